@@ -1,0 +1,146 @@
+/*
+ * kernels.h
+ *	  The op table: everything the model layer may ask of a device.
+ *
+ * A Kernels is one implementation of all ops (ref, portable, avx2, avx512, ...).
+ * Activations are float32, row-major, `rows` x dim; leading dimensions (ld) are
+ * in elements.  Inputs and outputs never alias unless an op says so.
+ *
+ * Invariants, tested by tests/kernels/conform:
+ *  - ROW INVARIANCE.  Row i of any output depends only on row i of the inputs
+ *    (for attention: on that row's query, position and the K/V of its sequence)
+ *    and not on the number of rows, their order, chunk limits or the number of
+ *    threads: the same bits.  Reductions run in an order fixed by absolute
+ *    indices (k of a matmul, position of a key).
+ *  - Finite in, finite out; a NaN or Inf in row i never reaches another row.
+ *    Masked or stale KV is never multiplied in.
+ *  - No allocation, no system call but the pool's, no errors: shapes were
+ *    checked when the model was built.
+ */
+#ifndef VLLM_KERNELS_KERNELS_H
+#define VLLM_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "blocks.h"
+#include "pool.h"
+
+/* A weight matrix [n][k] in the packed layout of one Kernels. */
+typedef struct KMat
+{
+	KType		type;			/* type of the source */
+	int32_t		n;				/* output columns (rows of the file's matrix) */
+	int32_t		k;				/* inputs */
+	void	   *data;			/* 64-byte aligned, owned by the model */
+	size_t		nbytes;
+} KMat;
+
+/*
+ * Paged KV of one model.  Layout of one (layer, block, kv_head) cell is private
+ * to the kernels: K dim-major [dim][block_size], then V [block_size][dim].
+ * The address of a cell: base + layer*layer_stride + block*block_stride +
+ * head*head_stride (bytes).
+ */
+typedef struct KvView
+{
+	KType		type;			/* KT_F32, KT_F16 or KT_BF16 */
+	int			n_layers;
+	int			n_blocks;
+	int			block_size;		/* tokens, a multiple of 16 */
+	int			n_kv_heads;
+	int			head_dim;
+	uint8_t    *base;
+	size_t		layer_stride;
+	size_t		block_stride;
+	size_t		head_stride;
+} KvView;
+
+/*
+ * The rows of one step.  Sequence s owns rows seq_start[s] .. seq_start[s+1]-1
+ * with consecutive positions; K/V of positions 0..pos lie in the blocks of its
+ * table (block_table[s][p / block_size]).
+ */
+typedef struct KRows
+{
+	int			n_rows;
+	int			n_seqs;
+	const int32_t *seq_start;	/* [n_seqs + 1] */
+	const int32_t *pos;			/* [n_rows] absolute position */
+	const int32_t *const *block_table;	/* [n_seqs] */
+} KRows;
+
+typedef struct Kernels
+{
+	const char *name;			/* "ref", "portable", "avx2", "avx512", "avx512_bf16" ... */
+
+	/* ---- weights ---- */
+	/* bytes of a packed [n][k] matrix of a type; 0 = type not supported */
+	size_t		(*mat_bytes) (KType type, int n, int k);
+	/* Pack output columns n0..n1-1 of src (2-D, possibly row_perm'ed) into m->data.
+	 * n0 and n1 multiples of 64 (or n): callers pack in parallel. */
+	void		(*mat_pack) (KMat *m, const KTensor *src, int n0, int n1);
+	/* out[k] = row j of the matrix as float (embedding look-up) */
+	void		(*mat_row) (const KMat *m, int j, float *out);
+
+	/* y[i*ldy + j] = sum_k x[i*ldx + k] * w[j][k] (+ bias[j] unless NULL).
+	 * ws: scratch of mm_scratch(m->type, rows, k) bytes, 64-byte aligned. */
+	size_t		(*mm_scratch) (KType type, int rows, int k);
+	void		(*mm) (KPool *pool, const KMat *w, const float *x, int rows, int ldx,
+					   float *y, int ldy, const float *bias, void *ws);
+
+	/* ---- row-wise ---- */
+	/* y = x / sqrt(mean(x^2) + eps) * w; y may be x */
+	void		(*rmsnorm) (KPool *pool, float *y, const float *x, const float *w,
+							int rows, int dim, float eps);
+	/* x += d, then y = rmsnorm(x) */
+	void		(*add_rmsnorm) (KPool *pool, float *y, float *x, const float *d, const float *w,
+								int rows, int dim, float eps);
+	/* x += d */
+	void		(*add) (KPool *pool, float *x, const float *d, int rows, int dim);
+	/*
+	 * Rotate `heads` heads of head_dim starting at x (row stride ld), in place.
+	 * cs: [max_pos][rot_dim/2][2] cos, sin.  rot_dim <= head_dim, even.  Halves
+	 * convention (GPT-NeoX): pairs (i, i + rot_dim/2).
+	 */
+	void		(*rope) (KPool *pool, float *x, int rows, int ld, int heads, int head_dim,
+						 const int32_t *pos, const float *cs, int rot_dim);
+	/* y[i][j] = silu(g[i][j]) * u[i][j]; g and u are halves of gu: [rows][2*dim] */
+	void		(*silu_mul) (KPool *pool, float *y, const float *gu, int rows, int dim);
+
+	/* ---- attention ---- */
+	/* Store k, v ([rows][n_kv_heads*head_dim], row stride ld) at the rows' positions. */
+	void		(*kv_write) (KPool *pool, const KvView *kv, int layer, const KRows *r,
+							 const float *k, const float *v, int ld);
+	/*
+	 * Causal attention of every row over positions 0..pos of its sequence (the
+	 * last `window` of them when window > 0), softmax in float.
+	 * q: [rows][n_heads*head_dim], row stride ldq; out: [rows][n_heads*head_dim].
+	 */
+	size_t		(*attn_scratch) (const KvView *kv, int n_heads, int rows, int nthreads);
+	void		(*attn) (KPool *pool, const KvView *kv, int layer, const KRows *r,
+						 const float *q, int ldq, int n_heads, float scale, int window,
+						 float *out, void *ws);
+} Kernels;
+
+/*
+ * The best implementation for this CPU (isa = "auto" or NULL), or the named one.
+ * NULL when the name is unknown or this CPU lacks it; *why then says which.
+ */
+const Kernels *kernels_select(const char *isa, const char **why);
+/* All compiled-in implementations, NULL-terminated; usable: this CPU can run it. */
+const Kernels *const *kernels_all(void);
+bool		kernels_usable(const Kernels *k);
+
+/* Strides and size of a KV area; fills head/block/layer_stride, returns bytes in
+ * total for n_layers x n_blocks (0 on overflow). */
+size_t		kv_layout(KvView *kv);
+
+/* half and bfloat16 conversions, round to nearest even (scalar, exact) */
+float		kf16_to_f32(uint16_t h);
+uint16_t	kf32_to_f16(float f);
+float		kbf16_to_f32(uint16_t h);
+uint16_t	kf32_to_bf16(float f);
+
+#endif

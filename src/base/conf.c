@@ -1,0 +1,202 @@
+/*
+ * conf.c
+ *	  The flat configuration: an array of entries, searched linearly (a model
+ *	  has about a hundred keys, read once at load).
+ */
+#include "base/conf.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+typedef enum ConfKind
+{
+	CONF_NUMS,					/* numbers; count 1 for a scalar */
+	CONF_BOOL,
+	CONF_STRS
+} ConfKind;
+
+typedef struct ConfEntry
+{
+	char	   *key;
+	ConfKind	kind;
+	bool		b;
+	double	   *nums;
+	char	  **strs;
+	size_t		n;				/* elements of nums or strs */
+} ConfEntry;
+
+struct Conf
+{
+	ConfEntry  *e;
+	size_t		len;
+	size_t		cap;
+};
+
+static void
+entry_clear(ConfEntry *e)
+{
+	mem_free(e->nums);
+	if (e->strs != NULL)
+		for (size_t i = 0; i < e->n; i++)
+			mem_free(e->strs[i]);
+	mem_free(e->strs);
+	e->nums = NULL;
+	e->strs = NULL;
+	e->n = 0;
+}
+
+static ConfEntry *
+find(const Conf *c, const char *key)
+{
+	for (size_t i = 0; i < c->len; i++)
+		if (strcmp(c->e[i].key, key) == 0)
+			return &c->e[i];
+	return NULL;
+}
+
+static ConfEntry *
+put(Conf *c, const char *key, ConfKind kind)
+{
+	ConfEntry  *e = find(c, key);
+
+	if (e == NULL)
+	{
+		if (c->len == c->cap)
+		{
+			c->cap = c->cap ? c->cap * 2 : 64;
+			c->e = mem_realloc(c->e, c->cap * sizeof(ConfEntry));
+		}
+		e = &c->e[c->len++];
+		memset(e, 0, sizeof(*e));
+		e->key = mem_strdup(key);
+	}
+	entry_clear(e);
+	e->kind = kind;
+	return e;
+}
+
+Conf *
+conf_new(void)
+{
+	return mem_zalloc(sizeof(Conf));
+}
+
+void
+conf_free(Conf *c)
+{
+	if (c == NULL)
+		return;
+	for (size_t i = 0; i < c->len; i++)
+	{
+		entry_clear(&c->e[i]);
+		mem_free(c->e[i].key);
+	}
+	mem_free(c->e);
+	mem_free(c);
+}
+
+void
+conf_set_nums(Conf *c, const char *key, const double *v, size_t n)
+{
+	ConfEntry  *e = put(c, key, CONF_NUMS);
+
+	e->nums = mem_alloc(n * sizeof(double));
+	if (n > 0)
+		memcpy(e->nums, v, n * sizeof(double));
+	e->n = n;
+}
+
+void
+conf_set_num(Conf *c, const char *key, double v)
+{
+	conf_set_nums(c, key, &v, 1);
+}
+
+void
+conf_set_int(Conf *c, const char *key, int64_t v)
+{
+	conf_set_num(c, key, (double) v);
+}
+
+void
+conf_set_bool(Conf *c, const char *key, bool v)
+{
+	put(c, key, CONF_BOOL)->b = v;
+}
+
+void
+conf_set_strs(Conf *c, const char *key, const char *const *v, size_t n)
+{
+	ConfEntry  *e = put(c, key, CONF_STRS);
+
+	e->strs = mem_alloc(n * sizeof(char *));
+	for (size_t i = 0; i < n; i++)
+		e->strs[i] = mem_strdup(v[i]);
+	e->n = n;
+}
+
+void
+conf_set_str(Conf *c, const char *key, const char *v)
+{
+	conf_set_strs(c, key, &v, 1);
+}
+
+bool
+conf_has(const Conf *c, const char *key)
+{
+	return find(c, key) != NULL;
+}
+
+double
+conf_num(const Conf *c, const char *key, double dflt)
+{
+	const ConfEntry *e = find(c, key);
+
+	return e != NULL && e->kind == CONF_NUMS && e->n > 0 ? e->nums[0] : dflt;
+}
+
+int64_t
+conf_int(const Conf *c, const char *key, int64_t dflt)
+{
+	double		v = conf_num(c, key, (double) dflt);
+
+	/* out-of-range doubles may not be cast */
+	if (!(v >= -9.0e18 && v <= 9.0e18))
+		return dflt;
+	return (int64_t) v;
+}
+
+bool
+conf_bool(const Conf *c, const char *key, bool dflt)
+{
+	const ConfEntry *e = find(c, key);
+
+	return e != NULL && e->kind == CONF_BOOL ? e->b : dflt;
+}
+
+const char *
+conf_str(const Conf *c, const char *key, const char *dflt)
+{
+	const ConfEntry *e = find(c, key);
+
+	return e != NULL && e->kind == CONF_STRS && e->n > 0 ? e->strs[0] : dflt;
+}
+
+const double *
+conf_nums(const Conf *c, const char *key, size_t *n)
+{
+	const ConfEntry *e = find(c, key);
+
+	*n = e != NULL && e->kind == CONF_NUMS ? e->n : 0;
+	return *n > 0 ? e->nums : NULL;
+}
+
+const char *const *
+conf_strs(const Conf *c, const char *key, size_t *n)
+{
+	const ConfEntry *e = find(c, key);
+
+	*n = e != NULL && e->kind == CONF_STRS ? e->n : 0;
+	return *n > 0 ? (const char *const *) e->strs : NULL;
+}

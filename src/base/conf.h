@@ -1,0 +1,42 @@
+/*
+ * conf.h
+ *	  A flat, read-only view of a model's configuration.
+ *
+ * src/load turns config.json (and generation_config.json under the prefix
+ * "generation.") and GGUF metadata into one Conf in Hugging Face's key names,
+ * nested objects joined by dots: "num_hidden_layers", "rope_scaling.factor",
+ * "generation.temperature".  src/model reads only this, so an architecture is
+ * written once for both file kinds.  Arrays of numbers and of strings are
+ * kept; JSON null counts as absent.
+ */
+#ifndef VLLM_BASE_CONF_H
+#define VLLM_BASE_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Conf Conf;
+
+Conf	   *conf_new(void);
+void		conf_free(Conf *c);
+
+/* Setters copy; a second set of a key replaces the first. */
+void		conf_set_int(Conf *c, const char *key, int64_t v);
+void		conf_set_num(Conf *c, const char *key, double v);
+void		conf_set_bool(Conf *c, const char *key, bool v);
+void		conf_set_str(Conf *c, const char *key, const char *v);
+void		conf_set_nums(Conf *c, const char *key, const double *v, size_t n);
+void		conf_set_strs(Conf *c, const char *key, const char *const *v, size_t n);
+
+bool		conf_has(const Conf *c, const char *key);
+/* Getters give the default when the key is absent or of another kind. */
+int64_t		conf_int(const Conf *c, const char *key, int64_t dflt);
+double		conf_num(const Conf *c, const char *key, double dflt);
+bool		conf_bool(const Conf *c, const char *key, bool dflt);
+const char *conf_str(const Conf *c, const char *key, const char *dflt);
+/* A single number counts as an array of one.  NULL, *n = 0 when absent. */
+const double *conf_nums(const Conf *c, const char *key, size_t *n);
+const char *const *conf_strs(const Conf *c, const char *key, size_t *n);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * err.h
+ *	  The engine's error value.
+ *
+ * Every fallible engine function is `bool f(..., Err *e)` (or returns NULL)
+ * and fills *e exactly once on failure.  An Err is plain data: no allocation,
+ * nothing to free.  The class decides the SQLSTATE that the user sees (table
+ * in err.c, after the mapping in docs/sql.md); a request can never trip an
+ * assert, it fails with an Err.
+ */
+#ifndef VLLM_BASE_ERR_H
+#define VLLM_BASE_ERR_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum ErrClass
+{
+	ERR_NONE = 0,
+	ERR_INVALID,				/* 22023 invalid_parameter_value */
+	ERR_TOO_LONG,				/* 54000 program_limit_exceeded: prompt over the limits */
+	ERR_NOT_FOUND,				/* 42704 undefined_object: model, adapter */
+	ERR_UNSUPPORTED,			/* 0A000 feature_not_supported */
+	ERR_BAD_FILE,				/* XX001 data_corrupted: a model file that can't be used */
+	ERR_IO,						/* 58030 io_error */
+	ERR_NOMEM,					/* 53200 out_of_memory */
+	ERR_QUEUE_FULL,				/* 53300 too_many_connections */
+	ERR_NOT_READY,				/* 55000 object_not_in_prerequisite_state: sleeping, unloaded */
+	ERR_CANCELLED,				/* 57014 query_canceled */
+	ERR_LOST,					/* 58000 system_error: the engine went away */
+	ERR_INTERNAL				/* XX000 */
+} ErrClass;
+
+typedef struct Err
+{
+	ErrClass	cls;
+	char		msg[512];		/* one line, no final period, PostgreSQL's wording */
+	char		detail[512];	/* '' = none */
+	char		hint[256];		/* '' = none */
+} Err;
+
+/* Set the error; returns false so that callers write `return err_set(...)`. */
+bool		err_set(Err *e, ErrClass cls, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+/* Add detail or hint to an error that is already set; returns false. */
+bool		err_detail(Err *e, const char *fmt,...) __attribute__((format(printf, 2, 3)));
+bool		err_hint(Err *e, const char *fmt,...) __attribute__((format(printf, 2, 3)));
+/* The five characters of a class, e.g. "22023". */
+const char *err_sqlstate(ErrClass cls);
+
+#endif

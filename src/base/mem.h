@@ -1,0 +1,29 @@
+/*
+ * mem.h
+ *	  The engine's allocation helpers.
+ *
+ * malloc is called only here and in the KV pool.  mem_alloc() and friends never
+ * return NULL: an engine that can't get a few bytes dies and is restarted by
+ * its supervisor.  Sizes that come from a request or a file go through
+ * mem_try_alloc(), which may return NULL and makes the request fail instead.
+ */
+#ifndef VLLM_BASE_MEM_H
+#define VLLM_BASE_MEM_H
+
+#include <stddef.h>
+
+void	   *mem_alloc(size_t size);
+void	   *mem_zalloc(size_t size);
+void	   *mem_realloc(void *p, size_t size);
+char	   *mem_strdup(const char *s);
+char	   *mem_strndup(const char *s, size_t n);
+void	   *mem_try_alloc(size_t size);
+void	   *mem_try_realloc(void *p, size_t size);
+/* 64-byte aligned, zeroed; NULL when there is none; free with mem_free */
+void	   *mem_try_aligned(size_t size);
+void		mem_free(void *p);
+
+/* *out = a * b; false on overflow */
+_Bool		mem_mul(size_t a, size_t b, size_t *out);
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * core.h
+ *	  The engine core: requests in, token events out, one step at a time.
+ *
+ * One Core per loaded model: model, tokenizer, block pool, scheduler.  All of it
+ * is touched by the step thread alone, but for the thread-safe inbox (submit and
+ * cancel).  A request is `computed` chasing `n_tokens`: there is no prefill and
+ * no decode phase; chunked prefill, preemption by recompute and (later)
+ * prefix hits and speculation are the same subtraction.
+ *
+ * core_step():	plan -> forward -> sample -> commit -> emit		(engine.c)
+ *
+ * Promise 3: a request's tokens and logits depend on nothing but the model, its
+ * prompt and its parameters.  Everything below that could break this (row order,
+ * chunk size, block ids, thread count, preemption) is under test in
+ * tests/unit/test_invariance.c.
+ */
+#ifndef VLLM_ENGINE_CORE_H
+#define VLLM_ENGINE_CORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+/* ---- sampling parameters, normalised (api.md 1.1, 1.2) ---- */
+typedef struct GenParams
+{
+	int			max_tokens;		/* >= 1, already capped to max_model_len - prompt */
+	int			min_tokens;
+	double		temperature;	/* 0 = greedy */
+	double		top_p;
+	int			top_k;			/* 0 = off */
+	double		min_p;
+	bool		has_seed;
+	int64_t		seed;
+	bool		ignore_eos;
+	bool		include_stop;
+	bool		skip_special;
+	bool		detokenize;
+	char	  **stop;			/* owned */
+	size_t	   *stop_len;
+	int			n_stop;
+	int32_t    *stop_ids;		/* owned; user's + (unless ignore_eos) the model's extra EOS ids */
+	int			n_stop_ids;
+	int32_t    *min_ids;		/* owned; all ids masked until min_tokens (EOS set and stop ids) */
+	int			n_min_ids;
+} GenParams;
+
+/* ---- what a request tells its owner ---- */
+typedef enum ReqFinish
+{
+	FIN_NONE = 0, FIN_STOP, FIN_LENGTH, FIN_ABORT, FIN_ERROR
+} ReqFinish;
+
+typedef struct ReqEvent
+{
+	const int32_t *ids;			/* new output tokens, in order */
+	int			n_ids;
+	const char *text;			/* new text that may be shown (UTF-8, whole characters) */
+	size_t		text_len;
+	ReqFinish	finish;			/* FIN_NONE: more to come */
+	const char *stop_reason;	/* stop string or decimal token id; NULL = SQL NULL */
+	const Err  *err;			/* FIN_ERROR */
+	int			prompt_tokens, output_tokens, cached_tokens, preemptions;
+	int64_t		arrival_us, scheduled_us, first_token_us, now_us;
+} ReqEvent;
+
+typedef struct Req Req;
+
+/* Called on the step thread, never after the finishing event.  Must not block. */
+typedef void (*ReqSink) (void *ctx, Req *r, const ReqEvent *ev);
+
+typedef struct ReqSpec
+{
+	uint64_t	session;		/* fairness key: round robin over sessions, FCFS within one */
+	uint64_t	id;				/* caller's name for it; with generation: unique */
+	IntVec		prompt;			/* taken over */
+	GenParams	params;			/* taken over */
+	ReqSink		sink;
+	void	   *sink_ctx;
+} ReqSpec;
+
+typedef struct CoreOptions
+{
+	const Kernels *kernels;
+	KPool	   *pool;
+	int			max_num_seqs;	/* most sequences in a step */
+	int			max_num_batched_tokens; /* most rows in a step (upper bound of the budget) */
+	int			max_model_len;	/* 0 = the model's */
+	int			block_size;		/* tokens */
+	size_t		kv_bytes;		/* for the block pool */
+	int			kv_blocks;		/* > 0 overrides kv_bytes (tests) */
+	KType		kv_type;
+	int64_t		step_target_us; /* chunk prefill so that a step stays under this; 0 = budget alone */
+	/* tests: force chunks of at most this many prompt rows; 0 = off */
+	int			max_chunk;
+	/* tests: called with every sampled row's logits before sampling */
+	void		(*tap) (void *ctx, const Req *r, int position, const float *logits, int n);
+	void	   *tap_ctx;
+} CoreOptions;
+
+typedef struct Core Core;
+
+/* Takes over model and tok (also on failure).  conf: for generation.* and EOS ids. */
+Core	   *core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *e);
+void		core_free(Core *c);		/* every live request ends with FIN_ABORT first */
+
+const ModelInfo *core_info(const Core *c);
+const Tok  *core_tok(const Core *c);
+int			core_max_model_len(const Core *c);
+
+/*
+ * Defaults and model checks (api.md 1.2 steps 8-12): fill what `given` lacks from
+ * generation_config, check ranges against the vocabulary and the context length.
+ * Errors: ERR_INVALID (with the parameter's name in detail), ERR_TOO_LONG.
+ */
+#define GP_TEMPERATURE	(1u << 0)	/* bits of `given`: the caller set it */
+#define GP_TOP_P		(1u << 1)
+#define GP_TOP_K		(1u << 2)
+#define GP_MIN_P		(1u << 3)
+#define GP_MAX_TOKENS	(1u << 4)
+bool		core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
+void		genparams_init(GenParams *p);	/* hard defaults */
+void		genparams_free(GenParams *p);
+
+/* Thread-safe.  The handle stays valid until its finishing event has been sent. */
+Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over spec's contents */
+void		core_cancel(Core *c, uint64_t id);	/* by ReqSpec.id; unknown = no-op; ends with FIN_ABORT */
+uint64_t	req_id(const Req *r);
+void	   *req_ctx(const Req *r);
+
+/* Run one step; false if there was nothing to do. */
+bool		core_step(Core *c);
+bool		core_has_work(const Core *c);	/* thread-safe */
+
+typedef struct CoreStats
+{
+	int64_t		steps, step_rows, step_seqs, step_us, max_batch;
+	int64_t		requests, finished, failed, cancelled;
+	int64_t		prompt_tokens, cached_tokens, output_tokens, preemptions;
+	int64_t		running, waiting;
+	int64_t		kv_blocks_total, kv_blocks_used, kv_bytes;
+} CoreStats;
+void		core_stats(const Core *c, CoreStats *out);	/* thread-safe snapshot */
+
+/*
+ * Check every invariant of pool, scheduler and requests (ref counts, free list,
+ * block tables, counters).  On the step thread, between steps.  false: *e says
+ * which is broken.  When no request is live, all blocks must be free.
+ */
+bool		core_check(const Core *c, Err *e);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * load.h
+ *	  Model files on disk: a safetensors directory or a GGUF file.
+ *
+ * A Files maps its files read-only and is otherwise pure data: configuration
+ * (Hugging Face key names, see base/conf.h), tensors (Hugging Face names,
+ * GGUF's renamed and its permuted q/k marked by row_perm), tokenizer source.
+ * Everything in a file is untrusted: sizes are checked for overflow and against
+ * the file's length before use; an error names the file and the tensor.  A file
+ * that is truncated or replaced while it is mapped must not kill the engine
+ * (see load_read_guard()).
+ */
+#ifndef VLLM_LOAD_LOAD_H
+#define VLLM_LOAD_LOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "blocks.h"
+
+typedef struct Files Files;
+
+/* path: a directory with config.json, or a .gguf file */
+Files	   *files_open(const char *path, Err *e);
+void		files_close(Files *f);
+
+const Conf *files_conf(const Files *f);
+const KTensor *files_find(const Files *f, const char *name);
+size_t		files_count(const Files *f);
+const KTensor *files_tensor(const Files *f, size_t i);
+
+/*
+ * Contents checks of one tensor: NaN or Inf scales in quantized blocks
+ * (ERR_BAD_FILE naming file and tensor).
+ */
+bool		files_check_tensor(const Files *f, const KTensor *t, Err *e);
+
+/* Identity of the files (device, inode, size, mtime of each): equal strings mean
+ * that loaded weights can be shared. */
+const char *files_identity(const Files *f);
+
+/* The tokenizer's source: exactly one of the two kinds.  json/config point into
+ * memory owned by f; config may be NULL. */
+typedef struct FilesTokenizer
+{
+	const char *json;			/* tokenizer.json, NULL for GGUF */
+	size_t		json_len;
+	const char *config;			/* tokenizer_config.json */
+	size_t		config_len;
+	const struct TokGguf *gguf; /* src/text's struct, filled by src/load (declared in text/tokenizer.h) */
+	const char *chat_template;	/* NULL if none */
+} FilesTokenizer;
+
+bool		files_tokenizer(const Files *f, FilesTokenizer *out, Err *e);
+
+/*
+ * Run fn(arg) so that a SIGBUS on a mapped file (truncated underneath us) makes
+ * the call return false with ERR_IO instead of killing the engine.  Installs a
+ * SIGBUS handler for the calling thread's duration; fn must not allocate.
+ */
+bool		load_read_guard(const Files *f, void (*fn) (void *arg), void *arg, Err *e);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * model.h
+ *	  Models: a Batch of rows in, logits out.
+ *
+ * The model layer sees token ids, positions, block tables and weights; it knows
+ * no request, no tokenizer and no file.  An architecture is one file that reads
+ * like the paper (llama.c, ...) plus one row in models.def.
+ *
+ * A Model owns its packed weights and its work space and is used by one thread
+ * (the step thread); weights are immutable after model_new().
+ */
+#ifndef VLLM_MODEL_MODEL_H
+#define VLLM_MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "kernels.h"
+
+typedef struct Model Model;
+
+/* What the rest of the engine must know of a model. */
+typedef struct ModelInfo
+{
+	const char *arch;			/* name in models.def: "llama", "qwen2", ... */
+	int			vocab_size;		/* width of the logits */
+	int			max_model_len;	/* tokens, from the config */
+	int			hidden_size;
+	int			n_layers;
+	int			n_heads;
+	int			n_kv_heads;
+	int			head_dim;
+	KType		dtype;			/* type of most weights */
+	uint64_t	weight_bytes;	/* packed */
+	uint64_t	n_params;
+} ModelInfo;
+
+/* Where tensors come from (src/load implements it, src/engine joins the two). */
+typedef struct ModelSource
+{
+	/* find a tensor by its Hugging Face name; NULL if there is none */
+	const KTensor *(*find) (void *ctx, const char *name);
+	/* report progress 0..1; returning false abandons the load (ERR_CANCELLED) */
+	bool		(*progress) (void *ctx, double done);
+	void	   *ctx;
+} ModelSource;
+
+typedef struct ModelOptions
+{
+	const Kernels *kernels;
+	KPool	   *pool;			/* used for packing and by every forward */
+	int			max_rows;		/* most rows in one forward */
+	int			max_out;		/* most logits rows in one forward */
+	int			max_model_len;	/* 0 = what the config says; else must not be larger */
+} ModelOptions;
+
+/*
+ * Parse the configuration, check every tensor's presence and shape, pack the
+ * weights.  Errors: ERR_UNSUPPORTED (architecture, rope scaling, activation...),
+ * ERR_BAD_FILE with the tensor's name (missing, wrong shape), ERR_NOMEM.
+ */
+Model	   *model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e);
+void		model_free(Model *m);
+const ModelInfo *model_info(const Model *m);
+
+/* Only the checks of model_new (llm_create_model): no weights are read or packed. */
+bool		model_check(const Conf *conf, const ModelSource *src, ModelInfo *info, Err *e);
+
+typedef struct Batch
+{
+	KRows		rows;			/* n_rows, sequences, positions, block tables */
+	const int32_t *tokens;		/* [n_rows] */
+	int			n_out;			/* rows whose logits are wanted */
+	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
+} Batch;
+
+/* Run one step.  logits: [n_out][vocab_size].  K/V of all rows are written to kv. */
+void		model_forward(Model *m, const Batch *b, const KvView *kv, float *logits);
+
+#endif

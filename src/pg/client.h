@@ -1,0 +1,86 @@
+/*
+ * client.h
+ *	  A backend's side of a conversation with the engine.
+ *
+ * A Call is one request in flight.  The batch node keeps many; the plain
+ * functions keep one.  Every Call is owned by a memory context: a reset callback
+ * on it cancels the Call on whatever path the context dies (ERROR, query cancel,
+ * statement_timeout, ROLLBACK TO, closed cursor, end of query), and
+ * before_shmem_exit covers FATAL.  The callback neither throws nor allocates.
+ *
+ * Life: vcall_begin() claims a slot (or says that none is free), vcall_poll()
+ * moves bytes both ways without blocking, vcall_next() hands out reply frames,
+ * vcall_end() releases.  vcall_wait() is the one wait loop of the project.
+ */
+#ifndef VLLM_PG_CLIENT_H
+#define VLLM_PG_CLIENT_H
+
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "utils/palloc.h"
+
+#include "wire/wire.h"
+
+typedef struct Call Call;
+
+/* A reply frame; fields point into the call's memory until the next vcall_next(). */
+typedef struct CallFrame
+{
+	WireFrame	kind;
+	bool		final;
+	const char *data;			/* fields: read with WireIn/wire_next */
+	size_t		len;
+} CallFrame;
+
+/*
+ * Errors out unless the library is preloaded and an engine is there: waits (with
+ * interrupts) while it is starting, at most vllm.engine_timeout, then ERROR 57P03
+ * with the supervisor's last error as detail and a hint to the server log.
+ */
+void		vclient_require_engine(void);
+
+/*
+ * Start a conversation.  body: the message's fields (wire_put_* into a
+ * StringInfo, see vclient_out()); it must stay valid until vcall_end().
+ * wait_slot: wait for a free slot at most vllm.queue_timeout (ERROR 53300
+ * afterwards); false: return NULL at once when there is none.
+ * timeout_ms: > 0: ERROR 57014 from vcall_wait() when the call takes longer.
+ * model: for llm_requests only.
+ */
+Call	   *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
+						const char *model, int timeout_ms, bool wait_slot);
+int64		vcall_request_id(const Call *c);
+
+/* Move bytes; true if a frame is ready for vcall_next() or the call has failed. */
+bool		vcall_poll(Call *c);
+
+/*
+ * Next frame, false if none is complete yet.  A WF_ERROR frame, a lost engine
+ * (58000, hint to retry) and a corrupt reply are raised as ERROR here.
+ * vcall_next_noerror(): the batch node raises later: *err is an ErrorData to be
+ * thrown with ThrowErrorData when the row is due.
+ */
+bool		vcall_next(Call *c, CallFrame *f);
+bool		vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err);
+
+/* Block until vcall_poll(c): latch, interrupts, postmaster death, deadline,
+ * NOTICEs about a model that is being loaded. */
+void		vcall_wait(Call *c);
+
+/* Release; cancels if unfinished.  Safe to call twice; c is freed with its context. */
+void		vcall_end(Call *c);
+
+/* Submit, skip to the final frame, return it (text deltas are not collected). */
+void		vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
+						 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call);
+
+/* A WireOut that appends to a StringInfo. */
+WireOut		vclient_out(StringInfo s);
+/* DATABASE, ROLE, SESSION fields. */
+void		vclient_put_identity(WireOut *o);
+
+/* Cancel every call of this backend (before_shmem_exit). */
+void		vclient_install_exit_hook(void);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * vllm_pg.h
+ *	  Settings (GUCs) and what the files of src/pg and bgworker share.
+ */
+#ifndef VLLM_PG_H
+#define VLLM_PG_H
+
+#include "postgres.h"
+
+#include "bgworker/state.h"
+#include "pg/compat.h"
+
+/* one variable per row of the table in guc.c; units in the comment */
+extern char *vllm_model;		/* vllm.model: default model name */
+extern char *vllm_default_params;	/* vllm.default_params: json text, '' = none */
+extern int	vllm_default_max_tokens;	/* vllm.default_max_tokens, 0 = rest of the context */
+extern int	vllm_max_prompt_bytes;	/* kB */
+extern int	vllm_queue_timeout; /* ms */
+extern int	vllm_engine_timeout;	/* ms */
+extern int	vllm_hang_timeout;	/* ms */
+extern int	vllm_max_queued_requests;	/* slots; power of two */
+extern int	vllm_ring_size;		/* kB per slot and direction */
+extern char *vllm_engine_path;	/* vllm.engine_path: '' = $libdir's sibling bin */
+extern char *vllm_engine_args;	/* vllm.engine_args: "--fake" in tests */
+extern int	vllm_engine_nice;
+extern int	vllm_engine_memory_limit;	/* MB, 0 = none: RLIMIT_AS of the engine */
+extern char *vllm_preload_models;	/* not used by the catalog: paths */
+/* passed on to the engine (SIGHUP): */
+extern int	vllm_num_threads;	/* 0 = cores */
+extern char *vllm_cpu_isa;		/* "auto" */
+extern int	vllm_max_num_seqs;
+extern int	vllm_max_num_batched_tokens;
+extern int	vllm_block_size;
+extern int	vllm_kv_cache_memory;	/* MB per model */
+extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16 */
+extern bool vllm_batch_invariant;
+
+void		vllm_guc_init(void);
+/* "name=value" lines for the engine, of every row marked as the engine's */
+char	   *vllm_guc_engine_config(void);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * tokenizer.h
+ *	  Text to token ids and back.
+ *
+ * A Tok is built once per model from tokenizer.json (+ tokenizer_config.json)
+ * or from the vocabulary in a GGUF file, and is immutable afterwards: any
+ * number of threads may use one at the same time.  Input and output are UTF-8
+ * bytes; invalid UTF-8 never fails, it is treated as the reference (Hugging
+ * Face tokenizers) does after replacing each maximal invalid subpart by U+FFFD.
+ *
+ * Round trip: for byte-level BPE, the concatenated tok_piece() of an encoding
+ * without special tokens is the input, byte for byte (valid UTF-8).
+ */
+#ifndef VLLM_TEXT_TOKENIZER_H
+#define VLLM_TEXT_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+typedef struct Tok Tok;
+
+/* GGUF's view of a vocabulary; arrays have n entries, owned by the caller. */
+typedef struct TokGguf
+{
+	const char *model;			/* tokenizer.ggml.model: "gpt2", "llama", ... */
+	const char *pre;			/* tokenizer.ggml.pre, NULL if absent */
+	size_t		n;
+	const char *const *tokens;	/* NUL-terminated, GGUF's spelling */
+	const size_t *token_len;
+	const float *scores;		/* NULL if absent */
+	const int32_t *types;		/* NULL if absent: 1 normal 2 unknown 3 control 4 user 5 unused 6 byte */
+	size_t		n_merges;
+	const char *const *merges;	/* "left right", in rank order */
+	int32_t		bos, eos, unk;	/* -1 if absent */
+	int			add_bos, add_eos;	/* 0, 1, or -1 if absent */
+	int			add_space_prefix;	/* 0, 1, or -1 if absent */
+} TokGguf;
+
+/* Both return NULL with *e set: unknown kinds are refused, never guessed. */
+Tok		   *tok_from_hf(const char *tokenizer_json, size_t len,
+						const char *tokenizer_config_json, size_t config_len,	/* NULL, 0 if absent */
+						Err *e);
+Tok		   *tok_from_gguf(const TokGguf *v, Err *e);
+void		tok_free(Tok *t);
+
+#define TOK_ADD_SPECIAL		1	/* add BOS/EOS/[CLS]... as the model's post-processor says */
+#define TOK_NO_PARSE_SPECIAL 2	/* text such as "<|im_end|>" stays text (untrusted input) */
+
+/* Append the ids of s[0..n) to *out. */
+bool		tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, Err *e);
+
+int32_t		tok_vocab_size(const Tok *t);	/* highest id + 1 */
+int32_t		tok_bos(const Tok *t);	/* -1 = none */
+int32_t		tok_eos(const Tok *t);	/* primary EOS; -1 = none */
+bool		tok_is_special(const Tok *t, int32_t id);
+/* id of an exact token string (vocabulary spelling), -1 if none */
+int32_t		tok_find(const Tok *t, const char *s, size_t n);
+
+/*
+ * Bytes that token `id` contributes in the middle of a text (not NUL-terminated,
+ * may be part of a UTF-8 character); *n = 0 for an id out of range.  Special
+ * tokens give their text.  For SentencePiece models a leading U+2581 becomes a
+ * space here; dropping the very first space of a text is the detokenizer's job.
+ */
+const char *tok_piece(const Tok *t, int32_t id, size_t *n);
+
+/* Whole sequence to text, as HF decode(): appends to *out. */
+#define TOK_SKIP_SPECIAL	1
+void		tok_decode(const Tok *t, const int32_t *ids, size_t n, unsigned flags, Buf *out);
+
+#endif

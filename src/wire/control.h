@@ -1,0 +1,53 @@
+/*
+ * control.h
+ *	  The control socket between the supervisor and the engine process.
+ *
+ * The supervisor spawns
+ *
+ *		vllm_pg_engine --arena-fd 4 --control-fd 3 [--fake] [--set name=value ...]
+ *
+ * with one end of a SOCK_STREAM socketpair as fd 3, the arena's memfd as fd 4,
+ * stdin and stdout on /dev/null and stderr a pipe (log lines, base/log.h).  Both
+ * directions are a byte stream of lines that end in '\n'; no line is longer than
+ * CONTROL_LINE bytes with its newline.
+ *
+ *	engine -> supervisor
+ *		hello <wire version> <pid>\n	first line; nothing else before it
+ *		ready\n							serving: conversations are answered from now on
+ *		w\n								wake: the to_worker ring has entries
+ *
+ *	supervisor -> engine
+ *		config name=value\n				a setting of docs/wire.md; unknown or bad: a W: log line
+ *		stop\n							exit 0 now
+ *		(end of file)					the same, as when the supervisor died
+ *
+ * WAKES ARE COALESCED.  The engine sends "w\n" only when it pushed a slot and
+ * WireHeader.wake_pending was 0 (exchange to 1).  The supervisor sets
+ * wake_pending = 0 (exchange) *before* it pops the to_worker ring, so a slot pushed
+ * while it drains brings another byte.  The supervisor should also drain the ring
+ * at its ordinary time-out; a lost wake then costs a delay and not a hang.  The engine's
+ * writes never block: when the socket is full the supervisor has wakes to read
+ * anyway.
+ *
+ * Exit status of the engine:
+ */
+#ifndef VLLM_WIRE_CONTROL_H
+#define VLLM_WIRE_CONTROL_H
+
+#define CONTROL_LINE	1024	/* longest line, newline included */
+
+#define CONTROL_HELLO	"hello"
+#define CONTROL_READY	"ready"
+#define CONTROL_WAKE	"w"
+#define CONTROL_CONFIG	"config"
+#define CONTROL_STOP	"stop"
+
+#define CONTROL_FD		3
+#define ARENA_FD		4
+
+#define ENGINE_EXIT_OK		0	/* stop, or the control socket was closed */
+#define ENGINE_EXIT_FATAL	1	/* out of memory and the like: restart with back-off */
+#define ENGINE_EXIT_USAGE	2	/* bad arguments or settings: restarting won't help */
+#define ENGINE_EXIT_VERSION 3	/* the arena is not of this engine's version: likewise */
+
+#endif

@@ -1,0 +1,298 @@
+/*
+ * wire.h
+ *	  The one contract between PostgreSQL and the engine: the shared arena.
+ *
+ * The arena is a memfd made by the postmaster, mapped by every backend (same
+ * address, by fork) and by the engine (elsewhere: only offsets are stored).
+ * Either side treats what the other wrote as untrusted: cursors and lengths are
+ * checked and copied once.  No pointer, no lock and no allocation lives here.
+ *
+ *	OFFSET				SIZE					WHAT
+ *	0					4096					WireHeader
+ *	stats_off			WIRE_STATS_SIZE			WireStats (engine writes)
+ *	to_engine_off		4 * n_slots				ring of slot numbers: "look at this slot"
+ *	to_worker_off		4 * n_slots				ring of slot numbers: "wake its owner"
+ *	slots_off			WIRE_SLOT_SIZE*n_slots	WireSlot
+ *	rings_off			2*ring_size*n_slots		per slot: request ring, reply ring
+ *
+ * A SLOT is one conversation: the backend streams one request message through
+ * the request ring, the engine streams reply frames through the reply ring; both
+ * may be longer than the ring.  Nothing has to be freed: a slot is reset when it
+ * is claimed, so a lost backend, request or engine can leak nothing but the
+ * slot, and that has one owner (bgworker/state.h).
+ *
+ *	state		set by		meaning
+ *	FREE		backend		nobody uses it
+ *	OPEN		backend		claimed; request being written / replies being read
+ *	CLOSED		engine		the engine has dropped it and never touches it again
+ *	LOST		supervisor	the engine died while it was OPEN
+ *
+ * Who may write what: backend: state FREE->OPEN, gen, cancel, req_head, rep_tail,
+ * request ring.  Engine: state OPEN->CLOSED, req_tail, rep_head, reply ring, live
+ * figures.  Supervisor: OPEN->LOST, only while no engine process exists.
+ *
+ * Order: data, then cursor (release); reader: cursor (acquire), then data.  For
+ * the last frame the engine writes the bytes, then state = CLOSED, then rep_head:
+ * who has read the final frame knows that the engine has let go.
+ *
+ * ATTENTION.  Backend -> engine: set slot->attn (exchange); if it was 0 push the
+ * slot number to the to_engine ring (under the backends' spinlock), add 1 to
+ * doorbell, and futex-wake if engine_sleeping.  The engine clears attn *before*
+ * it looks at the slot.  Engine -> backend: likewise with slot->wake, the
+ * to_worker ring and one byte on the control socket; the supervisor clears wake
+ * and sets the owner's latch.  A ring has n_slots entries and a slot is in it at
+ * most once, so neither overflows (a corrupt ring is detected and reset).
+ */
+#ifndef VLLM_WIRE_WIRE_H
+#define VLLM_WIRE_WIRE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
+#define WIRE_VERSION	1
+#define WIRE_HEADER_SIZE 4096
+#define WIRE_SLOT_SIZE	256
+#define WIRE_STATS_SIZE	(64 * 1024)
+#define WIRE_MAX_MODELS	64
+#define WIRE_MAX_SLOTS	65536
+#define WIRE_NAME_LEN	64		/* NAMEDATALEN */
+
+typedef enum WireState
+{
+	WS_FREE = 0, WS_OPEN, WS_CLOSED, WS_LOST
+} WireState;
+
+/* What the engine is doing with a slot's request (live figure). */
+typedef enum WirePhase
+{
+	WP_NONE = 0, WP_RECEIVING, WP_LOADING_MODEL, WP_WAITING, WP_RUNNING, WP_PREEMPTED, WP_FINISHED
+} WirePhase;
+
+typedef struct WireSlot
+{
+	_Atomic uint32_t state;
+	_Atomic uint32_t gen;		/* +1 at every claim */
+	_Atomic uint32_t cancel;	/* 1: drop the request, close the slot */
+	_Atomic uint32_t attn;		/* is in the to_engine ring */
+	_Atomic uint32_t wake;		/* is in the to_worker ring */
+	_Atomic uint32_t req_head;	/* bytes written by the backend, free-running */
+	_Atomic uint32_t req_tail;	/* bytes consumed by the engine */
+	_Atomic uint32_t rep_head;	/* bytes written by the engine */
+	_Atomic uint32_t rep_tail;	/* bytes consumed by the backend */
+	/* live figures, relaxed */
+	_Atomic uint32_t phase;		/* WirePhase */
+	_Atomic uint32_t prompt_tokens;
+	_Atomic uint32_t cached_tokens;
+	_Atomic uint32_t computed_tokens;
+	_Atomic uint32_t output_tokens;
+	_Atomic uint32_t preemptions;
+	_Atomic uint32_t pad;
+	_Atomic int64_t arrival_us; /* CLOCK_MONOTONIC */
+	_Atomic int64_t first_token_us;
+	char		unused[WIRE_SLOT_SIZE - 16 * 4 - 2 * 8];
+} WireSlot;
+
+_Static_assert(sizeof(WireSlot) == WIRE_SLOT_SIZE, "slot layout");
+
+typedef struct WireRing
+{
+	_Atomic uint32_t head;		/* entries pushed, free-running */
+	_Atomic uint32_t tail;		/* entries popped */
+	char		pad[56];
+} WireRing;
+
+typedef struct WireHeader
+{
+	uint32_t	magic;
+	uint32_t	version;
+	uint64_t	total_size;
+	uint32_t	n_slots;		/* power of two */
+	uint32_t	ring_size;		/* bytes of each request and reply ring, power of two */
+	uint64_t	stats_off, to_engine_off, to_worker_off, slots_off, rings_off;
+	uint64_t	max_request;	/* longest request message, bytes */
+	_Atomic uint32_t epoch;		/* +1 per engine process, by the supervisor */
+	_Atomic uint32_t doorbell;	/* futex word */
+	_Atomic uint32_t engine_sleeping;
+	_Atomic uint32_t busy;		/* the engine has work: step_counter must advance */
+	_Atomic uint64_t step_counter;
+	_Atomic int64_t heartbeat_us;	/* server thread alive */
+	_Atomic uint32_t wake_pending;	/* a "w" is on its way to the supervisor (control.h) */
+	char		pad[20];
+	WireRing	to_engine;
+	WireRing	to_worker;
+} WireHeader;
+
+_Static_assert(sizeof(WireHeader) <= WIRE_HEADER_SIZE, "header layout");
+
+/* ---- statistics (engine writes under a sequence lock; readers retry) ---- */
+
+typedef enum WireModelState
+{
+	WM_UNUSED = 0, WM_UNLOADED, WM_LOADING, WM_READY, WM_FAILED
+} WireModelState;
+
+typedef struct WireModelStat
+{
+	uint32_t	state;			/* WireModelState */
+	uint32_t	dboid;
+	char		name[WIRE_NAME_LEN];
+	char		arch[32];
+	char		dtype[16];
+	char		error[256];		/* FAILED: why */
+	double		progress;		/* LOADING: 0..1 */
+	int64_t		weight_bytes;
+	int64_t		n_params;
+	int32_t		max_model_len;
+	int32_t		shared_with;	/* index of the entry whose weights it uses, -1 */
+	int64_t		kv_blocks_total, kv_blocks_used, kv_bytes;
+	int64_t		running, waiting;
+	int64_t		requests, prompt_tokens, output_tokens, preemptions;
+} WireModelStat;
+
+typedef struct WireStats
+{
+	_Atomic uint32_t seq;		/* odd while being written */
+	uint32_t	n_models;
+	int64_t		started_us;		/* CLOCK_MONOTONIC at engine start */
+	int64_t		steps;			/* forward passes */
+	int64_t		step_rows;		/* sum of rows (tokens) over steps */
+	int64_t		step_seqs;		/* sum of sequences over steps: avg_batch = step_seqs/steps */
+	int64_t		step_us;		/* time in steps */
+	int64_t		max_batch;
+	int64_t		requests, finished, failed, cancelled;
+	int64_t		prompt_tokens, cached_tokens, output_tokens, preemptions;
+	int64_t		running, waiting;	/* now */
+	int64_t		kv_blocks_total, kv_blocks_used;
+	int64_t		rss_bytes;
+	char		isa[32];
+	int32_t		num_threads;
+	WireModelStat models[WIRE_MAX_MODELS];
+} WireStats;
+
+_Static_assert(sizeof(WireStats) <= WIRE_STATS_SIZE, "stats layout");
+
+/* ---- arena geometry ---- */
+
+/* Fill *h for the given geometry (sizes and offsets); false if out of range. */
+bool		wire_layout(WireHeader *h, uint32_t n_slots, uint32_t ring_size, uint64_t max_request);
+/* Is this header sane for a mapping of `size` bytes?  (version, offsets, powers of two) */
+bool		wire_header_ok(const WireHeader *h, uint64_t size);
+
+WireStats  *wire_stats(void *arena);
+WireSlot   *wire_slot(void *arena, uint32_t slot);
+char	   *wire_req_ring(void *arena, uint32_t slot);
+char	   *wire_rep_ring(void *arena, uint32_t slot);
+
+/* Slot number rings: push by one writer at a time, pop by one reader.  Pop gives
+ * false when empty; numbers out of range are skipped. */
+void		wire_push(void *arena, WireRing *r, uint64_t entries_off, uint32_t slot);
+bool		wire_pop(void *arena, WireRing *r, uint64_t entries_off, uint32_t *slot);
+
+/*
+ * Byte ring: copy in/out as much as fits; return the number of bytes, or -1 if
+ * the cursors are corrupt.  The cursor is NOT published: callers do that (the
+ * last frame needs its own order), with wire_publish_head/tail.
+ */
+int			wire_ring_write(char *ring, uint32_t size, uint32_t head, uint32_t tail,
+							const void *data, size_t n);
+int			wire_ring_read(const char *ring, uint32_t size, uint32_t head, uint32_t tail,
+						   void *data, size_t n);
+
+/* ---- messages ---- */
+
+/*
+ * A request is one WireMsg followed by len bytes of fields; a reply frame
+ * likewise.  A field: uint16 tag, uint16 type, uint32 len, payload padded to 8.
+ */
+typedef struct WireMsg
+{
+	uint32_t	magic;			/* WIRE_MSG_MAGIC */
+	uint16_t	kind;			/* WireKind or WireFrame */
+	uint16_t	flags;			/* WIRE_FINAL: last frame of the conversation */
+	uint64_t	len;			/* bytes that follow */
+} WireMsg;
+
+#define WIRE_MSG_MAGIC	UINT32_C(0x4745534d)
+#define WIRE_FINAL		1
+
+typedef enum WireKind			/* requests */
+{
+	WK_GENERATE = 1,			/* -> WF_ACCEPTED, WF_TEXT..., WF_DONE */
+	WK_TOKENIZE,				/* -> WF_DONE with ids or count */
+	WK_DETOKENIZE,				/* -> WF_DONE with text */
+	WK_MODEL_CHECK,				/* files good? -> WF_DONE with arch, dtype, ... */
+	WK_MODEL_LOAD,				/* -> WF_PROGRESS..., WF_DONE */
+	WK_MODEL_UNLOAD,			/* drop weights and KV; requests on it fail */
+	WK_MODEL_FORGET,			/* catalog entry gone: T_NAME empty = all of the database */
+	WK_CONTROL,					/* T_COMMAND: "integrity", "log" (fake), "reset-stats", ... -> text */
+	WK_COUNT
+} WireKind;
+
+typedef enum WireFrame			/* replies */
+{
+	WF_ACCEPTED = 100,			/* validated and queued: prompt_tokens */
+	WF_PROGRESS,				/* T_PHASE, T_PROGRESS, T_TEXT for a NOTICE */
+	WF_TEXT,					/* T_TEXT and/or T_TOKEN_IDS delta */
+	WF_DONE,					/* final: finish reason, usage, timings */
+	WF_ERROR					/* final: T_SQLSTATE, T_MESSAGE, T_DETAIL, T_HINT, T_PARAM */
+} WireFrame;
+
+typedef enum WireType
+{
+	WT_INT = 1,					/* int64 */
+	WT_NUM,						/* double */
+	WT_STR,						/* bytes */
+	WT_INTS						/* int32[] */
+} WireType;
+
+/* Tags: one row each in wire_tags.def: X(NAME, number, type). */
+typedef enum WireTag
+{
+#define X(name, num, type) WTAG_##name = num,
+#include "wire_tags.def"
+#undef X
+	WTAG_LAST
+} WireTag;
+
+/* "prompt", "max_tokens", ... (lower case of the name); NULL if unknown */
+const char *wire_tag_name(int tag);
+int			wire_tag_type(int tag); /* WireType, 0 if unknown */
+
+/* Writer: appends to a caller-supplied sink, so that backends use palloc'ed and
+ * the engine malloc'ed memory. */
+typedef struct WireOut
+{
+	void		(*append) (void *ctx, const void *data, size_t n);
+	void	   *ctx;
+} WireOut;
+
+void		wire_put_int(WireOut *o, WireTag tag, int64_t v);
+void		wire_put_num(WireOut *o, WireTag tag, double v);
+void		wire_put_str(WireOut *o, WireTag tag, const char *s, size_t n);
+void		wire_put_ints(WireOut *o, WireTag tag, const int32_t *v, size_t n);
+
+/* Reader over the fields of one message. */
+typedef struct WireField
+{
+	int			tag;
+	int			type;
+	int64_t		i;				/* WT_INT */
+	double		num;			/* WT_NUM */
+	const char *s;				/* WT_STR: bytes, not terminated; WT_INTS: raw, use wire_ints() */
+	size_t		n;				/* WT_STR: bytes; WT_INTS: elements */
+} WireField;
+
+typedef struct WireIn
+{
+	const char *p;
+	const char *end;
+} WireIn;
+
+/* 1: a field was read; 0: end; -1: malformed (bad length, type not the tag's type). */
+int			wire_next(WireIn *in, WireField *f);
+int32_t		wire_int_at(const WireField *f, size_t i);	/* element of WT_INTS (unaligned safe) */
+
+#endif
