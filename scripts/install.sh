@@ -1,0 +1,27 @@
+#!/bin/sh
+# Install the module, the engine, the SQL scripts and the bundled model.
+#
+#	PG_CONFIG=... MODULE=build/pg15/vllm_pg.so ENGINE=build/engine/vllm_pg_engine \
+#		[DESTDIR=...] scripts/install.sh
+#
+# Everything that belongs together lies beside the library ($pkglibdir), where the
+# library finds it from its own path, so that a copied tree works too.  Files are
+# replaced by rename, never in place: a running engine keeps its own.
+set -eu
+lib=${DESTDIR:-}$($PG_CONFIG --pkglibdir)
+ext=${DESTDIR:-}$($PG_CONFIG --sharedir)/extension
+
+put() {	# put MODE FILE DIR
+	mkdir -p "$3"
+	cmp -s "$2" "$3/$(basename "$2")" && return 0
+	cp "$2" "$3/.new.$$" && chmod "$1" "$3/.new.$$" && mv -f "$3/.new.$$" "$3/$(basename "$2")"
+}
+
+put 755 "$MODULE" "$lib"
+put 755 "$ENGINE" "$lib"
+put 644 vllm_pg.control "$ext"
+for f in sql/vllm_pg--*.sql; do put 644 "$f" "$ext"; done
+for d in models/*/; do
+	[ -f "$d/config.json" ] || continue
+	for f in "$d"*; do put 644 "$f" "$lib/vllm_pg/models/$(basename "$d")"; done
+done

@@ -1,0 +1,66 @@
+#!/bin/bash
+# What a machine can see of the house rules: who may include whom, sizes of files and
+# functions, words that may not occur.  Prints each offence, then `lint: N passed, ...`.
+cd "$(dirname "$0")/.." || exit 1
+passed=0 failed=0
+rule() {	# rule NAME OFFENCES
+	if [ -z "$2" ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAILED $1:"
+		echo "$2" | head -n 12 | sed 's/^/    /'
+	fi
+}
+
+# Includes of our own may only point down (docs/tour.md has the picture).  allow DIR PATTERN:
+# quoted includes in DIR must match the pattern.
+allow() {
+	[ -d "$1" ] || return 0
+	rule "layers: $1" "$(grep -rnE '^#include "' "$1" --include='*.[ch]' --include='*.cu' --include='*.cuh' |
+		grep -vE "#include \"($2)" | grep -vE '#include "[a-z0-9_]+\.(h|def)"$')"
+}
+allow src/base 'base/'
+allow src/wire 'wire/'
+allow src/text 'text/|base/'
+allow src/grammar 'grammar/|base/'
+allow src/parse 'parse/|base/'
+allow src/quant 'quant/|base/|blocks\.h'
+allow src/load 'load/|quant/|base/|blocks\.h|text/tokenizer\.h'
+allow src/model 'model/|base/|kernels\.h|blocks\.h'
+allow src/engine 'engine/|model/|text/|grammar/|parse/|load/|wire/|base/|quant/|kernels\.h|pool\.h|blocks\.h'
+allow kernels 'ref/|cpu/|cuda/|emu/|simde/'
+rule "layers: no PostgreSQL header outside src/pg and bgworker" \
+	"$(grep -rnE '#include "(postgres|fmgr|miscadmin|storage/|utils/|access/)' src/base src/wire src/text src/load src/quant src/model src/engine kernels)"
+rule "layers: no engine header in PostgreSQL processes" \
+	"$(grep -rnE '#include "(engine|model|text|load|quant|base|kernels)/?' src/pg bgworker)"
+rule "layers: no bare include of another module's header" "$(
+	for d in base wire text load quant model engine; do
+		[ -d src/$d ] || continue
+		grep -rnoE '^#include "[a-z0-9_]+\.h"' src/$d | while IFS=: read -r f l inc; do
+			h=$(echo "$inc" | sed 's/.*"\(.*\)"/\1/')
+			[ -f "src/$d/$h" ] || [ -f "kernels/$h" ] || echo "$f:$l: $h"
+		done
+	done)"
+rule "kernels know no request" "$(grep -rniw 'requests\?' kernels --include='*.[ch]' --include='*.cu' --include='*.cuh' --include='*.def')"
+rule "threads and model code stay out of PostgreSQL" "$(grep -rnE 'pthread_|#include <(omp|cblas)' src/pg bgworker)"
+rule "no getenv in the engine" "$(grep -rnw getenv src kernels bgworker)"
+rule "no architecture tests outside arch files" "$(grep -rnE 'strcmp\([^)]*arch' src/engine src/model/decoder.c src/model/model.c 2>/dev/null)"
+
+src() { git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh'; }
+rule "files under 1,200 lines" "$(src | grep -v 'unicode_tables' | xargs wc -l | awk '$2 != "total" && $1 > 1200 { print $2 ": " $1 " lines" }')"
+rule "functions under 100 lines (80 is the aim)" "$(src | grep -v '_tables' | xargs awk '
+	FNR == 1 { open = 0 }
+	/^\{/ { open = 1; start = FNR }
+	/^\}/ { if (open && FNR - start > 100) print FILENAME ":" start ": " FNR - start " lines"; open = 0 }')"
+rule "every C file begins with its story" "$(src | while read -r f; do head -n 1 "$f" | grep -q '^/\*' || echo "$f"; done)"
+rule "no unfinished marks" "$(src | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b')"
+rule "no machine path" "$(git ls-files -co --exclude-standard | grep -vE '^(models/.*(json|safetensors|txt)|tests/fixtures/)' | xargs grep -nIE '(^|[^a-z.])/(work|opt/ref|farm)/' | grep -v '^scripts/lint.sh')"
+rule "scripts parse" "$(for f in scripts/*.sh bench/*.sh; do [ ! -f "$f" ] || bash -n "$f" 2>&1; done)"
+rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/guc.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
+	grep -q "$g" docs/*.md || echo "$g is not in docs/"; done)"
+rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | awk '{ print $NF }' | sort -u | while read -r f; do
+	grep -q "$f" docs/sql.md || echo "$f is not in docs/sql.md"; done)"
+
+echo "lint: $passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]
