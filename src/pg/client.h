@@ -75,6 +75,15 @@ void		vcall_end(Call *c);
 void		vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 						 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call);
 
+/*
+ * Post a message nobody waits for (WK_MODEL_FORGET at the end of a transaction):
+ * takes a slot if one is free, writes the fields (at most half a ring), rings and
+ * leaves the slot to the supervisor, which reaps it when the engine has closed
+ * it; it is not cancelled.  Never throws, never waits, never allocates; false:
+ * no slot or no engine.  An engine that is not there has nothing to forget.
+ */
+bool		vclient_post(WireKind kind, const char *body, size_t len);
+
 /* A WireOut that appends to a StringInfo. */
 WireOut		vclient_out(StringInfo s);
 /* DATABASE, ROLE, SESSION fields. */

@@ -36,6 +36,9 @@ extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16 */
 extern bool vllm_batch_invariant;
 
 void		vllm_guc_init(void);
+/* the SQL functions' hooks and vllm.invalid_text (release.c): _PG_init calls it
+ * before MarkGUCPrefixReserved */
+void		vllm_sql_init(void);
 /* "name=value" lines for the engine, of every row marked as the engine's */
 char	   *vllm_guc_engine_config(void);
 
