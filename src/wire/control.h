@@ -21,13 +21,12 @@
  *		stop\n							exit 0 now
  *		(end of file)					the same, as when the supervisor died
  *
- * WAKES ARE COALESCED.  The engine sends "w\n" only when it pushed a slot and
- * WireHeader.wake_pending was 0 (exchange to 1).  The supervisor sets
- * wake_pending = 0 (exchange) *before* it pops the to_worker ring, so a slot pushed
- * while it drains brings another byte.  The supervisor should also drain the ring
- * at its ordinary time-out; a lost wake then costs a delay and not a hang.  The engine's
- * writes never block: when the socket is full the supervisor has wakes to read
- * anyway.
+ * WAKES ARE COALESCED.  The engine sends "w\n" only when its push found the
+ * to_worker ring empty (wire_push).  So the supervisor first reads the socket, then
+ * pops the ring until wire_pop() says that it is empty; a slot pushed after that
+ * brings another line.  The engine's writes never block: when the socket is full the
+ * supervisor has wakes to read anyway.  The supervisor should also drain the ring
+ * at its ordinary time-out.
  *
  * Exit status of the engine:
  */

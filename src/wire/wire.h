@@ -119,8 +119,7 @@ typedef struct WireHeader
 	_Atomic uint32_t busy;		/* the engine has work: step_counter must advance */
 	_Atomic uint64_t step_counter;
 	_Atomic int64_t heartbeat_us;	/* server thread alive */
-	_Atomic uint32_t wake_pending;	/* a "w" is on its way to the supervisor (control.h) */
-	char		pad[20];
+	char		pad[24];
 	WireRing	to_engine;
 	WireRing	to_worker;
 } WireHeader;
@@ -186,15 +185,19 @@ WireSlot   *wire_slot(void *arena, uint32_t slot);
 char	   *wire_req_ring(void *arena, uint32_t slot);
 char	   *wire_rep_ring(void *arena, uint32_t slot);
 
-/* Slot number rings: push by one writer at a time, pop by one reader.  Pop gives
- * false when empty; numbers out of range are skipped. */
-void		wire_push(void *arena, WireRing *r, uint64_t entries_off, uint32_t slot);
+/*
+ * Slot number rings: push by one writer at a time, pop by one reader.  Pop gives
+ * false when empty; numbers out of range are skipped.  Push returns true if the
+ * ring was empty, that is when a reader that pops until it gets false needs to be
+ * told (cursors are sequentially consistent: one of the two sees the other).
+ */
+bool		wire_push(void *arena, WireRing *r, uint64_t entries_off, uint32_t slot);
 bool		wire_pop(void *arena, WireRing *r, uint64_t entries_off, uint32_t *slot);
 
 /*
  * Byte ring: copy in/out as much as fits; return the number of bytes, or -1 if
  * the cursors are corrupt.  The cursor is NOT published: callers do that (the
- * last frame needs its own order), with wire_publish_head/tail.
+ * last frame needs its own order), by a release store of old cursor + n.
  */
 int			wire_ring_write(char *ring, uint32_t size, uint32_t head, uint32_t tail,
 							const void *data, size_t n);
@@ -235,8 +238,9 @@ typedef enum WireFrame			/* replies */
 {
 	WF_ACCEPTED = 100,			/* validated and queued: prompt_tokens */
 	WF_PROGRESS,				/* T_PHASE, T_PROGRESS, T_TEXT for a NOTICE */
-	WF_TEXT,					/* T_TEXT and/or T_TOKEN_IDS delta */
-	WF_DONE,					/* final: finish reason, usage, timings */
+	WF_TEXT,					/* T_TEXT and/or T_TOKEN_IDS delta; only with T_STREAM */
+	WF_DONE,					/* final: finish reason, usage, timings; without T_STREAM also the
+								 * whole T_TEXT (and T_TOKEN_IDS with T_WANT_IDS) */
 	WF_ERROR					/* final: T_SQLSTATE, T_MESSAGE, T_DETAIL, T_HINT, T_PARAM */
 } WireFrame;
 

@@ -1,0 +1,335 @@
+/*
+ * wire.c
+ *	  Arena geometry, rings and message fields, for both sides of the wire.
+ *
+ * Compiled into the PostgreSQL extension and into the engine: libc only, no
+ * allocation, no global state.  Nothing read from the arena is used before it is
+ * checked, and each shared word is loaded once into a local.
+ *
+ * Barriers (partner in parentheses):
+ *	- byte rings: callers store the cursor with release after wire_ring_write()
+ *	  (acquire load before wire_ring_read()), and the other way round for space.
+ *	- slot rings: wire_push() stores the entry, then head (seq_cst); wire_pop()
+ *	  loads head (seq_cst), then the entry.  push then loads tail, pop stored tail
+ *	  before it looks at head again: whoever is second sees the other, so either
+ *	  the pushed entry is popped or push says "was empty".
+ *
+ * Tested by tests/unit/test_wire.c and tests/fuzz/fuzz_wire.c.
+ */
+#include "wire/wire.h"
+
+#include <string.h>
+
+/* ---- arena geometry ---- */
+
+static uint64_t
+align_up(uint64_t v, uint64_t to)
+{
+	return (v + to - 1) / to * to;
+}
+
+static bool
+is_pow2(uint32_t v)
+{
+	return v != 0 && (v & (v - 1)) == 0;
+}
+
+bool
+wire_layout(WireHeader *h, uint32_t n_slots, uint32_t ring_size, uint64_t max_request)
+{
+	uint64_t	off = WIRE_HEADER_SIZE;
+
+	memset(h, 0, sizeof(*h));
+	if (!is_pow2(n_slots) || n_slots > WIRE_MAX_SLOTS)
+		return false;
+	if (!is_pow2(ring_size) || ring_size < 4096 || ring_size > (UINT32_C(1) << 30))
+		return false;
+	if (max_request < sizeof(WireMsg) || max_request > (UINT64_C(1) << 40))
+		return false;
+	h->magic = WIRE_MAGIC;
+	h->version = WIRE_VERSION;
+	h->n_slots = n_slots;
+	h->ring_size = ring_size;
+	h->max_request = max_request;
+	h->stats_off = off;
+	off += WIRE_STATS_SIZE;
+	h->to_engine_off = off;
+	off = align_up(off + 4 * (uint64_t) n_slots, 4096);
+	h->to_worker_off = off;
+	off = align_up(off + 4 * (uint64_t) n_slots, 4096);
+	h->slots_off = off;
+	off = align_up(off + WIRE_SLOT_SIZE * (uint64_t) n_slots, 4096);
+	h->rings_off = off;
+	off += 2 * (uint64_t) ring_size * n_slots;
+	h->total_size = off;
+	return true;
+}
+
+bool
+wire_header_ok(const WireHeader *h, uint64_t size)
+{
+	WireHeader	want;
+
+	if (size < WIRE_HEADER_SIZE || h->magic != WIRE_MAGIC || h->version != WIRE_VERSION)
+		return false;
+	if (!wire_layout(&want, h->n_slots, h->ring_size, h->max_request))
+		return false;
+	return want.total_size <= size && h->total_size == want.total_size &&
+		h->stats_off == want.stats_off &&
+		h->to_engine_off == want.to_engine_off &&
+		h->to_worker_off == want.to_worker_off &&
+		h->slots_off == want.slots_off && h->rings_off == want.rings_off;
+}
+
+WireStats *
+wire_stats(void *arena)
+{
+	return (WireStats *) ((char *) arena + ((WireHeader *) arena)->stats_off);
+}
+
+WireSlot *
+wire_slot(void *arena, uint32_t slot)
+{
+	const WireHeader *h = arena;
+
+	return (WireSlot *) ((char *) arena + h->slots_off + (uint64_t) WIRE_SLOT_SIZE * slot);
+}
+
+char *
+wire_req_ring(void *arena, uint32_t slot)
+{
+	const WireHeader *h = arena;
+
+	return (char *) arena + h->rings_off + (uint64_t) h->ring_size * 2 * slot;
+}
+
+char *
+wire_rep_ring(void *arena, uint32_t slot)
+{
+	return wire_req_ring(arena, slot) + ((const WireHeader *) arena)->ring_size;
+}
+
+/* ---- slot number rings ---- */
+
+bool
+wire_push(void *arena, WireRing *r, uint64_t entries_off, uint32_t slot)
+{
+	const WireHeader *h = arena;
+	_Atomic uint32_t *entries = (_Atomic uint32_t *) ((char *) arena + entries_off);
+	uint32_t	head = atomic_load_explicit(&r->head, memory_order_relaxed);
+
+	atomic_store_explicit(&entries[head & (h->n_slots - 1)], slot, memory_order_relaxed);
+	atomic_store(&r->head, head + 1);
+	return atomic_load(&r->tail) == head;
+}
+
+bool
+wire_pop(void *arena, WireRing *r, uint64_t entries_off, uint32_t *slot)
+{
+	const WireHeader *h = arena;
+	_Atomic uint32_t *entries = (_Atomic uint32_t *) ((char *) arena + entries_off);
+	uint32_t	tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+
+	for (;;)
+	{
+		uint32_t	head = atomic_load(&r->head);
+		uint32_t	v;
+
+		if (head == tail)
+			return false;
+		/* more entries than there can be: corrupt; what lies in the ring is still worth a look */
+		if (head - tail > h->n_slots)
+			tail = head - h->n_slots;
+		v = atomic_load_explicit(&entries[tail & (h->n_slots - 1)], memory_order_relaxed);
+		tail++;
+		atomic_store(&r->tail, tail);
+		if (v < h->n_slots)
+		{
+			*slot = v;
+			return true;
+		}
+	}
+}
+
+/* ---- byte rings ---- */
+
+int
+wire_ring_write(char *ring, uint32_t size, uint32_t head, uint32_t tail,
+				const void *data, size_t n)
+{
+	uint32_t	used = head - tail;
+	uint32_t	at = head & (size - 1);
+	uint32_t	first;
+
+	if (used > size)
+		return -1;
+	if (n > size - used)
+		n = size - used;
+	if (n == 0)
+		return 0;
+	first = size - at;
+	if (first > n)
+		first = (uint32_t) n;
+	memcpy(ring + at, data, first);
+	memcpy(ring, (const char *) data + first, n - first);
+	return (int) n;
+}
+
+int
+wire_ring_read(const char *ring, uint32_t size, uint32_t head, uint32_t tail,
+			   void *data, size_t n)
+{
+	uint32_t	used = head - tail;
+	uint32_t	at = tail & (size - 1);
+	uint32_t	first;
+
+	if (used > size)
+		return -1;
+	if (n > used)
+		n = used;
+	if (n == 0)
+		return 0;
+	first = size - at;
+	if (first > n)
+		first = (uint32_t) n;
+	memcpy(data, ring + at, first);
+	memcpy((char *) data + first, ring, n - first);
+	return (int) n;
+}
+
+/* ---- fields ---- */
+
+typedef struct FieldHead
+{
+	uint16_t	tag;
+	uint16_t	type;
+	uint32_t	len;			/* payload bytes without padding */
+} FieldHead;
+
+#define TAG_NAME_LEN 24
+
+/* s[i] in lower case, as a constant expression; 0 behind the end */
+#define AT(s, i) ((s)[(i) < sizeof(s) ? (i) : 0])
+#define LC(s, i) \
+	((i) < sizeof(s) ? (char) (AT(s, i) | (AT(s, i) >= 'A' && AT(s, i) <= 'Z' ? 32 : 0)) : '\0')
+#define LOWER(s) \
+	LC(s, 0), LC(s, 1), LC(s, 2), LC(s, 3), LC(s, 4), LC(s, 5), \
+	LC(s, 6), LC(s, 7), LC(s, 8), LC(s, 9), LC(s, 10), LC(s, 11), \
+	LC(s, 12), LC(s, 13), LC(s, 14), LC(s, 15), LC(s, 16), LC(s, 17), \
+	LC(s, 18), LC(s, 19), LC(s, 20), LC(s, 21), LC(s, 22), LC(s, 23)
+
+/* indexed by tag; type 0 = no such tag */
+static const struct
+{
+	char		name[TAG_NAME_LEN];
+	int			type;
+}			tag_table[] = {
+#define X(name, num, type) [num] = {{LOWER(#name)}, type},
+#include "wire_tags.def"
+#undef X
+};
+
+#define N_TAGS	((int) (sizeof(tag_table) / sizeof(tag_table[0])))
+
+int
+wire_tag_type(int tag)
+{
+	return tag >= 0 && tag < N_TAGS ? tag_table[tag].type : 0;
+}
+
+const char *
+wire_tag_name(int tag)
+{
+	return wire_tag_type(tag) != 0 ? tag_table[tag].name : NULL;
+}
+
+static void
+put(WireOut *o, WireTag tag, WireType type, const void *data, size_t n)
+{
+	static const char zeros[8] = {0};
+	FieldHead	fh = {.tag = (uint16_t) tag,.type = (uint16_t) type,.len = (uint32_t) n};
+
+	o->append(o->ctx, &fh, sizeof(fh));
+	if (n > 0)
+		o->append(o->ctx, data, n);
+	if (n % 8 != 0)
+		o->append(o->ctx, zeros, 8 - n % 8);
+}
+
+void
+wire_put_int(WireOut *o, WireTag tag, int64_t v)
+{
+	put(o, tag, WT_INT, &v, sizeof(v));
+}
+
+void
+wire_put_num(WireOut *o, WireTag tag, double v)
+{
+	put(o, tag, WT_NUM, &v, sizeof(v));
+}
+
+void
+wire_put_str(WireOut *o, WireTag tag, const char *s, size_t n)
+{
+	put(o, tag, WT_STR, s, n);
+}
+
+void
+wire_put_ints(WireOut *o, WireTag tag, const int32_t *v, size_t n)
+{
+	put(o, tag, WT_INTS, v, n * sizeof(int32_t));
+}
+
+int
+wire_next(WireIn *in, WireField *f)
+{
+	FieldHead	fh;
+	size_t		left = (size_t) (in->end - in->p);
+	size_t		padded;
+
+	if (left == 0)
+		return 0;
+	if (left < sizeof(fh))
+		return -1;
+	memcpy(&fh, in->p, sizeof(fh));
+	left -= sizeof(fh);
+	padded = ((size_t) fh.len + 7) & ~(size_t) 7;
+	if (padded > left || fh.type != wire_tag_type(fh.tag) || fh.type == 0)
+		return -1;
+	memset(f, 0, sizeof(*f));
+	f->tag = fh.tag;
+	f->type = fh.type;
+	f->s = in->p + sizeof(fh);
+	switch ((WireType) fh.type)
+	{
+		case WT_INT:
+			if (fh.len != sizeof(f->i))
+				return -1;
+			memcpy(&f->i, f->s, sizeof(f->i));
+			break;
+		case WT_NUM:
+			if (fh.len != sizeof(f->num))
+				return -1;
+			memcpy(&f->num, f->s, sizeof(f->num));
+			break;
+		case WT_STR:
+			f->n = fh.len;
+			break;
+		case WT_INTS:
+			if (fh.len % sizeof(int32_t) != 0)
+				return -1;
+			f->n = fh.len / sizeof(int32_t);
+			break;
+	}
+	in->p += sizeof(fh) + padded;
+	return 1;
+}
+
+int32_t
+wire_int_at(const WireField *f, size_t i)
+{
+	int32_t		v;
+
+	memcpy(&v, f->s + i * sizeof(v), sizeof(v));
+	return v;
+}
