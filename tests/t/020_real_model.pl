@@ -1,0 +1,83 @@
+# The real engine with the bundled model: many sessions at once.
+#
+# 16 sessions and one session with 1,000 rows run at the same time.  Every answer
+# must equal the one that the same prompt got alone (promise 3, through SQL), the
+# engine must have batched across sessions, and nothing may be left behind.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $node = PostgreSQL::Test::Cluster->new('real');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "max_connections = 60\nvllm.kv_cache_memory_bytes = '64MB'\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
+
+my $docs = slurp_file('models/docs_sample.sql');
+$node->safe_psql('postgres', $docs);
+is($node->safe_psql('postgres', 'SELECT count(*) FROM docs'), 64, 'sample table');
+
+# each prompt alone: the reference
+$node->safe_psql('postgres', q{
+	CREATE TABLE alone AS SELECT id, prompt, llm_generate(prompt, max_tokens => 48) AS answer FROM docs;
+});
+is($node->safe_psql('postgres', 'SELECT count(*) FROM alone WHERE answer IS NULL OR answer = $$$$'), 0, 'every prompt has an answer');
+
+my $stat = 'SELECT steps, avg_batch * steps FROM llm_stat_engine';
+my ($steps0, $seqs0) = split /\|/, $node->safe_psql('postgres', $stat);
+
+# 16 sessions, each over all prompts in an order of its own, and one with 1,000 rows
+my @h;
+my $start = time;
+for my $i (1 .. 16)
+{
+	push @h, run_bg("SELECT count(*) FILTER (WHERE llm_generate(prompt, max_tokens => 48) IS DISTINCT FROM answer) FROM (SELECT * FROM alone ORDER BY md5(id::text || '$i')) s");
+}
+push @h, run_bg("SELECT count(*) FILTER (WHERE llm_generate(prompt, max_tokens => 48) IS DISTINCT FROM answer) FROM (SELECT alone.* FROM alone, generate_series(1, 16) g ORDER BY g, id LIMIT 1000) s");
+my $bad = 0;
+for my $h (@h)
+{
+	$h->{h}->finish;
+	$bad++ unless ${ $h->{out} } eq "0\n";
+	diag(${ $h->{err} }) if ${ $h->{err} } ne '';
+}
+is($bad, 0, '16 sessions and one with 1,000 rows: every answer equals the one given alone');
+my ($steps1, $seqs1) = split /\|/, $node->safe_psql('postgres', $stat);
+my $batch = ($seqs1 - $seqs0) / (($steps1 - $steps0) || 1);
+diag(sprintf("figure: average batch %.1f over %d steps, %.1f s", $batch, $steps1 - $steps0, time - $start));
+cmp_ok($batch, '>', 8, 'the engine batched more than 8 sequences on average');
+
+is($node->safe_psql('postgres', 'SELECT slots_total - slots_free, running, waiting, kv_blocks_used FROM llm_stat_engine'),
+	'0|0|0|0', 'no slot, request or block is left');
+is($node->safe_psql('postgres', q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
+
+# kill -9 in mid-generation: the calls fail with a hint, the next one works
+my $pid = $node->safe_psql('postgres', 'SELECT pid FROM llm_stat_engine');
+my $up = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+@h = map { run_bg("SELECT llm_generate('Ticket: it is broken', max_tokens => 900, ignore_eos => true)") } 1 .. 4;
+$node->poll_query_until('postgres', 'SELECT running >= 4 FROM llm_stat_engine');
+kill 9, $pid;
+my $lost = 0;
+for my $h (@h)
+{
+	$h->{h}->finish;
+	$lost++ if ${ $h->{err} } =~ /ERROR/ && ${ $h->{err} } =~ /HINT/;
+}
+is($lost, 4, 'kill -9 of the engine: every running call gets an error with a hint');
+is($node->safe_psql('postgres', q{SELECT llm_generate(prompt, max_tokens => 48) = answer FROM alone WHERE id = (SELECT min(id) FROM alone)}),
+	't', 'the next call works');
+is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
+$node->stop;
+done_testing();
+
+sub run_bg
+{
+	my ($sql) = @_;
+	my ($in, $out, $err) = ('', '', '');
+	my $h = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $sql ], '<', \$in, '>', \$out, '2>', \$err);
+	return { h => $h, out => \$out, err => \$err };
+}

@@ -1,0 +1,69 @@
+# ALTER EXTENSION vllm_pg UPDATE from every older version gives what a fresh install
+# gives: the same members, definitions, grants and configuration tables.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('upgrade');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "vllm.engine_args = '--fake'\n");
+$node->start;
+
+# One line per member object with everything that a user could notice.
+my $shape = q{
+WITH m AS (SELECT classid, objid FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
+			AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'vllm_pg'))
+SELECT line FROM (
+SELECT 'function ' || p.oid::regprocedure || ' ' || pg_get_function_arguments(p.oid) || ' -> ' || coalesce(pg_get_function_result(p.oid), '')
+	|| format(' %s %s %s %s %s %s %s %s', p.provolatile, p.proparallel, p.procost, p.prorows, p.proisstrict, p.prosecdef, p.prosupport, p.prosrc)
+	|| ' acl=' || coalesce((SELECT string_agg(a::text, ',' ORDER BY a::text) FROM unnest(p.proacl) a), '') AS line
+	FROM m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
+UNION ALL
+SELECT 'relation ' || c.oid::regclass || ' ' || c.relkind::text || ' acl=' || coalesce((SELECT string_agg(a::text, ',' ORDER BY a::text) FROM unnest(c.relacl) a), '')
+	|| ' config=' || (c.oid = ANY (SELECT unnest(extconfig) FROM pg_extension WHERE extname = 'vllm_pg'))::text
+	|| ' (' || (SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod) || ' ' || attnotnull::text || ' ' || coalesce(pg_get_expr(adbin, adrelid), ''), ', ' ORDER BY attnum)
+		FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped)
+	|| ') ' || coalesce(CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END, '')
+	|| coalesce((SELECT string_agg(pg_get_constraintdef(oid), ';' ORDER BY conname) FROM pg_constraint WHERE conrelid = c.oid), '')
+	FROM m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
+UNION ALL
+SELECT 'other ' || pg_describe_object(classid, objid, 0) FROM m WHERE classid NOT IN ('pg_proc'::regclass, 'pg_class'::regclass)
+) l ORDER BY 1 COLLATE "C"};
+
+$node->safe_psql('postgres', 'CREATE DATABASE fresh');
+$node->safe_psql('fresh', 'CREATE EXTENSION vllm_pg');
+my $version = $node->safe_psql('fresh', q{SELECT extversion FROM pg_extension WHERE extname = 'vllm_pg'});
+my $fresh = $node->safe_psql('fresh', $shape);
+cmp_ok(scalar(split /\n/, $fresh), '>', 20, 'the fresh install has its members');
+my $fresh_rows = $node->safe_psql('fresh', 'SELECT * FROM vllm.model ORDER BY 1');
+
+my @older = split /\n/, $node->safe_psql('postgres', qq{SELECT version FROM pg_available_extension_versions
+	WHERE name = 'vllm_pg' AND version <> '$version' ORDER BY 1});
+SKIP:
+{
+	skip 'there is no older version yet', 1 unless @older;
+	for my $v (@older)
+	{
+		(my $db = "from_$v") =~ s/\W/_/g;
+		$node->safe_psql('postgres', "CREATE DATABASE $db");
+		$node->safe_psql($db, "CREATE EXTENSION vllm_pg VERSION '$v'");
+		$node->safe_psql($db, 'ALTER EXTENSION vllm_pg UPDATE');
+		is($node->safe_psql($db, $shape), $fresh, "update from $v equals a fresh install");
+		is($node->safe_psql($db, 'SELECT * FROM vllm.model ORDER BY 1'), $fresh_rows, "update from $v: the same rows");
+	}
+}
+
+# dump and restore keeps the user's models
+$node->safe_psql('fresh', q{SELECT llm_create_model('mine', '/fake/ready'); SELECT llm_grant('mine', 'public')});
+my $dump = $node->basedir . '/dump.sql';
+$node->command_ok([ 'pg_dump', '-d', $node->connstr('fresh'), '-f', $dump ], 'pg_dump');
+$node->safe_psql('postgres', 'CREATE DATABASE restored');
+$node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $dump ], 'restore');
+is($node->safe_psql('restored', 'SELECT * FROM vllm.model ORDER BY 1'),
+	$node->safe_psql('fresh', 'SELECT * FROM vllm.model ORDER BY 1'), 'models travel with pg_dump');
+is($node->safe_psql('restored', q{SELECT llm_generate('hello there', model => 'mine')}), 'HELLO THERE', 'and work there');
+$node->stop;
+done_testing();
