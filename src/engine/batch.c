@@ -1,0 +1,81 @@
+/*
+ * batch.c
+ *	  A plan as the flat arrays that the model reads.
+ *
+ * The arrays are allocated once, for the largest step; block tables are
+ * pointed to, not copied.  O(rows).  Owner: the step thread; a Batch is valid
+ * until the next batch_build() or a change of a request in it.  Tested through
+ * tests/unit/test_core.c and test_invariance.c.
+ */
+#include "engine/core_int.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+struct BatchBuf
+{
+	Batch		batch;
+	int32_t    *tokens;			/* [max_rows] */
+	int32_t    *pos;			/* [max_rows] */
+	int32_t    *seq_start;		/* [max_seqs + 1] */
+	int32_t    *out_rows;		/* [max_seqs] */
+	const int32_t **tables;		/* [max_seqs] */
+};
+
+BatchBuf *
+batch_new(int max_rows, int max_seqs)
+{
+	BatchBuf   *b = mem_zalloc(sizeof(*b));
+
+	b->tokens = mem_alloc((size_t) max_rows * sizeof(int32_t));
+	b->pos = mem_alloc((size_t) max_rows * sizeof(int32_t));
+	b->seq_start = mem_alloc(((size_t) max_seqs + 1) * sizeof(int32_t));
+	b->out_rows = mem_alloc((size_t) max_seqs * sizeof(int32_t));
+	b->tables = mem_alloc((size_t) max_seqs * sizeof(int32_t *));
+	b->batch.tokens = b->tokens;
+	b->batch.out_rows = b->out_rows;
+	b->batch.rows.pos = b->pos;
+	b->batch.rows.seq_start = b->seq_start;
+	b->batch.rows.block_table = b->tables;
+	return b;
+}
+
+void
+batch_free(BatchBuf *b)
+{
+	if (b == NULL)
+		return;
+	mem_free(b->tokens);
+	mem_free(b->pos);
+	mem_free(b->seq_start);
+	mem_free(b->out_rows);
+	mem_free(b->tables);
+	mem_free(b);
+}
+
+const Batch *
+batch_build(BatchBuf *b, const Plan *plan)
+{
+	int			row = 0;
+	int			n_out = 0;
+
+	for (int s = 0; s < plan->n; s++)
+	{
+		const PlanEntry *pe = &plan->e[s];
+
+		b->seq_start[s] = row;
+		b->tables[s] = pe->r->blocks.data;
+		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed, (size_t) pe->n * sizeof(int32_t));
+		for (int i = 0; i < pe->n; i++)
+			b->pos[row + i] = pe->r->computed + i;
+		row += pe->n;
+		if (pe->sample)
+			b->out_rows[n_out++] = row - 1;
+	}
+	b->seq_start[plan->n] = row;
+	b->batch.rows.n_rows = row;
+	b->batch.rows.n_seqs = plan->n;
+	b->batch.n_out = n_out;
+	return &b->batch;
+}

@@ -1,0 +1,199 @@
+/*
+ * core_int.h
+ *	  What the modules of the core share: requests, plans, and the modules'
+ *	  entry points.  Included by src/engine/{engine,sched,cost,batch,sample,
+ *	  output,params}.c and their tests, by nobody else.
+ *
+ * A Req is owned by the step thread from the moment it leaves the inbox.  It is
+ * in exactly one place: the inbox, a waiting queue (its session's, or the one
+ * of preempted requests), or the running list.
+ */
+#ifndef VLLM_ENGINE_CORE_INT_H
+#define VLLM_ENGINE_CORE_INT_H
+
+#include "engine/core.h"
+#include "engine/idmap.h"
+#include "engine/kvpool.h"
+#include "text/detok.h"
+#include "text/stop.h"
+
+/* ---- requests ---- */
+typedef enum ReqState
+{
+	RQ_NEW = 0,					/* in the inbox */
+	RQ_WAITING,					/* in its session's queue */
+	RQ_PREEMPTED,				/* in the queue of preempted requests */
+	RQ_RUNNING,
+	RQ_GONE						/* removed from the scheduler; about to finish */
+} ReqState;
+
+struct Req
+{
+	uint64_t	id;
+	uint64_t	session;
+	ReqSink		sink;
+	void	   *sink_ctx;
+	GenParams	params;
+	uint64_t	seed;			/* the user's, or drawn at submission */
+
+	/* progress: `computed` chases tokens.len */
+	ReqState	state;
+	bool		cancelled;		/* seen a cancel; finishes at the step boundary */
+	IntVec		tokens;			/* prompt, then output */
+	int			n_prompt;
+	int			computed;		/* tokens whose K/V are in the blocks */
+	IntVec		blocks;			/* block table, append-only while running */
+	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
+	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
+	Req		   *prev;			/* neighbours in a waiting queue */
+	Req		   *next;
+	uint64_t	queue_key;		/* session queue it waits in */
+
+	/* output side (output.c) */
+	Detok	   *detok;			/* NULL when text is not wanted */
+	Stop	   *stop;
+	Buf			text;			/* text of the event at hand */
+	Buf			piece;			/* scratch: what the detokenizer gave */
+	char		reason[16];		/* decimal stop id */
+
+	/* figures for the owner */
+	int			preemptions;
+	int64_t		arrival_us;
+	int64_t		scheduled_us;	/* first admission, 0 = not yet */
+	int64_t		first_token_us;
+};
+
+static inline int
+req_todo(const Req *r)
+{
+	return (int) r->tokens.len - r->computed;
+}
+
+static inline int
+req_n_output(const Req *r)
+{
+	return (int) r->tokens.len - r->n_prompt;
+}
+
+/* ---- plan: what one step computes ---- */
+typedef struct PlanEntry
+{
+	Req		   *r;
+	int			n;				/* rows: tokens computed .. computed + n - 1 */
+	bool		sample;			/* the last row reaches the end: logits wanted */
+} PlanEntry;
+
+typedef struct Plan
+{
+	int			n;				/* entries = sequences of the step */
+	PlanEntry  *e;				/* [max_seqs] */
+	int			n_rows;
+	int			n_sample;
+	int			n_preempted;	/* victims of this plan */
+	double		units;			/* predicted work, see cost.h */
+} Plan;
+
+/* ---- cost.c: how long will a step take? ---- */
+#define COST_BUCKETS 24
+
+typedef struct Cost
+{
+	double		attn_weight;	/* units per (row, key): a row at position p is 1 + p * weight */
+	double		units[COST_BUCKETS];	/* size of the steps seen, by log2 of units; 0 = none */
+	double		us[COST_BUCKETS];	/* and their time */
+} Cost;
+
+double		cost_units(const Cost *c, int pos, int n);
+double		cost_predict(const Cost *c, double units);
+void		cost_learn(Cost *c, double units, double us);
+/* Most rows from position pos on (at most n) that keep `units` so far within target_us. */
+int			cost_rows(const Cost *c, double units, int pos, int n, double target_us);
+
+/* ---- sched.c ---- */
+typedef struct Sched Sched;
+
+typedef struct SchedOptions
+{
+	int			max_seqs;
+	int			max_rows;
+	int			block_size;
+	int64_t		step_target_us; /* 0 = the row budget alone */
+	int			max_chunk;		/* 0 = off */
+	double		attn_weight;
+} SchedOptions;
+
+Sched	   *sched_new(KvPool *pool, const SchedOptions *opt);
+void		sched_free(Sched *s);	/* the scheduler must be empty */
+void		sched_add(Sched *s, Req *r);
+/* Take a request out, wherever it is, and free its blocks (in reverse order). */
+void		sched_remove(Sched *s, Req *r);
+/* The next step.  Valid until the next call; a request may be removed once its
+ * entry has been worked off. */
+const Plan *sched_plan(Sched *s, int64_t now_us);
+void		sched_learn(Sched *s, double units, int64_t us);
+/* Would a request of this many tokens, prompt and output, fit when alone? */
+bool		sched_fits(const Sched *s, int64_t n_tokens);
+/* The same as an error with figures (ERR_TOO_LONG). */
+bool		sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e);
+int			sched_n_running(const Sched *s);
+int			sched_n_waiting(const Sched *s);	/* preempted ones included */
+int64_t		sched_n_preemptions(const Sched *s);
+/* Any request that is still there; NULL = empty. */
+Req		   *sched_any(const Sched *s);
+bool		sched_check(const Sched *s, Err *e);
+
+/* ---- batch.c: plan -> Batch ---- */
+typedef struct BatchBuf BatchBuf;
+
+BatchBuf   *batch_new(int max_rows, int max_seqs);
+void		batch_free(BatchBuf *b);
+const Batch *batch_build(BatchBuf *b, const Plan *plan);
+
+/* ---- sample.c ---- */
+typedef struct Sampler Sampler;
+
+Sampler    *smp_new(KPool *pool, int width, int n_valid);	/* n_valid: ids the tokenizer knows */
+void		smp_free(Sampler *s);
+
+typedef struct SmpRow
+{
+	const GenParams *params;
+	uint64_t	seed;
+	int			position;		/* output tokens before this one */
+	int32_t		id;				/* result; -1 = the logits were not finite */
+} SmpRow;
+
+/* Sample rows[i] from logits[i * width ...], which is overwritten (masks). */
+void		smp_run(Sampler *s, SmpRow *rows, int n, float *logits);
+
+/* ---- params.c: what the model's files say about generation ---- */
+typedef struct GenDefaults
+{
+	double		temperature;	/* hard defaults where the files say nothing */
+	double		top_p;
+	int			top_k;
+	double		min_p;
+	int			max_new_tokens; /* cap on max_tokens; 0 = none */
+	int32_t		eos;			/* primary; -1 = none */
+	IntVec		eos_all;		/* primary first, no duplicates */
+	int			n_valid;		/* ids that may be sampled or asked for */
+} GenDefaults;
+
+void		gendefaults_init(GenDefaults *d, const Conf *conf, const Tok *tok, int vocab_size);
+void		gendefaults_free(GenDefaults *d);
+const GenDefaults *core_defaults(const Core *c);
+const Sched *core_sched(const Core *c);
+
+/* ---- output.c: one token of one request -> text, finish ---- */
+typedef struct OutResult
+{
+	ReqFinish	finish;
+	const char *reason;			/* stop string, decimal id or NULL; lives as long as the request */
+} OutResult;
+
+void		out_begin(Req *r, const Tok *tok);
+void		out_end(Req *r);
+/* Account for the newest token of r->tokens; new text is in r->text. */
+OutResult	out_token(Req *r, int32_t eos, int max_model_len);
+
+#endif

@@ -1,0 +1,618 @@
+/*
+ * engine.c
+ *	  The engine core: requests in, token events out, one step at a time.
+ *
+ * core_step() is the loop's body and the place to start reading:
+ *
+ *		drain	new requests and cancels from the inbox		(here)
+ *		plan	who gets how many rows						(sched.c)
+ *		forward	rows -> K/V and logits						(src/model)
+ *		sample	logits -> a token for each complete row		(sample.c)
+ *		commit	computed += rows; token -> text, finish?	(output.c)
+ *		emit	events to the owner's sink					(here)
+ *
+ * Everything is owned by the step thread, but for the inbox, which any thread
+ * fills under its mutex, and the published copy of the statistics beside it.
+ * A cancel is seen at the latest when the running step's forward ends: the
+ * request's token is dropped, its blocks are free before the next plan.
+ *
+ * A request leaves in exactly one way, finish(): out of the scheduler, blocks
+ * freed, one last event, memory freed.  Cost of a step beside the model's:
+ * O(rows + running + vocabulary * sampled rows).  Tested by
+ * tests/unit/test_core.c and test_invariance.c.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/core_int.h"
+#include "engine/rng.h"
+
+/* How much dearer an operation of attention is than one of a matmul. */
+#define ATTN_FACTOR 2.0
+
+typedef struct InboxItem
+{
+	Req		   *r;				/* new request, or NULL: */
+	uint64_t	cancel_id;		/* cancel this one */
+} InboxItem;
+
+/* What other threads touch. */
+typedef struct Inbox
+{
+	pthread_mutex_t lock;
+	InboxItem  *items;			/* in order of arrival */
+	size_t		n;
+	size_t		cap;
+	size_t		n_new;			/* requests among them */
+	CoreStats	stats;			/* as of the last step */
+	atomic_int	n_live;			/* submitted and not finished */
+} Inbox;
+
+struct Core
+{
+	CoreOptions opt;
+	Model	   *model;
+	Tok		   *tok;
+	GenDefaults defaults;
+	int			max_model_len;
+
+	KvView		kv;
+	size_t		kv_size;
+	KvPool	   *pool;
+	Sched	   *sched;
+	BatchBuf   *batch;
+	Sampler    *sampler;
+	SmpRow	   *rows;			/* [max_num_seqs] */
+	float	   *logits;			/* [max_num_seqs][vocab_size] */
+	size_t		logits_size;
+
+	IdMap		by_id;			/* live requests */
+	Req		  **doomed;			/* cancelled, to be finished at the boundary */
+	size_t		n_doomed;
+	size_t		cap_doomed;
+	InboxItem  *drained;		/* the inbox's items while they are worked off */
+	size_t		cap_drained;
+	CoreStats	stats;
+	Inbox	   *inbox;
+};
+
+/* ---- statistics, requests ---- */
+
+static void
+publish(Core *c)
+{
+	CoreStats  *st = &c->stats;
+
+	st->preemptions = sched_n_preemptions(c->sched);
+	st->running = sched_n_running(c->sched);
+	st->waiting = sched_n_waiting(c->sched);
+	st->kv_blocks_total = kvpool_total(c->pool);
+	st->kv_blocks_used = st->kv_blocks_total - kvpool_available(c->pool);
+	st->kv_bytes = (int64_t) c->kv_size;
+	pthread_mutex_lock(&c->inbox->lock);
+	c->inbox->stats = *st;
+	pthread_mutex_unlock(&c->inbox->lock);
+}
+
+static void
+req_free(Req *r)
+{
+	out_end(r);
+	genparams_free(&r->params);
+	intvec_free(&r->tokens);
+	intvec_free(&r->blocks);
+	mem_free(r);
+}
+
+uint64_t
+req_id(const Req *r)
+{
+	return r->id;
+}
+
+void *
+req_ctx(const Req *r)
+{
+	return r->sink_ctx;
+}
+
+/* Send an event: n_ids newest tokens, r->text, and maybe the end. */
+static void
+emit(Req *r, int n_ids, ReqFinish finish, const char *reason, const Err *err)
+{
+	ReqEvent	ev = {
+		.ids = r->tokens.data + r->tokens.len - n_ids,
+		.n_ids = n_ids,
+		.text = r->text.data != NULL ? r->text.data : "",
+		.text_len = r->text.len,
+		.finish = finish,
+		.stop_reason = reason,
+		.err = err,
+		.prompt_tokens = r->n_prompt,
+		.output_tokens = req_n_output(r),
+		.preemptions = r->preemptions,
+		.arrival_us = r->arrival_us,
+		.scheduled_us = r->scheduled_us,
+		.first_token_us = r->first_token_us,
+		.now_us = clock_us(),
+	};
+
+	if (r->sink != NULL)
+		r->sink(r->sink_ctx, r, &ev);
+}
+
+static void
+finish(Core *c, Req *r, int n_ids, ReqFinish how, const char *reason, const Err *err)
+{
+	sched_remove(c->sched, r);
+	if (idmap_get(&c->by_id, r->id) == r)
+		idmap_del(&c->by_id, r->id);
+	if (how == FIN_ERROR)
+		c->stats.failed++;
+	else if (how == FIN_ABORT)
+		c->stats.cancelled++;
+	else
+		c->stats.finished++;
+	publish(c);					/* whoever hears of the end finds it counted */
+	emit(r, n_ids, how, reason, err);
+	req_free(r);
+	atomic_fetch_sub(&c->inbox->n_live, 1);
+}
+
+/* ---- inbox ---- */
+
+static void
+inbox_add(Inbox *in, InboxItem item)
+{
+	pthread_mutex_lock(&in->lock);
+	if (in->n == in->cap)
+	{
+		in->cap = in->cap == 0 ? 64 : in->cap * 2;
+		in->items = mem_realloc(in->items, in->cap * sizeof(InboxItem));
+	}
+	in->items[in->n++] = item;
+	in->n_new += item.r != NULL;
+	pthread_mutex_unlock(&in->lock);
+}
+
+Req *
+core_submit(Core *c, ReqSpec *spec)
+{
+	Req		   *r = mem_zalloc(sizeof(*r));
+
+	r->id = spec->id;
+	r->session = spec->session;
+	r->sink = spec->sink;
+	r->sink_ctx = spec->sink_ctx;
+	r->params = spec->params;
+	r->tokens = spec->prompt;
+	memset(&spec->params, 0, sizeof(spec->params));
+	memset(&spec->prompt, 0, sizeof(spec->prompt));
+	r->n_prompt = (int) r->tokens.len;
+	r->plan_at = -1;
+	r->arrival_us = clock_us();
+	if (r->params.temperature > 0)
+		r->seed = r->params.has_seed ? (uint64_t) r->params.seed : rng_seed();
+	atomic_fetch_add(&c->inbox->n_live, 1);
+	inbox_add(c->inbox, (InboxItem) {.r = r});
+	return r;
+}
+
+void
+core_cancel(Core *c, uint64_t id)
+{
+	if (atomic_load(&c->inbox->n_live) > 0)
+		inbox_add(c->inbox, (InboxItem) {.cancel_id = id});
+}
+
+bool
+core_has_work(const Core *c)
+{
+	return atomic_load(&c->inbox->n_live) > 0;
+}
+
+/* What core_normalize() has let through fits; this holds for any caller. */
+static bool
+acceptable(const Core *c, const Req *r, Err *e)
+{
+	if (r->n_prompt < 1 || r->params.max_tokens < 1)
+		return err_set(e, ERR_INTERNAL, "request of %d tokens asks for %d", r->n_prompt, r->params.max_tokens);
+	if (r->n_prompt >= c->max_model_len)
+		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
+					   r->n_prompt, c->max_model_len);
+	if (idmap_get(&c->by_id, r->id) != NULL)
+		return err_set(e, ERR_INTERNAL, "request id %llu is in use", (unsigned long long) r->id);
+	return sched_must_fit(c->sched, r->n_prompt, r->params.max_tokens, e);
+}
+
+static void
+accept(Core *c, Req *r)
+{
+	Err			err;
+
+	c->stats.requests++;
+	if (!acceptable(c, r, &err))
+	{
+		finish(c, r, 0, FIN_ERROR, NULL, &err);
+		return;
+	}
+	idmap_put(&c->by_id, r->id, r);
+	out_begin(r, c->tok);
+	sched_add(c->sched, r);
+}
+
+static void
+doom(Core *c, Req *r)
+{
+	if (r == NULL || r->cancelled)
+		return;
+	r->cancelled = true;
+	if (c->n_doomed == c->cap_doomed)
+	{
+		c->cap_doomed = c->cap_doomed == 0 ? 64 : c->cap_doomed * 2;
+		c->doomed = mem_realloc(c->doomed, c->cap_doomed * sizeof(Req *));
+	}
+	c->doomed[c->n_doomed++] = r;
+}
+
+/* Take in what other threads have left: queue the new, mark the cancelled. */
+static bool
+drain(Core *c)
+{
+	Inbox	   *in = c->inbox;
+	InboxItem  *items;
+	size_t		n,
+				cap;
+
+	pthread_mutex_lock(&in->lock);
+	items = in->items;
+	n = in->n;
+	cap = in->cap;
+	in->items = c->drained;		/* the two arrays take turns */
+	in->cap = c->cap_drained;
+	in->n = in->n_new = 0;
+	c->drained = items;
+	c->cap_drained = cap;
+	pthread_mutex_unlock(&in->lock);
+
+	for (size_t i = 0; i < n; i++)
+		if (items[i].r != NULL)
+			accept(c, items[i].r);
+		else
+			doom(c, idmap_get(&c->by_id, items[i].cancel_id));
+	return n > 0;
+}
+
+static void
+reap(Core *c)
+{
+	for (size_t i = 0; i < c->n_doomed; i++)
+	{
+		buf_reset(&c->doomed[i]->text);
+		finish(c, c->doomed[i], 0, FIN_ABORT, NULL, NULL);
+	}
+	c->n_doomed = 0;
+}
+
+/* ---- the step ---- */
+
+static void
+forward(Core *c, const Plan *plan)
+{
+	model_forward(c->model, batch_build(c->batch, plan), &c->kv, c->logits);
+}
+
+static void
+sample(Core *c, const Plan *plan)
+{
+	int			width = core_info(c)->vocab_size;
+	int			n = 0;
+
+	for (int i = 0; i < plan->n; i++)
+	{
+		const Req  *r = plan->e[i].r;
+
+		if (!plan->e[i].sample)
+			continue;
+		if (c->opt.tap != NULL)
+			c->opt.tap(c->opt.tap_ctx, r, req_n_output(r), c->logits + (size_t) n * (size_t) width, width);
+		c->rows[n++] = (SmpRow) {.params = &r->params, .seed = r->seed, .position = req_n_output(r)};
+	}
+	smp_run(c->sampler, c->rows, n, c->logits);
+}
+
+static void
+commit_token(Core *c, Req *r, int32_t id)
+{
+	OutResult	res;
+	Err			err;
+
+	if (id < 0)
+	{
+		buf_reset(&r->text);
+		err_set(&err, ERR_INTERNAL, "model produced non-finite logits");
+		err_detail(&err, "After %zu tokens.", r->tokens.len);
+		finish(c, r, 0, FIN_ERROR, NULL, &err);
+		return;
+	}
+	if (r->first_token_us == 0)
+	{
+		r->first_token_us = clock_us();
+		c->stats.prompt_tokens += r->n_prompt;
+	}
+	intvec_push(&r->tokens, id);
+	c->stats.output_tokens++;
+	res = out_token(r, c->defaults.eos, c->max_model_len);
+	if (res.finish == FIN_NONE)
+		emit(r, 1, FIN_NONE, NULL, NULL);
+	else
+		finish(c, r, 1, res.finish, res.reason, NULL);
+}
+
+static void
+commit(Core *c, const Plan *plan)
+{
+	int			n = 0;
+
+	for (int i = 0; i < plan->n; i++)
+	{
+		const PlanEntry *pe = &plan->e[i];
+		int32_t		id = pe->sample ? c->rows[n++].id : -1;
+
+		pe->r->computed += pe->n;
+		if (pe->sample && !pe->r->cancelled)
+			commit_token(c, pe->r, id);
+	}
+}
+
+static void
+account(Core *c, const Plan *plan, int64_t us)
+{
+	CoreStats  *st = &c->stats;
+
+	sched_learn(c->sched, plan->units, us);
+	st->steps++;
+	st->step_rows += plan->n_rows;
+	st->step_seqs += plan->n;
+	st->step_us += us;
+	if (plan->n > st->max_batch)
+		st->max_batch = plan->n;
+}
+
+bool
+core_step(Core *c)
+{
+	bool		any = drain(c);
+	int64_t		start = clock_us();
+	const Plan *plan;
+
+	reap(c);
+	plan = sched_plan(c->sched, start);
+	if (plan->n > 0)
+	{
+		forward(c, plan);
+		drain(c);				/* a cancel that came meanwhile drops this step's token */
+		sample(c, plan);
+		account(c, plan, clock_us() - start);
+		commit(c, plan);
+		reap(c);
+		any = true;
+	}
+	publish(c);
+	return any;
+}
+
+/* ---- making one ---- */
+
+/* Address space without memory behind it until it is touched; zeroed. */
+static void *
+map_area(size_t size)
+{
+	void	   *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* The KV area: as many blocks as kv_bytes hold, or kv_blocks and the null block. */
+static bool
+open_kv(Core *c, Err *e)
+{
+	const CoreOptions *o = &c->opt;
+	const ModelInfo *info = core_info(c);
+	size_t		one;
+
+	c->kv = (KvView) {
+		.type = o->kv_type, .n_layers = info->n_layers, .n_blocks = 1, .block_size = o->block_size,
+		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim
+	};
+	one = kv_layout(&c->kv);
+	if (one == 0)
+		return err_set(e, ERR_NOMEM, "KV cache block of %d tokens is too large", o->block_size);
+	if (o->kv_blocks > 0)
+		c->kv.n_blocks = o->kv_blocks + 1;
+	else
+		c->kv.n_blocks = o->kv_bytes / one < INT32_MAX ? (int) (o->kv_bytes / one) : INT32_MAX;
+	if (c->kv.n_blocks < 2)
+	{
+		err_set(e, ERR_INVALID, "KV cache of %zu bytes is too small", o->kv_bytes);
+		return err_detail(e, "A block of %d tokens takes %zu bytes, and two are needed.", o->block_size, one);
+	}
+	c->kv_size = kv_layout(&c->kv);
+	if (c->kv_size == 0 || (c->kv.base = map_area(c->kv_size)) == NULL)
+		return err_set(e, ERR_NOMEM, "could not map %zu bytes of KV cache (%d blocks)",
+					   c->kv_size, c->kv.n_blocks);
+	madvise(c->kv.base, c->kv_size, MADV_HUGEPAGE);
+	c->pool = kvpool_new(c->kv.n_blocks);
+	if ((int64_t) kvpool_total(c->pool) * o->block_size < c->max_model_len - 1)
+		log_line('W', "KV cache holds %lld tokens, less than the maximum model length of %d",
+				 (long long) kvpool_total(c->pool) * o->block_size, c->max_model_len);
+	return true;
+}
+
+static bool
+check_options(Core *c, Err *e)
+{
+	const CoreOptions *o = &c->opt;
+	int			model_len = core_info(c)->max_model_len;
+
+	if (o->max_num_seqs < 1)
+		return err_set(e, ERR_INVALID, "max_num_seqs must be at least 1, got %d", o->max_num_seqs);
+	if (o->max_num_batched_tokens < o->max_num_seqs)
+		return err_set(e, ERR_INVALID, "max_num_batched_tokens must be at least max_num_seqs (%d), got %d",
+					   o->max_num_seqs, o->max_num_batched_tokens);
+	if (o->block_size < 16 || o->block_size % 16 != 0)
+		return err_set(e, ERR_INVALID, "block_size must be a multiple of 16, got %d", o->block_size);
+	if (o->max_model_len < 0 || o->max_model_len > model_len)
+		return err_set(e, ERR_INVALID, "max_model_len must be between 0 and the model's %d, got %d",
+					   model_len, o->max_model_len);
+	c->max_model_len = o->max_model_len > 0 ? o->max_model_len : model_len;
+	return true;
+}
+
+static bool
+open_core(Core *c, const Conf *conf, Err *e)
+{
+	const ModelInfo *info = core_info(c);
+	const CoreOptions *o = &c->opt;
+	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_layers;
+	SchedOptions so = {
+		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
+		.block_size = o->block_size, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk,
+		.attn_weight = info->n_params > 0 ? ATTN_FACTOR * attn / (2.0 * (double) info->n_params) : 0
+	};
+
+	gendefaults_init(&c->defaults, conf, c->tok, info->vocab_size);
+	if (!check_options(c, e) || !open_kv(c, e))
+		return false;
+	c->logits_size = (size_t) o->max_num_seqs * (size_t) info->vocab_size * sizeof(float);
+	c->logits = map_area(c->logits_size);
+	if (c->logits == NULL)
+		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
+	c->sched = sched_new(c->pool, &so);
+	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs);
+	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
+	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
+	publish(c);
+	return true;
+}
+
+Core *
+core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *e)
+{
+	Core	   *c = mem_zalloc(sizeof(*c));
+
+	c->model = model;
+	c->tok = tok;
+	c->opt = *opt;
+	c->inbox = mem_zalloc(sizeof(Inbox));
+	pthread_mutex_init(&c->inbox->lock, NULL);
+	if (open_core(c, conf, e))
+		return c;
+	core_free(c);
+	return NULL;
+}
+
+void
+core_free(Core *c)
+{
+	Req		   *r;
+
+	if (c == NULL)
+		return;
+	if (c->sched != NULL)
+	{
+		drain(c);
+		reap(c);
+		while ((r = sched_any(c->sched)) != NULL)
+		{
+			buf_reset(&r->text);
+			finish(c, r, 0, FIN_ABORT, NULL, NULL);
+		}
+	}
+	smp_free(c->sampler);
+	batch_free(c->batch);
+	sched_free(c->sched);
+	kvpool_free(c->pool);
+	if (c->kv.base != NULL)
+		munmap(c->kv.base, c->kv_size);
+	if (c->logits != NULL)
+		munmap(c->logits, c->logits_size);
+	gendefaults_free(&c->defaults);
+	idmap_free(&c->by_id);
+	mem_free(c->rows);
+	mem_free(c->doomed);
+	mem_free(c->drained);
+	pthread_mutex_destroy(&c->inbox->lock);
+	mem_free(c->inbox->items);
+	mem_free(c->inbox);
+	tok_free(c->tok);
+	model_free(c->model);
+	mem_free(c);
+}
+
+/* ---- looking at one ---- */
+
+const ModelInfo *
+core_info(const Core *c)
+{
+	return model_info(c->model);
+}
+
+const Tok *
+core_tok(const Core *c)
+{
+	return c->tok;
+}
+
+int
+core_max_model_len(const Core *c)
+{
+	return c->max_model_len;
+}
+
+const GenDefaults *
+core_defaults(const Core *c)
+{
+	return &c->defaults;
+}
+
+const Sched *
+core_sched(const Core *c)
+{
+	return c->sched;
+}
+
+void
+core_stats(const Core *c, CoreStats *out)
+{
+	Inbox	   *in = c->inbox;
+
+	pthread_mutex_lock(&in->lock);
+	*out = in->stats;
+	out->requests += (int64_t) in->n_new;
+	out->waiting += (int64_t) in->n_new;
+	pthread_mutex_unlock(&in->lock);
+}
+
+bool
+core_check(const Core *c, Err *e)
+{
+	int			n = sched_n_running(c->sched) + sched_n_waiting(c->sched);
+	int			used = kvpool_total(c->pool) - kvpool_available(c->pool);
+
+	if (!sched_check(c->sched, e))
+		return false;
+	if ((size_t) n != c->by_id.n)
+		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %zu are known", n, c->by_id.n);
+	if (sched_n_running(c->sched) == 0 && used != 0)
+		return err_set(e, ERR_INTERNAL, "%d blocks are in use and no request runs", used);
+	if (c->n_doomed != 0)
+		return err_set(e, ERR_INTERNAL, "%zu cancelled requests are left", c->n_doomed);
+	return true;
+}

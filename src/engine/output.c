@@ -1,0 +1,131 @@
+/*
+ * output.c
+ *	  What one new token means for its request: the end? which text?
+ *
+ * Order of evaluation (api.md 1.4), for the newest token of r->tokens:
+ *
+ *	1. fewer than min_tokens output tokens: ids don't stop;
+ *	2. the primary EOS, unless ignore_eos: stop, reason NULL;
+ *	3. a stop id (the user's, or another EOS of the model): stop, reason the id;
+ *	4. max_tokens or the context length reached: length;
+ *	5. text: the token's, unless it ended the answer in 2 or 3 and include_stop
+ *	   is off;
+ *	6. stop strings in the text, once min_tokens are passed: stop, reason the
+ *	   string.  This overrides 4.
+ *
+ * Token ids are never cut, only text is.  Text that may still become a stop
+ * string or is half a character is held back and flushed at the finish.
+ * Nothing is shown twice: preemption keeps tokens and this state, and only
+ * K/V is computed again.
+ *
+ * Owner: the step thread.  O(new text) a token.  Tested by
+ * tests/unit/test_output.c.
+ */
+#include "engine/core_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CONTEXT_TOKENS 6		/* of the prompt, for the detokenizer */
+
+void
+out_begin(Req *r, const Tok *tok)
+{
+	const GenParams *p = &r->params;
+	size_t		n = (size_t) r->n_prompt < CONTEXT_TOKENS ? (size_t) r->n_prompt : CONTEXT_TOKENS;
+
+	if (!p->detokenize)
+		return;
+	r->detok = detok_new(tok, r->tokens.data + r->n_prompt - n, n, p->skip_special);
+	r->stop = stop_new((const char *const *) p->stop, p->stop_len, (size_t) p->n_stop, p->include_stop);
+}
+
+void
+out_end(Req *r)
+{
+	if (r->detok != NULL)
+		detok_free(r->detok);
+	if (r->stop != NULL)
+		stop_free(r->stop);
+	r->detok = NULL;
+	r->stop = NULL;
+	buf_free(&r->text);
+	buf_free(&r->piece);
+}
+
+static bool
+has_id(const int32_t *ids, int n, int32_t id)
+{
+	for (int i = 0; i < n; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+/* Stages 1 to 4: does the id or the count end the answer? */
+static OutResult
+by_id(Req *r, int32_t id, int32_t eos, int max_model_len)
+{
+	const GenParams *p = &r->params;
+	OutResult	res = {FIN_NONE, NULL};
+	int			n_output = req_n_output(r);
+
+	if (n_output >= p->min_tokens)
+	{
+		if (id == eos && !p->ignore_eos)
+		{
+			res.finish = FIN_STOP;
+			return res;
+		}
+		if (has_id(p->stop_ids, p->n_stop_ids, id))
+		{
+			snprintf(r->reason, sizeof(r->reason), "%d", id);
+			res.finish = FIN_STOP;
+			res.reason = r->reason;
+			return res;
+		}
+	}
+	if (n_output >= p->max_tokens || r->tokens.len >= (size_t) max_model_len)
+		res.finish = FIN_LENGTH;
+	return res;
+}
+
+/* Pass the text in r->piece on to r->text; true if a stop string completed. */
+static bool
+feed_piece(Req *r, OutResult *res)
+{
+	bool		search = req_n_output(r) > r->params.min_tokens;
+	int			hit = stop_feed(r->stop, r->piece.data != NULL ? r->piece.data : "", r->piece.len,
+								search, &r->text);
+
+	buf_reset(&r->piece);
+	if (hit < 0)
+		return false;
+	res->finish = FIN_STOP;
+	res->reason = r->params.stop[hit];
+	return true;
+}
+
+OutResult
+out_token(Req *r, int32_t eos, int max_model_len)
+{
+	int32_t		id = r->tokens.data[r->tokens.len - 1];
+	OutResult	res = by_id(r, id, eos, max_model_len);
+
+	buf_reset(&r->text);
+	if (r->detok == NULL)
+		return res;
+	if (res.finish != FIN_STOP || r->params.include_stop)
+	{
+		detok_push(r->detok, id, &r->piece);
+		if (feed_piece(r, &res))
+			return res;
+	}
+	if (res.finish != FIN_NONE)
+	{
+		detok_finish(r->detok, &r->piece);
+		if (!feed_piece(r, &res))
+			stop_flush(r->stop, &r->text);
+	}
+	return res;
+}

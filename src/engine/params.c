@@ -1,0 +1,312 @@
+/*
+ * params.c
+ *	  Sampling parameters: defaults, the model's defaults, checks.
+ *
+ * core_normalize() runs once per request, before it is queued, on any thread:
+ * it reads only what is fixed when the core is made.  Order (api.md 1.2):
+ * values that the caller didn't give come from generation_config, else they are
+ * the hard defaults; rewriting of special values; range checks; greedy resets
+ * the filters; EOS and stop ids; checks against the vocabulary; checks of the
+ * prompt; max_tokens is cut to what the context holds.
+ *
+ * Every error names the parameter, in the message and as "parameter=..." in
+ * the detail, and the value.  Tested by tests/unit/test_params.c.
+ */
+#include "engine/core_int.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define MIN_TEMPERATURE 0.01	/* what 0 < temperature < 0.01 becomes */
+#define MAX_TEMPERATURE 2.0
+
+/* ---- the model's defaults ---- */
+
+static void
+add_id(IntVec *v, int64_t id, int n_valid)
+{
+	if (id < 0 || id >= n_valid)
+		return;
+	for (size_t i = 0; i < v->len; i++)
+		if (v->data[i] == id)
+			return;
+	intvec_push(v, (int32_t) id);
+}
+
+static void
+add_conf_ids(IntVec *v, const Conf *conf, const char *key, int n_valid)
+{
+	size_t		n;
+	const double *ids = conf_nums(conf, key, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (ids[i] >= 0 && ids[i] < n_valid)
+			add_id(v, (int64_t) ids[i], n_valid);
+}
+
+/* A number of generation_config, or dflt if it is absent or not in [lo, hi]. */
+static double
+conf_in_range(const Conf *conf, const char *key, double lo, double hi, double dflt)
+{
+	double		v = conf_num(conf, key, dflt);
+
+	if (v >= lo && v <= hi)
+		return v;
+	log_line('W', "ignoring %s = %g: not between %g and %g", key, v, lo, hi);
+	return dflt;
+}
+
+void
+gendefaults_init(GenDefaults *d, const Conf *conf, const Tok *tok, int vocab_size)
+{
+	memset(d, 0, sizeof(*d));
+	d->temperature = conf_in_range(conf, "generation.temperature", 0, MAX_TEMPERATURE, 1);
+	d->top_p = conf_in_range(conf, "generation.top_p", 1e-9, 1, 1);
+	d->top_k = (int) conf_in_range(conf, "generation.top_k", -1, INT_MAX, 0);
+	d->min_p = conf_in_range(conf, "generation.min_p", 0, 1, 0);
+	d->max_new_tokens = (int) conf_in_range(conf, "generation.max_new_tokens", 0, INT_MAX, 0);
+	d->n_valid = tok_vocab_size(tok) < vocab_size ? tok_vocab_size(tok) : vocab_size;
+
+	/* the first of these that names one is the primary EOS */
+	add_conf_ids(&d->eos_all, conf, "generation.eos_token_id", d->n_valid);
+	add_conf_ids(&d->eos_all, conf, "eos_token_id", d->n_valid);
+	add_id(&d->eos_all, tok_eos(tok), d->n_valid);
+	d->eos = d->eos_all.len > 0 ? d->eos_all.data[0] : -1;
+}
+
+void
+gendefaults_free(GenDefaults *d)
+{
+	intvec_free(&d->eos_all);
+}
+
+/* ---- GenParams ---- */
+
+void
+genparams_init(GenParams *p)
+{
+	memset(p, 0, sizeof(*p));
+	p->max_tokens = 16;
+	p->temperature = 1;
+	p->top_p = 1;
+	p->skip_special = true;
+	p->detokenize = true;
+}
+
+void
+genparams_free(GenParams *p)
+{
+	for (int i = 0; i < p->n_stop; i++)
+		mem_free(p->stop[i]);
+	mem_free(p->stop);
+	mem_free(p->stop_len);
+	mem_free(p->stop_ids);
+	mem_free(p->min_ids);
+	memset(p, 0, sizeof(*p));
+}
+
+/* ---- normalisation ---- */
+
+static bool
+bad_param(Err *e, const char *name)
+{
+	return err_detail(e, "parameter=%s", name);
+}
+
+static void
+fill_defaults(GenParams *p, unsigned given, const GenDefaults *d)
+{
+	if (!(given & GP_TEMPERATURE))
+		p->temperature = d->temperature;
+	if (!(given & GP_TOP_P))
+		p->top_p = d->top_p;
+	if (!(given & GP_TOP_K))
+		p->top_k = d->top_k;
+	if (!(given & GP_MIN_P))
+		p->min_p = d->min_p;
+	if (!(given & GP_MAX_TOKENS))
+		p->max_tokens = INT_MAX;	/* what the context holds */
+
+	if (p->temperature > 0 && p->temperature < MIN_TEMPERATURE)
+		p->temperature = MIN_TEMPERATURE;
+	if (p->has_seed && p->seed == -1)
+		p->has_seed = false;
+	if (p->top_k == -1)
+		p->top_k = 0;
+}
+
+/* NaN fails every comparison, so conditions are written as what is allowed. */
+static bool
+check_ranges(const GenParams *p, unsigned given, Err *e)
+{
+	if (!(p->temperature >= 0 && p->temperature <= MAX_TEMPERATURE))
+	{
+		err_set(e, ERR_INVALID, "temperature must be between 0 and %g, got %g",
+				MAX_TEMPERATURE, p->temperature);
+		return bad_param(e, "temperature");
+	}
+	if (!(p->top_p > 0 && p->top_p <= 1))
+	{
+		err_set(e, ERR_INVALID, "top_p must be greater than 0 and at most 1, got %g", p->top_p);
+		return bad_param(e, "top_p");
+	}
+	if (p->top_k < 0)
+	{
+		err_set(e, ERR_INVALID, "top_k must be 0 (disabled), or at least 1, got %d", p->top_k);
+		return bad_param(e, "top_k");
+	}
+	if (!(p->min_p >= 0 && p->min_p <= 1))
+	{
+		err_set(e, ERR_INVALID, "min_p must be between 0 and 1, got %g", p->min_p);
+		return bad_param(e, "min_p");
+	}
+	if (p->max_tokens < 1)
+	{
+		err_set(e, ERR_INVALID, "max_tokens must be at least 1, got %d", p->max_tokens);
+		return bad_param(e, "max_tokens");
+	}
+	if (p->min_tokens < 0)
+	{
+		err_set(e, ERR_INVALID, "min_tokens must be at least 0, got %d", p->min_tokens);
+		return bad_param(e, "min_tokens");
+	}
+	if ((given & GP_MAX_TOKENS) && p->min_tokens > p->max_tokens)
+	{
+		err_set(e, ERR_INVALID, "min_tokens must be at most max_tokens (%d), got %d",
+				p->max_tokens, p->min_tokens);
+		return bad_param(e, "min_tokens");
+	}
+	return true;
+}
+
+static bool
+check_stops(const GenParams *p, int n_valid, Err *e)
+{
+	for (int i = 0; i < p->n_stop; i++)
+	{
+		if (p->stop_len[i] > 0)
+			continue;
+		err_set(e, ERR_INVALID, "stop cannot contain an empty string");
+		return bad_param(e, "stop");
+	}
+	if (p->n_stop > 0 && !p->detokenize)
+	{
+		err_set(e, ERR_INVALID, "stop strings are only supported when detokenize is true");
+		return bad_param(e, "stop");
+	}
+	for (int i = 0; i < p->n_stop_ids; i++)
+	{
+		if (p->stop_ids[i] >= 0 && p->stop_ids[i] < n_valid)
+			continue;
+		err_set(e, ERR_INVALID, "stop_token_ids must be between 0 and %d, got %d",
+				n_valid - 1, p->stop_ids[i]);
+		return bad_param(e, "stop_token_ids");
+	}
+	return true;
+}
+
+/* Hand a vector's memory over to a plain array. */
+static void
+take_ids(IntVec *v, int32_t **ids, int *n)
+{
+	mem_free(*ids);
+	*ids = v->data;
+	*n = (int) v->len;
+	memset(v, 0, sizeof(*v));
+}
+
+/* Dedupe the user's stop ids and join the model's EOS ids to them. */
+static void
+join_stop_ids(GenParams *p, const GenDefaults *d)
+{
+	IntVec		stop = {0};
+	IntVec		min = {0};
+
+	for (int i = 0; i < p->n_stop_ids; i++)
+		add_id(&stop, p->stop_ids[i], d->n_valid);
+	if (p->min_tokens > 0)
+	{
+		intvec_add(&min, stop.data, stop.len);
+		for (size_t i = 0; i < d->eos_all.len; i++)
+			add_id(&min, d->eos_all.data[i], d->n_valid);
+	}
+	/* the primary EOS is apart: its stop reason is NULL */
+	for (size_t i = 1; i < d->eos_all.len && !p->ignore_eos; i++)
+		add_id(&stop, d->eos_all.data[i], d->n_valid);
+	take_ids(&stop, &p->stop_ids, &p->n_stop_ids);
+	take_ids(&min, &p->min_ids, &p->n_min_ids);
+}
+
+static bool
+check_prompt(const Core *c, const IntVec *prompt, Err *e)
+{
+	int			n_vocab = core_info(c)->vocab_size;
+	int			max_len = core_max_model_len(c);
+
+	if (prompt->len == 0)
+	{
+		err_set(e, ERR_INVALID, "prompt is empty");
+		return bad_param(e, "prompt");
+	}
+	if (prompt->len > (size_t) max_len)
+		return err_set(e, ERR_TOO_LONG,
+					   "prompt of %zu tokens is longer than the maximum model length of %d",
+					   prompt->len, max_len);
+	if (prompt->len == (size_t) max_len)
+		return err_set(e, ERR_TOO_LONG,
+					   "prompt of %zu tokens plus at least 1 output token is longer than the maximum model length of %d",
+					   prompt->len, max_len);
+	for (size_t i = 0; i < prompt->len; i++)
+	{
+		if (prompt->data[i] >= 0 && prompt->data[i] < n_vocab)
+			continue;
+		err_set(e, ERR_INVALID, "prompt token ids must be between 0 and %d, got %d",
+				n_vocab - 1, prompt->data[i]);
+		return bad_param(e, "prompt");
+	}
+	return true;
+}
+
+/* Cut max_tokens to the context and, unless the caller gave it, to the block pool. */
+static bool
+fit_max_tokens(const Core *c, GenParams *p, unsigned given, int n_prompt, Err *e)
+{
+	const Sched *s = core_sched(c);
+	int			room = core_max_model_len(c) - n_prompt;
+	int			cap = core_defaults(c)->max_new_tokens;
+
+	if (p->max_tokens > room)
+		p->max_tokens = room;
+	if (cap > 0 && p->max_tokens > cap)
+		p->max_tokens = cap;
+	if (!(given & GP_MAX_TOKENS))
+		while (p->max_tokens > 1 && !sched_fits(s, (int64_t) n_prompt + p->max_tokens))
+			p->max_tokens--;
+	if (p->min_tokens > p->max_tokens)
+		p->min_tokens = p->max_tokens;
+	return sched_must_fit(s, n_prompt, p->max_tokens, e);
+}
+
+bool
+core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
+{
+	const GenDefaults *d = core_defaults(c);
+
+	fill_defaults(p, given, d);
+	if (!check_ranges(p, given, e) || !check_stops(p, d->n_valid, e))
+		return false;
+	if (p->temperature == 0)
+	{
+		p->top_p = 1;
+		p->top_k = 0;
+		p->min_p = 0;
+	}
+	if (p->top_k >= d->n_valid)
+		p->top_k = 0;
+	join_stop_ids(p, d);
+	return check_prompt(c, prompt, e) && fit_max_tokens(c, p, given, (int) prompt->len, e);
+}

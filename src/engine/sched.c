@@ -1,0 +1,670 @@
+/*
+ * sched.c
+ *	  The scheduler: which requests get how many rows of the next step.
+ *
+ * There is no prefill and no decode phase.  A request has tokens (prompt and
+ * output so far) and `computed`, the number of those whose K/V are in its
+ * blocks; a step hands out rows so that computed catches up:
+ *
+ *	1. running requests that lack one row (they decode), in order of admission;
+ *	2. running requests that lack more (prompts, recomputed ones), same order;
+ *	3. if nobody was preempted: waiting requests, as blocks and the row and time
+ *	   budgets admit.  Preempted ones come before new ones; new ones in round
+ *	   robin over sessions, FCFS within a session; the first that doesn't fit
+ *	   ends the pass, so nobody is overtaken for ever.
+ *
+ * A prompt's chunk is bounded by the row budget, by the predicted time of the
+ * step (cost.c) and, while others want rows too, by half of what is left: one
+ * long prompt can neither stop the decodes nor keep short prompts out.
+ *
+ * When a running request can't get a block, the most recently admitted running
+ * one is preempted: its blocks are freed, computed = 0, and it waits in front.
+ * Its rows in the plan at hand, if any, are refunded.
+ *
+ * Invariants (sched_check):
+ *  - running[] is in order of first admission, the preempted queue too, and all
+ *	  of the former are older than all of the latter.  So victims are always the
+ *	  tail of running[], which therefore only shrinks at its end while the plan
+ *	  walks over it by index: nothing is mutated under an iterator.
+ *  - The oldest request is never a victim unless it is alone, and alone it fits
+ *	  (sched_fits, checked at submission): every plan makes it progress, so
+ *	  there is no livelock.
+ *  - A new request is admitted only if its whole prompt fits beside what the
+ *	  running ones still need, plus a block for each of them.
+ *
+ * Owner: the step thread.  A plan costs O(running + admitted); add and remove
+ * are O(1) but for the shift in running[].  Tested by tests/unit/test_sched.c
+ * (hand-written traces, fairness, random operations, tiny pools).
+ */
+#include "engine/core_int.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define MIN_CHUNK 16			/* prompt rows a step may always have */
+
+typedef struct ReqList
+{
+	Req		   *head;
+	Req		   *tail;
+	int			n;
+} ReqList;
+
+/* The waiting requests of one session; freed when it has none. */
+typedef struct Session
+{
+	uint64_t	key;
+	ReqList		queue;
+	struct Session *prev;		/* neighbours in the round robin */
+	struct Session *next;
+} Session;
+
+struct Sched
+{
+	SchedOptions opt;
+	KvPool	   *pool;
+	Cost		cost;
+
+	Req		  **running;		/* [opt.max_seqs], by admit_no */
+	int			n_running;
+	ReqList		preempted;		/* by admit_no */
+	Session    *ring_head;		/* next session to be served */
+	Session    *ring_tail;
+	IdMap		sessions;
+	int			n_waiting;		/* in session queues */
+	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
+	uint64_t	next_admit_no;
+	int64_t		n_preemptions;
+
+	Plan		plan;
+	/* scratch of the plan at hand */
+	int			others;			/* candidates for prompt rows not yet looked at */
+	int64_t		others_todo;	/* the rows they want */
+	int			prompt_rows;	/* prompt rows handed out */
+};
+
+/* ---- lists ---- */
+
+static void
+list_push_tail(ReqList *l, Req *r)
+{
+	r->prev = l->tail;
+	r->next = NULL;
+	if (l->tail != NULL)
+		l->tail->next = r;
+	else
+		l->head = r;
+	l->tail = r;
+	l->n++;
+}
+
+static void
+list_push_head(ReqList *l, Req *r)
+{
+	r->prev = NULL;
+	r->next = l->head;
+	if (l->head != NULL)
+		l->head->prev = r;
+	else
+		l->tail = r;
+	l->head = r;
+	l->n++;
+}
+
+static void
+list_remove(ReqList *l, Req *r)
+{
+	if (r->prev != NULL)
+		r->prev->next = r->next;
+	else
+		l->head = r->next;
+	if (r->next != NULL)
+		r->next->prev = r->prev;
+	else
+		l->tail = r->prev;
+	r->prev = r->next = NULL;
+	l->n--;
+}
+
+static void
+ring_append(Sched *s, Session *ss)
+{
+	ss->prev = s->ring_tail;
+	ss->next = NULL;
+	if (s->ring_tail != NULL)
+		s->ring_tail->next = ss;
+	else
+		s->ring_head = ss;
+	s->ring_tail = ss;
+}
+
+static void
+ring_remove(Sched *s, Session *ss)
+{
+	if (ss->prev != NULL)
+		ss->prev->next = ss->next;
+	else
+		s->ring_head = ss->next;
+	if (ss->next != NULL)
+		ss->next->prev = ss->prev;
+	else
+		s->ring_tail = ss->prev;
+}
+
+/* ---- waiting ---- */
+
+static void
+dequeue_session(Sched *s, Req *r)
+{
+	Session    *ss = idmap_get(&s->sessions, r->session);
+
+	list_remove(&ss->queue, r);
+	s->n_waiting--;
+	if (ss->queue.n == 0)
+	{
+		ring_remove(s, ss);
+		idmap_del(&s->sessions, ss->key);
+		mem_free(ss);
+	}
+}
+
+static void
+dequeue(Sched *s, Req *r)
+{
+	s->todo_waiting -= req_todo(r);
+	if (r->state == RQ_PREEMPTED)
+		list_remove(&s->preempted, r);
+	else
+		dequeue_session(s, r);
+}
+
+/* Who is to be admitted next; NULL = nobody waits. */
+static Req *
+next_waiting(const Sched *s)
+{
+	if (s->preempted.head != NULL)
+		return s->preempted.head;
+	return s->ring_head != NULL ? s->ring_head->queue.head : NULL;
+}
+
+/* ---- blocks ---- */
+
+static int
+blocks_for(const Sched *s, int64_t n_tokens)
+{
+	return (int) ((n_tokens + s->opt.block_size - 1) / s->opt.block_size);
+}
+
+/* The last output token is never an input: it needs no K/V. */
+bool
+sched_fits(const Sched *s, int64_t n_tokens)
+{
+	return blocks_for(s, n_tokens - 1) <= kvpool_total(s->pool);
+}
+
+bool
+sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e)
+{
+	int64_t		n_tokens = (int64_t) n_prompt + max_tokens;
+
+	if (sched_fits(s, n_tokens))
+		return true;
+	err_set(e, ERR_TOO_LONG, "request needs %d KV cache blocks but the model has %d",
+			blocks_for(s, n_tokens - 1), kvpool_total(s->pool));
+	err_detail(e, "The prompt has %d tokens, max_tokens is %d and a block holds %d tokens.",
+			   n_prompt, max_tokens, s->opt.block_size);
+	return err_hint(e, "Lower max_tokens or give the model more KV cache memory.");
+}
+
+/* Blocks are freed in reverse order: the end of a sequence is reused first. */
+static void
+free_blocks(Sched *s, Req *r)
+{
+	while (r->blocks.len > 0)
+		kvpool_unref(s->pool, r->blocks.data[--r->blocks.len]);
+}
+
+static bool
+grow_blocks(Sched *s, Req *r, int n_tokens)
+{
+	int			have = (int) r->blocks.len;
+	int			need = blocks_for(s, n_tokens) - have;
+
+	if (need <= 0)
+		return true;
+	if (kvpool_available(s->pool) < need)
+		return false;
+	for (int i = 0; i < need; i++)
+		intvec_push(&r->blocks, 0);
+	return kvpool_alloc(s->pool, need, r->blocks.data + have);
+}
+
+/* ---- planning ---- */
+
+/* Take back what the plan gave to a request. */
+static void
+plan_refund(Sched *s, Req *r)
+{
+	PlanEntry  *pe;
+
+	if (r->plan_at < 0)
+		return;
+	pe = &s->plan.e[r->plan_at];
+	s->plan.n_rows -= pe->n;
+	s->plan.n_sample -= pe->sample;
+	s->plan.units -= cost_units(&s->cost, r->computed, pe->n);
+	pe->r = NULL;				/* plan_compact() drops it */
+	r->plan_at = -1;
+}
+
+/* Preempt the most recently admitted running request. */
+static void
+preempt_last(Sched *s)
+{
+	Req		   *r = s->running[--s->n_running];
+
+	plan_refund(s, r);
+	free_blocks(s, r);
+	r->computed = 0;
+	r->preemptions++;
+	r->state = RQ_PREEMPTED;
+	list_push_head(&s->preempted, r);
+	s->todo_waiting += req_todo(r);
+	s->plan.n_preempted++;
+	s->n_preemptions++;
+}
+
+/* n rows for a running request; false: it was itself preempted for want of blocks. */
+static bool
+plan_give(Sched *s, Req *r, int n)
+{
+	PlanEntry  *pe;
+
+	while (!grow_blocks(s, r, r->computed + n))
+	{
+		preempt_last(s);
+		if (r->state != RQ_RUNNING)
+			return false;
+	}
+	r->plan_at = s->plan.n++;
+	pe = &s->plan.e[r->plan_at];
+	pe->r = r;
+	pe->n = n;
+	pe->sample = n == req_todo(r);
+	s->plan.n_rows += n;
+	s->plan.n_sample += pe->sample;
+	s->plan.units += cost_units(&s->cost, r->computed, n);
+	return true;
+}
+
+static void
+plan_compact(Plan *p)
+{
+	int			n = 0;
+
+	for (int i = 0; i < p->n; i++)
+	{
+		if (p->e[i].r == NULL)
+			continue;
+		p->e[n] = p->e[i];
+		p->e[n].r->plan_at = n;
+		n++;
+	}
+	p->n = n;
+}
+
+/* How many prompt rows may this request have now?  0 = the budgets are spent. */
+static int
+chunk_for(Sched *s, const Req *r)
+{
+	int			room = s->opt.max_rows - s->plan.n_rows;
+	int			todo = req_todo(r);
+	int64_t		share;
+
+	if (s->opt.step_target_us > 0)
+	{
+		int			fast = cost_rows(&s->cost, s->plan.units, r->computed, room,
+									 (double) s->opt.step_target_us);
+
+		/* some progress even when the decodes alone use up the time */
+		if (s->prompt_rows == 0 && fast < MIN_CHUNK)
+			fast = MIN_CHUNK;
+		room = fast < room ? fast : room;
+	}
+	if (todo > room && s->others > 0)
+	{
+		share = room - s->others_todo;
+		if (share < (room + 1) / 2)
+			share = (room + 1) / 2;
+		room = (int) share;
+	}
+	if (s->opt.max_chunk > 0 && room > s->opt.max_chunk)
+		room = s->opt.max_chunk;
+	return todo < room ? todo : room;
+}
+
+static void
+plan_decodes(Sched *s)
+{
+	for (int i = 0; i < s->n_running; i++)
+		if (req_todo(s->running[i]) == 1 && s->plan.n_rows < s->opt.max_rows)
+			plan_give(s, s->running[i], 1);
+}
+
+static void
+plan_prompts(Sched *s)
+{
+	for (int i = 0; i < s->n_running; i++)
+	{
+		Req		   *r = s->running[i];
+		int			n;
+
+		if (req_todo(r) <= 1)
+			continue;
+		s->others--;
+		s->others_todo -= req_todo(r);
+		n = chunk_for(s, r);
+		if (n == 0)
+			break;
+		if (plan_give(s, r, n))
+			s->prompt_rows += n;
+	}
+}
+
+/* Blocks that the running requests will want soon: their known tokens and one more each. */
+static int
+blocks_promised(const Sched *s)
+{
+	int			n = 0;
+
+	for (int i = 0; i < s->n_running; i++)
+	{
+		const Req  *r = s->running[i];
+
+		n += blocks_for(s, (int64_t) r->tokens.len) - (int) r->blocks.len + 1;
+	}
+	return n;
+}
+
+static void
+admit(Sched *s, Req *r, int64_t now_us)
+{
+	Session    *ss;
+
+	dequeue(s, r);
+	/* the next turn is another session's */
+	if (r->state == RQ_WAITING && (ss = idmap_get(&s->sessions, r->session)) != NULL)
+	{
+		ring_remove(s, ss);
+		ring_append(s, ss);
+	}
+	r->state = RQ_RUNNING;
+	if (r->admit_no == 0)
+	{
+		r->admit_no = s->next_admit_no++;
+		r->scheduled_us = now_us;
+	}
+	s->running[s->n_running++] = r;
+}
+
+static void
+plan_admissions(Sched *s, int64_t now_us)
+{
+	int			promised = blocks_promised(s);
+	Req		   *r;
+
+	while ((r = next_waiting(s)) != NULL && s->n_running < s->opt.max_seqs)
+	{
+		int			need = blocks_for(s, (int64_t) r->tokens.len);
+		int			n;
+
+		if (s->n_running > 0 && kvpool_available(s->pool) < need + promised)
+			break;
+		s->others--;
+		s->others_todo -= req_todo(r);
+		n = chunk_for(s, r);
+		if (n == 0)
+			break;
+		admit(s, r, now_us);
+		plan_give(s, r, n);
+		s->prompt_rows += n;
+		promised += need - (int) r->blocks.len + 1;
+	}
+}
+
+const Plan *
+sched_plan(Sched *s, int64_t now_us)
+{
+	Plan	   *p = &s->plan;
+
+	for (int i = 0; i < s->n_running; i++)
+		s->running[i]->plan_at = -1;
+	p->n = p->n_rows = p->n_sample = p->n_preempted = 0;
+	p->units = 0;
+
+	s->prompt_rows = 0;
+	s->others = 0;
+	s->others_todo = 0;
+	if (s->n_running < s->opt.max_seqs)
+	{
+		s->others = s->n_waiting + s->preempted.n;
+		s->others_todo = s->todo_waiting;
+	}
+	for (int i = 0; i < s->n_running; i++)
+	{
+		int			todo = req_todo(s->running[i]);
+
+		s->others += todo > 1;
+		s->others_todo += todo > 1 ? todo : 0;
+	}
+
+	plan_decodes(s);
+	plan_prompts(s);
+	if (p->n_preempted == 0)
+		plan_admissions(s, now_us);
+	plan_compact(p);
+	return p;
+}
+
+void
+sched_learn(Sched *s, double units, int64_t us)
+{
+	cost_learn(&s->cost, units, (double) us);
+}
+
+/* ---- life ---- */
+
+Sched *
+sched_new(KvPool *pool, const SchedOptions *opt)
+{
+	Sched	   *s = mem_zalloc(sizeof(*s));
+
+	s->opt = *opt;
+	s->pool = pool;
+	s->cost.attn_weight = opt->attn_weight;
+	s->next_admit_no = 1;
+	s->running = mem_zalloc((size_t) opt->max_seqs * sizeof(Req *));
+	/* no request gets two entries, and nobody is admitted after a preemption */
+	s->plan.e = mem_zalloc((size_t) opt->max_seqs * sizeof(PlanEntry));
+	return s;
+}
+
+void
+sched_free(Sched *s)
+{
+	if (s == NULL)
+		return;
+	idmap_free(&s->sessions);
+	mem_free(s->running);
+	mem_free(s->plan.e);
+	mem_free(s);
+}
+
+void
+sched_add(Sched *s, Req *r)
+{
+	Session    *ss = idmap_get(&s->sessions, r->session);
+
+	if (ss == NULL)
+	{
+		ss = mem_zalloc(sizeof(*ss));
+		ss->key = r->session;
+		idmap_put(&s->sessions, ss->key, ss);
+		ring_append(s, ss);
+	}
+	r->state = RQ_WAITING;
+	r->plan_at = -1;
+	list_push_tail(&ss->queue, r);
+	s->n_waiting++;
+	s->todo_waiting += req_todo(r);
+}
+
+void
+sched_remove(Sched *s, Req *r)
+{
+	if (r->state == RQ_RUNNING)
+	{
+		int			i = 0;
+
+		while (s->running[i] != r)
+			i++;
+		s->n_running--;
+		memmove(s->running + i, s->running + i + 1, (size_t) (s->n_running - i) * sizeof(Req *));
+	}
+	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED)
+		dequeue(s, r);
+	free_blocks(s, r);
+	r->computed = 0;
+	r->state = RQ_GONE;
+}
+
+int
+sched_n_running(const Sched *s)
+{
+	return s->n_running;
+}
+
+int
+sched_n_waiting(const Sched *s)
+{
+	return s->n_waiting + s->preempted.n;
+}
+
+int64_t
+sched_n_preemptions(const Sched *s)
+{
+	return s->n_preemptions;
+}
+
+Req *
+sched_any(const Sched *s)
+{
+	return s->n_running > 0 ? s->running[0] : next_waiting(s);
+}
+
+/* ---- integrity ---- */
+
+static bool
+check_blocks(const Sched *s, const Req *r, int *used, Err *e)
+{
+	if (r->computed < 0 || (size_t) r->computed > r->tokens.len)
+		return err_set(e, ERR_INTERNAL, "request %llu has computed %d of %zu tokens",
+					   (unsigned long long) r->id, r->computed, r->tokens.len);
+	if ((int) r->blocks.len < blocks_for(s, r->computed))
+		return err_set(e, ERR_INTERNAL, "request %llu has computed %d tokens in %zu blocks",
+					   (unsigned long long) r->id, r->computed, r->blocks.len);
+	for (size_t i = 0; i < r->blocks.len; i++)
+	{
+		int32_t		b = r->blocks.data[i];
+
+		if (b < 1 || b > kvpool_total(s->pool))
+			return err_set(e, ERR_INTERNAL, "request %llu holds block %d",
+						   (unsigned long long) r->id, b);
+		used[b]++;
+	}
+	return true;
+}
+
+static bool
+check_queue(const ReqList *l, ReqState state, int64_t *todo, Err *e)
+{
+	const Req  *prev = NULL;
+	int			n = 0;
+
+	for (const Req *r = l->head; r != NULL; prev = r, r = r->next, n++)
+	{
+		if (r->state != state || r->prev != prev || r->blocks.len != 0 || r->computed != 0)
+			return err_set(e, ERR_INTERNAL, "waiting request %llu: state %d, %zu blocks, %d computed",
+						   (unsigned long long) r->id, r->state, r->blocks.len, r->computed);
+		*todo += req_todo(r);
+	}
+	if (n != l->n || l->tail != prev)
+		return err_set(e, ERR_INTERNAL, "queue of %d requests counts %d", n, l->n);
+	return true;
+}
+
+static bool
+check_order(const Sched *s, Err *e)
+{
+	uint64_t	last = 0;
+
+	for (int i = 0; i < s->n_running; i++)
+	{
+		if (s->running[i]->state != RQ_RUNNING || s->running[i]->admit_no <= last)
+			return err_set(e, ERR_INTERNAL, "running[%d] is out of order", i);
+		last = s->running[i]->admit_no;
+	}
+	for (const Req *r = s->preempted.head; r != NULL; r = r->next)
+	{
+		if (r->admit_no <= last)
+			return err_set(e, ERR_INTERNAL, "preempted request %llu is out of order",
+						   (unsigned long long) r->id);
+		last = r->admit_no;
+	}
+	return true;
+}
+
+static bool
+check_used(const Sched *s, int *used, Err *e)
+{
+	for (int i = 0; i < s->n_running; i++)
+		if (!check_blocks(s, s->running[i], used, e))
+			return false;
+	for (int b = 1; b <= kvpool_total(s->pool); b++)
+		if (used[b] != kvpool_refs(s->pool, b))
+			return err_set(e, ERR_INTERNAL, "block %d is in %d tables and has %d references",
+						   b, used[b], kvpool_refs(s->pool, b));
+	return true;
+}
+
+bool
+sched_check(const Sched *s, Err *e)
+{
+	int		   *used;
+	bool		ok;
+	int64_t		todo = 0;
+	int			n = 0;
+	size_t		n_sessions = 0;
+
+	if (!kvpool_check(s->pool, e) || !check_order(s, e) ||
+		!check_queue(&s->preempted, RQ_PREEMPTED, &todo, e))
+		return false;
+	for (const Session *ss = s->ring_head; ss != NULL; ss = ss->next, n_sessions++)
+	{
+		if (ss->queue.n == 0 || idmap_get(&s->sessions, ss->key) != ss)
+			return err_set(e, ERR_INTERNAL, "session %llu is empty or unknown",
+						   (unsigned long long) ss->key);
+		if (!check_queue(&ss->queue, RQ_WAITING, &todo, e))
+			return false;
+		n += ss->queue.n;
+	}
+	if (n != s->n_waiting || todo != s->todo_waiting || n_sessions != s->sessions.n)
+		return err_set(e, ERR_INTERNAL, "%d requests in %zu sessions want %lld rows, counted %d, %zu, %lld",
+					   n, n_sessions, (long long) todo, s->n_waiting, s->sessions.n,
+					   (long long) s->todo_waiting);
+	used = mem_zalloc(((size_t) kvpool_total(s->pool) + 1) * sizeof(int));
+	ok = check_used(s, used, e);
+	mem_free(used);
+	return ok;
+}

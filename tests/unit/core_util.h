@@ -1,0 +1,155 @@
+/*
+ * core_util.h
+ *	  What the tests of the core share: a small tokenizer and recorded requests.
+ *
+ * The tokenizer is a SentencePiece-like vocabulary: 0 <unk>, 1 <s>, 2 </s>,
+ * 3..258 the bytes, 259.. a few words; 300 ids, the last ones unused words.
+ */
+#ifndef VLLM_TESTS_CORE_UTIL_H
+#define VLLM_TESTS_CORE_UTIL_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/core.h"
+
+#define TINY_VOCAB	300
+#define TINY_EOS	2
+#define TINY_BYTE(c) (3 + (unsigned char) (c))
+#define TINY_WORD	259			/* " hello", " world", "stop", "ping", " end" */
+
+static inline Tok *
+tiny_tok(void)
+{
+	static const char *const words[] = {"\342\226\201hello", "\342\226\201world", "stop", "ping", "\342\226\201end"};
+	static char spelling[TINY_VOCAB][16];
+	static const char *tokens[TINY_VOCAB];
+	static size_t lens[TINY_VOCAB];
+	static float scores[TINY_VOCAB];
+	static int32_t types[TINY_VOCAB];
+	TokGguf		g = {
+		.model = "llama", .n = TINY_VOCAB, .tokens = tokens, .token_len = lens, .scores = scores,
+		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0, .add_space_prefix = 1
+	};
+	Err			e = {0};
+	Tok		   *t;
+
+	for (int i = 0; i < TINY_VOCAB; i++)
+	{
+		if (i < 3)
+			snprintf(spelling[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
+		else if (i < TINY_WORD)
+			snprintf(spelling[i], 16, "<0x%02X>", i - 3);
+		else if (i < TINY_WORD + 5)
+			snprintf(spelling[i], 16, "%s", words[i - TINY_WORD]);
+		else
+			snprintf(spelling[i], 16, "w%d", i);
+		tokens[i] = spelling[i];
+		lens[i] = strlen(spelling[i]);
+		scores[i] = -(float) i;
+		types[i] = i == 0 ? 2 : i < 3 ? 3 : i < TINY_WORD ? 6 : 1;
+	}
+	t = tok_from_gguf(&g, &e);
+	if (t == NULL)
+	{
+		fprintf(stderr, "tok_from_gguf: %s\n", e.msg);
+		exit(2);
+	}
+	return t;
+}
+
+/* A request as its owner saw it. */
+typedef struct Rec
+{
+	IntVec		ids;
+	Buf			text;
+	ReqFinish	finish;
+	char		reason[64];		/* "" and has_reason false: NULL */
+	bool		has_reason;
+	Err			err;
+	int			events;
+	int			late_events;	/* after the finish: must stay 0 */
+	int			preemptions;
+	int			output_tokens;
+	int64_t		arrival_us;
+	int64_t		scheduled_us;
+	int64_t		first_token_us;
+} Rec;
+
+static inline void
+rec_sink(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Rec		   *rec = ctx;
+
+	(void) r;
+	rec->late_events += rec->finish != FIN_NONE;
+	rec->events++;
+	intvec_add(&rec->ids, ev->ids, (size_t) ev->n_ids);
+	buf_add(&rec->text, ev->text, ev->text_len);
+	rec->finish = ev->finish;
+	rec->preemptions = ev->preemptions;
+	rec->output_tokens = ev->output_tokens;
+	rec->arrival_us = ev->arrival_us;
+	rec->scheduled_us = ev->scheduled_us;
+	rec->first_token_us = ev->first_token_us;
+	if (ev->stop_reason != NULL)
+	{
+		rec->has_reason = true;
+		snprintf(rec->reason, sizeof(rec->reason), "%s", ev->stop_reason);
+	}
+	if (ev->err != NULL)
+		rec->err = *ev->err;
+}
+
+static inline void
+rec_free(Rec *rec)
+{
+	intvec_free(&rec->ids);
+	buf_free(&rec->text);
+	memset(rec, 0, sizeof(*rec));
+}
+
+/* n pseudo-random prompt ids (bytes only: never EOS or FAKE_NAN) */
+static inline IntVec
+random_prompt(uint32_t seed, int n)
+{
+	IntVec		v = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		seed = seed * 1664525u + 1013904223u;
+		intvec_push(&v, 35 + (int32_t) ((seed >> 8) % 90));
+	}
+	return v;
+}
+
+/* Submit; params are normalised first, as the server does it. */
+static inline Req *
+submit(Core *c, uint64_t id, uint64_t session, IntVec prompt, GenParams p, unsigned given, Rec *rec)
+{
+	ReqSpec		spec = {.id = id, .session = session, .prompt = prompt, .sink = rec_sink, .sink_ctx = rec};
+	Err			e;
+
+	if (!core_normalize(c, &p, given, &prompt, &e))
+	{
+		fprintf(stderr, "core_normalize: %s\n", e.msg);
+		exit(2);
+	}
+	spec.params = p;
+	return core_submit(c, &spec);
+}
+
+static inline GenParams
+greedy_params(int max_tokens)
+{
+	GenParams	p;
+
+	genparams_init(&p);
+	p.temperature = 0;
+	p.max_tokens = max_tokens;
+	p.ignore_eos = true;
+	return p;
+}
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * fake_model.h
+ *	  A model for tests of the core: logits are a hash of the token history, and
+ *	  the history is read back through the block table.
+ *
+ * Defines model_forward(), model_info() and model_free(), so that a test that
+ * includes it doesn't link src/model.  Each row writes (position, token) into
+ * the slot of its position; a wanted row then folds the slots of positions
+ * 0..pos.  A wrong block table, a stale block or a skipped row changes the
+ * logits or is counted in fake.bad_slots.
+ *
+ * The token FAKE_NAN in the history makes the row's logits NaN.
+ */
+#ifndef VLLM_TESTS_FAKE_MODEL_H
+#define VLLM_TESTS_FAKE_MODEL_H
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "model/model.h"
+
+#define FAKE_NAN	7
+#define FAKE_VOCAB	320			/* wider than the tokenizer's: padded rows */
+
+struct Model
+{
+	ModelInfo	info;
+};
+
+static struct
+{
+	int			bad_slots;		/* slots read back that hold another position */
+	int			base_us;		/* sleep a step, and a row: to test step times */
+	int			row_us;
+	int			max_rows_seen;
+	int			bias_id;		/* this id's logit is raised by bias */
+	float		bias;
+	void		(*hook) (void); /* called in each forward */
+}			fake;
+
+typedef struct FakeSlot
+{
+	int32_t		pos;
+	int32_t		token;
+} FakeSlot;
+
+static inline uint64_t
+fake_mix(uint64_t h, uint64_t x)
+{
+	h = (h ^ x) * UINT64_C(0x9E3779B97F4A7C15);
+	return h ^ (h >> 29);
+}
+
+static inline FakeSlot *
+fake_slot(const KvView *kv, const int32_t *table, int pos)
+{
+	FakeSlot   *cell = (FakeSlot *) (kv->base + (size_t) table[pos / kv->block_size] * kv->block_stride);
+
+	return &cell[pos % kv->block_size];
+}
+
+static inline void
+fake_logits(const KvView *kv, const int32_t *table, int pos, float *logits)
+{
+	uint64_t	h = 1;
+	bool		nan = false;
+
+	for (int p = 0; p <= pos; p++)
+	{
+		const FakeSlot *s = fake_slot(kv, table, p);
+
+		fake.bad_slots += s->pos != p + 1;
+		nan |= s->token == FAKE_NAN;
+		h = fake_mix(h, (uint64_t) s->token);
+	}
+	for (int i = 0; i < FAKE_VOCAB; i++)
+		logits[i] = nan ? NAN : (float) (fake_mix(h, (uint64_t) i) >> 40) / 2097152.0f;
+	if (!nan)
+		logits[fake.bias_id] += fake.bias;
+}
+
+void
+model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
+{
+	int			out = 0;
+
+	(void) m;
+	if (fake.hook != NULL)
+		fake.hook();
+	if (b->rows.n_rows > fake.max_rows_seen)
+		fake.max_rows_seen = b->rows.n_rows;
+	for (int s = 0; s < b->rows.n_seqs; s++)
+	{
+		const int32_t *table = b->rows.block_table[s];
+
+		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
+			*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, b->tokens[i]};
+		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
+			if (out < b->n_out && b->out_rows[out] == i)
+				fake_logits(kv, table, b->rows.pos[i], logits + (size_t) out++ * FAKE_VOCAB);
+	}
+	if (fake.base_us + fake.row_us > 0)
+		usleep((useconds_t) (fake.base_us + fake.row_us * b->rows.n_rows));
+}
+
+const ModelInfo *
+model_info(const Model *m)
+{
+	return &m->info;
+}
+
+void
+model_free(Model *m)
+{
+	mem_free(m);
+}
+
+static inline Model *
+fake_model(int max_model_len)
+{
+	Model	   *m = mem_zalloc(sizeof(*m));
+
+	m->info = (ModelInfo) {
+		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = 16,
+		.n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32
+	};
+	return m;
+}
+
+#endif
