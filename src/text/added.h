@@ -1,0 +1,33 @@
+/*
+ * added.h
+ *	  Finding added tokens ("<|im_end|>") in text.
+ */
+#ifndef VLLM_TEXT_ADDED_H
+#define VLLM_TEXT_ADDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ADDED_SPECIAL		1
+#define ADDED_SINGLE_WORD	2	/* only where no \w is next to it */
+#define ADDED_LSTRIP		4	/* takes the white space before it */
+#define ADDED_RSTRIP		8	/* takes the white space after it */
+
+typedef struct Added Added;
+
+Added	   *added_new(void);
+void		added_free(Added *a);
+/* A pattern (not empty) given twice has its last id and flags. */
+void		added_put(Added *a, const char *s, size_t n, int32_t id, unsigned flags);
+
+/*
+ * The next token in s[0..n) (valid UTF-8).  *scan is where to look on, *done
+ * the end of the last token found; both begin at 0 and are advanced.  The text
+ * before the token is [old *done, *start), which is empty if *start lies before
+ * it.  no_special: special tokens are taken for text.
+ */
+bool		added_next(const Added *a, const char *s, size_t n, bool no_special,
+					   size_t *scan, size_t *done, size_t *start, int32_t *id);
+
+#endif

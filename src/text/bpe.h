@@ -1,0 +1,57 @@
+/*
+ * bpe.h
+ *	  Byte-pair encoding of one pre-token by ranked merges.
+ */
+#ifndef VLLM_TEXT_BPE_H
+#define VLLM_TEXT_BPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "text/heap.h"
+#include "text/strtab.h"
+
+typedef struct Bpe Bpe;
+
+/* What the model object of a tokenizer.json says. */
+typedef struct BpeConf
+{
+	const StrTab *names;		/* vocabulary, indexed by spelling; outlives the Bpe */
+	size_t		n_ids;
+	size_t		n_merges;
+	bool		byte_level;		/* the vocabulary spells bytes in GPT-2's alphabet */
+	bool		byte_fallback;	/* characters without a token become <0xXX> */
+	bool		fuse_unk;
+	bool		ignore_merges;	/* a word that is a token is that token */
+	int32_t		unk;			/* -1 = unknown characters vanish */
+} BpeConf;
+
+/* Scratch memory of one encoding; zeroed at first, freed with bpe_work_free(). */
+typedef struct BpeWork
+{
+	struct BpeSym *sym;
+	size_t		cap;
+	Heap		heap;
+} BpeWork;
+
+Bpe		   *bpe_new(const BpeConf *c);
+void		bpe_free(Bpe *b);
+/* Merges in rank order; a pair given twice has its last rank. */
+void		bpe_add_merge(Bpe *b, int32_t left, int32_t right, int32_t merged);
+/*
+ * After the last merge.  skip[id] excludes tokens from whole-word matches (they
+ * are special: text may never become one).
+ */
+void		bpe_finish(Bpe *b, const bool *skip);
+/* Append the ids of a word (valid UTF-8 unless byte-level; n < 2^31). */
+void		bpe_encode(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out);
+void		bpe_work_free(BpeWork *w);
+
+/* GPT-2's alphabet: bytes of a spelling, or false if it has other characters. */
+bool		bpe_spelled_bytes(const char *s, size_t n, Buf *out);
+/* The character that spells a byte. */
+uint32_t	bpe_byte_char(unsigned char c);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * spm.c
+ *	  SentencePiece BPE: merging by scores, as GGUF's "llama" vocabularies do.
+ *
+ * The text starts as one symbol a character.  The adjacent pair whose
+ * concatenation is the token with the highest score, leftmost first, is merged
+ * until no concatenation is a token.  Symbols are spans of the text, so a pair
+ * is looked up by its bytes; spans longer than the longest token aren't looked
+ * up at all.  Symbols that are no token are spelled in byte tokens.
+ *
+ * Scores become ranks (equal scores, equal rank) so that a candidate is a
+ * 64-bit heap key like in bpe.c.  O(n log n) for n characters.  Immutable after
+ * spm_new().  Tested by tests/unit/test_tokenizer.c against ../shared.
+ */
+#include "text/spm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/utf8.h"
+
+struct SpmSym
+{
+	uint32_t	off;			/* start in the text */
+	uint32_t	len;			/* bytes; 0 = merged into its left neighbour */
+	int32_t		prev;			/* index, -1 = none */
+	int32_t		next;
+};
+
+struct Spm
+{
+	const StrTab *names;
+	uint32_t   *rank;			/* [n] by id; 0 = highest score */
+	size_t		longest;		/* bytes of the longest token */
+	int32_t		byte_id[256];
+	int32_t		unk;
+};
+
+typedef struct Ranked
+{
+	float		score;
+	int32_t		id;
+} Ranked;
+
+static int
+by_score(const void *pa, const void *pb)
+{
+	const Ranked *a = pa;
+	const Ranked *b = pb;
+
+	return a->score > b->score ? -1 : a->score < b->score ? 1 : 0;
+}
+
+Spm *
+spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t n, int32_t unk)
+{
+	Spm		   *m = mem_zalloc(sizeof(Spm));
+	Ranked	   *order = mem_alloc((n + 1) * sizeof(Ranked));
+	uint32_t	rank = 0;
+
+	m->names = names;
+	m->longest = strtab_longest(names);
+	m->unk = unk;
+	m->rank = mem_alloc((n + 1) * sizeof(uint32_t));
+	memcpy(m->byte_id, byte_id, sizeof(m->byte_id));
+	for (size_t i = 0; i < n; i++)
+		order[i] = (Ranked) {scores[i], (int32_t) i};
+	qsort(order, n, sizeof(Ranked), by_score);
+	for (size_t i = 0; i < n; i++)
+	{
+		if (i > 0 && order[i].score != order[i - 1].score)
+			rank++;
+		m->rank[order[i].id] = rank;
+	}
+	mem_free(order);
+	return m;
+}
+
+void
+spm_free(Spm *m)
+{
+	if (m == NULL)
+		return;
+	mem_free(m->rank);
+	mem_free(m);
+}
+
+/* The token that two neighbours make, -1 if none. */
+static int32_t
+joined(const Spm *m, const char *s, const struct SpmSym *l, const struct SpmSym *r)
+{
+	size_t		len = (size_t) l->len + r->len;
+
+	return len <= m->longest ? strtab_find(m->names, s + l->off, len) : -1;
+}
+
+static void
+push_pair(const Spm *m, SpmWork *w, const char *s, int32_t left, int32_t right)
+{
+	int32_t		id = joined(m, s, &w->sym[left], &w->sym[right]);
+
+	if (id >= 0)
+		heap_push(&w->heap, m->rank[id], (uint32_t) left);
+}
+
+/* One symbol a character, linked; returns their number. */
+static size_t
+init_chars(SpmWork *w, const char *s, size_t n)
+{
+	size_t		count = 0;
+	size_t		len;
+
+	for (size_t i = 0; i < n; i += len)
+	{
+		if (count >= w->cap)
+		{
+			w->cap = w->cap ? w->cap * 2 : 256;
+			w->sym = mem_realloc(w->sym, w->cap * sizeof(struct SpmSym));
+		}
+		len = utf8_len((unsigned char) s[i]);
+		w->sym[count] = (struct SpmSym) {(uint32_t) i, (uint32_t) len, (int32_t) count - 1,
+			i + len < n ? (int32_t) count + 1 : -1};
+		count++;
+	}
+	return count;
+}
+
+static void
+put_symbol(const Spm *m, const char *s, const struct SpmSym *y, IntVec *out)
+{
+	int32_t		id = strtab_find(m->names, s + y->off, y->len);
+
+	if (id >= 0)
+	{
+		intvec_push(out, id);
+		return;
+	}
+	for (size_t i = 0; i < y->len; i++)
+	{
+		id = m->byte_id[(unsigned char) s[y->off + i]];
+		if (id < 0)
+			id = m->unk;
+		if (id >= 0)
+			intvec_push(out, id);
+	}
+}
+
+void
+spm_encode(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
+{
+	size_t		count = init_chars(w, s, n);
+	struct SpmSym *sym = w->sym;
+
+	w->heap.len = 0;
+	for (size_t i = 0; i + 1 < count; i++)
+		push_pair(m, w, s, (int32_t) i, (int32_t) (i + 1));
+	while (w->heap.len > 0)
+	{
+		uint64_t	top = heap_pop(&w->heap);
+		int32_t		l = (int32_t) (uint32_t) top;
+		int32_t		r = sym[l].next;
+		int32_t		id;
+
+		if (sym[l].len == 0 || r < 0)
+			continue;
+		id = joined(m, s, &sym[l], &sym[r]);
+		if (id < 0 || m->rank[id] != (uint32_t) (top >> 32))
+			continue;			/* stale: one of the two has grown */
+		sym[l].len += sym[r].len;
+		sym[r].len = 0;
+		sym[l].next = sym[r].next;
+		if (sym[r].next >= 0)
+			sym[sym[r].next].prev = l;
+		if (sym[l].prev >= 0)
+			push_pair(m, w, s, sym[l].prev, l);
+		if (sym[l].next >= 0)
+			push_pair(m, w, s, l, sym[l].next);
+	}
+	for (size_t i = 0; i < count; i++)
+		if (sym[i].len > 0)
+			put_symbol(m, s, &sym[i], out);
+}
+
+void
+spm_work_free(SpmWork *w)
+{
+	mem_free(w->sym);
+	mem_free(w->heap.key);
+	memset(w, 0, sizeof(*w));
+}

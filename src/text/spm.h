@@ -1,0 +1,37 @@
+/*
+ * spm.h
+ *	  SentencePiece BPE: merging by scores, as GGUF's "llama" vocabularies do.
+ */
+#ifndef VLLM_TEXT_SPM_H
+#define VLLM_TEXT_SPM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "text/heap.h"
+#include "text/strtab.h"
+
+typedef struct Spm Spm;
+
+/* Scratch memory of one encoding; zeroed at first, freed with spm_work_free(). */
+typedef struct SpmWork
+{
+	struct SpmSym *sym;
+	size_t		cap;
+	Heap		heap;
+} SpmWork;
+
+/*
+ * names: indexed are the tokens that text may become; byte_id[256]: tokens of
+ * single bytes or -1; scores[n]: by id; unk: -1 = bytes without token vanish.
+ */
+Spm		   *spm_new(const StrTab *names, const int32_t *byte_id, const float *scores,
+					size_t n, int32_t unk);
+void		spm_free(Spm *m);
+/* Append the ids of s[0..n) (valid UTF-8, spaces already U+2581; n < 2^31). */
+void		spm_encode(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out);
+void		spm_work_free(SpmWork *w);
+
+#endif

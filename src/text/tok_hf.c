@@ -1,0 +1,437 @@
+/*
+ * tok_hf.c
+ *	  Builds a Tok from Hugging Face's tokenizer.json and tokenizer_config.json.
+ *
+ * This file reads the vocabulary, the merges, and the added tokens; the other
+ * components are tok_hf_steps.c's.  The files come with a model from anywhere,
+ * so every id, length, and reference is checked before it is used, and big
+ * objects are only ever iterated (cJSON finds a member in linear time).
+ *
+ * Two files may speak of BOS and EOS: the post_processor decides which ids are
+ * put around a text; only where there is none, add_bos_token and add_eos_token
+ * of tokenizer_config.json do (as in transformers).
+ *
+ * Tested by tests/unit/test_tokenizer.c and tests/fuzz/fuzz_tokenizer.c.
+ */
+#include "text/tok_hf.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* What is needed while building. */
+typedef struct Build
+{
+	Tok		   *t;
+	const cJSON *model;
+	const cJSON *added;			/* "added_tokens"; may be NULL */
+	bool	   *skip;			/* [n_ids] special: never a word of text */
+} Build;
+
+/* ---------- helpers on cJSON ---------- */
+
+const cJSON *
+hf_get(const cJSON *obj, const char *key)
+{
+	const cJSON *x = cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, key) : NULL;
+
+	return x == NULL || cJSON_IsNull(x) ? NULL : x;
+}
+
+const char *
+hf_str(const cJSON *obj, const char *key)
+{
+	return cJSON_GetStringValue(hf_get(obj, key));
+}
+
+bool
+hf_bool(const cJSON *obj, const char *key, bool dflt)
+{
+	const cJSON *x = hf_get(obj, key);
+
+	return cJSON_IsBool(x) ? cJSON_IsTrue(x) : dflt;
+}
+
+const char *
+hf_type(const cJSON *obj)
+{
+	const char *s = hf_str(obj, "type");
+
+	return s != NULL ? s : "";
+}
+
+bool
+hf_id(const cJSON *x, int32_t *id)
+{
+	if (!cJSON_IsNumber(x) || !(x->valuedouble >= 0 && x->valuedouble < TOK_MAX_ID) ||
+		x->valuedouble != (double) (int32_t) x->valuedouble)
+		return false;
+	*id = (int32_t) x->valuedouble;
+	return true;
+}
+
+/* Parse a whole file; NULL with *e set. */
+static cJSON *
+parse(const char *name, const char *s, size_t n, Err *e)
+{
+	const char *end = NULL;
+	cJSON	   *root;
+
+	if (!uni_valid(s, n))
+	{
+		err_set(e, ERR_BAD_FILE, "%s is not valid UTF-8", name);
+		return NULL;
+	}
+	root = cJSON_ParseWithLengthOpts(s, n, &end, 0);
+	while (root != NULL && end < s + n && isspace((unsigned char) *end))
+		end++;
+	if (root == NULL || (end < s + n && *end != '\0') || !cJSON_IsObject(root))
+	{
+		err_set(e, ERR_BAD_FILE, "%s is not a JSON object", name);
+		cJSON_Delete(root);
+		return NULL;
+	}
+	return root;
+}
+
+/* ---------- vocabulary and added tokens ---------- */
+
+static bool
+check_model(const cJSON *model, Err *e)
+{
+	const char *type = hf_type(model);
+	const cJSON *dropout = hf_get(model, "dropout");
+	const char *prefix = hf_str(model, "continuing_subword_prefix");
+	const char *suffix = hf_str(model, "end_of_word_suffix");
+
+	if (model == NULL)
+		return err_set(e, ERR_BAD_FILE, "tokenizer.json has no model");
+	if (*type != '\0' && strcmp(type, "BPE") != 0)
+		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: model \"%s\" is not supported", type);
+	if (!cJSON_IsObject(hf_get(model, "vocab")) || !cJSON_IsArray(hf_get(model, "merges")))
+		return err_set(e, ERR_BAD_FILE, "tokenizer.json: the model has no vocabulary or no merges");
+	if (dropout != NULL && dropout->valuedouble != 0)
+		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: BPE dropout is not supported");
+	if ((prefix != NULL && *prefix != '\0') || (suffix != NULL && *suffix != '\0'))
+		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: subword prefixes and suffixes are not supported");
+	return true;
+}
+
+/* Highest id + 1 of the vocabulary and the added tokens, 0 with *e set. */
+static int32_t
+count_ids(const Build *b, Err *e)
+{
+	const cJSON *x;
+	int32_t		max = -1;
+	int32_t		id = 0;
+
+	cJSON_ArrayForEach(x, hf_get(b->model, "vocab"))
+	{
+		if (!hf_id(x, &id) || strlen(x->string) > TOK_MAX_TOKEN_BYTES)
+		{
+			err_set(e, ERR_BAD_FILE, "tokenizer.json: token \"%.60s\" is too long or has a bad id",
+					x->string);
+			return 0;
+		}
+		max = id > max ? id : max;
+	}
+	cJSON_ArrayForEach(x, b->added)
+	{
+		const char *s = hf_str(x, "content");
+
+		if (!hf_id(hf_get(x, "id"), &id) || s == NULL || strlen(s) > TOK_MAX_TOKEN_BYTES)
+		{
+			err_set(e, ERR_BAD_FILE, "tokenizer.json: an added token has a bad id or content");
+			return 0;
+		}
+		max = id > max ? id : max;
+	}
+	if (max < 0)
+		err_set(e, ERR_BAD_FILE, "tokenizer.json: the vocabulary is empty");
+	return max + 1;
+}
+
+static bool
+fill_vocab(Build *b, Err *e)
+{
+	Tok		   *t = b->t;
+	const cJSON *x;
+	size_t		n;
+	int32_t		id = 0;
+
+	cJSON_ArrayForEach(x, hf_get(b->model, "vocab"))
+	{
+		hf_id(x, &id);
+		if (strtab_get(t->names, id, &n) != NULL)
+			return err_set(e, ERR_BAD_FILE, "tokenizer.json: id %d is given twice, the second time "
+						   "to \"%.60s\"", (int) id, x->string);
+		strtab_set(t->names, id, x->string, strlen(x->string));
+		/* cJSON ends a key at U+0000, so empty keys needn't be unique */
+		if (*x->string != '\0' && !strtab_index(t->names, id))
+			return err_set(e, ERR_BAD_FILE, "tokenizer.json: token \"%.60s\" is given twice", x->string);
+	}
+	return true;
+}
+
+/* Enter one added token; *id is the one that it has in the end. */
+static bool
+name_added(Build *b, const char *s, int32_t *id, Err *e)
+{
+	Tok		   *t = b->t;
+	int32_t		known = strtab_find(t->names, s, strlen(s));
+	size_t		n;
+
+	if (known >= 0)
+		*id = known;			/* the model's id wins, as in the reference */
+	else if (strtab_get(t->names, *id, &n) == NULL)
+		strtab_set(t->names, *id, s, strlen(s));
+	else
+	{
+		const char *other = strtab_get(t->names, *id, &n);
+
+		if (n != strlen(s) || memcmp(other, s, n) != 0)
+			return err_set(e, ERR_BAD_FILE, "tokenizer.json: added token \"%.60s\" has id %d, "
+						   "which is \"%.*s\"", s, (int) *id, (int) (n < 60 ? n : 60), other);
+	}
+	return true;
+}
+
+static unsigned
+added_flags(const cJSON *x)
+{
+	return (hf_bool(x, "special", false) ? ADDED_SPECIAL : 0u) |
+		(hf_bool(x, "single_word", false) ? ADDED_SINGLE_WORD : 0u) |
+		(hf_bool(x, "lstrip", false) ? ADDED_LSTRIP : 0u) |
+		(hf_bool(x, "rstrip", false) ? ADDED_RSTRIP : 0u);
+}
+
+/*
+ * Enter the added tokens.  One that is "normalized" is looked for in normalized
+ * text, hence in its normalized form, and that is what it decodes to as well.
+ */
+static bool
+fill_added(Build *b, Err *e)
+{
+	Tok		   *t = b->t;
+	const cJSON *x;
+
+	cJSON_ArrayForEach(x, b->added)
+	{
+		const char *s = hf_str(x, "content");
+		unsigned	flags = added_flags(x);
+		bool		normalized = hf_bool(x, "normalized", true);
+		Added	  **set = normalized ? &t->added_norm : &t->added_raw;
+		Buf			form = {0};
+		int32_t		id = 0;
+
+		hf_id(hf_get(x, "id"), &id);
+		if (*s == '\0')
+			continue;
+		if (!name_added(b, s, &id, e) ||
+			(normalized ? !tok_normalize(t, s, strlen(s), &form, e) : (buf_addstr(&form, s), false)))
+		{
+			buf_free(&form);
+			return false;
+		}
+		if (strtab_find(t->added_names, s, strlen(s)) < 0)
+		{
+			strtab_set(t->added_names, id, s, strlen(s));
+			strtab_index(t->added_names, id);
+			strtab_set(t->pieces, id, form.data, form.len);
+		}
+		if (flags & ADDED_SPECIAL)
+		{
+			t->flags[id] |= TOK_F_SPECIAL;
+			b->skip[id] = true;
+		}
+		if (*set == NULL)
+			*set = added_new();
+		if (form.len > 0)
+			added_put(*set, form.data, form.len, id, flags);
+		buf_free(&form);
+	}
+	return true;
+}
+
+/* ---------- merges ---------- */
+
+/* The two halves of a merge: "a b" or ["a", "b"]. */
+static bool
+merge_parts(const cJSON *x, const char **l, size_t *ln, const char **r, size_t *rn)
+{
+	const char *sp;
+
+	if (cJSON_IsString(x))
+	{
+		*l = x->valuestring;
+		sp = strchr(*l, ' ');
+		if (sp == NULL || strchr(sp + 1, ' ') != NULL)
+			return false;
+		*ln = (size_t) (sp - *l);
+		*r = sp + 1;
+	}
+	else
+	{
+		if (!cJSON_IsArray(x) || cJSON_GetArraySize(x) != 2)
+			return false;
+		*l = cJSON_GetStringValue(x->child);
+		*r = cJSON_GetStringValue(x->child->next);
+		if (*l == NULL || *r == NULL)
+			return false;
+		*ln = strlen(*l);
+	}
+	*rn = strlen(*r);
+	return true;
+}
+
+static bool
+fill_merges(Tok *t, const cJSON *merges, Err *e)
+{
+	const cJSON *x;
+	Buf			both = {0};
+	bool		ok = true;
+	size_t		i = 0;
+
+	cJSON_ArrayForEach(x, merges)
+	{
+		const char *l;
+		const char *r;
+		size_t		ln;
+		size_t		rn;
+		int32_t		id[3];
+
+		if (cJSON_IsString(x) && strncmp(x->valuestring, "#version", 8) == 0)
+			continue;
+		ok = merge_parts(x, &l, &ln, &r, &rn);
+		if (!ok)
+		{
+			err_set(e, ERR_BAD_FILE, "tokenizer.json: merge %zu is not a pair of tokens", i);
+			break;
+		}
+		buf_reset(&both);
+		buf_add(&both, l, ln);
+		buf_add(&both, r, rn);
+		id[0] = strtab_find(t->names, l, ln);
+		id[1] = strtab_find(t->names, r, rn);
+		id[2] = strtab_find(t->names, both.data, both.len);
+		ok = id[0] >= 0 && id[1] >= 0 && id[2] >= 0;
+		if (!ok)
+		{
+			err_set(e, ERR_BAD_FILE, "tokenizer.json: merge %zu (\"%.*s\" and \"%.40s\") is not of "
+					"tokens in the vocabulary", i, (int) (ln < 40 ? ln : 40), l, r);
+			break;
+		}
+		bpe_add_merge(t->bpe, id[0], id[1], id[2]);
+		i++;
+	}
+	buf_free(&both);
+	return ok;
+}
+
+static bool
+make_bpe(Build *b, Err *e)
+{
+	Tok		   *t = b->t;
+	const cJSON *merges = hf_get(b->model, "merges");
+	const char *unk = hf_str(b->model, "unk_token");
+	BpeConf		c = {.names = t->names, .n_ids = (size_t) t->n_ids, .unk = -1};
+	const cJSON *x;
+
+	cJSON_ArrayForEach(x, merges)
+		c.n_merges++;
+	c.byte_level = t->byte_level;
+	c.byte_fallback = hf_bool(b->model, "byte_fallback", false);
+	c.fuse_unk = hf_bool(b->model, "fuse_unk", false);
+	c.ignore_merges = hf_bool(b->model, "ignore_merges", false);
+	if (unk != NULL)
+	{
+		c.unk = strtab_find(t->names, unk, strlen(unk));
+		if (c.unk < 0)
+			return err_set(e, ERR_BAD_FILE, "tokenizer.json: unk_token \"%.60s\" is not in the vocabulary", unk);
+	}
+	t->bpe = bpe_new(&c);
+	if (!fill_merges(t, merges, e))
+		return false;
+	bpe_finish(t->bpe, b->skip);
+	return true;
+}
+
+/* ---------- the whole ---------- */
+
+/* "bos_token": "<s>" or {"content": "<s>"}; -1 if absent or unknown. */
+static int32_t
+config_token(const Tok *t, const cJSON *config, const char *key)
+{
+	const cJSON *x = hf_get(config, key);
+	const char *s = cJSON_IsObject(x) ? hf_str(x, "content") : cJSON_GetStringValue(x);
+
+	return s != NULL ? tok_find(t, s, strlen(s)) : -1;
+}
+
+static void
+apply_config(Tok *t, const cJSON *root, const cJSON *config)
+{
+	t->bos = config_token(t, config, "bos_token");
+	t->eos = config_token(t, config, "eos_token");
+	if (hf_get(root, "post_processor") != NULL)
+		return;
+	if (t->bos >= 0 && hf_bool(config, "add_bos_token", false))
+		t->before[t->n_before++] = t->bos;
+	if (t->eos >= 0 && hf_bool(config, "add_eos_token", false))
+		t->after[t->n_after++] = t->eos;
+}
+
+static bool
+build(Build *b, const cJSON *root, const cJSON *config, Err *e)
+{
+	Tok		   *t = b->t;
+	PieceRules	rules = {0};
+
+	b->model = hf_get(root, "model");
+	b->added = hf_get(root, "added_tokens");
+	t->bos = t->eos = -1;
+	if (!check_model(b->model, e))
+		return false;
+	t->n_ids = count_ids(b, e);
+	if (t->n_ids == 0)
+		return false;
+	t->names = strtab_new((size_t) t->n_ids);
+	t->added_names = strtab_new((size_t) t->n_ids);
+	t->pieces = strtab_new((size_t) t->n_ids);
+	t->flags = mem_zalloc((size_t) t->n_ids);
+	b->skip = mem_zalloc((size_t) t->n_ids * sizeof(bool));
+	if (!hf_normalizer(t, hf_get(root, "normalizer"), e) ||
+		!hf_pre_tokenizer(t, hf_get(root, "pre_tokenizer"), e) ||
+		!hf_decoder(t, hf_get(root, "decoder"), &rules, e) ||
+		!hf_post_processor(t, hf_get(root, "post_processor"), e) ||
+		!fill_vocab(b, e) || !fill_added(b, e) || !make_bpe(b, e))
+		return false;
+	tok_make_pieces(t, &rules);
+	apply_config(t, root, config);
+	return true;
+}
+
+Tok *
+tok_from_hf(const char *tokenizer_json, size_t len, const char *tokenizer_config_json,
+			size_t config_len, Err *e)
+{
+	Build		b = {.t = mem_zalloc(sizeof(Tok))};
+	cJSON	   *root = parse("tokenizer.json", tokenizer_json, len, e);
+	cJSON	   *config = NULL;
+	bool		ok = root != NULL;
+
+	if (ok && tokenizer_config_json != NULL)
+	{
+		config = parse("tokenizer_config.json", tokenizer_config_json, config_len, e);
+		ok = config != NULL;
+	}
+	ok = ok && build(&b, root, config, e);
+	cJSON_Delete(root);
+	cJSON_Delete(config);
+	mem_free(b.skip);
+	if (ok)
+		return b.t;
+	tok_free(b.t);
+	return NULL;
+}

@@ -1,0 +1,220 @@
+/*
+ * unicode.c
+ *	  Character properties, UTF-8 repair, and normalization forms.
+ *
+ * Properties come from a generated two-stage table (unicode_tables.h): one
+ * byte a code point, whose low five bits are the general category; bit 5 is
+ * White_Space and bit 6 is \w.  Looking one up is two loads, no branch.
+ *
+ * Normalization is utf8proc's, behind two guards.  Text below U+0300 is its own
+ * NFC and is copied.  And utf8proc orders combining marks by swapping
+ * neighbours, which is quadratic in the length of a run of marks: a prompt of
+ * a hundred thousand marks would hold a thread for minutes.  So long runs are
+ * put into canonical order first, by a stable counting sort; that leaves the
+ * text canonically equivalent, hence the result unchanged.
+ *
+ * Tested by tests/unit/test_unicode.c: every code point against recorded
+ * counts and ranges of Hugging Face's engine, normalization against vectors.
+ */
+#include "text/unicode.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+#include "base/mem.h"
+#include "text/unicode_tables.h"
+#include "text/utf8.h"
+
+/* runs of marks longer than this are sorted before utf8proc sees them */
+#define RUN_LIMIT	32
+
+/* bits of a table entry beside the category */
+#define PROP_GC		0x1F
+#define PROP_SPACE	0x20
+#define PROP_WORD	0x40
+
+static const char *const gc_name[] = {
+	"Cn", "Cc", "Cf", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd", "Nl",
+	"No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"
+};
+
+static const uint8_t gc_class[32] = {
+	[UNI_GC_LL] = UNI_L, [UNI_GC_LM] = UNI_L, [UNI_GC_LO] = UNI_L, [UNI_GC_LT] = UNI_L,
+	[UNI_GC_LU] = UNI_L, [UNI_GC_MC] = UNI_M, [UNI_GC_ME] = UNI_M, [UNI_GC_MN] = UNI_M,
+	[UNI_GC_ND] = UNI_N, [UNI_GC_NL] = UNI_N, [UNI_GC_NO] = UNI_N, [UNI_GC_PC] = UNI_P,
+	[UNI_GC_PD] = UNI_P, [UNI_GC_PE] = UNI_P, [UNI_GC_PF] = UNI_P, [UNI_GC_PI] = UNI_P,
+	[UNI_GC_PO] = UNI_P, [UNI_GC_PS] = UNI_P, [UNI_GC_SC] = UNI_S, [UNI_GC_SK] = UNI_S,
+	[UNI_GC_SM] = UNI_S, [UNI_GC_SO] = UNI_S
+};
+
+static uint8_t
+prop(uint32_t cp)
+{
+	if (cp > 0x10FFFF)
+		return 0;
+	return uni_stage2[(size_t) uni_stage1[cp >> 7] * 128 + (cp & 127)];
+}
+
+unsigned
+uni_class(uint32_t cp)
+{
+	uint8_t		p = prop(cp);
+
+	/* UNI_SPACE and UNI_WORD are the table's own bits */
+	return gc_class[p & PROP_GC] | (p & (PROP_SPACE | PROP_WORD));
+}
+
+const char *
+uni_category(uint32_t cp)
+{
+	return gc_name[prop(cp) & PROP_GC];
+}
+
+bool
+uni_valid(const char *s, size_t n)
+{
+	size_t		i = 0;
+	size_t		len;
+
+	while (i < n)
+	{
+		uint64_t	w;
+
+		if (n - i >= 8)
+		{
+			memcpy(&w, s + i, 8);
+			if ((w & 0x8080808080808080u) == 0)
+			{
+				i += 8;
+				continue;
+			}
+		}
+		if (utf8_scan(s + i, n - i, &len) != UTF8_OK)
+			return false;
+		i += len;
+	}
+	return true;
+}
+
+void
+uni_repair(const char *s, size_t n, Buf *out)
+{
+	size_t		i = 0;
+	size_t		len;
+
+	buf_reserve(out, n);
+	while (i < n)
+	{
+		if (utf8_scan(s + i, n - i, &len) == UTF8_OK)
+			buf_add(out, s + i, len);
+		else
+			buf_add(out, UTF8_REPLACEMENT, 3);
+		i += len;
+	}
+}
+
+static int
+ccc(uint32_t cp)
+{
+	return cp < 0x300 ? 0 : utf8proc_get_property((utf8proc_int32_t) cp)->combining_class;
+}
+
+/* Stable counting sort of a run of marks s[0..n) by combining class, to *out. */
+static void
+sort_run(const char *s, size_t n, Buf *out)
+{
+	size_t		start[257] = {0};
+	size_t		len;
+	size_t		base = out->len;
+
+	for (size_t i = 0; i < n; i += len)
+	{
+		int			c = ccc(utf8_next(s + i, &len));
+
+		start[c + 1] += len;
+	}
+	for (int c = 1; c <= 256; c++)
+		start[c] += start[c - 1];
+	buf_reserve(out, n);
+	for (size_t i = 0; i < n; i += len)
+	{
+		int			c = ccc(utf8_next(s + i, &len));
+
+		memcpy(out->data + base + start[c], s + i, len);
+		start[c] += len;
+	}
+	out->len += n;
+}
+
+/* Copy s to *out with every long run of marks in canonical order. */
+static void
+order_runs(const char *s, size_t n, Buf *out)
+{
+	size_t		i = 0;
+	size_t		len;
+
+	while (i < n)
+	{
+		size_t		j = i;
+		size_t		marks = 0;
+
+		while (j < n && ccc(utf8_next(s + j, &len)) > 0)
+		{
+			j += len;
+			marks++;
+		}
+		if (marks > RUN_LIMIT)
+			sort_run(s + i, j - i, out);
+		else
+			buf_add(out, s + i, j - i);
+		i = j;
+		if (i < n)
+		{
+			utf8_next(s + i, &len);
+			buf_add(out, s + i, len);
+			i += len;
+		}
+	}
+}
+
+/* Can s hold a character that the form changes?  false is certain. */
+static bool
+may_change(const char *s, size_t n, UniForm form)
+{
+	/* lead bytes below 0xCC encode what is below U+0300: unchanged by NFC */
+	unsigned char limit = form == UNI_NFC ? 0xCC : 0x80;
+
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char) s[i] >= limit)
+			return true;
+	return false;
+}
+
+bool
+uni_normalize(const char *s, size_t n, UniForm form, Buf *out, Err *e)
+{
+	static const int opts[] = {
+		[UNI_NFC] = UTF8PROC_COMPOSE, [UNI_NFD] = UTF8PROC_DECOMPOSE,
+		[UNI_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+		[UNI_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT
+	};
+	Buf			ordered = {0};
+	utf8proc_uint8_t *res = NULL;
+	utf8proc_ssize_t len;
+
+	if (!may_change(s, n, form))
+	{
+		buf_add(out, s, n);
+		return true;
+	}
+	order_runs(s, n, &ordered);
+	len = utf8proc_map((const utf8proc_uint8_t *) ordered.data, (utf8proc_ssize_t) ordered.len,
+					   &res, UTF8PROC_STABLE | (utf8proc_option_t) opts[form]);
+	buf_free(&ordered);
+	if (len < 0)
+		return err_set(e, ERR_NOMEM, "could not normalize text: %s", utf8proc_errmsg(len));
+	buf_add(out, res, (size_t) len);
+	/* utf8proc allocated it with the C library's malloc */
+	mem_free(res);
+	return true;
+}

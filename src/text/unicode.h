@@ -1,0 +1,45 @@
+/*
+ * unicode.h
+ *	  Character properties, UTF-8 repair, and normalization forms.
+ */
+#ifndef VLLM_TEXT_UNICODE_H
+#define VLLM_TEXT_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* classes as Hugging Face's regex engine sees them; may be or-ed */
+#define UNI_L		0x01		/* \p{L} */
+#define UNI_N		0x02		/* \p{N} */
+#define UNI_M		0x04		/* \p{M} */
+#define UNI_P		0x08		/* \p{P} */
+#define UNI_S		0x10		/* \p{S} */
+#define UNI_SPACE	0x20		/* \s: White_Space */
+#define UNI_WORD	0x40		/* \w */
+
+/* The classes of cp as a bit mask; 0 for what is no code point. */
+unsigned	uni_class(uint32_t cp);
+/* Its general category as two characters, e.g. "Lu". */
+const char *uni_category(uint32_t cp);
+
+/* Is s[0..n) valid UTF-8? */
+bool		uni_valid(const char *s, size_t n);
+/* Append s to *out, each maximal ill-formed subpart replaced by U+FFFD. */
+void		uni_repair(const char *s, size_t n, Buf *out);
+
+typedef enum UniForm
+{
+	UNI_NFC,
+	UNI_NFD,
+	UNI_NFKC,
+	UNI_NFKD
+} UniForm;
+
+/* Append the normalization form of s (valid UTF-8) to *out. */
+bool		uni_normalize(const char *s, size_t n, UniForm form, Buf *out, Err *e);
+
+#endif
