@@ -1,0 +1,344 @@
+/*
+ * catalog.c
+ *	  The table vllm.model: which models a database knows and who may use them.
+ *
+ * Users see it through the view llm_models and change it through functions only,
+ * so the code here reads and writes it as core does with its catalogs: scans with
+ * a catalog snapshot (a model just created is there for the next call of the same
+ * transaction, whatever its snapshot), no privilege checks of its own but the two
+ * functions catalog_model_for_use/_owner.  A change holds a lock on the name until
+ * the transaction ends (catalog_lock), so that nobody meets "tuple concurrently
+ * updated"; readers are never blocked.
+ *
+ * Roles are stored as regrole: they follow ALTER ROLE RENAME, and a dump has their
+ * names.  pg_shdepend can't be told about rows of an extension, so DROP ROLE leaves
+ * an oid that matches nobody.
+ *
+ * Tests: tests/sql/models.sql, tests/sql/privileges.sql.
+ */
+#include "postgres.h"
+
+#include <dlfcn.h>
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/vllm_pg.h"
+
+#define LIBDIR	"$libdir/"
+
+/* columns of vllm.model, in order */
+enum
+{
+	COL_NAME = 1, COL_PATH, COL_OPTIONS, COL_PROVIDER, COL_URL, COL_OWNER, COL_GRANTEES,
+	COL_BUNDLED, N_COLS = COL_BUNDLED
+};
+
+static Oid
+relation_oid(const char *name)
+{
+	Oid			nsp = get_namespace_oid("vllm", true);
+	Oid			relid = OidIsValid(nsp) ? get_relname_relid(name, nsp) : InvalidOid;
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"vllm_pg\" is not installed in this database"),
+				 errhint("Use CREATE EXTENSION vllm_pg.")));
+	return relid;
+}
+
+/* ---- rows in and out ---- */
+
+static char *
+text_or_null(Datum *values, bool *nulls, int col)
+{
+	return nulls[col - 1] ? NULL : TextDatumGetCString(values[col - 1]);
+}
+
+static ModelRow *
+row_from_tuple(HeapTuple tuple, TupleDesc desc)
+{
+	Datum		values[N_COLS];
+	bool		nulls[N_COLS];
+	ModelRow   *m = palloc0(sizeof(ModelRow));
+	Datum	   *elems;
+
+	if (desc->natts != N_COLS)
+		elog(ERROR, "vllm.model has %d columns, expected %d", desc->natts, N_COLS);
+	heap_deform_tuple(tuple, desc, values, nulls);
+	m->name = pstrdup(NameStr(*DatumGetName(values[COL_NAME - 1])));
+	m->path = text_or_null(values, nulls, COL_PATH);
+	m->options = text_or_null(values, nulls, COL_OPTIONS);
+	m->provider = text_or_null(values, nulls, COL_PROVIDER);
+	m->url = text_or_null(values, nulls, COL_URL);
+	m->owner = DatumGetObjectId(values[COL_OWNER - 1]);
+	m->bundled = DatumGetBool(values[COL_BUNDLED - 1]);
+	deconstruct_array(DatumGetArrayTypeP(values[COL_GRANTEES - 1]), REGROLEOID,
+					  sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &m->n_grantees);
+	m->grantees = palloc(sizeof(Oid) * Max(m->n_grantees, 1));
+	for (int i = 0; i < m->n_grantees; i++)
+		m->grantees[i] = DatumGetObjectId(elems[i]);
+	return m;
+}
+
+static Datum
+grantees_datum(const Oid *roles, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = ObjectIdGetDatum(roles[i]);
+	return PointerGetDatum(construct_array(elems, n, REGROLEOID, sizeof(Oid), true,
+										   TYPALIGN_INT));
+}
+
+/* Start a scan for one name (NULL: all, in order) on an open relation. */
+static SysScanDesc
+scan_begin(Relation rel, const char *name, NameData *key_name)
+{
+	ScanKeyData key;
+
+	if (name)
+	{
+		namestrcpy(key_name, name);
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_NAMEEQ, NameGetDatum(key_name));
+	}
+	return systable_beginscan(rel, relation_oid("model_pkey"), true, NULL, name ? 1 : 0, &key);
+}
+
+ModelRow *
+catalog_find(const char *name)
+{
+	Relation	rel;
+	SysScanDesc scan;
+	NameData	key_name;
+	HeapTuple	tuple;
+	ModelRow   *m = NULL;
+
+	if (strlen(name) >= NAMEDATALEN)	/* namestrcpy would cut it */
+		return NULL;
+	rel = table_open(relation_oid("model"), AccessShareLock);
+	scan = scan_begin(rel, name, &key_name);
+	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		m = row_from_tuple(tuple, RelationGetDescr(rel));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return m;
+}
+
+static int
+row_name_cmp(const ListCell *a, const ListCell *b)
+{
+	return strcmp(((ModelRow *) lfirst(a))->name, ((ModelRow *) lfirst(b))->name);
+}
+
+List *
+catalog_list(void)
+{
+	Relation	rel = table_open(relation_oid("model"), AccessShareLock);
+	NameData	unused;
+	SysScanDesc scan = scan_begin(rel, NULL, &unused);
+	HeapTuple	tuple;
+	List	   *rows = NIL;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		rows = lappend(rows, row_from_tuple(tuple, RelationGetDescr(rel)));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	list_sort(rows, row_name_cmp);
+	return rows;
+}
+
+/* ---- who may ---- */
+
+bool
+catalog_is_owner(const ModelRow *m, Oid role)
+{
+	return superuser_arg(role) ||
+		(OidIsValid(m->owner) && has_privs_of_role(role, m->owner));
+}
+
+bool
+catalog_may_use(const ModelRow *m, Oid role)
+{
+	for (int i = 0; i < m->n_grantees; i++)
+		if (!OidIsValid(m->grantees[i]) || has_privs_of_role(role, m->grantees[i]))
+			return true;
+	return catalog_is_owner(m, role);
+}
+
+static ModelRow *
+existing_model(const char *name)
+{
+	ModelRow   *m = catalog_find(name);
+
+	if (m == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("model \"%s\" does not exist", name),
+				 errhint("Models of this database are listed in the view llm_models; "
+						 "llm_create_model() adds one.")));
+	return m;
+}
+
+ModelRow *
+catalog_model_for_use(const char *name)
+{
+	ModelRow   *m;
+
+	if (name == NULL)
+		name = vllm_model;
+	if (name == NULL || name[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("no model was given"),
+				 errhint("Name one with model => '...' or in the setting vllm.model.")));
+	m = existing_model(name);
+	if (!catalog_may_use(m, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for model \"%s\"", m->name),
+				 errhint("The owner of a model can grant its use with llm_grant().")));
+	return m;
+}
+
+ModelRow *
+catalog_model_for_owner(const char *name)
+{
+	ModelRow   *m = existing_model(name);
+
+	if (!catalog_is_owner(m, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of model \"%s\"", m->name)));
+	return m;
+}
+
+/* ---- changes ---- */
+
+void
+catalog_lock(const char *name)
+{
+	LockDatabaseObject(relation_oid("model"),
+					   DatumGetUInt32(hash_any((const unsigned char *) name, strlen(name))),
+					   0, ExclusiveLock);
+}
+
+void
+catalog_insert(const ModelRow *m)
+{
+	Relation	rel = table_open(relation_oid("model"), RowExclusiveLock);
+	Datum		values[N_COLS] = {0};
+	bool		nulls[N_COLS] = {0};
+	NameData	name;
+
+	namestrcpy(&name, m->name);
+	values[COL_NAME - 1] = NameGetDatum(&name);
+	values[COL_PATH - 1] = CStringGetTextDatum(m->path);
+	nulls[COL_OPTIONS - 1] = m->options == NULL;
+	if (m->options)
+		values[COL_OPTIONS - 1] = CStringGetTextDatum(m->options);
+	values[COL_PROVIDER - 1] = CStringGetTextDatum(m->provider);
+	nulls[COL_URL - 1] = m->url == NULL;
+	if (m->url)
+		values[COL_URL - 1] = CStringGetTextDatum(m->url);
+	values[COL_OWNER - 1] = ObjectIdGetDatum(m->owner);
+	values[COL_GRANTEES - 1] = grantees_datum(m->grantees, m->n_grantees);
+	values[COL_BUNDLED - 1] = BoolGetDatum(m->bundled);
+	CatalogTupleInsert(rel, heap_form_tuple(RelationGetDescr(rel), values, nulls));
+	table_close(rel, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+/* Delete the row (roles == NULL) or replace its grantees. */
+static void
+change_row(const char *name, const Oid *roles, int n)
+{
+	Relation	rel = table_open(relation_oid("model"), RowExclusiveLock);
+	NameData	key_name;
+	SysScanDesc scan = scan_begin(rel, name, &key_name);
+	HeapTuple	tuple = systable_getnext(scan);
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "model \"%s\" vanished", name);
+	if (roles == NULL)
+		CatalogTupleDelete(rel, &tuple->t_self);
+	else
+	{
+		Datum		values[N_COLS] = {0};
+		bool		nulls[N_COLS] = {0};
+		bool		replace[N_COLS] = {0};
+
+		values[COL_GRANTEES - 1] = grantees_datum(roles, n);
+		replace[COL_GRANTEES - 1] = true;
+		CatalogTupleUpdate(rel, &tuple->t_self,
+						   heap_modify_tuple(tuple, RelationGetDescr(rel), values, nulls, replace));
+	}
+	systable_endscan(scan);
+	table_close(rel, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+void
+catalog_delete(const char *name)
+{
+	change_row(name, NULL, 0);
+}
+
+void
+catalog_set_grantees(const char *name, const Oid *roles, int n)
+{
+	change_row(name, roles, n);
+}
+
+/* ---- for the engine ---- */
+
+char *
+catalog_path(const ModelRow *m)
+{
+	Dl_info		info;
+	char		dir[MAXPGPATH];
+
+	if (strncmp(m->path, LIBDIR, strlen(LIBDIR)) != 0)
+		return m->path;
+	if (dladdr((void *) catalog_path, &info) == 0 || !is_absolute_path(info.dli_fname))
+		strlcpy(dir, pkglib_path, MAXPGPATH);
+	else
+	{
+		strlcpy(dir, info.dli_fname, MAXPGPATH);
+		get_parent_directory(dir);
+	}
+	return psprintf("%s/%s", dir, m->path + strlen(LIBDIR));
+}
+
+void
+catalog_put(const ModelRow *m, WireOut *out)
+{
+	char	   *path = catalog_path(m);
+
+	vclient_put_identity(out);
+	wire_put_text(out, WTAG_MODEL, m->name, strlen(m->name));
+	/* a file name is bytes: the path goes as it is stored */
+	wire_put_str(out, WTAG_MODEL_PATH, path, strlen(path));
+	if (m->options)
+		wire_put_text(out, WTAG_MODEL_OPTIONS, m->options, strlen(m->options));
+}

@@ -1,0 +1,55 @@
+/*
+ * catalog.h
+ *	  The table vllm.model: which models a database knows and who may use them.
+ */
+#ifndef VLLM_PG_CATALOG_H
+#define VLLM_PG_CATALOG_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+
+#include "wire/wire.h"
+
+/* One row, palloc'ed; strings in the server's encoding. */
+typedef struct ModelRow
+{
+	char	   *name;
+	char	   *path;			/* as stored; catalog_path() makes it a file name */
+	char	   *options;		/* json text, NULL = none */
+	char	   *provider;		/* 'local' */
+	char	   *url;			/* NULL = none */
+	Oid			owner;
+	int			n_grantees;
+	Oid		   *grantees;		/* roles, InvalidOid = PUBLIC */
+	bool		bundled;		/* belongs to the extension */
+} ModelRow;
+
+/* NULL if there is none. */
+ModelRow   *catalog_find(const char *name);
+/* All rows, ModelRow *, ordered by name. */
+List	   *catalog_list(void);
+
+/*
+ * The model a call names (NULL: vllm.model), which the current user may use:
+ * ERROR 42704 or 42501 otherwise.  For its owner: ERROR unless the current user
+ * has the owner's privileges.
+ */
+ModelRow   *catalog_model_for_use(const char *name);
+ModelRow   *catalog_model_for_owner(const char *name);
+bool		catalog_may_use(const ModelRow *m, Oid role);
+bool		catalog_is_owner(const ModelRow *m, Oid role);
+
+/* Serialise changes of one name until the end of the transaction. */
+void		catalog_lock(const char *name);
+void		catalog_insert(const ModelRow *m);
+void		catalog_delete(const char *name);
+void		catalog_set_grantees(const char *name, const Oid *roles, int n);
+
+/* Where the files are: absolute; $libdir is the folder this library was loaded from. */
+char	   *catalog_path(const ModelRow *m);
+
+/* Fields that every message about a model carries: who asks, name, path, options. */
+void		catalog_put(const ModelRow *m, WireOut *out);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * encode.h
+ *	  Text on its way between a database's encoding and the wire's UTF-8.
+ */
+#ifndef VLLM_PG_ENCODE_H
+#define VLLM_PG_ENCODE_H
+
+#include "postgres.h"
+
+#include "wire/wire.h"
+
+/* vllm.invalid_text: what to do with text that the database can't hold */
+typedef enum InvalidText
+{
+	INVALID_TEXT_REPLACE = 0,	/* NUL removed, the rest becomes U+FFFD or '?' */
+	INVALID_TEXT_ERROR			/* 22021 */
+} InvalidText;
+
+extern int	vllm_invalid_text;
+
+/* A string field, converted to UTF-8. */
+void		wire_put_text(WireOut *o, WireTag tag, const char *s, size_t n);
+
+/* A text datum from a reply's UTF-8. */
+text	   *text_from_wire(const char *s, size_t n);
+
+#endif

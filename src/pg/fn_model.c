@@ -1,0 +1,239 @@
+/*
+ * fn_model.c
+ *	  llm_create_model, llm_drop_model, llm_load_model, llm_unload_model,
+ *	  llm_grant, llm_revoke.
+ *
+ * Create, drop, grant and revoke change a row of vllm.model and roll back with the
+ * transaction; release.c tells the engine about the outcome.  Create makes the
+ * engine look at the files first, so that a row is never there for a model that
+ * can't load.  Load and unload act on the engine at once and are not transactional.
+ *
+ * Who may: create: superusers and pg_read_server_files (a path is opened by the
+ * server's user); everything else: the model's owner and superusers.
+ *
+ * Tests: tests/sql/models.sql, tests/sql/privileges.sql.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/release.h"
+#include "pg/result.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_create_model);
+PG_FUNCTION_INFO_V1(llm_drop_model);
+PG_FUNCTION_INFO_V1(llm_load_model);
+PG_FUNCTION_INFO_V1(llm_unload_model);
+PG_FUNCTION_INFO_V1(llm_grant);
+PG_FUNCTION_INFO_V1(llm_revoke);
+
+/* A text argument that must be there. */
+static char *
+required_arg(FunctionCallInfo fcinfo, int arg, const char *what)
+{
+	char	   *s;
+
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", what)));
+	s = text_to_cstring(PG_GETARG_TEXT_PP(arg));
+	if (s[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be empty", what)));
+	return s;
+}
+
+static char *
+optional_arg(FunctionCallInfo fcinfo, int arg)
+{
+	return PG_ARGISNULL(arg) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(arg));
+}
+
+/* Send a message about a model and wait until the engine has done it. */
+static void
+tell_engine(WireKind kind, const ModelRow *m)
+{
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	Call	   *call;
+
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	catalog_put(m, &out);
+	vcall_simple(kind, &body, m->name, 0, CurrentMemoryContext, &f, &call);
+	vcall_end(call);
+}
+
+/* ---- create and drop ---- */
+
+static void
+check_provider(const ModelRow *m)
+{
+	if (strcmp(m->provider, "local") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("provider \"%s\" is not supported yet", m->provider),
+				 errhint("The only provider of this version is \"local\".")));
+	if (m->url != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a url is not supported by provider \"local\""),
+				 errhint("Give the path of the model's files instead.")));
+	if (m->path == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("provider \"local\" needs a path"),
+				 errhint("Give the folder or GGUF file of the model as path => '...'.")));
+	if (!is_absolute_path(m->path))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("path \"%s\" is not absolute", m->path)));
+}
+
+static void
+check_options(const char *options)
+{
+	Jsonb	   *jb;
+
+	if (options == NULL)
+		return;
+	jb = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(options)));
+	if (!JB_ROOT_IS_OBJECT(jb))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("options must be a json object")));
+}
+
+/* llm_create_model(name text, path text, options json, provider text, url text) */
+Datum
+llm_create_model(PG_FUNCTION_ARGS)
+{
+	ModelRow	m = {0};
+
+	PreventCommandIfReadOnly("llm_create_model()");
+	PreventCommandIfParallelMode("llm_create_model()");
+	m.name = required_arg(fcinfo, 0, "model name");
+	if (strlen(m.name) >= NAMEDATALEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("model name \"%s\" is too long", m.name),
+				 errdetail("It may have at most %d bytes.", NAMEDATALEN - 1)));
+	m.path = optional_arg(fcinfo, 1);
+	m.options = optional_arg(fcinfo, 2);
+	m.provider = PG_ARGISNULL(3) ? "local" : optional_arg(fcinfo, 3);
+	m.url = optional_arg(fcinfo, 4);
+	m.owner = GetUserId();
+	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to create a model"),
+				 errhint("Only roles with privileges of pg_read_server_files may name files of the server.")));
+	check_provider(&m);
+	check_options(m.options);
+	canonicalize_path(m.path);
+
+	catalog_lock(m.name);
+	if (catalog_find(m.name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("model \"%s\" already exists", m.name)));
+	release_on_abort(m.name);
+	tell_engine(WK_MODEL_CHECK, &m);
+	catalog_insert(&m);
+	PG_RETURN_VOID();
+}
+
+/* llm_drop_model(name text) */
+Datum
+llm_drop_model(PG_FUNCTION_ARGS)
+{
+	char	   *name = required_arg(fcinfo, 0, "model name");
+	ModelRow   *m;
+
+	PreventCommandIfReadOnly("llm_drop_model()");
+	PreventCommandIfParallelMode("llm_drop_model()");
+	catalog_lock(name);
+	m = catalog_model_for_owner(name);
+	if (m->bundled)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop model \"%s\" because extension vllm_pg requires it", name),
+				 errhint("llm_revoke('%s', 'public') keeps others from using it.", name)));
+	catalog_delete(name);
+	release_on_commit(name);
+	PG_RETURN_VOID();
+}
+
+/* ---- load and unload ---- */
+
+/* llm_load_model(name text) */
+Datum
+llm_load_model(PG_FUNCTION_ARGS)
+{
+	tell_engine(WK_MODEL_LOAD, catalog_model_for_owner(required_arg(fcinfo, 0, "model name")));
+	PG_RETURN_VOID();
+}
+
+/* llm_unload_model(name text) */
+Datum
+llm_unload_model(PG_FUNCTION_ARGS)
+{
+	tell_engine(WK_MODEL_UNLOAD, catalog_model_for_owner(required_arg(fcinfo, 0, "model name")));
+	PG_RETURN_VOID();
+}
+
+/* ---- grant and revoke ---- */
+
+/* Add (grant) or take away the role of argument 1 from the model of argument 0. */
+static void
+change_grant(FunctionCallInfo fcinfo, bool grant)
+{
+	char	   *name = required_arg(fcinfo, 0, "model name");
+	char	   *role_name = required_arg(fcinfo, 1, "role name");
+	Oid			role = strcmp(role_name, "public") == 0 ? InvalidOid :
+		get_role_oid(role_name, false);
+	ModelRow   *m;
+	Oid		   *roles;
+	int			n = 0;
+
+	catalog_lock(name);
+	m = catalog_model_for_owner(name);
+	roles = palloc(sizeof(Oid) * (m->n_grantees + 1));
+	for (int i = 0; i < m->n_grantees; i++)
+		if (m->grantees[i] != role)
+			roles[n++] = m->grantees[i];
+	if (grant)
+		roles[n++] = role;
+	catalog_set_grantees(name, roles, n);
+}
+
+/* llm_grant(model text, role text) */
+Datum
+llm_grant(PG_FUNCTION_ARGS)
+{
+	PreventCommandIfReadOnly("llm_grant()");
+	PreventCommandIfParallelMode("llm_grant()");
+	change_grant(fcinfo, true);
+	PG_RETURN_VOID();
+}
+
+/* llm_revoke(model text, role text) */
+Datum
+llm_revoke(PG_FUNCTION_ARGS)
+{
+	PreventCommandIfReadOnly("llm_revoke()");
+	PreventCommandIfParallelMode("llm_revoke()");
+	change_grant(fcinfo, false);
+	PG_RETURN_VOID();
+}

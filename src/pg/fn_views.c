@@ -1,0 +1,456 @@
+/*
+ * fn_views.c
+ *	  What the views llm_models, llm_requests, llm_stat_engine and llm_stat_model
+ *	  read.
+ *
+ * Three sources: the catalog, the supervisor's shared memory (under its lock) and
+ * the arena's statistics and live figures, which the engine writes without a lock:
+ * a sequence counter tells a torn copy from a whole one.  The arena is not trusted:
+ * strings are cut at their array's end and converted as any text of the engine's.
+ *
+ * Figures of an engine that is gone are not shown: a model is 'unloaded' then.
+ *
+ * Tests: tests/sql/views.sql, tests/sql/privileges.sql.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "pg/catalog.h"
+#include "pg/encode.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_model_list);
+PG_FUNCTION_INFO_V1(llm_request_list);
+PG_FUNCTION_INFO_V1(llm_engine_stats);
+
+#define MAX_COLS	40
+#define SEQ_TRIES	1000
+
+/* A row under construction, left to right. */
+typedef struct Row
+{
+	Datum		values[MAX_COLS];
+	bool		nulls[MAX_COLS];
+	int			n;
+} Row;
+
+static void
+row_datum(Row *row, Datum d)
+{
+	row->nulls[row->n] = false;
+	row->values[row->n++] = d;
+}
+
+static void
+row_null(Row *row)
+{
+	row->nulls[row->n] = true;
+	row->values[row->n++] = (Datum) 0;
+}
+
+static void
+row_int(Row *row, int64 i)
+{
+	row_datum(row, Int64GetDatum(i));
+}
+
+static void
+row_num(Row *row, double num)
+{
+	row_datum(row, Float8GetDatum(num));
+}
+
+/* a server string or NULL */
+static void
+row_str(Row *row, const char *s)
+{
+	if (s == NULL)
+		row_null(row);
+	else
+		row_datum(row, CStringGetTextDatum(s));
+}
+
+/* a string of the arena's, '' = NULL */
+static void
+row_arena_str(Row *row, const char *s, size_t size)
+{
+	size_t		n = strnlen(s, size);
+
+	if (n == 0)
+		row_null(row);
+	else
+		row_datum(row, PointerGetDatum(text_from_wire(s, n)));
+}
+
+static void
+row_time(Row *row, TimestampTz t)
+{
+	if (t == 0)
+		row_null(row);
+	else
+		row_datum(row, TimestampTzGetDatum(t));
+}
+
+static void
+row_emit(Row *row, FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	if (row->n != rsinfo->setDesc->natts)
+		elog(ERROR, "row has %d columns, expected %d", row->n, rsinfo->setDesc->natts);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
+	row->n = 0;
+}
+
+/* ---- the engine's statistics ---- */
+
+static bool
+engine_is_up(void)
+{
+	VllmEngineState state;
+
+	if (vllm_shared == NULL)
+		return false;
+	state = pg_atomic_read_u32(&vllm_shared->state);
+	return state == VLLM_READY || state == VLLM_LOADING || state == VLLM_DRAINING;
+}
+
+/* A whole copy; NULL if there is no engine. */
+static WireStats *
+stats_snapshot(void)
+{
+	WireStats  *copy;
+	WireStats  *from;
+
+	if (!engine_is_up())
+		return NULL;
+	from = wire_stats(vllm_arena);
+	copy = palloc(sizeof(WireStats));
+	for (int i = 0; i < SEQ_TRIES; i++)
+	{
+		uint32		before = atomic_load_explicit(&from->seq, memory_order_acquire);
+
+		memcpy(copy, from, sizeof(WireStats));
+		atomic_thread_fence(memory_order_acquire);	/* partner: the writer's seq + 1 */
+		if ((before & 1) == 0 &&
+			before == atomic_load_explicit(&from->seq, memory_order_relaxed))
+			break;
+		pg_usleep(10);
+	}
+	copy->n_models = Min(copy->n_models, WIRE_MAX_MODELS);
+	return copy;
+}
+
+static const WireModelStat *
+stats_of_model(const WireStats *stats, const char *name)
+{
+	for (uint32 i = 0; stats && i < stats->n_models; i++)
+	{
+		const WireModelStat *ms = &stats->models[i];
+		char	   *utf8;
+
+		if (ms->state == WM_UNUSED || ms->dboid != MyDatabaseId)
+			continue;
+		utf8 = pg_server_to_any(name, strlen(name), PG_UTF8);
+		if (strncmp(ms->name, utf8, WIRE_NAME_LEN) == 0)
+			return ms;
+	}
+	return NULL;
+}
+
+/* ---- llm_models, llm_stat_model ---- */
+
+static const char *
+model_state(const WireModelStat *ms)
+{
+	switch (ms ? ms->state : WM_UNLOADED)
+	{
+		case WM_LOADING:
+			return "loading";
+		case WM_READY:
+			return "ready";
+		case WM_FAILED:
+			return "failed";
+		default:
+			return "unloaded";
+	}
+}
+
+/* 'public', a role's name, or its number when it has been dropped */
+static char *
+role_name(Oid role)
+{
+	char	   *name;
+
+	if (!OidIsValid(role))
+		return "public";
+	name = GetUserNameFromId(role, true);
+	return name ? name : psprintf("%u", role);
+}
+
+static Datum
+grantee_names(const ModelRow *m)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(m->n_grantees, 1));
+
+	for (int i = 0; i < m->n_grantees; i++)
+		elems[i] = CStringGetTextDatum(role_name(m->grantees[i]));
+	return PointerGetDatum(construct_array(elems, m->n_grantees, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+/* figures that exist only while the weights are there */
+static void
+row_loaded(Row *row, const WireModelStat *ms, int64 value)
+{
+	if (ms && ms->state == WM_READY)
+		row_int(row, value);
+	else
+		row_null(row);
+}
+
+static void
+model_row(Row *row, const ModelRow *m, const WireModelStat *ms)
+{
+	static const WireModelStat none = {0};
+	bool		may_see = catalog_is_owner(m, GetUserId()) || m->bundled ||
+		has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
+	const WireModelStat *v = ms ? ms : &none;
+
+	row_str(row, m->name);
+	row_str(row, may_see ? catalog_path(m) : NULL);
+	row_arena_str(row, v->arch, sizeof(v->arch));
+	row_str(row, model_state(ms));
+	row_str(row, m->provider);
+	row_arena_str(row, v->dtype, sizeof(v->dtype));
+	if (v->state == WM_LOADING)
+		row_num(row, v->progress);
+	else
+		row_null(row);
+	row_arena_str(row, v->error, v->state == WM_FAILED && may_see ? sizeof(v->error) : 0);
+	row_loaded(row, ms, v->n_params);
+	row_loaded(row, ms, v->weight_bytes);
+	row_loaded(row, ms, v->max_model_len);
+	row_loaded(row, ms, v->kv_blocks_total);
+	row_loaded(row, ms, v->kv_blocks_used);
+	row_loaded(row, ms, v->kv_bytes);
+	row_int(row, v->running);
+	row_int(row, v->waiting);
+	row_int(row, v->requests);
+	row_int(row, v->prompt_tokens);
+	row_int(row, v->output_tokens);
+	row_int(row, v->preemptions);
+	row_str(row, role_name(m->owner));
+	row_datum(row, grantee_names(m));
+	row_str(row, may_see ? m->options : NULL);
+}
+
+Datum
+llm_model_list(PG_FUNCTION_ARGS)
+{
+	WireStats  *stats;
+	List	   *models;
+	ListCell   *lc;
+	Row			row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	stats = stats_snapshot();
+	models = catalog_list();
+	foreach(lc, models)
+	{
+		ModelRow   *m = lfirst(lc);
+
+		model_row(&row, m, stats_of_model(stats, m->name));
+		row_emit(&row, fcinfo);
+	}
+	return (Datum) 0;
+}
+
+/* ---- llm_requests ---- */
+
+static const char *const kind_names[WK_COUNT] = {
+	[WK_GENERATE] = "generate",
+	[WK_TOKENIZE] = "tokenize",
+	[WK_DETOKENIZE] = "detokenize",
+	[WK_MODEL_CHECK] = "check model",
+	[WK_MODEL_LOAD] = "load model",
+	[WK_MODEL_UNLOAD] = "unload model",
+	[WK_MODEL_FORGET] = "forget model",
+	[WK_CONTROL] = "control",
+};
+
+static const char *const phase_names[] = {
+	[WP_NONE] = "sending",
+	[WP_RECEIVING] = "sending",
+	[WP_LOADING_MODEL] = "loading model",
+	[WP_WAITING] = "waiting",
+	[WP_RUNNING] = "running",
+	[WP_PREEMPTED] = "preempted",
+	[WP_FINISHED] = "finished",
+};
+
+/* One owned slot; o is a copy, the figures are read as they are now. */
+static void
+request_row(Row *row, const VllmOwner *o, int slot_no)
+{
+	WireSlot   *slot = wire_slot(vllm_arena, slot_no);
+	uint32		phase = atomic_load_explicit(&slot->phase, memory_order_relaxed);
+	int64		arrival = atomic_load_explicit(&slot->arrival_us, memory_order_relaxed);
+	int64		first = atomic_load_explicit(&slot->first_token_us, memory_order_relaxed);
+
+	row_int(row, o->request_id);
+	row_datum(row, Int32GetDatum(o->pid));
+	row_str(row, OidIsValid(o->dbid) ? get_database_name(o->dbid) : NULL);
+	row_str(row, role_name(o->roleid));
+	row_str(row, o->model[0] ? o->model : NULL);
+	row_str(row, o->msg_kind < WK_COUNT ? kind_names[o->msg_kind] : NULL);
+	row_str(row, o->kind == VO_ZOMBIE ? "cancelling" :
+			phase < lengthof(phase_names) ? phase_names[phase] : NULL);
+	row_time(row, o->since);
+	row_int(row, atomic_load_explicit(&slot->prompt_tokens, memory_order_relaxed));
+	row_int(row, atomic_load_explicit(&slot->computed_tokens, memory_order_relaxed));
+	row_int(row, atomic_load_explicit(&slot->cached_tokens, memory_order_relaxed));
+	row_int(row, atomic_load_explicit(&slot->output_tokens, memory_order_relaxed));
+	row_int(row, atomic_load_explicit(&slot->preemptions, memory_order_relaxed));
+	if (arrival > 0 && first >= arrival)
+		row_num(row, (first - arrival) / 1000.0);
+	else
+		row_null(row);
+}
+
+Datum
+llm_request_list(PG_FUNCTION_ARGS)
+{
+	Row			row = {0};
+	VllmOwner  *owners;
+	int			n;
+	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (vllm_shared == NULL)
+		return (Datum) 0;
+	n = vllm_shared->n_slots;
+	owners = palloc(sizeof(VllmOwner) * n);
+	LWLockAcquire(vllm_shared->lock, LW_SHARED);
+	memcpy(owners, vllm_shared->owners, sizeof(VllmOwner) * n);
+	LWLockRelease(vllm_shared->lock);
+
+	for (int i = 0; i < n; i++)
+	{
+		const VllmOwner *o = &owners[i];
+
+		if ((o->kind != VO_OWNED && o->kind != VO_ZOMBIE) || o->request_id == 0)
+			continue;
+		if (!all && !has_privs_of_role(GetUserId(), o->roleid))
+			continue;
+		request_row(&row, o, i);
+		row_emit(&row, fcinfo);
+	}
+	return (Datum) 0;
+}
+
+/* ---- llm_stat_engine ---- */
+
+static void
+supervisor_columns(Row *row)
+{
+	VllmShared *s = vllm_shared;
+	char		last_error[sizeof(s->last_error)];
+	int			pid,
+				n_free,
+				n_zombies,
+				waiting;
+	int64		restarts,
+				claims,
+				cancels,
+				timeouts;
+	TimestampTz started;
+
+	LWLockAcquire(s->lock, LW_SHARED);
+	pid = s->engine_pid;
+	restarts = s->restarts;
+	started = s->started_at;
+	n_free = s->n_free;
+	n_zombies = s->n_zombies;
+	waiting = s->wait_len;
+	claims = s->claims;
+	cancels = s->cancels;
+	timeouts = s->queue_timeouts;
+	memcpy(last_error, s->last_error, sizeof(last_error));
+	LWLockRelease(s->lock);
+
+	row_str(row, vllm_state_name(pg_atomic_read_u32(&s->state)));
+	if (pid != 0)
+		row_datum(row, Int32GetDatum(pid));
+	else
+		row_null(row);
+	row_int(row, pg_atomic_read_u32(&s->epoch));
+	row_int(row, restarts);
+	row_time(row, started);
+	row_arena_str(row, last_error, sizeof(last_error));
+	row_int(row, s->n_slots);
+	row_int(row, n_free);
+	row_int(row, n_zombies);
+	row_int(row, waiting);
+	row_int(row, claims);
+	row_int(row, cancels);
+	row_int(row, timeouts);
+}
+
+static void
+engine_columns(Row *row, const WireStats *st)
+{
+	double		seconds = st->step_us / 1e6;
+
+	row_arena_str(row, st->isa, sizeof(st->isa));
+	row_datum(row, Int32GetDatum(st->num_threads));
+	row_int(row, st->steps);
+	row_num(row, st->steps > 0 ? (double) st->step_seqs / st->steps : 0);
+	row_int(row, st->max_batch);
+	row_num(row, st->steps > 0 ? (double) st->step_rows / st->steps : 0);
+	row_num(row, st->step_us / 1000.0);
+	row_num(row, seconds > 0 ? st->output_tokens / seconds : 0);
+	row_int(row, st->requests);
+	row_int(row, st->finished);
+	row_int(row, st->failed);
+	row_int(row, st->cancelled);
+	row_int(row, st->prompt_tokens);
+	row_int(row, st->cached_tokens);
+	row_int(row, st->output_tokens);
+	row_int(row, st->preemptions);
+	row_int(row, st->running);
+	row_int(row, st->waiting);
+	row_int(row, st->kv_blocks_total);
+	row_int(row, st->kv_blocks_used);
+	row_int(row, st->rss_bytes);
+}
+
+Datum
+llm_engine_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	WireStats  *stats;
+	Row			row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (vllm_shared == NULL)
+		return (Datum) 0;
+	supervisor_columns(&row);
+	stats = stats_snapshot();
+	if (stats)
+		engine_columns(&row, stats);
+	else
+		while (row.n < rsinfo->setDesc->natts)
+			row_null(&row);
+	row_emit(&row, fcinfo);
+	return (Datum) 0;
+}

@@ -1,0 +1,516 @@
+/*
+ * options.c
+ *	  What a caller asked for: named arguments, params, session defaults.
+ *
+ * options.def has a row for every option; nothing here knows one by name but the
+ * few rules that join two of them (options_finish).  A value is taken from the
+ * first place that gives one: named argument, params, vllm.default_params, the
+ * model's generation config (the engine), hard default (the engine).  A json null
+ * is "not given".  Every refusal is an ERROR which names the parameter and the
+ * value in its detail; a key that nobody knows lists those that are known.
+ *
+ * vllm.default_params is parsed once and kept until its text changes.
+ *
+ * Tests: tests/sql/options.sql.
+ */
+#include "postgres.h"
+
+#include <float.h>
+#include <limits.h>
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+#include "utils/varlena.h"
+
+#include "pg/encode.h"
+#include "pg/options.h"
+#include "pg/vllm_pg.h"
+
+typedef enum OptType
+{
+	INT, BIG, NUM, BOOL, STR, STRS, IDS
+} OptType;
+
+typedef struct OptDef
+{
+	const char *name;
+	int			arg;
+	OptType		type;
+	int			tag;
+	double		lo,
+				hi;
+	const char *rule;
+} OptDef;
+
+static const OptDef optdefs[OPT_COUNT] = {
+#define OPTION(name, arg, type, tag, lo, hi, rule) \
+	[OPT_##name] = {#name, arg, type, tag, (double) (lo), (double) (hi), rule},
+#define LATER(name)
+#include "pg/options.def"
+#undef OPTION
+#undef LATER
+};
+
+static const char *const later[] = {
+#define OPTION(name, arg, type, tag, lo, hi, rule)
+#define LATER(name) #name,
+#include "pg/options.def"
+#undef OPTION
+#undef LATER
+};
+
+/* what a value of the type is called in an error message */
+static const char *const type_names[] = {
+	[INT] = "an integer",
+	[BIG] = "an integer",
+	[NUM] = "a number",
+	[BOOL] = "true or false",
+	[STR] = "a string",
+	[STRS] = "a string or an array of strings",
+	[IDS] = "an array of integers",
+};
+
+static void
+refuse(const OptDef *d, const char *rule, const char *value)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s %s", d->name, rule),
+			 errdetail("parameter=%s, value=%s", d->name, value)));
+}
+
+static void
+set_int(const OptDef *d, OptValue *v, int64 i)
+{
+	/* BIG rows take every int64; doubles would round at the ends */
+	if (d->type != BIG && !(i >= d->lo && i <= d->hi))
+		refuse(d, d->rule, psprintf(INT64_FORMAT, i));
+	v->i = i;
+	v->set = true;
+}
+
+static void
+set_num(const OptDef *d, OptValue *v, double num)
+{
+	if (!(num >= d->lo && num <= d->hi))	/* NaN too */
+		refuse(d, d->rule, psprintf("%g", num));
+	v->num = num;
+	v->set = true;
+}
+
+static void
+set_strs(const OptDef *d, OptValue *v, char **strs, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (d->type == STRS && strs[i][0] == '\0')
+			refuse(d, "cannot contain an empty string", "''");
+	v->strs = strs;
+	v->n = n;
+	v->set = true;
+}
+
+static void
+set_ids(const OptDef *d, OptValue *v, int32 *ids, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (ids[i] < d->lo)
+			refuse(d, d->rule, psprintf("%d", ids[i]));
+	v->ids = ids;
+	v->n = n;
+	v->set = true;
+}
+
+/* ---- named arguments ---- */
+
+static void
+set_array(const OptDef *d, OptValue *v, ArrayType *array)
+{
+	Datum	   *elems;
+	bool	   *nulls;
+	int			n;
+	bool		strs = d->type == STRS;
+	void	   *values;
+
+	if (strs)
+		deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls, &n);
+	else
+		deconstruct_array(array, INT4OID, 4, true, TYPALIGN_INT, &elems, &nulls, &n);
+	values = palloc0(Max(n, 1) * (strs ? sizeof(char *) : sizeof(int32)));
+	for (int i = 0; i < n; i++)
+	{
+		if (nulls[i])
+			refuse(d, "cannot contain a null value", "null");
+		if (strs)
+			((char **) values)[i] = TextDatumGetCString(elems[i]);
+		else
+			((int32 *) values)[i] = DatumGetInt32(elems[i]);
+	}
+	if (strs)
+		set_strs(d, v, values, n);
+	else
+		set_ids(d, v, values, n);
+}
+
+static void
+set_argument(const OptDef *d, OptValue *v, Datum arg)
+{
+	char	  **str;
+
+	switch (d->type)
+	{
+		case INT:
+			set_int(d, v, DatumGetInt32(arg));
+			break;
+		case BIG:
+			set_int(d, v, DatumGetInt64(arg));
+			break;
+		case NUM:
+			set_num(d, v, DatumGetFloat8(arg));
+			break;
+		case BOOL:
+			set_int(d, v, DatumGetBool(arg));
+			break;
+		case STR:
+			str = palloc(sizeof(char *));
+			*str = TextDatumGetCString(arg);
+			set_strs(d, v, str, 1);
+			break;
+		case STRS:
+		case IDS:
+			set_array(d, v, DatumGetArrayTypeP(arg));
+			break;
+	}
+}
+
+/* ---- params and vllm.default_params ---- */
+
+static char *
+json_text(JsonbValue *j)
+{
+	switch (j->type)
+	{
+		case jbvNull:
+			return pstrdup("null");
+		case jbvBool:
+			return pstrdup(j->val.boolean ? "true" : "false");
+		case jbvNumeric:
+			return numeric_normalize(j->val.numeric);
+		case jbvString:
+			return psprintf("\"%.*s\"", j->val.string.len, j->val.string.val);
+		case jbvBinary:
+			return JsonbToCString(NULL, j->val.binary.data, j->val.binary.len);
+		default:
+			return pstrdup("?");
+	}
+}
+
+static void
+wrong_type(const OptDef *d, JsonbValue *j)
+{
+	refuse(d, psprintf("must be %s", type_names[d->type]), json_text(j));
+}
+
+static int64
+json_int(const OptDef *d, JsonbValue *j, JsonbValue *whole)
+{
+	char	   *s,
+			   *end;
+	int64		i;
+
+	if (j->type != jbvNumeric)
+		wrong_type(d, whole);
+	s = numeric_normalize(j->val.numeric);
+	errno = 0;
+	i = strtoll(s, &end, 10);
+	if (*end != '\0')
+		wrong_type(d, whole);
+	if (errno == ERANGE)
+		refuse(d, d->rule, s);
+	return i;
+}
+
+static void
+set_json_array(const OptDef *d, OptValue *v, JsonbValue *j)
+{
+	JsonbContainer *array;
+	int			n;
+	void	   *values;
+
+	if (j->type != jbvBinary || !JsonContainerIsArray(j->val.binary.data))
+		wrong_type(d, j);
+	array = j->val.binary.data;
+	n = JsonContainerSize(array);
+	values = palloc0(Max(n, 1) * (d->type == STRS ? sizeof(char *) : sizeof(int32)));
+	for (int i = 0; i < n; i++)
+	{
+		JsonbValue *e = getIthJsonbValueFromContainer(array, i);
+
+		if (d->type == STRS)
+		{
+			if (e->type != jbvString)
+				wrong_type(d, j);
+			((char **) values)[i] = pnstrdup(e->val.string.val, e->val.string.len);
+		}
+		else
+		{
+			int64		id = json_int(d, e, j);
+
+			if (id < d->lo || id > d->hi)
+				refuse(d, id < d->lo ? d->rule : "must contain 32-bit integers", json_text(e));
+			((int32 *) values)[i] = (int32) id;
+		}
+	}
+	if (d->type == STRS)
+		set_strs(d, v, values, n);
+	else
+		set_ids(d, v, values, n);
+}
+
+static void
+set_json(const OptDef *d, OptValue *v, JsonbValue *j)
+{
+	char	  **str;
+
+	switch (d->type)
+	{
+		case INT:
+		case BIG:
+			set_int(d, v, json_int(d, j, j));
+			break;
+		case NUM:
+			if (j->type != jbvNumeric)
+				wrong_type(d, j);
+			set_num(d, v, DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
+															 NumericGetDatum(j->val.numeric))));
+			break;
+		case BOOL:
+			if (j->type != jbvBool)
+				wrong_type(d, j);
+			set_int(d, v, j->val.boolean);
+			break;
+		case STR:
+		case STRS:
+			if (j->type == jbvString)
+			{
+				str = palloc(sizeof(char *));
+				*str = pnstrdup(j->val.string.val, j->val.string.len);
+				set_strs(d, v, str, 1);
+				break;
+			}
+			if (d->type == STR)
+				wrong_type(d, j);
+			/* FALLTHROUGH */
+		case IDS:
+			set_json_array(d, v, j);
+			break;
+	}
+}
+
+/* Nobody knows the key: say which ones there are, and which one was meant. */
+static void
+unknown_parameter(const char *name)
+{
+	StringInfoData known;
+	const char *nearest = NULL;
+	int			best = Min((int) strlen(name) / 2, 3);
+
+	for (int i = 0; i < lengthof(later); i++)
+		if (strcmp(name, later[i]) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("parameter \"%s\" is not supported yet", name)));
+
+	initStringInfo(&known);
+	for (int i = 0; i < OPT_COUNT; i++)
+	{
+		int			len = strlen(name);
+		int			distance = len > 63 ? INT_MAX :
+			varstr_levenshtein_less_equal(name, len, optdefs[i].name, strlen(optdefs[i].name),
+										  1, 1, 1, best, true);
+
+		appendStringInfo(&known, "%s%s", i == 0 ? "" : ", ", optdefs[i].name);
+		if (distance <= best)
+		{
+			nearest = optdefs[i].name;
+			best = distance - 1;
+		}
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unrecognized parameter \"%s\"", name),
+			 nearest ?
+			 errhint("Perhaps you meant \"%s\". Known parameters: %s.", nearest, known.data) :
+			 errhint("Known parameters: %s.", known.data)));
+}
+
+static void
+read_json(GenOptions *o, const char *json, const char *what)
+{
+	Jsonb	   *jb = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
+	JsonbIterator *it;
+	JsonbValue	j;
+	JsonbIteratorToken tok;
+
+	if (!JB_ROOT_IS_OBJECT(jb))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be a json object", what)));
+	it = JsonbIteratorInit(&jb->root);
+	(void) JsonbIteratorNext(&it, &j, true);	/* WJB_BEGIN_OBJECT */
+	while ((tok = JsonbIteratorNext(&it, &j, true)) == WJB_KEY)
+	{
+		char	   *key = pnstrdup(j.val.string.val, j.val.string.len);
+		int			i;
+
+		(void) JsonbIteratorNext(&it, &j, true);	/* WJB_VALUE */
+		for (i = 0; i < OPT_COUNT; i++)
+			if (strcmp(key, optdefs[i].name) == 0)
+				break;
+		if (i == OPT_COUNT)
+			unknown_parameter(key);
+		if (j.type != jbvNull && !o->v[i].set)
+			set_json(&optdefs[i], &o->v[i], &j);
+	}
+}
+
+static void
+default_params_context(void *arg)
+{
+	errcontext("setting \"vllm.default_params\"");
+}
+
+/* vllm.default_params, parsed at most once a text. */
+static const GenOptions *
+session_defaults(void)
+{
+	static MemoryContext cxt = NULL;
+	static GenOptions *defaults = NULL;
+	static char *parsed_text = NULL;
+	ErrorContextCallback callback = {error_context_stack, default_params_context, NULL};
+	MemoryContext old;
+	GenOptions *fresh;
+
+	if (vllm_default_params == NULL || vllm_default_params[0] == '\0')
+		return NULL;
+	if (defaults && strcmp(parsed_text, vllm_default_params) == 0)
+		return defaults;
+
+	defaults = NULL;
+	if (cxt == NULL)
+		cxt = AllocSetContextCreate(TopMemoryContext, "vllm.default_params",
+									ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(cxt);
+	old = MemoryContextSwitchTo(cxt);
+	parsed_text = pstrdup(vllm_default_params);
+	fresh = palloc0(sizeof(GenOptions));
+	error_context_stack = &callback;
+	read_json(fresh, parsed_text, "vllm.default_params");
+	error_context_stack = callback.previous;
+	MemoryContextSwitchTo(old);
+	defaults = fresh;
+	return defaults;
+}
+
+/* ---- the whole ---- */
+
+/* Rules that join options, and the defaults that are settings. */
+static void
+options_finish(GenOptions *o)
+{
+	OptValue   *v = o->v;
+
+	if (v[OPT_n].set && v[OPT_n].i > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("n greater than 1 is not supported yet"),
+				 errdetail("parameter=n, value=" INT64_FORMAT, v[OPT_n].i)));
+	if (!v[OPT_max_tokens].set && vllm_default_max_tokens > 0)
+	{
+		v[OPT_max_tokens].set = true;
+		v[OPT_max_tokens].i = vllm_default_max_tokens;
+	}
+	if (v[OPT_min_tokens].set && v[OPT_max_tokens].set &&
+		v[OPT_min_tokens].i > v[OPT_max_tokens].i)
+		refuse(&optdefs[OPT_min_tokens],
+			   psprintf("must not be greater than max_tokens (" INT64_FORMAT ")",
+						v[OPT_max_tokens].i),
+			   psprintf(INT64_FORMAT, v[OPT_min_tokens].i));
+	if (v[OPT_detokenize].set && !v[OPT_detokenize].i && v[OPT_stop].set && v[OPT_stop].n > 0)
+		refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false");
+	if (v[OPT_temperature].set && v[OPT_temperature].num > 0 && v[OPT_temperature].num < 0.01)
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("temperature %g is too low, using 0.01", v[OPT_temperature].num),
+				 errhint("Use 0 for greedy decoding.")));
+		v[OPT_temperature].num = 0.01;
+	}
+	if (v[OPT_seed].set && v[OPT_seed].i == -1) /* as in vLLM: no seed */
+		v[OPT_seed].set = false;
+}
+
+void
+options_read(GenOptions *o, FunctionCallInfo fcinfo)
+{
+	const GenOptions *defaults;
+
+	memset(o, 0, sizeof(*o));
+	for (int i = 0; i < OPT_COUNT; i++)
+		if (optdefs[i].arg > 0 && !PG_ARGISNULL(optdefs[i].arg))
+			set_argument(&optdefs[i], &o->v[i], PG_GETARG_DATUM(optdefs[i].arg));
+	if (!PG_ARGISNULL(GEN_ARG_PARAMS))
+		read_json(o, text_to_cstring(PG_GETARG_TEXT_PP(GEN_ARG_PARAMS)), "params");
+	defaults = session_defaults();
+	for (int i = 0; defaults && i < OPT_COUNT; i++)
+		if (!o->v[i].set)
+			o->v[i] = defaults->v[i];
+	options_finish(o);
+}
+
+void
+options_put(const GenOptions *o, WireOut *out)
+{
+	for (int i = 0; i < OPT_COUNT; i++)
+	{
+		const OptDef *d = &optdefs[i];
+		const OptValue *v = &o->v[i];
+
+		if (!v->set || d->tag == 0)
+			continue;
+		switch (d->type)
+		{
+			case INT:
+			case BIG:
+			case BOOL:
+				wire_put_int(out, d->tag, v->i);
+				break;
+			case NUM:
+				wire_put_num(out, d->tag, v->num);
+				break;
+			case STR:
+			case STRS:
+				for (int j = 0; j < v->n; j++)
+					wire_put_text(out, d->tag, v->strs[j], strlen(v->strs[j]));
+				break;
+			case IDS:
+				wire_put_ints(out, d->tag, v->ids, v->n);
+				break;
+		}
+	}
+}
+
+const char *
+options_model(const GenOptions *o)
+{
+	return o->v[OPT_model].set ? o->v[OPT_model].strs[0] : NULL;
+}
+
+int
+options_timeout_ms(const GenOptions *o)
+{
+	return o->v[OPT_timeout_ms].set ? (int) o->v[OPT_timeout_ms].i : 0;
+}

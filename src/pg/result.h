@@ -1,0 +1,55 @@
+/*
+ * result.h
+ *	  A reply frame's fields as SQL values.
+ */
+#ifndef VLLM_PG_RESULT_H
+#define VLLM_PG_RESULT_H
+
+#include "postgres.h"
+
+#include "pg/client.h"
+
+/*
+ * What WF_TEXT and WF_DONE may carry.  Strings point into the frame, so they are
+ * valid until the next vcall_next() or vcall_end().  Numbers: -1 = absent.
+ */
+typedef struct Reply
+{
+	const char *text;
+	size_t		text_len;
+	WireField	ids;			/* .n = 0: none */
+	const char *finish_reason;	/* NULL: absent */
+	size_t		finish_len;
+	const char *stop_reason;
+	size_t		stop_len;
+	const char *arch,
+			   *dtype;
+	size_t		arch_len,
+				dtype_len;
+	int64		count;
+	int64		prompt_tokens,
+				completion_tokens,
+				cached_tokens;
+	int64		queue_us,
+				prefill_us,
+				ttft_us,
+				decode_us,
+				e2e_us,
+				preemptions;
+} Reply;
+
+/* ERROR 58000 on a malformed frame. */
+void		reply_read(Reply *r, const CallFrame *f);
+
+text	   *reply_text(const Reply *r);
+/* int4[] */
+Datum		reply_ids(const Reply *r);
+/* text, or *isnull */
+Datum		reply_finish_reason(const Reply *r, bool *isnull);
+Datum		reply_stop_reason(const Reply *r, bool *isnull);
+/* a composite llm_usage of the given row type */
+Datum		reply_usage(const Reply *r, Oid usage_type);
+/* json */
+Datum		reply_timings(const Reply *r);
+
+#endif
