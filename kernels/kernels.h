@@ -59,7 +59,7 @@ typedef struct KvView
 
 /*
  * The rows of one step.  Sequence s owns rows seq_start[s] .. seq_start[s+1]-1
- * with consecutive positions; K/V of positions 0..pos lie in the blocks of its
+ * (at least one) with consecutive positions; K/V of positions 0..pos lie in the blocks of its
  * table (block_table[s][p / block_size]).
  */
 typedef struct KRows

@@ -1,0 +1,94 @@
+/*
+ * convert.c
+ *	  Element types: names, sizes, exact scalar conversions, and the KV strides.
+ *
+ * Conversions to half and bfloat16 round to nearest even; a NaN stays a (quiet)
+ * NaN, subnormals are kept.  tests/kernels/conform walks all 65,536 patterns.
+ */
+#include "kutil.h"
+
+const char *
+ktype_name(KType t)
+{
+	static const char *const names[KT_COUNT] = {"F32", "F16", "BF16", "Q8_0"};
+
+	return (unsigned) t < KT_COUNT ? names[t] : "?";
+}
+
+size_t
+ktype_row_bytes(KType t, int64_t n)
+{
+	if (n < 0)
+		return 0;
+	switch (t)
+	{
+		case KT_F32:
+			return (size_t) n * 4;
+		case KT_F16:
+		case KT_BF16:
+			return (size_t) n * 2;
+		case KT_Q8_0:
+			return n % Q8_0_BLOCK ? 0 : (size_t) n / Q8_0_BLOCK * sizeof(KBlockQ8_0);
+		case KT_COUNT:
+			break;
+	}
+	return 0;
+}
+
+float
+kbf16_to_f32(uint16_t h)
+{
+	return k_float((uint32_t) h << 16);
+}
+
+uint16_t
+kf32_to_bf16(float f)
+{
+	uint32_t	u = k_bits(f);
+
+	if ((u & 0x7fffffffu) > 0x7f800000u)
+		return (uint16_t) (u >> 16 | 0x40);
+	return (uint16_t) ((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+
+float
+kf16_to_f32(uint16_t h)
+{
+	uint32_t	sign = (uint32_t) (h & 0x8000) << 16;
+	uint32_t	mag = h & 0x7fff;
+
+	if (mag >= 0x7c00)			/* Inf, NaN (made quiet) */
+		return k_float(sign | 0x7f800000u | (mag & 0x3ff) << 13 | (mag > 0x7c00) << 22);
+	/* the exponent bias differs by 112; the product is exact, also for subnormals */
+	return k_float(sign | k_bits(k_float(mag << 13) * 0x1p112f));
+}
+
+uint16_t
+kf32_to_f16(float f)
+{
+	uint32_t	u = k_bits(f);
+	uint16_t	sign = (uint16_t) (u >> 16 & 0x8000);
+	uint32_t	mag = u & 0x7fffffffu;
+
+	if (mag > 0x7f800000u)
+		return sign | 0x7e00 | (mag >> 13 & 0x1ff);
+	if (mag >= 0x477ff000u)		/* 65520 and above round to Inf */
+		return sign | 0x7c00;
+	if (mag < 0x38800000u)		/* subnormal: let the FPU round at 2^-24 */
+		return sign | (uint16_t) (k_bits(k_float(mag) + 0.5f) - k_bits(0.5f));
+	return sign | (uint16_t) ((mag - 0x38000000u + 0xfffu + (mag >> 13 & 1)) >> 13);
+}
+
+size_t
+kv_layout(KvView *kv)
+{
+	size_t		elems = (size_t) kv->block_size * ((size_t) kv->head_dim + kv_vdim(kv));
+	size_t		total;
+
+	kv->head_stride = k_align64(elems * kv_elem(kv->type));
+	if (__builtin_mul_overflow(kv->head_stride, (size_t) kv->n_kv_heads, &kv->block_stride) ||
+		__builtin_mul_overflow(kv->block_stride, (size_t) kv->n_blocks, &kv->layer_stride) ||
+		__builtin_mul_overflow(kv->layer_stride, (size_t) kv->n_layers, &total))
+		return 0;
+	return total;
+}

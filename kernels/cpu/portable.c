@@ -1,0 +1,8 @@
+/*
+ * portable.c
+ *	  The implementation for every CPU: the templates over simd_portable.h.
+ */
+#include "cpu/simd_portable.h"
+
+#define KNAME portable
+#include "cpu/tmpl_all.h"

@@ -1,0 +1,344 @@
+/*
+ * simd_portable.h
+ *	  The vector vocabulary of the templates for any CPU: 16 lanes as four
+ *	  4-lane vectors of the compiler's generic vector extension (SSE2, NEON, or
+ *	  scalar code where there is neither).
+ *
+ * v_fma rounds twice where the CPU has no cheap fused multiply-add, so float
+ * results differ in the last bits from the other implementations there; they
+ * are still row invariant.  Q8_0 uses fmaf once a block and agrees exactly.
+ */
+#ifndef VLLM_KERNELS_SIMD_PORTABLE_H
+#define VLLM_KERNELS_SIMD_PORTABLE_H
+
+#include <math.h>
+
+#include "kutil.h"
+
+typedef float f4 __attribute__((vector_size(16)));
+typedef uint32_t u4 __attribute__((vector_size(16)));
+typedef int32_t i4 __attribute__((vector_size(16)));
+typedef uint16_t h4 __attribute__((vector_size(8)));
+
+typedef struct v16
+{
+	f4			a,
+				b,
+				c,
+				d;
+} v16;
+
+static inline f4
+f4_set1(float f)
+{
+	return (f4) {f, f, f, f};
+}
+
+static inline u4
+u4_set1(uint32_t u)
+{
+	return (u4) {u, u, u, u};
+}
+
+static inline f4
+f4_select(i4 mask, f4 x, f4 y)
+{
+	return (f4) (((i4) x & mask) | ((i4) y & ~mask));
+}
+
+static inline v16
+v_set1(float f)
+{
+	f4			t = f4_set1(f);
+
+	return (v16) {t, t, t, t};
+}
+
+static inline v16
+v_zero(void)
+{
+	return v_set1(0.0f);
+}
+
+static inline v16
+v_load(const float *p)
+{
+	v16			r;
+
+	memcpy(&r, p, sizeof(r));
+	return r;
+}
+
+static inline void
+v_store(float *p, v16 x)
+{
+	memcpy(p, &x, sizeof(x));
+}
+
+/* the first n lanes; the others 0 */
+static inline v16
+v_load_n(const float *p, int n)
+{
+	v16			r = v_zero();
+
+	memcpy(&r, p, (size_t) n * sizeof(float));
+	return r;
+}
+
+static inline void
+v_store_n(float *p, v16 x, int n)
+{
+	memcpy(p, &x, (size_t) n * sizeof(float));
+}
+
+static inline v16
+v_add(v16 x, v16 y)
+{
+	return (v16) {x.a + y.a, x.b + y.b, x.c + y.c, x.d + y.d};
+}
+
+static inline v16
+v_sub(v16 x, v16 y)
+{
+	return (v16) {x.a - y.a, x.b - y.b, x.c - y.c, x.d - y.d};
+}
+
+static inline v16
+v_mul(v16 x, v16 y)
+{
+	return (v16) {x.a * y.a, x.b * y.b, x.c * y.c, x.d * y.d};
+}
+
+static inline v16
+v_div(v16 x, v16 y)
+{
+	return (v16) {x.a / y.a, x.b / y.b, x.c / y.c, x.d / y.d};
+}
+
+static inline f4
+f4_fma(f4 x, f4 y, f4 z)
+{
+#ifdef __FP_FAST_FMAF
+	return (f4) {__builtin_fmaf(x[0], y[0], z[0]), __builtin_fmaf(x[1], y[1], z[1]),
+		__builtin_fmaf(x[2], y[2], z[2]), __builtin_fmaf(x[3], y[3], z[3])};
+#else
+	return x * y + z;
+#endif
+}
+
+static inline v16
+v_fma(v16 x, v16 y, v16 z)
+{
+	return (v16) {f4_fma(x.a, y.a, z.a), f4_fma(x.b, y.b, z.b),
+		f4_fma(x.c, y.c, z.c), f4_fma(x.d, y.d, z.d)};
+}
+
+/* x > y ? x : y, so a NaN in either gives y */
+static inline v16
+v_max(v16 x, v16 y)
+{
+	return (v16) {f4_select(x.a > y.a, x.a, y.a), f4_select(x.b > y.b, x.b, y.b),
+		f4_select(x.c > y.c, x.c, y.c), f4_select(x.d > y.d, x.d, y.d)};
+}
+
+static inline v16
+v_min(v16 x, v16 y)
+{
+	return (v16) {f4_select(x.a < y.a, x.a, y.a), f4_select(x.b < y.b, x.b, y.b),
+		f4_select(x.c < y.c, x.c, y.c), f4_select(x.d < y.d, x.d, y.d)};
+}
+
+/* sum of the lanes in the order all implementations share: halves, quarters, ... */
+static inline float
+v_sum(v16 x)
+{
+	f4			t = (x.a + x.c) + (x.b + x.d);
+
+	return (t[0] + t[2]) + (t[1] + t[3]);
+}
+
+static inline float
+v_hmax(v16 x)
+{
+	v16			t = v_max((v16) {x.a, x.b, x.a, x.b}, (v16) {x.c, x.d, x.c, x.d});
+	float		m = t.a[0];
+
+	for (int i = 0; i < 4; i++)
+	{
+		m = t.a[i] > m ? t.a[i] : m;
+		m = t.b[i] > m ? t.b[i] : m;
+	}
+	return m;
+}
+
+/* lanes lo..hi-1 of x, `other` elsewhere */
+static inline v16
+v_select_range(v16 x, int lo, int hi, float other)
+{
+	const i4	iota = {0, 1, 2, 3};
+	f4			o = f4_set1(other);
+
+#define LANES(i) \
+	((iota + (i4) u4_set1(i) >= (i4) u4_set1(lo)) & (iota + (i4) u4_set1(i) < (i4) u4_set1(hi)))
+	return (v16) {f4_select(LANES(0), x.a, o), f4_select(LANES(4), x.b, o),
+		f4_select(LANES(8), x.c, o), f4_select(LANES(12), x.d, o)};
+#undef LANES
+}
+
+/* 1.5 * 2^23: adding it leaves the nearest integer in the low mantissa bits */
+#define MAGIC	12582912.0f
+
+/* nearest integer, ties to even; |x| < 2^22 */
+static inline v16
+v_rint(v16 x)
+{
+	return v_sub(v_add(x, v_set1(MAGIC)), v_set1(MAGIC));
+}
+
+static inline f4
+f4_ldexp(f4 p, f4 n)
+{
+	i4			i = (i4) (n + f4_set1(MAGIC)) - (i4) f4_set1(MAGIC);
+	i4			h = i >> 1;
+	u4			bias = u4_set1(127);
+
+	return p * (f4) (((u4) h + bias) << 23) * (f4) (((u4) (i - h) + bias) << 23);
+}
+
+/* p * 2^n for integral n, |n| <= 200 */
+static inline v16
+v_ldexp(v16 p, v16 n)
+{
+	return (v16) {f4_ldexp(p.a, n.a), f4_ldexp(p.b, n.b), f4_ldexp(p.c, n.c), f4_ldexp(p.d, n.d)};
+}
+
+static inline f4
+f4_load_bf16(const uint16_t *p)
+{
+	h4			h;
+
+	memcpy(&h, p, sizeof(h));
+	return (f4) (__builtin_convertvector(h, u4) << 16);
+}
+
+static inline v16
+v_load_bf16(const uint16_t *p)
+{
+	return (v16) {f4_load_bf16(p), f4_load_bf16(p + 4), f4_load_bf16(p + 8), f4_load_bf16(p + 12)};
+}
+
+static inline f4
+f4_load_f16(const uint16_t *p)
+{
+	h4			h;
+	u4			u,
+				mag;
+	i4			special;
+	f4			f;
+
+	memcpy(&h, p, sizeof(h));
+	u = __builtin_convertvector(h, u4);
+	mag = (u & u4_set1(0x7fff)) << 13;
+	special = (i4) mag >= (i4) u4_set1(0x7c00 << 13);
+	f = f4_select(special, (f4) (mag | u4_set1(0x7f800000)), (f4) mag * f4_set1(0x1p112f));
+	return (f4) ((u4) f | (u & u4_set1(0x8000)) << 16);
+}
+
+static inline v16
+v_load_f16(const uint16_t *p)
+{
+	return (v16) {f4_load_f16(p), f4_load_f16(p + 4), f4_load_f16(p + 8), f4_load_f16(p + 12)};
+}
+
+static inline void
+v_store_bf16(uint16_t *p, v16 x)
+{
+	float		f[16];
+
+	v_store(f, x);
+	for (int i = 0; i < 16; i++)
+		p[i] = kf32_to_bf16(f[i]);
+}
+
+static inline void
+v_store_f16(uint16_t *p, v16 x)
+{
+	float		f[16];
+
+	v_store(f, x);
+	for (int i = 0; i < 16; i++)
+		p[i] = kf32_to_f16(f[i]);
+}
+
+/* largest bit pattern of |x[i]| in a block of 32: orders floats, NaN on top */
+static inline uint32_t
+q8_absmax(const float *x)
+{
+	uint32_t	m = 0;
+
+	for (int i = 0; i < Q8_0_BLOCK; i++)
+	{
+		uint32_t	u = k_bits(x[i]) & 0x7fffffffu;
+
+		m = u > m ? u : m;
+	}
+	return m;
+}
+
+/* q[i] = rint(x[i] * inv), finite; returns the sum */
+static inline int32_t
+q8_quantize(int8_t *q, const float *x, float inv)
+{
+	int32_t		sum = 0;
+
+	for (int i = 0; i < Q8_0_BLOCK; i++)
+	{
+		q[i] = (int8_t) (int) (x[i] * inv + MAGIC - MAGIC);
+		sum += q[i];
+	}
+	return sum;
+}
+
+/* Place of (k, column) in a Q8_0 block: a row of columns for each k. */
+#define Q8_POS(k, c)	((k) * 32 + (c))
+#define Q8_FLIP			0
+
+/* c[32] += one row of activations times a panel of nb blocks */
+static inline void
+q8_tile_1(const int8_t *x, size_t ldx, const float *xd, const int32_t *xs, size_t ldb,
+		  int nb, const uint8_t *w, float *c)
+{
+	(void) ldx;
+	(void) xs;
+	(void) ldb;
+	for (int b = 0; b < nb; b++, w += Q8_PANEL_BLOCK)
+	{
+		const int8_t *q = (const int8_t *) w;
+		int32_t		acc[32] = {0};
+
+		for (int k = 0; k < Q8_0_BLOCK; k++)
+			for (int j = 0; j < 32; j++)
+				acc[j] += (int16_t) (q[k * 32 + j] * x[b * Q8_0_BLOCK + k]);
+		for (int j = 0; j < 32; j++)
+		{
+			uint16_t	d;
+
+			memcpy(&d, w + 1024 + j * 2, 2);
+			c[j] = fmaf(kf16_to_f32(d) * xd[b], (float) acc[j], c[j]);
+		}
+	}
+}
+
+#define Q8_MAX_MR		1
+#define Q8_TILE_TABLE	NULL, q8_tile_1
+
+/* Register tiles: 2 x 16 leaves room for the weights in 16 registers. */
+#define V_MAX_MR	2
+#define V_TILES(T) \
+	DEF_TILE(T, 1, 1) DEF_TILE(T, 2, 1) DEF_TILE(T, 1, 2)
+#define V_TILE_TABLE(T) \
+	{NULL, NULL, 0}, \
+	{TILE(T, 1, 1), TILE(T, 1, 2), 2}, \
+	{TILE(T, 2, 1), TILE(T, 2, 1), 1}
+
+#endif

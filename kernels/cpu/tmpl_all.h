@@ -1,0 +1,34 @@
+/*
+ * tmpl_all.h
+ *	  All ops and the op table of one implementation.
+ *
+ * The includer has included its simd_*.h (vector vocabulary v_*, q8_*, the list
+ * of register tiles) and defines KNAME.  Everything here is static: each
+ * implementation is one translation unit, compiled for its own instruction set.
+ */
+#include "cpu/tmpl_tile.h"
+#include "cpu/tmpl_mm.h"
+#include "cpu/tmpl_rows.h"
+#include "cpu/tmpl_attn.h"
+
+#define KPASTE_(a, b)	a##b
+#define KPASTE(a, b)	KPASTE_(a, b)
+#define KSTR_(a)		#a
+#define KSTR(a)			KSTR_(a)
+
+const Kernels KPASTE(kernels_, KNAME) = {
+	.name = KSTR(KNAME),
+	.mat_bytes = mat_bytes,
+	.mat_pack = mat_pack,
+	.mat_row = mat_row,
+	.mm_scratch = mm_scratch,
+	.mm = mm,
+	.rmsnorm = rmsnorm,
+	.add_rmsnorm = add_rmsnorm,
+	.add = add,
+	.rope = rope,
+	.silu_mul = silu_mul,
+	.kv_write = kv_write,
+	.attn_scratch = attn_scratch,
+	.attn = attn,
+};

@@ -1,0 +1,100 @@
+/*
+ * tmpl_tile.h
+ *	  The register tile: the inner loop of matrix products and of attention.
+ *
+ * TILE(T, MR, NP) computes c[MR][NP*16] += x[MR][k] * w[NP][k][16], the weights
+ * widened to float.  A lane is an output column and each output has one
+ * accumulator, a chain of fused multiply-adds in k order: the bits don't depend
+ * on MR, NP or the tile's place, which is the whole of row invariance.  There
+ * are no horizontal sums.
+ *
+ * MR and NP are written out by macros, because only then do the accumulators
+ * stay in registers with every compiler (arrays indexed in loops end up on the
+ * stack with clang 14).  V_TILES(T) lists the shapes an instruction set wants:
+ * enough accumulators to hide the latency of fma, few enough to fit.
+ */
+typedef void (*TileFn) (const void *x, size_t ldx, const void *w, size_t ps, size_t ldw,
+						int k, float *c, size_t ldc, bool zero);
+
+typedef struct TileRow
+{
+	TileFn		one;			/* one panel of 16 columns */
+	TileFn		wide;			/* np panels at once */
+	int			np;
+} TileRow;
+
+/* P##n(M, r): M(r, 0) .. M(r, n-1);  R##n(P, M): P(M, 0) .. P(M, n-1) */
+#define P1(M, r)	M(r, 0)
+#define P2(M, r)	P1(M, r) M(r, 1)
+#define P4(M, r)	P2(M, r) M(r, 2) M(r, 3)
+#define R1(P, M)	P(M, 0)
+#define R2(P, M)	R1(P, M) P(M, 1)
+#define R3(P, M)	R2(P, M) P(M, 2)
+#define R4(P, M)	R3(P, M) P(M, 3)
+#define R5(P, M)	R4(P, M) P(M, 4)
+#define R6(P, M)	R5(P, M) P(M, 5)
+#define R7(P, M)	R6(P, M) P(M, 6)
+#define R8(P, M)	R7(P, M) P(M, 7)
+
+#define TILE(T, MR, NP)		tile_##T##_##MR##x##NP
+
+#define ACC_INIT(r, p)	v16 a##r##_##p = zero ? v_zero() : v_load(c + r * ldc + p * 16);
+#define ACC_FMA(r, p)	a##r##_##p = v_fma(b, w##p, a##r##_##p);
+#define ACC_STORE(r, p)	v_store(c + r * ldc + p * 16, a##r##_##p);
+#define W_LOAD(T, p)	v16 w##p = LOAD_##T(w + p * ps);
+#define WP1(T)			W_LOAD(T, 0)
+#define WP2(T)			WP1(T) W_LOAD(T, 1)
+#define WP4(T)			WP2(T) W_LOAD(T, 2) W_LOAD(T, 3)
+#define ROW1(M, r)		{ v16 b = v_set1(x[r * ldx + i]); P1(ACC_FMA, r) }
+#define ROW2(M, r)		{ v16 b = v_set1(x[r * ldx + i]); P2(ACC_FMA, r) }
+#define ROW4(M, r)		{ v16 b = v_set1(x[r * ldx + i]); P4(ACC_FMA, r) }
+
+#define ELEM_f32		float
+#define ELEM_f16		uint16_t
+#define ELEM_bf16		uint16_t
+#define LOAD_f32(p)		v_load(p)
+#define LOAD_f16(p)		v_load_f16(p)
+#define LOAD_bf16(p)	v_load_bf16(p)
+
+/*
+ * x: rows ldx apart; w: panels ps elements apart, ldw elements from k to k+1;
+ * c: rows ldc apart.  zero: c is written, not added to.
+ */
+#define DEF_TILE(T, MR, NP) \
+static void \
+TILE(T, MR, NP) (const void *xv, size_t ldx, const void *wv, size_t ps, size_t ldw, \
+				 int k, float *c, size_t ldc, bool zero) \
+{ \
+	const float *x = xv; \
+	const ELEM_##T *w = wv; \
+	R##MR(P##NP, ACC_INIT) \
+	(void) ps; \
+	(void) ldx; \
+	(void) ldc; \
+	for (size_t i = 0; i < (size_t) k; i++, w += ldw) \
+	{ \
+		WP##NP(T) \
+		R##MR(ROW##NP, ) \
+	} \
+	R##MR(P##NP, ACC_STORE) \
+}
+
+V_TILES(f32)
+V_TILES(f16)
+V_TILES(bf16)
+
+/* by type of the weights (KT_F32, KT_F16, KT_BF16) and rows */
+static const TileRow tiles[3][V_MAX_MR + 1] = {
+	{V_TILE_TABLE(f32)},
+	{V_TILE_TABLE(f16)},
+	{V_TILE_TABLE(bf16)},
+};
+
+/* rows of the next tile when n are left: even tiles rather than a thin last one */
+static inline int
+tile_rows(int n)
+{
+	int			ntiles = (n + V_MAX_MR - 1) / V_MAX_MR;
+
+	return (n + ntiles - 1) / ntiles;
+}

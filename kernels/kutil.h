@@ -1,0 +1,171 @@
+/*
+ * kutil.h
+ *	  What the implementations share: addresses inside the KV, fixed constants of
+ *	  the numerics, and inline conversions.  Private to kernels/.
+ */
+#ifndef VLLM_KERNELS_KUTIL_H
+#define VLLM_KERNELS_KUTIL_H
+
+#include <string.h>
+
+#include "kernels.h"
+
+/*
+ * Attention works through the keys in strips and splits that begin at absolute
+ * multiples of these: the order of a row's softmax depends on its position only.
+ */
+#define ATTN_STRIP	64			/* positions of one online-softmax update */
+#define ATTN_SPLIT	512			/* positions of one independent part (m, d, o) */
+
+/* bytes of a packed Q8_0 block of 32 columns: 32 x 32 quants, 32 half scales */
+#define Q8_PANEL_BLOCK	1088
+
+/* Below this many elements a row-wise op isn't worth waking other threads. */
+#define ROW_INLINE	8192
+
+static inline int
+k_min(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+static inline int
+k_max(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+static inline size_t
+k_align64(size_t n)
+{
+	return (n + 63) & ~(size_t) 63;
+}
+
+/* bytes of one KV element */
+static inline size_t
+kv_elem(KType t)
+{
+	return t == KT_F32 ? 4 : 2;
+}
+
+/*
+ * A cell is K [head_dim][block_size], then V [block_size][kv_vdim]: V's rows are
+ * padded to whole vectors.  What lies in the padding never leaves its lanes.
+ */
+static inline int
+kv_vdim(const KvView *kv)
+{
+	return (kv->head_dim + 15) & ~15;
+}
+
+static inline uint8_t *
+kv_cell(const KvView *kv, int layer, int32_t block, int head)
+{
+	return kv->base + (size_t) layer * kv->layer_stride +
+		(size_t) block * kv->block_stride + (size_t) head * kv->head_stride;
+}
+
+/* the V part of a cell */
+static inline uint8_t *
+kv_cell_v(const KvView *kv, uint8_t *cell)
+{
+	return cell + (size_t) kv->head_dim * kv->block_size * kv_elem(kv->type);
+}
+
+/* the sequence that owns a row; seq_start ascends */
+static inline int
+krows_seq(const KRows *r, int row)
+{
+	int			lo = 0,
+				hi = r->n_seqs;
+
+	while (hi - lo > 1)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (r->seq_start[mid] <= row)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* start of the stored row that holds logical row i of a matrix */
+static inline const uint8_t *
+ktensor_row(const KTensor *t, int i)
+{
+	size_t		j = t->row_perm ? (size_t) t->row_perm[i] : (size_t) i;
+
+	return (const uint8_t *) t->data + j * ktype_row_bytes(t->type, t->shape[1]);
+}
+
+/* element c of a float row of any 2- or 4-byte type */
+static inline float
+kelem_get(KType t, const uint8_t *row, size_t c)
+{
+	uint16_t	h;
+	float		f;
+
+	if (t == KT_F32)
+	{
+		memcpy(&f, row + c * 4, 4);
+		return f;
+	}
+	memcpy(&h, row + c * 2, 2);
+	return t == KT_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
+}
+
+static inline void
+kelem_put(KType t, uint8_t *row, size_t c, float f)
+{
+	uint16_t	h;
+
+	if (t == KT_F32)
+	{
+		memcpy(row + c * 4, &f, 4);
+		return;
+	}
+	h = t == KT_F16 ? kf32_to_f16(f) : kf32_to_bf16(f);
+	memcpy(row + c * 2, &h, 2);
+}
+
+static inline uint32_t
+k_bits(float f)
+{
+	uint32_t	u;
+
+	memcpy(&u, &f, 4);
+	return u;
+}
+
+static inline float
+k_float(uint32_t u)
+{
+	float		f;
+
+	memcpy(&f, &u, 4);
+	return f;
+}
+
+/*
+ * Scale of one Q8 block of activations from the largest bit pattern of |x|:
+ * q = rint(x * *inv), x ~= q * result.  Where a value isn't finite the scale is
+ * NaN (and all q 0), so that the row's outputs become NaN and not plausible
+ * numbers; below 2^-100 the block counts as zero, since 127/amax would overflow.
+ */
+static inline float
+q8_scale(uint32_t amax_bits, float *inv)
+{
+	float		amax = k_float(amax_bits);
+
+	*inv = 0.0f;
+	if (amax_bits >= 0x7f800000u)
+		return k_float(0x7fc00000u);
+	if (amax < 0x1p-100f)
+		return 0.0f;
+	*inv = 127.0f / amax;
+	return amax / 127.0f;
+}
+
+#endif

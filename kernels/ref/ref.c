@@ -1,0 +1,301 @@
+/*
+ * ref.c
+ *	  The naive reference: every op as its formula, one loop inside the other.
+ *
+ * What others are measured against, so it does nothing clever and runs on the
+ * calling thread.  Matrices stay row-major as in the file ([n][k], row_perm
+ * applied).  Float products are one fmaf chain in k order, Q8_0 products exact
+ * block sums and one fmaf a block: the order all implementations keep.  Norms
+ * and softmax sum in double.
+ */
+#include "kutil.h"
+
+#include <math.h>
+
+static size_t
+ref_mat_bytes(KType type, int n, int k)
+{
+	return ktype_row_bytes(type, k) * (size_t) n;
+}
+
+static const uint8_t *
+mat_rowp(const KMat *m, int j)
+{
+	return (const uint8_t *) m->data + ktype_row_bytes(m->type, m->k) * (size_t) j;
+}
+
+static void
+ref_mat_pack(KMat *m, const KTensor *src, int n0, int n1)
+{
+	size_t		len = ktype_row_bytes(m->type, m->k);
+
+	for (int j = n0; j < n1; j++)
+		memcpy((uint8_t *) m->data + len * (size_t) j, ktensor_row(src, j), len);
+}
+
+static void
+ref_mat_row(const KMat *m, int j, float *out)
+{
+	const uint8_t *row = mat_rowp(m, j);
+
+	for (int i = 0; i < m->k; i++)
+	{
+		if (m->type == KT_Q8_0)
+		{
+			KBlockQ8_0	b;
+
+			memcpy(&b, row + sizeof(b) * (size_t) (i / Q8_0_BLOCK), sizeof(b));
+			out[i] = kf16_to_f32(b.d) * (float) b.qs[i % Q8_0_BLOCK];
+		}
+		else
+			out[i] = kelem_get(m->type, row, i);
+	}
+}
+
+static size_t
+ref_mm_scratch(KType type, int rows, int k)
+{
+	(void) type;
+	(void) rows;
+	(void) k;
+	return 0;
+}
+
+/* one Q8_0 weight row with one row of activations */
+static float
+dot_q8(const uint8_t *w, const float *x, int k)
+{
+	float		acc = 0.0f;
+
+	for (int b = 0; b < k / Q8_0_BLOCK; b++, x += Q8_0_BLOCK)
+	{
+		KBlockQ8_0	blk;
+		uint32_t	amax = 0;
+		int			sum = 0;
+		float		d,
+					inv;
+
+		memcpy(&blk, w + sizeof(blk) * (size_t) b, sizeof(blk));
+		for (int i = 0; i < Q8_0_BLOCK; i++)
+			if ((k_bits(x[i]) & 0x7fffffffu) > amax)
+				amax = k_bits(x[i]) & 0x7fffffffu;
+		d = q8_scale(amax, &inv);
+		for (int i = 0; inv != 0.0f && i < Q8_0_BLOCK; i++)
+			sum += blk.qs[i] * (int) rintf(x[i] * inv);
+		acc = fmaf(kf16_to_f32(blk.d) * d, (float) sum, acc);
+	}
+	return acc;
+}
+
+static float
+dot_float(KType t, const uint8_t *w, const float *x, int k)
+{
+	float		acc = 0.0f;
+
+	for (int i = 0; i < k; i++)
+		acc = fmaf(x[i], kelem_get(t, w, i), acc);
+	return acc;
+}
+
+static void
+ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
+	   float *y, int ldy, const float *bias, void *ws)
+{
+	(void) pool;
+	(void) ws;
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < w->n; j++)
+		{
+			const float *xi = x + (size_t) i * ldx;
+			float		acc;
+
+			if (w->type == KT_Q8_0)
+				acc = dot_q8(mat_rowp(w, j), xi, w->k);
+			else
+				acc = dot_float(w->type, mat_rowp(w, j), xi, w->k);
+			y[(size_t) i * ldy + j] = bias ? acc + bias[j] : acc;
+		}
+}
+
+static void
+ref_rmsnorm(KPool *pool, float *y, const float *x, const float *w, int rows, int dim, float eps)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++, x += dim, y += dim)
+	{
+		double		sum = 0.0;
+		float		scale;
+
+		for (int j = 0; j < dim; j++)
+			sum += (double) x[j] * x[j];
+		scale = (float) (1.0 / sqrt(sum / dim + eps));
+		for (int j = 0; j < dim; j++)
+			y[j] = x[j] * scale * w[j];
+	}
+}
+
+static void
+ref_add(KPool *pool, float *x, const float *d, int rows, int dim)
+{
+	(void) pool;
+	for (size_t i = 0; i < (size_t) rows * dim; i++)
+		x[i] += d[i];
+}
+
+static void
+ref_add_rmsnorm(KPool *pool, float *y, float *x, const float *d, const float *w,
+				int rows, int dim, float eps)
+{
+	ref_add(pool, x, d, rows, dim);
+	ref_rmsnorm(pool, y, x, w, rows, dim, eps);
+}
+
+static void
+ref_rope(KPool *pool, float *x, int rows, int ld, int heads, int head_dim,
+		 const int32_t *pos, const float *cs, int rot_dim)
+{
+	int			half = rot_dim / 2;
+
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		for (int h = 0; h < heads; h++)
+		{
+			float	   *a = x + (size_t) i * ld + (size_t) h * head_dim;
+			float	   *b = a + half;
+			const float *t = cs + (size_t) pos[i] * rot_dim;
+
+			for (int j = 0; j < half; j++)
+			{
+				float		c = t[2 * j],
+							s = t[2 * j + 1],
+							a0 = a[j];
+
+				a[j] = a0 * c - b[j] * s;
+				b[j] = a0 * s + b[j] * c;
+			}
+		}
+}
+
+static void
+ref_silu_mul(KPool *pool, float *y, const float *gu, int rows, int dim)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < dim; j++)
+		{
+			float		g = gu[(size_t) i * 2 * dim + j],
+						u = gu[(size_t) i * 2 * dim + dim + j];
+
+			y[(size_t) i * dim + j] = g / (1.0f + expf(-g)) * u;
+		}
+}
+
+static void
+ref_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r,
+			 const float *k, const float *v, int ld)
+{
+	int			hd = kv->head_dim,
+				bs = kv->block_size;
+
+	(void) pool;
+	for (int i = 0; i < r->n_rows; i++)
+		for (int h = 0; h < kv->n_kv_heads; h++)
+		{
+			int			pos = r->pos[i];
+			int32_t		block = r->block_table[krows_seq(r, i)][pos / bs];
+			uint8_t    *kc = kv_cell(kv, layer, block, h);
+			uint8_t    *vc = kv_cell_v(kv, kc);
+			size_t		src = (size_t) i * ld + (size_t) h * hd;
+
+			for (int d = 0; d < hd; d++)
+			{
+				kelem_put(kv->type, kc, (size_t) d * bs + pos % bs, k[src + d]);
+				kelem_put(kv->type, vc, (size_t) (pos % bs) * kv_vdim(kv) + d, v[src + d]);
+			}
+		}
+}
+
+static size_t
+ref_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
+{
+	(void) n_heads;
+	(void) rows;
+	(void) nthreads;
+	return (size_t) kv->n_blocks * kv->block_size * sizeof(float);
+}
+
+/* one row, one head; p: scratch for a score per position */
+static void
+attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float *q,
+		 float scale, int lo, int hi, float *out, float *p)
+{
+	int			bs = kv->block_size;
+	float		max = -INFINITY;
+	double		sum = 0.0;
+
+	for (int t = lo; t < hi; t++)
+	{
+		const uint8_t *kc = kv_cell(kv, layer, table[t / bs], kvh);
+		float		s = 0.0f;
+
+		for (int d = 0; d < kv->head_dim; d++)
+			s = fmaf(q[d], kelem_get(kv->type, kc, (size_t) d * bs + t % bs), s);
+		p[t] = s * scale;
+		max = p[t] > max ? p[t] : max;
+	}
+	for (int t = lo; t < hi; t++)
+	{
+		p[t] = expf(p[t] - max);
+		sum += p[t];
+	}
+	for (int d = 0; d < kv->head_dim; d++)
+	{
+		double		o = 0.0;
+
+		for (int t = lo; t < hi; t++)
+		{
+			uint8_t    *vc = kv_cell_v(kv, kv_cell(kv, layer, table[t / bs], kvh));
+
+			o += (double) p[t] * kelem_get(kv->type, vc, (size_t) (t % bs) * kv_vdim(kv) + d);
+		}
+		out[d] = (float) (o / sum);
+	}
+}
+
+static void
+ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
+		 const float *q, int ldq, int n_heads, float scale, int window,
+		 float *out, void *ws)
+{
+	int			hd = kv->head_dim,
+				group = n_heads / kv->n_kv_heads;
+
+	(void) pool;
+	for (int i = 0; i < r->n_rows; i++)
+		for (int h = 0; h < n_heads; h++)
+		{
+			int			hi = r->pos[i] + 1;
+			int			lo = window > 0 ? k_max(0, hi - window) : 0;
+
+			attn_row(kv, layer, r->block_table[krows_seq(r, i)], h / group,
+					 q + (size_t) i * ldq + (size_t) h * hd, scale, lo, hi,
+					 out + ((size_t) i * n_heads + h) * hd, ws);
+		}
+}
+
+const Kernels kernels_ref = {
+	.name = "ref",
+	.mat_bytes = ref_mat_bytes,
+	.mat_pack = ref_mat_pack,
+	.mat_row = ref_mat_row,
+	.mm_scratch = ref_mm_scratch,
+	.mm = ref_mm,
+	.rmsnorm = ref_rmsnorm,
+	.add_rmsnorm = ref_add_rmsnorm,
+	.add = ref_add,
+	.rope = ref_rope,
+	.silu_mul = ref_silu_mul,
+	.kv_write = ref_kv_write,
+	.attn_scratch = ref_attn_scratch,
+	.attn = ref_attn,
+};
