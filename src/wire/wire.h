@@ -33,7 +33,9 @@
  *
  * Order: data, then cursor (release); reader: cursor (acquire), then data.  For
  * the last frame the engine writes the bytes, then state = CLOSED, then rep_head:
- * who has read the final frame knows that the engine has let go.
+ * who has read the final frame knows that the engine has let go.  Who has NOT read
+ * it (cancelled, zombie) frees the slot only when let_go == gen: CLOSED alone may be
+ * seen in the moment before the engine's store of rep_head.
  *
  * ATTENTION.  Backend -> engine: set slot->attn (exchange); if it was 0 push the
  * slot number to the to_engine ring (under the backends' spinlock), add 1 to
@@ -89,7 +91,7 @@ typedef struct WireSlot
 	_Atomic uint32_t computed_tokens;
 	_Atomic uint32_t output_tokens;
 	_Atomic uint32_t preemptions;
-	_Atomic uint32_t pad;
+	_Atomic uint32_t let_go;	/* engine: = gen, its last store into the slot */
 	_Atomic int64_t arrival_us; /* CLOCK_MONOTONIC */
 	_Atomic int64_t first_token_us;
 	char		unused[WIRE_SLOT_SIZE - 16 * 4 - 2 * 8];

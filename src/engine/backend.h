@@ -1,0 +1,85 @@
+/*
+ * backend.h
+ *	  What executes requests: the seam between the server and the engine core.
+ *
+ * Two rows: backend_core (backend_core.c: files, tokenizer, model, Core) and
+ * backend_fake (fake.c: deterministic answers without a model, for tests of
+ * everything around the model).  The server knows neither.
+ *
+ * Threads: check and load on loader threads; free, step, next_due, check_state on
+ * the step thread; encode and decode on any thread at any time; normalize, submit,
+ * cancel, facts and stats on any thread while the instance lives.
+ */
+#ifndef VLLM_ENGINE_BACKEND_H
+#define VLLM_ENGINE_BACKEND_H
+
+#include "engine/config.h"
+#include "engine/core.h"
+
+typedef struct Inst Inst;		/* a loaded model */
+
+/* Options of a catalog entry; 0 or "" = not given */
+typedef struct ModelOpts
+{
+	int			max_model_len;
+	int			max_num_seqs;
+	int			max_num_batched_tokens;
+	int64_t		kv_cache_memory_bytes;
+	char		kv_cache_dtype[16];
+} ModelOpts;
+
+typedef struct ModelFacts
+{
+	char		arch[32];
+	char		dtype[16];
+	char		isa[32];
+	int			max_model_len;
+	int64_t		weight_bytes;
+	int64_t		n_params;
+} ModelFacts;
+
+/* Progress 0..1 of a load; false = give up (ERR_CANCELLED). */
+typedef bool (*LoadProgress) (void *ctx, double done);
+
+/* Who asked, for the fake's request log */
+typedef struct ReqNote
+{
+	uint32_t	dboid;
+	uint32_t	roleid;
+	const char *model;
+	bool		has_max_tokens;
+	int			max_tokens;
+	bool		has_temperature;
+	double		temperature;
+	const char *prompt;
+	size_t		prompt_len;
+} ReqNote;
+
+typedef struct Backend
+{
+	const char *name;
+	bool		(*check) (const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e);
+	Inst	   *(*load) (const char *path, const ModelOpts *o, const Settings *s,
+						 LoadProgress progress, void *ctx, Err *e);
+	void		(*free) (Inst *in); /* live requests end with FIN_ABORT first */
+	void		(*facts) (const Inst *in, ModelFacts *out);
+	bool		(*encode) (const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e);
+	/* ERR_INVALID when an id is out of range */
+	bool		(*decode) (const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e);
+	bool		(*normalize) (const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
+	void		(*submit) (Inst *in, ReqSpec *spec);
+	void		(*cancel) (Inst *in, uint64_t id);
+	/* clock_us() when the next step is due: 0 = now, INT64_MAX = no work */
+	int64_t		(*next_due) (Inst *in);
+	void		(*step) (Inst *in, const Settings *s);
+	void		(*stats) (const Inst *in, CoreStats *out);
+	bool		(*check_state) (const Inst *in, Err *e);
+	/* tests' hooks, may be NULL: every generate request on arrival; unknown control commands */
+	void		(*note) (const ReqNote *n);
+	bool		(*control) (const char *command, Buf *out);
+} Backend;
+
+extern const Backend backend_core;
+extern const Backend backend_fake;
+
+#endif

@@ -1,0 +1,361 @@
+/*
+ * backend_core.c
+ *	  The real backend: model files -> tokenizer + model + Core.
+ *
+ * Each instance has its own compute threads: a pool runs one parallel loop at a
+ * time, and packing the weights of one model may happen while another one steps.
+ * Waiting pools sleep, so only one is busy but during a load.
+ *
+ * Tensors are touched page by page under load_read_guard() before the model packs
+ * them, so that a file truncated under us gives an error and not a SIGBUS.
+ *
+ * Tested by the TAP tests with the bundled model.
+ */
+#include "engine/backend.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "load/load.h"
+
+struct Inst
+{
+	Core	   *core;
+	KPool	   *pool;
+	const Kernels *kernels;
+};
+
+/* ---- loading ---- */
+
+typedef struct Source
+{
+	Files	   *files;
+	LoadProgress progress;
+	void	   *ctx;
+	bool		read;			/* tensors will be read, not only looked at */
+	bool		failed;
+	Err			err;
+} Source;
+
+typedef struct Touch
+{
+	const KTensor *t;
+	volatile unsigned sum;
+} Touch;
+
+static void
+touch(void *arg)
+{
+	Touch	   *a = arg;
+	const unsigned char *p = a->t->data;
+
+	for (size_t i = 0; i < a->t->nbytes; i += 4096)
+		a->sum += p[i];
+	if (a->t->nbytes > 0)
+		a->sum += p[a->t->nbytes - 1];
+}
+
+static const KTensor *
+source_find(void *ctx, const char *name)
+{
+	Source	   *s = ctx;
+	const KTensor *t = files_find(s->files, name);
+	Touch		a = {.t = t};
+
+	if (t == NULL || !s->read)
+		return t;
+	if (!s->failed && (!load_read_guard(s->files, touch, &a, &s->err) ||
+					   !files_check_tensor(s->files, t, &s->err)))
+		s->failed = true;
+	return s->failed ? NULL : t;
+}
+
+static bool
+source_progress(void *ctx, double done)
+{
+	Source	   *s = ctx;
+
+	return s->progress == NULL || s->progress(s->ctx, done);
+}
+
+static Tok *
+make_tok(Files *f, Err *e)
+{
+	FilesTokenizer ft;
+
+	if (!files_tokenizer(f, &ft, e))
+		return NULL;
+	if (ft.gguf != NULL)
+		return tok_from_gguf(ft.gguf, e);
+	return tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, e);
+}
+
+/* auto: as precise as the weights, quantized weights with half */
+static KType
+kv_type(const ModelOpts *o, const Settings *s, KType weights)
+{
+	const char *name = o->kv_cache_dtype[0] != '\0' ? o->kv_cache_dtype : s->kv_cache_dtype;
+
+	if (strcmp(name, "float32") == 0)
+		return KT_F32;
+	if (strcmp(name, "float16") == 0)
+		return KT_F16;
+	if (strcmp(name, "bfloat16") == 0)
+		return KT_BF16;
+	return weights == KT_F32 || weights == KT_BF16 ? weights : KT_F16;
+}
+
+/* Tokens that fit into the KV memory. */
+static int64_t
+kv_tokens(const ModelInfo *mi, KType type, int block_size, int64_t bytes)
+{
+	KvView		kv = {
+		.type = type,.n_layers = mi->n_layers,.n_blocks = 1,.block_size = block_size,
+		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim
+	};
+	size_t		per_block = kv_layout(&kv);
+
+	return per_block == 0 ? 0 : bytes / (int64_t) per_block * block_size;
+}
+
+/* The context length: what is asked for must fit; else the model's, cut to what fits. */
+static bool
+context_length(const ModelInfo *mi, const ModelOpts *o, int64_t fits, int *len, Err *e)
+{
+	if (o->max_model_len > mi->max_model_len)
+		return err_set(e, ERR_INVALID, "max_model_len %d is larger than the model's %d",
+					   o->max_model_len, mi->max_model_len);
+	if (fits < 1 || o->max_model_len > fits)
+	{
+		err_set(e, ERR_INVALID, "the KV cache holds only %lld tokens, fewer than max_model_len %d",
+				(long long) fits, o->max_model_len > 0 ? o->max_model_len : mi->max_model_len);
+		return err_hint(e, "Raise vllm.kv_cache_memory or lower max_model_len.");
+	}
+	*len = o->max_model_len > 0 ? o->max_model_len : mi->max_model_len;
+	if (*len > fits)
+	{
+		log_line('I', "context length is %lld instead of %d tokens: that is what fits into the KV cache",
+				 (long long) fits, mi->max_model_len);
+		*len = (int) fits;
+	}
+	return true;
+}
+
+static void
+fill_facts(const ModelInfo *mi, const char *isa, int max_len, ModelFacts *out)
+{
+	memset(out, 0, sizeof(*out));
+	snprintf(out->arch, sizeof(out->arch), "%s", mi->arch);
+	snprintf(out->dtype, sizeof(out->dtype), "%s", ktype_name(mi->dtype));
+	snprintf(out->isa, sizeof(out->isa), "%s", isa);
+	out->max_model_len = max_len;
+	out->weight_bytes = (int64_t) mi->weight_bytes;
+	out->n_params = (int64_t) mi->n_params;
+}
+
+/* Options of the core and of the model that agree with each other. */
+static bool
+plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
+{
+	int64_t		bytes = o->kv_cache_memory_bytes > 0 ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
+
+	*co = (CoreOptions)
+	{
+		.max_num_seqs = o->max_num_seqs > 0 ? o->max_num_seqs : s->max_num_seqs,
+			.max_num_batched_tokens = o->max_num_batched_tokens > 0 ? o->max_num_batched_tokens
+			: s->max_num_batched_tokens,
+			.block_size = s->block_size,
+			.kv_bytes = (size_t) bytes,
+			.kv_type = kv_type(o, s, mi->dtype),
+			.step_target_us = (int64_t) s->step_target_ms * 1000
+	};
+	if (co->max_num_batched_tokens < co->max_num_seqs)
+		co->max_num_batched_tokens = co->max_num_seqs;
+	return context_length(mi, o, kv_tokens(mi, co->kv_type, co->block_size, bytes), &co->max_model_len, e);
+}
+
+/* Model, then Core; tok is taken over. */
+static bool
+build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
+{
+	const Conf *conf = files_conf(src->files);
+	ModelSource ms = {.find = source_find,.progress = source_progress,.ctx = src};
+	CoreOptions co;
+	ModelOptions mo;
+	ModelInfo	mi;
+	Model	   *model;
+
+	if (!model_check(conf, &ms, &mi, e) || !plan_core(&mi, o, s, &co, e))
+	{
+		tok_free(tok);
+		return false;
+	}
+	co.kernels = in->kernels;
+	co.pool = in->pool;
+	mo = (ModelOptions)
+	{
+		.kernels = in->kernels,.pool = in->pool,.max_rows = co.max_num_batched_tokens,
+			.max_out = co.max_num_seqs,.max_model_len = co.max_model_len
+	};
+	src->read = true;
+	model = model_new(conf, &ms, &mo, e);
+	if (model == NULL)
+	{
+		if (src->failed)
+			*e = src->err;
+		tok_free(tok);
+		return false;
+	}
+	in->core = core_new(model, tok, conf, &co, e);
+	return in->core != NULL;
+}
+
+static void
+inst_free(Inst *in)
+{
+	if (in->core != NULL)
+		core_free(in->core);
+	if (in->pool != NULL)
+		kpool_free(in->pool);
+	mem_free(in);
+}
+
+static Inst *
+load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
+{
+	Source		src = {.progress = progress,.ctx = ctx};
+	Inst	   *in = mem_zalloc(sizeof(Inst));
+	const char *why = NULL;
+	bool		ok = false;
+	Tok		   *tok;
+
+	in->kernels = kernels_select(s->cpu_isa, &why);
+	in->pool = kpool_new(settings_threads(s));
+	if (in->kernels == NULL)
+		err_set(e, ERR_INVALID, "cpu_isa \"%s\" can't be used: %s", s->cpu_isa, why != NULL ? why : "unknown");
+	else if (in->pool == NULL)
+		err_set(e, ERR_NOMEM, "could not start %d compute threads", settings_threads(s));
+	else if ((src.files = files_open(path, e)) != NULL && (tok = make_tok(src.files, e)) != NULL)
+		ok = build(in, &src, tok, o, s, e);
+	if (src.files != NULL)
+		files_close(src.files);
+	if (ok)
+		return in;
+	inst_free(in);
+	return NULL;
+}
+
+static bool
+check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e)
+{
+	Source		src = {0};
+	ModelSource ms = {.find = source_find,.progress = source_progress,.ctx = &src};
+	CoreOptions co;
+	ModelInfo	mi;
+	Tok		   *tok;
+	bool		ok;
+
+	src.files = files_open(path, e);
+	if (src.files == NULL)
+		return false;
+	tok = make_tok(src.files, e);
+	ok = tok != NULL && model_check(files_conf(src.files), &ms, &mi, e) && plan_core(&mi, o, s, &co, e);
+	if (ok)
+		fill_facts(&mi, "", co.max_model_len, out);
+	if (tok != NULL)
+		tok_free(tok);
+	files_close(src.files);
+	return ok;
+}
+
+/* ---- the rest is the Core's ---- */
+
+static void
+facts(const Inst *in, ModelFacts *out)
+{
+	fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
+}
+
+static bool
+encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
+{
+	return tok_encode(core_tok(in->core), s, n, flags, out, e);
+}
+
+static bool
+decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
+{
+	const Tok  *t = core_tok(in->core);
+
+	for (size_t i = 0; i < n; i++)
+		if (ids[i] < 0 || ids[i] >= tok_vocab_size(t))
+		{
+			err_set(e, ERR_INVALID, "token id %d is out of range", ids[i]);
+			return err_detail(e, "The vocabulary has ids 0 to %d.", tok_vocab_size(t) - 1);
+		}
+	tok_decode(t, ids, n, flags, out);
+	return true;
+}
+
+static bool
+normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
+{
+	return core_normalize(in->core, p, given, prompt, e);
+}
+
+static void
+submit(Inst *in, ReqSpec *spec)
+{
+	core_submit(in->core, spec);
+}
+
+static void
+cancel(Inst *in, uint64_t id)
+{
+	core_cancel(in->core, id);
+}
+
+static int64_t
+next_due(Inst *in)
+{
+	return core_has_work(in->core) ? 0 : INT64_MAX;
+}
+
+static void
+step(Inst *in, const Settings *s)
+{
+	(void) s;
+	core_step(in->core);
+}
+
+static void
+stats(const Inst *in, CoreStats *out)
+{
+	core_stats(in->core, out);
+}
+
+static bool
+check_state(const Inst *in, Err *e)
+{
+	return core_check(in->core, e);
+}
+
+const Backend backend_core = {
+	.name = "core",
+	.check = check,
+	.load = load,
+	.free = inst_free,
+	.facts = facts,
+	.encode = encode,
+	.decode = decode,
+	.normalize = normalize,
+	.submit = submit,
+	.cancel = cancel,
+	.next_due = next_due,
+	.step = step,
+	.stats = stats,
+	.check_state = check_state,
+};

@@ -1,0 +1,172 @@
+/*
+ * config.c
+ *	  Settings by name: one table row each.
+ *
+ * The box's lock is held for a copy at most.  A setting that shapes a loaded
+ * model (KV memory, block size, ISA ...) takes effect at the next load.
+ * Tested by tests/unit/test_server.c.
+ */
+#include "engine/config.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef enum RowKind
+{
+	ROW_INT, ROW_INT64, ROW_BOOL, ROW_STR
+} RowKind;
+
+typedef struct Row
+{
+	const char *name;
+	RowKind		kind;
+	size_t		off;
+	int64_t		min;
+	int64_t		max;			/* ROW_STR: size of the array */
+	int64_t		scale;			/* value is multiplied by this */
+} Row;
+
+#define OFF(f) offsetof(Settings, f)
+
+static const Row rows[] = {
+	{"num_threads", ROW_INT, OFF(num_threads), 0, 1024, 1},
+	{"cpu_isa", ROW_STR, OFF(cpu_isa), 0, sizeof(((Settings *) 0)->cpu_isa), 1},
+	{"max_num_seqs", ROW_INT, OFF(max_num_seqs), 1, 4096, 1},
+	{"max_num_batched_tokens", ROW_INT, OFF(max_num_batched_tokens), 1, 65536, 1},
+	{"block_size", ROW_INT, OFF(block_size), 16, 256, 1},
+	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 1 << 16, INT64_C(1) << 46, 1},
+	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 1, INT64_C(1) << 26, 1 << 20},
+	{"kv_cache_dtype", ROW_STR, OFF(kv_cache_dtype), 0, sizeof(((Settings *) 0)->kv_cache_dtype), 1},
+	{"step_target_ms", ROW_INT, OFF(step_target_ms), 0, 60000, 1},
+	{"batch_invariant", ROW_BOOL, OFF(batch_invariant), 0, 1, 1},
+	{"fake_step_ms", ROW_INT, OFF(fake_step_ms), 0, 60000, 1},
+	{"fake_batch", ROW_INT, OFF(fake_batch), 1, 65536, 1},
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+void
+settings_box_init(SettingsBox *b)
+{
+	pthread_mutex_init(&b->lock, NULL);
+	b->s = (Settings)
+	{
+		.cpu_isa = "auto",
+			.max_num_seqs = 64,
+			.max_num_batched_tokens = 512,
+			.block_size = 16,
+			.kv_cache_memory_bytes = INT64_C(512) << 20,
+			.kv_cache_dtype = "auto",
+			.step_target_ms = 200,
+			.batch_invariant = true,
+			.fake_batch = 32
+	};
+}
+
+void
+settings_get(SettingsBox *b, Settings *out)
+{
+	pthread_mutex_lock(&b->lock);
+	*out = b->s;
+	pthread_mutex_unlock(&b->lock);
+}
+
+int
+settings_threads(const Settings *s)
+{
+	long		n = s->num_threads;
+
+	if (n == 0)
+		n = sysconf(_SC_NPROCESSORS_ONLN);
+	return n < 1 ? 1 : (int) n;
+}
+
+bool
+settings_kv_dtype_ok(const char *s)
+{
+	return strcmp(s, "auto") == 0 || strcmp(s, "float32") == 0 ||
+		strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0;
+}
+
+static bool
+parse_number(const Row *r, const char *value, int64_t *out, Err *e)
+{
+	char	   *end;
+	long long	v;
+
+	if (r->kind == ROW_BOOL && (strcmp(value, "on") == 0 || strcmp(value, "true") == 0))
+		value = "1";
+	else if (r->kind == ROW_BOOL && (strcmp(value, "off") == 0 || strcmp(value, "false") == 0))
+		value = "0";
+	errno = 0;
+	v = strtoll(value, &end, 10);
+	if (errno != 0 || end == value || *end != '\0' || v < r->min || v > r->max)
+		return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": must be %lld to %lld",
+					   value, r->name, (long long) r->min, (long long) r->max);
+	*out = v * r->scale;
+	return true;
+}
+
+static bool
+assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
+{
+	char	   *at = (char *) &b->s + r->off;
+	int64_t		v = 0;
+
+	if (r->kind == ROW_STR)
+	{
+		if (strlen(value) >= (size_t) r->max)
+			return err_set(e, ERR_INVALID, "value for setting \"%s\" is too long", r->name);
+		if (r->off == OFF(kv_cache_dtype) && !settings_kv_dtype_ok(value))
+			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
+	}
+	else if (!parse_number(r, value, &v, e))
+		return false;
+	if (r->off == OFF(block_size) && v % 16 != 0)
+		return err_set(e, ERR_INVALID, "setting \"block_size\" must be a multiple of 16");
+
+	pthread_mutex_lock(&b->lock);
+	switch (r->kind)
+	{
+		case ROW_INT:
+			*(int *) at = (int) v;
+			break;
+		case ROW_INT64:
+			*(int64_t *) at = v;
+			break;
+		case ROW_BOOL:
+			*(bool *) at = v != 0;
+			break;
+		case ROW_STR:
+			memcpy(at, value, strlen(value) + 1);
+			break;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return true;
+}
+
+bool
+settings_set(SettingsBox *b, const char *name, const char *value, Err *e)
+{
+	for (size_t i = 0; i < N_ROWS; i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return assign_row(b, &rows[i], value, e);
+	return err_set(e, ERR_INVALID, "unknown setting \"%.64s\"", name);
+}
+
+bool
+settings_assign(SettingsBox *b, const char *text, Err *e)
+{
+	const char *eq = strchr(text, '=');
+	char		name[64];
+
+	if (eq == NULL || (size_t) (eq - text) >= sizeof(name))
+		return err_set(e, ERR_INVALID, "setting \"%.64s\" is not of the form name=value", text);
+	memcpy(name, text, (size_t) (eq - text));
+	name[eq - text] = '\0';
+	return settings_set(b, name, eq + 1, e);
+}

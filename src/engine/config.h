@@ -1,0 +1,48 @@
+/*
+ * config.h
+ *	  The engine's settings: --set name=value at start, "config" lines later.
+ */
+#ifndef VLLM_ENGINE_CONFIG_H
+#define VLLM_ENGINE_CONFIG_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+typedef struct Settings
+{
+	int			num_threads;	/* compute threads; 0 = online cores */
+	char		cpu_isa[32];	/* "auto" or a kernel set's name */
+	int			max_num_seqs;
+	int			max_num_batched_tokens;
+	int			block_size;		/* tokens of a KV block */
+	int64_t		kv_cache_memory_bytes;	/* per model */
+	char		kv_cache_dtype[16]; /* auto, float32, float16, bfloat16 */
+	int			step_target_ms; /* 0 = the token budget alone */
+	bool		batch_invariant;
+	int			fake_step_ms;	/* --fake: duration of a step */
+	int			fake_batch;		/* --fake: requests finished per step */
+} Settings;
+
+/* The live copy: written by the control thread, read by all as a snapshot. */
+typedef struct SettingsBox
+{
+	pthread_mutex_t lock;
+	Settings	s;
+} SettingsBox;
+
+void		settings_box_init(SettingsBox *b);
+void		settings_get(SettingsBox *b, Settings *out);
+/* ERR_INVALID for an unknown name or a bad value; nothing is changed then. */
+bool		settings_set(SettingsBox *b, const char *name, const char *value, Err *e);
+/* The same for one "name=value" text. */
+bool		settings_assign(SettingsBox *b, const char *text, Err *e);
+/* compute threads with 0 resolved */
+int			settings_threads(const Settings *s);
+
+/* Is this one of auto, float32, float16, bfloat16? */
+bool		settings_kv_dtype_ok(const char *s);
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * conv.h
+ *	  One conversation: a slot's request message coming in, its reply frames
+ *	  going out.
+ *
+ * Field				owner
+ * slot, gen, id		constant
+ * in*, hdr*, stage ..	server thread
+ * lock					guards `out` and every touch of the slot after receiving
+ * text, ids, dirty*	step thread, from submit to the finishing event
+ * in_core				set by the server before submit, cleared by the step
+ *						thread as its last touch: then the server may free
+ *
+ * A conversation is OPEN until its final frame is wholly in the reply ring or it
+ * is dropped (cancel, corrupt slot); from then on the slot is never touched.
+ */
+#ifndef VLLM_ENGINE_CONV_H
+#define VLLM_ENGINE_CONV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "wire/wire.h"
+
+/* The engine's end of the arena.  Geometry is copied: the arena is not trusted. */
+typedef struct Link
+{
+	void	   *arena;
+	WireHeader *hdr;			/* in the arena */
+	WireHeader	geo;			/* our copy */
+	int			control_fd;
+	pthread_mutex_t wake_lock;	/* the to_worker ring has one writer at a time */
+} Link;
+
+void		link_init(Link *l, void *arena, int control_fd);
+WireSlot   *link_slot(const Link *l, uint32_t slot);
+/* Make the server thread look at its mailbox and rings; any thread. */
+void		link_ring_doorbell(Link *l);
+/* Write one line to the supervisor; dropped if the socket is full. */
+void		link_tell(Link *l, const char *line);
+
+typedef struct Conv Conv;
+struct Server;
+struct Request;
+struct Entry;
+
+typedef enum ConvStage
+{
+	CONV_RECEIVING = 0,
+	CONV_LOADING,				/* waits for its model's load */
+	CONV_BUSY,					/* a job works for it */
+	CONV_RUNNING				/* submitted to the backend */
+} ConvStage;
+
+struct Conv
+{
+	Link	   *link;
+	uint32_t	slot;
+	uint32_t	gen;
+	uint64_t	id;				/* unique in the engine's life */
+	int64_t		arrival_us;
+
+	/* server thread */
+	struct Server *srv;
+	Conv	   *next;			/* limbo list */
+	ConvStage	stage;
+	int			kind;			/* WireKind once the header is in */
+	uint32_t	req_tail;		/* our copy: the shared one is only published */
+	WireMsg		msg;
+	size_t		msg_have;		/* bytes of msg received */
+	char	   *in;				/* message body */
+	size_t		in_len;
+	size_t		in_cap;
+	struct Request *req;
+	struct Entry *entry;		/* holds a reference */
+	bool		job_busy;		/* a job points here */
+	int64_t		told_us;		/* last WF_PROGRESS */
+	double		told;			/* its figure */
+
+	/* step thread */
+	Buf			text;			/* answer so far (not streamed) */
+	IntVec		ids;
+	Conv	   *dirty_next;
+	bool		dirty;
+	bool		stream;			/* set by the server before submit */
+	bool		want_ids;
+	Buf			last;			/* fields of the final frame, staged */
+	int			last_kind;		/* WireFrame, 0 = none; -1 = close without a frame */
+
+	_Atomic bool in_core;
+
+	pthread_mutex_t lock;
+	bool		open;			/* under lock */
+	bool		ending;			/* the final frame is queued */
+	uint32_t	rep_head;		/* our copy */
+	Buf			out;
+	size_t		out_at;			/* bytes of out already in the ring */
+};
+
+Conv	   *conv_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id);
+void		conv_free(Conv *c);	/* closed and not referenced by anyone */
+
+typedef enum ConvRead
+{
+	CONV_MORE,					/* nothing or not all there */
+	CONV_COMPLETE,				/* msg and in[0..msg.len) are whole */
+	CONV_BAD					/* *e says why */
+} ConvRead;
+
+/* Move request bytes; server thread. */
+ConvRead	conv_receive(Conv *c, Err *e);
+
+/* All below: any thread. */
+bool		conv_is_open(Conv *c);
+/* Open and without a final frame: worth working for. */
+bool		conv_is_active(Conv *c);
+/* Move reply bytes into the ring; wakes the backend when it has to act. */
+void		conv_pump(Conv *c);
+/* Queue a frame; wake: tell the backend now. */
+void		conv_frame(Conv *c, WireFrame kind, const Buf *fields, bool wake);
+/* Queue the final frame, unless one is queued already.  False: it was. */
+bool		conv_end(Conv *c, WireFrame kind, const Buf *fields);
+bool		conv_end_error(Conv *c, const Err *e);
+/* Let go of the slot at once, without a frame (cancelled, corrupt). */
+void		conv_drop(Conv *c);
+void		conv_phase(Conv *c, WirePhase phase);
+
+/* Figures of llm_requests; a negative number leaves the figure alone. */
+typedef struct ConvLive
+{
+	int			phase;
+	int			prompt_tokens, cached_tokens, computed_tokens, output_tokens, preemptions;
+	int64_t		first_token_us;
+} ConvLive;
+bool		conv_live(Conv *c, const ConvLive *v);	/* false: nobody is interested any more */
+
+/* A WireOut that appends to a Buf */
+WireOut		conv_out(Buf *b);
+void		conv_put_error(Buf *fields, const Err *e);
+
+#endif

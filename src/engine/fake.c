@@ -1,0 +1,732 @@
+/*
+ * fake.c
+ *	  A backend without a model: deterministic answers, so that everything around
+ *	  the model can be tested without one.  docs/testing.md is its manual.
+ *
+ * A request's answer is its prompt's words in upper case, one token a word;
+ * markers in the prompt ("@error", "@delay:50", ...) ask for special behaviour.
+ * The step loop finishes at most fake_batch requests per step of fake_step_ms.
+ *
+ * One mutex per instance guards its list of requests and its counters; sinks are
+ * called on the step thread without it.  The request log is the one file-scope
+ * variable (tests have one engine per process).
+ *
+ * Tested by tests/unit/test_fake.c.
+ */
+#include "engine/backend.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define BLOCK_TOKENS	16
+#define KV_BYTES_PER_TOKEN 1024
+#define FAKE_MAX_LEN	(1 << 25)
+#define LOG_PROMPT		1024	/* bytes of a prompt in the log */
+#define LOG_MAX			(16 << 20)
+
+/* ---- requests ---- */
+
+struct Req
+{
+	ReqSpec		spec;
+	Req		   *next;
+	char	   *prompt;			/* NUL-terminated text of the ids */
+	Buf			answer;			/* whole text */
+	IntVec		cuts;			/* end offset of each token's text in answer */
+	size_t		sent;			/* tokens sent */
+	ReqFinish	finish;
+	const char *stop_reason;
+	int			blocks;
+	int64_t		arrival_us;
+	int64_t		scheduled_us;
+	int64_t		first_us;
+	int64_t		due_us;			/* INT64_MAX = never */
+	int64_t		slow_us;		/* between tokens */
+	bool		cancelled;
+	bool		started;		/* step thread */
+	bool		counted;		/* as running */
+};
+
+struct Inst
+{
+	pthread_mutex_t lock;
+	Req		   *head;			/* in order of arrival */
+	Req		  **tail;
+	CoreStats	st;
+	int			max_len;
+	int64_t		counter;		/* unseeded sampling */
+};
+
+typedef struct FakeLog
+{
+	pthread_mutex_t lock;
+	Buf			text;
+} FakeLog;
+
+static FakeLog fake_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The text behind "@name:", NULL if the marker is absent; *flag: "@name" alone. */
+static const char *
+marker(const char *prompt, const char *name, bool *flag)
+{
+	size_t		n = strlen(name);
+
+	if (flag != NULL)
+		*flag = false;
+	for (const char *p = strchr(prompt, '@'); p != NULL; p = strchr(p + 1, '@'))
+		if (strncmp(p + 1, name, n) == 0)
+		{
+			char		c = p[1 + n];
+
+			if (c == ':')
+				return p + n + 2;
+			if (flag != NULL && !isalnum((unsigned char) c))
+				*flag = true;
+		}
+	return NULL;
+}
+
+static bool
+has_marker(const char *prompt, const char *name)
+{
+	bool		flag;
+
+	return marker(prompt, name, &flag) != NULL || flag;
+}
+
+static int64_t
+marker_num(const char *prompt, const char *name, int64_t dflt)
+{
+	const char *v = marker(prompt, name, NULL);
+
+	return v != NULL ? strtoll(v, NULL, 10) : dflt;
+}
+
+/* ---- answers ---- */
+
+static void
+end_token(Req *r)
+{
+	intvec_push(&r->cuts, (int32_t) r->answer.len);
+}
+
+static void
+words_of_prompt(Req *r, int max_tokens)
+{
+	const char *p = r->prompt;
+	int			n = 0;
+
+	r->finish = FIN_STOP;
+	for (;;)
+	{
+		while (isspace((unsigned char) *p))
+			p++;
+		if (*p == '\0')
+			return;
+		if (n == max_tokens)
+		{
+			r->finish = FIN_LENGTH;
+			return;
+		}
+		if (n++ > 0)
+			buf_addc(&r->answer, ' ');
+		for (; *p != '\0' && !isspace((unsigned char) *p); p++)
+			buf_addc(&r->answer, (char) toupper((unsigned char) *p));
+		end_token(r);
+	}
+}
+
+static void
+numbered_words(Req *r, int64_t n, int max_tokens)
+{
+	r->finish = FIN_STOP;
+	if (n > max_tokens)
+	{
+		n = max_tokens;
+		r->finish = FIN_LENGTH;
+	}
+	for (int64_t i = 1; i <= n; i++)
+	{
+		buf_printf(&r->answer, "%sw%lld", i > 1 ? " " : "", (long long) i);
+		end_token(r);
+	}
+}
+
+static void
+big_answer(Req *r, int64_t bytes)
+{
+	if (bytes < 0 || bytes > (INT64_C(1) << 30))
+		bytes = 0;
+	buf_reserve(&r->answer, (size_t) bytes);
+	memset(r->answer.data, 'x', (size_t) bytes);
+	r->answer.len = (size_t) bytes;
+	r->answer.data[bytes] = '\0';
+	r->finish = FIN_STOP;
+	end_token(r);
+}
+
+/* Cut the answer at the earliest stop string. */
+static void
+apply_stop(Req *r)
+{
+	const GenParams *p = &r->spec.params;
+	const char *best = NULL;
+	int			which = -1;
+	size_t		len;
+
+	for (int i = 0; i < p->n_stop && r->answer.len > 0; i++)
+	{
+		const char *at = memmem(r->answer.data, r->answer.len, p->stop[i], p->stop_len[i]);
+
+		if (at != NULL && (best == NULL || at < best))
+		{
+			best = at;
+			which = i;
+		}
+	}
+	if (best == NULL)
+		return;
+	len = (size_t) (best - r->answer.data) + (p->include_stop ? p->stop_len[which] : 0);
+	r->answer.len = len;
+	r->answer.data[len] = '\0';
+	for (size_t i = 0; i < r->cuts.len; i++)
+		if ((size_t) r->cuts.data[i] >= len)
+		{
+			r->cuts.data[i] = (int32_t) len;
+			r->cuts.len = i + 1;
+			break;
+		}
+	r->finish = FIN_STOP;
+	r->stop_reason = p->stop[which];
+}
+
+static void
+make_answer(Inst *in, Req *r)
+{
+	const GenParams *p = &r->spec.params;
+	int64_t		n;
+
+	if ((n = marker_num(r->prompt, "big", -1)) >= 0)
+		big_answer(r, n);
+	else if ((n = marker_num(r->prompt, "tokens", -1)) >= 0)
+		numbered_words(r, n, p->max_tokens);
+	else
+		words_of_prompt(r, p->max_tokens);
+	if (p->temperature > 0)
+	{
+		if (p->has_seed)
+			buf_printf(&r->answer, " #%lld", (long long) p->seed);
+		else
+			buf_printf(&r->answer, " #r%lld", (long long) ++in->counter);
+	}
+	if (has_marker(r->prompt, "nul"))
+		buf_add(&r->answer, "\0", 1);
+	if (has_marker(r->prompt, "badutf8"))
+		buf_add(&r->answer, "\xff\xfe", 2);
+	if (r->cuts.len > 0)
+		r->cuts.data[r->cuts.len - 1] = (int32_t) r->answer.len;
+	else if (r->answer.len > 0)
+		end_token(r);
+	apply_stop(r);
+}
+
+/* ---- events (step thread) ---- */
+
+static void
+send_event(Req *r, size_t upto, ReqFinish finish, const Err *err)
+{
+	size_t		from = r->sent > 0 ? (size_t) r->cuts.data[r->sent - 1] : 0;
+	size_t		to = upto > 0 ? (size_t) r->cuts.data[upto - 1] : 0;
+	IntVec		ids = {0};
+	ReqEvent	ev = {.finish = finish,.err = err};
+
+	for (size_t i = r->sent; i < upto; i++)
+		intvec_push(&ids, 256 + (int32_t) i);
+	ev.ids = ids.data;
+	ev.n_ids = (int) ids.len;
+	if (r->spec.params.detokenize && to > from)
+	{
+		ev.text = r->answer.data + from;
+		ev.text_len = to - from;
+	}
+	r->sent = upto;
+	ev.stop_reason = r->stop_reason;
+	ev.now_us = clock_us();
+	if (upto > 0 && r->first_us == 0)
+		r->first_us = ev.now_us;
+	ev.prompt_tokens = (int) r->spec.prompt.len;
+	ev.output_tokens = (int) r->sent;
+	ev.arrival_us = r->arrival_us;
+	ev.scheduled_us = r->scheduled_us;
+	ev.first_token_us = r->first_us;
+	r->spec.sink(r->spec.sink_ctx, r, &ev);
+	intvec_free(&ids);
+}
+
+static void
+req_free(Req *r)
+{
+	genparams_free(&r->spec.params);
+	intvec_free(&r->spec.prompt);
+	intvec_free(&r->cuts);
+	buf_free(&r->answer);
+	mem_free(r->prompt);
+	mem_free(r);
+}
+
+/* "@error", "@error:SQLSTATE:text" */
+static bool
+fake_error(const char *prompt, Err *e)
+{
+	bool		flag;
+	const char *v = marker(prompt, "error", &flag);
+	const char *text;
+
+	if (v == NULL)
+		return flag ? (err_set(e, ERR_INVALID, "fake error"), true) : false;
+	text = strchr(v, ':');
+	for (int c = ERR_INVALID; c <= ERR_INTERNAL; c++)
+		if (strncmp(v, err_sqlstate((ErrClass) c), 5) == 0 || c == ERR_INTERNAL)
+		{
+			err_set(e, (ErrClass) c, "%.400s", text != NULL ? text + 1 : "fake error");
+			return true;
+		}
+	return false;
+}
+
+/* First touch on the step thread: the answer, and when it is due (0 = now). */
+static int64_t
+start(Inst *in, Req *r)
+{
+	size_t		n = r->spec.prompt.len;
+	int64_t		delay;
+
+	r->started = true;
+	r->scheduled_us = clock_us();
+	r->prompt = mem_alloc(n + 1);
+	for (size_t i = 0; i < n; i++)
+		r->prompt[i] = (char) r->spec.prompt.data[i];
+	r->prompt[n] = '\0';
+	r->slow_us = marker_num(r->prompt, "slow", 0) * 1000;
+	make_answer(in, r);
+	send_event(r, 0, FIN_NONE, NULL);
+	if (has_marker(r->prompt, "hang"))
+		return INT64_MAX;
+	delay = marker_num(r->prompt, "delay", 0) * 1000;
+	return delay > 0 ? clock_us() + delay : 0;
+}
+
+/* Advance one due request; true when it is finished, else *due says when to go on. */
+static bool
+advance(Inst *in, Req *r, bool cancelled, int64_t *due)
+{
+	Err			e;
+
+	if (cancelled)
+	{
+		send_event(r, r->sent, FIN_ABORT, NULL);
+		return true;
+	}
+	if (!r->started && (*due = start(in, r)) > 0)
+		return false;
+	if (has_marker(r->prompt, "crash"))
+		abort();
+	while (has_marker(r->prompt, "stall"))
+		usleep(100000);
+	if (has_marker(r->prompt, "close"))
+	{
+		e.cls = ERR_NONE;
+		send_event(r, r->sent, FIN_ERROR, &e);
+		return true;
+	}
+	if (fake_error(r->prompt, &e))
+	{
+		send_event(r, r->sent, FIN_ERROR, &e);
+		return true;
+	}
+	if (r->slow_us > 0 && r->sent + 1 < r->cuts.len)
+	{
+		send_event(r, r->sent + 1, FIN_NONE, NULL);
+		*due = clock_us() + r->slow_us;
+		return false;
+	}
+	while (r->slow_us == 0 && r->sent + 1 < r->cuts.len && r->sent < 256)
+		send_event(r, r->sent + 1, FIN_NONE, NULL);
+	send_event(r, r->cuts.len, r->finish, NULL);
+	return true;
+}
+
+/* ---- the backend's functions ---- */
+
+static void
+fake_facts(const Inst *in, ModelFacts *out)
+{
+	*out = (ModelFacts)
+	{
+		.arch = "fake",.dtype = "F32",.isa = "fake",.max_model_len = in->max_len,
+			.weight_bytes = 1 << 20,.n_params = 1 << 18
+	};
+}
+
+static Inst *
+fake_load(const char *path, const ModelOpts *o, const Settings *s,
+		  LoadProgress progress, void *ctx, Err *e)
+{
+	Inst	   *in;
+	int64_t		ms = 0;
+	int64_t		kv = o->kv_cache_memory_bytes ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
+
+	if (strncmp(path, "/fake/slow:", 11) == 0)
+		ms = strtoll(path + 11, NULL, 10);
+	for (int64_t done = 0; done < ms; done += 10)
+	{
+		if (!progress(ctx, (double) done / (double) ms))
+		{
+			err_set(e, ERR_CANCELLED, "loading was cancelled");
+			return NULL;
+		}
+		usleep(10000);
+	}
+	if (strcmp(path, "/fake/fail") == 0)
+	{
+		err_set(e, ERR_BAD_FILE, "fake load failure");
+		return NULL;
+	}
+	in = mem_zalloc(sizeof(Inst));
+	pthread_mutex_init(&in->lock, NULL);
+	in->tail = &in->head;
+	in->max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN;
+	in->st.kv_bytes = kv;
+	in->st.kv_blocks_total = kv / (BLOCK_TOKENS * KV_BYTES_PER_TOKEN);
+	return in;
+}
+
+static bool
+fake_check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e)
+{
+	Inst		in = {.max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN};
+
+	(void) s;
+	if (strcmp(path, "/fake/bad") == 0)
+		return err_set(e, ERR_BAD_FILE, "fake bad model files");
+	fake_facts(&in, out);
+	return true;
+}
+
+static void
+fake_free(Inst *in)
+{
+	Req		   *r = in->head;
+
+	while (r != NULL)
+	{
+		Req		   *next = r->next;
+
+		send_event(r, r->sent, FIN_ABORT, NULL);
+		req_free(r);
+		r = next;
+	}
+	pthread_mutex_destroy(&in->lock);
+	mem_free(in);
+}
+
+static bool
+fake_encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
+{
+	int32_t    *ids = mem_try_alloc(n * sizeof(int32_t));
+
+	(void) in;
+	(void) flags;
+	if (ids == NULL)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		ids[i] = (unsigned char) s[i];
+	intvec_free(out);
+	*out = (IntVec)
+	{
+		.data = ids,.len = n,.cap = n
+	};
+	return true;
+}
+
+static bool
+fake_decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
+{
+	(void) in;
+	(void) flags;
+	for (size_t i = 0; i < n; i++)
+	{
+		if (ids[i] < 0 || ids[i] > 255)
+			return err_set(e, ERR_INVALID, "token id %d is out of range", ids[i]);
+		buf_addc(out, (char) ids[i]);
+	}
+	return true;
+}
+
+static bool
+fake_normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
+{
+	int			room;
+
+	if (prompt->len == 0)
+	{
+		err_set(e, ERR_INVALID, "prompt must not be empty");
+		return err_detail(e, "parameter=prompt");
+	}
+	for (size_t i = 0; i < prompt->len; i++)
+		if (prompt->data[i] < 0 || prompt->data[i] > 255)
+		{
+			err_set(e, ERR_INVALID, "token id %d is out of range", prompt->data[i]);
+			return err_detail(e, "parameter=prompt");
+		}
+	if (prompt->len >= (size_t) in->max_len)
+		return err_set(e, ERR_TOO_LONG,
+					   "prompt of %zu tokens is longer than the maximum model length of %d",
+					   prompt->len, in->max_len);
+	room = in->max_len - (int) prompt->len;
+	if (!(given & GP_MAX_TOKENS) || p->max_tokens > room)
+		p->max_tokens = room;
+	if (!(given & GP_TEMPERATURE))
+		p->temperature = 0;
+	return true;
+}
+
+static void
+fake_submit(Inst *in, ReqSpec *spec)
+{
+	Req		   *r = mem_zalloc(sizeof(Req));
+
+	r->spec = *spec;
+	memset(spec, 0, sizeof(*spec));
+	r->arrival_us = clock_us();
+	r->blocks = (int) ((r->spec.prompt.len + BLOCK_TOKENS - 1) / BLOCK_TOKENS);
+	pthread_mutex_lock(&in->lock);
+	in->st.kv_blocks_used += r->blocks;
+	in->st.requests++;
+	in->st.waiting++;
+	*in->tail = r;
+	in->tail = &r->next;
+	pthread_mutex_unlock(&in->lock);
+}
+
+static void
+fake_cancel(Inst *in, uint64_t id)
+{
+	pthread_mutex_lock(&in->lock);
+	for (Req *r = in->head; r != NULL; r = r->next)
+		if (r->spec.id == id)
+		{
+			r->cancelled = true;
+			r->due_us = 0;
+		}
+	pthread_mutex_unlock(&in->lock);
+}
+
+static int64_t
+fake_next_due(Inst *in)
+{
+	int64_t		due = INT64_MAX;
+
+	pthread_mutex_lock(&in->lock);
+	for (Req *r = in->head; r != NULL; r = r->next)
+		if (r->due_us < due)
+			due = r->due_us;
+	pthread_mutex_unlock(&in->lock);
+	return due;
+}
+
+/* Blocks grow with the tokens sent; under lock. */
+static void
+update_blocks(Inst *in, Req *r)
+{
+	int			blocks = (int) ((r->spec.prompt.len + r->sent + BLOCK_TOKENS - 1) / BLOCK_TOKENS);
+
+	in->st.kv_blocks_used += blocks - r->blocks;
+	r->blocks = blocks;
+}
+
+/* Take r off the list and count it; under lock. */
+static void
+retire(Inst *in, Req *r, bool cancelled)
+{
+	Req		  **pp = &in->head;
+
+	while (*pp != r)
+		pp = &(*pp)->next;
+	*pp = r->next;
+	if (r->next == NULL)
+		in->tail = pp;
+	in->st.running--;
+	in->st.kv_blocks_used -= r->blocks;
+	in->st.prompt_tokens += (int64_t) r->spec.prompt.len;
+	in->st.output_tokens += (int64_t) r->sent;
+	if (cancelled)
+		in->st.cancelled++;
+	else if (fake_error(r->prompt, &(Err){0}) || has_marker(r->prompt, "close"))
+		in->st.failed++;
+	else
+		in->st.finished++;
+}
+
+static void
+fake_step(Inst *in, const Settings *s)
+{
+	int64_t		start = clock_us();
+	int			n = 0;
+	int64_t		now;
+	Req		   *r;
+
+	if (s->fake_step_ms > 0)
+		usleep((useconds_t) s->fake_step_ms * 1000);
+	now = clock_us();
+	pthread_mutex_lock(&in->lock);
+	in->st.steps++;
+	r = in->head;
+	while (r != NULL && n < s->fake_batch)
+	{
+		Req		   *next;
+		bool		over;
+		bool		cancelled = r->cancelled;
+		size_t		before = r->sent;
+		int64_t		due = 0;
+
+		if (r->due_us > now)
+		{
+			r = r->next;
+			continue;
+		}
+		if (!r->counted)
+		{
+			r->counted = true;
+			in->st.waiting--;
+			in->st.running++;
+			in->st.step_rows += (int64_t) r->spec.prompt.len;
+		}
+		pthread_mutex_unlock(&in->lock);
+		over = advance(in, r, cancelled, &due);
+		pthread_mutex_lock(&in->lock);
+		n++;
+		r->due_us = r->cancelled ? 0 : due;
+		in->st.step_rows += (int64_t) (r->sent - before);
+		update_blocks(in, r);
+		next = r->next;
+		if (over)
+		{
+			retire(in, r, cancelled);
+			req_free(r);
+		}
+		r = next;
+	}
+	in->st.step_seqs += n;
+	if (n > in->st.max_batch)
+		in->st.max_batch = n;
+	in->st.step_us += clock_us() - start;
+	pthread_mutex_unlock(&in->lock);
+}
+
+static void
+fake_stats(const Inst *in, CoreStats *out)
+{
+	pthread_mutex_lock((pthread_mutex_t *) &in->lock);
+	*out = in->st;
+	pthread_mutex_unlock((pthread_mutex_t *) &in->lock);
+}
+
+static bool
+fake_check_state(const Inst *in, Err *e)
+{
+	int64_t		blocks = 0;
+	int64_t		live = 0;
+	bool		ok;
+
+	pthread_mutex_lock((pthread_mutex_t *) &in->lock);
+	for (const Req *r = in->head; r != NULL; r = r->next)
+	{
+		blocks += r->blocks;
+		live++;
+	}
+	ok = blocks == in->st.kv_blocks_used && live == in->st.running + in->st.waiting;
+	if (!ok)
+		err_set(e, ERR_INTERNAL, "fake: %lld requests hold %lld blocks, counters say %lld and %lld",
+				(long long) live, (long long) blocks,
+				(long long) (in->st.running + in->st.waiting), (long long) in->st.kv_blocks_used);
+	pthread_mutex_unlock((pthread_mutex_t *) &in->lock);
+	return ok;
+}
+
+/* ---- the request log ---- */
+
+static void
+fake_note(const ReqNote *n)
+{
+	size_t		len = n->prompt_len < LOG_PROMPT ? n->prompt_len : LOG_PROMPT;
+
+	pthread_mutex_lock(&fake_log.lock);
+	if (fake_log.text.len < LOG_MAX)
+	{
+		Buf		   *b = &fake_log.text;
+
+		buf_printf(b, "%u %u %s ", n->dboid, n->roleid, n->model);
+		if (n->has_max_tokens)
+			buf_printf(b, "%d ", n->max_tokens);
+		else
+			buf_addstr(b, "- ");
+		if (n->has_temperature)
+			buf_printf(b, "%g ", n->temperature);
+		else
+			buf_addstr(b, "- ");
+		for (size_t i = 0; i < len; i++)
+		{
+			if (n->prompt[i] == '\n')
+				buf_addstr(b, "\\n");
+			else if (n->prompt[i] == '\\')
+				buf_addstr(b, "\\\\");
+			else
+				buf_addc(b, n->prompt[i]);
+		}
+		buf_addstr(b, len < n->prompt_len ? "...\n" : "\n");
+	}
+	pthread_mutex_unlock(&fake_log.lock);
+}
+
+static bool
+fake_control(const char *command, Buf *out)
+{
+	bool		known = true;
+
+	pthread_mutex_lock(&fake_log.lock);
+	if (strcmp(command, "log") == 0)
+		buf_add(out, fake_log.text.data != NULL ? fake_log.text.data : "", fake_log.text.len);
+	else if (strcmp(command, "log-clear") == 0)
+		buf_free(&fake_log.text);
+	else
+		known = false;
+	pthread_mutex_unlock(&fake_log.lock);
+	return known;
+}
+
+const Backend backend_fake = {
+	.name = "fake",
+	.check = fake_check,
+	.load = fake_load,
+	.free = fake_free,
+	.facts = fake_facts,
+	.encode = fake_encode,
+	.decode = fake_decode,
+	.normalize = fake_normalize,
+	.submit = fake_submit,
+	.cancel = fake_cancel,
+	.next_due = fake_next_due,
+	.step = fake_step,
+	.stats = fake_stats,
+	.check_state = fake_check_state,
+	.note = fake_note,
+	.control = fake_control,
+};

@@ -1,0 +1,263 @@
+/*
+ * main.c
+ *	  The engine process: arguments, arena, control socket, threads.
+ *
+ *	thread		does
+ *	main		the server loop (server.c)
+ *	control		blocks on the control socket; end of file or "stop" ends the process
+ *	step		forward passes (step.c)
+ *	text (2), load, check	jobs (jobs.c)
+ *	compute		each model's KPool (kernels/pool.c)
+ *
+ * The process has no clean-up: everything it owns goes with it, and the arena is
+ * made consistent by the supervisor (wire.h, LOST).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "engine/server.h"
+#include "kernels.h"
+#include "wire/control.h"
+
+#define ENGINE_VERSION "0.1.0"
+
+extern int	offline_main(int argc, char **argv);	/* offline.c */
+
+typedef struct Args
+{
+	int			arena_fd;
+	int			control_fd;
+	bool		fake;
+	const char *check_model;
+} Args;
+
+typedef struct Control
+{
+	int			fd;
+	SettingsBox *box;
+} Control;
+
+/* ---- control socket ---- */
+
+static void
+control_line(Control *k, char *line)
+{
+	Err			e;
+
+	if (strcmp(line, CONTROL_STOP) == 0)
+	{
+		log_line('I', "engine stops");
+		_exit(ENGINE_EXIT_OK);
+	}
+	if (strncmp(line, CONTROL_CONFIG " ", sizeof(CONTROL_CONFIG)) == 0)
+	{
+		if (!settings_assign(k->box, line + sizeof(CONTROL_CONFIG), &e))
+			log_line('W', "%s", e.msg);
+	}
+	else
+		log_line('W', "unknown line on the control socket");
+}
+
+/* Lines until the supervisor goes away. */
+static void *
+control_main(void *arg)
+{
+	Control    *k = arg;
+	char		buf[CONTROL_LINE];
+	size_t		have = 0;
+
+	for (;;)
+	{
+		ssize_t		n = read(k->fd, buf + have, sizeof(buf) - have);
+		char	   *nl;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			_exit(ENGINE_EXIT_OK);
+		have += (size_t) n;
+		while ((nl = memchr(buf, '\n', have)) != NULL)
+		{
+			size_t		used = (size_t) (nl - buf) + 1;
+
+			*nl = '\0';
+			control_line(k, buf);
+			have -= used;
+			memmove(buf, buf + used, have);
+		}
+		if (have == sizeof(buf))
+		{
+			log_line('W', "line on the control socket is too long");
+			have = 0;
+		}
+	}
+}
+
+/* ---- start ---- */
+
+static void *
+map_arena(int fd)
+{
+	struct stat st;
+	void	   *p;
+
+	if (fstat(fd, &st) != 0 || st.st_size < WIRE_HEADER_SIZE)
+	{
+		log_line('P', "could not examine the arena (file descriptor %d)", fd);
+		exit(ENGINE_EXIT_USAGE);
+	}
+	p = mmap(NULL, (size_t) st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (p == MAP_FAILED)
+	{
+		log_line('P', "could not map the arena: %s", strerror(errno));
+		exit(ENGINE_EXIT_FATAL);
+	}
+	if (!wire_header_ok(p, (uint64_t) st.st_size))
+	{
+		const WireHeader *h = p;
+
+		log_line('P', "the arena is of version %u, this engine of version %d: "
+				 "library and engine are of different releases", h->version, WIRE_VERSION);
+		exit(ENGINE_EXIT_VERSION);
+	}
+	close(fd);
+	return p;
+}
+
+static int
+serve(const Args *a, SettingsBox *box)
+{
+	static Control k;
+	const Backend *be = a->fake ? &backend_fake : &backend_core;
+	const char *isa = "fake";
+	const char *why = NULL;
+	void	   *arena = map_arena(a->arena_fd);
+	Settings	set;
+	Link		hello = {.control_fd = a->control_fd};
+	Server	   *s;
+	pthread_t	t;
+	char		line[64];
+
+	settings_get(box, &set);
+	if (!a->fake)
+	{
+		const Kernels *kern = kernels_select(set.cpu_isa, &why);
+
+		if (kern == NULL)
+		{
+			log_line('P', "cpu_isa \"%s\" can't be used: %s", set.cpu_isa, why != NULL ? why : "unknown");
+			return ENGINE_EXIT_USAGE;
+		}
+		isa = kern->name;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	if (fcntl(a->control_fd, F_SETFD, FD_CLOEXEC) != 0)
+	{
+		log_line('P', "no control socket on file descriptor %d", a->control_fd);
+		return ENGINE_EXIT_USAGE;
+	}
+	snprintf(line, sizeof(line), "%s %d %d\n", CONTROL_HELLO, WIRE_VERSION, (int) getpid());
+	link_tell(&hello, line);
+	s = server_new(arena, a->control_fd, be, box, isa);
+	k.fd = a->control_fd;
+	k.box = box;
+	if (pthread_create(&t, NULL, control_main, &k) != 0)
+	{
+		log_line('P', "could not start the control thread");
+		return ENGINE_EXIT_FATAL;
+	}
+	log_line('I', "engine %s is ready: backend %s, kernels %s, %d threads", ENGINE_VERSION, be->name,
+			 isa, settings_threads(&set));
+	link_tell(&s->link, CONTROL_READY "\n");
+	server_run(s);
+}
+
+static int
+print_version(void)
+{
+	printf("vllm_pg_engine %s\nwire version %d\nkernels", ENGINE_VERSION, WIRE_VERSION);
+	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
+		printf(" %s%s", (*k)->name, kernels_usable(*k) ? "" : "(not on this CPU)");
+	printf("\n");
+	return 0;
+}
+
+static int
+check_model(const Args *a, SettingsBox *box)
+{
+	const Backend *be = a->fake ? &backend_fake : &backend_core;
+	ModelOpts	o = {0};
+	Settings	set;
+	ModelFacts	f;
+	Err			e;
+
+	settings_get(box, &set);
+	if (!be->check(a->check_model, &o, &set, &f, &e))
+	{
+		fprintf(stderr, "%s\n", e.msg);
+		if (e.detail[0] != '\0')
+			fprintf(stderr, "%s\n", e.detail);
+		return ENGINE_EXIT_FATAL;
+	}
+	printf("arch %s\ndtype %s\nparams %lld\nweight_bytes %lld\nmax_model_len %d\n", f.arch, f.dtype,
+		   (long long) f.n_params, (long long) f.weight_bytes, f.max_model_len);
+	return 0;
+}
+
+static int
+usage(const char *why)
+{
+	log_line('P', "%s; usage: vllm_pg_engine --arena-fd N --control-fd N [--fake] [--set name=value ...] "
+			 "| --check-model PATH | --offline ... | --version", why);
+	return ENGINE_EXIT_USAGE;
+}
+
+int
+main(int argc, char **argv)
+{
+	SettingsBox box;
+	Args		a = {.arena_fd = -1,.control_fd = -1};
+	Err			e;
+
+	settings_box_init(&box);
+	for (int i = 1; i < argc; i++)
+	{
+		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (strcmp(argv[i], "--version") == 0)
+			return print_version();
+		if (strcmp(argv[i], "--offline") == 0)
+			return offline_main(argc, argv);
+		if (strcmp(argv[i], "--fake") == 0)
+		{
+			a.fake = true;
+			continue;
+		}
+		if (next == NULL)
+			return usage("unknown or incomplete argument");
+		i++;
+		if (strcmp(argv[i - 1], "--arena-fd") == 0)
+			a.arena_fd = atoi(next);
+		else if (strcmp(argv[i - 1], "--control-fd") == 0)
+			a.control_fd = atoi(next);
+		else if (strcmp(argv[i - 1], "--check-model") == 0)
+			a.check_model = next;
+		else if (strcmp(argv[i - 1], "--set") != 0)
+			return usage("unknown or incomplete argument");
+		else if (!settings_assign(&box, next, &e))
+			return usage(e.msg);
+	}
+	if (a.check_model != NULL)
+		return check_model(&a, &box);
+	if (a.arena_fd < 0 || a.control_fd < 0)
+		return usage("--arena-fd and --control-fd are needed");
+	return serve(&a, &box);
+}

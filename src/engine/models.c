@@ -1,0 +1,829 @@
+/*
+ * models.c
+ *	  The registry of models: entries, shared weights, loading and unloading.
+ *
+ * Loading has two stages, both on the loader thread: a probe (fingerprint of the
+ * files: device, inode, size, mtime of each) and the load itself.  Between them the
+ * server thread decides whether somebody has the same files with the same options
+ * loaded already.  A stale result is recognised by Entry.attempt, which every
+ * unload increments.
+ *
+ * Lifetime of a Loaded: refs counts entries, pins counts jobs that use the
+ * instance.  At refs = 0 a load in progress is told to give up; a ready instance
+ * is freed by the step thread once pins = 0 (only there is it certain that no step
+ * is in it), after it has disappeared from entry_inst() and the statistics.
+ *
+ * Tested by tests/unit/test_models_registry.c and test_server.c.
+ */
+#include "engine/models.h"
+
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/request.h"
+#include "engine/server.h"
+
+struct Loaded
+{
+	Job			j;				/* load, then free */
+	Loaded	   *next;
+	Models	   *m;
+	char	   *key;
+	char	   *path;
+	ModelOpts	opts;
+	Settings	set;
+	bool		done;			/* the load has ended */
+	bool		dying;
+	int			refs;
+	int			pins;
+	Inst	   *inst;			/* ready */
+	ModelFacts	facts;
+	Conv	   *unloader;		/* answered when the memory is free */
+	Err			err;
+	int64_t		start_us;
+	_Atomic int permille;		/* progress, by the loader */
+	_Atomic bool give_up;
+};
+
+struct Entry
+{
+	Entry	   *next;
+	Models	   *m;
+	uint32_t	dboid;
+	char		name[WIRE_NAME_LEN];
+	char	   *path;
+	char	   *options;		/* "" = none */
+	ModelOpts	opts;
+	WireModelState state;
+	Loaded	   *loaded;			/* while LOADING (second stage) or READY */
+	uint64_t	attempt;
+	Err			err;			/* FAILED */
+	char	   *fail_print;		/* fingerprint of the files that failed */
+	int			refs;			/* the registry's and conversations' */
+	EntryCounters n;
+};
+
+struct Models
+{
+	struct Server *srv;
+	Entry	   *entries;
+	int			n_entries;
+	Loaded	   *loaded;
+	int			n_loading;
+	int64_t		shown_us;		/* rows last updated for progress */
+};
+
+Models *
+models_new(struct Server *srv)
+{
+	Models	   *m = mem_zalloc(sizeof(Models));
+
+	m->srv = srv;
+	return m;
+}
+
+/* ---- options ---- */
+
+static bool
+opt_int(const cJSON *v, int64_t min, int64_t max, int64_t *out, Err *e)
+{
+	if (!cJSON_IsNumber(v) || v->valuedouble != floor(v->valuedouble) ||
+		v->valuedouble < (double) min || v->valuedouble > (double) max)
+		return err_set(e, ERR_INVALID, "model option \"%s\" must be an integer between %" PRId64 " and %" PRId64,
+					   v->string, min, max);
+	*out = (int64_t) v->valuedouble;
+	return true;
+}
+
+static bool
+opt_one(const cJSON *v, ModelOpts *o, Err *e)
+{
+	static const struct
+	{
+		const char *name;
+		size_t		off;
+		int64_t		min;
+		int64_t		max;
+	}			ints[] = {
+		{"max_model_len", offsetof(ModelOpts, max_model_len), 1, INT_MAX},
+		{"max_num_seqs", offsetof(ModelOpts, max_num_seqs), 1, 4096},
+		{"max_num_batched_tokens", offsetof(ModelOpts, max_num_batched_tokens), 1, 65536},
+	};
+	int64_t		n;
+
+	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
+		if (strcmp(v->string, ints[i].name) == 0)
+		{
+			if (!opt_int(v, ints[i].min, ints[i].max, &n, e))
+				return false;
+			*(int *) ((char *) o + ints[i].off) = (int) n;
+			return true;
+		}
+	if (strcmp(v->string, "kv_cache_memory_bytes") == 0)
+		return opt_int(v, 1 << 16, INT64_C(1) << 46, &o->kv_cache_memory_bytes, e);
+	if (strcmp(v->string, "kv_cache_dtype") == 0)
+	{
+		if (!cJSON_IsString(v) || !settings_kv_dtype_ok(v->valuestring))
+			return err_set(e, ERR_INVALID,
+						   "model option \"kv_cache_dtype\" must be auto, float32, float16 or bfloat16");
+		snprintf(o->kv_cache_dtype, sizeof(o->kv_cache_dtype), "%s", v->valuestring);
+		return true;
+	}
+	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
+	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
+					"max_num_seqs and max_num_batched_tokens.");
+}
+
+bool
+model_opts_parse(const char *json, ModelOpts *out, Err *e)
+{
+	cJSON	   *root;
+	bool		ok = true;
+
+	memset(out, 0, sizeof(*out));
+	if (json == NULL || json[0] == '\0')
+		return true;
+	root = cJSON_ParseWithOpts(json, NULL, true);
+	if (!cJSON_IsObject(root))
+	{
+		cJSON_Delete(root);
+		return err_set(e, ERR_INVALID, "model options must be a JSON object");
+	}
+	for (const cJSON *v = root->child; v != NULL && ok; v = v->next)
+		ok = cJSON_IsNull(v) || opt_one(v, out, e);
+	cJSON_Delete(root);
+	return ok;
+}
+
+/* ---- fingerprints ---- */
+
+static void
+print_stat(Buf *b, const struct stat *st)
+{
+	buf_printf(b, "%ju:%ju:%jd:%jd.%09ld;", (uintmax_t) st->st_dev, (uintmax_t) st->st_ino,
+			   (intmax_t) st->st_size, (intmax_t) st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+}
+
+static int
+visible(const struct dirent *d)
+{
+	return d->d_name[0] != '.';
+}
+
+/* Which files lie at path; equal strings = the same files. */
+static char *
+fingerprint(const char *path)
+{
+	Buf			b = {0};
+	struct stat st;
+	struct dirent **names;
+	int			n;
+
+	if (stat(path, &st) != 0)
+		buf_printf(&b, "%s: errno %d", path, errno);
+	else if (!S_ISDIR(st.st_mode))
+		print_stat(&b, &st);
+	else if ((n = scandir(path, &names, visible, alphasort)) < 0)
+		buf_printf(&b, "%s: errno %d", path, errno);
+	else
+	{
+		for (int i = 0; i < n; i++)
+		{
+			char		file[PATH_MAX];
+
+			if (snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name) < (int) sizeof(file) &&
+				stat(file, &st) == 0 && S_ISREG(st.st_mode))
+				print_stat(&b, &st);
+			free(names[i]);
+		}
+		free(names);
+	}
+	if (b.data == NULL)
+		buf_printf(&b, "%s: empty", path);
+	return b.data;
+}
+
+/* ---- what others see ---- */
+
+static void
+fill_stat(const Entry *en, StatsRow *r)
+{
+	memset(r, 0, sizeof(*r));
+	r->counters = &en->n;
+	r->m.state = en->state;
+	r->m.dboid = en->dboid;
+	r->m.shared_with = -1;
+	snprintf(r->m.name, sizeof(r->m.name), "%s", en->name);
+	if (en->state == WM_FAILED)
+		snprintf(r->m.error, sizeof(r->m.error), "%.255s", en->err.msg);
+	if (en->loaded == NULL)
+		return;
+	r->m.progress = atomic_load(&en->loaded->permille) / 1000.0;
+	if (en->state != WM_READY)
+		return;
+	r->inst = en->loaded->inst;
+	snprintf(r->m.arch, sizeof(r->m.arch), "%s", en->loaded->facts.arch);
+	snprintf(r->m.dtype, sizeof(r->m.dtype), "%s", en->loaded->facts.dtype);
+	r->m.weight_bytes = en->loaded->facts.weight_bytes;
+	r->m.n_params = en->loaded->facts.n_params;
+	r->m.max_model_len = en->loaded->facts.max_model_len;
+}
+
+/* Publish the rows: after every change, before anyone is told of it. */
+static void
+show(Models *m)
+{
+	StatsRow	rows[WIRE_MAX_MODELS];
+	const Loaded *of[WIRE_MAX_MODELS];
+	int			n = 0;
+
+	for (Entry *en = m->entries; en != NULL && n < WIRE_MAX_MODELS; en = en->next, n++)
+	{
+		fill_stat(en, &rows[n]);
+		of[n] = en->loaded;
+		for (int i = 0; i < n && en->loaded != NULL; i++)
+			if (of[i] == en->loaded)
+			{
+				rows[n].m.shared_with = i;
+				break;
+			}
+	}
+	stats_rows(m->srv->stats, rows, n);
+	stats_publish(m->srv->stats);
+}
+
+EntryCounters *
+entry_counters(Entry *en)
+{
+	return &en->n;
+}
+
+const char *
+entry_name(const Entry *en)
+{
+	return en->name;
+}
+
+Inst *
+entry_inst(Entry *en)
+{
+	return en->state == WM_READY ? en->loaded->inst : NULL;
+}
+
+bool
+entry_facts(Entry *en, ModelFacts *out)
+{
+	if (en->state != WM_READY)
+		return false;
+	*out = en->loaded->facts;
+	return true;
+}
+
+Inst *
+loaded_inst(const Loaded *l)
+{
+	return l->inst;
+}
+
+void
+entry_ref(Entry *en)
+{
+	en->refs++;
+}
+
+void
+entry_unref(Entry *en)
+{
+	if (--en->refs > 0)
+		return;
+	mem_free(en->path);
+	mem_free(en->options);
+	mem_free(en->fail_print);
+	mem_free(en);
+}
+
+/* ---- the end of a Loaded ---- */
+
+static void
+loaded_free(Loaded *l)
+{
+	Loaded	  **pp = &l->m->loaded;
+
+	while (*pp != l)
+		pp = &(*pp)->next;
+	*pp = l->next;
+	if (l->unloader != NULL)
+	{
+		l->unloader->job_busy = false;
+		conv_end(l->unloader, WF_DONE, NULL);
+	}
+	mem_free(l->key);
+	mem_free(l->path);
+	mem_free(l);
+}
+
+static void
+free_run(Job *j)
+{
+	Loaded	   *l = (Loaded *) j;
+
+	step_detach(l->m->srv->step, l->inst);
+}
+
+static void
+free_done(Job *j)
+{
+	Loaded	   *l = (Loaded *) j;
+
+	stats_publish(l->m->srv->stats);
+	loaded_free(l);
+}
+
+/* Nobody wants it any more? */
+static void
+loaded_settle(Loaded *l)
+{
+	if (l->refs > 0 || l->dying)
+		return;
+	if (!l->done)
+	{
+		atomic_store(&l->give_up, true);
+		return;
+	}
+	if (l->pins > 0)
+		return;
+	l->dying = true;
+	if (l->inst == NULL)
+	{
+		loaded_free(l);
+		return;
+	}
+	l->j.run = free_run;
+	l->j.done = free_done;
+	step_run(l->m->srv->step, &l->j);
+}
+
+Loaded *
+entry_pin(Entry *en)
+{
+	en->loaded->pins++;
+	return en->loaded;
+}
+
+void
+loaded_unpin(Loaded *l)
+{
+	l->pins--;
+	loaded_settle(l);
+}
+
+/* ---- loading ---- */
+
+typedef struct Wake
+{
+	Entry	   *en;
+	const Err  *err;			/* NULL: go on */
+} Wake;
+
+static void
+wake_one(Conv *c, void *arg)
+{
+	Wake	   *w = arg;
+
+	if (c->entry != w->en || c->stage != CONV_LOADING || !conv_is_active(c))
+		return;
+	if (w->err != NULL)
+		request_fail(c, w->err);
+	else
+		request_run(c);
+}
+
+/* The entry has left LOADING: all who wait go on or fail. */
+static void
+wake_waiting(Entry *en)
+{
+	Err			err = en->err;
+	Wake		w = {en, en->state == WM_READY ? NULL : &err};
+
+	show(en->m);
+	server_each(en->m->srv, wake_one, &w);
+}
+
+static void
+entry_failed(Entry *en, const Err *e)
+{
+	en->state = WM_FAILED;
+	en->err = *e;
+	wake_waiting(en);
+}
+
+static bool
+load_progress(void *ctx, double done)
+{
+	Loaded	   *l = ctx;
+	int			now = (int) (done * 1000);
+	int			was = atomic_exchange(&l->permille, now);
+
+	if (now / 50 != was / 50)
+		link_ring_doorbell(&l->m->srv->link);
+	return !atomic_load(&l->give_up);
+}
+
+static void
+load_run(Job *j)
+{
+	Loaded	   *l = (Loaded *) j;
+	const Backend *be = l->m->srv->be;
+
+	l->inst = be->load(l->path, &l->opts, &l->set, load_progress, l, &l->err);
+	if (l->inst != NULL)
+		be->facts(l->inst, &l->facts);
+}
+
+typedef struct AttachJob
+{
+	Job			j;
+	Step	   *step;
+	Inst	   *inst;
+} AttachJob;
+
+static void
+attach_run(Job *j)
+{
+	AttachJob  *a = (AttachJob *) j;
+
+	step_attach(a->step, a->inst);
+}
+
+static void
+attach_done(Job *j)
+{
+	mem_free(j);
+}
+
+static void
+load_done(Job *j)
+{
+	Loaded	   *l = (Loaded *) j;
+	Models	   *m = l->m;
+
+	l->done = true;
+	m->n_loading--;
+	if (l->inst != NULL)
+	{
+		AttachJob  *a = mem_zalloc(sizeof(AttachJob));
+
+		a->j.run = attach_run;
+		a->j.done = attach_done;
+		a->step = m->srv->step;
+		a->inst = l->inst;
+		step_run(m->srv->step, &a->j);
+		log_line('I', "model loaded from \"%s\": %s %s, %" PRId64 " MB, context %d, %" PRId64 " ms",
+				 l->path, l->facts.arch, l->facts.dtype, l->facts.weight_bytes >> 20,
+				 l->facts.max_model_len, (clock_us() - l->start_us) / 1000);
+	}
+	else if (l->refs > 0)
+		log_line('W', "could not load model from \"%s\": %s", l->path, l->err.msg);
+	l->pins++;					/* waiters may unload */
+	for (Entry *en = m->entries, *next; en != NULL; en = next)
+	{
+		next = en->next;
+		if (en->loaded != l)
+			continue;
+		if (l->inst != NULL)
+		{
+			en->state = WM_READY;
+			wake_waiting(en);
+		}
+		else
+		{
+			en->loaded = NULL;
+			l->refs--;
+			entry_failed(en, &l->err);
+		}
+	}
+	loaded_unpin(l);
+}
+
+/* The probe's result is there: share or load. */
+static void
+attach_or_load(Entry *en, const char *print)
+{
+	Models	   *m = en->m;
+	Buf			key = {0};
+	Loaded	   *l;
+
+	buf_printf(&key, "%s|%d %d %d %" PRId64 " %s", print, en->opts.max_model_len, en->opts.max_num_seqs,
+			   en->opts.max_num_batched_tokens, en->opts.kv_cache_memory_bytes, en->opts.kv_cache_dtype);
+	for (l = m->loaded; l != NULL; l = l->next)
+		if (!l->dying && strcmp(l->key, key.data) == 0 &&
+			(l->done ? l->inst != NULL : !atomic_load(&l->give_up)))
+			break;
+	if (l != NULL)
+	{
+		buf_free(&key);
+		l->refs++;
+		en->loaded = l;
+		if (l->done)
+		{
+			en->state = WM_READY;
+			wake_waiting(en);
+		}
+		return;
+	}
+	l = mem_zalloc(sizeof(Loaded));
+	l->m = m;
+	l->key = key.data;
+	l->path = mem_strdup(en->path);
+	l->opts = en->opts;
+	l->refs = 1;
+	l->start_us = clock_us();
+	l->next = m->loaded;
+	m->loaded = l;
+	en->loaded = l;
+	settings_get(m->srv->box, &l->set);
+	l->j.run = load_run;
+	l->j.done = load_done;
+	m->n_loading++;
+	jobs_submit(m->srv->jobs, JQ_LOAD, &l->j);
+}
+
+typedef struct ProbeJob
+{
+	Job			j;
+	Entry	   *en;				/* holds a reference */
+	uint64_t	attempt;
+	char	   *path;
+	char	   *print;
+	bool		recheck;		/* it had failed: same files, same error */
+} ProbeJob;
+
+static void
+probe_run(Job *j)
+{
+	ProbeJob   *p = (ProbeJob *) j;
+
+	p->print = fingerprint(p->path);
+}
+
+static void
+probe_done(Job *j)
+{
+	ProbeJob   *p = (ProbeJob *) j;
+	Entry	   *en = p->en;
+
+	if (en->attempt == p->attempt && en->state == WM_LOADING)
+	{
+		if (p->recheck && en->fail_print != NULL && strcmp(en->fail_print, p->print) == 0)
+		{
+			Err			e = en->err;
+
+			entry_failed(en, &e);
+		}
+		else
+		{
+			mem_free(en->fail_print);
+			en->fail_print = mem_strdup(p->print);
+			attach_or_load(en, p->print);
+		}
+	}
+	entry_unref(en);
+	mem_free(p->path);
+	mem_free(p->print);
+	mem_free(p);
+}
+
+static void
+progress_frame(Conv *c, const char *text, double done)
+{
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	wire_put_int(&o, WTAG_PHASE, WP_LOADING_MODEL);
+	wire_put_num(&o, WTAG_PROGRESS, done);
+	wire_put_str(&o, WTAG_TEXT, text, strlen(text));
+	conv_frame(c, WF_PROGRESS, &b, true);
+	buf_free(&b);
+	c->told = done;
+	c->told_us = clock_us();
+}
+
+void
+entry_wait(Entry *en, Conv *c, bool retry)
+{
+	char		text[128];
+
+	c->stage = CONV_LOADING;
+	conv_phase(c, WP_LOADING_MODEL);
+	if (en->state != WM_LOADING)
+	{
+		ProbeJob   *p = mem_zalloc(sizeof(ProbeJob));
+
+		p->j.run = probe_run;
+		p->j.done = probe_done;
+		p->en = en;
+		p->recheck = en->state == WM_FAILED && !retry;
+		p->path = mem_strdup(en->path);
+		p->attempt = ++en->attempt;
+		entry_ref(en);
+		en->state = WM_LOADING;
+		show(en->m);
+		jobs_submit(en->m->srv->jobs, JQ_LOAD, &p->j);
+		if (p->recheck)
+			return;				/* most likely an error in a moment */
+	}
+	snprintf(text, sizeof(text), "loading model \"%s\"", en->name);
+	progress_frame(c, text, 0);
+}
+
+static void
+progress_one(Conv *c, void *arg)
+{
+	const Models *m = arg;
+	char		text[128];
+	double		done;
+
+	(void) m;
+	if (c->stage != CONV_LOADING || c->entry == NULL || c->entry->loaded == NULL)
+		return;
+	done = atomic_load(&c->entry->loaded->permille) / 1000.0;
+	if (done < c->told + 0.1 && clock_us() - c->told_us < 1000000)
+		return;
+	snprintf(text, sizeof(text), "loading model \"%s\": %d %%", c->entry->name, (int) (done * 100));
+	progress_frame(c, text, done);
+}
+
+void
+models_progress(Models *m)
+{
+	int64_t		now;
+
+	if (m->n_loading == 0)
+		return;
+	server_each(m->srv, progress_one, m);
+	now = clock_us();
+	if (now - m->shown_us > 50000)
+	{
+		m->shown_us = now;
+		show(m);
+	}
+}
+
+/* ---- unloading and forgetting ---- */
+
+typedef struct Fail
+{
+	Entry	   *en;
+	const Conv *except;
+	Err			err;
+} Fail;
+
+static void
+fail_one(Conv *c, void *arg)
+{
+	Fail	   *f = arg;
+
+	if (c->entry == f->en && c != f->except)
+		request_fail(c, &f->err);
+}
+
+/* Requests fail, weights are let go.  Returns the Loaded if it is on its way out. */
+static Loaded *
+entry_release(Entry *en, const char *what, const Conv *except)
+{
+	Fail		f = {.en = en,.except = except};
+	Loaded	   *l = en->loaded;
+
+	err_set(&f.err, ERR_NOT_READY, "model \"%s\" was %s", en->name, what);
+	server_each(en->m->srv, fail_one, &f);
+	en->attempt++;
+	en->state = WM_UNLOADED;
+	en->loaded = NULL;
+	show(en->m);
+	if (l == NULL)
+		return NULL;
+	l->refs--;
+	if (l->refs > 0)
+		return NULL;
+	return l;
+}
+
+void
+models_unload(Models *m, uint32_t dboid, const char *name, Conv *c)
+{
+	Loaded	   *l = NULL;
+
+	for (Entry *en = m->entries; en != NULL; en = en->next)
+		if (en->dboid == dboid && strcmp(en->name, name) == 0 &&
+			(en->state == WM_LOADING || en->state == WM_READY))
+			l = entry_release(en, "unloaded", c);
+	if (l != NULL && l->unloader == NULL)
+	{
+		l->unloader = c;
+		c->job_busy = true;
+		c->stage = CONV_BUSY;
+	}
+	else
+		conv_end(c, WF_DONE, NULL);
+	if (l != NULL)
+		loaded_settle(l);
+}
+
+static void
+entry_remove(Models *m, Entry *en, const char *what)
+{
+	Loaded	   *l = entry_release(en, what, NULL);
+	Entry	  **pp = &m->entries;
+
+	while (*pp != en)
+		pp = &(*pp)->next;
+	*pp = en->next;
+	m->n_entries--;
+	show(m);
+	entry_unref(en);
+	if (l != NULL)
+		loaded_settle(l);
+}
+
+void
+models_forget(Models *m, uint32_t dboid, const char *name)
+{
+	Entry	   *next;
+
+	for (Entry *en = m->entries; en != NULL; en = next)
+	{
+		next = en->next;
+		if (en->dboid == dboid && (name[0] == '\0' || strcmp(en->name, name) == 0))
+			entry_remove(m, en, "dropped");
+	}
+}
+
+/* ---- looking up ---- */
+
+static Entry *
+entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const char *options, Err *e)
+{
+	ModelOpts	opts;
+	Entry	   *en;
+
+	if (!model_opts_parse(options, &opts, e))
+		return NULL;
+	if (m->n_entries == WIRE_MAX_MODELS)
+	{
+		for (en = m->entries; en != NULL; en = en->next)
+			if (en->refs == 1 && (en->state == WM_UNLOADED || en->state == WM_FAILED))
+				break;
+		if (en == NULL)
+		{
+			err_set(e, ERR_TOO_LONG, "too many models in use (maximum is %d)", WIRE_MAX_MODELS);
+			return NULL;
+		}
+		entry_remove(m, en, "dropped");
+	}
+	en = mem_zalloc(sizeof(Entry));
+	en->m = m;
+	en->dboid = dboid;
+	snprintf(en->name, sizeof(en->name), "%s", name);
+	en->path = mem_strdup(path);
+	en->options = mem_strdup(options != NULL ? options : "");
+	en->opts = opts;
+	en->state = WM_UNLOADED;
+	en->refs = 1;
+	en->next = m->entries;
+	m->entries = en;
+	m->n_entries++;
+	return en;
+}
+
+Entry *
+models_entry(Models *m, uint32_t dboid, const char *name, const char *path,
+			 const char *options, Err *e)
+{
+	for (Entry *en = m->entries; en != NULL; en = en->next)
+	{
+		if (en->dboid != dboid || strcmp(en->name, name) != 0)
+			continue;
+		if (path == NULL || (strcmp(en->path, path) == 0 &&
+							 strcmp(en->options, options != NULL ? options : "") == 0))
+			return en;
+		entry_remove(m, en, "changed");
+		break;
+	}
+	if (path == NULL)
+	{
+		err_set(e, ERR_NOT_FOUND, "model \"%s\" is not known to the engine", name);
+		return NULL;
+	}
+	return entry_new(m, dboid, name, path, options, e);
+}

@@ -1,0 +1,66 @@
+/*
+ * models.h
+ *	  The registry: which (database, name) is which model, and what is loaded.
+ *
+ * Server thread only.  An Entry is a catalog row as the engine has seen it; a
+ * Loaded is a set of weights with its KV, shared by entries whose files and options
+ * are the same.
+ *
+ *	entry state		leaves it by
+ *	UNLOADED		a generate or load request -> LOADING
+ *	LOADING			loader done -> READY or FAILED; unload -> UNLOADED
+ *	READY			unload, forget, changed path or options
+ *	FAILED			load request -> LOADING; generate: the same error again unless
+ *					the files have changed since
+ */
+#ifndef VLLM_ENGINE_MODELS_H
+#define VLLM_ENGINE_MODELS_H
+
+#include "engine/backend.h"
+#include "engine/conv.h"
+#include "engine/stats.h"
+
+typedef struct Entry Entry;
+typedef struct Loaded Loaded;
+typedef struct Models Models;
+struct Server;
+
+Models	   *models_new(struct Server *srv);
+
+/*
+ * The entry for a request; makes or replaces it when the request names a path.
+ * NULL with *e set: unknown, bad options, too many.
+ */
+Entry	   *models_entry(Models *m, uint32_t dboid, const char *name, const char *path,
+						 const char *options, Err *e);
+void		entry_ref(Entry *en);
+void		entry_unref(Entry *en);
+EntryCounters *entry_counters(Entry *en);
+const char *entry_name(const Entry *en);
+
+/* The instance if it is ready, else NULL. */
+Inst	   *entry_inst(Entry *en);
+bool		entry_facts(Entry *en, ModelFacts *out);
+/*
+ * Make c wait for the entry's model and start loading it if need be.  c goes on in
+ * request_run() or fails.  retry: a failed load is tried again in any case.
+ */
+void		entry_wait(Entry *en, Conv *c, bool retry);
+
+/* Drop weights; requests on the entry fail.  c is answered when the memory is free. */
+void		models_unload(Models *m, uint32_t dboid, const char *name, Conv *c);
+/* The catalog row is gone; name "" = all of the database. */
+void		models_forget(Models *m, uint32_t dboid, const char *name);
+
+/* An instance must not be freed while a job uses it. */
+Loaded	   *entry_pin(Entry *en);
+void		loaded_unpin(Loaded *l);
+Inst	   *loaded_inst(const Loaded *l);
+
+/* Send progress frames; called on every wake of the server thread. */
+void		models_progress(Models *m);
+
+/* Parse a catalog entry's options (json text, NULL or "" = none). */
+bool		model_opts_parse(const char *json, ModelOpts *out, Err *e);
+
+#endif

@@ -1,0 +1,750 @@
+/*
+ * request.c
+ *	  Requests: decode, check, wait for the model, tokenize, submit, reply.
+ *
+ * The arena is untrusted, so every range is checked again here, whatever the
+ * backend has checked already; what depends on the model is normalize()'s.  Short
+ * texts are tokenized at once, longer ones by a job on JQ_TEXT.
+ *
+ * Threads: everything is the server thread's but sink(), which the step thread
+ * calls, and the jobs' run functions, which only see the job and the instance that
+ * it has pinned.
+ *
+ * Tested by tests/unit/test_server.c.
+ */
+#include "engine/request.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/server.h"
+
+#define INLINE_TEXT		4096	/* bytes or ids handled on the server thread */
+#define MAX_STOPS		64
+#define MAX_STOP_BYTES	4096
+
+/* ---- decoding ---- */
+
+static bool
+bad(Err *e, const char *param, const char *what)
+{
+	err_set(e, ERR_INVALID, "%s %s", param, what);
+	return err_detail(e, "parameter=%s", param);
+}
+
+static bool
+range_int(const WireField *f, int64_t min, int64_t max, int *out, Err *e)
+{
+	const char *name = wire_tag_name(f->tag);
+
+	if (f->i < min || f->i > max)
+	{
+		err_set(e, ERR_INVALID, "%s must be between %lld and %lld, got %lld", name,
+				(long long) min, (long long) max, (long long) f->i);
+		return err_detail(e, "parameter=%s", name);
+	}
+	*out = (int) f->i;
+	return true;
+}
+
+static bool
+range_num(const WireField *f, double min, double max, double *out, Err *e)
+{
+	const char *name = wire_tag_name(f->tag);
+
+	if (!isfinite(f->num) || f->num < min || f->num > max)
+	{
+		err_set(e, ERR_INVALID, "%s must be between %g and %g, got %g", name, min, max, f->num);
+		return err_detail(e, "parameter=%s", name);
+	}
+	*out = f->num;
+	return true;
+}
+
+static bool
+add_stop(GenParams *p, const WireField *f, Err *e)
+{
+	if (f->n == 0)
+		return bad(e, "stop", "cannot contain an empty string");
+	if (p->n_stop == MAX_STOPS || f->n > MAX_STOP_BYTES)
+		return bad(e, "stop", "may have at most 64 strings of at most 4096 bytes");
+	p->stop = mem_realloc(p->stop, (size_t) (p->n_stop + 1) * sizeof(char *));
+	p->stop_len = mem_realloc(p->stop_len, (size_t) (p->n_stop + 1) * sizeof(size_t));
+	p->stop[p->n_stop] = mem_strndup(f->s, f->n);
+	p->stop_len[p->n_stop++] = f->n;
+	return true;
+}
+
+static bool
+add_stop_ids(GenParams *p, const WireField *f, Err *e)
+{
+	if (f->n > 1024 || p->stop_ids != NULL)
+		return bad(e, "stop_token_ids", "may have at most 1024 elements");
+	p->stop_ids = mem_alloc(f->n * sizeof(int32_t));
+	for (size_t i = 0; i < f->n; i++)
+		p->stop_ids[i] = wire_int_at(f, i);
+	p->n_stop_ids = (int) f->n;
+	return true;
+}
+
+static bool
+copy_name(char *to, size_t size, const WireField *f, Err *e)
+{
+	if (f->n >= size || memchr(f->s, '\0', f->n) != NULL)
+		return err_set(e, ERR_INVALID, "%s is too long", wire_tag_name(f->tag));
+	memcpy(to, f->s, f->n);
+	to[f->n] = '\0';
+	return true;
+}
+
+static bool
+copy_text(char **to, const WireField *f, Err *e)
+{
+	if (f->n > 65536 || memchr(f->s, '\0', f->n) != NULL)
+		return err_set(e, ERR_INVALID, "%s is too long", wire_tag_name(f->tag));
+	mem_free(*to);
+	*to = f->n > 0 ? mem_strndup(f->s, f->n) : NULL;
+	return true;
+}
+
+/* Fields of sampling parameters; *known = false if it is none. */
+static bool
+param_field(Request *r, const WireField *f, bool *known, Err *e)
+{
+	GenParams  *p = &r->params;
+
+	*known = true;
+	switch (f->tag)
+	{
+		case WTAG_MAX_TOKENS:
+			r->given |= GP_MAX_TOKENS;
+			return range_int(f, 1, INT_MAX, &p->max_tokens, e);
+		case WTAG_MIN_TOKENS:
+			return range_int(f, 0, INT_MAX, &p->min_tokens, e);
+		case WTAG_TEMPERATURE:
+			r->given |= GP_TEMPERATURE;
+			return range_num(f, 0, 100, &p->temperature, e);
+		case WTAG_TOP_P:
+			r->given |= GP_TOP_P;
+			return range_num(f, 0, 1, &p->top_p, e) && (p->top_p > 0 || bad(e, "top_p", "must be greater than 0"));
+		case WTAG_TOP_K:
+			r->given |= GP_TOP_K;
+			if (!range_int(f, -1, INT_MAX, &p->top_k, e))
+				return false;
+			if (p->top_k < 0)
+				p->top_k = 0;
+			return true;
+		case WTAG_MIN_P:
+			r->given |= GP_MIN_P;
+			return range_num(f, 0, 1, &p->min_p, e);
+		case WTAG_SEED:
+			p->has_seed = f->i != -1;
+			p->seed = f->i;
+			return true;
+		case WTAG_STOP:
+			return add_stop(p, f, e);
+		case WTAG_STOP_TOKEN_IDS:
+			return add_stop_ids(p, f, e);
+		case WTAG_IGNORE_EOS:
+			p->ignore_eos = f->i != 0;
+			return true;
+		case WTAG_INCLUDE_STOP:
+			p->include_stop = f->i != 0;
+			return true;
+		case WTAG_SKIP_SPECIAL:
+			p->skip_special = f->i != 0;
+			return true;
+		case WTAG_DETOKENIZE:
+			p->detokenize = f->i != 0;
+			return true;
+		default:
+			*known = false;
+			return true;
+	}
+}
+
+static bool
+other_field(Request *r, const WireField *f, Err *e)
+{
+	switch (f->tag)
+	{
+		case WTAG_DATABASE:
+			r->dboid = (uint32_t) f->i;
+			return true;
+		case WTAG_ROLE:
+			r->roleid = (uint32_t) f->i;
+			return true;
+		case WTAG_SESSION:
+			r->session = (uint64_t) f->i;
+			return true;
+		case WTAG_REQUEST_ID:
+			return true;
+		case WTAG_MODEL:
+			return copy_name(r->model, sizeof(r->model), f, e);
+		case WTAG_MODEL_PATH:
+			return copy_text(&r->path, f, e);
+		case WTAG_MODEL_OPTIONS:
+			return copy_text(&r->options, f, e);
+		case WTAG_COMMAND:
+			return copy_name(r->command, sizeof(r->command), f, e);
+		case WTAG_PROMPT:
+			r->has_prompt = true;
+			r->prompt = f->s;
+			r->prompt_len = f->n;
+			return true;
+		case WTAG_PROMPT_IDS:
+			r->has_ids = true;
+			r->ids = *f;
+			return true;
+		case WTAG_STREAM:
+			r->stream = f->i != 0;
+			return true;
+		case WTAG_WANT_IDS:
+			r->want_ids = f->i != 0;
+			r->has_want_ids = true;
+			return true;
+		case WTAG_ADD_SPECIAL:
+			r->add_special = f->i != 0;
+			return true;
+		default:
+			return err_set(e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
+	}
+}
+
+static bool
+check_whole(int kind, Request *r, Err *e)
+{
+	const GenParams *p = &r->params;
+
+	if (kind == WK_GENERATE || kind == WK_TOKENIZE)
+	{
+		if (!r->has_prompt && !(kind == WK_GENERATE && r->has_ids))
+			return err_set(e, ERR_INTERNAL, "request without a prompt");
+		if (r->has_prompt && r->has_ids)
+			return err_set(e, ERR_INVALID, "prompt and prompt_token_ids exclude each other");
+	}
+	if (kind == WK_DETOKENIZE && !r->has_ids)
+		return err_set(e, ERR_INTERNAL, "detokenize request without token ids");
+	if (kind == WK_CONTROL && r->command[0] == '\0')
+		return err_set(e, ERR_INTERNAL, "control request without a command");
+	if (kind == WK_MODEL_CHECK && r->path == NULL)
+		return err_set(e, ERR_INTERNAL, "model check without a path");
+	if ((kind == WK_GENERATE || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
+		 kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD) && r->model[0] == '\0')
+		return err_set(e, ERR_INTERNAL, "request without a model");
+	if ((r->given & GP_MAX_TOKENS) && p->min_tokens > p->max_tokens)
+		return bad(e, "min_tokens", "must not be greater than max_tokens");
+	if (p->n_stop > 0 && !p->detokenize)
+		return bad(e, "stop", "needs detokenize");
+	return true;
+}
+
+Request *
+request_parse(int kind, const char *data, size_t n, Err *e)
+{
+	Request    *r = mem_zalloc(sizeof(Request));
+	WireIn		in = {.p = data,.end = data + n};
+	WireField	f;
+	int			got;
+
+	genparams_init(&r->params);
+	r->add_special = true;
+	while ((got = wire_next(&in, &f)) > 0)
+	{
+		bool		known;
+
+		if (!param_field(r, &f, &known, e) || (!known && !other_field(r, &f, e)))
+		{
+			request_free(r);
+			return NULL;
+		}
+	}
+	if (got < 0)
+		err_set(e, ERR_INTERNAL, "malformed request message");
+	if (got < 0 || !check_whole(kind, r, e))
+	{
+		request_free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void
+request_free(Request *r)
+{
+	if (r == NULL)
+		return;
+	genparams_free(&r->params);
+	mem_free(r->path);
+	mem_free(r->options);
+	mem_free(r);
+}
+
+/* ---- endings ---- */
+
+void
+request_fail(Conv *c, const Err *e)
+{
+	if (!conv_is_active(c))
+		return;
+	if (c->kind == WK_GENERATE && c->stage != CONV_RUNNING)
+	{
+		stats_early(c->srv->stats, false);
+		stats_publish(c->srv->stats);
+	}
+	conv_end_error(c, e);
+	if (c->stage == CONV_RUNNING)
+		request_cancel(c);
+}
+
+void
+request_cancel(Conv *c)
+{
+	Server	   *s = c->srv;
+
+	if (c->stage == CONV_RUNNING)
+	{
+		Inst	   *in = entry_inst(c->entry);
+
+		if (in != NULL && atomic_load_explicit(&c->in_core, memory_order_acquire))
+		{
+			s->be->cancel(in, c->id);
+			step_poke(s->step);
+		}
+	}
+	else if (c->kind == WK_GENERATE && conv_is_active(c))
+	{
+		stats_early(s->stats, true);
+		stats_publish(s->stats);
+	}
+}
+
+/* ---- events from the backend: step thread ---- */
+
+static void
+put_usage(WireOut *o, const ReqEvent *ev)
+{
+	int64_t		first = ev->first_token_us > 0 ? ev->first_token_us : ev->now_us;
+	int64_t		sched = ev->scheduled_us > 0 ? ev->scheduled_us : ev->arrival_us;
+
+	wire_put_int(o, WTAG_PROMPT_TOKENS, ev->prompt_tokens);
+	wire_put_int(o, WTAG_COMPLETION_TOKENS, ev->output_tokens);
+	wire_put_int(o, WTAG_CACHED_TOKENS, ev->cached_tokens);
+	wire_put_int(o, WTAG_PREEMPTIONS, ev->preemptions);
+	wire_put_int(o, WTAG_QUEUE_US, sched - ev->arrival_us);
+	wire_put_int(o, WTAG_PREFILL_US, first - sched);
+	wire_put_int(o, WTAG_TTFT_US, first - ev->arrival_us);
+	wire_put_int(o, WTAG_DECODE_US, ev->now_us - first);
+	wire_put_int(o, WTAG_E2E_US, ev->now_us - ev->arrival_us);
+}
+
+static void
+stage_final(Conv *c, const ReqEvent *ev)
+{
+	EntryCounters *n = entry_counters(c->entry);
+	WireOut		o = conv_out(&c->last);
+	Err			e;
+
+	atomic_fetch_add(&n->prompt_tokens, ev->prompt_tokens);
+	atomic_fetch_add(&n->output_tokens, ev->output_tokens);
+	atomic_fetch_add(&n->preemptions, ev->preemptions);
+	if (ev->finish == FIN_STOP || ev->finish == FIN_LENGTH)
+	{
+		const char *reason = ev->finish == FIN_STOP ? "stop" : "length";
+
+		c->last_kind = WF_DONE;
+		if (!c->stream)
+			wire_put_str(&o, WTAG_TEXT, c->text.len > 0 ? c->text.data : "", c->text.len);
+		if (!c->stream && c->want_ids)
+			wire_put_ints(&o, WTAG_TOKEN_IDS, c->ids.data, c->ids.len);
+		wire_put_str(&o, WTAG_FINISH_REASON, reason, strlen(reason));
+		if (ev->stop_reason != NULL)
+			wire_put_str(&o, WTAG_STOP_REASON, ev->stop_reason, strlen(ev->stop_reason));
+		put_usage(&o, ev);
+		return;
+	}
+	c->last_kind = WF_ERROR;
+	if (ev->finish == FIN_ERROR && ev->err != NULL)
+	{
+		if (ev->err->cls == ERR_NONE)
+			c->last_kind = -1;	/* fake: close without a frame */
+		else
+			conv_put_error(&c->last, ev->err);
+		return;
+	}
+	/* whoever cancelled has closed the conversation: what is still open lost its model */
+	err_set(&e, ERR_NOT_READY, "model \"%s\" was unloaded", entry_name(c->entry));
+	conv_put_error(&c->last, &e);
+}
+
+static void
+sink(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Conv	   *c = ctx;
+	ConvLive	v = {
+		WP_RUNNING, ev->prompt_tokens, ev->cached_tokens, ev->prompt_tokens + ev->output_tokens,
+		ev->output_tokens, ev->preemptions, ev->first_token_us > 0 ? ev->first_token_us : -1
+	};
+	bool		active = conv_live(c, &v);
+
+	(void) r;
+	if (active && c->stream && (ev->text_len > 0 || (c->want_ids && ev->n_ids > 0)))
+	{
+		Buf			b = {0};
+		WireOut		o = conv_out(&b);
+
+		wire_put_str(&o, WTAG_TEXT, ev->text_len > 0 ? ev->text : "", ev->text_len);
+		if (c->want_ids)
+			wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
+		/* the last delta travels with the final frame's wake */
+		conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
+		buf_free(&b);
+	}
+	else if (active && !c->stream)
+	{
+		buf_add(&c->text, ev->text, ev->text_len);
+		if (c->want_ids)
+			intvec_add(&c->ids, ev->ids, (size_t) ev->n_ids);
+	}
+	if (ev->finish != FIN_NONE)
+	{
+		stage_final(c, ev);
+		step_dirty(c->srv->step, c);
+	}
+}
+
+/* ---- the way to the backend: server thread ---- */
+
+/* Takes over *ids. */
+static void
+submit(Conv *c, IntVec *ids)
+{
+	Server	   *s = c->srv;
+	Request    *r = c->req;
+	Inst	   *in = entry_inst(c->entry);
+	ReqSpec		spec = {.session = r->session,.id = c->id,.sink = sink,.sink_ctx = c};
+	ConvLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+	Err			e;
+
+	if (!s->be->normalize(in, &r->params, r->given, ids, &e))
+	{
+		intvec_free(ids);
+		request_fail(c, &e);
+		return;
+	}
+	wire_put_int(&o, WTAG_PROMPT_TOKENS, (int64_t) ids->len);
+	conv_frame(c, WF_ACCEPTED, &b, false);
+	buf_free(&b);
+	conv_live(c, &v);
+	c->stream = r->stream;
+	c->want_ids = r->want_ids;
+	c->stage = CONV_RUNNING;
+	/* the message is not needed any more */
+	mem_free(c->in);
+	c->in = NULL;
+	r->prompt = NULL;
+	spec.prompt = *ids;
+	spec.params = r->params;
+	genparams_init(&r->params);
+	atomic_fetch_add(step_inflight(s->step), 1);
+	atomic_store(&c->in_core, true);
+	s->be->submit(in, &spec);
+	step_poke(s->step);
+}
+
+typedef struct TextJob
+{
+	Job			j;
+	Conv	   *c;
+	Loaded	   *pin;
+	const Backend *be;
+	int			kind;
+	unsigned	flags;
+	const char *text;			/* in the conversation's message, which job_busy keeps */
+	size_t		len;
+	IntVec		ids;
+	Buf			out;
+	bool		ok;
+	Err			e;
+} TextJob;
+
+static void
+text_run(Job *j)
+{
+	TextJob    *t = (TextJob *) j;
+	Inst	   *in = loaded_inst(t->pin);
+
+	if (t->kind == WK_DETOKENIZE)
+		t->ok = t->be->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
+	else
+		t->ok = t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
+}
+
+static void
+text_answer(TextJob *t)
+{
+	Conv	   *c = t->c;
+	Request    *r = c->req;
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	if (t->kind == WK_DETOKENIZE)
+		wire_put_str(&o, WTAG_TEXT, t->out.len > 0 ? t->out.data : "", t->out.len);
+	else
+	{
+		if (!r->has_want_ids || r->want_ids)
+			wire_put_ints(&o, WTAG_TOKEN_IDS, t->ids.data, t->ids.len);
+		wire_put_int(&o, WTAG_COUNT, (int64_t) t->ids.len);
+	}
+	conv_end(c, WF_DONE, &b);
+	buf_free(&b);
+}
+
+static void
+text_done(Job *j)
+{
+	TextJob    *t = (TextJob *) j;
+	Conv	   *c = t->c;
+
+	loaded_unpin(t->pin);
+	c->job_busy = false;
+	if (conv_is_active(c))
+	{
+		if (!t->ok)
+			request_fail(c, &t->e);
+		else if (t->kind == WK_GENERATE)
+		{
+			submit(c, &t->ids);
+			memset(&t->ids, 0, sizeof(t->ids));
+		}
+		else
+			text_answer(t);
+	}
+	intvec_free(&t->ids);
+	buf_free(&t->out);
+	mem_free(t);
+}
+
+static void
+text_start(Conv *c)
+{
+	Request    *r = c->req;
+	TextJob    *t = mem_zalloc(sizeof(TextJob));
+	size_t		size = r->prompt_len;
+
+	t->j.run = text_run;
+	t->j.done = text_done;
+	t->c = c;
+	t->be = c->srv->be;
+	t->kind = c->kind;
+	t->pin = entry_pin(c->entry);
+	t->text = r->prompt;
+	t->len = r->prompt_len;
+	if (c->kind == WK_DETOKENIZE)
+	{
+		size = r->ids.n;
+		t->flags = r->params.skip_special ? TOK_SKIP_SPECIAL : 0;
+		for (size_t i = 0; i < size; i++)
+			intvec_push(&t->ids, wire_int_at(&r->ids, i));
+	}
+	else
+		t->flags = r->add_special ? TOK_ADD_SPECIAL : 0;
+	c->job_busy = true;
+	if (size <= INLINE_TEXT)
+	{
+		text_run(&t->j);
+		text_done(&t->j);
+		return;
+	}
+	c->stage = CONV_BUSY;
+	jobs_submit(c->srv->jobs, JQ_TEXT, &t->j);
+}
+
+static void
+put_facts(WireOut *o, const ModelFacts *f)
+{
+	wire_put_str(o, WTAG_ARCH, f->arch, strlen(f->arch));
+	wire_put_str(o, WTAG_DTYPE, f->dtype, strlen(f->dtype));
+	wire_put_int(o, WTAG_MAX_MODEL_LEN, f->max_model_len);
+	wire_put_int(o, WTAG_WEIGHT_BYTES, f->weight_bytes);
+	wire_put_int(o, WTAG_N_PARAMS, f->n_params);
+}
+
+static void
+answer_facts(Conv *c, const ModelFacts *f)
+{
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	put_facts(&o, f);
+	conv_end(c, WF_DONE, &b);
+	buf_free(&b);
+}
+
+void
+request_run(Conv *c)
+{
+	ModelFacts	f;
+
+	if (c->kind == WK_MODEL_LOAD)
+	{
+		entry_facts(c->entry, &f);
+		answer_facts(c, &f);
+	}
+	else if (c->kind == WK_GENERATE && c->req->has_ids)
+	{
+		IntVec		ids = {0};
+
+		for (size_t i = 0; i < c->req->ids.n; i++)
+			intvec_push(&ids, wire_int_at(&c->req->ids, i));
+		submit(c, &ids);
+	}
+	else
+		text_start(c);
+}
+
+/* ---- model checks ---- */
+
+typedef struct CheckJob
+{
+	Job			j;
+	Conv	   *c;
+	const Backend *be;
+	char	   *path;
+	ModelOpts	opts;
+	Settings	set;
+	ModelFacts	facts;
+	bool		ok;
+	Err			e;
+} CheckJob;
+
+static void
+check_run(Job *j)
+{
+	CheckJob   *k = (CheckJob *) j;
+
+	k->ok = k->be->check(k->path, &k->opts, &k->set, &k->facts, &k->e);
+}
+
+static void
+check_done(Job *j)
+{
+	CheckJob   *k = (CheckJob *) j;
+
+	k->c->job_busy = false;
+	if (conv_is_active(k->c))
+	{
+		if (k->ok)
+			answer_facts(k->c, &k->facts);
+		else
+			request_fail(k->c, &k->e);
+	}
+	mem_free(k->path);
+	mem_free(k);
+}
+
+static void
+check_start(Conv *c)
+{
+	CheckJob   *k = mem_zalloc(sizeof(CheckJob));
+	Err			e;
+
+	if (!model_opts_parse(c->req->options, &k->opts, &e))
+	{
+		mem_free(k);
+		request_fail(c, &e);
+		return;
+	}
+	k->j.run = check_run;
+	k->j.done = check_done;
+	k->c = c;
+	k->be = c->srv->be;
+	k->path = mem_strdup(c->req->path);
+	settings_get(c->srv->box, &k->set);
+	c->job_busy = true;
+	c->stage = CONV_BUSY;
+	jobs_submit(c->srv->jobs, JQ_CHECK, &k->j);
+}
+
+/* ---- start ---- */
+
+static void
+note(const Conv *c)
+{
+	const Request *r = c->req;
+	ReqNote		n = {
+		.dboid = r->dboid,.roleid = r->roleid,.model = r->model,
+		.has_max_tokens = (r->given & GP_MAX_TOKENS) != 0,.max_tokens = r->params.max_tokens,
+		.has_temperature = (r->given & GP_TEMPERATURE) != 0,.temperature = r->params.temperature,
+		.prompt = r->has_prompt ? r->prompt : "",.prompt_len = r->has_prompt ? r->prompt_len : 0
+	};
+
+	if (c->srv->be->note != NULL)
+		c->srv->be->note(&n);
+}
+
+static void
+with_model(Conv *c)
+{
+	Request    *r = c->req;
+	Err			e;
+
+	c->entry = models_entry(c->srv->models, r->dboid, r->model, r->path, r->options, &e);
+	if (c->entry == NULL)
+	{
+		request_fail(c, &e);
+		return;
+	}
+	entry_ref(c->entry);
+	if (c->kind == WK_GENERATE)
+		atomic_fetch_add(&entry_counters(c->entry)->requests, 1);
+	if (entry_inst(c->entry) != NULL)
+		request_run(c);
+	else
+		entry_wait(c->entry, c, c->kind == WK_MODEL_LOAD);
+}
+
+void
+request_start(Conv *c)
+{
+	Err			e;
+
+	c->req = request_parse(c->kind, c->in, c->in_len, &e);
+	if (c->req == NULL)
+	{
+		request_fail(c, &e);
+		return;
+	}
+	switch ((WireKind) c->kind)
+	{
+		case WK_GENERATE:
+			note(c);
+			with_model(c);
+			break;
+		case WK_TOKENIZE:
+		case WK_DETOKENIZE:
+		case WK_MODEL_LOAD:
+			with_model(c);
+			break;
+		case WK_MODEL_CHECK:
+			check_start(c);
+			break;
+		case WK_MODEL_UNLOAD:
+			models_unload(c->srv->models, c->req->dboid, c->req->model, c);
+			break;
+		case WK_MODEL_FORGET:
+			models_forget(c->srv->models, c->req->dboid, c->req->model);
+			conv_end(c, WF_DONE, NULL);
+			break;
+		case WK_CONTROL:
+			server_control(c->srv, c, c->req->command);
+			break;
+		case WK_COUNT:
+			break;				/* conv_receive() refuses it */
+	}
+}

@@ -1,0 +1,431 @@
+/*
+ * server.c
+ *	  The server thread: from doorbell to conversation, and control commands.
+ *
+ * The loop never blocks but in server_wait() and never works longer than the copy
+ * of a ring; what takes time is a job (jobs.h) or the step thread's (step.h).
+ *
+ * Sleeping: doorbell is read, engine_sleeping set to 1 (seq_cst), then ring and
+ * mailbox are looked at once more, then FUTEX_WAIT on the value read.  Partners: the
+ * backend's (and link_ring_doorbell()'s) push, doorbell + 1, look at engine_sleeping.
+ *
+ * A conversation is freed when it is closed and neither a job nor the backend has
+ * it; until then it stays in table[] or, once its slot has a new one, in limbo.
+ *
+ * Tested by tests/unit/test_server.c.
+ */
+#include "engine/server.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/request.h"
+
+/* ---- conversations ---- */
+
+/* Free it if nobody needs it any more. */
+static bool
+try_free(Conv *c)
+{
+	/* acquire partner: flush() in step.c */
+	if (conv_is_open(c) || c->job_busy || atomic_load_explicit(&c->in_core, memory_order_acquire))
+		return false;
+	request_free(c->req);
+	if (c->entry != NULL)
+		entry_unref(c->entry);
+	conv_free(c);
+	return true;
+}
+
+/* Take a closed conversation off its slot. */
+static void
+retire(Server *s, uint32_t slot)
+{
+	Conv	   *c = s->table[slot];
+
+	s->table[slot] = NULL;
+	if (!try_free(c))
+	{
+		c->next = s->limbo;
+		s->limbo = c;
+	}
+}
+
+static void
+sweep_limbo(Server *s)
+{
+	Conv	  **pp = &s->limbo;
+
+	while (*pp != NULL)
+	{
+		Conv	   *c = *pp;
+		Conv	   *next = c->next;
+
+		if (try_free(c))
+			*pp = next;
+		else
+			pp = &c->next;
+	}
+}
+
+void
+server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg)
+{
+	for (uint32_t i = 0; i < s->link.geo.n_slots; i++)
+		if (s->table[i] != NULL)
+			fn(s->table[i], arg);
+}
+
+static void
+receive(Conv *c)
+{
+	Err			e;
+
+	switch (conv_receive(c, &e))
+	{
+		case CONV_MORE:
+			break;
+		case CONV_COMPLETE:
+			c->stage = CONV_BUSY;
+			request_start(c);
+			break;
+		case CONV_BAD:
+			conv_end_error(c, &e);
+			break;
+	}
+}
+
+/* Somebody has rung for this slot. */
+static void
+attend(Server *s, uint32_t slot)
+{
+	WireSlot   *w = link_slot(&s->link, slot);
+	uint32_t	state;
+	uint32_t	gen;
+	Conv	   *c;
+
+	/* cleared before we look: partner is the backend's exchange in its ring-for-attention */
+	atomic_exchange(&w->attn, 0);
+	state = atomic_load_explicit(&w->state, memory_order_acquire);
+	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
+	c = s->table[slot];
+	if (c != NULL && conv_is_open(c) &&
+		(c->gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0))
+	{
+		request_cancel(c);
+		conv_drop(c);
+	}
+	if (c != NULL && !conv_is_open(c))
+	{
+		retire(s, slot);
+		c = NULL;
+		/* dropping it has closed the slot, unless it is another conversation's by now */
+		state = atomic_load_explicit(&w->state, memory_order_acquire);
+	}
+	if (state != WS_OPEN)
+		return;
+	if (c == NULL)
+	{
+		c = s->table[slot] = conv_new(&s->link, slot, gen, s->next_id++);
+		c->srv = s;
+		if (atomic_load(&w->cancel) != 0)
+			conv_drop(c);
+	}
+	if (c->stage == CONV_RECEIVING && conv_is_active(c))
+		receive(c);
+	conv_pump(c);
+	if (!conv_is_open(c))
+		retire(s, slot);
+}
+
+/* ---- control commands ---- */
+
+static void
+answer_text(Conv *c, const char *text, size_t n)
+{
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	wire_put_str(&o, WTAG_TEXT, text, n);
+	conv_end(c, WF_DONE, &b);
+	buf_free(&b);
+}
+
+static int
+count_fds(void)
+{
+	DIR		   *d = opendir("/proc/self/fd");
+	int			n = 0;
+
+	if (d == NULL)
+		return -1;
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n - 3;				/* ".", ".." and the directory itself */
+}
+
+typedef struct StepJob
+{
+	Job			j;
+	Conv	   *c;
+	Step	   *step;
+	Err			e;				/* cls ERR_NONE = ok */
+	int			ms;
+} StepJob;
+
+static void
+integrity_run(Job *j)
+{
+	StepJob    *t = (StepJob *) j;
+
+	if (!step_check(t->step, &t->e))
+		return;
+	/* a request being submitted right now is counted here before it is there */
+	for (int i = 0; i < 50; i++)
+	{
+		int64_t		live = step_live(t->step);
+		int64_t		inflight = atomic_load(step_inflight(t->step));
+
+		if (live == inflight)
+			return;
+		if (i == 49)
+			err_set(&t->e, ERR_INTERNAL, "%lld requests are in flight, but the cores have %lld",
+					(long long) inflight, (long long) live);
+		usleep(2000);
+	}
+}
+
+static void
+sleep_run(Job *j)
+{
+	StepJob    *t = (StepJob *) j;
+
+	step_sleep(t->step, t->ms);
+}
+
+static void
+step_job_done(Job *j)
+{
+	StepJob    *t = (StepJob *) j;
+
+	t->c->job_busy = false;
+	if (t->e.cls == ERR_NONE)
+		answer_text(t->c, "ok", 2);
+	else
+		answer_text(t->c, t->e.msg, strlen(t->e.msg));
+	mem_free(t);
+}
+
+static void
+step_job(Server *s, Conv *c, void (*run) (Job *), int ms, const Err *e)
+{
+	StepJob    *t = mem_zalloc(sizeof(StepJob));
+
+	t->j.run = run;
+	t->j.done = step_job_done;
+	t->c = c;
+	t->step = s->step;
+	t->ms = ms;
+	if (e != NULL)
+		t->e = *e;
+	c->job_busy = true;
+	step_run(s->step, &t->j);
+}
+
+typedef struct Leaks
+{
+	Server	   *s;
+	int			stale;
+} Leaks;
+
+static void
+count_stale(Conv *c, void *arg)
+{
+	Leaks	   *l = arg;
+	WireSlot   *w = link_slot(&l->s->link, c->slot);
+
+	if (conv_is_open(c) && (atomic_load(&w->gen) != c->gen || atomic_load(&w->state) != WS_OPEN))
+		l->stale++;
+}
+
+static void
+integrity(Server *s, Conv *c)
+{
+	Leaks		l = {s, 0};
+	Err			e = {0};
+
+	server_each(s, count_stale, &l);
+	if (l.stale > 0)
+	{
+		err_set(&e, ERR_INTERNAL, "%d conversations outlive their slots", l.stale);
+		answer_text(c, e.msg, strlen(e.msg));
+		return;
+	}
+	step_job(s, c, integrity_run, 0, NULL);
+}
+
+void
+server_control(Server *s, Conv *c, const char *command)
+{
+	Buf			b = {0};
+	Err			e;
+
+	if (strcmp(command, "integrity") == 0)
+	{
+		integrity(s, c);
+		return;
+	}
+	if (strncmp(command, "sleep-step ", 11) == 0)
+	{
+		step_job(s, c, sleep_run, atoi(command + 11), NULL);
+		return;
+	}
+	if (strcmp(command, "reset-stats") == 0)
+	{
+		stats_reset(s->stats);
+		buf_addstr(&b, "ok");
+	}
+	else if (strcmp(command, "fds") == 0)
+		buf_printf(&b, "%d", count_fds());
+	else if (strcmp(command, "rss") == 0)
+		buf_printf(&b, "%lld", (long long) stats_rss());
+	else if (strcmp(command, "ping") == 0)
+		buf_addstr(&b, "pong");
+	else if (s->be->control == NULL || !s->be->control(command, &b))
+	{
+		err_set(&e, ERR_INVALID, "unknown control command \"%.64s\"", command);
+		conv_end_error(c, &e);
+		return;
+	}
+	answer_text(c, b.data != NULL ? b.data : "", b.len);
+	buf_free(&b);
+}
+
+/* ---- the loop ---- */
+
+static bool
+ring_empty(Server *s)
+{
+	WireRing   *r = &s->link.hdr->to_engine;
+
+	return atomic_load(&r->head) == atomic_load(&r->tail);
+}
+
+static void
+server_wait(Server *s)
+{
+	WireHeader *h = s->link.hdr;
+	struct timespec ts = {.tv_sec = 1};
+	uint32_t	bell = atomic_load(&h->doorbell);
+
+	if (s->limbo != NULL)
+		ts = (struct timespec)
+		{
+			.tv_nsec = 50000000
+		};
+	atomic_store(&h->engine_sleeping, 1);
+	if (ring_empty(s) && !jobs_mail(s->jobs))
+		syscall(SYS_futex, &h->doorbell, FUTEX_WAIT, bell, &ts, NULL, 0);
+	atomic_store(&h->engine_sleeping, 0);
+}
+
+/* Look at slots whether or not somebody rang: after a corrupt ring, and once a second. */
+static void
+sweep(Server *s, bool all)
+{
+	for (uint32_t i = 0; i < s->link.geo.n_slots; i++)
+		if (all || s->table[i] != NULL)
+			attend(s, i);
+}
+
+static bool
+serve_ring(Server *s)
+{
+	WireHeader *h = s->link.hdr;
+	uint32_t	n_slots = s->link.geo.n_slots;
+	uint32_t	slot;
+	bool		corrupt = atomic_load(&h->to_engine.head) - atomic_load(&h->to_engine.tail) > n_slots;
+	bool		any = corrupt;
+
+	for (uint32_t i = 0; i < n_slots; i++)
+	{
+		if (!wire_pop(s->link.arena, &h->to_engine, s->link.geo.to_engine_off, &slot))
+			break;
+		any = true;
+		if (slot < n_slots)
+			attend(s, slot);
+	}
+	if (corrupt)
+	{
+		log_line('W', "the request queue was corrupt; all slots were examined");
+		sweep(s, true);
+	}
+	return any;
+}
+
+static void
+notify(void *ctx)
+{
+	link_ring_doorbell(ctx);
+}
+
+Server *
+server_new(void *arena, int control_fd, const Backend *be, SettingsBox *box, const char *isa)
+{
+	Server	   *s = mem_zalloc(sizeof(Server));
+	WireHeader *h = arena;
+	Settings	set;
+
+	settings_get(box, &set);
+	link_init(&s->link, arena, control_fd);
+	s->be = be;
+	s->box = box;
+	s->next_id = 1;
+	s->table = mem_zalloc(s->link.geo.n_slots * sizeof(Conv *));
+	atomic_store(&h->busy, 0);
+	atomic_store(&h->engine_sleeping, 0);
+	atomic_store(&h->heartbeat_us, clock_us());
+	s->stats = stats_new((WireStats *) ((char *) arena + s->link.geo.stats_off), be, isa,
+						 settings_threads(&set));
+	s->jobs = jobs_new(notify, &s->link);
+	s->step = step_new(&s->link, be, box, s->stats, s->jobs);
+	s->models = models_new(s);
+	stats_publish(s->stats);
+	return s;
+}
+
+void
+server_run(Server *s)
+{
+	int64_t		swept = clock_us();
+
+	for (;;)
+	{
+		int64_t		now = clock_us();
+		bool		any;
+
+		atomic_store_explicit(&s->link.hdr->heartbeat_us, now, memory_order_relaxed);
+		any = serve_ring(s);
+		any |= jobs_drain(s->jobs);
+		models_progress(s->models);
+		if (s->limbo != NULL)
+			sweep_limbo(s);
+		if (now - swept > 1000000)
+		{
+			swept = now;
+			sweep(s, false);
+		}
+		if (!any)
+			server_wait(s);
+	}
+}

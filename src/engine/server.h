@@ -1,0 +1,40 @@
+/*
+ * server.h
+ *	  The server thread: slots, conversations, control commands.
+ */
+#ifndef VLLM_ENGINE_SERVER_H
+#define VLLM_ENGINE_SERVER_H
+
+#include "engine/backend.h"
+#include "engine/conv.h"
+#include "engine/jobs.h"
+#include "engine/models.h"
+#include "engine/stats.h"
+#include "engine/step.h"
+
+/* Server thread only, but for the members which say otherwise themselves. */
+typedef struct Server
+{
+	Link		link;
+	const Backend *be;
+	SettingsBox *box;
+	Jobs	   *jobs;
+	Stats	   *stats;
+	Step	   *step;
+	Models	   *models;
+	Conv	  **table;			/* by slot: the conversation, NULL if none */
+	Conv	   *limbo;			/* closed, but a job or the backend still has them */
+	uint64_t	next_id;
+} Server;
+
+Server	   *server_new(void *arena, int control_fd, const Backend *be, SettingsBox *box,
+					   const char *isa);
+/* Serve for ever. */
+void		server_run(Server *s) __attribute__((noreturn));
+
+/* Call fn for every conversation (open or not). */
+void		server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg);
+/* WK_CONTROL */
+void		server_control(Server *s, Conv *c, const char *command);
+
+#endif

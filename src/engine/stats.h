@@ -1,0 +1,45 @@
+/*
+ * stats.h
+ *	  Publishing WireStats.
+ */
+#ifndef VLLM_ENGINE_STATS_H
+#define VLLM_ENGINE_STATS_H
+
+#include <stdatomic.h>
+
+#include "engine/backend.h"
+#include "wire/wire.h"
+
+typedef struct Stats Stats;
+
+/* Counters of one catalog entry; added to by any thread, owned by the entry. */
+typedef struct EntryCounters
+{
+	_Atomic int64_t requests, prompt_tokens, output_tokens, preemptions;
+} EntryCounters;
+
+/* One row of WireStats.models: what changes seldom, and where the rest is. */
+typedef struct StatsRow
+{
+	WireModelStat m;
+	const Inst *inst;			/* NULL unless ready */
+	const EntryCounters *counters;
+} StatsRow;
+
+Stats	   *stats_new(WireStats *to, const Backend *be, const char *isa, int num_threads);
+/* Replace the model rows (server thread); copies. */
+void		stats_rows(Stats *s, const StatsRow *rows, int n);
+/* The instance comes or goes: its counters are part of the totals (step thread). */
+void		stats_attach(Stats *s, const Inst *in);
+void		stats_detach(Stats *s, const Inst *in);
+/* Requests which never reached a backend; any thread. */
+void		stats_early(Stats *s, bool cancelled);
+/* Write now; any thread.  After this returns readers see everything before it. */
+void		stats_publish(Stats *s);
+/* Start the counters at 0 again. */
+void		stats_reset(Stats *s);
+/* clock_us() of the last publication */
+int64_t		stats_when(Stats *s);
+int64_t		stats_rss(void);
+
+#endif

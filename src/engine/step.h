@@ -1,0 +1,36 @@
+/*
+ * step.h
+ *	  The step thread: runs every loaded instance that has work.
+ */
+#ifndef VLLM_ENGINE_STEP_H
+#define VLLM_ENGINE_STEP_H
+
+#include "engine/backend.h"
+#include "engine/conv.h"
+#include "engine/jobs.h"
+#include "engine/stats.h"
+
+typedef struct Step Step;
+
+Step	   *step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jobs);
+/* Something was submitted or cancelled; any thread. */
+void		step_poke(Step *s);
+/* Run j->run() between two steps, then j goes to the jobs' mailbox. */
+void		step_run(Step *s, Job *j);
+
+/* For jobs that run on the step thread: */
+void		step_attach(Step *s, Inst *in);
+void		step_detach(Step *s, Inst *in);	/* frees it; live requests end first */
+bool		step_check(Step *s, Err *e);	/* check_state of all instances */
+/* live requests (running + waiting) of all instances */
+int64_t		step_live(Step *s);
+/* The next step is preceded by a sleep (tests). */
+void		step_sleep(Step *s, int ms);
+
+/* Sinks: the conversation's final frame is staged; send it after this step. */
+void		step_dirty(Step *s, Conv *c);
+
+/* Requests submitted whose final event has not been seen. */
+_Atomic int64_t *step_inflight(Step *s);
+
+#endif
