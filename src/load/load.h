@@ -31,6 +31,9 @@ const KTensor *files_find(const Files *f, const char *name);
 size_t		files_count(const Files *f);
 const KTensor *files_tensor(const Files *f, size_t i);
 
+/* Path of the file that holds t (one of f's), or of the model when t is NULL. */
+const char *files_where(const Files *f, const KTensor *t);
+
 /*
  * Contents checks of one tensor: NaN or Inf scales in quantized blocks
  * (ERR_BAD_FILE naming file and tensor).
@@ -56,9 +59,11 @@ typedef struct FilesTokenizer
 bool		files_tokenizer(const Files *f, FilesTokenizer *out, Err *e);
 
 /*
- * Run fn(arg) so that a SIGBUS on a mapped file (truncated underneath us) makes
- * the call return false with ERR_IO instead of killing the engine.  Installs a
- * SIGBUS handler for the calling thread's duration; fn must not allocate.
+ * Run fn(arg) so that a file truncated or overwritten underneath us makes the
+ * call return false with ERR_IO instead of killing the engine.  fn always runs to
+ * its end: missing pages read as zeros, in every thread, so it may allocate, use
+ * the thread pool and call files_check_tensor() and model_new(); what it made must
+ * be thrown away when false comes back.
  */
 bool		load_read_guard(const Files *f, void (*fn) (void *arg), void *arg, Err *e);
 

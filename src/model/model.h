@@ -42,6 +42,12 @@ typedef struct ModelSource
 {
 	/* find a tensor by its Hugging Face name; NULL if there is none */
 	const KTensor *(*find) (void *ctx, const char *name);
+	/* all tensors, i = 0, 1, ..., NULL behind the last: one that the architecture
+	 * has no use for is refused.  May be NULL: then it is ignored. */
+	const KTensor *(*at) (void *ctx, size_t i);
+	/* the file that holds t, or the model's path when t is NULL, for error
+	 * messages.  May be NULL. */
+	const char *(*where) (void *ctx, const KTensor *t);
 	/* report progress 0..1; returning false abandons the load (ERR_CANCELLED) */
 	bool		(*progress) (void *ctx, double done);
 	void	   *ctx;
@@ -58,8 +64,10 @@ typedef struct ModelOptions
 
 /*
  * Parse the configuration, check every tensor's presence and shape, pack the
- * weights.  Errors: ERR_UNSUPPORTED (architecture, rope scaling, activation...),
- * ERR_BAD_FILE with the tensor's name (missing, wrong shape), ERR_NOMEM.
+ * weights; afterwards src is no longer needed.  Errors: ERR_UNSUPPORTED
+ * (architecture, rope scaling, activation, a tensor the architecture doesn't use),
+ * ERR_BAD_FILE with the tensor's name (missing, wrong shape) or the configuration's
+ * key, ERR_INVALID (max_model_len), ERR_CANCELLED, ERR_NOMEM.
  */
 Model	   *model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e);
 void		model_free(Model *m);
@@ -71,7 +79,7 @@ bool		model_check(const Conf *conf, const ModelSource *src, ModelInfo *info, Err
 typedef struct Batch
 {
 	KRows		rows;			/* n_rows, sequences, positions, block tables */
-	const int32_t *tokens;		/* [n_rows] */
+	const int32_t *tokens;		/* [n_rows], in [0, vocab_size) */
 	int			n_out;			/* rows whose logits are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
 } Batch;

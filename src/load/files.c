@@ -1,0 +1,417 @@
+/*
+ * files.c
+ *	  Opening a model by its kind, and what both kinds share: mappings, the
+ *	  sorted tensor directory, the identity string.
+ *
+ * A path is a directory in the Hugging Face layout or a GGUF file; which one is
+ * decided by what it is, not by its name.  Files are opened non-blocking and
+ * must be regular, so that a FIFO or a device can't hang the engine.  Every size
+ * that a file states is checked against the mapping here, in files_add(), so
+ * that a KTensor can be trusted by all who read it.
+ *
+ * Tested by tests/unit/test_load_files.c, test_safetensors.c, test_gguf.c and
+ * the fuzz targets.
+ */
+#include "load/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+char *
+files_join(const char *dir, const char *name)
+{
+	Buf			b = {0};
+
+	buf_addstr(&b, dir);
+	if (b.len > 0 && b.data[b.len - 1] != '/')
+		buf_addc(&b, '/');
+	buf_addstr(&b, name);
+	return b.data;
+}
+
+/* Names become part of error messages: printable ASCII only. */
+bool
+files_name_ok(const char *name, size_t len)
+{
+	if (len == 0 || len > FILES_MAX_NAME)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (name[i] <= 0x20 || name[i] >= 0x7f)
+			return false;
+	return true;
+}
+
+void
+files_identify(Files *f, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0)
+		buf_printf(&f->identity, "%llx:%llx:%llx:%lld.%09ld;",
+				   (unsigned long long) st.st_dev, (unsigned long long) st.st_ino,
+				   (unsigned long long) st.st_size,
+				   (long long) st.st_mtim.tv_sec, (long) st.st_mtim.tv_nsec);
+}
+
+static int
+open_regular(const char *path, struct stat *st, Err *e)
+{
+	int			fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 || fstat(fd, st) != 0)
+	{
+		err_set(e, ERR_IO, "could not open file \"%s\": %m", path);
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	if (!S_ISREG(st->st_mode))
+	{
+		err_set(e, ERR_BAD_FILE, "\"%s\" is not a regular file", path);
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+int
+files_map(Files *f, const char *path, Err *e)
+{
+	struct stat st;
+	int			fd;
+	void	   *base = NULL;
+	FileMap    *m;
+
+	if (f->n_maps == FILES_MAX_MAPS)
+	{
+		err_set(e, ERR_BAD_FILE, "model \"%s\" has more than %d files", f->path, FILES_MAX_MAPS);
+		return -1;
+	}
+	if ((fd = open_regular(path, &st, e)) < 0)
+		return -1;
+	if (st.st_size > 0)
+	{
+		base = mmap(NULL, (size_t) st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (base == MAP_FAILED)
+		{
+			err_set(e, ERR_IO, "could not map file \"%s\": %m", path);
+			close(fd);
+			return -1;
+		}
+	}
+	files_identify(f, fd);
+	m = &f->maps[f->n_maps];
+	m->path = mem_strdup(path);
+	m->fd = fd;
+	m->base = base;
+	m->len = (size_t) st.st_size;
+	m->mtime = st.st_mtim;
+	return f->n_maps++;
+}
+
+/* A name that can't be looked at counts as there: opening it gives the error. */
+bool
+files_exists(const char *path)
+{
+	return access(path, F_OK) == 0 || errno != ENOENT;
+}
+
+bool
+files_slurp(Files *f, const char *path, size_t limit, Buf *out, Err *e)
+{
+	struct stat st;
+	int			fd;
+
+	if ((fd = open_regular(path, &st, e)) < 0)
+		return false;
+	if ((uint64_t) st.st_size > limit)
+	{
+		close(fd);
+		return err_set(e, ERR_BAD_FILE, "file \"%s\" is too large: %lld bytes, the limit is %zu",
+					   path, (long long) st.st_size, limit);
+	}
+	files_identify(f, fd);
+	for (;;)
+	{
+		ssize_t		n;
+
+		buf_reserve(out, 65536);
+		n = read(fd, out->data + out->len, 65536);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 || out->len + (size_t) n > limit)
+		{
+			err_set(e, ERR_IO, "could not read file \"%s\": %m", path);
+			close(fd);
+			return false;
+		}
+		out->len += (size_t) n;
+		out->data[out->len] = '\0';
+		if (n == 0)
+			break;
+	}
+	close(fd);
+	return true;
+}
+
+/* Bytes of a tensor by its shape; false on overflow or a row that is no whole
+ * number of blocks. */
+static bool
+tensor_bytes(const Quant *q, int ndim, const int64_t *shape, uint64_t *out)
+{
+	uint64_t	n;
+
+	if (shape[ndim - 1] % q->block != 0)
+		return false;
+	n = (uint64_t) (shape[ndim - 1] / q->block) * (uint64_t) q->bytes;
+	for (int i = 0; i < ndim; i++)
+		if (shape[i] > INT64_MAX / 64)
+			return false;
+	for (int i = 0; i < ndim - 1; i++)
+		if (__builtin_mul_overflow(n, (uint64_t) shape[i], &n))
+			return false;
+	*out = n;
+	return true;
+}
+
+bool
+files_add(Files *f, int map, const char *name, const Quant *q, int ndim,
+		  const int64_t *shape, uint64_t offset, uint64_t nbytes, Err *e)
+{
+	const FileMap *m = &f->maps[map];
+	uint64_t	want;
+	FileTensor *t;
+
+	for (int i = 0; i < ndim; i++)
+		if (shape[i] < 0)
+			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a negative dimension",
+						   name, m->path);
+	if (!tensor_bytes(q, ndim, shape, &want))
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid shape",
+					   name, m->path);
+	if (want != nbytes)
+		return err_set(e, ERR_BAD_FILE,
+					   "tensor \"%s\" in file \"%s\" has %llu bytes, its shape needs %llu",
+					   name, m->path, (unsigned long long) nbytes, (unsigned long long) want);
+	if (offset > m->len || nbytes > m->len - offset)
+	{
+		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" extends past the end of the file",
+				name, m->path);
+		return err_detail(e, "It ends at byte %llu, the file has %zu bytes.",
+						  (unsigned long long) (offset + nbytes), m->len);
+	}
+	if (f->n_tensors == FILES_MAX_TENSORS)
+		return err_set(e, ERR_BAD_FILE, "model \"%s\" has more than %d tensors",
+					   f->path, FILES_MAX_TENSORS);
+	if (f->n_tensors == f->cap_tensors)
+	{
+		f->cap_tensors = f->cap_tensors ? f->cap_tensors * 2 : 256;
+		f->tensors = mem_realloc(f->tensors, f->cap_tensors * sizeof(FileTensor));
+	}
+	t = &f->tensors[f->n_tensors++];
+	memset(t, 0, sizeof(*t));
+	t->map = map;
+	t->t.name = mem_strdup(name);
+	t->t.type = q->type;
+	t->t.ndim = ndim;
+	memcpy(t->t.shape, shape, (size_t) ndim * sizeof(int64_t));
+	t->t.data = m->base + offset;
+	t->t.nbytes = nbytes;
+	return true;
+}
+
+static int
+tensor_cmp(const void *a, const void *b)
+{
+	return strcmp(((const FileTensor *) a)->t.name, ((const FileTensor *) b)->t.name);
+}
+
+bool
+files_index(Files *f, Err *e)
+{
+	if (f->n_tensors > 0)
+		qsort(f->tensors, f->n_tensors, sizeof(FileTensor), tensor_cmp);
+	for (size_t i = 1; i < f->n_tensors; i++)
+	{
+		const FileTensor *a = &f->tensors[i - 1];
+		const FileTensor *b = &f->tensors[i];
+
+		if (strcmp(a->t.name, b->t.name) != 0)
+			continue;
+		if (a->map == b->map)
+			return err_set(e, ERR_BAD_FILE, "file \"%s\" has tensor \"%s\" twice",
+						   f->maps[a->map].path, a->t.name);
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" is in both file \"%s\" and file \"%s\"",
+					   a->t.name, f->maps[a->map].path, f->maps[b->map].path);
+	}
+	return true;
+}
+
+Files *
+files_open(const char *path, Err *e)
+{
+	struct stat st;
+	Files	   *f;
+	bool		ok;
+
+	if (stat(path, &st) != 0)
+	{
+		err_set(e, ERR_IO, "could not open model \"%s\": %m", path);
+		return NULL;
+	}
+	f = mem_zalloc(sizeof(Files));
+	f->path = mem_strdup(path);
+	f->maps = mem_zalloc(FILES_MAX_MAPS * sizeof(FileMap));
+	f->conf = conf_new();
+	atomic_store(&f->damaged, -1);
+	if (S_ISDIR(st.st_mode))
+		ok = hfconfig_read(f, e) && safetensors_open(f, e) && files_index(f, e);
+	else
+		ok = gguf_open(f, e) && files_index(f, e);
+	if (!ok)
+	{
+		files_close(f);
+		return NULL;
+	}
+	return f;
+}
+
+void
+files_close(Files *f)
+{
+	if (f == NULL)
+		return;
+	for (size_t i = 0; i < f->n_tensors; i++)
+		mem_free((char *) f->tensors[i].t.name);
+	mem_free(f->tensors);
+	for (int i = 0; i < f->n_maps; i++)
+	{
+		if (f->maps[i].base != NULL)
+			munmap((void *) f->maps[i].base, f->maps[i].len);
+		close(f->maps[i].fd);
+		mem_free(f->maps[i].path);
+	}
+	mem_free(f->maps);
+	if (f->gguf != NULL)
+	{
+		mem_free((void *) f->gguf->tokens);
+		mem_free((void *) f->gguf->token_len);
+		mem_free((void *) f->gguf->scores);
+		mem_free((void *) f->gguf->types);
+		mem_free((void *) f->gguf->merges);
+		mem_free(f->gguf);
+	}
+	mem_free(f->gguf_text);
+	mem_free(f->perm);
+	buf_free(&f->identity);
+	buf_free(&f->tok_json);
+	buf_free(&f->tok_config);
+	buf_free(&f->chat_template);
+	conf_free(f->conf);
+	mem_free(f->path);
+	mem_free(f);
+}
+
+const Conf *
+files_conf(const Files *f)
+{
+	return f->conf;
+}
+
+const KTensor *
+files_find(const Files *f, const char *name)
+{
+	size_t		lo = 0;
+	size_t		hi = f->n_tensors;
+
+	while (lo < hi)
+	{
+		size_t		mid = lo + (hi - lo) / 2;
+		int			c = strcmp(name, f->tensors[mid].t.name);
+
+		if (c == 0)
+			return &f->tensors[mid].t;
+		if (c < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return NULL;
+}
+
+size_t
+files_count(const Files *f)
+{
+	return f->n_tensors;
+}
+
+const KTensor *
+files_tensor(const Files *f, size_t i)
+{
+	return i < f->n_tensors ? &f->tensors[i].t : NULL;
+}
+
+const char *
+files_where(const Files *f, const KTensor *t)
+{
+	return t != NULL ? f->maps[((const FileTensor *) t)->map].path : f->path;
+}
+
+bool
+files_check_tensor(const Files *f, const KTensor *t, Err *e)
+{
+	const Quant *q = quant_get(t->type);
+	int64_t		n = 1;
+	int64_t		bad;
+
+	for (int i = 0; i < t->ndim; i++)
+		n *= t->shape[i];
+	bad = q->check(t->data, n);
+	if (bad < 0)
+		return true;
+	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a scale that is not finite",
+			t->name, files_where(f, t));
+	return err_detail(e, "The scale of block %lld is NaN or infinite.", (long long) bad);
+}
+
+const char *
+files_identity(const Files *f)
+{
+	return f->identity.data != NULL ? f->identity.data : "";
+}
+
+bool
+files_tokenizer(const Files *f, FilesTokenizer *out, Err *e)
+{
+	memset(out, 0, sizeof(*out));
+	if (f->has_template)
+		out->chat_template = f->chat_template.data;
+	if (f->gguf != NULL)
+	{
+		out->gguf = f->gguf;
+		return true;
+	}
+	if (f->tok_json.data != NULL)
+	{
+		out->json = f->tok_json.data;
+		out->json_len = f->tok_json.len;
+		out->config = f->tok_config.data;
+		out->config_len = f->tok_config.len;
+		return true;
+	}
+	if (f->sentencepiece_only)
+	{
+		err_set(e, ERR_UNSUPPORTED, "model \"%s\" has no tokenizer.json, only tokenizer.model", f->path);
+		return err_hint(e, "Convert the tokenizer with transformers: "
+						"AutoTokenizer.from_pretrained(dir).save_pretrained(dir).");
+	}
+	return err_set(e, ERR_BAD_FILE, "model \"%s\" has no tokenizer", f->path);
+}

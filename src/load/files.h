@@ -1,0 +1,90 @@
+/*
+ * files.h
+ *	  Private to src/load: the struct behind load.h and what the readers of the
+ *	  two file kinds use to fill it.
+ *
+ * Life: files_open() maps files (files_map), a reader adds tensors (files_add)
+ * and fills conf and the tokenizer source, files_index() sorts the tensors by
+ * name; from then on a Files is immutable but for `damaged`, which only the
+ * SIGBUS handler sets, and only from -1 to the number of a mapping.
+ */
+#ifndef VLLM_LOAD_FILES_H
+#define VLLM_LOAD_FILES_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "load/load.h"
+#include "quant/quant.h"
+#include "text/tokenizer.h"
+
+#define FILES_MAX_MAPS 1024		/* shards of one model */
+#define FILES_MAX_TENSORS 1000000
+#define FILES_MAX_NAME 255		/* bytes of a tensor's name */
+#define FILES_MAX_CONFIG (8u << 20) /* bytes of config.json, generation_config.json ... */
+#define FILES_MAX_TOKENIZER (256u << 20)	/* bytes of tokenizer.json */
+
+typedef struct FileMap
+{
+	char	   *path;
+	int			fd;				/* kept to notice a change, see load_read_guard() */
+	const uint8_t *base;
+	size_t		len;
+	struct timespec mtime;
+} FileMap;
+
+typedef struct FileTensor
+{
+	KTensor		t;				/* first: files_find() returns its address */
+	int			map;			/* index of the mapping that holds it */
+} FileTensor;
+
+struct Files
+{
+	char	   *path;			/* as given to files_open() */
+	Conf	   *conf;
+	FileMap    *maps;			/* [FILES_MAX_MAPS], so that it never moves */
+	int			n_maps;
+	FileTensor *tensors;		/* sorted by name after files_index() */
+	size_t		n_tensors;
+	size_t		cap_tensors;
+	Buf			identity;
+	_Atomic int damaged;		/* mapping that a SIGBUS hit, -1 = none */
+
+	Buf			tok_json;		/* tokenizer.json */
+	Buf			tok_config;		/* tokenizer_config.json */
+	Buf			chat_template;
+	bool		has_template;
+	bool		sentencepiece_only; /* tokenizer.model, but no tokenizer.json */
+
+	TokGguf    *gguf;			/* vocabulary of a GGUF file, else NULL */
+	char	   *gguf_text;		/* its strings */
+	int32_t    *perm;			/* row_perm of GGUF's q and k */
+};
+
+/* files.c */
+int			files_map(Files *f, const char *path, Err *e);	/* index, -1 = error */
+void		files_identify(Files *f, int fd);	/* append a file to the identity */
+bool		files_exists(const char *path);
+/* append a whole small file to *out */
+bool		files_slurp(Files *f, const char *path, size_t limit, Buf *out, Err *e);
+/* offset is in the mapping; name, shape and range are checked here */
+bool		files_add(Files *f, int map, const char *name, const Quant *q, int ndim,
+					  const int64_t *shape, uint64_t offset, uint64_t nbytes, Err *e);
+bool		files_index(Files *f, Err *e);
+bool		files_name_ok(const char *name, size_t len);
+/* directory/name, to be freed */
+char	   *files_join(const char *dir, const char *name);
+
+/* safetensors.c: all of a directory's weights */
+bool		safetensors_open(Files *f, Err *e);
+
+/* hfconfig.c: config.json, generation_config.json, tokenizer files, chat template */
+bool		hfconfig_read(Files *f, Err *e);
+
+/* gguf_model.c */
+bool		gguf_open(Files *f, Err *e);
+
+#endif

@@ -1,0 +1,552 @@
+/*
+ * gguf_model.c
+ *	  A GGUF file as the rest of the engine sees a model: Hugging Face's
+ *	  configuration keys and tensor names, and the vocabulary.
+ *
+ * The tables gguf_keys.def and gguf_names.def do the renaming; what isn't a mere
+ * renaming is here: the permuted rows of q and k, rotary factors stored as a
+ * tensor, facts that GGUF shows by a tensor's presence (a head of its own, biases).
+ * A tensor that the tables don't know is refused, since ignoring it would compute
+ * something else.
+ *
+ * Tested by tests/unit/test_gguf.c, the goldens and tests/fuzz/fuzz_gguf.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "load/files.h"
+#include "load/gguf.h"
+
+#define MAX_VOCAB (1 << 24)
+#define MAX_ROPE_FACTORS 512
+
+typedef struct Gm
+{
+	Files	   *f;
+	const char *path;
+	const Gguf *g;
+	char		arch[64];
+	bool		permuted;
+	Err		   *e;
+} Gm;
+
+/* key of the architecture; NULL if absent */
+static const GgufKey *
+arch_key(const Gm *m, const char *key)
+{
+	char		name[192];
+
+	snprintf(name, sizeof(name), "%s.%s", m->arch, key);
+	return gguf_find(m->g, name);
+}
+
+static bool
+key_is(const GgufKey *k, const char *s)
+{
+	return k != NULL && k->type == GGUF_STRING && k->n == strlen(s) && memcmp(k->data, s, k->n) == 0;
+}
+
+static char *
+key_dup(const GgufKey *k)
+{
+	return k != NULL && k->type == GGUF_STRING ? mem_strndup((const char *) k->data, k->n) : NULL;
+}
+
+static bool
+tensor_is(const GgufTensor *t, const char *name)
+{
+	return t->name_len == strlen(name) && memcmp(t->name, name, t->name_len) == 0;
+}
+
+static const GgufTensor *
+find_tensor(const Gm *m, const char *name)
+{
+	for (size_t i = 0; i < m->g->n_tensors; i++)
+		if (tensor_is(&m->g->tensors[i], name))
+			return &m->g->tensors[i];
+	return NULL;
+}
+
+/* ---- configuration ---- */
+
+static void
+put_key(Conf *c, const char *conf_key, const GgufKey *k)
+{
+	double		v;
+
+	if (k == NULL)
+		return;
+	if (k->type == GGUF_STRING)
+	{
+		char	   *s = key_dup(k);
+
+		conf_set_str(c, conf_key, s);
+		mem_free(s);
+	}
+	else if (k->type == GGUF_BOOL && gguf_num(k, 0, &v))
+		conf_set_bool(c, conf_key, v != 0);
+	else if (k->type == GGUF_ARRAY)
+	{
+		/* per-layer values: an array of two marks them as no scalar */
+		double		two[2] = {0, 0};
+
+		if (gguf_num(k, 0, &two[0]))
+			conf_set_nums(c, conf_key, two, k->n == 1 ? 1 : 2);
+	}
+	else if (gguf_num(k, 0, &v))
+		conf_set_num(c, conf_key, v);
+}
+
+/* general.architecture, and whether this is a whole model */
+static bool
+read_arch(Gm *m)
+{
+	const GgufKey *k = gguf_find(m->g, "general.architecture");
+	double		parts;
+	bool		ok = false;
+
+	if (k == NULL || k->type != GGUF_STRING || !files_name_ok((const char *) k->data, k->n) ||
+		k->n >= sizeof(m->arch))
+		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has no valid \"general.architecture\"", m->path);
+	memcpy(m->arch, k->data, k->n);
+	m->arch[k->n] = '\0';
+	if ((k = gguf_find(m->g, "split.count")) != NULL && gguf_num(k, 0, &parts) && parts > 1)
+	{
+		err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" is one part of a split GGUF model, which is not supported",
+				m->path);
+		return err_hint(m->e, "Merge the parts with llama-gguf-split --merge.");
+	}
+#define GGUF_ARCH(name, class, perm) \
+	if (strcmp(m->arch, name) == 0) \
+	{ \
+		conf_set_str(m->f->conf, "architectures", class); \
+		m->permuted = perm; \
+		ok = true; \
+	}
+#include "load/gguf_names.def"
+	if (!ok)
+		return err_set(m->e, ERR_UNSUPPORTED, "GGUF architecture \"%s\" of file \"%s\" is not supported",
+					   m->arch, m->path);
+	return true;
+}
+
+/* The factors of llama3 scaling, which the converter bakes into a tensor. */
+static bool
+read_rope_factors(Gm *m, const GgufTensor *t)
+{
+	const FileMap *map = &m->f->maps[0];
+	double		factors[MAX_ROPE_FACTORS];
+
+	if (conf_has(m->f->conf, "rope_scaling.rope_type"))
+		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" has both a RoPE scaling type and RoPE factors",
+					   m->path);
+	if (t->ndim != 1 || t->ne[0] > MAX_ROPE_FACTORS || t->type != 0 ||
+		t->offset > map->len - m->g->data ||
+		(uint64_t) t->ne[0] * 4 > map->len - m->g->data - t->offset)
+		return err_set(m->e, ERR_BAD_FILE, "tensor \"rope_freqs.weight\" in file \"%s\" is invalid", m->path);
+	for (int64_t i = 0; i < t->ne[0]; i++)
+	{
+		float		v;
+
+		memcpy(&v, map->base + m->g->data + t->offset + i * 4, sizeof(v));
+		factors[i] = v;
+	}
+	conf_set_str(m->f->conf, "rope_scaling.rope_type", "factors");
+	conf_set_nums(m->f->conf, "rope_scaling.factors", factors, (size_t) t->ne[0]);
+	return true;
+}
+
+static bool
+read_rope(Gm *m)
+{
+	Conf	   *c = m->f->conf;
+	const GgufKey *type = arch_key(m, "rope.scaling.type");
+	const GgufKey *old = arch_key(m, "rope.scale_linear");
+	const GgufTensor *t = find_tensor(m, "rope_freqs.weight");
+
+	if (type != NULL && !key_is(type, "none"))
+		put_key(c, "rope_scaling.rope_type", type);
+	else if (type == NULL && old != NULL)
+	{
+		conf_set_str(c, "rope_scaling.rope_type", "linear");
+		put_key(c, "rope_scaling.factor", old);
+	}
+	return t == NULL || read_rope_factors(m, t);
+}
+
+/* EOS of a chat is "end of turn" too, where the file names one. */
+static void
+read_eos(Gm *m)
+{
+	static const char *const keys[] = {"tokenizer.ggml.eos_token_id",
+	"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+	double		ids[3];
+	size_t		n = 0;
+
+	for (int i = 0; i < 3; i++)
+	{
+		const GgufKey *k = gguf_find(m->g, keys[i]);
+
+		if (k != NULL && gguf_num(k, 0, &ids[n]))
+			n++;
+	}
+	if (n > 0)
+		conf_set_nums(m->f->conf, "generation.eos_token_id", ids, n);
+}
+
+static bool
+read_conf(Gm *m)
+{
+	Conf	   *c = m->f->conf;
+	const GgufTensor *embd = find_tensor(m, "token_embd.weight");
+	const GgufKey *v = arch_key(m, "attention.value_length");
+	double		n;
+
+#define GGUF_ARCH_KEY(key, conf) put_key(c, conf, arch_key(m, key));
+#define GGUF_KEY(key, conf) put_key(c, conf, gguf_find(m->g, key));
+#include "load/gguf_keys.def"
+	if (arch_key(m, "expert_count") != NULL && gguf_num(arch_key(m, "expert_count"), 0, &n) && n > 0)
+		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" is a mixture of experts, which is not supported",
+					   m->path);
+	if (v != NULL && gguf_num(v, 0, &n) && n != conf_num(c, "head_dim", n))
+		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" has different key and value lengths, "
+					   "which is not supported", m->path);
+	/* llama.cpp has no architecture of its own for Mistral */
+	if (m->permuted && conf_has(c, "sliding_window"))
+		conf_set_str(c, "architectures", "MistralForCausalLM");
+	if (embd == NULL || embd->ndim != 2)
+		return err_set(m->e, ERR_BAD_FILE, "tensor \"token_embd.weight\" is missing in file \"%s\"", m->path);
+	conf_set_int(c, "vocab_size", embd->ne[1]);
+	conf_set_bool(c, "tie_word_embeddings", find_tensor(m, "output.weight") == NULL);
+	conf_set_bool(c, "attention_bias", find_tensor(m, "blk.0.attn_q.bias") != NULL);
+	conf_set_bool(c, "mlp_bias", find_tensor(m, "blk.0.ffn_gate.bias") != NULL);
+	conf_set_bool(c, "generation.do_sample", conf_has(c, "generation.temperature"));
+	read_eos(m);
+	return read_rope(m);
+}
+
+/* ---- tensors ---- */
+
+/* Hugging Face's name of a tensor; false if the tables have none. */
+static bool
+hf_name(const GgufTensor *t, char *out, size_t size, bool *is_qk)
+{
+	char		name[FILES_MAX_NAME + 1];
+	int			layer;
+	int			at = 0;
+
+	memcpy(name, t->name, t->name_len);
+	name[t->name_len] = '\0';
+	*is_qk = false;
+#define GGUF_TENSOR(gg, hf) \
+	if (strcmp(name, gg) == 0) \
+		return snprintf(out, size, "%s", hf) > 0;
+#include "load/gguf_names.def"
+	if (sscanf(name, "blk.%6d.%n", &layer, &at) != 1 || at == 0 || layer < 0)
+		return false;
+#define GGUF_LAYER(gg, hf, qk) \
+	if (strcmp(name + at, gg) == 0) \
+	{ \
+		*is_qk = qk; \
+		return snprintf(out, size, "model.layers.%d.%s", layer, hf) > 0; \
+	}
+#include "load/gguf_names.def"
+	return false;
+}
+
+/*
+ * Stored row of each logical row of q (and k, which has fewer heads): the converter
+ * put rows (i, i + d/2) of a head side by side at (2i, 2i + 1).
+ */
+static void
+make_perm(Gm *m, int64_t *rows, int64_t *head_dim)
+{
+	const Conf *c = m->f->conf;
+	int64_t		heads = conf_int(c, "num_attention_heads", 0);
+	int64_t		hidden = conf_int(c, "hidden_size", 0);
+	int64_t		d;
+
+	*rows = *head_dim = 0;
+	if (!m->permuted || heads < 1 || heads > 4096 || hidden < 1)
+		return;
+	d = conf_int(c, "head_dim", hidden / heads);
+	if (d < 2 || d % 2 != 0 || d > 1024)
+		return;					/* the model layer refuses this configuration */
+	*rows = heads * d;
+	*head_dim = d;
+	m->f->perm = mem_alloc((size_t) *rows * sizeof(int32_t));
+	for (int64_t r = 0; r < *rows; r++)
+	{
+		int64_t		i = r % d;
+		int64_t		half = d / 2;
+
+		m->f->perm[r] = (int32_t) (r - i + (i < half ? 2 * i : 2 * (i - half) + 1));
+	}
+}
+
+static bool
+add_tensor(Gm *m, const GgufTensor *t, int64_t perm_rows, int64_t head_dim)
+{
+	const Quant *q = quant_by_gguf(t->type);
+	char		name[FILES_MAX_NAME + 1];
+	char		stored[FILES_MAX_NAME + 1];
+	bool		is_qk;
+	int64_t		shape[4];
+	uint64_t	bytes = 1;
+
+	if (!files_name_ok(t->name, t->name_len))
+		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", m->path);
+	snprintf(stored, sizeof(stored), "%.*s", (int) t->name_len, t->name);
+	if (strcmp(stored, "rope_freqs.weight") == 0)
+		return true;			/* part of the configuration by now */
+	if (!hf_name(t, name, sizeof(name), &is_qk))
+		return err_set(m->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has no place in architecture \"%s\"",
+					   stored, m->path, m->arch);
+	if (q == NULL)
+	{
+		err_set(m->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has GGUF type %u, which is not supported",
+				stored, m->path, t->type);
+		return err_hint(m->e, "Supported types are %s.", quant_gguf_list());
+	}
+	if (t->offset % m->g->alignment != 0)
+		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not aligned", stored, m->path);
+	for (int i = 0; i < t->ndim; i++)
+	{
+		shape[i] = t->ne[t->ndim - 1 - i];
+		bytes *= (uint64_t) shape[i];	/* gguf_parse() has checked the product */
+	}
+	if (t->ne[0] % q->block != 0 || bytes > INT64_MAX / (uint64_t) q->bytes ||
+		t->offset > INT64_MAX)
+		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid shape",
+					   stored, m->path);
+	bytes = bytes / (uint64_t) q->block * (uint64_t) q->bytes;
+	if (!files_add(m->f, 0, name, q, t->ndim, shape, m->g->data + t->offset, bytes, m->e))
+		return false;
+	if (m->permuted && is_qk && head_dim > 0 && shape[0] <= perm_rows && shape[0] % head_dim == 0)
+		m->f->tensors[m->f->n_tensors - 1].t.row_perm = m->f->perm;
+	return true;
+}
+
+static int
+offset_cmp(const void *a, const void *b)
+{
+	uintptr_t	x = (uintptr_t) ((const FileTensor *) a)->t.data;
+	uintptr_t	y = (uintptr_t) ((const FileTensor *) b)->t.data;
+
+	return (x > y) - (x < y);
+}
+
+static bool
+add_tensors(Gm *m)
+{
+	Files	   *f = m->f;
+	int64_t		rows;
+	int64_t		head_dim;
+
+	make_perm(m, &rows, &head_dim);
+	for (size_t i = 0; i < m->g->n_tensors; i++)
+		if (!add_tensor(m, &m->g->tensors[i], rows, head_dim))
+			return false;
+	if (f->n_tensors > 0)
+		qsort(f->tensors, f->n_tensors, sizeof(FileTensor), offset_cmp);
+	for (size_t i = 1; i < f->n_tensors; i++)
+	{
+		const KTensor *a = &f->tensors[i - 1].t;
+		const KTensor *b = &f->tensors[i].t;
+
+		if ((const uint8_t *) a->data + a->nbytes > (const uint8_t *) b->data)
+			return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" overlaps tensor \"%s\"",
+						   b->name, m->path, a->name);
+	}
+	return true;
+}
+
+/* ---- vocabulary ---- */
+
+/* An array of strings to NUL-terminated ones in *text, their offsets in *at. */
+static bool
+copy_strings(const GgufKey *k, Buf *text, size_t *at, size_t *len)
+{
+	const uint8_t *p = NULL;
+
+	for (uint64_t i = 0; i < k->n; i++)
+	{
+		const char *s;
+		size_t		n;
+
+		if (!gguf_next_str(k, &p, &s, &n))
+			return false;
+		at[i] = text->len;
+		if (len != NULL)
+			len[i] = n;
+		buf_add(text, s, n);
+		buf_addc(text, '\0');
+	}
+	return true;
+}
+
+static bool
+is_array(const GgufKey *k, GgufType elem, uint64_t max)
+{
+	return k != NULL && k->type == GGUF_ARRAY && k->elem == elem && k->n <= max;
+}
+
+static int
+flag(const Gm *m, const char *key)
+{
+	const GgufKey *k = gguf_find(m->g, key);
+	double		v;
+
+	return k != NULL && gguf_num(k, 0, &v) ? v != 0 : -1;
+}
+
+static int32_t
+token_id(const Gm *m, const char *key, size_t n)
+{
+	const GgufKey *k = gguf_find(m->g, key);
+	double		v;
+
+	return k != NULL && gguf_num(k, 0, &v) && v >= 0 && v < (double) n ? (int32_t) v : -1;
+}
+
+static bool
+bad_vocab(const Gm *m, const char *key)
+{
+	return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has an invalid \"%s\"", m->path, key);
+}
+
+/* Scores and types: one for each token. */
+static bool
+read_token_arrays(Gm *m, TokGguf *v)
+{
+	const GgufKey *scores = gguf_find(m->g, "tokenizer.ggml.scores");
+	const GgufKey *types = gguf_find(m->g, "tokenizer.ggml.token_type");
+
+	if (scores != NULL)
+	{
+		float	   *a = mem_alloc(v->n * sizeof(float));
+
+		v->scores = a;
+		if (!is_array(scores, GGUF_F32, v->n) || scores->n != v->n)
+			return bad_vocab(m, "tokenizer.ggml.scores");
+		if (v->n > 0)
+			memcpy(a, scores->data, v->n * sizeof(float));
+	}
+	if (types != NULL)
+	{
+		int32_t    *a = mem_alloc(v->n * sizeof(int32_t));
+
+		v->types = a;
+		if (!is_array(types, types->elem == GGUF_U32 ? GGUF_U32 : GGUF_I32, v->n) || types->n != v->n)
+			return bad_vocab(m, "tokenizer.ggml.token_type");
+		if (v->n > 0)
+			memcpy(a, types->data, v->n * sizeof(int32_t));
+	}
+	return true;
+}
+
+static bool
+read_vocab(Gm *m)
+{
+	const GgufKey *model = gguf_find(m->g, "tokenizer.ggml.model");
+	const GgufKey *tokens = gguf_find(m->g, "tokenizer.ggml.tokens");
+	const GgufKey *merges = gguf_find(m->g, "tokenizer.ggml.merges");
+	Buf			text = {0};
+	TokGguf    *v;
+	size_t	   *at;
+	size_t		at_model = 0;
+	size_t		at_pre = 0;
+	char	   *s;
+	bool		ok;
+
+	if (model == NULL || tokens == NULL)
+		return true;			/* files_tokenizer() says that there is none */
+	if (model->type != GGUF_STRING || !is_array(tokens, GGUF_STRING, MAX_VOCAB))
+		return bad_vocab(m, "tokenizer.ggml.tokens");
+	if (merges != NULL && !is_array(merges, GGUF_STRING, MAX_VOCAB))
+		return bad_vocab(m, "tokenizer.ggml.merges");
+	v = m->f->gguf = mem_zalloc(sizeof(TokGguf));
+	v->n = tokens->n;
+	v->n_merges = merges != NULL ? merges->n : 0;
+	v->tokens = mem_zalloc(v->n * sizeof(char *));
+	v->token_len = mem_zalloc(v->n * sizeof(size_t));
+	v->merges = mem_zalloc(v->n_merges * sizeof(char *));
+	at = mem_zalloc((v->n + v->n_merges) * sizeof(size_t));
+	ok = copy_strings(tokens, &text, at, (size_t *) v->token_len) &&
+		(merges == NULL || copy_strings(merges, &text, at + v->n, NULL));
+	if ((s = key_dup(model)) != NULL)
+	{
+		at_model = text.len;
+		buf_add(&text, s, strlen(s) + 1);
+		mem_free(s);
+	}
+	if ((s = key_dup(gguf_find(m->g, "tokenizer.ggml.pre"))) != NULL)
+	{
+		at_pre = text.len;
+		buf_add(&text, s, strlen(s) + 1);
+		mem_free(s);
+	}
+	/* the text no longer moves */
+	m->f->gguf_text = text.data;
+	for (size_t i = 0; ok && i < v->n; i++)
+		((const char **) v->tokens)[i] = text.data + at[i];
+	for (size_t i = 0; ok && i < v->n_merges; i++)
+		((const char **) v->merges)[i] = text.data + at[v->n + i];
+	mem_free(at);
+	v->model = text.data + at_model;
+	v->pre = at_pre > 0 ? text.data + at_pre : NULL;
+	v->bos = token_id(m, "tokenizer.ggml.bos_token_id", v->n);
+	v->eos = token_id(m, "tokenizer.ggml.eos_token_id", v->n);
+	v->unk = token_id(m, "tokenizer.ggml.unknown_token_id", v->n);
+	v->add_bos = flag(m, "tokenizer.ggml.add_bos_token");
+	v->add_eos = flag(m, "tokenizer.ggml.add_eos_token");
+	v->add_space_prefix = flag(m, "tokenizer.ggml.add_space_prefix");
+	return ok ? read_token_arrays(m, v) : bad_vocab(m, "tokenizer.ggml.tokens");
+}
+
+static void
+read_template(Gm *m)
+{
+	const GgufKey *k = gguf_find(m->g, "tokenizer.chat_template");
+
+	if (k == NULL || k->type != GGUF_STRING || k->n > FILES_MAX_CONFIG)
+		return;
+	buf_add(&m->f->chat_template, k->data, k->n);
+	m->f->has_template = true;
+}
+
+/* ---- all of it, under the read guard ---- */
+
+typedef struct GgufRead
+{
+	Files	   *f;
+	Err		   *e;
+	bool		ok;
+} GgufRead;
+
+static void
+read_all(void *arg)
+{
+	GgufRead   *r = arg;
+	const FileMap *map = &r->f->maps[0];
+	Gguf		g;
+	Gm			m = {.f = r->f, .path = map->path, .g = &g, .e = r->e};
+
+	r->ok = gguf_parse(map->base, map->len, map->path, &g, r->e) && read_arch(&m) &&
+		read_conf(&m) && add_tensors(&m) && read_vocab(&m);
+	if (r->ok)
+		read_template(&m);
+	gguf_free(&g);
+}
+
+bool
+gguf_open(Files *f, Err *e)
+{
+	GgufRead	r = {.f = f, .e = e};
+
+	if (files_map(f, f->path, e) < 0)
+		return false;
+	return load_read_guard(f, read_all, &r, e) && r.ok;
+}

@@ -1,0 +1,197 @@
+/*
+ * hfconfig.c
+ *	  The JSON files of a Hugging Face directory.
+ *
+ * config.json becomes Conf entries under its own key names, nested objects joined
+ * by dots ("rope_scaling.factor"); generation_config.json the same under the prefix
+ * "generation."; arrays are kept when all elements are numbers or all are strings.
+ * tokenizer.json and tokenizer_config.json are kept as bytes for src/text, except
+ * that the chat template is found here, where its three places are known:
+ * chat_template.jinja, chat_template.json, tokenizer_config.json.
+ *
+ * Tested by tests/unit/test_load_conf.c and tests/fuzz/fuzz_config.c.
+ */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "load/hfconfig.h"
+
+#define MAX_KEYS 4096			/* Conf searches linearly */
+#define MAX_KEY 255				/* bytes of a dotted key */
+#define MAX_ARRAY 65536
+
+static void
+flatten_array(Conf *c, const char *key, const cJSON *v)
+{
+	const cJSON *x;
+	size_t		n = 0;
+	size_t		n_nums = 0;
+	size_t		n_strs = 0;
+
+	cJSON_ArrayForEach(x, v)
+	{
+		n++;
+		n_nums += cJSON_IsNumber(x);
+		n_strs += cJSON_IsString(x);
+	}
+	if (n == 0 || n > MAX_ARRAY)
+		return;
+	if (n_nums == n)
+	{
+		double	   *a = mem_alloc(n * sizeof(double));
+
+		n = 0;
+		cJSON_ArrayForEach(x, v)
+			a[n++] = x->valuedouble;
+		conf_set_nums(c, key, a, n);
+		mem_free(a);
+	}
+	else if (n_strs == n)
+	{
+		const char **a = mem_alloc(n * sizeof(char *));
+
+		n = 0;
+		cJSON_ArrayForEach(x, v)
+			a[n++] = x->valuestring;
+		conf_set_strs(c, key, a, n);
+		mem_free(a);
+	}
+}
+
+/* Recursion is bounded by MAX_KEY: each level adds a dot to the key. */
+static bool
+flatten(Conf *c, const char *prefix, const cJSON *obj, int *budget)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, obj)
+	{
+		char		key[MAX_KEY + 1];
+
+		if (snprintf(key, sizeof(key), "%s%s", prefix, v->string) > MAX_KEY - 1 || --*budget < 0)
+			return false;
+		if (cJSON_IsBool(v))
+			conf_set_bool(c, key, cJSON_IsTrue(v));
+		else if (cJSON_IsNumber(v))
+			conf_set_num(c, key, v->valuedouble);
+		else if (cJSON_IsString(v))
+			conf_set_str(c, key, v->valuestring);
+		else if (cJSON_IsArray(v))
+			flatten_array(c, key, v);
+		else if (cJSON_IsObject(v))
+		{
+			strcat(key, ".");
+			if (!flatten(c, key, v, budget))
+				return false;
+		}
+	}
+	return true;
+}
+
+bool
+hfconfig_parse(Conf *c, const char *prefix, const char *json, size_t len, const char *path, Err *e)
+{
+	const char *at = NULL;
+	cJSON	   *root = cJSON_ParseWithLengthOpts(json, len, &at, 0);
+	int			budget = MAX_KEYS;
+	bool		ok = cJSON_IsObject(root);
+
+	if (!ok)
+	{
+		err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", path);
+		if (root == NULL && at >= json && at <= json + len)
+			err_detail(e, "Invalid JSON at byte %zu.", (size_t) (at - json));
+	}
+	else if (!(ok = flatten(c, prefix, root, &budget)))
+		err_set(e, ERR_BAD_FILE, "file \"%s\" has more than %d keys, or one longer than %d bytes",
+				path, MAX_KEYS, MAX_KEY - 1);
+	cJSON_Delete(root);
+	return ok;
+}
+
+/* One of the optional or required configuration files. */
+static bool
+read_config(Files *f, const char *name, const char *prefix, bool required, Err *e)
+{
+	char	   *path = files_join(f->path, name);
+	Buf			text = {0};
+	bool		ok = true;
+
+	if (required || files_exists(path))
+		ok = files_slurp(f, path, FILES_MAX_CONFIG, &text, e) &&
+			hfconfig_parse(f->conf, prefix, text.data, text.len, path, e);
+	if (!ok && required && !files_exists(path))
+		err_hint(e, "A model is a directory with config.json, tokenizer.json and "
+				 "*.safetensors files, or a GGUF file.");
+	buf_free(&text);
+	mem_free(path);
+	return ok;
+}
+
+static bool
+slurp_optional(Files *f, const char *name, size_t limit, Buf *out, Err *e)
+{
+	char	   *path = files_join(f->path, name);
+	bool		ok = !files_exists(path) || files_slurp(f, path, limit, out, e);
+
+	mem_free(path);
+	return ok;
+}
+
+/* A "chat_template" value: a string, or an array of {"name", "template"} of which
+ * "default" counts. */
+static void
+take_template(Files *f, const Buf *json)
+{
+	cJSON	   *root = json->data != NULL ? cJSON_ParseWithLength(json->data, json->len) : NULL;
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(root, "chat_template");
+	const char *s = cJSON_GetStringValue(v);
+	const cJSON *x;
+
+	if (cJSON_IsArray(v))
+		cJSON_ArrayForEach(x, v)
+		{
+			const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "name"));
+
+			if (name != NULL && strcmp(name, "default") == 0)
+				s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "template"));
+		}
+	if (s != NULL)
+	{
+		buf_addstr(&f->chat_template, s);
+		f->has_template = true;
+	}
+	cJSON_Delete(root);
+}
+
+static bool
+read_tokenizer(Files *f, Err *e)
+{
+	char	   *spm = files_join(f->path, "tokenizer.model");
+	Buf			json = {0};
+	bool		ok;
+
+	ok = slurp_optional(f, "tokenizer.json", FILES_MAX_TOKENIZER, &f->tok_json, e) &&
+		slurp_optional(f, "tokenizer_config.json", FILES_MAX_CONFIG, &f->tok_config, e) &&
+		slurp_optional(f, "chat_template.jinja", FILES_MAX_CONFIG, &f->chat_template, e) &&
+		slurp_optional(f, "chat_template.json", FILES_MAX_CONFIG, &json, e);
+	f->sentencepiece_only = f->tok_json.data == NULL && files_exists(spm);
+	f->has_template = f->chat_template.data != NULL;
+	if (ok && !f->has_template)
+		take_template(f, &json);
+	if (ok && !f->has_template)
+		take_template(f, &f->tok_config);
+	buf_free(&json);
+	mem_free(spm);
+	return ok;
+}
+
+bool
+hfconfig_read(Files *f, Err *e)
+{
+	return read_config(f, "config.json", "", true, e) &&
+		read_config(f, "generation_config.json", "generation.", false, e) &&
+		read_tokenizer(f, e);
+}

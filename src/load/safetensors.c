@@ -1,0 +1,368 @@
+/*
+ * safetensors.c
+ *	  Weights of a Hugging Face directory: model.safetensors, or the shards that
+ *	  model.safetensors.index.json names.
+ *
+ * A safetensors file:
+ *
+ *	  OFFSET	SIZE	CONTENTS
+ *	  0			8		N, length of the header, little-endian, at most 100 MB
+ *	  8			N		JSON: {"name": {"dtype", "shape", "data_offsets": [b, e]}, ...}
+ *	  8 + N		rest	the tensors; offsets count from here
+ *
+ * As the reference implementation demands, the tensors cover the rest of the file
+ * without hole or overlap: so a truncated file is found before anything of it is
+ * used.  "__metadata__" is ignored.
+ *
+ * Tested by tests/unit/test_safetensors.c and tests/fuzz/fuzz_safetensors.c.
+ */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "load/files.h"
+
+#define ST_MAX_HEADER 100000000u
+#define ST_MAX_INDEX (64u << 20)
+
+/* a tensor's byte range, to find holes and overlaps */
+typedef struct StRange
+{
+	uint64_t	begin;
+	uint64_t	end;
+	const char *name;
+} StRange;
+
+typedef struct StCopy
+{
+	void	   *dst;
+	const void *src;
+	size_t		n;
+} StCopy;
+
+static void
+copy_bytes(void *arg)
+{
+	StCopy	   *c = arg;
+
+	memcpy(c->dst, c->src, c->n);
+}
+
+/* A JSON number that is an integer in 0..2^53; false otherwise. */
+static bool
+json_u53(const cJSON *v, uint64_t *out)
+{
+	if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0 && v->valuedouble <= 0x1p53) ||
+		v->valuedouble != (double) (uint64_t) v->valuedouble)
+		return false;
+	*out = (uint64_t) v->valuedouble;
+	return true;
+}
+
+static bool
+st_shape(const cJSON *v, int *ndim, int64_t *shape)
+{
+	const cJSON *d;
+	uint64_t	n;
+
+	if (!cJSON_IsArray(v))
+		return false;
+	*ndim = 0;
+	cJSON_ArrayForEach(d, v)
+	{
+		if (*ndim == 4 || !json_u53(d, &n))
+			return false;
+		shape[(*ndim)++] = (int64_t) n;
+	}
+	if (*ndim == 0)
+		shape[(*ndim)++] = 1;	/* a scalar */
+	return true;
+}
+
+/* One entry of the header. */
+static bool
+st_tensor(Files *f, int map, uint64_t data, const cJSON *entry, StRange *range, Err *e)
+{
+	const char *path = f->maps[map].path;
+	const char *name = entry->string;
+	const cJSON *v;
+	const cJSON *dtype = NULL;
+	const cJSON *shape = NULL;
+	const cJSON *offsets = NULL;
+	const Quant *q;
+	int			ndim;
+	int64_t		dims[4];
+
+	if (!files_name_ok(name, strlen(name)))
+		return err_set(e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", path);
+	cJSON_ArrayForEach(v, entry)
+	{
+		if (strcmp(v->string, "dtype") == 0)
+			dtype = v;
+		else if (strcmp(v->string, "shape") == 0)
+			shape = v;
+		else if (strcmp(v->string, "data_offsets") == 0)
+			offsets = v;
+	}
+	if (!cJSON_IsObject(entry) || !cJSON_IsString(dtype))
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has no data type", name, path);
+	if (!st_shape(shape, &ndim, dims))
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid shape", name, path);
+	if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
+		!json_u53(offsets->child, &range->begin) || !json_u53(offsets->child->next, &range->end) ||
+		range->end < range->begin)
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has invalid data offsets",
+					   name, path);
+	if ((q = quant_by_dtype(dtype->valuestring)) == NULL)
+	{
+		bool		sane = files_name_ok(dtype->valuestring, strlen(dtype->valuestring));
+
+		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has data type \"%s\", which is not supported",
+				name, path, sane ? dtype->valuestring : "?");
+		return err_hint(e, "Supported data types are %s.", quant_dtype_list());
+	}
+	range->name = name;
+	return files_add(f, map, name, q, ndim, dims, data + range->begin, range->end - range->begin, e);
+}
+
+static int
+range_cmp(const void *a, const void *b)
+{
+	const StRange *x = a;
+	const StRange *y = b;
+
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return (x->end > y->end) - (x->end < y->end);
+}
+
+/* The ranges cover 0..size without hole or overlap. */
+static bool
+st_cover(const char *path, StRange *r, size_t n, uint64_t size, Err *e)
+{
+	uint64_t	at = 0;
+
+	if (n > 0)
+		qsort(r, n, sizeof(StRange), range_cmp);
+	for (size_t i = 0; i < n; i++)
+	{
+		if (r[i].begin < at)
+			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" overlaps tensor \"%s\"",
+						   r[i].name, path, r[i - 1].name);
+		if (r[i].begin > at)
+			return err_set(e, ERR_BAD_FILE, "file \"%s\" has a gap before tensor \"%s\"",
+						   path, r[i].name);
+		at = r[i].end;
+	}
+	if (at != size)
+	{
+		err_set(e, ERR_BAD_FILE, "file \"%s\" has the wrong length", path);
+		return err_detail(e, "Its tensors take %llu bytes, %llu bytes follow the header.",
+						  (unsigned long long) at, (unsigned long long) size);
+	}
+	return true;
+}
+
+/* Parse the header's JSON and add the tensors. */
+static bool
+st_header(Files *f, int map, const char *json, size_t len, Err *e)
+{
+	const FileMap *m = &f->maps[map];
+	cJSON	   *root = cJSON_ParseWithLength(json, len);
+	const cJSON *entry;
+	StRange    *ranges = NULL;
+	size_t		n = 0;
+	bool		ok = true;
+
+	if (!cJSON_IsObject(root))
+	{
+		cJSON_Delete(root);
+		return err_set(e, ERR_BAD_FILE, "file \"%s\" has an invalid header: it is not a JSON object",
+					   m->path);
+	}
+	cJSON_ArrayForEach(entry, root)
+		n++;
+	ranges = mem_alloc(n * sizeof(StRange));
+	n = 0;
+	cJSON_ArrayForEach(entry, root)
+	{
+		if (strcmp(entry->string, "__metadata__") == 0)
+			continue;
+		if (!(ok = st_tensor(f, map, 8 + len, entry, &ranges[n++], e)))
+			break;
+	}
+	ok = ok && st_cover(m->path, ranges, n, m->len - 8 - len, e);
+	mem_free(ranges);
+	cJSON_Delete(root);
+	return ok;
+}
+
+/* Map one file and add its tensors. */
+static bool
+st_file(Files *f, const char *path, Err *e)
+{
+	uint8_t		head[8];
+	uint64_t	len = 0;
+	char	   *json;
+	int			map = files_map(f, path, e);
+	const FileMap *m = &f->maps[map < 0 ? 0 : map];
+	bool		ok;
+
+	if (map < 0)
+		return false;
+	if (m->len < 8)
+		return err_set(e, ERR_BAD_FILE, "file \"%s\" is not a safetensors file: it has %zu bytes",
+					   path, m->len);
+	if (!load_read_guard(f, copy_bytes, &(StCopy) {head, m->base, 8}, e))
+		return false;
+	for (int i = 7; i >= 0; i--)
+		len = len << 8 | head[i];
+	if (len > ST_MAX_HEADER || len > m->len - 8)
+	{
+		err_set(e, ERR_BAD_FILE, "file \"%s\" is truncated or not a safetensors file", path);
+		return err_detail(e, "Its header would have %llu bytes, the file has %zu.",
+						  (unsigned long long) len, m->len);
+	}
+	if ((json = mem_try_alloc((size_t) len + 1)) == NULL)
+		return err_set(e, ERR_NOMEM, "out of memory reading file \"%s\"", path);
+	ok = load_read_guard(f, copy_bytes, &(StCopy) {json, m->base + 8, (size_t) len}, e) &&
+		st_header(f, map, json, (size_t) len, e);
+	mem_free(json);
+	return ok;
+}
+
+static int
+entry_cmp(const void *a, const void *b)
+{
+	return strcmp((*(const cJSON *const *) a)->valuestring, (*(const cJSON *const *) b)->valuestring);
+}
+
+/* A shard is a plain *.safetensors name in the same directory. */
+static bool
+shard_name_ok(const char *s)
+{
+	size_t		n = strlen(s);
+
+	return files_name_ok(s, n) && strchr(s, '/') == NULL && s[0] != '.' &&
+		n > 12 && strcmp(s + n - 12, ".safetensors") == 0;
+}
+
+/* Open the shards (entries sorted by file) and see that each tensor is where the
+ * index says. */
+static bool
+st_shards(Files *f, const char *index, cJSON **entries, size_t n, Err *e)
+{
+	for (size_t i = 0; i < n; i++)
+	{
+		const char *shard = entries[i]->valuestring;
+		char	   *path;
+		bool		ok;
+
+		if (i > 0 && strcmp(shard, entries[i - 1]->valuestring) == 0)
+			continue;
+		path = files_join(f->path, shard);
+		ok = st_file(f, path, e);
+		mem_free(path);
+		if (!ok)
+			return e->cls == ERR_IO && e->detail[0] == '\0' ?
+				err_detail(e, "The file is named by \"%s\".", index) : false;
+	}
+	if (!files_index(f, e))
+		return false;
+	for (size_t i = 0; i < n; i++)
+	{
+		const KTensor *t = files_find(f, entries[i]->string);
+		const char *at = t != NULL ? strrchr(files_where(f, t), '/') : NULL;
+
+		if (at == NULL || strcmp(at + 1, entries[i]->valuestring) != 0)
+			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" is not in file \"%s/%s\" where \"%s\" puts it",
+						   files_name_ok(entries[i]->string, strlen(entries[i]->string)) ?
+						   entries[i]->string : "?", f->path, entries[i]->valuestring, index);
+	}
+	return true;
+}
+
+static bool
+st_index(Files *f, const char *path, const Buf *text, Err *e)
+{
+	cJSON	   *root = cJSON_ParseWithLength(text->data, text->len);
+	cJSON	   *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map");
+	cJSON	   *v;
+	cJSON	  **entries;
+	size_t		n = 0;
+	bool		ok = cJSON_IsObject(map);
+
+	if (!ok)
+		err_set(e, ERR_BAD_FILE, "file \"%s\" has no \"weight_map\"", path);
+	entries = mem_alloc((ok ? (size_t) cJSON_GetArraySize(map) : 0) * sizeof(cJSON *));
+	for (v = ok ? map->child : NULL; v != NULL && ok; v = v->next)
+	{
+		ok = cJSON_IsString(v) && shard_name_ok(v->valuestring);
+		if (ok)
+			entries[n++] = v;
+		else
+			err_set(e, ERR_BAD_FILE, "file \"%s\" has an invalid file name in its \"weight_map\"", path);
+	}
+	if (n > 0)
+		qsort(entries, n, sizeof(cJSON *), entry_cmp);
+	ok = ok && st_shards(f, path, entries, n, e);
+	mem_free(entries);
+	cJSON_Delete(root);
+	return ok;
+}
+
+/* Neither file is there: say what there is instead. */
+static bool
+st_none(const Files *f, Err *e)
+{
+	DIR		   *d = opendir(f->path);
+	struct dirent *de;
+	bool		pickle = false;
+	bool		gguf = false;
+
+	while (d != NULL && (de = readdir(d)) != NULL)
+	{
+		const char *dot = strrchr(de->d_name, '.');
+
+		if (dot == NULL)
+			continue;
+		pickle |= strcmp(dot, ".bin") == 0 || strcmp(dot, ".pth") == 0 || strcmp(dot, ".pt") == 0;
+		gguf |= strcmp(dot, ".gguf") == 0;
+	}
+	if (d != NULL)
+		closedir(d);
+	if (pickle)
+	{
+		err_set(e, ERR_UNSUPPORTED, "model \"%s\" has its weights in PyTorch files, which are not supported",
+				f->path);
+		return err_hint(e, "Convert them to safetensors: "
+						"AutoModelForCausalLM.from_pretrained(dir).save_pretrained(newdir).");
+	}
+	err_set(e, ERR_BAD_FILE, "model \"%s\" has neither model.safetensors nor model.safetensors.index.json",
+			f->path);
+	if (gguf)
+		err_hint(e, "To load a GGUF file, give its own path.");
+	return false;
+}
+
+bool
+safetensors_open(Files *f, Err *e)
+{
+	char	   *single = files_join(f->path, "model.safetensors");
+	char	   *index = files_join(f->path, "model.safetensors.index.json");
+	Buf			text = {0};
+	bool		ok;
+
+	if (files_exists(single))
+		ok = st_file(f, single, e);
+	else if (files_exists(index))
+		ok = files_slurp(f, index, ST_MAX_INDEX, &text, e) && st_index(f, index, &text, e);
+	else
+		ok = st_none(f, e);
+	buf_free(&text);
+	mem_free(single);
+	mem_free(index);
+	return ok;
+}

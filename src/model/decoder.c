@@ -1,0 +1,126 @@
+/*
+ * decoder.c
+ *	  The blocks of a decoder's forward pass: each is a few calls of the op table.
+ *
+ * Row invariance (kernels.h) carries through: a block computes row i of its
+ * output from row i of its input, and attention from the row's own sequence, so a
+ * row's logits have the same bits whatever else is in the batch and however its
+ * prompt was cut into chunks.
+ *
+ * Tested by tests/golden/models_golden.c.
+ */
+#include "model/decoder.h"
+
+#include <math.h>
+#include <string.h>
+
+static int
+qkv_width(const Decoder *d)
+{
+	return (d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim;
+}
+
+/* y[rows][l->n] = x[rows][l->k] W^T + b */
+static void
+linear(Decoder *d, const Linear *l, const float *x, int rows, float *y)
+{
+	for (int i = 0; i < l->n_mats; i++)
+		d->k->mm(d->pool, &l->mat[i], x, rows, l->k, y + l->col[i], l->n,
+				 l->bias != NULL ? l->bias + l->col[i] : NULL, d->ws);
+}
+
+static void
+embed_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+	int32_t		token = d->b->tokens[row];
+	float	   *x = d->x + (size_t) row * (size_t) d->c.hidden;
+
+	(void) ith;
+	/* ids were checked at admission; an impossible one may not read past the table */
+	if (token >= 0 && token < d->c.vocab)
+		d->k->mat_row(&d->embed.mat[0], token, x);
+	else
+		memset(x, 0, (size_t) d->c.hidden * sizeof(float));
+}
+
+void
+dec_embed(Decoder *d)
+{
+	if (d->rows == 1)
+		embed_row(d, 0, 0);
+	else
+		kpool_run(d->pool, embed_row, d, d->rows);
+	d->pending = false;
+}
+
+void
+dec_norm(Decoder *d, const float *w)
+{
+	if (w == NULL)				/* the last: dec_head() norms the rows it needs */
+		d->k->add(d->pool, d->x, d->y, d->rows, d->c.hidden);
+	else if (d->pending)
+		d->k->add_rmsnorm(d->pool, d->h, d->x, d->y, w, d->rows, d->c.hidden, d->c.eps);
+	else
+		d->k->rmsnorm(d->pool, d->h, d->x, w, d->rows, d->c.hidden, d->c.eps);
+	d->pending = false;
+}
+
+void
+dec_qkv(Decoder *d, const Layer *l)
+{
+	linear(d, &l->qkv, d->h, d->rows, d->qkv);
+}
+
+/* q and k lie side by side: one call rotates the heads of both. */
+void
+dec_rope(Decoder *d)
+{
+	d->k->rope(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads,
+			   d->c.head_dim, d->b->rows.pos, d->rope, d->c.head_dim);
+}
+
+void
+dec_attn(Decoder *d, int layer)
+{
+	const float *q = d->qkv;
+	const float *k = q + d->c.n_heads * d->c.head_dim;
+	const float *v = k + d->c.n_kv_heads * d->c.head_dim;
+	float		scale = (float) (1.0 / sqrt((double) d->c.head_dim));
+
+	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, v, qkv_width(d));
+	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, scale,
+			   d->c.window[layer], d->att, d->ws);
+}
+
+void
+dec_o(Decoder *d, const Layer *l)
+{
+	linear(d, &l->o, d->att, d->rows, d->y);
+	d->pending = true;
+}
+
+void
+dec_swiglu(Decoder *d, const Layer *l)
+{
+	linear(d, &l->gate_up, d->h, d->rows, d->gu);
+	d->k->silu_mul(d->pool, d->act, d->gu, d->rows, d->c.inter);
+	linear(d, &l->down, d->act, d->rows, d->y);
+	d->pending = true;
+}
+
+/* Only the rows that somebody wants are normed and multiplied by the head. */
+void
+dec_head(Decoder *d, float *logits)
+{
+	size_t		width = (size_t) d->c.hidden;
+	int			n = d->b->n_out;
+
+	if (n == 0)
+		return;
+	for (int i = 0; i < n; i++)
+		memcpy(d->y + (size_t) i * width, d->x + (size_t) d->b->out_rows[i] * width,
+			   width * sizeof(float));
+	d->k->rmsnorm(d->pool, d->h, d->y, d->norm, n, d->c.hidden, d->c.eps);
+	linear(d, d->c.tied ? &d->embed : &d->head, d->h, n, logits);
+}

@@ -1,0 +1,21 @@
+/*
+ * mistral.c
+ *	  Mistral (Jiang et al. 2023, arXiv:2310.06825): Llama whose attention may be
+ *	  limited to the last sliding_window positions, in all layers.
+ *
+ * Tested by tests/golden/models_golden.c.
+ */
+#include "model/decoder.h"
+
+bool
+mistral_conf(const Conf *c, DecoderConf *out, Err *e)
+{
+	int			window;
+
+	if (!dec_conf(c, out, e) ||
+		!dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, DEC_MAX_LEN, &window, e))
+		return false;
+	for (int i = 0; i < out->n_layers; i++)
+		out->window[i] = window < out->max_len ? window : 0;
+	return true;
+}

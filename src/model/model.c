@@ -1,0 +1,255 @@
+/*
+ * model.c
+ *	  The public door of src/model: choose the architecture, build the Decoder,
+ *	  plan its work space, run a step.
+ *
+ * Everything that a forward pass touches is allocated in model_new(), so that a
+ * model that was loaded can't run out of memory in the middle of a step.
+ *
+ * Tested by tests/unit/test_model.c and tests/golden/models_golden.c.
+ */
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "model/decoder.h"
+#include "model/rope.h"
+
+struct Model
+{
+	const Arch *arch;
+	ModelInfo	info;
+	int			max_out;
+	Decoder		d;
+};
+
+static const Arch archs[] = {
+#define MODEL(name, classes, conf, forward) {#name, classes, conf, forward},
+#include "model/models.def"
+#undef MODEL
+};
+
+#define N_ARCHS (sizeof(archs) / sizeof(archs[0]))
+
+/* classes is a list separated by blanks */
+static bool
+has_class(const char *classes, const char *name)
+{
+	size_t		len = strlen(name);
+
+	for (const char *p = classes; *p != '\0';)
+	{
+		size_t		n = strcspn(p, " ");
+
+		if (n == len && memcmp(p, name, n) == 0)
+			return true;
+		p += n;
+		p += strspn(p, " ");
+	}
+	return false;
+}
+
+static const Arch *
+find_arch(const Conf *c, Err *e)
+{
+	const char *name = conf_str(c, "architectures", NULL);
+
+	if (name == NULL)
+	{
+		err_set(e, ERR_BAD_FILE, "model configuration has no \"architectures\"");
+		return NULL;
+	}
+	for (size_t i = 0; i < N_ARCHS; i++)
+		if (has_class(archs[i].classes, name))
+			return &archs[i];
+	err_set(e, ERR_UNSUPPORTED, "model architecture \"%.128s\" is not supported", name);
+	err_hint(e, "Supported architectures are "
+#define MODEL(name, classes, conf, forward) classes " "
+#include "model/models.def"
+#undef MODEL
+			 "(models.def).");
+	return NULL;
+}
+
+static void
+decoder_clear(Decoder *d)
+{
+	dec_conf_free(&d->c);
+	mem_free(d->layers);
+	mem_free(d->ws_extra);
+	marena_free(&d->weights);
+	marena_free(&d->work);
+	memset(d, 0, sizeof(*d));
+}
+
+/* Configuration and tensors, without reading weights. */
+static bool
+open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len, Err *e)
+{
+	Decoder    *d = &m->d;
+	ModelInfo  *info = &m->info;
+
+	if ((m->arch = find_arch(conf, e)) == NULL || !m->arch->conf(conf, &d->c, e))
+		return false;
+	if (max_len < 0 || max_len > d->c.max_len)
+		return err_set(e, ERR_INVALID, "max_model_len %d is outside the range of the model (1 .. %d)",
+					   max_len, d->c.max_len);
+	if (max_len > 0)
+		d->c.max_len = max_len;
+	if (!dec_bind(d, m->arch, src, info, e))
+		return false;
+	info->arch = m->arch->name;
+	info->vocab_size = d->c.vocab;
+	info->max_model_len = d->c.max_len;
+	info->hidden_size = d->c.hidden;
+	info->n_layers = d->c.n_layers;
+	info->n_heads = d->c.n_heads;
+	info->n_kv_heads = d->c.n_kv_heads;
+	info->head_dim = d->c.head_dim;
+	return true;
+}
+
+/* Scratch of the ops for max_rows rows.  The KV's blocks are not known yet: their
+ * size hardly matters, and model_forward() checks. */
+static size_t
+scratch_bytes(const Decoder *d)
+{
+	KvView		kv = {.type = KT_F32, .n_layers = d->c.n_layers, .n_blocks = 1, .block_size = 16,
+		.n_kv_heads = d->c.n_kv_heads, .head_dim = d->c.head_dim};
+	size_t		most = d->k->attn_scratch(&kv, d->c.n_heads, d->max_rows, kpool_nthreads(d->pool));
+	int			widths[] = {d->c.hidden, d->c.n_heads * d->c.head_dim, d->c.inter};
+
+	for (int t = 0; t < KT_COUNT; t++)
+		for (int w = 0; w < 3; w++)
+		{
+			size_t		n = d->k->mm_scratch((KType) t, d->max_rows, widths[w]);
+
+			if (n > most)
+				most = n;
+		}
+	return most;
+}
+
+/* The work space and the rope table: sizes first, then one reservation. */
+static bool
+plan_work(Decoder *d, Err *e)
+{
+	int			width[] = {d->c.hidden, d->c.hidden, d->c.hidden,
+		(d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim,
+		d->c.n_heads * d->c.head_dim, 2 * d->c.inter, d->c.inter};
+	float	  **rows[] = {&d->x, &d->y, &d->h, &d->qkv, &d->att, &d->gu, &d->act};
+	size_t		n = sizeof(width) / sizeof(width[0]);
+	size_t		table = (size_t) d->c.max_len * (size_t) d->c.head_dim * sizeof(float);
+	size_t		total = 0;
+	bool		fits = true;
+
+	d->ws_size = scratch_bytes(d);
+	for (size_t i = 0; i < n; i++)
+	{
+		size_t		bytes;
+
+		fits = fits && mem_mul((size_t) d->max_rows * sizeof(float), (size_t) width[i], &bytes) &&
+			marena_add(&total, bytes);
+	}
+	fits = fits && marena_add(&total, d->ws_size) && marena_add(&total, table);
+	if (!fits || !marena_reserve(&d->work, total))
+	{
+		err_set(e, ERR_NOMEM, "out of memory");
+		return err_detail(e, "The work space for %d rows and %d positions needs %zu MB.",
+						  d->max_rows, d->c.max_len, total >> 20);
+	}
+	for (size_t i = 0; i < n; i++)
+		*rows[i] = marena_take(&d->work, (size_t) d->max_rows * sizeof(float) * (size_t) width[i]);
+	d->ws = marena_take(&d->work, d->ws_size);
+	d->rope = marena_take(&d->work, table);
+	rope_table(d->pool, d->c.inv_freq, d->c.head_dim, d->c.max_len, d->rope);
+	return true;
+}
+
+Model *
+model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e)
+{
+	Model	   *m = mem_zalloc(sizeof(Model));
+	Decoder    *d = &m->d;
+
+	d->k = opt->kernels;
+	d->pool = opt->pool;
+	d->max_rows = opt->max_rows;
+	m->max_out = opt->max_out;
+	if (opt->max_rows < 1 || opt->max_out < 1)
+	{
+		err_set(e, ERR_INVALID, "a model needs room for at least one row, not %d", opt->max_rows);
+		model_free(m);
+		return NULL;
+	}
+	if (!open_model(m, conf, src, opt->max_model_len, e) || !plan_work(d, e) ||
+		!dec_pack(d, src, &m->info, e))
+	{
+		model_free(m);
+		return NULL;
+	}
+	return m;
+}
+
+void
+model_free(Model *m)
+{
+	if (m == NULL)
+		return;
+	decoder_clear(&m->d);
+	mem_free(m);
+}
+
+const ModelInfo *
+model_info(const Model *m)
+{
+	return &m->info;
+}
+
+bool
+model_check(const Conf *conf, const ModelSource *src, ModelInfo *info, Err *e)
+{
+	Model	   *m = mem_zalloc(sizeof(Model));
+	bool		ok = open_model(m, conf, src, 0, e);
+
+	if (ok)
+		*info = m->info;
+	model_free(m);
+	return ok;
+}
+
+void
+model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
+{
+	Decoder    *d = &m->d;
+	size_t		need;
+
+	if (b->rows.n_rows == 0)
+		return;
+	if (b->rows.n_rows > d->max_rows || b->n_out > m->max_out || b->n_out > b->rows.n_rows)
+	{
+		/* the scheduler's bug; going on would overwrite memory */
+		log_line('P', "batch of %d rows and %d outputs is over the plan of %d and %d",
+				 b->rows.n_rows, b->n_out, d->max_rows, m->max_out);
+		abort();
+	}
+	need = d->k->attn_scratch(kv, d->c.n_heads, b->rows.n_rows, kpool_nthreads(d->pool));
+	if (need > d->ws_size)
+	{
+		mem_free(d->ws_extra);
+		if ((d->ws_extra = mem_try_aligned(need)) == NULL)
+		{
+			log_line('P', "out of memory for %zu bytes of attention scratch", need);
+			abort();
+		}
+		d->ws = d->ws_extra;
+		d->ws_size = need;
+	}
+	d->b = b;
+	d->kv = kv;
+	d->rows = b->rows.n_rows;
+	m->arch->forward(d, logits);
+}

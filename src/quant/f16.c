@@ -1,0 +1,29 @@
+/*
+ * f16.c
+ *	  Weight format F16: IEEE half, little-endian.
+ */
+#include <string.h>
+
+#include "quant/quant.h"
+
+void
+f16_to_float(const void *src, int64_t n, float *out)
+{
+	const uint8_t *p = src;
+
+	for (int64_t i = 0; i < n; i++)
+	{
+		uint16_t	h;
+
+		memcpy(&h, p + 2 * i, sizeof(h));
+		out[i] = quant_half(h);
+	}
+}
+
+int64_t
+f16_check(const void *src, int64_t n)
+{
+	(void) src;
+	(void) n;
+	return -1;					/* no scales */
+}

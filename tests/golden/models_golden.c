@@ -1,0 +1,367 @@
+/*
+ * models_golden.c
+ *	  Whole models against Hugging Face transformers (gen_models.py).
+ *
+ * Each fixture runs on each implementation of the op table that this CPU can run:
+ *
+ *	- logits at some positions of the prompt, and 64 greedy tokens, as the
+ *	  reference has them;
+ *	- the same bits when the prompt is fed whole, in chunks of 7, token by token,
+ *	  on two threads, or beside another sequence.
+ *
+ * The KV is paged in shuffled blocks and begins as NaN, so that reading a
+ * position which nobody wrote shows.
+ *
+ * Tolerances of the maximum absolute error, for logits of order 1:
+ *	  2e-5	float weights where activations stay float
+ *	  0.08	BF16 weights on avx512_bf16, which rounds activations to BF16
+ *	  0.08	Q8_0, where activations are quantized to 8 bits in blocks of 32
+ * In the last two cases the reference's greedy tokens are fed, and each must be
+ * within twice the tolerance of our best.
+ */
+#include <math.h>
+#include <string.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "load/load.h"
+#include "model/model.h"
+#include "tests/unit/check.h"
+
+#define FIXTURES "tests/fixtures/models/"
+#define EXPECTED "tests/golden/models_expected/"
+#define BLOCK 16
+#define MAX_TOKENS 128
+#define MAX_ROWS 64
+
+static const char *const models[] = {
+	"llama_f32", "llama_tied_bf16", "llama_bias_f16", "llama3_f32", "mistral_f32",
+	"mistral_bf16", "qwen2_f32", "qwen2_bf16", "qwen2_tied_bf16",
+	"llama_f32_gguf", "llama_tied_bf16_gguf", "llama_tied_q8_0_gguf", "mistral_f16_gguf",
+	"qwen2_tied_q8_0_gguf", NULL
+};
+
+typedef struct Golden
+{
+	int32_t		n_prompt;
+	int32_t		n_pos;
+	int32_t		vocab;
+	int32_t		n_greedy;
+	int32_t    *prompt;
+	int32_t    *pos;
+	int32_t    *greedy;
+	float	   *logits;			/* [n_pos][vocab] */
+} Golden;
+
+/* A sequence's KV: its own blocks, shuffled. */
+typedef struct Run
+{
+	Model	   *m;
+	KvView		kv;
+	int32_t		table[2][MAX_TOKENS / BLOCK];
+	float	   *logits;			/* [MAX_ROWS][vocab] */
+} Run;
+
+static const KTensor *
+src_find(void *ctx, const char *name)
+{
+	return files_find(ctx, name);
+}
+
+static const KTensor *
+src_at(void *ctx, size_t i)
+{
+	return files_tensor(ctx, i);
+}
+
+static const char *
+src_where(void *ctx, const KTensor *t)
+{
+	return files_where(ctx, t);
+}
+
+static bool
+read_ints(FILE *f, int32_t **out, int n)
+{
+	*out = mem_alloc((size_t) n * sizeof(int32_t));
+	return fread(*out, sizeof(int32_t), (size_t) n, f) == (size_t) n;
+}
+
+static bool
+golden_read(const char *name, Golden *g)
+{
+	char		path[256];
+	FILE	   *f;
+	size_t		n;
+	bool		ok;
+
+	memset(g, 0, sizeof(*g));
+	snprintf(path, sizeof(path), EXPECTED "%s.bin", name);
+	if ((f = fopen(path, "rb")) == NULL)
+		return false;
+	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt + g->n_greedy <= MAX_TOKENS &&
+		read_ints(f, &g->prompt, g->n_prompt) && read_ints(f, &g->pos, g->n_pos) &&
+		read_ints(f, &g->greedy, g->n_greedy);
+	n = (size_t) g->n_pos * (size_t) g->vocab;
+	g->logits = mem_alloc(n * sizeof(float));
+	ok = ok && fread(g->logits, sizeof(float), n, f) == n;
+	fclose(f);
+	return ok;
+}
+
+static void
+golden_free(Golden *g)
+{
+	mem_free(g->prompt);
+	mem_free(g->pos);
+	mem_free(g->greedy);
+	mem_free(g->logits);
+}
+
+static Files *
+open_files(const char *name)
+{
+	char		path[256];
+	size_t		n = strlen(name);
+	Err			e = {0};
+	Files	   *f;
+
+	snprintf(path, sizeof(path), FIXTURES "%s%s", name,
+			 n > 5 && strcmp(name + n - 5, "_gguf") == 0 ? ".gguf" : "");
+	f = files_open(path, &e);
+	CHECK(f != NULL, "%s: %s", path, e.msg);
+	return f;
+}
+
+static Model *
+load(const char *name, Files *f, const Kernels *k, KPool *pool)
+{
+	ModelSource src = {.find = src_find, .at = src_at, .where = src_where, .ctx = f};
+	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = MAX_ROWS, .max_out = MAX_ROWS};
+	Err			e = {0};
+	Model	   *m = model_new(files_conf(f), &src, &opt, &e);
+
+	CHECK(m != NULL, "%s: %s (%s)", name, e.msg, e.detail);
+	return m;
+}
+
+static void
+run_start(Run *r, Model *m)
+{
+	const ModelInfo *info = model_info(m);
+	int			per_seq = MAX_TOKENS / BLOCK;
+	size_t		size;
+
+	memset(r, 0, sizeof(*r));
+	r->m = m;
+	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_layers, .n_blocks = 2 * per_seq,
+		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
+	size = kv_layout(&r->kv);
+	r->kv.base = mem_try_aligned(size);
+	memset(r->kv.base, 0xff, size);
+	for (int i = 0; i < 2 * per_seq; i++)
+		r->table[i % 2][i / 2] = (i * 11 + 5) % (2 * per_seq);
+	r->logits = mem_alloc((size_t) MAX_ROWS * (size_t) info->vocab_size * sizeof(float));
+}
+
+static void
+run_end(Run *r)
+{
+	mem_free(r->kv.base);
+	mem_free(r->logits);
+}
+
+/* Feed n tokens of sequence seq from position pos on; logits of all rows. */
+static void
+feed(Run *r, int seq, const int32_t *tokens, int n, int pos)
+{
+	int32_t		start[2] = {0, n};
+	int32_t		p[MAX_ROWS];
+	int32_t		out[MAX_ROWS];
+	const int32_t *tables[1] = {r->table[seq]};
+	Batch		b = {.rows = {n, 1, start, p, tables}, .tokens = tokens, .n_out = n, .out_rows = out};
+
+	for (int i = 0; i < n; i++)
+	{
+		p[i] = pos + i;
+		out[i] = i;
+	}
+	model_forward(r->m, &b, &r->kv, r->logits);
+}
+
+/* Prefill in chunks; keeps the logits of all positions in all[n][vocab]. */
+static void
+prefill(Run *r, int seq, const int32_t *tokens, int n, int chunk, float *all)
+{
+	size_t		vocab = (size_t) model_info(r->m)->vocab_size;
+
+	for (int at = 0; at < n; at += chunk)
+	{
+		int			c = at + chunk < n ? chunk : n - at;
+
+		feed(r, seq, tokens + at, c, at);
+		memcpy(all + (size_t) at * vocab, r->logits, (size_t) c * vocab * sizeof(float));
+	}
+}
+
+/* One batch of two sequences: a new one's first tokens behind a decode row of the
+ * other; only the wanted rows are asked for. */
+static void
+mixed(Run *r, const Golden *g, float *first, float *last)
+{
+	int			n = g->n_prompt;
+	int32_t		start[3] = {0, 1, n};
+	int32_t		p[MAX_ROWS];
+	int32_t		tokens[MAX_ROWS];
+	int32_t		out[2] = {0, n - 1};
+	const int32_t *tables[2] = {r->table[0], r->table[1]};
+	size_t		vocab = (size_t) g->vocab;
+	Batch		b = {.rows = {n, 2, start, p, tables}, .tokens = tokens, .n_out = 2, .out_rows = out};
+
+	p[0] = n - 1;				/* the last token of sequence 0 once more */
+	tokens[0] = g->prompt[n - 1];
+	for (int i = 1; i < n; i++)
+	{
+		p[i] = i - 1;
+		tokens[i] = g->prompt[i - 1];
+	}
+	model_forward(r->m, &b, &r->kv, r->logits);
+	memcpy(first, r->logits, vocab * sizeof(float));
+	memcpy(last, r->logits + vocab, vocab * sizeof(float));
+}
+
+static int
+argmax(const float *x, int n)
+{
+	int			best = 0;
+
+	for (int i = 1; i < n; i++)
+		if (x[i] > x[best])
+			best = i;
+	return best;
+}
+
+/* Greedy tokens that agree with the reference; *gap is how far below our best the
+ * reference's token was at worst.  The reference's tokens are fed. */
+static int
+greedy(Run *r, const Golden *g, const float *last, float *gap)
+{
+	const float *x = last;
+	int			equal = 0;
+
+	*gap = 0;
+	for (int i = 0; i < g->n_greedy; i++)
+	{
+		int			best = argmax(x, g->vocab);
+		float		d = x[best] - x[g->greedy[i]];
+
+		equal += best == g->greedy[i];
+		if (d > *gap)
+			*gap = d;
+		feed(r, 0, &g->greedy[i], 1, g->n_prompt + i);
+		x = r->logits;
+	}
+	return equal;
+}
+
+static double
+max_error(const Golden *g, const float *all)
+{
+	double		err = 0;
+
+	for (int i = 0; i < g->n_pos; i++)
+		for (int j = 0; j < g->vocab; j++)
+		{
+			double		d = fabs((double) g->logits[i * g->vocab + j] -
+								 (double) all[g->pos[i] * g->vocab + j]);
+
+			if (!(d <= err))
+				err = d;
+		}
+	return err;
+}
+
+static void
+check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2)
+{
+	size_t		bytes = (size_t) g->n_prompt * (size_t) g->vocab * sizeof(float);
+	size_t		row = (size_t) g->vocab * sizeof(float);
+	float	   *all = mem_alloc(bytes);
+	float	   *other = mem_alloc(bytes);
+	float	   *first = mem_alloc(row);
+	float	   *last = mem_alloc(row);
+	Model	   *m = load(name, f, k, pool);
+	Model	   *m2 = load(name, f, k, pool2);
+	int			n = g->n_prompt;
+	Run			r;
+
+	if (m != NULL && m2 != NULL)
+	{
+		KType		type = model_info(m)->dtype;
+		bool		loose = type == KT_Q8_0 || (type == KT_BF16 && strstr(k->name, "bf16") != NULL);
+		double		tol = loose ? 0.08 : 2e-5;
+		double		err;
+		float		gap;
+		int			equal;
+
+		run_start(&r, m);
+		prefill(&r, 0, g->prompt, n, MAX_ROWS, all);
+		err = max_error(g, all);
+		CHECK(err <= tol, "%s on %s: error %g, allowed %g", name, k->name, err, tol);
+		mixed(&r, g, first, last);
+		CHECK(memcmp(first, all + (size_t) (n - 1) * (size_t) g->vocab, row) == 0,
+			  "%s on %s: a decode row changes beside another sequence", name, k->name);
+		CHECK(memcmp(last, all + (size_t) (n - 2) * (size_t) g->vocab, row) == 0,
+			  "%s on %s: a prompt's row changes beside another sequence", name, k->name);
+		equal = greedy(&r, g, all + (size_t) (n - 1) * (size_t) g->vocab, &gap);
+		CHECK(loose ? gap <= 2 * tol : equal == g->n_greedy,
+			  "%s on %s: %d of %d greedy tokens equal, gap %g", name, k->name, equal, g->n_greedy,
+			  (double) gap);
+		printf("%-22s %-12s max error %.2e, %d of %d tokens\n", name, k->name, err, equal, g->n_greedy);
+		run_end(&r);
+
+		run_start(&r, m);
+		prefill(&r, 1, g->prompt, n, 7, other);
+		CHECK(memcmp(all, other, bytes) == 0, "%s on %s: chunks of 7 give other bits", name, k->name);
+		run_end(&r);
+
+		run_start(&r, m2);
+		prefill(&r, 0, g->prompt, n, 1, other);
+		CHECK(memcmp(all, other, bytes) == 0, "%s on %s: single tokens give other bits", name, k->name);
+		prefill(&r, 1, g->prompt, n, MAX_ROWS, other);
+		CHECK(memcmp(all, other, bytes) == 0, "%s on %s: two threads give other bits", name, k->name);
+		run_end(&r);
+	}
+	model_free(m);
+	model_free(m2);
+	mem_free(all);
+	mem_free(other);
+	mem_free(first);
+	mem_free(last);
+}
+
+int
+main(void)
+{
+	KPool	   *pool = kpool_new(1);
+	KPool	   *pool2 = kpool_new(2);
+
+	for (int i = 0; models[i] != NULL; i++)
+	{
+		Golden		g;
+		Files	   *f = open_files(models[i]);
+		bool		ok = golden_read(models[i], &g);
+
+		CHECK(ok, "%s: no usable expectation", models[i]);
+		for (const Kernels *const *k = kernels_all(); f != NULL && ok && *k != NULL; k++)
+			if (kernels_usable(*k))
+				check_model(models[i], f, &g, *k, pool, pool2);
+			else
+				check_skip(7, (*k)->name);
+		golden_free(&g);
+		files_close(f);
+	}
+	kpool_free(pool);
+	kpool_free(pool2);
+	return check_done("models_golden");
+}
