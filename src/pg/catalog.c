@@ -60,7 +60,7 @@ relation_oid(const char *name)
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("extension \"vllm_pg\" is not installed in this database"),
 				 errhint("Use CREATE EXTENSION vllm_pg.")));
 	return relid;

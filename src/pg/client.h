@@ -84,6 +84,19 @@ void		vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
  */
 bool		vclient_post(WireKind kind, const char *body, size_t len);
 
+/*
+ * llm_cancel(): set cancel on the slot that runs request `id` and ring, if
+ * may(role of its owner); the owner's call then fails with 57014.  All under the
+ * slots' lock, so that the slot can't change hands.
+ */
+typedef enum VclientCancel
+{
+	VCANCEL_UNKNOWN = 0,		/* no such request is running */
+	VCANCEL_DENIED,
+	VCANCEL_DONE
+} VclientCancel;
+VclientCancel vclient_cancel_request(int64 id, bool (*may) (Oid role));
+
 /* A WireOut that appends to a StringInfo. */
 WireOut		vclient_out(StringInfo s);
 /* DATABASE, ROLE, SESSION fields. */
