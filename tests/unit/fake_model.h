@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "model/model.h"
 
-#define FAKE_NAN	7
+#define FAKE_NAN	310			/* padding: in prompts only, never sampled */
 #define FAKE_VOCAB	320			/* wider than the tokenizer's: padded rows */
 
 struct Model

@@ -1,0 +1,384 @@
+/*
+ * test_sched.c
+ *	  The scheduler without a model: hand-written traces of plans, fairness,
+ *	  preemption, tiny pools, the cost estimate, and the id map.
+ *
+ * A trace is one string a step: "id:rows" of each entry in order; "!" marks
+ * rows that are sampled.  A sampled request gets one more token.
+ */
+#include "engine/core_int.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#include "check.h"
+
+#define MAX_REQS 64
+
+typedef struct World
+{
+	KvPool	   *pool;
+	Sched	   *s;
+	Req		   *reqs[MAX_REQS];	/* by id; NULL = gone */
+	int			last[MAX_REQS]; /* tokens at which it is done */
+	char		trace[512];
+} World;
+
+static World
+world_new(SchedOptions opt, int blocks)
+{
+	World		w;
+
+	memset(&w, 0, sizeof(w));
+	opt.block_size = 16;
+	w.pool = kvpool_new(blocks + 1);
+	w.s = sched_new(w.pool, &opt);
+	return w;
+}
+
+static void
+add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
+{
+	Req		   *r = mem_zalloc(sizeof(*r));
+
+	r->id = (uint64_t) id;
+	r->session = session;
+	r->n_prompt = n_prompt;
+	for (int i = 0; i < n_prompt; i++)
+		intvec_push(&r->tokens, i);
+	w->reqs[id] = r;
+	w->last[id] = n_prompt + max_tokens;
+	sched_add(w->s, r);
+}
+
+static void
+drop(World *w, int id)
+{
+	Req		   *r = w->reqs[id];
+
+	sched_remove(w->s, r);
+	intvec_free(&r->tokens);
+	intvec_free(&r->blocks);
+	mem_free(r);
+	w->reqs[id] = NULL;
+}
+
+static void
+world_free(World *w)
+{
+	for (int i = 0; i < MAX_REQS; i++)
+		if (w->reqs[i] != NULL)
+			drop(w, i);
+	sched_free(w->s);
+	kvpool_free(w->pool);
+}
+
+/* One step: plan, "compute", drop what is done. */
+static const char *
+step(World *w)
+{
+	const Plan *p = sched_plan(w->s, 1);
+	Err			e = {0};
+	int			rows = 0;
+	size_t		at = 0;
+
+	w->trace[0] = '\0';
+	for (int i = 0; i < p->n; i++)
+	{
+		const PlanEntry *pe = &p->e[i];
+
+		at += (size_t) snprintf(w->trace + at, sizeof(w->trace) - at, "%s%d:%d%s", i > 0 ? " " : "",
+								(int) pe->r->id, pe->n, pe->sample ? "!" : "");
+		rows += pe->n;
+		if ((int) pe->r->blocks.len * 16 < pe->r->computed + pe->n)
+			CHECK(false, "request %d: %d tokens in %zu blocks", (int) pe->r->id,
+				  pe->r->computed + pe->n, pe->r->blocks.len);
+	}
+	CHECK(rows == p->n_rows, "%d rows, counted %d", rows, p->n_rows);
+	for (int i = 0; i < p->n; i++)
+	{
+		Req		   *r = p->e[i].r;
+
+		r->computed += p->e[i].n;
+		if (p->e[i].sample)
+			intvec_push(&r->tokens, 0);
+		if (r->tokens.len >= (size_t) w->last[r->id])
+			drop(w, (int) r->id);
+	}
+	CHECK(sched_check(w->s, &e), "%s", e.msg);
+	return w->trace;
+}
+
+#define STEP(w, want) \
+	do { \
+		const char *got_ = step(w); \
+		CHECK(strcmp(got_, want) == 0, "planned \"%s\", not \"%s\"", got_, want); \
+	} while (0)
+
+/* ---- traces ---- */
+
+/* Decodes first, chunked prompts in what is left; the prompt halves while others wait. */
+static void
+test_chunks(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 32}, 100);
+
+	add(&w, 1, 1, 10, 5);
+	add(&w, 2, 1, 70, 3);
+	STEP(&w, "1:10! 2:22");		/* alone behind 1: all that is left */
+	STEP(&w, "1:1! 2:31");
+	add(&w, 3, 1, 20, 2);
+	STEP(&w, "1:1! 2:17! 3:14");
+	STEP(&w, "1:1! 2:1! 3:6!");
+	STEP(&w, "1:1! 2:1! 3:1!");
+	STEP(&w, "");
+	add(&w, 1, 1, 100, 1);
+	add(&w, 2, 1, 100, 1);
+	add(&w, 3, 1, 5, 1);
+	STEP(&w, "1:16 2:11 3:5!");	/* nobody takes all while others want rows */
+	STEP(&w, "1:16 2:16");
+	world_free(&w);
+}
+
+/* max_seqs = 1 serialises; tests' chunk limit. */
+static void
+test_serial(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 32, .max_chunk = 7}, 100);
+
+	add(&w, 1, 1, 10, 2);
+	add(&w, 2, 1, 3, 1);
+	STEP(&w, "1:7");
+	STEP(&w, "1:3!");
+	STEP(&w, "1:1!");
+	STEP(&w, "2:3!");
+	STEP(&w, "");
+	world_free(&w);
+}
+
+/* Round robin over sessions, FCFS within one; a late session waits one turn. */
+static void
+test_fairness(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 32}, 100);
+
+	for (int i = 1; i <= 5; i++)
+		add(&w, i, 10, 4, 1);
+	add(&w, 6, 20, 4, 1);
+	add(&w, 7, 30, 4, 1);
+	add(&w, 8, 20, 4, 1);
+	STEP(&w, "1:4!");
+	STEP(&w, "6:4!");
+	STEP(&w, "7:4!");
+	STEP(&w, "2:4!");
+	add(&w, 9, 30, 4, 1);		/* session 30 comes back: behind 20 and 10 */
+	STEP(&w, "8:4!");
+	STEP(&w, "3:4!");
+	STEP(&w, "9:4!");
+	STEP(&w, "4:4!");
+	STEP(&w, "5:4!");
+	STEP(&w, "");
+	world_free(&w);
+}
+
+/* A request that doesn't fit ends the admissions: nobody overtakes it. */
+static void
+test_no_overtaking(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 256}, 8);
+
+	add(&w, 1, 1, 60, 3);		/* 4 blocks, and one promised */
+	add(&w, 2, 2, 60, 2);		/* 4 more don't fit */
+	add(&w, 3, 3, 5, 2);
+	STEP(&w, "1:60!");
+	STEP(&w, "1:1!");
+	STEP(&w, "1:1!");
+	STEP(&w, "2:60! 3:5!");
+	STEP(&w, "2:1! 3:1!");
+	world_free(&w);
+}
+
+/* The most recently admitted one gives way, and comes back before new ones. */
+static void
+test_preempt(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64}, 5);
+
+	add(&w, 1, 1, 15, 40);
+	add(&w, 2, 2, 14, 30);
+	STEP(&w, "1:15! 2:14!");	/* a block each, one promised each */
+	add(&w, 3, 3, 30, 2);		/* 2 blocks + 2 promised > 3 */
+	for (int i = 0; i < 17; i++)
+		STEP(&w, "1:1! 2:1!");	/* 32 and 31 computed: 2 blocks each */
+	STEP(&w, "1:1! 2:1!");		/* 1 takes the last block */
+	CHECK(w.reqs[1]->computed == 33 && w.reqs[2]->computed == 32, "%d", w.reqs[2]->computed);
+	STEP(&w, "1:1!");			/* none for 2 */
+	CHECK(w.reqs[2]->state == RQ_PREEMPTED && w.reqs[2]->preemptions == 1 && w.reqs[2]->blocks.len == 0 &&
+		  w.reqs[2]->computed == 0 && w.reqs[2]->tokens.len == 33, "state %d", w.reqs[2]->state);
+	STEP(&w, "1:1!");			/* 3 blocks + 1 promised > 2 free */
+	CHECK(sched_n_waiting(w.s) == 2 && sched_n_running(w.s) == 1, "%d wait", sched_n_waiting(w.s));
+	while (w.reqs[1] != NULL)
+		step(&w);
+	STEP(&w, "2:33!");			/* all of it again, before 3, which finds no room */
+	CHECK(sched_n_preemptions(w.s) == 1, "%d", (int) sched_n_preemptions(w.s));
+	while (w.reqs[2] != NULL)
+		step(&w);
+	STEP(&w, "3:30!");
+	world_free(&w);
+}
+
+/*
+ * A victim already in the plan is refunded.  All three cross into their third
+ * block in step 33, and there are 8: the decodes 1 and 3 take the last two, then
+ * the prompt of 2 (older than 3) wants one and takes 3's.
+ */
+static void
+test_refund(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 20, .max_chunk = 1}, 8);
+	const Plan *p;
+
+	add(&w, 1, 1, 1, 50);
+	add(&w, 2, 1, 60, 3);
+	add(&w, 3, 1, 1, 50);
+	STEP(&w, "1:1! 2:1 3:1!");
+	for (int i = 2; i <= 32; i++)
+		STEP(&w, "1:1! 3:1! 2:1");
+	p = sched_plan(w.s, 1);
+	CHECK(p->n_preempted == 1 && p->n == 2 && p->n_rows == 2 && p->n_sample == 1 && p->units > 1.9 && p->units < 2.1,
+		  "%d entries, %d rows, %d sampled, %g units", p->n, p->n_rows, p->n_sample, p->units);
+	CHECK(w.reqs[3]->state == RQ_PREEMPTED && w.reqs[3]->plan_at == -1 && w.reqs[3]->tokens.len == 33,
+		  "state %d", w.reqs[3]->state);
+	STEP(&w, "1:1! 2:1");
+	world_free(&w);
+}
+
+/* Tiny pools and many requests: always finishes, the oldest always moves. */
+static void
+test_no_livelock(void)
+{
+	for (int blocks = 4; blocks <= 12; blocks++)
+	{
+		World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 24}, blocks);
+		int			steps = 0;
+
+		for (int i = 0; i < MAX_REQS; i++)
+			add(&w, i, (uint64_t) i % 5, 1 + (i * 7) % 30, 1 + (i * 11) % 34);
+		while (sched_any(w.s) != NULL && steps < 10000)
+		{
+			CHECK(step(&w)[0] != '\0', "%d blocks: an empty plan while requests wait", blocks);
+			steps++;
+		}
+		CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "%d blocks: %d steps", blocks, steps);
+		if (blocks < 9)
+			CHECK(sched_n_preemptions(w.s) > 0, "%d blocks: nobody was preempted", blocks);
+		world_free(&w);
+	}
+}
+
+static void
+test_fits(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64}, 4);
+	Err			e = {0};
+
+	/* 4 blocks hold 64 tokens; the last output token needs no room */
+	CHECK(sched_must_fit(w.s, 60, 5, &e), "65 tokens in 4 blocks");
+	CHECK(!sched_must_fit(w.s, 60, 6, &e) && e.cls == ERR_TOO_LONG, "66 tokens in 4 blocks");
+	CHECK(strcmp(e.msg, "request needs 5 KV cache blocks but the model has 4") == 0, "%s", e.msg);
+	CHECK(strstr(e.detail, "prompt has 60 tokens, max_tokens is 6") != NULL, "%s", e.detail);
+	world_free(&w);
+}
+
+/* ---- cost ---- */
+
+static void
+test_cost(void)
+{
+	Cost		c = {.attn_weight = 0};
+	int			rows = 0;
+
+	CHECK(isinf(cost_predict(&c, 1)) && cost_rows(&c, 0, 0, 100, 1e6) == 0, "knows before it has seen");
+
+	/* a machine with 10 ms + 1 ms a row, a target of 250 ms: chunks grow to 240 rows */
+	for (int i = 0; i < 20; i++)
+	{
+		rows = cost_rows(&c, 0, 0, 2048, 250000);
+		rows = rows < 16 ? 16 : rows;
+		CHECK(10000 + 1000 * rows <= 251000, "%d rows", rows);
+		cost_learn(&c, rows, 10000 + 1000 * rows);
+	}
+	CHECK(rows >= 200, "chunks stay at %d rows", rows);
+	/* an outlier is forgotten */
+	cost_learn(&c, 240, 5e6);
+	for (int i = 0; i < 30; i++)
+	{
+		rows = cost_rows(&c, 0, 0, 2048, 250000);
+		cost_learn(&c, rows < 16 ? 16 : rows, 10000 + 1000 * rows);
+	}
+	CHECK(rows >= 200, "after an outlier chunks stay at %d rows", rows);
+	/* the machine becomes four times slower */
+	for (int i = 0; i < 60; i++)
+	{
+		rows = cost_rows(&c, 0, 0, 2048, 250000);
+		rows = rows < 16 ? 16 : rows;
+		cost_learn(&c, rows, 4 * (10000 + 1000 * rows));
+	}
+	CHECK(rows <= 60 && rows >= 40, "on the slower machine: %d rows", rows);
+	c.attn_weight = 0.01;
+	CHECK(cost_units(&c, 0, 1) < cost_units(&c, 1000, 1) && cost_rows(&c, 0, 5000, 2048, 250000) < rows,
+		  "a row far back costs no more");
+}
+
+/* ---- the id map ---- */
+
+static void
+test_idmap(void)
+{
+	IdMap		m = {0};
+	char		values[500];
+	uint8_t		in[500] = {0};
+	uint32_t	x = 1;
+	size_t		n = 0;
+	int			bad = 0;
+
+	for (int i = 0; i < 50000; i++)
+	{
+		uint32_t	k = (x = x * 1664525u + 1013904223u) >> 8;
+		uint64_t	key;
+
+		k %= 500;
+		key = (uint64_t) k << (k % 3 * 20);
+		if (x >> 31)
+			idmap_put(&m, key, &values[k]);
+		else
+			idmap_del(&m, key);
+		n = n + (x >> 31) - in[k] * (x >> 31) - in[k] * !(x >> 31);
+		in[k] = x >> 31;
+		if (m.n != n || idmap_get(&m, key) != (in[k] ? &values[k] : NULL))
+			bad++;
+	}
+	for (uint32_t k = 0; k < 500; k++)
+		bad += (idmap_get(&m, (uint64_t) k << (k % 3 * 20)) != NULL) != in[k];
+	CHECK(bad == 0, "%d differences", bad);
+	idmap_free(&m);
+}
+
+int
+main(void)
+{
+	test_chunks();
+	test_serial();
+	test_fairness();
+	test_no_overtaking();
+	test_preempt();
+	test_refund();
+	test_no_livelock();
+	test_fits();
+	test_cost();
+	test_idmap();
+	return check_done("sched");
+}
