@@ -1,0 +1,335 @@
+/*
+ * simd_avx2.h
+ *	  The vector vocabulary of the templates for AVX2, FMA and F16C: 16 lanes are
+ *	  two ymm registers.
+ */
+#ifndef VLLM_KERNELS_SIMD_AVX2_H
+#define VLLM_KERNELS_SIMD_AVX2_H
+
+typedef struct v16
+{
+	__m256		a,
+				b;
+} v16;
+
+static inline v16
+v_zero(void)
+{
+	return (v16) {_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+
+static inline v16
+v_set1(float f)
+{
+	__m256		t = _mm256_set1_ps(f);
+
+	return (v16) {t, t};
+}
+
+static inline v16
+v_load(const float *p)
+{
+	return (v16) {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+
+static inline void
+v_store(float *p, v16 x)
+{
+	_mm256_storeu_ps(p, x.a);
+	_mm256_storeu_ps(p + 8, x.b);
+}
+
+/* the first n lanes; the others 0 */
+static inline v16
+v_load_n(const float *p, int n)
+{
+	float		t[16] = {0};
+
+	memcpy(t, p, (size_t) n * sizeof(float));
+	return v_load(t);
+}
+
+static inline void
+v_store_n(float *p, v16 x, int n)
+{
+	float		t[16];
+
+	v_store(t, x);
+	memcpy(p, t, (size_t) n * sizeof(float));
+}
+
+static inline v16
+v_add(v16 x, v16 y)
+{
+	return (v16) {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+}
+
+static inline v16
+v_sub(v16 x, v16 y)
+{
+	return (v16) {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+}
+
+static inline v16
+v_mul(v16 x, v16 y)
+{
+	return (v16) {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+}
+
+static inline v16
+v_div(v16 x, v16 y)
+{
+	return (v16) {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+}
+
+static inline v16
+v_fma(v16 x, v16 y, v16 z)
+{
+	return (v16) {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+
+/* x > y ? x : y, so a NaN in either gives y */
+static inline v16
+v_max(v16 x, v16 y)
+{
+	return (v16) {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+}
+
+static inline v16
+v_min(v16 x, v16 y)
+{
+	return (v16) {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
+}
+
+/* sum of the lanes in the order all implementations share: halves, quarters, ... */
+static inline float
+v_sum(v16 x)
+{
+	__m256		t8 = _mm256_add_ps(x.a, x.b);
+	__m128		t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+	__m128		t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
+
+	return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
+}
+
+static inline float
+v_hmax(v16 x)
+{
+	__m256		t8 = _mm256_max_ps(x.a, x.b);
+	__m128		t4 = _mm_max_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+	__m128		t2 = _mm_max_ps(t4, _mm_movehl_ps(t4, t4));
+
+	return _mm_cvtss_f32(_mm_max_ss(t2, _mm_movehdup_ps(t2)));
+}
+
+static inline __m256
+select_range8(__m256 x, int lo, int hi, __m256 other)
+{
+	__m256i		iota = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+	__m256i		in = _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(lo), iota),
+										 _mm256_cmpgt_epi32(_mm256_set1_epi32(hi), iota));
+
+	return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(in));
+}
+
+/* lanes lo..hi-1 of x, `other` elsewhere */
+static inline v16
+v_select_range(v16 x, int lo, int hi, float other)
+{
+	__m256		o = _mm256_set1_ps(other);
+
+	return (v16) {select_range8(x.a, lo, hi, o), select_range8(x.b, lo - 8, hi - 8, o)};
+}
+
+/* nearest integer, ties to even */
+static inline v16
+v_rint(v16 x)
+{
+	return (v16) {_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+		_mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+
+static inline __m256
+exp2i8(__m256i n)
+{
+	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+
+static inline __m256
+ldexp8(__m256 p, __m256 n)
+{
+	__m256i		i = _mm256_cvtps_epi32(n);
+	__m256i		h = _mm256_srai_epi32(i, 1);
+
+	return _mm256_mul_ps(_mm256_mul_ps(p, exp2i8(h)), exp2i8(_mm256_sub_epi32(i, h)));
+}
+
+/* p * 2^n for integral n, |n| <= 200 */
+static inline v16
+v_ldexp(v16 p, v16 n)
+{
+	return (v16) {ldexp8(p.a, n.a), ldexp8(p.b, n.b)};
+}
+
+static inline __m256
+load_bf16x8(const uint16_t *p)
+{
+	__m256i		u = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *) p));
+
+	return _mm256_castsi256_ps(_mm256_slli_epi32(u, 16));
+}
+
+static inline v16
+v_load_bf16(const uint16_t *p)
+{
+	return (v16) {load_bf16x8(p), load_bf16x8(p + 8)};
+}
+
+static inline v16
+v_load_f16(const uint16_t *p)
+{
+	return (v16) {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p)),
+		_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) (p + 8)))};
+}
+
+static inline void
+v_store_f16(uint16_t *p, v16 x)
+{
+	_mm_storeu_si128((__m128i *) p, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
+	_mm_storeu_si128((__m128i *) (p + 8), _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* rounded bfloat16 in the low half of each lane; see kf32_to_bf16 */
+static inline __m256i
+round_bf16(__m256 x)
+{
+	__m256i		u = _mm256_castps_si256(x);
+	__m256i		odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+	__m256i		r = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
+	__m256i		quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+	__m256		nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+
+	r = _mm256_blendv_epi8(r, quiet, _mm256_castps_si256(nan));
+	return _mm256_srli_epi32(r, 16);
+}
+
+static inline void
+v_store_bf16(uint16_t *p, v16 x)
+{
+	__m256i		t = _mm256_packus_epi32(round_bf16(x.a), round_bf16(x.b));
+
+	_mm256_storeu_si256((__m256i *) p, _mm256_permute4x64_epi64(t, 0xd8));
+}
+
+/* largest bit pattern of |x[i]| in a block of 32: orders floats, NaN on top */
+static inline uint32_t
+q8_absmax(const float *x)
+{
+	__m256i		m = _mm256_setzero_si256();
+	__m128i		t;
+
+	for (int i = 0; i < Q8_0_BLOCK; i += 8)
+	{
+		__m256i		u = _mm256_castps_si256(_mm256_loadu_ps(x + i));
+
+		m = _mm256_max_epi32(m, _mm256_and_si256(u, _mm256_set1_epi32(0x7fffffff)));
+	}
+	t = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+	t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+	t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0xb1));
+	return (uint32_t) _mm_cvtsi128_si32(t);
+}
+
+/* q[i] = rint(x[i] * inv), finite; returns the sum */
+static inline int32_t
+q8_quantize(int8_t *q, const float *x, float inv)
+{
+	__m256		f = _mm256_set1_ps(inv);
+	__m256i		a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), f));
+	__m256i		b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8), f));
+	__m256i		c = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 16), f));
+	__m256i		d = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 24), f));
+	__m256i		s = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
+	__m256i		p = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+	__m128i		t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+
+	/* the packs work in halves: put the groups of four back in order */
+	p = _mm256_permutevar8x32_epi32(p, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+	_mm256_storeu_si256((__m256i *) q, p);
+	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
+	return _mm_cvtsi128_si32(t);
+}
+
+/*
+ * Q8_0.  vpmaddubsw wants one unsigned side: |w| (up to 128) and x with w's sign.
+ * A pair's sum is at most 2 * 128 * 127 = 32,512: it can't saturate.  The other
+ * way round, -128 for w would have no negative.
+ */
+#define Q8_STRIP	8
+#define Q8_FLIP		0
+
+typedef struct q8w
+{
+	__m256i		w,
+				abs;
+} q8w;
+typedef __m256i q8i;
+
+static inline q8w
+q8_load(const uint8_t *p)
+{
+	__m256i		w = _mm256_loadu_si256((const __m256i *) p);
+
+	return (q8w) {w, _mm256_abs_epi8(w)};
+}
+
+static inline q8i
+q8_init(int32_t xs)
+{
+	(void) xs;
+	return _mm256_setzero_si256();
+}
+
+static inline q8i
+q8_dot(q8i acc, q8w w, const int8_t *x)
+{
+	int32_t		x4;
+	__m256i		t;
+
+	memcpy(&x4, x, 4);
+	t = _mm256_maddubs_epi16(w.abs, _mm256_sign_epi8(_mm256_set1_epi32(x4), w.w));
+	return _mm256_add_epi32(acc, _mm256_madd_epi16(t, _mm256_set1_epi16(1)));
+}
+
+static inline void
+q8_finish(float *c, q8i sum, const uint8_t *d, float xd)
+{
+	__m256		s = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) d));
+
+	s = _mm256_mul_ps(s, _mm256_set1_ps(xd));
+	_mm256_storeu_ps(c, _mm256_fmadd_ps(s, _mm256_cvtepi32_ps(sum), _mm256_loadu_ps(c)));
+}
+
+#define Q8_MAX_MR	6
+#define Q8_TILES \
+	DEF_Q8_TILE(1) DEF_Q8_TILE(2) DEF_Q8_TILE(3) DEF_Q8_TILE(4) DEF_Q8_TILE(5) DEF_Q8_TILE(6)
+#define Q8_TILE_TABLE \
+	NULL, Q8_TILE(1), Q8_TILE(2), Q8_TILE(3), Q8_TILE(4), Q8_TILE(5), Q8_TILE(6)
+
+/* 16 registers: 6 x 16 is 12 accumulators, 2 of weights, 1 of activations */
+#define V_MAX_MR	6
+#define V_TILES(T) \
+	DEF_TILE(T, 1, 1) DEF_TILE(T, 2, 1) DEF_TILE(T, 3, 1) DEF_TILE(T, 4, 1) \
+	DEF_TILE(T, 5, 1) DEF_TILE(T, 6, 1) \
+	DEF_TILE(T, 1, 4) DEF_TILE(T, 2, 2) DEF_TILE(T, 3, 2)
+#define V_TILE_TABLE(T) \
+	{NULL, NULL, 0}, \
+	{TILE(T, 1, 1), TILE(T, 1, 4), 4}, \
+	{TILE(T, 2, 1), TILE(T, 2, 2), 2}, \
+	{TILE(T, 3, 1), TILE(T, 3, 2), 2}, \
+	{TILE(T, 4, 1), TILE(T, 4, 1), 1}, \
+	{TILE(T, 5, 1), TILE(T, 5, 1), 1}, \
+	{TILE(T, 6, 1), TILE(T, 6, 1), 1}
+
+#endif
