@@ -15,6 +15,12 @@ same versions of the libraries.  The .bin files are little-endian: int32 n_promp
 n_pos, vocab, n_greedy; int32 prompt[n_prompt], pos[n_pos], greedy[n_greedy];
 float32 logits[n_pos][vocab].
 
+For a Q8_0 model there are two expectations: NAME.bin from the dequantized weights,
+and NAME_int8.bin where in addition the inputs of every matrix are rounded to 8 bits
+as the engine does it.  The first shows what the rounding costs, the second that it is
+done right: an early position agrees to the last digits, until in a later one a value on
+the border of two roundings falls to the other side, which from there on spreads.
+
 The weights are random but not arbitrary: logits are of order 1, and a seed is taken
 only if greedy decoding visits enough tokens and never has its two best tokens
 closer than MARGIN, so that "the same 64 tokens" is a fair demand.
@@ -222,13 +228,13 @@ def greedy(model, prompt):
     return ids[len(prompt):], margin
 
 
-def write_expected(name, prompt, tokens, logits):
+def write_expected(name, prompt, tokens, logits, positions=POSITIONS):
     with open(os.path.join(EXPECTED, name + ".bin"), "wb") as f:
-        f.write(struct.pack("<4i", len(prompt), len(POSITIONS), VOCAB, len(tokens)))
+        f.write(struct.pack("<4i", len(prompt), len(positions), VOCAB, len(tokens)))
         f.write(struct.pack(f"<{len(prompt)}i", *prompt))
-        f.write(struct.pack(f"<{len(POSITIONS)}i", *POSITIONS))
+        f.write(struct.pack(f"<{len(positions)}i", *positions))
         f.write(struct.pack(f"<{len(tokens)}i", *tokens))
-        f.write(logits[POSITIONS].astype("<f4").tobytes())
+        f.write(logits[positions].astype("<f4").tobytes())
 
 
 # ---- GGUF ----
@@ -307,6 +313,28 @@ def write_gguf(file, m, w, qtype):
     return back
 
 
+class Int8Inputs:
+    """While active, every Linear sees its input rounded as the Q8_0 kernels do it: to
+    -127..127 in blocks of 32, scale amax / 127."""
+
+    def __init__(self, model):
+        self.linears = [x for x in model.modules() if isinstance(x, torch.nn.Linear)]
+
+    def __enter__(self):
+        self.hooks = [x.register_forward_pre_hook(self.hook) for x in self.linears]
+
+    def __exit__(self, *exc):
+        for h in self.hooks:
+            h.remove()
+
+    @staticmethod
+    def hook(module, args):
+        x = args[0].reshape(*args[0].shape[:-1], -1, 32)
+        amax = x.abs().amax(-1, keepdim=True)
+        q = torch.round(x * (127.0 / amax))
+        return ((q * (amax / 127.0)).reshape(args[0].shape),)
+
+
 # ---- all together ----
 
 def make(name, m):
@@ -338,6 +366,12 @@ def make(name, m):
         logits = logits_of(model, prompt)
         write_expected(stem, prompt, tokens, logits)
         print(f"{stem}: margin {margin:.4f}")
+        if qtype == "Q8_0":
+            with Int8Inputs(model):
+                tokens, margin = greedy(model, prompt)
+                write_expected(stem + "_int8", prompt, tokens, logits_of(model, prompt),
+                               list(range(8)))
+            print(f"{stem}_int8: margin {margin:.4f}")
 
 
 def main():

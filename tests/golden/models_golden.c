@@ -14,10 +14,14 @@
  *
  * Tolerances of the maximum absolute error, for logits of order 1:
  *	  2e-5	float weights where activations stay float
- *	  0.08	BF16 weights on avx512_bf16, which rounds activations to BF16
- *	  0.08	Q8_0, where activations are quantized to 8 bits in blocks of 32
- * In the last two cases the reference's greedy tokens are fed, and each must be
- * within twice the tolerance of our best.
+ *	  0.05	BF16 weights on avx512_bf16, which rounds activations to BF16
+ *	  0.15	Q8_0, where activations are rounded to 8 bits in blocks of 32, against
+ *			the reference without that rounding
+ *	  2e-5	Q8_0 against the reference with the same rounding, at the best of eight
+ *			positions, 0.15 at the others: a value on the border of two roundings may
+ *			fall to either side, and from there on everything differs by roundings
+ * The reference's greedy tokens are fed; where the tolerance isn't the first, each
+ * must be within twice the tolerance of our best instead of being the best.
  */
 #include <math.h>
 #include <string.h>
@@ -88,7 +92,7 @@ read_ints(FILE *f, int32_t **out, int n)
 }
 
 static bool
-golden_read(const char *name, Golden *g)
+golden_read(const char *name, const char *suffix, Golden *g)
 {
 	char		path[256];
 	FILE	   *f;
@@ -96,7 +100,7 @@ golden_read(const char *name, Golden *g)
 	bool		ok;
 
 	memset(g, 0, sizeof(*g));
-	snprintf(path, sizeof(path), EXPECTED "%s.bin", name);
+	snprintf(path, sizeof(path), EXPECTED "%s%s.bin", name, suffix);
 	if ((f = fopen(path, "rb")) == NULL)
 		return false;
 	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt + g->n_greedy <= MAX_TOKENS &&
@@ -264,12 +268,17 @@ greedy(Run *r, const Golden *g, const float *last, float *gap)
 	return equal;
 }
 
+/* Largest absolute error; *best is the largest of the best position. */
 static double
-max_error(const Golden *g, const float *all)
+max_error(const Golden *g, const float *all, double *best)
 {
-	double		err = 0;
+	double		worst = 0;
 
+	*best = INFINITY;
 	for (int i = 0; i < g->n_pos; i++)
+	{
+		double		err = 0;
+
 		for (int j = 0; j < g->vocab; j++)
 		{
 			double		d = fabs((double) g->logits[i * g->vocab + j] -
@@ -278,7 +287,36 @@ max_error(const Golden *g, const float *all)
 			if (!(d <= err))
 				err = d;
 		}
-	return err;
+		if (!(err <= worst))
+			worst = err;
+		if (err < *best)
+			*best = err;
+	}
+	return worst;
+}
+
+/* Against one expectation: logits of the prompt, then greedy tokens.  Leaves the
+ * prompt's logits in all. */
+static void
+check_reference(Run *r, const char *name, const char *suffix, const Kernels *k, const Golden *g,
+				double tol, float *all)
+{
+	bool		exact = tol < 1e-3;
+	double		err;
+	double		best;
+	float		gap;
+	int			equal;
+
+	prefill(r, 0, g->prompt, g->n_prompt, MAX_ROWS, all);
+	err = max_error(g, all, &best);
+	CHECK(err <= tol, "%s%s on %s: error %g, allowed %g", name, suffix, k->name, err, tol);
+	if (suffix[0] != '\0')
+		CHECK(best <= 2e-5, "%s%s on %s: error %g at the best position", name, suffix, k->name, best);
+	equal = greedy(r, g, all + (size_t) (g->n_prompt - 1) * (size_t) g->vocab, &gap);
+	CHECK(exact ? equal == g->n_greedy : gap <= 2 * tol,
+		  "%s%s on %s: %d of %d greedy tokens equal, gap %g", name, suffix, k->name, equal,
+		  g->n_greedy, (double) gap);
+	printf("%-22s%-6s %-12s error %.1e .. %.1e, %d of %d tokens\n", name, suffix, k->name, best, err, equal, g->n_greedy);
 }
 
 static void
@@ -298,26 +336,21 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	if (m != NULL && m2 != NULL)
 	{
 		KType		type = model_info(m)->dtype;
-		bool		loose = type == KT_Q8_0 || (type == KT_BF16 && strstr(k->name, "bf16") != NULL);
-		double		tol = loose ? 0.08 : 2e-5;
-		double		err;
-		float		gap;
-		int			equal;
+		bool		bf16 = type == KT_BF16 && strstr(k->name, "bf16") != NULL;
+		Golden		g8;
 
 		run_start(&r, m);
-		prefill(&r, 0, g->prompt, n, MAX_ROWS, all);
-		err = max_error(g, all);
-		CHECK(err <= tol, "%s on %s: error %g, allowed %g", name, k->name, err, tol);
+		if (type == KT_Q8_0 && golden_read(name, "_int8", &g8))
+		{
+			check_reference(&r, name, "_int8", k, &g8, 0.15, all);
+			golden_free(&g8);
+		}
+		check_reference(&r, name, "", k, g, type == KT_Q8_0 ? 0.15 : bf16 ? 0.05 : 2e-5, all);
 		mixed(&r, g, first, last);
 		CHECK(memcmp(first, all + (size_t) (n - 1) * (size_t) g->vocab, row) == 0,
 			  "%s on %s: a decode row changes beside another sequence", name, k->name);
 		CHECK(memcmp(last, all + (size_t) (n - 2) * (size_t) g->vocab, row) == 0,
 			  "%s on %s: a prompt's row changes beside another sequence", name, k->name);
-		equal = greedy(&r, g, all + (size_t) (n - 1) * (size_t) g->vocab, &gap);
-		CHECK(loose ? gap <= 2 * tol : equal == g->n_greedy,
-			  "%s on %s: %d of %d greedy tokens equal, gap %g", name, k->name, equal, g->n_greedy,
-			  (double) gap);
-		printf("%-22s %-12s max error %.2e, %d of %d tokens\n", name, k->name, err, equal, g->n_greedy);
 		run_end(&r);
 
 		run_start(&r, m);
@@ -350,7 +383,7 @@ main(void)
 	{
 		Golden		g;
 		Files	   *f = open_files(models[i]);
-		bool		ok = golden_read(models[i], &g);
+		bool		ok = golden_read(models[i], "", &g);
 
 		CHECK(ok, "%s: no usable expectation", models[i]);
 		for (const Kernels *const *k = kernels_all(); f != NULL && ok && *k != NULL; k++)
