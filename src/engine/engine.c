@@ -93,7 +93,7 @@ publish(Core *c)
 	st->waiting = sched_n_waiting(c->sched);
 	st->kv_blocks_total = kvpool_total(c->pool);
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_available(c->pool);
-	st->kv_bytes = (int64_t) c->kv_size;
+	st->kv_bytes = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks * (size_t) kvpool_total(c->pool));
 	pthread_mutex_lock(&c->inbox->lock);
 	c->inbox->stats = *st;
 	pthread_mutex_unlock(&c->inbox->lock);
@@ -419,13 +419,17 @@ map_area(size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* The KV area: as many blocks as kv_bytes hold, or kv_blocks and the null block. */
+/*
+ * The KV area: kv_blocks, or as many as kv_bytes hold.  The null block comes on top:
+ * it is never touched, so it takes address space only.
+ */
 static bool
 open_kv(Core *c, Err *e)
 {
 	const CoreOptions *o = &c->opt;
 	const ModelInfo *info = core_info(c);
-	size_t		one;
+	size_t		one,
+				n;
 
 	c->kv = (KvView) {
 		.type = o->kv_type, .n_layers = info->n_layers, .n_blocks = 1, .block_size = o->block_size,
@@ -434,15 +438,13 @@ open_kv(Core *c, Err *e)
 	one = kv_layout(&c->kv);
 	if (one == 0)
 		return err_set(e, ERR_NOMEM, "KV cache block of %d tokens is too large", o->block_size);
-	if (o->kv_blocks > 0)
-		c->kv.n_blocks = o->kv_blocks + 1;
-	else
-		c->kv.n_blocks = o->kv_bytes / one < INT32_MAX ? (int) (o->kv_bytes / one) : INT32_MAX;
-	if (c->kv.n_blocks < 2)
+	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks : o->kv_bytes / one;
+	if (n < 1)
 	{
 		err_set(e, ERR_INVALID, "KV cache of %zu bytes is too small", o->kv_bytes);
-		return err_detail(e, "A block of %d tokens takes %zu bytes, and two are needed.", o->block_size, one);
+		return err_detail(e, "A block of %d tokens takes %zu bytes.", o->block_size, one);
 	}
+	c->kv.n_blocks = n < INT32_MAX ? (int) n + 1 : INT32_MAX;
 	c->kv_size = kv_layout(&c->kv);
 	if (c->kv_size == 0 || (c->kv.base = map_area(c->kv_size)) == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of KV cache (%d blocks)",
