@@ -1,0 +1,372 @@
+/*
+ * test_sample.c
+ *	  The sampler against a naive implementation (full sorts, stage by stage),
+ *	  its distribution (chi-square), ties and edges, seeds, Philox's known
+ *	  answers.
+ */
+#include "engine/core_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/rng.h"
+
+#include "check.h"
+
+static uint32_t rnd_state = 99;
+
+static double
+uniform(void)
+{
+	rnd_state = rnd_state * 1664525u + 1013904223u;
+	return ((rnd_state >> 8) + 0.5) / 16777216.0;
+}
+
+static double
+gauss(void)
+{
+	return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+/* Philox4x32-10 known answers: Random123's kat_vectors. */
+static void
+test_philox(void)
+{
+	static const uint32_t kat[3][10] = {
+		{0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+		{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff,
+		0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+		{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0,
+		0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
+	};
+	uint32_t	out[4];
+
+	for (int i = 0; i < 3; i++)
+	{
+		rng_philox(kat[i], kat[i] + 4, out);
+		CHECK(memcmp(out, kat[i] + 6, sizeof(out)) == 0, "vector %d: %08x %08x %08x %08x", i,
+			  out[0], out[1], out[2], out[3]);
+	}
+	CHECK(rng_seed() != rng_seed(), "two seeds are equal");
+}
+
+/* ---- the naive sampler: as api.md 1.3 reads ---- */
+
+typedef struct Pair
+{
+	float		z;
+	int32_t		id;
+} Pair;
+
+static int
+rising(const void *a, const void *b)
+{
+	const Pair *x = a;
+	const Pair *y = b;
+
+	if (x->z != y->z)
+		return x->z < y->z ? -1 : 1;
+	return y->id - x->id;		/* of equals the highest id goes first */
+}
+
+/* keep[i]: survives min_p, top_k and top_p; z filled in */
+static void
+naive_filter(const GenParams *p, const float *logits, int n, float *z, bool *keep)
+{
+	Pair	   *s = mem_alloc((size_t) n * sizeof(Pair));
+	float		max = -INFINITY;
+	double		total = 0,
+				cum = 0;
+
+	for (int i = 0; i < n; i++)
+		max = logits[i] > max ? logits[i] : max;
+	for (int i = 0; i < n; i++)
+	{
+		z[i] = (logits[i] - max) * (float) (1.0 / p->temperature);
+		keep[i] = !(p->min_p > 0 && z[i] < (float) log(p->min_p));
+		s[i] = (Pair) {keep[i] ? z[i] : -INFINITY, i};
+	}
+	qsort(s, (size_t) n, sizeof(Pair), rising);
+	if (p->top_k > 0 && p->top_k < n)
+		for (int i = 0; i < n; i++)
+			keep[i] = keep[i] && z[i] >= s[n - p->top_k].z;
+	for (int i = 0; i < n; i++)
+		total += keep[s[i].id] ? exp((double) s[i].z) : 0;
+	for (int i = 0; i < n - 1 && p->top_p < 1; i++)
+	{
+		cum += keep[s[i].id] ? exp((double) s[i].z) : 0;
+		if (cum <= (1 - p->top_p) * total)
+			keep[s[i].id] = false;
+	}
+	mem_free(s);
+}
+
+static int32_t
+naive_sample(const SmpRow *row, const float *logits, int n)
+{
+	float	   *z = mem_alloc((size_t) n * sizeof(float));
+	bool	   *keep = mem_alloc((size_t) n);
+	int32_t		best = -1;
+	double		best_score = -INFINITY;
+
+	naive_filter(row->params, logits, n, z, keep);
+	for (int i = 0; i < n; i++)
+	{
+		uint32_t	ctr[4] = {(uint32_t) i / 4, (uint32_t) row->position, 0, 0};
+		uint32_t	key[2] = {(uint32_t) row->seed, (uint32_t) (row->seed >> 32)};
+		uint32_t	bits[4];
+		double		e;
+
+		rng_philox(ctr, key, bits);
+		e = -log1p(-((bits[i % 4] + 0.5) / 4294967296.0));
+		if (keep[i] && z[i] - log(e) > best_score)
+		{
+			best_score = z[i] - log(e);
+			best = i;
+		}
+	}
+	mem_free(z);
+	mem_free(keep);
+	return best;
+}
+
+static int32_t
+sample(Sampler *s, const GenParams *p, uint64_t seed, int position, const float *logits, int width)
+{
+	float	   *copy = mem_alloc((size_t) width * sizeof(float));
+	SmpRow		row = {.params = p, .seed = seed, .position = position};
+
+	memcpy(copy, logits, (size_t) width * sizeof(float));
+	smp_run(s, &row, 1, copy);
+	mem_free(copy);
+	return row.id;
+}
+
+static GenParams
+params(double t, int top_k, double top_p, double min_p)
+{
+	GenParams	p;
+
+	genparams_init(&p);
+	p.temperature = t;
+	p.top_k = top_k;
+	p.top_p = top_p;
+	p.min_p = min_p;
+	return p;
+}
+
+/* Many shapes of logits and parameters: the same token as the naive sampler's. */
+static void
+test_naive(void)
+{
+	static const int sizes[] = {1, 2, 5, 64, 1000, 5003};
+	static const int top_ks[] = {0, 1, 2, 7, 50, 900, 100000};
+	static const double top_ps[] = {1, 0.999, 0.9, 0.5, 0.1, 1e-6};
+	static const double min_ps[] = {0, 0.001, 0.1, 0.7, 1};
+	static const double temps[] = {0.01, 0.3, 1, 2};
+	int			bad = 0;
+	int			n_tests = 0;
+
+	for (int round = 0; round < 3000; round++)
+	{
+		int			n = sizes[round % 6];
+		GenParams	p = params(temps[(int) (uniform() * 4)], top_ks[(int) (uniform() * 7)],
+							   top_ps[(int) (uniform() * 6)], min_ps[(int) (uniform() * 5)]);
+		Sampler    *s = smp_new(NULL, n, n);
+		float	   *logits = mem_alloc((size_t) n * sizeof(float));
+		double		spread = exp(8 * uniform() - 4);
+		int			shape = (int) (uniform() * 4);
+		SmpRow		row = {.params = &p, .seed = (uint64_t) round * 7919, .position = round % 50};
+
+		for (int i = 0; i < n; i++)
+			logits[i] = (float) (shape == 0 ? spread * gauss() : shape == 1 ? floor(4 * gauss()) / 2 :
+								 shape == 2 ? -spread * log(uniform()) : 1.5);
+		bad += sample(s, &p, row.seed, row.position, logits, n) != naive_sample(&row, logits, n);
+		n_tests++;
+		mem_free(logits);
+		smp_free(s);
+	}
+	CHECK(bad == 0, "%d of %d draws differ from the naive sampler's", bad, n_tests);
+}
+
+/* ---- distribution ---- */
+
+/* 60000 draws over the positions of some seeds; 99.99 % quantile of chi-square. */
+static void
+test_chi_square(const char *what, GenParams p)
+{
+	enum
+	{
+		N = 12, DRAWS = 60000
+	};
+	static const float logits[N] = {2, 1, 1, 0.5f, 0, 3, -1, -2, 2.5f, 0.1f, -0.7f, 1.4f};
+	Sampler    *s = smp_new(NULL, N, N);
+	float		z[N];
+	bool		keep[N];
+	int			count[N] = {0};
+	int			df = -1;
+	double		total = 0,
+				chi = 0,
+				limit,
+				h;
+
+	naive_filter(&p, logits, N, z, keep);
+	for (int i = 0; i < N; i++)
+	{
+		total += keep[i] ? exp((double) z[i]) : 0;
+		df += keep[i];
+	}
+	for (int i = 0; i < DRAWS; i++)
+		count[sample(s, &p, (uint64_t) (i / 1000) * UINT64_C(0x123456789), i % 1000, logits, N)]++;
+	for (int i = 0; i < N; i++)
+	{
+		double		want = keep[i] ? DRAWS * exp((double) z[i]) / total : 0;
+
+		CHECK(keep[i] || count[i] == 0, "%s: id %d was dropped and drawn", what, i);
+		chi += keep[i] ? (count[i] - want) * (count[i] - want) / want : 0;
+	}
+	/* Wilson and Hilferty's approximation of the quantile, z(0.9999) = 3.719 */
+	h = 2.0 / (9 * df);
+	limit = df * pow(1 - h + 3.719 * sqrt(h), 3);
+	CHECK(chi < limit, "%s: chi-square %.1f, limit %.1f", what, chi, limit);
+	smp_free(s);
+}
+
+/* ---- edges ---- */
+
+static void
+test_greedy(void)
+{
+	enum
+	{
+		N = 70
+	};
+	float		logits[N] = {0};
+	Sampler    *s = smp_new(NULL, N, 60);
+	GenParams	p = params(0, 0, 1, 0);
+	int32_t		mask[2] = {13, 14};
+
+	logits[13] = logits[14] = logits[40] = 5;
+	logits[65] = 100;			/* not an id of the tokenizer */
+	CHECK(sample(s, &p, 1, 0, logits, N) == 13, "ties go to the lowest id");
+	p.min_tokens = 3;
+	p.min_ids = mask;
+	p.n_min_ids = 2;
+	CHECK(sample(s, &p, 1, 2, logits, N) == 40, "third token, min_tokens 3");
+	CHECK(sample(s, &p, 1, 3, logits, N) == 13, "fourth token, min_tokens 3");
+	p.temperature = 1;
+	for (int i = 0; i < 200; i++)
+	{
+		int32_t		id = sample(s, &p, 1, i % 3, logits, N);
+
+		CHECK(id != 13 && id != 14 && id < 60, "drew %d", id);
+		p.seed++;
+	}
+	smp_free(s);
+}
+
+static void
+test_not_finite(void)
+{
+	static const float bad[] = {NAN, INFINITY, -INFINITY};
+	Sampler    *s = smp_new(NULL, 20, 16);
+	GenParams	p = params(1, 0, 1, 0);
+	float		logits[20] = {0};
+
+	for (int i = 0; i < 3; i++)
+	{
+		logits[11] = bad[i];
+		CHECK(sample(s, &p, 1, 0, logits, 20) == -1, "%g goes through", (double) bad[i]);
+		p.temperature = i % 2;
+	}
+	logits[11] = 0;
+	logits[17] = NAN;			/* padding doesn't matter */
+	CHECK(sample(s, &p, 1, 0, logits, 20) >= 0, "NaN in the padding");
+	/* the largest span that floats have */
+	logits[3] = 3e38f;
+	logits[4] = -3e38f;
+	p.temperature = 0.01;
+	p.top_p = 0.9;
+	p.top_k = 4;
+	CHECK(sample(s, &p, 1, 0, logits, 20) == 3, "huge logits");
+	smp_free(s);
+}
+
+/* Ties: top_k keeps all that equal the k-th, top_p cuts among equals by id. */
+static void
+test_ties(void)
+{
+	Sampler    *s = smp_new(NULL, 8, 8);
+	float		logits[8] = {1, 1, 1, 1, 0, 0, 0, 0};
+	int			seen_k = 0,
+				seen_p = 0;
+
+	for (int i = 0; i < 2000; i++)
+	{
+		GenParams	k = params(1, 2, 1, 0);
+		GenParams	p = params(1, 4, 0.5, 0);
+
+		seen_k |= 1 << sample(s, &k, (uint64_t) i, 0, logits, 8);
+		seen_p |= 1 << sample(s, &p, (uint64_t) i, 0, logits, 8);
+	}
+	CHECK(seen_k == 0x0f, "top_k 2 of 4 equal: %x", seen_k);
+	CHECK(seen_p == 0x03, "top_p 0.5 of 4 equal: %x", seen_p);
+	smp_free(s);
+}
+
+/* A row's draw doesn't depend on batch, row number or threads. */
+static void
+test_batch(void)
+{
+	enum
+	{
+		N = 1000, ROWS = 16
+	};
+	GenParams	p = params(0.8, 40, 0.95, 0);
+	float	   *logits = mem_alloc(ROWS * N * sizeof(float));
+	float	   *copy = mem_alloc(ROWS * N * sizeof(float));
+	KPool	   *pool = kpool_new(3);
+	int32_t		alone[ROWS];
+
+	for (int i = 0; i < ROWS * N; i++)
+		logits[i] = (float) (3 * gauss());
+	for (int t = 0; t < 2; t++)
+	{
+		Sampler    *s = smp_new(t == 1 ? pool : NULL, N, N);
+		SmpRow		rows[ROWS];
+
+		for (int i = 0; i < ROWS; i++)
+			rows[i] = (SmpRow) {.params = &p, .seed = (uint64_t) i, .position = i};
+		for (int i = 0; i < ROWS && t == 0; i++)
+			alone[i] = sample(s, &p, (uint64_t) i, i, logits + i * N, N);
+		memcpy(copy, logits, ROWS * N * sizeof(float));
+		smp_run(s, rows, ROWS, copy);
+		for (int i = 0; i < ROWS; i++)
+			CHECK(rows[i].id == alone[i], "row %d: %d alone, %d in a batch", i, alone[i], rows[i].id);
+		smp_free(s);
+	}
+	kpool_free(pool);
+	mem_free(logits);
+	mem_free(copy);
+}
+
+int
+main(void)
+{
+	test_philox();
+	test_naive();
+	test_chi_square("plain", params(1, 0, 1, 0));
+	test_chi_square("temperature 0.5", params(0.5, 0, 1, 0));
+	test_chi_square("temperature 2", params(2, 0, 1, 0));
+	test_chi_square("top_k 5", params(1, 5, 1, 0));
+	test_chi_square("top_p 0.8", params(1, 0, 0.8, 0));
+	test_chi_square("min_p 0.1", params(1, 0, 1, 0.1));
+	test_chi_square("all of them", params(0.9, 8, 0.9, 0.05));
+	test_greedy();
+	test_not_finite();
+	test_ties();
+	test_batch();
+	return check_done("sample");
+}
