@@ -42,7 +42,7 @@ typedef struct SplitStep
 typedef struct SplitGguf
 {
 	const char *name;			/* tokenizer.ggml.pre */
-	SplitMatch	step[4];		/* isolated matches; NULL-terminated */
+	SplitMatch	step[6];		/* isolated matches; NULL-terminated */
 	bool		ignore_merges;
 	bool		add_bos;		/* when the file doesn't say */
 } SplitGguf;

@@ -162,7 +162,7 @@ build_bpe(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
 	}
 	if (v->n_merges == 0)
 		return err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has no merges");
-	for (size_t i = 0; i < 4 && pre->step[i] != NULL; i++)
+	for (size_t i = 0; pre->step[i] != NULL; i++)
 		t->pre[t->n_pre++] = (PreStep) {.kind = PRE_SPLIT, .split = {.match = pre->step[i]}};
 	t->byte_level = r->byte_level = true;
 	c.ignore_merges = pre->ignore_merges;

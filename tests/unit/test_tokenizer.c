@@ -1,0 +1,358 @@
+/*
+ * test_tokenizer.c
+ *	  Encoding and decoding against Hugging Face tokenizers (recorded by
+ *	  tests/golden/tokenizer_golden.py) and llama.cpp (../shared/tokenizers);
+ *	  refusals and bad files.
+ */
+#include "check.h"
+#include "gguf_vocab.h"
+#include "text/unicode.h"
+#include "tok_util.h"
+
+static uint32_t
+decode_hash(const Tok *t, const IntVec *ids)
+{
+	Buf			a = {0};
+	uint32_t	h;
+
+	tok_decode(t, ids->data, ids->len, 0, &a);
+	buf_add(&a, "", 1);
+	tok_decode(t, ids->data, ids->len, TOK_SKIP_SPECIAL, &a);
+	h = fnv(FNV_START, a.data, a.len);
+	buf_free(&a);
+	return h;
+}
+
+static void
+show_ids(const char *what, const IntVec *v)
+{
+	fprintf(stderr, "  %s:", what);
+	for (size_t i = 0; i < v->len; i++)
+		fprintf(stderr, " %d", (int) v->data[i]);
+	fputc('\n', stderr);
+}
+
+/* Compare one encoding with "IDS ..."; the ids go to *got. */
+static void
+check_encode(const char *name, const Tok *t, const Buf *s, unsigned flags, const char *want, IntVec *got)
+{
+	IntVec		expect = {0};
+	Err			e = {0};
+	bool		ok;
+
+	unpack_ids(want, &expect);
+	intvec_reset(got);
+	ok = tok_encode(t, s->data, s->len, flags, got, &e);
+	CHECK(ok && same_ids(got, &expect), "%s, flags %u: \"%s\" %s", name, flags,
+		  s->data ? s->data : "", e.msg);
+	if (!same_ids(got, &expect))
+	{
+		show_ids("expected", &expect);
+		show_ids("got     ", got);
+	}
+	intvec_free(&expect);
+}
+
+static void
+golden(const char *name, const Buf *strs, size_t n)
+{
+	char		path[256];
+	Tok		   *t = load_fixture(name);
+	Buf			file = {0};
+	IntVec		ids = {0};
+	size_t		pos = 0;
+	size_t		every = 1;
+	char	   *line;
+
+	snprintf(path, sizeof(path), GOLDEN "%s.txt", name);
+	CHECK(t != NULL && read_file(path, &file), "%s can't be loaded", name);
+	if (t == NULL || file.len == 0)
+		return;
+	sscanf(next_line(&file, &pos), "every %zu", &every);
+	for (size_t i = 0; i < n; i += every)
+	{
+		line = next_line(&file, &pos);
+		check_encode(name, t, &strs[i], TOK_ADD_SPECIAL, line, &ids);
+		CHECK(decode_hash(t, &ids) == strtoul(strchr(line, ' '), NULL, 16),
+			  "%s: decoding \"%s\"", name, strs[i].data ? strs[i].data : "");
+	}
+	while ((line = next_line(&file, &pos)) != NULL)
+	{
+		char	   *sp = strchr(line + 2, ' ');
+
+		if (line[0] == 'n')
+			check_encode(name, t, &strs[strtoul(line + 2, NULL, 10) * every],
+						 TOK_ADD_SPECIAL | TOK_NO_PARSE_SPECIAL, sp + 1, &ids);
+		else
+		{
+			intvec_reset(&ids);
+			unpack_ids(line + 2, &ids);
+			CHECK(decode_hash(t, &ids) == strtoul(sp, NULL, 16), "%s: decoding %s", name, line);
+		}
+	}
+	intvec_free(&ids);
+	buf_free(&file);
+	tok_free(t);
+}
+
+/* Byte-level: the pieces of an encoding are the text. */
+static void
+round_trip(const char *name, const Buf *strs, size_t n)
+{
+	Tok		   *t = load_fixture(name);
+	IntVec		ids = {0};
+	Buf			text = {0};
+	Err			e = {0};
+	size_t		len;
+
+	for (size_t i = 0; i < n; i++)
+	{
+		const char *s = strs[i].data ? strs[i].data : "";
+
+		intvec_reset(&ids);
+		buf_reset(&text);
+		/*
+		 * Ids alone don't tell what lstrip and rstrip took; and an added token
+		 * spelled in GPT-2's alphabet decodes as such (so does the reference).
+		 */
+		if (memchr(s, '[', strs[i].len) != NULL || memmem(s, strs[i].len, "gap", 3) != NULL ||
+			memmem(s, strs[i].len, "caf\xC3\xA9", 5) != NULL)
+			continue;
+		CHECK(tok_encode(t, s, strs[i].len, 0, &ids, &e), "%s", e.msg);
+		for (size_t k = 0; k < ids.len; k++)
+		{
+			const char *p = tok_piece(t, ids.data[k], &len);
+
+			buf_add(&text, p, len);
+		}
+		if (uni_valid(s, strs[i].len))
+			CHECK(text.len == strs[i].len && (text.len == 0 || memcmp(text.data, s, text.len) == 0),
+				  "%s: \"%s\"", name, s);
+	}
+	intvec_free(&ids);
+	buf_free(&text);
+	tok_free(t);
+}
+
+/* ---------- ../shared/tokenizers ---------- */
+
+static void
+check_against(const char *name, const Tok *t, Buf *inp, Buf *outp)
+{
+	static const char sep[] = "\n__ggml_vocab_test__\n";
+	size_t		pos = 0;
+	size_t		bad = 0;
+	char	   *s = inp->data;
+	char	   *end = inp->data + inp->len;
+	char	   *line;
+
+	while ((line = next_line(outp, &pos)) != NULL && s <= end)
+	{
+		char	   *stop = memmem(s, (size_t) (end - s), sep, sizeof(sep) - 1);
+		IntVec		want = {0};
+		IntVec		got = {0};
+		Err			e = {0};
+
+		if (stop == NULL)
+			stop = end;
+		for (char *p = line; *p != '\0';)
+			if (*p == ' ')
+				p++;
+			else
+				intvec_push(&want, (int32_t) strtol(p, &p, 10));
+		tok_encode(t, s, (size_t) (stop - s), 0, &got, &e);
+		if (!same_ids(&want, &got) && bad++ < 5)
+		{
+			fprintf(stderr, "%s: \"%.*s\"\n", name, (int) (stop - s), s);
+			show_ids("expected", &want);
+			show_ids("got     ", &got);
+		}
+		CHECK(same_ids(&want, &got), "%s", name);
+		s = stop + sizeof(sep) - 1;
+		intvec_free(&want);
+		intvec_free(&got);
+	}
+}
+
+/* refused: this vocabulary needs what isn't there, and must be said so */
+static void
+shared_vocab(const char *dir, const char *name, bool refused)
+{
+	char		path[512];
+	GgufVocab	g;
+	Buf			inp = {0};
+	Buf			outp = {0};
+	Err			e = {0};
+	Tok		   *t;
+
+	snprintf(path, sizeof(path), "%s/tokenizers/%s.gguf", dir, name);
+	if (!gguf_vocab_read(path, &g))
+	{
+		check_skip(1, path);
+		return;
+	}
+	t = tok_from_gguf(&g.v, &e);
+	if (refused)
+		CHECK(t == NULL && e.cls == ERR_UNSUPPORTED, "%s is not refused", name);
+	else
+		CHECK(t != NULL, "%s: %s", name, e.msg);
+	if (t != NULL)
+	{
+		snprintf(path, sizeof(path), "%s/tokenizers/%s.gguf.inp", dir, name);
+		read_file(path, &inp);
+		snprintf(path, sizeof(path), "%s/tokenizers/%s.gguf.out", dir, name);
+		read_file(path, &outp);
+		check_against(name, t, &inp, &outp);
+	}
+	tok_free(t);
+	buf_free(&inp);
+	buf_free(&outp);
+	gguf_vocab_free(&g);
+}
+
+static void
+shared_vocabs(void)
+{
+	const char *dir = getenv("VLLM_PG_SHARED");
+
+	if (dir == NULL)
+		dir = "../shared";
+	shared_vocab(dir, "gpt-2", false);
+	shared_vocab(dir, "llama-spm", false);
+	shared_vocab(dir, "phi-3", false);
+	shared_vocab(dir, "starcoder", false);
+	shared_vocab(dir, "falcon", false);
+	shared_vocab(dir, "deepseek-coder", false);
+	shared_vocab(dir, "bert-bge", true);
+}
+
+/* ---------- refusals and bad files ---------- */
+
+#define MODEL(vocab, merges) "\"model\":{\"type\":\"BPE\",\"vocab\":{" vocab "},\"merges\":[" merges "]}"
+#define REST ",\"decoder\":{\"type\":\"ByteLevel\"}}"
+#define GOOD MODEL("\"a\":0,\"b\":1,\"ab\":2", "\"a b\"")
+
+static void
+refusals(void)
+{
+	static const struct
+	{
+		const char *json;
+		ErrClass	cls;		/* ERR_NONE = accepted */
+		const char *msg;		/* part of the message */
+	}			row[] = {
+		{"{" GOOD REST, ERR_NONE, ""},
+		{"{" MODEL("\"a\":0,\"b\":1,\"ab\":2", "[\"a\",\"b\"]") REST, ERR_NONE, ""},
+		{"", ERR_BAD_FILE, "not a JSON object"},
+		{"[]", ERR_BAD_FILE, "not a JSON object"},
+		{"{" GOOD REST "x", ERR_BAD_FILE, "not a JSON object"},
+		{"{" GOOD ",\"decoder\":{\"type\":\"Byte", ERR_BAD_FILE, "not a JSON object"},
+		{"{\"a\":\"\xFF\"}", ERR_BAD_FILE, "not valid UTF-8"},
+		{"{}", ERR_BAD_FILE, "no model"},
+		{"{\"model\":{\"type\":\"BPE\"}}", ERR_BAD_FILE, "no vocabulary"},
+		{"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", ERR_UNSUPPORTED, "Unigram"},
+		{"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", ERR_UNSUPPORTED, "WordPiece"},
+		{"{" MODEL("", "") REST, ERR_BAD_FILE, "empty"},
+		{"{" MODEL("\"a\":0,\"b\":0", "") REST, ERR_BAD_FILE, "given twice"},
+		{"{" MODEL("\"a\":0,\"a\":1", "") REST, ERR_BAD_FILE, "given twice"},
+		{"{" MODEL("\"a\":-1", "") REST, ERR_BAD_FILE, "bad id"},
+		{"{" MODEL("\"a\":1.5", "") REST, ERR_BAD_FILE, "bad id"},
+		{"{" MODEL("\"a\":1e300", "") REST, ERR_BAD_FILE, "bad id"},
+		{"{" MODEL("\"a\":99999999", "") REST, ERR_BAD_FILE, "bad id"},
+		{"{" MODEL("\"a\":\"x\"", "") REST, ERR_BAD_FILE, "bad id"},
+		{"{" MODEL("\"a\":0,\"b\":1", "\"a b\"") REST, ERR_BAD_FILE, "not of tokens in"},
+		{"{" MODEL("\"a\":0,\"b\":1", "\"ab\"") REST, ERR_BAD_FILE, "not a pair"},
+		{"{" MODEL("\"a\":0,\"b\":1", "[\"a\"]") REST, ERR_BAD_FILE, "not a pair"},
+		{"{" MODEL("\"a\":0,\"b\":1", "7") REST, ERR_BAD_FILE, "not a pair"},
+		{"{" GOOD "}", ERR_UNSUPPORTED, "without decoder"},
+		{"{" GOOD ",\"decoder\":{\"type\":\"CTC\"}}", ERR_UNSUPPORTED, "CTC"},
+		{"{" GOOD ",\"normalizer\":{\"type\":\"Lowercase\"}" REST, ERR_UNSUPPORTED, "Lowercase"},
+		{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}" REST, ERR_UNSUPPORTED, "BertPre"},
+		{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a-q]+\"},"
+		"\"behavior\":\"Isolated\",\"invert\":false}" REST, ERR_UNSUPPORTED, "regex is not supported"},
+		{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},"
+		"{\"type\":\"Digits\"}]}" REST, ERR_UNSUPPORTED, "behind ByteLevel"},
+		{"{" GOOD ",\"post_processor\":{\"type\":\"X\"}" REST, ERR_UNSUPPORTED, "post_processor"},
+		{"{" GOOD ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}" REST, ERR_BAD_FILE, "once"},
+		{"{" GOOD ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",9],\"sep\":[\"a\",0]}" REST,
+		ERR_BAD_FILE, "does not exist"},
+		{"{" GOOD ",\"added_tokens\":[{\"id\":3}]" REST, ERR_BAD_FILE, "added token"},
+		{"{" GOOD ",\"added_tokens\":[{\"id\":0,\"content\":\"x\"}]" REST, ERR_BAD_FILE, "which is"},
+		{"{\"model\":{\"type\":\"BPE\",\"dropout\":0.1,\"vocab\":{},\"merges\":[]}}", ERR_UNSUPPORTED, "dropout"},
+		{"{\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"vocab\":{\"a\":0},\"merges\":[]}" REST,
+		ERR_BAD_FILE, "unk_token"},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+	{
+		Err			e = {0};
+		Tok		   *t = tok_from_hf(row[i].json, strlen(row[i].json), NULL, 0, &e);
+
+		CHECK((t == NULL) == (row[i].cls != ERR_NONE) && e.cls == row[i].cls &&
+			  strstr(e.msg, row[i].msg) != NULL, "%s -> %s", row[i].json, e.msg);
+		if (strstr(e.msg, "regex"))
+			CHECK(strcmp(e.detail, "[a-q]+") == 0, "detail is \"%s\"", e.detail);
+		tok_free(t);
+	}
+}
+
+/* A file cut anywhere is refused, never more. */
+static void
+truncated(void)
+{
+	Buf			b = {0};
+
+	CHECK(read_file(FIXTURES "llama3.json", &b), "no fixture");
+	for (size_t n = 0; n + 3 < b.len; n += 97)
+	{
+		Err			e = {0};
+		Tok		   *t = tok_from_hf(b.data, n, NULL, 0, &e);
+
+		CHECK(t == NULL && e.cls == ERR_BAD_FILE, "cut at %zu", n);
+		tok_free(t);
+	}
+	buf_free(&b);
+}
+
+static void
+config(void)
+{
+	static const char json[] = "{" MODEL("\"a\":0,\"<s>\":1,\"</s>\":2", "") ",\"added_tokens\":["
+		"{\"id\":1,\"content\":\"<s>\",\"special\":true},{\"id\":2,\"content\":\"</s>\",\"special\":true}]" REST;
+	static const char conf[] = "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"</s>\","
+		"\"add_bos_token\":true,\"add_eos_token\":true}";
+	Err			e = {0};
+	IntVec		ids = {0};
+	Tok		   *t = tok_from_hf(json, strlen(json), conf, strlen(conf), &e);
+
+	CHECK(t != NULL, "%s", e.msg);
+	CHECK(tok_bos(t) == 1 && tok_eos(t) == 2 && tok_vocab_size(t) == 3, "bos %d eos %d", tok_bos(t), tok_eos(t));
+	CHECK(tok_is_special(t, 1) && !tok_is_special(t, 0) && !tok_is_special(t, 99), "special");
+	CHECK(tok_find(t, "</s>", 4) == 2 && tok_find(t, "x", 1) == -1, "find");
+	tok_encode(t, "a<s>", 4, TOK_ADD_SPECIAL, &ids, &e);
+	CHECK(ids.len == 4 && ids.data[0] == 1 && ids.data[2] == 1 && ids.data[3] == 2, "%zu ids", ids.len);
+	tok_free(t);
+	CHECK(tok_from_hf(json, strlen(json), "{", 1, &e) == NULL && e.cls == ERR_BAD_FILE, "bad config");
+	intvec_free(&ids);
+}
+
+int
+main(void)
+{
+	static const char *const names[] = {"gpt2", "llama3", "qwen2", "qwen35", "starcoder", "llama2",
+	"mistral", "metaspace"};
+	Buf		   *strs;
+	size_t		n = load_strings(&strs);
+
+	CHECK(n == 2000, "%zu strings", n);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		golden(names[i], strs, n);
+	round_trip("gpt2", strs, n);
+	round_trip("llama3", strs, n);
+	free_strings(strs, n);
+	shared_vocabs();
+	refusals();
+	truncated();
+	config();
+	return check_done("tokenizer");
+}
