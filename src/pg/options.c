@@ -83,12 +83,20 @@ refuse(const OptDef *d, const char *rule, const char *value)
 			 errdetail("parameter=%s, value=%s", d->name, value)));
 }
 
+/* The rule that a whole number broke: an open range ends where int4 does. */
+static const char *
+int_rule(const OptDef *d, bool too_large)
+{
+	return too_large && d->type == INT && d->hi == INT_MAX ?
+		psprintf("must be at most %d", INT_MAX) : d->rule;
+}
+
 static void
 set_int(const OptDef *d, OptValue *v, int64 i)
 {
 	/* BIG rows take every int64; doubles would round at the ends */
 	if (d->type != BIG && !(i >= d->lo && i <= d->hi))
-		refuse(d, d->rule, psprintf(INT64_FORMAT, i));
+		refuse(d, int_rule(d, i > d->hi), psprintf(INT64_FORMAT, i));
 	v->i = i;
 	v->set = true;
 }
@@ -229,7 +237,7 @@ json_int(const OptDef *d, JsonbValue *j, JsonbValue *whole)
 	if (*end != '\0')
 		wrong_type(d, whole);
 	if (errno == ERANGE)
-		refuse(d, d->rule, s);
+		refuse(d, int_rule(d, *s != '-'), s);
 	return i;
 }
 

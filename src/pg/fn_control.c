@@ -1,0 +1,150 @@
+/*
+ * fn_control.c
+ *	  llm_cancel, llm_engine_restart, llm_version, vllm.control, and the question
+ *	  with which the install script begins.
+ *
+ * Tests: tests/sql/09_cancel.sql, tests/sql/12_restart.sql.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/result.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_check_preload);
+PG_FUNCTION_INFO_V1(llm_cancel);
+PG_FUNCTION_INFO_V1(llm_engine_restart);
+PG_FUNCTION_INFO_V1(llm_version);
+PG_FUNCTION_INFO_V1(llm_control);
+
+#define VERSION_NAME	"0.1"
+
+Datum
+llm_check_preload(PG_FUNCTION_ARGS)
+{
+	if (vllm_shared == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("vllm_pg must be loaded when the server starts"),
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+	PG_RETURN_VOID();
+}
+
+/* The rule of pg_cancel_backend. */
+static bool
+may_cancel(Oid role)
+{
+	if (superuser_arg(role) && !superuser())
+		return false;
+	return has_privs_of_role(GetUserId(), role) ||
+		has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND);
+}
+
+/* llm_cancel(id bigint) */
+Datum
+llm_cancel(PG_FUNCTION_ARGS)
+{
+	VclientCancel result;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	if (vllm_shared == NULL)
+		PG_RETURN_BOOL(false);
+	result = vclient_cancel_request(PG_GETARG_INT64(0), may_cancel);
+	if (result == VCANCEL_DENIED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to cancel request " INT64_FORMAT, PG_GETARG_INT64(0)),
+				 errhint("It is the request of a role whose privileges you do not have.")));
+	PG_RETURN_BOOL(result == VCANCEL_DONE);
+}
+
+/* Ask the supervisor for a new engine; the number of the one that has to go. */
+static uint32
+request_restart(void)
+{
+	uint32		epoch;
+	int			supervisor;
+
+	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+	epoch = pg_atomic_read_u32(&vllm_shared->epoch);
+	supervisor = vllm_shared->supervisor_pid != 0 ? vllm_shared->supervisor_procno : -1;
+	vllm_shared->restart_requested = true;
+	LWLockRelease(vllm_shared->lock);
+	if (supervisor >= 0)
+		SetLatch(&ProcGlobal->allProcs[supervisor].procLatch);
+	return epoch;
+}
+
+/* llm_engine_restart(): who may is a matter of EXECUTE */
+Datum
+llm_engine_restart(PG_FUNCTION_ARGS)
+{
+	uint32		old;
+	TimestampTz give_up;
+
+	if (vllm_shared == NULL)
+		return llm_check_preload(fcinfo);
+	old = request_restart();
+	give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), vllm_engine_timeout);
+	while (pg_atomic_read_u32(&vllm_shared->epoch) == old &&
+		   GetCurrentTimestamp() < give_up)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10L,
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	/* raises 57P03 with the reason if there is none */
+	vclient_require_engine();
+	PG_RETURN_VOID();
+}
+
+Datum
+llm_version(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("vllm_pg %s (wire %d, engine %s)",
+											  VERSION_NAME, WIRE_VERSION,
+											  vllm_shared == NULL ? "not preloaded" :
+											  vllm_state_name(pg_atomic_read_u32(&vllm_shared->state)))));
+}
+
+/* vllm.control(command text) */
+Datum
+llm_control(PG_FUNCTION_ARGS)
+{
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	Call	   *call;
+	Reply		r;
+	text	   *command;
+	text	   *result;
+
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to give the engine commands")));
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	command = PG_GETARG_TEXT_PP(0);
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	vclient_put_identity(&out);
+	wire_put_text(&out, WTAG_COMMAND, VARDATA_ANY(command), VARSIZE_ANY_EXHDR(command));
+	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
+	reply_read(&r, &f);
+	result = reply_text(&r);
+	vcall_end(call);
+	PG_RETURN_TEXT_P(result);
+}

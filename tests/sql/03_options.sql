@@ -1,0 +1,89 @@
+-- Options: named arguments, params, session defaults; every bad value is refused.
+SELECT vllm.control('log-clear');
+SELECT llm_generate('a', max_tokens => 5, temperature => 0);
+SELECT llm_generate('b', temperature => 0.5, seed => 42);
+SELECT llm_generate('c d', stop => ARRAY['D', 'x'], min_tokens => 0, ignore_eos => true, top_p => 0.9, top_k => 5,
+                    min_p => 0.1, stop_token_ids => '{1,2}');
+SELECT llm_generate('e', top_k => -1, top_p => 1, seed => -1);
+SELECT * FROM request_log();
+
+-- order of precedence: argument, params, vllm.default_params, vllm.default_max_tokens
+SELECT vllm.control('log-clear');
+SET vllm.default_params = '{"max_tokens": 30, "temperature": 0.25, "seed": 7}';
+SELECT llm_generate('p1');
+SELECT llm_generate('p2', params => '{"max_tokens": 20}');
+SELECT llm_generate('p3', params => '{"max_tokens": 20, "temperature": 0}', max_tokens => 10);
+SELECT llm_generate('p4', params => '{"max_tokens": null, "seed": 8}');
+SET vllm.default_max_tokens = 99;
+SET vllm.default_params = '{"temperature": 0}';
+SELECT llm_generate('p5');
+SET vllm.default_params = '';
+SELECT llm_generate('p6');
+SELECT llm_generate('p7', max_tokens => 3);
+RESET vllm.default_params;
+RESET vllm.default_max_tokens;
+SELECT * FROM request_log();
+
+-- what params alone can say
+SELECT llm_generate('one two three', params => '{"stop": "TWO", "include_stop_str_in_output": true}');
+SELECT llm_generate('one two three', params => '{"stop": ["THREE", "TWO"]}');
+SELECT llm_generate('text', params => '{"detokenize": false}') = '' AS no_text;
+SELECT llm_generate('ok', params => '{"n": 1, "skip_special_tokens": false, "add_special_tokens": false, "timeout_ms": 60000}');
+SELECT llm_generate('ok', params => '{"model": "tickets-2m"}');
+SELECT llm_generate('ok', params => '{}');
+
+-- unknown keys: the known ones are listed, with the one that was meant
+SELECT llm_generate('x', params => '{"max_tokenz": 5}');
+SELECT llm_generate('x', params => '{"Temperature": 5}');
+SELECT llm_generate('x', params => '{"completely_different": 5}');
+SELECT llm_generate('x', max_tokenz => 5);
+SET vllm.default_params = '{"top_q": 0.5}';
+SELECT llm_generate('x');
+RESET vllm.default_params;
+-- known, but not in this version
+SELECT fails(format('SELECT llm_generate(''x'', params => %L)', p)) FROM (VALUES
+    ('{"n": 2}'), ('{"logprobs": 5}'), ('{"response_format": {"type": "json_object"}}'), ('{"logit_bias": {"5": 1}}')) v (p);
+
+-- every option with every kind of wrong value
+SELECT o, fails(format('SELECT llm_generate(''x'', %s)', o)) FROM (VALUES
+    ('max_tokens => 0'), ('max_tokens => -1'),
+    ('temperature => -0.1'), ('temperature => 2.1'), ('temperature => ''NaN'''), ('temperature => ''Infinity'''),
+    ('top_p => 0'), ('top_p => 1.1'), ('top_p => -1'),
+    ('top_k => -2'),
+    ('min_p => -0.1'), ('min_p => 1.1'),
+    ('stop => ''{""}'''), ('stop => ''{a,NULL}'''),
+    ('stop_token_ids => ''{-1}'''), ('stop_token_ids => ''{1,NULL}'''),
+    ('min_tokens => -1'), ('min_tokens => 300'), ('min_tokens => 6, max_tokens => 5'),
+    ('timeout_ms => -1'),
+    ('model => ''nobody'''), ('model => ''''')) v (o);
+SELECT p, fails(format('SELECT llm_generate(''x'', params => %L)', p)) FROM (VALUES
+    ('[]'), ('5'), ('null'),
+    ('{"max_tokens": "5"}'), ('{"max_tokens": 5.5}'), ('{"max_tokens": true}'), ('{"max_tokens": 99999999999}'),
+    ('{"max_tokens": 1e30}'), ('{"max_tokens": [5]}'), ('{"max_tokens": {"a": 1}}'),
+    ('{"temperature": "hot"}'), ('{"temperature": 1e400}'), ('{"temperature": 3}'),
+    ('{"top_p": 0}'), ('{"top_k": -5}'), ('{"min_p": 2}'),
+    ('{"seed": 9223372036854775808}'), ('{"seed": "x"}'),
+    ('{"stop": ""}'), ('{"stop": [""]}'), ('{"stop": [1]}'), ('{"stop": 1}'), ('{"stop": {"a": 1}}'),
+    ('{"stop_token_ids": 5}'), ('{"stop_token_ids": [-1]}'), ('{"stop_token_ids": ["a"]}'), ('{"stop_token_ids": [4294967296]}'),
+    ('{"ignore_eos": 1}'), ('{"ignore_eos": "true"}'),
+    ('{"detokenize": 0}'), ('{"detokenize": false, "stop": "x"}'),
+    ('{"n": 0}'), ('{"n": 20000}'),
+    ('{"model": 5}'), ('{"model": ["a"]}')) v (p);
+-- whole numbers may be written with a point
+SELECT llm_generate('one two three', params => '{"max_tokens": 2.0}');
+-- extremes that are allowed
+SELECT fails($$SELECT llm_generate('x', seed => 9223372036854775807)$$), fails($$SELECT llm_generate('x', seed => -9223372036854775808)$$),
+       fails($$SELECT llm_generate('x', temperature => 2, top_p => 1, min_p => 1, top_k => 2147483647, max_tokens => 2147483647)$$);
+-- too low a temperature is raised
+SELECT llm_generate('x', temperature => 0.001, seed => 1);
+SELECT llm_generate('x', temperature => 0.00);
+-- a prompt that is too long is refused before anything is sent
+SET vllm.max_prompt_bytes = '64kB';
+SELECT fails($$SELECT llm_generate(repeat('x', 65537))$$);
+SELECT length(llm_generate(repeat('x', 65536)));
+RESET vllm.max_prompt_bytes;
+-- a setting that is no json
+SET vllm.default_params = '{"a":';
+SELECT llm_generate('x');
+RESET vllm.default_params;
+SELECT left_behind();
