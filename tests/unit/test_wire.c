@@ -1,0 +1,262 @@
+/*
+ * test_wire.c
+ *	  src/wire: arena geometry, slot rings, byte rings, message fields.
+ */
+#include <ctype.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "check.h"
+#include "wire/wire.h"
+
+static void
+append(void *ctx, const void *data, size_t n)
+{
+	buf_add(ctx, data, n);
+}
+
+/* The table in wire.h is the truth: byte for byte. */
+static void
+test_layout(void)
+{
+	WireHeader	h;
+
+	CHECK(wire_layout(&h, 256, 32768, 1 << 24), "good geometry");
+	CHECK(h.stats_off == 4096, "stats at %llu", (unsigned long long) h.stats_off);
+	CHECK(h.to_engine_off == 4096 + 65536, "to_engine behind stats");
+	CHECK(h.to_worker_off >= h.to_engine_off + 4 * 256, "to_worker behind to_engine");
+	CHECK(h.slots_off >= h.to_worker_off + 4 * 256, "slots behind to_worker");
+	CHECK(h.rings_off >= h.slots_off + 256 * 256, "rings behind slots");
+	CHECK(h.total_size == h.rings_off + UINT64_C(2) * 32768 * 256, "rings are last");
+	CHECK(offsetof(WireSlot, state) == 0 && offsetof(WireSlot, gen) == 4 && offsetof(WireSlot, cancel) == 8 &&
+		  offsetof(WireSlot, req_head) == 20 && offsetof(WireSlot, rep_tail) == 32 &&
+		  offsetof(WireSlot, arrival_us) == 64, "slot offsets");
+	CHECK(sizeof(WireMsg) == 16, "message header is 16 bytes");
+	CHECK(sizeof(WireStats) <= WIRE_STATS_SIZE, "stats fit");
+	CHECK(wire_header_ok(&h, h.total_size), "own header is sane");
+	CHECK(!wire_header_ok(&h, h.total_size - 1), "mapping too small");
+	h.version++;
+	CHECK(!wire_header_ok(&h, h.total_size), "wrong version");
+	h.version--;
+	h.slots_off += 8;
+	CHECK(!wire_header_ok(&h, h.total_size), "wrong offset");
+	h.slots_off -= 8;
+	h.n_slots = 255;
+	CHECK(!wire_header_ok(&h, h.total_size), "not a power of two");
+	CHECK(!wire_layout(&h, 0, 32768, 1 << 24), "no slots");
+	CHECK(!wire_layout(&h, 131072, 32768, 1 << 24), "too many slots");
+	CHECK(!wire_layout(&h, 256, 1000, 1 << 24), "ring size");
+	CHECK(!wire_layout(&h, 256, 32768, 1), "max_request");
+}
+
+static char *
+new_arena(uint32_t n_slots, WireHeader **hp)
+{
+	WireHeader	h;
+	char	   *a;
+
+	wire_layout(&h, n_slots, 4096, 1 << 20);
+	a = calloc(1, h.total_size);
+	memcpy(a, &h, sizeof(h));
+	*hp = (WireHeader *) a;
+	return a;
+}
+
+static void
+test_slot_rings(void)
+{
+	WireHeader *h;
+	char	   *a = new_arena(8, &h);
+	WireRing   *r = &h->to_engine;
+	uint32_t	s;
+
+	CHECK(!wire_pop(a, r, h->to_engine_off, &s), "empty");
+	atomic_store(&r->head, UINT32_MAX - 2);
+	atomic_store(&r->tail, UINT32_MAX - 2);
+	for (int round = 0; round < 3; round++)
+	{
+		for (uint32_t i = 0; i < 8; i++)
+			CHECK(wire_push(a, r, h->to_engine_off, i) == (i == 0), "only the first push finds it empty");
+		for (uint32_t i = 0; i < 8; i++)
+			CHECK(wire_pop(a, r, h->to_engine_off, &s) && s == i, "in order over the wrap of the cursor");
+		CHECK(!wire_pop(a, r, h->to_engine_off, &s), "empty again");
+	}
+	wire_push(a, r, h->to_engine_off, 77);
+	wire_push(a, r, h->to_engine_off, 3);
+	CHECK(wire_pop(a, r, h->to_engine_off, &s) && s == 3, "numbers out of range are skipped");
+	atomic_store(&r->head, atomic_load(&r->tail) + 1000000);
+	for (int n = 0; n < 9; n++)
+		if (!wire_pop(a, r, h->to_engine_off, &s))
+			break;
+	CHECK(!wire_pop(a, r, h->to_engine_off, &s), "a corrupt head ends after one lap");
+	free(a);
+}
+
+static void
+test_byte_rings(void)
+{
+	char		ring[4096];
+	char		src[5000];
+	char		dst[5000];
+	uint32_t	head = UINT32_MAX - 1000;
+	uint32_t	tail = head;
+	unsigned	seed = 1;
+	size_t		written = 0;
+	size_t		read = 0;
+	bool		same = true;
+
+	for (size_t i = 0; i < sizeof(src); i++)
+		src[i] = (char) (i * 7 + i / 256);
+	CHECK(wire_ring_write(ring, 4096, head, tail, src, 5000) == 4096, "as much as fits");
+	CHECK(wire_ring_read(ring, 4096, head + 4096, tail, dst, 5000) == 4096, "as much as is there");
+	CHECK(memcmp(src, dst, 4096) == 0, "contents over the wrap");
+	for (int i = 0; i < 20000; i++)
+	{
+		size_t		n = (size_t) rand_r(&seed) % 3000;
+		int			w;
+		int			g;
+
+		for (size_t k = 0; k < n; k++)
+			src[k] = (char) ((written + k) * 31);
+		w = wire_ring_write(ring, 4096, head, tail, src, n);
+		head += (uint32_t) w;
+		written += (size_t) w;
+		g = wire_ring_read(ring, 4096, head, tail, dst, (size_t) rand_r(&seed) % 3000);
+		for (int k = 0; k < g; k++)
+			same = same && dst[k] == (char) ((read + (size_t) k) * 31);
+		tail += (uint32_t) g;
+		read += (size_t) g;
+	}
+	CHECK(same && written - read == head - tail, "random traffic: %zu bytes", read);
+	CHECK(wire_ring_write(ring, 4096, 5000, 0, src, 1) == -1, "corrupt cursors: write");
+	CHECK(wire_ring_read(ring, 4096, 0, 1, dst, 1) == -1, "corrupt cursors: read");
+	CHECK(wire_ring_write(ring, 4096, 4096, 0, src, 1) == 0, "full");
+}
+
+static void
+test_fields(void)
+{
+	Buf			b = {0};
+	WireOut		o = {.append = append,.ctx = &b};
+	int32_t		ids[3] = {1, -2, 3};
+	WireIn		in;
+	WireField	f;
+
+	wire_put_int(&o, WTAG_MAX_TOKENS, -5);
+	wire_put_num(&o, WTAG_TEMPERATURE, 0.25);
+	wire_put_str(&o, WTAG_PROMPT, "hel\0lo", 6);
+	wire_put_str(&o, WTAG_STOP, "", 0);
+	wire_put_ints(&o, WTAG_PROMPT_IDS, ids, 3);
+	CHECK(b.len % 8 == 0, "fields are padded to 8");
+	in = (WireIn) {b.data, b.data + b.len};
+	CHECK(wire_next(&in, &f) == 1 && f.tag == WTAG_MAX_TOKENS && f.i == -5, "int");
+	CHECK(wire_next(&in, &f) == 1 && f.tag == WTAG_TEMPERATURE && f.num == 0.25, "number");
+	CHECK(wire_next(&in, &f) == 1 && f.n == 6 && memcmp(f.s, "hel\0lo", 6) == 0, "string with a NUL");
+	CHECK(wire_next(&in, &f) == 1 && f.tag == WTAG_STOP && f.n == 0, "empty string");
+	CHECK(wire_next(&in, &f) == 1 && f.n == 3 && wire_int_at(&f, 1) == -2, "ints");
+	CHECK(wire_next(&in, &f) == 0, "end");
+	for (size_t cut = 1; cut < b.len; cut++)
+	{
+		int			r;
+
+		in = (WireIn) {b.data, b.data + cut};
+		while ((r = wire_next(&in, &f)) > 0)
+			;
+		/* cuts at field boundaries are well-formed */
+		CHECK(r == -1 || cut == 16 || cut == 32 || cut == 48 || cut == 56, "cut at %zu is noticed", cut);
+	}
+	b.data[2] = WT_STR;
+	in = (WireIn) {b.data, b.data + b.len};
+	CHECK(wire_next(&in, &f) == -1, "type is not the tag's");
+	b.data[2] = WT_INT;
+	b.data[4] = 7;
+	in = (WireIn) {b.data, b.data + b.len};
+	CHECK(wire_next(&in, &f) == -1, "int of 7 bytes");
+	b.data[4] = 8;
+	b.data[0] = 99;
+	in = (WireIn) {b.data, b.data + b.len};
+	CHECK(wire_next(&in, &f) == -1, "unknown tag");
+	b.data[0] = WTAG_MAX_TOKENS;
+	memset(b.data + 4, 0xff, 4);
+	in = (WireIn) {b.data, b.data + b.len};
+	CHECK(wire_next(&in, &f) == -1, "length beyond the end");
+	buf_free(&b);
+}
+
+static void
+test_names(void)
+{
+	char		lower[64];
+	bool		ok = true;
+
+#define X(name, num, type) \
+	for (size_t i = 0; i <= strlen(#name); i++) \
+		lower[i] = (char) tolower((unsigned char) #name[i]); \
+	ok = ok && wire_tag_name(num) != NULL && strcmp(wire_tag_name(num), lower) == 0 && wire_tag_type(num) == type;
+#include "wire/wire_tags.def"
+#undef X
+	CHECK(ok, "names are lower case and types the table's");
+	CHECK(wire_tag_name(0) == NULL && wire_tag_name(-1) == NULL && wire_tag_name(5000) == NULL, "unknown tags");
+	CHECK(wire_tag_type(0) == 0 && wire_tag_type(19) == 0, "unknown types");
+}
+
+/* One pusher, one popper that sleeps only when told: no wake may be lost. */
+static char *mt_arena;
+static _Atomic int mt_wakes;
+static _Atomic int mt_got;
+#define MT_N 200000
+
+static void *
+mt_pop(void *arg)
+{
+	WireHeader *h = (WireHeader *) mt_arena;
+	int			seen = 0;
+
+	(void) arg;
+	while (atomic_load(&mt_got) < MT_N)
+	{
+		uint32_t	s;
+
+		while (atomic_load(&mt_wakes) == seen)
+			sched_yield();
+		seen = atomic_load(&mt_wakes);
+		while (wire_pop(mt_arena, &h->to_worker, h->to_worker_off, &s))
+			atomic_fetch_add(&mt_got, 1);
+	}
+	return NULL;
+}
+
+static void
+test_no_lost_wake(void)
+{
+	WireHeader *h;
+	pthread_t	t;
+
+	mt_arena = new_arena(8, &h);
+	pthread_create(&t, NULL, mt_pop, NULL);
+	for (int i = 0; i < MT_N; i++)
+	{
+		while (i - atomic_load(&mt_got) >= 8)
+			sched_yield();
+		if (wire_push(mt_arena, &h->to_worker, h->to_worker_off, (uint32_t) i % 8))
+			atomic_fetch_add(&mt_wakes, 1);
+	}
+	pthread_join(t, NULL);
+	CHECK(atomic_load(&mt_got) == MT_N, "every push was popped");
+	free(mt_arena);
+}
+
+int
+main(void)
+{
+	test_layout();
+	test_slot_rings();
+	test_byte_rings();
+	test_fields();
+	test_names();
+	test_no_lost_wake();
+	return check_done("test_wire");
+}

@@ -1,0 +1,502 @@
+/*
+ * wire_peer.h
+ *	  Both PostgreSQL ends of the wire in a few lines of C: an arena, an engine
+ *	  process, backends that talk to it.  For tests of the engine.
+ *
+ * A Peer is supervisor and all backends in one thread.  A Talk is one
+ * conversation; talk_pump() moves its bytes without blocking, peer_wait() sleeps on
+ * the control socket as the supervisor does.
+ */
+#ifndef VLLM_TESTS_WIRE_PEER_H
+#define VLLM_TESTS_WIRE_PEER_H
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "wire/control.h"
+#include "wire/wire.h"
+
+typedef struct Peer
+{
+	char		engine[1024];	/* path of vllm_pg_engine */
+	int			memfd;
+	char	   *arena;
+	WireHeader *h;
+	int			ctl;
+	int			log;			/* engine's stderr */
+	pid_t		pid;
+	char		line[CONTROL_LINE];
+	size_t		have;
+	bool		hello;
+	bool		ready;
+	int			wakes;			/* "w" lines read */
+	char	   *slot_used;
+} Peer;
+
+typedef struct Talk
+{
+	Peer	   *p;
+	uint32_t	slot;
+	uint32_t	gen;
+	Buf			out;			/* request bytes */
+	size_t		out_at;
+	Buf			in;				/* reply bytes */
+	size_t		in_at;			/* frames handed out */
+	bool		open;
+} Talk;
+
+typedef struct Frame
+{
+	int			kind;
+	bool		final;
+	const char *data;
+	size_t		len;
+} Frame;
+
+static inline void
+peer_append(void *ctx, const void *data, size_t n)
+{
+	buf_add(ctx, data, n);
+}
+
+static inline WireOut
+peer_out(Buf *b)
+{
+	return (WireOut) {.append = peer_append,.ctx = b};
+}
+
+/* build/X/tests/unit/test_Y -> build/X/vllm_pg_engine */
+static inline void
+peer_find_engine(Peer *p)
+{
+	ssize_t		n = readlink("/proc/self/exe", p->engine, sizeof(p->engine) - 32);
+
+	if (n < 0)
+		n = 0;
+	p->engine[n] = '\0';
+	for (int i = 0; i < 3; i++)
+	{
+		char	   *s = strrchr(p->engine, '/');
+
+		if (s != NULL)
+			*s = '\0';
+	}
+	strcat(p->engine, "/vllm_pg_engine");
+}
+
+static inline void
+peer_arena(Peer *p, uint32_t n_slots, uint32_t ring_size, uint64_t max_request)
+{
+	WireHeader	h;
+
+	wire_layout(&h, n_slots, ring_size, max_request);
+	p->memfd = memfd_create("arena", MFD_CLOEXEC);
+	if (p->memfd < 0 || ftruncate(p->memfd, (off_t) h.total_size) != 0)
+		abort();
+	p->arena = mmap(NULL, h.total_size, PROT_READ | PROT_WRITE, MAP_SHARED, p->memfd, 0);
+	if (p->arena == MAP_FAILED)
+		abort();
+	memcpy(p->arena, &h, sizeof(h));
+	p->h = (WireHeader *) p->arena;
+	p->slot_used = calloc(n_slots, 1);
+}
+
+/* args: NULL-terminated, behind --arena-fd and --control-fd */
+static inline void
+peer_spawn(Peer *p, const char *const *args)
+{
+	int			sv[2];
+	int			pipefd[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0 || pipe2(pipefd, O_CLOEXEC) != 0)
+		abort();
+	p->hello = p->ready = false;
+	p->have = 0;
+	p->pid = fork();
+	if (p->pid == 0)
+	{
+		const char *argv[32] = {p->engine, "--arena-fd", "4", "--control-fd", "3"};
+		int			n = 5;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(sv[1], 100);
+		dup2(p->memfd, 101);
+		dup2(pipefd[1], 2);
+		dup2(100, 3);
+		dup2(101, 4);
+		syscall(SYS_close_range, 5, ~0U, 0);
+		while (*args != NULL && n < 31)
+			argv[n++] = *args++;
+		execv(p->engine, (char *const *) argv);
+		_exit(127);
+	}
+	close(sv[1]);
+	close(pipefd[1]);
+	p->ctl = sv[0];
+	p->log = pipefd[0];
+	fcntl(p->log, F_SETFL, O_NONBLOCK);
+	fcntl(p->ctl, F_SETFL, O_NONBLOCK);
+}
+
+/* Read lines, clear wakes.  False: the engine has closed the socket. */
+static inline bool
+peer_poll(Peer *p)
+{
+	uint32_t	slot;
+	bool		alive = true;
+
+	for (;;)
+	{
+		ssize_t		n = read(p->ctl, p->line + p->have, sizeof(p->line) - p->have);
+		char	   *nl;
+
+		if (n <= 0)
+		{
+			alive = n < 0;
+			break;
+		}
+		p->have += (size_t) n;
+		while ((nl = memchr(p->line, '\n', p->have)) != NULL)
+		{
+			size_t		used = (size_t) (nl - p->line) + 1;
+
+			*nl = '\0';
+			if (strncmp(p->line, CONTROL_HELLO " ", 6) == 0)
+				p->hello = true;
+			else if (strcmp(p->line, CONTROL_READY) == 0)
+				p->ready = true;
+			else if (strcmp(p->line, CONTROL_WAKE) == 0)
+				p->wakes++;
+			p->have -= used;
+			memmove(p->line, p->line + used, p->have);
+		}
+	}
+	while (wire_pop(p->arena, &p->h->to_worker, p->h->to_worker_off, &slot))
+		atomic_exchange(&wire_slot(p->arena, slot)->wake, 0);
+	return alive;
+}
+
+/* Sleep until the engine says something; false: it is gone. */
+static inline bool
+peer_wait(Peer *p, int timeout_ms)
+{
+	struct pollfd pfd = {.fd = p->ctl,.events = POLLIN};
+
+	poll(&pfd, 1, timeout_ms);
+	return peer_poll(p);
+}
+
+static inline bool
+peer_wait_ready(Peer *p, int timeout_ms)
+{
+	int64_t		end = clock_us() + timeout_ms * INT64_C(1000);
+
+	while (!p->ready && clock_us() < end)
+		if (!peer_wait(p, 50))
+			return false;
+	return p->ready;
+}
+
+static inline void
+peer_tell(Peer *p, const char *line)
+{
+	if (send(p->ctl, line, strlen(line), MSG_NOSIGNAL) < 0)
+		return;
+}
+
+/* Exit status within the time-out; -1: still running, 1000 + signal. */
+static inline int
+peer_exit_status(Peer *p, int timeout_ms)
+{
+	int64_t		end = clock_us() + timeout_ms * INT64_C(1000);
+	int			st;
+
+	do
+	{
+		if (waitpid(p->pid, &st, WNOHANG) == p->pid)
+		{
+			p->pid = 0;
+			return WIFEXITED(st) ? WEXITSTATUS(st) : 1000 + WTERMSIG(st);
+		}
+		usleep(1000);
+	} while (clock_us() < end);
+	return -1;
+}
+
+static inline void
+peer_kill(Peer *p)
+{
+	int			st;
+
+	if (p->pid > 0)
+	{
+		kill(p->pid, SIGKILL);
+		waitpid(p->pid, &st, 0);
+		p->pid = 0;
+	}
+	if (p->ctl >= 0)
+		close(p->ctl);
+	if (p->log >= 0)
+		close(p->log);
+	p->ctl = p->log = -1;
+}
+
+/* Copy the engine's log to our stderr. */
+static inline void
+peer_show_log(Peer *p)
+{
+	char		buf[4096];
+	ssize_t		n;
+
+	while ((n = read(p->log, buf, sizeof(buf))) > 0)
+		fprintf(stderr, "%.*s", (int) n, buf);
+}
+
+static inline void
+peer_free(Peer *p)
+{
+	uint64_t	size = p->h->total_size;
+
+	peer_kill(p);
+	munmap(p->arena, size);
+	close(p->memfd);
+	free(p->slot_used);
+	p->slot_used = NULL;
+}
+
+/* ---- conversations ---- */
+
+static inline void
+talk_ring(Talk *t)
+{
+	WireHeader *h = t->p->h;
+
+	if (atomic_exchange(&wire_slot(t->p->arena, t->slot)->attn, 1) == 0)
+		wire_push(t->p->arena, &h->to_engine, h->to_engine_off, t->slot);
+	atomic_fetch_add(&h->doorbell, 1);
+	if (atomic_load(&h->engine_sleeping))
+		syscall(SYS_futex, &h->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static inline uint32_t
+talk_state(const Talk *t)
+{
+	return atomic_load(&wire_slot(t->p->arena, t->slot)->state);
+}
+
+/* Move bytes both ways; true if anything moved. */
+static inline bool
+talk_pump(Talk *t)
+{
+	WireSlot   *s = wire_slot(t->p->arena, t->slot);
+	uint32_t	size = t->p->h->ring_size;
+	uint32_t	head = atomic_load(&s->req_head);
+	uint32_t	tail = atomic_load(&s->rep_tail);
+	bool		rang = false;
+	bool		moved = false;
+	char		buf[16384];
+	int			n;
+
+	if (!t->open)
+		return false;
+	n = wire_ring_write(wire_req_ring(t->p->arena, t->slot), size, head, atomic_load(&s->req_tail),
+						t->out.data + t->out_at, t->out.len - t->out_at);
+	if (n > 0)
+	{
+		t->out_at += (size_t) n;
+		atomic_store(&s->req_head, head + (uint32_t) n);
+		moved = rang = true;
+	}
+	while ((n = wire_ring_read(wire_rep_ring(t->p->arena, t->slot), size, atomic_load(&s->rep_head), tail,
+							   buf, sizeof(buf))) > 0)
+	{
+		buf_add(&t->in, buf, (size_t) n);
+		tail += (uint32_t) n;
+		atomic_store(&s->rep_tail, tail);
+		moved = rang = true;
+	}
+	if (rang && talk_state(t) == WS_OPEN)
+		talk_ring(t);
+	return moved;
+}
+
+/* Claim a free slot and start; body: fields.  len_claim: what the header says (-1 = the truth) */
+static inline Talk *
+talk_begin_raw(Peer *p, const void *msg, size_t n)
+{
+	Talk	   *t = calloc(1, sizeof(Talk));
+	uint32_t	i = 0;
+	WireSlot   *s;
+
+	while (i < p->h->n_slots && p->slot_used[i])
+		i++;
+	if (i == p->h->n_slots)
+		abort();
+	p->slot_used[i] = 1;
+	t->p = p;
+	t->slot = i;
+	t->open = true;
+	s = wire_slot(p->arena, i);
+	t->gen = atomic_load(&s->gen) + 1;
+	atomic_store(&s->cancel, 0);
+	atomic_store(&s->req_head, 0);
+	atomic_store(&s->req_tail, 0);
+	atomic_store(&s->rep_head, 0);
+	atomic_store(&s->rep_tail, 0);
+	atomic_store(&s->phase, WP_NONE);
+	atomic_store(&s->output_tokens, 0);
+	atomic_store(&s->gen, t->gen);
+	atomic_store(&s->state, WS_OPEN);
+	buf_add(&t->out, msg, n);
+	talk_pump(t);
+	return t;
+}
+
+static inline Talk *
+talk_begin(Peer *p, WireKind kind, const Buf *body)
+{
+	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = (uint16_t) kind,.len = body->len};
+	Buf			b = {0};
+	Talk	   *t;
+
+	buf_add(&b, &m, sizeof(m));
+	buf_add(&b, body->data, body->len);
+	t = talk_begin_raw(p, b.data, b.len);
+	buf_free(&b);
+	return t;
+}
+
+static inline void
+talk_cancel(Talk *t)
+{
+	atomic_store(&wire_slot(t->p->arena, t->slot)->cancel, 1);
+	talk_ring(t);
+}
+
+/* The next whole frame. */
+static inline bool
+talk_frame(Talk *t, Frame *f)
+{
+	WireMsg		m;
+
+	if (t->in.len - t->in_at < sizeof(m))
+		return false;
+	memcpy(&m, t->in.data + t->in_at, sizeof(m));
+	if (t->in.len - t->in_at - sizeof(m) < m.len)
+		return false;
+	f->kind = m.kind;
+	f->final = (m.flags & WIRE_FINAL) != 0;
+	f->data = t->in.data + t->in_at + sizeof(m);
+	f->len = m.len;
+	t->in_at += sizeof(m) + m.len;
+	return true;
+}
+
+/* Wait for the next frame; false: time-out, engine gone, or closed without one. */
+static inline bool
+talk_wait(Talk *t, Frame *f, int timeout_ms)
+{
+	int64_t		end = clock_us() + timeout_ms * INT64_C(1000);
+	bool		alive = true;
+
+	for (;;)
+	{
+		bool		closed = talk_state(t) != WS_OPEN;
+
+		while (talk_pump(t))
+			;
+		if (talk_frame(t, f))
+			return true;
+		if (closed || !alive || clock_us() > end)
+			return false;
+		alive = peer_wait(t->p, 100);
+	}
+}
+
+/* Frames up to the final one. */
+static inline bool
+talk_final(Talk *t, Frame *f, int timeout_ms)
+{
+	do
+		if (!talk_wait(t, f, timeout_ms))
+			return false;
+	while (!f->final);
+	return true;
+}
+
+static inline bool
+talk_wait_closed(Talk *t, int timeout_ms)
+{
+	int64_t		end = clock_us() + timeout_ms * INT64_C(1000);
+
+	while (talk_state(t) == WS_OPEN && clock_us() < end)
+		peer_wait(t->p, 10);
+	return talk_state(t) != WS_OPEN;
+}
+
+/* Give the slot back; the engine must have let go. */
+static inline void
+talk_free(Talk *t)
+{
+	atomic_store(&wire_slot(t->p->arena, t->slot)->state, WS_FREE);
+	t->p->slot_used[t->slot] = 0;
+	buf_free(&t->out);
+	buf_free(&t->in);
+	free(t);
+}
+
+/* ---- fields ---- */
+
+static inline bool
+frame_field(const Frame *f, int tag, WireField *out)
+{
+	WireIn		in = {.p = f->data,.end = f->data + f->len};
+
+	while (wire_next(&in, out) > 0)
+		if (out->tag == tag)
+			return true;
+	return false;
+}
+
+static inline int64_t
+frame_int(const Frame *f, int tag)
+{
+	WireField	v;
+
+	return frame_field(f, tag, &v) ? v.i : -1;
+}
+
+/* Text of a field, NUL-terminated; "" if absent; one static buffer per call site's turn */
+static inline const char *
+frame_str(const Frame *f, int tag)
+{
+	static char bufs[4][1024];
+	static int	turn;
+	char	   *b = bufs[turn++ % 4];
+	WireField	v;
+	size_t		n = 0;
+
+	if (frame_field(f, tag, &v))
+	{
+		n = v.n < 1023 ? v.n : 1023;
+		memcpy(b, v.s, n);
+	}
+	b[n] = '\0';
+	return b;
+}
+
+#endif
