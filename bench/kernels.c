@@ -1,0 +1,387 @@
+/*
+ * kernels.c
+ *	  Speed of the matrix kernels against this machine's own limits.
+ *
+ * Measures in one run: memory read bandwidth and fused-multiply-add peak, then
+ * matrix products of a 0.5B model's shapes with one row (GB/s of weights) and
+ * more rows (GFLOP/s), and prints each beside its ratio to the limit.  Weights
+ * come from DRAM: copies of a matrix are rotated so that 256 MB lie between two
+ * uses.  A figure is the best of several passes; machines that share a host vary
+ * by the minute, so the limits are measured again at the end.
+ *
+ * Usage: bench/kernels [-i isa] [-t max_threads] [-f] [-q] [-c]
+ *		-f: float types only at M > 1;  -q: quick (fewer passes and shapes);
+ *		-c: one thread and its CPU time, for a machine that others use too
+ */
+#include "kutil.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROTATE	((size_t) 256 << 20)
+#define READ	((size_t) 1 << 30)
+
+static int	passes = 3;
+static clockid_t clock_id = CLOCK_MONOTONIC;
+
+static double
+now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(clock_id, &ts);
+	return ts.tv_sec + ts.tv_nsec * 1e-9;
+}
+
+static void *
+big_alloc(size_t n)
+{
+	void	   *p;
+
+	n = (n + ((size_t) 2 << 20)) & ~(((size_t) 2 << 20) - 1);
+	if (posix_memalign(&p, 2 << 20, n) != 0)
+	{
+		fprintf(stderr, "out of memory\n");
+		exit(1);
+	}
+	madvise(p, n, MADV_HUGEPAGE);
+	return p;
+}
+
+/* ---- the machine's limits ---- */
+
+typedef unsigned long u64x2 __attribute__((vector_size(16), may_alias));
+
+typedef struct ReadJob
+{
+	const char *p;
+	size_t		chunk;
+	int			streams;		/* 1 or 4: which one reads faster depends on the CPU */
+	volatile unsigned long sink[256];
+} ReadJob;
+
+static void
+read_chunk(void *arg, int chunk, int ith)
+{
+	ReadJob    *j = arg;
+	size_t		part = j->chunk / j->streams / sizeof(u64x2);
+	size_t		step = j->streams == 1 ? 4 : 1;
+	size_t		gap = j->streams == 1 ? 1 : part;
+	const u64x2 *p = (const u64x2 *) (j->p + (size_t) chunk * j->chunk);
+	u64x2		a = {0},
+				b = {0},
+				c = {0},
+				d = {0};
+
+	for (size_t i = 0; i < part; i += step)
+	{
+		a += p[i];
+		b += p[i + gap];
+		c += p[i + 2 * gap];
+		d += p[i + 3 * gap];
+	}
+	a += b + c + d;
+	j->sink[ith] += a[0] + a[1];
+}
+
+static double
+read_bandwidth(KPool *pool, const char *buf)
+{
+	ReadJob    *j = calloc(1, sizeof(*j));
+	double		best = 0;
+
+	j->p = buf;
+	j->chunk = READ / 256;
+	for (int i = 0; i < 2 * passes + 2; i++)
+	{
+		double		t = now();
+
+		j->streams = i % 2 ? 1 : 4;
+		kpool_run(pool, read_chunk, j, 256);
+		t = READ / (now() - t) / 1e9;
+		best = t > best ? t : best;
+	}
+	free(j);
+	return best;
+}
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define PEAK_LOOPS	500000
+
+/* ten independent chains of fused multiply-adds */
+__attribute__((target("avx2,fma")))
+static void
+peak_chunk(void *arg, int chunk, int ith)
+{
+	__m256		x = _mm256_set1_ps(0.999f);
+	__m256		a0 = x,
+				a1 = x,
+				a2 = x,
+				a3 = x,
+				a4 = x,
+				a5 = x,
+				a6 = x,
+				a7 = x,
+				a8 = x,
+				a9 = x;
+
+	(void) chunk;
+	for (int n = 0; n < PEAK_LOOPS; n++)
+		__asm__ volatile("vfmadd231ps %10, %10, %0\n\t"
+						 "vfmadd231ps %10, %10, %1\n\t"
+						 "vfmadd231ps %10, %10, %2\n\t"
+						 "vfmadd231ps %10, %10, %3\n\t"
+						 "vfmadd231ps %10, %10, %4\n\t"
+						 "vfmadd231ps %10, %10, %5\n\t"
+						 "vfmadd231ps %10, %10, %6\n\t"
+						 "vfmadd231ps %10, %10, %7\n\t"
+						 "vfmadd231ps %10, %10, %8\n\t"
+						 "vfmadd231ps %10, %10, %9\n\t"
+						 : "+x"(a0), "+x"(a1), "+x"(a2), "+x"(a3), "+x"(a4),
+						 "+x"(a5), "+x"(a6), "+x"(a7), "+x"(a8), "+x"(a9)
+						 : "x"(x));
+	((volatile float *) arg)[ith] = a0[0] + a1[0] + a2[0] + a3[0] + a4[0] + a5[0] + a6[0] + a7[0] + a8[0] + a9[0];
+}
+
+__attribute__((target("avx512f")))
+static void
+peak512_chunk(void *arg, int chunk, int ith)
+{
+	__m512		x = _mm512_set1_ps(0.999f);
+	__m512		a0 = x,
+				a1 = x,
+				a2 = x,
+				a3 = x,
+				a4 = x,
+				a5 = x,
+				a6 = x,
+				a7 = x,
+				a8 = x,
+				a9 = x;
+
+	(void) chunk;
+	for (int n = 0; n < PEAK_LOOPS; n++)
+		__asm__ volatile("vfmadd231ps %10, %10, %0\n\t"
+						 "vfmadd231ps %10, %10, %1\n\t"
+						 "vfmadd231ps %10, %10, %2\n\t"
+						 "vfmadd231ps %10, %10, %3\n\t"
+						 "vfmadd231ps %10, %10, %4\n\t"
+						 "vfmadd231ps %10, %10, %5\n\t"
+						 "vfmadd231ps %10, %10, %6\n\t"
+						 "vfmadd231ps %10, %10, %7\n\t"
+						 "vfmadd231ps %10, %10, %8\n\t"
+						 "vfmadd231ps %10, %10, %9\n\t"
+						 : "+v"(a0), "+v"(a1), "+v"(a2), "+v"(a3), "+v"(a4),
+						 "+v"(a5), "+v"(a6), "+v"(a7), "+v"(a8), "+v"(a9)
+						 : "v"(x));
+	((volatile float *) arg)[ith] = a0[0] + a1[0] + a2[0] + a3[0] + a4[0] + a5[0] + a6[0] + a7[0] + a8[0] + a9[0];
+}
+
+/* float GFLOP/s of all threads; 0 where it can't be measured */
+static double
+fma_peak(KPool *pool)
+{
+	float		sink[256];
+	double		best = 0;
+	bool		wide = kernels_select("avx512", NULL) != NULL;
+	double		flops = (double) PEAK_LOOPS * 10 * 2 * (wide ? 16 : 8) * kpool_nthreads(pool);
+
+	if (kernels_select("avx2", NULL) == NULL)
+		return 0;
+	for (int i = 0; i < passes + 2; i++)
+	{
+		double		t = now();
+
+		kpool_run(pool, wide ? peak512_chunk : peak_chunk, sink, kpool_nthreads(pool));
+		t = flops / (now() - t) / 1e9;
+		best = t > best ? t : best;
+	}
+	return best;
+}
+#else
+static double
+fma_peak(KPool *pool)
+{
+	(void) pool;
+	return 0;
+}
+#endif
+
+/* ---- matrices ---- */
+
+typedef struct Case
+{
+	KMat		mats[512];
+	int			copies;
+	char	   *mem;
+} Case;
+
+/* small values of any type, packed; copies hold the same */
+static void
+make_case(Case *c, const Kernels *k, KType t, int n, int kk)
+{
+	size_t		row = ktype_row_bytes(t, kk);
+	uint8_t    *src = malloc(row * n);
+	KTensor		ten = {.name = "w", .type = t, .ndim = 2, .shape = {n, kk}, .data = src, .nbytes = row * n};
+	size_t		bytes = k_align64(k->mat_bytes(t, n, kk));
+	uint32_t	seed = 1;
+
+	for (size_t i = 0; i < (size_t) n * kk; i++)
+	{
+		uint8_t    *r = src + i / kk * row;
+		size_t		at = i % kk;
+
+		seed = seed * 1664525 + 1013904223;
+		if (t == KT_Q8_0)
+		{
+			KBlockQ8_0 *b = (KBlockQ8_0 *) r + at / Q8_0_BLOCK;
+
+			b->d = kf32_to_f16(0.01f);
+			b->qs[at % Q8_0_BLOCK] = (int8_t) (seed >> 24);
+		}
+		else
+			kelem_put(t, r, at, (float) (int) (seed >> 16) / 65536.0f - 0.5f);
+	}
+	c->copies = k_min(512, (int) (ROTATE / bytes) + 1);
+	c->mem = big_alloc(bytes * c->copies);
+	for (int i = 0; i < c->copies; i++)
+	{
+		c->mats[i] = (KMat) {t, n, kk, c->mem + bytes * i, bytes};
+		if (i == 0)
+			k->mat_pack(&c->mats[0], &ten, 0, n);
+		else
+			memcpy(c->mats[i].data, c->mem, bytes);
+	}
+	free(src);
+}
+
+/* seconds of one product */
+static double
+time_mm(const Kernels *k, KPool *pool, Case *c, int rows, const float *x, float *y, void *ws)
+{
+	double		best = 1e9;
+	int			n = c->mats[0].n,
+				kk = c->mats[0].k;
+	/* about 50 ms a pass, at least all copies once when rows are few */
+	int			runs = rows >= 16 ? k_max(1, (int) (2e9 / ((double) rows * n * kk))) : c->copies;
+
+	for (int p = 0; p < passes; p++)
+	{
+		double		t = now();
+
+		for (int i = 0; i < runs; i++)
+			k->mm(pool, &c->mats[i % c->copies], x, rows, kk, y, n, NULL, ws);
+		t = (now() - t) / runs;
+		best = t < best ? t : best;
+	}
+	return best;
+}
+
+static void
+bench_type(const Kernels *k, KPool *pool, KType t, int n, int kk, double bw, double peak, bool many)
+{
+	static const int rows[] = {1, 4, 16, 64, 512};
+	Case		c;
+	float	   *x,
+			   *y;
+	void	   *ws;
+	int			max = many ? 512 : 1;
+
+	if (k->mat_bytes(t, n, kk) == 0)
+		return;
+	make_case(&c, k, t, n, kk);
+	x = big_alloc((size_t) max * kk * 4);
+	y = big_alloc((size_t) max * n * 4);
+	ws = big_alloc(k->mm_scratch(t, max, kk) + 64);
+	for (size_t i = 0; i < (size_t) max * kk; i++)
+		x[i] = (float) (i * 2654435761u % 2048) / 1024.0f - 1.0f;
+	printf("%-5s K%-5d N%-7d", ktype_name(t), kk, n);
+	for (int i = 0; i < 5 && rows[i] <= max; i++)
+	{
+		double		s = time_mm(k, pool, &c, rows[i], x, y, ws);
+		double		gb = (double) c.mats[0].nbytes / s / 1e9;
+		double		gf = 2.0 * rows[i] * n * kk / s / 1e9;
+
+		if (rows[i] == 1)
+			printf(" %6.1f GB/s %3.0f%% |", gb, 100 * gb / bw);
+		else
+			printf(" %6.1f %3.0f%% |", gf, peak > 0 ? 100 * gf / peak : 0.0);
+		fflush(stdout);
+	}
+	printf("\n");
+	free(c.mem);
+	free(x);
+	free(y);
+	free(ws);
+}
+
+static void
+bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
+{
+	static const int shapes[][2] = {{4864, 896}, {896, 4864}, {151936, 896}};
+	KPool	   *pool = kpool_new(nthreads);
+	double		bw = read_bandwidth(pool, buf);
+	double		peak = fma_peak(pool);
+
+	printf("\n%s, %d thread(s): memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n",
+		   k->name, nthreads, bw, peak);
+	printf("%-20s %18s | GFLOP/s and %% of the float peak at M=4 | 16 | 64 | 512\n",
+		   "", "M=1, % of read");
+	for (int s = 0; s < (quick ? 2 : 3); s++)
+		for (int t = 0; t < KT_COUNT; t++)
+			bench_type(k, pool, t, shapes[s][0], shapes[s][1], bw, peak,
+					   s < 2 && !(floats && t == KT_Q8_0));
+	printf("after: memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n",
+		   read_bandwidth(pool, buf), fma_peak(pool));
+	kpool_free(pool);
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *isa = NULL,
+			   *why;
+	int			max_threads = (int) sysconf(_SC_NPROCESSORS_ONLN);
+	bool		quick = false,
+				floats = false;
+	const Kernels *k;
+	char	   *buf;
+	int			c;
+
+	while ((c = getopt(argc, argv, "i:t:fqc")) != -1)
+	{
+		if (c == 'i')
+			isa = optarg;
+		else if (c == 't')
+			max_threads = atoi(optarg);
+		else if (c == 'f')
+			floats = true;
+		else if (c == 'q')
+			quick = true;
+		else if (c == 'c')
+		{
+			clock_id = CLOCK_THREAD_CPUTIME_ID;
+			max_threads = 1;
+		}
+		else
+			return 2;
+	}
+	k = kernels_select(isa, &why);
+	if (k == NULL)
+	{
+		fprintf(stderr, "kernels: %s: %s\n", isa, why);
+		return 1;
+	}
+	passes = quick ? 2 : 4;
+	buf = big_alloc(READ);
+	memset(buf, 1, READ);
+	for (int t = 1; t <= max_threads; t *= 2)
+		bench(k, t, buf, quick, floats);
+	free(buf);
+	return 0;
+}
