@@ -1,0 +1,167 @@
+/*
+ * invariance.h
+ *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens,
+ *	  preempted once, with 1 and 2 threads: identical logits, bit for bit.
+ *
+ * The includer gives a way to make a Core; every sampled row's logits of the
+ * request under test are recorded through CoreOptions.tap and compared with
+ * memcmp to those of the first run (alone, 1 thread).
+ */
+#ifndef VLLM_TESTS_INVARIANCE_H
+#define VLLM_TESTS_INVARIANCE_H
+
+#include "check.h"
+#include "core_util.h"
+
+#define INV_TARGET	1000		/* id of the request under test */
+#define INV_PROMPT	40
+#define INV_OUTPUT	24
+
+/* NULL = can't be made (already counted as failed or skipped) */
+typedef Core *(*InvMaker) (void *ctx, const CoreOptions *opt, int n_threads);
+
+typedef struct InvRun
+{
+	Buf			logits;			/* all rows, one after the other */
+	Rec			rec;
+	int			rows;
+	int64_t		max_batch;
+	int			max_rows_step;
+} InvRun;
+
+typedef enum InvCase
+{
+	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_PREEMPTED, INV_ALL, INV_CASES
+} InvCase;
+
+static const char *const inv_names[INV_CASES] = {
+	"alone", "in a batch of 16", "chunked at 7", "preempted once", "batch, chunked and preempted"
+};
+
+static inline void
+inv_tap(void *ctx, const Req *r, int position, const float *logits, int n)
+{
+	InvRun	   *run = ctx;
+
+	if (req_id(r) != INV_TARGET)
+		return;
+	CHECK(position == run->rows, "position %d comes as row %d", position, run->rows);
+	run->rows++;
+	buf_add(&run->logits, logits, (size_t) n * sizeof(float));
+}
+
+static inline IntVec
+inv_prompt(uint32_t seed, int n, int vocab)
+{
+	IntVec		v = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		seed = seed * 1664525u + 1013904223u;
+		intvec_push(&v, 35 + (int32_t) ((seed >> 8) % (uint32_t) (vocab - 60)));
+	}
+	return v;
+}
+
+static inline void
+inv_submit(Core *c, int id, int n_prompt, int n_output, double temperature, Rec *rec)
+{
+	GenParams	p = greedy_params(n_output);
+
+	p.temperature = temperature;
+	p.top_k = 50;
+	p.has_seed = true;
+	p.seed = id;
+	p.detokenize = false;
+	submit(c, (uint64_t) id, (uint64_t) id % 3, inv_prompt((uint32_t) id, n_prompt, 250), p, ~0u, rec);
+}
+
+/*
+ * Preempted once: an older request of 30 + 60 tokens and the target of 40 + 24
+ * share 6 blocks of 16.  The target is the newer one: when the blocks run out it
+ * gives way, and comes back when the older one is done (INV_ALL: beside others).
+ */
+static inline void
+inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperature, InvRun *run)
+{
+	CoreOptions opt = {
+		.max_num_seqs = 16, .max_num_batched_tokens = 512, .max_model_len = 128, .block_size = 16,
+		.kv_blocks = which >= INV_PREEMPTED ? 6 : 16 * 8, .kv_type = KT_F32,
+		.max_chunk = which == INV_CHUNKED || which == INV_ALL ? 7 : 0, .tap = inv_tap, .tap_ctx = run
+	};
+	Core	   *c;
+	CoreStats	st;
+	Rec			mates[15];
+	Err			e = {0};
+
+	memset(mates, 0, sizeof(mates));
+	memset(run, 0, sizeof(*run));
+	if ((c = make(ctx, &opt, n_threads)) == NULL)
+		return;
+	if (which == INV_BATCH)
+		for (int i = 0; i < 15; i++)
+			inv_submit(c, i, 3 + 5 * i, 30 + i, i % 2, &mates[i]);
+	if (which >= INV_PREEMPTED)
+		inv_submit(c, 1, 30, 60, 0, &mates[0]);
+	inv_submit(c, INV_TARGET, INV_PROMPT, INV_OUTPUT, temperature, &run->rec);
+	for (int i = 2; i < 8 && which == INV_ALL; i++)
+	{
+		core_step(c);			/* the target is admitted first */
+		inv_submit(c, i, 20 + i, 10, i % 2, &mates[i]);
+	}
+	while (core_has_work(c))
+	{
+		core_step(c);
+		if (!core_check(c, &e))
+		{
+			CHECK(false, "%s", e.msg);
+			break;
+		}
+	}
+	core_stats(c, &st);
+	run->max_batch = st.max_batch;
+	core_free(c);
+	for (int i = 0; i < 15; i++)
+		rec_free(&mates[i]);
+}
+
+static inline void
+inv_run_free(InvRun *run)
+{
+	buf_free(&run->logits);
+	rec_free(&run->rec);
+}
+
+static inline void
+inv_check(const char *label, InvMaker make, void *ctx)
+{
+	for (int sampled = 0; sampled < 2; sampled++)
+	{
+		double		temperature = sampled ? 0.8 : 0;
+		InvRun		first;
+
+		inv_run(make, ctx, INV_ALONE, 1, temperature, &first);
+		CHECK(first.rows == INV_OUTPUT && first.rec.ids.len == INV_OUTPUT, "%s: %d rows", label, first.rows);
+		for (int which = INV_ALONE; which < INV_CASES; which++)
+			for (int n_threads = 1; n_threads <= 2; n_threads++)
+			{
+				InvRun		run;
+
+				inv_run(make, ctx, which, n_threads, temperature, &run);
+				CHECK(run.logits.len == first.logits.len && first.logits.len > 0 &&
+					  memcmp(run.logits.data, first.logits.data, first.logits.len) == 0,
+					  "%s, %s, %d threads: logits differ", label, inv_names[which], n_threads);
+				CHECK(run.rec.ids.len == first.rec.ids.len && first.rec.ids.len > 0 &&
+					  memcmp(run.rec.ids.data, first.rec.ids.data, first.rec.ids.len * sizeof(int32_t)) == 0,
+					  "%s, %s, %d threads: tokens differ", label, inv_names[which], n_threads);
+				if (which == INV_BATCH)
+					CHECK(run.max_batch == 16, "%s: a batch of %d", label, (int) run.max_batch);
+				CHECK(run.rec.preemptions == (which >= INV_PREEMPTED), "%s, %s: preempted %d times", label,
+					  inv_names[which], run.rec.preemptions);
+				inv_run_free(&run);
+			}
+		inv_run_free(&first);
+	}
+}
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * test_invariance_model.c
+ *	  Promise 3 on the tiny models of tests/fixtures/models, with every Kernels
+ *	  that this CPU can run and every type of KV.
+ */
+#include <dirent.h>
+
+#include "invariance.h"
+
+#include "load/load.h"
+
+#define MODELS "tests/fixtures/models"
+
+static KPool *pools[3];
+
+typedef struct Case
+{
+	char		path[512];
+	const Kernels *kernels;
+	KType		kv_type;
+} Case;
+
+static const KTensor *
+find(void *ctx, const char *name)
+{
+	return files_find(ctx, name);
+}
+
+static Tok *
+open_tok(const Files *f, Err *e)
+{
+	FilesTokenizer ft;
+
+	if (!files_tokenizer(f, &ft, e))
+		return NULL;
+	return ft.gguf != NULL ? tok_from_gguf(ft.gguf, e) :
+		tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, e);
+}
+
+static Core *
+make_real(void *ctx, const CoreOptions *opt, int n_threads)
+{
+	const Case *k = ctx;
+	CoreOptions o = *opt;
+	ModelOptions mo = {
+		.kernels = k->kernels, .pool = pools[n_threads], .max_rows = o.max_num_batched_tokens,
+		.max_out = o.max_num_seqs
+	};
+	Err			e = {0};
+	Files	   *f = files_open(k->path, &e);
+	ModelSource src = {.find = find, .ctx = f};
+	Model	   *m = f != NULL ? model_new(files_conf(f), &src, &mo, &e) : NULL;
+	Tok		   *t = m != NULL ? open_tok(f, &e) : NULL;
+	Core	   *c = NULL;
+
+	o.kernels = k->kernels;
+	o.pool = pools[n_threads];
+	o.kv_type = k->kv_type;
+	if (t != NULL)
+		c = core_new(m, t, files_conf(f), &o, &e);
+	else if (m != NULL)
+		model_free(m);
+	CHECK(c != NULL, "%s: %s", k->path, e.msg);
+	if (f != NULL)
+		files_close(f);
+	return c;
+}
+
+static int
+by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int
+main(void)
+{
+	static const KType kv_types[] = {KT_F32, KT_F16, KT_BF16};
+	struct dirent **names = NULL;
+	int			n = scandir(MODELS, &names, NULL, by_name);
+	int			n_models = 0;
+
+	pools[1] = kpool_new(1);
+	pools[2] = kpool_new(2);
+	for (int i = 0; i < n; i++)
+	{
+		Case		k;
+
+		for (const Kernels *const *kp = kernels_all(); names[i]->d_name[0] != '.' && *kp != NULL; kp++)
+		{
+			char		label[600];
+
+			if (!kernels_usable(*kp))
+			{
+				check_skip(1, (*kp)->name);
+				continue;
+			}
+			snprintf(k.path, sizeof(k.path), MODELS "/%s", names[i]->d_name);
+			k.kernels = *kp;
+			k.kv_type = kv_types[n_models++ % 3];
+			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
+			inv_check(label, make_real, &k);
+		}
+		free(names[i]);
+	}
+	free(names);
+	kpool_free(pools[1]);
+	kpool_free(pools[2]);
+	if (n_models == 0)
+		check_skip(1, "no models in " MODELS);
+	return check_done("invariance_model");
+}
