@@ -7,7 +7,7 @@
  * White_Space and bit 6 is \w.  Looking one up is two loads, no branch.
  *
  * Normalization is utf8proc's, behind two guards.  Text below U+0300 is its own
- * NFC and is copied.  And utf8proc orders combining marks by swapping
+ * NFC and is copied, but for what stands next to other text.  And utf8proc orders combining marks by swapping
  * neighbours, which is quadratic in the length of a run of marks: a prompt of
  * a hundred thousand marks would hold a thread for minutes.  So long runs are
  * put into canonical order first, by a stable counting sort; that leaves the
@@ -56,7 +56,7 @@ prop(uint32_t cp)
 }
 
 unsigned
-uni_class(uint32_t cp)
+uni_class_any(uint32_t cp)
 {
 	uint8_t		p = prop(cp);
 
@@ -177,19 +177,31 @@ order_runs(const char *s, size_t n, Buf *out)
 	}
 }
 
-/* Can s hold a character that the form changes?  false is certain. */
+/* Normalize one span with utf8proc. */
 static bool
-may_change(const char *s, size_t n, UniForm form)
+normalize_span(const char *s, size_t n, int options, Buf *out, Err *e)
 {
-	/* lead bytes below 0xCC encode what is below U+0300: unchanged by NFC */
-	unsigned char limit = form == UNI_NFC ? 0xCC : 0x80;
+	Buf			ordered = {0};
+	utf8proc_uint8_t *res = NULL;
+	utf8proc_ssize_t len;
 
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char) s[i] >= limit)
-			return true;
-	return false;
+	order_runs(s, n, &ordered);
+	len = utf8proc_map((const utf8proc_uint8_t *) ordered.data, (utf8proc_ssize_t) ordered.len,
+					   &res, UTF8PROC_STABLE | (utf8proc_option_t) options);
+	buf_free(&ordered);
+	if (len < 0)
+		return err_set(e, ERR_NOMEM, "could not normalize text: %s", utf8proc_errmsg(len));
+	buf_add(out, res, (size_t) len);
+	/* utf8proc allocated it with the C library's malloc */
+	mem_free(res);
+	return true;
 }
 
+/*
+ * Only spans that may change go to utf8proc.  One begins with the character
+ * before the first that isn't its own form (a mark may combine with it) and ends
+ * before the next ASCII character, which combines with nothing before it.
+ */
 bool
 uni_normalize(const char *s, size_t n, UniForm form, Buf *out, Err *e)
 {
@@ -198,23 +210,29 @@ uni_normalize(const char *s, size_t n, UniForm form, Buf *out, Err *e)
 		[UNI_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
 		[UNI_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT
 	};
-	Buf			ordered = {0};
-	utf8proc_uint8_t *res = NULL;
-	utf8proc_ssize_t len;
+	/* lead bytes below 0xCC encode what is below U+0300: its own NFC */
+	unsigned char limit = form == UNI_NFC ? 0xCC : 0x80;
+	size_t		copied = 0;
+	size_t		i = 0;
 
-	if (!may_change(s, n, form))
+	while (i < n)
 	{
-		buf_add(out, s, n);
-		return true;
+		size_t		start = i;
+
+		if ((unsigned char) s[i] < limit)
+		{
+			i++;
+			continue;
+		}
+		while (start > copied && ((unsigned char) s[--start] & 0xC0) == 0x80)
+			;
+		while (i < n && (unsigned char) s[i] >= 0x80)
+			i++;
+		buf_add(out, s + copied, start - copied);
+		if (!normalize_span(s + start, i - start, opts[form], out, e))
+			return false;
+		copied = i;
 	}
-	order_runs(s, n, &ordered);
-	len = utf8proc_map((const utf8proc_uint8_t *) ordered.data, (utf8proc_ssize_t) ordered.len,
-					   &res, UTF8PROC_STABLE | (utf8proc_option_t) opts[form]);
-	buf_free(&ordered);
-	if (len < 0)
-		return err_set(e, ERR_NOMEM, "could not normalize text: %s", utf8proc_errmsg(len));
-	buf_add(out, res, (size_t) len);
-	/* utf8proc allocated it with the C library's malloc */
-	mem_free(res);
+	buf_add(out, s + copied, n - copied);
 	return true;
 }

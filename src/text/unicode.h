@@ -22,7 +22,17 @@
 #define UNI_WORD	0x40		/* \w */
 
 /* The classes of cp as a bit mask; 0 for what is no code point. */
-unsigned	uni_class(uint32_t cp);
+unsigned	uni_class_any(uint32_t cp);
+
+/* The same, without a call for ASCII letters and the space, most of most texts. */
+static inline unsigned
+uni_class(uint32_t cp)
+{
+	if ((cp | 32) - 'a' < 26)
+		return UNI_L | UNI_WORD;
+	return cp == ' ' ? UNI_SPACE : uni_class_any(cp);
+}
+
 /* Its general category as two characters, e.g. "Lu". */
 const char *uni_category(uint32_t cp);
 
