@@ -128,8 +128,9 @@ attend(Server *s, uint32_t slot)
 	{
 		retire(s, slot);
 		c = NULL;
-		/* dropping it has closed the slot, unless it is another conversation's by now */
+		/* dropping it has closed the slot; a new owner may have it by now: state, then gen */
 		state = atomic_load_explicit(&w->state, memory_order_acquire);
+		gen = atomic_load_explicit(&w->gen, memory_order_acquire);
 	}
 	if (state != WS_OPEN)
 		return;

@@ -366,6 +366,18 @@ test_reuse(void)
 	ends("1000 cancels");
 }
 
+/* A slot claimed again while the engine still looks at its last conversation. */
+static void
+test_turnover(void)
+{
+	int			wrong = 0;
+
+	for (int i = 0; i < 5000 && wrong == 0; i++)
+		wrong += strcmp(answer(generate("again", false)), "AGAIN") != 0;
+	CHECK(wrong == 0, "5000 conversations on one slot");
+	ends("turnover");
+}
+
 static void
 test_many(void)
 {
@@ -579,15 +591,17 @@ bench(void)
 		answer(generate("hello", false));
 	printf("generate round trip: %.1f us\n", (double) (clock_us() - t0) / n);
 	memset(p, 'a', size);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 	{
 		Talk	   *t;
 		Frame		f;
 
+		if (i == 2)
+			memcpy(p, "@tokens:1 ", 10);
 		t0 = clock_us();
 		t = generate_n(p, size, false);
 		talk_final(t, &f, 30000);
-		printf("16 MB prompt, 16 MB answer: %.1f ms\n", (double) (clock_us() - t0) / 1000);
+		printf("16 MB prompt, %s answer: %.1f ms\n", i < 2 ? "16 MB" : "short", (double) (clock_us() - t0) / 1000);
 		talk_free(t);
 	}
 	free(p);
@@ -614,6 +628,7 @@ main(int argc, char **argv)
 	test_slow_reader();
 	test_cancel();
 	test_reuse();
+	test_turnover();
 	test_many();
 	test_settings();
 	test_corrupt();
