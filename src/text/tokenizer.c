@@ -320,9 +320,14 @@ byte_of(const char *s, size_t n)
 	return v;
 }
 
-/* Append what a token spelled s contributes to a text. */
+/*
+ * Append what a token spelled s contributes to a text.  An added token is plain
+ * text; yet the reference reads it in GPT-2's alphabet where it can, and some
+ * are meant so ("\u0120the").  It is done here too, but where that makes no UTF-8
+ * (DeepSeek's added token "\u00FC", which the reference shows as U+FFFD).
+ */
 static void
-make_piece(Tok *t, int32_t id, const char *s, size_t n, const PieceRules *r, Buf *out)
+make_piece(Tok *t, int32_t id, const char *s, size_t n, bool added, const PieceRules *r, Buf *out)
 {
 	Buf			tmp = {0};
 	int			byte;
@@ -338,7 +343,7 @@ make_piece(Tok *t, int32_t id, const char *s, size_t n, const PieceRules *r, Buf
 	if (r->byte_level)
 	{
 		buf_reset(&tmp);
-		if (bpe_spelled_bytes(out->data, out->len, &tmp))
+		if (bpe_spelled_bytes(out->data, out->len, &tmp) && (!added || uni_valid(tmp.data, tmp.len)))
 		{
 			buf_reset(out);
 			buf_add(out, tmp.data, tmp.len);
@@ -364,14 +369,14 @@ tok_make_pieces(Tok *t, const PieceRules *r)
 	{
 		size_t		n;
 		const char *s = strtab_get(t->pieces, id, &n);
+		bool		added = s != NULL;	/* what is there already is an added token's */
 
-		/* what is there already is the text of an added token */
-		if (s == NULL)
+		if (!added)
 			s = strtab_get(t->names, id, &n);
 		if (s == NULL)
 			continue;
 		buf_reset(&b);
-		make_piece(t, id, s, n, r, &b);
+		make_piece(t, id, s, n, added, r, &b);
 		strtab_set(made, id, b.data, b.len);
 	}
 	buf_free(&b);

@@ -48,7 +48,11 @@ Tok		   *tok_from_gguf(const TokGguf *v, Err *e);
 void		tok_free(Tok *t);
 
 #define TOK_ADD_SPECIAL		1	/* add BOS/EOS/[CLS]... as the model's post-processor says */
-#define TOK_NO_PARSE_SPECIAL 2	/* text such as "<|im_end|>" stays text (untrusted input) */
+/*
+ * Text such as "<|im_end|>" stays text (untrusted input).  Added tokens that
+ * aren't special are still found, as by HF's encode_special_tokens.
+ */
+#define TOK_NO_PARSE_SPECIAL 2
 
 /* Append the ids of s[0..n) to *out. */
 bool		tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, Err *e);
@@ -68,7 +72,12 @@ int32_t		tok_find(const Tok *t, const char *s, size_t n);
  */
 const char *tok_piece(const Tok *t, int32_t id, size_t *n);
 
-/* Whole sequence to text, as HF decode(): appends to *out. */
+/*
+ * Whole sequence to text, as HF decode(): appends to *out, always valid UTF-8.
+ * Two differences, both where HF gives U+FFFD for text that is there
+ * (docs/tokenizers.md): runs of byte fallback tokens that are ill-formed in one
+ * place, and added tokens with letters of Latin-1 in a byte-level vocabulary.
+ */
 #define TOK_SKIP_SPECIAL	1
 void		tok_decode(const Tok *t, const int32_t *ids, size_t n, unsigned flags, Buf *out);
 
