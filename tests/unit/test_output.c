@@ -1,0 +1,194 @@
+/*
+ * test_output.c
+ *	  What each new token means: order of the stop rules, hidden and shown text,
+ *	  hold-back and flush, min_tokens, characters split over tokens.
+ *
+ * A case is a list of output ids and what must come of it.  In `ids` a letter
+ * stands for the byte token of that letter; the words of core_util.h are
+ * H (" hello"), W (" world"), S ("stop"), P ("ping"); . is EOS, , is id 290.
+ */
+#include "engine/core_int.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#include "check.h"
+#include "core_util.h"
+
+typedef struct Case
+{
+	const char *ids;
+	const char *stop[3];
+	int			max_tokens;
+	int			min_tokens;
+	int			max_model_len;
+	bool		include_stop;
+	bool		ignore_eos;
+	bool		no_text;
+	bool		extra_stop_id;	/* 290 is a stop id */
+	/* expected */
+	int			n_ids;			/* tokens consumed until the finish */
+	ReqFinish	finish;
+	const char *reason;
+	const char *text;
+	const char *shown_before;	/* text shown before the last token; NULL = don't care */
+} Case;
+
+static const Case cases[] = {
+	/* length, and the context's length */
+	{.ids = "HWHWH", .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = " hello world hello"},
+	{.ids = "HWHWH", .max_tokens = 9, .max_model_len = 6, .n_ids = 4, .finish = FIN_LENGTH,
+	.text = " hello world hello world"},
+	/* EOS: reason NULL, even on the last allowed token; no text of it */
+	{.ids = "HW.HW", .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .text = " hello world"},
+	{.ids = "HW.", .max_tokens = 3, .n_ids = 3, .finish = FIN_STOP, .text = " hello world"},
+	{.ids = "HW.HW", .max_tokens = 5, .ignore_eos = true, .n_ids = 5, .finish = FIN_LENGTH,
+	.text = " hello world hello world"},
+	{.ids = "HW.", .max_tokens = 9, .include_stop = true, .n_ids = 3, .finish = FIN_STOP, .text = " hello world"},
+	/* stop ids: the id is kept, its text hidden unless asked for */
+	{.ids = "H,W", .max_tokens = 9, .extra_stop_id = true, .n_ids = 2, .finish = FIN_STOP, .reason = "290",
+	.text = " hello"},
+	{.ids = "H,W", .max_tokens = 9, .extra_stop_id = true, .include_stop = true, .n_ids = 2, .finish = FIN_STOP,
+	.reason = "290", .text = " hellow290"},
+	{.ids = "H,", .max_tokens = 2, .extra_stop_id = true, .n_ids = 2, .finish = FIN_STOP, .reason = "290",
+	.text = " hello"},
+	{.ids = "H,W", .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = " hellow290 world"},
+	/* stop strings: over tokens, in the middle of one, kept or cut */
+	{.ids = "HSPW", .stop = {"stopping"}, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .reason = "stopping",
+	.text = " hello", .shown_before = " hello"},
+	{.ids = "HSPW", .stop = {"stopping"}, .include_stop = true, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP,
+	.reason = "stopping", .text = " hellostopping"},
+	{.ids = "HW", .stop = {"wor"}, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP, .reason = "wor",
+	.text = " hello "},
+	{.ids = "HW", .stop = {"wor"}, .include_stop = true, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP,
+	.reason = "wor", .text = " hello wor"},
+	{.ids = "HW", .stop = {"xyz", "lo w"}, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP, .reason = "lo w",
+	.text = " hel", .shown_before = " hel"},
+	/* held back, then it was none: flushed */
+	{.ids = "HSab", .stop = {"stopping"}, .max_tokens = 4, .n_ids = 4, .finish = FIN_LENGTH, .text = " hellostopab"},
+	{.ids = "HS", .stop = {"stopping"}, .max_tokens = 2, .n_ids = 2, .finish = FIN_LENGTH, .text = " hellostop",
+	.shown_before = " hello"},
+	{.ids = "HS.", .stop = {"stopping"}, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .text = " hellostop"},
+	/* a stop string and the length on the same token: stop */
+	{.ids = "HSP", .stop = {"stopping"}, .max_tokens = 3, .n_ids = 3, .finish = FIN_STOP, .reason = "stopping",
+	.text = " hello"},
+	/* the text of a hidden stop token doesn't complete a stop string; shown, it does */
+	{.ids = "H,", .stop = {"w290"}, .max_tokens = 9, .extra_stop_id = true, .n_ids = 2, .finish = FIN_STOP,
+	.reason = "290", .text = " hello"},
+	{.ids = "H,", .stop = {"w290"}, .max_tokens = 9, .extra_stop_id = true, .include_stop = true, .n_ids = 2,
+	.finish = FIN_STOP, .reason = "w290", .text = " hellow290"},
+	/* min_tokens: neither ids nor strings; early text is outside the window */
+	{.ids = "H.H.W", .max_tokens = 9, .min_tokens = 3, .n_ids = 4, .finish = FIN_STOP, .text = " hello hello"},
+	{.ids = "SSSW", .stop = {"stop"}, .max_tokens = 9, .min_tokens = 2, .n_ids = 3, .finish = FIN_STOP,
+	.reason = "stop", .text = "stopstop"},
+	{.ids = "SPW", .stop = {"pping"}, .max_tokens = 3, .min_tokens = 1, .n_ids = 3, .finish = FIN_LENGTH,
+	.text = "stopping world"},
+	/* characters: three bytes of a euro sign, one by one; an incomplete one at the
+	 * end, of which each byte becomes U+FFFD (as Hugging Face does it) */
+	{.ids = "a\342\202\254b", .max_tokens = 5, .n_ids = 5, .finish = FIN_LENGTH, .text = "a\342\202\254b"},
+	{.ids = "a\342\202\254", .max_tokens = 4, .n_ids = 4, .finish = FIN_LENGTH, .text = "a\342\202\254",
+	.shown_before = "a"},
+	{.ids = "a\342\202", .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = "a\357\277\275\357\277\275",
+	.shown_before = "a"},
+	{.ids = "a\342\202\254b", .stop = {"\342\202\254"}, .max_tokens = 9, .n_ids = 4, .finish = FIN_STOP,
+	.reason = "\342\202\254", .text = "a"},
+	/* no text wanted */
+	{.ids = "HW.", .no_text = true, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .text = ""},
+};
+
+static int32_t
+id_of(char c)
+{
+	switch (c)
+	{
+		case 'H':
+			return TINY_WORD;
+		case 'W':
+			return TINY_WORD + 1;
+		case 'S':
+			return TINY_WORD + 2;
+		case 'P':
+			return TINY_WORD + 3;
+		case '.':
+			return TINY_EOS;
+		case ',':
+			return 290;
+	}
+	return TINY_BYTE(c);
+}
+
+/* the third prompt token keeps the first space of the answer alive */
+static Req *
+new_req(const Case *k, const Tok *tok)
+{
+	Req		   *r = mem_zalloc(sizeof(*r));
+	GenParams  *p = &r->params;
+
+	genparams_init(p);
+	p->max_tokens = k->max_tokens;
+	p->min_tokens = k->min_tokens;
+	p->include_stop = k->include_stop;
+	p->ignore_eos = k->ignore_eos;
+	p->detokenize = !k->no_text;
+	p->stop = mem_zalloc(3 * sizeof(char *));
+	p->stop_len = mem_zalloc(3 * sizeof(size_t));
+	for (; p->n_stop < 3 && k->stop[p->n_stop] != NULL; p->n_stop++)
+	{
+		p->stop[p->n_stop] = mem_strdup(k->stop[p->n_stop]);
+		p->stop_len[p->n_stop] = strlen(k->stop[p->n_stop]);
+	}
+	if (k->extra_stop_id)
+	{
+		p->stop_ids = mem_zalloc(sizeof(int32_t));
+		p->stop_ids[p->n_stop_ids++] = 290;
+	}
+	intvec_push(&r->tokens, 1);
+	intvec_push(&r->tokens, TINY_BYTE('q'));
+	r->n_prompt = 2;
+	out_begin(r, tok);
+	return r;
+}
+
+static void
+run_case(size_t i, const Case *k, const Tok *tok)
+{
+	Req		   *r = new_req(k, tok);
+	OutResult	res = {FIN_NONE, NULL};
+	Buf			text = {0};
+	size_t		shown_before = 0;
+	int			n = 0;
+
+	buf_addstr(&text, "");
+	for (; k->ids[n] != '\0' && res.finish == FIN_NONE; n++)
+	{
+		intvec_push(&r->tokens, id_of(k->ids[n]));
+		res = out_token(r, TINY_EOS, k->max_model_len > 0 ? k->max_model_len : 1000);
+		shown_before = text.len;
+		if (r->text.len > 0)
+			buf_add(&text, r->text.data, r->text.len);
+	}
+	CHECK(n == k->n_ids && res.finish == k->finish, "case %zu: finish %d after %d", i, res.finish, n);
+	CHECK(res.reason == NULL ? k->reason == NULL : k->reason != NULL && strcmp(res.reason, k->reason) == 0,
+		  "case %zu: reason %s", i, res.reason != NULL ? res.reason : "NULL");
+	CHECK(strcmp(text.data, k->text) == 0, "case %zu: \"%s\"", i, text.data);
+	if (k->shown_before != NULL)
+		CHECK(shown_before == strlen(k->shown_before) && memcmp(text.data, k->shown_before, shown_before) == 0,
+			  "case %zu: %zu bytes shown before the last token", i, shown_before);
+	buf_free(&text);
+	out_end(r);
+	genparams_free(&r->params);
+	intvec_free(&r->tokens);
+	mem_free(r);
+}
+
+int
+main(void)
+{
+	Tok		   *tok = tiny_tok();
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		run_case(i, &cases[i], tok);
+	tok_free(tok);
+	return check_done("output");
+}
