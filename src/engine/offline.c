@@ -1,0 +1,454 @@
+/*
+ * offline.c
+ *	  vllm_pg_engine --offline: the core on its own, without PostgreSQL.
+ *
+ *		vllm_pg_engine --offline --model PATH [--threads N] [--isa NAME]
+ *			[--prompts FILE | --random-prompts N,LEN] [--max-tokens N]
+ *			[--temperature T] [--seed N] [--max-num-seqs N]
+ *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
+ *			[--ids] [--stats]
+ *
+ * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
+ * token ids, which ignore EOS), steps until all are done, prints one line per
+ * answer in the order of the prompts (text with \n, \r, \t and \\ escaped; --ids:
+ * token ids) and, with --stats, one line of figures on stderr.  It is the oracle
+ * for answers through SQL and the baseline for their speed.  Single-threaded but
+ * for the compute threads.  Tested by tests/unit/test_offline.c.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/core_int.h"
+#include "engine/offline.h"
+#include "engine/rng.h"
+#include "load/load.h"
+
+typedef struct Args
+{
+	const char *model;
+	const char *isa;
+	const char *prompts;
+	int			n_random;
+	int			len_random;
+	int			threads;
+	int			max_tokens;		/* 0 = not given */
+	double		temperature;	/* < 0 = not given */
+	int			seed;			/* < 0 = not given */
+	int			max_num_seqs;
+	int			max_rows;
+	int			step_target_ms;
+	int			kv_mib;
+	bool		ids;
+	bool		stats;
+} Args;
+
+typedef struct Answer
+{
+	IntVec		prompt;
+	IntVec		ids;
+	Buf			text;
+	Err			err;			/* cls != ERR_NONE: it failed */
+	int64_t		first_token_us;
+} Answer;
+
+typedef struct Run
+{
+	Args		args;
+	Files	   *files;
+	KPool	   *pool;
+	const Kernels *kernels;
+	Core	   *core;
+	Answer	   *answers;		/* [n] */
+	int			n;
+	int			cap;
+} Run;
+
+/* ---- arguments ---- */
+
+static bool
+int_arg(const char *name, const char *s, int min, int *out, Err *e)
+{
+	char	   *end;
+	long		v;
+
+	errno = 0;
+	v = strtol(s, &end, 10);
+	if (*s == '\0' || *end != '\0' || errno != 0 || v < min || v > INT_MAX)
+		return err_set(e, ERR_INVALID, "%s must be a number of at least %d, got \"%s\"", name, min, s);
+	*out = (int) v;
+	return true;
+}
+
+static bool
+random_arg(const char *s, Args *a, Err *e)
+{
+	char		tail;
+
+	if (sscanf(s, "%d,%d%c", &a->n_random, &a->len_random, &tail) != 2 || a->n_random < 1 || a->len_random < 1)
+		return err_set(e, ERR_INVALID, "--random-prompts must be COUNT,LENGTH, got \"%s\"", s);
+	return true;
+}
+
+static bool
+temperature_arg(const char *s, Args *a, Err *e)
+{
+	char	   *end;
+
+	a->temperature = strtod(s, &end);
+	if (*s == '\0' || *end != '\0' || !(a->temperature >= 0))
+		return err_set(e, ERR_INVALID, "--temperature must be a number of at least 0, got \"%s\"", s);
+	return true;
+}
+
+/* One option that takes a value. */
+static bool
+value_arg(Args *a, const char *name, const char *v, Err *e)
+{
+	const struct
+	{
+		const char *name;
+		int			min;
+		int		   *out;
+	}			ints[] = {
+		{"--threads", 1, &a->threads},
+		{"--max-tokens", 1, &a->max_tokens},
+		{"--seed", 0, &a->seed},
+		{"--max-num-seqs", 1, &a->max_num_seqs},
+		{"--max-num-batched-tokens", 1, &a->max_rows},
+		{"--step-target-ms", 0, &a->step_target_ms},
+		{"--kv-mib", 1, &a->kv_mib},
+	};
+
+	if (v == NULL)
+		return err_set(e, ERR_INVALID, "%s is unknown or lacks its value", name);
+	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
+		if (strcmp(name, ints[i].name) == 0)
+			return int_arg(name, v, ints[i].min, ints[i].out, e);
+	if (strcmp(name, "--temperature") == 0)
+		return temperature_arg(v, a, e);
+	if (strcmp(name, "--random-prompts") == 0)
+		return random_arg(v, a, e);
+	if (strcmp(name, "--model") == 0)
+		a->model = v;
+	else if (strcmp(name, "--isa") == 0)
+		a->isa = v;
+	else if (strcmp(name, "--prompts") == 0)
+		a->prompts = v;
+	else
+		return err_set(e, ERR_INVALID, "unknown option %s", name);
+	return true;
+}
+
+static bool
+parse_args(int argc, char **argv, Args *a, Err *e)
+{
+	long		cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	*a = (Args) {
+		.threads = cpus > 0 ? (int) cpus : 1, .temperature = -1, .seed = -1, .max_num_seqs = 16,
+		.max_rows = 2048, .step_target_ms = 250, .kv_mib = 1024
+	};
+	for (int i = 1; i < argc; i++)
+	{
+		if (strcmp(argv[i], "--offline") == 0)
+			continue;
+		if (strcmp(argv[i], "--ids") == 0)
+			a->ids = true;
+		else if (strcmp(argv[i], "--stats") == 0)
+			a->stats = true;
+		else if (!value_arg(a, argv[i], i + 1 < argc ? argv[i + 1] : NULL, e))
+			return false;
+		else
+			i++;
+	}
+	if (a->model == NULL)
+		return err_set(e, ERR_INVALID, "--model is missing");
+	if ((a->prompts != NULL) == (a->n_random > 0))
+		return err_set(e, ERR_INVALID, "either --prompts or --random-prompts is needed");
+	if (a->max_rows < a->max_num_seqs)
+		a->max_rows = a->max_num_seqs;
+	return true;
+}
+
+/* ---- model ---- */
+
+static const KTensor *
+find_tensor(void *ctx, const char *name)
+{
+	return files_find(ctx, name);
+}
+
+static Tok *
+open_tok(const Files *f, Err *e)
+{
+	FilesTokenizer ft;
+
+	if (!files_tokenizer(f, &ft, e))
+		return NULL;
+	if (ft.gguf != NULL)
+		return tok_from_gguf(ft.gguf, e);
+	return tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, e);
+}
+
+static bool
+open_core(Run *run, Err *e)
+{
+	const Args *a = &run->args;
+	ModelOptions mo = {
+		.kernels = run->kernels, .pool = run->pool, .max_rows = a->max_rows, .max_out = a->max_num_seqs
+	};
+	CoreOptions co = {
+		.kernels = run->kernels, .pool = run->pool, .max_num_seqs = a->max_num_seqs,
+		.max_num_batched_tokens = a->max_rows, .block_size = 32, .kv_bytes = (size_t) a->kv_mib << 20,
+		.step_target_us = a->step_target_ms * INT64_C(1000)
+	};
+	ModelSource src = {.find = find_tensor, .ctx = run->files};
+	Tok		   *tok = open_tok(run->files, e);
+	Model	   *model;
+	KType		type;
+
+	if (tok == NULL)
+		return false;
+	model = model_new(files_conf(run->files), &src, &mo, e);
+	if (model == NULL)
+	{
+		tok_free(tok);
+		return false;
+	}
+	type = model_info(model)->dtype;
+	co.kv_type = type == KT_F32 || type == KT_BF16 ? type : KT_F16;
+	run->core = core_new(model, tok, files_conf(run->files), &co, e);
+	return run->core != NULL;
+}
+
+static bool
+open_all(Run *run, Err *e)
+{
+	const char *why = "unknown";
+
+	run->kernels = kernels_select(run->args.isa, &why);
+	if (run->kernels == NULL)
+		return err_set(e, ERR_INVALID, "--isa %s: %s", run->args.isa, why);
+	run->pool = kpool_new(run->args.threads);
+	if (run->pool == NULL)
+		return err_set(e, ERR_NOMEM, "could not start %d threads", run->args.threads);
+	run->files = files_open(run->args.model, e);
+	return run->files != NULL && open_core(run, e);
+}
+
+/* ---- prompts ---- */
+
+static Answer *
+add_answer(Run *run)
+{
+	if (run->n == run->cap)
+	{
+		run->cap = run->cap == 0 ? 64 : run->cap * 2;
+		run->answers = mem_realloc(run->answers, (size_t) run->cap * sizeof(Answer));
+	}
+	memset(&run->answers[run->n], 0, sizeof(Answer));
+	return &run->answers[run->n++];
+}
+
+static bool
+read_prompts(Run *run, Err *e)
+{
+	FILE	   *f = fopen(run->args.prompts, "r");
+	char	   *line = NULL;
+	size_t		size = 0;
+	ssize_t		len;
+	bool		ok = true;
+
+	if (f == NULL)
+		return err_set(e, ERR_IO, "could not open \"%s\": %s", run->args.prompts, strerror(errno));
+	while (ok && (len = getline(&line, &size, f)) >= 0)
+	{
+		Answer	   *a = add_answer(run);
+
+		if (len > 0 && line[len - 1] == '\n')
+			len--;
+		ok = tok_encode(core_tok(run->core), line, (size_t) len, TOK_ADD_SPECIAL, &a->prompt, e);
+	}
+	free(line);
+	fclose(f);
+	return ok;
+}
+
+/* Token ids from a fixed stream: the same in every run; never special ones. */
+static void
+make_prompts(Run *run)
+{
+	const Tok  *tok = core_tok(run->core);
+	uint32_t	n_ids = (uint32_t) core_defaults(run->core)->n_valid;
+
+	for (int i = 0; i < run->args.n_random; i++)
+	{
+		Answer	   *a = add_answer(run);
+
+		for (uint32_t j = 0; a->prompt.len < (size_t) run->args.len_random; j++)
+		{
+			uint32_t	ctr[4] = {j, (uint32_t) i, 0, 0};
+			uint32_t	key[2] = {20, 26};
+			uint32_t	bits[4];
+			int32_t		id;
+
+			rng_philox(ctr, key, bits);
+			id = (int32_t) (((uint64_t) bits[0] * n_ids) >> 32);
+			if (!tok_is_special(tok, id) || j > 1000000)
+				intvec_push(&a->prompt, id);
+		}
+	}
+}
+
+/* ---- running ---- */
+
+static void
+on_event(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Answer	   *a = ctx;
+
+	(void) r;
+	intvec_add(&a->ids, ev->ids, (size_t) ev->n_ids);
+	buf_add(&a->text, ev->text, ev->text_len);
+	if (ev->first_token_us > 0 && a->first_token_us == 0)
+		a->first_token_us = ev->first_token_us;
+	if (ev->err != NULL)
+		a->err = *ev->err;
+}
+
+static void
+submit_one(Run *run, int i)
+{
+	const Args *args = &run->args;
+	Answer	   *a = &run->answers[i];
+	ReqSpec		spec = {.id = (uint64_t) i, .session = 1, .sink = on_event, .sink_ctx = a};
+	GenParams	p;
+	unsigned	given = 0;
+
+	genparams_init(&p);
+	if (args->max_tokens > 0)
+	{
+		p.max_tokens = args->max_tokens;
+		given |= GP_MAX_TOKENS;
+	}
+	if (args->temperature >= 0)
+	{
+		p.temperature = args->temperature;
+		given |= GP_TEMPERATURE;
+	}
+	p.has_seed = args->seed >= 0;
+	p.seed = args->seed;
+	p.ignore_eos = args->n_random > 0;
+	p.detokenize = !args->ids;
+	if (!core_normalize(run->core, &p, given, &a->prompt, &a->err))
+	{
+		genparams_free(&p);
+		return;
+	}
+	intvec_add(&spec.prompt, a->prompt.data, a->prompt.len);
+	spec.params = p;
+	core_submit(run->core, &spec);
+}
+
+static int
+print_answers(const Run *run)
+{
+	int			failed = 0;
+
+	for (int i = 0; i < run->n; i++)
+	{
+		const Answer *a = &run->answers[i];
+
+		if (a->err.cls != ERR_NONE)
+		{
+			fprintf(stderr, "prompt %d: %s\n", i + 1, a->err.msg);
+			failed++;
+		}
+		for (size_t j = 0; run->args.ids && j < a->ids.len; j++)
+			printf("%s%d", j > 0 ? " " : "", a->ids.data[j]);
+		for (size_t j = 0; !run->args.ids && j < a->text.len; j++)
+		{
+			char		c = a->text.data[j];
+
+			if (c == '\n' || c == '\r' || c == '\t' || c == '\\')
+				printf("\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : c == '\t' ? 't' : c);
+			else
+				putchar(c);
+		}
+		putchar('\n');
+	}
+	return failed;
+}
+
+static void
+print_stats(const Run *run, int64_t start_us, int64_t us)
+{
+	CoreStats	st;
+	double		s = (double) us / 1e6;
+	double		first = 0;
+
+	core_stats(run->core, &st);
+	for (int i = 0; i < run->n; i++)
+		if (run->answers[i].first_token_us > 0)
+			first += (double) (run->answers[i].first_token_us - start_us) / 1e6 / run->n;
+	fprintf(stderr, "kernels=%s threads=%d requests=%d prompt_tokens=%lld output_tokens=%lld rows=%lld steps=%lld "
+			"seconds=%.3f avg_batch=%.2f requests_per_s=%.3f output_tokens_per_s=%.1f rows_per_s=%.1f "
+			"mean_first_token_s=%.3f preemptions=%lld\n",
+			run->kernels->name, run->args.threads, run->n, (long long) st.prompt_tokens,
+			(long long) st.output_tokens, (long long) st.step_rows, (long long) st.steps, s,
+			st.steps > 0 ? (double) st.step_seqs / (double) st.steps : 0, run->n / s,
+			(double) st.output_tokens / s, (double) st.step_rows / s, first, (long long) st.preemptions);
+}
+
+static int
+run_all(Run *run, Err *e)
+{
+	int64_t		start;
+
+	if (!open_all(run, e))
+		return -1;
+	if (run->args.prompts == NULL)
+		make_prompts(run);
+	else if (!read_prompts(run, e))
+		return -1;
+	start = clock_us();
+	for (int i = 0; i < run->n; i++)
+		submit_one(run, i);
+	while (core_has_work(run->core))
+		core_step(run->core);
+	if (run->args.stats)
+		print_stats(run, start, clock_us() - start);
+	return print_answers(run);
+}
+
+int
+offline_main(int argc, char **argv)
+{
+	Run			run = {0};
+	Err			e = {0};
+	int			failed = -1;
+
+	if (parse_args(argc, argv, &run.args, &e))
+		failed = run_all(&run, &e);
+	if (failed < 0)
+		fprintf(stderr, "vllm_pg_engine: %s\n%s%s", e.msg, e.detail, e.detail[0] != '\0' ? "\n" : "");
+	core_free(run.core);
+	if (run.files != NULL)
+		files_close(run.files);
+	if (run.pool != NULL)
+		kpool_free(run.pool);
+	for (int i = 0; i < run.n; i++)
+	{
+		intvec_free(&run.answers[i].prompt);
+		intvec_free(&run.answers[i].ids);
+		buf_free(&run.answers[i].text);
+	}
+	mem_free(run.answers);
+	return failed == 0 ? 0 : 1;
+}
