@@ -61,9 +61,9 @@ bool		files_tokenizer(const Files *f, FilesTokenizer *out, Err *e);
 /*
  * Run fn(arg) so that a file truncated or overwritten underneath us makes the
  * call return false with ERR_IO instead of killing the engine.  fn always runs to
- * its end: missing pages read as zeros, in every thread, so it may allocate, use
- * the thread pool and call files_check_tensor() and model_new(); what it made must
- * be thrown away when false comes back.
+ * its end: missing pages read as zeros, in every thread that doesn't block SIGBUS,
+ * so it may allocate, use the thread pool and call files_check_tensor() and
+ * model_new(); what it made must be thrown away when false comes back.
  */
 bool		load_read_guard(const Files *f, void (*fn) (void *arg), void *arg, Err *e);
 

@@ -1,0 +1,116 @@
+/*
+ * load_util.h
+ *	  What the loader's tests share: a scratch directory, files of given bytes,
+ *	  and "opening this fails so".
+ */
+#ifndef VLLM_TESTS_LOAD_UTIL_H
+#define VLLM_TESTS_LOAD_UTIL_H
+
+#include <dirent.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "load/load.h"
+#include "tests/unit/check.h"
+
+#define FIXTURES "tests/fixtures/models/"
+
+static char scratch[] = "/tmp/vllm_test_load_XXXXXX";
+
+static inline void
+scratch_make(void)
+{
+	if (mkdtemp(scratch) == NULL)
+	{
+		perror(scratch);
+		exit(1);
+	}
+}
+
+/* Remove the files in the scratch directory. */
+static inline void
+scratch_clear(void)
+{
+	DIR		   *d = opendir(scratch);
+	struct dirent *de;
+
+	while (d != NULL && (de = readdir(d)) != NULL)
+		if (de->d_name[0] != '.')
+			unlinkat(dirfd(d), de->d_name, 0);
+	if (d != NULL)
+		closedir(d);
+}
+
+static inline void
+scratch_remove(void)
+{
+	scratch_clear();
+	rmdir(scratch);
+}
+
+/* Path of a file in the scratch directory; valid until the fourth call from now. */
+static inline const char *
+in_scratch(const char *name)
+{
+	static char paths[4][300];
+	static int	next;
+	char	   *p = paths[next++ % 4];
+
+	snprintf(p, sizeof(paths[0]), "%s/%s", scratch, name);
+	return p;
+}
+
+static inline void
+put_file(const char *name, const void *data, size_t len)
+{
+	FILE	   *f = fopen(in_scratch(name), "wb");
+
+	if (f == NULL || fwrite(data, 1, len, f) != len || fclose(f) != 0)
+	{
+		perror(name);
+		exit(1);
+	}
+}
+
+static inline void
+put_text(const char *name, const char *text)
+{
+	put_file(name, text, strlen(text));
+}
+
+static inline void
+read_file(const char *path, Buf *out)
+{
+	FILE	   *f = fopen(path, "rb");
+	char		part[4096];
+	size_t		n;
+
+	buf_reset(out);
+	if (f == NULL)
+	{
+		perror(path);
+		exit(1);
+	}
+	while ((n = fread(part, 1, sizeof(part), f)) > 0)
+		buf_add(out, part, n);
+	fclose(f);
+}
+
+/* files_open(path) fails with this class and a message that has this in it */
+static inline void
+expect_refused(const char *what, const char *path, ErrClass cls, const char *in_msg)
+{
+	Err			e = {0};
+	Files	   *f = files_open(path, &e);
+
+	CHECK(f == NULL && e.cls == cls && strstr(e.msg, in_msg) != NULL,
+		  "%s: expected %s \"%s\", got %s \"%s\"", what, err_sqlstate(cls), in_msg,
+		  f != NULL ? "success" : err_sqlstate(e.cls), e.msg);
+	files_close(f);
+}
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * test_load_conf.c
+ *	  config.json and its companions: kinds of values, prefixes, limits; tokenizer
+ *	  files and the places of a chat template.
+ */
+#include "load/hfconfig.h"
+#include "load_util.h"
+
+static Conf *
+parse(const char *json, Err *e)
+{
+	Conf	   *c = conf_new();
+
+	if (!hfconfig_parse(c, "", json, strlen(json), "config.json", e))
+	{
+		conf_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+static void
+test_values(void)
+{
+	Err			e = {0};
+	size_t		n;
+	Conf	   *c = parse("{\"i\": 42, \"f\": 1e-5, \"t\": true, \"s\": \"silu\", \"nil\": null,"
+						  "\"o\": {\"type\": \"linear\", \"deep\": {\"x\": 7}},"
+						  "\"nums\": [1, 2.5], \"strs\": [\"a\", \"b\"], \"mixed\": [1, \"a\"],"
+						  "\"none\": [], \"objs\": [{\"a\": 1}], \"i\": 43}", &e);
+
+	CHECK(c != NULL, "%s", e.msg);
+	if (c == NULL)
+		return;
+	CHECK(conf_int(c, "i", 0) == 43, "the last of two wins");
+	CHECK(conf_num(c, "f", 0) == 1e-5, "number");
+	CHECK(conf_bool(c, "t", false), "boolean");
+	CHECK(strcmp(conf_str(c, "s", ""), "silu") == 0, "string");
+	CHECK(!conf_has(c, "nil"), "null is absent");
+	CHECK(strcmp(conf_str(c, "o.type", ""), "linear") == 0, "nested");
+	CHECK(conf_int(c, "o.deep.x", 0) == 7, "nested twice");
+	CHECK(conf_nums(c, "nums", &n)[1] == 2.5 && n == 2, "array of numbers");
+	CHECK(strcmp(conf_strs(c, "strs", &n)[1], "b") == 0 && n == 2, "array of strings");
+	CHECK(!conf_has(c, "mixed") && !conf_has(c, "none") && !conf_has(c, "objs"), "other arrays");
+	CHECK(conf_int(c, "s", 5) == 5, "another kind gives the default");
+	conf_free(c);
+}
+
+static void
+test_bad_json(void)
+{
+	static const char *const bad[] = {"", "[]", "3", "{", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "nul"};
+	Buf			b = {0};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		Err			e = {0};
+		Conf	   *c = parse(bad[i], &e);
+
+		CHECK(c == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "config.json") != NULL,
+			  "\"%s\": %s", bad[i], e.msg);
+		conf_free(c);
+	}
+	for (int i = 0; i < 500; i++)
+		buf_addstr(&b, "{\"a\":");
+	buf_addstr(&b, "1");
+	for (int i = 0; i < 500; i++)
+		buf_addc(&b, '}');
+	{
+		Err			e = {0};
+		Conf	   *c = parse(b.data, &e);
+
+		CHECK(c == NULL && strstr(e.msg, "longer than") != NULL, "500 levels: %s", e.msg);
+		conf_free(c);
+	}
+	buf_reset(&b);
+	buf_addc(&b, '{');
+	for (int i = 0; i < 5000; i++)
+		buf_printf(&b, "%s\"k%d\":%d", i ? "," : "", i, i);
+	buf_addc(&b, '}');
+	{
+		Err			e = {0};
+		Conf	   *c = parse(b.data, &e);
+
+		CHECK(c == NULL && strstr(e.msg, "more than 4096 keys") != NULL, "5000 keys: %s", e.msg);
+		conf_free(c);
+	}
+	buf_free(&b);
+}
+
+/* an empty safetensors file, so that a directory opens */
+static void
+put_weights(void)
+{
+	put_file("model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
+}
+
+static void
+test_directory(void)
+{
+	Err			e = {0};
+	Files	   *f;
+
+	put_weights();
+	expect_refused("no config", scratch, ERR_IO, "config.json\": No such file");
+	put_text("config.json", "{\"model_type\":\"llama\"");
+	expect_refused("bad config", scratch, ERR_BAD_FILE, "config.json\" is not a JSON object");
+	put_text("config.json", "{\"model_type\":\"llama\"}");
+	put_text("generation_config.json", "oops");
+	expect_refused("bad generation config", scratch, ERR_BAD_FILE, "generation_config.json");
+	put_text("generation_config.json", "{\"temperature\":0.5,\"eos_token_id\":[1,2]}");
+	f = files_open(scratch, &e);
+	CHECK(f != NULL, "%s", e.msg);
+	if (f != NULL)
+	{
+		size_t		n;
+
+		CHECK(conf_num(files_conf(f), "generation.temperature", 0) == 0.5, "generation prefix");
+		conf_nums(files_conf(f), "generation.eos_token_id", &n);
+		CHECK(n == 2, "list of EOS");
+	}
+	files_close(f);
+}
+
+/* open the scratch directory and hand out its tokenizer */
+static bool
+tokenizer(Files **f, FilesTokenizer *t, Err *e)
+{
+	memset(e, 0, sizeof(*e));
+	*f = files_open(scratch, e);
+	CHECK(*f != NULL, "%s", e->msg);
+	return *f != NULL && files_tokenizer(*f, t, e);
+}
+
+static void
+check_template(const char *what, const char *want)
+{
+	Files	   *f;
+	FilesTokenizer t;
+	Err			e;
+
+	if (tokenizer(&f, &t, &e))
+		CHECK(want == NULL ? t.chat_template == NULL :
+			  t.chat_template != NULL && strcmp(t.chat_template, want) == 0,
+			  "%s: template \"%s\"", what, t.chat_template ? t.chat_template : "(none)");
+	else
+		CHECK(false, "%s: %s", what, e.msg);
+	files_close(f);
+}
+
+static void
+test_tokenizer(void)
+{
+	Files	   *f;
+	FilesTokenizer t;
+	Err			e;
+
+	CHECK(!tokenizer(&f, &t, &e) && e.cls == ERR_BAD_FILE && strstr(e.msg, "no tokenizer") != NULL, "%s", e.msg);
+	files_close(f);
+	put_text("tokenizer.model", "spm");
+	CHECK(!tokenizer(&f, &t, &e) && e.cls == ERR_UNSUPPORTED && e.hint[0] != '\0', "%s", e.msg);
+	files_close(f);
+	put_text("tokenizer.json", "{\"a\":1}");
+	CHECK(tokenizer(&f, &t, &e) && t.json_len == 7 && strcmp(t.json, "{\"a\":1}") == 0 &&
+		  t.config == NULL && t.gguf == NULL, "tokenizer.json");
+	files_close(f);
+	check_template("none", NULL);
+	put_text("tokenizer_config.json", "{\"chat_template\":\"one\"}");
+	check_template("tokenizer_config.json", "one");
+	put_text("tokenizer_config.json", "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"x\"},"
+			 "{\"name\":\"default\",\"template\":\"two\"}]}");
+	check_template("named templates", "two");
+	put_text("chat_template.json", "{\"chat_template\":\"three\"}");
+	check_template("chat_template.json", "three");
+	put_text("chat_template.jinja", "four");
+	check_template("chat_template.jinja", "four");
+}
+
+int
+main(void)
+{
+	scratch_make();
+	test_values();
+	test_bad_json();
+	test_directory();
+	test_tokenizer();
+	scratch_remove();
+	return check_done("test_load_conf");
+}

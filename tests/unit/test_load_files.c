@@ -1,0 +1,249 @@
+/*
+ * test_load_files.c
+ *	  What both file kinds share: paths that are no model, the identity string, and
+ *	  files that change underneath the reader.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "load_util.h"
+
+static void
+copy_model(const char *from)
+{
+	static const char *const names[] = {"config.json", "tokenizer.json", "model.safetensors"};
+	Buf			b = {0};
+
+	for (int i = 0; i < 3; i++)
+	{
+		char		path[300];
+
+		snprintf(path, sizeof(path), "%s/%s", from, names[i]);
+		read_file(path, &b);
+		put_file(names[i], b.data, b.len);
+	}
+	buf_free(&b);
+}
+
+static void
+test_paths(void)
+{
+	expect_refused("nothing", in_scratch("no-such"), ERR_IO, "No such file");
+	expect_refused("empty path", "", ERR_IO, "No such file");
+	expect_refused("device", "/dev/null", ERR_BAD_FILE, "not a regular file");
+	expect_refused("empty directory", scratch, ERR_IO, "config.json");
+	CHECK(mkfifo(in_scratch("pipe.gguf"), 0600) == 0, "mkfifo");
+	expect_refused("FIFO", in_scratch("pipe.gguf"), ERR_BAD_FILE, "not a regular file");
+	unlink(in_scratch("pipe.gguf"));
+	put_text("notes.txt", "hello, this is not a model");
+	expect_refused("text", in_scratch("notes.txt"), ERR_BAD_FILE, "not a GGUF file");
+	put_text("config.json", "{}");
+	expect_refused("no weights", scratch, ERR_BAD_FILE, "neither model.safetensors nor");
+	put_text("x.gguf", "GGUF");
+	{
+		Err			e = {0};
+
+		CHECK(files_open(scratch, &e) == NULL && strstr(e.hint, "GGUF") != NULL, "hint: %s", e.hint);
+	}
+	unlink(in_scratch("x.gguf"));
+	put_text("pytorch_model.bin", "PK");
+	expect_refused("pickle", scratch, ERR_UNSUPPORTED, "PyTorch files");
+	unlink(in_scratch("pytorch_model.bin"));
+	put_text("consolidated.00.pth", "PK");
+	expect_refused("pth", scratch, ERR_UNSUPPORTED, "PyTorch files");
+	scratch_clear();
+}
+
+static void
+test_identity(void)
+{
+	Err			e = {0};
+	Files	   *a = files_open(FIXTURES "llama_f32", &e);
+	Files	   *b = files_open(FIXTURES "llama_f32", &e);
+	Files	   *c = files_open(FIXTURES "qwen2_f32", &e);
+
+	CHECK(a != NULL && b != NULL && c != NULL, "%s", e.msg);
+	if (a != NULL && b != NULL && c != NULL)
+	{
+		CHECK(strcmp(files_identity(a), files_identity(b)) == 0, "same files");
+		CHECK(strcmp(files_identity(a), files_identity(c)) != 0, "other files");
+		CHECK(strlen(files_identity(a)) > 20, "\"%s\"", files_identity(a));
+	}
+	files_close(a);
+	files_close(b);
+	files_close(c);
+	files_close(NULL);
+}
+
+/* ---- files that shrink while they are mapped ---- */
+
+typedef struct Sum
+{
+	const Files *f;
+	uint64_t	sum[2];
+} Sum;
+
+static uint64_t
+sum_half(const Files *f, size_t half)
+{
+	uint64_t	sum = 0;
+
+	for (size_t i = 0; i < files_count(f); i++)
+	{
+		const KTensor *t = files_tensor(f, i);
+
+		for (size_t j = half; j < t->nbytes; j += 2)
+			sum += ((const uint8_t *) t->data)[j];
+	}
+	return sum;
+}
+
+static void *
+sum_thread(void *arg)
+{
+	Sum		   *s = arg;
+
+	s->sum[1] = sum_half(s->f, 1);
+	return NULL;
+}
+
+/* Allocates and uses another thread, as the packing of a model does. */
+static void
+sum_all(void *arg)
+{
+	Sum		   *s = arg;
+	void	   *p = mem_alloc(100000);
+	pthread_t	t;
+
+	if (pthread_create(&t, NULL, sum_thread, s) == 0)
+	{
+		s->sum[0] = sum_half(s->f, 0);
+		pthread_join(t, NULL);
+	}
+	mem_free(p);
+}
+
+static void
+test_guard(void)
+{
+	Err			e = {0};
+	Sum			s = {0};
+	sigset_t	bus;
+	Files	   *f;
+
+	copy_model(FIXTURES "llama_f32");
+	s.f = f = files_open(scratch, &e);
+	CHECK(f != NULL, "%s", e.msg);
+	if (f == NULL)
+		return;
+	CHECK(load_read_guard(f, sum_all, &s, &e), "untouched: %s", e.msg);
+	CHECK(s.sum[0] + s.sum[1] > 0, "it was read");
+	CHECK(truncate(in_scratch("model.safetensors"), 5000) == 0, "truncate");
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	pthread_sigmask(SIG_BLOCK, &bus, NULL);
+	CHECK(!load_read_guard(f, sum_all, &s, &e) && e.cls == ERR_IO &&
+		  strstr(e.msg, "model.safetensors") != NULL && strstr(e.msg, "truncated") != NULL,
+		  "truncated: %s", e.msg);
+	pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
+	CHECK(!load_read_guard(f, sum_all, &s, &e), "damaged for good");
+	files_close(f);
+	expect_refused("truncated", scratch, ERR_BAD_FILE, "extends past the end");
+
+	/* what no SIGBUS shows: less than a page missing, bytes overwritten in place */
+	copy_model(FIXTURES "llama_f32");
+	s.f = f = files_open(scratch, &e);
+	if (f != NULL)
+	{
+		struct stat st;
+
+		stat(in_scratch("model.safetensors"), &st);
+		CHECK(truncate(in_scratch("model.safetensors"), st.st_size - 1) == 0, "truncate");
+		CHECK(!load_read_guard(f, sum_all, &s, &e) && strstr(e.msg, "changed") != NULL, "one byte less: %s", e.msg);
+		CHECK(truncate(in_scratch("model.safetensors"), 0) == 0, "truncate");
+		CHECK(!load_read_guard(f, sum_all, &s, &e), "empty: %s", e.msg);
+	}
+	files_close(f);
+	scratch_clear();
+}
+
+static void
+fault_elsewhere(void *arg)
+{
+	raise(*(int *) arg);
+}
+
+/* A SIGBUS that isn't ours kills the process as it would without a guard. */
+static void
+test_foreign_sigbus(void)
+{
+	Err			e = {0};
+	Files	   *f = files_open(FIXTURES "llama_f32", &e);
+	int			sig = SIGBUS;
+	int			status = 0;
+	pid_t		pid;
+
+	CHECK(f != NULL, "%s", e.msg);
+	if (f == NULL)
+		return;
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+	{
+		signal(SIGBUS, SIG_DFL);
+		/* raised twice: the first restores the default action */
+		load_read_guard(f, fault_elsewhere, &sig, &e);
+		raise(SIGBUS);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %x", status);
+	files_close(f);
+}
+
+/* Guards may nest and run in several threads. */
+static void *
+guard_thread(void *arg)
+{
+	Err			e = {0};
+	Sum			s = {.f = arg};
+	bool		ok = true;
+
+	for (int i = 0; i < 20; i++)
+		ok = ok && load_read_guard(arg, sum_all, &s, &e);
+	return ok ? arg : NULL;
+}
+
+static void
+test_threads(void)
+{
+	Err			e = {0};
+	Files	   *f = files_open(FIXTURES "llama_f32", &e);
+	pthread_t	t[3];
+	void	   *r;
+
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&t[i], NULL, guard_thread, f) == 0, "thread");
+	for (int i = 0; i < 3; i++)
+	{
+		pthread_join(t[i], &r);
+		CHECK(r == f, "thread %d", i);
+	}
+	files_close(f);
+}
+
+int
+main(void)
+{
+	scratch_make();
+	test_paths();
+	test_identity();
+	test_guard();
+	test_foreign_sigbus();
+	test_threads();
+	scratch_remove();
+	return check_done("test_load_files");
+}

@@ -1,0 +1,446 @@
+/*
+ * test_model.c
+ *	  What model_new() and model_check() refuse: configurations that are absurd or
+ *	  unknown, tensors that are missing, misshapen or of no use; and what a load
+ *	  does besides: progress, cancellation, limits, mixed types.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "model/model.h"
+#include "tests/unit/check.h"
+
+/* A model in memory: its tensors are all zeros, made by the configuration. */
+#define MAX_TENSORS 64
+
+typedef struct Fake
+{
+	KTensor		t[MAX_TENSORS];
+	char		names[MAX_TENSORS][80];
+	int			n;
+	int			calls;			/* of progress */
+	int			stop_at;		/* cancel at this call, 0 = never */
+	double		last;
+} Fake;
+
+static char zeros[1 << 16];
+
+static const KTensor *
+fake_find(void *ctx, const char *name)
+{
+	Fake	   *f = ctx;
+
+	for (int i = 0; i < f->n; i++)
+		if (strcmp(f->names[i], name) == 0)
+			return &f->t[i];
+	return NULL;
+}
+
+static const KTensor *
+fake_at(void *ctx, size_t i)
+{
+	Fake	   *f = ctx;
+
+	return i < (size_t) f->n ? &f->t[i] : NULL;
+}
+
+static const char *
+fake_where(void *ctx, const KTensor *t)
+{
+	(void) ctx;
+	return t != NULL ? "dir/model.safetensors" : "dir";
+}
+
+static bool
+fake_progress(void *ctx, double done)
+{
+	Fake	   *f = ctx;
+
+	CHECK(done >= f->last && done <= 1.0, "progress goes from %g to %g", f->last, done);
+	f->last = done;
+	return ++f->calls != f->stop_at;
+}
+
+static void
+add(Fake *f, const char *name, int64_t n, int64_t k)
+{
+	KTensor    *t = &f->t[f->n];
+
+	snprintf(f->names[f->n], sizeof(f->names[0]), "%s", name);
+	*t = (KTensor) {.name = f->names[f->n], .type = KT_F32, .ndim = k > 0 ? 2 : 1, .shape = {n, k},
+		.data = zeros, .nbytes = (size_t) (n * (k > 0 ? k : 1)) * 4};
+	f->n++;
+}
+
+static KTensor *
+get(Fake *f, const char *name)
+{
+	return (KTensor *) fake_find(f, name);
+}
+
+/* hidden 8, 2 heads of 4, 1 kv head, inter 12, vocab 10, 2 layers, untied */
+static void
+make(Fake *f)
+{
+	static const struct
+	{
+		const char *name;
+		int			n;
+		int			k;
+	}			parts[] = {
+		{"self_attn.q_proj.weight", 8, 8}, {"self_attn.k_proj.weight", 4, 8},
+		{"self_attn.v_proj.weight", 4, 8}, {"self_attn.o_proj.weight", 8, 8},
+		{"mlp.gate_proj.weight", 12, 8}, {"mlp.up_proj.weight", 12, 8},
+		{"mlp.down_proj.weight", 8, 12}, {"input_layernorm.weight", 8, 0},
+		{"post_attention_layernorm.weight", 8, 0},
+	};
+
+	memset(f, 0, sizeof(*f));
+	add(f, "model.embed_tokens.weight", 10, 8);
+	add(f, "lm_head.weight", 10, 8);
+	add(f, "model.norm.weight", 8, 0);
+	for (int l = 0; l < 2; l++)
+		for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++)
+		{
+			char		name[80];
+
+			snprintf(name, sizeof(name), "model.layers.%d.%s", l, parts[p].name);
+			add(f, name, parts[p].n, parts[p].k);
+		}
+}
+
+static Conf *
+make_conf(void)
+{
+	Conf	   *c = conf_new();
+
+	conf_set_str(c, "architectures", "LlamaForCausalLM");
+	conf_set_int(c, "hidden_size", 8);
+	conf_set_int(c, "intermediate_size", 12);
+	conf_set_int(c, "num_hidden_layers", 2);
+	conf_set_int(c, "num_attention_heads", 2);
+	conf_set_int(c, "num_key_value_heads", 1);
+	conf_set_int(c, "vocab_size", 10);
+	conf_set_int(c, "max_position_embeddings", 64);
+	return c;
+}
+
+static bool
+check(const Conf *c, Fake *f, ModelInfo *info, Err *e)
+{
+	ModelSource src = {.find = fake_find, .at = fake_at, .where = fake_where, .ctx = f};
+
+	memset(e, 0, sizeof(*e));
+	return model_check(c, &src, info, e);
+}
+
+static void
+refused(const char *what, const Conf *c, Fake *f, ErrClass cls, const char *msg)
+{
+	ModelInfo	info;
+	Err			e;
+	bool		ok = check(c, f, &info, &e);
+
+	CHECK(!ok && e.cls == cls && strstr(e.msg, msg) != NULL, "%s: expected %s \"%s\", got %s \"%s\"",
+		  what, err_sqlstate(cls), msg, ok ? "success" : err_sqlstate(e.cls), e.msg);
+}
+
+static void
+test_good(void)
+{
+	Conf	   *c = make_conf();
+	Fake		f;
+	ModelInfo	info;
+	Err			e;
+
+	make(&f);
+	CHECK(check(c, &f, &info, &e), "%s", e.msg);
+	CHECK(strcmp(info.arch, "llama") == 0 && info.vocab_size == 10 && info.max_model_len == 64 &&
+		  info.hidden_size == 8 && info.n_layers == 2 && info.n_heads == 2 && info.n_kv_heads == 1 &&
+		  info.head_dim == 4 && info.dtype == KT_F32, "facts");
+	CHECK(info.n_params == 80 + 80 + 8 + 2 * (64 + 32 + 32 + 64 + 96 + 96 + 96 + 16), "%llu parameters",
+		  (unsigned long long) info.n_params);
+	conf_set_bool(c, "tie_word_embeddings", true);
+	CHECK(check(c, &f, &info, &e), "a tied model may store the head too: %s", e.msg);
+	add(&f, "model.layers.0.self_attn.rotary_emb.inv_freq", 2, 0);
+	CHECK(check(c, &f, &info, &e), "old rotary tables are ignored: %s", e.msg);
+	conf_free(c);
+}
+
+typedef struct BadInt
+{
+	const char *key;
+	double		v;
+	ErrClass	cls;
+	const char *msg;
+} BadInt;
+
+static void
+test_bad_numbers(void)
+{
+	static const BadInt bad[] = {
+		{"num_attention_heads", 0, ERR_BAD_FILE, "\"num_attention_heads\" = 0"},
+		{"num_attention_heads", -2, ERR_BAD_FILE, "\"num_attention_heads\" = -2"},
+		{"num_attention_heads", 3, ERR_BAD_FILE, "not a multiple of its 3 attention heads"},
+		{"num_attention_heads", 1e9, ERR_BAD_FILE, "\"num_attention_heads\" = 1e+09"},
+		{"num_key_value_heads", 0, ERR_BAD_FILE, "\"num_key_value_heads\" = 0"},
+		{"num_key_value_heads", 3, ERR_BAD_FILE, "not a multiple of its 3 key-value heads"},
+		{"hidden_size", 0, ERR_BAD_FILE, "\"hidden_size\" = 0"},
+		{"hidden_size", 7, ERR_BAD_FILE, "not a multiple of its 2 attention heads"},
+		{"hidden_size", 8.5, ERR_BAD_FILE, "\"hidden_size\" = 8.5"},
+		{"hidden_size", 1e18, ERR_BAD_FILE, "\"hidden_size\""},
+		{"hidden_size", NAN, ERR_BAD_FILE, "\"hidden_size\""},
+		{"intermediate_size", 0, ERR_BAD_FILE, "\"intermediate_size\" = 0"},
+		{"num_hidden_layers", 0, ERR_BAD_FILE, "\"num_hidden_layers\" = 0"},
+		{"num_hidden_layers", 1e6, ERR_BAD_FILE, "\"num_hidden_layers\""},
+		{"num_hidden_layers", 3, ERR_BAD_FILE, "model.layers.2."},
+		{"vocab_size", -1, ERR_BAD_FILE, "\"vocab_size\" = -1"},
+		{"vocab_size", 11, ERR_BAD_FILE, "has shape [10, 8], expected [11, 8]"},
+		{"max_position_embeddings", 0, ERR_BAD_FILE, "\"max_position_embeddings\" = 0"},
+		{"head_dim", 3, ERR_BAD_FILE, "invalid head dimension: 3"},
+		{"head_dim", 0, ERR_BAD_FILE, "\"head_dim\" = 0"},
+		{"head_dim", 6, ERR_BAD_FILE, "has shape [8, 8], expected [12, 8]"},
+		{"rotary_dim", 2, ERR_UNSUPPORTED, "partial rotary"},
+		{"partial_rotary_factor", 0.5, ERR_UNSUPPORTED, "partial rotary"},
+		{"rms_norm_eps", -1, ERR_BAD_FILE, "\"rms_norm_eps\" = -1"},
+		{"rms_norm_eps", NAN, ERR_BAD_FILE, "\"rms_norm_eps\""},
+		{"rope_theta", 0, ERR_BAD_FILE, "\"rope_theta\""},
+	};
+	Fake		f;
+
+	make(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		Conf	   *c = make_conf();
+
+		conf_set_num(c, bad[i].key, bad[i].v);
+		refused(bad[i].key, c, &f, bad[i].cls, bad[i].msg);
+		conf_free(c);
+	}
+}
+
+static void
+test_bad_strings(void)
+{
+	static const char *const bad[][3] = {
+		{"architectures", "GPT2LMHeadModel", "architecture \"GPT2LMHeadModel\" is not supported"},
+		{"architectures", "Llama", "architecture \"Llama\" is not supported"},
+		{"architectures", "", "architecture \"\" is not supported"},
+		{"architectures", "LlamaForCausalLM MistralForCausalLM", "is not supported"},
+		{"hidden_act", "gelu", "activation function \"gelu\" is not supported"},
+		{"quantization_config.quant_method", "awq", "quantization method \"awq\" is not supported"},
+		{"rope_scaling.rope_type", "yarn", "RoPE scaling type \"yarn\" is not supported"},
+	};
+	Fake		f;
+	Conf	   *c;
+
+	make(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		c = make_conf();
+		conf_set_str(c, bad[i][0], bad[i][1]);
+		refused(bad[i][1], c, &f, ERR_UNSUPPORTED, bad[i][2]);
+		conf_free(c);
+	}
+	c = make_conf();
+	conf_set_str(c, "hidden_size", "8");
+	refused("a number as string", c, &f, ERR_BAD_FILE, "invalid \"hidden_size\"");
+	conf_free(c);
+	c = conf_new();
+	refused("nothing", c, &f, ERR_BAD_FILE, "no \"architectures\"");
+	conf_set_str(c, "architectures", "LlamaForCausalLM");
+	refused("no sizes", c, &f, ERR_BAD_FILE, "no \"hidden_size\"");
+	conf_free(c);
+}
+
+static void
+test_tensors(void)
+{
+	Conf	   *c = make_conf();
+	Fake		f;
+
+	make(&f);
+	for (int i = 0; i < f.n; i++)
+	{
+		char		keep = f.names[i][0];
+		char		want[160];
+
+		f.names[i][0] = 'X';
+		snprintf(want, sizeof(want), "tensor \"%c%s\" is missing in model \"dir\"", keep, f.names[i] + 1);
+		refused("missing", c, &f, ERR_BAD_FILE, want);
+		f.names[i][0] = keep;
+		f.t[i].shape[0]++;
+		refused("a row more", c, &f, ERR_BAD_FILE, "in file \"dir/model.safetensors\" has shape [");
+		f.t[i].shape[0]--;
+		f.t[i].ndim++;
+		refused("a dimension more", c, &f, ERR_BAD_FILE, "has shape [");
+		f.t[i].ndim--;
+	}
+	get(&f, "model.layers.1.self_attn.k_proj.weight")->shape[0] = 8;
+	refused("the issue's wording", c, &f, ERR_BAD_FILE,
+			"tensor \"model.layers.1.self_attn.k_proj.weight\" in file \"dir/model.safetensors\" "
+			"has shape [8, 8], expected [4, 8]");
+	make(&f);
+	get(&f, "model.norm.weight")->type = KT_Q8_0;
+	refused("a quantized norm", c, &f, ERR_UNSUPPORTED, "has type Q8_0, expected");
+	make(&f);
+	add(&f, "model.layers.0.self_attn.q_norm.weight", 4, 0);
+	refused("a tensor too many", c, &f, ERR_UNSUPPORTED, "has no place in architecture \"llama\"");
+	make(&f);
+	add(&f, "model.layers.0.self_attn.q_proj.bias", 8, 0);
+	refused("a bias that the configuration denies", c, &f, ERR_UNSUPPORTED, "q_proj.bias");
+	conf_set_bool(c, "attention_bias", true);
+	refused("only one bias", c, &f, ERR_BAD_FILE, "k_proj.bias\" is missing");
+	make(&f);
+	conf_set_str(c, "architectures", "Qwen2ForCausalLM");
+	refused("Qwen2 without biases", c, &f, ERR_BAD_FILE, "q_proj.bias\" is missing");
+	conf_free(c);
+}
+
+static void
+test_windows(void)
+{
+	static const char *const types[] = {"full_attention", "chunked_attention"};
+	Conf	   *c = make_conf();
+	Fake		f;
+	ModelInfo	info;
+	Err			e;
+
+	make(&f);
+	conf_set_str(c, "architectures", "MistralForCausalLM");
+	conf_set_num(c, "sliding_window", 0);
+	refused("window 0", c, &f, ERR_BAD_FILE, "\"sliding_window\" = 0");
+	conf_set_num(c, "sliding_window", 16);
+	CHECK(check(c, &f, &info, &e) && strcmp(info.arch, "mistral") == 0, "%s", e.msg);
+	conf_set_str(c, "architectures", "Qwen2ForCausalLM");
+	conf_set_bool(c, "use_sliding_window", true);
+	conf_set_strs(c, "layer_types", types, 2);
+	refused("layer type", c, &f, ERR_UNSUPPORTED, "layer type \"chunked_attention\"");
+	conf_set_strs(c, "layer_types", types, 1);
+	refused("too few layer types", c, &f, ERR_BAD_FILE, "1 \"layer_types\", expected 2");
+	conf_free(c);
+}
+
+/* ---- loading ---- */
+
+static Model *
+load(const Conf *c, Fake *f, KPool *pool, int max_len, Err *e)
+{
+	ModelSource src = {.find = fake_find, .progress = fake_progress, .where = fake_where, .ctx = f};
+	ModelOptions opt = {.kernels = kernels_select("ref", NULL), .pool = pool, .max_rows = 4, .max_out = 2,
+		.max_model_len = max_len};
+
+	memset(e, 0, sizeof(*e));
+	f->calls = 0;
+	f->last = 0;
+	return model_new(c, &src, &opt, e);
+}
+
+static void
+test_load(void)
+{
+	KPool	   *pool = kpool_new(2);
+	Conf	   *c = make_conf();
+	Fake		f;
+	Model	   *m;
+	Err			e;
+
+	make(&f);
+	m = load(c, &f, pool, 0, &e);
+	CHECK(m != NULL && f.last == 1.0 && f.calls == 10, "%s, %d calls to %g", e.msg, f.calls, f.last);
+	CHECK(m != NULL && model_info(m)->weight_bytes >= 4 * model_info(m)->n_params, "packed size");
+	model_free(m);
+	for (int i = 1; i <= 10; i++)
+	{
+		f.stop_at = i;
+		m = load(c, &f, pool, 0, &e);
+		CHECK(m == NULL && e.cls == ERR_CANCELLED && f.calls == i, "cancel at call %d: %s", i, e.msg);
+		model_free(m);
+	}
+	f.stop_at = 0;
+	m = load(c, &f, pool, 32, &e);
+	CHECK(m != NULL && model_info(m)->max_model_len == 32, "%s", e.msg);
+	model_free(m);
+	CHECK(load(c, &f, pool, 65, &e) == NULL && e.cls == ERR_INVALID, "too long: %s", e.msg);
+	CHECK(load(c, &f, pool, -1, &e) == NULL && e.cls == ERR_INVALID, "negative: %s", e.msg);
+	model_free(NULL);
+	conf_free(c);
+	kpool_free(pool);
+}
+
+/* Logits of one token with q, k and v of other types (not merged into one matrix). */
+static float
+first_logit(const Conf *c, Fake *f, KPool *pool, float *all)
+{
+	static const int32_t token[1] = {3};
+	static const int32_t pos[1] = {0};
+	static const int32_t start[2] = {0, 1};
+	static const int32_t table[1] = {0};
+	const int32_t *tables[1] = {table};
+	const int32_t out[1] = {0};
+	Batch		b = {.rows = {1, 1, start, pos, tables}, .tokens = token, .n_out = 1, .out_rows = out};
+	KvView		kv = {.type = KT_F32, .n_layers = 2, .n_blocks = 1, .block_size = 64, .n_kv_heads = 1,
+		.head_dim = 4};
+	Err			e;
+	Model	   *m = load(c, f, pool, 0, &e);
+
+	CHECK(m != NULL, "%s", e.msg);
+	if (m == NULL)
+		return NAN;
+	kv.base = mem_try_aligned(kv_layout(&kv));
+	model_forward(m, &b, &kv, all);
+	mem_free(kv.base);
+	model_free(m);
+	return all[0];
+}
+
+static void
+test_mixed_types(void)
+{
+	static float weights[12 * 12];
+	static uint16_t halves[12 * 12];
+	KPool	   *pool = kpool_new(1);
+	Conf	   *c = make_conf();
+	Fake		f;
+	float		same[10];
+	float		mixed[10];
+
+	for (int i = 0; i < 144; i++)
+	{
+		halves[i] = kf32_to_bf16(sinf((float) i) / 2);
+		weights[i] = kbf16_to_f32(halves[i]);
+	}
+	make(&f);
+	for (int i = 0; i < f.n; i++)
+		f.t[i].data = weights;
+	first_logit(c, &f, pool, same);
+	for (int l = 0; l < 2; l++)
+	{
+		char		name[80];
+		KTensor    *t;
+
+		snprintf(name, sizeof(name), "model.layers.%d.self_attn.k_proj.weight", l);
+		t = get(&f, name);
+		t->type = KT_BF16;
+		t->data = halves;
+		t->nbytes /= 2;
+	}
+	first_logit(c, &f, pool, mixed);
+	CHECK(same[0] != 0 && memcmp(same, mixed, sizeof(same)) == 0, "%g and %g", (double) same[0], (double) mixed[0]);
+	conf_free(c);
+	kpool_free(pool);
+}
+
+int
+main(void)
+{
+	test_good();
+	test_bad_numbers();
+	test_bad_strings();
+	test_tensors();
+	test_windows();
+	test_load();
+	test_mixed_types();
+	return check_done("test_model");
+}

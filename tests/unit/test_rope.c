@@ -1,0 +1,140 @@
+/*
+ * test_rope.c
+ *	  RoPE frequencies of each scaling against values computed by the reference
+ *	  (transformers), parameters that make no sense, and the table of cos and sin.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "model/rope.h"
+#include "tests/unit/check.h"
+
+/* transformers' inv_freq for head_dim 16 */
+static const float plain[8] = {1.f, 0.316227764f, 0.100000001f, 0.0316227786f, 0.00999999978f,
+0.00316227786f, 0.00100000005f, 0.000316227786f};
+static const float llama3[8] = {1.f, 0.254647911f, 0.0254647899f, 0.00790569466f, 0.00249999994f,
+0.000790569466f, 0.000250000012f, 7.90569466e-05f};
+
+static void
+compare(const char *what, const Conf *c, const float *want, float factor)
+{
+	float		f[8];
+	Err			e = {0};
+	bool		ok = rope_inv_freq(c, 16, f, &e);
+
+	CHECK(ok, "%s: %s", what, e.msg);
+	for (int i = 0; ok && i < 8; i++)
+		CHECK(fabsf(f[i] - want[i] / factor) <= 6.1e-8f * f[i], "%s: frequency %d is %.9g, expected %.9g",
+			  what, i, (double) f[i], (double) (want[i] / factor));
+}
+
+static void
+refused(const char *what, const Conf *c, int rot_dim, ErrClass cls, const char *msg)
+{
+	float		f[8];
+	Err			e = {0};
+
+	CHECK(!rope_inv_freq(c, rot_dim, f, &e) && e.cls == cls && strstr(e.msg, msg) != NULL,
+		  "%s: %s", what, e.msg);
+}
+
+static void
+test_scalings(void)
+{
+	static const char *const prefixes[] = {"rope_scaling.", "rope_parameters."};
+	Conf	   *c = conf_new();
+	double		ones[8] = {2, 2, 2, 2, 2, 2, 2, 2};
+
+	compare("nothing given", c, plain, 1);
+	conf_set_num(c, "rope_theta", 10000);
+	compare("theta", c, plain, 1);
+	conf_set_str(c, "rope_scaling.type", "linear");
+	refused("no factor", c, 16, ERR_BAD_FILE, "rope_scaling.factor");
+	conf_set_num(c, "rope_scaling.factor", 0);
+	refused("factor 0", c, 16, ERR_BAD_FILE, "rope_scaling.factor");
+	conf_set_num(c, "rope_scaling.factor", 2.5);
+	compare("linear", c, plain, 2.5f);
+	conf_set_str(c, "rope_scaling.rope_type", "factors");
+	refused("no factors", c, 16, ERR_BAD_FILE, "rope_scaling.factors");
+	conf_set_nums(c, "rope_scaling.factors", ones, 8);
+	compare("factors", c, plain, 2);
+	ones[3] = 0;
+	conf_set_nums(c, "rope_scaling.factors", ones, 8);
+	refused("a factor of 0", c, 16, ERR_BAD_FILE, "rope_scaling.factors");
+	conf_free(c);
+
+	for (int p = 0; p < 2; p++)
+	{
+		char		key[96];
+		static const char *const names[] = {"factor", "low_freq_factor", "high_freq_factor",
+		"original_max_position_embeddings"};
+		static const double values[] = {4, 1, 4, 64};
+
+		c = conf_new();
+		snprintf(key, sizeof(key), "%srope_type", prefixes[p]);
+		conf_set_str(c, key, "llama3");
+		for (int i = 0; i < 4; i++)
+		{
+			refused("a parameter is missing", c, 16, ERR_BAD_FILE, names[i]);
+			snprintf(key, sizeof(key), "%s%s", prefixes[p], names[i]);
+			conf_set_num(c, key, values[i]);
+		}
+		compare("llama3", c, llama3, 1);
+		conf_set_num(c, "rope_parameters.rope_theta", -1);
+		refused("negative theta", c, 16, ERR_BAD_FILE, "rope_theta");
+		conf_free(c);
+	}
+}
+
+static void
+test_refusals(void)
+{
+	static const char *const types[] = {"yarn", "dynamic", "longrope", "su", "mrope", ""};
+	Conf	   *c = conf_new();
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+	{
+		char		want[64];
+
+		conf_set_str(c, "rope_scaling.rope_type", types[i]);
+		snprintf(want, sizeof(want), "type \"%s\" is not supported", types[i]);
+		refused(types[i], c, 16, ERR_UNSUPPORTED, want);
+	}
+	conf_set_str(c, "rope_scaling.rope_type", "default");
+	refused("odd", c, 15, ERR_BAD_FILE, "head dimension");
+	refused("zero", c, 0, ERR_BAD_FILE, "head dimension");
+	refused("huge", c, 2048, ERR_BAD_FILE, "head dimension");
+	conf_free(c);
+}
+
+static void
+test_table(void)
+{
+	KPool	   *pool = kpool_new(2);
+	static float cs[200][4][2];
+	float		inv[4] = {1, 0.1f, 0.01f, 0.001f};
+	double		worst = 0;
+
+	rope_table(pool, inv, 8, 200, &cs[0][0][0]);
+	for (int p = 0; p < 200; p++)
+		for (int i = 0; i < 4; i++)
+		{
+			double		a = (double) ((float) p * inv[i]);
+			double		d = fabs(cs[p][i][0] - cos(a)) + fabs(cs[p][i][1] - sin(a));
+
+			if (!(d <= worst))
+				worst = d;
+		}
+	CHECK(worst < 1.2e-7, "error %g", worst);
+	CHECK(cs[0][2][0] == 1 && cs[0][2][1] == 0, "position 0");
+	kpool_free(pool);
+}
+
+int
+main(void)
+{
+	test_scalings();
+	test_refusals();
+	test_table();
+	return check_done("test_rope");
+}
