@@ -92,7 +92,8 @@ start(const char *const *args, uint32_t n_slots, uint32_t ring)
 	CHECK(P.hello, "hello came before ready");
 	if (!P.ready)
 	{
-		peer_show_log(&P);
+		peer_drain_log(&P);
+		fprintf(stderr, "%s\n", P.text.data != NULL ? P.text.data : "");
 		exit(check_done("test_server"));
 	}
 }
@@ -101,7 +102,8 @@ static void
 stop(void)
 {
 	peer_tell(&P, "stop\n");
-	CHECK(peer_exit_status(&P, 5000) == 0, "stop ends the engine");
+	CHECK(peer_exit_status(&P, 10000) == 0, "stop ends the engine");
+	CHECK(!peer_complaints(&P), "no sanitizer complaints");
 	peer_free(&P);
 }
 

@@ -44,6 +44,7 @@ typedef struct Peer
 	bool		hello;
 	bool		ready;
 	int			wakes;			/* "w" lines read */
+	Buf			text;			/* the engine's log so far */
 	char	   *slot_used;
 } Peer;
 
@@ -152,6 +153,17 @@ peer_spawn(Peer *p, const char *const *args)
 	fcntl(p->ctl, F_SETFL, O_NONBLOCK);
 }
 
+/* A full pipe would block the engine. */
+static inline void
+peer_drain_log(Peer *p)
+{
+	char		buf[4096];
+	ssize_t		n;
+
+	while (p->log >= 0 && (n = read(p->log, buf, sizeof(buf))) > 0)
+		buf_add(&p->text, buf, (size_t) n);
+}
+
 /* Read lines, clear wakes.  False: the engine has closed the socket. */
 static inline bool
 peer_poll(Peer *p)
@@ -159,6 +171,7 @@ peer_poll(Peer *p)
 	uint32_t	slot;
 	bool		alive = true;
 
+	peer_drain_log(p);
 	for (;;)
 	{
 		ssize_t		n = read(p->ctl, p->line + p->have, sizeof(p->line) - p->have);
@@ -248,6 +261,7 @@ peer_kill(Peer *p)
 		waitpid(p->pid, &st, 0);
 		p->pid = 0;
 	}
+	peer_drain_log(p);
 	if (p->ctl >= 0)
 		close(p->ctl);
 	if (p->log >= 0)
@@ -255,15 +269,16 @@ peer_kill(Peer *p)
 	p->ctl = p->log = -1;
 }
 
-/* Copy the engine's log to our stderr. */
-static inline void
-peer_show_log(Peer *p)
+/* Has a sanitizer complained (in a sanitized build)?  Shows the log then. */
+static inline bool
+peer_complaints(Peer *p)
 {
-	char		buf[4096];
-	ssize_t		n;
-
-	while ((n = read(p->log, buf, sizeof(buf))) > 0)
-		fprintf(stderr, "%.*s", (int) n, buf);
+	peer_drain_log(p);
+	if (p->text.len == 0 ||
+		(strstr(p->text.data, "Sanitizer") == NULL && strstr(p->text.data, "runtime error") == NULL))
+		return false;
+	fprintf(stderr, "%s\n", p->text.data);
+	return true;
 }
 
 static inline void
@@ -272,6 +287,7 @@ peer_free(Peer *p)
 	uint64_t	size = p->h->total_size;
 
 	peer_kill(p);
+	buf_free(&p->text);
 	munmap(p->arena, size);
 	close(p->memfd);
 	free(p->slot_used);

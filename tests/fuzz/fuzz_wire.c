@@ -1,0 +1,193 @@
+/*
+ * fuzz_wire.c
+ *	  Whatever bytes a backend leaves in the arena: message fields, request
+ *	  parsing, slot rings and byte rings with arbitrary cursors.
+ *
+ * With libFuzzer: LLVMFuzzerTestOneInput().  Without: fuzz_wire [N [SEED]] runs N
+ * mutations of well-formed messages (20,000 by default) and prints one line.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "engine/models.h"
+#include "engine/request.h"
+#include "wire/wire.h"
+
+int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Every byte that a field claims must be readable. */
+static unsigned
+walk(const char *p, size_t n)
+{
+	WireIn		in = {.p = p,.end = p + n};
+	WireField	f;
+	unsigned	sum = 0;
+
+	while (wire_next(&in, &f) > 0)
+	{
+		if (f.type == WT_STR)
+			for (size_t i = 0; i < f.n; i++)
+				sum += (unsigned char) f.s[i];
+		if (f.type == WT_INTS)
+			for (size_t i = 0; i < f.n; i++)
+				sum += (unsigned) wire_int_at(&f, i);
+		sum += wire_tag_name(f.tag)[0];
+	}
+	return sum;
+}
+
+static void
+rings(const uint8_t *data, size_t size)
+{
+	static char ring[4096];
+	static char out[8192];
+	uint32_t	v[4];
+	int			w;
+	int			r;
+
+	if (size < sizeof(v))
+		return;
+	memcpy(v, data, sizeof(v));
+	w = wire_ring_write(ring, sizeof(ring), v[0], v[1], data, size < 8192 ? size : 8192);
+	r = wire_ring_read(ring, sizeof(ring), v[0], v[1], out, v[2] % sizeof(out));
+	if (w > (int) sizeof(ring) || r > (int) sizeof(ring))
+		abort();
+	if (w >= 0 && r >= 0 && (uint32_t) r > v[0] - v[1])
+		abort();
+}
+
+static void
+slot_ring(const uint8_t *data, size_t size)
+{
+	WireHeader	h;
+	static char *arena;
+	WireHeader *a;
+	uint32_t	slot;
+	int			n = 0;
+
+	wire_layout(&h, 16, 4096, 1 << 16);
+	if (arena == NULL)
+		arena = malloc(h.total_size);
+	a = (WireHeader *) arena;
+	memset(arena, 0, h.to_worker_off);
+	memcpy(arena, &h, sizeof(h));
+	if (size < 8 + 64)
+		return;
+	memcpy((void *) &a->to_engine.head, data, 4);
+	memcpy((void *) &a->to_engine.tail, data + 4, 4);
+	memcpy(arena + h.to_engine_off, data + 8, 64);
+	while (wire_pop(arena, &a->to_engine, h.to_engine_off, &slot))
+		if (slot >= 16 || ++n > 16)
+			abort();
+}
+
+static void
+header(const uint8_t *data, size_t size)
+{
+	WireHeader	h;
+
+	wire_layout(&h, 16, 4096, 1 << 16);
+	if (size >= 2)
+		((uint8_t *) &h)[data[0] % 80] ^= data[1];
+	if (wire_header_ok(&h, 1 << 20) &&
+		h.rings_off + UINT64_C(2) * h.ring_size * h.n_slots > (1 << 20))
+		abort();
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	/* an exact copy, so that a sanitizer sees any byte too far */
+	char	   *copy = malloc(size > 0 ? size : 1);
+	volatile unsigned sum;
+
+	memcpy(copy, data, size);
+	sum = walk(copy, size);
+	(void) sum;
+	for (int kind = 1; kind < WK_COUNT; kind++)
+	{
+		Err			e;
+		Request    *r = request_parse(kind, copy, size, &e);
+		ModelOpts	o;
+
+		if (r != NULL && r->options != NULL)
+			(void) model_opts_parse(r->options, &o, &e);
+		request_free(r);
+	}
+	rings(data, size);
+	slot_ring(data, size);
+	header(data, size);
+	free(copy);
+	return 0;
+}
+
+#ifndef VLLM_LIBFUZZER
+
+static void
+append(void *ctx, const void *data, size_t n)
+{
+	buf_add(ctx, data, n);
+}
+
+/* A random well-formed message. */
+static void
+make(Buf *b, unsigned *seed)
+{
+	static const int tags[] = {
+#define X(name, num, type) num,
+#include "wire/wire_tags.def"
+#undef X
+	};
+	static const char *const texts[] = {"", "m", "/models/x", "{\"max_model_len\": 128}", "{\"a\":[1,2,{}]}", "stop"};
+	WireOut		o = {.append = append,.ctx = b};
+	int			n = rand_r(seed) % 12;
+
+	for (int i = 0; i < n; i++)
+	{
+		WireTag		tag = (WireTag) tags[rand_r(seed) % (int) (sizeof(tags) / sizeof(tags[0]))];
+		const char *s = texts[rand_r(seed) % 6];
+		int32_t		ids[4] = {1, -1, 70000, rand_r(seed)};
+
+		switch (wire_tag_type(tag))
+		{
+			case WT_INT:
+				wire_put_int(&o, tag, (int64_t) rand_r(seed) - (1 << 30));
+				break;
+			case WT_NUM:
+				wire_put_num(&o, tag, (double) rand_r(seed) / 1e9);
+				break;
+			case WT_STR:
+				wire_put_str(&o, tag, s, strlen(s));
+				break;
+			case WT_INTS:
+				wire_put_ints(&o, tag, ids, (size_t) rand_r(seed) % 5);
+				break;
+		}
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	int			n = argc > 1 ? atoi(argv[1]) : 20000;
+	unsigned	seed = argc > 2 ? (unsigned) atoi(argv[2]) : 1;
+
+	for (int i = 0; i < n; i++)
+	{
+		Buf			b = {0};
+
+		make(&b, &seed);
+		for (int k = rand_r(&seed) % 4; k > 0 && b.len > 0; k--)
+			b.data[(size_t) rand_r(&seed) % b.len] ^= (char) (1 << rand_r(&seed) % 8);
+		if (b.len > 0 && rand_r(&seed) % 4 == 0)
+			b.len = (size_t) rand_r(&seed) % b.len;
+		LLVMFuzzerTestOneInput((const uint8_t *) (b.data != NULL ? b.data : ""), b.len);
+		buf_free(&b);
+	}
+	printf("fuzz_wire: %d passed, 0 failed, 0 skipped\n", n);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * test_fake.c
+ *	  --fake as documented in docs/testing.md: answers, markers, request log.
+ */
+#include "wire_peer.h"
+
+#include "check.h"
+
+static Peer P;
+
+typedef struct Ask
+{
+	const char *prompt;
+	int			max_tokens;		/* 0 = not given */
+	double		temperature;
+	int64_t		seed;			/* -1 = none */
+	const char *stop;
+	bool		include_stop;
+	bool		want_ids;
+	bool		stream;
+} Ask;
+
+static void
+put_text(WireOut *o, WireTag tag, const char *s)
+{
+	wire_put_str(o, tag, s, strlen(s));
+}
+
+static Talk *
+ask(const Ask *a)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_int(&o, WTAG_DATABASE, 5);
+	wire_put_int(&o, WTAG_ROLE, 10);
+	wire_put_int(&o, WTAG_SESSION, 1);
+	put_text(&o, WTAG_MODEL, "m");
+	put_text(&o, WTAG_MODEL_PATH, "/fake/m");
+	put_text(&o, WTAG_PROMPT, a->prompt);
+	if (a->max_tokens > 0)
+		wire_put_int(&o, WTAG_MAX_TOKENS, a->max_tokens);
+	wire_put_num(&o, WTAG_TEMPERATURE, a->temperature);
+	wire_put_int(&o, WTAG_SEED, a->seed);
+	if (a->stop != NULL)
+		put_text(&o, WTAG_STOP, a->stop);
+	wire_put_int(&o, WTAG_INCLUDE_STOP, a->include_stop);
+	wire_put_int(&o, WTAG_WANT_IDS, a->want_ids);
+	wire_put_int(&o, WTAG_STREAM, a->stream);
+	t = talk_begin(&P, WK_GENERATE, &b);
+	buf_free(&b);
+	return t;
+}
+
+/* "text|finish_reason|stop_reason" or "SQLSTATE|message" */
+static const char *
+result(Talk *t)
+{
+	static char buf[4096];
+	Frame		f;
+
+	if (!talk_final(t, &f, 10000))
+		snprintf(buf, sizeof(buf), "closed");
+	else if (f.kind == WF_ERROR)
+		snprintf(buf, sizeof(buf), "%s|%s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE));
+	else
+		snprintf(buf, sizeof(buf), "%s|%s|%s", frame_str(&f, WTAG_TEXT), frame_str(&f, WTAG_FINISH_REASON),
+				 frame_str(&f, WTAG_STOP_REASON));
+	talk_wait_closed(t, 2000);
+	talk_free(t);
+	return buf;
+}
+
+static const char *
+say(const char *prompt)
+{
+	return result(ask(&(Ask) {.prompt = prompt,.seed = -1}));
+}
+
+static const char *
+control(const char *command)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+	char	   *bar;
+	static char r[4096];
+
+	put_text(&o, WTAG_COMMAND, command);
+	t = talk_begin(&P, WK_CONTROL, &b);
+	buf_free(&b);
+	snprintf(r, sizeof(r), "%s", result(t));
+	bar = strrchr(r, '|');
+	if (bar != NULL)
+		*bar = '\0';
+	bar = strrchr(r, '|');
+	if (bar != NULL)
+		*bar = '\0';
+	return r;
+}
+
+#define SAYS(prompt, want) \
+	do { const char *got = say(prompt); CHECK(strcmp(got, want) == 0, "%s -> %s", prompt, got); } while (0)
+
+static void
+test_answers(void)
+{
+	const char *r;
+	Talk	   *t;
+	Frame		f;
+	WireField	v;
+
+	SAYS("the quick\tbrown  fox", "THE QUICK BROWN FOX|stop|");
+	SAYS("   ", "|stop|");
+	SAYS("", "22023|prompt must not be empty");
+	SAYS("na\xc3\xafve", "NA\xc3\xafVE|stop|");
+	r = result(ask(&(Ask) {.prompt = "a b c d",.max_tokens = 2,.seed = -1}));
+	CHECK(strcmp(r, "A B|length|") == 0, "%s", r);
+	r = result(ask(&(Ask) {.prompt = "a b c d",.max_tokens = 4,.seed = -1}));
+	CHECK(strcmp(r, "A B C D|stop|") == 0, "%s", r);
+	r = result(ask(&(Ask) {.prompt = "a b",.temperature = 1,.seed = 42}));
+	CHECK(strcmp(r, "A B #42|stop|") == 0, "%s", r);
+	r = result(ask(&(Ask) {.prompt = "a b",.temperature = 1,.seed = -1}));
+	CHECK(strncmp(r, "A B #r", 6) == 0, "%s", r);
+	r = result(ask(&(Ask) {.prompt = "one two three",.stop = "WO",.seed = -1}));
+	CHECK(strcmp(r, "ONE T|stop|WO") == 0, "%s", r);
+	r = result(ask(&(Ask) {.prompt = "one two three",.stop = "WO",.include_stop = true,.seed = -1}));
+	CHECK(strcmp(r, "ONE TWO|stop|WO") == 0, "%s", r);
+	t = ask(&(Ask) {.prompt = "one two three",.want_ids = true,.seed = -1});
+	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TOKEN_IDS, &v) && v.n == 3, "token ids");
+	talk_free(t);
+}
+
+static void
+test_markers(void)
+{
+	int64_t		t0;
+	Talk	   *t;
+	Frame		f;
+	WireField	v;
+	int			n = 0;
+
+	SAYS("x @error", "22023|fake error");
+	SAYS("x @error:54000:much too long", "54000|much too long");
+	SAYS("x @error:58030:no disk", "58030|no disk");
+	SAYS("x @errors", "X @ERRORS|stop|");
+	SAYS("@tokens:3", "w1 w2 w3|stop|");
+	SAYS("@close", "closed");
+	t0 = clock_us();
+	SAYS("@delay:100 x", "@DELAY:100 X|stop|");
+	CHECK(clock_us() - t0 >= 100000, "delayed");
+	CHECK(atomic_load(&P.h->busy) == 0, "waiting is not being busy");
+	t = ask(&(Ask) {.prompt = "@nul",.seed = -1});
+	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && memchr(v.s, 0, v.n) != NULL, "@nul");
+	talk_free(t);
+	t = ask(&(Ask) {.prompt = "@badutf8",.seed = -1});
+	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && memchr(v.s, 0xff, v.n) != NULL, "@badutf8");
+	talk_free(t);
+	t = ask(&(Ask) {.prompt = "@big:100000",.seed = -1});
+	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && v.n == 100000, "@big");
+	talk_free(t);
+	t0 = clock_us();
+	t = ask(&(Ask) {.prompt = "@slow:20 @tokens:5",.seed = -1,.stream = true});
+	while (talk_wait(t, &f, 5000) && !f.final)
+		n += f.kind == WF_TEXT;
+	CHECK(n == 5 && clock_us() - t0 >= 80000, "@slow: %d deltas", n);
+	talk_free(t);
+}
+
+/* At most fake_batch requests a step. */
+static void
+test_batches(void)
+{
+	WireStats  *st = wire_stats(P.arena);
+	Talk	   *t[10];
+	int64_t		steps;
+	int64_t		seqs;
+
+	peer_tell(&P, "config fake_step_ms=30\nconfig fake_batch=4\n");
+	usleep(50000);
+	steps = st->steps;
+	seqs = st->step_seqs;
+	for (int i = 0; i < 10; i++)
+		t[i] = ask(&(Ask) {.prompt = "x",.seed = -1});
+	for (int i = 0; i < 10; i++)
+		result(t[i]);
+	CHECK(st->steps - steps >= 3 && st->steps - steps <= 4 && st->step_seqs - seqs == 10,
+		  "10 requests took %lld steps", (long long) (st->steps - steps));
+	peer_tell(&P, "config fake_step_ms=0\nconfig fake_batch=32\n");
+	usleep(50000);
+}
+
+static void
+test_log(void)
+{
+	const char *r;
+
+	CHECK(strcmp(control("log-clear"), "") == 0, "log-clear");
+	result(ask(&(Ask) {.prompt = "first\nline",.max_tokens = 7,.seed = -1}));
+	result(ask(&(Ask) {.prompt = "second",.temperature = 0.5,.seed = -1}));
+	r = control("log");
+	CHECK(strcmp(r, "5 10 m 7 0 first\\nline\n5 10 m - 0.5 second\n") == 0, "%s", r);
+	r = control("integrity");
+	CHECK(strcmp(r, "ok") == 0, "%s", r);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const args[] = {"--fake", NULL};
+
+	peer_find_engine(&P);
+	if (argc > 1)
+		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
+	signal(SIGPIPE, SIG_IGN);
+	peer_arena(&P, 16, 32768, 1 << 24);
+	peer_spawn(&P, args);
+	CHECK(peer_wait_ready(&P, 10000), "ready");
+	if (P.ready)
+	{
+		test_answers();
+		test_markers();
+		test_batches();
+		test_log();
+	}
+	peer_tell(&P, "stop\n");
+	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
+	CHECK(!peer_complaints(&P), "no sanitizer complaints");
+	peer_free(&P);
+	return check_done("test_fake");
+}
