@@ -7,7 +7,8 @@
  * left.  Short words keep their symbols in an array and look for the minimum,
  * which beats any heap there; long ones (a vocabulary without pre-tokenizer
  * makes one word of a whole prompt) use a linked list in an array and a heap of
- * (rank, position), stale entries being skipped: O(n log n).
+ * (rank, position), stale entries being skipped: O(n log n).  Where no token has
+ * a space inside, such a word is cut at its spaces first (meta.h).
  *
  * Most words of a text are tokens themselves.  For those bpe_finish() finds out
  * once whether merging would arrive at that token; if so, a hash lookup is the
@@ -22,6 +23,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/meta.h"
 #include "text/utf8.h"
 
 /* up to this many symbols the minimum is searched in an array */
@@ -53,6 +55,7 @@ struct Bpe
 	int32_t		ascii_id[128];	/* token of one ASCII character, -1 = none */
 	int32_t		fallback[256];	/* token <0xXX>, -1 = none */
 	StrTab	   *whole;			/* words that are their own encoding, by their bytes */
+	bool		segments;		/* words may be cut at U+2581 (meta.h) */
 };
 
 uint32_t
@@ -355,6 +358,27 @@ encode_by_merges(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out)
 		intvec_push(out, w->sym[i].id);
 }
 
+/*
+ * May words be cut at U+2581?  Not if a merge makes a token with one inside, not
+ * if whole words count before merges, and it must be a token itself: an unknown
+ * one could be fused with its neighbours.
+ */
+static bool
+can_segment(const Bpe *b)
+{
+	if (b->c.byte_level || b->c.ignore_merges || strtab_find(b->c.names, META, META_LEN) < 0)
+		return false;
+	for (uint32_t i = 0; i < b->n_merges; i++)
+	{
+		size_t		n;
+		const char *s = strtab_get(b->c.names, b->merged[i], &n);
+
+		if (meta_segment(s, n) < n)
+			return false;
+	}
+	return true;
+}
+
 void
 bpe_finish(Bpe *b, const bool *skip)
 {
@@ -386,16 +410,15 @@ bpe_finish(Bpe *b, const bool *skip)
 		}
 	}
 	b->whole = whole;
+	b->segments = can_segment(b);
 	intvec_free(&ids);
 	buf_free(&bytes);
 	bpe_work_free(&w);
 }
 
-void
-bpe_encode(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out)
+static void
+encode_segment(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out)
 {
-	if (n == 0)
-		return;
 	if (n <= strtab_longest(b->whole))
 	{
 		int32_t		id = strtab_find(b->whole, s, n);
@@ -407,6 +430,19 @@ bpe_encode(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out)
 		}
 	}
 	encode_by_merges(b, w, s, n, out);
+}
+
+void
+bpe_encode(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out)
+{
+	while (n > 0)
+	{
+		size_t		len = b->segments ? meta_segment(s, n) : n;
+
+		encode_segment(b, w, s, len, out);
+		s += len;
+		n -= len;
+	}
 }
 
 void

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/meta.h"
 #include "text/tok_impl.h"
 #include "text/utf8.h"
 
@@ -126,8 +127,8 @@ push_first(Detok *d, int32_t id, Buf *out)
 
 	for (size_t i = 0; i < n; i++)
 	{
-		if (n - i >= 3 && memcmp(s + i, "\xE2\x96\x81", 3) == 0)
-			i += 2;
+		if (meta_at(s + i, n - i))
+			i += META_LEN - 1;
 		else
 			push_bytes(d, s + i, 1, out);
 	}

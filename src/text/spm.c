@@ -6,7 +6,8 @@
  * concatenation is the token with the highest score, leftmost first, is merged
  * until no concatenation is a token.  Symbols are spans of the text, so a pair
  * is looked up by its bytes; spans longer than the longest token aren't looked
- * up at all.  Symbols that are no token are spelled in byte tokens.
+ * up at all.  Symbols that are no token are spelled in byte tokens.  Where no token
+ * has a space inside, the text is cut at its spaces first (meta.h).
  *
  * Scores become ranks (equal scores, equal rank) so that a candidate is a
  * 64-bit heap key like in bpe.c.  O(n log n) for n characters.  Immutable after
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/meta.h"
 #include "text/utf8.h"
 
 struct SpmSym
@@ -35,6 +37,7 @@ struct Spm
 	size_t		longest;		/* bytes of the longest token */
 	int32_t		byte_id[256];
 	int32_t		unk;
+	bool		segments;		/* the text may be cut at U+2581 (meta.h) */
 };
 
 typedef struct Ranked
@@ -74,6 +77,16 @@ spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t
 		m->rank[order[i].id] = rank;
 	}
 	mem_free(order);
+	m->segments = true;
+	for (size_t i = 0; i < n && m->segments; i++)
+	{
+		size_t		len;
+		const char *s = strtab_get(names, (int32_t) i, &len);
+
+		/* what isn't indexed is never made of text */
+		if (s != NULL && strtab_find(names, s, len) >= 0)
+			m->segments = meta_segment(s, len) == len;
+	}
 	return m;
 }
 
@@ -146,8 +159,8 @@ put_symbol(const Spm *m, const char *s, const struct SpmSym *y, IntVec *out)
 	}
 }
 
-void
-spm_encode(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
+static void
+encode_segment(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
 {
 	size_t		count = init_chars(w, s, n);
 	struct SpmSym *sym = w->sym;
@@ -180,6 +193,19 @@ spm_encode(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
 	for (size_t i = 0; i < count; i++)
 		if (sym[i].len > 0)
 			put_symbol(m, s, &sym[i], out);
+}
+
+void
+spm_encode(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
+{
+	while (n > 0)
+	{
+		size_t		len = m->segments ? meta_segment(s, n) : n;
+
+		encode_segment(m, w, s, len, out);
+		s += len;
+		n -= len;
+	}
 }
 
 void

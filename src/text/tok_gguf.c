@@ -19,10 +19,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/meta.h"
 #include "text/tok_impl.h"
 #include "text/utf8.h"
-
-#define META "\xE2\x96\x81"		/* U+2581 */
 
 /* tokenizer.ggml.token_type */
 enum

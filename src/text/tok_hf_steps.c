@@ -14,14 +14,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/meta.h"
 #include "text/tok_hf.h"
 
 /* nested Sequences deeper than this are refused */
 #define MAX_DEPTH	8
 /* longest replacement, prefix, or split literal, bytes */
 #define MAX_LITERAL	64
-
-#define META "\xE2\x96\x81"		/* U+2581 */
 
 static bool
 unsupported(Err *e, const char *part, const char *what)

@@ -4,9 +4,9 @@
     python3 tests/golden/tokenizer_golden.py [strings] [train]
 
 Needs the package tokenizers (recorded with 0.23.3).  Run from the repository
-root.  "train" trains the small tokenizers of tests/fixtures/tokenizers anew,
-"strings" makes the 2,000 strings anew; without either, both are kept and only
-the expected results are written:
+root.  "train" trains the tokenizers that are missing in tests/fixtures/tokenizers,
+"strings" makes the 2,000 strings anew; without either, only the expected results
+are written:
 
   tests/golden/tokenizer_strings.txt   a string a line, in hex (may be invalid UTF-8)
   tests/golden/tokenizer_<name>.txt    first "every N"; then for every Nth string a
@@ -100,12 +100,13 @@ def bos_template(t):
         single="<|end|> $A", pair="<|end|> $A <|end|> $B", special_tokens=[("<|end|>", t.token_to_id("<|end|>"))])])
 
 
-def spm(vocab, legacy):
+def spm(vocab, legacy, words=True):
     t = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
     special = ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % i for i in range(256)]
     # words keep their U+2581 while training; afterwards a text is one word
     t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
-    t.pre_tokenizer = pre.Split("\u2581", "merged_with_next")
+    if words:
+        t.pre_tokenizer = pre.Split("\u2581", "merged_with_next")
     t.train_from_iterator(corpus(), trainers.BpeTrainer(
         vocab_size=vocab, show_progress=False, special_tokens=special, limit_alphabet=110))
     d = json.loads(t.to_str())
@@ -150,6 +151,7 @@ TRAIN = {
     "starcoder": lambda: byte_level(600, pre.Sequence([pre.Digits(True), pre.ByteLevel(add_prefix_space=True)])),
     "llama2": lambda: spm(800, True),
     "mistral": lambda: spm(700, False),
+    "phrases": lambda: spm(600, False, words=False),  # tokens with spaces inside
     "metaspace": lambda: old_metaspace(600),
 }
 
@@ -246,7 +248,7 @@ def streams(t, ids):
 
 def record(name, strings):
     t = Tokenizer.from_file(str(FIX / (name + ".json")))
-    every = 4 if name in ("qwen35", "starcoder", "metaspace") else 1
+    every = 4 if name in ("qwen35", "starcoder", "metaspace", "phrases") else 1
     strings = strings[::every]
     lines = ["every %d" % every]
     for s in strings:
@@ -261,7 +263,7 @@ def record(name, strings):
     r = random.Random(5)
     n = t.get_vocab_size()
     special = {i for i, a in t.get_added_tokens_decoder().items() if a.special}
-    low = 259 if name in ("llama2", "mistral") else 300
+    low = 259 if name in ("llama2", "mistral", "phrases") else 300
     while sum(x[0:2] == "d " for x in lines) < 300:
         ids = [r.randrange(low if r.random() < 0.7 else n) for _ in range(r.randrange(1, 8))]
         if streams(t, ids) and streams(t, [i for i in ids if i not in special]):
@@ -312,6 +314,8 @@ def main():
     FIX.mkdir(parents=True, exist_ok=True)
     if "train" in sys.argv:
         for name, make in TRAIN.items():
+            if (FIX / (name + ".json")).exists():
+                continue
             d = json.loads(make().to_str())
             if name in ("gpt2", "llama2"):  # both spellings of merges occur in the wild
                 d["model"]["merges"] = [" ".join(m) for m in d["model"]["merges"]]

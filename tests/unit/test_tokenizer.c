@@ -451,7 +451,7 @@ int
 main(void)
 {
 	static const char *const names[] = {"gpt2", "llama3", "qwen2", "qwen35", "starcoder", "llama2",
-	"mistral", "metaspace"};
+	"mistral", "phrases", "metaspace"};
 	Buf		   *strs;
 	size_t		n = load_strings(&strs);
 
