@@ -4,36 +4,46 @@
  *	  the supervisor's state, who owns which arena slot, and who waits for one.
  *
  * Field			written by					under
- * state..hint		supervisor					lock exclusive; read lock-free (state, epoch)
- * epoch			supervisor					lock exclusive, while no engine exists
- * worker_latch		supervisor					lock exclusive
+ * state, epoch		supervisor					lock exclusive; may be read without
+ * engine_pid..		supervisor					lock exclusive
+ * ..last_error		supervisor					lock exclusive
+ * restart_requested backends set, supervisor clears	lock exclusive
+ * state_cv			supervisor broadcasts		after every change of state
  * owners[], free	backends, supervisor		lock exclusive
- * waiters			backends, supervisor		lock exclusive
+ * waiters[]		backends, supervisor		lock exclusive
+ * submit_lock		backends					a spinlock: one writer of the to_engine ring
  *
  * SLOT OWNERSHIP.  A slot is on the free list, or granted to a waiter, or owned
  * by a backend, or a ZOMBIE (its backend has gone on; the engine has not let go
  * yet).  vslot_claim() makes a backend owner, vslot_release() ends it on every
- * path: a finished conversation (state CLOSED or LOST) goes straight to the free
- * list; an unfinished one gets cancel = 1 and becomes a zombie which the
- * supervisor reaps when the engine has closed it or is dead.  The free list
- * hands a slot directly to the longest waiting backend, so nobody overtakes.
+ * path: a finished conversation (final frame read, or let go of by the
+ * engine) goes straight to the free list; an unfinished one gets cancel = 1 and
+ * becomes a zombie which the supervisor reaps when the engine has closed it or is dead.  A freed slot is
+ * handed directly to the longest waiting backend, so nobody overtakes.
+ *
+ * A slot is claimed only while `serving` holds, and the supervisor marks every
+ * OPEN slot LOST in the critical section that clears it: a conversation can't
+ * begin between an engine's death and the marking, so none waits for the dead.
  */
 #ifndef VLLM_BGWORKER_STATE_H
 #define VLLM_BGWORKER_STATE_H
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
 #include "port/atomics.h"
+#include "storage/condition_variable.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
+#include "storage/spin.h"
 
 #include "wire/wire.h"
 
 typedef enum VllmEngineState
 {
-	VLLM_DOWN = 0,				/* not started yet, or stopped by hand */
+	VLLM_DOWN = 0,				/* not started yet, or the supervisor is away */
 	VLLM_STARTING,				/* process spawned, hand-shake outstanding */
-	VLLM_LOADING,				/* up; preloading vllm.preload_models */
+	VLLM_LOADING,				/* hand-shake done, not serving yet */
 	VLLM_READY,
 	VLLM_DRAINING,				/* stopping on request */
 	VLLM_BACKOFF,				/* died; restart_at says when next */
@@ -53,27 +63,39 @@ typedef struct VllmOwner
 	Oid			dbid;
 	Oid			roleid;
 	int			next_free;		/* free list link, -1 = end */
-	uint32		gen;
+	uint32		gen;			/* the slot's gen of this claim */
 	uint16		msg_kind;		/* WireKind */
 	char		model[NAMEDATALEN];
 	TimestampTz since;
 	int64		request_id;		/* unique in the cluster's life */
 } VllmOwner;
 
+/* A backend's place in the queue for a slot; indexed by its procno. */
+typedef struct VllmWaiter
+{
+	int			prev;			/* procnos, -1 = end */
+	int			next;
+	int			granted;		/* slot handed over, -1 = none yet */
+	bool		queued;
+} VllmWaiter;
+
 typedef struct VllmShared
 {
 	LWLock	   *lock;
+	slock_t		submit_lock;
 	/* supervisor */
 	pg_atomic_uint32 state;		/* VllmEngineState */
-	pg_atomic_uint32 epoch;
+	pg_atomic_uint32 epoch;		/* +1 per attempt to start an engine; as in the arena's header */
+	bool		serving;		/* conversations may begin (state READY) */
 	int			engine_pid;		/* 0 = none */
-	int			supervisor_pid;
+	int			supervisor_pid; /* 0 = none */
 	int			supervisor_procno;
-	int64		restarts;
-	TimestampTz started_at;
-	TimestampTz restart_at;
-	char		last_error[512];
+	int64		restarts;		/* engines started after the first one */
+	TimestampTz started_at;		/* of the engine that runs, 0 = none */
+	TimestampTz restart_at;		/* BACKOFF, FAILED: the next attempt */
+	char		last_error[512];	/* '' = none since the start */
 	bool		restart_requested;	/* llm_engine_restart() */
+	ConditionVariable state_cv;
 	/* slots */
 	int			n_slots;
 	int			free_head;		/* -1 = none */
@@ -81,9 +103,9 @@ typedef struct VllmShared
 	int			n_zombies;
 	int64		next_request_id;
 	int64		claims, cancels, queue_timeouts;
-	/* waiters for a slot: circular array of procnos, oldest first; -1 = gone */
-	int			wait_head, wait_len, wait_cap;
-	int			first_waiter_off;	/* int[wait_cap] behind owners[] */
+	/* the queue for a slot: oldest at wait_head, newest at wait_tail */
+	int			wait_head, wait_tail, wait_len;
+	int			n_waiters;		/* size of the array behind owners[] */
 	VllmOwner	owners[FLEXIBLE_ARRAY_MEMBER];
 } VllmShared;
 
@@ -96,5 +118,13 @@ Size		vllm_shared_size(void);
 void		vllm_shared_init(void); /* shmem_startup_hook: struct, lock, arena */
 
 const char *vllm_state_name(VllmEngineState s);	/* "ready", ... */
+
+/* Wake the supervisor, if there is one. */
+void		vllm_wake_supervisor(void);
+
+/* _PG_init: the static background worker */
+void		vllm_supervisor_register(void);
+/* its bgw_main (supervisor.c) */
+extern PGDLLEXPORT void vllm_supervisor_main(Datum arg);
 
 #endif

@@ -205,6 +205,8 @@ catalog_model_for_use(const char *name)
 {
 	ModelRow   *m;
 
+	if (vllm_shared == NULL)
+		vclient_require_engine();	/* not preloaded: says so */
 	if (name == NULL)
 		name = vllm_model;
 	if (name == NULL || name[0] == '\0')

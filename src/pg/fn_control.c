@@ -9,12 +9,10 @@
 
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
-#include "storage/latch.h"
-#include "storage/proc.h"
+#include "storage/condition_variable.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "pg/client.h"
 #include "pg/encode.h"
@@ -74,15 +72,12 @@ static uint32
 request_restart(void)
 {
 	uint32		epoch;
-	int			supervisor;
 
 	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
 	epoch = pg_atomic_read_u32(&vllm_shared->epoch);
-	supervisor = vllm_shared->supervisor_pid != 0 ? vllm_shared->supervisor_procno : -1;
 	vllm_shared->restart_requested = true;
 	LWLockRelease(vllm_shared->lock);
-	if (supervisor >= 0)
-		SetLatch(&ProcGlobal->allProcs[supervisor].procLatch);
+	vllm_wake_supervisor();
 	return epoch;
 }
 
@@ -90,6 +85,7 @@ request_restart(void)
 Datum
 llm_engine_restart(PG_FUNCTION_ARGS)
 {
+	static uint32 wait_event = 0;
 	uint32		old;
 	TimestampTz give_up;
 
@@ -97,15 +93,11 @@ llm_engine_restart(PG_FUNCTION_ARGS)
 		return llm_check_preload(fcinfo);
 	old = request_restart();
 	give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), vllm_engine_timeout);
-	while (pg_atomic_read_u32(&vllm_shared->epoch) == old &&
-		   GetCurrentTimestamp() < give_up)
-	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10L,
-						 PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
-	/* raises 57P03 with the reason if there is none */
+	while (pg_atomic_read_u32(&vllm_shared->epoch) == old && GetCurrentTimestamp() < give_up)
+		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
+										   compat_wait_event(&wait_event, "VllmRestart"));
+	ConditionVariableCancelSleep();
+	/* waits until it serves; raises 57P03 with the reason if it doesn't */
 	vclient_require_engine();
 	PG_RETURN_VOID();
 }

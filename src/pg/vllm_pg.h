@@ -24,7 +24,7 @@ extern char *vllm_engine_path;	/* vllm.engine_path: '' = $libdir's sibling bin *
 extern char *vllm_engine_args;	/* vllm.engine_args: "--fake" in tests */
 extern int	vllm_engine_nice;
 extern int	vllm_engine_memory_limit;	/* MB, 0 = none: RLIMIT_AS of the engine */
-extern char *vllm_preload_models;	/* not used by the catalog: paths */
+extern int	vllm_step_target;	/* ms */
 /* passed on to the engine (SIGHUP): */
 extern int	vllm_num_threads;	/* 0 = cores */
 extern char *vllm_cpu_isa;		/* "auto" */

@@ -1,0 +1,197 @@
+/*
+ * spawn.c
+ *	  Starting and ending the engine process.
+ *
+ * Between fork and execve only async-signal-safe calls are made: the child is a
+ * copy of a PostgreSQL process and must not run any of its exit code.  The engine
+ * gets a session of its own, because PostgreSQL signals process groups; it gets
+ * three descriptors and stdin/stdout on /dev/null, nothing else (data files, WAL,
+ * other sockets and the postmaster's death-watch pipe are closed); and it dies with
+ * its supervisor (PDEATHSIG).  If memory runs out it is the one to be killed.
+ */
+#include "postgres.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+
+#include "bgworker/spawn.h"
+#include "pg/vllm_pg.h"
+#include "wire/control.h"
+
+#define MAX_ARGS 256
+
+char *
+spawn_engine_path(void)
+{
+	Dl_info		info;
+	char	   *slash;
+	char	   *dir;
+
+	if (vllm_engine_path[0] != '\0')
+		return pstrdup(vllm_engine_path);
+	if (dladdr((void *) spawn_engine_path, &info) == 0 || info.dli_fname == NULL)
+		return psprintf("%s/vllm_pg_engine", pkglib_path);
+	dir = pstrdup(info.dli_fname);
+	slash = strrchr(dir, '/');
+	if (slash != NULL)
+		*slash = '\0';
+	return psprintf("%s/vllm_pg_engine", dir);
+}
+
+/* argv of the engine, NULL-terminated, palloc'ed */
+static char **
+build_argv(char *path)
+{
+	char	  **argv = palloc0(sizeof(char *) * MAX_ARGS);
+	int			n = 0;
+	char	   *save = NULL;
+
+	argv[n++] = path;
+	argv[n++] = "--arena-fd";
+	argv[n++] = psprintf("%d", ARENA_FD);
+	argv[n++] = "--control-fd";
+	argv[n++] = psprintf("%d", CONTROL_FD);
+	for (char *line = strtok_r(vllm_guc_engine_config(), "\n", &save);
+		 line != NULL && n < MAX_ARGS - 3; line = strtok_r(NULL, "\n", &save))
+	{
+		argv[n++] = "--set";
+		argv[n++] = line;
+	}
+	/* last, so that they win */
+	for (char *arg = strtok_r(pstrdup(vllm_engine_args), " ", &save);
+		 arg != NULL && n < MAX_ARGS - 1; arg = strtok_r(NULL, " ", &save))
+		argv[n++] = arg;
+	return argv;
+}
+
+/* In the child: async-signal-safe calls only. */
+static void
+child_exec(char *const *argv, int control, int logw, int arena, pid_t parent, rlim_t memory)
+{
+	static char *const env[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
+	struct rlimit rl = {memory, memory};
+	sigset_t	none;
+	int			null;
+	int			oom;
+
+	(void) setsid();
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+		_exit(1);				/* the parent died before it could matter */
+	null = open("/dev/null", O_RDWR);
+	/* park the descriptors where the well-known numbers can't hit them */
+	if (null < 0 || dup2(control, 100) < 0 || dup2(arena, 101) < 0 || dup2(logw, 102) < 0 ||
+		dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(102, 2) < 0 ||
+		dup2(100, CONTROL_FD) < 0 || dup2(101, ARENA_FD) < 0)
+		_exit(126);
+	(void) syscall(SYS_close_range, ARENA_FD + 1, ~0U, 0);
+	oom = open("/proc/self/oom_score_adj", O_WRONLY);
+	if (oom >= 0)
+	{
+		if (write(oom, "900", 3) < 0)
+			 /* not allowed in some containers: then it stays as it is */ ;
+		(void) close(oom);
+	}
+	if (memory != 0 && setrlimit(RLIMIT_AS, &rl) != 0)
+		_exit(126);
+	if (vllm_engine_nice > 0)
+		(void) setpriority(PRIO_PROCESS, 0, vllm_engine_nice);
+	/* ignored signals and the mask survive exec */
+	for (int s = 1; s < NSIG; s++)
+		(void) signal(s, SIG_DFL);
+	sigemptyset(&none);
+	(void) sigprocmask(SIG_SETMASK, &none, NULL);
+	(void) execve(argv[0], argv, env);
+	_exit(127);
+}
+
+static void
+close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void) close(*fd);
+	*fd = -1;
+}
+
+bool
+spawn_engine(EngineProcess *p, char **why)
+{
+	char	   *path = spawn_engine_path();
+	char	  **argv = build_argv(path);
+	rlim_t		memory = (rlim_t) vllm_engine_memory_limit * 1024 * 1024;
+	pid_t		me = getpid();
+	int			sv[2] = {-1, -1};
+	int			pipefd[2] = {-1, -1};
+
+	p->pid = 0;
+	p->control_fd = p->log_fd = -1;
+	if (access(path, X_OK) != 0)
+	{
+		*why = psprintf("could not execute \"%s\": %s", path, strerror(errno));
+		return false;
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0 || pipe2(pipefd, O_CLOEXEC) != 0 ||
+		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(sv[1], F_SETFL, O_NONBLOCK) != 0 ||
+		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
+		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
+	else if ((p->pid = fork()) < 0)
+		*why = psprintf("could not fork the engine: %s", strerror(errno));
+	else if (p->pid == 0)
+		child_exec(argv, sv[1], pipefd[1], vllm_arena_fd, me, memory);
+	else
+	{
+		close_fd(&sv[1]);
+		close_fd(&pipefd[1]);
+		p->control_fd = sv[0];
+		p->log_fd = pipefd[0];
+		return true;
+	}
+	p->pid = 0;
+	close_fd(&sv[0]);
+	close_fd(&sv[1]);
+	close_fd(&pipefd[0]);
+	close_fd(&pipefd[1]);
+	return false;
+}
+
+bool
+spawn_reap(EngineProcess *p, int *status)
+{
+	pid_t		r;
+
+	if (p->pid == 0)
+		return false;
+	r = waitpid(p->pid, status, WNOHANG);
+	if (r == 0 || (r < 0 && errno == EINTR))
+		return false;
+	if (r < 0)
+		*status = 0;			/* somebody else reaped it: it is gone all the same */
+	p->pid = 0;
+	/* its last words */
+	if (p->log_fd >= 0)
+		(void) englog_read(p->log_fd);
+	close_fd(&p->control_fd);
+	close_fd(&p->log_fd);
+	return true;
+}
+
+void
+spawn_kill(EngineProcess *p)
+{
+	int			status;
+
+	if (p->pid == 0)
+		return;
+	(void) kill(p->pid, SIGKILL);
+	while (!spawn_reap(p, &status))
+		pg_usleep(1000);
+}

@@ -1,0 +1,464 @@
+/*
+ * supervisor.c
+ *	  The background worker that keeps the engine process running.
+ *
+ *	state		means								leaves when
+ *	DOWN		no process							at once -> STARTING
+ *	STARTING	spawned, "hello" outstanding		hello -> LOADING; START_TIMEOUT -> BACKOFF
+ *	LOADING		right version, "ready" outstanding	ready -> READY
+ *	READY		serving								process ends -> BACKOFF
+ *	DRAINING	llm_engine_restart()				process ends -> STARTING
+ *	BACKOFF		ended; restart_at says when next	time -> STARTING
+ *	FAILED		can't run (no program, version)		FAILED_RETRY or llm_engine_restart() -> STARTING
+ *
+ * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
+ * slots, writes the engine's log lines to the server log and kills an engine that
+ * has work but makes no step for vllm.hang_timeout, or whose server thread is silent
+ * as long.  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
+ * cost a reload of the models) and ends on SIGTERM with status 1, so that the
+ * postmaster starts it again.
+ *
+ * Tests: tests/t/001_lifecycle.pl, 002_kill_matrix.pl, 004_hang.pl, 006_missing_engine.pl.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libpq/pqsignal.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "bgworker/spawn.h"
+#include "pg/slots.h"
+#include "pg/vllm_pg.h"
+#include "wire/control.h"
+
+#define START_TIMEOUT	60000	/* ms until "ready" */
+#define BACKOFF_MIN		10		/* ms */
+#define BACKOFF_MAX		5000
+#define FAILED_RETRY	60000
+#define HEALTHY_AFTER	10000	/* an engine that lived this long starts the back-off anew */
+#define DRAIN_TIMEOUT	1000	/* ms from "stop" to SIGKILL */
+
+typedef struct Supervisor
+{
+	EngineProcess proc;
+	WaitEventSet *set;			/* NULL: to be made anew */
+	char		ctl[CONTROL_LINE];	/* partial line of the control socket */
+	int			ctl_len;
+	TimestampTz spawned_at;
+	TimestampTz drain_at;		/* DRAINING: when to kill */
+	TimestampTz next_start;
+	int			backoff;		/* ms */
+	uint64		last_step;
+	TimestampTz step_seen_at;	/* last time the counter moved or there was no work */
+} Supervisor;
+
+static Supervisor sup;
+static volatile sig_atomic_t got_child = false;
+
+static void
+child_handler(SIGNAL_ARGS)
+{
+	int			save_errno = errno;
+
+	got_child = true;
+	SetLatch(MyLatch);
+	errno = save_errno;
+}
+
+static WireHeader *
+header(void)
+{
+	return (WireHeader *) vllm_arena;
+}
+
+static VllmEngineState
+state(void)
+{
+	return pg_atomic_read_u32(&vllm_shared->state);
+}
+
+/*
+ * Publish a state; error: NULL keeps the last one.  When there is no process any
+ * more, the conversations of the dead one are marked lost in the same critical
+ * section that stops new ones.
+ */
+static void
+set_state(VllmEngineState st, const char *error)
+{
+	VllmShared *s = vllm_shared;
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	s->serving = st == VLLM_READY;
+	pg_atomic_write_u32(&s->state, st);
+	s->engine_pid = sup.proc.pid;
+	s->restart_at = sup.next_start;
+	if (error != NULL)
+		strlcpy(s->last_error, error, sizeof(s->last_error));
+	if (st == VLLM_READY)
+		s->started_at = GetCurrentTimestamp();
+	if (st == VLLM_STARTING)
+	{
+		atomic_fetch_add(&header()->epoch, 1);
+		if (pg_atomic_add_fetch_u32(&s->epoch, 1) > 1)
+			s->restarts++;
+	}
+	if (sup.proc.pid == 0)
+	{
+		s->started_at = 0;
+		vslot_engine_gone_locked();
+	}
+	LWLockRelease(s->lock);
+	ConditionVariableBroadcast(&s->state_cv);
+}
+
+/* ---- starting and ending ---- */
+
+static void
+drop_wait_set(void)
+{
+	if (sup.set != NULL)
+		FreeWaitEventSet(sup.set);
+	sup.set = NULL;
+}
+
+/* No engine process exists any more: every open conversation is lost. */
+static void
+engine_gone(VllmEngineState next, int delay_ms, const char *error)
+{
+	drop_wait_set();
+	sup.next_start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
+	set_state(next, error);
+}
+
+static void
+start_engine(void)
+{
+	char	   *why = NULL;
+
+	drop_wait_set();
+	englog_reset();
+	sup.ctl_len = 0;
+	if (!spawn_engine(&sup.proc, &why))
+	{
+		ereport(LOG, (errmsg("could not start the inference engine"), errdetail("%s", why)));
+		sup.next_start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FAILED_RETRY);
+		set_state(VLLM_FAILED, why);
+		return;
+	}
+	sup.spawned_at = sup.step_seen_at = GetCurrentTimestamp();
+	set_state(VLLM_STARTING, NULL);
+}
+
+/* The process has ended by itself or was killed by somebody. */
+static void
+engine_ended(int status)
+{
+	char		why[512];
+	const char *last = englog_last();
+	int			code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+
+	if (WIFSIGNALED(status))
+		snprintf(why, sizeof(why), "The engine process was terminated by signal %d%s%s.",
+				 WTERMSIG(status), last[0] ? ": " : "", last);
+	else if (code == 127 || code == 126)
+		snprintf(why, sizeof(why), "The engine program could not be executed.");
+	else
+		snprintf(why, sizeof(why), "The engine process exited with status %d%s%s.",
+				 code, last[0] ? ": " : "", last);
+	if (state() == VLLM_DRAINING)
+	{
+		engine_gone(VLLM_DOWN, 0, NULL);
+		return;
+	}
+	ereport(LOG, (errmsg("the inference engine ended"), errdetail("%s", why)));
+	if (code == 127 || code == 126 || code == ENGINE_EXIT_USAGE || code == ENGINE_EXIT_VERSION)
+	{
+		engine_gone(VLLM_FAILED, FAILED_RETRY, why);
+		return;
+	}
+	if (TimestampDifferenceExceeds(sup.spawned_at, GetCurrentTimestamp(), HEALTHY_AFTER))
+		sup.backoff = 0;
+	sup.backoff = Min(Max(sup.backoff * 2, BACKOFF_MIN), BACKOFF_MAX);
+	engine_gone(VLLM_BACKOFF, sup.backoff, why);
+}
+
+static void
+kill_engine(const char *why)
+{
+	ereport(LOG, (errmsg("killing the inference engine"), errdetail("%s", why)));
+	spawn_kill(&sup.proc);
+	sup.backoff = Min(Max(sup.backoff * 2, BACKOFF_MIN), BACKOFF_MAX);
+	engine_gone(VLLM_BACKOFF, sup.backoff, why);
+}
+
+/* before_shmem_exit: the engine doesn't outlive us, waiting backends are told */
+static void
+supervisor_exit(int code, Datum arg)
+{
+	if (sup.proc.pid != 0)
+		spawn_kill(&sup.proc);
+	set_state(VLLM_DOWN, NULL);
+	vllm_shared->supervisor_pid = 0;
+}
+
+/* ---- the control socket ---- */
+
+static void
+control_send(const char *text)
+{
+	/* the socket is ours alone; when it is full the engine is not reading: health will tell */
+	if (sup.proc.control_fd >= 0)
+		(void) send(sup.proc.control_fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void
+control_line(char *line)
+{
+	int			version;
+	int			pid;
+
+	if (strcmp(line, CONTROL_WAKE) == 0)
+		return;					/* the ring is drained after every read */
+	if (strcmp(line, CONTROL_READY) == 0)
+	{
+		ereport(LOG, (errmsg("the inference engine is ready, pid %d", (int) sup.proc.pid)));
+		set_state(VLLM_READY, "");
+	}
+	else if (sscanf(line, CONTROL_HELLO " %d %d", &version, &pid) == 2)
+	{
+		if (version == WIRE_VERSION)
+			set_state(VLLM_LOADING, NULL);
+		else
+		{
+			char		why[200];
+
+			snprintf(why, sizeof(why), "The engine program speaks wire version %d, this library %d.",
+					 version, WIRE_VERSION);
+			ereport(LOG, (errmsg("could not use the inference engine"), errdetail("%s", why)));
+			spawn_kill(&sup.proc);
+			engine_gone(VLLM_FAILED, FAILED_RETRY, why);
+		}
+	}
+}
+
+static void
+control_read(void)
+{
+	char		buf[4096];
+	ssize_t		n;
+
+	while (sup.proc.control_fd >= 0 && (n = recv(sup.proc.control_fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+		for (ssize_t i = 0; i < n && sup.proc.control_fd >= 0; i++)
+		{
+			if (buf[i] == '\n')
+			{
+				sup.ctl[sup.ctl_len] = '\0';
+				sup.ctl_len = 0;
+				control_line(sup.ctl);
+			}
+			else if (sup.ctl_len < CONTROL_LINE - 1)
+				sup.ctl[sup.ctl_len++] = buf[i];
+		}
+	(void) vslot_drain_wakes();
+}
+
+/* ---- health ---- */
+
+static int64
+monotonic_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static void
+check_health(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	uint64		step = atomic_load(&header()->step_counter);
+	int64		beat = atomic_load(&header()->heartbeat_us);
+	VllmEngineState st = state();
+
+	if (sup.proc.pid == 0)
+		return;
+	if (st == VLLM_STARTING || st == VLLM_LOADING)
+	{
+		if (TimestampDifferenceExceeds(sup.spawned_at, now, START_TIMEOUT))
+			kill_engine("It did not become ready in time.");
+		return;
+	}
+	if (st != VLLM_READY)
+		return;
+	if (step != sup.last_step || atomic_load(&header()->busy) == 0)
+	{
+		sup.last_step = step;
+		sup.step_seen_at = now;
+	}
+	else if (TimestampDifferenceExceeds(sup.step_seen_at, now, vllm_hang_timeout))
+		kill_engine("It has work but made no step for longer than vllm.hang_timeout.");
+	/* the server thread beats every second or so */
+	if (sup.proc.pid != 0 && beat != 0 && monotonic_us() - beat > ((int64) vllm_hang_timeout + 5000) * 1000)
+		kill_engine("Its server thread is silent for longer than vllm.hang_timeout.");
+}
+
+/* ---- the loop ---- */
+
+static void
+reload_config(void)
+{
+	char	   *save = NULL;
+
+	ProcessConfigFile(PGC_SIGHUP);
+	for (char *l = strtok_r(vllm_guc_engine_config(), "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save))
+		control_send(psprintf("%s %s\n", CONTROL_CONFIG, l));
+}
+
+static void
+take_restart_request(void)
+{
+	bool		wanted;
+
+	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+	wanted = vllm_shared->restart_requested;
+	vllm_shared->restart_requested = false;
+	LWLockRelease(vllm_shared->lock);
+	if (!wanted)
+		return;
+	sup.backoff = 0;
+	if (sup.proc.pid == 0)
+	{
+		sup.next_start = 0;
+		return;
+	}
+	set_state(VLLM_DRAINING, NULL);
+	control_send(CONTROL_STOP "\n");
+	sup.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+}
+
+/* One turn: what has happened, what is due. */
+static void
+supervise(void)
+{
+	TimestampTz now;
+	int			status;
+
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		reload_config();
+	}
+	if (sup.proc.log_fd >= 0)
+		(void) englog_read(sup.proc.log_fd);
+	control_read();
+	got_child = false;
+	if (spawn_reap(&sup.proc, &status))
+		engine_ended(status);
+	take_restart_request();
+	now = GetCurrentTimestamp();
+	if (state() == VLLM_DRAINING && sup.proc.pid != 0 && now >= sup.drain_at)
+	{
+		spawn_kill(&sup.proc);
+		engine_gone(VLLM_DOWN, 0, NULL);
+	}
+	if (sup.proc.pid == 0 && now >= sup.next_start)
+		start_engine();
+	check_health();
+	vslot_reap_zombies();
+}
+
+static void
+make_wait_set(void)
+{
+	sup.set = compat_wait_event_set(4);
+	AddWaitEventToSet(sup.set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(sup.set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	if (sup.proc.control_fd >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, sup.proc.control_fd, NULL, NULL);
+	if (sup.proc.log_fd >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, sup.proc.log_fd, NULL, NULL);
+}
+
+static long
+next_timeout(void)
+{
+	long		t = 1000;
+
+	if (sup.proc.pid == 0)
+		t = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), sup.next_start) + 1;
+	else if (state() == VLLM_DRAINING)
+		t = 20;
+	if (vllm_shared->n_zombies > 0)
+		t = Min(t, 50);
+	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
+}
+
+void
+vllm_supervisor_main(Datum arg)
+{
+	MemoryContext loop;
+	uint32		wait_event = 0;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	pqsignal(SIGINT, SIG_IGN);
+	pqsignal(SIGCHLD, child_handler);
+	BackgroundWorkerUnblockSignals();
+	/* no database is connected, but the process shows up in pg_stat_activity */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	pgstat_report_appname("vllm_pg supervisor");
+
+	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+	vllm_shared->supervisor_pid = MyProcPid;
+	vllm_shared->supervisor_procno = compat_my_procno();
+	LWLockRelease(vllm_shared->lock);
+	before_shmem_exit(supervisor_exit, (Datum) 0);
+	set_state(VLLM_DOWN, NULL);
+
+	loop = AllocSetContextCreate(TopMemoryContext, "vllm_pg supervisor", ALLOCSET_DEFAULT_SIZES);
+	while (!ShutdownRequestPending)
+	{
+		WaitEvent	ev[4];
+
+		MemoryContextSwitchTo(loop);
+		supervise();
+		MemoryContextReset(loop);
+		if (sup.set == NULL)
+			make_wait_set();
+		(void) WaitEventSetWait(sup.set, next_timeout(), ev, lengthof(ev),
+								compat_wait_event(&wait_event, "VllmSupervisor"));
+		ResetLatch(MyLatch);
+	}
+	/* 1: the postmaster starts us again, unless it is shutting down itself */
+	proc_exit(1);
+}
+
+void
+vllm_supervisor_register(void)
+{
+	BackgroundWorker w;
+
+	memset(&w, 0, sizeof(w));
+	w.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	w.bgw_start_time = BgWorkerStart_ConsistentState;
+	w.bgw_restart_time = 1;
+	strlcpy(w.bgw_library_name, "vllm_pg", sizeof(w.bgw_library_name));
+	strlcpy(w.bgw_function_name, "vllm_supervisor_main", sizeof(w.bgw_function_name));
+	strlcpy(w.bgw_name, "vllm_pg supervisor", sizeof(w.bgw_name));
+	strlcpy(w.bgw_type, "vllm_pg supervisor", sizeof(w.bgw_type));
+	RegisterBackgroundWorker(&w);
+}

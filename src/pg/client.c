@@ -1,0 +1,648 @@
+/*
+ * client.c
+ *	  A backend's side of a conversation with the engine.
+ *
+ * A Call streams its message into the slot's request ring and collects reply bytes
+ * into a buffer of its own; frames are cut from that buffer.  vcall_poll() does
+ * both without blocking, so that one backend can keep many calls moving.  The call,
+ * its buffer and its errors live in the memory context given to vcall_begin(), and
+ * the reset callback of that context is the one release path for every kind of
+ * abort; before_shmem_exit covers the end of the backend.
+ *
+ * Barriers: a cursor is stored with release after the bytes and loaded with acquire
+ * before them (partners: conv.c in the engine).  Replies are drained before the
+ * slot's state is looked at: who sees CLOSED or LOST and no complete final frame
+ * knows that none will come.
+ *
+ * The wait loop (vcall_wait) is PostgreSQL's: look, WaitLatch, ResetLatch,
+ * CHECK_FOR_INTERRUPTS, look again.  A latch set is never taken as "my reply is
+ * here": nested executions and other calls share the latch.
+ *
+ * Tests: tests/t/002_kill_matrix.pl, 003_cancel_leaks.pl, 005_queue.pl.
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "pg/client.h"
+#include "pg/slots.h"
+#include "pg/vllm_pg.h"
+
+/* longest reply frame that we collect; palloc's limit is 1 GB */
+#define MAX_FRAME	((uint64) 512 * 1024 * 1024)
+
+struct Call
+{
+	int			slot;			/* -1 once released */
+	uint32		gen;			/* of our claim */
+	uint32		epoch;			/* of the engine that has our slot */
+	int64		request_id;
+	MemoryContext cxt;			/* owns the call */
+	MemoryContextCallback cb;
+	WireMsg		head;
+	const char *body;			/* caller's memory */
+	uint64		sent;			/* bytes of head and body in the ring so far */
+	StringInfoData in;			/* reply bytes; frames from in.cursor on */
+	bool		final_read;		/* the final frame has been handed out */
+	bool		broken;			/* the reply stream makes no sense */
+	bool		lost;			/* engine gone, or slot closed without a final frame */
+	bool		cancelled;		/* closed without a final frame: llm_cancel() */
+	TimestampTz deadline;		/* 0 = none */
+	int			timeout_ms;
+	char		model[NAMEDATALEN];
+	/* a model is being loaded for us */
+	bool		loading;
+	double		progress;
+	double		told;			/* progress of the last NOTICE, -1 = none yet */
+	TimestampTz told_at;
+};
+
+/* ---- release ---- */
+
+static void
+exit_callback(int code, Datum arg)
+{
+	if (vllm_shared != NULL && MyProc != NULL)
+		vslot_release_all_mine();
+}
+
+void
+vclient_install_exit_hook(void)
+{
+	static bool installed = false;
+
+	if (!installed)
+		before_shmem_exit(exit_callback, (Datum) 0);
+	installed = true;
+}
+
+/* Memory context reset: the call ends, whatever its state.  Never throws. */
+static void
+call_reset(void *arg)
+{
+	Call	   *c = arg;
+
+	if (c->slot >= 0)
+		vslot_release(c->slot, c->gen, c->final_read ? VSLOT_FINISHED : VSLOT_CANCEL);
+	c->slot = -1;
+}
+
+void
+vcall_end(Call *c)
+{
+	call_reset(c);
+}
+
+/* ---- is there an engine? ---- */
+
+static void
+require_preload(void)
+{
+	if (vllm_shared == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("vllm_pg must be loaded when the server starts"),
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+}
+
+static void
+report_no_engine(VllmEngineState state)
+{
+	char		why[sizeof(vllm_shared->last_error)];
+
+	LWLockAcquire(vllm_shared->lock, LW_SHARED);
+	strlcpy(why, vllm_shared->last_error, sizeof(why));
+	LWLockRelease(vllm_shared->lock);
+	ereport(ERROR,
+			(errcode(ERRCODE_CANNOT_CONNECT_NOW),
+			 errmsg("the inference engine is not available (state \"%s\")", vllm_state_name(state)),
+			 why[0] ? errdetail("%s", why) : 0,
+			 errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, llm_engine_restart() starts it anew.")));
+}
+
+void
+vclient_require_engine(void)
+{
+	static uint32 wait_event = 0;
+	TimestampTz start = 0;
+
+	require_preload();
+	vclient_install_exit_hook();
+	for (;;)
+	{
+		VllmEngineState state = pg_atomic_read_u32(&vllm_shared->state);
+
+		if (state == VLLM_READY)
+			break;
+		if (start == 0)
+			start = GetCurrentTimestamp();
+		if (state == VLLM_FAILED ||
+			TimestampDifferenceExceeds(start, GetCurrentTimestamp(), vllm_engine_timeout))
+		{
+			ConditionVariableCancelSleep();
+			report_no_engine(state);
+		}
+		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
+										   compat_wait_event(&wait_event, "VllmEngineStart"));
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* ---- begin ---- */
+
+/* VSLOT_OK, or VSLOT_NONE when the caller does not want to wait. */
+static VslotResult
+claim_slot(VslotClaim *claim, bool wait_slot)
+{
+	for (;;)
+	{
+		VslotResult r;
+
+		vclient_require_engine();
+		r = vslot_try_claim(claim);
+		if (r == VSLOT_NONE && wait_slot)
+			r = vslot_wait_claim(claim, vllm_queue_timeout);
+		if (r == VSLOT_OK || (r == VSLOT_NONE && !wait_slot))
+			return r;
+		if (r == VSLOT_NONE)
+			ereport(ERROR,
+					(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
+					 errmsg("too many LLM requests are queued"),
+					 errdetail("No request slot of %d became free within %d ms.",
+							   vllm_shared->n_slots, vllm_queue_timeout),
+					 errhint("Raise vllm.max_queued_requests or vllm.queue_timeout.")));
+	}
+}
+
+Call *
+vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
+			const char *model, int timeout_ms, bool wait_slot)
+{
+	Call	   *c;
+	MemoryContext old;
+	VslotClaim	claim = {.kind = kind,.model = model};
+
+	require_preload();
+	if ((uint64) body->len + sizeof(WireMsg) > ((WireHeader *) vllm_arena)->max_request)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("request of %d bytes is too long", body->len),
+				 errhint("Setting vllm.max_prompt_bytes is %d kB.", vllm_max_prompt_bytes)));
+	/* everything that can fail for want of memory comes before the claim */
+	old = MemoryContextSwitchTo(cxt);
+	c = palloc0(sizeof(Call));
+	initStringInfo(&c->in);
+	MemoryContextSwitchTo(old);
+	c->slot = -1;
+	c->cxt = cxt;
+	c->told = -1;
+	strlcpy(c->model, model ? model : "", sizeof(c->model));
+	c->cb.func = call_reset;
+	c->cb.arg = c;
+	MemoryContextRegisterResetCallback(cxt, &c->cb);
+
+	if (claim_slot(&claim, wait_slot) != VSLOT_OK)
+		return NULL;
+	c->slot = claim.slot;
+	c->gen = claim.gen;
+	c->epoch = claim.epoch;
+	c->request_id = claim.request_id;
+	c->head.magic = WIRE_MSG_MAGIC;
+	c->head.kind = kind;
+	c->head.len = body->len;
+	c->body = body->data;
+	c->timeout_ms = timeout_ms;
+	if (timeout_ms > 0)
+		c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+	(void) vcall_poll(c);
+	return c;
+}
+
+int64
+vcall_request_id(const Call *c)
+{
+	return c->request_id;
+}
+
+/* ---- moving bytes ---- */
+
+/* Write what fits of the message; true if anything was written. */
+static bool
+pump_request(Call *c)
+{
+	WireHeader *h = (WireHeader *) vllm_arena;
+	WireSlot   *w = wire_slot(vllm_arena, c->slot);
+	char	   *ring = wire_req_ring(vllm_arena, c->slot);
+	uint64		total = sizeof(c->head) + c->head.len;
+	bool		wrote = false;
+
+	while (c->sent < total)
+	{
+		uint32		head = atomic_load_explicit(&w->req_head, memory_order_relaxed);
+		/* partner: the engine's release store after it copied the bytes out */
+		uint32		tail = atomic_load_explicit(&w->req_tail, memory_order_acquire);
+		int			n;
+
+		if (c->sent < sizeof(c->head))
+			n = wire_ring_write(ring, h->ring_size, head, tail,
+								(char *) &c->head + c->sent, sizeof(c->head) - c->sent);
+		else
+			n = wire_ring_write(ring, h->ring_size, head, tail,
+								c->body + (c->sent - sizeof(c->head)), total - c->sent);
+		if (n < 0)
+			c->broken = true;
+		if (n <= 0)
+			break;
+		atomic_store_explicit(&w->req_head, head + n, memory_order_release);
+		c->sent += n;
+		wrote = true;
+	}
+	return wrote;
+}
+
+/* Read what is there; true if the engine may have waited for the space. */
+static bool
+pump_reply(Call *c)
+{
+	WireHeader *h = (WireHeader *) vllm_arena;
+	WireSlot   *w = wire_slot(vllm_arena, c->slot);
+	uint32		tail = atomic_load_explicit(&w->rep_tail, memory_order_relaxed);
+	/* partner: the engine's release store after it wrote the bytes */
+	uint32		head = atomic_load_explicit(&w->rep_head, memory_order_acquire);
+	uint32		n = head - tail;
+
+	if (n == 0)
+		return false;
+	if (n > h->ring_size || (uint64) c->in.len + n > MAX_FRAME * 2 - 1)
+	{
+		c->broken = true;
+		return false;
+	}
+	enlargeStringInfo(&c->in, n);
+	(void) wire_ring_read(wire_rep_ring(vllm_arena, c->slot), h->ring_size, head, tail,
+						  c->in.data + c->in.len, n);
+	c->in.len += n;
+	c->in.data[c->in.len] = '\0';
+	atomic_store_explicit(&w->rep_tail, tail + n, memory_order_release);
+	return n > h->ring_size / 2;
+}
+
+/* Is a whole frame in the buffer?  Its head goes to *m. */
+static bool
+frame_ready(Call *c, WireMsg *m)
+{
+	int			left = c->in.len - c->in.cursor;
+
+	if (left < (int) sizeof(*m))
+		return false;
+	memcpy(m, c->in.data + c->in.cursor, sizeof(*m));
+	if (m->magic != WIRE_MSG_MAGIC || m->len > MAX_FRAME)
+	{
+		c->broken = true;
+		return false;
+	}
+	return (uint64) left - sizeof(*m) >= m->len;
+}
+
+/* WF_PROGRESS frames end here: they say how far the load of our model is. */
+static void
+take_progress(Call *c, const WireMsg *m)
+{
+	WireIn		in;
+	WireField	f;
+
+	in.p = c->in.data + c->in.cursor + sizeof(*m);
+	in.end = in.p + m->len;
+	c->loading = true;
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_PROGRESS)
+			c->progress = f.num;
+	c->in.cursor += sizeof(*m) + m->len;
+}
+
+bool
+vcall_poll(Call *c)
+{
+	WireSlot   *w;
+	WireMsg		m;
+	uint32		state;
+	bool		ring;
+
+	if (c->final_read || c->broken || c->lost)
+		return true;
+	w = wire_slot(vllm_arena, c->slot);
+	ring = pump_request(c);
+	/* partner: the engine publishes the last bytes after it set CLOSED */
+	state = atomic_load(&w->state);
+	ring |= pump_reply(c);
+	if (ring)
+		vslot_ring_engine(c->slot);
+	while (frame_ready(c, &m))
+	{
+		if (m.kind != WF_PROGRESS)
+			return true;
+		take_progress(c, &m);
+	}
+	if (state == WS_LOST || c->epoch != pg_atomic_read_u32(&vllm_shared->epoch))
+		c->lost = true;
+	else if (state == WS_CLOSED && atomic_load(&w->let_go) == atomic_load(&w->gen))
+	{
+		/* all is written: either more is in the ring, or no final frame will come */
+		(void) pump_reply(c);
+		if (frame_ready(c, &m))
+			return true;
+		if (atomic_load(&w->rep_head) == atomic_load(&w->rep_tail))
+			c->lost = c->cancelled = true;
+	}
+	return c->lost || c->broken;
+}
+
+/* ---- frames and errors ---- */
+
+static ErrorData *
+make_error(Call *c, int sqlstate, const char *message, const char *detail, const char *hint)
+{
+	MemoryContext old = MemoryContextSwitchTo(c->cxt);
+	ErrorData  *e = palloc0(sizeof(ErrorData));
+
+	e->elevel = ERROR;
+	e->sqlerrcode = sqlstate;
+	e->message = pstrdup(message);
+	e->detail = detail ? pstrdup(detail) : NULL;
+	e->hint = hint ? pstrdup(hint) : NULL;
+	e->assoc_context = c->cxt;
+	MemoryContextSwitchTo(old);
+	return e;
+}
+
+/* Text of the engine (UTF-8) in the database's encoding; what has no equivalent
+ * there must not turn one error into another. */
+static char *
+field_text(const WireField *f)
+{
+	char	   *s = pnstrdup(f->s, f->n);
+
+	for (char *p = s; *p; p++)
+		if (GetDatabaseEncoding() != PG_UTF8 && IS_HIGHBIT_SET(*p))
+			*p = '?';
+	if (!pg_verify_mbstr(GetDatabaseEncoding(), s, strlen(s), true))
+		for (char *p = s; *p; p++)
+			if (IS_HIGHBIT_SET(*p))
+				*p = '?';
+	return s;
+}
+
+static ErrorData *
+frame_error(Call *c, const char *p, size_t len)
+{
+	WireIn		in = {p, p + len};
+	WireField	f;
+	int			sqlstate = ERRCODE_INTERNAL_ERROR;
+	const char *message = "the inference engine reported an error";
+	const char *detail = NULL;
+	const char *hint = NULL;
+
+	while (wire_next(&in, &f) > 0)
+	{
+		if (f.tag == WTAG_SQLSTATE && f.n == 5 && strspn(f.s, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") >= 5)
+			sqlstate = MAKE_SQLSTATE(f.s[0], f.s[1], f.s[2], f.s[3], f.s[4]);
+		else if (f.tag == WTAG_MESSAGE)
+			message = field_text(&f);
+		else if (f.tag == WTAG_DETAIL && f.n > 0)
+			detail = field_text(&f);
+		else if (f.tag == WTAG_HINT && f.n > 0)
+			hint = field_text(&f);
+	}
+	return make_error(c, sqlstate, message, detail, hint);
+}
+
+/* The error of a call that will get no more frames. */
+static ErrorData *
+dead_error(Call *c)
+{
+	if (c->broken)
+		return make_error(c, ERRCODE_PROTOCOL_VIOLATION,
+						  "invalid reply from the inference engine", NULL, NULL);
+	if (c->cancelled)
+		return make_error(c, ERRCODE_QUERY_CANCELED,
+						  "canceling LLM request due to llm_cancel()", NULL, NULL);
+	return make_error(c, ERRCODE_SYSTEM_ERROR,
+					  "the inference engine was lost during the request", NULL,
+					  "The engine is being restarted; repeat the statement.");
+}
+
+bool
+vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
+{
+	WireMsg		m;
+	const char *data;
+
+	*err = NULL;
+	if (c->final_read)
+		elog(ERROR, "LLM call read past its final frame");
+	if (!frame_ready(c, &m))
+	{
+		if (!c->broken && !c->lost)
+			return false;
+		*err = dead_error(c);
+		vcall_end(c);
+		return false;
+	}
+	data = c->in.data + c->in.cursor + sizeof(m);
+	c->in.cursor += sizeof(m) + m.len;
+	f->kind = m.kind;
+	f->final = (m.flags & WIRE_FINAL) != 0 || m.kind == WF_ERROR;
+	f->data = data;
+	f->len = m.len;
+	if (f->final)
+		c->final_read = true;
+	if (m.kind == WF_ERROR)
+	{
+		*err = frame_error(c, data, m.len);
+		vcall_end(c);
+		return false;
+	}
+	return true;
+}
+
+bool
+vcall_next(Call *c, CallFrame *f)
+{
+	ErrorData  *err;
+	bool		found;
+
+	/* frames that were handed out are not needed any more */
+	if (c->in.cursor > 0 && c->in.cursor == c->in.len)
+	{
+		resetStringInfo(&c->in);
+	}
+	else if (c->in.cursor > 65536)
+	{
+		memmove(c->in.data, c->in.data + c->in.cursor, c->in.len - c->in.cursor + 1);
+		c->in.len -= c->in.cursor;
+		c->in.cursor = 0;
+	}
+	found = vcall_next_noerror(c, f, &err);
+	if (err != NULL)
+		ThrowErrorData(err);
+	return found;
+}
+
+/* ---- waiting ---- */
+
+/* A statement that waits for a model says so, at once and then every 5 seconds. */
+static void
+tell_loading(Call *c)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (c->told < 0)
+		ereport(NOTICE,
+				(errmsg("loading model \"%s\"", c->model)));
+	else if (c->progress > c->told && TimestampDifferenceExceeds(c->told_at, now, 5000))
+		ereport(NOTICE,
+				(errmsg("loading model \"%s\": %d %%", c->model, (int) (c->progress * 100))));
+	else
+		return;
+	c->told = c->progress;
+	c->told_at = now;
+}
+
+void
+vcall_wait(Call *c)
+{
+	static uint32 wait_event = 0;
+
+	for (;;)
+	{
+		long		timeout = 1000;
+
+		if (vcall_poll(c))
+			return;
+		if (c->loading)
+			tell_loading(c);
+		if (c->deadline != 0)
+		{
+			long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), c->deadline);
+
+			if (left <= 0)
+			{
+				vcall_end(c);
+				ereport(ERROR,
+						(errcode(ERRCODE_QUERY_CANCELED),
+						 errmsg("canceling LLM request due to timeout"),
+						 errdetail("The request took longer than %d ms.", c->timeout_ms)));
+			}
+			timeout = Min(timeout, left);
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
+						 compat_wait_event(&wait_event, "VllmReply"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+void
+vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
+			 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call)
+{
+	Call	   *c = vcall_begin(cxt, kind, body, model, timeout_ms, true);
+
+	do
+	{
+		vcall_wait(c);
+	} while (!vcall_next(c, f) || !f->final);
+	*call = c;
+}
+
+/* ---- without a Call ---- */
+
+bool
+vclient_post(WireKind kind, const char *body, size_t len)
+{
+	WireHeader *h = (WireHeader *) vllm_arena;
+	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = kind,.len = len};
+	VslotClaim	claim = {.kind = kind};
+	VslotResult r;
+	WireSlot   *w;
+	char	   *ring;
+
+	if (vllm_shared == NULL || MyProc == NULL || sizeof(m) + len > h->ring_size / 2)
+		return false;
+	r = vslot_try_claim(&claim);
+	if (r == VSLOT_NO_ENGINE)
+		return true;			/* a new engine knows nothing to forget */
+	if (r != VSLOT_OK)
+		return false;
+	w = wire_slot(vllm_arena, claim.slot);
+	ring = wire_req_ring(vllm_arena, claim.slot);
+	(void) wire_ring_write(ring, h->ring_size, 0, 0, &m, sizeof(m));
+	(void) wire_ring_write(ring, h->ring_size, sizeof(m), 0, body, len);
+	atomic_store_explicit(&w->req_head, sizeof(m) + len, memory_order_release);
+	vslot_release(claim.slot, claim.gen, VSLOT_POST);
+	return true;
+}
+
+VclientCancel
+vclient_cancel_request(int64 id, bool (*may) (Oid role))
+{
+	VllmShared *s = vllm_shared;
+	int			slot = -1;
+	Oid			role = InvalidOid;
+	bool		found;
+
+	LWLockAcquire(s->lock, LW_SHARED);
+	for (int i = 0; i < s->n_slots && slot < 0; i++)
+		if (s->owners[i].kind == VO_OWNED && s->owners[i].request_id == id)
+		{
+			slot = i;
+			role = s->owners[i].roleid;
+		}
+	LWLockRelease(s->lock);
+	if (slot < 0)
+		return VCANCEL_UNKNOWN;
+	/* looks into the catalogs: not under the lock */
+	if (!may(role))
+		return VCANCEL_DENIED;
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	found = s->owners[slot].kind == VO_OWNED && s->owners[slot].request_id == id;
+	if (found)
+	{
+		atomic_store(&wire_slot(vllm_arena, slot)->cancel, 1);
+		s->cancels++;
+	}
+	LWLockRelease(s->lock);
+	if (!found)
+		return VCANCEL_UNKNOWN;
+	vslot_ring_engine(slot);
+	return VCANCEL_DONE;
+}
+
+/* ---- messages ---- */
+
+static void
+append_stringinfo(void *ctx, const void *data, size_t n)
+{
+	appendBinaryStringInfo((StringInfo) ctx, data, n);
+}
+
+WireOut
+vclient_out(StringInfo s)
+{
+	WireOut		o = {append_stringinfo, s};
+
+	return o;
+}
+
+void
+vclient_put_identity(WireOut *o)
+{
+	wire_put_int(o, WTAG_DATABASE, MyDatabaseId);
+	wire_put_int(o, WTAG_ROLE, GetUserId());
+	/* a pid comes again, hence the start time */
+	wire_put_int(o, WTAG_SESSION, (int64) MyProcPid << 32 ^ (MyStartTimestamp & 0xffffffff));
+}

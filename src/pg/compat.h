@@ -1,0 +1,76 @@
+/*
+ * compat.h
+ *	  What differs between PostgreSQL 15 and 18; every #if on the version is here.
+ */
+#ifndef VLLM_PG_COMPAT_H
+#define VLLM_PG_COMPAT_H
+
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/wait_event.h"
+#if PG_VERSION_NUM >= 180000
+#include "storage/waiteventset.h"
+#endif
+
+#if PG_VERSION_NUM < 150000
+#error "vllm_pg needs PostgreSQL 15 or later"
+#endif
+
+#ifdef EXEC_BACKEND
+#error "vllm_pg needs a PostgreSQL whose backends are forked: the arena is inherited"
+#endif
+
+#ifndef __linux__
+#error "vllm_pg runs on Linux (memfd, futex, PDEATHSIG)"
+#endif
+
+/* 17: PGPROCs are named by ProcNumber */
+#if PG_VERSION_NUM >= 170000
+#define compat_my_procno()	((int) MyProcNumber)
+#else
+#define compat_my_procno()	((int) MyProc->pgprocno)
+#endif
+
+static inline Latch *
+compat_proc_latch(int procno)
+{
+	return &ProcGlobal->allProcs[procno].procLatch;
+}
+
+/* 17: wait events with names of their own, shared by all processes */
+static inline uint32
+compat_wait_event(uint32 *cache, const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	if (*cache == 0)
+		*cache = WaitEventExtensionNew(name);
+	return *cache;
+#else
+	(void) cache;
+	(void) name;
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* 17: a wait event set belongs to a resource owner, not to a memory context */
+static inline WaitEventSet *
+compat_wait_event_set(int n)
+{
+#if PG_VERSION_NUM >= 170000
+	return CreateWaitEventSet(NULL, n);
+#else
+	return CreateWaitEventSet(TopMemoryContext, n);
+#endif
+}
+
+/* 18: pg_noreturn stands in front of the declaration */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
+#endif

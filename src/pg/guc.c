@@ -1,0 +1,206 @@
+/*
+ * guc.c
+ *	  The settings: one table row each.
+ *
+ * docs/operations.md lists them for users; a lint rule compares.  Rows with an
+ * engine name are handed to the engine process as `--set name=value` at its start
+ * and as `config name=value` when postgresql.conf is reloaded.  Settings that
+ * decide the size of shared memory can only be set at server start.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "lib/stringinfo.h"
+#include "utils/guc.h"
+
+#include "pg/vllm_pg.h"
+
+/* initialized for a library that is loaded without preload */
+char	   *vllm_model = "tickets-2m";
+char	   *vllm_default_params = "";
+int			vllm_default_max_tokens = 256;
+int			vllm_max_prompt_bytes = 16 * 1024;
+int			vllm_queue_timeout = 60000;
+int			vllm_engine_timeout = 30000;
+int			vllm_hang_timeout;
+int			vllm_max_queued_requests = 1024;
+int			vllm_ring_size = 32;
+char	   *vllm_engine_path = "";
+char	   *vllm_engine_args = "";
+int			vllm_engine_nice;
+int			vllm_engine_memory_limit;
+int			vllm_num_threads;
+char	   *vllm_cpu_isa = "auto";
+int			vllm_max_num_seqs;
+int			vllm_max_num_batched_tokens;
+int			vllm_block_size;
+int			vllm_kv_cache_memory;
+char	   *vllm_kv_cache_dtype = "auto";
+bool		vllm_batch_invariant;
+int			vllm_step_target;
+
+typedef struct IntRow
+{
+	const char *name;
+	int		   *var;
+	int			boot, min, max;
+	GucContext	context;
+	int			flags;
+	const char *engine;			/* the engine's name of it, NULL = not the engine's */
+	const char *desc;
+} IntRow;
+
+static const IntRow int_rows[] = {
+	{"vllm.max_queued_requests", &vllm_max_queued_requests, 1024, 1, WIRE_MAX_SLOTS, PGC_POSTMASTER, 0, NULL,
+	"Sets the maximum number of LLM requests in flight, over all sessions; rounded up to a power of two."},
+	{"vllm.ring_size", &vllm_ring_size, 32, 4, 16 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
+	"Sets the size of each request's buffer in shared memory, in each direction."},
+	{"vllm.max_prompt_bytes", &vllm_max_prompt_bytes, 16 * 1024, 1, 256 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
+	"Sets the maximum size of a prompt."},
+	{"vllm.default_max_tokens", &vllm_default_max_tokens, 256, 0, INT_MAX, PGC_USERSET, 0, NULL,
+	"Sets the number of tokens generated when max_tokens is not given; 0 means up to the model's context length."},
+	{"vllm.queue_timeout", &vllm_queue_timeout, 60000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
+	"Sets how long a request waits for a free slot before it fails."},
+	{"vllm.engine_timeout", &vllm_engine_timeout, 30000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
+	"Sets how long a request waits for the inference engine to be available before it fails."},
+	{"vllm.hang_timeout", &vllm_hang_timeout, 60000, 100, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+	"Sets how long an engine that has work may make no progress before it is killed and restarted."},
+	{"vllm.engine_nice", &vllm_engine_nice, 0, 0, 19, PGC_SIGHUP, 0, NULL,
+	"Sets the niceness of the engine process, from its next start on."},
+	{"vllm.engine_memory_limit", &vllm_engine_memory_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL,
+	"Limits the address space of the engine process, from its next start on; 0 means no limit."},
+	{"vllm.num_threads", &vllm_num_threads, 0, 0, 1024, PGC_SIGHUP, 0, "num_threads",
+	"Sets the number of compute threads of the engine; 0 means all cores."},
+	{"vllm.max_num_seqs", &vllm_max_num_seqs, 64, 1, 4096, PGC_SIGHUP, 0, "max_num_seqs",
+	"Sets the maximum number of sequences in one step of a model."},
+	{"vllm.max_num_batched_tokens", &vllm_max_num_batched_tokens, 512, 1, 65536, PGC_SIGHUP, 0, "max_num_batched_tokens",
+	"Sets the maximum number of tokens computed in one step of a model."},
+	{"vllm.block_size", &vllm_block_size, 16, 16, 256, PGC_SIGHUP, 0, "block_size",
+	"Sets the number of tokens in a block of the KV cache; a multiple of 16."},
+	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 512, 1, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",
+	"Sets the size of the KV cache of each model."},
+	{"vllm.step_target", &vllm_step_target, 200, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
+	"Sets how long a step of the engine should take at most; prompts are cut into chunks for it.  0 means no limit."},
+};
+
+static bool check_block_size(int *newval, void **extra, GucSource source);
+static bool check_isa(char **newval, void **extra, GucSource source);
+static bool check_kv_dtype(char **newval, void **extra, GucSource source);
+
+typedef struct StringRow
+{
+	const char *name;
+	char	  **var;
+	const char *boot;
+	GucContext	context;
+	int			flags;
+	GucStringCheckHook check;
+	const char *engine;
+	const char *desc;
+} StringRow;
+
+static const StringRow string_rows[] = {
+	{"vllm.model", &vllm_model, "tickets-2m", PGC_USERSET, 0, NULL, NULL,
+	"Names the model that is used when a call names none."},
+	{"vllm.default_params", &vllm_default_params, "", PGC_USERSET, 0, NULL, NULL,
+	"JSON object of sampling parameters that apply when a call does not give them."},
+	{"vllm.engine_path", &vllm_engine_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL,
+	"Sets the path of the engine program; empty means vllm_pg_engine beside the library."},
+	{"vllm.engine_args", &vllm_engine_args, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL,
+	"Additional arguments of the engine program, from its next start on."},
+	{"vllm.cpu_isa", &vllm_cpu_isa, "auto", PGC_SIGHUP, 0, check_isa, "cpu_isa",
+	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx512, avx512_vnni or avx512_bf16."},
+	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
+	"Sets the type of the KV cache: auto (the model's), float32, float16 or bfloat16."},
+};
+
+static bool
+one_of(const char *value, const char *const *list, const char *what)
+{
+	StringInfoData all;
+
+	initStringInfo(&all);
+	for (int i = 0; list[i]; i++)
+	{
+		if (strcmp(value, list[i]) == 0)
+			return true;
+		appendStringInfo(&all, "%s%s", i ? ", " : "", list[i]);
+	}
+	GUC_check_errdetail("%s must be one of: %s.", what, all.data);
+	return false;
+}
+
+static bool
+check_isa(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"auto", "ref", "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16", NULL};
+
+	return one_of(*newval, names, "The instruction set");
+}
+
+static bool
+check_kv_dtype(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", NULL};
+
+	return one_of(*newval, names, "The type");
+}
+
+static bool
+check_block_size(int *newval, void **extra, GucSource source)
+{
+	if (*newval % 16 == 0)
+		return true;
+	GUC_check_errdetail("The block size must be a multiple of 16.");
+	return false;
+}
+
+/*
+ * Batch invariance is how the CPU kernels work; the setting exists for devices
+ * where it has a price.
+ */
+static bool
+check_invariant(bool *newval, void **extra, GucSource source)
+{
+	if (*newval)
+		return true;
+	GUC_check_errdetail("CPU kernels are always batch invariant.");
+	return false;
+}
+
+void
+vllm_guc_init(void)
+{
+	for (int i = 0; i < (int) lengthof(int_rows); i++)
+	{
+		const IntRow *r = &int_rows[i];
+
+		DefineCustomIntVariable(r->name, r->desc, NULL, r->var, r->boot, r->min, r->max, r->context, r->flags,
+								r->var == &vllm_block_size ? check_block_size : NULL, NULL, NULL);
+	}
+	for (int i = 0; i < (int) lengthof(string_rows); i++)
+	{
+		const StringRow *r = &string_rows[i];
+
+		DefineCustomStringVariable(r->name, r->desc, NULL, r->var, r->boot, r->context, r->flags,
+								   r->check, NULL, NULL);
+	}
+	DefineCustomBoolVariable("vllm.batch_invariant", "Makes results independent of what else is in the batch.",
+							 NULL, &vllm_batch_invariant, true, PGC_SIGHUP, 0, check_invariant, NULL, NULL);
+}
+
+char *
+vllm_guc_engine_config(void)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	for (int i = 0; i < (int) lengthof(int_rows); i++)
+		if (int_rows[i].engine)
+			appendStringInfo(&s, "%s=%d\n", int_rows[i].engine, *int_rows[i].var);
+	for (int i = 0; i < (int) lengthof(string_rows); i++)
+		if (string_rows[i].engine)
+			appendStringInfo(&s, "%s=%s\n", string_rows[i].engine, *string_rows[i].var);
+	return s.data;
+}

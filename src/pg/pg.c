@@ -1,0 +1,59 @@
+/*
+ * pg.c
+ *	  Loading the library.
+ *
+ * With shared_preload_libraries the postmaster reserves shared memory, makes the
+ * arena and registers the supervisor.  Loaded later (CREATE EXTENSION without
+ * preload) the library only defines its settings; every function then says what is
+ * missing.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+
+#include "pg/vllm_pg.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(vllm_shared_size());
+	RequestNamedLWLockTranche("vllm_pg", 1);
+}
+
+static void
+shmem_startup(void)
+{
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	vllm_shared_init();
+}
+
+void
+_PG_init(void)
+{
+	/* settings of PGC_POSTMASTER context can only be defined while preloading */
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	vllm_guc_init();
+	vllm_sql_init();
+	MarkGUCPrefixReserved("vllm");
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = shmem_request;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = shmem_startup;
+	vllm_supervisor_register();
+}

@@ -1,0 +1,628 @@
+/*
+ * slots.c
+ *	  Arena slots: the free list, the queue for a slot, zombies; the arena itself.
+ *
+ * Ownership lives in VllmShared (bgworker/state.h has the rules), under one
+ * LWLock that is never held across anything slow: every critical section below is
+ * O(1), but for the supervisor's pass over all slots when an engine has died and
+ * a backend's pass at its exit.  The arena's slot words are shared with the
+ * engine and follow wire.h; a backend resets a slot's words while it claims it,
+ * state last.  attn and wake are not reset: a left-over entry in a slot ring is
+ * harmless (somebody looks once too often), a lost one is not.
+ *
+ * The arena is one memfd made by the postmaster, mapped before any fork, so that
+ * it has the same address everywhere and the engine can inherit the descriptor.
+ * After a crash restart the same postmaster comes here again: the engine is gone
+ * with the supervisor (PDEATHSIG), the pages are given back and read as zeros.
+ *
+ * Tests: tests/t/003_cancel_leaks.pl, tests/t/005_queue.pl.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "pg/compat.h"
+#include "pg/slots.h"
+#include "pg/vllm_pg.h"
+
+VllmShared *vllm_shared = NULL;
+char	   *vllm_arena = NULL;
+int			vllm_arena_fd = -1;
+
+#define WAKE_BATCH	256			/* slots popped before their owners are looked up */
+
+static inline WireHeader *
+header(void)
+{
+	return (WireHeader *) vllm_arena;
+}
+
+static inline VllmWaiter *
+waiters(void)
+{
+	return (VllmWaiter *) &vllm_shared->owners[vllm_shared->n_slots];
+}
+
+/* ---- start-up ---- */
+
+Size
+vllm_shared_size(void)
+{
+	Size		size = offsetof(VllmShared, owners);
+
+	size = add_size(size, mul_size(vllm_max_queued_requests, sizeof(VllmOwner)));
+	return add_size(size, mul_size(MaxBackends, sizeof(VllmWaiter)));
+}
+
+/* The arena's geometry from the settings; both sizes are rounded up to powers of two. */
+static void
+arena_layout(WireHeader *h)
+{
+	uint32		n_slots = pg_nextpower2_32(vllm_max_queued_requests);
+	uint32		ring_size = pg_nextpower2_32((uint32) vllm_ring_size * 1024);
+	/* a message is its texts plus a few fields; conversion to UTF-8 may lengthen them */
+	uint64		max_request = (uint64) vllm_max_prompt_bytes * 1024 * 4 + 1024 * 1024;
+
+	if (!wire_layout(h, n_slots, ring_size, max_request))
+		elog(FATAL, "vllm_pg: can't lay out an arena of %u slots with rings of %u bytes",
+			 n_slots, ring_size);
+}
+
+static void
+arena_init(void)
+{
+	static Size arena_size = 0;
+	WireHeader	h;
+
+	arena_layout(&h);
+	if (vllm_arena != NULL)
+	{
+		/* crash restart in the same postmaster: PGC_POSTMASTER sizes did not change */
+		Assert(h.total_size == arena_size);
+		if (fallocate(vllm_arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					  0, arena_size) != 0)
+			memset(vllm_arena, 0, arena_size);
+	}
+	else
+	{
+		vllm_arena_fd = memfd_create("vllm_pg arena", MFD_CLOEXEC);
+		if (vllm_arena_fd < 0 || ftruncate(vllm_arena_fd, h.total_size) != 0)
+			ereport(FATAL,
+					(errcode_for_file_access(),
+					 errmsg("could not create the arena of vllm_pg: %m")));
+		vllm_arena = mmap(NULL, h.total_size, PROT_READ | PROT_WRITE,
+						  MAP_SHARED | MAP_NORESERVE, vllm_arena_fd, 0);
+		if (vllm_arena == MAP_FAILED)
+			ereport(FATAL,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("could not map the arena of vllm_pg (%zu bytes): %m",
+							(Size) h.total_size),
+					 errhint("Reduce vllm.max_queued_requests or vllm.ring_size.")));
+		arena_size = h.total_size;
+	}
+	memcpy(vllm_arena, &h, sizeof(h));
+}
+
+static void
+shared_reset(VllmShared *s)
+{
+	memset(s, 0, vllm_shared_size());
+	s->lock = &(GetNamedLWLockTranche("vllm_pg"))->lock;
+	SpinLockInit(&s->submit_lock);
+	pg_atomic_init_u32(&s->state, VLLM_DOWN);
+	pg_atomic_init_u32(&s->epoch, 0);
+	ConditionVariableInit(&s->state_cv);
+	s->n_slots = vllm_max_queued_requests;
+	s->n_free = s->n_slots;
+	for (int i = 0; i < s->n_slots; i++)
+		s->owners[i].next_free = i + 1 < s->n_slots ? i + 1 : -1;
+	s->next_request_id = 1;
+	s->wait_head = s->wait_tail = -1;
+	s->n_waiters = MaxBackends;
+}
+
+void
+vllm_shared_init(void)
+{
+	bool		found;
+	VllmShared *s;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	s = ShmemInitStruct("vllm_pg", vllm_shared_size(), &found);
+	if (!found)
+	{
+		shared_reset(s);
+		arena_init();
+	}
+	vllm_shared = s;
+	LWLockRelease(AddinShmemInitLock);
+}
+
+const char *
+vllm_state_name(VllmEngineState s)
+{
+	static const char *const names[] = {
+		[VLLM_DOWN] = "down",
+		[VLLM_STARTING] = "starting",
+		[VLLM_LOADING] = "loading",
+		[VLLM_READY] = "ready",
+		[VLLM_DRAINING] = "draining",
+		[VLLM_BACKOFF] = "backoff",
+		[VLLM_FAILED] = "failed",
+	};
+
+	return (unsigned) s < lengthof(names) ? names[s] : "unknown";
+}
+
+void
+vllm_wake_supervisor(void)
+{
+	if (vllm_shared->supervisor_pid != 0)
+		SetLatch(compat_proc_latch(vllm_shared->supervisor_procno));
+}
+
+/* ---- free list and queue; all with the lock held ---- */
+
+static void
+queue_remove(int procno)
+{
+	VllmShared *s = vllm_shared;
+	VllmWaiter *all = waiters();
+	VllmWaiter *w = &all[procno];
+
+	if (!w->queued)
+		return;
+	if (w->prev >= 0)
+		all[w->prev].next = w->next;
+	else
+		s->wait_head = w->next;
+	if (w->next >= 0)
+		all[w->next].prev = w->prev;
+	else
+		s->wait_tail = w->prev;
+	w->queued = false;
+	s->wait_len--;
+}
+
+static void
+queue_append(int procno)
+{
+	VllmShared *s = vllm_shared;
+	VllmWaiter *all = waiters();
+
+	all[procno] = (VllmWaiter)
+	{
+		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true
+	};
+	if (s->wait_tail >= 0)
+		all[s->wait_tail].next = procno;
+	else
+		s->wait_head = procno;
+	s->wait_tail = procno;
+	s->wait_len++;
+}
+
+/* The slot is nobody's: to the longest waiting backend, else to the free list. */
+static void
+slot_freed(int slot)
+{
+	VllmShared *s = vllm_shared;
+	VllmOwner  *o = &s->owners[slot];
+
+	atomic_store_explicit(&wire_slot(vllm_arena, slot)->state, WS_FREE, memory_order_release);
+	o->pid = 0;
+	o->request_id = 0;
+	if (s->wait_head >= 0)
+	{
+		int			procno = s->wait_head;
+
+		queue_remove(procno);
+		waiters()[procno].granted = slot;
+		o->kind = VO_GRANTED;
+		o->procno = procno;
+		SetLatch(compat_proc_latch(procno));
+		return;
+	}
+	o->kind = VO_FREE;
+	o->next_free = s->free_head;
+	s->free_head = slot;
+	s->n_free++;
+}
+
+/* A slot without owner becomes ours and OPEN. */
+static void
+slot_open(int slot, VslotClaim *c)
+{
+	VllmShared *s = vllm_shared;
+	VllmOwner  *o = &s->owners[slot];
+	WireSlot   *w = wire_slot(vllm_arena, slot);
+
+	o->kind = VO_OWNED;
+	o->procno = compat_my_procno();
+	o->pid = MyProcPid;
+	o->dbid = MyDatabaseId;
+	o->roleid = GetUserId();
+	o->msg_kind = c->kind;
+	strlcpy(o->model, c->model ? c->model : "", sizeof(o->model));
+	o->since = GetCurrentTimestamp();
+	o->request_id = s->next_request_id++;
+	s->claims++;
+
+	o->gen++;
+	atomic_store_explicit(&w->gen, o->gen, memory_order_relaxed);
+	atomic_store_explicit(&w->cancel, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->req_head, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->req_tail, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->rep_head, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->rep_tail, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->phase, WP_NONE, memory_order_relaxed);
+	atomic_store_explicit(&w->prompt_tokens, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->cached_tokens, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->computed_tokens, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->output_tokens, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->preemptions, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->arrival_us, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->first_token_us, 0, memory_order_relaxed);
+	/* partner: the engine's acquire load of state before it reads the slot */
+	atomic_store_explicit(&w->state, WS_OPEN, memory_order_release);
+
+	c->slot = slot;
+	c->gen = o->gen;
+	c->epoch = pg_atomic_read_u32(&s->epoch);
+	c->request_id = o->request_id;
+}
+
+/* ---- claim ---- */
+
+VslotResult
+vslot_try_claim(VslotClaim *c)
+{
+	VllmShared *s = vllm_shared;
+	VslotResult result = VSLOT_OK;
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	if (!s->serving)
+		result = VSLOT_NO_ENGINE;
+	else if (s->free_head < 0)
+		result = VSLOT_NONE;
+	else
+	{
+		int			slot = s->free_head;
+
+		s->free_head = s->owners[slot].next_free;
+		s->n_free--;
+		slot_open(slot, c);
+	}
+	LWLockRelease(s->lock);
+	return result;
+}
+
+/* Take what was granted; if nobody serves, the slot goes on to the next one. */
+static VslotResult
+take_grant(VslotClaim *c)
+{
+	VllmShared *s = vllm_shared;
+	VllmWaiter *w = &waiters()[compat_my_procno()];
+	VslotResult result = VSLOT_NONE;
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	if (w->granted >= 0)
+	{
+		int			slot = w->granted;
+
+		w->granted = -1;
+		if (s->serving)
+		{
+			slot_open(slot, c);
+			result = VSLOT_OK;
+		}
+		else
+		{
+			slot_freed(slot);
+			result = VSLOT_NO_ENGINE;
+		}
+	}
+	LWLockRelease(s->lock);
+	return result;
+}
+
+/* Give up this backend's place in the queue, or the slot it was granted. */
+static void
+leave_queue(bool timed_out)
+{
+	VllmShared *s = vllm_shared;
+	VllmWaiter *w = &waiters()[compat_my_procno()];
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	queue_remove(compat_my_procno());
+	if (w->granted >= 0)
+	{
+		int			slot = w->granted;
+
+		w->granted = -1;
+		slot_freed(slot);
+	}
+	if (timed_out)
+		s->queue_timeouts++;
+	LWLockRelease(s->lock);
+}
+
+static VslotResult
+queue_loop(VslotClaim *c, int timeout_ms)
+{
+	static uint32 wait_event = 0;
+	TimestampTz give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+
+	for (;;)
+	{
+		VslotResult result = take_grant(c);
+		long		left;
+
+		if (result != VSLOT_NONE)
+			return result;
+		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), give_up);
+		if (left <= 0)
+			return VSLOT_NONE;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left,
+						 compat_wait_event(&wait_event, "VllmSlot"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+VslotResult
+vslot_wait_claim(VslotClaim *c, int timeout_ms)
+{
+	VllmShared *s = vllm_shared;
+	int			me = compat_my_procno();
+	volatile VslotResult result = VSLOT_NONE;
+
+	if (me >= s->n_waiters)
+		elog(ERROR, "process number %d is out of range", me);
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	if (s->serving && s->free_head >= 0)
+	{
+		/* one was freed since the caller looked */
+		LWLockRelease(s->lock);
+		return vslot_try_claim(c);
+	}
+	queue_append(me);
+	LWLockRelease(s->lock);
+
+	PG_TRY();
+	{
+		result = queue_loop(c, timeout_ms);
+		if (result == VSLOT_NONE)
+			leave_queue(true);
+	}
+	PG_CATCH();
+	{
+		leave_queue(false);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/* ---- release ---- */
+
+/* Has the engine done its last store into a slot whose final frame nobody read? */
+static bool
+engine_let_go(int slot)
+{
+	WireSlot   *w = wire_slot(vllm_arena, slot);
+
+	return atomic_load_explicit(&w->state, memory_order_acquire) == WS_LOST ||
+		atomic_load_explicit(&w->let_go, memory_order_acquire) == vllm_shared->owners[slot].gen;
+}
+
+/* With the lock held: end the ownership; true if the engine has to be told. */
+static bool
+slot_release(int slot, VslotEnd end)
+{
+	VllmShared *s = vllm_shared;
+	VllmOwner  *o = &s->owners[slot];
+	WireSlot   *w = wire_slot(vllm_arena, slot);
+
+	if (end == VSLOT_FINISHED || engine_let_go(slot))
+	{
+		slot_freed(slot);
+		return false;
+	}
+	if (end == VSLOT_CANCEL)
+	{
+		atomic_store_explicit(&w->cancel, 1, memory_order_release);
+		s->cancels++;
+	}
+	o->kind = VO_ZOMBIE;
+	s->n_zombies++;
+	return true;
+}
+
+void
+vslot_release(int slot, uint32 gen, VslotEnd end)
+{
+	VllmShared *s = vllm_shared;
+	VllmOwner  *o = &s->owners[slot];
+	bool		tell = false;
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	if (o->kind == VO_OWNED && o->gen == gen && o->pid == MyProcPid)
+		tell = slot_release(slot, end);
+	LWLockRelease(s->lock);
+	if (tell)
+		vslot_ring_engine(slot);
+}
+
+void
+vslot_release_all_mine(void)
+{
+	VllmShared *s = vllm_shared;
+
+	leave_queue(false);
+	for (int i = 0; i < s->n_slots; i++)
+		if (s->owners[i].kind == VO_OWNED && s->owners[i].pid == MyProcPid)
+			vslot_release(i, s->owners[i].gen, VSLOT_CANCEL);
+}
+
+void
+vslot_ring_engine(int slot)
+{
+	WireHeader *h = header();
+	WireSlot   *w = wire_slot(vllm_arena, slot);
+	bool		pushed = false;
+
+	/* attn changes together with the ring, else a reset of both could come between */
+	SpinLockAcquire(&vllm_shared->submit_lock);
+	if (atomic_exchange(&w->attn, 1) == 0)
+	{
+		(void) wire_push(vllm_arena, &h->to_engine, h->to_engine_off, slot);
+		pushed = true;
+	}
+	SpinLockRelease(&vllm_shared->submit_lock);
+	if (!pushed)
+		return;
+	/* sequentially consistent; partner: the engine sets engine_sleeping, then looks again */
+	atomic_fetch_add(&h->doorbell, 1);
+	if (atomic_load(&h->engine_sleeping) != 0)
+		syscall(SYS_futex, &h->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* ---- the supervisor's part ---- */
+
+static void
+zombie_reap(int slot)
+{
+	VllmShared *s = vllm_shared;
+
+	if (s->owners[slot].kind == VO_ZOMBIE && engine_let_go(slot))
+	{
+		s->n_zombies--;
+		slot_freed(slot);
+	}
+}
+
+void
+vslot_reap_zombies(void)
+{
+	VllmShared *s = vllm_shared;
+
+	if (s->n_zombies == 0)
+		return;
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < s->n_slots && s->n_zombies > 0; i++)
+		zombie_reap(i);
+	LWLockRelease(s->lock);
+}
+
+static int
+drain_batch(void)
+{
+	VllmShared *s = vllm_shared;
+	WireHeader *h = header();
+	int			procno[WAKE_BATCH];
+	int			n_wake = 0;
+	int			n = 0;
+	uint32		slots[WAKE_BATCH];
+	bool		zombies = false;
+
+	while (n < WAKE_BATCH && wire_pop(vllm_arena, &h->to_worker, h->to_worker_off, &slots[n]))
+	{
+		/* before the owner is woken; partner: the engine's exchange after its data */
+		atomic_exchange(&wire_slot(vllm_arena, slots[n])->wake, 0);
+		n++;
+	}
+	if (n == 0)
+		return 0;
+	LWLockAcquire(s->lock, LW_SHARED);
+	for (int i = 0; i < n; i++)
+	{
+		VllmOwner  *o;
+
+		if (slots[i] >= (uint32) s->n_slots)
+			continue;
+		o = &s->owners[slots[i]];
+		if (o->kind == VO_OWNED)
+			procno[n_wake++] = o->procno;
+		else if (o->kind == VO_ZOMBIE)
+			zombies = true;
+	}
+	LWLockRelease(s->lock);
+	for (int i = 0; i < n_wake; i++)
+		SetLatch(compat_proc_latch(procno[i]));
+	if (zombies)
+	{
+		LWLockAcquire(s->lock, LW_EXCLUSIVE);
+		for (int i = 0; i < n; i++)
+			if (slots[i] < (uint32) s->n_slots)
+				zombie_reap(slots[i]);
+		LWLockRelease(s->lock);
+	}
+	return n;
+}
+
+int
+vslot_drain_wakes(void)
+{
+	int			total = 0;
+	int			n;
+
+	/* bounded, so that a mad engine can't keep the supervisor here */
+	while (total < 4 * WIRE_MAX_SLOTS && (n = drain_batch()) > 0)
+		total += n;
+	return total;
+}
+
+void
+vslot_engine_gone_locked(void)
+{
+	VllmShared *s = vllm_shared;
+	WireHeader *h = header();
+	WireHeader	geometry;
+
+	/* whatever the dead process wrote over the header: the geometry is ours */
+	arena_layout(&geometry);
+	SpinLockAcquire(&s->submit_lock);
+	memcpy(vllm_arena, &geometry, offsetof(WireHeader, epoch));
+	atomic_store(&h->to_engine.head, 0);
+	atomic_store(&h->to_engine.tail, 0);
+	atomic_store(&h->to_worker.head, 0);
+	atomic_store(&h->to_worker.tail, 0);
+	atomic_store(&h->engine_sleeping, 0);
+	atomic_store(&h->busy, 0);
+	for (uint32 i = 0; i < geometry.n_slots; i++)
+	{
+		atomic_store_explicit(&wire_slot(vllm_arena, i)->attn, 0, memory_order_relaxed);
+		atomic_store_explicit(&wire_slot(vllm_arena, i)->wake, 0, memory_order_relaxed);
+	}
+	SpinLockRelease(&s->submit_lock);
+	atomic_store(&wire_stats(vllm_arena)->seq, 0);
+
+	for (int i = 0; i < s->n_slots; i++)
+	{
+		WireSlot   *w = wire_slot(vllm_arena, i);
+
+		if (s->owners[i].kind == VO_OWNED)
+		{
+			/* a final frame that is whole in the ring will still be read */
+			if (!let_go(i))
+				atomic_store(&w->state, WS_LOST);
+			SetLatch(compat_proc_latch(s->owners[i].procno));
+		}
+		else if (s->owners[i].kind == VO_ZOMBIE)
+		{
+			s->n_zombies--;
+			slot_freed(i);
+		}
+	}
+}

@@ -1,0 +1,70 @@
+/*
+ * slots.h
+ *	  Arena slots: who may use which, and telling the engine to look at one.
+ *	  The rules of ownership stand in bgworker/state.h.
+ */
+#ifndef VLLM_PG_SLOTS_H
+#define VLLM_PG_SLOTS_H
+
+#include "bgworker/state.h"
+
+typedef enum VslotResult
+{
+	VSLOT_OK = 0,
+	VSLOT_NONE,					/* all are taken */
+	VSLOT_NO_ENGINE				/* nobody serves: see vclient_require_engine() */
+} VslotResult;
+
+/* What a claim is for (llm_requests shows it) and what came of it. */
+typedef struct VslotClaim
+{
+	WireKind	kind;
+	const char *model;			/* NULL = none */
+	/* out */
+	int			slot;
+	uint32		gen;
+	uint32		epoch;
+	int64		request_id;
+} VslotClaim;
+
+/* Take a free slot, at once or not at all; never overtakes a waiter. */
+VslotResult vslot_try_claim(VslotClaim *c);
+
+/*
+ * Stand in the queue until a slot is handed over; VSLOT_NONE after timeout_ms.
+ * Handles interrupts; on any way out the place in the queue is given up.
+ */
+VslotResult vslot_wait_claim(VslotClaim *c, int timeout_ms);
+
+typedef enum VslotEnd
+{
+	VSLOT_FINISHED = 0,			/* the final frame was read: the engine has let go */
+	VSLOT_CANCEL,				/* cancel what is unfinished */
+	VSLOT_POST					/* let the engine finish, nobody reads the reply */
+} VslotEnd;
+
+/*
+ * End the ownership that claim `gen` of the slot began.  Neither throws nor
+ * allocates; a slot that has changed hands since is left alone.
+ */
+void		vslot_release(int slot, uint32 gen, VslotEnd end);
+
+/* Everything of this backend: its place in the queue and its slots. */
+void		vslot_release_all_mine(void);
+
+/* Tell the engine to look at the slot. */
+void		vslot_ring_engine(int slot);
+
+/* ---- the supervisor's part ---- */
+
+/* Pop the to_worker ring: wake owners, reap zombies; number of slots seen. */
+int			vslot_drain_wakes(void);
+/* Free every zombie that the engine has closed (or that is LOST). */
+void		vslot_reap_zombies(void);
+/*
+ * With the lock held and no engine process alive: OPEN slots become LOST,
+ * zombies are freed, the slot rings emptied.  Owners are woken.
+ */
+void		vslot_engine_gone_locked(void);
+
+#endif
