@@ -313,7 +313,8 @@ q8_finish(float *c, q8i sum, const uint8_t *d, float xd)
 
 #define Q8_MAX_MR	6
 #define Q8_TILES \
-	DEF_Q8_TILE(1) DEF_Q8_TILE(2) DEF_Q8_TILE(3) DEF_Q8_TILE(4) DEF_Q8_TILE(5) DEF_Q8_TILE(6)
+	DEF_Q8_TILE(1, 4) DEF_Q8_TILE(2, 2) DEF_Q8_TILE(3, 1) \
+	DEF_Q8_TILE(4, 1) DEF_Q8_TILE(5, 1) DEF_Q8_TILE(6, 1)
 #define Q8_TILE_TABLE \
 	NULL, Q8_TILE(1), Q8_TILE(2), Q8_TILE(3), Q8_TILE(4), Q8_TILE(5), Q8_TILE(6)
 

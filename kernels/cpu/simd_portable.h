@@ -303,30 +303,32 @@ q8_quantize(int8_t *q, const float *x, float inv)
 #define Q8_POS(k, c)	((k) * 32 + (c))
 #define Q8_FLIP			0
 
-/* c[32] += one row of activations times a panel of nb blocks */
+/* c[np][32] += one row of activations times np panels of nb blocks, ps apart */
 static inline void
 q8_tile_1(const int8_t *x, size_t ldx, const float *xd, const int32_t *xs, size_t ldb,
-		  int nb, const uint8_t *w, float *c)
+		  int nb, const uint8_t *w, size_t ps, int np, float *c)
 {
 	(void) ldx;
 	(void) xs;
 	(void) ldb;
-	for (int b = 0; b < nb; b++, w += Q8_PANEL_BLOCK)
-	{
-		const int8_t *q = (const int8_t *) w;
-		int32_t		acc[32] = {0};
-
-		for (int k = 0; k < Q8_0_BLOCK; k++)
-			for (int j = 0; j < 32; j++)
-				acc[j] += (int16_t) (q[k * 32 + j] * x[b * Q8_0_BLOCK + k]);
-		for (int j = 0; j < 32; j++)
+	for (size_t b = 0; b < (size_t) nb; b++)
+		for (int p = 0; p < np; p++)
 		{
-			uint16_t	d;
+			const uint8_t *ws = w + p * ps + b * Q8_PANEL_BLOCK;
+			const int8_t *q = (const int8_t *) ws;
+			int32_t		acc[32] = {0};
 
-			memcpy(&d, w + 1024 + j * 2, 2);
-			c[j] = fmaf(kf16_to_f32(d) * xd[b], (float) acc[j], c[j]);
+			for (int k = 0; k < Q8_0_BLOCK; k++)
+				for (int j = 0; j < 32; j++)
+					acc[j] += (int16_t) (q[k * 32 + j] * x[b * Q8_0_BLOCK + k]);
+			for (int j = 0; j < 32; j++)
+			{
+				uint16_t	d;
+
+				memcpy(&d, ws + 1024 + j * 2, 2);
+				c[p * 32 + j] = fmaf(kf16_to_f32(d) * xd[b], (float) acc[j], c[p * 32 + j]);
+			}
 		}
-	}
 }
 
 #define Q8_MAX_MR		1

@@ -233,45 +233,54 @@ mm_float_chunk(void *arg, int chunk, int ith)
 }
 
 typedef void (*Q8TileFn) (const int8_t *x, size_t ldx, const float *xd, const int32_t *xs,
-						  size_t ldb, int nb, const uint8_t *w, float *c);
+						  size_t ldb, int nb, const uint8_t *w, size_t ps, int np, float *c);
 
 static const Q8TileFn q8_tiles[Q8_MAX_MR + 1] = {Q8_TILE_TABLE};
+
+/* panels that advance together while rows are so few that memory's speed counts */
+#define Q8_MAX_NP	4
+#define Q8_FEW_ROWS	2
+
+static void
+mm_q8_tile(const MmJob *j, size_t r0, int mr, int col, int np)
+{
+	int			nb = j->w->k / Q8_0_BLOCK;
+	size_t		ps = (size_t) nb * Q8_PANEL_BLOCK;
+	_Alignas(64) float c[Q8_MAX_NP * Q8_MAX_MR * Q8_COLS];
+
+	memset(c, 0, (size_t) np * mr * Q8_COLS * sizeof(float));
+	q8_tiles[mr] (j->xq + r0 * j->w->k, j->w->k, j->xd + r0 * nb, j->xs + r0 * nb, nb,
+				  nb, (const uint8_t *) j->w->data + (size_t) (col / Q8_COLS) * ps, ps, np, c);
+	for (int p = 0; p < np; p++, col += Q8_COLS)
+		for (int r = 0; r < mr; r++)
+		{
+			int			n = k_min(Q8_COLS, j->w->n - col);
+			float	   *y = j->y + (r0 + r) * j->ldy + col;
+
+			memcpy(y, c + (p * mr + r) * Q8_COLS, n * sizeof(float));
+			for (int i = 0; j->bias && i < n; i++)
+				y[i] += j->bias[col + i];
+		}
+}
 
 static void
 mm_q8_chunk(void *arg, int chunk, int ith)
 {
 	const MmJob *j = arg;
-	int			nb = j->w->k / Q8_0_BLOCK;
 	int			c0 = (int) ((int64_t) j->units * chunk / j->nchunks) * 64;
 	int			c1 = k_min((int) ((int64_t) j->units * (chunk + 1) / j->nchunks) * 64, j->w->n);
 	int			ntiles = (j->rows + Q8_MAX_MR - 1) / Q8_MAX_MR;
+	int			np = j->rows <= Q8_FEW_ROWS ? Q8_MAX_NP : 1;
 
 	(void) ith;
-	for (int col = c0; col < c1; col += Q8_COLS)
-	{
-		const uint8_t *w = (const uint8_t *) j->w->data +
-			(size_t) (col / Q8_COLS) * nb * Q8_PANEL_BLOCK;
-		int			cols = k_min(Q8_COLS, j->w->n - col);
-
+	for (int col = c0; col < c1; col += np * Q8_COLS)
 		for (int t = 0; t < ntiles; t++)
 		{
 			size_t		r0 = (size_t) ((int64_t) j->rows * t / ntiles);
 			int			mr = (int) ((int64_t) j->rows * (t + 1) / ntiles - (int64_t) r0);
-			_Alignas(64) float c[Q8_MAX_MR * Q8_COLS];
 
-			memset(c, 0, (size_t) mr * Q8_COLS * sizeof(float));
-			q8_tiles[mr] (j->xq + r0 * j->w->k, j->w->k, j->xd + r0 * nb, j->xs + r0 * nb,
-						  nb, nb, w, c);
-			for (int r = 0; r < mr; r++)
-			{
-				float	   *y = j->y + (r0 + r) * j->ldy + col;
-
-				memcpy(y, c + r * Q8_COLS, cols * sizeof(float));
-				for (int i = 0; j->bias && i < cols; i++)
-					y[i] += j->bias[col + i];
-			}
+			mm_q8_tile(j, r0, mr, col, k_min(np, (c1 - col + Q8_COLS - 1) / Q8_COLS));
 		}
-	}
 }
 
 /* quantize the activations of one row */

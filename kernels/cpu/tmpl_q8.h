@@ -17,37 +17,50 @@
  */
 #define Q8_POS(k, c)	((k) / 4 * 128 + (c) * 4 + (k) % 4)
 
-#define Q8_TILE(MR)		q8_tile_##MR
-#define Q8_INIT(M, r)	q8i i##r = q8_init(xs[r * ldb + b]);
-#define Q8_DOT(M, r)	i##r = q8_dot(i##r, wv, xb + r * ldx + g * 4);
-#define Q8_FINISH(M, r) q8_finish(c + r * 32 + s, i##r, ws + 1024 + s * 2, xd[r * ldb + b]);
+#define Q8_TILE(MR)			q8_tile_##MR
+#define Q8_INIT(r, p)		q8i i##r##_##p = q8_init(xs[r * ldb + b]);
+#define Q8_DOT(r, p)		i##r##_##p = q8_dot(i##r##_##p, w##p, xb + r * ldx + g * 4);
+#define Q8_FINISH(r, p) \
+	q8_finish(c + r * 32 + s + p * Q8_STRIP, i##r##_##p, ws + 1024 + (s + p * Q8_STRIP) * 2, \
+			  xd[r * ldb + b]);
+#define Q8_LOAD(M, p)		q8w w##p = q8_load(ws + g * 128 + (s + p * Q8_STRIP) * 4);
+#define Q8_W1				Q8_LOAD(, 0)
+#define Q8_W2				Q8_W1 Q8_LOAD(, 1)
+#define Q8_W4				Q8_W2 Q8_LOAD(, 2) Q8_LOAD(, 3)
 
-/* c[MR][32] += MR rows of activations times a panel of nb blocks */
-#define DEF_Q8_TILE(MR) \
+/*
+ * c[np][MR][32] += MR rows of activations times np panels of nb blocks, ps bytes
+ * apart; NS strips at once.  The panels advance together: several streams of
+ * memory are faster than one.
+ */
+#define DEF_Q8_TILE(MR, NS) \
 static void \
 Q8_TILE(MR) (const int8_t *x, size_t ldx, const float *xd, const int32_t *xs, size_t ldb, \
-			 int nb, const uint8_t *w, float *c) \
+			 int nb, const uint8_t *w, size_t ps, int np, float *cp) \
 { \
 	(void) ldx; \
 	(void) xs; \
 	(void) ldb; \
 	for (size_t b = 0; b < (size_t) nb; b++) \
-	{ \
-		const int8_t *xb = x + b * Q8_0_BLOCK; \
-		const uint8_t *ws = w + b * Q8_PANEL_BLOCK; \
-\
-		for (int s = 0; s < 32; s += Q8_STRIP) \
+		for (int p = 0; p < np; p++) \
 		{ \
-			R##MR(Q8_INIT, ) \
-			for (size_t g = 0; g < 8; g++) \
-			{ \
-				q8w			wv = q8_load(ws + g * 128 + s * 4); \
+			const int8_t *xb = x + b * Q8_0_BLOCK; \
+			const uint8_t *ws = w + p * ps + b * Q8_PANEL_BLOCK; \
+			float	   *c = cp + p * (MR * 32); \
 \
-				R##MR(Q8_DOT, ) \
+			for (int i = 0; Q8_STRIP * NS < 32 && i < Q8_PANEL_BLOCK; i += 64) \
+				__builtin_prefetch(ws + Q8_PANEL_BLOCK + i); \
+			for (int s = 0; s < 32; s += Q8_STRIP * NS) \
+			{ \
+				R##MR(P##NS, Q8_INIT) \
+				for (size_t g = 0; g < 8; g++) \
+				{ \
+					Q8_W##NS \
+					R##MR(P##NS, Q8_DOT) \
+				} \
+				R##MR(P##NS, Q8_FINISH) \
 			} \
-			R##MR(Q8_FINISH, ) \
 		} \
-	} \
 }
 
 Q8_TILES
