@@ -362,7 +362,7 @@ config(void)
 }
 
 /* A GGUF vocabulary of our own; merges or scores make the kind. */
-static const char *const gguf_tokens[] = {"<s>", "<u>", "a", "b", "ab", "\xE2\x96\x81", "<0x0A>", "\xE2\x96\x81" "ab"};
+static const char *const gguf_tokens[] = {"<s>", "<u>", "a", "b", "ab", "\xE2\x96\x81", "<0x0A>", ("\xE2\x96\x81" "ab")};
 static const size_t gguf_lens[] = {3, 3, 1, 1, 2, 3, 6, 5};
 static const int32_t gguf_types[] = {3, 4, 1, 1, 1, 1, 6, 1};
 static const float gguf_scores[] = {0, 0, -1, -2, -3, -4, 0, -5};
