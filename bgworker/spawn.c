@@ -140,7 +140,7 @@ spawn_engine(EngineProcess *p, char **why)
 		return false;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0 || pipe2(pipefd, O_CLOEXEC) != 0 ||
-		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(sv[1], F_SETFL, O_NONBLOCK) != 0 ||
+		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
 		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
 	else if ((p->pid = fork()) < 0)

@@ -615,7 +615,7 @@ vslot_engine_gone_locked(void)
 		if (s->owners[i].kind == VO_OWNED)
 		{
 			/* a final frame that is whole in the ring will still be read */
-			if (!let_go(i))
+			if (!engine_let_go(i))
 				atomic_store(&w->state, WS_LOST);
 			SetLatch(compat_proc_latch(s->owners[i].procno));
 		}
