@@ -1,0 +1,54 @@
+/*
+ * fuzz_config.c
+ *	  config.json of arbitrary bytes, as far as a model's checks get without
+ *	  tensors.
+ *
+ * A program that mutates the test models with a seed:
+ *		fuzz_config [ROUNDS [SEED]]
+ * or a libFuzzer target (clang -fsanitize=fuzzer -DFUZZ_LIBFUZZER).
+ */
+#include "fuzz_file.h"
+#include "load/hfconfig.h"
+
+static const KTensor *
+find_nothing(void *ctx, const char *name)
+{
+	(void) ctx;
+	(void) name;
+	return NULL;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	Conf	   *c = conf_new();
+	Err			e = {0};
+	ModelInfo	info;
+	ModelSource src = {.find = find_nothing};
+
+	if (!hfconfig_parse(c, "", (const char *) data, size, "config.json", &e))
+	{
+		if (e.cls != ERR_BAD_FILE || e.msg[0] == '\0')
+			abort();
+	}
+	else if (model_check(c, &src, &info, &e) || e.msg[0] == '\0')
+		abort();				/* there are no tensors */
+	conf_free(c);
+	return 0;
+}
+
+#ifndef FUZZ_LIBFUZZER
+
+int
+main(int argc, char **argv)
+{
+	static const char *const seeds[] = {
+		"tests/fixtures/models/llama3_f32/config.json",
+		"tests/fixtures/models/mistral_f32/config.json",
+		"tests/fixtures/models/qwen2_bf16/config.json",
+	};
+
+	return fuzz_main("fuzz_config", argc, argv, seeds, 3, 100000);
+}
+
+#endif
