@@ -150,7 +150,13 @@ test_markers(void)
 	t0 = clock_us();
 	SAYS("@delay:100 x", "@DELAY:100 X|stop|");
 	CHECK(clock_us() - t0 >= 100000, "delayed");
+	t = ask(&(Ask) {.prompt = "@hang",.seed = -1});
+	usleep(20000);
+	EVENTUALLY(atomic_load(&P.h->busy) == 0);
 	CHECK(atomic_load(&P.h->busy) == 0, "waiting is not being busy");
+	talk_cancel(t);
+	CHECK(talk_wait_closed(t, 2000), "@hang can be cancelled");
+	talk_free(t);
 	t = ask(&(Ask) {.prompt = "@nul",.seed = -1});
 	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && memchr(v.s, 0, v.n) != NULL, "@nul");
 	talk_free(t);
@@ -172,7 +178,7 @@ test_markers(void)
 static void
 test_batches(void)
 {
-	WireStats  *st = wire_stats(P.arena);
+	volatile WireStats *st = wire_stats(P.arena);
 	Talk	   *t[10];
 	int64_t		steps;
 	int64_t		seqs;

@@ -294,6 +294,29 @@ peer_free(Peer *p)
 	p->slot_used = NULL;
 }
 
+/* Wait for something that other threads or processes do in their own time. */
+#define EVENTUALLY(cond) \
+	for (int eventually_ = 0; eventually_ < 3000 && !(cond); eventually_++) \
+		usleep(1000)
+
+/* Is the engine a sanitized build (whose memory figures mean little)? */
+static inline bool
+peer_sanitized(const Peer *p)
+{
+	char		path[64];
+	char		line[512];
+	bool		r = false;
+	FILE	   *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int) p->pid);
+	f = fopen(path, "r");
+	while (f != NULL && !r && fgets(line, sizeof(line), f) != NULL)
+		r = strstr(line, "libasan") != NULL || strstr(line, "libtsan") != NULL;
+	if (f != NULL)
+		fclose(f);
+	return r;
+}
+
 /* ---- conversations ---- */
 
 static inline void

@@ -1,0 +1,343 @@
+/*
+ * test_models_registry.c
+ *	  The registry of models from outside (--fake): load, share, fail, unload,
+ *	  forget, change.
+ */
+#include "wire_peer.h"
+
+#include "check.h"
+
+static Peer P;
+static volatile WireStats *st;
+
+static void
+put_text(WireOut *o, WireTag tag, const char *s)
+{
+	wire_put_str(o, tag, s, strlen(s));
+}
+
+static Talk *
+send_model(WireKind kind, int db, const char *model, const char *path, const char *options, const char *prompt)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_int(&o, WTAG_DATABASE, db);
+	wire_put_int(&o, WTAG_ROLE, 10);
+	wire_put_int(&o, WTAG_SESSION, 1);
+	if (model != NULL)
+		put_text(&o, WTAG_MODEL, model);
+	if (path != NULL)
+		put_text(&o, WTAG_MODEL_PATH, path);
+	if (options != NULL)
+		put_text(&o, WTAG_MODEL_OPTIONS, options);
+	if (prompt != NULL)
+		put_text(&o, WTAG_PROMPT, prompt);
+	t = talk_begin(&P, kind, &b);
+	buf_free(&b);
+	return t;
+}
+
+/* "text" / "arch A len N" / "SQLSTATE|message|hint" of the final frame; progress: count */
+static const char *
+result(Talk *t, int *progress)
+{
+	static char buf[2048];
+	Frame		f;
+	int			n = 0;
+
+	snprintf(buf, sizeof(buf), "closed");
+	while (talk_wait(t, &f, 10000))
+	{
+		n += f.kind == WF_PROGRESS;
+		if (f.kind == WF_ERROR)
+			snprintf(buf, sizeof(buf), "%s|%s|%s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE),
+					 frame_str(&f, WTAG_HINT));
+		else if (f.final && frame_int(&f, WTAG_MAX_MODEL_LEN) >= 0)
+			snprintf(buf, sizeof(buf), "arch %s len %lld", frame_str(&f, WTAG_ARCH),
+					 (long long) frame_int(&f, WTAG_MAX_MODEL_LEN));
+		else if (f.final)
+			snprintf(buf, sizeof(buf), "%s", frame_str(&f, WTAG_TEXT));
+		if (f.final)
+			break;
+	}
+	talk_wait_closed(t, 2000);
+	talk_free(t);
+	if (progress != NULL)
+		*progress = n;
+	return buf;
+}
+
+static const char *
+gen(int db, const char *model, const char *path, const char *options, const char *prompt)
+{
+	return result(send_model(WK_GENERATE, db, model, path, options, prompt), NULL);
+}
+
+static const char *
+act(WireKind kind, int db, const char *model)
+{
+	return result(send_model(kind, db, model, NULL, NULL, NULL), NULL);
+}
+
+static int
+row(int db, const char *name)
+{
+	for (uint32_t i = 0; i < st->n_models; i++)
+		if ((int) st->models[i].dboid == db && strcmp((const char *) st->models[i].name, name) == 0)
+			return (int) i;
+	return -1;
+}
+
+static void
+test_load(void)
+{
+	int			progress;
+	const char *r;
+	Talk	   *t;
+	Frame		f;
+
+	r = result(send_model(WK_MODEL_LOAD, 1, "slow", "/fake/slow:300", NULL, NULL), &progress);
+	CHECK(strncmp(r, "arch fake", 9) == 0 && progress >= 5, "load with %d progress frames: %s", progress, r);
+	CHECK(row(1, "slow") >= 0 && st->models[row(1, "slow")].state == WM_READY, "ready");
+	r = result(send_model(WK_MODEL_LOAD, 1, "slow", "/fake/slow:300", NULL, NULL), &progress);
+	CHECK(progress == 0, "loaded already");
+
+	/* a generate request waits for a load, with a NOTICE's text */
+	t = send_model(WK_GENERATE, 1, "slow2", "/fake/slow:200", "{\"max_model_len\": 100}", "hi");
+	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_PROGRESS && frame_int(&f, WTAG_PHASE) == WP_LOADING_MODEL &&
+		  strcmp(frame_str(&f, WTAG_TEXT), "loading model \"slow2\"") == 0, "first progress frame");
+	CHECK(atomic_load(&wire_slot(P.arena, t->slot)->phase) == WP_LOADING_MODEL, "phase");
+	CHECK(st->models[row(1, "slow2")].state == WM_LOADING, "state is loading");
+	CHECK(strcmp(result(t, NULL), "HI") == 0, "answered when loaded");
+	CHECK(st->models[row(1, "slow2")].max_model_len == 100, "option in force");
+	r = gen(1, "slow2", NULL, NULL, "by name alone");
+	CHECK(strcmp(r, "BY NAME ALONE") == 0, "%s", r);
+	r = gen(1, "nobody", NULL, NULL, "x");
+	CHECK(strncmp(r, "42704|", 6) == 0, "%s", r);
+}
+
+static void
+test_share(void)
+{
+	int			a;
+	int			b;
+
+	gen(1, "one", "/fake/shared", NULL, "x");
+	gen(2, "two", "/fake/shared", NULL, "x");
+	a = row(1, "one");
+	b = row(2, "two");
+	CHECK(st->models[a].shared_with == b || st->models[b].shared_with == a, "same files, same options: shared");
+	gen(2, "three", "/fake/shared", "{\"max_num_seqs\": 3}", "x");
+	CHECK(st->models[row(2, "three")].shared_with == -1, "other options: not shared");
+	CHECK(strcmp(act(WK_MODEL_UNLOAD, 1, "one"), "") == 0, "unload one");
+	CHECK(st->models[row(1, "one")].state == WM_UNLOADED && st->models[row(2, "two")].state == WM_READY,
+		  "the other keeps it");
+	CHECK(strcmp(gen(2, "two", "/fake/shared", NULL, "works on"), "WORKS ON") == 0, "and works");
+	act(WK_MODEL_UNLOAD, 2, "two");
+	CHECK(strcmp(gen(1, "one", "/fake/shared", NULL, "again"), "AGAIN") == 0, "loads again on use");
+}
+
+static void
+test_fail(void)
+{
+	Talk	   *t[3];
+	const char *r;
+
+	for (int i = 0; i < 3; i++)
+		t[i] = send_model(WK_GENERATE, 1, "bad", "/fake/fail", NULL, "x");
+	for (int i = 0; i < 3; i++)
+	{
+		r = result(t[i], NULL);
+		CHECK(strcmp(r, "XX001|fake load failure|") == 0, "waiter %d: %s", i, r);
+	}
+	CHECK(st->models[row(1, "bad")].state == WM_FAILED &&
+		  strcmp((const char *) st->models[row(1, "bad")].error, "fake load failure") == 0, "row says why");
+	r = gen(1, "bad", "/fake/fail", NULL, "x");
+	CHECK(strcmp(r, "XX001|fake load failure|") == 0, "later: %s", r);
+	r = result(send_model(WK_MODEL_LOAD, 1, "bad", "/fake/fail", NULL, NULL), NULL);
+	CHECK(strcmp(r, "XX001|fake load failure|") == 0, "explicit load: %s", r);
+	r = gen(1, "opt", "/fake/x", "{\"max_modellen\": 5}", "x");
+	CHECK(strncmp(r, "22023|unknown model option \"max_modellen\"|Known options", 50) == 0, "%s", r);
+	r = gen(1, "opt", "/fake/x", "{\"max_model_len\": \"a\"}", "x");
+	CHECK(strncmp(r, "22023|", 6) == 0, "%s", r);
+	r = gen(1, "opt", "/fake/x", "[1", "x");
+	CHECK(strncmp(r, "22023|model options must be a JSON object", 40) == 0, "%s", r);
+	r = gen(1, "opt", "/fake/x", "{\"max_model_len\": 4}", "too long a prompt");
+	CHECK(strncmp(r, "54000|", 6) == 0, "%s", r);
+}
+
+static void
+test_unload(void)
+{
+	Talk	   *run;
+	Talk	   *wait;
+	const char *r;
+
+	gen(1, "u", "/fake/u", NULL, "x");
+	run = send_model(WK_GENERATE, 1, "u", "/fake/u", NULL, "@hang");
+	usleep(20000);
+	CHECK(strcmp(act(WK_MODEL_UNLOAD, 1, "u"), "") == 0, "unload under load");
+	r = result(run, NULL);
+	CHECK(strcmp(r, "55000|model \"u\" was unloaded|") == 0, "running: %s", r);
+	wait = send_model(WK_GENERATE, 1, "ul", "/fake/slow:60000", NULL, "x");
+	usleep(20000);
+	CHECK(strcmp(act(WK_MODEL_UNLOAD, 1, "ul"), "") == 0, "unload while loading");
+	r = result(wait, NULL);
+	CHECK(strcmp(r, "55000|model \"ul\" was unloaded|") == 0, "waiting: %s", r);
+	CHECK(strcmp(gen(1, "u", "/fake/u", NULL, "back"), "BACK") == 0, "comes back on use");
+	CHECK(strcmp(act(WK_MODEL_UNLOAD, 7, "never"), "") == 0, "unloading what is not there");
+	/* the loader gave up, so the next load does not wait for a minute */
+	CHECK(strcmp(gen(1, "quick", "/fake/q", NULL, "soon"), "SOON") == 0, "loader is free");
+	wait = send_model(WK_GENERATE, 1, "c", "/fake/slow:200", NULL, "x");
+	usleep(20000);
+	talk_cancel(wait);
+	CHECK(talk_wait_closed(wait, 1000), "cancelled while loading");
+	talk_free(wait);
+}
+
+static void
+test_forget(void)
+{
+	Talk	   *run;
+	const char *r;
+
+	gen(9, "a", "/fake/a", NULL, "x");
+	gen(9, "b", "/fake/b", NULL, "x");
+	gen(8, "a", "/fake/a", NULL, "x");
+	act(WK_MODEL_FORGET, 9, "a");
+	CHECK(row(9, "a") < 0 && row(9, "b") >= 0 && row(8, "a") >= 0, "one name forgotten");
+	act(WK_MODEL_FORGET, 9, NULL);
+	CHECK(row(9, "b") < 0 && row(8, "a") >= 0, "a database forgotten");
+	/* dropped and created again under the same name */
+	run = send_model(WK_GENERATE, 8, "a", "/fake/a", NULL, "@hang");
+	usleep(20000);
+	r = gen(8, "a", "/fake/other", NULL, "new files");
+	CHECK(strcmp(r, "NEW FILES") == 0, "%s", r);
+	r = result(run, NULL);
+	CHECK(strcmp(r, "55000|model \"a\" was changed|") == 0, "%s", r);
+}
+
+static void
+test_many_entries(void)
+{
+	char		name[32];
+	const char *r;
+
+	for (int i = 0; i < WIRE_MAX_MODELS; i++)
+	{
+		snprintf(name, sizeof(name), "m%d", i);
+		act(WK_MODEL_FORGET, 1, NULL);
+		gen(20, name, "/fake/fail", NULL, "x");
+	}
+	/* failed entries make room */
+	r = gen(21, "extra", "/fake/e", NULL, "fits");
+	CHECK(strcmp(r, "FITS") == 0, "%s", r);
+	CHECK(st->n_models <= WIRE_MAX_MODELS, "%u rows", st->n_models);
+	act(WK_MODEL_FORGET, 20, NULL);
+}
+
+static void
+test_check(void)
+{
+	const char *r;
+
+	r = result(send_model(WK_MODEL_CHECK, 1, NULL, "/fake/c", "{\"max_model_len\": 77}", NULL), NULL);
+	CHECK(strcmp(r, "arch fake len 77") == 0, "%s", r);
+	r = result(send_model(WK_MODEL_CHECK, 1, NULL, "/fake/bad", NULL, NULL), NULL);
+	CHECK(strncmp(r, "XX001|", 6) == 0, "%s", r);
+	r = result(send_model(WK_MODEL_CHECK, 1, NULL, "/fake/c", "{\"x\": 1}", NULL), NULL);
+	CHECK(strncmp(r, "22023|", 6) == 0, "%s", r);
+}
+
+/* Load, use, unload, at random and from several conversations at once. */
+static void
+test_random(void)
+{
+	Talk	   *t[12] = {0};
+	unsigned	seed = 3;
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+
+	for (int i = 0; i < 2000; i++)
+	{
+		int			k = rand_r(&seed) % 12;
+		char		name[8];
+
+		if (t[k] != NULL)
+		{
+			if (rand_r(&seed) % 3 == 0)
+				talk_cancel(t[k]);
+			else
+				while (talk_pump(t[k]))
+					;
+			if (rand_r(&seed) % 2 == 0)
+				peer_wait(&P, 1);
+			talk_cancel(t[k]);
+			CHECK(talk_wait_closed(t[k], 3000), "conversation ends");
+			talk_free(t[k]);
+		}
+		snprintf(name, sizeof(name), "r%d", rand_r(&seed) % 3);
+		switch (rand_r(&seed) % 6)
+		{
+			case 0:
+				t[k] = send_model(WK_MODEL_UNLOAD, 30, name, NULL, NULL, NULL);
+				break;
+			case 1:
+				t[k] = send_model(WK_MODEL_FORGET, 30, name, NULL, NULL, NULL);
+				break;
+			case 2:
+				t[k] = send_model(WK_MODEL_LOAD, 30, name, "/fake/slow:10", NULL, NULL);
+				break;
+			default:
+				t[k] = send_model(WK_GENERATE, 30, name, rand_r(&seed) % 2 ? "/fake/slow:10" : "/fake/r", NULL,
+								  rand_r(&seed) % 2 ? "@hang" : "@slow:1 a b c");
+				break;
+		}
+	}
+	for (int k = 0; k < 12; k++)
+		if (t[k] != NULL)
+		{
+			talk_cancel(t[k]);
+			CHECK(talk_wait_closed(t[k], 3000), "conversation ends");
+			talk_free(t[k]);
+		}
+	put_text(&o, WTAG_COMMAND, "integrity");
+	EVENTUALLY(st->running == 0 && st->waiting == 0);
+	CHECK(st->running == 0 && st->waiting == 0, "nothing is left: %lld, %lld", (long long) st->running,
+		  (long long) st->waiting);
+	CHECK(strcmp(result(talk_begin(&P, WK_CONTROL, &b), NULL), "ok") == 0, "integrity");
+	buf_free(&b);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const args[] = {"--fake", NULL};
+
+	peer_find_engine(&P);
+	if (argc > 1)
+		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
+	signal(SIGPIPE, SIG_IGN);
+	peer_arena(&P, 32, 32768, 1 << 24);
+	st = wire_stats(P.arena);
+	peer_spawn(&P, args);
+	CHECK(peer_wait_ready(&P, 10000), "ready");
+	if (P.ready)
+	{
+		test_load();
+		test_share();
+		test_fail();
+		test_unload();
+		test_forget();
+		test_many_entries();
+		test_check();
+		test_random();
+	}
+	peer_tell(&P, "stop\n");
+	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
+	CHECK(!peer_complaints(&P), "no sanitizer complaints");
+	peer_free(&P);
+	return check_done("test_models_registry");
+}
