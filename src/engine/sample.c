@@ -16,15 +16,23 @@
  *	7. argmax of p / e over the survivors, e ~ Exp(1): a draw from softmax(z)
  *	   (ties: lowest id).
  *
- * Filters only ever say "z >= threshold", plus the last id for ties cut by
- * top_p, so nothing is moved and no vocabulary is sorted: a histogram of z
- * finds the bucket with the threshold, and only that bucket is selected from
- * or sorted.  In stage 7 e comes from Philox, keyed by the seed, at counter
- * (token id / 4, position): the draw depends on nothing else.
+ * Filters only ever say "z >= min", plus the last id for ties cut by top_p, so
+ * nothing is moved and no vocabulary is sorted.  What makes it quick is the
+ * maximum of each block of 64 ids: the k-th largest of those is a lower bound of
+ * the k-th largest of all, and whole blocks that can't matter are skipped.  For
+ * top_p a histogram of the mass over z finds the bucket where the cut lies, and
+ * only that bucket is sorted.
  *
- * O(vocabulary) a row.  Rows are sampled in parallel, each by one thread with
- * that thread's scratch.  Tested by tests/unit/test_sample.c against a naive
- * implementation with full sorts, and by chi-square tests.
+ * In stage 7 e is a function of (seed, position, id) alone: 8 leading bits from
+ * a Philox call shared by 16 ids, 32 more from a call of the id's own.  Most ids
+ * are so far behind the best one that only 8 zero bits could save them, so most
+ * of the second calls and all of their logarithms are never made.
+ *
+ * O(vocabulary) a row; figures in docs/sampling.md.  Rows are sampled in
+ * parallel, each by one thread with that thread's scratch.  Inner loops run over
+ * whole blocks, so that compilers vectorize them.  Tested by
+ * tests/unit/test_sample.c against a naive implementation with full sorts, and
+ * by chi-square tests.
  */
 #include "engine/core_int.h"
 
@@ -35,9 +43,13 @@
 #include "base/mem.h"
 #include "engine/rng.h"
 
+#define BLOCK		64			/* ids whose maximum is kept */
+#define LANES		16			/* ids that share a Philox call; divides BLOCK */
 #define N_BUCKETS	256			/* of z; the last one takes all the rest */
 #define PER_UNIT	4			/* buckets per unit of z */
-#define MAX_GUMBEL	22.9		/* -log(smallest e) = 33 * log(2) = 22.87 */
+#define NO_MASS		(-60.0f)	/* exp() of less is lost in a sum of at least 1 */
+#define MAX_GUMBEL	28.5		/* -log(smallest e) = 41 * log(2) = 28.42 */
+#define NEAR		(-5.6)		/* exp() of less is below 1/256 */
 
 typedef struct Cand
 {
@@ -48,8 +60,9 @@ typedef struct Cand
 /* One thread's scratch. */
 typedef struct Work
 {
-	float	   *z;				/* [n_valid] */
-	Cand	   *cand;			/* [n_valid] members of one bucket */
+	float	   *z;				/* [n_blocks * BLOCK], padded with -INFINITY */
+	float	   *bmax;			/* [n_blocks] largest z of each block */
+	Cand	   *cand;			/* [n_valid + 1]: gather() writes one ahead */
 } Work;
 
 /* What stages 4 to 6 let through: z > min, or z == min and id <= tie_id. */
@@ -65,65 +78,88 @@ struct Sampler
 	int			n_threads;
 	int			width;			/* logits per row */
 	int			n_valid;		/* ids that may be sampled: 0 .. n_valid - 1 */
+	int			n_blocks;
 	Work	   *work;			/* [n_threads] */
 	/* the run at hand */
 	SmpRow	   *rows;
 	float	   *logits;
 };
 
-/* ---- stages 1 and 2 ---- */
+/* ---- stages 1 to 3 ---- */
 
 static bool
 all_finite(const float *x, int n)
 {
-	uint32_t	bad = 0;
+	uint32_t	acc[LANES] = {0};
+	uint32_t	bits[LANES];
+	uint32_t	any = 0;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i += LANES)
 	{
-		uint32_t	bits;
+		int			m = n - i < LANES ? n - i : LANES;
 
-		memcpy(&bits, &x[i], sizeof(bits));
-		bad |= (bits & 0x7f800000u) == 0x7f800000u;
+		memset(bits, 0, sizeof(bits));
+		memcpy(bits, x + i, (size_t) m * sizeof(float));
+		/* an exponent of all ones carries into the sign */
+		for (int j = 0; j < LANES; j++)
+			acc[j] |= (bits[j] & 0x7f800000u) + 0x00800000u;
 	}
-	return bad == 0;
+	for (int j = 0; j < LANES; j++)
+		any |= acc[j];
+	return (any & 0x80000000u) == 0;
 }
 
+static float
+block_max(const float *x)
+{
+	float		m[LANES];
+
+	memcpy(m, x, sizeof(m));
+	for (int i = LANES; i < BLOCK; i += LANES)
+		for (int j = 0; j < LANES; j++)
+			m[j] = x[i + j] > m[j] ? x[i + j] : m[j];
+	for (int w = LANES / 2; w > 0; w /= 2)
+		for (int j = 0; j < w; j++)
+			m[j] = m[j + w] > m[j] ? m[j + w] : m[j];
+	return m[0];
+}
+
+/* Copy the logits to w->z, padded, and note the blocks' maxima; returns the argmax. */
 static int32_t
-argmax(const float *x, int n)
+load_row(const Sampler *s, Work *w, const float *logits)
 {
-	int32_t		best = 0;
+	int			best = 0;
+	int32_t		i;
 
-	for (int32_t i = 1; i < n; i++)
-		if (x[i] > x[best])
-			best = i;
-	return best;
-}
-
-/* ---- thresholds ---- */
-
-static int
-bucket_of(float z)
-{
-	float		d = -z * PER_UNIT;
-
-	return d < N_BUCKETS - 1 ? (int) d : N_BUCKETS - 1;
-}
-
-static int
-gather(Work *w, int n, float min, int bucket)
-{
-	int			m = 0;
-
-	for (int32_t i = 0; i < n; i++)
+	memcpy(w->z, logits, (size_t) s->n_valid * sizeof(float));
+	for (i = s->n_valid; i < s->n_blocks * BLOCK; i++)
+		w->z[i] = -INFINITY;
+	for (int b = 0; b < s->n_blocks; b++)
 	{
-		if (w->z[i] < min || bucket_of(w->z[i]) != bucket)
-			continue;
-		w->cand[m].z = w->z[i];
-		w->cand[m].id = i;
-		m++;
+		w->bmax[b] = block_max(w->z + (size_t) b * BLOCK);
+		if (w->bmax[b] > w->bmax[best])
+			best = b;
 	}
-	return m;
+	for (i = best * BLOCK; w->z[i] != w->bmax[best]; i++)
+		continue;
+	return i;
 }
+
+/* Monotone, so it may be applied to the blocks' maxima too. */
+static void
+scale_row(const Sampler *s, Work *w, float max, float inv_t)
+{
+	for (int b = 0; b < s->n_blocks; b++)
+	{
+		float	   *z = w->z + (size_t) b * BLOCK;
+
+		for (int j = 0; j < BLOCK; j++)
+			z[j] = (z[j] - max) * inv_t;
+		w->bmax[b] = (w->bmax[b] - max) * inv_t;
+	}
+}
+
+/* ---- stage 5 ---- */
 
 /* The k-th largest z of n candidates, 1 <= k <= n (quickselect; reorders them). */
 static float
@@ -163,26 +199,93 @@ kth_largest(Cand *c, int n, int k)
 	return c[k].z;
 }
 
-static void
-filter_top_k(Work *w, int n, int k, Filter *f)
+/* All with z >= min to w->cand; blocks are skipped where even the maximum is less. */
+static int
+gather(const Sampler *s, Work *w, float min)
 {
-	int			count[N_BUCKETS] = {0};
-	int			above = 0;
+	int			m = 0;
 
-	for (int i = 0; i < n; i++)
-		if (w->z[i] >= f->min)
-			count[bucket_of(w->z[i])]++;
-	for (int b = 0; b < N_BUCKETS; b++)
+	for (int b = 0; b < s->n_blocks; b++)
 	{
-		if (above + count[b] >= k)
+		if (w->bmax[b] < min)
+			continue;
+		for (int32_t i = b * BLOCK; i < (b + 1) * BLOCK && i < s->n_valid; i++)
 		{
-			int			m = gather(w, n, f->min, b);
-
-			f->min = kth_largest(w->cand, m, k - above);
-			return;
+			w->cand[m] = (Cand) {w->z[i], i};
+			m += w->z[i] >= min;
 		}
-		above += count[b];
 	}
+	return m;
+}
+
+static void
+filter_top_k(const Sampler *s, Work *w, int k, Filter *f)
+{
+	float		bound = f->min;
+	int			m;
+
+	/* k blocks have a z of at least the k-th largest maximum */
+	if (k <= s->n_blocks)
+	{
+		for (int b = 0; b < s->n_blocks; b++)
+			w->cand[b] = (Cand) {w->bmax[b], b};
+		bound = fmaxf(bound, kth_largest(w->cand, s->n_blocks, k));
+	}
+	m = gather(s, w, bound);
+	if (m >= k)
+		f->min = kth_largest(w->cand, m, k);
+}
+
+/* ---- stage 6 ---- */
+
+/* exp(z) for z <= 0 to about 1e-6 of its value, 1 for 0, 0 below NO_MASS. */
+static inline float
+mass_of(float z)
+{
+	float		t = (z > NO_MASS ? z : NO_MASS) * 1.44269504f;
+	int32_t		whole = (int32_t) (t - 0.5f);
+	float		x = t - (float) whole;
+	float		p = 1.0f + x * (0.69314718f + x * (0.24022651f + x * (0.05550411f + x * (0.00961813f + x * 0.00133336f))));
+	uint32_t	bits = (uint32_t) (whole + 127) << 23;
+	float		scale;
+
+	memcpy(&scale, &bits, sizeof(scale));
+	return z > NO_MASS ? p * scale : 0.0f;
+}
+
+static inline int
+bucket_of(float z)
+{
+	float		d = -z * PER_UNIT;
+
+	return (int) (d < N_BUCKETS - 1 ? d : N_BUCKETS - 1);
+}
+
+/* mass[b] = sum of exp(z) of the survivors in bucket b; returns the total. */
+static double
+mass_histogram(const Sampler *s, const Work *w, float min, double *mass)
+{
+	double		total = 0;
+
+	memset(mass, 0, N_BUCKETS * sizeof(double));
+	for (int b = 0; b < s->n_blocks; b++)
+	{
+		const float *z = w->z + (size_t) b * BLOCK;
+		float		e[BLOCK];
+		int			to[BLOCK];
+
+		if (w->bmax[b] < min || w->bmax[b] <= NO_MASS)
+			continue;
+		for (int j = 0; j < BLOCK; j++)
+			e[j] = z[j] >= min ? mass_of(z[j]) : 0.0f;
+		for (int j = 0; j < BLOCK; j++)
+			to[j] = bucket_of(z[j]);
+		for (int j = 0; j < BLOCK; j++)
+			mass[to[j]] += (double) e[j];
+	}
+	for (int b = 0; b < N_BUCKETS; b++)
+		total += mass[b];
+	return total;
 }
 
 static int
@@ -196,115 +299,143 @@ cand_cmp(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-static void
-filter_top_p(Work *w, int n, double top_p, Filter *f)
+/* The survivors of one bucket, sorted. */
+static int
+sorted_bucket(const Sampler *s, Work *w, float min, int bucket)
 {
-	double		mass[N_BUCKETS] = {0};
-	double		total = 0;
-	double		before = 0;
+	float		lowest = fmaxf(min, -(float) (bucket + 1) / PER_UNIT);
+	int			n = gather(s, w, bucket < N_BUCKETS - 1 ? lowest : min);
+	int			m = 0;
 
 	for (int i = 0; i < n; i++)
-	{
-		if (w->z[i] < f->min)
-			continue;
-		mass[bucket_of(w->z[i])] += exp((double) w->z[i]);
-	}
-	for (int b = 0; b < N_BUCKETS; b++)
-		total += mass[b];
-	for (int b = 0; b < N_BUCKETS; b++)
-	{
-		int			m,
-					kept = 0;
+		if (bucket_of(w->cand[i].z) == bucket)
+			w->cand[m++] = w->cand[i];
+	qsort(w->cand, (size_t) m, sizeof(Cand), cand_cmp);
+	return m;
+}
 
-		if (mass[b] <= 0 || before + mass[b] < top_p * total)
-		{
-			before += mass[b];
-			continue;
-		}
-		m = gather(w, n, f->min, b);
-		qsort(w->cand, (size_t) m, sizeof(Cand), cand_cmp);
-		while (kept < m && before < top_p * total)
-			before += exp((double) w->cand[kept++].z);
-		f->min = w->cand[kept - 1].z;
-		f->tie_id = w->cand[kept - 1].id;
+static void
+filter_top_p(const Sampler *s, Work *w, double top_p, Filter *f)
+{
+	double		mass[N_BUCKETS];
+	double		wanted = top_p * mass_histogram(s, w, f->min, mass);
+	double		before = 0;
+	int			b = 0,
+				m,
+				kept = 0;
+
+	/* the bucket in which the mass is reached; rounding can't lead past the last one */
+	while (b < N_BUCKETS - 1 && (mass[b] <= 0 || before + mass[b] < wanted))
+		before += mass[b++];
+	m = sorted_bucket(s, w, f->min, b);
+	while (kept < m && before < wanted)
+		before += (double) mass_of(w->cand[kept++].z);
+	if (kept == 0)
 		return;
-	}
+	f->min = w->cand[kept - 1].z;
+	f->tie_id = w->cand[kept - 1].id;
 }
 
 /* ---- stage 7 ---- */
 
-/* e ~ Exp(1) from 32 random bits; v = 1 - u lies in (0, 1). */
-static double
-gumbel_of(uint32_t bits)
-{
-	double		v = (bits + 0.5) * 0x1p-32;
-
-	return -log(-log1p(-v));
-}
-
-/*
- * Can z + gumbel_of(bits) reach best?  No false "no".  With x = z - best it can
- * iff e <= exp(x); e >= v, and exp(x) <= (1 - x/8)^-8 for x < 0.
- */
-static bool
-may_reach(double x, uint32_t bits)
-{
-	double		y = 1 - x / 8;
-
-	if (x >= 0)
-		return true;
-	y *= y;
-	y *= y;
-	y *= y;
-	return (bits + 0.5) * 0x1p-32 * y <= 1.000001;
-}
-
 static void
-noise4(const SmpRow *row, uint32_t group, uint32_t out[4])
+noise(const SmpRow *row, uint32_t index, uint32_t kind, uint32_t out[4])
 {
-	uint32_t	ctr[4] = {group, (uint32_t) row->position, 0, 0};
+	uint32_t	ctr[4] = {index, (uint32_t) row->position, kind, 0};
 	uint32_t	key[2] = {(uint32_t) row->seed, (uint32_t) (row->seed >> 32)};
 
 	rng_philox(ctr, key, out);
 }
 
-/* start: a survivor with z = 0, so that most others are out at once. */
+/* -log(e), e ~ Exp(1), of 40 bits: v = 1 - u lies in (0, 1). */
+static double
+gumbel_of(const SmpRow *row, int32_t id, uint32_t byte)
+{
+	uint32_t	fine[4];
+	double		v;
+
+	noise(row, (uint32_t) id, 1, fine);
+	v = (byte + (fine[0] + 0.5) * 0x1p-32) * 0x1p-8;
+	return -log(-log1p(-v));
+}
+
+/*
+ * Can an id whose z is x below the best score still win with these leading bits?
+ * No false "no".  It wins iff e <= exp(x); e >= v >= byte / 256; and for x < 0
+ * exp(x) <= (1 - x/8)^-8.
+ */
+static inline bool
+may_win(double x, uint32_t byte)
+{
+	double		y = 1 - x / 8;
+
+	if (x >= 0 || byte == 0)
+		return true;
+	if (x < NEAR)
+		return false;
+	y *= y;
+	y *= y;
+	y *= y;
+	return byte * y <= 256.001;
+}
+
+static inline bool
+has_zero_byte(const uint32_t *bits)
+{
+	uint32_t	any = 0;
+
+	for (int i = 0; i < 4; i++)
+		any |= (bits[i] - 0x01010101u) & ~bits[i] & 0x80808080u;
+	return any != 0;
+}
+
+typedef struct Best
+{
+	double		score;
+	int32_t		id;
+} Best;
+
+/* LANES ids from base on, with their shared bits. */
+static void
+draw_lanes(const SmpRow *row, const float *z, int32_t base, const uint32_t *bits, Filter f, Best *best)
+{
+	for (int j = 0; j < LANES; j++)
+	{
+		int32_t		id = base + j;
+		uint32_t	byte = bits[j / 4] >> (8 * (j % 4)) & 0xff;
+		double		score;
+
+		if (z[id] < f.min || (z[id] == f.min && id > f.tie_id) || z[id] == -INFINITY ||
+			!may_win(z[id] - best->score, byte))
+			continue;
+		score = z[id] + gumbel_of(row, id, byte);
+		if (score > best->score || (score == best->score && id < best->id))
+			*best = (Best) {score, id};
+	}
+}
+
+/* start: the argmax, a survivor in any case; so most others are out at once. */
 static int32_t
-draw(const SmpRow *row, const float *z, int n, Filter f, int32_t start)
+draw(const Sampler *s, const Work *w, const SmpRow *row, Filter f, int32_t start)
 {
 	uint32_t	bits[4];
-	int32_t		best_id = start;
-	double		best;
+	Best		best;
 
-	noise4(row, (uint32_t) start / 4, bits);
-	best = z[start] + gumbel_of(bits[start % 4]);
-	for (int32_t base = 0; base < n; base += 4)
+	noise(row, (uint32_t) start / LANES, 0, bits);
+	best.id = start;
+	best.score = w->z[start] + gumbel_of(row, start, bits[start % LANES / 4] >> (8 * (start % 4)) & 0xff);
+	for (int b = 0; b < s->n_blocks; b++)
 	{
-		int			m = n - base < 4 ? n - base : 4;
-		double		low = best - MAX_GUMBEL;
-		bool		any = false;
-
-		for (int i = 0; i < m; i++)
-			any |= z[base + i] >= f.min && z[base + i] >= low;
-		if (!any)
+		if (w->bmax[b] < f.min || w->bmax[b] < best.score - MAX_GUMBEL)
 			continue;
-		noise4(row, (uint32_t) base / 4, bits);
-		for (int i = 0; i < m; i++)
+		for (int32_t base = b * BLOCK; base < (b + 1) * BLOCK; base += LANES)
 		{
-			int32_t		id = base + i;
-			double		score;
-
-			if (z[id] < f.min || (z[id] == f.min && id > f.tie_id) || !may_reach(z[id] - best, bits[i]))
-				continue;
-			score = z[id] + gumbel_of(bits[i]);
-			if (score > best || (score == best && id < best_id))
-			{
-				best = score;
-				best_id = id;
-			}
+			noise(row, (uint32_t) base / LANES, 0, bits);
+			if (w->bmax[b] - best.score >= NEAR || has_zero_byte(bits))
+				draw_lanes(row, w->z, base, bits, f, &best);
 		}
 	}
-	return best_id;
+	return best.id;
 }
 
 /* ---- one row ---- */
@@ -316,29 +447,28 @@ sample_row(const Sampler *s, Work *w, const SmpRow *row, float *logits)
 	int			n = s->n_valid;
 	Filter		f = {-INFINITY, INT32_MAX};
 	int32_t		top;
-	float		inv_t;
+	float		max;
 
 	if (!all_finite(logits, n))
 		return -1;
 	if (row->position < p->min_tokens)
 		for (int i = 0; i < p->n_min_ids; i++)
 			logits[p->min_ids[i]] = -INFINITY;
-	top = argmax(logits, n);
-	if (!isfinite(logits[top]))
+	top = load_row(s, w, logits);
+	max = w->z[top];
+	if (max == -INFINITY)
 		return -1;				/* everything is masked */
 	if (p->temperature == 0)
 		return top;
 
-	inv_t = (float) (1.0 / p->temperature);
-	for (int i = 0; i < n; i++)
-		w->z[i] = (logits[i] - logits[top]) * inv_t;
+	scale_row(s, w, max, (float) (1.0 / p->temperature));
 	if (p->min_p > 0)
 		f.min = (float) log(p->min_p);
 	if (p->top_k > 0 && p->top_k < n)
-		filter_top_k(w, n, p->top_k, &f);
+		filter_top_k(s, w, p->top_k, &f);
 	if (p->top_p < 1)
-		filter_top_p(w, n, p->top_p, &f);
-	return draw(row, w->z, n, f, top);
+		filter_top_p(s, w, p->top_p, &f);
+	return draw(s, w, row, f, top);
 }
 
 static void
@@ -371,11 +501,13 @@ smp_new(KPool *pool, int width, int n_valid)
 	s->n_threads = pool != NULL ? kpool_nthreads(pool) : 1;
 	s->width = width;
 	s->n_valid = n_valid;
+	s->n_blocks = (n_valid + BLOCK - 1) / BLOCK;
 	s->work = mem_zalloc((size_t) s->n_threads * sizeof(Work));
 	for (int i = 0; i < s->n_threads; i++)
 	{
-		s->work[i].z = mem_alloc((size_t) n_valid * sizeof(float));
-		s->work[i].cand = mem_alloc((size_t) n_valid * sizeof(Cand));
+		s->work[i].z = mem_alloc((size_t) s->n_blocks * BLOCK * sizeof(float));
+		s->work[i].bmax = mem_alloc((size_t) s->n_blocks * sizeof(float));
+		s->work[i].cand = mem_alloc(((size_t) n_valid + 1) * sizeof(Cand));
 	}
 	return s;
 }
@@ -388,6 +520,7 @@ smp_free(Sampler *s)
 	for (int i = 0; i < s->n_threads; i++)
 	{
 		mem_free(s->work[i].z);
+		mem_free(s->work[i].bmax);
 		mem_free(s->work[i].cand);
 	}
 	mem_free(s->work);

@@ -114,13 +114,16 @@ naive_sample(const SmpRow *row, const float *logits, int n)
 	naive_filter(row->params, logits, n, z, keep);
 	for (int i = 0; i < n; i++)
 	{
-		uint32_t	ctr[4] = {(uint32_t) i / 4, (uint32_t) row->position, 0, 0};
+		uint32_t	lead_ctr[4] = {(uint32_t) i / 16, (uint32_t) row->position, 0, 0};
+		uint32_t	fine_ctr[4] = {(uint32_t) i, (uint32_t) row->position, 1, 0};
 		uint32_t	key[2] = {(uint32_t) row->seed, (uint32_t) (row->seed >> 32)};
-		uint32_t	bits[4];
+		uint32_t	lead[4],
+					fine[4];
 		double		e;
 
-		rng_philox(ctr, key, bits);
-		e = -log1p(-((bits[i % 4] + 0.5) / 4294967296.0));
+		rng_philox(lead_ctr, key, lead);
+		rng_philox(fine_ctr, key, fine);
+		e = -log1p(-((lead[i % 16 / 4] >> i % 4 * 8 & 0xff) + (fine[0] + 0.5) / 4294967296.0) / 256);
 		if (keep[i] && z[i] - log(e) > best_score)
 		{
 			best_score = z[i] - log(e);
