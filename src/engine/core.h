@@ -94,7 +94,7 @@ typedef struct CoreOptions
 	int			max_model_len;	/* 0 = the model's */
 	int			block_size;		/* tokens */
 	size_t		kv_bytes;		/* for the block pool */
-	int			kv_blocks;		/* > 0 overrides kv_bytes (tests) */
+	int			kv_blocks;		/* usable blocks; > 0 overrides kv_bytes (tests) */
 	KType		kv_type;
 	int64_t		step_target_us; /* chunk prefill so that a step stays under this; 0 = budget alone */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */

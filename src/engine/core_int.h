@@ -47,7 +47,6 @@ struct Req
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
 	Req		   *prev;			/* neighbours in a waiting queue */
 	Req		   *next;
-	uint64_t	queue_key;		/* session queue it waits in */
 
 	/* output side (output.c) */
 	Detok	   *detok;			/* NULL when text is not wanted */

@@ -67,6 +67,7 @@ typedef struct Run
 	Answer	   *answers;		/* [n] */
 	int			n;
 	int			cap;
+	int64_t		max_step_us;
 } Run;
 
 /* ---- arguments ---- */
@@ -399,11 +400,12 @@ print_stats(const Run *run, int64_t start_us, int64_t us)
 			first += (double) (run->answers[i].first_token_us - start_us) / 1e6 / run->n;
 	fprintf(stderr, "kernels=%s threads=%d requests=%d prompt_tokens=%lld output_tokens=%lld rows=%lld steps=%lld "
 			"seconds=%.3f avg_batch=%.2f requests_per_s=%.3f output_tokens_per_s=%.1f rows_per_s=%.1f "
-			"mean_first_token_s=%.3f preemptions=%lld\n",
+			"mean_first_token_s=%.3f max_step_ms=%.1f preemptions=%lld\n",
 			run->kernels->name, run->args.threads, run->n, (long long) st.prompt_tokens,
 			(long long) st.output_tokens, (long long) st.step_rows, (long long) st.steps, s,
 			st.steps > 0 ? (double) st.step_seqs / (double) st.steps : 0, run->n / s,
-			(double) st.output_tokens / s, (double) st.step_rows / s, first, (long long) st.preemptions);
+			(double) st.output_tokens / s, (double) st.step_rows / s, first, (double) run->max_step_us / 1e3,
+			(long long) st.preemptions);
 }
 
 static int
@@ -421,7 +423,13 @@ run_all(Run *run, Err *e)
 	for (int i = 0; i < run->n; i++)
 		submit_one(run, i);
 	while (core_has_work(run->core))
+	{
+		int64_t		t = clock_us();
+
 		core_step(run->core);
+		t = clock_us() - t;
+		run->max_step_us = t > run->max_step_us ? t : run->max_step_us;
+	}
 	if (run->args.stats)
 		print_stats(run, start, clock_us() - start);
 	return print_answers(run);

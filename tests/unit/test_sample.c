@@ -2,7 +2,7 @@
  * test_sample.c
  *	  The sampler against a naive implementation (full sorts, stage by stage),
  *	  its distribution (chi-square), ties and edges, seeds, Philox's known
- *	  answers.
+ *	  answers.  With --bench: the time of a row, best of 40.
  */
 #include "engine/core_int.h"
 
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/rng.h"
 
@@ -355,9 +356,51 @@ test_batch(void)
 	mem_free(copy);
 }
 
-int
-main(void)
+static void
+bench(const char *what, GenParams p)
 {
+	enum
+	{
+		N = 151936
+	};
+	Sampler    *s = smp_new(NULL, N, N);
+	float	   *logits = mem_alloc(N * sizeof(float));
+	int64_t		best = INT64_MAX;
+
+	for (int i = 0; i < N; i++)
+		logits[i] = (float) (2.5 * gauss());
+	logits[77] = 14;
+	logits[99] = 13.5f;
+	for (int i = 0; i < 40; i++)
+	{
+		SmpRow		row = {.params = &p, .seed = (uint64_t) i};
+		int64_t		t = clock_us();
+
+		smp_run(s, &row, 1, logits);
+		t = clock_us() - t;
+		best = t < best ? t : best;
+	}
+	printf("%s: %d logits in %lld us\n", what, N, (long long) best);
+	mem_free(logits);
+	smp_free(s);
+}
+
+static int
+bench_all(void)
+{
+	bench("greedy", params(0, 0, 1, 0));
+	bench("temperature 1", params(1, 0, 1, 0));
+	bench("top_k 20, top_p 0.8", params(0.7, 20, 0.8, 0));
+	bench("top_p 0.9", params(1, 0, 0.9, 0));
+	bench("min_p 0.05", params(1, 0, 1, 0.05));
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--bench") == 0)
+		return bench_all();
 	test_philox();
 	test_naive();
 	test_chi_square("plain", params(1, 0, 1, 0));
