@@ -11,14 +11,19 @@
 #ifdef Q8_DOT_BYTES
 #include "cpu/tmpl_q8.h"
 #endif
+#ifdef MM_BF16_PAIRS
+#include "cpu/tmpl_pairs.h"
+#endif
 #include "cpu/tmpl_mm.h"
 #include "cpu/tmpl_rows.h"
 #include "cpu/tmpl_attn.h"
 
+#ifndef KPASTE
 #define KPASTE_(a, b)	a##b
 #define KPASTE(a, b)	KPASTE_(a, b)
 #define KSTR_(a)		#a
 #define KSTR(a)			KSTR_(a)
+#endif
 
 const Kernels KPASTE(kernels_, KNAME) = {
 	.name = KSTR(KNAME),

@@ -1,0 +1,341 @@
+/*
+ * simd_avx512.h
+ *	  The vector vocabulary of the templates for AVX-512 (F, BW, VL, DQ): 16 lanes
+ *	  are one zmm register.
+ *
+ * With ISA_VNNI, Q8_0 products use vpdpbusd; with ISA_BF16, BF16 products use
+ * vdpbf16ps on activations rounded to bfloat16 (tmpl_pairs.h).  Everything else
+ * gives the bits of AVX2.  Compiled a second time with VLLM_KERNELS_EMU, the
+ * same source runs on emulated instructions (emu/avx512_emu.h).
+ */
+#ifndef VLLM_KERNELS_SIMD_AVX512_H
+#define VLLM_KERNELS_SIMD_AVX512_H
+
+typedef __m512 v16;
+
+#define ROUND_EVEN	(_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+
+static inline v16
+v_zero(void)
+{
+	return _mm512_setzero_ps();
+}
+
+static inline v16
+v_set1(float f)
+{
+	return _mm512_set1_ps(f);
+}
+
+static inline v16
+v_load(const float *p)
+{
+	return _mm512_loadu_ps(p);
+}
+
+static inline void
+v_store(float *p, v16 x)
+{
+	_mm512_storeu_ps(p, x);
+}
+
+/* lanes 0..n-1, 0 <= n <= 16 */
+static inline __mmask16
+first_lanes(int n)
+{
+	return (__mmask16) ((1u << n) - 1);
+}
+
+/* the first n lanes; the others 0 */
+static inline v16
+v_load_n(const float *p, int n)
+{
+	return _mm512_maskz_loadu_ps(first_lanes(n), p);
+}
+
+static inline void
+v_store_n(float *p, v16 x, int n)
+{
+	_mm512_mask_storeu_ps(p, first_lanes(n), x);
+}
+
+static inline v16
+v_add(v16 x, v16 y)
+{
+	return _mm512_add_ps(x, y);
+}
+
+static inline v16
+v_sub(v16 x, v16 y)
+{
+	return _mm512_sub_ps(x, y);
+}
+
+static inline v16
+v_mul(v16 x, v16 y)
+{
+	return _mm512_mul_ps(x, y);
+}
+
+static inline v16
+v_div(v16 x, v16 y)
+{
+	return _mm512_div_ps(x, y);
+}
+
+static inline v16
+v_fma(v16 x, v16 y, v16 z)
+{
+	return _mm512_fmadd_ps(x, y, z);
+}
+
+/* x > y ? x : y, so a NaN in either gives y */
+static inline v16
+v_max(v16 x, v16 y)
+{
+	return _mm512_max_ps(x, y);
+}
+
+static inline v16
+v_min(v16 x, v16 y)
+{
+	return _mm512_min_ps(x, y);
+}
+
+static inline __m256
+high_half(v16 x)
+{
+	return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+}
+
+/* sum of the lanes in the order all implementations share: halves, quarters, ... */
+static inline float
+v_sum(v16 x)
+{
+	__m256		t8 = _mm256_add_ps(_mm512_castps512_ps256(x), high_half(x));
+	__m128		t4 = _mm_add_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+	__m128		t2 = _mm_add_ps(t4, _mm_movehl_ps(t4, t4));
+
+	return _mm_cvtss_f32(_mm_add_ss(t2, _mm_movehdup_ps(t2)));
+}
+
+static inline float
+v_hmax(v16 x)
+{
+	__m256		t8 = _mm256_max_ps(_mm512_castps512_ps256(x), high_half(x));
+	__m128		t4 = _mm_max_ps(_mm256_castps256_ps128(t8), _mm256_extractf128_ps(t8, 1));
+	__m128		t2 = _mm_max_ps(t4, _mm_movehl_ps(t4, t4));
+
+	return _mm_cvtss_f32(_mm_max_ss(t2, _mm_movehdup_ps(t2)));
+}
+
+/* lanes lo..hi-1 of x, `other` elsewhere */
+static inline v16
+v_select_range(v16 x, int lo, int hi, float other)
+{
+	unsigned	below_hi = (1u << k_min(k_max(hi, 0), 16)) - 1;
+	unsigned	below_lo = (1u << k_min(k_max(lo, 0), 16)) - 1;
+
+	return _mm512_mask_blend_ps((__mmask16) (below_hi & ~below_lo), _mm512_set1_ps(other), x);
+}
+
+/* nearest integer, ties to even */
+static inline v16
+v_rint(v16 x)
+{
+	return _mm512_roundscale_ps(x, ROUND_EVEN);
+}
+
+static inline v16
+exp2i(__m512i n)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
+}
+
+/* p * 2^n for integral n, |n| <= 200; in AVX2's two steps, for the same bits */
+static inline v16
+v_ldexp(v16 p, v16 n)
+{
+	__m512i		i = _mm512_cvtps_epi32(n);
+	__m512i		h = _mm512_srai_epi32(i, 1);
+
+	return _mm512_mul_ps(_mm512_mul_ps(p, exp2i(h)), exp2i(_mm512_sub_epi32(i, h)));
+}
+
+static inline v16
+v_load_bf16(const uint16_t *p)
+{
+	__m512i		u = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *) p));
+
+	return _mm512_castsi512_ps(_mm512_slli_epi32(u, 16));
+}
+
+static inline v16
+v_load_f16(const uint16_t *p)
+{
+	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) p));
+}
+
+static inline void
+v_store_f16(uint16_t *p, v16 x)
+{
+	_mm256_storeu_si256((__m256i *) p, _mm512_cvtps_ph(x, ROUND_EVEN));
+}
+
+/* round to nearest even by integer arithmetic: keeps subnormals; see kf32_to_bf16 */
+static inline void
+v_store_bf16(uint16_t *p, v16 x)
+{
+	__m512i		u = _mm512_castps_si512(x);
+	__m512i		odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+	__m512i		r = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
+	__m512i		quiet = _mm512_or_si512(u, _mm512_set1_epi32(0x400000));
+
+	r = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), r, quiet);
+	_mm256_storeu_si256((__m256i *) p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+}
+
+/* largest bit pattern of |x[i]| in a block of 32: orders floats, NaN on top */
+static inline uint32_t
+q8_absmax(const float *x)
+{
+	__m512i		abs = _mm512_set1_epi32(0x7fffffff);
+	__m512i		a = _mm512_and_si512(_mm512_castps_si512(_mm512_loadu_ps(x)), abs);
+	__m512i		b = _mm512_and_si512(_mm512_castps_si512(_mm512_loadu_ps(x + 16)), abs);
+	__m512i		m = _mm512_max_epi32(a, b);
+	__m256i		h = _mm256_max_epi32(_mm512_castsi512_si256(m), _mm512_extracti64x4_epi64(m, 1));
+	__m128i		t = _mm_max_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+
+	t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+	t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0xb1));
+	return (uint32_t) _mm_cvtsi128_si32(t);
+}
+
+/* q[i] = rint(x[i] * inv), finite; returns the sum */
+static inline int32_t
+q8_quantize(int8_t *q, const float *x, float inv)
+{
+	__m512		f = _mm512_set1_ps(inv);
+	__m512i		a = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), f));
+	__m512i		b = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), f));
+	__m512i		s = _mm512_add_epi32(a, b);
+	__m256i		h = _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
+	__m128i		t = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+
+	_mm_storeu_si128((__m128i *) q, _mm512_cvtsepi32_epi8(a));
+	_mm_storeu_si128((__m128i *) (q + 16), _mm512_cvtsepi32_epi8(b));
+	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
+	return _mm_cvtsi128_si32(t);
+}
+
+/* four activations, broadcast to all columns */
+static inline __m512i
+q8_bcast(const int8_t *x)
+{
+	int32_t		x4;
+
+	memcpy(&x4, x, 4);
+	return _mm512_set1_epi32(x4);
+}
+
+#define Q8_STRIP	16
+typedef __m512i q8i;
+
+#ifdef ISA_VNNI
+/*
+ * vpdpbusd wants unsigned times signed: weights are stored as w + 128, and the
+ * sums start at -128 * sum of the block's activations.  No overflow: a block's
+ * sum is at most 32 * 255 * 127 + 128 * 32 * 127 < 2^21.
+ */
+#define Q8_FLIP		0x80
+typedef __m512i q8w;
+
+static inline q8w
+q8_load(const uint8_t *p)
+{
+	return _mm512_loadu_si512((const void *) p);
+}
+
+static inline q8i
+q8_init(int32_t xs)
+{
+	return _mm512_set1_epi32(xs);
+}
+
+static inline q8i
+q8_dot(q8i acc, q8w w, const int8_t *x)
+{
+	return _mm512_dpbusd_epi32(acc, w, q8_bcast(x));
+}
+#else
+/* |w| unsigned, x with w's sign: no saturation, see simd_avx2.h */
+#define Q8_FLIP		0
+typedef struct q8w
+{
+	__m512i		abs;
+	__mmask64	neg;
+} q8w;
+
+static inline q8w
+q8_load(const uint8_t *p)
+{
+	__m512i		w = _mm512_loadu_si512((const void *) p);
+
+	return (q8w) {_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
+}
+
+static inline q8i
+q8_init(int32_t xs)
+{
+	(void) xs;
+	return _mm512_setzero_si512();
+}
+
+static inline q8i
+q8_dot(q8i acc, q8w w, const int8_t *x)
+{
+	__m512i		b = q8_bcast(x);
+	__m512i		s = _mm512_mask_sub_epi8(b, w.neg, _mm512_setzero_si512(), b);
+	__m512i		t = _mm512_maddubs_epi16(w.abs, s);
+
+	return _mm512_add_epi32(acc, _mm512_madd_epi16(t, _mm512_set1_epi16(1)));
+}
+#endif
+
+static inline void
+q8_finish(float *c, q8i sum, const uint8_t *d, float xd)
+{
+	__m512		s = v_load_f16((const uint16_t *) (const void *) d);
+
+	s = _mm512_mul_ps(s, _mm512_set1_ps(xd));
+	_mm512_storeu_ps(c, _mm512_fmadd_ps(s, _mm512_cvtepi32_ps(sum), _mm512_loadu_ps(c)));
+}
+
+#define Q8_MAX_MR	8
+#define Q8_TILES \
+	DEF_Q8_TILE(1, 2) DEF_Q8_TILE(2, 2) DEF_Q8_TILE(3, 2) DEF_Q8_TILE(4, 2) \
+	DEF_Q8_TILE(5, 2) DEF_Q8_TILE(6, 2) DEF_Q8_TILE(7, 2) DEF_Q8_TILE(8, 2)
+#define Q8_TILE_TABLE \
+	NULL, Q8_TILE(1), Q8_TILE(2), Q8_TILE(3), Q8_TILE(4), Q8_TILE(5), Q8_TILE(6), \
+	Q8_TILE(7), Q8_TILE(8)
+
+/* 32 registers: 8 x 32 is 16 accumulators; two panels share a broadcast */
+#define V_MAX_MR	8
+#define V_TILES(T) \
+	DEF_TILE(T, 1, 1) DEF_TILE(T, 2, 1) DEF_TILE(T, 3, 1) DEF_TILE(T, 4, 1) \
+	DEF_TILE(T, 5, 1) DEF_TILE(T, 6, 1) DEF_TILE(T, 7, 1) DEF_TILE(T, 8, 1) \
+	DEF_TILE(T, 1, 4) DEF_TILE(T, 2, 4) DEF_TILE(T, 3, 4) DEF_TILE(T, 4, 4) \
+	DEF_TILE(T, 5, 2) DEF_TILE(T, 6, 2) DEF_TILE(T, 7, 2) DEF_TILE(T, 8, 2)
+#define V_TILE_TABLE(T) \
+	{NULL, NULL, 0}, \
+	{TILE(T, 1, 1), TILE(T, 1, 4), 4}, \
+	{TILE(T, 2, 1), TILE(T, 2, 4), 4}, \
+	{TILE(T, 3, 1), TILE(T, 3, 4), 4}, \
+	{TILE(T, 4, 1), TILE(T, 4, 4), 4}, \
+	{TILE(T, 5, 1), TILE(T, 5, 2), 2}, \
+	{TILE(T, 6, 1), TILE(T, 6, 2), 2}, \
+	{TILE(T, 7, 1), TILE(T, 7, 2), 2}, \
+	{TILE(T, 8, 1), TILE(T, 8, 2), 2}
+
+#endif
