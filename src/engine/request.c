@@ -225,6 +225,9 @@ check_whole(int kind, Request *r, Err *e)
 			return err_set(e, ERR_INTERNAL, "request without a prompt");
 		if (r->has_prompt && r->has_ids)
 			return err_set(e, ERR_INVALID, "prompt and prompt_token_ids exclude each other");
+		/* also where the tokenizer would add a BOS */
+		if (kind == WK_GENERATE && r->has_prompt && r->prompt_len == 0)
+			return bad(e, "prompt", "must not be empty");
 	}
 	if (kind == WK_DETOKENIZE && !r->has_ids)
 		return err_set(e, ERR_INTERNAL, "detokenize request without token ids");

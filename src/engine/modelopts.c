@@ -1,0 +1,87 @@
+/*
+ * modelopts.c
+ *	  The options of a catalog entry: a JSON object with a few known keys.
+ *
+ * An unknown key is an error that lists the known ones, never ignored.
+ * Tested by tests/unit/test_models_registry.c and tests/fuzz/fuzz_wire.c.
+ */
+#include "engine/models.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool
+opt_int(const cJSON *v, int64_t min, int64_t max, int64_t *out, Err *e)
+{
+	if (!cJSON_IsNumber(v) || v->valuedouble != floor(v->valuedouble) ||
+		v->valuedouble < (double) min || v->valuedouble > (double) max)
+		return err_set(e, ERR_INVALID, "model option \"%s\" must be an integer between %" PRId64 " and %" PRId64,
+					   v->string, min, max);
+	*out = (int64_t) v->valuedouble;
+	return true;
+}
+
+static bool
+opt_one(const cJSON *v, ModelOpts *o, Err *e)
+{
+	static const struct
+	{
+		const char *name;
+		size_t		off;
+		int64_t		min;
+		int64_t		max;
+	}			ints[] = {
+		{"max_model_len", offsetof(ModelOpts, max_model_len), 1, INT_MAX},
+		{"max_num_seqs", offsetof(ModelOpts, max_num_seqs), 1, 4096},
+		{"max_num_batched_tokens", offsetof(ModelOpts, max_num_batched_tokens), 1, 65536},
+	};
+	int64_t		n;
+
+	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
+		if (strcmp(v->string, ints[i].name) == 0)
+		{
+			if (!opt_int(v, ints[i].min, ints[i].max, &n, e))
+				return false;
+			*(int *) ((char *) o + ints[i].off) = (int) n;
+			return true;
+		}
+	if (strcmp(v->string, "kv_cache_memory_bytes") == 0)
+		return opt_int(v, 1 << 16, INT64_C(1) << 46, &o->kv_cache_memory_bytes, e);
+	if (strcmp(v->string, "kv_cache_dtype") == 0)
+	{
+		if (!cJSON_IsString(v) || !settings_kv_dtype_ok(v->valuestring))
+			return err_set(e, ERR_INVALID,
+						   "model option \"kv_cache_dtype\" must be auto, float32, float16 or bfloat16");
+		snprintf(o->kv_cache_dtype, sizeof(o->kv_cache_dtype), "%s", v->valuestring);
+		return true;
+	}
+	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
+	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
+					"max_num_seqs and max_num_batched_tokens.");
+}
+
+bool
+model_opts_parse(const char *json, ModelOpts *out, Err *e)
+{
+	cJSON	   *root;
+	bool		ok = true;
+
+	memset(out, 0, sizeof(*out));
+	if (json == NULL || json[0] == '\0')
+		return true;
+	root = cJSON_ParseWithOpts(json, NULL, true);
+	if (!cJSON_IsObject(root))
+	{
+		cJSON_Delete(root);
+		return err_set(e, ERR_INVALID, "model options must be a JSON object");
+	}
+	for (const cJSON *v = root->child; v != NULL && ok; v = v->next)
+		ok = cJSON_IsNull(v) || opt_one(v, out, e);
+	cJSON_Delete(root);
+	return ok;
+}

@@ -1,0 +1,240 @@
+/*
+ * test_server_core.c
+ *	  The engine process with the real core on the tiny models of
+ *	  tests/fixtures/models: check, load, tokenize, generate, share, cancel, unload.
+ *	  What the answers say is test_offline's and the golden files' affair.
+ */
+#include "wire_peer.h"
+
+#include "check.h"
+
+#define MODEL "tests/fixtures/models/llama_f32"
+
+static Peer P;
+static volatile WireStats *st;
+
+typedef struct Ask
+{
+	WireKind	kind;
+	int			db;
+	const char *model;
+	const char *path;
+	const char *options;
+	const char *prompt;
+	const char *command;
+	int			max_tokens;
+	bool		stream;
+	bool		ignore_eos;
+} Ask;
+
+static void
+put_text(WireOut *o, WireTag tag, const char *s)
+{
+	if (s != NULL)
+		wire_put_str(o, tag, s, strlen(s));
+}
+
+static Talk *
+ask(const Ask *a)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_int(&o, WTAG_DATABASE, a->db);
+	wire_put_int(&o, WTAG_SESSION, a->db);
+	put_text(&o, WTAG_MODEL, a->model);
+	put_text(&o, WTAG_MODEL_PATH, a->path);
+	put_text(&o, WTAG_MODEL_OPTIONS, a->options);
+	put_text(&o, WTAG_PROMPT, a->prompt);
+	put_text(&o, WTAG_COMMAND, a->command);
+	if (a->kind == WK_GENERATE)
+	{
+		wire_put_int(&o, WTAG_MAX_TOKENS, a->max_tokens);
+		wire_put_num(&o, WTAG_TEMPERATURE, 0);
+		wire_put_int(&o, WTAG_STREAM, a->stream);
+		wire_put_int(&o, WTAG_IGNORE_EOS, a->ignore_eos);
+	}
+	t = talk_begin(&P, a->kind, &b);
+	buf_free(&b);
+	return t;
+}
+
+/* All text of the conversation, or "SQLSTATE: message". */
+static char *
+result(Talk *t)
+{
+	Buf			b = {0};
+	Frame		f;
+	bool		final = false;
+
+	while (!final && talk_wait(t, &f, 30000))
+	{
+		final = f.final;
+		if (f.kind == WF_ERROR)
+			buf_printf(&b, "%s: %s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE));
+		else if (f.kind != WF_PROGRESS)
+			buf_addstr(&b, frame_str(&f, WTAG_TEXT));
+	}
+	if (!final)
+		buf_addstr(&b, " (no final frame)");
+	talk_wait_closed(t, 5000);
+	talk_free(t);
+	buf_addstr(&b, "");
+	return b.data;
+}
+
+static void
+integrity(const char *after)
+{
+	char	   *r = result(ask(&(Ask) {.kind = WK_CONTROL,.command = "integrity"}));
+
+	CHECK(strcmp(r, "ok") == 0, "integrity after %s: %s", after, r);
+	free(r);
+}
+
+static void
+test_check(void)
+{
+	Talk	   *t = ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = MODEL});
+	Frame		f;
+	char	   *r;
+
+	CHECK(talk_final(t, &f, 10000) && strcmp(frame_str(&f, WTAG_ARCH), "llama") == 0 &&
+		  strcmp(frame_str(&f, WTAG_DTYPE), "F32") == 0 && frame_int(&f, WTAG_N_PARAMS) > 1000 &&
+		  frame_int(&f, WTAG_MAX_MODEL_LEN) > 0, "check: %s %s", frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_ARCH));
+	talk_free(t);
+	CHECK(st->n_models == 0, "a check loads nothing");
+	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = "tests/fixtures/models/no_such"}));
+	CHECK(strncmp(r, "58030: ", 7) == 0 || strncmp(r, "XX001: ", 7) == 0, "%s", r);
+	free(r);
+	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = MODEL,.options = "{\"max_model_len\": 100000000}"}));
+	CHECK(strncmp(r, "22023: ", 7) == 0, "%s", r);
+	free(r);
+}
+
+static void
+test_generate(void)
+{
+	const Ask	plain = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
+	.max_tokens = 20,.ignore_eos = true};
+	Ask			stream = plain;
+	Talk	   *t = ask(&plain);
+	Frame		f;
+	char	   *one;
+	char	   *two;
+	char	   *many[8];
+
+	CHECK(talk_final(t, &f, 30000) && f.kind == WF_DONE && frame_int(&f, WTAG_COMPLETION_TOKENS) == 20 &&
+		  strcmp(frame_str(&f, WTAG_FINISH_REASON), "length") == 0 && frame_int(&f, WTAG_PROMPT_TOKENS) > 0,
+		  "generate: %s", frame_str(&f, WTAG_MESSAGE));
+	CHECK(st->finished == 1 && st->output_tokens == 20 && st->steps >= 20, "counted: %lld steps", (long long) st->steps);
+	CHECK(st->kv_blocks_used == 0, "blocks are free when the answer is there");
+	talk_free(t);
+	one = result(ask(&plain));
+	stream.stream = true;
+	two = result(ask(&stream));
+	CHECK(strcmp(one, two) == 0, "streamed deltas add up to the answer");
+	{
+		Talk	   *ts[8];
+
+		for (int i = 0; i < 8; i++)
+			ts[i] = ask(i % 2 ? &plain : &stream);
+		for (int i = 0; i < 8; i++)
+		{
+			many[i] = result(ts[i]);
+			CHECK(strcmp(many[i], one) == 0, "the same answer in a batch");
+			free(many[i]);
+		}
+	}
+	free(one);
+	free(two);
+	integrity("generate");
+}
+
+static void
+test_errors(void)
+{
+	char	   *r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "",.max_tokens = 5}));
+
+	CHECK(strncmp(r, "22023: ", 7) == 0, "empty prompt: %s", r);
+	free(r);
+	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "s",.path = MODEL,.options = "{\"max_model_len\": 8}",
+		.prompt = "one two three four five six seven eight nine ten",.max_tokens = 5}));
+	CHECK(strncmp(r, "54000: ", 7) == 0, "prompt too long: %s", r);
+	free(r);
+	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "gone",.path = "/no/such/model",.prompt = "x",.max_tokens = 5}));
+	CHECK(strncmp(r, "58030: ", 7) == 0 || strncmp(r, "XX001: ", 7) == 0, "no files: %s", r);
+	free(r);
+}
+
+static void
+test_cancel_and_unload(void)
+{
+	const Ask	longer = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
+	.max_tokens = 100,.ignore_eos = true,.stream = true};
+	Talk	   *t[6];
+	char	   *r;
+	bool		shared = false;
+
+	for (int i = 0; i < 6; i++)
+		t[i] = ask(&longer);
+	usleep(3000);
+	for (int i = 0; i < 6; i++)
+	{
+		talk_cancel(t[i]);
+		CHECK(talk_wait_closed(t[i], 5000), "cancelled");
+		talk_free(t[i]);
+	}
+	EVENTUALLY(st->kv_blocks_used == 0 && st->running == 0 && st->waiting == 0);
+	CHECK(st->kv_blocks_used == 0 && st->running == 0, "cancelled requests leave no blocks");
+	integrity("cancel");
+
+	r = result(ask(&(Ask) {.kind = WK_TOKENIZE,.db = 2,.model = "b",.path = MODEL,.prompt = "Hello"}));
+	CHECK(strstr(r, "no final") == NULL && strchr(r, ':') == NULL, "tokenize: %s", r);
+	free(r);
+	for (uint32_t i = 0; i < st->n_models; i++)
+		shared = shared || st->models[i].shared_with >= 0;
+	CHECK(shared, "another database's entry shares the weights");
+	t[0] = ask(&longer);
+	r = result(ask(&(Ask) {.kind = WK_MODEL_UNLOAD,.db = 1,.model = "a"}));
+	CHECK(strcmp(r, "") == 0, "unload: %s", r);
+	free(r);
+	free(result(t[0]));
+	r = result(ask(&(Ask) {.kind = WK_MODEL_UNLOAD,.db = 2,.model = "b"}));
+	CHECK(strcmp(r, "") == 0, "unload the last: %s", r);
+	free(r);
+	integrity("unload");
+	r = result(ask(&longer));
+	CHECK(strncmp(r, "55000: ", 7) != 0 && strstr(r, "no final") == NULL, "loads again: %.60s", r);
+	free(r);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const args[] = {"--set", "num_threads=2", "--set", "kv_cache_memory=16", NULL};
+
+	peer_find_engine(&P);
+	if (argc > 1)
+		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
+	signal(SIGPIPE, SIG_IGN);
+	peer_arena(&P, 32, 32768, 1 << 24);
+	st = wire_stats(P.arena);
+	peer_spawn(&P, args);
+	CHECK(peer_wait_ready(&P, 10000), "ready");
+	if (P.ready)
+	{
+		test_check();
+		test_generate();
+		test_errors();
+		test_cancel_and_unload();
+	}
+	peer_tell(&P, "stop\n");
+	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
+	CHECK(!peer_complaints(&P), "no sanitizer complaints");
+	if (check_failed > 0 && P.text.len > 0)
+		fprintf(stderr, "%s", P.text.data);
+	peer_free(&P);
+	return check_done("test_server_core");
+}
