@@ -129,6 +129,8 @@ shared_reset(VllmShared *s)
 	s->next_request_id = 1;
 	s->wait_head = s->wait_tail = -1;
 	s->n_waiters = MaxBackends;
+	for (int i = 0; i < s->n_waiters; i++)
+		((VllmWaiter *) &s->owners[s->n_slots])[i].granted = -1;
 }
 
 void
