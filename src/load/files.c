@@ -369,12 +369,9 @@ bool
 files_check_tensor(const Files *f, const KTensor *t, Err *e)
 {
 	const Quant *q = quant_get(t->type);
-	int64_t		n = 1;
-	int64_t		bad;
+	int64_t		n = (int64_t) (t->nbytes / (size_t) q->bytes) * q->block;
+	int64_t		bad = q->check(t->data, n);
 
-	for (int i = 0; i < t->ndim; i++)
-		n *= t->shape[i];
-	bad = q->check(t->data, n);
 	if (bad < 0)
 		return true;
 	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a scale that is not finite",

@@ -14,6 +14,17 @@
 #include "model/decoder.h"
 #include "model/rope.h"
 
+const char *
+dec_printable(const char *s, char *buf, size_t size)
+{
+	size_t		n = 0;
+
+	for (; s[n] != '\0' && n < size - 1; n++)
+		buf[n] = s[n] >= 0x20 && s[n] < 0x7f ? s[n] : '?';
+	buf[n] = '\0';
+	return buf;
+}
+
 bool
 dec_conf_int(const Conf *c, const char *key, int lo, int hi, int dflt, int *out, Err *e)
 {
@@ -45,13 +56,15 @@ check_supported(const Conf *c, const DecoderConf *o, Err *e)
 {
 	const char *act = conf_str(c, "hidden_act", "silu");
 	int			rot;
+	char		buf[65];
 
 	if (strcmp(act, "silu") != 0)
-		return err_set(e, ERR_UNSUPPORTED, "activation function \"%.64s\" is not supported", act);
+		return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" is not supported",
+					   dec_printable(act, buf, sizeof(buf)));
 	if (conf_has(c, "quantization_config.quant_method"))
 	{
-		err_set(e, ERR_UNSUPPORTED, "quantization method \"%.64s\" is not supported",
-				conf_str(c, "quantization_config.quant_method", "?"));
+		err_set(e, ERR_UNSUPPORTED, "quantization method \"%s\" is not supported",
+				dec_printable(conf_str(c, "quantization_config.quant_method", "?"), buf, sizeof(buf)));
 		return err_hint(e, "Use the unquantized model, or its Q8_0 GGUF file.");
 	}
 	if (conf_num(c, "partial_rotary_factor", 1) != 1 ||

@@ -57,9 +57,7 @@ dec_embed(Decoder *d)
 void
 dec_norm(Decoder *d, const float *w)
 {
-	if (w == NULL)				/* the last: dec_head() norms the rows it needs */
-		d->k->add(d->pool, d->x, d->y, d->rows, d->c.hidden);
-	else if (d->pending)
+	if (d->pending)
 		d->k->add_rmsnorm(d->pool, d->h, d->x, d->y, w, d->rows, d->c.hidden, d->c.eps);
 	else
 		d->k->rmsnorm(d->pool, d->h, d->x, w, d->rows, d->c.hidden, d->c.eps);
@@ -93,6 +91,30 @@ dec_attn(Decoder *d, int layer)
 			   d->c.window[layer], d->att, d->ws);
 }
 
+/*
+ * Behind the last layer's attention a row matters only if its logits are wanted,
+ * which in a prompt is one of many: drop the others.  Row numbers ascend, so rows
+ * can be moved up in place.
+ */
+bool
+dec_wanted(Decoder *d)
+{
+	size_t		width = (size_t) d->c.hidden;
+	size_t		heads = (size_t) d->c.n_heads * (size_t) d->c.head_dim;
+
+	for (int i = 0; i < d->b->n_out; i++)
+	{
+		size_t		row = (size_t) d->b->out_rows[i];
+
+		if (row == (size_t) i)
+			continue;
+		memcpy(d->x + (size_t) i * width, d->x + row * width, width * sizeof(float));
+		memcpy(d->att + (size_t) i * heads, d->att + row * heads, heads * sizeof(float));
+	}
+	d->rows = d->b->n_out;
+	return d->rows > 0;
+}
+
 void
 dec_o(Decoder *d, const Layer *l)
 {
@@ -109,18 +131,9 @@ dec_swiglu(Decoder *d, const Layer *l)
 	d->pending = true;
 }
 
-/* Only the rows that somebody wants are normed and multiplied by the head. */
 void
 dec_head(Decoder *d, float *logits)
 {
-	size_t		width = (size_t) d->c.hidden;
-	int			n = d->b->n_out;
-
-	if (n == 0)
-		return;
-	for (int i = 0; i < n; i++)
-		memcpy(d->y + (size_t) i * width, d->x + (size_t) d->b->out_rows[i] * width,
-			   width * sizeof(float));
-	d->k->rmsnorm(d->pool, d->h, d->y, d->norm, n, d->c.hidden, d->c.eps);
-	linear(d, d->c.tied ? &d->embed : &d->head, d->h, n, logits);
+	dec_norm(d, d->norm);
+	linear(d, d->c.tied ? &d->embed : &d->head, d->h, d->rows, logits);
 }

@@ -127,9 +127,10 @@ void		dec_norm(Decoder *d, const float *w);	/* x += y if pending; h = RMSNorm(x)
 void		dec_qkv(Decoder *d, const Layer *l);	/* qkv = h Wqkv */
 void		dec_rope(Decoder *d);	/* rotate q and k by position */
 void		dec_attn(Decoder *d, int layer);	/* store k, v; att = softmax(q k / sqrt(d)) v */
+bool		dec_wanted(Decoder *d);	/* keep the wanted rows of x and att; false: none */
 void		dec_o(Decoder *d, const Layer *l);	/* y = att Wo */
 void		dec_swiglu(Decoder *d, const Layer *l);	/* y = (silu(h Wg) * h Wu) Wd */
-void		dec_head(Decoder *d, float *logits);	/* logits of the wanted rows */
+void		dec_head(Decoder *d, float *logits);	/* logits = RMSNorm(x + y) W */
 
 /* ---- conf.c: the part of config.json that all decoders share ---- */
 bool		dec_conf(const Conf *c, DecoderConf *out, Err *e);
@@ -137,6 +138,9 @@ void		dec_conf_free(DecoderConf *c);
 /* Integer of a key, lo..hi; dflt when the key is absent, unless dflt < lo: then it
  * is required. */
 bool		dec_conf_int(const Conf *c, const char *key, int lo, int hi, int dflt, int *out, Err *e);
+
+/* A copy that may stand in an error message: printable ASCII, cut to size - 1. */
+const char *dec_printable(const char *s, char *buf, size_t size);
 
 /* ---- weights.c ---- */
 /* Find every tensor and check its shape; fills the sources in d and, in *info,

@@ -30,11 +30,12 @@ llama_forward(Decoder *d, float *logits)
 		dec_qkv(d, l);
 		dec_rope(d);
 		dec_attn(d, i);
+		if (i == d->c.n_layers - 1 && !dec_wanted(d))
+			return;
 		dec_o(d, l);
 
 		dec_norm(d, l->mlp_norm);
 		dec_swiglu(d, l);
 	}
-	dec_norm(d, NULL);
 	dec_head(d, logits);
 }

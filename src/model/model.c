@@ -56,6 +56,7 @@ static const Arch *
 find_arch(const Conf *c, Err *e)
 {
 	const char *name = conf_str(c, "architectures", NULL);
+	char		buf[129];
 
 	if (name == NULL)
 	{
@@ -65,12 +66,13 @@ find_arch(const Conf *c, Err *e)
 	for (size_t i = 0; i < N_ARCHS; i++)
 		if (has_class(archs[i].classes, name))
 			return &archs[i];
-	err_set(e, ERR_UNSUPPORTED, "model architecture \"%.128s\" is not supported", name);
-	err_hint(e, "Supported architectures are "
+	err_set(e, ERR_UNSUPPORTED, "model architecture \"%s\" is not supported",
+			dec_printable(name, buf, sizeof(buf)));
+	err_hint(e, "Supported architectures are: "
 #define MODEL(name, classes, conf, forward) classes " "
 #include "model/models.def"
 #undef MODEL
-			 "(models.def).");
+		);
 	return NULL;
 }
 

@@ -16,6 +16,7 @@ windowed(const Conf *c, int layer, int n_layers, int from, bool *out, Err *e)
 {
 	size_t		n;
 	const char *const *types = conf_strs(c, "layer_types", &n);
+	char		buf[65];
 
 	if (types == NULL)
 		*out = layer >= from;
@@ -27,7 +28,8 @@ windowed(const Conf *c, int layer, int n_layers, int from, bool *out, Err *e)
 	else if (strcmp(types[layer], "full_attention") == 0)
 		*out = false;
 	else
-		return err_set(e, ERR_UNSUPPORTED, "layer type \"%.64s\" is not supported", types[layer]);
+		return err_set(e, ERR_UNSUPPORTED, "layer type \"%s\" is not supported",
+					   dec_printable(types[layer], buf, sizeof(buf)));
 	return true;
 }
 

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/decoder.h"
+
 typedef struct RopeConf
 {
 	const Conf *c;
@@ -163,6 +165,7 @@ rope_inv_freq(const Conf *c, int rot_dim, float *inv_freq, Err *e)
 	RopeConf	r = {.c = c, .half = rot_dim / 2};
 	const char *type = rope_type(&r);
 	double		theta = conf_num(c, "rope_theta", 10000.0);
+	char		buf[65];
 
 	theta = conf_num(c, "rope_parameters.rope_theta", theta);
 	if (!(theta > 0) || !isfinite(theta))
@@ -184,7 +187,8 @@ rope_inv_freq(const Conf *c, int rot_dim, float *inv_freq, Err *e)
 		memcpy(inv_freq, r.freq, (size_t) r.half * sizeof(float));
 		return true;
 	}
-	err_set(e, ERR_UNSUPPORTED, "RoPE scaling type \"%.64s\" is not supported", type);
+	err_set(e, ERR_UNSUPPORTED, "RoPE scaling type \"%s\" is not supported",
+			dec_printable(type, buf, sizeof(buf)));
 	return err_hint(e, "Supported types are default, linear and llama3.");
 }
 

@@ -15,9 +15,9 @@ same versions of the libraries.  The .bin files are little-endian: int32 n_promp
 n_pos, vocab, n_greedy; int32 prompt[n_prompt], pos[n_pos], greedy[n_greedy];
 float32 logits[n_pos][vocab].
 
-For a Q8_0 model there are two expectations: NAME.bin from the dequantized weights,
-and NAME_int8.bin where in addition the inputs of every matrix are rounded to 8 bits
-as the engine does it.  The first shows what the rounding costs, the second that it is
+Where the engine rounds the inputs of a matrix there are two expectations: NAME.bin from
+the dequantized weights, and NAME_int8.bin (Q8_0) or NAME_bf16.bin (BF16) where in
+addition those inputs are rounded as the engine does it.  The first shows what the rounding costs, the second that it is
 done right: an early position agrees to the last digits, until in a later one a value on
 the border of two roundings falls to the other side, which from there on spreads.
 
@@ -313,26 +313,40 @@ def write_gguf(file, m, w, qtype):
     return back
 
 
-class Int8Inputs:
-    """While active, every Linear sees its input rounded as the Q8_0 kernels do it: to
-    -127..127 in blocks of 32, scale amax / 127."""
+class RoundedInputs:
+    """While active, every Linear sees its input rounded as the engine does it."""
 
-    def __init__(self, model):
+    def __init__(self, model, rounding):
         self.linears = [x for x in model.modules() if isinstance(x, torch.nn.Linear)]
+        self.rounding = rounding
 
     def __enter__(self):
-        self.hooks = [x.register_forward_pre_hook(self.hook) for x in self.linears]
+        self.hooks = [x.register_forward_pre_hook(lambda module, args: (self.rounding(args[0]),))
+                      for x in self.linears]
 
     def __exit__(self, *exc):
         for h in self.hooks:
             h.remove()
 
-    @staticmethod
-    def hook(module, args):
-        x = args[0].reshape(*args[0].shape[:-1], -1, 32)
-        amax = x.abs().amax(-1, keepdim=True)
-        q = torch.round(x * (127.0 / amax))
-        return ((q * (amax / 127.0)).reshape(args[0].shape),)
+
+def int8(a):
+    """To -127..127 in blocks of 32, scale amax / 127: Q8_0 on all kernels."""
+    x = a.reshape(*a.shape[:-1], -1, 32)
+    amax = x.abs().amax(-1, keepdim=True)
+    return (torch.round(x * (127.0 / amax)) * (amax / 127.0)).reshape(a.shape)
+
+
+def bf16(a):
+    """To bfloat16: BF16 weights on kernels with bfloat16 dot products."""
+    return a.bfloat16().float()
+
+
+def write_rounded(name, model, prompt, rounding):
+    with RoundedInputs(model, rounding):
+        tokens, margin = greedy(model, prompt)
+        write_expected(f"{name}_{rounding.__name__}", prompt, tokens, logits_of(model, prompt),
+                       list(range(8)))
+    print(f"{name}_{rounding.__name__}: margin {margin:.4f}")
 
 
 # ---- all together ----
@@ -358,6 +372,8 @@ def make(name, m):
     write_expected(name, prompt, tokens, logits)
     print(f"{name}: seed {seed}, margin {margin:.4f}, {len(set(tokens))} distinct tokens, "
           f"|logits| {np.abs(logits).mean():.2f}")
+    if m["dtype"] == "BF16":
+        write_rounded(name, model, prompt, bf16)
     for qtype in m.get("gguf", []):
         stem = f"{name.rsplit('_', 1)[0]}_{qtype.lower()}_gguf"
         back = write_gguf(os.path.join(FIXTURES, stem + ".gguf"), m, w, qtype)
@@ -367,11 +383,7 @@ def make(name, m):
         write_expected(stem, prompt, tokens, logits)
         print(f"{stem}: margin {margin:.4f}")
         if qtype == "Q8_0":
-            with Int8Inputs(model):
-                tokens, margin = greedy(model, prompt)
-                write_expected(stem + "_int8", prompt, tokens, logits_of(model, prompt),
-                               list(range(8)))
-            print(f"{stem}_int8: margin {margin:.4f}")
+            write_rounded(stem, model, prompt, int8)
 
 
 def main():
