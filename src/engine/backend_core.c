@@ -132,7 +132,7 @@ context_length(const ModelInfo *mi, const ModelOpts *o, int64_t fits, int *len, 
 	{
 		err_set(e, ERR_INVALID, "the KV cache holds only %lld tokens, fewer than max_model_len %d",
 				(long long) fits, o->max_model_len > 0 ? o->max_model_len : mi->max_model_len);
-		return err_hint(e, "Raise vllm.kv_cache_memory or lower max_model_len.");
+		return err_hint(e, "Raise vllm.kv_cache_memory_bytes or lower max_model_len.");
 	}
 	*len = o->max_model_len > 0 ? o->max_model_len : mi->max_model_len;
 	if (*len > fits)
