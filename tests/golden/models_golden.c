@@ -404,7 +404,12 @@ main(void)
 			if (kernels_usable(*k))
 				check_model(models[i], f, &g, *k, pool, pool2);
 			else
-				check_skip(8, (*k)->name);
+			{
+				char		why[80];
+
+				snprintf(why, sizeof(why), "this CPU can't run %s", (*k)->name);
+				check_skip(8, why);
+			}
 		golden_free(&g);
 		files_close(f);
 	}
