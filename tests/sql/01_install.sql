@@ -9,7 +9,7 @@ SELECT oid::regprocedure::text AS function,
 FROM pg_proc JOIN pg_depend d ON d.objid = pg_proc.oid AND d.classid = 'pg_proc'::regclass
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
   AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'vllm_pg')
-ORDER BY 1 COLLATE "C";
+ORDER BY oid::regprocedure::text COLLATE "C";
 SELECT name, path LIKE '/%/vllm_pg/models/tickets-2m' AS path, state, grants FROM llm_models;
 
 -- what the rest of the suite uses: SQLSTATE, message, detail and hint of a failure
@@ -19,7 +19,7 @@ DECLARE
 BEGIN
     EXECUTE query;
     RETURN 'no error';
-EXCEPTION WHEN OTHERS THEN
+EXCEPTION WHEN query_canceled OR OTHERS THEN
     GET STACKED DIAGNOSTICS d = PG_EXCEPTION_DETAIL, h = PG_EXCEPTION_HINT;
     RETURN SQLSTATE || ' ' || SQLERRM || coalesce(' | ' || nullif(d, ''), '') || coalesce(' | ' || nullif(h, ''), '');
 END $$;

@@ -1,4 +1,5 @@
 -- llm_generate: one answer a row.
+SET client_min_messages = warning;
 SELECT llm_generate('hello world');
 SELECT llm_generate('one two three four', max_tokens => 2);
 SELECT id, llm_generate('row ' || id) FROM generate_series(1, 5) id;

@@ -1,4 +1,5 @@
 -- llm_generate_stream: rows as tokens arrive.
+SET client_min_messages = warning;
 SELECT llm_generate_stream('one two three');
 SELECT (s).seq, (s).text, (s).token_ids, (s).finish_reason FROM (SELECT llm_generate_stream('a b c d', max_tokens => 2) AS s) q;
 SELECT string_agg(text, '' ORDER BY seq) AS text, max(finish_reason) AS finish_reason

@@ -1,4 +1,5 @@
 -- Tokenizers (the fake engine's tokens are bytes).
+SET client_min_messages = warning;
 SELECT llm_tokenize('abc'), llm_count_tokens('abc'), llm_detokenize('{97,98,99}');
 SELECT llm_tokenize(''), llm_count_tokens(''), llm_detokenize('{}') = '' AS empty;
 SELECT llm_tokenize(NULL) IS NULL AS a, llm_count_tokens(NULL) IS NULL AS b, llm_detokenize(NULL) IS NULL AS c;

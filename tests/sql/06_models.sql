@@ -1,4 +1,5 @@
 -- The catalog: create, drop, load, unload; what rolls back, rolls back.
+SET client_min_messages = warning;
 SELECT llm_create_model('m1', '/fake/ready//x/../m1/');
 SELECT name, path, provider, state, owner, grants, options FROM llm_models WHERE name = 'm1';
 SELECT llm_generate('first use loads it', model => 'm1');
@@ -52,6 +53,12 @@ SELECT llm_generate('inside', model => 't1');
 SELECT name, state FROM llm_models WHERE name = 't1';
 ROLLBACK;
 SELECT fails($$SELECT llm_generate('x', model => 't1')$$);
+-- and the engine has forgotten it: the same name and path is not loaded
+SELECT llm_create_model('t1', '/fake/t1');
+SELECT name, state FROM llm_models WHERE name = 't1';
+SELECT llm_load_model('t1'), llm_drop_model('t1');
+SELECT llm_create_model('t1', '/fake/t1');
+SELECT name, state FROM llm_models WHERE name = 't1';
 -- savepoints
 BEGIN;
 SELECT llm_create_model('s1', '/fake/s1');
@@ -64,6 +71,8 @@ SELECT llm_generate('three', model => 's3');
 RELEASE b;
 ROLLBACK TO a;
 SELECT name FROM llm_models WHERE name LIKE 's_' ORDER BY 1;
+SELECT llm_create_model('s3', '/fake/s3');
+SELECT name, state FROM llm_models WHERE name = 's3';
 SELECT llm_create_model('s4', '/fake/s4');
 COMMIT;
 SELECT name FROM llm_models WHERE name LIKE 's_' ORDER BY 1;
@@ -98,16 +107,17 @@ ROLLBACK;
 
 -- a model that takes long to load: calls wait for it
 SELECT llm_create_model('slow', '/fake/slow:300');
-SET client_min_messages = warning;
+SET client_min_messages = notice;
 SELECT llm_generate('after loading', model => 'slow');
+SET client_min_messages = warning;
 SELECT llm_unload_model('slow');
 SELECT fails($$SELECT llm_generate('x', model => 'slow', timeout_ms => 50)$$);
-RESET client_min_messages;
 
 -- another database has models of its own
 CREATE DATABASE regress_vllm_other;
 \set this :DBNAME
 \c regress_vllm_other
+SET client_min_messages = warning;
 CREATE EXTENSION vllm_pg;
 SELECT name FROM llm_models;
 SELECT llm_create_model('m1', '/fake/mine');
@@ -120,10 +130,12 @@ SELECT llm_generate('still here', model => 'm1');
 DROP EXTENSION vllm_pg;
 SELECT to_regclass('llm_models'), to_regnamespace('vllm');
 CREATE EXTENSION vllm_pg;
-SELECT name, state FROM llm_models;
+SELECT llm_create_model('m1', '/fake/mine');
+SELECT name, state FROM llm_models ORDER BY name;
 SELECT llm_create_model('m9', '/fake/m9');
 SELECT llm_generate('nine', model => 'm9');
 \c :this
+SET client_min_messages = warning;
 DROP DATABASE regress_vllm_other;
 SELECT llm_generate('back', model => 'm1');
 SELECT llm_drop_model(name) FROM llm_models WHERE name <> 'tickets-2m' ORDER BY name COLLATE "C";

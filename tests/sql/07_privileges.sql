@@ -1,4 +1,5 @@
 -- Who may do what.
+SET client_min_messages = warning;
 CREATE ROLE regress_vllm_owner;
 CREATE ROLE regress_vllm_user;
 CREATE ROLE regress_vllm_group;
@@ -108,7 +109,7 @@ SELECT fails($$SELECT llm_cancel(0)$$);
 RESET ROLE;
 SELECT id FROM llm_requests \gset
 SET LOCAL ROLE regress_vllm_user;
-SELECT fails('SELECT llm_cancel(' || :id || ')');
+SELECT replace(fails('SELECT llm_cancel(' || :id || ')'), :'id', 'ID');
 RESET ROLE;
 GRANT pg_read_all_stats TO regress_vllm_user;
 SET LOCAL ROLE regress_vllm_user;

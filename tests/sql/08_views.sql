@@ -1,4 +1,5 @@
 -- llm_models, llm_requests, llm_stat_engine, llm_stat_model.
+SET client_min_messages = warning;
 SELECT state, pid > 0 AS pid, epoch > 0 AS epoch, restarts >= 0 AS restarts, started < now() AS started,
        slots_total > 0 AS slots, slots_free = slots_total AS all_free, zombies, slot_waiters,
        isa IS NOT NULL AS isa, threads > 0 AS threads, engine_rss > 0 AS rss

@@ -1,4 +1,5 @@
 -- Every way to leave a call frees what it held.
+SET client_min_messages = warning;
 \set VERBOSITY terse
 SET statement_timeout = '200ms';
 SELECT llm_generate('@hang');

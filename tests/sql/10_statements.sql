@@ -1,4 +1,5 @@
 -- The functions in statements of every kind.
+SET client_min_messages = warning;
 CREATE TABLE docs (id int PRIMARY KEY, body text, answer text);
 INSERT INTO docs SELECT i, 'doc ' || i FROM generate_series(1, 200) i;
 ANALYZE docs;
@@ -74,7 +75,7 @@ BEGIN
     FOR r IN SELECT id, llm_generate(body) AS a FROM docs WHERE id <= 3 ORDER BY id LOOP
         t := t || r.a || llm_generate(' and more') || ';';
     END LOOP;
-    RAISE NOTICE '%', t;
+    RAISE WARNING '%', t;
 END $$;
 CREATE FUNCTION shout(t text) RETURNS text LANGUAGE sql AS $$SELECT llm_generate(t) || '!'$$;
 SELECT shout(body) FROM docs WHERE id <= 2 ORDER BY id;

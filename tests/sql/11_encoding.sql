@@ -1,4 +1,5 @@
 -- Text that a database can't store, and databases that are not UTF-8.
+SET client_min_messages = warning;
 SELECT llm_generate('grüße 世界 🙂');
 SELECT llm_generate('a @nul') = 'A @NUL' AS nul_removed, encode(convert_to(llm_generate('a @badutf8'), 'UTF8'), 'escape') AS replaced;
 SELECT text = 'A @NUL' AS nul_removed FROM llm_generate_full('a @nul');
@@ -15,6 +16,7 @@ CREATE DATABASE regress_vllm_ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_CO
 \set this :DBNAME
 \c regress_vllm_latin1
 SET client_encoding = 'UTF8';
+SET client_min_messages = warning;
 CREATE EXTENSION vllm_pg;
 SELECT llm_generate('ärger straße'), llm_count_tokens('ä') AS utf8_bytes;
 SELECT llm_detokenize('{226,130,172,33}') AS euro_is_not_latin1, llm_detokenize('{195,188}') AS u_umlaut;
@@ -25,11 +27,13 @@ SELECT name, state FROM llm_models ORDER BY name;
 SET vllm.invalid_text = 'error';
 SELECT llm_detokenize('{226,130,172}');
 \c regress_vllm_ascii
+SET client_min_messages = warning;
 CREATE EXTENSION vllm_pg;
 SELECT llm_generate('plain');
 SELECT llm_generate(E'valid \303\244'), llm_count_tokens(E'\303\244');
 SELECT llm_generate(E'invalid \377');
 \c :this
+SET client_min_messages = warning;
 DROP DATABASE regress_vllm_latin1;
 DROP DATABASE regress_vllm_ascii;
 SELECT left_behind();

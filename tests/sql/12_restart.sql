@@ -1,4 +1,5 @@
 -- llm_engine_restart: a new engine process, the same session.
+SET client_min_messages = warning;
 SELECT pid, epoch FROM llm_stat_engine \gset old_
 SELECT llm_engine_restart();
 SELECT state, pid <> :old_pid AS new_process, epoch > :old_epoch AS new_epoch FROM llm_stat_engine;
@@ -16,6 +17,3 @@ SELECT name, state FROM llm_models;
 SELECT fails($$SELECT vllm.control('no-such-command')$$), fails($$SELECT vllm.control(NULL)$$);
 SELECT vllm.control('fds')::int < 64 AS fds, vllm.control('rss') <> '' AS rss;
 SELECT left_behind();
-DROP FUNCTION fails(text), request_log(), left_behind();
-DROP EXTENSION vllm_pg;
-SELECT count(*) FROM pg_proc WHERE proname LIKE 'llm\_%';
