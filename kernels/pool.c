@@ -176,6 +176,8 @@ kpool_new(int nthreads)
 	}
 	/* signals are the main thread's business */
 	sigfillset(&all);
+	/* a file truncated under its mapping faults in the thread that reads it */
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (int i = 0; i < nthreads - 1; i++)
 	{

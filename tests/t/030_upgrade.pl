@@ -31,7 +31,7 @@ SELECT 'relation ' || c.oid::regclass || ' ' || c.relkind::text || ' acl=' || co
 	FROM m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
 UNION ALL
 SELECT 'other ' || pg_describe_object(classid, objid, 0) FROM m WHERE classid NOT IN ('pg_proc'::regclass, 'pg_class'::regclass)
-) l ORDER BY 1 COLLATE "C"};
+) l ORDER BY line COLLATE "C"};
 
 $node->safe_psql('postgres', 'CREATE DATABASE fresh');
 $node->safe_psql('fresh', 'CREATE EXTENSION vllm_pg');
