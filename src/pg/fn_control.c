@@ -120,7 +120,7 @@ llm_control(PG_FUNCTION_ARGS)
 	CallFrame	f;
 	Call	   *call;
 	Reply		r;
-	text	   *command;
+	char	   *command;
 	text	   *result;
 
 	if (!superuser())
@@ -129,11 +129,11 @@ llm_control(PG_FUNCTION_ARGS)
 				 errmsg("must be superuser to give the engine commands")));
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	command = PG_GETARG_TEXT_PP(0);
+	command = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	initStringInfo(&body);
 	out = vclient_out(&body);
 	vclient_put_identity(&out);
-	wire_put_text(&out, WTAG_COMMAND, VARDATA_ANY(command), VARSIZE_ANY_EXHDR(command));
+	wire_put_text(&out, WTAG_COMMAND, command, strlen(command));
 	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
 	reply_read(&r, &f);
 	result = reply_text(&r);
