@@ -323,12 +323,12 @@ q8_finish(float *c, q8i sum, const uint8_t *d, float xd)
 #define V_TILES(T) \
 	DEF_TILE(T, 1, 1) DEF_TILE(T, 2, 1) DEF_TILE(T, 3, 1) DEF_TILE(T, 4, 1) \
 	DEF_TILE(T, 5, 1) DEF_TILE(T, 6, 1) \
-	DEF_TILE(T, 1, 4) DEF_TILE(T, 2, 2) DEF_TILE(T, 3, 2)
+	DEF_TILE(T, 1, 4) DEF_TILE(T, 2, 2)
 #define V_TILE_TABLE(T) \
 	{NULL, NULL, 0}, \
 	{TILE(T, 1, 1), TILE(T, 1, 4), 4}, \
 	{TILE(T, 2, 1), TILE(T, 2, 2), 2}, \
-	{TILE(T, 3, 1), TILE(T, 3, 2), 2}, \
+	{TILE(T, 3, 1), TILE(T, 3, 1), 1}, \
 	{TILE(T, 4, 1), TILE(T, 4, 1), 1}, \
 	{TILE(T, 5, 1), TILE(T, 5, 1), 1}, \
 	{TILE(T, 6, 1), TILE(T, 6, 1), 1}

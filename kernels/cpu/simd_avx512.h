@@ -266,7 +266,13 @@ q8_init(int32_t xs)
 static inline q8i
 q8_dot(q8i acc, q8w w, const int8_t *x)
 {
+#ifdef VLLM_KERNELS_EMU
 	return _mm512_dpbusd_epi32(acc, w, q8_bcast(x));
+#else
+	/* as asm, since gcc 12 copies the accumulator around the intrinsic */
+	__asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(q8_bcast(x)));
+	return acc;
+#endif
 }
 #else
 /* |w| unsigned, x with w's sign: no saturation, see simd_avx2.h */

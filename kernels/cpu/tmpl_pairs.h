@@ -9,15 +9,32 @@
  */
 #define ELEM_pair		uint32_t
 
-#define PAIR_FMA(r, p) \
-	a##r##_##p = _mm512_dpbf16_ps(a##r##_##p, (__m512bh) b, (__m512bh) w##p);
-#define PAIR_LOAD(p)	__m512i w##p = _mm512_loadu_si512((const void *) (w + p * ps));
-#define PW1				PAIR_LOAD(0)
-#define PW2				PW1 PAIR_LOAD(1)
-#define PW4				PW2 PAIR_LOAD(2) PAIR_LOAD(3)
-#define PROW1(M, r)		{ __m512i b = _mm512_set1_epi32((int) x[r * ldx + i]); P1(PAIR_FMA, r) }
-#define PROW2(M, r)		{ __m512i b = _mm512_set1_epi32((int) x[r * ldx + i]); P2(PAIR_FMA, r) }
-#define PROW4(M, r)		{ __m512i b = _mm512_set1_epi32((int) x[r * ldx + i]); P4(PAIR_FMA, r) }
+#define PAIR_BCAST(M, r)	__m512i b##r = _mm512_set1_epi32((int) x[r * ldx + i]);
+#define PAIR_DOT(p, r)		a##r##_##p = pair_dot(a##r##_##p, b##r, wv);
+#define PAIR_BCAST_DOT(p, r) { PAIR_BCAST(, r) PAIR_DOT(p, r) }
+#define PAIR_PANEL(MR, p)	{ __m512i wv = pair_load(w + p * ps); R##MR(PAIR_DOT, p) }
+#define PAIR_STEP1(MR)		{ __m512i wv = pair_load(w); R##MR(PAIR_BCAST_DOT, 0) }
+#define PAIR_STEP2(MR)		{ R##MR(PAIR_BCAST, ) P2(PAIR_PANEL, MR) }
+#define PAIR_STEP4(MR)		{ R##MR(PAIR_BCAST, ) P4(PAIR_PANEL, MR) }
+
+static inline __m512i
+pair_load(const uint32_t *w)
+{
+	return _mm512_loadu_si512((const void *) w);
+}
+
+/* acc + a.lo * b.lo + a.hi * b.hi, lane by lane */
+static inline v16
+pair_dot(v16 acc, __m512i a, __m512i b)
+{
+#ifdef VLLM_KERNELS_EMU
+	return _mm512_dpbf16_ps(acc, (__m512bh) a, (__m512bh) b);
+#else
+	/* as asm, since gcc 12 copies the accumulator around the intrinsic */
+	__asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
+	return acc;
+#endif
+}
 
 #define DEF_PAIR_TILE(MR, NP) \
 static void \
@@ -31,10 +48,7 @@ TILE(pair, MR, NP) (const void *xv, size_t ldx, const void *wv, size_t ps, size_
 	(void) ldx; \
 	(void) ldc; \
 	for (size_t i = 0; i < (size_t) k; i++, w += ldw) \
-	{ \
-		PW##NP \
-		R##MR(PROW##NP, ) \
-	} \
+		PAIR_STEP##NP(MR) \
 	R##MR(P##NP, ACC_STORE) \
 }
 

@@ -17,6 +17,13 @@
  */
 #define Q8_POS(k, c)	((k) / 4 * 128 + (c) * 4 + (k) % 4)
 
+/* unrolled, the compilers keep all partial sums at once and run out of registers */
+#ifdef __clang__
+#define Q8_NO_UNROLL	_Pragma("nounroll")
+#else
+#define Q8_NO_UNROLL	_Pragma("GCC unroll 1")
+#endif
+
 #define Q8_TILE(MR)			q8_tile_##MR
 #define Q8_INIT(r, p)		q8i i##r##_##p = q8_init(xs[r * ldb + b]);
 #define Q8_DOT(r, p)		i##r##_##p = q8_dot(i##r##_##p, w##p, xb + r * ldx + g * 4);
@@ -53,6 +60,7 @@ Q8_TILE(MR) (const int8_t *x, size_t ldx, const float *xd, const int32_t *xs, si
 			for (int s = 0; s < 32; s += Q8_STRIP * NS) \
 			{ \
 				R##MR(P##NS, Q8_INIT) \
+				Q8_NO_UNROLL \
 				for (size_t g = 0; g < 8; g++) \
 				{ \
 					Q8_W##NS \

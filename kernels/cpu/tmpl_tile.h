@@ -39,22 +39,30 @@ typedef struct TileRow
 #define TILE(T, MR, NP)		tile_##T##_##MR##x##NP
 
 #define ACC_INIT(r, p)	v16 a##r##_##p = zero ? v_zero() : v_load(c + r * ldc + p * 16);
-#define ACC_FMA(r, p)	a##r##_##p = v_fma(b, w##p, a##r##_##p);
 #define ACC_STORE(r, p)	v_store(c + r * ldc + p * 16, a##r##_##p);
-#define W_LOAD(T, p)	v16 w##p = LOAD_##T(w + p * ps);
-#define WP1(T)			W_LOAD(T, 0)
-#define WP2(T)			WP1(T) W_LOAD(T, 1)
-#define WP4(T)			WP2(T) W_LOAD(T, 2) W_LOAD(T, 3)
-#define ROW1(M, r)		{ v16 b = v_set1(x[r * ldx + i]); P1(ACC_FMA, r) }
-#define ROW2(M, r)		{ v16 b = v_set1(x[r * ldx + i]); P2(ACC_FMA, r) }
-#define ROW4(M, r)		{ v16 b = v_set1(x[r * ldx + i]); P4(ACC_FMA, r) }
+#define BCAST(M, r)		v16 b##r = v_set1(x[r * ldx + i]);
+#define FMA(p, r)		a##r##_##p = v_fma(b##r, wv, a##r##_##p);
+#define BCAST_FMA(p, r)	{ BCAST(, r) FMA(p, r) }
+
+/*
+ * One step of k.  Few values may be alive at a time: with one panel its weights
+ * and one activation, with several all activations and one panel's weights.
+ * One panel is one stream of memory, which doesn't reach memory's speed: the next
+ * panel is fetched to L2 meanwhile (ps elements on; a prefetch may miss).
+ */
+#define PANEL_f32(MR, p)	{ v16 wv = v_load(w + p * ps); R##MR(FMA, p) }
+#define PANEL_f16(MR, p)	{ v16 wv = v_load_f16(w + p * ps); R##MR(FMA, p) }
+#define PANEL_bf16(MR, p)	{ v16 wv = v_load_bf16(w + p * ps); R##MR(FMA, p) }
+#define STEP1_f32(MR)		{ v16 wv = v_load(w); R##MR(BCAST_FMA, 0) }
+#define STEP1_f16(MR)		{ v16 wv = v_load_f16(w); R##MR(BCAST_FMA, 0) }
+#define STEP1_bf16(MR)		{ v16 wv = v_load_bf16(w); R##MR(BCAST_FMA, 0) }
+#define STEP1(T, MR)		{ __builtin_prefetch(w + ps, 0, 2); STEP1_##T(MR) }
+#define STEP2(T, MR)		{ R##MR(BCAST, ) P2(PANEL_##T, MR) }
+#define STEP4(T, MR)		{ R##MR(BCAST, ) P4(PANEL_##T, MR) }
 
 #define ELEM_f32		float
 #define ELEM_f16		uint16_t
 #define ELEM_bf16		uint16_t
-#define LOAD_f32(p)		v_load(p)
-#define LOAD_f16(p)		v_load_f16(p)
-#define LOAD_bf16(p)	v_load_bf16(p)
 
 /*
  * x: rows ldx apart; w: panels ps elements apart, ldw elements from k to k+1;
@@ -72,10 +80,7 @@ TILE(T, MR, NP) (const void *xv, size_t ldx, const void *wv, size_t ps, size_t l
 	(void) ldx; \
 	(void) ldc; \
 	for (size_t i = 0; i < (size_t) k; i++, w += ldw) \
-	{ \
-		WP##NP(T) \
-		R##MR(ROW##NP, ) \
-	} \
+		STEP##NP(T, MR) \
 	R##MR(P##NP, ACC_STORE) \
 }
 
