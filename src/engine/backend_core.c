@@ -6,10 +6,10 @@
  * time, and packing the weights of one model may happen while another one steps.
  * Waiting pools sleep, so only one is busy but during a load.
  *
- * Tensors are touched page by page under load_read_guard() before the model packs
- * them, so that a file truncated under us gives an error and not a SIGBUS.
+ * The model is built under load_read_guard(), so that a file truncated under us
+ * gives an error and not a SIGBUS.
  *
- * Tested by the TAP tests with the bundled model.
+ * Tested by tests/unit/test_server_core.c and tests/t/020_real_model.pl.
  */
 #include "engine/backend.h"
 
@@ -40,37 +40,31 @@ typedef struct Source
 	Err			err;
 } Source;
 
-typedef struct Touch
-{
-	const KTensor *t;
-	volatile unsigned sum;
-} Touch;
-
-static void
-touch(void *arg)
-{
-	Touch	   *a = arg;
-	const unsigned char *p = a->t->data;
-
-	for (size_t i = 0; i < a->t->nbytes; i += 4096)
-		a->sum += p[i];
-	if (a->t->nbytes > 0)
-		a->sum += p[a->t->nbytes - 1];
-}
-
 static const KTensor *
 source_find(void *ctx, const char *name)
 {
 	Source	   *s = ctx;
 	const KTensor *t = files_find(s->files, name);
-	Touch		a = {.t = t};
 
 	if (t == NULL || !s->read)
 		return t;
-	if (!s->failed && (!load_read_guard(s->files, touch, &a, &s->err) ||
-					   !files_check_tensor(s->files, t, &s->err)))
+	if (!s->failed && !files_check_tensor(s->files, t, &s->err))
 		s->failed = true;
 	return s->failed ? NULL : t;
+}
+
+static const KTensor *
+source_at(void *ctx, size_t i)
+{
+	Source	   *s = ctx;
+
+	return i < files_count(s->files) ? files_tensor(s->files, i) : NULL;
+}
+
+static const char *
+source_where(void *ctx, const KTensor *t)
+{
+	return files_where(((Source *) ctx)->files, t);
 }
 
 static bool
@@ -79,6 +73,15 @@ source_progress(void *ctx, double done)
 	Source	   *s = ctx;
 
 	return s->progress == NULL || s->progress(s->ctx, done);
+}
+
+static ModelSource
+model_source(Source *s)
+{
+	return (ModelSource)
+	{
+		.find = source_find,.at = source_at,.where = source_where,.progress = source_progress,.ctx = s
+	};
 }
 
 static Tok *
@@ -177,16 +180,34 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 	return context_length(mi, o, kv_tokens(mi, co->kv_type, co->block_size, bytes), &co->max_model_len, e);
 }
 
+/* model_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */
+typedef struct NewModel
+{
+	const Conf *conf;
+	const ModelSource *source;
+	const ModelOptions *options;
+	Model	   *model;
+	Err			err;
+} NewModel;
+
+static void
+new_model(void *arg)
+{
+	NewModel   *n = arg;
+
+	n->model = model_new(n->conf, n->source, n->options, &n->err);
+}
+
 /* Model, then Core; tok is taken over. */
 static bool
 build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
 {
 	const Conf *conf = files_conf(src->files);
-	ModelSource ms = {.find = source_find,.progress = source_progress,.ctx = src};
+	ModelSource ms = model_source(src);
 	CoreOptions co;
 	ModelOptions mo;
 	ModelInfo	mi;
-	Model	   *model;
+	NewModel	n = {.conf = conf,.source = &ms,.options = &mo};
 
 	if (!model_check(conf, &ms, &mi, e) || !plan_core(&mi, o, s, &co, e))
 	{
@@ -201,15 +222,18 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 			.max_out = co.max_num_seqs,.max_model_len = co.max_model_len
 	};
 	src->read = true;
-	model = model_new(conf, &ms, &mo, e);
-	if (model == NULL)
+	if (!load_read_guard(src->files, new_model, &n, e) || n.model == NULL)
 	{
 		if (src->failed)
 			*e = src->err;
+		else if (n.model == NULL)
+			*e = n.err;
+		if (n.model != NULL)
+			model_free(n.model);
 		tok_free(tok);
 		return false;
 	}
-	in->core = core_new(model, tok, conf, &co, e);
+	in->core = core_new(n.model, tok, conf, &co, e);
 	return in->core != NULL;
 }
 
@@ -252,7 +276,7 @@ static bool
 check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e)
 {
 	Source		src = {0};
-	ModelSource ms = {.find = source_find,.progress = source_progress,.ctx = &src};
+	ModelSource ms = model_source(&src);
 	CoreOptions co;
 	ModelInfo	mi;
 	Tok		   *tok;

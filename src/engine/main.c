@@ -23,13 +23,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "engine/offline.h"
 #include "engine/server.h"
 #include "kernels.h"
 #include "wire/control.h"
 
 #define ENGINE_VERSION "0.1.0"
 
-extern int	offline_main(int argc, char **argv);	/* offline.c */
+
 
 typedef struct Args
 {
