@@ -442,6 +442,8 @@ vllm_supervisor_main(Datum arg)
 		(void) WaitEventSetWait(sup.set, next_timeout(), ev, lengthof(ev),
 								compat_wait_event(&wait_event, "VllmSupervisor"));
 		ResetLatch(MyLatch);
+		/* barriers: DROP DATABASE waits until every process has accepted one */
+		CHECK_FOR_INTERRUPTS();
 	}
 	/* 1: the postmaster starts us again, unless it is shutting down itself */
 	proc_exit(1);

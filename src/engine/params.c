@@ -71,10 +71,10 @@ gendefaults_init(GenDefaults *d, const Conf *conf, const Tok *tok, int vocab_siz
 	d->max_new_tokens = (int) conf_in_range(conf, "generation.max_new_tokens", 0, INT_MAX, 0);
 	d->n_valid = tok_vocab_size(tok) < vocab_size ? tok_vocab_size(tok) : vocab_size;
 
-	/* the first of these that names one is the primary EOS */
+	/* the first of these that names one is the primary EOS, as in vLLM */
+	add_id(&d->eos_all, tok_eos(tok), d->n_valid);
 	add_conf_ids(&d->eos_all, conf, "generation.eos_token_id", d->n_valid);
 	add_conf_ids(&d->eos_all, conf, "eos_token_id", d->n_valid);
-	add_id(&d->eos_all, tok_eos(tok), d->n_valid);
 	d->eos = d->eos_all.len > 0 ? d->eos_all.data[0] : -1;
 }
 

@@ -35,6 +35,9 @@
 /* longest reply frame that we collect; palloc's limit is 1 GB */
 #define MAX_FRAME	((uint64) 512 * 1024 * 1024)
 
+/* ms that a load may take without a NOTICE */
+#define LOADING_QUIET	100
+
 struct Call
 {
 	int			slot;			/* -1 once released */
@@ -56,6 +59,7 @@ struct Call
 	char		model[NAMEDATALEN];
 	/* a model is being loaded for us */
 	bool		loading;
+	TimestampTz loading_since;
 	double		progress;
 	double		told;			/* progress of the last NOTICE, -1 = none yet */
 	TimestampTz told_at;
@@ -317,6 +321,8 @@ take_progress(Call *c, const WireMsg *m)
 
 	in.p = c->in.data + c->in.cursor + sizeof(*m);
 	in.end = in.p + m->len;
+	if (!c->loading)
+		c->loading_since = GetCurrentTimestamp();
 	c->loading = true;
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_PROGRESS)
@@ -494,12 +500,15 @@ vcall_next(Call *c, CallFrame *f)
 
 /* ---- waiting ---- */
 
-/* A statement that waits for a model says so, at once and then every 5 seconds. */
+/* A statement that waits for a model says so, after LOADING_QUIET ms and then every
+ * 5 seconds. */
 static void
 tell_loading(Call *c)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
+	if (c->told < 0 && !TimestampDifferenceExceeds(c->loading_since, now, LOADING_QUIET))
+		return;
 	if (c->told < 0)
 		ereport(NOTICE,
 				(errmsg("loading model \"%s\"", c->model)));
@@ -524,7 +533,10 @@ vcall_wait(Call *c)
 		if (vcall_poll(c))
 			return;
 		if (c->loading)
+		{
 			tell_loading(c);
+			timeout = LOADING_QUIET;
+		}
 		if (c->deadline != 0)
 		{
 			long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), c->deadline);
