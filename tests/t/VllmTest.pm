@@ -20,7 +20,7 @@ sub new_node
 	my $node = PostgreSQL::Test::Cluster->new($name);
 	$node->init;
 	$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
-	$node->append_conf('postgresql.conf', "vllm.engine_args = '--fake'\nmax_connections = 60\nfsync = off\n" . ($conf // ''));
+	$node->append_conf('postgresql.conf', "vllm.engine_args = '--fake'\nmax_connections = 60\nfsync = off\nstatement_timeout = '60s'\n" . ($conf // ''));
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 	return $node;
