@@ -1,0 +1,369 @@
+/*
+ * test_attn.c
+ *	  KV writes and attention of one implementation, for conform.
+ *
+ * Each case has three sequences.  First each is computed alone, whole, on one
+ * thread; then all of them together in random chunks over a KV full of NaN, on
+ * several threads.  Both must have the same bits, and be near ref.
+ */
+#include "tests/kernels/conform.h"
+
+#define NSEQ	3
+
+typedef struct AttnCase
+{
+	KType		type;
+	int			hd;
+	int			heads;
+	int			kv_heads;
+	int			bs;
+	int			window;
+	int			len[NSEQ];
+} AttnCase;
+
+typedef struct World
+{
+	const AttnCase *c;
+	const Impl *im;
+	KvView		kv;
+	int32_t    *table[NSEQ];
+	int			max_len;
+	float	   *q[NSEQ];		/* [len][heads*hd] */
+	float	   *k[NSEQ];		/* [len][kv_heads*hd] */
+	float	   *v[NSEQ];
+	float	   *alone[NSEQ];	/* outputs */
+	float	   *mixed[NSEQ];
+	float		scale;
+} World;
+
+/* every byte 0xff is a NaN in all three types */
+static void
+poison(World *w)
+{
+	memset(w->kv.base, 0xff, w->kv.layer_stride * w->kv.n_layers);
+}
+
+static void
+make_world(World *w, const AttnCase *c, const Impl *im)
+{
+	int			next = 0;
+
+	*w = (World) {.c = c, .im = im, .scale = 1.0f / sqrtf((float) c->hd)};
+	w->kv = (KvView) {
+		.type = c->type, .n_layers = 2, .block_size = c->bs, .n_kv_heads = c->kv_heads,
+		.head_dim = c->hd
+	};
+	for (int s = 0; s < NSEQ; s++)
+	{
+		size_t		len = c->len[s];
+		int			blocks = (c->len[s] + c->bs - 1) / c->bs;
+
+		w->max_len = k_max(w->max_len, c->len[s]);
+		w->table[s] = xalloc(blocks * sizeof(int32_t));
+		for (int b = 0; b < blocks; b++)
+			w->table[s][b] = next++;
+		w->q[s] = xalloc(len * c->heads * c->hd * 4);
+		w->k[s] = xalloc(len * c->kv_heads * c->hd * 4);
+		w->v[s] = xalloc(len * c->kv_heads * c->hd * 4);
+		w->alone[s] = xalloc(len * c->heads * c->hd * 4);
+		w->mixed[s] = xalloc(len * c->heads * c->hd * 4);
+		rnd_fill(w->q[s], len * c->heads * c->hd, 4.0f);
+		rnd_fill(w->k[s], len * c->kv_heads * c->hd, 2.0f);
+		rnd_fill(w->v[s], len * c->kv_heads * c->hd, 1.0f);
+	}
+	/* blocks in a scattered order */
+	for (int s = 0; s < NSEQ; s++)
+		for (int b = 0; b < (c->len[s] + c->bs - 1) / c->bs; b++)
+			w->table[s][b] = next - 1 - w->table[s][b] + 1;
+	w->kv.n_blocks = next + 2;
+	w->kv.base = xalloc(kv_layout(&w->kv));
+	poison(w);
+}
+
+static void
+free_world(World *w)
+{
+	for (int s = 0; s < NSEQ; s++)
+	{
+		free(w->table[s]);
+		free(w->q[s]);
+		free(w->k[s]);
+		free(w->v[s]);
+		free(w->alone[s]);
+		free(w->mixed[s]);
+	}
+	free(w->kv.base);
+}
+
+/*
+ * One step: rows from[s]..to[s]-1 of each sequence.  Outputs go to out[s].  The
+ * inputs lie in one matrix [rows][(heads + 2 kv_heads) * hd], as a model has them.
+ */
+static void
+step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, float **out)
+{
+	const AttnCase *c = w->c;
+	int			rows = 0,
+				n = 0,
+				qd = c->heads * c->hd,
+				kd = c->kv_heads * c->hd,
+				ld = qd + 2 * kd;
+	int32_t		seq_start[NSEQ + 1],
+			   *pos;
+	const int32_t *tables[NSEQ];
+	int			seqs[NSEQ];
+	float	   *x,
+			   *o;
+	void	   *ws;
+	KRows		r;
+
+	for (int s = 0; s < NSEQ; s++)
+		rows += to[s] - from[s];
+	pos = xalloc(rows * sizeof(int32_t));
+	x = xalloc((size_t) rows * ld * 4);
+	o = xalloc((size_t) rows * qd * 4);
+	ws = xalloc(k->attn_scratch(&w->kv, c->heads, rows, kpool_nthreads(pool)));
+	rows = 0;
+	for (int s = 0; s < NSEQ; s++)
+	{
+		if (from[s] == to[s])
+			continue;
+		tables[n] = w->table[s];
+		seqs[n] = s;
+		seq_start[n++] = rows;
+		for (int i = from[s]; i < to[s]; i++, rows++)
+		{
+			float	   *to_row = x + (size_t) rows * ld;
+
+			pos[rows] = i;
+			memcpy(to_row, w->q[s] + (size_t) i * qd, qd * 4);
+			memcpy(to_row + qd, w->k[s] + (size_t) i * kd, kd * 4);
+			memcpy(to_row + qd + kd, w->v[s] + (size_t) i * kd, kd * 4);
+		}
+	}
+	seq_start[n] = rows;
+	r = (KRows) {rows, n, seq_start, pos, tables};
+	k->kv_write(pool, &w->kv, 1, &r, x + qd, x + qd + kd, ld);
+	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, w->scale, c->window, o, ws);
+	for (int i = 0; i < n; i++)
+	{
+		int			s = seqs[i];
+
+		memcpy(out[s] + (size_t) from[s] * qd, o + (size_t) seq_start[i] * qd,
+			   (size_t) (to[s] - from[s]) * qd * 4);
+	}
+	free(pos);
+	free(x);
+	free(o);
+	free(ws);
+}
+
+/* all sequences together, in random chunks */
+static void
+run_mixed(World *w, int threads, int max_chunk)
+{
+	int			from[NSEQ] = {0},
+				to[NSEQ];
+
+	for (;;)
+	{
+		bool		more = false;
+
+		for (int s = 0; s < NSEQ; s++)
+		{
+			to[s] = k_min(w->c->len[s], from[s] + rnd_int(max_chunk + 1));
+			more |= from[s] < w->c->len[s];
+		}
+		if (!more)
+			return;
+		step(w, w->im->k, pools[threads], from, to, w->mixed);
+		memcpy(from, to, sizeof(from));
+	}
+}
+
+static void
+run_alone(World *w)
+{
+	for (int s = 0; s < NSEQ; s++)
+	{
+		int			from[NSEQ] = {0},
+					to[NSEQ] = {0};
+
+		to[s] = w->c->len[s];
+		step(w, w->im->k, pools[1], from, to, w->alone);
+	}
+}
+
+static bool
+seqs_same(const World *w)
+{
+	for (int s = 0; s < NSEQ; s++)
+		if (memcmp(w->alone[s], w->mixed[s], (size_t) w->c->len[s] * w->c->heads * w->c->hd * 4) != 0)
+			return false;
+	return true;
+}
+
+/* ref over what the implementation wrote; the first and last rows of a sequence */
+static double
+worst_error(World *w)
+{
+	const AttnCase *c = w->c;
+	size_t		row = (size_t) c->heads * c->hd;
+	double		worst = 0;
+	float	   *o = xalloc(row * 4);
+	void	   *ws = xalloc(ref->attn_scratch(&w->kv, c->heads, 1, 1));
+
+	for (int s = 0; s < NSEQ; s++)
+		for (int i = 0; i < c->len[s]; i += 1 + c->len[s] / 6)
+		{
+			int			at = c->len[s] - 1 - i;
+			int32_t		pos = at;
+			const int32_t *tables[1] = {w->table[s]};
+			KRows		r = {1, 1, (int32_t[]) {0, 1}, &pos, tables};
+			double		e;
+
+			ref->attn(pools[1], &w->kv, 1, &r, w->q[s] + at * row, (int) row, c->heads, w->scale,
+					  c->window, o, ws);
+			e = nmse(o, w->alone[s] + at * row, row);
+			/* not e > worst: a NaN must count */
+			if (!(e <= worst))
+				worst = e;
+		}
+	free(o);
+	free(ws);
+	return worst;
+}
+
+/* the same cells as ref writes, bit for bit (the padding of V aside) */
+static bool
+same_cells(World *w)
+{
+	const AttnCase *c = w->c;
+	size_t		len = w->kv.layer_stride * w->kv.n_layers;
+	uint8_t    *mine = xalloc(len);
+	int			from[NSEQ] = {0};
+	bool		same;
+
+	memcpy(mine, w->kv.base, len);
+	poison(w);
+	if (c->window == 0 && w->max_len <= 200)
+		step(w, ref, pools[1], from, c->len, w->mixed);
+	else
+		memcpy(w->kv.base, mine, len);
+	same = memcmp(mine, w->kv.base, len) == 0;
+	free(mine);
+	return same;
+}
+
+/*
+ * Bad values in K, V and q of a row: earlier rows of its sequence and the other
+ * sequences keep their bits, in whatever tile they are computed.
+ */
+static void
+check_nan(World *w)
+{
+	const AttnCase *c = w->c;
+	size_t		row = (size_t) c->heads * c->hd,
+				kvd = (size_t) c->kv_heads * c->hd;
+	int			from[NSEQ] = {0},
+				at = c->len[1] / 2;
+
+	w->k[1][at * kvd + rnd_int((int) kvd)] = NAN;
+	for (size_t i = 0; i < kvd; i++)
+		w->v[1][at * kvd + i] = i % 2 ? NAN : INFINITY;
+	w->q[1][at * row] = NAN;
+	poison(w);
+	step(w, w->im->k, pools[2], from, c->len, w->mixed);
+	EXPECT(memcmp(w->alone[0], w->mixed[0], c->len[0] * row * 4) == 0 &&
+		   memcmp(w->alone[2], w->mixed[2], c->len[2] * row * 4) == 0,
+		   "%s attn hd %d: a bad value reached another sequence", w->im->k->name, c->hd);
+	EXPECT(memcmp(w->alone[1], w->mixed[1], at * row * 4) == 0,
+		   "%s attn hd %d: a bad value reached an earlier row", w->im->k->name, c->hd);
+	EXPECT(!isfinite(w->mixed[1][at * row + c->hd - 1]),
+		   "%s attn hd %d: a bad value was lost", w->im->k->name, c->hd);
+}
+
+static void
+check_case(const Impl *im, const AttnCase *c, int id)
+{
+	World		w;
+	double		e;
+	char		name[120];
+
+	rnd_seed(id + 1000);
+	make_world(&w, c, im);
+	snprintf(name, sizeof(name), "%s attn %s hd %d heads %d/%d block %d window %d len %d",
+			 im->k->name, ktype_name(c->type), c->hd, c->heads, c->kv_heads, c->bs, c->window,
+			 w.max_len);
+	run_alone(&w);
+	e = worst_error(&w);
+	EXPECT(e <= 1e-11, "%s: nmse %g", name, e);
+	for (int s = 0; s < NSEQ; s++)
+		EXPECT(same_bits(im, ID_ATTN + id * NSEQ + s, w.alone[s],
+						 (size_t) c->len[s] * c->heads * c->hd * 4),
+			   "%s: not the bits of the others", name);
+	EXPECT(same_cells(&w), "%s: cells", name);
+	for (int threads = 1; threads <= 3; threads++)
+	{
+		if (im->slow && threads != 2)
+			continue;
+		poison(&w);
+		run_mixed(&w, threads, w.max_len / (threads * 2) + 1);
+		EXPECT(seqs_same(&w), "%s: chunks and company on %d threads", name, threads);
+	}
+	check_nan(&w);
+	free_world(&w);
+}
+
+/* one row over many splits, alone and beside others, on 1..4 threads */
+static void
+check_long(const Impl *im, int id)
+{
+	AttnCase	c = {KT_BF16, 64, 4, 2, 16, 0, {2300, 513, 1}};
+	World		w;
+	int			from[NSEQ] = {2290, 512, 0},
+				none[NSEQ] = {0};
+
+	rnd_seed(id);
+	make_world(&w, &c, im);
+	/* fill with cheap writes: chunks of one thread each */
+	step(&w, im->k, pools[3], none, from, w.alone);
+	for (int t = 1; t <= MAX_THREADS; t++)
+	{
+		int			one_from[NSEQ] = {2299, 0, 0},
+					one_to[NSEQ] = {2300, 0, 0};
+
+		step(&w, im->k, pools[t], from, c.len, t == 1 ? w.alone : w.mixed);
+		if (t > 1)
+			EXPECT(memcmp(w.alone[0] + 2290 * 256, w.mixed[0] + 2290 * 256, 10 * 256 * 4) == 0,
+				   "%s attn: long context on %d threads", im->k->name, t);
+		step(&w, im->k, pools[t], one_from, one_to, w.mixed);
+		EXPECT(memcmp(w.alone[0] + 2299 * 256, w.mixed[0] + 2299 * 256, 256 * 4) == 0,
+			   "%s attn: one row of a long context on %d threads", im->k->name, t);
+	}
+	free_world(&w);
+}
+
+void
+test_attn(const Impl *im)
+{
+	static const AttnCase cases[] = {
+		{KT_F32, 16, 2, 2, 16, 0, {1, 37, 70}},
+		{KT_F16, 64, 14, 2, 16, 0, {5, 33, 90}},
+		{KT_BF16, 80, 3, 1, 32, 0, {20, 64, 65}},
+		{KT_BF16, 20, 8, 2, 16, 0, {17, 16, 40}},
+		{KT_F16, 96, 8, 1, 32, 7, {50, 12, 130}},
+		{KT_F32, 72, 4, 4, 16, 1, {9, 30, 66}},
+		{KT_BF16, 32, 30, 1, 64, 0, {8, 40, 70}},
+		{KT_F16, 128, 8, 2, 16, 100, {150, 3, 120}},
+		{KT_BF16, 256, 4, 1, 32, 0, {10, 25, 40}},
+		{KT_BF16, 64, 14, 2, 16, 0, {700, 40, 530}},
+		{KT_F16, 64, 6, 2, 48, 600, {1100, 520, 33}},
+	};
+	int			count = sizeof(cases) / sizeof(cases[0]);
+
+	for (int i = 0; i < count && !(im->slow && i >= 7); i++)
+		check_case(im, &cases[i], i);
+	if (!im->slow)
+		check_long(im, 99);
+}

@@ -1,0 +1,285 @@
+/*
+ * test_mm.c
+ *	  Matrix products and row look-up of one implementation, for conform.
+ *
+ * Each case computes 64 rows with ref and with the implementation, then many
+ * smaller batches of the same rows on 1 to 3 threads, which must have the same
+ * bits.
+ */
+#include "tests/kernels/conform.h"
+
+#define MAX_ROWS	64
+#define CANARY		12345.0f
+
+typedef struct Mats
+{
+	KType		type;
+	int			n;
+	int			k;
+	int			ldx;
+	int			ldy;
+	uint8_t    *src;
+	int32_t    *perm;
+	KMat		ref;
+	KMat		mat;
+	float	   *x;				/* [MAX_ROWS][ldx] */
+	float	   *want;			/* [MAX_ROWS][ldy] from ref */
+	float	   *all;			/* ... from the implementation, in one batch */
+	float	   *y;
+	float	   *bias;
+	void	   *ws;
+} Mats;
+
+static void
+make_source(Mats *m)
+{
+	size_t		row = ktype_row_bytes(m->type, m->k);
+
+	m->src = xalloc(row * m->n + 1);
+	/* files don't align tensors */
+	m->src++;
+	for (int j = 0; j < m->n; j++)
+		for (int i = 0; i < m->k; i++)
+		{
+			uint8_t    *r = m->src + row * j;
+
+			if (m->type != KT_Q8_0)
+				kelem_put(m->type, r, i, rnd_float(1.0f));
+			else
+			{
+				KBlockQ8_0	b;
+
+				r += sizeof(b) * (size_t) (i / Q8_0_BLOCK);
+				memcpy(&b, r, sizeof(b));
+				if (i % Q8_0_BLOCK == 0)
+					b.d = kf32_to_f16(rnd_float(0.02f));
+				/* the extremes often: -128 and sums that would saturate 16 bits */
+				b.qs[i % Q8_0_BLOCK] = (int8_t) (rnd_int(3) ? (int) rnd() : rnd_int(2) ? -128 : 127);
+				memcpy(r, &b, sizeof(b));
+			}
+		}
+}
+
+static KMat
+pack(const Kernels *k, const Mats *m)
+{
+	KTensor		t = {
+		.name = "w", .type = m->type, .ndim = 2, .shape = {m->n, m->k}, .data = m->src,
+		.nbytes = ktype_row_bytes(m->type, m->k) * m->n, .row_perm = m->perm
+	};
+	KMat		mat = {.type = m->type, .n = m->n, .k = m->k};
+
+	mat.nbytes = k->mat_bytes(m->type, m->n, m->k);
+	mat.data = xalloc(mat.nbytes);
+	/* every byte must be written; in pieces and backwards, as threads might */
+	memset(mat.data, 0xff, mat.nbytes);
+	for (int n0 = (m->n - 1) / 64 * 64; n0 >= 0; n0 -= 64)
+		k->mat_pack(&mat, &t, n0, k_min(n0 + 64, m->n));
+	return mat;
+}
+
+static void
+make_mats(Mats *m, const Impl *im, KType type, int n, int k, bool perm)
+{
+	*m = (Mats) {.type = type, .n = n, .k = k, .ldx = k + 3, .ldy = n + 5};
+	if (perm)
+	{
+		m->perm = xalloc(n * sizeof(int32_t));
+		for (int i = 0; i < n; i++)
+			m->perm[i] = (i * 7 + 3) % n;	/* n is no multiple of 7 */
+	}
+	make_source(m);
+	m->ref = pack(ref, m);
+	m->mat = pack(im->k, m);
+	m->x = xalloc((size_t) MAX_ROWS * m->ldx * 4);
+	m->want = xalloc((size_t) MAX_ROWS * m->ldy * 4);
+	m->all = xalloc((size_t) MAX_ROWS * m->ldy * 4);
+	m->y = xalloc((size_t) MAX_ROWS * m->ldy * 4);
+	m->bias = xalloc(n * 4);
+	m->ws = xalloc(im->k->mm_scratch(type, MAX_ROWS, k));
+	rnd_fill(m->x, (size_t) MAX_ROWS * m->ldx, 2.0f);
+	rnd_fill(m->bias, n, 1.0f);
+	/* activations of some size, exact zeros, tiny ones */
+	memset(m->x + 5 * m->ldx, 0, k * 4);
+	for (int i = 0; i < k; i++)
+	{
+		m->x[6 * m->ldx + i] *= 1e-35f;
+		m->x[7 * m->ldx + i] *= 1e20f;
+	}
+}
+
+static void
+free_mats(Mats *m)
+{
+	free(m->src - 1);
+	free(m->perm);
+	free(m->ref.data);
+	free(m->mat.data);
+	free(m->x);
+	free(m->want);
+	free(m->all);
+	free(m->y);
+	free(m->bias);
+	free(m->ws);
+}
+
+static bool
+rows_same(const Mats *m, const float *a, const float *b, int rows)
+{
+	for (int i = 0; i < rows; i++)
+		if (memcmp(a + (size_t) i * m->ldy, b + (size_t) i * m->ldy, m->n * 4) != 0)
+			return false;
+	return true;
+}
+
+static double
+rows_nmse(const Mats *m)
+{
+	double		worst = 0;
+
+	for (int i = 0; i < MAX_ROWS; i++)
+	{
+		double		e = nmse(m->want + (size_t) i * m->ldy, m->all + (size_t) i * m->ldy, m->n);
+
+		worst = e > worst ? e : worst;
+	}
+	return worst;
+}
+
+/* batches of every size the tiles care about, at changing places */
+static void
+check_batches(const Impl *im, Mats *m, const float *bias)
+{
+	for (int rows = 1; rows <= 33; rows += rows < 18 ? 1 : 5)
+	{
+		int			r0 = rnd_int(MAX_ROWS - rows + 1);
+		int			bad_canary = 0;
+
+		if (im->slow && rows > 9)
+			break;
+		for (int i = 0; i < rows * m->ldy; i++)
+			m->y[i] = CANARY;
+		im->k->mm(pools[1 + rows % 3], &m->mat, m->x + (size_t) r0 * m->ldx, rows, m->ldx,
+				  m->y, m->ldy, bias, m->ws);
+		EXPECT(rows_same(m, m->y, m->all + (size_t) r0 * m->ldy, rows),
+			   "%s mm %s [%d][%d]: %d rows from %d differ from the batch of 64", im->k->name,
+			   ktype_name(m->type), m->n, m->k, rows, r0);
+		for (int i = 0; i < rows; i++)
+			for (int j = m->n; j < m->ldy; j++)
+				bad_canary += m->y[(size_t) i * m->ldy + j] != CANARY;
+		EXPECT(bad_canary == 0, "%s mm %s [%d][%d]: wrote beyond n", im->k->name,
+			   ktype_name(m->type), m->n, m->k);
+	}
+}
+
+/* any place in any company */
+static void
+check_shuffled(const Impl *im, Mats *m)
+{
+	float	   *x = xalloc((size_t) MAX_ROWS * m->ldx * 4);
+	int			from[MAX_ROWS];
+
+	for (int i = 0; i < MAX_ROWS; i++)
+	{
+		from[i] = (i * 37 + 11) % MAX_ROWS;
+		memcpy(x + (size_t) i * m->ldx, m->x + (size_t) from[i] * m->ldx, m->k * 4);
+	}
+	im->k->mm(pools[3], &m->mat, x, MAX_ROWS, m->ldx, m->y, m->ldy, m->bias, m->ws);
+	for (int i = 0; i < MAX_ROWS; i++)
+		EXPECT(memcmp(m->y + (size_t) i * m->ldy, m->all + (size_t) from[i] * m->ldy, m->n * 4) == 0,
+			   "%s mm %s [%d][%d]: row %d at place %d", im->k->name, ktype_name(m->type),
+			   m->n, m->k, from[i], i);
+	free(x);
+}
+
+/* a bad value spoils its own row, visibly, and no other */
+static void
+check_nan(const Impl *im, Mats *m)
+{
+	static const float bad[] = {NAN, INFINITY, -INFINITY};
+
+	for (int b = 0; b < 3; b++)
+	{
+		int			row = 2 + b * 3,
+					nans = 0,
+					wrong = 0;
+		float	   *at = m->x + (size_t) row * m->ldx + rnd_int(m->k);
+		float		old = *at;
+
+		*at = bad[b];
+		im->k->mm(pools[2], &m->mat, m->x, 17, m->ldx, m->y, m->ldy, m->bias, m->ws);
+		*at = old;
+		for (int i = 0; i < 17; i++)
+			if (i == row)
+				for (int j = 0; j < m->n; j++)
+					nans += !isfinite(m->y[(size_t) i * m->ldy + j]);
+			else
+				wrong += memcmp(m->y + (size_t) i * m->ldy, m->all + (size_t) i * m->ldy, m->n * 4) != 0;
+		EXPECT(nans == m->n && wrong == 0, "%s mm %s: bad value %g: %d of %d outputs show it, %d other rows",
+			   im->k->name, ktype_name(m->type), (double) bad[b], nans, m->n, wrong);
+	}
+}
+
+static void
+check_row_lookup(const Impl *im, Mats *m)
+{
+	float	   *a = xalloc(m->k * 4),
+			   *b = xalloc(m->k * 4);
+	int			bad = 0;
+
+	for (int j = 0; j < m->n; j++)
+	{
+		ref->mat_row(&m->ref, j, a);
+		im->k->mat_row(&m->mat, j, b);
+		bad += memcmp(a, b, m->k * 4) != 0;
+	}
+	EXPECT(bad == 0, "%s mat_row %s [%d][%d]: %d rows differ", im->k->name,
+		   ktype_name(m->type), m->n, m->k, bad);
+	free(a);
+	free(b);
+}
+
+static void
+check_case(const Impl *im, KType type, int n, int k)
+{
+	Mats		m;
+	bool		exact = type == KT_Q8_0 || (im->fused && !(im->pairs && type == KT_BF16));
+	double		bound = im->pairs ? 2e-5 : 1e-12;
+
+	make_mats(&m, im, type, n, k, n % 7 != 0 && n % 2 != 0);
+	check_row_lookup(im, &m);
+	for (int with_bias = 0; with_bias < 2; with_bias++)
+	{
+		const float *bias = with_bias ? m.bias : NULL;
+
+		ref->mm(pools[1], &m.ref, m.x, MAX_ROWS, m.ldx, m.want, m.ldy, bias, NULL);
+		im->k->mm(pools[1], &m.mat, m.x, MAX_ROWS, m.ldx, m.all, m.ldy, bias, m.ws);
+		if (exact)
+			EXPECT(rows_same(&m, m.want, m.all, MAX_ROWS), "%s mm %s [%d][%d]: not ref's bits",
+				   im->k->name, ktype_name(type), n, k);
+		else
+			/* one column is no sample of relative errors */
+			EXPECT(rows_nmse(&m) <= (n < 16 ? bound * 1e3 : bound), "%s mm %s [%d][%d]: nmse %g", im->k->name,
+				   ktype_name(type), n, k, rows_nmse(&m));
+		check_batches(im, &m, bias);
+	}
+	check_shuffled(im, &m);
+	check_nan(im, &m);
+	free_mats(&m);
+}
+
+void
+test_mm(const Impl *im)
+{
+	static const int shapes[][2] = {
+		{1, 32}, {16, 64}, {17, 32}, {33, 96}, {100, 256}, {64, 896}, {130, 160}, {257, 32},
+		{5, 1}, {37, 7}, {50, 77}, {129, 33}
+	};
+	int			count = sizeof(shapes) / sizeof(shapes[0]);
+
+	EXPECT(im->k->mat_bytes(KT_Q8_0, 4, 33) == 0, "%s: k no multiple of a block", im->k->name);
+	for (int t = 0; t < KT_COUNT; t++)
+		for (int i = 0; i < count; i++)
+			if ((t != KT_Q8_0 || shapes[i][1] % Q8_0_BLOCK == 0) && !(im->slow && i >= 4 && i < 8))
+				check_case(im, t, shapes[i][0], shapes[i][1]);
+}
