@@ -252,12 +252,13 @@ test_dispatch(void)
 }
 
 static void
-run(const Kernels *k, bool emulated)
+run(const Kernels *k)
 {
 	Impl		im = {
 		.k = k,
 		.fused = strcmp(k->name, "portable") != 0,
-		.slow = emulated,
+		.slow = k == ref,
+		.emulated = strstr(k->name, "_emu") != NULL,
 		.pairs = strncmp(k->name, "avx512_bf16", 11) == 0,
 	};
 	int			before = check_passed,
@@ -266,11 +267,17 @@ run(const Kernels *k, bool emulated)
 #ifdef __FP_FAST_FMAF
 	im.fused = true;
 #endif
+	struct timespec t0,
+				t1;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
 	rnd_seed(1);
 	test_mm(&im);
 	test_rows(&im);
 	test_attn(&im);
-	printf("%-18s %d passed, %d failed\n", k->name, check_passed - before, check_failed - failed);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
+	printf("%-18s %d passed, %d failed, %.1f s of CPU\n", k->name, check_passed - before,
+		   check_failed - failed, (double) (t1.tv_sec - t0.tv_sec) + (t1.tv_nsec - t0.tv_nsec) * 1e-9);
 	fflush(stdout);
 }
 
@@ -288,7 +295,7 @@ main(void)
 	for (const Kernels *const *k = kernels_all(); *k; k++)
 	{
 		if (kernels_usable(*k))
-			run(*k, false);
+			run(*k);
 		else
 		{
 			char		why[100];
@@ -304,7 +311,7 @@ main(void)
 		else if (kernels_select("avx2", NULL) == NULL)
 			check_skip(1, "AVX-512 emulation: this CPU lacks AVX2");
 		else
-			run(emu[i], true);
+			run(emu[i]);
 	}
 	for (int t = 1; t <= MAX_THREADS; t++)
 		kpool_free(pools[t]);

@@ -22,7 +22,8 @@ typedef struct Impl
 {
 	const Kernels *k;
 	bool		fused;			/* multiply-adds are fused: float products give ref's bits */
-	bool		slow;			/* emulated: fewer cases */
+	bool		slow;			/* ref against itself: fewer cases */
+	bool		emulated;		/* without the longest cases */
 	bool		pairs;			/* BF16 products round the activations to bfloat16 */
 } Impl;
 
