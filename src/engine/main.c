@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "engine/offline.h"
 #include "engine/server.h"
@@ -29,8 +30,6 @@
 #include "wire/control.h"
 
 #define ENGINE_VERSION "0.1.0"
-
-
 
 typedef struct Args
 {
@@ -228,6 +227,7 @@ main(int argc, char **argv)
 	Args		a = {.arena_fd = -1,.control_fd = -1};
 	Err			e;
 
+	crash_install();
 	settings_box_init(&box);
 	for (int i = 1; i < argc; i++)
 	{
