@@ -71,9 +71,10 @@ bool
 englog_read(int fd)
 {
 	char		buf[4096];
-	ssize_t		n;
+	ssize_t		n = -1;
 
-	while ((n = read(fd, buf, sizeof(buf))) > 0)
+	/* bounded: who writes without end must not keep us from everything else */
+	for (int turn = 0; turn < 16 && (n = read(fd, buf, sizeof(buf))) > 0; turn++)
 		for (ssize_t i = 0; i < n; i++)
 		{
 			if (buf[i] == '\n')

@@ -88,17 +88,26 @@ child_exec(char *const *argv, int control, int logw, int arena, pid_t parent, rl
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
 		_exit(1);				/* the parent died before it could matter */
 	null = open("/dev/null", O_RDWR);
-	/* park the descriptors where the well-known numbers can't hit them */
-	if (null < 0 || dup2(control, 100) < 0 || dup2(arena, 101) < 0 || dup2(logw, 102) < 0 ||
-		dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(102, 2) < 0 ||
-		dup2(100, CONTROL_FD) < 0 || dup2(101, ARENA_FD) < 0)
+	/* first above the well-known numbers, where they can't overwrite one another */
+	null = fcntl(null, F_DUPFD, ARENA_FD + 1);
+	control = fcntl(control, F_DUPFD, ARENA_FD + 1);
+	arena = fcntl(arena, F_DUPFD, ARENA_FD + 1);
+	logw = fcntl(logw, F_DUPFD, ARENA_FD + 1);
+	if (null < 0 || control < 0 || arena < 0 || logw < 0 ||
+		dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(logw, 2) < 0 ||
+		dup2(control, CONTROL_FD) < 0 || dup2(arena, ARENA_FD) < 0)
 		_exit(126);
-	(void) syscall(SYS_close_range, ARENA_FD + 1, ~0U, 0);
+	/* kernels before 5.9 have no close_range() */
+	if (syscall(SYS_close_range, ARENA_FD + 1, ~0U, 0) != 0)
+		for (int fd = ARENA_FD + 1; fd < 65536; fd++)
+			(void) close(fd);
 	oom = open("/proc/self/oom_score_adj", O_WRONLY);
 	if (oom >= 0)
 	{
-		if (write(oom, "900", 3) < 0)
-			 /* not allowed in some containers: then it stays as it is */ ;
+		/* not allowed in some containers: then it stays as it is */
+		ssize_t		ignored = write(oom, "900", 3);
+
+		(void) ignored;
 		(void) close(oom);
 	}
 	if (memory != 0 && setrlimit(RLIMIT_AS, &rl) != 0)
@@ -114,12 +123,33 @@ child_exec(char *const *argv, int control, int logw, int arena, pid_t parent, rl
 	_exit(127);
 }
 
-static void
-close_fd(int *fd)
+void
+spawn_close(int *fd)
 {
 	if (*fd >= 0)
 		(void) close(*fd);
 	*fd = -1;
+}
+
+/*
+ * fork() and become the engine.  Signals are blocked around it: a handler of
+ * ours, run in the child, would touch shared memory in the parent's name.
+ */
+static pid_t
+fork_engine(char *const *argv, int control, int logw, rlim_t memory)
+{
+	sigset_t	all;
+	sigset_t	old;
+	pid_t		me = getpid();
+	pid_t		pid;
+
+	sigfillset(&all);
+	(void) sigprocmask(SIG_SETMASK, &all, &old);
+	pid = fork();
+	if (pid == 0)
+		child_exec(argv, control, logw, vllm_arena_fd, me, memory);
+	(void) sigprocmask(SIG_SETMASK, &old, NULL);
+	return pid;
 }
 
 bool
@@ -128,7 +158,6 @@ spawn_engine(EngineProcess *p, char **why)
 	char	   *path = spawn_engine_path();
 	char	  **argv = build_argv(path);
 	rlim_t		memory = (rlim_t) vllm_engine_memory_limit * 1024 * 1024;
-	pid_t		me = getpid();
 	int			sv[2] = {-1, -1};
 	int			pipefd[2] = {-1, -1};
 
@@ -143,23 +172,21 @@ spawn_engine(EngineProcess *p, char **why)
 		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
 		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
-	else if ((p->pid = fork()) < 0)
+	else if ((p->pid = fork_engine(argv, sv[1], pipefd[1], memory)) < 0)
 		*why = psprintf("could not fork the engine: %s", strerror(errno));
-	else if (p->pid == 0)
-		child_exec(argv, sv[1], pipefd[1], vllm_arena_fd, me, memory);
 	else
 	{
-		close_fd(&sv[1]);
-		close_fd(&pipefd[1]);
+		spawn_close(&sv[1]);
+		spawn_close(&pipefd[1]);
 		p->control_fd = sv[0];
 		p->log_fd = pipefd[0];
 		return true;
 	}
 	p->pid = 0;
-	close_fd(&sv[0]);
-	close_fd(&sv[1]);
-	close_fd(&pipefd[0]);
-	close_fd(&pipefd[1]);
+	spawn_close(&sv[0]);
+	spawn_close(&sv[1]);
+	spawn_close(&pipefd[0]);
+	spawn_close(&pipefd[1]);
 	return false;
 }
 
@@ -179,8 +206,8 @@ spawn_reap(EngineProcess *p, int *status)
 	/* its last words */
 	if (p->log_fd >= 0)
 		(void) englog_read(p->log_fd);
-	close_fd(&p->control_fd);
-	close_fd(&p->log_fd);
+	spawn_close(&p->control_fd);
+	spawn_close(&p->log_fd);
 	return true;
 }
 

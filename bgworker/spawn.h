@@ -18,6 +18,8 @@ typedef struct EngineProcess
 char	   *spawn_engine_path(void);
 /* false: *why is set (palloc'ed), nothing was left open */
 bool		spawn_engine(EngineProcess *p, char **why);
+/* close(*fd), *fd = -1 */
+void		spawn_close(int *fd);
 /* SIGKILL, reap, close */
 void		spawn_kill(EngineProcess *p);
 /* true if the process has ended; *status as of waitpid.  Closes its descriptors. */
@@ -25,7 +27,7 @@ bool		spawn_reap(EngineProcess *p, int *status);
 
 /* ---- log.c ---- */
 
-/* Read what the engine wrote and pass whole lines to the server log.  false: end of file. */
+/* Pass what the engine wrote to the server log, whole lines, not for ever.  false: end of file. */
 bool		englog_read(int fd);
 /* The last warning or worse, for last_error; '' if none. */
 const char *englog_last(void);

@@ -49,7 +49,8 @@
 #define BACKOFF_MAX		5000
 #define FAILED_RETRY	60000
 #define HEALTHY_AFTER	10000	/* an engine that lived this long starts the back-off anew */
-#define DRAIN_TIMEOUT	1000	/* ms from "stop" to SIGKILL */
+#define DRAIN_TIMEOUT	1000	/* ms from "stop", or from a closed control socket, to SIGKILL */
+#define READ_MAX		65536	/* bytes taken from the engine in one turn */
 
 typedef struct Supervisor
 {
@@ -58,7 +59,7 @@ typedef struct Supervisor
 	char		ctl[CONTROL_LINE];	/* partial line of the control socket */
 	int			ctl_len;
 	TimestampTz spawned_at;
-	TimestampTz drain_at;		/* DRAINING: when to kill */
+	TimestampTz drain_at;		/* DRAINING, or control socket closed: when to kill; 0 = never */
 	TimestampTz next_start;
 	int			backoff;		/* ms */
 	uint64		last_step;
@@ -155,9 +156,12 @@ start_engine(void)
 	{
 		ereport(LOG, (errmsg("could not start the inference engine"), errdetail("%s", why)));
 		sup.next_start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FAILED_RETRY);
+		/* an attempt all the same: llm_engine_restart() waits for one */
+		pg_atomic_fetch_add_u32(&vllm_shared->epoch, 1);
 		set_state(VLLM_FAILED, why);
 		return;
 	}
+	sup.drain_at = 0;
 	sup.spawned_at = sup.step_seen_at = GetCurrentTimestamp();
 	set_state(VLLM_STARTING, NULL);
 }
@@ -208,6 +212,8 @@ kill_engine(const char *why)
 static void
 supervisor_exit(int code, Datum arg)
 {
+	/* we may come here out of an error */
+	LWLockReleaseAll();
 	if (sup.proc.pid != 0)
 		spawn_kill(&sup.proc);
 	set_state(VLLM_DOWN, NULL);
@@ -219,9 +225,10 @@ supervisor_exit(int code, Datum arg)
 static void
 control_send(const char *text)
 {
-	/* the socket is ours alone; when it is full the engine is not reading: health will tell */
-	if (sup.proc.control_fd >= 0)
-		(void) send(sup.proc.control_fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* when it is full the engine has not read for thousands of lines: health will tell */
+	if (sup.proc.control_fd >= 0 &&
+		send(sup.proc.control_fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) strlen(text))
+		ereport(LOG, (errmsg("could not send \"%.40s\" to the inference engine: %m", text)));
 }
 
 static void
@@ -234,10 +241,13 @@ control_line(char *line)
 		return;					/* the ring is drained after every read */
 	if (strcmp(line, CONTROL_READY) == 0)
 	{
+		/* not before its version is known, and once */
+		if (state() != VLLM_LOADING)
+			return;
 		ereport(LOG, (errmsg("the inference engine is ready, pid %d", (int) sup.proc.pid)));
 		set_state(VLLM_READY, "");
 	}
-	else if (sscanf(line, CONTROL_HELLO " %d %d", &version, &pid) == 2)
+	else if (state() == VLLM_STARTING && sscanf(line, CONTROL_HELLO " %d %d", &version, &pid) == 2)
 	{
 		if (version == WIRE_VERSION)
 			set_state(VLLM_LOADING, NULL);
@@ -258,9 +268,13 @@ static void
 control_read(void)
 {
 	char		buf[4096];
-	ssize_t		n;
+	ssize_t		n = -1;
 
-	while (sup.proc.control_fd >= 0 && (n = recv(sup.proc.control_fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+	for (int total = 0; total < READ_MAX && sup.proc.control_fd >= 0; total += n)
+	{
+		n = recv(sup.proc.control_fd, buf, sizeof(buf), MSG_DONTWAIT);
+		if (n <= 0)
+			break;
 		for (ssize_t i = 0; i < n && sup.proc.control_fd >= 0; i++)
 		{
 			if (buf[i] == '\n')
@@ -272,6 +286,14 @@ control_read(void)
 			else if (sup.ctl_len < CONTROL_LINE - 1)
 				sup.ctl[sup.ctl_len++] = buf[i];
 		}
+	}
+	if (n == 0 && sup.proc.control_fd >= 0)
+	{
+		/* it is ending, or mad: don't wait on the socket, but for its end */
+		drop_wait_set();
+		spawn_close(&sup.proc.control_fd);
+		sup.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+	}
 	(void) vslot_drain_wakes();
 }
 
@@ -324,6 +346,9 @@ reload_config(void)
 	char	   *save = NULL;
 
 	ProcessConfigFile(PGC_SIGHUP);
+	/* what failed may have been put right */
+	if (state() == VLLM_FAILED)
+		sup.next_start = 0;
 	for (char *l = strtok_r(vllm_guc_engine_config(), "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save))
 		control_send(psprintf("%s %s\n", CONTROL_CONFIG, l));
 }
@@ -362,18 +387,26 @@ supervise(void)
 		ConfigReloadPending = false;
 		reload_config();
 	}
-	if (sup.proc.log_fd >= 0)
-		(void) englog_read(sup.proc.log_fd);
+	if (sup.proc.log_fd >= 0 && !englog_read(sup.proc.log_fd))
+	{
+		drop_wait_set();
+		spawn_close(&sup.proc.log_fd);
+	}
 	control_read();
 	got_child = false;
 	if (spawn_reap(&sup.proc, &status))
 		engine_ended(status);
 	take_restart_request();
 	now = GetCurrentTimestamp();
-	if (state() == VLLM_DRAINING && sup.proc.pid != 0 && now >= sup.drain_at)
+	if (sup.proc.pid != 0 && sup.drain_at != 0 && now >= sup.drain_at)
 	{
-		spawn_kill(&sup.proc);
-		engine_gone(VLLM_DOWN, 0, NULL);
+		if (state() != VLLM_DRAINING)
+			kill_engine("It closed its control socket but did not end.");
+		else
+		{
+			spawn_kill(&sup.proc);
+			engine_gone(VLLM_DOWN, 0, NULL);
+		}
 	}
 	if (sup.proc.pid == 0 && now >= sup.next_start)
 		start_engine();
@@ -400,11 +433,34 @@ next_timeout(void)
 
 	if (sup.proc.pid == 0)
 		t = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), sup.next_start) + 1;
-	else if (state() == VLLM_DRAINING)
+	else if (sup.drain_at != 0)
 		t = 20;
 	if (vllm_shared->n_zombies > 0)
 		t = Min(t, 50);
 	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
+}
+
+/* supervise(), come what may: an ERROR must not end the worker and its engine. */
+static void
+supervise_safely(MemoryContext loop)
+{
+	MemoryContextSwitchTo(loop);
+	PG_TRY();
+	{
+		supervise();
+	}
+	PG_CATCH();
+	{
+		LWLockReleaseAll();
+		ConditionVariableCancelSleep();
+		MemoryContextSwitchTo(loop);
+		EmitErrorReport();
+		FlushErrorState();
+		drop_wait_set();
+		pg_usleep(100000);
+	}
+	PG_END_TRY();
+	MemoryContextReset(loop);
 }
 
 void
@@ -434,9 +490,7 @@ vllm_supervisor_main(Datum arg)
 	{
 		WaitEvent	ev[4];
 
-		MemoryContextSwitchTo(loop);
-		supervise();
-		MemoryContextReset(loop);
+		supervise_safely(loop);
 		if (sup.set == NULL)
 			make_wait_set();
 		(void) WaitEventSetWait(sup.set, next_timeout(), ev, lengthof(ev),

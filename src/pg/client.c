@@ -50,6 +50,8 @@ struct Call
 	const char *body;			/* caller's memory */
 	uint64		sent;			/* bytes of head and body in the ring so far */
 	StringInfoData in;			/* reply bytes; frames from in.cursor on */
+	StringInfoData frame;		/* body of the frame that was handed out last */
+	uint32		unrung;			/* reply bytes taken since the engine was last told */
 	bool		final_read;		/* the final frame has been handed out */
 	bool		broken;			/* the reply stream makes no sense */
 	bool		lost;			/* engine gone, or slot closed without a final frame */
@@ -158,9 +160,29 @@ vclient_require_engine(void)
 
 /* ---- begin ---- */
 
+pg_noreturn static void report_deadline(int timeout_ms);
+
+static void
+report_deadline(int timeout_ms)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("canceling LLM request due to timeout"),
+			 errdetail("The request took longer than %d ms.", timeout_ms)));
+}
+
+/* Milliseconds until the call's deadline, at most `most`. */
+static long
+time_left(const Call *c, long most)
+{
+	if (c->deadline == 0)
+		return most;
+	return Min(most, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), c->deadline));
+}
+
 /* VSLOT_OK, or VSLOT_NONE when the caller does not want to wait. */
 static VslotResult
-claim_slot(VslotClaim *claim, bool wait_slot)
+claim_slot(const Call *c, VslotClaim *claim, bool wait_slot)
 {
 	for (;;)
 	{
@@ -169,9 +191,11 @@ claim_slot(VslotClaim *claim, bool wait_slot)
 		vclient_require_engine();
 		r = vslot_try_claim(claim);
 		if (r == VSLOT_NONE && wait_slot)
-			r = vslot_wait_claim(claim, vllm_queue_timeout);
+			r = vslot_wait_claim(claim, (int) time_left(c, vllm_queue_timeout));
 		if (r == VSLOT_OK || (r == VSLOT_NONE && !wait_slot))
 			return r;
+		if (time_left(c, 1) <= 0)
+			report_deadline(c->timeout_ms);
 		if (r == VSLOT_NONE)
 			ereport(ERROR,
 					(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
@@ -196,10 +220,14 @@ vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("request of %d bytes is too long", body->len),
 				 errhint("Setting vllm.max_prompt_bytes is %d kB.", vllm_max_prompt_bytes)));
+	/* who comes again until there is a slot shall not fill the context with calls */
+	if (!wait_slot && vllm_shared->serving && vllm_shared->n_free == 0)
+		return NULL;
 	/* everything that can fail for want of memory comes before the claim */
 	old = MemoryContextSwitchTo(cxt);
 	c = palloc0(sizeof(Call));
 	initStringInfo(&c->in);
+	initStringInfo(&c->frame);
 	MemoryContextSwitchTo(old);
 	c->slot = -1;
 	c->cxt = cxt;
@@ -209,7 +237,10 @@ vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 	c->cb.arg = c;
 	MemoryContextRegisterResetCallback(cxt, &c->cb);
 
-	if (claim_slot(&claim, wait_slot) != VSLOT_OK)
+	c->timeout_ms = timeout_ms;
+	if (timeout_ms > 0)
+		c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+	if (claim_slot(c, &claim, wait_slot) != VSLOT_OK)
 		return NULL;
 	c->slot = claim.slot;
 	c->gen = claim.gen;
@@ -219,9 +250,6 @@ vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 	c->head.kind = kind;
 	c->head.len = body->len;
 	c->body = body->data;
-	c->timeout_ms = timeout_ms;
-	if (timeout_ms > 0)
-		c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 	(void) vcall_poll(c);
 	return c;
 }
@@ -268,7 +296,11 @@ pump_request(Call *c)
 	return wrote;
 }
 
-/* Read what is there; true if the engine may have waited for the space. */
+/*
+ * Read what is there; true if the engine may have waited for the space.  It waits
+ * only when the ring was full by the cursor that it saw, and all of that is read
+ * after it saw it: so to tell it after every quarter of a ring is enough.
+ */
 static bool
 pump_reply(Call *c)
 {
@@ -292,7 +324,11 @@ pump_reply(Call *c)
 	c->in.len += n;
 	c->in.data[c->in.len] = '\0';
 	atomic_store_explicit(&w->rep_tail, tail + n, memory_order_release);
-	return n > h->ring_size / 2;
+	c->unrung += n;
+	if (c->unrung < h->ring_size / 4)
+		return false;
+	c->unrung = 0;
+	return true;
 }
 
 /* Is a whole frame in the buffer?  Its head goes to *m. */
@@ -441,11 +477,43 @@ dead_error(Call *c)
 					  "The engine is being restarted; repeat the statement.");
 }
 
+/*
+ * Move the frame behind in.cursor out of the way of vcall_poll(), which may read on
+ * while the caller still looks at the fields.  A frame that is alone in the buffer,
+ * as large answers are, changes places with the old one instead of being copied.
+ */
+static const char *
+take_frame(Call *c, size_t len)
+{
+	StringInfoData old = c->frame;
+	const char *data;
+
+	if (c->in.cursor == 0 && c->in.len == (int) (sizeof(WireMsg) + len))
+	{
+		c->frame = c->in;
+		c->in = old;
+		resetStringInfo(&c->in);
+		return c->frame.data + sizeof(WireMsg);
+	}
+	resetStringInfo(&c->frame);
+	appendBinaryStringInfo(&c->frame, c->in.data + c->in.cursor + sizeof(WireMsg), len);
+	data = c->frame.data;
+	c->in.cursor += sizeof(WireMsg) + len;
+	if (c->in.cursor == c->in.len)
+		resetStringInfo(&c->in);
+	else if (c->in.cursor > c->in.len / 2)
+	{
+		c->in.len -= c->in.cursor;
+		memmove(c->in.data, c->in.data + c->in.cursor, c->in.len);
+		c->in.cursor = 0;
+	}
+	return data;
+}
+
 bool
 vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
 {
 	WireMsg		m;
-	const char *data;
 
 	*err = NULL;
 	if (c->final_read)
@@ -458,18 +526,19 @@ vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
 		vcall_end(c);
 		return false;
 	}
-	data = c->in.data + c->in.cursor + sizeof(m);
-	c->in.cursor += sizeof(m) + m.len;
 	f->kind = m.kind;
 	f->final = (m.flags & WIRE_FINAL) != 0 || m.kind == WF_ERROR;
-	f->data = data;
+	f->data = take_frame(c, m.len);
 	f->len = m.len;
 	if (f->final)
+	{
+		/* the engine has let go: the slot serves the next call while this one is read */
 		c->final_read = true;
+		vcall_end(c);
+	}
 	if (m.kind == WF_ERROR)
 	{
-		*err = frame_error(c, data, m.len);
-		vcall_end(c);
+		*err = frame_error(c, f->data, m.len);
 		return false;
 	}
 	return true;
@@ -479,20 +548,8 @@ bool
 vcall_next(Call *c, CallFrame *f)
 {
 	ErrorData  *err;
-	bool		found;
+	bool		found = vcall_next_noerror(c, f, &err);
 
-	/* frames that were handed out are not needed any more */
-	if (c->in.cursor > 0 && c->in.cursor == c->in.len)
-	{
-		resetStringInfo(&c->in);
-	}
-	else if (c->in.cursor > 65536)
-	{
-		memmove(c->in.data, c->in.data + c->in.cursor, c->in.len - c->in.cursor + 1);
-		c->in.len -= c->in.cursor;
-		c->in.cursor = 0;
-	}
-	found = vcall_next_noerror(c, f, &err);
 	if (err != NULL)
 		ThrowErrorData(err);
 	return found;
@@ -539,17 +596,12 @@ vcall_wait(Call *c)
 		}
 		if (c->deadline != 0)
 		{
-			long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), c->deadline);
-
-			if (left <= 0)
+			timeout = time_left(c, timeout);
+			if (timeout <= 0)
 			{
 				vcall_end(c);
-				ereport(ERROR,
-						(errcode(ERRCODE_QUERY_CANCELED),
-						 errmsg("canceling LLM request due to timeout"),
-						 errdetail("The request took longer than %d ms.", c->timeout_ms)));
+				report_deadline(c->timeout_ms);
 			}
-			timeout = Min(timeout, left);
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
 						 compat_wait_event(&wait_event, "VllmReply"));

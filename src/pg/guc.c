@@ -53,7 +53,7 @@ typedef struct IntRow
 
 static const IntRow int_rows[] = {
 	{"vllm.max_queued_requests", &vllm_max_queued_requests, 1024, 1, WIRE_MAX_SLOTS, PGC_POSTMASTER, 0, NULL,
-	"Sets the maximum number of LLM requests in flight, over all sessions; rounded up to a power of two."},
+	"Sets the maximum number of LLM requests in flight, over all sessions."},
 	{"vllm.ring_size", &vllm_ring_size, 32, 4, 16 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
 	"Sets the size of each request's buffer in shared memory, in each direction."},
 	{"vllm.max_prompt_bytes", &vllm_max_prompt_bytes, 16 * 1024, 1, 256 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,

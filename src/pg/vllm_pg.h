@@ -18,7 +18,7 @@ extern int	vllm_max_prompt_bytes;	/* kB */
 extern int	vllm_queue_timeout; /* ms */
 extern int	vllm_engine_timeout;	/* ms */
 extern int	vllm_hang_timeout;	/* ms */
-extern int	vllm_max_queued_requests;	/* slots; power of two */
+extern int	vllm_max_queued_requests;	/* slots */
 extern int	vllm_ring_size;		/* kB per slot and direction */
 extern char *vllm_engine_path;	/* vllm.engine_path: '' = $libdir's sibling bin */
 extern char *vllm_engine_args;	/* vllm.engine_args: "--fake" in tests */
