@@ -79,6 +79,9 @@ crash_install(void)
 	struct sigaction sa = {.sa_handler = handler,.sa_flags = SA_ONSTACK | SA_RESETHAND};
 	void	   *frame;
 
+#ifdef __SANITIZE_ADDRESS__
+	return;						/* the sanitizer's own report says more */
+#endif
 	program_start = (uintptr_t) &__executable_start;
 	(void) backtrace(&frame, 1);
 	sigaltstack(&ss, NULL);
