@@ -21,9 +21,9 @@ my $docs = slurp_file('models/docs_sample.sql');
 $node->safe_psql('postgres', $docs);
 is($node->safe_psql('postgres', 'SELECT count(*) FROM docs'), 64, 'sample table');
 
-# each prompt alone: the reference
+# each prompt alone: the reference (64 tokens each, so that sessions overlap)
 $node->safe_psql('postgres', q{
-	CREATE TABLE alone AS SELECT id, prompt, llm_generate(prompt, max_tokens => 48) AS answer FROM docs;
+	CREATE TABLE alone AS SELECT id, prompt, llm_generate(prompt, max_tokens => 64, ignore_eos => true) AS answer FROM docs;
 });
 is($node->safe_psql('postgres', 'SELECT count(*) FROM alone WHERE answer IS NULL OR answer = $$$$'), 0, 'every prompt has an answer');
 
@@ -35,9 +35,9 @@ my @h;
 my $start = time;
 for my $i (1 .. 16)
 {
-	push @h, run_bg("SELECT count(*) FILTER (WHERE llm_generate(prompt, max_tokens => 48) IS DISTINCT FROM answer) FROM (SELECT * FROM alone ORDER BY md5(id::text || '$i')) s");
+	push @h, run_bg("SELECT count(*) FILTER (WHERE llm_generate(prompt, max_tokens => 64, ignore_eos => true) IS DISTINCT FROM answer) FROM (SELECT * FROM alone ORDER BY md5(id::text || '$i')) s");
 }
-push @h, run_bg("SELECT count(*) FILTER (WHERE llm_generate(prompt, max_tokens => 48) IS DISTINCT FROM answer) FROM (SELECT alone.* FROM alone, generate_series(1, 16) g ORDER BY g, id LIMIT 1000) s");
+push @h, run_bg("SELECT count(*) FILTER (WHERE llm_generate(prompt, max_tokens => 64, ignore_eos => true) IS DISTINCT FROM answer) FROM (SELECT alone.* FROM alone, generate_series(1, 16) g ORDER BY g, id LIMIT 1000) s");
 my $bad = 0;
 for my $h (@h)
 {
@@ -68,7 +68,7 @@ for my $h (@h)
 	$lost++ if ${ $h->{err} } =~ /ERROR/ && ${ $h->{err} } =~ /HINT/;
 }
 is($lost, 4, 'kill -9 of the engine: every running call gets an error with a hint');
-is($node->safe_psql('postgres', q{SELECT llm_generate(prompt, max_tokens => 48) = answer FROM alone WHERE id = (SELECT min(id) FROM alone)}),
+is($node->safe_psql('postgres', q{SELECT llm_generate(prompt, max_tokens => 64, ignore_eos => true) = answer FROM alone WHERE id = (SELECT min(id) FROM alone)}),
 	't', 'the next call works');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
 $node->stop;
