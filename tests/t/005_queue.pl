@@ -30,7 +30,7 @@ my $h = holder(1500);
 my @b;
 for my $i (1 .. 6)
 {
-	push @b, bg($node, "SELECT extract(epoch FROM clock_timestamp()) FROM (SELECT llm_generate('w$i') OFFSET 0) s(g) WHERE g IS NOT NULL");
+	push @b, bg($node, "SELECT extract(epoch FROM clock_timestamp()) FROM (SELECT llm_generate('w$i \@delay:50') OFFSET 0) s(g) WHERE g IS NOT NULL");
 	queued($i);
 }
 is(finish($h), 'HOLDER @DELAY:1500', 'the holder of the slot gets its answer');
