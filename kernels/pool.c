@@ -8,10 +8,12 @@
  * that sleep: a loop ends when its chunks are done.  The caller always works
  * too; with one thread there is no atomic operation at all.
  *
- * fn, arg and nchunks are written before the word is published.  A thread may
- * read them while the caller already prepares the next loop, but then its
- * compare-and-swap fails and it uses none of them: a chunk of generation g can
- * only be taken while generation g isn't complete.
+ * The caller closes the word (chunk CLOSED, beyond every loop) before it writes fn,
+ * arg and nchunks of the next loop, and publishes the word after.  So a thread that
+ * comes late and sees anything of the next loop (release stores, acquire loads)
+ * can't take a chunk of the one before: its compare-and-swap fails, and it uses
+ * nothing of what it read.  Without the closing it could: the finished loop's word
+ * and the next loop's larger nchunks would look like a chunk to take.
  *
  * Sleeping: a waiter counts itself in `sleepers`, then sleeps while `wake` is
  * unchanged; the caller bumps `wake`, then looks at `sleepers` (both
@@ -35,6 +37,7 @@
 
 #define SPIN_NS		50000
 #define LINE		64
+#define CLOSED		UINT32_MAX	/* as next chunk: none to be had */
 
 typedef struct Worker
 {
@@ -98,9 +101,10 @@ work(KPool *p, int ith)
 
 	for (;;)
 	{
-		KPoolFn		fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
-		void	   *arg = atomic_load_explicit(&p->arg, memory_order_relaxed);
-		uint32_t	n = atomic_load_explicit(&p->nchunks, memory_order_relaxed);
+		/* partner: the stores in kpool_run() */
+		KPoolFn		fn = atomic_load_explicit(&p->fn, memory_order_acquire);
+		void	   *arg = atomic_load_explicit(&p->arg, memory_order_acquire);
+		uint32_t	n = atomic_load_explicit(&p->nchunks, memory_order_acquire);
 
 		if ((uint32_t) w >= n)
 			return;
@@ -231,11 +235,12 @@ kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks)
 		return;
 	}
 	gen = atomic_load_explicit(&p->word, memory_order_relaxed) >> 32;
-	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-	atomic_store_explicit(&p->fn, fn, memory_order_relaxed);
-	atomic_store_explicit(&p->arg, arg, memory_order_relaxed);
-	atomic_store_explicit(&p->nchunks, (uint32_t) nchunks, memory_order_relaxed);
-	atomic_store(&p->word, (gen + 1) << 32);
+	atomic_store(&p->word, (gen + 1) << 32 | CLOSED);
+	atomic_store_explicit(&p->done, 0, memory_order_release);
+	atomic_store_explicit(&p->fn, fn, memory_order_release);
+	atomic_store_explicit(&p->arg, arg, memory_order_release);
+	atomic_store_explicit(&p->nchunks, (uint32_t) nchunks, memory_order_release);
+	atomic_store(&p->word, (gen + 2) << 32);
 	wake_workers(p);
 	work(p, 0);
 
