@@ -83,7 +83,7 @@ check-pg16:
 	@scripts/check.sh pg16
 
 # parts of check
-check-unit check-kernels check-golden check-regress check-tap lint:
+check-unit check-kernels check-golden check-san check-regress check-tap lint:
 	@scripts/check.sh $(patsubst check-%,%,$@)
 
 # ---- the suite's C programs ----
@@ -92,8 +92,9 @@ TEST_SRC = $(wildcard tests/unit/test_*.c tests/golden/*.c)
 FUZZ_SRC = $(wildcard tests/fuzz/fuzz_*.c)
 TEST_BIN = $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 FUZZ_BIN = $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
+BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
 
-$(TEST_BIN) $(FUZZ_BIN): $(BUILD)/%: %.c $(LIB)
+$(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
 
@@ -114,4 +115,4 @@ clean:
 	rm -rf build
 
 .PHONY: all engine module install demo demo-stop check check-full check-pg16 check-unit \
-	check-kernels check-golden check-regress check-tap lint tests fuzz bench clean
+	check-kernels check-golden check-san check-regress check-tap lint tests fuzz bench clean

