@@ -25,8 +25,8 @@ SELECT id > 0 AS id, pid = pg_backend_pid() AS pid, database = current_database(
 SELECT running, waiting, kv_blocks_used > 0 AS kv FROM llm_stat_engine;
 SELECT running, kv_blocks_used > 0 AS kv FROM llm_models WHERE name = 'tickets-2m';
 COMMIT;
-SELECT count(*) FROM llm_requests;
 SELECT left_behind();
+SELECT count(*) FROM llm_requests;
 -- views are plain: they join, sort and describe
 SELECT m.name, s.state FROM llm_models m JOIN llm_stat_model s USING (name) ORDER BY 1;
 \d llm_models
