@@ -6,7 +6,7 @@
  * Field			written by					under
  * state, epoch		supervisor					lock exclusive; may be read without
  * engine_pid..		supervisor					lock exclusive
- * ..last_error		supervisor					lock exclusive
+ * ..failing		supervisor					lock exclusive
  * restart_requested backends set, supervisor clears	lock exclusive
  * state_cv			supervisor broadcasts		after every change of state
  * owners[], free	backends, supervisor		lock exclusive
@@ -93,7 +93,9 @@ typedef struct VllmShared
 	int64		restarts;		/* engines started after the first one */
 	TimestampTz started_at;		/* of the engine that runs, 0 = none */
 	TimestampTz restart_at;		/* BACKOFF, FAILED: the next attempt */
-	char		last_error[512];	/* '' = none since the start */
+	char		last_error[512];	/* of the last failure, '' = none so far */
+	TimestampTz last_error_at;	/* 0 = none so far */
+	bool		failing;		/* it has not been READY since */
 	bool		restart_requested;	/* llm_engine_restart() */
 	ConditionVariable state_cv;
 	/* slots */

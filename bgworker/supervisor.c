@@ -92,7 +92,7 @@ state(void)
 }
 
 /*
- * Publish a state; error: NULL keeps the last one.  When there is no process any
+ * Publish a state; error: of a failure, NULL if this is none.  When there is no process any
  * more, the conversations of the dead one are marked lost in the same critical
  * section that stops new ones.
  */
@@ -107,14 +107,21 @@ set_state(VllmEngineState st, const char *error)
 	s->engine_pid = sup.proc.pid;
 	s->restart_at = sup.next_start;
 	if (error != NULL)
+	{
 		strlcpy(s->last_error, error, sizeof(s->last_error));
+		s->last_error_at = GetCurrentTimestamp();
+		s->failing = true;
+	}
 	if (st == VLLM_READY)
+	{
 		s->started_at = GetCurrentTimestamp();
+		s->failing = false;
+	}
 	if (st == VLLM_STARTING)
 	{
-		atomic_fetch_add(&header()->epoch, 1);
 		if (pg_atomic_add_fetch_u32(&s->epoch, 1) > 1)
 			s->restarts++;
+		atomic_store(&header()->epoch, pg_atomic_read_u32(&s->epoch));
 	}
 	if (sup.proc.pid == 0)
 	{
@@ -245,7 +252,7 @@ control_line(char *line)
 		if (state() != VLLM_LOADING)
 			return;
 		ereport(LOG, (errmsg("the inference engine is ready, pid %d", (int) sup.proc.pid)));
-		set_state(VLLM_READY, "");
+		set_state(VLLM_READY, NULL);
 	}
 	else if (state() == VLLM_STARTING && sscanf(line, CONTROL_HELLO " %d %d", &version, &pid) == 2)
 	{

@@ -225,8 +225,8 @@ CREATE VIEW llm_requests AS
 
 CREATE FUNCTION vllm.engine_stats(
     OUT state text, OUT pid int, OUT epoch bigint, OUT restarts bigint, OUT started timestamptz,
-    OUT last_error text, OUT slots_total bigint, OUT slots_free bigint, OUT zombies bigint,
-    OUT slot_waiters bigint, OUT claims bigint, OUT cancels bigint, OUT queue_timeouts bigint,
+    OUT last_error text, OUT last_error_at timestamptz, OUT slots_total bigint,
+    OUT slots_free bigint, OUT zombies bigint, OUT slot_waiters bigint, OUT claims bigint, OUT cancels bigint, OUT queue_timeouts bigint,
     OUT isa text, OUT threads int, OUT steps bigint, OUT avg_batch float8, OUT max_batch bigint,
     OUT avg_rows float8, OUT step_ms float8, OUT tokens_per_s float8, OUT requests bigint,
     OUT finished bigint, OUT failed bigint, OUT cancelled bigint, OUT prompt_tokens bigint,

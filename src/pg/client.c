@@ -120,8 +120,9 @@ report_no_engine(VllmEngineState state)
 {
 	char		why[sizeof(vllm_shared->last_error)];
 
+	/* not what happened before it was last ready */
 	LWLockAcquire(vllm_shared->lock, LW_SHARED);
-	strlcpy(why, vllm_shared->last_error, sizeof(why));
+	strlcpy(why, vllm_shared->failing ? vllm_shared->last_error : "", sizeof(why));
 	LWLockRelease(vllm_shared->lock);
 	ereport(ERROR,
 			(errcode(ERRCODE_CANNOT_CONNECT_NOW),

@@ -374,6 +374,7 @@ supervisor_columns(Row *row)
 				cancels,
 				timeouts;
 	TimestampTz started;
+	TimestampTz last_error_at;
 
 	LWLockAcquire(s->lock, LW_SHARED);
 	pid = s->engine_pid;
@@ -386,6 +387,7 @@ supervisor_columns(Row *row)
 	cancels = s->cancels;
 	timeouts = s->queue_timeouts;
 	memcpy(last_error, s->last_error, sizeof(last_error));
+	last_error_at = s->last_error_at;
 	LWLockRelease(s->lock);
 
 	row_str(row, vllm_state_name(pg_atomic_read_u32(&s->state)));
@@ -397,6 +399,7 @@ supervisor_columns(Row *row)
 	row_int(row, restarts);
 	row_time(row, started);
 	row_arena_str(row, last_error, sizeof(last_error));
+	row_time(row, last_error_at);
 	row_int(row, s->n_slots);
 	row_int(row, n_free);
 	row_int(row, n_zombies);
