@@ -14,7 +14,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,11 +215,53 @@ check_model(const Args *a, SettingsBox *box)
 }
 
 static int
-usage(const char *why)
+usage(const char *fmt,...)
 {
+	char		why[512];
+	va_list		ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
 	log_line('P', "%s; usage: vllm_pg_engine --arena-fd N --control-fd N [--fake] [--set name=value ...] "
 			 "| --check-model PATH | --offline ... | --version", why);
 	return ENGINE_EXIT_USAGE;
+}
+
+/* A file descriptor's number; false if it isn't one. */
+static bool
+parse_fd(const char *s, int *fd)
+{
+	char	   *end;
+	long		v;
+
+	errno = 0;
+	v = strtol(s, &end, 10);
+	if (end == s || *end != '\0' || errno != 0 || v < 0 || v > INT_MAX)
+		return false;
+	*fd = (int) v;
+	return true;
+}
+
+/* An argument that takes a value; what is wrong is said, by name. */
+static int
+take_option(Args *a, SettingsBox *box, const char *name, const char *value)
+{
+	Err			e;
+	bool		is_fd = strcmp(name, "--arena-fd") == 0 || strcmp(name, "--control-fd") == 0;
+
+	if (!is_fd && strcmp(name, "--check-model") != 0 && strcmp(name, "--set") != 0)
+		return usage("unknown argument \"%.100s\"", name);
+	if (value == NULL)
+		return usage("argument \"%s\" needs a value", name);
+	if (is_fd && !parse_fd(value, name[2] == 'a' ? &a->arena_fd : &a->control_fd))
+		return usage("invalid value \"%.100s\" for argument \"%s\": must be the number of a file descriptor",
+					 value, name);
+	if (strcmp(name, "--check-model") == 0)
+		a->check_model = value;
+	if (strcmp(name, "--set") == 0 && !settings_assign(box, value, &e))
+		return usage("argument \"--set %.100s\": %s", value, e.msg);
+	return ENGINE_EXIT_OK;
 }
 
 int
@@ -225,40 +269,30 @@ main(int argc, char **argv)
 {
 	SettingsBox box;
 	Args		a = {.arena_fd = -1,.control_fd = -1};
-	Err			e;
 
 	crash_install();
 	settings_box_init(&box);
 	for (int i = 1; i < argc; i++)
 	{
-		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
-
 		if (strcmp(argv[i], "--version") == 0)
 			return print_version();
 		if (strcmp(argv[i], "--offline") == 0)
 			return offline_main(argc, argv);
 		if (strcmp(argv[i], "--fake") == 0)
-		{
 			a.fake = true;
-			continue;
+		else
+		{
+			/* argv[argc] is NULL */
+			int			rc = take_option(&a, &box, argv[i], argv[i + 1]);
+
+			if (rc != ENGINE_EXIT_OK)
+				return rc;
+			i++;
 		}
-		if (next == NULL)
-			return usage("unknown or incomplete argument");
-		i++;
-		if (strcmp(argv[i - 1], "--arena-fd") == 0)
-			a.arena_fd = atoi(next);
-		else if (strcmp(argv[i - 1], "--control-fd") == 0)
-			a.control_fd = atoi(next);
-		else if (strcmp(argv[i - 1], "--check-model") == 0)
-			a.check_model = next;
-		else if (strcmp(argv[i - 1], "--set") != 0)
-			return usage("unknown or incomplete argument");
-		else if (!settings_assign(&box, next, &e))
-			return usage(e.msg);
 	}
 	if (a.check_model != NULL)
 		return check_model(&a, &box);
 	if (a.arena_fd < 0 || a.control_fd < 0)
-		return usage("--arena-fd and --control-fd are needed");
+		return usage("argument \"%s\" is needed", a.arena_fd < 0 ? "--arena-fd" : "--control-fd");
 	return serve(&a, &box);
 }
