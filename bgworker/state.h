@@ -113,7 +113,9 @@ typedef struct VllmShared
 
 /* Set by the shmem start-up hook; NULL when the library was not preloaded. */
 extern VllmShared *vllm_shared;
-extern char *vllm_arena;		/* the mapping, same address in every process */
+/* the mapping, same address in every process, and the geometry, which every process
+ * has by fork: what the engine writes over the arena's header changes nothing here */
+extern WireArena vllm_arena;
 extern int	vllm_arena_fd;		/* valid in postmaster and its children */
 
 Size		vllm_shared_size(void);

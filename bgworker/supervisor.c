@@ -25,7 +25,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libpq/pqsignal.h"
@@ -64,6 +63,8 @@ typedef struct Supervisor
 	int			backoff;		/* ms */
 	uint64		last_step;
 	TimestampTz step_seen_at;	/* last time the counter moved or there was no work */
+	int64		last_beat;
+	TimestampTz beat_seen_at;	/* last time the server thread's heartbeat changed */
 } Supervisor;
 
 static Supervisor sup;
@@ -82,7 +83,7 @@ child_handler(SIGNAL_ARGS)
 static WireHeader *
 header(void)
 {
-	return (WireHeader *) vllm_arena;
+	return wire_header(&vllm_arena);
 }
 
 static VllmEngineState
@@ -169,7 +170,7 @@ start_engine(void)
 		return;
 	}
 	sup.drain_at = 0;
-	sup.spawned_at = sup.step_seen_at = GetCurrentTimestamp();
+	sup.spawned_at = sup.step_seen_at = sup.beat_seen_at = GetCurrentTimestamp();
 	set_state(VLLM_STARTING, NULL);
 }
 
@@ -306,15 +307,6 @@ control_read(void)
 
 /* ---- health ---- */
 
-static int64
-monotonic_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
 static void
 check_health(void)
 {
@@ -340,8 +332,14 @@ check_health(void)
 	}
 	else if (TimestampDifferenceExceeds(sup.step_seen_at, now, vllm_hang_timeout))
 		kill_engine("It has work but made no step for longer than vllm.hang_timeout.");
-	/* the server thread beats every second or so */
-	if (sup.proc.pid != 0 && beat != 0 && monotonic_us() - beat > ((int64) vllm_hang_timeout + 5000) * 1000)
+	/* the server thread beats every second or so; what it writes there is not trusted */
+	if (beat != sup.last_beat)
+	{
+		sup.last_beat = beat;
+		sup.beat_seen_at = now;
+	}
+	else if (sup.proc.pid != 0 &&
+			 TimestampDifferenceExceeds(sup.beat_seen_at, now, vllm_hang_timeout + 5000))
 		kill_engine("Its server thread is silent for longer than vllm.hang_timeout.");
 }
 

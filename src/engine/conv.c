@@ -29,11 +29,10 @@
 /* ---- the link ---- */
 
 void
-link_init(Link *l, void *arena, int control_fd)
+link_init(Link *l, const WireArena *arena, int control_fd)
 {
-	l->arena = arena;
-	l->hdr = arena;
-	memcpy(&l->geo, arena, sizeof(l->geo));
+	l->arena = *arena;
+	l->hdr = wire_header(arena);
 	l->control_fd = control_fd;
 	pthread_mutex_init(&l->wake_lock, NULL);
 }
@@ -41,21 +40,7 @@ link_init(Link *l, void *arena, int control_fd)
 WireSlot *
 link_slot(const Link *l, uint32_t slot)
 {
-	return (WireSlot *) ((char *) l->arena + l->geo.slots_off + (size_t) WIRE_SLOT_SIZE * slot);
-}
-
-static char *
-req_ring(const Conv *c)
-{
-	const WireHeader *g = &c->link->geo;
-
-	return (char *) c->link->arena + g->rings_off + (size_t) g->ring_size * 2 * c->slot;
-}
-
-static char *
-rep_ring(const Conv *c)
-{
-	return req_ring(c) + c->link->geo.ring_size;
+	return wire_slot(&l->arena, slot);
 }
 
 void
@@ -84,7 +69,7 @@ wake(Link *l, uint32_t slot)
 	if (atomic_exchange(&link_slot(l, slot)->wake, 1) != 0)
 		return;
 	pthread_mutex_lock(&l->wake_lock);
-	first = wire_push(l->arena, &l->hdr->to_worker, l->geo.to_worker_off, slot);
+	first = wire_push(&l->arena, WQ_TO_WORKER, slot);
 	pthread_mutex_unlock(&l->wake_lock);
 	if (first)
 		link_tell(l, "w\n");
@@ -157,10 +142,10 @@ check_msg(Conv *c, Err *e)
 {
 	if (c->msg.magic != WIRE_MSG_MAGIC || c->msg.kind == 0 || c->msg.kind >= WK_COUNT)
 		return err_set(e, ERR_INTERNAL, "malformed request message");
-	if (c->msg.len > c->link->geo.max_request)
+	if (c->msg.len > c->link->arena.geo.max_request)
 	{
 		err_set(e, ERR_TOO_LONG, "request of %llu bytes is longer than the maximum of %llu bytes",
-				(unsigned long long) c->msg.len, (unsigned long long) c->link->geo.max_request);
+				(unsigned long long) c->msg.len, (unsigned long long) c->link->arena.geo.max_request);
 		return err_hint(e, "The maximum is set by vllm.max_prompt_bytes.");
 	}
 	c->kind = c->msg.kind;
@@ -191,7 +176,7 @@ receive_some(Conv *c, Err *e)
 	}
 	if (room == 0)
 		return 0;
-	n = wire_ring_read(req_ring(c), c->link->geo.ring_size, head, c->req_tail, to, room);
+	n = wire_ring_read(wire_req_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size, head, c->req_tail, to, room);
 	if (n < 0)
 	{
 		err_set(e, ERR_INTERNAL, "corrupt request ring");
@@ -276,7 +261,7 @@ pump_locked(Conv *c, bool tell)
 	while (c->out_at < c->out.len)
 	{
 		uint32_t	tail = atomic_load_explicit(&s->rep_tail, memory_order_acquire);
-		int			n = wire_ring_write(rep_ring(c), c->link->geo.ring_size, c->rep_head, tail,
+		int			n = wire_ring_write(wire_rep_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size, c->rep_head, tail,
 										c->out.data + c->out_at, c->out.len - c->out_at);
 		bool		last;
 

@@ -24,17 +24,16 @@
 #include "base/err.h"
 #include "wire/wire.h"
 
-/* The engine's end of the arena.  Geometry is copied: the arena is not trusted. */
+/* The engine's end of the arena. */
 typedef struct Link
 {
-	void	   *arena;
-	WireHeader *hdr;			/* in the arena */
-	WireHeader	geo;			/* our copy */
+	WireArena	arena;
+	WireHeader *hdr;			/* in the arena; its geometry is arena.geo */
 	int			control_fd;
 	pthread_mutex_t wake_lock;	/* the to_worker ring has one writer at a time */
 } Link;
 
-void		link_init(Link *l, void *arena, int control_fd);
+void		link_init(Link *l, const WireArena *arena, int control_fd);
 WireSlot   *link_slot(const Link *l, uint32_t slot);
 /* Make the server thread look at its mailbox and rings; any thread. */
 void		link_ring_doorbell(Link *l);

@@ -105,8 +105,9 @@ control_main(void *arg)
 
 /* ---- start ---- */
 
-static void *
-map_arena(int fd)
+/* Map it, and copy its geometry before that is checked. */
+static void
+map_arena(int fd, WireArena *a)
 {
 	struct stat st;
 	void	   *p;
@@ -122,16 +123,15 @@ map_arena(int fd)
 		log_line('P', "could not map the arena: %s", strerror(errno));
 		exit(ENGINE_EXIT_FATAL);
 	}
-	if (!wire_header_ok(p, (uint64_t) st.st_size))
+	a->base = p;
+	memcpy(&a->geo, p, sizeof(a->geo));
+	if (!wire_geometry_ok(&a->geo, (uint64_t) st.st_size))
 	{
-		const WireHeader *h = p;
-
 		log_line('P', "the arena is of version %u, this engine of version %d: "
-				 "library and engine are of different releases", h->version, WIRE_VERSION);
+				 "library and engine are of different releases", a->geo.version, WIRE_VERSION);
 		exit(ENGINE_EXIT_VERSION);
 	}
 	close(fd);
-	return p;
 }
 
 static int
@@ -141,13 +141,14 @@ serve(const Args *a, SettingsBox *box)
 	const Backend *be = a->fake ? &backend_fake : &backend_core;
 	const char *isa = "fake";
 	const char *why = NULL;
-	void	   *arena = map_arena(a->arena_fd);
+	WireArena	arena;
 	Settings	set;
 	Link		hello = {.control_fd = a->control_fd};
 	Server	   *s;
 	pthread_t	t;
 	char		line[64];
 
+	map_arena(a->arena_fd, &arena);
 	settings_get(box, &set);
 	if (!a->fake)
 	{
@@ -168,7 +169,7 @@ serve(const Args *a, SettingsBox *box)
 	}
 	snprintf(line, sizeof(line), "%s %d %d\n", CONTROL_HELLO, WIRE_VERSION, (int) getpid());
 	link_tell(&hello, line);
-	s = server_new(arena, a->control_fd, be, box, isa);
+	s = server_new(&arena, a->control_fd, be, box, isa);
 	k.fd = a->control_fd;
 	k.box = box;
 	if (pthread_create(&t, NULL, control_main, &k) != 0)

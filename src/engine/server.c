@@ -80,7 +80,7 @@ sweep_limbo(Server *s)
 void
 server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg)
 {
-	for (uint32_t i = 0; i < s->link.geo.n_slots; i++)
+	for (uint32_t i = 0; i < s->link.arena.geo.n_slots; i++)
 		if (s->table[i] != NULL)
 			fn(s->table[i], arg);
 }
@@ -344,7 +344,7 @@ server_wait(Server *s)
 static void
 sweep(Server *s, bool all)
 {
-	for (uint32_t i = 0; i < s->link.geo.n_slots; i++)
+	for (uint32_t i = 0; i < s->link.arena.geo.n_slots; i++)
 		if (all || s->table[i] != NULL)
 			attend(s, i);
 }
@@ -353,14 +353,14 @@ static bool
 serve_ring(Server *s)
 {
 	WireHeader *h = s->link.hdr;
-	uint32_t	n_slots = s->link.geo.n_slots;
+	uint32_t	n_slots = s->link.arena.geo.n_slots;
 	uint32_t	slot;
 	bool		corrupt = atomic_load(&h->to_engine.head) - atomic_load(&h->to_engine.tail) > n_slots;
 	bool		any = corrupt;
 
 	for (uint32_t i = 0; i < n_slots; i++)
 	{
-		if (!wire_pop(s->link.arena, &h->to_engine, s->link.geo.to_engine_off, &slot))
+		if (!wire_pop(&s->link.arena, WQ_TO_ENGINE, &slot))
 			break;
 		any = true;
 		if (slot < n_slots)
@@ -381,10 +381,10 @@ notify(void *ctx)
 }
 
 Server *
-server_new(void *arena, int control_fd, const Backend *be, SettingsBox *box, const char *isa)
+server_new(const WireArena *arena, int control_fd, const Backend *be, SettingsBox *box, const char *isa)
 {
 	Server	   *s = mem_zalloc(sizeof(Server));
-	WireHeader *h = arena;
+	WireHeader *h = wire_header(arena);
 	Settings	set;
 
 	settings_get(box, &set);
@@ -392,12 +392,11 @@ server_new(void *arena, int control_fd, const Backend *be, SettingsBox *box, con
 	s->be = be;
 	s->box = box;
 	s->next_id = 1;
-	s->table = mem_zalloc(s->link.geo.n_slots * sizeof(Conv *));
+	s->table = mem_zalloc(s->link.arena.geo.n_slots * sizeof(Conv *));
 	atomic_store(&h->busy, 0);
 	atomic_store(&h->engine_sleeping, 0);
 	atomic_store(&h->heartbeat_us, clock_us());
-	s->stats = stats_new((WireStats *) ((char *) arena + s->link.geo.stats_off), be, isa,
-						 settings_threads(&set));
+	s->stats = stats_new(wire_stats(&s->link.arena), be, isa, settings_threads(&set));
 	s->jobs = jobs_new(notify, &s->link);
 	s->step = step_new(&s->link, be, box, s->stats, s->jobs);
 	s->models = models_new(s);

@@ -27,7 +27,7 @@ typedef struct Server
 	uint64_t	next_id;
 } Server;
 
-Server	   *server_new(void *arena, int control_fd, const Backend *be, SettingsBox *box,
+Server	   *server_new(const WireArena *arena, int control_fd, const Backend *be, SettingsBox *box,
 					   const char *isa);
 /* Serve for ever. */
 void		server_run(Server *s) __attribute__((noreturn));

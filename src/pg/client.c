@@ -18,6 +18,11 @@
  * CHECK_FOR_INTERRUPTS, look again.  A latch set is never taken as "my reply is
  * here": nested executions and other calls share the latch.
  *
+ * The engine is not trusted.  Geometry, generation and epoch are ours, every word of
+ * the arena is loaded once, frames are cut and parsed in our own memory, and an
+ * engine that sends frames without end can neither fill that memory nor keep a
+ * statement from being cancelled (tests/t/007_mad_engine.pl).
+ *
  * Tests: tests/t/002_kill_matrix.pl, 003_cancel_leaks.pl, 005_queue.pl.
  */
 #include "postgres.h"
@@ -34,6 +39,9 @@
 
 /* longest reply frame that we collect; palloc's limit is 1 GB */
 #define MAX_FRAME	((uint64) 512 * 1024 * 1024)
+
+/* bytes of an error's message, detail or hint */
+#define MAX_ERROR_TEXT	((size_t) 16 * 1024)
 
 /* ms that a load may take without a NOTICE */
 #define LOADING_QUIET	100
@@ -216,7 +224,7 @@ vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 	VslotClaim	claim = {.kind = kind,.model = model};
 
 	require_preload();
-	if ((uint64) body->len + sizeof(WireMsg) > ((WireHeader *) vllm_arena)->max_request)
+	if ((uint64) body->len + sizeof(WireMsg) > vllm_arena.geo.max_request)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("request of %d bytes is too long", body->len),
@@ -267,9 +275,9 @@ vcall_request_id(const Call *c)
 static bool
 pump_request(Call *c)
 {
-	WireHeader *h = (WireHeader *) vllm_arena;
-	WireSlot   *w = wire_slot(vllm_arena, c->slot);
-	char	   *ring = wire_req_ring(vllm_arena, c->slot);
+	uint32		size = vllm_arena.geo.ring_size;
+	WireSlot   *w = wire_slot(&vllm_arena, c->slot);
+	char	   *ring = wire_req_ring(&vllm_arena, c->slot);
 	uint64		total = sizeof(c->head) + c->head.len;
 	bool		wrote = false;
 
@@ -281,10 +289,10 @@ pump_request(Call *c)
 		int			n;
 
 		if (c->sent < sizeof(c->head))
-			n = wire_ring_write(ring, h->ring_size, head, tail,
+			n = wire_ring_write(ring, size, head, tail,
 								(char *) &c->head + c->sent, sizeof(c->head) - c->sent);
 		else
-			n = wire_ring_write(ring, h->ring_size, head, tail,
+			n = wire_ring_write(ring, size, head, tail,
 								c->body + (c->sent - sizeof(c->head)), total - c->sent);
 		if (n < 0)
 			c->broken = true;
@@ -305,8 +313,8 @@ pump_request(Call *c)
 static bool
 pump_reply(Call *c)
 {
-	WireHeader *h = (WireHeader *) vllm_arena;
-	WireSlot   *w = wire_slot(vllm_arena, c->slot);
+	uint32		size = vllm_arena.geo.ring_size;
+	WireSlot   *w = wire_slot(&vllm_arena, c->slot);
 	uint32		tail = atomic_load_explicit(&w->rep_tail, memory_order_relaxed);
 	/* partner: the engine's release store after it wrote the bytes */
 	uint32		head = atomic_load_explicit(&w->rep_head, memory_order_acquire);
@@ -314,22 +322,32 @@ pump_reply(Call *c)
 
 	if (n == 0)
 		return false;
-	if (n > h->ring_size || (uint64) c->in.len + n > MAX_FRAME * 2 - 1)
+	if (n > size || (uint64) c->in.len + n > MAX_FRAME * 2 - 1)
 	{
 		c->broken = true;
 		return false;
 	}
 	enlargeStringInfo(&c->in, n);
-	(void) wire_ring_read(wire_rep_ring(vllm_arena, c->slot), h->ring_size, head, tail,
+	(void) wire_ring_read(wire_rep_ring(&vllm_arena, c->slot), size, head, tail,
 						  c->in.data + c->in.len, n);
 	c->in.len += n;
 	c->in.data[c->in.len] = '\0';
 	atomic_store_explicit(&w->rep_tail, tail + n, memory_order_release);
 	c->unrung += n;
-	if (c->unrung < h->ring_size / 4)
+	if (c->unrung < size / 4)
 		return false;
 	c->unrung = 0;
 	return true;
+}
+
+static bool
+head_ok(const WireMsg *m)
+{
+	bool		last = m->kind == WF_DONE || m->kind == WF_ERROR;
+
+	return m->magic == WIRE_MSG_MAGIC && m->len <= MAX_FRAME &&
+		m->kind >= WF_ACCEPTED && m->kind <= WF_ERROR &&
+		last == ((m->flags & WIRE_FINAL) != 0);
 }
 
 /* Is a whole frame in the buffer?  Its head goes to *m. */
@@ -341,12 +359,27 @@ frame_ready(Call *c, WireMsg *m)
 	if (left < (int) sizeof(*m))
 		return false;
 	memcpy(m, c->in.data + c->in.cursor, sizeof(*m));
-	if (m->magic != WIRE_MSG_MAGIC || m->len > MAX_FRAME)
+	if (!head_ok(m))
 	{
 		c->broken = true;
 		return false;
 	}
 	return (uint64) left - sizeof(*m) >= m->len;
+}
+
+/* The frame at in.cursor is done with: its space is used again. */
+static void
+drop_frame(Call *c, size_t len)
+{
+	c->in.cursor += sizeof(WireMsg) + len;
+	if (c->in.cursor == c->in.len)
+		resetStringInfo(&c->in);
+	else if (c->in.cursor > c->in.len / 2)
+	{
+		c->in.len -= c->in.cursor;
+		memmove(c->in.data, c->in.data + c->in.cursor, c->in.len);
+		c->in.cursor = 0;
+	}
 }
 
 /* WF_PROGRESS frames end here: they say how far the load of our model is. */
@@ -363,8 +396,8 @@ take_progress(Call *c, const WireMsg *m)
 	c->loading = true;
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_PROGRESS)
-			c->progress = f.num;
-	c->in.cursor += sizeof(*m) + m->len;
+			c->progress = f.num >= 0 && f.num <= 1 ? f.num : 0;
+	drop_frame(c, m->len);
 }
 
 bool
@@ -377,7 +410,7 @@ vcall_poll(Call *c)
 
 	if (c->final_read || c->broken || c->lost)
 		return true;
-	w = wire_slot(vllm_arena, c->slot);
+	w = wire_slot(&vllm_arena, c->slot);
 	ring = pump_request(c);
 	/* partner: the engine publishes the last bytes after it set CLOSED */
 	state = atomic_load(&w->state);
@@ -392,7 +425,7 @@ vcall_poll(Call *c)
 	}
 	if (state == WS_LOST || c->epoch != pg_atomic_read_u32(&vllm_shared->epoch))
 		c->lost = true;
-	else if (state == WS_CLOSED && atomic_load(&w->let_go) == atomic_load(&w->gen))
+	else if (state == WS_CLOSED && atomic_load(&w->let_go) == c->gen)
 	{
 		/* all is written: either more is in the ring, or no final frame will come */
 		(void) pump_reply(c);
@@ -423,11 +456,16 @@ make_error(Call *c, int sqlstate, const char *message, const char *detail, const
 }
 
 /* Text of the engine (UTF-8) in the database's encoding; what has no equivalent
- * there must not turn one error into another. */
+ * there must not turn one error into another.  It goes to the server log, too. */
 static char *
 field_text(const WireField *f)
 {
-	char	   *s = pnstrdup(f->s, f->n);
+	size_t		n = Min(f->n, MAX_ERROR_TEXT);
+	char	   *s;
+
+	while (n > 0 && n < f->n && ((unsigned char) f->s[n] & 0xC0) == 0x80)
+		n--;
+	s = pnstrdup(f->s, n);
 
 	for (char *p = s; *p; p++)
 		if (GetDatabaseEncoding() != PG_UTF8 && IS_HIGHBIT_SET(*p))
@@ -487,7 +525,6 @@ static const char *
 take_frame(Call *c, size_t len)
 {
 	StringInfoData old = c->frame;
-	const char *data;
 
 	if (c->in.cursor == 0 && c->in.len == (int) (sizeof(WireMsg) + len))
 	{
@@ -498,17 +535,8 @@ take_frame(Call *c, size_t len)
 	}
 	resetStringInfo(&c->frame);
 	appendBinaryStringInfo(&c->frame, c->in.data + c->in.cursor + sizeof(WireMsg), len);
-	data = c->frame.data;
-	c->in.cursor += sizeof(WireMsg) + len;
-	if (c->in.cursor == c->in.len)
-		resetStringInfo(&c->in);
-	else if (c->in.cursor > c->in.len / 2)
-	{
-		c->in.len -= c->in.cursor;
-		memmove(c->in.data, c->in.data + c->in.cursor, c->in.len);
-		c->in.cursor = 0;
-	}
-	return data;
+	drop_frame(c, len);
+	return c->frame.data;
 }
 
 bool
@@ -579,6 +607,15 @@ tell_loading(Call *c)
 	c->told_at = now;
 }
 
+static void
+end_if_late(Call *c)
+{
+	if (time_left(c, 1) > 0)
+		return;
+	vcall_end(c);
+	report_deadline(c->timeout_ms);
+}
+
 void
 vcall_wait(Call *c)
 {
@@ -588,6 +625,8 @@ vcall_wait(Call *c)
 	{
 		long		timeout = 1000;
 
+		/* also when there always is something to read */
+		CHECK_FOR_INTERRUPTS();
 		if (vcall_poll(c))
 			return;
 		if (c->loading)
@@ -595,15 +634,8 @@ vcall_wait(Call *c)
 			tell_loading(c);
 			timeout = LOADING_QUIET;
 		}
-		if (c->deadline != 0)
-		{
-			timeout = time_left(c, timeout);
-			if (timeout <= 0)
-			{
-				vcall_end(c);
-				report_deadline(c->timeout_ms);
-			}
-		}
+		end_if_late(c);
+		timeout = Max(time_left(c, timeout), 1);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
 						 compat_wait_event(&wait_event, "VllmReply"));
 		ResetLatch(MyLatch);
@@ -617,10 +649,14 @@ vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 {
 	Call	   *c = vcall_begin(cxt, kind, body, model, timeout_ms, true);
 
-	do
+	for (;;)
 	{
 		vcall_wait(c);
-	} while (!vcall_next(c, f) || !f->final);
+		if (vcall_next(c, f) && f->final)
+			break;
+		/* an engine that sends frames without end is not to outrun the deadline */
+		end_if_late(c);
+	}
 	*call = c;
 }
 
@@ -629,24 +665,24 @@ vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 bool
 vclient_post(WireKind kind, const char *body, size_t len)
 {
-	WireHeader *h = (WireHeader *) vllm_arena;
+	uint32		size = vllm_arena.geo.ring_size;
 	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = kind,.len = len};
 	VslotClaim	claim = {.kind = kind};
 	VslotResult r;
 	WireSlot   *w;
 	char	   *ring;
 
-	if (vllm_shared == NULL || MyProc == NULL || sizeof(m) + len > h->ring_size / 2)
+	if (vllm_shared == NULL || MyProc == NULL || sizeof(m) + len > size / 2)
 		return false;
 	r = vslot_try_claim(&claim);
 	if (r == VSLOT_NO_ENGINE)
 		return true;			/* a new engine knows nothing to forget */
 	if (r != VSLOT_OK)
 		return false;
-	w = wire_slot(vllm_arena, claim.slot);
-	ring = wire_req_ring(vllm_arena, claim.slot);
-	(void) wire_ring_write(ring, h->ring_size, 0, 0, &m, sizeof(m));
-	(void) wire_ring_write(ring, h->ring_size, sizeof(m), 0, body, len);
+	w = wire_slot(&vllm_arena, claim.slot);
+	ring = wire_req_ring(&vllm_arena, claim.slot);
+	(void) wire_ring_write(ring, size, 0, 0, &m, sizeof(m));
+	(void) wire_ring_write(ring, size, sizeof(m), 0, body, len);
 	atomic_store_explicit(&w->req_head, sizeof(m) + len, memory_order_release);
 	vslot_release(claim.slot, claim.gen, VSLOT_POST);
 	return true;
@@ -677,7 +713,7 @@ vclient_cancel_request(int64 id, bool (*may) (Oid role))
 	found = s->owners[slot].kind == VO_OWNED && s->owners[slot].request_id == id;
 	if (found)
 	{
-		atomic_store(&wire_slot(vllm_arena, slot)->cancel, 1);
+		atomic_store(&wire_slot(&vllm_arena, slot)->cancel, 1);
 		s->cancels++;
 	}
 	LWLockRelease(s->lock);

@@ -153,6 +153,7 @@ stream_next(Stream *s, CallFrame *f)
 			flush_to_client();
 			vcall_wait(s->call);
 		}
+		CHECK_FOR_INTERRUPTS();
 	}
 }
 

@@ -125,7 +125,10 @@ engine_is_up(void)
 	return state == VLLM_READY || state == VLLM_LOADING || state == VLLM_DRAINING;
 }
 
-/* A whole copy; NULL if there is no engine. */
+/*
+ * A whole copy; NULL if there is no engine, or if it doesn't finish what it writes
+ * (stopped in the middle, or mad).
+ */
 static WireStats *
 stats_snapshot(void)
 {
@@ -134,7 +137,7 @@ stats_snapshot(void)
 
 	if (!engine_is_up())
 		return NULL;
-	from = wire_stats(vllm_arena);
+	from = wire_stats(&vllm_arena);
 	copy = palloc(sizeof(WireStats));
 	for (int i = 0; i < SEQ_TRIES; i++)
 	{
@@ -144,11 +147,13 @@ stats_snapshot(void)
 		atomic_thread_fence(memory_order_acquire);	/* partner: the writer's seq + 1 */
 		if ((before & 1) == 0 &&
 			before == atomic_load_explicit(&from->seq, memory_order_relaxed))
-			break;
+		{
+			copy->n_models = Min(copy->n_models, WIRE_MAX_MODELS);
+			return copy;
+		}
 		pg_usleep(10);
 	}
-	copy->n_models = Min(copy->n_models, WIRE_MAX_MODELS);
-	return copy;
+	return NULL;
 }
 
 static const WireModelStat *
@@ -302,7 +307,7 @@ static const char *const phase_names[] = {
 static void
 request_row(Row *row, const VllmOwner *o, int slot_no)
 {
-	WireSlot   *slot = wire_slot(vllm_arena, slot_no);
+	WireSlot   *slot = wire_slot(&vllm_arena, slot_no);
 	uint32		phase = atomic_load_explicit(&slot->phase, memory_order_relaxed);
 	int64		arrival = atomic_load_explicit(&slot->arrival_us, memory_order_relaxed);
 	int64		first = atomic_load_explicit(&slot->first_token_us, memory_order_relaxed);

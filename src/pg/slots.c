@@ -36,7 +36,7 @@
 #include "pg/vllm_pg.h"
 
 VllmShared *vllm_shared = NULL;
-char	   *vllm_arena = NULL;
+WireArena	vllm_arena;
 int			vllm_arena_fd = -1;
 
 #define WAKE_BATCH	256			/* slots popped before their owners are looked up */
@@ -44,7 +44,7 @@ int			vllm_arena_fd = -1;
 static inline WireHeader *
 header(void)
 {
-	return (WireHeader *) vllm_arena;
+	return wire_header(&vllm_arena);
 }
 
 static inline VllmWaiter *
@@ -66,51 +66,59 @@ vllm_shared_size(void)
 
 /* The arena's geometry from the settings; both sizes are rounded up to powers of two. */
 static void
-arena_layout(WireHeader *h)
+arena_layout(WireGeometry *g)
 {
 	uint32		n_slots = pg_nextpower2_32(vllm_max_queued_requests);
 	uint32		ring_size = pg_nextpower2_32((uint32) vllm_ring_size * 1024);
 	/* a message is its texts plus a few fields; conversion to UTF-8 may lengthen them */
 	uint64		max_request = (uint64) vllm_max_prompt_bytes * 1024 * 4 + 1024 * 1024;
 
-	if (!wire_layout(h, n_slots, ring_size, max_request))
+	if (!wire_layout(g, n_slots, ring_size, max_request))
 		elog(FATAL, "vllm_pg: can't lay out an arena of %u slots with rings of %u bytes",
 			 n_slots, ring_size);
+}
+
+/*
+ * The size is sealed: who has mapped pages of a file that has been cut gets SIGBUS,
+ * and the engine has the file open.
+ */
+static void
+arena_create(const WireGeometry *g)
+{
+	vllm_arena_fd = memfd_create("vllm_pg arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (vllm_arena_fd < 0 || ftruncate(vllm_arena_fd, g->total_size) != 0 ||
+		fcntl(vllm_arena_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not create the arena of vllm_pg: %m")));
+	vllm_arena.base = mmap(NULL, g->total_size, PROT_READ | PROT_WRITE,
+						   MAP_SHARED | MAP_NORESERVE, vllm_arena_fd, 0);
+	if (vllm_arena.base == MAP_FAILED)
+		ereport(FATAL,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("could not map the arena of vllm_pg (%zu bytes): %m",
+						(Size) g->total_size),
+				 errhint("Reduce vllm.max_queued_requests or vllm.ring_size.")));
+	vllm_arena.geo = *g;
 }
 
 static void
 arena_init(void)
 {
-	static Size arena_size = 0;
-	WireHeader	h;
+	WireGeometry g;
 
-	arena_layout(&h);
-	if (vllm_arena != NULL)
-	{
-		/* crash restart in the same postmaster: PGC_POSTMASTER sizes did not change */
-		Assert(h.total_size == arena_size);
-		if (fallocate(vllm_arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-					  0, arena_size) != 0)
-			memset(vllm_arena, 0, arena_size);
-	}
+	arena_layout(&g);
+	if (vllm_arena.base == NULL)
+		arena_create(&g);
 	else
 	{
-		vllm_arena_fd = memfd_create("vllm_pg arena", MFD_CLOEXEC);
-		if (vllm_arena_fd < 0 || ftruncate(vllm_arena_fd, h.total_size) != 0)
-			ereport(FATAL,
-					(errcode_for_file_access(),
-					 errmsg("could not create the arena of vllm_pg: %m")));
-		vllm_arena = mmap(NULL, h.total_size, PROT_READ | PROT_WRITE,
-						  MAP_SHARED | MAP_NORESERVE, vllm_arena_fd, 0);
-		if (vllm_arena == MAP_FAILED)
-			ereport(FATAL,
-					(errcode(ERRCODE_OUT_OF_MEMORY),
-					 errmsg("could not map the arena of vllm_pg (%zu bytes): %m",
-							(Size) h.total_size),
-					 errhint("Reduce vllm.max_queued_requests or vllm.ring_size.")));
-		arena_size = h.total_size;
+		/* crash restart in the same postmaster: PGC_POSTMASTER sizes did not change */
+		Assert(g.total_size == vllm_arena.geo.total_size);
+		if (fallocate(vllm_arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					  0, g.total_size) != 0)
+			memset(vllm_arena.base, 0, g.total_size);
 	}
-	memcpy(vllm_arena, &h, sizeof(h));
+	wire_header(&vllm_arena)->geo = vllm_arena.geo;
 }
 
 static void
@@ -221,7 +229,7 @@ slot_freed(int slot)
 	VllmShared *s = vllm_shared;
 	VllmOwner  *o = &s->owners[slot];
 
-	atomic_store_explicit(&wire_slot(vllm_arena, slot)->state, WS_FREE, memory_order_release);
+	atomic_store_explicit(&wire_slot(&vllm_arena, slot)->state, WS_FREE, memory_order_release);
 	o->pid = 0;
 	o->request_id = 0;
 	if (s->wait_head >= 0)
@@ -247,7 +255,7 @@ slot_open(int slot, VslotClaim *c)
 {
 	VllmShared *s = vllm_shared;
 	VllmOwner  *o = &s->owners[slot];
-	WireSlot   *w = wire_slot(vllm_arena, slot);
+	WireSlot   *w = wire_slot(&vllm_arena, slot);
 
 	o->kind = VO_OWNED;
 	o->procno = compat_my_procno();
@@ -422,7 +430,7 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 static bool
 engine_let_go(int slot)
 {
-	WireSlot   *w = wire_slot(vllm_arena, slot);
+	WireSlot   *w = wire_slot(&vllm_arena, slot);
 
 	return atomic_load_explicit(&w->state, memory_order_acquire) == WS_LOST ||
 		atomic_load_explicit(&w->let_go, memory_order_acquire) == vllm_shared->owners[slot].gen;
@@ -434,7 +442,7 @@ slot_release(int slot, VslotEnd end)
 {
 	VllmShared *s = vllm_shared;
 	VllmOwner  *o = &s->owners[slot];
-	WireSlot   *w = wire_slot(vllm_arena, slot);
+	WireSlot   *w = wire_slot(&vllm_arena, slot);
 
 	if (end == VSLOT_FINISHED || engine_let_go(slot))
 	{
@@ -481,14 +489,14 @@ void
 vslot_ring_engine(int slot)
 {
 	WireHeader *h = header();
-	WireSlot   *w = wire_slot(vllm_arena, slot);
+	WireSlot   *w = wire_slot(&vllm_arena, slot);
 	bool		pushed = false;
 
 	/* attn changes together with the ring, else a reset of both could come between */
 	SpinLockAcquire(&vllm_shared->submit_lock);
 	if (atomic_exchange(&w->attn, 1) == 0)
 	{
-		(void) wire_push(vllm_arena, &h->to_engine, h->to_engine_off, slot);
+		(void) wire_push(&vllm_arena, WQ_TO_ENGINE, slot);
 		pushed = true;
 	}
 	SpinLockRelease(&vllm_shared->submit_lock);
@@ -531,17 +539,16 @@ static int
 drain_batch(void)
 {
 	VllmShared *s = vllm_shared;
-	WireHeader *h = header();
 	int			procno[WAKE_BATCH];
 	int			n_wake = 0;
 	int			n = 0;
 	uint32		slots[WAKE_BATCH];
 	bool		zombies = false;
 
-	while (n < WAKE_BATCH && wire_pop(vllm_arena, &h->to_worker, h->to_worker_off, &slots[n]))
+	while (n < WAKE_BATCH && wire_pop(&vllm_arena, WQ_TO_WORKER, &slots[n]))
 	{
 		/* before the owner is woken; partner: the engine's exchange after its data */
-		atomic_exchange(&wire_slot(vllm_arena, slots[n])->wake, 0);
+		atomic_exchange(&wire_slot(&vllm_arena, slots[n])->wake, 0);
 		n++;
 	}
 	if (n == 0)
@@ -590,34 +597,33 @@ vslot_engine_gone_locked(void)
 {
 	VllmShared *s = vllm_shared;
 	WireHeader *h = header();
-	WireHeader	geometry;
 
-	/* whatever the dead process wrote over the header: the geometry is ours */
-	arena_layout(&geometry);
 	SpinLockAcquire(&s->submit_lock);
-	memcpy(vllm_arena, &geometry, offsetof(WireHeader, epoch));
+	/* whatever the dead process wrote over it: the next one reads it */
+	h->geo = vllm_arena.geo;
 	atomic_store(&h->to_engine.head, 0);
 	atomic_store(&h->to_engine.tail, 0);
 	atomic_store(&h->to_worker.head, 0);
 	atomic_store(&h->to_worker.tail, 0);
 	atomic_store(&h->engine_sleeping, 0);
 	atomic_store(&h->busy, 0);
-	for (uint32 i = 0; i < geometry.n_slots; i++)
+	for (uint32 i = 0; i < vllm_arena.geo.n_slots; i++)
 	{
-		atomic_store_explicit(&wire_slot(vllm_arena, i)->attn, 0, memory_order_relaxed);
-		atomic_store_explicit(&wire_slot(vllm_arena, i)->wake, 0, memory_order_relaxed);
+		atomic_store_explicit(&wire_slot(&vllm_arena, i)->attn, 0, memory_order_relaxed);
+		atomic_store_explicit(&wire_slot(&vllm_arena, i)->wake, 0, memory_order_relaxed);
 	}
 	SpinLockRelease(&s->submit_lock);
-	atomic_store(&wire_stats(vllm_arena)->seq, 0);
+	atomic_store(&wire_stats(&vllm_arena)->seq, 0);
 
 	for (int i = 0; i < s->n_slots; i++)
 	{
-		WireSlot   *w = wire_slot(vllm_arena, i);
+		WireSlot   *w = wire_slot(&vllm_arena, i);
 
 		if (s->owners[i].kind == VO_OWNED)
 		{
-			/* a final frame that is whole in the ring will still be read */
-			if (!engine_let_go(i))
+			/* a final frame that is whole in the ring will still be read; CLOSED and nothing
+			 * else, lest its owner wait for the next engine */
+			if (atomic_load(&w->state) != WS_CLOSED || !engine_let_go(i))
 				atomic_store(&w->state, WS_LOST);
 			SetLatch(compat_proc_latch(s->owners[i].procno));
 		}

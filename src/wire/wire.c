@@ -35,102 +35,108 @@ is_pow2(uint32_t v)
 }
 
 bool
-wire_layout(WireHeader *h, uint32_t n_slots, uint32_t ring_size, uint64_t max_request)
+wire_layout(WireGeometry *g, uint32_t n_slots, uint32_t ring_size, uint64_t max_request)
 {
 	uint64_t	off = WIRE_HEADER_SIZE;
 
-	memset(h, 0, sizeof(*h));
+	memset(g, 0, sizeof(*g));
 	if (!is_pow2(n_slots) || n_slots > WIRE_MAX_SLOTS)
 		return false;
 	if (!is_pow2(ring_size) || ring_size < 4096 || ring_size > (UINT32_C(1) << 30))
 		return false;
 	if (max_request < sizeof(WireMsg) || max_request > (UINT64_C(1) << 40))
 		return false;
-	h->magic = WIRE_MAGIC;
-	h->version = WIRE_VERSION;
-	h->n_slots = n_slots;
-	h->ring_size = ring_size;
-	h->max_request = max_request;
-	h->stats_off = off;
+	g->magic = WIRE_MAGIC;
+	g->version = WIRE_VERSION;
+	g->n_slots = n_slots;
+	g->ring_size = ring_size;
+	g->max_request = max_request;
+	g->stats_off = off;
 	off += WIRE_STATS_SIZE;
-	h->to_engine_off = off;
+	g->to_engine_off = off;
 	off = align_up(off + 4 * (uint64_t) n_slots, 4096);
-	h->to_worker_off = off;
+	g->to_worker_off = off;
 	off = align_up(off + 4 * (uint64_t) n_slots, 4096);
-	h->slots_off = off;
+	g->slots_off = off;
 	off = align_up(off + WIRE_SLOT_SIZE * (uint64_t) n_slots, 4096);
-	h->rings_off = off;
+	g->rings_off = off;
 	off += 2 * (uint64_t) ring_size * n_slots;
-	h->total_size = off;
+	g->total_size = off;
 	return true;
 }
 
 bool
-wire_header_ok(const WireHeader *h, uint64_t size)
+wire_geometry_ok(const WireGeometry *g, uint64_t size)
 {
-	WireHeader	want;
+	WireGeometry want;
 
-	if (size < WIRE_HEADER_SIZE || h->magic != WIRE_MAGIC || h->version != WIRE_VERSION)
+	if (size < WIRE_HEADER_SIZE || g->magic != WIRE_MAGIC || g->version != WIRE_VERSION)
 		return false;
-	if (!wire_layout(&want, h->n_slots, h->ring_size, h->max_request))
+	if (!wire_layout(&want, g->n_slots, g->ring_size, g->max_request))
 		return false;
-	return want.total_size <= size && h->total_size == want.total_size &&
-		h->stats_off == want.stats_off &&
-		h->to_engine_off == want.to_engine_off &&
-		h->to_worker_off == want.to_worker_off &&
-		h->slots_off == want.slots_off && h->rings_off == want.rings_off;
+	return want.total_size <= size && memcmp(g, &want, sizeof(want)) == 0;
 }
 
 WireStats *
-wire_stats(void *arena)
+wire_stats(const WireArena *a)
 {
-	return (WireStats *) ((char *) arena + ((WireHeader *) arena)->stats_off);
+	return (WireStats *) (a->base + a->geo.stats_off);
 }
 
 WireSlot *
-wire_slot(void *arena, uint32_t slot)
+wire_slot(const WireArena *a, uint32_t slot)
 {
-	const WireHeader *h = arena;
-
-	return (WireSlot *) ((char *) arena + h->slots_off + (uint64_t) WIRE_SLOT_SIZE * slot);
+	return (WireSlot *) (a->base + a->geo.slots_off + (uint64_t) WIRE_SLOT_SIZE * slot);
 }
 
 char *
-wire_req_ring(void *arena, uint32_t slot)
+wire_req_ring(const WireArena *a, uint32_t slot)
 {
-	const WireHeader *h = arena;
-
-	return (char *) arena + h->rings_off + (uint64_t) h->ring_size * 2 * slot;
+	return a->base + a->geo.rings_off + (uint64_t) a->geo.ring_size * 2 * slot;
 }
 
 char *
-wire_rep_ring(void *arena, uint32_t slot)
+wire_rep_ring(const WireArena *a, uint32_t slot)
 {
-	return wire_req_ring(arena, slot) + ((const WireHeader *) arena)->ring_size;
+	return wire_req_ring(a, slot) + a->geo.ring_size;
 }
 
 /* ---- slot number rings ---- */
 
-bool
-wire_push(void *arena, WireRing *r, uint64_t entries_off, uint32_t slot)
+static WireRing *
+queue_ring(const WireArena *a, WireQueue q)
 {
-	const WireHeader *h = arena;
-	_Atomic uint32_t *entries = (_Atomic uint32_t *) ((char *) arena + entries_off);
+	return q == WQ_TO_ENGINE ? &wire_header(a)->to_engine : &wire_header(a)->to_worker;
+}
+
+/* where entry number `at` (free-running) lies */
+static _Atomic uint32_t *
+queue_entry(const WireArena *a, WireQueue q, uint32_t at)
+{
+	uint64_t	off = q == WQ_TO_ENGINE ? a->geo.to_engine_off : a->geo.to_worker_off;
+
+	return (_Atomic uint32_t *) (a->base + off) + (at & (a->geo.n_slots - 1));
+}
+
+bool
+wire_push(const WireArena *a, WireQueue q, uint32_t slot)
+{
+	WireRing   *r = queue_ring(a, q);
 	uint32_t	head = atomic_load_explicit(&r->head, memory_order_relaxed);
 
-	atomic_store_explicit(&entries[head & (h->n_slots - 1)], slot, memory_order_relaxed);
+	atomic_store_explicit(queue_entry(a, q, head), slot, memory_order_relaxed);
 	atomic_store(&r->head, head + 1);
 	return atomic_load(&r->tail) == head;
 }
 
 bool
-wire_pop(void *arena, WireRing *r, uint64_t entries_off, uint32_t *slot)
+wire_pop(const WireArena *a, WireQueue q, uint32_t *slot)
 {
-	const WireHeader *h = arena;
-	_Atomic uint32_t *entries = (_Atomic uint32_t *) ((char *) arena + entries_off);
+	WireRing   *r = queue_ring(a, q);
+	uint32_t	n_slots = a->geo.n_slots;
 	uint32_t	tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
 
-	for (;;)
+	for (uint32_t i = 0; i < n_slots; i++)
 	{
 		uint32_t	head = atomic_load(&r->head);
 		uint32_t	v;
@@ -138,17 +144,18 @@ wire_pop(void *arena, WireRing *r, uint64_t entries_off, uint32_t *slot)
 		if (head == tail)
 			return false;
 		/* more entries than there can be: corrupt; what lies in the ring is still worth a look */
-		if (head - tail > h->n_slots)
-			tail = head - h->n_slots;
-		v = atomic_load_explicit(&entries[tail & (h->n_slots - 1)], memory_order_relaxed);
+		if (head - tail > n_slots)
+			tail = head - n_slots;
+		v = atomic_load_explicit(queue_entry(a, q, tail), memory_order_relaxed);
 		tail++;
 		atomic_store(&r->tail, tail);
-		if (v < h->n_slots)
+		if (v < n_slots)
 		{
 			*slot = v;
 			return true;
 		}
 	}
+	return false;
 }
 
 /* ---- byte rings ---- */

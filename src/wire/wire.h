@@ -5,7 +5,8 @@
  * The arena is a memfd made by the postmaster, mapped by every backend (same
  * address, by fork) and by the engine (elsewhere: only offsets are stored).
  * Either side treats what the other wrote as untrusted: cursors and lengths are
- * checked and copied once.  No pointer, no lock and no allocation lives here.
+ * checked and copied once; the geometry is used from a private copy (WireArena),
+ * never from the arena.  No pointer, no lock and no allocation lives here.
  *
  *	OFFSET				SIZE					WHAT
  *	0					4096					WireHeader
@@ -106,7 +107,8 @@ typedef struct WireRing
 	char		pad[56];
 } WireRing;
 
-typedef struct WireHeader
+/* Where everything lies.  Written by the postmaster, constant. */
+typedef struct WireGeometry
 {
 	uint32_t	magic;
 	uint32_t	version;
@@ -115,6 +117,11 @@ typedef struct WireHeader
 	uint32_t	ring_size;		/* bytes of each request and reply ring, power of two */
 	uint64_t	stats_off, to_engine_off, to_worker_off, slots_off, rings_off;
 	uint64_t	max_request;	/* longest request message, bytes */
+} WireGeometry;
+
+typedef struct WireHeader
+{
+	WireGeometry geo;			/* read once, by the engine when it starts */
 	_Atomic uint32_t epoch;		/* +1 per engine process, by the supervisor */
 	_Atomic uint32_t doorbell;	/* futex word */
 	_Atomic uint32_t engine_sleeping;
@@ -177,24 +184,48 @@ _Static_assert(sizeof(WireStats) <= WIRE_STATS_SIZE, "stats layout");
 
 /* ---- arena geometry ---- */
 
-/* Fill *h for the given geometry (sizes and offsets); false if out of range. */
-bool		wire_layout(WireHeader *h, uint32_t n_slots, uint32_t ring_size, uint64_t max_request);
-/* Is this header sane for a mapping of `size` bytes?  (version, offsets, powers of two) */
-bool		wire_header_ok(const WireHeader *h, uint64_t size);
+/* Fill *g for the given sizes; false if out of range. */
+bool		wire_layout(WireGeometry *g, uint32_t n_slots, uint32_t ring_size, uint64_t max_request);
+/* Is it sane for a mapping of `size` bytes?  (version, offsets, powers of two) */
+bool		wire_geometry_ok(const WireGeometry *g, uint64_t size);
 
-WireStats  *wire_stats(void *arena);
-WireSlot   *wire_slot(void *arena, uint32_t slot);
-char	   *wire_req_ring(void *arena, uint32_t slot);
-char	   *wire_rep_ring(void *arena, uint32_t slot);
+/*
+ * One process's view of the arena: where it is mapped, and that process's own copy
+ * of the geometry.  Whatever the other side writes over the header, an address
+ * computed from this lies in the mapping (slot < geo.n_slots is the caller's duty).
+ */
+typedef struct WireArena
+{
+	char	   *base;			/* NULL: not mapped */
+	WireGeometry geo;
+} WireArena;
+
+static inline WireHeader *
+wire_header(const WireArena *a)
+{
+	return (WireHeader *) a->base;
+}
+
+WireStats  *wire_stats(const WireArena *a);
+WireSlot   *wire_slot(const WireArena *a, uint32_t slot);
+char	   *wire_req_ring(const WireArena *a, uint32_t slot);
+char	   *wire_rep_ring(const WireArena *a, uint32_t slot);
 
 /*
  * Slot number rings: push by one writer at a time, pop by one reader.  Pop gives
- * false when empty; numbers out of range are skipped.  Push returns true if the
- * ring was empty, that is when a reader that pops until it gets false needs to be
- * told (cursors are sequentially consistent: one of the two sees the other).
+ * false when empty; numbers out of range are skipped, but no more than a ring of
+ * them in one call, so that it returns whatever the other side writes meanwhile.
+ * Push returns true if the ring was empty, that is when a reader that pops until it
+ * gets false needs to be told (cursors are sequentially consistent: one of the two
+ * sees the other).
  */
-bool		wire_push(void *arena, WireRing *r, uint64_t entries_off, uint32_t slot);
-bool		wire_pop(void *arena, WireRing *r, uint64_t entries_off, uint32_t *slot);
+typedef enum WireQueue
+{
+	WQ_TO_ENGINE, WQ_TO_WORKER
+} WireQueue;
+
+bool		wire_push(const WireArena *a, WireQueue q, uint32_t slot);
+bool		wire_pop(const WireArena *a, WireQueue q, uint32_t *slot);
 
 /*
  * Byte ring: copy in/out as much as fits; return the number of bytes, or -1 if

@@ -61,24 +61,26 @@ rings(const uint8_t *data, size_t size)
 static void
 slot_ring(const uint8_t *data, size_t size)
 {
-	WireHeader	h;
-	static char *arena;
-	WireHeader *a;
+	static WireArena a;
+	WireRing   *r;
 	uint32_t	slot;
 	int			n = 0;
 
-	wire_layout(&h, 16, 4096, 1 << 16);
-	if (arena == NULL)
-		arena = malloc(h.total_size);
-	a = (WireHeader *) arena;
-	memset(arena, 0, h.to_worker_off);
-	memcpy(arena, &h, sizeof(h));
+	if (a.base == NULL)
+	{
+		wire_layout(&a.geo, 16, 4096, 1 << 16);
+		a.base = malloc(a.geo.total_size);
+	}
 	if (size < 8 + 64)
 		return;
-	memcpy((void *) &a->to_engine.head, data, 4);
-	memcpy((void *) &a->to_engine.tail, data + 4, 4);
-	memcpy(arena + h.to_engine_off, data + 8, 64);
-	while (wire_pop(arena, &a->to_engine, h.to_engine_off, &slot))
+	/* the header, too, is what the other side left there */
+	for (size_t i = 0; i < WIRE_HEADER_SIZE; i++)
+		a.base[i] = (char) data[i % size];
+	r = &wire_header(&a)->to_engine;
+	memcpy((void *) &r->head, data, 4);
+	memcpy((void *) &r->tail, data + 4, 4);
+	memcpy(a.base + a.geo.to_engine_off, data + 8, 64);
+	while (wire_pop(&a, WQ_TO_ENGINE, &slot))
 		if (slot >= 16 || ++n > 16)
 			abort();
 }
@@ -86,13 +88,13 @@ slot_ring(const uint8_t *data, size_t size)
 static void
 header(const uint8_t *data, size_t size)
 {
-	WireHeader	h;
+	WireGeometry g;
 
-	wire_layout(&h, 16, 4096, 1 << 16);
+	wire_layout(&g, 16, 4096, 1 << 16);
 	if (size >= 2)
-		((uint8_t *) &h)[data[0] % 80] ^= data[1];
-	if (wire_header_ok(&h, 1 << 20) &&
-		h.rings_off + UINT64_C(2) * h.ring_size * h.n_slots > (1 << 20))
+		((uint8_t *) &g)[data[0] % sizeof(g)] ^= data[1];
+	if (wire_geometry_ok(&g, 1 << 20) &&
+		g.rings_off + UINT64_C(2) * g.ring_size * g.n_slots > (1 << 20))
 		abort();
 }
 

@@ -178,7 +178,7 @@ test_markers(void)
 static void
 test_batches(void)
 {
-	volatile WireStats *st = wire_stats(P.arena);
+	volatile WireStats *st = wire_stats(&P.arena);
 	Talk	   *t[10];
 	int64_t		steps;
 	int64_t		seqs;

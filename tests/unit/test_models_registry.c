@@ -108,7 +108,7 @@ test_load(void)
 	t = send_model(WK_GENERATE, 1, "slow2", "/fake/slow:200", "{\"max_model_len\": 100}", "hi");
 	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_PROGRESS && frame_int(&f, WTAG_PHASE) == WP_LOADING_MODEL &&
 		  strcmp(frame_str(&f, WTAG_TEXT), "loading model \"slow2\"") == 0, "first progress frame");
-	CHECK(atomic_load(&wire_slot(P.arena, t->slot)->phase) == WP_LOADING_MODEL, "phase");
+	CHECK(atomic_load(&wire_slot(&P.arena, t->slot)->phase) == WP_LOADING_MODEL, "phase");
 	CHECK(st->models[row(1, "slow2")].state == WM_LOADING, "state is loading");
 	CHECK(strcmp(result(t, NULL), "HI") == 0, "answered when loaded");
 	CHECK(st->models[row(1, "slow2")].max_model_len == 100, "option in force");
@@ -321,7 +321,7 @@ main(int argc, char **argv)
 		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
 	signal(SIGPIPE, SIG_IGN);
 	peer_arena(&P, 32, 32768, 1 << 24);
-	st = wire_stats(P.arena);
+	st = wire_stats(&P.arena);
 	peer_spawn(&P, args);
 	CHECK(peer_wait_ready(&P, 10000), "ready");
 	if (P.ready)

@@ -119,7 +119,7 @@ ends(const char *what)
 static void
 test_generate(void)
 {
-	volatile WireStats *st = wire_stats(P.arena);
+	volatile WireStats *st = wire_stats(&P.arena);
 	Talk	   *t = generate("hello  brave new\nworld", false);
 	Frame		f;
 	const char *r;
@@ -310,7 +310,7 @@ static void
 test_cancel(void)
 {
 	static const char *const prompts[] = {"@hang", "@delay:60000", "@slow:20 @tokens:100000", "@big:1000000"};
-	volatile WireStats *st = wire_stats(P.arena);
+	volatile WireStats *st = wire_stats(&P.arena);
 	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = WK_GENERATE,.len = 100000};
 	Talk	   *t;
 
@@ -321,7 +321,7 @@ test_cancel(void)
 			usleep(wait ? 20000 : 0);
 			talk_cancel(t);
 			CHECK(talk_wait_closed(t, 2000), "%s is closed", prompts[i]);
-			CHECK(atomic_load(&wire_slot(P.arena, t->slot)->let_go) == t->gen, "and let go");
+			CHECK(atomic_load(&wire_slot(&P.arena, t->slot)->let_go) == t->gen, "and let go");
 			talk_free(t);
 		}
 	t = talk_begin_raw(&P, &m, sizeof(m));	/* while receiving */
@@ -339,7 +339,7 @@ test_cancel(void)
 static void
 test_reuse(void)
 {
-	volatile WireStats *st = wire_stats(P.arena);
+	volatile WireStats *st = wire_stats(&P.arena);
 	long		rss0 = 0;
 	int			fds0 = atoi(control("fds"));
 	int			wrong = 0;
@@ -428,7 +428,7 @@ test_corrupt(void)
 	for (int i = 0; i < 300; i++)
 	{
 		Talk	   *t = generate(i % 2 ? "@big:200000" : "@slow:1 @tokens:50", true);
-		WireSlot   *s = wire_slot(P.arena, t->slot);
+		WireSlot   *s = wire_slot(&P.arena, t->slot);
 
 		switch (rand_r(&seed) % 6)
 		{
@@ -552,11 +552,11 @@ test_start_and_end(void)
 	peer_free(&P);
 
 	peer_arena(&P, 16, 4096, 1 << 20);
-	P.h->version = WIRE_VERSION + 1;
+	P.h->geo.version = WIRE_VERSION + 1;
 	peer_spawn(&P, fake_args);
 	CHECK(peer_exit_status(&P, 2000) == ENGINE_EXIT_VERSION, "wrong version");
 	CHECK(!P.hello, "without a hello");
-	P.h->version = WIRE_VERSION;
+	P.h->geo.version = WIRE_VERSION;
 	peer_kill(&P);
 	peer_spawn(&P, bad_set);
 	CHECK(peer_exit_status(&P, 2000) == ENGINE_EXIT_USAGE, "bad setting");

@@ -220,7 +220,7 @@ main(int argc, char **argv)
 		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
 	signal(SIGPIPE, SIG_IGN);
 	peer_arena(&P, 32, 32768, 1 << 24);
-	st = wire_stats(P.arena);
+	st = wire_stats(&P.arena);
 	peer_spawn(&P, args);
 	CHECK(peer_wait_ready(&P, 10000), "ready");
 	if (P.ready)

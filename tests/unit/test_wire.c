@@ -22,7 +22,7 @@ append(void *ctx, const void *data, size_t n)
 static void
 test_layout(void)
 {
-	WireHeader	h;
+	WireGeometry h;
 
 	CHECK(wire_layout(&h, 256, 32768, 1 << 24), "good geometry");
 	CHECK(h.stats_off == 4096, "stats at %llu", (unsigned long long) h.stats_off);
@@ -36,63 +36,81 @@ test_layout(void)
 		  offsetof(WireSlot, arrival_us) == 64, "slot offsets");
 	CHECK(sizeof(WireMsg) == 16, "message header is 16 bytes");
 	CHECK(sizeof(WireStats) <= WIRE_STATS_SIZE, "stats fit");
-	CHECK(wire_header_ok(&h, h.total_size), "own header is sane");
-	CHECK(!wire_header_ok(&h, h.total_size - 1), "mapping too small");
+	CHECK(wire_geometry_ok(&h, h.total_size), "own header is sane");
+	CHECK(!wire_geometry_ok(&h, h.total_size - 1), "mapping too small");
 	h.version++;
-	CHECK(!wire_header_ok(&h, h.total_size), "wrong version");
+	CHECK(!wire_geometry_ok(&h, h.total_size), "wrong version");
 	h.version--;
 	h.slots_off += 8;
-	CHECK(!wire_header_ok(&h, h.total_size), "wrong offset");
+	CHECK(!wire_geometry_ok(&h, h.total_size), "wrong offset");
 	h.slots_off -= 8;
 	h.n_slots = 255;
-	CHECK(!wire_header_ok(&h, h.total_size), "not a power of two");
+	CHECK(!wire_geometry_ok(&h, h.total_size), "not a power of two");
 	CHECK(!wire_layout(&h, 0, 32768, 1 << 24), "no slots");
 	CHECK(!wire_layout(&h, 131072, 32768, 1 << 24), "too many slots");
 	CHECK(!wire_layout(&h, 256, 1000, 1 << 24), "ring size");
 	CHECK(!wire_layout(&h, 256, 32768, 1), "max_request");
 }
 
-static char *
-new_arena(uint32_t n_slots, WireHeader **hp)
+static WireArena
+new_arena(uint32_t n_slots)
 {
-	WireHeader	h;
-	char	   *a;
+	WireArena	a;
 
-	wire_layout(&h, n_slots, 4096, 1 << 20);
-	a = calloc(1, h.total_size);
-	memcpy(a, &h, sizeof(h));
-	*hp = (WireHeader *) a;
+	wire_layout(&a.geo, n_slots, 4096, 1 << 20);
+	a.base = calloc(1, a.geo.total_size);
+	memcpy(a.base, &a.geo, sizeof(a.geo));
 	return a;
+}
+
+/* Addresses come from our copy, whatever is written over the header. */
+static void
+test_private_geometry(void)
+{
+	WireArena	a = new_arena(8);
+	char	   *end = a.base + a.geo.total_size;
+	uint32_t	s = 99;
+
+	memset(a.base, 0xff, WIRE_HEADER_SIZE);
+	CHECK((char *) wire_stats(&a) == a.base + WIRE_HEADER_SIZE, "stats");
+	CHECK((char *) wire_slot(&a, 8) <= wire_req_ring(&a, 0), "slots");
+	CHECK(wire_rep_ring(&a, 7) + a.geo.ring_size == end, "the last ring");
+	atomic_store(&wire_header(&a)->to_worker.tail, UINT32_MAX);
+	wire_push(&a, WQ_TO_WORKER, 5);
+	CHECK(wire_pop(&a, WQ_TO_WORKER, &s) && s == 5, "a slot ring");
+	free(a.base);
 }
 
 static void
 test_slot_rings(void)
 {
-	WireHeader *h;
-	char	   *a = new_arena(8, &h);
-	WireRing   *r = &h->to_engine;
+	WireArena	a = new_arena(8);
+	WireRing   *r = &wire_header(&a)->to_engine;
 	uint32_t	s;
 
-	CHECK(!wire_pop(a, r, h->to_engine_off, &s), "empty");
+	CHECK(!wire_pop(&a, WQ_TO_ENGINE, &s), "empty");
 	atomic_store(&r->head, UINT32_MAX - 2);
 	atomic_store(&r->tail, UINT32_MAX - 2);
 	for (int round = 0; round < 3; round++)
 	{
 		for (uint32_t i = 0; i < 8; i++)
-			CHECK(wire_push(a, r, h->to_engine_off, i) == (i == 0), "only the first push finds it empty");
+			CHECK(wire_push(&a, WQ_TO_ENGINE, i) == (i == 0), "only the first push finds it empty");
 		for (uint32_t i = 0; i < 8; i++)
-			CHECK(wire_pop(a, r, h->to_engine_off, &s) && s == i, "in order over the wrap of the cursor");
-		CHECK(!wire_pop(a, r, h->to_engine_off, &s), "empty again");
+			CHECK(wire_pop(&a, WQ_TO_ENGINE, &s) && s == i, "in order over the wrap of the cursor");
+		CHECK(!wire_pop(&a, WQ_TO_ENGINE, &s), "empty again");
 	}
-	wire_push(a, r, h->to_engine_off, 77);
-	wire_push(a, r, h->to_engine_off, 3);
-	CHECK(wire_pop(a, r, h->to_engine_off, &s) && s == 3, "numbers out of range are skipped");
+	wire_push(&a, WQ_TO_ENGINE, 77);
+	wire_push(&a, WQ_TO_ENGINE, 3);
+	CHECK(wire_pop(&a, WQ_TO_ENGINE, &s) && s == 3, "numbers out of range are skipped");
 	atomic_store(&r->head, atomic_load(&r->tail) + 1000000);
 	for (int n = 0; n < 9; n++)
-		if (!wire_pop(a, r, h->to_engine_off, &s))
+		if (!wire_pop(&a, WQ_TO_ENGINE, &s))
 			break;
-	CHECK(!wire_pop(a, r, h->to_engine_off, &s), "a corrupt head ends after one lap");
-	free(a);
+	CHECK(!wire_pop(&a, WQ_TO_ENGINE, &s), "a corrupt head ends after one lap");
+	memset(a.base + a.geo.to_engine_off, 0xff, 4 * 8);
+	atomic_store(&r->head, atomic_load(&r->tail) + 8);
+	CHECK(!wire_pop(&a, WQ_TO_ENGINE, &s) && atomic_load(&r->head) == atomic_load(&r->tail), "a ring of nonsense is emptied");
+	free(a.base);
 }
 
 static void
@@ -204,7 +222,7 @@ test_names(void)
 }
 
 /* One pusher, one popper that sleeps only when told: no wake may be lost. */
-static char *mt_arena;
+static WireArena mt_arena;
 static _Atomic int mt_wakes;
 static _Atomic int mt_got;
 #define MT_N 200000
@@ -212,7 +230,6 @@ static _Atomic int mt_got;
 static void *
 mt_pop(void *arg)
 {
-	WireHeader *h = (WireHeader *) mt_arena;
 	int			seen = 0;
 
 	(void) arg;
@@ -223,7 +240,7 @@ mt_pop(void *arg)
 		while (atomic_load(&mt_wakes) == seen)
 			sched_yield();
 		seen = atomic_load(&mt_wakes);
-		while (wire_pop(mt_arena, &h->to_worker, h->to_worker_off, &s))
+		while (wire_pop(&mt_arena, WQ_TO_WORKER, &s))
 			atomic_fetch_add(&mt_got, 1);
 	}
 	return NULL;
@@ -232,27 +249,27 @@ mt_pop(void *arg)
 static void
 test_no_lost_wake(void)
 {
-	WireHeader *h;
 	pthread_t	t;
 
-	mt_arena = new_arena(8, &h);
+	mt_arena = new_arena(8);
 	pthread_create(&t, NULL, mt_pop, NULL);
 	for (int i = 0; i < MT_N; i++)
 	{
 		while (i - atomic_load(&mt_got) >= 8)
 			sched_yield();
-		if (wire_push(mt_arena, &h->to_worker, h->to_worker_off, (uint32_t) i % 8))
+		if (wire_push(&mt_arena, WQ_TO_WORKER, (uint32_t) i % 8))
 			atomic_fetch_add(&mt_wakes, 1);
 	}
 	pthread_join(t, NULL);
 	CHECK(atomic_load(&mt_got) == MT_N, "every push was popped");
-	free(mt_arena);
+	free(mt_arena.base);
 }
 
 int
 main(void)
 {
 	test_layout();
+	test_private_geometry();
 	test_slot_rings();
 	test_byte_rings();
 	test_fields();

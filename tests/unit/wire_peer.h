@@ -34,8 +34,8 @@ typedef struct Peer
 {
 	char		engine[1024];	/* path of vllm_pg_engine */
 	int			memfd;
-	char	   *arena;
-	WireHeader *h;
+	WireArena	arena;
+	WireHeader *h;				/* in the arena */
 	int			ctl;
 	int			log;			/* engine's stderr */
 	pid_t		pid;
@@ -102,17 +102,17 @@ peer_find_engine(Peer *p)
 static inline void
 peer_arena(Peer *p, uint32_t n_slots, uint32_t ring_size, uint64_t max_request)
 {
-	WireHeader	h;
+	WireGeometry *g = &p->arena.geo;
 
-	wire_layout(&h, n_slots, ring_size, max_request);
+	wire_layout(g, n_slots, ring_size, max_request);
 	p->memfd = memfd_create("arena", MFD_CLOEXEC);
-	if (p->memfd < 0 || ftruncate(p->memfd, (off_t) h.total_size) != 0)
+	if (p->memfd < 0 || ftruncate(p->memfd, (off_t) g->total_size) != 0)
 		abort();
-	p->arena = mmap(NULL, h.total_size, PROT_READ | PROT_WRITE, MAP_SHARED, p->memfd, 0);
-	if (p->arena == MAP_FAILED)
+	p->arena.base = mmap(NULL, g->total_size, PROT_READ | PROT_WRITE, MAP_SHARED, p->memfd, 0);
+	if (p->arena.base == MAP_FAILED)
 		abort();
-	memcpy(p->arena, &h, sizeof(h));
-	p->h = (WireHeader *) p->arena;
+	memcpy(p->arena.base, g, sizeof(*g));
+	p->h = wire_header(&p->arena);
 	p->slot_used = calloc(n_slots, 1);
 }
 
@@ -198,8 +198,8 @@ peer_poll(Peer *p)
 			memmove(p->line, p->line + used, p->have);
 		}
 	}
-	while (wire_pop(p->arena, &p->h->to_worker, p->h->to_worker_off, &slot))
-		atomic_exchange(&wire_slot(p->arena, slot)->wake, 0);
+	while (wire_pop(&p->arena, WQ_TO_WORKER, &slot))
+		atomic_exchange(&wire_slot(&p->arena, slot)->wake, 0);
 	return alive;
 }
 
@@ -284,11 +284,9 @@ peer_complaints(Peer *p)
 static inline void
 peer_free(Peer *p)
 {
-	uint64_t	size = p->h->total_size;
-
 	peer_kill(p);
 	buf_free(&p->text);
-	munmap(p->arena, size);
+	munmap(p->arena.base, p->arena.geo.total_size);
 	close(p->memfd);
 	free(p->slot_used);
 	p->slot_used = NULL;
@@ -324,8 +322,8 @@ talk_ring(Talk *t)
 {
 	WireHeader *h = t->p->h;
 
-	if (atomic_exchange(&wire_slot(t->p->arena, t->slot)->attn, 1) == 0)
-		wire_push(t->p->arena, &h->to_engine, h->to_engine_off, t->slot);
+	if (atomic_exchange(&wire_slot(&t->p->arena, t->slot)->attn, 1) == 0)
+		wire_push(&t->p->arena, WQ_TO_ENGINE, t->slot);
 	atomic_fetch_add(&h->doorbell, 1);
 	if (atomic_load(&h->engine_sleeping))
 		syscall(SYS_futex, &h->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -334,15 +332,15 @@ talk_ring(Talk *t)
 static inline uint32_t
 talk_state(const Talk *t)
 {
-	return atomic_load(&wire_slot(t->p->arena, t->slot)->state);
+	return atomic_load(&wire_slot(&t->p->arena, t->slot)->state);
 }
 
 /* Move bytes both ways; true if anything moved. */
 static inline bool
 talk_pump(Talk *t)
 {
-	WireSlot   *s = wire_slot(t->p->arena, t->slot);
-	uint32_t	size = t->p->h->ring_size;
+	WireSlot   *s = wire_slot(&t->p->arena, t->slot);
+	uint32_t	size = t->p->arena.geo.ring_size;
 	uint32_t	head = atomic_load(&s->req_head);
 	uint32_t	tail = atomic_load(&s->rep_tail);
 	bool		rang = false;
@@ -352,7 +350,7 @@ talk_pump(Talk *t)
 
 	if (!t->open)
 		return false;
-	n = wire_ring_write(wire_req_ring(t->p->arena, t->slot), size, head, atomic_load(&s->req_tail),
+	n = wire_ring_write(wire_req_ring(&t->p->arena, t->slot), size, head, atomic_load(&s->req_tail),
 						t->out.data + t->out_at, t->out.len - t->out_at);
 	if (n > 0)
 	{
@@ -360,7 +358,7 @@ talk_pump(Talk *t)
 		atomic_store(&s->req_head, head + (uint32_t) n);
 		moved = rang = true;
 	}
-	while ((n = wire_ring_read(wire_rep_ring(t->p->arena, t->slot), size, atomic_load(&s->rep_head), tail,
+	while ((n = wire_ring_read(wire_rep_ring(&t->p->arena, t->slot), size, atomic_load(&s->rep_head), tail,
 							   buf, sizeof(buf))) > 0)
 	{
 		buf_add(&t->in, buf, (size_t) n);
@@ -381,15 +379,15 @@ talk_begin_raw(Peer *p, const void *msg, size_t n)
 	uint32_t	i = 0;
 	WireSlot   *s;
 
-	while (i < p->h->n_slots && p->slot_used[i])
+	while (i < p->arena.geo.n_slots && p->slot_used[i])
 		i++;
-	if (i == p->h->n_slots)
+	if (i == p->arena.geo.n_slots)
 		abort();
 	p->slot_used[i] = 1;
 	t->p = p;
 	t->slot = i;
 	t->open = true;
-	s = wire_slot(p->arena, i);
+	s = wire_slot(&p->arena, i);
 	t->gen = atomic_load(&s->gen) + 1;
 	atomic_store(&s->cancel, 0);
 	atomic_store(&s->req_head, 0);
@@ -422,7 +420,7 @@ talk_begin(Peer *p, WireKind kind, const Buf *body)
 static inline void
 talk_cancel(Talk *t)
 {
-	atomic_store(&wire_slot(t->p->arena, t->slot)->cancel, 1);
+	atomic_store(&wire_slot(&t->p->arena, t->slot)->cancel, 1);
 	talk_ring(t);
 }
 
@@ -491,7 +489,7 @@ talk_wait_closed(Talk *t, int timeout_ms)
 static inline void
 talk_free(Talk *t)
 {
-	atomic_store(&wire_slot(t->p->arena, t->slot)->state, WS_FREE);
+	atomic_store(&wire_slot(&t->p->arena, t->slot)->state, WS_FREE);
 	t->p->slot_used[t->slot] = 0;
 	buf_free(&t->out);
 	buf_free(&t->in);
