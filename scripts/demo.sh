@@ -16,7 +16,8 @@ if [ "${1:-start}" = stop ]; then
 fi
 
 make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG"
-stamp() { cat "$BASE"/install/"$($PG_CONFIG --pkglibdir)"/vllm_pg{.so,_engine} "$BASE"/install/"$($PG_CONFIG --sharedir)"/extension/vllm_pg* 2>/dev/null | cksum; }
+# nothing is there before the first run, which is no reason to end
+stamp() { { cat "$BASE"/install/"$($PG_CONFIG --pkglibdir)"/vllm_pg{.so,_engine} "$BASE"/install/"$($PG_CONFIG --sharedir)"/extension/vllm_pg* 2>/dev/null || true; } | cksum; }
 before=$(stamp)
 cluster_install
 after=$(stamp)
