@@ -320,6 +320,63 @@ bench_type(const Kernels *k, KPool *pool, KType t, int n, int kk, double bw, dou
 	free(ws);
 }
 
+/* ---- attention: 14 heads on 2 KV heads of 64, BF16 ---- */
+
+#define CTX		4096
+#define LAYERS	64				/* 128 MB of KV: decode finds none of it in cache */
+
+static void
+bench_attn(const Kernels *k, KPool *pool, double bw, double peak)
+{
+	KvView		kv = {
+		.type = KT_BF16, .n_layers = LAYERS, .n_blocks = CTX / 32, .block_size = 32,
+		.n_kv_heads = 2, .head_dim = 64
+	};
+	size_t		total = kv_layout(&kv);
+	int32_t		table[CTX / 32],
+				pos[512],
+				start[2] = {0, 1};
+	const int32_t *tables[1] = {table};
+	KRows		r = {1, 1, start, pos, tables};
+	float	   *q = big_alloc(512 * 14 * 64 * 4),
+			   *out = big_alloc(512 * 14 * 64 * 4);
+	void	   *ws = big_alloc(k->attn_scratch(&kv, 14, 512, kpool_nthreads(pool)));
+	double		best[2] = {1e9, 1e9};
+
+	kv.base = big_alloc(total);
+	/* small positive values */
+	memset(kv.base, 0x3c, total);
+	memset(q, 0x3c, 512 * 14 * 64 * 4);
+	for (int i = 0; i < CTX / 32; i++)
+		table[i] = i * 37 % (CTX / 32);
+	for (int p = 0; p < 2 * passes; p++)
+	{
+		bool		prefill = p % 2;
+		int			layers = prefill ? 4 : LAYERS;
+		double		t;
+
+		r.n_rows = start[1] = prefill ? 512 : 1;
+		for (int i = 0; i < r.n_rows; i++)
+			pos[i] = prefill ? i : CTX - 1;
+		t = now();
+		for (int l = 0; l < layers; l++)
+			k->attn(pool, &kv, l, &r, q, 14 * 64, 14, 0.125f, 0, out, ws);
+		t = (now() - t) / layers;
+		best[prefill] = t < best[prefill] ? t : best[prefill];
+	}
+	best[0] = (double) total / LAYERS / best[0] / 1e9;
+	/* 2 products of 64 per head and visible position; 7 operations a byte in decode */
+	best[1] = 4.0 * 64 * 14 * (512.0 * 513 / 2) / best[1] / 1e9;
+	printf("attention, 14 heads on 2 of 64, BF16: decode at %d %.1f GB/s %.0f%% "
+		   "(%.0f%% of the float peak), prefill of 512 %.1f GFLOP/s %.0f%%\n",
+		   CTX, best[0], 100 * best[0] / bw, peak > 0 ? 100 * best[0] * 7 / peak : 0.0,
+		   best[1], peak > 0 ? 100 * best[1] / peak : 0.0);
+	free(kv.base);
+	free(q);
+	free(out);
+	free(ws);
+}
+
 static void
 bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 {
@@ -336,6 +393,7 @@ bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 		for (int t = 0; t < KT_COUNT; t++)
 			bench_type(k, pool, t, shapes[s][0], shapes[s][1], bw, peak,
 					   s < 2 && !(floats && t == KT_Q8_0));
+	bench_attn(k, pool, bw, peak);
 	printf("after: memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n",
 		   read_bandwidth(pool, buf), fma_peak(pool));
 	kpool_free(pool);

@@ -60,8 +60,9 @@ make_source(Mats *m)
 		}
 }
 
+/* fill: what the memory held before */
 static KMat
-pack(const Kernels *k, const Mats *m)
+pack(const Kernels *k, const Mats *m, int fill)
 {
 	KTensor		t = {
 		.name = "w", .type = m->type, .ndim = 2, .shape = {m->n, m->k}, .data = m->src,
@@ -71,8 +72,8 @@ pack(const Kernels *k, const Mats *m)
 
 	mat.nbytes = k->mat_bytes(m->type, m->n, m->k);
 	mat.data = xalloc(mat.nbytes);
-	/* every byte must be written; in pieces and backwards, as threads might */
-	memset(mat.data, 0xff, mat.nbytes);
+	/* in pieces and backwards, as threads might */
+	memset(mat.data, fill, mat.nbytes);
 	for (int n0 = (m->n - 1) / 64 * 64; n0 >= 0; n0 -= 64)
 		k->mat_pack(&mat, &t, n0, k_min(n0 + 64, m->n));
 	return mat;
@@ -89,8 +90,8 @@ make_mats(Mats *m, const Impl *im, KType type, int n, int k, bool perm)
 			m->perm[i] = (i * 7 + 3) % n;	/* n is no multiple of 7 */
 	}
 	make_source(m);
-	m->ref = pack(ref, m);
-	m->mat = pack(im->k, m);
+	m->ref = pack(ref, m, 0);
+	m->mat = pack(im->k, m, 0xff);
 	m->x = xalloc((size_t) MAX_ROWS * m->ldx * 4);
 	m->want = xalloc((size_t) MAX_ROWS * m->ldy * 4);
 	m->all = xalloc((size_t) MAX_ROWS * m->ldy * 4);
@@ -144,6 +145,17 @@ rows_nmse(const Mats *m)
 		worst = e > worst ? e : worst;
 	}
 	return worst;
+}
+
+/* packing writes every byte */
+static void
+check_pack(const Impl *im, const Mats *m)
+{
+	KMat		other = pack(im->k, m, 0);
+
+	EXPECT(memcmp(other.data, m->mat.data, other.nbytes) == 0, "%s mat_pack %s [%d][%d]: bytes not written",
+		   im->k->name, ktype_name(m->type), m->n, m->k);
+	free(other.data);
 }
 
 /* batches of every size the tiles care about, at changing places */
@@ -247,6 +259,7 @@ check_case(const Impl *im, KType type, int n, int k)
 	double		bound = im->pairs ? 2e-5 : 1e-12;
 
 	make_mats(&m, im, type, n, k, n % 7 != 0 && n % 2 != 0);
+	check_pack(im, &m);
 	check_row_lookup(im, &m);
 	for (int with_bias = 0; with_bias < 2; with_bias++)
 	{
