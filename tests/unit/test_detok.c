@@ -45,9 +45,10 @@ all_cuts(const char *name, const Tok *t, const IntVec *ids, bool skip)
 		 */
 		if (head.len + tail.len == whole.len)
 			CHECK((head.len == 0 || memcmp(whole.data, head.data, head.len) == 0 ||
-				   strstr(head.data, "\xEF\xBF\xBD") != NULL) &&
+				   memmem(head.data, head.len, "\xEF\xBF\xBD", 3) != NULL) &&
 				  (tail.len == 0 || memcmp(whole.data + head.len, tail.data, tail.len) == 0),
-				  "%s, cut %zu: \"%s\" + \"%s\" isn't \"%s\"", name, cut, head.data, tail.data, whole.data);
+				  "%s, cut %zu: \"%s\" + \"%s\" isn't \"%s\"", name, cut, head.data ? head.data : "",
+				  tail.data ? tail.data : "", whole.data ? whole.data : "");
 		else
 			CHECK(head.len >= 3 && memcmp(head.data + head.len - 3, "\xEF\xBF\xBD", 3) == 0 &&
 				  (tail.len == 0 || (tail.len < whole.len &&
