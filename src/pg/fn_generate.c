@@ -39,6 +39,16 @@ PG_FUNCTION_INFO_V1(llm_generate_full);
 PG_FUNCTION_INFO_V1(llm_generate_stream);
 
 void
+generate_check_length(const char *what, const text *t)
+{
+	if ((Size) VARSIZE_ANY_EXHDR(t) > (Size) vllm_max_prompt_bytes * 1024)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("%s of %zu bytes is too long", what, (size_t) VARSIZE_ANY_EXHDR(t)),
+				 errdetail("The limit is %d kB (vllm.max_prompt_bytes).", vllm_max_prompt_bytes)));
+}
+
+void
 generate_request(GenRequest *g, FunctionCallInfo fcinfo, int flags)
 {
 	GenOptions	options;
@@ -49,12 +59,7 @@ generate_request(GenRequest *g, FunctionCallInfo fcinfo, int flags)
 	options_read(&options, fcinfo);
 	model = catalog_model_for_use(options_model(&options));
 	prompt = PG_GETARG_TEXT_PP(GEN_ARG_PROMPT);
-	if (VARSIZE_ANY_EXHDR(prompt) / 1024 >= vllm_max_prompt_bytes &&
-		VARSIZE_ANY_EXHDR(prompt) > (Size) vllm_max_prompt_bytes * 1024)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("prompt of %zu bytes is too long", (size_t) VARSIZE_ANY_EXHDR(prompt)),
-				 errdetail("The limit is %d kB (vllm.max_prompt_bytes).", vllm_max_prompt_bytes)));
+	generate_check_length("prompt", prompt);
 
 	g->model = model->name;
 	g->timeout_ms = options_timeout_ms(&options);

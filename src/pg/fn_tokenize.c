@@ -14,6 +14,7 @@
 #include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"
+#include "pg/generate.h"
 #include "pg/result.h"
 #include "pg/vllm_pg.h"
 
@@ -52,6 +53,7 @@ tokenize(FunctionCallInfo fcinfo, int special_arg, int model_arg, bool ids, Repl
 	text	   *input = PG_GETARG_TEXT_PP(0);
 	ModelRow   *model = begin_message(fcinfo, model_arg, &body, &out);
 
+	generate_check_length("input", input);
 	wire_put_int(&out, WTAG_ADD_SPECIAL, bool_arg(fcinfo, special_arg, true));
 	wire_put_int(&out, WTAG_WANT_IDS, ids);
 	wire_put_text(&out, WTAG_PROMPT, VARDATA_ANY(input), VARSIZE_ANY_EXHDR(input));

@@ -26,4 +26,7 @@ typedef struct GenRequest
  */
 void		generate_request(GenRequest *g, FunctionCallInfo fcinfo, int flags);
 
+/* ERROR 54000 if a prompt, or a tokenizer's input, is longer than vllm.max_prompt_bytes. */
+void		generate_check_length(const char *what, const text *t);
+
 #endif

@@ -87,6 +87,9 @@ is($node->safe_psql('postgres', q{
 figure('16 MB prompt and 16 MB answer through rings of 4 kB: %.2f s', time - $t0);
 ($out, $err) = finish(bg($node, q{SELECT llm_generate(repeat('x', 16 * 1024 * 1024 + 1))}));
 like($err, qr/ERROR:  54000/, 'a longer one is refused');
+($out, $err) = finish(bg($node, q{SELECT llm_count_tokens(repeat('x', 16 * 1024 * 1024 + 1))}));
+like($err, qr/ERROR:  54000: input of 16777217 bytes/, 'by the tokenizers too');
+is($node->safe_psql('postgres', q{SELECT llm_count_tokens(repeat('x', 16 * 1024 * 1024))}), 16777216, 'one of 16 MB is not');
 is($node->safe_psql('postgres', q{SELECT length(llm_generate('@big:5000000', max_tokens => 10000000))}), 5000000, 'an answer longer than its ring');
 
 # several at once
