@@ -440,12 +440,20 @@ fake_free(Inst *in)
 static bool
 fake_encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
 {
+	static const char slow[] = "@encode:";
+	char		ms[8];
 	int32_t    *ids = mem_try_alloc(n * sizeof(int32_t));
 
 	(void) in;
 	(void) flags;
 	if (ids == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory");
+	/* at the beginning and followed by something: the text has no NUL behind it */
+	if (n > sizeof(slow) + 16 && memcmp(s, slow, sizeof(slow) - 1) == 0)
+	{
+		snprintf(ms, sizeof(ms), "%.*s", (int) sizeof(ms) - 1, s + sizeof(slow) - 1);
+		usleep((useconds_t) atoi(ms) * 1000);
+	}
 	for (size_t i = 0; i < n; i++)
 		ids[i] = (unsigned char) s[i];
 	intvec_free(out);

@@ -197,6 +197,30 @@ test_unload(void)
 	talk_free(wait);
 }
 
+/* A model that a job still uses is on its way out: no load may take it up again. */
+static void
+test_unload_pinned(void)
+{
+	char		text[5000];
+	Talk	   *job;
+	Talk	   *unload;
+	Talk	   *load;
+
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "@encode:300 ", 12);
+	text[sizeof(text) - 1] = '\0';
+	gen(1, "p", "/fake/p", NULL, "x");
+	job = send_model(WK_TOKENIZE, 1, "p", "/fake/p", NULL, text);
+	usleep(50000);
+	unload = send_model(WK_MODEL_UNLOAD, 1, "p", NULL, NULL, NULL);
+	usleep(20000);
+	load = send_model(WK_MODEL_LOAD, 1, "p", "/fake/p", NULL, NULL);
+	CHECK(strncmp(result(load, NULL), "arch fake", 9) == 0, "loaded anew");
+	CHECK(strcmp(result(job, NULL), "55000|model \"p\" was unloaded|") == 0, "the job's request");
+	CHECK(strcmp(result(unload, NULL), "") == 0, "the unload ends");
+	CHECK(strcmp(gen(1, "p", "/fake/p", NULL, "still there"), "STILL THERE") == 0, "the new one is used");
+}
+
 static void
 test_forget(void)
 {
@@ -330,6 +354,7 @@ main(int argc, char **argv)
 		test_share();
 		test_fail();
 		test_unload();
+		test_unload_pinned();
 		test_forget();
 		test_many_entries();
 		test_check();
