@@ -13,12 +13,13 @@ make -s -j"$(nproc)" engine build/engine/bench/kernels
 model=${MODEL_DIR:-${TMPDIR:-/tmp}/vllm_pg-bench/qwen2.5-0.5b}
 [ -f "$model/model.safetensors" ] || python3 bench/gen_model.py qwen2.5-0.5b "$model"
 bytes=$(stat -c %s "$model/model.safetensors")
-bandwidth() { build/engine/bench/kernels --bandwidth "$threads"; }
+bandwidth() { build/engine/bench/kernels -b -t "$threads"; }
 echo "round  read GB/s before  after   tokens/s   weights GB/s   ratio"
 for r in $(seq "$rounds"); do
 	b0=$(bandwidth)
 	t=$(build/engine/vllm_pg_engine --offline --model "$model" --threads "$threads" --random-prompts 1,16 \
-		--max-tokens "$tokens" --temperature 0 --stats 2>&1 >/dev/null | sed -n 's/.*decode_tokens_per_s=\([0-9.]*\).*/\1/p')
+		--max-tokens "$tokens" --temperature 0 --stats 2>&1 >/dev/null | tr ' ' '\n' |
+		awk -F= '{ v[$1] = $2 } END { print (v["output_tokens"] - 1) / (v["seconds"] - v["mean_first_token_s"]) }')
 	b1=$(bandwidth)
 	awk -v r="$r" -v b0="$b0" -v b1="$b1" -v t="$t" -v n="$bytes" 'BEGIN { g = t * n / 1e9; m = (b0 + b1) / 2
 		printf "%5d %18.1f %6.1f %10.2f %14.1f %7.2f\n", r, b0, b1, t, g, g / m }'

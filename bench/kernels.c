@@ -9,9 +9,10 @@
  * uses.  A figure is the best of several passes; machines that share a host vary
  * by the minute, so the limits are measured again at the end.
  *
- * Usage: bench/kernels [-i isa] [-t max_threads] [-f] [-q] [-c]
+ * Usage: bench/kernels [-i isa] [-t max_threads] [-f] [-q] [-c] [-b]
  *		-f: float types only at M > 1;  -q: quick (fewer passes and shapes);
- *		-c: one thread and its CPU time, for a machine that others use too
+ *		-c: one thread and its CPU time, for a machine that others use too;
+ *		-b: only the read bandwidth of max_threads threads, GB/s
  */
 #include "kutil.h"
 
@@ -406,14 +407,17 @@ main(int argc, char **argv)
 			   *why;
 	int			max_threads = (int) sysconf(_SC_NPROCESSORS_ONLN);
 	bool		quick = false,
-				floats = false;
+				floats = false,
+				bandwidth_only = false;
 	const Kernels *k;
 	char	   *buf;
 	int			c;
 
-	while ((c = getopt(argc, argv, "i:t:fqc")) != -1)
+	while ((c = getopt(argc, argv, "i:t:fqcb")) != -1)
 	{
-		if (c == 'i')
+		if (c == 'b')
+			bandwidth_only = true;
+		else if (c == 'i')
 			isa = optarg;
 		else if (c == 't')
 			max_threads = atoi(optarg);
@@ -438,6 +442,15 @@ main(int argc, char **argv)
 	passes = quick ? 2 : 4;
 	buf = big_alloc(READ);
 	memset(buf, 1, READ);
+	if (bandwidth_only)
+	{
+		KPool	   *pool = kpool_new(max_threads);
+
+		printf("%.1f\n", read_bandwidth(pool, buf));
+		kpool_free(pool);
+		free(buf);
+		return 0;
+	}
 	for (int t = 1; t <= max_threads; t *= 2)
 		bench(k, t, buf, quick, floats);
 	free(buf);
