@@ -198,9 +198,21 @@ normalize_span(const char *s, size_t n, int options, Buf *out, Err *e)
 }
 
 /*
+ * U+11A7 combines with nothing before it, but utf8proc (up to 2.8 at least) takes
+ * it for the first final consonant, which follows it, and drops it behind a Hangul
+ * syllable.
+ */
+static bool
+is_o_yae(const char *s, size_t n)
+{
+	return n >= 3 && memcmp(s, "\xE1\x86\xA7", 3) == 0;
+}
+
+/*
  * Only spans that may change go to utf8proc.  One begins with the character
  * before the first that isn't its own form (a mark may combine with it) and ends
- * before the next ASCII character, which combines with nothing before it.
+ * before the next character which surely combines with nothing before it: ASCII
+ * or U+11A7.
  */
 bool
 uni_normalize(const char *s, size_t n, UniForm form, Buf *out, Err *e)
@@ -226,8 +238,9 @@ uni_normalize(const char *s, size_t n, UniForm form, Buf *out, Err *e)
 		}
 		while (start > copied && ((unsigned char) s[--start] & 0xC0) == 0x80)
 			;
-		while (i < n && (unsigned char) s[i] >= 0x80)
+		do
 			i++;
+		while (i < n && (unsigned char) s[i] >= 0x80 && !is_o_yae(s + i, n - i));
 		buf_add(out, s + copied, start - copied);
 		if (!normalize_span(s + start, i - start, opts[form], out, e))
 			return false;

@@ -139,10 +139,38 @@ long_run(void)
 	buf_free(&out);
 }
 
+/* U+11A7 looks like a final consonant to utf8proc, which then loses it. */
+static void
+hangul(void)
+{
+	static const struct
+	{
+		const char *in;
+		UniForm		form;
+		const char *want;
+	}			c[] = {
+		{"\xEA\xB0\x80\xE1\x86\xA7", UNI_NFC, "\xEA\xB0\x80\xE1\x86\xA7"},
+		{"\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA7\xE1\x86\xA7x", UNI_NFKC, "\xEA\xB0\x80\xE1\x86\xA7\xE1\x86\xA7x"},
+		{"\xEA\xB0\x80\xE1\x86\xA8\xE1\x86\xA7", UNI_NFC, "\xEA\xB0\x81\xE1\x86\xA7"},
+		{"\xE1\x86\xA7\xCC\xA3\xEA\xB0\x80", UNI_NFD, "\xE1\x86\xA7\xCC\xA3\xE1\x84\x80\xE1\x85\xA1"},
+	};
+
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++)
+	{
+		Buf			out = {0};
+		Err			e = {0};
+
+		CHECK(uni_normalize(c[i].in, strlen(c[i].in), c[i].form, &out, &e), "%s", e.msg);
+		CHECK(strcmp(out.data, c[i].want) == 0, "Hangul %zu gave \"%s\"", i, out.data);
+		buf_free(&out);
+	}
+}
+
 int
 main(void)
 {
 	golden();
+	hangul();
 	repair("abc \xC3\xA9 \xE4\xBD\xA0 \xF0\x9F\x99\x82", "abc \xC3\xA9 \xE4\xBD\xA0 \xF0\x9F\x99\x82");
 	/* Unicode 3.9, table 3-8 and its neighbours */
 	repair("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT
