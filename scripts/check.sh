@@ -1,6 +1,6 @@
 #!/bin/bash
 # The suite.  `check.sh` runs all of it on PostgreSQL 15; `check.sh pg16` (pg18) the SQL
-# and TAP parts on that version; `check.sh unit|kernels|golden|san|regress|tap|lint|fuzz` a part.
+# and TAP parts on that version; `check.sh unit|kernels|golden|san|regress|tap|demo|lint|fuzz` a part.
 # Every program prints `NAME: N passed, N failed, N skipped`; the last line adds up.
 # Works as root (servers run as user postgres) and as a plain user.
 set -uo pipefail
@@ -40,6 +40,14 @@ run_program() {	# run_program BINARY [ENGINE]: one of the suite's C programs, at
 check_programs() {	# check_programs DIR-PATTERN
 	local b
 	for b in $1; do [ -x "$b" ] && [ ! -d "$b" ] && run_program "$b"; done
+}
+
+# What a newcomer does first, from nothing: make the demo, again, connect, stop.
+check_demo() {
+	DEMO_DIR=build/check/demo scripts/demo.sh stop >/dev/null 2>&1
+	rm -rf build/check/demo
+	tests/demo.sh build/check/demo >build/check/demo.out 2>&1
+	tally demo build/check/demo.out $?
 }
 
 check_lint() {
@@ -190,6 +198,7 @@ case $part in
 	san) check_san ;;
 	regress) check_sql ;;
 	tap) check_tap ;;
+	demo) check_demo ;;
 	fuzz) check_programs 'build/engine/tests/fuzz/fuzz_*' ;;
 	pg16 | pg18) check_sql; check_tap ;;
 	all)
@@ -201,6 +210,7 @@ case $part in
 			check_programs 'build/engine/tests/fuzz/fuzz_*'
 		check_sql
 		check_tap
+		check_demo
 		check_san ;;
 	*) echo "unknown part: $part"; exit 2 ;;
 esac

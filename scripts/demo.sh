@@ -2,11 +2,13 @@
 # The demo: a private cluster under demo/, the bundled model, a table of tickets
 # and the first query.  `demo.sh start` builds, starts or restarts what changed and
 # runs the query; `demo.sh stop` ends the server.  The user's clusters are not touched.
+# DEMO_DIR names another folder than demo (the suite's).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)}
 . scripts/cluster.sh
-cluster_base demo
+DEMO_DIR=${DEMO_DIR:-demo}
+cluster_base "$DEMO_DIR"
 
 psql_demo() { as_pg psql -X -q -h "$SOCK" -p "$PORT" -U postgres -d "$1" "${@:2}"; }
 
@@ -41,7 +43,7 @@ if [ -z "$(psql_demo demo -Atc "SELECT to_regclass('docs')")" ]; then
 	psql_demo demo -v ON_ERROR_STOP=1 -1 <models/docs_sample.sql
 fi
 
-cat >demo/env.sh <<ENV
+cat >"$DEMO_DIR/env.sh" <<ENV
 export PGHOST=$SOCK PGPORT=$PORT PGUSER=postgres PGDATABASE=demo
 ENV
 
@@ -56,4 +58,4 @@ t1=$(tokens)
 rows=$(psql_demo demo -Atc "SELECT count(*) FROM docs")
 awk -v r="$rows" -v t=$((t1 - t0)) -v ns=$((e - s)) \
 	'BEGIN { printf "%d rows, %d tokens, %.2f s, %.0f tokens/s\n", r, t, ns / 1e9, t / (ns / 1e9) }'
-echo "connect:  . demo/env.sh && psql        stop:  make demo-stop"
+echo "connect:  . $DEMO_DIR/env.sh && psql        stop:  make demo-stop"
