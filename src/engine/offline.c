@@ -179,10 +179,34 @@ parse_args(int argc, char **argv, Args *a, Err *e)
 
 /* ---- model ---- */
 
+/* As for the server, but for the guard against files that change meanwhile. */
+typedef struct Source
+{
+	Files	   *files;
+	Err			err;			/* of the first bad tensor */
+} Source;
+
 static const KTensor *
 find_tensor(void *ctx, const char *name)
 {
-	return files_find(ctx, name);
+	Source	   *s = ctx;
+	const KTensor *t = files_find(s->files, name);
+
+	if (s->err.cls != ERR_NONE || (t != NULL && !files_check_tensor(s->files, t, &s->err)))
+		return NULL;
+	return t;
+}
+
+static const KTensor *
+tensor_at(void *ctx, size_t i)
+{
+	return files_tensor(((Source *) ctx)->files, i);
+}
+
+static const char *
+tensor_where(void *ctx, const KTensor *t)
+{
+	return files_where(((Source *) ctx)->files, t);
 }
 
 static Tok *
@@ -209,7 +233,8 @@ open_core(Run *run, Err *e)
 		.max_num_batched_tokens = a->max_rows, .block_size = 32, .kv_bytes = (size_t) a->kv_mib << 20,
 		.step_target_us = a->step_target_ms * INT64_C(1000)
 	};
-	ModelSource src = {.find = find_tensor, .ctx = run->files};
+	Source		source = {.files = run->files};
+	ModelSource src = {.find = find_tensor, .at = tensor_at, .where = tensor_where, .ctx = &source};
 	Tok		   *tok = open_tok(run->files, e);
 	Model	   *model;
 	KType		type;
@@ -219,6 +244,8 @@ open_core(Run *run, Err *e)
 	model = model_new(files_conf(run->files), &src, &mo, e);
 	if (model == NULL)
 	{
+		if (source.err.cls != ERR_NONE)
+			*e = source.err;
 		tok_free(tok);
 		return false;
 	}

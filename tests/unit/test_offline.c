@@ -103,6 +103,34 @@ test_prompts_file(void)
 	buf_free(&out);
 }
 
+/* A file that the server refuses is refused here too. */
+static void
+test_bad_file(void)
+{
+	char		name[] = "/tmp/vllm_pg_offline_XXXXXX";
+	int			fd = mkstemp(name);
+	FILE	   *from = fopen("tests/fixtures/models/llama_tied_q8_0_gguf.gguf", "rb");
+	FILE	   *to = fdopen(fd, "wb");
+	Buf			file = {0};
+	Buf			out = {0};
+	char		chunk[4096];
+	char		line[400];
+	size_t		n;
+
+	while ((n = fread(chunk, 1, sizeof(chunk), from)) > 0)
+		buf_add(&file, chunk, n);
+	fclose(from);
+	/* in a matrix of the last layer: every scale there is NaN */
+	memset(file.data + file.len - 20000, 0x7e, 4096);
+	CHECK(fwrite(file.data, 1, file.len, to) == file.len, "file written");
+	fclose(to);
+	snprintf(line, sizeof(line), "--model %s --random-prompts 1,4 --max-tokens 2", name);
+	CHECK(run(line, &out) == 1 && out.len == 0, "NaN scales: no prompt is answered");
+	unlink(name);
+	buf_free(&file);
+	buf_free(&out);
+}
+
 static void
 test_errors(void)
 {
@@ -131,6 +159,7 @@ main(void)
 	}
 	test_same_answers();
 	test_prompts_file();
+	test_bad_file();
 	test_errors();
 	return check_done("offline");
 }
