@@ -27,9 +27,11 @@ CREATE TABLE vllm.model (
     bundled bool NOT NULL
 );
 
+-- the path has the extension's schema, where others may create: a function without a schema
+-- could be theirs, and would run as the superuser that installs
 INSERT INTO vllm.model (name, path, provider, owner, grantees, bundled)
 VALUES ('tickets-2m', '$libdir/vllm_pg/models/tickets-2m', 'local',
-        quote_ident(current_user)::regrole, ARRAY['-'::regrole], true);
+        pg_catalog.quote_ident(current_user::text)::regrole, ARRAY['-'::regrole], true);
 
 REVOKE ALL ON vllm.model FROM PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('vllm.model', 'WHERE NOT bundled');

@@ -1,5 +1,8 @@
 -- The extension installs into an empty database and brings its bundled model.
+-- nothing of the script is taken from the schema that it installs into
+CREATE FUNCTION quote_ident(name) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'not the one of pg_catalog'; END $$;
 CREATE EXTENSION vllm_pg;
+DROP FUNCTION quote_ident(name);
 SELECT extversion, extrelocatable FROM pg_extension WHERE extname = 'vllm_pg';
 SELECT llm_version() ~ '^vllm_pg 0\.1 \(wire \d+, engine \w+\)$' AS version;
 
