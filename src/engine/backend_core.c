@@ -208,6 +208,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	ModelOptions mo;
 	ModelInfo	mi;
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo};
+	bool		guarded;
 
 	if (!model_check(conf, &ms, &mi, e) || !plan_core(&mi, o, s, &co, e))
 	{
@@ -222,12 +223,12 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 			.max_out = co.max_num_seqs,.max_model_len = co.max_model_len
 	};
 	src->read = true;
-	if (!load_read_guard(src->files, new_model, &n, e) || n.model == NULL)
+	guarded = load_read_guard(src->files, new_model, &n, e);
+	if (!guarded || n.model == NULL)
 	{
-		if (src->failed)
-			*e = src->err;
-		else if (n.model == NULL)
-			*e = n.err;
+		/* a truncated file explains whatever else went wrong */
+		if (guarded)
+			*e = src->failed ? src->err : n.err;
 		if (n.model != NULL)
 			model_free(n.model);
 		tok_free(tok);
