@@ -139,32 +139,46 @@ report_no_engine(VllmEngineState state)
 			 errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, llm_engine_restart() starts it anew.")));
 }
 
-void
-vclient_require_engine(void)
+/* Wait for the engine; false: the deadline (0 = none) came first. */
+static bool
+wait_engine(TimestampTz deadline)
 {
 	static uint32 wait_event = 0;
 	TimestampTz start = 0;
+	bool		ready;
 
 	require_preload();
 	vclient_install_exit_hook();
 	for (;;)
 	{
 		VllmEngineState state = pg_atomic_read_u32(&vllm_shared->state);
+		TimestampTz now;
 
-		if (state == VLLM_READY)
+		ready = state == VLLM_READY;
+		if (ready)
 			break;
+		now = GetCurrentTimestamp();
 		if (start == 0)
-			start = GetCurrentTimestamp();
-		if (state == VLLM_FAILED ||
-			TimestampDifferenceExceeds(start, GetCurrentTimestamp(), vllm_engine_timeout))
+			start = now;
+		if (deadline != 0 && now >= deadline)
+			break;
+		if (state == VLLM_FAILED || TimestampDifferenceExceeds(start, now, vllm_engine_timeout))
 		{
 			ConditionVariableCancelSleep();
 			report_no_engine(state);
 		}
-		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
+		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv,
+										   deadline == 0 ? 100 : Min(100, TimestampDifferenceMilliseconds(now, deadline) + 1),
 										   compat_wait_event(&wait_event, "VllmEngineStart"));
 	}
 	ConditionVariableCancelSleep();
+	return ready;
+}
+
+void
+vclient_require_engine(void)
+{
+	(void) wait_engine(0);
 }
 
 /* ---- begin ---- */
@@ -197,7 +211,8 @@ claim_slot(const Call *c, VslotClaim *claim, bool wait_slot)
 	{
 		VslotResult r;
 
-		vclient_require_engine();
+		if (!wait_engine(c->deadline))
+			report_deadline(c->timeout_ms);
 		r = vslot_try_claim(claim);
 		if (r == VSLOT_NONE && wait_slot)
 			r = vslot_wait_claim(claim, (int) time_left(c, vllm_queue_timeout));

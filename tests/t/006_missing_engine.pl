@@ -72,6 +72,10 @@ $b = bg($node, $call);
 ($out, $err) = finish($b);
 like($err, qr/57P03/, 'an engine that says nothing: 57P03');
 cmp_ok($b->{took}, '>=', 1.9, 'after vllm.engine_timeout');
+$b = bg($node, q{SELECT llm_generate('x', timeout_ms => 200)});
+($out, $err) = finish($b);
+like($err, qr/57014|due to timeout/, 'timeout_ms covers the wait for the engine');
+cmp_ok($b->{took}, '<', 1.5, 'and is not put off by vllm.engine_timeout');
 
 # talks nonsense: garbage on the control socket, a flood on stderr
 engine(script('nonsense', 'i=0; while [ $i -lt 3000 ]; do echo "E: line $i" >&2; echo "what $i" >&3; i=$((i + 1)); done; head -c 100000 /dev/urandom >&3; exec sleep 60'));
