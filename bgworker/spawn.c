@@ -168,6 +168,12 @@ spawn_engine(EngineProcess *p, char **why)
 		*why = psprintf("could not execute \"%s\": %s", path, strerror(errno));
 		return false;
 	}
+	if (memory != 0 && memory < vllm_arena.geo.total_size)
+	{
+		*why = psprintf("Setting vllm.engine_memory_limit is %d MB, but the arena alone is of %d MB.",
+						vllm_engine_memory_limit, (int) (vllm_arena.geo.total_size / (1024 * 1024)) + 1);
+		return false;
+	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0 || pipe2(pipefd, O_CLOEXEC) != 0 ||
 		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
 		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)

@@ -11,6 +11,7 @@
  * state_cv			supervisor broadcasts		after every change of state
  * owners[], free	backends, supervisor		lock exclusive
  * waiters[]		backends, supervisor		lock exclusive
+ * forgets[]		backends, supervisor		lock exclusive
  * submit_lock		backends					a spinlock: one writer of the to_engine ring
  *
  * SLOT OWNERSHIP.  A slot is on the free list, or granted to a waiter, or owned
@@ -79,6 +80,16 @@ typedef struct VllmWaiter
 	bool		queued;
 } VllmWaiter;
 
+/* What the engine shall forget: one version of a model, or (hash 0, no name) all of a database. */
+typedef struct VllmForget
+{
+	Oid			dbid;
+	uint64		hash;			/* wire_model_hash() */
+	char		name[WIRE_NAME_LEN];	/* UTF-8 */
+} VllmForget;
+
+#define VLLM_MAX_FORGETS	64
+
 typedef struct VllmShared
 {
 	LWLock	   *lock;
@@ -108,6 +119,9 @@ typedef struct VllmShared
 	/* the queue for a slot: oldest at wait_head, newest at wait_tail */
 	int			wait_head, wait_tail, wait_len;
 	int			n_waiters;		/* size of the array behind owners[] */
+	/* due when no slot was free; the supervisor posts them (release.c) */
+	int			n_forgets;
+	VllmForget	forgets[VLLM_MAX_FORGETS];
 	VllmOwner	owners[FLEXIBLE_ARRAY_MEMBER];
 } VllmShared;
 

@@ -12,7 +12,7 @@
  *	FAILED		can't run (no program, version)		FAILED_RETRY or llm_engine_restart() -> STARTING
  *
  * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
- * slots, writes the engine's log lines to the server log and kills an engine that
+ * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine that
  * has work but makes no step for vllm.hang_timeout, or whose server thread is silent
  * as long.  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
  * cost a reload of the models) and ends on SIGTERM with status 1, so that the
@@ -39,6 +39,7 @@
 #include "utils/timestamp.h"
 
 #include "bgworker/spawn.h"
+#include "pg/release.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
 #include "wire/control.h"
@@ -190,6 +191,10 @@ engine_ended(int status)
 	else
 		snprintf(why, sizeof(why), "The engine process exited with status %d%s%s.",
 				 code, last[0] ? ": " : "", last);
+	/* with too little of it a program can't even say what it lacks */
+	if (vllm_engine_memory_limit != 0 && state() == VLLM_STARTING)
+		snprintf(why + strlen(why), sizeof(why) - strlen(why),
+				 " Setting vllm.engine_memory_limit is %d MB.", vllm_engine_memory_limit);
 	if (state() == VLLM_DRAINING)
 	{
 		engine_gone(VLLM_DOWN, 0, NULL);
@@ -417,6 +422,7 @@ supervise(void)
 		start_engine();
 	check_health();
 	vslot_reap_zombies();
+	release_post_queued();
 }
 
 static void
@@ -440,7 +446,7 @@ next_timeout(void)
 		t = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), sup.next_start) + 1;
 	else if (sup.drain_at != 0)
 		t = 20;
-	if (vllm_shared->n_zombies > 0)
+	if (vllm_shared->n_zombies > 0 || vllm_shared->n_forgets > 0)
 		t = Min(t, 50);
 	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
 }

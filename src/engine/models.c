@@ -682,14 +682,15 @@ entry_remove(Models *m, Entry *en, const char *what)
 }
 
 void
-models_forget(Models *m, uint32_t dboid, const char *name)
+models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash)
 {
 	Entry	   *next;
 
 	for (Entry *en = m->entries; en != NULL; en = next)
 	{
 		next = en->next;
-		if (en->dboid == dboid && (name[0] == '\0' || strcmp(en->name, name) == 0))
+		if (en->dboid == dboid && (name[0] == '\0' || strcmp(en->name, name) == 0) &&
+			(hash == 0 || hash == wire_model_hash(en->path, en->options)))
 			entry_remove(m, en, "dropped");
 	}
 }

@@ -49,8 +49,11 @@ void		entry_wait(Entry *en, Conv *c, bool retry);
 
 /* Drop weights; requests on the entry fail.  c is answered when the memory is free. */
 void		models_unload(Models *m, uint32_t dboid, const char *name, Conv *c);
-/* The catalog row is gone; name "" = all of the database. */
-void		models_forget(Models *m, uint32_t dboid, const char *name);
+/*
+ * The catalog row is gone; name "" = all of the database.  hash (wire_model_hash):
+ * only if the entry is of this path and these options, 0 = whatever it is.
+ */
+void		models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash);
 
 /* An instance must not be freed while a job uses it. */
 Loaded	   *entry_pin(Entry *en);

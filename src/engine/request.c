@@ -188,6 +188,9 @@ other_field(Request *r, const WireField *f, Err *e)
 			return copy_text(&r->path, f, e);
 		case WTAG_MODEL_OPTIONS:
 			return copy_text(&r->options, f, e);
+		case WTAG_MODEL_HASH:
+			r->model_hash = (uint64_t) f->i;
+			return true;
 		case WTAG_COMMAND:
 			return copy_name(r->command, sizeof(r->command), f, e);
 		case WTAG_PROMPT:
@@ -741,7 +744,7 @@ request_start(Conv *c)
 			models_unload(c->srv->models, c->req->dboid, c->req->model, c);
 			break;
 		case WK_MODEL_FORGET:
-			models_forget(c->srv->models, c->req->dboid, c->req->model);
+			models_forget(c->srv->models, c->req->dboid, c->req->model, c->req->model_hash);
 			conv_end(c, WF_DONE, NULL);
 			break;
 		case WK_CONTROL:

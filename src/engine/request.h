@@ -18,6 +18,7 @@ typedef struct Request
 	char		model[WIRE_NAME_LEN];
 	char	   *path;			/* owned; NULL = not given */
 	char	   *options;		/* owned; NULL = none */
+	uint64_t	model_hash;		/* 0 = not given */
 	char		command[128];
 	bool		has_prompt;
 	const char *prompt;

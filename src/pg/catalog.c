@@ -29,6 +29,7 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -330,6 +331,14 @@ catalog_path(const ModelRow *m)
 		get_parent_directory(dir);
 	}
 	return psprintf("%s/%s", dir, m->path + strlen(LIBDIR));
+}
+
+uint64
+catalog_hash(const ModelRow *m)
+{
+	const char *options = m->options ? m->options : "";
+
+	return wire_model_hash(catalog_path(m), pg_server_to_any(options, strlen(options), PG_UTF8));
 }
 
 void

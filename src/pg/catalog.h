@@ -49,6 +49,9 @@ void		catalog_set_grantees(const char *name, const Oid *roles, int n);
 /* Where the files are: absolute; $libdir is the folder this library was loaded from. */
 char	   *catalog_path(const ModelRow *m);
 
+/* wire_model_hash() of the path and options that catalog_put() sends. */
+uint64		catalog_hash(const ModelRow *m);
+
 /* Fields that every message about a model carries: who asks, name, path, options. */
 void		catalog_put(const ModelRow *m, WireOut *out);
 

@@ -148,7 +148,7 @@ llm_create_model(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("model \"%s\" already exists", m.name)));
-	release_on_abort(m.name);
+	release_created(&m);
 	tell_engine(WK_MODEL_CHECK, &m);
 	catalog_insert(&m);
 	PG_RETURN_VOID();
@@ -170,8 +170,8 @@ llm_drop_model(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop model \"%s\" because extension vllm_pg requires it", name),
 				 errhint("llm_revoke('%s', 'public') keeps others from using it.", name)));
+	release_dropped(m);
 	catalog_delete(name);
-	release_on_commit(name);
 	PG_RETURN_VOID();
 }
 
@@ -201,7 +201,7 @@ change_grant(FunctionCallInfo fcinfo, bool grant)
 {
 	char	   *name = required_arg(fcinfo, 0, "model name");
 	char	   *role_name = required_arg(fcinfo, 1, "role name");
-	Oid			role = strcmp(role_name, "public") == 0 ? InvalidOid :
+	Oid			role = pg_strcasecmp(role_name, "public") == 0 ? InvalidOid :
 		get_role_oid(role_name, false);
 	ModelRow   *m;
 	Oid		   *roles;

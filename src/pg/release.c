@@ -3,19 +3,27 @@
  *	  Telling the engine that a model of the catalog is gone.
  *
  * The catalog is transactional and the engine is not.  llm_create_model makes the
- * engine look at the files, llm_drop_model leaves weights behind: the one needs a
- * WK_MODEL_FORGET when the transaction rolls back, the other when it commits; DROP
- * EXTENSION and DROP DATABASE forget all of a database (empty name) at commit.  To
- * forget too much costs a reload at most: every request carries path and options.
+ * engine look at the files, llm_drop_model leaves weights behind: what a transaction
+ * has made must be forgotten when it rolls back, what it has dropped when it commits.
+ * A name may stand for one version (path and options) in this transaction and for
+ * another in all others, and what others use must not be taken from them: hence a
+ * WK_MODEL_FORGET names the version.  DROP EXTENSION and DROP DATABASE forget all of
+ * a database (empty name) at commit.
  *
- * A list holds what the current transaction owes, each entry with the nesting level
- * it belongs to; entries move to the parent when a savepoint is released and fall
- * due, or are dropped, when it is rolled back.  Entries live in TopMemoryContext
- * and hold the finished message, because at the end of a transaction nothing may
- * throw or allocate.  What can't be posted at once (no free slot) stays on the list
- * `due` and is tried again at the end of every later transaction.
+ * A log holds what the current transaction has made and dropped, in order, each entry
+ * with the nesting level it belongs to; entries move to the parent when a savepoint is
+ * released and leave when it is rolled back.  The first entry of a name says what the
+ * others see, the last one what is left here.  At an end, every version in the
+ * log that is neither falls due (at commit: the last one alone counts).  Entries live
+ * in TopMemoryContext, because at the end of a transaction nothing may throw or allocate.
  *
- * Tests: tests/sql/models.sql (the request log shows the messages).
+ * What can't be posted at once (no free slot) goes to the supervisor: VllmShared.forgets,
+ * which it posts when a slot is free and which is emptied when the engine has ended.
+ * When that is full, entries stay on the list `due` of the backend and are tried again
+ * at the end of its later transactions.  Who makes the same version again takes back
+ * what is still due of it.
+ *
+ * Tests: tests/sql/06_models.sql, tests/t/008_forget.pl.
  */
 #include "postgres.h"
 
@@ -26,6 +34,7 @@
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "lib/ilist.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -39,9 +48,9 @@ typedef struct Release
 {
 	dlist_node	node;
 	int			level;			/* GetCurrentTransactionNestLevel() */
-	bool		at_commit;		/* else at abort */
-	size_t		len;
-	char		body[FLEXIBLE_ARRAY_MEMBER];	/* fields of a WK_MODEL_FORGET */
+	bool		created;		/* else dropped */
+	bool		falls_due;		/* settle() */
+	VllmForget	what;
 } Release;
 
 static dlist_head pending = DLIST_STATIC_INIT(pending);
@@ -53,44 +62,152 @@ static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 							 SubTransactionId parentSubid, void *arg);
 
+static bool
+same_name(const VllmForget *a, const VllmForget *b)
+{
+	return a->dbid == b->dbid && strcmp(a->name, b->name) == 0;
+}
+
+static bool
+same_version(const VllmForget *a, const VllmForget *b)
+{
+	return a->hash == b->hash && same_name(a, b);
+}
+
+/* ---- the shared list ---- */
+
 static void
-add_release(Oid database, const char *name, bool at_commit)
+queue_remove(const VllmForget *f)
+{
+	VllmShared *s = vllm_shared;
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	for (int i = s->n_forgets - 1; i >= 0; i--)
+		if (same_version(&s->forgets[i], f))
+			s->forgets[i] = s->forgets[--s->n_forgets];
+	LWLockRelease(s->lock);
+}
+
+/* False: it is full. */
+static bool
+queue_add(const VllmForget *f)
+{
+	VllmShared *s = vllm_shared;
+	bool		there = false;
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < s->n_forgets && !there; i++)
+		there = same_version(&s->forgets[i], f);
+	if (!there && s->n_forgets < VLLM_MAX_FORGETS)
+	{
+		s->forgets[s->n_forgets++] = *f;
+		there = true;
+	}
+	LWLockRelease(s->lock);
+	if (there)
+		vllm_wake_supervisor();
+	return there;
+}
+
+typedef struct Body
+{
+	size_t		len;
+	char		data[256];		/* three fields, the longest a name */
+} Body;
+
+static void
+append_body(void *ctx, const void *data, size_t n)
+{
+	Body	   *b = ctx;
+
+	Assert(b->len + n <= sizeof(b->data));
+	memcpy(b->data + b->len, data, n);
+	b->len += n;
+}
+
+static bool
+post(const VllmForget *f)
+{
+	Body		body = {0};
+	WireOut		out = {append_body, &body};
+
+	wire_put_int(&out, WTAG_DATABASE, f->dbid);
+	wire_put_str(&out, WTAG_MODEL, f->name, strlen(f->name));
+	if (f->hash != 0)
+		wire_put_int(&out, WTAG_MODEL_HASH, (int64) f->hash);
+	return vclient_post(WK_MODEL_FORGET, body.data, body.len);
+}
+
+void
+release_post_queued(void)
+{
+	VllmShared *s = vllm_shared;
+
+	for (int n = s->n_forgets; n > 0; n--)
+	{
+		VllmForget	f;
+		bool		found;
+
+		LWLockAcquire(s->lock, LW_SHARED);
+		if ((found = s->n_forgets > 0))
+			f = s->forgets[0];
+		LWLockRelease(s->lock);
+		if (!found || !post(&f))
+			return;
+		queue_remove(&f);
+	}
+}
+
+/* ---- the log of a transaction ---- */
+
+static void
+add_release(Oid database, const char *name, uint64 hash, bool created)
 {
 	static bool registered = false;
-	StringInfoData body;
-	WireOut		out;
+	char	   *utf8 = pg_server_to_any(name, strlen(name), PG_UTF8);
 	Release    *r;
+	dlist_mutable_iter it;
 
+	if (strlen(utf8) >= WIRE_NAME_LEN)
+		return;					/* no request for it can reach the engine */
 	if (!registered)
 	{
 		RegisterXactCallback(xact_callback, NULL);
 		RegisterSubXactCallback(subxact_callback, NULL);
 		registered = true;
 	}
-	initStringInfo(&body);
-	out = vclient_out(&body);
-	wire_put_int(&out, WTAG_DATABASE, database);
-	wire_put_text(&out, WTAG_MODEL, name, strlen(name));
-
-	r = MemoryContextAlloc(TopMemoryContext, offsetof(Release, body) + body.len);
+	r = MemoryContextAllocZero(TopMemoryContext, sizeof(Release));
 	r->level = GetCurrentTransactionNestLevel();
-	r->at_commit = at_commit;
-	r->len = body.len;
-	memcpy(r->body, body.data, body.len);
+	r->created = created;
+	r->what.dbid = database;
+	r->what.hash = hash;
+	strlcpy(r->what.name, utf8, sizeof(r->what.name));
 	dlist_push_tail(&pending, &r->node);
-	pfree(body.data);
+	if (!created || vllm_shared == NULL)
+		return;
+	/* somebody dropped it before: that must not come after what is done with this one */
+	queue_remove(&r->what);
+	dlist_foreach_modify(it, &due)
+	{
+		Release    *d = dlist_container(Release, node, it.cur);
+
+		if (!same_version(&d->what, &r->what))
+			continue;
+		dlist_delete(&d->node);
+		pfree(d);
+	}
 }
 
 void
-release_on_abort(const char *name)
+release_created(const ModelRow *m)
 {
-	add_release(MyDatabaseId, name, false);
+	add_release(MyDatabaseId, m->name, catalog_hash(m), true);
 }
 
 void
-release_on_commit(const char *name)
+release_dropped(const ModelRow *m)
 {
-	add_release(MyDatabaseId, name, true);
+	add_release(MyDatabaseId, m->name, catalog_hash(m), false);
 }
 
 /* ---- ends of transactions: nothing below throws or allocates ---- */
@@ -99,19 +216,53 @@ static void
 post_due(void)
 {
 	dlist_mutable_iter it;
+	bool		full = false;
 
+	if (vllm_shared == NULL || MyProc == NULL)
+		return;
 	dlist_foreach_modify(it, &due)
 	{
 		Release    *r = dlist_container(Release, node, it.cur);
 
-		if (!vclient_post(WK_MODEL_FORGET, r->body, r->len))
+		full = full || !post(&r->what);
+		if (full && !queue_add(&r->what))
 			return;
 		dlist_delete(&r->node);
 		pfree(r);
 	}
 }
 
-/* Entries of `level` and deeper fall due if they wait for this outcome; the rest goes. */
+/* Does an entry fall due when the levels from `level` on end? */
+static bool
+is_due(const Release *r, int level, bool commit)
+{
+	/* of its name: the first, the last, the last that stays when the levels roll back */
+	const Release *first = NULL;
+	const Release *last = NULL;
+	const Release *below = NULL;
+	dlist_iter	it;
+
+	dlist_foreach(it, &pending)
+	{
+		const Release *o = dlist_container(Release, node, it.cur);
+
+		if (!same_name(&o->what, &r->what))
+			continue;
+		if (first == NULL)
+			first = o;
+		if (o->level < level)
+			below = o;
+		last = o;
+	}
+	if (commit)
+		return !(last->created && last->what.hash == r->what.hash);
+	/* what others see is the row that the transaction dropped first, if there was one */
+	if (!first->created && first->what.hash == r->what.hash)
+		return false;
+	return !(below != NULL && below->created && below->what.hash == r->what.hash);
+}
+
+/* The levels from `level` on end: what is not valid any more falls due, the rest goes. */
 static void
 settle(int level, bool commit)
 {
@@ -121,10 +272,16 @@ settle(int level, bool commit)
 	{
 		Release    *r = dlist_container(Release, node, it.cur);
 
+		r->falls_due = r->level >= level && is_due(r, level, commit);
+	}
+	dlist_foreach_modify(it, &pending)
+	{
+		Release    *r = dlist_container(Release, node, it.cur);
+
 		if (r->level < level)
 			continue;
 		dlist_delete(&r->node);
-		if (r->at_commit == commit)
+		if (r->falls_due)
 			dlist_push_tail(&due, &r->node);
 		else
 			pfree(r);
@@ -184,13 +341,13 @@ vllm_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId
 		return;
 
 	if (classId == DatabaseRelationId)
-		add_release(objectId, "", true);
+		add_release(objectId, "", 0, false);
 	else if (classId == ExtensionRelationId)
 	{
 		char	   *name = get_extension_name(objectId);
 
 		if (name && strcmp(name, "vllm_pg") == 0)
-			add_release(MyDatabaseId, "", true);
+			add_release(MyDatabaseId, "", 0, false);
 	}
 }
 

@@ -7,9 +7,13 @@
 
 #include "postgres.h"
 
-/* If the transaction (or the savepoint's part of it) rolls back: forget the model. */
-void		release_on_abort(const char *name);
-/* If it commits: forget it. */
-void		release_on_commit(const char *name);
+#include "pg/catalog.h"
+
+/* This transaction makes the row m, or deletes it; to be called before it does. */
+void		release_created(const ModelRow *m);
+void		release_dropped(const ModelRow *m);
+
+/* The supervisor's part: post what backends found no slot for, if one is free now. */
+void		release_post_queued(void);
 
 #endif

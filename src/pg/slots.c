@@ -614,6 +614,8 @@ vslot_engine_gone_locked(void)
 	}
 	SpinLockRelease(&s->submit_lock);
 	atomic_store(&wire_stats(&vllm_arena)->seq, 0);
+	/* the next one knows no models */
+	s->n_forgets = 0;
 
 	for (int i = 0; i < s->n_slots; i++)
 	{

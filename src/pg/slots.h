@@ -63,7 +63,7 @@ int			vslot_drain_wakes(void);
 void		vslot_reap_zombies(void);
 /*
  * With the lock held and no engine process alive: OPEN slots become LOST,
- * zombies are freed, the slot rings emptied.  Owners are woken.
+ * zombies are freed, the slot rings and the list of what to forget emptied.  Owners are woken.
  */
 void		vslot_engine_gone_locked(void);
 

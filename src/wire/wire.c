@@ -250,6 +250,21 @@ wire_tag_name(int tag)
 	return wire_tag_type(tag) != 0 ? tag_table[tag].name : NULL;
 }
 
+/* FNV-1a */
+uint64_t
+wire_model_hash(const char *path, const char *options)
+{
+	uint64_t	h = UINT64_C(0xcbf29ce484222325);
+
+	for (const char *p = path; *p != '\0'; p++)
+		h = (h ^ (unsigned char) *p) * UINT64_C(0x100000001b3);
+	/* the NUL between them */
+	h *= UINT64_C(0x100000001b3);
+	for (const char *p = options != NULL ? options : ""; *p != '\0'; p++)
+		h = (h ^ (unsigned char) *p) * UINT64_C(0x100000001b3);
+	return h != 0 ? h : 1;
+}
+
 static void
 put(WireOut *o, WireTag tag, WireType type, const void *data, size_t n)
 {

@@ -262,7 +262,8 @@ typedef enum WireKind			/* requests */
 	WK_MODEL_CHECK,				/* files good? -> WF_DONE with arch, dtype, ... */
 	WK_MODEL_LOAD,				/* -> WF_PROGRESS..., WF_DONE */
 	WK_MODEL_UNLOAD,			/* drop weights and KV; requests on it fail */
-	WK_MODEL_FORGET,			/* catalog entry gone: T_NAME empty = all of the database */
+	WK_MODEL_FORGET,			/* catalog entry gone: T_MODEL empty = all of the database; with
+								 * T_MODEL_HASH only if it has this path and these options */
 	WK_CONTROL,					/* T_COMMAND: "integrity", "log" (fake), "reset-stats", ... -> text */
 	WK_COUNT
 } WireKind;
@@ -297,6 +298,12 @@ typedef enum WireTag
 /* "prompt", "max_tokens", ... (lower case of the name); NULL if unknown */
 const char *wire_tag_name(int tag);
 int			wire_tag_type(int tag); /* WireType, 0 if unknown */
+
+/*
+ * Which version of a model: its path and options as sent in MODEL_PATH and
+ * MODEL_OPTIONS (NULL = "" = none).  Never 0.
+ */
+uint64_t	wire_model_hash(const char *path, const char *options);
 
 /* Writer: appends to a caller-supplied sink, so that backends use palloc'ed and
  * the engine malloc'ed memory. */

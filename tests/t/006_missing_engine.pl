@@ -93,6 +93,17 @@ $node->reload;
 ($n, $out, $err) = $node->psql('postgres', 'SELECT llm_engine_restart()');
 like($err, qr/argument/, 'a bad argument: the engine says so in the error');
 
+# too little address space for what it must map: the setting is named
+$node->append_conf('postgresql.conf', "vllm.engine_args = '--fake'\nvllm.engine_memory_limit = '1MB'\n");
+$node->reload;
+($n, $out, $err) = $node->psql('postgres', 'SELECT llm_engine_restart()');
+like($err, qr/vllm\.engine_memory_limit is 1 MB, but the arena alone is of \d+ MB/, 'a memory limit below the arena');
+my ($mb) = $err =~ /alone is of (\d+) MB/;
+$node->append_conf('postgresql.conf', "vllm.engine_memory_limit = '${mb}MB'\n");
+$node->reload;
+ok(until_sql($node, qq{SELECT last_error LIKE '%engine_memory_limit is $mb MB.' FROM llm_stat_engine}), 'or just above it');
+$node->append_conf('postgresql.conf', "vllm.engine_memory_limit = 0\n");
+
 # ---- a library that is not preloaded ----
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''\nvllm.engine_args = '--fake'\n");
 $node->restart;

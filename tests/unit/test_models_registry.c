@@ -221,6 +221,42 @@ test_unload_pinned(void)
 	CHECK(strcmp(gen(1, "p", "/fake/p", NULL, "still there"), "STILL THERE") == 0, "the new one is used");
 }
 
+static const char *
+forget(int db, const char *model, uint64_t hash)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_int(&o, WTAG_DATABASE, db);
+	put_text(&o, WTAG_MODEL, model);
+	wire_put_int(&o, WTAG_MODEL_HASH, (int64_t) hash);
+	t = talk_begin(&P, WK_MODEL_FORGET, &b);
+	buf_free(&b);
+	return result(t, NULL);
+}
+
+/* With a hash, only the version that is meant is forgotten. */
+static void
+test_forget_version(void)
+{
+	const char *opts = "{\"max_model_len\": 90}";
+	Talk	   *run = send_model(WK_GENERATE, 7, "v", "/fake/v", opts, "runs on @delay:200");
+	const char *r;
+
+	usleep(20000);
+	CHECK(strcmp(forget(7, "v", wire_model_hash("/fake/w", opts)), "") == 0, "another path");
+	CHECK(strcmp(forget(7, "v", wire_model_hash("/fake/v", NULL)), "") == 0, "other options");
+	CHECK(row(7, "v") >= 0, "still there");
+	r = result(run, NULL);
+	CHECK(strcmp(r, "RUNS ON @DELAY:200") == 0, "its request goes on: %s", r);
+	forget(7, "v", wire_model_hash("/fake/v", opts));
+	CHECK(row(7, "v") < 0, "this one");
+	gen(7, "v", "/fake/v", NULL, "x");
+	forget(7, "v", 0);
+	CHECK(row(7, "v") < 0, "0: whatever it is");
+}
+
 static void
 test_forget(void)
 {
@@ -356,6 +392,7 @@ main(int argc, char **argv)
 		test_unload();
 		test_unload_pinned();
 		test_forget();
+		test_forget_version();
 		test_many_entries();
 		test_check();
 		test_random();

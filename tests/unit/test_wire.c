@@ -221,6 +221,18 @@ test_names(void)
 	CHECK(wire_tag_type(0) == 0 && wire_tag_type(19) == 0, "unknown types");
 }
 
+static void
+test_model_hash(void)
+{
+	uint64_t	h = wire_model_hash("/a", "{}");
+
+	CHECK(wire_model_hash("a", NULL) == UINT64_C(0x089be207b544f1e4), "FNV-1a of a and NUL");
+	CHECK(h == wire_model_hash("/a", "{}") && h != 0, "the same is the same");
+	CHECK(h != wire_model_hash("/a", NULL) && h != wire_model_hash("/b", "{}"), "path and options count");
+	CHECK(wire_model_hash("/a{", "}") != h, "and where the one ends");
+	CHECK(wire_model_hash("/a", "") == wire_model_hash("/a", NULL), "no options");
+}
+
 /* One pusher, one popper that sleeps only when told: no wake may be lost. */
 static WireArena mt_arena;
 static _Atomic int mt_wakes;
@@ -274,6 +286,7 @@ main(void)
 	test_byte_rings();
 	test_fields();
 	test_names();
+	test_model_hash();
 	test_no_lost_wake();
 	return check_done("test_wire");
 }
