@@ -14,7 +14,7 @@
  * names.  pg_shdepend can't be told about rows of an extension, so DROP ROLE leaves
  * an oid that matches nobody.
  *
- * Tests: tests/sql/models.sql, tests/sql/privileges.sql.
+ * Tests: tests/sql/06_models.sql, tests/sql/07_privileges.sql.
  */
 #include "postgres.h"
 

@@ -11,7 +11,7 @@
  * Who may: create: superusers and pg_read_server_files (a path is opened by the
  * server's user); everything else: the model's owner and superusers.
  *
- * Tests: tests/sql/models.sql, tests/sql/privileges.sql.
+ * Tests: tests/sql/06_models.sql, tests/sql/07_privileges.sql.
  */
 #include "postgres.h"
 
