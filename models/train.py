@@ -351,7 +351,8 @@ def batches(tokenizer, eos, tokens):
     stream = itertools.cycle(corpus.training())
     number = 0
     while True:
-        window = sorted((tree(text, tokenizer, eos, rng) for text in itertools.islice(stream, 400)), key=lambda s: len(s.ids))
+        window = sorted((tree(text, tokenizer, eos, rng) for text in itertools.islice(stream, 400)),
+                        key=lambda sample: len(sample.ids))
         groups, group = [], []
         drills = 3 if number < DRILL_STEPS else 1
         for sample in window:
