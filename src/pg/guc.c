@@ -39,6 +39,11 @@ int			vllm_kv_cache_memory;
 char	   *vllm_kv_cache_dtype = "auto";
 bool		vllm_batch_invariant;
 int			vllm_step_target;
+bool		vllm_batch = true;
+bool		vllm_batch_dedup = true;
+bool		vllm_batch_strict;
+int			vllm_batch_window;
+int			vllm_progress_interval;
 
 typedef struct IntRow
 {
@@ -82,6 +87,33 @@ static const IntRow int_rows[] = {
 	"Sets the size of the KV cache of each model."},
 	{"vllm.step_target", &vllm_step_target, 200, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
 	"Sets how long a step of the engine should take at most; prompts are cut into chunks for it.  0 means no limit."},
+	{"vllm.batch_window", &vllm_batch_window, 0, 0, WIRE_MAX_SLOTS, PGC_USERSET, 0, NULL,
+	"Sets the maximum number of LLM requests that one statement keeps in flight; 0 means as many as the engine can use."},
+	{"vllm.progress_interval", &vllm_progress_interval, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
+	"Sets after how many rows of an LLM Batch node a NOTICE tells the progress; 0 means never."},
+};
+
+static bool check_invariant(bool *newval, void **extra, GucSource source);
+
+typedef struct BoolRow
+{
+	const char *name;
+	bool	   *var;
+	bool		boot;
+	GucContext	context;
+	GucBoolCheckHook check;
+	const char *desc;
+} BoolRow;
+
+static const BoolRow bool_rows[] = {
+	{"vllm.batch_invariant", &vllm_batch_invariant, true, PGC_SIGHUP, check_invariant,
+	"Makes results independent of what else is in the batch."},
+	{"vllm.batch", &vllm_batch, true, PGC_USERSET, NULL,
+	"Keeps the LLM calls of many rows of a statement in flight together."},
+	{"vllm.batch_dedup", &vllm_batch_dedup, true, PGC_USERSET, NULL,
+	"Computes identical deterministic LLM requests of a statement only once."},
+	{"vllm.batch_strict", &vllm_batch_strict, false, PGC_USERSET, NULL,
+	"Looks ahead only where an error can't be raised earlier than row by row."},
 };
 
 static bool check_block_size(int *newval, void **extra, GucSource source);
@@ -186,8 +218,13 @@ vllm_guc_init(void)
 		DefineCustomStringVariable(r->name, r->desc, NULL, r->var, r->boot, r->context, r->flags,
 								   r->check, NULL, NULL);
 	}
-	DefineCustomBoolVariable("vllm.batch_invariant", "Makes results independent of what else is in the batch.",
-							 NULL, &vllm_batch_invariant, true, PGC_SIGHUP, 0, check_invariant, NULL, NULL);
+	for (int i = 0; i < (int) lengthof(bool_rows); i++)
+	{
+		const BoolRow *r = &bool_rows[i];
+
+		DefineCustomBoolVariable(r->name, r->desc, NULL, r->var, r->boot, r->context, 0,
+								 r->check, NULL, NULL);
+	}
 }
 
 char *

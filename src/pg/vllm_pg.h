@@ -34,6 +34,12 @@ extern int	vllm_block_size;
 extern int	vllm_kv_cache_memory;	/* MB per model */
 extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16 */
 extern bool vllm_batch_invariant;
+/* the batch node (batch.h) */
+extern bool vllm_batch;
+extern bool vllm_batch_dedup;
+extern bool vllm_batch_strict;
+extern int	vllm_batch_window;	/* requests, 0 = automatic */
+extern int	vllm_progress_interval; /* rows, 0 = never */
 
 void		vllm_guc_init(void);
 /* the SQL functions' hooks and vllm.invalid_text (release.c): _PG_init calls it

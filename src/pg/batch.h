@@ -1,0 +1,113 @@
+/*
+ * batch.h
+ *	  The batch node: one statement, many rows in flight.
+ *
+ * PostgreSQL evaluates a function where it stands, one row after the other, so that a
+ * session would keep one request in flight.  After planning we cut the engine's calls
+ * out of the finished plan and put a CustomScan "LLM Batch" in their place: it
+ * reads rows ahead, keeps their calls in flight together and emits the rows in the
+ * order in which they came.  Whatever is not recognised stays an inline call with
+ * the same result; vllm.batch = off leaves plans alone.
+ *
+ * Files, in the order of a statement's life:
+ *	  batch_recognise.c	which functions are the engine's (pg_proc row -> EngineFunc)
+ *	  batch_rewrite.c	planner_hook, the walk over the plan, insertions A, B and D
+ *	  batch_split.c		cutting calls out of expressions: arguments, guards, stages
+ *	  batch_safe.c		which expressions can't raise an error (vllm.batch_strict)
+ *	  batch_plan.c		BatchPlan <-> CustomScan
+ *	  batch_execute.c	the node: a ring of row machines
+ *	  batch_request.c	requests in flight: slots, window, duplicates, waiting
+ *	  batch_explain.c	what EXPLAIN says of it
+ *	  batch_progress.c	llm_progress and the NOTICEs of vllm.progress_interval
+ *
+ * COLUMNS.  The node's scan tuple is: its child's columns 1..n_child, then the
+ * result of call 1, 2, ...  custom_scan_tlist describes it (child columns as
+ * Var(OUTER_VAR), results as the original FuncExpr; types and EXPLAIN, never
+ * executed).  Every other expression of the node refers to it by INDEX_VAR: target list,
+ * qual, arguments, guards.
+ *
+ * STAGES.  plan.qual is the suffix of the child's qual, from the first one with a call
+ * on, in the planner's order (security!).  A call of stage s starts when the quals
+ * 0..s-1 have passed; calls of the target list have stage list_length(qual).
+ *
+ * GUARDS.  A call under CASE, COALESCE, AND, OR starts only if all its guards are
+ * true: the conditions under which serial execution would reach it.
+ */
+#ifndef VLLM_PG_BATCH_H
+#define VLLM_PG_BATCH_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+#include "nodes/plannodes.h"
+
+#include "pg/engine_func.h"
+
+/* How far a node may read ahead. */
+typedef enum BatchAhead
+{
+	BATCH_RAMP = 0,				/* under LIMIT, EXISTS, ...: 1 + 2 * rows resolved */
+	BATCH_FETCH_ALL = 1,		/* all rows, if the whole statement is fetched
+								 * (ExecutorRun(count = 0)); else ramp */
+	BATCH_FULL = 2				/* all rows are needed before the parent's first */
+} BatchAhead;
+
+typedef struct BatchCall
+{
+	FuncExpr   *func;			/* as in custom_scan_tlist; args are those below */
+	List	   *args;			/* over the scan tuple; may use results of earlier calls */
+	List	   *guards;			/* over the scan tuple, bool; all must be true */
+	int			stage;
+} BatchCall;
+
+typedef struct BatchPlan
+{
+	int			n_child;		/* columns of the child */
+	List	   *calls;			/* BatchCall *, a call after those it depends on */
+	BatchAhead	ahead;
+	bool		bounded;		/* no filter, and a Limit above: at most limit_count +
+								 * limit_offset rows are asked for; NULL: absent */
+	Node	   *limit_count;
+	Node	   *limit_offset;
+	bool		safe;			/* nothing that runs ahead of its row can raise an error */
+} BatchPlan;
+
+/* ---- batch_recognise.c ---- */
+
+/* NULL: not an engine function.  Cached, invalidated by changes of pg_proc. */
+const EngineFunc *batch_recognise(Oid funcid);
+
+/* ---- batch_plan.c ---- */
+
+/*
+ * A node over child with the given target list and qual (both INDEX_VAR) and plan_node_id.
+ * custom_exprs holds args, guards and limits, custom_private integers only.
+ */
+CustomScan *batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int plan_node_id);
+BatchPlan  *batch_plan_read(const CustomScan *scan);
+bool		batch_plan_is_ours(const Plan *plan);
+
+/* ---- batch_rewrite.c ---- */
+
+/* Cut the engine's calls out of a finished plan, in place. */
+void		batch_rewrite(PlannedStmt *stmt, int cursor_options);
+
+/* ---- batch_safe.c ---- */
+
+/* Can't the expression (or the list, or a plan below a node) raise an error? */
+bool		batch_expr_is_safe(Node *expr);
+bool		batch_plan_is_safe(PlannedStmt *stmt, Plan *plan);
+
+/* ---- batch_execute.c ---- */
+
+extern const CustomScanMethods batch_scan_methods;
+
+/* ---- all of it ---- */
+
+/* _PG_init: planner_hook, ExecutorRun_hook, RegisterCustomScanMethods */
+void		batch_init(void);
+/* ---- batch_progress.c ---- */
+Size		batch_progress_shared_size(void);
+void		batch_progress_shared_init(void);
+
+#endif

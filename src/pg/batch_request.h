@@ -1,0 +1,89 @@
+/*
+ * batch_request.h
+ *	  Many requests of one statement in flight at once.
+ *
+ * A pool belongs to a memory context: a statement's (es_query_cxt), a function's or a
+ * session's.  When that dies, on whatever path, every request of the pool is
+ * cancelled and its slot released.  Nothing else is needed on ERROR.
+ *
+ * Requests are counted: a deterministic request that equals one of the same pool
+ * joins it (vllm.batch_dedup) and both holders see the same reply.  Each holder
+ * releases; the last one cancels what is unfinished.  Finished deterministic replies
+ * stay for later rows until the pool's share of work_mem is full.
+ *
+ * Nothing here blocks but batch_pool_wait() and batch_request_start(wait_slot).
+ */
+#ifndef VLLM_PG_BATCH_REQUEST_H
+#define VLLM_PG_BATCH_REQUEST_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+#include "portability/instr_time.h"
+
+#include "pg/engine_func.h"
+
+typedef struct BatchPool BatchPool;
+typedef struct BatchRequest BatchRequest;
+
+/* What happened; a node has one, a pool adds up. */
+typedef struct BatchStats
+{
+	int64		calls;			/* requests sent to the engine */
+	int64		deduplicated;	/* answered by an equal request */
+	int64		cancelled;		/* given up before the answer was there */
+	int			in_flight;
+	int			max_in_flight;
+	int64		prompt_tokens,
+				cached_tokens,
+				output_tokens;
+	int64		waits;			/* sleeps on the latch */
+	instr_time	wait_time;
+} BatchStats;
+
+/* The pool of a statement: made at the first request for it, gone with es_query_cxt. */
+BatchPool  *batch_pool_of(EState *estate);
+/* A pool that lives as long as cxt. */
+BatchPool  *batch_pool_create(MemoryContext cxt);
+const BatchStats *batch_pool_stats(const BatchPool *p);
+
+/*
+ * How many more requests may start now: vllm.batch_window less those in flight; when
+ * that is 0 (automatic) as many as keep the engine's next batch full, fewer while
+ * other sessions wait.  Never negative; at least 1 when nothing is in flight.
+ */
+int			batch_pool_room(BatchPool *p);
+
+/*
+ * Start a request (r is copied) or join an equal one.  stats: the node's, or NULL.
+ * NULL: no slot is free; with wait_slot the caller, who has nothing in flight to wait
+ * for, queues for one (ERROR 53300 after vllm.queue_timeout).
+ */
+BatchRequest *batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
+								  BatchStats *stats, bool wait_slot);
+
+/* A request that failed before it was sent: finished, holds err. */
+BatchRequest *batch_request_failed(BatchPool *p, ErrorData *err);
+
+/* Finished?  Moves bytes, never blocks. */
+bool		batch_request_poll(BatchRequest *q);
+
+/* Of a finished request: its error (to be thrown when the row is due) or NULL. */
+ErrorData  *batch_request_error(const BatchRequest *q);
+/* Of a finished one without error: the value, in the current context. */
+Datum		batch_request_value(BatchRequest *q, Oid rettype, bool *isnull);
+
+void		batch_request_release(BatchRequest *q);
+
+/*
+ * Sleep until something may have changed.  due: the request that the caller is
+ * held up by (or NULL): its timeout_ms counts from the first such wait (ERROR 57014),
+ * NOTICEs about the load of its model are given.  Any wake may be somebody else's:
+ * look at the states again.
+ */
+void		batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats);
+
+/* A row has left a node of this pool: for llm_progress and vllm.progress_interval. */
+void		batch_pool_row_done(BatchPool *p);
+
+#endif
