@@ -1,9 +1,6 @@
 /*
  * fn_generate.c
- *	  llm_generate, llm_generate_full, llm_generate_stream.
- *
- * A call reads its options, finds the model, builds one message and waits.  The
- * functions are not STRICT: only a NULL prompt makes NULL, before anything is read.
+ *	  llm_generate, llm_generate_full (rows of engine_func.def), llm_generate_stream.
  *
  * The stream is a value-per-call set: in a select list the executor asks for a row
  * when the one before has been sent, so rows leave as tokens arrive.  Before it
@@ -21,6 +18,7 @@
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/typcache.h"
 
 /* libpq.h would want Kerberos' headers for a struct that is not used here */
 #undef ENABLE_GSS
@@ -34,107 +32,120 @@
 #include "pg/result.h"
 #include "pg/vllm_pg.h"
 
-PG_FUNCTION_INFO_V1(llm_generate);
-PG_FUNCTION_INFO_V1(llm_generate_full);
 PG_FUNCTION_INFO_V1(llm_generate_stream);
 
-void
+ErrorData *
 generate_check_length(const char *what, const text *t)
 {
-	if ((Size) VARSIZE_ANY_EXHDR(t) > (Size) vllm_max_prompt_bytes * 1024)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("%s of %zu bytes is too long", what, (size_t) VARSIZE_ANY_EXHDR(t)),
-				 errdetail("The limit is %d kB (vllm.max_prompt_bytes).", vllm_max_prompt_bytes)));
+	ErrorData  *e;
+
+	if ((Size) VARSIZE_ANY_EXHDR(t) <= (Size) vllm_max_prompt_bytes * 1024)
+		return NULL;
+	e = palloc0(sizeof(ErrorData));
+	e->elevel = ERROR;
+	e->sqlerrcode = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+	e->message = psprintf("%s of %zu bytes is too long", what, (size_t) VARSIZE_ANY_EXHDR(t));
+	e->detail = psprintf("The limit is %d kB (vllm.max_prompt_bytes).", vllm_max_prompt_bytes);
+	e->assoc_context = CurrentMemoryContext;
+	return e;
 }
 
 void
-generate_request(GenRequest *g, FunctionCallInfo fcinfo, int flags)
+generate_head_flags(EngineRequest *r, FunctionCallInfo fcinfo, int flags)
 {
 	GenOptions	options;
 	ModelRow   *model;
-	text	   *prompt;
-	WireOut		out;
+	WireOut		out = vclient_out(&r->body);
 
 	options_read(&options, fcinfo);
 	model = catalog_model_for_use(options_model(&options));
-	prompt = PG_GETARG_TEXT_PP(GEN_ARG_PROMPT);
-	generate_check_length("prompt", prompt);
-
-	g->model = model->name;
-	g->timeout_ms = options_timeout_ms(&options);
-	initStringInfo(&g->body);
-	out = vclient_out(&g->body);
+	r->kind = WK_GENERATE;
+	r->model = model->name;
+	r->timeout_ms = options_timeout_ms(&options);
+	r->deterministic = options_deterministic(&options);
 	catalog_put(model, &out);
 	options_put(&options, &out);
 	if (flags & GEN_STREAM)
 		wire_put_int(&out, WTAG_STREAM, 1);
 	if (flags & GEN_WANT_IDS)
 		wire_put_int(&out, WTAG_WANT_IDS, 1);
-	wire_put_text(&out, WTAG_PROMPT, VARDATA_ANY(prompt), VARSIZE_ANY_EXHDR(prompt));
 }
 
-/* The whole of a request that is not a stream; vcall_end(*call) when r is read. */
-static void
-generate(FunctionCallInfo fcinfo, int flags, Reply *r, Call **call)
+void
+generate_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	GenRequest	g;
-	CallFrame	f;
+	generate_head_flags(r, fcinfo, 0);
+}
 
-	generate_request(&g, fcinfo, flags);
-	vcall_simple(WK_GENERATE, &g.body, g.model, g.timeout_ms, CurrentMemoryContext, &f, call);
-	reply_read(r, &f);
+void
+generate_full_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	generate_head_flags(r, fcinfo, GEN_WANT_IDS);
+}
+
+ErrorData *
+generate_input(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	text	   *prompt = PG_GETARG_TEXT_PP(GEN_ARG_PROMPT);
+	ErrorData  *refused = generate_check_length("prompt", prompt);
+	WireOut		out = vclient_out(&r->body);
+
+	if (refused == NULL)
+		wire_put_text(&out, WTAG_PROMPT, VARDATA_ANY(prompt), VARSIZE_ANY_EXHDR(prompt));
+	return refused;
 }
 
 Datum
-llm_generate(PG_FUNCTION_ARGS)
+generate_result(const Reply *reply, Oid rettype, bool *isnull)
 {
-	Reply		r;
-	Call	   *call;
-	text	   *result;
-
-	if (PG_ARGISNULL(GEN_ARG_PROMPT))
-		PG_RETURN_NULL();
-	generate(fcinfo, 0, &r, &call);
-	result = reply_text(&r);
-	vcall_end(call);
-	PG_RETURN_TEXT_P(result);
+	*isnull = false;
+	return PointerGetDatum(reply_text(reply));
 }
 
 /* llm_result(text, token_ids, finish_reason, stop_reason, usage, timings) */
 Datum
-llm_generate_full(PG_FUNCTION_ARGS)
+generate_full_result(const Reply *reply, Oid rettype, bool *isnull)
 {
-	Reply		r;
-	Call	   *call;
-	TupleDesc	desc;
+	TupleDesc	desc = lookup_rowtype_tupdesc(rettype, -1);
+	HeapTuple	tuple;
 	Datum		values[6];
 	bool		nulls[6] = {0};
 
-	if (PG_ARGISNULL(GEN_ARG_PROMPT))
-		PG_RETURN_NULL();
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE || desc->natts != 6)
+	if (desc->natts != 6)
 		elog(ERROR, "return type must be llm_result");
-	generate(fcinfo, GEN_WANT_IDS, &r, &call);
-	values[0] = PointerGetDatum(reply_text(&r));
-	values[1] = reply_ids(&r);
-	values[2] = reply_finish_reason(&r, &nulls[2]);
-	values[3] = reply_stop_reason(&r, &nulls[3]);
-	values[4] = reply_usage(&r, TupleDescAttr(desc, 4)->atttypid);
-	values[5] = reply_timings(&r);
-	vcall_end(call);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	values[0] = PointerGetDatum(reply_text(reply));
+	values[1] = reply_ids(reply);
+	values[2] = reply_finish_reason(reply, &nulls[2]);
+	values[3] = reply_stop_reason(reply, &nulls[3]);
+	values[4] = reply_usage(reply, TupleDescAttr(desc, 4)->atttypid);
+	values[5] = reply_timings(reply);
+	tuple = heap_form_tuple(desc, values, nulls);
+	ReleaseTupleDesc(desc);
+	*isnull = false;
+	return HeapTupleGetDatum(tuple);
 }
 
 /* ---- streaming ---- */
 
 typedef struct Stream
 {
-	GenRequest	request;		/* its body must live as long as the call */
+	EngineRequest request;		/* its body must live as long as the call */
 	Call	   *call;
 	int			seq;
 	bool		finished;
 } Stream;
+
+static void
+stream_request(Stream *s, FunctionCallInfo fcinfo)
+{
+	ErrorData  *refused;
+
+	initStringInfo(&s->request.body);
+	generate_head_flags(&s->request, fcinfo, GEN_STREAM | GEN_WANT_IDS);
+	refused = generate_input(&s->request, fcinfo);
+	if (refused)
+		ThrowErrorData(refused);
+}
 
 /* Send the rows that the protocol has buffered; only ever whole messages. */
 static void
@@ -202,9 +213,9 @@ llm_generate_stream(PG_FUNCTION_ARGS)
 			if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 				elog(ERROR, "return type must be a row type");
 			fctx->tuple_desc = BlessTupleDesc(desc);
-			generate_request(&s->request, fcinfo, GEN_STREAM | GEN_WANT_IDS);
+			stream_request(s, fcinfo);
 			vclient_require_engine();
-			s->call = vcall_begin(fctx->multi_call_memory_ctx, WK_GENERATE, &s->request.body,
+			s->call = vcall_begin(fctx->multi_call_memory_ctx, s->request.kind, &s->request.body,
 								  s->request.model, s->request.timeout_ms, true);
 		}
 		MemoryContextSwitchTo(old);

@@ -522,3 +522,12 @@ options_timeout_ms(const GenOptions *o)
 {
 	return o->v[OPT_timeout_ms].set ? (int) o->v[OPT_timeout_ms].i : 0;
 }
+
+bool
+options_deterministic(const GenOptions *o)
+{
+	const OptValue *t = &o->v[OPT_temperature];
+
+	/* without a temperature the model's own default decides, which we don't know */
+	return o->v[OPT_seed].set || (t->set && t->num == 0);
+}

@@ -1,0 +1,73 @@
+/*
+ * engine_func.c
+ *	  SQL functions that the engine answers: the table, and a call on its own.
+ *
+ * engine_func.def makes both the rows and the functions that SQL calls.  A function
+ * is not STRICT, because its options default to NULL; only a NULL input makes NULL,
+ * before anything else is looked at.
+ *
+ * Tests: tests/sql/02_generate.sql, tests/sql/05_tokenize.sql.
+ */
+#include "postgres.h"
+
+#include "utils/lsyscache.h"
+
+#include "pg/client.h"
+#include "pg/engine_func.h"
+#include "pg/generate.h"
+
+#define ENGINE_FUNC(symbol, inputs, head, input, result) \
+	PG_FUNCTION_INFO_V1(symbol);
+#include "pg/engine_func.def"
+#undef ENGINE_FUNC
+
+static const EngineFunc funcs[] = {
+#define ENGINE_FUNC(symbol, inputs, head, input, result) \
+	{#symbol, inputs, head, input, result},
+#include "pg/engine_func.def"
+#undef ENGINE_FUNC
+};
+
+const EngineFunc *
+engine_func_find(const char *prosrc)
+{
+	for (int i = 0; i < (int) lengthof(funcs); i++)
+		if (strcmp(funcs[i].prosrc, prosrc) == 0)
+			return &funcs[i];
+	return NULL;
+}
+
+Datum
+engine_call(FunctionCallInfo fcinfo, const char *prosrc)
+{
+	const EngineFunc *f = engine_func_find(prosrc);
+	EngineRequest r = {0};
+	ErrorData  *refused;
+	CallFrame	frame;
+	Call	   *call;
+	Reply		reply;
+	Datum		value;
+
+	for (int i = 0; i < f->n_inputs; i++)
+		if (PG_ARGISNULL(i))
+			PG_RETURN_NULL();
+	initStringInfo(&r.body);
+	f->head(&r, fcinfo);
+	refused = f->input(&r, fcinfo);
+	if (refused)
+		ThrowErrorData(refused);
+	vcall_simple(r.kind, &r.body, r.model, r.timeout_ms, CurrentMemoryContext, &frame, &call);
+	reply_read(&reply, &frame);
+	value = f->result(&reply, get_func_rettype(fcinfo->flinfo->fn_oid), &fcinfo->isnull);
+	vcall_end(call);
+	return value;
+}
+
+#define ENGINE_FUNC(symbol, inputs, head, input, result) \
+Datum \
+symbol(PG_FUNCTION_ARGS) \
+{ \
+	return engine_call(fcinfo, #symbol); \
+}
+#include "pg/engine_func.def"
+#undef ENGINE_FUNC
