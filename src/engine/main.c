@@ -31,7 +31,7 @@
 #include "kernels.h"
 #include "wire/control.h"
 
-#define ENGINE_VERSION "0.1.0"
+#define ENGINE_VERSION "0.2.0"
 
 typedef struct Args
 {
