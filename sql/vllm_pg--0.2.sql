@@ -117,6 +117,47 @@ RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
 AS 'MODULE_PATHNAME', 'llm_generate_stream'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 256 SUPPORT vllm.llm_support;
 
+-- ---- futures: requests that outlive their statement ----
+
+CREATE FUNCTION llm_submit(
+    prompt text,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_submit'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION llm_poll(id bigint) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_poll' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE FUNCTION llm_result(id bigint) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_result' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION llm_wait(ids bigint[], timeout_ms int DEFAULT NULL) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_wait' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION llm_discard(id bigint) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_discard' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE FUNCTION vllm.future_list(OUT id bigint, OUT state text, OUT model text, OUT submitted timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_future_list' LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10;
+
+CREATE VIEW llm_futures AS SELECT id, state, model, submitted FROM vllm.future_list();
+
+GRANT SELECT ON llm_futures TO PUBLIC;
+
 -- ---- tokenizers ----
 
 CREATE FUNCTION llm_tokenize(

@@ -43,9 +43,6 @@
 /* bytes of an error's message, detail or hint */
 #define MAX_ERROR_TEXT	((size_t) 16 * 1024)
 
-/* ms that a load may take without a NOTICE */
-#define LOADING_QUIET	100
-
 struct Call
 {
 	int			slot;			/* -1 once released */
@@ -183,43 +180,54 @@ vclient_require_engine(void)
 
 /* ---- begin ---- */
 
-pg_noreturn static void report_deadline(int timeout_ms);
-
-static void
-report_deadline(int timeout_ms)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg("canceling LLM request due to timeout"),
-			 errdetail("The request took longer than %d ms.", timeout_ms)));
-}
-
-/* Milliseconds until the call's deadline, at most `most`. */
-static long
-time_left(const Call *c, long most)
+long
+vcall_time_left(const Call *c, long most)
 {
 	if (c->deadline == 0)
 		return most;
 	return Min(most, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), c->deadline));
 }
 
+static ErrorData *
+make_error(Call *c, int sqlstate, const char *message, const char *detail, const char *hint)
+{
+	MemoryContext old = MemoryContextSwitchTo(c->cxt);
+	ErrorData  *e = palloc0(sizeof(ErrorData));
+
+	e->elevel = ERROR;
+	e->sqlerrcode = sqlstate;
+	e->message = pstrdup(message);
+	e->detail = detail ? pstrdup(detail) : NULL;
+	e->hint = hint ? pstrdup(hint) : NULL;
+	e->assoc_context = c->cxt;
+	MemoryContextSwitchTo(old);
+	return e;
+}
+
+static ErrorData *
+late_error(Call *c)
+{
+	return make_error(c, ERRCODE_QUERY_CANCELED, "canceling LLM request due to timeout",
+					  psprintf("The request took longer than %d ms.", c->timeout_ms), NULL);
+}
+
 /* VSLOT_OK, or VSLOT_NONE when the caller does not want to wait. */
 static VslotResult
-claim_slot(const Call *c, VslotClaim *claim, bool wait_slot)
+claim_slot(Call *c, VslotClaim *claim, bool wait_slot)
 {
 	for (;;)
 	{
 		VslotResult r;
 
 		if (!wait_engine(c->deadline))
-			report_deadline(c->timeout_ms);
+			ThrowErrorData(late_error(c));
 		r = vslot_try_claim(claim);
 		if (r == VSLOT_NONE && wait_slot)
-			r = vslot_wait_claim(claim, (int) time_left(c, vllm_queue_timeout));
+			r = vslot_wait_claim(claim, (int) vcall_time_left(c, vllm_queue_timeout));
 		if (r == VSLOT_OK || (r == VSLOT_NONE && !wait_slot))
 			return r;
-		if (time_left(c, 1) <= 0)
-			report_deadline(c->timeout_ms);
+		if (vcall_time_left(c, 1) <= 0)
+			ThrowErrorData(late_error(c));
 		if (r == VSLOT_NONE)
 			ereport(ERROR,
 					(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
@@ -454,22 +462,6 @@ vcall_poll(Call *c)
 
 /* ---- frames and errors ---- */
 
-static ErrorData *
-make_error(Call *c, int sqlstate, const char *message, const char *detail, const char *hint)
-{
-	MemoryContext old = MemoryContextSwitchTo(c->cxt);
-	ErrorData  *e = palloc0(sizeof(ErrorData));
-
-	e->elevel = ERROR;
-	e->sqlerrcode = sqlstate;
-	e->message = pstrdup(message);
-	e->detail = detail ? pstrdup(detail) : NULL;
-	e->hint = hint ? pstrdup(hint) : NULL;
-	e->assoc_context = c->cxt;
-	MemoryContextSwitchTo(old);
-	return e;
-}
-
 /* Text of the engine (UTF-8) in the database's encoding; what has no equivalent
  * there must not turn one error into another.  It goes to the server log, too. */
 static char *
@@ -603,13 +595,16 @@ vcall_next(Call *c, CallFrame *f)
 
 /* A statement that waits for a model says so, after LOADING_QUIET ms and then every
  * 5 seconds. */
-static void
-tell_loading(Call *c)
+bool
+vcall_tell_loading(Call *c)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now;
 
+	if (!c->loading)
+		return false;
+	now = GetCurrentTimestamp();
 	if (c->told < 0 && !TimestampDifferenceExceeds(c->loading_since, now, LOADING_QUIET))
-		return;
+		return true;
 	if (c->told < 0)
 		ereport(NOTICE,
 				(errmsg("loading model \"%s\"", c->model)));
@@ -617,18 +612,28 @@ tell_loading(Call *c)
 		ereport(NOTICE,
 				(errmsg("loading model \"%s\": %d %%", c->model, (int) (c->progress * 100))));
 	else
-		return;
+		return true;
 	c->told = c->progress;
 	c->told_at = now;
+	return true;
+}
+
+ErrorData *
+vcall_late(Call *c)
+{
+	if (vcall_time_left(c, 1) > 0)
+		return NULL;
+	vcall_end(c);
+	return late_error(c);
 }
 
 static void
 end_if_late(Call *c)
 {
-	if (time_left(c, 1) > 0)
-		return;
-	vcall_end(c);
-	report_deadline(c->timeout_ms);
+	ErrorData  *err = vcall_late(c);
+
+	if (err != NULL)
+		ThrowErrorData(err);
 }
 
 void
@@ -644,13 +649,10 @@ vcall_wait(Call *c)
 		CHECK_FOR_INTERRUPTS();
 		if (vcall_poll(c))
 			return;
-		if (c->loading)
-		{
-			tell_loading(c);
+		if (vcall_tell_loading(c))
 			timeout = LOADING_QUIET;
-		}
 		end_if_late(c);
-		timeout = Max(time_left(c, timeout), 1);
+		timeout = Max(vcall_time_left(c, timeout), 1);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
 						 compat_wait_event(&wait_event, "VllmReply"));
 		ResetLatch(MyLatch);

@@ -68,6 +68,18 @@ bool		vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err);
  * NOTICEs about a model that is being loaded. */
 void		vcall_wait(Call *c);
 
+/*
+ * For a loop that waits for many calls, with vcall_poll(), instead of vcall_wait().
+ * vcall_tell_loading(): the NOTICE about a model that is being loaded, if one is due;
+ * true: look again after LOADING_QUIET ms.  vcall_time_left(): ms until the deadline,
+ * at most `most`.  vcall_late(): past the deadline the call is ended and the error
+ * returned (for ThrowErrorData), else NULL.
+ */
+#define LOADING_QUIET	100		/* ms that a load may take without a NOTICE */
+bool		vcall_tell_loading(Call *c);
+long		vcall_time_left(const Call *c, long most);
+ErrorData  *vcall_late(Call *c);
+
 /* Release; cancels if unfinished.  Safe to call twice; c is freed with its context. */
 void		vcall_end(Call *c);
 

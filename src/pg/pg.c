@@ -16,6 +16,7 @@
 #include "storage/shmem.h"
 #include "utils/guc.h"
 
+#include "pg/future.h"
 #include "pg/vllm_pg.h"
 
 PG_MODULE_MAGIC;
@@ -50,6 +51,7 @@ _PG_init(void)
 		return;
 	vllm_guc_init();
 	vllm_sql_init();
+	vllm_future_init();
 	MarkGUCPrefixReserved("vllm");
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = shmem_request;

@@ -38,6 +38,7 @@
 VllmShared *vllm_shared = NULL;
 WireArena	vllm_arena;
 int			vllm_arena_fd = -1;
+void		(*vslot_drain) (void) = NULL;
 
 #define WAKE_BATCH	256			/* slots popped before their owners are looked up */
 
@@ -375,9 +376,13 @@ queue_loop(VslotClaim *c, int timeout_ms)
 
 	for (;;)
 	{
-		VslotResult result = take_grant(c);
+		VslotResult result;
 		long		left;
 
+		/* what it frees goes to the longest waiter, which may be us */
+		if (vslot_drain)
+			vslot_drain();
+		result = take_grant(c);
 		if (result != VSLOT_NONE)
 			return result;
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), give_up);

@@ -36,6 +36,12 @@ VslotResult vslot_try_claim(VslotClaim *c);
  */
 VslotResult vslot_wait_claim(VslotClaim *c, int timeout_ms);
 
+/*
+ * Called at every wake of vslot_wait_claim(): frees what this backend holds without
+ * need (replies that it has not read), else it could wait for itself.  NULL: nothing.
+ */
+extern void (*vslot_drain) (void);
+
 typedef enum VslotEnd
 {
 	VSLOT_FINISHED = 0,			/* the final frame was read: the engine has let go */

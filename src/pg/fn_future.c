@@ -1,0 +1,421 @@
+/*
+ * fn_future.c
+ *	  Futures: llm_submit, llm_poll, llm_result, llm_wait, llm_discard, llm_futures.
+ *
+ * A future is a request that outlives its statement.  It belongs to the session, as a
+ * prepared statement does: the end of a transaction and ROLLBACK leave it alone; it
+ * goes when its result is fetched, by llm_discard(), DISCARD ALL or with the session.
+ *
+ * Each has a memory context of its own, and its Call and request live there, so that
+ * to delete the context is to end the request.  llm_submit() makes it under
+ * the caller's context and moves it under TopMemoryContext when nothing can fail any
+ * more; llm_result() takes it back the same way before it makes the value.  So an
+ * ERROR between leaves nothing behind.
+ *
+ * A slot is held only until the reply's last frame has been read, and every function here
+ * reads what is there for all futures of the session (drain()).  A session that
+ * waits for a slot drains, too (vslot_drain), else it could wait for a slot that
+ * its own unread future holds.  What an idle session does not read keeps its slots; hence
+ * one session may use half of them for futures, and llm_submit() waits beyond that.
+ *
+ * Tests: tests/sql/13_futures.sql, tests/t/009_futures.pl.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "pg/client.h"
+#include "pg/engine_func.h"
+#include "pg/future.h"
+#include "pg/options.h"
+#include "pg/slots.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_submit);
+PG_FUNCTION_INFO_V1(llm_poll);
+PG_FUNCTION_INFO_V1(llm_result);
+PG_FUNCTION_INFO_V1(llm_wait);
+PG_FUNCTION_INFO_V1(llm_discard);
+PG_FUNCTION_INFO_V1(llm_future_list);
+
+typedef struct Future
+{
+	int64		id;				/* hash key: the request's id */
+	MemoryContext cxt;			/* owns all below but the dlist's neighbours */
+	dlist_node	node;			/* in running, until it is finished */
+	const EngineFunc *func;
+	EngineRequest request;		/* its body must live as long as the call */
+	Call	   *call;
+	TimestampTz submitted;
+	bool		finished;
+	CallFrame	frame;			/* finished without error: the reply */
+	ErrorData  *error;			/* finished with one */
+} Future;
+
+/* The hash's entry; the Future itself doesn't move. */
+typedef struct FutureEntry
+{
+	int64		id;
+	Future	   *future;
+} FutureEntry;
+
+static HTAB *futures = NULL;
+static dlist_head running = DLIST_STATIC_INIT(running);
+static int	n_running = 0;
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+
+/* ---- reading replies ---- */
+
+static void
+finish(Future *f)
+{
+	f->finished = true;
+	dlist_delete(&f->node);
+	n_running--;
+	/* all is sent and answered, or nobody will ask for it */
+	vcall_end(f->call);
+	pfree(f->request.body.data);
+	f->request.body.data = NULL;
+}
+
+/* Read what has come; never blocks.  One look, so that an engine that sends without end
+ * can't keep us. */
+static void
+advance(Future *f)
+{
+	if (vcall_poll(f->call))
+	{
+		CallFrame	frame;
+
+		while (vcall_next_noerror(f->call, &frame, &f->error))
+			if (frame.final)
+			{
+				f->frame = frame;
+				finish(f);
+				return;
+			}
+	}
+	if (f->error == NULL)
+		f->error = vcall_late(f->call);
+	if (f->error != NULL)
+		finish(f);
+}
+
+static void
+drain(void)
+{
+	dlist_mutable_iter it;
+
+	dlist_foreach_modify(it, &running)
+		advance(dlist_container(Future, node, it.cur));
+}
+
+/* ---- the session's futures ---- */
+
+static void
+make_table(void)
+{
+	HASHCTL		ctl = {.keysize = sizeof(int64),.entrysize = sizeof(FutureEntry),.hcxt = TopMemoryContext};
+
+	futures = hash_create("llm futures", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	vslot_drain = drain;
+}
+
+static Future *
+find(int64 id)
+{
+	FutureEntry *e = futures ? hash_search(futures, &id, HASH_FIND, NULL) : NULL;
+
+	if (e == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("future " INT64_FORMAT " does not exist in this session", id),
+				 errhint("A future belongs to the session that called llm_submit(), and goes when its result is fetched. The view llm_futures lists those that are open.")));
+	return e->future;
+}
+
+/* It is not the session's any more; its memory is the caller's to delete. */
+static void
+forget(Future *f)
+{
+	if (!f->finished)
+	{
+		dlist_delete(&f->node);
+		n_running--;
+	}
+	(void) hash_search(futures, &f->id, HASH_REMOVE, NULL);
+}
+
+static void
+discard_all(void)
+{
+	HASH_SEQ_STATUS seq;
+	FutureEntry *e;
+
+	if (futures == NULL)
+		return;
+	hash_seq_init(&seq, futures);
+	while ((e = hash_seq_search(&seq)) != NULL)
+	{
+		Future	   *f = e->future;
+
+		forget(f);
+		MemoryContextDelete(f->cxt);
+	}
+}
+
+static void
+future_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+					   ProcessUtilityContext context, ParamListInfo params,
+					   QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+{
+	bool		all = IsA(pstmt->utilityStmt, DiscardStmt) &&
+		((DiscardStmt *) pstmt->utilityStmt)->target == DISCARD_ALL;
+
+	if (prev_process_utility)
+		prev_process_utility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+	if (all)
+		discard_all();
+}
+
+void
+vllm_future_init(void)
+{
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = future_process_utility;
+}
+
+/* ---- waiting ---- */
+
+/*
+ * Until all of f[] are finished and fewer than max_running futures run; false: give_up
+ * (0 = never) came first.
+ */
+static bool
+wait_for(Future *const *f, int n, int max_running, TimestampTz give_up)
+{
+	static uint32 wait_event = 0;
+
+	for (;;)
+	{
+		Future	   *first = NULL;
+		long		nap = 1000;
+
+		CHECK_FOR_INTERRUPTS();
+		drain();
+		for (int i = 0; i < n; i++)
+			if (!f[i]->finished)
+			{
+				first = first ? first : f[i];
+				nap = vcall_time_left(f[i]->call, nap);
+			}
+		if (first == NULL && n_running < max_running)
+			return true;
+		/* one NOTICE will do for all that wait for the same model */
+		if (first && vcall_tell_loading(first->call))
+			nap = Min(nap, LOADING_QUIET);
+		if (give_up != 0)
+		{
+			long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), give_up);
+
+			if (left <= 0)
+				return false;
+			nap = Min(nap, left);
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, Max(nap, 1),
+						 compat_wait_event(&wait_event, "VllmFuture"));
+		ResetLatch(MyLatch);
+	}
+}
+
+/* ---- submit ---- */
+
+/* ERROR if the session has too many futures; waits if too many of them run. */
+static void
+make_room(void)
+{
+	int			max_running = Max(vllm_shared->n_slots / 2, 1);
+
+	if (hash_get_num_entries(futures) >= vllm_shared->n_slots)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many open futures in this session"),
+				 errdetail("A session can have %d (vllm.max_queued_requests).", vllm_shared->n_slots),
+				 errhint("Fetch results with llm_result(), or give futures up with llm_discard().")));
+	if (n_running >= max_running &&
+		!wait_for(NULL, 0, max_running, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), vllm_queue_timeout)))
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
+				 errmsg("too many LLM requests are queued"),
+				 errdetail("%d futures of this session are running and none ended within %d ms.",
+						   n_running, vllm_queue_timeout),
+				 errhint("Raise vllm.max_queued_requests or vllm.queue_timeout.")));
+}
+
+/* The arguments are those of llm_generate, and so are the request and its errors. */
+static void
+make_request(Future *f, FunctionCallInfo fcinfo)
+{
+	ErrorData  *refused;
+
+	f->func = engine_func_find("llm_generate");
+	f->func->head(&f->request, fcinfo);
+	refused = f->func->input(&f->request, fcinfo);
+	if (refused)
+		ThrowErrorData(refused);
+	f->request.model = MemoryContextStrdup(f->cxt, f->request.model);
+}
+
+/* llm_submit(prompt text, ... as llm_generate) */
+Datum
+llm_submit(PG_FUNCTION_ARGS)
+{
+	MemoryContext cxt;
+	Future	   *f;
+	FutureEntry *e;
+
+	if (PG_ARGISNULL(GEN_ARG_PROMPT))
+		PG_RETURN_NULL();
+	if (futures == NULL)
+		make_table();
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "llm future", ALLOCSET_SMALL_SIZES);
+	f = MemoryContextAllocZero(cxt, sizeof(Future));
+	f->cxt = cxt;
+	MemoryContextSwitchTo(cxt);
+	initStringInfo(&f->request.body);
+	MemoryContextSwitchTo(MemoryContextGetParent(cxt));
+	make_request(f, fcinfo);
+	make_room();
+	f->submitted = GetCurrentTimestamp();
+	f->call = vcall_begin(cxt, f->request.kind, &f->request.body, f->request.model,
+						  f->request.timeout_ms, true);
+	f->id = vcall_request_id(f->call);
+	e = hash_search(futures, &f->id, HASH_ENTER, NULL);
+	e->future = f;
+	dlist_push_tail(&running, &f->node);
+	n_running++;
+	MemoryContextSetParent(cxt, TopMemoryContext);
+	PG_RETURN_INT64(f->id);
+}
+
+/* ---- the others ---- */
+
+/* llm_poll(id bigint) */
+Datum
+llm_poll(PG_FUNCTION_ARGS)
+{
+	Future	   *f = find(PG_GETARG_INT64(0));
+
+	drain();
+	PG_RETURN_BOOL(f->finished);
+}
+
+/* llm_result(id bigint) */
+Datum
+llm_result(PG_FUNCTION_ARGS)
+{
+	Future	   *f = find(PG_GETARG_INT64(0));
+	Reply		reply;
+	Datum		value;
+	bool		isnull;
+
+	(void) wait_for(&f, 1, INT_MAX, 0);
+	/* on any error from here it goes with the statement */
+	forget(f);
+	MemoryContextSetParent(f->cxt, CurrentMemoryContext);
+	if (f->error != NULL)
+		ThrowErrorData(f->error);
+	reply_read(&reply, &f->frame);
+	value = f->func->result(&reply, TEXTOID, &isnull);
+	MemoryContextDelete(f->cxt);
+	if (isnull)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(value);
+}
+
+/* llm_wait(ids bigint[], timeout_ms int) */
+Datum
+llm_wait(PG_FUNCTION_ARGS)
+{
+	TimestampTz give_up = 0;
+	Datum	   *ids;
+	bool	   *nulls;
+	Future	  **f;
+	int			n_ids;
+	int			n = 0;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	if (!PG_ARGISNULL(1))
+	{
+		if (PG_GETARG_INT32(1) < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("timeout_ms must not be negative"),
+					 errdetail("parameter=timeout_ms, value=%d", PG_GETARG_INT32(1))));
+		give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PG_GETARG_INT32(1));
+	}
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+					  TYPALIGN_DOUBLE, &ids, &nulls, &n_ids);
+	f = palloc(sizeof(Future *) * Max(n_ids, 1));
+	for (int i = 0; i < n_ids; i++)
+		if (!nulls[i])
+			f[n++] = find(DatumGetInt64(ids[i]));
+	PG_RETURN_BOOL(wait_for(f, n, INT_MAX, give_up));
+}
+
+/* llm_discard(id bigint) */
+Datum
+llm_discard(PG_FUNCTION_ARGS)
+{
+	int64		id = PG_GETARG_INT64(0);
+	FutureEntry *e = futures ? hash_search(futures, &id, HASH_FIND, NULL) : NULL;
+	Future	   *f;
+
+	if (e == NULL)
+		PG_RETURN_BOOL(false);
+	f = e->future;
+	forget(f);
+	MemoryContextDelete(f->cxt);
+	PG_RETURN_BOOL(true);
+}
+
+/* What the view llm_futures reads: (id, state, model, submitted) */
+Datum
+llm_future_list(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	HASH_SEQ_STATUS seq;
+	FutureEntry *e;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (futures == NULL)
+		return (Datum) 0;
+	drain();
+	hash_seq_init(&seq, futures);
+	while ((e = hash_seq_search(&seq)) != NULL)
+	{
+		const Future *f = e->future;
+		Datum		values[4];
+		bool		nulls[4] = {0};
+
+		values[0] = Int64GetDatum(f->id);
+		values[1] = CStringGetTextDatum(!f->finished ? "running" : f->error ? "failed" : "finished");
+		values[2] = CStringGetTextDatum(f->request.model);
+		values[3] = TimestampTzGetDatum(f->submitted);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

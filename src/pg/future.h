@@ -1,0 +1,11 @@
+/*
+ * future.h
+ *	  Requests that outlive their statement (fn_future.c).
+ */
+#ifndef VLLM_PG_FUTURE_H
+#define VLLM_PG_FUTURE_H
+
+/* _PG_init: DISCARD ALL drops the session's futures */
+void		vllm_future_init(void);
+
+#endif
