@@ -73,6 +73,7 @@ static dlist_head running = DLIST_STATIC_INIT(running);
 static int	n_running = 0;
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
+static void (*prev_drain) (void) = NULL;
 
 /* ---- reading replies ---- */
 
@@ -120,6 +121,15 @@ drain(void)
 		advance(dlist_container(Future, node, it.cur));
 }
 
+/* A claim of this backend waits for a slot. */
+static void
+drain_for_slot(void)
+{
+	if (prev_drain)
+		prev_drain();
+	drain();
+}
+
 /* ---- the session's futures ---- */
 
 static void
@@ -128,7 +138,6 @@ make_table(void)
 	HASHCTL		ctl = {.keysize = sizeof(int64),.entrysize = sizeof(FutureEntry),.hcxt = TopMemoryContext};
 
 	futures = hash_create("llm futures", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	vslot_drain = drain;
 }
 
 static Future *
@@ -190,11 +199,14 @@ future_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tre
 		discard_all();
 }
 
+/* The dlist is empty in a session without futures: hooks cost nothing there. */
 void
 vllm_future_init(void)
 {
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = future_process_utility;
+	prev_drain = vslot_drain;
+	vslot_drain = drain_for_slot;
 }
 
 /* ---- waiting ---- */

@@ -5,7 +5,7 @@
 #ifndef VLLM_PG_FUTURE_H
 #define VLLM_PG_FUTURE_H
 
-/* _PG_init: DISCARD ALL drops the session's futures */
+/* _PG_init: DISCARD ALL drops the session's futures; a claim that waits reads them */
 void		vllm_future_init(void);
 
 #endif

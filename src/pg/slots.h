@@ -38,7 +38,8 @@ VslotResult vslot_wait_claim(VslotClaim *c, int timeout_ms);
 
 /*
  * Called at every wake of vslot_wait_claim(): frees what this backend holds without
- * need (replies that it has not read), else it could wait for itself.  NULL: nothing.
+ * need (replies that it has not read), else it could wait for itself.  Who sets it calls
+ * the one that was there before, as with PostgreSQL's hooks.
  */
 extern void (*vslot_drain) (void);
 
