@@ -11,11 +11,16 @@
  *
  * Files, in the order of a statement's life:
  *	  batch_recognise.c	which functions are the engine's (pg_proc row -> EngineFunc)
- *	  batch_rewrite.c	planner_hook, the walk over the plan, insertions A, B and D
+ *	  batch_rewrite.c	planner_hook, the walk over the plan
+ *	  batch_insert.c	a node above a plan node (A) or below it (B)
+ *	  batch_lateral.c	a node beside a lateral item (D)
  *	  batch_split.c		cutting calls out of expressions: arguments, guards, stages
+ *	  batch_walk.c		where a plan keeps its children and expressions
  *	  batch_safe.c		which expressions can't raise an error (vllm.batch_strict)
  *	  batch_plan.c		BatchPlan <-> CustomScan
- *	  batch_execute.c	the node: a ring of row machines
+ *	  batch_execute.c	the node: the executor's callbacks, how far to read ahead
+ *	  batch_ring.c		its rows, a ring of machines
+ *	  batch_site.c		its call sites: from a row's arguments to a request
  *	  batch_request.c	requests in flight: slots, window, duplicates, waiting
  *	  batch_explain.c	what EXPLAIN says of it
  *	  batch_progress.c	llm_progress and the NOTICEs of vllm.progress_interval
@@ -39,6 +44,7 @@
 #include "postgres.h"
 
 #include "nodes/execnodes.h"
+#include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 
 #include "pg/engine_func.h"
@@ -102,11 +108,16 @@ bool		batch_plan_is_safe(PlannedStmt *stmt, Plan *plan);
 
 extern const CustomScanMethods batch_scan_methods;
 
+/* ExecutorRun_hook, RegisterCustomScanMethods; called by batch_init() */
+void		batch_execute_init(void);
+
 /* ---- all of it ---- */
 
 /* _PG_init: planner_hook, ExecutorRun_hook, RegisterCustomScanMethods */
 void		batch_init(void);
+
 /* ---- batch_progress.c ---- */
+
 Size		batch_progress_shared_size(void);
 void		batch_progress_shared_init(void);
 

@@ -1,0 +1,375 @@
+/*
+ * batch_insert.c
+ *	  Insertions A (above a plan node) and B (below it).
+ *
+ * A: the plan node keeps the quals before the first one with a call and puts out what
+ * the rest needs (Vars, Aggrefs, WindowFuncs, set-returning functions); the node
+ * evaluates the other quals, in the planner's order, and the target list.  So
+ * what isn't ours in the list (nextval) runs once for each row that is put out.
+ *
+ * B: for calls in the arguments of aggregates, window functions and set-returning
+ * functions.  The plan node's input passes through the node with the calls'
+ * values as more columns.
+ *
+ * Where calls may stand, and what becomes of them:
+ *	 target list, qual			A, for all plan nodes that have them
+ *	 joinqual					A for inner joins, else inline: an outer join's decides
+ *								on null-extension
+ *	 Aggref args, FILTER		B, FILTER being the args' guard; direct args inline
+ *	 WindowFunc					B for aggregates over frames which each row enters, and for
+ *								the first argument of lag and lead; else inline, as
+ *								first_value() looks at few of the rows
+ *	 ProjectSet					B for arguments of the set-returning functions, A for
+ *								the rest, which is evaluated for each row put out
+ *	 lateral Result, function	batch_lateral.c
+ *	 VALUES						batch_values.c
+ *	 Append						batch_append.c
+ *	 hash keys (only functions that aren't volatile)	B below both sides
+ *	 ModifyTable's RETURNING, ON CONFLICT, MERGE actions, check options; one-time
+ *	 filters; LIMIT; index conditions; TABLESAMPLE; arguments of functions in FROM
+ *	 that aren't lateral; window frame bounds; Memoize keys: inline.  They run
+ *	 once, or inside of a node that must have the value before it can read on.
+ *
+ * Serial execution computes the arguments of an aggregate once per sorted grouping
+ * set, B once per row.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_proc.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/parsenodes.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/plancat.h"
+#include "utils/fmgroids.h"
+
+#include "pg/batch_split.h"
+
+/* ---- the node ---- */
+
+static bool
+calls_are_safe(List *calls)
+{
+	ListCell   *lc;
+
+	foreach(lc, calls)
+	{
+		BatchCall  *c = lfirst(lc);
+		const EngineFunc *func = batch_recognise(c->func->funcid);
+		int			i = 0;
+		ListCell   *la;
+
+		if (!batch_expr_is_safe((Node *) c->args) || !batch_expr_is_safe((Node *) c->guards))
+			return false;
+
+		/* wrong options are an error: it must be the same one in every row */
+		foreach(la, c->args)
+			if (i++ >= func->n_inputs && !IsA(lfirst(la), Const) &&
+				!(IsA(lfirst(la), Param) && ((Param *) lfirst(la))->paramkind == PARAM_EXTERN))
+				return false;
+	}
+	return true;
+}
+
+/* Show the calls' cost at the node that makes them, not below it. */
+static void
+move_cost(List *calls, Plan *child)
+{
+	QualCost	cost = {0, 0};
+	Cost		of_calls;
+	ListCell   *lc;
+
+	foreach(lc, calls)
+	{
+		BatchCall  *c = lfirst(lc);
+
+		add_function_cost(NULL, c->func->funcid, (Node *) c->func, &cost);
+	}
+	of_calls = Min(cost.per_tuple * child->plan_rows, child->total_cost - child->startup_cost);
+	child->total_cost -= of_calls;
+}
+
+Plan *
+insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const Demand *demand)
+{
+	BatchPlan	bp = {.n_child = list_length(child->targetlist), .calls = s->calls};
+	Cost		total_cost = child->total_cost;
+	CustomScan *scan;
+	ListCell   *lc;
+
+	foreach(lc, s->calls)
+	{
+		BatchCall  *c = lfirst(lc);
+
+		c->args = (List *) split_finish((Node *) c->args, bp.n_child);
+		c->guards = (List *) split_finish((Node *) c->guards, bp.n_child);
+	}
+	tlist = (List *) split_finish((Node *) tlist, bp.n_child);
+	qual = (List *) split_finish((Node *) qual, bp.n_child);
+	bp.ahead = demand->ahead;
+	if (demand->limit && qual == NIL)
+	{
+		bp.bounded = true;
+		bp.ahead = demand->limit_ahead;
+		bp.limit_count = copyObject(demand->limit->limitCount);
+		bp.limit_offset = copyObject(demand->limit->limitOffset);
+	}
+	bp.safe = calls_are_safe(s->calls) && batch_expr_is_safe((Node *) qual) &&
+		batch_plan_is_safe(rw->stmt, child);
+	move_cost(s->calls, child);
+	scan = batch_plan_make(&bp, child, tlist, qual, rw->next_id++);
+	scan->scan.plan.total_cost = total_cost;
+	rw->changed = true;
+	return (Plan *) scan;
+}
+
+Plan *
+insert_pass_through(Rewrite *rw, Split *s, Plan *child, const Demand *demand)
+{
+	List	   *tlist = NIL;
+	ListCell   *lc;
+	int			j = 0;
+
+	foreach(lc, child->targetlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		tle->expr = (Expr *) makeVarFromTargetEntry(OUTER_VAR, tle);
+		tlist = lappend(tlist, tle);
+	}
+	foreach(lc, s->calls)
+	{
+		BatchCall  *c = lfirst(lc);
+		Node	   *f = (Node *) c->func;
+		Var		   *v = makeVar(INDEX_VAR, ++j, exprType(f), exprTypmod(f), exprCollation(f), 0);
+
+		tlist = lappend(tlist, makeTargetEntry((Expr *) v, list_length(tlist) + 1, NULL, false));
+	}
+	return insert_node(rw, s, child, tlist, NIL, demand);
+}
+
+/* ---- A ---- */
+
+/* The members up to the first one with a call; the others go to *rest. */
+static List *
+cut_quals(List *quals, List **rest)
+{
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, quals)
+	{
+		if (batch_has_call(lfirst(lc)))
+			break;
+		n++;
+	}
+	*rest = list_copy_tail(quals, n);
+	return list_truncate(list_copy(quals), n);
+}
+
+/*
+ * The quals that leave the plan node, in the order in which they are evaluated now:
+ * an inner join's own condition comes before the others.  What stays goes to
+ * *joinqual and *qual.
+ */
+static List *
+cut_plan_quals(Plan *plan, List **joinqual, List **qual)
+{
+	List	   *rest = NIL;
+	bool		inner_join = (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin)) &&
+		((Join *) plan)->jointype == JOIN_INNER;
+
+	if (inner_join)
+		*joinqual = cut_quals(((Join *) plan)->joinqual, &rest);
+	if (rest != NIL)
+	{
+		*qual = NIL;
+		return list_concat(rest, plan->qual);
+	}
+	*qual = cut_quals(plan->qual, &rest);
+	return rest;
+}
+
+/*
+ * A WindowAgg's run condition and qual refer to its target list by number: its
+ * columns stay where they are, and more come behind them.
+ */
+static List *
+split_fixed_tlist(Split *s, List *tlist)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		bool		stays = !batch_has_call((Node *) tle->expr) && !contain_volatile_functions((Node *) tle->expr);
+		Node	   *e = (Node *) tle->expr;
+
+		s->leaves = lappend(s->leaves, stays ? e :
+							(Node *) makeNullConst(exprType(e), exprTypmod(e), exprCollation(e)));
+	}
+	foreach(lc, tlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		Node	   *leaf = list_nth(s->leaves, list_length(result));
+
+		if (leaf == (Node *) tle->expr)
+			tle->expr = (Expr *) makeVar(OUTER_VAR, list_length(result) + 1, exprType(leaf),
+										 exprTypmod(leaf), exprCollation(leaf), 0);
+		else
+			tle->expr = (Expr *) split_expr(s, (Node *) tle->expr);
+		result = lappend(result, tle);
+	}
+	return result;
+}
+
+Plan *
+insert_above(Rewrite *rw, Plan *plan, const Demand *demand)
+{
+	Split		s = {.stmt = rw->stmt, .gather_leaves = true};
+	bool		fixed = IsA(plan, WindowAgg);
+	List	   *rest,
+			   *joinqual = NIL,
+			   *qual = plan->qual,
+			   *suffix = NIL,
+			   *tlist;
+	ListCell   *lc;
+
+	rest = fixed ? NIL : cut_plan_quals(plan, &joinqual, &qual);
+	if (rest == NIL && !batch_has_call((Node *) plan->targetlist))
+		return plan;
+	foreach(lc, rest)
+	{
+		suffix = lappend(suffix, split_expr(&s, lfirst(lc)));
+		s.stage++;
+	}
+	tlist = fixed ? split_fixed_tlist(&s, plan->targetlist) :
+		(List *) split_expr(&s, (Node *) plan->targetlist);
+
+	/* a single row with a single call has nothing to be batched with */
+	if (s.calls == NIL ||
+		(IsA(plan, Result) && !plan->lefttree && list_length(s.calls) == 1))
+		return plan;
+	if (rest != NIL && (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin)) &&
+		((Join *) plan)->jointype == JOIN_INNER)
+	{
+		/* the first match below needn't be one above */
+		if (list_length(joinqual) < list_length(((Join *) plan)->joinqual))
+			((Join *) plan)->inner_unique = false;
+		((Join *) plan)->joinqual = joinqual;
+	}
+	plan->qual = qual;
+	plan->targetlist = NIL;
+	foreach(lc, s.leaves)
+		plan->targetlist = lappend(plan->targetlist,
+								   makeTargetEntry(lfirst(lc), list_length(plan->targetlist) + 1, NULL, false));
+	return insert_node(rw, &s, plan, tlist, suffix, demand);
+}
+
+/* ---- B ---- */
+
+typedef struct Below
+{
+	Split		split;
+	Plan	   *plan;
+	List	   *old_aggs,		/* Aggrefs of one aggregate must stay equal: */
+			   *new_aggs;		/* the executor computes it once */
+} Below;
+
+static List *
+split_args(Split *s, List *args, Node *filter)
+{
+	if (filter == NULL)
+		return (List *) split_expr(s, (Node *) args);
+	return (List *) split_guarded(s, (Node *) args, split_truth(filter, IS_TRUE));
+}
+
+static Node *
+below_aggref(Below *b, Aggref *agg)
+{
+	Aggref	   *result;
+	ListCell   *lo,
+			   *ln;
+
+	forboth(lo, b->old_aggs, ln, b->new_aggs)
+		if (equal(lfirst(lo), agg))
+			return copyObject(lfirst(ln));
+	result = makeNode(Aggref);
+	*result = *agg;
+	result->aggfilter = (Expr *) split_expr(&b->split, (Node *) agg->aggfilter);
+	result->args = split_args(&b->split, agg->args, (Node *) result->aggfilter);
+	b->old_aggs = lappend(b->old_aggs, agg);
+	b->new_aggs = lappend(b->new_aggs, result);
+	return (Node *) result;
+}
+
+/* Does every row enter the frame of some row, so that its arguments are evaluated? */
+static bool
+frames_take_all(WindowAgg *wagg)
+{
+	return (wagg->frameOptions & (FRAMEOPTION_START_OFFSET_FOLLOWING | FRAMEOPTION_START_UNBOUNDED_FOLLOWING |
+								  FRAMEOPTION_END_OFFSET_PRECEDING | FRAMEOPTION_END_UNBOUNDED_PRECEDING |
+								  FRAMEOPTION_EXCLUSION)) == 0;
+}
+
+static bool
+is_lag_or_lead(Oid funcid)
+{
+	return funcid == F_LAG_ANYELEMENT || funcid == F_LAG_ANYELEMENT_INT4 ||
+		funcid == F_LAG_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE || funcid == F_LEAD_ANYELEMENT ||
+		funcid == F_LEAD_ANYELEMENT_INT4 || funcid == F_LEAD_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE;
+}
+
+static Node *
+below_window(Below *b, WindowFunc *func)
+{
+	WindowFunc *result = copyObject(func);
+
+	if (func->winagg && frames_take_all((WindowAgg *) b->plan))
+	{
+		result->aggfilter = (Expr *) split_expr(&b->split, (Node *) func->aggfilter);
+		result->args = split_args(&b->split, func->args, (Node *) result->aggfilter);
+	}
+	else if (is_lag_or_lead(func->winfnoid))
+		linitial(result->args) = split_expr(&b->split, linitial(func->args));
+	return (Node *) result;
+}
+
+static Node *
+below_mutator(Node *node, void *context)
+{
+	Below	   *b = context;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Aggref) && IsA(b->plan, Agg))
+		return below_aggref(b, (Aggref *) node);
+	if (IsA(node, WindowFunc) && IsA(b->plan, WindowAgg))
+		return below_window(b, (WindowFunc *) node);
+	if (IsA(b->plan, ProjectSet) &&
+		((IsA(node, FuncExpr) && ((FuncExpr *) node)->funcretset) ||
+		 (IsA(node, OpExpr) && ((OpExpr *) node)->opretset)))
+		return split_operands(&b->split, node);
+	return expression_tree_mutator(node, below_mutator, context);
+}
+
+void
+insert_below(Rewrite *rw, Plan *plan, const Demand *demand)
+{
+	Below		b = {.split = {.stmt = rw->stmt}, .plan = plan};
+	List	   *tlist,
+			   *qual;
+	int			n_child;
+
+	if (!batch_has_call((Node *) plan->targetlist) && !batch_has_call((Node *) plan->qual))
+		return;
+	tlist = (List *) below_mutator((Node *) plan->targetlist, &b);
+	qual = (List *) below_mutator((Node *) plan->qual, &b);
+	if (b.split.calls == NIL)
+		return;
+	n_child = list_length(plan->lefttree->targetlist);
+	plan->lefttree = insert_pass_through(rw, &b.split, plan->lefttree, demand);
+	plan->targetlist = (List *) split_finish_above((Node *) tlist, n_child);
+	plan->qual = (List *) split_finish_above((Node *) qual, n_child);
+}

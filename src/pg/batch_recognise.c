@@ -1,0 +1,118 @@
+/*
+ * batch_recognise.c
+ *	  Which functions are the engine's?
+ *
+ * By the pg_proc row: language C, our library, a symbol of engine_func.def.  A
+ * function that was altered to run with settings or rights of its own
+ * (SET, SECURITY DEFINER) is called through a wrapper that the batch node doesn't
+ * have, and a set-returning one has no single value: they are not recognised and
+ * stay inline.
+ *
+ * The answers are kept by OID, until pg_proc changes.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#include "pg/batch.h"
+
+#define LIBRARY "vllm_pg"
+
+typedef struct Known
+{
+	Oid			funcid;			/* key */
+	const EngineFunc *func;		/* NULL: somebody else's */
+} Known;
+
+static HTAB *known = NULL;
+static bool known_stale = false;
+
+static void
+proc_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	known_stale = true;
+}
+
+/* Does probin name our library, by whatever path? */
+static bool
+is_our_library(const char *probin)
+{
+	const char *slash = strrchr(probin, '/');
+	const char *base = slash ? slash + 1 : probin;
+	size_t		len = strlen(LIBRARY);
+
+	return strncmp(base, LIBRARY, len) == 0 &&
+		(base[len] == '\0' || strcmp(base + len, DLSUFFIX) == 0);
+}
+
+static const EngineFunc *
+look_up(Oid funcid)
+{
+	HeapTuple	tup = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	const EngineFunc *func = NULL;
+	Form_pg_proc form;
+
+	if (!HeapTupleIsValid(tup))
+		return NULL;
+	form = (Form_pg_proc) GETSTRUCT(tup);
+	if (form->prolang == ClanguageId && form->prokind == PROKIND_FUNCTION &&
+		!form->proretset && !form->prosecdef)
+	{
+		bool		no_config,
+					no_bin,
+					no_src;
+		Datum		probin,
+					prosrc;
+
+		(void) SysCacheGetAttr(PROCOID, tup, Anum_pg_proc_proconfig, &no_config);
+		probin = SysCacheGetAttr(PROCOID, tup, Anum_pg_proc_probin, &no_bin);
+		prosrc = SysCacheGetAttr(PROCOID, tup, Anum_pg_proc_prosrc, &no_src);
+		if (no_config && !no_bin && !no_src && is_our_library(TextDatumGetCString(probin)))
+			func = engine_func_find(TextDatumGetCString(prosrc));
+	}
+	ReleaseSysCache(tup);
+	return func;
+}
+
+const EngineFunc *
+batch_recognise(Oid funcid)
+{
+	Known	   *k;
+
+	if (funcid < FirstNormalObjectId)
+		return NULL;
+	if (known_stale && known)
+	{
+		hash_destroy(known);
+		known = NULL;
+	}
+	if (!known)
+	{
+		static bool registered = false;
+		HASHCTL		ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(Known), .hcxt = TopMemoryContext};
+
+		if (!registered)
+			CacheRegisterSyscacheCallback(PROCOID, proc_changed, (Datum) 0);
+		registered = true;
+		known = hash_create("vllm_pg functions", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		known_stale = false;
+	}
+	k = hash_search(known, &funcid, HASH_FIND, NULL);
+	if (!k)
+	{
+		const EngineFunc *func = look_up(funcid);
+
+		/* if pg_proc changed meanwhile, the next call throws the answer away */
+		k = hash_search(known, &funcid, HASH_ENTER, NULL);
+		k->func = func;
+	}
+	return k->func;
+}

@@ -1,0 +1,499 @@
+/*
+ * batch_rewrite.c
+ *	  The planner's hook and the walk over a finished plan.
+ *
+ * WHEN.  The planner notes in PlannedStmt.invalItems every function that isn't
+ * built in.  A statement without such an entry holds no call of ours and costs one
+ * look at a list; others are walked once to find out.
+ *
+ * WALK.  Top down it is handed on how far a plan's parent reads (Demand), bottom up
+ * nodes are inserted (batch_insert.c, batch_lateral.c).  Sub-plans come after
+ * the main tree, the last one first: who reads a CTE was planned after it, so that
+ * its reader's demand is known by then.
+ *
+ * LEFT ALONE.  Plan nodes of other extensions with all that is below them (they
+ * may rely on their children's kinds), and a Result of one column without input at
+ * the top: PL/pgSQL evaluates such a plan as an expression of its own.
+ *
+ * BACKWARDS.  Our node can't be read backwards nor go back to a mark.  A cursor
+ * whose plan could, and the inner side of a merge join, get a Material on top:
+ * FETCH BACKWARD returns the same text again.
+ *
+ * JIT.  The price of the calls makes a plan look worth compiling, which takes longer than
+ * all that is not a call.  So that decision is taken again without it.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "jit/jit.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/plancat.h"
+#include "optimizer/planner.h"
+#include "utils/syscache.h"
+
+#include "pg/batch_split.h"
+#include "pg/vllm_pg.h"
+
+/* until the executor's half is linked */
+void batch_execute_init(void) __attribute__((weak));
+
+static planner_hook_type prev_planner_hook = NULL;
+
+static Plan *rewrite_plan(Rewrite *rw, Plan *plan, Demand demand);
+
+/* ---- what is there ---- */
+
+static bool
+has_call_expr(Node *expr, void *context)
+{
+	return batch_has_call(expr);
+}
+
+static bool
+has_call_plan(Plan *plan, void *context)
+{
+	return plan && (walk_exprs(plan, has_call_expr, NULL) || walk_children(plan, has_call_plan, NULL));
+}
+
+/* Can the statement hold calls at all? */
+static bool
+uses_functions(PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->invalItems)
+		if (lfirst_node(PlanInvalItem, lc)->cacheId == PROCOID)
+			return true;
+	return false;
+}
+
+static bool
+has_call(PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	if (!stmt->planTree || !uses_functions(stmt))
+		return false;
+	if (has_call_plan(stmt->planTree, NULL))
+		return true;
+	foreach(lc, stmt->subplans)
+		if (has_call_plan(lfirst(lc), NULL))
+			return true;
+	return false;
+}
+
+static bool
+max_id_plan(Plan *plan, void *context)
+{
+	int		   *max_id = context;
+
+	if (plan)
+	{
+		*max_id = Max(*max_id, plan->plan_node_id);
+		(void) walk_children(plan, max_id_plan, context);
+	}
+	return false;
+}
+
+static int
+max_plan_node_id(PlannedStmt *stmt)
+{
+	int			max_id = 0;
+	ListCell   *lc;
+
+	(void) max_id_plan(stmt->planTree, &max_id);
+	foreach(lc, stmt->subplans)
+		(void) max_id_plan(lfirst(lc), &max_id);
+	return max_id;
+}
+
+/* ---- JIT ---- */
+
+static bool
+call_cost_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && batch_recognise(((FuncExpr *) node)->funcid))
+		add_function_cost(NULL, ((FuncExpr *) node)->funcid, node, (QualCost *) context);
+	return expression_tree_walker(node, call_cost_walker, context);
+}
+
+typedef struct CallCost
+{
+	double		of_calls;		/* of the plans visited so far */
+	double		total;
+} CallCost;
+
+/*
+ * How much of a plan's cost do its calls make?  How many rows a qual with a call has
+ * seen isn't in the plan: there all of the plan node's own cost is taken for theirs.
+ */
+static bool
+call_cost_plan(Plan *plan, void *context)
+{
+	CallCost   *sum = context;
+	CallCost	below = {0, 0};
+	QualCost	cost = {0, 0};
+	double		own;
+
+	(void) walk_children(plan, call_cost_plan, &below);
+	own = Max(plan->total_cost - below.total, 0);
+	(void) call_cost_walker((Node *) plan->targetlist, &cost);
+	if (batch_has_call((Node *) plan->qual))
+		below.of_calls += own;
+	else
+		below.of_calls += Min(own, cost.per_tuple * Max(plan->plan_rows, 1));
+
+	/* a Limit pays for a part of its input, a NestLoop for its inner side many times */
+	if (below.total > 0)
+		below.of_calls *= plan->total_cost / below.total;
+	sum->of_calls += Min(below.of_calls, plan->total_cost);
+	sum->total += plan->total_cost;
+	return false;
+}
+
+static void
+decide_jit(PlannedStmt *stmt)
+{
+	CallCost	sum = {0, 0};
+	double		cost;
+
+	if (stmt->jitFlags == PGJIT_NONE)
+		return;
+	(void) call_cost_plan(stmt->planTree, &sum);
+	cost = stmt->planTree->total_cost - sum.of_calls;
+	if (cost <= jit_above_cost)
+		stmt->jitFlags = PGJIT_NONE;
+	if (cost <= jit_optimize_above_cost)
+		stmt->jitFlags &= ~PGJIT_OPT3;
+	if (cost <= jit_inline_above_cost)
+		stmt->jitFlags &= ~PGJIT_INLINE;
+}
+
+/* ---- Material ---- */
+
+/* As materialize_finished_plan(), but for a plan whose references are final. */
+static Plan *
+materialize(Rewrite *rw, Plan *child)
+{
+	Material   *mat = makeNode(Material);
+	Plan	   *plan = &mat->plan;
+	ListCell   *lc;
+
+	plan->startup_cost = child->startup_cost;
+	plan->total_cost = child->total_cost + 2 * cpu_operator_cost * child->plan_rows;
+	plan->plan_rows = child->plan_rows;
+	plan->plan_width = child->plan_width;
+	plan->parallel_safe = child->parallel_safe;
+	plan->plan_node_id = rw->next_id++;
+	plan->lefttree = child;
+	plan->extParam = bms_copy(child->extParam);
+	plan->allParam = bms_copy(child->allParam);
+	foreach(lc, child->targetlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		tle->expr = (Expr *) makeVarFromTargetEntry(OUTER_VAR, tle);
+		plan->targetlist = lappend(plan->targetlist, tle);
+	}
+	return plan;
+}
+
+/*
+ * Must the plan of a cursor be readable backwards?  One that was declared with neither
+ * SCROLL nor NO SCROLL is scrollable if its plan allows it; only
+ * cursors (DECLARE, PL/pgSQL's) are planned for a fast start.
+ */
+static bool
+may_scroll(PlannedStmt *stmt, int cursor_options)
+{
+	if (cursor_options & CURSOR_OPT_SCROLL)
+		return true;
+	return (cursor_options & CURSOR_OPT_FAST_PLAN) && !(cursor_options & CURSOR_OPT_NO_SCROLL) &&
+		stmt->commandType == CMD_SELECT && stmt->rowMarks == NIL;
+}
+
+/* ---- sub-plans ---- */
+
+static void
+subplan_demand(Rewrite *rw, int plan_id, BatchAhead ahead)
+{
+	rw->subplan_ahead[plan_id - 1] = Max(rw->subplan_ahead[plan_id - 1], ahead);
+}
+
+/* A sub-select is read to its end for an array or a hash table. */
+static BatchAhead
+sublink_ahead(SubPlan *subplan)
+{
+	return subplan->subLinkType == ARRAY_SUBLINK || subplan->useHashTable ? BATCH_FULL : BATCH_RAMP;
+}
+
+static bool
+subplan_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan) && ((SubPlan *) node)->subLinkType != CTE_SUBLINK)
+		subplan_demand(context, ((SubPlan *) node)->plan_id, sublink_ahead((SubPlan *) node));
+	return expression_tree_walker(node, subplan_walker, context);
+}
+
+static void
+note_subplans(Rewrite *rw, Plan *plan)
+{
+	(void) subplan_walker((Node *) plan->initPlan, rw);
+	(void) walk_exprs(plan, subplan_walker, rw);
+}
+
+/* ---- the walk ---- */
+
+/* Nothing is known of single rows: no Limit counts them. */
+static Demand
+uncounted(Demand demand)
+{
+	demand.limit = NULL;
+	return demand;
+}
+
+static Demand
+reads(BatchAhead ahead)
+{
+	Demand		demand = {.ahead = ahead};
+
+	return demand;
+}
+
+static bool
+is_plain_number(PlannedStmt *stmt, Node *expr)
+{
+	return !batch_is_volatile(stmt, expr) && !batch_has_call(expr);
+}
+
+static Demand
+below_limit(Rewrite *rw, Limit *limit, Demand demand)
+{
+	Demand		below = {.ahead = BATCH_RAMP};
+	bool		no_count = limit->limitCount == NULL ||
+		(IsA(limit->limitCount, Const) && ((Const *) limit->limitCount)->constisnull);
+
+	if (no_count)				/* OFFSET alone */
+		return uncounted(demand);
+	if (limit->limitOption == LIMIT_OPTION_COUNT && is_plain_number(rw->stmt, limit->limitCount) &&
+		is_plain_number(rw->stmt, limit->limitOffset))
+	{
+		below.limit = limit;
+		below.limit_ahead = demand.ahead;
+	}
+	return below;
+}
+
+/* What a plan with one input asks of it. */
+static Demand
+below_single(Rewrite *rw, Plan *plan, Demand demand)
+{
+	switch (nodeTag(plan))
+	{
+		case T_Sort:
+		case T_Hash:
+			return reads(BATCH_FULL);
+		case T_Agg:
+			return ((Agg *) plan)->aggstrategy == AGG_SORTED ? uncounted(demand) : reads(BATCH_FULL);
+		case T_SetOp:
+			return ((SetOp *) plan)->strategy == SETOP_HASHED ? reads(BATCH_FULL) : uncounted(demand);
+		case T_WindowAgg:
+			return ((WindowAgg *) plan)->runCondition ? reads(BATCH_RAMP) : uncounted(demand);
+		case T_Memoize:
+			return ((Memoize *) plan)->singlerow ? reads(BATCH_RAMP) : uncounted(demand);
+		case T_ModifyTable:
+			return reads(((ModifyTable *) plan)->returningLists ? BATCH_FETCH_ALL : BATCH_FULL);
+		case T_Limit:
+			return below_limit(rw, (Limit *) plan, demand);
+		case T_Result:
+			return plan->qual ? uncounted(demand) : demand;
+		default:
+			return uncounted(demand);
+	}
+}
+
+static void
+rewrite_list(Rewrite *rw, List *plans, Demand demand)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+		lfirst(lc) = rewrite_plan(rw, lfirst(lc), demand);
+}
+
+static void
+rewrite_join(Rewrite *rw, Join *join, Demand demand)
+{
+	Plan	   *plan = &join->plan;
+	Demand		outer = uncounted(demand);
+	Demand		inner = uncounted(demand);
+
+	/* a merge join ends with the shorter side, a semi join looks for one match */
+	if (IsA(join, MergeJoin))
+		outer = reads(BATCH_RAMP);
+	if (IsA(join, MergeJoin) || join->inner_unique || join->jointype == JOIN_SEMI || join->jointype == JOIN_ANTI)
+		inner = reads(BATCH_RAMP);
+	plan->lefttree = rewrite_plan(rw, plan->lefttree, outer);
+	if (IsA(join, NestLoop))
+		insert_lateral(rw, (NestLoop *) join, &outer);
+	plan->righttree = rewrite_plan(rw, plan->righttree, inner);
+	if (IsA(join, MergeJoin) && !((MergeJoin *) join)->skip_mark_restore && batch_plan_is_ours(plan->righttree))
+		plan->righttree = materialize(rw, plan->righttree);
+}
+
+static void
+rewrite_children(Rewrite *rw, Plan *plan, Demand demand)
+{
+	switch (nodeTag(plan))
+	{
+		case T_Append:
+			/* all its inputs together are counted, not one */
+			rewrite_list(rw, ((Append *) plan)->appendplans,
+						 list_length(((Append *) plan)->appendplans) == 1 ? demand : uncounted(demand));
+			break;
+		case T_MergeAppend:
+			rewrite_list(rw, ((MergeAppend *) plan)->mergeplans, uncounted(demand));
+			break;
+		case T_SubqueryScan:
+			((SubqueryScan *) plan)->subplan = rewrite_plan(rw, ((SubqueryScan *) plan)->subplan,
+															plan->qual ? uncounted(demand) : demand);
+			break;
+		case T_NestLoop:
+		case T_MergeJoin:
+		case T_HashJoin:
+			rewrite_join(rw, (Join *) plan, demand);
+			break;
+		case T_CteScan:
+			subplan_demand(rw, ((CteScan *) plan)->ctePlanId, demand.ahead);
+			break;
+		case T_RecursiveUnion:
+			plan->lefttree = rewrite_plan(rw, plan->lefttree, uncounted(demand));
+			plan->righttree = rewrite_plan(rw, plan->righttree, uncounted(demand));
+			break;
+		case T_BitmapHeapScan:
+		case T_ForeignScan:
+			break;
+		default:
+			if (plan->lefttree)
+				plan->lefttree = rewrite_plan(rw, plan->lefttree, below_single(rw, plan, demand));
+			break;
+	}
+}
+
+/* The plan nodes that compute a target list of their own. */
+static bool
+projects(Plan *plan)
+{
+	switch (nodeTag(plan))
+	{
+		case T_Result:
+		case T_ProjectSet:
+		case T_SeqScan:
+		case T_SampleScan:
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+		case T_BitmapHeapScan:
+		case T_TidScan:
+		case T_TidRangeScan:
+		case T_SubqueryScan:
+		case T_FunctionScan:
+		case T_ValuesScan:
+		case T_TableFuncScan:
+		case T_CteScan:
+		case T_NamedTuplestoreScan:
+		case T_WorkTableScan:
+		case T_NestLoop:
+		case T_MergeJoin:
+		case T_HashJoin:
+		case T_Group:
+		case T_Agg:
+		case T_WindowAgg:
+		case T_Gather:
+		case T_GatherMerge:
+			return true;
+		case T_ForeignScan:
+			return ((ForeignScan *) plan)->operation == CMD_SELECT;
+		default:
+			return false;
+	}
+}
+
+static Plan *
+rewrite_plan(Rewrite *rw, Plan *plan, Demand demand)
+{
+	Demand		below;
+
+	check_stack_depth();
+	if (plan == NULL || IsA(plan, CustomScan))
+		return plan;
+	note_subplans(rw, plan);
+	rewrite_children(rw, plan, demand);
+	below = below_single(rw, plan, demand);
+	if (IsA(plan, Agg) || IsA(plan, WindowAgg) || IsA(plan, ProjectSet))
+		insert_below(rw, plan, &below);
+	return projects(plan) ? insert_above(rw, plan, &demand) : plan;
+}
+
+static bool
+is_simple_expression(PlannedStmt *stmt)
+{
+	Plan	   *plan = stmt->planTree;
+
+	return IsA(plan, Result) && !plan->lefttree && list_length(plan->targetlist) == 1;
+}
+
+void
+batch_rewrite(PlannedStmt *stmt, int cursor_options)
+{
+	Rewrite		rw = {.stmt = stmt};
+	bool		backwards;
+
+	if (!has_call(stmt))
+		return;
+	decide_jit(stmt);
+	backwards = ExecSupportsBackwardScan(stmt->planTree);
+	rw.next_id = max_plan_node_id(stmt) + 1;
+	rw.subplan_ahead = palloc0_array(BatchAhead, list_length(stmt->subplans));
+	if (is_simple_expression(stmt))
+		note_subplans(&rw, stmt->planTree);
+	else
+		stmt->planTree = rewrite_plan(&rw, stmt->planTree, reads(BATCH_FETCH_ALL));
+	for (int i = list_length(stmt->subplans) - 1; i >= 0; i--)
+	{
+		ListCell   *lc = list_nth_cell(stmt->subplans, i);
+
+		lfirst(lc) = rewrite_plan(&rw, lfirst(lc), reads(rw.subplan_ahead[i]));
+	}
+	if (rw.changed && backwards && may_scroll(stmt, cursor_options) &&
+		!ExecSupportsBackwardScan(stmt->planTree))
+		stmt->planTree = materialize(&rw, stmt->planTree);
+}
+
+/* ---- hook ---- */
+
+static PlannedStmt *
+batch_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	PlannedStmt *stmt = prev_planner_hook ?
+		prev_planner_hook(parse, query_string, cursor_options, params) :
+		standard_planner(parse, query_string, cursor_options, params);
+
+	if (vllm_batch)
+		batch_rewrite(stmt, cursor_options);
+	return stmt;
+}
+
+void
+batch_init(void)
+{
+	prev_planner_hook = planner_hook;
+	planner_hook = batch_planner;
+	batch_execute_init();
+}

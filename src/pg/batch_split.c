@@ -1,0 +1,496 @@
+/*
+ * batch_split.c
+ *	  Cutting the engine's calls out of an expression.
+ *
+ * A call leaves its expression if serial execution is sure to reach it whenever its
+ * guards are true; its value's column takes its place.  So we go only into
+ * nodes of which it is known which operands they evaluate, and when:
+ *
+ *	 all operands, always: function and operator calls (a strict function is skipped
+ *		on NULL only after its arguments were computed), casts, ARRAY[], ROW(), field
+ *		and element access (the container, not the subscripts), GREATEST, NULL and
+ *		boolean tests, XML constructors
+ *	 under guards: CASE, COALESCE, AND, OR
+ *
+ * In everything else (a sub-plan's arguments, the steps of an array cast, row
+ * comparison, SQL/JSON, what later versions bring) calls stay inline.
+ * They stay, too, when their arguments or guards are volatile: those would be
+ * evaluated at another time, or twice.
+ *
+ * Nesting needs nothing of its own: arguments are cut first, so that the argument of
+ * the outer call holds the inner call's column.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+
+#include "pg/batch_split.h"
+
+/* ---- questions about expressions ---- */
+
+static bool
+call_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && batch_recognise(((FuncExpr *) node)->funcid))
+		return true;
+	return expression_tree_walker(node, call_walker, context);
+}
+
+bool
+batch_has_call(Node *expr)
+{
+	return call_walker(expr, NULL);
+}
+
+static bool volatile_plan(Plan *plan, void *context);
+
+/* Is a plan that the expression runs volatile? */
+static bool
+volatile_subplan_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan))
+	{
+		PlannedStmt *stmt = context;
+
+		if (volatile_plan(list_nth(stmt->subplans, ((SubPlan *) node)->plan_id - 1), context))
+			return true;
+	}
+	return expression_tree_walker(node, volatile_subplan_walker, context);
+}
+
+static bool
+volatile_visitor(Node *expr, void *context)
+{
+	return contain_volatile_functions(expr) || volatile_subplan_walker(expr, context);
+}
+
+static bool
+volatile_plan(Plan *plan, void *context)
+{
+	return plan && (IsA(plan, ModifyTable) || IsA(plan, LockRows) ||
+					walk_exprs(plan, volatile_visitor, context) ||
+					walk_children(plan, volatile_plan, context));
+}
+
+bool
+batch_is_volatile(PlannedStmt *stmt, Node *expr)
+{
+	return volatile_visitor(expr, stmt);
+}
+
+/*
+ * Does a CaseTestExpr refer to something outside of the expression?  It does unless
+ * it stands in a CASE with an argument or in the steps of an array cast.
+ */
+static bool
+unbound_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, CaseTestExpr) || IsA(node, CoerceToDomainValue))
+		return true;
+	if (IsA(node, CaseExpr) && ((CaseExpr *) node)->arg)
+		return unbound_walker((Node *) ((CaseExpr *) node)->arg, context);
+	if (IsA(node, ArrayCoerceExpr))
+		return unbound_walker((Node *) ((ArrayCoerceExpr *) node)->arg, context);
+	return expression_tree_walker(node, unbound_walker, context);
+}
+
+/* ---- leaves ---- */
+
+/* A column of the child (OUTER_VAR) or the value of a call (INDEX_VAR). */
+static Node *
+column(int varno, int attno, Node *like)
+{
+	Var		   *v = makeVar(varno, attno, exprType(like), exprTypmod(like), exprCollation(like), 0);
+
+	v->varnosyn = 0;
+	v->varattnosyn = 0;
+	return (Node *) v;
+}
+
+/* Equal leaves may share a column, unless evaluating one twice makes a difference. */
+static bool
+may_share(Node *leaf)
+{
+	return IsA(leaf, Var) || IsA(leaf, Aggref) || IsA(leaf, GroupingFunc) ||
+		(IsA(leaf, WindowFunc) && !contain_volatile_functions(leaf));
+}
+
+static Node *
+leaf_column(Split *s, Node *leaf)
+{
+	int			k = 0;
+	ListCell   *lc;
+
+	if (may_share(leaf))
+		foreach(lc, s->leaves)
+		{
+			k++;
+			if (equal(lfirst(lc), leaf))
+				return column(OUTER_VAR, k, leaf);
+		}
+	s->leaves = lappend(s->leaves, copyObject(leaf));
+	return column(OUTER_VAR, list_length(s->leaves), leaf);
+}
+
+/* Computed by the plan node itself, not from its input row alone. */
+static bool
+is_leaf(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Aggref:
+		case T_WindowFunc:
+		case T_GroupingFunc:
+			return true;
+		case T_FuncExpr:
+			return ((FuncExpr *) node)->funcretset;
+		case T_OpExpr:
+			return ((OpExpr *) node)->opretset;
+		default:
+			return false;
+	}
+}
+
+static Node *
+lateral_column(Split *s, Param *param)
+{
+	ListCell   *lc;
+
+	foreach(lc, s->nest_params)
+	{
+		NestLoopParam *nlp = lfirst(lc);
+
+		if (nlp->paramno == param->paramid)
+			return copyObject((Node *) nlp->paramval);
+	}
+	s->foreign_param = true;
+	return copyObject((Node *) param);
+}
+
+/* ---- nodes ---- */
+
+static Node *split_mutator(Node *node, void *context);
+
+static Node *
+split_inline(Split *s, Node *node)
+{
+	Node	   *result;
+
+	s->no_hoist++;
+	result = expression_tree_mutator(node, split_mutator, s);
+	s->no_hoist--;
+	return result;
+}
+
+static Node *
+split_call(Split *s, FuncExpr *func)
+{
+	FuncExpr   *f = makeNode(FuncExpr);
+	BatchCall  *c;
+
+	*f = *func;
+	f->args = (List *) expression_tree_mutator((Node *) func->args, split_mutator, s);
+	if (s->no_hoist || batch_is_volatile(s->stmt, (Node *) f->args) ||
+		unbound_walker((Node *) f->args, NULL) || unbound_walker((Node *) s->guards, NULL))
+		return (Node *) f;
+	c = palloc(sizeof(BatchCall));
+	c->func = f;
+	c->args = f->args;
+	c->guards = copyObject(s->guards);
+	c->stage = s->stage;
+	s->calls = lappend(s->calls, c);
+	return column(INDEX_VAR, list_length(s->calls), (Node *) f);
+}
+
+Node *
+split_guarded(Split *s, Node *expr, Node *guard)
+{
+	List	   *outer = s->guards;
+	bool		steady = !batch_is_volatile(s->stmt, guard);
+	Node	   *result;
+
+	s->guards = lappend(list_copy(outer), guard);
+	s->no_hoist += !steady;
+	result = split_mutator(expr, s);
+	s->no_hoist -= !steady;
+	s->guards = outer;
+	return result;
+}
+
+Node *
+split_truth(Node *expr, int booltesttype)
+{
+	BooleanTest *test = makeNode(BooleanTest);
+
+	test->arg = (Expr *) copyObject(expr);
+	test->booltesttype = booltesttype;
+	test->location = -1;
+	return (Node *) test;
+}
+
+/* The operand of which all those before it are tests: with none, the guard is true. */
+static Node *
+split_after(Split *s, Node *expr, List *tests)
+{
+	if (tests == NIL)
+		return split_mutator(expr, s);
+	return split_guarded(s, expr, list_length(tests) == 1 ? linitial(tests) :
+						 (Node *) makeBoolExpr(AND_EXPR, list_copy(tests), -1));
+}
+
+static Node *
+split_bool(Split *s, BoolExpr *bool_expr)
+{
+	List	   *args = NIL;
+	List	   *tests = NIL;
+	ListCell   *lc;
+
+	foreach(lc, bool_expr->args)
+	{
+		Node	   *arg = split_after(s, lfirst(lc), tests);
+
+		args = lappend(args, arg);
+		if (bool_expr->boolop != NOT_EXPR)	/* NULL goes on in both */
+			tests = lappend(tests, split_truth(arg, bool_expr->boolop == AND_EXPR ? IS_NOT_FALSE : IS_NOT_TRUE));
+	}
+	return (Node *) makeBoolExpr(bool_expr->boolop, args, bool_expr->location);
+}
+
+static Node *
+split_coalesce(Split *s, CoalesceExpr *coalesce)
+{
+	CoalesceExpr *result = makeNode(CoalesceExpr);
+	List	   *tests = NIL;
+	ListCell   *lc;
+
+	*result = *coalesce;
+	result->args = NIL;
+	foreach(lc, coalesce->args)
+	{
+		Node	   *arg = split_after(s, lfirst(lc), tests);
+		NullTest   *test = makeNode(NullTest);
+
+		result->args = lappend(result->args, arg);
+		test->arg = (Expr *) copyObject(arg);
+		test->nulltesttype = IS_NULL;
+		test->argisrow = false;
+		test->location = -1;
+		tests = lappend(tests, test);
+	}
+	return (Node *) result;
+}
+
+/*
+ * The condition under which CASE gets past the first n_passed branches and, with
+ * takes, takes the next: the same CASE with truth values for results.
+ */
+static Node *
+case_guard(CaseExpr *c, List *whens, int n_passed, bool takes)
+{
+	CaseExpr   *guard = makeNode(CaseExpr);
+
+	guard->casetype = BOOLOID;
+	guard->arg = copyObject(c->arg);
+	for (int i = 0; i < n_passed + takes; i++)
+	{
+		CaseWhen   *when = makeNode(CaseWhen);
+
+		when->expr = copyObject(list_nth_node(CaseWhen, whens, i)->expr);
+		when->result = (Expr *) makeBoolConst(i == n_passed, false);
+		when->location = -1;
+		guard->args = lappend(guard->args, when);
+	}
+	guard->defresult = (Expr *) makeBoolConst(!takes, false);
+	guard->location = -1;
+	return (Node *) guard;
+}
+
+static Node *
+split_case(Split *s, CaseExpr *c)
+{
+	CaseExpr   *result = makeNode(CaseExpr);
+	int			n = 0;
+	ListCell   *lc;
+
+	*result = *c;
+	result->arg = (Expr *) split_mutator((Node *) c->arg, s);
+	result->args = NIL;
+	foreach(lc, c->args)
+	{
+		CaseWhen   *when = lfirst_node(CaseWhen, lc);
+		CaseWhen   *w = makeNode(CaseWhen);
+
+		*w = *when;
+		w->expr = (Expr *) (n == 0 ? split_mutator((Node *) when->expr, s) :
+							split_guarded(s, (Node *) when->expr, case_guard(result, result->args, n, false)));
+		result->args = lappend(result->args, w);
+		w->result = (Expr *) split_guarded(s, (Node *) when->result, case_guard(result, result->args, n, true));
+		n++;
+	}
+	if (c->defresult)
+		result->defresult = (Expr *) split_guarded(s, (Node *) c->defresult, case_guard(result, result->args, n, false));
+	return (Node *) result;
+}
+
+/* a[i]: the array is always computed, the subscripts only if it isn't NULL. */
+static Node *
+split_subscript(Split *s, SubscriptingRef *ref)
+{
+	SubscriptingRef *result;
+
+	if (ref->refassgnexpr)
+		return split_inline(s, (Node *) ref);
+	result = makeNode(SubscriptingRef);
+	*result = *ref;
+	result->refexpr = (Expr *) split_mutator((Node *) ref->refexpr, s);
+	s->no_hoist++;
+	result->refupperindexpr = (List *) expression_tree_mutator((Node *) ref->refupperindexpr, split_mutator, s);
+	result->reflowerindexpr = (List *) expression_tree_mutator((Node *) ref->reflowerindexpr, split_mutator, s);
+	s->no_hoist--;
+	return (Node *) result;
+}
+
+/* An array cast computes its array and then, as often as needed, its steps. */
+static Node *
+split_array_cast(Split *s, ArrayCoerceExpr *cast)
+{
+	ArrayCoerceExpr *result = makeNode(ArrayCoerceExpr);
+
+	*result = *cast;
+	result->arg = (Expr *) split_mutator((Node *) cast->arg, s);
+	s->no_hoist++;
+	result->elemexpr = (Expr *) split_mutator((Node *) cast->elemexpr, s);
+	s->no_hoist--;
+	return (Node *) result;
+}
+
+static Node *
+split_mutator(Node *node, void *context)
+{
+	Split	   *s = context;
+
+	if (node == NULL)
+		return NULL;
+	if (s->gather_leaves && is_leaf(node))
+		return leaf_column(s, node);
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			if (s->nest_params)
+				s->foreign_param = true;
+			return copyObject(node);
+		case T_Param:
+			if (s->nest_params && ((Param *) node)->paramkind == PARAM_EXEC)
+				return lateral_column(s, (Param *) node);
+			return copyObject(node);
+		case T_FuncExpr:
+			if (batch_recognise(((FuncExpr *) node)->funcid))
+				return split_call(s, (FuncExpr *) node);
+			break;
+		case T_BoolExpr:
+			return split_bool(s, (BoolExpr *) node);
+		case T_CoalesceExpr:
+			return split_coalesce(s, (CoalesceExpr *) node);
+		case T_CaseExpr:
+			return split_case(s, (CaseExpr *) node);
+		case T_SubscriptingRef:
+			return split_subscript(s, (SubscriptingRef *) node);
+		case T_ArrayCoerceExpr:
+			return split_array_cast(s, (ArrayCoerceExpr *) node);
+		case T_List:
+		case T_TargetEntry:
+		case T_Const:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_CoerceToDomain:
+		case T_ConvertRowtypeExpr:
+		case T_MinMaxExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_ArrayExpr:
+		case T_RowExpr:
+		case T_FieldSelect:
+		case T_FieldStore:
+		case T_XmlExpr:
+			break;
+		default:
+			return split_inline(s, node);
+	}
+	return expression_tree_mutator(node, split_mutator, s);
+}
+
+Node *
+split_expr(Split *s, Node *expr)
+{
+	return split_mutator(expr, s);
+}
+
+Node *
+split_operands(Split *s, Node *expr)
+{
+	return expression_tree_mutator(expr, split_mutator, s);
+}
+
+/* ---- final numbers ---- */
+
+static Node *
+finish_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var))
+	{
+		Var		   *v = copyObject((Var *) node);
+
+		if (v->varno == OUTER_VAR)
+			v->varno = INDEX_VAR;
+		else if (v->varno == INDEX_VAR)
+			v->varattno += *(int *) context;
+		return (Node *) v;
+	}
+	return expression_tree_mutator(node, finish_mutator, context);
+}
+
+Node *
+split_finish(Node *expr, int n_child)
+{
+	return finish_mutator(expr, &n_child);
+}
+
+static Node *
+finish_above_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var))
+	{
+		Var		   *v = copyObject((Var *) node);
+
+		if (v->varno == INDEX_VAR)
+		{
+			v->varno = OUTER_VAR;
+			v->varattno += *(int *) context;
+		}
+		return (Node *) v;
+	}
+	return expression_tree_mutator(node, finish_above_mutator, context);
+}
+
+Node *
+split_finish_above(Node *expr, int n_child)
+{
+	return finish_above_mutator(expr, &n_child);
+}

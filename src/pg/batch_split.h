@@ -1,0 +1,90 @@
+/*
+ * batch_split.h
+ *	  What the planner's half of the batch node shares.
+ */
+#ifndef VLLM_PG_BATCH_SPLIT_H
+#define VLLM_PG_BATCH_SPLIT_H
+
+#include "postgres.h"
+
+#include "nodes/plannodes.h"
+
+#include "pg/batch.h"
+
+/* A plan being rewritten. */
+typedef struct Rewrite
+{
+	PlannedStmt *stmt;
+	int			next_id;		/* plan_node_id of the next node */
+	BatchAhead *subplan_ahead;	/* by plan_id - 1: how far its readers read */
+	bool		changed;
+} Rewrite;
+
+/* What is known of the rows that a plan's parent will ask for. */
+typedef struct Demand
+{
+	BatchAhead	ahead;
+	const Limit *limit;			/* each row here is one of this Limit's, else NULL */
+	BatchAhead	limit_ahead;	/* how far that Limit is read */
+} Demand;
+
+/*
+ * Cutting expressions.  While it goes on, Var(OUTER_VAR, k) in a result is column k
+ * of the node's child and Var(INDEX_VAR, j) the value of call j; split_finish_* makes
+ * the final numbering when the number of the child's columns is known.
+ */
+typedef struct Split
+{
+	PlannedStmt *stmt;
+	List	   *calls;			/* BatchCall * */
+	List	   *guards;			/* of the place that is being read */
+	int			stage;
+	int			no_hoist;		/* > 0: inside something that may not evaluate it */
+
+	/*
+	 * Collect what the child has to supply: Vars, Aggrefs, ... become columns in
+	 * leaves.  Without it the expressions already refer to the child.
+	 */
+	bool		gather_leaves;
+	List	   *leaves;			/* expressions over the old node's input */
+
+	/* of a NestLoop: Params of its inner side stand for columns of its outer side */
+	List	   *nest_params;
+	bool		foreign_param;	/* met a PARAM_EXEC that isn't one of them */
+} Split;
+
+/* ---- batch_split.c ---- */
+bool		batch_has_call(Node *expr);
+bool		batch_is_volatile(PlannedStmt *stmt, Node *expr);
+Node	   *split_expr(Split *s, Node *expr);
+/* the operands of expr, which itself stays as it is */
+Node	   *split_operands(Split *s, Node *expr);
+/* expr under one more guard */
+Node	   *split_guarded(Split *s, Node *expr, Node *guard);
+Node	   *split_truth(Node *expr, int booltesttype);
+/* for the node's own expressions: a scan tuple of n_child columns and the calls */
+Node	   *split_finish(Node *expr, int n_child);
+/* for a parent that reads child columns and call values from the node's output */
+Node	   *split_finish_above(Node *expr, int n_child);
+
+/* ---- batch_insert.c ---- */
+/* A node of the split's calls over child; tlist and qual as split. */
+Plan	   *insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const Demand *demand);
+/* The same, which passes the child's columns and then the calls' values. */
+Plan	   *insert_pass_through(Rewrite *rw, Split *s, Plan *child, const Demand *demand);
+Plan	   *insert_above(Rewrite *rw, Plan *plan, const Demand *demand);
+void		insert_below(Rewrite *rw, Plan *plan, const Demand *demand);
+
+/* ---- batch_lateral.c ---- */
+void		insert_lateral(Rewrite *rw, NestLoop *join, const Demand *demand);
+
+/* ---- batch_walk.c ---- */
+typedef bool (*PlanVisitor) (Plan *plan, void *context);
+typedef bool (*ExprVisitor) (Node *expr, void *context);
+
+/* The plans directly below; true as soon as the visitor says so. */
+bool		walk_children(Plan *plan, PlanVisitor visit, void *context);
+/* The expressions (and lists of them) of this one plan node. */
+bool		walk_exprs(Plan *plan, ExprVisitor visit, void *context);
+
+#endif
