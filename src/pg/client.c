@@ -43,6 +43,9 @@
 /* bytes of an error's message, detail or hint */
 #define MAX_ERROR_TEXT	((size_t) 16 * 1024)
 
+/* bytes of a buffer that a Call keeps for its next conversation */
+#define KEEP_BUFFER	(64 * 1024)
+
 struct Call
 {
 	int			slot;			/* -1 once released */
@@ -239,41 +242,73 @@ claim_slot(Call *c, VslotClaim *claim, bool wait_slot)
 }
 
 Call *
-vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
-			const char *model, int timeout_ms, bool wait_slot)
+vcall_make(MemoryContext cxt)
 {
-	Call	   *c;
-	MemoryContext old;
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Call	   *c = palloc0(sizeof(Call));
+
+	initStringInfo(&c->in);
+	initStringInfo(&c->frame);
+	MemoryContextSwitchTo(old);
+	c->slot = -1;
+	c->cxt = cxt;
+	c->cb.func = call_reset;
+	c->cb.arg = c;
+	MemoryContextRegisterResetCallback(cxt, &c->cb);
+	return c;
+}
+
+/* Empty for the next conversation; what a large reply took is given back. */
+static void
+empty_buffer(StringInfo s, MemoryContext cxt)
+{
+	if (s->maxlen > KEEP_BUFFER)
+	{
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		char	   *large = s->data;
+
+		initStringInfo(s);
+		pfree(large);
+		MemoryContextSwitchTo(old);
+	}
+	resetStringInfo(s);
+}
+
+static void
+forget_conversation(Call *c)
+{
+	empty_buffer(&c->in, c->cxt);
+	empty_buffer(&c->frame, c->cxt);
+	c->sent = 0;
+	c->unrung = 0;
+	c->final_read = c->broken = c->lost = c->cancelled = false;
+	c->loading = false;
+	c->progress = 0;
+	c->told = -1;
+	c->deadline = 0;
+}
+
+bool
+vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
+			int timeout_ms, bool wait_slot)
+{
 	VslotClaim	claim = {.kind = kind,.model = model};
 
+	Assert(c->slot < 0);
 	require_preload();
 	if ((uint64) body->len + sizeof(WireMsg) > vllm_arena.geo.max_request)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("request of %d bytes is too long", body->len),
 				 errhint("Setting vllm.max_prompt_bytes is %d kB.", vllm_max_prompt_bytes)));
-	/* who comes again until there is a slot shall not fill the context with calls */
-	if (!wait_slot && vllm_shared->serving && vllm_shared->n_free == 0)
-		return NULL;
 	/* everything that can fail for want of memory comes before the claim */
-	old = MemoryContextSwitchTo(cxt);
-	c = palloc0(sizeof(Call));
-	initStringInfo(&c->in);
-	initStringInfo(&c->frame);
-	MemoryContextSwitchTo(old);
-	c->slot = -1;
-	c->cxt = cxt;
-	c->told = -1;
+	forget_conversation(c);
 	strlcpy(c->model, model ? model : "", sizeof(c->model));
-	c->cb.func = call_reset;
-	c->cb.arg = c;
-	MemoryContextRegisterResetCallback(cxt, &c->cb);
-
 	c->timeout_ms = timeout_ms;
 	if (timeout_ms > 0)
 		c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 	if (claim_slot(c, &claim, wait_slot) != VSLOT_OK)
-		return NULL;
+		return false;
 	c->slot = claim.slot;
 	c->gen = claim.gen;
 	c->epoch = claim.epoch;
@@ -283,7 +318,21 @@ vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 	c->head.len = body->len;
 	c->body = body->data;
 	(void) vcall_poll(c);
-	return c;
+	return true;
+}
+
+Call *
+vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
+			const char *model, int timeout_ms, bool wait_slot)
+{
+	Call	   *c;
+
+	require_preload();
+	/* who comes again until there is a slot shall not fill the context with calls */
+	if (!wait_slot && vllm_shared->serving && vllm_shared->n_free == 0)
+		return NULL;
+	c = vcall_make(cxt);
+	return vcall_start(c, kind, body, model, timeout_ms, wait_slot) ? c : NULL;
 }
 
 int64
@@ -625,6 +674,13 @@ vcall_late(Call *c)
 		return NULL;
 	vcall_end(c);
 	return late_error(c);
+}
+
+void
+vcall_time_from_now(Call *c, int timeout_ms)
+{
+	c->timeout_ms = timeout_ms;
+	c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 }
 
 static void

@@ -10,7 +10,8 @@
  *
  * Life: vcall_begin() claims a slot (or says that none is free), vcall_poll()
  * moves bytes both ways without blocking, vcall_next() hands out reply frames,
- * vcall_end() releases.  vcall_wait() is the one wait loop of the project.
+ * vcall_end() releases.  vcall_wait() waits for one call; who has many in flight
+ * (batch_request.c) polls all of them and sleeps on the same latch.
  */
 #ifndef VLLM_PG_CLIENT_H
 #define VLLM_PG_CLIENT_H
@@ -20,6 +21,7 @@
 #include "lib/stringinfo.h"
 #include "utils/palloc.h"
 
+#include "pg/compat.h"
 #include "wire/wire.h"
 
 typedef struct Call Call;
@@ -50,6 +52,16 @@ void		vclient_require_engine(void);
  */
 Call	   *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 						const char *model, int timeout_ms, bool wait_slot);
+
+/*
+ * The same in two steps, for who has many conversations one after the other: a
+ * Call that is not in one (new, or after vcall_end()) can be started, again and
+ * again, without taking memory.  false: no slot is free.
+ */
+Call	   *vcall_make(MemoryContext cxt);
+bool		vcall_start(Call *c, WireKind kind, const StringInfoData *body,
+						const char *model, int timeout_ms, bool wait_slot);
+
 int64		vcall_request_id(const Call *c);
 
 /* Move bytes; true if a frame is ready for vcall_next() or the call has failed. */
@@ -73,12 +85,14 @@ void		vcall_wait(Call *c);
  * vcall_tell_loading(): the NOTICE about a model that is being loaded, if one is due;
  * true: look again after LOADING_QUIET ms.  vcall_time_left(): ms until the deadline,
  * at most `most`.  vcall_late(): past the deadline the call is ended and the error
- * returned (for ThrowErrorData), else NULL.
+ * returned (for ThrowErrorData), else NULL.  vcall_time_from_now(): the time of a call
+ * that was begun without timeout_ms counts from now on.
  */
 #define LOADING_QUIET	100		/* ms that a load may take without a NOTICE */
 bool		vcall_tell_loading(Call *c);
 long		vcall_time_left(const Call *c, long most);
 ErrorData  *vcall_late(Call *c);
+void		vcall_time_from_now(Call *c, int timeout_ms);
 
 /* Release; cancels if unfinished.  Safe to call twice; c is freed with its context. */
 void		vcall_end(Call *c);
