@@ -46,6 +46,10 @@ BatchPool  *batch_pool_of(EState *estate);
 /* A pool that lives as long as cxt. */
 BatchPool  *batch_pool_create(MemoryContext cxt);
 const BatchStats *batch_pool_stats(const BatchPool *p);
+/* How many requests have been seen to finish: has anything happened since? */
+uint64		batch_pool_finished(const BatchPool *p);
+/* Memory of finished replies that are still held. */
+Size		batch_pool_held_bytes(const BatchPool *p);
 
 /*
  * How many more requests may start now: vllm.batch_window less those in flight; when
@@ -55,9 +59,10 @@ const BatchStats *batch_pool_stats(const BatchPool *p);
 int			batch_pool_room(BatchPool *p);
 
 /*
- * Start a request (r is copied) or join an equal one.  stats: the node's, or NULL.
- * NULL: no slot is free; with wait_slot the caller, who has nothing in flight to wait
- * for, queues for one (ERROR 53300 after vllm.queue_timeout).
+ * Start a request (r is copied) or join an equal one.  stats: the node's, or NULL; it
+ * must live as long as the pool.  NULL: no slot is free, or no engine is there; with
+ * wait_slot the caller, who has nothing in flight to wait for, waits for both (ERROR
+ * 53300 after vllm.queue_timeout, 57P03 after vllm.engine_timeout).
  */
 BatchRequest *batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 								  BatchStats *stats, bool wait_slot);
@@ -85,5 +90,8 @@ void		batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats);
 
 /* A row has left a node of this pool: for llm_progress and vllm.progress_interval. */
 void		batch_pool_row_done(BatchPool *p);
+
+/* _PG_init */
+void		batch_request_init(void);
 
 #endif

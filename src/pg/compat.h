@@ -14,6 +14,8 @@
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
 #if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
 #include "storage/waiteventset.h"
 #endif
 
@@ -71,6 +73,26 @@ compat_wait_event_set(int n)
 /* 18: pg_noreturn stands in front of the declaration */
 #if PG_VERSION_NUM < 180000
 #define pg_noreturn pg_attribute_noreturn()
+#endif
+
+/* 16: one function checks privileges on every kind of object */
+#if PG_VERSION_NUM >= 160000
+#define compat_proc_aclcheck(funcid, role, mode) \
+	object_aclcheck(ProcedureRelationId, (funcid), (role), (mode))
+#else
+#define compat_proc_aclcheck(funcid, role, mode) \
+	pg_proc_aclcheck((funcid), (role), (mode))
+#endif
+
+/* 18: ExecutorRun() lost execute_once */
+#if PG_VERSION_NUM >= 180000
+#define COMPAT_EXECUTOR_RUN_ARGS \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define COMPAT_EXECUTOR_RUN_PASS	queryDesc, direction, count
+#else
+#define COMPAT_EXECUTOR_RUN_ARGS \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
+#define COMPAT_EXECUTOR_RUN_PASS	queryDesc, direction, count, execute_once
 #endif
 
 #endif

@@ -1,0 +1,760 @@
+/*
+ * batch_request.c
+ *	  Requests in flight: pools, the window, duplicates, waiting.
+ *
+ * A pool's memory is a context of its own below the one that it was made for.
+ * Requests and their Calls are taken from the pool's free lists and go back there, so
+ * that a statement takes memory until its window is full and no more.
+ *
+ *	in flight	has a Carrier (Call and body); in pool->flying
+ *	finished	the Carrier's Call holds the reply (its slot is free already), or the
+ *				request holds an error
+ *	kept		nobody holds it: body and reply were copied, the Carrier went back; in
+ *				pool->kept, the oldest first
+ *
+ * Equal requests find each other through pool->table, whose keys point into the
+ * request that they lead to: in flight and finished ones to the Carrier's body, kept
+ * ones to the copy.  A request that failed is not found: the next one tries again.
+ *
+ * Every Call has a reset callback on the pool's context (client.c): that is what
+ * cancels them, on every path.  The pool's own callback takes it off the list of
+ * pools.
+ *
+ * Waiting is one latch for everything: batch_pool_wait() looks at all that is in
+ * flight, of whatever node, before it sleeps.  pool->finished counts what has been seen
+ * to finish, so that a node knows whether to look at its rows again.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "pg/batch_progress.h"
+#include "pg/batch_request.h"
+#include "pg/client.h"
+#include "pg/slots.h"
+#include "pg/vllm_pg.h"
+
+/* requests in flight while others have a full batch waiting */
+#define POLITE_WINDOW	8
+/* bytes of a body buffer that a Carrier keeps for its next request */
+#define KEEP_BODY		(64 * 1024)
+/* frames that one look at a request takes, lest an engine that sends without end
+ * keeps us here */
+#define MAX_FRAMES		16
+
+/* What a conversation needs; reused. */
+typedef struct Carrier
+{
+	struct Carrier *next;		/* free list */
+	Call	   *call;
+	StringInfoData body;
+} Carrier;
+
+struct BatchRequest
+{
+	dlist_node	node;			/* in pool->flying or pool->kept */
+	BatchRequest *next_free;
+	BatchPool  *pool;
+	const EngineFunc *func;
+	Carrier    *carrier;		/* NULL: failed before it was sent, or kept */
+	char	   *copy;			/* kept: body, then reply */
+	ErrorData  *err;
+	const char *reply;			/* finished: the last frame's fields */
+	Size		reply_len;
+	Size		body_len;
+	int			refs;
+	bool		finished;
+	bool		in_table;
+	int			timeout_ms;
+	bool		timed;			/* its timeout_ms counts already */
+	uint32		hash;
+	BatchStats *stats;			/* of the node that sent it */
+};
+
+typedef struct RequestKey
+{
+	const EngineFunc *func;
+	const char *body;
+	Size		len;
+	uint32		hash;
+} RequestKey;
+
+typedef struct RequestEntry
+{
+	RequestKey	key;
+	BatchRequest *request;
+} RequestEntry;
+
+struct BatchPool
+{
+	slist_node	node;			/* in pools */
+	MemoryContext cxt;
+	MemoryContextCallback cb;
+	EState	   *estate;			/* NULL: not a statement's */
+	BatchStats	stats;
+	uint64		finished;		/* requests seen to finish */
+	int64		rows;
+	bool		more;			/* a look ended before all frames were read */
+	dlist_head	flying;
+	dlist_head	kept;			/* oldest first */
+	Size		kept_bytes;
+	Size		held_bytes;		/* replies that somebody holds */
+	Carrier    *carriers;		/* free */
+	BatchRequest *free;
+	HTAB	   *table;
+};
+
+static slist_head pools = SLIST_STATIC_INIT(pools);
+static void (*prev_drain) (void) = NULL;
+
+/* ---- pools ---- */
+
+/* The calls' own callbacks cancel what is in flight. */
+static void
+pool_reset(void *arg)
+{
+	BatchPool  *p = arg;
+
+	slist_delete(&pools, &p->node);
+	batch_progress_end(p);
+}
+
+BatchPool *
+batch_pool_create(MemoryContext cxt)
+{
+	MemoryContext own = AllocSetContextCreate(cxt, "LLM batch pool", ALLOCSET_DEFAULT_SIZES);
+	BatchPool  *p = MemoryContextAllocZero(own, sizeof(BatchPool));
+
+	p->cxt = own;
+	dlist_init(&p->flying);
+	dlist_init(&p->kept);
+	p->cb.func = pool_reset;
+	p->cb.arg = p;
+	MemoryContextRegisterResetCallback(own, &p->cb);
+	slist_push_head(&pools, &p->node);
+	return p;
+}
+
+BatchPool *
+batch_pool_of(EState *estate)
+{
+	slist_iter	i;
+	BatchPool  *p;
+
+	slist_foreach(i, &pools)
+	{
+		p = slist_container(BatchPool, node, i.cur);
+		if (p->estate == estate)
+			return p;
+	}
+	p = batch_pool_create(estate->es_query_cxt);
+	p->estate = estate;
+	return p;
+}
+
+const BatchStats *
+batch_pool_stats(const BatchPool *p)
+{
+	return &p->stats;
+}
+
+uint64
+batch_pool_finished(const BatchPool *p)
+{
+	return p->finished;
+}
+
+Size
+batch_pool_held_bytes(const BatchPool *p)
+{
+	return p->held_bytes;
+}
+
+/*
+ * Two full batches: one that runs and one that waits for its end.  The engine's
+ * figures are read without their sequence lock: a guess is all that is wanted.
+ */
+static int
+automatic_window(const BatchPool *p)
+{
+	const volatile WireStats *st = wire_stats(&vllm_arena);
+	int64		batch = vllm_max_num_seqs;
+	int64		waiting = st->waiting;
+	int64		others = st->running + waiting - p->stats.in_flight;
+
+	if (waiting >= batch && others >= batch)
+		return POLITE_WINDOW;
+	return 2 * batch;
+}
+
+int
+batch_pool_room(BatchPool *p)
+{
+	int			window;
+	int			room;
+
+	if (vllm_shared == NULL)
+		return 1;
+	window = vllm_batch_window > 0 ? vllm_batch_window : automatic_window(p);
+	room = Min(window - p->stats.in_flight,
+			   vllm_shared->n_free - vllm_shared->n_slots / 8);
+	return Max(room, p->stats.in_flight == 0 ? 1 : 0);
+}
+
+/* ---- free lists ---- */
+
+/* The next request and its Carrier, still on their lists: an ERROR loses neither. */
+static void
+provide_memory(BatchPool *p, bool carrier)
+{
+	MemoryContext old = MemoryContextSwitchTo(p->cxt);
+
+	if (p->free == NULL)
+		p->free = palloc0(sizeof(BatchRequest));
+	if (carrier && p->carriers == NULL)
+	{
+		Carrier    *c = palloc0(sizeof(Carrier));
+
+		c->call = vcall_make(p->cxt);
+		initStringInfo(&c->body);
+		p->carriers = c;
+	}
+	MemoryContextSwitchTo(old);
+}
+
+static BatchRequest *
+take_request(BatchPool *p)
+{
+	BatchRequest *q = p->free;
+
+	p->free = q->next_free;
+	memset(q, 0, sizeof(BatchRequest));
+	q->pool = p;
+	q->refs = 1;
+	return q;
+}
+
+static void
+give_carrier_back(BatchRequest *q)
+{
+	Carrier    *c = q->carrier;
+
+	q->carrier = NULL;
+	vcall_end(c->call);
+	if (c->body.maxlen > KEEP_BODY)
+	{
+		pfree(c->body.data);
+		c->body.data = NULL;	/* made anew by fill_body() */
+		c->body.maxlen = 0;
+	}
+	c->next = q->pool->carriers;
+	q->pool->carriers = c;
+}
+
+static void
+fill_body(BatchPool *p, Carrier *c, const StringInfoData *body)
+{
+	MemoryContext old = MemoryContextSwitchTo(p->cxt);
+
+	if (c->body.data == NULL)
+		initStringInfo(&c->body);
+	MemoryContextSwitchTo(old);
+	resetStringInfo(&c->body);
+	appendBinaryStringInfo(&c->body, body->data, body->len);
+}
+
+/* ---- duplicates ---- */
+
+static uint32
+key_hash(const void *key, Size size)
+{
+	return ((const RequestKey *) key)->hash;
+}
+
+static int
+key_compare(const void *a, const void *b, Size size)
+{
+	const RequestKey *x = a;
+	const RequestKey *y = b;
+
+	if (x->hash != y->hash || x->func != y->func || x->len != y->len)
+		return 1;
+	return memcmp(x->body, y->body, x->len);
+}
+
+static HTAB *
+make_table(BatchPool *p)
+{
+	HASHCTL		ctl = {
+		.keysize = sizeof(RequestKey),.entrysize = sizeof(RequestEntry),
+		.hash = key_hash,.match = key_compare,.hcxt = p->cxt
+	};
+
+	return hash_create("LLM requests", 256, &ctl,
+					   HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
+}
+
+static RequestKey
+request_key(const BatchRequest *q)
+{
+	return (RequestKey)
+	{
+		.func = q->func,.body = q->copy ? q->copy : q->carrier->body.data,
+			.len = q->body_len,.hash = q->hash
+	};
+}
+
+static void
+forget_key(BatchRequest *q)
+{
+	RequestKey	key;
+
+	if (!q->in_table)
+		return;
+	key = request_key(q);
+	(void) hash_search(q->pool->table, &key, HASH_REMOVE, NULL);
+	q->in_table = false;
+}
+
+static void
+free_kept(BatchRequest *q)
+{
+	BatchPool  *p = q->pool;
+
+	forget_key(q);
+	p->kept_bytes -= q->body_len + q->reply_len + sizeof(BatchRequest);
+	pfree(q->copy);
+	q->copy = NULL;
+	q->next_free = p->free;
+	p->free = q;
+}
+
+/*
+ * Nobody holds a deterministic reply any more: keep a copy for later rows, if it is
+ * not too much.  The key in the table must follow the body.
+ */
+static bool
+keep(BatchRequest *q)
+{
+	BatchPool  *p = q->pool;
+	Size		size = q->body_len + q->reply_len + sizeof(BatchRequest);
+	Size		most = (Size) work_mem * 1024;
+	RequestKey	key;
+	RequestEntry *e;
+
+	if (!q->in_table || !q->finished || q->err != NULL || size > most / 4)
+		return false;
+	if (q->copy == NULL)
+	{
+		char	   *copy = MemoryContextAlloc(p->cxt, Max(q->body_len + q->reply_len, 1));
+
+		memcpy(copy, q->carrier->body.data, q->body_len);
+		memcpy(copy + q->body_len, q->reply, q->reply_len);
+		key = request_key(q);
+		e = hash_search(p->table, &key, HASH_FIND, NULL);
+		e->key.body = copy;
+		q->copy = copy;
+		q->reply = copy + q->body_len;
+		p->held_bytes -= q->reply_len;
+		give_carrier_back(q);
+	}
+	p->kept_bytes += size;
+	dlist_push_tail(&p->kept, &q->node);
+	while (p->kept_bytes > most)
+		free_kept(dlist_container(BatchRequest, node, dlist_pop_head_node(&p->kept)));
+	return true;
+}
+
+/* An equal request gets one holder more. */
+static BatchRequest *
+join(BatchPool *p, const RequestKey *key, BatchStats *stats)
+{
+	RequestEntry *e = p->table ? hash_search(p->table, key, HASH_FIND, NULL) : NULL;
+	BatchRequest *q;
+
+	if (e == NULL)
+		return NULL;
+	q = e->request;
+	if (q->refs++ == 0)
+	{
+		dlist_delete(&q->node);
+		p->kept_bytes -= q->body_len + q->reply_len + sizeof(BatchRequest);
+	}
+	p->stats.deduplicated++;
+	if (stats)
+		stats->deduplicated++;
+	return q;
+}
+
+static void
+enter_key(BatchRequest *q)
+{
+	RequestKey	key = request_key(q);
+	RequestEntry *e;
+	bool		found;
+
+	e = hash_search(q->pool->table, &key, HASH_ENTER, &found);
+	e->request = q;
+	q->in_table = true;
+}
+
+/* ---- starting ---- */
+
+static void
+count_start(BatchStats *s)
+{
+	s->calls++;
+	s->in_flight++;
+	s->max_in_flight = Max(s->max_in_flight, s->in_flight);
+}
+
+/* Nothing but a request that the caller can wait for may wait for an engine or a slot. */
+static bool
+may_start(const EngineRequest *r)
+{
+	return vllm_shared != NULL &&
+		pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY &&
+		vllm_shared->n_free > 0 &&
+		(uint64) r->body.len + sizeof(WireMsg) <= vllm_arena.geo.max_request;
+}
+
+BatchRequest *
+batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
+					BatchStats *stats, bool wait_slot)
+{
+	bool		dedup = r->deterministic && vllm_batch_dedup;
+	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
+	BatchRequest *q;
+	Carrier    *c;
+
+	if (dedup)
+	{
+		key.hash = hash_bytes((const unsigned char *) key.body, (int) key.len);
+		q = join(p, &key, stats);
+		if (q)
+			return q;
+	}
+	if (!wait_slot && !may_start(r))
+		return NULL;
+	provide_memory(p, true);
+	if (dedup && p->table == NULL)
+		p->table = make_table(p);
+	c = p->carriers;
+	fill_body(p, c, &r->body);
+	batch_progress_begin(p);
+	/* who waits for a slot is held up already */
+	if (!vcall_start(c->call, r->kind, &c->body, r->model, wait_slot ? r->timeout_ms : 0, wait_slot))
+		return NULL;
+	p->carriers = c->next;
+	q = take_request(p);
+	q->func = f;
+	q->carrier = c;
+	q->body_len = r->body.len;
+	q->hash = key.hash;
+	q->timeout_ms = r->timeout_ms;
+	q->timed = wait_slot;
+	q->stats = stats;
+	dlist_push_tail(&p->flying, &q->node);
+	count_start(&p->stats);
+	if (stats)
+		count_start(stats);
+	if (dedup)
+		enter_key(q);
+	batch_progress_update(p);
+	return q;
+}
+
+/* ErrorData in the pool's memory; what the engine's functions set of it. */
+static ErrorData *
+copy_error(BatchPool *p, const ErrorData *from)
+{
+	MemoryContext old = MemoryContextSwitchTo(p->cxt);
+	ErrorData  *e = palloc(sizeof(ErrorData));
+
+	*e = *from;
+	e->message = from->message ? pstrdup(from->message) : NULL;
+	e->detail = from->detail ? pstrdup(from->detail) : NULL;
+	e->detail_log = NULL;
+	e->hint = from->hint ? pstrdup(from->hint) : NULL;
+	e->context = from->context ? pstrdup(from->context) : NULL;
+	e->backtrace = e->schema_name = e->table_name = e->column_name = NULL;
+	e->datatype_name = e->constraint_name = e->internalquery = NULL;
+	e->assoc_context = p->cxt;
+	MemoryContextSwitchTo(old);
+	return e;
+}
+
+BatchRequest *
+batch_request_failed(BatchPool *p, ErrorData *err)
+{
+	ErrorData  *copy = copy_error(p, err);
+	BatchRequest *q;
+
+	provide_memory(p, false);
+	q = take_request(p);
+	q->err = copy;
+	q->finished = true;
+	return q;
+}
+
+/* ---- finishing ---- */
+
+static ErrorData *
+malformed(BatchPool *p)
+{
+	ErrorData	e = {
+		.elevel = ERROR,.sqlerrcode = ERRCODE_SYSTEM_ERROR,
+		.message = "malformed reply from the engine"
+	};
+
+	return copy_error(p, &e);
+}
+
+static void
+add_tokens(BatchStats *s, int64 prompt, int64 cached, int64 output)
+{
+	s->prompt_tokens += prompt;
+	s->cached_tokens += cached;
+	s->output_tokens += output;
+}
+
+/* The tokens of a reply; false if it can't be read. */
+static bool
+count_tokens(BatchRequest *q)
+{
+	WireIn		in = {q->reply, q->reply + q->reply_len};
+	WireField	f;
+	int64		prompt = 0,
+				cached = 0,
+				output = 0;
+	int			rc;
+
+	while ((rc = wire_next(&in, &f)) > 0)
+	{
+		if (f.tag == WTAG_PROMPT_TOKENS)
+			prompt = Max(f.i, 0);
+		else if (f.tag == WTAG_CACHED_TOKENS)
+			cached = Max(f.i, 0);
+		else if (f.tag == WTAG_COMPLETION_TOKENS)
+			output = Max(f.i, 0);
+	}
+	if (rc < 0)
+		return false;
+	add_tokens(&q->pool->stats, prompt, cached, output);
+	if (q->stats)
+		add_tokens(q->stats, prompt, cached, output);
+	return true;
+}
+
+static void
+leave_flight(BatchRequest *q)
+{
+	BatchPool  *p = q->pool;
+
+	dlist_delete(&q->node);
+	p->stats.in_flight--;
+	if (q->stats)
+		q->stats->in_flight--;
+	if (p->estate == NULL && p->stats.in_flight == 0)
+		batch_progress_end(p);
+}
+
+static void
+finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
+{
+	BatchPool  *p = q->pool;
+
+	leave_flight(q);
+	q->finished = true;
+	p->finished++;
+	q->err = err;
+	if (err == NULL)
+	{
+		q->reply = f->data;
+		q->reply_len = f->len;
+		if (count_tokens(q))
+			p->held_bytes += q->reply_len;
+		else
+			q->err = malformed(p);
+	}
+	if (q->err != NULL)
+		forget_key(q);
+	batch_progress_update(p);
+}
+
+bool
+batch_request_poll(BatchRequest *q)
+{
+	Call	   *call;
+
+	if (q->finished)
+		return true;
+	call = q->carrier->call;
+	for (int i = 0; vcall_poll(call); i++)
+	{
+		CallFrame	f;
+		ErrorData  *err;
+
+		if (i == MAX_FRAMES)
+		{
+			q->pool->more = true;
+			return false;
+		}
+		if (vcall_next_noerror(call, &f, &err) ? f.final : err != NULL)
+		{
+			finish(q, &f, err);
+			return true;
+		}
+	}
+	return false;
+}
+
+ErrorData *
+batch_request_error(const BatchRequest *q)
+{
+	Assert(q->finished);
+	return q->err;
+}
+
+Datum
+batch_request_value(BatchRequest *q, Oid rettype, bool *isnull)
+{
+	CallFrame	f = {.kind = WF_DONE,.final = true,.data = q->reply,.len = q->reply_len};
+	Reply		reply;
+
+	Assert(q->finished && q->err == NULL);
+	*isnull = false;
+	reply_read(&reply, &f);
+	return q->func->result(&reply, rettype, isnull);
+}
+
+void
+batch_request_release(BatchRequest *q)
+{
+	BatchPool  *p = q->pool;
+
+	Assert(q->refs > 0);
+	if (--q->refs > 0 || keep(q))
+		return;
+	forget_key(q);
+	if (!q->finished)
+	{
+		leave_flight(q);
+		p->stats.cancelled++;
+		if (q->stats)
+			q->stats->cancelled++;
+	}
+	else if (q->err == NULL)
+		p->held_bytes -= q->copy ? 0 : q->reply_len;
+	if (q->carrier)
+		give_carrier_back(q);
+	if (q->copy)
+		pfree(q->copy);
+	if (q->err)
+		FreeErrorData(q->err);
+	q->next_free = p->free;
+	p->free = q;
+}
+
+/* ---- waiting ---- */
+
+/* Look at everything in flight. */
+static void
+sweep(BatchPool *p)
+{
+	dlist_mutable_iter i;
+
+	p->more = false;
+	dlist_foreach_modify(i, &p->flying)
+		(void) batch_request_poll(dlist_container(BatchRequest, node, i.cur));
+}
+
+/* A claim of this backend waits for a slot: it may be one that we hold. */
+static void
+drain_for_slot(void)
+{
+	slist_iter	i;
+
+	if (prev_drain)
+		prev_drain();
+	slist_foreach(i, &pools)
+		sweep(slist_container(BatchPool, node, i.cur));
+}
+
+/* How long to sleep, in ms; ERROR if the one that is due is too late. */
+static long
+sleep_for(BatchRequest *due)
+{
+	long		timeout = 1000;
+	ErrorData  *late;
+	Call	   *call;
+
+	if (due == NULL || due->finished)
+		return timeout;
+	call = due->carrier->call;
+	if (vcall_tell_loading(call))
+		timeout = LOADING_QUIET;
+	if (due->timeout_ms > 0 && !due->timed)
+		vcall_time_from_now(call, due->timeout_ms);
+	due->timed = true;
+	late = vcall_late(call);
+	if (late != NULL)
+		ThrowErrorData(late);
+	return Max(vcall_time_left(call, timeout), 1);
+}
+
+static void
+add_wait(BatchStats *s, instr_time before, instr_time after)
+{
+	s->waits++;
+	INSTR_TIME_ACCUM_DIFF(s->wait_time, after, before);
+}
+
+void
+batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
+{
+	static uint32 wait_event = 0;
+	uint64		before = p->finished;
+	instr_time	start;
+	instr_time	end;
+	long		timeout;
+
+	CHECK_FOR_INTERRUPTS();
+	sweep(p);
+	if (p->finished != before)
+		return;
+	timeout = p->more ? 0 : sleep_for(due);
+	INSTR_TIME_SET_CURRENT(start);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
+					 compat_wait_event(&wait_event, "VllmReply"));
+	ResetLatch(MyLatch);
+	INSTR_TIME_SET_CURRENT(end);
+	add_wait(&p->stats, start, end);
+	if (stats)
+		add_wait(stats, start, end);
+	CHECK_FOR_INTERRUPTS();
+	sweep(p);
+}
+
+void
+batch_pool_row_done(BatchPool *p)
+{
+	p->rows++;
+	batch_progress_row(p, p->rows);
+	if (vllm_progress_interval > 0 && p->rows % vllm_progress_interval == 0)
+		batch_progress_notice(p, p->rows);
+}
+
+/* ---- start-up ---- */
+
+void
+batch_request_init(void)
+{
+	prev_drain = vslot_drain;
+	vslot_drain = drain_for_slot;
+}
