@@ -16,6 +16,7 @@
 #include "storage/shmem.h"
 #include "utils/guc.h"
 
+#include "pg/batch.h"
 #include "pg/future.h"
 #include "pg/vllm_pg.h"
 
@@ -32,6 +33,7 @@ shmem_request(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 	RequestAddinShmemSpace(vllm_shared_size());
+	RequestAddinShmemSpace(batch_progress_shared_size());
 	RequestNamedLWLockTranche("vllm_pg", 1);
 }
 
@@ -41,6 +43,7 @@ shmem_startup(void)
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	vllm_shared_init();
+	batch_progress_shared_init();
 }
 
 void
@@ -52,6 +55,7 @@ _PG_init(void)
 	vllm_guc_init();
 	vllm_sql_init();
 	vllm_future_init();
+	batch_init();
 	MarkGUCPrefixReserved("vllm");
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = shmem_request;

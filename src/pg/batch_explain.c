@@ -1,0 +1,111 @@
+/*
+ * batch_explain.c
+ *	  What EXPLAIN says of a batch node.
+ *
+ * Figures of a node are sums over its rescans; those of parallel workers stay with
+ * them.  What depends on the clock alone (waits, times, rates) is shown only with
+ * TIMING, so that the rest can be compared.
+ */
+#include "postgres.h"
+
+#include "commands/explain.h"
+#include "nodes/extensible.h"
+#include "utils/ruleutils.h"
+
+#include "pg/batch_node.h"
+#include "pg/compat.h"
+#include "pg/vllm_pg.h"
+
+static void
+explain_calls(const BatchNode *n, List *ancestors, ExplainState *es)
+{
+	CustomScan *scan = (CustomScan *) n->css.ss.ps.plan;
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, (Plan *) scan, ancestors);
+	bool		prefix = list_length(es->rtable) > 1 || es->verbose;
+	List	   *calls = NIL;
+
+	for (int i = 0; i < n->n_sites; i++)
+	{
+		TargetEntry *te = list_nth(scan->custom_scan_tlist, n->n_child + i);
+		char	   *text = deparse_expression((Node *) te->expr, context, prefix, false);
+
+		if (n->sites[i].call->guards != NIL)
+			text = psprintf("%s [conditional]", text);
+		calls = lappend(calls, text);
+	}
+	ExplainPropertyList("LLM Calls", calls, es);
+}
+
+static const char *
+look_ahead(const BatchNode *n)
+{
+	if (n->started ? n->serial : !vllm_batch || (vllm_batch_strict && !n->plan->safe))
+		return "row by row";
+	if (n->started ? n->bound >= 0 : n->plan->bounded && n->plan->limit_count != NULL)
+		return "exact limit";
+	return n->plan->ahead == BATCH_RAMP ? "ramp" : "full window";
+}
+
+static double
+tokens_per_second(const BatchNode *n)
+{
+	double		seconds = INSTR_TIME_GET_DOUBLE(n->busy);
+
+	return seconds > 0 ? n->stats.output_tokens / seconds : 0;
+}
+
+static void
+explain_text(const BatchNode *n, ExplainState *es)
+{
+	const BatchStats *s = &n->stats;
+
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfo(es->str, "Requests: " INT64_FORMAT "  Deduplicated: " INT64_FORMAT
+					 "  Cancelled: " INT64_FORMAT "  Skipped: " INT64_FORMAT "  Max In Flight: %d\n",
+					 s->calls, s->deduplicated, s->cancelled, n->skipped, s->max_in_flight);
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfo(es->str, "Prompt Tokens: " INT64_FORMAT "  Cached Tokens: " INT64_FORMAT
+					 "  Output Tokens: " INT64_FORMAT "\n",
+					 s->prompt_tokens, s->cached_tokens, s->output_tokens);
+	if (!es->timing)
+		return;
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfo(es->str, "Waits: " INT64_FORMAT "  Wait Time: %.3f ms  Tokens/s: %.1f\n",
+					 s->waits, INSTR_TIME_GET_MILLISEC(s->wait_time), tokens_per_second(n));
+}
+
+static void
+explain_properties(const BatchNode *n, ExplainState *es)
+{
+	const BatchStats *s = &n->stats;
+
+	ExplainPropertyInteger("Requests", NULL, s->calls, es);
+	ExplainPropertyInteger("Deduplicated", NULL, s->deduplicated, es);
+	ExplainPropertyInteger("Cancelled", NULL, s->cancelled, es);
+	ExplainPropertyInteger("Skipped", NULL, n->skipped, es);
+	ExplainPropertyInteger("Max In Flight", NULL, s->max_in_flight, es);
+	ExplainPropertyInteger("Prompt Tokens", NULL, s->prompt_tokens, es);
+	ExplainPropertyInteger("Cached Tokens", NULL, s->cached_tokens, es);
+	ExplainPropertyInteger("Output Tokens", NULL, s->output_tokens, es);
+	if (!es->timing)
+		return;
+	ExplainPropertyInteger("Waits", NULL, s->waits, es);
+	ExplainPropertyFloat("Wait Time", "ms", INSTR_TIME_GET_MILLISEC(s->wait_time), 3, es);
+	ExplainPropertyFloat("Tokens/s", NULL, tokens_per_second(n), 1, es);
+}
+
+void
+batch_node_explain(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	const BatchNode *n = (const BatchNode *) css;
+
+	explain_calls(n, ancestors, es);
+	ExplainPropertyText("Look-Ahead", look_ahead(n), es);
+	ExplainPropertyText("Deduplication", vllm_batch_dedup ? "on" : "off", es);
+	if (!es->analyze)
+		return;
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+		explain_text(n, es);
+	else
+		explain_properties(n, es);
+}

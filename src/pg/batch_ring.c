@@ -1,0 +1,563 @@
+/*
+ * batch_ring.c
+ *	  Rows of the batch node: pulled ahead, moved on, emitted in their order.
+ *
+ * A row is a small machine: calls of its stage start when what they depend on is
+ * there and their guards hold; when none of the stage is open its qual is evaluated,
+ * once, and the row goes on or is rejected.  Nothing here sleeps but the child below
+ * and, for the head row when nothing is in flight, the queue for a slot.
+ *
+ * Results that other calls or quals use are converted when they arrive and are chunks
+ * of the row's; the others are made of the reply when the row is emitted.
+ *
+ * Rows of a node whose calls don't depend on each other (one_wave) are not looked at
+ * between the start of their calls and their turn: the head row's requests are polled
+ * when it is due, and batch_pool_wait() looks at the rest before it sleeps.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+#include "pg/batch_node.h"
+
+#define RING_MAX	4096		/* rows */
+
+/* ---- memory ---- */
+
+void
+batch_ring_init(BatchNode *n)
+{
+	n->rows_cxt = AllocSetContextCreate(n->css.ss.ps.state->es_query_cxt,
+										"LLM batch rows", ALLOCSET_DEFAULT_SIZES);
+	n->ring_size = 16;
+	n->ring = MemoryContextAlloc(n->rows_cxt, sizeof(BatchRow *) * n->ring_size);
+}
+
+static inline BatchRow *
+row_at(const BatchNode *n, int i)
+{
+	return n->ring[(n->first + i) & (n->ring_size - 1)];
+}
+
+BatchRow *
+batch_ring_head(const BatchNode *n)
+{
+	return n->count > 0 ? row_at(n, 0) : NULL;
+}
+
+static BatchRow *
+new_row(BatchNode *n)
+{
+	BatchRow   *row = n->free_rows;
+
+	if (row != NULL)
+		n->free_rows = row->next_free;
+	else
+	{
+		EState	   *estate = n->css.ss.ps.state;
+		MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+
+		row = palloc(offsetof(BatchRow, calls) + sizeof(RowCall) * n->n_sites);
+		row->slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(outerPlanState(n)),
+										   &TTSOpsMinimalTuple);
+		MemoryContextSwitchTo(old);
+	}
+	row->next_free = NULL;
+	row->bytes = 0;
+	row->state = ROW_OPEN;
+	row->stage = 0;
+	memset(row->calls, 0, sizeof(RowCall) * n->n_sites);
+	return row;
+}
+
+/* Let go of a row's requests, values and tuple. */
+static void
+empty_row(BatchNode *n, BatchRow *row)
+{
+	for (int i = 0; i < n->n_sites; i++)
+	{
+		RowCall    *rc = &row->calls[i];
+
+		if (rc->request != NULL)
+			batch_request_release(rc->request);
+		rc->request = NULL;
+		if (rc->owned)
+			pfree(DatumGetPointer(rc->value));
+		rc->owned = false;
+		if (n->sites[i].pending == row)
+			n->sites[i].pending = NULL;
+	}
+	ExecClearTuple(row->slot);
+	n->ring_bytes -= row->bytes;
+	row->bytes = 0;
+}
+
+static void
+free_row(BatchNode *n, BatchRow *row)
+{
+	empty_row(n, row);
+	row->next_free = n->free_rows;
+	n->free_rows = row;
+}
+
+static void
+grow_ring(BatchNode *n)
+{
+	int			size = n->ring_size * 2;
+	BatchRow  **ring = MemoryContextAlloc(n->rows_cxt, sizeof(BatchRow *) * size);
+
+	for (int i = 0; i < n->count; i++)
+		ring[i] = row_at(n, i);
+	pfree(n->ring);
+	n->ring = ring;
+	n->ring_size = size;
+	n->first = 0;
+}
+
+/* A row of the child's at the end of the ring. */
+static BatchRow *
+push_row(BatchNode *n, TupleTableSlot *from)
+{
+	BatchRow   *row;
+
+	if (n->count == n->ring_size)
+		grow_ring(n);
+	row = new_row(n);
+	ExecCopySlot(row->slot, from);
+	row->bytes = offsetof(BatchRow, calls) + sizeof(RowCall) * n->n_sites +
+		((MinimalTupleTableSlot *) row->slot)->mintuple->t_len;
+	n->ring_bytes += row->bytes;
+	n->ring[(n->first + n->count) & (n->ring_size - 1)] = row;
+	n->count++;
+	return row;
+}
+
+static BatchRow *
+take_head(BatchNode *n)
+{
+	BatchRow   *row = row_at(n, 0);
+
+	n->first = (n->first + 1) & (n->ring_size - 1);
+	n->count--;
+	return row;
+}
+
+void
+batch_ring_pop(BatchNode *n)
+{
+	batch_ring_drop_emitted(n);
+	n->emitted = take_head(n);
+}
+
+void
+batch_ring_drop_emitted(BatchNode *n)
+{
+	BatchRow   *row = n->emitted;
+
+	n->emitted = NULL;
+	if (row != NULL)
+		free_row(n, row);
+}
+
+void
+batch_ring_clear(BatchNode *n)
+{
+	batch_ring_drop_emitted(n);
+	while (n->count > 0)
+		free_row(n, take_head(n));
+	n->first = 0;
+}
+
+/* ---- a row's values ---- */
+
+/* Child columns and results into a virtual slot. */
+static void
+load_row(const BatchNode *n, BatchRow *row, TupleTableSlot *slot, int natts)
+{
+	ExecClearTuple(slot);
+	if (natts > 0)
+	{
+		slot_getsomeattrs(row->slot, natts);
+		memcpy(slot->tts_values, row->slot->tts_values, sizeof(Datum) * natts);
+		memcpy(slot->tts_isnull, row->slot->tts_isnull, sizeof(bool) * natts);
+	}
+	for (int i = 0; i < n->n_sites; i++)
+	{
+		const RowCall *rc = &row->calls[i];
+		bool		there = rc->phase == CALL_DONE && rc->request == NULL;
+
+		slot->tts_values[n->n_child + i] = there ? rc->value : (Datum) 0;
+		slot->tts_isnull[n->n_child + i] = !there || rc->isnull;
+	}
+	ExecStoreVirtualTuple(slot);
+}
+
+static void
+load_ahead(BatchNode *n, BatchRow *row)
+{
+	load_row(n, row, n->ahead_slot, n->early_natts);
+	n->ahead->ecxt_scantuple = n->ahead_slot;
+}
+
+/* A result that is used before its row is emitted. */
+static void
+convert_early(BatchNode *n, const BatchSite *s, RowCall *rc)
+{
+	MemoryContext old;
+	Datum		value;
+
+	ResetExprContext(n->ahead);
+	old = MemoryContextSwitchTo(n->ahead->ecxt_per_tuple_memory);
+	value = batch_request_value(rc->request, s->rettype, &rc->isnull);
+	if (!rc->isnull)
+	{
+		MemoryContextSwitchTo(n->rows_cxt);
+		rc->value = datumCopy(value, s->typbyval, s->typlen);
+		rc->owned = !s->typbyval;
+	}
+	MemoryContextSwitchTo(old);
+	batch_request_release(rc->request);
+	rc->request = NULL;
+}
+
+/* ---- moving a row on ---- */
+
+static void
+land(BatchNode *n, const BatchSite *s, RowCall *rc)
+{
+	if (n->timed)
+	{
+		INSTR_TIME_SET_CURRENT(n->busy);
+		INSTR_TIME_SUBTRACT(n->busy, n->begun);
+	}
+	if (batch_request_error(rc->request) != NULL)
+	{
+		rc->phase = CALL_FAILED;
+		return;
+	}
+	rc->phase = CALL_DONE;
+	if (s->early)
+		convert_early(n, s, rc);
+}
+
+static bool
+deps_are_there(const BatchSite *s, const BatchRow *row)
+{
+	for (int i = 0; i < s->n_deps; i++)
+		if (row->calls[s->deps[i]].phase <= CALL_FLIGHT)
+			return false;
+	return true;
+}
+
+/* May one request more start?  Asks the pool only when the last answer is used up. */
+static bool
+have_room(BatchNode *n)
+{
+	if (n->room <= 0)
+		n->room = batch_pool_room(n->pool);
+	return n->room > 0;
+}
+
+static void
+set_flying(BatchNode *n, BatchSite *s, RowCall *rc, BatchRequest *request)
+{
+	n->room--;
+	rc->request = request;
+	rc->phase = CALL_FLIGHT;
+	if (batch_request_poll(request))
+		land(n, s, rc);
+}
+
+/* What the site has evaluated goes first; true if nothing is left over. */
+static bool
+send_pending(BatchNode *n, BatchSite *s, bool is_head)
+{
+	BatchRow   *row = s->pending;
+	BatchRequest *request;
+
+	if (row == NULL)
+		return true;
+	if (!have_room(n))
+		return false;
+	request = batch_site_send(n, s, is_head);
+	if (request == NULL)
+		return false;
+	set_flying(n, s, &row->calls[s->index], request);
+	return true;
+}
+
+static void
+start_call(BatchNode *n, BatchSite *s, BatchRow *row, bool is_head)
+{
+	RowCall    *rc = &row->calls[s->index];
+
+	if (!send_pending(n, s, is_head) || !have_room(n))
+	{
+		n->starved = true;
+		return;
+	}
+	if (rc->phase != CALL_WAIT)
+		return;
+	load_ahead(n, row);
+	switch (batch_site_eval(n, s, row, &rc->request))
+	{
+		case SITE_SKIP:
+			rc->phase = CALL_SKIP;
+			n->skipped++;
+			break;
+		case SITE_NULL:
+			rc->phase = CALL_DONE;
+			rc->isnull = true;
+			break;
+		case SITE_REFUSED:
+			rc->phase = CALL_FAILED;
+			break;
+		case SITE_PENDING:
+			if (!send_pending(n, s, is_head))
+				n->starved = true;
+			break;
+	}
+}
+
+/*
+ * Poll and start what belongs to the row's stage.  A call behind a failed one never
+ * starts; by row one never starts before the last one has ended.  True if something
+ * is open.
+ */
+static bool
+move_calls(BatchNode *n, BatchRow *row, bool is_head)
+{
+	bool		open = false;
+	bool		failed = false;
+
+	for (int i = 0; i < n->n_sites; i++)
+	{
+		BatchSite  *s = &n->sites[i];
+		RowCall    *rc = &row->calls[i];
+
+		if (s->call->stage > row->stage)
+			continue;
+		if (rc->phase == CALL_FLIGHT && batch_request_poll(rc->request))
+			land(n, s, rc);
+		if (rc->phase == CALL_WAIT)
+		{
+			if (failed)
+				rc->phase = CALL_VOID;
+			else if (deps_are_there(s, row) && !(open && n->serial))
+				start_call(n, s, row, is_head);
+		}
+		failed |= rc->phase == CALL_FAILED;
+		open |= rc->phase <= CALL_FLIGHT;
+	}
+	return open;
+}
+
+static bool
+row_failed(const BatchNode *n, const BatchRow *row)
+{
+	for (int i = 0; i < n->n_sites; i++)
+		if (row->calls[i].phase == CALL_FAILED)
+			return true;
+	return false;
+}
+
+static bool
+qual_passes(BatchNode *n, BatchRow *row)
+{
+	ResetExprContext(n->ahead);
+	load_ahead(n, row);
+	return ExecQual(n->quals[row->stage], n->ahead);
+}
+
+static void
+advance(BatchNode *n, BatchRow *row, bool is_head)
+{
+	while (row->state == ROW_OPEN)
+	{
+		if (move_calls(n, row, is_head))
+			return;
+		if (row_failed(n, row))
+			row->state = ROW_FAILED;
+		else if (row->stage == n->n_quals)
+			row->state = ROW_READY;
+		else if (qual_passes(n, row))
+			row->stage++;
+		else
+		{
+			row->state = ROW_REJECTED;
+			empty_row(n, row);
+		}
+		n->resolved += row->state != ROW_OPEN;
+	}
+}
+
+/* ---- the ring ---- */
+
+/* Every row in order, from the oldest on. */
+static void
+advance_all(BatchNode *n)
+{
+	n->seen = batch_pool_finished(n->pool);
+	n->starved = false;
+	n->room = 0;
+	for (int i = 0; i < n->count; i++)
+		advance(n, row_at(n, i), i == 0);
+}
+
+static bool
+would_block(PlanState *child)
+{
+	BatchNode  *below = batch_node_below(child);
+
+	return below != NULL && batch_ring_look(below) == RING_BLOCKED;
+}
+
+static bool
+may_pull(BatchNode *n)
+{
+	if (n->eof)
+		return false;
+	if (n->count == 0)
+		return true;
+	return !n->serial && !n->starved && n->count < RING_MAX &&
+		n->pulled < batch_node_allowed(n) &&
+		n->ring_bytes + batch_pool_held_bytes(n->pool) < (Size) work_mem * 1024 &&
+		have_room(n) &&
+		!(batch_pool_stats(n->pool)->in_flight > 0 && would_block(outerPlanState(n)));
+}
+
+void
+batch_ring_fill(BatchNode *n)
+{
+	n->room = 0;
+	while (may_pull(n))
+	{
+		TupleTableSlot *slot = ExecProcNode(outerPlanState(n));
+
+		CHECK_FOR_INTERRUPTS();
+		if (TupIsNull(slot))
+		{
+			n->eof = true;
+			break;
+		}
+		n->pulled++;
+		advance(n, push_row(n, slot), n->count == 1);
+	}
+}
+
+/*
+ * The head row is ready: rows that are pulled in handfuls cost fewer doorbells, and
+ * a statement that needs no more rows than this one shall not ask for more.
+ */
+void
+batch_ring_top_up(BatchNode *n)
+{
+	int			room;
+
+	if (n->eof || batch_node_is_lazy(n))
+		return;
+	room = batch_pool_room(n->pool);
+	if (room == 0 || room * 3 < batch_pool_stats(n->pool)->in_flight)
+		return;
+	if (n->starved)
+		advance_all(n);
+	batch_ring_fill(n);
+}
+
+/*
+ * Before somebody sleeps: what has finished since the rows were last looked at, even
+ * in the course of that (equal requests have several rows, and other nodes poll, too).
+ */
+static void
+look_again(BatchNode *n)
+{
+	if (n->starved)
+		advance_all(n);
+	if (n->one_wave)
+		advance(n, batch_ring_head(n), true);
+	else
+		while (n->seen != batch_pool_finished(n->pool))
+			advance_all(n);
+}
+
+RingHead
+batch_ring_look(BatchNode *n)
+{
+	batch_node_start(n);
+	n->room = 0;
+	for (;;)
+	{
+		BatchRow   *head = batch_ring_head(n);
+
+		if (head != NULL)
+			advance(n, head, true);
+		if (head != NULL && head->state == ROW_REJECTED)
+		{
+			free_row(n, take_head(n));
+			InstrCountFiltered1(&n->css, 1);
+			batch_pool_row_done(n->pool);
+			continue;
+		}
+		if (head != NULL && head->state != ROW_OPEN)
+			return RING_ROW;
+		batch_ring_fill(n);
+		if (n->count == 0)
+			return RING_END;
+		if (head == NULL)
+			continue;
+		look_again(n);
+		if (head->state == ROW_OPEN)
+			return RING_BLOCKED;
+	}
+}
+
+BatchRequest *
+batch_ring_due(const BatchNode *n)
+{
+	const BatchRow *row = batch_ring_head(n);
+
+	for (int i = 0; i < n->n_sites; i++)
+		if (row->calls[i].phase == CALL_FLIGHT)
+			return row->calls[i].request;
+	return NULL;
+}
+
+static void
+throw_first_error(const BatchNode *n, const BatchRow *row)
+{
+	for (int i = 0; i < n->n_sites; i++)
+		if (row->calls[i].phase == CALL_FAILED)
+			ThrowErrorData(batch_request_error(row->calls[i].request));
+}
+
+TupleTableSlot *
+batch_ring_emit(BatchNode *n)
+{
+	ScanState  *ss = &n->css.ss;
+	ExprContext *econtext = ss->ps.ps_ExprContext;
+	TupleTableSlot *slot = ss->ss_ScanTupleSlot;
+	BatchRow   *row = batch_ring_head(n);
+	MemoryContext old;
+
+	if (row->state == ROW_FAILED)
+		throw_first_error(n, row);
+	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	load_row(n, row, slot, n->emit_natts);
+	for (int i = 0; i < n->n_sites; i++)
+	{
+		RowCall    *rc = &row->calls[i];
+
+		if (rc->phase == CALL_DONE && rc->request != NULL && n->sites[i].emitted)
+			slot->tts_values[n->n_child + i] =
+				batch_request_value(rc->request, n->sites[i].rettype,
+									&slot->tts_isnull[n->n_child + i]);
+	}
+	MemoryContextSwitchTo(old);
+	batch_ring_pop(n);
+	batch_pool_row_done(n->pool);
+	econtext->ecxt_scantuple = slot;
+	return ss->ps.ps_ProjInfo ? ExecProject(ss->ps.ps_ProjInfo) : slot;
+}
