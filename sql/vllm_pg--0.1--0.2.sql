@@ -43,3 +43,45 @@ AS 'MODULE_PATHNAME', 'llm_future_list' LANGUAGE C VOLATILE PARALLEL RESTRICTED 
 CREATE VIEW llm_futures AS SELECT id, state, model, submitted FROM vllm.future_list();
 
 GRANT SELECT ON llm_futures TO PUBLIC;
+
+-- ---- many prompts at once ----
+
+CREATE FUNCTION llm_generate_batch(
+    prompts text[],
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS SETOF text
+AS 'MODULE_PATHNAME', 'llm_generate_batch'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100 SUPPORT pg_catalog.array_unnest_support;
+
+-- it runs any query: never in parallel
+CREATE FUNCTION llm_generate_query(
+    query text,
+    prompt_col name,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS TABLE ("row" json, output text)
+AS 'MODULE_PATHNAME', 'llm_generate_query'
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;

@@ -219,6 +219,7 @@ static bool
 wait_for(Future *const *f, int n, int max_running, TimestampTz give_up)
 {
 	static uint32 wait_event = 0;
+	Future	   *teller = NULL;	/* whose model's load is told of */
 
 	for (;;)
 	{
@@ -236,7 +237,9 @@ wait_for(Future *const *f, int n, int max_running, TimestampTz give_up)
 		if (first == NULL && n_running < max_running)
 			return true;
 		/* one NOTICE will do for all that wait for the same model */
-		if (first && vcall_tell_loading(first->call))
+		if (first && (teller == NULL || strcmp(teller->request.model, first->request.model) != 0))
+			teller = first;
+		if (teller && !teller->finished && vcall_tell_loading(teller->call))
 			nap = Min(nap, LOADING_QUIET);
 		if (give_up != 0)
 		{

@@ -107,6 +107,15 @@ SELECT id, f, summary FROM notes ORDER BY id;
 DROP TABLE notes;
 DROP FUNCTION notes_submit();
 
+-- one NOTICE about a load, whoever waits for it
+SELECT llm_create_model('slow13', '/fake/slow:400');
+SELECT array_agg(llm_submit('n ' || i, model => 'slow13')) AS ids FROM generate_series(1, 3) i \gset
+SET client_min_messages = notice;
+SELECT llm_wait(:'ids');
+SET client_min_messages = warning;
+SELECT llm_result(id) FROM unnest(:'ids'::bigint[]) id;
+SELECT llm_drop_model('slow13');
+
 -- EXECUTE and the model's USAGE are checked at the submit
 CREATE ROLE regress_vllm_future;
 SELECT llm_create_model('fm', '/fake/fm');

@@ -80,6 +80,27 @@ is($node->safe_psql('postgres', q{SELECT llm_generate('goes on')}), 'GOES ON', '
 $s->quit;
 is(left_behind($node), $nothing, 'nothing is left behind');
 
+# a batch in a session whose unread replies hold all that others leave free
+my $hang = $node->background_psql('postgres');
+$hang->query_safe(q{SELECT count(llm_submit('@hang')) FROM generate_series(1, 4)});
+is($node->safe_psql('postgres', q{
+	SET vllm.queue_timeout = '20s';
+	SELECT count(llm_submit('n')) FROM generate_series(1, 4);
+	SELECT pg_sleep(0.2);
+	SELECT count(*) FROM llm_generate_batch((SELECT array_agg('p' || i) FROM generate_series(1, 100) i));
+	SELECT count(*) FROM llm_generate_query('SELECT ''p'' || i AS p FROM generate_series(1, 100) i', 'p')}),
+	"4\n\n100\n100", 'llm_generate_batch and llm_generate_query in a session with unread futures');
+$hang->quit;
+is(left_behind($node), $nothing, 'nothing is left behind');
+for my $call (q{llm_generate_batch(array_fill('@hang'::text, ARRAY[5]))}, q{llm_generate_query('SELECT ''@hang'' FROM generate_series(1, 5)', '?column?')})
+{
+	my $b = bg($node, "SELECT $call");
+	until_sql($node, 'SELECT count(*) > 1 FROM llm_requests');
+	kill 'TERM', $node->safe_psql('postgres', 'SELECT pid FROM llm_requests LIMIT 1');
+	like((finish($b))[1], qr/57P01/, "terminated in $call");
+	is(left_behind($node), $nothing, 'nothing is left behind');
+}
+
 # ---- leaving a wait ----
 $s = $node->background_psql('postgres', on_error_stop => 0);
 $s->query(q{SELECT llm_submit('@delay:1000 later') AS a \gset});
