@@ -167,27 +167,50 @@ cut_quals(List *quals, List **rest)
 	return list_truncate(list_copy(quals), n);
 }
 
-/*
- * The quals that leave the plan node, in the order in which they are evaluated now:
- * an inner join's own condition comes before the others.  What stays goes to
- * *joinqual and *qual.
- */
-static List *
-cut_plan_quals(Plan *plan, List **joinqual, List **qual)
+static bool
+is_inner_join(Plan *plan)
 {
-	List	   *rest = NIL;
-	bool		inner_join = (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin)) &&
+	return (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin)) &&
 		((Join *) plan)->jointype == JOIN_INNER;
+}
 
-	if (inner_join)
-		*joinqual = cut_quals(((Join *) plan)->joinqual, &rest);
-	if (rest != NIL)
+/* An inner join's own condition comes before its other quals. */
+void
+cut_plan_quals(Plan *plan, QualCut *cut)
+{
+	memset(cut, 0, sizeof(QualCut));
+	cut->qual = plan->qual;
+	if (is_inner_join(plan))
+		cut->joinqual = cut_quals(((Join *) plan)->joinqual, &cut->moved);
+	if (cut->moved != NIL)
 	{
-		*qual = NIL;
-		return list_concat(rest, plan->qual);
+		cut->moved = list_concat(cut->moved, plan->qual);
+		cut->qual = NIL;
 	}
-	*qual = cut_quals(plan->qual, &rest);
-	return rest;
+	else
+		cut->qual = cut_quals(plan->qual, &cut->moved);
+}
+
+/* Leave the plan node what it keeps, and let it put out the given expressions. */
+void
+reduce_plan(Plan *plan, const QualCut *cut, List *columns)
+{
+	ListCell   *lc;
+
+	if (is_inner_join(plan))
+	{
+		Join	   *join = (Join *) plan;
+
+		/* the first match of the rest needn't be the first one of the whole */
+		if (list_length(cut->joinqual) < list_length(join->joinqual))
+			join->inner_unique = false;
+		join->joinqual = cut->joinqual;
+	}
+	plan->qual = cut->qual;
+	plan->targetlist = NIL;
+	foreach(lc, columns)
+		plan->targetlist = lappend(plan->targetlist,
+								   makeTargetEntry(lfirst(lc), list_length(plan->targetlist) + 1, NULL, false));
 }
 
 /*
@@ -229,17 +252,16 @@ insert_above(Rewrite *rw, Plan *plan, const Demand *demand)
 {
 	Split		s = {.stmt = rw->stmt, .gather_leaves = true};
 	bool		fixed = IsA(plan, WindowAgg);
-	List	   *rest,
-			   *joinqual = NIL,
-			   *qual = plan->qual,
-			   *suffix = NIL,
+	QualCut		cut = {.qual = plan->qual};
+	List	   *suffix = NIL,
 			   *tlist;
 	ListCell   *lc;
 
-	rest = fixed ? NIL : cut_plan_quals(plan, &joinqual, &qual);
-	if (rest == NIL && !batch_has_call((Node *) plan->targetlist))
+	if (!fixed)
+		cut_plan_quals(plan, &cut);
+	if (cut.moved == NIL && !batch_has_call((Node *) plan->targetlist))
 		return plan;
-	foreach(lc, rest)
+	foreach(lc, cut.moved)
 	{
 		suffix = lappend(suffix, split_expr(&s, lfirst(lc)));
 		s.stage++;
@@ -251,19 +273,7 @@ insert_above(Rewrite *rw, Plan *plan, const Demand *demand)
 	if (s.calls == NIL ||
 		(IsA(plan, Result) && !plan->lefttree && list_length(s.calls) == 1))
 		return plan;
-	if (rest != NIL && (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin)) &&
-		((Join *) plan)->jointype == JOIN_INNER)
-	{
-		/* the first match below needn't be one above */
-		if (list_length(joinqual) < list_length(((Join *) plan)->joinqual))
-			((Join *) plan)->inner_unique = false;
-		((Join *) plan)->joinqual = joinqual;
-	}
-	plan->qual = qual;
-	plan->targetlist = NIL;
-	foreach(lc, s.leaves)
-		plan->targetlist = lappend(plan->targetlist,
-								   makeTargetEntry(lfirst(lc), list_length(plan->targetlist) + 1, NULL, false));
+	reduce_plan(plan, &cut, s.leaves);
 	return insert_node(rw, &s, plan, tlist, suffix, demand);
 }
 
@@ -372,4 +382,70 @@ insert_below(Rewrite *rw, Plan *plan, const Demand *demand)
 	plan->lefttree = insert_pass_through(rw, &b.split, plan->lefttree, demand);
 	plan->targetlist = (List *) split_finish_above((Node *) tlist, n_child);
 	plan->qual = (List *) split_finish_above((Node *) qual, n_child);
+}
+
+/* ---- B for hash joins ---- */
+
+static Node *
+inner_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) && ((Var *) node)->varno == OUTER_VAR)
+	{
+		Var		   *v = copyObject((Var *) node);
+
+		v->varno = INNER_VAR;
+		return (Node *) v;
+	}
+	return expression_tree_mutator(node, inner_mutator, context);
+}
+
+/*
+ * Compute the first hash key's calls below a side of the join.  Later keys aren't
+ * reached if one before them is NULL, so that their calls stay inline.
+ */
+static bool
+split_hash_keys(Rewrite *rw, List *keys, Plan **side, const Demand *demand)
+{
+	Split		s = {.stmt = rw->stmt};
+	int			n_child = list_length((*side)->targetlist);
+	Node	   *key;
+
+	if (IsA(*side, CustomScan) && !batch_plan_is_ours(*side))
+		return false;
+	key = split_expr(&s, linitial(keys));
+	if (s.calls == NIL)
+		return false;
+	*side = insert_pass_through(rw, &s, *side, demand);
+	linitial(keys) = split_finish_above(key, n_child);
+	return true;
+}
+
+/*
+ * The keys stand in three places: the Hash's for its input, the join's for its outer
+ * side, and both sides again in the clauses.  Both inputs must be rewritten already.
+ */
+void
+insert_for_hash(Rewrite *rw, HashJoin *join, const Demand *outer)
+{
+	Hash	   *hash = castNode(Hash, join->join.plan.righttree);
+	Demand		full = {.ahead = BATCH_FULL};
+	OpExpr	   *clause = linitial_node(OpExpr, join->hashclauses);
+
+	if (split_hash_keys(rw, join->hashkeys, &join->join.plan.lefttree, outer))
+		linitial(clause->args) = copyObject(linitial(join->hashkeys));
+	if (split_hash_keys(rw, hash->hashkeys, &hash->plan.lefttree, &full))
+	{
+		List	   *tlist = hash->plan.lefttree->targetlist;
+
+		lsecond(clause->args) = inner_mutator(linitial(hash->hashkeys), NULL);
+		for (int i = list_length(hash->plan.targetlist); i < list_length(tlist); i++)
+		{
+			TargetEntry *tle = flatCopyTargetEntry(list_nth_node(TargetEntry, tlist, i));
+
+			tle->expr = (Expr *) makeVarFromTargetEntry(OUTER_VAR, tle);
+			hash->plan.targetlist = lappend(hash->plan.targetlist, tle);
+		}
+	}
 }

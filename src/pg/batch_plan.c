@@ -17,9 +17,6 @@
 
 #include "pg/batch.h"
 
-/* until the executor's half is linked */
-extern const CustomScanMethods batch_scan_methods __attribute__((weak));
-
 static List *
 scan_tlist(const BatchPlan *bp, Plan *child)
 {

@@ -37,9 +37,6 @@
 #include "pg/batch_split.h"
 #include "pg/vllm_pg.h"
 
-/* until the executor's half is linked */
-void batch_execute_init(void) __attribute__((weak));
-
 static planner_hook_type prev_planner_hook = NULL;
 
 static Plan *rewrite_plan(Rewrite *rw, Plan *plan, Demand demand);
@@ -344,6 +341,8 @@ rewrite_join(Rewrite *rw, Join *join, Demand demand)
 	if (IsA(join, NestLoop))
 		insert_lateral(rw, (NestLoop *) join, &outer);
 	plan->righttree = rewrite_plan(rw, plan->righttree, inner);
+	if (IsA(join, HashJoin))
+		insert_for_hash(rw, (HashJoin *) join, &outer);
 	if (IsA(join, MergeJoin) && !((MergeJoin *) join)->skip_mark_restore && batch_plan_is_ours(plan->righttree))
 		plan->righttree = materialize(rw, plan->righttree);
 }
@@ -353,11 +352,6 @@ rewrite_children(Rewrite *rw, Plan *plan, Demand demand)
 {
 	switch (nodeTag(plan))
 	{
-		case T_Append:
-			/* all its inputs together are counted, not one */
-			rewrite_list(rw, ((Append *) plan)->appendplans,
-						 list_length(((Append *) plan)->appendplans) == 1 ? demand : uncounted(demand));
-			break;
 		case T_MergeAppend:
 			rewrite_list(rw, ((MergeAppend *) plan)->mergeplans, uncounted(demand));
 			break;
@@ -387,58 +381,65 @@ rewrite_children(Rewrite *rw, Plan *plan, Demand demand)
 	}
 }
 
-/* The plan nodes that compute a target list of their own. */
-static bool
-projects(Plan *plan)
+/* The plan's inputs, and insertion B. */
+static void
+rewrite_below(Rewrite *rw, Plan *plan, Demand demand)
 {
-	switch (nodeTag(plan))
+	Demand		below = below_single(rw, plan, demand);
+
+	note_subplans(rw, plan);
+	rewrite_children(rw, plan, demand);
+	if (IsA(plan, Agg) || IsA(plan, WindowAgg) || IsA(plan, ProjectSet))
+		insert_below(rw, plan, &below);
+}
+
+static Plan *
+rewrite_above(Rewrite *rw, Plan *plan, const Demand *demand)
+{
+	Plan	   *result = NULL;
+
+	if (IsA(plan, ValuesScan))
+		result = insert_above_values(rw, (ValuesScan *) plan, demand);
+	if (result == NULL && plan_projects(plan))
+		result = insert_above(rw, plan, demand);
+	return result ? result : plan;
+}
+
+/* The branches first, each without a node on top, then one for all or one each. */
+static Plan *
+rewrite_append(Rewrite *rw, Append *append, Demand demand)
+{
+	Demand		branch = list_length(append->appendplans) == 1 ? demand : uncounted(demand);
+	Plan	   *result;
+	ListCell   *lc;
+
+	note_subplans(rw, &append->plan);
+	foreach(lc, append->appendplans)
 	{
-		case T_Result:
-		case T_ProjectSet:
-		case T_SeqScan:
-		case T_SampleScan:
-		case T_IndexScan:
-		case T_IndexOnlyScan:
-		case T_BitmapHeapScan:
-		case T_TidScan:
-		case T_TidRangeScan:
-		case T_SubqueryScan:
-		case T_FunctionScan:
-		case T_ValuesScan:
-		case T_TableFuncScan:
-		case T_CteScan:
-		case T_NamedTuplestoreScan:
-		case T_WorkTableScan:
-		case T_NestLoop:
-		case T_MergeJoin:
-		case T_HashJoin:
-		case T_Group:
-		case T_Agg:
-		case T_WindowAgg:
-		case T_Gather:
-		case T_GatherMerge:
-			return true;
-		case T_ForeignScan:
-			return ((ForeignScan *) plan)->operation == CMD_SELECT;
-		default:
-			return false;
+		if (IsA(lfirst(lc), Append))
+			lfirst(lc) = rewrite_plan(rw, lfirst(lc), branch);
+		else if (!IsA(lfirst(lc), CustomScan))
+			rewrite_below(rw, lfirst(lc), branch);
 	}
+	result = insert_above_append(rw, append, &demand);
+	if (result)
+		return result;
+	foreach(lc, append->appendplans)
+		if (!IsA(lfirst(lc), CustomScan))
+			lfirst(lc) = rewrite_above(rw, lfirst(lc), &branch);
+	return &append->plan;
 }
 
 static Plan *
 rewrite_plan(Rewrite *rw, Plan *plan, Demand demand)
 {
-	Demand		below;
-
 	check_stack_depth();
 	if (plan == NULL || IsA(plan, CustomScan))
 		return plan;
-	note_subplans(rw, plan);
-	rewrite_children(rw, plan, demand);
-	below = below_single(rw, plan, demand);
-	if (IsA(plan, Agg) || IsA(plan, WindowAgg) || IsA(plan, ProjectSet))
-		insert_below(rw, plan, &below);
-	return projects(plan) ? insert_above(rw, plan, &demand) : plan;
+	if (IsA(plan, Append))
+		return rewrite_append(rw, (Append *) plan, demand);
+	rewrite_below(rw, plan, demand);
+	return rewrite_above(rw, plan, &demand);
 }
 
 static bool

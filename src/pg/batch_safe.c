@@ -12,6 +12,7 @@
 
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
 #include "pg/batch_split.h"
@@ -76,6 +77,20 @@ is_safe_function(Oid funcid)
 	return listed(funcid, safe_functions, lengthof(safe_functions));
 }
 
+/* LIKE complains of a pattern that ends with its escape character. */
+static bool
+is_safe_like(OpExpr *op)
+{
+	Const	   *pattern;
+
+	if (op->opfuncid != F_TEXTLIKE && op->opfuncid != F_TEXTNLIKE &&
+		op->opfuncid != F_TEXTICLIKE && op->opfuncid != F_TEXTICNLIKE)
+		return false;
+	pattern = lsecond(op->args);
+	return IsA(pattern, Const) && pattern->consttype == TEXTOID && !pattern->constisnull &&
+		strchr(TextDatumGetCString(pattern->constvalue), '\\') == NULL;
+}
+
 /* The node itself, whatever its operands are. */
 static bool
 node_is_safe(Node *node)
@@ -95,6 +110,7 @@ node_is_safe(Node *node)
 		case T_CaseTestExpr:
 		case T_CoalesceExpr:
 		case T_RowExpr:
+		case T_ConvertRowtypeExpr:
 		case T_GroupingFunc:
 			return true;
 		case T_Param:			/* the others may run an init plan */
@@ -102,6 +118,7 @@ node_is_safe(Node *node)
 		case T_FuncExpr:
 			return is_safe_function(((FuncExpr *) node)->funcid);
 		case T_OpExpr:
+			return is_safe_function(((OpExpr *) node)->opfuncid) || is_safe_like((OpExpr *) node);
 		case T_DistinctExpr:
 		case T_NullIfExpr:
 			return is_safe_function(((OpExpr *) node)->opfuncid);

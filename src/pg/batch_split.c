@@ -141,8 +141,8 @@ leaf_column(Split *s, Node *leaf)
 }
 
 /* Computed by the plan node itself, not from its input row alone. */
-static bool
-is_leaf(Node *node)
+bool
+split_is_leaf(Node *node)
 {
 	switch (nodeTag(node))
 	{
@@ -373,14 +373,29 @@ split_array_cast(Split *s, ArrayCoerceExpr *cast)
 	return (Node *) result;
 }
 
+/* A column whose expression has been split once for all its readers. */
+static Node *
+substitute(Split *s, Node *node)
+{
+	Var		   *v = (Var *) node;
+
+	if (!IsA(node, Var) || v->varno != s->subst_relid ||
+		v->varattno <= 0 || v->varattno > list_length(s->subst))
+		return NULL;
+	return copyObject(list_nth(s->subst, v->varattno - 1));
+}
+
 static Node *
 split_mutator(Node *node, void *context)
 {
 	Split	   *s = context;
+	Node	   *result;
 
 	if (node == NULL)
 		return NULL;
-	if (s->gather_leaves && is_leaf(node))
+	if (s->subst && (result = substitute(s, node)) != NULL)
+		return result;
+	if (s->gather_leaves && split_is_leaf(node))
 		return leaf_column(s, node);
 	switch (nodeTag(node))
 	{

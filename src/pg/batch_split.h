@@ -48,6 +48,10 @@ typedef struct Split
 	bool		gather_leaves;
 	List	   *leaves;			/* expressions over the old node's input */
 
+	/* of a ValuesScan: what already split expression (or NULL) a column is */
+	Index		subst_relid;
+	List	   *subst;
+
 	/* of a NestLoop: Params of its inner side stand for columns of its outer side */
 	List	   *nest_params;
 	bool		foreign_param;	/* met a PARAM_EXEC that isn't one of them */
@@ -56,6 +60,7 @@ typedef struct Split
 /* ---- batch_split.c ---- */
 bool		batch_has_call(Node *expr);
 bool		batch_is_volatile(PlannedStmt *stmt, Node *expr);
+bool		split_is_leaf(Node *node);
 Node	   *split_expr(Split *s, Node *expr);
 /* the operands of expr, which itself stays as it is */
 Node	   *split_operands(Split *s, Node *expr);
@@ -68,6 +73,16 @@ Node	   *split_finish(Node *expr, int n_child);
 Node	   *split_finish_above(Node *expr, int n_child);
 
 /* ---- batch_insert.c ---- */
+/* What of a plan node's quals stays, and what moves above it, in order. */
+typedef struct QualCut
+{
+	List	   *joinqual,
+			   *qual,
+			   *moved;
+} QualCut;
+
+void		cut_plan_quals(Plan *plan, QualCut *cut);
+void		reduce_plan(Plan *plan, const QualCut *cut, List *columns);
 /* A node of the split's calls over child; tlist and qual as split. */
 Plan	   *insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const Demand *demand);
 /* The same, which passes the child's columns and then the calls' values. */
@@ -75,10 +90,32 @@ Plan	   *insert_pass_through(Rewrite *rw, Split *s, Plan *child, const Demand *d
 Plan	   *insert_above(Rewrite *rw, Plan *plan, const Demand *demand);
 void		insert_below(Rewrite *rw, Plan *plan, const Demand *demand);
 
+void		insert_for_hash(Rewrite *rw, HashJoin *join, const Demand *outer);
+
+/* ---- batch_template.c ---- */
+/* Many rows' (or plans') expressions as one, over columns that hold what differs. */
+typedef struct Template
+{
+	int			n_rows;
+	List	   *columns;		/* a List of n_rows expressions each */
+} Template;
+
+Node	   *template_add(Template *t, List *exprs);
+Node	   *template_add_whole(Template *t, List *exprs);
+Node	   *template_finish(Node *expr, int varno, int first_column);
+
+/* ---- batch_values.c ---- */
+Plan	   *insert_above_values(Rewrite *rw, ValuesScan *scan, const Demand *demand);
+
+/* ---- batch_append.c ---- */
+Plan	   *insert_above_append(Rewrite *rw, Append *append, const Demand *demand);
+
 /* ---- batch_lateral.c ---- */
 void		insert_lateral(Rewrite *rw, NestLoop *join, const Demand *demand);
 
 /* ---- batch_walk.c ---- */
+/* Does it compute a target list of its own? */
+bool		plan_projects(Plan *plan);
 typedef bool (*PlanVisitor) (Plan *plan, void *context);
 typedef bool (*ExprVisitor) (Node *expr, void *context);
 

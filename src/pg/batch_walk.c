@@ -140,3 +140,41 @@ walk_exprs(Plan *plan, ExprVisitor visit, void *context)
 			return walk_scan_exprs(plan, visit, context);
 	}
 }
+
+/* The plan nodes that compute a target list of their own. */
+bool
+plan_projects(Plan *plan)
+{
+	switch (nodeTag(plan))
+	{
+		case T_Result:
+		case T_ProjectSet:
+		case T_SeqScan:
+		case T_SampleScan:
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+		case T_BitmapHeapScan:
+		case T_TidScan:
+		case T_TidRangeScan:
+		case T_SubqueryScan:
+		case T_FunctionScan:
+		case T_ValuesScan:
+		case T_TableFuncScan:
+		case T_CteScan:
+		case T_NamedTuplestoreScan:
+		case T_WorkTableScan:
+		case T_NestLoop:
+		case T_MergeJoin:
+		case T_HashJoin:
+		case T_Group:
+		case T_Agg:
+		case T_WindowAgg:
+		case T_Gather:
+		case T_GatherMerge:
+			return true;
+		case T_ForeignScan:
+			return ((ForeignScan *) plan)->operation == CMD_SELECT;
+		default:
+			return false;
+	}
+}

@@ -1,0 +1,147 @@
+/*
+ * batch_append.c
+ *	  One node above an Append, so that partitions share a window.
+ *
+ * With a node in each branch every partition's last calls would have to be waited for
+ * before the next partition's first are made.  If the branches' expressions have one
+ * shape (batch_template.c), they supply what differs and the node computes
+ * the rest above the Append, whose output stays as its parents know it.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+
+#include "pg/batch_split.h"
+
+typedef struct Branches
+{
+	Rewrite    *rw;
+	List	   *plans;
+	List	   *cuts;			/* QualCut *, of each plan */
+	Template	t;
+} Branches;
+
+static bool
+is_steady(Rewrite *rw, List *exprs)
+{
+	return !batch_has_call((Node *) exprs) && !batch_is_volatile(rw->stmt, (Node *) exprs) &&
+		batch_expr_is_safe((Node *) exprs);
+}
+
+/* The i'th qual of all branches as one, or NULL. */
+static Node *
+common_qual(Branches *b, int i)
+{
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, b->cuts)
+		exprs = lappend(exprs, list_nth(((QualCut *) lfirst(lc))->moved, i));
+	return template_add(&b->t, exprs);
+}
+
+/* Column i as one expression, or as a column that the branches compute, or NULL. */
+static Node *
+common_column(Branches *b, int i)
+{
+	List	   *exprs = NIL;
+	Node	   *e;
+	ListCell   *lc;
+
+	foreach(lc, b->plans)
+		exprs = lappend(exprs, list_nth_node(TargetEntry, ((Plan *) lfirst(lc))->targetlist, i)->expr);
+	e = template_add(&b->t, exprs);
+	return e || !is_steady(b->rw, exprs) ? e : template_add_whole(&b->t, exprs);
+}
+
+/* Cut the branches' quals; false: they can't be treated alike. */
+static bool
+cut_branches(Branches *b, List *plans)
+{
+	bool		calls = false;
+	ListCell   *lc;
+
+	b->plans = plans;
+	b->t.n_rows = list_length(plans);
+	foreach(lc, plans)
+	{
+		Plan	   *plan = lfirst(lc);
+		QualCut    *cut = palloc(sizeof(QualCut));
+
+		if (!plan_projects(plan) || IsA(plan, WindowAgg))
+			return false;
+		cut_plan_quals(plan, cut);
+		b->cuts = lappend(b->cuts, cut);
+		calls |= cut->moved != NIL || batch_has_call((Node *) plan->targetlist);
+		if (list_length(cut->moved) != list_length(((QualCut *) linitial(b->cuts))->moved))
+			return false;
+	}
+	return calls;
+}
+
+/* Let the branches and the Append put out the template's columns. */
+static void
+reduce_branches(Branches *b, Append *append)
+{
+	int			row = 0;
+	ListCell   *lp,
+			   *lq,
+			   *lc;
+
+	forboth(lp, b->plans, lq, b->cuts)
+	{
+		List	   *columns = NIL;
+
+		foreach(lc, b->t.columns)
+			columns = lappend(columns, list_nth(lfirst(lc), row));
+		reduce_plan(lfirst(lp), lfirst(lq), columns);
+		row++;
+	}
+	append->plan.targetlist = NIL;
+	foreach(lc, b->t.columns)
+	{
+		Node	   *like = linitial(lfirst(lc));
+		int			n = list_length(append->plan.targetlist) + 1;
+		Var		   *v = makeVar(OUTER_VAR, n, exprType(like), exprTypmod(like), exprCollation(like), 0);
+
+		append->plan.targetlist = lappend(append->plan.targetlist, makeTargetEntry((Expr *) v, n, NULL, false));
+	}
+}
+
+/* The branches' own inputs are rewritten already.  NULL: not possible. */
+Plan *
+insert_above_append(Rewrite *rw, Append *append, const Demand *demand)
+{
+	Branches	b = {.rw = rw};
+	Split		s = {.stmt = rw->stmt};
+	List	   *tlist = NIL,
+			   *quals = NIL;
+	ListCell   *lc;
+
+	if (list_length(append->appendplans) < 2 || !cut_branches(&b, append->appendplans))
+		return NULL;
+	for (int i = 0; i < list_length(((QualCut *) linitial(b.cuts))->moved); i++)
+	{
+		Node	   *qual = common_qual(&b, i);
+
+		if (!qual)
+			return NULL;
+		quals = lappend(quals, split_expr(&s, template_finish(qual, OUTER_VAR, 1)));
+		s.stage++;
+	}
+	foreach(lc, append->plan.targetlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		Node	   *e = common_column(&b, list_length(tlist));
+
+		if (!e)
+			return NULL;
+		tle->expr = (Expr *) split_expr(&s, template_finish(e, OUTER_VAR, 1));
+		tlist = lappend(tlist, tle);
+	}
+	if (s.calls == NIL)
+		return NULL;
+	reduce_branches(&b, append);
+	return insert_node(rw, &s, (Plan *) append, tlist, quals, demand);
+}
