@@ -85,3 +85,16 @@ CREATE FUNCTION llm_generate_query(
 RETURNS TABLE ("row" json, output text)
 AS 'MODULE_PATHNAME', 'llm_generate_query'
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+
+-- ---- how far statements are whose calls are batched ----
+
+CREATE FUNCTION vllm.progress_list(
+    OUT pid int, OUT database text, OUT role text, OUT started timestamptz, OUT rows_done bigint,
+    OUT in_flight int, OUT requests bigint, OUT deduplicated bigint, OUT prompt_tokens bigint,
+    OUT output_tokens bigint, OUT rows_per_s float8, OUT tokens_per_s float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_progress_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW llm_progress AS SELECT * FROM vllm.progress_list();
+
+GRANT SELECT ON llm_progress TO PUBLIC;

@@ -324,3 +324,16 @@ AS 'MODULE_PATHNAME', 'llm_engine_stats' LANGUAGE C VOLATILE ROWS 1;
 CREATE VIEW llm_stat_engine AS SELECT * FROM vllm.engine_stats();
 
 GRANT SELECT ON llm_models, llm_stat_model, llm_requests, llm_stat_engine TO PUBLIC;
+
+-- ---- how far statements are whose calls are batched ----
+
+CREATE FUNCTION vllm.progress_list(
+    OUT pid int, OUT database text, OUT role text, OUT started timestamptz, OUT rows_done bigint,
+    OUT in_flight int, OUT requests bigint, OUT deduplicated bigint, OUT prompt_tokens bigint,
+    OUT output_tokens bigint, OUT rows_per_s float8, OUT tokens_per_s float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_progress_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW llm_progress AS SELECT * FROM vllm.progress_list();
+
+GRANT SELECT ON llm_progress TO PUBLIC;
