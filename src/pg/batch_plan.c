@@ -17,6 +17,18 @@
 
 #include "pg/batch.h"
 
+/* EXPLAIN shows a call as it was written: options at the end that are NULL by
+ * default are left away. */
+static List *
+shown_args(const BatchCall *c)
+{
+	List	   *args = copyObject(c->args);
+
+	while (list_length(args) > 1 && IsA(llast(args), Const) && castNode(Const, llast(args))->constisnull)
+		args = list_delete_last(args);
+	return args;
+}
+
 static List *
 scan_tlist(const BatchPlan *bp, Plan *child)
 {
@@ -36,7 +48,7 @@ scan_tlist(const BatchPlan *bp, Plan *child)
 		FuncExpr   *f = makeNode(FuncExpr);
 
 		*f = *c->func;
-		f->args = copyObject(c->args);
+		f->args = shown_args(c);
 		tlist = lappend(tlist, makeTargetEntry((Expr *) f, list_length(tlist) + 1, NULL, false));
 	}
 	return tlist;
