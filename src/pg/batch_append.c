@@ -17,7 +17,7 @@
 typedef struct Branches
 {
 	Rewrite    *rw;
-	List	   *plans;
+	List	   *plans;			/* those of nested Appends too */
 	List	   *cuts;			/* QualCut *, of each plan */
 	Template	t;
 } Branches;
@@ -55,16 +55,29 @@ common_column(Branches *b, int i)
 	return e || !is_steady(b->rw, exprs) ? e : template_add_whole(&b->t, exprs);
 }
 
+static List *
+list_branches(Append *append)
+{
+	List	   *plans = NIL;
+	ListCell   *lc;
+
+	foreach(lc, append->appendplans)
+		if (IsA(lfirst(lc), Append))
+			plans = list_concat(plans, list_branches(lfirst(lc)));
+		else
+			plans = lappend(plans, lfirst(lc));
+	return plans;
+}
+
 /* Cut the branches' quals; false: they can't be treated alike. */
 static bool
-cut_branches(Branches *b, List *plans)
+cut_branches(Branches *b)
 {
 	bool		calls = false;
 	ListCell   *lc;
 
-	b->plans = plans;
-	b->t.n_rows = list_length(plans);
-	foreach(lc, plans)
+	b->t.n_rows = list_length(b->plans);
+	foreach(lc, b->plans)
 	{
 		Plan	   *plan = lfirst(lc);
 		QualCut    *cut = palloc(sizeof(QualCut));
@@ -78,6 +91,25 @@ cut_branches(Branches *b, List *plans)
 			return false;
 	}
 	return calls;
+}
+
+static void
+reduce_append(Append *append, List *columns)
+{
+	ListCell   *lc;
+
+	append->plan.targetlist = NIL;
+	foreach(lc, columns)
+	{
+		Node	   *like = linitial(lfirst(lc));
+		int			n = list_length(append->plan.targetlist) + 1;
+		Var		   *v = makeVar(OUTER_VAR, n, exprType(like), exprTypmod(like), exprCollation(like), 0);
+
+		append->plan.targetlist = lappend(append->plan.targetlist, makeTargetEntry((Expr *) v, n, NULL, false));
+	}
+	foreach(lc, append->appendplans)
+		if (IsA(lfirst(lc), Append))
+			reduce_append(lfirst(lc), columns);
 }
 
 /* Let the branches and the Append put out the template's columns. */
@@ -98,28 +130,20 @@ reduce_branches(Branches *b, Append *append)
 		reduce_plan(lfirst(lp), lfirst(lq), columns);
 		row++;
 	}
-	append->plan.targetlist = NIL;
-	foreach(lc, b->t.columns)
-	{
-		Node	   *like = linitial(lfirst(lc));
-		int			n = list_length(append->plan.targetlist) + 1;
-		Var		   *v = makeVar(OUTER_VAR, n, exprType(like), exprTypmod(like), exprCollation(like), 0);
-
-		append->plan.targetlist = lappend(append->plan.targetlist, makeTargetEntry((Expr *) v, n, NULL, false));
-	}
+	reduce_append(append, b->t.columns);
 }
 
 /* The branches' own inputs are rewritten already.  NULL: not possible. */
 Plan *
 insert_above_append(Rewrite *rw, Append *append, const Demand *demand)
 {
-	Branches	b = {.rw = rw};
+	Branches	b = {.rw = rw, .plans = list_branches(append)};
 	Split		s = {.stmt = rw->stmt};
 	List	   *tlist = NIL,
 			   *quals = NIL;
 	ListCell   *lc;
 
-	if (list_length(append->appendplans) < 2 || !cut_branches(&b, append->appendplans))
+	if (list_length(b.plans) < 2 || !cut_branches(&b))
 		return NULL;
 	for (int i = 0; i < list_length(((QualCut *) linitial(b.cuts))->moved); i++)
 	{

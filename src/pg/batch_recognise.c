@@ -3,10 +3,10 @@
  *	  Which functions are the engine's?
  *
  * By the pg_proc row: language C, our library, a symbol of engine_func.def.  A
- * function that was altered to run with settings or rights of its own
- * (SET, SECURITY DEFINER) is called through a wrapper that the batch node doesn't
- * have, and a set-returning one has no single value: they are not recognised and
- * stay inline.
+ * function that was altered to run with settings or rights of its own (SET, SECURITY
+ * DEFINER) or that a module wants to watch (fmgr_hook) is called through a wrapper
+ * that the batch node doesn't have; a STRICT one looks at all arguments; a
+ * set-returning one has no single value.  They are not recognised and stay inline.
  *
  * The answers are kept by OID, until pg_proc changes.
  */
@@ -16,6 +16,7 @@
 #include "access/transam.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
+#include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -64,7 +65,7 @@ look_up(Oid funcid)
 		return NULL;
 	form = (Form_pg_proc) GETSTRUCT(tup);
 	if (form->prolang == ClanguageId && form->prokind == PROKIND_FUNCTION &&
-		!form->proretset && !form->prosecdef)
+		!form->proretset && !form->prosecdef && !form->proisstrict && !FmgrHookIsNeeded(funcid))
 	{
 		bool		no_config,
 					no_bin,

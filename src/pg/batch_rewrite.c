@@ -325,6 +325,15 @@ rewrite_list(Rewrite *rw, List *plans, Demand demand)
 		lfirst(lc) = rewrite_plan(rw, lfirst(lc), demand);
 }
 
+/* A Result hands mark and restore on to its input. */
+static bool
+keeps_marks(Plan *plan)
+{
+	while (IsA(plan, Result) && plan->lefttree)
+		plan = plan->lefttree;
+	return !batch_plan_is_ours(plan);
+}
+
 static void
 rewrite_join(Rewrite *rw, Join *join, Demand demand)
 {
@@ -343,7 +352,7 @@ rewrite_join(Rewrite *rw, Join *join, Demand demand)
 	plan->righttree = rewrite_plan(rw, plan->righttree, inner);
 	if (IsA(join, HashJoin))
 		insert_for_hash(rw, (HashJoin *) join, &outer);
-	if (IsA(join, MergeJoin) && !((MergeJoin *) join)->skip_mark_restore && batch_plan_is_ours(plan->righttree))
+	if (IsA(join, MergeJoin) && !((MergeJoin *) join)->skip_mark_restore && !keeps_marks(plan->righttree))
 		plan->righttree = materialize(rw, plan->righttree);
 }
 
@@ -375,8 +384,11 @@ rewrite_children(Rewrite *rw, Plan *plan, Demand demand)
 		case T_ForeignScan:
 			break;
 		default:
+			/* a SetOp of 18 has two inputs */
 			if (plan->lefttree)
 				plan->lefttree = rewrite_plan(rw, plan->lefttree, below_single(rw, plan, demand));
+			if (plan->righttree)
+				plan->righttree = rewrite_plan(rw, plan->righttree, below_single(rw, plan, demand));
 			break;
 	}
 }
@@ -405,28 +417,51 @@ rewrite_above(Rewrite *rw, Plan *plan, const Demand *demand)
 	return result ? result : plan;
 }
 
-/* The branches first, each without a node on top, then one for all or one each. */
-static Plan *
-rewrite_append(Rewrite *rw, Append *append, Demand demand)
+static Demand
+below_append(Append *append, Demand demand)
 {
-	Demand		branch = list_length(append->appendplans) == 1 ? demand : uncounted(demand);
-	Plan	   *result;
+	/* a Limit counts the rows of all branches together */
+	return list_length(append->appendplans) == 1 ? demand : uncounted(demand);
+}
+
+/* The branches' inputs; an Append may have Appends for branches. */
+static void
+rewrite_branches(Rewrite *rw, Append *append, Demand demand)
+{
+	Demand		branch = below_append(append, demand);
 	ListCell   *lc;
 
 	note_subplans(rw, &append->plan);
 	foreach(lc, append->appendplans)
 	{
-		if (IsA(lfirst(lc), Append))
-			lfirst(lc) = rewrite_plan(rw, lfirst(lc), branch);
-		else if (!IsA(lfirst(lc), CustomScan))
-			rewrite_below(rw, lfirst(lc), branch);
+		Plan	   *plan = lfirst(lc);
+
+		if (IsA(plan, Append))
+			rewrite_branches(rw, (Append *) plan, branch);
+		else if (!IsA(plan, CustomScan))
+			rewrite_below(rw, plan, branch);
 	}
-	result = insert_above_append(rw, append, &demand);
+}
+
+/* One node for all branches if possible, else one each. */
+static Plan *
+rewrite_append(Rewrite *rw, Append *append, Demand demand)
+{
+	Demand		branch = below_append(append, demand);
+	Plan	   *result = insert_above_append(rw, append, &demand);
+	ListCell   *lc;
+
 	if (result)
 		return result;
 	foreach(lc, append->appendplans)
-		if (!IsA(lfirst(lc), CustomScan))
-			lfirst(lc) = rewrite_above(rw, lfirst(lc), &branch);
+	{
+		Plan	   *plan = lfirst(lc);
+
+		if (IsA(plan, Append))
+			lfirst(lc) = rewrite_append(rw, (Append *) plan, branch);
+		else if (!IsA(plan, CustomScan))
+			lfirst(lc) = rewrite_above(rw, plan, &branch);
+	}
 	return &append->plan;
 }
 
@@ -437,7 +472,10 @@ rewrite_plan(Rewrite *rw, Plan *plan, Demand demand)
 	if (plan == NULL || IsA(plan, CustomScan))
 		return plan;
 	if (IsA(plan, Append))
+	{
+		rewrite_branches(rw, (Append *) plan, demand);
 		return rewrite_append(rw, (Append *) plan, demand);
+	}
 	rewrite_below(rw, plan, demand);
 	return rewrite_above(rw, plan, &demand);
 }
@@ -461,7 +499,7 @@ batch_rewrite(PlannedStmt *stmt, int cursor_options)
 	decide_jit(stmt);
 	backwards = ExecSupportsBackwardScan(stmt->planTree);
 	rw.next_id = max_plan_node_id(stmt) + 1;
-	rw.subplan_ahead = palloc0_array(BatchAhead, list_length(stmt->subplans));
+	rw.subplan_ahead = palloc0(list_length(stmt->subplans) * sizeof(BatchAhead));
 	if (is_simple_expression(stmt))
 		note_subplans(&rw, stmt->planTree);
 	else
