@@ -272,6 +272,7 @@ batch_exec(CustomScanState *css)
 		return ExecClearTuple(css->ss.ps.ps_ResultTupleSlot);
 	if (batch_ring_head(n)->state == ROW_READY)
 		batch_ring_top_up(n);
+	batch_pool_flush();
 	return batch_ring_emit(n);
 }
 

@@ -206,6 +206,20 @@ batch_pool_room(BatchPool *p)
 	return Max(room, p->stats.in_flight == 0 ? 1 : 0);
 }
 
+bool
+batch_pool_room_for_many(BatchPool *p)
+{
+	int			room = batch_pool_room(p);
+
+	return room > 0 && room * 3 >= p->stats.in_flight;
+}
+
+void
+batch_pool_flush(void)
+{
+	vslot_ring_now();
+}
+
 /* ---- free lists ---- */
 
 /* The next request and its Carrier, still on their lists: an ERROR loses neither. */
@@ -724,6 +738,7 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 	instr_time	end;
 	long		timeout;
 
+	vslot_ring_now();
 	CHECK_FOR_INTERRUPTS();
 	sweep(p);
 	if (p->finished != before)

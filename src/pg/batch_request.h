@@ -59,6 +59,18 @@ Size		batch_pool_held_bytes(const BatchPool *p);
 int			batch_pool_room(BatchPool *p);
 
 /*
+ * For who has something to do without starting more: is there room for so many that
+ * it pays to start them now?  Requests in handfuls cost fewer doorbells and wakes.
+ */
+bool		batch_pool_room_for_many(BatchPool *p);
+
+/*
+ * The engine may not know yet of requests that were started; to be called when the
+ * caller has started all it can.  batch_pool_wait() does it, too.
+ */
+void		batch_pool_flush(void);
+
+/*
  * Start a request (r is copied) or join an equal one.  stats: the node's, or NULL; it
  * must live as long as the pool.  NULL: no slot is free, or no engine is there; with
  * wait_slot the caller, who has nothing in flight to wait for, waits for both (ERROR

@@ -455,12 +455,7 @@ batch_ring_fill(BatchNode *n)
 void
 batch_ring_top_up(BatchNode *n)
 {
-	int			room;
-
-	if (n->eof || batch_node_is_lazy(n))
-		return;
-	room = batch_pool_room(n->pool);
-	if (room == 0 || room * 3 < batch_pool_stats(n->pool)->in_flight)
+	if (n->eof || batch_node_is_lazy(n) || !batch_pool_room_for_many(n->pool))
 		return;
 	if (n->starved)
 		advance_all(n);

@@ -288,6 +288,8 @@ forget_conversation(Call *c)
 	c->deadline = 0;
 }
 
+static bool pump_request(Call *c);
+
 bool
 vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
@@ -317,7 +319,12 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	c->head.kind = kind;
 	c->head.len = body->len;
 	c->body = body->data;
-	(void) vcall_poll(c);
+	/* nothing can have come back yet */
+	(void) pump_request(c);
+	if (wait_slot)
+		vslot_ring_engine(c->slot);
+	else
+		vslot_ring_later(c->slot);
 	return true;
 }
 

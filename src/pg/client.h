@@ -56,7 +56,8 @@ Call	   *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *bod
 /*
  * The same in two steps, for who has many conversations one after the other: a
  * Call that is not in one (new, or after vcall_end()) can be started, again and
- * again, without taking memory.  false: no slot is free.
+ * again, without taking memory.  Without wait_slot: false when no slot is free, and
+ * the engine hears of the call with the next vslot_ring_now() (slots.h).
  */
 Call	   *vcall_make(MemoryContext cxt);
 bool		vcall_start(Call *c, WireKind kind, const StringInfoData *body,

@@ -213,7 +213,9 @@ next_row(Ahead *a)
 	{
 		Row		   *row = ring_row(a, a->emitted);
 
-		fill(a);
+		if (a->started == a->emitted || batch_pool_room_for_many(a->pool))
+			fill(a);
+		batch_pool_flush();
 		if (a->emitted == a->read)
 			return NULL;
 		if (row->request == NULL || batch_request_poll(row->request))

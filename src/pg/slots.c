@@ -41,6 +41,7 @@ int			vllm_arena_fd = -1;
 void		(*vslot_drain) (void) = NULL;
 
 #define WAKE_BATCH	256			/* slots popped before their owners are looked up */
+#define UNBELLED_MOST	16		/* slots that one doorbell may be late for */
 
 static inline WireHeader *
 header(void)
@@ -490,10 +491,13 @@ vslot_release_all_mine(void)
 			vslot_release(i, s->owners[i].gen, VSLOT_CANCEL);
 }
 
-void
-vslot_ring_engine(int slot)
+/* slots in the to_engine ring of which the engine has not been told */
+static int	unbelled = 0;
+
+/* True if the engine has to be told of it. */
+static bool
+push_attention(int slot)
 {
-	WireHeader *h = header();
 	WireSlot   *w = wire_slot(&vllm_arena, slot);
 	bool		pushed = false;
 
@@ -505,12 +509,40 @@ vslot_ring_engine(int slot)
 		pushed = true;
 	}
 	SpinLockRelease(&vllm_shared->submit_lock);
-	if (!pushed)
-		return;
+	return pushed;
+}
+
+static void
+bell(void)
+{
+	WireHeader *h = header();
+
+	unbelled = 0;
 	/* sequentially consistent; partner: the engine sets engine_sleeping, then looks again */
 	atomic_fetch_add(&h->doorbell, 1);
 	if (atomic_load(&h->engine_sleeping) != 0)
 		syscall(SYS_futex, &h->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void
+vslot_ring_engine(int slot)
+{
+	if (push_attention(slot) || unbelled > 0)
+		bell();
+}
+
+void
+vslot_ring_later(int slot)
+{
+	if (push_attention(slot) && ++unbelled >= UNBELLED_MOST)
+		bell();
+}
+
+void
+vslot_ring_now(void)
+{
+	if (unbelled > 0)
+		bell();
 }
 
 /* ---- the supervisor's part ---- */

@@ -61,6 +61,13 @@ void		vslot_release_all_mine(void);
 
 /* Tell the engine to look at the slot. */
 void		vslot_ring_engine(int slot);
+/*
+ * For who has many: one doorbell for several slots, by vslot_ring_now() at the latest
+ * before the caller sleeps or turns to something else.  (After an ERROR the calls
+ * are cancelled, which rings.)
+ */
+void		vslot_ring_later(int slot);
+void		vslot_ring_now(void);
 
 /* ---- the supervisor's part ---- */
 
