@@ -121,6 +121,10 @@ batch_node_start(BatchNode *n)
 	n->pool = batch_pool_of(n->css.ss.ps.state);
 	n->serial = !vllm_batch || (vllm_batch_strict && !n->plan->safe);
 	n->bound = n->plan->bounded ? eval_bound(n) : -1;
+
+	/* a Limit hands its bound on to a Sort, but doesn't look through our node */
+	if (n->plan->bounded)
+		ExecSetTupleBound(n->bound, outerPlanState(n));
 	n->timed = n->css.ss.ps.instrument != NULL && n->css.ss.ps.instrument->need_timer;
 	n->started = true;
 }
@@ -297,6 +301,10 @@ batch_rescan(CustomScanState *css)
 	n->pulled = n->resolved = 0;
 	n->starved = false;
 	n->room = 0;
+
+	/* the next bound may be larger: a Sort must not keep the rows of this one */
+	if (n->plan->bounded)
+		ExecSetTupleBound(-1, child);
 	if (child->chgParam == NULL)
 		ExecReScan(child);
 }
