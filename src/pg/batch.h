@@ -14,6 +14,9 @@
  *	  batch_rewrite.c	planner_hook, the walk over the plan
  *	  batch_insert.c	a node above a plan node (A) or below it (B)
  *	  batch_lateral.c	a node beside a lateral item (D)
+ *	  batch_append.c	one node for all branches of an Append
+ *	  batch_values.c	calls in VALUES lists
+ *	  batch_template.c	one expression for many of the same shape
  *	  batch_split.c		cutting calls out of expressions: arguments, guards, stages
  *	  batch_walk.c		where a plan keeps its children and expressions
  *	  batch_safe.c		which expressions can't raise an error (vllm.batch_strict)

@@ -30,8 +30,10 @@
  *	 that aren't lateral; window frame bounds; Memoize keys: inline.  They run
  *	 once, or inside of a node that must have the value before it can read on.
  *
- * Serial execution computes the arguments of an aggregate once per sorted grouping
- * set, B once per row.
+ * B computes each row's calls once, where serial execution may do so more often:
+ * for each sorted grouping set, for each window frame that restarts, for each pair
+ * that a hash join compares.  For lag and lead it computes them for rows that no
+ * other row looks at, too (the last one of a partition).
  */
 #include "postgres.h"
 
@@ -412,8 +414,6 @@ split_hash_keys(Rewrite *rw, List *keys, Plan **side, const Demand *demand)
 	int			n_child = list_length((*side)->targetlist);
 	Node	   *key;
 
-	if (IsA(*side, CustomScan) && !batch_plan_is_ours(*side))
-		return false;
 	key = split_expr(&s, linitial(keys));
 	if (s.calls == NIL)
 		return false;

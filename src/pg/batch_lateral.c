@@ -7,6 +7,10 @@
  * functions are volatile, so that the sub-select isn't pulled up.  It runs exactly once
  * for each outer row.  We make its calls in a node over the outer side and hand
  * the values in as more parameters of the NestLoop.
+ *
+ * A Memoize in between, which the planner may put there as it doesn't look for volatile
+ * functions inside of a sub-select, goes away: it would answer from its cache what has
+ * been computed anyway.  Equal deterministic calls are found by vllm.batch_dedup.
  */
 #include "postgres.h"
 
@@ -15,10 +19,17 @@
 
 #include "pg/batch_split.h"
 
+static Plan *
+below_memoize(Plan *plan)
+{
+	return IsA(plan, Memoize) ? plan->lefttree : plan;
+}
+
 /* The inner side: plans from the join down to the one that holds the calls. */
 static Plan *
 inner_source(Plan *plan)
 {
+	plan = below_memoize(plan);
 	while (IsA(plan, SubqueryScan))
 		plan = ((SubqueryScan *) plan)->subplan;
 	if (IsA(plan, Result) && !plan->lefttree)
@@ -102,8 +113,11 @@ add_params(Rewrite *rw, Split *s, NestLoop *join, int n_child)
 
 /* The plans between the join and the source depend on the new parameters. */
 static void
-mark_params(Plan *plan, Plan *source, List *params)
+mark_params(NestLoop *join, Plan *source, List *params)
 {
+	Plan	   *plan = below_memoize(join->join.plan.righttree);
+
+	join->join.plan.righttree = plan;
 	for (;;)
 	{
 		ListCell   *lc;
@@ -166,7 +180,7 @@ split_result(Rewrite *rw, NestLoop *join, Result *result, const Demand *demand)
 	join->join.plan.lefttree = insert_pass_through(rw, &s, outer, demand);
 	result->resconstantqual = to_params(filter, &to);
 	result->plan.targetlist = (List *) to_params((Node *) tlist, &to);
-	mark_params(join->join.plan.righttree, (Plan *) result, to.new_params);
+	mark_params(join, (Plan *) result, to.new_params);
 }
 
 static void
@@ -184,7 +198,28 @@ split_function(Rewrite *rw, NestLoop *join, FunctionScan *scan, const Demand *de
 	to.new_params = add_params(rw, &s, join, list_length(outer->targetlist));
 	join->join.plan.lefttree = insert_pass_through(rw, &s, outer, demand);
 	rtf->funcexpr = to_params(expr, &to);
-	mark_params(join->join.plan.righttree, (Plan *) scan, to.new_params);
+	mark_params(join, (Plan *) scan, to.new_params);
+}
+
+/* Does each outer row make exactly one row of the join, by way of such an inner side? */
+bool
+lateral_is_one_to_one(NestLoop *join)
+{
+	Plan	   *source = inner_source(join->join.plan.righttree);
+	Plan	   *plan = below_memoize(join->join.plan.righttree);
+
+	if (!source || join->join.plan.qual != NIL)
+		return false;
+	if (IsA(source, FunctionScan) &&
+		expression_returns_set(((RangeTblFunction *) linitial(((FunctionScan *) source)->functions))->funcexpr))
+		return false;
+	if (join->join.jointype == JOIN_LEFT)
+		return true;
+	for (; IsA(plan, SubqueryScan); plan = ((SubqueryScan *) plan)->subplan)
+		if (plan->qual != NIL)
+			return false;
+	return join->join.jointype == JOIN_INNER && join->join.joinqual == NIL && source->qual == NIL &&
+		!(IsA(source, Result) && ((Result *) source)->resconstantqual);
 }
 
 /* demand: what the join asks of its outer side, which must be rewritten already. */

@@ -17,7 +17,8 @@
  *
  * BACKWARDS.  Our node can't be read backwards nor go back to a mark.  A cursor
  * whose plan could, and the inner side of a merge join, get a Material on top:
- * FETCH BACKWARD returns the same text again.
+ * FETCH BACKWARD returns the same text again.  WHERE CURRENT OF needs FOR UPDATE then,
+ * as our rows have no place in the table.
  *
  * JIT.  The price of the calls makes a plan look worth compiling, which takes longer than
  * all that is not a call.  So that decision is taken again without it.
@@ -340,6 +341,9 @@ rewrite_join(Rewrite *rw, Join *join, Demand demand)
 	Plan	   *plan = &join->plan;
 	Demand		outer = uncounted(demand);
 	Demand		inner = uncounted(demand);
+
+	if (IsA(join, NestLoop) && lateral_is_one_to_one((NestLoop *) join))
+		outer = demand;
 
 	/* a merge join ends with the shorter side, a semi join looks for one match */
 	if (IsA(join, MergeJoin))

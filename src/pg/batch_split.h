@@ -111,6 +111,7 @@ Plan	   *insert_above_values(Rewrite *rw, ValuesScan *scan, const Demand *demand
 Plan	   *insert_above_append(Rewrite *rw, Append *append, const Demand *demand);
 
 /* ---- batch_lateral.c ---- */
+bool		lateral_is_one_to_one(NestLoop *join);
 void		insert_lateral(Rewrite *rw, NestLoop *join, const Demand *demand);
 
 /* ---- batch_walk.c ---- */
