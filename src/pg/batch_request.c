@@ -63,6 +63,7 @@ struct BatchRequest
 	const EngineFunc *func;
 	Carrier    *carrier;		/* NULL: failed before it was sent, or kept */
 	char	   *copy;			/* kept: body, then reply */
+	Size		space;			/* what that takes, with the request itself */
 	ErrorData  *err;
 	const char *reply;			/* finished: the last frame's fields */
 	Size		reply_len;
@@ -341,7 +342,7 @@ free_kept(BatchRequest *q)
 	BatchPool  *p = q->pool;
 
 	forget_key(q);
-	p->kept_bytes -= q->body_len + q->reply_len + sizeof(BatchRequest);
+	p->kept_bytes -= q->space;
 	pfree(q->copy);
 	q->copy = NULL;
 	q->next_free = p->free;
@@ -356,7 +357,7 @@ static bool
 keep(BatchRequest *q)
 {
 	BatchPool  *p = q->pool;
-	Size		size = q->body_len + q->reply_len + sizeof(BatchRequest);
+	Size		size = q->body_len + q->reply_len;
 	Size		most = (Size) work_mem * 1024;
 	RequestKey	key;
 	RequestEntry *e;
@@ -374,10 +375,11 @@ keep(BatchRequest *q)
 		e->key.body = copy;
 		q->copy = copy;
 		q->reply = copy + q->body_len;
+		q->space = GetMemoryChunkSpace(copy) + GetMemoryChunkSpace(q);
 		p->held_bytes -= q->reply_len;
 		give_carrier_back(q);
 	}
-	p->kept_bytes += size;
+	p->kept_bytes += q->space;
 	dlist_push_tail(&p->kept, &q->node);
 	while (p->kept_bytes > most)
 		free_kept(dlist_container(BatchRequest, node, dlist_pop_head_node(&p->kept)));
@@ -397,7 +399,7 @@ join(BatchPool *p, const RequestKey *key, BatchStats *stats)
 	if (q->refs++ == 0)
 	{
 		dlist_delete(&q->node);
-		p->kept_bytes -= q->body_len + q->reply_len + sizeof(BatchRequest);
+		p->kept_bytes -= q->space;
 	}
 	p->stats.deduplicated++;
 	if (stats)
