@@ -10,7 +10,7 @@
  * Barriers: req_head acquire here / release in the backend's writer; rep_tail
  * acquire here / release in the backend's reader; rep_head and req_tail release
  * here / acquire in the backend.  Closing: state = CLOSED (release), rep_head
- * (release), let_go (release), in this order (wire.h).  slot->wake is exchanged
+ * (release), let_go (release), in this order (wire.h).  slot->wake is set
  * before the push; the supervisor clears it before it looks at the slot.
  *
  * Tested by tests/unit/test_server.c.
@@ -64,9 +64,12 @@ link_tell(Link *l, const char *line)
 static void
 wake(Link *l, uint32_t slot)
 {
+	uint32_t	idle = WW_IDLE;
 	bool		first;
 
-	if (atomic_exchange(&link_slot(l, slot)->wake, 1) != 0)
+	/* partner: the owner's fence between un-quieting the slot and its last look */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_compare_exchange_strong(&link_slot(l, slot)->wake, &idle, WW_QUEUED))
 		return;
 	pthread_mutex_lock(&l->wake_lock);
 	first = wire_push(&l->arena, WQ_TO_WORKER, slot);

@@ -21,7 +21,10 @@
  * pools.
  *
  * Waiting is one latch for everything: batch_pool_wait() looks at all that is in
- * flight, of whatever node, before it sleeps.  pool->finished counts what has been seen
+ * flight, of whatever node, before it sleeps.  A wake costs the engine, the supervisor
+ * and us more than a look, so requests are quiet (wire.h) while we are awake; a
+ * first, short sleep listens to a few of them (they finish in handfuls, of which one
+ * tells), a longer one to all.  pool->finished counts what has been seen
  * to finish, so that a node knows whether to look at its rows again.
  */
 #include "postgres.h"
@@ -43,6 +46,9 @@
 #define POLITE_WINDOW	8
 /* bytes of a body buffer that a Carrier keeps for its next request */
 #define KEEP_BODY		(64 * 1024)
+/* ms that a sleep lasts in which only some requests may wake us, and how many */
+#define SHORT_SLEEP		5
+#define SOME_REQUESTS	4
 /* frames that one look at a request takes, lest an engine that sends without end
  * keeps us here */
 #define MAX_FRAMES		16
@@ -73,6 +79,7 @@ struct BatchRequest
 	bool		in_table;
 	int			timeout_ms;
 	bool		timed;			/* its timeout_ms counts already */
+	bool		quiet;			/* the engine does not wake us for it */
 	uint32		hash;
 	BatchStats *stats;			/* of the node that sent it */
 };
@@ -101,6 +108,7 @@ struct BatchPool
 	uint64		finished;		/* requests seen to finish */
 	int64		rows;
 	bool		more;			/* a look ended before all frames were read */
+	bool		patient;		/* the last sleep saw nothing finish */
 	dlist_head	flying;
 	dlist_head	kept;			/* oldest first */
 	Size		kept_bytes;
@@ -474,6 +482,8 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 	q->hash = key.hash;
 	q->timeout_ms = r->timeout_ms;
 	q->timed = wait_slot;
+	q->quiet = true;
+	vcall_quiet(c->call, true);
 	q->stats = stats;
 	dlist_push_tail(&p->flying, &q->node);
 	count_start(&p->stats);
@@ -690,18 +700,6 @@ sweep(BatchPool *p)
 		(void) batch_request_poll(dlist_container(BatchRequest, node, i.cur));
 }
 
-/* A claim of this backend waits for a slot: it may be one that we hold. */
-static void
-drain_for_slot(void)
-{
-	slist_iter	i;
-
-	if (prev_drain)
-		prev_drain();
-	slist_foreach(i, &pools)
-		sweep(slist_container(BatchPool, node, i.cur));
-}
-
 /* How long to sleep, in ms; ERROR if the one that is due is too late. */
 static long
 sleep_for(BatchRequest *due)
@@ -731,6 +729,54 @@ add_wait(BatchStats *s, instr_time before, instr_time after)
 	INSTR_TIME_ACCUM_DIFF(s->wait_time, after, before);
 }
 
+/* Listen to a request; true if it has finished meanwhile. */
+static bool
+listen_to(BatchRequest *q)
+{
+	if (q->finished)
+		return true;
+	if (!q->quiet)
+		return false;
+	q->quiet = false;
+	vcall_quiet(q->carrier->call, false);
+	vslot_listening();
+	return batch_request_poll(q);
+}
+
+/* To the one that is due and a few others, or to all; false if one has finished. */
+static bool
+listen(BatchPool *p, BatchRequest *due, bool all)
+{
+	int			step = all ? 1 : Max(p->stats.in_flight / SOME_REQUESTS, 1);
+	int			n = 0;
+	dlist_mutable_iter i;
+
+	if (due != NULL && listen_to(due))
+		return false;
+	dlist_foreach_modify(i, &p->flying)
+		if (++n % step == 0 && listen_to(dlist_container(BatchRequest, node, i.cur)))
+			return false;
+	return true;
+}
+
+/* A claim of this backend waits for a slot: it may be one that we hold. */
+static void
+drain_for_slot(void)
+{
+	slist_iter	i;
+
+	if (prev_drain)
+		prev_drain();
+	slist_foreach(i, &pools)
+	{
+		BatchPool  *p = slist_container(BatchPool, node, i.cur);
+
+		while (!listen(p, NULL, true))
+			continue;
+		sweep(p);
+	}
+}
+
 void
 batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 {
@@ -745,7 +791,11 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 	sweep(p);
 	if (p->finished != before)
 		return;
+	if (!listen(p, due, p->patient))
+		return;
 	timeout = p->more ? 0 : sleep_for(due);
+	if (!p->patient)
+		timeout = Min(timeout, SHORT_SLEEP);
 	INSTR_TIME_SET_CURRENT(start);
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
 					 compat_wait_event(&wait_event, "VllmReply"));
@@ -756,6 +806,7 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 		add_wait(stats, start, end);
 	CHECK_FOR_INTERRUPTS();
 	sweep(p);
+	p->patient = p->finished == before;
 }
 
 void

@@ -24,6 +24,7 @@
 #include "pg/batch_node.h"
 
 #define RING_MAX	4096		/* rows */
+#define SLOW_ROW	200			/* us: the engine hears of its requests at once */
 
 /* ---- memory ---- */
 
@@ -429,10 +430,21 @@ may_pull(BatchNode *n)
 		!(batch_pool_stats(n->pool)->in_flight > 0 && would_block(outerPlanState(n)));
 }
 
+static bool
+is_slow(instr_time before, instr_time after)
+{
+	INSTR_TIME_SUBTRACT(after, before);
+	return INSTR_TIME_GET_MICROSEC(after) > SLOW_ROW;
+}
+
 void
 batch_ring_fill(BatchNode *n)
 {
+	instr_time	before;
+	instr_time	after;
+
 	n->room = 0;
+	INSTR_TIME_SET_CURRENT(before);
 	while (may_pull(n))
 	{
 		TupleTableSlot *slot = ExecProcNode(outerPlanState(n));
@@ -445,6 +457,11 @@ batch_ring_fill(BatchNode *n)
 		}
 		n->pulled++;
 		advance(n, push_row(n, slot), n->count == 1);
+		/* rows that come slowly shall not wait for each other */
+		INSTR_TIME_SET_CURRENT(after);
+		if (n->pulled > 1 && is_slow(before, after))
+			batch_pool_flush();
+		before = after;
 	}
 }
 

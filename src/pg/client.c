@@ -342,6 +342,13 @@ vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 	return vcall_start(c, kind, body, model, timeout_ms, wait_slot) ? c : NULL;
 }
 
+void
+vcall_quiet(Call *c, bool quiet)
+{
+	if (c->slot >= 0 && (!quiet || c->sent == sizeof(c->head) + c->head.len))
+		vslot_quiet(c->slot, quiet);
+}
+
 int64
 vcall_request_id(const Call *c)
 {

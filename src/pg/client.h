@@ -63,6 +63,13 @@ Call	   *vcall_make(MemoryContext cxt);
 bool		vcall_start(Call *c, WireKind kind, const StringInfoData *body,
 						const char *model, int timeout_ms, bool wait_slot);
 
+/*
+ * For who looks at the call again and again without sleeping: no wakes, please; to be
+ * taken back, and followed by vslot_listening() and a vcall_poll(), before sleeping.
+ * A request that is still being sent stays as it is.
+ */
+void		vcall_quiet(Call *c, bool quiet);
+
 int64		vcall_request_id(const Call *c);
 
 /* Move bytes; true if a frame is ready for vcall_next() or the call has failed. */

@@ -271,6 +271,7 @@ slot_open(int slot, VslotClaim *c)
 	s->claims++;
 
 	o->gen++;
+	vslot_quiet(slot, false);
 	atomic_store_explicit(&w->gen, o->gen, memory_order_relaxed);
 	atomic_store_explicit(&w->cancel, 0, memory_order_relaxed);
 	atomic_store_explicit(&w->req_head, 0, memory_order_relaxed);
@@ -460,6 +461,14 @@ slot_release(int slot, VslotEnd end)
 		atomic_store_explicit(&w->cancel, 1, memory_order_release);
 		s->cancels++;
 	}
+	/* from here on the supervisor wants to know when the engine lets go */
+	vslot_quiet(slot, false);
+	vslot_listening();
+	if (engine_let_go(slot))
+	{
+		slot_freed(slot);
+		return false;
+	}
 	o->kind = VO_ZOMBIE;
 	s->n_zombies++;
 	return true;
@@ -545,6 +554,23 @@ vslot_ring_now(void)
 		bell();
 }
 
+void
+vslot_quiet(int slot, bool quiet)
+{
+	uint32		from = quiet ? WW_IDLE : WW_QUIET;
+
+	/* QUEUED stays: the supervisor will find the slot in its ring */
+	(void) atomic_compare_exchange_strong(&wire_slot(&vllm_arena, slot)->wake, &from,
+										  quiet ? WW_QUIET : WW_IDLE);
+}
+
+void
+vslot_listening(void)
+{
+	/* partner: the engine's fence between its data and its look at wake */
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
 /* ---- the supervisor's part ---- */
 
 static void
@@ -585,7 +611,7 @@ drain_batch(void)
 	while (n < WAKE_BATCH && wire_pop(&vllm_arena, WQ_TO_WORKER, &slots[n]))
 	{
 		/* before the owner is woken; partner: the engine's exchange after its data */
-		atomic_exchange(&wire_slot(&vllm_arena, slots[n])->wake, 0);
+		atomic_exchange(&wire_slot(&vllm_arena, slots[n])->wake, WW_IDLE);
 		n++;
 	}
 	if (n == 0)
@@ -647,7 +673,7 @@ vslot_engine_gone_locked(void)
 	for (uint32 i = 0; i < vllm_arena.geo.n_slots; i++)
 	{
 		atomic_store_explicit(&wire_slot(&vllm_arena, i)->attn, 0, memory_order_relaxed);
-		atomic_store_explicit(&wire_slot(&vllm_arena, i)->wake, 0, memory_order_relaxed);
+		atomic_store_explicit(&wire_slot(&vllm_arena, i)->wake, WW_IDLE, memory_order_relaxed);
 	}
 	SpinLockRelease(&s->submit_lock);
 	atomic_store(&wire_stats(&vllm_arena)->seq, 0);

@@ -69,6 +69,13 @@ void		vslot_ring_engine(int slot);
 void		vslot_ring_later(int slot);
 void		vslot_ring_now(void);
 
+/*
+ * The owner of a slot looks at it by itself for a while (quiet), or wants to be woken
+ * again: then it has to look once more before it sleeps, behind vslot_listening().
+ */
+void		vslot_quiet(int slot, bool quiet);
+void		vslot_listening(void);
+
 /* ---- the supervisor's part ---- */
 
 /* Pop the to_worker ring: wake owners, reap zombies; number of slots seen. */

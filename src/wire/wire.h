@@ -41,9 +41,11 @@
  * ATTENTION.  Backend -> engine: set slot->attn (exchange); if it was 0 push the
  * slot number to the to_engine ring (under the backends' spinlock), add 1 to
  * doorbell, and futex-wake if engine_sleeping.  The engine clears attn *before*
- * it looks at the slot.  Engine -> backend: likewise with slot->wake, the
- * to_worker ring and one byte on the control socket; the supervisor clears wake
- * and sets the owner's latch.  A ring has n_slots entries and a slot is in it at
+ * it looks at the slot.  Engine -> backend: likewise with slot->wake (IDLE ->
+ * QUEUED), the to_worker ring and one byte on the control socket; the supervisor
+ * clears wake and sets the owner's latch.  An owner that is awake and will look by
+ * itself makes an IDLE wake QUIET, and IDLE again before it looks for the last time and
+ * sleeps: the engine tells nobody of a QUIET slot.  A ring has n_slots entries and a slot is in it at
  * most once, so neither overflows (a corrupt ring is detected and reset).
  */
 #ifndef VLLM_WIRE_WIRE_H
@@ -55,7 +57,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	1
+#define WIRE_VERSION	2
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
 #define WIRE_STATS_SIZE	(64 * 1024)
@@ -74,13 +76,20 @@ typedef enum WirePhase
 	WP_NONE = 0, WP_RECEIVING, WP_LOADING_MODEL, WP_WAITING, WP_RUNNING, WP_PREEMPTED, WP_FINISHED
 } WirePhase;
 
+typedef enum WireWake
+{
+	WW_IDLE = 0,
+	WW_QUEUED,					/* by the engine: the slot is in the to_worker ring */
+	WW_QUIET					/* by the owner: no wake is wanted */
+} WireWake;
+
 typedef struct WireSlot
 {
 	_Atomic uint32_t state;
 	_Atomic uint32_t gen;		/* +1 at every claim */
 	_Atomic uint32_t cancel;	/* 1: drop the request, close the slot */
 	_Atomic uint32_t attn;		/* is in the to_engine ring */
-	_Atomic uint32_t wake;		/* is in the to_worker ring */
+	_Atomic uint32_t wake;		/* WireWake */
 	_Atomic uint32_t req_head;	/* bytes written by the backend, free-running */
 	_Atomic uint32_t req_tail;	/* bytes consumed by the engine */
 	_Atomic uint32_t rep_head;	/* bytes written by the engine */
