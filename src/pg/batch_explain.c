@@ -54,6 +54,13 @@ tokens_per_second(const BatchNode *n)
 	return seconds > 0 ? n->stats.output_tokens / seconds : 0;
 }
 
+/* What is still in flight when all is over is given up with the node. */
+static int64
+cancelled(const BatchNode *n)
+{
+	return n->stats.cancelled + n->stats.in_flight;
+}
+
 static void
 explain_text(const BatchNode *n, ExplainState *es)
 {
@@ -62,7 +69,7 @@ explain_text(const BatchNode *n, ExplainState *es)
 	appendStringInfoSpaces(es->str, es->indent * 2);
 	appendStringInfo(es->str, "Requests: " INT64_FORMAT "  Deduplicated: " INT64_FORMAT
 					 "  Cancelled: " INT64_FORMAT "  Skipped: " INT64_FORMAT "  Max In Flight: %d\n",
-					 s->calls, s->deduplicated, s->cancelled, n->skipped, s->max_in_flight);
+					 s->calls, s->deduplicated, cancelled(n), n->skipped, s->max_in_flight);
 	appendStringInfoSpaces(es->str, es->indent * 2);
 	appendStringInfo(es->str, "Prompt Tokens: " INT64_FORMAT "  Cached Tokens: " INT64_FORMAT
 					 "  Output Tokens: " INT64_FORMAT "\n",
@@ -81,7 +88,7 @@ explain_properties(const BatchNode *n, ExplainState *es)
 
 	ExplainPropertyInteger("Requests", NULL, s->calls, es);
 	ExplainPropertyInteger("Deduplicated", NULL, s->deduplicated, es);
-	ExplainPropertyInteger("Cancelled", NULL, s->cancelled, es);
+	ExplainPropertyInteger("Cancelled", NULL, cancelled(n), es);
 	ExplainPropertyInteger("Skipped", NULL, n->skipped, es);
 	ExplainPropertyInteger("Max In Flight", NULL, s->max_in_flight, es);
 	ExplainPropertyInteger("Prompt Tokens", NULL, s->prompt_tokens, es);

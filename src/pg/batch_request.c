@@ -23,8 +23,8 @@
  * Waiting is one latch for everything: batch_pool_wait() looks at all that is in
  * flight, of whatever node, before it sleeps.  A wake costs the engine, the supervisor
  * and us more than a look, so requests are quiet (wire.h) while we are awake; a
- * first, short sleep listens to a few of them (they finish in handfuls, of which one
- * tells), a longer one to all.  pool->finished counts what has been seen
+ * first, short sleep listens to the middle one and the last (most finish in order, and
+ * half of them at once is less work than one by one), a longer one to all.  pool->finished counts what has been seen
  * to finish, so that a node knows whether to look at its rows again.
  */
 #include "postgres.h"
@@ -46,9 +46,9 @@
 #define POLITE_WINDOW	8
 /* bytes of a body buffer that a Carrier keeps for its next request */
 #define KEEP_BODY		(64 * 1024)
-/* ms that a sleep lasts in which only some requests may wake us, and how many */
-#define SHORT_SLEEP		5
-#define SOME_REQUESTS	4
+/* ms that a sleep lasts in which only two of at least so many requests may wake us */
+#define SHORT_SLEEP		2
+#define MANY_REQUESTS	16
 /* frames that one look at a request takes, lest an engine that sends without end
  * keeps us here */
 #define MAX_FRAMES		16
@@ -743,16 +743,14 @@ listen_to(BatchRequest *q)
 	return batch_request_poll(q);
 }
 
-/* To the one that is due and a few others, or to all; false if one has finished. */
+/* To all in flight or, if they are many, to two of them; false if one has finished. */
 static bool
-listen(BatchPool *p, BatchRequest *due, bool all)
+listen(BatchPool *p, bool all)
 {
-	int			step = all ? 1 : Max(p->stats.in_flight / SOME_REQUESTS, 1);
+	int			step = all || p->stats.in_flight < MANY_REQUESTS ? 1 : p->stats.in_flight / 2;
 	int			n = 0;
 	dlist_mutable_iter i;
 
-	if (due != NULL && listen_to(due))
-		return false;
 	dlist_foreach_modify(i, &p->flying)
 		if (++n % step == 0 && listen_to(dlist_container(BatchRequest, node, i.cur)))
 			return false;
@@ -771,7 +769,7 @@ drain_for_slot(void)
 	{
 		BatchPool  *p = slist_container(BatchPool, node, i.cur);
 
-		while (!listen(p, NULL, true))
+		while (!listen(p, true))
 			continue;
 		sweep(p);
 	}
@@ -791,10 +789,10 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 	sweep(p);
 	if (p->finished != before)
 		return;
-	if (!listen(p, due, p->patient))
+	if (!listen(p, p->patient))
 		return;
 	timeout = p->more ? 0 : sleep_for(due);
-	if (!p->patient)
+	if (!p->patient && p->stats.in_flight >= MANY_REQUESTS)
 		timeout = Min(timeout, SHORT_SLEEP);
 	INSTR_TIME_SET_CURRENT(start);
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
