@@ -17,7 +17,7 @@ one=
 for n in 1 4 16; do
 	read -r t0 s0 q0 < <(stat)
 	b=$(date +%s%N)
-	for _ in $(seq "$n"); do psql -XAtq -c "$sql" >/dev/null & done
+	for _ in $(seq "$n"); do psql -XAtq -c "SET vllm.batch = off" -c "$sql" >/dev/null & done
 	wait
 	e=$(date +%s%N)
 	read -r t1 s1 q1 < <(stat)
