@@ -33,9 +33,9 @@ $1"
 	sql -c 'CREATE EXTENSION vllm_pg'
 }
 median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-# ms SETTINGS QUERY: milliseconds of the query, by the server's side of \timing
+# ms SETTINGS QUERY: milliseconds until psql has the whole result, which goes to $BASE/answers
 ms() {
-	sql -c "SET client_min_messages = error" -c "$1" -c '\timing on' -c "$2" |
+	printf '%s;\n\\o %s\n\\timing on\n%s;\n' "$1" "$BASE/answers" "$2" | sql -f - |
 		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n 1
 }
 medians() {	# medians SETTINGS QUERY
@@ -86,8 +86,7 @@ PY
 		off=$(build/engine/vllm_pg_engine --offline --model models/tickets-2m --prompts "$out.prompts" --max-tokens "$t" \
 			--max-num-seqs "$seqs" --max-num-batched-tokens 512 --step-target-ms 200 --stats 2>&1 >"$out.offline" |
 			tr ' ' '\n' | sed -n 's/^seconds=//p')
-		sqlms=$(ms "SET vllm.batch = on" "SELECT llm_generate(p, max_tokens => $t) FROM b ORDER BY id \\g $out.answers")
-		[ -n "$sqlms" ] || sqlms=$(sql -c '\timing on' -c "SELECT count(llm_generate(p, max_tokens => $t)) FROM b" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p')
+		sqlms=$(ms "SET vllm.batch = on" "SELECT llm_generate(p, max_tokens => $t) FROM b ORDER BY id")
 		awk -v r="$r" -v a="$off" -v b="$sqlms" 'BEGIN { printf "bundled round %d: offline %.3f s, one statement %.3f s: ratio %.3f\n", r, a, b / 1000, a * 1000 / b }'
 	done | tee "$out.rounds"
 	sed 's/.*ratio //' "$out.rounds" | median | sed 's/^/bundled: median share of the offline throughput (issue: 0.90): /'
