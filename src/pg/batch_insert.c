@@ -49,6 +49,7 @@
 
 /* ---- the node ---- */
 
+/* What is wrong with a call's options or input waits for its row (batch_site.c). */
 static bool
 calls_are_safe(List *calls)
 {
@@ -57,18 +58,8 @@ calls_are_safe(List *calls)
 	foreach(lc, calls)
 	{
 		BatchCall  *c = lfirst(lc);
-		const EngineFunc *func = batch_recognise(c->func->funcid);
-		int			i = 0;
-		ListCell   *la;
-
 		if (!batch_expr_is_safe((Node *) c->args) || !batch_expr_is_safe((Node *) c->guards))
 			return false;
-
-		/* wrong options are an error: it must be the same one in every row */
-		foreach(la, c->args)
-			if (i++ >= func->n_inputs && !IsA(lfirst(la), Const) &&
-				!(IsA(lfirst(la), Param) && ((Param *) lfirst(la))->paramkind == PARAM_EXTERN))
-				return false;
 	}
 	return true;
 }

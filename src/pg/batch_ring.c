@@ -408,12 +408,26 @@ advance_all(BatchNode *n)
 		advance(n, row_at(n, i), i == 0);
 }
 
+/*
+ * A node right below would sleep for its next row while we have something in flight,
+ * or it would raise the row's error before the rows that we hold are out.
+ */
 static bool
-would_block(PlanState *child)
+child_holds_up(const BatchNode *n)
 {
-	BatchNode  *below = batch_node_below(child);
+	BatchNode  *below = batch_node_below(outerPlanState(n));
 
-	return below != NULL && batch_ring_look(below) == RING_BLOCKED;
+	if (below == NULL)
+		return false;
+	switch (batch_ring_look(below))
+	{
+		case RING_BLOCKED:
+			return batch_pool_stats(n->pool)->in_flight > 0;
+		case RING_ROW:
+			return batch_ring_head(below)->state == ROW_FAILED;
+		default:
+			return false;
+	}
 }
 
 static bool
@@ -427,7 +441,7 @@ may_pull(BatchNode *n)
 		n->pulled < batch_node_allowed(n) &&
 		n->ring_bytes + batch_pool_held_bytes(n->pool) < (Size) work_mem * 1024 &&
 		have_room(n) &&
-		!(batch_pool_stats(n->pool)->in_flight > 0 && would_block(outerPlanState(n)));
+		!child_holds_up(n);
 }
 
 static bool

@@ -157,10 +157,55 @@ args_fit(const BatchSite *s)
 	return true;
 }
 
-static void
+/* Errors that say no to what was asked, as opposed to those of the system. */
+static bool
+is_refusal(int sqlerrcode)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	{
+		case ERRCODE_DATA_EXCEPTION:
+		case ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION:
+		case ERRCODE_FEATURE_NOT_SUPPORTED:
+		case ERRCODE_PROGRAM_LIMIT_EXCEEDED:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Options of a row that is not due yet may be wrong: the error is kept for its row.
+ * An error may be caught here without a subtransaction because head() is our own code:
+ * where it refuses it holds no lock, pin or reference.
+ */
+static ErrorData *
+try_head(BatchSite *s)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile refused = NULL;
+
+	PG_TRY();
+	{
+		s->engine->head(&s->head, s->fcinfo);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		refused = CopyErrorData();
+		if (!is_refusal(refused->sqlerrcode))
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return refused;
+}
+
+/* NULL, or why the head is refused. */
+static ErrorData *
 make_head(BatchNode *n, BatchSite *s)
 {
 	MemoryContext old;
+	ErrorData  *refused;
 
 	s->have_head = false;
 	if (s->head_cxt == NULL)
@@ -171,8 +216,8 @@ make_head(BatchNode *n, BatchSite *s)
 	old = MemoryContextSwitchTo(s->head_cxt);
 	memset(&s->head, 0, sizeof(s->head));
 	initStringInfo(&s->head.body);
-	s->engine->head(&s->head, s->fcinfo);
-	for (int i = s->engine->n_inputs; i < s->nargs; i++)
+	refused = try_head(s);
+	for (int i = s->engine->n_inputs; i < s->nargs && refused == NULL; i++)
 	{
 		const NullableDatum *a = &s->fcinfo->args[i];
 
@@ -189,7 +234,8 @@ make_head(BatchNode *n, BatchSite *s)
 			.at = GetCurrentTimestamp()
 	};
 	MemoryContextSwitchTo(old);
-	s->have_head = true;
+	s->have_head = refused == NULL;
+	return refused;
 }
 
 /* ---- a call ---- */
@@ -252,7 +298,7 @@ SiteStart
 batch_site_eval(BatchNode *n, BatchSite *s, BatchRow *row, BatchRequest **request)
 {
 	MemoryContext old;
-	ErrorData  *refused;
+	ErrorData  *refused = NULL;
 
 	Assert(s->pending == NULL);
 	ResetExprContext(n->ahead);
@@ -266,8 +312,9 @@ batch_site_eval(BatchNode *n, BatchSite *s, BatchRow *row, BatchRequest **reques
 		return SITE_NULL;
 	}
 	if (!s->fixed_head && (!s->have_head || !settings_fit(&s->head_settings) || !args_fit(s)))
-		make_head(n, s);
-	refused = take_input(n, s);
+		refused = make_head(n, s);
+	if (refused == NULL)
+		refused = take_input(n, s);
 	if (refused == NULL)
 		s->pending = row;
 	else
@@ -285,7 +332,13 @@ batch_site_send(BatchNode *n, BatchSite *s, bool is_head)
 	if (!s->have_head && !is_head)
 		return NULL;
 	if (s->fixed_head && (!s->have_head || !settings_fit(&s->head_settings)))
-		make_head(n, s);
+	{
+		ErrorData  *refused = make_head(n, s);
+
+		/* it holds for every row, and the first one is due */
+		if (refused != NULL)
+			ThrowErrorData(refused);
+	}
 	if (n->stats.calls == 0)
 		INSTR_TIME_SET_CURRENT(n->begun);
 	r = s->head;
