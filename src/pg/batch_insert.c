@@ -64,29 +64,35 @@ calls_are_safe(List *calls)
 	return true;
 }
 
-/* Show the calls' cost at the node that makes them, not below it. */
+/*
+ * The calls' cost goes to the node that makes them.  The planner has counted it in the
+ * child's, except where the calls come from a plan node above (passes_through).
+ */
 static void
-move_cost(List *calls, Plan *child)
+set_cost(const Split *s, Plan *plan, Plan *child)
 {
 	QualCost	cost = {0, 0};
 	Cost		of_calls;
 	ListCell   *lc;
 
-	foreach(lc, calls)
+	foreach(lc, s->calls)
 	{
 		BatchCall  *c = lfirst(lc);
 
 		add_function_cost(NULL, c->func->funcid, (Node *) c->func, &cost);
 	}
-	of_calls = Min(cost.per_tuple * child->plan_rows, child->total_cost - child->startup_cost);
-	child->total_cost -= of_calls;
+	of_calls = cost.per_tuple * child->plan_rows;
+	plan->total_cost = child->total_cost;
+	if (s->passes_through)
+		plan->total_cost += of_calls;
+	else
+		child->total_cost -= Min(of_calls, child->total_cost - child->startup_cost);
 }
 
 Plan *
 insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const Demand *demand)
 {
 	BatchPlan	bp = {.n_child = list_length(child->targetlist), .calls = s->calls};
-	Cost		total_cost = child->total_cost;
 	CustomScan *scan;
 	ListCell   *lc;
 
@@ -109,9 +115,8 @@ insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const D
 	}
 	bp.safe = calls_are_safe(s->calls) && batch_expr_is_safe((Node *) qual) &&
 		batch_plan_is_safe(rw->stmt, child);
-	move_cost(s->calls, child);
 	scan = batch_plan_make(&bp, child, tlist, qual, rw->next_id++);
-	scan->scan.plan.total_cost = total_cost;
+	set_cost(s, &scan->scan.plan, child);
 	rw->changed = true;
 	return (Plan *) scan;
 }
@@ -138,6 +143,7 @@ insert_pass_through(Rewrite *rw, Split *s, Plan *child, const Demand *demand)
 
 		tlist = lappend(tlist, makeTargetEntry((Expr *) v, list_length(tlist) + 1, NULL, false));
 	}
+	s->passes_through = true;
 	return insert_node(rw, s, child, tlist, NIL, demand);
 }
 

@@ -137,14 +137,18 @@ call_cost_plan(Plan *plan, void *context)
 	CallCost	below = {0, 0};
 	QualCost	cost = {0, 0};
 	double		own;
+	double		rows = plan->plan_rows;
 
+	/* arguments of aggregates are computed for each row that comes in */
+	if (plan->lefttree)
+		rows = Max(rows, plan->lefttree->plan_rows);
 	(void) walk_children(plan, call_cost_plan, &below);
 	own = Max(plan->total_cost - below.total, 0);
 	(void) call_cost_walker((Node *) plan->targetlist, &cost);
 	if (batch_has_call((Node *) plan->qual))
 		below.of_calls += own;
 	else
-		below.of_calls += Min(own, cost.per_tuple * Max(plan->plan_rows, 1));
+		below.of_calls += Min(own, cost.per_tuple * Max(rows, 1));
 
 	/* a Limit pays for a part of its input, a NestLoop for its inner side many times */
 	if (below.total > 0)

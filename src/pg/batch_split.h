@@ -46,6 +46,7 @@ typedef struct Split
 	 * leaves.  Without it the expressions already refer to the child.
 	 */
 	bool		gather_leaves;
+	bool		passes_through;	/* the calls stand in a plan node above the child */
 	List	   *leaves;			/* expressions over the old node's input */
 
 	/* of a ValuesScan: what already split expression (or NULL) a column is */
