@@ -144,7 +144,7 @@ check_tap() {
 	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
 	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && mkdir -p "$BASE/tmp" "$BASE/work"
-	cp -r tests/fixtures "$BASE/work/" 2>/dev/null; cp -r models "$BASE/work/"
+	cp -r tests/fixtures tests/batch "$BASE/work/"; cp -r models "$BASE/work/"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
 	for t in tests/t/[0-9]*.pl; do
 		case $(basename "$t") in 9*) [ -n "${FULL:-}" ] || continue ;; esac
