@@ -115,7 +115,8 @@ bench_planner() {
 	server "" && as_pg "$PG_BIN/pgbench" -q -i -s 5 -h "$SOCK" -p "$PORT" -U postgres postgres 2>/dev/null
 	run() { as_pg "$PG_BIN/pgbench" -n -S -c 1 -T "${SECONDS_A_RUN:-5}" -h "$SOCK" -p "$PORT" -U postgres postgres 2>/dev/null | sed -n 's/^tps = \([0-9.]*\).*/\1/p'; }
 	for r in $(seq "${PAIRS:-6}"); do
-		for i in with without; do
+		# the order changes from pair to pair
+		for i in $([ $((r % 2)) = 0 ] && echo with without || echo without with); do
 			cluster_stop bench fast
 			[ $i = with ] && l=vllm_pg || l=
 			sed -i "s/^shared_preload_libraries.*/shared_preload_libraries = '$l'/" "$BASE/bench/postgresql.conf"
