@@ -30,7 +30,7 @@ CREATE INDEX many_k ON many (k, id);
 CREATE TABLE nothing (id int, body text);
 -- row 5 fails in the engine, row 7 is refused before it (an empty prompt), a model is missing
 CREATE TABLE bad (id int PRIMARY KEY, body text, n int, m text);
-INSERT INTO bad SELECT i, CASE i WHEN 5 THEN '@error:22P02:row five' WHEN 7 THEN '' ELSE 'fine ' || i END, i, CASE WHEN i < 5 THEN 'tickets-2m' ELSE 'no such' END FROM generate_series(1, 8) i;
+INSERT INTO bad SELECT i, CASE i WHEN 5 THEN '@error:53200:row five' WHEN 7 THEN '' ELSE 'fine ' || i END, i, CASE WHEN i < 5 THEN 'tickets-2m' ELSE 'no such' END FROM generate_series(1, 8) i;
 
 -- partitions, inheritance
 CREATE TABLE parts (id int, region text, body text, answer text) PARTITION BY LIST (region);

@@ -370,48 +370,75 @@ $node->safe_psql('postgres', q{SELECT count(llm_generate('@tokens:200')) FROM ge
 
 my @queries = map { make() } 1 .. $n;
 my $t0 = time;
-my ($wrong, $errors, $equal) = (0, 0, 0);
+my ($wrong, $errors, $equal, $drifts) = (0, 0, 0, 0);
 
 for (my $from = 0; $from < $n; $from += $chunk)
 {
 	my $to = $from + $chunk < $n ? $from + $chunk : $n;
-	my @lines;
-
-	for my $k ($from .. $to - 1)
-	{
-		next if defined $ENV{VLLM_ONLY} && $k != $ENV{VLLM_ONLY};
-		push @lines, map { { at => 2 * $k + ($_ eq 'on'), sql => "$queries[$k]{$_} $queries[$k]{send}" } } qw(off on);
-	}
-	next if !@lines;
-	my $got = run_lines($node, \@lines, 'SET search_path = w, public;', '');
+	my @todo = grep { !defined $ENV{VLLM_ONLY} || $_ == $ENV{VLLM_ONLY} } $from .. $to - 1;
 	my $bad = 0;
-	for my $k ($from .. $to - 1)
+
+	# The price of a call follows the engine's speed, so that a plan may change between the
+	# two runs of a query: such a pair says nothing and runs again.
+	for (my $try = 1; @todo; $try++)
 	{
-		my ($off, $on) = ($got->{ 2 * $k }, $got->{ 2 * $k + 1 }) or next;
-		next if !$off;
-		my $q = $queries[$k];
-		$_->{out} =~ s/^SET\n//mg for $off, $on;
-		$errors++ if $off->{err} ne '';
-		my $relation = $q->{more} || $off->{err} ne '' ? 'more' : 'same';
-		# the branches of an Append share one node, and its sub-plans
-		$relation = 'any' if $relation eq 'more' && $q->{text} =~ /\btp\b.* IN \(SELECT/;
-		$equal++ if $relation eq 'same';
-		my $why = log_relation($relation, $off->{log}, $on->{log}, $q->{dedup});
-		$why .= "  left behind: $off->{left} $on->{left}\n" if "$off->{left}$on->{left}" ne '00';
-		$why .= "  off:\n" . cut($off->{out} . $off->{err}) . "  on:\n" . cut($on->{out} . $on->{err}) if $off->{out} ne $on->{out} || $off->{err} ne $on->{err};
-		next if $why eq '';
-		diag("query $k of VLLM_SEED=$seed (alone: VLLM_ONLY=$k)\n$q->{on}\n$q->{send};\n$why") if $bad++ < 5;
+		my @lines = map { my $k = $_; map { { at => 2 * $k + ($_ eq 'on'), sql => with_plan($queries[$k], $_) } } qw(off on) } @todo;
+		my $got = run_lines($node, \@lines, 'SET search_path = w, public;', '');
+		my @again;
+
+		for my $k (@todo)
+		{
+			my ($off, $on) = ($got->{ 2 * $k }, $got->{ 2 * $k + 1 });
+			if (take_plan($off) ne take_plan($on) && $try < 5) { push @again, $k }
+			else { $bad += compare($k, $off, $on, $wrong + $bad < 5) }
+		}
+		$drifts += @again;
+		@todo = @again;
 	}
 	$wrong += $bad;
 	ok($bad == 0, "queries $from to " . ($to - 1) . " of VLLM_SEED=$seed") or diag("$bad differ");
 }
-figure('%d random queries, %d with an error in both, %d with exactly the same requests, %.0f s', $n, $errors, $equal, time - $t0);
+figure('%d random queries, %d with an error in both, %d with exactly the same requests, %d plans changed in between, %.0f s', $n, $errors, $equal, $drifts, time - $t0);
 cmp_ok($errors, '<', $n / 20 + 1, 'few queries fail');
 is($wrong, 0, "all $n are the same");
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 is($node->safe_psql('postgres', q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 $node->stop('fast');
 done_testing();
+
+# The statement behind the plan that it has without batching.
+sub with_plan
+{
+	my ($q, $mode) = @_;
+	return "$q->{off}; EXPLAIN (COSTS OFF) $q->{text}; SELECT 'end of plan'; $q->{$mode} $q->{send}";
+}
+
+sub take_plan
+{
+	my ($r) = @_;
+	return "" if $r->{lost};
+	$r->{out} =~ s/^SET\n//mg;
+	return $r->{out} =~ s/^(.*?)^end of plan\n//ms ? $1 : die "no plan: $r->{out}$r->{err}";
+}
+
+# 1 if off and on differ, with the story if $tell.
+sub compare
+{
+	my ($k, $off, $on, $tell) = @_;
+	my $q = $queries[$k];
+	my $relation = $q->{more} || $off->{err} ne '' ? 'more' : 'same';
+
+	$errors++ if $off->{err} ne '';
+	# the branches of an Append share one node, and its sub-plans
+	$relation = 'any' if $relation eq 'more' && $q->{text} =~ /\btp\b.* IN \(SELECT/;
+	$equal++ if $relation eq 'same';
+	my $why = log_relation($relation, $off->{log}, $on->{log}, $q->{dedup});
+	$why .= "  left behind: $off->{left} $on->{left}\n" if "$off->{left}$on->{left}" ne '00';
+	$why .= "  off:\n" . cut($off->{out} . $off->{err}) . "  on:\n" . cut($on->{out} . $on->{err}) if $off->{out} ne $on->{out} || $off->{err} ne $on->{err};
+	return 0 if $why eq '';
+	diag("query $k of VLLM_SEED=$seed (alone: VLLM_ONLY=$k)\n$q->{on}\n$q->{send};\n$why") if $tell;
+	return 1;
+}
 
 sub cut
 {
