@@ -274,7 +274,7 @@ set_flying(BatchNode *n, BatchSite *s, RowCall *rc, BatchRequest *request)
 
 /* What the site has evaluated goes first; true if nothing is left over. */
 static bool
-send_pending(BatchNode *n, BatchSite *s, bool is_head)
+send_pending(BatchNode *n, BatchSite *s)
 {
 	BatchRow   *row = s->pending;
 	BatchRequest *request;
@@ -283,7 +283,7 @@ send_pending(BatchNode *n, BatchSite *s, bool is_head)
 		return true;
 	if (!have_room(n))
 		return false;
-	request = batch_site_send(n, s, is_head);
+	request = batch_site_send(n, s, row == batch_ring_head(n));
 	if (request == NULL)
 		return false;
 	set_flying(n, s, &row->calls[s->index], request);
@@ -291,11 +291,15 @@ send_pending(BatchNode *n, BatchSite *s, bool is_head)
 }
 
 static void
-start_call(BatchNode *n, BatchSite *s, BatchRow *row, bool is_head)
+start_call(BatchNode *n, BatchSite *s, BatchRow *row)
 {
 	RowCall    *rc = &row->calls[s->index];
 
-	if (!send_pending(n, s, is_head) || !have_room(n))
+	/* a row that was quicker to come here waits for a head that only the head row may
+	 * make: it will be evaluated anew */
+	if (row == batch_ring_head(n) && s->pending != row && !s->have_head)
+		s->pending = NULL;
+	if (!send_pending(n, s) || !have_room(n))
 	{
 		n->starved = true;
 		return;
@@ -317,7 +321,7 @@ start_call(BatchNode *n, BatchSite *s, BatchRow *row, bool is_head)
 			rc->phase = CALL_FAILED;
 			break;
 		case SITE_PENDING:
-			if (!send_pending(n, s, is_head))
+			if (!send_pending(n, s))
 				n->starved = true;
 			break;
 	}
@@ -329,7 +333,7 @@ start_call(BatchNode *n, BatchSite *s, BatchRow *row, bool is_head)
  * is open.
  */
 static bool
-move_calls(BatchNode *n, BatchRow *row, bool is_head)
+move_calls(BatchNode *n, BatchRow *row)
 {
 	bool		open = false;
 	bool		failed = false;
@@ -348,7 +352,7 @@ move_calls(BatchNode *n, BatchRow *row, bool is_head)
 			if (failed)
 				rc->phase = CALL_VOID;
 			else if (deps_are_there(s, row) && !(open && n->serial))
-				start_call(n, s, row, is_head);
+				start_call(n, s, row);
 		}
 		failed |= rc->phase == CALL_FAILED;
 		open |= rc->phase <= CALL_FLIGHT;
@@ -374,11 +378,11 @@ qual_passes(BatchNode *n, BatchRow *row)
 }
 
 static void
-advance(BatchNode *n, BatchRow *row, bool is_head)
+advance(BatchNode *n, BatchRow *row)
 {
 	while (row->state == ROW_OPEN)
 	{
-		if (move_calls(n, row, is_head))
+		if (move_calls(n, row))
 			return;
 		if (row_failed(n, row))
 			row->state = ROW_FAILED;
@@ -405,7 +409,7 @@ advance_all(BatchNode *n)
 	n->starved = false;
 	n->room = 0;
 	for (int i = 0; i < n->count; i++)
-		advance(n, row_at(n, i), i == 0);
+		advance(n, row_at(n, i));
 }
 
 /*
@@ -470,7 +474,7 @@ batch_ring_fill(BatchNode *n)
 			break;
 		}
 		n->pulled++;
-		advance(n, push_row(n, slot), n->count == 1);
+		advance(n, push_row(n, slot));
 		/* rows that come slowly shall not wait for each other */
 		INSTR_TIME_SET_CURRENT(after);
 		if (n->pulled > 1 && is_slow(before, after))
@@ -503,7 +507,7 @@ look_again(BatchNode *n)
 	if (n->starved)
 		advance_all(n);
 	if (n->one_wave)
-		advance(n, batch_ring_head(n), true);
+		advance(n, batch_ring_head(n));
 	else
 		while (n->seen != batch_pool_finished(n->pool))
 			advance_all(n);
@@ -519,7 +523,7 @@ batch_ring_look(BatchNode *n)
 		BatchRow   *head = batch_ring_head(n);
 
 		if (head != NULL)
-			advance(n, head, true);
+			advance(n, head);
 		if (head != NULL && head->state == ROW_REJECTED)
 		{
 			free_row(n, take_head(n));

@@ -335,7 +335,8 @@ batch_site_send(BatchNode *n, BatchSite *s, bool is_head)
 	{
 		ErrorData  *refused = make_head(n, s);
 
-		/* it holds for every row, and the first one is due */
+		if (refused != NULL && !is_head)
+			return NULL;		/* an error of the first row that needs it */
 		if (refused != NULL)
 			ThrowErrorData(refused);
 	}

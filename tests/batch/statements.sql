@@ -538,6 +538,7 @@ BEGIN; DECLARE c CURSOR FOR SELECT id, llm_generate(body || 10 / (id - 3)) FROM 
 BEGIN; DECLARE c CURSOR FOR SELECT id, llm_generate(body) FROM bad; FETCH 4 FROM c; FETCH 1 FROM c; ROLLBACK -- log: more
 BEGIN; SAVEPOINT s1; SELECT llm_generate(body) FROM bad; ROLLBACK TO s1; SELECT llm_generate(body) FROM docs; COMMIT -- log: more
 BEGIN; SAVEPOINT s1; UPDATE docs SET answer = llm_generate(body || '@error'); ROLLBACK TO s1; UPDATE docs SET answer = llm_generate(body); COMMIT; SELECT id, answer FROM docs ORDER BY id -- log: more
+BEGIN; DECLARE c NO SCROLL CURSOR FOR SELECT id, CASE WHEN llm_generate(CASE id WHEN 2 THEN '@delay:80 slow' ELSE 'row ' || id END) = 'ROW 3' THEN llm_generate('x', model => 'no such') END FROM many; FETCH 2 FROM c; FETCH 1 FROM c; ROLLBACK -- log: more
 INSERT INTO log (line) SELECT llm_generate(body) FROM bad; SELECT count(*) FROM log -- log: more
 SELECT id, llm_generate(llm_generate(body)) FROM bad -- log: more
 SELECT id, llm_generate(body), llm_generate('second ' || id) FROM bad WHERE id IN (4, 5, 6) -- log: more
