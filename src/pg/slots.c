@@ -406,6 +406,8 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 
 	if (me >= s->n_waiters)
 		elog(ERROR, "process number %d is out of range", me);
+	/* the engine must know of the slots that this backend holds, or none gets free */
+	vslot_ring_now();
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	if (s->serving && s->free_head >= 0)
 	{
