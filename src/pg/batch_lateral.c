@@ -160,7 +160,7 @@ split_filter(Split *s, Node *filter)
 
 		result = lappend(result, member);
 		s->guards = lappend(list_copy(s->guards), split_truth(member, IS_TRUE));
-		s->no_hoist += batch_is_volatile(s->stmt, member);
+		s->no_hoist += !split_is_good_guard(s->stmt, member);
 	}
 	return (Node *) result;
 }

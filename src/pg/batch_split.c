@@ -15,7 +15,7 @@
  * In everything else (a sub-plan's arguments, the steps of an array cast, row
  * comparison, SQL/JSON, what later versions bring) calls stay inline.
  * They stay, too, when their arguments or guards are volatile: those would be
- * evaluated at another time, or twice.
+ * evaluated at another time, or twice (split_is_good_guard).
  *
  * Nesting needs nothing of its own: arguments are cut first, so that the argument of
  * the outer call holds the inner call's column.
@@ -82,6 +82,36 @@ bool
 batch_is_volatile(PlannedStmt *stmt, Node *expr)
 {
 	return volatile_visitor(expr, stmt);
+}
+
+/* Does it have a hashed sub-plan whose table depends on parameters? */
+static bool
+hash_param_walker(Node *node, void *context)
+{
+	PlannedStmt *stmt = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan) && ((SubPlan *) node)->useHashTable)
+	{
+		Plan	   *plan = list_nth(stmt->subplans, ((SubPlan *) node)->plan_id - 1);
+
+		if (!bms_is_empty(plan->extParam))
+			return true;
+	}
+	return expression_tree_walker(node, hash_param_walker, context);
+}
+
+/*
+ * May the expression be evaluated as a guard, too, beside the place that it was copied
+ * from?  Copies of a hashed sub-plan share the state of its plan, and when its
+ * parameters change PostgreSQL's older minor versions see that in one of the copies alone:
+ * the others would keep their old tables.
+ */
+bool
+split_is_good_guard(PlannedStmt *stmt, Node *expr)
+{
+	return !batch_is_volatile(stmt, expr) && !hash_param_walker(expr, stmt);
 }
 
 /*
@@ -215,7 +245,7 @@ Node *
 split_guarded(Split *s, Node *expr, Node *guard)
 {
 	List	   *outer = s->guards;
-	bool		steady = !batch_is_volatile(s->stmt, guard);
+	bool		steady = split_is_good_guard(s->stmt, guard);
 	Node	   *result;
 
 	s->guards = lappend(list_copy(outer), guard);

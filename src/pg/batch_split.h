@@ -62,6 +62,7 @@ typedef struct Split
 bool		batch_has_call(Node *expr);
 bool		batch_is_volatile(PlannedStmt *stmt, Node *expr);
 bool		split_is_leaf(Node *node);
+bool		split_is_good_guard(PlannedStmt *stmt, Node *expr);
 Node	   *split_expr(Split *s, Node *expr);
 /* the operands of expr, which itself stays as it is */
 Node	   *split_operands(Split *s, Node *expr);

@@ -83,6 +83,8 @@ SELECT id, CASE WHEN llm_generate(body) LIKE '%YES' THEN llm_generate('yes ' || 
 SELECT id, CASE WHEN llm_generate(body) LIKE '%YES' THEN CASE WHEN flag THEN llm_generate('flag ' || id) ELSE 'quiet' END END FROM docs
 SELECT id, CASE WHEN body IS NULL THEN 'null' WHEN 10 / (id - 3) > 0 THEN llm_generate(body) ELSE llm_generate('low') END FROM docs
 SELECT id, CASE id WHEN 5 THEN 'skipped' ELSE llm_generate(CASE WHEN n IS NULL THEN body ELSE 'n ' || n END) END FROM docs
+SELECT t.tag_id, l.* FROM tags t, LATERAL (SELECT d.id, CASE WHEN d.id IN (SELECT m.id FROM many m WHERE m.id < t.tag_id OFFSET 0) THEN llm_generate('in ' || d.id) ELSE llm_generate('out') END FROM docs d WHERE d.id < 5) l ORDER BY 1, 2 -- inline
+SELECT id, CASE WHEN id IN (SELECT doc_id FROM tags) THEN llm_generate(body) ELSE llm_generate('untagged') END FROM docs
 SELECT id, COALESCE(body, llm_generate('for ' || id)) FROM docs
 SELECT id, COALESCE(llm_generate(body), llm_generate('for ' || id), 'never') FROM docs
 SELECT id, COALESCE(NULL, llm_generate(body), grp, llm_generate('last ' || id)) FROM docs
