@@ -24,8 +24,9 @@
  * flight, of whatever node, before it sleeps.  A wake costs the engine, the supervisor
  * and us more than a look, so requests are quiet (wire.h) while we are awake; a
  * first, short sleep listens to the middle one and the last (most finish in order, and
- * half of them at once is less work than one by one), a longer one to all.  pool->finished counts what has been seen
- * to finish, so that a node knows whether to look at its rows again.
+ * half of them at once is less work than one by one), a longer one to all.
+ * pool->finished counts what has been seen to finish, so that a node knows whether to
+ * look at its rows again.
  */
 #include "postgres.h"
 

@@ -10,7 +10,7 @@
  * each broken byte or unknown character, 'error' raises 22021.  One pass over the
  * answer when it is clean, which is nearly always; linear otherwise.
  *
- * Tests: tests/sql/encoding.sql.
+ * Tests: tests/sql/11_encoding.sql.
  */
 #include "postgres.h"
 

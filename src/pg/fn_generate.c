@@ -8,7 +8,7 @@
  * the client would see bursts of 8 kB.  Its Call belongs to the set's memory
  * context: a closed cursor, a LIMIT or an ERROR cancels it.
  *
- * Tests: tests/sql/generate.sql, tests/sql/stream.sql.
+ * Tests: tests/sql/02_generate.sql, tests/sql/04_stream.sql.
  */
 #include "postgres.h"
 

@@ -10,7 +10,7 @@
  *
  * Figures of an engine that is gone are not shown: a model is 'unloaded' then.
  *
- * Tests: tests/sql/views.sql, tests/sql/privileges.sql.
+ * Tests: tests/sql/08_views.sql, tests/sql/07_privileges.sql.
  */
 #include "postgres.h"
 

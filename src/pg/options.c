@@ -11,7 +11,7 @@
  *
  * vllm.default_params is parsed once and kept until its text changes.
  *
- * Tests: tests/sql/options.sql.
+ * Tests: tests/sql/03_options.sql.
  */
 #include "postgres.h"
 
