@@ -88,7 +88,8 @@ typedef struct BatchSite
 	bool		emitted;		/* its result is used by the target list */
 	/*
 	 * A row whose arguments have been evaluated, but whose request could not be sent
-	 * yet: its input's fields.  No other row of the site goes before it.
+	 * yet: its input's fields.  No other row of the site goes before it, but for the
+	 * head row if there is no head yet.
 	 */
 	BatchRow   *pending;
 	StringInfoData input;

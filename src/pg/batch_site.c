@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
@@ -26,8 +27,6 @@
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-
-#include "access/xact.h"
 
 #include "pg/batch_node.h"
 #include "pg/compat.h"
