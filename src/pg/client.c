@@ -330,16 +330,12 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 
 Call *
 vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
-			const char *model, int timeout_ms, bool wait_slot)
+			const char *model, int timeout_ms)
 {
-	Call	   *c;
+	Call	   *c = vcall_make(cxt);
 
-	require_preload();
-	/* who comes again until there is a slot shall not fill the context with calls */
-	if (!wait_slot && vllm_shared->serving && vllm_shared->n_free == 0)
-		return NULL;
-	c = vcall_make(cxt);
-	return vcall_start(c, kind, body, model, timeout_ms, wait_slot) ? c : NULL;
+	(void) vcall_start(c, kind, body, model, timeout_ms, true);
+	return c;
 }
 
 void
@@ -734,7 +730,7 @@ void
 vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 			 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call)
 {
-	Call	   *c = vcall_begin(cxt, kind, body, model, timeout_ms, true);
+	Call	   *c = vcall_begin(cxt, kind, body, model, timeout_ms);
 
 	for (;;)
 	{

@@ -8,7 +8,7 @@
  * statement_timeout, ROLLBACK TO, closed cursor, end of query), and
  * before_shmem_exit covers FATAL.  The callback neither throws nor allocates.
  *
- * Life: vcall_begin() claims a slot (or says that none is free), vcall_poll()
+ * Life: vcall_begin() claims a slot, vcall_poll()
  * moves bytes both ways without blocking, vcall_next() hands out reply frames,
  * vcall_end() releases.  vcall_wait() waits for one call; who has many in flight
  * (batch_request.c) polls all of them and sleeps on the same latch.
@@ -45,19 +45,18 @@ void		vclient_require_engine(void);
 /*
  * Start a conversation.  body: the message's fields (wire_put_* into a
  * StringInfo, see vclient_out()); it must stay valid until vcall_end().
- * wait_slot: wait for a free slot at most vllm.queue_timeout (ERROR 53300
- * afterwards); false: return NULL at once when there is none.
+ * Waits for a free slot at most vllm.queue_timeout (ERROR 53300 afterwards).
  * timeout_ms: > 0: ERROR 57014 from vcall_wait() when the call takes longer.
  * model: for llm_requests only.
  */
 Call	   *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
-						const char *model, int timeout_ms, bool wait_slot);
+						const char *model, int timeout_ms);
 
 /*
  * The same in two steps, for who has many conversations one after the other: a
  * Call that is not in one (new, or after vcall_end()) can be started, again and
- * again, without taking memory.  Without wait_slot: false when no slot is free, and
- * the engine hears of the call with the next vslot_ring_now() (slots.h).
+ * again, without taking memory.  Without wait_slot: false at once when no slot is free,
+ * and the engine hears of the call with the next vslot_ring_now() (slots.h).
  */
 Call	   *vcall_make(MemoryContext cxt);
 bool		vcall_start(Call *c, WireKind kind, const StringInfoData *body,

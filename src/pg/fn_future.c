@@ -315,7 +315,7 @@ llm_submit(PG_FUNCTION_ARGS)
 	make_room();
 	f->submitted = GetCurrentTimestamp();
 	f->call = vcall_begin(cxt, f->request.kind, &f->request.body, f->request.model,
-						  f->request.timeout_ms, true);
+						  f->request.timeout_ms);
 	f->id = vcall_request_id(f->call);
 	e = hash_search(futures, &f->id, HASH_ENTER, NULL);
 	e->future = f;

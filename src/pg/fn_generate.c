@@ -216,7 +216,7 @@ llm_generate_stream(PG_FUNCTION_ARGS)
 			stream_request(s, fcinfo);
 			vclient_require_engine();
 			s->call = vcall_begin(fctx->multi_call_memory_ctx, s->request.kind, &s->request.body,
-								  s->request.model, s->request.timeout_ms, true);
+								  s->request.model, s->request.timeout_ms);
 		}
 		MemoryContextSwitchTo(old);
 	}
