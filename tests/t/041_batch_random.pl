@@ -430,7 +430,7 @@ sub compare
 
 	$errors++ if $off->{err} ne '';
 	# the branches of an Append share one node, and its sub-plans
-	$relation = 'any' if $relation eq 'more' && $q->{text} =~ /\btp\b.* IN \(SELECT/;
+	$relation = 'any' if $q->{text} =~ / IN \(SELECT/ && $q->{text} =~ /\btp\b|UNION ALL/;
 	$equal++ if $relation eq 'same';
 	my $why = log_relation($relation, $off->{log}, $on->{log}, $q->{dedup});
 	$why .= "  left behind: $off->{left} $on->{left}\n" if "$off->{left}$on->{left}" ne '00';
