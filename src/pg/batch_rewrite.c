@@ -401,6 +401,19 @@ rewrite_children(Rewrite *rw, Plan *plan, Demand demand)
 	}
 }
 
+/*
+ * Does the plan read its input's next row before it evaluates its arguments for the
+ * one before, to find the end of a group or of peers?  Computed below it, the next
+ * row's call would raise its error a row early; lag() and lead() may never want it.
+ */
+static bool
+reads_before_it_evaluates(Plan *plan)
+{
+	if (IsA(plan, Agg))
+		return ((Agg *) plan)->numCols > 0 && ((Agg *) plan)->aggstrategy != AGG_HASHED;
+	return IsA(plan, WindowAgg);
+}
+
 /* The plan's inputs, and insertion B. */
 static void
 rewrite_below(Rewrite *rw, Plan *plan, Demand demand)
@@ -409,6 +422,8 @@ rewrite_below(Rewrite *rw, Plan *plan, Demand demand)
 
 	note_subplans(rw, plan);
 	rewrite_children(rw, plan, demand);
+	if (vllm_batch_strict && reads_before_it_evaluates(plan))
+		return;
 	if (IsA(plan, Agg) || IsA(plan, WindowAgg) || IsA(plan, ProjectSet))
 		insert_below(rw, plan, &below);
 }

@@ -559,6 +559,11 @@ SELECT llm_generate(body, max_tokens => 0) FROM nothing
 SELECT llm_generate(body, max_tokens => 0) FROM docs WHERE body IS NULL
 SELECT string_agg(llm_generate(body), ',') FROM bad -- log: more
 SELECT id, lag(llm_generate(body)) OVER (ORDER BY id) FROM bad -- log: more
+SELECT id, lag(llm_generate(body)) OVER (ORDER BY id) FROM bad WHERE id < 6 -- log: more, early
+SELECT id, count(llm_generate(body)) OVER (ORDER BY id) FROM bad LIMIT 4 -- log: more, early
+BEGIN; DECLARE c CURSOR FOR SELECT id, count(llm_generate(body)) OVER (ORDER BY id) FROM bad; FETCH 4 FROM c; FETCH 1 FROM c; ROLLBACK -- log: more, early
+SET enable_hashagg = off; SELECT id / 5 AS g, count(llm_generate(body)) FROM bad GROUP BY g LIMIT 1 -- log: more, early
+SET enable_hashagg = off; SELECT id / 5 AS g, count(llm_generate('fine ' || id)) FROM bad GROUP BY g LIMIT 1 -- log: more
 SELECT id, a FROM bad, LATERAL (SELECT llm_generate(bad.body) AS a) l -- log: more
 SELECT id, a FROM bad, LATERAL (SELECT llm_generate(bad.body) AS a) l LIMIT 4 -- log: more
 SELECT id, llm_generate(body || '@nul') FROM docs WHERE id = 1

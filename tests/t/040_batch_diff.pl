@@ -76,7 +76,7 @@ SKIP:
 		my $plan = $got{plan}{ $l->{at} };
 		my $off = $got{off}{ $l->{at} };
 		# auto_explain is silent about a statement that fails
-		my $batched = $l->{inline} || $plan->{err} =~ /LLM Batch/ || $off->{err} =~ /^ERROR/m || $off->{out} =~ /^ROLLBACK$/m;
+		my $batched = $l->{inline} || $plan->{err} =~ /LLM Batch/ || $off->{err} =~ /^ERROR/m || ($l->{early} && $plan->{err} =~ /^ERROR/m) || $off->{out} =~ /^ROLLBACK$/m;
 
 		ok($batched && ($l->{early} || $l->{differs} || $plan->{out} eq $off->{out}), "plan of $l->{at}")
 		  or diag("line $l->{at} of statements.sql: $l->{sql}\n" . ($batched ? "  with auto_explain:\n$plan->{out}$plan->{err}" : "  is not batched\n"));
