@@ -98,7 +98,7 @@ bool		batch_plan_is_ours(const Plan *plan);
 
 /* ---- batch_rewrite.c ---- */
 
-/* Cut the engine's calls out of a finished plan, in place. */
+/* Decide on JIT without the calls' cost; with vllm.batch cut them out of the finished plan, in place. */
 void		batch_rewrite(PlannedStmt *stmt, int cursor_options);
 
 /* ---- batch_safe.c ---- */

@@ -520,6 +520,8 @@ batch_rewrite(PlannedStmt *stmt, int cursor_options)
 	if (!has_call(stmt))
 		return;
 	decide_jit(stmt);
+	if (!vllm_batch)
+		return;
 	backwards = ExecSupportsBackwardScan(stmt->planTree);
 	rw.next_id = max_plan_node_id(stmt) + 1;
 	rw.subplan_ahead = palloc0(list_length(stmt->subplans) * sizeof(BatchAhead));
@@ -547,8 +549,7 @@ batch_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 		prev_planner_hook(parse, query_string, cursor_options, params) :
 		standard_planner(parse, query_string, cursor_options, params);
 
-	if (vllm_batch)
-		batch_rewrite(stmt, cursor_options);
+	batch_rewrite(stmt, cursor_options);
 	return stmt;
 }
 
