@@ -460,7 +460,7 @@ submit(Conv *c, IntVec *ids)
 	atomic_fetch_add(step_inflight(s->step), 1);
 	atomic_store(&c->in_core, true);
 	s->be->submit(in, &spec);
-	step_poke(s->step);
+	server_submitted(s);
 }
 
 typedef struct TextJob
@@ -511,10 +511,10 @@ text_answer(TextJob *t)
 	buf_free(&b);
 }
 
+/* What the text has become goes on its way; *t's memory is the caller's. */
 static void
-text_done(Job *j)
+text_finish(TextJob *t)
 {
-	TextJob    *t = (TextJob *) j;
 	Conv	   *c = t->c;
 
 	loaded_unpin(t->pin);
@@ -533,14 +533,20 @@ text_done(Job *j)
 	}
 	intvec_free(&t->ids);
 	buf_free(&t->out);
-	mem_free(t);
 }
 
 static void
-text_start(Conv *c)
+text_done(Job *j)
+{
+	text_finish((TextJob *) j);
+	mem_free(j);
+}
+
+/* Fill in all but the result; returns the size of the input. */
+static size_t
+text_init(TextJob *t, Conv *c)
 {
 	Request    *r = c->req;
-	TextJob    *t = mem_zalloc(sizeof(TextJob));
 	size_t		size = r->prompt_len;
 
 	t->j.run = text_run;
@@ -561,14 +567,26 @@ text_start(Conv *c)
 	else
 		t->flags = r->add_special ? TOK_ADD_SPECIAL : 0;
 	c->job_busy = true;
-	if (size <= INLINE_TEXT)
+	return size;
+}
+
+/* Short texts are done at once, without memory for a job. */
+static void
+text_start(Conv *c)
+{
+	TextJob		now = {0};
+	TextJob    *job;
+
+	if (text_init(&now, c) <= INLINE_TEXT)
 	{
-		text_run(&t->j);
-		text_done(&t->j);
+		text_run(&now.j);
+		text_finish(&now);
 		return;
 	}
+	job = mem_alloc(sizeof(TextJob));
+	*job = now;
 	c->stage = CONV_BUSY;
-	jobs_submit(c->srv->jobs, JQ_TEXT, &t->j);
+	jobs_submit(c->srv->jobs, JQ_TEXT, &job->j);
 }
 
 static void

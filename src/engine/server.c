@@ -30,6 +30,9 @@
 #include "base/mem.h"
 #include "engine/request.h"
 
+/* submitted requests that the step thread hears of together */
+#define SUBMIT_MANY		32
+
 /* ---- conversations ---- */
 
 /* Free it if nobody needs it any more. */
@@ -146,6 +149,24 @@ attend(Server *s, uint32_t slot)
 	conv_pump(c);
 	if (!conv_is_open(c))
 		retire(s, slot);
+}
+
+/* ---- telling the step thread ---- */
+
+static void
+tell_step(Server *s)
+{
+	if (s->unpoked == 0)
+		return;
+	s->unpoked = 0;
+	step_poke(s->step);
+}
+
+void
+server_submitted(Server *s)
+{
+	if (++s->unpoked >= SUBMIT_MANY)
+		tell_step(s);
 }
 
 /* ---- control commands ---- */
@@ -417,6 +438,7 @@ server_run(Server *s)
 		atomic_store_explicit(&s->link.hdr->heartbeat_us, now, memory_order_relaxed);
 		any = serve_ring(s);
 		any |= jobs_drain(s->jobs);
+		tell_step(s);
 		models_progress(s->models);
 		if (s->limbo != NULL)
 			sweep_limbo(s);

@@ -25,6 +25,7 @@ typedef struct Server
 	Conv	  **table;			/* by slot: the conversation, NULL if none */
 	Conv	   *limbo;			/* closed, but a job or the backend still has them */
 	uint64_t	next_id;
+	int			unpoked;		/* requests submitted of which the step thread hasn't heard */
 } Server;
 
 Server	   *server_new(const WireArena *arena, int control_fd, const Backend *be, SettingsBox *box,
@@ -32,6 +33,11 @@ Server	   *server_new(const WireArena *arena, int control_fd, const Backend *be,
 /* Serve for ever. */
 void		server_run(Server *s) __attribute__((noreturn));
 
+/*
+ * A request was submitted.  The step thread hears of several at once, at the end of
+ * the server's round at the latest: it shall not wake for each.
+ */
+void		server_submitted(Server *s);
 /* Call fn for every conversation (open or not). */
 void		server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg);
 /* WK_CONTROL */

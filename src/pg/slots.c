@@ -41,7 +41,7 @@ int			vllm_arena_fd = -1;
 void		(*vslot_drain) (void) = NULL;
 
 #define WAKE_BATCH	256			/* slots popped before their owners are looked up */
-#define UNBELLED_MOST	16		/* slots that one doorbell may be late for */
+#define UNBELLED_MOST	32		/* slots that one doorbell may be late for */
 
 static inline WireHeader *
 header(void)
