@@ -53,14 +53,14 @@ bench_fake() {
 
 bench_overhead() {
 	server "vllm.engine_args = '--fake'"
-	local n=50000 on off base
+	local n=200000 on off base
 	sql -c "CREATE TABLE d AS SELECT i AS id, 'prompt ' || i AS p FROM generate_series(1, $n) i" -c 'VACUUM ANALYZE d'
 	base=$(medians "SET vllm.batch = on" "SELECT count(upper(p)) FROM d")
 	on=$(medians "SET vllm.batch = on" "SELECT count(llm_generate(p)) FROM d")
-	off=$(ROUNDS=1 medians "SET vllm.batch = off" "SELECT count(llm_generate(p)) FROM d WHERE id <= $((n / 10))")
+	off=$(ROUNDS=1 medians "SET vllm.batch = off" "SELECT count(llm_generate(p)) FROM d WHERE id <= $((n / 20))")
 	awk -v n=$n -v on="$on" -v off="$off" -v base="$base" 'BEGIN {
 		printf "overhead: %.2f us a row (%d rows, less the scan), row by row %.1f us: %.1f times\n",
-			(on - base) * 1000 / n, n, (off - base / 10) * 10000 / n, off * 10 / on }'
+			(on - base) * 1000 / n, n, (off - base / 20) * 20000 / n, off * 20 / on }'
 }
 
 bench_bundled() {
