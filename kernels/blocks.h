@@ -15,18 +15,188 @@ typedef enum KType
 	KT_F16,
 	KT_BF16,
 	KT_Q8_0,
+	KT_Q4_0,
+	KT_Q4_1,
+	KT_Q5_0,
+	KT_Q5_1,
+	KT_Q2_K,
+	KT_Q3_K,
+	KT_Q4_K,
+	KT_Q5_K,
+	KT_Q6_K,
+	KT_IQ4_NL,
+	KT_IQ4_XS,
+	KT_MXFP4,
+	KT_INT8,
 	KT_COUNT
 } KType;
 
-/* GGUF Q8_0: 32 weights, value = d * qs[i] */
+/*
+ * Blocks as in GGUF: consecutive weights of one row, little endian, no padding
+ * (so a block may lie at any address: copy it out, or read bytes).  Scales are
+ * IEEE halves.  Nibbles of a 32-block: the low ones are weights 0..15, the high
+ * ones 16..31.  kgroup_get() (groups.h) is the definition in C.
+ */
+
+/* Q8_0: w = d * qs[i] */
 #define Q8_0_BLOCK 32
 typedef struct KBlockQ8_0
 {
-	uint16_t	d;				/* scale, IEEE half */
+	uint16_t	d;
 	int8_t		qs[Q8_0_BLOCK];
 } KBlockQ8_0;
 
 _Static_assert(sizeof(KBlockQ8_0) == 34, "Q8_0 block is 34 bytes, as in GGUF");
+
+/* Q4_0: w = d * (nibble - 8).  IQ4_NL: w = d * kcode_iq4[nibble]. */
+typedef struct KBlockQ4_0
+{
+	uint16_t	d;
+	uint8_t		qs[16];
+} KBlockQ4_0;
+
+_Static_assert(sizeof(KBlockQ4_0) == 18, "Q4_0 and IQ4_NL blocks are 18 bytes, as in GGUF");
+
+/* Q4_1: w = d * nibble + m */
+typedef struct KBlockQ4_1
+{
+	uint16_t	d;
+	uint16_t	m;
+	uint8_t		qs[16];
+} KBlockQ4_1;
+
+_Static_assert(sizeof(KBlockQ4_1) == 20, "Q4_1 block is 20 bytes, as in GGUF");
+
+/* Q5_0: w = d * ((nibble | bit << 4) - 16); bit of weight i is bit i%8 of qh[i/8] */
+typedef struct KBlockQ5_0
+{
+	uint16_t	d;
+	uint8_t		qh[4];
+	uint8_t		qs[16];
+} KBlockQ5_0;
+
+_Static_assert(sizeof(KBlockQ5_0) == 22, "Q5_0 block is 22 bytes, as in GGUF");
+
+/* Q5_1: w = d * (nibble | bit << 4) + m, bits as in Q5_0 */
+typedef struct KBlockQ5_1
+{
+	uint16_t	d;
+	uint16_t	m;
+	uint8_t		qh[4];
+	uint8_t		qs[16];
+} KBlockQ5_1;
+
+_Static_assert(sizeof(KBlockQ5_1) == 24, "Q5_1 block is 24 bytes, as in GGUF");
+
+/* MXFP4: w = 2^(e-128) * kcode_mxfp4[nibble] (the table holds E2M1 doubled); e = 255 is NaN */
+typedef struct KBlockMXFP4
+{
+	uint8_t		e;
+	uint8_t		qs[16];
+} KBlockMXFP4;
+
+_Static_assert(sizeof(KBlockMXFP4) == 17, "MXFP4 block is 17 bytes, as in GGUF");
+
+/* The K formats and IQ4_XS: super-blocks of 256 weights, with sub-blocks of 16 or 32. */
+#define QK_BLOCK 256
+
+/*
+ * Q2_K: sub-block s of 16: w = d * (scales[s] & 15) * q - dmin * (scales[s] >> 4).
+ * q of weight i: i = 128 a + 32 b + c is bits 2b, 2b+1 of qs[32 a + c].
+ */
+typedef struct KBlockQ2_K
+{
+	uint8_t		scales[16];
+	uint8_t		qs[64];
+	uint16_t	d;
+	uint16_t	dmin;
+} KBlockQ2_K;
+
+_Static_assert(sizeof(KBlockQ2_K) == 84, "Q2_K block is 84 bytes, as in GGUF");
+
+/*
+ * Q3_K: sub-block s of 16: w = d * (sc[s] - 32) * (low | bit << 2, minus 4).
+ * low as q in Q2_K; bit of weight i = 32 j + c is bit j of hmask[c].
+ * sc[s], 6 bits: low 4 in scales[s % 8] >> (s / 8 * 4); high 2 in
+ * scales[8 + s % 4] >> (s / 4 * 2).
+ */
+typedef struct KBlockQ3_K
+{
+	uint8_t		hmask[32];
+	uint8_t		qs[64];
+	uint8_t		scales[12];
+	uint16_t	d;
+} KBlockQ3_K;
+
+_Static_assert(sizeof(KBlockQ3_K) == 110, "Q3_K block is 110 bytes, as in GGUF");
+
+/*
+ * Q4_K: sub-block s of 32: w = d * sc[s] * nibble - dmin * mn[s].
+ * Sub-blocks 2p and 2p+1 are the low and the high nibbles of qs[32 p .. 32 p + 31].
+ * sc, mn, 6 bits: s < 4: scales[s] & 63, scales[s + 4] & 63; else
+ * (scales[s + 4] & 15) | scales[s - 4] >> 6 << 4 and scales[s + 4] >> 4 | scales[s] >> 6 << 4.
+ */
+typedef struct KBlockQ4_K
+{
+	uint16_t	d;
+	uint16_t	dmin;
+	uint8_t		scales[12];
+	uint8_t		qs[128];
+} KBlockQ4_K;
+
+_Static_assert(sizeof(KBlockQ4_K) == 144, "Q4_K block is 144 bytes, as in GGUF");
+
+/* Q5_K: as Q4_K with a fifth bit: that of weight 32 s + c is bit s of qh[c] */
+typedef struct KBlockQ5_K
+{
+	uint16_t	d;
+	uint16_t	dmin;
+	uint8_t		scales[12];
+	uint8_t		qh[32];
+	uint8_t		qs[128];
+} KBlockQ5_K;
+
+_Static_assert(sizeof(KBlockQ5_K) == 176, "Q5_K block is 176 bytes, as in GGUF");
+
+/*
+ * Q6_K: sub-block s of 16: w = d * scales[s] * ((low | high << 4) - 32).
+ * Weight i = 128 a + 32 b + c: low is a nibble of ql[64 a + 32 (b % 2) + c] (low
+ * for b < 2), high is bits 2b, 2b+1 of qh[32 a + c].
+ */
+typedef struct KBlockQ6_K
+{
+	uint8_t		ql[128];
+	uint8_t		qh[64];
+	int8_t		scales[16];
+	uint16_t	d;
+} KBlockQ6_K;
+
+_Static_assert(sizeof(KBlockQ6_K) == 210, "Q6_K block is 210 bytes, as in GGUF");
+
+/*
+ * IQ4_XS: sub-block s of 32: w = d * (sc[s] - 32) * kcode_iq4[nibble of qs[16 s ..]].
+ * sc[s], 6 bits: low 4 in scales_l[s / 2] >> (s % 2 * 4), high 2 in scales_h >> 2 s.
+ */
+typedef struct KBlockIQ4_XS
+{
+	uint16_t	d;
+	uint16_t	scales_h;
+	uint8_t		scales_l[4];
+	uint8_t		qs[128];
+} KBlockIQ4_XS;
+
+_Static_assert(sizeof(KBlockIQ4_XS) == 136, "IQ4_XS block is 136 bytes, as in GGUF");
+
+/*
+ * INT8: a row is its scale, a float, and then one signed byte a weight:
+ * w = scale * q.  No block: a row may have any length up to INT8_MAX_K, within
+ * which the sum of k products of bytes fits 32 bits.
+ */
+#define INT8_MAX_K 131072
+
+/* the tables of IQ4_NL and IQ4_XS, and of MXFP4 */
+extern const int8_t kcode_iq4[16];
+extern const int8_t kcode_mxfp4[16];
 
 /*
  * A tensor as it lies in a file: row-major, outermost dimension first
@@ -45,8 +215,15 @@ typedef struct KTensor
 	const int32_t *row_perm;
 } KTensor;
 
-/* bytes of n consecutive elements (n a multiple of the block); 0 if it isn't */
+/* weights in a block: 1, 32 or 256 */
+int			ktype_block(KType t);
+/* bytes of a row of n elements (n a multiple of the block); 0 if it isn't */
 size_t		ktype_row_bytes(KType t, int64_t n);
+/*
+ * n weights (a multiple of the block; KT_INT8: a whole row) at src, which needs
+ * no alignment, to float.  The same bits as the `gguf` package's dequantize().
+ */
+void		kblock_to_float(KType t, const void *src, int64_t n, float *out);
 const char *ktype_name(KType t);	/* "F32", "BF16", ... */
 
 #endif

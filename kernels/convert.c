@@ -1,39 +1,11 @@
 /*
  * convert.c
- *	  Element types: names, sizes, exact scalar conversions, and the KV strides.
+ *	  Exact scalar conversions, and the KV strides.
  *
  * Conversions to half and bfloat16 round to nearest even; a NaN stays a (quiet)
  * NaN, subnormals are kept.  tests/kernels/conform walks all 65,536 patterns.
  */
 #include "kutil.h"
-
-const char *
-ktype_name(KType t)
-{
-	static const char *const names[KT_COUNT] = {"F32", "F16", "BF16", "Q8_0"};
-
-	return (unsigned) t < KT_COUNT ? names[t] : "?";
-}
-
-size_t
-ktype_row_bytes(KType t, int64_t n)
-{
-	if (n < 0)
-		return 0;
-	switch (t)
-	{
-		case KT_F32:
-			return (size_t) n * 4;
-		case KT_F16:
-		case KT_BF16:
-			return (size_t) n * 2;
-		case KT_Q8_0:
-			return n % Q8_0_BLOCK ? 0 : (size_t) n / Q8_0_BLOCK * sizeof(KBlockQ8_0);
-		case KT_COUNT:
-			break;
-	}
-	return 0;
-}
 
 float
 kbf16_to_f32(uint16_t h)

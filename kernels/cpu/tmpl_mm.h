@@ -75,7 +75,7 @@ mat_bytes(KType type, int n, int k)
 {
 	int			cols = panel_cols(type);
 
-	if (type >= KT_COUNT || (type == KT_Q8_0 && k % Q8_0_BLOCK != 0))
+	if (type > KT_Q8_0 || (type == KT_Q8_0 && k % Q8_0_BLOCK != 0))
 		return 0;
 	return ((size_t) n + cols - 1) / cols * panel_bytes(type, k);
 }

@@ -4,17 +4,19 @@
  *
  * What others are measured against, so it does nothing clever and runs on the
  * calling thread.  Matrices stay row-major as in the file ([n][k], row_perm
- * applied).  Float products are one fmaf chain in k order, Q8_0 products exact
- * block sums and one fmaf a block: the order all implementations keep.  Norms
- * and softmax sum in double.
+ * applied).  Float products are one fmaf chain in k order, quantized products
+ * exact integer sums and one or two fmaf a group of 32 (docs/kernels.md): the
+ * order all implementations keep.  Norms and softmax sum in double.
  */
-#include "kutil.h"
+#include "groups.h"
 
 #include <math.h>
 
 static size_t
 ref_mat_bytes(KType type, int n, int k)
 {
+	if (type == KT_INT8 && k > INT8_MAX_K)
+		return 0;
 	return ktype_row_bytes(type, k) * (size_t) n;
 }
 
@@ -36,20 +38,7 @@ ref_mat_pack(KMat *m, const KTensor *src, int n0, int n1)
 static void
 ref_mat_row(const KMat *m, int j, float *out)
 {
-	const uint8_t *row = mat_rowp(m, j);
-
-	for (int i = 0; i < m->k; i++)
-	{
-		if (m->type == KT_Q8_0)
-		{
-			KBlockQ8_0	b;
-
-			memcpy(&b, row + sizeof(b) * (size_t) (i / Q8_0_BLOCK), sizeof(b));
-			out[i] = kf16_to_f32(b.d) * (float) b.qs[i % Q8_0_BLOCK];
-		}
-		else
-			out[i] = kelem_get(m->type, row, i);
-	}
+	kblock_to_float(m->type, mat_rowp(m, j), m->k, out);
 }
 
 static size_t
@@ -61,30 +50,68 @@ ref_mm_scratch(KType type, int rows, int k)
 	return 0;
 }
 
-/* one Q8_0 weight row with one row of activations */
-static float
-dot_q8(const uint8_t *w, const float *x, int k)
+/* largest |x[i]|, as its bit pattern (NaN and Inf are above all numbers) */
+static uint32_t
+abs_max(const float *x, int n)
 {
+	uint32_t	amax = 0;
+
+	for (int i = 0; i < n; i++)
+		if ((k_bits(x[i]) & 0x7fffffffu) > amax)
+			amax = k_bits(x[i]) & 0x7fffffffu;
+	return amax;
+}
+
+/* one group of weights with 32 activations: the definition in docs/kernels.md */
+static float
+dot_group(KType t, const KGroup *g, const float *x, float acc)
+{
+	int			dot = 0,
+				min = 0;
+	float		inv,
+				d = q8_scale(abs_max(x, KGROUP), &inv);
+
+	for (int i = 0; inv != 0.0f && i < KGROUP; i++)
+	{
+		int			q = (int) rintf(x[i] * inv);
+
+		dot += g->sc[i / 16] * g->q[i] * q;
+		min += g->mn[i / 16] * q;
+	}
+	acc = fmaf(g->d * d, (float) dot, acc);
+	return ktype_has_min(t) ? fmaf(g->m * d, (float) min, acc) : acc;
+}
+
+/* one row of blocks with one row of activations */
+static float
+dot_groups(KType t, const uint8_t *w, const float *x, int k)
+{
+	KGroup		groups[QK_BLOCK / KGROUP];
+	int			block = ktype_block(t);
 	float		acc = 0.0f;
 
-	for (int b = 0; b < k / Q8_0_BLOCK; b++, x += Q8_0_BLOCK)
+	for (int at = 0; at < k; at += block, w += ktype_row_bytes(t, block))
 	{
-		KBlockQ8_0	blk;
-		uint32_t	amax = 0;
-		int			sum = 0;
-		float		d,
-					inv;
-
-		memcpy(&blk, w + sizeof(blk) * (size_t) b, sizeof(blk));
-		for (int i = 0; i < Q8_0_BLOCK; i++)
-			if ((k_bits(x[i]) & 0x7fffffffu) > amax)
-				amax = k_bits(x[i]) & 0x7fffffffu;
-		d = q8_scale(amax, &inv);
-		for (int i = 0; inv != 0.0f && i < Q8_0_BLOCK; i++)
-			sum += blk.qs[i] * (int) rintf(x[i] * inv);
-		acc = fmaf(kf16_to_f32(blk.d) * d, (float) sum, acc);
+		kgroup_get(t, w, groups);
+		for (int i = 0; i < block; i += KGROUP)
+			acc = dot_group(t, &groups[i / KGROUP], x + at + i, acc);
 	}
 	return acc;
+}
+
+static float
+dot_int8(const uint8_t *w, const float *x, int k)
+{
+	int			dot = 0;
+	float		dw,
+				inv,
+				d = q8_scale(abs_max(x, k), &inv);
+
+	memcpy(&dw, w, sizeof(dw));
+	w += sizeof(dw);
+	for (int i = 0; inv != 0.0f && i < k; i++)
+		dot += (int8_t) w[i] * (int) rintf(x[i] * inv);
+	return (float) dot * (dw * d);
 }
 
 static float
@@ -109,8 +136,10 @@ ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 			const float *xi = x + (size_t) i * ldx;
 			float		acc;
 
-			if (w->type == KT_Q8_0)
-				acc = dot_q8(mat_rowp(w, j), xi, w->k);
+			if (w->type == KT_INT8)
+				acc = dot_int8(mat_rowp(w, j), xi, w->k);
+			else if (ktype_grouped(w->type))
+				acc = dot_groups(w->type, mat_rowp(w, j), xi, w->k);
 			else
 				acc = dot_float(w->type, mat_rowp(w, j), xi, w->k);
 			y[(size_t) i * ldy + j] = bias ? acc + bias[j] : acc;

@@ -30,6 +30,50 @@ typedef struct Mats
 	void	   *ws;
 } Mats;
 
+/* a finite scale at byte `at` of each block of a row */
+static void
+put_scales(const Mats *m, uint8_t *row, size_t at)
+{
+	size_t		step = ktype_row_bytes(m->type, ktype_block(m->type));
+
+	for (int i = 0; i < m->k / ktype_block(m->type); i++)
+	{
+		uint16_t	h = kf32_to_f16(rnd_float(0.02f));
+
+		memcpy(row + step * (size_t) i + at, &h, sizeof(h));
+	}
+}
+
+/* random blocks: any bits but in the scales, which are finite and small */
+static void
+make_blocks(const Mats *m, uint8_t *row)
+{
+	size_t		len = ktype_row_bytes(m->type, m->k);
+	float		d = rnd_float(0.02f);
+
+	/* the extremes often: -128 and sums that would saturate 16 bits */
+	for (size_t i = 0; i < len; i++)
+		row[i] = (uint8_t) (rnd_int(3) ? (int) rnd() : rnd_int(2) ? 0x80 : 0x7f);
+	if (m->type == KT_INT8)
+		memcpy(row, &d, sizeof(d));
+	else if (m->type == KT_MXFP4)
+		for (size_t i = 0; i < len; i += sizeof(KBlockMXFP4))
+			row[i] = (uint8_t) (110 + rnd_int(16));
+	else if (m->type == KT_Q6_K)
+		put_scales(m, row, offsetof(KBlockQ6_K, d));
+	else if (m->type == KT_Q3_K)
+		put_scales(m, row, offsetof(KBlockQ3_K, d));
+	else if (m->type == KT_Q2_K)
+	{
+		put_scales(m, row, offsetof(KBlockQ2_K, d));
+		put_scales(m, row, offsetof(KBlockQ2_K, dmin));
+	}
+	else
+		put_scales(m, row, 0);
+	if (m->type == KT_Q4_1 || m->type == KT_Q5_1 || m->type == KT_Q4_K || m->type == KT_Q5_K)
+		put_scales(m, row, 2);
+}
+
 static void
 make_source(Mats *m)
 {
@@ -39,25 +83,11 @@ make_source(Mats *m)
 	/* files don't align tensors */
 	m->src++;
 	for (int j = 0; j < m->n; j++)
-		for (int i = 0; i < m->k; i++)
-		{
-			uint8_t    *r = m->src + row * j;
-
-			if (m->type != KT_Q8_0)
-				kelem_put(m->type, r, i, rnd_float(1.0f));
-			else
-			{
-				KBlockQ8_0	b;
-
-				r += sizeof(b) * (size_t) (i / Q8_0_BLOCK);
-				memcpy(&b, r, sizeof(b));
-				if (i % Q8_0_BLOCK == 0)
-					b.d = kf32_to_f16(rnd_float(0.02f));
-				/* the extremes often: -128 and sums that would saturate 16 bits */
-				b.qs[i % Q8_0_BLOCK] = (int8_t) (rnd_int(3) ? (int) rnd() : rnd_int(2) ? -128 : 127);
-				memcpy(r, &b, sizeof(b));
-			}
-		}
+		if (m->type > KT_BF16)
+			make_blocks(m, m->src + row * j);
+		else
+			for (int i = 0; i < m->k; i++)
+				kelem_put(m->type, m->src + row * j, i, rnd_float(1.0f));
 }
 
 /* fill: what the memory held before */
@@ -255,7 +285,7 @@ static void
 check_case(const Impl *im, KType type, int n, int k)
 {
 	Mats		m;
-	bool		exact = type == KT_Q8_0 || (im->fused && !(im->pairs && type == KT_BF16));
+	bool		exact = type > KT_BF16 || (im->fused && !(im->pairs && type == KT_BF16));
 	double		bound = im->pairs ? 2e-5 : 1e-12;
 
 	make_mats(&m, im, type, n, k, n % 7 != 0 && n % 2 != 0);
@@ -286,13 +316,18 @@ test_mm(const Impl *im)
 {
 	static const int shapes[][2] = {
 		{1, 32}, {16, 64}, {17, 32}, {33, 96}, {100, 256}, {64, 896}, {130, 160}, {257, 32},
-		{5, 1}, {37, 7}, {50, 77}, {129, 33}
+		{34, 512}, {5, 1}, {37, 7}, {50, 77}, {129, 33}
 	};
 	int			count = sizeof(shapes) / sizeof(shapes[0]);
 
 	EXPECT(im->k->mat_bytes(KT_Q8_0, 4, 33) == 0, "%s: k no multiple of a block", im->k->name);
 	for (int t = 0; t < KT_COUNT; t++)
 		for (int i = 0; i < count; i++)
-			if ((t != KT_Q8_0 || shapes[i][1] % Q8_0_BLOCK == 0) && !(im->slow && i >= 4 && i < 8))
-				check_case(im, t, shapes[i][0], shapes[i][1]);
+		{
+			int			n = shapes[i][0],
+						k = shapes[i][1];
+
+			if (im->k->mat_bytes(t, n, k) != 0 && !(im->slow && i >= 4 && i < 8))
+				check_case(im, t, n, k);
+		}
 }

@@ -1,0 +1,356 @@
+/*
+ * quants.c
+ *	  The weight formats: names, sizes, and what a block's bits mean.
+ *
+ * One function a format turns a block into groups of 32 codes with scales
+ * (groups.h); everything else about a format follows from that.  The bit layouts
+ * are described with the structs in blocks.h.  Scales of halves times scales of
+ * at most 8 bits are exact in float, so d and m need no care about rounding.
+ *
+ * Tested by tests/golden/quants_golden.c against the `gguf` package.
+ */
+#include "groups.h"
+
+const int8_t kcode_iq4[16] = {
+	-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+};
+
+/* twice 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; the second zero is +0 */
+const int8_t kcode_mxfp4[16] = {
+	0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
+};
+
+static inline int
+nibble(const uint8_t *qs, int i)
+{
+	return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
+}
+
+/* 2 bits of weight i of a super-block, as Q2_K and Q3_K lay them out */
+static inline int
+two_bits(const uint8_t *qs, int i)
+{
+	return qs[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
+}
+
+static void
+group_init(KGroup *g, float d, float m)
+{
+	g->d = d;
+	g->m = m;
+	g->sc[0] = g->sc[1] = 1;
+	g->mn[0] = g->mn[1] = 1;
+}
+
+static void
+get_q8_0(const uint8_t *src, KGroup *g)
+{
+	KBlockQ8_0	b;
+
+	memcpy(&b, src, sizeof(b));
+	group_init(g, kf16_to_f32(b.d), -0.0f);
+	memcpy(g->q, b.qs, KGROUP);
+}
+
+static void
+get_q4_0(const uint8_t *src, KGroup *g)
+{
+	KBlockQ4_0	b;
+
+	memcpy(&b, src, sizeof(b));
+	group_init(g, kf16_to_f32(b.d), -0.0f);
+	for (int i = 0; i < KGROUP; i++)
+		g->q[i] = (int8_t) (nibble(b.qs, i) - 8);
+}
+
+static void
+get_q4_1(const uint8_t *src, KGroup *g)
+{
+	KBlockQ4_1	b;
+
+	memcpy(&b, src, sizeof(b));
+	group_init(g, kf16_to_f32(b.d), kf16_to_f32(b.m));
+	for (int i = 0; i < KGROUP; i++)
+		g->q[i] = (int8_t) nibble(b.qs, i);
+}
+
+static void
+get_q5_0(const uint8_t *src, KGroup *g)
+{
+	KBlockQ5_0	b;
+
+	memcpy(&b, src, sizeof(b));
+	group_init(g, kf16_to_f32(b.d), -0.0f);
+	for (int i = 0; i < KGROUP; i++)
+		g->q[i] = (int8_t) ((nibble(b.qs, i) | (b.qh[i / 8] >> i % 8 & 1) << 4) - 16);
+}
+
+static void
+get_q5_1(const uint8_t *src, KGroup *g)
+{
+	KBlockQ5_1	b;
+
+	memcpy(&b, src, sizeof(b));
+	group_init(g, kf16_to_f32(b.d), kf16_to_f32(b.m));
+	for (int i = 0; i < KGROUP; i++)
+		g->q[i] = (int8_t) (nibble(b.qs, i) | (b.qh[i / 8] >> i % 8 & 1) << 4);
+}
+
+static void
+get_q2_k(const uint8_t *src, KGroup *g)
+{
+	KBlockQ2_K	b;
+
+	memcpy(&b, src, sizeof(b));
+	for (int s = 0; s < QK_BLOCK / KGROUP; s++, g++)
+	{
+		group_init(g, kf16_to_f32(b.d), -kf16_to_f32(b.dmin));
+		for (int h = 0; h < 2; h++)
+		{
+			g->sc[h] = (int8_t) (b.scales[2 * s + h] & 15);
+			g->mn[h] = (int8_t) (b.scales[2 * s + h] >> 4);
+		}
+		for (int i = 0; i < KGROUP; i++)
+			g->q[i] = (int8_t) two_bits(b.qs, s * KGROUP + i);
+	}
+}
+
+static void
+get_q3_k(const uint8_t *src, KGroup *g)
+{
+	KBlockQ3_K	b;
+
+	memcpy(&b, src, sizeof(b));
+	for (int s = 0; s < QK_BLOCK / KGROUP; s++, g++)
+	{
+		group_init(g, kf16_to_f32(b.d), -0.0f);
+		for (int h = 0; h < 2; h++)
+		{
+			int			j = 2 * s + h;
+			int			low = b.scales[j % 8] >> (j / 8 * 4) & 15;
+			int			high = b.scales[8 + j % 4] >> (j / 4 * 2) & 3;
+
+			g->sc[h] = (int8_t) ((low | high << 4) - 32);
+		}
+		for (int i = 0; i < KGROUP; i++)
+			g->q[i] = (int8_t) ((two_bits(b.qs, s * KGROUP + i) | (b.hmask[i] >> s & 1) << 2) - 4);
+	}
+}
+
+/* the 6-bit scale and minimum of sub-block s of Q4_K and Q5_K */
+static void
+k4_scales(const uint8_t *scales, int s, int *sc, int *mn)
+{
+	if (s < 4)
+	{
+		*sc = scales[s] & 63;
+		*mn = scales[s + 4] & 63;
+		return;
+	}
+	*sc = (scales[s + 4] & 15) | scales[s - 4] >> 6 << 4;
+	*mn = scales[s + 4] >> 4 | scales[s] >> 6 << 4;
+}
+
+static void
+get_q4_k(const uint8_t *src, KGroup *g)
+{
+	KBlockQ4_K	b;
+
+	memcpy(&b, src, sizeof(b));
+	for (int s = 0; s < QK_BLOCK / KGROUP; s++, g++)
+	{
+		int			sc,
+					mn;
+
+		k4_scales(b.scales, s, &sc, &mn);
+		group_init(g, kf16_to_f32(b.d) * (float) sc, -(kf16_to_f32(b.dmin) * (float) mn));
+		for (int i = 0; i < KGROUP; i++)
+			g->q[i] = (int8_t) (b.qs[s / 2 * 32 + i] >> (s % 2 * 4) & 15);
+	}
+}
+
+static void
+get_q5_k(const uint8_t *src, KGroup *g)
+{
+	KBlockQ5_K	b;
+
+	memcpy(&b, src, sizeof(b));
+	for (int s = 0; s < QK_BLOCK / KGROUP; s++, g++)
+	{
+		int			sc,
+					mn;
+
+		k4_scales(b.scales, s, &sc, &mn);
+		group_init(g, kf16_to_f32(b.d) * (float) sc, -(kf16_to_f32(b.dmin) * (float) mn));
+		for (int i = 0; i < KGROUP; i++)
+			g->q[i] = (int8_t) ((b.qs[s / 2 * 32 + i] >> (s % 2 * 4) & 15) | (b.qh[i] >> s & 1) << 4);
+	}
+}
+
+static void
+get_q6_k(const uint8_t *src, KGroup *g)
+{
+	KBlockQ6_K	b;
+
+	memcpy(&b, src, sizeof(b));
+	for (int s = 0; s < QK_BLOCK / KGROUP; s++, g++)
+	{
+		const uint8_t *ql = b.ql + s / 4 * 64 + s % 2 * 32;
+		const uint8_t *qh = b.qh + s / 4 * 32;
+
+		group_init(g, kf16_to_f32(b.d), -0.0f);
+		g->sc[0] = b.scales[2 * s];
+		g->sc[1] = b.scales[2 * s + 1];
+		for (int i = 0; i < KGROUP; i++)
+			g->q[i] = (int8_t) (((ql[i] >> (s % 4 / 2 * 4) & 15) | (qh[i] >> (s % 4 * 2) & 3) << 4) - 32);
+	}
+}
+
+static void
+get_iq4_nl(const uint8_t *src, KGroup *g)
+{
+	KBlockQ4_0	b;
+
+	memcpy(&b, src, sizeof(b));
+	group_init(g, kf16_to_f32(b.d), -0.0f);
+	for (int i = 0; i < KGROUP; i++)
+		g->q[i] = kcode_iq4[nibble(b.qs, i)];
+}
+
+static void
+get_iq4_xs(const uint8_t *src, KGroup *g)
+{
+	KBlockIQ4_XS b;
+
+	memcpy(&b, src, sizeof(b));
+	for (int s = 0; s < QK_BLOCK / KGROUP; s++, g++)
+	{
+		int			sc = (b.scales_l[s / 2] >> (s % 2 * 4) & 15) | (b.scales_h >> 2 * s & 3) << 4;
+
+		group_init(g, kf16_to_f32(b.d) * (float) (sc - 32), -0.0f);
+		for (int i = 0; i < KGROUP; i++)
+			g->q[i] = kcode_iq4[nibble(b.qs + 16 * s, i)];
+	}
+}
+
+static void
+get_mxfp4(const uint8_t *src, KGroup *g)
+{
+	KBlockMXFP4 b;
+
+	memcpy(&b, src, sizeof(b));
+	/* 2^(e-128); the two smallest are subnormal */
+	group_init(g, k_float(b.e < 2 ? 0x00200000u << b.e : (uint32_t) (b.e - 1) << 23), -0.0f);
+	for (int i = 0; i < KGROUP; i++)
+		g->q[i] = kcode_mxfp4[nibble(b.qs, i)];
+}
+
+/* get: NULL for types that aren't made of groups */
+static const struct
+{
+	const char *name;
+	int			block;
+	int			bytes;
+	bool		min;
+	bool		halves;
+	void		(*get) (const uint8_t *src, KGroup *g);
+}			formats[KT_COUNT] = {
+	[KT_F32] = {"F32", 1, 4, false, false, NULL},
+	[KT_F16] = {"F16", 1, 2, false, false, NULL},
+	[KT_BF16] = {"BF16", 1, 2, false, false, NULL},
+	[KT_Q8_0] = {"Q8_0", 32, sizeof(KBlockQ8_0), false, false, get_q8_0},
+	[KT_Q4_0] = {"Q4_0", 32, sizeof(KBlockQ4_0), false, false, get_q4_0},
+	[KT_Q4_1] = {"Q4_1", 32, sizeof(KBlockQ4_1), true, false, get_q4_1},
+	[KT_Q5_0] = {"Q5_0", 32, sizeof(KBlockQ5_0), false, false, get_q5_0},
+	[KT_Q5_1] = {"Q5_1", 32, sizeof(KBlockQ5_1), true, false, get_q5_1},
+	[KT_Q2_K] = {"Q2_K", 256, sizeof(KBlockQ2_K), true, true, get_q2_k},
+	[KT_Q3_K] = {"Q3_K", 256, sizeof(KBlockQ3_K), false, true, get_q3_k},
+	[KT_Q4_K] = {"Q4_K", 256, sizeof(KBlockQ4_K), true, false, get_q4_k},
+	[KT_Q5_K] = {"Q5_K", 256, sizeof(KBlockQ5_K), true, false, get_q5_k},
+	[KT_Q6_K] = {"Q6_K", 256, sizeof(KBlockQ6_K), false, true, get_q6_k},
+	[KT_IQ4_NL] = {"IQ4_NL", 32, sizeof(KBlockQ4_0), false, false, get_iq4_nl},
+	[KT_IQ4_XS] = {"IQ4_XS", 256, sizeof(KBlockIQ4_XS), false, false, get_iq4_xs},
+	[KT_MXFP4] = {"MXFP4", 32, sizeof(KBlockMXFP4), false, false, get_mxfp4},
+	[KT_INT8] = {"INT8", 1, 1, false, false, NULL},
+};
+
+const char *
+ktype_name(KType t)
+{
+	return (unsigned) t < KT_COUNT ? formats[t].name : "?";
+}
+
+int
+ktype_block(KType t)
+{
+	return formats[t].block;
+}
+
+bool
+ktype_grouped(KType t)
+{
+	return formats[t].get != NULL;
+}
+
+bool
+ktype_has_min(KType t)
+{
+	return formats[t].min;
+}
+
+bool
+ktype_has_halves(KType t)
+{
+	return formats[t].halves;
+}
+
+size_t
+ktype_row_bytes(KType t, int64_t n)
+{
+	if ((unsigned) t >= KT_COUNT || n < 0 || n % formats[t].block != 0)
+		return 0;
+	return (size_t) n / (size_t) formats[t].block * (size_t) formats[t].bytes +
+		(t == KT_INT8 ? sizeof(float) : 0);
+}
+
+void
+kgroup_get(KType t, const void *src, KGroup *g)
+{
+	formats[t].get(src, g);
+}
+
+static void
+int8_to_float(const uint8_t *src, int64_t n, float *out)
+{
+	float		d;
+
+	memcpy(&d, src, sizeof(d));
+	for (int64_t i = 0; i < n; i++)
+		out[i] = d * (float) (int8_t) src[sizeof(d) + (size_t) i];
+}
+
+void
+kblock_to_float(KType t, const void *src, int64_t n, float *out)
+{
+	const uint8_t *p = src;
+	KGroup		groups[QK_BLOCK / KGROUP];
+	int			block = formats[t].block;
+
+	if (t == KT_INT8)
+		int8_to_float(p, n, out);
+	else if (!ktype_grouped(t))
+		for (int64_t i = 0; i < n; i++)
+			out[i] = kelem_get(t, p, (size_t) i);
+	else
+		for (int64_t at = 0; at < n; at += block, p += formats[t].bytes)
+		{
+			kgroup_get(t, p, groups);
+			for (int i = 0; i < block; i++)
+			{
+				const KGroup *g = &groups[i / KGROUP];
+				int			h = i % KGROUP / 16;
+
+				*out++ = g->d * (float) g->sc[h] * (float) g->q[i % KGROUP] + g->m * (float) g->mn[h];
+			}
+		}
+}
