@@ -226,4 +226,10 @@ size_t		ktype_row_bytes(KType t, int64_t n);
 void		kblock_to_float(KType t, const void *src, int64_t n, float *out);
 const char *ktype_name(KType t);	/* "F32", "BF16", ... */
 
+/* half and bfloat16 conversions, round to nearest even (scalar, exact) */
+float		kf16_to_f32(uint16_t h);
+uint16_t	kf32_to_f16(float f);
+float		kbf16_to_f32(uint16_t h);
+uint16_t	kf32_to_bf16(float f);
+
 #endif

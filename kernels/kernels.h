@@ -137,10 +137,4 @@ bool		kernels_usable(const Kernels *k);
  * total for n_layers x n_blocks (0 on overflow). */
 size_t		kv_layout(KvView *kv);
 
-/* half and bfloat16 conversions, round to nearest even (scalar, exact) */
-float		kf16_to_f32(uint16_t h);
-uint16_t	kf32_to_f16(float f);
-float		kbf16_to_f32(uint16_t h);
-uint16_t	kf32_to_bf16(float f);
-
 #endif

@@ -370,7 +370,7 @@ files_check_tensor(const Files *f, const KTensor *t, Err *e)
 {
 	const Quant *q = quant_get(t->type);
 	int64_t		n = (int64_t) (t->nbytes / (size_t) q->bytes) * q->block;
-	int64_t		bad = q->check(t->data, n);
+	int64_t		bad = quant_check(q, t->data, n);
 
 	if (bad < 0)
 		return true;

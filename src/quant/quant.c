@@ -9,15 +9,15 @@
 #include <string.h>
 
 static const Quant quants[] = {
-#define QUANT(type, prefix, id, dtype, block, bytes) \
-	{type, id, dtype, block, bytes, prefix##_to_float, prefix##_check},
+#define QUANT(type, id, dtype, block, bytes, scale1, scale2) \
+	{type, id, dtype, block, bytes, {scale1, scale2}},
 #include "quant/quant.def"
 #undef QUANT
 };
 
 #define N_QUANTS (sizeof(quants) / sizeof(quants[0]))
 
-_Static_assert(N_QUANTS <= KT_COUNT, "quant.def has at most one row for each KType");
+_Static_assert(N_QUANTS == KT_COUNT - 1, "quant.def has one row for each KType but INT8");
 
 const Quant *
 quant_get(KType type)
@@ -49,7 +49,8 @@ quant_by_dtype(const char *dtype)
 const char *
 quant_gguf_list(void)
 {
-	return "F32, F16, BF16 and Q8_0";
+	return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, "
+		"IQ4_NL, IQ4_XS and MXFP4";
 }
 
 const char *
@@ -58,35 +59,26 @@ quant_dtype_list(void)
 	return "F32, F16 and BF16";
 }
 
-float
-quant_bhalf(uint16_t h)
+/* the scale at offset `at` of a block is NaN or Inf */
+static bool
+bad_scale(const uint8_t *block, int at)
 {
-	uint32_t	u = (uint32_t) h << 16;
-	float		f;
-
-	memcpy(&f, &u, sizeof(f));
-	return f;
+	if (at == QUANT_NONE)
+		return false;
+	if (at == QUANT_E8M0)
+		return block[0] == 0xff;
+	return (block[at + 1] & 0x7c) == 0x7c;	/* the exponent of a half, little endian */
 }
 
-float
-quant_half(uint16_t h)
+int64_t
+quant_check(const Quant *q, const void *src, int64_t n)
 {
-	uint32_t	sign = (uint32_t) (h & 0x8000) << 16;
-	uint32_t	exp = (h >> 10) & 31;
-	uint32_t	man = h & 1023;
-	uint32_t	u;
-	float		f;
+	const uint8_t *p = src;
 
-	if (exp == 0)
-	{
-		/* zero and subnormals: man * 2^-24 is exact in float */
-		f = (float) man * 0x1p-24f;
-		return sign ? -f : f;
-	}
-	if (exp == 31)
-		u = sign | 0x7f800000u | man << 13;
-	else
-		u = sign | (exp + 112) << 23 | man << 13;
-	memcpy(&f, &u, sizeof(f));
-	return f;
+	if (q->scale[0] == QUANT_NONE)
+		return -1;
+	for (int64_t b = 0; b < n / q->block; b++, p += q->bytes)
+		if (bad_scale(p, q->scale[0]) || bad_scale(p, q->scale[1]))
+			return b;
+	return -1;
 }

@@ -2,10 +2,10 @@
  * quant.h
  *	  Weight formats as they lie in files.
  *
- * A format is one file (f16.c, q8_0.c, ...) and one row in quant.def.  The
- * loader asks here what a container's type id means, how many bytes a row takes
- * and whether its contents make sense; to_float is the format's definition in C,
- * against which packed kernels and the reference are tested.
+ * A format is one row in quant.def (and a function in kernels/quants.c, which
+ * knows its bits).  The loader asks here what a container's type id means, how
+ * many bytes a row takes and whether its scales make sense.  quantize.c makes
+ * some of the formats from float weights.
  */
 #ifndef VLLM_QUANT_QUANT_H
 #define VLLM_QUANT_QUANT_H
@@ -16,6 +16,9 @@
 
 #include "blocks.h"
 
+#define QUANT_NONE	(-1)
+#define QUANT_E8M0	(-2)
+
 typedef struct Quant
 {
 	KType		type;
@@ -23,10 +26,7 @@ typedef struct Quant
 	const char *dtype;			/* dtype in a safetensors header, "" = none */
 	int			block;			/* elements in a block */
 	int			bytes;			/* bytes in a block */
-	/* n elements (a multiple of block) at src, unaligned, to float */
-	void		(*to_float) (const void *src, int64_t n, float *out);
-	/* index of the first block with a NaN or Inf scale, -1 = all are finite */
-	int64_t		(*check) (const void *src, int64_t n);
+	int			scale[2];		/* see quant.def */
 } Quant;
 
 /* All return NULL when there is no such format. */
@@ -38,14 +38,8 @@ const Quant *quant_by_dtype(const char *dtype);
 const char *quant_gguf_list(void);
 const char *quant_dtype_list(void);
 
-/* IEEE half and bfloat16 to float, exact (subnormals, Inf and NaN included) */
-float		quant_half(uint16_t h);
-float		quant_bhalf(uint16_t h);
-
-#define QUANT(type, prefix, id, dtype, block, bytes) \
-	void		prefix##_to_float(const void *src, int64_t n, float *out); \
-	int64_t		prefix##_check(const void *src, int64_t n);
-#include "quant/quant.def"
-#undef QUANT
+/* Of n elements at src: index of the first block with a NaN or Inf scale, -1 =
+ * all are finite. */
+int64_t		quant_check(const Quant *q, const void *src, int64_t n);
 
 #endif

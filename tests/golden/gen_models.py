@@ -36,7 +36,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 FIXTURES = "tests/fixtures/models"
 EXPECTED = "tests/golden/models_expected"
@@ -260,10 +260,7 @@ def llama3_factors(m):
     return np.array(out, dtype=np.float32)
 
 
-def write_gguf(file, m, w, qtype):
-    """Returns the weights as they are in the file, dequantized, in HF's layout."""
-    arch = "qwen2" if m["kind"] == "qwen2" else "llama"
-    out = gguf.GGUFWriter(file, arch)
+def write_gguf_keys(out, arch, m):
     out.add_name("tiny")
     out.add_context_length(256)
     out.add_embedding_length(m["hidden"])
@@ -289,6 +286,13 @@ def write_gguf(file, m, w, qtype):
     out.add_eos_token_id(EOS)
     out.add_add_bos_token(arch == "llama")
     out.add_chat_template(TEMPLATE)
+
+
+def write_gguf(file, m, w, qtype):
+    """Returns the weights as they are in the file, dequantized, in HF's layout."""
+    arch = "qwen2" if m["kind"] == "qwen2" else "llama"
+    out = gguf.GGUFWriter(file, arch)
+    write_gguf_keys(out, arch, m)
     if m.get("rope", {}).get("rope_type") == "llama3":
         out.add_tensor("rope_freqs.weight", llama3_factors(m))
     names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, arch.upper()), m["layers"])

@@ -240,7 +240,7 @@ test_tensors(void)
 		{"unaligned", "output_norm.weight", 8, 0, 0, 132, ERR_BAD_FILE, "not aligned"},
 		{"overlap", "output_norm.weight", 8, 0, 0, 96, ERR_BAD_FILE, "overlaps tensor"},
 		{"twice", "token_embd.weight", 8, 1, 0, 128, ERR_BAD_FILE, "twice"},
-		{"Q4_K", "output.weight", 256, 1, 12, 128, ERR_UNSUPPORTED, "GGUF type 12"},
+		{"IQ2_XXS", "output.weight", 256, 1, 16, 66, ERR_UNSUPPORTED, "GGUF type 16"},
 		{"half a block", "output.weight", 8, 4, 8, 128, ERR_BAD_FILE, "invalid shape"},
 		{"unknown name", "blk.0.attn_q_norm.weight", 8, 0, 0, 128, ERR_UNSUPPORTED, "attn_q_norm"},
 		{"no layer", "blk.x.attn_q.weight", 8, 0, 0, 128, ERR_UNSUPPORTED, "blk.x"},
