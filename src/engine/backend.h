@@ -26,6 +26,7 @@ typedef struct ModelOpts
 	int			max_num_batched_tokens;
 	int64_t		kv_cache_memory_bytes;
 	char		kv_cache_dtype[16];
+	char		quantization[16];	/* a QuantScheme's name */
 } ModelOpts;
 
 typedef struct ModelFacts

@@ -210,7 +210,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo};
 	bool		guarded;
 
-	if (!model_check(conf, &ms, &mi, e) || !plan_core(&mi, o, s, &co, e))
+	if (!model_check(conf, &ms, quant_scheme(o->quantization), &mi, e) || !plan_core(&mi, o, s, &co, e))
 	{
 		tok_free(tok);
 		return false;
@@ -220,7 +220,8 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	mo = (ModelOptions)
 	{
 		.kernels = in->kernels,.pool = in->pool,.max_rows = co.max_num_batched_tokens,
-			.max_out = co.max_num_seqs,.max_model_len = co.max_model_len
+			.max_out = co.max_num_seqs,.max_model_len = co.max_model_len,
+			.quant = quant_scheme(o->quantization)
 	};
 	src->read = true;
 	guarded = load_read_guard(src->files, new_model, &n, e);
@@ -287,7 +288,8 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	if (src.files == NULL)
 		return false;
 	tok = make_tok(src.files, e);
-	ok = tok != NULL && model_check(files_conf(src.files), &ms, &mi, e) && plan_core(&mi, o, s, &co, e);
+	ok = tok != NULL && model_check(files_conf(src.files), &ms, quant_scheme(o->quantization), &mi, e) &&
+		plan_core(&mi, o, s, &co, e);
 	if (ok)
 		fill_facts(&mi, "", co.max_model_len, out);
 	if (tok != NULL)

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quant/quantize.h"
+
 static bool
 opt_int(const cJSON *v, int64_t min, int64_t max, int64_t *out, Err *e)
 {
@@ -60,9 +62,16 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		snprintf(o->kv_cache_dtype, sizeof(o->kv_cache_dtype), "%s", v->valuestring);
 		return true;
 	}
+	if (strcmp(v->string, "quantization") == 0)
+	{
+		if (!cJSON_IsString(v) || quant_scheme(v->valuestring) == NULL)
+			return err_set(e, ERR_INVALID, "model option \"quantization\" must be %s", quant_scheme_list());
+		snprintf(o->quantization, sizeof(o->quantization), "%s", v->valuestring);
+		return true;
+	}
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs and max_num_batched_tokens.");
+					"max_num_seqs, max_num_batched_tokens and quantization.");
 }
 
 bool

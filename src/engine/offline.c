@@ -6,7 +6,7 @@
  *			[--prompts FILE | --random-prompts N,LEN] [--max-tokens N]
  *			[--temperature T] [--seed N] [--max-num-seqs N]
  *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
- *			[--ids] [--stats]
+ *			[--quantization NAME] [--ids] [--stats]
  *
  * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
  * token ids, which ignore EOS), steps until all are done, prints one line per
@@ -34,6 +34,7 @@ typedef struct Args
 	const char *model;
 	const char *isa;
 	const char *prompts;
+	const QuantScheme *quant;
 	int			n_random;
 	int			len_random;
 	int			threads;
@@ -131,6 +132,9 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
 		if (strcmp(name, ints[i].name) == 0)
 			return int_arg(name, v, ints[i].min, ints[i].out, e);
+	if (strcmp(name, "--quantization") == 0)
+		return (a->quant = quant_scheme(v)) != NULL ||
+			err_set(e, ERR_INVALID, "--quantization must be %s, got \"%s\"", quant_scheme_list(), v);
 	if (strcmp(name, "--temperature") == 0)
 		return temperature_arg(v, a, e);
 	if (strcmp(name, "--random-prompts") == 0)
@@ -226,7 +230,8 @@ open_core(Run *run, Err *e)
 {
 	const Args *a = &run->args;
 	ModelOptions mo = {
-		.kernels = run->kernels, .pool = run->pool, .max_rows = a->max_rows, .max_out = a->max_num_seqs
+		.kernels = run->kernels, .pool = run->pool, .max_rows = a->max_rows, .max_out = a->max_num_seqs,
+		.quant = a->quant
 	};
 	CoreOptions co = {
 		.kernels = run->kernels, .pool = run->pool, .max_num_seqs = a->max_num_seqs,

@@ -59,6 +59,7 @@ typedef struct Linear
 	int			n_parts;		/* tensors */
 	const KTensor *w[LINEAR_MAX];	/* in the file; NULL after loading */
 	const KTensor *b[LINEAR_MAX];	/* likewise; NULL = no bias */
+	KType		as[LINEAR_MAX]; /* types in memory: the tensors', unless they get quantized */
 	int			n_mats;			/* 1 or n_parts */
 	KMat		mat[LINEAR_MAX];
 	int			col[LINEAR_MAX];	/* first output column of each mat */
@@ -144,10 +145,11 @@ const char *dec_printable(const char *s, char *buf, size_t size);
 
 /* ---- weights.c ---- */
 /* Find every tensor and check its shape; fills the sources in d and, in *info,
- * n_params, dtype and (as it is in the file) weight_bytes. */
-bool		dec_bind(Decoder *d, const Arch *a, const ModelSource *src, ModelInfo *info, Err *e);
+ * n_params, dtype and (before packing) weight_bytes.  quant NULL: types as in the file. */
+bool		dec_bind(Decoder *d, const Arch *a, const ModelSource *src, const QuantScheme *quant,
+					 ModelInfo *info, Err *e);
 /* Pack what dec_bind found; sets info->weight_bytes. */
-bool		dec_pack(Decoder *d, const ModelSource *src, ModelInfo *info, Err *e);
+bool		dec_pack(Decoder *d, const ModelSource *src, const QuantScheme *quant, ModelInfo *info, Err *e);
 
 /* ---- the architectures ---- */
 #define MODEL(name, classes, conf, forward) \

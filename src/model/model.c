@@ -89,7 +89,8 @@ decoder_clear(Decoder *d)
 
 /* Configuration and tensors, without reading weights. */
 static bool
-open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len, Err *e)
+open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
+		   const QuantScheme *quant, Err *e)
 {
 	Decoder    *d = &m->d;
 	ModelInfo  *info = &m->info;
@@ -101,7 +102,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len, Err 
 					   max_len, d->c.max_len);
 	if (max_len > 0)
 		d->c.max_len = max_len;
-	if (!dec_bind(d, m->arch, src, info, e))
+	if (!dec_bind(d, m->arch, src, quant, info, e))
 		return false;
 	info->arch = m->arch->name;
 	info->vocab_size = d->c.vocab;
@@ -187,8 +188,8 @@ model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err
 		model_free(m);
 		return NULL;
 	}
-	if (!open_model(m, conf, src, opt->max_model_len, e) || !plan_work(d, e) ||
-		!dec_pack(d, src, &m->info, e))
+	if (!open_model(m, conf, src, opt->max_model_len, opt->quant, e) || !plan_work(d, e) ||
+		!dec_pack(d, src, opt->quant, &m->info, e))
 	{
 		model_free(m);
 		return NULL;
@@ -212,10 +213,11 @@ model_info(const Model *m)
 }
 
 bool
-model_check(const Conf *conf, const ModelSource *src, ModelInfo *info, Err *e)
+model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
+			ModelInfo *info, Err *e)
 {
 	Model	   *m = mem_zalloc(sizeof(Model));
-	bool		ok = open_model(m, conf, src, 0, e);
+	bool		ok = open_model(m, conf, src, 0, quant, e);
 
 	if (ok)
 		*info = m->info;

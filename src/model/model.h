@@ -18,6 +18,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "kernels.h"
+#include "quant/quantize.h"
 
 typedef struct Model Model;
 
@@ -32,7 +33,7 @@ typedef struct ModelInfo
 	int			n_heads;
 	int			n_kv_heads;
 	int			head_dim;
-	KType		dtype;			/* type of most weights */
+	KType		dtype;			/* type of most weights, in memory */
 	uint64_t	weight_bytes;	/* packed */
 	uint64_t	n_params;
 } ModelInfo;
@@ -60,6 +61,7 @@ typedef struct ModelOptions
 	int			max_rows;		/* most rows in one forward */
 	int			max_out;		/* most logits rows in one forward */
 	int			max_model_len;	/* 0 = what the config says; else must not be larger */
+	const QuantScheme *quant;	/* quantize float matrices on loading; NULL = don't */
 } ModelOptions;
 
 /*
@@ -67,14 +69,15 @@ typedef struct ModelOptions
  * weights; afterwards src is no longer needed.  Errors: ERR_UNSUPPORTED
  * (architecture, rope scaling, activation, a tensor the architecture doesn't use),
  * ERR_BAD_FILE with the tensor's name (missing, wrong shape) or the configuration's
- * key, ERR_INVALID (max_model_len), ERR_CANCELLED, ERR_NOMEM.
+ * key, ERR_INVALID (max_model_len, quant of a quantized model), ERR_CANCELLED, ERR_NOMEM.
  */
 Model	   *model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e);
 void		model_free(Model *m);
 const ModelInfo *model_info(const Model *m);
 
 /* Only the checks of model_new (llm_create_model): no weights are read or packed. */
-bool		model_check(const Conf *conf, const ModelSource *src, ModelInfo *info, Err *e);
+bool		model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
+						ModelInfo *info, Err *e);
 
 typedef struct Batch
 {

@@ -6,8 +6,8 @@
  * checks its shape, touching no data: so a bad model is refused at once, and
  * llm_create_model can check one without loading it.  dec_pack() plans one arena
  * for everything, then packs matrix by matrix, 64 output columns a chunk, on all
- * threads; tensors that are packed side by side (q|k|v, gate|up) are gathered
- * into a strip of 64 rows first.
+ * threads; tensors that are packed side by side (q|k|v, gate|up) or quantized on
+ * the way are gathered into a strip of 64 rows first.
  *
  * Tested by tests/unit/test_model.c (refusals) and the goldens (arithmetic).
  */
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "model/decoder.h"
 
@@ -25,6 +26,7 @@ typedef struct Binder
 	Decoder    *d;
 	const Arch *arch;
 	const ModelSource *src;
+	const QuantScheme *quant;	/* NULL = as in the file */
 	Err		   *e;
 	const KTensor **used;		/* [n_used] */
 	size_t		n_used;
@@ -92,9 +94,38 @@ bind_tensor(Binder *b, const char *name, int n, int k)
 		b->used = mem_realloc(b->used, b->cap_used * sizeof(*b->used));
 	}
 	b->used[b->n_used++] = t;
-	b->type_bytes[t->type] += t->nbytes;
+	if (k == 0)
+		b->type_bytes[t->type] += t->nbytes;
 	b->n_params += (uint64_t) n * (uint64_t) (k > 0 ? k : 1);
 	return t;
+}
+
+/* What becomes of a matrix: its type in memory. */
+static bool
+choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
+{
+	bool		head = l == &b->d->embed || l == &b->d->head;
+
+	*as = t->type;
+	if (b->quant == NULL)
+		return true;
+	if (t->type != KT_F32 && t->type != KT_F16 && t->type != KT_BF16)
+	{
+		err_set(b->e, ERR_INVALID, "model \"%s\" is quantized already and can't be quantized as %s",
+				where(b->src, NULL), b->quant->name);
+		err_detail(b->e, "Tensor \"%s\" has type %s.", t->name, ktype_name(t->type));
+		return err_hint(b->e, "Leave out the model option \"quantization\".");
+	}
+	*as = quantize_type(head ? b->quant->head : b->quant->matrix, l->k);
+	if (*as == KT_COUNT)
+		*as = t->type;
+	return true;
+}
+
+static void
+count_bytes(Binder *b, KType type, int64_t n, int64_t k)
+{
+	b->type_bytes[type] += ktype_row_bytes(type, k) * (uint64_t) n;
 }
 
 /* prefix + part + ".weight" or ".bias", n outputs */
@@ -105,8 +136,9 @@ bind_part(Binder *b, Linear *l, const char *prefix, const char *part, int n, boo
 	int			p = l->n_parts++;
 
 	snprintf(name, sizeof(name), "%s%s.weight", prefix, part);
-	if ((l->w[p] = bind_tensor(b, name, n, l->k)) == NULL)
+	if ((l->w[p] = bind_tensor(b, name, n, l->k)) == NULL || !choose_type(b, l, l->w[p], &l->as[p]))
 		return false;
+	count_bytes(b, l->as[p], n, l->k);
 	l->n += n;
 	if (!bias)
 		return true;
@@ -199,9 +231,10 @@ bind_all(Binder *b)
 }
 
 bool
-dec_bind(Decoder *d, const Arch *a, const ModelSource *src, ModelInfo *info, Err *e)
+dec_bind(Decoder *d, const Arch *a, const ModelSource *src, const QuantScheme *quant,
+		 ModelInfo *info, Err *e)
 {
-	Binder		b = {.d = d, .arch = a, .src = src, .e = e};
+	Binder		b = {.d = d, .arch = a, .src = src, .quant = quant, .e = e};
 	bool		ok = bind_all(&b);
 
 	mem_free(b.used);
@@ -229,7 +262,13 @@ typedef struct Packer
 	uint64_t	done;
 	uint8_t    *strips;			/* [threads][strip_bytes] */
 	size_t		strip_bytes;
+	float	   *floats;			/* [threads][most_k]: a row to be quantized */
+	int			most_k;
 	int32_t    *perm;			/* [rows of the widest merged matrix]: i % STRIP */
+
+	const QuantScheme *quant;	/* NULL = as in the file */
+	int			n_kept;			/* matrices that stay as they are */
+	int			n_other;		/* ... that get another format */
 
 	/* the matrix being packed */
 	KMat	   *m;
@@ -253,6 +292,21 @@ each_linear(Decoder *d, bool (*fn) (Packer *p, Linear *l), Packer *p)
 	return true;
 }
 
+/* Matrices that could not get the type that was asked for: said once, in the log. */
+static bool
+count_other(Packer *p, Linear *l)
+{
+	const QuantScheme *q = p->quant;
+	KType		want = l == &p->d->embed || l == &p->d->head ? q->head : q->matrix;
+
+	for (int i = 0; i < l->n_parts; i++)
+		if (l->as[i] == l->w[i]->type)
+			p->n_kept++;
+		else if (l->as[i] != want)
+			p->n_other++;
+	return true;
+}
+
 /* Decide which parts of a Linear become one matrix. */
 static bool
 plan_linear(Packer *p, Linear *l)
@@ -262,13 +316,13 @@ plan_linear(Packer *p, Linear *l)
 	int			col = 0;
 
 	for (int i = 1; i < l->n_parts; i++)
-		merge = merge && l->w[i]->type == l->w[0]->type;
+		merge = merge && l->as[i] == l->as[0];
 	l->n_mats = merge ? 1 : l->n_parts;
 	for (int i = 0; i < l->n_mats; i++)
 	{
 		KMat	   *m = &l->mat[i];
 
-		m->type = l->w[i]->type;
+		m->type = l->as[i];
 		m->n = merge ? l->n : (int32_t) l->w[i]->shape[0];
 		m->k = l->k;
 		m->nbytes = d->k->mat_bytes(m->type, m->n, m->k);
@@ -283,15 +337,33 @@ plan_linear(Packer *p, Linear *l)
 	}
 	for (int i = 0; i < l->n_parts; i++)
 	{
-		size_t		strip = ktype_row_bytes(l->w[i]->type, l->k) * STRIP;
+		size_t		strip = ktype_row_bytes(l->as[i], l->k) * STRIP;
 
 		if (strip > p->strip_bytes)
 			p->strip_bytes = strip;
 		p->total += l->w[i]->nbytes;
 	}
+	if (l->k > p->most_k)
+		p->most_k = l->k;
 	if (l->b[0] != NULL && !marena_add(&p->bytes, (size_t) l->n * sizeof(float)))
 		return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
 	return true;
+}
+
+/* Row i of a tensor to `to`, in the type of the matrix being packed. */
+static void
+take_row(const Packer *p, const KTensor *w, int64_t i, float *floats, uint8_t *to)
+{
+	size_t		bytes = ktype_row_bytes(w->type, p->m->k);
+	const uint8_t *from = (const uint8_t *) w->data + (size_t) (w->row_perm != NULL ? w->row_perm[i] : i) * bytes;
+
+	if (w->type == p->m->type)
+	{
+		memcpy(to, from, bytes);
+		return;
+	}
+	kblock_to_float(w->type, from, p->m->k, floats);
+	quantize_row(p->m->type, floats, p->m->k, to);
 }
 
 /* One strip of the matrix being packed. */
@@ -303,28 +375,23 @@ pack_chunk(void *arg, int chunk, int ith)
 	int			n0 = chunk * STRIP;
 	int			n1 = n0 + STRIP < m->n ? n0 + STRIP : m->n;
 	uint8_t    *strip = p->strips + (size_t) ith * p->strip_bytes;
+	float	   *floats = p->floats + (size_t) ith * (size_t) p->most_k;
 	size_t		row_bytes = ktype_row_bytes(m->type, m->k);
 	KTensor		t = {.name = p->parts[0]->name, .type = m->type, .ndim = 2,
 		.shape = {m->n, m->k}, .data = strip, .row_perm = p->perm};
 	int			part = 0;
 	int			first = 0;
 
-	if (p->n_parts == 1)
+	if (p->n_parts == 1 && p->parts[0]->type == m->type)
 	{
 		p->d->k->mat_pack(m, p->parts[0], n0, n1);
 		return;
 	}
 	for (int j = n0; j < n1; j++)
 	{
-		const KTensor *w;
-		size_t		row;
-
 		while (j - first >= p->parts[part]->shape[0])
 			first += (int) p->parts[part++]->shape[0];
-		w = p->parts[part];
-		row = (size_t) (w->row_perm != NULL ? w->row_perm[j - first] : j - first);
-		memcpy(strip + (size_t) (j - n0) * row_bytes, (const uint8_t *) w->data + row * row_bytes,
-			   row_bytes);
+		take_row(p, p->parts[part], j - first, floats, strip + (size_t) (j - n0) * row_bytes);
 	}
 	t.nbytes = (size_t) (n1 - n0) * row_bytes;
 	p->d->k->mat_pack(m, &t, n0, n1);
@@ -432,10 +499,19 @@ reserve_weights(Packer *p)
 	return true;
 }
 
-bool
-dec_pack(Decoder *d, const ModelSource *src, ModelInfo *info, Err *e)
+static void
+log_quantization(Packer *p)
 {
-	Packer		p = {.d = d, .src = src, .e = e};
+	each_linear(p->d, count_other, p);
+	if (p->n_kept > 0 || p->n_other > 0)
+		log_line('I', "quantization %s: %d matrices have rows that don't fit its blocks and are quantized with "
+				 "smaller ones, %d stay as they are", p->quant->name, p->n_other, p->n_kept);
+}
+
+bool
+dec_pack(Decoder *d, const ModelSource *src, const QuantScheme *quant, ModelInfo *info, Err *e)
+{
+	Packer		p = {.d = d, .src = src, .quant = quant, .e = e};
 	int			threads = kpool_nthreads(d->pool);
 	int			widest = (d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim;
 	bool		ok = reserve_weights(&p);
@@ -444,19 +520,25 @@ dec_pack(Decoder *d, const ModelSource *src, ModelInfo *info, Err *e)
 	{
 		if (widest < 2 * d->c.inter)
 			widest = 2 * d->c.inter;
+		if (widest < d->c.vocab)
+			widest = d->c.vocab;
 		p.strips = mem_try_aligned((size_t) threads * p.strip_bytes);
 		p.perm = mem_try_alloc((size_t) widest * sizeof(int32_t));
-		if (p.strips == NULL || p.perm == NULL)
+		p.floats = mem_try_alloc((size_t) threads * (size_t) p.most_k * sizeof(float));
+		if (p.strips == NULL || p.perm == NULL || p.floats == NULL)
 			ok = err_set(e, ERR_NOMEM, "out of memory");
 	}
 	if (ok)
 	{
 		for (int i = 0; i < widest; i++)
 			p.perm[i] = i % STRIP;
+		if (quant != NULL)
+			log_quantization(&p);
 		ok = each_linear(d, pack_linear, &p) && pack_norms(&p);
 	}
 	mem_free(p.strips);
 	mem_free(p.perm);
+	mem_free(p.floats);
 	info->weight_bytes = d->weights.used;
 	return ok;
 }

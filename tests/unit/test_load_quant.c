@@ -8,6 +8,7 @@
 
 #include "kernels.h"
 #include "quant/quant.h"
+#include "quant/quantize.h"
 #include "tests/unit/check.h"
 
 static void
@@ -146,6 +147,89 @@ test_mxfp4(void)
 	CHECK(quant_check(q, b, 64) == 1, "255 is NaN");
 }
 
+static void
+test_schemes(void)
+{
+	const QuantScheme *q4 = quant_scheme("q4_k");
+	const QuantScheme *int4 = quant_scheme("int4");
+
+	CHECK(quant_scheme("int8")->matrix == KT_INT8 && q4->matrix == KT_Q4_K && q4->head == KT_Q6_K, "types");
+	CHECK(int4->matrix == q4->matrix && int4->head == q4->head, "int4 is q4_k");
+	CHECK(quant_scheme("") == NULL && quant_scheme("Q4_K") == NULL && quant_scheme("q5_0") == NULL, "unknown");
+	CHECK(quantize_type(KT_Q4_K, 512) == KT_Q4_K && quantize_type(KT_Q4_K, 96) == KT_Q4_1, "Q4_K");
+	CHECK(quantize_type(KT_Q6_K, 96) == KT_Q8_0 && quantize_type(KT_Q6_K, 80) == KT_COUNT, "Q6_K");
+	CHECK(quantize_type(KT_Q4_0, 96) == KT_Q4_0 && quantize_type(KT_Q8_0, 80) == KT_COUNT, "Q4_0, Q8_0");
+	CHECK(quantize_type(KT_INT8, 77) == KT_INT8 && quantize_type(KT_INT8, INT8_MAX_K + 1) == KT_COUNT, "INT8");
+}
+
+#define ROW 512
+
+/* share of the squared values that quantizing to a type loses */
+static double
+loss(KType t, const float *x, float *back)
+{
+	uint8_t		row[ROW * 2 + 1];
+	double		lost = 0,
+				all = 0;
+
+	quantize_row(t, x, ROW, row + 1);
+	kblock_to_float(t, row + 1, ROW, back);
+	for (int i = 0; i < ROW; i++)
+	{
+		lost += ((double) x[i] - (double) back[i]) * ((double) x[i] - (double) back[i]);
+		all += (double) x[i] * (double) x[i];
+	}
+	return all > 0 ? lost / all : lost;
+}
+
+static void
+test_quantize(void)
+{
+	/* even distribution in -1..1: a step of d loses d^2 / 12 of 1/3 */
+	static const struct
+	{
+		KType		type;
+		double		most;
+	}			types[] = {
+		{KT_INT8, 1.7e-5}, {KT_Q8_0, 1.7e-5}, {KT_Q6_K, 3e-4}, {KT_Q4_0, 4.2e-3}, {KT_Q4_1, 4.2e-3}, {KT_Q4_K, 4.4e-3}
+	};
+	float		x[ROW];
+	float		back[ROW];
+	uint32_t	seed = 1;
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+	{
+		KType		t = types[i].type;
+		const char *name = ktype_name(t);
+		int			nans = 0;
+
+		for (int j = 0; j < ROW; j++)
+			x[j] = (float) ((seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1.0f;
+		CHECK(loss(t, x, back) < types[i].most, "%s: loses %g", name, loss(t, x, back));
+		for (int j = 0; j < ROW; j++)
+			x[j] *= 1e-3f;
+		CHECK(loss(t, x, back) < types[i].most * 1.1, "%s: small values: loses %g", name, loss(t, x, back));
+		/* what has no scale of its own */
+		memset(x, 0, sizeof(x));
+		CHECK(loss(t, x, back) == 0, "%s: zeros", name);
+		for (int j = 0; j < ROW; j++)
+			x[j] = -0.75f;
+		CHECK(loss(t, x, back) < 1e-5, "%s: all the same: loses %g", name, loss(t, x, back));
+		for (int j = 0; j < ROW; j++)
+			x[j] = 0.75f;
+		CHECK(loss(t, x, back) < 1e-5, "%s: all the same above 0: loses %g", name, loss(t, x, back));
+		for (int j = 0; j < ROW; j++)
+			x[j] = j % 2 ? 1e-41f : 3e-39f;
+		loss(t, x, back);
+		CHECK(back[0] == 0.0f && back[ROW - 1] == 0.0f, "%s: subnormals: %g", name, (double) back[0]);
+		x[3] = NAN;
+		loss(t, x, back);
+		for (int j = 0; j < 32; j++)
+			nans += isnan(back[j]);
+		CHECK(nans == 32, "%s: a NaN shows in %d of 32 values", name, nans);
+	}
+}
+
 int
 main(void)
 {
@@ -155,5 +239,7 @@ main(void)
 	test_q8_0();
 	test_scales();
 	test_mxfp4();
+	test_schemes();
+	test_quantize();
 	return check_done("test_load_quant");
 }

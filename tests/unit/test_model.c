@@ -132,7 +132,7 @@ check(const Conf *c, Fake *f, ModelInfo *info, Err *e)
 	ModelSource src = {.find = fake_find, .at = fake_at, .where = fake_where, .ctx = f};
 
 	memset(e, 0, sizeof(*e));
-	return model_check(c, &src, info, e);
+	return model_check(c, &src, NULL, info, e);
 }
 
 static void
@@ -298,6 +298,26 @@ test_tensors(void)
 	conf_free(c);
 }
 
+/* quantizing on loading: what llm_create_model says of it */
+static void
+test_quantization(void)
+{
+	Conf	   *c = make_conf();
+	Fake		f;
+	ModelInfo	info;
+	Err			e = {0};
+	ModelSource src = {.find = fake_find, .where = fake_where, .ctx = &f};
+
+	make(&f);
+	CHECK(model_check(c, &src, quant_scheme("int8"), &info, &e) && info.dtype == KT_INT8, "to be INT8: %s", e.msg);
+	CHECK(model_check(c, &src, quant_scheme("q4_k"), &info, &e) && info.dtype == KT_F32, "rows of 8 stay: %s", e.msg);
+	get(&f, "model.layers.1.mlp.up_proj.weight")->type = KT_Q8_0;
+	CHECK(!model_check(c, &src, quant_scheme("int8"), &info, &e) && e.cls == ERR_INVALID &&
+		  strstr(e.msg, "is quantized already and can't be quantized as int8") != NULL &&
+		  strstr(e.detail, "up_proj.weight\" has type Q8_0") != NULL, "quantizing twice: %s", e.msg);
+	conf_free(c);
+}
+
 static void
 test_windows(void)
 {
@@ -439,6 +459,7 @@ main(void)
 	test_bad_numbers();
 	test_bad_strings();
 	test_tensors();
+	test_quantization();
 	test_windows();
 	test_load();
 	test_mixed_types();

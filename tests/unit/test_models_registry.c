@@ -131,6 +131,8 @@ test_share(void)
 	CHECK(st->models[a].shared_with == b || st->models[b].shared_with == a, "same files, same options: shared");
 	gen(2, "three", "/fake/shared", "{\"max_num_seqs\": 3}", "x");
 	CHECK(st->models[row(2, "three")].shared_with == -1, "other options: not shared");
+	gen(2, "four", "/fake/shared", "{\"quantization\": \"int8\"}", "x");
+	CHECK(st->models[row(2, "four")].shared_with == -1, "quantized otherwise: not shared");
 	CHECK(strcmp(act(WK_MODEL_UNLOAD, 1, "one"), "") == 0, "unload one");
 	CHECK(st->models[row(1, "one")].state == WM_UNLOADED && st->models[row(2, "two")].state == WM_READY,
 		  "the other keeps it");
@@ -162,6 +164,12 @@ test_fail(void)
 	CHECK(strncmp(r, "22023|unknown model option \"max_modellen\"|Known options", 50) == 0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"max_model_len\": \"a\"}", "x");
 	CHECK(strncmp(r, "22023|", 6) == 0, "%s", r);
+	r = gen(1, "opt", "/fake/x", "{\"quantization\": \"q3\"}", "x");
+	CHECK(strcmp(r, "22023|model option \"quantization\" must be int8, int4, q8_0, q6_k, q4_0, q4_1 or q4_k|") == 0,
+		  "%s", r);
+	r = gen(1, "opt", "/fake/x", "{\"quantization\": 4}", "x");
+	CHECK(strncmp(r, "22023|model option \"quantization\"", 33) == 0, "%s", r);
+	CHECK(strcmp(gen(1, "quant", "/fake/x", "{\"quantization\": \"int4\"}", "x"), "X") == 0, "a known one");
 	r = gen(1, "opt", "/fake/x", "[1", "x");
 	CHECK(strncmp(r, "22023|model options must be a JSON object", 40) == 0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"max_model_len\": 4}", "too long a prompt");

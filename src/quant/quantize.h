@@ -1,0 +1,40 @@
+/*
+ * quantize.h
+ *	  Quantized rows from float ones, and the schemes that users name.
+ */
+#ifndef VLLM_QUANT_QUANTIZE_H
+#define VLLM_QUANT_QUANTIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "blocks.h"
+
+/* What the model option "quantization" stands for. */
+typedef struct QuantScheme
+{
+	const char *name;			/* "int8", "q4_k", ... */
+	KType		matrix;			/* of all other matrices */
+	KType		head;			/* of the embedding and of the head */
+} QuantScheme;
+
+/* NULL when there is no such scheme */
+const QuantScheme *quant_scheme(const char *name);
+/* "int8, int4, ..." for messages */
+const char *quant_scheme_list(void);
+
+/*
+ * The type that a float matrix with rows of k gets when t is wanted: t, or where
+ * k is no multiple of its block the next of about that size (Q4_K: Q4_1, Q6_K:
+ * Q8_0), or KT_COUNT: none fits, the matrix stays as it is.
+ */
+KType		quantize_type(KType t, int64_t k);
+
+/*
+ * k floats to a row of type t (as quantize_type returned it) of
+ * ktype_row_bytes(t, k) bytes at out, which needs no alignment.  Deterministic.  A
+ * NaN or Inf makes its block's scale NaN, so that it shows.
+ */
+void		quantize_row(KType t, const float *x, int64_t k, void *out);
+
+#endif
