@@ -59,6 +59,18 @@ is($node->safe_psql('postgres', 'SELECT slots_total - slots_free, running, waiti
 	'0|0|0|0', 'no slot, request or block is left');
 is($node->safe_psql('postgres', q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
+# the same model quantized on loading, beside it
+$node->safe_psql('postgres', q{
+	SELECT llm_create_model('small', (SELECT path FROM llm_models), options => '{"quantization": "q8_0"}')});
+is($node->safe_psql('postgres', q{SELECT llm_generate(min(prompt), model => 'small', max_tokens => 8) <> '' FROM docs}), 't',
+	'a model quantized on loading answers');
+is($node->safe_psql('postgres', q{SELECT string_agg(dtype, ' ' ORDER BY name = 'small') FROM llm_models}), 'BF16 Q8_0',
+	'and its type is shown');
+$node->safe_psql('postgres', q{SELECT llm_drop_model('small')});
+my ($ret, $out, $err) = $node->psql('postgres',
+	q{SELECT llm_create_model('small', (SELECT path FROM llm_models), options => '{"quantization": "q9"}')});
+like($err, qr/model option "quantization" must be int8, int4/, 'an unknown scheme is an error');
+
 # kill -9 in mid-generation: the calls fail with a hint, the next one works
 my $pid = $node->safe_psql('postgres', 'SELECT pid FROM llm_stat_engine');
 my $up = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');

@@ -140,7 +140,8 @@ test_errors(void)
 		"--model " MODEL " --random-prompts 1,1 --isa nonsense", "--model",
 		"--model " MODEL " --random-prompts 1,1 --temperature -1",
 		"--model " MODEL " --random-prompts 1,1 --temperature 3",
-		"--model " MODEL " --random-prompts 1,100000"
+		"--model " MODEL " --random-prompts 1,100000",
+		"--model " MODEL " --random-prompts 1,1 --quantization q3"
 	};
 	Buf			out = {0};
 
