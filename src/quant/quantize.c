@@ -10,7 +10,7 @@
  * sub-block, round the scales to 6 or 8 bits and then choose the codes for what
  * these became.
  *
- * Sums run in eight lanes: a fixed order that a compiler can vectorize.
+ * Sums run in four lanes, which any CPU has: one order, the same bits everywhere.
  *
  * Tested by tests/unit/test_load_quant.c and tests/golden/quantize_golden.c.
  */
@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LANES 8
+#define LANES 4
 #define BLOCK 32				/* weights of a 32-block, and of a sub-block of Q4_K */
 #define SUB6 16					/* weights of a sub-block of Q6_K */
 #define QNAN 0x7e00				/* a NaN as IEEE half */
@@ -83,10 +83,38 @@ inverse(float x)
 	return fabsf(x) < 0x1p-120f ? 0.0f : 1.0f / x;
 }
 
-static float
-lanes_sum(const float *v)
+/* four floats at once, in the compiler's own vectors */
+typedef float Vec __attribute__((vector_size(16)));
+typedef int32_t IVec __attribute__((vector_size(16)));
+
+static inline Vec
+vec_load(const float *x)
 {
-	return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
+	Vec			v;
+
+	memcpy(&v, x, sizeof(v));
+	return v;
+}
+
+/* nearest() and clamp() of each lane */
+static inline Vec
+vec_code(Vec x, float lo, float hi)
+{
+	Vec			l = lo - (Vec) {0};
+	Vec			h = hi - (Vec) {0};
+	IVec		m;
+
+	x = x + 12582912.0f - 12582912.0f;
+	m = x < l;
+	x = (Vec) (((IVec) l & m) | ((IVec) x & ~m));
+	m = x > h;
+	return (Vec) (((IVec) h & m) | ((IVec) x & ~m));
+}
+
+static float
+vec_sum(Vec v)
+{
+	return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
 static bool
@@ -125,19 +153,19 @@ extreme(const float *x, int n)
 static void
 sums_at(const float *x, int n, float inv, float lo, float hi, float *xq, float *qq)
 {
-	float		a[LANES] = {0};
-	float		b[LANES] = {0};
+	Vec			a = {0};
+	Vec			b = {0};
 
 	for (int i = 0; i < n; i += LANES)
-		for (int l = 0; l < LANES; l++)
-		{
-			float		q = clamp(nearest(x[i + l] * inv), lo, hi);
+	{
+		Vec			v = vec_load(x + i);
+		Vec			q = vec_code(v * inv, lo, hi);
 
-			a[l] += x[i + l] * q;
-			b[l] += q * q;
-		}
-	*xq = lanes_sum(a);
-	*qq = lanes_sum(b);
+		a += v * q;
+		b += q * q;
+	}
+	*xq = vec_sum(a);
+	*qq = vec_sum(b);
 }
 
 /*
@@ -155,12 +183,12 @@ symmetric_scale(const float *x, int n, float lo, float hi)
 
 	if (fabsf(most) < 0x1p-100f)
 		return 0.0f;
-	for (int step = -9; step <= 9; step++)
+	for (int step = -5; step <= 4; step++)
 	{
 		float		xq,
 					qq;
 
-		sums_at(x, n, (lo + 0.1f * (float) step) / most, lo, hi, &xq, &qq);
+		sums_at(x, n, (lo + 0.2f * (float) step) / most, lo, hi, &xq, &qq);
 		if (qq > 0.0f && xq * xq > gain * qq)
 		{
 			gain = xq * xq / qq;
@@ -181,20 +209,20 @@ typedef struct Fit
 static Fit
 fit_at(const float *x, int n, float inv, float min, float hi)
 {
-	float		a[LANES] = {0};
-	float		b[LANES] = {0};
-	float		c[LANES] = {0};
+	Vec			a = {0};
+	Vec			b = {0};
+	Vec			c = {0};
 
 	for (int i = 0; i < n; i += LANES)
-		for (int l = 0; l < LANES; l++)
-		{
-			float		q = clamp(nearest((x[i + l] - min) * inv), 0.0f, hi);
+	{
+		Vec			v = vec_load(x + i);
+		Vec			q = vec_code((v - min) * inv, 0.0f, hi);
 
-			a[l] += q;
-			b[l] += q * q;
-			c[l] += x[i + l] * q;
-		}
-	return (Fit) {lanes_sum(a), lanes_sum(b), lanes_sum(c)};
+		a += q;
+		b += q * q;
+		c += v * q;
+	}
+	return (Fit) {vec_sum(a), vec_sum(b), vec_sum(c)};
 }
 
 /*
@@ -222,9 +250,9 @@ asymmetric_scale(const float *x, int n, float hi, bool below, float *m)
 	*m = min;
 	if (max - min < 0x1p-100f)
 		return 0.0f;
-	for (int step = -10; step <= 10; step++)
+	for (int step = -10; step <= 5; step++)
 	{
-		Fit			f = fit_at(x, n, (hi + 0.1f * (float) step) / (max - min), min, hi);
+		Fit			f = fit_at(x, n, (hi + 0.15f * (float) step) / (max - min), min, hi);
 		float		det = (float) n * f.qq - f.q * f.q;
 		float		sd,
 					sm,

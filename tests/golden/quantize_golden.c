@@ -123,7 +123,7 @@ read_texts(const Files *f, Texts *t)
 		}
 		intvec_free(&ids);
 	}
-	CHECK(t->n == 16, "%d texts", t->n);
+	CHECK(t->n == 32, "%d texts", t->n);
 	if (in != NULL)
 		fclose(in);
 	if (tok != NULL)

@@ -14,7 +14,7 @@ SEED = 11
 
 
 def main():
-    items = corpus.evaluation(12, SEED) + corpus.evaluation(4, SEED, reviews=True)
+    items = corpus.evaluation(24, SEED) + corpus.evaluation(8, SEED, reviews=True)
     with open("tests/golden/quantize_texts.txt", "w", encoding="utf-8") as f:
         for text, task in items:
             whole = text.prompt(task) + " " + text.answers[task]
