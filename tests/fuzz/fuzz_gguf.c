@@ -36,6 +36,7 @@ main(int argc, char **argv)
 	static const char *const seeds[] = {
 		"tests/fixtures/models/qwen2_tied_q8_0_gguf.gguf",
 		"tests/fixtures/models/llama_tied_bf16_gguf.gguf",
+		"tests/fixtures/models/mixed_gguf.gguf",
 	};
 
 	return fuzz_main("fuzz_gguf", argc, argv, seeds, 2, 13000);
