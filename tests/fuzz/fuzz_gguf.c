@@ -39,7 +39,7 @@ main(int argc, char **argv)
 		"tests/fixtures/models/mixed_gguf.gguf",
 	};
 
-	return fuzz_main("fuzz_gguf", argc, argv, seeds, 2, 13000);
+	return fuzz_main("fuzz_gguf", argc, argv, seeds, 3, 13000);
 }
 
 #endif
