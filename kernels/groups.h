@@ -27,6 +27,8 @@ typedef struct KGroup
 	float		m;
 	int8_t		sc[2];
 	int8_t		mn[2];
+	int8_t		ds;				/* small factors that d and m contain already, */
+	int8_t		ms;				/* for who packs the halves they came from */
 } KGroup;
 
 /* the ktype_block(t) / 32 groups of one block at src */

@@ -40,6 +40,7 @@ group_init(KGroup *g, float d, float m)
 	g->m = m;
 	g->sc[0] = g->sc[1] = 1;
 	g->mn[0] = g->mn[1] = 1;
+	g->ds = g->ms = 1;
 }
 
 static void
@@ -164,6 +165,8 @@ get_q4_k(const uint8_t *src, KGroup *g)
 
 		k4_scales(b.scales, s, &sc, &mn);
 		group_init(g, kf16_to_f32(b.d) * (float) sc, -(kf16_to_f32(b.dmin) * (float) mn));
+		g->ds = (int8_t) sc;
+		g->ms = (int8_t) mn;
 		for (int i = 0; i < KGROUP; i++)
 			g->q[i] = (int8_t) (b.qs[s / 2 * 32 + i] >> (s % 2 * 4) & 15);
 	}
@@ -182,6 +185,8 @@ get_q5_k(const uint8_t *src, KGroup *g)
 
 		k4_scales(b.scales, s, &sc, &mn);
 		group_init(g, kf16_to_f32(b.d) * (float) sc, -(kf16_to_f32(b.dmin) * (float) mn));
+		g->ds = (int8_t) sc;
+		g->ms = (int8_t) mn;
 		for (int i = 0; i < KGROUP; i++)
 			g->q[i] = (int8_t) ((b.qs[s / 2 * 32 + i] >> (s % 2 * 4) & 15) | (b.qh[i] >> s & 1) << 4);
 	}
@@ -228,6 +233,7 @@ get_iq4_xs(const uint8_t *src, KGroup *g)
 		int			sc = (b.scales_l[s / 2] >> (s % 2 * 4) & 15) | (b.scales_h >> 2 * s & 3) << 4;
 
 		group_init(g, kf16_to_f32(b.d) * (float) (sc - 32), -0.0f);
+		g->ds = (int8_t) (sc - 32);
 		for (int i = 0; i < KGROUP; i++)
 			g->q[i] = kcode_iq4[nibble(b.qs + 16 * s, i)];
 	}
