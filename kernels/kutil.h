@@ -17,9 +17,6 @@
 #define ATTN_STRIP	64			/* positions of one online-softmax update */
 #define ATTN_SPLIT	512			/* positions of one independent part (m, d, o) */
 
-/* bytes of a packed Q8_0 block of 32 columns: 32 x 32 quants, 32 half scales */
-#define Q8_PANEL_BLOCK	1088
-
 /* Below this many elements a row-wise op isn't worth waking other threads. */
 #define ROW_INLINE	8192
 

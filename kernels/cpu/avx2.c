@@ -21,7 +21,7 @@
 
 #include "cpu/simd_avx2.h"
 
-#define Q8_DOT_BYTES
+#define QTILE "cpu/tmpl_qtile.h"
 #define KNAME avx2
 #include "cpu/tmpl_all.h"
 

@@ -19,9 +19,11 @@
 #ifdef VLLM_KERNELS_EMU
 #include "emu/avx512_emu.h"
 #define KNAME	KPASTE(ISA_NAME, _emu)
+#define VNNI_TILES	kernels_vnni_tiles_emu
 #else
 #include <immintrin.h>
 #define KNAME	ISA_NAME
+#define VNNI_TILES	kernels_vnni_tiles
 #if defined(ISA_BF16)
 #define ISA_TARGET	"avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,fma,f16c"
 #elif defined(ISA_VNNI)
@@ -44,9 +46,13 @@ KTARGET(ISA_TARGET)
 
 #include "cpu/simd_avx512.h"
 
-#define Q8_DOT_BYTES
+#define QTILE "cpu/tmpl_qtile.h"
 #ifdef ISA_BF16
 #define MM_BF16_PAIRS
+/* the quantized products are those of avx512_vnni */
+#define Q_TILES_OF_OTHER	VNNI_TILES
+#elif defined(ISA_VNNI)
+#define Q_TILES_FOR_OTHERS	VNNI_TILES
 #endif
 #include "cpu/tmpl_all.h"
 

@@ -4,5 +4,6 @@
  */
 #include "cpu/simd_portable.h"
 
+#define QTILE "cpu/portable_q.h"
 #define KNAME portable
 #include "cpu/tmpl_all.h"

@@ -240,83 +240,278 @@ q8_absmax(const float *x)
 	return (uint32_t) _mm_cvtsi128_si32(t);
 }
 
-/* q[i] = rint(x[i] * inv), finite; returns the sum */
-static inline int32_t
-q8_quantize(int8_t *q, const float *x, float inv)
+/* q[i] = rint(x[i] * inv), finite; the sums of both halves */
+static inline void
+q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 {
 	__m256		f = _mm256_set1_ps(inv);
 	__m256i		a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), f));
 	__m256i		b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8), f));
 	__m256i		c = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 16), f));
 	__m256i		d = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 24), f));
-	__m256i		s = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
+	__m256i		s = _mm256_hadd_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
 	__m256i		p = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
 	__m128i		t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
 
 	/* the packs work in halves: put the groups of four back in order */
 	p = _mm256_permutevar8x32_epi32(p, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 	_mm256_storeu_si256((__m256i *) q, p);
-	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
-	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
-	return _mm_cvtsi128_si32(t);
+	t = _mm_hadd_epi32(t, t);
+	*s0 = _mm_cvtsi128_si32(t);
+	*s1 = _mm_extract_epi32(t, 1);
 }
 
-/*
- * Q8_0.  vpmaddubsw wants one unsigned side: |w| (up to 128) and x with w's sign.
- * A pair's sum is at most 2 * 128 * 127 = 32,512: it can't saturate.  The other
- * way round, -128 for w would have no negative.
- */
-#define Q8_STRIP	8
-#define Q8_FLIP		0
+/* ---- quantized products: 8 columns are a strip ---- */
 
-typedef struct q8w
+#define Q_STRIP		8
+#define Q_LANE(j, c)	((c) * 4 + (j))
+
+typedef __m256i qi;
+typedef __m256 qf;
+
+static inline qi
+q_zero(void)
 {
-	__m256i		w,
-				abs;
-} q8w;
-typedef __m256i q8i;
-
-static inline q8w
-q8_load(const uint8_t *p)
-{
-	__m256i		w = _mm256_loadu_si256((const __m256i *) p);
-
-	return (q8w) {w, _mm256_abs_epi8(w)};
-}
-
-static inline q8i
-q8_init(int32_t xs)
-{
-	(void) xs;
 	return _mm256_setzero_si256();
 }
 
-static inline q8i
-q8_dot(q8i acc, q8w w, const int8_t *x)
+static inline qi
+q_set1(int32_t x)
 {
-	int32_t		x4;
-	__m256i		t;
+	return _mm256_set1_epi32(x);
+}
 
-	memcpy(&x4, x, 4);
-	t = _mm256_maddubs_epi16(w.abs, _mm256_sign_epi8(_mm256_set1_epi32(x4), w.w));
-	return _mm256_add_epi32(acc, _mm256_madd_epi16(t, _mm256_set1_epi16(1)));
+static inline qi
+q_set1_16(int x)
+{
+	return _mm256_set1_epi16((int16_t) x);
+}
+
+static inline qi
+q_set1_8(int x)
+{
+	return _mm256_set1_epi8((char) x);
+}
+
+static inline qi
+q_load(const uint8_t *p)
+{
+	return _mm256_loadu_si256((const __m256i *) p);
 }
 
 static inline void
-q8_finish(float *c, q8i sum, const uint8_t *d, float xd)
+q_store(uint8_t *p, qi x)
 {
-	__m256		s = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) d));
-
-	s = _mm256_mul_ps(s, _mm256_set1_ps(xd));
-	_mm256_storeu_ps(c, _mm256_fmadd_ps(s, _mm256_cvtepi32_ps(sum), _mm256_loadu_ps(c)));
+	_mm256_storeu_si256((__m256i *) p, x);
 }
 
-#define Q8_MAX_MR	6
-#define Q8_TILES \
-	DEF_Q8_TILE(1, 4) DEF_Q8_TILE(2, 2) DEF_Q8_TILE(3, 1) \
-	DEF_Q8_TILE(4, 1) DEF_Q8_TILE(5, 1) DEF_Q8_TILE(6, 1)
-#define Q8_TILE_TABLE \
-	NULL, Q8_TILE(1), Q8_TILE(2), Q8_TILE(3), Q8_TILE(4), Q8_TILE(5), Q8_TILE(6)
+/* 16 bytes to 16 bits */
+static inline qi
+q_load_i8_16(const uint8_t *p)
+{
+	return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) p));
+}
+
+static inline qi
+q_load_u8_16(const uint8_t *p)
+{
+	return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) p));
+}
+
+static inline qi
+q_and(qi x, qi y)
+{
+	return _mm256_and_si256(x, y);
+}
+
+static inline qi
+q_or(qi x, qi y)
+{
+	return _mm256_or_si256(x, y);
+}
+
+static inline qi
+q_add(qi x, qi y)
+{
+	return _mm256_add_epi32(x, y);
+}
+
+/* 16-bit lanes shifted; who wants bytes masks them */
+static inline qi
+q_shr(qi x, int n)
+{
+	return _mm256_srli_epi16(x, n);
+}
+
+static inline qi
+q_shl(qi x, int n)
+{
+	return _mm256_slli_epi16(x, n);
+}
+
+/* pairs of 16 bits: x.lo * y.lo + x.hi * y.hi */
+static inline qi
+q_madd(qi x, qi y)
+{
+	return _mm256_madd_epi16(x, y);
+}
+
+/* bytes table[x] + off */
+static inline qi
+q_look_up(const int8_t *table, int off, qi x)
+{
+	__m256i		t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *) table));
+
+	return _mm256_shuffle_epi8(_mm256_add_epi8(t, q_set1_8(off)), x);
+}
+
+/* four activations, broadcast to all columns */
+static inline qi
+q_bcast(const int8_t *x)
+{
+	int32_t		x4;
+
+	memcpy(&x4, x, 4);
+	return _mm256_set1_epi32(x4);
+}
+
+static inline qf
+qf_set1(float f)
+{
+	return _mm256_set1_ps(f);
+}
+
+static inline qf
+qf_load(const float *p)
+{
+	return _mm256_loadu_ps(p);
+}
+
+static inline void
+qf_store(float *p, qf x)
+{
+	_mm256_storeu_ps(p, x);
+}
+
+static inline qf
+qf_load_f16(const uint8_t *p)
+{
+	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p));
+}
+
+static inline qf
+qf_load_bf16(const uint8_t *p)
+{
+	return load_bf16x8((const uint16_t *) (const void *) p);
+}
+
+static inline qf
+qf_cvt(qi x)
+{
+	return _mm256_cvtepi32_ps(x);
+}
+
+static inline qf
+qf_load_i8(const uint8_t *p)
+{
+	return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *) p)));
+}
+
+static inline qf
+qf_mul(qf x, qf y)
+{
+	return _mm256_mul_ps(x, y);
+}
+
+static inline qf
+qf_fma(qf x, qf y, qf z)
+{
+	return _mm256_fmadd_ps(x, y, z);
+}
+
+/*
+ * vpmaddubsw multiplies unsigned codes by activations and adds pairs; four codes
+ * of at most 31, or two of at most 63, fit 16 bits: 4 * 2 * 31 * 127 < 2^15.
+ */
+#define Q8_OFF		0
+
+static inline qi
+q_dot16(qi w, const int8_t *x)
+{
+	return _mm256_maddubs_epi16(w, q_bcast(x));
+}
+
+static inline qi
+q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
+{
+	__m256i		a = _mm256_add_epi16(q_dot16(w0, x), q_dot16(w1, x + 4));
+	__m256i		b = _mm256_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
+
+	return q_add(acc, q_madd(_mm256_add_epi16(a, b), q_set1_16(1)));
+}
+
+/* the half's scale in both 16 bits of a lane */
+static inline qi
+q_multiplier(qi pairs, int half)
+{
+	__m256i		at = half ? _mm256_set1_epi32(0x03020302) : _mm256_set1_epi32(0x01000100);
+
+	at = _mm256_add_epi8(at, _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c,
+											   0, 0x04040404, 0x08080808, 0x0c0c0c0c));
+	return _mm256_shuffle_epi8(pairs, at);
+}
+
+/* ... times mul; wide: codes of more than 5 bits */
+static inline qi
+q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool wide)
+{
+	__m256i		a = _mm256_add_epi16(q_dot16(w0, x), q_dot16(w1, x + 4));
+	__m256i		b = _mm256_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
+
+	if (!wide)
+		return q_add(acc, q_madd(_mm256_add_epi16(a, b), mul));
+	return q_add(q_add(acc, q_madd(a, mul)), q_madd(b, mul));
+}
+
+/*
+ * Codes of 8 bits: |w| (up to 128) and x with w's sign.  A pair's sum is at most
+ * 2 * 128 * 127 = 32,512: it can't saturate.  The other way round, -128 for w
+ * would have no negative.
+ */
+typedef struct qw
+{
+	__m256i		w,
+				abs;
+} qw;
+
+static inline qw
+qw_make(qi w)
+{
+	return (qw) {w, _mm256_abs_epi8(w)};
+}
+
+static inline qi
+q_signed_dot(qw w, const int8_t *x)
+{
+	__m256i		t = _mm256_maddubs_epi16(w.abs, _mm256_sign_epi8(q_bcast(x), w.w));
+
+	return q_madd(t, q_set1_16(1));
+}
+
+static inline qi
+q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
+{
+	return q_add(q_add(acc, q_signed_dot(w0, x)), q_signed_dot(w1, x + 4));
+}
+
+#define Q_MAX_MR	6
+#define Q_TILES \
+	DEF_Q_TILE(1, 1) DEF_Q_TILE(2, 1) DEF_Q_TILE(4, 1) DEF_Q_TILE(6, 1) \
+	DEF_I8_TILE(1, 4) DEF_I8_TILE(2, 2) DEF_I8_TILE(4, 1) DEF_I8_TILE(6, 1) \
+	Q_ROWS(1) Q_ROWS(2) Q_ROWS(4) Q_ROWS(6)
+#define Q_ROWS(MR)	Q_PLAIN_FORMATS(DEF_Q_FN, MR, 1) Q_HALVES_FORMATS(DEF_Q_FN, MR, 1)
+#define Q_TILE_TABLE(T) \
+	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4, [6] = q_tile_##T##_6
 
 /* 16 registers: 6 x 16 is 12 accumulators, 2 of weights, 1 of activations */
 #define V_MAX_MR	6

@@ -3,7 +3,7 @@
  *	  The vector vocabulary of the templates for AVX-512 (F, BW, VL, DQ): 16 lanes
  *	  are one zmm register.
  *
- * With ISA_VNNI, Q8_0 products use vpdpbusd; with ISA_BF16, BF16 products use
+ * With ISA_VNNI, quantized products use vpdpbusd; with ISA_BF16, BF16 products use
  * vdpbf16ps on activations rounded to bfloat16 (tmpl_pairs.h).  Everything else
  * gives the bits of AVX2.  Compiled a second time with VLLM_KERNELS_EMU, the
  * same source runs on emulated instructions (emu/avx512_emu.h).
@@ -211,27 +211,132 @@ q8_absmax(const float *x)
 	return (uint32_t) _mm_cvtsi128_si32(t);
 }
 
-/* q[i] = rint(x[i] * inv), finite; returns the sum */
-static inline int32_t
-q8_quantize(int8_t *q, const float *x, float inv)
+/* q[i] = rint(x[i] * inv), finite; the sums of both halves */
+static inline void
+q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 {
 	__m512		f = _mm512_set1_ps(inv);
 	__m512i		a = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), f));
 	__m512i		b = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), f));
-	__m512i		s = _mm512_add_epi32(a, b);
-	__m256i		h = _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
-	__m128i		t = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+	__m256i		ha = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+	__m256i		hb = _mm256_add_epi32(_mm512_castsi512_si256(b), _mm512_extracti64x4_epi64(b, 1));
+	__m256i		s = _mm256_hadd_epi32(ha, hb);
+	__m128i		t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
 
 	_mm_storeu_si128((__m128i *) q, _mm512_cvtsepi32_epi8(a));
 	_mm_storeu_si128((__m128i *) (q + 16), _mm512_cvtsepi32_epi8(b));
-	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
-	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
-	return _mm_cvtsi128_si32(t);
+	t = _mm_hadd_epi32(t, t);
+	*s0 = _mm_cvtsi128_si32(t);
+	*s1 = _mm_extract_epi32(t, 1);
+}
+
+/* ---- quantized products: 16 columns are a strip ---- */
+
+#define Q_STRIP		16
+#define Q_LANE(j, c)	((c) * 4 + (j))
+
+typedef __m512i qi;
+typedef __m512 qf;
+
+static inline qi
+q_zero(void)
+{
+	return _mm512_setzero_si512();
+}
+
+static inline qi
+q_set1(int32_t x)
+{
+	return _mm512_set1_epi32(x);
+}
+
+static inline qi
+q_set1_16(int x)
+{
+	return _mm512_set1_epi16((int16_t) x);
+}
+
+static inline qi
+q_set1_8(int x)
+{
+	return _mm512_set1_epi8((char) x);
+}
+
+static inline qi
+q_load(const uint8_t *p)
+{
+	return _mm512_loadu_si512((const void *) p);
+}
+
+static inline void
+q_store(uint8_t *p, qi x)
+{
+	_mm512_storeu_si512((void *) p, x);
+}
+
+/* 32 bytes to 16 bits */
+static inline qi
+q_load_i8_16(const uint8_t *p)
+{
+	return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *) p));
+}
+
+static inline qi
+q_load_u8_16(const uint8_t *p)
+{
+	return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *) p));
+}
+
+static inline qi
+q_and(qi x, qi y)
+{
+	return _mm512_and_si512(x, y);
+}
+
+static inline qi
+q_or(qi x, qi y)
+{
+	return _mm512_or_si512(x, y);
+}
+
+static inline qi
+q_add(qi x, qi y)
+{
+	return _mm512_add_epi32(x, y);
+}
+
+/* 16-bit lanes shifted; who wants bytes masks them */
+static inline qi
+q_shr(qi x, int n)
+{
+	return _mm512_srli_epi16(x, (unsigned) n);
+}
+
+static inline qi
+q_shl(qi x, int n)
+{
+	return _mm512_slli_epi16(x, (unsigned) n);
+}
+
+/* pairs of 16 bits: x.lo * y.lo + x.hi * y.hi */
+static inline qi
+q_madd(qi x, qi y)
+{
+	return _mm512_madd_epi16(x, y);
+}
+
+/* bytes table[x] + off */
+static inline qi
+q_look_up(const int8_t *table, int off, qi x)
+{
+	__m512i		t = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *) table));
+
+	return _mm512_shuffle_epi8(_mm512_add_epi8(t, q_set1_8(off)), x);
 }
 
 /* four activations, broadcast to all columns */
-static inline __m512i
-q8_bcast(const int8_t *x)
+static inline qi
+q_bcast(const int8_t *x)
 {
 	int32_t		x4;
 
@@ -239,92 +344,197 @@ q8_bcast(const int8_t *x)
 	return _mm512_set1_epi32(x4);
 }
 
-#define Q8_STRIP	16
-typedef __m512i q8i;
+static inline qf
+qf_set1(float f)
+{
+	return _mm512_set1_ps(f);
+}
+
+static inline qf
+qf_load(const float *p)
+{
+	return _mm512_loadu_ps(p);
+}
+
+static inline void
+qf_store(float *p, qf x)
+{
+	_mm512_storeu_ps(p, x);
+}
+
+static inline qf
+qf_load_f16(const uint8_t *p)
+{
+	return v_load_f16((const uint16_t *) (const void *) p);
+}
+
+static inline qf
+qf_load_bf16(const uint8_t *p)
+{
+	return v_load_bf16((const uint16_t *) (const void *) p);
+}
+
+static inline qf
+qf_cvt(qi x)
+{
+	return _mm512_cvtepi32_ps(x);
+}
+
+static inline qf
+qf_load_i8(const uint8_t *p)
+{
+	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) p)));
+}
+
+static inline qf
+qf_mul(qf x, qf y)
+{
+	return _mm512_mul_ps(x, y);
+}
+
+static inline qf
+qf_fma(qf x, qf y, qf z)
+{
+	return _mm512_fmadd_ps(x, y, z);
+}
 
 #ifdef ISA_VNNI
 /*
- * vpdpbusd wants unsigned times signed: weights are stored as w + 128, and the
- * sums start at -128 * sum of the block's activations.  No overflow: a block's
- * sum is at most 32 * 255 * 127 + 128 * 32 * 127 < 2^21.
+ * vpdpbusd multiplies unsigned codes by activations: codes of 8 bits are stored
+ * + 128, and sums start at -128 * sum of the activations (q_xi).  No overflow: a
+ * group's sum is at most 32 * 255 * 127 + 128 * 32 * 127 < 2^21.  INT8's sums
+ * may wrap around on their way, and wrap back when the offset is taken away.
  */
-#define Q8_FLIP		0x80
-typedef __m512i q8w;
+#define Q8_OFF		128
 
-static inline q8w
-q8_load(const uint8_t *p)
-{
-	return _mm512_loadu_si512((const void *) p);
-}
-
-static inline q8i
-q8_init(int32_t xs)
-{
-	return _mm512_set1_epi32(xs);
-}
-
-static inline q8i
-q8_dot(q8i acc, q8w w, const int8_t *x)
+static inline qi
+q_dot(qi acc, qi w, const int8_t *x)
 {
 #ifdef VLLM_KERNELS_EMU
-	return _mm512_dpbusd_epi32(acc, w, q8_bcast(x));
+	return _mm512_dpbusd_epi32(acc, w, q_bcast(x));
 #else
 	/* as asm, since gcc 12 copies the accumulator around the intrinsic */
-	__asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(q8_bcast(x)));
+	__asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(q_bcast(x)));
 	return acc;
 #endif
 }
+
+static inline qi
+q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
+{
+	return q_dot(q_dot(q_dot(q_dot(acc, w0, x), w1, x + 4), w2, x + 8), w3, x + 12);
+}
+
+/* the half's scale, 32 bits */
+static inline qi
+q_multiplier(qi pairs, int half)
+{
+	return _mm512_srai_epi32(half ? pairs : _mm512_slli_epi32(pairs, 16), 16);
+}
+
+static inline qi
+q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool wide)
+{
+	(void) wide;
+	return q_add(acc, _mm512_mullo_epi32(q_quad_sum(q_zero(), w0, w1, w2, w3, x), mul));
+}
+
+/* no codes are signed here */
+typedef qi qw;
+
+static inline qw
+qw_make(qi w)
+{
+	return w;
+}
+
+static inline qi
+q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
+{
+	return q_dot(q_dot(acc, w0, x), w1, x + 4);
+}
 #else
-/* |w| unsigned, x with w's sign: no saturation, see simd_avx2.h */
-#define Q8_FLIP		0
-typedef struct q8w
+/*
+ * vpmaddubsw multiplies unsigned codes by activations and adds pairs; four codes
+ * of at most 31, or two of at most 63, fit 16 bits: 4 * 2 * 31 * 127 < 2^15.
+ */
+#define Q8_OFF		0
+
+static inline qi
+q_dot16(qi w, const int8_t *x)
+{
+	return _mm512_maddubs_epi16(w, q_bcast(x));
+}
+
+static inline qi
+q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
+{
+	__m512i		a = _mm512_add_epi16(q_dot16(w0, x), q_dot16(w1, x + 4));
+	__m512i		b = _mm512_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
+
+	return q_add(acc, q_madd(_mm512_add_epi16(a, b), q_set1_16(1)));
+}
+
+/* the half's scale in both 16 bits of a lane */
+static inline qi
+q_multiplier(qi pairs, int half)
+{
+	__m512i		one = half ? _mm512_srli_epi32(pairs, 16) : _mm512_and_si512(pairs, q_set1(0xffff));
+
+	return q_or(one, _mm512_slli_epi32(one, 16));
+}
+
+/* ... times mul; wide: codes of more than 5 bits */
+static inline qi
+q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool wide)
+{
+	__m512i		a = _mm512_add_epi16(q_dot16(w0, x), q_dot16(w1, x + 4));
+	__m512i		b = _mm512_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
+
+	if (!wide)
+		return q_add(acc, q_madd(_mm512_add_epi16(a, b), mul));
+	return q_add(q_add(acc, q_madd(a, mul)), q_madd(b, mul));
+}
+
+/* codes of 8 bits: |w| unsigned, x with w's sign: no saturation, see simd_avx2.h */
+typedef struct qw
 {
 	__m512i		abs;
 	__mmask64	neg;
-} q8w;
+} qw;
 
-static inline q8w
-q8_load(const uint8_t *p)
+static inline qw
+qw_make(qi w)
 {
-	__m512i		w = _mm512_loadu_si512((const void *) p);
-
-	return (q8w) {_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
+	return (qw) {_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
 }
 
-static inline q8i
-q8_init(int32_t xs)
+static inline qi
+q_signed_dot(qw w, const int8_t *x)
 {
-	(void) xs;
-	return _mm512_setzero_si512();
-}
-
-static inline q8i
-q8_dot(q8i acc, q8w w, const int8_t *x)
-{
-	__m512i		b = q8_bcast(x);
+	__m512i		b = q_bcast(x);
 	__m512i		s = _mm512_mask_sub_epi8(b, w.neg, _mm512_setzero_si512(), b);
-	__m512i		t = _mm512_maddubs_epi16(w.abs, s);
 
-	return _mm512_add_epi32(acc, _mm512_madd_epi16(t, _mm512_set1_epi16(1)));
+	return q_madd(_mm512_maddubs_epi16(w.abs, s), q_set1_16(1));
+}
+
+static inline qi
+q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
+{
+	return q_add(q_add(acc, q_signed_dot(w0, x)), q_signed_dot(w1, x + 4));
 }
 #endif
 
-static inline void
-q8_finish(float *c, q8i sum, const uint8_t *d, float xd)
-{
-	__m512		s = v_load_f16((const uint16_t *) (const void *) d);
-
-	s = _mm512_mul_ps(s, _mm512_set1_ps(xd));
-	_mm512_storeu_ps(c, _mm512_fmadd_ps(s, _mm512_cvtepi32_ps(sum), _mm512_loadu_ps(c)));
-}
-
-#define Q8_MAX_MR	8
-#define Q8_TILES \
-	DEF_Q8_TILE(1, 2) DEF_Q8_TILE(2, 2) DEF_Q8_TILE(3, 2) DEF_Q8_TILE(4, 2) \
-	DEF_Q8_TILE(5, 2) DEF_Q8_TILE(6, 2) DEF_Q8_TILE(7, 2) DEF_Q8_TILE(8, 2)
-#define Q8_TILE_TABLE \
-	NULL, Q8_TILE(1), Q8_TILE(2), Q8_TILE(3), Q8_TILE(4), Q8_TILE(5), Q8_TILE(6), \
-	Q8_TILE(7), Q8_TILE(8)
+/* formats with scales by halves keep two sums a row with VNNI: one strip at once */
+#define Q_MAX_MR	8
+#define Q_TILES_OF(MR) \
+	DEF_Q_TILE(MR, 1) DEF_Q_TILE(MR, 2) DEF_I8_TILE(MR, 2) \
+	Q_PLAIN_FORMATS(DEF_Q_FN, MR, 2) Q_HALVES_FORMATS(DEF_Q_FN, MR, 1)
+#define Q_TILES \
+	Q_TILES_OF(1) Q_TILES_OF(2) Q_TILES_OF(4) Q_TILES_OF(6) Q_TILES_OF(8)
+#define Q_TILE_TABLE(T) \
+	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4, [6] = q_tile_##T##_6, \
+	[8] = q_tile_##T##_8
 
 /* 32 registers: 8 x 32 is 16 accumulators; two panels share a broadcast */
 #define V_MAX_MR	8

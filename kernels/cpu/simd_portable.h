@@ -285,54 +285,24 @@ q8_absmax(const float *x)
 	return m;
 }
 
-/* q[i] = rint(x[i] * inv), finite; returns the sum */
-static inline int32_t
-q8_quantize(int8_t *q, const float *x, float inv)
+/* q[i] = rint(x[i] * inv), finite; the sums of both halves */
+static inline void
+q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 {
-	int32_t		sum = 0;
+	int32_t		sum[2] = {0, 0};
 
 	for (int i = 0; i < Q8_0_BLOCK; i++)
 	{
 		q[i] = (int8_t) (int) (x[i] * inv + MAGIC - MAGIC);
-		sum += q[i];
+		sum[i / 16] += q[i];
 	}
-	return sum;
+	*s0 = sum[0];
+	*s1 = sum[1];
 }
 
-/* Place of (k, column) in a Q8_0 block: a row of columns for each k. */
-#define Q8_POS(k, c)	((k) * 32 + (c))
-#define Q8_FLIP			0
-
-/* c[np][32] += one row of activations times np panels of nb blocks, ps apart */
-static inline void
-q8_tile_1(const int8_t *x, size_t ldx, const float *xd, const int32_t *xs, size_t ldb,
-		  int nb, const uint8_t *w, size_t ps, int np, float *c)
-{
-	(void) ldx;
-	(void) xs;
-	(void) ldb;
-	for (size_t b = 0; b < (size_t) nb; b++)
-		for (int p = 0; p < np; p++)
-		{
-			const uint8_t *ws = w + p * ps + b * Q8_PANEL_BLOCK;
-			const int8_t *q = (const int8_t *) ws;
-			int32_t		acc[32] = {0};
-
-			for (int k = 0; k < Q8_0_BLOCK; k++)
-				for (int j = 0; j < 32; j++)
-					acc[j] += (int16_t) (q[k * 32 + j] * x[b * Q8_0_BLOCK + k]);
-			for (int j = 0; j < 32; j++)
-			{
-				uint16_t	d;
-
-				memcpy(&d, ws + 1024 + j * 2, 2);
-				c[p * 32 + j] = fmaf(kf16_to_f32(d) * xd[b], (float) acc[j], c[p * 32 + j]);
-			}
-		}
-}
-
-#define Q8_MAX_MR		1
-#define Q8_TILE_TABLE	NULL, q8_tile_1
+/* quantized weights: a row of columns for each k, signed (tmpl_qpack.h) */
+#define Q_LANE(j, c)	((j) * 32 + (c))
+#define Q8_OFF			0
 
 /* Register tiles: 2 x 16 leaves room for the weights in 16 registers. */
 #define V_MAX_MR	2

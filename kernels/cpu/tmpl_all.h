@@ -3,14 +3,14 @@
  *	  All ops and the op table of one implementation.
  *
  * The includer has included its simd_*.h (vector vocabulary v_*, q8_*, the list
- * of register tiles) and defines KNAME, and Q8_DOT_BYTES when it has byte dot
- * products.  Everything here is static: each
- * implementation is one translation unit, compiled for its own instruction set.
+ * of register tiles) and defines KNAME, and QTILE, the file of the quantized
+ * register tile.  Everything here is static: each implementation is one
+ * translation unit, compiled for its own instruction set.
  */
+#include "groups.h"
 #include "cpu/tmpl_tile.h"
-#ifdef Q8_DOT_BYTES
-#include "cpu/tmpl_q8.h"
-#endif
+#include "cpu/tmpl_qpack.h"
+#include QTILE
 #ifdef MM_BF16_PAIRS
 #include "cpu/tmpl_pairs.h"
 #endif

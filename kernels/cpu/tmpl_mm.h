@@ -4,17 +4,15 @@
  *
  * Layout of F32, F16, BF16: panels of 16 output columns, each [k][16] elements,
  * the last panel filled with zeros up to 16.  With MM_BF16_PAIRS, BF16 is
- * [k/2][16][2] instead (k odd: a zero), what vdpbf16ps wants.
- * Q8_0: panels of 32 columns; a panel is a stream of k/32 blocks of 1,088 bytes:
- * 1,024 quants, the place of (k, column) being Q8_POS and each byte xor'ed with
- * Q8_FLIP, then 32 half scales.  Zeros beyond n.
+ * [k/2][16][2] instead (k odd: a zero), what vdpbf16ps wants.  Quantized formats:
+ * panels of 32 columns, see tmpl_qpack.h.
  *
  * A product's work is cut into chunks of whole panels; rows within a chunk are
  * cut evenly into register tiles.  Neither cut changes the order of any sum
- * (tmpl_tile.h).  Q8_0 activations are quantized per row and block of 32 first.
+ * (tmpl_tile.h, tmpl_qtile.h).  For quantized weights the activations are
+ * quantized first, per row and group of 32, or for INT8 per row.
  */
 #define PANEL		16
-#define Q8_COLS		32
 
 typedef struct MmJob
 {
@@ -31,12 +29,13 @@ typedef struct MmJob
 	size_t		wsize;			/* bytes of such an element */
 	int			units;			/* of 64 columns */
 	int			nchunks;
-	/* Q8_0 */
-	const float *xsrc;			/* float activations, before quantizing */
+	const float *xsrc;			/* float activations, before packing */
 	int			ldxsrc;
-	int8_t	   *xq;				/* [rows][k] */
-	float	   *xd;				/* [rows][k/32] scales */
-	int32_t    *xs;				/* [rows][k/32] -128 * sum of the block */
+	/* quantized */
+	int8_t	   *xq;				/* [rows][groups * 32] */
+	float	   *xd;				/* [rows][groups] scales; INT8: [rows] */
+	int32_t    *xi;				/* ... sums, see q_xi() */
+	int			groups;			/* of 32 k, the last one filled up */
 } MmJob;
 
 #ifdef MM_BF16_PAIRS
@@ -54,11 +53,17 @@ panel_at(KType t, size_t k, size_t c)
 	return k * PANEL + c;
 }
 
+static inline bool
+is_quantized(KType t)
+{
+	return t > KT_BF16;
+}
+
 static inline size_t
 panel_bytes(KType t, int k)
 {
-	if (t == KT_Q8_0)
-		return (size_t) k / Q8_0_BLOCK * Q8_PANEL_BLOCK;
+	if (is_quantized(t))
+		return q_panel_bytes(t, k);
 	if (BF16_PAIRS && t == KT_BF16)
 		k = (k + 1) & ~1;
 	return (size_t) k * PANEL * kv_elem(t);
@@ -67,7 +72,7 @@ panel_bytes(KType t, int k)
 static inline int
 panel_cols(KType t)
 {
-	return t == KT_Q8_0 ? Q8_COLS : PANEL;
+	return is_quantized(t) ? Q_COLS : PANEL;
 }
 
 static size_t
@@ -75,25 +80,9 @@ mat_bytes(KType type, int n, int k)
 {
 	int			cols = panel_cols(type);
 
-	if (type > KT_Q8_0 || (type == KT_Q8_0 && k % Q8_0_BLOCK != 0))
+	if (type >= KT_COUNT || (is_quantized(type) && !q_shape_ok(type, k)))
 		return 0;
 	return ((size_t) n + cols - 1) / cols * panel_bytes(type, k);
-}
-
-/* one column of a Q8_0 panel; src NULL: zeros */
-static void
-pack_q8_column(uint8_t *panel, const uint8_t *src, int c, int k)
-{
-	for (int b = 0; b < k / Q8_0_BLOCK; b++, panel += Q8_PANEL_BLOCK)
-	{
-		KBlockQ8_0	blk = {0};
-
-		if (src != NULL)
-			memcpy(&blk, src + (size_t) b * sizeof(blk), sizeof(blk));
-		for (int i = 0; i < Q8_0_BLOCK; i++)
-			panel[Q8_POS(i, c)] = (uint8_t) blk.qs[i] ^ Q8_FLIP;
-		memcpy(panel + 1024 + c * 2, &blk.d, 2);
-	}
 }
 
 /* 32-bit elements or 16-bit ones; src NULL: zeros */
@@ -124,39 +113,28 @@ mat_pack(KMat *m, const KTensor *src, int n0, int n1)
 	/* the matrix's last panel is filled up */
 	if (n1 == m->n)
 		n1 = (n1 + cols - 1) / cols * cols;
-	for (int j = n0; j < n1; j++)
+	if (is_quantized(m->type))
 	{
-		uint8_t    *panel = (uint8_t *) m->data + (size_t) (j / cols) * pb;
-		const uint8_t *row = j < m->n ? ktensor_row(src, j) : NULL;
-
-		if (m->type == KT_Q8_0)
-			pack_q8_column(panel, row, j % cols, m->k);
-		else
-			pack_float_column(m->type, panel, row, j % cols, m->k);
+		q_mat_pack(m, src, n0 / cols, n1 / cols);
+		return;
 	}
+	for (int j = n0; j < n1; j++)
+		pack_float_column(m->type, (uint8_t *) m->data + (size_t) (j / cols) * pb,
+						  j < m->n ? ktensor_row(src, j) : NULL, j % cols, m->k);
 }
 
 static void
 mat_row(const KMat *m, int j, float *out)
 {
-	int			cols = panel_cols(m->type),
-				c = j % cols;
-	const uint8_t *panel = (const uint8_t *) m->data + (size_t) (j / cols) * panel_bytes(m->type, m->k);
+	const uint8_t *panel = (const uint8_t *) m->data + (size_t) (j / PANEL) * panel_bytes(m->type, m->k);
 
-	if (m->type != KT_Q8_0)
-	{
+	if (m->type == KT_INT8)
+		i8_mat_row(m, j, out);
+	else if (is_quantized(m->type))
+		q_mat_row(m, j, out);
+	else
 		for (int i = 0; i < m->k; i++)
-			out[i] = kelem_get(m->type, panel, panel_at(m->type, i, c));
-		return;
-	}
-	for (int b = 0; b < m->k / Q8_0_BLOCK; b++, panel += Q8_PANEL_BLOCK)
-	{
-		uint16_t	d;
-
-		memcpy(&d, panel + 1024 + c * 2, 2);
-		for (int i = 0; i < Q8_0_BLOCK; i++)
-			*out++ = kf16_to_f32(d) * (float) (int8_t) (panel[Q8_POS(i, c)] ^ Q8_FLIP);
-	}
+			out[i] = kelem_get(m->type, panel, panel_at(m->type, i, j % PANEL));
 }
 
 /* columns p*PANEL.. of a tile through a buffer: the matrix's last columns */
@@ -232,79 +210,170 @@ mm_float_chunk(void *arg, int chunk, int ith)
 		}
 }
 
-typedef void (*Q8TileFn) (const int8_t *x, size_t ldx, const float *xd, const int32_t *xs,
-						  size_t ldb, int nb, const uint8_t *w, size_t ps, int np, float *c);
-
-static const Q8TileFn q8_tiles[Q8_MAX_MR + 1] = {Q8_TILE_TABLE};
-
 /* panels that advance together while rows are so few that memory's speed counts */
-#define Q8_MAX_NP	4
-#define Q8_FEW_ROWS	2
+#define Q_MAX_NP	4
+#define Q_FEW_ROWS	2
 
+/* A tile may compute a row more than there is (q_tile_rows), and drop it. */
 static void
-mm_q8_tile(const MmJob *j, size_t r0, int mr, int col, int np)
+mm_q_tile(const MmJob *j, size_t r0, int mr, int col, int np)
 {
-	int			nb = j->w->k / Q8_0_BLOCK;
-	size_t		ps = (size_t) nb * Q8_PANEL_BLOCK;
-	_Alignas(64) float c[Q8_MAX_NP * Q8_MAX_MR * Q8_COLS];
+	KType		t = j->w->type;
+	int			tile_mr = q_tile_rows(mr);
+	size_t		ldb = t == KT_INT8 ? 1 : (size_t) j->groups;
+	_Alignas(64) float c[Q_MAX_NP * Q_MAX_MR * Q_COLS];
+	QTile		tile = {
+		.x = j->xq + r0 * j->groups * KGROUP, .ldx = (size_t) j->groups * KGROUP,
+		.xd = j->xd + r0 * ldb, .xi = j->xi + r0 * ldb, .ldb = ldb,
+		.spans = t == KT_INT8 ? (j->w->k + I8_ALIGN - 1) / I8_ALIGN : j->groups / q_span_groups(t),
+		.ps = q_panel_bytes(t, j->w->k), .np = np, .c = c
+	};
 
-	memset(c, 0, (size_t) np * mr * Q8_COLS * sizeof(float));
-	q8_tiles[mr] (j->xq + r0 * j->w->k, j->w->k, j->xd + r0 * nb, j->xs + r0 * nb, nb,
-				  nb, (const uint8_t *) j->w->data + (size_t) (col / Q8_COLS) * ps, ps, np, c);
-	for (int p = 0; p < np; p++, col += Q8_COLS)
+	tile.w = (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * tile.ps;
+	memset(c, 0, (size_t) np * tile_mr * Q_COLS * sizeof(float));
+	q_tile(t, tile_mr, &tile);
+	for (int p = 0; p < np; p++, col += Q_COLS)
 		for (int r = 0; r < mr; r++)
 		{
-			int			n = k_min(Q8_COLS, j->w->n - col);
+			int			n = k_min(Q_COLS, j->w->n - col);
 			float	   *y = j->y + (r0 + r) * j->ldy + col;
 
-			memcpy(y, c + (p * mr + r) * Q8_COLS, n * sizeof(float));
+			memcpy(y, c + (p * tile_mr + r) * Q_COLS, n * sizeof(float));
 			for (int i = 0; j->bias && i < n; i++)
 				y[i] += j->bias[col + i];
 		}
 }
 
 static void
-mm_q8_chunk(void *arg, int chunk, int ith)
+mm_q_chunk(void *arg, int chunk, int ith)
 {
 	const MmJob *j = arg;
 	int			c0 = (int) ((int64_t) j->units * chunk / j->nchunks) * 64;
 	int			c1 = k_min((int) ((int64_t) j->units * (chunk + 1) / j->nchunks) * 64, j->w->n);
-	int			ntiles = (j->rows + Q8_MAX_MR - 1) / Q8_MAX_MR;
-	int			np = j->rows <= Q8_FEW_ROWS ? Q8_MAX_NP : 1;
+	int			ntiles = (j->rows + Q_MAX_MR - 1) / Q_MAX_MR;
+	int			np = j->rows <= Q_FEW_ROWS ? Q_MAX_NP : 1;
 
 	(void) ith;
-	for (int col = c0; col < c1; col += np * Q8_COLS)
+	for (int col = c0; col < c1; col += np * Q_COLS)
 		for (int t = 0; t < ntiles; t++)
 		{
 			size_t		r0 = (size_t) ((int64_t) j->rows * t / ntiles);
 			int			mr = (int) ((int64_t) j->rows * (t + 1) / ntiles - (int64_t) r0);
 
-			mm_q8_tile(j, r0, mr, col, k_min(np, (c1 - col + Q8_COLS - 1) / Q8_COLS));
+			mm_q_tile(j, r0, mr, col, k_min(np, (c1 - col + Q_COLS - 1) / Q_COLS));
 		}
+}
+
+/* 32 activations to bytes; all zero where inv is */
+static inline void
+quantize_group(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
+{
+	*s0 = *s1 = 0;
+	if (inv == 0.0f)
+		memset(q, 0, KGROUP);
+	else
+		q8_quantize(q, x, inv, s0, s1);
 }
 
 /* quantize the activations of one row */
 static void
-mm_q8_quantize(void *arg, int row, int ith)
+mm_q_quantize(void *arg, int row, int ith)
 {
 	const MmJob *j = arg;
-	int			nb = j->w->k / Q8_0_BLOCK;
 	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
 
 	(void) ith;
-	for (int b = 0; b < nb; b++, x += Q8_0_BLOCK)
+	for (int b = 0; b < j->groups; b++, x += KGROUP)
 	{
-		size_t		at = (size_t) row * nb + b;
+		size_t		at = (size_t) row * j->groups + b;
+		int32_t		s0,
+					s1;
 		float		inv;
 
 		j->xd[at] = q8_scale(q8_absmax(x), &inv);
-		if (inv == 0.0f)
-		{
-			memset(j->xq + at * Q8_0_BLOCK, 0, Q8_0_BLOCK);
-			j->xs[at] = 0;
-		}
-		else
-			j->xs[at] = -128 * q8_quantize(j->xq + at * Q8_0_BLOCK, x, inv);
+		quantize_group(j->xq + at * KGROUP, x, inv, &s0, &s1);
+		j->xi[at] = q_xi(j->w->type, s0, s1);
+	}
+}
+
+/* ... with one scale for the row, of any length */
+static void
+mm_i8_quantize(void *arg, int row, int ith)
+{
+	const MmJob *j = arg;
+	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
+	int8_t	   *q = j->xq + (size_t) row * j->groups * KGROUP;
+	int			whole = j->w->k / KGROUP;
+	float		tail[KGROUP] = {0};
+	uint32_t	amax;
+	int32_t		s0,
+				s1,
+				sum = 0;
+	float		inv;
+
+	(void) ith;
+	memcpy(tail, x + (size_t) whole * KGROUP, (size_t) (j->w->k % KGROUP) * sizeof(float));
+	amax = q8_absmax(tail);
+	for (int b = 0; b < whole; b++)
+	{
+		uint32_t	m = q8_absmax(x + (size_t) b * KGROUP);
+
+		amax = m > amax ? m : amax;
+	}
+	j->xd[row] = q8_scale(amax, &inv);
+	for (int b = 0; b < j->groups; b++)
+	{
+		quantize_group(q + (size_t) b * KGROUP, b < whole ? x + (size_t) b * KGROUP : tail, inv, &s0, &s1);
+		sum += s0 + s1;
+	}
+	j->xi[row] = -Q8_OFF * sum;
+}
+
+/* a row-wise preparation: on the pool when it is worth it */
+static void
+run_rows(KPool *pool, KPoolFn fn, void *arg, int rows, size_t elems)
+{
+	if (rows > 1 && elems > ROW_INLINE)
+		kpool_run(pool, fn, arg, rows);
+	else
+		for (int i = 0; i < rows; i++)
+			fn(arg, i, 0);
+}
+
+/* groups of a row of activations */
+static inline size_t
+q_groups(int k)
+{
+	return ((size_t) k + KGROUP - 1) / KGROUP;
+}
+
+/* rows of activations for tiles that take one more than there is */
+static inline size_t
+q_padded_rows(int rows)
+{
+	return (size_t) rows + (rows > 1);
+}
+
+/* place the packed activations in ws, and prepare them */
+static void
+mm_q_prepare(KPool *pool, MmJob *j, void *ws)
+{
+	int			k = j->w->k;
+	size_t		rows = q_padded_rows(j->rows),
+				groups = q_groups(k),
+				per_row = j->w->type == KT_INT8 ? 1 : groups;
+
+	j->groups = (int) groups;
+	j->xq = ws;
+	j->xd = (float *) ((char *) ws + k_align64(rows * groups * KGROUP));
+	j->xi = (int32_t *) ((char *) j->xd + k_align64(rows * groups * 4));
+	run_rows(pool, j->w->type == KT_INT8 ? mm_i8_quantize : mm_q_quantize, j, j->rows,
+			 (size_t) j->rows * (size_t) k);
+	if (rows > (size_t) j->rows)
+	{
+		memset(j->xq + (rows - 1) * groups * KGROUP, 0, groups * KGROUP);
+		memset(j->xd + (rows - 1) * per_row, 0, per_row * sizeof(float));
+		memset(j->xi + (rows - 1) * per_row, 0, per_row * sizeof(int32_t));
 	}
 }
 
@@ -339,22 +408,14 @@ mm_scratch(KType type, int rows, int k)
 {
 	size_t		r = (size_t) rows;
 
-	if (type == KT_Q8_0)
-		return k_align64(r * k) + k_align64(r * (k / Q8_0_BLOCK) * 4) * 2;
+	if (is_quantized(type))
+	{
+		r = q_padded_rows(rows);
+		return k_align64(r * q_groups(k) * KGROUP) + k_align64(r * q_groups(k) * 4) * 2;
+	}
 	if (BF16_PAIRS && type == KT_BF16)
 		return k_align64(r * pairs_row(k) * 4);
 	return 0;
-}
-
-/* a row-wise preparation: on the pool when it is worth it */
-static void
-run_rows(KPool *pool, KPoolFn fn, void *arg, int rows, size_t elems)
-{
-	if (rows > 1 && elems > ROW_INLINE)
-		kpool_run(pool, fn, arg, rows);
-	else
-		for (int i = 0; i < rows; i++)
-			fn(arg, i, 0);
 }
 
 static void
@@ -370,13 +431,10 @@ mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	size_t		elems = (size_t) rows * w->k;
 	KPoolFn		fn = mm_float_chunk;
 
-	if (w->type == KT_Q8_0)
+	if (is_quantized(w->type))
 	{
-		j.xq = ws;
-		j.xd = (float *) ((char *) ws + k_align64(elems));
-		j.xs = (int32_t *) ((char *) j.xd + k_align64(elems / Q8_0_BLOCK * 4));
-		run_rows(pool, mm_q8_quantize, &j, rows, elems);
-		fn = mm_q8_chunk;
+		mm_q_prepare(pool, &j, ws);
+		fn = mm_q_chunk;
 	}
 #ifdef MM_BF16_PAIRS
 	else if (w->type == KT_BF16)

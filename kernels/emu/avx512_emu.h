@@ -19,7 +19,9 @@
 #undef _mm512_fmadd_ps
 #undef _mm512_cvtepi32_epi16
 #undef _mm512_cvtepi32_ps
+#undef _mm512_cvtepi8_epi32
 #undef _mm512_cvtepu16_epi32
+#undef _mm512_cvtepu8_epi16
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtps_epi32
 #undef _mm512_cvtps_ph
@@ -32,7 +34,9 @@
 #define _mm512_fmadd_ps			emu_fmadd_ps
 #define _mm512_cvtepi32_epi16	emu_cvtepi32_epi16
 #define _mm512_cvtepi32_ps		emu_cvtepi32_ps
+#define _mm512_cvtepi8_epi32	emu_cvtepi8_epi32
 #define _mm512_cvtepu16_epi32	emu_cvtepu16_epi32
+#define _mm512_cvtepu8_epi16	emu_cvtepu8_epi16
 #define _mm512_cvtph_ps			emu_cvtph_ps
 #define _mm512_cvtps_epi32		emu_cvtps_epi32
 #define _mm512_cvtps_ph			emu_cvtps_ph
@@ -52,6 +56,18 @@ typedef struct EmuH
 {
 	uint16_t	l[16];
 } EmuH;
+typedef struct EmuQ
+{
+	int8_t		l[16];
+} EmuQ;
+typedef struct EmuB
+{
+	uint8_t		l[32];
+} EmuB;
+typedef struct EmuW
+{
+	uint16_t	l[32];
+} EmuW;
 
 /* reinterpret any two types of one size */
 #define EMU_CAST(to, from, x) \
@@ -100,6 +116,28 @@ emu_cvtepu16_epi32(__m256i a)
 	for (int i = 0; i < 16; i++)
 		r.l[i] = x.l[i];
 	return EMU_CAST(__m512i, EmuI, r);
+}
+
+static inline __m512i
+emu_cvtepi8_epi32(__m128i a)
+{
+	EmuQ		x = EMU_CAST(EmuQ, __m128i, a);
+	EmuI		r;
+
+	for (int i = 0; i < 16; i++)
+		r.l[i] = x.l[i];
+	return EMU_CAST(__m512i, EmuI, r);
+}
+
+static inline __m512i
+emu_cvtepu8_epi16(__m256i a)
+{
+	EmuB		x = EMU_CAST(EmuB, __m256i, a);
+	EmuW		r;
+
+	for (int i = 0; i < 32; i++)
+		r.l[i] = x.l[i];
+	return EMU_CAST(__m512i, EmuW, r);
 }
 
 static inline __m512

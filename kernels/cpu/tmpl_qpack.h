@@ -1,0 +1,456 @@
+/*
+ * tmpl_qpack.h
+ *	  Packed layouts of the quantized formats: one row of a table per format.
+ *
+ * A panel is 32 output columns.  Its k is cut into spans: a header with the
+ * scales of all columns, then the codes of each group of 32 k, 128 bytes for each
+ * bit of a code.  A span is what shares a half: 32 k, or the 256 of a super-block.
+ *
+ * Codes are cut into planes of 4, 2 or 1 bits (or whole bytes).  In a plane, 4
+ * consecutive k of one column are 4 bytes (one 32-bit lane, what integer dot
+ * products want; Q_LANE), 32 columns make 128 bytes, and the fields of a byte,
+ * lowest first, belong to consecutive fours of k.  So every four of k is a load,
+ * a shift and a mask away, and one load serves 2, 4 or 8 of them.
+ *
+ * KT_INT8: 32 float scales, then all of k as one byte a code, filled up to a
+ * multiple of 16.
+ *
+ * The includer defines Q_LANE(j, c), the place of (k % 4, column) in 128 bytes,
+ * and Q8_OFF, what is added to codes of 8 bits: 128 where dot products want them
+ * unsigned, else 0.
+ */
+#define Q_COLS		32
+#define Q_FOUR		(4 * Q_COLS)	/* bytes of four k of a panel, one byte a code */
+#define Q_GROUPS	(QK_BLOCK / KGROUP)
+#define I8_HEADER	(Q_COLS * 4)
+#define I8_ALIGN	16
+
+typedef enum QCoding
+{
+	QC_NONE,
+	QC_8,
+	QC_6,						/* 4 bits and 2 */
+	QC_5,						/* 4 bits and 1 */
+	QC_4,
+	QC_3,						/* 2 bits and 1 */
+	QC_2
+} QCoding;
+
+/* what a header holds: d, m of 32 columns, then s of each group */
+typedef enum QScale
+{
+	QS_NONE,
+	QS_HALF,					/* half d */
+	QS_BF16,					/* bfloat16 d (a power of two) */
+	QS_HALF_MIN,				/* half d, half m */
+	QS_SUB,						/* half d; signed byte s: d is d * s */
+	QS_SUB_MIN,					/* half d, m; bytes s, then t: d * s, m * t */
+	QS_HALVES,					/* half d; for each column two signed bytes: sc */
+	QS_HALVES_MIN				/* half d, m; for each column two times sc | mn << 4 */
+} QScale;
+
+/* codes that are no numbers but places in a table */
+typedef enum QTable
+{
+	QT_NONE,
+	QT_IQ4,
+	QT_MXFP4
+} QTable;
+
+typedef struct QFormat
+{
+	QCoding		coding;
+	QScale		scale;
+	QTable		table;
+	int			off;			/* a dot product's operand is the code's value + off */
+	size_t		d_at;			/* the halves within a block of the file */
+	size_t		m_at;
+} QFormat;
+
+static const QFormat q_formats[KT_COUNT] = {
+	[KT_Q8_0] = {QC_8, QS_HALF, QT_NONE, Q8_OFF, offsetof(KBlockQ8_0, d), 0},
+	[KT_Q4_0] = {QC_4, QS_HALF, QT_NONE, 8, offsetof(KBlockQ4_0, d), 0},
+	[KT_Q4_1] = {QC_4, QS_HALF_MIN, QT_NONE, 0, offsetof(KBlockQ4_1, d), offsetof(KBlockQ4_1, m)},
+	[KT_Q5_0] = {QC_5, QS_HALF, QT_NONE, 16, offsetof(KBlockQ5_0, d), 0},
+	[KT_Q5_1] = {QC_5, QS_HALF_MIN, QT_NONE, 0, offsetof(KBlockQ5_1, d), offsetof(KBlockQ5_1, m)},
+	[KT_Q2_K] = {QC_2, QS_HALVES_MIN, QT_NONE, 0, offsetof(KBlockQ2_K, d), offsetof(KBlockQ2_K, dmin)},
+	[KT_Q3_K] = {QC_3, QS_HALVES, QT_NONE, 4, offsetof(KBlockQ3_K, d), 0},
+	[KT_Q4_K] = {QC_4, QS_SUB_MIN, QT_NONE, 0, offsetof(KBlockQ4_K, d), offsetof(KBlockQ4_K, dmin)},
+	[KT_Q5_K] = {QC_5, QS_SUB_MIN, QT_NONE, 0, offsetof(KBlockQ5_K, d), offsetof(KBlockQ5_K, dmin)},
+	[KT_Q6_K] = {QC_6, QS_HALVES, QT_NONE, 32, offsetof(KBlockQ6_K, d), 0},
+	[KT_IQ4_NL] = {QC_4, QS_HALF, QT_IQ4, Q8_OFF, offsetof(KBlockQ4_0, d), 0},
+	[KT_IQ4_XS] = {QC_4, QS_SUB, QT_IQ4, Q8_OFF, offsetof(KBlockIQ4_XS, d), 0},
+	[KT_MXFP4] = {QC_4, QS_BF16, QT_MXFP4, 12, 0, 0},
+	[KT_INT8] = {QC_8, QS_NONE, QT_NONE, Q8_OFF, 0, 0},
+};
+
+typedef struct QPlane
+{
+	int			bits;			/* of each code in this plane, 0: no plane */
+	int			shift;			/* the lowest of them */
+} QPlane;
+
+static const QPlane q_planes[][2] = {
+	[QC_NONE] = {{0, 0}, {0, 0}},
+	[QC_8] = {{8, 0}, {0, 0}},
+	[QC_6] = {{4, 0}, {2, 4}},
+	[QC_5] = {{4, 0}, {1, 4}},
+	[QC_4] = {{4, 0}, {0, 0}},
+	[QC_3] = {{2, 0}, {1, 2}},
+	[QC_2] = {{2, 0}, {0, 0}},
+};
+
+static inline bool
+q_has_min(KType t)
+{
+	QScale		s = q_formats[t].scale;
+
+	return s == QS_HALF_MIN || s == QS_SUB_MIN || s == QS_HALVES_MIN;
+}
+
+static inline bool
+q_has_halves(KType t)
+{
+	return q_formats[t].scale == QS_HALVES || q_formats[t].scale == QS_HALVES_MIN;
+}
+
+/* groups of a span */
+static inline int
+q_span_groups(KType t)
+{
+	QScale		s = q_formats[t].scale;
+
+	return s == QS_HALF || s == QS_BF16 || s == QS_HALF_MIN ? 1 : Q_GROUPS;
+}
+
+/* bytes of the halves in a header, and of what it has for each group */
+static inline size_t
+q_fixed_bytes(KType t)
+{
+	return Q_COLS * (q_has_min(t) ? 4 : 2);
+}
+
+static inline size_t
+q_sub_bytes(KType t)
+{
+	QScale		s = q_formats[t].scale;
+
+	return q_span_groups(t) == 1 ? 0 : s == QS_SUB ? Q_COLS : 2 * Q_COLS;
+}
+
+static inline size_t
+q_header_bytes(KType t)
+{
+	return q_fixed_bytes(t) + q_sub_bytes(t) * (size_t) q_span_groups(t);
+}
+
+static inline size_t
+q_group_bytes(KType t)
+{
+	const QPlane *p = q_planes[q_formats[t].coding];
+
+	return (size_t) (p[0].bits + p[1].bits) * Q_FOUR;
+}
+
+static inline size_t
+q_span_bytes(KType t)
+{
+	return q_header_bytes(t) + q_group_bytes(t) * (size_t) q_span_groups(t);
+}
+
+static size_t
+q_panel_bytes(KType t, int k)
+{
+	if (t == KT_INT8)
+		return I8_HEADER + ((size_t) k + I8_ALIGN - 1) / I8_ALIGN * I8_ALIGN * Q_COLS;
+	return (size_t) (k / (KGROUP * q_span_groups(t))) * q_span_bytes(t);
+}
+
+static bool
+q_shape_ok(KType t, int k)
+{
+	return t == KT_INT8 ? k <= INT8_MAX_K : k % ktype_block(t) == 0;
+}
+
+/* what a register tile works on: some rows of activations times some panels */
+typedef struct QTile
+{
+	const int8_t *x;			/* quantized activations */
+	size_t		ldx;
+	const float *xd;			/* their scales, by group */
+	const int32_t *xi;			/* what q_xi() made of their sums, by group */
+	size_t		ldb;			/* groups from row to row */
+	int			spans;			/* INT8: steps of 16 k */
+	const uint8_t *w;
+	size_t		ps;				/* bytes from panel to panel */
+	int			np;
+	float	   *c;				/* [np][rows][32], zeros */
+} QTile;
+
+/* ---- packing ---- */
+
+/* the values of a table's codes; NULL: a code is its value + off */
+static const int8_t *
+q_table(KType t)
+{
+	return q_formats[t].table == QT_IQ4 ? kcode_iq4 :
+		q_formats[t].table == QT_MXFP4 ? kcode_mxfp4 : NULL;
+}
+
+/* code of each value, by its bits; of two with one value the lower */
+static void
+q_code_of(KType t, uint8_t *code)
+{
+	const int8_t *table = q_table(t);
+
+	memset(code, 0, 256);
+	for (int i = 0; i < 256; i++)
+		if (table == NULL)
+			code[i] = (uint8_t) (i + q_formats[t].off);
+	for (int i = 15; table != NULL && i >= 0; i--)
+		code[(uint8_t) table[i]] = (uint8_t) i;
+}
+
+/* cut a group of codes, 8 x 128 bytes, into the planes of a coding */
+static void
+q_put_planes(QCoding coding, const uint8_t *codes, uint8_t *to)
+{
+	for (const QPlane *p = q_planes[coding]; p < q_planes[coding] + 2 && p->bits > 0; p++)
+	{
+		int			fields = 8 / p->bits;
+		uint8_t		mask = (uint8_t) ((1 << p->bits) - 1);
+
+		for (int at = 0; at < 8; at += fields, to += Q_FOUR)
+		{
+			memset(to, 0, Q_FOUR);
+			for (int f = 0; f < fields; f++)
+				for (int i = 0; i < Q_FOUR; i++)
+					to[i] |= (uint8_t) ((codes[(at + f) * Q_FOUR + i] >> p->shift & mask) << (f * p->bits));
+		}
+	}
+}
+
+/* one code back from its planes */
+static int
+q_get_code(QCoding coding, const uint8_t *from, int k, int c)
+{
+	int			code = 0;
+
+	for (const QPlane *p = q_planes[coding]; p < q_planes[coding] + 2 && p->bits > 0; p++)
+	{
+		int			fields = 8 / p->bits;
+		uint8_t		b = from[k / 4 / fields * Q_FOUR + Q_LANE(k % 4, c)];
+
+		code |= (b >> (k / 4 % fields * p->bits) & ((1 << p->bits) - 1)) << p->shift;
+		from += p->bits * Q_FOUR;
+	}
+	return code;
+}
+
+/* the halves of column c in a header; src: a block of the file, NULL: zeros */
+static void
+q_put_halves(KType t, uint8_t *header, const uint8_t *src, float d, int c)
+{
+	const QFormat *f = &q_formats[t];
+	uint16_t	h[2] = {0, 0};
+
+	if (src != NULL && f->scale == QS_BF16)
+		h[0] = kf32_to_bf16(d);
+	else if (src != NULL)
+	{
+		memcpy(&h[0], src + f->d_at, 2);
+		memcpy(&h[1], src + f->m_at, 2);
+	}
+	/* the file has what is taken away */
+	if (f->scale == QS_SUB_MIN || f->scale == QS_HALVES_MIN)
+		h[1] ^= 0x8000;
+	memcpy(header + c * 2, &h[0], 2);
+	if (q_has_min(t))
+		memcpy(header + Q_COLS * 2 + c * 2, &h[1], 2);
+}
+
+/* the small scales of column c for one group; sub: the group's part of a header */
+static void
+q_put_sub(KType t, uint8_t *sub, const KGroup *g, int c)
+{
+	switch (q_formats[t].scale)
+	{
+		case QS_SUB_MIN:
+			sub[Q_COLS + c] = (uint8_t) g->ms;
+			/* FALLTHROUGH */
+		case QS_SUB:
+			sub[c] = (uint8_t) g->ds;
+			break;
+		case QS_HALVES:
+			sub[c * 2] = (uint8_t) g->sc[0];
+			sub[c * 2 + 1] = (uint8_t) g->sc[1];
+			break;
+		case QS_HALVES_MIN:
+			sub[c * 2] = (uint8_t) (g->sc[0] | g->mn[0] << 4);
+			sub[c * 2 + 1] = (uint8_t) (g->sc[1] | g->mn[1] << 4);
+			break;
+		default:
+			break;
+	}
+}
+
+/* one span of a panel from its columns' blocks (NULL: zeros) */
+static void
+q_pack_span(KType t, uint8_t *span, const uint8_t *const *src, const uint8_t *code_of)
+{
+	int			ng = q_span_groups(t);
+	size_t		header = q_header_bytes(t),
+				group = q_group_bytes(t),
+				sub = q_sub_bytes(t);
+	uint8_t		codes[Q_GROUPS][KGROUP / 4 * Q_FOUR];
+
+	for (int c = 0; c < Q_COLS; c++)
+	{
+		KGroup		g[Q_GROUPS] = {{{0}, 0, 0, {0}, {0}, 0, 0}};
+
+		if (src[c] != NULL)
+			kgroup_get(t, src[c], g);
+		q_put_halves(t, span, src[c], g[0].d, c);
+		for (int i = 0; i < ng; i++)
+		{
+			q_put_sub(t, span + q_fixed_bytes(t) + (size_t) i * sub, &g[i], c);
+			for (int k = 0; k < KGROUP; k++)
+				codes[i][k / 4 * Q_FOUR + Q_LANE(k % 4, c)] = code_of[(uint8_t) g[i].q[k]];
+		}
+	}
+	for (int i = 0; i < ng; i++)
+		q_put_planes(q_formats[t].coding, codes[i], span + header + (size_t) i * group);
+}
+
+/* one column of an INT8 panel; src NULL: zeros */
+static void
+i8_pack_column(uint8_t *panel, const uint8_t *src, int c, int k)
+{
+	int			padded = (k + I8_ALIGN - 1) / I8_ALIGN * I8_ALIGN;
+
+	if (src != NULL)
+		memcpy(panel + c * 4, src, 4);
+	else
+		memset(panel + c * 4, 0, 4);
+	panel += I8_HEADER;
+	for (int i = 0; i < padded; i++)
+	{
+		int			q = src != NULL && i < k ? src[4 + i] : 0;
+
+		panel[i / 4 * Q_FOUR + Q_LANE(i % 4, c)] = (uint8_t) (q + Q8_OFF);
+	}
+}
+
+/* whole panels p0 .. p1-1 */
+static void
+q_mat_pack(KMat *m, const KTensor *src, int p0, int p1)
+{
+	int			block = ktype_block(m->type);
+	size_t		block_bytes = ktype_row_bytes(m->type, block),
+				pb = q_panel_bytes(m->type, m->k);
+	uint8_t		code_of[256];
+
+	q_code_of(m->type, code_of);
+	for (int p = p0; p < p1; p++)
+	{
+		uint8_t    *panel = (uint8_t *) m->data + (size_t) p * pb;
+		const uint8_t *rows[Q_COLS];
+
+		for (int c = 0; c < Q_COLS; c++)
+		{
+			int			j = p * Q_COLS + c;
+
+			rows[c] = j < m->n ? ktensor_row(src, j) : NULL;
+			if (m->type == KT_INT8)
+				i8_pack_column(panel, rows[c], c, m->k);
+		}
+		for (int i = 0; m->type != KT_INT8 && i < m->k / block; i++)
+		{
+			q_pack_span(m->type, panel, rows, code_of);
+			panel += q_span_bytes(m->type);
+			for (int c = 0; c < Q_COLS; c++)
+				if (rows[c] != NULL)
+					rows[c] += block_bytes;
+		}
+	}
+}
+
+/* ---- row look-up ---- */
+
+/* d, m, sc, mn of one group and column, as kgroup_get() gives them */
+static void
+q_get_scales(KType t, const uint8_t *header, int group, int c, KGroup *g)
+{
+	const uint8_t *sub = header + q_fixed_bytes(t) + (size_t) group * q_sub_bytes(t);
+	uint16_t	d,
+				m = 0x8000;
+
+	memcpy(&d, header + c * 2, 2);
+	if (q_has_min(t))
+		memcpy(&m, header + Q_COLS * 2 + c * 2, 2);
+	g->d = q_formats[t].scale == QS_BF16 ? kbf16_to_f32(d) : kf16_to_f32(d);
+	g->m = kf16_to_f32(m);
+	g->sc[0] = g->sc[1] = g->mn[0] = g->mn[1] = 1;
+	switch (q_formats[t].scale)
+	{
+		case QS_SUB_MIN:
+			g->m *= (float) sub[Q_COLS + c];
+			/* FALLTHROUGH */
+		case QS_SUB:
+			g->d *= (float) (int8_t) sub[c];
+			break;
+		case QS_HALVES:
+			g->sc[0] = (int8_t) sub[c * 2];
+			g->sc[1] = (int8_t) sub[c * 2 + 1];
+			break;
+		case QS_HALVES_MIN:
+			g->sc[0] = sub[c * 2] & 15;
+			g->sc[1] = sub[c * 2 + 1] & 15;
+			g->mn[0] = (int8_t) (sub[c * 2] >> 4);
+			g->mn[1] = (int8_t) (sub[c * 2 + 1] >> 4);
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+i8_mat_row(const KMat *m, int j, float *out)
+{
+	int			c = j % Q_COLS;
+	const uint8_t *panel = (const uint8_t *) m->data + (size_t) (j / Q_COLS) * q_panel_bytes(KT_INT8, m->k);
+	float		d;
+
+	memcpy(&d, panel + c * 4, 4);
+	panel += I8_HEADER;
+	for (int i = 0; i < m->k; i++)
+		out[i] = d * (float) (int8_t) (uint8_t) (panel[i / 4 * Q_FOUR + Q_LANE(i % 4, c)] - Q8_OFF);
+}
+
+static void
+q_mat_row(const KMat *m, int j, float *out)
+{
+	KType		t = m->type;
+	const QFormat *f = &q_formats[t];
+	const int8_t *table = q_table(t);
+	int			c = j % Q_COLS,
+				ng = q_span_groups(t);
+	const uint8_t *span = (const uint8_t *) m->data + (size_t) (j / Q_COLS) * q_panel_bytes(t, m->k);
+
+	for (int b = 0; b < m->k / KGROUP; b++)
+	{
+		const uint8_t *codes = span + q_header_bytes(t) + (size_t) (b % ng) * q_group_bytes(t);
+		KGroup		g;
+
+		q_get_scales(t, span, b % ng, c, &g);
+		for (int k = 0; k < KGROUP; k++)
+		{
+			int			code = q_get_code(f->coding, codes, k, c);
+			int			q = table != NULL ? table[code] : (int8_t) (uint8_t) (code - f->off);
+
+			*out++ = g.d * (float) g.sc[k / 16] * (float) q + g.m * (float) g.mn[k / 16];
+		}
+		if (b % ng == ng - 1)
+			span += q_span_bytes(t);
+	}
+}
