@@ -430,6 +430,17 @@ qf_fma(qf x, qf y, qf z)
 }
 
 /*
+ * x, and here: the compilers would rather add up many rows' products at the end,
+ * and keep them on the stack until then.
+ */
+static inline qi
+q_pin(qi x)
+{
+	__asm__("" : "+x"(x));
+	return x;
+}
+
+/*
  * vpmaddubsw multiplies unsigned codes by activations and adds pairs; four codes
  * of at most 31, or two of at most 63, fit 16 bits: 4 * 2 * 31 * 127 < 2^15.
  */
@@ -447,7 +458,7 @@ q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
 	__m256i		a = _mm256_add_epi16(q_dot16(w0, x), q_dot16(w1, x + 4));
 	__m256i		b = _mm256_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
 
-	return q_add(acc, q_madd(_mm256_add_epi16(a, b), q_set1_16(1)));
+	return q_pin(q_add(acc, q_madd(_mm256_add_epi16(a, b), q_set1_16(1))));
 }
 
 /* the half's scale in both 16 bits of a lane */
@@ -469,8 +480,8 @@ q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool 
 	__m256i		b = _mm256_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
 
 	if (!wide)
-		return q_add(acc, q_madd(_mm256_add_epi16(a, b), mul));
-	return q_add(q_add(acc, q_madd(a, mul)), q_madd(b, mul));
+		return q_pin(q_add(acc, q_madd(_mm256_add_epi16(a, b), mul)));
+	return q_pin(q_add(q_add(acc, q_madd(a, mul)), q_madd(b, mul)));
 }
 
 /*
@@ -501,7 +512,8 @@ q_signed_dot(qw w, const int8_t *x)
 static inline qi
 q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 {
-	return q_add(q_add(acc, q_signed_dot(w0, x)), q_signed_dot(w1, x + 4));
+	acc = q_pin(q_add(acc, q_signed_dot(w0, x)));
+	return q_pin(q_add(acc, q_signed_dot(w1, x + 4)));
 }
 
 #define Q_MAX_MR	6

@@ -398,6 +398,19 @@ qf_fma(qf x, qf y, qf z)
 	return _mm512_fmadd_ps(x, y, z);
 }
 
+/*
+ * x, and here: the compilers would rather add up many rows' products at the end,
+ * and keep them on the stack until then.
+ */
+static inline qi
+q_pin(qi x)
+{
+#ifndef VLLM_KERNELS_EMU
+	__asm__("" : "+v"(x));
+#endif
+	return x;
+}
+
 #ifdef ISA_VNNI
 /*
  * vpdpbusd multiplies unsigned codes by activations: codes of 8 bits are stored
@@ -436,7 +449,7 @@ static inline qi
 q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool wide)
 {
 	(void) wide;
-	return q_add(acc, _mm512_mullo_epi32(q_quad_sum(q_zero(), w0, w1, w2, w3, x), mul));
+	return q_pin(q_add(acc, _mm512_mullo_epi32(q_quad_sum(q_zero(), w0, w1, w2, w3, x), mul)));
 }
 
 /* no codes are signed here */
@@ -472,7 +485,7 @@ q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
 	__m512i		a = _mm512_add_epi16(q_dot16(w0, x), q_dot16(w1, x + 4));
 	__m512i		b = _mm512_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
 
-	return q_add(acc, q_madd(_mm512_add_epi16(a, b), q_set1_16(1)));
+	return q_pin(q_add(acc, q_madd(_mm512_add_epi16(a, b), q_set1_16(1))));
 }
 
 /* the half's scale in both 16 bits of a lane */
@@ -492,8 +505,8 @@ q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool 
 	__m512i		b = _mm512_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
 
 	if (!wide)
-		return q_add(acc, q_madd(_mm512_add_epi16(a, b), mul));
-	return q_add(q_add(acc, q_madd(a, mul)), q_madd(b, mul));
+		return q_pin(q_add(acc, q_madd(_mm512_add_epi16(a, b), mul)));
+	return q_pin(q_add(q_add(acc, q_madd(a, mul)), q_madd(b, mul)));
 }
 
 /* codes of 8 bits: |w| unsigned, x with w's sign: no saturation, see simd_avx2.h */
@@ -521,7 +534,8 @@ q_signed_dot(qw w, const int8_t *x)
 static inline qi
 q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 {
-	return q_add(q_add(acc, q_signed_dot(w0, x)), q_signed_dot(w1, x + 4));
+	acc = q_pin(q_add(acc, q_signed_dot(w0, x)));
+	return q_pin(q_add(acc, q_signed_dot(w1, x + 4)));
 }
 #endif
 

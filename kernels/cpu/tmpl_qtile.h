@@ -274,6 +274,8 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 				const uint8_t *q = span + q_header_bytes(t) + g * q_group_bytes(t); \
 				const int8_t *x = j->x + b * KGROUP; \
 \
+				/* or c would be moved to registers for all groups, which it doesn't fit */ \
+				__asm__ volatile("" : "+r"(c)); \
 				for (size_t at = 0; MR > 2 && at < q_group_bytes(t); at += 64) \
 					__builtin_prefetch(q + q_group_bytes(t) + at); \
 				Q_NO_UNROLL \
