@@ -9,13 +9,16 @@
  * uses.  A figure is the best of several passes; machines that share a host vary
  * by the minute, so the limits are measured again at the end.
  *
- * Usage: bench/kernels [-i isa] [-t max_threads] [-f] [-q] [-c] [-b]
+ * Usage: bench/kernels [-i isa] [-t max_threads] [-T types] [-f] [-q] [-c] [-b] [--json]
+ *		-T: only these types, as in "Q8_0,Q4_K";
  *		-f: float types only at M > 1;  -q: quick (fewer passes and shapes);
  *		-c: one thread and its CPU time, for a machine that others use too;
- *		-b: only the read bandwidth of max_threads threads, GB/s
+ *		-b: only the read bandwidth of max_threads threads, GB/s;
+ *		--json: a line of JSON for each number of threads instead of a table
  */
 #include "kutil.h"
 
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,6 +29,8 @@
 #define READ	((size_t) 1 << 30)
 
 static int	passes = 3;
+static bool json;
+static const char *only_types;	/* NULL: all */
 static clockid_t clock_id = CLOCK_MONOTONIC;
 
 static double
@@ -232,21 +237,16 @@ make_case(Case *c, const Kernels *k, KType t, int n, int kk)
 	size_t		bytes = k_align64(k->mat_bytes(t, n, kk));
 	uint32_t	seed = 1;
 
-	for (size_t i = 0; i < (size_t) n * kk; i++)
+	/* scales of any format and size are below 1 with these bits */
+	for (size_t i = 0; i < row * n; i++)
 	{
-		uint8_t    *r = src + i / kk * row;
-		size_t		at = i % kk;
-
 		seed = seed * 1664525 + 1013904223;
-		if (t == KT_Q8_0)
-		{
-			KBlockQ8_0 *b = (KBlockQ8_0 *) r + at / Q8_0_BLOCK;
-
-			b->d = kf32_to_f16(0.01f);
-			b->qs[at % Q8_0_BLOCK] = (int8_t) (seed >> 24);
-		}
-		else
-			kelem_put(t, r, at, (float) (int) (seed >> 16) / 65536.0f - 0.5f);
+		src[i] = (uint8_t) (seed >> 24 & 0xbb);
+	}
+	for (size_t i = 0; t <= KT_BF16 && i < (size_t) n * kk; i++)
+	{
+		seed = seed * 1664525 + 1013904223;
+		kelem_put(t, src + i / kk * row, i % kk, (float) (int) (seed >> 16) / 65536.0f - 0.5f);
 	}
 	c->copies = k_min(512, (int) (ROTATE / bytes) + 1);
 	c->mem = big_alloc(bytes * c->copies);
@@ -284,7 +284,8 @@ time_mm(const Kernels *k, KPool *pool, Case *c, int rows, const float *x, float 
 }
 
 static void
-bench_type(const Kernels *k, KPool *pool, KType t, int n, int kk, double bw, double peak, bool many)
+bench_type(const Kernels *k, KPool *pool, KType t, int n, int kk, double bw, double peak, bool many,
+		   bool first)
 {
 	static const int rows[] = {1, 4, 16, 64, 512};
 	Case		c;
@@ -293,28 +294,32 @@ bench_type(const Kernels *k, KPool *pool, KType t, int n, int kk, double bw, dou
 	void	   *ws;
 	int			max = many ? 512 : 1;
 
-	if (k->mat_bytes(t, n, kk) == 0)
-		return;
 	make_case(&c, k, t, n, kk);
 	x = big_alloc((size_t) max * kk * 4);
 	y = big_alloc((size_t) max * n * 4);
 	ws = big_alloc(k->mm_scratch(t, max, kk) + 64);
 	for (size_t i = 0; i < (size_t) max * kk; i++)
 		x[i] = (float) (i * 2654435761u % 2048) / 1024.0f - 1.0f;
-	printf("%-5s K%-5d N%-7d", ktype_name(t), kk, n);
+	if (json)
+		printf("%s\n  {\"type\": \"%s\", \"k\": %d, \"n\": %d, \"bits\": %.3f", first ? "" : ",",
+			   ktype_name(t), kk, n, 8.0 * (double) c.mats[0].nbytes / n / kk);
+	else
+		printf("%-6s K%-4d N%-6d %5.2f", ktype_name(t), kk, n, 8.0 * (double) c.mats[0].nbytes / n / kk);
 	for (int i = 0; i < 5 && rows[i] <= max; i++)
 	{
 		double		s = time_mm(k, pool, &c, rows[i], x, y, ws);
 		double		gb = (double) c.mats[0].nbytes / s / 1e9;
 		double		gf = 2.0 * rows[i] * n * kk / s / 1e9;
 
-		if (rows[i] == 1)
-			printf(" %6.1f GB/s %3.0f%% |", gb, 100 * gb / bw);
+		if (json)
+			printf(", \"m%d_gb_s\": %.2f, \"m%d_gflop_s\": %.2f", rows[i], gb, rows[i], gf);
+		else if (rows[i] == 1)
+			printf(" %6.1f %5.1f GB/s %3.0f%% |", gf, gb, 100 * gb / bw);
 		else
 			printf(" %6.1f %3.0f%% |", gf, peak > 0 ? 100 * gf / peak : 0.0);
 		fflush(stdout);
 	}
-	printf("\n");
+	printf(json ? "}" : "\n");
 	free(c.mem);
 	free(x);
 	free(y);
@@ -368,41 +373,72 @@ bench_attn(const Kernels *k, KPool *pool, double bw, double peak)
 	best[0] = (double) total / LAYERS / best[0] / 1e9;
 	/* 2 products of 64 per head and visible position; 7 operations a byte in decode */
 	best[1] = 4.0 * 64 * 14 * (512.0 * 513 / 2) / best[1] / 1e9;
-	printf("attention, 14 heads on 2 of 64, BF16: decode at %d %.1f GB/s %.0f%% "
-		   "(%.0f%% of the float peak), prefill of 512 %.1f GFLOP/s %.0f%%\n",
-		   CTX, best[0], 100 * best[0] / bw, peak > 0 ? 100 * best[0] * 7 / peak : 0.0,
-		   best[1], peak > 0 ? 100 * best[1] / peak : 0.0);
+	if (json)
+		printf("\n ], \"attention\": {\"decode_gb_s\": %.2f, \"prefill_gflop_s\": %.2f},", best[0], best[1]);
+	else
+		printf("attention, 14 heads on 2 of 64, BF16: decode at %d %.1f GB/s %.0f%% "
+			   "(%.0f%% of the float peak), prefill of 512 %.1f GFLOP/s %.0f%%\n",
+			   CTX, best[0], 100 * best[0] / bw, peak > 0 ? 100 * best[0] * 7 / peak : 0.0,
+			   best[1], peak > 0 ? 100 * best[1] / peak : 0.0);
 	free(kv.base);
 	free(q);
 	free(out);
 	free(ws);
 }
 
+/* the type is among those to measure: a word of only_types */
+static bool
+wanted(KType t)
+{
+	const char *name = ktype_name(t);
+	size_t		len = strlen(name);
+
+	if (only_types == NULL)
+		return true;
+	for (const char *p = only_types; (p = strstr(p, name)) != NULL; p += len)
+		if ((p == only_types || p[-1] == ',') && (p[len] == ',' || p[len] == '\0'))
+			return true;
+	return false;
+}
+
 static void
 bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 {
-	static const int shapes[][2] = {{4864, 896}, {896, 4864}, {151936, 896}};
+	static const int shapes[][2] = {{4864, 1024}, {1024, 4864}, {151936, 1024}};
 	KPool	   *pool = kpool_new(nthreads);
 	double		bw = read_bandwidth(pool, buf);
 	double		peak = fma_peak(pool);
+	bool		first = true;
 
-	printf("\n%s, %d thread(s): memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n",
-		   k->name, nthreads, bw, peak);
-	printf("%-20s %18s | GFLOP/s and %% of the float peak at M=4 | 16 | 64 | 512\n",
-		   "", "M=1, % of read");
+	if (json)
+		printf("{\"isa\": \"%s\", \"threads\": %d, \"read_gb_s\": %.2f, \"fma_gflop_s\": %.2f, \"mm\": [",
+			   k->name, nthreads, bw, peak);
+	else
+		printf("\n%s, %d thread(s): memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n"
+			   "%-20s  bits %27s | GFLOP/s and %% of the float peak at M=4 | 16 | 64 | 512\n",
+			   k->name, nthreads, bw, peak, "", "M=1: GFLOP/s, % of read");
 	for (int s = 0; s < (quick ? 2 : 3); s++)
 		for (int t = 0; t < KT_COUNT; t++)
-			bench_type(k, pool, t, shapes[s][0], shapes[s][1], bw, peak,
-					   s < 2 && !(floats && t == KT_Q8_0));
+			if (wanted(t) && k->mat_bytes(t, shapes[s][0], shapes[s][1]) != 0)
+			{
+				bench_type(k, pool, t, shapes[s][0], shapes[s][1], bw, peak,
+						   s < 2 && !(floats && t > KT_BF16), first);
+				first = false;
+			}
 	bench_attn(k, pool, bw, peak);
-	printf("after: memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n",
-		   read_bandwidth(pool, buf), fma_peak(pool));
+	bw = read_bandwidth(pool, buf);
+	peak = fma_peak(pool);
+	if (json)
+		printf(" \"after\": {\"read_gb_s\": %.2f, \"fma_gflop_s\": %.2f}}\n", bw, peak);
+	else
+		printf("after: memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n", bw, peak);
 	kpool_free(pool);
 }
 
 int
 main(int argc, char **argv)
 {
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	const char *isa = NULL,
 			   *why;
 	int			max_threads = (int) sysconf(_SC_NPROCESSORS_ONLN);
@@ -413,10 +449,14 @@ main(int argc, char **argv)
 	char	   *buf;
 	int			c;
 
-	while ((c = getopt(argc, argv, "i:t:fqcb")) != -1)
+	while ((c = getopt_long(argc, argv, "i:t:T:fqcb", options, NULL)) != -1)
 	{
 		if (c == 'b')
 			bandwidth_only = true;
+		else if (c == 'j')
+			json = true;
+		else if (c == 'T')
+			only_types = optarg;
 		else if (c == 'i')
 			isa = optarg;
 		else if (c == 't')

@@ -518,10 +518,12 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 
 #define Q_MAX_MR	6
 #define Q_TILES \
-	DEF_Q_TILE(1, 1) DEF_Q_TILE(2, 1) DEF_Q_TILE(4, 1) DEF_Q_TILE(6, 1) \
+	DEF_Q_TILE(1, 1) DEF_Q_TILE(1, 4) DEF_Q_TILE(2, 1) DEF_Q_TILE(4, 1) DEF_Q_TILE(6, 1) \
 	DEF_I8_TILE(1, 4) DEF_I8_TILE(2, 2) DEF_I8_TILE(4, 1) DEF_I8_TILE(6, 1) \
-	Q_ROWS(1) Q_ROWS(2) Q_ROWS(4) Q_ROWS(6)
-#define Q_ROWS(MR)	Q_PLAIN_FORMATS(DEF_Q_FN, MR, 1) Q_HALVES_FORMATS(DEF_Q_FN, MR, 1)
+	Q_ROWS(1, 4) Q_ROWS(2, 1) Q_ROWS(4, 1) Q_ROWS(6, 1)
+#define Q_ROWS(MR, NS) \
+	Q_LIGHT_FORMATS(DEF_Q_FN, MR, NS) Q_HEAVY_FORMATS(DEF_Q_FN, MR, 1) \
+	Q_HALVES_FORMATS(DEF_Q_FN, MR, 1)
 #define Q_TILE_TABLE(T) \
 	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4, [6] = q_tile_##T##_6
 

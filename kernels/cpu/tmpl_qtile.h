@@ -221,32 +221,52 @@ q_quad(KType t, qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul)
 #define I8_STORE(r, p) \
 	q_store(c + (r * Q_COLS + col + p * Q_STRIP) * 4, a##r##_##p);
 
+/* 16 k of one row and a strip */
+#define Q_ALONE(s, p) \
+	{ \
+		Q_OPERANDS(s, p) \
+		Q_QUAD(0, p) \
+	}
+#define Q_SIGNED_ALONE(g, p) \
+	{ \
+		Q_SIGNED_OPERANDS(g, p) \
+		Q_SIGNED_PAIR(0, p) \
+	}
+
 /* 16 k of MR rows and NS strips: step s (0 or 1) of the group at q */
 #define Q_STEP(s, MR, NS) \
 	if (q_signed(t)) \
 	{ \
 		{ \
 			const int8_t *xb = x + (s) * 16; \
-			P##NS(Q_SIGNED_OPERANDS, s * 4) \
-			R##MR(P##NS, Q_SIGNED_PAIR) \
+			Q_SIGNED_##NS(s * 4, MR) \
 		} \
 		{ \
 			const int8_t *xb = x + (s) * 16 + 8; \
-			P##NS(Q_SIGNED_OPERANDS, s * 4 + 2) \
-			R##MR(P##NS, Q_SIGNED_PAIR) \
+			Q_SIGNED_##NS(s * 4 + 2, MR) \
 		} \
 	} \
 	else \
 	{ \
 		const int8_t *xb = x + (s) * 16; \
-		P##NS(Q_OPERANDS, s) \
-		R##MR(P##NS, Q_QUAD) \
+		Q_STRIPS_##NS(s, MR) \
 	}
+
+/*
+ * One or two strips at once: all their operands stay for all rows.  Four strips,
+ * with one row: all lines of memory in their order, each operand used at once.
+ */
+#define Q_STRIPS_1(s, MR)	P1(Q_OPERANDS, s) R##MR(P1, Q_QUAD)
+#define Q_STRIPS_2(s, MR)	P2(Q_OPERANDS, s) R##MR(P2, Q_QUAD)
+#define Q_STRIPS_4(s, MR)	P4(Q_ALONE, s)
+#define Q_SIGNED_1(g, MR)	P1(Q_SIGNED_OPERANDS, g) R##MR(P1, Q_SIGNED_PAIR)
+#define Q_SIGNED_2(g, MR)	P2(Q_SIGNED_OPERANDS, g) R##MR(P2, Q_SIGNED_PAIR)
+#define Q_SIGNED_4(g, MR)	P4(Q_SIGNED_ALONE, g)
 
 /*
  * c += MR rows of activations times np panels, NS strips at once.  The panels
  * advance together, a span at a time: several streams of memory are faster than
- * one.  With more rows the next group is fetched meanwhile.
+ * one.  The next group is fetched meanwhile where memory isn't read line by line.
  */
 #define DEF_Q_TILE(MR, NS) \
 Q_TILE_KIND void \
@@ -276,7 +296,7 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 \
 				/* or c would be moved to registers for all groups, which it doesn't fit */ \
 				__asm__ volatile("" : "+r"(c)); \
-				for (size_t at = 0; MR > 2 && at < q_group_bytes(t); at += 64) \
+				for (size_t at = 0; Q_STRIP * NS < Q_COLS && at < q_group_bytes(t); at += 64) \
 					__builtin_prefetch(q + q_group_bytes(t) + at); \
 				Q_NO_UNROLL \
 				for (int col = 0; col < Q_COLS; col += Q_STRIP * NS) \
@@ -348,10 +368,12 @@ q_i8_off(int32_t xi)
 	return Q8_OFF == 0 ? q_zero() : q_set1(xi);
 }
 
-/* the formats, by what they need: Q_TILES' first and second argument */
-#define Q_PLAIN_FORMATS(X, MR, NS) \
-	X(Q8_0, MR, NS) X(Q4_0, MR, NS) X(Q4_1, MR, NS) X(Q5_0, MR, NS) X(Q5_1, MR, NS) \
-	X(Q4_K, MR, NS) X(Q5_K, MR, NS) X(IQ4_NL, MR, NS) X(IQ4_XS, MR, NS) X(MXFP4, MR, NS)
+/* the formats, by the registers they need */
+#define Q_LIGHT_FORMATS(X, MR, NS) \
+	X(Q8_0, MR, NS) X(Q4_0, MR, NS) X(Q4_1, MR, NS) X(IQ4_NL, MR, NS) X(IQ4_XS, MR, NS) \
+	X(MXFP4, MR, NS)
+#define Q_HEAVY_FORMATS(X, MR, NS) \
+	X(Q5_0, MR, NS) X(Q5_1, MR, NS) X(Q4_K, MR, NS) X(Q5_K, MR, NS)
 #define Q_HALVES_FORMATS(X, MR, NS) \
 	X(Q2_K, MR, NS) X(Q3_K, MR, NS) X(Q6_K, MR, NS)
 
