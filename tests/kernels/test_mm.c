@@ -2,13 +2,13 @@
  * test_mm.c
  *	  Matrix products and row look-up of one implementation, for conform.
  *
- * Each case computes 64 rows with ref and with the implementation, then many
+ * Each case computes 67 rows with ref and with the implementation, then many
  * smaller batches of the same rows on 1 to 3 threads, which must have the same
  * bits.
  */
 #include "tests/kernels/conform.h"
 
-#define MAX_ROWS	64
+#define MAX_ROWS	67
 #define CANARY		12345.0f
 
 typedef struct Mats
@@ -192,7 +192,7 @@ check_pack(const Impl *im, const Mats *m)
 static void
 check_batches(const Impl *im, Mats *m, const float *bias)
 {
-	for (int rows = 1; rows <= 33; rows += rows < 18 ? 1 : 5)
+	for (int rows = 1; rows <= MAX_ROWS; rows += rows < 18 ? 1 : rows < 38 ? 5 : 29)
 	{
 		int			r0 = rnd_int(MAX_ROWS - rows + 1);
 		int			bad_canary = 0;
@@ -204,7 +204,7 @@ check_batches(const Impl *im, Mats *m, const float *bias)
 		im->k->mm(pools[1 + rows % 3], &m->mat, m->x + (size_t) r0 * m->ldx, rows, m->ldx,
 				  m->y, m->ldy, bias, m->ws);
 		EXPECT(rows_same(m, m->y, m->all + (size_t) r0 * m->ldy, rows),
-			   "%s mm %s [%d][%d]: %d rows from %d differ from the batch of 64", im->k->name,
+			   "%s mm %s [%d][%d]: %d rows from %d differ from the batch of all", im->k->name,
 			   ktype_name(m->type), m->n, m->k, rows, r0);
 		for (int i = 0; i < rows; i++)
 			for (int j = m->n; j < m->ldy; j++)
@@ -311,16 +311,55 @@ check_case(const Impl *im, KType type, int n, int k)
 	free_mats(&m);
 }
 
+/* the largest sum there is: no product of INT8 overflows */
+static void
+test_int8_extremes(const Impl *im)
+{
+	Mats		m;
+	int			k = im->emulated ? 4096 : INT8_MAX_K;
+	float		one = 1.0f;
+
+	make_mats(&m, im, KT_INT8, 2, k, false);
+	memcpy(m.src, &one, 4);
+	memset(m.src + 4, -128, (size_t) k);
+	memcpy(m.src + 4 + k, &one, 4);
+	memset(m.src + 8 + k, 127, (size_t) k);
+	free(m.mat.data);
+	m.mat = pack(im->k, &m, 0);
+	for (int i = 0; i < 2 * m.ldx; i++)
+		m.x[i] = i < m.ldx ? 127.0f : -127.0f;
+	im->k->mm(pools[1], &m.mat, m.x, 2, m.ldx, m.y, m.ldy, NULL, m.ws);
+	for (int i = 0; i < 2; i++)
+	{
+		float		x = i == 0 ? 127.0f : -127.0f;
+
+		EXPECT(m.y[i * m.ldy] == -128.0f * x * (float) k && m.y[i * m.ldy + 1] == 127.0f * x * (float) k,
+			   "%s: INT8's extremes: %.9g and %.9g", im->k->name, (double) m.y[i * m.ldy], (double) m.y[i * m.ldy + 1]);
+	}
+	free_mats(&m);
+}
+
 void
 test_mm(const Impl *im)
 {
 	static const int shapes[][2] = {
 		{1, 32}, {16, 64}, {17, 32}, {33, 96}, {100, 256}, {64, 896}, {130, 160}, {257, 32},
-		{34, 512}, {5, 1}, {37, 7}, {50, 77}, {129, 33}
+		{34, 512}, {33, 2048}, {5, 1}, {37, 7}, {50, 77}, {129, 33}
 	};
 	int			count = sizeof(shapes) / sizeof(shapes[0]);
 
-	EXPECT(im->k->mat_bytes(KT_Q8_0, 4, 33) == 0, "%s: k no multiple of a block", im->k->name);
+	for (int t = 0; t < KT_COUNT; t++)
+	{
+		int			block = ktype_block(t);
+
+		EXPECT(im->k->mat_bytes(t, 4, 2 * block) != 0, "%s: no %s", im->k->name, ktype_name(t));
+		EXPECT(block == 1 || (im->k->mat_bytes(t, 4, 2 * block + 1) == 0 &&
+							  im->k->mat_bytes(t, 4, 2 * block + block / 2) == 0),
+			   "%s: %s with k no multiple of a block", im->k->name, ktype_name(t));
+	}
+	EXPECT(im->k->mat_bytes(KT_INT8, 4, INT8_MAX_K) != 0 && im->k->mat_bytes(KT_INT8, 4, INT8_MAX_K + 1) == 0,
+		   "%s: longest row of INT8", im->k->name);
+	test_int8_extremes(im);
 	for (int t = 0; t < KT_COUNT; t++)
 		for (int i = 0; i < count; i++)
 		{
