@@ -265,9 +265,12 @@ q_quad(KType t, qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul)
 
 /*
  * c += MR rows of activations times np panels, NS strips at once.  The panels
- * advance together, a span at a time: several streams of memory are faster than
- * one.  The next group is fetched meanwhile where memory isn't read line by line.
+ * advance together, a group at a time: several streams of memory are faster than
+ * one.  Where memory isn't read line by line, what comes Q_AHEAD bytes later is
+ * fetched meanwhile.
  */
+#define Q_AHEAD		1024
+
 #define DEF_Q_TILE(MR, NS) \
 Q_TILE_KIND void \
 q_tile_##MR##x##NS(KType t, const QTile *j) \
@@ -281,23 +284,23 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 	(void) ldx; \
 	(void) ldb; \
 	for (size_t i = 0; i < (size_t) j->spans; i++) \
-		for (int p = 0; p < j->np; p++) \
+		for (size_t g = 0; g < ng; g++) \
 		{ \
-			const uint8_t *span = j->w + (size_t) p * j->ps + i * q_span_bytes(t); \
-			float	   *c = j->c + p * (MR * Q_COLS); \
+			const size_t b = i * ng + g; \
+			const int8_t *x = j->x + b * KGROUP; \
 \
 			Q_NO_UNROLL \
-			for (size_t g = 0; g < ng; g++) \
+			for (int p = 0; p < j->np; p++) \
 			{ \
-				const size_t b = i * ng + g; \
+				const uint8_t *span = j->w + (size_t) p * j->ps + i * q_span_bytes(t); \
 				const uint8_t *sub = span + q_fixed_bytes(t) + g * q_sub_bytes(t); \
 				const uint8_t *q = span + q_header_bytes(t) + g * q_group_bytes(t); \
-				const int8_t *x = j->x + b * KGROUP; \
+				float	   *c = j->c + p * (MR * Q_COLS); \
 \
 				/* or c would be moved to registers for all groups, which it doesn't fit */ \
 				__asm__ volatile("" : "+r"(c)); \
 				for (size_t at = 0; Q_STRIP * NS < Q_COLS && at < q_group_bytes(t); at += 64) \
-					__builtin_prefetch(q + q_group_bytes(t) + at); \
+					__builtin_prefetch(q + Q_AHEAD + at); \
 				Q_NO_UNROLL \
 				for (int col = 0; col < Q_COLS; col += Q_STRIP * NS) \
 				{ \
@@ -313,10 +316,10 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 }
 
 /*
- * INT8: the sums of all k are integers.  c holds them until the end; 256 k at a
+ * INT8: the sums of all k are integers.  c holds them until the end; 32 k at a
  * time pass through registers.
  */
-#define I8_STEPS	16
+#define I8_STEPS	2
 
 #define DEF_I8_TILE(MR, NS) \
 static void \
