@@ -99,7 +99,7 @@ $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
 
 -include tests/kernels/module.mk
--include $(TEST_BIN:=.d) $(FUZZ_BIN:=.d)
+-include $(TEST_BIN:=.d) $(FUZZ_BIN:=.d) $(BENCH_BIN:=.d)
 
 tests: $(ENGINE) $(TEST_BIN) $(KERNEL_TEST_BIN)
 

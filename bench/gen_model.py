@@ -1,12 +1,20 @@
 #!/usr/bin/env python3
-"""Make a model directory of a real shape with random BF16 weights (seeded).
+"""Make a model of a real shape with random weights (seeded, nothing is downloaded).
 
-    bench/gen_model.py SHAPE DIR      SHAPE: qwen2.5-0.5b | llama-3.2-1b | tiny
+    bench/gen_model.py SHAPE OUT [TYPE]
 
-Speed does not depend on the values.  Weights are drawn from a 64 MB pool of random
-BF16 numbers of magnitude 2^-8..2^-6, read at changing offsets; norms are 1.  The
-tokenizer has the 256 bytes and an end token: byte-level, no merges.  Standard
-library only.
+SHAPE: qwen2.5-0.5b | llama-3.2-1b | tiny.  OUT is a directory in Hugging Face layout,
+in BF16, or a file that ends in .gguf, whose TYPE is the word before that
+(m.q4_0.gguf) or the third argument: bf16, f16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_m,
+q4_k, q5_k, q6_k, q2_k, q3_k, iq4_nl, iq4_xs, mxfp4.
+
+Speed does not depend on the values.  Weights come from pools of random blocks, read at
+changing offsets, of mean 0 and a standard deviation of 0.01 to 0.02; norms are 1,
+biases 0.  Which matrix gets which type in a GGUF file of mixed types is what
+llama-quantize does: a tied embedding is the head, so Q6_K; q4_k_m has half of attn_v
+and ffn_down in Q6_K; rows that are no multiple of 256 make Q5_0 of Q4_K and Q8_0 of
+Q6_K.  The tokenizer has the 256 bytes and an end token, no merges: a prompt of n ASCII
+characters is n tokens.  Standard library only.
 """
 import json
 import os
@@ -21,10 +29,35 @@ SHAPES = {
     "llama-3.2-1b": dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=2048, intermediate_size=8192,
                          num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, head_dim=64, vocab_size=128256,
                          max_position_embeddings=131072, rope_theta=500000.0, rms_norm_eps=1e-5, tie_word_embeddings=True),
-    "tiny": dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=128, intermediate_size=256,
+    "tiny": dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=256, intermediate_size=512,
                  num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=512,
                  max_position_embeddings=2048, rope_theta=10000.0, rms_norm_eps=1e-5, tie_word_embeddings=True),
 }
+POOL = 64 << 20
+
+# name: (number in GGUF, weights of a block, bytes of a block, halves at offsets, bytes 8..15 in a range)
+# A half is d; where the format has minima, dmin is as many times d as makes the mean 0.
+BLOCKS = {
+    "q4_0": (2, 32, 18, {0: 0.004}, None),
+    "q4_1": (3, 32, 20, {0: 0.004, 2: -0.03}, None),
+    "q5_0": (6, 32, 22, {0: 0.002}, None),
+    "q5_1": (7, 32, 24, {0: 0.002, 2: -0.031}, None),
+    "q8_0": (8, 32, 34, {0: 0.00025}, None),
+    "q2_k": (10, 256, 84, {80: 0.002, 82: 0.003}, None),
+    "q3_k": (11, 256, 110, {108: 0.0005}, None),
+    "q4_k": (12, 256, 144, {0: 0.00012, 2: 0.0009}, None),
+    "q5_k": (13, 256, 176, {0: 0.00007, 2: 0.001085}, None),
+    "q6_k": (14, 256, 210, {208: 0.00009}, (192, 208)),
+    "iq4_nl": (20, 32, 18, {0: 0.0003}, None),
+    "iq4_xs": (23, 256, 136, {0: 0.00002}, None),
+    "mxfp4": (39, 32, 17, {}, (0, 1)),
+}
+PLAIN = {"f32": (0, 4), "f16": (1, 2), "bf16": (30, 2)}
+# files of mixed types: matrices, embedding and head; other types are everywhere
+MIXED = {"q4_k_m": ("q4_k", "q6_k"), "q4_k": ("q4_k", "q6_k"), "q5_k": ("q5_k", "q6_k"), "q2_k": ("q2_k", "q6_k"),
+         "q3_k": ("q3_k", "q6_k"), "q4_0": ("q4_0", "q6_k"), "q4_1": ("q4_1", "q6_k"), "q5_0": ("q5_0", "q6_k"),
+         "q5_1": ("q5_1", "q6_k"), "iq4_nl": ("iq4_nl", "q6_k"), "iq4_xs": ("iq4_xs", "q6_k"), "mxfp4": ("mxfp4", "q6_k")}
+NARROW = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0", "iq4_xs": "iq4_nl"}
 
 
 def tensors(c):
@@ -48,6 +81,72 @@ def tensors(c):
     yield "model.norm.weight", (h,)
 
 
+def gguf_name(name):
+    for a, b in (("model.embed_tokens", "token_embd"), ("model.layers.", "blk."), ("model.norm", "output_norm"),
+                 ("input_layernorm", "attn_norm"), ("post_attention_layernorm", "ffn_norm"), ("self_attn.q_proj", "attn_q"),
+                 ("self_attn.k_proj", "attn_k"), ("self_attn.v_proj", "attn_v"), ("self_attn.o_proj", "attn_output"),
+                 ("mlp.gate_proj", "ffn_gate"), ("mlp.up_proj", "ffn_up"), ("mlp.down_proj", "ffn_down")):
+        name = name.replace(a, b)
+    return name
+
+
+def gguf_type(c, kind, name, dims):
+    """The type of a tensor in a file of that kind."""
+    if len(dims) == 1:
+        return "f32"
+    kind_of, head = MIXED.get(kind, (kind, kind))
+    if name.startswith("model.embed"):
+        kind_of = head
+    elif kind == "q4_k_m" and (".v_proj" in name or ".down_proj" in name):
+        i, n = int(name.split(".")[2]), c["num_hidden_layers"]
+        if i < n // 8 or i >= 7 * n // 8 or (i - n // 8) % 3 == 2:
+            kind_of = "q6_k"
+    if kind_of in BLOCKS and dims[1] % BLOCKS[kind_of][1]:
+        kind_of = NARROW[kind_of]
+    return kind_of
+
+
+class Weights:
+    """Random weights of any type, from one seed."""
+
+    def __init__(self):
+        self.rnd = random.Random(20260101)
+        self.pools = {}
+
+    def pool(self, kind):
+        """A pool of random elements or blocks; returns it and the size of one."""
+        if kind in self.pools:
+            return self.pools[kind]
+        rnd = self.rnd
+        if kind in PLAIN:
+            pool, size = bytearray(rnd.randbytes(POOL)), 2
+            # little-endian: the high byte is the sign and most of the exponent, magnitudes are 2^-8 to 2^-6
+            high = (0x3b, 0x3c, 0xbb, 0xbc) if kind == "bf16" else (0x1c, 0x20, 0x9c, 0xa0)
+            hi = bytes(rnd.choice(high) for _ in range(1 << 16))
+            pool[1::2] = (hi * (POOL // 2 // len(hi) + 1))[: POOL // 2]
+        else:
+            _, _, size, halves, positive = BLOCKS[kind]
+            n = POOL // 4 // size
+            pool = bytearray(rnd.randbytes(n * size))
+            for at, value in halves.items():
+                lo, hi = struct.pack("<e", value)
+                pool[at::size], pool[at + 1::size] = bytes([lo]) * n, bytes([hi]) * n
+            for at in range(*positive) if positive else ():
+                # bytes of scales: 8 to 15, or MXFP4's exponent 2^-8
+                pool[at::size] = bytes([119]) * n if kind == "mxfp4" else bytes(x & 7 | 8 for x in rnd.randbytes(n))
+        self.pools[kind] = bytes(pool), size
+        return self.pools[kind]
+
+    def write(self, f, kind, nbytes):
+        pool, size = self.pool(kind)
+        view, n = memoryview(pool), len(pool) // size
+        while nbytes > 0:
+            at = self.rnd.randrange(0, n - 4096) * size
+            part = min(nbytes, len(pool) - at)
+            f.write(view[at:at + part])
+            nbytes -= part
+
+
 def byte_tokens():
     """GPT-2's printable name of each byte."""
     keep = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
@@ -58,17 +157,9 @@ def byte_tokens():
     return names
 
 
-def main():
-    shape, out = sys.argv[1], sys.argv[2]
-    c = dict(SHAPES[shape], hidden_act="silu", torch_dtype="bfloat16", eos_token_id=256)
+def write_hf(c, out):
     os.makedirs(out, exist_ok=True)
-    rnd = random.Random(20260101)
-    pool_len = 64 << 20
-    pool = bytearray(rnd.randbytes(pool_len))
-    # BF16, little-endian: the high byte becomes sign and exponent 119..123
-    hi = bytes(rnd.choice((0x3b, 0x3c, 0xbb, 0xbc)) for _ in range(1 << 16))
-    pool[1::2] = (hi * (pool_len // 2 // len(hi) + 1))[: pool_len // 2]
-    header, offset, todo = {}, 0, list(tensors(c))
+    weights, header, offset, todo = Weights(), {}, 0, list(tensors(c))
     for name, dims in todo:
         n = 2
         for x in dims:
@@ -77,19 +168,14 @@ def main():
         offset += n
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
-    with open(os.path.join(out, "model.safetensors"), "wb") as f:
+    with open(os.path.join(out, "model.safetensors.new"), "wb") as f:
         f.write(struct.pack("<Q", len(head)) + head)
         for name, dims in todo:
             a, b = header[name]["data_offsets"]
-            left = b - a
-            if name.endswith("norm.weight"):
-                f.write(b"\x80\x3f" * (left // 2))
-                continue
-            while left > 0:
-                at = rnd.randrange(0, pool_len // 2 - 65536) * 2
-                n = min(left, pool_len - at)
-                f.write(memoryview(pool)[at:at + n])
-                left -= n
+            if len(dims) == 1:
+                f.write((b"\x80\x3f" if name.endswith("norm.weight") else b"\0\0") * ((b - a) // 2))
+            else:
+                weights.write(f, "bf16", b - a)
     vocab = {t: b for b, t in byte_tokens().items()}
     tok = {"version": "1.0", "added_tokens": [{"id": 256, "content": "<|end|>", "special": True, "single_word": False,
                                                "lstrip": False, "rstrip": False, "normalized": False}],
@@ -97,12 +183,103 @@ def main():
            "post_processor": None, "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
-    for name, value in (("config.json", c), ("tokenizer.json", tok),
+    for name, value in (("config.json", dict(c, hidden_act="silu", torch_dtype="bfloat16", eos_token_id=256)), ("tokenizer.json", tok),
                         ("tokenizer_config.json", {"eos_token": "<|end|>", "tokenizer_class": "PreTrainedTokenizerFast"}),
                         ("generation_config.json", {"eos_token_id": 256})):
         with open(os.path.join(out, name), "w") as f:
             json.dump(value, f)
-    print(f"{out}: {shape}, {offset / 1e6:.0f} MB")
+    os.rename(os.path.join(out, "model.safetensors.new"), os.path.join(out, "model.safetensors"))
+    return offset
+
+
+def gguf_string(s):
+    b = s.encode()
+    return struct.pack("<Q", len(b)) + b
+
+
+def gguf_keys(c, name):
+    """The metadata, each as the bytes of a key and its value."""
+    def key(k, code, v):
+        return gguf_string(k) + struct.pack("<I", code) + v
+
+    def number(k, v):
+        return key(k, 4, struct.pack("<I", v))
+
+    def array(k, code, n, v):
+        return key(k, 9, struct.pack("<IQ", code, n) + v)
+
+    a, n = c["model_type"], c["vocab_size"]
+    heads, h = c["num_attention_heads"], c["hidden_size"]
+    d = c.get("head_dim", h // heads)
+    tokens = [byte_tokens()[b] for b in range(256)] + ["<|end|>"] + [f"<|unused{i}|>" for i in range(257, n)]
+    yield key("general.architecture", 8, gguf_string(a))
+    yield key("general.name", 8, gguf_string(name))
+    yield number(a + ".context_length", c["max_position_embeddings"])
+    yield number(a + ".embedding_length", h)
+    yield number(a + ".block_count", c["num_hidden_layers"])
+    yield number(a + ".feed_forward_length", c["intermediate_size"])
+    yield number(a + ".attention.head_count", heads)
+    yield number(a + ".attention.head_count_kv", c["num_key_value_heads"])
+    yield number(a + ".attention.key_length", d)
+    yield number(a + ".attention.value_length", d)
+    yield number(a + ".rope.dimension_count", d)
+    yield number(a + ".vocab_size", n)
+    yield key(a + ".rope.freq_base", 6, struct.pack("<f", c["rope_theta"]))
+    yield key(a + ".attention.layer_norm_rms_epsilon", 6, struct.pack("<f", c["rms_norm_eps"]))
+    yield key("tokenizer.ggml.model", 8, gguf_string("gpt2"))
+    yield key("tokenizer.ggml.pre", 8, gguf_string("qwen2" if a == "qwen2" else "llama-bpe"))
+    yield array("tokenizer.ggml.tokens", 8, n, b"".join(map(gguf_string, tokens)))
+    yield array("tokenizer.ggml.token_type", 5, n, struct.pack(f"<{n}i", *([1] * 256 + [3] + [5] * (n - 257))))
+    yield array("tokenizer.ggml.merges", 8, 0, b"")
+    yield number("tokenizer.ggml.eos_token_id", 256)
+    yield key("tokenizer.ggml.add_bos_token", 7, b"\0")
+
+
+def write_gguf(c, kind, name, out):
+    todo, infos, offset = [], [], 0
+    for tensor, dims in tensors(c):
+        t = gguf_type(c, kind, tensor, dims)
+        n = 1
+        for x in dims:
+            n *= x
+        code = (PLAIN if t in PLAIN else BLOCKS)[t][0]
+        nbytes = n * PLAIN[t][1] if t in PLAIN else n // BLOCKS[t][1] * BLOCKS[t][2]
+        todo.append((tensor, t, nbytes))
+        infos.append(gguf_string(gguf_name(tensor)) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *reversed(dims), code, offset))
+        offset += nbytes + -nbytes % 32
+    keys, weights = list(gguf_keys(c, name)), Weights()
+    with open(out + ".new", "wb") as f:
+        f.write(struct.pack("<4sIQQ", b"GGUF", 3, len(infos), len(keys)) + b"".join(keys) + b"".join(infos))
+        f.write(bytes(-f.tell() % 32))
+        for tensor, t, nbytes in todo:
+            if t == "f32":
+                f.write(struct.pack("<f", 1.0 if tensor.endswith("norm.weight") else 0.0) * (nbytes // 4))
+            else:
+                weights.write(f, t, nbytes)
+            f.write(bytes(-nbytes % 32))
+    os.rename(out + ".new", out)
+    return offset
+
+
+def main():
+    if len(sys.argv) == 2 and sys.argv[1] in ("-h", "--help"):
+        print(__doc__.strip())
+        return
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in SHAPES:
+        print("usage: bench/gen_model.py SHAPE OUT [TYPE]; --help says more", file=sys.stderr)
+        sys.exit(2)
+    shape, out = sys.argv[1], sys.argv[2]
+    c = SHAPES[shape]
+    if out.endswith(".gguf"):
+        kind = sys.argv[3] if len(sys.argv) == 4 else out[: -len(".gguf")].rsplit(".", 1)[-1]
+        if kind not in PLAIN and kind not in BLOCKS and kind not in MIXED:
+            print(f"bench/gen_model.py: no type \"{kind}\"", file=sys.stderr)
+            sys.exit(2)
+        os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
+        size = write_gguf(c, kind, f"{shape} {kind}, random", out)
+    else:
+        size = write_hf(c, out)
+    print(f"{out}: {shape}, {size / 1e6:.0f} MB", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -16,207 +16,15 @@
  *		-b: only the read bandwidth of max_threads threads, GB/s;
  *		--json: a line of JSON for each number of threads instead of a table
  */
-#include "kutil.h"
+#include "probe.h"
 
 #include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ROTATE	((size_t) 256 << 20)
-#define READ	((size_t) 1 << 30)
 
-static int	passes = 3;
 static bool json;
 static const char *only_types;	/* NULL: all */
-static clockid_t clock_id = CLOCK_MONOTONIC;
-
-static double
-now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(clock_id, &ts);
-	return ts.tv_sec + ts.tv_nsec * 1e-9;
-}
-
-static void *
-big_alloc(size_t n)
-{
-	void	   *p;
-
-	n = (n + ((size_t) 2 << 20)) & ~(((size_t) 2 << 20) - 1);
-	if (posix_memalign(&p, 2 << 20, n) != 0)
-	{
-		fprintf(stderr, "out of memory\n");
-		exit(1);
-	}
-	madvise(p, n, MADV_HUGEPAGE);
-	return p;
-}
-
-/* ---- the machine's limits ---- */
-
-typedef unsigned long u64x2 __attribute__((vector_size(16), may_alias));
-
-typedef struct ReadJob
-{
-	const char *p;
-	size_t		chunk;
-	int			streams;		/* 1 or 4: which one reads faster depends on the CPU */
-	volatile unsigned long sink[256];
-} ReadJob;
-
-static void
-read_chunk(void *arg, int chunk, int ith)
-{
-	ReadJob    *j = arg;
-	size_t		part = j->chunk / j->streams / sizeof(u64x2);
-	size_t		step = j->streams == 1 ? 4 : 1;
-	size_t		gap = j->streams == 1 ? 1 : part;
-	const u64x2 *p = (const u64x2 *) (j->p + (size_t) chunk * j->chunk);
-	u64x2		a = {0},
-				b = {0},
-				c = {0},
-				d = {0};
-
-	for (size_t i = 0; i < part; i += step)
-	{
-		a += p[i];
-		b += p[i + gap];
-		c += p[i + 2 * gap];
-		d += p[i + 3 * gap];
-	}
-	a += b + c + d;
-	j->sink[ith] += a[0] + a[1];
-}
-
-static double
-read_bandwidth(KPool *pool, const char *buf)
-{
-	ReadJob    *j = calloc(1, sizeof(*j));
-	double		best = 0;
-
-	j->p = buf;
-	j->chunk = READ / 256;
-	for (int i = 0; i < 2 * passes + 2; i++)
-	{
-		double		t = now();
-
-		j->streams = i % 2 ? 1 : 4;
-		kpool_run(pool, read_chunk, j, 256);
-		t = READ / (now() - t) / 1e9;
-		best = t > best ? t : best;
-	}
-	free(j);
-	return best;
-}
-
-#ifdef __x86_64__
-#include <immintrin.h>
-
-#define PEAK_LOOPS	500000
-
-/* ten independent chains of fused multiply-adds */
-__attribute__((target("avx2,fma")))
-static void
-peak_chunk(void *arg, int chunk, int ith)
-{
-	__m256		x = _mm256_set1_ps(0.999f);
-	__m256		a0 = x,
-				a1 = x,
-				a2 = x,
-				a3 = x,
-				a4 = x,
-				a5 = x,
-				a6 = x,
-				a7 = x,
-				a8 = x,
-				a9 = x;
-
-	(void) chunk;
-	for (int n = 0; n < PEAK_LOOPS; n++)
-		__asm__ volatile("vfmadd231ps %10, %10, %0\n\t"
-						 "vfmadd231ps %10, %10, %1\n\t"
-						 "vfmadd231ps %10, %10, %2\n\t"
-						 "vfmadd231ps %10, %10, %3\n\t"
-						 "vfmadd231ps %10, %10, %4\n\t"
-						 "vfmadd231ps %10, %10, %5\n\t"
-						 "vfmadd231ps %10, %10, %6\n\t"
-						 "vfmadd231ps %10, %10, %7\n\t"
-						 "vfmadd231ps %10, %10, %8\n\t"
-						 "vfmadd231ps %10, %10, %9\n\t"
-						 : "+x"(a0), "+x"(a1), "+x"(a2), "+x"(a3), "+x"(a4),
-						 "+x"(a5), "+x"(a6), "+x"(a7), "+x"(a8), "+x"(a9)
-						 : "x"(x));
-	((volatile float *) arg)[ith] = a0[0] + a1[0] + a2[0] + a3[0] + a4[0] + a5[0] + a6[0] + a7[0] + a8[0] + a9[0];
-}
-
-__attribute__((target("avx512f")))
-static void
-peak512_chunk(void *arg, int chunk, int ith)
-{
-	__m512		x = _mm512_set1_ps(0.999f);
-	__m512		a0 = x,
-				a1 = x,
-				a2 = x,
-				a3 = x,
-				a4 = x,
-				a5 = x,
-				a6 = x,
-				a7 = x,
-				a8 = x,
-				a9 = x;
-
-	(void) chunk;
-	for (int n = 0; n < PEAK_LOOPS; n++)
-		__asm__ volatile("vfmadd231ps %10, %10, %0\n\t"
-						 "vfmadd231ps %10, %10, %1\n\t"
-						 "vfmadd231ps %10, %10, %2\n\t"
-						 "vfmadd231ps %10, %10, %3\n\t"
-						 "vfmadd231ps %10, %10, %4\n\t"
-						 "vfmadd231ps %10, %10, %5\n\t"
-						 "vfmadd231ps %10, %10, %6\n\t"
-						 "vfmadd231ps %10, %10, %7\n\t"
-						 "vfmadd231ps %10, %10, %8\n\t"
-						 "vfmadd231ps %10, %10, %9\n\t"
-						 : "+v"(a0), "+v"(a1), "+v"(a2), "+v"(a3), "+v"(a4),
-						 "+v"(a5), "+v"(a6), "+v"(a7), "+v"(a8), "+v"(a9)
-						 : "v"(x));
-	((volatile float *) arg)[ith] = a0[0] + a1[0] + a2[0] + a3[0] + a4[0] + a5[0] + a6[0] + a7[0] + a8[0] + a9[0];
-}
-
-/* float GFLOP/s of all threads; 0 where it can't be measured */
-static double
-fma_peak(KPool *pool)
-{
-	float		sink[256];
-	double		best = 0;
-	bool		wide = kernels_select("avx512", NULL) != NULL;
-	double		flops = (double) PEAK_LOOPS * 10 * 2 * (wide ? 16 : 8) * kpool_nthreads(pool);
-
-	if (kernels_select("avx2", NULL) == NULL)
-		return 0;
-	for (int i = 0; i < passes + 2; i++)
-	{
-		double		t = now();
-
-		kpool_run(pool, wide ? peak512_chunk : peak_chunk, sink, kpool_nthreads(pool));
-		t = flops / (now() - t) / 1e9;
-		best = t > best ? t : best;
-	}
-	return best;
-}
-#else
-static double
-fma_peak(KPool *pool)
-{
-	(void) pool;
-	return 0;
-}
-#endif
 
 /* ---- matrices ---- */
 
@@ -407,7 +215,7 @@ bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 	static const int shapes[][2] = {{4864, 1024}, {1024, 4864}, {151936, 1024}};
 	KPool	   *pool = kpool_new(nthreads);
 	double		bw = read_bandwidth(pool, buf);
-	double		peak = fma_peak(pool);
+	double		peak = unit_peak(pool, UNIT_FLOAT).gflops;
 	bool		first = true;
 
 	if (json)
@@ -427,7 +235,7 @@ bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 			}
 	bench_attn(k, pool, bw, peak);
 	bw = read_bandwidth(pool, buf);
-	peak = fma_peak(pool);
+	peak = unit_peak(pool, UNIT_FLOAT).gflops;
 	if (json)
 		printf(" \"after\": {\"read_gb_s\": %.2f, \"fma_gflop_s\": %.2f}}\n", bw, peak);
 	else
@@ -484,10 +292,7 @@ main(int argc, char **argv)
 	memset(buf, 1, READ);
 	if (bandwidth_only)
 	{
-		KPool	   *pool = kpool_new(max_threads);
-
-		printf("%.1f\n", read_bandwidth(pool, buf));
-		kpool_free(pool);
+		printf("%.1f\n", bandwidth_of(max_threads, buf));
 		free(buf);
 		return 0;
 	}

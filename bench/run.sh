@@ -1,8 +1,25 @@
 #!/bin/bash
 # All benchmarks, one after the other.  Nothing else should run on the machine.
+#
+#	bench/run.sh [--quick]
+#
+# Without the peers when they are not installed (bench/peers-setup).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+quick=
+case ${1:-} in
+	'') ;;
+	--quick) quick=--quick ;;
+	-h | --help) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'; exit 0 ;;
+	*) echo "run.sh: unknown argument \"$1\"; --help lists them" >&2; exit 2 ;;
+esac
 make -s -j"$(nproc)" engine build/engine/bench/kernels
 build/engine/bench/kernels -q
-bench/decode.sh
+for b in limits single load batch serve peers; do
+	echo
+	echo "bench/$b"
+	bench/$b $quick || { [ $? = 3 ] && [ $b = peers ]; }
+done
+echo
+bench/statement.sh
 [ ! -f demo/env.sh ] || bench/sessions.sh

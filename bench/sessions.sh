@@ -8,6 +8,11 @@
 # one session.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case ${1:-} in
+	'') ;;
+	-h | --help) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'; exit 0 ;;
+	*) echo "sessions.sh: unknown argument \"$1\"; --help lists them" >&2; exit 2 ;;
+esac
 . demo/env.sh
 stat() { psql -XAtq -F' ' -c 'SELECT output_tokens, steps, avg_batch * steps FROM llm_stat_engine'; }
 sql="SELECT count(llm_generate(prompt, max_tokens => 64, ignore_eos => true)) FROM docs"

@@ -57,6 +57,10 @@ rule "every C file begins with its story" "$(src | while read -r f; do head -n 1
 rule "no unfinished marks" "$(src | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b')"
 rule "no machine path" "$(git ls-files -co --exclude-standard | grep -vE '^(models/.*(json|safetensors|txt)|tests/fixtures/)' | xargs grep -nIE '(^|[ "=(:])/(work|opt/ref|farm)/' | grep -v '^scripts/lint.sh')"
 rule "scripts parse" "$(for f in scripts/*.sh bench/*.sh; do [ ! -f "$f" ] || bash -n "$f" 2>&1; done)"
+rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*; do
+	[ -x "$b" ] && [ -f "$b" ] || continue
+	"$b" --help 2>&1 | grep -q "${b##*/}" || echo "$b --help does not say its usage"
+	"$b" --no-such-option >/dev/null 2>&1; [ $? = 2 ] || echo "$b takes --no-such-option"; done)"
 rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/guc.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
 	grep -q "$g" docs/*.md || echo "$g is not in docs/"; done)"
 rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | awk '{ print $NF }' | sort -u | while read -r f; do

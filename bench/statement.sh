@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the batch node gives: one session, one statement, many rows.
 #
-#	bench/batch.sh [fake|overhead|bundled|half|planner ...]		(default: all)
+#	bench/statement.sh [fake|overhead|bundled|half|planner ...]		(default: all)
 #
 # fake		320 rows on the fake engine (20 ms a step, 32 at once): off / on
 # overhead	the fake engine at 0 ms: microseconds a row, against row by row
@@ -17,6 +17,13 @@ export PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/n
 . scripts/cluster.sh
 ROUNDS=${ROUNDS:-3}
 parts=${*:-fake overhead bundled half planner}
+for p in $parts; do
+	case $p in
+		fake | overhead | bundled | half | planner) ;;
+		-h | --help) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'; exit 0 ;;
+		*) echo "statement.sh: unknown part \"$p\"; --help lists them" >&2; exit 2 ;;
+	esac
+done
 make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG"
 cluster_base build/bench
 cluster_install
