@@ -13,8 +13,8 @@ changing offsets, of mean 0 and a standard deviation of 0.01 to 0.02; norms are 
 biases 0.  Which matrix gets which type in a GGUF file of mixed types is what
 llama-quantize does: a tied embedding is the head, so Q6_K; q4_k_m has half of attn_v
 and ffn_down in Q6_K; rows that are no multiple of 256 make Q5_0 of Q4_K and Q8_0 of
-Q6_K.  The tokenizer has the 256 bytes and an end token, no merges: a prompt of n ASCII
-characters is n tokens.  Standard library only.
+Q6_K.  The tokenizer has the 256 bytes, an end token and two spaces: a prompt of n ASCII
+characters without such is n tokens.  Standard library only.
 """
 import json
 import os
@@ -34,6 +34,8 @@ SHAPES = {
                  max_position_embeddings=2048, rope_theta=10000.0, rms_norm_eps=1e-5, tie_word_embeddings=True),
 }
 POOL = 64 << 20
+# the one merge, which some readers of vocabularies want to see: two spaces (GPT-2's name of the byte)
+SPACES, SPACE_MERGE = "\u0120\u0120", "\u0120 \u0120"
 
 # name: (number in GGUF, weights of a block, bytes of a block, halves at offsets, bytes 8..15 in a range)
 # A half is d; where the format has minima, dmin is as many times d as makes the mean 0.
@@ -176,13 +178,13 @@ def write_hf(c, out):
                 f.write((b"\x80\x3f" if name.endswith("norm.weight") else b"\0\0") * ((b - a) // 2))
             else:
                 weights.write(f, "bf16", b - a)
-    vocab = {t: b for b, t in byte_tokens().items()}
+    vocab = dict({t: b for b, t in byte_tokens().items()}, **{SPACES: 257})
     tok = {"version": "1.0", "added_tokens": [{"id": 256, "content": "<|end|>", "special": True, "single_word": False,
                                                "lstrip": False, "rstrip": False, "normalized": False}],
            "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
            "post_processor": None, "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-                     "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
+                     "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": [SPACE_MERGE]}}
     for name, value in (("config.json", dict(c, hidden_act="silu", torch_dtype="bfloat16", eos_token_id=256)), ("tokenizer.json", tok),
                         ("tokenizer_config.json", {"eos_token": "<|end|>", "tokenizer_class": "PreTrainedTokenizerFast"}),
                         ("generation_config.json", {"eos_token_id": 256})):
@@ -211,7 +213,7 @@ def gguf_keys(c, name):
     a, n = c["model_type"], c["vocab_size"]
     heads, h = c["num_attention_heads"], c["hidden_size"]
     d = c.get("head_dim", h // heads)
-    tokens = [byte_tokens()[b] for b in range(256)] + ["<|end|>"] + [f"<|unused{i}|>" for i in range(257, n)]
+    tokens = [byte_tokens()[b] for b in range(256)] + ["<|end|>", SPACES] + [f"<|unused{i}|>" for i in range(258, n)]
     yield key("general.architecture", 8, gguf_string(a))
     yield key("general.name", 8, gguf_string(name))
     yield number(a + ".context_length", c["max_position_embeddings"])
@@ -229,8 +231,8 @@ def gguf_keys(c, name):
     yield key("tokenizer.ggml.model", 8, gguf_string("gpt2"))
     yield key("tokenizer.ggml.pre", 8, gguf_string("qwen2" if a == "qwen2" else "llama-bpe"))
     yield array("tokenizer.ggml.tokens", 8, n, b"".join(map(gguf_string, tokens)))
-    yield array("tokenizer.ggml.token_type", 5, n, struct.pack(f"<{n}i", *([1] * 256 + [3] + [5] * (n - 257))))
-    yield array("tokenizer.ggml.merges", 8, 0, b"")
+    yield array("tokenizer.ggml.token_type", 5, n, struct.pack(f"<{n}i", *([1] * 256 + [3, 1] + [5] * (n - 258))))
+    yield array("tokenizer.ggml.merges", 8, 1, gguf_string(SPACE_MERGE))
     yield number("tokenizer.ggml.eos_token_id", 256)
     yield key("tokenizer.ggml.add_bos_token", 7, b"\0")
 
