@@ -242,7 +242,7 @@ class Server:
 
     def __init__(self, args, conf=""):
         self.name = f"scratch{os.getpid()}"
-        lines = [f"vllm.num_threads = {args.threads}", "max_connections = 60", "fsync = off",
+        lines = [f"vllm.cpu_threads = {args.threads}", "max_connections = 60", "fsync = off",
                  "vllm.engine_timeout = 120s", conf, *getattr(args, "conf", [])]
         self.sessions, self.conf = [], "\n".join(lines)
         out = self.shell('cluster_install >&2\nPORT=$(free_port 55900)\ncluster_init "$NAME" "$PORT" "$CONF" >&2\n'

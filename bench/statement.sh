@@ -71,7 +71,7 @@ bench_overhead() {
 }
 
 bench_bundled() {
-	server "vllm.num_threads = ${THREADS:-$(nproc)}"
+	server "vllm.cpu_threads = ${THREADS:-$(nproc)}"
 	local seqs=${SEQS:-64} out=$BASE/bundled t=${TOKENS:-32} off r sqlms
 	python3 - >"$out.sql" <<'PY'
 import sys
@@ -104,7 +104,7 @@ PY
 bench_half() {
 	local model=${MODEL_DIR:-${TMPDIR:-/tmp}/vllm_pg-bench/qwen2.5-0.5b} on off rows=${ROWS:-64}
 	[ -f "$model/model.safetensors" ] || python3 bench/gen_model.py qwen2.5-0.5b "$model"
-	server "vllm.num_threads = ${THREADS:-$(nproc)}
+	server "vllm.cpu_threads = ${THREADS:-$(nproc)}
 vllm.default_params = '{\"ignore_eos\": true, \"temperature\": 0}'"
 	sql -c "SELECT llm_create_model('half', '$model')" -c "SELECT llm_load_model('half')" >/dev/null
 	# 128 tokens of prompt: cut to measure by the model's own tokenizer

@@ -1,43 +1,60 @@
 /*
  * pool.c
- *	  The compute threads.
+ *	  The compute threads: work stealing over contiguous ranges.
  *
- * One 64-bit word holds (generation of the loop << 32 | next chunk).  A thread
- * takes a chunk by compare-and-swap on that word, so a thread that wakes up late
- * can't take a chunk of a loop that is over, and nobody has to wait for threads
- * that sleep: a loop ends when its chunks are done.  The caller always works
- * too; with one thread there is no atomic operation at all.
+ * A loop's chunks are dealt out beforehand: thread t has the t-th part of them,
+ * a contiguous range.  It takes them from the front; when it has none left it
+ * takes from the end of others' ranges.  So a thread comes back to the same part
+ * of a matrix in every loop (its caches, and with pinned threads the memory
+ * beside it, which it touched first when it packed the weights), and yet a loop
+ * ends when the work ends, however unequal or disturbed the threads are.
  *
- * The caller closes the word (chunk CLOSED, beyond every loop) before it writes fn,
- * arg and nchunks of the next loop, and publishes the word after.  So a thread that
- * comes late and sees anything of the next loop (release stores, acquire loads)
- * can't take a chunk of the one before: its compare-and-swap fails, and it uses
- * nothing of what it read.  Without the closing it could: the finished loop's word
- * and the next loop's larger nchunks would look like a chunk to take.
+ * A range is one 64-bit word on a cache line of its own:
+ *
+ *		number of the loop << 32 | end << 16 | next
+ *
+ * and every taking is a compare-and-swap on it.  A thread that wakes up late
+ * finds empty ranges, so nobody waits for threads that sleep: a loop ends when
+ * its chunks are done.  With one thread there is no atomic operation at all.
+ *
+ * Why a late thread can't go wrong: what it takes, it takes from a word that it
+ * has seen full and whose loop therefore isn't over when the swap succeeds (a
+ * loop is over when all ranges are empty and all takers have reported; the next
+ * one has another number).  The caller writes fn, arg and the sizes before it
+ * publishes the first word (release), the thread reads them after the word
+ * (acquire): they are that loop's.
+ *
+ * Reporting: a thread counts what it ran and adds that to `done` when it finds
+ * nothing more.  Until then the loop can't end.
  *
  * Sleeping: a waiter counts itself in `sleepers`, then sleeps while `wake` is
  * unchanged; the caller bumps `wake`, then looks at `sleepers` (both
- * sequentially consistent, so one of them sees the other).
+ * sequentially consistent, so one of them sees the other).  Waiters spin first,
+ * but not where there are more threads than CPUs: there they would spin instead
+ * of somebody who works.
  *
- * Complexity: O(nchunks) compare-and-swaps.  Tested by tests/kernels/conform
- * (thousands of tiny loops, also under ThreadSanitizer).
+ * Complexity: O(chunks + threads^2) compare-and-swaps and looks a loop.  Tested by
+ * tests/unit/test_pool.c and tests/kernels/conform, also under ThreadSanitizer.
  */
 #include "pool.h"
 
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SPIN_NS		50000
 #define LINE		64
-#define CLOSED		UINT32_MAX	/* as next chunk: none to be had */
+#define MAX_UNITS	UINT16_MAX	/* what a range can count; larger loops: several chunks a unit */
 
 typedef struct Worker
 {
@@ -46,21 +63,36 @@ typedef struct Worker
 	int			ith;
 } Worker;
 
+typedef struct Range
+{
+	_Alignas(LINE) _Atomic uint64_t word;	/* loop << 32 | end << 16 | next */
+} Range;
+
 struct KPool
 {
 	int			nthreads;
 	int			nstarted;		/* workers to join */
+	int64_t		spin_ns;
+	int		   *cpus;			/* [nthreads] where they run; NULL = anywhere */
 	Worker	   *workers;		/* [nthreads - 1] */
-	_Alignas(LINE) _Atomic uint64_t word;	/* generation << 32 | next chunk */
-	_Atomic(KPoolFn) fn;
+	Range	   *ranges;			/* [nthreads] */
+	uint32_t	loop;			/* caller's: number of the loop */
+	/* the loop at hand: written by the caller, read by all */
+	_Alignas(LINE) _Atomic(KPoolFn) fn;
 	_Atomic(void *) arg;
 	_Atomic uint32_t nchunks;
-	_Alignas(LINE) _Atomic uint32_t done;	/* chunks finished; the caller sleeps on it */
+	_Atomic uint32_t grain;		/* chunks of a unit */
+	_Alignas(LINE) _Atomic uint32_t done;	/* units finished; the caller sleeps on it */
+	_Atomic uint32_t nunits;
 	_Atomic uint32_t caller_sleeps;
 	_Alignas(LINE) _Atomic uint32_t wake;	/* workers sleep on it */
 	_Atomic uint32_t sleepers;
 	_Atomic uint32_t stop;
 };
+
+/* Where kpool_bind() has put this thread, and where it was before. */
+static _Thread_local int bound_cpu = -1;
+static _Thread_local cpu_set_t unbound;
 
 static void
 futex_wait(_Atomic uint32_t *addr, uint32_t val)
@@ -93,32 +125,81 @@ relax(void)
 #endif
 }
 
-/* Take and run chunks until none is left. */
-static void
-work(KPool *p, int ith)
+/* Take one unit of a range, from its front or its end, and run it.  False: it is empty. */
+static bool
+run_one(KPool *p, Range *r, bool front, int ith)
 {
-	uint64_t	w = atomic_load_explicit(&p->word, memory_order_acquire);
+	uint64_t	w = atomic_load_explicit(&r->word, memory_order_acquire);
 
 	for (;;)
 	{
+		uint32_t	next = w & 0xffff,
+					end = w >> 16 & 0xffff;
 		/* partner: the stores in kpool_run() */
 		KPoolFn		fn = atomic_load_explicit(&p->fn, memory_order_acquire);
 		void	   *arg = atomic_load_explicit(&p->arg, memory_order_acquire);
 		uint32_t	n = atomic_load_explicit(&p->nchunks, memory_order_acquire);
+		uint32_t	grain = atomic_load_explicit(&p->grain, memory_order_acquire);
+		uint32_t	unit = front ? next : end - 1;
 
-		if ((uint32_t) w >= n)
-			return;
-		if (!atomic_compare_exchange_weak_explicit(&p->word, &w, w + 1,
-												   memory_order_acq_rel,
-												   memory_order_acquire))
+		if (next == end)
+			return false;
+		if (!atomic_compare_exchange_weak_explicit(&r->word, &w, front ? w + 1 : w - (1 << 16),
+												   memory_order_acq_rel, memory_order_acquire))
 			continue;
-		fn(arg, (int) (uint32_t) w, ith);
-		/* pairs with the caller's wait in kpool_run */
-		if (atomic_fetch_add(&p->done, 1) + 1 == n && ith != 0 &&
-			atomic_load(&p->caller_sleeps))
-			futex_wake(&p->done, 1);
-		w = atomic_load_explicit(&p->word, memory_order_acquire);
+		for (uint32_t i = unit * grain; i < n && i < (unit + 1) * grain; i++)
+			fn(arg, (int) i, ith);
+		return true;
 	}
+}
+
+/* One's own range, then what others have left. */
+static void
+work(KPool *p, int ith)
+{
+	uint32_t	ran = 0,
+				n;
+
+	for (int i = 0; i < p->nthreads; i++)
+	{
+		Range	   *r = &p->ranges[(ith + i) % p->nthreads];
+
+		while (run_one(p, r, i == 0, ith))
+			ran++;
+	}
+	if (ran == 0)
+		return;
+	/* until ran is reported this is the loop that it belongs to */
+	n = atomic_load_explicit(&p->nunits, memory_order_acquire);
+	/* pairs with the caller's wait in kpool_run */
+	if (atomic_fetch_add(&p->done, ran) + ran == n && ith != 0 && atomic_load(&p->caller_sleeps))
+		futex_wake(&p->done, 1);
+}
+
+static void
+move_to(int cpu)
+{
+	cpu_set_t	set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+void
+kpool_bind(const KPool *p)
+{
+	int			cpu = p != NULL && p->cpus != NULL ? p->cpus[0] : -1;
+
+	if (cpu == bound_cpu)
+		return;
+	if (bound_cpu < 0)
+		sched_getaffinity(0, sizeof(unbound), &unbound);
+	if (cpu < 0)
+		sched_setaffinity(0, sizeof(unbound), &unbound);
+	else
+		move_to(cpu);
+	bound_cpu = cpu;
 }
 
 static void *
@@ -128,6 +209,8 @@ worker_main(void *arg)
 	KPool	   *p = me->pool;
 	uint32_t	seen = 0;
 
+	if (p->cpus != NULL)
+		move_to(p->cpus[me->ith]);
 	for (;;)
 	{
 		int64_t		until = 0;
@@ -139,7 +222,7 @@ worker_main(void *arg)
 			if (i % 64 != 0)
 				continue;
 			if (until == 0)
-				until = now_ns() + SPIN_NS;
+				until = now_ns() + p->spin_ns;
 			else if (now_ns() > until)
 			{
 				atomic_fetch_add(&p->sleepers, 1);
@@ -162,28 +245,18 @@ wake_workers(KPool *p)
 		futex_wake(&p->wake, INT_MAX);
 }
 
-KPool *
-kpool_new(int nthreads)
+static bool
+start_workers(KPool *p)
 {
-	KPool	   *p = NULL;
 	sigset_t	all,
 				old;
 
-	if (posix_memalign((void **) &p, LINE, sizeof(KPool)) != 0)
-		return NULL;
-	*p = (KPool) {.nthreads = nthreads};
-	p->workers = calloc(nthreads, sizeof(Worker));
-	if (p->workers == NULL)
-	{
-		free(p);
-		return NULL;
-	}
 	/* signals are the main thread's business */
 	sigfillset(&all);
 	/* a file truncated under its mapping faults in the thread that reads it */
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	for (int i = 0; i < nthreads - 1; i++)
+	for (int i = 0; i < p->nthreads - 1; i++)
 	{
 		Worker	   *w = &p->workers[i];
 
@@ -194,12 +267,47 @@ kpool_new(int nthreads)
 		p->nstarted++;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (p->nstarted < nthreads - 1)
+	return p->nstarted == p->nthreads - 1;
+}
+
+/* CPUs that this thread, and so its children, may run on. */
+static int
+allowed_cpus(void)
+{
+	cpu_set_t	set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+KPool *
+kpool_new_on(int nthreads, const int *cpus)
+{
+	KPool	   *p = NULL;
+	size_t		n = (size_t) nthreads;
+
+	if (posix_memalign((void **) &p, LINE, sizeof(KPool)) != 0)
+		return NULL;
+	*p = (KPool) {.nthreads = nthreads};
+	p->spin_ns = cpus != NULL || nthreads <= allowed_cpus() ? SPIN_NS : 0;
+	p->workers = calloc(n, sizeof(Worker));
+	if (posix_memalign((void **) &p->ranges, LINE, n * sizeof(Range)) != 0)
+		p->ranges = NULL;
+	else
+		memset(p->ranges, 0, n * sizeof(Range));
+	if (cpus != NULL && (p->cpus = malloc(n * sizeof(int))) != NULL)
+		memcpy(p->cpus, cpus, n * sizeof(int));
+	if (p->workers == NULL || p->ranges == NULL || (cpus != NULL && p->cpus == NULL) || !start_workers(p))
 	{
 		kpool_free(p);
 		return NULL;
 	}
 	return p;
+}
+
+KPool *
+kpool_new(int nthreads)
+{
+	return kpool_new_on(nthreads, NULL);
 }
 
 void
@@ -212,6 +320,8 @@ kpool_free(KPool *p)
 	for (int i = 0; i < p->nstarted; i++)
 		pthread_join(p->workers[i].thread, NULL);
 	free(p->workers);
+	free(p->ranges);
+	free(p->cpus);
 	free(p);
 }
 
@@ -221,10 +331,35 @@ kpool_nthreads(const KPool *p)
 	return p->nthreads;
 }
 
+/* Deal out a loop.  The order matters: what a taker reads first, the words last. */
+static uint32_t
+publish(KPool *p, KPoolFn fn, void *arg, uint32_t nchunks)
+{
+	uint32_t	grain = (nchunks + MAX_UNITS - 1) / MAX_UNITS,
+				nunits = (nchunks + grain - 1) / grain;
+
+	p->loop++;
+	atomic_store_explicit(&p->done, 0, memory_order_release);
+	atomic_store_explicit(&p->nunits, nunits, memory_order_release);
+	atomic_store_explicit(&p->fn, fn, memory_order_release);
+	atomic_store_explicit(&p->arg, arg, memory_order_release);
+	atomic_store_explicit(&p->nchunks, nchunks, memory_order_release);
+	atomic_store_explicit(&p->grain, grain, memory_order_release);
+	for (uint64_t t = 0; t < (uint64_t) p->nthreads; t++)
+	{
+		uint64_t	next = t * nunits / (uint64_t) p->nthreads,
+					end = (t + 1) * nunits / (uint64_t) p->nthreads;
+
+		atomic_store_explicit(&p->ranges[t].word, (uint64_t) p->loop << 32 | end << 16 | next,
+							  memory_order_release);
+	}
+	return nunits;
+}
+
 void
 kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks)
 {
-	uint64_t	gen;
+	uint32_t	nunits;
 	uint32_t	done;
 	int64_t		until = 0;
 
@@ -234,24 +369,18 @@ kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks)
 			fn(arg, i, 0);
 		return;
 	}
-	gen = atomic_load_explicit(&p->word, memory_order_relaxed) >> 32;
-	atomic_store(&p->word, (gen + 1) << 32 | CLOSED);
-	atomic_store_explicit(&p->done, 0, memory_order_release);
-	atomic_store_explicit(&p->fn, fn, memory_order_release);
-	atomic_store_explicit(&p->arg, arg, memory_order_release);
-	atomic_store_explicit(&p->nchunks, (uint32_t) nchunks, memory_order_release);
-	atomic_store(&p->word, (gen + 2) << 32);
+	nunits = publish(p, fn, arg, (uint32_t) nchunks);
 	wake_workers(p);
 	work(p, 0);
 
 	/* the others finish the chunks they hold */
-	for (unsigned i = 1; (done = atomic_load(&p->done)) != (uint32_t) nchunks; i++)
+	for (unsigned i = 1; (done = atomic_load(&p->done)) != nunits; i++)
 	{
 		relax();
 		if (i % 64 != 0)
 			continue;
 		if (until == 0)
-			until = now_ns() + SPIN_NS;
+			until = now_ns() + p->spin_ns;
 		else if (now_ns() > until)
 		{
 			atomic_store(&p->caller_sleeps, 1);

@@ -4,10 +4,11 @@
  *
  * kpool_run(p, fn, arg, n) calls fn(arg, i, ith) once for each chunk i in
  * [0, n), on nthreads threads (the caller is thread 0; ith < nthreads selects
- * per-thread scratch), and returns when all are done.  Which thread takes which
- * chunk is not fixed, so a chunk's result may depend on i alone (promise 3).
- * Waiting threads spin for at most ~50 us and then sleep on a futex: an idle
- * engine uses no CPU.
+ * per-thread scratch), and returns when all are done.  Thread t begins with the
+ * t-th of nthreads contiguous parts of the chunks and then helps the others, so
+ * which thread takes which chunk is not fixed, and a chunk's result may depend on
+ * i alone (promise 3).  Waiting threads spin for at most ~50 us and then sleep on
+ * a futex: an idle engine uses no CPU.
  */
 #ifndef VLLM_KERNELS_POOL_H
 #define VLLM_KERNELS_POOL_H
@@ -16,8 +17,15 @@ typedef struct KPool KPool;
 typedef void (*KPoolFn) (void *arg, int chunk, int ith);
 
 KPool	   *kpool_new(int nthreads);	/* nthreads >= 1; NULL when threads can't start */
+/* Thread i runs on cpus[i] and nowhere else; cpus NULL: not pinned. */
+KPool	   *kpool_new_on(int nthreads, const int *cpus);
 void		kpool_free(KPool *p);
 int			kpool_nthreads(const KPool *p);
 void		kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks);
+/*
+ * The calling thread will be thread 0 of p's loops: move it to that CPU if p is
+ * pinned, back to where it came from if not, or if p is NULL.  Cheap when it is there.
+ */
+void		kpool_bind(const KPool *p);
 
 #endif

@@ -4,7 +4,9 @@
  *
  * Each instance has its own compute threads: a pool runs one parallel loop at a
  * time, and packing the weights of one model may happen while another one steps.
- * Waiting pools sleep, so only one is busy but during a load.
+ * Waiting pools sleep, so only one is busy but during a load.  One pool for all
+ * would make a step wait for the loops of a load, each of which may take longer
+ * than a step; sharing CPUs between two is what the operating system does well.
  *
  * The model is built under load_read_guard(), so that a file truncated under us
  * gives an error and not a SIGBUS.
@@ -19,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/cpuplan.h"
 #include "load/load.h"
 
 struct Inst
@@ -255,17 +258,20 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	Source		src = {.progress = progress,.ctx = ctx};
 	Inst	   *in = mem_zalloc(sizeof(Inst));
 	const char *why = NULL;
+	CpuPlan		cpus;
 	bool		ok = false;
 	Tok		   *tok;
 
 	in->kernels = kernels_select(s->cpu_isa, &why);
-	in->pool = kpool_new(settings_threads(s));
 	if (in->kernels == NULL)
 		err_set(e, ERR_INVALID, "cpu_isa \"%s\" can't be used: %s", s->cpu_isa, why != NULL ? why : "unknown");
-	else if (in->pool == NULL)
-		err_set(e, ERR_NOMEM, "could not start %d compute threads", settings_threads(s));
-	else if ((src.files = files_open(path, e)) != NULL && (tok = make_tok(src.files, e)) != NULL)
+	else if (cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && (in->pool = cpuplan_pool(&cpus, e)) != NULL &&
+			 (src.files = files_open(path, e)) != NULL && (tok = make_tok(src.files, e)) != NULL)
+	{
+		kpool_bind(in->pool);
 		ok = build(in, &src, tok, o, s, e);
+		kpool_bind(NULL);
+	}
 	if (src.files != NULL)
 		files_close(src.files);
 	if (ok)

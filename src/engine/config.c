@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "engine/cpuplan.h"
 
 typedef enum RowKind
 {
@@ -33,7 +34,8 @@ typedef struct Row
 #define OFF(f) offsetof(Settings, f)
 
 static const Row rows[] = {
-	{"num_threads", ROW_INT, OFF(num_threads), 0, 1024, 1},
+	{"cpu_threads", ROW_INT, OFF(cpu_threads), 0, CPULIST_CPUS, 1},
+	{"cpu_affinity", ROW_STR, OFF(cpu_affinity), 0, sizeof(((Settings *) 0)->cpu_affinity), 1},
 	{"cpu_isa", ROW_STR, OFF(cpu_isa), 0, sizeof(((Settings *) 0)->cpu_isa), 1},
 	{"max_num_seqs", ROW_INT, OFF(max_num_seqs), 1, 4096, 1},
 	{"max_num_batched_tokens", ROW_INT, OFF(max_num_batched_tokens), 1, 65536, 1},
@@ -78,11 +80,12 @@ settings_get(SettingsBox *b, Settings *out)
 int
 settings_threads(const Settings *s)
 {
-	long		n = s->num_threads;
+	CpuPlan		plan;
+	Err			e;
 
-	if (n == 0)
-		n = sysconf(_SC_NPROCESSORS_ONLN);
-	return n < 1 ? 1 : (int) n;
+	if (cpuplan_make(s->cpu_threads, s->cpu_affinity, &plan, &e))
+		return plan.n_threads;
+	return s->cpu_threads > 0 ? s->cpu_threads : 1;	/* no model can be loaded */
 }
 
 bool
@@ -116,6 +119,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 {
 	char	   *at = (char *) &b->s + r->off;
 	int64_t		v = 0;
+	int			cpus[CPULIST_CPUS];
+	char		why[128];
 
 	if (r->kind == ROW_STR)
 	{
@@ -123,6 +128,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "value for setting \"%s\" is too long", r->name);
 		if (r->off == OFF(kv_cache_dtype) && !settings_kv_dtype_ok(value))
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
+		if (r->off == OFF(cpu_affinity) && cpulist_parse(value, cpus, why, sizeof(why)) == CPULIST_BAD)
+			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
 	}
 	else if (!parse_number(r, value, &v, e))
 		return false;

@@ -10,10 +10,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "wire/cpulist.h"
 
 typedef struct Settings
 {
-	int			num_threads;	/* compute threads; 0 = online cores */
+	int			cpu_threads;	/* compute threads; 0 = one for each CPU that may be used */
+	char		cpu_affinity[CPULIST_LEN];	/* "" = not pinned, "auto", or a list (wire/cpulist.h) */
 	char		cpu_isa[32];	/* "auto" or a kernel set's name */
 	int			max_num_seqs;
 	int			max_num_batched_tokens;
@@ -39,7 +41,7 @@ void		settings_get(SettingsBox *b, Settings *out);
 bool		settings_set(SettingsBox *b, const char *name, const char *value, Err *e);
 /* The same for one "name=value" text. */
 bool		settings_assign(SettingsBox *b, const char *text, Err *e);
-/* compute threads with 0 resolved */
+/* compute threads of a model that is loaded now */
 int			settings_threads(const Settings *s);
 
 /* Is this one of auto, float32, float16, bfloat16? */

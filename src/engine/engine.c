@@ -391,6 +391,8 @@ core_step(Core *c)
 	int64_t		start = clock_us();
 	const Plan *plan;
 
+	if (c->opt.pool != NULL)
+		kpool_bind(c->opt.pool);
 	reap(c);
 	plan = sched_plan(c->sched, start);
 	if (plan->n > 0)

@@ -2,7 +2,7 @@
  * offline.c
  *	  vllm_pg_engine --offline: the core on its own, without PostgreSQL.
  *
- *		vllm_pg_engine --offline --model PATH [--threads N] [--isa NAME]
+ *		vllm_pg_engine --offline --model PATH [--cpu-threads N] [--cpu-affinity LIST] [--isa NAME]
  *			[--prompts FILE | --random-prompts N,LEN] [--max-tokens N]
  *			[--temperature T] [--seed N] [--max-num-seqs N]
  *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
@@ -20,11 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/core_int.h"
+#include "engine/cpuplan.h"
 #include "engine/offline.h"
 #include "engine/rng.h"
 #include "load/load.h"
@@ -37,7 +37,8 @@ typedef struct Args
 	const QuantScheme *quant;
 	int			n_random;
 	int			len_random;
-	int			threads;
+	int			threads;		/* 0 = as many as CPUs may be used */
+	const char *affinity;
 	int			max_tokens;		/* 0 = not given */
 	double		temperature;	/* < 0 = not given */
 	int			seed;			/* < 0 = not given */
@@ -118,7 +119,7 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 		int			min;
 		int		   *out;
 	}			ints[] = {
-		{"--threads", 1, &a->threads},
+		{"--cpu-threads", 0, &a->threads},
 		{"--max-tokens", 1, &a->max_tokens},
 		{"--seed", 0, &a->seed},
 		{"--max-num-seqs", 1, &a->max_num_seqs},
@@ -141,6 +142,8 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 		return random_arg(v, a, e);
 	if (strcmp(name, "--model") == 0)
 		a->model = v;
+	else if (strcmp(name, "--cpu-affinity") == 0)
+		a->affinity = v;
 	else if (strcmp(name, "--isa") == 0)
 		a->isa = v;
 	else if (strcmp(name, "--prompts") == 0)
@@ -153,10 +156,8 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 static bool
 parse_args(int argc, char **argv, Args *a, Err *e)
 {
-	long		cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
 	*a = (Args) {
-		.threads = cpus > 0 ? (int) cpus : 1, .temperature = -1, .seed = -1, .max_num_seqs = 16,
+		.affinity = "", .temperature = -1, .seed = -1, .max_num_seqs = 16,
 		.max_rows = 2048, .step_target_ms = 250, .kv_mib = 1024
 	};
 	for (int i = 1; i < argc; i++)
@@ -264,13 +265,14 @@ static bool
 open_all(Run *run, Err *e)
 {
 	const char *why = "unknown";
+	CpuPlan		cpus;
 
 	run->kernels = kernels_select(run->args.isa, &why);
 	if (run->kernels == NULL)
 		return err_set(e, ERR_INVALID, "--isa %s: %s", run->args.isa, why);
-	run->pool = kpool_new(run->args.threads);
-	if (run->pool == NULL)
-		return err_set(e, ERR_NOMEM, "could not start %d threads", run->args.threads);
+	if (!cpuplan_make(run->args.threads, run->args.affinity, &cpus, e) || (run->pool = cpuplan_pool(&cpus, e)) == NULL)
+		return false;
+	kpool_bind(run->pool);
 	run->files = files_open(run->args.model, e);
 	return run->files != NULL && open_core(run, e);
 }
@@ -433,7 +435,7 @@ print_stats(const Run *run, int64_t start_us, int64_t us)
 	fprintf(stderr, "kernels=%s threads=%d requests=%d prompt_tokens=%lld output_tokens=%lld rows=%lld steps=%lld "
 			"seconds=%.3f avg_batch=%.2f requests_per_s=%.3f output_tokens_per_s=%.1f rows_per_s=%.1f "
 			"mean_first_token_s=%.3f max_step_ms=%.1f preemptions=%lld\n",
-			run->kernels->name, run->args.threads, run->n, (long long) st.prompt_tokens,
+			run->kernels->name, kpool_nthreads(run->pool), run->n, (long long) st.prompt_tokens,
 			(long long) st.output_tokens, (long long) st.step_rows, (long long) st.steps, s,
 			st.steps > 0 ? (double) st.step_seqs / (double) st.steps : 0, run->n / s,
 			(double) st.output_tokens / s, (double) st.step_rows / s, first, (double) run->max_step_us / 1e3,

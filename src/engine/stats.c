@@ -41,7 +41,7 @@ struct Stats
 };
 
 Stats *
-stats_new(WireStats *to, const Backend *be, const char *isa, int num_threads)
+stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads)
 {
 	Stats	   *s = mem_zalloc(sizeof(Stats));
 
@@ -51,7 +51,7 @@ stats_new(WireStats *to, const Backend *be, const char *isa, int num_threads)
 	memset((char *) to + sizeof(to->seq), 0, sizeof(*to) - sizeof(to->seq));
 	atomic_store(&to->seq, 0);
 	to->started_us = clock_us();
-	to->num_threads = num_threads;
+	to->cpu_threads = cpu_threads;
 	snprintf(to->isa, sizeof(to->isa), "%s", isa);
 	return s;
 }

@@ -26,7 +26,7 @@ typedef struct StatsRow
 	const EntryCounters *counters;
 } StatsRow;
 
-Stats	   *stats_new(WireStats *to, const Backend *be, const char *isa, int num_threads);
+Stats	   *stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads);
 /* Replace the model rows (server thread); copies. */
 void		stats_rows(Stats *s, const StatsRow *rows, int n);
 /* The instance comes or goes: its counters are part of the totals (step thread). */

@@ -420,7 +420,7 @@ engine_columns(Row *row, const WireStats *st)
 	double		seconds = st->step_us / 1e6;
 
 	row_arena_str(row, st->isa, sizeof(st->isa));
-	row_datum(row, Int32GetDatum(st->num_threads));
+	row_datum(row, Int32GetDatum(st->cpu_threads));
 	row_int(row, st->steps);
 	row_num(row, st->steps > 0 ? (double) st->step_seqs / st->steps : 0);
 	row_int(row, st->max_batch);

@@ -15,6 +15,7 @@
 #include "utils/guc.h"
 
 #include "pg/vllm_pg.h"
+#include "wire/cpulist.h"
 
 /* initialized for a library that is loaded without preload */
 char	   *vllm_model = "tickets-2m";
@@ -30,7 +31,8 @@ char	   *vllm_engine_path = "";
 char	   *vllm_engine_args = "";
 int			vllm_engine_nice;
 int			vllm_engine_memory_limit;
-int			vllm_num_threads;
+int			vllm_cpu_threads;
+char	   *vllm_cpu_affinity = "";
 char	   *vllm_cpu_isa = "auto";
 int			vllm_max_num_seqs;
 int			vllm_max_num_batched_tokens;
@@ -75,8 +77,8 @@ static const IntRow int_rows[] = {
 	"Sets the niceness of the engine process, from its next start on."},
 	{"vllm.engine_memory_limit", &vllm_engine_memory_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL,
 	"Limits the address space of the engine process, from its next start on; 0 means no limit."},
-	{"vllm.num_threads", &vllm_num_threads, 0, 0, 1024, PGC_SIGHUP, 0, "num_threads",
-	"Sets the number of compute threads of the engine; 0 means all cores."},
+	{"vllm.cpu_threads", &vllm_cpu_threads, 0, 0, CPULIST_CPUS, PGC_SIGHUP, 0, "cpu_threads",
+	"Sets the number of compute threads of each model; 0 means one for each CPU that the engine may use."},
 	{"vllm.max_num_seqs", &vllm_max_num_seqs, 64, 1, 4096, PGC_SIGHUP, 0, "max_num_seqs",
 	"Sets the maximum number of sequences in one step of a model."},
 	{"vllm.max_num_batched_tokens", &vllm_max_num_batched_tokens, 512, 1, 65536, PGC_SIGHUP, 0, "max_num_batched_tokens",
@@ -118,6 +120,7 @@ static const BoolRow bool_rows[] = {
 
 static bool check_block_size(int *newval, void **extra, GucSource source);
 static bool check_isa(char **newval, void **extra, GucSource source);
+static bool check_affinity(char **newval, void **extra, GucSource source);
 static bool check_kv_dtype(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
@@ -141,6 +144,8 @@ static const StringRow string_rows[] = {
 	"Sets the path of the engine program; empty means vllm_pg_engine beside the library."},
 	{"vllm.engine_args", &vllm_engine_args, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL,
 	"Additional arguments of the engine program, from its next start on."},
+	{"vllm.cpu_affinity", &vllm_cpu_affinity, "", PGC_SIGHUP, 0, check_affinity, "cpu_affinity",
+	"Binds compute threads to CPUs: a list such as 0-3,8, auto for all that the engine may use, empty for none."},
 	{"vllm.cpu_isa", &vllm_cpu_isa, "auto", PGC_SIGHUP, 0, check_isa, "cpu_isa",
 	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx512, avx512_vnni or avx512_bf16."},
 	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
@@ -169,6 +174,20 @@ check_isa(char **newval, void **extra, GucSource source)
 	static const char *const names[] = {"auto", "ref", "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16", NULL};
 
 	return one_of(*newval, names, "The instruction set");
+}
+
+/* Which CPUs the engine may use is found out by the engine, at a model's load. */
+static bool
+check_affinity(char **newval, void **extra, GucSource source)
+{
+	int			cpus[CPULIST_CPUS];
+	char		why[128];
+
+	if (cpulist_parse(*newval, cpus, why, sizeof(why)) != CPULIST_BAD)
+		return true;
+	GUC_check_errdetail("%s.", why);
+	GUC_check_errhint("Give CPU numbers and ranges such as 0-3,8 or 0-14:2, auto, or nothing.");
+	return false;
 }
 
 static bool

@@ -26,7 +26,8 @@ extern int	vllm_engine_nice;
 extern int	vllm_engine_memory_limit;	/* MB, 0 = none: RLIMIT_AS of the engine */
 extern int	vllm_step_target;	/* ms */
 /* passed on to the engine (SIGHUP): */
-extern int	vllm_num_threads;	/* 0 = cores */
+extern int	vllm_cpu_threads;	/* 0 = as many as CPUs may be used */
+extern char *vllm_cpu_affinity; /* wire/cpulist.h */
 extern char *vllm_cpu_isa;		/* "auto" */
 extern int	vllm_max_num_seqs;
 extern int	vllm_max_num_batched_tokens;

@@ -185,7 +185,7 @@ typedef struct WireStats
 	int64_t		kv_blocks_total, kv_blocks_used;
 	int64_t		rss_bytes;
 	char		isa[32];
-	int32_t		num_threads;
+	int32_t		cpu_threads;
 	WireModelStat models[WIRE_MAX_MODELS];
 } WireStats;
 

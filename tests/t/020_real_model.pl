@@ -87,6 +87,20 @@ is($lost, 4, 'kill -9 of the engine: every running call gets an error with a hin
 is($node->safe_psql('postgres', q{SELECT llm_generate(prompt, max_tokens => 64, ignore_eos => true) = answer FROM alone WHERE id = (SELECT min(id) FROM alone)}),
 	't', 'the next call works');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
+# CPUs that are not there: the engine serves, the load says so; then pinned threads give the same answers
+my $free = $node->safe_psql('postgres', q{SELECT llm_generate('pinned?', temperature => 0, max_tokens => 20)});
+$node->safe_psql('postgres', q{ALTER SYSTEM SET vllm.cpu_affinity = '1023'});
+my $at = -s $node->logfile;
+$node->reload;
+$node->wait_for_log(qr/parameter "vllm.cpu_affinity" changed to "1023"/, $at);
+$node->safe_psql('postgres', 'SELECT llm_engine_restart()');
+my ($rc9, $out9, $err9) = $node->psql('postgres', q{SELECT llm_generate('pinned?', temperature => 0, max_tokens => 20)});
+like($err9, qr/CPU 1023 of cpu_affinity is not available.*DETAIL:.*may run on CPUs \d.*HINT:.*vllm.cpu_affinity/s, 'a CPU that is not there is an error of the load');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET vllm.cpu_affinity = 'auto'});
+$node->reload;
+$node->wait_for_log(qr/parameter "vllm.cpu_affinity" changed to "auto"/, $at);
+$node->safe_psql('postgres', 'SELECT llm_engine_restart()');
+is($node->safe_psql('postgres', q{SELECT llm_generate('pinned?', temperature => 0, max_tokens => 20)}), $free, 'the same answer from pinned threads');
 $node->stop;
 done_testing();
 

@@ -61,9 +61,9 @@ static void
 test_same_answers(void)
 {
 	static const char *const variants[] = {
-		"--threads 1 --max-num-seqs 1", "--threads 2 --max-num-seqs 8",
-		"--threads 2 --max-num-seqs 3 --max-num-batched-tokens 5 --step-target-ms 0",
-		"--threads 1 --kv-mib 1 --max-num-seqs 8"
+		"--cpu-threads 1 --max-num-seqs 1", "--cpu-threads 2 --max-num-seqs 8",
+		"--cpu-threads 2 --max-num-seqs 3 --max-num-batched-tokens 5 --step-target-ms 0",
+		"--cpu-threads 1 --kv-mib 1 --max-num-seqs 8", "--cpu-affinity auto"
 	};
 	static const char *const kinds[] = {"--temperature 0", "--temperature 0.9 --seed 5"};
 	Buf			first = {0},
@@ -71,7 +71,7 @@ test_same_answers(void)
 	char		line[400];
 
 	for (int k = 0; k < 2; k++)
-		for (int i = 0; i < 4; i++)
+		for (int i = 0; i < 5; i++)
 		{
 			snprintf(line, sizeof(line), "--model " MODEL " --random-prompts 8,20 --max-tokens 12 --ids %s %s",
 					 kinds[k], variants[i]);
@@ -136,7 +136,8 @@ test_errors(void)
 {
 	static const char *const lines[] = {
 		"", "--model " MODEL, "--model /nowhere --random-prompts 1,1", "--nonsense 1",
-		"--model " MODEL " --random-prompts 1", "--model " MODEL " --random-prompts 1,1 --threads 0",
+		"--model " MODEL " --random-prompts 1", "--model " MODEL " --random-prompts 1,1 --cpu-threads -1",
+		"--model " MODEL " --random-prompts 1,1 --cpu-affinity 0-", "--model " MODEL " --random-prompts 1,1 --cpu-affinity 1023",
 		"--model " MODEL " --random-prompts 1,1 --isa nonsense", "--model",
 		"--model " MODEL " --random-prompts 1,1 --temperature -1",
 		"--model " MODEL " --random-prompts 1,1 --temperature 3",

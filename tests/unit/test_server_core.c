@@ -213,7 +213,7 @@ test_cancel_and_unload(void)
 int
 main(int argc, char **argv)
 {
-	static const char *const args[] = {"--set", "num_threads=2", "--set", "kv_cache_memory=16", NULL};
+	static const char *const args[] = {"--set", "cpu_threads=2", "--set", "kv_cache_memory=16", NULL};
 
 	peer_find_engine(&P);
 	if (argc > 1)

@@ -1,0 +1,18 @@
+/*
+ * cpus.h
+ *	  What this process may use of the machine's CPUs.
+ */
+#ifndef VLLM_BASE_CPUS_H
+#define VLLM_BASE_CPUS_H
+
+/* The CPUs that the calling thread may run on, ascending, at most max; 0 = unknown. */
+int			cpus_allowed(int *cpus, int max);
+/*
+ * CPUs' worth of time that the control groups of this process grant, rounded down
+ * but at least 1; 0 = no limit.  root: "" (tests: a folder that stands for /).
+ */
+int			cpus_quota(const char *root);
+/* Threads that can run at the same time: what is allowed, within the quota. */
+int			cpus_usable(void);
+
+#endif

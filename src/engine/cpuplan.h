@@ -1,0 +1,30 @@
+/*
+ * cpuplan.h
+ *	  From the settings cpu_threads and cpu_affinity to threads and their CPUs.
+ */
+#ifndef VLLM_ENGINE_CPUPLAN_H
+#define VLLM_ENGINE_CPUPLAN_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "kernels.h"
+#include "wire/cpulist.h"
+
+typedef struct CpuPlan
+{
+	int			n_threads;
+	bool		pinned;
+	int			cpus[CPULIST_CPUS]; /* pinned: [n_threads] */
+} CpuPlan;
+
+/*
+ * threads 0 = one for each CPU of the list, or for each one that this process can
+ * use.  ERR_INVALID for a malformed list, a CPU that is not allowed, or more
+ * threads than CPUs in the list.
+ */
+bool		cpuplan_make(int threads, const char *affinity, CpuPlan *out, Err *e);
+/* Its threads; NULL with *e set. */
+KPool	   *cpuplan_pool(const CpuPlan *p, Err *e);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * cpulist.h
+ *	  Lists of CPUs as users write them: vllm.cpu_affinity.
+ *
+ *		list  =  ""  |  "auto"  |  part { "," part }
+ *		part  =  CPU  |  FIRST "-" LAST  |  FIRST "-" LAST ":" STEP
+ *
+ * The syntax of taskset --cpu-list.  Blanks around numbers are allowed, CPUs that
+ * are listed twice are not.  Used by both sides: the server checks a value when it
+ * is set, the engine applies it.
+ */
+#ifndef VLLM_WIRE_CPULIST_H
+#define VLLM_WIRE_CPULIST_H
+
+#include <stddef.h>
+
+#define CPULIST_CPUS	1024	/* CPUs are 0 .. 1023 */
+#define CPULIST_LEN		512		/* longest text, with its end */
+
+#define CPULIST_AUTO	(-1)
+#define CPULIST_BAD		(-2)
+
+/*
+ * Fills cpus[CPULIST_CPUS] in the order of the list and returns how many they are;
+ * 0 for "", CPULIST_AUTO for "auto".  CPULIST_BAD: why[] says what is wrong, a
+ * sentence without its period.
+ */
+int			cpulist_parse(const char *s, int *cpus, char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * test_cpus.c
+ *	  Lists of CPUs, quotas of control groups (in folders made here), and the
+ *	  plan that follows from the settings.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "check.h"
+#include "engine/config.h"
+#include "engine/cpuplan.h"
+
+static void
+list_is(const char *s, int n, const int *expect)
+{
+	static int	cpus[CPULIST_CPUS];
+	char		why[128] = "";
+	int			got = cpulist_parse(s, cpus, why, sizeof(why));
+
+	CHECK(got == n, "\"%s\": %d, not %d (%s)", s, got, n, why);
+	for (int i = 0; i < n && i < got; i++)
+		CHECK(cpus[i] == expect[i], "\"%s\": CPU %d is %d, not %d", s, i, cpus[i], expect[i]);
+}
+
+static void
+test_list(void)
+{
+	static const char *const bad[] = {
+		"x", "0,", ",0", "0-", "-1", "3-1", "0-3:0", "0-3:", "1024", "0-1024", "99999", "0,1,0", "0-3,2", "0 1",
+		"auto,1", "AUTO", "0x1", "0-3:2:1", "1.5", "0,,1", "0;1", "4294967296"
+	};
+	char		text[CPULIST_LEN + 1];
+	char		why[128];
+	static int	cpus[CPULIST_CPUS];
+
+	list_is("", 0, NULL);
+	list_is("  ", 0, NULL);
+	list_is("auto", CPULIST_AUTO, NULL);
+	list_is("5", 1, (int[]) {5});
+	list_is("0-3,8", 5, (int[]) {0, 1, 2, 3, 8});
+	list_is("8,0-1", 3, (int[]) {8, 0, 1});
+	list_is(" 1 , 4 - 6 ", 4, (int[]) {1, 4, 5, 6});
+	list_is("0-7:2", 4, (int[]) {0, 2, 4, 6});
+	list_is("0-3:9,1", 2, (int[]) {0, 1});
+	list_is("1023", 1, (int[]) {1023});
+	CHECK(cpulist_parse("0-1023", cpus, why, sizeof(why)) == CPULIST_CPUS, "all");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		why[0] = '\0';
+		CHECK(cpulist_parse(bad[i], cpus, why, sizeof(why)) == CPULIST_BAD && why[0] != '\0', "\"%s\"", bad[i]);
+	}
+	memset(text, '1', sizeof(text));
+	text[CPULIST_LEN] = '\0';
+	CHECK(cpulist_parse(text, cpus, why, sizeof(why)) == CPULIST_BAD && strstr(why, "longer") != NULL, "%s", why);
+}
+
+/* ---- quotas ---- */
+
+static void
+put(const char *root, const char *path, const char *text)
+{
+	char		name[PATH_MAX];
+	FILE	   *f;
+
+	snprintf(name, sizeof(name), "%s%s", root, path);
+	for (char *p = name + strlen(root) + 1; (p = strchr(p, '/')) != NULL; p++)
+	{
+		*p = '\0';
+		CHECK(mkdir(name, 0700) == 0 || errno == EEXIST, "mkdir %s", name);
+		*p = '/';
+	}
+	f = fopen(name, "w");
+	CHECK(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0, "write %s", name);
+}
+
+static void
+quota_is(const char *root, int expect, const char *what)
+{
+	int			got = cpus_quota(root);
+
+	CHECK(got == expect, "%s: %d, not %d", what, got, expect);
+}
+
+static void
+test_quota(void)
+{
+	char		root[] = "/tmp/vllm_cpus_XXXXXX";
+	char		command[64];
+
+	CHECK(mkdtemp(root) != NULL, "folder");
+	quota_is(root, 0, "no /proc");
+	put(root, "/proc/self/cgroup", "0::/a/b\n");
+	quota_is(root, 0, "no groups");
+	put(root, "/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+	quota_is(root, 0, "no limit");
+	put(root, "/sys/fs/cgroup/a/b/cpu.max", "350000 100000\n");
+	quota_is(root, 3, "three and a half");
+	put(root, "/sys/fs/cgroup/a/cpu.max", "200000 100000\n");
+	quota_is(root, 2, "the group above has less");
+	put(root, "/sys/fs/cgroup/cpu.max", "50000 100000\n");
+	quota_is(root, 1, "half a CPU at the top, which is the mount of a container");
+	put(root, "/proc/self/cgroup", "0::/../not/here\n");
+	quota_is(root, 1, "a path from outside");
+	put(root, "/proc/self/cgroup", "11:memory:/m\n4:cpu,cpuacct:/v1\n0::/nowhere\n");
+	put(root, "/sys/fs/cgroup/cpu.max", "max 100000\n");
+	put(root, "/sys/fs/cgroup/cpu,cpuacct/v1/cpu.cfs_quota_us", "-1\n");
+	put(root, "/sys/fs/cgroup/cpu,cpuacct/v1/cpu.cfs_period_us", "100000\n");
+	quota_is(root, 0, "version 1 without a limit");
+	put(root, "/sys/fs/cgroup/cpu,cpuacct/v1/cpu.cfs_quota_us", "410000\n");
+	quota_is(root, 4, "version 1");
+	put(root, "/sys/fs/cgroup/cpu,cpuacct/v1/cpu.cfs_period_us", "nonsense\n");
+	quota_is(root, 0, "no period");
+	put(root, "/proc/self/cgroup", "4:cpuset:/v1\nnonsense\n::\n");
+	quota_is(root, 0, "not a controller of time");
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	CHECK(system(command) == 0, "clean up");
+}
+
+/* ---- the plan ---- */
+
+static void
+test_plan(void)
+{
+	static CpuPlan p;
+	static int	allowed[CPULIST_CPUS];
+	int			n = cpus_allowed(allowed, CPULIST_CPUS);
+	int			none = 0;
+	char		text[64];
+	Err			e = {0};
+	KPool	   *pool = NULL;
+
+	CHECK(n >= 1 && cpus_usable() >= 1 && cpus_usable() <= n, "%d CPUs, %d to be used", n, cpus_usable());
+	CHECK(cpuplan_make(0, "", &p, &e) && p.n_threads == cpus_usable() && !p.pinned, "default: %d", p.n_threads);
+	CHECK(cpuplan_make(7, "", &p, &e) && p.n_threads == 7 && !p.pinned, "as told");
+	CHECK(cpuplan_make(0, "auto", &p, &e) && p.n_threads == cpus_usable() && p.pinned && p.cpus[0] == allowed[0], "auto");
+	CHECK(!cpuplan_make(n + 1, "auto", &p, &e) && e.cls == ERR_INVALID && e.hint[0] != '\0', "%s", e.msg);
+	snprintf(text, sizeof(text), "%d", allowed[n - 1]);
+	CHECK(cpuplan_make(0, text, &p, &e) && p.n_threads == 1 && p.pinned && p.cpus[0] == allowed[n - 1], "one CPU");
+	CHECK(!cpuplan_make(2, text, &p, &e) && e.cls == ERR_INVALID, "%s", e.msg);
+	CHECK(!cpuplan_make(0, "3-1", &p, &e) && e.cls == ERR_INVALID && e.detail[0] != '\0', "%s", e.msg);
+	CHECK(!cpuplan_make(CPULIST_CPUS + 1, "", &p, &e) && e.cls == ERR_INVALID, "%s", e.msg);
+	for (int i = 0; i < n && allowed[i] == none; i++)
+		none++;
+	if (none < CPULIST_CPUS)
+	{
+		snprintf(text, sizeof(text), "%d", none);
+		CHECK(!cpuplan_make(0, text, &p, &e) && e.cls == ERR_INVALID && strstr(e.msg, text) != NULL &&
+			  e.detail[0] != '\0' && e.hint[0] != '\0', "%s; %s", e.msg, e.detail);
+	}
+	CHECK(cpuplan_make(0, "auto", &p, &e) && (pool = cpuplan_pool(&p, &e)) != NULL &&
+		  kpool_nthreads(pool) == p.n_threads, "a pool of it");
+	kpool_free(pool);
+}
+
+static void
+test_settings(void)
+{
+	SettingsBox box;
+	Settings	s;
+	Err			e = {0};
+
+	settings_box_init(&box);
+	settings_get(&box, &s);
+	CHECK(s.cpu_threads == 0 && s.cpu_affinity[0] == '\0' && settings_threads(&s) == cpus_usable(), "defaults");
+	CHECK(settings_assign(&box, "cpu_affinity=0-3,8", &e) && settings_assign(&box, "cpu_threads=3", &e), "%s", e.msg);
+	CHECK(!settings_assign(&box, "cpu_affinity=3-0", &e) && strstr(e.msg, "empty") != NULL, "%s", e.msg);
+	settings_get(&box, &s);
+	CHECK(s.cpu_threads == 3 && strcmp(s.cpu_affinity, "0-3,8") == 0, "%s", s.cpu_affinity);
+	CHECK(settings_threads(&s) == 3, "as many as told, even where they could not start");
+	CHECK(settings_assign(&box, "cpu_affinity=", &e) && settings_assign(&box, "cpu_affinity=auto", &e), "%s", e.msg);
+	CHECK(!settings_assign(&box, "num_threads=2", &e), "the old name");
+}
+
+int
+main(void)
+{
+	test_list();
+	test_quota();
+	test_plan();
+	test_settings();
+	return check_done("cpus");
+}
