@@ -17,7 +17,10 @@ comma := ,
 CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels
 CFLAGS_ENGINE = -std=c11 -O2 -g -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-KERNEL_OPT = -O3
+# The kernels' templates are a lot of code to compile.  Sanitizers make it several times
+# more, so their builds optimize less; debuggers get no values of locals that registers hold.
+KERNEL_DEBUG = $(if $(findstring clang,$(CC)),,-fno-var-tracking-assignments)
+KERNEL_OPT = $(if $(SAN),-O1,-O3) $(KERNEL_DEBUG)
 LDLIBS_ENGINE = -lcjson -lutf8proc -lm -lpthread -ldl
 
 ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/load/*.c src/quant/*.c \

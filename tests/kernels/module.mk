@@ -11,7 +11,7 @@ endif
 
 $(BUILD)/kernels/emu/%.o: kernels/cpu/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DVLLM_KERNELS_EMU -mavx2 -mfma -mf16c -Wno-psabi \
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -O1 $(KERNEL_DEBUG) -DVLLM_KERNELS_EMU -mavx2 -mfma -mf16c -Wno-psabi \
 		-MMD -MP -c -o $@ $<
 
 $(KERNEL_TEST_BIN): $(KERNEL_TEST_OBJ) $(KERNEL_EMU_OBJ) $(LIB)
