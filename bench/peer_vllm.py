@@ -21,7 +21,7 @@ def main():
 
     model, threads, seqs, block, dtype = sys.argv[1:]
     options = {"block_size": int(block), "enable_prefix_caching": True} if block != "0" else {"enable_prefix_caching": False}
-    llm = LLM(model=model, dtype=dtype, max_num_seqs=int(seqs), max_model_len=1024, **options)
+    llm = LLM(model=model, dtype=dtype, max_num_seqs=int(seqs), max_model_len=1024, max_num_batched_tokens=2048, **options)
     say(ready=True, version=vllm.__version__, torch=torch.__version__, dtype=dtype, threads=int(threads))
     for line in sys.stdin:
         job = json.loads(line)
