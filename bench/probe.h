@@ -103,7 +103,7 @@ read_bandwidth(KPool *pool, const char *buf)
 }
 
 /* buf has READ bytes that have been written */
-static double
+static inline double
 bandwidth_of(int threads, const char *buf)
 {
 	KPool	   *pool = kpool_new(threads);
