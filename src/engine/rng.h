@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 void		rng_philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4]);
+/* The same for four counters that follow each other: ctr, and ctr[0] + 1, 2, 3 */
+void		rng_philox4(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4][4]);
 /* 64 unpredictable bits from the kernel, for requests without a seed */
 uint64_t	rng_seed(void);
 

@@ -87,76 +87,109 @@ struct Sampler
 
 /* ---- stages 1 to 3 ---- */
 
-static bool
-all_finite(const float *x, int n)
-{
-	uint32_t	acc[LANES] = {0};
-	uint32_t	bits[LANES];
-	uint32_t	any = 0;
+typedef float Lanes4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint32_t Bits4 __attribute__((vector_size(16), may_alias));
 
-	for (int i = 0; i < n; i += LANES)
+/* Four logits into a running maximum; *bad's sign bits: one was not finite. */
+static inline Lanes4
+take4(Lanes4 m, const float *x, Bits4 *bad)
+{
+	Lanes4		z = *(const Lanes4 *) x;
+	Bits4		more = (Bits4) (z > m);
+
+	/* an exponent of all ones carries into the sign */
+	*bad |= ((Bits4) z & 0x7f800000u) + 0x00800000u;
+	return (Lanes4) (((Bits4) z & more) | ((Bits4) m & ~more));
+}
+
+/* The largest of a block's logits to *max; returns bits whose sign says that one is not finite. */
+static inline uint32_t
+scan_block(const float *x, float *max)
+{
+	Bits4		bad = {0};
+	Lanes4		a = *(const Lanes4 *) x,
+				b = a,
+				c = a,
+				d = a;
+	float		most;
+
+	for (int i = 0; i < BLOCK; i += 16)
 	{
-		int			m = n - i < LANES ? n - i : LANES;
-
-		memset(bits, 0, sizeof(bits));
-		memcpy(bits, x + i, (size_t) m * sizeof(float));
-		/* an exponent of all ones carries into the sign */
-		for (int j = 0; j < LANES; j++)
-			acc[j] |= (bits[j] & 0x7f800000u) + 0x00800000u;
+		a = take4(a, x + i, &bad);
+		b = take4(b, x + i + 4, &bad);
+		c = take4(c, x + i + 8, &bad);
+		d = take4(d, x + i + 12, &bad);
 	}
-	for (int j = 0; j < LANES; j++)
-		any |= acc[j];
-	return (any & 0x80000000u) == 0;
+	a = take4(a, (const float *) &b, &bad);
+	c = take4(c, (const float *) &d, &bad);
+	a = take4(a, (const float *) &c, &bad);
+	most = a[0];
+	for (int j = 1; j < 4; j++)
+		most = a[j] > most ? a[j] : most;
+	*max = most;
+	return bad[0] | bad[1] | bad[2] | bad[3];
 }
 
-static float
-block_max(const float *x)
+/* One block, the last of which may be shorter: it is filled up with its first logit. */
+static uint32_t
+scan_one(const Sampler *s, const float *logits, int block, float *max)
 {
-	float		m[LANES];
+	const float *x = logits + (size_t) block * BLOCK;
+	int			n = s->n_valid - block * BLOCK;
+	float		full[BLOCK];
 
-	memcpy(m, x, sizeof(m));
-	for (int i = LANES; i < BLOCK; i += LANES)
-		for (int j = 0; j < LANES; j++)
-			m[j] = x[i + j] > m[j] ? x[i + j] : m[j];
-	for (int w = LANES / 2; w > 0; w /= 2)
-		for (int j = 0; j < w; j++)
-			m[j] = m[j + w] > m[j] ? m[j + w] : m[j];
-	return m[0];
+	if (n >= BLOCK)
+		return scan_block(x, max);
+	for (int i = 0; i < BLOCK; i++)
+		full[i] = x[i < n ? i : 0];
+	return scan_block(full, max);
 }
 
-/* Copy the logits to w->z, padded, and note the blocks' maxima; returns the argmax. */
+/* Note the blocks' maxima; false when a logit is not finite. */
+static bool
+scan_row(const Sampler *s, Work *w, const float *logits)
+{
+	uint32_t	bad = 0;
+
+	for (int b = 0; b < s->n_blocks; b++)
+		bad |= scan_one(s, logits, b, &w->bmax[b]);
+	return (bad & 0x80000000u) == 0;
+}
+
+static void
+mask_ids(const Sampler *s, Work *w, float *logits, const int32_t *ids, int n)
+{
+	for (int i = 0; i < n; i++)
+		logits[ids[i]] = -INFINITY;
+	for (int i = 0; i < n; i++)
+		if (ids[i] < s->n_valid)
+			scan_one(s, logits, ids[i] / BLOCK, &w->bmax[ids[i] / BLOCK]);
+}
+
 static int32_t
-load_row(const Sampler *s, Work *w, const float *logits)
+argmax(const Sampler *s, const Work *w, const float *logits)
 {
 	int			best = 0;
 	int32_t		i;
 
-	memcpy(w->z, logits, (size_t) s->n_valid * sizeof(float));
-	for (i = s->n_valid; i < s->n_blocks * BLOCK; i++)
-		w->z[i] = -INFINITY;
-	for (int b = 0; b < s->n_blocks; b++)
-	{
-		w->bmax[b] = block_max(w->z + (size_t) b * BLOCK);
+	for (int b = 1; b < s->n_blocks; b++)
 		if (w->bmax[b] > w->bmax[best])
 			best = b;
-	}
-	for (i = best * BLOCK; w->z[i] != w->bmax[best]; i++)
+	for (i = best * BLOCK; logits[i] != w->bmax[best]; i++)
 		continue;
 	return i;
 }
 
-/* Monotone, so it may be applied to the blocks' maxima too. */
+/* Stage 3, into w->z, padded.  Monotone, so it may be applied to the blocks' maxima too. */
 static void
-scale_row(const Sampler *s, Work *w, float max, float inv_t)
+scale_row(const Sampler *s, Work *w, const float *logits, float max, float inv_t)
 {
+	for (int32_t i = 0; i < s->n_valid; i++)
+		w->z[i] = (logits[i] - max) * inv_t;
+	for (int32_t i = s->n_valid; i < s->n_blocks * BLOCK; i++)
+		w->z[i] = -INFINITY;
 	for (int b = 0; b < s->n_blocks; b++)
-	{
-		float	   *z = w->z + (size_t) b * BLOCK;
-
-		for (int j = 0; j < BLOCK; j++)
-			z[j] = (z[j] - max) * inv_t;
 		w->bmax[b] = (w->bmax[b] - max) * inv_t;
-	}
 }
 
 /* ---- stage 5 ---- */
@@ -347,6 +380,17 @@ noise(const SmpRow *row, uint32_t index, uint32_t kind, uint32_t out[4])
 	rng_philox(ctr, key, out);
 }
 
+/* The shared bits of a block: those of noise() for each LANES ids. */
+static void
+noise_of_block(const SmpRow *row, int block, uint32_t out[BLOCK / LANES][4])
+{
+	uint32_t	ctr[4] = {(uint32_t) block * (BLOCK / LANES), (uint32_t) row->position, 0, 0};
+	uint32_t	key[2] = {(uint32_t) row->seed, (uint32_t) (row->seed >> 32)};
+
+	_Static_assert(BLOCK / LANES == 4, "rng_philox4 makes four");
+	rng_philox4(ctr, key, out);
+}
+
 /* -log(e), e ~ Exp(1), of 40 bits: v = 1 - u lies in (0, 1). */
 static double
 gumbel_of(const SmpRow *row, int32_t id, uint32_t byte)
@@ -418,22 +462,20 @@ draw_lanes(const SmpRow *row, const float *z, int32_t base, const uint32_t *bits
 static int32_t
 draw(const Sampler *s, const Work *w, const SmpRow *row, Filter f, int32_t start)
 {
-	uint32_t	bits[4];
+	uint32_t	bits[BLOCK / LANES][4];
 	Best		best;
 
-	noise(row, (uint32_t) start / LANES, 0, bits);
+	noise(row, (uint32_t) start / LANES, 0, bits[0]);
 	best.id = start;
-	best.score = w->z[start] + gumbel_of(row, start, bits[start % LANES / 4] >> (8 * (start % 4)) & 0xff);
+	best.score = w->z[start] + gumbel_of(row, start, bits[0][start % LANES / 4] >> (8 * (start % 4)) & 0xff);
 	for (int b = 0; b < s->n_blocks; b++)
 	{
 		if (w->bmax[b] < f.min || w->bmax[b] < best.score - MAX_GUMBEL)
 			continue;
-		for (int32_t base = b * BLOCK; base < (b + 1) * BLOCK; base += LANES)
-		{
-			noise(row, (uint32_t) base / LANES, 0, bits);
-			if (w->bmax[b] - best.score >= NEAR || has_zero_byte(bits))
-				draw_lanes(row, w->z, base, bits, f, &best);
-		}
+		noise_of_block(row, b, bits);
+		for (int i = 0; i < BLOCK / LANES; i++)
+			if (w->bmax[b] - best.score >= NEAR || has_zero_byte(bits[i]))
+				draw_lanes(row, w->z, b * BLOCK + i * LANES, bits[i], f, &best);
 	}
 	return best.id;
 }
@@ -449,19 +491,18 @@ sample_row(const Sampler *s, Work *w, const SmpRow *row, float *logits)
 	int32_t		top;
 	float		max;
 
-	if (!all_finite(logits, n))
+	if (!scan_row(s, w, logits))
 		return -1;
 	if (row->position < p->min_tokens)
-		for (int i = 0; i < p->n_min_ids; i++)
-			logits[p->min_ids[i]] = -INFINITY;
-	top = load_row(s, w, logits);
-	max = w->z[top];
+		mask_ids(s, w, logits, p->min_ids, p->n_min_ids);
+	top = argmax(s, w, logits);
+	max = logits[top];
 	if (max == -INFINITY)
 		return -1;				/* everything is masked */
 	if (p->temperature == 0)
 		return top;
 
-	scale_row(s, w, max, (float) (1.0 / p->temperature));
+	scale_row(s, w, logits, max, (float) (1.0 / p->temperature));
 	if (p->min_p > 0)
 		f.min = (float) log(p->min_p);
 	if (p->top_k > 0 && p->top_k < n)
