@@ -132,7 +132,7 @@ def bandwidth(threads):
 
 def limits(threads):
     """Bandwidth and peaks of that many threads: dict of *_gflop_s, read_gb_s."""
-    out = subprocess.run([LIMITS, "--json", "-t", str(threads)], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run([LIMITS, "--json", "-q", "-t", str(threads)], check=True, capture_output=True, text=True).stdout
     return json.loads(out)[-1]
 
 
