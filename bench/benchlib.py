@@ -12,6 +12,7 @@ import os
 import platform
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -100,6 +101,7 @@ def parse(p, argv=None):
 
 def run(main):
     """The script's main function, with errors as one line."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         main()
     except BenchError as e:

@@ -4,7 +4,7 @@
  *	  them before and after what they measure.
  *
  * Usage: limits [-t max_threads] [-b] [-q] [--json]
- *		-b: only the read bandwidth of max_threads threads, GB/s;  -q: fewer passes
+ *		-b: only the read bandwidth of max_threads threads, GB/s;  -q: fewer passes over less memory
  */
 #include "probe.h"
 
@@ -58,14 +58,17 @@ main(int argc, char **argv)
 		else if (c == 't')
 			max_threads = atoi(optarg);
 		else if (c == 'q')
+		{
 			passes = 1;
+			read_bytes = READ / 4;
+		}
 		else
 			return 2;
 	}
 	if (max_threads < 1 || optind != argc)
 		return 2;
-	buf = big_alloc(READ);
-	memset(buf, 1, READ);
+	buf = big_alloc(read_bytes);
+	memset(buf, 1, read_bytes);
 	if (bandwidth_only)
 		printf("%.2f\n", bandwidth_of(max_threads, buf));
 	else

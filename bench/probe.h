@@ -3,7 +3,7 @@
  *	  This machine's limits: memory read bandwidth and what its arithmetic units do
  *	  at most.  Part of the C programs in bench/, which each use some of it.
  *
- * The bandwidth is read over 1 GB, by one stream or four in each chunk, whichever is
+ * The bandwidth is read over 1 GB (read_bytes), by one stream or four in each chunk, whichever is
  * faster.  A peak is ten independent chains of one instruction (or of the shortest
  * sequence that multiplies and adds) in registers.  All are the best of several passes:
  * machines that share a host vary by the minute.
@@ -21,6 +21,7 @@
 #define READ	((size_t) 1 << 30)
 
 static int	passes = 3;
+static size_t read_bytes = READ;	/* at most READ */
 static clockid_t clock_id = CLOCK_MONOTONIC;
 
 static double
@@ -88,21 +89,21 @@ read_bandwidth(KPool *pool, const char *buf)
 	double		best = 0;
 
 	j->p = buf;
-	j->chunk = READ / 256;
+	j->chunk = read_bytes / 256;
 	for (int i = 0; i < 2 * passes + 2; i++)
 	{
 		double		t = now();
 
 		j->streams = i % 2 ? 1 : 4;
 		kpool_run(pool, read_chunk, j, 256);
-		t = READ / (now() - t) / 1e9;
+		t = read_bytes / (now() - t) / 1e9;
 		best = t > best ? t : best;
 	}
 	free(j);
 	return best;
 }
 
-/* buf has READ bytes that have been written */
+/* buf has read_bytes that have been written */
 static inline double
 bandwidth_of(int threads, const char *buf)
 {
