@@ -252,7 +252,7 @@ unit_peak(KPool *pool, Unit unit)
 		chunk = vnni256_chunk, p.how = "vpdpbusd", per_loop = 10 * 2 * 32;
 	else if (unit == UNIT_INT8)
 		chunk = bytes256_chunk, p.how = "vpmaddubsw, vpmaddwd, vpaddd", per_loop = 10 * 2 * 32;
-	for (int i = 0; i < passes + 2; i++)
+	for (int i = 0; i < 2 * passes + 4; i++)
 	{
 		double		t = now();
 
