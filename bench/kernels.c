@@ -174,7 +174,7 @@ bench_attn(const Kernels *k, KPool *pool, double bw, double peak)
 			pos[i] = prefill ? i : CTX - 1;
 		t = now();
 		for (int l = 0; l < layers; l++)
-			k->attn(pool, &kv, l, &r, q, 14 * 64, 14, 0.125f, 0, out, ws);
+			k->attn(pool, &kv, l, &r, q, 14 * 64, 14, 0.125f, 0, 0.0f, out, ws);
 		t = (now() - t) / layers;
 		best[prefill] = t < best[prefill] ? t : best[prefill];
 	}

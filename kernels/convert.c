@@ -55,9 +55,10 @@ size_t
 kv_layout(KvView *kv)
 {
 	size_t		elems = (size_t) kv->block_size * ((size_t) kv->head_dim + kv_vdim(kv));
+	size_t		scales = kv->type == KT_INT8 ? 2 * (size_t) kv->block_size * sizeof(float) : 0;
 	size_t		total;
 
-	kv->head_stride = k_align64(elems * kv_elem(kv->type));
+	kv->head_stride = k_align64(elems * kv_elem(kv->type) + scales);
 	if (__builtin_mul_overflow(kv->head_stride, (size_t) kv->n_kv_heads, &kv->block_stride) ||
 		__builtin_mul_overflow(kv->block_stride, (size_t) kv->n_blocks, &kv->layer_stride) ||
 		__builtin_mul_overflow(kv->layer_stride, (size_t) kv->n_layers, &total))

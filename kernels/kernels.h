@@ -39,13 +39,14 @@ typedef struct KMat
 
 /*
  * Paged KV of one model.  Layout of one (layer, block, kv_head) cell is private
- * to the kernels: K dim-major [dim][block_size], then V [block_size][dim].
+ * to the kernels: K dim-major [dim][block_size], then V [block_size][dim]; INT8 has
+ * one scale for each token's K and one for its V (docs/kernels.md).
  * The address of a cell: base + layer*layer_stride + block*block_stride +
  * head*head_stride (bytes).
  */
 typedef struct KvView
 {
-	KType		type;			/* KT_F32, KT_F16 or KT_BF16 */
+	KType		type;			/* KT_F32, KT_F16, KT_BF16 or KT_INT8 */
 	int			n_layers;
 	int			n_blocks;
 	int			block_size;		/* tokens, a multiple of 16 */
@@ -106,6 +107,8 @@ typedef struct Kernels
 	 */
 	void		(*rope) (KPool *pool, float *x, int rows, int ld, int heads, int head_dim,
 						 const int32_t *pos, const float *cs, int rot_dim);
+	/* y[i][j] = cap * tanh(y[i][j] / cap), cap > 0 */
+	void		(*softcap) (KPool *pool, float *y, int rows, int dim, float cap);
 	/* y[i][j] = silu(g[i][j]) * u[i][j]; g and u are halves of gu: [rows][2*dim] */
 	void		(*silu_mul) (KPool *pool, float *y, const float *gu, int rows, int dim);
 
@@ -115,13 +118,14 @@ typedef struct Kernels
 							 const float *k, const float *v, int ld);
 	/*
 	 * Causal attention of every row over positions 0..pos of its sequence (the
-	 * last `window` of them when window > 0), softmax in float.
+	 * last `window` of them when window > 0), softmax in float.  With softcap > 0 a
+	 * score s becomes softcap * tanh(s / softcap).
 	 * q: [rows][n_heads*head_dim], row stride ldq; out: [rows][n_heads*head_dim].
 	 */
 	size_t		(*attn_scratch) (const KvView *kv, int n_heads, int rows, int nthreads);
 	void		(*attn) (KPool *pool, const KvView *kv, int layer, const KRows *r,
 						 const float *q, int ldq, int n_heads, float scale, int window,
-						 float *out, void *ws);
+						 float softcap, float *out, void *ws);
 } Kernels;
 
 /*

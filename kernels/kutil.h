@@ -42,12 +42,13 @@ k_align64(size_t n)
 static inline size_t
 kv_elem(KType t)
 {
-	return t == KT_F32 ? 4 : 2;
+	return t == KT_F32 ? 4 : t == KT_INT8 ? 1 : 2;
 }
 
 /*
  * A cell is K [head_dim][block_size], then V [block_size][kv_vdim]: V's rows are
  * padded to whole vectors.  What lies in the padding never leaves its lanes.
+ * INT8: codes, and behind them a float scale for each token's K, then each V.
  */
 static inline int
 kv_vdim(const KvView *kv)
@@ -67,6 +68,13 @@ static inline uint8_t *
 kv_cell_v(const KvView *kv, uint8_t *cell)
 {
 	return cell + (size_t) kv->head_dim * kv->block_size * kv_elem(kv->type);
+}
+
+/* the scales of an INT8 cell: [block_size] of K, [block_size] of V */
+static inline float *
+kv_cell_scales(const KvView *kv, uint8_t *cell)
+{
+	return (float *) (void *) (kv_cell_v(kv, cell) + (size_t) kv->block_size * kv_vdim(kv));
 }
 
 /* the sequence that owns a row; seq_start ascends */

@@ -171,6 +171,14 @@ v_ldexp(v16 p, v16 n)
 	return (v16) {ldexp8(p.a, n.a), ldexp8(p.b, n.b)};
 }
 
+/* the low 8 bits of each lane as exponent: 2^(bits - 127) */
+static inline v16
+v_low_exponent(v16 x)
+{
+	return (v16) {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.a), 23)),
+		_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.b), 23))};
+}
+
 static inline __m256
 load_bf16x8(const uint16_t *p)
 {
@@ -190,6 +198,18 @@ v_load_f16(const uint16_t *p)
 {
 	return (v16) {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p)),
 		_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) (p + 8)))};
+}
+
+static inline __m256
+load_i8x8(const int8_t *p)
+{
+	return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *) p)));
+}
+
+static inline v16
+v_load_i8(const int8_t *p)
+{
+	return (v16) {load_i8x8(p), load_i8x8(p + 8)};
 }
 
 static inline void

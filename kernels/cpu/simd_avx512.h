@@ -162,6 +162,13 @@ v_ldexp(v16 p, v16 n)
 	return _mm512_mul_ps(_mm512_mul_ps(p, exp2i(h)), exp2i(_mm512_sub_epi32(i, h)));
 }
 
+/* the low 8 bits of each lane as exponent: 2^(bits - 127) */
+static inline v16
+v_low_exponent(v16 x)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 23));
+}
+
 static inline v16
 v_load_bf16(const uint16_t *p)
 {
@@ -174,6 +181,12 @@ static inline v16
 v_load_f16(const uint16_t *p)
 {
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) p));
+}
+
+static inline v16
+v_load_i8(const int8_t *p)
+{
+	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) p)));
 }
 
 static inline void

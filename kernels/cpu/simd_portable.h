@@ -212,6 +212,13 @@ v_ldexp(v16 p, v16 n)
 	return (v16) {f4_ldexp(p.a, n.a), f4_ldexp(p.b, n.b), f4_ldexp(p.c, n.c), f4_ldexp(p.d, n.d)};
 }
 
+/* the low 8 bits of each lane as exponent: 2^(bits - 127) */
+static inline v16
+v_low_exponent(v16 x)
+{
+	return (v16) {(f4) ((u4) x.a << 23), (f4) ((u4) x.b << 23), (f4) ((u4) x.c << 23), (f4) ((u4) x.d << 23)};
+}
+
 static inline f4
 f4_load_bf16(const uint16_t *p)
 {
@@ -248,6 +255,18 @@ static inline v16
 v_load_f16(const uint16_t *p)
 {
 	return (v16) {f4_load_f16(p), f4_load_f16(p + 4), f4_load_f16(p + 8), f4_load_f16(p + 12)};
+}
+
+static inline f4
+f4_load_i8(const int8_t *p)
+{
+	return (f4) {p[0], p[1], p[2], p[3]};
+}
+
+static inline v16
+v_load_i8(const int8_t *p)
+{
+	return (v16) {f4_load_i8(p), f4_load_i8(p + 4), f4_load_i8(p + 8), f4_load_i8(p + 12)};
 }
 
 static inline void

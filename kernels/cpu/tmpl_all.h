@@ -36,6 +36,7 @@ const Kernels KPASTE(kernels_, KNAME) = {
 	.add_rmsnorm = add_rmsnorm,
 	.add = add,
 	.rope = rope,
+	.softcap = softcap,
 	.silu_mul = silu_mul,
 	.kv_write = kv_write,
 	.attn_scratch = attn_scratch,

@@ -19,10 +19,19 @@
  * outside the row's own range, not even by 0: it may be stale, or belong to a
  * later row of the tile.
  *
- * Scratch: tile_start [n_rows + 1], then an AttnTile for each thread, then
+ * K and V become float once for all rows of an item, a strip at a time: scores
+ * and values are then products of small float matrices.  With few rows that
+ * doesn't pay, and the products widen the elements in registers.  The values and
+ * their order are the same, so are the bits.  INT8: the codes are widened, a key's
+ * scale multiplies its score and a value's scale its weight.
+ *
+ * While a strip is worked on, the cells of the next one are fetched to L2.
+ *
+ * Scratch: tile_start [n_rows + 1], then an AttnWork for each thread, then
  * states and parts for the waves.
  */
 #define ATTN_TILE	24
+#define ATTN_DIRECT 2			/* rows of an item that isn't worth widening K and V */
 #define ATTN_ITEMS	2			/* per thread: fewer items than that are split */
 #define ATTN_PARTS	4			/* per thread and wave */
 
@@ -44,6 +53,7 @@ typedef struct AttnJob
 	int			n_heads;
 	float		scale;
 	int			window;
+	float		softcap;		/* 0: none */
 	int			vdim;
 	int			group;			/* heads of a KV head */
 	int			heads;			/* of them in an item */
@@ -71,19 +81,48 @@ typedef struct AttnItem
 	int			split1;
 } AttnItem;
 
+/* a thread's buffers for one split of an item */
+typedef struct AttnWork
+{
+	float	   *q;				/* [ATTN_TILE][head_dim], scaled */
+	float	   *s;				/* [ATTN_TILE][ATTN_STRIP] scores, then weights */
+	float	   *lanes;			/* [ATTN_TILE][16] sums of the weights */
+	float	   *wide;			/* a strip of K, then of V, as float */
+	float	   *kscale;			/* [ATTN_STRIP]; INT8 only */
+	float	   *vscale;
+	AttnPart   *part;
+	AttnPart   *state;
+} AttnWork;
+
 static inline size_t
 part_bytes(int vdim)
 {
 	return k_align64(sizeof(AttnPart) + (size_t) ATTN_TILE * vdim * sizeof(float));
 }
 
-/* per thread: scaled queries, scores, lanes of the sum, a part and a state */
 static inline size_t
 thread_bytes(const KvView *kv)
 {
-	size_t		qs = (size_t) ATTN_TILE * kv->head_dim * sizeof(float);
+	size_t		vdim = kv_vdim(kv);
 
-	return k_align64(qs) + ATTN_TILE * (ATTN_STRIP + 16) * sizeof(float) + 2 * part_bytes(kv_vdim(kv));
+	return (ATTN_TILE * (vdim + ATTN_STRIP + 16) + ATTN_STRIP * (vdim + 2)) * sizeof(float) +
+		2 * part_bytes(kv_vdim(kv));
+}
+
+static AttnWork
+thread_work(const AttnJob *j, int ith)
+{
+	char	   *mem = j->threads + (size_t) ith * thread_bytes(j->kv);
+	AttnWork	w = {.q = (float *) mem};
+
+	w.s = w.q + (size_t) ATTN_TILE * j->vdim;
+	w.lanes = w.s + ATTN_TILE * ATTN_STRIP;
+	w.wide = w.lanes + ATTN_TILE * 16;
+	w.kscale = w.wide + (size_t) ATTN_STRIP * j->vdim;
+	w.vscale = w.kscale + ATTN_STRIP;
+	w.part = (AttnPart *) (w.vscale + ATTN_STRIP);
+	w.state = (AttnPart *) ((char *) w.part + part_bytes(j->vdim));
+	return w;
 }
 
 static size_t
@@ -143,203 +182,449 @@ attn_item(const AttnJob *j, int item)
 	return it;
 }
 
-/* s[rows][ATTN_STRIP] at column c0 = q times the keys of one block */
-static void
-attn_scores(const AttnJob *j, const float *q, int r0, int r1, float *s, int c0,
-			const uint8_t *kc, int from, int to)
-{
-	const TileRow *tt = tiles[j->kv->type];
-	int			bs = j->kv->block_size,
-				hd = j->kv->head_dim;
-	size_t		es = kv_elem(j->kv->type);
+/* ---- products ---- */
 
+/* what a strip's products fetch to L2 meanwhile: cells of one KV head */
+typedef struct AttnFetch
+{
+	const uint8_t *at;			/* the rest of one cell */
+	const uint8_t *to;
+	const int32_t *block;		/* and others behind it: those of block .. end-1 */
+	const int32_t *end;
+	const KvView *kv;
+	const uint8_t *base;		/* cell of block 0 */
+	int			lines;			/* at a time: for each row and panel of a product */
+} AttnFetch;
+
+/* the blocks that begin in positions from .. to-1, in a strip's products of `rows` rows */
+static AttnFetch
+attn_fetch(const AttnJob *j, const AttnItem *it, int from, int to, int rows)
+{
+	const KvView *kv = j->kv;
+	int			b0 = (from + kv->block_size - 1) / kv->block_size,
+				b1 = (to + kv->block_size - 1) / kv->block_size,
+				steps = rows * (ATTN_STRIP + j->vdim) / 16;
+	AttnFetch	f = {.kv = kv, .base = kv_cell(kv, j->layer, 0, it->kvh), .block = it->table + b0, .end = it->table + b0};
+
+	/* who has more rows comes back to the same cells soon */
+	if (it->nq > 1 || b1 <= b0)
+		return f;
+	f.end = it->table + b1;
+	f.lines = (int) ((size_t) (b1 - b0) * kv->head_stride / 64 / steps) + 1;
+	return f;
+}
+
+static inline void
+fetch_lines(AttnFetch *f, int n)
+{
+	const uint8_t *p = f->at,
+			   *to;
+
+	if (p == f->to)
+	{
+		if (f->block == f->end)
+			return;
+		p = f->base + *f->block++ * f->kv->block_stride;
+		f->to = p + f->kv->head_stride;
+	}
+	to = f->to - p > n * 64 ? p + n * 64 : f->to;
+	for (; p < to; p += 64)
+		__builtin_prefetch(p, 0, 2);
+	f->at = p;
+}
+
+/* one product: rows r0..r1-1 of x, panels of w; c[r][panels*16] = or += x[r][n] w[n] */
+typedef struct AttnMat
+{
+	const TileRow *tiles;
+	size_t		es;				/* bytes of an element of w */
+	size_t		ps;				/* elements from panel to panel, and */
+	size_t		ldw;			/* from row to row of w */
+	int			panels;
+	size_t		ldx;
+	size_t		ldc;
+	bool		zero;
+} AttnMat;
+
+static void
+attn_product(const AttnMat *m, const float *x, int r0, int r1, const void *w, int n, float *c,
+			 AttnFetch *f)
+{
 	for (int mr; r0 < r1; r0 += mr)
 	{
 		const TileRow *t;
 
 		mr = tile_rows(r1 - r0);
-		t = &tt[mr];
-		for (int p = from; p < to;)
+		t = &m->tiles[mr];
+		for (int p = 0; p < m->panels;)
 		{
-			int			np = p + t->np * 16 <= to ? t->np : 1;
+			int			np = p + t->np <= m->panels ? t->np : 1;
 
-			(np > 1 ? t->wide : t->one) (q + (size_t) r0 * hd, hd, kc + p * es, 16, bs, hd,
-										 s + (size_t) r0 * ATTN_STRIP + c0 + p - from,
-										 ATTN_STRIP, true);
-			p += np * 16;
+			(np > 1 ? t->wide : t->one) (x + r0 * m->ldx, m->ldx, (const uint8_t *) w + p * m->ps * m->es,
+										 m->ps, m->ldw, n, c + r0 * m->ldc + p * 16, m->ldc, m->zero);
+			fetch_lines(f, f->lines * mr * np);
+			p += np;
 		}
 	}
 }
 
-/* o[rows] += p[rows][n] times n rows of V */
-static void
-attn_values(const AttnJob *j, const float *p, int r0, int r1, const uint8_t *vrow, int n, float *o)
+/* ---- K and V as float ---- */
+
+/* panels of 16 positions of a block's K [hd][bs] to [panels][hd][16]; V: n elements */
+#define DEF_WIDEN(T) \
+static void \
+widen_keys_##T(const void *src, size_t bs, int hd, int panels, float *dst) \
+{ \
+	const ELEM_##T *k = src; \
+	for (int p = 0; p < panels; p++) \
+		for (int d = 0; d < hd; d++, dst += 16) \
+			v_store(dst, v_load_##T(k + d * bs + p * 16)); \
+} \
+static void \
+widen_values_##T(const void *src, size_t n, float *dst) \
+{ \
+	const ELEM_##T *v = src; \
+	for (size_t i = 0; i < n; i += 16) \
+		v_store(dst + i, v_load_##T(v + i)); \
+}
+
+#define v_load_f32 v_load
+DEF_WIDEN(f32)
+DEF_WIDEN(f16)
+DEF_WIDEN(bf16)
+DEF_WIDEN(i8)
+
+typedef struct AttnType
 {
-	const TileRow *tt = tiles[j->kv->type];
-	size_t		es = kv_elem(j->kv->type);
+	const TileRow *tiles;
+	void		(*keys) (const void *src, size_t bs, int hd, int panels, float *dst);
+	void		(*values) (const void *src, size_t n, float *dst);
+} AttnType;
 
-	for (int mr; r0 < r1; r0 += mr)
+static inline AttnType
+attn_type(KType t)
+{
+	switch (t)
 	{
-		const TileRow *t;
+		case KT_F32:
+			return (AttnType) {tiles[KT_F32], widen_keys_f32, widen_values_f32};
+		case KT_F16:
+			return (AttnType) {tiles[KT_F16], widen_keys_f16, widen_values_f16};
+		case KT_BF16:
+			return (AttnType) {tiles[KT_BF16], widen_keys_bf16, widen_values_bf16};
+		default:
+			return (AttnType) {tiles_i8, widen_keys_i8, widen_values_i8};
+	}
+}
 
-		mr = tile_rows(r1 - r0);
-		t = &tt[mr];
-		for (int c = 0; c < j->vdim;)
+/* a tile's view of one strip; lanes are positions less `first` */
+typedef struct AttnStrip
+{
+	int			first;			/* position of lane 0 */
+	int			begin;			/* lanes any row sees: begin..end-1 */
+	int			end;
+	int			r0;				/* rows that see any of them: r0..r1-1 */
+	int			r1;
+	int			a[ATTN_TILE];	/* lanes row i sees: a..b-1; none when a >= b */
+	int			b[ATTN_TILE];
+	bool		direct;			/* K and V aren't widened beforehand */
+} AttnStrip;
+
+/* what of a strip lies in the block of lane at: n lanes, from offset off of the cell on */
+static const uint8_t *
+strip_cell(const AttnJob *j, const AttnItem *it, const AttnStrip *st, int at, int end, int *off, int *n)
+{
+	int			pos = st->first + at,
+				bs = j->kv->block_size;
+
+	*off = pos % bs;
+	*n = k_min(bs - *off, end - at);
+	return kv_cell(j->kv, j->layer, it->table[pos / bs], it->kvh);
+}
+
+/* s = q K for whole vectors of lanes that cover the strip's */
+static void
+attn_scores(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w, AttnFetch *f)
+{
+	AttnType	type = attn_type(j->kv->type);
+	size_t		es = kv_elem(j->kv->type);
+	int			bs = j->kv->block_size,
+				hd = j->kv->head_dim,
+				begin = st->begin & ~15,
+				end = (st->end + 15) & ~15,
+				off,
+				n;
+	AttnMat		m = {.tiles = type.tiles, .es = es, .ps = 16, .ldw = bs, .ldx = hd, .ldc = ATTN_STRIP, .zero = true};
+
+	for (int at = begin; at < end; at += n)
+	{
+		const uint8_t *kc = strip_cell(j, it, st, at, end, &off, &n) + off * es;
+
+		m.panels = n / 16;
+		if (st->direct)
+			attn_product(&m, w->q, st->r0, st->r1, kc, hd, w->s + at, f);
+		else
+			type.keys(kc, bs, hd, m.panels, w->wide + (size_t) (at - begin) * hd);
+	}
+	if (st->direct)
+		return;
+	m = (AttnMat) {tiles[KT_F32], sizeof(float), (size_t) hd * 16, 16, (end - begin) / 16, hd, ATTN_STRIP, true};
+	attn_product(&m, w->q, st->r0, st->r1, w->wide, hd, w->s + begin, f);
+}
+
+static void
+attn_widen_values(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w)
+{
+	AttnType	type = attn_type(j->kv->type);
+	int			off,
+				n;
+
+	for (int at = st->begin; at < st->end; at += n)
+	{
+		const uint8_t *vc = kv_cell_v(j->kv, (uint8_t *) strip_cell(j, it, st, at, st->end, &off, &n));
+
+		type.values(vc + (size_t) off * j->vdim * kv_elem(j->kv->type), (size_t) n * j->vdim,
+					w->wide + (size_t) at * j->vdim);
+	}
+}
+
+/* o += weights times V for rows r0..r1-1, lanes a..b-1 */
+static void
+attn_values(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w,
+			int r0, int r1, int a, int b, AttnFetch *f)
+{
+	size_t		es = st->direct ? kv_elem(j->kv->type) : sizeof(float);
+	AttnMat		m = {
+		.tiles = st->direct ? attn_type(j->kv->type).tiles : tiles[KT_F32], .es = es, .ps = 16,
+		.ldw = j->vdim, .panels = j->vdim / 16, .ldx = ATTN_STRIP, .ldc = j->vdim
+	};
+	int			off,
+				n;
+
+	for (int at = a; at < b; at += n)
+	{
+		const uint8_t *v;
+
+		if (st->direct)
 		{
-			int			np = c + t->np * 16 <= j->vdim ? t->np : 1;
-
-			(np > 1 ? t->wide : t->one) (p + (size_t) r0 * ATTN_STRIP, ATTN_STRIP, vrow + c * es,
-										 16, j->vdim, n, o + (size_t) r0 * j->vdim + c,
-										 j->vdim, false);
-			c += np * 16;
+			v = kv_cell_v(j->kv, (uint8_t *) strip_cell(j, it, st, at, b, &off, &n));
+			v += (size_t) off * j->vdim * es;
 		}
+		else
+		{
+			v = (const uint8_t *) (w->wide + (size_t) at * j->vdim);
+			n = b - at;
+		}
+		attn_product(&m, w->s + at, r0, r1, v, n, part_o(w->part), f);
 	}
 }
 
 /*
- * Softmax step of one row over its lanes [a, b) of a strip: s becomes exp(s - m),
- * what was summed under an older maximum is rescaled.
+ * Multiply V by exactly the rows and positions that see it: by what all rows see
+ * together, by what only some see before and behind that, in order of position.
  */
 static void
-attn_softmax(float *s, int a, int b, float *m, float *lanes, float *o, int vdim)
+attn_strip_values(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w,
+				  AttnFetch *f)
 {
+	int			a = st->begin,
+				b = st->end;
+
+	for (int r = st->r0; r < st->r1; r++)
+	{
+		a = k_max(a, st->a[r]);
+		b = k_min(b, st->b[r]);
+	}
+	/* nothing in common: each run of rows by itself */
+	if (a >= b)
+		a = b = st->end;
+	for (int r0 = st->r0; r0 < st->r1; r0 += it->nh)
+		attn_values(j, it, st, w, r0, r0 + it->nh, st->a[r0], k_min(st->b[r0], a), f);
+	attn_values(j, it, st, w, st->r0, st->r1, a, b, f);
+	for (int r0 = st->r0; r0 < st->r1; r0 += it->nh)
+		attn_values(j, it, st, w, r0, r0 + it->nh, k_max(st->a[r0], b), st->b[r0], f);
+}
+
+/* ---- softmax ---- */
+
+/* what was summed up under maximum `from`, in terms of maximum `to` */
+static void
+attn_rescale(float from, float to, float *lanes, float *o, int vdim)
+{
+	v16			c = v_set1(from == -INFINITY ? 0.0f : exp1(from - to));
+
+	v_store(lanes, v_mul(v_load(lanes), c));
+	for (int i = 0; i < vdim; i += 16)
+		v_store(o + i, v_mul(v_load(o + i), c));
+}
+
+/*
+ * Softmax step of row r over its lanes [a, b) of a strip: the scores become
+ * exp(score - m).  whole: the row sees all lanes.
+ */
+static inline void
+attn_softmax(const AttnJob *j, const AttnWork *w, int r, int a, int b, bool whole)
+{
+	float	   *s = w->s + r * ATTN_STRIP,
+			   *lanes = w->lanes + r * 16,
+			   *m = &w->part->m[r];
 	v16			v[ATTN_STRIP / 16];
 	v16			max = v_set1(-INFINITY),
-				sum = v_load(lanes);
+				sum;
 	float		m_new;
-	int			first = a / 16,
-				last = (b + 15) / 16;
+	int			first = whole ? 0 : a / 16,
+				last = whole ? ATTN_STRIP / 16 : (b + 15) / 16;
 
 	for (int i = first; i < last; i++)
 	{
-		v[i] = v_select_range(v_load(s + i * 16), a - i * 16, b - i * 16, -INFINITY);
+		v[i] = v_load(s + i * 16);
+		if (!whole)
+			v[i] = v_select_range(v[i], a - i * 16, b - i * 16, -INFINITY);
 		max = v_max(max, v[i]);
 	}
 	m_new = v_hmax(max);
 	m_new = m_new > *m ? m_new : *m;
+	/* exp(0) is 1, so leaving this out otherwise changes nothing */
 	if (*m != m_new)
-	{
-		/* exp(0) is 1, so leaving this out otherwise changes nothing */
-		v16			c = v_set1(*m == -INFINITY ? 0.0f : exp1(*m - m_new));
-
-		sum = v_mul(sum, c);
-		for (int i = 0; i < vdim; i += 16)
-			v_store(o + i, v_mul(v_load(o + i), c));
-		*m = m_new;
-	}
+		attn_rescale(*m, m_new, lanes, part_o(w->part) + (size_t) r * j->vdim, j->vdim);
+	*m = m_new;
+	sum = v_load(lanes);
 	for (int i = first; i < last; i++)
 	{
-		v16			e = v_exp(v_sub(v[i], v_set1(m_new)));
+		v16			e = v_exp_neg(v_sub(v[i], v_set1(m_new)));
 
 		/* not e alone: -Inf less -Inf would be NaN */
-		e = v_select_range(e, a - i * 16, b - i * 16, 0.0f);
+		if (!whole)
+			e = v_select_range(e, a - i * 16, b - i * 16, 0.0f);
 		sum = v_add(sum, e);
 		v_store(s + i * 16, e);
 	}
 	v_store(lanes, sum);
 }
 
-/* a tile's view of one strip */
-typedef struct AttnStrip
-{
-	int			first;			/* position of lane 0 */
-	int			begin;			/* first position any row sees */
-	int			end;			/* one past the last position any row sees */
-	int			a[ATTN_TILE];	/* lanes row i sees: a..b-1; none when a >= b */
-	int			b[ATTN_TILE];
-} AttnStrip;
-
-/* multiply each block's V by exactly the rows and positions that see it */
+/* n whole vectors of lanes, times their positions' scales */
 static void
-attn_strip_values(const AttnJob *j, const AttnItem *it, const AttnStrip *st,
-				  const float *s, float *o)
+scale_lanes(float *s, const float *scale, int n)
 {
-	const KvView *kv = j->kv;
-	int			bs = kv->block_size,
-				rows = it->nq * it->nh;
-	size_t		rowlen = (size_t) j->vdim * kv_elem(kv->type);
+	for (int i = 0; i < n; i += 16)
+		v_store(s + i, v_mul(v_load(s + i), v_load(scale + i)));
+}
 
-	for (int pos = st->begin; pos < st->end;)
+static void
+softcap_lanes(float *s, int n, float cap)
+{
+	v16			c = v_set1(cap),
+				inv = v_set1(1.0f / cap);
+
+	for (int i = 0; i < n; i += 16)
+		v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
+}
+
+/* scores of all rows to weights; what INT8 and a cap add goes before and behind */
+static void
+attn_weights(const AttnJob *j, const AttnStrip *st, const AttnWork *w)
+{
+	bool		int8 = j->kv->type == KT_INT8;
+
+	for (int r = st->r0; r < st->r1; r++)
 	{
-		int			off = pos % bs,
-					lane = pos - st->first,
-					n = k_min(k_min(bs - off, ATTN_STRIP - lane), st->end - pos);
-		const uint8_t *vc = kv_cell_v(kv, kv_cell(kv, j->layer, it->table[pos / bs], it->kvh));
+		int			a = st->a[r],
+					b = st->b[r],
+					n = ((b + 15) & ~15) - (a & ~15);
+		float	   *s = w->s + r * ATTN_STRIP + (a & ~15);
 
-		/* runs of rows that see the same positions share a tile */
-		for (int r0 = 0, r1; r0 < rows; r0 = r1)
-		{
-			int			a = k_max(st->a[r0], lane),
-						b = k_min(st->b[r0], lane + n);
-
-			for (r1 = r0 + 1; r1 < rows; r1++)
-				if (k_max(st->a[r1], lane) != a || k_min(st->b[r1], lane + n) != b)
-					break;
-			if (a < b)
-				attn_values(j, s + a, r0, r1, vc + (size_t) (off + a - lane) * rowlen, b - a, o);
-		}
-		pos += n;
+		if (a >= b)
+			continue;
+		if (int8)
+			scale_lanes(s, w->kscale + (a & ~15), n);
+		if (j->softcap > 0)
+			softcap_lanes(s, n, j->softcap);
+		if (b - a == ATTN_STRIP)
+			attn_softmax(j, w, r, 0, ATTN_STRIP, true);
+		else
+			attn_softmax(j, w, r, a, b, false);
+		if (int8)
+			scale_lanes(s, w->vscale + (a & ~15), n);
 	}
 }
 
-/* one strip of keys for all rows of an item */
+/* the scales of a strip's positions, in whole vectors */
 static void
-attn_strip(const AttnJob *j, const AttnItem *it, int first, int end,
-		   const float *q, float *s, float *lanes, AttnPart *part)
+attn_load_scales(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w)
 {
-	const KvView *kv = j->kv;
-	int			bs = kv->block_size;
-	AttnStrip	st = {.first = first, .begin = end, .end = first};
-	int			r0 = -1,
-				r1 = 0;
-	float	   *o = part_o(part);
+	int			end = (st->end + 15) & ~15,
+				off,
+				n;
 
+	for (int at = st->begin & ~15; at < end; at += n)
+	{
+		const uint8_t *cell = strip_cell(j, it, st, at, end, &off, &n);
+		const float *sc = kv_cell_scales(j->kv, (uint8_t *) cell);
+
+		memcpy(w->kscale + at, sc + off, n * sizeof(float));
+		memcpy(w->vscale + at, sc + j->kv->block_size + off, n * sizeof(float));
+	}
+}
+
+/* ---- strips and splits ---- */
+
+/* which rows see which lanes of the strip; false: none any */
+static bool
+strip_rows(const AttnJob *j, const AttnItem *it, int first, int end, AttnStrip *st)
+{
+	st->first = first;
+	st->begin = ATTN_STRIP;
+	st->end = 0;
+	st->r0 = -1;
+	st->r1 = 0;
+	st->direct = it->nq * it->nh <= ATTN_DIRECT;
 	for (int i = 0; i < it->nq; i++)
 	{
-		int			lo = k_max(row_lo(j, it->row0 + i), first),
-					hi = k_min(row_hi(j, it->row0 + i), end);
+		int			lo = k_max(row_lo(j, it->row0 + i), first) - first,
+					hi = k_min(row_hi(j, it->row0 + i), end) - first;
 
 		for (int h = 0; h < it->nh; h++)
 		{
-			st.a[i * it->nh + h] = lo - first;
-			st.b[i * it->nh + h] = hi - first;
+			st->a[i * it->nh + h] = lo;
+			st->b[i * it->nh + h] = hi;
 		}
 		if (lo >= hi)
 			continue;
-		r0 = r0 < 0 ? i * it->nh : r0;
-		r1 = (i + 1) * it->nh;
-		st.begin = k_min(st.begin, lo);
-		st.end = k_max(st.end, hi);
+		st->r0 = st->r0 < 0 ? i * it->nh : st->r0;
+		st->r1 = (i + 1) * it->nh;
+		st->begin = k_min(st->begin, lo);
+		st->end = k_max(st->end, hi);
 	}
-	if (r0 < 0)
-		return;
-	for (int pos = st.begin / 16 * 16; pos < st.end;)
-	{
-		int			off = pos % bs,
-					n = k_min(bs - off, (st.end - pos + 15) & ~15);
-
-		attn_scores(j, q, r0, r1, s, pos - first,
-					kv_cell(kv, j->layer, it->table[pos / bs], it->kvh), off, off + n);
-		pos += n;
-	}
-	for (int r = r0; r < r1; r++)
-		if (st.a[r] < st.b[r])
-			attn_softmax(s + r * ATTN_STRIP, st.a[r], st.b[r], &part->m[r], lanes + r * 16,
-						 o + (size_t) r * j->vdim, j->vdim);
-	attn_strip_values(j, it, &st, s, o);
+	return st->r0 >= 0;
 }
 
-/* one split of an item: part = (m, d, o) of each row */
+/* one strip of keys for all rows of an item; the next one ends at most at next_end */
 static void
-attn_split(const AttnJob *j, const AttnItem *it, int split, char *mem, AttnPart *part)
+attn_strip(const AttnJob *j, const AttnItem *it, int first, int end, int next_end, const AttnWork *w)
+{
+	AttnStrip	st;
+	AttnFetch	f;
+
+	if (!strip_rows(j, it, first, end, &st))
+		return;
+	f = attn_fetch(j, it, first + ATTN_STRIP, next_end, st.r1 - st.r0);
+	attn_scores(j, it, &st, w, &f);
+	if (j->kv->type == KT_INT8)
+		attn_load_scales(j, it, &st, w);
+	attn_weights(j, &st, w);
+	if (!st.direct)
+		attn_widen_values(j, it, &st, w);
+	attn_strip_values(j, it, &st, w, &f);
+}
+
+/* one split of an item: w->part = (m, d, o) of each row */
+static void
+attn_split(const AttnJob *j, const AttnItem *it, int split, const AttnWork *w)
 {
 	int			hd = j->kv->head_dim,
 				rows = it->nq * it->nh,
 				end = k_min((split + 1) * ATTN_SPLIT, row_hi(j, it->row0 + it->nq - 1)),
 				pos = k_max(split * ATTN_SPLIT, row_lo(j, it->row0));
-	float	   *q = (float *) mem;
-	float	   *s = (float *) (mem + k_align64((size_t) ATTN_TILE * hd * sizeof(float)));
-	float	   *lanes = s + ATTN_TILE * ATTN_STRIP;
 
 	for (int r = 0; r < rows; r++)
 	{
@@ -347,15 +632,16 @@ attn_split(const AttnJob *j, const AttnItem *it, int split, char *mem, AttnPart 
 			(size_t) (it->head0 + r % it->nh) * hd;
 
 		for (int d = 0; d < hd; d++)
-			q[(size_t) r * hd + d] = src[d] * j->scale;
-		part->m[r] = -INFINITY;
+			w->q[(size_t) r * hd + d] = src[d] * j->scale;
+		w->part->m[r] = -INFINITY;
 	}
-	memset(lanes, 0, rows * 16 * sizeof(float));
-	memset(part_o(part), 0, (size_t) rows * j->vdim * sizeof(float));
+	memset(w->lanes, 0, rows * 16 * sizeof(float));
+	memset(part_o(w->part), 0, (size_t) rows * j->vdim * sizeof(float));
 	for (pos = pos / ATTN_STRIP * ATTN_STRIP; pos < end; pos += ATTN_STRIP)
-		attn_strip(j, it, pos, k_min(pos + ATTN_STRIP, end), q, s, lanes, part);
+		attn_strip(j, it, pos, k_min(pos + ATTN_STRIP, end),
+				   k_min(pos + 2 * ATTN_STRIP, end), w);
 	for (int r = 0; r < rows; r++)
-		part->d[r] = v_sum(v_load(lanes + r * 16));
+		w->part->d[r] = v_sum(v_load(w->lanes + r * 16));
 }
 
 /* state = state merged with part, row by row; the state's positions come first */
@@ -419,17 +705,15 @@ attn_item_chunk(void *arg, int chunk, int ith)
 	const AttnJob *j = arg;
 	/* the last tiles of a sequence have the longest way: take them first */
 	AttnItem	it = attn_item(j, j->items - 1 - chunk);
-	char	   *mem = j->threads + (size_t) ith * thread_bytes(j->kv);
-	AttnPart   *part = (AttnPart *) (mem + thread_bytes(j->kv) - 2 * part_bytes(j->vdim));
-	AttnPart   *state = (AttnPart *) ((char *) part + part_bytes(j->vdim));
+	AttnWork	w = thread_work(j, ith);
 
-	attn_state_init(j, &it, state);
+	attn_state_init(j, &it, w.state);
 	for (int split = it.split0; split < it.split1; split++)
 	{
-		attn_split(j, &it, split, mem, part);
-		attn_merge(j, &it, state, part, split);
+		attn_split(j, &it, split, &w);
+		attn_merge(j, &it, w.state, w.part, split);
 	}
-	attn_finish(j, &it, state);
+	attn_finish(j, &it, w.state);
 }
 
 static inline AttnPart *
@@ -445,10 +729,11 @@ attn_wave_chunk(void *arg, int chunk, int ith)
 	const AttnJob *j = arg;
 	AttnItem	it = attn_item(j, chunk / j->wave_len);
 	int			split = it.split0 + j->wave + chunk % j->wave_len;
+	AttnWork	w = thread_work(j, ith);
 
+	w.part = wave_part(j, chunk / j->wave_len, chunk % j->wave_len);
 	if (split < it.split1)
-		attn_split(j, &it, split, j->threads + (size_t) ith * thread_bytes(j->kv),
-				   wave_part(j, chunk / j->wave_len, chunk % j->wave_len));
+		attn_split(j, &it, split, &w);
 }
 
 static void
@@ -500,7 +785,7 @@ attn_plan(AttnJob *j, int nthreads, void *ws)
 
 static void
 attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
-	 const float *q, int ldq, int n_heads, float scale, int window,
+	 const float *q, int ldq, int n_heads, float scale, int window, float softcap,
 	 float *out, void *ws)
 {
 	int			nthreads = kpool_nthreads(pool);
@@ -508,7 +793,8 @@ attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 	size_t		work = 0;
 	AttnJob		j = {
 		.kv = kv, .r = r, .q = q, .out = out, .layer = layer, .ldq = ldq, .n_heads = n_heads,
-		.scale = scale, .window = window, .vdim = kv_vdim(kv)
+		.scale = scale, .window = window, .softcap = softcap,
+		.vdim = kv_vdim(kv)
 	};
 
 	attn_plan(&j, nthreads, ws);

@@ -1,10 +1,32 @@
 /*
  * tmpl_rows.h
- *	  Row-wise ops: exp, norms, rotary embedding, SwiGLU, writing K and V.
+ *	  Row-wise ops: exp and tanh, norms, rotary embedding, SwiGLU, soft-cap, writing
+ *	  K and V.
  *
  * A row is done by one thread.  Sums run in 16 lanes (lane = index mod 16) that
  * are added in v_sum's order: the same bits wherever fma is fused.
  */
+
+/* e^r - 1 for |r| <= 0.35 */
+static inline v16
+expm1_poly(v16 r)
+{
+	v16			p = v_set1(1.9875691500e-4f);
+
+	p = v_fma(p, r, v_set1(1.3981999507e-3f));
+	p = v_fma(p, r, v_set1(8.3334519073e-3f));
+	p = v_fma(p, r, v_set1(4.1665795894e-2f));
+	p = v_fma(p, r, v_set1(1.6666665459e-1f));
+	p = v_fma(p, r, v_set1(5.0000001201e-1f));
+	return v_fma(p, v_mul(r, r), r);
+}
+
+/* x - n ln 2 */
+static inline v16
+exp_rest(v16 x, v16 n)
+{
+	return v_fma(n, v_set1(2.12194440e-4f), v_fma(n, v_set1(-0.693359375f), x));
+}
 
 /*
  * e^x to about 1 ulp.  x = n ln 2 + r; a polynomial for e^r; times 2^n in two
@@ -14,24 +36,58 @@
 static inline v16
 v_exp(v16 x)
 {
-	v16			n,
-				r,
-				p;
+	v16			n;
 
 	/* this order of operands lets a NaN through */
 	x = v_min(v_set1(89.0f), v_max(v_set1(-105.0f), x));
 	n = v_rint(v_mul(x, v_set1(1.44269504f)));
-	r = v_fma(n, v_set1(-0.693359375f), x);
-	r = v_fma(n, v_set1(2.12194440e-4f), r);
-	p = v_set1(1.9875691500e-4f);
-	p = v_fma(p, r, v_set1(1.3981999507e-3f));
-	p = v_fma(p, r, v_set1(8.3334519073e-3f));
-	p = v_fma(p, r, v_set1(4.1665795894e-2f));
-	p = v_fma(p, r, v_set1(1.6666665459e-1f));
-	p = v_fma(p, r, v_set1(5.0000001201e-1f));
-	p = v_fma(p, v_mul(r, r), r);
-	p = v_add(p, v_set1(1.0f));
-	return v_ldexp(p, n);
+	return v_ldexp(v_add(expm1_poly(exp_rest(x, n)), v_set1(1.0f)), n);
+}
+
+/*
+ * t = n + 127 in the low bits of a float, n = rint(x / ln 2) for |x| < 87: added
+ * to 1.5 * 2^23, a number is rounded to a whole one.
+ */
+#define EXP_MAGIC	12583039.0f
+
+static inline v16
+exp_whole(v16 x)
+{
+	return v_fma(x, v_set1(1.44269504f), v_set1(EXP_MAGIC));
+}
+
+/*
+ * e^x for x <= 0, for softmax: as v_exp, but cheaper, and e^-86 (4e-38) for all
+ * that is less.
+ */
+static inline v16
+v_exp_neg(v16 x)
+{
+	v16			t,
+				p2;
+
+	x = v_max(v_set1(-86.0f), x);
+	t = exp_whole(x);
+	p2 = v_low_exponent(t);
+	return v_fma(expm1_poly(exp_rest(x, v_sub(t, v_set1(EXP_MAGIC)))), p2, p2);
+}
+
+/*
+ * tanh(x) = u / (u + 2) with u = e^2x - 1, whose relative error stays small where
+ * u does: within 4 units of the last place everywhere.  From 10 on it is 1.
+ */
+static inline v16
+v_tanh(v16 x)
+{
+	v16			t,
+				p2,
+				u;
+
+	x = v_min(v_set1(20.0f), v_max(v_set1(-20.0f), v_add(x, x)));
+	t = exp_whole(x);
+	p2 = v_low_exponent(t);
+	u = v_fma(expm1_poly(exp_rest(x, v_sub(t, v_set1(EXP_MAGIC)))), p2, v_sub(p2, v_set1(1.0f)));
+	return v_div(u, v_add(u, v_set1(2.0f)));
 }
 
 static inline float
@@ -52,7 +108,7 @@ typedef struct RowJob
 	const float *w;
 	int			dim;
 	int			ld;
-	float		eps;
+	float		eps;			/* or the cap of softcap */
 	/* rope */
 	int			heads;
 	int			rot_dim;
@@ -224,6 +280,30 @@ silu_mul(KPool *pool, float *y, const float *gu, int rows, int dim)
 	run_rows(pool, silu_mul_row, &j, rows, (size_t) rows * dim * 2);
 }
 
+static void
+softcap_row(void *arg, int row, int ith)
+{
+	const RowJob *j = arg;
+	float	   *y = j->y + (size_t) row * j->dim;
+	v16			cap = v_set1(j->eps),
+				inv = v_set1(1.0f / j->eps);
+	int			i = 0;
+
+	(void) ith;
+	for (; i + 16 <= j->dim; i += 16)
+		v_store(y + i, v_mul(cap, v_tanh(v_mul(v_load(y + i), inv))));
+	if (i < j->dim)
+		v_store_n(y + i, v_mul(cap, v_tanh(v_mul(v_load_n(y + i, j->dim - i), inv))), j->dim - i);
+}
+
+static void
+softcap(KPool *pool, float *y, int rows, int dim, float cap)
+{
+	RowJob		j = {.y = y, .dim = dim, .eps = cap};
+
+	run_rows(pool, softcap_row, &j, rows, (size_t) rows * dim);
+}
+
 typedef struct KvJob
 {
 	const KvView *kv;
@@ -258,39 +338,102 @@ kv_convert(KType t, void *to, const float *from, int n)
 
 #define KV_CHUNK	64			/* elements converted at once */
 
+/* codes of n floats: rint(x * inv); inv is 0 where all are to be 0 (q8_scale) */
+static void
+kv_codes(int8_t *q, const float *x, int n, float inv)
+{
+	memset(q, 0, n);
+	if (inv == 0.0f)
+		return;
+	/* adding 1.5 * 2^23 rounds to a whole number; left to the compiler */
+	for (int i = 0; i < n; i++)
+		q[i] = (int8_t) (int) (x[i] * inv + 12582912.0f - 12582912.0f);
+}
+
+static inline uint32_t
+kv_absmax(const float *x, int n)
+{
+	uint32_t	m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint32_t	u;
+
+		memcpy(&u, x + i, sizeof(u));
+		u &= 0x7fffffffu;
+		m = u > m ? u : m;
+	}
+	return m;
+}
+
+/* one token's K and V of one head as codes and scales, into place `at` of the cell */
+static void
+kv_write_int8(const KvView *kv, uint8_t *cell, int at, const float *k, const float *v)
+{
+	int			bs = kv->block_size,
+				hd = kv->head_dim;
+	float	   *scales = kv_cell_scales(kv, cell),
+				inv;
+	int8_t	   *kc = (int8_t *) cell + at,
+				buf[KV_CHUNK];
+
+	scales[bs + at] = q8_scale(kv_absmax(v, hd), &inv);
+	kv_codes((int8_t *) kv_cell_v(kv, cell) + (size_t) at * kv_vdim(kv), v, hd, inv);
+	scales[at] = q8_scale(kv_absmax(k, hd), &inv);
+	for (int d0 = 0; d0 < hd; d0 += KV_CHUNK)
+	{
+		int			n = k_min(KV_CHUNK, hd - d0);
+
+		kv_codes(buf, k + d0, n, inv);
+		for (int d = 0; d < n; d++)
+			kc[(size_t) (d0 + d) * bs] = buf[d];
+	}
+}
+
+/* ... as floats of the KV's type */
+static void
+kv_write_float(const KvView *kv, uint8_t *cell, int at, const float *k, const float *v)
+{
+	int			bs = kv->block_size,
+				hd = kv->head_dim;
+	size_t		es = kv_elem(kv->type);
+	uint8_t    *vc = kv_cell_v(kv, cell) + (size_t) at * kv_vdim(kv) * es;
+
+	for (int d0 = 0; d0 < hd; d0 += KV_CHUNK)
+	{
+		int			n = k_min(KV_CHUNK, hd - d0);
+		_Alignas(64) uint32_t buf[KV_CHUNK];
+
+		kv_convert(kv->type, buf, v + d0, n);
+		memcpy(vc + d0 * es, buf, n * es);
+		kv_convert(kv->type, buf, k + d0, n);
+		if (es == 4)
+			for (int d = 0; d < n; d++)
+				((uint32_t *) cell)[(size_t) (d0 + d) * bs + at] = buf[d];
+		else
+			for (int d = 0; d < n; d++)
+				((uint16_t *) cell)[(size_t) (d0 + d) * bs + at] = ((uint16_t *) buf)[d];
+	}
+}
+
 static void
 kv_write_row(void *arg, int row, int ith)
 {
 	const KvJob *j = arg;
 	const KvView *kv = j->kv;
-	int			bs = kv->block_size,
-				hd = kv->head_dim,
-				at = j->r->pos[row] % bs;
-	int32_t		block = j->r->block_table[krows_seq(j->r, row)][j->r->pos[row] / bs];
-	size_t		es = kv_elem(kv->type);
+	int			at = j->r->pos[row] % kv->block_size;
+	int32_t		block = j->r->block_table[krows_seq(j->r, row)][j->r->pos[row] / kv->block_size];
 
 	(void) ith;
 	for (int h = 0; h < kv->n_kv_heads; h++)
 	{
-		uint8_t    *kc = kv_cell(kv, j->layer, block, h);
-		uint8_t    *vc = kv_cell_v(kv, kc) + (size_t) at * kv_vdim(kv) * es;
-		size_t		src = (size_t) row * j->ld + (size_t) h * hd;
+		uint8_t    *cell = kv_cell(kv, j->layer, block, h);
+		size_t		src = (size_t) row * j->ld + (size_t) h * kv->head_dim;
 
-		for (int d0 = 0; d0 < hd; d0 += KV_CHUNK)
-		{
-			int			n = k_min(KV_CHUNK, hd - d0);
-			_Alignas(64) uint32_t buf[KV_CHUNK];
-
-			kv_convert(kv->type, buf, j->v + src + d0, n);
-			memcpy(vc + d0 * es, buf, n * es);
-			kv_convert(kv->type, buf, j->k + src + d0, n);
-			if (es == 4)
-				for (int d = 0; d < n; d++)
-					((uint32_t *) kc)[(size_t) (d0 + d) * bs + at] = buf[d];
-			else
-				for (int d = 0; d < n; d++)
-					((uint16_t *) kc)[(size_t) (d0 + d) * bs + at] = ((uint16_t *) buf)[d];
-		}
+		if (kv->type == KT_INT8)
+			kv_write_int8(kv, cell, at, j->k + src, j->v + src);
+		else
+			kv_write_float(kv, cell, at, j->k + src, j->v + src);
 	}
 }
 

@@ -220,6 +220,39 @@ ref_silu_mul(KPool *pool, float *y, const float *gu, int rows, int dim)
 }
 
 static void
+ref_softcap(KPool *pool, float *y, int rows, int dim, float cap)
+{
+	(void) pool;
+	for (size_t i = 0; i < (size_t) rows * dim; i++)
+		y[i] = cap * tanhf(y[i] / cap);
+}
+
+/*
+ * Element i of a token's K (i = d * block_size + place) or V is at[i]; INT8's is a
+ * code that *scale belongs to.
+ */
+static float
+kv_get(const KvView *kv, const uint8_t *at, size_t i, const float *scale)
+{
+	return kv->type == KT_INT8 ? (float) (int8_t) at[i] * *scale : kelem_get(kv->type, at, i);
+}
+
+/* n elements of x, `stride` apart at `to`; INT8: a scale for all of them */
+static void
+kv_put(const KvView *kv, uint8_t *to, size_t first, size_t stride, const float *x, int n, float *scale)
+{
+	float		inv = 0.0f;
+
+	if (kv->type == KT_INT8)
+		*scale = q8_scale(abs_max(x, n), &inv);
+	for (int i = 0; i < n; i++)
+		if (kv->type == KT_INT8)
+			to[first + i * stride] = (uint8_t) (inv == 0.0f ? 0 : (int) rintf(x[i] * inv));
+		else
+			kelem_put(kv->type, to, first + i * stride, x[i]);
+}
+
+static void
 ref_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r,
 			 const float *k, const float *v, int ld)
 {
@@ -230,17 +263,14 @@ ref_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r,
 	for (int i = 0; i < r->n_rows; i++)
 		for (int h = 0; h < kv->n_kv_heads; h++)
 		{
-			int			pos = r->pos[i];
-			int32_t		block = r->block_table[krows_seq(r, i)][pos / bs];
+			int			at = r->pos[i] % bs;
+			int32_t		block = r->block_table[krows_seq(r, i)][r->pos[i] / bs];
 			uint8_t    *kc = kv_cell(kv, layer, block, h);
-			uint8_t    *vc = kv_cell_v(kv, kc);
+			float	   *scales = kv_cell_scales(kv, kc);
 			size_t		src = (size_t) i * ld + (size_t) h * hd;
 
-			for (int d = 0; d < hd; d++)
-			{
-				kelem_put(kv->type, kc, (size_t) d * bs + pos % bs, k[src + d]);
-				kelem_put(kv->type, vc, (size_t) (pos % bs) * kv_vdim(kv) + d, v[src + d]);
-			}
+			kv_put(kv, kc, at, bs, k + src, hd, scales + at);
+			kv_put(kv, kv_cell_v(kv, kc), (size_t) at * kv_vdim(kv), 1, v + src, hd, scales + bs + at);
 		}
 }
 
@@ -256,7 +286,7 @@ ref_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
 /* one row, one head; p: scratch for a score per position */
 static void
 attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float *q,
-		 float scale, int lo, int hi, float *out, float *p)
+		 float scale, float softcap, int lo, int hi, float *out, float *p)
 {
 	int			bs = kv->block_size;
 	float		max = -INFINITY;
@@ -264,12 +294,14 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 
 	for (int t = lo; t < hi; t++)
 	{
-		const uint8_t *kc = kv_cell(kv, layer, table[t / bs], kvh);
+		uint8_t    *kc = kv_cell(kv, layer, table[t / bs], kvh);
 		float		s = 0.0f;
 
 		for (int d = 0; d < kv->head_dim; d++)
-			s = fmaf(q[d], kelem_get(kv->type, kc, (size_t) d * bs + t % bs), s);
+			s = fmaf(q[d], kv_get(kv, kc, (size_t) d * bs + t % bs, kv_cell_scales(kv, kc) + t % bs), s);
 		p[t] = s * scale;
+		if (softcap > 0)
+			p[t] = softcap * tanhf(p[t] / softcap);
 		max = p[t] > max ? p[t] : max;
 	}
 	for (int t = lo; t < hi; t++)
@@ -283,9 +315,10 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 
 		for (int t = lo; t < hi; t++)
 		{
-			uint8_t    *vc = kv_cell_v(kv, kv_cell(kv, layer, table[t / bs], kvh));
+			uint8_t    *kc = kv_cell(kv, layer, table[t / bs], kvh);
 
-			o += (double) p[t] * kelem_get(kv->type, vc, (size_t) (t % bs) * kv_vdim(kv) + d);
+			o += (double) p[t] * kv_get(kv, kv_cell_v(kv, kc), (size_t) (t % bs) * kv_vdim(kv) + d,
+										kv_cell_scales(kv, kc) + bs + t % bs);
 		}
 		out[d] = (float) (o / sum);
 	}
@@ -293,7 +326,7 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 
 static void
 ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
-		 const float *q, int ldq, int n_heads, float scale, int window,
+		 const float *q, int ldq, int n_heads, float scale, int window, float softcap,
 		 float *out, void *ws)
 {
 	int			hd = kv->head_dim,
@@ -307,7 +340,7 @@ ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 			int			lo = window > 0 ? k_max(0, hi - window) : 0;
 
 			attn_row(kv, layer, r->block_table[krows_seq(r, i)], h / group,
-					 q + (size_t) i * ldq + (size_t) h * hd, scale, lo, hi,
+					 q + (size_t) i * ldq + (size_t) h * hd, scale, softcap, lo, hi,
 					 out + ((size_t) i * n_heads + h) * hd, ws);
 		}
 }
@@ -323,6 +356,7 @@ const Kernels kernels_ref = {
 	.add_rmsnorm = ref_add_rmsnorm,
 	.add = ref_add,
 	.rope = ref_rope,
+	.softcap = ref_softcap,
 	.silu_mul = ref_silu_mul,
 	.kv_write = ref_kv_write,
 	.attn_scratch = ref_attn_scratch,

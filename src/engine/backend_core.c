@@ -111,6 +111,8 @@ kv_type(const ModelOpts *o, const Settings *s, KType weights)
 		return KT_F16;
 	if (strcmp(name, "bfloat16") == 0)
 		return KT_BF16;
+	if (strcmp(name, "int8") == 0)
+		return KT_INT8;
 	return weights == KT_F32 || weights == KT_BF16 ? weights : KT_F16;
 }
 

@@ -92,7 +92,7 @@ bool
 settings_kv_dtype_ok(const char *s)
 {
 	return strcmp(s, "auto") == 0 || strcmp(s, "float32") == 0 ||
-		strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0;
+		strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0 || strcmp(s, "int8") == 0;
 }
 
 static bool

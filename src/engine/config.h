@@ -21,7 +21,7 @@ typedef struct Settings
 	int			max_num_batched_tokens;
 	int			block_size;		/* tokens of a KV block */
 	int64_t		kv_cache_memory_bytes;	/* per model */
-	char		kv_cache_dtype[16]; /* auto, float32, float16, bfloat16 */
+	char		kv_cache_dtype[16]; /* auto, float32, float16, bfloat16, int8 */
 	int			step_target_ms; /* 0 = the token budget alone */
 	bool		batch_invariant;
 	int			fake_step_ms;	/* --fake: duration of a step */

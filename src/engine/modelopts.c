@@ -58,7 +58,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 	{
 		if (!cJSON_IsString(v) || !settings_kv_dtype_ok(v->valuestring))
 			return err_set(e, ERR_INVALID,
-						   "model option \"kv_cache_dtype\" must be auto, float32, float16 or bfloat16");
+						   "model option \"kv_cache_dtype\" must be auto, float32, float16, bfloat16 or int8");
 		snprintf(o->kv_cache_dtype, sizeof(o->kv_cache_dtype), "%s", v->valuestring);
 		return true;
 	}

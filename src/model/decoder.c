@@ -88,7 +88,7 @@ dec_attn(Decoder *d, int layer)
 
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, v, qkv_width(d));
 	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, scale,
-			   d->c.window[layer], d->att, d->ws);
+			   d->c.window[layer], 0.0f, d->att, d->ws);
 }
 
 /*

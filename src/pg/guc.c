@@ -149,7 +149,7 @@ static const StringRow string_rows[] = {
 	{"vllm.cpu_isa", &vllm_cpu_isa, "auto", PGC_SIGHUP, 0, check_isa, "cpu_isa",
 	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx512, avx512_vnni or avx512_bf16."},
 	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
-	"Sets the type of the KV cache: auto (the model's), float32, float16 or bfloat16."},
+	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16 or int8."},
 };
 
 static bool
@@ -193,7 +193,7 @@ check_affinity(char **newval, void **extra, GucSource source)
 static bool
 check_kv_dtype(char **newval, void **extra, GucSource source)
 {
-	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", NULL};
+	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", "int8", NULL};
 
 	return one_of(*newval, names, "The type");
 }

@@ -33,7 +33,7 @@ extern int	vllm_max_num_seqs;
 extern int	vllm_max_num_batched_tokens;
 extern int	vllm_block_size;
 extern int	vllm_kv_cache_memory;	/* MB per model */
-extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16 */
+extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16, int8 */
 extern bool vllm_batch_invariant;
 /* the batch node (batch.h) */
 extern bool vllm_batch;

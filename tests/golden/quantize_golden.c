@@ -1,8 +1,8 @@
 /*
  * quantize_golden.c
- *	  What quantization on loading costs: perplexity of the bundled model over
- *	  held-out texts (quantize_texts.py), and the angle between the logits of a
- *	  random model before and after.  Prints the figures; the bounds are loose, they
+ *	  What quantization costs, of weights on loading and of the KV cache: perplexity
+ *	  of the bundled model over held-out texts (quantize_texts.py), and the angle
+ *	  between the logits of a random model before and after.  Prints the figures; the bounds are loose, they
  *	  catch a scale that went wrong and not a scale that could be better.
  *
  * Runs on the best implementation that has the types.
@@ -38,7 +38,22 @@ static const struct
 
 #define N_SCHEMES (int) (sizeof(schemes) / sizeof(schemes[0]))
 
+/* The same of types of the KV cache, against F32. */
+static const struct
+{
+	KType		type;
+	double		ppl;
+	double		cosine;
+}			kv_types[] = {
+	{KT_F16, 0.1, 0.99999},
+	{KT_BF16, 0.3, 0.9999},
+	{KT_INT8, 0.5, 0.999},
+};
+
+#define N_KV_TYPES (int) (sizeof(kv_types) / sizeof(kv_types[0]))
+
 static KPool *pool;
+static KType kv_type = KT_F32;	/* of the runs to come */
 
 /* the best implementation with both types of a scheme; NULL scheme: floats */
 static const Kernels *
@@ -62,7 +77,7 @@ run(Model *m, const int32_t *tokens, int n, float *logits)
 	int32_t		rows[MAX_ROWS];
 	int32_t		start[2] = {0, n};
 	const int32_t *tables[1] = {table};
-	KvView		kv = {.type = KT_F32, .n_layers = info->n_layers, .n_blocks = MAX_ROWS / BLOCK,
+	KvView		kv = {.type = kv_type, .n_layers = info->n_layers, .n_blocks = MAX_ROWS / BLOCK,
 		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
 	Batch		b = {.rows = {n, 1, start, rows, tables}, .tokens = tokens, .n_out = n, .out_rows = rows};
 
@@ -189,6 +204,16 @@ check_bundled(void)
 	bytes = model_info(m)->weight_bytes;
 	printf("tickets-2m  %-5s perplexity %.4f              %zu bytes\n", ktype_name(model_info(m)->dtype), plain, bytes);
 	CHECK(plain > 1 && plain < 20, "perplexity %g", plain);
+	for (int i = 0; i < N_KV_TYPES; i++)
+	{
+		double		change;
+
+		kv_type = kv_types[i].type;
+		change = (perplexity(m, t, logits) / plain - 1) * 100;
+		printf("tickets-2m  KV %-5s perplexity %+.3f %%\n", ktype_name(kv_type), change);
+		CHECK(fabs(change) < kv_types[i].ppl, "KV %s: perplexity changes by %.3f %%", ktype_name(kv_type), change);
+	}
+	kv_type = KT_F32;
 	model_free(m);
 	for (int i = 0; i < N_SCHEMES; i++)
 	{
@@ -359,6 +384,17 @@ check_random(void)
 		tokens[i] = (i * 389 + 17) % VOCAB;
 	m = load(c, &src, NULL);
 	run(m, tokens, N, want);
+	for (int i = 0; i < N_KV_TYPES; i++)
+	{
+		double		cosine;
+
+		kv_type = kv_types[i].type;
+		run(m, tokens, N, got);
+		cosine = mean_cosine(want, got, N, VOCAB);
+		printf("random      KV %-5s mean cosine of logits %.7f\n", ktype_name(kv_type), cosine);
+		CHECK(cosine > kv_types[i].cosine && cosine <= 1 + 1e-9, "KV %s: cosine %.7f", ktype_name(kv_type), cosine);
+	}
+	kv_type = KT_F32;
 	model_free(m);
 	for (int i = 0; i < N_SCHEMES; i++)
 	{

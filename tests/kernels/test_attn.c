@@ -19,6 +19,7 @@ typedef struct AttnCase
 	int			bs;
 	int			window;
 	int			len[NSEQ];
+	float		softcap;
 } AttnCase;
 
 typedef struct World
@@ -36,7 +37,7 @@ typedef struct World
 	float		scale;
 } World;
 
-/* every byte 0xff is a NaN in all three types */
+/* every byte 0xff is a NaN in the float types and in INT8's scales */
 static void
 poison(World *w)
 {
@@ -144,7 +145,7 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 	seq_start[n] = rows;
 	r = (KRows) {rows, n, seq_start, pos, tables};
 	k->kv_write(pool, &w->kv, 1, &r, x + qd, x + qd + kd, ld);
-	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, w->scale, c->window, o, ws);
+	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, w->scale, c->window, c->softcap, o, ws);
 	for (int i = 0; i < n; i++)
 	{
 		int			s = seqs[i];
@@ -223,7 +224,7 @@ worst_error(World *w)
 			double		e;
 
 			ref->attn(pools[1], &w->kv, 1, &r, w->q[s] + at * row, (int) row, c->heads, w->scale,
-					  c->window, o, ws);
+					  c->window, c->softcap, o, ws);
 			e = nmse(o, w->alone[s] + at * row, row);
 			/* not e > worst: a NaN must count */
 			if (!(e <= worst))
@@ -253,6 +254,91 @@ same_cells(World *w)
 	same = memcmp(mine, w->kv.base, len) == 0;
 	free(mine);
 	return same;
+}
+
+/*
+ * INT8 against F32: what quantizing costs.  An element is off by at most half a
+ * scale, absmax/254; the values here are even in [-a, a], so absmax is about a and
+ * the mean square error of K and V (1/254 a)^2 / 3, 5e-6 of their own.
+ */
+static void
+check_int8_error(World *w)
+{
+	AttnCase	c = *w->c;
+	World		f;
+	int			from[NSEQ] = {0};
+	uint32_t	seed = rnd();
+
+	c.type = KT_F32;
+	rnd_seed(seed);
+	make_world(&f, &c, w->im);
+	for (int s = 0; s < NSEQ; s++)
+	{
+		size_t		row = (size_t) c.heads * c.hd * 4,
+					kvd = (size_t) c.kv_heads * c.hd * 4;
+
+		memcpy(f.q[s], w->q[s], row * c.len[s]);
+		memcpy(f.k[s], w->k[s], kvd * c.len[s]);
+		memcpy(f.v[s], w->v[s], kvd * c.len[s]);
+	}
+	step(&f, w->im->k, pools[1], from, c.len, f.alone);
+	for (int s = 0; s < NSEQ; s++)
+	{
+		double		e = nmse(f.alone[s], w->alone[s], (size_t) c.len[s] * c.heads * c.hd);
+
+		EXPECT(e <= 3e-4, "%s attn INT8 hd %d: nmse %g against F32", w->im->k->name, c.hd, e);
+	}
+	free_world(&f);
+}
+
+/*
+ * INT8 codes and scales of rows that are all zero, tiny, huge or bad are ref's; a
+ * NaN gives NaN as scale and no code.
+ */
+static void
+check_int8_extremes(const Impl *im)
+{
+	static const float values[] = {0.0f, -0.0f, 0x1p-110f, 1e-30f, 3e38f, NAN, INFINITY, -INFINITY, 1.0f};
+	enum
+	{
+		HD = 40, ROWS = 9
+	};
+	AttnCase	c = {KT_INT8, HD, 1, 1, 16, 0, {ROWS, 1, 1}, 0};
+	World		w;
+	int			from[NSEQ] = {0},
+				to[NSEQ] = {ROWS, 0, 0};
+	size_t		len;
+	uint8_t    *mine;
+
+	make_world(&w, &c, im);
+	for (int i = 0; i < ROWS; i++)
+		for (int d = 0; d < HD; d++)
+		{
+			/* rows 4 and 8: ties at half a scale, too */
+			w.k[0][i * HD + d] = d == 33 ? values[i] : values[i] != values[i] ? 1.0f : i < 4 ? values[i] : rnd_float(1.0f);
+			w.v[0][i * HD + d] = d == i ? values[i] : d == 39 ? 127.0f : (float) (rnd_int(509) - 254) * 0.5f;
+		}
+	step(&w, im->k, pools[2], from, to, w.alone);
+	len = w.kv.layer_stride * w.kv.n_layers;
+	mine = xalloc(len);
+	memcpy(mine, w.kv.base, len);
+	poison(&w);
+	step(&w, ref, pools[1], from, to, w.mixed);
+	EXPECT(memcmp(mine, w.kv.base, len) == 0, "%s attn INT8: extreme rows aren't ref's", im->k->name);
+	for (int i = 0; i < ROWS; i++)
+	{
+		uint8_t    *cell = kv_cell(&w.kv, 1, w.table[0][0], 0);
+		float	   *scale = kv_cell_scales(&w.kv, cell);
+		int8_t	   *codes = (int8_t *) kv_cell_v(&w.kv, cell) + (size_t) i * kv_vdim(&w.kv);
+
+		EXPECT(isfinite(values[i]) ? scale[i] >= 0 && scale[16 + i] > 0 : isnan(scale[i]) && isnan(scale[16 + i]),
+			   "%s attn INT8: scales of row %d", im->k->name, i);
+		for (int d = 0; d < HD && isfinite(scale[16 + i]); d++)
+			EXPECT(fabsf(w.v[0][i * HD + d] - (float) codes[d] * scale[16 + i]) <= scale[16 + i] * 0.5001f,
+				   "%s attn INT8: code %d of row %d", im->k->name, d, i);
+	}
+	free(mine);
+	free_world(&w);
 }
 
 /*
@@ -292,9 +378,9 @@ check_case(const Impl *im, const AttnCase *c, int id)
 
 	rnd_seed(id + 1000);
 	make_world(&w, c, im);
-	snprintf(name, sizeof(name), "%s attn %s hd %d heads %d/%d block %d window %d len %d",
+	snprintf(name, sizeof(name), "%s attn %s hd %d heads %d/%d block %d window %d cap %g len %d",
 			 im->k->name, ktype_name(c->type), c->hd, c->heads, c->kv_heads, c->bs, c->window,
-			 w.max_len);
+			 (double) c->softcap, w.max_len);
 	run_alone(&w);
 	e = worst_error(&w);
 	EXPECT(e <= 1e-11, "%s: nmse %g", name, e);
@@ -303,6 +389,8 @@ check_case(const Impl *im, const AttnCase *c, int id)
 						 (size_t) c->len[s] * c->heads * c->hd * 4),
 			   "%s: not the bits of the others", name);
 	EXPECT(same_cells(&w), "%s: cells", name);
+	if (c->type == KT_INT8 && c->softcap == 0)
+		check_int8_error(&w);
 	for (int threads = 1; threads <= 3; threads++)
 	{
 		if (im->slow && threads != 2)
@@ -319,7 +407,7 @@ check_case(const Impl *im, const AttnCase *c, int id)
 static void
 check_long(const Impl *im, int id)
 {
-	AttnCase	c = {KT_BF16, 64, 4, 2, 16, 0, {2300, 513, 1}};
+	AttnCase	c = {KT_BF16, 64, 4, 2, 16, 0, {2300, 513, 1}, 0};
 	World		w;
 	int			from[NSEQ] = {2290, 512, 0},
 				none[NSEQ] = {0};
@@ -348,17 +436,31 @@ void
 test_attn(const Impl *im)
 {
 	static const AttnCase cases[] = {
-		{KT_F32, 16, 2, 2, 16, 0, {1, 37, 70}},
-		{KT_F16, 64, 14, 2, 16, 0, {5, 33, 90}},
-		{KT_BF16, 80, 3, 1, 32, 0, {20, 64, 65}},
-		{KT_BF16, 20, 8, 2, 16, 0, {17, 16, 40}},
-		{KT_F16, 96, 8, 1, 32, 7, {50, 12, 130}},
-		{KT_F32, 72, 4, 4, 16, 1, {9, 30, 66}},
-		{KT_BF16, 32, 30, 1, 64, 0, {8, 40, 70}},
-		{KT_F16, 128, 8, 2, 16, 100, {150, 3, 120}},
-		{KT_BF16, 256, 4, 1, 32, 0, {10, 25, 40}},
-		{KT_BF16, 64, 14, 2, 16, 0, {700, 40, 530}},
-		{KT_F16, 64, 6, 2, 48, 600, {1100, 520, 33}},
+		{KT_F32, 16, 2, 2, 16, 0, {1, 37, 70}, 0},
+		{KT_F16, 64, 14, 2, 16, 0, {5, 33, 90}, 0},
+		{KT_BF16, 80, 3, 1, 32, 0, {20, 64, 65}, 0},
+		{KT_BF16, 20, 8, 2, 16, 0, {17, 16, 40}, 0},
+		{KT_F16, 96, 8, 1, 32, 7, {50, 12, 130}, 0},
+		{KT_F32, 72, 4, 4, 16, 1, {9, 30, 66}, 0},
+		{KT_BF16, 32, 30, 1, 64, 0, {8, 40, 70}, 0},
+		{KT_F16, 128, 8, 2, 16, 100, {150, 3, 120}, 0},
+		{KT_BF16, 256, 4, 1, 32, 0, {10, 25, 40}, 0},
+		{KT_BF16, 64, 14, 2, 16, 0, {700, 40, 530}, 0},
+		{KT_F16, 64, 6, 2, 48, 600, {1100, 520, 33}, 0},
+		{KT_INT8, 64, 14, 2, 16, 0, {700, 40, 530}, 0},
+		{KT_INT8, 96, 6, 2, 48, 100, {300, 129, 33}, 0},
+	};
+	/* as far as emulated and slow ones go, too */
+	static const AttnCase short_cases[] = {
+		{KT_INT8, 64, 14, 2, 16, 0, {5, 33, 90}, 0},
+		{KT_INT8, 32, 2, 2, 16, 0, {1, 37, 70}, 0},
+		{KT_INT8, 80, 3, 1, 32, 0, {20, 64, 65}, 0},
+		{KT_INT8, 20, 8, 2, 16, 7, {17, 16, 140}, 0},
+		{KT_INT8, 256, 4, 1, 64, 0, {10, 25, 70}, 0},
+		{KT_INT8, 128, 30, 1, 16, 40, {8, 40, 70}, 5.0f},
+		{KT_F32, 64, 2, 1, 16, 0, {9, 30, 66}, 0.7f},
+		{KT_BF16, 72, 7, 1, 32, 33, {9, 30, 80}, 50.0f},
+		{KT_F16, 48, 1, 1, 16, 0, {19, 30, 129}, 0},
 	};
 	int			count = sizeof(cases) / sizeof(cases[0]);
 
@@ -368,6 +470,9 @@ test_attn(const Impl *im)
 			break;
 		check_case(im, &cases[i], i);
 	}
+	for (size_t i = 0; i < sizeof(short_cases) / sizeof(short_cases[0]); i++)
+		check_case(im, &short_cases[i], count + (int) i);
+	check_int8_extremes(im);
 	if (!im->slow && !im->emulated)
 		check_long(im, 99);
 }

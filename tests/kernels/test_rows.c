@@ -1,7 +1,7 @@
 /*
  * test_rows.c
  *	  Row-wise ops of one implementation, for conform: norms, add, rotary
- *	  embedding, SwiGLU.
+ *	  embedding, SwiGLU, soft-cap.
  */
 #include "tests/kernels/conform.h"
 
@@ -64,6 +64,13 @@ op_silu(const Kernels *k, KPool *pool, float *y, const float *x, int rows, int d
 	}
 	k->silu_mul(pool, y, gu, rows, dim);
 	free(gu);
+}
+
+static void
+op_softcap(const Kernels *k, KPool *pool, float *y, const float *x, int rows, int dim)
+{
+	memcpy(y, x, (size_t) rows * dim * 4);
+	k->softcap(pool, y, rows, dim, 1.7f);
 }
 
 static void
@@ -166,6 +173,41 @@ check_exp(const Impl *im)
 	free(y);
 }
 
+/* tanh over all exponents and both signs, in units of the last place */
+static void
+check_tanh(const Impl *im)
+{
+	enum
+	{
+		N = 8192
+	};
+	static const float ends[] = {0.0f, -0.0f, 1e6f, -1e6f, INFINITY, -INFINITY};
+	float	   *x = xalloc(N * 4),
+			   *y = xalloc(N * 4);
+	double		worst = 0;
+
+	for (int i = 0; i < N; i++)
+		x[i] = (i % 2 ? -1.0f : 1.0f) * ldexpf(1.0f + (float) (i % 61) / 61.0f, i / 64 - 120);
+	memcpy(y, x, N * 4);
+	im->k->softcap(pools[1], y, 1, N, 1.0f);
+	for (int i = 0; i < N; i++)
+	{
+		double		want = tanh(x[i]);
+		double		e = fabs(y[i] - want) / (fabs(want) * 0x1p-23);
+
+		/* not e > worst: a NaN must count */
+		if (!(e <= worst))
+			worst = e;
+	}
+	EXPECT(worst <= 4.0, "%s tanh: %.2f units of the last place", im->k->name, worst);
+	memcpy(y, ends, sizeof(ends));
+	im->k->softcap(pools[1], y, 2, 3, 30.0f);
+	EXPECT(y[0] == 0.0f && y[1] == 0.0f && y[2] == 30.0f && y[3] == -30.0f && y[4] == 30.0f && y[5] == -30.0f,
+		   "%s softcap: ends %g %g %g %g", im->k->name, (double) y[2], (double) y[3], (double) y[4], (double) y[5]);
+	free(x);
+	free(y);
+}
+
 void
 test_rows(const Impl *im)
 {
@@ -185,5 +227,7 @@ test_rows(const Impl *im)
 	check_op(im, "add", op_add, 0, ID_ROWS + 200);
 	check_op(im, "rope", op_rope, 0, ID_ROWS + 300);
 	check_op(im, "silu", op_silu, 1e-12, ID_ROWS + 400);
+	check_op(im, "softcap", op_softcap, 1e-12, ID_ROWS + 500);
 	check_exp(im);
+	check_tanh(im);
 }

@@ -12,6 +12,9 @@ SELECT name, state FROM llm_models WHERE name = 'm1';
 SELECT llm_create_model('m2', '/fake/m2', options => '{"max_model_len": 100}');
 SELECT llm_generate('two', model => 'm2');
 SELECT name, max_model_len, options FROM llm_models WHERE name = 'm2';
+SELECT llm_create_model('m2kv', '/fake/two', options => '{"kv_cache_dtype": "int8"}');
+SELECT llm_generate('two', model => 'm2kv');
+SELECT llm_drop_model('m2kv');
 SELECT fails(format('SELECT llm_generate(%L, model => ''m2'')', repeat('x', 100)));
 SET vllm.model = 'm2';
 SELECT llm_generate('default model');
@@ -22,7 +25,8 @@ SELECT c, fails('SELECT llm_create_model(' || c || ')') FROM (VALUES
     ('NULL, ''/fake/x'''), (''''', ''/fake/x'''), ('repeat(''x'', 64), ''/fake/x'''),
     ('''m3'''), ('''m3'', ''relative/path'''), ('''m3'', '''''), ('''m1'', ''/fake/again'''), ('''tickets-2m'', ''/fake/x'''),
     ('''m3'', ''/fake/bad'''), ('''m3'', ''/fake/x'', provider => ''openai'''), ('''m3'', ''/fake/x'', url => ''http://x'''),
-    ('''m3'', ''/fake/x'', options => ''[]'''), ('''m3'', ''/fake/x'', options => ''{"no_such_option": 1}''')) v (c);
+    ('''m3'', ''/fake/x'', options => ''[]'''), ('''m3'', ''/fake/x'', options => ''{"no_such_option": 1}'''),
+    ('''m3'', ''/fake/x'', options => ''{"kv_cache_dtype": "int4"}'''), ('''m3'', ''/fake/x'', options => ''{"kv_cache_dtype": 8}''')) v (c);
 SELECT count(*) FROM llm_models WHERE name = 'm3';
 SELECT fails($$SELECT llm_drop_model('m3')$$), fails($$SELECT llm_drop_model(NULL)$$), fails($$SELECT llm_drop_model('tickets-2m')$$);
 SELECT fails($$SELECT llm_load_model('m3')$$), fails($$SELECT llm_unload_model('m3')$$), fails($$SELECT llm_load_model(NULL)$$);

@@ -71,6 +71,20 @@ my ($ret, $out, $err) = $node->psql('postgres',
 	q{SELECT llm_create_model('small', (SELECT path FROM llm_models), options => '{"quantization": "q9"}')});
 like($err, qr/model option "quantization" must be int8, int4/, 'an unknown scheme is an error');
 
+# the same model with an INT8 KV cache: more tokens in the same memory
+$node->safe_psql('postgres', q{
+	SELECT llm_create_model('small', (SELECT path FROM llm_models), options => '{"kv_cache_dtype": "int8"}')});
+is($node->safe_psql('postgres', q{SELECT llm_generate(min(prompt), model => 'small', max_tokens => 8) <> '' FROM docs}), 't',
+	'a model with an INT8 KV cache answers');
+is($node->safe_psql('postgres', q{
+	SELECT round(max(kv_blocks_total) FILTER (WHERE name = 'small') / max(kv_blocks_total) FILTER (WHERE name <> 'small')::numeric, 1)
+	FROM llm_stat_model}), '1.9',
+	'its blocks are smaller');
+$node->safe_psql('postgres', q{SELECT llm_drop_model('small')});
+($ret, $out, $err) = $node->psql('postgres', q{ALTER SYSTEM SET vllm.kv_cache_dtype = 'int4'});
+like($err, qr/invalid value for parameter "vllm.kv_cache_dtype": "int4".*must be one of: auto, float32, float16, bfloat16, int8/s,
+	'an unknown type of KV cache is an error');
+
 # kill -9 in mid-generation: the calls fail with a hint, the next one works
 my $pid = $node->safe_psql('postgres', 'SELECT pid FROM llm_stat_engine');
 my $up = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');

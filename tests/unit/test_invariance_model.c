@@ -92,7 +92,7 @@ by_name(const struct dirent **a, const struct dirent **b)
 int
 main(void)
 {
-	static const KType kv_types[] = {KT_F32, KT_F16, KT_BF16};
+	static const KType kv_types[] = {KT_F32, KT_F16, KT_BF16, KT_INT8};
 	struct dirent **names = NULL;
 	int			n = scandir(MODELS, &names, NULL, by_name);
 	int			n_models = 0;
@@ -121,7 +121,7 @@ main(void)
 				check_skip(1, "not all types of a model");
 				continue;
 			}
-			k.kv_type = kv_types[n_models++ % 3];
+			k.kv_type = kv_types[n_models++ % 4];
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
 			inv_check(label, make_real, &k);
 		}
