@@ -394,25 +394,25 @@ kv_write_int8(const KvView *kv, uint8_t *cell, int at, const float *k, const flo
 static void
 kv_write_float(const KvView *kv, uint8_t *cell, int at, const float *k, const float *v)
 {
-	int			bs = kv->block_size,
+	size_t		es = kv_elem(kv->type),
+				bs = kv->block_size,
 				hd = kv->head_dim;
-	size_t		es = kv_elem(kv->type);
 	uint8_t    *vc = kv_cell_v(kv, cell) + (size_t) at * kv_vdim(kv) * es;
 
-	for (int d0 = 0; d0 < hd; d0 += KV_CHUNK)
+	for (size_t d0 = 0; d0 < hd; d0 += KV_CHUNK)
 	{
-		int			n = k_min(KV_CHUNK, hd - d0);
+		size_t		n = hd - d0 < KV_CHUNK ? hd - d0 : KV_CHUNK;
 		_Alignas(64) uint32_t buf[KV_CHUNK];
 
-		kv_convert(kv->type, buf, v + d0, n);
+		kv_convert(kv->type, buf, v + d0, (int) n);
 		memcpy(vc + d0 * es, buf, n * es);
-		kv_convert(kv->type, buf, k + d0, n);
+		kv_convert(kv->type, buf, k + d0, (int) n);
 		if (es == 4)
-			for (int d = 0; d < n; d++)
-				((uint32_t *) cell)[(size_t) (d0 + d) * bs + at] = buf[d];
+			for (size_t d = 0; d < n; d++)
+				((uint32_t *) cell)[(d0 + d) * bs + at] = buf[d];
 		else
-			for (int d = 0; d < n; d++)
-				((uint16_t *) cell)[(size_t) (d0 + d) * bs + at] = ((uint16_t *) buf)[d];
+			for (size_t d = 0; d < n; d++)
+				((uint16_t *) cell)[(d0 + d) * bs + at] = ((uint16_t *) buf)[d];
 	}
 }
 
