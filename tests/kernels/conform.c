@@ -9,7 +9,7 @@
  * and the pool.
  *
  * AVX-512 is tested natively where the CPU has it, and emulated anywhere with
- * AVX2 when the build found SIMDe (the kernels_*_emu symbols are weak).
+ * AVX2 when the build found SIMDe (the kernels_*_emu symbols are weak).  `conform NAME...` tests only the implementations named.
  */
 #include "tests/kernels/conform.h"
 
@@ -281,8 +281,18 @@ run(const Kernels *k)
 	fflush(stdout);
 }
 
+/* is it among the names on the command line, or are there none? */
+static bool
+wanted(const char *name, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], name) == 0)
+			return true;
+	return argc <= 1;
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	const Kernels *emu[] = {&kernels_avx512_emu, &kernels_avx512_vnni_emu, &kernels_avx512_bf16_emu};
 
@@ -294,6 +304,8 @@ main(void)
 	test_pool();
 	for (const Kernels *const *k = kernels_all(); *k; k++)
 	{
+		if (!wanted((*k)->name, argc, argv))
+			continue;
 		if (kernels_usable(*k))
 			run(*k);
 		else
@@ -304,13 +316,13 @@ main(void)
 			check_skip(1, why);
 		}
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < (int) (sizeof(emu) / sizeof(emu[0])); i++)
 	{
 		if (emu[i] == NULL)
-			check_skip(1, "AVX-512 emulation: SIMDe (libsimde-dev) wasn't there at build time");
+			check_skip(1, "emulation: not built here (AVX-512's wants SIMDe, libsimde-dev)");
 		else if (kernels_select("avx2", NULL) == NULL)
-			check_skip(1, "AVX-512 emulation: this CPU lacks AVX2");
-		else
+			check_skip(1, "emulation: this CPU lacks AVX2");
+		else if (wanted(emu[i]->name, argc, argv))
 			run(emu[i]);
 	}
 	for (int t = 1; t <= MAX_THREADS; t++)
