@@ -61,6 +61,7 @@ rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*
 	[ -x "$b" ] && [ -f "$b" ] || continue
 	"$b" --help 2>&1 | grep -q "${b##*/}" || echo "$b --help does not say its usage"
 	"$b" --no-such-option >/dev/null 2>&1; [ $? = 2 ] || echo "$b takes --no-such-option"; done)"
+rule "register tiles keep their sums in registers (scripts/tiles.sh)" "$(scripts/tiles.sh 2>&1)"
 rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/guc.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
 	grep -q "$g" docs/*.md || echo "$g is not in docs/"; done)"
 rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | awk '{ print $NF }' | sort -u | while read -r f; do
