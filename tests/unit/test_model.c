@@ -452,6 +452,76 @@ test_mixed_types(void)
 	kpool_free(pool);
 }
 
+/* the op table, with the head's rows counted: the only matrix of VOCAB columns */
+#define VOCAB 10
+
+static int	head_rows;
+
+static void
+counting_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx, float *y, int ldy,
+			const float *bias, void *ws)
+{
+	if (w->n == VOCAB)
+		head_rows += rows;
+	kernels_select("ref", NULL)->mm(pool, w, x, rows, ldx, y, ldy, bias, ws);
+}
+
+/* The head multiplies the rows whose logits are wanted and no others; they are the right ones. */
+static void
+test_head_rows(void)
+{
+	static const int32_t tokens[4] = {3, 1, 4, 1};
+	static const int32_t pos[4] = {0, 1, 2, 3};
+	static const int32_t start[2] = {0, 4};
+	static const int32_t table[1] = {0};
+	static const int32_t every[4] = {0, 1, 2, 3};
+	static const int32_t some[2] = {1, 3};
+	static float weights[12 * 12];
+	const int32_t *tables[1] = {table};
+	Batch		b = {.rows = {4, 1, start, pos, tables}, .tokens = tokens};
+	KvView		kv = {.type = KT_F32, .n_layers = 2, .n_blocks = 1, .block_size = 64, .n_kv_heads = 1,
+		.head_dim = 4};
+	Kernels		kernels = *kernels_select("ref", NULL);
+	KPool	   *pool = kpool_new(1);
+	ModelOptions opt = {.kernels = &kernels, .pool = pool, .max_rows = 4, .max_out = 4};
+	Conf	   *c = make_conf();
+	float		all[4 * VOCAB];
+	float		out[2 * VOCAB];
+	Fake		f;
+	ModelSource src = {.find = fake_find, .where = fake_where, .ctx = &f};
+	Model	   *m;
+	Err			e = {0};
+
+	kernels.mm = counting_mm;
+	make(&f);
+	for (int i = 0; i < 144; i++)
+		weights[i] = sinf((float) i) / 2;
+	for (int i = 0; i < f.n; i++)
+		f.t[i].data = weights;
+	m = model_new(c, &src, &opt, &e);
+	CHECK(m != NULL, "%s", e.msg);
+	kv.base = mem_try_aligned(kv_layout(&kv));
+	b.n_out = 4;
+	b.out_rows = every;
+	model_forward(m, &b, &kv, all);
+	CHECK(head_rows == 4, "%d rows of the head for 4 wanted", head_rows);
+	head_rows = 0;
+	b.n_out = 2;
+	b.out_rows = some;
+	model_forward(m, &b, &kv, out);
+	CHECK(head_rows == 2, "%d rows of the head for 2 wanted of 4", head_rows);
+	CHECK(memcmp(out, all + VOCAB, sizeof(out) / 2) == 0 &&
+		  memcmp(out + VOCAB, all + 3 * VOCAB, sizeof(out) / 2) == 0, "the rows that were wanted");
+	head_rows = 0;
+	b.n_out = 0;
+	model_forward(m, &b, &kv, out);
+	CHECK(head_rows == 0, "%d rows of the head for none wanted", head_rows);
+	mem_free(kv.base);
+	model_free(m);
+	conf_free(c);
+	kpool_free(pool);
+}
+
 int
 main(void)
 {
@@ -463,5 +533,6 @@ main(void)
 	test_windows();
 	test_load();
 	test_mixed_types();
+	test_head_rows();
 	return check_done("test_model");
 }
