@@ -21,7 +21,8 @@
  * maximum of each block of 64 ids: the k-th largest of those is a lower bound of
  * the k-th largest of all, and whole blocks that can't matter are skipped.  For
  * top_p a histogram of the mass over z finds the bucket where the cut lies, and
- * only that bucket is sorted.
+ * the cut is found there as a quantile is, by partitioning: the bucket may be the
+ * whole vocabulary when the logits are flat.
  *
  * In stage 7 e is a function of (seed, position, id) alone: 8 leading bits from
  * a Philox call shared by 16 ids, 32 more from a call of the id's own.  Most ids
@@ -321,20 +322,16 @@ mass_histogram(const Sampler *s, const Work *w, float min, double *mass)
 	return total;
 }
 
-static int
-cand_cmp(const void *a, const void *b)
+/* Order of top_p: falling z, rising id. */
+static inline bool
+cand_before(const Cand *x, const Cand *y)
 {
-	const Cand *x = a;
-	const Cand *y = b;
-
-	if (x->z != y->z)
-		return x->z > y->z ? -1 : 1;
-	return (x->id > y->id) - (x->id < y->id);
+	return x->z != y->z ? x->z > y->z : x->id < y->id;
 }
 
-/* The survivors of one bucket, sorted. */
+/* The survivors of one bucket. */
 static int
-sorted_bucket(const Sampler *s, Work *w, float min, int bucket)
+gather_bucket(const Sampler *s, Work *w, float min, int bucket)
 {
 	float		lowest = fmaxf(min, -(float) (bucket + 1) / PER_UNIT);
 	int			n = gather(s, w, bucket < N_BUCKETS - 1 ? lowest : min);
@@ -343,8 +340,50 @@ sorted_bucket(const Sampler *s, Work *w, float min, int bucket)
 	for (int i = 0; i < n; i++)
 		if (bucket_of(w->cand[i].z) == bucket)
 			w->cand[m++] = w->cand[i];
-	qsort(w->cand, (size_t) m, sizeof(Cand), cand_cmp);
 	return m;
+}
+
+/*
+ * Of n >= 1 candidates in order, the first with which `before` reaches wanted, or
+ * the last of all (reorders them).  Only the part that holds it is looked at again.
+ */
+static Cand
+mass_cut(Cand *c, int n, double before, double wanted)
+{
+	int			lo = 0,
+				hi = n;
+	Cand		cut = c[0];
+
+	while (lo < hi)
+	{
+		int			mid = lo;
+		double		ahead = 0;
+		Cand		pivot = c[lo + (hi - lo) / 2];
+
+		c[lo + (hi - lo) / 2] = c[hi - 1];
+		for (int i = lo; i < hi - 1; i++)
+			if (cand_before(&c[i], &pivot))
+			{
+				Cand		t = c[i];
+
+				ahead += (double) mass_of(t.z);
+				c[i] = c[mid];
+				c[mid++] = t;
+			}
+		c[hi - 1] = c[mid];
+		c[mid] = pivot;
+		if (mid > lo && before + ahead >= wanted)
+		{
+			hi = mid;
+			continue;
+		}
+		cut = pivot;
+		before += ahead + (double) mass_of(pivot.z);
+		if (before >= wanted)
+			break;
+		lo = mid + 1;
+	}
+	return cut;
 }
 
 static void
@@ -354,19 +393,18 @@ filter_top_p(const Sampler *s, Work *w, double top_p, Filter *f)
 	double		wanted = top_p * mass_histogram(s, w, f->min, mass);
 	double		before = 0;
 	int			b = 0,
-				m,
-				kept = 0;
+				m;
+	Cand		cut;
 
 	/* the bucket in which the mass is reached; rounding can't lead past the last one */
 	while (b < N_BUCKETS - 1 && (mass[b] <= 0 || before + mass[b] < wanted))
 		before += mass[b++];
-	m = sorted_bucket(s, w, f->min, b);
-	while (kept < m && before < wanted)
-		before += (double) mass_of(w->cand[kept++].z);
-	if (kept == 0)
+	m = gather_bucket(s, w, f->min, b);
+	if (m == 0 || before >= wanted)
 		return;
-	f->min = w->cand[kept - 1].z;
-	f->tie_id = w->cand[kept - 1].id;
+	cut = mass_cut(w->cand, m, before, wanted);
+	f->min = cut.z;
+	f->tie_id = cut.id;
 }
 
 /* ---- stage 7 ---- */

@@ -320,6 +320,37 @@ test_ties(void)
 	smp_free(s);
 }
 
+/*
+ * Flat logits put the whole vocabulary into one bucket of top_p.  All but a few
+ * are equal, so the cut is known: those few, then the lowest ids.
+ */
+static void
+test_flat(void)
+{
+	enum {N = 150000, MORE = 3};
+	Sampler    *s = smp_new(NULL, N, N);
+	float	   *logits = mem_alloc(N * sizeof(float));
+	GenParams	p = params(1, 0, 0.25, 0);
+	int			beyond = 0,
+				few = 0,
+				late = 0;
+
+	for (int i = 0; i < N; i++)
+		logits[i] = i >= N - MORE ? 0.1f : 0.0f;
+	for (int i = 0; i < 200; i++)
+	{
+		int			id = sample(s, &p, (uint64_t) i, 0, logits, N);
+
+		few += id >= N - MORE;
+		late += id > N / 5 && id <= N / 4;
+		beyond += id > N / 4 && id < N - MORE;
+	}
+	CHECK(beyond == 0 && late > 10 && few < 5, "flat: %d draws behind the cut, %d shortly before, %d of the few",
+		  beyond, late, few);
+	mem_free(logits);
+	smp_free(s);
+}
+
 /* A row's draw doesn't depend on batch, row number or threads. */
 static void
 test_batch(void)
@@ -413,6 +444,7 @@ main(int argc, char **argv)
 	test_greedy();
 	test_not_finite();
 	test_ties();
+	test_flat();
 	test_batch();
 	return check_done("sample");
 }
