@@ -96,6 +96,7 @@ typedef struct CoreOptions
 	size_t		kv_bytes;		/* for the block pool */
 	int			kv_blocks;		/* usable blocks; > 0 overrides kv_bytes (tests) */
 	KType		kv_type;
+	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
 	int64_t		step_target_us; /* chunk prefill so that a step stays under this; 0 = budget alone */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
 	int			max_chunk;

@@ -304,7 +304,10 @@ reap(Core *c)
 static void
 forward(Core *c, const Plan *plan)
 {
-	model_forward(c->model, batch_build(c->batch, plan), &c->kv, c->logits);
+	const Batch *b = batch_build(c->batch, plan);
+
+	profile_mark(c->opt.profile, PROF_SCHEDULE);
+	model_forward(c->model, b, &c->kv, c->logits);
 }
 
 static void
@@ -387,10 +390,13 @@ account(Core *c, const Plan *plan, int64_t us)
 bool
 core_step(Core *c)
 {
-	bool		any = drain(c);
+	Profile    *prof = c->opt.profile;
+	bool		any;
 	int64_t		start = clock_us();
 	const Plan *plan;
 
+	profile_mark(prof, PROF_BETWEEN);
+	any = drain(c);
 	if (c->opt.pool != NULL)
 		kpool_bind(c->opt.pool);
 	reap(c);
@@ -399,13 +405,17 @@ core_step(Core *c)
 	{
 		forward(c, plan);
 		drain(c);				/* a cancel that came meanwhile drops this step's token */
+		profile_mark(prof, PROF_SCHEDULE);
 		sample(c, plan);
+		profile_mark(prof, PROF_SAMPLE);
 		account(c, plan, clock_us() - start);
 		commit(c, plan);
 		reap(c);
+		profile_mark(prof, PROF_OUTPUT);
 		any = true;
 	}
 	publish(c);
+	profile_mark(prof, PROF_SCHEDULE);
 	return any;
 }
 
@@ -514,6 +524,7 @@ core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *
 	c->model = model;
 	c->tok = tok;
 	c->opt = *opt;
+	model_profile(model, opt->profile);
 	c->inbox = mem_zalloc(sizeof(Inbox));
 	pthread_mutex_init(&c->inbox->lock, NULL);
 	if (open_core(c, conf, e))

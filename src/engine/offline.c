@@ -6,12 +6,13 @@
  *			[--prompts FILE | --random-prompts N,LEN] [--max-tokens N]
  *			[--temperature T] [--seed N] [--max-num-seqs N]
  *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
- *			[--quantization NAME] [--ids] [--stats]
+ *			[--quantization NAME] [--ids] [--stats] [--profile]
  *
  * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
  * token ids, which ignore EOS), steps until all are done, prints one line per
  * answer in the order of the prompts (text with \n, \r, \t and \\ escaped; --ids:
- * token ids) and, with --stats, one line of figures on stderr.  It is the oracle
+ * token ids) and, with --stats, one line of figures, with --profile a table of where
+ * the time went, on stderr.  It is the oracle
  * for answers through SQL and the baseline for their speed.  Single-threaded but
  * for the compute threads.  Tested by tests/unit/test_offline.c.
  */
@@ -48,6 +49,7 @@ typedef struct Args
 	int			kv_mib;
 	bool		ids;
 	bool		stats;
+	bool		profile;
 } Args;
 
 typedef struct Answer
@@ -70,6 +72,7 @@ typedef struct Run
 	int			n;
 	int			cap;
 	int64_t		max_step_us;
+	Profile		profile;
 } Run;
 
 /* ---- arguments ---- */
@@ -168,6 +171,8 @@ parse_args(int argc, char **argv, Args *a, Err *e)
 			a->ids = true;
 		else if (strcmp(argv[i], "--stats") == 0)
 			a->stats = true;
+		else if (strcmp(argv[i], "--profile") == 0)
+			a->profile = true;
 		else if (!value_arg(a, argv[i], i + 1 < argc ? argv[i + 1] : NULL, e))
 			return false;
 		else
@@ -257,6 +262,7 @@ open_core(Run *run, Err *e)
 	}
 	type = model_info(model)->dtype;
 	co.kv_type = type == KT_F32 || type == KT_BF16 ? type : KT_F16;
+	co.profile = a->profile ? &run->profile : NULL;
 	run->core = core_new(model, tok, files_conf(run->files), &co, e);
 	return run->core != NULL;
 }
@@ -442,6 +448,28 @@ print_stats(const Run *run, int64_t start_us, int64_t us)
 			(long long) st.preemptions);
 }
 
+static void
+print_profile(const Run *run)
+{
+	static const char *const names[PROF_KINDS] = {
+		[PROF_MATMUL] = "matmul",[PROF_HEAD] = "LM head",[PROF_ATTENTION] = "attention",
+		[PROF_ROWS] = "norms, rotation, activation",[PROF_EMBED] = "embedding",[PROF_SAMPLE] = "sampling",
+		[PROF_OUTPUT] = "output",[PROF_SCHEDULE] = "scheduling",[PROF_BETWEEN] = "between steps"
+	};
+	CoreStats	st;
+	double		total = 0;
+
+	core_stats(run->core, &st);
+	for (int i = 0; i < PROF_KINDS; i++)
+		total += (double) run->profile.ns[i];
+	for (int i = 0; i < PROF_KINDS; i++)
+		fprintf(stderr, "%-28s %10.1f us a step  %6.2f %%  (%lld times)\n", names[i],
+				st.steps > 0 ? (double) run->profile.ns[i] / 1e3 / (double) st.steps : 0,
+				total > 0 ? 100 * (double) run->profile.ns[i] / total : 0, (long long) run->profile.n[i]);
+	fprintf(stderr, "%-28s %10.1f us a step, %lld steps\n", "all", st.steps > 0 ? total / 1e3 / (double) st.steps : 0,
+			(long long) st.steps);
+}
+
 static int
 run_all(Run *run, Err *e)
 {
@@ -466,6 +494,8 @@ run_all(Run *run, Err *e)
 	}
 	if (run->args.stats)
 		print_stats(run, start, clock_us() - start);
+	if (run->args.profile)
+		print_profile(run);
 	return print_answers(run);
 }
 

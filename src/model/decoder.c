@@ -52,6 +52,7 @@ dec_embed(Decoder *d)
 	else
 		kpool_run(d->pool, embed_row, d, d->rows);
 	d->pending = false;
+	profile_mark(d->profile, PROF_EMBED);
 }
 
 void
@@ -62,12 +63,14 @@ dec_norm(Decoder *d, const float *w)
 	else
 		d->k->rmsnorm(d->pool, d->h, d->x, w, d->rows, d->c.hidden, d->c.eps);
 	d->pending = false;
+	profile_mark(d->profile, PROF_ROWS);
 }
 
 void
 dec_qkv(Decoder *d, const Layer *l)
 {
 	linear(d, &l->qkv, d->h, d->rows, d->qkv);
+	profile_mark(d->profile, PROF_MATMUL);
 }
 
 /* q and k lie side by side: one call rotates the heads of both. */
@@ -76,6 +79,7 @@ dec_rope(Decoder *d)
 {
 	d->k->rope(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads,
 			   d->c.head_dim, d->b->rows.pos, d->rope, d->c.head_dim);
+	profile_mark(d->profile, PROF_ROWS);
 }
 
 void
@@ -89,6 +93,7 @@ dec_attn(Decoder *d, int layer)
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, v, qkv_width(d));
 	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, scale,
 			   d->c.window[layer], 0.0f, d->att, d->ws);
+	profile_mark(d->profile, PROF_ATTENTION);
 }
 
 /*
@@ -120,15 +125,19 @@ dec_o(Decoder *d, const Layer *l)
 {
 	linear(d, &l->o, d->att, d->rows, d->y);
 	d->pending = true;
+	profile_mark(d->profile, PROF_MATMUL);
 }
 
 void
 dec_swiglu(Decoder *d, const Layer *l)
 {
 	linear(d, &l->gate_up, d->h, d->rows, d->gu);
+	profile_mark(d->profile, PROF_MATMUL);
 	d->k->silu_mul(d->pool, d->act, d->gu, d->rows, d->c.inter);
+	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
+	profile_mark(d->profile, PROF_MATMUL);
 }
 
 void
@@ -136,4 +145,5 @@ dec_head(Decoder *d, float *logits)
 {
 	dec_norm(d, d->norm);
 	linear(d, d->c.tied ? &d->embed : &d->head, d->h, d->rows, logits);
+	profile_mark(d->profile, PROF_HEAD);
 }

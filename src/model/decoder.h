@@ -112,6 +112,7 @@ typedef struct Decoder
 	const KvView *kv;
 	int			rows;
 	bool		pending;		/* y is not yet added to x */
+	Profile    *profile;		/* NULL = none */
 } Decoder;
 
 typedef struct Arch

@@ -226,6 +226,12 @@ model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 }
 
 void
+model_profile(Model *m, Profile *p)
+{
+	m->d.profile = p;
+}
+
+void
 model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 {
 	Decoder    *d = &m->d;

@@ -17,6 +17,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "base/profile.h"
 #include "kernels.h"
 #include "quant/quantize.h"
 
@@ -86,6 +87,9 @@ typedef struct Batch
 	int			n_out;			/* rows whose logits are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
 } Batch;
+
+/* Account for the time of forward passes from now on; NULL = don't. */
+void		model_profile(Model *m, Profile *p);
 
 /* Run one step.  logits: [n_out][vocab_size].  K/V of all rows are written to kv. */
 void		model_forward(Model *m, const Batch *b, const KvView *kv, float *logits);
