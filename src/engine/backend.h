@@ -75,6 +75,8 @@ typedef struct Backend
 	void		(*step) (Inst *in, const Settings *s);
 	void		(*stats) (const Inst *in, CoreStats *out);
 	bool		(*check_state) (const Inst *in, Err *e);
+	/* NULL: sinks are called in step().  Else fn(ctx) after each round of sinks on another thread. */
+	void		(*on_events) (Inst *in, void (*fn) (void *ctx), void *ctx);
 	/* tests' hooks, may be NULL: every generate request on arrival; unknown control commands */
 	void		(*note) (const ReqNote *n);
 	bool		(*control) (const char *command, Buf *out);

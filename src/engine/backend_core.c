@@ -178,7 +178,8 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.block_size = s->block_size,
 			.kv_bytes = (size_t) bytes,
 			.kv_type = kv_type(o, s, mi->dtype),
-			.step_target_us = (int64_t) s->step_target_ms * 1000
+			.step_target_us = (int64_t) s->step_target_ms * 1000,
+			.overlap = true
 	};
 	if (co->max_num_batched_tokens < co->max_num_seqs)
 		co->max_num_batched_tokens = co->max_num_seqs;
@@ -360,6 +361,12 @@ next_due(Inst *in)
 }
 
 static void
+on_events(Inst *in, void (*fn) (void *ctx), void *ctx)
+{
+	core_on_events(in->core, fn, ctx);
+}
+
+static void
 step(Inst *in, const Settings *s)
 {
 	(void) s;
@@ -391,6 +398,7 @@ const Backend backend_core = {
 	.cancel = cancel,
 	.next_due = next_due,
 	.step = step,
+	.on_events = on_events,
 	.stats = stats,
 	.check_state = check_state,
 };

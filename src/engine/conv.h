@@ -7,7 +7,7 @@
  * slot, gen, id		constant
  * in*, hdr*, stage ..	server thread
  * lock					guards `out` and every touch of the slot after receiving
- * text, ids, dirty*	step thread, from submit to the finishing event
+ * text, ids, last		the thread that calls sinks, from submit to the finishing event
  * in_core				set by the server before submit, cleared by the step
  *						thread as its last touch: then the server may free
  *
@@ -78,7 +78,7 @@ struct Conv
 	int64_t		told_us;		/* last WF_PROGRESS */
 	double		told;			/* its figure */
 
-	/* step thread */
+	/* the thread that calls sinks */
 	Buf			text;			/* answer so far (not streamed) */
 	IntVec		ids;
 	Conv	   *dirty_next;

@@ -72,7 +72,8 @@ typedef struct ReqEvent
 
 typedef struct Req Req;
 
-/* Called on the step thread, never after the finishing event.  Must not block. */
+/* Called on the step thread, or with CoreOptions.overlap on the core's output thread; never after
+ * the finishing event.  Must not block. */
 typedef void (*ReqSink) (void *ctx, Req *r, const ReqEvent *ev);
 
 typedef struct ReqSpec
@@ -98,6 +99,7 @@ typedef struct CoreOptions
 	KType		kv_type;
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
 	int64_t		step_target_us; /* chunk prefill so that a step stays under this; 0 = budget alone */
+	bool		overlap;		/* text and events on a thread of their own, beside the next step */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
 	int			max_chunk;
 	/* tests: called with every sampled row's logits before sampling */
@@ -134,6 +136,9 @@ Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over spec's contents */
 void		core_cancel(Core *c, uint64_t id);	/* by ReqSpec.id; unknown = no-op; ends with FIN_ABORT */
 uint64_t	req_id(const Req *r);
 void	   *req_ctx(const Req *r);
+
+/* fn(ctx) after each round of events, on the thread that calls the sinks; before the first request. */
+void		core_on_events(Core *c, void (*fn) (void *ctx), void *ctx);
 
 /* Run one step; false if there was nothing to do. */
 bool		core_step(Core *c);

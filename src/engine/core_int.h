@@ -2,7 +2,7 @@
  * core_int.h
  *	  What the modules of the core share: requests, plans, and the modules'
  *	  entry points.  Included by src/engine/{engine,sched,cost,batch,sample,
- *	  output,params}.c and their tests, by nobody else.
+ *	  output,deliver,params}.c and their tests, by nobody else.
  *
  * A Req is owned by the step thread from the moment it leaves the inbox.  It is
  * in exactly one place: the inbox, a waiting queue (its session's, or the one
@@ -18,6 +18,13 @@
 #include "text/stop.h"
 
 /* ---- requests ---- */
+/* How a token ends an answer. */
+typedef struct OutResult
+{
+	ReqFinish	finish;
+	const char *reason;			/* stop string, decimal id or NULL; lives as long as the request */
+} OutResult;
+
 typedef enum ReqState
 {
 	RQ_NEW = 0,					/* in the inbox */
@@ -38,7 +45,8 @@ struct Req
 
 	/* progress: `computed` chases tokens.len */
 	ReqState	state;
-	bool		cancelled;		/* seen a cancel; finishes at the step boundary */
+	bool		cancelled;		/* seen a cancel or a stop string; finishes at the step boundary */
+	bool		stopped;		/* it was a stop string */
 	IntVec		tokens;			/* prompt, then output */
 	int			n_prompt;
 	int			computed;		/* tokens whose K/V are in the blocks */
@@ -48,12 +56,15 @@ struct Req
 	Req		   *prev;			/* neighbours in a waiting queue */
 	Req		   *next;
 
-	/* output side (output.c) */
+	/* output side (output.c); see deliver.c for who owns what */
 	Detok	   *detok;			/* NULL when text is not wanted */
 	Stop	   *stop;
 	Buf			text;			/* text of the event at hand */
 	Buf			piece;			/* scratch: what the detokenizer gave */
-	char		reason[16];		/* decimal stop id */
+	bool		ended;			/* a stop string was found; `end` and `end_output` hold */
+	OutResult	end;
+	int			end_output;		/* output tokens up to the stop string */
+	char		reason[16];		/* decimal stop id; the step thread's */
 
 	/* figures for the owner */
 	int			preemptions;
@@ -184,15 +195,11 @@ const GenDefaults *core_defaults(const Core *c);
 const Sched *core_sched(const Core *c);
 
 /* ---- output.c: one token of one request -> text, finish ---- */
-typedef struct OutResult
-{
-	ReqFinish	finish;
-	const char *reason;			/* stop string, decimal id or NULL; lives as long as the request */
-} OutResult;
-
 void		out_begin(Req *r, const Tok *tok);
 void		out_end(Req *r);
-/* Account for the newest token of r->tokens; new text is in r->text. */
-OutResult	out_token(Req *r, int32_t eos, int max_model_len);
+/* Does the newest token of r->tokens end the answer, text aside? */
+OutResult	out_ends(Req *r, int32_t eos, int max_model_len);
+/* The text of one token into r->text; a stop string in it overrides *res.  n_output: with this one. */
+void		out_text(Req *r, int32_t id, int n_output, OutResult *res);
 
 #endif

@@ -8,16 +8,18 @@
  *		plan	who gets how many rows						(sched.c)
  *		forward	rows -> K/V and logits						(src/model)
  *		sample	logits -> a token for each complete row		(sample.c)
- *		commit	computed += rows; token -> text, finish?	(output.c)
- *		emit	events to the owner's sink					(here)
+ *		commit	computed += rows; does the token end it?	(output.c)
+ *		deliver	token -> text, events to the owner's sink	(deliver.c)
  *
  * Everything is owned by the step thread, but for the inbox, which any thread
- * fills under its mutex, and the published copy of the statistics beside it.
+ * fills under its mutex, the published copy of the statistics beside it, and what
+ * deliver.c has of a request; with CoreOptions.overlap that is done by a thread of
+ * its own while the next step runs.
  * A cancel is seen at the latest when the running step's forward ends: the
  * request's token is dropped, its blocks are free before the next plan.
  *
  * A request leaves in exactly one way, finish(): out of the scheduler, blocks
- * freed, one last event, memory freed.  Cost of a step beside the model's:
+ * freed, and to deliver.c for one last event, where its memory is freed.  Cost of a step beside the model's:
  * O(rows + running + vocabulary * sampled rows).  Tested by
  * tests/unit/test_core.c and test_invariance.c.
  */
@@ -30,6 +32,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/core_int.h"
+#include "engine/deliver.h"
 #include "engine/rng.h"
 
 /* How much dearer an operation of attention is than one of a matmul. */
@@ -38,7 +41,8 @@
 typedef struct InboxItem
 {
 	Req		   *r;				/* new request, or NULL: */
-	uint64_t	cancel_id;		/* cancel this one */
+	uint64_t	cancel_id;		/* cancel this one, or */
+	bool		stopped;		/* a stop string has ended it */
 } InboxItem;
 
 /* What other threads touch. */
@@ -50,7 +54,7 @@ typedef struct Inbox
 	size_t		cap;
 	size_t		n_new;			/* requests among them */
 	CoreStats	stats;			/* as of the last step */
-	atomic_int	n_live;			/* submitted and not finished */
+	atomic_int	n_live;			/* submitted and not taken out of the schedule */
 } Inbox;
 
 struct Core
@@ -79,6 +83,7 @@ struct Core
 	size_t		cap_drained;
 	CoreStats	stats;
 	Inbox	   *inbox;
+	Deliver    *deliver;
 };
 
 /* ---- statistics, requests ---- */
@@ -99,16 +104,6 @@ publish(Core *c)
 	pthread_mutex_unlock(&c->inbox->lock);
 }
 
-static void
-req_free(Req *r)
-{
-	out_end(r);
-	genparams_free(&r->params);
-	intvec_free(&r->tokens);
-	intvec_free(&r->blocks);
-	mem_free(r);
-}
-
 uint64_t
 req_id(const Req *r)
 {
@@ -121,46 +116,38 @@ req_ctx(const Req *r)
 	return r->sink_ctx;
 }
 
-/* Send an event: n_ids newest tokens, r->text, and maybe the end. */
+/* The newest token of a request (id >= 0), its end, or both, on the way out. */
 static void
-emit(Req *r, int n_ids, ReqFinish finish, const char *reason, const Err *err)
+hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
-	ReqEvent	ev = {
-		.ids = r->tokens.data + r->tokens.len - n_ids,
-		.n_ids = n_ids,
-		.text = r->text.data != NULL ? r->text.data : "",
-		.text_len = r->text.len,
-		.finish = finish,
-		.stop_reason = reason,
-		.err = err,
-		.prompt_tokens = r->n_prompt,
-		.output_tokens = req_n_output(r),
-		.preemptions = r->preemptions,
-		.arrival_us = r->arrival_us,
-		.scheduled_us = r->scheduled_us,
-		.first_token_us = r->first_token_us,
-		.now_us = clock_us(),
+	Parcel		p = {
+		.r = r, .id = id, .n_output = req_n_output(r), .res = res, .preemptions = r->preemptions,
+		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us
 	};
 
-	if (r->sink != NULL)
-		r->sink(r->sink_ctx, r, &ev);
+	if (err != NULL)
+	{
+		p.err = mem_alloc(sizeof(Err));
+		*p.err = *err;
+	}
+	deliver_add(c->deliver, &p);
 }
 
+/* It is over for the step thread. */
 static void
-finish(Core *c, Req *r, int n_ids, ReqFinish how, const char *reason, const Err *err)
+finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
 	sched_remove(c->sched, r);
 	if (idmap_get(&c->by_id, r->id) == r)
 		idmap_del(&c->by_id, r->id);
-	if (how == FIN_ERROR)
+	if (res.finish == FIN_ERROR)
 		c->stats.failed++;
-	else if (how == FIN_ABORT)
+	else if (res.finish == FIN_ABORT)
 		c->stats.cancelled++;
 	else
 		c->stats.finished++;
 	publish(c);					/* whoever hears of the end finds it counted */
-	emit(r, n_ids, how, reason, err);
-	req_free(r);
+	hand_over(c, r, id, res, err);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
@@ -198,6 +185,7 @@ core_submit(Core *c, ReqSpec *spec)
 	r->arrival_us = clock_us();
 	if (r->params.temperature > 0)
 		r->seed = r->params.has_seed ? (uint64_t) r->params.seed : rng_seed();
+	out_begin(r, c->tok);
 	atomic_fetch_add(&c->inbox->n_live, 1);
 	inbox_add(c->inbox, (InboxItem) {.r = r});
 	return r;
@@ -238,20 +226,20 @@ accept(Core *c, Req *r)
 	c->stats.requests++;
 	if (!acceptable(c, r, &err))
 	{
-		finish(c, r, 0, FIN_ERROR, NULL, &err);
+		finish(c, r, -1, (OutResult) {FIN_ERROR, NULL}, &err);
 		return;
 	}
 	idmap_put(&c->by_id, r->id, r);
-	out_begin(r, c->tok);
 	sched_add(c->sched, r);
 }
 
 static void
-doom(Core *c, Req *r)
+doom(Core *c, Req *r, bool stopped)
 {
 	if (r == NULL || r->cancelled)
 		return;
 	r->cancelled = true;
+	r->stopped = stopped;
 	if (c->n_doomed == c->cap_doomed)
 	{
 		c->cap_doomed = c->cap_doomed == 0 ? 64 : c->cap_doomed * 2;
@@ -284,18 +272,27 @@ drain(Core *c)
 		if (items[i].r != NULL)
 			accept(c, items[i].r);
 		else
-			doom(c, idmap_get(&c->by_id, items[i].cancel_id));
+			doom(c, idmap_get(&c->by_id, items[i].cancel_id), items[i].stopped);
 	return n > 0;
+}
+
+/* A stop string was found: on the step thread, or on the delivering one. */
+static void
+on_stopped(void *ctx, uint64_t id)
+{
+	Core	   *c = ctx;
+
+	if (deliver_threaded(c->deliver))
+		inbox_add(c->inbox, (InboxItem) {.cancel_id = id, .stopped = true});
+	else
+		doom(c, idmap_get(&c->by_id, id), true);
 }
 
 static void
 reap(Core *c)
 {
 	for (size_t i = 0; i < c->n_doomed; i++)
-	{
-		buf_reset(&c->doomed[i]->text);
-		finish(c, c->doomed[i], 0, FIN_ABORT, NULL, NULL);
-	}
+		finish(c, c->doomed[i], -1, (OutResult) {c->doomed[i]->stopped ? FIN_STOP : FIN_ABORT, NULL}, NULL);
 	c->n_doomed = 0;
 }
 
@@ -337,10 +334,9 @@ commit_token(Core *c, Req *r, int32_t id)
 
 	if (id < 0)
 	{
-		buf_reset(&r->text);
 		err_set(&err, ERR_INTERNAL, "model produced non-finite logits");
 		err_detail(&err, "After %zu tokens.", r->tokens.len);
-		finish(c, r, 0, FIN_ERROR, NULL, &err);
+		finish(c, r, -1, (OutResult) {FIN_ERROR, NULL}, &err);
 		return;
 	}
 	if (r->first_token_us == 0)
@@ -350,11 +346,11 @@ commit_token(Core *c, Req *r, int32_t id)
 	}
 	intvec_push(&r->tokens, id);
 	c->stats.output_tokens++;
-	res = out_token(r, c->defaults.eos, c->max_model_len);
+	res = out_ends(r, c->defaults.eos, c->max_model_len);
 	if (res.finish == FIN_NONE)
-		emit(r, 1, FIN_NONE, NULL, NULL);
+		hand_over(c, r, id, res, NULL);
 	else
-		finish(c, r, 1, res.finish, res.reason, NULL);
+		finish(c, r, id, res, NULL);
 }
 
 static void
@@ -400,6 +396,7 @@ core_step(Core *c)
 	if (c->opt.pool != NULL)
 		kpool_bind(c->opt.pool);
 	reap(c);
+	deliver_send(c->deliver);
 	plan = sched_plan(c->sched, start);
 	if (plan->n > 0)
 	{
@@ -411,6 +408,7 @@ core_step(Core *c)
 		account(c, plan, clock_us() - start);
 		commit(c, plan);
 		reap(c);
+		deliver_send(c->deliver);
 		profile_mark(prof, PROF_OUTPUT);
 		any = true;
 	}
@@ -525,6 +523,7 @@ core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *
 	c->tok = tok;
 	c->opt = *opt;
 	model_profile(model, opt->profile);
+	c->deliver = deliver_new(opt->overlap, on_stopped, c);
 	c->inbox = mem_zalloc(sizeof(Inbox));
 	pthread_mutex_init(&c->inbox->lock, NULL);
 	if (open_core(c, conf, e))
@@ -546,10 +545,10 @@ core_free(Core *c)
 		reap(c);
 		while ((r = sched_any(c->sched)) != NULL)
 		{
-			buf_reset(&r->text);
-			finish(c, r, 0, FIN_ABORT, NULL, NULL);
+			finish(c, r, -1, (OutResult) {FIN_ABORT, NULL}, NULL);
 		}
 	}
+	deliver_free(c->deliver);
 	smp_free(c->sampler);
 	batch_free(c->batch);
 	sched_free(c->sched);
@@ -610,9 +609,16 @@ core_stats(const Core *c, CoreStats *out)
 
 	pthread_mutex_lock(&in->lock);
 	*out = in->stats;
+	out->output_tokens -= deliver_dropped(c->deliver);
 	out->requests += (int64_t) in->n_new;
 	out->waiting += (int64_t) in->n_new;
 	pthread_mutex_unlock(&in->lock);
+}
+
+void
+core_on_events(Core *c, void (*fn) (void *ctx), void *ctx)
+{
+	deliver_on_round(c->deliver, fn, ctx);
 }
 
 bool

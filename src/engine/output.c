@@ -62,13 +62,14 @@ has_id(const int32_t *ids, int n, int32_t id)
 	return false;
 }
 
-/* Stages 1 to 4: does the id or the count end the answer? */
-static OutResult
-by_id(Req *r, int32_t id, int32_t eos, int max_model_len)
+/* Does the id or the count end the answer?  The step thread asks this of each new token. */
+OutResult
+out_ends(Req *r, int32_t eos, int max_model_len)
 {
 	const GenParams *p = &r->params;
 	OutResult	res = {FIN_NONE, NULL};
 	int			n_output = req_n_output(r);
+	int32_t		id = r->tokens.data[r->tokens.len - 1];
 
 	if (n_output >= p->min_tokens)
 	{
@@ -92,9 +93,9 @@ by_id(Req *r, int32_t id, int32_t eos, int max_model_len)
 
 /* Pass the text in r->piece on to r->text; true if a stop string completed. */
 static bool
-feed_piece(Req *r, OutResult *res)
+feed_piece(Req *r, int n_output, OutResult *res)
 {
-	bool		search = req_n_output(r) > r->params.min_tokens;
+	bool		search = n_output > r->params.min_tokens;
 	int			hit = stop_feed(r->stop, r->piece.data != NULL ? r->piece.data : "", r->piece.len,
 								search, &r->text);
 
@@ -106,26 +107,22 @@ feed_piece(Req *r, OutResult *res)
 	return true;
 }
 
-OutResult
-out_token(Req *r, int32_t eos, int max_model_len)
+void
+out_text(Req *r, int32_t id, int n_output, OutResult *res)
 {
-	int32_t		id = r->tokens.data[r->tokens.len - 1];
-	OutResult	res = by_id(r, id, eos, max_model_len);
-
 	buf_reset(&r->text);
 	if (r->detok == NULL)
-		return res;
-	if (res.finish != FIN_STOP || r->params.include_stop)
+		return;
+	if (res->finish != FIN_STOP || r->params.include_stop)
 	{
 		detok_push(r->detok, id, &r->piece);
-		if (feed_piece(r, &res))
-			return res;
+		if (feed_piece(r, n_output, res))
+			return;
 	}
-	if (res.finish != FIN_NONE)
+	if (res->finish != FIN_NONE)
 	{
 		detok_finish(r->detok, &r->piece);
-		if (!feed_piece(r, &res))
+		if (!feed_piece(r, n_output, res))
 			stop_flush(r->stop, &r->text);
 	}
-	return res;
 }

@@ -328,7 +328,7 @@ request_cancel(Conv *c)
 	}
 }
 
-/* ---- events from the backend: step thread ---- */
+/* ---- events from the backend: step thread, or the core's delivering thread ---- */
 
 static void
 put_usage(WireOut *o, const ReqEvent *ev)

@@ -5,7 +5,8 @@
  *
  * Final frames are staged by the sink (request.c) and sent when the step is over
  * and its statistics are published: who reads an answer finds it counted.  One
- * burst of final frames wakes the supervisor once.
+ * burst of final frames wakes the supervisor once.  A backend that calls sinks on a
+ * thread of its own (deliver.c) sends them from there.
  *
  * Hang detection: header.busy is 1 from before the first step until there is no
  * due work; step_counter grows after every round.  busy and step_counter are
@@ -39,11 +40,13 @@ struct Step
 	Job		   *todo;			/* under lock */
 	Job		  **todo_tail;
 
+	pthread_mutex_t dirty_lock; /* held for a few instructions */
+	Conv	   *dirty;			/* under dirty_lock */
+	Conv	  **dirty_tail;
+
 	/* step thread only */
 	Inst	   *inst[MAX_INST];
 	int			n_inst;
-	Conv	   *dirty;
-	Conv	  **dirty_tail;
 	bool		unpublished;
 	int			sleep_ms;
 	_Atomic int64_t inflight;
@@ -79,33 +82,31 @@ step_inflight(Step *s)
 void
 step_dirty(Step *s, Conv *c)
 {
-	if (c->dirty)
-		return;
-	c->dirty = true;
-	c->dirty_next = NULL;
-	*s->dirty_tail = c;
-	s->dirty_tail = &c->dirty_next;
+	pthread_mutex_lock(&s->dirty_lock);
+	if (!c->dirty)
+	{
+		c->dirty = true;
+		c->dirty_next = NULL;
+		*s->dirty_tail = c;
+		s->dirty_tail = &c->dirty_next;
+	}
+	pthread_mutex_unlock(&s->dirty_lock);
 }
 
-/* Publish what the step has counted, then send the final frames. */
-static void
-flush(Step *s)
+/* Publish what has been counted, then send the final frames; false: there are none.  Any thread. */
+static bool
+send_finals(Step *s)
 {
-	Conv	   *c = s->dirty;
+	Conv	   *c;
 
-	if (c == NULL)
-	{
-		if (s->unpublished && clock_us() - stats_when(s->stats) > PUBLISH_US)
-		{
-			stats_publish(s->stats);
-			s->unpublished = false;
-		}
-		return;
-	}
+	pthread_mutex_lock(&s->dirty_lock);
+	c = s->dirty;
 	s->dirty = NULL;
 	s->dirty_tail = &s->dirty;
+	pthread_mutex_unlock(&s->dirty_lock);
+	if (c == NULL)
+		return false;
 	stats_publish(s->stats);
-	s->unpublished = false;
 	while (c != NULL)
 	{
 		Conv	   *next = c->dirty_next;
@@ -123,6 +124,26 @@ flush(Step *s)
 		atomic_store_explicit(&c->in_core, false, memory_order_release);
 		c = next;
 	}
+	return true;
+}
+
+static void
+flush(Step *s)
+{
+	if (send_finals(s))
+		s->unpublished = false;
+	else if (s->unpublished && clock_us() - stats_when(s->stats) > PUBLISH_US)
+	{
+		stats_publish(s->stats);
+		s->unpublished = false;
+	}
+}
+
+/* A backend's own thread has called sinks. */
+static void
+on_events(void *ctx)
+{
+	send_finals(ctx);
 }
 
 void
@@ -134,6 +155,8 @@ step_attach(Step *s, Inst *in)
 		exit(1);
 	}
 	s->inst[s->n_inst++] = in;
+	if (s->be->on_events != NULL)
+		s->be->on_events(in, on_events, s);
 	stats_attach(s->stats, in);
 }
 
@@ -292,6 +315,7 @@ step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jo
 	s->todo_tail = &s->todo;
 	s->dirty_tail = &s->dirty;
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->dirty_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->more, &attr);

@@ -27,7 +27,7 @@ int64_t		step_live(Step *s);
 /* The next step is preceded by a sleep (tests). */
 void		step_sleep(Step *s, int ms);
 
-/* Sinks: the conversation's final frame is staged; send it after this step. */
+/* Sinks: the conversation's final frame is staged; send it after this step or round of events. */
 void		step_dirty(Step *s, Conv *c);
 
 /* Requests submitted whose final event has not been seen. */

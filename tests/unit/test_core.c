@@ -7,6 +7,7 @@
 #include "engine/core.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -358,6 +359,7 @@ test_random(CoreOptions opt)
 	}
 	CHECK(bad == 0 && run_checked(c), "%s", e.msg);
 	core_stats(c, &st);
+	core_free(c);				/* and all events are out */
 	for (int i = 0; i < N_RANDOM; i++)
 	{
 		unfinished += rec[i].finish == FIN_NONE;
@@ -375,7 +377,109 @@ test_random(CoreOptions opt)
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	fake.max_rows_seen = 0;
 	mem_free(rec);
+}
+
+/* ---- output beside the steps ---- */
+
+#define N_STOPPED 150
+
+static atomic_int slow_ends;
+
+static void
+slow_sink(void *ctx, Req *r, const ReqEvent *ev)
+{
+	rec_sink(ctx, r, ev);
+	if (req_id(r) % 3 == 0)
+		usleep(300);			/* the steps run ahead */
+	atomic_fetch_add(&slow_ends, ev->finish != FIN_NONE);
+}
+
+static void
+submit_stopped(Core *c, uint64_t id, Rec *rec, bool slow)
+{
+	static const char *const stops[] = {"w2", "o", "stop"};
+	ReqSpec		spec = {.id = id, .session = id % 4, .prompt = random_prompt((uint32_t) id, 1 + (int) (id % 40)),
+	.sink = slow ? slow_sink : rec_sink, .sink_ctx = rec};
+	GenParams	p = greedy_params(1 + (int) (id % 50));
+	Err			e;
+
+	p.temperature = 1;
+	p.has_seed = true;
+	p.seed = (int64_t) id;
+	p.include_stop = id % 2;
+	p.min_tokens = id % 5 == 0 ? p.max_tokens / 2 : 0;
+	p.n_stop = 1 + (int) (id % 2);
+	p.stop = mem_zalloc(2 * sizeof(char *));
+	p.stop_len = mem_zalloc(2 * sizeof(size_t));
+	for (int i = 0; i < p.n_stop; i++)
+	{
+		p.stop[i] = mem_strdup(stops[(id + (uint64_t) i) % 3]);
+		p.stop_len[i] = strlen(p.stop[i]);
+	}
+	if (!core_normalize(c, &p, ~0u, &spec.prompt, &e))
+	{
+		fprintf(stderr, "core_normalize: %s\n", e.msg);
+		exit(2);
+	}
+	spec.params = p;
+	core_submit(c, &spec);
+}
+
+/* All of them, with core_check() after each step; the statistics of the end. */
+static Rec *
+run_stopped(CoreOptions opt, CoreStats *st)
+{
+	Core	   *c = new_core(opt, 512);
+	Rec		   *rec = mem_zalloc(N_STOPPED * sizeof(Rec));
+
+	for (int i = 0; i < N_STOPPED; i++)
+		submit_stopped(c, (uint64_t) i, &rec[i], opt.overlap);
+	CHECK(run_checked(c), "run");
+	core_stats(c, st);
+	CHECK(st->kv_blocks_used == 0 && st->running == 0, "%lld blocks left", (long long) st->kv_blocks_used);
+	for (int i = 0; opt.overlap && i < 10000 && atomic_load(&slow_ends) < N_STOPPED; i++)
+		usleep(1000);
+	core_stats(c, st);
 	core_free(c);
+	return rec;
+}
+
+/* Tokens behind a stop string that was found late are never seen nor counted. */
+static void
+test_overlap(CoreOptions opt)
+{
+	CoreStats	st[2];
+	Rec		   *at_once = run_stopped(opt, &st[0]);
+	Rec		   *beside;
+	int			by_string = 0;
+	int64_t		tokens = 0;
+
+	opt.overlap = true;
+	beside = run_stopped(opt, &st[1]);
+	for (int i = 0; i < N_STOPPED; i++)
+	{
+		const Rec  *a = &at_once[i],
+				   *b = &beside[i];
+
+		CHECK(a->finish == b->finish && a->output_tokens == b->output_tokens && a->ids.len == b->ids.len &&
+			  memcmp(a->ids.data, b->ids.data, a->ids.len * sizeof(int32_t)) == 0 &&
+			  (size_t) b->output_tokens == b->ids.len && b->late_events == 0,
+			  "request %d: finish %d after %d tokens, %d after %d beside the steps", i, a->finish, a->output_tokens,
+			  b->finish, b->output_tokens);
+		CHECK(a->text.len == b->text.len && (a->text.len == 0 || memcmp(a->text.data, b->text.data, a->text.len) == 0) &&
+			  strcmp(a->reason, b->reason) == 0, "request %d: text, or reason \"%s\" against \"%s\"", i, a->reason, b->reason);
+		by_string += b->has_reason;
+		tokens += b->output_tokens;
+		rec_free(&at_once[i]);
+		rec_free(&beside[i]);
+	}
+	CHECK(by_string > 40 && by_string < N_STOPPED, "%d ended by a string", by_string);
+	CHECK(st[0].output_tokens == tokens && st[1].output_tokens == tokens && st[1].finished == N_STOPPED,
+		  "%lld tokens counted at once, %lld beside, %lld seen", (long long) st[0].output_tokens,
+		  (long long) st[1].output_tokens, (long long) tokens);
+	CHECK(st[1].step_rows > st[0].step_rows, "nothing was computed in vain: %lld rows", (long long) st[1].step_rows);
+	mem_free(at_once);
+	mem_free(beside);
 }
 
 /* ---- threads ---- */
@@ -479,6 +583,7 @@ int
 main(void)
 {
 	CoreOptions chunked = options(8, 64, 60);
+	CoreOptions beside = options(8, 64, 12);
 
 	chunked.max_chunk = 7;
 	test_one();
@@ -495,6 +600,10 @@ main(void)
 	test_random(options(1, 1, 12));
 	test_random(options(32, 32, 9));
 	test_random(chunked);
+	test_overlap(options(8, 64, 200));
+	chunked.overlap = beside.overlap = true;
+	test_random(chunked);
+	test_random(beside);
 	test_threads();
 	test_step_time();
 	return check_done("core");

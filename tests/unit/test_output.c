@@ -163,7 +163,8 @@ run_case(size_t i, const Case *k, const Tok *tok)
 	for (; k->ids[n] != '\0' && res.finish == FIN_NONE; n++)
 	{
 		intvec_push(&r->tokens, id_of(k->ids[n]));
-		res = out_token(r, TINY_EOS, k->max_model_len > 0 ? k->max_model_len : 1000);
+		res = out_ends(r, TINY_EOS, k->max_model_len > 0 ? k->max_model_len : 1000);
+		out_text(r, r->tokens.data[r->tokens.len - 1], req_n_output(r), &res);
 		shown_before = text.len;
 		if (r->text.len > 0)
 			buf_add(&text, r->text.data, r->text.len);

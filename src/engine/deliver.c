@@ -1,0 +1,260 @@
+/*
+ * deliver.c
+ *	  The output side of the core: parcels from the step thread to owners' sinks.
+ *
+ * Threaded, the parcels of a step go to the delivering thread together, and the
+ * step thread goes on with the next step; it never waits for this one.  What the
+ * two share of a request:
+ *
+ *	field					step thread						delivering thread
+ *	detok, stop, text ...	until it is submitted			from then on
+ *	reason					writes before the last parcel	reads after it
+ *	ended					-								all
+ *	the rest				all								constants only (sink, params, ids, times)
+ *
+ * A stop string is found here, maybe after the step thread has begun to compute
+ * another token.  Then the request is `ended`: it gets no more tokens, the step thread
+ * is told, takes it out of the schedule (at the latest in its next step), and sends
+ * the last parcel as for any end.  The final event waits for that, so whoever has
+ * the answer finds blocks freed and figures counted; the text is out at once.
+ *
+ * The last parcel is the last reference to a request: it is freed here.
+ *
+ * Tested by tests/unit/test_core.c (both ways give the same events).
+ */
+#include "engine/deliver.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+typedef struct Parcels
+{
+	Parcel	   *p;
+	size_t		n;
+	size_t		cap;
+} Parcels;
+
+struct Deliver
+{
+	bool		threaded;
+	void		(*stopped) (void *ctx, uint64_t id);
+	void	   *stopped_ctx;
+	void		(*round) (void *ctx);
+	void	   *round_ctx;
+
+	Parcels		filling;		/* step thread */
+
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	Parcels		sent;			/* under lock */
+	bool		stop;			/* under lock */
+
+	Parcels		taken;			/* delivering thread */
+	_Atomic int64_t dropped;	/* before the request's last event */
+	pthread_t	thread;
+};
+
+/* ---- events ---- */
+
+static void
+emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
+{
+	Req		   *r = p->r;
+	ReqEvent	ev = {
+		.ids = &p->id,
+		.n_ids = n_ids,
+		.text = r->text.data != NULL ? r->text.data : "",
+		.text_len = r->text.len,
+		.finish = res->finish,
+		.stop_reason = res->reason,
+		.err = p->err,
+		.prompt_tokens = r->n_prompt,
+		.output_tokens = n_output,
+		.preemptions = p->preemptions,
+		.arrival_us = r->arrival_us,
+		.scheduled_us = p->scheduled_us,
+		.first_token_us = p->first_token_us,
+		.now_us = clock_us(),
+	};
+
+	if (r->sink != NULL)
+		r->sink(r->sink_ctx, r, &ev);
+}
+
+static void
+free_req(Req *r)
+{
+	out_end(r);
+	genparams_free(&r->params);
+	intvec_free(&r->tokens);
+	intvec_free(&r->blocks);
+	mem_free(r);
+}
+
+static void
+deliver(Deliver *d, const Parcel *p)
+{
+	Req		   *r = p->r;
+	bool		last = p->res.finish != FIN_NONE;
+	OutResult	res = p->res;
+	int			n_output = p->n_output;
+	int			n_ids = 0;
+
+	buf_reset(&r->text);
+	if (r->ended)
+	{
+		d->dropped += p->id >= 0;
+		if (!last)
+			return;
+		if (res.finish != FIN_ABORT)
+			res = r->end;
+		n_output = r->end_output;
+	}
+	else if (p->id >= 0)
+	{
+		n_ids = 1;
+		out_text(r, p->id, n_output, &res);
+	}
+	if (!last && res.finish != FIN_NONE)
+	{
+		r->ended = true;
+		r->end = res;
+		r->end_output = n_output;
+		res = (OutResult) {FIN_NONE, NULL};
+		d->stopped(d->stopped_ctx, r->id);
+	}
+	emit(p, n_ids, n_output, &res);
+	mem_free(p->err);
+	if (last)
+		free_req(r);
+}
+
+/* ---- the thread ---- */
+
+static void
+swap(Parcels *a, Parcels *b)
+{
+	Parcels		t = *a;
+
+	*a = *b;
+	*b = t;
+}
+
+static void
+push(Parcels *l, const Parcel *p)
+{
+	if (l->n == l->cap)
+	{
+		l->cap = l->cap == 0 ? 64 : l->cap * 2;
+		l->p = mem_realloc(l->p, l->cap * sizeof(Parcel));
+	}
+	l->p[l->n++] = *p;
+}
+
+static void *
+deliver_main(void *arg)
+{
+	Deliver    *d = arg;
+	bool		stop;
+
+	do
+	{
+		pthread_mutex_lock(&d->lock);
+		while (d->sent.n == 0 && !d->stop)
+			pthread_cond_wait(&d->more, &d->lock);
+		swap(&d->sent, &d->taken);
+		stop = d->stop && d->taken.n == 0;
+		pthread_mutex_unlock(&d->lock);
+		for (size_t i = 0; i < d->taken.n; i++)
+			deliver(d, &d->taken.p[i]);
+		d->taken.n = 0;
+		if (d->round != NULL)
+			d->round(d->round_ctx);
+	} while (!stop);
+	return NULL;
+}
+
+void
+deliver_add(Deliver *d, const Parcel *p)
+{
+	if (d->threaded)
+		push(&d->filling, p);
+	else
+		deliver(d, p);
+}
+
+void
+deliver_send(Deliver *d)
+{
+	if (d->filling.n == 0)
+		return;
+	pthread_mutex_lock(&d->lock);
+	if (d->sent.n == 0)
+		swap(&d->sent, &d->filling);
+	for (size_t i = 0; i < d->filling.n; i++)
+		push(&d->sent, &d->filling.p[i]);	/* it is behind by more than a step */
+	d->filling.n = 0;
+	pthread_cond_signal(&d->more);
+	pthread_mutex_unlock(&d->lock);
+}
+
+int64_t
+deliver_dropped(const Deliver *d)
+{
+	return d->dropped;
+}
+
+bool
+deliver_threaded(const Deliver *d)
+{
+	return d->threaded;
+}
+
+void
+deliver_on_round(Deliver *d, void (*fn) (void *ctx), void *ctx)
+{
+	d->round_ctx = ctx;
+	d->round = fn;
+}
+
+Deliver *
+deliver_new(bool threaded, void (*stopped) (void *ctx, uint64_t id), void *ctx)
+{
+	Deliver    *d = mem_zalloc(sizeof(*d));
+
+	d->stopped = stopped;
+	d->stopped_ctx = ctx;
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_cond_init(&d->more, NULL);
+	d->threaded = threaded && pthread_create(&d->thread, NULL, deliver_main, d) == 0;
+	if (threaded && !d->threaded)
+		log_line('W', "could not start a thread for output: it shares the step thread");
+	return d;
+}
+
+void
+deliver_free(Deliver *d)
+{
+	if (d == NULL)
+		return;
+	if (d->threaded)
+	{
+		deliver_send(d);
+		pthread_mutex_lock(&d->lock);
+		d->stop = true;
+		pthread_cond_signal(&d->more);
+		pthread_mutex_unlock(&d->lock);
+		pthread_join(d->thread, NULL);
+	}
+	mem_free(d->filling.p);
+	mem_free(d->sent.p);
+	mem_free(d->taken.p);
+	pthread_cond_destroy(&d->more);
+	pthread_mutex_destroy(&d->lock);
+	mem_free(d);
+}

@@ -1,0 +1,47 @@
+/*
+ * deliver.h
+ *	  Sampled tokens on their way to the requests' owners.
+ *
+ * The step thread decides what ids and counts decide (output.c) and hands each
+ * token on; text, stop strings and events are made here, at once or on a thread of
+ * its own while the next step runs.
+ */
+#ifndef VLLM_ENGINE_DELIVER_H
+#define VLLM_ENGINE_DELIVER_H
+
+#include "engine/core_int.h"
+
+typedef struct Deliver Deliver;
+
+/* One token, or an end without one. */
+typedef struct Parcel
+{
+	Req		   *r;
+	int32_t		id;				/* -1 = none */
+	int			n_output;		/* output tokens, this one included */
+	OutResult	res;			/* finish != FIN_NONE: the last; the request belongs to deliver.c from here on */
+	Err		   *err;			/* FIN_ERROR: owned */
+	int			preemptions;
+	int64_t		scheduled_us;
+	int64_t		first_token_us;
+} Parcel;
+
+/*
+ * threaded: on a thread of its own.  stopped(ctx, id) is called there when a stop
+ * string has ended a request that the step thread still computes: it shall end it.
+ * Its later tokens are dropped.
+ */
+Deliver    *deliver_new(bool threaded, void (*stopped) (void *ctx, uint64_t id), void *ctx);
+void		deliver_free(Deliver *d);	/* what was sent is delivered first */
+bool		deliver_threaded(const Deliver *d);
+/* fn(ctx) after each round of events, on the thread that made them. */
+void		deliver_on_round(Deliver *d, void (*fn) (void *ctx), void *ctx);
+
+/* Step thread: not threaded, the events are out when add returns; else after send. */
+void		deliver_add(Deliver *d, const Parcel *p);
+void		deliver_send(Deliver *d);
+
+/* Tokens that were computed in vain, behind a stop string; any thread. */
+int64_t		deliver_dropped(const Deliver *d);
+
+#endif
