@@ -80,6 +80,7 @@ typedef struct ReqSpec
 {
 	uint64_t	session;		/* fairness key: round robin over sessions, FCFS within one */
 	uint64_t	id;				/* caller's name for it; with generation: unique */
+	bool		stream;			/* events are wanted at once; else they may come a little late */
 	IntVec		prompt;			/* taken over */
 	GenParams	params;			/* taken over */
 	ReqSink		sink;

@@ -61,6 +61,7 @@ struct Req
 	Stop	   *stop;
 	Buf			text;			/* text of the event at hand */
 	Buf			piece;			/* scratch: what the detokenizer gave */
+	bool		urgent;			/* tokens go out with their step */
 	bool		ended;			/* a stop string was found; `end` and `end_output` hold */
 	OutResult	end;
 	int			end_output;		/* output tokens up to the stop string */

@@ -32,6 +32,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+/*
+ * Waking a thread costs more than the text of a token.  So tokens that nobody waits
+ * for (not streamed, no stop string to look for) go along with others, or after this.
+ */
+#define LINGER_US	10000
+
 typedef struct Parcels
 {
 	Parcel	   *p;
@@ -48,6 +54,8 @@ struct Deliver
 	void	   *round_ctx;
 
 	Parcels		filling;		/* step thread */
+	bool		urgent;			/* one of filling is */
+	int64_t		waiting_since;	/* 0 = not known yet */
 
 	pthread_mutex_t lock;
 	pthread_cond_t more;
@@ -183,16 +191,19 @@ void
 deliver_add(Deliver *d, const Parcel *p)
 {
 	if (d->threaded)
+	{
 		push(&d->filling, p);
+		d->urgent = d->urgent || p->r->urgent || p->res.finish != FIN_NONE;
+	}
 	else
 		deliver(d, p);
 }
 
-void
-deliver_send(Deliver *d)
+static void
+send_all(Deliver *d)
 {
-	if (d->filling.n == 0)
-		return;
+	d->urgent = false;
+	d->waiting_since = 0;
 	pthread_mutex_lock(&d->lock);
 	if (d->sent.n == 0)
 		swap(&d->sent, &d->filling);
@@ -201,6 +212,17 @@ deliver_send(Deliver *d)
 	d->filling.n = 0;
 	pthread_cond_signal(&d->more);
 	pthread_mutex_unlock(&d->lock);
+}
+
+void
+deliver_send(Deliver *d, int64_t now_us)
+{
+	if (d->filling.n == 0)
+		return;
+	if (d->waiting_since == 0)
+		d->waiting_since = now_us;
+	if (d->urgent || now_us - d->waiting_since >= LINGER_US)
+		send_all(d);
 }
 
 int64_t
@@ -244,7 +266,7 @@ deliver_free(Deliver *d)
 		return;
 	if (d->threaded)
 	{
-		deliver_send(d);
+		send_all(d);
 		pthread_mutex_lock(&d->lock);
 		d->stop = true;
 		pthread_cond_signal(&d->more);

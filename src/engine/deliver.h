@@ -37,9 +37,12 @@ bool		deliver_threaded(const Deliver *d);
 /* fn(ctx) after each round of events, on the thread that made them. */
 void		deliver_on_round(Deliver *d, void (*fn) (void *ctx), void *ctx);
 
-/* Step thread: not threaded, the events are out when add returns; else after send. */
+/*
+ * Step thread: not threaded, the events are out when add returns.  Else send passes
+ * them on if one of them is urgent or the first has waited for a while.
+ */
 void		deliver_add(Deliver *d, const Parcel *p);
-void		deliver_send(Deliver *d);
+void		deliver_send(Deliver *d, int64_t now_us);
 
 /* Tokens that were computed in vain, behind a stop string; any thread. */
 int64_t		deliver_dropped(const Deliver *d);

@@ -182,6 +182,7 @@ core_submit(Core *c, ReqSpec *spec)
 	memset(&spec->prompt, 0, sizeof(spec->prompt));
 	r->n_prompt = (int) r->tokens.len;
 	r->plan_at = -1;
+	r->urgent = spec->stream || r->params.n_stop > 0;
 	r->arrival_us = clock_us();
 	if (r->params.temperature > 0)
 		r->seed = r->params.has_seed ? (uint64_t) r->params.seed : rng_seed();
@@ -396,7 +397,7 @@ core_step(Core *c)
 	if (c->opt.pool != NULL)
 		kpool_bind(c->opt.pool);
 	reap(c);
-	deliver_send(c->deliver);
+	deliver_send(c->deliver, start);
 	plan = sched_plan(c->sched, start);
 	if (plan->n > 0)
 	{
@@ -408,7 +409,7 @@ core_step(Core *c)
 		account(c, plan, clock_us() - start);
 		commit(c, plan);
 		reap(c);
-		deliver_send(c->deliver);
+		deliver_send(c->deliver, clock_us());
 		profile_mark(prof, PROF_OUTPUT);
 		any = true;
 	}

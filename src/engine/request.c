@@ -431,7 +431,7 @@ submit(Conv *c, IntVec *ids)
 	Server	   *s = c->srv;
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
-	ReqSpec		spec = {.session = r->session,.id = c->id,.sink = sink,.sink_ctx = c};
+	ReqSpec		spec = {.session = r->session,.id = c->id,.stream = r->stream,.sink = sink,.sink_ctx = c};
 	ConvLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};
 	WireOut		o = conv_out(&b);

@@ -462,23 +462,6 @@ test_corrupt(void)
 	ends("corrupt backends");
 }
 
-static double
-cpu_seconds(pid_t pid)
-{
-	char		path[64];
-	unsigned long u = 0,
-				s = 0;
-	FILE	   *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
-	f = fopen(path, "r");
-	if (f == NULL || fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &u, &s) != 2)
-		u = s = 0;
-	if (f != NULL)
-		fclose(f);
-	return (double) (u + s) / (double) sysconf(_SC_CLK_TCK);
-}
-
 static void
 test_idle(void)
 {

@@ -53,6 +53,7 @@ ask(const Ask *a)
 		wire_put_int(&o, WTAG_MAX_TOKENS, a->max_tokens);
 		wire_put_num(&o, WTAG_TEMPERATURE, 0);
 		wire_put_int(&o, WTAG_STREAM, a->stream);
+		wire_put_int(&o, WTAG_WANT_IDS, a->stream);	/* longer frames */
 		wire_put_int(&o, WTAG_IGNORE_EOS, a->ignore_eos);
 	}
 	t = talk_begin(&P, a->kind, &b);
@@ -210,6 +211,66 @@ test_cancel_and_unload(void)
 	free(r);
 }
 
+/* A backend that doesn't read holds up nothing: its answer is computed, others are answered. */
+static void
+test_no_waiting_for_readers(void)
+{
+	const Ask	plain = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
+	.max_tokens = 200,.ignore_eos = true};
+	Ask			stream = plain;
+	char	   *expect = result(ask(&plain));
+	char	   *deltas;
+	int64_t		finished;
+	int64_t		tokens;
+	Talk	   *unread[4];
+
+	stream.stream = true;
+	deltas = result(ask(&stream));
+	finished = st->finished;
+	tokens = st->output_tokens;
+	for (int i = 0; i < 4; i++)
+		unread[i] = ask(&stream);
+	for (int i = 0; i < 4; i++)
+	{
+		char	   *r = result(ask(&plain));
+
+		CHECK(strcmp(r, expect) == 0, "answered beside those who don't read");
+		free(r);
+	}
+	EVENTUALLY(st->finished == finished + 8 && st->running == 0);
+	CHECK(st->finished == finished + 8 && st->output_tokens == tokens + 1600 && st->running == 0 && st->kv_blocks_used == 0,
+		  "all are computed, %lld of 8", (long long) (st->finished - finished));
+	for (int i = 0; i < 4; i++)
+	{
+		char	   *r;
+
+		CHECK(talk_state(unread[i]) == WS_OPEN, "more than its ring holds");
+		r = result(unread[i]);
+		CHECK(strcmp(r, deltas) == 0, "and read in the end");
+		free(r);
+	}
+	free(expect);
+	free(deltas);
+	integrity("unread answers");
+}
+
+/* From load to idle: compute threads, output thread and all others fall asleep. */
+static void
+test_idle(void)
+{
+	double		before;
+
+	for (int i = 0; i < 3; i++)
+	{
+		free(result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",.max_tokens = 50,
+			.ignore_eos = true})));
+		usleep(20000);			/* threads spin for less */
+		before = cpu_seconds(P.pid);
+		sleep(1);
+		CHECK(cpu_seconds(P.pid) - before <= 0.02, "idle after load: %.3f s of CPU time", cpu_seconds(P.pid) - before);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -219,7 +280,7 @@ main(int argc, char **argv)
 	if (argc > 1)
 		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
 	signal(SIGPIPE, SIG_IGN);
-	peer_arena(&P, 32, 32768, 1 << 24);
+	peer_arena(&P, 32, 4096, 1 << 24);
 	st = wire_stats(&P.arena);
 	peer_spawn(&P, args);
 	CHECK(peer_wait_ready(&P, 10000), "ready");
@@ -228,6 +289,8 @@ main(int argc, char **argv)
 		test_check();
 		test_generate();
 		test_errors();
+		test_no_waiting_for_readers();
+		test_idle();
 		test_cancel_and_unload();
 	}
 	peer_tell(&P, "stop\n");
