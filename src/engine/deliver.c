@@ -3,8 +3,8 @@
  *	  The output side of the core: parcels from the step thread to owners' sinks.
  *
  * Threaded, the parcels of a step go to the delivering thread together, and the
- * step thread goes on with the next step; it never waits for this one.  What the
- * two share of a request:
+ * step thread goes on with the next step; it never waits for this one.  (A few it
+ * delivers itself, as below.)  What the two share of a request:
  *
  *	field					step thread						delivering thread
  *	detok, stop, text ...	until it is submitted			from then on
@@ -34,9 +34,12 @@
 
 /*
  * Waking a thread costs more than the text of a token.  So tokens that nobody waits
- * for (not streamed, no stop string to look for) go along with others, or after this.
+ * for (not streamed, no stop string to look for) go along with others, or after
+ * LINGER_US; and FEW parcels are delivered at once by the step thread, if the
+ * delivering thread has nothing to do: then all that was sent before is out.
  */
 #define LINGER_US	10000
+#define FEW			8
 
 typedef struct Parcels
 {
@@ -60,6 +63,7 @@ struct Deliver
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	Parcels		sent;			/* under lock */
+	bool		busy;			/* under lock: the thread is delivering */
 	bool		stop;			/* under lock */
 
 	Parcels		taken;			/* delivering thread */
@@ -173,9 +177,11 @@ deliver_main(void *arg)
 	do
 	{
 		pthread_mutex_lock(&d->lock);
+		d->busy = false;
 		while (d->sent.n == 0 && !d->stop)
 			pthread_cond_wait(&d->more, &d->lock);
 		swap(&d->sent, &d->taken);
+		d->busy = true;
 		stop = d->stop && d->taken.n == 0;
 		pthread_mutex_unlock(&d->lock);
 		for (size_t i = 0; i < d->taken.n; i++)
@@ -214,6 +220,18 @@ send_all(Deliver *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
+/* Has the thread delivered all that was sent? */
+static bool
+is_idle(Deliver *d)
+{
+	bool		r;
+
+	pthread_mutex_lock(&d->lock);
+	r = !d->busy && d->sent.n == 0;
+	pthread_mutex_unlock(&d->lock);
+	return r;
+}
+
 void
 deliver_send(Deliver *d, int64_t now_us)
 {
@@ -221,8 +239,18 @@ deliver_send(Deliver *d, int64_t now_us)
 		return;
 	if (d->waiting_since == 0)
 		d->waiting_since = now_us;
-	if (d->urgent || now_us - d->waiting_since >= LINGER_US)
+	if (!d->urgent && now_us - d->waiting_since < LINGER_US)
+		return;
+	if (d->filling.n > FEW || !is_idle(d))
+	{
 		send_all(d);
+		return;
+	}
+	d->urgent = false;
+	d->waiting_since = 0;
+	for (size_t i = 0; i < d->filling.n; i++)
+		deliver(d, &d->filling.p[i]);
+	d->filling.n = 0;
 }
 
 int64_t

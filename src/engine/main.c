@@ -7,6 +7,7 @@
  *	control		blocks on the control socket; end of file or "stop" ends the process
  *	step		forward passes (step.c)
  *	text (2), load, check	jobs (jobs.c)
+ *	output		each model's text and frames (deliver.c)
  *	compute		each model's KPool (kernels/pool.c)
  *
  * The process has no clean-up: everything it owns goes with it, and the arena is

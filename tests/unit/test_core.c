@@ -600,7 +600,7 @@ main(void)
 	test_random(options(1, 1, 12));
 	test_random(options(32, 32, 9));
 	test_random(chunked);
-	test_overlap(options(8, 64, 200));
+	test_overlap(options(32, 64, 400));
 	chunked.overlap = beside.overlap = true;
 	test_random(chunked);
 	test_random(beside);
