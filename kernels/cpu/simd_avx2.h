@@ -6,6 +6,8 @@
 #ifndef VLLM_KERNELS_SIMD_AVX2_H
 #define VLLM_KERNELS_SIMD_AVX2_H
 
+#include "cpu/pack_avx2.h"
+
 typedef struct v16
 {
 	__m256		a,

@@ -11,6 +11,8 @@
 #ifndef VLLM_KERNELS_SIMD_AVX512_H
 #define VLLM_KERNELS_SIMD_AVX512_H
 
+#include "cpu/pack_avx2.h"
+
 typedef __m512 v16;
 
 #define ROUND_EVEN	(_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)

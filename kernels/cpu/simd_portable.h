@@ -323,6 +323,62 @@ q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 #define Q_LANE(j, c)	((j) * 32 + (c))
 #define Q8_OFF			0
 
+/* ---- packing: a strip of P_LANES columns, lane by lane ---- */
+
+#define P_LANES			4
+
+typedef u4 pv;
+
+/* 16 bytes at src[c] + at of each column: out[i] has their 32-bit words i */
+static inline void
+p_load(pv out[4], const uint8_t *const *src, size_t at)
+{
+	u4			t[4];
+
+	for (int c = 0; c < 4; c++)
+		memcpy(&t[c], src[c] + at, sizeof(u4));
+	for (int i = 0; i < 4; i++)
+		out[i] = (u4) {t[0][i], t[1][i], t[2][i], t[3][i]};
+}
+
+/* to[j * stride + c0 + c] = byte j of lane c */
+static inline void
+p_put_bytes(uint8_t *to, size_t stride, int c0, pv x)
+{
+	for (int j = 0; j < 4; j++, x >>= 8)
+		for (int c = 0; c < 4; c++)
+			to[(size_t) j * stride + (size_t) (c0 + c)] = (uint8_t) x[c];
+}
+
+/* four k of the strip that begins at column c0, as Q_LANE places them in `row` */
+static inline void
+p_put(uint8_t *row, int c0, pv x)
+{
+	p_put_bytes(row, 32, c0, x);
+}
+
+/* the same for 16 bits: to[j * stride + (c0 + c) * 2] = half j of lane c */
+static inline void
+p_put_halves(uint8_t *to, size_t stride, int c0, pv x)
+{
+	for (int j = 0; j < 2; j++, x >>= 16)
+		for (int c = 0; c < 4; c++)
+		{
+			uint16_t	h = (uint16_t) x[c];
+
+			memcpy(to + (size_t) j * stride + (size_t) (c0 + c) * 2, &h, 2);
+		}
+}
+
+/* 8 elements of 16 bits at src[c] + at of 16 columns: rows of 16, 32 bytes each */
+static inline void
+p_transpose16(uint8_t *to, const uint8_t *const *src, size_t at)
+{
+	for (int i = 0; i < 8; i++)
+		for (int c = 0; c < 16; c++)
+			memcpy(to + i * 32 + c * 2, src[c] + at + (size_t) i * 2, 2);
+}
+
 /* Register tiles: 2 x 16 leaves room for the weights in 16 registers. */
 #define V_MAX_MR	2
 #define V_TILES(T) \

@@ -85,23 +85,57 @@ mat_bytes(KType type, int n, int k)
 	return ((size_t) n + cols - 1) / cols * panel_bytes(type, k);
 }
 
-/* 32-bit elements or 16-bit ones; src NULL: zeros */
-static void
-pack_float_column(KType t, uint8_t *panel, const uint8_t *src, int c, int k)
+/* words of 32 bits, which 16 columns lay side by side for each */
+static inline bool
+panel_of_words(KType t)
 {
-	size_t		es = kv_elem(t);
+	return t == KT_F32 || (BF16_PAIRS && t == KT_BF16);
+}
 
-	for (int i = 0; i < k; i++)
+/* 16 bytes of 16 columns to a panel */
+static inline void
+pack_float_step(KType t, uint8_t *to, const uint8_t *const *src, size_t at)
+{
+	pv			w[4];
+
+	if (!panel_of_words(t))
 	{
-		uint8_t    *to = panel + panel_at(t, i, c) * es;
-
-		if (src != NULL)
-			memcpy(to, src + (size_t) i * es, es);
-		else
-			memset(to, 0, es);
+		p_transpose16(to, src, at);
+		return;
 	}
-	if (BF16_PAIRS && t == KT_BF16 && k % 2 != 0)
-		memset(panel + panel_at(t, k, c) * es, 0, es);
+	for (int c0 = 0; c0 < PANEL; c0 += P_LANES)
+	{
+		p_load(w, src + c0, at);
+		for (int i = 0; i < 4; i++)
+			memcpy(to + (i * PANEL + c0) * 4, &w[i], sizeof(pv));
+	}
+}
+
+/* A panel from rows of floats; NULL: zeros. */
+static void
+pack_float_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int k)
+{
+	static const uint8_t zeros[16];
+	size_t		es = kv_elem(t),
+				row = (size_t) k * es,
+				at = 0;
+	const uint8_t *src[PANEL];
+
+	for (int c = 0; c < PANEL; c++)
+		src[c] = rows[c] != NULL ? rows[c] : zeros;
+	for (; at + 16 <= row; at += 16, panel += 16 * PANEL)
+	{
+		pack_float_step(t, panel, src, 0);
+		for (int c = 0; c < PANEL; c++)
+			if (rows[c] != NULL)
+				src[c] += 16;
+	}
+	/* the rest of k, element by element; a pair is filled up with zeros */
+	if (at < row)
+		memset(panel, 0, panel_bytes(t, (int) ((row - at) / es)));
+	for (size_t i = 0; i < (row - at) / es; i++)
+		for (size_t c = 0; c < PANEL; c++)
+			memcpy(panel + panel_at(t, i, c) * es, src[c] + i * es, es);
 }
 
 static void
@@ -118,9 +152,14 @@ mat_pack(KMat *m, const KTensor *src, int n0, int n1)
 		q_mat_pack(m, src, n0 / cols, n1 / cols);
 		return;
 	}
-	for (int j = n0; j < n1; j++)
-		pack_float_column(m->type, (uint8_t *) m->data + (size_t) (j / cols) * pb,
-						  j < m->n ? ktensor_row(src, j) : NULL, j % cols, m->k);
+	for (int p = n0 / PANEL; p < n1 / PANEL; p++)
+	{
+		const uint8_t *rows[PANEL];
+
+		for (int c = 0; c < PANEL; c++)
+			rows[c] = p * PANEL + c < m->n ? ktensor_row(src, p * PANEL + c) : NULL;
+		pack_float_panel(m->type, (uint8_t *) m->data + (size_t) p * pb, rows, m->k);
+	}
 }
 
 static void

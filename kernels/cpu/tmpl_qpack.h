@@ -63,25 +63,23 @@ typedef struct QFormat
 	QScale		scale;
 	QTable		table;
 	int			off;			/* a dot product's operand is the code's value + off */
-	size_t		d_at;			/* the halves within a block of the file */
-	size_t		m_at;
 } QFormat;
 
 static const QFormat q_formats[KT_COUNT] = {
-	[KT_Q8_0] = {QC_8, QS_HALF, QT_NONE, Q8_OFF, offsetof(KBlockQ8_0, d), 0},
-	[KT_Q4_0] = {QC_4, QS_HALF, QT_NONE, 8, offsetof(KBlockQ4_0, d), 0},
-	[KT_Q4_1] = {QC_4, QS_HALF_MIN, QT_NONE, 0, offsetof(KBlockQ4_1, d), offsetof(KBlockQ4_1, m)},
-	[KT_Q5_0] = {QC_5, QS_HALF, QT_NONE, 16, offsetof(KBlockQ5_0, d), 0},
-	[KT_Q5_1] = {QC_5, QS_HALF_MIN, QT_NONE, 0, offsetof(KBlockQ5_1, d), offsetof(KBlockQ5_1, m)},
-	[KT_Q2_K] = {QC_2, QS_HALVES_MIN, QT_NONE, 0, offsetof(KBlockQ2_K, d), offsetof(KBlockQ2_K, dmin)},
-	[KT_Q3_K] = {QC_3, QS_HALVES, QT_NONE, 4, offsetof(KBlockQ3_K, d), 0},
-	[KT_Q4_K] = {QC_4, QS_SUB_MIN, QT_NONE, 0, offsetof(KBlockQ4_K, d), offsetof(KBlockQ4_K, dmin)},
-	[KT_Q5_K] = {QC_5, QS_SUB_MIN, QT_NONE, 0, offsetof(KBlockQ5_K, d), offsetof(KBlockQ5_K, dmin)},
-	[KT_Q6_K] = {QC_6, QS_HALVES, QT_NONE, 32, offsetof(KBlockQ6_K, d), 0},
-	[KT_IQ4_NL] = {QC_4, QS_HALF, QT_IQ4, Q8_OFF, offsetof(KBlockQ4_0, d), 0},
-	[KT_IQ4_XS] = {QC_4, QS_SUB, QT_IQ4, Q8_OFF, offsetof(KBlockIQ4_XS, d), 0},
-	[KT_MXFP4] = {QC_4, QS_BF16, QT_MXFP4, 12, 0, 0},
-	[KT_INT8] = {QC_8, QS_NONE, QT_NONE, Q8_OFF, 0, 0},
+	[KT_Q8_0] = {QC_8, QS_HALF, QT_NONE, Q8_OFF},
+	[KT_Q4_0] = {QC_4, QS_HALF, QT_NONE, 8},
+	[KT_Q4_1] = {QC_4, QS_HALF_MIN, QT_NONE, 0},
+	[KT_Q5_0] = {QC_5, QS_HALF, QT_NONE, 16},
+	[KT_Q5_1] = {QC_5, QS_HALF_MIN, QT_NONE, 0},
+	[KT_Q2_K] = {QC_2, QS_HALVES_MIN, QT_NONE, 0},
+	[KT_Q3_K] = {QC_3, QS_HALVES, QT_NONE, 4},
+	[KT_Q4_K] = {QC_4, QS_SUB_MIN, QT_NONE, 0},
+	[KT_Q5_K] = {QC_5, QS_SUB_MIN, QT_NONE, 0},
+	[KT_Q6_K] = {QC_6, QS_HALVES, QT_NONE, 32},
+	[KT_IQ4_NL] = {QC_4, QS_HALF, QT_IQ4, Q8_OFF},
+	[KT_IQ4_XS] = {QC_4, QS_SUB, QT_IQ4, Q8_OFF},
+	[KT_MXFP4] = {QC_4, QS_BF16, QT_MXFP4, 12},
+	[KT_INT8] = {QC_8, QS_NONE, QT_NONE, Q8_OFF},
 };
 
 typedef struct QPlane
@@ -197,39 +195,6 @@ q_table(KType t)
 		q_formats[t].table == QT_MXFP4 ? kcode_mxfp4 : NULL;
 }
 
-/* code of each value, by its bits; of two with one value the lower */
-static void
-q_code_of(KType t, uint8_t *code)
-{
-	const int8_t *table = q_table(t);
-
-	memset(code, 0, 256);
-	for (int i = 0; i < 256; i++)
-		if (table == NULL)
-			code[i] = (uint8_t) (i + q_formats[t].off);
-	for (int i = 15; table != NULL && i >= 0; i--)
-		code[(uint8_t) table[i]] = (uint8_t) i;
-}
-
-/* cut a group of codes, 8 x 128 bytes, into the planes of a coding */
-static void
-q_put_planes(QCoding coding, const uint8_t *codes, uint8_t *to)
-{
-	for (const QPlane *p = q_planes[coding]; p < q_planes[coding] + 2 && p->bits > 0; p++)
-	{
-		int			fields = 8 / p->bits;
-		uint8_t		mask = (uint8_t) ((1 << p->bits) - 1);
-
-		for (int at = 0; at < 8; at += fields, to += Q_FOUR)
-		{
-			memset(to, 0, Q_FOUR);
-			for (int f = 0; f < fields; f++)
-				for (int i = 0; i < Q_FOUR; i++)
-					to[i] |= (uint8_t) ((codes[(at + f) * Q_FOUR + i] >> p->shift & mask) << (f * p->bits));
-		}
-	}
-}
-
 /* one code back from its planes */
 static int
 q_get_code(QCoding coding, const uint8_t *from, int k, int c)
@@ -247,97 +212,72 @@ q_get_code(QCoding coding, const uint8_t *from, int k, int c)
 	return code;
 }
 
-/* the halves of column c in a header; src: a block of the file, NULL: zeros */
-static void
-q_put_halves(KType t, uint8_t *header, const uint8_t *src, float d, int c)
-{
-	const QFormat *f = &q_formats[t];
-	uint16_t	h[2] = {0, 0};
+#include "cpu/tmpl_qspan.h"
 
-	if (src != NULL && f->scale == QS_BF16)
-		h[0] = kf32_to_bf16(d);
-	else if (src != NULL)
-	{
-		memcpy(&h[0], src + f->d_at, 2);
-		memcpy(&h[1], src + f->m_at, 2);
-	}
-	/* the file has what is taken away */
-	if (f->scale == QS_SUB_MIN || f->scale == QS_HALVES_MIN)
-		h[1] ^= 0x8000;
-	memcpy(header + c * 2, &h[0], 2);
-	if (q_has_min(t))
-		memcpy(header + Q_COLS * 2 + c * 2, &h[1], 2);
+/* 16 k of all columns of an INT8 panel */
+static inline void
+i8_pack_step(uint8_t *rows, const uint8_t *const *src, size_t at)
+{
+	for (int c0 = 0; c0 < Q_COLS; c0 += P_LANES)
+		p_bytes(src + c0, at, rows, c0);
 }
 
-/* the small scales of column c for one group; sub: the group's part of a header */
+/* An INT8 panel from rows of a float and k bytes; NULL: zeros. */
 static void
-q_put_sub(KType t, uint8_t *sub, const KGroup *g, int c)
+i8_pack_panel(uint8_t *panel, const uint8_t *const *rows, int k)
 {
-	switch (q_formats[t].scale)
-	{
-		case QS_SUB_MIN:
-			sub[Q_COLS + c] = (uint8_t) g->ms;
-			/* FALLTHROUGH */
-		case QS_SUB:
-			sub[c] = (uint8_t) g->ds;
-			break;
-		case QS_HALVES:
-			sub[c * 2] = (uint8_t) g->sc[0];
-			sub[c * 2 + 1] = (uint8_t) g->sc[1];
-			break;
-		case QS_HALVES_MIN:
-			sub[c * 2] = (uint8_t) (g->sc[0] | g->mn[0] << 4);
-			sub[c * 2 + 1] = (uint8_t) (g->sc[1] | g->mn[1] << 4);
-			break;
-		default:
-			break;
-	}
-}
-
-/* one span of a panel from its columns' blocks (NULL: zeros) */
-static void
-q_pack_span(KType t, uint8_t *span, const uint8_t *const *src, const uint8_t *code_of)
-{
-	int			ng = q_span_groups(t);
-	size_t		header = q_header_bytes(t),
-				group = q_group_bytes(t),
-				sub = q_sub_bytes(t);
-	uint8_t		codes[Q_GROUPS][KGROUP / 4 * Q_FOUR];
+	static const uint8_t zeros[4 + I8_ALIGN];
+	const uint8_t *src[Q_COLS];
+	uint8_t		last[Q_COLS][I8_ALIGN];
+	int			whole = k / I8_ALIGN,
+				rest = k % I8_ALIGN;
 
 	for (int c = 0; c < Q_COLS; c++)
 	{
-		KGroup		g[Q_GROUPS] = {{{0}, 0, 0, {0}, {0}, 0, 0}};
-
-		if (src[c] != NULL)
-			kgroup_get(t, src[c], g);
-		q_put_halves(t, span, src[c], g[0].d, c);
-		for (int i = 0; i < ng; i++)
-		{
-			q_put_sub(t, span + q_fixed_bytes(t) + (size_t) i * sub, &g[i], c);
-			for (int k = 0; k < KGROUP; k++)
-				codes[i][k / 4 * Q_FOUR + Q_LANE(k % 4, c)] = code_of[(uint8_t) g[i].q[k]];
-		}
+		memcpy(panel + c * 4, rows[c] != NULL ? rows[c] : zeros, 4);
+		src[c] = rows[c] != NULL ? rows[c] + 4 : zeros;
 	}
-	for (int i = 0; i < ng; i++)
-		q_put_planes(q_formats[t].coding, codes[i], span + header + (size_t) i * group);
+	panel += I8_HEADER;
+	for (int i = 0; i < whole; i++, panel += 4 * Q_FOUR)
+	{
+		i8_pack_step(panel, src, 0);
+		for (int c = 0; c < Q_COLS; c++)
+			if (rows[c] != NULL)
+				src[c] += I8_ALIGN;
+	}
+	if (rest == 0)
+		return;
+	memset(last, 0, sizeof(last));
+	for (int c = 0; c < Q_COLS; c++)
+	{
+		memcpy(last[c], src[c], (size_t) rest);
+		src[c] = last[c];
+	}
+	i8_pack_step(panel, src, 0);
 }
 
-/* one column of an INT8 panel; src NULL: zeros */
+/* A panel from rows of blocks; NULL: zeros. */
 static void
-i8_pack_column(uint8_t *panel, const uint8_t *src, int c, int k)
+q_pack_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int nblocks)
 {
-	int			padded = (k + I8_ALIGN - 1) / I8_ALIGN * I8_ALIGN;
+	QStripFn	strip = q_strip_fns[t];
+	size_t		step = ktype_row_bytes(t, ktype_block(t)),
+				span = q_span_bytes(t);
+	uint8_t		zeros[sizeof(KBlockQ6_K)];
+	const uint8_t *src[Q_COLS];
 
-	if (src != NULL)
-		memcpy(panel + c * 4, src, 4);
-	else
-		memset(panel + c * 4, 0, 4);
-	panel += I8_HEADER;
-	for (int i = 0; i < padded; i++)
+	q_zero_codes(t, zeros);
+	for (int c = 0; c < Q_COLS; c++)
+		src[c] = rows[c] != NULL ? rows[c] : zeros;
+	for (int i = 0; i < nblocks; i++, panel += span)
 	{
-		int			q = src != NULL && i < k ? src[4 + i] : 0;
-
-		panel[i / 4 * Q_FOUR + Q_LANE(i % 4, c)] = (uint8_t) (q + Q8_OFF);
+		for (int c0 = 0; c0 < Q_COLS; c0 += P_LANES)
+			strip(src + c0, panel, c0);
+		for (int c = 0; c < Q_COLS; c++)
+			if (rows[c] != NULL)
+				src[c] += step;
+			else if (t == KT_MXFP4)
+				memset(panel + c * 2, 0, 2);	/* no exponent means 0 */
 	}
 }
 
@@ -345,33 +285,19 @@ i8_pack_column(uint8_t *panel, const uint8_t *src, int c, int k)
 static void
 q_mat_pack(KMat *m, const KTensor *src, int p0, int p1)
 {
-	int			block = ktype_block(m->type);
-	size_t		block_bytes = ktype_row_bytes(m->type, block),
-				pb = q_panel_bytes(m->type, m->k);
-	uint8_t		code_of[256];
+	size_t		pb = q_panel_bytes(m->type, m->k);
 
-	q_code_of(m->type, code_of);
 	for (int p = p0; p < p1; p++)
 	{
 		uint8_t    *panel = (uint8_t *) m->data + (size_t) p * pb;
 		const uint8_t *rows[Q_COLS];
 
 		for (int c = 0; c < Q_COLS; c++)
-		{
-			int			j = p * Q_COLS + c;
-
-			rows[c] = j < m->n ? ktensor_row(src, j) : NULL;
-			if (m->type == KT_INT8)
-				i8_pack_column(panel, rows[c], c, m->k);
-		}
-		for (int i = 0; m->type != KT_INT8 && i < m->k / block; i++)
-		{
-			q_pack_span(m->type, panel, rows, code_of);
-			panel += q_span_bytes(m->type);
-			for (int c = 0; c < Q_COLS; c++)
-				if (rows[c] != NULL)
-					rows[c] += block_bytes;
-		}
+			rows[c] = p * Q_COLS + c < m->n ? ktensor_row(src, p * Q_COLS + c) : NULL;
+		if (m->type == KT_INT8)
+			i8_pack_panel(panel, rows, m->k);
+		else
+			q_pack_panel(m->type, panel, rows, m->k / ktype_block(m->type));
 	}
 }
 

@@ -273,6 +273,7 @@ run(const Kernels *k)
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
 	rnd_seed(1);
 	test_mm(&im);
+	test_pack(&im);
 	test_rows(&im);
 	test_attn(&im);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);

@@ -58,6 +58,7 @@ enum
 };
 
 void		test_mm(const Impl *im);
+void		test_pack(const Impl *im);
 void		test_rows(const Impl *im);
 void		test_attn(const Impl *im);
 
