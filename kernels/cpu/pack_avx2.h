@@ -74,6 +74,16 @@ p_put_halves(uint8_t *to, size_t stride, int c0, pv x)
 	_mm_storeu_si128((__m128i *) (void *) (to + stride + c0 * 2), _mm256_extracti128_si256(t, 1));
 }
 
+/* to[(c0 + c) * 2] = the low half of lane c; the high one is 0 */
+static inline void
+p_put_low(uint8_t *to, int c0, pv x)
+{
+	__m256i		t = _mm256_packus_epi32((__m256i) x, (__m256i) x);
+
+	t = _mm256_permute4x64_epi64(t, 0x08);
+	_mm_storeu_si128((__m128i *) (void *) (to + c0 * 2), _mm256_castsi256_si128(t));
+}
+
 /* 8 elements of 16 bits at src[c] + at of 16 columns: rows of 16, 32 bytes each */
 static inline void
 p_transpose16(uint8_t *to, const uint8_t *const *src, size_t at)

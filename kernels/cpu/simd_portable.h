@@ -370,6 +370,18 @@ p_put_halves(uint8_t *to, size_t stride, int c0, pv x)
 		}
 }
 
+/* to[(c0 + c) * 2] = the low half of lane c; the high one is 0 */
+static inline void
+p_put_low(uint8_t *to, int c0, pv x)
+{
+	for (int c = 0; c < 4; c++)
+	{
+		uint16_t	h = (uint16_t) x[c];
+
+		memcpy(to + (c0 + c) * 2, &h, 2);
+	}
+}
+
 /* 8 elements of 16 bits at src[c] + at of 16 columns: rows of 16, 32 bytes each */
 static inline void
 p_transpose16(uint8_t *to, const uint8_t *const *src, size_t at)

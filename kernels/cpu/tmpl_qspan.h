@@ -209,13 +209,10 @@ p_q5_1(const uint8_t *const *src, uint8_t *span, int c0)
 static void
 p_mxfp4(const uint8_t *const *src, uint8_t *span, int c0)
 {
-	for (int c = 0; c < P_LANES; c++)
-	{
-		int			e = src[c][offsetof(KBlockMXFP4, e)];
-		uint16_t	d = (uint16_t) (e < 2 ? 0x20 << e : (e - 1) << 7);
+	pv			e = p_words(src, offsetof(KBlockMXFP4, e)) & 0xff;
+	pv			small = (pv) (e < 2);
 
-		memcpy(span + (c0 + c) * 2, &d, 2);
-	}
+	p_put_low(span, c0, (small & (e + 1) << 5) | (~small & (e - 1) << 7));
 	p_nibbles32(src, offsetof(KBlockMXFP4, qs), span + q_header_bytes(KT_MXFP4), c0);
 }
 
