@@ -15,6 +15,7 @@
 
 #include "engine/config.h"
 #include "engine/core.h"
+#include "engine/source.h"
 
 typedef struct Inst Inst;		/* a loaded model */
 
@@ -38,9 +39,6 @@ typedef struct ModelFacts
 	int64_t		weight_bytes;
 	int64_t		n_params;
 } ModelFacts;
-
-/* Progress 0..1 of a load; false = give up (ERR_CANCELLED). */
-typedef bool (*LoadProgress) (void *ctx, double done);
 
 /* Who asked, for the fake's request log */
 typedef struct ReqNote

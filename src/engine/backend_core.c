@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/cpuplan.h"
-#include "load/load.h"
+#include "engine/source.h"
 
 struct Inst
 {
@@ -33,73 +33,6 @@ struct Inst
 
 /* ---- loading ---- */
 
-typedef struct Source
-{
-	Files	   *files;
-	LoadProgress progress;
-	void	   *ctx;
-	bool		read;			/* tensors will be read, not only looked at */
-	bool		failed;
-	Err			err;
-} Source;
-
-static const KTensor *
-source_find(void *ctx, const char *name)
-{
-	Source	   *s = ctx;
-	const KTensor *t = files_find(s->files, name);
-
-	if (t == NULL || !s->read)
-		return t;
-	if (!s->failed && !files_check_tensor(s->files, t, &s->err))
-		s->failed = true;
-	return s->failed ? NULL : t;
-}
-
-static const KTensor *
-source_at(void *ctx, size_t i)
-{
-	Source	   *s = ctx;
-
-	return i < files_count(s->files) ? files_tensor(s->files, i) : NULL;
-}
-
-static const char *
-source_where(void *ctx, const KTensor *t)
-{
-	return files_where(((Source *) ctx)->files, t);
-}
-
-static bool
-source_progress(void *ctx, double done)
-{
-	Source	   *s = ctx;
-
-	return s->progress == NULL || s->progress(s->ctx, done);
-}
-
-static ModelSource
-model_source(Source *s)
-{
-	return (ModelSource)
-	{
-		.find = source_find,.at = source_at,.where = source_where,.progress = source_progress,.ctx = s
-	};
-}
-
-static Tok *
-make_tok(Files *f, Err *e)
-{
-	FilesTokenizer ft;
-
-	if (!files_tokenizer(f, &ft, e))
-		return NULL;
-	if (ft.gguf != NULL)
-		return tok_from_gguf(ft.gguf, e);
-	return tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, e);
-}
-
-/* auto: as precise as the weights, quantized weights with half */
 static KType
 kv_type(const ModelOpts *o, const Settings *s, KType weights)
 {
@@ -113,7 +46,7 @@ kv_type(const ModelOpts *o, const Settings *s, KType weights)
 		return KT_BF16;
 	if (strcmp(name, "int8") == 0)
 		return KT_INT8;
-	return weights == KT_F32 || weights == KT_BF16 ? weights : KT_F16;
+	return source_kv_type(weights);
 }
 
 /* Tokens that fit into the KV memory. */
@@ -181,6 +114,7 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.step_target_us = (int64_t) s->step_target_ms * 1000,
 			.overlap = true
 	};
+	huge_pages_by_name(s->huge_pages, &co->huge);
 	if (co->max_num_batched_tokens < co->max_num_seqs)
 		co->max_num_batched_tokens = co->max_num_seqs;
 	return context_length(mi, o, kv_tokens(mi, co->kv_type, co->block_size, bytes), &co->max_model_len, e);
@@ -209,15 +143,18 @@ static bool
 build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
 {
 	const Conf *conf = files_conf(src->files);
-	ModelSource ms = model_source(src);
+	ModelSource ms = source_of(src);
 	CoreOptions co;
 	ModelOptions mo;
 	ModelInfo	mi;
+	char	   *id = s->repack_cache[0] != '\0' ? files_contents_id(src->files) : NULL;
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo};
 	bool		guarded;
 
-	if (!model_check(conf, &ms, quant_scheme(o->quantization), &mi, e) || !plan_core(&mi, o, s, &co, e))
+	if (!model_check(conf, &ms, quant_scheme(o->quantization), in->kernels, &mi, e) ||
+		!plan_core(&mi, o, s, &co, e))
 	{
+		mem_free(id);
 		tok_free(tok);
 		return false;
 	}
@@ -227,15 +164,16 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	{
 		.kernels = in->kernels,.pool = in->pool,.max_rows = co.max_num_batched_tokens,
 			.max_out = co.max_num_seqs,.max_model_len = co.max_model_len,
-			.quant = quant_scheme(o->quantization)
+			.quant = quant_scheme(o->quantization),.huge = co.huge,
+			.cache_dir = s->repack_cache,.cache_id = id
 	};
-	src->read = true;
 	guarded = load_read_guard(src->files, new_model, &n, e);
+	mem_free(id);
 	if (!guarded || n.model == NULL)
 	{
 		/* a truncated file explains whatever else went wrong */
 		if (guarded)
-			*e = src->failed ? src->err : n.err;
+			*e = n.err;
 		if (n.model != NULL)
 			model_free(n.model);
 		tok_free(tok);
@@ -259,6 +197,7 @@ static Inst *
 load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
 {
 	Source		src = {.progress = progress,.ctx = ctx};
+	Files	   *files = NULL;
 	Inst	   *in = mem_zalloc(sizeof(Inst));
 	const char *why = NULL;
 	CpuPlan		cpus;
@@ -269,14 +208,13 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	if (in->kernels == NULL)
 		err_set(e, ERR_INVALID, "cpu_isa \"%s\" can't be used: %s", s->cpu_isa, why != NULL ? why : "unknown");
 	else if (cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && (in->pool = cpuplan_pool(&cpus, e)) != NULL &&
-			 (src.files = files_open(path, e)) != NULL && (tok = make_tok(src.files, e)) != NULL)
+			 (src.files = files = files_open(path, e)) != NULL && (tok = source_tok(src.files, e)) != NULL)
 	{
 		kpool_bind(in->pool);
 		ok = build(in, &src, tok, o, s, e);
 		kpool_bind(NULL);
 	}
-	if (src.files != NULL)
-		files_close(src.files);
+	files_close(files);
 	if (ok)
 		return in;
 	inst_free(in);
@@ -286,24 +224,25 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 static bool
 check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e)
 {
-	Source		src = {0};
-	ModelSource ms = model_source(&src);
+	Files	   *files = files_open(path, e);
+	Source		src = {.files = files};
+	ModelSource ms = source_of(&src);
+	const Kernels *k = kernels_select(s->cpu_isa, NULL);
 	CoreOptions co;
 	ModelInfo	mi;
 	Tok		   *tok;
 	bool		ok;
 
-	src.files = files_open(path, e);
-	if (src.files == NULL)
+	if (files == NULL)
 		return false;
-	tok = make_tok(src.files, e);
-	ok = tok != NULL && model_check(files_conf(src.files), &ms, quant_scheme(o->quantization), &mi, e) &&
+	tok = source_tok(src.files, e);
+	ok = tok != NULL && model_check(files_conf(src.files), &ms, quant_scheme(o->quantization), k, &mi, e) &&
 		plan_core(&mi, o, s, &co, e);
 	if (ok)
 		fill_facts(&mi, "", co.max_model_len, out);
 	if (tok != NULL)
 		tok_free(tok);
-	files_close(src.files);
+	files_close(files);
 	return ok;
 }
 

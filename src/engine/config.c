@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "engine/cpuplan.h"
+#include "model/arena.h"
 
 typedef enum RowKind
 {
@@ -43,6 +44,8 @@ static const Row rows[] = {
 	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 1 << 16, INT64_C(1) << 46, 1},
 	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 1, INT64_C(1) << 26, 1 << 20},
 	{"kv_cache_dtype", ROW_STR, OFF(kv_cache_dtype), 0, sizeof(((Settings *) 0)->kv_cache_dtype), 1},
+	{"huge_pages", ROW_STR, OFF(huge_pages), 0, sizeof(((Settings *) 0)->huge_pages), 1},
+	{"repack_cache", ROW_STR, OFF(repack_cache), 0, sizeof(((Settings *) 0)->repack_cache), 1},
 	{"step_target_ms", ROW_INT, OFF(step_target_ms), 0, 60000, 1},
 	{"batch_invariant", ROW_BOOL, OFF(batch_invariant), 0, 1, 1},
 	{"fake_step_ms", ROW_INT, OFF(fake_step_ms), 0, 60000, 1},
@@ -63,6 +66,7 @@ settings_box_init(SettingsBox *b)
 			.block_size = 16,
 			.kv_cache_memory_bytes = INT64_C(512) << 20,
 			.kv_cache_dtype = "auto",
+			.huge_pages = "try",
 			.step_target_ms = 200,
 			.batch_invariant = true,
 			.fake_batch = 32
@@ -121,6 +125,7 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 	int64_t		v = 0;
 	int			cpus[CPULIST_CPUS];
 	char		why[128];
+	HugePages	huge;
 
 	if (r->kind == ROW_STR)
 	{
@@ -130,6 +135,10 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
 		if (r->off == OFF(cpu_affinity) && cpulist_parse(value, cpus, why, sizeof(why)) == CPULIST_BAD)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
+		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))
+			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"", value);
+		if (r->off == OFF(repack_cache) && value[0] != '\0' && value[0] != '/')
+			return err_set(e, ERR_INVALID, "setting \"repack_cache\" must be an absolute path, got \"%.64s\"", value);
 	}
 	else if (!parse_number(r, value, &v, e))
 		return false;

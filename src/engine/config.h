@@ -22,6 +22,8 @@ typedef struct Settings
 	int			block_size;		/* tokens of a KV block */
 	int64_t		kv_cache_memory_bytes;	/* per model */
 	char		kv_cache_dtype[16]; /* auto, float32, float16, bfloat16, int8 */
+	char		huge_pages[8];	/* try, off, on */
+	char		repack_cache[1024]; /* directory of packed weights, "" = none */
 	int			step_target_ms; /* 0 = the token budget alone */
 	bool		batch_invariant;
 	int			fake_step_ms;	/* --fake: duration of a step */

@@ -98,6 +98,7 @@ typedef struct CoreOptions
 	size_t		kv_bytes;		/* for the block pool */
 	int			kv_blocks;		/* usable blocks; > 0 overrides kv_bytes (tests) */
 	KType		kv_type;
+	HugePages	huge;			/* for the KV */
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
 	int64_t		step_target_us; /* chunk prefill so that a step stays under this; 0 = budget alone */
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */

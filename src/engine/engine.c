@@ -25,6 +25,7 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -66,6 +67,7 @@ struct Core
 	int			max_model_len;
 
 	KvView		kv;
+	MArena		kv_area;
 	size_t		kv_size;
 	KvPool	   *pool;
 	Sched	   *sched;
@@ -441,6 +443,7 @@ open_kv(Core *c, Err *e)
 	const ModelInfo *info = core_info(c);
 	size_t		one,
 				n;
+	char		what[64];
 
 	c->kv = (KvView) {
 		.type = o->kv_type, .n_layers = info->n_layers, .n_blocks = 1, .block_size = o->block_size,
@@ -457,10 +460,12 @@ open_kv(Core *c, Err *e)
 	}
 	c->kv.n_blocks = n < INT32_MAX ? (int) n + 1 : INT32_MAX;
 	c->kv_size = kv_layout(&c->kv);
-	if (c->kv_size == 0 || (c->kv.base = map_area(c->kv_size)) == NULL)
-		return err_set(e, ERR_NOMEM, "could not map %zu bytes of KV cache (%d blocks)",
-					   c->kv_size, c->kv.n_blocks);
-	madvise(c->kv.base, c->kv_size, MADV_HUGEPAGE);
+	snprintf(what, sizeof(what), "The KV cache of %d blocks", c->kv.n_blocks);
+	if (c->kv_size == 0)
+		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
+	if (!marena_reserve(&c->kv_area, c->kv_size, o->huge, what, e))
+		return false;
+	c->kv.base = c->kv_area.base;
 	c->pool = kvpool_new(c->kv.n_blocks);
 	if ((int64_t) kvpool_total(c->pool) * o->block_size < c->max_model_len - 1)
 		log_line('W', "KV cache holds %lld tokens, less than the maximum model length of %d",
@@ -554,8 +559,7 @@ core_free(Core *c)
 	batch_free(c->batch);
 	sched_free(c->sched);
 	kvpool_free(c->pool);
-	if (c->kv.base != NULL)
-		munmap(c->kv.base, c->kv_size);
+	marena_free(&c->kv_area);
 	if (c->logits != NULL)
 		munmap(c->logits, c->logits_size);
 	gendefaults_free(&c->defaults);

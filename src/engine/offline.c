@@ -6,7 +6,8 @@
  *			[--prompts FILE | --random-prompts N,LEN] [--max-tokens N]
  *			[--temperature T] [--seed N] [--max-num-seqs N]
  *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
- *			[--quantization NAME] [--ids] [--stats] [--profile]
+ *			[--quantization NAME] [--repack-cache DIRECTORY] [--huge-pages try|off|on]
+ *			[--ids] [--stats] [--profile]
  *
  * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
  * token ids, which ignore EOS), steps until all are done, prints one line per
@@ -28,14 +29,16 @@
 #include "engine/cpuplan.h"
 #include "engine/offline.h"
 #include "engine/rng.h"
-#include "load/load.h"
+#include "engine/source.h"
 
 typedef struct Args
 {
 	const char *model;
 	const char *isa;
 	const char *prompts;
+	const char *cache;			/* NULL = none */
 	const QuantScheme *quant;
+	HugePages	huge;
 	int			n_random;
 	int			len_random;
 	int			threads;		/* 0 = as many as CPUs may be used */
@@ -74,6 +77,9 @@ typedef struct Run
 	int64_t		max_step_us;
 	Profile		profile;
 	int64_t		steps;
+	int64_t		load_us;		/* of the model: from start to ready */
+	long		peak_anon_kb;	/* memory, only noted with --stats */
+	long		peak_file_kb;
 } Run;
 
 /* ---- arguments ---- */
@@ -140,6 +146,9 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 	if (strcmp(name, "--quantization") == 0)
 		return (a->quant = quant_scheme(v)) != NULL ||
 			err_set(e, ERR_INVALID, "--quantization must be %s, got \"%s\"", quant_scheme_list(), v);
+	if (strcmp(name, "--huge-pages") == 0)
+		return huge_pages_by_name(v, &a->huge) ||
+			err_set(e, ERR_INVALID, "--huge-pages must be try, off or on, got \"%s\"", v);
 	if (strcmp(name, "--temperature") == 0)
 		return temperature_arg(v, a, e);
 	if (strcmp(name, "--random-prompts") == 0)
@@ -152,6 +161,8 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 		a->isa = v;
 	else if (strcmp(name, "--prompts") == 0)
 		a->prompts = v;
+	else if (strcmp(name, "--repack-cache") == 0)
+		a->cache = v;
 	else
 		return err_set(e, ERR_INVALID, "unknown option %s", name);
 	return true;
@@ -190,46 +201,35 @@ parse_args(int argc, char **argv, Args *a, Err *e)
 
 /* ---- model ---- */
 
-/* As for the server, but for the guard against files that change meanwhile. */
-typedef struct Source
+/* kB of a line in /proc/self/status, 0 if there is none */
+static long
+status_kb(const char *name)
 {
-	Files	   *files;
-	Err			err;			/* of the first bad tensor */
-} Source;
+	FILE	   *f = fopen("/proc/self/status", "r");
+	size_t		len = strlen(name);
+	char		line[256];
+	long		kb = 0;
 
-static const KTensor *
-find_tensor(void *ctx, const char *name)
-{
-	Source	   *s = ctx;
-	const KTensor *t = files_find(s->files, name);
-
-	if (s->err.cls != ERR_NONE || (t != NULL && !files_check_tensor(s->files, t, &s->err)))
-		return NULL;
-	return t;
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (strncmp(line, name, len) == 0 && line[len] == ':')
+			kb = atol(line + len + 1);
+	if (f != NULL)
+		fclose(f);
+	return kb;
 }
 
-static const KTensor *
-tensor_at(void *ctx, size_t i)
+/* Progress of the load: the most memory that was in use, private and of files. */
+static bool
+note_memory(void *ctx, double done)
 {
-	return files_tensor(((Source *) ctx)->files, i);
-}
+	Run		   *run = ctx;
+	long		anon = status_kb("RssAnon");
+	long		file = status_kb("RssFile");
 
-static const char *
-tensor_where(void *ctx, const KTensor *t)
-{
-	return files_where(((Source *) ctx)->files, t);
-}
-
-static Tok *
-open_tok(const Files *f, Err *e)
-{
-	FilesTokenizer ft;
-
-	if (!files_tokenizer(f, &ft, e))
-		return NULL;
-	if (ft.gguf != NULL)
-		return tok_from_gguf(ft.gguf, e);
-	return tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, e);
+	(void) done;
+	run->peak_anon_kb = anon > run->peak_anon_kb ? anon : run->peak_anon_kb;
+	run->peak_file_kb = file > run->peak_file_kb ? file : run->peak_file_kb;
+	return true;
 }
 
 static bool
@@ -238,31 +238,33 @@ open_core(Run *run, Err *e)
 	const Args *a = &run->args;
 	ModelOptions mo = {
 		.kernels = run->kernels, .pool = run->pool, .max_rows = a->max_rows, .max_out = a->max_num_seqs,
-		.quant = a->quant
+		.quant = a->quant, .huge = a->huge, .cache_dir = a->cache
 	};
 	CoreOptions co = {
 		.kernels = run->kernels, .pool = run->pool, .max_num_seqs = a->max_num_seqs,
 		.max_num_batched_tokens = a->max_rows, .block_size = 32, .kv_bytes = (size_t) a->kv_mib << 20,
-		.step_target_us = a->step_target_ms * INT64_C(1000)
+		.step_target_us = a->step_target_ms * INT64_C(1000), .huge = a->huge
 	};
-	Source		source = {.files = run->files};
-	ModelSource src = {.find = find_tensor, .at = tensor_at, .where = tensor_where, .ctx = &source};
-	Tok		   *tok = open_tok(run->files, e);
+	Source		source = {.files = run->files, .progress = a->stats ? note_memory : NULL, .ctx = run};
+	ModelSource src = source_of(&source);
+	Tok		   *tok = source_tok(run->files, e);
+	char	   *id = files_contents_id(run->files);
 	Model	   *model;
-	KType		type;
 
 	if (tok == NULL)
+	{
+		mem_free(id);
 		return false;
+	}
+	mo.cache_id = id;
 	model = model_new(files_conf(run->files), &src, &mo, e);
+	mem_free(id);
 	if (model == NULL)
 	{
-		if (source.err.cls != ERR_NONE)
-			*e = source.err;
 		tok_free(tok);
 		return false;
 	}
-	type = model_info(model)->dtype;
-	co.kv_type = type == KT_F32 || type == KT_BF16 ? type : KT_F16;
+	co.kv_type = source_kv_type(model_info(model)->dtype);
 	co.profile = a->profile ? &run->profile : NULL;
 	run->core = core_new(model, tok, files_conf(run->files), &co, e);
 	return run->core != NULL;
@@ -441,12 +443,15 @@ print_stats(const Run *run, int64_t start_us, int64_t us)
 			first += (double) (run->answers[i].first_token_us - start_us) / 1e6 / run->n;
 	fprintf(stderr, "kernels=%s threads=%d requests=%d prompt_tokens=%lld output_tokens=%lld rows=%lld steps=%lld "
 			"seconds=%.3f avg_batch=%.2f requests_per_s=%.3f output_tokens_per_s=%.1f rows_per_s=%.1f "
-			"mean_first_token_s=%.3f max_step_ms=%.1f preemptions=%lld\n",
+			"mean_first_token_s=%.3f max_step_ms=%.1f preemptions=%lld load_s=%.3f weights_mb=%.1f "
+			"peak_anon_mb=%.1f peak_file_mb=%.1f\n",
 			run->kernels->name, kpool_nthreads(run->pool), run->n, (long long) st.prompt_tokens,
 			(long long) st.output_tokens, (long long) st.step_rows, (long long) st.steps, s,
 			st.steps > 0 ? (double) st.step_seqs / (double) st.steps : 0, run->n / s,
 			(double) st.output_tokens / s, (double) st.step_rows / s, first, (double) run->max_step_us / 1e3,
-			(long long) st.preemptions);
+			(long long) st.preemptions, (double) run->load_us / 1e6,
+			(double) core_info(run->core)->weight_bytes / 1e6, (double) run->peak_anon_kb / 1e3,
+			(double) run->peak_file_kb / 1e3);
 }
 
 static void
@@ -473,10 +478,11 @@ print_profile(const Run *run)
 static int
 run_all(Run *run, Err *e)
 {
-	int64_t		start;
+	int64_t		start = clock_us();
 
 	if (!open_all(run, e))
 		return -1;
+	run->load_us = clock_us() - start;
 	if (run->args.prompts == NULL)
 		make_prompts(run);
 	else if (!read_prompts(run, e))
@@ -495,6 +501,7 @@ run_all(Run *run, Err *e)
 		if (run->steps++ == 0 && core_has_work(run->core))
 			memset(&run->profile, 0, sizeof(run->profile));
 	}
+	note_memory(run, 1);
 	if (run->args.stats)
 		print_stats(run, start, clock_us() - start);
 	if (run->args.profile)

@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/mem.h"
 
 char *
@@ -366,17 +367,60 @@ files_where(const Files *f, const KTensor *t)
 }
 
 bool
-files_check_tensor(const Files *f, const KTensor *t, Err *e)
+files_check_rows(const Files *f, const KTensor *t, int64_t row0, int64_t row1, Err *e)
 {
 	const Quant *q = quant_get(t->type);
-	int64_t		n = (int64_t) (t->nbytes / (size_t) q->bytes) * q->block;
-	int64_t		bad = quant_check(q, t->data, n);
+	int64_t		blocks = t->shape[0] > 0 ? (int64_t) (t->nbytes / (size_t) q->bytes) / t->shape[0] : 0;
+	int64_t		first = row0 * blocks;
+	int64_t		bad = quant_check(q, (const uint8_t *) t->data + first * q->bytes,
+								  (row1 - row0) * blocks * q->block);
 
 	if (bad < 0)
 		return true;
 	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a scale that is not finite",
 			t->name, files_where(f, t));
-	return err_detail(e, "The scale of block %lld is NaN or infinite.", (long long) bad);
+	return err_detail(e, "The scale of block %lld is NaN or infinite.", (long long) (first + bad));
+}
+
+bool
+files_check_tensor(const Files *f, const KTensor *t, Err *e)
+{
+	return files_check_rows(f, t, 0, t->shape[0], e);
+}
+
+/* Whole pages of a private mapping of a file: they come back when they are read. */
+void
+files_drop(const Files *f, const KTensor *t)
+{
+	const FileMap *m = &f->maps[((const FileTensor *) t)->map];
+	uintptr_t	page = (uintptr_t) sysconf(_SC_PAGESIZE);
+	uintptr_t	begin = (uintptr_t) t->data & ~(page - 1);
+	uintptr_t	end = (uintptr_t) t->data + t->nbytes;
+
+	if (m->base != NULL && end > begin)
+		madvise((void *) begin, end - begin, MADV_DONTNEED);
+}
+
+char *
+files_contents_id(const Files *f)
+{
+	Buf			b = {0};
+	uint64_t	sum = 0;
+
+	for (int i = 0; i < f->n_maps; i++)
+		buf_printf(&b, "file %s %zu %lld.%09ld\n", f->maps[i].path, f->maps[i].len,
+				   (long long) f->maps[i].mtime.tv_sec, (long) f->maps[i].mtime.tv_nsec);
+	for (size_t i = 0; i < f->n_tensors; i++)
+	{
+		const FileTensor *t = &f->tensors[i];
+		uint64_t	at = (uint64_t) ((const uint8_t *) t->t.data - f->maps[t->map].base);
+
+		sum = digest(t->t.name, strlen(t->t.name), sum);
+		sum = digest(t->t.shape, sizeof(t->t.shape), sum ^ (uint64_t) t->t.type ^ (uint64_t) t->map << 32);
+		sum = digest(&at, sizeof(at), sum ^ (t->t.row_perm != NULL));
+	}
+	buf_printf(&b, "tensors %zu %016llx\n", f->n_tensors, (unsigned long long) sum);
+	return b.data;
 }
 
 const char *

@@ -35,10 +35,20 @@ const KTensor *files_tensor(const Files *f, size_t i);
 const char *files_where(const Files *f, const KTensor *t);
 
 /*
- * Contents checks of one tensor: NaN or Inf scales in quantized blocks
- * (ERR_BAD_FILE naming file and tensor).
+ * Contents checks of rows row0 .. row1-1 of a tensor, as they are stored: NaN or Inf
+ * scales in quantized blocks (ERR_BAD_FILE naming file and tensor).  Any thread.
  */
+bool		files_check_rows(const Files *f, const KTensor *t, int64_t row0, int64_t row1, Err *e);
+/* ... of all rows */
 bool		files_check_tensor(const Files *f, const KTensor *t, Err *e);
+
+/* t won't be read for now: its pages need not stay in this process. */
+void		files_drop(const Files *f, const KTensor *t);
+
+/* Text that says which contents these are: path, size and mtime of each file and a
+ * digest of the tensors' directory, to be freed.  For what is kept on disk; copies
+ * that keep their times and names have the same. */
+char	   *files_contents_id(const Files *f);
 
 /* Identity of the files (device, inode, size, mtime of each): equal strings mean
  * that loaded weights can be shared. */

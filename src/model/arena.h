@@ -1,13 +1,26 @@
 /*
  * arena.h
  *	  One big, zeroed, 2 MB aligned piece of memory that is handed out once and
- *	  freed as a whole: a model's weights, or its work space.
+ *	  freed as a whole: a model's weights, its work space, its KV.
  */
 #ifndef VLLM_MODEL_ARENA_H
 #define VLLM_MODEL_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/err.h"
+
+/* vllm.huge_pages */
+typedef enum HugePages
+{
+	HUGE_TRY = 0,				/* ask for transparent ones, take what comes */
+	HUGE_OFF,					/* keep transparent ones away */
+	HUGE_ON						/* reserved ones (hugetlbfs) or an error */
+} HugePages;
+
+/* false when the name is none of try, off, on */
+bool		huge_pages_by_name(const char *name, HugePages *out);
 
 typedef struct MArena
 {
@@ -16,8 +29,15 @@ typedef struct MArena
 	size_t		used;
 } MArena;
 
-/* false when the address space has no room; size 0 is fine */
-bool		marena_reserve(MArena *a, size_t size);
+/*
+ * Address space for size bytes (0 is fine), memory only where it gets touched;
+ * with HUGE_ON all of it at once.  what: "The weights of ...", for the detail of an
+ * ERR_NOMEM.
+ */
+bool		marena_reserve(MArena *a, size_t size, HugePages huge, const char *what, Err *e);
+/* Read-only: size bytes of a file from `at`, a multiple of the page size, on; shared
+ * with all who map it.  false with errno set. */
+bool		marena_map(MArena *a, int fd, size_t at, size_t size);
 /* 64-byte aligned; the sum of all takes may not exceed the reservation */
 void	   *marena_take(MArena *a, size_t size);
 void		marena_free(MArena *a);

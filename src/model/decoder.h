@@ -84,6 +84,7 @@ typedef struct Decoder
 	const Kernels *k;
 	KPool	   *pool;
 	int			max_rows;
+	HugePages	huge;
 
 	/* weights */
 	MArena		weights;
@@ -149,8 +150,8 @@ const char *dec_printable(const char *s, char *buf, size_t size);
  * n_params, dtype and (before packing) weight_bytes.  quant NULL: types as in the file. */
 bool		dec_bind(Decoder *d, const Arch *a, const ModelSource *src, const QuantScheme *quant,
 					 ModelInfo *info, Err *e);
-/* Pack what dec_bind found; sets info->weight_bytes. */
-bool		dec_pack(Decoder *d, const ModelSource *src, const QuantScheme *quant, ModelInfo *info, Err *e);
+/* Pack what dec_bind found, or map it from the cache; sets info->weight_bytes. */
+bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo *info, Err *e);
 
 /* ---- the architectures ---- */
 #define MODEL(name, classes, conf, forward) \

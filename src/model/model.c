@@ -10,6 +10,7 @@
  */
 #include "model/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,6 +148,7 @@ plan_work(Decoder *d, Err *e)
 	size_t		n = sizeof(width) / sizeof(width[0]);
 	size_t		table = (size_t) d->c.max_len * (size_t) d->c.head_dim * sizeof(float);
 	size_t		total = 0;
+	char		what[100];
 	bool		fits = true;
 
 	d->ws_size = scratch_bytes(d);
@@ -158,12 +160,9 @@ plan_work(Decoder *d, Err *e)
 			marena_add(&total, bytes);
 	}
 	fits = fits && marena_add(&total, d->ws_size) && marena_add(&total, table);
-	if (!fits || !marena_reserve(&d->work, total))
-	{
-		err_set(e, ERR_NOMEM, "out of memory");
-		return err_detail(e, "The work space for %d rows and %d positions needs %zu MB.",
-						  d->max_rows, d->c.max_len, total >> 20);
-	}
+	snprintf(what, sizeof(what), "The work space for %d rows and %d positions", d->max_rows, d->c.max_len);
+	if (!fits || !marena_reserve(&d->work, total, d->huge, what, e))
+		return fits ? false : err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
 	for (size_t i = 0; i < n; i++)
 		*rows[i] = marena_take(&d->work, (size_t) d->max_rows * sizeof(float) * (size_t) width[i]);
 	d->ws = marena_take(&d->work, d->ws_size);
@@ -181,6 +180,7 @@ model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err
 	d->k = opt->kernels;
 	d->pool = opt->pool;
 	d->max_rows = opt->max_rows;
+	d->huge = opt->huge;
 	m->max_out = opt->max_out;
 	if (opt->max_rows < 1 || opt->max_out < 1)
 	{
@@ -189,7 +189,7 @@ model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err
 		return NULL;
 	}
 	if (!open_model(m, conf, src, opt->max_model_len, opt->quant, e) || !plan_work(d, e) ||
-		!dec_pack(d, src, opt->quant, &m->info, e))
+		!dec_pack(d, src, opt, &m->info, e))
 	{
 		model_free(m);
 		return NULL;
@@ -214,11 +214,13 @@ model_info(const Model *m)
 
 bool
 model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
-			ModelInfo *info, Err *e)
+			const Kernels *k, ModelInfo *info, Err *e)
 {
 	Model	   *m = mem_zalloc(sizeof(Model));
-	bool		ok = open_model(m, conf, src, 0, quant, e);
+	bool		ok;
 
+	m->d.k = k;
+	ok = open_model(m, conf, src, 0, quant, e);
 	if (ok)
 		*info = m->info;
 	model_free(m);

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/profile.h"
 #include "kernels.h"
+#include "model/arena.h"
 #include "quant/quantize.h"
 
 typedef struct Model Model;
@@ -50,6 +51,11 @@ typedef struct ModelSource
 	/* the file that holds t, or the model's path when t is NULL, for error
 	 * messages.  May be NULL. */
 	const char *(*where) (void *ctx, const KTensor *t);
+	/* May stored rows row0 .. row1-1 of t be used?  false with *e set if not.  Asked
+	 * by any thread, before they are packed.  May be NULL. */
+	bool		(*check) (void *ctx, const KTensor *t, int64_t row0, int64_t row1, Err *e);
+	/* t is packed and won't be read again.  May be NULL. */
+	void		(*drop) (void *ctx, const KTensor *t);
 	/* report progress 0..1; returning false abandons the load (ERR_CANCELLED) */
 	bool		(*progress) (void *ctx, double done);
 	void	   *ctx;
@@ -63,6 +69,9 @@ typedef struct ModelOptions
 	int			max_out;		/* most logits rows in one forward */
 	int			max_model_len;	/* 0 = what the config says; else must not be larger */
 	const QuantScheme *quant;	/* quantize float matrices on loading; NULL = don't */
+	HugePages	huge;			/* for weights and work space */
+	const char *cache_dir;		/* packed weights are kept here; NULL or "" = nowhere */
+	const char *cache_id;		/* ... under this identity of the source's contents */
 } ModelOptions;
 
 /*
@@ -76,9 +85,10 @@ Model	   *model_new(const Conf *conf, const ModelSource *src, const ModelOptions
 void		model_free(Model *m);
 const ModelInfo *model_info(const Model *m);
 
-/* Only the checks of model_new (llm_create_model): no weights are read or packed. */
+/* Only the checks of model_new (llm_create_model): no weights are read or packed.
+ * k: the kernels that shall run it; NULL: any that know all types. */
 bool		model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
-						ModelInfo *info, Err *e);
+						const Kernels *k, ModelInfo *info, Err *e);
 
 typedef struct Batch
 {

@@ -1,25 +1,19 @@
 /*
  * weights.c
- *	  From tensors in a file to a Decoder's packed weights.
+ *	  Which tensors of a file become which weights of a Decoder.
  *
- * Two passes.  dec_bind() looks every tensor up by its Hugging Face name and
- * checks its shape, touching no data: so a bad model is refused at once, and
- * llm_create_model can check one without loading it.  dec_pack() plans one arena
- * for everything, then packs matrix by matrix, 64 output columns a chunk, on all
- * threads; tensors that are packed side by side (q|k|v, gate|up) or quantized on
- * the way are gathered into a strip of 64 rows first.
+ * dec_bind() looks every tensor up by its Hugging Face name and checks its shape
+ * and type, touching no data: so a bad model is refused at once, and
+ * llm_create_model can check one without loading it.  pack.c does the rest.
  *
- * Tested by tests/unit/test_model.c (refusals) and the goldens (arithmetic).
+ * Tested by tests/unit/test_model.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "model/decoder.h"
-
-#define STRIP 64				/* rows of a chunk, as mat_pack wants */
 
 typedef struct Binder
 {
@@ -138,6 +132,10 @@ bind_part(Binder *b, Linear *l, const char *prefix, const char *part, int n, boo
 	snprintf(name, sizeof(name), "%s%s.weight", prefix, part);
 	if ((l->w[p] = bind_tensor(b, name, n, l->k)) == NULL || !choose_type(b, l, l->w[p], &l->as[p]))
 		return false;
+	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)
+		return err_set(b->e, ERR_UNSUPPORTED,
+					   "tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support with %d columns",
+					   name, where(b->src, l->w[p]), ktype_name(l->as[p]), b->d->k->name, l->k);
 	count_bytes(b, l->as[p], n, l->k);
 	l->n += n;
 	if (!bias)
@@ -247,298 +245,5 @@ dec_bind(Decoder *d, const Arch *a, const ModelSource *src, const QuantScheme *q
 		if (b.type_bytes[t] > b.type_bytes[info->dtype])
 			info->dtype = (KType) t;
 	}
-	return ok;
-}
-
-/* ---- packing ---- */
-
-typedef struct Packer
-{
-	Decoder    *d;
-	const ModelSource *src;
-	Err		   *e;
-	size_t		bytes;			/* of the arena: all packed weights */
-	uint64_t	total;			/* bytes in the file */
-	uint64_t	done;
-	uint8_t    *strips;			/* [threads][strip_bytes] */
-	size_t		strip_bytes;
-	float	   *floats;			/* [threads][most_k]: a row to be quantized */
-	int			most_k;
-	int32_t    *perm;			/* [rows of the widest merged matrix]: i % STRIP */
-
-	const QuantScheme *quant;	/* NULL = as in the file */
-	int			n_kept;			/* matrices that stay as they are */
-	int			n_other;		/* ... that get another format */
-
-	/* the matrix being packed */
-	KMat	   *m;
-	const KTensor *const *parts;
-	int			n_parts;
-} Packer;
-
-/* Call fn on every Linear. */
-static bool
-each_linear(Decoder *d, bool (*fn) (Packer *p, Linear *l), Packer *p)
-{
-	if (!fn(p, &d->embed) || (!d->c.tied && !fn(p, &d->head)))
-		return false;
-	for (int i = 0; i < d->c.n_layers; i++)
-	{
-		Layer	   *l = &d->layers[i];
-
-		if (!fn(p, &l->qkv) || !fn(p, &l->o) || !fn(p, &l->gate_up) || !fn(p, &l->down))
-			return false;
-	}
-	return true;
-}
-
-/* Matrices that could not get the type that was asked for: said once, in the log. */
-static bool
-count_other(Packer *p, Linear *l)
-{
-	const QuantScheme *q = p->quant;
-	KType		want = l == &p->d->embed || l == &p->d->head ? q->head : q->matrix;
-
-	for (int i = 0; i < l->n_parts; i++)
-		if (l->as[i] == l->w[i]->type)
-			p->n_kept++;
-		else if (l->as[i] != want)
-			p->n_other++;
-	return true;
-}
-
-/* Decide which parts of a Linear become one matrix. */
-static bool
-plan_linear(Packer *p, Linear *l)
-{
-	Decoder    *d = p->d;
-	bool		merge = true;
-	int			col = 0;
-
-	for (int i = 1; i < l->n_parts; i++)
-		merge = merge && l->as[i] == l->as[0];
-	l->n_mats = merge ? 1 : l->n_parts;
-	for (int i = 0; i < l->n_mats; i++)
-	{
-		KMat	   *m = &l->mat[i];
-
-		m->type = l->as[i];
-		m->n = merge ? l->n : (int32_t) l->w[i]->shape[0];
-		m->k = l->k;
-		m->nbytes = d->k->mat_bytes(m->type, m->n, m->k);
-		if (m->nbytes == 0)
-			return err_set(p->e, ERR_UNSUPPORTED,
-						   "tensor \"%s\" in file \"%s\" has type %s, which is not supported with %d columns",
-						   l->w[i]->name, where(p->src, l->w[i]), ktype_name(m->type), l->k);
-		if (!marena_add(&p->bytes, m->nbytes))
-			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
-		l->col[i] = col;
-		col += m->n;
-	}
-	for (int i = 0; i < l->n_parts; i++)
-	{
-		size_t		strip = ktype_row_bytes(l->as[i], l->k) * STRIP;
-
-		if (strip > p->strip_bytes)
-			p->strip_bytes = strip;
-		p->total += l->w[i]->nbytes;
-	}
-	if (l->k > p->most_k)
-		p->most_k = l->k;
-	if (l->b[0] != NULL && !marena_add(&p->bytes, (size_t) l->n * sizeof(float)))
-		return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
-	return true;
-}
-
-/* Row i of a tensor to `to`, in the type of the matrix being packed. */
-static void
-take_row(const Packer *p, const KTensor *w, int64_t i, float *floats, uint8_t *to)
-{
-	size_t		bytes = ktype_row_bytes(w->type, p->m->k);
-	const uint8_t *from = (const uint8_t *) w->data + (size_t) (w->row_perm != NULL ? w->row_perm[i] : i) * bytes;
-
-	if (w->type == p->m->type)
-	{
-		memcpy(to, from, bytes);
-		return;
-	}
-	kblock_to_float(w->type, from, p->m->k, floats);
-	quantize_row(p->m->type, floats, p->m->k, to);
-}
-
-/* One strip of the matrix being packed. */
-static void
-pack_chunk(void *arg, int chunk, int ith)
-{
-	Packer	   *p = arg;
-	KMat	   *m = p->m;
-	int			n0 = chunk * STRIP;
-	int			n1 = n0 + STRIP < m->n ? n0 + STRIP : m->n;
-	uint8_t    *strip = p->strips + (size_t) ith * p->strip_bytes;
-	float	   *floats = p->floats + (size_t) ith * (size_t) p->most_k;
-	size_t		row_bytes = ktype_row_bytes(m->type, m->k);
-	KTensor		t = {.name = p->parts[0]->name, .type = m->type, .ndim = 2,
-		.shape = {m->n, m->k}, .data = strip, .row_perm = p->perm};
-	int			part = 0;
-	int			first = 0;
-
-	if (p->n_parts == 1 && p->parts[0]->type == m->type)
-	{
-		p->d->k->mat_pack(m, p->parts[0], n0, n1);
-		return;
-	}
-	for (int j = n0; j < n1; j++)
-	{
-		while (j - first >= p->parts[part]->shape[0])
-			first += (int) p->parts[part++]->shape[0];
-		take_row(p, p->parts[part], j - first, floats, strip + (size_t) (j - n0) * row_bytes);
-	}
-	t.nbytes = (size_t) (n1 - n0) * row_bytes;
-	p->d->k->mat_pack(m, &t, n0, n1);
-}
-
-/* A vector (F32, F16 or BF16) to floats. */
-static void
-vector_to_float(const KTensor *t, float *out)
-{
-	const uint8_t *p = t->data;
-
-	for (int64_t i = 0; i < t->shape[0]; i++)
-	{
-		int64_t		row = t->row_perm != NULL ? t->row_perm[i] : i;
-		uint16_t	h;
-
-		if (t->type == KT_F32)
-		{
-			memcpy(&out[i], p + row * 4, 4);
-			continue;
-		}
-		memcpy(&h, p + row * 2, 2);
-		out[i] = t->type == KT_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
-	}
-}
-
-static float *
-take_vector(Decoder *d, const KTensor *t)
-{
-	float	   *v = marena_take(&d->weights, (size_t) t->shape[0] * sizeof(float));
-
-	vector_to_float(t, v);
-	return v;
-}
-
-static bool
-pack_linear(Packer *p, Linear *l)
-{
-	Decoder    *d = p->d;
-
-	for (int i = 0; i < l->n_mats; i++)
-	{
-		p->m = &l->mat[i];
-		p->parts = &l->w[i];
-		p->n_parts = l->n_mats == 1 ? l->n_parts : 1;
-		p->m->data = marena_take(&d->weights, p->m->nbytes);
-		kpool_run(d->pool, pack_chunk, p, (p->m->n + STRIP - 1) / STRIP);
-		for (int j = 0; j < p->n_parts; j++)
-			p->done += p->parts[j]->nbytes;
-		if (p->src->progress != NULL &&
-			!p->src->progress(p->src->ctx, (double) p->done / (double) p->total))
-			return err_set(p->e, ERR_CANCELLED, "loading model \"%s\" was canceled", where(p->src, NULL));
-	}
-	if (l->b[0] != NULL)
-	{
-		float	   *bias = l->bias = marena_take(&d->weights, (size_t) l->n * sizeof(float));
-
-		for (int i = 0; i < l->n_parts; i++)
-		{
-			vector_to_float(l->b[i], bias);
-			bias += l->b[i]->shape[0];
-		}
-	}
-	/* the files may be closed from here on */
-	memset(l->w, 0, sizeof(l->w));
-	memset(l->b, 0, sizeof(l->b));
-	return true;
-}
-
-static bool
-pack_norms(Packer *p)
-{
-	Decoder    *d = p->d;
-
-	d->norm = take_vector(d, d->norm_src);
-	d->norm_src = NULL;
-	for (int i = 0; i < d->c.n_layers; i++)
-	{
-		Layer	   *l = &d->layers[i];
-
-		l->attn_norm = take_vector(d, l->attn_norm_src);
-		l->mlp_norm = take_vector(d, l->mlp_norm_src);
-		l->attn_norm_src = l->mlp_norm_src = NULL;
-	}
-	return true;
-}
-
-/* Add up the sizes of all weights, then reserve them. */
-static bool
-reserve_weights(Packer *p)
-{
-	Decoder    *d = p->d;
-
-	if (!each_linear(d, plan_linear, p))
-		return false;
-	for (int i = 0; i < 2 * d->c.n_layers + 1; i++)
-		if (!marena_add(&p->bytes, (size_t) d->c.hidden * sizeof(float)))
-			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
-	if (!marena_reserve(&d->weights, p->bytes))
-	{
-		err_set(p->e, ERR_NOMEM, "out of memory");
-		return err_detail(p->e, "The weights of model \"%.300s\" need %zu MB.",
-						  where(p->src, NULL), p->bytes >> 20);
-	}
-	return true;
-}
-
-static void
-log_quantization(Packer *p)
-{
-	each_linear(p->d, count_other, p);
-	if (p->n_kept > 0 || p->n_other > 0)
-		log_line('I', "quantization %s: %d matrices have rows that don't fit its blocks and are quantized with "
-				 "smaller ones, %d stay as they are", p->quant->name, p->n_other, p->n_kept);
-}
-
-bool
-dec_pack(Decoder *d, const ModelSource *src, const QuantScheme *quant, ModelInfo *info, Err *e)
-{
-	Packer		p = {.d = d, .src = src, .quant = quant, .e = e};
-	int			threads = kpool_nthreads(d->pool);
-	int			widest = (d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim;
-	bool		ok = reserve_weights(&p);
-
-	if (ok)
-	{
-		if (widest < 2 * d->c.inter)
-			widest = 2 * d->c.inter;
-		if (widest < d->c.vocab)
-			widest = d->c.vocab;
-		p.strips = mem_try_aligned((size_t) threads * p.strip_bytes);
-		p.perm = mem_try_alloc((size_t) widest * sizeof(int32_t));
-		p.floats = mem_try_alloc((size_t) threads * (size_t) p.most_k * sizeof(float));
-		if (p.strips == NULL || p.perm == NULL || p.floats == NULL)
-			ok = err_set(e, ERR_NOMEM, "out of memory");
-	}
-	if (ok)
-	{
-		for (int i = 0; i < widest; i++)
-			p.perm[i] = i % STRIP;
-		if (quant != NULL)
-			log_quantization(&p);
-		ok = each_linear(d, pack_linear, &p) && pack_norms(&p);
-	}
-	mem_free(p.strips);
-	mem_free(p.perm);
-	mem_free(p.floats);
-	info->weight_bytes = d->weights.used;
 	return ok;
 }

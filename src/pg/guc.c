@@ -39,6 +39,8 @@ int			vllm_max_num_batched_tokens;
 int			vllm_block_size;
 int			vllm_kv_cache_memory;
 char	   *vllm_kv_cache_dtype = "auto";
+char	   *vllm_huge_pages = "try";
+char	   *vllm_repack_cache = "";
 bool		vllm_batch_invariant;
 int			vllm_step_target;
 bool		vllm_batch = true;
@@ -122,6 +124,8 @@ static bool check_block_size(int *newval, void **extra, GucSource source);
 static bool check_isa(char **newval, void **extra, GucSource source);
 static bool check_affinity(char **newval, void **extra, GucSource source);
 static bool check_kv_dtype(char **newval, void **extra, GucSource source);
+static bool check_huge_pages(char **newval, void **extra, GucSource source);
+static bool check_repack_cache(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
 {
@@ -150,6 +154,10 @@ static const StringRow string_rows[] = {
 	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx512, avx512_vnni or avx512_bf16."},
 	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
 	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16 or int8."},
+	{"vllm.huge_pages", &vllm_huge_pages, "try", PGC_SIGHUP, 0, check_huge_pages, "huge_pages",
+	"Use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, or an error)."},
+	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_repack_cache, "repack_cache",
+	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
 
 static bool
@@ -196,6 +204,39 @@ check_kv_dtype(char **newval, void **extra, GucSource source)
 	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", "int8", NULL};
 
 	return one_of(*newval, names, "The type");
+}
+
+static bool
+check_huge_pages(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"try", "off", "on", NULL};
+
+	return one_of(*newval, names, "The value");
+}
+
+/* The engine gets it as a line: an absolute path without control characters. */
+static bool
+check_repack_cache(char **newval, void **extra, GucSource source)
+{
+	const char *s = *newval;
+
+	if (s[0] != '\0' && s[0] != '/')
+	{
+		GUC_check_errdetail("The directory must be an absolute path.");
+		return false;
+	}
+	if (strlen(s) >= 1024)
+	{
+		GUC_check_errdetail("The path is too long (maximum is 1023 bytes).");
+		return false;
+	}
+	for (; *s != '\0'; s++)
+		if ((unsigned char) *s < ' ')
+		{
+			GUC_check_errdetail("The path must not contain control characters.");
+			return false;
+		}
+	return true;
 }
 
 static bool

@@ -31,7 +31,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (e.cls != ERR_BAD_FILE || e.msg[0] == '\0')
 			abort();
 	}
-	else if (model_check(c, &src, NULL, &info, &e) || e.msg[0] == '\0')
+	else if (model_check(c, &src, NULL, NULL, &info, &e) || e.msg[0] == '\0')
 		abort();				/* there are no tensors */
 	conf_free(c);
 	return 0;

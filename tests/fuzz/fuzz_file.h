@@ -66,7 +66,7 @@ fuzz_use(Files *f, const Err *open_error)
 			if (strlen(tok.gguf->tokens[i]) > tok.gguf->token_len[i])
 				abort();
 	e = (Err) {0};
-	if (!model_check(files_conf(f), &src, NULL, &info, &e) && e.msg[0] == '\0')
+	if (!model_check(files_conf(f), &src, NULL, NULL, &info, &e) && e.msg[0] == '\0')
 		abort();
 	files_close(f);
 }

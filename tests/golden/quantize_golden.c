@@ -234,7 +234,7 @@ check_bundled(void)
 			  ktype_name(model_info(m)->dtype));
 		CHECK(model_info(m)->weight_bytes < bytes * 5 / 8, "%s: %zu bytes", schemes[i].name,
 			  (size_t) model_info(m)->weight_bytes);
-		CHECK(model_check(files_conf(f), &src, q, &info, &e) && info.dtype == schemes[i].dtype,
+		CHECK(model_check(files_conf(f), &src, q, NULL, &info, &e) && info.dtype == schemes[i].dtype,
 			  "%s: checked without loading", schemes[i].name);
 		model_free(m);
 	}

@@ -132,7 +132,7 @@ check(const Conf *c, Fake *f, ModelInfo *info, Err *e)
 	ModelSource src = {.find = fake_find, .at = fake_at, .where = fake_where, .ctx = f};
 
 	memset(e, 0, sizeof(*e));
-	return model_check(c, &src, NULL, info, e);
+	return model_check(c, &src, NULL, NULL, info, e);
 }
 
 static void
@@ -309,12 +309,38 @@ test_quantization(void)
 	ModelSource src = {.find = fake_find, .where = fake_where, .ctx = &f};
 
 	make(&f);
-	CHECK(model_check(c, &src, quant_scheme("int8"), &info, &e) && info.dtype == KT_INT8, "to be INT8: %s", e.msg);
-	CHECK(model_check(c, &src, quant_scheme("q4_k"), &info, &e) && info.dtype == KT_F32, "rows of 8 stay: %s", e.msg);
+	CHECK(model_check(c, &src, quant_scheme("int8"), NULL, &info, &e) && info.dtype == KT_INT8, "to be INT8: %s", e.msg);
+	CHECK(model_check(c, &src, quant_scheme("q4_k"), NULL, &info, &e) && info.dtype == KT_F32, "rows of 8 stay: %s", e.msg);
 	get(&f, "model.layers.1.mlp.up_proj.weight")->type = KT_Q8_0;
-	CHECK(!model_check(c, &src, quant_scheme("int8"), &info, &e) && e.cls == ERR_INVALID &&
+	CHECK(!model_check(c, &src, quant_scheme("int8"), NULL, &info, &e) && e.cls == ERR_INVALID &&
 		  strstr(e.msg, "is quantized already and can't be quantized as int8") != NULL &&
 		  strstr(e.detail, "up_proj.weight\" has type Q8_0") != NULL, "quantizing twice: %s", e.msg);
+	conf_free(c);
+}
+
+static size_t
+few_mat_bytes(KType type, int n, int k)
+{
+	return type == KT_Q4_K ? 0 : (size_t) n * (size_t) k;
+}
+
+/* llm_create_model knows what the kernels can't do */
+static void
+test_kernel_types(void)
+{
+	Conf	   *c = make_conf();
+	Kernels		few = {.name = "few", .mat_bytes = few_mat_bytes};
+	Fake		f;
+	ModelInfo	info;
+	Err			e = {0};
+	ModelSource src = {.find = fake_find, .where = fake_where, .ctx = &f};
+
+	make(&f);
+	CHECK(model_check(c, &src, NULL, &few, &info, &e), "%s", e.msg);
+	get(&f, "model.layers.1.mlp.up_proj.weight")->type = KT_Q4_K;
+	CHECK(!model_check(c, &src, NULL, &few, &info, &e) && e.cls == ERR_UNSUPPORTED &&
+		  strstr(e.msg, "up_proj.weight\" in file") != NULL &&
+		  strstr(e.msg, "has type Q4_K, which the \"few\" kernels don't support with 8 columns") != NULL, "%s", e.msg);
 	conf_free(c);
 }
 
@@ -530,6 +556,7 @@ main(void)
 	test_bad_strings();
 	test_tensors();
 	test_quantization();
+	test_kernel_types();
 	test_windows();
 	test_load();
 	test_mixed_types();

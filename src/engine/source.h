@@ -1,0 +1,29 @@
+/*
+ * source.h
+ *	  Where model files meet the model: what the server and --offline share.
+ */
+#ifndef VLLM_ENGINE_SOURCE_H
+#define VLLM_ENGINE_SOURCE_H
+
+#include "load/load.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+/* Progress 0..1 of a load; false = give up (ERR_CANCELLED). */
+typedef bool (*LoadProgress) (void *ctx, double done);
+
+typedef struct Source
+{
+	const Files *files;
+	LoadProgress progress;		/* NULL: nobody wants to know */
+	void	   *ctx;
+} Source;
+
+/* s must live as long as the result is used */
+ModelSource source_of(Source *s);
+/* the tokenizer that the files describe */
+Tok		   *source_tok(const Files *f, Err *e);
+/* KV type "auto": as precise as the weights, quantized weights with half */
+KType		source_kv_type(KType weights);
+
+#endif

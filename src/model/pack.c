@@ -1,0 +1,513 @@
+/*
+ * pack.c
+ *	  From tensors in a file to a Decoder's packed weights.
+ *
+ * dec_pack() plans one arena for everything, then packs matrix by matrix, 64 output
+ * columns a chunk, on all threads: straight out of the file's pages where a chunk lies
+ * in one tensor of the wanted type, else from a strip of 64 rows into which tensors
+ * side by side (q|k|v, gate|up) or quantized ones are gathered.  So there is never a
+ * copy of a tensor, and the file's pages leave this process with each matrix.
+ *
+ * Chunks are numbered by columns, in packing as in products, and the pool gives each
+ * thread a range of them: pinned threads pack what they will read, so its pages lie
+ * on their NUMA node.
+ *
+ * Packed weights may come from a cache on disk instead (packcache.c).  As a guard
+ * against a layout that changed unnoticed, some strips are packed anew and compared.
+ *
+ * Tested by tests/unit/test_model.c, test_packcache.c and the goldens.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "model/decoder.h"
+#include "model/packcache.h"
+
+#define STRIP 64				/* rows of a chunk, as mat_pack wants */
+
+typedef struct Packer
+{
+	Decoder    *d;
+	const ModelSource *src;
+	Err		   *e;
+	size_t		bytes;			/* of the arena: all packed weights */
+	uint64_t	total;			/* bytes in the file */
+	uint64_t	done;
+	uint64_t	plan;			/* digest of what lies where in the arena */
+	uint8_t    *strips;			/* [threads][strip_bytes] */
+	size_t		strip_bytes;
+	float	   *floats;			/* [threads][most_k]: a row to be quantized */
+	int			most_k;
+	int32_t    *perm;			/* [rows of the widest merged matrix]: i % STRIP */
+	bool		mapped;			/* the arena is a cache entry: nothing is written */
+
+	const QuantScheme *quant;	/* NULL = as in the file */
+	int			n_kept;			/* matrices that stay as they are */
+	int			n_other;		/* ... that get another format */
+
+	/* the matrix being packed */
+	KMat	   *m;
+	const KTensor *const *parts;
+	int			n_parts;
+	_Atomic int bad_chunk;		/* the first one with rows that src refuses, INT_MAX: none */
+} Packer;
+
+static const char *
+where(const ModelSource *src, const KTensor *t)
+{
+	const char *s = src->where != NULL ? src->where(src->ctx, t) : NULL;
+
+	return s != NULL ? s : "?";
+}
+
+/* Call fn on every Linear. */
+static bool
+each_linear(Decoder *d, bool (*fn) (Packer *p, Linear *l), Packer *p)
+{
+	if (!fn(p, &d->embed) || (!d->c.tied && !fn(p, &d->head)))
+		return false;
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		Layer	   *l = &d->layers[i];
+
+		if (!fn(p, &l->qkv) || !fn(p, &l->o) || !fn(p, &l->gate_up) || !fn(p, &l->down))
+			return false;
+	}
+	return true;
+}
+
+/* Matrices that could not get the type that was asked for: said once, in the log. */
+static bool
+count_other(Packer *p, Linear *l)
+{
+	const QuantScheme *q = p->quant;
+	KType		want = l == &p->d->embed || l == &p->d->head ? q->head : q->matrix;
+
+	for (int i = 0; i < l->n_parts; i++)
+		if (l->as[i] == l->w[i]->type)
+			p->n_kept++;
+		else if (l->as[i] != want)
+			p->n_other++;
+	return true;
+}
+
+static void
+log_quantization(Packer *p)
+{
+	each_linear(p->d, count_other, p);
+	if (p->n_kept > 0 || p->n_other > 0)
+		log_line('I', "quantization %s: %d matrices have rows that don't fit its blocks and are quantized with "
+				 "smaller ones, %d stay as they are", p->quant->name, p->n_other, p->n_kept);
+}
+
+/* ---- the plan ---- */
+
+/* Decide which parts of a Linear become one matrix. */
+static bool
+plan_linear(Packer *p, Linear *l)
+{
+	Decoder    *d = p->d;
+	bool		merge = true;
+	int			col = 0;
+
+	for (int i = 1; i < l->n_parts; i++)
+		merge = merge && l->as[i] == l->as[0];
+	l->n_mats = merge ? 1 : l->n_parts;
+	for (int i = 0; i < l->n_mats; i++)
+	{
+		KMat	   *m = &l->mat[i];
+		int64_t		what[4];
+
+		m->type = l->as[i];
+		m->n = merge ? l->n : (int32_t) l->w[i]->shape[0];
+		m->k = l->k;
+		m->nbytes = d->k->mat_bytes(m->type, m->n, m->k);
+		if (m->nbytes == 0 || !marena_add(&p->bytes, m->nbytes))
+			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
+		what[0] = m->type;
+		what[1] = m->n;
+		what[2] = m->k;
+		what[3] = (int64_t) m->nbytes;
+		p->plan = digest(what, sizeof(what), p->plan);
+		l->col[i] = col;
+		col += m->n;
+	}
+	for (int i = 0; i < l->n_parts; i++)
+	{
+		size_t		strip = ktype_row_bytes(l->as[i], l->k) * STRIP;
+
+		if (strip > p->strip_bytes)
+			p->strip_bytes = strip;
+		p->total += l->w[i]->nbytes;
+	}
+	if (l->k > p->most_k)
+		p->most_k = l->k;
+	if (l->b[0] != NULL && !marena_add(&p->bytes, (size_t) l->n * sizeof(float)))
+		return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
+	return true;
+}
+
+/* Add up the sizes of all weights; buffers for packing them. */
+static bool
+plan_all(Packer *p)
+{
+	Decoder    *d = p->d;
+	size_t		threads = (size_t) kpool_nthreads(d->pool);
+	int			widest = (d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim;
+
+	if (!each_linear(d, plan_linear, p))
+		return false;
+	for (int i = 0; i < 2 * d->c.n_layers + 1; i++)
+		if (!marena_add(&p->bytes, (size_t) d->c.hidden * sizeof(float)))
+			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
+	if (widest < 2 * d->c.inter)
+		widest = 2 * d->c.inter;
+	if (widest < d->c.vocab)
+		widest = d->c.vocab;
+	p->strips = mem_try_aligned(threads * p->strip_bytes);
+	p->perm = mem_try_alloc((size_t) widest * sizeof(int32_t));
+	p->floats = mem_try_alloc(threads * (size_t) p->most_k * sizeof(float));
+	if (p->strips == NULL || p->perm == NULL || p->floats == NULL)
+		return err_set(p->e, ERR_NOMEM, "out of memory");
+	for (int i = 0; i < widest; i++)
+		p->perm[i] = i % STRIP;
+	return true;
+}
+
+/* ---- packing ---- */
+
+/* Row i of a tensor to `to`, in the type of the matrix being packed. */
+static void
+take_row(const Packer *p, const KTensor *w, int64_t i, float *floats, uint8_t *to)
+{
+	size_t		bytes = ktype_row_bytes(w->type, p->m->k);
+	const uint8_t *from = (const uint8_t *) w->data + (size_t) (w->row_perm != NULL ? w->row_perm[i] : i) * bytes;
+
+	if (w->type == p->m->type)
+	{
+		memcpy(to, from, bytes);
+		return;
+	}
+	kblock_to_float(w->type, from, p->m->k, floats);
+	quantize_row(p->m->type, floats, p->m->k, to);
+}
+
+/* May rows n0 .. n1-1 of the matrix be used?  A permutation stays within a tensor, so
+ * that all stored rows are asked about all the same. */
+static bool
+check_rows(const Packer *p, int n0, int n1, Err *e)
+{
+	int64_t		first = 0;
+
+	for (int i = 0; i < p->n_parts && p->src->check != NULL; i++)
+	{
+		const KTensor *t = p->parts[i];
+		int64_t		from = n0 - first > 0 ? n0 - first : 0;
+		int64_t		to = n1 - first < t->shape[0] ? n1 - first : t->shape[0];
+
+		if (from < to && !p->src->check(p->src->ctx, t, from, to, e))
+			return false;
+		first += t->shape[0];
+	}
+	return true;
+}
+
+/* Rows n0 .. n1-1 into m, which has room for them from its row `to` on. */
+static void
+pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
+{
+	uint8_t    *strip = p->strips + (size_t) ith * p->strip_bytes;
+	float	   *floats = p->floats + (size_t) ith * (size_t) p->most_k;
+	size_t		row_bytes = ktype_row_bytes(m->type, m->k);
+	KTensor		t = {.name = p->parts[0]->name, .type = m->type, .ndim = 2, .shape = {m->n, m->k}};
+	const KTensor *w;
+	int			part = 0;
+	int			first = 0;
+
+	while (n0 - first >= p->parts[part]->shape[0])
+		first += (int) p->parts[part++]->shape[0];
+	w = p->parts[part];
+	if (w->type == m->type && n1 - first <= w->shape[0])
+	{
+		/* m's rows to .. are w's rows n0 - first .. */
+		t.data = (const void *) ((uintptr_t) w->data - (uintptr_t) (first + to - n0) * row_bytes);
+		if (w->row_perm != NULL)
+			t.row_perm = (const int32_t *) ((uintptr_t) w->row_perm - (uintptr_t) (first + to - n0) * sizeof(int32_t));
+		p->d->k->mat_pack(m, &t, to, to + n1 - n0);
+		return;
+	}
+	for (int j = n0; j < n1; j++)
+	{
+		while (j - first >= p->parts[part]->shape[0])
+			first += (int) p->parts[part++]->shape[0];
+		take_row(p, p->parts[part], j - first, floats, strip + (size_t) (j - n0) * row_bytes);
+	}
+	t.data = strip;
+	t.nbytes = (size_t) (n1 - n0) * row_bytes;
+	t.row_perm = p->perm;
+	p->d->k->mat_pack(m, &t, to, to + n1 - n0);
+}
+
+/* One strip of the matrix being packed. */
+static void
+pack_chunk(void *arg, int chunk, int ith)
+{
+	Packer	   *p = arg;
+	int			n0 = chunk * STRIP;
+	int			n1 = n0 + STRIP < p->m->n ? n0 + STRIP : p->m->n;
+	Err			e;
+
+	if (!check_rows(p, n0, n1, &e))
+	{
+		int			bad = atomic_load(&p->bad_chunk);
+
+		while (chunk < bad && !atomic_compare_exchange_weak(&p->bad_chunk, &bad, chunk))
+			;
+		return;
+	}
+	pack_rows(p, p->m, n0, n0, n1, ith);
+}
+
+/* matrix i of l becomes the one being packed */
+static void
+begin_mat(Packer *p, Linear *l, int i)
+{
+	p->m = &l->mat[i];
+	p->parts = &l->w[i];
+	p->n_parts = l->n_mats == 1 ? l->n_parts : 1;
+	atomic_store(&p->bad_chunk, INT32_MAX);
+}
+
+/* Pack the matrix at hand, on all threads. */
+static bool
+pack_mat(Packer *p)
+{
+	int			bad;
+
+	kpool_run(p->d->pool, pack_chunk, p, (p->m->n + STRIP - 1) / STRIP);
+	bad = atomic_load(&p->bad_chunk);
+	if (bad != INT32_MAX)
+		return check_rows(p, bad * STRIP, p->m->n, p->e);
+	for (int i = 0; i < p->n_parts; i++)
+	{
+		if (p->src->drop != NULL)
+			p->src->drop(p->src->ctx, p->parts[i]);
+		p->done += p->parts[i]->nbytes;
+	}
+	if (p->src->progress != NULL && !p->src->progress(p->src->ctx, (double) p->done / (double) p->total))
+		return err_set(p->e, ERR_CANCELLED, "loading model \"%s\" was canceled", where(p->src, NULL));
+	return true;
+}
+
+/* A vector (F32, F16 or BF16) to floats. */
+static void
+vector_to_float(const KTensor *t, float *out)
+{
+	const uint8_t *p = t->data;
+
+	for (int64_t i = 0; i < t->shape[0]; i++)
+	{
+		int64_t		row = t->row_perm != NULL ? t->row_perm[i] : i;
+		uint16_t	h;
+
+		if (t->type == KT_F32)
+		{
+			memcpy(&out[i], p + row * 4, 4);
+			continue;
+		}
+		memcpy(&h, p + row * 2, 2);
+		out[i] = t->type == KT_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
+	}
+}
+
+static float *
+take_vector(Packer *p, const KTensor *t)
+{
+	float	   *v = marena_take(&p->d->weights, (size_t) t->shape[0] * sizeof(float));
+
+	if (!p->mapped)
+		vector_to_float(t, v);
+	return v;
+}
+
+static bool
+place_linear(Packer *p, Linear *l)
+{
+	MArena	   *a = &p->d->weights;
+
+	for (int i = 0; i < l->n_mats; i++)
+	{
+		begin_mat(p, l, i);
+		p->m->data = marena_take(a, p->m->nbytes);
+		if (!p->mapped && !pack_mat(p))
+			return false;
+	}
+	if (l->b[0] != NULL)
+	{
+		float	   *bias = l->bias = marena_take(a, (size_t) l->n * sizeof(float));
+
+		for (int i = 0; i < l->n_parts; i++)
+		{
+			if (!p->mapped)
+				vector_to_float(l->b[i], bias);
+			bias += l->b[i]->shape[0];
+		}
+	}
+	return true;
+}
+
+/* Everything to its place in the arena, packed unless it lies there already. */
+static bool
+place_all(Packer *p)
+{
+	Decoder    *d = p->d;
+
+	if (!each_linear(d, place_linear, p))
+		return false;
+	d->norm = take_vector(p, d->norm_src);
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		d->layers[i].attn_norm = take_vector(p, d->layers[i].attn_norm_src);
+		d->layers[i].mlp_norm = take_vector(p, d->layers[i].mlp_norm_src);
+	}
+	return true;
+}
+
+/* the files may be closed from here on */
+static bool
+forget_sources(Packer *p, Linear *l)
+{
+	(void) p;
+	memset(l->w, 0, sizeof(l->w));
+	memset(l->b, 0, sizeof(l->b));
+	return true;
+}
+
+static void
+forget_all(Packer *p)
+{
+	Decoder    *d = p->d;
+
+	each_linear(d, forget_sources, p);
+	d->norm_src = NULL;
+	for (int i = 0; i < d->c.n_layers; i++)
+		d->layers[i].attn_norm_src = d->layers[i].mlp_norm_src = NULL;
+}
+
+/* ---- the cache ---- */
+
+/* Does the first strip of each matrix of l look as if packed now? */
+static bool
+same_strips(Packer *p, Linear *l)
+{
+	bool		same = true;
+
+	for (int i = 0; i < l->n_mats && same; i++)
+	{
+		KMat		m = l->mat[i];
+		uint8_t    *now;
+
+		begin_mat(p, l, i);
+		m.n = m.n < STRIP ? m.n : STRIP;
+		m.nbytes = p->d->k->mat_bytes(m.type, m.n, m.k);
+		now = m.data = mem_try_aligned(m.nbytes);
+		if (now == NULL)
+			return false;
+		pack_rows(p, &m, 0, 0, m.n, 0);
+		same = memcmp(now, l->mat[i].data, m.nbytes) == 0;
+		mem_free(now);
+	}
+	return same;
+}
+
+static bool
+same_layer(Packer *p, Layer *l)
+{
+	return same_strips(p, &l->qkv) && same_strips(p, &l->o) && same_strips(p, &l->gate_up) &&
+		same_strips(p, &l->down);
+}
+
+/* Use the cache's entry if there is a good one. */
+static bool
+from_cache(Packer *p, const PackCache *pc)
+{
+	Decoder    *d = p->d;
+
+	if (!packcache_map(pc, d->pool, &d->weights))
+		return false;
+	p->mapped = true;
+	place_all(p);
+	if (same_strips(p, &d->embed) && (d->c.tied || same_strips(p, &d->head)) &&
+		same_layer(p, &d->layers[0]) && same_layer(p, &d->layers[d->c.n_layers - 1]))
+		return true;
+	packcache_refuse(pc, "packing gives something else");
+	marena_free(&d->weights);
+	p->mapped = false;
+	return false;
+}
+
+static bool
+go_on(void *ctx)
+{
+	const ModelSource *src = ((Packer *) ctx)->src;
+
+	return src->progress == NULL || src->progress(src->ctx, 1.0);
+}
+
+static void
+open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
+{
+	char		quant[32];
+	Buf			key = {0};
+
+	snprintf(quant, sizeof(quant), "%s", opt->quant != NULL ? opt->quant->name : "none");
+	buf_printf(&key, "layout %d\nplan %016llx\n%s", KERNELS_LAYOUT, (unsigned long long) p->plan,
+			   opt->cache_id != NULL ? opt->cache_id : "");
+	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, where(p->src, NULL), p->d->k->name, quant,
+				   key.data, p->bytes);
+	buf_free(&key);
+}
+
+/* From the cache, or from the files and then into the cache. */
+static bool
+fill_arena(Packer *p, const ModelOptions *opt)
+{
+	Decoder    *d = p->d;
+	PackCache	pc;
+	char		what[400];
+	bool		ok = true;
+
+	open_cache(p, opt, &pc);
+	if (!from_cache(p, &pc))
+	{
+		snprintf(what, sizeof(what), "The weights of model \"%.300s\"", where(p->src, NULL));
+		ok = marena_reserve(&d->weights, p->bytes, opt->huge, what, p->e) && place_all(p);
+		if (ok)
+			packcache_write(&pc, d->pool, &d->weights, go_on, p);
+	}
+	packcache_free(&pc);
+	return ok;
+}
+
+bool
+dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo *info, Err *e)
+{
+	Packer		p = {.d = d, .src = src, .quant = opt->quant, .e = e};
+	bool		ok = plan_all(&p);
+
+	if (ok && opt->quant != NULL)
+		log_quantization(&p);
+	ok = ok && fill_arena(&p, opt);
+	if (ok)
+		forget_all(&p);
+	mem_free(p.strips);
+	mem_free(p.perm);
+	mem_free(p.floats);
+	info->weight_bytes = d->weights.used;
+	return ok;
+}
