@@ -1,5 +1,5 @@
 /*
- * load.c
+ * pack.c
  *	  Packing weights against reading their file, format by format.
  *
  * A scratch file of random bytes stands for the tensors of a model.  For each format
@@ -9,7 +9,7 @@
  * memory back count; the file lies in the page cache.  A figure is the best of some
  * rounds, in which the three take turns.
  *
- * Usage: bench/load [-i isa] [-t threads] [-T types] [-m MB] [-r rounds] [-c] [--json]
+ * Usage: bench/pack [-i isa] [-t threads] [-T types] [-m MB] [-r rounds] [-c] [--json]
  *		-T: only these types, as in "Q8_0,Q4_K";  -c: CPU time instead of elapsed time
  */
 #include "kutil.h"
@@ -141,7 +141,7 @@ scratch_file(size_t size)
 	uint32_t	x = 1;
 	int			fd;
 
-	snprintf(path, sizeof(path), "%s/vllm_pg-load.XXXXXX", dir != NULL ? dir : "/tmp");
+	snprintf(path, sizeof(path), "%s/vllm_pg-pack.XXXXXX", dir != NULL ? dir : "/tmp");
 	if ((fd = mkstemp(path)) < 0 || buf == NULL)
 		die(path);
 	unlink(path);
@@ -223,7 +223,7 @@ main(int argc, char **argv)
 			return 2;
 	if ((k = kernels_select(isa, &why)) == NULL || threads < 1 || (pool = kpool_new(threads)) == NULL)
 	{
-		fprintf(stderr, "bench/load: %s\n", why != NULL ? why : "no threads");
+		fprintf(stderr, "bench/pack: %s\n", why != NULL ? why : "no threads");
 		return 1;
 	}
 	fd = scratch_file(size);
