@@ -13,8 +13,8 @@ changing offsets, of mean 0 and a standard deviation of 0.01 to 0.02; norms are 
 biases 0.  Which matrix gets which type in a GGUF file of mixed types is what
 llama-quantize does: a tied embedding is the head, so Q6_K; q4_k_m has half of attn_v
 and ffn_down in Q6_K; rows that are no multiple of 256 make Q5_0 of Q4_K and Q8_0 of
-Q6_K.  The tokenizer has the 256 bytes, an end token and two spaces: a prompt of n ASCII
-characters without such is n tokens.  Standard library only.
+Q6_K.  The tokenizer has the 256 bytes, an end token, two spaces and names that no text
+becomes for all other ids: a prompt of n ASCII characters without two spaces is n tokens.  Standard library only.
 """
 import json
 import os
@@ -159,6 +159,12 @@ def byte_tokens():
     return names
 
 
+def token_names(c):
+    """A name for every row of the head: an engine may leave ids without one out of its choice."""
+    names = byte_tokens()
+    return [names[b] for b in range(256)] + ["<|end|>", SPACES] + [f"<|unused{i}|>" for i in range(258, c["vocab_size"])]
+
+
 def write_hf(c, out):
     os.makedirs(out, exist_ok=True)
     weights, header, offset, todo = Weights(), {}, 0, list(tensors(c))
@@ -178,7 +184,7 @@ def write_hf(c, out):
                 f.write((b"\x80\x3f" if name.endswith("norm.weight") else b"\0\0") * ((b - a) // 2))
             else:
                 weights.write(f, "bf16", b - a)
-    vocab = dict({t: b for b, t in byte_tokens().items()}, **{SPACES: 257})
+    vocab = {t: i for i, t in enumerate(token_names(c)) if i != 256}
     tok = {"version": "1.0", "added_tokens": [{"id": 256, "content": "<|end|>", "special": True, "single_word": False,
                                                "lstrip": False, "rstrip": False, "normalized": False}],
            "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
@@ -213,7 +219,7 @@ def gguf_keys(c, name):
     a, n = c["model_type"], c["vocab_size"]
     heads, h = c["num_attention_heads"], c["hidden_size"]
     d = c.get("head_dim", h // heads)
-    tokens = [byte_tokens()[b] for b in range(256)] + ["<|end|>", SPACES] + [f"<|unused{i}|>" for i in range(258, n)]
+    tokens = token_names(c)
     yield key("general.architecture", 8, gguf_string(a))
     yield key("general.name", 8, gguf_string(name))
     yield number(a + ".context_length", c["max_position_embeddings"])
