@@ -196,7 +196,7 @@ bench_type(const Kernels *k, KPool *pool, KType type, int heads, int kv_heads, i
 			continue;
 		t = time_shape(k, pool, &kv, s, heads, q, out, ws);
 		gf = 4.0 * hd * heads * s->seqs * visible(s) / t / 1e9;
-		gb = s->rows > 1 ? 0 : (double) kv.block_stride * s->context / bs * s->seqs / t / 1e9;
+		gb = s->rows > 1 ? 0 : (double) kv.layer_stride * s->context / bs * s->seqs / t / 1e9;
 
 		if (json)
 			printf("%s\n  {\"type\": \"%s\", \"work\": \"%s\", \"us\": %.1f, \"gflop_s\": %.2f, \"gb_s\": %.2f}",

@@ -59,9 +59,9 @@ kv_layout(KvView *kv)
 	size_t		total;
 
 	kv->head_stride = k_align64(elems * kv_elem(kv->type) + scales);
-	if (__builtin_mul_overflow(kv->head_stride, (size_t) kv->n_kv_heads, &kv->block_stride) ||
-		__builtin_mul_overflow(kv->block_stride, (size_t) kv->n_blocks, &kv->layer_stride) ||
-		__builtin_mul_overflow(kv->layer_stride, (size_t) kv->n_layers, &total))
+	if (__builtin_mul_overflow(kv->head_stride, (size_t) kv->n_kv_heads, &kv->layer_stride) ||
+		__builtin_mul_overflow(kv->layer_stride, (size_t) kv->n_layers, &kv->block_stride) ||
+		__builtin_mul_overflow(kv->block_stride, (size_t) kv->n_blocks, &total))
 		return 0;
 	return total;
 }

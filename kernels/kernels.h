@@ -45,8 +45,9 @@ typedef struct KMat
  * Paged KV of one model.  Layout of one (layer, block, kv_head) cell is private
  * to the kernels: K dim-major [dim][block_size], then V [block_size][dim]; INT8 has
  * one scale for each token's K and one for its V (docs/kernels.md).
- * The address of a cell: base + layer*layer_stride + block*block_stride +
- * head*head_stride (bytes).
+ * The address of a cell: base + block*block_stride + layer*layer_stride +
+ * head*head_stride (bytes).  A block is one piece of memory with all its layers: so
+ * a first token touches few pages, and a block can be moved as a whole.
  */
 typedef struct KvView
 {

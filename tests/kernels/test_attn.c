@@ -41,7 +41,7 @@ typedef struct World
 static void
 poison(World *w)
 {
-	memset(w->kv.base, 0xff, w->kv.layer_stride * w->kv.n_layers);
+	memset(w->kv.base, 0xff, w->kv.block_stride * w->kv.n_blocks);
 }
 
 static void
@@ -240,7 +240,7 @@ static bool
 same_cells(World *w)
 {
 	const AttnCase *c = w->c;
-	size_t		len = w->kv.layer_stride * w->kv.n_layers;
+	size_t		len = w->kv.block_stride * w->kv.n_blocks;
 	uint8_t    *mine = xalloc(len);
 	int			from[NSEQ] = {0};
 	bool		same;
@@ -319,7 +319,7 @@ check_int8_extremes(const Impl *im)
 			w.v[0][i * HD + d] = d == i ? values[i] : d == 39 ? 127.0f : (float) (rnd_int(509) - 254) * 0.5f;
 		}
 	step(&w, im->k, pools[2], from, to, w.alone);
-	len = w.kv.layer_stride * w.kv.n_layers;
+	len = w.kv.block_stride * w.kv.n_blocks;
 	mine = xalloc(len);
 	memcpy(mine, w.kv.base, len);
 	poison(&w);
