@@ -20,10 +20,12 @@
 #include "emu/avx512_emu.h"
 #define KNAME	KPASTE(ISA_NAME, _emu)
 #define VNNI_TILES	kernels_vnni_tiles_emu
+#define VNNI_STRIPS(f)	kernels_vnni_##f##_emu
 #else
 #include <immintrin.h>
 #define KNAME	ISA_NAME
 #define VNNI_TILES	kernels_vnni_tiles
+#define VNNI_STRIPS(f)	kernels_vnni_##f
 #if defined(ISA_BF16)
 #define ISA_TARGET	"avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,fma,f16c"
 #elif defined(ISA_VNNI)
@@ -47,6 +49,10 @@ KTARGET(ISA_TARGET)
 #include "cpu/simd_avx512.h"
 
 #define QTILE "cpu/tmpl_qtile.h"
+#ifdef ISA_VNNI
+#define qs_unpack_block	VNNI_STRIPS(unpack)
+#define qs_tile			VNNI_STRIPS(strip_tile)
+#endif
 #ifdef ISA_BF16
 #define MM_BF16_PAIRS
 /* the quantized products are those of avx512_vnni */

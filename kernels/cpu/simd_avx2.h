@@ -538,16 +538,112 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 	return q_pin(q_add(acc, q_signed_dot(w1, x + 4)));
 }
 
-#define Q_MAX_MR	6
+/* ---- ... of several rows (tmpl_qstrip.h) ---- */
+
+/* codes of 8 bits become 16 */
+#define QS_PAIRS	1
+
+/* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */
+static inline qi
+q_even(qi v)
+{
+	return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
+}
+
+static inline qi
+q_odd(qi v)
+{
+	return _mm256_srai_epi16(v, 8);
+}
+
+/* 32 activations as 16 bits, in that order */
+static inline void
+q_widen(int16_t *to, const int8_t *q)
+{
+	__m128i		order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
+	__m128i		a = _mm_loadu_si128((const __m128i *) q);
+	__m128i		b = _mm_loadu_si128((const __m128i *) (q + 16));
+
+	_mm256_storeu_si256((__m256i *) to, _mm256_cvtepi8_epi16(_mm_shuffle_epi8(a, order)));
+	_mm256_storeu_si256((__m256i *) (to + 16), _mm256_cvtepi8_epi16(_mm_shuffle_epi8(b, order)));
+}
+
+/*
+ * What sums of bytes start at to lose the codes' offset: a pair of 16 bits, for k
+ * whose place in a four is 0 or 1, and for 2 or 3; of the whole group, or of its
+ * halves.
+ */
+static inline void
+q_start(const int8_t *q, int off, bool halves, int32_t *start)
+{
+	__m256i		v = _mm256_loadu_si256((const __m256i *) q);
+	__m256i		s = _mm256_maddubs_epi16(_mm256_set1_epi8(1), v);
+	__m128i		a,
+				b;
+
+	s = _mm256_mullo_epi16(s, _mm256_set1_epi16((int16_t) -off));
+	s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0x4e));
+	s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0xb1));
+	a = _mm256_castsi256_si128(s);
+	b = _mm256_extracti128_si256(s, 1);
+	start[0] = _mm_cvtsi128_si32(halves ? a : _mm_add_epi16(a, b));
+	start[1] = halves ? _mm_cvtsi128_si32(b) : 0;
+}
+
+/* products of bytes, in pairs, to sums of 16 bits */
+static inline qi
+q_mul8(qi w, qi x)
+{
+	return _mm256_maddubs_epi16(w, x);
+}
+
+static inline qi
+q_sum8(qi acc, qi w, qi x)
+{
+	return _mm256_add_epi16(acc, _mm256_maddubs_epi16(w, x));
+}
+
+/* a column's sum from them; times q_multiplier()'s scales */
+static inline qi
+q_end8(qi acc)
+{
+	return q_madd(acc, q_set1_16(1));
+}
+
+static inline qi
+q_end8_scaled(qi acc, qi mul)
+{
+	return q_madd(acc, mul);
+}
+
+/* products of 16 bits, in pairs, to sums of 32 */
+static inline qi
+q_sum16(qi acc, qi w, qi x)
+{
+	return q_add(acc, q_madd(w, x));
+}
+
+/* 16 registers: 6 x 16 is 12 sums, 2 operands, an activation and a product */
+#define QS_MAX_MR	6
+#define QS_KINDS(X, MR) \
+	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) \
+	X(INT8, MR)
+#define QS_TILES \
+	DEF_QS_TILE(2) DEF_QS_TILE(4) DEF_QS_TILE(6) \
+	QS_KINDS(DEF_QS_FN, 2) QS_KINDS(DEF_QS_FN, 4) QS_KINDS(DEF_QS_FN, 6)
+#define QS_TABLE(K)	[1] = qs_tile_##K##_2, [2] = qs_tile_##K##_4, [3] = qs_tile_##K##_6
+
+/* few rows */
+#define Q_MAX_MR	4
 #define Q_TILES \
-	DEF_Q_TILE(1, 1) DEF_Q_TILE(1, 4) DEF_Q_TILE(2, 1) DEF_Q_TILE(4, 1) DEF_Q_TILE(6, 1) \
-	DEF_I8_TILE(1, 4) DEF_I8_TILE(2, 2) DEF_I8_TILE(4, 1) DEF_I8_TILE(6, 1) \
-	Q_ROWS(1, 4) Q_ROWS(2, 1) Q_ROWS(4, 1) Q_ROWS(6, 1)
+	DEF_Q_TILE(1, 1) DEF_Q_TILE(1, 4) DEF_Q_TILE(2, 1) DEF_Q_TILE(4, 1) \
+	DEF_I8_TILE(1, 4) DEF_I8_TILE(2, 2) DEF_I8_TILE(4, 1) \
+	Q_ROWS(1, 4) Q_ROWS(2, 1) Q_ROWS(4, 1)
 #define Q_ROWS(MR, NS) \
 	Q_LIGHT_FORMATS(DEF_Q_FN, MR, NS) Q_HEAVY_FORMATS(DEF_Q_FN, MR, 1) \
 	Q_HALVES_FORMATS(DEF_Q_FN, MR, 1)
 #define Q_TILE_TABLE(T) \
-	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4, [6] = q_tile_##T##_6
+	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4
 
 /* 16 registers: 6 x 16 is 12 accumulators, 2 of weights, 1 of activations */
 #define V_MAX_MR	6

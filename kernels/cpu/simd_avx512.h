@@ -554,17 +554,161 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 }
 #endif
 
-/* formats with scales by halves keep two sums a row with VNNI: one strip at once */
-#define Q_MAX_MR	8
+/* ---- ... of several rows (tmpl_qstrip.h) ---- */
+
+#ifdef ISA_VNNI
+/* all codes are unsigned bytes, and sums have 32 bits */
+#define QS_PAIRS	0
+
+/* what sums start at to lose the codes' offset: of the whole group, or of its halves */
+static inline void
+q_start(const int8_t *q, int off, bool halves, int32_t *start)
+{
+	__m256i		v = _mm256_loadu_si256((const __m256i *) q);
+	__m256i		s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), v), _mm256_set1_epi16(1));
+	__m128i		a,
+				b;
+
+	s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
+	s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
+	a = _mm256_castsi256_si128(s);
+	b = _mm256_extracti128_si256(s, 1);
+	start[0] = -off * _mm_cvtsi128_si32(halves ? a : _mm_add_epi32(a, b));
+	start[1] = halves ? -off * _mm_cvtsi128_si32(b) : 0;
+}
+
+static inline qi
+q_sum8(qi acc, qi w, qi x)
+{
+#ifdef VLLM_KERNELS_EMU
+	return _mm512_dpbusd_epi32(acc, w, x);
+#else
+	__asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));
+	return acc;
+#endif
+}
+
+static inline qi
+q_mul8(qi w, qi x)
+{
+	return q_sum8(q_zero(), w, x);
+}
+
+static inline qi
+q_end8(qi acc)
+{
+	return acc;
+}
+
+static inline qi
+q_end8_scaled(qi acc, qi mul)
+{
+	return _mm512_mullo_epi32(acc, mul);
+}
+
+#define QS_KINDS(X, MR) \
+	X(START, MR) X(MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) X(INT8, MR)
+#else
+/* codes of 8 bits become 16 */
+#define QS_PAIRS	1
+
+/* what sums of bytes start at to lose the codes' offset, see simd_avx2.h */
+static inline void
+q_start(const int8_t *q, int off, bool halves, int32_t *start)
+{
+	__m256i		v = _mm256_loadu_si256((const __m256i *) q);
+	__m256i		s = _mm256_maddubs_epi16(_mm256_set1_epi8(1), v);
+	__m128i		a,
+				b;
+
+	s = _mm256_mullo_epi16(s, _mm256_set1_epi16((int16_t) -off));
+	s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0x4e));
+	s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0xb1));
+	a = _mm256_castsi256_si128(s);
+	b = _mm256_extracti128_si256(s, 1);
+	start[0] = _mm_cvtsi128_si32(halves ? a : _mm_add_epi16(a, b));
+	start[1] = halves ? _mm_cvtsi128_si32(b) : 0;
+}
+
+/* products of bytes, in pairs, to sums of 16 bits */
+static inline qi
+q_mul8(qi w, qi x)
+{
+	return _mm512_maddubs_epi16(w, x);
+}
+
+static inline qi
+q_sum8(qi acc, qi w, qi x)
+{
+	return _mm512_add_epi16(acc, _mm512_maddubs_epi16(w, x));
+}
+
+/* a column's sum from them; times q_multiplier()'s scales */
+static inline qi
+q_end8(qi acc)
+{
+	return q_madd(acc, q_set1_16(1));
+}
+
+static inline qi
+q_end8_scaled(qi acc, qi mul)
+{
+	return q_madd(acc, mul);
+}
+
+#define QS_KINDS(X, MR) \
+	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) \
+	X(INT8, MR)
+#endif
+
+/* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */
+static inline qi
+q_even(qi v)
+{
+	return _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8);
+}
+
+static inline qi
+q_odd(qi v)
+{
+	return _mm512_srai_epi16(v, 8);
+}
+
+/* 32 activations as 16 bits, in that order */
+static inline void
+q_widen(int16_t *to, const int8_t *q)
+{
+	__m256i		order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7,
+																  8, 10, 9, 11, 12, 14, 13, 15));
+	__m256i		v = _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *) q), order);
+
+	_mm512_storeu_si512((void *) to, _mm512_cvtepi8_epi16(v));
+}
+
+/* products of 16 bits, in pairs, to sums of 32 */
+static inline qi
+q_sum16(qi acc, qi w, qi x)
+{
+	return q_add(acc, q_madd(w, x));
+}
+
+/* 32 registers: 8 x 32 is 16 sums */
+#define QS_MAX_MR	8
+#define QS_TILES \
+	DEF_QS_TILE(2) DEF_QS_TILE(4) DEF_QS_TILE(6) DEF_QS_TILE(8) \
+	QS_KINDS(DEF_QS_FN, 2) QS_KINDS(DEF_QS_FN, 4) QS_KINDS(DEF_QS_FN, 6) QS_KINDS(DEF_QS_FN, 8)
+#define QS_TABLE(K) \
+	[1] = qs_tile_##K##_2, [2] = qs_tile_##K##_4, [3] = qs_tile_##K##_6, [4] = qs_tile_##K##_8
+
+/* few rows; formats with scales by halves keep two sums a row with VNNI: one strip at once */
+#define Q_MAX_MR	4
 #define Q_TILES_OF(MR) \
 	DEF_Q_TILE(MR, 1) DEF_Q_TILE(MR, 2) DEF_I8_TILE(MR, 2) \
 	Q_LIGHT_FORMATS(DEF_Q_FN, MR, 2) Q_HEAVY_FORMATS(DEF_Q_FN, MR, 2) \
 	Q_HALVES_FORMATS(DEF_Q_FN, MR, 1)
-#define Q_TILES \
-	Q_TILES_OF(1) Q_TILES_OF(2) Q_TILES_OF(4) Q_TILES_OF(6) Q_TILES_OF(8)
+#define Q_TILES		Q_TILES_OF(1) Q_TILES_OF(2) Q_TILES_OF(4)
 #define Q_TILE_TABLE(T) \
-	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4, [6] = q_tile_##T##_6, \
-	[8] = q_tile_##T##_8
+	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4
 
 /* 32 registers: 8 x 32 is 16 accumulators; two panels share a broadcast */
 #define V_MAX_MR	8

@@ -11,6 +11,9 @@
 #include "cpu/tmpl_tile.h"
 #include "cpu/tmpl_qpack.h"
 #include QTILE
+#ifdef QS_MAX_MR
+#include "cpu/tmpl_qstrip.h"
+#endif
 #ifdef MM_BF16_PAIRS
 #include "cpu/tmpl_pairs.h"
 #endif

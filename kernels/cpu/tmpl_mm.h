@@ -32,10 +32,12 @@ typedef struct MmJob
 	const float *xsrc;			/* float activations, before packing */
 	int			ldxsrc;
 	/* quantized */
-	int8_t	   *xq;				/* [rows][groups * 32] */
+	int8_t	   *xq;				/* [rows][groups][xstep] */
+	size_t		xstep;			/* bytes of a group of activations */
 	float	   *xd;				/* [rows][groups] scales; INT8: [rows] */
 	int32_t    *xi;				/* ... sums, see q_xi() */
 	int			groups;			/* of 32 k, the last one filled up */
+	bool		records;		/* scales and sums lie within xq (tmpl_qstrip.h) */
 } MmJob;
 
 #ifdef MM_BF16_PAIRS
@@ -176,6 +178,17 @@ mat_row(const KMat *m, int j, float *out)
 			out[i] = kelem_get(m->type, panel, panel_at(m->type, i, j % PANEL));
 }
 
+/* a row-wise preparation: on the pool when it is worth it */
+static void
+run_rows(KPool *pool, KPoolFn fn, void *arg, int rows, size_t elems)
+{
+	if (rows > 1 && elems > ROW_INLINE)
+		kpool_run(pool, fn, arg, rows);
+	else
+		for (int i = 0; i < rows; i++)
+			fn(arg, i, 0);
+}
+
 /* columns p*PANEL.. of a tile through a buffer: the matrix's last columns */
 static void
 mm_edge_tile(const MmJob *j, const TileRow *t, int r0, int mr, int p)
@@ -249,172 +262,7 @@ mm_float_chunk(void *arg, int chunk, int ith)
 		}
 }
 
-/* panels that advance together while rows are so few that memory's speed counts */
-#define Q_MAX_NP	4
-#define Q_FEW_ROWS	2
-
-/* A tile may compute a row more than there is (q_tile_rows), and drop it. */
-static void
-mm_q_tile(const MmJob *j, size_t r0, int mr, int col, int np)
-{
-	KType		t = j->w->type;
-	int			tile_mr = q_tile_rows(mr);
-	size_t		ldb = t == KT_INT8 ? 1 : (size_t) j->groups;
-	_Alignas(64) float c[Q_MAX_NP * Q_MAX_MR * Q_COLS];
-	QTile		tile = {
-		.x = j->xq + r0 * j->groups * KGROUP, .ldx = (size_t) j->groups * KGROUP,
-		.xd = j->xd + r0 * ldb, .xi = j->xi + r0 * ldb, .ldb = ldb,
-		.spans = t == KT_INT8 ? (j->w->k + I8_ALIGN - 1) / I8_ALIGN : j->groups / q_span_groups(t),
-		.ps = q_panel_bytes(t, j->w->k), .np = np, .c = c
-	};
-
-	tile.w = (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * tile.ps;
-	memset(c, 0, (size_t) np * tile_mr * Q_COLS * sizeof(float));
-	q_tile(t, tile_mr, &tile);
-	for (int p = 0; p < np; p++, col += Q_COLS)
-		for (int r = 0; r < mr; r++)
-		{
-			int			n = k_min(Q_COLS, j->w->n - col);
-			float	   *y = j->y + (r0 + r) * j->ldy + col;
-
-			memcpy(y, c + (p * tile_mr + r) * Q_COLS, n * sizeof(float));
-			for (int i = 0; j->bias && i < n; i++)
-				y[i] += j->bias[col + i];
-		}
-}
-
-static void
-mm_q_chunk(void *arg, int chunk, int ith)
-{
-	const MmJob *j = arg;
-	int			c0 = (int) ((int64_t) j->units * chunk / j->nchunks) * 64;
-	int			c1 = k_min((int) ((int64_t) j->units * (chunk + 1) / j->nchunks) * 64, j->w->n);
-	int			ntiles = (j->rows + Q_MAX_MR - 1) / Q_MAX_MR;
-	int			np = j->rows <= Q_FEW_ROWS ? Q_MAX_NP : 1;
-
-	(void) ith;
-	for (int col = c0; col < c1; col += np * Q_COLS)
-		for (int t = 0; t < ntiles; t++)
-		{
-			size_t		r0 = (size_t) ((int64_t) j->rows * t / ntiles);
-			int			mr = (int) ((int64_t) j->rows * (t + 1) / ntiles - (int64_t) r0);
-
-			mm_q_tile(j, r0, mr, col, k_min(np, (c1 - col + Q_COLS - 1) / Q_COLS));
-		}
-}
-
-/* 32 activations to bytes; all zero where inv is */
-static inline void
-quantize_group(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
-{
-	*s0 = *s1 = 0;
-	if (inv == 0.0f)
-		memset(q, 0, KGROUP);
-	else
-		q8_quantize(q, x, inv, s0, s1);
-}
-
-/* quantize the activations of one row */
-static void
-mm_q_quantize(void *arg, int row, int ith)
-{
-	const MmJob *j = arg;
-	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
-
-	(void) ith;
-	for (int b = 0; b < j->groups; b++, x += KGROUP)
-	{
-		size_t		at = (size_t) row * j->groups + b;
-		int32_t		s0,
-					s1;
-		float		inv;
-
-		j->xd[at] = q8_scale(q8_absmax(x), &inv);
-		quantize_group(j->xq + at * KGROUP, x, inv, &s0, &s1);
-		j->xi[at] = q_xi(j->w->type, s0, s1);
-	}
-}
-
-/* ... with one scale for the row, of any length */
-static void
-mm_i8_quantize(void *arg, int row, int ith)
-{
-	const MmJob *j = arg;
-	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
-	int8_t	   *q = j->xq + (size_t) row * j->groups * KGROUP;
-	int			whole = j->w->k / KGROUP;
-	float		tail[KGROUP] = {0};
-	uint32_t	amax;
-	int32_t		s0,
-				s1,
-				sum = 0;
-	float		inv;
-
-	(void) ith;
-	memcpy(tail, x + (size_t) whole * KGROUP, (size_t) (j->w->k % KGROUP) * sizeof(float));
-	amax = q8_absmax(tail);
-	for (int b = 0; b < whole; b++)
-	{
-		uint32_t	m = q8_absmax(x + (size_t) b * KGROUP);
-
-		amax = m > amax ? m : amax;
-	}
-	j->xd[row] = q8_scale(amax, &inv);
-	for (int b = 0; b < j->groups; b++)
-	{
-		quantize_group(q + (size_t) b * KGROUP, b < whole ? x + (size_t) b * KGROUP : tail, inv, &s0, &s1);
-		sum += s0 + s1;
-	}
-	j->xi[row] = -Q8_OFF * sum;
-}
-
-/* a row-wise preparation: on the pool when it is worth it */
-static void
-run_rows(KPool *pool, KPoolFn fn, void *arg, int rows, size_t elems)
-{
-	if (rows > 1 && elems > ROW_INLINE)
-		kpool_run(pool, fn, arg, rows);
-	else
-		for (int i = 0; i < rows; i++)
-			fn(arg, i, 0);
-}
-
-/* groups of a row of activations */
-static inline size_t
-q_groups(int k)
-{
-	return ((size_t) k + KGROUP - 1) / KGROUP;
-}
-
-/* rows of activations for tiles that take one more than there is */
-static inline size_t
-q_padded_rows(int rows)
-{
-	return (size_t) rows + (rows > 1);
-}
-
-/* place the packed activations in ws, and prepare them */
-static void
-mm_q_prepare(KPool *pool, MmJob *j, void *ws)
-{
-	int			k = j->w->k;
-	size_t		rows = q_padded_rows(j->rows),
-				groups = q_groups(k),
-				per_row = j->w->type == KT_INT8 ? 1 : groups;
-
-	j->groups = (int) groups;
-	j->xq = ws;
-	j->xd = (float *) ((char *) ws + k_align64(rows * groups * KGROUP));
-	j->xi = (int32_t *) ((char *) j->xd + k_align64(rows * groups * 4));
-	run_rows(pool, j->w->type == KT_INT8 ? mm_i8_quantize : mm_q_quantize, j, j->rows,
-			 (size_t) j->rows * (size_t) k);
-	if (rows > (size_t) j->rows)
-	{
-		memset(j->xq + (rows - 1) * groups * KGROUP, 0, groups * KGROUP);
-		memset(j->xd + (rows - 1) * per_row, 0, per_row * sizeof(float));
-		memset(j->xi + (rows - 1) * per_row, 0, per_row * sizeof(int32_t));
-	}
-}
+#include "cpu/tmpl_qmm.h"
 
 /* activations as pairs of bfloat16, [rows][k+1 & ~1] */
 static inline size_t
@@ -448,10 +296,7 @@ mm_scratch(KType type, int rows, int k)
 	size_t		r = (size_t) rows;
 
 	if (is_quantized(type))
-	{
-		r = q_padded_rows(rows);
-		return k_align64(r * q_groups(k) * KGROUP) + k_align64(r * q_groups(k) * 4) * 2;
-	}
+		return mm_q_scratch(type, rows, k);
 	if (BF16_PAIRS && type == KT_BF16)
 		return k_align64(r * pairs_row(k) * 4);
 	return 0;
@@ -472,8 +317,7 @@ mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 
 	if (is_quantized(w->type))
 	{
-		mm_q_prepare(pool, &j, ws);
-		fn = mm_q_chunk;
+		fn = mm_q_prepare(pool, &j, ws);
 	}
 #ifdef MM_BF16_PAIRS
 	else if (w->type == KT_BF16)

@@ -1,0 +1,370 @@
+/*
+ * tmpl_qmm.h
+ *	  Products of quantized weights: the activations, and the cut into tiles.
+ *
+ * Few rows are bound by memory's speed and read weights as they are packed
+ * (tmpl_qtile.h); more rows share what unpacking them costs (tmpl_qstrip.h, where
+ * an implementation has it).
+ */
+/* panels that advance together while rows are so few that memory's speed counts */
+#define Q_MAX_NP	4
+#define Q_FEW_ROWS	2
+
+/* A tile may compute a row more than there is (q_tile_rows), and drop it. */
+static void
+mm_q_tile(const MmJob *j, size_t r0, int mr, int col, int np)
+{
+	KType		t = j->w->type;
+	int			tile_mr = q_tile_rows(mr);
+	size_t		ldb = t == KT_INT8 ? 1 : (size_t) j->groups;
+	_Alignas(64) float c[Q_MAX_NP * Q_MAX_MR * Q_COLS];
+	QTile		tile = {
+		.x = j->xq + r0 * j->groups * KGROUP, .ldx = (size_t) j->groups * KGROUP,
+		.xd = j->xd + r0 * ldb, .xi = j->xi + r0 * ldb, .ldb = ldb,
+		.spans = t == KT_INT8 ? (j->w->k + I8_ALIGN - 1) / I8_ALIGN : j->groups / q_span_groups(t),
+		.ps = q_panel_bytes(t, j->w->k), .np = np, .c = c
+	};
+
+	tile.w = (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * tile.ps;
+	memset(c, 0, (size_t) np * tile_mr * Q_COLS * sizeof(float));
+	q_tile(t, tile_mr, &tile);
+	for (int p = 0; p < np; p++, col += Q_COLS)
+		for (int r = 0; r < mr; r++)
+		{
+			int			n = k_min(Q_COLS, j->w->n - col);
+			float	   *y = j->y + (r0 + r) * j->ldy + col;
+
+			memcpy(y, c + (p * tile_mr + r) * Q_COLS, n * sizeof(float));
+			for (int i = 0; j->bias && i < n; i++)
+				y[i] += j->bias[col + i];
+		}
+}
+
+static void
+mm_q_chunk(void *arg, int chunk, int ith)
+{
+	const MmJob *j = arg;
+	int			c0 = (int) ((int64_t) j->units * chunk / j->nchunks) * 64;
+	int			c1 = k_min((int) ((int64_t) j->units * (chunk + 1) / j->nchunks) * 64, j->w->n);
+	int			ntiles = (j->rows + Q_MAX_MR - 1) / Q_MAX_MR;
+	int			np = j->rows <= Q_FEW_ROWS ? Q_MAX_NP : 1;
+
+	(void) ith;
+	for (int col = c0; col < c1; col += np * Q_COLS)
+		for (int t = 0; t < ntiles; t++)
+		{
+			size_t		r0 = (size_t) ((int64_t) j->rows * t / ntiles);
+			int			mr = (int) ((int64_t) j->rows * (t + 1) / ntiles - (int64_t) r0);
+
+			mm_q_tile(j, r0, mr, col, k_min(np, (c1 - col + Q_COLS - 1) / Q_COLS));
+		}
+}
+
+#ifdef QS_MAX_MR
+/* rows that pass by a block together, so that their activations stay in L2 */
+#define QS_BLOCK_ROWS	(32 * QS_MAX_MR)
+
+/* a block, unpacked: QS_COLS columns of some groups */
+typedef struct QsBlock
+{
+	const MmJob *j;
+	int			col;			/* the first column */
+	int			g0;				/* the first group */
+	int			n;				/* groups */
+	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
+	int			lines;			/* cache lines a group */
+	_Alignas(64) uint8_t w[QS_BLOCK_BYTES];
+} QsBlock;
+
+static inline const uint8_t *
+mm_panel(const MmJob *j, int col)
+{
+	return (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * q_panel_bytes(j->w->type, j->w->k);
+}
+
+/* INT8: sums of all k become results */
+static void
+mm_i8_finish(const MmJob *j, const float *d, int row, float *c)
+{
+	int32_t		off = Q8_OFF == 0 ? 0 : j->xi[row];
+
+	for (int i = 0; i < QS_COLS; i++)
+		c[i] = (float) (int32_t) (k_bits(c[i]) + (uint32_t) off) * (d[i] * j->xd[row]);
+}
+
+/* n floats, most often QS_COLS */
+static inline void
+qs_copy(float *to, const float *from, int n)
+{
+	if (n == QS_COLS)
+		memcpy(to, from, QS_COLS * sizeof(float));
+	else
+		memcpy(to, from, (size_t) n * sizeof(float));
+}
+
+/*
+ * mr rows from r0 times a block.  The results so far are in y.  A tile may
+ * compute a row more than there is, and drop it.
+ */
+static void
+mm_strip_tile(QsBlock *b, int r0, int mr)
+{
+	const MmJob *j = b->j;
+	KType		t = j->w->type;
+	size_t		ldx = (size_t) j->groups * j->xstep;
+	int			col = b->col,
+				cols = k_min(QS_COLS, j->w->n - col);
+	_Alignas(64) float c[QS_MAX_MR * QS_COLS];
+	QsTile		tile = {
+		.x = (const uint8_t *) j->xq + (size_t) r0 * ldx + (size_t) b->g0 * j->xstep, .ldx = ldx,
+		.w = b->w, .groups = b->n, .c = c,
+		.ahead = b->ahead, .lines = b->lines
+	};
+
+	if (b->g0 == 0 || cols < QS_COLS)
+		memset(c, 0, sizeof(c));
+	for (int r = 0; b->g0 > 0 && r < mr; r++)
+		qs_copy(c + r * QS_COLS, j->y + (size_t) (r0 + r) * j->ldy + col, cols);
+	qs_tile(t, (mr + 1) & ~1, &tile);
+	b->ahead += (size_t) b->n * b->lines * 64;
+	for (int r = 0; r < mr; r++)
+	{
+		float	   *y = j->y + (size_t) (r0 + r) * j->ldy + col;
+		bool		last = b->g0 + b->n == j->groups;
+
+		if (last && t == KT_INT8)
+			mm_i8_finish(j, (const float *) (const void *) mm_panel(j, col) + col % Q_COLS, r0 + r,
+						 c + r * QS_COLS);
+		qs_copy(y, c + r * QS_COLS, cols);
+		for (int i = 0; last && j->bias && i < cols; i++)
+			y[i] += j->bias[col + i];
+	}
+}
+
+/* packed bytes of a group, and where a block's groups begin */
+static inline size_t
+mm_group_bytes(KType t)
+{
+	return t == KT_INT8 ? KGROUP * Q_COLS : q_span_bytes(t) / (size_t) q_span_groups(t);
+}
+
+static inline const uint8_t *
+mm_groups_at(const MmJob *j, int col, int g0)
+{
+	KType		t = j->w->type;
+
+	return mm_panel(j, col) + (t == KT_INT8 ? I8_HEADER : 0) + (size_t) g0 * mm_group_bytes(t);
+}
+
+/* rows r0 .. r1-1 times a block of a panel */
+static void
+mm_strip_block(QsBlock *b, int col, int r0, int r1)
+{
+	const MmJob *j = b->j;
+	int			tiles = (r1 - r0 + QS_MAX_MR - 1) / QS_MAX_MR * (Q_COLS / QS_COLS) * b->n;
+	int			lines = (int) ((size_t) b->n * mm_group_bytes(j->w->type) / 64);
+
+	b->lines = b->ahead == NULL ? 0 : (lines + tiles - 1) / tiles;
+	for (b->col = col; b->col < k_min(col + Q_COLS, j->w->n); b->col += QS_COLS)
+	{
+		qs_unpack_block(j->w->type, mm_panel(j, col), b->col - col, b->g0, b->n,
+						(j->w->k + I8_ALIGN - 1) / I8_ALIGN, b->w);
+		for (int r = r0; r < r1; r += QS_MAX_MR)
+			mm_strip_tile(b, r, k_min(QS_MAX_MR, r1 - r));
+	}
+}
+
+static void
+mm_strip_chunk(void *arg, int chunk, int ith)
+{
+	const MmJob *j = arg;
+	int			c0 = (int) ((int64_t) j->units * chunk / j->nchunks) * 64;
+	int			c1 = k_min((int) ((int64_t) j->units * (chunk + 1) / j->nchunks) * 64, j->w->n);
+	int			n = qs_groups(q_kind(j->w->type));
+	QsBlock		b;
+
+	(void) ith;
+	b.j = j;
+	for (int r = 0; r < j->rows; r += QS_BLOCK_ROWS)
+		for (b.g0 = 0; b.g0 < j->groups; b.g0 += n)
+		{
+			b.n = k_min(n, j->groups - b.g0);
+			for (int col = c0; col < c1; col += Q_COLS)
+			{
+				/* what comes next; after the chunk perhaps the chunk behind it */
+				if (col + Q_COLS < c1)
+					b.ahead = mm_groups_at(j, col + Q_COLS, b.g0);
+				else if (b.g0 + b.n < j->groups)
+					b.ahead = mm_groups_at(j, c0, b.g0 + b.n);
+				else
+					b.ahead = c1 < j->w->n ? mm_groups_at(j, c1, 0) : NULL;
+				mm_strip_block(&b, col, r, k_min(r + QS_BLOCK_ROWS, j->rows));
+			}
+		}
+}
+#endif							/* QS_MAX_MR */
+
+/* 32 activations to bytes; all zero where inv is */
+static inline void
+quantize_group(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
+{
+	*s0 = *s1 = 0;
+	if (inv == 0.0f)
+		memset(q, 0, KGROUP);
+	else
+		q8_quantize(q, x, inv, s0, s1);
+}
+
+/* the scale and sums of group b of a row, whose bytes are at q */
+static inline void
+mm_q_scales(const MmJob *j, size_t at, int8_t *q, float xd, int32_t s0, int32_t s1)
+{
+#ifdef QS_MAX_MR
+	if (j->records)
+	{
+		q_x_finish(j->w->type, (uint8_t *) q, xd, s0, s1);
+		return;
+	}
+#endif
+	(void) q;
+	j->xd[at] = xd;
+	j->xi[at] = q_xi(j->w->type, s0, s1);
+}
+
+/* quantize the activations of one row */
+static void
+mm_q_quantize(void *arg, int row, int ith)
+{
+	const MmJob *j = arg;
+	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
+
+	(void) ith;
+	for (int b = 0; b < j->groups; b++, x += KGROUP)
+	{
+		size_t		at = (size_t) row * j->groups + b;
+		int8_t	   *q = j->xq + at * j->xstep;
+		int32_t		s0,
+					s1;
+		float		inv,
+					xd = q8_scale(q8_absmax(x), &inv);
+
+		quantize_group(q, x, inv, &s0, &s1);
+		mm_q_scales(j, at, q, xd, s0, s1);
+	}
+}
+
+/* ... with one scale for the row, of any length */
+static void
+mm_i8_quantize(void *arg, int row, int ith)
+{
+	const MmJob *j = arg;
+	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
+	int8_t	   *q = j->xq + (size_t) row * j->groups * j->xstep;
+	int			whole = j->w->k / KGROUP;
+	float		tail[KGROUP] = {0};
+	uint32_t	amax;
+	int32_t		s0,
+				s1,
+				sum = 0;
+	float		inv;
+
+	(void) ith;
+	memcpy(tail, x + (size_t) whole * KGROUP, (size_t) (j->w->k % KGROUP) * sizeof(float));
+	amax = q8_absmax(tail);
+	for (int b = 0; b < whole; b++)
+	{
+		uint32_t	m = q8_absmax(x + (size_t) b * KGROUP);
+
+		amax = m > amax ? m : amax;
+	}
+	j->xd[row] = q8_scale(amax, &inv);
+	for (int b = 0; b < j->groups; b++, q += j->xstep)
+	{
+		quantize_group(q, b < whole ? x + (size_t) b * KGROUP : tail, inv, &s0, &s1);
+		sum += s0 + s1;
+#ifdef QS_MAX_MR
+		if (j->records)
+			q_x_finish(KT_INT8, (uint8_t *) q, 0.0f, 0, 0);
+#endif
+	}
+	j->xi[row] = -Q8_OFF * sum;
+}
+
+/* groups of a row of activations */
+static inline size_t
+q_groups(int k)
+{
+	return ((size_t) k + KGROUP - 1) / KGROUP;
+}
+
+/* so many rows that they share unpacked weights */
+static inline bool
+mm_records(int rows)
+{
+#ifdef QS_MAX_MR
+	return rows > Q_MAX_MR;
+#else
+	(void) rows;
+	return false;
+#endif
+}
+
+/* bytes of a group of activations */
+static inline size_t
+mm_xstep(KType t, int rows)
+{
+#ifdef QS_MAX_MR
+	if (mm_records(rows))
+		return q_x_bytes(t);
+#endif
+	(void) t;
+	(void) rows;
+	return KGROUP;
+}
+
+/* rows of activations, for tiles that take one more than there is */
+static inline size_t
+mm_padded_rows(int rows)
+{
+	return (size_t) rows + (rows > 1);
+}
+
+static size_t
+mm_q_scratch(KType t, int rows, int k)
+{
+	size_t		r = mm_padded_rows(rows),
+				per_row = t == KT_INT8 ? 1 : mm_records(rows) ? 0 : q_groups(k);
+
+	return k_align64(r * q_groups(k) * mm_xstep(t, rows)) + 2 * k_align64(r * per_row * 4);
+}
+
+/* place the quantized activations in ws and make them; what is to be run on chunks */
+static KPoolFn
+mm_q_prepare(KPool *pool, MmJob *j, void *ws)
+{
+	int			k = j->w->k;
+	KType		t = j->w->type;
+	size_t		rows = mm_padded_rows(j->rows),
+				groups = q_groups(k),
+				per_row = t == KT_INT8 ? 1 : mm_records(j->rows) ? 0 : groups;
+
+	j->groups = (int) groups;
+	j->records = mm_records(j->rows);
+	j->xstep = mm_xstep(t, j->rows);
+	j->xq = ws;
+	j->xd = (float *) ((char *) ws + k_align64(rows * groups * j->xstep));
+	j->xi = (int32_t *) ((char *) j->xd + k_align64(rows * per_row * 4));
+	run_rows(pool, t == KT_INT8 ? mm_i8_quantize : mm_q_quantize, j, j->rows,
+			 (size_t) j->rows * (size_t) k);
+	if (rows > (size_t) j->rows)
+	{
+		memset(j->xq + (rows - 1) * groups * j->xstep, 0, groups * j->xstep);
+		memset(j->xd + (rows - 1) * per_row, 0, per_row * sizeof(float));
+		memset(j->xi + (rows - 1) * per_row, 0, per_row * sizeof(int32_t));
+	}
+#ifdef QS_MAX_MR
+	if (j->records)
+		return mm_strip_chunk;
+#endif
+	return mm_q_chunk;
+}
