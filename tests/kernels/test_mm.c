@@ -343,16 +343,85 @@ test_int8_extremes(const Impl *im)
 	memset(m.src + 8 + k, 127, (size_t) k);
 	free(m.mat.data);
 	m.mat = pack(im->k, &m, 0);
-	for (int i = 0; i < 2 * m.ldx; i++)
-		m.x[i] = i < m.ldx ? 127.0f : -127.0f;
+	for (int i = 0; i < 8 * m.ldx; i++)
+		m.x[i] = i / m.ldx % 2 == 0 ? 127.0f : -127.0f;
 	im->k->mm(pools[1], &m.mat, m.x, 2, m.ldx, m.y, m.ldy, NULL, m.ws);
-	for (int i = 0; i < 2; i++)
+	im->k->mm(pools[1], &m.mat, m.x + 2 * m.ldx, 6, m.ldx, m.y + 2 * m.ldy, m.ldy, NULL, m.ws);
+	for (int i = 0; i < 8; i++)
 	{
-		float		x = i == 0 ? 127.0f : -127.0f;
+		float		x = i % 2 == 0 ? 127.0f : -127.0f;
 
 		EXPECT(m.y[i * m.ldy] == -128.0f * x * (float) k && m.y[i * m.ldy + 1] == 127.0f * x * (float) k,
 			   "%s: INT8's extremes: %.9g and %.9g", im->k->name, (double) m.y[i * m.ldy], (double) m.y[i * m.ldy + 1]);
 	}
+	free_mats(&m);
+}
+
+/* all codes of a column at one end of their range, and scales too */
+static void
+make_extremes(Mats *m)
+{
+	static const int fill[] = {0x00, 0xff, 0x80, 0x7f};
+	size_t		row = ktype_row_bytes(m->type, m->k);
+
+	for (int j = 0; j < m->n; j++)
+	{
+		uint8_t    *at = m->src + row * j;
+		uint8_t    *old = xalloc(row);
+
+		/* the halves are those of make_blocks() */
+		memcpy(old, at, row);
+		memset(at, fill[j % 4], row);
+		for (size_t b = 0; b < row; b += ktype_row_bytes(m->type, ktype_block(m->type)))
+		{
+			if (m->type == KT_Q6_K)
+			{
+				KBlockQ6_K *q = (KBlockQ6_K *) (at + b);
+
+				memcpy(&q->d, old + b + offsetof(KBlockQ6_K, d), 2);
+				memset(q->scales, j & 4 ? 0x80 : 0x7f, sizeof(q->scales));
+			}
+			else if (m->type == KT_Q3_K)
+				memcpy(at + b + offsetof(KBlockQ3_K, d), old + b + offsetof(KBlockQ3_K, d), 2);
+			else if (m->type == KT_Q2_K)
+				memcpy(at + b + offsetof(KBlockQ2_K, d), old + b + offsetof(KBlockQ2_K, d), 4);
+			else
+				memcpy(at + b, old + b, m->type == KT_MXFP4 ? 1 : 4);
+		}
+		free(old);
+	}
+}
+
+/* sums at the ends of what an implementation's integers hold, and more rows than it takes at once */
+static void
+check_extremes(const Impl *im, KType type, int rows)
+{
+	Mats		m;
+	float	   *x,
+			   *want,
+			   *y;
+	void	   *ws;
+
+	make_mats(&m, im, type, 40, 512, false);
+	make_extremes(&m);
+	free(m.ref.data);
+	free(m.mat.data);
+	m.ref = pack(ref, &m, 0);
+	m.mat = pack(im->k, &m, 0);
+	x = xalloc((size_t) rows * m.k * 4);
+	want = xalloc((size_t) rows * m.ldy * 4);
+	y = xalloc((size_t) rows * m.ldy * 4);
+	ws = xalloc(im->k->mm_scratch(type, rows, m.k));
+	for (int i = 0; i < rows * m.k; i++)
+		x[i] = i / m.k % 3 == 0 ? 1.0f : i / m.k % 3 == 1 ? -1.0f : rnd_float(1.0f);
+	ref->mm(pools[1], &m.ref, x, rows, m.k, want, m.ldy, NULL, NULL);
+	im->k->mm(pools[2], &m.mat, x, rows, m.k, y, m.ldy, NULL, ws);
+	EXPECT(rows_same(&m, want, y, rows), "%s mm %s: %d rows of extremes: not ref's bits", im->k->name,
+		   ktype_name(type), rows);
+	free(x);
+	free(want);
+	free(y);
+	free(ws);
 	free_mats(&m);
 }
 
@@ -386,4 +455,9 @@ test_mm(const Impl *im)
 			if (im->k->mat_bytes(t, n, k) != 0 && !(im->slow && i >= 4 && i < 8))
 				check_case(im, t, n, k);
 		}
+	for (int t = KT_BF16 + 1; t < KT_COUNT; t++)
+	{
+		check_extremes(im, t, 3);
+		check_extremes(im, t, im->slow ? 5 : im->emulated ? 13 : 411);
+	}
 }
