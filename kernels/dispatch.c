@@ -11,10 +11,11 @@
 #include <cpuid.h>
 #endif
 
-#define CPU_AVX2	1u			/* AVX2, FMA, F16C */
-#define CPU_AVX512	2u			/* AVX-512 F, BW, VL, DQ */
-#define CPU_VNNI	4u
-#define CPU_BF16	8u
+#define CPU_AVX2		1u		/* AVX2, FMA, F16C */
+#define CPU_AVX512		2u		/* AVX-512 F, BW, VL, DQ */
+#define CPU_VNNI		4u
+#define CPU_BF16		8u
+#define CPU_AVX_VNNI	16u		/* VNNI in AVX2's encoding, on 256 bits */
 
 #define KERNELS(name, needs) extern const Kernels kernels_##name;
 #include "kernels.def"
@@ -41,6 +42,7 @@ cpu_features(void)
 				b,
 				c,
 				d,
+				ext = 0,
 				max,
 				xcr0,
 				unused,
@@ -54,8 +56,12 @@ cpu_features(void)
 	__asm__ volatile("xgetbv" : "=a"(xcr0), "=d"(unused) : "c"(0));
 	if ((xcr0 & 0x6) != 0x6 || !__get_cpuid_count(7, 0, &max, &b, &c, &d))
 		return 0;
+	if (max >= 1)
+		__cpuid_count(7, 1, ext, unused, a, d);
 	if (b >> 5 & 1)
 		f |= CPU_AVX2;
+	if (ext >> 4 & 1)
+		f |= CPU_AVX_VNNI;
 	/* opmask and the upper zmm state; F, DQ, BW, VL */
 	if ((xcr0 & 0xe6) != 0xe6 ||
 		!(b >> 16 & 1) || !(b >> 17 & 1) || !(b >> 30 & 1) || !(b >> 31 & 1))
@@ -63,7 +69,7 @@ cpu_features(void)
 	f |= CPU_AVX512;
 	if (c >> 11 & 1)
 		f |= CPU_VNNI;
-	if (max >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1))
+	if (ext >> 5 & 1)
 		f |= CPU_BF16;
 	return f;
 }

@@ -2,6 +2,8 @@
  * simd_avx2.h
  *	  The vector vocabulary of the templates for AVX2, FMA and F16C: 16 lanes are
  *	  two ymm registers.
+ *
+ * With ISA_VNNI, quantized products use vpdpbusd in its encoding for AVX2 (VEX).
  */
 #ifndef VLLM_KERNELS_SIMD_AVX2_H
 #define VLLM_KERNELS_SIMD_AVX2_H
@@ -462,6 +464,40 @@ q_pin(qi x)
 	return x;
 }
 
+#ifdef ISA_VNNI
+static inline qi
+q_dpbusd(qi acc, qi w, qi x)
+{
+#ifdef VLLM_KERNELS_EMU
+	return emu_dpbusd(acc, w, x);
+#else
+	/* as asm, since gcc 12 copies the accumulator around the intrinsic */
+	__asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(w), "x"(x));
+	return acc;
+#endif
+}
+
+static inline qi
+q_mul32(qi x, qi y)
+{
+	return _mm256_mullo_epi32(x, y);
+}
+
+/* the low and the high 16 bits of each lane, with their sign */
+static inline qi
+q_low16(qi x)
+{
+	return _mm256_srai_epi32(_mm256_slli_epi32(x, 16), 16);
+}
+
+static inline qi
+q_high16(qi x)
+{
+	return _mm256_srai_epi32(x, 16);
+}
+
+#include "cpu/simd_vnni.h"
+#else
 /*
  * vpmaddubsw multiplies unsigned codes by activations and adds pairs; four codes
  * of at most 31, or two of at most 63, fit 16 bits: 4 * 2 * 31 * 127 < 2^15.
@@ -543,31 +579,6 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 /* codes of 8 bits become 16 */
 #define QS_PAIRS	1
 
-/* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */
-static inline qi
-q_even(qi v)
-{
-	return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
-}
-
-static inline qi
-q_odd(qi v)
-{
-	return _mm256_srai_epi16(v, 8);
-}
-
-/* 32 activations as 16 bits, in that order */
-static inline void
-q_widen(int16_t *to, const int8_t *q)
-{
-	__m128i		order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
-	__m128i		a = _mm_loadu_si128((const __m128i *) q);
-	__m128i		b = _mm_loadu_si128((const __m128i *) (q + 16));
-
-	_mm256_storeu_si256((__m256i *) to, _mm256_cvtepi8_epi16(_mm_shuffle_epi8(a, order)));
-	_mm256_storeu_si256((__m256i *) (to + 16), _mm256_cvtepi8_epi16(_mm_shuffle_epi8(b, order)));
-}
-
 /*
  * What sums of bytes start at to lose the codes' offset: a pair of 16 bits, for k
  * whose place in a four is 0 or 1, and for 2 or 3; of the whole group, or of its
@@ -616,6 +627,36 @@ q_end8_scaled(qi acc, qi mul)
 	return q_madd(acc, mul);
 }
 
+#define QS_KINDS(X, MR) \
+	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) \
+	X(INT8, MR)
+#endif
+
+/* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */
+static inline qi
+q_even(qi v)
+{
+	return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
+}
+
+static inline qi
+q_odd(qi v)
+{
+	return _mm256_srai_epi16(v, 8);
+}
+
+/* 32 activations as 16 bits, in that order */
+static inline void
+q_widen(int16_t *to, const int8_t *q)
+{
+	__m128i		order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
+	__m128i		a = _mm_loadu_si128((const __m128i *) q);
+	__m128i		b = _mm_loadu_si128((const __m128i *) (q + 16));
+
+	_mm256_storeu_si256((__m256i *) to, _mm256_cvtepi8_epi16(_mm_shuffle_epi8(a, order)));
+	_mm256_storeu_si256((__m256i *) (to + 16), _mm256_cvtepi8_epi16(_mm_shuffle_epi8(b, order)));
+}
+
 /* products of 16 bits, in pairs, to sums of 32 */
 static inline qi
 q_sum16(qi acc, qi w, qi x)
@@ -625,9 +666,6 @@ q_sum16(qi acc, qi w, qi x)
 
 /* 16 registers: 6 x 16 is 12 sums, 2 operands, an activation and a product */
 #define QS_MAX_MR	6
-#define QS_KINDS(X, MR) \
-	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) \
-	X(INT8, MR)
 #define QS_TILES \
 	DEF_QS_TILE(2) DEF_QS_TILE(4) DEF_QS_TILE(6) \
 	QS_KINDS(DEF_QS_FN, 2) QS_KINDS(DEF_QS_FN, 4) QS_KINDS(DEF_QS_FN, 6)

@@ -427,60 +427,38 @@ q_pin(qi x)
 }
 
 #ifdef ISA_VNNI
-/*
- * vpdpbusd multiplies unsigned codes by activations: codes of 8 bits are stored
- * + 128, and sums start at -128 * sum of the activations (q_xi).  No overflow: a
- * group's sum is at most 32 * 255 * 127 + 128 * 32 * 127 < 2^21.  INT8's sums
- * may wrap around on their way, and wrap back when the offset is taken away.
- */
-#define Q8_OFF		128
-
 static inline qi
-q_dot(qi acc, qi w, const int8_t *x)
+q_dpbusd(qi acc, qi w, qi x)
 {
 #ifdef VLLM_KERNELS_EMU
-	return _mm512_dpbusd_epi32(acc, w, q_bcast(x));
+	return _mm512_dpbusd_epi32(acc, w, x);
 #else
 	/* as asm, since gcc 12 copies the accumulator around the intrinsic */
-	__asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(q_bcast(x)));
+	__asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));
 	return acc;
 #endif
 }
 
 static inline qi
-q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
+q_mul32(qi x, qi y)
 {
-	return q_dot(q_dot(q_dot(q_dot(acc, w0, x), w1, x + 4), w2, x + 8), w3, x + 12);
+	return _mm512_mullo_epi32(x, y);
 }
 
-/* the half's scale, 32 bits */
+/* the low and the high 16 bits of each lane, with their sign */
 static inline qi
-q_multiplier(qi pairs, int half)
+q_low16(qi x)
 {
-	return _mm512_srai_epi32(half ? pairs : _mm512_slli_epi32(pairs, 16), 16);
-}
-
-static inline qi
-q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool wide)
-{
-	(void) wide;
-	return q_pin(q_add(acc, _mm512_mullo_epi32(q_quad_sum(q_zero(), w0, w1, w2, w3, x), mul)));
-}
-
-/* no codes are signed here */
-typedef qi qw;
-
-static inline qw
-qw_make(qi w)
-{
-	return w;
+	return _mm512_srai_epi32(_mm512_slli_epi32(x, 16), 16);
 }
 
 static inline qi
-q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
+q_high16(qi x)
 {
-	return q_dot(q_dot(acc, w0, x), w1, x + 4);
+	return _mm512_srai_epi32(x, 16);
 }
+
+#include "cpu/simd_vnni.h"
 #else
 /*
  * vpmaddubsw multiplies unsigned codes by activations and adds pairs; four codes
@@ -556,59 +534,7 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 
 /* ---- ... of several rows (tmpl_qstrip.h) ---- */
 
-#ifdef ISA_VNNI
-/* all codes are unsigned bytes, and sums have 32 bits */
-#define QS_PAIRS	0
-
-/* what sums start at to lose the codes' offset: of the whole group, or of its halves */
-static inline void
-q_start(const int8_t *q, int off, bool halves, int32_t *start)
-{
-	__m256i		v = _mm256_loadu_si256((const __m256i *) q);
-	__m256i		s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), v), _mm256_set1_epi16(1));
-	__m128i		a,
-				b;
-
-	s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
-	s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
-	a = _mm256_castsi256_si128(s);
-	b = _mm256_extracti128_si256(s, 1);
-	start[0] = -off * _mm_cvtsi128_si32(halves ? a : _mm_add_epi32(a, b));
-	start[1] = halves ? -off * _mm_cvtsi128_si32(b) : 0;
-}
-
-static inline qi
-q_sum8(qi acc, qi w, qi x)
-{
-#ifdef VLLM_KERNELS_EMU
-	return _mm512_dpbusd_epi32(acc, w, x);
-#else
-	__asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));
-	return acc;
-#endif
-}
-
-static inline qi
-q_mul8(qi w, qi x)
-{
-	return q_sum8(q_zero(), w, x);
-}
-
-static inline qi
-q_end8(qi acc)
-{
-	return acc;
-}
-
-static inline qi
-q_end8_scaled(qi acc, qi mul)
-{
-	return _mm512_mullo_epi32(acc, mul);
-}
-
-#define QS_KINDS(X, MR) \
-	X(START, MR) X(MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) X(INT8, MR)
-#else
+#ifndef ISA_VNNI
 /* codes of 8 bits become 16 */
 #define QS_PAIRS	1
 
@@ -700,13 +626,14 @@ q_sum16(qi acc, qi w, qi x)
 #define QS_TABLE(K) \
 	[1] = qs_tile_##K##_2, [2] = qs_tile_##K##_4, [3] = qs_tile_##K##_6, [4] = qs_tile_##K##_8
 
-/* few rows; formats with scales by halves keep two sums a row with VNNI: one strip at once */
+/* few rows; four of formats with scales by halves have two sums each: one strip at once */
 #define Q_MAX_MR	4
-#define Q_TILES_OF(MR) \
-	DEF_Q_TILE(MR, 1) DEF_Q_TILE(MR, 2) DEF_I8_TILE(MR, 2) \
+#define Q_TILES_OF(MR, HALVES) \
+	DEF_Q_TILE(MR, 2) DEF_I8_TILE(MR, 2) \
 	Q_LIGHT_FORMATS(DEF_Q_FN, MR, 2) Q_HEAVY_FORMATS(DEF_Q_FN, MR, 2) \
-	Q_HALVES_FORMATS(DEF_Q_FN, MR, 1)
-#define Q_TILES		Q_TILES_OF(1) Q_TILES_OF(2) Q_TILES_OF(4)
+	Q_HALVES_FORMATS(DEF_Q_FN, MR, HALVES)
+#define Q_TILES \
+	DEF_Q_TILE(4, 1) Q_TILES_OF(1, 2) Q_TILES_OF(2, 2) Q_TILES_OF(4, 1)
 #define Q_TILE_TABLE(T) \
 	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4
 

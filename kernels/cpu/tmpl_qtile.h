@@ -17,7 +17,7 @@
  * (Q_TILES), where the format is a constant and all choices vanish.  The includer
  * defines qi (a vector of integers), qf (of floats) and the functions on them.
  */
-#ifdef VLLM_KERNELS_EMU
+#ifdef EMU_ONE_FOR_ALL
 /* emulated instructions are so much code that one function must do for all formats */
 #define Q_INLINE	static inline
 #define Q_TILE_KIND	static __attribute__((noinline, noclone))

@@ -12,6 +12,9 @@
 #ifndef VLLM_KERNELS_AVX512_EMU_H
 #define VLLM_KERNELS_AVX512_EMU_H
 
+/* see tmpl_qtile.h */
+#define EMU_ONE_FOR_ALL
+
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>

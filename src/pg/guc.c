@@ -151,7 +151,7 @@ static const StringRow string_rows[] = {
 	{"vllm.cpu_affinity", &vllm_cpu_affinity, "", PGC_SIGHUP, 0, check_affinity, "cpu_affinity",
 	"Binds compute threads to CPUs: a list such as 0-3,8, auto for all that the engine may use, empty for none."},
 	{"vllm.cpu_isa", &vllm_cpu_isa, "auto", PGC_SIGHUP, 0, check_isa, "cpu_isa",
-	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx512, avx512_vnni or avx512_bf16."},
+	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16."},
 	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
 	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16 or int8."},
 	{"vllm.huge_pages", &vllm_huge_pages, "try", PGC_SIGHUP, 0, check_huge_pages, "huge_pages",
@@ -179,7 +179,7 @@ one_of(const char *value, const char *const *list, const char *what)
 static bool
 check_isa(char **newval, void **extra, GucSource source)
 {
-	static const char *const names[] = {"auto", "ref", "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16", NULL};
+	static const char *const names[] = {"auto", "ref", "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", NULL};
 
 	return one_of(*newval, names, "The instruction set");
 }

@@ -8,8 +8,9 @@
  * and Inf stay in their row; unused KV is filled with NaN.  Then the conversions
  * and the pool.
  *
- * AVX-512 is tested natively where the CPU has it, and emulated anywhere with
- * AVX2 when the build found SIMDe (the kernels_*_emu symbols are weak).  `conform NAME...` tests only the implementations named.
+ * AVX-512 and AVX-VNNI are tested natively where the CPU has them, and emulated
+ * anywhere with AVX2, AVX-512 when the build found SIMDe (the kernels_*_emu symbols
+ * are weak).  `conform NAME...` tests only the implementations named.
  */
 #include "tests/kernels/conform.h"
 
@@ -18,6 +19,7 @@
 
 #include "tests/unit/check.h"
 
+extern const Kernels kernels_avx2_vnni_emu __attribute__((weak));
 extern const Kernels kernels_avx512_emu __attribute__((weak));
 extern const Kernels kernels_avx512_vnni_emu __attribute__((weak));
 extern const Kernels kernels_avx512_bf16_emu __attribute__((weak));
@@ -295,7 +297,8 @@ wanted(const char *name, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	const Kernels *emu[] = {&kernels_avx512_emu, &kernels_avx512_vnni_emu, &kernels_avx512_bf16_emu};
+	const Kernels *emu[] = {&kernels_avx2_vnni_emu, &kernels_avx512_emu, &kernels_avx512_vnni_emu,
+	&kernels_avx512_bf16_emu};
 
 	ref = kernels_select("ref", NULL);
 	for (int t = 1; t <= MAX_THREADS; t++)

@@ -1,11 +1,13 @@
-# tests/kernels: the conformance program, with AVX-512 emulated by SIMDe when it is there
+# tests/kernels: the conformance program, with instructions emulated that the CPU may lack:
+# AVX-512 by SIMDe when it is there, AVX-VNNI on any CPU with AVX2
 
 KERNEL_TEST_BIN = $(BUILD)/tests/kernels/conform
 KERNEL_TEST_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kernels/*.c))
 
 ifeq ($(shell uname -m),x86_64)
+KERNEL_EMU_OBJ = $(BUILD)/kernels/emu/avx2_vnni.o
 ifneq ($(wildcard /usr/include/simde/x86/avx512.h),)
-KERNEL_EMU_OBJ = $(patsubst kernels/cpu/%.c,$(BUILD)/kernels/emu/%.o,$(wildcard kernels/cpu/avx512*.c))
+KERNEL_EMU_OBJ += $(patsubst kernels/cpu/%.c,$(BUILD)/kernels/emu/%.o,$(wildcard kernels/cpu/avx512*.c))
 endif
 endif
 
