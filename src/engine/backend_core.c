@@ -167,7 +167,10 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 			.quant = quant_scheme(o->quantization),.huge = co.huge,
 			.cache_dir = s->repack_cache,.cache_id = id
 	};
+	/* bound only while it packs: threads that core_new() makes would inherit it */
+	kpool_bind(in->pool);
 	guarded = load_read_guard(src->files, new_model, &n, e);
+	kpool_bind(NULL);
 	mem_free(id);
 	if (!guarded || n.model == NULL)
 	{
@@ -209,11 +212,7 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 		err_set(e, ERR_INVALID, "cpu_isa \"%s\" can't be used: %s", s->cpu_isa, why != NULL ? why : "unknown");
 	else if (cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && (in->pool = cpuplan_pool(&cpus, e)) != NULL &&
 			 (src.files = files = files_open(path, e)) != NULL && (tok = source_tok(src.files, e)) != NULL)
-	{
-		kpool_bind(in->pool);
 		ok = build(in, &src, tok, o, s, e);
-		kpool_bind(NULL);
-	}
 	files_close(files);
 	if (ok)
 		return in;

@@ -4,6 +4,9 @@
  *	  tests/fixtures/models: check, load, tokenize, generate, share, cancel, unload.
  *	  What the answers say is test_offline's and the golden files' affair.
  */
+#include <dirent.h>
+#include <sched.h>
+
 #include "wire_peer.h"
 
 #include "check.h"
@@ -271,19 +274,80 @@ test_idle(void)
 	}
 }
 
-int
-main(int argc, char **argv)
+static void
+start(const char *engine, const char *const *args)
 {
-	static const char *const args[] = {"--set", "cpu_threads=2", "--set", "kv_cache_memory=16", NULL};
-
+	memset(&P, 0, sizeof(P));
 	peer_find_engine(&P);
-	if (argc > 1)
-		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
-	signal(SIGPIPE, SIG_IGN);
+	if (engine != NULL)
+		snprintf(P.engine, sizeof(P.engine), "%s", engine);
 	peer_arena(&P, 32, 4096, 1 << 24);
 	st = wire_stats(&P.arena);
 	peer_spawn(&P, args);
 	CHECK(peer_wait_ready(&P, 10000), "ready");
+}
+
+static void
+stop(void)
+{
+	peer_tell(&P, "stop\n");
+	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
+	CHECK(!peer_complaints(&P), "no sanitizer complaints");
+	if (check_failed > 0 && P.text.len > 0)
+		fprintf(stderr, "%s", P.text.data);
+	peer_free(&P);
+}
+
+/* Threads of the engine that may run on one CPU only. */
+static int
+pinned_threads(void)
+{
+	char		path[64];
+	struct dirent *de;
+	cpu_set_t	set;
+	int			n = 0;
+	DIR		   *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int) P.pid);
+	d = opendir(path);
+	while (d != NULL && (de = readdir(d)) != NULL)
+		n += atoi(de->d_name) > 0 && sched_getaffinity(atoi(de->d_name), sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
+	if (d != NULL)
+		closedir(d);
+	return n;
+}
+
+/* cpu_affinity binds compute threads; the output thread, made beside them, runs where it can. */
+static void
+test_affinity(const char *engine)
+{
+	char		list[32];
+	const char *args[] = {"--set", "cpu_threads=1", "--set", "kv_cache_memory=16", "--set", list, NULL};
+	cpu_set_t	set;
+	int			cpu = 0;
+
+	if (sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) < 2)
+		return;
+	while (!CPU_ISSET(cpu, &set))
+		cpu++;
+	snprintf(list, sizeof(list), "cpu_affinity=%d", cpu);
+	start(engine, args);
+	if (P.ready)
+	{
+		free(result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",.max_tokens = 5})));
+		CHECK(pinned_threads() == 1, "%d threads are bound, one computes", pinned_threads());
+	}
+	stop();
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const args[] = {"--set", "cpu_threads=2", "--set", "kv_cache_memory=16", NULL};
+	const char *engine = argc > 1 ? argv[1] : NULL;
+
+	signal(SIGPIPE, SIG_IGN);
+	start(engine, args);
 	if (P.ready)
 	{
 		test_check();
@@ -293,11 +357,7 @@ main(int argc, char **argv)
 		test_idle();
 		test_cancel_and_unload();
 	}
-	peer_tell(&P, "stop\n");
-	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
-	CHECK(!peer_complaints(&P), "no sanitizer complaints");
-	if (check_failed > 0 && P.text.len > 0)
-		fprintf(stderr, "%s", P.text.data);
-	peer_free(&P);
+	stop();
+	test_affinity(engine);
 	return check_done("test_server_core");
 }
