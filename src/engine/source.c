@@ -37,6 +37,14 @@ source_drop(void *ctx, const KTensor *t)
 }
 
 static bool
+source_intact(void *ctx)
+{
+	Err			e;
+
+	return files_unchanged(((Source *) ctx)->files, &e);
+}
+
+static bool
 source_progress(void *ctx, double done)
 {
 	Source	   *s = ctx;
@@ -49,7 +57,7 @@ source_of(Source *s)
 {
 	return (ModelSource) {
 		.find = source_find, .at = source_at, .where = source_where, .check = source_check,
-		.drop = source_drop, .progress = source_progress, .ctx = s
+		.drop = source_drop, .intact = source_intact, .progress = source_progress, .ctx = s
 	};
 }
 

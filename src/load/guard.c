@@ -110,8 +110,8 @@ guard_leave(int slot)
 	pthread_mutex_unlock(&guard_lock);
 }
 
-static bool
-unchanged(const Files *f, Err *e)
+bool
+files_unchanged(const Files *f, Err *e)
 {
 	int			bad = atomic_load(&f->damaged);
 
@@ -150,5 +150,5 @@ load_read_guard(const Files *cf, void (*fn) (void *arg), void *arg, Err *e)
 	fn(arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	guard_leave(slot);
-	return unchanged(f, e);
+	return files_unchanged(f, e);
 }

@@ -76,5 +76,7 @@ bool		files_tokenizer(const Files *f, FilesTokenizer *out, Err *e);
  * model_new(); what it made must be thrown away when false comes back.
  */
 bool		load_read_guard(const Files *f, void (*fn) (void *arg), void *arg, Err *e);
+/* Are the files what they were when they were opened?  What the guard asks in the end. */
+bool		files_unchanged(const Files *f, Err *e);
 
 #endif

@@ -56,6 +56,9 @@ typedef struct ModelSource
 	bool		(*check) (void *ctx, const KTensor *t, int64_t row0, int64_t row1, Err *e);
 	/* t is packed and won't be read again.  May be NULL. */
 	void		(*drop) (void *ctx, const KTensor *t);
+	/* Is what was read so far what the files hold?  Asked before packed weights are
+	 * kept.  May be NULL: yes. */
+	bool		(*intact) (void *ctx);
 	/* report progress 0..1; returning false abandons the load (ERR_CANCELLED) */
 	bool		(*progress) (void *ctx, double done);
 	void	   *ctx;

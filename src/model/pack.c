@@ -451,11 +451,15 @@ from_cache(Packer *p, const PackCache *pc)
 	return false;
 }
 
+/* May what was packed be kept?  Weights of a file that changed meanwhile would be taken for
+ * those of a file that looks the same. */
 static bool
 go_on(void *ctx)
 {
 	const ModelSource *src = ((Packer *) ctx)->src;
 
+	if (src->intact != NULL && !src->intact(src->ctx))
+		return false;
 	return src->progress == NULL || src->progress(src->ctx, 1.0);
 }
 

@@ -34,6 +34,7 @@ static char cache_dir[300];
 static float logits[VOCAB];
 static long peak_anon;
 static long peak_file;
+static char *meddle;			/* [MB]: the next load finds its file overwritten */
 
 static long
 status_kb(const char *name)
@@ -50,6 +51,23 @@ status_kb(const char *name)
 	return kb;
 }
 
+/* Zeros in the place of 1 MB in the middle of the model, which are kept in `saved`; and back. */
+static void
+exchange_weights(char *saved, bool back)
+{
+	static const char zeros[MB];
+	char		path[400];
+	struct stat st;
+	int			fd;
+
+	snprintf(path, sizeof(path), "%s/model.safetensors", model_dir);
+	fd = open(path, O_RDWR);
+	if (fd < 0 || fstat(fd, &st) != 0 || (!back && pread(fd, saved, MB, st.st_size / 2) != MB) ||
+		pwrite(fd, back ? saved : zeros, MB, st.st_size / 2) != MB)
+		abort();
+	close(fd);
+}
+
 static bool
 watch(void *ctx, double done)
 {
@@ -58,6 +76,9 @@ watch(void *ctx, double done)
 
 	(void) ctx;
 	(void) done;
+	if (meddle != NULL)
+		exchange_weights(meddle, false);
+	meddle = NULL;
 	peak_anon = anon > peak_anon ? anon : peak_anon;
 	peak_file = file > peak_file ? file : peak_file;
 	return true;
@@ -374,6 +395,31 @@ test_same_key(void)
 	close(fd);
 }
 
+/* Half a copy, seen while it is made and finished with the times of the original, isn't kept. */
+static void
+test_changing_file(void)
+{
+	static char saved[MB];
+	char		file[400],
+				path[700];
+	struct stat st;
+	ino_t		inode = 0;
+
+	snprintf(file, sizeof(file), "%s/model.safetensors", model_dir);
+	if (stat(file, &st) != 0)
+		abort();
+	entries(path, sizeof(path), &inode);
+	unlink(path);
+	load("plain", NULL, NULL, false);
+	meddle = saved;
+	load("overwritten meanwhile", cache_dir, NULL, false);
+	CHECK(entries(path, sizeof(path), &inode) == 0, "weights of a file that changed were kept");
+	exchange_weights(saved, true);
+	utimensat(AT_FDCWD, file, (struct timespec[2]) {st.st_mtim, st.st_mtim}, 0);
+	load("plain again", NULL, NULL, false);
+	load("as before", cache_dir, NULL, true);
+}
+
 /* A load goes on without a cache that can't be had. */
 static void
 test_bad_directory(void)
@@ -540,6 +586,7 @@ main(void)
 	test_bad_directory();
 	test_leftovers();
 	test_same_key();
+	test_changing_file();
 	test_two_engines();
 	kpool_free(pool);
 	clear_dir(model_dir);
