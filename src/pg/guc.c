@@ -15,6 +15,7 @@
 #include "utils/guc.h"
 
 #include "pg/vllm_pg.h"
+#include "wire/control.h"
 #include "wire/cpulist.h"
 
 /* initialized for a library that is loaded without preload */
@@ -214,6 +215,9 @@ check_huge_pages(char **newval, void **extra, GucSource source)
 	return one_of(*newval, names, "The value");
 }
 
+/* what is left of a line on the control socket */
+#define MAX_REPACK_CACHE	(CONTROL_LINE - strlen(CONTROL_CONFIG " repack_cache=\n"))
+
 /* The engine gets it as a line: an absolute path without control characters. */
 static bool
 check_repack_cache(char **newval, void **extra, GucSource source)
@@ -225,9 +229,9 @@ check_repack_cache(char **newval, void **extra, GucSource source)
 		GUC_check_errdetail("The directory must be an absolute path.");
 		return false;
 	}
-	if (strlen(s) >= 1024)
+	if (strlen(s) > MAX_REPACK_CACHE)
 	{
-		GUC_check_errdetail("The path is too long (maximum is 1023 bytes).");
+		GUC_check_errdetail("The path is too long (maximum is %d bytes).", (int) MAX_REPACK_CACHE);
 		return false;
 	}
 	for (; *s != '\0'; s++)
