@@ -81,6 +81,22 @@ settings_get(SettingsBox *b, Settings *out)
 	pthread_mutex_unlock(&b->lock);
 }
 
+bool
+settings_equal(const Settings *a, const Settings *b)
+{
+	static const size_t sizes[] = {[ROW_INT] = sizeof(int), [ROW_INT64] = sizeof(int64_t), [ROW_BOOL] = sizeof(bool)};
+
+	for (size_t i = 0; i < N_ROWS; i++)
+	{
+		const char *x = (const char *) a + rows[i].off;
+		const char *y = (const char *) b + rows[i].off;
+
+		if (rows[i].kind == ROW_STR ? strcmp(x, y) != 0 : memcmp(x, y, sizes[rows[i].kind]) != 0)
+			return false;
+	}
+	return true;
+}
+
 int
 settings_threads(const Settings *s)
 {

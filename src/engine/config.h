@@ -39,6 +39,7 @@ typedef struct SettingsBox
 
 void		settings_box_init(SettingsBox *b);
 void		settings_get(SettingsBox *b, Settings *out);
+bool		settings_equal(const Settings *a, const Settings *b);
 /* ERR_INVALID for an unknown name or a bad value; nothing is changed then. */
 bool		settings_set(SettingsBox *b, const char *name, const char *value, Err *e);
 /* The same for one "name=value" text. */

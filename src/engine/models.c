@@ -67,7 +67,9 @@ struct Entry
 	Loaded	   *loaded;			/* while LOADING (second stage) or READY */
 	uint64_t	attempt;
 	Err			err;			/* FAILED */
-	char	   *fail_print;		/* fingerprint of the files that failed */
+	/* FAILED: what failed, so that the same again is refused at once; NULL: try again */
+	char	   *fail_print;		/* fingerprint of the files */
+	Settings   *fail_set;
 	int			refs;			/* the registry's and conversations' */
 	EntryCounters n;
 };
@@ -227,14 +229,23 @@ entry_ref(Entry *en)
 	en->refs++;
 }
 
+static void
+forget_failure(Entry *en)
+{
+	mem_free(en->fail_print);
+	mem_free(en->fail_set);
+	en->fail_print = NULL;
+	en->fail_set = NULL;
+}
+
 void
 entry_unref(Entry *en)
 {
 	if (--en->refs > 0)
 		return;
+	forget_failure(en);
 	mem_free(en->path);
 	mem_free(en->options);
-	mem_free(en->fail_print);
 	mem_free(en);
 }
 
@@ -350,6 +361,8 @@ entry_failed(Entry *en, const Err *e)
 {
 	en->state = WM_FAILED;
 	en->err = *e;
+	if (e->cls == ERR_NOMEM)
+		forget_failure(en);		/* there may be memory the next time */
 	wake_waiting(en);
 }
 
@@ -492,7 +505,7 @@ typedef struct ProbeJob
 	uint64_t	attempt;
 	char	   *path;
 	char	   *print;
-	bool		recheck;		/* it had failed: same files, same error */
+	bool		recheck;		/* it had failed: same files and settings, same error */
 } ProbeJob;
 
 static void
@@ -511,7 +524,11 @@ probe_done(Job *j)
 
 	if (en->attempt == p->attempt && en->state == WM_LOADING)
 	{
-		if (p->recheck && en->fail_print != NULL && strcmp(en->fail_print, p->print) == 0)
+		Settings	set;
+
+		settings_get(en->m->srv->box, &set);
+		if (p->recheck && en->fail_print != NULL && strcmp(en->fail_print, p->print) == 0 &&
+			settings_equal(en->fail_set, &set))
 		{
 			Err			e = en->err;
 
@@ -519,8 +536,10 @@ probe_done(Job *j)
 		}
 		else
 		{
-			mem_free(en->fail_print);
+			forget_failure(en);
 			en->fail_print = mem_strdup(p->print);
+			en->fail_set = mem_alloc(sizeof(Settings));
+			*en->fail_set = set;
 			attach_or_load(en, p->print);
 		}
 	}
@@ -652,8 +671,11 @@ models_unload(Models *m, uint32_t dboid, const char *name, Conv *c)
 
 	for (Entry *en = m->entries; en != NULL; en = en->next)
 		if (en->dboid == dboid && strcmp(en->name, name) == 0 &&
-			(en->state == WM_LOADING || en->state == WM_READY))
+			en->state != WM_UNLOADED)
+		{
+			forget_failure(en);
 			l = entry_release(en, "unloaded", c);
+		}
 	if (l != NULL && l->unloader == NULL)
 	{
 		l->unloader = c;
