@@ -13,18 +13,13 @@
  *		-c: one thread and its CPU time, for a machine that others use too;
  *		-w: only lines with this in their name
  */
-#include "kutil.h"
+#include "probe.h"
 
 #include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #define MAX_ROWS	512
 #define MAX_SEQS	16
 
-static clockid_t clock_id = CLOCK_MONOTONIC;
 static const char *work;		/* only shapes with this in their name; NULL: all */
 
 typedef struct Shape
@@ -48,30 +43,6 @@ static const Shape shapes[] = {
 	{"prefill 512 at 2048", 1, 512, 2048, 0},
 	{"prefill 512, window 256", 1, 512, 512, 256},
 };
-
-static double
-now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(clock_id, &ts);
-	return ts.tv_sec + ts.tv_nsec * 1e-9;
-}
-
-static void *
-big_alloc(size_t n)
-{
-	void	   *p;
-
-	n = (n + ((size_t) 2 << 20)) & ~(((size_t) 2 << 20) - 1);
-	if (posix_memalign(&p, 2 << 20, n) != 0)
-	{
-		fprintf(stderr, "out of memory\n");
-		exit(1);
-	}
-	madvise(p, n, MADV_HUGEPAGE);
-	return p;
-}
 
 /* GFLOP/s that products of float matrices reach: what attention is measured against */
 static double

@@ -12,14 +12,10 @@
  * Usage: bench/pack [-i isa] [-t threads] [-T types] [-m MB] [-r rounds] [-c] [--json]
  *		-T: only these types, as in "Q8_0,Q4_K";  -c: CPU time instead of elapsed time
  */
-#include "kutil.h"
+#include "probe.h"
 
 #include <fcntl.h>
 #include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COLUMNS 4864			/* inputs of a row, whole blocks of every format */
@@ -36,17 +32,6 @@ typedef struct Job
 	uint8_t    *to;
 	uint8_t    *pieces;			/* [threads][PIECE] */
 } Job;
-
-static clockid_t clock_id = CLOCK_MONOTONIC;
-
-static double
-now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(clock_id, &ts);
-	return (double) ts.tv_sec + (double) ts.tv_nsec * 1e-9;
-}
 
 static void
 die(const char *what)

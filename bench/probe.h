@@ -33,7 +33,7 @@ now(void)
 	return ts.tv_sec + ts.tv_nsec * 1e-9;
 }
 
-static void *
+static inline void *
 big_alloc(size_t n)
 {
 	void	   *p;
@@ -82,7 +82,7 @@ read_chunk(void *arg, int chunk, int ith)
 	j->sink[ith] += a[0] + a[1];
 }
 
-static double
+static inline double
 read_bandwidth(KPool *pool, const char *buf)
 {
 	ReadJob    *j = calloc(1, sizeof(*j));
@@ -232,7 +232,7 @@ bytes256_chunk(void *arg, int chunk, int ith)
 }
 
 /* what all threads of the pool reach */
-static Peak
+static inline Peak
 unit_peak(KPool *pool, Unit unit)
 {
 	bool		wide = kernels_select("avx512", NULL) != NULL;
@@ -263,7 +263,7 @@ unit_peak(KPool *pool, Unit unit)
 	return p;
 }
 #else
-static Peak
+static inline Peak
 unit_peak(KPool *pool, Unit unit)
 {
 	(void) pool;
