@@ -403,6 +403,45 @@ check_case(const Impl *im, const AttnCase *c, int id)
 	free_world(&w);
 }
 
+/*
+ * Steps of every number of rows from 1 to 67, all of one sequence or cut in two or
+ * three, over KV that is there already.
+ */
+static void
+check_counts(const Impl *im, const AttnCase *c, int id)
+{
+	World		w;
+	size_t		row = (size_t) c->heads * c->hd;
+
+	rnd_seed(id + 2000);
+	make_world(&w, c, im);
+	run_alone(&w);
+	EXPECT(worst_error(&w) <= 1e-11, "%s attn %s hd %d: nmse %g", im->k->name, ktype_name(c->type),
+		   c->hd, worst_error(&w));
+	for (int rows = 1; rows <= 67; rows++)
+	{
+		int			n[NSEQ] = {0},
+					from[NSEQ],
+					to[NSEQ],
+					wrong = 0;
+
+		n[0] = rows % 3 == 0 ? rows : rnd_int(rows + 1);
+		n[1] = rows % 3 == 1 ? rows - n[0] : rnd_int(rows - n[0] + 1);
+		n[2] = rows - n[0] - n[1];
+		for (int s = 0; s < NSEQ; s++)
+		{
+			from[s] = rnd_int(c->len[s] - n[s] + 1);
+			to[s] = from[s] + n[s];
+		}
+		step(&w, im->k, pools[1 + rows % 3], from, to, w.mixed);
+		for (int s = 0; s < NSEQ; s++)
+			wrong += memcmp(w.alone[s] + from[s] * row, w.mixed[s] + from[s] * row, n[s] * row * 4) != 0;
+		EXPECT(wrong == 0, "%s attn %s hd %d: steps of %d rows (%d, %d, %d)", im->k->name,
+			   ktype_name(c->type), c->hd, rows, n[0], n[1], n[2]);
+	}
+	free_world(&w);
+}
+
 /* one row over many splits, alone and beside others, on 1..4 threads */
 static void
 check_long(const Impl *im, int id)
@@ -462,8 +501,16 @@ test_attn(const Impl *im)
 		{KT_BF16, 72, 7, 1, 32, 33, {9, 30, 80}, 50.0f},
 		{KT_F16, 48, 1, 1, 16, 0, {19, 30, 129}, 0},
 	};
+	static const AttnCase count_cases[] = {
+		{KT_F32, 20, 3, 1, 16, 0, {70, 67, 68}, 0},
+		{KT_F16, 32, 4, 2, 16, 9, {67, 80, 68}, 0},
+		{KT_BF16, 16, 7, 1, 32, 0, {67, 69, 90}, 3.0f},
+		{KT_INT8, 24, 7, 1, 16, 0, {70, 67, 81}, 0},
+	};
 	int			count = sizeof(cases) / sizeof(cases[0]);
 
+	for (size_t i = 0; i < sizeof(count_cases) / sizeof(count_cases[0]); i++)
+		check_counts(im, &count_cases[i], (int) i);
 	for (int i = 0; i < count; i++)
 	{
 		if (i >= (im->slow ? 7 : im->emulated ? 9 : count))

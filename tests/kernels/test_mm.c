@@ -4,11 +4,13 @@
  *
  * Each case computes 67 rows with ref and with the implementation, then many
  * smaller batches of the same rows on 1 to 3 threads, which must have the same
- * bits.
+ * bits; for some shapes of each type batches of every size, and one of so many rows
+ * that no implementation takes them at once.
  */
 #include "tests/kernels/conform.h"
 
 #define MAX_ROWS	67
+#define MANY_ROWS	411			/* several passes of rows (QS_BLOCK_ROWS) with a rest */
 #define CANARY		12345.0f
 
 typedef struct Mats
@@ -206,30 +208,32 @@ check_pack(const Impl *im, const Mats *m)
 	free(other.data);
 }
 
-/* batches of every size the tiles care about, at changing places */
+/* `rows` rows from r0 have the bits that they had in the batch of all */
+static void
+check_batch(const Impl *im, Mats *m, int r0, int rows, const float *bias)
+{
+	int			bad_canary = 0;
+
+	for (int i = 0; i < rows * m->ldy; i++)
+		m->y[i] = CANARY;
+	im->k->mm(pools[1 + rows % 3], &m->mat, m->x + (size_t) r0 * m->ldx, rows, m->ldx,
+			  m->y, m->ldy, bias, m->ws);
+	EXPECT(rows_same(m, m->y, m->all + (size_t) r0 * m->ldy, rows),
+		   "%s mm %s [%d][%d]: %d rows from %d differ from the batch of all", im->k->name,
+		   ktype_name(m->type), m->n, m->k, rows, r0);
+	for (int i = 0; i < rows; i++)
+		for (int j = m->n; j < m->ldy; j++)
+			bad_canary += m->y[(size_t) i * m->ldy + j] != CANARY;
+	EXPECT(bad_canary == 0, "%s mm %s [%d][%d]: %d rows: wrote beyond n", im->k->name,
+		   ktype_name(m->type), m->n, m->k, rows);
+}
+
+/* batches of most sizes that the tiles care about, at changing places */
 static void
 check_batches(const Impl *im, Mats *m, const float *bias)
 {
-	for (int rows = 1; rows <= MAX_ROWS; rows += rows < 18 ? 1 : rows < 38 ? 5 : 29)
-	{
-		int			r0 = rnd_int(MAX_ROWS - rows + 1);
-		int			bad_canary = 0;
-
-		if (im->slow && rows > 9)
-			break;
-		for (int i = 0; i < rows * m->ldy; i++)
-			m->y[i] = CANARY;
-		im->k->mm(pools[1 + rows % 3], &m->mat, m->x + (size_t) r0 * m->ldx, rows, m->ldx,
-				  m->y, m->ldy, bias, m->ws);
-		EXPECT(rows_same(m, m->y, m->all + (size_t) r0 * m->ldy, rows),
-			   "%s mm %s [%d][%d]: %d rows from %d differ from the batch of all", im->k->name,
-			   ktype_name(m->type), m->n, m->k, rows, r0);
-		for (int i = 0; i < rows; i++)
-			for (int j = m->n; j < m->ldy; j++)
-				bad_canary += m->y[(size_t) i * m->ldy + j] != CANARY;
-		EXPECT(bad_canary == 0, "%s mm %s [%d][%d]: wrote beyond n", im->k->name,
-			   ktype_name(m->type), m->n, m->k);
-	}
+	for (int rows = 1; rows <= (im->slow ? 9 : MAX_ROWS); rows += rows < 18 ? 1 : rows < 38 ? 5 : 29)
+		check_batch(im, m, rnd_int(MAX_ROWS - rows + 1), rows, bias);
 }
 
 /* any place in any company */
@@ -299,12 +303,27 @@ check_row_lookup(const Impl *im, Mats *m)
 	free(b);
 }
 
+/* the batch of all, against ref */
+static void
+check_all(const Impl *im, Mats *m, const float *bias)
+{
+	bool		exact = m->type > KT_BF16 || (im->fused && !(im->pairs && m->type == KT_BF16));
+	double		bound = im->pairs ? 2e-5 : 1e-12;
+
+	ref->mm(pools[1], &m->ref, m->x, MAX_ROWS, m->ldx, m->want, m->ldy, bias, NULL);
+	im->k->mm(pools[1], &m->mat, m->x, MAX_ROWS, m->ldx, m->all, m->ldy, bias, m->ws);
+	if (exact)
+		EXPECT(rows_same(m, m->want, m->all, MAX_ROWS), "%s mm %s [%d][%d]: not ref's bits",
+			   im->k->name, ktype_name(m->type), m->n, m->k);
+	else
+		EXPECT(rows_nmse(m) <= bound, "%s mm %s [%d][%d]: nmse %g", im->k->name,
+			   ktype_name(m->type), m->n, m->k, rows_nmse(m));
+}
+
 static void
 check_case(const Impl *im, KType type, int n, int k)
 {
 	Mats		m;
-	bool		exact = type > KT_BF16 || (im->fused && !(im->pairs && type == KT_BF16));
-	double		bound = im->pairs ? 2e-5 : 1e-12;
 
 	make_mats(&m, im, type, n, k, n % 7 != 0 && n % 2 != 0);
 	check_pack(im, &m);
@@ -313,18 +332,54 @@ check_case(const Impl *im, KType type, int n, int k)
 	{
 		const float *bias = with_bias ? m.bias : NULL;
 
-		ref->mm(pools[1], &m.ref, m.x, MAX_ROWS, m.ldx, m.want, m.ldy, bias, NULL);
-		im->k->mm(pools[1], &m.mat, m.x, MAX_ROWS, m.ldx, m.all, m.ldy, bias, m.ws);
-		if (exact)
-			EXPECT(rows_same(&m, m.want, m.all, MAX_ROWS), "%s mm %s [%d][%d]: not ref's bits",
-				   im->k->name, ktype_name(type), n, k);
-		else
-			EXPECT(rows_nmse(&m) <= bound, "%s mm %s [%d][%d]: nmse %g", im->k->name,
-				   ktype_name(type), n, k, rows_nmse(&m));
+		check_all(im, &m, bias);
 		check_batches(im, &m, bias);
 	}
 	check_shuffled(im, &m);
 	check_nan(im, &m);
+	free_mats(&m);
+}
+
+/* batches of every size from 1 to MAX_ROWS */
+static void
+check_every_size(const Impl *im, KType type, int n, int k)
+{
+	Mats		m;
+
+	make_mats(&m, im, type, n, k, true);
+	check_all(im, &m, m.bias);
+	for (int rows = 1; rows <= MAX_ROWS; rows++)
+		check_batch(im, &m, rnd_int(MAX_ROWS - rows + 1), rows, m.bias);
+	free_mats(&m);
+}
+
+/*
+ * Rows in several passes, k in several blocks, which add to what the blocks before
+ * them left in y.  The rows are those of the batch of all, again and again.
+ */
+static void
+check_passes(const Impl *im, KType type, int n, int k)
+{
+	Mats		m;
+	float	   *x,
+			   *y;
+	void	   *ws = xalloc(im->k->mm_scratch(type, MANY_ROWS, k));
+	int			wrong = 0;
+
+	make_mats(&m, im, type, n, k, false);
+	x = xalloc((size_t) MANY_ROWS * m.ldx * 4);
+	y = xalloc((size_t) MANY_ROWS * m.ldy * 4);
+	for (int i = 0; i < MANY_ROWS; i++)
+		memcpy(x + (size_t) i * m.ldx, m.x + (size_t) (i % MAX_ROWS) * m.ldx, k * 4);
+	check_all(im, &m, m.bias);
+	im->k->mm(pools[2], &m.mat, x, MANY_ROWS, m.ldx, y, m.ldy, m.bias, ws);
+	for (int i = 0; i < MANY_ROWS; i++)
+		wrong += memcmp(y + (size_t) i * m.ldy, m.all + (size_t) (i % MAX_ROWS) * m.ldy, n * 4) != 0;
+	EXPECT(wrong == 0, "%s mm %s [%d][%d]: %d of %d rows differ from the batch of %d", im->k->name,
+		   ktype_name(type), n, k, wrong, MANY_ROWS, MAX_ROWS);
+	free(x);
+	free(y);
+	free(ws);
 	free_mats(&m);
 }
 
@@ -458,6 +513,17 @@ test_mm(const Impl *im)
 	for (int t = KT_BF16 + 1; t < KT_COUNT; t++)
 	{
 		check_extremes(im, t, 3);
-		check_extremes(im, t, im->slow ? 5 : im->emulated ? 13 : 411);
+		check_extremes(im, t, im->slow ? 5 : im->emulated ? 13 : MANY_ROWS);
+	}
+	for (int t = 0; t < KT_COUNT; t++)
+	{
+		int			block = ktype_block(t);
+
+		/* a rest of columns; one block of k, or an odd number of some */
+		check_every_size(im, t, 41, block == 1 ? 39 : block < 256 ? 96 : 256);
+		if (!im->slow && !im->emulated)
+			check_every_size(im, t, 150, block == 1 ? 131 : block < 256 ? 160 : 512);
+		if (!im->slow)
+			check_passes(im, t, 41, block == 1 ? 1045 : block < 256 ? 1056 : 1280);
 	}
 }
