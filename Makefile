@@ -44,6 +44,9 @@ $(BUILD)/kernels/%.o: kernels/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) -MMD -MP -c -o $@ $<
 
+# arithmetic over whole models, which the compiler shall inline and vectorize
+$(BUILD)/src/quant/quantize.o: CFLAGS_ENGINE += $(KERNEL_OPT)
+
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -c -o $@ $<

@@ -335,6 +335,21 @@ int8_to_float(const uint8_t *src, int64_t n, float *out)
 		out[i] = d * (float) (int8_t) src[sizeof(d) + (size_t) i];
 }
 
+/* as kbf16_to_f32() does, in a loop that becomes vectors */
+static void
+bf16_to_float(const uint8_t *p, int64_t n, float *out)
+{
+	for (int64_t i = 0; i < n; i++)
+	{
+		uint16_t	h;
+		uint32_t	u;
+
+		memcpy(&h, p + 2 * i, sizeof(h));
+		u = (uint32_t) h << 16;
+		memcpy(out + i, &u, sizeof(u));
+	}
+}
+
 void
 kblock_to_float(KType t, const void *src, int64_t n, float *out)
 {
@@ -344,6 +359,8 @@ kblock_to_float(KType t, const void *src, int64_t n, float *out)
 
 	if (t == KT_INT8)
 		int8_to_float(p, n, out);
+	else if (t == KT_BF16)
+		bf16_to_float(p, n, out);
 	else if (!ktype_grouped(t))
 		for (int64_t i = 0; i < n; i++)
 			out[i] = kelem_get(t, p, (size_t) i);

@@ -10,7 +10,9 @@
  * sub-block, round the scales to 6 or 8 bits and then choose the codes for what
  * these became.
  *
- * Sums run in four lanes, which any CPU has: one order, the same bits everywhere.
+ * Eight blocks are fitted at once, one in each lane of a vector, so that each has
+ * sums of its own in one order: the same bits everywhere, alone or beside others.  On
+ * x86-64 all of it is compiled a second time with AVX2, which most CPUs have.
  *
  * Tested by tests/unit/test_load_quant.c and tests/golden/quantize_golden.c.
  */
@@ -19,7 +21,10 @@
 #include <math.h>
 #include <string.h>
 
-#define LANES 4
+/* part of both versions of quantize_row() */
+#define INLINE static inline __attribute__((always_inline))
+
+#define LANES 8
 #define BLOCK 32				/* weights of a 32-block, and of a sub-block of Q4_K */
 #define SUB6 16					/* weights of a sub-block of Q6_K */
 #define QNAN 0x7e00				/* a NaN as IEEE half */
@@ -64,81 +69,102 @@ quantize_type(KType t, int64_t k)
 /* ---- arithmetic ---- */
 
 /* to the nearest integer, |x| < 2^22, ties to even */
-static inline float
+INLINE float
 nearest(float x)
 {
 	return x + 12582912.0f - 12582912.0f;
 }
 
-static inline float
+INLINE float
 clamp(float x, float lo, float hi)
 {
 	return x < lo ? lo : x > hi ? hi : x;
 }
 
 /* 1 / x, 0 for 0 and for what is too small to have an inverse */
-static inline float
+INLINE float
 inverse(float x)
 {
 	return fabsf(x) < 0x1p-120f ? 0.0f : 1.0f / x;
 }
 
-/* four floats at once, in the compiler's own vectors */
-typedef float Vec __attribute__((vector_size(16)));
-typedef int32_t IVec __attribute__((vector_size(16)));
+/* eight floats at once, in the compiler's own vectors */
+typedef float Vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t IVec __attribute__((vector_size(4 * LANES)));
 
-static inline Vec
-vec_load(const float *x)
+/* The lanes of a where m, else those of b.  By address, since what passes vectors of
+ * this size by value depends on the CPU that a function is compiled for. */
+INLINE void
+vec_select(Vec *to, const IVec *m, const Vec *a, const Vec *b)
 {
-	Vec			v;
-
-	memcpy(&v, x, sizeof(v));
-	return v;
+	*to = (Vec) (((IVec) *a & *m) | ((IVec) *b & ~*m));
 }
 
-/* nearest() and clamp() of each lane */
-static inline Vec
-vec_code(Vec x, float lo, float hi)
+INLINE void
+vec_clamp_low(Vec *x, float lo)
 {
-	Vec			l = lo - (Vec) {0};
-	Vec			h = hi - (Vec) {0};
-	IVec		m;
+	Vec			to = lo - (Vec) {0};
+	IVec		m = *x < to;
 
-	x = x + 12582912.0f - 12582912.0f;
-	m = x < l;
-	x = (Vec) (((IVec) l & m) | ((IVec) x & ~m));
-	m = x > h;
-	return (Vec) (((IVec) h & m) | ((IVec) x & ~m));
+	vec_select(x, &m, &to, x);
 }
 
-static float
-vec_sum(Vec v)
+INLINE void
+vec_clamp_high(Vec *x, float hi)
 {
-	return (v[0] + v[2]) + (v[1] + v[3]);
+	Vec			to = hi - (Vec) {0};
+	IVec		m = *x > to;
+
+	vec_select(x, &m, &to, x);
 }
 
-static bool
-all_finite(const float *x, int n)
+/* the largest absolute value as bits, which are in order of size: Inf and NaN last */
+INLINE uint32_t
+abs_max_bits(const float *x, int64_t n)
 {
-	float		zero = 0.0f;
+	IVec		most = {0};
+	uint32_t	bits = 0;
+	int64_t		i = 0;
 
-	for (int i = 0; i < n; i++)
-		zero += x[i] * 0.0f;
-	return zero == 0.0f;
+	for (; i + LANES <= n; i += LANES)
+	{
+		IVec		v;
+
+		memcpy(&v, x + i, sizeof(v));
+		v &= 0x7fffffff;
+		for (int l = 0; l < LANES; l++)
+			most[l] = v[l] > most[l] ? v[l] : most[l];
+	}
+	for (int l = 0; l < LANES; l++)
+		bits = (uint32_t) most[l] > bits ? (uint32_t) most[l] : bits;
+	for (; i < n; i++)
+	{
+		uint32_t	b;
+
+		memcpy(&b, x + i, sizeof(b));
+		b &= 0x7fffffffu;
+		bits = b > bits ? b : bits;
+	}
+	return bits;
 }
 
-static float
-abs_max(const float *x, int64_t n)
+INLINE bool
+bits_finite(uint32_t bits)
 {
-	float		most = 0.0f;
+	return bits < 0x7f800000u;
+}
 
-	for (int64_t i = 0; i < n; i++)
-		most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-	return most;
+INLINE float
+bits_float(uint32_t bits)
+{
+	float		f;
+
+	memcpy(&f, &bits, sizeof(f));
+	return f;
 }
 
 /* the element with the largest absolute value, with its sign */
-static float
+INLINE float
 extreme(const float *x, int n)
 {
 	float		most = 0.0f;
@@ -149,211 +175,287 @@ extreme(const float *x, int n)
 	return most;
 }
 
-/* For codes q = nearest(x * inv) in lo..hi: the sums of x q and q q. */
-static void
-sums_at(const float *x, int n, float inv, float lo, float hi, float *xq, float *qq)
+/* ---- scales of up to LANES blocks of n weights ---- */
+
+/* to[i]: weight i of each block; zeros for blocks that are not there */
+INLINE void
+take_blocks(Vec *to, const float *x, int n, int count)
 {
-	Vec			a = {0};
+	for (int i = 0; i < n; i++)
+		for (int l = 0; l < LANES; l++)
+			to[i][l] = l < count ? x[l * n + i] : 0.0f;
+}
+
+/* For codes q = nearest(x * inv) in lo..hi: the sums of x q and q q. */
+INLINE void
+sums_at(const Vec *x, int n, const Vec *inv, float lo, float hi, bool low, Vec *xq, Vec *qq)
+{
+	Vec			a[4] = {0};
 	Vec			b = {0};
 
-	for (int i = 0; i < n; i += LANES)
-	{
-		Vec			v = vec_load(x + i);
-		Vec			q = vec_code(v * inv, lo, hi);
+	for (int i = 0; i < n; i += 4)
+		for (int j = 0; j < 4; j++)
+		{
+			Vec			q = x[i + j] * *inv + 12582912.0f - 12582912.0f;
 
-		a += v * q;
-		b += q * q;
-	}
-	*xq = vec_sum(a);
-	*qq = vec_sum(b);
+			if (low)
+				vec_clamp_low(&q, lo);
+			vec_clamp_high(&q, hi);
+			a[j] += x[i + j] * q;
+			b += q * q;
+		}
+	*xq = (a[0] + a[2]) + (a[1] + a[3]);
+	*qq = b;
 }
 
 /*
  * The scale d with the smallest error of x ~ d q, q in lo..hi = -lo - 1, among
  * those found from inverses that put the extreme weight near lo.  n is a multiple
- * of LANES.  With codes fixed, the best d is xq / qq and takes xq^2 / qq off the
+ * of 4.  With codes fixed, the best d is xq / qq and takes xq^2 / qq off the
  * error.
  */
-static float
-symmetric_scale(const float *x, int n, float lo, float hi)
+INLINE void
+symmetric_scales(const Vec *x, int n, float lo, float hi, Vec *d)
 {
-	float		most = extreme(x, n);
-	float		gain = 0.0f;
-	float		d = 0.0f;
+	const Vec	zero = {0};
+	Vec			most = {0};
+	Vec			gain = {0};
+	IVec		better;
 
-	if (fabsf(most) < 0x1p-100f)
-		return 0.0f;
+	for (int i = 0; i < n; i++)
+	{
+		better = ((IVec) x[i] & 0x7fffffff) > ((IVec) most & 0x7fffffff);
+		vec_select(&most, &better, &x[i], &most);
+	}
+	*d = zero;
 	for (int step = -5; step <= 4; step++)
 	{
-		float		xq,
-					qq;
+		Vec			inv = (lo + 0.2f * (float) step) / most;
+		Vec			xq,
+					qq,
+					to;
 
-		sums_at(x, n, (lo + 0.2f * (float) step) / most, lo, hi, &xq, &qq);
-		if (qq > 0.0f && xq * xq > gain * qq)
-		{
-			gain = xq * xq / qq;
-			d = xq / qq;
-		}
+		/* from -0.4 on, no code is below lo */
+		sums_at(x, n, &inv, lo, hi, step < -2, &xq, &qq);
+		better = (qq > zero) & (xq * xq > gain * qq);
+		to = xq * xq / qq;
+		vec_select(&gain, &better, &to, &gain);
+		to = xq / qq;
+		vec_select(d, &better, &to, d);
 	}
-	return d;
+	better = (Vec) ((IVec) most & 0x7fffffff) < 0x1p-100f;
+	vec_select(d, &better, &zero, d);
 }
 
 /* What least squares with a minimum needs to know of a choice of codes. */
 typedef struct Fit
 {
-	float		q;
-	float		qq;
-	float		xq;
+	Vec			q;
+	Vec			qq;
+	Vec			xq;
 } Fit;
 
-static Fit
-fit_at(const float *x, int n, float inv, float min, float hi)
+/* above: x less its minimum; no code is below 0 */
+INLINE void
+fit_at(const Vec *x, const Vec *above, int n, const Vec *inv, float hi, bool high, Fit *f)
 {
 	Vec			a = {0};
 	Vec			b = {0};
-	Vec			c = {0};
+	Vec			c[4] = {0};
 
-	for (int i = 0; i < n; i += LANES)
+	for (int i = 0; i < n; i += 4)
+		for (int j = 0; j < 4; j++)
+		{
+			Vec			q = above[i + j] * *inv + 12582912.0f - 12582912.0f;
+
+			if (high)
+				vec_clamp_high(&q, hi);
+			a += q;
+			b += q * q;
+			c[j] += x[i + j] * q;
+		}
+	*f = (Fit) {a, b, (c[0] + c[2]) + (c[1] + c[3])};
+}
+
+/* d and m for the codes of f, and their error without the constant sum of x^2 */
+INLINE void
+solve_fit(const Fit *f, float n, const Vec *sum, bool below, Vec *d, Vec *m, Vec *err)
+{
+	const Vec	zero = {0};
+	Vec			det = n * f->qq - f->q * f->q;
+	Vec			to;
+	IVec		ok;
+
+	*d = (n * f->xq - *sum * f->q) / det;
+	*m = (*sum * f->qq - f->q * f->xq) / det;
+	if (below)
 	{
-		Vec			v = vec_load(x + i);
-		Vec			q = vec_code((v - min) * inv, 0.0f, hi);
-
-		a += q;
-		b += q * q;
-		c += v * q;
+		/* without a minimum (also where all codes are the same, det = 0) */
+		ok = *m <= zero;
+		vec_select(m, &ok, m, &zero);
+		to = f->xq / f->qq;
+		vec_select(d, &ok, d, &to);
 	}
-	return (Fit) {vec_sum(a), vec_sum(b), vec_sum(c)};
+	*err = *d * (*d * f->qq + 2.0f * (*m * f->q - f->xq)) + *m * (n * *m - 2.0f * *sum);
 }
 
 /*
  * d >= 0 and m with the smallest error of x ~ d q + m, q in 0..hi; m <= 0 if
- * `below`.  The error of a choice is that of d and m as they were found, without
- * the constant sum of x^2.
+ * `below`.
  */
-static float
-asymmetric_scale(const float *x, int n, float hi, bool below, float *m)
+INLINE void
+asymmetric_scales(const Vec *x, int n, float hi, bool below, Vec *d, Vec *m)
 {
-	float		min = x[0],
+	const Vec	zero = {0};
+	Vec			min = x[0],
 				max = x[0],
-				sum = 0.0f,
-				best = INFINITY,
-				d = 0.0f;
+				sum = {0},
+				best = INFINITY - zero,
+				above[BLOCK];
+	IVec		better;
 
 	for (int i = 0; i < n; i++)
 	{
-		min = x[i] < min ? x[i] : min;
-		max = x[i] > max ? x[i] : max;
+		better = x[i] < min;
+		vec_select(&min, &better, &x[i], &min);
+		better = x[i] > max;
+		vec_select(&max, &better, &x[i], &max);
 		sum += x[i];
 	}
-	if (below && min > 0.0f)
-		min = 0.0f;
+	if (below)
+		vec_clamp_high(&min, 0.0f);
+	for (int i = 0; i < n; i++)
+		above[i] = x[i] - min;
 	*m = min;
-	if (max - min < 0x1p-100f)
-		return 0.0f;
+	*d = zero;
 	for (int step = -10; step <= 5; step++)
 	{
-		Fit			f = fit_at(x, n, (hi + 0.15f * (float) step) / (max - min), min, hi);
-		float		det = (float) n * f.qq - f.q * f.q;
-		float		sd,
+		Vec			inv = (hi + 0.15f * (float) step) / (max - min);
+		Vec			sd,
 					sm,
 					err;
+		Fit			f;
 
-		sd = ((float) n * f.xq - sum * f.q) / det;
-		sm = (sum * f.qq - f.q * f.xq) / det;
-		/* without a minimum (also where all codes are the same, det = 0) */
-		if (below && !(sm <= 0.0f))
-		{
-			sm = 0.0f;
-			sd = f.xq / f.qq;
-		}
-		err = sd * (sd * f.qq + 2.0f * (sm * f.q - f.xq)) + sm * ((float) n * sm - 2.0f * sum);
-		if (sd > 0.0f && err < best)
-		{
-			best = err;
-			d = sd;
-			*m = sm;
-		}
+		/* up to step 0, no code is above hi */
+		fit_at(x, above, n, &inv, hi, step > 0, &f);
+		solve_fit(&f, (float) n, &sum, below, &sd, &sm, &err);
+		better = (sd > zero) & (err < best);
+		vec_select(&best, &better, &err, &best);
+		vec_select(d, &better, &sd, d);
+		vec_select(m, &better, &sm, m);
 	}
-	return d;
+	better = max - min < 0x1p-100f;
+	vec_select(d, &better, &zero, d);
+	vec_select(m, &better, &min, m);
 }
 
 /* ---- the formats ---- */
 
-static void
+INLINE void
 to_int8(const float *x, int64_t k, uint8_t *out)
 {
-	float		most = abs_max(x, k);
+	uint32_t	bits = abs_max_bits(x, k);
+	float		most = bits_float(bits);
 	float		d = most / 127.0f;
 	float		inv = most < 0x1p-100f ? 0.0f : 127.0f / most;
 
-	for (int64_t i = 0; i < k; i++)
-		if (!isfinite(x[i]))
-		{
-			d = NAN;
-			inv = 0.0f;
-		}
+	if (!bits_finite(bits))
+	{
+		d = NAN;
+		inv = 0.0f;
+	}
 	memcpy(out, &d, sizeof(d));
-	for (int64_t i = 0; i < k; i++)
-		out[sizeof(d) + (size_t) i] = inv == 0.0f ? 0 : (uint8_t) (int8_t) nearest(x[i] * inv);
-}
-
-static void
-to_q8_0(const float *x, uint8_t *out)
-{
-	KBlockQ8_0	b = {.d = kf32_to_f16(abs_max(x, BLOCK) / 127.0f)};
-	float		inv = inverse(kf16_to_f32(b.d));
-
-	if (!all_finite(x, BLOCK))
-		b.d = QNAN;
+	out += sizeof(d);
+	if (inv == 0.0f)
+		memset(out, 0, (size_t) k);
 	else
-		for (int i = 0; i < BLOCK; i++)
-			b.qs[i] = (int8_t) clamp(nearest(x[i] * inv), -127.0f, 127.0f);
-	memcpy(out, &b, sizeof(b));
+		for (int64_t i = 0; i < k; i++)
+			out[i] = (uint8_t) (int32_t) nearest(x[i] * inv);
 }
 
-/* codes nearest((x - min) * inv) + offset, in 0..15, as Q4_0 and Q4_1 pack them */
-static void
-put_nibbles(const float *x, float inv, float min, float offset, uint8_t *qs)
+/* codes nearest((x - min) * inv) in lo..hi, plus offset */
+INLINE void
+put_codes(const float *x, int n, float inv, float min, float lo, float hi, int offset, uint8_t *q)
+{
+	for (int i = 0; i < n; i++)
+		q[i] = (uint8_t) ((int32_t) clamp(nearest((x[i] - min) * inv), lo, hi) + offset);
+}
+
+INLINE void
+to_q8_0(const float *x, int count, uint8_t *out)
+{
+	for (int l = 0; l < count; l++, x += BLOCK)
+	{
+		uint32_t	bits = abs_max_bits(x, BLOCK);
+		KBlockQ8_0	b = {.d = QNAN};
+
+		if (bits_finite(bits))
+		{
+			b.d = kf32_to_f16(bits_float(bits) / 127.0f);
+			put_codes(x, BLOCK, inverse(kf16_to_f32(b.d)), 0.0f, -127.0f, 127.0f, 0, (uint8_t *) b.qs);
+		}
+		memcpy(out + (size_t) l * sizeof(b), &b, sizeof(b));
+	}
+}
+
+/* codes 0..15 of a block, as Q4_0 and Q4_1 pack them */
+INLINE void
+put_nibbles(const uint8_t *q, uint8_t *qs)
 {
 	for (int i = 0; i < BLOCK / 2; i++)
-	{
-		int			low = (int) clamp(nearest((x[i] - min) * inv) + offset, 0.0f, 15.0f);
-		int			high = (int) clamp(nearest((x[i + BLOCK / 2] - min) * inv) + offset, 0.0f, 15.0f);
+		qs[i] = (uint8_t) (q[i] | q[i + BLOCK / 2] << 4);
+}
 
-		qs[i] = (uint8_t) (low | high << 4);
+INLINE void
+to_q4_0(const float *x, int count, uint8_t *out)
+{
+	Vec			v[BLOCK],
+				d;
+
+	take_blocks(v, x, BLOCK, count);
+	symmetric_scales(v, BLOCK, -8.0f, 7.0f, &d);
+	for (int l = 0; l < count; l++, x += BLOCK)
+	{
+		KBlockQ4_0	b = {.d = QNAN};
+		uint8_t		q[BLOCK];
+
+		if (bits_finite(abs_max_bits(x, BLOCK)))
+		{
+			b.d = kf32_to_f16(d[l]);
+			put_codes(x, BLOCK, inverse(kf16_to_f32(b.d)), 0.0f, -8.0f, 7.0f, 8, q);
+			put_nibbles(q, b.qs);
+		}
+		memcpy(out + (size_t) l * sizeof(b), &b, sizeof(b));
 	}
 }
 
-static void
-to_q4_0(const float *x, uint8_t *out)
+INLINE void
+to_q4_1(const float *x, int count, uint8_t *out)
 {
-	KBlockQ4_0	b = {.d = QNAN};
+	Vec			v[BLOCK],
+				d,
+				m;
 
-	if (all_finite(x, BLOCK))
+	take_blocks(v, x, BLOCK, count);
+	asymmetric_scales(v, BLOCK, 15.0f, false, &d, &m);
+	for (int l = 0; l < count; l++, x += BLOCK)
 	{
-		b.d = kf32_to_f16(symmetric_scale(x, BLOCK, -8.0f, 7.0f));
-		put_nibbles(x, inverse(kf16_to_f32(b.d)), 0.0f, 8.0f, b.qs);
-	}
-	memcpy(out, &b, sizeof(b));
-}
+		KBlockQ4_1	b = {.d = QNAN};
+		uint8_t		q[BLOCK];
 
-static void
-to_q4_1(const float *x, uint8_t *out)
-{
-	KBlockQ4_1	b = {.d = QNAN};
-	float		m;
-
-	if (all_finite(x, BLOCK))
-	{
-		b.d = kf32_to_f16(asymmetric_scale(x, BLOCK, 15.0f, false, &m));
-		b.m = kf32_to_f16(m);
-		put_nibbles(x, inverse(kf16_to_f32(b.d)), kf16_to_f32(b.m), 0.0f, b.qs);
+		if (bits_finite(abs_max_bits(x, BLOCK)))
+		{
+			b.d = kf32_to_f16(d[l]);
+			b.m = kf32_to_f16(m[l]);
+			put_codes(x, BLOCK, inverse(kf16_to_f32(b.d)), kf16_to_f32(b.m), 0.0f, 15.0f, 0, q);
+			put_nibbles(q, b.qs);
+		}
+		memcpy(out + (size_t) l * sizeof(b), &b, sizeof(b));
 	}
-	memcpy(out, &b, sizeof(b));
 }
 
 /* the 6-bit scale and minimum of sub-block s, as blocks.h describes them */
-static void
+INLINE void
 put_k4_scales(uint8_t *scales, int s, int sc, int mn)
 {
 	if (s < 4)
@@ -367,106 +469,157 @@ put_k4_scales(uint8_t *scales, int s, int sc, int mn)
 	scales[s] |= (uint8_t) (mn >> 4 << 6);
 }
 
-static void
+INLINE void
 to_q4_k(const float *x, uint8_t *out)
 {
-	enum {SUBS = QK_BLOCK / BLOCK};
 	KBlockQ4_K	b = {.d = QNAN};
-	float		ds[SUBS],
-				ms[SUBS],
-				most_d = 0.0f,
+	Vec			v[BLOCK],
+				ds,
+				ms;
+	float		most_d = 0.0f,
 				most_m = 0.0f,
 				inv_d,
 				inv_m;
 
-	for (int s = 0; s < SUBS; s++)
+	_Static_assert(QK_BLOCK == LANES * BLOCK, "a lane for each sub-block");
+	if (bits_finite(abs_max_bits(x, QK_BLOCK)))
 	{
-		ds[s] = asymmetric_scale(x + s * BLOCK, BLOCK, 15.0f, true, &ms[s]);
-		most_d = ds[s] > most_d ? ds[s] : most_d;
-		most_m = -ms[s] > most_m ? -ms[s] : most_m;
-	}
-	if (all_finite(x, QK_BLOCK))
-	{
+		take_blocks(v, x, BLOCK, LANES);
+		asymmetric_scales(v, BLOCK, 15.0f, true, &ds, &ms);
+		for (int s = 0; s < LANES; s++)
+		{
+			most_d = ds[s] > most_d ? ds[s] : most_d;
+			most_m = -ms[s] > most_m ? -ms[s] : most_m;
+		}
 		b.d = kf32_to_f16(most_d / 63.0f);
 		b.dmin = kf32_to_f16(most_m / 63.0f);
 		inv_d = inverse(kf16_to_f32(b.d));
 		inv_m = inverse(kf16_to_f32(b.dmin));
-		for (int s = 0; s < SUBS; s++)
+		for (int s = 0; s < LANES; s++)
 		{
 			float		sc = clamp(nearest(ds[s] * inv_d), 0.0f, 63.0f);
 			float		mn = clamp(nearest(-ms[s] * inv_m), 0.0f, 63.0f);
 			float		inv = inverse(kf16_to_f32(b.d) * sc);
 			float		min = -(kf16_to_f32(b.dmin) * mn);
+			uint8_t		q[BLOCK];
 
 			put_k4_scales(b.scales, s, (int) sc, (int) mn);
+			put_codes(x + s * BLOCK, BLOCK, inv, min, 0.0f, 15.0f, 0, q);
 			for (int i = 0; i < BLOCK; i++)
-			{
-				int			q = (int) clamp(nearest((x[s * BLOCK + i] - min) * inv), 0.0f, 15.0f);
-
-				b.qs[s / 2 * BLOCK + i] |= (uint8_t) (q << (s % 2 * 4));
-			}
+				b.qs[s / 2 * BLOCK + i] |= (uint8_t) (q[i] << (s % 2 * 4));
 		}
 	}
 	memcpy(out, &b, sizeof(b));
 }
 
-/* code q, 0..63, of weight i of a super-block */
-static void
-put_q6(KBlockQ6_K *b, int i, int q)
+/* codes 0..63 of weights 32 s .. of a super-block */
+INLINE void
+put_q6(KBlockQ6_K *b, int s, const uint8_t *q)
 {
-	int			a = i / 128,
-				c = i % 32,
-				j = i / 32 % 4;
+	int			a = s / 4,
+				j = s % 4;
 
-	b->ql[64 * a + 32 * (j % 2) + c] |= (uint8_t) ((q & 15) << (j / 2 * 4));
-	b->qh[32 * a + c] |= (uint8_t) (q >> 4 << (2 * j));
+	for (int c = 0; c < BLOCK; c++)
+	{
+		b->ql[64 * a + 32 * (j % 2) + c] |= (uint8_t) ((q[c] & 15) << (j / 2 * 4));
+		b->qh[32 * a + c] |= (uint8_t) (q[c] >> 4 << (2 * j));
+	}
 }
 
-static void
+INLINE void
 to_q6_k(const float *x, uint8_t *out)
 {
 	enum {SUBS = QK_BLOCK / SUB6};
 	KBlockQ6_K	b = {.d = QNAN};
-	float		ds[SUBS];
+	Vec			v[SUB6],
+				d;
+	float		ds[SUBS],
+				inv_d;
+	uint8_t		q[BLOCK];
 
-	for (int s = 0; s < SUBS; s++)
-		ds[s] = symmetric_scale(x + s * SUB6, SUB6, -32.0f, 31.0f);
-	if (all_finite(x, QK_BLOCK))
+	if (bits_finite(abs_max_bits(x, QK_BLOCK)))
 	{
-		float		inv_d;
-
+		for (int s = 0; s < SUBS; s += LANES)
+		{
+			take_blocks(v, x + s * SUB6, SUB6, LANES);
+			symmetric_scales(v, SUB6, -32.0f, 31.0f, &d);
+			memcpy(ds + s, &d, sizeof(d));
+		}
 		/* the largest scale becomes -128 */
 		b.d = kf32_to_f16(extreme(ds, SUBS) / -128.0f);
 		inv_d = inverse(kf16_to_f32(b.d));
 		for (int s = 0; s < SUBS; s++)
 		{
 			float		sc = clamp(nearest(ds[s] * inv_d), -128.0f, 127.0f);
-			float		inv = inverse(kf16_to_f32(b.d) * sc);
 
 			b.scales[s] = (int8_t) sc;
-			for (int i = 0; i < SUB6; i++)
-				put_q6(&b, s * SUB6 + i, 32 + (int) clamp(nearest(x[s * SUB6 + i] * inv), -32.0f, 31.0f));
+			put_codes(x + s * SUB6, SUB6, inverse(kf16_to_f32(b.d) * sc), 0.0f, -32.0f, 31.0f, 32,
+					  q + s % 2 * SUB6);
+			if (s % 2 == 1)
+				put_q6(&b, s / 2, q);
 		}
 	}
 	memcpy(out, &b, sizeof(b));
 }
 
+INLINE void
+blocks_to(KType t, const float *x, int64_t k, uint8_t *to)
+{
+	int			n = ktype_block(t);
+	size_t		bytes = ktype_row_bytes(t, n);
+	int			most = n == BLOCK ? LANES : 1;
+
+	for (int64_t i = 0, left = k / n; left > 0; left -= most)
+	{
+		int			count = left < most ? (int) left : most;
+
+		if (t == KT_Q8_0)
+			to_q8_0(x + i, count, to);
+		else if (t == KT_Q4_0)
+			to_q4_0(x + i, count, to);
+		else if (t == KT_Q4_1)
+			to_q4_1(x + i, count, to);
+		else if (t == KT_Q4_K)
+			to_q4_k(x + i, to);
+		else
+			to_q6_k(x + i, to);
+		i += count * n;
+		to += (size_t) count * bytes;
+	}
+}
+
+INLINE void
+row_to(KType t, const float *x, int64_t k, uint8_t *to)
+{
+	if (t == KT_INT8)
+		to_int8(x, k, to);
+	else
+		blocks_to(t, x, k, to);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void
+row_avx2(KType t, const float *x, int64_t k, uint8_t *to)
+{
+	row_to(t, x, k, to);
+}
+#endif
+
+void
+quantize_row_plain(KType t, const float *x, int64_t k, void *out)
+{
+	row_to(t, x, k, out);
+}
+
 void
 quantize_row(KType t, const float *x, int64_t k, void *out)
 {
-	static void (*const block[KT_COUNT]) (const float *x, uint8_t *out) = {
-		[KT_Q8_0] = to_q8_0, [KT_Q4_0] = to_q4_0, [KT_Q4_1] = to_q4_1, [KT_Q4_K] = to_q4_k,
-		[KT_Q6_K] = to_q6_k,
-	};
-	int			n = ktype_block(t);
-	size_t		bytes = ktype_row_bytes(t, n);
-	uint8_t    *to = out;
-
-	if (t == KT_INT8)
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx2"))
 	{
-		to_int8(x, k, to);
+		row_avx2(t, x, k, out);
 		return;
 	}
-	for (int64_t i = 0; i < k; i += n, to += bytes)
-		block[t] (x + i, to);
+#endif
+	quantize_row_plain(t, x, k, out);
 }

@@ -230,6 +230,70 @@ test_quantize(void)
 	}
 }
 
+#define BITS_ROW 2816			/* 11 super-blocks: 88 blocks, no multiple of 8 with one less */
+
+/* a row of some kind of weights: usual ones, and all that is special to a search of scales */
+static void
+fill_row(float *x, int kind, uint32_t *seed)
+{
+	for (int i = 0; i < BITS_ROW; i++)
+	{
+		float		r = (float) (int32_t) (*seed = *seed * 1664525u + 1013904223u) * 0x1p-31f;
+		int			part = i / 256;
+
+		if (kind < 4)
+			x[i] = r * r * r * (i % 700 == 0 ? 6.0f : 1.0f) * (kind + 1) - 0.1f * (float) kind;
+		else if (kind == 4)
+			x[i] = part == 0 ? 0.0f : part == 1 ? 0x1p-110f * r : part == 2 ? 0.3f : part == 3 ? fabsf(r) :
+				part == 4 ? -fabsf(r) : part == 5 ? floorf(r * 9.0f) * 0.5f : part == 6 ? 3e38f * r :
+				part == 7 ? (i % 256 == 77 ? NAN : r) : part == 8 ? (i % 256 == 200 ? INFINITY : r) :
+				part == 9 ? -0.0f : 1e-40f * r;
+		else
+			x[i] = part < 5 ? (i % 32 == 5 ? 1.0f : i % 3 == 0 ? -0.0f : 0.0f) : i % 7 == 0 ? 1e4f * r : 1e-3f * r;
+	}
+}
+
+/* weights become the codes that they have always become: caches and results depend on them */
+static void
+test_bits(void)
+{
+	static const struct
+	{
+		KType		type;
+		uint64_t	hash;		/* FNV-1a of all rows */
+	}			types[] = {
+		{KT_INT8, 0xdd148af7117dfc00}, {KT_Q8_0, 0x01b43682572985bd}, {KT_Q6_K, 0x5347a287d63f76c6},
+		{KT_Q4_0, 0xbea3bb1e3b68c8dc}, {KT_Q4_1, 0x1e62d2edac9980e3}, {KT_Q4_K, 0x99942ec81d258fa5}
+	};
+	static float x[BITS_ROW + 1];
+	static uint8_t row[BITS_ROW * 2];
+	static uint8_t plain[BITS_ROW * 2];
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+	{
+		uint64_t	h = 1469598103934665603u;
+		uint32_t	seed = 7;
+		int			differ = 0;
+
+		for (int kind = 0; kind < 12; kind++)
+		{
+			/* one block less at times, and an address like a file's */
+			int			k = BITS_ROW - (kind % 2 != 0 ? ktype_block(types[i].type) : 0);
+			size_t		len = ktype_row_bytes(types[i].type, k);
+
+			fill_row(x + 1, kind % 6, &seed);
+			quantize_row(types[i].type, x + 1, k, row + 1);
+			quantize_row_plain(types[i].type, x + 1, k, plain);
+			differ += memcmp(row + 1, plain, len) != 0;
+			for (size_t b = 0; b < len; b++)
+				h = (h ^ row[1 + b]) * 1099511628211u;
+		}
+		CHECK(differ == 0, "%s: %d rows depend on the CPU", ktype_name(types[i].type), differ);
+		CHECK(h == types[i].hash, "%s: other codes than ever: 0x%016llx", ktype_name(types[i].type),
+			  (unsigned long long) h);
+	}
+}
+
 int
 main(void)
 {
@@ -241,5 +305,6 @@ main(void)
 	test_mxfp4();
 	test_schemes();
 	test_quantize();
+	test_bits();
 	return check_done("test_load_quant");
 }
