@@ -76,9 +76,33 @@ run_rope(Work *w)
 }
 
 static void
-run_silu(Work *w)
+run_act_silu(Work *w)
 {
-	w->k->silu_mul(w->pool, w->y, w->x, w->rows, FFN);
+	w->k->act_mul(w->pool, KACT_SILU, w->y, w->x, w->rows, FFN);
+}
+
+static void
+run_act_gelu(Work *w)
+{
+	w->k->act_mul(w->pool, KACT_GELU, w->y, w->x, w->rows, FFN);
+}
+
+static void
+run_act_gelu_tanh(Work *w)
+{
+	w->k->act_mul(w->pool, KACT_GELU_TANH, w->y, w->x, w->rows, FFN);
+}
+
+static void
+run_layernorm(Work *w)
+{
+	w->k->layernorm(w->pool, w->y, w->x, w->w, w->w, w->rows, DIM, 1e-5f);
+}
+
+static void
+run_norm_heads(Work *w)
+{
+	w->k->norm_heads(w->pool, KNORM_RMS, w->x, w->rows, HEADS * HEAD_DIM, HEADS, HEAD_DIM, w->w, 0, 1e-6f);
 }
 
 static void
@@ -105,9 +129,13 @@ run_sample(Work *w)
 static const Op ops[] = {
 	{"rmsnorm", run_rmsnorm, 8.0 * DIM, 4.0 * DIM, KT_COUNT, MAX_ROWS},
 	{"add_rmsnorm", run_add_rmsnorm, 16.0 * DIM, 5.0 * DIM, KT_COUNT, MAX_ROWS},
+	{"layernorm", run_layernorm, 8.0 * DIM, 8.0 * DIM, KT_COUNT, MAX_ROWS},
+	{"norm_heads", run_norm_heads, 8.0 * HEADS * HEAD_DIM, 4.0 * HEADS * HEAD_DIM, KT_COUNT, MAX_ROWS},
 	{"add", run_add, 12.0 * DIM, DIM, KT_COUNT, MAX_ROWS},
 	{"rope", run_rope, 8.0 * HEADS * HEAD_DIM, 3.0 * HEADS * HEAD_DIM, KT_COUNT, MAX_ROWS},
-	{"silu_mul", run_silu, 12.0 * FFN, 5.0 * FFN, KT_COUNT, MAX_ROWS},
+	{"act_mul silu", run_act_silu, 12.0 * FFN, 5.0 * FFN, KT_COUNT, MAX_ROWS},
+	{"act_mul gelu", run_act_gelu, 12.0 * FFN, 25.0 * FFN, KT_COUNT, MAX_ROWS},
+	{"act_mul gelu_tanh", run_act_gelu_tanh, 12.0 * FFN, 9.0 * FFN, KT_COUNT, MAX_ROWS},
 	{"kv_write F32", run_kv_write, 2 * 8.0 * KVW, 0, KT_F32, MAX_ROWS},
 	{"kv_write F16", run_kv_write, 2 * 6.0 * KVW, 0, KT_F16, MAX_ROWS},
 	{"kv_write BF16", run_kv_write, 2 * 6.0 * KVW, 0, KT_BF16, MAX_ROWS},

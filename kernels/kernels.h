@@ -77,6 +77,21 @@ typedef struct KRows
 	const int32_t *const *block_table;	/* [n_seqs] */
 } KRows;
 
+/* activations of feed-forward networks; what each is: docs/kernels.md */
+typedef enum KAct
+{
+#define KACT(id, gate, up)	KACT_##id,
+#include "acts.def"
+#undef KACT
+	KACT_COUNT
+} KAct;
+
+typedef enum KNormKind
+{
+	KNORM_RMS,					/* x / sqrt(mean(x^2) + eps) */
+	KNORM_LAYER					/* (x - mean) / sqrt(variance + eps) */
+} KNormKind;
+
 typedef struct Kernels
 {
 	const char *name;			/* "ref", "portable", "avx2", "avx512", "avx512_bf16" ... */
@@ -97,14 +112,25 @@ typedef struct Kernels
 					   float *y, int ldy, const float *bias, void *ws);
 
 	/* ---- row-wise ---- */
-	/* y = x / sqrt(mean(x^2) + eps) * w; y may be x */
+	/* y = x / sqrt(mean(x^2) + eps) * w; y may be x, w may be NULL (1) */
 	void		(*rmsnorm) (KPool *pool, float *y, const float *x, const float *w,
 							int rows, int dim, float eps);
 	/* x += d, then y = rmsnorm(x) */
 	void		(*add_rmsnorm) (KPool *pool, float *y, float *x, const float *d, const float *w,
 								int rows, int dim, float eps);
+	/* y = (x - mean) / sqrt(variance + eps) * w + b; y may be x, w NULL (1), b NULL (0) */
+	void		(*layernorm) (KPool *pool, float *y, const float *x, const float *w, const float *b,
+							  int rows, int dim, float eps);
+	/*
+	 * Norm `heads` heads of dim starting at x (row stride ld), each by itself, in place.
+	 * Head h's weight is w + h*ldw (ldw 0: one for all), or none when w is NULL.
+	 */
+	void		(*norm_heads) (KPool *pool, KNormKind kind, float *x, int rows, int ld,
+							   int heads, int dim, const float *w, int ldw, float eps);
 	/* x += d */
 	void		(*add) (KPool *pool, float *x, const float *d, int rows, int dim);
+	/* x *= s */
+	void		(*scale) (KPool *pool, float *x, int rows, int dim, float s);
 	/*
 	 * Rotate `heads` heads of head_dim starting at x (row stride ld), in place.
 	 * cs: [max_pos][rot_dim/2][2] cos, sin.  rot_dim <= head_dim, even.  Halves
@@ -114,8 +140,10 @@ typedef struct Kernels
 						 const int32_t *pos, const float *cs, int rot_dim);
 	/* y[i][j] = cap * tanh(y[i][j] / cap), cap > 0 */
 	void		(*softcap) (KPool *pool, float *y, int rows, int dim, float cap);
-	/* y[i][j] = silu(g[i][j]) * u[i][j]; g and u are halves of gu: [rows][2*dim] */
-	void		(*silu_mul) (KPool *pool, float *y, const float *gu, int rows, int dim);
+	/* y[i][j] = act(g[i][j]) * u[i][j]; g and u are halves of gu: [rows][2*dim] */
+	void		(*act_mul) (KPool *pool, KAct a, float *y, const float *gu, int rows, int dim);
+	/* y = act(y) */
+	void		(*act) (KPool *pool, KAct a, float *y, int rows, int dim);
 
 	/* ---- attention ---- */
 	/* Store k, v ([rows][n_kv_heads*head_dim], row stride ld) at the rows' positions. */

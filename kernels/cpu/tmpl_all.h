@@ -19,6 +19,7 @@
 #endif
 #include "cpu/tmpl_mm.h"
 #include "cpu/tmpl_rows.h"
+#include "cpu/tmpl_act.h"
 #include "cpu/tmpl_attn.h"
 
 #ifndef KPASTE
@@ -37,10 +38,14 @@ const Kernels KPASTE(kernels_, KNAME) = {
 	.mm = mm,
 	.rmsnorm = rmsnorm,
 	.add_rmsnorm = add_rmsnorm,
+	.layernorm = layernorm,
+	.norm_heads = norm_heads,
 	.add = add,
+	.scale = scale,
 	.rope = rope,
 	.softcap = softcap,
-	.silu_mul = silu_mul,
+	.act_mul = act_mul,
+	.act = act,
 	.kv_write = kv_write,
 	.attn_scratch = attn_scratch,
 	.attn = attn,

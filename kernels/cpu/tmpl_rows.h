@@ -1,7 +1,7 @@
 /*
  * tmpl_rows.h
- *	  Row-wise ops: exp and tanh, norms, rotary embedding, SwiGLU, soft-cap, writing
- *	  K and V.
+ *	  Row-wise ops: exp and tanh, norms, rotary embedding, soft-cap, writing K and V.
+ *	  Activations are tmpl_act.h.
  *
  * A row is done by one thread.  Sums run in 16 lanes (lane = index mod 16) that
  * are added in v_sum's order: the same bits wherever fma is fused.
@@ -108,12 +108,26 @@ typedef struct RowJob
 	const float *w;
 	int			dim;
 	int			ld;
-	float		eps;			/* or the cap of softcap */
-	/* rope */
+	float		eps;			/* or the cap of softcap, the factor of scale */
+	/* rope, norm_heads */
 	int			heads;
+	const float *b;
+	KNormKind	kind;
+	int			ldw;
 	int			rot_dim;
 	const int32_t *pos;
 } RowJob;
+
+/* x * w[i..] + b[i..] of n columns; w and b may be NULL */
+static inline v16
+norm_affine(v16 x, const float *w, const float *b, int i, int n)
+{
+	if (w != NULL)
+		x = v_mul(x, n == 16 ? v_load(w + i) : v_load_n(w + i, n));
+	if (b != NULL)
+		x = v_add(x, n == 16 ? v_load(b + i) : v_load_n(b + i, n));
+	return x;
+}
 
 static void
 norm_row(float *y, const float *x, const float *w, int dim, float eps)
@@ -136,10 +150,46 @@ norm_row(float *y, const float *x, const float *w, int dim, float eps)
 	}
 	scale = v_set1(1.0f / sqrtf(v_sum(acc) / (float) dim + eps));
 	for (i = 0; i + 16 <= dim; i += 16)
-		v_store(y + i, v_mul(v_mul(v_load(x + i), scale), v_load(w + i)));
+		v_store(y + i, norm_affine(v_mul(v_load(x + i), scale), w, NULL, i, 16));
 	if (i < dim)
-		v_store_n(y + i, v_mul(v_mul(v_load_n(x + i, dim - i), scale), v_load_n(w + i, dim - i)),
+		v_store_n(y + i, norm_affine(v_mul(v_load_n(x + i, dim - i), scale), w, NULL, i, dim - i),
 				  dim - i);
+}
+
+/* the mean first, then the squares of what is left: no cancellation */
+static void
+layernorm_of(float *y, const float *x, const float *w, const float *b, int dim, float eps)
+{
+	v16			acc = v_zero();
+	v16			mean,
+				scale;
+	int			tail = dim % 16,
+				i;
+
+	for (i = 0; i + 16 <= dim; i += 16)
+		acc = v_add(acc, v_load(x + i));
+	if (tail > 0)
+		acc = v_add(acc, v_load_n(x + i, tail));
+	mean = v_set1(v_sum(acc) / (float) dim);
+	acc = v_zero();
+	for (i = 0; i + 16 <= dim; i += 16)
+	{
+		v16			d = v_sub(v_load(x + i), mean);
+
+		acc = v_fma(d, d, acc);
+	}
+	if (tail > 0)
+	{
+		v16			d = v_select_range(v_sub(v_load_n(x + i, tail), mean), 0, tail, 0.0f);
+
+		acc = v_fma(d, d, acc);
+	}
+	scale = v_set1(1.0f / sqrtf(v_sum(acc) / (float) dim + eps));
+	for (i = 0; i + 16 <= dim; i += 16)
+		v_store(y + i, norm_affine(v_mul(v_sub(v_load(x + i), mean), scale), w, b, i, 16));
+	if (tail > 0)
+		v_store_n(y + i, norm_affine(v_mul(v_sub(v_load_n(x + i, tail), mean), scale), w, b, i, tail),
+				  tail);
 }
 
 static void
@@ -189,6 +239,74 @@ add_rmsnorm(KPool *pool, float *y, float *x, const float *d, const float *w,
 	RowJob		j = {.y = y, .x = x, .d = d, .w = w, .dim = dim, .eps = eps};
 
 	run_rows(pool, add_rmsnorm_row, &j, rows, (size_t) rows * dim);
+}
+
+static void
+layernorm_row(void *arg, int row, int ith)
+{
+	const RowJob *j = arg;
+	size_t		at = (size_t) row * j->dim;
+
+	(void) ith;
+	layernorm_of(j->y + at, j->cx + at, j->w, j->b, j->dim, j->eps);
+}
+
+static void
+layernorm(KPool *pool, float *y, const float *x, const float *w, const float *b,
+		  int rows, int dim, float eps)
+{
+	RowJob		j = {.y = y, .cx = x, .w = w, .b = b, .dim = dim, .eps = eps};
+
+	run_rows(pool, layernorm_row, &j, rows, (size_t) rows * dim);
+}
+
+static void
+norm_heads_row(void *arg, int row, int ith)
+{
+	const RowJob *j = arg;
+
+	(void) ith;
+	for (int h = 0; h < j->heads; h++)
+	{
+		float	   *x = j->x + (size_t) row * j->ld + (size_t) h * j->dim;
+		const float *w = j->w ? j->w + (size_t) h * j->ldw : NULL;
+
+		if (j->kind == KNORM_LAYER)
+			layernorm_of(x, x, w, NULL, j->dim, j->eps);
+		else
+			norm_row(x, x, w, j->dim, j->eps);
+	}
+}
+
+static void
+norm_heads(KPool *pool, KNormKind kind, float *x, int rows, int ld, int heads, int dim,
+		   const float *w, int ldw, float eps)
+{
+	RowJob		j = {
+		.x = x, .kind = kind, .ld = ld, .heads = heads, .dim = dim, .w = w, .ldw = ldw, .eps = eps
+	};
+
+	run_rows(pool, norm_heads_row, &j, rows, (size_t) rows * heads * dim);
+}
+
+static void
+scale_row(void *arg, int row, int ith)
+{
+	const RowJob *j = arg;
+	float	   *x = j->x + (size_t) row * j->dim;
+
+	(void) ith;
+	/* left to the compiler */
+	for (int i = 0; i < j->dim; i++)
+		x[i] *= j->eps;
+}
+
+static void
+scale(KPool *pool, float *x, int rows, int dim, float s)
+{
+	RowJob		j = {.x = x, .dim = dim, .eps = s};
+
+	run_rows(pool, scale_row, &j, rows, (size_t) rows * dim);
 }
 
 static void
@@ -245,39 +363,6 @@ rope(KPool *pool, float *x, int rows, int ld, int heads, int head_dim,
 	};
 
 	run_rows(pool, rope_row, &j, rows, (size_t) rows * heads * rot_dim);
-}
-
-static inline v16
-silu_mul16(v16 g, v16 u)
-{
-	v16			one = v_set1(1.0f);
-
-	return v_mul(v_div(g, v_add(one, v_exp(v_sub(v_zero(), g)))), u);
-}
-
-static void
-silu_mul_row(void *arg, int row, int ith)
-{
-	const RowJob *j = arg;
-	const float *g = j->cx + (size_t) row * 2 * j->dim;
-	const float *u = g + j->dim;
-	float	   *y = j->y + (size_t) row * j->dim;
-	int			i = 0;
-
-	(void) ith;
-	for (; i + 16 <= j->dim; i += 16)
-		v_store(y + i, silu_mul16(v_load(g + i), v_load(u + i)));
-	if (i < j->dim)
-		v_store_n(y + i, silu_mul16(v_load_n(g + i, j->dim - i), v_load_n(u + i, j->dim - i)),
-				  j->dim - i);
-}
-
-static void
-silu_mul(KPool *pool, float *y, const float *gu, int rows, int dim)
-{
-	RowJob		j = {.y = y, .cx = gu, .dim = dim};
-
-	run_rows(pool, silu_mul_row, &j, rows, (size_t) rows * dim * 2);
 }
 
 static void

@@ -146,21 +146,64 @@ ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 		}
 }
 
+/* one row or head; w and b may be NULL */
+static void
+norm(KNormKind kind, float *y, const float *x, const float *w, const float *b, int dim, float eps)
+{
+	double		mean = 0.0,
+				sum = 0.0,
+				scale;
+
+	if (kind == KNORM_LAYER)
+	{
+		for (int i = 0; i < dim; i++)
+			mean += x[i];
+		mean /= dim;
+	}
+	for (int i = 0; i < dim; i++)
+		sum += (x[i] - mean) * (x[i] - mean);
+	scale = 1.0 / sqrt(sum / dim + eps);
+	for (int i = 0; i < dim; i++)
+		y[i] = (float) ((x[i] - mean) * scale * (w ? w[i] : 1.0) + (b ? b[i] : 0.0));
+}
+
 static void
 ref_rmsnorm(KPool *pool, float *y, const float *x, const float *w, int rows, int dim, float eps)
 {
 	(void) pool;
-	for (int i = 0; i < rows; i++, x += dim, y += dim)
-	{
-		double		sum = 0.0;
-		float		scale;
+	for (int i = 0; i < rows; i++)
+		norm(KNORM_RMS, y + (size_t) i * dim, x + (size_t) i * dim, w, NULL, dim, eps);
+}
 
-		for (int j = 0; j < dim; j++)
-			sum += (double) x[j] * x[j];
-		scale = (float) (1.0 / sqrt(sum / dim + eps));
-		for (int j = 0; j < dim; j++)
-			y[j] = x[j] * scale * w[j];
-	}
+static void
+ref_layernorm(KPool *pool, float *y, const float *x, const float *w, const float *b,
+			  int rows, int dim, float eps)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		norm(KNORM_LAYER, y + (size_t) i * dim, x + (size_t) i * dim, w, b, dim, eps);
+}
+
+static void
+ref_norm_heads(KPool *pool, KNormKind kind, float *x, int rows, int ld, int heads, int dim,
+			   const float *w, int ldw, float eps)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		for (int h = 0; h < heads; h++)
+		{
+			float	   *xh = x + (size_t) i * ld + (size_t) h * dim;
+
+			norm(kind, xh, xh, w ? w + (size_t) h * ldw : NULL, NULL, dim, eps);
+		}
+}
+
+static void
+ref_scale(KPool *pool, float *x, int rows, int dim, float s)
+{
+	(void) pool;
+	for (size_t i = 0; i < (size_t) rows * dim; i++)
+		x[i] *= s;
 }
 
 static void
@@ -205,18 +248,91 @@ ref_rope(KPool *pool, float *x, int rows, int ld, int heads, int head_dim,
 		}
 }
 
+static double
+act_silu(double x)
+{
+	return x / (1.0 + exp(-x));
+}
+
+static double
+act_gelu(double x)
+{
+	return 0.5 * x * erfc(-x * 0.70710678118654752440);
+}
+
+static double
+act_gelu_tanh(double x)
+{
+	/* sigmoid(2u) is (1 + tanh(u)) / 2 */
+	return x / (1.0 + exp(-2.0 * 0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+static double
+act_gelu_quick(double x)
+{
+	return x / (1.0 + exp(-1.702 * x));
+}
+
+static double
+act_relu(double x)
+{
+	return x <= 0.0 ? 0.0 : x;	/* a NaN stays */
+}
+
+static double
+act_relu2(double x)
+{
+	return act_relu(x) * act_relu(x);
+}
+
+static double
+act_swiglu_oai(double x)
+{
+	return act_gelu_quick(x > 7.0 ? 7.0 : x);
+}
+
+static double
+up_plain(double u)
+{
+	return u;
+}
+
+static double
+up_oai(double u)
+{
+	return (u > 7.0 ? 7.0 : u < -7.0 ? -7.0 : u) + 1.0;
+}
+
+static const struct
+{
+	double		(*gate) (double);
+	double		(*up) (double);
+}			acts[] = {
+#define KACT(id, gate, up)	{act_##gate, up_##up},
+#include "acts.def"
+#undef KACT
+};
+
 static void
-ref_silu_mul(KPool *pool, float *y, const float *gu, int rows, int dim)
+ref_act_mul(KPool *pool, KAct a, float *y, const float *gu, int rows, int dim)
 {
 	(void) pool;
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < dim; j++)
 		{
-			float		g = gu[(size_t) i * 2 * dim + j],
+			double		g = gu[(size_t) i * 2 * dim + j],
 						u = gu[(size_t) i * 2 * dim + dim + j];
 
-			y[(size_t) i * dim + j] = g / (1.0f + expf(-g)) * u;
+			y[(size_t) i * dim + j] = (float) (acts[a].gate(g) * acts[a].up(u));
 		}
+}
+
+static void
+ref_act(KPool *pool, KAct a, float *y, int rows, int dim)
+{
+	(void) pool;
+	for (size_t i = 0; i < (size_t) rows * dim; i++)
+		y[i] = (float) acts[a].gate(y[i]);
 }
 
 static void
@@ -354,10 +470,14 @@ const Kernels kernels_ref = {
 	.mm = ref_mm,
 	.rmsnorm = ref_rmsnorm,
 	.add_rmsnorm = ref_add_rmsnorm,
+	.layernorm = ref_layernorm,
+	.norm_heads = ref_norm_heads,
 	.add = ref_add,
+	.scale = ref_scale,
 	.rope = ref_rope,
 	.softcap = ref_softcap,
-	.silu_mul = ref_silu_mul,
+	.act_mul = ref_act_mul,
+	.act = ref_act,
 	.kv_write = ref_kv_write,
 	.attn_scratch = ref_attn_scratch,
 	.attn = ref_attn,

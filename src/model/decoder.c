@@ -133,7 +133,7 @@ dec_swiglu(Decoder *d, const Layer *l)
 {
 	linear(d, &l->gate_up, d->h, d->rows, d->gu);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->silu_mul(d->pool, d->act, d->gu, d->rows, d->c.inter);
+	d->k->act_mul(d->pool, KACT_SILU, d->act, d->gu, d->rows, d->c.inter);
 	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
