@@ -502,7 +502,10 @@ vcall_poll(Call *c)
 	while (frame_ready(c, &m))
 	{
 		if (m.kind != WF_PROGRESS)
+		{
+			c->loading = false; /* whatever comes now, the load is over */
 			return true;
+		}
 		take_progress(c, &m);
 	}
 	if (state == WS_LOST || c->epoch != pg_atomic_read_u32(&vllm_shared->epoch))

@@ -181,6 +181,9 @@ ROLLBACK;
 SELECT llm_create_model('slow', '/fake/slow:300');
 SET client_min_messages = notice;
 SELECT llm_generate('after loading', model => 'slow');
+-- ... and rows of a statement say so once, though they end one after the other
+SELECT llm_unload_model('slow');
+SELECT llm_generate('row @delay:' || i * 250, model => 'slow') FROM generate_series(0, 3) i;
 SET client_min_messages = warning;
 SELECT llm_unload_model('slow');
 SELECT fails($$SELECT llm_generate('x', model => 'slow', timeout_ms => 50)$$);
