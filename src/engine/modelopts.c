@@ -11,19 +11,35 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "quant/quantize.h"
 
+/* An option's value is wrong: what it must be, and what it is. */
+static bool __attribute__((format(printf, 3, 4)))
+opt_wrong(const cJSON *v, Err *e, const char *must,...)
+{
+	char		text[256];
+	char	   *got = cJSON_PrintUnformatted(v);
+	va_list		ap;
+
+	va_start(ap, must);
+	vsnprintf(text, sizeof(text), must, ap);
+	va_end(ap);
+	err_set(e, ERR_INVALID, "model option \"%s\" must be %s, got %.64s", v->string, text, got != NULL ? got : "?");
+	cJSON_free(got);
+	return false;
+}
+
 static bool
 opt_int(const cJSON *v, int64_t min, int64_t max, int64_t *out, Err *e)
 {
 	if (!cJSON_IsNumber(v) || v->valuedouble != floor(v->valuedouble) ||
 		v->valuedouble < (double) min || v->valuedouble > (double) max)
-		return err_set(e, ERR_INVALID, "model option \"%s\" must be an integer between %" PRId64 " and %" PRId64,
-					   v->string, min, max);
+		return opt_wrong(v, e, "an integer between %" PRId64 " and %" PRId64, min, max);
 	*out = (int64_t) v->valuedouble;
 	return true;
 }
@@ -57,15 +73,14 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 	if (strcmp(v->string, "kv_cache_dtype") == 0)
 	{
 		if (!cJSON_IsString(v) || !settings_kv_dtype_ok(v->valuestring))
-			return err_set(e, ERR_INVALID,
-						   "model option \"kv_cache_dtype\" must be auto, float32, float16, bfloat16 or int8");
+			return opt_wrong(v, e, "auto, float32, float16, bfloat16 or int8");
 		snprintf(o->kv_cache_dtype, sizeof(o->kv_cache_dtype), "%s", v->valuestring);
 		return true;
 	}
 	if (strcmp(v->string, "quantization") == 0)
 	{
 		if (!cJSON_IsString(v) || quant_scheme(v->valuestring) == NULL)
-			return err_set(e, ERR_INVALID, "model option \"quantization\" must be %s", quant_scheme_list());
+			return opt_wrong(v, e, "%s", quant_scheme_list());
 		snprintf(o->quantization, sizeof(o->quantization), "%s", v->valuestring);
 		return true;
 	}
