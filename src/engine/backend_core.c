@@ -202,16 +202,14 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	Source		src = {.progress = progress,.ctx = ctx};
 	Files	   *files = NULL;
 	Inst	   *in = mem_zalloc(sizeof(Inst));
-	const char *why = NULL;
 	CpuPlan		cpus;
 	bool		ok = false;
 	Tok		   *tok;
 
-	in->kernels = kernels_select(s->cpu_isa, &why);
-	if (in->kernels == NULL)
-		err_set(e, ERR_INVALID, "cpu_isa \"%s\" can't be used: %s", s->cpu_isa, why != NULL ? why : "unknown");
-	else if (cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && (in->pool = cpuplan_pool(&cpus, e)) != NULL &&
-			 (src.files = files = files_open(path, e)) != NULL && (tok = source_tok(src.files, e)) != NULL)
+	in->kernels = cpuplan_kernels(s->cpu_isa, e);
+	if (in->kernels != NULL &&
+		cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && (in->pool = cpuplan_pool(&cpus, e)) != NULL &&
+		(src.files = files = files_open(path, e)) != NULL && (tok = source_tok(src.files, e)) != NULL)
 		ok = build(in, &src, tok, o, s, e);
 	files_close(files);
 	if (ok)

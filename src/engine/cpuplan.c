@@ -1,6 +1,6 @@
 /*
  * cpuplan.c
- *	  How many compute threads, and where.
+ *	  How many compute threads, where, and with which kernels.
  *
  * Tested by tests/unit/test_cpus.c.
  */
@@ -89,6 +89,24 @@ cpuplan_make(int threads, const char *affinity, CpuPlan *out, Err *e)
 		return err_hint(e, "Lower vllm.cpu_threads; 0 means one thread for each CPU of the list.");
 	}
 	return true;
+}
+
+const Kernels *
+cpuplan_kernels(const char *isa, Err *e)
+{
+	char		names[128] = "";
+	size_t		at = 0;
+	const char *why = NULL;
+	const Kernels *found = kernels_select(isa, &why);
+
+	if (found != NULL)
+		return found;
+	for (const Kernels *const *k = kernels_all(); *k != NULL && at < sizeof(names); k++)
+		if (kernels_usable(*k))
+			at += (size_t) snprintf(names + at, sizeof(names) - at, ", %s", (*k)->name);
+	err_set(e, ERR_INVALID, "cpu_isa \"%.64s\" can't be used: %s", isa, why);
+	err_hint(e, "This CPU has auto%s: change vllm.cpu_isa.", names);
+	return NULL;
 }
 
 KPool *

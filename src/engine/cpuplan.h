@@ -1,6 +1,7 @@
 /*
  * cpuplan.h
- *	  From the settings cpu_threads and cpu_affinity to threads and their CPUs.
+ *	  From the settings cpu_threads and cpu_affinity to threads and their CPUs, and from
+ *	  cpu_isa to their kernels.
  */
 #ifndef VLLM_ENGINE_CPUPLAN_H
 #define VLLM_ENGINE_CPUPLAN_H
@@ -24,6 +25,8 @@ typedef struct CpuPlan
  * threads than CPUs in the list.
  */
 bool		cpuplan_make(int threads, const char *affinity, CpuPlan *out, Err *e);
+/* The kernels of that name (NULL, auto: the best); NULL with *e set, which says what there is. */
+const Kernels *cpuplan_kernels(const char *isa, Err *e);
 /* Its threads; NULL with *e set. */
 KPool	   *cpuplan_pool(const CpuPlan *p, Err *e);
 

@@ -27,9 +27,9 @@
 
 #include "base/crash.h"
 #include "base/log.h"
+#include "engine/cpuplan.h"
 #include "engine/offline.h"
 #include "engine/server.h"
-#include "kernels.h"
 #include "wire/control.h"
 
 #define ENGINE_VERSION "0.2.0"
@@ -141,7 +141,6 @@ serve(const Args *a, SettingsBox *box)
 	static Control k;
 	const Backend *be = a->fake ? &backend_fake : &backend_core;
 	const char *isa = "fake";
-	const char *why = NULL;
 	WireArena	arena;
 	Settings	set;
 	Link		hello = {.control_fd = a->control_fd};
@@ -153,11 +152,12 @@ serve(const Args *a, SettingsBox *box)
 	settings_get(box, &set);
 	if (!a->fake)
 	{
-		const Kernels *kern = kernels_select(set.cpu_isa, &why);
+		Err			e;
+		const Kernels *kern = cpuplan_kernels(set.cpu_isa, &e);
 
 		if (kern == NULL)
 		{
-			log_line('P', "cpu_isa \"%s\" can't be used: %s", set.cpu_isa, why != NULL ? why : "unknown");
+			log_line('P', "%s (%s)", e.msg, e.hint);
 			return ENGINE_EXIT_USAGE;
 		}
 		isa = kern->name;

@@ -120,6 +120,27 @@ test_quota(void)
 	CHECK(system(command) == 0, "clean up");
 }
 
+/* ---- kernels ---- */
+
+/* what can't be used is an error that lists what can */
+static void
+test_kernels(void)
+{
+	Err			e = {0};
+
+	CHECK(cpuplan_kernels("auto", &e) == kernels_select("auto", NULL), "auto");
+	CHECK(cpuplan_kernels("nonesuch", &e) == NULL && e.cls == ERR_INVALID, "%s", e.msg);
+	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
+	{
+		char		name[40];
+
+		snprintf(name, sizeof(name), ", %s", (*k)->name);
+		CHECK((strstr(e.hint, name) != NULL && strchr(", :", strstr(e.hint, name)[strlen(name)]) != NULL) ==
+			  kernels_usable(*k), "%s: %s", (*k)->name, e.hint);
+		CHECK(cpuplan_kernels((*k)->name, &e) == (kernels_usable(*k) ? *k : NULL), "%s", (*k)->name);
+	}
+}
+
 /* ---- the plan ---- */
 
 static void
@@ -180,6 +201,7 @@ main(void)
 {
 	test_list();
 	test_quota();
+	test_kernels();
 	test_plan();
 	test_settings();
 	return check_done("cpus");
