@@ -217,7 +217,7 @@ check_file(const PackCache *pc, int fd, size_t data_at)
 	if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
 		return "the file is another user's, or others may write it";
 	if ((uint64_t) st.st_size != (uint64_t) data_at + pc->bytes)
-		return "they were made from or for something else";
+		return "the file is truncated, or was made from or for something else";
 	return NULL;
 }
 
@@ -407,7 +407,7 @@ packcache_write(const PackCache *pc, KPool *pool, const MArena *a, bool (*go_on)
 	else if (err != 0)
 		log_line('W', "could not keep packed weights in directory \"%s\": %s; check vllm.repack_cache: the directory must "
 				 "exist, be writable for the server's user and have room for %zu MB", pc->dir, strerror(err),
-				 pc->bytes >> 20);
+				 (pc->bytes >> 20) + 1);
 	if (fd >= 0)
 		close(fd);
 	if (!ok && fd >= 0)
