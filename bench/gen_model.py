@@ -280,7 +280,7 @@ def main():
     c = SHAPES[shape]
     if out.endswith(".gguf"):
         kind = sys.argv[3] if len(sys.argv) == 4 else out[: -len(".gguf")].rsplit(".", 1)[-1]
-        if kind not in PLAIN and kind not in BLOCKS and kind not in MIXED:
+        if kind not in PLAIN and kind not in BLOCKS and kind not in MIXED or kind == "f32":
             print(f"bench/gen_model.py: no type \"{kind}\"", file=sys.stderr)
             sys.exit(2)
         os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
