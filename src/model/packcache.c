@@ -18,7 +18,8 @@
  * It is written beside its place, synced and renamed, so readers see the old entry or
  * the new one; a mapped entry that is replaced or removed lives on until it is
  * unmapped.  (Truncating it in place would kill the engine: the mapping is gone.)
- * What writers that crashed have left is removed after an hour.
+ * While it is written it has no name, so a writer that crashes leaves nothing; where
+ * the file system can't do that, what was left is removed after an hour.
  *
  * Tested by tests/unit/test_packcache.c.
  */
@@ -339,16 +340,46 @@ remove_old(const PackCache *pc, int dir)
 	closedir(d);
 }
 
-/* A new file beside the entry's place: nobody has its name. */
-static int
-create_tmp(const PackCache *pc, int dir, char *tmp, size_t size)
+/* A name beside the entry's place that nobody has. */
+static void
+tmp_name(const PackCache *pc, char *tmp, size_t size)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	snprintf(tmp, size, "%s.tmp.%ld.%llx", pc->name, (long) getpid(),
 			 (unsigned long long) ts.tv_sec * 1000000000ull + (unsigned long long) ts.tv_nsec);
+}
+
+/* A new file in dir: without a name (tmp is empty) if it can get one later, else with one. */
+static int
+create_tmp(const PackCache *pc, int dir, char *tmp, size_t size)
+{
+	int			fd = -1;
+
+	tmp[0] = '\0';
+	if (access("/proc/self/fd", X_OK) == 0)
+		fd = openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	tmp_name(pc, tmp, size);
 	return openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/* The finished file takes the entry's place. */
+static bool
+put_in_place(const PackCache *pc, int dir, int fd, char *tmp, size_t size)
+{
+	char		link[40];
+
+	if (tmp[0] == '\0')
+	{
+		tmp_name(pc, tmp, size);
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		if (linkat(AT_FDCWD, link, dir, tmp, AT_SYMLINK_FOLLOW) != 0)
+			return false;
+	}
+	return renameat(dir, tmp, dir, pc->name) == 0 && fsync(dir) == 0;
 }
 
 /* header and image to fd, synced; errno 0: go_on said no */
@@ -395,8 +426,7 @@ packcache_write(const PackCache *pc, KPool *pool, const MArena *a, bool (*go_on)
 		memcpy(&h, header.data, sizeof(h));
 		h.sum = header_sum(&header);
 		memcpy(header.data, &h, sizeof(h));
-		ok = write_entry(fd, &header, a, pc->bytes, go_on, ctx) &&
-			renameat(dir, tmp, dir, pc->name) == 0 && fsync(dir) == 0;
+		ok = write_entry(fd, &header, a, pc->bytes, go_on, ctx) && put_in_place(pc, dir, fd, tmp, sizeof(tmp));
 		err = errno;
 		buf_free(&header);
 	}
@@ -410,7 +440,7 @@ packcache_write(const PackCache *pc, KPool *pool, const MArena *a, bool (*go_on)
 				 (pc->bytes >> 20) + 1);
 	if (fd >= 0)
 		close(fd);
-	if (!ok && fd >= 0)
+	if (!ok && fd >= 0 && tmp[0] != '\0')
 		unlinkat(dir, tmp, 0);
 	if (dir >= 0)
 		close(dir);

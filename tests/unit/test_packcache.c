@@ -7,11 +7,13 @@
  * its inode, which a new one would not have, and by the private memory of the process.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "base/digest.h"
 #include "engine/config.h"
 #include "engine/source.h"
+#include "model/packcache.h"
 #include "load_util.h"
 
 #define HIDDEN 512
@@ -460,6 +462,46 @@ test_two_engines(void)
 	CHECK(entries(path, sizeof(path), &again) == 1 && again == inode, "the entry of two writers is good");
 }
 
+static bool
+die(void *ctx)
+{
+	(void) ctx;
+	return raise(SIGKILL) == 0;
+}
+
+/* A writer that is killed leaves nothing, where the file system can make files without names. */
+static void
+test_killed_writer(void)
+{
+	static char image[MB];
+	char		before[700],
+				after[700];
+	ino_t		first = 0,
+				inode = 0;
+	int			n = entries(before, sizeof(before), &first);
+	int			fd = open(cache_dir, O_TMPFILE | O_WRONLY, 0600);
+	MArena		a = {.base = (void *) image, .size = MB, .used = MB};
+	PackCache	pc;
+	int			status;
+
+	if (fd < 0)
+	{
+		check_skip(1, "no O_TMPFILE here");
+		return;
+	}
+	close(fd);
+	if (fork() == 0)
+	{
+		pool = kpool_new(1);
+		packcache_init(&pc, cache_dir, "killed", "none", "", "key\n", MB);
+		packcache_write(&pc, pool, &a, die, NULL);
+		_exit(0);
+	}
+	wait(&status);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the writer was killed");
+	CHECK(entries(after, sizeof(after), &inode) == n && inode == first, "it left \"%s\"", after);
+}
+
 /* What crashed writers left goes when it is old. */
 static void
 test_leftovers(void)
@@ -584,6 +626,7 @@ main(void)
 	test_length("longer", 1);
 	test_foreign();
 	test_bad_directory();
+	test_killed_writer();
 	test_leftovers();
 	test_same_key();
 	test_changing_file();
