@@ -202,18 +202,32 @@ extern const int8_t kcode_mxfp4[16];
  * A tensor as it lies in a file: row-major, outermost dimension first
  * (a matrix is [n_out][n_in]), unaligned and read-only.  Quantized types pack
  * along the innermost dimension.
+ *
+ * Or a view of one: some of its rows in another order, or rows that a reader makes
+ * out of other tensors.
  */
 typedef struct KTensor
 {
-	const char *name;			/* Hugging Face's name; owned by the loader */
+	const char *name;			/* the file's; owned by the loader */
 	KType		type;
 	int			ndim;			/* 1..4 */
 	int64_t		shape[4];
-	const void *data;
+	const void *data;			/* of row 0; NULL with a reader */
 	size_t		nbytes;
-	/* Not NULL: logical row i is stored row row_perm[i] (GGUF's permuted q/k). */
+	/* Not NULL: logical row i is stored row row_perm[i]. */
 	const int32_t *row_perm;
+	const struct KTensor *base; /* of a view: the file's tensor; NULL = this is one */
+	int64_t		base_row;		/* ... of which its row 0 is that row */
+	const struct KReader *reader;	/* not NULL: where rows come from */
 } KTensor;
+
+/* Makes rows, from any thread; it checked everything when it was made. */
+typedef struct KReader
+{
+	/* n rows from row0 on, in the tensor's type, one behind the other */
+	void		(*rows) (const struct KReader *r, int64_t row0, int n, void *to);
+	const KTensor *const *parts;	/* the file's tensors that it reads, NULL behind the last */
+} KReader;
 
 /* weights in a block: 1, 32 or 256 */
 int			ktype_block(KType t);

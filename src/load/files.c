@@ -311,7 +311,6 @@ files_close(Files *f)
 		mem_free(f->gguf);
 	}
 	mem_free(f->gguf_text);
-	mem_free(f->perm);
 	buf_free(&f->identity);
 	buf_free(&f->tok_json);
 	buf_free(&f->tok_config);
@@ -366,11 +365,23 @@ files_where(const Files *f, const KTensor *t)
 	return t != NULL ? f->maps[((const FileTensor *) t)->map].path : f->path;
 }
 
+/* Rows of all matrices of a tensor, one behind the other; a vector's elements. */
+static int64_t
+tensor_rows(const KTensor *t)
+{
+	int64_t		rows = t->shape[0];
+
+	for (int i = 1; i < t->ndim - 1; i++)
+		rows *= t->shape[i];
+	return rows;
+}
+
 bool
 files_check_rows(const Files *f, const KTensor *t, int64_t row0, int64_t row1, Err *e)
 {
 	const Quant *q = quant_get(t->type);
-	int64_t		blocks = t->shape[0] > 0 ? (int64_t) (t->nbytes / (size_t) q->bytes) / t->shape[0] : 0;
+	int64_t		rows = tensor_rows(t);
+	int64_t		blocks = rows > 0 ? (int64_t) (t->nbytes / (size_t) q->bytes) / rows : 0;
 	int64_t		first = row0 * blocks;
 	int64_t		bad = quant_check(q, (const uint8_t *) t->data + first * q->bytes,
 								  (row1 - row0) * blocks * q->block);
@@ -385,7 +396,7 @@ files_check_rows(const Files *f, const KTensor *t, int64_t row0, int64_t row1, E
 bool
 files_check_tensor(const Files *f, const KTensor *t, Err *e)
 {
-	return files_check_rows(f, t, 0, t->shape[0], e);
+	return files_check_rows(f, t, 0, tensor_rows(t), e);
 }
 
 /* Whole pages of a private mapping of a file: they come back when they are read. */

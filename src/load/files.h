@@ -61,7 +61,6 @@ struct Files
 
 	TokGguf    *gguf;			/* vocabulary of a GGUF file, else NULL */
 	char	   *gguf_text;		/* its strings */
-	int32_t    *perm;			/* row_perm of GGUF's q and k */
 };
 
 /* files.c */

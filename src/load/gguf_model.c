@@ -1,13 +1,12 @@
 /*
  * gguf_model.c
  *	  A GGUF file as the rest of the engine sees a model: Hugging Face's
- *	  configuration keys and tensor names, and the vocabulary.
+ *	  configuration keys, tensors and the vocabulary.
  *
- * The tables gguf_keys.def and gguf_names.def do the renaming; what isn't a mere
- * renaming is here: the permuted rows of q and k, rotary factors stored as a
- * tensor, facts that GGUF shows by a tensor's presence (a head of its own, biases).
- * A tensor that the tables don't know is refused, since ignoring it would compute
- * something else.
+ * The table gguf_keys.def renames keys; what isn't a mere renaming is here: rotary
+ * factors stored as a tensor, facts that GGUF shows by a tensor's presence (a head
+ * of its own, biases).  Tensors keep their names: an architecture knows both
+ * spellings (src/model/bind.h).
  *
  * Tested by tests/unit/test_gguf.c, the goldens and tests/fuzz/fuzz_gguf.c.
  */
@@ -21,6 +20,7 @@
 
 #define MAX_VOCAB (1 << 24)
 #define MAX_ROPE_FACTORS 512
+#define MAX_PER_LAYER 4096		/* values of one key */
 
 typedef struct Gm
 {
@@ -28,7 +28,6 @@ typedef struct Gm
 	const char *path;
 	const Gguf *g;
 	char		arch[64];
-	bool		permuted;
 	Err		   *e;
 } Gm;
 
@@ -89,11 +88,13 @@ put_key(Conf *c, const char *conf_key, const GgufKey *k)
 		conf_set_bool(c, conf_key, v != 0);
 	else if (k->type == GGUF_ARRAY)
 	{
-		/* per-layer values: an array of two marks them as no scalar */
-		double		two[2] = {0, 0};
+		double		v[MAX_PER_LAYER];
+		size_t		n = 0;
 
-		if (gguf_num(k, 0, &two[0]))
-			conf_set_nums(c, conf_key, two, k->n == 1 ? 1 : 2);
+		while (n < k->n && n < MAX_PER_LAYER && gguf_num(k, n, &v[n]))
+			n++;
+		if (n > 0 && n == k->n)
+			conf_set_nums(c, conf_key, v, n);
 	}
 	else if (gguf_num(k, 0, &v))
 		conf_set_num(c, conf_key, v);
@@ -105,47 +106,51 @@ read_arch(Gm *m)
 {
 	const GgufKey *k = gguf_find(m->g, "general.architecture");
 	double		parts;
-	bool		ok = false;
 
 	if (k == NULL || k->type != GGUF_STRING || !files_name_ok((const char *) k->data, k->n) ||
 		k->n >= sizeof(m->arch))
 		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has no valid \"general.architecture\"", m->path);
 	memcpy(m->arch, k->data, k->n);
 	m->arch[k->n] = '\0';
+	conf_set_str(m->f->conf, "gguf.architecture", m->arch);
 	if ((k = gguf_find(m->g, "split.count")) != NULL && gguf_num(k, 0, &parts) && parts > 1)
 	{
 		err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" is one part of a split GGUF model, which is not supported",
 				m->path);
 		return err_hint(m->e, "Merge the parts with llama-gguf-split --merge.");
 	}
-#define GGUF_ARCH(name, class, perm) \
-	if (strcmp(m->arch, name) == 0) \
-	{ \
-		conf_set_str(m->f->conf, "architectures", class); \
-		m->permuted = perm; \
-		ok = true; \
-	}
-#include "load/gguf_names.def"
-	if (!ok)
-		return err_set(m->e, ERR_UNSUPPORTED, "GGUF architecture \"%s\" of file \"%s\" is not supported",
-					   m->arch, m->path);
 	return true;
 }
 
-/* The factors of llama3 scaling, which the converter bakes into a tensor. */
+/* Factors of RoPE's frequencies, which converters bake into tensors. */
+static const struct
+{
+	const char *tensor;
+	const char *key;
+	const char *type;			/* of the scaling */
+}			rope_tensors[] = {
+	{"rope_freqs.weight", "rope_scaling.factors", "factors"},
+	{"rope_factors_long.weight", "rope_scaling.long_factor", "longrope"},
+	{"rope_factors_short.weight", "rope_scaling.short_factor", "longrope"},
+};
+
+#define N_ROPE_TENSORS (sizeof(rope_tensors) / sizeof(rope_tensors[0]))
+
 static bool
-read_rope_factors(Gm *m, const GgufTensor *t)
+read_rope_factors(Gm *m, size_t which, const GgufTensor *t)
 {
 	const FileMap *map = &m->f->maps[0];
+	const char *type = conf_str(m->f->conf, "rope_scaling.rope_type", rope_tensors[which].type);
 	double		factors[MAX_ROPE_FACTORS];
 
-	if (conf_has(m->f->conf, "rope_scaling.rope_type"))
-		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" has both a RoPE scaling type and RoPE factors",
-					   m->path);
+	if (strcmp(type, rope_tensors[which].type) != 0)
+		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" has both RoPE scaling type \"%s\" and tensor \"%s\"",
+					   m->path, type, rope_tensors[which].tensor);
 	if (t->ndim != 1 || t->ne[0] > MAX_ROPE_FACTORS || t->type != 0 ||
 		t->offset > map->len - m->g->data ||
 		(uint64_t) t->ne[0] * 4 > map->len - m->g->data - t->offset)
-		return err_set(m->e, ERR_BAD_FILE, "tensor \"rope_freqs.weight\" in file \"%s\" is invalid", m->path);
+		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is invalid", rope_tensors[which].tensor,
+					   m->path);
 	for (int64_t i = 0; i < t->ne[0]; i++)
 	{
 		float		v;
@@ -153,8 +158,8 @@ read_rope_factors(Gm *m, const GgufTensor *t)
 		memcpy(&v, map->base + m->g->data + t->offset + i * 4, sizeof(v));
 		factors[i] = v;
 	}
-	conf_set_str(m->f->conf, "rope_scaling.rope_type", "factors");
-	conf_set_nums(m->f->conf, "rope_scaling.factors", factors, (size_t) t->ne[0]);
+	conf_set_str(m->f->conf, "rope_scaling.rope_type", type);
+	conf_set_nums(m->f->conf, rope_tensors[which].key, factors, (size_t) t->ne[0]);
 	return true;
 }
 
@@ -164,7 +169,6 @@ read_rope(Gm *m)
 	Conf	   *c = m->f->conf;
 	const GgufKey *type = arch_key(m, "rope.scaling.type");
 	const GgufKey *old = arch_key(m, "rope.scale_linear");
-	const GgufTensor *t = find_tensor(m, "rope_freqs.weight");
 
 	if (type != NULL && !key_is(type, "none"))
 		put_key(c, "rope_scaling.rope_type", type);
@@ -173,7 +177,14 @@ read_rope(Gm *m)
 		conf_set_str(c, "rope_scaling.rope_type", "linear");
 		put_key(c, "rope_scaling.factor", old);
 	}
-	return t == NULL || read_rope_factors(m, t);
+	for (size_t i = 0; i < N_ROPE_TENSORS; i++)
+	{
+		const GgufTensor *t = find_tensor(m, rope_tensors[i].tensor);
+
+		if (t != NULL && !read_rope_factors(m, i, t))
+			return false;
+	}
+	return true;
 }
 
 /* EOS of a chat is "end of turn" too, where the file names one. */
@@ -201,24 +212,16 @@ read_conf(Gm *m)
 {
 	Conf	   *c = m->f->conf;
 	const GgufTensor *embd = find_tensor(m, "token_embd.weight");
-	const GgufKey *v = arch_key(m, "attention.value_length");
-	double		n;
+	const GgufKey *tokens = gguf_find(m->g, "tokenizer.ggml.tokens");
 
 #define GGUF_ARCH_KEY(key, conf) put_key(c, conf, arch_key(m, key));
 #define GGUF_KEY(key, conf) put_key(c, conf, gguf_find(m->g, key));
 #include "load/gguf_keys.def"
-	if (arch_key(m, "expert_count") != NULL && gguf_num(arch_key(m, "expert_count"), 0, &n) && n > 0)
-		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" is a mixture of experts, which is not supported",
-					   m->path);
-	if (v != NULL && gguf_num(v, 0, &n) && n != conf_num(c, "head_dim", n))
-		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" has different key and value lengths, "
-					   "which is not supported", m->path);
-	/* llama.cpp has no architecture of its own for Mistral */
-	if (m->permuted && conf_has(c, "sliding_window"))
-		conf_set_str(c, "architectures", "MistralForCausalLM");
-	if (embd == NULL || embd->ndim != 2)
-		return err_set(m->e, ERR_BAD_FILE, "tensor \"token_embd.weight\" is missing in file \"%s\"", m->path);
-	conf_set_int(c, "vocab_size", embd->ne[1]);
+	/* a file without tensors may still be a tokenizer */
+	if (embd != NULL && embd->ndim == 2)
+		conf_set_int(c, "vocab_size", embd->ne[1]);
+	else if (tokens != NULL && tokens->type == GGUF_ARRAY)
+		conf_set_int(c, "vocab_size", (int64_t) tokens->n);
 	conf_set_bool(c, "tie_word_embeddings", find_tensor(m, "output.weight") == NULL);
 	conf_set_bool(c, "attention_bias", find_tensor(m, "blk.0.attn_q.bias") != NULL);
 	conf_set_bool(c, "mlp_bias", find_tensor(m, "blk.0.ffn_gate.bias") != NULL);
@@ -229,89 +232,36 @@ read_conf(Gm *m)
 
 /* ---- tensors ---- */
 
-/* Hugging Face's name of a tensor; false if the tables have none. */
 static bool
-hf_name(const GgufTensor *t, char *out, size_t size, bool *is_qk)
+is_rope_tensor(const char *name)
 {
-	char		name[FILES_MAX_NAME + 1];
-	int			layer;
-	int			at = 0;
-
-	memcpy(name, t->name, t->name_len);
-	name[t->name_len] = '\0';
-	*is_qk = false;
-#define GGUF_TENSOR(gg, hf) \
-	if (strcmp(name, gg) == 0) \
-		return snprintf(out, size, "%s", hf) > 0;
-#include "load/gguf_names.def"
-	if (sscanf(name, "blk.%6d.%n", &layer, &at) != 1 || at == 0 || layer < 0)
-		return false;
-#define GGUF_LAYER(gg, hf, qk) \
-	if (strcmp(name + at, gg) == 0) \
-	{ \
-		*is_qk = qk; \
-		return snprintf(out, size, "model.layers.%d.%s", layer, hf) > 0; \
-	}
-#include "load/gguf_names.def"
+	for (size_t i = 0; i < N_ROPE_TENSORS; i++)
+		if (strcmp(name, rope_tensors[i].tensor) == 0)
+			return true;
 	return false;
 }
 
-/*
- * Stored row of each logical row of q (and k, which has fewer heads): the converter
- * put rows (i, i + d/2) of a head side by side at (2i, 2i + 1).
- */
-static void
-make_perm(Gm *m, int64_t *rows, int64_t *head_dim)
-{
-	const Conf *c = m->f->conf;
-	int64_t		heads = conf_int(c, "num_attention_heads", 0);
-	int64_t		hidden = conf_int(c, "hidden_size", 0);
-	int64_t		d;
-
-	*rows = *head_dim = 0;
-	if (!m->permuted || heads < 1 || heads > 4096 || hidden < 1)
-		return;
-	d = conf_int(c, "head_dim", hidden / heads);
-	if (d < 2 || d % 2 != 0 || d > 1024)
-		return;					/* the model layer refuses this configuration */
-	*rows = heads * d;
-	*head_dim = d;
-	m->f->perm = mem_alloc((size_t) *rows * sizeof(int32_t));
-	for (int64_t r = 0; r < *rows; r++)
-	{
-		int64_t		i = r % d;
-		int64_t		half = d / 2;
-
-		m->f->perm[r] = (int32_t) (r - i + (i < half ? 2 * i : 2 * (i - half) + 1));
-	}
-}
-
 static bool
-add_tensor(Gm *m, const GgufTensor *t, int64_t perm_rows, int64_t head_dim)
+add_tensor(Gm *m, const GgufTensor *t)
 {
 	const Quant *q = quant_by_gguf(t->type);
 	char		name[FILES_MAX_NAME + 1];
-	char		stored[FILES_MAX_NAME + 1];
-	bool		is_qk;
 	int64_t		shape[4];
 	uint64_t	bytes = 1;
 
 	if (!files_name_ok(t->name, t->name_len))
 		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", m->path);
-	snprintf(stored, sizeof(stored), "%.*s", (int) t->name_len, t->name);
-	if (strcmp(stored, "rope_freqs.weight") == 0)
+	snprintf(name, sizeof(name), "%.*s", (int) t->name_len, t->name);
+	if (is_rope_tensor(name))
 		return true;			/* part of the configuration by now */
-	if (!hf_name(t, name, sizeof(name), &is_qk))
-		return err_set(m->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has no place in architecture \"%s\"",
-					   stored, m->path, m->arch);
 	if (q == NULL)
 	{
 		err_set(m->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has GGUF type %u, which is not supported",
-				stored, m->path, t->type);
+				name, m->path, t->type);
 		return err_hint(m->e, "Supported types are %s.", quant_gguf_list());
 	}
 	if (t->offset % m->g->alignment != 0)
-		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not aligned", stored, m->path);
+		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not aligned", name, m->path);
 	for (int i = 0; i < t->ndim; i++)
 	{
 		shape[i] = t->ne[t->ndim - 1 - i];
@@ -320,13 +270,9 @@ add_tensor(Gm *m, const GgufTensor *t, int64_t perm_rows, int64_t head_dim)
 	if (t->ne[0] % q->block != 0 || bytes > INT64_MAX / (uint64_t) q->bytes ||
 		t->offset > INT64_MAX)
 		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid shape",
-					   stored, m->path);
+					   name, m->path);
 	bytes = bytes / (uint64_t) q->block * (uint64_t) q->bytes;
-	if (!files_add(m->f, 0, name, q, t->ndim, shape, m->g->data + t->offset, bytes, m->e))
-		return false;
-	if (m->permuted && is_qk && head_dim > 0 && shape[0] <= perm_rows && shape[0] % head_dim == 0)
-		m->f->tensors[m->f->n_tensors - 1].t.row_perm = m->f->perm;
-	return true;
+	return files_add(m->f, 0, name, q, t->ndim, shape, m->g->data + t->offset, bytes, m->e);
 }
 
 static int
@@ -342,12 +288,9 @@ static bool
 add_tensors(Gm *m)
 {
 	Files	   *f = m->f;
-	int64_t		rows;
-	int64_t		head_dim;
 
-	make_perm(m, &rows, &head_dim);
 	for (size_t i = 0; i < m->g->n_tensors; i++)
-		if (!add_tensor(m, &m->g->tensors[i], rows, head_dim))
+		if (!add_tensor(m, &m->g->tensors[i]))
 			return false;
 	if (f->n_tensors > 0)
 		qsort(f->tensors, f->n_tensors, sizeof(FileTensor), offset_cmp);

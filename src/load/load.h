@@ -3,8 +3,8 @@
  *	  Model files on disk: a safetensors directory or a GGUF file.
  *
  * A Files maps its files read-only and is otherwise pure data: configuration
- * (Hugging Face key names, see base/conf.h), tensors (Hugging Face names,
- * GGUF's renamed and its permuted q/k marked by row_perm), tokenizer source.
+ * (Hugging Face key names, see base/conf.h), tensors by the file's own names,
+ * tokenizer source.
  * Everything in a file is untrusted: sizes are checked for overflow and against
  * the file's length before use; an error names the file and the tensor.  A file
  * that is truncated or replaced while it is mapped must not kill the engine

@@ -25,11 +25,24 @@ dec_printable(const char *s, char *buf, size_t size)
 	return buf;
 }
 
-bool
-dec_conf_int(const Conf *c, const char *key, int lo, int hi, int dflt, int *out, Err *e)
+/* The one number of a key; false with the error set if it has something else. */
+static bool
+get_number(const Conf *c, const char *key, double *out, Err *e)
 {
 	size_t		n;
 	const double *v = conf_nums(c, key, &n);
+
+	if (v == NULL || n != 1)
+		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", key);
+	*out = v[0];
+	return true;
+}
+
+bool
+dec_conf_int(const Conf *c, const char *key, int lo, int hi, int dflt, int *out, Err *e)
+{
+	double		v = 0;
+	bool		number;
 
 	if (!conf_has(c, key))
 	{
@@ -38,57 +51,126 @@ dec_conf_int(const Conf *c, const char *key, int lo, int hi, int dflt, int *out,
 		*out = dflt;
 		return true;
 	}
-	if (v == NULL || n != 1 || !(v[0] >= lo && v[0] <= hi) || v[0] != floor(v[0]))
+	number = get_number(c, key, &v, e);
+	if (!number || !(v >= lo && v <= hi) || v != floor(v))
 	{
-		if (v != NULL && n == 1)
-			err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", key, v[0]);
-		else
-			err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", key);
+		if (number)
+			err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", key, v);
 		return err_detail(e, "An integer between %d and %d is expected.", lo, hi);
 	}
-	*out = (int) v[0];
+	*out = (int) v;
 	return true;
+}
+
+bool
+dec_conf_num(const Conf *c, const char *key, double lo, double hi, double dflt, float *out, Err *e)
+{
+	double		v = dflt;
+
+	if (conf_has(c, key))
+	{
+		if (!get_number(c, key, &v, e))
+			return false;
+		if (!(v > lo && v <= hi))
+		{
+			err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", key, v);
+			return err_detail(e, "A number above %g and at most %g is expected.", lo, hi);
+		}
+	}
+	*out = (float) v;
+	return true;
+}
+
+bool
+dec_conf_act(const char *name, KAct *out, Err *e)
+{
+	static const struct
+	{
+		const char *name;
+		KAct		act;
+	}			acts[] = {
+		{"silu", KACT_SILU}, {"swish", KACT_SILU}, {"gelu", KACT_GELU},
+		{"gelu_new", KACT_GELU_TANH}, {"gelu_pytorch_tanh", KACT_GELU_TANH}, {"gelu_fast", KACT_GELU_TANH},
+		{"quick_gelu", KACT_GELU_QUICK}, {"relu", KACT_RELU}, {"relu2", KACT_RELU2},
+	};
+	char		buf[65];
+
+	for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++)
+		if (strcmp(acts[i].name, name) == 0)
+		{
+			*out = acts[i].act;
+			return true;
+		}
+	return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" is not supported",
+				   dec_printable(name, buf, sizeof(buf)));
 }
 
 /* What would silently change the arithmetic must be known. */
 static bool
-check_supported(const Conf *c, const DecoderConf *o, Err *e)
+check_supported(const Conf *c, Err *e)
 {
-	const char *act = conf_str(c, "hidden_act", "silu");
-	int			rot;
 	char		buf[65];
 
-	if (strcmp(act, "silu") != 0)
-		return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" is not supported",
-					   dec_printable(act, buf, sizeof(buf)));
 	if (conf_has(c, "quantization_config.quant_method"))
 	{
 		err_set(e, ERR_UNSUPPORTED, "quantization method \"%s\" is not supported",
 				dec_printable(conf_str(c, "quantization_config.quant_method", "?"), buf, sizeof(buf)));
 		return err_hint(e, "Use the unquantized model, or its Q8_0 GGUF file.");
 	}
-	if (conf_num(c, "partial_rotary_factor", 1) != 1 ||
-		conf_num(c, "rope_parameters.partial_rotary_factor", 1) != 1)
-		return err_set(e, ERR_UNSUPPORTED, "partial rotary embeddings are not supported");
-	if (!dec_conf_int(c, "rotary_dim", 1, DEC_MAX_HEAD_DIM, o->head_dim, &rot, e))
-		return false;
-	if (rot != o->head_dim)
-		return err_set(e, ERR_UNSUPPORTED, "partial rotary embeddings are not supported");
 	return true;
 }
 
-bool
-dec_conf(const Conf *c, DecoderConf *o, Err *e)
+/* The first of several keys that there is, else the last one. */
+static const char *
+first_key(const Conf *c, const char *const *keys)
 {
-	double		eps = conf_num(c, "rms_norm_eps", 1e-6);
+	while (!conf_has(c, *keys) && keys[1] != NULL)
+		keys++;
+	return *keys;
+}
 
-	if (!dec_conf_int(c, "hidden_size", 1, DEC_MAX_HIDDEN, 0, &o->hidden, e) ||
-		!dec_conf_int(c, "intermediate_size", 1, DEC_MAX_INTER, 0, &o->inter, e) ||
-		!dec_conf_int(c, "num_hidden_layers", 1, DEC_MAX_LAYERS, 0, &o->n_layers, e) ||
-		!dec_conf_int(c, "num_attention_heads", 1, DEC_MAX_HEADS, 0, &o->n_heads, e) ||
-		!dec_conf_int(c, "num_key_value_heads", 1, DEC_MAX_HEADS, o->n_heads, &o->n_kv_heads, e) ||
-		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, 0, &o->vocab, e) ||
-		!dec_conf_int(c, "max_position_embeddings", 1, DEC_MAX_LEN, 0, &o->max_len, e))
+static bool
+conf_eps(const Conf *c, DecoderConf *o, Err *e)
+{
+	static const char *const keys[] = {
+		"layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", "norm_eps", "rms_norm_eps", NULL
+	};
+	const char *key = first_key(c, keys);
+	double		eps = 1e-6;
+
+	if (conf_has(c, key) && !get_number(c, key, &eps, e))
+		return false;
+	if (!(eps >= 0 && eps < 1))
+		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", key, eps);
+	o->eps = (float) eps;
+	return true;
+}
+
+/* Which part of each head is rotated: GGUF says it in dimensions, config.json as a share. */
+static bool
+rotary_dim(const Conf *c, int head_dim, int *out, Err *e)
+{
+	static const char *const keys[] = {
+		"rope_parameters.partial_rotary_factor", "rotary_pct", "partial_rotary_factor", NULL
+	};
+	float		part;
+
+	if (conf_has(c, "rotary_dim"))
+		return dec_conf_int(c, "rotary_dim", 2, head_dim, head_dim, out, e) &&
+			(*out % 2 == 0 || err_set(e, ERR_BAD_FILE, "model configuration has \"rotary_dim\" = %d", *out));
+	if (!dec_conf_num(c, first_key(c, keys), 0, 1, 1, &part, e))
+		return false;
+	*out = (int) ((double) head_dim * (double) part);
+	if (*out < 2 || *out % 2 != 0)
+		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", first_key(c, keys), (double) part);
+	return true;
+}
+
+static bool
+conf_heads(const Conf *c, DecoderConf *o, Err *e)
+{
+	if (!dec_conf_int(c, "num_attention_heads", 1, DEC_MAX_HEADS, 0, &o->n_heads, e) ||
+		!dec_conf_int(c, "num_key_value_heads", 1, DEC_MAX_HEADS, o->n_heads, &o->n_kv_heads, e))
 		return false;
 	if (o->n_heads % o->n_kv_heads != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has %d attention heads, "
@@ -101,22 +183,71 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	if (o->head_dim < 2 || o->head_dim > DEC_MAX_HEAD_DIM || o->head_dim % 2 != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid head dimension: %d",
 					   o->head_dim);
-	if (!(eps >= 0 && eps < 1))
-		return err_set(e, ERR_BAD_FILE, "model configuration has \"rms_norm_eps\" = %g", eps);
-	o->eps = (float) eps;
-	o->tied = conf_bool(c, "tie_word_embeddings", false);
-	if (!check_supported(c, o, e))
+	if (conf_int(c, "v_head_dim", o->head_dim) != o->head_dim)
+		return err_set(e, ERR_UNSUPPORTED, "values of another width than keys are not supported");
+	o->attn_scale = (float) (1.0 / sqrt((double) o->head_dim));
+	return true;
+}
+
+bool
+dec_conf(const Conf *c, DecoderConf *o, Err *e)
+{
+	static const char *const acts[] = {"hidden_activation", "activation_function", "hidden_act", NULL};
+	Rope	   *r = &o->rope[0];
+
+	if (!dec_conf_int(c, "hidden_size", 1, DEC_MAX_HIDDEN, 0, &o->hidden, e) ||
+		!dec_conf_int(c, "intermediate_size", 1, DEC_MAX_INTER, 0, &o->inter, e) ||
+		!dec_conf_int(c, "num_hidden_layers", 1, DEC_MAX_LAYERS, 0, &o->n_layers, e) ||
+		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, 0, &o->vocab, e) ||
+		!dec_conf_int(c, "max_position_embeddings", 1, DEC_MAX_LEN, 0, &o->max_len, e) ||
+		!conf_heads(c, o, e) || !conf_eps(c, o, e))
 		return false;
-	o->window = mem_zalloc((size_t) o->n_layers * sizeof(int));
-	o->inv_freq = mem_zalloc((size_t) o->head_dim / 2 * sizeof(float));
-	return rope_inv_freq(c, o->head_dim, o->inv_freq, e);
+	o->tied = conf_bool(c, "tie_word_embeddings", false);
+	if (!dec_conf_act(conf_str(c, first_key(c, acts), "silu"), &o->act, e) || !check_supported(c, e) ||
+		!rotary_dim(c, o->head_dim, &r->dim, e))
+		return false;
+	o->layers = mem_zalloc((size_t) o->n_layers * sizeof(LayerConf));
+	r->mscale = 1;
+	r->inv_freq = mem_zalloc((size_t) r->dim / 2 * sizeof(float));
+	return rope_inv_freq(c, r->dim, r->inv_freq, e);
 }
 
 void
 dec_conf_free(DecoderConf *o)
 {
-	mem_free(o->window);
-	mem_free(o->inv_freq);
-	o->window = NULL;
-	o->inv_freq = NULL;
+	mem_free(o->layers);
+	o->layers = NULL;
+	for (int i = 0; i < DEC_ROPES; i++)
+	{
+		mem_free(o->rope[i].inv_freq);
+		o->rope[i].inv_freq = NULL;
+	}
+}
+
+bool
+dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer), Err *e)
+{
+	size_t		n;
+	const char *const *types = conf_strs(c, "layer_types", &n);
+	char		buf[65];
+
+	if (window >= o->max_len)
+		window = 0;
+	if (window > 0 && types != NULL && n != (size_t) o->n_layers)
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d",
+					   n, o->n_layers);
+	for (int i = 0; window > 0 && i < o->n_layers; i++)
+	{
+		bool		on = by_default == NULL || by_default(c, i);
+
+		if (types != NULL)
+		{
+			on = strcmp(types[i], "sliding_attention") == 0;
+			if (!on && strcmp(types[i], "full_attention") != 0)
+				return err_set(e, ERR_UNSUPPORTED, "layer type \"%s\" is not supported",
+							   dec_printable(types[i], buf, sizeof(buf)));
+		}
+		o->layers[i].window = on ? window : 0;
+	}
+	return true;
 }

@@ -11,7 +11,6 @@
  */
 #include "model/decoder.h"
 
-#include <math.h>
 #include <string.h>
 
 static int
@@ -51,18 +50,52 @@ dec_embed(Decoder *d)
 		embed_row(d, 0, 0);
 	else
 		kpool_run(d->pool, embed_row, d, d->rows);
+	if (d->c.embed_scale != 0)
+		d->k->scale(d->pool, d->x, d->rows, d->c.hidden, d->c.embed_scale);
 	d->pending = false;
 	profile_mark(d->profile, PROF_EMBED);
 }
 
 void
-dec_norm(Decoder *d, const float *w)
+dec_add(Decoder *d)
 {
-	if (d->pending)
-		d->k->add_rmsnorm(d->pool, d->h, d->x, d->y, w, d->rows, d->c.hidden, d->c.eps);
-	else
-		d->k->rmsnorm(d->pool, d->h, d->x, w, d->rows, d->c.hidden, d->c.eps);
+	if (!d->pending)
+		return;
+	if (d->c.residual_scale != 0)
+		d->k->scale(d->pool, d->y, d->rows, d->c.hidden, d->c.residual_scale);
+	d->k->add(d->pool, d->x, d->y, d->rows, d->c.hidden);
 	d->pending = false;
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+/* to = norm(from) */
+static void
+norm(Decoder *d, const Norm *n, float *to, const float *from)
+{
+	if (d->c.layer_norm)
+		d->k->layernorm(d->pool, to, from, n->w, n->b, d->rows, d->c.hidden, d->c.eps);
+	else
+		d->k->rmsnorm(d->pool, to, from, n->w, d->rows, d->c.hidden, d->c.eps);
+}
+
+void
+dec_norm(Decoder *d, const Norm *n)
+{
+	if (d->pending && !d->c.layer_norm && d->c.residual_scale == 0)
+		d->k->add_rmsnorm(d->pool, d->h, d->x, d->y, n->w, d->rows, d->c.hidden, d->c.eps);
+	else
+	{
+		dec_add(d);
+		norm(d, n, d->h, d->x);
+	}
+	d->pending = false;
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+void
+dec_out_norm(Decoder *d, const Norm *n)
+{
+	norm(d, n, d->y, d->y);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -73,26 +106,44 @@ dec_qkv(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
+void
+dec_qk_norm(Decoder *d, const Layer *l)
+{
+	const DecoderConf *c = &d->c;
+	KNormKind	kind = c->layer_norm ? KNORM_LAYER : KNORM_RMS;
+
+	d->k->norm_heads(d->pool, kind, d->qkv, d->rows, qkv_width(d), c->n_heads, c->head_dim,
+					 l->q_norm.w, 0, c->eps);
+	d->k->norm_heads(d->pool, kind, d->qkv + c->n_heads * c->head_dim, d->rows, qkv_width(d), c->n_kv_heads,
+					 c->head_dim, l->k_norm.w, 0, c->eps);
+	profile_mark(d->profile, PROF_ROWS);
+}
+
 /* q and k lie side by side: one call rotates the heads of both. */
 void
-dec_rope(Decoder *d)
+dec_rope(Decoder *d, const Layer *l)
 {
+	const Rope *r;
+
+	if (l->c->rope < 0)
+		return;
+	r = &d->c.rope[l->c->rope];
 	d->k->rope(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads,
-			   d->c.head_dim, d->b->rows.pos, d->rope, d->c.head_dim);
+			   d->c.head_dim, d->b->rows.pos, r->table, r->dim);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
 void
-dec_attn(Decoder *d, int layer)
+dec_attn(Decoder *d, const Layer *l)
 {
+	int			layer = (int) (l - d->layers);
 	const float *q = d->qkv;
 	const float *k = q + d->c.n_heads * d->c.head_dim;
 	const float *v = k + d->c.n_kv_heads * d->c.head_dim;
-	float		scale = (float) (1.0 / sqrt((double) d->c.head_dim));
 
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, v, qkv_width(d));
-	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, scale,
-			   d->c.window[layer], 0.0f, d->att, d->ws);
+	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, d->c.attn_scale,
+			   l->c->window, d->c.attn_softcap, d->att, d->ws);
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
@@ -102,11 +153,13 @@ dec_attn(Decoder *d, int layer)
  * can be moved up in place.
  */
 bool
-dec_wanted(Decoder *d)
+dec_wanted(Decoder *d, const Layer *l)
 {
 	size_t		width = (size_t) d->c.hidden;
 	size_t		heads = (size_t) d->c.n_heads * (size_t) d->c.head_dim;
 
+	if (l != &d->layers[d->c.n_layers - 1])
+		return true;
 	for (int i = 0; i < d->b->n_out; i++)
 	{
 		size_t		row = (size_t) d->b->out_rows[i];
@@ -114,6 +167,7 @@ dec_wanted(Decoder *d)
 		if (row == (size_t) i)
 			continue;
 		memcpy(d->x + (size_t) i * width, d->x + row * width, width * sizeof(float));
+		memcpy(d->h + (size_t) i * width, d->h + row * width, width * sizeof(float));
 		memcpy(d->att + (size_t) i * heads, d->att + row * heads, heads * sizeof(float));
 	}
 	d->rows = d->b->n_out;
@@ -129,11 +183,23 @@ dec_o(Decoder *d, const Layer *l)
 }
 
 void
-dec_swiglu(Decoder *d, const Layer *l)
+dec_glu(Decoder *d, const Layer *l)
 {
-	linear(d, &l->gate_up, d->h, d->rows, d->gu);
+	linear(d, &l->up, d->h, d->rows, d->gu);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->act_mul(d->pool, KACT_SILU, d->act, d->gu, d->rows, d->c.inter);
+	d->k->act_mul(d->pool, d->c.act, d->act, d->gu, d->rows, d->c.inter);
+	profile_mark(d->profile, PROF_ROWS);
+	linear(d, &l->down, d->act, d->rows, d->y);
+	d->pending = true;
+	profile_mark(d->profile, PROF_MATMUL);
+}
+
+void
+dec_mlp(Decoder *d, const Layer *l)
+{
+	linear(d, &l->up, d->h, d->rows, d->act);
+	profile_mark(d->profile, PROF_MATMUL);
+	d->k->act(d->pool, d->c.act, d->act, d->rows, d->c.inter);
 	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
@@ -143,7 +209,11 @@ dec_swiglu(Decoder *d, const Layer *l)
 void
 dec_head(Decoder *d, float *logits)
 {
-	dec_norm(d, d->norm);
+	dec_norm(d, &d->norm);
 	linear(d, d->c.tied ? &d->embed : &d->head, d->h, d->rows, logits);
+	if (d->c.logit_scale != 0)
+		d->k->scale(d->pool, logits, d->rows, d->c.vocab, d->c.logit_scale);
+	if (d->c.logit_softcap != 0)
+		d->k->softcap(d->pool, logits, d->rows, d->c.vocab, d->c.logit_softcap);
 	profile_mark(d->profile, PROF_HEAD);
 }

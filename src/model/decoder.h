@@ -3,9 +3,9 @@
  *	  Private to src/model: a decoder-only transformer and the blocks that its
  *	  forward pass is written in.
  *
- * An architecture file has two functions: one reads its configuration into a
- * DecoderConf, one writes the forward pass with the dec_* blocks below.  Nothing
- * here asks which architecture it is.
+ * An architecture is a file with three functions: one reads its configuration into
+ * a DecoderConf, one names its weights (bind.h), one writes the forward pass with
+ * the dec_* blocks below.  Nothing here asks which architecture it is.
  *
  * Ownership: Decoder owns two arenas, weights (immutable after loading) and work
  * space (written by the step thread only).  All activations are float rows.
@@ -25,7 +25,26 @@
 #define DEC_MAX_VOCAB	(1 << 24)
 #define DEC_MAX_LEN		(1 << 27)
 
-/* What an architecture reads from config.json. */
+/* What may differ from layer to layer. */
+typedef struct LayerConf
+{
+	int			window;			/* of attention, in positions; 0 = the whole context */
+	int			rope;			/* number of its rotary table, -1 = no positions */
+} LayerConf;
+
+/* A rotary embedding: up to two, as some layers of a model may have their own. */
+#define DEC_ROPES 2
+
+typedef struct Rope
+{
+	int			dim;			/* of each head, from its first; even; 0 = unused */
+	float		mscale;			/* factor of cos and sin */
+	float	   *inv_freq;		/* [dim / 2] */
+	float	   *table;			/* [max_len][dim / 2][2] cos, sin; in the work space */
+} Rope;
+
+/* What an architecture reads from config.json.  Zero is the plain choice of all
+ * that dec_conf() doesn't set. */
 typedef struct DecoderConf
 {
 	int			hidden;			/* width of the residual stream */
@@ -36,13 +55,25 @@ typedef struct DecoderConf
 	int			head_dim;		/* even; need not be hidden / n_heads */
 	int			vocab;
 	int			max_len;		/* positions */
-	float		eps;			/* of RMSNorm */
+	float		eps;			/* of norms */
+	KAct		act;			/* of the MLP */
+	bool		layer_norm;		/* LayerNorm instead of RMSNorm */
+	bool		norm_bias;
+	bool		one_plus;		/* a norm's weight is 1 + what the file holds */
 	bool		tied;			/* the head is the embedding */
+	bool		head_bias;
+	bool		interleaved;	/* rotary pairs lie side by side in the file, not as halves */
 	bool		qkv_bias;
 	bool		o_bias;
 	bool		mlp_bias;
-	int		   *window;			/* [n_layers] attention window, 0 = whole context */
-	float	   *inv_freq;		/* [head_dim / 2] of RoPE */
+	float		attn_scale;		/* of q k; dec_conf(): 1 / sqrt(head_dim) */
+	float		attn_softcap;	/* 0 = none */
+	float		logit_softcap;	/* 0 = none */
+	float		embed_scale;	/* factors; 0 = 1 */
+	float		residual_scale;
+	float		logit_scale;
+	LayerConf  *layers;			/* [n_layers] */
+	Rope		rope[DEC_ROPES];
 } DecoderConf;
 
 /*
@@ -50,13 +81,15 @@ typedef struct DecoderConf
  * of one type are packed as a single matrix; parts of different types (possible
  * in GGUF) stay apart and write their own columns.
  */
-#define LINEAR_MAX 3
+#define LINEAR_MAX 4
 
 typedef struct Linear
 {
 	int			n;				/* all output columns */
 	int			k;				/* inputs */
 	int			n_parts;		/* tensors */
+	bool		is_head;		/* of the vocabulary: quantized with the head's type */
+	bool		exact;			/* small and delicate (a router): never quantized on loading */
 	const KTensor *w[LINEAR_MAX];	/* in the file; NULL after loading */
 	const KTensor *b[LINEAR_MAX];	/* likewise; NULL = no bias */
 	KType		as[LINEAR_MAX]; /* types in memory: the tensors', unless they get quantized */
@@ -66,17 +99,30 @@ typedef struct Linear
 	float	   *bias;			/* [n], NULL = none */
 } Linear;
 
+/* Weights of a norm; without any, it only normalizes. */
+typedef struct Norm
+{
+	float	   *w;				/* NULL = ones */
+	float	   *b;				/* NULL = zeros */
+} Norm;
+
+/* A layer's weights: those that its architecture binds, the others stay empty. */
 typedef struct Layer
 {
-	float	   *attn_norm;		/* [hidden] */
-	float	   *mlp_norm;		/* [hidden] */
-	const KTensor *attn_norm_src;
-	const KTensor *mlp_norm_src;
+	const LayerConf *c;
+	Norm		attn_norm;		/* before attention */
+	Norm		attn_out_norm;	/* behind it */
+	Norm		mlp_norm;		/* before the MLP */
+	Norm		mlp_out_norm;	/* behind it */
+	Norm		q_norm;			/* of each head, or of all side by side */
+	Norm		k_norm;
 	Linear		qkv;			/* hidden -> (n_heads + 2 n_kv_heads) head_dim */
 	Linear		o;				/* n_heads head_dim -> hidden */
-	Linear		gate_up;		/* hidden -> 2 inter */
+	Linear		up;				/* hidden -> 2 inter, gate and up; without a gate inter */
 	Linear		down;			/* inter -> hidden */
 } Layer;
+
+typedef struct Bound Bound;
 
 typedef struct Decoder
 {
@@ -88,12 +134,11 @@ typedef struct Decoder
 
 	/* weights */
 	MArena		weights;
+	Bound	   *bound;			/* all there are, in the order of the arena */
 	Linear		embed;			/* [vocab][hidden] */
 	Linear		head;			/* [vocab][hidden]; unused when tied */
 	Layer	   *layers;
-	float	   *norm;			/* [hidden], before the head */
-	const KTensor *norm_src;
-	float	   *rope;			/* [max_len][head_dim / 2][2] cos, sin */
+	Norm		norm;			/* before the head */
 
 	/* work space, rows x width */
 	MArena		work;
@@ -116,24 +161,34 @@ typedef struct Decoder
 	Profile    *profile;		/* NULL = none */
 } Decoder;
 
+typedef struct Binder Binder;
+
+/* A row of models.def. */
 typedef struct Arch
 {
 	const char *name;
-	const char *classes;		/* separated by blanks */
+	const char *classes;		/* Hugging Face's, separated by blanks */
+	const char *gguf;			/* general.architecture, likewise */
 	bool		(*conf) (const Conf *c, DecoderConf *out, Err *e);
+	bool		(*bind) (Binder *b, Decoder *d);
 	void		(*forward) (Decoder *d, float *logits);
 } Arch;
 
 /* ---- decoder.c: blocks of a forward pass, in the order of use ---- */
 void		dec_embed(Decoder *d);	/* x = E[token] */
-void		dec_norm(Decoder *d, const float *w);	/* x += y if pending; h = RMSNorm(x) w */
+void		dec_norm(Decoder *d, const Norm *n);	/* x += y if pending; h = norm(x) */
 void		dec_qkv(Decoder *d, const Layer *l);	/* qkv = h Wqkv */
-void		dec_rope(Decoder *d);	/* rotate q and k by position */
-void		dec_attn(Decoder *d, int layer);	/* store k, v; att = softmax(q k / sqrt(d)) v */
-bool		dec_wanted(Decoder *d);	/* keep the wanted rows of x and att; false: none */
+void		dec_qk_norm(Decoder *d, const Layer *l);	/* norm each head of q and k */
+void		dec_rope(Decoder *d, const Layer *l);	/* rotate q and k by position */
+void		dec_attn(Decoder *d, const Layer *l);	/* store k, v; att = softmax(q k scale) v */
+bool		dec_wanted(Decoder *d, const Layer *l);	/* behind the last layer's attention: keep the
+													 * wanted rows of x, h and att; false: none */
 void		dec_o(Decoder *d, const Layer *l);	/* y = att Wo */
-void		dec_swiglu(Decoder *d, const Layer *l);	/* y = (silu(h Wg) * h Wu) Wd */
-void		dec_head(Decoder *d, float *logits);	/* logits = RMSNorm(x + y) W */
+void		dec_out_norm(Decoder *d, const Norm *n);	/* y = norm(y) */
+void		dec_add(Decoder *d);	/* x += y */
+void		dec_glu(Decoder *d, const Layer *l);	/* y = (act(h Wg) * h Wu) Wd */
+void		dec_mlp(Decoder *d, const Layer *l);	/* y = act(h Wu) Wd */
+void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
 
 /* ---- conf.c: the part of config.json that all decoders share ---- */
 bool		dec_conf(const Conf *c, DecoderConf *out, Err *e);
@@ -141,23 +196,38 @@ void		dec_conf_free(DecoderConf *c);
 /* Integer of a key, lo..hi; dflt when the key is absent, unless dflt < lo: then it
  * is required. */
 bool		dec_conf_int(const Conf *c, const char *key, int lo, int hi, int dflt, int *out, Err *e);
+/* A finite number of a key, above lo and at most hi; dflt when it is absent. */
+bool		dec_conf_num(const Conf *c, const char *key, double lo, double hi, double dflt, float *out, Err *e);
+/* An activation function by its name in a configuration. */
+bool		dec_conf_act(const char *name, KAct *out, Err *e);
+/*
+ * Layers whose "layer_types" say "sliding_attention" get the window; without that key
+ * those for which by_default says so.  window: 0 = none.
+ */
+bool		dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer),
+							 Err *e);
 
 /* A copy that may stand in an error message: printable ASCII, cut to size - 1. */
 const char *dec_printable(const char *s, char *buf, size_t size);
 
-/* ---- weights.c ---- */
-/* Find every tensor and check its shape; fills the sources in d and, in *info,
- * n_params, dtype and (before packing) weight_bytes.  quant NULL: types as in the file. */
-bool		dec_bind(Decoder *d, const Arch *a, const ModelSource *src, const QuantScheme *quant,
-					 ModelInfo *info, Err *e);
+/* ---- bind.c, pack.c ---- */
+/* Find every tensor and check its shape; fills d->bound and, in *info, n_params,
+ * dtype and (before packing) weight_bytes.  quant NULL: types as in the file. */
+bool		dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src,
+					 const QuantScheme *quant, ModelInfo *info, Err *e);
+void		dec_unbind(Decoder *d);	/* the files may be closed from here on */
 /* Pack what dec_bind found, or map it from the cache; sets info->weight_bytes. */
 bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo *info, Err *e);
 
 /* ---- the architectures ---- */
-#define MODEL(name, classes, conf, forward) \
-	bool		conf(const Conf *c, DecoderConf *out, Err *e);
+#define MODEL(name, classes, gguf, conf, bind, forward) \
+	bool		conf(const Conf *c, DecoderConf *out, Err *e); \
+	bool		bind(Binder *b, Decoder *d); \
+	void		forward(Decoder *d, float *logits);
 #include "model/models.def"
 #undef MODEL
-void		llama_forward(Decoder *d, float *logits);
+
+/* the window of all layers; GGUF's "llama" may have one, too */
+bool		mistral_windows(const Conf *c, DecoderConf *out, Err *e);
 
 #endif

@@ -5,17 +5,38 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/decoder.h"
+#include "model/bind.h"
 
 bool
 llama_conf(const Conf *c, DecoderConf *out, Err *e)
 {
 	if (!dec_conf(c, out, e))
 		return false;
+	if (conf_int(c, "num_local_experts", 0) > 0)
+		return err_set(e, ERR_UNSUPPORTED, "mixtures of experts are not supported");
 	/* one switch for q, k, v and o, as in the reference */
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	out->mlp_bias = conf_bool(c, "mlp_bias", false);
-	return true;
+	if (!conf_has(c, "gguf.architecture"))
+		return true;
+	/* llama.cpp's converter reorders q and k; its "llama" is Mistral, too */
+	out->interleaved = true;
+	return !conf_has(c, "sliding_window") || mistral_windows(c, out, e);
+}
+
+static bool
+llama_layer(Binder *b, Decoder *d, Layer *l)
+{
+	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
+		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) && bind_glu(b, l);
+}
+
+bool
+llama_bind(Binder *b, Decoder *d)
+{
+	(void) d;
+	return bind_embed(b, "model.embed_tokens") && bind_layers(b, "model.layers.", llama_layer) &&
+		bind_final_norm(b, "model.norm") && bind_head(b, "lm_head");
 }
 
 void
@@ -26,16 +47,16 @@ llama_forward(Decoder *d, float *logits)
 	{
 		const Layer *l = &d->layers[i];
 
-		dec_norm(d, l->attn_norm);
+		dec_norm(d, &l->attn_norm);
 		dec_qkv(d, l);
-		dec_rope(d);
-		dec_attn(d, i);
-		if (i == d->c.n_layers - 1 && !dec_wanted(d))
+		dec_rope(d, l);
+		dec_attn(d, l);
+		if (!dec_wanted(d, l))
 			return;
 		dec_o(d, l);
 
-		dec_norm(d, l->mlp_norm);
-		dec_swiglu(d, l);
+		dec_norm(d, &l->mlp_norm);
+		dec_glu(d, l);
 	}
 	dec_head(d, logits);
 }

@@ -8,14 +8,16 @@
 #include "model/decoder.h"
 
 bool
-mistral_conf(const Conf *c, DecoderConf *out, Err *e)
+mistral_windows(const Conf *c, DecoderConf *out, Err *e)
 {
 	int			window;
 
-	if (!dec_conf(c, out, e) ||
-		!dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, DEC_MAX_LEN, &window, e))
-		return false;
-	for (int i = 0; i < out->n_layers; i++)
-		out->window[i] = window < out->max_len ? window : 0;
-	return true;
+	return dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, DEC_MAX_LEN, &window, e) &&
+		dec_conf_windows(c, out, window, NULL, e);
+}
+
+bool
+mistral_conf(const Conf *c, DecoderConf *out, Err *e)
+{
+	return dec_conf(c, out, e) && mistral_windows(c, out, e);
 }

@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "model/decoder.h"
+#include "model/bind.h"
 #include "model/rope.h"
 
 struct Model
@@ -28,7 +28,7 @@ struct Model
 };
 
 static const Arch archs[] = {
-#define MODEL(name, classes, conf, forward) {#name, classes, conf, forward},
+#define MODEL(name, classes, gguf, conf, bind, forward) {#name, classes, gguf, conf, bind, forward},
 #include "model/models.def"
 #undef MODEL
 };
@@ -56,7 +56,8 @@ has_class(const char *classes, const char *name)
 static const Arch *
 find_arch(const Conf *c, Err *e)
 {
-	const char *name = conf_str(c, "architectures", NULL);
+	const char *gguf = conf_str(c, "gguf.architecture", NULL);
+	const char *name = gguf != NULL ? gguf : conf_str(c, "architectures", NULL);
 	char		buf[129];
 
 	if (name == NULL)
@@ -65,21 +66,29 @@ find_arch(const Conf *c, Err *e)
 		return NULL;
 	}
 	for (size_t i = 0; i < N_ARCHS; i++)
-		if (has_class(archs[i].classes, name))
+		if (has_class(gguf != NULL ? archs[i].gguf : archs[i].classes, name))
 			return &archs[i];
 	err_set(e, ERR_UNSUPPORTED, "model architecture \"%s\" is not supported",
 			dec_printable(name, buf, sizeof(buf)));
-	err_hint(e, "Supported architectures are: "
-#define MODEL(name, classes, conf, forward) classes " "
+	if (gguf != NULL)
+		err_hint(e, "Supported GGUF architectures are: "
+#define MODEL(name, classes, gguf, conf, bind, forward) gguf " "
 #include "model/models.def"
 #undef MODEL
-		);
+			);
+	else
+		err_hint(e, "Supported architectures are: "
+#define MODEL(name, classes, gguf, conf, bind, forward) classes " "
+#include "model/models.def"
+#undef MODEL
+			);
 	return NULL;
 }
 
 static void
 decoder_clear(Decoder *d)
 {
+	dec_unbind(d);
 	dec_conf_free(&d->c);
 	mem_free(d->layers);
 	mem_free(d->ws_extra);
@@ -103,7 +112,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 					   max_len, d->c.max_len);
 	if (max_len > 0)
 		d->c.max_len = max_len;
-	if (!dec_bind(d, m->arch, src, quant, info, e))
+	if (!dec_bind(d, m->arch, conf, src, quant, info, e))
 		return false;
 	info->arch = m->arch->name;
 	info->vocab_size = d->c.vocab;
@@ -124,12 +133,12 @@ scratch_bytes(const Decoder *d)
 	KvView		kv = {.type = KT_F32, .n_layers = d->c.n_layers, .n_blocks = 1, .block_size = 16,
 		.n_kv_heads = d->c.n_kv_heads, .head_dim = d->c.head_dim};
 	size_t		most = d->k->attn_scratch(&kv, d->c.n_heads, d->max_rows, kpool_nthreads(d->pool));
-	int			widths[] = {d->c.hidden, d->c.n_heads * d->c.head_dim, d->c.inter};
 
-	for (int t = 0; t < KT_COUNT; t++)
-		for (int w = 0; w < 3; w++)
+	for (size_t i = 0; i < d->bound->n_linears; i++)
+		for (int p = 0; p < d->bound->linears[i]->n_parts; p++)
 		{
-			size_t		n = d->k->mm_scratch((KType) t, d->max_rows, widths[w]);
+			const Linear *l = d->bound->linears[i];
+			size_t		n = d->k->mm_scratch(l->as[p], d->max_rows, l->k);
 
 			if (n > most)
 				most = n;
@@ -137,37 +146,75 @@ scratch_bytes(const Decoder *d)
 	return most;
 }
 
-/* The work space and the rope table: sizes first, then one reservation. */
+/* A piece of the work space: floats for max_rows rows, or of a table. */
+typedef struct Piece
+{
+	float	  **at;
+	size_t		rows;
+	size_t		width;
+} Piece;
+
+#define MAX_PIECES (7 + DEC_ROPES)
+
+/* What the forward pass writes to, as wide as the widest layer. */
+static size_t
+work_pieces(Decoder *d, Piece *p)
+{
+	size_t		rows = (size_t) d->max_rows;
+	size_t		hidden = (size_t) d->c.hidden;
+	size_t		qkv = 0;
+	size_t		att = 0;
+	size_t		up = 0;
+	size_t		act = 0;
+	size_t		n = 0;
+
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		const Layer *l = &d->layers[i];
+
+		qkv = (size_t) l->qkv.n > qkv ? (size_t) l->qkv.n : qkv;
+		att = (size_t) l->o.k > att ? (size_t) l->o.k : att;
+		up = (size_t) l->up.n > up ? (size_t) l->up.n : up;
+		act = (size_t) l->down.k > act ? (size_t) l->down.k : act;
+	}
+	p[n++] = (Piece) {&d->x, rows, hidden};
+	p[n++] = (Piece) {&d->y, rows, hidden};
+	p[n++] = (Piece) {&d->h, rows, hidden};
+	p[n++] = (Piece) {&d->qkv, rows, qkv};
+	p[n++] = (Piece) {&d->att, rows, att};
+	p[n++] = (Piece) {&d->gu, rows, up};
+	p[n++] = (Piece) {&d->act, rows, act};
+	for (int i = 0; i < DEC_ROPES; i++)
+		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim};
+	return n;
+}
+
+/* The work space and the rope tables: sizes first, then one reservation. */
 static bool
 plan_work(Decoder *d, Err *e)
 {
-	int			width[] = {d->c.hidden, d->c.hidden, d->c.hidden,
-		(d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim,
-		d->c.n_heads * d->c.head_dim, 2 * d->c.inter, d->c.inter};
-	float	  **rows[] = {&d->x, &d->y, &d->h, &d->qkv, &d->att, &d->gu, &d->act};
-	size_t		n = sizeof(width) / sizeof(width[0]);
-	size_t		table = (size_t) d->c.max_len * (size_t) d->c.head_dim * sizeof(float);
+	Piece		pieces[MAX_PIECES];
+	size_t		n = work_pieces(d, pieces);
 	size_t		total = 0;
+	size_t		bytes[MAX_PIECES];
 	char		what[100];
 	bool		fits = true;
 
 	d->ws_size = scratch_bytes(d);
 	for (size_t i = 0; i < n; i++)
-	{
-		size_t		bytes;
-
-		fits = fits && mem_mul((size_t) d->max_rows * sizeof(float), (size_t) width[i], &bytes) &&
-			marena_add(&total, bytes);
-	}
-	fits = fits && marena_add(&total, d->ws_size) && marena_add(&total, table);
+		fits = fits && mem_mul(pieces[i].rows * sizeof(float), pieces[i].width, &bytes[i]) &&
+			marena_add(&total, bytes[i]);
+	fits = fits && marena_add(&total, d->ws_size);
 	snprintf(what, sizeof(what), "The work space for %d rows and %d positions", d->max_rows, d->c.max_len);
 	if (!fits || !marena_reserve(&d->work, total, d->huge, what, e))
 		return fits ? false : err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
 	for (size_t i = 0; i < n; i++)
-		*rows[i] = marena_take(&d->work, (size_t) d->max_rows * sizeof(float) * (size_t) width[i]);
+		*pieces[i].at = marena_take(&d->work, bytes[i]);
 	d->ws = marena_take(&d->work, d->ws_size);
-	d->rope = marena_take(&d->work, table);
-	rope_table(d->pool, d->c.inv_freq, d->c.head_dim, d->c.max_len, d->rope);
+	for (int i = 0; i < DEC_ROPES; i++)
+		if (d->c.rope[i].dim > 0)
+			rope_table(d->pool, d->c.rope[i].inv_freq, d->c.rope[i].dim, d->c.rope[i].mscale, d->c.max_len,
+					   d->c.rope[i].table);
 	return true;
 }
 

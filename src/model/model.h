@@ -43,8 +43,13 @@ typedef struct ModelInfo
 /* Where tensors come from (src/load implements it, src/engine joins the two). */
 typedef struct ModelSource
 {
-	/* find a tensor by its Hugging Face name; NULL if there is none */
+	/* find a tensor by its name in the file; NULL if there is none */
 	const KTensor *(*find) (void *ctx, const char *name);
+	/* The matrix [n][k] of a module ("model.layers.0.self_attn.q_proj") of which a
+	 * quantized checkpoint has several tensors: a tensor with a reader, owned by the
+	 * source.  *out NULL: it is an ordinary one.  false with *e set: it can't be used.
+	 * May be NULL. */
+	bool		(*quantized) (void *ctx, const char *module, int64_t n, int64_t k, const KTensor **out, Err *e);
 	/* all tensors, i = 0, 1, ..., NULL behind the last: one that the architecture
 	 * has no use for is refused.  May be NULL: then it is ignored. */
 	const KTensor *(*at) (void *ctx, size_t i);

@@ -25,10 +25,11 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "model/decoder.h"
+#include "model/bind.h"
 #include "model/packcache.h"
 
 #define STRIP 64				/* rows of a chunk, as mat_pack wants */
+#define SAMPLES 12				/* matrices of which a strip is compared with the cache's */
 
 typedef struct Packer
 {
@@ -41,9 +42,12 @@ typedef struct Packer
 	uint64_t	plan;			/* digest of what lies where in the arena */
 	uint8_t    *strips;			/* [threads][strip_bytes] */
 	size_t		strip_bytes;
+	uint8_t    *raw;			/* [threads][raw_bytes]: rows of another type, from a reader */
+	size_t		raw_bytes;
 	float	   *floats;			/* [threads][most_k]: a row to be quantized */
 	int			most_k;
-	int32_t    *perm;			/* [rows of the widest merged matrix]: i % STRIP */
+	int32_t    *perm;			/* [rows of the widest matrix]: i % STRIP */
+	int			widest;
 	bool		mapped;			/* the arena is a cache entry: nothing is written */
 
 	const QuantScheme *quant;	/* NULL = as in the file */
@@ -69,15 +73,9 @@ where(const ModelSource *src, const KTensor *t)
 static bool
 each_linear(Decoder *d, bool (*fn) (Packer *p, Linear *l), Packer *p)
 {
-	if (!fn(p, &d->embed) || (!d->c.tied && !fn(p, &d->head)))
-		return false;
-	for (int i = 0; i < d->c.n_layers; i++)
-	{
-		Layer	   *l = &d->layers[i];
-
-		if (!fn(p, &l->qkv) || !fn(p, &l->o) || !fn(p, &l->gate_up) || !fn(p, &l->down))
+	for (size_t i = 0; i < d->bound->n_linears; i++)
+		if (!fn(p, d->bound->linears[i]))
 			return false;
-	}
 	return true;
 }
 
@@ -86,9 +84,9 @@ static bool
 count_other(Packer *p, Linear *l)
 {
 	const QuantScheme *q = p->quant;
-	KType		want = l == &p->d->embed || l == &p->d->head ? q->head : q->matrix;
+	KType		want = l->is_head ? q->head : q->matrix;
 
-	for (int i = 0; i < l->n_parts; i++)
+	for (int i = 0; i < l->n_parts && !l->exact; i++)
 		if (l->as[i] == l->w[i]->type)
 			p->n_kept++;
 		else if (l->as[i] != want)
@@ -106,6 +104,16 @@ log_quantization(Packer *p)
 }
 
 /* ---- the plan ---- */
+
+/* Has any part one?  The others' is zero then. */
+static bool
+has_bias(const Linear *l)
+{
+	for (int i = 0; i < l->n_parts; i++)
+		if (l->b[i] != NULL)
+			return true;
+	return false;
+}
 
 /* Decide which parts of a Linear become one matrix. */
 static bool
@@ -140,14 +148,19 @@ plan_linear(Packer *p, Linear *l)
 	for (int i = 0; i < l->n_parts; i++)
 	{
 		size_t		strip = ktype_row_bytes(l->as[i], l->k) * STRIP;
+		size_t		raw = ktype_row_bytes(l->w[i]->type, l->k) * STRIP;
 
 		if (strip > p->strip_bytes)
 			p->strip_bytes = strip;
+		if (l->w[i]->reader != NULL && l->w[i]->type != l->as[i] && raw > p->raw_bytes)
+			p->raw_bytes = raw;
 		p->total += l->w[i]->nbytes;
 	}
 	if (l->k > p->most_k)
 		p->most_k = l->k;
-	if (l->b[0] != NULL && !marena_add(&p->bytes, (size_t) l->n * sizeof(float)))
+	if (l->n > p->widest)
+		p->widest = l->n;
+	if (has_bias(l) && !marena_add(&p->bytes, (size_t) l->n * sizeof(float)))
 		return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
 	return true;
 }
@@ -158,59 +171,90 @@ plan_all(Packer *p)
 {
 	Decoder    *d = p->d;
 	size_t		threads = (size_t) kpool_nthreads(d->pool);
-	int			widest = (d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim;
 
 	if (!each_linear(d, plan_linear, p))
 		return false;
-	for (int i = 0; i < 2 * d->c.n_layers + 1; i++)
-		if (!marena_add(&p->bytes, (size_t) d->c.hidden * sizeof(float)))
+	for (size_t i = 0; i < d->bound->n_vectors; i++)
+	{
+		int64_t		n = d->bound->vectors[i].src->shape[0];
+
+		p->plan = digest(&n, sizeof(n), p->plan);
+		if (!marena_add(&p->bytes, (size_t) n * sizeof(float)))
 			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
-	if (widest < 2 * d->c.inter)
-		widest = 2 * d->c.inter;
-	if (widest < d->c.vocab)
-		widest = d->c.vocab;
+	}
 	p->strips = mem_try_aligned(threads * p->strip_bytes);
-	p->perm = mem_try_alloc((size_t) widest * sizeof(int32_t));
+	p->raw = mem_try_alloc(threads * p->raw_bytes);
+	p->perm = mem_try_alloc((size_t) p->widest * sizeof(int32_t));
 	p->floats = mem_try_alloc(threads * (size_t) p->most_k * sizeof(float));
-	if (p->strips == NULL || p->perm == NULL || p->floats == NULL)
+	if (p->strips == NULL || p->raw == NULL || p->perm == NULL || p->floats == NULL)
 		return err_set(p->e, ERR_NOMEM, "out of memory");
-	for (int i = 0; i < widest; i++)
+	for (int i = 0; i < p->widest; i++)
 		p->perm[i] = i % STRIP;
 	return true;
 }
 
 /* ---- packing ---- */
 
-/* Row i of a tensor to `to`, in the type of the matrix being packed. */
+/* Rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed. */
 static void
-take_row(const Packer *p, const KTensor *w, int64_t i, float *floats, uint8_t *to)
+take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t *to)
 {
+	KType		type = p->m->type;
 	size_t		bytes = ktype_row_bytes(w->type, p->m->k);
-	const uint8_t *from = (const uint8_t *) w->data + (size_t) (w->row_perm != NULL ? w->row_perm[i] : i) * bytes;
+	float	   *floats = p->floats + (size_t) ith * (size_t) p->most_k;
+	uint8_t    *raw = w->type == type ? to : p->raw + (size_t) ith * p->raw_bytes;
 
-	if (w->type == p->m->type)
+	/* a reader is asked for many rows at once, unless they are in disorder */
+	if (w->reader != NULL && w->row_perm == NULL)
+		w->reader->rows(w->reader, w->base_row + i, n, raw);
+	for (int j = 0; j < n; j++)
 	{
-		memcpy(to, from, bytes);
-		return;
+		int64_t		row = w->row_perm != NULL ? w->row_perm[i + j] : i + j;
+		const uint8_t *from = raw + (size_t) j * bytes;
+
+		if (w->reader == NULL)
+			from = (const uint8_t *) w->data + (size_t) row * bytes;
+		else if (w->row_perm != NULL)
+			w->reader->rows(w->reader, w->base_row + row, 1, raw + (size_t) j * bytes);
+		if (w->type != type)
+		{
+			kblock_to_float(w->type, from, p->m->k, floats);
+			quantize_row(type, floats, p->m->k, to + (size_t) j * ktype_row_bytes(type, p->m->k));
+		}
+		else if (w->reader == NULL)
+			memcpy(to + (size_t) j * bytes, from, bytes);
 	}
-	kblock_to_float(w->type, from, p->m->k, floats);
-	quantize_row(p->m->type, floats, p->m->k, to);
 }
 
-/* May rows n0 .. n1-1 of the matrix be used?  A permutation stays within a tensor, so
- * that all stored rows are asked about all the same. */
+/* May rows from .. to-1 of a tensor be used?  A reader has checked what it reads. */
+static bool
+check_tensor(const Packer *p, const KTensor *t, int64_t from, int64_t to, Err *e)
+{
+	const KTensor *file = t->base != NULL ? t->base : t;
+
+	if (p->src->check == NULL || t->reader != NULL)
+		return true;
+	if (t->row_perm == NULL)
+		return p->src->check(p->src->ctx, file, t->base_row + from, t->base_row + to, e);
+	for (int64_t i = from; i < to; i++)
+		if (!p->src->check(p->src->ctx, file, t->base_row + t->row_perm[i], t->base_row + t->row_perm[i] + 1, e))
+			return false;
+	return true;
+}
+
+/* ... rows n0 .. n1-1 of the matrix. */
 static bool
 check_rows(const Packer *p, int n0, int n1, Err *e)
 {
 	int64_t		first = 0;
 
-	for (int i = 0; i < p->n_parts && p->src->check != NULL; i++)
+	for (int i = 0; i < p->n_parts; i++)
 	{
 		const KTensor *t = p->parts[i];
 		int64_t		from = n0 - first > 0 ? n0 - first : 0;
 		int64_t		to = n1 - first < t->shape[0] ? n1 - first : t->shape[0];
 
-		if (from < to && !p->src->check(p->src->ctx, t, from, to, e))
+		if (from < to && !check_tensor(p, t, from, to, e))
 			return false;
 		first += t->shape[0];
 	}
@@ -222,7 +266,6 @@ static void
 pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
 {
 	uint8_t    *strip = p->strips + (size_t) ith * p->strip_bytes;
-	float	   *floats = p->floats + (size_t) ith * (size_t) p->most_k;
 	size_t		row_bytes = ktype_row_bytes(m->type, m->k);
 	KTensor		t = {.name = p->parts[0]->name, .type = m->type, .ndim = 2, .shape = {m->n, m->k}};
 	const KTensor *w;
@@ -232,20 +275,28 @@ pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
 	while (n0 - first >= p->parts[part]->shape[0])
 		first += (int) p->parts[part++]->shape[0];
 	w = p->parts[part];
-	if (w->type == m->type && n1 - first <= w->shape[0])
+	if (w->type == m->type && w->reader == NULL && n1 - first <= w->shape[0])
 	{
 		/* m's rows to .. are w's rows n0 - first .. */
 		t.data = (const void *) ((uintptr_t) w->data - (uintptr_t) (first + to - n0) * row_bytes);
 		if (w->row_perm != NULL)
+		{
+			t.data = w->data;
 			t.row_perm = (const int32_t *) ((uintptr_t) w->row_perm - (uintptr_t) (first + to - n0) * sizeof(int32_t));
+		}
 		p->d->k->mat_pack(m, &t, to, to + n1 - n0);
 		return;
 	}
-	for (int j = n0; j < n1; j++)
+	for (int j = n0; j < n1;)
 	{
+		int			n;
+
 		while (j - first >= p->parts[part]->shape[0])
 			first += (int) p->parts[part++]->shape[0];
-		take_row(p, p->parts[part], j - first, floats, strip + (size_t) (j - n0) * row_bytes);
+		n = (int) p->parts[part]->shape[0] - (j - first);
+		n = n < n1 - j ? n : n1 - j;
+		take_rows(p, p->parts[part], j - first, n, ith, strip + (size_t) (j - n0) * row_bytes);
+		j += n;
 	}
 	t.data = strip;
 	t.nbytes = (size_t) (n1 - n0) * row_bytes;
@@ -283,6 +334,18 @@ begin_mat(Packer *p, Linear *l, int i)
 	atomic_store(&p->bad_chunk, INT32_MAX);
 }
 
+/* The file's pages of a tensor, or of those that it is made of, aren't needed for now. */
+static void
+drop_tensor(const Packer *p, const KTensor *t)
+{
+	if (p->src->drop == NULL)
+		return;
+	if (t->reader == NULL)
+		p->src->drop(p->src->ctx, t->base != NULL ? t->base : t);
+	for (const KTensor *const *part = t->reader != NULL ? t->reader->parts : NULL; part != NULL && *part != NULL; part++)
+		p->src->drop(p->src->ctx, *part);
+}
+
 /* Pack the matrix at hand, on all threads. */
 static bool
 pack_mat(Packer *p)
@@ -295,8 +358,7 @@ pack_mat(Packer *p)
 		return check_rows(p, bad * STRIP, p->m->n, p->e);
 	for (int i = 0; i < p->n_parts; i++)
 	{
-		if (p->src->drop != NULL)
-			p->src->drop(p->src->ctx, p->parts[i]);
+		drop_tensor(p, p->parts[i]);
 		p->done += p->parts[i]->nbytes;
 	}
 	if (p->src->progress != NULL && !p->src->progress(p->src->ctx, (double) p->done / (double) p->total))
@@ -325,16 +387,6 @@ vector_to_float(const KTensor *t, float *out)
 	}
 }
 
-static float *
-take_vector(Packer *p, const KTensor *t)
-{
-	float	   *v = marena_take(&p->d->weights, (size_t) t->shape[0] * sizeof(float));
-
-	if (!p->mapped)
-		vector_to_float(t, v);
-	return v;
-}
-
 static bool
 place_linear(Packer *p, Linear *l)
 {
@@ -347,15 +399,19 @@ place_linear(Packer *p, Linear *l)
 		if (!p->mapped && !pack_mat(p))
 			return false;
 	}
-	if (l->b[0] != NULL)
+	if (has_bias(l))
 	{
 		float	   *bias = l->bias = marena_take(a, (size_t) l->n * sizeof(float));
 
 		for (int i = 0; i < l->n_parts; i++)
 		{
-			if (!p->mapped)
+			size_t		n = (size_t) l->w[i]->shape[0];
+
+			if (!p->mapped && l->b[i] != NULL)
 				vector_to_float(l->b[i], bias);
-			bias += l->b[i]->shape[0];
+			else if (!p->mapped)
+				memset(bias, 0, n * sizeof(float));
+			bias += n;
 		}
 	}
 	return true;
@@ -369,34 +425,19 @@ place_all(Packer *p)
 
 	if (!each_linear(d, place_linear, p))
 		return false;
-	d->norm = take_vector(p, d->norm_src);
-	for (int i = 0; i < d->c.n_layers; i++)
+	for (size_t i = 0; i < d->bound->n_vectors; i++)
 	{
-		d->layers[i].attn_norm = take_vector(p, d->layers[i].attn_norm_src);
-		d->layers[i].mlp_norm = take_vector(p, d->layers[i].mlp_norm_src);
+		const BoundVector *v = &d->bound->vectors[i];
+		int64_t		n = v->src->shape[0];
+		float	   *to = *v->to = marena_take(&d->weights, (size_t) n * sizeof(float));
+
+		if (p->mapped)
+			continue;
+		vector_to_float(v->src, to);
+		for (int64_t j = 0; v->plus != 0 && j < n; j++)
+			to[j] += v->plus;
 	}
 	return true;
-}
-
-/* the files may be closed from here on */
-static bool
-forget_sources(Packer *p, Linear *l)
-{
-	(void) p;
-	memset(l->w, 0, sizeof(l->w));
-	memset(l->b, 0, sizeof(l->b));
-	return true;
-}
-
-static void
-forget_all(Packer *p)
-{
-	Decoder    *d = p->d;
-
-	each_linear(d, forget_sources, p);
-	d->norm_src = NULL;
-	for (int i = 0; i < d->c.n_layers; i++)
-		d->layers[i].attn_norm_src = d->layers[i].mlp_norm_src = NULL;
 }
 
 /* ---- the cache ---- */
@@ -425,11 +466,17 @@ same_strips(Packer *p, Linear *l)
 	return same;
 }
 
+/* ... of some matrices from the first to the last */
 static bool
-same_layer(Packer *p, Layer *l)
+same_samples(Packer *p)
 {
-	return same_strips(p, &l->qkv) && same_strips(p, &l->o) && same_strips(p, &l->gate_up) &&
-		same_strips(p, &l->down);
+	const Bound *o = p->d->bound;
+	size_t		step = (o->n_linears + SAMPLES - 1) / SAMPLES;
+
+	for (size_t i = 0; i < o->n_linears; i += step)
+		if (!same_strips(p, o->linears[i]))
+			return false;
+	return same_strips(p, o->linears[o->n_linears - 1]);
 }
 
 /* Use the cache's entry if there is a good one. */
@@ -442,8 +489,7 @@ from_cache(Packer *p, const PackCache *pc)
 		return false;
 	p->mapped = true;
 	place_all(p);
-	if (same_strips(p, &d->embed) && (d->c.tied || same_strips(p, &d->head)) &&
-		same_layer(p, &d->layers[0]) && same_layer(p, &d->layers[d->c.n_layers - 1]))
+	if (same_samples(p))
 		return true;
 	packcache_refuse(pc, "packing gives something else");
 	marena_free(&d->weights);
@@ -508,8 +554,9 @@ dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo 
 		log_quantization(&p);
 	ok = ok && fill_arena(&p, opt);
 	if (ok)
-		forget_all(&p);
+		dec_unbind(d);
 	mem_free(p.strips);
+	mem_free(p.raw);
 	mem_free(p.perm);
 	mem_free(p.floats);
 	info->weight_bytes = d->weights.used;

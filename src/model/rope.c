@@ -197,6 +197,7 @@ typedef struct RopeTable
 	const float *inv_freq;
 	int			half;
 	int			max_pos;
+	float		mscale;
 	float	   *cs;
 } RopeTable;
 
@@ -215,15 +216,15 @@ table_chunk(void *arg, int chunk, int ith)
 			float	   *out = t->cs + ((size_t) p * (size_t) t->half + (size_t) i) * 2;
 			float		angle = (float) p * t->inv_freq[i];
 
-			out[0] = (float) cos((double) angle);
-			out[1] = (float) sin((double) angle);
+			out[0] = (float) cos((double) angle) * t->mscale;
+			out[1] = (float) sin((double) angle) * t->mscale;
 		}
 }
 
 void
-rope_table(KPool *pool, const float *inv_freq, int rot_dim, int max_pos, float *cs)
+rope_table(KPool *pool, const float *inv_freq, int rot_dim, float mscale, int max_pos, float *cs)
 {
-	RopeTable	t = {inv_freq, rot_dim / 2, max_pos, cs};
+	RopeTable	t = {inv_freq, rot_dim / 2, max_pos, mscale, cs};
 
 	kpool_run(pool, table_chunk, &t, (max_pos + ROPE_CHUNK - 1) / ROPE_CHUNK);
 }

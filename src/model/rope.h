@@ -20,7 +20,7 @@
  */
 bool		rope_inv_freq(const Conf *c, int rot_dim, float *inv_freq, Err *e);
 
-/* cs[max_pos][rot_dim / 2][2]: cos and sin of pos * inv_freq[i] */
-void		rope_table(KPool *pool, const float *inv_freq, int rot_dim, int max_pos, float *cs);
+/* cs[max_pos][rot_dim / 2][2]: mscale times cos and sin of pos * inv_freq[i] */
+void		rope_table(KPool *pool, const float *inv_freq, int rot_dim, float mscale, int max_pos, float *cs);
 
 #endif

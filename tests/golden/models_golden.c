@@ -1,8 +1,8 @@
 /*
  * models_golden.c
- *	  Whole models against Hugging Face transformers (gen_models.py).
+ *	  Whole models against Hugging Face transformers (gen_models.py, gen_archs.py).
  *
- * Each fixture runs on each implementation of the op table that this CPU can run:
+ * Every expectation in models_expected has a fixture, which runs on each implementation of the op table that this CPU can run:
  *
  *	- logits at some positions of the prompt, and 64 greedy tokens, as the
  *	  reference has them;
@@ -22,9 +22,12 @@
  * The reference's greedy tokens are fed; where the tolerance isn't the first, each
  * must be within twice the tolerance of our best instead of being the best.
  */
+#include <dirent.h>
 #include <math.h>
-#include <string.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "load/load.h"
@@ -36,13 +39,6 @@
 #define BLOCK 16
 #define MAX_TOKENS 128
 #define MAX_ROWS 64
-
-static const char *const models[] = {
-	"llama_f32", "llama_tied_bf16", "llama_bias_f16", "llama3_f32", "mistral_f32",
-	"mistral_bf16", "qwen2_f32", "qwen2_bf16", "qwen2_tied_bf16",
-	"llama_f32_gguf", "llama_tied_bf16_gguf", "llama_tied_q8_0_gguf", "mistral_f16_gguf",
-	"qwen2_tied_q8_0_gguf", "mixed_gguf", NULL
-};
 
 typedef struct Golden
 {
@@ -400,39 +396,77 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	mem_free(last);
 }
 
+static void
+check_fixture(const char *name, KPool *pool, KPool *pool2)
+{
+	Golden		g;
+	Files	   *f = open_files(name);
+	bool		ok = golden_read(name, "", &g);
+
+	CHECK(ok, "%s: no usable expectation", name);
+	for (const Kernels *const *k = kernels_all(); f != NULL && ok && *k != NULL; k++)
+	{
+		char		why[160];
+
+		if (!kernels_usable(*k))
+			snprintf(why, sizeof(why), "this CPU can't run %s", (*k)->name);
+		else if (!has_all_types(*k, f))
+			snprintf(why, sizeof(why), "%s has not all types of %s", (*k)->name, name);
+		else
+		{
+			check_model(name, f, &g, *k, pool, pool2);
+			continue;
+		}
+		check_skip(8, why);
+	}
+	golden_free(&g);
+	files_close(f);
+}
+
+/* NAME.bin; NAME_int8.bin and NAME_bf16.bin besides it are other expectations of the same. */
+static int
+is_model(const struct dirent *d)
+{
+	char		stem[256];
+	size_t		n = strlen(d->d_name);
+	static const char *const rounded[] = {"_int8", "_bf16"};
+
+	if (n < 5 || n >= sizeof(stem) || strcmp(d->d_name + n - 4, ".bin") != 0)
+		return 0;
+	for (int i = 0; i < 2; i++)
+	{
+		struct stat st;
+		size_t		cut = n - 4 - strlen(rounded[i]);
+
+		if (n - 4 <= strlen(rounded[i]) || strncmp(d->d_name + cut, rounded[i], strlen(rounded[i])) != 0)
+			continue;
+		snprintf(stem, sizeof(stem), EXPECTED "%.*s.bin", (int) cut, d->d_name);
+		if (stat(stem, &st) == 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* models_golden [NAME ...]: these, or all */
 int
-main(void)
+main(int argc, char **argv)
 {
 	KPool	   *pool = kpool_new(1);
 	KPool	   *pool2 = kpool_new(2);
+	struct dirent **files;
+	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, is_model, alphasort);
 
-	for (int i = 0; models[i] != NULL; i++)
+	for (int i = 1; i < argc; i++)
+		check_fixture(argv[i], pool, pool2);
+	CHECK(n >= 0, "directory \"%s\" can't be read", EXPECTED);
+	for (int i = 0; i < n; i++)
 	{
-		Golden		g;
-		Files	   *f = open_files(models[i]);
-		bool		ok = golden_read(models[i], "", &g);
-
-		CHECK(ok, "%s: no usable expectation", models[i]);
-		for (const Kernels *const *k = kernels_all(); f != NULL && ok && *k != NULL; k++)
-			if (kernels_usable(*k) && !has_all_types(*k, f))
-			{
-				char		why[80];
-
-				snprintf(why, sizeof(why), "%s has not all types of %s", (*k)->name, models[i]);
-				check_skip(8, why);
-			}
-			else if (kernels_usable(*k))
-				check_model(models[i], f, &g, *k, pool, pool2);
-			else
-			{
-				char		why[80];
-
-				snprintf(why, sizeof(why), "this CPU can't run %s", (*k)->name);
-				check_skip(8, why);
-			}
-		golden_free(&g);
-		files_close(f);
+		files[i]->d_name[strlen(files[i]->d_name) - 4] = '\0';
+		check_fixture(files[i]->d_name, pool, pool2);
+		free(files[i]);
 	}
+	if (n > 0)
+		free(files);
 	kpool_free(pool);
 	kpool_free(pool2);
 	return check_done("models_golden");

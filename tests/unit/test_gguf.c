@@ -242,9 +242,6 @@ test_tensors(void)
 		{"twice", "token_embd.weight", 8, 1, 0, 128, ERR_BAD_FILE, "twice"},
 		{"IQ2_XXS", "output.weight", 256, 1, 16, 66, ERR_UNSUPPORTED, "GGUF type 16"},
 		{"half a block", "output.weight", 8, 4, 8, 128, ERR_BAD_FILE, "invalid shape"},
-		{"unknown name", "blk.0.attn_q_norm.weight", 8, 0, 0, 128, ERR_UNSUPPORTED, "attn_q_norm"},
-		{"no layer", "blk.x.attn_q.weight", 8, 0, 0, 128, ERR_UNSUPPORTED, "blk.x"},
-		{"negative layer", "blk.-1.attn_q.weight", 8, 0, 0, 128, ERR_UNSUPPORTED, "blk.-1"},
 		{"name with a blank", "a b", 8, 0, 0, 128, ERR_BAD_FILE, "invalid name"},
 		{"no name", "", 8, 0, 0, 128, ERR_BAD_FILE, "invalid name"},
 		{"bad factors", "rope_freqs.weight", 4, 0, 1, 128, ERR_BAD_FILE, "rope_freqs"},
@@ -275,9 +272,6 @@ test_models(void)
 	tensor("token_embd.weight", 8, 4, 0, 0);
 	finish(3, 128);
 	refused("no architecture", ERR_BAD_FILE, "general.architecture");
-	start_model("gemma7");
-	finish(3, 128);
-	refused("unknown architecture", ERR_UNSUPPORTED, "GGUF architecture \"gemma7\"");
 	start_model("\x1b[2Jllama");
 	finish(3, 128);
 	refused("control characters", ERR_BAD_FILE, "general.architecture");
@@ -287,24 +281,10 @@ test_models(void)
 	finish(3, 128);
 	refused("split", ERR_UNSUPPORTED, "split GGUF");
 	start_model("llama");
-	key_u32("llama.expert_count", 8);
-	finish(3, 128);
-	refused("experts", ERR_UNSUPPORTED, "mixture of experts");
-	start_model("llama");
-	key_u32("llama.attention.key_length", 64);
-	key_u32("llama.attention.value_length", 32);
-	finish(3, 128);
-	refused("two lengths", ERR_UNSUPPORTED, "key and value lengths");
-	start();
-	key_str("general.architecture", "llama");
-	tensor("output_norm.weight", 8, 0, 0, 0);
-	finish(3, 128);
-	refused("no embedding", ERR_BAD_FILE, "token_embd.weight");
-	start_model("llama");
 	key_str("llama.rope.scaling.type", "linear");
 	tensor("rope_freqs.weight", 4, 0, 0, 128);
 	finish(3, 160);
-	refused("two scalings", ERR_UNSUPPORTED, "RoPE factors");
+	refused("two scalings", ERR_UNSUPPORTED, "RoPE scaling type");
 }
 
 static void
@@ -332,7 +312,7 @@ test_translation(void)
 	if (f == NULL)
 		return;
 	c = files_conf(f);
-	CHECK(strcmp(conf_str(c, "architectures", ""), "LlamaForCausalLM") == 0, "class");
+	CHECK(strcmp(conf_str(c, "gguf.architecture", ""), "llama") == 0, "architecture");
 	CHECK(conf_int(c, "hidden_size", 0) == 8 && conf_int(c, "num_attention_heads", 0) == 2, "sizes");
 	CHECK(conf_int(c, "vocab_size", 0) == 4 && conf_bool(c, "tie_word_embeddings", false), "from the tensors");
 	CHECK(conf_bool(c, "attention_bias", false) && !conf_bool(c, "mlp_bias", true), "biases");
@@ -342,28 +322,8 @@ test_translation(void)
 	CHECK(conf_num(c, "generation.temperature", 0) == 0.5 && conf_bool(c, "generation.do_sample", false), "sampling");
 	conf_nums(c, "generation.eos_token_id", &n);
 	CHECK(n == 2, "EOS and end of turn");
-	q = files_find(f, "model.layers.11.self_attn.q_proj.weight");
-	CHECK(q != NULL && q->row_perm != NULL, "q is permuted");
-	if (q != NULL && q->row_perm != NULL)
-		for (int i = 0; i < 8; i++)
-		{
-			static const int want[8] = {0, 2, 1, 3, 4, 6, 5, 7};
-
-			CHECK(q->row_perm[i] == want[i], "row %d is stored row %d", i, q->row_perm[i]);
-		}
-	q = files_find(f, "model.layers.11.self_attn.k_proj.weight");
-	CHECK(q != NULL && q->row_perm != NULL, "k is permuted");
-	q = files_find(f, "model.layers.0.self_attn.q_proj.bias");
-	CHECK(q != NULL && q->row_perm != NULL, "q's bias is permuted");
-	q = files_find(f, "model.layers.11.self_attn.v_proj.weight");
-	CHECK(q != NULL && q->row_perm == NULL && q->shape[0] == 4 && q->shape[1] == 8, "v isn't");
-	files_close(f);
-	start_model("llama");
-	key_u32("llama.attention.sliding_window", 4096);
-	finish(3, 128);
-	f = files_open(in_scratch("m.gguf"), &e);
-	CHECK(f != NULL && strcmp(conf_str(files_conf(f), "architectures", ""), "MistralForCausalLM") == 0,
-		  "a window makes it Mistral: %s", e.msg);
+	q = files_find(f, "blk.11.attn_v.weight");
+	CHECK(q != NULL && q->shape[0] == 4 && q->shape[1] == 8, "outermost dimension first");
 	files_close(f);
 }
 
@@ -474,7 +434,7 @@ test_nan_scale(void)
 		return;
 	for (size_t i = 0; (t = files_tensor(f, i)) != NULL; i++)
 		CHECK(files_check_tensor(f, t, &e), "%s", e.msg);
-	t = files_find(f, "model.layers.1.mlp.down_proj.weight");
+	t = files_find(f, "blk.1.ffn_down.weight");
 	read_file(FIXTURES "qwen2_tied_q8_0_gguf.gguf", &b);
 	for (size_t at = 0; t != NULL && bad == 0 && at + t->nbytes <= b.len; at += 32)
 		if (memcmp(b.data + at, t->data, t->nbytes) == 0)
@@ -486,8 +446,8 @@ test_nan_scale(void)
 	f = files_open(in_scratch("m.gguf"), &e);
 	CHECK(f != NULL, "%s", e.msg);
 	if (f != NULL)
-		CHECK(!files_check_tensor(f, files_find(f, "model.layers.1.mlp.down_proj.weight"), &e) &&
-			  e.cls == ERR_BAD_FILE && strstr(e.msg, "model.layers.1.mlp.down_proj.weight") != NULL &&
+		CHECK(!files_check_tensor(f, files_find(f, "blk.1.ffn_down.weight"), &e) &&
+			  e.cls == ERR_BAD_FILE && strstr(e.msg, "blk.1.ffn_down.weight") != NULL &&
 			  strstr(e.msg, "m.gguf") != NULL && strstr(e.detail, "block 5") != NULL, "%s %s", e.msg, e.detail);
 	files_close(f);
 	buf_free(&b);

@@ -115,7 +115,7 @@ test_table(void)
 	float		inv[4] = {1, 0.1f, 0.01f, 0.001f};
 	double		worst = 0;
 
-	rope_table(pool, inv, 8, 200, &cs[0][0][0]);
+	rope_table(pool, inv, 8, 1, 200, &cs[0][0][0]);
 	for (int p = 0; p < 200; p++)
 		for (int i = 0; i < 4; i++)
 		{

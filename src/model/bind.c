@@ -1,0 +1,620 @@
+/*
+ * bind.c
+ *	  Which tensors of a file become which weights of a Decoder.
+ *
+ * The architecture's bind function asks for each tensor by its name (bind.h); here
+ * it is looked up and its shape and type are checked, touching no data: so a bad
+ * model is refused at once, and llm_create_model can check one without loading it.
+ * What was found is listed in d->bound, from which pack.c makes the weights.
+ *
+ * Tested by tests/unit/test_model.c and the goldens.
+ */
+#include "model/bind.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define MAX_IGNORED 16
+#define MAX_NAME 256
+
+struct Binder
+{
+	Decoder    *d;
+	const Arch *arch;
+	const Conf *conf;
+	const ModelSource *src;
+	const QuantScheme *quant;	/* NULL = as in the file */
+	Err		   *e;
+	bool		gguf;
+	char		hf_prefix[64];	/* of the layer at hand, or "" */
+	char		gguf_prefix[32];
+	const char *ignored[MAX_IGNORED];
+	int			n_ignored;
+	const KTensor **used;		/* [n_used] */
+	size_t		n_used;
+	uint64_t	type_bytes[KT_COUNT];
+	uint64_t	n_params;
+};
+
+bool
+bind_is_gguf(const Binder *b)
+{
+	return b->gguf;
+}
+
+const Conf *
+bind_conf(const Binder *b)
+{
+	return b->conf;
+}
+
+static const char *
+where(const ModelSource *src, const KTensor *t)
+{
+	const char *s = src->where != NULL ? src->where(src->ctx, t) : NULL;
+
+	return s != NULL ? s : "?";
+}
+
+/* "[96, 64]" */
+static void
+shape_text(int ndim, const int64_t *shape, char *buf, size_t size)
+{
+	size_t		at = 0;
+
+	buf[0] = '\0';
+	for (int i = 0; i < ndim && at < size; i++)
+		at += (size_t) snprintf(buf + at, size - at, "%s%lld", i ? ", " : "[", (long long) shape[i]);
+	if (at < size)
+		snprintf(buf + at, size - at, "]");
+}
+
+/* The whole name of a tensor of the layer at hand. */
+static void
+full_name(const Binder *b, const char *hf, const char *gguf, const char *ending, char *buf)
+{
+	snprintf(buf, MAX_NAME, "%s%s%s", b->gguf ? b->gguf_prefix : b->hf_prefix, b->gguf ? gguf : hf, ending);
+}
+
+/* A tensor by its whole name, or by that without its first word (bind.h). */
+static const KTensor *
+find(const Binder *b, const char *name)
+{
+	static const char *const words[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
+	const KTensor *t = b->src->find(b->src->ctx, name);
+
+	for (size_t i = 0; t == NULL && !b->gguf && i < sizeof(words) / sizeof(words[0]); i++)
+		if (strncmp(name, words[i], strlen(words[i])) == 0)
+			t = b->src->find(b->src->ctx, name + strlen(words[i]));
+	return t;
+}
+
+bool
+bind_has(Binder *b, const char *hf, const char *gguf)
+{
+	char		name[MAX_NAME];
+
+	full_name(b, hf, gguf, "", name);
+	return find(b, name) != NULL;
+}
+
+bool
+bind_ignore(Binder *b, const char *ending)
+{
+	if (b->n_ignored == MAX_IGNORED)
+		return err_set(b->e, ERR_INTERNAL, "too many ignored tensors");
+	b->ignored[b->n_ignored++] = ending;
+	return true;
+}
+
+static void
+use(Binder *b, const KTensor *t)
+{
+	if ((b->n_used & (b->n_used - 1)) == 0)
+		b->used = mem_realloc(b->used, (b->n_used > 0 ? 2 * b->n_used : 1) * sizeof(*b->used));
+	b->used[b->n_used++] = t;
+}
+
+/* memory of d->bound, freed by dec_unbind() */
+static void *
+keep(Binder *b, size_t bytes)
+{
+	Bound	   *o = b->d->bound;
+
+	if ((o->n_views & (o->n_views - 1)) == 0)
+		o->views = mem_realloc(o->views, (o->n_views > 0 ? 2 * o->n_views : 1) * sizeof(*o->views));
+	return o->views[o->n_views++] = mem_zalloc(bytes);
+}
+
+static bool
+check_shape(Binder *b, const KTensor *t, const char *name, int ndim, const int64_t *want)
+{
+	char		has[96];
+	char		expected[96];
+	bool		same = t->ndim == ndim;
+
+	for (int i = 0; same && i < ndim; i++)
+		same = t->shape[i] == want[i];
+	if (same)
+		return true;
+	shape_text(t->ndim, t->shape, has, sizeof(has));
+	shape_text(ndim, want, expected, sizeof(expected));
+	return err_set(b->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has shape %s, expected %s",
+				   name, where(b->src, t), has, expected);
+}
+
+static const KTensor *
+missing(Binder *b, const char *name)
+{
+	err_set(b->e, ERR_BAD_FILE, "tensor \"%s\" is missing in model \"%s\"", name, where(b->src, NULL));
+	return NULL;
+}
+
+static bool
+is_float(KType t)
+{
+	return t == KT_F32 || t == KT_F16 || t == KT_BF16;
+}
+
+/* Find a vector [n] by its whole name; NULL with the error set. */
+static const KTensor *
+find_vector(Binder *b, const char *name, int n)
+{
+	const KTensor *t = find(b, name);
+	int64_t		want = n;
+
+	if (t == NULL)
+		return missing(b, name);
+	if (!check_shape(b, t, name, 1, &want))
+		return NULL;
+	if (!is_float(t->type))
+	{
+		err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
+				name, where(b->src, t), ktype_name(t->type));
+		return NULL;
+	}
+	use(b, t);
+	b->type_bytes[t->type] += t->nbytes;
+	b->n_params += (uint64_t) n;
+	return t;
+}
+
+static void
+add_vector(Binder *b, float **to, const KTensor *t, float plus)
+{
+	Bound	   *o = b->d->bound;
+
+	if ((o->n_vectors & (o->n_vectors - 1)) == 0)
+		o->vectors = mem_realloc(o->vectors, (o->n_vectors > 0 ? 2 * o->n_vectors : 1) * sizeof(*o->vectors));
+	o->vectors[o->n_vectors++] = (BoundVector) {to, t, plus};
+}
+
+bool
+bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n)
+{
+	char		name[MAX_NAME];
+	const KTensor *t;
+
+	full_name(b, hf, gguf, "", name);
+	if ((t = find_vector(b, name, n)) == NULL)
+		return false;
+	add_vector(b, to, t, 0);
+	return true;
+}
+
+bool
+bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n)
+{
+	char		name[MAX_NAME];
+	const KTensor *t;
+
+	full_name(b, hf, gguf, ".weight", name);
+	if ((t = find_vector(b, name, n)) == NULL)
+		return false;
+	/* converters to GGUF add the one */
+	add_vector(b, &norm->w, t, b->d->c.one_plus && !b->gguf ? 1.0f : 0.0f);
+	if (!b->d->c.norm_bias)
+		return true;
+	full_name(b, hf, gguf, ".bias", name);
+	if ((t = find_vector(b, name, n)) == NULL)
+		return false;
+	add_vector(b, &norm->b, t, 0);
+	return true;
+}
+
+/* ---- matrices ---- */
+
+/* What becomes of a matrix: its type in memory. */
+static bool
+choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
+{
+	*as = t->type;
+	if (b->quant == NULL || l->exact)
+		return true;
+	if (!is_float(t->type))
+	{
+		err_set(b->e, ERR_INVALID, "model \"%s\" is quantized already and can't be quantized as %s",
+				where(b->src, NULL), b->quant->name);
+		err_detail(b->e, "Tensor \"%s\" has type %s.", t->name, ktype_name(t->type));
+		return err_hint(b->e, "Leave out the model option \"quantization\".");
+	}
+	*as = quantize_type(l->is_head ? b->quant->head : b->quant->matrix, l->k);
+	if (*as == KT_COUNT)
+		*as = t->type;
+	return true;
+}
+
+/* A Linear joins the list with its first part. */
+static void
+add_linear(Binder *b, Linear *l)
+{
+	Bound	   *o = b->d->bound;
+
+	if ((o->n_linears & (o->n_linears - 1)) == 0)
+		o->linears = mem_realloc(o->linears, (o->n_linears > 0 ? 2 * o->n_linears : 1) * sizeof(*o->linears));
+	o->linears[o->n_linears++] = l;
+}
+
+/* t, of which n rows are used, becomes the next part of l. */
+static bool
+add_part(Binder *b, Linear *l, const KTensor *t, int n)
+{
+	int			p = l->n_parts;
+
+	if (p == LINEAR_MAX)
+		return err_set(b->e, ERR_INTERNAL, "too many parts of a matrix");
+	if (p == 0)
+		add_linear(b, l);
+	l->n_parts++;
+	l->w[p] = t;
+	if (!choose_type(b, l, t, &l->as[p]))
+		return false;
+	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)
+		return err_set(b->e, ERR_UNSUPPORTED,
+					   "tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support with %d columns",
+					   t->name, where(b->src, t->base != NULL ? t->base : t), ktype_name(l->as[p]), b->d->k->name, l->k);
+	b->type_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
+	b->n_params += (uint64_t) n * (uint64_t) l->k;
+	l->n += n;
+	return true;
+}
+
+/* A view of t as n rows of k. */
+static KTensor *
+make_view(Binder *b, const KTensor *t, const int32_t *rows, int n, int k)
+{
+	KTensor    *v = keep(b, sizeof(KTensor));
+
+	*v = (KTensor) {
+		.name = t->name, .type = t->type, .ndim = 2, .shape = {n, k}, .data = t->data, .nbytes = t->nbytes,
+		.base = t, .reader = t->reader
+	};
+	if (rows != NULL)
+	{
+		int32_t    *perm = keep(b, (size_t) n * sizeof(int32_t));
+
+		memcpy(perm, rows, (size_t) n * sizeof(int32_t));
+		v->row_perm = perm;
+	}
+	return v;
+}
+
+/* The bias of the part that was added last, of which rows are used. */
+static bool
+bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows, int n)
+{
+	char		name[MAX_NAME];
+	const KTensor *t;
+
+	full_name(b, hf, gguf, ".bias", name);
+	if ((t = find_vector(b, name, n_file)) == NULL)
+		return false;
+	if (rows != NULL)
+	{
+		KTensor    *v = make_view(b, t, rows, n, 1);
+
+		v->ndim = 1;
+		t = v;
+	}
+	l->b[l->n_parts - 1] = t;
+	return true;
+}
+
+/* The matrix [n][k] of a module: its tensor "weight", or whatever a quantized
+ * checkpoint has in its place.  NULL with the error set. */
+static const KTensor *
+find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
+{
+	char		name[MAX_NAME];
+	const KTensor *t;
+	int64_t		want[2] = {n, k};
+
+	full_name(b, hf, gguf, ".weight", name);
+	if (b->src->quantized != NULL && !b->gguf)
+	{
+		char		module[MAX_NAME];
+
+		full_name(b, hf, gguf, "", module);
+		if (!b->src->quantized(b->src->ctx, module, n, k, &t, b->e))
+			return NULL;
+		if (t != NULL)
+		{
+			for (const KTensor *const *p = t->reader->parts; *p != NULL; p++)
+				use(b, *p);
+			return t;
+		}
+	}
+	if ((t = find(b, name)) == NULL)
+		return missing(b, name);
+	if (!check_shape(b, t, name, 2, want))
+		return NULL;
+	use(b, t);
+	return t;
+}
+
+bool
+bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias)
+{
+	return bind_rows(b, l, hf, gguf, n, NULL, n, bias);
+}
+
+bool
+bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows, int n, bool bias)
+{
+	const KTensor *t = find_matrix(b, hf, gguf, n_file, l->k);
+
+	if (t == NULL)
+		return false;
+	if (rows != NULL)
+		t = make_view(b, t, rows, n, l->k);
+	return add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n_file, rows, n));
+}
+
+bool
+bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int heads, int head_dim, int rope_dim,
+				 bool bias)
+{
+	int			n = heads * head_dim;
+	int32_t    *rows = mem_alloc((size_t) n * sizeof(int32_t));
+	bool		ok;
+
+	for (int r = 0; r < n; r++)
+	{
+		int			i = r % head_dim;
+		int			half = rope_dim / 2;
+
+		rows[r] = i >= rope_dim ? r : r - i + (i < half ? 2 * i : 2 * (i - half) + 1);
+	}
+	ok = bind_rows(b, l, hf, gguf, n, rows, n, bias);
+	mem_free(rows);
+	return ok;
+}
+
+/* Rows of a matrix that is stored [k][n], of a float type. */
+typedef struct Transposed
+{
+	KReader		r;
+	const KTensor *t;
+	const KTensor *parts[2];
+} Transposed;
+
+static void
+transposed_rows(const KReader *r, int64_t row0, int n, void *to)
+{
+	const Transposed *s = (const Transposed *) (const void *) r;
+	size_t		es = ktype_row_bytes(s->t->type, 1);
+	int64_t		k = s->t->shape[0];
+	const uint8_t *from = (const uint8_t *) s->t->data + (size_t) row0 * es;
+	uint8_t    *out = to;
+
+	for (int64_t i = 0; i < k; i++, from += (size_t) s->t->shape[1] * es)
+		for (int j = 0; j < n; j++)
+			memcpy(out + ((size_t) j * (size_t) k + (size_t) i) * es, from + (size_t) j * es, es);
+}
+
+bool
+bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias)
+{
+	const KTensor *t = find_matrix(b, hf, gguf, l->k, n);
+	Transposed *s;
+	KTensor    *v;
+
+	if (t == NULL)
+		return false;
+	if (!is_float(t->type) || t->reader != NULL)
+		return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
+					   t->name, where(b->src, t), ktype_name(t->type));
+	s = keep(b, sizeof(Transposed));
+	s->r.rows = transposed_rows;
+	s->r.parts = s->parts;
+	s->parts[0] = s->t = t;
+	v = make_view(b, t, NULL, n, l->k);
+	v->data = NULL;
+	v->reader = &s->r;
+	return add_part(b, l, v, n) && (!bias || bind_bias(b, l, hf, gguf, n, NULL, n));
+}
+
+/* ---- the parts that all decoders have ---- */
+
+bool
+bind_embed(Binder *b, const char *hf)
+{
+	Decoder    *d = b->d;
+
+	d->embed.k = d->c.hidden;
+	d->embed.is_head = true;
+	return bind_linear(b, &d->embed, hf, "token_embd", d->c.vocab, false);
+}
+
+bool
+bind_final_norm(Binder *b, const char *hf)
+{
+	return bind_norm(b, &b->d->norm, hf, "output_norm", b->d->c.hidden);
+}
+
+bool
+bind_head(Binder *b, const char *hf)
+{
+	Decoder    *d = b->d;
+	static const char ending[] = "lm_head.weight";
+
+	if (d->c.tied)
+		return bind_ignore(b, ending);
+	d->head.k = d->c.hidden;
+	d->head.is_head = true;
+	return bind_linear(b, &d->head, hf, "output", d->c.vocab, d->c.head_bias);
+}
+
+bool
+bind_layers(Binder *b, const char *hf, bool (*layer) (Binder *b, Decoder *d, Layer *l))
+{
+	Decoder    *d = b->d;
+	bool		ok = true;
+
+	for (int i = 0; ok && i < d->c.n_layers; i++)
+	{
+		snprintf(b->hf_prefix, sizeof(b->hf_prefix), "%s%d.", hf, i);
+		snprintf(b->gguf_prefix, sizeof(b->gguf_prefix), "blk.%d.", i);
+		ok = layer(b, d, &d->layers[i]);
+	}
+	b->hf_prefix[0] = b->gguf_prefix[0] = '\0';
+	return ok;
+}
+
+static bool
+bind_qk(Binder *b, Layer *l, const char *hf, const char *gguf, int heads)
+{
+	const DecoderConf *c = &b->d->c;
+
+	if (c->interleaved)
+		return bind_interleaved(b, &l->qkv, hf, gguf, heads, c->head_dim, c->rope[0].dim, c->qkv_bias);
+	return bind_linear(b, &l->qkv, hf, gguf, heads * c->head_dim, c->qkv_bias);
+}
+
+bool
+bind_attn(Binder *b, Layer *l)
+{
+	const DecoderConf *c = &b->d->c;
+
+	l->qkv.k = c->hidden;
+	l->o.k = c->n_heads * c->head_dim;
+	return bind_qk(b, l, "self_attn.q_proj", "attn_q", c->n_heads) &&
+		bind_qk(b, l, "self_attn.k_proj", "attn_k", c->n_kv_heads) &&
+		bind_linear(b, &l->qkv, "self_attn.v_proj", "attn_v", c->n_kv_heads * c->head_dim, c->qkv_bias) &&
+		bind_linear(b, &l->o, "self_attn.o_proj", "attn_output", c->hidden, c->o_bias);
+}
+
+bool
+bind_qk_norm(Binder *b, Layer *l)
+{
+	int			n = b->d->c.head_dim;
+
+	return bind_norm(b, &l->q_norm, "self_attn.q_norm", "attn_q_norm", n) &&
+		bind_norm(b, &l->k_norm, "self_attn.k_norm", "attn_k_norm", n);
+}
+
+bool
+bind_glu(Binder *b, Layer *l)
+{
+	const DecoderConf *c = &b->d->c;
+
+	l->up.k = c->hidden;
+	l->down.k = c->inter;
+	return bind_linear(b, &l->up, "mlp.gate_proj", "ffn_gate", c->inter, c->mlp_bias) &&
+		bind_linear(b, &l->up, "mlp.up_proj", "ffn_up", c->inter, c->mlp_bias) &&
+		bind_linear(b, &l->down, "mlp.down_proj", "ffn_down", c->hidden, c->mlp_bias);
+}
+
+/* ---- the whole ---- */
+
+static int
+ptr_cmp(const void *a, const void *b)
+{
+	uintptr_t	x = (uintptr_t) *(const KTensor *const *) a;
+	uintptr_t	y = (uintptr_t) *(const KTensor *const *) b;
+
+	return (x > y) - (x < y);
+}
+
+static bool
+is_ignored(const Binder *b, const char *name)
+{
+	size_t		len = strlen(name);
+
+	for (int i = 0; i < b->n_ignored; i++)
+	{
+		size_t		n = strlen(b->ignored[i]);
+
+		if (len >= n && strcmp(name + len - n, b->ignored[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Tensors without a use mean a model that would be computed wrongly: refuse. */
+static bool
+check_unused(Binder *b)
+{
+	const KTensor *t;
+
+	if (b->src->at == NULL)
+		return true;
+	qsort(b->used, b->n_used, sizeof(*b->used), ptr_cmp);
+	for (size_t i = 0; (t = b->src->at(b->src->ctx, i)) != NULL; i++)
+		if (bsearch(&t, b->used, b->n_used, sizeof(*b->used), ptr_cmp) == NULL && !is_ignored(b, t->name))
+			return err_set(b->e, ERR_UNSUPPORTED,
+						   "tensor \"%s\" in file \"%s\" has no place in architecture \"%s\"",
+						   t->name, where(b->src, t), b->arch->name);
+	return true;
+}
+
+bool
+dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, const QuantScheme *quant,
+		 ModelInfo *info, Err *e)
+{
+	Binder		b = {.d = d, .arch = a, .conf = conf, .src = src, .quant = quant, .e = e};
+	bool		ok;
+
+	b.gguf = conf_has(conf, "gguf.architecture");
+	d->bound = mem_zalloc(sizeof(Bound));
+	d->layers = mem_zalloc((size_t) d->c.n_layers * sizeof(Layer));
+	for (int i = 0; i < d->c.n_layers; i++)
+		d->layers[i].c = &d->c.layers[i];
+	/* old checkpoints store a table that follows from the configuration */
+	ok = bind_ignore(&b, ".rotary_emb.inv_freq") && a->bind(&b, d) && check_unused(&b);
+	mem_free(b.used);
+	info->n_params = b.n_params;
+	info->weight_bytes = 0;
+	info->dtype = KT_F32;
+	for (int t = 0; t < KT_COUNT; t++)
+	{
+		info->weight_bytes += b.type_bytes[t];
+		if (b.type_bytes[t] > b.type_bytes[info->dtype])
+			info->dtype = (KType) t;
+	}
+	return ok;
+}
+
+void
+dec_unbind(Decoder *d)
+{
+	Bound	   *o = d->bound;
+
+	if (o == NULL)
+		return;
+	for (size_t i = 0; i < o->n_linears; i++)
+	{
+		memset(o->linears[i]->w, 0, sizeof(o->linears[i]->w));
+		memset(o->linears[i]->b, 0, sizeof(o->linears[i]->b));
+	}
+	for (size_t i = 0; i < o->n_views; i++)
+		mem_free(o->views[i]);
+	mem_free(o->views);
+	mem_free(o->vectors);
+	mem_free(o->linears);
+	mem_free(o);
+	d->bound = NULL;
+}

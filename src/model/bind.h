@@ -1,0 +1,87 @@
+/*
+ * bind.h
+ *	  How an architecture names its weights.
+ *
+ * Its bind function calls bind_* for every tensor, in both spellings: that of
+ * Hugging Face's checkpoints and that of GGUF files; "" = that container has no
+ * such tensor (an error when it is asked for).  Names are given without their
+ * prefix and without ".weight" and ".bias":
+ *
+ *	bind_layers(b, "model.layers.", layer)	calls layer() for each layer; names
+ *		are then behind "model.layers.N." and "blk.N."
+ *
+ * A checkpoint may lack the first word of a name ("model.", "transformer."), as
+ * those do that were saved without the head.
+ *
+ * Every function returns false with the error set: a tensor that is missing or has
+ * another shape.  Tensors that no call asked for are an error in the end, since
+ * leaving them out would compute something else; bind_ignore() says which may be.
+ */
+#ifndef VLLM_MODEL_BIND_H
+#define VLLM_MODEL_BIND_H
+
+#include "model/decoder.h"
+
+bool		bind_is_gguf(const Binder *b);
+const Conf *bind_conf(const Binder *b);
+bool		bind_has(Binder *b, const char *hf, const char *gguf);	/* whole names */
+
+/* The embedding, the norm before the head, and the head unless it is tied. */
+bool		bind_embed(Binder *b, const char *hf);
+bool		bind_final_norm(Binder *b, const char *hf);
+bool		bind_head(Binder *b, const char *hf);
+
+bool		bind_layers(Binder *b, const char *hf, bool (*layer) (Binder *b, Decoder *d, Layer *l));
+
+/* A norm of n elements, with a bias where the configuration has LayerNorm and the
+ * file a bias. */
+bool		bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n);
+/* A vector; the weight's own name, with its ending. */
+bool		bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n);
+
+/* One more matrix [n][l->k] of a Linear, below the ones it has; l->k must be set. */
+bool		bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
+/* ... of which our row i is the file's row rows[i], of n_file. */
+bool		bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file,
+					  const int32_t *rows, int n, bool bias);
+/* ... stored as [l->k][n]. */
+bool		bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
+
+/*
+ * q or k of `heads` heads whose rotary pairs lie side by side in the file, (2i, 2i + 1),
+ * instead of as halves, (i, i + dim / 2): the first rope_dim rows of each head are
+ * brought into halves.
+ */
+bool		bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int heads,
+							 int head_dim, int rope_dim, bool bias);
+
+/* q, k, v and o, and gate, up and down, by their usual names, as the configuration
+ * has them. */
+bool		bind_attn(Binder *b, Layer *l);
+bool		bind_glu(Binder *b, Layer *l);
+/* The norms of q's and k's heads. */
+bool		bind_qk_norm(Binder *b, Layer *l);
+
+/* Names that end so may be in a file without being used. */
+bool		bind_ignore(Binder *b, const char *ending);
+
+/* ---- for pack.c: what was bound ---- */
+
+typedef struct BoundVector
+{
+	float	  **to;
+	const KTensor *src;
+	float		plus;			/* added to each element */
+} BoundVector;
+
+struct Bound
+{
+	Linear	  **linears;
+	size_t		n_linears;
+	BoundVector *vectors;
+	size_t		n_vectors;
+	void	  **views;			/* tensors and permutations made here, freed with this */
+	size_t		n_views;
+};
+
+#endif

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Make a tiny model of each architecture and what Hugging Face transformers computes with it.
+
+    gen_archs.py [name ...]         run in the repository's root
+
+Needs torch, transformers, safetensors, tokenizers and gguf.  For each model of ARCHS
+(archs/*.py beside this file, one a family) it writes what gen_models.py writes, in the
+same formats:
+
+    tests/fixtures/models/NAME/             as transformers' save_pretrained() lays it out
+    tests/fixtures/models/NAME_gguf.gguf    the same weights as GGUF, if the family says how
+    tests/golden/models_expected/NAME.bin   logits and greedy tokens
+
+A family's file has ARCHS = {name: dict(config=..., ...)}:
+
+    config      keys of config.json beyond COMMON below ("model_type" at least)
+    gguf        function(Gguf, config, weights): adds keys and tensors; absent: no GGUF file
+    gguf_types  types of the GGUF files' matrices, default ["F16"]
+    fix         function(model, generator): changes weights after they were drawn
+    gain        factor of the matrices' standard deviation, default 1.3
+
+Weights are half precision, so that a file is small and yet exact in float arithmetic.
+"""
+import glob
+import importlib.util
+import os
+import shutil
+import sys
+
+import gguf
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gen_models as gm  # noqa: E402
+
+COMMON = {"vocab_size": gm.VOCAB, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256,
+          "bos_token_id": gm.BOS, "eos_token_id": gm.EOS, "pad_token_id": gm.PAD, "dtype": "float16"}
+
+
+def load_archs():
+    archs = {}
+    for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "archs", "*.py"))):
+        spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        archs.update(module.ARCHS)
+    return archs
+
+
+def config_of(a):
+    c = {**COMMON, **a["config"]}
+    c = {k: v for k, v in c.items() if v is not ...}
+    return AutoConfig.for_model(**c)
+
+
+def draw(model, seed, gain):
+    """Random weights of an order that gives logits of order 1: matrices by their fan-in, norms
+    about 1 (about 0 where the model adds the one itself, which its initial zeros show)."""
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            r = torch.randn(p.shape, generator=g)
+            if "norm" in name and name.endswith("weight") or name.endswith((".ln_1.weight", ".ln_2.weight", ".ln_f.weight")):
+                p.copy_((p.mean() > 0.5) + 0.2 * r)
+            elif p.ndim == 1:
+                p.copy_(0.3 * r)
+            elif "embed" in name or "wte" in name or "wpe" in name or "lm_head" in name:
+                p.copy_(r * p.shape[-1] ** -0.5)
+            else:
+                p.copy_(gain * r * p.shape[-1] ** -0.5)
+    return g
+
+
+class Gguf:
+    """A GGUF file in the making; sizes and names by the gguf package's tables."""
+
+    def __init__(self, file, arch, config, kind):
+        self.out = gguf.GGUFWriter(file, arch)
+        self.kind = getattr(gguf.GGMLQuantizationType, kind)
+        self.names = gguf.get_tensor_name_map(
+            next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), config.num_hidden_layers)
+
+    def keys(self, config, pre="gpt-2", add_bos=False):
+        """The keys that all decoders share."""
+        out = self.out
+        out.add_name("tiny")
+        out.add_context_length(config.max_position_embeddings)
+        out.add_embedding_length(config.hidden_size)
+        out.add_block_count(config.num_hidden_layers)
+        out.add_feed_forward_length(config.intermediate_size)
+        out.add_head_count(config.num_attention_heads)
+        out.add_head_count_kv(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+        tokens, merges = gm.vocabulary()
+        out.add_tokenizer_model("gpt2")
+        out.add_tokenizer_pre(pre)
+        out.add_token_list(tokens)
+        out.add_token_types([3] * 3 + [1] * (gm.VOCAB - 3))
+        out.add_token_merges([" ".join(p) for p in merges])
+        out.add_bos_token_id(gm.BOS)
+        out.add_eos_token_id(gm.EOS)
+        out.add_add_bos_token(add_bos)
+
+    def tensor(self, name, a, raw_name=None):
+        """Add a tensor under the GGUF name of its Hugging Face name (or raw_name); returns it as
+        it is in the file."""
+        a = np.ascontiguousarray(a.float().numpy() if isinstance(a, torch.Tensor) else a)
+        stem, suffix = name.rsplit(".", 1)
+        kind = self.kind if a.ndim >= 2 else gguf.GGMLQuantizationType.F32
+        data = gguf.quants.quantize(a, kind)
+        self.out.add_tensor(raw_name or self.names.get_name(stem) + "." + suffix, data, raw_dtype=kind)
+        return torch.from_numpy(gguf.quants.dequantize(data, kind))
+
+    def close(self):
+        self.out.write_header_to_file()
+        self.out.write_kv_data_to_file()
+        self.out.write_tensors_to_file()
+        self.out.close()
+
+
+def make(name, a):
+    path = os.path.join(gm.FIXTURES, name)
+    config = config_of(a)
+    for seed in range(1, 200):
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
+        generator = draw(model, seed, a.get("gain", 1.3))
+        if "fix" in a:
+            with torch.no_grad():
+                a["fix"](model, generator)
+        model.half().save_pretrained(path)
+        model = gm.load(path)
+        rng = np.random.default_rng(seed)
+        prompt = [gm.BOS] + [int(x) for x in rng.integers(3, gm.VOCAB, gm.N_PROMPT - 1)]
+        tokens, margin = gm.greedy(model, prompt)
+        if margin > gm.MARGIN and len(set(tokens)) >= 12:
+            break
+    else:
+        raise SystemExit(f"{name}: no seed gives usable greedy tokens")
+    for extra in ("generation_config.json",):
+        if os.path.exists(os.path.join(path, extra)):
+            os.remove(os.path.join(path, extra))
+    gm.write_tokenizer(path, "qwen2")
+    logits = gm.logits_of(model, prompt)
+    gm.write_expected(name, prompt, tokens, logits)
+    print(f"{name}: seed {seed}, margin {margin:.4f}, {len(set(tokens))} distinct tokens, "
+          f"|logits| {np.abs(logits).mean():.2f}")
+    for qtype in a.get("gguf_types", ["F16"]) if "gguf" in a else []:
+        stem = f"{name}_{qtype.lower()}_gguf"
+        arch = a.get("gguf_arch", a["config"]["model_type"])
+        out = Gguf(os.path.join(gm.FIXTURES, stem + ".gguf"), arch, config, qtype)
+        a["gguf"](out, config, {k: v.float() for k, v in model.state_dict().items()})
+        out.close()
+        # half precision: the file holds the same weights; the reference is the same
+        assert qtype == "F16"
+        gm.write_expected(stem, prompt, tokens, logits)
+
+
+def main():
+    torch.set_num_threads(1)
+    os.makedirs(gm.FIXTURES, exist_ok=True)
+    os.makedirs(gm.EXPECTED, exist_ok=True)
+    archs = load_archs()
+    for name in sys.argv[1:] or archs:
+        make(name, archs[name])
+
+
+if __name__ == "__main__":
+    main()
