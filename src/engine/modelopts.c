@@ -79,9 +79,11 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 	}
 	if (strcmp(v->string, "quantization") == 0)
 	{
-		if (!cJSON_IsString(v) || quant_scheme(v->valuestring) == NULL)
+		const QuantScheme *q = cJSON_IsString(v) ? quant_scheme(v->valuestring) : NULL;
+
+		if (q == NULL)
 			return opt_wrong(v, e, "%s", quant_scheme_list());
-		snprintf(o->quantization, sizeof(o->quantization), "%s", v->valuestring);
+		snprintf(o->quantization, sizeof(o->quantization), "%s", q->name);
 		return true;
 	}
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);

@@ -31,7 +31,6 @@
 
 static const QuantScheme schemes[] = {
 	{"int8", KT_INT8, KT_INT8},
-	{"int4", KT_Q4_K, KT_Q6_K},
 	{"q8_0", KT_Q8_0, KT_Q8_0},
 	{"q6_k", KT_Q6_K, KT_Q6_K},
 	{"q4_0", KT_Q4_0, KT_Q6_K},
@@ -42,6 +41,9 @@ static const QuantScheme schemes[] = {
 const QuantScheme *
 quant_scheme(const char *name)
 {
+	/* a name for what has the best 4 bits */
+	if (strcmp(name, "int4") == 0)
+		name = "q4_k";
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
 		if (strcmp(schemes[i].name, name) == 0)
 			return &schemes[i];

@@ -13,12 +13,13 @@
 /* What the model option "quantization" stands for. */
 typedef struct QuantScheme
 {
-	const char *name;			/* "int8", "q4_k", ... */
+	const char *name;			/* "int8", "q4_k", ...: one of a kind */
 	KType		matrix;			/* of all other matrices */
 	KType		head;			/* of the embedding and of the head */
 } QuantScheme;
 
-/* NULL when there is no such scheme */
+/* NULL when there is no such scheme; "int4" is "q4_k", so that models quantized
+ * alike share weights and their copies on disk. */
 const QuantScheme *quant_scheme(const char *name);
 /* "int8, int4, ..." for messages */
 const char *quant_scheme_list(void);

@@ -133,6 +133,13 @@ test_share(void)
 	CHECK(st->models[row(2, "three")].shared_with == -1, "other options: not shared");
 	gen(2, "four", "/fake/shared", "{\"quantization\": \"int8\"}", "x");
 	CHECK(st->models[row(2, "four")].shared_with == -1, "quantized otherwise: not shared");
+	gen(1, "five", "/fake/shared", "{\"quantization\": \"int8\"}", "x");
+	CHECK(st->models[row(1, "five")].shared_with != -1 || st->models[row(2, "four")].shared_with != -1,
+		  "quantized alike: shared");
+	gen(1, "six", "/fake/shared", "{\"quantization\": \"int4\"}", "x");
+	gen(2, "seven", "/fake/shared", "{\"quantization\": \"q4_k\"}", "x");
+	CHECK(st->models[row(1, "six")].shared_with == row(2, "seven") ||
+		  st->models[row(2, "seven")].shared_with == row(1, "six"), "two names of one quantization: shared");
 	CHECK(strcmp(act(WK_MODEL_UNLOAD, 1, "one"), "") == 0, "unload one");
 	CHECK(st->models[row(1, "one")].state == WM_UNLOADED && st->models[row(2, "two")].state == WM_READY,
 		  "the other keeps it");
