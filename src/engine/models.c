@@ -3,7 +3,7 @@
  *	  The registry of models: entries, shared weights, loading and unloading.
  *
  * Loading has two stages, both on the loader thread: a probe (fingerprint of the
- * files: device, inode, size, mtime of each) and the load itself.  Between them the
+ * files: device, inode, size, mtime, ctime of each) and the load itself.  Between them the
  * server thread decides whether somebody has the same files with the same options
  * loaded already.  A stale result is recognised by Entry.attempt, which every
  * unload increments.
@@ -98,8 +98,9 @@ models_new(struct Server *srv)
 static void
 print_stat(Buf *b, const struct stat *st)
 {
-	buf_printf(b, "%ju:%ju:%jd:%jd.%09ld;", (uintmax_t) st->st_dev, (uintmax_t) st->st_ino,
-			   (intmax_t) st->st_size, (intmax_t) st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+	buf_printf(b, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld;", (uintmax_t) st->st_dev, (uintmax_t) st->st_ino,
+			   (intmax_t) st->st_size, (intmax_t) st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+			   (intmax_t) st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
 }
 
 static int

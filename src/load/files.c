@@ -1,7 +1,7 @@
 /*
  * files.c
  *	  Opening a model by its kind, and what both kinds share: mappings, the
- *	  sorted tensor directory, the identity string.
+ *	  sorted tensor directory, what names the contents on disk.
  *
  * A path is a directory in the Hugging Face layout or a GGUF file; which one is
  * decided by what it is, not by its name.  Files are opened non-blocking and
@@ -50,18 +50,6 @@ files_name_ok(const char *name, size_t len)
 	return true;
 }
 
-void
-files_identify(Files *f, int fd)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) == 0)
-		buf_printf(&f->identity, "%llx:%llx:%llx:%lld.%09ld;",
-				   (unsigned long long) st.st_dev, (unsigned long long) st.st_ino,
-				   (unsigned long long) st.st_size,
-				   (long long) st.st_mtim.tv_sec, (long) st.st_mtim.tv_nsec);
-}
-
 static int
 open_regular(const char *path, struct stat *st, Err *e)
 {
@@ -108,13 +96,13 @@ files_map(Files *f, const char *path, Err *e)
 			return -1;
 		}
 	}
-	files_identify(f, fd);
 	m = &f->maps[f->n_maps];
 	m->path = mem_strdup(path);
 	m->fd = fd;
 	m->base = base;
 	m->len = (size_t) st.st_size;
 	m->mtime = st.st_mtim;
+	m->ctime = st.st_ctim;
 	return f->n_maps++;
 }
 
@@ -126,7 +114,7 @@ files_exists(const char *path)
 }
 
 bool
-files_slurp(Files *f, const char *path, size_t limit, Buf *out, Err *e)
+files_slurp(const char *path, size_t limit, Buf *out, Err *e)
 {
 	struct stat st;
 	int			fd;
@@ -139,7 +127,6 @@ files_slurp(Files *f, const char *path, size_t limit, Buf *out, Err *e)
 		return err_set(e, ERR_BAD_FILE, "file \"%s\" is too large: %lld bytes, the limit is %zu",
 					   path, (long long) st.st_size, limit);
 	}
-	files_identify(f, fd);
 	for (;;)
 	{
 		ssize_t		n;
@@ -311,7 +298,6 @@ files_close(Files *f)
 		mem_free(f->gguf);
 	}
 	mem_free(f->gguf_text);
-	buf_free(&f->identity);
 	buf_free(&f->tok_json);
 	buf_free(&f->tok_config);
 	buf_free(&f->chat_template);
@@ -412,6 +398,12 @@ files_drop(const Files *f, const KTensor *t)
 		madvise((void *) begin, end - begin, MADV_DONTNEED);
 }
 
+/*
+ * Who writes a file in place can set its mtime back, but not its ctime.  Which is
+ * also why the inode isn't here: another file in this place has another ctime, and
+ * file systems without inodes of their own (FAT, some in user space) number files
+ * anew with each mount.
+ */
 char *
 files_contents_id(const Files *f)
 {
@@ -419,8 +411,9 @@ files_contents_id(const Files *f)
 	uint64_t	sum = 0;
 
 	for (int i = 0; i < f->n_maps; i++)
-		buf_printf(&b, "file %s %zu %lld.%09ld\n", f->maps[i].path, f->maps[i].len,
-				   (long long) f->maps[i].mtime.tv_sec, (long) f->maps[i].mtime.tv_nsec);
+		buf_printf(&b, "file %s %zu %lld.%09ld %lld.%09ld\n", f->maps[i].path, f->maps[i].len,
+				   (long long) f->maps[i].mtime.tv_sec, (long) f->maps[i].mtime.tv_nsec,
+				   (long long) f->maps[i].ctime.tv_sec, (long) f->maps[i].ctime.tv_nsec);
 	for (size_t i = 0; i < f->n_tensors; i++)
 	{
 		const FileTensor *t = &f->tensors[i];
@@ -432,12 +425,6 @@ files_contents_id(const Files *f)
 	}
 	buf_printf(&b, "tensors %zu %016llx\n", f->n_tensors, (unsigned long long) sum);
 	return b.data;
-}
-
-const char *
-files_identity(const Files *f)
-{
-	return f->identity.data != NULL ? f->identity.data : "";
 }
 
 bool

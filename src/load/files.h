@@ -33,6 +33,7 @@ typedef struct FileMap
 	const uint8_t *base;
 	size_t		len;
 	struct timespec mtime;
+	struct timespec ctime;
 } FileMap;
 
 typedef struct FileTensor
@@ -50,7 +51,6 @@ struct Files
 	FileTensor *tensors;		/* sorted by name after files_index() */
 	size_t		n_tensors;
 	size_t		cap_tensors;
-	Buf			identity;
 	_Atomic int damaged;		/* mapping that a SIGBUS hit, -1 = none */
 
 	Buf			tok_json;		/* tokenizer.json */
@@ -65,10 +65,9 @@ struct Files
 
 /* files.c */
 int			files_map(Files *f, const char *path, Err *e);	/* index, -1 = error */
-void		files_identify(Files *f, int fd);	/* append a file to the identity */
 bool		files_exists(const char *path);
 /* append a whole small file to *out */
-bool		files_slurp(Files *f, const char *path, size_t limit, Buf *out, Err *e);
+bool		files_slurp(const char *path, size_t limit, Buf *out, Err *e);
 /* offset is in the mapping; name, shape and range are checked here */
 bool		files_add(Files *f, int map, const char *name, const Quant *q, int ndim,
 					  const int64_t *shape, uint64_t offset, uint64_t nbytes, Err *e);

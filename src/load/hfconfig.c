@@ -120,7 +120,7 @@ read_config(Files *f, const char *name, const char *prefix, bool required, Err *
 	bool		ok = true;
 
 	if (required || files_exists(path))
-		ok = files_slurp(f, path, FILES_MAX_CONFIG, &text, e) &&
+		ok = files_slurp(path, FILES_MAX_CONFIG, &text, e) &&
 			hfconfig_parse(f->conf, prefix, text.data, text.len, path, e);
 	if (!ok && required && !files_exists(path))
 		err_hint(e, "A model is a directory with config.json, tokenizer.json and "
@@ -134,7 +134,7 @@ static bool
 slurp_optional(Files *f, const char *name, size_t limit, Buf *out, Err *e)
 {
 	char	   *path = files_join(f->path, name);
-	bool		ok = !files_exists(path) || files_slurp(f, path, limit, out, e);
+	bool		ok = !files_exists(path) || files_slurp(path, limit, out, e);
 
 	mem_free(path);
 	return ok;

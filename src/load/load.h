@@ -45,14 +45,9 @@ bool		files_check_tensor(const Files *f, const KTensor *t, Err *e);
 /* t won't be read for now: its pages need not stay in this process. */
 void		files_drop(const Files *f, const KTensor *t);
 
-/* Text that says which contents these are: path, size and mtime of each file and a
- * digest of the tensors' directory, to be freed.  For what is kept on disk; copies
- * that keep their times and names have the same. */
+/* Text that says which contents these are: path, size, mtime and ctime of each file
+ * and a digest of the tensors' directory, to be freed.  For what is kept on disk. */
 char	   *files_contents_id(const Files *f);
-
-/* Identity of the files (device, inode, size, mtime of each): equal strings mean
- * that loaded weights can be shared. */
-const char *files_identity(const Files *f);
 
 /* The tokenizer's source: exactly one of the two kinds.  json/config point into
  * memory owned by f; config may be NULL. */

@@ -358,7 +358,7 @@ safetensors_open(Files *f, Err *e)
 	if (files_exists(single))
 		ok = st_file(f, single, e);
 	else if (files_exists(index))
-		ok = files_slurp(f, index, ST_MAX_INDEX, &text, e) && st_index(f, index, &text, e);
+		ok = files_slurp(index, ST_MAX_INDEX, &text, e) && st_index(f, index, &text, e);
 	else
 		ok = st_none(f, e);
 	buf_free(&text);
