@@ -90,9 +90,18 @@ struct KPool
 	_Atomic uint32_t stop;
 };
 
+/* As many CPUs as Linux can be built for.  A kernel refuses sets smaller than its own
+ * when it is asked for one, and takes any when it is told one. */
+#define MOST_CPUS 8192
+
+typedef struct CpuSet
+{
+	cpu_set_t	part[MOST_CPUS / CPU_SETSIZE];
+} CpuSet;
+
 /* Where kpool_bind() has put this thread, and where it was before. */
 static _Thread_local int bound_cpu = -1;
-static _Thread_local cpu_set_t unbound;
+static _Thread_local CpuSet unbound;
 
 static void
 futex_wait(_Atomic uint32_t *addr, uint32_t val)
@@ -179,11 +188,11 @@ work(KPool *p, int ith)
 static void
 move_to(int cpu)
 {
-	cpu_set_t	set;
+	CpuSet		set;
 
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	CPU_ZERO_S(sizeof(set), set.part);
+	CPU_SET_S(cpu, sizeof(set), set.part);
+	sched_setaffinity(0, sizeof(set), set.part);
 }
 
 void
@@ -194,9 +203,9 @@ kpool_bind(const KPool *p)
 	if (cpu == bound_cpu)
 		return;
 	if (bound_cpu < 0)
-		sched_getaffinity(0, sizeof(unbound), &unbound);
+		sched_getaffinity(0, sizeof(unbound), unbound.part);
 	if (cpu < 0)
-		sched_setaffinity(0, sizeof(unbound), &unbound);
+		sched_setaffinity(0, sizeof(unbound), unbound.part);
 	else
 		move_to(cpu);
 	bound_cpu = cpu;
@@ -274,9 +283,9 @@ start_workers(KPool *p)
 static int
 allowed_cpus(void)
 {
-	cpu_set_t	set;
+	CpuSet		set;
 
-	return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+	return sched_getaffinity(0, sizeof(set), set.part) == 0 ? CPU_COUNT_S(sizeof(set), set.part) : 1;
 }
 
 KPool *

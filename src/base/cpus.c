@@ -16,23 +16,47 @@
  */
 #include "base/cpus.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+/* CPU numbers of the largest set that is tried; no kernel has nearly as many */
+#define MOST_CPUS (1 << 20)
+
+/*
+ * A set as large as the kernel's: it refuses smaller ones with EINVAL, and says
+ * nowhere how large it wants them.
+ */
 int
 cpus_allowed(int *cpus, int max)
 {
-	cpu_set_t	set;
-	int			n = 0;
+	for (int size = CPU_SETSIZE; size <= MOST_CPUS; size *= 2)
+	{
+		cpu_set_t  *set = CPU_ALLOC(size);
+		size_t		bytes = CPU_ALLOC_SIZE(size);
+		int			n = 0;
+		bool		ok;
+		bool		larger;
 
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return 0;
-	for (int c = 0; c < CPU_SETSIZE && n < max; c++)
-		if (CPU_ISSET(c, &set))
-			cpus[n++] = c;
-	return n;
+		if (set == NULL)
+			return 0;
+		ok = sched_getaffinity(0, bytes, set) == 0;
+		larger = !ok && errno == EINVAL;
+		for (int c = 0; ok && c < size && n < max; c++)
+			if (CPU_ISSET_S(c, bytes, set))
+			{
+				if (cpus != NULL)
+					cpus[n] = c;
+				n++;
+			}
+		CPU_FREE(set);
+		if (!larger)
+			return n;
+	}
+	return 0;
 }
 
 /* quota / period of one group, 0 = none. */
@@ -138,8 +162,7 @@ cpus_quota(const char *root)
 int
 cpus_usable(void)
 {
-	int			cpus[CPU_SETSIZE];
-	int			n = cpus_allowed(cpus, CPU_SETSIZE);
+	int			n = cpus_allowed(NULL, INT_MAX);
 	int			quota = cpus_quota("");
 
 	if (n < 1)

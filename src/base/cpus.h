@@ -5,7 +5,8 @@
 #ifndef VLLM_BASE_CPUS_H
 #define VLLM_BASE_CPUS_H
 
-/* The CPUs that the calling thread may run on, ascending, at most max; 0 = unknown. */
+/* The CPUs that the calling thread may run on, ascending, at most max; 0 = unknown.
+ * cpus NULL: how many. */
 int			cpus_allowed(int *cpus, int max);
 /*
  * CPUs' worth of time that the control groups of this process grant, rounded down

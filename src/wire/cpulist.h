@@ -14,7 +14,7 @@
 
 #include <stddef.h>
 
-#define CPULIST_CPUS	1024	/* CPUs are 0 .. 1023 */
+#define CPULIST_CPUS	8192	/* CPUs are 0 .. 8191: as many as Linux can be built for */
 #define CPULIST_LEN		512		/* longest text, with its end */
 
 #define CPULIST_AUTO	(-1)

@@ -5,14 +5,79 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cpus.h"
 #include "check.h"
 #include "engine/config.h"
 #include "engine/cpuplan.h"
+
+/* ---- a machine of 4,096 CPUs, of which this process has four ---- */
+
+static const int big_cpus[] = {3, 1023, 1024, 4095};
+static bool big;
+static int	big_bound = -1;		/* what a thread was bound to last */
+
+/* instead of the library's */
+int
+sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+	long		n;
+
+	if (!big)
+	{
+		memset(set, 0, size);
+		n = syscall(SYS_sched_getaffinity, pid, size, set);
+		return n < 0 ? -1 : 0;
+	}
+	if (size < 4096 / 8)
+	{
+		errno = EINVAL;
+		return -1;
+	}
+	CPU_ZERO_S(size, set);
+	for (int i = 0; i < 4; i++)
+		CPU_SET_S(big_cpus[i], size, set);
+	return 0;
+}
+
+int
+sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
+{
+	if (!big)
+		return (int) syscall(SYS_sched_setaffinity, pid, size, set);
+	big_bound = -1;
+	for (int c = 0; c < 4096 && CPU_COUNT_S(size, set) == 1; c++)
+		if (CPU_ISSET_S(c, size, set))
+			big_bound = c;
+	return 0;
+}
+
+static void
+test_many_cpus(void)
+{
+	static int	cpus[CPULIST_CPUS];
+	static CpuPlan p;
+	KPool	   *pool = NULL;
+	Err			e = {0};
+
+	big = true;
+	CHECK(cpus_allowed(cpus, CPULIST_CPUS) == 4 && memcmp(cpus, big_cpus, sizeof(big_cpus)) == 0, "the four of them");
+	CHECK(cpus_allowed(cpus, 2) == 2, "no more than asked for");
+	CHECK(cpuplan_make(0, "4095", &p, &e) && p.n_threads == 1 && p.cpus[0] == 4095, "the last one: %s", e.msg);
+	CHECK(!cpuplan_make(0, "4094", &p, &e), "one that isn't ours");
+	CHECK(cpuplan_make(1, "4095", &p, &e) && (pool = cpuplan_pool(&p, &e)) != NULL, "%s", e.msg);
+	kpool_bind(pool);
+	CHECK(big_bound == 4095, "bound to CPU %d", big_bound);
+	kpool_bind(NULL);
+	CHECK(big_bound == -1, "bound to CPU %d afterwards", big_bound);
+	kpool_free(pool);
+	big = false;
+}
 
 static void
 list_is(const char *s, int n, const int *expect)
@@ -30,7 +95,7 @@ static void
 test_list(void)
 {
 	static const char *const bad[] = {
-		"x", "0,", ",0", "0-", "-1", "3-1", "0-3:0", "0-3:", "1024", "0-1024", "99999", "0,1,0", "0-3,2", "0 1",
+		"x", "0,", ",0", "0-", "-1", "3-1", "0-3:0", "0-3:", "8192", "0-8192", "99999", "0,1,0", "0-3,2", "0 1",
 		"auto,1", "AUTO", "0x1", "0-3:2:1", "1.5", "0,,1", "0;1", "4294967296"
 	};
 	char		text[CPULIST_LEN + 1];
@@ -46,8 +111,8 @@ test_list(void)
 	list_is(" 1 , 4 - 6 ", 4, (int[]) {1, 4, 5, 6});
 	list_is("0-7:2", 4, (int[]) {0, 2, 4, 6});
 	list_is("0-3:9,1", 2, (int[]) {0, 1});
-	list_is("1023", 1, (int[]) {1023});
-	CHECK(cpulist_parse("0-1023", cpus, why, sizeof(why)) == CPULIST_CPUS, "all");
+	list_is("8191", 1, (int[]) {8191});
+	CHECK(cpulist_parse("0-8191", cpus, why, sizeof(why)) == CPULIST_CPUS, "all");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 	{
 		why[0] = '\0';
@@ -199,6 +264,7 @@ test_settings(void)
 int
 main(void)
 {
+	test_many_cpus();
 	test_list();
 	test_quota();
 	test_kernels();
