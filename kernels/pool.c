@@ -46,6 +46,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -268,11 +269,15 @@ start_workers(KPool *p)
 	for (int i = 0; i < p->nthreads - 1; i++)
 	{
 		Worker	   *w = &p->workers[i];
+		char		name[24];	/* of which the kernel takes 15 */
 
 		w->pool = p;
 		w->ith = i + 1;
 		if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
 			break;
+		/* for top -H: which thread is which */
+		snprintf(name, sizeof(name), "compute %d", i + 1);
+		pthread_setname_np(w->thread, name);
 		p->nstarted++;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -282,6 +282,8 @@ deliver_new(bool threaded, void (*stopped) (void *ctx, uint64_t id), void *ctx)
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->more, NULL);
 	d->threaded = threaded && pthread_create(&d->thread, NULL, deliver_main, d) == 0;
+	if (d->threaded)
+		pthread_setname_np(d->thread, "output");
 	if (threaded && !d->threaded)
 		log_line('W', "could not start a thread for output: it shares the step thread");
 	return d;

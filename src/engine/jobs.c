@@ -103,6 +103,7 @@ jobs_new(void (*notify) (void *ctx), void *ctx)
 				log_line('P', "could not start a worker thread");
 				exit(1);
 			}
+			pthread_setname_np(t, "jobs");
 			pthread_detach(t);
 		}
 	}

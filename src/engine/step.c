@@ -324,6 +324,7 @@ step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jo
 		log_line('P', "could not start the step thread");
 		exit(1);
 	}
+	pthread_setname_np(t, "step");
 	pthread_detach(t);
 	return s;
 }

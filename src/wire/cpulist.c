@@ -73,7 +73,8 @@ cpulist_parse(const char *s, int *cpus, char *why, size_t why_size)
 
 		if (end == NULL || (*end != ',' && *end != '\0'))
 		{
-			snprintf(why, why_size, "\"%.64s\" does not begin with a CPU number or a range", skip_blanks(at));
+			snprintf(why, why_size, "\"%.64s\" does not begin with a CPU number (0 .. %d), a range or a range with a step",
+					 skip_blanks(at), CPULIST_CPUS - 1);
 			return CPULIST_BAD;
 		}
 		if (first > last || last >= CPULIST_CPUS)
