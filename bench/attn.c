@@ -7,15 +7,19 @@
  * DRAM in decode: 128 MB of BF16 lie between two uses.  A product of a head's
  * query and a visible position counts 2 x head_dim operations, twice (scores
  * and values); exp and all else count nothing.
- *
- * Usage: bench/attn [-i isa] [-t threads] [-c] [-g heads/kv_heads] [-d head_dim] [-b block_size]
- *		[-T type] [-w work] [--json]
- *		-c: one thread and its CPU time, for a machine that others use too;
- *		-w: only lines with this in their name
  */
 #include "probe.h"
 
 #include <getopt.h>
+
+static const char usage[] =
+"bench/attn [-i isa] [-t threads] [-c] [-g heads/kv_heads] [-d head_dim] [-b block_size] [-T type] [-w work] [--json]\n"
+"  -i: kernels by name (default: the best)\n"
+"  -t: threads (default 1)\n"
+"  -c: one thread and its CPU time, for a machine that others use too\n"
+"  -g, -d, -b: shape (default 14/2, 64, 16)\n"
+"  -T: only this type of KV: F32, BF16, F16 or INT8\n"
+"  -w: only lines with this in their name\n";
 
 #define MAX_ROWS	512
 #define MAX_SEQS	16
@@ -135,7 +139,7 @@ time_shape(const Kernels *k, KPool *pool, KvView *kv, const Shape *s, int heads,
 
 static void
 bench_type(const Kernels *k, KPool *pool, KType type, int heads, int kv_heads, int hd, int bs,
-		   double peak, bool json, bool first)
+		   double peak, bool json, bool *first)
 {
 	KvView		kv = {
 		.type = type, .n_layers = 16, .n_blocks = 16 * 1024 / bs, .block_size = bs,
@@ -171,10 +175,11 @@ bench_type(const Kernels *k, KPool *pool, KType type, int heads, int kv_heads, i
 
 		if (json)
 			printf("%s\n  {\"type\": \"%s\", \"work\": \"%s\", \"us\": %.1f, \"gflop_s\": %.2f, \"gb_s\": %.2f}",
-				   first && i == 0 ? "" : ",", ktype_name(type), s->name, t * 1e6, gf, gb);
+				   *first ? "" : ",", ktype_name(type), s->name, t * 1e6, gf, gb);
 		else
 			printf("%-5s %-24s %9.1f us %7.1f GFLOP/s %3.0f%% %6.1f GB/s\n", ktype_name(type), s->name,
 				   t * 1e6, gf, 100 * gf / peak, gb);
+		*first = false;
 		fflush(stdout);
 	}
 	free(kv.base);
@@ -187,7 +192,7 @@ int
 main(int argc, char **argv)
 {
 	static const KType types[] = {KT_F32, KT_BF16, KT_F16, KT_INT8};
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	const char *isa = NULL,
 			   *why;
 	int			threads = 1,
@@ -196,7 +201,8 @@ main(int argc, char **argv)
 				hd = 64,
 				bs = 16,
 				c;
-	bool		json = false;
+	bool		json = false,
+				first = true;
 	const char *only = NULL;
 	const Kernels *k;
 	KPool	   *pool;
@@ -207,15 +213,18 @@ main(int argc, char **argv)
 		if (c == 'i')
 			isa = optarg;
 		else if (c == 't')
-			threads = atoi(optarg);
+			threads = arg_count(optarg);
 		else if (c == 'c')
+		{
 			clock_id = CLOCK_THREAD_CPUTIME_ID;
+			threads = 1;
+		}
 		else if (c == 'g' && sscanf(optarg, "%d/%d", &heads, &kv_heads) == 2)
 			continue;
 		else if (c == 'd')
-			hd = atoi(optarg);
+			hd = arg_count(optarg);
 		else if (c == 'b')
-			bs = atoi(optarg);
+			bs = arg_count(optarg);
 		else if (c == 'w')
 			work = optarg;
 		else if (c == 'T')
@@ -223,8 +232,11 @@ main(int argc, char **argv)
 		else if (c == 'j')
 			json = true;
 		else
-			return 2;
+			return usage_exit(c, usage);
 	}
+	if (threads < 1 || hd < 1 || bs < 1 || bs % 16 != 0 || kv_heads < 1 || heads < 1 || heads % kv_heads != 0 ||
+		optind != argc)
+		return usage_exit(-1, usage);
 	k = kernels_select(isa, &why);
 	if (k == NULL)
 	{
@@ -242,7 +254,7 @@ main(int argc, char **argv)
 			   k->name, threads, heads, kv_heads, hd, bs, peak);
 	for (int i = 0; i < 4; i++)
 		if (only == NULL || strcmp(only, ktype_name(types[i])) == 0)
-			bench_type(k, pool, types[i], heads, kv_heads, hd, bs, peak, json, i == 0 || only != NULL);
+			bench_type(k, pool, types[i], heads, kv_heads, hd, bs, peak, json, &first);
 	if (json)
 		printf("\n ]}\n");
 	kpool_free(pool);

@@ -8,18 +8,22 @@
  * come from DRAM: copies of a matrix are rotated so that 256 MB lie between two
  * uses.  A figure is the best of several passes; machines that share a host vary
  * by the minute, so the limits are measured again at the end.
- *
- * Usage: bench/kernels [-i isa] [-t max_threads] [-T types] [-f] [-q] [-c] [-b] [--json]
- *		-T: only these types, as in "Q8_0,Q4_K";
- *		-f: float types only at M > 1;  -q: quick (fewer passes and shapes);
- *		-c: one thread and its CPU time, for a machine that others use too;
- *		-b: only the read bandwidth of max_threads threads, GB/s;
- *		--json: a line of JSON for each number of threads instead of a table
  */
 #include "probe.h"
 
 #include <getopt.h>
 #include <unistd.h>
+
+static const char usage[] =
+"bench/kernels [-i isa] [-t max_threads] [-T types] [-f] [-q] [-c] [-b] [--json]\n"
+"  -i: kernels by name (default: the best)\n"
+"  -t: numbers of threads double up to this one (default: all CPUs)\n"
+"  -T: only these types, as in \"Q8_0,Q4_K\"\n"
+"  -f: float types only at M > 1\n"
+"  -q: quick (fewer passes and shapes)\n"
+"  -c: one thread and its CPU time, for a machine that others use too\n"
+"  -b: only the read bandwidth of max_threads threads, GB/s\n"
+"  --json: a line of JSON for each number of threads instead of a table\n";
 
 #define ROTATE	((size_t) 256 << 20)
 
@@ -134,66 +138,6 @@ bench_type(const Kernels *k, KPool *pool, KType t, int n, int kk, double bw, dou
 	free(ws);
 }
 
-/* ---- attention: 14 heads on 2 KV heads of 64, BF16 ---- */
-
-#define CTX		4096
-#define LAYERS	64				/* 128 MB of KV: decode finds none of it in cache */
-
-static void
-bench_attn(const Kernels *k, KPool *pool, double bw, double peak)
-{
-	KvView		kv = {
-		.type = KT_BF16, .n_layers = LAYERS, .n_blocks = CTX / 32, .block_size = 32,
-		.n_kv_heads = 2, .head_dim = 64
-	};
-	size_t		total = kv_layout(&kv);
-	int32_t		table[CTX / 32],
-				pos[512],
-				start[2] = {0, 1};
-	const int32_t *tables[1] = {table};
-	KRows		r = {1, 1, start, pos, tables};
-	float	   *q = big_alloc(512 * 14 * 64 * 4),
-			   *out = big_alloc(512 * 14 * 64 * 4);
-	void	   *ws = big_alloc(k->attn_scratch(&kv, 14, 512, kpool_nthreads(pool)));
-	double		best[2] = {1e9, 1e9};
-
-	kv.base = big_alloc(total);
-	/* small positive values */
-	memset(kv.base, 0x3c, total);
-	memset(q, 0x3c, 512 * 14 * 64 * 4);
-	for (int i = 0; i < CTX / 32; i++)
-		table[i] = i * 37 % (CTX / 32);
-	for (int p = 0; p < 2 * passes; p++)
-	{
-		bool		prefill = p % 2;
-		int			layers = prefill ? 4 : LAYERS;
-		double		t;
-
-		r.n_rows = start[1] = prefill ? 512 : 1;
-		for (int i = 0; i < r.n_rows; i++)
-			pos[i] = prefill ? i : CTX - 1;
-		t = now();
-		for (int l = 0; l < layers; l++)
-			k->attn(pool, &kv, l, &r, q, 14 * 64, 14, 0.125f, 0, 0.0f, out, ws);
-		t = (now() - t) / layers;
-		best[prefill] = t < best[prefill] ? t : best[prefill];
-	}
-	best[0] = (double) total / LAYERS / best[0] / 1e9;
-	/* 2 products of 64 per head and visible position; 7 operations a byte in decode */
-	best[1] = 4.0 * 64 * 14 * (512.0 * 513 / 2) / best[1] / 1e9;
-	if (json)
-		printf("\n ], \"attention\": {\"decode_gb_s\": %.2f, \"prefill_gflop_s\": %.2f},", best[0], best[1]);
-	else
-		printf("attention, 14 heads on 2 of 64, BF16: decode at %d %.1f GB/s %.0f%% "
-			   "(%.0f%% of the float peak), prefill of 512 %.1f GFLOP/s %.0f%%\n",
-			   CTX, best[0], 100 * best[0] / bw, peak > 0 ? 100 * best[0] * 7 / peak : 0.0,
-			   best[1], peak > 0 ? 100 * best[1] / peak : 0.0);
-	free(kv.base);
-	free(q);
-	free(out);
-	free(ws);
-}
-
 /* the type is among those to measure: a word of only_types */
 static bool
 wanted(KType t)
@@ -233,11 +177,10 @@ bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 						   s < 2 && !(floats && t > KT_BF16), first);
 				first = false;
 			}
-	bench_attn(k, pool, bw, peak);
 	bw = read_bandwidth(pool, buf);
 	peak = unit_peak(pool, UNIT_FLOAT).gflops;
 	if (json)
-		printf(" \"after\": {\"read_gb_s\": %.2f, \"fma_gflop_s\": %.2f}}\n", bw, peak);
+		printf("\n ], \"after\": {\"read_gb_s\": %.2f, \"fma_gflop_s\": %.2f}}\n", bw, peak);
 	else
 		printf("after: memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n", bw, peak);
 	kpool_free(pool);
@@ -246,7 +189,7 @@ bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 int
 main(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	const char *isa = NULL,
 			   *why;
 	int			max_threads = (int) sysconf(_SC_NPROCESSORS_ONLN);
@@ -268,7 +211,7 @@ main(int argc, char **argv)
 		else if (c == 'i')
 			isa = optarg;
 		else if (c == 't')
-			max_threads = atoi(optarg);
+			max_threads = arg_count(optarg);
 		else if (c == 'f')
 			floats = true;
 		else if (c == 'q')
@@ -279,8 +222,10 @@ main(int argc, char **argv)
 			max_threads = 1;
 		}
 		else
-			return 2;
+			return usage_exit(c, usage);
 	}
+	if (max_threads < 1 || optind != argc)
+		return usage_exit(-1, usage);
 	k = kernels_select(isa, &why);
 	if (k == NULL)
 	{

@@ -2,15 +2,17 @@
  * limits.c
  *	  This machine's limits, for bench/limits and the other benchmarks, which probe
  *	  them before and after what they measure.
- *
- * Usage: limits [-t max_threads] [-b] [-q] [--json]
- *		-b: only the read bandwidth of max_threads threads, GB/s;  -q: fewer passes over less memory
  */
 #include "probe.h"
 
 #include <getopt.h>
-#include <string.h>
 #include <unistd.h>
+
+static const char usage[] =
+"bench/limits [-t max_threads] [-b] [-q] [--json]\n"
+"  -t: numbers of threads double up to this one (default: all CPUs)\n"
+"  -b: only the read bandwidth of max_threads threads, GB/s\n"
+"  -q: fewer passes over less memory\n";
 
 static void
 limits(int threads, const char *buf, bool json, bool first)
@@ -42,7 +44,7 @@ limits(int threads, const char *buf, bool json, bool first)
 int
 main(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	int			max_threads = (int) sysconf(_SC_NPROCESSORS_ONLN);
 	bool		json = false,
 				bandwidth_only = false;
@@ -56,17 +58,17 @@ main(int argc, char **argv)
 		else if (c == 'j')
 			json = true;
 		else if (c == 't')
-			max_threads = atoi(optarg);
+			max_threads = arg_count(optarg);
 		else if (c == 'q')
 		{
 			passes = 1;
 			read_bytes = READ / 4;
 		}
 		else
-			return 2;
+			return usage_exit(c, usage);
 	}
 	if (max_threads < 1 || optind != argc)
-		return 2;
+		return usage_exit(-1, usage);
 	buf = big_alloc(read_bytes);
 	memset(buf, 1, read_bytes);
 	if (bandwidth_only)

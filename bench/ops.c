@@ -8,15 +8,19 @@
  * above the bandwidth of memory is no mistake.  GFLOP/s counts additions,
  * multiplications and fused ones as two; exp and division as one.  Both stand beside
  * their share of what this machine reads and computes at most, measured in the same run.
- *
- * Usage: bench/ops [-i isa] [-t threads] [-q] [-c] [--json]
- *		-q: quick (fewer passes);  -c: one thread and its CPU time
  */
 #include "probe.h"
 
 #include <getopt.h>
 
 #include "engine/core_int.h"
+
+static const char usage[] =
+"bench/ops [-i isa] [-t threads] [-q] [-c] [--json]\n"
+"  -i: kernels by name (default: the best)\n"
+"  -t: threads (default 1)\n"
+"  -q: quick (fewer passes)\n"
+"  -c: one thread and its CPU time\n";
 
 #define DIM			896
 #define FFN			4864
@@ -268,7 +272,7 @@ bench_all(Work *w, int threads, bool json)
 int
 main(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	static int32_t pos[MAX_ROWS],
 				blocks[MAX_ROWS / 16];
 	const int32_t *table = blocks;
@@ -287,7 +291,7 @@ main(int argc, char **argv)
 				isa = optarg;
 				break;
 			case 't':
-				threads = atoi(optarg);
+				threads = arg_count(optarg);
 				break;
 			case 'q':
 				passes = 2;
@@ -300,12 +304,14 @@ main(int argc, char **argv)
 				json = true;
 				break;
 			default:
-				return 2;
+				return usage_exit(c, usage);
 		}
+	if (threads < 1 || optind != argc)
+		return usage_exit(-1, usage);
 	w.k = kernels_select(isa, &why);
-	if (w.k == NULL || threads < 1)
+	if (w.k == NULL)
 	{
-		fprintf(stderr, "ops: %s\n", w.k == NULL ? why : "threads must be at least 1");
+		fprintf(stderr, "ops: %s: %s\n", isa, why);
 		return 1;
 	}
 	for (int i = 0; i < MAX_ROWS; i++)

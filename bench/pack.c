@@ -8,15 +8,21 @@
  * fresh memory, which is what loading a model does.  Mapping, page faults and giving
  * memory back count; the file lies in the page cache.  A figure is the best of some
  * rounds, in which the three take turns.
- *
- * Usage: bench/pack [-i isa] [-t threads] [-T types] [-m MB] [-r rounds] [-c] [--json]
- *		-T: only these types, as in "Q8_0,Q4_K";  -c: CPU time instead of elapsed time
  */
 #include "probe.h"
 
 #include <fcntl.h>
 #include <getopt.h>
 #include <unistd.h>
+
+static const char usage[] =
+"bench/pack [-i isa] [-t threads] [-T types] [-m MB] [-r rounds] [-c] [--json]\n"
+"  -i: kernels by name (default: the best)\n"
+"  -t: threads (default: all CPUs)\n"
+"  -T: only these types, as in \"Q8_0,Q4_K\"\n"
+"  -m: size of the scratch file (default 512)\n"
+"  -r: rounds, of which the best counts (default 3)\n"
+"  -c: CPU time instead of elapsed time\n";
 
 #define COLUMNS 4864			/* inputs of a row, whole blocks of every format */
 #define PIECE ((size_t) 128 << 10)
@@ -175,7 +181,7 @@ one_format(KPool *pool, const Kernels *k, KType type, int fd, size_t size, int r
 int
 main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
+	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {0}};
 	const char *isa = NULL,
 			   *types = NULL,
 			   *why = NULL;
@@ -193,20 +199,22 @@ main(int argc, char **argv)
 		if (c == 'i')
 			isa = optarg;
 		else if (c == 't')
-			threads = atoi(optarg);
+			threads = arg_count(optarg);
 		else if (c == 'T')
 			types = optarg;
 		else if (c == 'm')
-			size = (size_t) atoi(optarg) << 20;
+			size = (size_t) arg_count(optarg) << 20;
 		else if (c == 'r')
-			rounds = atoi(optarg);
+			rounds = arg_count(optarg);
 		else if (c == 'c')
 			clock_id = CLOCK_PROCESS_CPUTIME_ID;
 		else if (c == 'j')
 			json = true;
 		else
-			return 2;
-	if ((k = kernels_select(isa, &why)) == NULL || threads < 1 || (pool = kpool_new(threads)) == NULL)
+			return usage_exit(c, usage);
+	if (threads < 1 || size == 0 || rounds < 1 || optind != argc)
+		return usage_exit(-1, usage);
+	if ((k = kernels_select(isa, &why)) == NULL || (pool = kpool_new(threads)) == NULL)
 	{
 		fprintf(stderr, "bench/pack: %s\n", why != NULL ? why : "no threads");
 		return 1;

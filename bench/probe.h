@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -31,6 +32,36 @@ now(void)
 
 	clock_gettime(clock_id, &ts);
 	return ts.tv_sec + ts.tv_nsec * 1e-9;
+}
+
+/*
+ * What --help prints, and the exit status then; with wrong arguments a hint.  c is
+ * what getopt_long() gave, 'h' being --help.
+ */
+static inline int
+usage_exit(int c, const char *usage)
+{
+	const char *end = strchr(usage, ' ');
+
+	if (c == 'h')
+	{
+		printf("Usage: %s", usage);
+		return 0;
+	}
+	if (c == -1)
+		fprintf(stderr, "unexpected or wrong argument; ");
+	fprintf(stderr, "%.*s --help lists the options\n", (int) (end - usage), usage);
+	return 2;
+}
+
+/* a number of at least 1; 0: it is none */
+static inline int
+arg_count(const char *text)
+{
+	char	   *end;
+	long		n = strtol(text, &end, 10);
+
+	return end != text && *end == '\0' && n > 0 && n <= 1 << 20 ? (int) n : 0;
 }
 
 static inline void *
