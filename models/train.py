@@ -10,7 +10,7 @@ by Muon, embeddings and norms by AdamW; the rate falls to zero.  (5) The weights
 figures printed are those of the saved weights: a text counts as right if every token of the answer, and
 the end after it, is the most likely one, which is what greedy decoding needs.
 
-Needs torch, tokenizers and safetensors from PyPI; no GPU.
+Needs torch, tokenizers and safetensors, from the Python package index; no GPU.
 
     python3 models/train.py                      the model of the repository
     python3 models/train.py --steps 200 --out /tmp/small     a quick look

