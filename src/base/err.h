@@ -37,7 +37,7 @@ typedef struct Err
 	ErrClass	cls;
 	char		msg[512];		/* one line, no final period, PostgreSQL's wording */
 	char		detail[512];	/* '' = none */
-	char		hint[256];		/* '' = none */
+	char		hint[2048];		/* '' = none; room for lists of what is supported */
 } Err;
 
 /* Set the error; returns false so that callers write `return err_set(...)`. */

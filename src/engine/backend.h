@@ -6,7 +6,7 @@
  * backend_fake (fake.c: deterministic answers without a model, for tests of
  * everything around the model).  The server knows neither.
  *
- * Threads: check and load on loader threads; free, step, next_due, check_state on
+ * Threads: check, inspect and load on loader threads; free, step, next_due, check_state on
  * the step thread; encode and decode on any thread at any time; normalize, submit,
  * cancel, facts and stats on any thread while the instance lives.
  */
@@ -58,6 +58,8 @@ typedef struct Backend
 {
 	const char *name;
 	bool		(*check) (const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e);
+	/* append a JSON object about the files to *json */
+	bool		(*inspect) (const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err *e);
 	Inst	   *(*load) (const char *path, const ModelOpts *o, const Settings *s,
 						 LoadProgress progress, void *ctx, Err *e);
 	void		(*free) (Inst *in); /* live requests end with FIN_ABORT first */

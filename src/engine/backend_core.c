@@ -13,7 +13,7 @@
  *
  * Tested by tests/unit/test_server_core.c and tests/t/020_real_model.pl.
  */
-#include "engine/backend.h"
+#include "engine/inspect.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -243,6 +243,12 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	return ok;
 }
 
+static bool
+inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err *e)
+{
+	return inspect_model(path, o, s, kernels_select(s->cpu_isa, NULL), plan_core, json, e);
+}
+
 /* ---- the rest is the Core's ---- */
 
 static void
@@ -324,6 +330,7 @@ check_state(const Inst *in, Err *e)
 const Backend backend_core = {
 	.name = "core",
 	.check = check,
+	.inspect = inspect,
 	.load = load,
 	.free = inst_free,
 	.facts = facts,

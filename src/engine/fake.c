@@ -420,6 +420,17 @@ fake_check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *
 	return true;
 }
 
+static bool
+fake_inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err *e)
+{
+	ModelFacts	facts;
+
+	if (!fake_check(path, o, s, &facts, e))
+		return false;
+	buf_addstr(json, "{\"format\": \"fake\", \"supported\": true}");
+	return true;
+}
+
 static void
 fake_free(Inst *in)
 {
@@ -723,6 +734,7 @@ fake_control(const char *command, Buf *out)
 const Backend backend_fake = {
 	.name = "fake",
 	.check = fake_check,
+	.inspect = fake_inspect,
 	.load = fake_load,
 	.free = fake_free,
 	.facts = fake_facts,

@@ -236,7 +236,7 @@ check_whole(int kind, Request *r, Err *e)
 		return err_set(e, ERR_INTERNAL, "detokenize request without token ids");
 	if (kind == WK_CONTROL && r->command[0] == '\0')
 		return err_set(e, ERR_INTERNAL, "control request without a command");
-	if (kind == WK_MODEL_CHECK && r->path == NULL)
+	if ((kind == WK_MODEL_CHECK || kind == WK_MODEL_INSPECT) && r->path == NULL)
 		return err_set(e, ERR_INTERNAL, "model check without a path");
 	if ((kind == WK_GENERATE || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
 		 kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD) && r->model[0] == '\0')
@@ -642,7 +642,9 @@ typedef struct CheckJob
 	char	   *path;
 	ModelOpts	opts;
 	Settings	set;
+	bool		inspect;		/* a description is wanted, in json */
 	ModelFacts	facts;
+	Buf			json;
 	bool		ok;
 	Err			e;
 } CheckJob;
@@ -652,7 +654,21 @@ check_run(Job *j)
 {
 	CheckJob   *k = (CheckJob *) j;
 
-	k->ok = k->be->check(k->path, &k->opts, &k->set, &k->facts, &k->e);
+	if (k->inspect)
+		k->ok = k->be->inspect(k->path, &k->opts, &k->set, &k->json, &k->e);
+	else
+		k->ok = k->be->check(k->path, &k->opts, &k->set, &k->facts, &k->e);
+}
+
+static void
+answer_json(Conv *c, const Buf *json)
+{
+	Buf			fields = {0};
+	WireOut		out = conv_out(&fields);
+
+	wire_put_str(&out, WTAG_TEXT, json->data, json->len);
+	conv_end(c, WF_DONE, &fields);
+	buf_free(&fields);
 }
 
 static void
@@ -663,11 +679,14 @@ check_done(Job *j)
 	k->c->job_busy = false;
 	if (conv_is_active(k->c))
 	{
-		if (k->ok)
+		if (k->ok && k->inspect)
+			answer_json(k->c, &k->json);
+		else if (k->ok)
 			answer_facts(k->c, &k->facts);
 		else
 			request_fail(k->c, &k->e);
 	}
+	buf_free(&k->json);
 	mem_free(k->path);
 	mem_free(k);
 }
@@ -688,6 +707,7 @@ check_start(Conv *c)
 	k->j.done = check_done;
 	k->c = c;
 	k->be = c->srv->be;
+	k->inspect = c->kind == WK_MODEL_INSPECT;
 	k->path = mem_strdup(c->req->path);
 	settings_get(c->srv->box, &k->set);
 	c->job_busy = true;
@@ -756,6 +776,7 @@ request_start(Conv *c)
 			with_model(c);
 			break;
 		case WK_MODEL_CHECK:
+		case WK_MODEL_INSPECT:
 			check_start(c);
 			break;
 		case WK_MODEL_UNLOAD:

@@ -1,14 +1,14 @@
 /*
  * fn_model.c
- *	  llm_create_model, llm_drop_model, llm_load_model, llm_unload_model,
- *	  llm_grant, llm_revoke.
+ *	  llm_create_model, llm_inspect_model, llm_drop_model, llm_load_model,
+ *	  llm_unload_model, llm_grant, llm_revoke.
  *
  * Create, drop, grant and revoke change a row of vllm.model and roll back with the
  * transaction; release.c tells the engine about the outcome.  Create makes the
  * engine look at the files first, so that a row is never there for a model that
  * can't load.  Load and unload act on the engine at once and are not transactional.
  *
- * Who may: create: superusers and pg_read_server_files (a path is opened by the
+ * Who may: create and inspect: superusers and pg_read_server_files (a path is opened by the
  * server's user); everything else: the model's owner and superusers.
  *
  * Tests: tests/sql/06_models.sql, tests/sql/07_privileges.sql.
@@ -29,6 +29,7 @@
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_model);
+PG_FUNCTION_INFO_V1(llm_inspect_model);
 PG_FUNCTION_INFO_V1(llm_drop_model);
 PG_FUNCTION_INFO_V1(llm_load_model);
 PG_FUNCTION_INFO_V1(llm_unload_model);
@@ -115,6 +116,16 @@ check_options(const char *options)
 				 errmsg("options must be a json object")));
 }
 
+static void
+check_may_read(const char *denied)
+{
+	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("%s", denied),
+				 errhint("Only roles with privileges of pg_read_server_files may name files of the server.")));
+}
+
 /* llm_create_model(name text, path text, options json, provider text, url text) */
 Datum
 llm_create_model(PG_FUNCTION_ARGS)
@@ -134,11 +145,7 @@ llm_create_model(PG_FUNCTION_ARGS)
 	m.provider = PG_ARGISNULL(3) ? "local" : optional_arg(fcinfo, 3);
 	m.url = optional_arg(fcinfo, 4);
 	m.owner = GetUserId();
-	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to create a model"),
-				 errhint("Only roles with privileges of pg_read_server_files may name files of the server.")));
+	check_may_read("permission denied to create a model");
 	check_provider(&m);
 	check_options(m.options);
 	canonicalize_path(m.path);
@@ -152,6 +159,35 @@ llm_create_model(PG_FUNCTION_ARGS)
 	tell_engine(WK_MODEL_CHECK, &m);
 	catalog_insert(&m);
 	PG_RETURN_VOID();
+}
+
+/* llm_inspect_model(path text, options json) */
+Datum
+llm_inspect_model(PG_FUNCTION_ARGS)
+{
+	ModelRow	m = {.name = "", .provider = "local"};
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	Call	   *call;
+	Reply		r;
+	text	   *result;
+
+	m.path = required_arg(fcinfo, 0, "path");
+	m.options = optional_arg(fcinfo, 1);
+	check_may_read("permission denied to inspect a model");
+	check_provider(&m);
+	check_options(m.options);
+	canonicalize_path(m.path);
+
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	catalog_put(&m, &out);
+	vcall_simple(WK_MODEL_INSPECT, &body, NULL, 0, CurrentMemoryContext, &f, &call);
+	reply_read(&r, &f);
+	result = reply_text(&r);
+	vcall_end(call);
+	PG_RETURN_TEXT_P(result);
 }
 
 /* llm_drop_model(name text) */

@@ -291,6 +291,7 @@ static const char *const kind_names[WK_COUNT] = {
 	[WK_MODEL_UNLOAD] = "unload model",
 	[WK_MODEL_FORGET] = "forget model",
 	[WK_CONTROL] = "control",
+	[WK_MODEL_INSPECT] = "inspect model",
 };
 
 static const char *const phase_names[] = {

@@ -57,7 +57,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	2
+#define WIRE_VERSION	3
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
 #define WIRE_STATS_SIZE	(64 * 1024)
@@ -274,6 +274,7 @@ typedef enum WireKind			/* requests */
 	WK_MODEL_FORGET,			/* catalog entry gone: T_MODEL empty = all of the database; with
 								 * T_MODEL_HASH only if it has this path and these options */
 	WK_CONTROL,					/* T_COMMAND: "integrity", "log" (fake), "reset-stats", ... -> text */
+	WK_MODEL_INSPECT,			/* what files hold -> WF_DONE with json text */
 	WK_COUNT
 } WireKind;
 

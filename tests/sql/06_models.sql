@@ -28,6 +28,16 @@ SELECT c, fails('SELECT llm_create_model(' || c || ')') FROM (VALUES
     ('''m3'', ''/fake/x'', options => ''[]'''), ('''m3'', ''/fake/x'', options => ''{"no_such_option": 1}'''),
     ('''m3'', ''/fake/x'', options => ''{"kv_cache_dtype": "int4"}'''), ('''m3'', ''/fake/x'', options => ''{"kv_cache_dtype": 8}''')) v (c);
 SELECT count(*) FROM llm_models WHERE name = 'm3';
+
+-- what files hold, without a row
+SELECT llm_inspect_model('/fake/x'), llm_inspect_model('/fake/x', '{"max_model_len": 10}') ->> 'supported' AS supported;
+SELECT c, fails('SELECT llm_inspect_model(' || c || ')') FROM (VALUES
+    ('NULL'), (''''''), ('''relative/path'''), ('''/fake/bad'''), ('''/fake/x'', ''[]'''), ('''/fake/x'', ''{"no_such_option": 1}''')) v (c);
+CREATE ROLE regress_no_files;
+SET ROLE regress_no_files;
+SELECT fails($$SELECT llm_inspect_model('/fake/x')$$);
+RESET ROLE;
+DROP ROLE regress_no_files;
 SELECT fails($$SELECT llm_drop_model('m3')$$), fails($$SELECT llm_drop_model(NULL)$$), fails($$SELECT llm_drop_model('tickets-2m')$$);
 SELECT fails($$SELECT llm_load_model('m3')$$), fails($$SELECT llm_unload_model('m3')$$), fails($$SELECT llm_load_model(NULL)$$);
 SELECT fails($$INSERT INTO vllm.model VALUES ('m1')$$);

@@ -1,0 +1,200 @@
+/*
+ * inspect.c
+ *	  llm_inspect_model: what model files hold and whether they would load, as JSON,
+ *	  without loading them.
+ *
+ * The file's own facts come first, so that they are there also for a model that is
+ * not supported; "unsupported" then is the error that a load would end with.  Only
+ * files that can't be read as a model at all are an error here.
+ *
+ * Tested by tests/unit/test_inspect.c and tests/sql/06_models.sql.
+ */
+#include "engine/inspect.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* "ab\n..." never gets into JSON: names were checked by the loader. */
+static void
+put_str(cJSON *o, const char *key, const char *s)
+{
+	if (s != NULL)
+		cJSON_AddStringToObject(o, key, s);
+	else
+		cJSON_AddNullToObject(o, key);
+}
+
+/* An integer of the configuration, null when there is none. */
+static void
+put_conf(cJSON *o, const char *key, const Conf *c, const char *conf_key)
+{
+	size_t		n;
+	const double *v = conf_nums(c, conf_key, &n);
+
+	if (v != NULL && n == 1)
+		cJSON_AddNumberToObject(o, key, v[0]);
+	else
+		cJSON_AddNullToObject(o, key);
+}
+
+/* What the files say of the model. */
+static void
+put_config(cJSON *o, const Conf *c)
+{
+	const char *gguf = conf_str(c, "gguf.architecture", NULL);
+
+	put_str(o, "format", gguf != NULL ? "gguf" : "safetensors");
+	put_str(o, "architecture", gguf != NULL ? gguf : conf_str(c, "architectures", NULL));
+	put_str(o, "model_type", gguf != NULL ? NULL : conf_str(c, "model_type", NULL));
+	put_str(o, "quantization", conf_str(c, "quantization_config.quant_method", NULL));
+	put_conf(o, "hidden_size", c, "hidden_size");
+	put_conf(o, "num_hidden_layers", c, "num_hidden_layers");
+	put_conf(o, "num_attention_heads", c, "num_attention_heads");
+	put_conf(o, "num_key_value_heads", c, "num_key_value_heads");
+	put_conf(o, "vocab_size", c, "vocab_size");
+	put_conf(o, "max_position_embeddings", c, "max_position_embeddings");
+	put_str(o, "rope_scaling", conf_str(c, "rope_scaling.rope_type", conf_str(c, "rope_parameters.rope_type", NULL)));
+}
+
+/* Tensors and bytes of each type, and in all. */
+static void
+put_weights(cJSON *o, const Files *f)
+{
+	uint64_t	count[KT_COUNT] = {0};
+	uint64_t	bytes[KT_COUNT] = {0};
+	double		total = 0;
+	cJSON	   *types = cJSON_AddArrayToObject(o, "weights");
+
+	for (size_t i = 0; i < files_count(f); i++)
+	{
+		const KTensor *t = files_tensor(f, i);
+
+		count[t->type]++;
+		bytes[t->type] += t->nbytes;
+		total += (double) t->nbytes;
+	}
+	for (int t = 0; t < KT_COUNT; t++)
+	{
+		cJSON	   *row;
+
+		if (count[t] == 0)
+			continue;
+		row = cJSON_CreateObject();
+		cJSON_AddStringToObject(row, "dtype", ktype_name((KType) t));
+		cJSON_AddNumberToObject(row, "tensors", (double) count[t]);
+		cJSON_AddNumberToObject(row, "bytes", (double) bytes[t]);
+		cJSON_AddItemToArray(types, row);
+	}
+	cJSON_AddNumberToObject(o, "file_bytes", total);
+}
+
+/* message, and below it detail and hint where there are */
+static void
+put_error(cJSON *o, const char *key, const Err *e)
+{
+	cJSON	   *x = cJSON_AddObjectToObject(o, key);
+
+	cJSON_AddStringToObject(x, "sqlstate", err_sqlstate(e->cls));
+	cJSON_AddStringToObject(x, "message", e->msg);
+	if (e->detail[0] != '\0')
+		cJSON_AddStringToObject(x, "detail", e->detail);
+	if (e->hint[0] != '\0')
+		cJSON_AddStringToObject(x, "hint", e->hint);
+}
+
+/* The kind of a tokenizer.json's model, to be freed; NULL if it can't be told. */
+static char *
+hf_kind(const FilesTokenizer *ft)
+{
+	cJSON	   *root = cJSON_ParseWithLength(ft->json, ft->json_len);
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+										 cJSON_GetObjectItemCaseSensitive(root, "model"), "type"));
+	char	   *kind = s != NULL ? mem_strdup(s) : NULL;
+
+	cJSON_Delete(root);
+	return kind;
+}
+
+static void
+put_tokenizer(cJSON *o, const Files *f)
+{
+	FilesTokenizer ft;
+	Err			e = {0};
+	cJSON	   *x = cJSON_AddObjectToObject(o, "tokenizer");
+	Tok		   *tok = source_tok(f, &e);
+
+	if (tok == NULL)
+		put_error(x, "unsupported", &e);
+	if (files_tokenizer(f, &ft, &e))
+	{
+		char	   *kind = ft.gguf != NULL ? mem_strdup(ft.gguf->model) : ft.json != NULL ? hf_kind(&ft) : NULL;
+
+		put_str(x, "kind", kind);
+		mem_free(kind);
+		cJSON_AddBoolToObject(o, "chat_template", ft.chat_template != NULL);
+	}
+	if (tok != NULL)
+	{
+		cJSON_AddNumberToObject(x, "vocab_size", tok_vocab_size(tok));
+		cJSON_AddNumberToObject(x, "bos_token_id", tok_bos(tok));
+		cJSON_AddNumberToObject(x, "eos_token_id", tok_eos(tok));
+		tok_free(tok);
+	}
+}
+
+/* What the model would be here: sizes, and the memory that it takes. */
+static void
+put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co)
+{
+	cJSON	   *m = cJSON_CreateObject();
+	KvView		kv = {.type = co->kv_type,.n_layers = mi->n_layers,.n_blocks = 1,.block_size = co->block_size,
+		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim};
+	size_t		block = kv_layout(&kv);
+
+	cJSON_AddStringToObject(o, "arch", mi->arch);
+	cJSON_AddStringToObject(o, "dtype", ktype_name(mi->dtype));
+	cJSON_AddNumberToObject(o, "parameters", (double) mi->n_params);
+	cJSON_AddNumberToObject(o, "max_model_len", co->max_model_len);
+	cJSON_AddNumberToObject(m, "weight_bytes", (double) mi->weight_bytes);
+	cJSON_AddNumberToObject(m, "kv_bytes_per_token", (double) block / co->block_size);
+	cJSON_AddNumberToObject(m, "kv_cache_bytes", (double) co->kv_bytes);
+	cJSON_AddItemToObject(o, "memory", m);
+}
+
+bool
+inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const Kernels *k, InspectPlan plan,
+			  Buf *json, Err *e)
+{
+	Files	   *f = files_open(path, e);
+	Source		src = {.files = f};
+	ModelSource ms = source_of(&src);
+	Err			why = {0};
+	CoreOptions co;
+	ModelInfo	mi;
+	cJSON	   *o;
+	char	   *text;
+	bool		ok;
+
+	if (f == NULL)
+		return false;
+	o = cJSON_CreateObject();
+	cJSON_AddStringToObject(o, "path", path);
+	put_config(o, files_conf(f));
+	put_weights(o, f);
+	put_tokenizer(o, f);
+	ok = model_check(files_conf(f), &ms, quant_scheme(opts->quantization), k, &mi, &why) &&
+		plan(&mi, opts, s, &co, &why);
+	cJSON_AddBoolToObject(o, "supported", ok && cJSON_GetObjectItem(cJSON_GetObjectItem(o, "tokenizer"), "unsupported") == NULL);
+	if (ok)
+		put_loaded(o, &mi, &co);
+	else
+		put_error(o, "unsupported", &why);
+	text = cJSON_Print(o);
+	buf_addstr(json, text != NULL ? text : "{}");
+	cJSON_free(text);
+	cJSON_Delete(o);
+	files_close(f);
+	return true;
+}

@@ -1,0 +1,119 @@
+/*
+ * test_inspect.c
+ *	  llm_inspect_model's answer: facts of the files, what a load would take, and why
+ *	  one would be refused.
+ */
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/inspect.h"
+#include "tests/unit/load_util.h"
+
+static bool
+plan(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
+{
+	(void) s;
+	(void) e;
+	*co = (CoreOptions) {.block_size = 16,.kv_bytes = 1 << 20,.kv_type = KT_F16};
+	co->max_model_len = o->max_model_len > 0 ? o->max_model_len : mi->max_model_len;
+	return true;
+}
+
+/* The answer for a path, to be deleted; NULL with *e set. */
+static cJSON *
+inspect(const char *path, const ModelOpts *o, Err *e)
+{
+	Settings	s = {0};
+	Buf			json = {0};
+	cJSON	   *root = NULL;
+
+	if (inspect_model(path, o, &s, kernels_select("portable", NULL), plan, &json, e))
+	{
+		root = cJSON_ParseWithLength(json.data, json.len);
+		CHECK(root != NULL, "%s: not JSON: %s", path, json.data);
+	}
+	buf_free(&json);
+	return root;
+}
+
+static const char *
+str(const cJSON *o, const char *key)
+{
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(o, key));
+
+	return s != NULL ? s : "";
+}
+
+static double
+num(const cJSON *o, const char *key)
+{
+	return cJSON_GetNumberValue(cJSON_GetObjectItem(o, key));
+}
+
+static void
+test_good(const char *path, const char *format, const char *arch, const char *dtype, bool chat)
+{
+	ModelOpts	o = {.max_model_len = 128};
+	Err			e = {0};
+	cJSON	   *j = inspect(path, &o, &e);
+	const cJSON *w;
+	double		bytes = 0;
+
+	CHECK(j != NULL, "%s: %s", path, e.msg);
+	CHECK(cJSON_IsTrue(cJSON_GetObjectItem(j, "supported")), "%s is supported", path);
+	CHECK(cJSON_GetObjectItem(j, "unsupported") == NULL, "%s: no reason", path);
+	CHECK(strcmp(str(j, "format"), format) == 0 && strcmp(str(j, "arch"), arch) == 0 &&
+		  strcmp(str(j, "dtype"), dtype) == 0, "%s: %s, %s, %s", path, str(j, "format"), str(j, "arch"), str(j, "dtype"));
+	CHECK(num(j, "max_model_len") == 128 && num(j, "vocab_size") == 288, "%s: lengths", path);
+	cJSON_ArrayForEach(w, cJSON_GetObjectItem(j, "weights"))
+		bytes += num(w, "bytes");
+	CHECK(bytes > 0 && bytes == num(j, "file_bytes"), "%s: bytes of all types", path);
+	CHECK(num(cJSON_GetObjectItem(j, "tokenizer"), "vocab_size") == 288, "%s: tokenizer", path);
+	CHECK(cJSON_IsTrue(cJSON_GetObjectItem(j, "chat_template")) == chat, "%s: template", path);
+	/* 2 layers, K and V of 2 heads of 16, halves */
+	CHECK(num(cJSON_GetObjectItem(j, "memory"), "kv_bytes_per_token") == 2 * 2 * 2 * 16 * 2, "%s: KV", path);
+	CHECK(num(cJSON_GetObjectItem(j, "memory"), "weight_bytes") > 0, "%s: memory", path);
+	cJSON_Delete(j);
+}
+
+/* An architecture that isn't known: the facts are there, and the reason. */
+static void
+test_unsupported(void)
+{
+	static const char config[] = "{\"architectures\": [\"Bard7ForCausalLM\"], \"hidden_size\": 64, \"model_type\": \"bard7\"}";
+	ModelOpts	o = {0};
+	Err			e = {0};
+	cJSON	   *j;
+	Buf			weights = {0};
+	Buf			tok = {0};
+
+	read_file(FIXTURES "qwen3_f16/model.safetensors", &weights);
+	read_file(FIXTURES "qwen3_f16/tokenizer.json", &tok);
+	put_file("config.json", config, strlen(config));
+	put_file("model.safetensors", weights.data, weights.len);
+	put_file("tokenizer.json", tok.data, tok.len);
+	j = inspect(in_scratch(""), &o, &e);
+	CHECK(j != NULL, "%s", e.msg);
+	CHECK(cJSON_IsFalse(cJSON_GetObjectItem(j, "supported")), "not supported");
+	CHECK(strcmp(str(j, "architecture"), "Bard7ForCausalLM") == 0 && num(j, "hidden_size") == 64, "facts");
+	CHECK(strcmp(str(cJSON_GetObjectItem(j, "unsupported"), "sqlstate"), "0A000") == 0 &&
+		  strstr(str(cJSON_GetObjectItem(j, "unsupported"), "message"), "Bard7ForCausalLM") != NULL, "reason: %s",
+		  str(cJSON_GetObjectItem(j, "unsupported"), "message"));
+	CHECK(cJSON_GetObjectItem(j, "memory") == NULL, "nothing to say about memory");
+	cJSON_Delete(j);
+	buf_free(&weights);
+	buf_free(&tok);
+	CHECK(inspect("/nowhere/at/all", &o, &e) == NULL && e.msg[0] != '\0', "a path that isn't there is an error");
+}
+
+int
+main(void)
+{
+	scratch_make();
+	test_good(FIXTURES "qwen3_f16", "safetensors", "qwen3", "F16", true);
+	test_good(FIXTURES "qwen3_f16_f16_gguf.gguf", "gguf", "qwen3", "F16", false);
+	test_unsupported();
+	scratch_remove();
+	return check_done("test_inspect");
+}
