@@ -154,7 +154,8 @@ typedef struct CoreStats
 	int64_t		running, waiting;
 	int64_t		kv_blocks_total, kv_blocks_used, kv_bytes;
 } CoreStats;
-void		core_stats(const Core *c, CoreStats *out);	/* thread-safe snapshot */
+/* thread-safe snapshot; totals only grow, but for output_tokens and failed, see core_stats() */
+void		core_stats(const Core *c, CoreStats *out);
 
 /*
  * Check every invariant of pool, scheduler and requests (ref counts, free list,

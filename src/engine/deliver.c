@@ -68,6 +68,7 @@ struct Deliver
 
 	Parcels		taken;			/* delivering thread */
 	_Atomic int64_t dropped;	/* before the request's last event */
+	_Atomic int64_t forgiven;	/* ... likewise */
 	pthread_t	thread;
 };
 
@@ -84,7 +85,7 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 		.text_len = r->text.len,
 		.finish = res->finish,
 		.stop_reason = res->reason,
-		.err = p->err,
+		.err = res->finish == FIN_ERROR ? p->err : NULL,
 		.prompt_tokens = r->n_prompt,
 		.output_tokens = n_output,
 		.preemptions = p->preemptions,
@@ -123,6 +124,8 @@ deliver(Deliver *d, const Parcel *p)
 		d->dropped += p->id >= 0;
 		if (!last)
 			return;
+		if (res.finish == FIN_ERROR)
+			d->forgiven++;
 		if (res.finish != FIN_ABORT)
 			res = r->end;
 		n_output = r->end_output;
@@ -257,6 +260,12 @@ int64_t
 deliver_dropped(const Deliver *d)
 {
 	return d->dropped;
+}
+
+int64_t
+deliver_forgiven(const Deliver *d)
+{
+	return d->forgiven;
 }
 
 bool

@@ -46,5 +46,7 @@ void		deliver_send(Deliver *d, int64_t now_us);
 
 /* Tokens that were computed in vain, behind a stop string; any thread. */
 int64_t		deliver_dropped(const Deliver *d);
+/* Requests that failed behind their stop string, when they had their answer already. */
+int64_t		deliver_forgiven(const Deliver *d);
 
 #endif

@@ -611,10 +611,20 @@ void
 core_stats(const Core *c, CoreStats *out)
 {
 	Inbox	   *in = c->inbox;
+	int64_t		forgiven;
 
 	pthread_mutex_lock(&in->lock);
 	*out = in->stats;
+	/*
+	 * What the step thread has counted is put right by what turned out since: a token
+	 * behind a stop string counts until that is found, and so does a failure there: so
+	 * output_tokens and failed may go down by a few.  Held at their maximum instead they
+	 * would stay wrong when all is over.
+	 */
 	out->output_tokens -= deliver_dropped(c->deliver);
+	forgiven = deliver_forgiven(c->deliver);
+	out->failed -= forgiven;
+	out->finished += forgiven;
 	out->requests += (int64_t) in->n_new;
 	out->waiting += (int64_t) in->n_new;
 	pthread_mutex_unlock(&in->lock);

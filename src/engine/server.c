@@ -212,7 +212,12 @@ integrity_run(Job *j)
 
 	if (!step_check(t->step, &t->e))
 		return;
-	/* a request being submitted right now is counted here before it is there */
+	/*
+	 * A request being submitted right now is counted here before it is there, and one
+	 * that ends right now there before it is here, on other threads: a matter of
+	 * microseconds.  No step runs meanwhile, so nothing else moves; all of the 100 ms
+	 * pass only where something is broken.
+	 */
 	for (int i = 0; i < 50; i++)
 	{
 		int64_t		live = step_live(t->step);

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
+#include "engine/core_int.h"
+#include "engine/deliver.h"
 
 #include "check.h"
 #include "core_util.h"
@@ -207,6 +210,59 @@ test_free(void)
 		CHECK(rec[i].finish == FIN_ABORT && rec[i].events == 1, "request %d: %d", i, rec[i].finish);
 		rec_free(&rec[i]);
 	}
+}
+
+static void
+note_end(void *ctx, Req *r, const ReqEvent *ev)
+{
+	ReqEvent   *last = ctx;
+
+	(void) r;
+	*last = *ev;
+}
+
+static void
+no_stop(void *ctx, uint64_t id)
+{
+	(void) ctx;
+	(void) id;
+}
+
+/* A request that has its answer can't fail any more: not for a token computed in vain. */
+static void
+test_late_error(void)
+{
+	static const struct
+	{
+		ReqFinish	late,
+					seen;
+		int			forgiven;
+	}			cases[] = {
+		{FIN_ERROR, FIN_STOP, 1}, {FIN_LENGTH, FIN_STOP, 1}, {FIN_ABORT, FIN_ABORT, 1}
+	};
+	Deliver    *d = deliver_new(false, no_stop, NULL);
+
+	for (int i = 0; i < 3; i++)
+	{
+		ReqEvent	ev = {0};
+		Req		   *r = mem_zalloc(sizeof(*r));
+		Parcel		p = {.r = r, .id = -1, .n_output = 7, .res = {cases[i].late, NULL}};
+
+		r->sink = note_end;
+		r->sink_ctx = &ev;
+		r->ended = true;
+		r->end = (OutResult) {FIN_STOP, "."};
+		r->end_output = 6;
+		if (cases[i].late == FIN_ERROR)
+		{
+			p.err = mem_zalloc(sizeof(Err));
+			err_set(p.err, ERR_INTERNAL, "model produced non-finite logits");
+		}
+		deliver_add(d, &p);
+		CHECK(ev.finish == cases[i].seen && ev.err == NULL && ev.output_tokens == 6, "case %d: finish %d", i, ev.finish);
+		CHECK(deliver_forgiven(d) == cases[i].forgiven, "case %d: %lld forgiven", i, (long long) deliver_forgiven(d));
+	}
+	deliver_free(d);
 }
 
 /* ---- errors of one request alone ---- */
@@ -591,6 +647,7 @@ main(void)
 	test_eos();
 	test_cancel();
 	test_free();
+	test_late_error();
 	test_nan();
 	test_refused();
 	test_options();
