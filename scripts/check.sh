@@ -42,6 +42,13 @@ check_programs() {	# check_programs DIR-PATTERN
 	for b in $1; do [ -x "$b" ] && [ ! -d "$b" ] && run_program "$b"; done
 }
 
+# The goldens, and whether docs/models.md says what they prove.
+check_golden() {
+	check_programs 'build/engine/tests/golden/*'
+	tests/golden/models_table.py --check build/check/models_golden.out >build/check/models_table.out 2>&1
+	tally models_table build/check/models_table.out $?
+}
+
 # What a newcomer does first, from nothing: make the demo, again, connect, stop.
 check_demo() {
 	DEMO_DIR=build/check/demo scripts/demo.sh stop >/dev/null 2>&1
@@ -199,7 +206,7 @@ esac
 case $part in
 	unit) check_programs 'build/engine/tests/unit/test_*' ;;
 	kernels) check_programs 'build/engine/tests/kernels/*' ;;
-	golden) check_programs 'build/engine/tests/golden/*' ;;
+	golden) check_golden ;;
 	lint) check_lint ;;
 	san) check_san ;;
 	regress) check_sql ;;
@@ -211,7 +218,7 @@ case $part in
 		check_lint
 		check_programs 'build/engine/tests/unit/test_*'
 		check_programs 'build/engine/tests/kernels/*'
-		check_programs 'build/engine/tests/golden/*'
+		check_golden
 		make -s -j"$(nproc)" $(ls tests/fuzz/fuzz_*.c 2>/dev/null | sed 's|\(.*\)\.c|build/engine/\1|') &&
 			check_programs 'build/engine/tests/fuzz/fuzz_*'
 		check_sql

@@ -333,7 +333,8 @@ check_reference(Run *r, const char *name, const char *suffix, const Kernels *k, 
 }
 
 static void
-check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2)
+check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2,
+			const char **arch)
 {
 	size_t		bytes = (size_t) g->n_prompt * (size_t) g->vocab * sizeof(float);
 	size_t		row = (size_t) g->vocab * sizeof(float);
@@ -346,6 +347,8 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	int			n = g->n_prompt;
 	Run			r;
 
+	if (m != NULL)
+		*arch = model_info(m)->arch;	/* a constant of models.def */
 	if (m != NULL && m2 != NULL)
 	{
 		KType		type = model_info(m)->dtype;
@@ -396,12 +399,34 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	mem_free(last);
 }
 
+/* "cell ARCHITECTURE CONTAINER FORMAT NAME" for models_table.py: a model that agrees with the
+ * reference.  The format is the quantization method of a quantized checkpoint, else the type
+ * of most weights in the file. */
+static void
+print_cell(const char *name, const Files *f, const char *arch)
+{
+	uint64_t	bytes[KT_COUNT] = {0};
+	int			most = 0;
+	const Conf *c = files_conf(f);
+	const char *method = conf_str(c, "quantization_config.quant_method", NULL);
+
+	for (size_t i = 0; i < files_count(f); i++)
+		bytes[files_tensor(f, i)->type] += files_tensor(f, i)->nbytes;
+	for (int t = 0; t < KT_COUNT; t++)
+		if (bytes[t] > bytes[most])
+			most = t;
+	printf("cell %s %s %s %s\n", arch, conf_has(c, "gguf.architecture") ? "gguf" : "safetensors",
+		   method != NULL ? method : ktype_name((KType) most), name);
+}
+
 static void
 check_fixture(const char *name, KPool *pool, KPool *pool2)
 {
 	Golden		g;
 	Files	   *f = open_files(name);
 	bool		ok = golden_read(name, "", &g);
+	int			failed = check_failed;
+	const char *arch = NULL;
 
 	CHECK(ok, "%s: no usable expectation", name);
 	for (const Kernels *const *k = kernels_all(); f != NULL && ok && *k != NULL; k++)
@@ -414,11 +439,13 @@ check_fixture(const char *name, KPool *pool, KPool *pool2)
 			snprintf(why, sizeof(why), "%s has not all types of %s", (*k)->name, name);
 		else
 		{
-			check_model(name, f, &g, *k, pool, pool2);
+			check_model(name, f, &g, *k, pool, pool2, &arch);
 			continue;
 		}
 		check_skip(8, why);
 	}
+	if (arch != NULL && check_failed == failed)
+		print_cell(name, f, arch);
 	golden_free(&g);
 	files_close(f);
 }

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""The table of docs/models.md that says which models are proven: architecture x container x format.
+
+    models_table.py [--check] OUTPUT
+
+OUTPUT is what models_golden printed; its "cell" lines name the models that agree with the
+reference.  Writes the table between the two marks in docs/models.md; --check only compares, and
+fails when they differ.  Needs the standard library only.
+"""
+import sys
+
+DOC = "docs/models.md"
+BEGIN, END = "<!-- models_table.py: begin -->\n", "<!-- models_table.py: end -->\n"
+CONTAINERS = ("safetensors", "gguf")
+
+
+def table(lines):
+    cells = {}
+    for line in lines:
+        # another stream's line may have got in front of it
+        at = line.find("cell ")
+        if at < 0 or len(line[at:].split()) != 5:
+            continue
+        _, arch, container, fmt, name = line[at:].split()
+        cells.setdefault(arch, {}).setdefault(container, {}).setdefault(fmt, []).append(name)
+    out = ["| architecture | " + " | ".join(CONTAINERS) + " |", "|---|---|---|"]
+    for arch in sorted(cells):
+        row = []
+        for container in CONTAINERS:
+            formats = cells[arch].get(container, {})
+            row.append(", ".join(f"{f} ({len(formats[f])})" if len(formats[f]) > 1 else f for f in sorted(formats)))
+        out.append(f"| {arch} | " + " | ".join(row) + " |")
+    models = sum(len(n) for a in cells.values() for c in a.values() for n in c.values())
+    return "\n".join(out) + f"\n\n{models} models of {len(cells)} architectures.\n"
+
+
+def main():
+    check = sys.argv[1] == "--check"
+    with open(sys.argv[-1], errors="replace") as f:
+        made = table(f)
+    with open(DOC) as f:
+        doc = f.read()
+    head, rest = doc.split(BEGIN)
+    old, tail = rest.split(END)
+    if check:
+        same = old == made
+        if not same:
+            print(f"{DOC} has another table than the tests prove; run tests/golden/models_table.py build/check/models_golden.out")
+        print(f"models_table: {int(same)} passed, {int(not same)} failed, 0 skipped")
+        return int(not same)
+    with open(DOC, "w") as f:
+        f.write(head + BEGIN + made + END + tail)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
