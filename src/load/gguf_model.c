@@ -169,6 +169,7 @@ read_rope(Gm *m)
 	Conf	   *c = m->f->conf;
 	const GgufKey *type = arch_key(m, "rope.scaling.type");
 	const GgufKey *old = arch_key(m, "rope.scale_linear");
+	double		factor;
 
 	if (type != NULL && !key_is(type, "none"))
 		put_key(c, "rope_scaling.rope_type", type);
@@ -184,6 +185,13 @@ read_rope(Gm *m)
 		if (t != NULL && !read_rope_factors(m, i, t))
 			return false;
 	}
+	/* with other types it would be multiplied with the type's own factor */
+	old = arch_key(m, "rope.scaling.attn_factor");
+	if (old != NULL && strcmp(conf_str(c, "rope_scaling.rope_type", ""), "longrope") == 0)
+		put_key(c, "rope_scaling.attention_factor", old);
+	else if (old != NULL && gguf_num(old, 0, &factor) && factor != 1)
+		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" has \"rope.scaling.attn_factor\" = %g, "
+					   "which is supported for longrope only", m->path, factor);
 	return true;
 }
 

@@ -12,7 +12,6 @@
 
 #include "base/mem.h"
 #include "model/decoder.h"
-#include "model/rope.h"
 
 const char *
 dec_printable(const char *s, char *buf, size_t size)
@@ -136,7 +135,7 @@ conf_eps(const Conf *c, DecoderConf *o, Err *e)
 		"layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", "norm_eps", "rms_norm_eps", NULL
 	};
 	const char *key = first_key(c, keys);
-	double		eps = 1e-6;
+	double		eps = o->eps > 0 ? (double) o->eps : 1e-6;
 
 	if (conf_has(c, key) && !get_number(c, key, &eps, e))
 		return false;
@@ -169,16 +168,18 @@ rotary_dim(const Conf *c, int head_dim, int *out, Err *e)
 static bool
 conf_heads(const Conf *c, DecoderConf *o, Err *e)
 {
-	if (!dec_conf_int(c, "num_attention_heads", 1, DEC_MAX_HEADS, 0, &o->n_heads, e) ||
-		!dec_conf_int(c, "num_key_value_heads", 1, DEC_MAX_HEADS, o->n_heads, &o->n_kv_heads, e))
+	if (!dec_conf_int(c, "num_attention_heads", 1, DEC_MAX_HEADS, o->n_heads, &o->n_heads, e) ||
+		!dec_conf_int(c, "num_key_value_heads", 1, DEC_MAX_HEADS, o->n_kv_heads > 0 ? o->n_kv_heads : o->n_heads,
+					  &o->n_kv_heads, e))
 		return false;
 	if (o->n_heads % o->n_kv_heads != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has %d attention heads, "
 					   "which is not a multiple of its %d key-value heads", o->n_heads, o->n_kv_heads);
-	if (!conf_has(c, "head_dim") && o->hidden % o->n_heads != 0)
+	if (!conf_has(c, "head_dim") && o->head_dim == 0 && o->hidden % o->n_heads != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has \"hidden_size\" = %d, "
 					   "which is not a multiple of its %d attention heads", o->hidden, o->n_heads);
-	if (!dec_conf_int(c, "head_dim", 1, DEC_MAX_HEAD_DIM, o->hidden / o->n_heads, &o->head_dim, e))
+	if (!dec_conf_int(c, "head_dim", 1, DEC_MAX_HEAD_DIM, o->head_dim > 0 ? o->head_dim : o->hidden / o->n_heads,
+					  &o->head_dim, e))
 		return false;
 	if (o->head_dim < 2 || o->head_dim > DEC_MAX_HEAD_DIM || o->head_dim % 2 != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid head dimension: %d",
@@ -194,22 +195,39 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 {
 	static const char *const acts[] = {"hidden_activation", "activation_function", "hidden_act", NULL};
 	Rope	   *r = &o->rope[0];
+	const char *act;
 
-	if (!dec_conf_int(c, "hidden_size", 1, DEC_MAX_HIDDEN, 0, &o->hidden, e) ||
-		!dec_conf_int(c, "intermediate_size", 1, DEC_MAX_INTER, 0, &o->inter, e) ||
-		!dec_conf_int(c, "num_hidden_layers", 1, DEC_MAX_LAYERS, 0, &o->n_layers, e) ||
-		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, 0, &o->vocab, e) ||
-		!dec_conf_int(c, "max_position_embeddings", 1, DEC_MAX_LEN, 0, &o->max_len, e) ||
+	if (!dec_conf_int(c, "hidden_size", 1, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e) ||
+		!dec_conf_int(c, "intermediate_size", 1, DEC_MAX_INTER, o->inter, &o->inter, e) ||
+		!dec_conf_int(c, "num_hidden_layers", 1, DEC_MAX_LAYERS, o->n_layers, &o->n_layers, e) ||
+		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, o->vocab, &o->vocab, e) ||
+		!dec_conf_int(c, "max_position_embeddings", 1, DEC_MAX_LEN, o->max_len, &o->max_len, e) ||
 		!conf_heads(c, o, e) || !conf_eps(c, o, e))
 		return false;
-	o->tied = conf_bool(c, "tie_word_embeddings", false);
-	if (!dec_conf_act(conf_str(c, first_key(c, acts), "silu"), &o->act, e) || !check_supported(c, e) ||
+	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
+	act = conf_str(c, first_key(c, acts), NULL);
+	if ((act != NULL && !dec_conf_act(act, &o->act, e)) || !check_supported(c, e) ||
 		!rotary_dim(c, o->head_dim, &r->dim, e))
 		return false;
+	o->max_len = rope_max_len(c, &r->keys, o->max_len);
 	o->layers = mem_zalloc((size_t) o->n_layers * sizeof(LayerConf));
-	r->mscale = 1;
-	r->inv_freq = mem_zalloc((size_t) r->dim / 2 * sizeof(float));
-	return rope_inv_freq(c, r->dim, r->inv_freq, e);
+	return true;
+}
+
+bool
+dec_conf_ropes(const Conf *c, DecoderConf *o, Err *e)
+{
+	for (int i = 0; i < DEC_ROPES; i++)
+	{
+		Rope	   *r = &o->rope[i];
+
+		if (r->dim == 0)
+			continue;
+		r->inv_freq = mem_zalloc((size_t) r->dim / 2 * sizeof(float));
+		if (!rope_freqs(c, &r->keys, r->dim, o->max_len, r->inv_freq, &r->mscale, e))
+			return false;
+	}
+	return true;
 }
 
 void

@@ -15,6 +15,7 @@
 
 #include "model/arena.h"
 #include "model/model.h"
+#include "model/rope.h"
 
 /* Limits that keep every product of two of these inside 63 bits. */
 #define DEC_MAX_HIDDEN	(1 << 18)
@@ -37,6 +38,7 @@ typedef struct LayerConf
 
 typedef struct Rope
 {
+	RopeKeys	keys;
 	int			dim;			/* of each head, from its first; even; 0 = unused */
 	float		mscale;			/* factor of cos and sin */
 	float	   *inv_freq;		/* [dim / 2] */
@@ -44,7 +46,8 @@ typedef struct Rope
 } Rope;
 
 /* What an architecture reads from config.json.  Zero is the plain choice of all
- * that dec_conf() doesn't set. */
+ * that dec_conf() doesn't set.  What stands in sizes, eps, act, tied and rope[].keys before
+ * dec_conf() is the architecture's default of a key that may be absent. */
 typedef struct DecoderConf
 {
 	int			hidden;			/* width of the residual stream */
@@ -192,6 +195,8 @@ void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
 
 /* ---- conf.c: the part of config.json that all decoders share ---- */
 bool		dec_conf(const Conf *c, DecoderConf *out, Err *e);
+/* Rotary frequencies, once max_len is known. */
+bool		dec_conf_ropes(const Conf *c, DecoderConf *out, Err *e);
 void		dec_conf_free(DecoderConf *c);
 /* Integer of a key, lo..hi; dflt when the key is absent, unless dflt < lo: then it
  * is required. */

@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/bind.h"
-#include "model/rope.h"
 
 struct Model
 {
@@ -112,7 +111,8 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 					   max_len, d->c.max_len);
 	if (max_len > 0)
 		d->c.max_len = max_len;
-	if (!dec_bind(d, m->arch, conf, src, quant, info, e))
+	if (!dec_conf_ropes(conf, &d->c, e) ||
+		!dec_bind(d, m->arch, conf, src, quant, info, e))
 		return false;
 	info->arch = m->arch->name;
 	info->vocab_size = d->c.vocab;

@@ -8,7 +8,7 @@
  * the model was trained with.  The angle is the float product pos * inv_freq; its
  * cos and sin are taken in double and rounded.
  *
- * Tested by tests/unit/test_rope.c and the goldens (plain, linear, llama3).
+ * Tested by tests/unit/test_rope.c and the goldens.
  */
 #include "model/rope.h"
 
@@ -18,12 +18,19 @@
 
 #include "model/decoder.h"
 
+#define MAX_PAIRS 512
+
 typedef struct RopeConf
 {
 	const Conf *c;
-	const char *prefix;			/* "rope_scaling." or "rope_parameters." */
+	const char *prefix;			/* where the scaling stands: "rope_scaling." ... */
+	const char *type;
+	double		theta;
+	int			dim;
 	int			half;			/* pairs */
-	float		freq[512];		/* in and out */
+	int			max_len;		/* positions that the model is loaded for */
+	float		freq[MAX_PAIRS];	/* in and out */
+	float		mscale;			/* in and out: factor of cos and sin */
 } RopeConf;
 
 typedef struct RopeKind
@@ -32,13 +39,19 @@ typedef struct RopeKind
 	bool		(*scale) (RopeConf *r, Err *e);
 } RopeKind;
 
+static const char *
+param_key(const RopeConf *r, const char *name, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s%s", r->prefix, name);
+	return buf;
+}
+
 static double
 param(const RopeConf *r, const char *name, double dflt)
 {
-	char		key[96];
+	char		key[128];
 
-	snprintf(key, sizeof(key), "%s%s", r->prefix, name);
-	return conf_num(r->c, key, dflt);
+	return conf_num(r->c, param_key(r, name, key, sizeof(key)), dflt);
 }
 
 static bool
@@ -46,6 +59,40 @@ bad_param(const RopeConf *r, const char *name, Err *e)
 {
 	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid or missing \"%s%s\"",
 				   r->prefix, name);
+}
+
+/* A number above zero; dflt 0: it must be there. */
+static bool
+positive(const RopeConf *r, const char *name, double dflt, double *out, Err *e)
+{
+	*out = param(r, name, dflt);
+	return (*out > 0 && isfinite(*out)) || bad_param(r, name, e);
+}
+
+/* The length that the model was trained with.  Phi-3 has it outside of the scaling. */
+static bool
+trained_len(const RopeConf *r, double *out, Err *e)
+{
+	static const char name[] = "original_max_position_embeddings";
+	double		v = conf_num(r->c, "max_position_embeddings", 0);
+
+	v = param(r, name, v);
+	if (strncmp(r->prefix, "override.", 9) != 0)
+		v = conf_num(r->c, name, v);
+	*out = v;
+	return (v >= 1 && v <= DEC_MAX_LEN) || bad_param(r, name, e);
+}
+
+/* 1 / theta^(2i/dim) */
+static void
+plain_freqs(RopeConf *r)
+{
+	for (int i = 0; i < r->half; i++)
+	{
+		float		x = (float) (2 * i) / (float) r->dim;
+
+		r->freq[i] = 1.0f / (float) pow((double) (float) r->theta, (double) x);
+	}
 }
 
 static bool
@@ -60,12 +107,12 @@ rope_default(RopeConf *r, Err *e)
 static bool
 rope_linear(RopeConf *r, Err *e)
 {
-	float		factor = (float) param(r, "factor", 0);
+	double		factor;
 
-	if (!(factor > 0) || !isfinite(factor))
-		return bad_param(r, "factor", e);
+	if (!positive(r, "factor", 0, &factor, e))
+		return false;
 	for (int i = 0; i < r->half; i++)
-		r->freq[i] /= factor;
+		r->freq[i] /= (float) factor;
 	return true;
 }
 
@@ -106,24 +153,146 @@ rope_llama3(RopeConf *r, Err *e)
 	return true;
 }
 
-/* A divisor for each pair, given as an array. */
+/* A number above zero for each pair, given as an array; NULL with the error set. */
+static const double *
+pair_factors(const RopeConf *r, const char *name, Err *e)
+{
+	size_t		n;
+	char		key[128];
+	const double *a = conf_nums(r->c, param_key(r, name, key, sizeof(key)), &n);
+	bool		ok = n == (size_t) r->half;
+
+	for (int i = 0; ok && i < r->half; i++)
+		ok = a[i] > 0 && isfinite(a[i]);
+	if (!ok)
+		bad_param(r, name, e);
+	return ok ? a : NULL;
+}
+
 static bool
 rope_factors(RopeConf *r, Err *e)
 {
-	size_t		n;
-	char		key[96];
-	const double *a;
+	const double *a = pair_factors(r, "factors", e);
 
-	snprintf(key, sizeof(key), "%sfactors", r->prefix);
-	a = conf_nums(r->c, key, &n);
-	if (n != (size_t) r->half)
-		return bad_param(r, "factors", e);
+	for (int i = 0; a != NULL && i < r->half; i++)
+		r->freq[i] /= (float) a[i];
+	return a != NULL;
+}
+
+/*
+ * Dynamic NTK: a larger theta.  The original computes it anew as a text grows, so that
+ * an early token would depend on how long the text becomes; here, as in vLLM, it is
+ * always that of the full length, which is factor times the trained one.
+ */
+static bool
+rope_dynamic(RopeConf *r, Err *e)
+{
+	double		factor;
+
+	if (!positive(r, "factor", 0, &factor, e))
+		return false;
+	if (factor < 1 || r->dim < 4)
+		return bad_param(r, "factor", e);
+	r->theta *= pow(factor * factor - (factor - 1), (double) r->dim / (r->dim - 2));
+	plain_freqs(r);
+	return true;
+}
+
+/* A longer context has flatter attention, which a factor of q and k makes up for. */
+static double
+yarn_mscale(double factor, double mscale)
+{
+	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+/* The pair that turns `turns` times within the trained length. */
+static double
+yarn_pair(const RopeConf *r, double turns, double trained)
+{
+	return r->dim * log(trained / (turns * 2 * M_PI)) / (2 * log(r->theta));
+}
+
+static bool
+rope_longrope(RopeConf *r, Err *e);
+
+/*
+ * YaRN (Peng et al. 2023, arXiv:2309.00071): pairs that turn often are kept, those that
+ * turn less than once within the trained length are slowed by the factor, in between
+ * the two are blended.  DeepSeek's mscale and mscale_all_dim change the factor of cos and sin.
+ */
+static bool
+rope_yarn(RopeConf *r, Err *e)
+{
+	double		trained;
+	double		factor;
+	double		fast;
+	double		slow;
+	double		low;
+	double		high;
+	double		mscale = param(r, "mscale", 0);
+	double		all_dim = param(r, "mscale_all_dim", 0);
+	double		attn;
+	char		key[128];
+
+	/* early files of Phi-3 say "yarn" and mean this */
+	if (conf_has(r->c, param_key(r, "long_factor", key, sizeof(key))))
+		return rope_longrope(r, e);
+	if (!trained_len(r, &trained, e) ||
+		!positive(r, "factor", conf_num(r->c, "max_position_embeddings", 0) / trained, &factor, e) ||
+		!positive(r, "beta_fast", 32, &fast, e) || !positive(r, "beta_slow", 1, &slow, e))
+		return false;
+	attn = mscale != 0 && all_dim != 0 ? yarn_mscale(factor, mscale) / yarn_mscale(factor, all_dim) :
+		yarn_mscale(factor, 1);
+	if (!positive(r, "attention_factor", attn, &attn, e))
+		return false;
+	low = yarn_pair(r, fast, trained);
+	high = yarn_pair(r, slow, trained);
+	if (conf_bool(r->c, param_key(r, "truncate", key, sizeof(key)), true))
+	{
+		low = floor(low);
+		high = ceil(high);
+	}
+	low = low > 0 ? low : 0;
+	high = high < r->dim - 1 ? high : r->dim - 1;
+	if (low == high)
+		high += 0.001;
 	for (int i = 0; i < r->half; i++)
 	{
-		if (!(a[i] > 0) || !isfinite(a[i]))
-			return bad_param(r, "factors", e);
-		r->freq[i] /= (float) a[i];
+		float		pos = (float) pow((double) (float) r->theta, (double) ((float) (2 * i) / (float) r->dim));
+		float		ramp = ((float) i - (float) low) / (float) (high - low);
+		float		keep = 1 - (ramp < 0 ? 0 : ramp > 1 ? 1 : ramp);
+
+		r->freq[i] = 1.0f / ((float) factor * pos) * (1 - keep) + 1.0f / pos * keep;
 	}
+	r->mscale = (float) attn;
+	return true;
+}
+
+/*
+ * LongRoPE (Ding et al. 2024, arXiv:2402.13753): a divisor for each pair, from one of two
+ * lists.  The original takes the second as soon as a text is longer than the trained
+ * length; here, as in vLLM, the length that the model is loaded for decides, so
+ * that tokens don't depend on later ones.
+ */
+static bool
+rope_longrope(RopeConf *r, Err *e)
+{
+	double		trained;
+	double		factor;
+	double		attn;
+	const double *a;
+
+	if (!trained_len(r, &trained, e) ||
+		!positive(r, "factor", conf_num(r->c, "max_position_embeddings", 0) / trained, &factor, e))
+		return false;
+	attn = factor <= 1 ? 1 : sqrt(1 + log(factor) / log(trained));
+	if (!positive(r, "attention_factor", attn, &attn, e) ||
+		(a = pair_factors(r, r->max_len > trained ? "long_factor" : "short_factor", e)) == NULL)
+		return false;
+	for (int i = 0; i < r->half; i++)
+		r->freq[i] = 1.0f / ((float) a[i] *
+							 (float) pow((double) (float) r->theta, (double) ((float) (2 * i) / (float) r->dim)));
+	r->mscale = (float) attn;
 	return true;
 }
 
@@ -136,60 +305,92 @@ static const RopeKind kinds[] = {
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 /* The scaling's name, which has had several keys; "default" when there is none. */
-static const char *
-rope_type(RopeConf *r)
+static void
+find_type(RopeConf *r, const RopeKeys *k, char *prefix, size_t size)
 {
-	static const char *const prefixes[] = {"rope_parameters.", "rope_scaling."};
 	static const char *const names[] = {"rope_type", "type"};
+	const char *const places[] = {"override.rope_scaling.", "rope_parameters.", "rope_parameters.", "rope_scaling."};
 
-	for (size_t p = 0; p < 2; p++)
-		for (size_t n = 0; n < 2; n++)
+	r->prefix = prefix;
+	for (int p = 0; p < 4; p++)
+	{
+		if ((p == 1 && k->section == NULL) || (p != 1 && k->local))
+			continue;
+		for (int n = 0; n < 2; n++)
 		{
-			char		key[64];
-			const char *s;
+			char		key[128];
 
-			snprintf(key, sizeof(key), "%s%s", prefixes[p], names[n]);
-			if ((s = conf_str(r->c, key, NULL)) != NULL)
-			{
-				r->prefix = prefixes[p];
-				return s;
-			}
+			snprintf(prefix, size, "%s%s%s", places[p], p == 1 ? k->section : "", p == 1 ? "." : "");
+			if ((r->type = conf_str(r->c, param_key(r, names[n], key, sizeof(key)), NULL)) != NULL)
+				return;
 		}
-	r->prefix = prefixes[0];
-	return "default";
+	}
+	r->type = "default";
+}
+
+static double
+find_theta(const Conf *c, const RopeKeys *k)
+{
+	double		theta = k->theta > 0 ? k->theta : 10000;
+	char		key[128];
+
+	theta = conf_num(c, k->theta_key != NULL ? k->theta_key : "rope_theta", theta);
+	if (!k->local)
+	{
+		theta = conf_num(c, "rope_parameters.rope_theta", theta);
+		theta = conf_num(c, "rope_scaling.rope_theta", theta);
+	}
+	if (k->section != NULL)
+	{
+		snprintf(key, sizeof(key), "rope_parameters.%s.rope_theta", k->section);
+		theta = conf_num(c, key, theta);
+	}
+	return k->local ? theta : conf_num(c, "override.rope_theta", theta);
+}
+
+int
+rope_max_len(const Conf *c, const RopeKeys *k, int max_len)
+{
+	RopeConf	r = {.c = c};
+	char		prefix[96];
+	double		len = max_len;
+	Err			ignored = {0};	/* rope_freqs() will tell */
+
+	find_type(&r, k, prefix, sizeof(prefix));
+	if (strcmp(r.type, "yarn") == 0 && !trained_len(&r, &len, &ignored))
+		return max_len;
+	if (strcmp(r.type, "yarn") == 0 || strcmp(r.type, "linear") == 0 || strcmp(r.type, "dynamic") == 0)
+		len *= param(&r, "factor", strcmp(r.type, "yarn") == 0 ? max_len / len : 1);
+	return len >= 1 && len <= DEC_MAX_LEN ? (int) len : max_len;
 }
 
 bool
-rope_inv_freq(const Conf *c, int rot_dim, float *inv_freq, Err *e)
+rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float *inv_freq, float *mscale, Err *e)
 {
-	RopeConf	r = {.c = c, .half = rot_dim / 2};
-	const char *type = rope_type(&r);
-	double		theta = conf_num(c, "rope_theta", 10000.0);
+	RopeConf	r = {.c = c, .theta = find_theta(c, keys), .dim = rot_dim, .half = rot_dim / 2, .max_len = max_len,
+	.mscale = 1};
+	char		prefix[96];
 	char		buf[65];
 
-	theta = conf_num(c, "rope_parameters.rope_theta", theta);
-	if (!(theta > 0) || !isfinite(theta))
+	find_type(&r, keys, prefix, sizeof(prefix));
+	if (!(r.theta > 0) || !isfinite(r.theta))
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"rope_theta\"");
-	if (r.half < 1 || r.half > (int) (sizeof(r.freq) / sizeof(r.freq[0])) || rot_dim % 2 != 0)
+	if (r.half < 1 || r.half > MAX_PAIRS || rot_dim % 2 != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid head dimension: %d", rot_dim);
 	for (size_t k = 0; k < N_KINDS; k++)
 	{
-		if (strcmp(kinds[k].name, type) != 0)
+		if (strcmp(kinds[k].name, r.type) != 0)
 			continue;
-		for (int i = 0; i < r.half; i++)
-		{
-			float		x = (float) (2 * i) / (float) rot_dim;
-
-			r.freq[i] = 1.0f / (float) pow((double) (float) theta, (double) x);
-		}
+		plain_freqs(&r);
 		if (!kinds[k].scale(&r, e))
 			return false;
 		memcpy(inv_freq, r.freq, (size_t) r.half * sizeof(float));
+		*mscale = r.mscale;
 		return true;
 	}
 	err_set(e, ERR_UNSUPPORTED, "RoPE scaling type \"%s\" is not supported",
-			dec_printable(type, buf, sizeof(buf)));
-	return err_hint(e, "Supported types are default, linear and llama3.");
+			dec_printable(r.type, buf, sizeof(buf)));
+	return err_hint(e, "Supported types are default, linear, dynamic, yarn, longrope and llama3.");
 }
 
 typedef struct RopeTable

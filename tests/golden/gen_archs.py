@@ -17,12 +17,16 @@ A family's file has ARCHS = {name: dict(config=..., ...)}:
     gguf        function(Gguf, config, weights): adds keys and tensors; absent: no GGUF file
     gguf_types  types of the GGUF files' matrices, default ["F16"]
     fix         function(model, generator): changes weights after they were drawn
+    config_json function(dict): changes config.json as it is stored, e.g. to an older style
+    reference   function(model): changes the reference, where the engine differs on purpose
+    stored      function(path, model): changes the files, as for names that transformers doesn't know
     gain        factor of the matrices' standard deviation, default 1.3
 
 Weights are half precision, so that a file is small and yet exact in float arithmetic.
 """
 import glob
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -103,6 +107,36 @@ class Gguf:
         out.add_eos_token_id(gm.EOS)
         out.add_add_bos_token(add_bos)
 
+    def usual(self, c):
+        """... and those that most have: epsilon, head size, rotary base and scaling."""
+        out = self.out
+        if hasattr(c, "rms_norm_eps"):
+            out.add_layer_norm_rms_eps(c.rms_norm_eps)
+        if hasattr(c, "layer_norm_eps"):
+            out.add_layer_norm_eps(c.layer_norm_eps)
+        if getattr(c, "head_dim", None):
+            out.add_key_length(c.head_dim)
+            out.add_value_length(c.head_dim)
+        rope = c.rope_parameters.get("full_attention", c.rope_parameters)
+        out.add_rope_freq_base(rope["rope_theta"])
+        if rope["rope_type"] in ("linear", "yarn"):
+            out.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
+            out.add_rope_scaling_factor(rope["factor"])
+        if rope["rope_type"] == "yarn":
+            out.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+            for key, add in (("attention_factor", out.add_rope_scaling_yarn_attn_factor),
+                             ("beta_fast", out.add_rope_scaling_yarn_beta_fast),
+                             ("beta_slow", out.add_rope_scaling_yarn_beta_slow)):
+                if rope.get(key) is not None:
+                    add(rope[key])
+
+    def tensors(self, c, weights, change=lambda name, t: t):
+        """All tensors, of which change() may make another (or None: leave it out)."""
+        for name, t in weights.items():
+            t = change(name, t)
+            if t is not None and (name != "lm_head.weight" or not c.tie_word_embeddings):
+                self.tensor(name, t)
+
     def tensor(self, name, a, raw_name=None):
         """Add a tensor under the GGUF name of its Hugging Face name (or raw_name); returns it as
         it is in the file."""
@@ -120,9 +154,17 @@ class Gguf:
         self.out.close()
 
 
+def edit_json(path, edit, name="config.json"):
+    with open(os.path.join(path, name)) as f:
+        c = json.load(f)
+    edit(c)
+    gm.dump(path, name, c)
+
+
 def make(name, a):
     path = os.path.join(gm.FIXTURES, name)
     config = config_of(a)
+    dtype = str(config.dtype).removeprefix("torch.")
     for seed in range(1, 200):
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)
@@ -132,8 +174,14 @@ def make(name, a):
         if "fix" in a:
             with torch.no_grad():
                 a["fix"](model, generator)
-        model.half().save_pretrained(path)
+        model.to(getattr(torch, dtype))
+        model.save_pretrained(path)
+        if "config_json" in a:
+            edit_json(path, a["config_json"])
         model = gm.load(path)
+        if "reference" in a:
+            with torch.no_grad():
+                a["reference"](model)
         rng = np.random.default_rng(seed)
         prompt = [gm.BOS] + [int(x) for x in rng.integers(3, gm.VOCAB, gm.N_PROMPT - 1)]
         tokens, margin = gm.greedy(model, prompt)
@@ -156,8 +204,10 @@ def make(name, a):
         a["gguf"](out, config, {k: v.float() for k, v in model.state_dict().items()})
         out.close()
         # half precision: the file holds the same weights; the reference is the same
-        assert qtype == "F16"
+        assert qtype == {"float16": "F16", "bfloat16": "BF16"}[dtype]
         gm.write_expected(stem, prompt, tokens, logits)
+    if "stored" in a:
+        a["stored"](path, model)
 
 
 def main():

@@ -233,7 +233,7 @@ test_bad_strings(void)
 		{"gguf.architecture", "gemma7", "architecture \"gemma7\" is not supported"},
 		{"hidden_act", "gelu7", "activation function \"gelu7\" is not supported"},
 		{"quantization_config.quant_method", "awq", "quantization method \"awq\" is not supported"},
-		{"rope_scaling.rope_type", "yarn", "RoPE scaling type \"yarn\" is not supported"},
+		{"rope_scaling.rope_type", "mrope", "RoPE scaling type \"mrope\" is not supported"},
 	};
 	Fake		f;
 	Conf	   *c;

@@ -15,12 +15,15 @@ static const float plain[8] = {1.f, 0.316227764f, 0.100000001f, 0.0316227786f, 0
 static const float llama3[8] = {1.f, 0.254647911f, 0.0254647899f, 0.00790569466f, 0.00249999994f,
 0.000790569466f, 0.000250000012f, 7.90569466e-05f};
 
+static const RopeKeys whole;
+
 static void
 compare(const char *what, const Conf *c, const float *want, float factor)
 {
 	float		f[8];
+	float		mscale;
 	Err			e = {0};
-	bool		ok = rope_inv_freq(c, 16, f, &e);
+	bool		ok = rope_freqs(c, &whole, 16, 64, f, &mscale, &e);
 
 	CHECK(ok, "%s: %s", what, e.msg);
 	for (int i = 0; ok && i < 8; i++)
@@ -32,9 +35,10 @@ static void
 refused(const char *what, const Conf *c, int rot_dim, ErrClass cls, const char *msg)
 {
 	float		f[8];
+	float		mscale;
 	Err			e = {0};
 
-	CHECK(!rope_inv_freq(c, rot_dim, f, &e) && e.cls == cls && strstr(e.msg, msg) != NULL,
+	CHECK(!rope_freqs(c, &whole, rot_dim, 64, f, &mscale, &e) && e.cls == cls && strstr(e.msg, msg) != NULL,
 		  "%s: %s", what, e.msg);
 }
 
@@ -89,7 +93,7 @@ test_scalings(void)
 static void
 test_refusals(void)
 {
-	static const char *const types[] = {"yarn", "dynamic", "longrope", "su", "mrope", ""};
+	static const char *const types[] = {"ntk", "proportional", "mrope", ""};
 	Conf	   *c = conf_new();
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
