@@ -242,7 +242,6 @@ qs_int(const uint8_t *p)
 #define QS_ROWS_8(M)	QS_ROWS_6(M) M(6) M(7)
 
 #define QS_SUMS(r)		qi a##r##_0 = q_zero(), a##r##_1 = q_zero();
-#define QS_ZERO(r)		a##r##_0 = a##r##_1 = q_zero();
 #define QS_BEGIN(r)		a##r##_0 = a##r##_1 = q_set1(qs_int(x + r * ldx + KGROUP + 4 + h * 4));
 #define QS_FIRST(r) \
 	{ \
@@ -262,12 +261,20 @@ qs_int(const uint8_t *p)
 		a##r##_0 = q_pin(q_sum16(a##r##_0, w0, b)); \
 		a##r##_1 = q_pin(q_sum16(a##r##_1, w1, b)); \
 	}
+#define QS_FIRST16(r) \
+	{ \
+		qi b = q_bcast((const int8_t *) x + r * ldx); \
+		a##r##_0 = q_pin(q_madd(w0, b)); \
+		a##r##_1 = q_pin(q_madd(w1, b)); \
+	}
 #define QS_END(r) \
 	a##r##_0 = q_end8(a##r##_0); \
 	a##r##_1 = q_end8(a##r##_1);
 #define QS_END_SCALED(r) \
 	a##r##_0 = q_end8_scaled(a##r##_0, w0); \
 	a##r##_1 = q_end8_scaled(a##r##_1, w1);
+/* the next tile's activations: rows are too far apart for the CPU to foresee */
+#define QS_NEXT(r)		__builtin_prefetch(next + r * ldx);
 #define QS_KEEP(r) \
 	half[r * 2] = a##r##_0; \
 	half[r * 2 + 1] = a##r##_1;
@@ -336,6 +343,7 @@ qs_tile_##MR(QKind k, const QsTile *j) \
 	const size_t ldx = j->ldx, \
 				tail = qs_pairs(k) ? 2 * KGROUP : KGROUP; \
 	const uint8_t *x = j->x, \
+			   *next = x + MR * j->ldx, \
 			   *w = j->w, \
 			   *ahead = j->ahead; \
 	float	   *c = j->c; \
@@ -354,13 +362,15 @@ qs_tile_##MR(QKind k, const QsTile *j) \
 		__asm__ volatile("" : "+r"(c)); \
 		for (int i = 0; i < j->lines; i++, ahead += 64) \
 			__builtin_prefetch(ahead, 0, 2); \
+		QS_ROWS_##MR(QS_NEXT) \
 		if (k == QK_PAIRS) \
 		{ \
-			QS_ROWS_##MR(QS_ZERO) \
+			QS_OPERANDS(codes) \
+			QS_ROWS_##MR(QS_FIRST16) \
 		} \
 		if (qs_pairs(k)) \
 			QS_UNROLL(16) \
-			for (int f = 0; f < 16; f++) \
+			for (int f = k == QK_PAIRS; f < 16; f++) \
 			{ \
 				QS_OPERANDS(codes + f * 2 * QS_VEC) \
 				QS_ROWS_##MR(QS_SUM16) \
@@ -386,6 +396,7 @@ qs_tile_##MR(QKind k, const QsTile *j) \
 			QS_ROWS_##MR(QS_FINISH) \
 		} \
 		x += tail + (k == QK_INT8 ? 0 : 16); \
+		next += tail + (k == QK_INT8 ? 0 : 16); \
 		w += qs_record_bytes(k); \
 	} \
 	if (k == QK_INT8) \
