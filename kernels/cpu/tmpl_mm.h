@@ -334,8 +334,11 @@ mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	else
 		j.tiles = tiles[w->type];
 
-	/* about 8 chunks a thread; one, on this thread, when there is little to do */
-	j.nchunks = k_min(j.units, 8 * kpool_nthreads(pool));
+	/*
+	 * About 8 chunks a thread, or 4 where chunks are several streams of memory; one,
+	 * on this thread, when there is little to do.
+	 */
+	j.nchunks = k_min(j.units, (mm_streams(w->type, rows) ? 4 : 8) * kpool_nthreads(pool));
 	if (elems * w->n < 1 << 16)
 		j.nchunks = 1;
 	if (rows > 0)

@@ -6,13 +6,21 @@
  * (tmpl_qtile.h); more rows share what unpacking them costs (tmpl_qstrip.h, where
  * an implementation has it).
  */
-/* panels that advance together while rows are so few that memory's speed counts */
-#define Q_MAX_NP	4
 #define Q_FEW_ROWS	2
 
-/* A tile may compute a row more than there is (q_tile_rows), and drop it. */
+/* rows so few that memory's speed counts: panels advance together */
+static inline bool
+mm_streams(KType t, int rows)
+{
+	return is_quantized(t) && rows <= Q_FEW_ROWS;
+}
+
+/*
+ * np panels, `step` columns apart.  A tile may compute a row more than there is
+ * (q_tile_rows), and drop it.
+ */
 static void
-mm_q_tile(const MmJob *j, size_t r0, int mr, int col, int np)
+mm_q_tile(const MmJob *j, size_t r0, int mr, int col, int np, int step)
 {
 	KType		t = j->w->type;
 	int			tile_mr = q_tile_rows(mr);
@@ -22,13 +30,13 @@ mm_q_tile(const MmJob *j, size_t r0, int mr, int col, int np)
 		.x = j->xq + r0 * j->groups * KGROUP, .ldx = (size_t) j->groups * KGROUP,
 		.xd = j->xd + r0 * ldb, .xi = j->xi + r0 * ldb, .ldb = ldb,
 		.spans = t == KT_INT8 ? (j->w->k + I8_ALIGN - 1) / I8_ALIGN : j->groups / q_span_groups(t),
-		.ps = q_panel_bytes(t, j->w->k), .np = np, .c = c
+		.ps = q_panel_bytes(t, j->w->k) * (size_t) (step / Q_COLS), .np = np, .c = c
 	};
 
-	tile.w = (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * tile.ps;
+	tile.w = (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * q_panel_bytes(t, j->w->k);
 	memset(c, 0, (size_t) np * tile_mr * Q_COLS * sizeof(float));
 	q_tile(t, tile_mr, &tile);
-	for (int p = 0; p < np; p++, col += Q_COLS)
+	for (int p = 0; p < np; p++, col += step)
 		for (int r = 0; r < mr; r++)
 		{
 			int			n = k_min(Q_COLS, j->w->n - col);
@@ -47,17 +55,29 @@ mm_q_chunk(void *arg, int chunk, int ith)
 	int			c0 = (int) ((int64_t) j->units * chunk / j->nchunks) * 64;
 	int			c1 = k_min((int) ((int64_t) j->units * (chunk + 1) / j->nchunks) * 64, j->w->n);
 	int			ntiles = (j->rows + Q_MAX_MR - 1) / Q_MAX_MR;
-	int			np = j->rows <= Q_FEW_ROWS ? Q_MAX_NP : 1;
+	int			left = (c1 - c0 + Q_COLS - 1) / Q_COLS;
 
 	(void) ith;
-	for (int col = c0; col < c1; col += np * Q_COLS)
-		for (int t = 0; t < ntiles; t++)
-		{
-			size_t		r0 = (size_t) ((int64_t) j->rows * t / ntiles);
-			int			mr = (int) ((int64_t) j->rows * (t + 1) / ntiles - (int64_t) r0);
+	/*
+	 * With few rows the chunk is up to Q_MAX_NP streams of memory, each as long as
+	 * can be: behind the end of a panel comes what the same stream reads next.
+	 */
+	for (int col = c0; left > 0;)
+	{
+		int			np = mm_streams(j->w->type, j->rows) ? k_min(left, Q_MAX_NP) : 1,
+					len = left / np;
 
-			mm_q_tile(j, r0, mr, col, k_min(np, (c1 - col + Q_COLS - 1) / Q_COLS));
-		}
+		for (int i = 0; i < len; i++, col += Q_COLS)
+			for (int t = 0; t < ntiles; t++)
+			{
+				size_t		r0 = (size_t) ((int64_t) j->rows * t / ntiles);
+				int			mr = (int) ((int64_t) j->rows * (t + 1) / ntiles - (int64_t) r0);
+
+				mm_q_tile(j, r0, mr, col, np, len * Q_COLS);
+			}
+		col += (np - 1) * len * Q_COLS;
+		left -= np * len;
+	}
 }
 
 #ifdef QS_MAX_MR

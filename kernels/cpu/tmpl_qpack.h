@@ -171,6 +171,9 @@ q_shape_ok(KType t, int k)
 }
 
 /* what a register tile works on: some rows of activations times some panels */
+/* panels that may advance together */
+#define Q_MAX_NP	4
+
 typedef struct QTile
 {
 	const int8_t *x;			/* quantized activations */

@@ -188,9 +188,23 @@ q_quad(KType t, qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul)
 	return q_quad_sum(acc, w0, w1, w2, w3, x);
 }
 
+/*
+ * A group of a panel is so many lines that the CPU would look at one stream of
+ * memory at a time: all panels' first halves come before their second ones.
+ */
+Q_INLINE bool
+q_split(KType t, int mr)
+{
+	return mr == 1 && q_formats[t].coding == QC_8;
+}
+
 /* names of a tile's variables: row r, strip p */
 #define Q_INIT(r, p) \
 	qi a##r##_##p = q_init(t, pairs##p, xi[r * ldb + b]);
+#define Q_BEGIN(r, p) \
+	qi a##r##_##p = split ? q_load(sums + (col + p * Q_STRIP) * 4) : q_init(t, pairs##p, xi[r * ldb + b]);
+#define Q_KEEP(r, p) \
+	q_store(sums + (col + p * Q_STRIP) * 4, a##r##_##p);
 #define Q_OPERANDS(s, p) \
 	qi w0_##p = q_operand(t, q, s * 4, col + p * Q_STRIP); \
 	qi w1_##p = q_operand(t, q, s * 4 + 1, col + p * Q_STRIP); \
@@ -271,6 +285,26 @@ q_quad(KType t, qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul)
  */
 #define Q_AHEAD		1024
 
+/* ... the first half of a group of each panel, whose sums are kept until the second */
+#define Q_FIRST_HALVES(MR, NS) \
+	Q_NO_UNROLL \
+	for (int p = 0; p < j->np; p++) \
+	{ \
+		const uint8_t *q = j->w + (size_t) p * j->ps + i * q_span_bytes(t) + q_header_bytes(t); \
+		const uint8_t *sub = q; \
+		uint8_t    *sums = half + p * Q_FOUR; \
+\
+		(void) sub; \
+		Q_NO_UNROLL \
+		for (int col = 0; col < Q_COLS; col += Q_STRIP * NS) \
+		{ \
+			P##NS(Q_PAIRS, 0) \
+			R##MR(P##NS, Q_INIT) \
+			Q_STEP(0, MR, NS) \
+			R##MR(P##NS, Q_KEEP) \
+		} \
+	}
+
 #define DEF_Q_TILE(MR, NS) \
 Q_TILE_KIND void \
 q_tile_##MR##x##NS(KType t, const QTile *j) \
@@ -280,6 +314,7 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 	const float *xd = j->xd; \
 	const int32_t *xi = j->xi; \
 	const size_t ng = (size_t) q_span_groups(t); \
+	const bool	split = q_split(t, MR); \
 \
 	(void) ldx; \
 	(void) ldb; \
@@ -288,15 +323,22 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 		{ \
 			const size_t b = i * ng + g; \
 			const int8_t *x = j->x + b * KGROUP; \
+			_Alignas(64) uint8_t half[Q_MAX_NP * Q_FOUR]; \
 \
+			if (split) \
+			{ \
+				Q_FIRST_HALVES(MR, NS) \
+			} \
 			Q_NO_UNROLL \
 			for (int p = 0; p < j->np; p++) \
 			{ \
 				const uint8_t *span = j->w + (size_t) p * j->ps + i * q_span_bytes(t); \
 				const uint8_t *sub = span + q_fixed_bytes(t) + g * q_sub_bytes(t); \
 				const uint8_t *q = span + q_header_bytes(t) + g * q_group_bytes(t); \
+				uint8_t    *sums = half + p * Q_FOUR; \
 				float	   *c = j->c + p * (MR * Q_COLS); \
 \
+				(void) sums; \
 				/* or c would be moved to registers for all groups, which it doesn't fit */ \
 				__asm__ volatile("" : "+r"(c)); \
 				for (size_t at = 0; Q_STRIP * NS < Q_COLS && at < q_group_bytes(t); at += 64) \
@@ -305,8 +347,11 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 				for (int col = 0; col < Q_COLS; col += Q_STRIP * NS) \
 				{ \
 					P##NS(Q_PAIRS, 0) \
-					R##MR(P##NS, Q_INIT) \
-					Q_STEP(0, MR, NS) \
+					R##MR(P##NS, Q_BEGIN) \
+					if (!split) \
+					{ \
+						Q_STEP(0, MR, NS) \
+					} \
 					Q_STEP(1, MR, NS) \
 					P##NS(Q_SCALES, 0) \
 					R##MR(P##NS, Q_FINISH) \
@@ -319,7 +364,7 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
  * INT8: the sums of all k are integers.  c holds them until the end; 32 k at a
  * time pass through registers.
  */
-#define I8_STEPS	2
+#define I8_STEPS(MR)	((MR) <= 2 ? 1 : 2)
 
 #define DEF_I8_TILE(MR, NS) \
 static void \
@@ -330,12 +375,12 @@ q_tile_INT8_##MR(const QTile *j) \
 \
 	(void) ldx; \
 	P##NS(I8_PAIRS, 0) \
-	for (int i = 0; i < j->spans; i += I8_STEPS) \
+	for (int i = 0; i < j->spans; i += I8_STEPS(MR)) \
 		for (int p = 0; p < j->np; p++) \
 		{ \
 			const uint8_t *w = j->w + (size_t) p * j->ps + I8_HEADER + (size_t) i * 4 * Q_FOUR; \
 			uint8_t    *c = (uint8_t *) (j->c + p * (MR * Q_COLS)); \
-			int			steps = k_min(I8_STEPS, j->spans - i); \
+			int			steps = k_min(I8_STEPS(MR), j->spans - i); \
 \
 			Q_NO_UNROLL \
 			for (int col = 0; col < Q_COLS; col += Q_STRIP * NS) \
