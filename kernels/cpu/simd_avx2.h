@@ -683,6 +683,19 @@ q_sum16(qi acc, qi w, qi x)
 #define Q_TILE_TABLE(T) \
 	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4
 
+/* float, many rows; 16 registers: 4 x 24 is 12 accumulators, 3 of weights, 1 of activations */
+#define FS_MIN_ROWS	16
+#define FS_MR		4
+#define FS_NV		3
+#define FS_TILES \
+	DEF_FS_TILE(f32, 4, 2) DEF_FS_TILE(f16, 4, 2) DEF_FS_TILE(bf16, 4, 2) \
+	DEF_FS_TILE(f32, 4, 3) DEF_FS_TILE(f16, 4, 3) DEF_FS_TILE(bf16, 4, 3) \
+	DEF_FS_TILE(kept, 1, 2) DEF_FS_TILE(kept, 2, 2) DEF_FS_TILE(kept, 3, 2) DEF_FS_TILE(kept, 4, 2) \
+	DEF_FS_TILE(kept, 1, 3) DEF_FS_TILE(kept, 2, 3) DEF_FS_TILE(kept, 3, 3) DEF_FS_TILE(kept, 4, 3)
+#define FS_FIRST(T)	{NULL, NULL, tile_strip_##T##_4x2, tile_strip_##T##_4x3}
+#define FS_KEEP(MR)	[MR] = {NULL, NULL, tile_strip_kept_##MR##x2, tile_strip_kept_##MR##x3}
+#define FS_TABLE	FS_KEEP(1), FS_KEEP(2), FS_KEEP(3), FS_KEEP(4)
+
 /* 16 registers: 6 x 16 is 12 accumulators, 2 of weights, 1 of activations */
 #define V_MAX_MR	6
 #define V_TILES(T) \

@@ -637,6 +637,22 @@ q_sum16(qi acc, qi w, qi x)
 #define Q_TILE_TABLE(T) \
 	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4
 
+/* float, many rows; 32 registers: 8 x 48 is 24 accumulators, 3 of weights, 1 of activations */
+#define FS_MIN_ROWS	16
+#define FS_MR		8
+#define FS_NV		3
+#define FS_TILES \
+	FS_OF_TYPE(f32) FS_OF_TYPE(f16) FS_OF_TYPE(bf16) \
+	FS_OF_WIDTH(1) FS_OF_WIDTH(2) FS_OF_WIDTH(3)
+#define FS_OF_TYPE(T)	DEF_FS_TILE(T, 8, 1) DEF_FS_TILE(T, 8, 2) DEF_FS_TILE(T, 8, 3)
+#define FS_OF_WIDTH(NV) \
+	DEF_FS_TILE(kept, 1, NV) DEF_FS_TILE(kept, 2, NV) DEF_FS_TILE(kept, 3, NV) DEF_FS_TILE(kept, 4, NV) \
+	DEF_FS_TILE(kept, 5, NV) DEF_FS_TILE(kept, 6, NV) DEF_FS_TILE(kept, 7, NV) DEF_FS_TILE(kept, 8, NV)
+#define FS_FIRST(T)	{NULL, tile_strip_##T##_8x1, tile_strip_##T##_8x2, tile_strip_##T##_8x3}
+#define FS_KEEP(MR)	[MR] = {NULL, tile_strip_kept_##MR##x1, tile_strip_kept_##MR##x2, tile_strip_kept_##MR##x3}
+#define FS_TABLE \
+	FS_KEEP(1), FS_KEEP(2), FS_KEEP(3), FS_KEEP(4), FS_KEEP(5), FS_KEEP(6), FS_KEEP(7), FS_KEEP(8)
+
 /* 32 registers: 8 x 32 is 16 accumulators; two panels share a broadcast */
 #define V_MAX_MR	8
 #define V_TILES(T) \

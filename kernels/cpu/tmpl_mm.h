@@ -31,6 +31,12 @@ typedef struct MmJob
 	int			nchunks;
 	const float *xsrc;			/* float activations, before packing */
 	int			ldxsrc;
+	/* float, many rows (tmpl_fstrip.h) */
+	float	   *xt;				/* activations, tile by tile */
+	int			ntiles;
+	int			tile_rows;		/* of a tile, */
+	int			tiles_more;		/* one more for so many of them */
+	int			npasses;		/* nchunks chunks each */
 	/* quantized */
 	int8_t	   *xq;				/* [rows][groups][xstep] */
 	size_t		xstep;			/* bytes of a group of activations */
@@ -263,6 +269,9 @@ mm_float_chunk(void *arg, int chunk, int ith)
 }
 
 #include "cpu/tmpl_qmm.h"
+#ifdef FS_MR
+#include "cpu/tmpl_fstrip.h"
+#endif
 
 /* activations as pairs of bfloat16, [rows][k+1 & ~1] */
 static inline size_t
@@ -299,6 +308,10 @@ mm_scratch(KType type, int rows, int k)
 		return mm_q_scratch(type, rows, k);
 	if (BF16_PAIRS && type == KT_BF16)
 		return k_align64(r * pairs_row(k) * 4);
+#ifdef FS_MR
+	if (fs_wanted(type, rows))
+		return k_align64(r * (size_t) k * sizeof(float));
+#endif
 	return 0;
 }
 
@@ -314,6 +327,7 @@ mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	};
 	size_t		elems = (size_t) rows * w->k;
 	KPoolFn		fn = mm_float_chunk;
+	int			passes = 1;
 
 	if (is_quantized(w->type))
 	{
@@ -331,6 +345,13 @@ mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 		j.tiles = pair_tiles;
 	}
 #endif
+#ifdef FS_MR
+	else if (fs_wanted(w->type, rows))
+	{
+		passes = mm_fs_prepare(pool, &j, ws);
+		fn = mm_fs_chunk;
+	}
+#endif
 	else
 		j.tiles = tiles[w->type];
 
@@ -342,5 +363,5 @@ mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	if (elems * w->n < 1 << 16)
 		j.nchunks = 1;
 	if (rows > 0)
-		kpool_run(pool, fn, &j, j.nchunks);
+		kpool_run(pool, fn, &j, passes * j.nchunks);
 }
