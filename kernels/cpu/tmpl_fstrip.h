@@ -231,7 +231,10 @@ fs_fetched(FsBlock *b)
 		b->lines = 0;
 }
 
-/* the first row of tile t: the first one of a pass is whole, the others are about even */
+/*
+ * The first row of tile t.  A pass begins with a whole one, which widens the weights: the
+ * others are about even, and fewer than FS_MR at the very end are one row short.
+ */
 static inline int
 fs_tile_row(const MmJob *j, int t)
 {
