@@ -110,6 +110,7 @@ time_shape(const Kernels *k, KPool *pool, KvView *kv, const Shape *s, int heads,
 	int			blocks = (s->context + kv->block_size - 1) / kv->block_size,
 				used = 0;
 	KRows		r = {s->seqs * s->rows, s->seqs, start, pos, tablep};
+	KAttn		a = {.scale = 0.125f, .window = s->window};
 	double		best = 1e9;
 	double		t0 = now();
 
@@ -130,7 +131,7 @@ time_shape(const Kernels *k, KPool *pool, KvView *kv, const Shape *s, int heads,
 		double		t = now();
 
 		for (int l = 0; l < layers; l++)
-			k->attn(pool, kv, l, &r, q, heads * kv->head_dim, heads, 0.125f, s->window, 0.0f, out, ws);
+			k->attn(pool, kv, l, &r, q, heads * kv->head_dim, heads, &a, out, ws);
 		t = (now() - t) / layers;
 		best = t < best ? t : best;
 	}

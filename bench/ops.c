@@ -112,7 +112,8 @@ run_norm_heads(Work *w)
 static void
 run_kv_write(Work *w)
 {
-	w->k->kv_write(w->pool, &w->kv, 0, &w->r, w->x, w->x + (size_t) MAX_ROWS * FFN, KV_HEADS * HEAD_DIM);
+	w->k->kv_write(w->pool, &w->kv, 0, &w->r, w->x, KV_HEADS * HEAD_DIM,
+					w->x + (size_t) MAX_ROWS * FFN, KV_HEADS * HEAD_DIM);
 }
 
 static void

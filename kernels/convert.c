@@ -54,7 +54,7 @@ kf32_to_f16(float f)
 size_t
 kv_layout(KvView *kv)
 {
-	size_t		elems = (size_t) kv->block_size * ((size_t) kv->head_dim + kv_vdim(kv));
+	size_t		elems = (size_t) kv->block_size * (size_t) (kv->head_dim + kv_vdim(kv));
 	size_t		scales = kv->type == KT_INT8 ? 2 * (size_t) kv->block_size * sizeof(float) : 0;
 	size_t		total;
 

@@ -41,10 +41,12 @@ typedef struct KMat
 	size_t		nbytes;
 } KMat;
 
+#define KV_MAX_DIM	1024
+
 /*
  * Paged KV of one model.  Layout of one (layer, block, kv_head) cell is private
- * to the kernels: K dim-major [dim][block_size], then V [block_size][dim]; INT8 has
- * one scale for each token's K and one for its V (docs/kernels.md).
+ * to the kernels: K dim-major [head_dim][block_size], then V [block_size][v_dim]; INT8
+ * has one scale for each token's K and one for its V (docs/kernels.md).
  * The address of a cell: base + block*block_stride + layer*layer_stride +
  * head*head_stride (bytes).  A block is one piece of memory with all its layers: so
  * a first token touches few pages, and a block can be moved as a whole.
@@ -56,7 +58,8 @@ typedef struct KvView
 	int			n_blocks;
 	int			block_size;		/* tokens, a multiple of 16 */
 	int			n_kv_heads;
-	int			head_dim;
+	int			head_dim;		/* of K, at most KV_MAX_DIM */
+	int			v_dim;			/* of V, at most KV_MAX_DIM; 0: head_dim */
 	uint8_t    *base;
 	size_t		layer_stride;
 	size_t		block_stride;
@@ -76,6 +79,16 @@ typedef struct KRows
 	const int32_t *pos;			/* [n_rows] absolute position */
 	const int32_t *const *block_table;	/* [n_seqs] */
 } KRows;
+
+/* One layer's attention.  A score is, in this order, q * k * scale, capped, biased. */
+typedef struct KAttn
+{
+	float		scale;
+	int			window;			/* > 0: only the last `window` positions, the row's own included */
+	float		softcap;		/* c > 0: a score s becomes c * tanh(s / c) */
+	const float *alibi;			/* [n_heads] slopes: plus slope * (key's position - row's), or NULL */
+	const float *sinks;			/* [n_heads] a score more in the softmax, without a value, or NULL */
+} KAttn;
 
 /* activations of feed-forward networks; what each is: docs/kernels.md */
 typedef enum KAct
@@ -146,19 +159,19 @@ typedef struct Kernels
 	void		(*act) (KPool *pool, KAct a, float *y, int rows, int dim);
 
 	/* ---- attention ---- */
-	/* Store k, v ([rows][n_kv_heads*head_dim], row stride ld) at the rows' positions. */
+	/* Store k ([rows][n_kv_heads*head_dim], row stride ldk) and v ([rows][n_kv_heads*v_dim],
+	 * ldv) at the rows' positions. */
 	void		(*kv_write) (KPool *pool, const KvView *kv, int layer, const KRows *r,
-							 const float *k, const float *v, int ld);
+							 const float *k, int ldk, const float *v, int ldv);
 	/*
-	 * Causal attention of every row over positions 0..pos of its sequence (the
-	 * last `window` of them when window > 0), softmax in float.  With softcap > 0 a
-	 * score s becomes softcap * tanh(s / softcap).
-	 * q: [rows][n_heads*head_dim], row stride ldq; out: [rows][n_heads*head_dim].
+	 * Causal attention of every row over positions 0..pos of its sequence, softmax
+	 * in float.  n_heads is a multiple of n_kv_heads, by at most 128.
+	 * q: [rows][n_heads*head_dim], row stride ldq; out: [rows][n_heads*v_dim].
 	 */
 	size_t		(*attn_scratch) (const KvView *kv, int n_heads, int rows, int nthreads);
 	void		(*attn) (KPool *pool, const KvView *kv, int layer, const KRows *r,
-						 const float *q, int ldq, int n_heads, float scale, int window,
-						 float softcap, float *out, void *ws);
+						 const float *q, int ldq, int n_heads, const KAttn *a,
+						 float *out, void *ws);
 } Kernels;
 
 /*

@@ -45,6 +45,13 @@ kv_elem(KType t)
 	return t == KT_F32 ? 4 : t == KT_INT8 ? 1 : 2;
 }
 
+/* elements of a token's V */
+static inline int
+kv_vwidth(const KvView *kv)
+{
+	return kv->v_dim > 0 ? kv->v_dim : kv->head_dim;
+}
+
 /*
  * A cell is K [head_dim][block_size], then V [block_size][kv_vdim]: V's rows are
  * padded to whole vectors.  What lies in the padding never leaves its lanes.
@@ -53,7 +60,7 @@ kv_elem(KType t)
 static inline int
 kv_vdim(const KvView *kv)
 {
-	return (kv->head_dim + 15) & ~15;
+	return (kv_vwidth(kv) + 15) & ~15;
 }
 
 static inline uint8_t *

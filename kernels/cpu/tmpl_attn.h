@@ -51,10 +51,10 @@ typedef struct AttnJob
 	int			layer;
 	int			ldq;
 	int			n_heads;
-	float		scale;
-	int			window;
-	float		softcap;		/* 0: none */
-	int			vdim;
+	const KAttn *a;
+	int			vdim;			/* V's width in whole vectors */
+	int			qdim;			/* q's and K's */
+	int			wdim;			/* the wider one */
 	int			group;			/* heads of a KV head */
 	int			heads;			/* of them in an item */
 	int			hparts;			/* items a KV head's group is cut into */
@@ -84,7 +84,7 @@ typedef struct AttnItem
 /* a thread's buffers for one split of an item */
 typedef struct AttnWork
 {
-	float	   *q;				/* [ATTN_TILE][head_dim], scaled */
+	float	   *q;				/* [ATTN_TILE][qdim], rows of head_dim, scaled */
 	float	   *s;				/* [ATTN_TILE][ATTN_STRIP] scores, then weights */
 	float	   *lanes;			/* [ATTN_TILE][16] sums of the weights */
 	float	   *wide;			/* a strip of K, then of V, as float */
@@ -100,12 +100,20 @@ part_bytes(int vdim)
 	return k_align64(sizeof(AttnPart) + (size_t) ATTN_TILE * vdim * sizeof(float));
 }
 
+/* elements of q and K, in whole vectors */
+static inline int
+attn_qdim(const KvView *kv)
+{
+	return (kv->head_dim + 15) & ~15;
+}
+
 static inline size_t
 thread_bytes(const KvView *kv)
 {
-	size_t		vdim = kv_vdim(kv);
+	size_t		qdim = attn_qdim(kv),
+				wdim = k_max(kv_vdim(kv), attn_qdim(kv));
 
-	return (ATTN_TILE * (vdim + ATTN_STRIP + 16) + ATTN_STRIP * (vdim + 2)) * sizeof(float) +
+	return (ATTN_TILE * (qdim + ATTN_STRIP + 16) + ATTN_STRIP * (wdim + 2)) * sizeof(float) +
 		2 * part_bytes(kv_vdim(kv));
 }
 
@@ -115,10 +123,10 @@ thread_work(const AttnJob *j, int ith)
 	char	   *mem = j->threads + (size_t) ith * thread_bytes(j->kv);
 	AttnWork	w = {.q = (float *) mem};
 
-	w.s = w.q + (size_t) ATTN_TILE * j->vdim;
+	w.s = w.q + (size_t) ATTN_TILE * j->qdim;
 	w.lanes = w.s + ATTN_TILE * ATTN_STRIP;
 	w.wide = w.lanes + ATTN_TILE * 16;
-	w.kscale = w.wide + (size_t) ATTN_STRIP * j->vdim;
+	w.kscale = w.wide + (size_t) ATTN_STRIP * j->wdim;
 	w.vscale = w.kscale + ATTN_STRIP;
 	w.part = (AttnPart *) (w.vscale + ATTN_STRIP);
 	w.state = (AttnPart *) ((char *) w.part + part_bytes(j->vdim));
@@ -148,7 +156,7 @@ row_hi(const AttnJob *j, int row)
 static inline int
 row_lo(const AttnJob *j, int row)
 {
-	return j->window > 0 ? k_max(0, row_hi(j, row) - j->window) : 0;
+	return j->a->window > 0 ? k_max(0, row_hi(j, row) - j->a->window) : 0;
 }
 
 static AttnItem
@@ -520,9 +528,19 @@ softcap_lanes(float *s, int n, float cap)
 		v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
 }
 
-/* scores of all rows to weights; what INT8 and a cap add goes before and behind */
+/* s += slope * (position of the lane - the row's); rel: that difference of lane 0 */
 static void
-attn_weights(const AttnJob *j, const AttnStrip *st, const AttnWork *w)
+alibi_lanes(float *s, int n, float slope, int rel)
+{
+	static const float iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+	for (int i = 0; i < n; i += 16)
+		v_store(s + i, v_fma(v_set1(slope), v_add(v_load(iota), v_set1((float) (rel + i))), v_load(s + i)));
+}
+
+/* scores of all rows to weights; what INT8, a cap and slopes add goes before and behind */
+static void
+attn_weights(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w)
 {
 	bool		int8 = j->kv->type == KT_INT8;
 
@@ -537,8 +555,11 @@ attn_weights(const AttnJob *j, const AttnStrip *st, const AttnWork *w)
 			continue;
 		if (int8)
 			scale_lanes(s, w->kscale + (a & ~15), n);
-		if (j->softcap > 0)
-			softcap_lanes(s, n, j->softcap);
+		if (j->a->softcap > 0)
+			softcap_lanes(s, n, j->a->softcap);
+		if (j->a->alibi)
+			alibi_lanes(s, n, j->a->alibi[it->head0 + r % it->nh],
+						st->first + (a & ~15) - j->r->pos[it->row0 + r / it->nh]);
 		if (b - a == ATTN_STRIP)
 			attn_softmax(j, w, r, 0, ATTN_STRIP, true);
 		else
@@ -611,7 +632,7 @@ attn_strip(const AttnJob *j, const AttnItem *it, int first, int end, int next_en
 	attn_scores(j, it, &st, w, &f);
 	if (j->kv->type == KT_INT8)
 		attn_load_scales(j, it, &st, w);
-	attn_weights(j, &st, w);
+	attn_weights(j, it, &st, w);
 	if (!st.direct)
 		attn_widen_values(j, it, &st, w);
 	attn_strip_values(j, it, &st, w, &f);
@@ -632,7 +653,7 @@ attn_split(const AttnJob *j, const AttnItem *it, int split, const AttnWork *w)
 			(size_t) (it->head0 + r % it->nh) * hd;
 
 		for (int d = 0; d < hd; d++)
-			w->q[(size_t) r * hd + d] = src[d] * j->scale;
+			w->q[(size_t) r * hd + d] = src[d] * j->a->scale;
 		w->part->m[r] = -INFINITY;
 	}
 	memset(w->lanes, 0, rows * 16 * sizeof(float));
@@ -681,19 +702,35 @@ attn_state_init(const AttnJob *j, const AttnItem *it, AttnPart *state)
 	memset(part_o(state), 0, (size_t) it->nq * it->nh * j->vdim * sizeof(float));
 }
 
+/* what a row's sums are multiplied with in the end */
+static float
+attn_inverse(const AttnJob *j, int head, float m, float d)
+{
+	float		sink,
+				max,
+				c;
+
+	if (j->a->sinks == NULL)
+		return 1.0f / d;
+	sink = j->a->sinks[head];
+	max = m > sink ? m : sink;
+	c = exp1(m - max);
+	return c / (d * c + exp1(sink - max));
+}
+
 static void
 attn_finish(const AttnJob *j, const AttnItem *it, AttnPart *state)
 {
-	int			hd = j->kv->head_dim;
+	int			vw = kv_vwidth(j->kv);
 
 	for (int r = 0; r < it->nq * it->nh; r++)
 	{
+		int			head = it->head0 + r % it->nh;
 		const float *o = part_o(state) + (size_t) r * j->vdim;
-		float	   *out = j->out + ((size_t) (it->row0 + r / it->nh) * j->n_heads +
-									it->head0 + r % it->nh) * hd;
-		float		inv = 1.0f / state->d[r];
+		float	   *out = j->out + ((size_t) (it->row0 + r / it->nh) * j->n_heads + head) * vw;
+		float		inv = attn_inverse(j, head, state->m[r], state->d[r]);
 
-		for (int i = 0; i < hd; i++)
+		for (int i = 0; i < vw; i++)
 			out[i] = o[i] * inv;
 	}
 }
@@ -785,16 +822,14 @@ attn_plan(AttnJob *j, int nthreads, void *ws)
 
 static void
 attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
-	 const float *q, int ldq, int n_heads, float scale, int window, float softcap,
-	 float *out, void *ws)
+	 const float *q, int ldq, int n_heads, const KAttn *a, float *out, void *ws)
 {
 	int			nthreads = kpool_nthreads(pool);
 	int			max_splits = 0;
 	size_t		work = 0;
 	AttnJob		j = {
 		.kv = kv, .r = r, .q = q, .out = out, .layer = layer, .ldq = ldq, .n_heads = n_heads,
-		.scale = scale, .window = window, .softcap = softcap,
-		.vdim = kv_vdim(kv)
+		.a = a, .vdim = kv_vdim(kv), .qdim = attn_qdim(kv), .wdim = k_max(kv_vdim(kv), attn_qdim(kv))
 	};
 
 	attn_plan(&j, nthreads, ws);

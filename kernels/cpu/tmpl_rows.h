@@ -396,7 +396,8 @@ typedef struct KvJob
 	const float *k;
 	const float *v;
 	int			layer;
-	int			ld;
+	int			ldk;
+	int			ldv;
 } KvJob;
 
 /* convert n floats to the KV's element type; to has room for whole vectors */
@@ -456,14 +457,15 @@ static void
 kv_write_int8(const KvView *kv, uint8_t *cell, int at, const float *k, const float *v)
 {
 	int			bs = kv->block_size,
-				hd = kv->head_dim;
+				hd = kv->head_dim,
+				vw = kv_vwidth(kv);
 	float	   *scales = kv_cell_scales(kv, cell),
 				inv;
 	int8_t	   *kc = (int8_t *) cell + at,
 				buf[KV_CHUNK];
 
-	scales[bs + at] = q8_scale(kv_absmax(v, hd), &inv);
-	kv_codes((int8_t *) kv_cell_v(kv, cell) + (size_t) at * kv_vdim(kv), v, hd, inv);
+	scales[bs + at] = q8_scale(kv_absmax(v, vw), &inv);
+	kv_codes((int8_t *) kv_cell_v(kv, cell) + (size_t) at * kv_vdim(kv), v, vw, inv);
 	scales[at] = q8_scale(kv_absmax(k, hd), &inv);
 	for (int d0 = 0; d0 < hd; d0 += KV_CHUNK)
 	{
@@ -481,16 +483,22 @@ kv_write_float(const KvView *kv, uint8_t *cell, int at, const float *k, const fl
 {
 	size_t		es = kv_elem(kv->type),
 				bs = kv->block_size,
-				hd = kv->head_dim;
+				hd = kv->head_dim,
+				vw = kv_vwidth(kv);
 	uint8_t    *vc = kv_cell_v(kv, cell) + (size_t) at * kv_vdim(kv) * es;
+	_Alignas(64) uint32_t buf[KV_CHUNK];
 
-	for (size_t d0 = 0; d0 < hd; d0 += KV_CHUNK)
+	for (size_t d0 = 0; d0 < vw; d0 += KV_CHUNK)
 	{
-		size_t		n = hd - d0 < KV_CHUNK ? hd - d0 : KV_CHUNK;
-		_Alignas(64) uint32_t buf[KV_CHUNK];
+		size_t		n = vw - d0 < KV_CHUNK ? vw - d0 : KV_CHUNK;
 
 		kv_convert(kv->type, buf, v + d0, (int) n);
 		memcpy(vc + d0 * es, buf, n * es);
+	}
+	for (size_t d0 = 0; d0 < hd; d0 += KV_CHUNK)
+	{
+		size_t		n = hd - d0 < KV_CHUNK ? hd - d0 : KV_CHUNK;
+
 		kv_convert(kv->type, buf, k + d0, (int) n);
 		if (es == 4)
 			for (size_t d = 0; d < n; d++)
@@ -513,21 +521,22 @@ kv_write_row(void *arg, int row, int ith)
 	for (int h = 0; h < kv->n_kv_heads; h++)
 	{
 		uint8_t    *cell = kv_cell(kv, j->layer, block, h);
-		size_t		src = (size_t) row * j->ld + (size_t) h * kv->head_dim;
+		const float *k = j->k + (size_t) row * j->ldk + (size_t) h * kv->head_dim;
+		const float *v = j->v + (size_t) row * j->ldv + (size_t) h * kv_vwidth(kv);
 
 		if (kv->type == KT_INT8)
-			kv_write_int8(kv, cell, at, j->k + src, j->v + src);
+			kv_write_int8(kv, cell, at, k, v);
 		else
-			kv_write_float(kv, cell, at, j->k + src, j->v + src);
+			kv_write_float(kv, cell, at, k, v);
 	}
 }
 
 static void
 kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r,
-		 const float *k, const float *v, int ld)
+		 const float *k, int ldk, const float *v, int ldv)
 {
-	KvJob		j = {.kv = kv, .r = r, .k = k, .v = v, .layer = layer, .ld = ld};
+	KvJob		j = {.kv = kv, .r = r, .k = k, .v = v, .layer = layer, .ldk = ldk, .ldv = ldv};
 
 	run_rows(pool, kv_write_row, &j, r->n_rows,
-			 (size_t) r->n_rows * kv->n_kv_heads * kv->head_dim * 2);
+			 (size_t) r->n_rows * kv->n_kv_heads * (kv->head_dim + kv_vwidth(kv)));
 }

@@ -370,9 +370,10 @@ kv_put(const KvView *kv, uint8_t *to, size_t first, size_t stride, const float *
 
 static void
 ref_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r,
-			 const float *k, const float *v, int ld)
+			 const float *k, int ldk, const float *v, int ldv)
 {
 	int			hd = kv->head_dim,
+				vw = kv_vwidth(kv),
 				bs = kv->block_size;
 
 	(void) pool;
@@ -383,10 +384,10 @@ ref_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r,
 			int32_t		block = r->block_table[krows_seq(r, i)][r->pos[i] / bs];
 			uint8_t    *kc = kv_cell(kv, layer, block, h);
 			float	   *scales = kv_cell_scales(kv, kc);
-			size_t		src = (size_t) i * ld + (size_t) h * hd;
 
-			kv_put(kv, kc, at, bs, k + src, hd, scales + at);
-			kv_put(kv, kv_cell_v(kv, kc), (size_t) at * kv_vdim(kv), 1, v + src, hd, scales + bs + at);
+			kv_put(kv, kc, at, bs, k + (size_t) i * ldk + (size_t) h * hd, hd, scales + at);
+			kv_put(kv, kv_cell_v(kv, kc), (size_t) at * kv_vdim(kv), 1, v + (size_t) i * ldv + (size_t) h * vw,
+				   vw, scales + bs + at);
 		}
 }
 
@@ -399,13 +400,13 @@ ref_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
 	return (size_t) kv->n_blocks * kv->block_size * sizeof(float);
 }
 
-/* one row, one head; p: scratch for a score per position */
+/* one row, whose position is hi - 1, and one head; p: scratch for a score per position */
 static void
 attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float *q,
-		 float scale, float softcap, int lo, int hi, float *out, float *p)
+		 const KAttn *a, int head, int lo, int hi, float *out, float *p)
 {
 	int			bs = kv->block_size;
-	float		max = -INFINITY;
+	float		max = a->sinks ? a->sinks[head] : -INFINITY;
 	double		sum = 0.0;
 
 	for (int t = lo; t < hi; t++)
@@ -415,9 +416,11 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 
 		for (int d = 0; d < kv->head_dim; d++)
 			s = fmaf(q[d], kv_get(kv, kc, (size_t) d * bs + t % bs, kv_cell_scales(kv, kc) + t % bs), s);
-		p[t] = s * scale;
-		if (softcap > 0)
-			p[t] = softcap * tanhf(p[t] / softcap);
+		p[t] = s * a->scale;
+		if (a->softcap > 0)
+			p[t] = a->softcap * tanhf(p[t] / a->softcap);
+		if (a->alibi)
+			p[t] += a->alibi[head] * (float) (t - (hi - 1));
 		max = p[t] > max ? p[t] : max;
 	}
 	for (int t = lo; t < hi; t++)
@@ -425,7 +428,9 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 		p[t] = expf(p[t] - max);
 		sum += p[t];
 	}
-	for (int d = 0; d < kv->head_dim; d++)
+	if (a->sinks)
+		sum += exp((double) a->sinks[head] - max);
+	for (int d = 0; d < kv_vwidth(kv); d++)
 	{
 		double		o = 0.0;
 
@@ -442,22 +447,20 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 
 static void
 ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
-		 const float *q, int ldq, int n_heads, float scale, int window, float softcap,
-		 float *out, void *ws)
+		 const float *q, int ldq, int n_heads, const KAttn *a, float *out, void *ws)
 {
-	int			hd = kv->head_dim,
-				group = n_heads / kv->n_kv_heads;
+	int			group = n_heads / kv->n_kv_heads;
 
 	(void) pool;
 	for (int i = 0; i < r->n_rows; i++)
 		for (int h = 0; h < n_heads; h++)
 		{
 			int			hi = r->pos[i] + 1;
-			int			lo = window > 0 ? k_max(0, hi - window) : 0;
+			int			lo = a->window > 0 ? k_max(0, hi - a->window) : 0;
 
 			attn_row(kv, layer, r->block_table[krows_seq(r, i)], h / group,
-					 q + (size_t) i * ldq + (size_t) h * hd, scale, softcap, lo, hi,
-					 out + ((size_t) i * n_heads + h) * hd, ws);
+					 q + (size_t) i * ldq + (size_t) h * kv->head_dim, a, h, lo, hi,
+					 out + ((size_t) i * n_heads + h) * kv_vwidth(kv), ws);
 		}
 }
 

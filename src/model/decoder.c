@@ -140,10 +140,11 @@ dec_attn(Decoder *d, const Layer *l)
 	const float *q = d->qkv;
 	const float *k = q + d->c.n_heads * d->c.head_dim;
 	const float *v = k + d->c.n_kv_heads * d->c.head_dim;
+	KAttn		a = {.scale = d->c.attn_scale, .window = l->c->window, .softcap = d->c.attn_softcap};
 
-	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, v, qkv_width(d));
-	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, d->c.attn_scale,
-			   l->c->window, d->c.attn_softcap, d->att, d->ws);
+	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
+	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
+			   d->att, d->ws);
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 

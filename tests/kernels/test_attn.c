@@ -10,6 +10,10 @@
 
 #define NSEQ	3
 
+/* extras */
+#define SINKS	1
+#define ALIBI	2
+
 typedef struct AttnCase
 {
 	KType		type;
@@ -20,6 +24,8 @@ typedef struct AttnCase
 	int			window;
 	int			len[NSEQ];
 	float		softcap;
+	int			v_dim;			/* 0: hd */
+	int			extras;
 } AttnCase;
 
 typedef struct World
@@ -31,10 +37,13 @@ typedef struct World
 	int			max_len;
 	float	   *q[NSEQ];		/* [len][heads*hd] */
 	float	   *k[NSEQ];		/* [len][kv_heads*hd] */
-	float	   *v[NSEQ];
-	float	   *alone[NSEQ];	/* outputs */
+	float	   *v[NSEQ];		/* [len][kv_heads*vd] */
+	float	   *alone[NSEQ];	/* outputs, [len][heads*vd] */
 	float	   *mixed[NSEQ];
-	float		scale;
+	int			vd;
+	KAttn		attn;
+	float		sinks[128];
+	float		alibi[128];
 } World;
 
 /* every byte 0xff is a NaN in the float types and in INT8's scales */
@@ -44,15 +53,34 @@ poison(World *w)
 	memset(w->kv.base, 0xff, w->kv.block_stride * w->kv.n_blocks);
 }
 
+/* sinks from far below the scores to above them, slopes as for 8 heads and steeper */
+static void
+make_options(World *w)
+{
+	const AttnCase *c = w->c;
+
+	w->attn = (KAttn) {.scale = 1.0f / sqrtf((float) c->hd), .window = c->window, .softcap = c->softcap};
+	for (int h = 0; h < c->heads; h++)
+	{
+		w->sinks[h] = (float) (h % 5 * 10 - 25);
+		w->alibi[h] = ldexpf(1.0f, -h % 9);
+	}
+	if (c->extras & SINKS)
+		w->attn.sinks = w->sinks;
+	if (c->extras & ALIBI)
+		w->attn.alibi = w->alibi;
+}
+
 static void
 make_world(World *w, const AttnCase *c, const Impl *im)
 {
 	int			next = 0;
 
-	*w = (World) {.c = c, .im = im, .scale = 1.0f / sqrtf((float) c->hd)};
+	*w = (World) {.c = c, .im = im, .vd = c->v_dim ? c->v_dim : c->hd};
+	make_options(w);
 	w->kv = (KvView) {
 		.type = c->type, .n_layers = 2, .block_size = c->bs, .n_kv_heads = c->kv_heads,
-		.head_dim = c->hd
+		.head_dim = c->hd, .v_dim = c->v_dim
 	};
 	for (int s = 0; s < NSEQ; s++)
 	{
@@ -65,12 +93,12 @@ make_world(World *w, const AttnCase *c, const Impl *im)
 			w->table[s][b] = next++;
 		w->q[s] = xalloc(len * c->heads * c->hd * 4);
 		w->k[s] = xalloc(len * c->kv_heads * c->hd * 4);
-		w->v[s] = xalloc(len * c->kv_heads * c->hd * 4);
-		w->alone[s] = xalloc(len * c->heads * c->hd * 4);
-		w->mixed[s] = xalloc(len * c->heads * c->hd * 4);
+		w->v[s] = xalloc(len * c->kv_heads * w->vd * 4);
+		w->alone[s] = xalloc(len * c->heads * w->vd * 4);
+		w->mixed[s] = xalloc(len * c->heads * w->vd * 4);
 		rnd_fill(w->q[s], len * c->heads * c->hd, 4.0f);
 		rnd_fill(w->k[s], len * c->kv_heads * c->hd, 2.0f);
-		rnd_fill(w->v[s], len * c->kv_heads * c->hd, 1.0f);
+		rnd_fill(w->v[s], len * c->kv_heads * w->vd, 1.0f);
 	}
 	/* blocks in a scattered order */
 	for (int s = 0; s < NSEQ; s++)
@@ -98,7 +126,7 @@ free_world(World *w)
 
 /*
  * One step: rows from[s]..to[s]-1 of each sequence.  Outputs go to out[s].  The
- * inputs lie in one matrix [rows][(heads + 2 kv_heads) * hd], as a model has them.
+ * inputs lie in one matrix [rows][heads*hd + kv_heads*(hd + vd)], as a model has them.
  */
 static void
 step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, float **out)
@@ -108,7 +136,9 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 				n = 0,
 				qd = c->heads * c->hd,
 				kd = c->kv_heads * c->hd,
-				ld = qd + 2 * kd;
+				vd = c->kv_heads * w->vd,
+				od = c->heads * w->vd,
+				ld = qd + kd + vd;
 	int32_t		seq_start[NSEQ + 1],
 			   *pos;
 	const int32_t *tables[NSEQ];
@@ -122,7 +152,7 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 		rows += to[s] - from[s];
 	pos = xalloc(rows * sizeof(int32_t));
 	x = xalloc((size_t) rows * ld * 4);
-	o = xalloc((size_t) rows * qd * 4);
+	o = xalloc((size_t) rows * od * 4);
 	ws = xalloc(k->attn_scratch(&w->kv, c->heads, rows, kpool_nthreads(pool)));
 	rows = 0;
 	for (int s = 0; s < NSEQ; s++)
@@ -139,19 +169,19 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 			pos[rows] = i;
 			memcpy(to_row, w->q[s] + (size_t) i * qd, qd * 4);
 			memcpy(to_row + qd, w->k[s] + (size_t) i * kd, kd * 4);
-			memcpy(to_row + qd + kd, w->v[s] + (size_t) i * kd, kd * 4);
+			memcpy(to_row + qd + kd, w->v[s] + (size_t) i * vd, vd * 4);
 		}
 	}
 	seq_start[n] = rows;
 	r = (KRows) {rows, n, seq_start, pos, tables};
-	k->kv_write(pool, &w->kv, 1, &r, x + qd, x + qd + kd, ld);
-	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, w->scale, c->window, c->softcap, o, ws);
+	k->kv_write(pool, &w->kv, 1, &r, x + qd, ld, x + qd + kd, ld);
+	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, &w->attn, o, ws);
 	for (int i = 0; i < n; i++)
 	{
 		int			s = seqs[i];
 
-		memcpy(out[s] + (size_t) from[s] * qd, o + (size_t) seq_start[i] * qd,
-			   (size_t) (to[s] - from[s]) * qd * 4);
+		memcpy(out[s] + (size_t) from[s] * od, o + (size_t) seq_start[i] * od,
+			   (size_t) (to[s] - from[s]) * od * 4);
 	}
 	free(pos);
 	free(x);
@@ -199,7 +229,7 @@ static bool
 seqs_same(const World *w)
 {
 	for (int s = 0; s < NSEQ; s++)
-		if (memcmp(w->alone[s], w->mixed[s], (size_t) w->c->len[s] * w->c->heads * w->c->hd * 4) != 0)
+		if (memcmp(w->alone[s], w->mixed[s], (size_t) w->c->len[s] * w->c->heads * w->vd * 4) != 0)
 			return false;
 	return true;
 }
@@ -209,9 +239,10 @@ static double
 worst_error(World *w)
 {
 	const AttnCase *c = w->c;
-	size_t		row = (size_t) c->heads * c->hd;
+	size_t		row = (size_t) c->heads * c->hd,
+				out = (size_t) c->heads * w->vd;
 	double		worst = 0;
-	float	   *o = xalloc(row * 4);
+	float	   *o = xalloc(out * 4);
 	void	   *ws = xalloc(ref->attn_scratch(&w->kv, c->heads, 1, 1));
 
 	for (int s = 0; s < NSEQ; s++)
@@ -223,9 +254,8 @@ worst_error(World *w)
 			KRows		r = {1, 1, (int32_t[]) {0, 1}, &pos, tables};
 			double		e;
 
-			ref->attn(pools[1], &w->kv, 1, &r, w->q[s] + at * row, (int) row, c->heads, w->scale,
-					  c->window, c->softcap, o, ws);
-			e = nmse(o, w->alone[s] + at * row, row);
+			ref->attn(pools[1], &w->kv, 1, &r, w->q[s] + at * row, (int) row, c->heads, &w->attn, o, ws);
+			e = nmse(o, w->alone[s] + at * out, out);
 			/* not e > worst: a NaN must count */
 			if (!(e <= worst))
 				worst = e;
@@ -275,16 +305,16 @@ check_int8_error(World *w)
 	for (int s = 0; s < NSEQ; s++)
 	{
 		size_t		row = (size_t) c.heads * c.hd * 4,
-					kvd = (size_t) c.kv_heads * c.hd * 4;
+					kd = (size_t) c.kv_heads * c.hd * 4;
 
 		memcpy(f.q[s], w->q[s], row * c.len[s]);
-		memcpy(f.k[s], w->k[s], kvd * c.len[s]);
-		memcpy(f.v[s], w->v[s], kvd * c.len[s]);
+		memcpy(f.k[s], w->k[s], kd * c.len[s]);
+		memcpy(f.v[s], w->v[s], (size_t) c.kv_heads * w->vd * 4 * c.len[s]);
 	}
 	step(&f, w->im->k, pools[1], from, c.len, f.alone);
 	for (int s = 0; s < NSEQ; s++)
 	{
-		double		e = nmse(f.alone[s], w->alone[s], (size_t) c.len[s] * c.heads * c.hd);
+		double		e = nmse(f.alone[s], w->alone[s], (size_t) c.len[s] * c.heads * w->vd);
 
 		EXPECT(e <= 3e-4, "%s attn INT8 hd %d: nmse %g against F32", w->im->k->name, c.hd, e);
 	}
@@ -303,7 +333,7 @@ check_int8_extremes(const Impl *im)
 	{
 		HD = 40, ROWS = 9
 	};
-	AttnCase	c = {KT_INT8, HD, 1, 1, 16, 0, {ROWS, 1, 1}, 0};
+	AttnCase	c = {KT_INT8, HD, 1, 1, 16, 0, {ROWS, 1, 1}, 0, 0, 0};
 	World		w;
 	int			from[NSEQ] = {0},
 				to[NSEQ] = {ROWS, 0, 0};
@@ -349,15 +379,16 @@ static void
 check_nan(World *w)
 {
 	const AttnCase *c = w->c;
-	size_t		row = (size_t) c->heads * c->hd,
-				kvd = (size_t) c->kv_heads * c->hd;
+	size_t		row = (size_t) c->heads * w->vd,
+				kd = (size_t) c->kv_heads * c->hd,
+				vd = (size_t) c->kv_heads * w->vd;
 	int			from[NSEQ] = {0},
 				at = c->len[1] / 2;
 
-	w->k[1][at * kvd + rnd_int((int) kvd)] = NAN;
-	for (size_t i = 0; i < kvd; i++)
-		w->v[1][at * kvd + i] = i % 2 ? NAN : INFINITY;
-	w->q[1][at * row] = NAN;
+	w->k[1][at * kd + rnd_int((int) kd)] = NAN;
+	for (size_t i = 0; i < vd; i++)
+		w->v[1][at * vd + i] = i % 2 ? NAN : INFINITY;
+	w->q[1][(size_t) at * c->heads * c->hd] = NAN;
 	poison(w);
 	step(w, w->im->k, pools[2], from, c->len, w->mixed);
 	EXPECT(memcmp(w->alone[0], w->mixed[0], c->len[0] * row * 4) == 0 &&
@@ -365,7 +396,7 @@ check_nan(World *w)
 		   "%s attn hd %d: a bad value reached another sequence", w->im->k->name, c->hd);
 	EXPECT(memcmp(w->alone[1], w->mixed[1], at * row * 4) == 0,
 		   "%s attn hd %d: a bad value reached an earlier row", w->im->k->name, c->hd);
-	EXPECT(!isfinite(w->mixed[1][at * row + c->hd - 1]),
+	EXPECT(!isfinite(w->mixed[1][at * row + w->vd - 1]),
 		   "%s attn hd %d: a bad value was lost", w->im->k->name, c->hd);
 }
 
@@ -378,15 +409,15 @@ check_case(const Impl *im, const AttnCase *c, int id)
 
 	rnd_seed(id + 1000);
 	make_world(&w, c, im);
-	snprintf(name, sizeof(name), "%s attn %s hd %d heads %d/%d block %d window %d cap %g len %d",
-			 im->k->name, ktype_name(c->type), c->hd, c->heads, c->kv_heads, c->bs, c->window,
-			 (double) c->softcap, w.max_len);
+	snprintf(name, sizeof(name), "%s attn %s hd %d/%d heads %d/%d block %d window %d cap %g extras %d len %d",
+			 im->k->name, ktype_name(c->type), c->hd, w.vd, c->heads, c->kv_heads, c->bs, c->window,
+			 (double) c->softcap, c->extras, w.max_len);
 	run_alone(&w);
 	e = worst_error(&w);
 	EXPECT(e <= 1e-11, "%s: nmse %g", name, e);
 	for (int s = 0; s < NSEQ; s++)
 		EXPECT(same_bits(im, ID_ATTN + id * NSEQ + s, w.alone[s],
-						 (size_t) c->len[s] * c->heads * c->hd * 4),
+						 (size_t) c->len[s] * c->heads * w.vd * 4),
 			   "%s: not the bits of the others", name);
 	EXPECT(same_cells(&w), "%s: cells", name);
 	if (c->type == KT_INT8 && c->softcap == 0)
@@ -411,10 +442,11 @@ static void
 check_counts(const Impl *im, const AttnCase *c, int id)
 {
 	World		w;
-	size_t		row = (size_t) c->heads * c->hd;
+	size_t		row;
 
 	rnd_seed(id + 2000);
 	make_world(&w, c, im);
+	row = (size_t) c->heads * w.vd;
 	run_alone(&w);
 	EXPECT(worst_error(&w) <= 1e-11, "%s attn %s hd %d: nmse %g", im->k->name, ktype_name(c->type),
 		   c->hd, worst_error(&w));
@@ -446,7 +478,7 @@ check_counts(const Impl *im, const AttnCase *c, int id)
 static void
 check_long(const Impl *im, int id)
 {
-	AttnCase	c = {KT_BF16, 64, 4, 2, 16, 0, {2300, 513, 1}, 0};
+	AttnCase	c = {KT_BF16, 64, 4, 2, 16, 0, {2300, 513, 1}, 0, 0, 0};
 	World		w;
 	int			from[NSEQ] = {2290, 512, 0},
 				none[NSEQ] = {0};
@@ -471,41 +503,113 @@ check_long(const Impl *im, int id)
 	free_world(&w);
 }
 
+/*
+ * Sink and slope against attention without them, where they are two dimensions more: a
+ * first key without a value, whose score is the sink, and keys that grow with their
+ * position.  Scores may differ by what is one number for all keys of a row.
+ */
+static void
+check_extras(const Impl *im)
+{
+	enum
+	{
+		HD = 32, LEN = 150
+	};
+	const float slope = 0.125f,
+				sink = 1.5f;
+	AttnCase	with = {KT_F32, HD, 1, 1, 16, 0, {LEN, 1, 1}, 0, HD, SINKS | ALIBI},
+				without = {KT_F32, HD + 2, 1, 1, 16, 0, {LEN + 1, 1, 1}, 0, HD, 0};
+	World		a,
+				b;
+	int			none[NSEQ] = {0};
+	double		e;
+
+	rnd_seed(3000);
+	make_world(&a, &with, im);
+	make_world(&b, &without, im);
+	a.sinks[0] = sink;
+	a.alibi[0] = slope;
+	a.attn.scale = b.attn.scale = 1.0f;
+	memset(b.k[0], 0, (HD + 2) * 4);
+	memset(b.v[0], 0, HD * 4);
+	b.k[0][HD + 1] = 1.0f;
+	for (int i = 0; i < LEN; i++)
+	{
+		float	   *q = b.q[0] + (i + 1) * (HD + 2),
+				   *k = b.k[0] + (i + 1) * (HD + 2);
+
+		memcpy(q, a.q[0] + i * HD, HD * 4);
+		memcpy(k, a.k[0] + i * HD, HD * 4);
+		memcpy(b.v[0] + (i + 1) * HD, a.v[0] + i * HD, HD * 4);
+		q[HD] = 1.0f;
+		k[HD] = slope * (float) i;
+		q[HD + 1] = sink + slope * (float) i;
+		k[HD + 1] = 0.0f;
+	}
+	step(&a, im->k, pools[2], none, (int[]) {LEN, 0, 0}, a.alone);
+	step(&b, im->k, pools[2], none, (int[]) {LEN + 1, 0, 0}, b.alone);
+	e = nmse(b.alone[0] + HD, a.alone[0], LEN * HD);
+	EXPECT(e <= 1e-11, "%s attn: sink and slope as dimensions: nmse %g", im->k->name, e);
+	/* slopes of 0 and a sink that is infinitely far below change no bit */
+	step(&b, im->k, pools[2], none, (int[]) {LEN + 1, 0, 0}, b.alone);
+	b.alibi[0] = 0.0f;
+	b.sinks[0] = -1e30f;
+	b.attn.alibi = b.alibi;
+	b.attn.sinks = b.sinks;
+	step(&b, im->k, pools[2], none, (int[]) {LEN + 1, 0, 0}, b.mixed);
+	EXPECT(memcmp(b.alone[0], b.mixed[0], (LEN + 1) * HD * 4) == 0, "%s attn: slope 0, no sink", im->k->name);
+	free_world(&a);
+	free_world(&b);
+}
+
 void
 test_attn(const Impl *im)
 {
 	static const AttnCase cases[] = {
-		{KT_F32, 16, 2, 2, 16, 0, {1, 37, 70}, 0},
-		{KT_F16, 64, 14, 2, 16, 0, {5, 33, 90}, 0},
-		{KT_BF16, 80, 3, 1, 32, 0, {20, 64, 65}, 0},
-		{KT_BF16, 20, 8, 2, 16, 0, {17, 16, 40}, 0},
-		{KT_F16, 96, 8, 1, 32, 7, {50, 12, 130}, 0},
-		{KT_F32, 72, 4, 4, 16, 1, {9, 30, 66}, 0},
-		{KT_BF16, 32, 30, 1, 64, 0, {8, 40, 70}, 0},
-		{KT_F16, 128, 8, 2, 16, 100, {150, 3, 120}, 0},
-		{KT_BF16, 256, 4, 1, 32, 0, {10, 25, 40}, 0},
-		{KT_BF16, 64, 14, 2, 16, 0, {700, 40, 530}, 0},
-		{KT_F16, 64, 6, 2, 48, 600, {1100, 520, 33}, 0},
-		{KT_INT8, 64, 14, 2, 16, 0, {700, 40, 530}, 0},
-		{KT_INT8, 96, 6, 2, 48, 100, {300, 129, 33}, 0},
+		{KT_F32, 16, 2, 2, 16, 0, {1, 37, 70}, 0, 0, 0},
+		{KT_F16, 64, 14, 2, 16, 0, {5, 33, 90}, 0, 0, 0},
+		{KT_BF16, 80, 3, 1, 32, 0, {20, 64, 65}, 0, 0, 0},
+		{KT_BF16, 20, 8, 2, 16, 0, {17, 16, 40}, 0, 0, 0},
+		{KT_F16, 96, 8, 1, 32, 7, {50, 12, 130}, 0, 0, 0},
+		{KT_F32, 72, 4, 4, 16, 1, {9, 30, 66}, 0, 0, 0},
+		{KT_BF16, 32, 30, 1, 64, 0, {8, 40, 70}, 0, 0, 0},
+		{KT_F16, 128, 8, 2, 16, 100, {150, 3, 120}, 0, 0, 0},
+		{KT_BF16, 256, 4, 1, 32, 0, {10, 25, 40}, 0, 0, 0},
+		{KT_BF16, 64, 14, 2, 16, 0, {700, 40, 530}, 0, 0, 0},
+		{KT_F16, 64, 6, 2, 48, 600, {1100, 520, 33}, 0, 0, 0},
+		{KT_INT8, 64, 14, 2, 16, 0, {700, 40, 530}, 0, 0, 0},
+		{KT_INT8, 96, 6, 2, 48, 100, {300, 129, 33}, 0, 0, 0},
 	};
 	/* as far as emulated and slow ones go, too */
 	static const AttnCase short_cases[] = {
-		{KT_INT8, 64, 14, 2, 16, 0, {5, 33, 90}, 0},
-		{KT_INT8, 32, 2, 2, 16, 0, {1, 37, 70}, 0},
-		{KT_INT8, 80, 3, 1, 32, 0, {20, 64, 65}, 0},
-		{KT_INT8, 20, 8, 2, 16, 7, {17, 16, 140}, 0},
-		{KT_INT8, 256, 4, 1, 64, 0, {10, 25, 70}, 0},
-		{KT_INT8, 128, 30, 1, 16, 40, {8, 40, 70}, 5.0f},
-		{KT_F32, 64, 2, 1, 16, 0, {9, 30, 66}, 0.7f},
-		{KT_BF16, 72, 7, 1, 32, 33, {9, 30, 80}, 50.0f},
-		{KT_F16, 48, 1, 1, 16, 0, {19, 30, 129}, 0},
+		{KT_INT8, 64, 14, 2, 16, 0, {5, 33, 90}, 0, 0, 0},
+		{KT_INT8, 32, 2, 2, 16, 0, {1, 37, 70}, 0, 0, 0},
+		{KT_INT8, 80, 3, 1, 32, 0, {20, 64, 65}, 0, 0, 0},
+		{KT_INT8, 20, 8, 2, 16, 7, {17, 16, 140}, 0, 0, 0},
+		{KT_INT8, 256, 4, 1, 64, 0, {10, 25, 70}, 0, 0, 0},
+		{KT_INT8, 128, 30, 1, 16, 40, {8, 40, 70}, 5.0f, 0, 0},
+		{KT_F32, 64, 2, 1, 16, 0, {9, 30, 66}, 0.7f, 0, 0},
+		{KT_BF16, 72, 7, 1, 32, 33, {9, 30, 80}, 50.0f, 0, 0},
+		{KT_F16, 48, 1, 1, 16, 0, {19, 30, 129}, 0, 0, 0},
+		{KT_BF16, 64, 8, 1, 16, 20, {9, 30, 80}, 0, 0, SINKS},
+		{KT_F32, 40, 6, 3, 16, 0, {9, 70, 20}, 0, 0, ALIBI},
+		{KT_INT8, 32, 9, 1, 16, 50, {30, 9, 140}, 4.0f, 0, SINKS | ALIBI},
+		{KT_F16, 24, 4, 2, 16, 0, {1, 19, 66}, 0, 40, 0},
+		{KT_BF16, 192, 3, 1, 16, 0, {17, 5, 67}, 0, 128, 0},
+		{KT_INT8, 48, 5, 5, 16, 0, {12, 31, 68}, 0, 7, SINKS},
+		{KT_BF16, 576, 128, 1, 16, 0, {3, 2, 20}, 0, 512, 0},
+		{KT_INT8, 576, 40, 1, 16, 0, {6, 20, 4}, 0, 512, ALIBI},
+		{KT_F32, 1024, 2, 1, 16, 9, {5, 18, 33}, 0, 0, 0},
+		{KT_F16, 1024, 2, 2, 16, 0, {5, 18, 33}, 0, 1024, SINKS},
+		{KT_BF16, 1024, 1, 1, 16, 0, {5, 18, 66}, 0, 1000, 0},
+		{KT_INT8, 1024, 2, 1, 32, 0, {5, 18, 33}, 0, 0, 0},
 	};
 	static const AttnCase count_cases[] = {
-		{KT_F32, 20, 3, 1, 16, 0, {70, 67, 68}, 0},
-		{KT_F16, 32, 4, 2, 16, 9, {67, 80, 68}, 0},
-		{KT_BF16, 16, 7, 1, 32, 0, {67, 69, 90}, 3.0f},
-		{KT_INT8, 24, 7, 1, 16, 0, {70, 67, 81}, 0},
+		{KT_F32, 20, 3, 1, 16, 0, {70, 67, 68}, 0, 0, 0},
+		{KT_F16, 32, 4, 2, 16, 9, {67, 80, 68}, 0, 0, 0},
+		{KT_BF16, 16, 7, 1, 32, 0, {67, 69, 90}, 3.0f, 0, 0},
+		{KT_INT8, 24, 7, 1, 16, 0, {70, 67, 81}, 0, 0, 0},
+		{KT_BF16, 40, 5, 1, 16, 0, {70, 67, 81}, 0, 24, SINKS | ALIBI},
 	};
 	int			count = sizeof(cases) / sizeof(cases[0]);
 
@@ -520,6 +624,7 @@ test_attn(const Impl *im)
 	for (size_t i = 0; i < sizeof(short_cases) / sizeof(short_cases[0]); i++)
 		check_case(im, &short_cases[i], count + (int) i);
 	check_int8_extremes(im);
+	check_extras(im);
 	if (!im->slow && !im->emulated)
 		check_long(im, 99);
 }
