@@ -21,7 +21,7 @@ CFLAGS_ENGINE = -std=c11 -O2 -g -pthread -Wall -Wextra -Werror -ffp-contract=off
 # more, so their builds optimize less; debuggers get no values of locals that registers hold.
 KERNEL_DEBUG = $(if $(findstring clang,$(CC)),,-fno-var-tracking-assignments)
 KERNEL_OPT = $(if $(SAN),-O1,-O3) $(KERNEL_DEBUG)
-LDLIBS_ENGINE = -lcjson -lutf8proc -lm -lpthread -ldl
+LDLIBS_ENGINE = -lcjson -lutf8proc -lpcre2-8 -lm -lpthread -ldl
 
 ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/load/*.c src/quant/*.c \
 	src/model/*.c src/engine/*.c)

@@ -19,6 +19,7 @@
 #include "load/gguf.h"
 
 #define MAX_VOCAB (1 << 24)
+#define MAX_CHARSMAP (1 << 24)	/* bytes */
 #define MAX_ROPE_FACTORS 512
 #define MAX_PER_LAYER 4096		/* values of one key */
 
@@ -398,17 +399,39 @@ read_token_arrays(Gm *m, TokGguf *v)
 	return true;
 }
 
+/* Special tokens and flags. */
+static void
+read_token_facts(const Gm *m, TokGguf *v)
+{
+	v->bos = token_id(m, "tokenizer.ggml.bos_token_id", v->n);
+	if (v->bos < 0)
+		v->bos = token_id(m, "tokenizer.ggml.cls_token_id", v->n);
+	/* the key's name was misspelled when it was made */
+	v->sep = token_id(m, "tokenizer.ggml.seperator_token_id", v->n);
+	v->eos = token_id(m, "tokenizer.ggml.eos_token_id", v->n);
+	v->unk = token_id(m, "tokenizer.ggml.unknown_token_id", v->n);
+	v->add_bos = flag(m, "tokenizer.ggml.add_bos_token");
+	v->add_eos = flag(m, "tokenizer.ggml.add_eos_token");
+	v->add_sep = flag(m, "tokenizer.ggml.add_sep_token");
+	v->add_space_prefix = flag(m, "tokenizer.ggml.add_space_prefix");
+	v->remove_extra_whitespaces = flag(m, "tokenizer.ggml.remove_extra_whitespaces");
+	v->lowercase = flag(m, "tokenizer.ggml.normalizer.lowercase");
+	v->strip_accents = flag(m, "tokenizer.ggml.normalizer.strip_accents");
+}
+
 static bool
 read_vocab(Gm *m)
 {
 	const GgufKey *model = gguf_find(m->g, "tokenizer.ggml.model");
 	const GgufKey *tokens = gguf_find(m->g, "tokenizer.ggml.tokens");
 	const GgufKey *merges = gguf_find(m->g, "tokenizer.ggml.merges");
+	const GgufKey *charsmap = gguf_find(m->g, "tokenizer.ggml.precompiled_charsmap");
 	Buf			text = {0};
 	TokGguf    *v;
 	size_t	   *at;
 	size_t		at_model = 0;
 	size_t		at_pre = 0;
+	size_t		at_charsmap = 0;
 	char	   *s;
 	bool		ok;
 
@@ -418,7 +441,10 @@ read_vocab(Gm *m)
 		return bad_vocab(m, "tokenizer.ggml.tokens");
 	if (merges != NULL && !is_array(merges, GGUF_STRING, MAX_VOCAB))
 		return bad_vocab(m, "tokenizer.ggml.merges");
-	v = m->f->gguf = mem_zalloc(sizeof(TokGguf));
+	if (charsmap != NULL && !is_array(charsmap, charsmap->elem == GGUF_I8 ? GGUF_I8 : GGUF_U8, MAX_CHARSMAP))
+		return bad_vocab(m, "tokenizer.ggml.precompiled_charsmap");
+	v = m->f->gguf = mem_alloc(sizeof(TokGguf));
+	*v = (TokGguf) TOK_GGUF_INIT;
 	v->n = tokens->n;
 	v->n_merges = merges != NULL ? merges->n : 0;
 	v->tokens = mem_zalloc(v->n * sizeof(char *));
@@ -439,6 +465,11 @@ read_vocab(Gm *m)
 		buf_add(&text, s, strlen(s) + 1);
 		mem_free(s);
 	}
+	if (charsmap != NULL)
+	{
+		at_charsmap = text.len;
+		buf_add(&text, charsmap->data, charsmap->n);
+	}
 	/* the text no longer moves */
 	m->f->gguf_text = text.data;
 	for (size_t i = 0; ok && i < v->n; i++)
@@ -448,12 +479,12 @@ read_vocab(Gm *m)
 	mem_free(at);
 	v->model = text.data + at_model;
 	v->pre = at_pre > 0 ? text.data + at_pre : NULL;
-	v->bos = token_id(m, "tokenizer.ggml.bos_token_id", v->n);
-	v->eos = token_id(m, "tokenizer.ggml.eos_token_id", v->n);
-	v->unk = token_id(m, "tokenizer.ggml.unknown_token_id", v->n);
-	v->add_bos = flag(m, "tokenizer.ggml.add_bos_token");
-	v->add_eos = flag(m, "tokenizer.ggml.add_eos_token");
-	v->add_space_prefix = flag(m, "tokenizer.ggml.add_space_prefix");
+	if (charsmap != NULL)
+	{
+		v->charsmap = text.data + at_charsmap;
+		v->n_charsmap = charsmap->n;
+	}
+	read_token_facts(m, v);
 	return ok ? read_token_arrays(m, v) : bad_vocab(m, "tokenizer.ggml.tokens");
 }
 

@@ -35,6 +35,7 @@ typedef struct Pair
 {
 	uint64_t	key;			/* left << 32 | right */
 	uint32_t	rank1;			/* rank + 1; 0 = free slot */
+	int32_t		merged;			/* the token that the merge makes */
 } Pair;
 
 struct BpeSym
@@ -49,12 +50,13 @@ struct Bpe
 	BpeConf		c;
 	Pair	   *pair;			/* [pair_mask + 1], open addressing */
 	size_t		pair_mask;
-	int32_t    *merged;			/* [rank] the token that the merge makes */
-	uint32_t	n_merges;
 	int32_t		byte_id[256];	/* token that spells one byte, -1 = none */
 	int32_t		ascii_id[128];	/* token of one ASCII character, -1 = none */
 	int32_t		fallback[256];	/* token <0xXX>, -1 = none */
 	StrTab	   *whole;			/* words that are their own encoding, by their bytes */
+	char	   *prefix;			/* "" = none */
+	char	   *suffix;
+	bool		affixes;		/* one of the two isn't empty */
 	bool		segments;		/* words may be cut at U+2581 (meta.h) */
 };
 
@@ -103,15 +105,24 @@ pair_hash(uint64_t key)
 	return (size_t) (key ^ (key >> 32));
 }
 
-static inline uint32_t
-rank_of(const Bpe *b, int32_t left, int32_t right)
+/* The merge of a pair, NULL if there is none. */
+static inline const Pair *
+find_pair(const Bpe *b, int32_t left, int32_t right)
 {
 	uint64_t	key = (uint64_t) (uint32_t) left << 32 | (uint32_t) right;
 
 	for (size_t i = pair_hash(key) & b->pair_mask; b->pair[i].rank1 != 0; i = (i + 1) & b->pair_mask)
 		if (b->pair[i].key == key)
-			return b->pair[i].rank1 - 1;
-	return NO_RANK;
+			return &b->pair[i];
+	return NULL;
+}
+
+static inline uint32_t
+rank_of(const Bpe *b, int32_t left, int32_t right)
+{
+	const Pair *p = find_pair(b, left, right);
+
+	return p != NULL ? p->rank1 - 1 : NO_RANK;
 }
 
 static void
@@ -144,7 +155,9 @@ bpe_new(const BpeConf *c)
 		cap *= 2;
 	b->pair = mem_zalloc(cap * sizeof(Pair));
 	b->pair_mask = cap - 1;
-	b->merged = mem_alloc((c->n_merges + 1) * sizeof(int32_t));
+	b->prefix = mem_strdup(c->prefix != NULL ? c->prefix : "");
+	b->suffix = mem_strdup(c->suffix != NULL ? c->suffix : "");
+	b->affixes = b->prefix[0] != '\0' || b->suffix[0] != '\0';
 	find_initial(b);
 	return b;
 }
@@ -155,22 +168,21 @@ bpe_free(Bpe *b)
 	if (b == NULL)
 		return;
 	mem_free(b->pair);
-	mem_free(b->merged);
+	mem_free(b->prefix);
+	mem_free(b->suffix);
 	strtab_free(b->whole);
 	mem_free(b);
 }
 
 void
-bpe_add_merge(Bpe *b, int32_t left, int32_t right, int32_t merged)
+bpe_add_merge(Bpe *b, int32_t left, int32_t right, int32_t merged, uint32_t rank)
 {
 	uint64_t	key = (uint64_t) (uint32_t) left << 32 | (uint32_t) right;
 	size_t		i = pair_hash(key) & b->pair_mask;
 
 	while (b->pair[i].rank1 != 0 && b->pair[i].key != key)
 		i = (i + 1) & b->pair_mask;
-	b->merged[b->n_merges] = merged;
-	b->pair[i].key = key;
-	b->pair[i].rank1 = ++b->n_merges;
+	b->pair[i] = (Pair) {key, rank + 1, merged};
 }
 
 static void
@@ -204,6 +216,21 @@ init_bytes(const Bpe *b, BpeWork *w, const char *s, size_t n)
 	return count;
 }
 
+/* The symbol of s[0..n), a character with what its place in the word adds. */
+static int32_t
+affixed_id(const Bpe *b, BpeWork *w, const char *s, size_t n, bool first, bool last)
+{
+	if (first && !last)
+		return strtab_find(b->c.names, s, n);
+	buf_reset(&w->name);
+	if (!first)
+		buf_addstr(&w->name, b->prefix);
+	buf_add(&w->name, s, n);
+	if (last)
+		buf_addstr(&w->name, b->suffix);
+	return strtab_find(b->c.names, w->name.data, w->name.len);
+}
+
 /* Byte tokens of one character, if there is one for each of its bytes. */
 static bool
 add_fallback(const Bpe *b, BpeWork *w, size_t *count, const char *s, size_t len)
@@ -234,7 +261,10 @@ init_chars(const Bpe *b, BpeWork *w, const char *s, size_t n)
 		int32_t		id;
 
 		len = utf8_len(c);
-		id = c < 0x80 ? b->ascii_id[c] : strtab_find(b->c.names, s + i, len);
+		if (b->affixes)
+			id = affixed_id(b, w, s + i, len, i == 0, i + len == n);
+		else
+			id = c < 0x80 ? b->ascii_id[c] : strtab_find(b->c.names, s + i, len);
 		if (id >= 0)
 		{
 			if (pending)
@@ -256,17 +286,30 @@ init_chars(const Bpe *b, BpeWork *w, const char *s, size_t n)
 	return count;
 }
 
+/* Rank and result of the merge of id[0] and id[1]. */
+static inline uint32_t
+pair_at(const Bpe *b, const int32_t *id, int32_t *merged)
+{
+	const Pair *p = find_pair(b, id[0], id[1]);
+
+	if (p == NULL)
+		return NO_RANK;
+	*merged = p->merged;
+	return p->rank1 - 1;
+}
+
 /* Merge n <= SHORT_WORD symbols by searching the minimum; returns their number. */
 static size_t
 merge_short(const Bpe *b, struct BpeSym *sym, size_t n)
 {
 	uint32_t	rank[SHORT_WORD];	/* of the pair (i, i + 1) */
+	int32_t		merged[SHORT_WORD]; /* what it makes */
 	int32_t		id[SHORT_WORD];
 
 	for (size_t i = 0; i < n; i++)
 		id[i] = sym[i].id;
 	for (size_t i = 0; i + 1 < n; i++)
-		rank[i] = rank_of(b, id[i], id[i + 1]);
+		rank[i] = pair_at(b, id + i, &merged[i]);
 	while (n > 1)
 	{
 		size_t		best = 0;
@@ -276,17 +319,18 @@ merge_short(const Bpe *b, struct BpeSym *sym, size_t n)
 				best = i;
 		if (rank[best] == NO_RANK)
 			break;
-		id[best] = b->merged[rank[best]];
+		id[best] = merged[best];
 		n--;
 		for (size_t i = best + 1; i < n; i++)
 		{
 			id[i] = id[i + 1];
 			rank[i - 1] = rank[i];
+			merged[i - 1] = merged[i];
 		}
 		if (best > 0)
-			rank[best - 1] = rank_of(b, id[best - 1], id[best]);
+			rank[best - 1] = pair_at(b, id + best - 1, &merged[best - 1]);
 		if (best + 1 < n)
-			rank[best] = rank_of(b, id[best], id[best + 1]);
+			rank[best] = pair_at(b, id + best, &merged[best]);
 	}
 	for (size_t i = 0; i < n; i++)
 		sym[i].id = id[i];
@@ -326,10 +370,11 @@ merge_long(const Bpe *b, BpeWork *w, size_t n)
 		uint64_t	top = heap_pop(&w->heap);
 		int32_t		l = (int32_t) (uint32_t) top;
 		int32_t		r = sym[l].next;
+		const Pair *p = sym[l].id >= 0 && r >= 0 ? find_pair(b, sym[l].id, sym[r].id) : NULL;
 
-		if (sym[l].id < 0 || r < 0 || rank_of(b, sym[l].id, sym[r].id) != (uint32_t) (top >> 32))
+		if (p == NULL || p->rank1 - 1 != (uint32_t) (top >> 32))
 			continue;
-		sym[l].id = b->merged[top >> 32];
+		sym[l].id = p->merged;
 		sym[r].id = -1;
 		sym[l].next = sym[r].next;
 		if (sym[r].next >= 0)
@@ -366,14 +411,14 @@ encode_by_merges(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out)
 static bool
 can_segment(const Bpe *b)
 {
-	if (b->c.byte_level || b->c.ignore_merges || strtab_find(b->c.names, META, META_LEN) < 0)
+	if (b->c.byte_level || b->c.ignore_merges || b->affixes || strtab_find(b->c.names, META, META_LEN) < 0)
 		return false;
-	for (uint32_t i = 0; i < b->n_merges; i++)
+	for (size_t i = 0; i <= b->pair_mask; i++)
 	{
 		size_t		n;
-		const char *s = strtab_get(b->c.names, b->merged[i], &n);
+		const char *s = b->pair[i].rank1 != 0 ? strtab_get(b->c.names, b->pair[i].merged, &n) : NULL;
 
-		if (meta_segment(s, n) < n)
+		if (s != NULL && meta_segment(s, n) < n)
 			return false;
 	}
 	return true;
@@ -396,7 +441,15 @@ bpe_finish(Bpe *b, const bool *skip)
 		if (s == NULL || n == 0 || skip[id] || strtab_find(b->c.names, s, n) != (int32_t) id)
 			continue;
 		buf_reset(&bytes);
-		if (!b->c.byte_level)
+		if (b->affixes && !b->c.ignore_merges)
+		{
+			size_t		len = strlen(b->suffix);
+
+			if (n <= len || memcmp(s + n - len, b->suffix, len) != 0)
+				continue;
+			buf_add(&bytes, s, n - len);
+		}
+		else if (!b->c.byte_level)
 			buf_add(&bytes, s, n);
 		else if (!bpe_spelled_bytes(s, n, &bytes))
 			continue;
@@ -450,5 +503,6 @@ bpe_work_free(BpeWork *w)
 {
 	mem_free(w->sym);
 	mem_free(w->heap.key);
+	buf_free(&w->name);
 	memset(w, 0, sizeof(*w));
 }

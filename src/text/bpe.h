@@ -22,6 +22,8 @@ typedef struct BpeConf
 	size_t		n_ids;
 	size_t		n_merges;
 	bool		byte_level;		/* the vocabulary spells bytes in GPT-2's alphabet */
+	const char *prefix;			/* of symbols that don't begin a word, "" = none ... */
+	const char *suffix;			/* ... of the one that ends it; not with byte_level */
 	bool		byte_fallback;	/* characters without a token become <0xXX> */
 	bool		fuse_unk;
 	bool		ignore_merges;	/* a word that is a token is that token */
@@ -34,12 +36,13 @@ typedef struct BpeWork
 	struct BpeSym *sym;
 	size_t		cap;
 	Heap		heap;
+	Buf			name;
 } BpeWork;
 
 Bpe		   *bpe_new(const BpeConf *c);
 void		bpe_free(Bpe *b);
-/* Merges in rank order; a pair given twice has its last rank. */
-void		bpe_add_merge(Bpe *b, int32_t left, int32_t right, int32_t merged);
+/* n_merges of them; lower ranks come first; a pair given twice has its last rank. */
+void		bpe_add_merge(Bpe *b, int32_t left, int32_t right, int32_t merged, uint32_t rank);
 /*
  * After the last merge.  skip[id] excludes tokens from whole-word matches (they
  * are special: text may never become one).

@@ -8,7 +8,9 @@
  * 1. Bytes that may still become a character are held back (at most 3), bytes
  *	  that can't are U+FFFD: one per maximal ill-formed subpart, or, where the
  *	  bytes come from byte fallback tokens, one per byte, as the reference does.
- * 2. SentencePiece texts lose the space that encoding put before the first word.
+ * 2. The first token may read differently (SentencePiece texts lose the space that
+ *	  encoding put before the first word), and so may the last: the space that ends a
+ *	  word of some vocabularies is put out when the next token comes.
  * 3. The context (the prompt's last ids) runs through the same machine with the
  *	  output muted.  A character that the prompt began belongs to the prompt,
  *	  even if the answer ends it: none of its bytes is put out.
@@ -24,7 +26,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/meta.h"
 #include "text/tok_impl.h"
 #include "text/utf8.h"
 
@@ -34,6 +35,7 @@ struct Detok
 	bool		skip_special;
 	bool		first;			/* no token has been seen yet */
 	bool		muted;			/* in the context */
+	bool		space;			/* one is owed, if another token comes */
 	size_t		strip;			/* spaces that may still be dropped */
 	size_t		n_held;			/* bytes in held[] */
 	size_t		n_muted;		/* how many of these are the context's */
@@ -118,22 +120,6 @@ push_bytes(Detok *d, const char *s, size_t n, Buf *out)
 	}
 }
 
-/* The first token, without any U+2581. */
-static void
-push_first(Detok *d, int32_t id, Buf *out)
-{
-	size_t		n;
-	const char *s = strtab_get(d->t->names, id, &n);
-
-	for (size_t i = 0; i < n; i++)
-	{
-		if (meta_at(s + i, n - i))
-			i += META_LEN - 1;
-		else
-			push_bytes(d, s + i, 1, out);
-	}
-}
-
 static void
 init(Detok *d, const Tok *t, bool skip_special)
 {
@@ -141,7 +127,7 @@ init(Detok *d, const Tok *t, bool skip_special)
 	d->t = t;
 	d->skip_special = skip_special;
 	d->first = true;
-	d->strip = t->start == START_STRIP ? t->start_count : 0;
+	d->strip = t->strip;
 }
 
 Detok *
@@ -166,16 +152,21 @@ detok_free(Detok *d)
 void
 detok_push(Detok *d, int32_t id, Buf *out)
 {
+	const Tok  *t = d->t;
 	size_t		n;
-	const char *s = strtab_get(d->t->pieces, id, &n);
+	const char *s = strtab_get(t->pieces, id, &n);
 
-	if (s == NULL || (d->skip_special && tok_is_special(d->t, id)))
+	if (s == NULL || (d->skip_special && tok_is_special(t, id)))
 		return;
-	if (d->first && d->t->start == START_DROP_META)
-		push_first(d, id, out);
+	if (d->first && t->firsts != NULL && strtab_get(t->firsts, id, &n) != NULL)
+		s = strtab_get(t->firsts, id, &n);
 	else
-		push_bytes(d, s, n, out);
+		strtab_get(t->pieces, id, &n);
+	if (d->space)
+		push_bytes(d, " ", 1, out);
+	push_bytes(d, s, n, out);
 	d->first = false;
+	d->space = (t->flags[id] & TOK_F_SPACE) != 0;
 }
 
 void

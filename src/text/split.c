@@ -215,6 +215,100 @@ split_qwen35(const char *s, const char *end)
 	return modern(s, end, UNI_L | UNI_M, 1);
 }
 
+/*
+ * X?U*W+ or X?U+W*, where X is none of \r \n L N, U is a letter that isn't lower
+ * case or a mark, W one that isn't upper case or a mark.  Both runs may share letters
+ * without case; U* gives back what W+ needs.
+ */
+static const char *
+cased_word(const char *p, const char *end, bool lower_needed)
+{
+	const char *stop = p;
+	const char *last = NULL;	/* end of the last character in U that is in W, too */
+	size_t		len;
+	unsigned	c;
+
+	for (; stop < end; stop += len)
+	{
+		c = uni_class(utf8_next(stop, &len));
+		if ((c & (UNI_L | UNI_M)) == 0 || (c & UNI_LL) != 0)
+			break;
+		if ((c & UNI_LU) == 0)
+			last = stop + len;
+	}
+	if (!lower_needed && stop == p)
+		return NULL;
+	if (lower_needed && (class_at(stop, end) & UNI_LL) == 0)
+		return last;
+	while (stop < end)
+	{
+		c = uni_class(utf8_next(stop, &len));
+		if ((c & (UNI_L | UNI_M)) == 0 || (c & UNI_LU) != 0)
+			break;
+		stop += len;
+	}
+	return stop;
+}
+
+/* The words of o200k and Tekken: both forms above, each with and without X. */
+static size_t
+cased_words(const char *s, const char *end)
+{
+	size_t		len;
+	bool		x = *s != '\r' && *s != '\n' && (uni_class(utf8_next(s, &len)) & LN) == 0;
+
+	for (int form = 0; form < 2; form++)
+	{
+		const char *stop = x ? cased_word(s + len, end, form == 0) : NULL;
+
+		if (stop == NULL)
+			stop = cased_word(s, end, form == 0);
+		if (stop != NULL)
+			return (size_t) (stop - s);
+	}
+	return 0;
+}
+
+/* \p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n/]* | white space */
+static size_t
+other_words(const char *s, const char *end, int digits)
+{
+	const char *p = s;
+
+	for (int i = 0; i < digits && (class_at(p, end) & UNI_N) != 0; i++)
+		p += utf8_len((unsigned char) *p);
+	if (p > s)
+		return (size_t) (p - s);
+	if (*s == ' ')
+		p = s + 1;
+	if (p < end && (class_at(p, end) & (UNI_SPACE | LN)) == 0)
+	{
+		p = run_not(p, end, UNI_SPACE | LN);
+		while (p < end && (*p == '\r' || *p == '\n' || *p == '/'))
+			p++;
+		return (size_t) (p - s);
+	}
+	return space_or_lines(s, end);
+}
+
+static size_t
+split_tekken(const char *s, const char *end)
+{
+	size_t		len = cased_words(s, end);
+
+	return len > 0 ? len : other_words(s, end, 1);
+}
+
+static size_t
+split_o200k(const char *s, const char *end)
+{
+	size_t		len = cased_words(s, end);
+
+	if (len > 0)
+		return len + (s + len < end ? contraction_nocase(s + len, end) : 0);
+	return other_words(s, end, 3);
+}
+
 static size_t
 split_newline(const char *s, const char *end)
 {
@@ -252,10 +346,19 @@ split_cjk(const char *s, const char *end)
 	return (size_t) (p - s);
 }
 
-size_t
+static size_t
 split_number(const char *s, const char *end)
 {
 	return (class_at(s, end) & UNI_N) != 0 ? utf8_len((unsigned char) *s) : 0;
+}
+
+size_t
+split_digit(const char *s, const char *end)
+{
+	size_t		len;
+
+	(void) end;
+	return uni_hf_number(utf8_next(s, &len)) ? len : 0;
 }
 
 static size_t
@@ -288,9 +391,25 @@ split_digit3(const char *s, const char *end)
 size_t
 split_punct(const char *s, const char *end)
 {
-	if ((class_at(s, end) & UNI_P) != 0)
-		return utf8_len((unsigned char) *s);
-	return *s > 0 && strchr("$+<=>^`|~", *s) != NULL;
+	size_t		len;
+
+	(void) end;
+	return uni_hf_punct(utf8_next(s, &len)) ? len : 0;
+}
+
+size_t
+split_space(const char *s, const char *end)
+{
+	size_t		len;
+
+	(void) end;
+	return (uni_class(utf8_next(s, &len)) & UNI_SPACE) != 0 ? len : 0;
+}
+
+size_t
+split_word(const char *s, const char *end)
+{
+	return (size_t) (run_of(s, end, UNI_WORD) - s);
 }
 
 static size_t
@@ -308,25 +427,21 @@ split_default_punct(const char *s, const char *end)
 /* ---------- lookup ---------- */
 
 SplitMatch
-split_by_regex(const char *regex, bool *total)
+split_by_regex(const char *regex)
 {
 	static const struct
 	{
 		SplitMatch	match;
-		bool		total;
 		const char *regex;
 	}			row[] = {
-#define SPLIT_REGEX(match, total, regex) {match, total, regex},
+#define SPLIT_REGEX(match, regex) {match, regex},
 #include "text/splits.def"
 #undef SPLIT_REGEX
 	};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
 		if (strcmp(row[i].regex, regex) == 0)
-		{
-			*total = row[i].total;
 			return row[i].match;
-		}
 	return NULL;
 }
 
@@ -334,7 +449,8 @@ const SplitGguf *
 split_by_gguf(const char *name)
 {
 	static const SplitGguf row[] = {
-#define SPLIT_GGUF(name, ignore_merges, add_bos, ...) {name, {__VA_ARGS__}, ignore_merges, add_bos},
+#define SPLIT_GGUF(pre, flags, ...) {.name = pre, .regex = {__VA_ARGS__}, \
+		.ignore_merges = (flags) & 1, .add_bos = (flags) & 2, .add_sep = (flags) & 4, .spm = (flags) & 8},
 #include "text/splits.def"
 #undef SPLIT_GGUF
 	};
@@ -347,62 +463,115 @@ split_by_gguf(const char *name)
 
 /* ---------- applying a step ---------- */
 
-static size_t
-match_at(const SplitStep *st, const char *s, const char *end)
+void
+split_begin(SplitIter *it, const SplitStep *st, RxWork *rx, const char *s, size_t n, Err *e)
 {
-	if (s >= end)
-		return 0;
-	if (st->match != NULL)
-		return st->match(s, end);
-	if ((size_t) (end - s) >= st->lit_len && memcmp(s, st->lit, st->lit_len) == 0)
-		return st->lit_len;
-	return 0;
+	*it = (SplitIter) {.st = st, .rx = rx, .s = s, .n = n, .e = e};
+	if (st->rx != NULL)
+		rx_begin(st->rx, rx, s, n);
 }
 
-/* Position of the next match at or after p, end if none; *len = its length. */
-static const char *
-find_match(const SplitStep *st, const char *p, const char *end, size_t *len)
+/* The next match at or after it->pos; false if there is none. */
+static bool
+find_match(SplitIter *it, size_t *start, size_t *end)
 {
-	for (*len = 0; p < end; p += utf8_len((unsigned char) *p))
-		if ((*len = match_at(st, p, end)) > 0)
-			break;
-	return p;
+	const SplitStep *st = it->st;
+	const char *stop = it->s + it->n;
+	const char *p = it->s + it->pos;
+	size_t		len;
+
+	if (st->rx != NULL)
+	{
+		RxResult	res = rx_next(st->rx, it->rx, start, end, it->e);
+
+		it->failed = res == RX_ERROR;
+		return res == RX_MATCH;
+	}
+	if (st->match == NULL)
+	{
+		p = memmem(p, (size_t) (stop - p), st->lit, st->lit_len);
+		if (p == NULL)
+			return false;
+		*start = (size_t) (p - it->s);
+		*end = *start + st->lit_len;
+		return true;
+	}
+	for (; p < stop; p += utf8_len((unsigned char) *p))
+		if ((len = st->match(p, stop)) > 0)
+		{
+			*start = (size_t) (p - it->s);
+			*end = *start + len;
+			return true;
+		}
+	return false;
+}
+
+/* Make the next one or two segments: what lies before a match, and the match. */
+static void
+fill(SplitIter *it)
+{
+	bool		invert = it->st->invert;
+	size_t		start;
+	size_t		end;
+
+	if (it->ended)
+		return;
+	if (!find_match(it, &start, &end))
+	{
+		it->ended = true;
+		start = end = it->n;
+	}
+	if (start > it->pos)
+		it->next[it->n_next++] = (SplitSeg) {it->pos, start, invert};
+	if (!it->ended)
+		it->next[it->n_next++] = (SplitSeg) {start, end, !invert};
+	it->pos = end;
+}
+
+static bool
+peek(SplitIter *it, SplitSeg *seg)
+{
+	if (it->n_next == 0)
+		fill(it);
+	*seg = it->next[0];
+	return it->n_next > 0 && !it->failed;
+}
+
+static void
+take(SplitIter *it)
+{
+	it->next[0] = it->next[1];
+	it->n_next--;
 }
 
 bool
-split_next(const SplitStep *st, const char *s, size_t n, size_t *pos, size_t *start, size_t *len)
+split_next(SplitIter *it, size_t *start, size_t *len)
 {
-	const char *end = s + n;
-	const char *p = s + *pos;
-	const char *m;
-	size_t		mlen;
-	size_t		more;
+	SplitBehavior b = it->st->behavior;
+	SplitSeg	a;
+	SplitSeg	next;
 
-	m = find_match(st, p, end, &mlen);
-	if (st->behavior == SPLIT_REMOVED)
-		while (m == p && m < end)
+	while (peek(it, &a))
+	{
+		take(it);
+		if (b == SPLIT_CONTIGUOUS)
+			for (; peek(it, &next) && next.match == a.match; take(it))
+				a.end = next.end;
+		else if ((b == SPLIT_WITH_PREVIOUS && !a.match) || (b == SPLIT_WITH_NEXT && a.match))
 		{
-			p = m + mlen;
-			m = find_match(st, p, end, &mlen);
+			if (peek(it, &next) && next.match != a.match)
+			{
+				a.end = next.end;
+				take(it);
+			}
 		}
-	if (p == end)
-		return false;
-	*start = (size_t) (p - s);
-	if (m > p)					/* text before a match, or the rest */
-	{
-		if (st->behavior == SPLIT_WITH_PREVIOUS)
-			m += mlen;
-		*len = (size_t) (m - p);
+		if (it->failed)
+			return false;
+		if (a.end == a.start || (b == SPLIT_REMOVED && a.match))
+			continue;
+		*start = a.start;
+		*len = a.end - a.start;
+		return true;
 	}
-	else
-	{
-		*len = mlen;
-		if (st->behavior == SPLIT_CONTIGUOUS)
-			while ((more = match_at(st, p + *len, end)) > 0)
-				*len += more;
-		else if (st->behavior == SPLIT_WITH_NEXT && match_at(st, p + mlen, end) == 0)
-			*len = (size_t) (find_match(st, p + mlen, end, &mlen) - p);
-	}
-	*pos = *start + *len;
-	return true;
+	return false;
 }

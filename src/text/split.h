@@ -3,14 +3,16 @@
  *	  Pre-tokenizers: cutting text into the words that are encoded on their own.
  *
  * A matcher is a hand-written function for one regex; splits.def maps the exact
- * regex of a tokenizer.json, and the names that GGUF files use, to matchers.
- * A regex that isn't there is refused by the caller, never approximated.
+ * regex of a tokenizer.json to it, and the names that GGUF files use to regexes.
+ * What has no matcher goes to rx.c.
  */
 #ifndef VLLM_TEXT_SPLIT_H
 #define VLLM_TEXT_SPLIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "text/rx.h"
 
 /*
  * Length of the match that begins at s, 0 if none does.  [s, end) is valid
@@ -30,39 +32,65 @@ typedef enum SplitBehavior
 
 typedef struct SplitStep
 {
-	SplitMatch	match;			/* NULL: the literal below */
-	const char *lit;			/* not owned */
+	SplitMatch	match;			/* one of three: a function, */
+	Rx		   *rx;				/* a regular expression, */
+	const char *lit;			/* or a literal; not owned */
 	size_t		lit_len;
 	SplitBehavior behavior;
+	bool		invert;			/* what lies between matches counts as matches */
 } SplitStep;
 
-#define SPLIT_MAX_STEPS 8
+#define SPLIT_MAX_STEPS 16
 
-/* A GGUF pre-tokenizer: steps applied one after the other to every piece. */
+/* A GGUF pre-tokenizer: regexes applied one after the other to every piece. */
 typedef struct SplitGguf
 {
 	const char *name;			/* tokenizer.ggml.pre */
-	SplitMatch	step[6];		/* isolated matches; NULL-terminated */
+	const char *regex[SPLIT_MAX_STEPS]; /* isolated matches; NULL-terminated */
 	bool		ignore_merges;
 	bool		add_bos;		/* when the file doesn't say */
+	bool		add_sep;		/* likewise: SEP or EOS behind the text */
+	bool		spm;			/* spelled in plain text, spaces as U+2581 */
 } SplitGguf;
 
-/* NULL if the regex is unknown.  *total: its matches cover any text. */
-SplitMatch	split_by_regex(const char *regex, bool *total);
+/* A matcher for the regex; NULL if there is none. */
+SplitMatch	split_by_regex(const char *regex);
 /* NULL if the name is unknown. */
 const SplitGguf *split_by_gguf(const char *name);
 
-/* GPT-2's regex (ByteLevel), runs and single numeric characters (Digits). */
+/* GPT-2's regex (ByteLevel); one numeric character (Digits) ... */
 size_t		split_gpt2(const char *s, const char *end);
-size_t		split_number(const char *s, const char *end);
-/* one character of Punctuation: ASCII punctuation or \p{P} */
+size_t		split_digit(const char *s, const char *end);
+/* ... of Punctuation: ASCII punctuation or P; one of white space; a run of \w */
 size_t		split_punct(const char *s, const char *end);
+size_t		split_space(const char *s, const char *end);
+size_t		split_word(const char *s, const char *end);
 
-/*
- * The next piece of s[0..n) at or after *pos: its start and length; advances
- * *pos.  false at the end of the text.
- */
-bool		split_next(const SplitStep *st, const char *s, size_t n, size_t *pos,
-					   size_t *start, size_t *len);
+/* Where a text is being cut; see split_begin(). */
+typedef struct SplitSeg
+{
+	size_t		start;
+	size_t		end;
+	bool		match;
+} SplitSeg;
+
+typedef struct SplitIter
+{
+	const SplitStep *st;
+	RxWork	   *rx;				/* for steps that need one */
+	const char *s;
+	size_t		n;
+	size_t		pos;			/* up to here there are segments */
+	SplitSeg	next[2];		/* segments not yet taken */
+	int			n_next;
+	bool		ended;
+	Err		   *e;
+	bool		failed;			/* *e is set */
+} SplitIter;
+
+/* Cut s[0..n), which must stay where it is.  rx: scratch memory of this step. */
+void		split_begin(SplitIter *it, const SplitStep *st, RxWork *rx, const char *s, size_t n, Err *e);
+/* The next piece (never empty): its start and length.  false at the end, or if it failed. */
+bool		split_next(SplitIter *it, size_t *start, size_t *len);
 
 #endif

@@ -2,8 +2,11 @@
  * tok_gguf.c
  *	  Builds a Tok from the vocabulary in a GGUF file.
  *
- * Two kinds: "gpt2" is byte-level BPE with merges, pre-tokenizer by name
- * (splits.def); "llama" is SentencePiece BPE by scores with byte fallback.
+ * Four kinds: "gpt2" is BPE with merges, pre-tokenizer by name (splits.def);
+ * "llama" is SentencePiece BPE by scores with byte fallback; "t5" is Unigram;
+ * "bert" is WordPiece, which marks the tokens that begin a word.  A tokenizer.model
+ * (tok_spm.c) comes this way, too.
+ *
  * GGUF has no flags on added tokens: control tokens (and unknown ones) are
  * special, user-defined tokens are not, and both are matched in raw text.
  * Text never becomes a control token by merging.
@@ -43,14 +46,14 @@ type_of(const TokGguf *v, size_t i)
 static bool
 check_arrays(const TokGguf *v, Err *e)
 {
-	const int32_t ids[] = {v->bos, v->eos, v->unk};
+	const int32_t ids[] = {v->bos, v->eos, v->unk, v->sep};
 
 	if (v->n == 0 || v->n >= TOK_MAX_ID || v->n_merges >= UINT32_MAX)
 		return err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has an impossible size: %zu tokens", v->n);
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < 4; i++)
 		if (ids[i] >= (int32_t) v->n)
 			return err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has no token %d, which is to be "
-						   "BOS, EOS, or unknown", (int) ids[i]);
+						   "BOS, EOS, SEP, or unknown", (int) ids[i]);
 	for (size_t i = 0; i < v->n; i++)
 	{
 		if (v->token_len[i] > TOK_MAX_TOKEN_BYTES || !uni_valid(v->tokens[i], v->token_len[i]))
@@ -61,18 +64,30 @@ check_arrays(const TokGguf *v, Err *e)
 	return true;
 }
 
+typedef enum Kind
+{
+	KIND_BPE,
+	KIND_SPM,
+	KIND_UNIGRAM,
+	KIND_BERT
+} Kind;
+
 /* May the model make this token out of text? */
 static bool
-is_piece(int32_t type, bool bpe)
+is_piece(int32_t type, Kind kind)
 {
 	/* SentencePiece keeps control, unknown and byte tokens apart; in BPE the merges decide */
-	return bpe ? type != TYPE_UNUSED : type == TYPE_NORMAL || type == TYPE_USER;
+	if (kind == KIND_BPE)
+		return type != TYPE_UNUSED;
+	return type == TYPE_NORMAL || type == TYPE_USER || (type == TYPE_UNUSED && kind == KIND_UNIGRAM);
 }
 
 /* Names, flags, and added tokens; skip[id] = text may not become it. */
 static void
-fill_names(Tok *t, const TokGguf *v, bool bpe, bool *skip)
+fill_names(Tok *t, const TokGguf *v, Kind kind, bool *skip)
 {
+	Buf			piece = {0};
+
 	for (size_t i = 0; i < v->n; i++)
 	{
 		int32_t		id = (int32_t) i;
@@ -83,8 +98,8 @@ fill_names(Tok *t, const TokGguf *v, bool bpe, bool *skip)
 		if (special)
 		{
 			t->flags[id] |= TOK_F_SPECIAL;
-			skip[id] = true;
 		}
+		skip[id] = special || (kind != KIND_BPE && !is_piece(type, kind));
 		if (v->token_len[i] == 0)
 			continue;
 		if (special || type == TYPE_USER)
@@ -93,7 +108,11 @@ fill_names(Tok *t, const TokGguf *v, bool bpe, bool *skip)
 			if (!strtab_index(t->added_names, id))
 				continue;
 			/* added tokens are spelled in plain text, whatever the model's alphabet */
-			strtab_set(t->pieces, id, v->tokens[i], v->token_len[i]);
+			buf_reset(&piece);
+			if (kind == KIND_BERT)
+				buf_addstr(&piece, META);	/* they are words */
+			buf_add(&piece, v->tokens[i], v->token_len[i]);
+			strtab_set(t->pieces, id, piece.data, piece.len);
 			if (t->added_raw == NULL)
 				t->added_raw = added_new();
 			added_put(t->added_raw, v->tokens[i], v->token_len[i], id, special ? ADDED_SPECIAL : 0);
@@ -104,9 +123,10 @@ fill_names(Tok *t, const TokGguf *v, bool bpe, bool *skip)
 			strtab_set(t->added_names, id, v->tokens[i], v->token_len[i]);
 			strtab_index(t->added_names, id);
 		}
-		if (is_piece(type, bpe))
+		if (is_piece(type, kind))
 			strtab_index(t->names, id);
 	}
+	buf_free(&piece);
 }
 
 static bool
@@ -139,18 +159,56 @@ fill_merges(Tok *t, const TokGguf *v, Err *e)
 			return err_set(e, ERR_BAD_FILE, "GGUF merge %zu (\"%.60s\") is not of tokens in the "
 						   "vocabulary", i, l);
 		}
-		bpe_add_merge(t->bpe, id[0], id[1], id[2]);
+		bpe_add_merge(t->bpe, id[0], id[1], id[2], (uint32_t) i);
 	}
 	buf_free(&both);
 	return true;
 }
 
 static bool
+add_splits(Tok *t, const SplitGguf *pre, Err *e)
+{
+	for (size_t i = 0; pre->regex[i] != NULL; i++)
+	{
+		PreStep    *p = &t->pre[t->n_pre];
+
+		*p = (PreStep) {.kind = PRE_SPLIT, .split = {.match = split_by_regex(pre->regex[i])}};
+		if (p->split.match == NULL && (p->split.rx = rx_compile(pre->regex[i], e)) == NULL)
+			return false;
+		t->n_pre++;
+	}
+	return true;
+}
+
+static void
+add_piece_step(PieceRules *r, PieceStep k)
+{
+	r->step[r->n++] = k;
+}
+
+/* What stands around a text: flags of the file, or else these. */
+static void
+surround(Tok *t, const TokGguf *v, bool add_bos, bool add_eos, bool add_sep)
+{
+	int32_t		before = -1;
+	int32_t		after = -1;
+
+	if (v->add_bos >= 0 ? v->add_bos : add_bos)
+		before = v->bos;
+	if (v->add_eos >= 0 ? v->add_eos : add_eos)
+		after = v->eos;
+	if ((v->add_sep >= 0 ? v->add_sep : add_sep) && after < 0)
+		after = v->sep >= 0 ? v->sep : v->eos;
+	tok_surround(t, before, after);
+}
+
+static bool
 build_bpe(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
 {
-	const SplitGguf *pre = v->pre != NULL ? split_by_gguf(v->pre) : NULL;
-	BpeConf		c = {.names = t->names, .n_ids = v->n, .n_merges = v->n_merges,
-		.byte_level = true, .unk = -1};
+	bool		gemma = strcmp(v->model, "gemma4") == 0;
+	const char *name = gemma ? "gemma4" : v->pre;
+	const SplitGguf *pre = name != NULL ? split_by_gguf(name) : NULL;
+	BpeConf		c = {.names = t->names, .n_ids = v->n, .n_merges = v->n_merges, .unk = -1};
 
 	if (pre == NULL)
 	{
@@ -161,16 +219,52 @@ build_bpe(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
 	}
 	if (v->n_merges == 0)
 		return err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has no merges");
-	for (size_t i = 0; pre->step[i] != NULL; i++)
-		t->pre[t->n_pre++] = (PreStep) {.kind = PRE_SPLIT, .split = {.match = pre->step[i]}};
-	t->byte_level = r->byte_level = true;
+	if (!add_splits(t, pre, e))
+		return false;
+	if (pre->spm)
+	{
+		t->norm[t->n_norm++] = (NormStep) {.kind = NORM_SPACES};
+		c.byte_fallback = t->fffd_per_byte = true;
+		c.unk = v->unk;
+		add_piece_step(r, (PieceStep) {.kind = PIECE_META, .from = META});
+		add_piece_step(r, (PieceStep) {.kind = PIECE_FALLBACK});
+	}
+	else
+	{
+		c.byte_level = t->byte_level = true;
+		add_piece_step(r, (PieceStep) {.kind = PIECE_BYTES});
+	}
 	c.ignore_merges = pre->ignore_merges;
 	t->bpe = bpe_new(&c);
 	if (!fill_merges(t, v, e))
 		return false;
 	bpe_finish(t->bpe, skip);
-	if (t->bos >= 0 && (v->add_bos > 0 || (v->add_bos < 0 && pre->add_bos)))
-		t->before[t->n_before++] = t->bos;
+	surround(t, v, pre->add_bos, false, pre->add_sep);
+	return true;
+}
+
+/* Normalizer and decoder of SentencePiece. */
+static bool
+sentencepiece_text(Tok *t, const TokGguf *v, bool trim, PieceRules *r, Err *e)
+{
+	bool		prefix = v->add_space_prefix != 0;
+	unsigned	flags = (trim ? NORM_SPM_TRIM : 0u) | (v->native ? NORM_SPM_EDGES : 0u);
+
+	if (v->charsmap != NULL && v->n_charsmap > 0)
+	{
+		Charsmap   *map = charsmap_new(v->charsmap, v->n_charsmap, e);
+
+		if (map == NULL)
+			return false;
+		t->norm[t->n_norm++] = (NormStep) {.kind = NORM_CHARSMAP, .flags = NORM_SPM, .map = map};
+	}
+	if (prefix)
+		flags |= v->space_suffix ? NORM_SPM_SUFFIX : NORM_SPM_PREFIX;
+	t->norm[t->n_norm++] = (NormStep) {.kind = NORM_SPACES, .flags = flags};
+	t->fffd_per_byte = true;
+	t->strip = prefix && !v->space_suffix;
+	add_piece_step(r, (PieceStep) {.kind = PIECE_META, .from = META});
+	add_piece_step(r, (PieceStep) {.kind = PIECE_FALLBACK});
 	return true;
 }
 
@@ -178,10 +272,7 @@ static bool
 build_spm(Tok *t, const TokGguf *v, PieceRules *r, Err *e)
 {
 	int32_t		byte_id[256];
-	bool		prefix = v->add_space_prefix != 0;
 
-	if (v->scores == NULL)
-		return err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has no scores");
 	for (int c = 0; c < 256; c++)
 	{
 		char		s[8];
@@ -189,18 +280,86 @@ build_spm(Tok *t, const TokGguf *v, PieceRules *r, Err *e)
 		snprintf(s, sizeof(s), "<0x%02X>", c);
 		byte_id[c] = tok_find(t, s, 6);
 	}
-	if (prefix)
-		t->norm[t->n_norm++] = (NormStep) {.kind = NORM_PREPEND, .to = mem_strdup(META)};
-	t->norm[t->n_norm++] = (NormStep) {.kind = NORM_REPLACE, .from = mem_strdup(" "),
-		.to = mem_strdup(META)};
+	if (!sentencepiece_text(t, v, v->remove_extra_whitespaces > 0, r, e))
+		return false;
 	t->spm = spm_new(t->names, byte_id, v->scores, v->n, v->unk);
-	t->fffd_per_byte = true;
-	t->start = prefix ? START_STRIP : START_AS_IS;
-	t->start_count = 1;
-	*r = (PieceRules) {.byte_tokens = true, .from = {META}, .to = {" "}, .n = 1};
-	if (t->bos >= 0 && v->add_bos != 0)
-		t->before[t->n_before++] = t->bos;
+	surround(t, v, true, false, false);
 	return true;
+}
+
+static bool
+build_unigram(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
+{
+	UnigramConf c = {.names = t->names, .n_ids = v->n, .skip = skip, .unk = v->unk, .byte_fallback = true};
+	double	   *score;
+
+	if (v->unk < 0)
+		return err_set(e, ERR_BAD_FILE, "the vocabulary has no unknown token");
+	if (!sentencepiece_text(t, v, v->remove_extra_whitespaces > 0, r, e))
+		return false;
+	score = mem_alloc(v->n * sizeof(double));
+	c.min_score = INFINITY;
+	for (size_t i = 0; i < v->n; i++)
+	{
+		score[i] = type_of(v, i) == TYPE_USER ? 0 : (double) v->scores[i];
+		if (type_of(v, i) == TYPE_NORMAL && score[i] < c.min_score)
+			c.min_score = score[i];
+	}
+	c.score = score;
+	t->unigram = unigram_new(&c);
+	mem_free(score);
+	surround(t, v, false, true, false);
+	return true;
+}
+
+static bool
+build_bert(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
+{
+	bool		lower = v->lowercase != 0;
+	bool		accents = v->strip_accents >= 0 ? v->strip_accents : lower;
+	WordPieceConf c = {.names = t->names, .n_ids = v->n, .skip = skip, .first = META, .rest = "",
+		.max_chars = SIZE_MAX, .unk = v->unk};
+
+	if (v->unk < 0)
+		return err_set(e, ERR_BAD_FILE, "the vocabulary has no unknown token");
+	t->norm[t->n_norm++] = (NormStep) {.kind = NORM_BERT, .flags = NORM_BERT_CLEAN | NORM_BERT_CHINESE |
+		(accents ? NORM_BERT_ACCENTS : 0u) | (lower ? NORM_BERT_LOWER : 0u)};
+	t->pre[t->n_pre++] = (PreStep) {.kind = PRE_SPLIT, .split = {.match = split_space, .behavior = SPLIT_REMOVED}};
+	t->pre[t->n_pre++] = (PreStep) {.kind = PRE_SPLIT, .split = {.match = split_punct}};
+	add_piece_step(r, (PieceStep) {.kind = PIECE_META, .from = META, .drop = true});
+	add_piece_step(r, (PieceStep) {.kind = PIECE_CLEANUP});
+	t->wordpiece = wordpiece_new(&c);
+	surround(t, v, true, false, true);
+	/* of two texts the second has no [CLS] */
+	if (t->pair.n == 6)
+	{
+		memmove(&t->pair.item[3], &t->pair.item[4], 2 * sizeof(TokItem));
+		t->pair.n--;
+	}
+	return true;
+}
+
+static bool
+kind_of(const TokGguf *v, Kind *kind, Err *e)
+{
+	static const struct
+	{
+		const char *model;
+		Kind		kind;
+	}			row[] = {
+		{"gpt2", KIND_BPE}, {"gemma4", KIND_BPE}, {"llama", KIND_SPM}, {"t5", KIND_UNIGRAM}, {"bert", KIND_BERT}
+	};
+	const char *model = v->model != NULL ? v->model : "";
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+		if (strcmp(model, row[i].model) == 0)
+		{
+			*kind = row[i].kind;
+			return true;
+		}
+	if (strcmp(model, "none") == 0 || strcmp(model, "no_vocab") == 0)
+		return err_set(e, ERR_UNSUPPORTED, "the GGUF file has no vocabulary: its tokenizer is \"%s\"", model);
+	return err_set(e, ERR_UNSUPPORTED, "GGUF tokenizer model \"%s\" is not supported", model);
 }
 
 Tok *
@@ -208,17 +367,17 @@ tok_from_gguf(const TokGguf *v, Err *e)
 {
 	Tok		   *t;
 	PieceRules	rules = {0};
-	bool		bpe = v->model != NULL && strcmp(v->model, "gpt2") == 0;
+	Kind		kind = KIND_BPE;
 	bool	   *skip;
 	bool		ok;
 
-	if (!bpe && (v->model == NULL || strcmp(v->model, "llama") != 0))
+	if (!kind_of(v, &kind, e) || !check_arrays(v, e))
+		return NULL;
+	if ((kind == KIND_SPM || kind == KIND_UNIGRAM) && v->scores == NULL)
 	{
-		err_set(e, ERR_UNSUPPORTED, "GGUF tokenizer model \"%s\" is not supported", v->model ? v->model : "");
+		err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has no scores");
 		return NULL;
 	}
-	if (!check_arrays(v, e))
-		return NULL;
 	t = mem_zalloc(sizeof(Tok));
 	t->n_ids = (int32_t) v->n;
 	t->bos = v->bos < 0 ? -1 : v->bos;
@@ -228,16 +387,16 @@ tok_from_gguf(const TokGguf *v, Err *e)
 	t->pieces = strtab_new(v->n);
 	t->flags = mem_zalloc(v->n);
 	skip = mem_zalloc(v->n * sizeof(bool));
-	fill_names(t, v, bpe, skip);
-	ok = bpe ? build_bpe(t, v, skip, &rules, e) : build_spm(t, v, &rules, e);
+	fill_names(t, v, kind, skip);
+	ok = kind == KIND_BPE ? build_bpe(t, v, skip, &rules, e) :
+		kind == KIND_SPM ? build_spm(t, v, &rules, e) :
+		kind == KIND_UNIGRAM ? build_unigram(t, v, skip, &rules, e) : build_bert(t, v, skip, &rules, e);
 	mem_free(skip);
 	if (!ok)
 	{
 		tok_free(t);
 		return NULL;
 	}
-	if (t->eos >= 0 && v->add_eos > 0)
-		t->after[t->n_after++] = t->eos;
 	tok_make_pieces(t, &rules);
 	return t;
 }

@@ -3,7 +3,7 @@
  *	  Builds a Tok from Hugging Face's tokenizer.json and tokenizer_config.json.
  *
  * This file reads the vocabulary, the merges, and the added tokens; the other
- * components are tok_hf_steps.c's.  The files come with a model from anywhere,
+ * components are those of tok_hf_steps.c and tok_hf_out.c.  The files come with a model from anywhere,
  * so every id, length, and reference is checked before it is used, and big
  * objects are only ever iterated (cJSON finds a member in linear time).
  *
@@ -16,6 +16,7 @@
 #include "text/tok_hf.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -25,9 +26,18 @@ typedef struct Build
 {
 	Tok		   *t;
 	const cJSON *model;
+	const char *type;			/* the model's */
 	const cJSON *added;			/* "added_tokens"; may be NULL */
 	bool	   *skip;			/* [n_ids] special: never a word of text */
+	double	   *score;			/* [n_ids] Unigram's */
+	int32_t		n_model;		/* ids of the model end here, for Unigram */
 } Build;
+
+static bool
+is_type(const Build *b, const char *type)
+{
+	return strcmp(b->type, type) == 0;
+}
 
 /* ---------- helpers on cJSON ---------- */
 
@@ -98,24 +108,50 @@ parse(const char *name, const char *s, size_t n, Err *e)
 /* ---------- vocabulary and added tokens ---------- */
 
 static bool
-check_model(const cJSON *model, Err *e)
+check_model(const Build *b, Err *e)
 {
-	const char *type = hf_type(model);
-	const cJSON *dropout = hf_get(model, "dropout");
-	const char *prefix = hf_str(model, "continuing_subword_prefix");
-	const char *suffix = hf_str(model, "end_of_word_suffix");
+	static const char *const types[] = {"BPE", "Unigram", "WordPiece", "WordLevel"};
+	const cJSON *vocab = hf_get(b->model, "vocab");
+	bool		known = false;
 
-	if (model == NULL)
+	if (b->model == NULL)
 		return err_set(e, ERR_BAD_FILE, "tokenizer.json has no model");
-	if (*type != '\0' && strcmp(type, "BPE") != 0)
-		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: model \"%s\" is not supported", type);
-	if (!cJSON_IsObject(hf_get(model, "vocab")) || !cJSON_IsArray(hf_get(model, "merges")))
-		return err_set(e, ERR_BAD_FILE, "tokenizer.json: the model has no vocabulary or no merges");
-	if (dropout != NULL && dropout->valuedouble != 0)
-		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: BPE dropout is not supported");
-	if ((prefix != NULL && *prefix != '\0') || (suffix != NULL && *suffix != '\0'))
-		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: subword prefixes and suffixes are not supported");
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		known = known || strcmp(b->type, types[i]) == 0;
+	if (!known)
+		return hf_unsupported(e, "model", b->type);
+	if (is_type(b, "Unigram") ? !cJSON_IsArray(vocab) : !cJSON_IsObject(vocab))
+		return err_set(e, ERR_BAD_FILE, "tokenizer.json: the model has no vocabulary");
 	return true;
+}
+
+/*
+ * The next entry of the vocabulary: {"a": 0, ...}, or [["a", -1.5], ...] whose ids are
+ * the positions (*id holds the last one).  false with *e set if it is malformed.
+ */
+static bool
+vocab_entry(const Build *b, const cJSON *x, const char **s, int32_t *id, double *score, Err *e)
+{
+	bool		ok;
+
+	if (is_type(b, "Unigram"))
+	{
+		const cJSON *first = cJSON_IsArray(x) ? x->child : NULL;
+		const cJSON *second = first != NULL ? first->next : NULL;
+
+		*s = cJSON_GetStringValue(first);
+		*score = cJSON_IsNumber(second) ? second->valuedouble : NAN;
+		ok = *s != NULL && ++*id < TOK_MAX_ID && isfinite(*score);
+	}
+	else
+	{
+		*s = x->string;
+		ok = hf_id(x, id);
+	}
+	if (ok && strlen(*s) <= TOK_MAX_TOKEN_BYTES)
+		return true;
+	return err_set(e, ERR_BAD_FILE, "tokenizer.json: token \"%.60s\" is too long or has a bad id or score",
+				   *s != NULL ? *s : "");
 }
 
 /* Highest id + 1 of the vocabulary and the added tokens, 0 with *e set. */
@@ -123,23 +159,20 @@ static int32_t
 count_ids(const Build *b, Err *e)
 {
 	const cJSON *x;
+	const char *s;
+	double		score;
 	int32_t		max = -1;
-	int32_t		id = 0;
+	int32_t		id = -1;
 
 	cJSON_ArrayForEach(x, hf_get(b->model, "vocab"))
 	{
-		if (!hf_id(x, &id) || strlen(x->string) > TOK_MAX_TOKEN_BYTES)
-		{
-			err_set(e, ERR_BAD_FILE, "tokenizer.json: token \"%.60s\" is too long or has a bad id",
-					x->string);
+		if (!vocab_entry(b, x, &s, &id, &score, e))
 			return 0;
-		}
 		max = id > max ? id : max;
 	}
 	cJSON_ArrayForEach(x, b->added)
 	{
-		const char *s = hf_str(x, "content");
-
+		s = hf_str(x, "content");
 		if (!hf_id(hf_get(x, "id"), &id) || s == NULL || strlen(s) > TOK_MAX_TOKEN_BYTES)
 		{
 			err_set(e, ERR_BAD_FILE, "tokenizer.json: an added token has a bad id or content");
@@ -156,21 +189,30 @@ static bool
 fill_vocab(Build *b, Err *e)
 {
 	Tok		   *t = b->t;
+	bool		unigram = is_type(b, "Unigram");
 	const cJSON *x;
+	const char *s;
+	double		score;
 	size_t		n;
-	int32_t		id = 0;
+	int32_t		id = -1;
 
 	cJSON_ArrayForEach(x, hf_get(b->model, "vocab"))
 	{
-		hf_id(x, &id);
+		if (!vocab_entry(b, x, &s, &id, &score, e))
+			return false;
 		if (strtab_get(t->names, id, &n) != NULL)
 			return err_set(e, ERR_BAD_FILE, "tokenizer.json: id %d is given twice, the second time "
-						   "to \"%.60s\"", (int) id, x->string);
-		strtab_set(t->names, id, x->string, strlen(x->string));
+						   "to \"%.60s\"", (int) id, s);
+		strtab_set(t->names, id, s, strlen(s));
+		if (unigram)
+			b->score[id] = score;
 		/* cJSON ends a key at U+0000, so empty keys needn't be unique */
-		if (*x->string != '\0' && !strtab_index(t->names, id))
-			return err_set(e, ERR_BAD_FILE, "tokenizer.json: token \"%.60s\" is given twice", x->string);
+		else if (*s != '\0' && !strtab_index(t->names, id))
+			return err_set(e, ERR_BAD_FILE, "tokenizer.json: token \"%.60s\" is given twice", s);
 	}
+	/* a Unigram vocabulary may hold a piece twice: the last one counts */
+	for (b->n_model = id + 1; unigram && id >= 0; id--)
+		strtab_index(t->names, id);
 	return true;
 }
 
@@ -229,7 +271,7 @@ fill_added(Build *b, Err *e)
 		if (*s == '\0')
 			continue;
 		if (!name_added(b, s, &id, e) ||
-			(normalized ? !tok_normalize(t, s, strlen(s), &form, e) : (buf_addstr(&form, s), false)))
+			(normalized ? !tok_normalize(t, s, strlen(s), TOK_AT_START | TOK_AT_END, &form, e) : (buf_addstr(&form, s), false)))
 		{
 			buf_free(&form);
 			return false;
@@ -286,8 +328,9 @@ merge_parts(const cJSON *x, const char **l, size_t *ln, const char **r, size_t *
 }
 
 static bool
-fill_merges(Tok *t, const cJSON *merges, Err *e)
+fill_merges(Tok *t, const cJSON *merges, const char *prefix, Err *e)
 {
+	size_t		plen = strlen(prefix);
 	const cJSON *x;
 	Buf			both = {0};
 	bool		ok = true;
@@ -311,7 +354,9 @@ fill_merges(Tok *t, const cJSON *merges, Err *e)
 		}
 		buf_reset(&both);
 		buf_add(&both, l, ln);
-		buf_add(&both, r, rn);
+		/* the second half loses the mark of a continuation, whatever it is */
+		if (rn >= plen)
+			buf_add(&both, r + plen, rn - plen);
 		id[0] = strtab_find(t->names, l, ln);
 		id[1] = strtab_find(t->names, r, rn);
 		id[2] = strtab_find(t->names, both.data, both.len);
@@ -322,11 +367,36 @@ fill_merges(Tok *t, const cJSON *merges, Err *e)
 					"tokens in the vocabulary", i, (int) (ln < 40 ? ln : 40), l, r);
 			break;
 		}
-		bpe_add_merge(t->bpe, id[0], id[1], id[2]);
+		bpe_add_merge(t->bpe, id[0], id[1], id[2], (uint32_t) i);
 		i++;
 	}
 	buf_free(&both);
 	return ok;
+}
+
+/* "unk_token"; -1 if there is none.  false with *e set if it isn't in the vocabulary. */
+static bool
+find_unk(const Build *b, int32_t *id, Err *e)
+{
+	const char *unk = hf_str(b->model, "unk_token");
+
+	*id = unk != NULL ? strtab_find(b->t->names, unk, strlen(unk)) : -1;
+	if (unk != NULL && *id < 0)
+		return err_set(e, ERR_BAD_FILE, "tokenizer.json: unk_token \"%.60s\" is not in the vocabulary", unk);
+	return true;
+}
+
+/* Spelling bytes as the last step is the same as reading them by the vocabulary. */
+static bool
+take_spelling(Tok *t)
+{
+	for (size_t i = 0; i + 1 < t->n_pre; i++)
+		if (t->pre[i].kind == PRE_SPELL)
+			return false;
+	if (t->n_pre == 0 || t->pre[t->n_pre - 1].kind != PRE_SPELL)
+		return false;
+	t->n_pre--;
+	return true;
 }
 
 static bool
@@ -334,27 +404,88 @@ make_bpe(Build *b, Err *e)
 {
 	Tok		   *t = b->t;
 	const cJSON *merges = hf_get(b->model, "merges");
-	const char *unk = hf_str(b->model, "unk_token");
-	BpeConf		c = {.names = t->names, .n_ids = (size_t) t->n_ids, .unk = -1};
+	const cJSON *dropout = hf_get(b->model, "dropout");
+	BpeConf		c = {.names = t->names, .n_ids = (size_t) t->n_ids};
 	const cJSON *x;
 
-	cJSON_ArrayForEach(x, merges)
-		c.n_merges++;
-	c.byte_level = t->byte_level;
+	c.prefix = hf_str(b->model, "continuing_subword_prefix");
+	c.suffix = hf_str(b->model, "end_of_word_suffix");
 	c.byte_fallback = hf_bool(b->model, "byte_fallback", false);
 	c.fuse_unk = hf_bool(b->model, "fuse_unk", false);
 	c.ignore_merges = hf_bool(b->model, "ignore_merges", false);
-	if (unk != NULL)
+	if (!cJSON_IsArray(merges))
+		return err_set(e, ERR_BAD_FILE, "tokenizer.json: the model has no merges");
+	if (dropout != NULL && dropout->valuedouble != 0)
+		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: BPE dropout is not supported");
+	if (!find_unk(b, &c.unk, e))
+		return false;
+	if ((c.prefix != NULL && *c.prefix != '\0') || (c.suffix != NULL && *c.suffix != '\0'))
 	{
-		c.unk = strtab_find(t->names, unk, strlen(unk));
-		if (c.unk < 0)
-			return err_set(e, ERR_BAD_FILE, "tokenizer.json: unk_token \"%.60s\" is not in the vocabulary", unk);
+		if (c.byte_fallback)
+			return err_set(e, ERR_UNSUPPORTED,
+						   "tokenizer.json: byte_fallback with subword prefixes or suffixes is not supported");
 	}
+	else
+		c.byte_level = t->byte_level = take_spelling(t);
+	cJSON_ArrayForEach(x, merges)
+		c.n_merges++;
 	t->bpe = bpe_new(&c);
-	if (!fill_merges(t, merges, e))
+	if (!fill_merges(t, merges, c.prefix != NULL ? c.prefix : "", e))
 		return false;
 	bpe_finish(t->bpe, b->skip);
 	return true;
+}
+
+static bool
+make_unigram(Build *b, Err *e)
+{
+	Tok		   *t = b->t;
+	UnigramConf c = {.names = t->names, .n_ids = (size_t) b->n_model, .score = b->score, .skip = b->skip,
+		.byte_fallback = hf_bool(b->model, "byte_fallback", false), .words = true};
+
+	if (hf_get(b->model, "unk_id") == NULL)
+		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: a Unigram model without unk_id is not supported");
+	if (!hf_id(hf_get(b->model, "unk_id"), &c.unk) || c.unk >= b->n_model)
+		return err_set(e, ERR_BAD_FILE, "tokenizer.json: unk_id is not in the vocabulary");
+	for (int32_t i = 0; i < b->n_model; i++)
+		if (i == 0 || b->score[i] < c.min_score)
+			c.min_score = b->score[i];
+	t->unigram = unigram_new(&c);
+	return true;
+}
+
+static bool
+make_word_piece(Build *b, Err *e)
+{
+	Tok		   *t = b->t;
+	const char *prefix = hf_str(b->model, "continuing_subword_prefix");
+	WordPieceConf c = {.names = t->names, .n_ids = (size_t) t->n_ids, .skip = b->skip, .first = "",
+		.rest = prefix != NULL ? prefix : "##"};
+	int32_t		max = 100;
+
+	if (!find_unk(b, &c.unk, e))
+		return false;
+	if (hf_get(b->model, "max_input_chars_per_word") != NULL &&
+		!hf_id(hf_get(b->model, "max_input_chars_per_word"), &max))
+		return err_set(e, ERR_BAD_FILE, "tokenizer.json: bad max_input_chars_per_word");
+	if (c.unk < 0 && (c.unk = strtab_find(t->names, "[UNK]", 5)) < 0)
+		return err_set(e, ERR_BAD_FILE, "tokenizer.json: unk_token \"[UNK]\" is not in the vocabulary");
+	c.max_chars = (size_t) max;
+	t->wordpiece = wordpiece_new(&c);
+	return true;
+}
+
+static bool
+make_model(Build *b, Err *e)
+{
+	if (is_type(b, "BPE"))
+		return make_bpe(b, e);
+	if (is_type(b, "Unigram"))
+		return make_unigram(b, e);
+	if (is_type(b, "WordPiece"))
+		return make_word_piece(b, e);
+	b->t->word_level = true;
+	return find_unk(b, &b->t->unk, e);
 }
 
 /* ---------- the whole ---------- */
@@ -374,12 +505,9 @@ apply_config(Tok *t, const cJSON *root, const cJSON *config)
 {
 	t->bos = config_token(t, config, "bos_token");
 	t->eos = config_token(t, config, "eos_token");
-	if (hf_get(root, "post_processor") != NULL)
-		return;
-	if (t->bos >= 0 && hf_bool(config, "add_bos_token", false))
-		t->before[t->n_before++] = t->bos;
-	if (t->eos >= 0 && hf_bool(config, "add_eos_token", false))
-		t->after[t->n_after++] = t->eos;
+	if (hf_get(root, "post_processor") == NULL)
+		tok_surround(t, hf_bool(config, "add_bos_token", false) ? t->bos : -1,
+					 hf_bool(config, "add_eos_token", false) ? t->eos : -1);
 }
 
 static bool
@@ -390,8 +518,10 @@ build(Build *b, const cJSON *root, const cJSON *config, Err *e)
 
 	b->model = hf_get(root, "model");
 	b->added = hf_get(root, "added_tokens");
+	b->type = *hf_type(b->model) != '\0' ? hf_type(b->model) : "BPE";
 	t->bos = t->eos = -1;
-	if (!check_model(b->model, e))
+	tok_surround(t, -1, -1);
+	if (!check_model(b, e))
 		return false;
 	t->n_ids = count_ids(b, e);
 	if (t->n_ids == 0)
@@ -401,11 +531,12 @@ build(Build *b, const cJSON *root, const cJSON *config, Err *e)
 	t->pieces = strtab_new((size_t) t->n_ids);
 	t->flags = mem_zalloc((size_t) t->n_ids);
 	b->skip = mem_zalloc((size_t) t->n_ids * sizeof(bool));
+	b->score = mem_zalloc((size_t) t->n_ids * sizeof(double));
 	if (!hf_normalizer(t, hf_get(root, "normalizer"), e) ||
 		!hf_pre_tokenizer(t, hf_get(root, "pre_tokenizer"), e) ||
 		!hf_decoder(t, hf_get(root, "decoder"), &rules, e) ||
 		!hf_post_processor(t, hf_get(root, "post_processor"), e) ||
-		!fill_vocab(b, e) || !fill_added(b, e) || !make_bpe(b, e))
+		!fill_vocab(b, e) || !fill_added(b, e) || !make_model(b, e))
 		return false;
 	tok_make_pieces(t, &rules);
 	apply_config(t, root, config);
@@ -430,6 +561,7 @@ tok_from_hf(const char *tokenizer_json, size_t len, const char *tokenizer_config
 	cJSON_Delete(root);
 	cJSON_Delete(config);
 	mem_free(b.skip);
+	mem_free(b.score);
 	if (ok)
 		return b.t;
 	tok_free(b.t);

@@ -25,4 +25,14 @@ bool		hf_pre_tokenizer(Tok *t, const cJSON *x, Err *e);
 bool		hf_decoder(Tok *t, const cJSON *x, PieceRules *r, Err *e);
 bool		hf_post_processor(Tok *t, const cJSON *x, Err *e);
 
+/* ERR_UNSUPPORTED: part "what"; false. */
+bool		hf_unsupported(Err *e, const char *part, const char *what);
+/* A literal of sane size, at least min bytes; false with *e set otherwise. */
+bool		hf_literal(const char *s, size_t min, const char *part, Err *e);
+/* {"pattern": {"String": ...}}; NULL if the pattern is another kind. */
+const char *hf_string_pattern(const cJSON *x);
+
+/* nested Sequences deeper than this are refused */
+#define HF_MAX_DEPTH	8
+
 #endif

@@ -2,39 +2,69 @@
  * tok_impl.h
  *	  What a Tok consists of; seen by the files of src/text only.
  *
- * tok_hf.c and tok_gguf.c build one, tokenizer.c encodes with it, detok.c
- * decodes.  The owner of every pointer below is the Tok.
+ * tok_hf.c, tok_gguf.c, tok_spm.c and tok_ranks.c build one, tokenizer.c encodes
+ * with it, detok.c decodes.  The owner of every pointer below is the Tok.
  */
 #ifndef VLLM_TEXT_TOK_IMPL_H
 #define VLLM_TEXT_TOK_IMPL_H
 
 #include "text/added.h"
 #include "text/bpe.h"
+#include "text/charsmap.h"
+#include "text/rx.h"
 #include "text/split.h"
 #include "text/spm.h"
 #include "text/strtab.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
+#include "text/unigram.h"
+#include "text/wordpiece.h"
 
 #define TOK_MAX_ID			(1 << 22)	/* ids of real vocabularies end below 2^19 */
 #define TOK_MAX_TOKEN_BYTES	(1 << 16)
 #define TOK_MAX_NORM		16
 #define TOK_MAX_TEMPLATE	64
 
+#define TOK_MAX_TEXT		((size_t) 256 << 20)	/* longer texts are refused */
+
 /* One step of the normalizer. */
 typedef enum NormKind
 {
 	NORM_UNICODE,				/* form */
 	NORM_PREPEND,				/* to: put before a text that isn't empty */
-	NORM_REPLACE				/* from -> to, literally */
+	NORM_REPLACE,				/* from -> to, literally */
+	NORM_REGEX,					/* what rx matches -> to */
+	NORM_LOWER,
+	NORM_ACCENTS,				/* marks vanish */
+	NORM_BERT,					/* flags */
+	NORM_STRIP,					/* flags */
+	NORM_NMT,
+	NORM_CHARSMAP,				/* map; flags */
+	NORM_SPACES,				/* SentencePiece's; flags */
+	NORM_SPELL					/* in GPT-2's alphabet */
 } NormKind;
+
+#define NORM_BERT_CLEAN		1
+#define NORM_BERT_CHINESE	2
+#define NORM_BERT_ACCENTS	4
+#define NORM_BERT_LOWER		8
+#define NORM_STRIP_LEFT		1
+#define NORM_STRIP_RIGHT	2
+#define NORM_SPM			1	/* SentencePiece's way, not Hugging Face's */
+#define NORM_SPM_TRIM		2
+#define NORM_SPM_PREFIX		4
+#define NORM_SPM_SUFFIX		8
+#define NORM_SPM_EDGES		16	/* prefix, suffix and trim only at the ends of the text */
 
 typedef struct NormStep
 {
 	NormKind	kind;
 	UniForm		form;
+	unsigned	flags;
 	char	   *from;			/* not empty */
 	char	   *to;
+	Rx		   *rx;
+	Charsmap   *map;
 } NormStep;
 
 /* One step of the pre-tokenizer. */
@@ -42,7 +72,9 @@ typedef enum PreKind
 {
 	PRE_SPLIT,					/* split */
 	PRE_SPACE,					/* ByteLevel's add_prefix_space: a space, unless there is one */
-	PRE_METASPACE				/* ' ' -> meta, then put meta before, unless there is one */
+	PRE_METASPACE,				/* ' ' -> meta, then put meta before, unless there is one */
+	PRE_SPELL,					/* spell in GPT-2's alphabet */
+	PRE_FIXED					/* count characters a piece */
 } PreKind;
 
 typedef enum PrependScheme
@@ -55,21 +87,63 @@ typedef enum PrependScheme
 typedef struct PreStep
 {
 	PreKind		kind;
-	SplitStep	split;
+	SplitStep	split;			/* owns its rx */
 	PrependScheme prepend;
 	char	   *str;			/* literal of split, or meta */
+	size_t		count;
 } PreStep;
 
-/* What the decoder does to the start of a text. */
-typedef enum DecodeStart
+/* What the decoder makes of a token, one step after the other. */
+typedef enum PieceKind
 {
-	START_AS_IS,
-	START_STRIP,				/* drop the first space of the text */
-	START_DROP_META				/* drop all U+2581 of the first token */
-} DecodeStart;
+	PIECE_REPLACE,				/* from -> to */
+	PIECE_BYTES,				/* spelled in GPT-2's alphabet */
+	PIECE_FALLBACK,				/* <0xXX> is a byte */
+	PIECE_META,					/* from -> ' '; in the first token it vanishes if `drop` */
+	PIECE_WORDS,				/* without prefix `from`, or a space before it; not in the first */
+	PIECE_CLEANUP,				/* no space before punctuation and in contractions */
+	PIECE_SUFFIX,				/* from at the end -> ' ', but not in the last token */
+	PIECE_STRIP,				/* up to `left` times `from` at the start, `right` at the end */
+	PIECE_SPACED				/* a space before it, but not before the first */
+} PieceKind;
+
+#define TOK_MAX_PIECE_STEPS 12
+
+typedef struct PieceStep
+{
+	PieceKind	kind;
+	const char *from;			/* not owned; not empty */
+	const char *to;
+	size_t		left;
+	size_t		right;
+	bool		drop;
+} PieceStep;
+
+typedef struct PieceRules
+{
+	PieceStep	step[TOK_MAX_PIECE_STEPS];
+	size_t		n;
+} PieceRules;
 
 #define TOK_F_SPECIAL	1
 #define TOK_F_BYTE		2		/* byte fallback token: its piece is one byte */
+#define TOK_F_SPACE		4		/* a space belongs behind its piece, but not at the end */
+
+/* One item of the post-processor: a token, or a text. */
+typedef struct TokItem
+{
+	int32_t		id;				/* or one of these */
+	int32_t		type;			/* token type id */
+} TokItem;
+
+#define TOK_TEXT_A		(-1)
+#define TOK_TEXT_B		(-2)
+
+typedef struct TokTemplate
+{
+	TokItem		item[TOK_MAX_TEMPLATE];
+	size_t		n;
+} TokTemplate;
 
 struct Tok
 {
@@ -77,6 +151,7 @@ struct Tok
 	StrTab	   *names;			/* vocabulary's spelling; index = the model's tokens */
 	StrTab	   *added_names;	/* index of added tokens by their content */
 	StrTab	   *pieces;			/* bytes in a decoded text */
+	StrTab	   *firsts;			/* those of the first token, where they differ; or NULL */
 	uint8_t    *flags;			/* [n_ids] TOK_F_* */
 
 	Added	   *added_raw;		/* matched before normalization; NULL = none */
@@ -86,39 +161,40 @@ struct Tok
 	PreStep		pre[SPLIT_MAX_STEPS];
 	size_t		n_pre;
 
-	Bpe		   *bpe;			/* exactly one of bpe and spm */
+	Bpe		   *bpe;			/* exactly one of these five */
 	Spm		   *spm;
-	bool		byte_level;
-	bool		space_after_special;	/* GGUF: space prefix also behind special tokens */
+	Unigram    *unigram;
+	WordPiece  *wordpiece;
+	bool		word_level;		/* a word is a token, or unk */
+	int32_t		unk;			/* of word_level; -1 = a text with unknown words is an error */
+	bool		byte_level;		/* the last step spells bytes, bpe reads them as they are */
 
-	DecodeStart start;
-	size_t		start_count;	/* START_STRIP: how many spaces */
+	size_t		strip;			/* spaces that decoding drops at the start of a text */
 	bool		fffd_per_byte;	/* ill-formed bytes give U+FFFD each, not per subpart */
 
 	int32_t		bos;
 	int32_t		eos;
-	int32_t		before[TOK_MAX_TEMPLATE];	/* post-processor: ids around the text */
-	size_t		n_before;
-	int32_t		after[TOK_MAX_TEMPLATE];
-	size_t		n_after;
+	bool		templated;		/* a post-processor has set these two */
+	TokTemplate single;			/* around one text ... */
+	TokTemplate pair;			/* ... and around two */
 };
 
-/* Append the normalized text to *out. */
-bool		tok_normalize(const Tok *t, const char *s, size_t n, Buf *out, Err *e);
+#define TOK_AT_START	1		/* the piece begins where the whole text begins */
+#define TOK_AT_END		2
+
+/* Append the normalized text to *out.  edges: TOK_AT_*. */
+bool		tok_normalize(const Tok *t, const char *s, size_t n, unsigned edges, Buf *out, Err *e);
+void		tok_norm_free(NormStep *k);
+void		tok_pre_free(PreStep *p);
+/* Append s to *out with every `from` (not empty) replaced. */
+void		tok_replace(const char *s, size_t n, const char *from, const char *to, Buf *out);
+/* BOS and EOS around each text, as far as they aren't negative. */
+void		tok_surround(Tok *t, int32_t before, int32_t after);
 
 /*
- * Fill t->pieces from names and added names.  meta: U+2581 means a space;
- * byte_tokens: <0xXX> are bytes.
+ * Fill t->pieces and t->firsts from names and added names, whose forms are in pieces
+ * before.
  */
-typedef struct PieceRules
-{
-	bool		byte_level;		/* spelled in GPT-2's alphabet */
-	bool		byte_tokens;
-	const char *from[8];		/* literal replacements, in order */
-	const char *to[8];
-	size_t		n;
-} PieceRules;
-
 void		tok_make_pieces(Tok *t, const PieceRules *r);
 
 #endif

@@ -24,9 +24,6 @@
 #include "text/tok_impl.h"
 #include "text/utf8.h"
 
-/* texts beyond this are refused; normalizing may make them three times longer */
-#define MAX_TEXT	((size_t) 256 << 20)
-
 /* One encoding. */
 typedef struct Enc
 {
@@ -36,39 +33,37 @@ typedef struct Enc
 	Err		   *e;
 	BpeWork		bpe;
 	SpmWork		spm;
+	UnigramWork unigram;
 	Buf			norm;			/* the piece being encoded, normalized */
 	Buf			pre[SPLIT_MAX_STEPS];	/* what a step that changes text made */
+	RxWork		rx[SPLIT_MAX_STEPS];
 } Enc;
 
 static bool
 encode_word(Enc *c, const char *s, size_t n)
 {
+	const Tok  *t = c->t;
+	int32_t		id;
+
 	if (n > INT32_MAX / 2)
 		return err_set(c->e, ERR_TOO_LONG, "text is too long to tokenize");
-	if (c->t->bpe != NULL)
-		bpe_encode(c->t->bpe, &c->bpe, s, n, c->out);
+	if (t->bpe != NULL)
+		bpe_encode(t->bpe, &c->bpe, s, n, c->out);
+	else if (t->spm != NULL)
+		spm_encode(t->spm, &c->spm, s, n, c->out);
+	else if (t->unigram != NULL)
+		unigram_encode(t->unigram, &c->unigram, s, n, c->out);
+	else if (t->wordpiece != NULL)
+		wordpiece_encode(t->wordpiece, s, n, c->out);
 	else
-		spm_encode(c->t->spm, &c->spm, s, n, c->out);
-	return true;
-}
-
-/* Append s to *out with every `from` replaced. */
-static void
-replace(const char *s, size_t n, const char *from, const char *to, Buf *out)
-{
-	size_t		flen = strlen(from);
-	size_t		tlen = strlen(to);
-	const char *end = s + n;
-	const char *hit;
-
-	buf_reserve(out, n);
-	while ((hit = memmem(s, (size_t) (end - s), from, flen)) != NULL)
 	{
-		buf_add(out, s, (size_t) (hit - s));
-		buf_add(out, to, tlen);
-		s = hit + flen;
+		id = strtab_find(t->names, s, n);
+		if (id < 0 && t->unk < 0)
+			return err_set(c->e, ERR_INVALID, "the vocabulary has no token for \"%.*s\", and none for unknown words",
+						   (int) (n < 60 ? n : 60), s);
+		intvec_push(c->out, id >= 0 ? id : t->unk);
 	}
-	buf_add(out, s, (size_t) (end - s));
+	return true;
 }
 
 /* at_start: the piece begins where the whole text begins. */
@@ -77,7 +72,7 @@ encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 {
 	const PreStep *p = &c->t->pre[step];
 	Buf		   *b = &c->pre[step];
-	size_t		pos = 0;
+	SplitIter	it;
 	size_t		start;
 	size_t		len;
 
@@ -88,9 +83,20 @@ encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 	switch (p->kind)
 	{
 		case PRE_SPLIT:
-			while (split_next(&p->split, s, n, &pos, &start, &len))
+			split_begin(&it, &p->split, &c->rx[step], s, n, c->e);
+			while (split_next(&it, &start, &len))
 				if (!encode_piece(c, step + 1, s + start, len, at_start && start == 0))
 					return false;
+			return !it.failed;
+		case PRE_FIXED:
+			for (start = 0; start < n; start += len)
+			{
+				len = 0;
+				for (size_t i = 0; i < p->count && start + len < n; i++)
+					len += utf8_len((unsigned char) s[start + len]);
+				if (!encode_piece(c, step + 1, s + start, len, at_start && start == 0))
+					return false;
+			}
 			return true;
 		case PRE_SPACE:
 			if (s[0] == ' ')
@@ -105,58 +111,27 @@ encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 			if ((p->prepend == PREPEND_ALWAYS || (p->prepend == PREPEND_FIRST && at_start)) &&
 				s[0] != ' ' && (n < len || memcmp(s, p->str, len) != 0))
 				buf_add(b, p->str, len);
-			replace(s, n, " ", p->str, b);
+			tok_replace(s, n, " ", p->str, b);
+			break;
+		case PRE_SPELL:
+			buf_reset(b);
+			for (size_t i = 0; i < n; i++)
+			{
+				char		u[4];
+
+				buf_add(b, u, utf8_put(u, bpe_byte_char((unsigned char) s[i])));
+			}
 			break;
 	}
 	return encode_piece(c, step + 1, b->data, b->len, at_start);
 }
 
-bool
-tok_normalize(const Tok *t, const char *s, size_t n, Buf *out, Err *e)
-{
-	Buf			tmp = {0};
-
-	buf_add(out, s, n);
-	for (size_t i = 0; i < t->n_norm && out->len > 0; i++)
-	{
-		const NormStep *k = &t->norm[i];
-		Buf			swap = *out;
-
-		*out = tmp;
-		tmp = swap;
-		buf_reset(out);
-		switch (k->kind)
-		{
-			case NORM_UNICODE:
-				if (!uni_normalize(tmp.data, tmp.len, k->form, out, e))
-				{
-					buf_free(&tmp);
-					return false;
-				}
-				break;
-			case NORM_PREPEND:
-				buf_addstr(out, k->to);
-				buf_add(out, tmp.data, tmp.len);
-				break;
-			case NORM_REPLACE:
-				replace(tmp.data, tmp.len, k->from, k->to, out);
-				break;
-		}
-		if (out->len > 16 * MAX_TEXT)
-		{
-			buf_free(&tmp);
-			return err_set(e, ERR_TOO_LONG, "text is too long to tokenize");
-		}
-	}
-	buf_free(&tmp);
-	return true;
-}
-
 /* Text between added tokens that were found in raw text. */
 static bool
-encode_raw(Enc *c, const char *s, size_t n, bool at_start)
+encode_raw(Enc *c, const char *s, size_t n, unsigned edges)
 {
 	const Tok  *t = c->t;
+	bool		at_start = (edges & TOK_AT_START) != 0;
 	size_t		scan = 0;
 	size_t		done = 0;
 	size_t		from = 0;
@@ -168,7 +143,7 @@ encode_raw(Enc *c, const char *s, size_t n, bool at_start)
 	if (t->n_norm > 0)
 	{
 		buf_reset(&c->norm);
-		if (!tok_normalize(t, s, n, &c->norm, c->e))
+		if (!tok_normalize(t, s, n, edges, &c->norm, c->e))
 			return false;
 		s = c->norm.data;
 		n = c->norm.len;
@@ -197,42 +172,117 @@ encode_text(Enc *c, const char *s, size_t n)
 	while (t->added_raw != NULL &&
 		   added_next(t->added_raw, s, n, c->no_special, &scan, &done, &start, &id))
 	{
-		if (start > from && !encode_raw(c, s + from, start - from, from == 0))
+		if (start > from && !encode_raw(c, s + from, start - from, from == 0 ? TOK_AT_START : 0))
 			return false;
 		intvec_push(c->out, id);
 		from = done;
 	}
-	return encode_raw(c, s + from, n - from, from == 0);
+	return encode_raw(c, s + from, n - from, TOK_AT_END | (from == 0 ? TOK_AT_START : 0));
 }
 
-bool
-tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
+/* One text, of any bytes. */
+static bool
+encode_bytes(Enc *c, const char *s, size_t n)
 {
-	Enc			c = {.t = t, .out = out, .e = e};
 	Buf			repaired = {0};
 	bool		ok;
 
-	if (n > MAX_TEXT)
-		return err_set(e, ERR_TOO_LONG, "text is too long to tokenize");
+	if (n > TOK_MAX_TEXT)
+		return err_set(c->e, ERR_TOO_LONG, "text is too long to tokenize");
 	if (n > 0 && !uni_valid(s, n))
 	{
 		uni_repair(s, n, &repaired);
 		s = repaired.data;
 		n = repaired.len;
 	}
-	c.no_special = (flags & TOK_NO_PARSE_SPECIAL) != 0;
-	if (flags & TOK_ADD_SPECIAL)
-		intvec_add(out, t->before, t->n_before);
-	ok = n == 0 || encode_text(&c, s, n);
-	if (ok && (flags & TOK_ADD_SPECIAL) != 0)
-		intvec_add(out, t->after, t->n_after);
+	ok = n == 0 || encode_text(c, s, n);
 	buf_free(&repaired);
-	buf_free(&c.norm);
-	for (size_t i = 0; i < SPLIT_MAX_STEPS; i++)
-		buf_free(&c.pre[i]);
-	bpe_work_free(&c.bpe);
-	spm_work_free(&c.spm);
 	return ok;
+}
+
+static void
+enc_free(Enc *c)
+{
+	buf_free(&c->norm);
+	for (size_t i = 0; i < SPLIT_MAX_STEPS; i++)
+	{
+		buf_free(&c->pre[i]);
+		rx_work_free(&c->rx[i]);
+	}
+	bpe_work_free(&c->bpe);
+	spm_work_free(&c->spm);
+	unigram_work_free(&c->unigram);
+}
+
+bool
+tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
+{
+	Enc			c = {.t = t, .out = out, .e = e, .no_special = (flags & TOK_NO_PARSE_SPECIAL) != 0};
+	bool		ok = true;
+
+	if ((flags & TOK_ADD_SPECIAL) == 0)
+		ok = encode_bytes(&c, s, n);
+	else
+		for (size_t i = 0; i < t->single.n && ok; i++)
+			if (t->single.item[i].id >= 0)
+				intvec_push(out, t->single.item[i].id);
+			else
+				ok = encode_bytes(&c, s, n);
+	enc_free(&c);
+	return ok;
+}
+
+bool
+tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, size_t nb, unsigned flags,
+				IntVec *ids, IntVec *types, Err *e)
+{
+	Enc			c = {.t = t, .out = ids, .e = e, .no_special = (flags & TOK_NO_PARSE_SPECIAL) != 0};
+	const TokTemplate *p = b != NULL ? &t->pair : &t->single;
+	bool		ok = true;
+
+	for (size_t i = 0; i < p->n && ok; i++)
+	{
+		int32_t		id = p->item[i].id;
+
+		if (id == TOK_TEXT_A)
+			ok = encode_bytes(&c, a, na);
+		else if (id == TOK_TEXT_B)
+			ok = encode_bytes(&c, b, nb);
+		else if (flags & TOK_ADD_SPECIAL)
+			intvec_push(ids, id);
+		while (types->len < ids->len)
+			intvec_push(types, p->item[i].type);
+	}
+	enc_free(&c);
+	return ok;
+}
+
+void
+tok_surround(Tok *t, int32_t before, int32_t after)
+{
+	static const TokItem text[] = {{TOK_TEXT_A, 0}, {TOK_TEXT_B, 1}};
+
+	t->single.n = t->pair.n = 0;
+	for (size_t i = 0; i < 2; i++)
+	{
+		TokTemplate *to[] = {&t->single, &t->pair};
+
+		for (size_t k = i; k < 2; k++)
+		{
+			if (before >= 0)
+				to[k]->item[to[k]->n++] = (TokItem) {before, (int32_t) i};
+			to[k]->item[to[k]->n++] = text[i];
+			if (after >= 0)
+				to[k]->item[to[k]->n++] = (TokItem) {after, (int32_t) i};
+		}
+	}
+}
+
+void
+tok_pre_free(PreStep *p)
+{
+	mem_free(p->str);
+	rx_free(p->split.rx);
 }
 
 void
@@ -243,18 +293,18 @@ tok_free(Tok *t)
 	strtab_free(t->names);
 	strtab_free(t->added_names);
 	strtab_free(t->pieces);
+	strtab_free(t->firsts);
 	mem_free(t->flags);
 	added_free(t->added_raw);
 	added_free(t->added_norm);
 	for (size_t i = 0; i < t->n_norm; i++)
-	{
-		mem_free(t->norm[i].from);
-		mem_free(t->norm[i].to);
-	}
+		tok_norm_free(&t->norm[i]);
 	for (size_t i = 0; i < t->n_pre; i++)
-		mem_free(t->pre[i].str);
+		tok_pre_free(&t->pre[i]);
 	bpe_free(t->bpe);
 	spm_free(t->spm);
+	unigram_free(t->unigram);
+	wordpiece_free(t->wordpiece);
 	mem_free(t);
 }
 
@@ -298,88 +348,4 @@ tok_piece(const Tok *t, int32_t id, size_t *n)
 	const char *s = strtab_get(t->pieces, id, n);
 
 	return s != NULL ? s : "";
-}
-
-/* The byte of "<0xXX>", -1 if s isn't of that form. */
-static int
-byte_of(const char *s, size_t n)
-{
-	int			v = 0;
-
-	if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>')
-		return -1;
-	for (int i = 3; i < 5; i++)
-	{
-		if (s[i] >= '0' && s[i] <= '9')
-			v = v * 16 + (s[i] - '0');
-		else if ((s[i] | 32) >= 'a' && (s[i] | 32) <= 'f')
-			v = v * 16 + ((s[i] | 32) - 'a' + 10);
-		else
-			return -1;
-	}
-	return v;
-}
-
-/*
- * Append what a token spelled s contributes to a text.  An added token is plain
- * text; yet the reference reads it in GPT-2's alphabet where it can, and some
- * are meant so ("\u0120the").  It is done here too, but where that makes no UTF-8
- * (DeepSeek's added token "\u00FC", which the reference shows as U+FFFD).
- */
-static void
-make_piece(Tok *t, int32_t id, const char *s, size_t n, bool added, const PieceRules *r, Buf *out)
-{
-	Buf			tmp = {0};
-	int			byte;
-
-	buf_add(out, s, n);
-	for (size_t i = 0; i < r->n; i++)
-	{
-		buf_reset(&tmp);
-		replace(out->data, out->len, r->from[i], r->to[i], &tmp);
-		buf_reset(out);
-		buf_add(out, tmp.data, tmp.len);
-	}
-	if (r->byte_level)
-	{
-		buf_reset(&tmp);
-		if (bpe_spelled_bytes(out->data, out->len, &tmp) && (!added || uni_valid(tmp.data, tmp.len)))
-		{
-			buf_reset(out);
-			buf_add(out, tmp.data, tmp.len);
-		}
-	}
-	byte = r->byte_tokens ? byte_of(out->data, out->len) : -1;
-	if (byte >= 0)
-	{
-		buf_reset(out);
-		buf_addc(out, (char) byte);
-		t->flags[id] |= TOK_F_BYTE;
-	}
-	buf_free(&tmp);
-}
-
-void
-tok_make_pieces(Tok *t, const PieceRules *r)
-{
-	StrTab	   *made = strtab_new((size_t) t->n_ids);
-	Buf			b = {0};
-
-	for (int32_t id = 0; id < t->n_ids; id++)
-	{
-		size_t		n;
-		const char *s = strtab_get(t->pieces, id, &n);
-		bool		added = s != NULL;	/* what is there already is an added token's */
-
-		if (!added)
-			s = strtab_get(t->names, id, &n);
-		if (s == NULL)
-			continue;
-		buf_reset(&b);
-		make_piece(t, id, s, n, added, r, &b);
-		strtab_set(made, id, b.data, b.len);
-	}
-	buf_free(&b);
-	strtab_free(t->pieces);
-	t->pieces = made;
 }

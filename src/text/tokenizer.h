@@ -36,9 +36,22 @@ typedef struct TokGguf
 	size_t		n_merges;
 	const char *const *merges;	/* "left right", in rank order */
 	int32_t		bos, eos, unk;	/* -1 if absent */
-	int			add_bos, add_eos;	/* 0, 1, or -1 if absent */
-	int			add_space_prefix;	/* 0, 1, or -1 if absent */
+	int32_t		sep;			/* likewise */
+	/* 0, 1, or -1 if absent */
+	int			add_bos, add_eos, add_sep;
+	int			add_space_prefix;
+	int			remove_extra_whitespaces;
+	int			lowercase, strip_accents;	/* of "bert" */
+	const void *charsmap;		/* SentencePiece's precompiled rules, NULL if absent */
+	size_t		n_charsmap;
+	/* for a tokenizer.model, whose other parts are as above (tok_from_spm()) */
+	bool		native;			/* white space as SentencePiece does it around added tokens */
+	bool		space_suffix;	/* the space goes behind the text */
 } TokGguf;
+
+/* All fields absent. */
+#define TOK_GGUF_INIT {.bos = -1, .eos = -1, .unk = -1, .sep = -1, .add_bos = -1, .add_eos = -1, .add_sep = -1, \
+	.add_space_prefix = -1, .remove_extra_whitespaces = -1, .lowercase = -1, .strip_accents = -1}
 
 /* Both return NULL with *e set: unknown kinds are refused, never guessed. */
 Tok		   *tok_from_hf(const char *tokenizer_json, size_t len,
@@ -56,6 +69,13 @@ void		tok_free(Tok *t);
 
 /* Append the ids of s[0..n) to *out. */
 bool		tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, Err *e);
+
+/*
+ * One text, or two (b not NULL), with what the post-processor puts around and
+ * between them; types gets a token type id for each id.
+ */
+bool		tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, size_t nb, unsigned flags,
+							IntVec *ids, IntVec *types, Err *e);
 
 int32_t		tok_vocab_size(const Tok *t);	/* highest id + 1 */
 int32_t		tok_bos(const Tok *t);	/* -1 = none */

@@ -38,9 +38,9 @@ static const char *const gc_name[] = {
 	"No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"
 };
 
-static const uint8_t gc_class[32] = {
-	[UNI_GC_LL] = UNI_L, [UNI_GC_LM] = UNI_L, [UNI_GC_LO] = UNI_L, [UNI_GC_LT] = UNI_L,
-	[UNI_GC_LU] = UNI_L, [UNI_GC_MC] = UNI_M, [UNI_GC_ME] = UNI_M, [UNI_GC_MN] = UNI_M,
+static const uint16_t gc_class[32] = {
+	[UNI_GC_LL] = UNI_L | UNI_LL, [UNI_GC_LM] = UNI_L, [UNI_GC_LO] = UNI_L, [UNI_GC_LT] = UNI_L | UNI_LU,
+	[UNI_GC_LU] = UNI_L | UNI_LU, [UNI_GC_MC] = UNI_M, [UNI_GC_ME] = UNI_M, [UNI_GC_MN] = UNI_M,
 	[UNI_GC_ND] = UNI_N, [UNI_GC_NL] = UNI_N, [UNI_GC_NO] = UNI_N, [UNI_GC_PC] = UNI_P,
 	[UNI_GC_PD] = UNI_P, [UNI_GC_PE] = UNI_P, [UNI_GC_PF] = UNI_P, [UNI_GC_PI] = UNI_P,
 	[UNI_GC_PO] = UNI_P, [UNI_GC_PS] = UNI_P, [UNI_GC_SC] = UNI_S, [UNI_GC_SK] = UNI_S,

@@ -20,6 +20,8 @@
 #define UNI_S		0x10		/* \p{S} */
 #define UNI_SPACE	0x20		/* \s: White_Space */
 #define UNI_WORD	0x40		/* \w */
+#define UNI_LU		0x80		/* \p{Lu}, \p{Lt} */
+#define UNI_LL		0x100		/* \p{Ll} */
 
 /* The classes of cp as a bit mask; 0 for what is no code point. */
 unsigned	uni_class_any(uint32_t cp);
@@ -29,12 +31,24 @@ static inline unsigned
 uni_class(uint32_t cp)
 {
 	if ((cp | 32) - 'a' < 26)
-		return UNI_L | UNI_WORD;
+		return UNI_L | UNI_WORD | (cp & 32 ? UNI_LL : UNI_LU);
 	return cp == ' ' ? UNI_SPACE : uni_class_any(cp);
 }
 
 /* Its general category as two characters, e.g. "Lu". */
 const char *uni_category(uint32_t cp);
+
+/*
+ * Properties as the normalizers and pre-tokenizers of Hugging Face see them; their
+ * data is older or newer than that of the regex engine (unicode_hf.c).
+ */
+bool		uni_hf_punct(uint32_t cp);	/* ASCII punctuation and symbols, P */
+bool		uni_hf_number(uint32_t cp);
+bool		uni_hf_mark(uint32_t cp);	/* M */
+bool		uni_hf_nonspacing(uint32_t cp); /* Mn */
+bool		uni_hf_other(uint32_t cp);	/* Cc, Cf, Co */
+/* Lower case of one character; U+0130 is left alone, it has two. */
+uint32_t	uni_lower(uint32_t cp);
 
 /* Is s[0..n) valid UTF-8? */
 bool		uni_valid(const char *s, size_t n);

@@ -113,6 +113,10 @@ gv_scalar(const char *key, uint64_t x, GgufVocab *g)
 		g->v.bos = (int32_t) x;
 	else if (strcmp(key, "tokenizer.ggml.eos_token_id") == 0)
 		g->v.eos = (int32_t) x;
+	else if (strcmp(key, "tokenizer.ggml.cls_token_id") == 0 && g->v.bos < 0)
+		g->v.bos = (int32_t) x;
+	else if (strcmp(key, "tokenizer.ggml.seperator_token_id") == 0)
+		g->v.sep = (int32_t) x;
 	else if (strcmp(key, "tokenizer.ggml.unknown_token_id") == 0)
 		g->v.unk = (int32_t) x;
 	else if (strcmp(key, "tokenizer.ggml.add_bos_token") == 0)
@@ -133,8 +137,7 @@ gguf_vocab_read(const char *path, GgufVocab *g)
 	memset(g, 0, sizeof(*g));
 	if (f == NULL)
 		return false;
-	g->v.bos = g->v.eos = g->v.unk = -1;
-	g->v.add_bos = g->v.add_eos = g->v.add_space_prefix = -1;
+	g->v = (TokGguf) TOK_GGUF_INIT;
 	gv_uint(f, 8);				/* magic, version */
 	gv_uint(f, 8);				/* tensors */
 	n = gv_uint(f, 8);

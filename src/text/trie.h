@@ -1,0 +1,58 @@
+/*
+ * trie.h
+ *	  Trie over the bytes of token strings, for longest and for all prefixes.
+ *
+ * Nodes are numbered breadth first, so the children of one lie side by side:
+ * those of node i are first[i] .. first[i + 1] - 1, ordered by their byte.
+ */
+#ifndef VLLM_TEXT_TRIE_H
+#define VLLM_TEXT_TRIE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct TrieKey
+{
+	const char *s;
+	uint32_t	len;			/* > 0 */
+	int32_t		id;
+} TrieKey;
+
+typedef struct Trie
+{
+	uint32_t   *first;			/* [n + 1] */
+	uint8_t    *byte;			/* [n] that leads to the node */
+	int32_t    *id;				/* [n] token that ends here, -1 = none */
+	uint32_t	n;
+	uint32_t	root[256];		/* children of node 0 by byte, 0 = none */
+} Trie;
+
+/* Sorts key[]; of equal keys the lowest id wins.  Owns no key afterwards. */
+Trie	   *trie_new(TrieKey *key, size_t n);
+void		trie_free(Trie *t);
+
+/* The child of a node, 0 if there is none. */
+static inline uint32_t
+trie_step(const Trie *t, uint32_t node, char c)
+{
+	uint32_t	lo;
+	uint32_t	hi;
+
+	if (node == 0)
+		return t->root[(unsigned char) c];
+	lo = t->first[node];
+	hi = t->first[node + 1];
+	if (hi - lo > 8)
+	{
+		const uint8_t *p = memchr(t->byte + lo, (unsigned char) c, hi - lo);
+
+		return p != NULL ? (uint32_t) (p - t->byte) : 0;
+	}
+	for (; lo < hi; lo++)
+		if (t->byte[lo] == (unsigned char) c)
+			return lo;
+	return 0;
+}
+
+#endif

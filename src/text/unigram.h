@@ -1,0 +1,41 @@
+/*
+ * unigram.h
+ *	  Unigram: the segmentation of a word with the highest sum of scores.
+ */
+#ifndef VLLM_TEXT_UNIGRAM_H
+#define VLLM_TEXT_UNIGRAM_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "text/strtab.h"
+
+typedef struct Unigram Unigram;
+
+typedef struct UnigramConf
+{
+	const StrTab *names;		/* vocabulary, indexed by spelling; outlives the Unigram */
+	size_t		n_ids;
+	const double *score;		/* [n_ids] */
+	const bool *skip;			/* [n_ids] tokens that text may not become */
+	double		min_score;		/* an unknown character costs 10 more */
+	int32_t		unk;
+	bool		byte_fallback;	/* unknown text becomes <0xXX>, if all are there */
+	bool		words;			/* encodes words: worth to know those that are tokens */
+} UnigramConf;
+
+/* Scratch memory of one encoding; zeroed at first, freed with unigram_work_free(). */
+typedef struct UnigramWork
+{
+	struct UnigramCell *cell;
+	size_t		cap;
+	IntVec		rev;			/* ids, last first */
+} UnigramWork;
+
+Unigram    *unigram_new(const UnigramConf *c);
+void		unigram_free(Unigram *m);
+/* Append the ids of a word (valid UTF-8, 0 < n < 2^31). */
+void		unigram_encode(const Unigram *m, UnigramWork *w, const char *s, size_t n, IntVec *out);
+void		unigram_work_free(UnigramWork *w);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * wordpiece.h
+ *	  WordPiece: the longest token at each place of a word, or the unknown token.
+ */
+#ifndef VLLM_TEXT_WORDPIECE_H
+#define VLLM_TEXT_WORDPIECE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "text/strtab.h"
+
+typedef struct WordPiece WordPiece;
+
+typedef struct WordPieceConf
+{
+	const StrTab *names;		/* vocabulary; may go after wordpiece_new() */
+	size_t		n_ids;
+	const bool *skip;			/* [n_ids] tokens that text may not become */
+	const char *first;			/* prefix of tokens that begin a word ... */
+	const char *rest;			/* ... and of those that continue one; "" = none */
+	size_t		max_chars;		/* longer words are unknown */
+	int32_t		unk;
+} WordPieceConf;
+
+WordPiece  *wordpiece_new(const WordPieceConf *c);
+void		wordpiece_free(WordPiece *m);
+/* Append the ids of a word (valid UTF-8, n > 0). */
+void		wordpiece_encode(const WordPiece *m, const char *s, size_t n, IntVec *out);
+
+#endif
