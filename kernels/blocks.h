@@ -28,7 +28,18 @@ typedef enum KType
 	KT_IQ4_XS,
 	KT_MXFP4,
 	KT_INT8,
-	KT_COUNT
+	KT_COUNT,
+
+	/* Only in files: what quantized checkpoints are made of.  Readers (KReader) take
+	 * them, no kernel and no table knows them. */
+	KT_U8,
+	KT_I8,
+	KT_I32,
+	KT_I64,
+	KT_F8_E4M3,
+	KT_F8_E5M2,
+	KT_F8_E8M0,
+	KT_END
 } KType;
 
 /*

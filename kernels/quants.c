@@ -283,7 +283,13 @@ static const struct
 const char *
 ktype_name(KType t)
 {
-	return (unsigned) t < KT_COUNT ? formats[t].name : "?";
+	static const char *const file_only[KT_END - KT_COUNT] = {
+		"?", "U8", "I8", "I32", "I64", "F8_E4M3", "F8_E5M2", "F8_E8M0"
+	};
+
+	if ((unsigned) t >= KT_END)
+		return "?";
+	return t < KT_COUNT ? formats[t].name : file_only[t - KT_COUNT];
 }
 
 int

@@ -211,6 +211,7 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 		cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && (in->pool = cpuplan_pool(&cpus, e)) != NULL &&
 		(src.files = files = files_open(path, e)) != NULL && (tok = source_tok(src.files, e)) != NULL)
 		ok = build(in, &src, tok, o, s, e);
+	source_done(&src);
 	files_close(files);
 	if (ok)
 		return in;
@@ -235,6 +236,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	tok = source_tok(src.files, e);
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, quant_scheme(o->quantization), k, &mi, e) &&
 		plan_core(&mi, o, s, &co, e);
+	source_done(&src);
 	if (ok)
 		fill_facts(&mi, "", co.max_model_len, out);
 	if (tok != NULL)

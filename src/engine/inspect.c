@@ -62,8 +62,8 @@ put_config(cJSON *o, const Conf *c)
 static void
 put_weights(cJSON *o, const Files *f)
 {
-	uint64_t	count[KT_COUNT] = {0};
-	uint64_t	bytes[KT_COUNT] = {0};
+	uint64_t	count[KT_END] = {0};
+	uint64_t	bytes[KT_END] = {0};
 	double		total = 0;
 	cJSON	   *types = cJSON_AddArrayToObject(o, "weights");
 
@@ -75,7 +75,7 @@ put_weights(cJSON *o, const Files *f)
 		bytes[t->type] += t->nbytes;
 		total += (double) t->nbytes;
 	}
-	for (int t = 0; t < KT_COUNT; t++)
+	for (int t = 0; t < KT_END; t++)
 	{
 		cJSON	   *row;
 
@@ -186,6 +186,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	put_tokenizer(o, f);
 	ok = model_check(files_conf(f), &ms, quant_scheme(opts->quantization), k, &mi, &why) &&
 		plan(&mi, opts, s, &co, &why);
+	source_done(&src);
 	cJSON_AddBoolToObject(o, "supported", ok && cJSON_GetObjectItem(cJSON_GetObjectItem(o, "tokenizer"), "unsupported") == NULL);
 	if (ok)
 		put_loaded(o, &mi, &co);

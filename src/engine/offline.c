@@ -258,6 +258,7 @@ open_core(Run *run, Err *e)
 	}
 	mo.cache_id = id;
 	model = model_new(files_conf(run->files), &src, &mo, e);
+	source_done(&source);
 	mem_free(id);
 	if (model == NULL)
 	{

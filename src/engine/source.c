@@ -6,6 +6,8 @@
  */
 #include "engine/source.h"
 
+#include "quant/ckpt.h"
+
 static const KTensor *
 source_find(void *ctx, const char *name)
 {
@@ -52,13 +54,60 @@ source_progress(void *ctx, double done)
 	return s->progress == NULL || s->progress(s->ctx, done);
 }
 
+/* A module's scales are read here: see load_read_guard(). */
+typedef struct Matrix
+{
+	Source	   *s;
+	const char *module;
+	int64_t		n;
+	int64_t		k;
+	const KTensor *out;
+	bool		ok;
+	Err			err;
+} Matrix;
+
+static void
+find_matrix(void *arg)
+{
+	Matrix	   *m = arg;
+
+	m->ok = ckpt_matrix(m->s->ckpt, m->module, m->n, m->k, &m->out, &m->err);
+}
+
+static bool
+source_quantized(void *ctx, const char *module, int64_t n, int64_t k, const KTensor **out, Err *e)
+{
+	Source	   *s = ctx;
+	Matrix		m = {.s = s, .module = module, .n = n, .k = k};
+	CkptFiles	files = {.find = source_find, .where = source_where, .ctx = ctx};
+
+	*out = NULL;
+	if (s->ckpt == NULL && !ckpt_open(files_conf(s->files), &files, &s->ckpt, e))
+		return false;
+	if (s->ckpt == NULL)
+		return true;
+	if (!load_read_guard(s->files, find_matrix, &m, e))
+		return false;
+	*out = m.out;
+	if (!m.ok)
+		*e = m.err;
+	return m.ok;
+}
+
 ModelSource
 source_of(Source *s)
 {
 	return (ModelSource) {
-		.find = source_find, .at = source_at, .where = source_where, .check = source_check,
-		.drop = source_drop, .intact = source_intact, .progress = source_progress, .ctx = s
+		.find = source_find, .quantized = source_quantized, .at = source_at, .where = source_where,
+		.check = source_check, .drop = source_drop, .intact = source_intact, .progress = source_progress, .ctx = s
 	};
+}
+
+void
+source_done(Source *s)
+{
+	ckpt_close(s->ckpt);
+	s->ckpt = NULL;
 }
 
 Tok *

@@ -17,10 +17,12 @@ typedef struct Source
 	const Files *files;
 	LoadProgress progress;		/* NULL: nobody wants to know */
 	void	   *ctx;
+	struct Ckpt *ckpt;			/* of a quantized checkpoint, opened when it is asked for a matrix */
 } Source;
 
-/* s must live as long as the result is used */
+/* s must live as long as the result is used, and be given to source_done() then */
 ModelSource source_of(Source *s);
+void		source_done(Source *s);
 /* the tokenizer that the files describe */
 Tok		   *source_tok(const Files *f, Err *e);
 /* KV type "auto": as precise as the weights, quantized weights with half */

@@ -3,7 +3,8 @@
  *	  The JSON files of a Hugging Face directory.
  *
  * config.json becomes Conf entries under its own key names, nested objects joined
- * by dots ("rope_scaling.factor"); generation_config.json the same under the prefix
+ * by dots ("rope_scaling.factor"); "quantization_config", which src/quant reads, is kept
+ * as JSON text.  generation_config.json the same under the prefix
  * "generation."; arrays are kept when all elements are numbers or all are strings.
  * tokenizer.json and tokenizer_config.json are kept as bytes for src/text, except
  * that the chat template is found here, where its three places are known:
@@ -60,6 +61,28 @@ flatten_array(Conf *c, const char *key, const cJSON *v)
 	}
 }
 
+/* How the weights are quantized: the text for src/quant/ckpt.c, whose keys may be names of
+ * modules and patterns; of all others the method alone is of interest. */
+static void
+put_quantization(Conf *c, const cJSON *v)
+{
+	char	   *text = cJSON_PrintUnformatted(v);
+	const char *method = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, "quant_method"));
+
+	if (text != NULL)
+		conf_set_str(c, "quantization_config", text);
+	if (method != NULL)
+		conf_set_str(c, "quantization_config.quant_method", method);
+	cJSON_free(text);
+}
+
+static bool
+is_quantization(const char *key)
+{
+	return strcmp(key, "quantization_config") == 0 || strcmp(key, "compression_config") == 0 ||
+		strcmp(key, "text_config.quantization_config") == 0;
+}
+
 /* Recursion is bounded by MAX_KEY: each level adds a dot to the key. */
 static bool
 flatten(Conf *c, const char *prefix, const cJSON *obj, int *budget)
@@ -80,6 +103,8 @@ flatten(Conf *c, const char *prefix, const cJSON *obj, int *budget)
 			conf_set_str(c, key, v->valuestring);
 		else if (cJSON_IsArray(v))
 			flatten_array(c, key, v);
+		else if (cJSON_IsObject(v) && is_quantization(key))
+			put_quantization(c, v);
 		else if (cJSON_IsObject(v))
 		{
 			strcat(key, ".");
@@ -188,10 +213,45 @@ read_tokenizer(Files *f, Err *e)
 	return ok;
 }
 
+/*
+ * Some tools write a file of their own instead of config.json's "quantization_config":
+ * ModelOpt, AutoGPTQ and AutoAWQ (which leave the method out).
+ */
+static bool
+read_quantization(Files *f, Err *e)
+{
+	static const char *const files[][2] = {
+		{"hf_quant_config.json", "modelopt"}, {"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && !conf_has(f->conf, "quantization_config"); i++)
+	{
+		Buf			text = {0};
+		cJSON	   *root = NULL;
+		bool		ok = slurp_optional(f, files[i][0], FILES_MAX_CONFIG, &text, e);
+
+		if (ok && text.data != NULL)
+		{
+			root = cJSON_ParseWithLength(text.data, text.len);
+			if (!(ok = cJSON_IsObject(root)))
+				err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->path, files[i][0]);
+			else if (cJSON_GetObjectItemCaseSensitive(root, "quant_method") == NULL)
+				cJSON_AddStringToObject(root, "quant_method", files[i][1]);
+		}
+		if (ok && root != NULL)
+			put_quantization(f->conf, root);
+		cJSON_Delete(root);
+		buf_free(&text);
+		if (!ok)
+			return false;
+	}
+	return true;
+}
+
 bool
 hfconfig_read(Files *f, Err *e)
 {
-	return read_config(f, "config.json", "", true, e) &&
+	return read_config(f, "config.json", "", true, e) && read_quantization(f, e) &&
 		read_config(f, "generation_config.json", "generation.", false, e) &&
 		read_tokenizer(f, e);
 }

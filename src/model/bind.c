@@ -351,6 +351,12 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 		return missing(b, name);
 	if (!check_shape(b, t, name, 2, want))
 		return NULL;
+	if (t->type >= KT_COUNT)
+	{
+		err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
+				name, where(b->src, t), ktype_name(t->type));
+		return NULL;
+	}
 	use(b, t);
 	return t;
 }
@@ -579,6 +585,8 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	bool		ok;
 
 	b.gguf = conf_has(conf, "gguf.architecture");
+	if (src->quantized == NULL && conf_has(conf, "quantization_config"))
+		return err_set(e, ERR_UNSUPPORTED, "quantized checkpoints are not supported here");
 	d->bound = mem_zalloc(sizeof(Bound));
 	d->layers = mem_zalloc((size_t) d->c.n_layers * sizeof(Layer));
 	for (int i = 0; i < d->c.n_layers; i++)

@@ -104,21 +104,6 @@ dec_conf_act(const char *name, KAct *out, Err *e)
 				   dec_printable(name, buf, sizeof(buf)));
 }
 
-/* What would silently change the arithmetic must be known. */
-static bool
-check_supported(const Conf *c, Err *e)
-{
-	char		buf[65];
-
-	if (conf_has(c, "quantization_config.quant_method"))
-	{
-		err_set(e, ERR_UNSUPPORTED, "quantization method \"%s\" is not supported",
-				dec_printable(conf_str(c, "quantization_config.quant_method", "?"), buf, sizeof(buf)));
-		return err_hint(e, "Use the unquantized model, or its Q8_0 GGUF file.");
-	}
-	return true;
-}
-
 /* The first of several keys that there is, else the last one. */
 static const char *
 first_key(const Conf *c, const char *const *keys)
@@ -206,7 +191,7 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 		return false;
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
 	act = conf_str(c, first_key(c, acts), NULL);
-	if ((act != NULL && !dec_conf_act(act, &o->act, e)) || !check_supported(c, e) ||
+	if ((act != NULL && !dec_conf_act(act, &o->act, e)) ||
 		!rotary_dim(c, o->head_dim, &r->dim, e))
 		return false;
 	o->max_len = rope_max_len(c, &r->keys, o->max_len);

@@ -17,7 +17,7 @@ static const Quant quants[] = {
 
 #define N_QUANTS (sizeof(quants) / sizeof(quants[0]))
 
-_Static_assert(N_QUANTS == KT_COUNT - 1, "quant.def has one row for each KType but INT8");
+_Static_assert(N_QUANTS == KT_END - 2, "quant.def has one row for each KType but INT8");
 
 const Quant *
 quant_get(KType type)
@@ -32,7 +32,7 @@ const Quant *
 quant_by_gguf(uint32_t gguf_id)
 {
 	for (size_t i = 0; i < N_QUANTS; i++)
-		if ((uint32_t) quants[i].gguf_id == gguf_id)
+		if (quants[i].gguf_id >= 0 && (uint32_t) quants[i].gguf_id == gguf_id)
 			return &quants[i];
 	return NULL;
 }
@@ -56,7 +56,7 @@ quant_gguf_list(void)
 const char *
 quant_dtype_list(void)
 {
-	return "F32, F16 and BF16";
+	return "F32, F16 and BF16; of quantized checkpoints also U8, I8, I32, I64, F8_E4M3, F8_E5M2 and F8_E8M0";
 }
 
 /* the scale at offset `at` of a block is NaN or Inf */

@@ -22,7 +22,7 @@
 typedef struct Quant
 {
 	KType		type;
-	int			gguf_id;		/* type id in a GGUF file */
+	int			gguf_id;		/* type id in a GGUF file, QUANT_NONE = can't be there */
 	const char *dtype;			/* dtype in a safetensors header, "" = none */
 	int			block;			/* elements in a block */
 	int			bytes;			/* bytes in a block */

@@ -30,8 +30,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "load/load.h"
-#include "model/model.h"
+#include "engine/source.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "tests/fixtures/models/"
@@ -60,24 +59,6 @@ typedef struct Run
 	int32_t		table[2][MAX_TOKENS / BLOCK];
 	float	   *logits;			/* [MAX_ROWS][vocab] */
 } Run;
-
-static const KTensor *
-src_find(void *ctx, const char *name)
-{
-	return files_find(ctx, name);
-}
-
-static const KTensor *
-src_at(void *ctx, size_t i)
-{
-	return files_tensor(ctx, i);
-}
-
-static const char *
-src_where(void *ctx, const KTensor *t)
-{
-	return files_where(ctx, t);
-}
 
 static bool
 read_ints(FILE *f, int32_t **out, int n)
@@ -139,7 +120,7 @@ has_all_types(const Kernels *k, const Files *f)
 	const KTensor *t;
 
 	for (size_t i = 0; (t = files_tensor(f, i)) != NULL; i++)
-		if (t->ndim == 2 && k->mat_bytes(t->type, (int) t->shape[0], (int) t->shape[1]) == 0)
+		if (t->ndim == 2 && t->type < KT_COUNT && k->mat_bytes(t->type, (int) t->shape[0], (int) t->shape[1]) == 0)
 			return false;
 	return true;
 }
@@ -147,11 +128,13 @@ has_all_types(const Kernels *k, const Files *f)
 static Model *
 load(const char *name, Files *f, const Kernels *k, KPool *pool)
 {
-	ModelSource src = {.find = src_find, .at = src_at, .where = src_where, .ctx = f};
+	Source		source = {.files = f};
+	ModelSource src = source_of(&source);
 	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = MAX_ROWS, .max_out = MAX_ROWS};
 	Err			e = {0};
 	Model	   *m = model_new(files_conf(f), &src, &opt, &e);
 
+	source_done(&source);
 	CHECK(m != NULL, "%s: %s (%s)", name, e.msg, e.detail);
 	return m;
 }

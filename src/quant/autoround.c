@@ -1,0 +1,93 @@
+/*
+ * autoround.c
+ *	  AutoRound checkpoints: GPTQ's or AWQ's layout, as "packing_format" says.
+ *
+ * "extra_config" has settings of single modules, by their names or by patterns; 16 bits
+ * and more leave a module as it is.
+ */
+#include "quant/ckpt_gptq.h"
+
+#define FORMATS "auto_round:auto_gptq auto_round auto_round:gptqmodel auto_round:auto_awq"
+#define FORMAT_AWQ 3
+
+static bool
+auto_spec(const Ckpt *c, GptqSpec *s, int *format, Err *e)
+{
+	*s = (GptqSpec) {.bits = 4, .group = 128, .sym = true};
+	if (!gptq_settings(c->conf, s, e) || !ckpt_word(c->conf, "packing_format", FORMATS, 0, format, e))
+		return false;
+	s->v2 = *format == 1 || *format == 2;
+	return true;
+}
+
+/* What changes the arithmetic beside bits, groups and symmetry. */
+static bool
+plain_integers(const cJSON *o, const char *allowed, Err *e)
+{
+	int			word;
+	int64_t		bits;
+
+	return ckpt_word(o, "data_type", allowed, 0, &word, e) && ckpt_int(o, "act_bits", 16, 32, 16, &bits, e) &&
+		ckpt_int(o, "super_bits", 0, 0, 0, &bits, e);
+}
+
+bool
+autoround_open(Ckpt *c, Err *e)
+{
+	/* what was done to find the codes */
+	static const char known[] = "quant_method bits group_size sym data_type packing_format backend extra_config act_bits "
+		"act_data_type act_group_size act_sym act_dynamic amp batch_size enable_minmax_tuning enable_norm_bias_tuning "
+		"enable_quanted_input gradient_accumulate_steps iters lr low_gpu_mem_usage minmax_lr nsamples "
+		"quant_block_list scale_dtype seqlen supported_types block_name_to_quantize to_quant_block_names "
+		"autoround_version train_bs dataset static_attention_granularity static_kv_granularity enable_torch_compile "
+		"modules_to_not_convert regex_config quant_lm_head model_dtype provider version damp_percent desc_act "
+		"true_sequential lm_head super_bits";
+	static const char extra[] = "bits group_size sym data_type act_bits act_data_type act_group_size act_sym act_dynamic "
+		"scale_dtype super_bits super_group_size fixed_by_user in_blocks";
+	const cJSON *v;
+	GptqSpec	s;
+	int			format;
+	bool		matches;
+
+	if (!ckpt_known(c->conf, known, e) || !auto_spec(c, &s, &format, e) || !plain_integers(c->conf, "int int_sym int_asym_dq", e))
+		return false;
+	cJSON_ArrayForEach(v, ckpt_get(c->conf, "extra_config"))
+		if (!ckpt_known(v, extra, e) || !gptq_settings(v, &s, e) || !plain_integers(v, "int float fp int_sym", e) ||
+			!ckpt_match(v->string, "", true, &matches, e))
+			return false;
+	return true;
+}
+
+bool
+autoround_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
+{
+	const cJSON *all = ckpt_get(c->conf, "extra_config");
+	const cJSON *mine = cJSON_GetObjectItemCaseSensitive(all, module);
+	const cJSON *v;
+	GptqSpec	s;
+	int			format;
+
+	if (ckpt_find(c, module, ".qweight") == NULL)
+		return true;
+	if (!auto_spec(c, &s, &format, e))
+		return false;
+	cJSON_ArrayForEach(v, all)
+	{
+		bool		matches;
+
+		if (mine != NULL)
+			break;
+		if (!ckpt_match(v->string, module, true, &matches, e))
+			return false;
+		if (matches)
+			mine = v;
+	}
+	if (mine != NULL && !gptq_settings(mine, &s, e))
+		return false;
+	if (s.bits >= 16)
+		return true;
+	*out = ckpt_reader(c, module, n, k);
+	if (format == FORMAT_AWQ)
+		return awq_reader(c, *out, module, &s, e);
+	return gptq_reader(c, *out, module, &s, e);
+}

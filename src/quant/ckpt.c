@@ -1,0 +1,427 @@
+/*
+ * ckpt.c
+ *	  The table of checkpoint methods, and what they share: their configuration, their
+ *	  tensors.
+ *
+ * The configuration and the tensors are untrusted.  A key that a method doesn't know is an
+ * error that names it, unless its value says nothing: ignoring it could compute something
+ * else.
+ *
+ * Tested by tests/unit/test_ckpt.c.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <math.h>
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "quant/ckpt_int.h"
+
+static const CkptMethod methods[] = {
+#define CKPT(names, open, matrix) {names, open, matrix},
+#include "quant/ckpt.def"
+#undef CKPT
+};
+
+#define N_METHODS (sizeof(methods) / sizeof(methods[0]))
+
+const KType ckpt_i32[] = {KT_I32, KT_COUNT};
+const KType ckpt_u8[] = {KT_U8, KT_COUNT};
+const KType ckpt_floats[] = {KT_F16, KT_BF16, KT_F32, KT_COUNT};
+
+/* Is `word` one of the words of a list?  Its number, or -1. */
+static int
+word_number(const char *list, const char *word)
+{
+	size_t		len = strlen(word);
+	int			i = 0;
+
+	for (const char *p = list; *p != '\0'; i++)
+	{
+		size_t		n = strcspn(p, " ");
+
+		if (n == len && memcmp(p, word, n) == 0)
+			return i;
+		p += n;
+		p += strspn(p, " ");
+	}
+	return -1;
+}
+
+const char *
+ckpt_list(void)
+{
+	static char list[256];
+
+	/* idempotent: every thread writes the same */
+	if (list[0] == '\0')
+	{
+		size_t		at = 0;
+		char		text[sizeof(list)];
+
+		for (size_t i = 0; i < N_METHODS && at < sizeof(text); i++)
+			at += (size_t) snprintf(text + at, sizeof(text) - at, "%s%.*s", i > 0 ? ", " : "",
+									(int) strcspn(methods[i].names, " "), methods[i].names);
+		memcpy(list, text, sizeof(list));
+	}
+	return list;
+}
+
+/* ---- the configuration ---- */
+
+const cJSON *
+ckpt_get(const cJSON *o, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+
+	return cJSON_IsNull(v) ? NULL : v;
+}
+
+const char *
+ckpt_show(const cJSON *v, char *buf, size_t size)
+{
+	char	   *text = cJSON_PrintUnformatted(v);
+	size_t		n = 0;
+
+	for (const char *s = text; s != NULL && *s != '\0' && n < size - 1; s++)
+		buf[n++] = *s >= 0x20 && *s < 0x7f ? *s : '?';
+	buf[n] = '\0';
+	cJSON_free(text);
+	return buf;
+}
+
+static bool
+bad_value(const cJSON *v, const char *key, Err *e)
+{
+	char		buf[80];
+
+	return err_set(e, ERR_BAD_FILE, "quantization configuration has \"%s\" = %s", key, ckpt_show(v, buf, sizeof(buf)));
+}
+
+bool
+ckpt_int(const cJSON *o, const char *key, int64_t lo, int64_t hi, int64_t dflt, int64_t *out, Err *e)
+{
+	const cJSON *v = ckpt_get(o, key);
+
+	*out = dflt;
+	if (v == NULL)
+		return true;
+	if (!cJSON_IsNumber(v) || !(v->valuedouble >= (double) lo && v->valuedouble <= (double) hi) ||
+		v->valuedouble != floor(v->valuedouble))
+	{
+		bad_value(v, key, e);
+		return err_detail(e, "An integer between %lld and %lld is expected.", (long long) lo, (long long) hi);
+	}
+	*out = (int64_t) v->valuedouble;
+	return true;
+}
+
+bool
+ckpt_bool(const cJSON *o, const char *key, bool dflt, bool *out, Err *e)
+{
+	const cJSON *v = ckpt_get(o, key);
+
+	*out = v != NULL ? cJSON_IsTrue(v) : dflt;
+	return v == NULL || cJSON_IsBool(v) || bad_value(v, key, e);
+}
+
+bool
+ckpt_word(const cJSON *o, const char *key, const char *allowed, int dflt, int *out, Err *e)
+{
+	const cJSON *v = ckpt_get(o, key);
+	char		buf[80];
+
+	*out = dflt;
+	if (v == NULL)
+		return true;
+	if (!cJSON_IsString(v))
+		return bad_value(v, key, e);
+	if ((*out = word_number(allowed, v->valuestring)) >= 0)
+		return true;
+	err_set(e, ERR_UNSUPPORTED, "quantization configuration has \"%s\" = %s, which is not supported", key,
+			ckpt_show(v, buf, sizeof(buf)));
+	return err_hint(e, "Supported are: %s", allowed);
+}
+
+static bool
+says_nothing(const cJSON *v)
+{
+	return cJSON_IsNull(v) || cJSON_IsFalse(v) || (cJSON_IsString(v) && v->valuestring[0] == '\0') ||
+		((cJSON_IsArray(v) || cJSON_IsObject(v)) && v->child == NULL);
+}
+
+bool
+ckpt_known(const cJSON *o, const char *known, Err *e)
+{
+	const cJSON *v;
+	char		buf[80];
+
+	cJSON_ArrayForEach(v, o)
+	{
+		cJSON		key = {.type = cJSON_String, .valuestring = v->string};
+		char		name[80];
+
+		if (says_nothing(v) || word_number(known, v->string) >= 0)
+			continue;
+		err_set(e, ERR_UNSUPPORTED, "quantization configuration has %s = %s, which is not supported",
+				ckpt_show(&key, name, sizeof(name)), ckpt_show(v, buf, sizeof(buf)));
+		return false;
+	}
+	return true;
+}
+
+/* The pattern comes from a file: no look at more than some million steps of it. */
+bool
+ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err *e)
+{
+	int			code;
+	PCRE2_SIZE	at;
+	pcre2_code *re = pcre2_compile((PCRE2_SPTR) pattern, PCRE2_ZERO_TERMINATED, anywhere ? 0 : PCRE2_ANCHORED, &code, &at, NULL);
+	pcre2_match_data *data = re != NULL ? pcre2_match_data_create(1, NULL) : NULL;
+	pcre2_match_context *limits = re != NULL ? pcre2_match_context_create(NULL) : NULL;
+	int			rc = PCRE2_ERROR_NOMEMORY;
+	cJSON		text = {.type = cJSON_String, .valuestring = (char *) pattern};
+	char		buf[120];
+
+	if (data != NULL && limits != NULL)
+	{
+		pcre2_set_match_limit(limits, 1000000);
+		pcre2_set_depth_limit(limits, 1000);
+		pcre2_set_heap_limit(limits, 1024);
+		rc = pcre2_match(re, (PCRE2_SPTR) name, strlen(name), 0, 0, data, limits);
+	}
+	pcre2_match_context_free(limits);
+	pcre2_match_data_free(data);
+	pcre2_code_free(re);
+	*out = rc >= 0;
+	if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH)
+		return true;
+	return err_set(e, ERR_BAD_FILE, "quantization configuration has %s, which can't be used as a regular expression",
+				   ckpt_show(&text, buf, sizeof(buf)));
+}
+
+bool
+ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
+{
+	const char *text = conf_str(conf, "quantization_config", NULL);
+	const cJSON *name;
+	char		buf[80];
+	Ckpt	   *c;
+
+	*out = NULL;
+	if (text == NULL)
+		return !conf_has(conf, "quantization_config") ||
+			err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"quantization_config\"");
+	c = mem_zalloc(sizeof(Ckpt));
+	c->files = *files;
+	c->conf = cJSON_Parse(text);
+	name = ckpt_get(c->conf, "quant_method");
+	for (size_t i = 0; cJSON_IsString(name) && c->method == NULL && i < N_METHODS; i++)
+		if (word_number(methods[i].names, name->valuestring) >= 0)
+			c->method = &methods[i];
+	if (c->method == NULL)
+	{
+		err_set(e, ERR_UNSUPPORTED, "quantization method %s is not supported",
+				name != NULL ? ckpt_show(name, buf, sizeof(buf)) : "\"\"");
+		err_hint(e, "Supported methods are: %s", ckpt_list());
+	}
+	else
+		snprintf(c->name, sizeof(c->name), "%s", name->valuestring);
+	if (c->method != NULL && c->method->open(c, e))
+	{
+		*out = c;
+		return true;
+	}
+	ckpt_close(c);
+	return false;
+}
+
+void
+ckpt_close(Ckpt *c)
+{
+	if (c == NULL)
+		return;
+	for (size_t i = 0; i < c->n_readers; i++)
+	{
+		mem_free(c->readers[i]->g_idx);
+		mem_free(c->readers[i]->name);
+		mem_free(c->readers[i]);
+	}
+	mem_free(c->readers);
+	cJSON_Delete(c->conf);
+	mem_free(c);
+}
+
+const char *
+ckpt_method(const Ckpt *c)
+{
+	return c->name;
+}
+
+/* ---- tensors ---- */
+
+const char *
+ckpt_where(const Ckpt *c, const KTensor *t)
+{
+	const char *s = c->files.where != NULL ? c->files.where(c->files.ctx, t) : NULL;
+
+	return s != NULL ? s : "?";
+}
+
+const KTensor *
+ckpt_find(const Ckpt *c, const char *module, const char *ending)
+{
+	char		name[CKPT_MAX_NAME];
+
+	if (snprintf(name, sizeof(name), "%s%s", module, ending) >= (int) sizeof(name))
+		return NULL;
+	return c->files.find(c->files.ctx, name);
+}
+
+CkptReader *
+ckpt_reader(Ckpt *c, const char *module, int64_t n, int64_t k)
+{
+	CkptReader *r = mem_zalloc(sizeof(CkptReader));
+
+	if ((c->n_readers & (c->n_readers - 1)) == 0)
+		c->readers = mem_realloc(c->readers, (c->n_readers > 0 ? 2 * c->n_readers : 1) * sizeof(*c->readers));
+	c->readers[c->n_readers++] = r;
+	r->name = mem_alloc(strlen(module) + sizeof(".weight"));
+	sprintf(r->name, "%s.weight", module);
+	r->n = n;
+	r->k = k;
+	r->bits = 8;
+	r->row_div = 1;
+	r->group = k;
+	r->factor = 1;
+	return r;
+}
+
+static void
+add_part(CkptReader *r, const KTensor *t)
+{
+	for (int i = 0; i < r->n_parts; i++)
+		if (r->parts[i] == t)
+			return;
+	if (r->n_parts < CKPT_MAX_PARTS)
+		r->parts[r->n_parts++] = t;
+}
+
+void
+ckpt_unused(Ckpt *c, CkptReader *r, const char *module, const char *ending)
+{
+	const KTensor *t = ckpt_find(c, module, ending);
+
+	if (t != NULL)
+		add_part(r, t);
+}
+
+static bool
+check_type(const Ckpt *c, const KTensor *t, const KType *types, Err *e)
+{
+	char		list[64] = "";
+
+	for (int i = 0; types[i] != KT_COUNT; i++)
+	{
+		size_t		at = strlen(list);
+
+		if (t->type == types[i])
+			return true;
+		snprintf(list + at, sizeof(list) - at, "%s%s", i > 0 ? " or " : "", ktype_name(types[i]));
+	}
+	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has type %s, expected %s", t->name, ckpt_where(c, t),
+				   ktype_name(t->type), list);
+}
+
+const KTensor *
+ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types, int ndim, int64_t d0,
+		  int64_t d1, Err *e)
+{
+	const KTensor *t = ckpt_find(c, module, ending);
+	char		has[96] = "";
+	char		want[64];
+
+	if (t == NULL)
+	{
+		err_set(e, ERR_BAD_FILE, "tensor \"%s%s\" is missing in model \"%s\"", module, ending, ckpt_where(c, NULL));
+		return NULL;
+	}
+	if (!check_type(c, t, types, e))
+		return NULL;
+	add_part(r, t);
+	if (ndim == 0 || (t->ndim == ndim && t->shape[0] == d0 && (ndim == 1 || t->shape[1] == d1)))
+		return t;
+	for (int i = 0; i < t->ndim; i++)
+		snprintf(has + strlen(has), sizeof(has) - strlen(has), "%s%lld", i > 0 ? ", " : "", (long long) t->shape[i]);
+	if (ndim == 1)
+		snprintf(want, sizeof(want), "%lld", (long long) d0);
+	else
+		snprintf(want, sizeof(want), "%lld, %lld", (long long) d0, (long long) d1);
+	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has shape [%s], expected [%s]", t->name, ckpt_where(c, t),
+			has, want);
+	return NULL;
+}
+
+/* Scales of the KV cache, which has no use for them here (docs/models.md). */
+static void
+ignore_kv_scales(Ckpt *c, CkptReader *r, const char *module)
+{
+	static const char *const endings[] = {
+		".k_scale", ".v_scale", ".kv_scale", ".q_scale", ".prob_scale", ".attn.k_scale", ".attn.v_scale",
+		".attn.q_scale", ".k_zero_point", ".v_zero_point"
+	};
+	const char *last = strrchr(module, '.');
+	char		parent[CKPT_MAX_NAME];
+
+	ckpt_unused(c, r, module, ".k_scale");
+	ckpt_unused(c, r, module, ".v_scale");
+	ckpt_unused(c, r, module, ".output_scale");
+	ckpt_unused(c, r, module, ".output_zero_point");
+	if (last == NULL || (strcmp(last, ".k_proj") != 0 && strcmp(last, ".qkv_proj") != 0))
+		return;
+	snprintf(parent, sizeof(parent), "%.*s", (int) (last - module), module);
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+		ckpt_unused(c, r, parent, endings[i]);
+}
+
+/* A checkpoint may lack the first word of a name, as those do that were saved without the
+ * head. */
+static const char *
+stored_name(const Ckpt *c, const char *module)
+{
+	static const char *const words[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
+	static const char *const endings[] = {
+		".weight", ".qweight", ".weight_packed", ".W_q", "_blocks", ".weight_qdata"
+	};
+
+	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+	{
+		size_t		n = strlen(words[w]);
+
+		for (size_t i = 0; strncmp(module, words[w], n) == 0 && i < sizeof(endings) / sizeof(endings[0]); i++)
+			if (ckpt_find(c, module, endings[i]) == NULL && ckpt_find(c, module + n, endings[i]) != NULL)
+				return module + n;
+	}
+	return module;
+}
+
+bool
+ckpt_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, const KTensor **out, Err *e)
+{
+	CkptReader *r = NULL;
+
+	*out = NULL;
+	if (n < 1 || k < 1)
+		return true;
+	module = stored_name(c, module);
+	if (!c->method->matrix(c, module, n, k, &r, e))
+		return false;
+	if (r == NULL)
+		return true;
+	ignore_kv_scales(c, r, module);
+	if (!ckpt_finish(c, r, e))
+		return false;
+	*out = &r->t;
+	return true;
+}

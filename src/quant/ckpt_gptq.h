@@ -1,0 +1,24 @@
+/*
+ * ckpt_gptq.h
+ *	  Private to the methods that share GPTQ's layout.
+ */
+#ifndef VLLM_QUANT_CKPT_GPTQ_H
+#define VLLM_QUANT_CKPT_GPTQ_H
+
+#include "quant/ckpt_int.h"
+
+typedef struct GptqSpec
+{
+	int64_t		bits;			/* 16 and more: not quantized */
+	int64_t		group;			/* columns, -1 = all */
+	bool		sym;
+	bool		v2;				/* zero points are stored as they are */
+} GptqSpec;
+
+/* Settings "bits", "group_size" and "sym" of an object, on top of those of *s. */
+bool		gptq_settings(const cJSON *o, GptqSpec *s, Err *e);
+/* Describe a module's tensors in r, in GPTQ's layout or in AWQ's. */
+bool		gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e);
+bool		awq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e);
+
+#endif

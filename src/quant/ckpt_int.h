@@ -1,0 +1,158 @@
+/*
+ * ckpt_int.h
+ *	  Private to the checkpoint methods: what they are made of.
+ *
+ * A method describes a matrix in a CkptReader: where its codes lie, where scales and zero
+ * points.  ckpt_finish() (ckpt_read.c) checks them, chooses the type that the matrix gets,
+ * and is the only one who makes rows.  A weight is always
+ *
+ *		(value(code) - zero) * scale
+ *
+ * where value is the code itself or an entry of a table.
+ */
+#ifndef VLLM_QUANT_CKPT_INT_H
+#define VLLM_QUANT_CKPT_INT_H
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "quant/ckpt.h"
+
+#define CKPT_MAX_PARTS 24
+#define CKPT_MAX_NAME 256
+#define CKPT_CHUNK 256			/* columns at a time: whole words and blocks of all formats */
+#define CKPT_ROWS 64			/* rows at a time */
+
+typedef struct CkptReader CkptReader;
+
+/* Codes of rows row0 .. row0+n-1 (at most CKPT_ROWS) and columns col0 .. col0+m-1 (col0 a
+ * multiple of CKPT_CHUNK, m at most that) to out[n][CKPT_CHUNK]. */
+typedef void (*CkptCodes) (const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out);
+
+struct CkptReader
+{
+	KReader		r;				/* first: the rows() callback casts back */
+	KTensor		t;				/* what ckpt_matrix() returns */
+	const KTensor *parts[CKPT_MAX_PARTS + 1];
+	int			n_parts;
+	char	   *name;
+	int64_t		n;
+	int64_t		k;
+
+	const KTensor *q;			/* codes */
+	CkptCodes	codes;
+	int			bits;			/* of a code, 1..8 */
+	int64_t		row_bytes;		/* ckpt_stream(): of a row of codes */
+	uint8_t		flip;			/* ckpt_stream(): these bits of a code are inverted */
+	bool		high_first;		/* ckpt_stream(): the high nibble comes first */
+	const float *value;			/* [1 << bits]; NULL: the code */
+	bool		e2m1;			/* value is the table of MXFP4's codes */
+
+	const KTensor *scale;		/* F32, F16, BF16, F8_E4M3, or U8 and F8_E8M0: exponents */
+	int64_t		row_div;		/* rows that share a scale */
+	int64_t		row_step;		/* scales from one of these to the next */
+	int64_t		group_step;		/* ... from one group of columns to the next */
+	int64_t		group;			/* columns of a group */
+	bool		flat;			/* groups go on from one row to the next */
+	float		factor;			/* of all scales */
+	float		(*scale_of) (const CkptReader *r, int64_t row, int64_t group);	/* NULL: from the above */
+	float		most;			/* ... no scale of which is larger than this */
+	const KTensor *scale2;		/* for scale_of */
+	const KTensor *map;
+	const KTensor *map2;
+	int64_t		group2;
+	float		offset2;
+
+	float		(*zero_of) (const CkptReader *r, int64_t row, int64_t group);	/* NULL: zero0 */
+	float		zero0;
+	const KTensor *zeros;		/* for zero_of */
+	int			zero_add;
+
+	int32_t    *g_idx;			/* [k], groups of the columns; NULL: in order */
+	bool		int8_acts;		/* made for products of bytes: INT8 if it fits */
+};
+
+struct Ckpt
+{
+	const struct CkptMethod *method;
+	char		name[24];
+	cJSON	   *conf;			/* the "quantization_config" */
+	CkptFiles	files;
+	int64_t		ints[8];		/* the method's own */
+	CkptReader **readers;
+	size_t		n_readers;
+};
+
+typedef struct CkptMethod
+{
+	const char *names;
+	bool		(*open) (Ckpt *c, Err *e);
+	/* *out NULL: not quantized; else to be given to ckpt_finish() */
+	bool		(*matrix) (Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e);
+} CkptMethod;
+
+/* ---- tensors (ckpt.c) ---- */
+
+/* An empty reader, owned by c. */
+CkptReader *ckpt_reader(Ckpt *c, const char *module, int64_t n, int64_t k);
+/* The tensor "MODULE.ending"; NULL if there is none.  Untouched by any use. */
+const KTensor *ckpt_find(const Ckpt *c, const char *module, const char *ending);
+/* The same as a part of r, which must be there, of one of these types (KT_COUNT behind the
+ * last) and of this shape (0 dimensions = any): NULL with the error set. */
+const KTensor *ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types,
+						 int ndim, int64_t d0, int64_t d1, Err *e);
+/* As a part if it is there: without use for the weights, as scales of activations. */
+void		ckpt_unused(Ckpt *c, CkptReader *r, const char *module, const char *ending);
+const char *ckpt_where(const Ckpt *c, const KTensor *t);
+/* bytes that are no number of weights: unaligned loads */
+static inline uint32_t
+ckpt_u32(const void *p)
+{
+	uint32_t	v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+extern const KType ckpt_i32[];	/* lists of types for ckpt_part() */
+extern const KType ckpt_u8[];
+extern const KType ckpt_floats[];
+
+/* ---- the configuration (ckpt.c); null counts as absent ---- */
+
+const cJSON *ckpt_get(const cJSON *o, const char *key);
+bool		ckpt_int(const cJSON *o, const char *key, int64_t lo, int64_t hi, int64_t dflt, int64_t *out, Err *e);
+bool		ckpt_bool(const cJSON *o, const char *key, bool dflt, bool *out, Err *e);
+/* one of the words of `allowed`, separated by blanks, or dflt; its number to *out */
+bool		ckpt_word(const cJSON *o, const char *key, const char *allowed, int dflt, int *out, Err *e);
+/* Keys that aren't in `known` (separated by blanks) must say nothing: null, false, "", [] or {}. */
+bool		ckpt_known(const cJSON *o, const char *known, Err *e);
+/* a value for a message */
+const char *ckpt_show(const cJSON *v, char *buf, size_t size);
+/* Does a pattern match a name from its beginning (Python's re.match), or anywhere (re.search)?
+ * false: it isn't a regular expression. */
+bool		ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err *e);
+
+/* ---- readers (ckpt_read.c) ---- */
+
+void		ckpt_stream(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out);
+/* scales one a group: [n][groups] or [groups][n] */
+void		ckpt_scale_rows(CkptReader *r, const KTensor *t, int64_t group);
+void		ckpt_scale_cols(CkptReader *r, const KTensor *t, int64_t group);
+/* Of groups of `size` columns (-1 = all): columns of one, and how many there are. */
+bool		ckpt_groups(const CkptReader *r, int64_t size, int64_t *group, int64_t *groups, Err *e);
+/* The group of each column, if there is such a tensor, for r->g_idx. */
+bool		ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64_t groups, Err *e);
+/* All of r's zero points must be the middle of its codes. */
+bool		ckpt_symmetric(const Ckpt *c, const CkptReader *r, int64_t groups, Err *e);
+/* Element i of a tensor of scales. */
+float		ckpt_element(const KTensor *t, int64_t i);
+bool		ckpt_finish(Ckpt *c, CkptReader *r, Err *e);
+
+#define CKPT(names, open, matrix) \
+	bool open(Ckpt *c, Err *e); \
+	bool matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e);
+#include "quant/ckpt.def"
+#undef CKPT
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * gptq.c
+ *	  GPTQ checkpoints (AutoGPTQ, GPTQModel), and BitBLAS' use of them.
+ *
+ *		qweight		I32 [K * bits / 32][N]	codes packed along K, the first lowest
+ *		qzeros		I32 [G][N * bits / 32]	zero points packed along N
+ *		scales		F16 [G][N]
+ *		g_idx		I32 [K]					group of each column; may be in disorder
+ *
+ * w[n][k] = scales[g][n] * (q - z), g = g_idx[k].  The first format ("gptq") stores z - 1,
+ * so that 15 stands for 16; "gptq_v2" stores z.  With 3 bits the 32 codes of 3 words are
+ * one string of bits.
+ *
+ * "dynamic" has patterns of module names, of which the first that matches counts: "-:"
+ * leaves a module as it is, all others override the settings.
+ */
+#include "quant/ckpt_gptq.h"
+
+/* settings of the configuration, and their overrides */
+#define GPTQ_SETTINGS "bits group_size sym desc_act"
+
+static void
+codes_3(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out)
+{
+	int64_t		line = r->n * 4;
+
+	for (int at = 0; at < m; at += 32)
+	{
+		const uint8_t *p = (const uint8_t *) r->q->data + (col0 + at) / 32 * 3 * line + row0 * 4;
+
+		for (int j = 0; j < n; j++, p += 4)
+		{
+			uint64_t	lo = ckpt_u32(p) | (uint64_t) ckpt_u32(p + line) << 32;
+			uint32_t	hi = ckpt_u32(p + 2 * line);
+			uint8_t    *o = out + j * CKPT_CHUNK + at;
+
+			for (int i = 0; i < 21; i++)
+				o[i] = (uint8_t) (lo >> (3 * i) & 7);
+			o[21] = (uint8_t) (lo >> 63 | (hi & 3) << 1);
+			for (int i = 22; i < 32; i++)
+				o[i] = (uint8_t) (hi >> (3 * i - 64) & 7);
+		}
+	}
+}
+
+static void
+codes(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out)
+{
+	int			per_word = 32 / r->bits;
+	uint32_t	mask = (1u << r->bits) - 1;
+
+	for (int at = 0; at < m; at += per_word)
+	{
+		const uint8_t *p = (const uint8_t *) r->q->data + ((col0 + at) / per_word * r->n + row0) * 4;
+
+		for (int j = 0; j < n; j++, p += 4)
+		{
+			uint32_t	word = ckpt_u32(p);
+			uint8_t    *o = out + j * CKPT_CHUNK + at;
+
+			for (int i = 0; i < per_word; i++, word >>= r->bits)
+				o[i] = (uint8_t) (word & mask);
+		}
+	}
+}
+
+static float
+zero(const CkptReader *r, int64_t row, int64_t group)
+{
+	int64_t		words = r->n * r->bits / 32;
+	const uint8_t *line = (const uint8_t *) r->zeros->data + group * words * 4;
+	int64_t		bit = row * r->bits;
+	uint32_t	v = ckpt_u32(line + bit / 32 * 4) >> bit % 32;
+
+	if (bit % 32 + r->bits > 32)
+		v |= ckpt_u32(line + bit / 32 * 4 + 4) << (32 - bit % 32);
+	return (float) ((int) (v & ((1u << r->bits) - 1)) + r->zero_add);
+}
+
+bool
+gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e)
+{
+	int64_t		group;
+	int64_t		groups;
+
+	r->bits = (int) s->bits;
+	r->codes = r->bits == 3 ? codes_3 : codes;
+	r->zero_of = zero;
+	r->zero_add = s->v2 ? 0 : 1;
+	if (!ckpt_groups(r, s->group, &group, &groups, e))
+		return false;
+	if (r->k * r->bits % 32 != 0 || r->n * r->bits % 32 != 0 || (r->bits == 3 && (r->k % 32 != 0 || r->n % 32 != 0)))
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of shape [%lld, %lld] can't be packed with %d bits", r->name,
+					   (long long) r->n, (long long) r->k, r->bits);
+	if ((r->q = ckpt_part(c, r, module, ".qweight", ckpt_i32, 2, r->k * r->bits / 32, r->n, e)) == NULL ||
+		(r->zeros = ckpt_part(c, r, module, ".qzeros", ckpt_i32, 2, groups, r->n * r->bits / 32, e)) == NULL ||
+		(r->scale = ckpt_part(c, r, module, ".scales", ckpt_floats, 2, groups, r->n, e)) == NULL ||
+		!ckpt_order(c, r, module, ".g_idx", groups, e))
+		return false;
+	ckpt_scale_cols(r, r->scale, group);
+	return !s->sym || ckpt_symmetric(c, r, groups, e);
+}
+
+/* Settings of an object on top of those of *s. */
+bool
+gptq_settings(const cJSON *o, GptqSpec *s, Err *e)
+{
+	if (!ckpt_int(o, "bits", 1, 32, s->bits, &s->bits, e) ||
+		!ckpt_int(o, "group_size", -1, 1 << 24, s->group, &s->group, e) || !ckpt_bool(o, "sym", s->sym, &s->sym, e))
+		return false;
+	if (s->bits != 2 && s->bits != 3 && s->bits != 4 && s->bits != 8 && s->bits < 16)
+		return err_set(e, ERR_UNSUPPORTED, "quantization configuration has \"bits\" = %lld, which is not supported",
+					   (long long) s->bits);
+	return true;
+}
+
+static bool
+base_spec(const Ckpt *c, GptqSpec *s, Err *e)
+{
+	int			format;
+	int			compat;
+
+	*s = (GptqSpec) {.bits = 4, .group = 128, .sym = true};
+	if (!gptq_settings(c->conf, s, e) || !ckpt_word(c->conf, "checkpoint_format", "gptq gptq_v2", 0, &format, e) ||
+		!ckpt_word(c->conf, "format", "gptq gptq_v2", format, &compat, e))
+		return false;
+	s->v2 = compat == 1;
+	return true;
+}
+
+bool
+gptq_open(Ckpt *c, Err *e)
+{
+	/* what was done to find the codes, and switches of other programs */
+	static const char known[] = GPTQ_SETTINGS " quant_method method checkpoint_format format dynamic lm_head pack_dtype "
+		"meta quantizer true_sequential damp_percent damp_auto_increment static_groups mse act_group_aware hyb_act "
+		"model_name_or_path model_file_base_name model_seqlen dataset tokenizer batch_size pad_token_id "
+		"use_exllama disable_exllama exllama_config use_cuda_fp16 max_input_length cache_block_outputs backend "
+		"block_name_to_quantize module_name_preceding_first_block modules_in_block_to_quantize "
+		"modules_to_not_convert version offload_to_disk device";
+	int			pack;
+	const cJSON *v;
+	GptqSpec	s;
+
+	if (!ckpt_known(c->conf, known, e) || !base_spec(c, &s, e) ||
+		!ckpt_word(c->conf, "pack_dtype", "int32", 0, &pack, e))
+		return false;
+	cJSON_ArrayForEach(v, ckpt_get(c->conf, "dynamic"))
+	{
+		bool		matches;
+		const char *p = v->string;
+
+		if (!cJSON_IsObject(v))
+			return err_set(e, ERR_BAD_FILE, "quantization configuration has an invalid \"dynamic\"");
+		if (!ckpt_known(v, GPTQ_SETTINGS " damp_percent damp_auto_increment mse static_groups true_sequential", e) ||
+			!gptq_settings(v, &s, e) || !ckpt_match(p + (p[0] == '+' || p[0] == '-' ? 2 * (p[1] == ':') : 0), "", false, &matches, e))
+			return false;
+	}
+	return true;
+}
+
+bool
+gptq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
+{
+	const cJSON *v;
+	GptqSpec	s;
+
+	if (ckpt_find(c, module, ".qweight") == NULL)
+		return true;
+	if (!base_spec(c, &s, e))
+		return false;
+	cJSON_ArrayForEach(v, ckpt_get(c->conf, "dynamic"))
+	{
+		bool		skip = strncmp(v->string, "-:", 2) == 0;
+		bool		matches;
+
+		if (!ckpt_match(v->string + (skip || strncmp(v->string, "+:", 2) == 0 ? 2 : 0), module, false, &matches, e))
+			return false;
+		if (!matches)
+			continue;
+		if (skip)
+			return true;
+		if (!gptq_settings(v, &s, e))
+			return false;
+		break;
+	}
+	if (s.bits >= 16)
+		return true;
+	*out = ckpt_reader(c, module, n, k);
+	return gptq_reader(c, *out, module, &s, e);
+}

@@ -1,0 +1,172 @@
+/*
+ * ckpt_golden.c
+ *	  Matrices of quantized checkpoints against their dequantized values (gen_ckpt.py).
+ *
+ * Each fixture is a directory with a "quantization_config" and some modules; beside each
+ * module's tensors lies NAME.reference, the float matrix.  config.json says which type it
+ * is to get, and a bound of the error as a share of the largest weight in 32:
+ *
+ *		"expect": {"NAME": "Q4_0"}, "bound": {"NAME": 0.0005}
+ *
+ * A module with an ordinary weight has no "expect".  Rows must be the same in whatever
+ * pieces they are asked for.
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/source.h"
+#include "tests/unit/check.h"
+
+#define FIXTURES "tests/fixtures/ckpt/"
+
+/* The largest share of the error in the largest of 32 weights. */
+static double
+worst_share(const float *got, const float *want, int64_t rows, int64_t k)
+{
+	double		worst = 0;
+
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t at = 0; at < k; at += 32)
+		{
+			double		most = 0;
+			double		err = 0;
+
+			for (int64_t j = i * k + at; j < i * k + (at + 32 < k ? at + 32 : k); j++)
+			{
+				double		d = fabs((double) got[j] - (double) want[j]);
+
+				most = fmax(most, fabs((double) want[j]));
+				if (!(d <= err))
+					err = d;
+			}
+			if (err > 0 && !(err / most <= worst))
+				worst = err / most;
+		}
+	return worst;
+}
+
+/* All rows, and the same rows in pieces, backwards. */
+static void
+check_rows(const char *what, const KTensor *t, const float *want, double bound)
+{
+	int64_t		n = t->shape[0];
+	int64_t		k = t->shape[1];
+	size_t		bytes = ktype_row_bytes(t->type, k);
+	uint8_t    *all = mem_alloc((size_t) n * bytes);
+	uint8_t    *piece = mem_alloc((size_t) n * bytes);
+	float	   *got = mem_alloc((size_t) (n * k) * sizeof(float));
+	double		share;
+
+	t->reader->rows(t->reader, 0, (int) n, all);
+	for (int64_t i = 0; i < n; i++)
+		kblock_to_float(t->type, all + (size_t) i * bytes, k, got + i * k);
+	share = worst_share(got, want, n, k);
+	CHECK(share <= bound, "%s: error %g, allowed %g", what, share, bound);
+	for (int size = 1; size < 80; size = size * 3 + 1)
+		for (int64_t i = n; i > 0;)
+		{
+			int			m = i < size ? (int) i : size;
+
+			i -= m;
+			t->reader->rows(t->reader, i, m, piece);
+			CHECK(memcmp(piece, all + (size_t) i * bytes, (size_t) m * bytes) == 0, "%s: other bytes in pieces of %d",
+				  what, size);
+		}
+	mem_free(all);
+	mem_free(piece);
+	mem_free(got);
+}
+
+static void
+check_module(const char *dir, Source *s, const char *module, const KTensor *ref)
+{
+	ModelSource ms = source_of(s);
+	const Conf *conf = files_conf(s->files);
+	char		what[400];
+	char		key[300];
+	const char *expect;
+	const KTensor *t;
+	Err			e = {0};
+
+	snprintf(what, sizeof(what), "%s %s", dir, module);
+	snprintf(key, sizeof(key), "expect.%s", module);
+	expect = conf_str(conf, key, NULL);
+	snprintf(key, sizeof(key), "bound.%s", module);
+	if (!ms.quantized(ms.ctx, module, ref->shape[0], ref->shape[1], &t, &e))
+	{
+		CHECK(false, "%s: %s (%s)", what, e.msg, e.detail);
+		return;
+	}
+	CHECK((t == NULL) == (expect == NULL), "%s: %s", what, t != NULL ? "quantized" : "not quantized");
+	if (t == NULL || expect == NULL)
+		return;
+	CHECK(strcmp(ktype_name(t->type), expect) == 0, "%s: %s instead of %s", what, ktype_name(t->type), expect);
+	check_rows(what, t, ref->data, conf_num(conf, key, 0));
+	/* every tensor of the module has its use, so that a model has no tensor too many */
+	for (size_t i = 0; i < files_count(s->files); i++)
+	{
+		const KTensor *x = files_tensor(s->files, i);
+		size_t		len = strlen(module);
+		bool		used = x == ref || strncmp(x->name, module, len) != 0 || (x->name[len] != '.' && x->name[len] != '_');
+
+		for (const KTensor *const *p = t->reader->parts; *p != NULL; p++)
+			used |= *p == x;
+		CHECK(used, "%s: tensor \"%s\" has no use", what, x->name);
+	}
+}
+
+static void
+check_fixture(const char *dir)
+{
+	char		path[300];
+	Err			e = {0};
+	Source		s = {0};
+	Files	   *f;
+
+	snprintf(path, sizeof(path), FIXTURES "%s", dir);
+	s.files = f = files_open(path, &e);
+	CHECK(f != NULL, "%s: %s", path, e.msg);
+	for (size_t i = 0; f != NULL && i < files_count(f); i++)
+	{
+		const KTensor *t = files_tensor(f, i);
+		size_t		len = strlen(t->name);
+		char		module[256];
+
+		if (len < 11 || strcmp(t->name + len - 10, ".reference") != 0)
+			continue;
+		snprintf(module, sizeof(module), "%.*s", (int) len - 10, t->name);
+		check_module(dir, &s, module, t);
+	}
+	source_done(&s);
+	files_close(f);
+}
+
+static int
+is_fixture(const struct dirent *d)
+{
+	return d->d_name[0] != '.';
+}
+
+/* ckpt_golden [NAME ...]: these, or all */
+int
+main(int argc, char **argv)
+{
+	struct dirent **dirs;
+	int			n = argc > 1 ? 0 : scandir(FIXTURES, &dirs, is_fixture, alphasort);
+
+	for (int i = 1; i < argc; i++)
+		check_fixture(argv[i]);
+	CHECK(n >= 0, "directory \"%s\" can't be read", FIXTURES);
+	for (int i = 0; i < n; i++)
+	{
+		check_fixture(dirs[i]->d_name);
+		free(dirs[i]);
+	}
+	if (n > 0)
+		free(dirs);
+	return check_done("ckpt_golden");
+}
