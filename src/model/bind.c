@@ -51,6 +51,12 @@ bind_conf(const Binder *b)
 	return b->conf;
 }
 
+const DecoderConf *
+bind_decoder_conf(const Binder *b)
+{
+	return &b->d->c;
+}
+
 static const char *
 where(const ModelSource *src, const KTensor *t)
 {
@@ -231,7 +237,7 @@ bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n)
 static bool
 choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
 {
-	*as = t->type;
+	*as = l->exact && is_float(t->type) ? KT_F32 : t->type;
 	if (b->quant == NULL || l->exact)
 		return true;
 	if (!is_float(t->type))
@@ -380,6 +386,22 @@ bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 }
 
 bool
+bind_row(Binder *b, Linear *l, const char *hf, const char *gguf)
+{
+	char		name[MAX_NAME];
+	int64_t		want = l->k;
+	const KTensor *t;
+
+	full_name(b, hf, gguf, ".weight", name);
+	if ((t = find(b, name)) == NULL || t->ndim != 1)
+		return bind_linear(b, l, hf, gguf, 1, false);
+	if (!check_shape(b, t, name, 1, &want))
+		return false;
+	use(b, t);
+	return add_part(b, l, make_view(b, t, NULL, 1, l->k), 1);
+}
+
+bool
 bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int heads, int head_dim, int rope_dim,
 				 bool bias)
 {
@@ -399,12 +421,17 @@ bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int hea
 	return ok;
 }
 
-/* Rows of a matrix that is stored [k][n], of a float type. */
+/* Rows of a matrix that is stored [k][width], of a float type. */
 typedef struct Transposed
 {
 	KReader		r;
 	const KTensor *t;
 	const KTensor *parts[2];
+	const uint8_t *data;		/* of column 0 */
+	int64_t		k;
+	int64_t		width;
+	int			first;			/* our row i is column first + i * step */
+	int			step;
 } Transposed;
 
 static void
@@ -412,35 +439,161 @@ transposed_rows(const KReader *r, int64_t row0, int n, void *to)
 {
 	const Transposed *s = (const Transposed *) (const void *) r;
 	size_t		es = ktype_row_bytes(s->t->type, 1);
-	int64_t		k = s->t->shape[0];
-	const uint8_t *from = (const uint8_t *) s->t->data + (size_t) row0 * es;
+	const uint8_t *from = s->data + (size_t) (s->first + row0 * s->step) * es;
 	uint8_t    *out = to;
 
-	for (int64_t i = 0; i < k; i++, from += (size_t) s->t->shape[1] * es)
+	for (int64_t i = 0; i < s->k; i++, from += (size_t) s->width * es)
 		for (int j = 0; j < n; j++)
-			memcpy(out + ((size_t) j * (size_t) k + (size_t) i) * es, from + (size_t) j * es, es);
+			memcpy(out + ((size_t) j * (size_t) s->k + (size_t) i) * es, from + (size_t) (j * s->step) * es, es);
+}
+
+static bool
+float_type(Binder *b, const KTensor *t)
+{
+	if (is_float(t->type) && t->reader == NULL)
+		return true;
+	return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
+				   t->name, where(b->src, t), ktype_name(t->type));
+}
+
+/* A view of t as n rows of k: columns of matrix `at` of those that lie in it, [k][width] each. */
+static KTensor *
+make_transposed(Binder *b, const KTensor *t, int at, int first, int step, int n, int64_t k, int64_t width)
+{
+	Transposed *s = keep(b, sizeof(Transposed));
+	KTensor    *v = make_view(b, t, NULL, n, (int) k);
+
+	*s = (Transposed) {
+		.r = {.rows = transposed_rows, .parts = s->parts}, .t = t, .parts = {t},
+		.data = (const uint8_t *) t->data + (size_t) at * (size_t) (k * width) * ktype_row_bytes(t->type, 1),
+		.k = k, .width = width, .first = first, .step = step
+	};
+	v->data = NULL;
+	v->nbytes = (size_t) n * ktype_row_bytes(t->type, k);
+	v->reader = &s->r;
+	return v;
 }
 
 bool
 bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias)
 {
 	const KTensor *t = find_matrix(b, hf, gguf, l->k, n);
-	Transposed *s;
+
+	if (t == NULL || !float_type(b, t))
+		return false;
+	return add_part(b, l, make_transposed(b, t, 0, 0, 1, n, l->k, n), n) &&
+		(!bias || bind_bias(b, l, hf, gguf, n, NULL, n));
+}
+
+/* ---- several matrices in one tensor ---- */
+
+/* A view of rows first, first + step ... of matrix s->at, or of elements of a vector (k 1). */
+static KTensor *
+slice_view(Binder *b, const KTensor *t, const BindSlice *s, int n, int k)
+{
+	size_t		row = ktype_row_bytes(t->type, k);
 	KTensor    *v;
 
-	if (t == NULL)
+	if (s->step == 1)
+	{
+		v = make_view(b, t, NULL, n, k);
+		v->base_row = (int64_t) s->at * s->n + s->first;
+		v->data = (const uint8_t *) t->data + (size_t) v->base_row * row;
+	}
+	else
+	{
+		int32_t    *rows = mem_alloc((size_t) n * sizeof(int32_t));
+
+		for (int i = 0; i < n; i++)
+			rows[i] = s->first + i * s->step;
+		v = make_view(b, t, rows, n, k);
+		mem_free(rows);
+		v->base_row = (int64_t) s->at * s->n;
+		v->data = (const uint8_t *) t->data + (size_t) v->base_row * row;
+	}
+	v->nbytes = (size_t) n * row;
+	return v;
+}
+
+static bool
+slice_bias(Binder *b, Linear *l, const BindSlice *s, int n)
+{
+	char		name[MAX_NAME];
+	int64_t		want[2] = {s->count, s->n};
+	const KTensor *t;
+	KTensor    *v;
+
+	if (b->gguf)
+		full_name(b, "", s->gguf, ".bias", name);
+	else
+		full_name(b, s->hf_bias, "", "", name);
+	if ((t = find(b, name)) == NULL)
+		return missing(b, name) != NULL;
+	if (!check_shape(b, t, name, 2, want) || !float_type(b, t))
 		return false;
-	if (!is_float(t->type) || t->reader != NULL)
-		return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
-					   t->name, where(b->src, t), ktype_name(t->type));
-	s = keep(b, sizeof(Transposed));
-	s->r.rows = transposed_rows;
-	s->r.parts = s->parts;
-	s->parts[0] = s->t = t;
-	v = make_view(b, t, NULL, n, l->k);
-	v->data = NULL;
-	v->reader = &s->r;
-	return add_part(b, l, v, n) && (!bias || bind_bias(b, l, hf, gguf, n, NULL, n));
+	use(b, t);
+	b->n_params += (uint64_t) n;
+	v = slice_view(b, t, s, n, 1);
+	v->ndim = 1;
+	l->b[l->n_parts - 1] = v;
+	return true;
+}
+
+bool
+bind_slice(Binder *b, Linear *l, const BindSlice *s, int n)
+{
+	char		name[MAX_NAME];
+	int64_t		want[3] = {s->count, s->transposed ? l->k : s->n, s->transposed ? s->n : l->k};
+	const KTensor *t;
+	const KTensor *v;
+
+	full_name(b, s->hf, s->gguf, ".weight", name);
+	if ((t = find(b, name)) == NULL && !b->gguf)
+	{
+		full_name(b, s->hf, "", "", name);
+		t = find(b, name);
+	}
+	if (t == NULL)
+		return missing(b, name) != NULL;
+	if (!check_shape(b, t, name, 3, want) || (s->transposed && !float_type(b, t)))
+		return false;
+	use(b, t);
+	if (s->transposed)
+		v = make_transposed(b, t, s->at, s->first, s->step, n, l->k, s->n);
+	else
+		v = slice_view(b, t, s, n, l->k);
+	return add_part(b, l, v, n) && (s->hf_bias == NULL || slice_bias(b, l, s, n));
+}
+
+void
+bind_stack(Binder *b, Stack *s, int n)
+{
+	Decoder    *d = b->d;
+
+	if ((d->n_stacks & (d->n_stacks - 1)) == 0)
+		d->stacks = mem_realloc(d->stacks, (d->n_stacks > 0 ? 2 * d->n_stacks : 1) * sizeof(*d->stacks));
+	d->stacks[d->n_stacks++] = s;
+	s->n = n;
+	s->of = mem_zalloc((size_t) n * sizeof(Linear));
+}
+
+/* A stack's matrices must be alike: they are multiplied with in one product. */
+static bool
+check_stacks(Binder *b)
+{
+	for (size_t i = 0; i < b->d->n_stacks; i++)
+	{
+		const Stack *s = b->d->stacks[i];
+
+		for (int j = 1; j < s->n; j++)
+			for (int p = 0; p < s->of[j].n_parts; p++)
+				if (s->of[j].as[p] != s->of[0].as[p])
+					return err_set(b->e, ERR_UNSUPPORTED,
+								   "tensors \"%s\" and \"%s\" of model \"%s\" have different types, %s and %s",
+								   s->of[0].w[p]->name, s->of[j].w[p]->name, where(b->src, NULL),
+								   ktype_name(s->of[0].as[p]), ktype_name(s->of[j].as[p]));
+	}
+	return true;
 }
 
 /* ---- the parts that all decoders have ---- */
@@ -592,7 +745,7 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	for (int i = 0; i < d->c.n_layers; i++)
 		d->layers[i].c = &d->c.layers[i];
 	/* old checkpoints store a table that follows from the configuration */
-	ok = bind_ignore(&b, ".rotary_emb.inv_freq") && a->bind(&b, d) && check_unused(&b);
+	ok = bind_ignore(&b, ".rotary_emb.inv_freq") && a->bind(&b, d) && check_stacks(&b) && check_unused(&b);
 	mem_free(b.used);
 	info->n_params = b.n_params;
 	info->weight_bytes = 0;

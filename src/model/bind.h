@@ -24,6 +24,7 @@
 
 bool		bind_is_gguf(const Binder *b);
 const Conf *bind_conf(const Binder *b);
+const DecoderConf *bind_decoder_conf(const Binder *b);
 bool		bind_has(Binder *b, const char *hf, const char *gguf);	/* whole names */
 
 /* The embedding, the norm before the head, and the head unless it is tied. */
@@ -41,11 +42,36 @@ bool		bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n
 
 /* One more matrix [n][l->k] of a Linear, below the ones it has; l->k must be set. */
 bool		bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
+/* ... that has one row; it may be stored as a vector. */
+bool		bind_row(Binder *b, Linear *l, const char *hf, const char *gguf);
 /* ... of which our row i is the file's row rows[i], of n_file. */
 bool		bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file,
 					  const int32_t *rows, int n, bool bias);
 /* ... stored as [l->k][n]. */
 bool		bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
+
+/*
+ * Rows of one of several matrices in a tensor: of `count` matrices [n][l->k] number
+ * `at`, its rows first, first + step, ...  transposed: stored as [count][l->k][n].
+ * The bias is a tensor [count][n].  In Hugging Face's checkpoints the names of such
+ * tensors mostly have no ending.
+ */
+typedef struct BindSlice
+{
+	int			count;
+	int			at;
+	int			n;
+	int			first;
+	int			step;
+	bool		transposed;
+	const char *hf;
+	const char *gguf;
+	const char *hf_bias;		/* whole name; NULL = no bias */
+} BindSlice;
+
+bool		bind_slice(Binder *b, Linear *l, const BindSlice *s, int n);
+/* n matrices that will be bound one by one */
+void		bind_stack(Binder *b, Stack *s, int n);
 
 /*
  * q or k of `heads` heads whose rotary pairs lie side by side in the file, (2i, 2i + 1),
@@ -59,6 +85,25 @@ bool		bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, i
  * has them. */
 bool		bind_attn(Binder *b, Layer *l);
 bool		bind_glu(Binder *b, Layer *l);
+/* A mixture of experts in place of the MLP.  HF: names behind the layer's; each expert
+ * has tensors of its own, PREFIX.N.gate and so on.  GGUF has the same names everywhere. */
+typedef struct MoeNames
+{
+	const char *router;
+	const char *correction;		/* whole name */
+	const char *experts;		/* before the number */
+	const char *gate;
+	const char *up;
+	const char *down;
+	const char *shared;			/* before "gate_proj" ... */
+	const char *shared_gate;
+} MoeNames;
+
+bool		bind_moe(Binder *b, Layer *l, const MoeNames *names);
+/* The names that most have. */
+extern const MoeNames moe_names;
+/* bind_moe() with them, or bind_glu(), as the layer is. */
+bool		bind_ffn(Binder *b, Layer *l);
 /* The norms of q's and k's heads. */
 bool		bind_qk_norm(Binder *b, Layer *l);
 

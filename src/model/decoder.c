@@ -19,13 +19,28 @@ qkv_width(const Decoder *d)
 	return (d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim;
 }
 
+void
+dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
+{
+	for (int i = 0; i < l->n_mats; i++)
+		d->k->mm(d->pool, &l->mat[i], x, rows, ldx, y + l->col[i], ldy,
+				 l->bias != NULL ? l->bias + l->col[i] : NULL, d->ws);
+}
+
 /* y[rows][l->n] = x[rows][l->k] W^T + b */
 static void
 linear(Decoder *d, const Linear *l, const float *x, int rows, float *y)
 {
-	for (int i = 0; i < l->n_mats; i++)
-		d->k->mm(d->pool, &l->mat[i], x, rows, l->k, y + l->col[i], l->n,
-				 l->bias != NULL ? l->bias + l->col[i] : NULL, d->ws);
+	dec_linear(d, l, x, l->k, rows, y, l->n);
+}
+
+void
+dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int ldx, float *y, int ldy)
+{
+	for (int g = 0; g < s->n; g++)
+		if (start[g + 1] > start[g])
+			dec_linear(d, &s->of[g], x + (size_t) start[g] * (size_t) ldx, ldx, start[g + 1] - start[g],
+					   y + (size_t) start[g] * (size_t) ldy, ldy);
 }
 
 static void
@@ -205,6 +220,15 @@ dec_mlp(Decoder *d, const Layer *l)
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
 	profile_mark(d->profile, PROF_MATMUL);
+}
+
+void
+dec_ffn(Decoder *d, const Layer *l)
+{
+	if (l->c->moe)
+		dec_moe(d, l);
+	else
+		dec_glu(d, l);
 }
 
 void

@@ -15,6 +15,7 @@
 
 #include "model/arena.h"
 #include "model/model.h"
+#include "model/moe.h"
 #include "model/rope.h"
 
 /* Limits that keep every product of two of these inside 63 bits. */
@@ -31,6 +32,7 @@ typedef struct LayerConf
 {
 	int			window;			/* of attention, in positions; 0 = the whole context */
 	int			rope;			/* number of its rotary table, -1 = no positions */
+	bool		moe;			/* experts instead of one MLP */
 } LayerConf;
 
 /* A rotary embedding: up to two, as some layers of a model may have their own. */
@@ -77,6 +79,7 @@ typedef struct DecoderConf
 	float		logit_scale;
 	LayerConf  *layers;			/* [n_layers] */
 	Rope		rope[DEC_ROPES];
+	MoeConf		moe;
 } DecoderConf;
 
 /*
@@ -102,12 +105,31 @@ typedef struct Linear
 	float	   *bias;			/* [n], NULL = none */
 } Linear;
 
+/* Matrices of one shape, of which each row of activations is multiplied with one. */
+typedef struct Stack
+{
+	int			n;
+	Linear	   *of;				/* [n] */
+} Stack;
+
 /* Weights of a norm; without any, it only normalizes. */
 typedef struct Norm
 {
 	float	   *w;				/* NULL = ones */
 	float	   *b;				/* NULL = zeros */
 } Norm;
+
+/* A mixture of experts. */
+typedef struct Moe
+{
+	Linear		router;			/* hidden -> n_experts */
+	float	   *correction;		/* [n_experts] or NULL */
+	Stack		up;				/* hidden -> 2 inter, gate and up */
+	Stack		down;			/* inter -> hidden */
+	Linear		shared_up;		/* of the expert for all rows */
+	Linear		shared_down;
+	Linear		shared_gate;	/* hidden -> 1 */
+} Moe;
 
 /* A layer's weights: those that its architecture binds, the others stay empty. */
 typedef struct Layer
@@ -123,7 +145,24 @@ typedef struct Layer
 	Linear		o;				/* n_heads head_dim -> hidden */
 	Linear		up;				/* hidden -> 2 inter, gate and up; without a gate inter */
 	Linear		down;			/* inter -> hidden */
+	Moe			moe;			/* instead of up and down */
 } Layer;
+
+/* What dec_moe() writes to, for at most `rows` rows at once. */
+typedef struct MoeWork
+{
+	int			rows;
+	float	   *logits;			/* [rows][n_experts] */
+	float	   *space;			/* likewise */
+	float	   *weights;		/* [rows][top_k] */
+	int32_t    *experts;		/* [rows][top_k] */
+	int32_t    *place;			/* [rows][top_k] where the pair's row of x, gu, act is */
+	int32_t    *start;			/* [n_experts + 1] first row of each expert there */
+	float	   *x;				/* [rows top_k][hidden] in, then out */
+	float	   *gu;				/* [rows top_k][2 inter] */
+	float	   *act;			/* [rows top_k][inter] */
+	float	   *gate;			/* [rows] of the expert for all rows */
+} MoeWork;
 
 typedef struct Bound Bound;
 
@@ -142,6 +181,8 @@ typedef struct Decoder
 	Linear		head;			/* [vocab][hidden]; unused when tied */
 	Layer	   *layers;
 	Norm		norm;			/* before the head */
+	Stack	  **stacks;			/* all there are */
+	size_t		n_stacks;
 
 	/* work space, rows x width */
 	MArena		work;
@@ -152,6 +193,7 @@ typedef struct Decoder
 	float	   *att;			/* n_heads head_dim */
 	float	   *gu;				/* 2 inter: gate, up */
 	float	   *act;			/* inter */
+	MoeWork		moe;
 	void	   *ws;				/* scratch of mm and attn */
 	size_t		ws_size;
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */
@@ -191,7 +233,18 @@ void		dec_out_norm(Decoder *d, const Norm *n);	/* y = norm(y) */
 void		dec_add(Decoder *d);	/* x += y */
 void		dec_glu(Decoder *d, const Layer *l);	/* y = (act(h Wg) * h Wu) Wd */
 void		dec_mlp(Decoder *d, const Layer *l);	/* y = act(h Wu) Wd */
+void		dec_moe(Decoder *d, const Layer *l);	/* y = sum of w_i expert_i(h) */
+void		dec_ffn(Decoder *d, const Layer *l);	/* dec_moe or dec_glu */
 void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
+
+/* y[rows][ldy] = x[rows][ldx] W^T + b */
+void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy);
+/* ... with the stack's matrix g for rows start[g] .. start[g + 1] - 1 */
+void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int ldx, float *y, int ldy);
+
+/* ---- moe.c ---- */
+/* Experts in all layers, by the usual keys; what stands in moe before is their default. */
+bool		dec_conf_moe(const Conf *c, DecoderConf *o, Err *e);
 
 /* ---- conf.c: the part of config.json that all decoders share ---- */
 bool		dec_conf(const Conf *c, DecoderConf *out, Err *e);
@@ -232,6 +285,8 @@ bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, Mode
 #include "model/models.def"
 #undef MODEL
 
+/* which layers of Qwen's mixtures have experts */
+bool		qwen_moe_layers(const Conf *c, DecoderConf *out, Err *e);
 /* the window of all layers; GGUF's "llama" may have one, too */
 bool		mistral_windows(const Conf *c, DecoderConf *out, Err *e);
 

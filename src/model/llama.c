@@ -13,22 +13,34 @@ llama_conf(const Conf *c, DecoderConf *out, Err *e)
 	if (!dec_conf(c, out, e))
 		return false;
 	if (conf_int(c, "num_local_experts", 0) > 0)
-		return err_set(e, ERR_UNSUPPORTED, "mixtures of experts are not supported");
+	{
+		if (!conf_has(c, "gguf.architecture"))
+			return err_set(e, ERR_UNSUPPORTED, "mixtures of experts are not supported in this architecture");
+		out->moe.normalize = true;
+		if (!dec_conf_moe(c, out, e))
+			return false;
+	}
 	/* one switch for q, k, v and o, as in the reference */
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	out->mlp_bias = conf_bool(c, "mlp_bias", false);
 	if (!conf_has(c, "gguf.architecture"))
 		return true;
-	/* llama.cpp's converter reorders q and k; its "llama" is Mistral, too */
+	/* llama.cpp's converter reorders q and k; its "llama" is Mistral and Mixtral, too */
 	out->interleaved = true;
 	return !conf_has(c, "sliding_window") || mistral_windows(c, out, e);
 }
+
+/* Mixtral's */
+static const MoeNames names = {
+	.router = "block_sparse_moe.gate", .experts = "block_sparse_moe.experts", .gate = "w1", .up = "w3", .down = "w2",
+};
 
 static bool
 llama_layer(Binder *b, Decoder *d, Layer *l)
 {
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
-		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) && bind_glu(b, l);
+		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) &&
+		(l->c->moe ? bind_moe(b, l, &names) : bind_glu(b, l));
 }
 
 bool
@@ -56,7 +68,7 @@ llama_forward(Decoder *d, float *logits)
 		dec_o(d, l);
 
 		dec_norm(d, &l->mlp_norm);
-		dec_glu(d, l);
+		dec_ffn(d, l);
 	}
 	dec_head(d, logits);
 }

@@ -89,6 +89,9 @@ decoder_clear(Decoder *d)
 {
 	dec_unbind(d);
 	dec_conf_free(&d->c);
+	for (size_t i = 0; i < d->n_stacks; i++)
+		mem_free(d->stacks[i]->of);
+	mem_free(d->stacks);
 	mem_free(d->layers);
 	mem_free(d->ws_extra);
 	marena_free(&d->weights);
@@ -154,7 +157,41 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (7 + DEC_ROPES)
+#define MAX_PIECES (17 + DEC_ROPES)
+
+/* ... of integers: as many bytes */
+_Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
+
+/* A mixture's, which takes this many rows at once: enough for its matrices to be read once
+ * for many of them. */
+#define MOE_ROWS 512
+
+static size_t
+moe_pieces(Decoder *d, Piece *p)
+{
+	const MoeConf *c = &d->c.moe;
+	MoeWork    *w = &d->moe;
+	size_t		experts = (size_t) c->n_experts;
+	size_t		top_k = (size_t) c->top_k;
+	size_t		rows;
+	size_t		n = 0;
+
+	if (experts == 0)
+		return 0;
+	w->rows = d->max_rows < MOE_ROWS ? d->max_rows : MOE_ROWS;
+	rows = (size_t) w->rows;
+	p[n++] = (Piece) {&w->logits, rows, experts};
+	p[n++] = (Piece) {&w->space, rows, experts};
+	p[n++] = (Piece) {&w->weights, rows, top_k};
+	p[n++] = (Piece) {(float **) &w->experts, rows, top_k};
+	p[n++] = (Piece) {(float **) &w->place, rows, top_k};
+	p[n++] = (Piece) {(float **) &w->start, 1, experts + 1};
+	p[n++] = (Piece) {&w->x, rows * top_k, (size_t) d->c.hidden};
+	p[n++] = (Piece) {&w->gu, rows * top_k, 2 * (size_t) c->inter};
+	p[n++] = (Piece) {&w->act, rows * top_k, (size_t) c->inter};
+	p[n++] = (Piece) {&w->gate, (size_t) d->max_rows, 1};
+	return n;
+}
 
 /* What the forward pass writes to, as wide as the widest layer. */
 static size_t
@@ -176,6 +213,8 @@ work_pieces(Decoder *d, Piece *p)
 		att = (size_t) l->o.k > att ? (size_t) l->o.k : att;
 		up = (size_t) l->up.n > up ? (size_t) l->up.n : up;
 		act = (size_t) l->down.k > act ? (size_t) l->down.k : act;
+		up = (size_t) l->moe.shared_up.n > up ? (size_t) l->moe.shared_up.n : up;
+		act = (size_t) l->moe.shared_down.k > act ? (size_t) l->moe.shared_down.k : act;
 	}
 	p[n++] = (Piece) {&d->x, rows, hidden};
 	p[n++] = (Piece) {&d->y, rows, hidden};
@@ -186,7 +225,7 @@ work_pieces(Decoder *d, Piece *p)
 	p[n++] = (Piece) {&d->act, rows, act};
 	for (int i = 0; i < DEC_ROPES; i++)
 		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim};
-	return n;
+	return n + moe_pieces(d, p + n);
 }
 
 /* The work space and the rope tables: sizes first, then one reservation. */

@@ -219,7 +219,10 @@ take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t 
 		if (w->type != type)
 		{
 			kblock_to_float(w->type, from, p->m->k, floats);
-			quantize_row(type, floats, p->m->k, to + (size_t) j * ktype_row_bytes(type, p->m->k));
+			if (type == KT_F32)
+				memcpy(to + (size_t) j * (size_t) p->m->k * sizeof(float), floats, (size_t) p->m->k * sizeof(float));
+			else
+				quantize_row(type, floats, p->m->k, to + (size_t) j * ktype_row_bytes(type, p->m->k));
 		}
 		else if (w->reader == NULL)
 			memcpy(to + (size_t) j * bytes, from, bytes);

@@ -21,7 +21,7 @@ qwen3_layer(Binder *b, Decoder *d, Layer *l)
 {
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
 		bind_qk_norm(b, l) &&
-		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) && bind_glu(b, l);
+		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) && bind_ffn(b, l);
 }
 
 bool
@@ -50,7 +50,7 @@ qwen3_forward(Decoder *d, float *logits)
 		dec_o(d, l);
 
 		dec_norm(d, &l->mlp_norm);
-		dec_glu(d, l);
+		dec_ffn(d, l);
 	}
 	dec_head(d, logits);
 }

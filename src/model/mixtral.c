@@ -1,0 +1,14 @@
+/*
+ * mixtral.c
+ *	  Mixtral (Jiang et al. 2024, arXiv:2401.04088): Mistral with experts.
+ *
+ * Tested by tests/golden/models_golden.c.
+ */
+#include "model/bind.h"
+
+bool
+mixtral_conf(const Conf *c, DecoderConf *out, Err *e)
+{
+	out->moe.normalize = true;
+	return mistral_conf(c, out, e) && dec_conf_moe(c, out, e);
+}

@@ -1,0 +1,298 @@
+/*
+ * moe.c
+ *	  Mixtures of experts (Shazeer et al. 2017, arXiv:1701.06538): a router chooses for each
+ *	  row a few of many small MLPs, whose outputs are added up; one more may compute all rows.
+ *
+ * Rows are put in the order of their experts, so that an expert's matrices are read once for
+ * all of its rows, and only those of experts that were chosen.  A row's result is added up
+ * in the order of the experts' numbers: its bits don't depend on what other rows choose.
+ *
+ * Tested by tests/unit/test_moe.c and tests/golden/models_golden.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/bind.h"
+
+/* ---- configuration ---- */
+
+/* The first of several keys that there is, else the last one. */
+static const char *
+first_key(const Conf *c, const char *const *keys)
+{
+	while (!conf_has(c, *keys) && keys[1] != NULL)
+		keys++;
+	return *keys;
+}
+
+static bool
+conf_groups(const Conf *c, MoeConf *m, Err *e)
+{
+	if (!dec_conf_int(c, "n_group", 1, m->n_experts, 1, &m->n_groups, e) ||
+		!dec_conf_int(c, "topk_group", 1, m->n_groups, m->n_groups, &m->top_groups, e))
+		return false;
+	if (m->n_experts % m->n_groups != 0)
+		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts, which is not a multiple of its %d groups",
+					   m->n_experts, m->n_groups);
+	if (m->n_experts / m->n_groups * m->top_groups < m->top_k)
+		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts in %d of %d groups, but chooses %d",
+					   m->n_experts / m->n_groups * m->top_groups, m->top_groups, m->n_groups, m->top_k);
+	return true;
+}
+
+bool
+dec_conf_moe(const Conf *c, DecoderConf *o, Err *e)
+{
+	static const char *const counts[] = {"n_routed_experts", "moe_num_experts", "num_experts", "num_local_experts", NULL};
+	static const char *const chosen[] = {"moe_k", "num_experts_per_token", "num_experts_per_tok", NULL};
+	MoeConf    *m = &o->moe;
+	float		scale = m->scale != 0 ? m->scale : 1;
+
+	if (!dec_conf_int(c, first_key(c, counts), 1, MOE_MAX_EXPERTS, m->n_experts, &m->n_experts, e) ||
+		!dec_conf_int(c, first_key(c, chosen), 1, m->n_experts < MOE_MAX_CHOSEN ? m->n_experts : MOE_MAX_CHOSEN,
+					  m->top_k, &m->top_k, e) ||
+		!dec_conf_int(c, "moe_intermediate_size", 1, DEC_MAX_INTER, m->inter > 0 ? m->inter : o->inter, &m->inter, e) ||
+		!dec_conf_num(c, "routed_scaling_factor", 0, 1e6, (double) scale, &m->scale, e) || !conf_groups(c, m, e))
+		return false;
+	m->normalize = conf_bool(c, "norm_topk_prob", m->normalize);
+	for (int i = 0; i < o->n_layers; i++)
+		o->layers[i].moe = true;
+	return true;
+}
+
+/* ---- weights ---- */
+
+const MoeNames moe_names = {
+	.router = "mlp.gate", .correction = "mlp.gate.e_score_correction_bias", .experts = "mlp.experts",
+	.gate = "gate_proj", .up = "up_proj", .down = "down_proj",
+	.shared = "mlp.shared_experts.", .shared_gate = "mlp.shared_expert_gate",
+};
+
+/* One of the experts' matrices: a tensor by itself, or in GGUF a part of one. */
+static bool
+bind_expert(Binder *b, Linear *l, const MoeConf *c, int i, const char *prefix, const char *name, const char *gguf, int n)
+{
+	char		hf[128];
+	BindSlice	s = {.count = c->n_experts, .at = i, .n = n, .step = 1, .hf = "", .gguf = gguf};
+
+	if (bind_is_gguf(b))
+		return bind_slice(b, l, &s, n);
+	snprintf(hf, sizeof(hf), "%s.%d.%s", prefix, i, name);
+	return bind_linear(b, l, hf, "", n, false);
+}
+
+static bool
+bind_experts(Binder *b, Layer *l, const DecoderConf *c, const MoeNames *names)
+{
+	const MoeConf *m = &c->moe;
+	bool		ok = true;
+
+	bind_stack(b, &l->moe.up, m->n_experts);
+	bind_stack(b, &l->moe.down, m->n_experts);
+	for (int i = 0; ok && i < m->n_experts; i++)
+	{
+		Linear	   *up = &l->moe.up.of[i];
+		Linear	   *down = &l->moe.down.of[i];
+
+		up->k = c->hidden;
+		down->k = m->inter;
+		ok = bind_expert(b, up, m, i, names->experts, names->gate, "ffn_gate_exps", m->inter) &&
+			bind_expert(b, up, m, i, names->experts, names->up, "ffn_up_exps", m->inter) &&
+			bind_expert(b, down, m, i, names->experts, names->down, "ffn_down_exps", c->hidden);
+	}
+	return ok;
+}
+
+static bool
+bind_shared(Binder *b, Layer *l, const DecoderConf *c, const MoeNames *names)
+{
+	Moe		   *moe = &l->moe;
+	int			inter = c->moe.shared_inter;
+	char		name[3][96];
+
+	if (inter == 0)
+		return true;
+	snprintf(name[0], sizeof(name[0]), "%sgate_proj", names->shared);
+	snprintf(name[1], sizeof(name[1]), "%sup_proj", names->shared);
+	snprintf(name[2], sizeof(name[2]), "%sdown_proj", names->shared);
+	moe->shared_up.k = c->hidden;
+	moe->shared_down.k = inter;
+	moe->shared_gate.k = c->hidden;
+	moe->shared_gate.exact = true;
+	return bind_linear(b, &moe->shared_up, name[0], "ffn_gate_shexp", inter, false) &&
+		bind_linear(b, &moe->shared_up, name[1], "ffn_up_shexp", inter, false) &&
+		bind_linear(b, &moe->shared_down, name[2], "ffn_down_shexp", c->hidden, false) &&
+		(!c->moe.shared_gate ||
+		 bind_row(b, &moe->shared_gate, names->shared_gate, "ffn_gate_inp_shexp"));
+}
+
+bool
+bind_moe(Binder *b, Layer *l, const MoeNames *names)
+{
+	const DecoderConf *c = bind_decoder_conf(b);
+
+	l->moe.router.k = c->hidden;
+	l->moe.router.exact = true;
+	return bind_linear(b, &l->moe.router, names->router, "ffn_gate_inp", c->moe.n_experts, c->moe.router_bias) &&
+		(!c->moe.correction ||
+		 bind_vector(b, &l->moe.correction, names->correction, "exp_probs_b.bias", c->moe.n_experts)) &&
+		bind_experts(b, l, c, names) && bind_shared(b, l, c, names);
+}
+
+bool
+bind_ffn(Binder *b, Layer *l)
+{
+	return l->c->moe ? bind_moe(b, l, &moe_names) : bind_glu(b, l);
+}
+
+/* ---- the block ---- */
+
+typedef struct MoeStep
+{
+	Decoder    *d;
+	const Moe  *m;
+	int			row0;			/* of the rows at hand */
+	int			rows;
+} MoeStep;
+
+static void
+route_row(void *arg, int i, int ith)
+{
+	const MoeStep *s = arg;
+	const MoeConf *c = &s->d->c.moe;
+	MoeWork    *w = &s->d->moe;
+	size_t		experts = (size_t) i * (size_t) c->n_experts;
+	size_t		chosen = (size_t) i * (size_t) c->top_k;
+
+	(void) ith;
+	moe_route(c, w->logits + experts, s->m->correction, w->space + experts, w->experts + chosen, w->weights + chosen);
+}
+
+/* Where each pair of row and expert goes, ordered by expert, then by row. */
+static void
+place_pairs(const MoeStep *s)
+{
+	const MoeConf *c = &s->d->c.moe;
+	MoeWork    *w = &s->d->moe;
+	int			pairs = s->rows * c->top_k;
+
+	memset(w->start, 0, (size_t) (c->n_experts + 1) * sizeof(int32_t));
+	for (int i = 0; i < pairs; i++)
+		w->start[w->experts[i] + 1]++;
+	for (int i = 0; i < c->n_experts; i++)
+		w->start[i + 1] += w->start[i];
+	for (int i = 0; i < pairs; i++)
+		w->place[i] = w->start[w->experts[i]]++;
+	for (int i = c->n_experts; i > 0; i--)
+		w->start[i] = w->start[i - 1];
+	w->start[0] = 0;
+}
+
+static void
+gather_row(void *arg, int i, int ith)
+{
+	const MoeStep *s = arg;
+	const MoeWork *w = &s->d->moe;
+	int			top_k = s->d->c.moe.top_k;
+	size_t		hidden = (size_t) s->d->c.hidden;
+	const float *h = s->d->h + (size_t) (s->row0 + i) * hidden;
+
+	(void) ith;
+	for (int j = 0; j < top_k; j++)
+		memcpy(w->x + (size_t) w->place[i * top_k + j] * hidden, h, hidden * sizeof(float));
+}
+
+/* y += sum of weight * output, the experts in ascending order */
+static void
+combine_row(void *arg, int i, int ith)
+{
+	const MoeStep *s = arg;
+	const MoeWork *w = &s->d->moe;
+	int			top_k = s->d->c.moe.top_k;
+	size_t		hidden = (size_t) s->d->c.hidden;
+	float	   *y = s->d->y + (size_t) (s->row0 + i) * hidden;
+	bool		shared = s->m->shared_up.n > 0;
+	float		gate = shared && s->m->shared_gate.n > 0 ? s->d->moe.gate[s->row0 + i] : 1;
+
+	(void) ith;
+	for (size_t k = 0; k < hidden; k++)
+		y[k] = shared ? gate * y[k] : 0;
+	for (int j = 0; j < top_k; j++)
+	{
+		float		weight = w->weights[i * top_k + j];
+		const float *from = w->x + (size_t) w->place[i * top_k + j] * hidden;
+
+		for (size_t k = 0; k < hidden; k++)
+			y[k] += weight * from[k];
+	}
+}
+
+/* a few rows aren't worth waking the pool */
+static void
+each_row(const MoeStep *s, void (*fn) (void *arg, int i, int ith))
+{
+	if (s->rows > 4)
+		kpool_run(s->d->pool, fn, (void *) s, s->rows);
+	else
+		for (int i = 0; i < s->rows; i++)
+			fn((void *) s, i, 0);
+}
+
+/* The rows at hand: y += what their experts compute. */
+static void
+moe_rows(const MoeStep *s)
+{
+	Decoder    *d = s->d;
+	const MoeConf *c = &d->c.moe;
+	MoeWork    *w = &d->moe;
+	const float *h = d->h + (size_t) s->row0 * (size_t) d->c.hidden;
+
+	dec_linear(d, &s->m->router, h, d->c.hidden, s->rows, w->logits, c->n_experts);
+	profile_mark(d->profile, PROF_MATMUL);
+	each_row(s, route_row);
+	place_pairs(s);
+	each_row(s, gather_row);
+	profile_mark(d->profile, PROF_ROWS);
+	dec_stack(d, &s->m->up, w->start, w->x, d->c.hidden, w->gu, 2 * c->inter);
+	profile_mark(d->profile, PROF_MATMUL);
+	d->k->act_mul(d->pool, d->c.act, w->act, w->gu, s->rows * c->top_k, c->inter);
+	profile_mark(d->profile, PROF_ROWS);
+	dec_stack(d, &s->m->down, w->start, w->act, c->inter, w->x, d->c.hidden);
+	profile_mark(d->profile, PROF_MATMUL);
+	each_row(s, combine_row);
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+/* y = what the expert for all rows computes; its weights */
+static void
+shared_expert(Decoder *d, const Moe *m)
+{
+	if (m->shared_up.n == 0)
+		return;
+	dec_linear(d, &m->shared_up, d->h, d->c.hidden, d->rows, d->gu, m->shared_up.n);
+	profile_mark(d->profile, PROF_MATMUL);
+	d->k->act_mul(d->pool, d->c.act, d->act, d->gu, d->rows, m->shared_down.k);
+	profile_mark(d->profile, PROF_ROWS);
+	dec_linear(d, &m->shared_down, d->act, m->shared_down.k, d->rows, d->y, d->c.hidden);
+	if (m->shared_gate.n > 0)
+	{
+		dec_linear(d, &m->shared_gate, d->h, d->c.hidden, d->rows, d->moe.gate, 1);
+		for (int i = 0; i < d->rows; i++)
+			d->moe.gate[i] = moe_sigmoid(d->moe.gate[i]);
+	}
+	profile_mark(d->profile, PROF_MATMUL);
+}
+
+void
+dec_moe(Decoder *d, const Layer *l)
+{
+	MoeStep		s = {.d = d, .m = &l->moe};
+
+	shared_expert(d, &l->moe);
+	for (; s.row0 < d->rows; s.row0 += s.rows)
+	{
+		s.rows = d->rows - s.row0 < d->moe.rows ? d->rows - s.row0 : d->moe.rows;
+		moe_rows(&s);
+	}
+	d->pending = true;
+}

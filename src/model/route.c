@@ -1,0 +1,220 @@
+/*
+ * route.c
+ *	  Which experts of a mixture compute a row, and with which weights.
+ *
+ * Plain float arithmetic on a few hundred numbers a row, in a fixed order: the choice
+ * may not depend on anything but the row's logits.
+ *
+ * Tested by tests/unit/test_moe.c against a plain reference, and the goldens.
+ */
+#include "model/moe.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Route
+{
+	const MoeConf *c;
+	float	   *scores;			/* [n_experts] */
+	float	   *choice;			/* [n_experts]: what the choice is by; -inf: not any more */
+	int32_t    *experts;		/* [top_k], in the order of choice */
+	float	   *weights;		/* [top_k] */
+} Route;
+
+/* x = softmax(x) */
+static void
+softmax(float *x, int n)
+{
+	float		max = x[0];
+	float		sum = 0;
+
+	for (int i = 1; i < n; i++)
+		max = x[i] > max ? x[i] : max;
+	for (int i = 0; i < n; i++)
+	{
+		x[i] = expf(x[i] - max);
+		sum += x[i];
+	}
+	for (int i = 0; i < n; i++)
+		x[i] /= sum;
+}
+
+float
+moe_sigmoid(float x)
+{
+	return 1 / (1 + expf(-x));
+}
+
+static void
+sigmoid(float *x, int n)
+{
+	for (int i = 0; i < n; i++)
+		x[i] = moe_sigmoid(x[i]);
+}
+
+static void
+as_they_are(float *x, int n)
+{
+	(void) x;
+	(void) n;
+}
+
+/* The best of x[0 .. n-1] that isn't taken: the first one of equals, and some one if all are NaN. */
+static int
+best_of(const float *x, const bool *taken, int n)
+{
+	int			best = -1;
+
+	for (int i = 0; i < n; i++)
+		if (!taken[i] && (best < 0 || x[i] > x[best]))
+			best = i;
+	return best;
+}
+
+/* How good a group of n experts is. */
+static float
+group_score(const MoeConf *c, const float *choice, int n)
+{
+	float		first = -INFINITY;
+	float		second = -INFINITY;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (choice[i] > first)
+		{
+			second = first;
+			first = choice[i];
+		}
+		else if (choice[i] > second)
+			second = choice[i];
+	}
+	return c->group_by == MOE_GROUP_TOP2 ? first + second : first;
+}
+
+/* Mark the experts of all groups but the best as taken. */
+static void
+leave_groups(const Route *r, bool *taken)
+{
+	const MoeConf *c = r->c;
+	int			size = c->n_experts / c->n_groups;
+	float		score[MOE_MAX_EXPERTS];
+	bool		chosen[MOE_MAX_EXPERTS] = {false};
+
+	for (int g = 0; g < c->n_groups; g++)
+		score[g] = group_score(c, r->choice + g * size, size);
+	for (int i = 0; i < c->top_groups; i++)
+		chosen[best_of(score, chosen, c->n_groups)] = true;
+	for (int i = 0; i < c->n_experts; i++)
+		taken[i] = !chosen[i / size];
+}
+
+/* The top_k best ones, with their scores as weights. */
+static void
+choose(Route *r)
+{
+	const MoeConf *c = r->c;
+	bool		taken[MOE_MAX_EXPERTS];
+
+	memset(taken, 0, (size_t) c->n_experts * sizeof(bool));
+	if (c->n_groups > 1)
+		leave_groups(r, taken);
+	for (int i = 0; i < c->top_k; i++)
+	{
+		int			best = best_of(r->choice, taken, c->n_experts);
+
+		taken[best] = true;
+		r->experts[i] = best;
+		r->weights[i] = r->scores[best];
+	}
+}
+
+/*
+ * SparseMixer (Liu et al. 2024, arXiv:2409.12136): one expert after the other is the best
+ * of those that are left, weighed by a softmax over those that are about as good.
+ */
+static void
+choose_sparsemixer(Route *r)
+{
+	const MoeConf *c = r->c;
+	bool		taken[MOE_MAX_EXPERTS];
+
+	memset(taken, 0, (size_t) c->n_experts * sizeof(bool));
+	for (int i = 0; i < c->top_k; i++)
+	{
+		int			best = best_of(r->scores, taken, c->n_experts);
+		float		max = r->scores[best];
+		float		sum = 0;
+
+		for (int j = 0; j < c->n_experts; j++)
+		{
+			float		factor = fabsf(r->scores[j]);
+
+			factor = factor > max ? factor : max;
+			if (!taken[j] && !((max - r->scores[j]) / factor > 2 * c->jitter))
+				sum += expf(r->scores[j] - max);
+		}
+		taken[best] = true;
+		r->experts[i] = best;
+		r->weights[i] = 1 / sum;
+	}
+}
+
+static const struct
+{
+	void		(*scores) (float *x, int n);
+	void		(*choose) (Route *r);
+	void		(*weights) (float *x, int n);
+}			routings[] = {
+	[MOE_SOFTMAX] = {softmax, choose, as_they_are},
+	[MOE_SIGMOID] = {sigmoid, choose, as_they_are},
+	[MOE_TOPK_SOFTMAX] = {as_they_are, choose, softmax},
+	[MOE_TOPK_SIGMOID] = {as_they_are, choose, sigmoid},
+	[MOE_SPARSEMIXER] = {as_they_are, choose_sparsemixer, as_they_are},
+};
+
+/* Insertion sort: a handful. */
+static void
+sort_experts(int n, int32_t *experts, float *weights)
+{
+	for (int i = 1; i < n; i++)
+		for (int j = i; j > 0 && experts[j] < experts[j - 1]; j--)
+		{
+			int32_t		e = experts[j];
+			float		w = weights[j];
+
+			experts[j] = experts[j - 1];
+			weights[j] = weights[j - 1];
+			experts[j - 1] = e;
+			weights[j - 1] = w;
+		}
+}
+
+void
+moe_route(const MoeConf *c, float *logits, const float *correction, float *space,
+		  int32_t *experts, float *weights)
+{
+	Route		r = {.c = c, .scores = logits, .choice = logits, .experts = experts, .weights = weights};
+
+	routings[c->routing].scores(logits, c->n_experts);
+	if (correction != NULL)
+	{
+		r.choice = space;
+		for (int i = 0; i < c->n_experts; i++)
+			space[i] = logits[i] + correction[i];
+	}
+	routings[c->routing].choose(&r);
+	routings[c->routing].weights(weights, c->top_k);
+	if (c->normalize)
+	{
+		float		sum = 0;
+
+		for (int i = 0; i < c->top_k; i++)
+			sum += weights[i];
+		sum = sum < c->normalize_min ? c->normalize_min : sum;
+		for (int i = 0; i < c->top_k; i++)
+			weights[i] /= sum;
+	}
+	for (int i = 0; i < c->top_k && c->scale != 1; i++)
+		weights[i] *= c->scale;
+	sort_experts(c->top_k, experts, weights);
+}
