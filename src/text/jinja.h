@@ -1,0 +1,77 @@
+/*
+ * jinja.h
+ *	  Chat templates: a sandboxed interpreter of the Jinja language.
+ *
+ * The reference is jinja2 3.1 as Hugging Face transformers sets it up
+ * (ImmutableSandboxedEnvironment, trim_blocks, lstrip_blocks, loop controls);
+ * docs/chat.md lists what differs.  A template is compiled once and immutable
+ * afterwards, so any number of threads may render it.  A run has its variables,
+ * its memory (an arena, released as a whole) and its limits.
+ *
+ * Marks: every byte of every string is either the template's or input (from
+ * messages, tools, documents).  All operations carry the marks along, so that the
+ * output says of each byte where it came from.  Text that came in can then be kept
+ * from becoming a special token (tok_encode_marked()).
+ */
+#ifndef VLLM_TEXT_JINJA_H
+#define VLLM_TEXT_JINJA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+typedef struct JinTemplate JinTemplate;
+typedef struct Jin Jin;			/* a run */
+
+/* 0 = the default */
+typedef struct JinLimits
+{
+	int64_t		steps;			/* nodes evaluated, plus one for each 64 bytes handled */
+	size_t		memory;			/* bytes of all values together */
+	size_t		output;			/* bytes */
+	int			depth;			/* calls and recursive loops within each other */
+} JinLimits;
+
+/* What a template does with its variables, as far as its text shows. */
+typedef struct JinUses
+{
+	bool		content_parts;	/* loops over a message's content, or indexes it */
+	bool		string_test;	/* asks "is string" somewhere */
+} JinUses;
+
+/*
+ * NULL with *e set: ERR_INVALID, "... at line N: ...".  The source is copied.  A compiled
+ * template takes about 50 times its source's memory at most.
+ */
+JinTemplate *jin_compile(const char *source, size_t n, Err *e);
+void		jin_free(JinTemplate *t);
+JinUses		jin_uses(const JinTemplate *t);
+/* Does s occur in the template's source? */
+bool		jin_source_has(const JinTemplate *t, const char *s);
+
+Jin		   *jin_new(const JinLimits *limits);
+void		jin_end(Jin *j);
+/* What strftime_now() takes for now; the local time if this is not called. */
+void		jin_set_now(Jin *j, const struct tm *now);
+
+/*
+ * Give variables.  Names are copied; one given twice has its last value.  False
+ * with *e set: malformed JSON, too large.
+ */
+bool		jin_set_json(Jin *j, const char *name, const char *json, size_t n, bool input, Err *e);
+bool		jin_set_str(Jin *j, const char *name, const char *s, size_t n, bool input, Err *e);
+bool		jin_set_bool(Jin *j, const char *name, bool v, Err *e);
+bool		jin_set_none(Jin *j, const char *name, Err *e);
+
+/*
+ * Append the output to *out and one byte of marks for each of its bytes to *marks
+ * (1 = input; may be NULL).  A run renders once.  False with *e set: what the
+ * template raised (ERR_INVALID, with the line), or a limit (ERR_TOO_LONG).
+ */
+bool		jin_render(Jin *j, const JinTemplate *t, Buf *out, Buf *marks, Err *e);
+
+#endif

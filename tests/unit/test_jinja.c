@@ -1,0 +1,254 @@
+/*
+ * test_jinja.c
+ *	  What jinja_golden.c can't compare with jinja2: marks of where bytes came from,
+ *	  limits, hostile templates, errors of variables.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "tests/unit/check.h"
+#include "text/jinja.h"
+
+/* Output with input in brackets: "ab[cd]e". */
+static const char *
+marked(const char *source, const char *json)
+{
+	static Buf	shown;
+	Buf			out = {0};
+	Buf			marks = {0};
+	Err			e = {0};
+	JinTemplate *t = jin_compile(source, strlen(source), &e);
+	Jin		   *j = jin_new(NULL);
+	bool		in = false;
+
+	buf_reset(&shown);
+	if (t == NULL || !jin_set_json(j, "m", json, strlen(json), true, &e) || !jin_render(j, t, &out, &marks, &e))
+		buf_printf(&shown, "error: %s", e.msg);
+	else if (marks.len != out.len)
+		buf_addstr(&shown, "error: marks of another length");
+	else
+		for (size_t i = 0; i <= out.len; i++)
+		{
+			bool		now = i < out.len && marks.data[i] != 0;
+
+			if (now != in)
+				buf_addc(&shown, now ? '[' : ']');
+			in = now;
+			if (i < out.len)
+				buf_addc(&shown, out.data[i]);
+		}
+	buf_free(&out);
+	buf_free(&marks);
+	jin_end(j);
+	jin_free(t);
+	return shown.data != NULL ? shown.data : "";
+}
+
+static void
+test_marks(void)
+{
+	static const char *const cases[][3] = {
+		{"a{{ m }}b", "\"x\"", "a[x]b"},
+		{"{{ 'a' + m + 'b' }}", "\"x\"", "a[x]b"},
+		{"{{ 'a' ~ m ~ m }}", "\"x\"", "a[xx]"},
+		{"{{ ('a' ~ m ~ 'b')[::-1] }}", "\"xy\"", "b[yx]a"},
+		{"{{ ('ab' ~ m)[1:3] }}", "\"xy\"", "b[x]"},
+		{"{{ (' ' ~ m ~ ' ')|trim }}|", "\" x \"", "[x]|"},
+		{"{{ ('a' ~ m)|upper }}", "\"\xC3\xA9\xC3\x9F\"", "A[\xC3\x89SS]"},
+		{"{{ m|replace('x', 'T') }}", "\"axa\"", "[a]T[a]"},
+		{"{{ 'a-a'|replace('-', m) }}", "\"x\"", "a[x]a"},
+		{"{{ ['a', m]|join(',') }}", "\"x\"", "a,[x]"},
+		{"{{ m|join('-') }}", "[\"x\", 1, \"y\"]", "[x]-1-[y]"},
+		{"{{ (m ~ ',b').split(',')|join }}", "\"x\"", "[x]b"},
+		{"{{ m|tojson }}", "{\"k\": \"v\\n\"}", "{\"[k]\": \"[v\\n]\"}"},
+		{"{{ m }}", "[\"it's\"]", "[\"[it's]\"]"},
+		{"{{ [m] }}", "\"x\"", "['[x]']"},
+		{"{{ '%s|%5s|%d' % (m, m, 5) }}", "\"x\"", "[x]|    [x]|5"},
+		{"{{ '{}{:>3}'.format(m, m) }}", "\"x\"", "[x]  [x]"},
+		{"{{ m.format('t') }}", "\"a{}b\"", "[a]t[b]"},
+		{"{{ m|indent(2) }}", "\"a\\nb\"", "[a]\n  [b]"},
+		{"{% set x %}a{{ m }}{% endset %}{{ x }}", "\"x\"", "a[x]"},
+		{"{% macro f(q) %}<{{ q }}>{% endmacro %}{{ f(m) }}", "\"x\"", "<[x]>"},
+		{"{% for c in m %}{{ c }}.{% endfor %}", "\"xy\"", "[x].[y]."},
+		{"{% for k, v in m.items() %}{{ k }}={{ v }};{% endfor %}", "{\"a\": \"x\"}", "[a]=[x];"},
+		{"{{ m ~ 1.5 ~ true }}", "\"x\"", "[x]1.5True"},
+		{"{{ m }}", "12", "12"},
+		{"{{ m|length }}{{ m == 'x' }}{{ m in ['x'] }}", "\"x\"", "1TrueTrue"},
+		{"{{ {'x': 'template'}[m] }}", "\"x\"", "template"},
+		{"{{ m * 2 }}", "\"x\"", "[xx]"},
+		{"{{ m|e }}", "\"<\"", "[&lt;]"},
+		{"{{ m|title }}{{ m|capitalize }}{{ m.swapcase() }}", "\"ab\"", "[AbAbAB]"},
+		{"{{ m.zfill(3) }}{{ m.center(3, '*') }}", "\"1\"", "00[1]*[1]*"},
+		{"{{ m|default('d') }}{{ m.q|default('d') }}", "{}", "{}d"},
+		{"{{ m|list|last }}{{ m|first }}", "\"xy\"", "[yx]"},
+		{"{{ m|urlencode }}", "\"a b\"", "[a%20b]"},
+		{"{{ m|truncate(5, true, '...', 0) }}", "\"abcdefgh\"", "[ab]..."},
+		{"{% set ns = namespace(s='') %}{% for x in m %}{% set ns.s = ns.s ~ '/' ~ x %}{% endfor %}{{ ns.s }}", "[\"a\", \"b\"]", "/[a]/[b]"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		const char *got = marked(cases[i][0], cases[i][1]);
+
+		CHECK(strcmp(got, cases[i][2]) == 0, "%s with %s: %s instead of %s", cases[i][0], cases[i][1], got, cases[i][2]);
+	}
+}
+
+/* Compile and render with these limits; the error. */
+static Err
+failure(const char *source, const JinLimits *limits)
+{
+	Err			e = {0};
+	JinTemplate *t = jin_compile(source, strlen(source), &e);
+	Jin		   *j = jin_new(limits);
+	Buf			out = {0};
+
+	if (t != NULL)
+		jin_render(j, t, &out, NULL, &e);
+	buf_free(&out);
+	jin_end(j);
+	jin_free(t);
+	return e;
+}
+
+static void
+test_limits(void)
+{
+	static const char *const hostile[] = {
+		"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+		"{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(1000) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+		"{% set ns = namespace(l=[1, 2]) %}{% for i in range(1000) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
+		"{% set ns = namespace(l=[1]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
+		"{% set ns = namespace(l=[1]) %}{% for i in range(100000) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l == ns.l }}",
+		"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+		"{% macro f(n) %}{{ f(n + 1) }}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
+		"{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+		"{{ 'x' * 1000000000 }}", "{{ [0] * 1000000000 }}", "{{ '%1000000d' % 1 }}", "{{ '{:1000000000}'.format(1) }}",
+		"{{ 'a'.center(10000000000) }}", "{{ '' | indent(100000000000) }}", "{{ 'a'.replace('', 'b' * 10000) * 100000 }}",
+		"{{ ('a' * 10000).replace('a', 'b' * 10000) }}", "{% for i in range(100000) %}{{ 'x' * 10000 }}{% endfor %}",
+		"{{ ('a' * 1000000).split('') | length }}{{ ('a ' * 20000000).split() | length }}",
+		"{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "{{ 'x'.ljust(1000000000000) }}", "{{ 'a\t'.expandtabs(100000) }}",
+		"{% set s = 'a' * 1000000 %}{% for i in range(100000) %}{{ s.find('b') }}{% endfor %}",
+		"{% set s = 'a' * 1000000 %}{% for i in range(100000) %}{{ s.upper()|length }}{% endfor %}",
+		"{% set s = 'a' * 1000000 %}{% for i in range(100000) %}{{ s[1:]|length }}{% endfor %}",
+		"{{ range(100000)|map('string')|map('center', 10000)|join|length }}",
+	};
+
+	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++)
+	{
+		Err			e = failure(hostile[i], NULL);
+
+		CHECK(e.cls == ERR_TOO_LONG || (e.cls == ERR_INVALID && strstr(hostile[i], "split('')") != NULL), "%s: %s",
+			  hostile[i], e.msg);
+	}
+	CHECK(failure("{% for i in range(100) %}{% endfor %}", &(JinLimits) {.steps = 50}).cls == ERR_TOO_LONG, "steps");
+	CHECK(failure("{{ 'x' * 100 }}", &(JinLimits) {.output = 50}).cls == ERR_TOO_LONG, "output");
+	CHECK(failure("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(9) }}", &(JinLimits) {.depth = 9}).cls == ERR_TOO_LONG, "depth");
+	CHECK(failure("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(140) }}", NULL).cls == ERR_NONE, "deep enough");
+}
+
+static void
+test_deep_source(void)
+{
+	static const char *const pairs[][3] = {
+		{"{{ ", "(", ")"}, {"{{ ", "[", "]"}, {"{{ ", "not ", ""}, {"{{ ", "-", ""}, {"", "{% if 1 %}", "{% endif %}"},
+		{"", "{% for i in [1] %}", "{% endfor %}"}, {"{{ ", "{1: ", "}"}, {"{{ ", "1 if ", ""}, {"{{ 1", "|abs", ""}, {"{{ 1", " + 1", ""},
+		{"{{ x", ".y", ""}, {"{{ x", "[1]", ""}, {"", "{% filter trim %}", "{% endfilter %}"}, {"", "{% macro a() %}", "{% endmacro %}"},
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+	{
+		Buf			b = {0};
+		Err			e = {0};
+		JinTemplate *t;
+
+		buf_addstr(&b, pairs[i][0]);
+		for (int k = 0; k < 100000; k++)
+			buf_addstr(&b, pairs[i][1]);
+		buf_addstr(&b, pairs[i][0][0] != '\0' && pairs[i][0][3] == '\0' ? "1" : "");
+		for (int k = 0; k < 100000; k++)
+			buf_addstr(&b, pairs[i][2]);
+		buf_addstr(&b, pairs[i][0][0] != '\0' ? " }}" : "");
+		t = jin_compile(b.data, b.len, &e);
+		CHECK(t == NULL && e.cls == ERR_TOO_LONG, "100,000 times %s: %s", pairs[i][1], e.msg);
+		jin_free(t);
+		buf_free(&b);
+	}
+}
+
+static void
+test_variables(void)
+{
+	static const char *const bad[] = {
+		"", "{", "[1,", "[1 2]", "{\"a\"}", "{\"a\":1,}", "\"a", "\"\\q\"", "\"\\u12\"", "01x", "+1", "1.2.3", "nul", "[1]x",
+		"99999999999999999999", "\"\n\""
+	};
+	static const char odd[] = "[1, 1.0, -0, \"\\ud83d\\ude00\\ud800x\\u0000\", \"\xFF\"]";
+	Err			e = {0};
+	Buf			out = {0};
+	Buf			deep = {0};
+	Jin		   *j = jin_new(NULL);
+	JinTemplate *t;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK(!jin_set_json(j, "v", bad[i], strlen(bad[i]), true, &e) && e.cls == ERR_INVALID, "%s is taken", bad[i]);
+	for (int i = 0; i < 100000; i++)
+		buf_addc(&deep, '[');
+	CHECK(!jin_set_json(j, "v", deep.data, deep.len, true, &e) && e.cls == ERR_TOO_LONG, "deep JSON: %s", e.msg);
+	CHECK(jin_set_json(j, "v", odd, strlen(odd), true, &e), "%s", e.msg);
+	CHECK(jin_set_str(j, "v", "first", 5, true, &e) && jin_set_str(j, "v", "a\0b", 3, true, &e), "%s", e.msg);
+	CHECK(jin_set_bool(j, "b", true, &e) && jin_set_none(j, "n", &e), "%s", e.msg);
+	t = jin_compile("{{ v }}{{ b }}{{ n }}{{ v|length }}", 35, &e);
+	CHECK(t != NULL && jin_render(j, t, &out, NULL, &e) && out.len == 12 && memcmp(out.data, "a\0bTrueNone3", 12) == 0,
+		  "NUL in a string: %.*s", (int) out.len, out.data);
+	jin_free(t);
+	jin_end(j);
+	buf_free(&out);
+	buf_free(&deep);
+}
+
+static void
+test_uses(void)
+{
+	static const struct
+	{
+		const char *source;
+		bool		parts;
+		bool		string;
+	}			cases[] = {
+		{"{% for m in messages %}{{ m.content }}{% endfor %}", false, false},
+		{"{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}", true, false},
+		{"{% for m in messages %}{% for p in m['content'] %}{{ p.text }}{% endfor %}{% endfor %}", true, false},
+		{"{% for m in messages[1:] %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{% endfor %}{% endif %}{% endfor %}", true, true},
+		{"{% set l = messages[1:] %}{% for m in l %}{% set c = m['content'] %}{% for p in c %}{% endfor %}{% endfor %}", true, false},
+		{"{% for m in messages|list %}{% for p in m.content|selectattr('text') %}{% endfor %}{% endfor %}", true, false},
+		{"{% macro r(content) %}{% for p in content %}{% endfor %}{% endmacro %}", true, false},
+		{"{% set m = messages[0] %}{% for p in m.content %}{% endfor %}", true, false},
+		{"{% for m in messages %}{% for t in m.tool_calls %}{{ t }}{% endfor %}{% endfor %}", false, false},
+		{"{% for m in messages %}{% for l in m.content.split() %}{% endfor %}{% endfor %}", false, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		Err			e = {0};
+		JinTemplate *t = jin_compile(cases[i].source, strlen(cases[i].source), &e);
+		JinUses		u = {0};
+
+		CHECK(t != NULL, "%s: %s", cases[i].source, e.msg);
+		if (t != NULL)
+			u = jin_uses(t);
+		CHECK(u.content_parts == cases[i].parts && u.string_test == cases[i].string, "%s", cases[i].source);
+		jin_free(t);
+	}
+}
+
+int
+main(void)
+{
+	test_marks();
+	test_limits();
+	test_deep_source();
+	test_variables();
+	test_uses();
+	return check_done("test_jinja");
+}
