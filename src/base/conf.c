@@ -142,6 +142,29 @@ conf_set_str(Conf *c, const char *key, const char *v)
 	conf_set_strs(c, key, &v, 1);
 }
 
+void
+conf_lift(Conf *c, const char *prefix)
+{
+	size_t		len = strlen(prefix);
+	size_t		n = c->len;
+
+	for (size_t i = 0; i < n; i++)
+	{
+		/* a setter may move c->e */
+		const ConfEntry from = c->e[i];
+		const char *key = from.key + len;
+
+		if (strncmp(from.key, prefix, len) != 0 || find(c, key) != NULL)
+			continue;
+		if (from.kind == CONF_BOOL)
+			conf_set_bool(c, key, from.b);
+		else if (from.kind == CONF_NUMS)
+			conf_set_nums(c, key, from.nums, from.n);
+		else
+			conf_set_strs(c, key, (const char *const *) from.strs, from.n);
+	}
+}
+
 bool
 conf_has(const Conf *c, const char *key)
 {

@@ -29,6 +29,9 @@ void		conf_set_str(Conf *c, const char *key, const char *v);
 void		conf_set_nums(Conf *c, const char *key, const double *v, size_t n);
 void		conf_set_strs(Conf *c, const char *key, const char *const *v, size_t n);
 
+/* Let what stands under a prefix stand without it, too, unless it does already. */
+void		conf_lift(Conf *c, const char *prefix);
+
 bool		conf_has(const Conf *c, const char *key);
 /* Getters give the default when the key is absent or of another kind. */
 int64_t		conf_int(const Conf *c, const char *key, int64_t dflt);

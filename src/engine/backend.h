@@ -28,6 +28,8 @@ typedef struct ModelOpts
 	int64_t		kv_cache_memory_bytes;
 	char		kv_cache_dtype[16];
 	char		quantization[16];	/* a QuantScheme's name */
+	double		rope_theta;
+	char		rope_scaling[4096]; /* a JSON object */
 } ModelOpts;
 
 typedef struct ModelFacts

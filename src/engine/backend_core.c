@@ -209,7 +209,8 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
 	if (in->kernels != NULL &&
 		cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && (in->pool = cpuplan_pool(&cpus, e)) != NULL &&
-		(src.files = files = files_open(path, e)) != NULL && (tok = source_tok(src.files, e)) != NULL)
+		(src.files = files = files_open(path, e)) != NULL && files_set_rope(files, o->rope_scaling, o->rope_theta, e) &&
+		(tok = source_tok(src.files, e)) != NULL)
 		ok = build(in, &src, tok, o, s, e);
 	source_done(&src);
 	files_close(files);
@@ -233,7 +234,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 
 	if (files == NULL)
 		return false;
-	tok = source_tok(src.files, e);
+	tok = files_set_rope(files, o->rope_scaling, o->rope_theta, e) ? source_tok(src.files, e) : NULL;
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, quant_scheme(o->quantization), k, &mi, e) &&
 		plan_core(&mi, o, s, &co, e);
 	source_done(&src);

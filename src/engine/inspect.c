@@ -184,7 +184,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	put_config(o, files_conf(f));
 	put_weights(o, f);
 	put_tokenizer(o, f);
-	ok = model_check(files_conf(f), &ms, quant_scheme(opts->quantization), k, &mi, &why) &&
+	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) && model_check(files_conf(f), &ms, quant_scheme(opts->quantization), k, &mi, &why) &&
 		plan(&mi, opts, s, &co, &why);
 	source_done(&src);
 	cJSON_AddBoolToObject(o, "supported", ok && cJSON_GetObjectItem(cJSON_GetObjectItem(o, "tokenizer"), "unsupported") == NULL);

@@ -44,6 +44,41 @@ opt_int(const cJSON *v, int64_t min, int64_t max, int64_t *out, Err *e)
 	return true;
 }
 
+/* The object that overrides a model's rotary scaling; what its values may be, the model says. */
+static bool
+opt_rope_scaling(const cJSON *v, ModelOpts *o, Err *e)
+{
+	static const char *const known[] = {
+		"rope_type", "type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow",
+		"mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor", "low_freq_factor", "high_freq_factor",
+		"alpha"
+	};
+	const cJSON *x;
+	char	   *text;
+	size_t		i;
+
+	if (!cJSON_IsObject(v) || (!cJSON_IsString(cJSON_GetObjectItemCaseSensitive(v, "rope_type")) &&
+							   !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(v, "type"))))
+		return opt_wrong(v, e, "a JSON object with a \"rope_type\"");
+	cJSON_ArrayForEach(x, v)
+	{
+		for (i = 0; i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], x->string) != 0; i++)
+			;
+		if (i == sizeof(known) / sizeof(known[0]))
+			return err_set(e, ERR_INVALID, "model option \"rope_scaling\" has an unknown key \"%.64s\"", x->string);
+	}
+	text = cJSON_PrintUnformatted(v);
+	if (text == NULL || strlen(text) >= sizeof(o->rope_scaling))
+	{
+		cJSON_free(text);
+		return err_set(e, ERR_INVALID, "model option \"rope_scaling\" is too long (maximum is %zu bytes)",
+					   sizeof(o->rope_scaling) - 1);
+	}
+	snprintf(o->rope_scaling, sizeof(o->rope_scaling), "%s", text);
+	cJSON_free(text);
+	return true;
+}
+
 static bool
 opt_one(const cJSON *v, ModelOpts *o, Err *e)
 {
@@ -86,9 +121,18 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		snprintf(o->quantization, sizeof(o->quantization), "%s", q->name);
 		return true;
 	}
+	if (strcmp(v->string, "rope_scaling") == 0)
+		return opt_rope_scaling(v, o, e);
+	if (strcmp(v->string, "rope_theta") == 0)
+	{
+		if (!cJSON_IsNumber(v) || !(v->valuedouble > 0 && v->valuedouble <= 1e12))
+			return opt_wrong(v, e, "a number above 0 and at most 1e12");
+		o->rope_theta = v->valuedouble;
+		return true;
+	}
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens and quantization.");
+					"max_num_seqs, max_num_batched_tokens, quantization, rope_scaling and rope_theta.");
 }
 
 bool

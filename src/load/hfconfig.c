@@ -136,6 +136,15 @@ hfconfig_parse(Conf *c, const char *prefix, const char *json, size_t len, const 
 	return ok;
 }
 
+bool
+files_set_rope(Files *f, const char *rope_scaling, double rope_theta, Err *e)
+{
+	if (rope_theta > 0)
+		conf_set_num(f->conf, "override.rope_theta", rope_theta);
+	return rope_scaling[0] == '\0' ||
+		hfconfig_parse(f->conf, "override.rope_scaling.", rope_scaling, strlen(rope_scaling), "rope_scaling", e);
+}
+
 /* One of the optional or required configuration files. */
 static bool
 read_config(Files *f, const char *name, const char *prefix, bool required, Err *e)
@@ -251,7 +260,10 @@ read_quantization(Files *f, Err *e)
 bool
 hfconfig_read(Files *f, Err *e)
 {
-	return read_config(f, "config.json", "", true, e) && read_quantization(f, e) &&
-		read_config(f, "generation_config.json", "generation.", false, e) &&
+	if (!read_config(f, "config.json", "", true, e))
+		return false;
+	/* of a model that takes images, too, the part that makes text */
+	conf_lift(f->conf, "text_config.");
+	return read_quantization(f, e) && read_config(f, "generation_config.json", "generation.", false, e) &&
 		read_tokenizer(f, e);
 }

@@ -27,6 +27,11 @@ Files	   *files_open(const char *path, Err *e);
 void		files_close(Files *f);
 
 const Conf *files_conf(const Files *f);
+/*
+ * Let a model's options stand in the configuration, under "override.", before what the
+ * files say: rope_scaling, the text of a JSON object, or "", and rope_theta, or 0.
+ */
+bool		files_set_rope(Files *f, const char *rope_scaling, double rope_theta, Err *e);
 const KTensor *files_find(const Files *f, const char *name);
 size_t		files_count(const Files *f);
 const KTensor *files_tensor(const Files *f, size_t i);

@@ -188,12 +188,16 @@ static bool
 rope_dynamic(RopeConf *r, Err *e)
 {
 	double		factor;
+	double		alpha = param(r, "alpha", 0);
 
-	if (!positive(r, "factor", 0, &factor, e))
+	/* Hunyuan's is a factor that the length has no part in */
+	if (alpha != 0 ? !positive(r, "alpha", 0, &alpha, e) : !positive(r, "factor", 0, &factor, e))
 		return false;
-	if (factor < 1 || r->dim < 4)
+	if (alpha == 0)
+		alpha = factor * factor - (factor - 1);
+	if (r->dim < 4 || alpha < 1)
 		return bad_param(r, "factor", e);
-	r->theta *= pow(factor * factor - (factor - 1), (double) r->dim / (r->dim - 2));
+	r->theta *= pow(alpha, (double) r->dim / (r->dim - 2));
 	plain_freqs(r);
 	return true;
 }
@@ -360,7 +364,7 @@ rope_max_len(const Conf *c, const RopeKeys *k, int max_len)
 	if (strcmp(r.type, "yarn") == 0 && !trained_len(&r, &len, &ignored))
 		return max_len;
 	if (strcmp(r.type, "yarn") == 0 || strcmp(r.type, "linear") == 0 || strcmp(r.type, "dynamic") == 0)
-		len *= param(&r, "factor", strcmp(r.type, "yarn") == 0 ? max_len / len : 1);
+		len *= param(&r, "alpha", 0) != 0 ? 1 : param(&r, "factor", strcmp(r.type, "yarn") == 0 ? max_len / len : 1);
 	return len >= 1 && len <= DEC_MAX_LEN ? (int) len : max_len;
 }
 

@@ -371,6 +371,50 @@ test_windows(void)
 	conf_free(c);
 }
 
+/* How a scaling of the rotary positions changes the context length, the options' first. */
+static void
+test_context_length(void)
+{
+	static const struct
+	{
+		const char *type;
+		const char *key;
+		double		v;
+		int			len;
+	}			cases[] = {
+		{"linear", "factor", 2.5, 160}, {"dynamic", "factor", 4, 256}, {"dynamic", "alpha", 4, 64},
+		{"yarn", "factor", 4, 64}, {"default", "factor", 4, 64}, {"llama3", "factor", 4, 64},
+	};
+	Fake		f;
+	ModelInfo	info;
+	Err			e;
+
+	make(&f);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int option = 0; option < 2; option++)
+		{
+			Conf	   *c = make_conf();
+			const char *prefix = option ? "override.rope_scaling." : "rope_scaling.";
+			char		key[80];
+
+			if (option)
+				conf_set_str(c, "rope_scaling.rope_type", "no_such_type");
+			snprintf(key, sizeof(key), "%srope_type", prefix);
+			conf_set_str(c, key, cases[i].type);
+			snprintf(key, sizeof(key), "%s%s", prefix, cases[i].key);
+			conf_set_num(c, key, cases[i].v);
+			snprintf(key, sizeof(key), "%soriginal_max_position_embeddings", prefix);
+			conf_set_num(c, key, 16);
+			snprintf(key, sizeof(key), "%slow_freq_factor", prefix);
+			conf_set_num(c, key, 1);
+			snprintf(key, sizeof(key), "%shigh_freq_factor", prefix);
+			conf_set_num(c, key, 4);
+			CHECK(check(c, &f, &info, &e) && info.max_model_len == cases[i].len, "%s%s: %s, %d positions, expected %d",
+				  prefix, cases[i].type, e.msg, info.max_model_len, cases[i].len);
+			conf_free(c);
+		}
+}
+
 /* ---- loading ---- */
 
 static Model *
@@ -561,6 +605,7 @@ main(void)
 	test_quantization();
 	test_kernel_types();
 	test_windows();
+	test_context_length();
 	test_load();
 	test_mixed_types();
 	test_head_rows();

@@ -180,6 +180,15 @@ test_fail(void)
 	r = gen(1, "opt", "/fake/x", "{\"quantization\": 4}", "x");
 	CHECK(strncmp(r, "22023|model option \"quantization\"", 33) == 0, "%s", r);
 	CHECK(strcmp(gen(1, "quant", "/fake/x", "{\"quantization\": \"int4\"}", "x"), "X") == 0, "a known one");
+	r = gen(1, "opt", "/fake/x", "{\"rope_theta\": 0}", "x");
+	CHECK(strcmp(r, "22023|model option \"rope_theta\" must be a number above 0 and at most 1e12, got 0|") == 0, "%s", r);
+	r = gen(1, "opt", "/fake/x", "{\"rope_scaling\": {\"factor\": 2}}", "x");
+	CHECK(strcmp(r, "22023|model option \"rope_scaling\" must be a JSON object with a \"rope_type\", got {\"factor\":2}|") == 0,
+		  "%s", r);
+	r = gen(1, "opt", "/fake/x", "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"fator\": 2}}", "x");
+	CHECK(strcmp(r, "22023|model option \"rope_scaling\" has an unknown key \"fator\"|") == 0, "%s", r);
+	CHECK(strcmp(gen(1, "rope", "/fake/x", "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2}, \"rope_theta\": 1e6}",
+					 "x"), "X") == 0, "a scaling");
 	r = gen(1, "opt", "/fake/x", "[1", "x");
 	CHECK(strncmp(r, "22023|model options must be a JSON object", 40) == 0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"max_model_len\": 4}", "too long a prompt");
