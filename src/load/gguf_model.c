@@ -159,7 +159,8 @@ read_rope_factors(Gm *m, size_t which, const GgufTensor *t)
 		memcpy(&v, map->base + m->g->data + t->offset + i * 4, sizeof(v));
 		factors[i] = v;
 	}
-	conf_set_str(m->f->conf, "rope_scaling.rope_type", type);
+	if (!conf_has(m->f->conf, "rope_scaling.rope_type"))
+		conf_set_str(m->f->conf, "rope_scaling.rope_type", rope_tensors[which].type);
 	conf_set_nums(m->f->conf, rope_tensors[which].key, factors, (size_t) t->ne[0]);
 	return true;
 }
@@ -233,6 +234,7 @@ read_conf(Gm *m)
 		conf_set_int(c, "vocab_size", (int64_t) tokens->n);
 	conf_set_bool(c, "tie_word_embeddings", find_tensor(m, "output.weight") == NULL);
 	conf_set_bool(c, "attention_bias", find_tensor(m, "blk.0.attn_q.bias") != NULL);
+	conf_set_bool(c, "attention_out_bias", find_tensor(m, "blk.0.attn_output.bias") != NULL);
 	conf_set_bool(c, "mlp_bias", find_tensor(m, "blk.0.ffn_gate.bias") != NULL);
 	conf_set_bool(c, "generation.do_sample", conf_has(c, "generation.temperature"));
 	read_eos(m);

@@ -29,6 +29,7 @@ struct Binder
 	const QuantScheme *quant;	/* NULL = as in the file */
 	Err		   *e;
 	bool		gguf;
+	bool		multimodal;		/* has a vision part, which is left out */
 	char		hf_prefix[64];	/* of the layer at hand, or "" */
 	char		gguf_prefix[32];
 	const char *ignored[MAX_IGNORED];
@@ -95,6 +96,19 @@ find(const Binder *b, const char *name)
 	for (size_t i = 0; t == NULL && !b->gguf && i < sizeof(words) / sizeof(words[0]); i++)
 		if (strncmp(name, words[i], strlen(words[i])) == 0)
 			t = b->src->find(b->src->ctx, name + strlen(words[i]));
+	if (t == NULL && b->multimodal)
+	{
+		/* the text part of a larger model: older and newer spelling */
+		char		inner[MAX_NAME + 32];
+
+		snprintf(inner, sizeof(inner), "language_model.%s", name);
+		t = b->src->find(b->src->ctx, inner);
+		if (t == NULL && strncmp(name, "model.", 6) == 0)
+		{
+			snprintf(inner, sizeof(inner), "model.language_model.%s", name + 6);
+			t = b->src->find(b->src->ctx, inner);
+		}
+	}
 	return t;
 }
 
@@ -385,6 +399,16 @@ bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 	return add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n_file, rows, n));
 }
 
+/* The row of the file that becomes row i of heads whose pairs lie side by side. */
+static int
+paired_row(int i, int head_dim, int rope_dim)
+{
+	int			r = i % head_dim;
+	int			half = rope_dim / 2;
+
+	return r >= rope_dim ? i : i - r + (r < half ? 2 * r : 2 * (r - half) + 1);
+}
+
 bool
 bind_row(Binder *b, Linear *l, const char *hf, const char *gguf)
 {
@@ -410,12 +434,7 @@ bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int hea
 	bool		ok;
 
 	for (int r = 0; r < n; r++)
-	{
-		int			i = r % head_dim;
-		int			half = rope_dim / 2;
-
-		rows[r] = i >= rope_dim ? r : r - i + (i < half ? 2 * i : 2 * (i - half) + 1);
-	}
+		rows[r] = paired_row(r, head_dim, rope_dim);
 	ok = bind_rows(b, l, hf, gguf, n, rows, n, bias);
 	mem_free(rows);
 	return ok;
@@ -667,12 +686,88 @@ bind_attn(Binder *b, Layer *l)
 }
 
 bool
+bind_qkv(Binder *b, Layer *l, const char *hf, const char *gguf, bool grouped)
+{
+	const DecoderConf *c = &b->d->c;
+	int			dim = c->head_dim;
+	int			per = c->n_heads / c->n_kv_heads;
+	int			heads = c->n_heads + 2 * c->n_kv_heads;
+	int32_t    *rows = mem_alloc((size_t) heads * (size_t) dim * sizeof(int32_t));
+	bool		ok;
+
+	l->qkv.k = c->hidden;
+	for (int h = 0; h < heads; h++)
+	{
+		int			kv = (h - c->n_heads) % c->n_kv_heads;
+		int			from = h;
+
+		if (grouped)
+			from = h < c->n_heads ? h / per * (per + 2) + h % per :
+				kv * (per + 2) + per + (h >= c->n_heads + c->n_kv_heads);
+		for (int i = 0; i < dim; i++)
+			rows[h * dim + i] = from * dim + (c->interleaved && h < c->n_heads + c->n_kv_heads ?
+											  paired_row(i, dim, c->rope[0].dim) : i);
+	}
+	ok = bind_rows(b, &l->qkv, hf, gguf, heads * dim, grouped || c->interleaved ? rows : NULL, heads * dim,
+				   c->qkv_bias);
+	mem_free(rows);
+	return ok;
+}
+
+/* A norm of `heads` heads with weights of their own, [heads][head_dim]. */
+static bool
+bind_head_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int heads)
+{
+	const DecoderConf *c = &b->d->c;
+	int64_t		want[2] = {heads, c->head_dim};
+	int			n = heads * c->head_dim;
+	int32_t    *rows = mem_alloc((size_t) n * sizeof(int32_t));
+	char		name[MAX_NAME];
+	const KTensor *t;
+	KTensor    *v;
+
+	for (int i = 0; i < n; i++)
+		rows[i] = c->interleaved ? paired_row(i, c->head_dim, c->rope[0].dim) : i;
+	full_name(b, hf, gguf, ".weight", name);
+	if ((t = find(b, name)) == NULL)
+		t = missing(b, name);
+	else if (!check_shape(b, t, name, 2, want))
+		t = NULL;
+	else if (!is_float(t->type))
+	{
+		err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
+				name, where(b->src, t), ktype_name(t->type));
+		t = NULL;
+	}
+	if (t != NULL)
+	{
+		use(b, t);
+		b->n_params += (uint64_t) n;
+		v = make_view(b, t, rows, n, 1);
+		v->ndim = 1;
+		add_vector(b, &norm->w, v, 0);
+	}
+	mem_free(rows);
+	return t != NULL;
+}
+
+bool
+bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k)
+{
+	const DecoderConf *c = &b->d->c;
+	int			nq = c->qk_norm == QKNORM_WIDE ? c->n_heads * c->head_dim : c->head_dim;
+	int			nk = c->qk_norm == QKNORM_WIDE ? c->n_kv_heads * c->head_dim : c->head_dim;
+
+	if (c->qk_norm == QKNORM_HEADS)
+		return bind_head_norm(b, &l->q_norm, q, "attn_q_norm", c->n_heads) &&
+			bind_head_norm(b, &l->k_norm, k, "attn_k_norm", c->n_kv_heads);
+	return bind_norm(b, &l->q_norm, q, "attn_q_norm", nq) && bind_norm(b, &l->k_norm, k, "attn_k_norm", nk);
+}
+
+bool
 bind_qk_norm(Binder *b, Layer *l)
 {
-	int			n = b->d->c.head_dim;
-
-	return bind_norm(b, &l->q_norm, "self_attn.q_norm", "attn_q_norm", n) &&
-		bind_norm(b, &l->k_norm, "self_attn.k_norm", "attn_k_norm", n);
+	return bind_qk_norm_as(b, l, "self_attn.q_norm", "self_attn.k_norm");
 }
 
 bool
@@ -684,6 +779,17 @@ bind_glu(Binder *b, Layer *l)
 	l->down.k = c->inter;
 	return bind_linear(b, &l->up, "mlp.gate_proj", "ffn_gate", c->inter, c->mlp_bias) &&
 		bind_linear(b, &l->up, "mlp.up_proj", "ffn_up", c->inter, c->mlp_bias) &&
+		bind_linear(b, &l->down, "mlp.down_proj", "ffn_down", c->hidden, c->mlp_bias);
+}
+
+bool
+bind_glu_fused(Binder *b, Layer *l)
+{
+	const DecoderConf *c = &b->d->c;
+
+	l->up.k = c->hidden;
+	l->down.k = c->inter;
+	return bind_linear(b, &l->up, "mlp.gate_up_proj", "ffn_up", 2 * c->inter, c->mlp_bias) &&
 		bind_linear(b, &l->down, "mlp.down_proj", "ffn_down", c->hidden, c->mlp_bias);
 }
 
@@ -701,8 +807,12 @@ ptr_cmp(const void *a, const void *b)
 static bool
 is_ignored(const Binder *b, const char *name)
 {
+	static const char *const parts[] = {"vision_tower.", "multi_modal_projector."};
 	size_t		len = strlen(name);
 
+	for (size_t i = 0; b->multimodal && i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strncmp(name + (strncmp(name, "model.", 6) == 0 ? 6 : 0), parts[i], strlen(parts[i])) == 0)
+			return true;
 	for (int i = 0; i < b->n_ignored; i++)
 	{
 		size_t		n = strlen(b->ignored[i]);
@@ -738,6 +848,7 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	bool		ok;
 
 	b.gguf = conf_has(conf, "gguf.architecture");
+	b.multimodal = !b.gguf && conf_has(conf, "text_config.model_type");
 	if (src->quantized == NULL && conf_has(conf, "quantization_config"))
 		return err_set(e, ERR_UNSUPPORTED, "quantized checkpoints are not supported here");
 	d->bound = mem_zalloc(sizeof(Bound));

@@ -81,6 +81,12 @@ void		bind_stack(Binder *b, Stack *s, int n);
 bool		bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int heads,
 							 int head_dim, int rope_dim, bool bias);
 
+/*
+ * q, k and v from one matrix that has them in this order, or, if grouped, for each
+ * head of k its heads of q, then itself, then its head of v.
+ */
+bool		bind_qkv(Binder *b, Layer *l, const char *hf, const char *gguf, bool grouped);
+
 /* q, k, v and o, and gate, up and down, by their usual names, as the configuration
  * has them. */
 bool		bind_attn(Binder *b, Layer *l);
@@ -104,8 +110,11 @@ bool		bind_moe(Binder *b, Layer *l, const MoeNames *names);
 extern const MoeNames moe_names;
 /* bind_moe() with them, or bind_glu(), as the layer is. */
 bool		bind_ffn(Binder *b, Layer *l);
-/* The norms of q's and k's heads. */
+/* gate and up in one matrix, and down. */
+bool		bind_glu_fused(Binder *b, Layer *l);
+/* The norms of q and k, as the configuration says. */
 bool		bind_qk_norm(Binder *b, Layer *l);
+bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* ... by other names in HF */
 
 /* Names that end so may be in a file without being used. */
 bool		bind_ignore(Binder *b, const char *ending);

@@ -132,7 +132,7 @@ conf_eps(const Conf *c, DecoderConf *o, Err *e)
 
 /* Which part of each head is rotated: GGUF says it in dimensions, config.json as a share. */
 static bool
-rotary_dim(const Conf *c, int head_dim, int *out, Err *e)
+rotary_dim(const Conf *c, int head_dim, float dflt, int *out, Err *e)
 {
 	static const char *const keys[] = {
 		"rope_parameters.partial_rotary_factor", "rotary_pct", "partial_rotary_factor", NULL
@@ -142,7 +142,7 @@ rotary_dim(const Conf *c, int head_dim, int *out, Err *e)
 	if (conf_has(c, "rotary_dim"))
 		return dec_conf_int(c, "rotary_dim", 2, head_dim, head_dim, out, e) &&
 			(*out % 2 == 0 || err_set(e, ERR_BAD_FILE, "model configuration has \"rotary_dim\" = %d", *out));
-	if (!dec_conf_num(c, first_key(c, keys), 0, 1, 1, &part, e))
+	if (!dec_conf_num(c, first_key(c, keys), 0, 1, dflt > 0 ? (double) dflt : 1, &part, e))
 		return false;
 	*out = (int) ((double) head_dim * (double) part);
 	if (*out < 2 || *out % 2 != 0)
@@ -192,7 +192,7 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
 	act = conf_str(c, first_key(c, acts), NULL);
 	if ((act != NULL && !dec_conf_act(act, &o->act, e)) ||
-		!rotary_dim(c, o->head_dim, &r->dim, e))
+		!rotary_dim(c, o->head_dim, r->part, &r->dim, e))
 		return false;
 	o->max_len = rope_max_len(c, &r->keys, o->max_len);
 	o->layers = mem_zalloc((size_t) o->n_layers * sizeof(LayerConf));
@@ -227,6 +227,21 @@ dec_conf_free(DecoderConf *o)
 	}
 }
 
+/* The layer's type, by whatever says it. */
+static bool
+is_sliding(const Conf *c, int layer, bool (*by_default) (const Conf *c, int layer))
+{
+	size_t		n;
+	const double *pattern = conf_nums(c, "sliding_window_pattern", &n);
+
+	if (pattern == NULL)
+		return by_default == NULL || by_default(c, layer);
+	/* GGUF has a flag for each layer or, as old configurations, the period */
+	if (n > 1)
+		return (size_t) layer < n && pattern[layer] != 0;
+	return pattern[0] > 0 && fmod(layer + 1, pattern[0]) != 0;
+}
+
 bool
 dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer), Err *e)
 {
@@ -234,14 +249,12 @@ dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (
 	const char *const *types = conf_strs(c, "layer_types", &n);
 	char		buf[65];
 
-	if (window >= o->max_len)
-		window = 0;
 	if (window > 0 && types != NULL && n != (size_t) o->n_layers)
 		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d",
 					   n, o->n_layers);
 	for (int i = 0; window > 0 && i < o->n_layers; i++)
 	{
-		bool		on = by_default == NULL || by_default(c, i);
+		bool		on;
 
 		if (types != NULL)
 		{
@@ -250,7 +263,10 @@ dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (
 				return err_set(e, ERR_UNSUPPORTED, "layer type \"%s\" is not supported",
 							   dec_printable(types[i], buf, sizeof(buf)));
 		}
-		o->layers[i].window = on ? window : 0;
+		else
+			on = is_sliding(c, i, by_default);
+		o->layers[i].sliding = on;
+		o->layers[i].window = on && window < o->max_len ? window : 0;
 	}
 	return true;
 }

@@ -108,16 +108,39 @@ dec_norm(Decoder *d, const Norm *n)
 }
 
 void
+dec_plain(Decoder *d)
+{
+	dec_add(d);
+	memcpy(d->h, d->x, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+void
 dec_out_norm(Decoder *d, const Norm *n)
 {
 	norm(d, n, d->y, d->y);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
+static void
+clip_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+	int			width = qkv_width(d);
+	float	   *x = d->qkv + (size_t) row * (size_t) width;
+	float		most = d->c.clip_qkv;
+
+	(void) ith;
+	for (int i = 0; i < width; i++)
+		x[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
+}
+
 void
 dec_qkv(Decoder *d, const Layer *l)
 {
 	linear(d, &l->qkv, d->h, d->rows, d->qkv);
+	if (d->c.clip_qkv != 0)
+		kpool_run(d->pool, clip_row, d, d->rows);
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
@@ -126,11 +149,17 @@ dec_qk_norm(Decoder *d, const Layer *l)
 {
 	const DecoderConf *c = &d->c;
 	KNormKind	kind = c->layer_norm ? KNORM_LAYER : KNORM_RMS;
+	int			q = c->n_heads * c->head_dim;
+	int			k = c->n_kv_heads * c->head_dim;
+	bool		wide = c->qk_norm == QKNORM_WIDE;
+	int			ldw = c->qk_norm == QKNORM_HEADS ? c->head_dim : 0;
 
-	d->k->norm_heads(d->pool, kind, d->qkv, d->rows, qkv_width(d), c->n_heads, c->head_dim,
-					 l->q_norm.w, 0, c->eps);
-	d->k->norm_heads(d->pool, kind, d->qkv + c->n_heads * c->head_dim, d->rows, qkv_width(d), c->n_kv_heads,
-					 c->head_dim, l->k_norm.w, 0, c->eps);
+	if (l->q_norm.w == NULL)
+		return;
+	d->k->norm_heads(d->pool, kind, d->qkv, d->rows, qkv_width(d), wide ? 1 : c->n_heads, wide ? q : c->head_dim,
+					 l->q_norm.w, ldw, c->eps);
+	d->k->norm_heads(d->pool, kind, d->qkv + q, d->rows, qkv_width(d), wide ? 1 : c->n_kv_heads,
+					 wide ? k : c->head_dim, l->k_norm.w, ldw, c->eps);
 	profile_mark(d->profile, PROF_ROWS);
 }
 

@@ -31,6 +31,7 @@
 typedef struct LayerConf
 {
 	int			window;			/* of attention, in positions; 0 = the whole context */
+	bool		sliding;		/* its type is "sliding_attention", even if the window exceeds the context */
 	int			rope;			/* number of its rotary table, -1 = no positions */
 	bool		moe;			/* experts instead of one MLP */
 } LayerConf;
@@ -41,11 +42,19 @@ typedef struct LayerConf
 typedef struct Rope
 {
 	RopeKeys	keys;
+	float		part;			/* default of partial_rotary_factor; 0 = 1 */
 	int			dim;			/* of each head, from its first; even; 0 = unused */
 	float		mscale;			/* factor of cos and sin */
 	float	   *inv_freq;		/* [dim / 2] */
 	float	   *table;			/* [max_len][dim / 2][2] cos, sin; in the work space */
 } Rope;
+
+typedef enum QkNorm
+{
+	QKNORM_SHARED,				/* each head by itself, with the same weights */
+	QKNORM_HEADS,				/* each head by itself, with weights of its own */
+	QKNORM_WIDE					/* all heads as one vector */
+} QkNorm;
 
 /* What an architecture reads from config.json.  Zero is the plain choice of all
  * that dec_conf() doesn't set.  What stands in sizes, eps, act, tied and rope[].keys before
@@ -65,12 +74,14 @@ typedef struct DecoderConf
 	bool		layer_norm;		/* LayerNorm instead of RMSNorm */
 	bool		norm_bias;
 	bool		one_plus;		/* a norm's weight is 1 + what the file holds */
+	QkNorm		qk_norm;		/* where q and k are normed */
 	bool		tied;			/* the head is the embedding */
 	bool		head_bias;
 	bool		interleaved;	/* rotary pairs lie side by side in the file, not as halves */
 	bool		qkv_bias;
 	bool		o_bias;
 	bool		mlp_bias;
+	float		clip_qkv;		/* q, k and v are cut to -clip_qkv .. clip_qkv; 0 = no */
 	float		attn_scale;		/* of q k; dec_conf(): 1 / sqrt(head_dim) */
 	float		attn_softcap;	/* 0 = none */
 	float		logit_softcap;	/* 0 = none */
@@ -222,8 +233,9 @@ typedef struct Arch
 /* ---- decoder.c: blocks of a forward pass, in the order of use ---- */
 void		dec_embed(Decoder *d);	/* x = E[token] */
 void		dec_norm(Decoder *d, const Norm *n);	/* x += y if pending; h = norm(x) */
+void		dec_plain(Decoder *d);	/* x += y if pending; h = x: the norm comes behind the block */
 void		dec_qkv(Decoder *d, const Layer *l);	/* qkv = h Wqkv */
-void		dec_qk_norm(Decoder *d, const Layer *l);	/* norm each head of q and k */
+void		dec_qk_norm(Decoder *d, const Layer *l);	/* norm q and k, if the layer has those norms */
 void		dec_rope(Decoder *d, const Layer *l);	/* rotate q and k by position */
 void		dec_attn(Decoder *d, const Layer *l);	/* store k, v; att = softmax(q k scale) v */
 bool		dec_wanted(Decoder *d, const Layer *l);	/* behind the last layer's attention: keep the
@@ -260,7 +272,8 @@ bool		dec_conf_num(const Conf *c, const char *key, double lo, double hi, double 
 bool		dec_conf_act(const char *name, KAct *out, Err *e);
 /*
  * Layers whose "layer_types" say "sliding_attention" get the window; without that key
- * those for which by_default says so.  window: 0 = none.
+ * all but each n-th by "sliding_window_pattern", or those for which by_default says so.
+ * window: 0 = none.
  */
 bool		dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer),
 							 Err *e);
@@ -287,6 +300,8 @@ bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, Mode
 
 /* which layers of Qwen's mixtures have experts */
 bool		qwen_moe_layers(const Conf *c, DecoderConf *out, Err *e);
+/* parts of Gemma's, for its successors; layers_by_width: of the model whose scores are scaled otherwise */
+bool		gemma2_attn(const Conf *c, DecoderConf *out, int layers_by_width, Err *e);
 /* the window of all layers; GGUF's "llama" may have one, too */
 bool		mistral_windows(const Conf *c, DecoderConf *out, Err *e);
 

@@ -21,6 +21,7 @@ A family's file has ARCHS = {name: dict(config=..., ...)}:
     reference   function(model): changes the reference, where the engine differs on purpose
     stored      function(path, model): changes the files, as for names that transformers doesn't know
     gain        factor of the matrices' standard deviation, default 1.3
+    embed       ... of the embedding's, default 1: a tied model with a large one repeats its last token
 
 Weights are half precision, so that a file is small and yet exact in float arithmetic.
 """
@@ -36,6 +37,7 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+sys.modules["gen_archs"] = sys.modules[__name__]
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gen_models as gm  # noqa: E402
 
@@ -60,7 +62,7 @@ def config_of(a):
     return AutoConfig.for_model(**c)
 
 
-def draw(model, seed, gain):
+def draw(model, seed, gain, embed):
     """Random weights of an order that gives logits of order 1: matrices by their fan-in, norms
     about 1 (about 0 where the model adds the one itself, which its initial zeros show)."""
     g = torch.Generator().manual_seed(seed)
@@ -72,7 +74,7 @@ def draw(model, seed, gain):
             elif p.ndim == 1:
                 p.copy_(0.3 * r)
             elif "embed" in name or "wte" in name or "wpe" in name or "lm_head" in name:
-                p.copy_(r * p.shape[-1] ** -0.5)
+                p.copy_(embed * r * p.shape[-1] ** -0.5)
             else:
                 p.copy_(gain * r * p.shape[-1] ** -0.5)
     return g
@@ -117,8 +119,14 @@ class Gguf:
         if getattr(c, "head_dim", None):
             out.add_key_length(c.head_dim)
             out.add_value_length(c.head_dim)
+        self.rope(c)
+
+    def rope(self, c):
+        out = self.out
         rope = c.rope_parameters.get("full_attention", c.rope_parameters)
         out.add_rope_freq_base(rope["rope_theta"])
+        if "sliding_attention" in c.rope_parameters:
+            out.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
         if rope["rope_type"] in ("linear", "yarn"):
             out.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
             out.add_rope_scaling_factor(rope["factor"])
@@ -142,7 +150,7 @@ class Gguf:
         it is in the file."""
         a = np.ascontiguousarray(a.float().numpy() if isinstance(a, torch.Tensor) else a)
         stem, suffix = name.rsplit(".", 1)
-        kind = self.kind if a.ndim >= 2 else gguf.GGMLQuantizationType.F32
+        kind = self.kind if a.ndim >= 2 and not stem.endswith("norm") else gguf.GGMLQuantizationType.F32
         data = gguf.quants.quantize(a, kind)
         self.out.add_tensor(raw_name or self.names.get_name(stem) + "." + suffix, data, raw_dtype=kind)
         return torch.from_numpy(gguf.quants.dequantize(data, kind))
@@ -170,7 +178,7 @@ def make(name, a):
         os.makedirs(path)
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
-        generator = draw(model, seed, a.get("gain", 1.3))
+        generator = draw(model, seed, a.get("gain", 1.3), a.get("embed", 1))
         if "fix" in a:
             with torch.no_grad():
                 a["fix"](model, generator)

@@ -11,6 +11,7 @@ def gguf_llama(out, c, w):
 
     out.keys(c, add_bos=True)
     out.usual(c)
+    out.out.add_vocab_size(c.vocab_size)
     out.out.add_rope_dimension_count(c.head_dim)
     out.tensors(c, w, change)
 
