@@ -19,7 +19,7 @@
 #define FS_BYTES	24576		/* of a block, widened: most of L1 */
 #define FS_STEPS	(FS_BYTES / (FS_COLS * 4))
 #define FS_GROUP	16			/* k between two fetches of weights to come */
-#define FS_PASS		128			/* rows of a pass */
+#define FS_PASS		64			/* rows of a pass */
 
 /* a tile's work: rows of activations times a block */
 typedef struct FsTile
