@@ -622,9 +622,19 @@ bind_embed(Binder *b, const char *hf)
 {
 	Decoder    *d = b->d;
 
-	d->embed.k = d->c.hidden;
+	d->embed.k = d->c.embed_width > 0 ? d->c.embed_width : d->c.hidden;
 	d->embed.is_head = true;
 	return bind_linear(b, &d->embed, hf, "token_embd", d->c.vocab, false);
+}
+
+bool
+bind_positions(Binder *b, const char *hf)
+{
+	Decoder    *d = b->d;
+
+	d->pos.k = d->c.hidden;
+	d->pos.exact = true;
+	return bind_linear(b, &d->pos, hf, "position_embd", d->c.n_pos, false);
 }
 
 bool
@@ -641,7 +651,7 @@ bind_head(Binder *b, const char *hf)
 
 	if (d->c.tied)
 		return bind_ignore(b, ending);
-	d->head.k = d->c.hidden;
+	d->head.k = d->embed.k;
 	d->head.is_head = true;
 	return bind_linear(b, &d->head, hf, "output", d->c.vocab, d->c.head_bias);
 }
@@ -673,16 +683,45 @@ bind_qk(Binder *b, Layer *l, const char *hf, const char *gguf, int heads)
 }
 
 bool
+bind_qkv_apart(Binder *b, Layer *l, const char *hf)
+{
+	const DecoderConf *c = &b->d->c;
+	char		q[64];
+	char		k[64];
+	char		v[64];
+
+	snprintf(q, sizeof(q), "%sq_proj", hf);
+	snprintf(k, sizeof(k), "%sk_proj", hf);
+	snprintf(v, sizeof(v), "%sv_proj", hf);
+	l->qkv.k = c->hidden;
+	return bind_qk(b, l, q, "attn_q", c->n_heads) && bind_qk(b, l, k, "attn_k", c->n_kv_heads) &&
+		bind_linear(b, &l->qkv, v, "attn_v", c->n_kv_heads * c->head_dim, c->qkv_bias);
+}
+
+bool
 bind_attn(Binder *b, Layer *l)
+{
+	return bind_qkv_apart(b, l, "self_attn.") && bind_o(b, l, "self_attn.o_proj");
+}
+
+bool
+bind_o(Binder *b, Layer *l, const char *hf)
 {
 	const DecoderConf *c = &b->d->c;
 
-	l->qkv.k = c->hidden;
 	l->o.k = c->n_heads * c->head_dim;
-	return bind_qk(b, l, "self_attn.q_proj", "attn_q", c->n_heads) &&
-		bind_qk(b, l, "self_attn.k_proj", "attn_k", c->n_kv_heads) &&
-		bind_linear(b, &l->qkv, "self_attn.v_proj", "attn_v", c->n_kv_heads * c->head_dim, c->qkv_bias) &&
-		bind_linear(b, &l->o, "self_attn.o_proj", "attn_output", c->hidden, c->o_bias);
+	return bind_linear(b, &l->o, hf, "attn_output", c->hidden, c->o_bias);
+}
+
+bool
+bind_mlp(Binder *b, Layer *l, const char *hf_up, const char *hf_down)
+{
+	const DecoderConf *c = &b->d->c;
+
+	l->up.k = c->hidden;
+	l->down.k = c->inter;
+	return bind_linear(b, &l->up, hf_up, "ffn_up", c->inter, c->mlp_bias) &&
+		bind_linear(b, &l->down, hf_down, "ffn_down", c->hidden, c->mlp_bias);
 }
 
 bool

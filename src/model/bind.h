@@ -31,6 +31,8 @@ bool		bind_has(Binder *b, const char *hf, const char *gguf);	/* whole names */
 bool		bind_embed(Binder *b, const char *hf);
 bool		bind_final_norm(Binder *b, const char *hf);
 bool		bind_head(Binder *b, const char *hf);
+/* Learned positions. */
+bool		bind_positions(Binder *b, const char *hf);
 
 bool		bind_layers(Binder *b, const char *hf, bool (*layer) (Binder *b, Decoder *d, Layer *l));
 
@@ -112,6 +114,11 @@ extern const MoeNames moe_names;
 bool		bind_ffn(Binder *b, Layer *l);
 /* gate and up in one matrix, and down. */
 bool		bind_glu_fused(Binder *b, Layer *l);
+/* What is named differently almost everywhere: q, k and v apart (hf: before "q_proj"), o, and
+ * up and down of an MLP without a gate. */
+bool		bind_qkv_apart(Binder *b, Layer *l, const char *hf);
+bool		bind_o(Binder *b, Layer *l, const char *hf);
+bool		bind_mlp(Binder *b, Layer *l, const char *hf_up, const char *hf_down);
 /* The norms of q and k, as the configuration says. */
 bool		bind_qk_norm(Binder *b, Layer *l);
 bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* ... by other names in HF */

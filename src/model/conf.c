@@ -104,13 +104,21 @@ dec_conf_act(const char *name, KAct *out, Err *e)
 				   dec_printable(name, buf, sizeof(buf)));
 }
 
-/* The first of several keys that there is, else the last one. */
+/* The first of several keys that there is, else the first of all. */
 static const char *
 first_key(const Conf *c, const char *const *keys)
 {
-	while (!conf_has(c, *keys) && keys[1] != NULL)
-		keys++;
+	for (const char *const *k = keys; *k != NULL; k++)
+		if (conf_has(c, *k))
+			return *k;
 	return *keys;
+}
+
+/* A size that goes by several names. */
+static bool
+conf_size(const Conf *c, const char *const *keys, int hi, int dflt, int *out, Err *e)
+{
+	return dec_conf_int(c, first_key(c, keys), 1, hi, dflt, out, e);
 }
 
 static bool
@@ -153,7 +161,9 @@ rotary_dim(const Conf *c, int head_dim, float dflt, int *out, Err *e)
 static bool
 conf_heads(const Conf *c, DecoderConf *o, Err *e)
 {
-	if (!dec_conf_int(c, "num_attention_heads", 1, DEC_MAX_HEADS, o->n_heads, &o->n_heads, e) ||
+	static const char *const heads[] = {"num_attention_heads", "n_head", "n_heads", NULL};
+
+	if (!conf_size(c, heads, DEC_MAX_HEADS, o->n_heads, &o->n_heads, e) ||
 		!dec_conf_int(c, "num_key_value_heads", 1, DEC_MAX_HEADS, o->n_kv_heads > 0 ? o->n_kv_heads : o->n_heads,
 					  &o->n_kv_heads, e))
 		return false;
@@ -178,24 +188,32 @@ conf_heads(const Conf *c, DecoderConf *o, Err *e)
 bool
 dec_conf(const Conf *c, DecoderConf *o, Err *e)
 {
-	static const char *const acts[] = {"hidden_activation", "activation_function", "hidden_act", NULL};
+	static const char *const hidden[] = {"hidden_size", "n_embd", "n_embed", "d_model", NULL};
+	static const char *const inter[] = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", NULL};
+	static const char *const layers[] = {"num_hidden_layers", "n_layer", "n_layers", NULL};
+	static const char *const len[] = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", NULL};
+	static const char *const acts[] = {
+		"hidden_activation", "activation_function", "hidden_act", "activation", NULL
+	};
 	Rope	   *r = &o->rope[0];
 	const char *act;
 
-	if (!dec_conf_int(c, "hidden_size", 1, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e) ||
-		!dec_conf_int(c, "intermediate_size", 1, DEC_MAX_INTER, o->inter, &o->inter, e) ||
-		!dec_conf_int(c, "num_hidden_layers", 1, DEC_MAX_LAYERS, o->n_layers, &o->n_layers, e) ||
+	if (!conf_size(c, hidden, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e) ||
+		!conf_size(c, inter, DEC_MAX_INTER, o->inter > 0 ? o->inter : o->mlp_ratio * o->hidden, &o->inter, e) ||
+		!conf_size(c, layers, DEC_MAX_LAYERS, o->n_layers, &o->n_layers, e) ||
 		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, o->vocab, &o->vocab, e) ||
-		!dec_conf_int(c, "max_position_embeddings", 1, DEC_MAX_LEN, o->max_len, &o->max_len, e) ||
+		!conf_size(c, len, DEC_MAX_LEN, o->max_len, &o->max_len, e) ||
 		!conf_heads(c, o, e) || !conf_eps(c, o, e))
 		return false;
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
 	act = conf_str(c, first_key(c, acts), NULL);
 	if ((act != NULL && !dec_conf_act(act, &o->act, e)) ||
-		!rotary_dim(c, o->head_dim, r->part, &r->dim, e))
+		(!o->no_rope && !rotary_dim(c, o->head_dim, r->part, &r->dim, e)))
 		return false;
 	o->max_len = rope_max_len(c, &r->keys, o->max_len);
 	o->layers = mem_zalloc((size_t) o->n_layers * sizeof(LayerConf));
+	for (int i = 0; o->no_rope && i < o->n_layers; i++)
+		o->layers[i].rope = -1;
 	return true;
 }
 
@@ -220,11 +238,27 @@ dec_conf_free(DecoderConf *o)
 {
 	mem_free(o->layers);
 	o->layers = NULL;
+	mem_free(o->alibi);
+	o->alibi = NULL;
 	for (int i = 0; i < DEC_ROPES; i++)
 	{
 		mem_free(o->rope[i].inv_freq);
 		o->rope[i].inv_freq = NULL;
 	}
+}
+
+void
+dec_conf_alibi(DecoderConf *o, double max_bias, double factor)
+{
+	int			pow2 = 1;
+
+	while (2 * pow2 <= o->n_heads)
+		pow2 *= 2;
+	o->alibi = mem_alloc((size_t) o->n_heads * sizeof(float));
+	/* heads beyond a power of two lie between the others */
+	for (int i = 0; i < o->n_heads; i++)
+		o->alibi[i] = (float) (factor * exp2(-max_bias / pow2 *
+											 (i < pow2 ? i + 1 : 0.5 + (i - pow2))));
 }
 
 /* The layer's type, by whatever says it. */

@@ -43,19 +43,34 @@ dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int 
 					   y + (size_t) start[g] * (size_t) ldy, ldy);
 }
 
+/* to = row i of a table; positions and ids were checked at admission, and an impossible
+ * one may not read past it */
+static void
+table_row(Decoder *d, const Linear *table, int i, float *to)
+{
+	if (i >= 0 && i < table->n)
+		d->k->mat_row(&table->mat[0], i, to);
+	else
+		memset(to, 0, (size_t) table->k * sizeof(float));
+}
+
 static void
 embed_row(void *arg, int row, int ith)
 {
 	Decoder    *d = arg;
-	int32_t		token = d->b->tokens[row];
-	float	   *x = d->x + (size_t) row * (size_t) d->c.hidden;
+	float	   *to = d->project_in.n > 0 ? d->h : d->x;
 
 	(void) ith;
-	/* ids were checked at admission; an impossible one may not read past the table */
-	if (token >= 0 && token < d->c.vocab)
-		d->k->mat_row(&d->embed.mat[0], token, x);
-	else
-		memset(x, 0, (size_t) d->c.hidden * sizeof(float));
+	table_row(d, &d->embed, d->b->tokens[row], to + (size_t) row * (size_t) d->embed.k);
+}
+
+static void
+position_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+
+	(void) ith;
+	table_row(d, &d->pos, d->b->rows.pos[row] + d->c.pos_first, d->y + (size_t) row * (size_t) d->c.hidden);
 }
 
 void
@@ -65,8 +80,15 @@ dec_embed(Decoder *d)
 		embed_row(d, 0, 0);
 	else
 		kpool_run(d->pool, embed_row, d, d->rows);
+	if (d->project_in.n > 0)
+		linear(d, &d->project_in, d->h, d->rows, d->x);
 	if (d->c.embed_scale != 0)
 		d->k->scale(d->pool, d->x, d->rows, d->c.hidden, d->c.embed_scale);
+	if (d->pos.n > 0)
+	{
+		kpool_run(d->pool, position_row, d, d->rows);
+		d->k->add(d->pool, d->x, d->y, d->rows, d->c.hidden);
+	}
 	d->pending = false;
 	profile_mark(d->profile, PROF_EMBED);
 }
@@ -108,10 +130,26 @@ dec_norm(Decoder *d, const Norm *n)
 }
 
 void
+dec_embed_norm(Decoder *d)
+{
+	norm(d, &d->embed_norm, d->x, d->x);
+	profile_mark(d->profile, PROF_EMBED);
+}
+
+void
 dec_plain(Decoder *d)
 {
 	dec_add(d);
 	memcpy(d->h, d->x, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+void
+dec_post_norm(Decoder *d, const Norm *n)
+{
+	dec_add(d);
+	norm(d, n, d->h, d->x);
+	memcpy(d->x, d->h, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -184,7 +222,10 @@ dec_attn(Decoder *d, const Layer *l)
 	const float *q = d->qkv;
 	const float *k = q + d->c.n_heads * d->c.head_dim;
 	const float *v = k + d->c.n_kv_heads * d->c.head_dim;
-	KAttn		a = {.scale = d->c.attn_scale, .window = l->c->window, .softcap = d->c.attn_softcap};
+	KAttn		a = {
+		.scale = l->c->attn_scale != 0 ? l->c->attn_scale : d->c.attn_scale,
+		.window = l->c->window, .softcap = d->c.attn_softcap, .alibi = d->c.alibi
+	};
 
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
 	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
@@ -264,7 +305,20 @@ void
 dec_head(Decoder *d, float *logits)
 {
 	dec_norm(d, &d->norm);
-	linear(d, d->c.tied ? &d->embed : &d->head, d->h, d->rows, logits);
+	dec_logits(d, logits);
+}
+
+void
+dec_logits(Decoder *d, float *logits)
+{
+	const float *h = d->h;
+
+	if (d->project_out.n > 0)
+	{
+		linear(d, &d->project_out, d->h, d->rows, d->y);
+		h = d->y;
+	}
+	linear(d, d->c.tied ? &d->embed : &d->head, h, d->rows, logits);
 	if (d->c.logit_scale != 0)
 		d->k->scale(d->pool, logits, d->rows, d->c.vocab, d->c.logit_scale);
 	if (d->c.logit_softcap != 0)

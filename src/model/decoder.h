@@ -34,6 +34,7 @@ typedef struct LayerConf
 	bool		sliding;		/* its type is "sliding_attention", even if the window exceeds the context */
 	int			rope;			/* number of its rotary table, -1 = no positions */
 	bool		moe;			/* experts instead of one MLP */
+	float		attn_scale;		/* instead of DecoderConf's; 0 = that */
 } LayerConf;
 
 /* A rotary embedding: up to two, as some layers of a model may have their own. */
@@ -69,10 +70,20 @@ typedef struct DecoderConf
 	int			head_dim;		/* even; need not be hidden / n_heads */
 	int			vocab;
 	int			max_len;		/* positions */
+	int			mlp_ratio;		/* before dec_conf(): inter / hidden where no key says inter */
+	int			embed_width;	/* of the embedding, if it isn't hidden; 0 = hidden */
+	int			n_pos;			/* rows of a table of learned positions, 0 = none */
+	int			pos_first;		/* its row of position 0 */
+	bool		no_rope;		/* before dec_conf(): heads aren't rotated */
 	float		eps;			/* of norms */
 	KAct		act;			/* of the MLP */
 	bool		layer_norm;		/* LayerNorm instead of RMSNorm */
 	bool		norm_bias;
+	bool		no_norm_weight; /* norms only normalize */
+	bool		no_final_norm;	/* none before the head */
+	bool		post_norm;		/* norms behind the blocks, of the residual stream */
+	bool		parallel;		/* attention and MLP side by side */
+	bool		two_norms;		/* ... each with a norm of its own */
 	bool		one_plus;		/* a norm's weight is 1 + what the file holds */
 	QkNorm		qk_norm;		/* where q and k are normed */
 	bool		tied;			/* the head is the embedding */
@@ -84,6 +95,7 @@ typedef struct DecoderConf
 	float		clip_qkv;		/* q, k and v are cut to -clip_qkv .. clip_qkv; 0 = no */
 	float		attn_scale;		/* of q k; dec_conf(): 1 / sqrt(head_dim) */
 	float		attn_softcap;	/* 0 = none */
+	float	   *alibi;			/* [n_heads] slopes by distance, NULL = none */
 	float		logit_softcap;	/* 0 = none */
 	float		embed_scale;	/* factors; 0 = 1 */
 	float		residual_scale;
@@ -188,7 +200,11 @@ typedef struct Decoder
 	/* weights */
 	MArena		weights;
 	Bound	   *bound;			/* all there are, in the order of the arena */
-	Linear		embed;			/* [vocab][hidden] */
+	Linear		embed;			/* [vocab][embed_width] */
+	Linear		pos;			/* [n_pos][hidden]: learned positions */
+	Linear		project_in;		/* embed_width -> hidden, and back; empty if they are the same */
+	Linear		project_out;
+	Norm		embed_norm;		/* of the embedding */
 	Linear		head;			/* [vocab][hidden]; unused when tied */
 	Layer	   *layers;
 	Norm		norm;			/* before the head */
@@ -231,7 +247,8 @@ typedef struct Arch
 } Arch;
 
 /* ---- decoder.c: blocks of a forward pass, in the order of use ---- */
-void		dec_embed(Decoder *d);	/* x = E[token] */
+void		dec_embed(Decoder *d);	/* x = E[token] + P[position] */
+void		dec_embed_norm(Decoder *d);	/* x = norm(x) */
 void		dec_norm(Decoder *d, const Norm *n);	/* x += y if pending; h = norm(x) */
 void		dec_plain(Decoder *d);	/* x += y if pending; h = x: the norm comes behind the block */
 void		dec_qkv(Decoder *d, const Layer *l);	/* qkv = h Wqkv */
@@ -243,11 +260,13 @@ bool		dec_wanted(Decoder *d, const Layer *l);	/* behind the last layer's attenti
 void		dec_o(Decoder *d, const Layer *l);	/* y = att Wo */
 void		dec_out_norm(Decoder *d, const Norm *n);	/* y = norm(y) */
 void		dec_add(Decoder *d);	/* x += y */
+void		dec_post_norm(Decoder *d, const Norm *n);	/* x = h = norm(x + y) */
 void		dec_glu(Decoder *d, const Layer *l);	/* y = (act(h Wg) * h Wu) Wd */
 void		dec_mlp(Decoder *d, const Layer *l);	/* y = act(h Wu) Wd */
 void		dec_moe(Decoder *d, const Layer *l);	/* y = sum of w_i expert_i(h) */
 void		dec_ffn(Decoder *d, const Layer *l);	/* dec_moe or dec_glu */
 void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
+void		dec_logits(Decoder *d, float *logits);	/* logits = h W */
 
 /* y[rows][ldy] = x[rows][ldx] W^T + b */
 void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy);
@@ -278,6 +297,9 @@ bool		dec_conf_act(const char *name, KAct *out, Err *e);
 bool		dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer),
 							 Err *e);
 
+/* ALiBi (Press et al. 2021, arXiv:2108.12409): head i's slope is factor * 2^(-max_bias i / heads). */
+void		dec_conf_alibi(DecoderConf *o, double max_bias, double factor);
+
 /* A copy that may stand in an error message: printable ASCII, cut to size - 1. */
 const char *dec_printable(const char *s, char *buf, size_t size);
 
@@ -302,6 +324,8 @@ bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, Mode
 bool		qwen_moe_layers(const Conf *c, DecoderConf *out, Err *e);
 /* parts of Gemma's, for its successors; layers_by_width: of the model whose scores are scaled otherwise */
 bool		gemma2_attn(const Conf *c, DecoderConf *out, int layers_by_width, Err *e);
+/* keys and defaults of GPT-2's descendants */
+bool		gpt2_common(const Conf *c, DecoderConf *out, Err *e);
 /* the window of all layers; GGUF's "llama" may have one, too */
 bool		mistral_windows(const Conf *c, DecoderConf *out, Err *e);
 

@@ -66,17 +66,18 @@ def draw(model, seed, gain, embed):
     """Random weights of an order that gives logits of order 1: matrices by their fan-in, norms
     about 1 (about 0 where the model adds the one itself, which its initial zeros show)."""
     g = torch.Generator().manual_seed(seed)
+    transposed = {name + ".weight" for name, m in model.named_modules() if type(m).__name__ == "Conv1D"}
     with torch.no_grad():
         for name, p in model.named_parameters():
             r = torch.randn(p.shape, generator=g)
-            if "norm" in name and name.endswith("weight") or name.endswith((".ln_1.weight", ".ln_2.weight", ".ln_f.weight")):
+            if ("norm" in name or ".ln_" in name) and name.endswith("weight"):
                 p.copy_((p.mean() > 0.5) + 0.2 * r)
             elif p.ndim == 1:
                 p.copy_(0.3 * r)
             elif "embed" in name or "wte" in name or "wpe" in name or "lm_head" in name:
                 p.copy_(embed * r * p.shape[-1] ** -0.5)
             else:
-                p.copy_(gain * r * p.shape[-1] ** -0.5)
+                p.copy_(gain * r * p.shape[0 if name in transposed else -1] ** -0.5)
     return g
 
 
@@ -89,16 +90,16 @@ class Gguf:
         self.names = gguf.get_tensor_name_map(
             next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), config.num_hidden_layers)
 
-    def keys(self, config, pre="gpt-2", add_bos=False):
-        """The keys that all decoders share."""
+    def keys(self, config, pre="gpt-2", add_bos=False, inter=None, kv=None, length=None):
+        """The keys that all decoders share; inter, kv, length: where the configuration says them differently."""
         out = self.out
         out.add_name("tiny")
-        out.add_context_length(config.max_position_embeddings)
+        out.add_context_length(length or config.max_position_embeddings)
         out.add_embedding_length(config.hidden_size)
         out.add_block_count(config.num_hidden_layers)
-        out.add_feed_forward_length(config.intermediate_size)
+        out.add_feed_forward_length(inter or config.intermediate_size)
         out.add_head_count(config.num_attention_heads)
-        out.add_head_count_kv(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+        out.add_head_count_kv(kv or getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
         tokens, merges = gm.vocabulary()
         out.add_tokenizer_model("gpt2")
         out.add_tokenizer_pre(pre)
@@ -150,9 +151,12 @@ class Gguf:
         it is in the file."""
         a = np.ascontiguousarray(a.float().numpy() if isinstance(a, torch.Tensor) else a)
         stem, suffix = name.rsplit(".", 1)
-        kind = self.kind if a.ndim >= 2 and not stem.endswith("norm") else gguf.GGMLQuantizationType.F32
+        name = raw_name or self.names.get_name(stem) + "." + suffix
+        # as llama.cpp's converter has it
+        exact = a.ndim < 2 or stem.endswith("norm") or name == "position_embd.weight"
+        kind = gguf.GGMLQuantizationType.F32 if exact else self.kind
         data = gguf.quants.quantize(a, kind)
-        self.out.add_tensor(raw_name or self.names.get_name(stem) + "." + suffix, data, raw_dtype=kind)
+        self.out.add_tensor(name, data, raw_dtype=kind)
         return torch.from_numpy(gguf.quants.dequantize(data, kind))
 
     def close(self):

@@ -218,13 +218,16 @@ def logits_of(model, ids):
 
 
 def greedy(model, prompt):
-    """64 tokens, and the smallest distance between the best two on the way."""
+    """64 tokens, and the smallest distance between the best two on the way; less tokens if that
+    is too small."""
     ids, margin = list(prompt), 1e9
     for _ in range(N_GREEDY):
         last = logits_of(model, ids)[-1]
         best = np.sort(last)[-2:]
         margin = min(margin, float(best[1] - best[0]))
         ids.append(int(last.argmax()))
+        if margin <= MARGIN:
+            break
     return ids[len(prompt):], margin
 
 

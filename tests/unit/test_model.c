@@ -226,7 +226,7 @@ static void
 test_bad_strings(void)
 {
 	static const char *const bad[][3] = {
-		{"architectures", "GPT2LMHeadModel", "architecture \"GPT2LMHeadModel\" is not supported"},
+		{"architectures", "BertLMHeadModel", "architecture \"BertLMHeadModel\" is not supported"},
 		{"architectures", "Llama", "architecture \"Llama\" is not supported"},
 		{"architectures", "", "architecture \"\" is not supported"},
 		{"architectures", "LlamaForCausalLM MistralForCausalLM", "is not supported"},

@@ -1,0 +1,64 @@
+/*
+ * stablelm.c
+ *	  StableLM 2 and StableLM 3B (Bellagente et al. 2024, arXiv:2402.17834): Llama with
+ *	  LayerNorm and rotary positions in a quarter of each head; attention and MLP may lie
+ *	  side by side behind one norm.
+ *
+ * Tested by tests/golden/models_golden.c.
+ */
+#include "model/bind.h"
+
+bool
+stablelm_conf(const Conf *c, DecoderConf *out, Err *e)
+{
+	out->eps = 1e-5f;
+	out->rope[0].part = 0.25f;
+	out->layer_norm = out->norm_bias = true;
+	if (!dec_conf(c, out, e))
+		return false;
+	if (conf_bool(c, "qk_layernorm", false))
+		return err_set(e, ERR_UNSUPPORTED, "\"qk_layernorm\" of the stablelm architecture is not supported");
+	out->qkv_bias = conf_bool(c, conf_has(c, "gguf.architecture") ? "attention_bias" : "use_qkv_bias", false);
+	out->parallel = conf_bool(c, "use_parallel_residual", false);
+	return true;
+}
+
+static bool
+stablelm_layer(Binder *b, Decoder *d, Layer *l)
+{
+	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
+		(d->c.parallel || bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden)) &&
+		bind_glu(b, l);
+}
+
+bool
+stablelm_bind(Binder *b, Decoder *d)
+{
+	(void) d;
+	return bind_embed(b, "model.embed_tokens") && bind_layers(b, "model.layers.", stablelm_layer) &&
+		bind_final_norm(b, "model.norm") && bind_head(b, "lm_head");
+}
+
+void
+stablelm_forward(Decoder *d, float *logits)
+{
+	dec_embed(d);
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		const Layer *l = &d->layers[i];
+
+		dec_norm(d, &l->attn_norm);
+		dec_qkv(d, l);
+		dec_rope(d, l);
+		dec_attn(d, l);
+		if (!dec_wanted(d, l))
+			return;
+		dec_o(d, l);
+		if (d->c.parallel)
+			dec_add(d);			/* h is still the normed input */
+		else
+			dec_norm(d, &l->mlp_norm);
+		dec_glu(d, l);
+	}
+	dec_head(d, logits);
+}
