@@ -371,6 +371,51 @@ test_windows(void)
 	conf_free(c);
 }
 
+/* What single architectures refuse: switches that they can't do, values that make no sense. */
+static void
+test_switches(void)
+{
+	static const struct
+	{
+		const char *class;
+		const char *key;
+		double		v;			/* a switch, if it is 1 */
+		ErrClass	cls;
+		const char *msg;
+	}			cases[] = {
+		{"GemmaForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED, "\"use_bidirectional_attention\""},
+		{"Gemma2ForCausalLM", "query_pre_attn_scalar", 0, ERR_BAD_FILE, "\"query_pre_attn_scalar\" = 0"},
+		{"Gemma2ForCausalLM", "attn_logit_softcapping", -2, ERR_BAD_FILE, "\"attn_logit_softcapping\" = -2"},
+		{"Gemma3ForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED, "\"use_bidirectional_attention\""},
+		{"Gemma3ForCausalLM", "sliding_window", 0, ERR_BAD_FILE, "\"sliding_window\" = 0"},
+		{"Phi3ForCausalLM", "sliding_window", -1, ERR_BAD_FILE, "\"sliding_window\" = -1"},
+		{"SmolLM3ForCausalLM", "no_rope_layers", 3, ERR_BAD_FILE, "1 \"no_rope_layers\", expected 2"},
+		{"SmolLM3ForCausalLM", "use_sliding_window", 1, ERR_BAD_FILE, "no \"sliding_window\""},
+		{"SmolLM3ForCausalLM", "no_rope_layer_interval", 0, ERR_BAD_FILE, "\"no_rope_layer_interval\" = 0"},
+		{"OlmoForCausalLM", "clip_qkv", -8, ERR_BAD_FILE, "\"clip_qkv\" = -8"},
+		{"GraniteForCausalLM", "logits_scaling", 0, ERR_BAD_FILE, "\"logits_scaling\" = 0"},
+		{"MiniCPMForCausalLM", "dim_model_base", 0, ERR_BAD_FILE, "\"dim_model_base\" = 0"},
+		{"GlmForCausalLM", "partial_rotary_factor", 1.5, ERR_BAD_FILE, "\"partial_rotary_factor\" = 1.5"},
+		{"CohereForCausalLM", "logit_scale", 0, ERR_BAD_FILE, "\"logit_scale\" = 0"},
+		{"ExaoneForCausalLM", "num_layers", 0, ERR_BAD_FILE, "\"num_layers\" = 0"},
+	};
+	Fake		f;
+
+	make(&f);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		Conf	   *c = make_conf();
+
+		conf_set_str(c, "architectures", cases[i].class);
+		if (cases[i].v == 1)
+			conf_set_bool(c, cases[i].key, true);
+		else
+			conf_set_num(c, cases[i].key, cases[i].v);
+		refused(cases[i].class, c, &f, cases[i].cls, cases[i].msg);
+		conf_free(c);
+	}
+}
+
 /* How a scaling of the rotary positions changes the context length, the options' first. */
 static void
 test_context_length(void)
@@ -605,6 +650,7 @@ main(void)
 	test_quantization();
 	test_kernel_types();
 	test_windows();
+	test_switches();
 	test_context_length();
 	test_load();
 	test_mixed_types();

@@ -90,6 +90,56 @@ test_scalings(void)
 	}
 }
 
+/* YaRN, LongRoPE and dynamic NTK: frequencies, transformers' for head_dim 16, and parameters. */
+static void
+test_long(void)
+{
+	static const float yarn[8] = {1.0f, 0.197642356f, 0.0250000004f, 0.00790569466f, 0.00249999994f, 0.000790569466f, 0.000250000012f, 7.90569466e-05f};
+	static const float dynamic[8] = {1.0f, 0.270296127f, 0.0730599985f, 0.0197478328f, 0.00533776265f, 0.00144277664f, 0.000389976922f, 0.000105409257f};
+	double		two[8] = {2, 2, 2, 2, 2, 2, 2, 2};
+	double		four[8] = {4, 4, 4, 4, 4, 4, 4, 4};
+	Conf	   *c = conf_new();
+
+	conf_set_num(c, "max_position_embeddings", 64);
+	conf_set_str(c, "rope_scaling.rope_type", "yarn");
+	conf_set_num(c, "rope_scaling.factor", 4);
+	conf_set_num(c, "rope_scaling.original_max_position_embeddings", 32);
+	compare("yarn", c, yarn, 1);
+	conf_set_num(c, "rope_scaling.beta_fast", 0);
+	refused("beta_fast 0", c, 16, ERR_BAD_FILE, "rope_scaling.beta_fast");
+	conf_set_num(c, "rope_scaling.beta_fast", 32);
+	conf_set_num(c, "rope_scaling.attention_factor", -1);
+	refused("negative attention_factor", c, 16, ERR_BAD_FILE, "rope_scaling.attention_factor");
+	conf_set_num(c, "rope_scaling.original_max_position_embeddings", 0);
+	refused("trained with nothing", c, 16, ERR_BAD_FILE, "rope_scaling.original_max_position_embeddings");
+	conf_free(c);
+
+	c = conf_new();
+	conf_set_num(c, "max_position_embeddings", 64);
+	conf_set_str(c, "rope_scaling.type", "dynamic");
+	refused("no factor", c, 16, ERR_BAD_FILE, "rope_scaling.factor");
+	conf_set_num(c, "rope_scaling.factor", 2);
+	compare("dynamic", c, dynamic, 1);
+	conf_set_num(c, "rope_scaling.factor", 0.5);
+	refused("factor below 1", c, 16, ERR_BAD_FILE, "rope_scaling.factor");
+	conf_free(c);
+
+	/* compare() loads for 64 positions */
+	for (int longer = 0; longer < 2; longer++)
+	{
+		c = conf_new();
+		conf_set_num(c, "max_position_embeddings", 256);
+		conf_set_num(c, "original_max_position_embeddings", longer ? 63 : 64);
+		conf_set_str(c, "rope_scaling.type", longer ? "su" : "longrope");
+		conf_set_nums(c, "rope_scaling.short_factor", two, 8);
+		conf_set_nums(c, "rope_scaling.long_factor", four, 8);
+		compare(longer ? "long" : "short", c, plain, longer ? 4 : 2);
+		conf_set_nums(c, longer ? "rope_scaling.long_factor" : "rope_scaling.short_factor", two, 7);
+		refused("too few factors", c, 16, ERR_BAD_FILE, longer ? "rope_scaling.long_factor" : "rope_scaling.short_factor");
+		conf_free(c);
+	}
+}
+
 static void
 test_refusals(void)
 {
@@ -138,6 +188,7 @@ int
 main(void)
 {
 	test_scalings();
+	test_long();
 	test_refusals();
 	test_table();
 	return check_done("test_rope");
