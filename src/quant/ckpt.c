@@ -392,7 +392,7 @@ stored_name(const Ckpt *c, const char *module)
 {
 	static const char *const words[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
 	static const char *const endings[] = {
-		".weight", ".qweight", ".weight_packed", ".W_q", "_blocks", ".weight_qdata"
+		".weight", ".qweight", ".weight_packed", ".W_q", "_blocks", "._weight_qdata"
 	};
 
 	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)

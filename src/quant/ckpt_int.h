@@ -46,6 +46,7 @@ struct CkptReader
 	uint8_t		flip;			/* ckpt_stream(): these bits of a code are inverted */
 	bool		high_first;		/* ckpt_stream(): the high nibble comes first */
 	const float *value;			/* [1 << bits]; NULL: the code */
+	float		table[256];		/* for that */
 	bool		e2m1;			/* value is the table of MXFP4's codes */
 
 	const KTensor *scale;		/* F32, F16, BF16, F8_E4M3, or U8 and F8_E8M0: exponents */
@@ -57,10 +58,9 @@ struct CkptReader
 	float		factor;			/* of all scales */
 	float		(*scale_of) (const CkptReader *r, int64_t row, int64_t group);	/* NULL: from the above */
 	float		most;			/* ... no scale of which is larger than this */
-	const KTensor *scale2;		/* for scale_of */
-	const KTensor *map;
-	const KTensor *map2;
-	int64_t		group2;
+	const KTensor *scale2;		/* for scale_of: more scales, */
+	const KTensor *codes2;		/* codes of them, */
+	int64_t		group2;			/* ... groups of these */
 	float		offset2;
 
 	float		(*zero_of) (const CkptReader *r, int64_t row, int64_t group);	/* NULL: zero0 */
@@ -148,6 +148,28 @@ bool		ckpt_symmetric(const Ckpt *c, const CkptReader *r, int64_t groups, Err *e)
 /* Element i of a tensor of scales. */
 float		ckpt_element(const KTensor *t, int64_t i);
 bool		ckpt_finish(Ckpt *c, CkptReader *r, Err *e);
+
+/* ---- small floats and bytes (ckpt_float.c) ---- */
+
+extern const KType ckpt_i8[];
+extern const KType ckpt_f8[];
+extern const KType ckpt_scales[];	/* floats and exponents */
+
+float		ckpt_e4m3(uint8_t b);
+float		ckpt_e8m0(uint8_t b);	/* 255 is NaN */
+/* Codes are the bytes of a tensor [n][k] of one of these types, I8 or F8. */
+bool		ckpt_bytes(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types, Err *e);
+/* Codes are nibbles of E2M1, the low one first, k / 2 bytes a row. */
+void		ckpt_fp4(CkptReader *r, const KTensor *t);
+/* ... a tensor U8 [n][k / 2], with an exponent for 32 columns; with E4M3 scales for 16 */
+bool		ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e);
+bool		ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e);
+/* Scales: one, or one a row, or one for each block of rows x cols (0 = there are none). */
+bool		ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t cols, Err *e);
+/* Zero points of I8 codes, if there are any, laid out as the scales. */
+bool		ckpt_i8_zeros(Ckpt *c, CkptReader *r, const char *module, const char *ending, Err *e);
+/* The one element of a tensor F32; neither 0 nor infinite. */
+bool		ckpt_one_float(Ckpt *c, CkptReader *r, const char *module, const char *ending, float *out, Err *e);
 
 #define CKPT(names, open, matrix) \
 	bool open(Ckpt *c, Err *e); \

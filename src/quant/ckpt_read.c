@@ -32,25 +32,6 @@
 
 /* ---- scales ---- */
 
-static float
-e4m3(uint8_t b)
-{
-	int			exp = b >> 3 & 15;
-	float		m = (float) (b & 7);
-	float		v = exp > 0 ? ldexpf(8 + m, exp - 10) : ldexpf(m, -9);
-
-	if ((b & 0x7f) == 0x7f)
-		v = NAN;
-	return b & 0x80 ? -v : v;
-}
-
-/* 2^(b - 127), in which 255 is NaN and 0 a subnormal float */
-static float
-e8m0(uint8_t b)
-{
-	return b == 255 ? NAN : ldexpf(1, b - 127);
-}
-
 float
 ckpt_element(const KTensor *t, int64_t i)
 {
@@ -68,9 +49,9 @@ ckpt_element(const KTensor *t, int64_t i)
 			memcpy(&h, p + i * 2, 2);
 			return t->type == KT_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
 		case KT_F8_E4M3:
-			return e4m3(p[i]);
+			return ckpt_e4m3(p[i]);
 		default:
-			return e8m0(p[i]);
+			return ckpt_e8m0(p[i]);
 	}
 }
 

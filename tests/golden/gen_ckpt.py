@@ -240,7 +240,337 @@ def autoround_cases():
     c.write()
 
 
-CASES = {"gptq": gptq_cases, "awq": awq_cases, "autoround": autoround_cases}
+# ---- compressed-tensors ----
+
+def ct_config(**group):
+    g = {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group",
+                                            "group_size": 32, "dynamic": False, "observer": "minmax"},
+         "input_activations": None, "output_activations": None}
+    g["weights"].update(group.pop("weights", {}))
+    g.update(group)
+    return g
+
+
+def ct(groups, fmt="pack-quantized", **more):
+    return {"quant_method": "compressed-tensors", "format": fmt, "quantization_status": "compressed",
+            "config_groups": {f"group_{i}": g for i, g in enumerate(groups)}, "ignore": ["lm_head"],
+            "kv_cache_scheme": None, "global_compression_ratio": 1.5, **more}
+
+
+INT8_ACTS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
+FP8_ACTS = {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "dynamic": False}
+
+
+def ct_scales(c, n, k, weights, dtype=torch.bfloat16):
+    """Scales as they are stored, and one for each weight."""
+    strategy = weights["strategy"]
+    if strategy == "group":
+        s, s64 = c.scales(n, -(-k // weights["group_size"]), dtype=dtype)
+        return s, s64.repeat(weights["group_size"], 1)[:, :k]
+    if strategy == "block":
+        a, b = weights["block_structure"]
+        s, s64 = c.scales(-(-n // a), -(-k // b), dtype=dtype)
+        return s, s64.repeat(a, 0)[:n].repeat(b, 1)[:, :k]
+    s, s64 = c.scales(*((n, 1) if strategy == "channel" else (1,)), dtype=dtype)
+    return s, np.broadcast_to(s64, (n, k))
+
+
+def ct_check(config, group, t, w):
+    """What the library itself makes of a module's tensors."""
+    try:
+        from compressed_tensors.compressors import BaseCompressor
+        from compressed_tensors.quantization import QuantizationScheme
+    except ImportError:
+        return
+    t = {k[1:]: v.float() if v.dtype == torch.bfloat16 else v for k, v in t.items()}
+    scheme = QuantizationScheme(**config["config_groups"][group])
+    got = BaseCompressor.get_value_from_registry(config["format"]).decompress(t, scheme)["weight"].double().numpy()
+    assert np.abs(got - w).max() <= 2e-2 * np.abs(w).max(), np.abs(got - w).max()
+    tools.add("compressed-tensors")
+
+
+def ct_packed(c, module, group, n, k, expect, bound, dtype=torch.bfloat16, order=False):
+    conf = c.config["quantization_config"]
+    a = conf["config_groups"][group]["weights"]
+    bits = a["num_bits"]
+    q = c.rng.integers(0, 1 << bits, (n, k))
+    s, s64 = ct_scales(c, n, k, a, dtype)
+    groups = s.shape[1]
+    z = np.full((n, groups), 1 << (bits - 1)) if a["symmetric"] else c.rng.integers(0, 1 << bits, (n, groups))
+    size = a.get("group_size") or k
+    g_idx = c.rng.permutation(np.arange(k) // size) if order else np.arange(k) // size
+    w = (q - z[:, g_idx]) * s.double().numpy()[:, g_idx]
+    t = {".weight_packed": i32(pack_bits(q, bits)), ".weight_scale": s, ".weight_shape": torch.tensor([n, k])}
+    if not a["symmetric"]:
+        t[".weight_zero_point"] = i32(pack_bits(z.T, bits).T)
+    if not order:
+        ct_check(conf, group, t, w)
+    else:
+        t[".weight_g_idx"] = torch.from_numpy(g_idx.astype(np.int32))
+    c.add(module, t, w, expect, bound)
+
+
+def ct_bytes(c, module, group, n, k, expect, bound, dtype=torch.bfloat16, acts=False, kv=False):
+    conf = c.config["quantization_config"]
+    a = conf["config_groups"][group]["weights"]
+    s, s64 = ct_scales(c, n, k, a, dtype)
+    t = {".weight_scale": s}
+    if a["type"] == "int":
+        q = c.rng.integers(-128, 128, (n, k))
+        t[".weight"] = torch.from_numpy(q.astype(np.int8))
+        q = q.astype(np.float64)
+        if not a["symmetric"]:
+            z = c.rng.integers(-128, 128, tuple(s.shape))
+            t[".weight_zero_point"] = torch.from_numpy(z.astype(np.int8))
+            q = q - np.broadcast_to(z, (n, k))
+    else:
+        t[".weight"] = torch.from_numpy(c.rng.normal(0, 30, (n, k))).to(torch.float8_e4m3fn)
+        q = t[".weight"].double().numpy()
+    w = q * s64
+    ct_check(conf, group, t, w)
+    if acts:
+        t[".input_scale"] = torch.tensor([0.1])
+        t[".input_zero_point"] = torch.zeros(1, dtype=torch.int8)
+    if kv:
+        t[".output_scale"] = torch.tensor([0.2])
+    c.add(module, t, w, expect, bound)
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def fp4_codes(c, n, k):
+    q = c.rng.integers(0, 16, (n, k))
+    return torch.from_numpy((q[:, 0::2] | q[:, 1::2] << 4).astype(np.uint8)), E2M1[q]
+
+
+def exponents(c, *shape):
+    e = c.rng.integers(115, 125, shape)
+    return torch.from_numpy(e.astype(np.uint8)), 2.0 ** (e - 127.0)
+
+
+def nvfp4(c, n, k):
+    q, v = fp4_codes(c, n, k)
+    s = torch.from_numpy(c.rng.uniform(1, 448, (n, k // 16))).to(torch.float8_e4m3fn)
+    return q, s, v * s.double().numpy().repeat(16, 1)
+
+
+def compressed_cases():
+    w8 = {"num_bits": 8, "type": "int"}
+    c = Case("ct_w4a16", ct([ct_config()]))
+    ct_packed(c, "m.a", "group_0", 72, 96, "Q4_0", EXACT)
+    ct_packed(c, "m.f32", "group_0", 8, 64, "Q4_0", HALF, dtype=torch.float32)
+    c.plain("lm_head", 8, 64)
+    c.write()
+    c = Case("ct_w4a16_asym", ct([ct_config(weights={"symmetric": False, "group_size": 64})]))
+    ct_packed(c, "m.a", "group_0", 70, 128, "Q4_1", ZERO)
+    ct_packed(c, "m.order", "group_0", 16, 128, "Q8_0", Q8, order=True)
+    c.write()
+    c = Case("ct_wna16", ct([
+        ct_config(targets=["re:.*\\.eight"], weights={"num_bits": 8}),
+        ct_config(targets=["m.three", "m.ragged"], weights={"num_bits": 3, "strategy": "channel", "group_size": None}),
+        ct_config(weights={"num_bits": 8, "strategy": "channel", "group_size": None, "symmetric": False})]))
+    ct_packed(c, "m.eight", "group_0", 8, 64, "Q8_0", EXACT)
+    ct_packed(c, "m.three", "group_1", 40, 96, "Q4_0", EXACT)
+    ct_packed(c, "m.ragged", "group_1", 8, 45, "BF16", BF16)
+    ct_packed(c, "n.other", "group_2", 8, 64, "BF16", BF16)
+    c.write()
+    c = Case("ct_w8a8", ct([ct_config(weights={**w8, "strategy": "channel", "group_size": None},
+                                      input_activations=INT8_ACTS)], "int-quantized"))
+    ct_bytes(c, "m.a", "group_0", 72, 80, "INT8", EXACT)
+    ct_bytes(c, "m.static", "group_0", 8, 64, "INT8", EXACT, dtype=torch.float32, acts=True)
+    c.write()
+    c = Case("ct_w8a8_asym", ct([ct_config(weights={**w8, "strategy": "tensor", "group_size": None, "symmetric": False},
+                                           input_activations=INT8_ACTS)], "int-quantized"))
+    ct_bytes(c, "m.a", "group_0", 8, 64, "BF16", BF16)
+    c.write()
+    for strategy, more in (("tensor", {}), ("channel", {}), ("block", {"block_structure": [16, 32]})):
+        c = Case(f"ct_fp8_{strategy}", ct([ct_config(
+            weights={"num_bits": 8, "type": "float", "strategy": strategy, "group_size": None, **more},
+            input_activations=FP8_ACTS)], "naive-quantized" if strategy == "tensor" else "float-quantized"))
+        ct_bytes(c, "m.k_proj", "group_0", 40, 80, "BF16", BF16, acts=True, kv=strategy == "tensor")
+        c.write()
+    c = Case("ct_nvfp4", ct([ct_config(weights={"num_bits": 4, "type": "float", "strategy": "tensor_group",
+                                                "group_size": 16})], "nvfp4-pack-quantized"))
+    for module, k, expect in (("m.a", 96, "Q8_0"), ("m.odd", 48, "BF16")):
+        q, s, v = nvfp4(c, 24, k)
+        t = {".weight_packed": q, ".weight_scale": s, ".weight_global_scale": torch.tensor([3000.0])}
+        ct_check(c.config["quantization_config"], "group_0", t, v / 3000)
+        t[".input_global_scale"] = torch.tensor([20.0])
+        c.add(module, t, v / 3000, expect, Q8 if expect == "Q8_0" else BF16)
+    c.write()
+    c = Case("ct_mxfp4", ct([ct_config(weights={"num_bits": 4, "type": "float", "group_size": 32})],
+                            "mxfp4-pack-quantized"))
+    q, v = fp4_codes(c, 24, 96)
+    s, s64 = exponents(c, 24, 3)
+    t = {".weight_packed": q, ".weight_scale": s}
+    ct_check(c.config["quantization_config"], "group_0", dict(t), v * s64.repeat(32, 1))
+    c.add("m.a", t, v * s64.repeat(32, 1), "MXFP4", EXACT)
+    c.write()
+
+
+# ---- FP8, MXFP4, ModelOpt, Quark ----
+
+def f8(c, n, k, dtype=torch.float8_e4m3fn):
+    t = torch.from_numpy(c.rng.normal(0, 30, (n, k))).to(dtype)
+    return t, t.double().numpy()
+
+
+def fp8_cases():
+    c = Case("fp8_block", {"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3",
+                           "weight_block_size": [16, 32], "modules_to_not_convert": ["lm_head"]})
+    for module, n, k in (("m.a", 72, 96), ("m.ragged", 41, 81), ("m.small", 8, 24)):
+        q, v = f8(c, n, k)
+        s, s64 = c.scales(-(-n // 16), -(-k // 32), dtype=torch.float32)
+        w = v * s64.repeat(16, 0)[:n].repeat(32, 1)[:, :k]
+        c.add(module, {".weight": q, ".weight_scale_inv": s}, w, "BF16", BF16)
+        try:
+            from transformers.integrations.finegrained_fp8 import _dequantize_fp8_weight
+            got = _dequantize_fp8_weight(q, s, [16, 32], torch.float32).double().numpy()
+            assert np.abs(got - w).max() <= 1e-6 * np.abs(w).max()
+            tools.add("transformers' fp8")
+        except ImportError:
+            pass
+    c.plain("lm_head", 8, 32)
+    c.write()
+    c = Case("fp8_tensor", {"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]})
+    for module, shape, dtype in (("m.one", (), torch.float8_e4m3fn), ("m.dim", (1,), torch.float8_e5m2),
+                                 ("m.rows", (24,), torch.float8_e4m3fn), ("m.column", (24, 1), torch.float8_e4m3fn)):
+        q, v = f8(c, 24, 40, dtype)
+        s, s64 = c.scales(*shape, dtype=torch.float32)
+        c.add(module, {".weight": q, ".weight_scale": s, ".input_scale": torch.tensor(0.5)},
+              v * s64.reshape(-1, 1), "BF16", BF16)
+    # every code there is, but NaN
+    q = torch.tensor([[b for b in range(256) if b & 127 != 127]], dtype=torch.uint8).view(torch.float8_e4m3fn)
+    c.add("m.all", {".weight": q, ".weight_scale": torch.tensor(1.0)}, q.double().numpy(), "BF16", 0.0)
+    c.write()
+
+
+def mxfp4_cases():
+    c = Case("mxfp4", {"quant_method": "mxfp4", "modules_to_not_convert": ["model.embed_tokens"]})
+    q, v = fp4_codes(c, 3 * 40, 96)
+    s, s64 = exponents(c, 3, 40, 3)
+    w = v * s64.reshape(120, 3).repeat(32, 1)
+    blocks = q.reshape(3, 40, 3, 16)
+    c.add("m.experts.gate_up_proj", {"_blocks": blocks, "_scales": s}, w, "MXFP4", EXACT)
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    got = convert_moe_packed_tensors(blocks, s, dtype=torch.float32).transpose(1, 2).reshape(120, 96).double().numpy()
+    assert (got == w).all()
+    tools.add("transformers' mxfp4")
+    c.write()
+
+
+def modelopt_cases():
+    c = Case("modelopt_fp8", {"quant_method": "modelopt", "quant_algo": "FP8", "producer": {"name": "modelopt"},
+                              "kv_cache_scheme": {"num_bits": 8}, "ignore": ["lm_head"]})
+    q, v = f8(c, 24, 40)
+    s, s64 = c.scales(dtype=torch.float32)
+    c.add("a.k_proj", {".weight": q, ".weight_scale": s, ".input_scale": torch.tensor(0.5),
+                       ".k_scale": torch.tensor(0.1)}, v * s64, "BF16", BF16)
+    c.write()
+    c = Case("modelopt_blocks", {"quant_method": "modelopt", "producer": {"name": "modelopt"}, "quantization": {
+        "quant_algo": "fp8_pb_wo", "kv_cache_quant_algo": None, "exclude_modules": ["lm_head*"]}})
+    q, v = f8(c, 130, 260)
+    s, s64 = c.scales(2, 1, 3, 1, dtype=torch.float32)
+    c.add("m.a", {".weight": q, ".weight_scale": s},
+          v * s64.reshape(2, 3).repeat(128, 0)[:130].repeat(128, 1)[:, :260], "BF16", BF16)
+    c.write()
+    c = Case("modelopt_nvfp4", {"quant_method": "modelopt", "quantization": {
+        "quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"],
+        "quantized_layers": {"m.a": {"quant_algo": "NVFP4", "group_size": 16}, "m.mx": {"quant_algo": "MXFP8"}}}})
+    q, s, v = nvfp4(c, 24, 96)
+    c.add("m.a", {".weight": q, ".weight_scale": s, ".weight_scale_2": torch.tensor(0.0003),
+                  ".input_scale": torch.tensor(0.5)}, v * np.float32(0.0003), "Q8_0", Q8)
+    q, v = f8(c, 24, 96)
+    s, s64 = exponents(c, 24, 3)
+    c.add("m.mx", {".weight": q, ".weight_scale": s}, v * s64.repeat(32, 1), "BF16", BF16)
+    c.write()
+
+
+def quark_cases():
+    fp8 = {"weight": {"dtype": "fp8_e4m3", "is_dynamic": False, "qscheme": "per_tensor", "ch_axis": None,
+                      "group_size": None, "symmetric": True, "round_method": "half_even", "scale_type": "float",
+                      "observer_cls": "PerTensorMinMaxObserver"},
+           "input_tensors": {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}, "output_tensors": None, "bias": None}
+    mx = {"weight": {"dtype": "fp4", "is_dynamic": False, "qscheme": "per_group", "ch_axis": -1, "group_size": 32,
+                     "symmetric": None, "scale_format": "e8m0", "scale_type": "float", "round_method": "half_even"},
+          "input_tensors": {"dtype": "fp4", "is_dynamic": True, "qscheme": "per_group"}}
+    c = Case("quark", {"quant_method": "quark", "quant_mode": "eager_mode", "global_quant_config": fp8,
+                       "layer_quant_config": {"*.mx": mx}, "layer_type_quant_config": {}, "exclude": ["lm_head"],
+                       "export": {"kv_cache_group": [], "pack_method": "reorder", "weight_format": "real_quantized"},
+                       "algo_config": None})
+    q, v = f8(c, 24, 40)
+    s, s64 = c.scales(dtype=torch.float32)
+    c.add("m.k_proj", {".weight": q, ".weight_scale": s, ".input_scale": torch.tensor(0.5),
+                       ".output_scale": torch.tensor(0.1)}, v * s64, "BF16", BF16)
+    q, v = fp4_codes(c, 24, 64)
+    s, s64 = exponents(c, 24, 2)
+    c.add("m.mx", {".weight": q, ".weight_scale": s}, v * s64.repeat(32, 1), "MXFP4", EXACT)
+    c.write()
+
+
+# ---- bitsandbytes, TorchAO ----
+
+def bnb_cases():
+    import bitsandbytes as bnb
+    import bitsandbytes.functional as F
+
+    def config(kind, double, bits=4):
+        return {"quant_method": "bitsandbytes", "load_in_4bit": bits == 4, "load_in_8bit": bits == 8,
+                "_load_in_4bit": bits == 4, "_load_in_8bit": bits == 8, "bnb_4bit_quant_type": kind,
+                "bnb_4bit_use_double_quant": double, "bnb_4bit_compute_dtype": "bfloat16",
+                "bnb_4bit_quant_storage": "uint8", "llm_int8_threshold": 6.0, "llm_int8_skip_modules": None,
+                "llm_int8_has_fp16_weight": False, "llm_int8_enable_fp32_cpu_offload": False}
+
+    for kind in ("nf4", "fp4"):
+        for double in (False, True):
+            c = Case(f"bnb_{kind}" + ("_double" if double else ""), config(kind, double))
+            for module, n, k, expect in (("m.a", 72, 288, "Q8_0"), ("m.straddle", 9, 96, "Q8_0"), ("m.odd", 7, 33, "BF16")):
+                w = torch.from_numpy(c.rng.normal(0, 0.1, (n, k)).astype(np.float32))
+                q, state = F.quantize_4bit(w, quant_type=kind, compress_statistics=double, quant_storage=torch.uint8)
+                t = {".weight": q}
+                t.update({".weight." + name: x for name, x in state.as_dict(packed=True).items()})
+                c.add(module, t, F.dequantize_4bit(q, state).numpy(), expect, Q8 if expect == "Q8_0" else BF16)
+            c.plain("lm_head", 8, 32)
+            c.write()
+    c = Case("bnb_int8", config("fp4", False, 8))
+    for module, n, k, expect in (("m.a", 40, 96, "Q8_0"), ("m.odd", 7, 33, "INT8")):
+        w = torch.from_numpy(c.rng.normal(0, 0.1, (n, k)).astype(np.float16))
+        q, scb, _ = F.int8_vectorwise_quant(w)
+        c.add(module, {".weight": q, ".SCB": scb, ".weight_format": torch.tensor(0, dtype=torch.uint8)},
+              q.double().numpy() * scb.double().numpy()[:, None] / 127, expect, HALF if expect == "Q8_0" else EXACT)
+    c.write()
+    tools.add("bitsandbytes " + bnb.__version__)
+
+
+def torchao_cases():
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+    from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig, quantize_
+
+    def config(kind, **data):
+        return {"quant_method": "torchao", "quant_type": {"default": {"_type": kind, "_version": 2, "_data": data}},
+                "modules_to_not_convert": None, "include_input_output_embeddings": False,
+                "untie_embedding_weights": False}
+
+    for name, kind, make, expect, bound in (
+            ("torchao_int8", "Int8WeightOnlyConfig", Int8WeightOnlyConfig(version=2), "Q8_0", HALF),
+            ("torchao_float8", "Float8WeightOnlyConfig", Float8WeightOnlyConfig(version=2), "BF16", BF16)):
+        c = Case(name, config(kind, group_size=None))
+        for module, n, k, e, b in (("m.a", 40, 96, expect, bound), ("m.odd", 9, 33, "INT8" if expect == "Q8_0" else expect,
+                                                                    EXACT if expect == "Q8_0" else bound)):
+            linear = torch.nn.Linear(k, n, bias=False)
+            with torch.no_grad():
+                linear.weight.copy_(torch.from_numpy(c.rng.normal(0, 0.1, (n, k)).astype(np.float32)))
+            quantize_(linear, make)
+            t, _ = flatten_tensor_state_dict({module + ".weight": linear.weight})
+            c.add(module, {x[len(module):]: v for x, v in t.items()}, linear.weight.dequantize().detach().numpy(), e, b)
+        c.write()
+    tools.add("torchao")
+
+
+CASES = {"gptq": gptq_cases, "awq": awq_cases, "autoround": autoround_cases, "compressed": compressed_cases,
+         "fp8": fp8_cases, "mxfp4": mxfp4_cases, "modelopt": modelopt_cases, "quark": quark_cases, "bnb": bnb_cases,
+         "torchao": torchao_cases}
 
 
 def main():

@@ -1,0 +1,209 @@
+/*
+ * ckpt_float.c
+ *	  What the methods with small floats and bytes share: their values, and scales whose
+ *	  layout is told by their shape.
+ *
+ *		E4M3	1 sign, 4 exponent, 3 mantissa bits, no infinity; up to 448
+ *		E5M2	as a half with 2 mantissa bits
+ *		E2M1	0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
+ */
+#include <math.h>
+
+#include "quant/ckpt_int.h"
+
+const KType ckpt_f8[] = {KT_F8_E4M3, KT_F8_E5M2, KT_COUNT};
+const KType ckpt_i8[] = {KT_I8, KT_COUNT};
+const KType ckpt_scales[] = {KT_F32, KT_F16, KT_BF16, KT_U8, KT_F8_E8M0, KT_COUNT};
+
+float
+ckpt_e4m3(uint8_t b)
+{
+	int			exp = b >> 3 & 15;
+	float		m = (float) (b & 7);
+	float		v = exp > 0 ? ldexpf(8 + m, exp - 10) : ldexpf(m, -9);
+
+	if ((b & 0x7f) == 0x7f)
+		v = NAN;
+	return b & 0x80 ? -v : v;
+}
+
+float
+ckpt_e8m0(uint8_t b)
+{
+	return b == 255 ? NAN : ldexpf(1, b - 127);
+}
+
+static void
+set_table(CkptReader *r, float (*value) (uint8_t code))
+{
+	for (int i = 0; i < 1 << r->bits; i++)
+		r->table[i] = value((uint8_t) i);
+	r->value = r->table;
+}
+
+static float
+e5m2(uint8_t b)
+{
+	return kf16_to_f32((uint16_t) (b << 8));
+}
+
+static float
+e2m1(uint8_t b)
+{
+	return (float) kcode_mxfp4[b] * 0.5f;
+}
+
+bool
+ckpt_bytes(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types, Err *e)
+{
+	r->q = ckpt_part(c, r, module, ending, types, 2, r->n, r->k, e);
+	if (r->q == NULL)
+		return false;
+	r->bits = 8;
+	r->codes = ckpt_stream;
+	r->row_bytes = r->k;
+	if (r->q->type == KT_I8)
+	{
+		r->flip = 0x80;
+		r->zero0 = 128;
+	}
+	else
+		set_table(r, r->q->type == KT_F8_E5M2 ? e5m2 : ckpt_e4m3);
+	return true;
+}
+
+void
+ckpt_fp4(CkptReader *r, const KTensor *t)
+{
+	r->q = t;
+	r->bits = 4;
+	r->codes = ckpt_stream;
+	r->row_bytes = r->k / 2;
+	r->e2m1 = true;
+	set_table(r, e2m1);
+}
+
+/* Dimensions without those of 1; at most two, or false. */
+static bool
+two_dims(const KTensor *t, int64_t *d)
+{
+	int			n = 0;
+
+	d[0] = d[1] = 1;
+	for (int i = 0; i < t->ndim; i++)
+	{
+		if (t->shape[i] != 1 && n == 2)
+			return false;
+		if (t->shape[i] != 1)
+			d[n++] = t->shape[i];
+	}
+	return true;
+}
+
+bool
+ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t cols, Err *e)
+{
+	int64_t		d[2];
+	int64_t		down = rows > 0 ? (r->n + rows - 1) / rows : 0;
+	int64_t		across = cols > 0 ? (r->k + cols - 1) / cols : 0;
+	bool		ok = two_dims(t, d);
+	/* one dimension of a matrix of blocks may be 1 */
+	bool		blocks = ok && down > 0 && across > 0 && t->ndim >= 2 && d[0] * d[1] == down * across &&
+		(d[0] == down || down == 1);
+
+	r->scale = t;
+	r->row_step = r->group_step = 0;
+	if (ok && d[0] == 1 && d[1] == 1)
+		return true;			/* one for all */
+	if (blocks)
+	{
+		r->row_div = rows;
+		r->row_step = across;
+		r->group = cols;
+		r->group_step = 1;
+		return true;
+	}
+	if (ok && d[0] == r->n && d[1] == 1)
+	{
+		r->row_step = 1;
+		return true;
+	}
+	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix of [%lld, %lld]",
+				   t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
+}
+
+static float
+i8_zero(const CkptReader *r, int64_t row, int64_t group)
+{
+	return 128 + (float) ((const int8_t *) r->zeros->data)[row / r->row_div * r->row_step + group * r->group_step];
+}
+
+bool
+ckpt_i8_zeros(Ckpt *c, CkptReader *r, const char *module, const char *ending, Err *e)
+{
+	const KTensor *z = ckpt_find(c, module, ending);
+
+	if (z == NULL)
+		return true;
+	if (z->ndim != r->scale->ndim)
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales", z->name,
+					   ckpt_where(c, z));
+	for (int i = 0; i < z->ndim; i++)
+		if (z->shape[i] != r->scale->shape[i])
+			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales", z->name,
+						   ckpt_where(c, z));
+	if ((r->zeros = ckpt_part(c, r, module, ending, ckpt_i8, 0, 0, 0, e)) == NULL)
+		return false;
+	r->zero_of = i8_zero;
+	return true;
+}
+
+bool
+ckpt_one_float(Ckpt *c, CkptReader *r, const char *module, const char *ending, float *out, Err *e)
+{
+	static const KType f32[] = {KT_F32, KT_COUNT};
+	const KTensor *t = ckpt_part(c, r, module, ending, f32, 0, 0, 0, e);
+
+	if (t == NULL)
+		return false;
+	if (t->nbytes != sizeof(float))
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has %zu elements, expected 1", t->name,
+					   ckpt_where(c, t), t->nbytes / sizeof(float));
+	memcpy(out, t->data, sizeof(float));
+	if (*out != 0 && fabsf(*out) < INFINITY)
+		return true;
+	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a scale that can't be used: %g", t->name,
+				   ckpt_where(c, t), (double) *out);
+}
+
+bool
+ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e)
+{
+	static const KType exponents[] = {KT_U8, KT_F8_E8M0, KT_COUNT};
+	const KTensor *t;
+
+	if (r->k % 32 != 0)
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of 32", r->name, (long long) r->k);
+	if ((t = ckpt_part(c, r, module, ending, ckpt_u8, 2, r->n, r->k / 2, e)) == NULL ||
+		(r->scale = ckpt_part(c, r, module, scale, exponents, 2, r->n, r->k / 32, e)) == NULL)
+		return false;
+	ckpt_fp4(r, t);
+	ckpt_scale_rows(r, r->scale, 32);
+	return true;
+}
+
+bool
+ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e)
+{
+	static const KType e4m3[] = {KT_F8_E4M3, KT_COUNT};
+	const KTensor *t;
+
+	if (r->k % 16 != 0)
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of 16", r->name, (long long) r->k);
+	if ((t = ckpt_part(c, r, module, ending, ckpt_u8, 2, r->n, r->k / 2, e)) == NULL ||
+		(r->scale = ckpt_part(c, r, module, scale, e4m3, 2, r->n, r->k / 16, e)) == NULL)
+		return false;
+	ckpt_fp4(r, t);
+	ckpt_scale_rows(r, r->scale, 16);
+	return true;
+}

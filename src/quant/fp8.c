@@ -1,0 +1,56 @@
+/*
+ * fp8.c
+ *	  FP8 checkpoints: DeepSeek's blocks, and one scale a tensor or row.
+ *
+ *		weight				F8_E4M3 or F8_E5M2 [N][K]
+ *		weight_scale_inv	[N / 128][K / 128], of blocks that may be cut at the edges
+ *		weight_scale		one, or [N]
+ *
+ * w = weight * scale, in spite of "inv".  Scales of activations have no use here.
+ */
+#include "quant/ckpt_int.h"
+
+bool
+fp8_open(Ckpt *c, Err *e)
+{
+	static const char known[] = "quant_method method activation_scheme weight_block_size modules_to_not_convert "
+		"ignored_layers fmt scale_fmt dequantize expert_dtype activation_scale_ub kv_cache_scheme bits";
+	const cJSON *block = ckpt_get(c->conf, "weight_block_size");
+	int64_t		bits;
+	int			word;
+
+	if (!ckpt_known(c->conf, known, e) || !ckpt_word(c->conf, "activation_scheme", "dynamic static", 0, &word, e) ||
+		!ckpt_word(c->conf, "fmt", "e4m3 float8_e4m3fn e5m2", 0, &word, e) ||
+		!ckpt_word(c->conf, "scale_fmt", "float ue8m0", 0, &word, e) ||
+		!ckpt_word(c->conf, "expert_dtype", "fp8", 0, &word, e) || !ckpt_int(c->conf, "bits", 8, 8, 8, &bits, e))
+		return false;
+	for (int i = 0; block != NULL && i < 2; i++)
+	{
+		const cJSON *v = cJSON_GetArrayItem(block, i);
+
+		if (!cJSON_IsNumber(v) || cJSON_GetArraySize(block) != 2 ||
+			!(v->valuedouble >= 1 && v->valuedouble <= 1 << 24 && v->valuedouble == (double) (int64_t) v->valuedouble))
+			return err_set(e, ERR_BAD_FILE, "quantization configuration has an invalid \"weight_block_size\"");
+		c->ints[i] = (int64_t) v->valuedouble;
+	}
+	return true;
+}
+
+bool
+fp8_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
+{
+	const KTensor *w = ckpt_find(c, module, ".weight");
+	bool		inv = ckpt_find(c, module, ".weight_scale_inv") != NULL;
+	const KTensor *scale;
+	CkptReader *r;
+
+	if (w == NULL || (w->type != KT_F8_E4M3 && w->type != KT_F8_E5M2))
+		return true;
+	*out = r = ckpt_reader(c, module, n, k);
+	ckpt_unused(c, r, module, ".input_scale");
+	ckpt_unused(c, r, module, ".input_scale_ub");
+	ckpt_unused(c, r, module, ".activation_scale");
+	return ckpt_bytes(c, r, module, ".weight", ckpt_f8, e) &&
+		(scale = ckpt_part(c, r, module, inv ? ".weight_scale_inv" : ".weight_scale", ckpt_scales, 0, 0, 0, e)) != NULL &&
+		ckpt_scale_shape(c, r, scale, c->ints[0], c->ints[1], e);
+}
