@@ -55,7 +55,7 @@ kv_tokens(const ModelInfo *mi, KType type, int block_size, int64_t bytes)
 {
 	KvView		kv = {
 		.type = type,.n_layers = mi->n_layers,.n_blocks = 1,.block_size = block_size,
-		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim
+		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim
 	};
 	size_t		per_block = kv_layout(&kv);
 

@@ -447,7 +447,7 @@ open_kv(Core *c, Err *e)
 
 	c->kv = (KvView) {
 		.type = o->kv_type, .n_layers = info->n_layers, .n_blocks = 1, .block_size = o->block_size,
-		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim
+		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim
 	};
 	one = kv_layout(&c->kv);
 	if (one == 0)

@@ -150,7 +150,7 @@ put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co)
 {
 	cJSON	   *m = cJSON_CreateObject();
 	KvView		kv = {.type = co->kv_type,.n_layers = mi->n_layers,.n_blocks = 1,.block_size = co->block_size,
-		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim};
+		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
 	size_t		block = kv_layout(&kv);
 
 	cJSON_AddStringToObject(o, "arch", mi->arch);

@@ -34,6 +34,8 @@ struct Binder
 	char		gguf_prefix[32];
 	const char *ignored[MAX_IGNORED];
 	int			n_ignored;
+	const char *layers;			/* prefix of layers' names in HF, once it is known */
+	bool		ignore_extra;	/* layers behind the last one */
 	const KTensor **used;		/* [n_used] */
 	size_t		n_used;
 	uint64_t	type_bytes[KT_COUNT];
@@ -128,6 +130,12 @@ bind_ignore(Binder *b, const char *ending)
 		return err_set(b->e, ERR_INTERNAL, "too many ignored tensors");
 	b->ignored[b->n_ignored++] = ending;
 	return true;
+}
+
+void
+bind_ignore_extra_layers(Binder *b)
+{
+	b->ignore_extra = true;
 }
 
 static void
@@ -446,7 +454,7 @@ typedef struct Transposed
 	KReader		r;
 	const KTensor *t;
 	const KTensor *parts[2];
-	const uint8_t *data;		/* of column 0 */
+	int64_t		row0;			/* its row 0 in the tensor */
 	int64_t		k;
 	int64_t		width;
 	int			first;			/* our row i is column first + i * step */
@@ -458,34 +466,44 @@ transposed_rows(const KReader *r, int64_t row0, int n, void *to)
 {
 	const Transposed *s = (const Transposed *) (const void *) r;
 	size_t		es = ktype_row_bytes(s->t->type, 1);
-	const uint8_t *from = s->data + (size_t) (s->first + row0 * s->step) * es;
+	size_t		row = (size_t) s->width * es;
+	uint8_t    *rows = s->t->reader != NULL ? mem_alloc((size_t) s->k * row) : NULL;
+	const uint8_t *from;
 	uint8_t    *out = to;
 
-	for (int64_t i = 0; i < s->k; i++, from += (size_t) s->width * es)
+	if (rows != NULL)
+	{
+		s->t->reader->rows(s->t->reader, s->row0, (int) s->k, rows);
+		from = rows;
+	}
+	else
+		from = (const uint8_t *) s->t->data + (size_t) s->row0 * row;
+	from += (size_t) (s->first + row0 * s->step) * es;
+	for (int64_t i = 0; i < s->k; i++, from += row)
 		for (int j = 0; j < n; j++)
 			memcpy(out + ((size_t) j * (size_t) s->k + (size_t) i) * es, from + (size_t) (j * s->step) * es, es);
+	mem_free(rows);
 }
 
 static bool
 float_type(Binder *b, const KTensor *t)
 {
-	if (is_float(t->type) && t->reader == NULL)
+	if (is_float(t->type))
 		return true;
 	return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
 				   t->name, where(b->src, t), ktype_name(t->type));
 }
 
-/* A view of t as n rows of k: columns of matrix `at` of those that lie in it, [k][width] each. */
+/* A view of t as n rows of k: columns first, first + step ... of its rows row0 .. row0 + k - 1. */
 static KTensor *
-make_transposed(Binder *b, const KTensor *t, int at, int first, int step, int n, int64_t k, int64_t width)
+make_transposed(Binder *b, const KTensor *t, int64_t row0, int first, int step, int n, int64_t k, int64_t width)
 {
 	Transposed *s = keep(b, sizeof(Transposed));
 	KTensor    *v = make_view(b, t, NULL, n, (int) k);
 
 	*s = (Transposed) {
-		.r = {.rows = transposed_rows, .parts = s->parts}, .t = t, .parts = {t},
-		.data = (const uint8_t *) t->data + (size_t) at * (size_t) (k * width) * ktype_row_bytes(t->type, 1),
-		.k = k, .width = width, .first = first, .step = step
+		.r = {.rows = transposed_rows, .parts = t->reader != NULL ? t->reader->parts : s->parts}, .t = t,
+		.parts = {t}, .row0 = row0, .k = k, .width = width, .first = first, .step = step
 	};
 	v->data = NULL;
 	v->nbytes = (size_t) n * ktype_row_bytes(t->type, k);
@@ -578,10 +596,23 @@ bind_slice(Binder *b, Linear *l, const BindSlice *s, int n)
 		return false;
 	use(b, t);
 	if (s->transposed)
-		v = make_transposed(b, t, s->at, s->first, s->step, n, l->k, s->n);
+		v = make_transposed(b, t, (int64_t) s->at * l->k, s->first, s->step, n, l->k, s->n);
 	else
 		v = slice_view(b, t, s, n, l->k);
 	return add_part(b, l, v, n) && (s->hf_bias == NULL || slice_bias(b, l, s, n));
+}
+
+bool
+bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, int k_file, int row0, bool transposed, int n)
+{
+	const KTensor *t = find_matrix(b, hf, gguf, n_file, k_file);
+	BindSlice	s = {.first = row0, .step = 1};
+
+	if (t == NULL || (transposed && !float_type(b, t)))
+		return false;
+	if (transposed)
+		return add_part(b, l, make_transposed(b, t, row0, 0, 1, n, l->k, k_file), n);
+	return add_part(b, l, slice_view(b, t, &s, n, k_file), n);
 }
 
 void
@@ -662,6 +693,7 @@ bind_layers(Binder *b, const char *hf, bool (*layer) (Binder *b, Decoder *d, Lay
 	Decoder    *d = b->d;
 	bool		ok = true;
 
+	b->layers = hf;
 	for (int i = 0; ok && i < d->c.n_layers; i++)
 	{
 		snprintf(b->hf_prefix, sizeof(b->hf_prefix), "%s%d.", hf, i);
@@ -862,6 +894,17 @@ is_ignored(const Binder *b, const char *name)
 	return false;
 }
 
+/* A tensor of a layer behind the last one? */
+static bool
+is_extra(const Binder *b, const char *name)
+{
+	const char *prefix = b->gguf ? "blk." : b->layers;
+	size_t		n = prefix != NULL ? strlen(prefix) : 0;
+
+	return b->ignore_extra && n > 0 && strncmp(name, prefix, n) == 0 && name[n] >= '0' && name[n] <= '9' &&
+		strtol(name + n, NULL, 10) >= b->d->c.n_layers;
+}
+
 /* Tensors without a use mean a model that would be computed wrongly: refuse. */
 static bool
 check_unused(Binder *b)
@@ -872,7 +915,8 @@ check_unused(Binder *b)
 		return true;
 	qsort(b->used, b->n_used, sizeof(*b->used), ptr_cmp);
 	for (size_t i = 0; (t = b->src->at(b->src->ctx, i)) != NULL; i++)
-		if (bsearch(&t, b->used, b->n_used, sizeof(*b->used), ptr_cmp) == NULL && !is_ignored(b, t->name))
+		if (bsearch(&t, b->used, b->n_used, sizeof(*b->used), ptr_cmp) == NULL && !is_ignored(b, t->name) &&
+			!is_extra(b, t->name))
 			return err_set(b->e, ERR_UNSUPPORTED,
 						   "tensor \"%s\" in file \"%s\" has no place in architecture \"%s\"",
 						   t->name, where(b->src, t), b->arch->name);

@@ -72,6 +72,12 @@ typedef struct BindSlice
 } BindSlice;
 
 bool		bind_slice(Binder *b, Linear *l, const BindSlice *s, int n);
+/*
+ * Rows row0 .. row0 + n - 1 of a matrix [n_file][k_file]; transposed: its rows row0 ..
+ * row0 + l->k - 1, of which each of the n columns becomes a row.
+ */
+bool		bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, int k_file, int row0,
+					   bool transposed, int n);
 /* n matrices that will be bound one by one */
 void		bind_stack(Binder *b, Stack *s, int n);
 
@@ -112,6 +118,8 @@ bool		bind_moe(Binder *b, Layer *l, const MoeNames *names);
 extern const MoeNames moe_names;
 /* bind_moe() with them, or bind_glu(), as the layer is. */
 bool		bind_ffn(Binder *b, Layer *l);
+/* Multi-head latent attention in place of q, k, v and o. */
+bool		bind_mla(Binder *b, Layer *l);
 /* gate and up in one matrix, and down. */
 bool		bind_glu_fused(Binder *b, Layer *l);
 /* What is named differently almost everywhere: q, k and v apart (hf: before "q_proj"), o, and
@@ -125,6 +133,8 @@ bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* ...
 
 /* Names that end so may be in a file without being used. */
 bool		bind_ignore(Binder *b, const char *ending);
+/* So may layers behind the last one: they guess tokens ahead. */
+void		bind_ignore_extra_layers(Binder *b);
 
 /* ---- for pack.c: what was bound ---- */
 

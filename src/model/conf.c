@@ -158,6 +158,21 @@ rotary_dim(const Conf *c, int head_dim, float dflt, int *out, Err *e)
 	return true;
 }
 
+/* Latent attention has one head of k and v, as wide as what is kept of a token. */
+static bool
+latent_heads(const Conf *c, DecoderConf *o, Err *e)
+{
+	const MlaConf *m = &o->mla;
+
+	if (!dec_conf_int(c, "num_attention_heads", 1, 128, o->n_heads, &o->n_heads, e))
+		return false;
+	o->n_kv_heads = 1;
+	o->head_dim = m->latent + m->rope;
+	o->rope[0].dim = m->rope;
+	o->attn_scale = (float) (rope_attn_factor(c, &o->rope[0].keys) / sqrt((double) (m->plain + m->rope)));
+	return true;
+}
+
 static bool
 conf_heads(const Conf *c, DecoderConf *o, Err *e)
 {
@@ -203,12 +218,12 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 		!conf_size(c, layers, DEC_MAX_LAYERS, o->n_layers, &o->n_layers, e) ||
 		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, o->vocab, &o->vocab, e) ||
 		!conf_size(c, len, DEC_MAX_LEN, o->max_len, &o->max_len, e) ||
-		!conf_heads(c, o, e) || !conf_eps(c, o, e))
+		!(o->mla.latent > 0 ? latent_heads(c, o, e) : conf_heads(c, o, e)) || !conf_eps(c, o, e))
 		return false;
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
 	act = conf_str(c, first_key(c, acts), NULL);
 	if ((act != NULL && !dec_conf_act(act, &o->act, e)) ||
-		(!o->no_rope && !rotary_dim(c, o->head_dim, r->part, &r->dim, e)))
+		(o->mla.latent == 0 && !o->no_rope && !rotary_dim(c, o->head_dim, r->part, &r->dim, e)))
 		return false;
 	o->max_len = rope_max_len(c, &r->keys, o->max_len);
 	o->layers = mem_zalloc((size_t) o->n_layers * sizeof(LayerConf));

@@ -242,7 +242,7 @@ bool
 dec_wanted(Decoder *d, const Layer *l)
 {
 	size_t		width = (size_t) d->c.hidden;
-	size_t		heads = (size_t) d->c.n_heads * (size_t) d->c.head_dim;
+	size_t		heads = (size_t) l->o.k;
 
 	if (l != &d->layers[d->c.n_layers - 1])
 		return true;

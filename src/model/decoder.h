@@ -57,6 +57,16 @@ typedef enum QkNorm
 	QKNORM_WIDE					/* all heads as one vector */
 } QkNorm;
 
+/* Multi-head latent attention (mla.c). */
+typedef struct MlaConf
+{
+	int			latent;			/* width of what is kept of a token's k and v; 0 = ordinary attention */
+	int			q_latent;		/* likewise of q, 0 = none */
+	int			plain;			/* of each head of q and k: without a position, */
+	int			rope;			/* ... and with one */
+	int			v;				/* width of each head of v */
+} MlaConf;
+
 /* What an architecture reads from config.json.  Zero is the plain choice of all
  * that dec_conf() doesn't set.  What stands in sizes, eps, act, tied and rope[].keys before
  * dec_conf() is the architecture's default of a key that may be absent. */
@@ -103,6 +113,7 @@ typedef struct DecoderConf
 	LayerConf  *layers;			/* [n_layers] */
 	Rope		rope[DEC_ROPES];
 	MoeConf		moe;
+	MlaConf		mla;			/* before dec_conf() */
 } DecoderConf;
 
 /*
@@ -154,6 +165,17 @@ typedef struct Moe
 	Linear		shared_gate;	/* hidden -> 1 */
 } Moe;
 
+/* Multi-head latent attention. */
+typedef struct Mla
+{
+	Linear		in;				/* hidden -> q or its latent, latent, rope */
+	Norm		q_norm;			/* of q's latent */
+	Linear		q;				/* q's latent -> q */
+	Norm		norm;			/* of the latent */
+	Stack		k;				/* of each head: plain part of q -> latent */
+	Stack		v;				/* ... latent -> v */
+} Mla;
+
 /* A layer's weights: those that its architecture binds, the others stay empty. */
 typedef struct Layer
 {
@@ -169,6 +191,7 @@ typedef struct Layer
 	Linear		up;				/* hidden -> 2 inter, gate and up; without a gate inter */
 	Linear		down;			/* inter -> hidden */
 	Moe			moe;			/* instead of up and down */
+	Mla			mla;			/* instead of qkv */
 } Layer;
 
 /* What dec_moe() writes to, for at most `rows` rows at once. */
@@ -186,6 +209,18 @@ typedef struct MoeWork
 	float	   *act;			/* [rows top_k][inter] */
 	float	   *gate;			/* [rows] of the expert for all rows */
 } MoeWork;
+
+/* What dec_mla() writes to. */
+typedef struct MlaWork
+{
+	int			rows;			/* at most so many at once, but for q */
+	float	   *q;				/* [max_rows][heads][plain + rope] */
+	float	   *a;				/* [heads][rows][plain or v] */
+	float	   *b;				/* [heads][rows][latent], [rows][heads][latent] */
+	float	   *latent_q;		/* [rows][heads][latent + rope], [heads][rows][latent] */
+	int32_t    *start;			/* [heads + 1] */
+	int32_t    *seq_start;		/* [rows + 1] */
+} MlaWork;
 
 typedef struct Bound Bound;
 
@@ -221,6 +256,7 @@ typedef struct Decoder
 	float	   *gu;				/* 2 inter: gate, up */
 	float	   *act;			/* inter */
 	MoeWork		moe;
+	MlaWork		mla;
 	void	   *ws;				/* scratch of mm and attn */
 	size_t		ws_size;
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */
@@ -263,6 +299,7 @@ void		dec_add(Decoder *d);	/* x += y */
 void		dec_post_norm(Decoder *d, const Norm *n);	/* x = h = norm(x + y) */
 void		dec_glu(Decoder *d, const Layer *l);	/* y = (act(h Wg) * h Wu) Wd */
 void		dec_mlp(Decoder *d, const Layer *l);	/* y = act(h Wu) Wd */
+void		dec_mla(Decoder *d, const Layer *l);	/* q, k, v and attention in one: att */
 void		dec_moe(Decoder *d, const Layer *l);	/* y = sum of w_i expert_i(h) */
 void		dec_ffn(Decoder *d, const Layer *l);	/* dec_moe or dec_glu */
 void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
@@ -276,6 +313,10 @@ void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x
 /* ---- moe.c ---- */
 /* Experts in all layers, by the usual keys; what stands in moe before is their default. */
 bool		dec_conf_moe(const Conf *c, DecoderConf *o, Err *e);
+
+/* ---- mla.c ---- */
+/* Latent attention, by the usual keys; before dec_conf(). */
+bool		dec_conf_mla(const Conf *c, DecoderConf *o, Err *e);
 
 /* ---- conf.c: the part of config.json that all decoders share ---- */
 bool		dec_conf(const Conf *c, DecoderConf *out, Err *e);
@@ -320,6 +361,9 @@ bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, Mode
 #include "model/models.def"
 #undef MODEL
 
+/* DeepSeek's mixtures: which layers have experts; V3's routing, too */
+bool		deepseek_layers(const Conf *c, DecoderConf *out, Err *e);
+bool		deepseek_sigmoid(const Conf *c, DecoderConf *out, Err *e);
 /* which layers of Qwen's mixtures have experts */
 bool		qwen_moe_layers(const Conf *c, DecoderConf *out, Err *e);
 /* parts of Gemma's, for its successors; layers_by_width: of the model whose scores are scaled otherwise */

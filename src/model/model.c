@@ -125,6 +125,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	info->n_heads = d->c.n_heads;
 	info->n_kv_heads = d->c.n_kv_heads;
 	info->head_dim = d->c.head_dim;
+	info->v_dim = d->c.mla.latent;
 	return true;
 }
 
@@ -134,7 +135,7 @@ static size_t
 scratch_bytes(const Decoder *d)
 {
 	KvView		kv = {.type = KT_F32, .n_layers = d->c.n_layers, .n_blocks = 1, .block_size = 16,
-		.n_kv_heads = d->c.n_kv_heads, .head_dim = d->c.head_dim};
+		.n_kv_heads = d->c.n_kv_heads, .head_dim = d->c.head_dim, .v_dim = d->c.mla.latent};
 	size_t		most = d->k->attn_scratch(&kv, d->c.n_heads, d->max_rows, kpool_nthreads(d->pool));
 
 	for (size_t i = 0; i < d->bound->n_linears; i++)
@@ -157,7 +158,7 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (17 + DEC_ROPES)
+#define MAX_PIECES (23 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -193,6 +194,31 @@ moe_pieces(Decoder *d, Piece *p)
 	return n;
 }
 
+/* Latent attention's, which takes this many rows at once: with many heads they are wide. */
+#define MLA_ROWS 256
+
+static size_t
+mla_pieces(Decoder *d, Piece *p)
+{
+	const MlaConf *c = &d->c.mla;
+	MlaWork    *w = &d->mla;
+	size_t		heads = (size_t) d->c.n_heads;
+	size_t		rows;
+	size_t		n = 0;
+
+	if (c->latent == 0)
+		return 0;
+	w->rows = d->max_rows < MLA_ROWS ? d->max_rows : MLA_ROWS;
+	rows = (size_t) w->rows;
+	p[n++] = (Piece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0};
+	p[n++] = (Piece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v)};
+	p[n++] = (Piece) {&w->b, rows, heads * (size_t) c->latent};
+	p[n++] = (Piece) {&w->latent_q, rows, heads * (size_t) (c->latent + c->rope)};
+	p[n++] = (Piece) {(float **) &w->start, 1, heads + 1};
+	p[n++] = (Piece) {(float **) &w->seq_start, 1, rows + 1};
+	return n;
+}
+
 /* What the forward pass writes to, as wide as the widest layer. */
 static size_t
 work_pieces(Decoder *d, Piece *p)
@@ -210,6 +236,7 @@ work_pieces(Decoder *d, Piece *p)
 		const Layer *l = &d->layers[i];
 
 		qkv = (size_t) l->qkv.n > qkv ? (size_t) l->qkv.n : qkv;
+		qkv = (size_t) l->mla.in.n > qkv ? (size_t) l->mla.in.n : qkv;
 		att = (size_t) l->o.k > att ? (size_t) l->o.k : att;
 		up = (size_t) l->up.n > up ? (size_t) l->up.n : up;
 		act = (size_t) l->down.k > act ? (size_t) l->down.k : act;
@@ -225,7 +252,8 @@ work_pieces(Decoder *d, Piece *p)
 	p[n++] = (Piece) {&d->act, rows, act};
 	for (int i = 0; i < DEC_ROPES; i++)
 		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim};
-	return n + moe_pieces(d, p + n);
+	n += moe_pieces(d, p + n);
+	return n + mla_pieces(d, p + n);
 }
 
 /* The work space and the rope tables: sizes first, then one reservation. */

@@ -35,6 +35,7 @@ typedef struct ModelInfo
 	int			n_heads;
 	int			n_kv_heads;
 	int			head_dim;
+	int			v_dim;			/* of V in the KV cache; 0 = head_dim */
 	KType		dtype;			/* type of most weights, in memory */
 	uint64_t	weight_bytes;	/* packed */
 	uint64_t	n_params;

@@ -368,6 +368,20 @@ rope_max_len(const Conf *c, const RopeKeys *k, int max_len)
 	return len >= 1 && len <= DEC_MAX_LEN ? (int) len : max_len;
 }
 
+double
+rope_attn_factor(const Conf *c, const RopeKeys *k)
+{
+	RopeConf	r = {.c = c};
+	char		prefix[96];
+	double		mscale;
+
+	find_type(&r, k, prefix, sizeof(prefix));
+	if (strcmp(r.type, "default") == 0 || (mscale = param(&r, "mscale_all_dim", 0)) == 0)
+		return 1;
+	mscale = yarn_mscale(param(&r, "factor", 1), mscale);
+	return mscale * mscale;
+}
+
 bool
 rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float *inv_freq, float *mscale, Err *e)
 {

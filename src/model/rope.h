@@ -24,6 +24,9 @@ typedef struct RopeKeys
 /* The context length that a scaling extends max_len to. */
 int			rope_max_len(const Conf *c, const RopeKeys *k, int max_len);
 
+/* The factor that DeepSeek's mscale_all_dim puts on q k, 1 without it. */
+double		rope_attn_factor(const Conf *c, const RopeKeys *k);
+
 /*
  * inv_freq[rot_dim / 2]: radians per position of each pair, after scaling; *mscale: the
  * factor of cos and sin.  Reads rope_theta and rope_scaling.* or the newer

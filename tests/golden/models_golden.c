@@ -149,7 +149,7 @@ run_start(Run *r, Model *m)
 	memset(r, 0, sizeof(*r));
 	r->m = m;
 	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_layers, .n_blocks = 2 * per_seq,
-		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
+		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
 	size = kv_layout(&r->kv);
 	r->kv.base = mem_try_aligned(size);
 	memset(r->kv.base, 0xff, size);

@@ -1,0 +1,288 @@
+/*
+ * mla.c
+ *	  Multi-head latent attention (DeepSeek-V2, 2024, arXiv:2405.04434): of a token's k and v
+ *	  only a latent vector is kept, the same for all heads, from which each head's k and v
+ *	  would follow by a product.
+ *
+ * That product is left out: since q (W c) = (q W) c, each head's q is brought into the latent
+ * space instead, attention runs over the latents as over one head of k and v that all heads
+ * share, and its result is brought into each head's space of v.  So a token takes
+ * latent + rope numbers of cache and no more work than its heads need.
+ *
+ * A part of each head of q and k has positions and lies behind the latent; k's is shared, too.
+ *
+ * Tested by tests/golden/models_golden.c.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "model/bind.h"
+
+/* of the norms of latents, whatever the configuration says of the others */
+#define LATENT_EPS 1e-6f
+
+/* ---- configuration ---- */
+
+bool
+dec_conf_mla(const Conf *c, DecoderConf *o, Err *e)
+{
+	MlaConf    *m = &o->mla;
+	bool		gguf = conf_has(c, "gguf.architecture");
+	int			qk = 0;
+
+	if (!dec_conf_int(c, "kv_lora_rank", 1, DEC_MAX_HEAD_DIM, 0, &m->latent, e) ||
+		(conf_has(c, "q_lora_rank") && !dec_conf_int(c, "q_lora_rank", 0, DEC_MAX_INTER, 0, &m->q_latent, e)) ||
+		!dec_conf_int(c, gguf ? "rotary_dim" : "qk_rope_head_dim", 2, DEC_MAX_HEAD_DIM, 0, &m->rope, e) ||
+		!dec_conf_int(c, gguf ? "gguf.value_length_mla" : "v_head_dim", 1, DEC_MAX_HEAD_DIM, 0, &m->v, e) ||
+		(gguf && !dec_conf_int(c, "gguf.key_length_mla", m->rope + 1, 2 * DEC_MAX_HEAD_DIM, 0, &qk, e)) ||
+		(!gguf && !dec_conf_int(c, "qk_nope_head_dim", 1, DEC_MAX_HEAD_DIM, 0, &m->plain, e)))
+		return false;
+	if (gguf)
+		m->plain = qk - m->rope;
+	if (m->rope % 2 != 0 || m->latent + m->rope > DEC_MAX_HEAD_DIM)
+		return err_set(e, ERR_UNSUPPORTED, "latent attention with %d and %d dimensions is not supported",
+					   m->latent, m->rope);
+	return true;
+}
+
+/* ---- weights ---- */
+
+/* Heads whose last rope rows are pairs that lie side by side in the file. */
+static bool
+bind_roped(Binder *b, Linear *l, const char *hf, const char *gguf, int heads, int plain, int rope, bool bias)
+{
+	int			dim = plain + rope;
+	int			n = heads * dim;
+	int32_t    *rows = mem_alloc((size_t) n * sizeof(int32_t));
+	bool		ok;
+
+	for (int r = 0; r < n; r++)
+	{
+		int			i = r % dim - plain;
+		int			half = rope / 2;
+
+		rows[r] = i < 0 ? r : r - i + (i < half ? 2 * i : 2 * (i - half) + 1);
+	}
+	ok = bind_rows(b, l, hf, gguf, n, bind_decoder_conf(b)->interleaved ? rows : NULL, n, bias);
+	mem_free(rows);
+	return ok;
+}
+
+/* Each head's matrices: rows of one matrix, in GGUF tensors with one for each head. */
+static bool
+bind_heads(Binder *b, Layer *l, const DecoderConf *c)
+{
+	const MlaConf *m = &c->mla;
+	int			rows = m->plain + m->v;
+	static const char name[] = "self_attn.kv_b_proj";
+	bool		ok = true;
+
+	bind_stack(b, &l->mla.k, c->n_heads);
+	bind_stack(b, &l->mla.v, c->n_heads);
+	for (int h = 0; ok && h < c->n_heads; h++)
+	{
+		BindSlice	k = {.count = c->n_heads, .at = h, .n = m->latent, .step = 1, .hf = "", .gguf = "attn_k_b"};
+		BindSlice	v = {.count = c->n_heads, .at = h, .n = m->v, .step = 1, .hf = "", .gguf = "attn_v_b"};
+		Linear	   *to_k = &l->mla.k.of[h];
+		Linear	   *to_v = &l->mla.v.of[h];
+
+		to_k->k = m->plain;
+		to_v->k = m->latent;
+		if (bind_is_gguf(b))
+			ok = bind_slice(b, to_k, &k, m->latent) && bind_slice(b, to_v, &v, m->v);
+		else
+			ok = bind_block(b, to_k, name, "", c->n_heads * rows, m->latent, h * rows, true, m->latent) &&
+				bind_block(b, to_v, name, "", c->n_heads * rows, m->latent, h * rows + m->plain, false, m->v);
+	}
+	return ok;
+}
+
+bool
+bind_mla(Binder *b, Layer *l)
+{
+	const DecoderConf *c = bind_decoder_conf(b);
+	const MlaConf *m = &c->mla;
+	Mla		   *w = &l->mla;
+	bool		ok;
+
+	w->in.k = c->hidden;
+	w->q.k = m->q_latent;
+	l->o.k = c->n_heads * m->v;
+	if (m->q_latent > 0)
+		ok = bind_linear(b, &w->in, "self_attn.q_a_proj", "attn_q_a", m->q_latent, c->qkv_bias) &&
+			bind_norm(b, &w->q_norm, "self_attn.q_a_layernorm", "attn_q_a_norm", m->q_latent) &&
+			bind_roped(b, &w->q, "self_attn.q_b_proj", "attn_q_b", c->n_heads, m->plain, m->rope, false);
+	else
+		ok = bind_roped(b, &w->in, "self_attn.q_proj", "attn_q", c->n_heads, m->plain, m->rope, false);
+	return ok &&
+		bind_roped(b, &w->in, "self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", 1, m->latent, m->rope, c->qkv_bias) &&
+		bind_norm(b, &w->norm, "self_attn.kv_a_layernorm", "attn_kv_a_norm", m->latent) && bind_heads(b, l, c) &&
+		bind_linear(b, &l->o, "self_attn.o_proj", "attn_output", c->hidden, c->o_bias);
+}
+
+/* ---- the block ---- */
+
+/* Rows row0 .. row0 + rows - 1 of a step. */
+typedef struct MlaStep
+{
+	Decoder    *d;
+	const Layer *l;
+	const float *q;				/* of all rows */
+	int			ldq;
+	int			row0;
+	int			rows;
+	KRows		r;				/* the same for the kernels */
+} MlaStep;
+
+static size_t
+at(const MlaStep *s, int head, int row, int width)
+{
+	return ((size_t) head * (size_t) s->rows + (size_t) row) * (size_t) width;
+}
+
+/* q's plain parts by head */
+static void
+split_q(void *arg, int i, int ith)
+{
+	const MlaStep *s = arg;
+	const MlaConf *c = &s->d->c.mla;
+	const float *q = s->q + (size_t) (s->row0 + i) * (size_t) s->ldq;
+
+	(void) ith;
+	for (int h = 0; h < s->d->c.n_heads; h++, q += c->plain + c->rope)
+		memcpy(s->d->mla.a + at(s, h, i, c->plain), q, (size_t) c->plain * sizeof(float));
+}
+
+/* the latent q: what came out by head, and the part with positions */
+static void
+join_q(void *arg, int i, int ith)
+{
+	const MlaStep *s = arg;
+	const MlaConf *c = &s->d->c.mla;
+	const float *q = s->q + (size_t) (s->row0 + i) * (size_t) s->ldq;
+	size_t		width = (size_t) (c->latent + c->rope);
+	float	   *to = s->d->mla.latent_q + (size_t) i * (size_t) s->d->c.n_heads * width;
+
+	(void) ith;
+	for (int h = 0; h < s->d->c.n_heads; h++, to += width, q += c->plain + c->rope)
+	{
+		memcpy(to, s->d->mla.b + at(s, h, i, c->latent), (size_t) c->latent * sizeof(float));
+		memcpy(to + c->latent, q + c->plain, (size_t) c->rope * sizeof(float));
+	}
+}
+
+/* attention's result by head, to where the latent q was */
+static void
+split_att(void *arg, int i, int ith)
+{
+	const MlaStep *s = arg;
+	int			latent = s->d->c.mla.latent;
+	const float *from = s->d->mla.b + (size_t) i * (size_t) s->d->c.n_heads * (size_t) latent;
+
+	(void) ith;
+	for (int h = 0; h < s->d->c.n_heads; h++, from += latent)
+		memcpy(s->d->mla.latent_q + at(s, h, i, latent), from, (size_t) latent * sizeof(float));
+}
+
+static void
+join_att(void *arg, int i, int ith)
+{
+	const MlaStep *s = arg;
+	int			v = s->d->c.mla.v;
+	float	   *to = s->d->att + (size_t) (s->row0 + i) * (size_t) s->l->o.k;
+
+	(void) ith;
+	for (int h = 0; h < s->d->c.n_heads; h++)
+		memcpy(to + (size_t) h * (size_t) v, s->d->mla.a + at(s, h, i, v), (size_t) v * sizeof(float));
+}
+
+static void
+each_row(MlaStep *s, void (*fn) (void *arg, int i, int ith))
+{
+	if (s->rows > 4)
+		kpool_run(s->d->pool, fn, s, s->rows);
+	else
+		for (int i = 0; i < s->rows; i++)
+			fn(s, i, 0);
+}
+
+/* The rows at hand as rows of sequences, and as rows of heads. */
+static void
+cut_rows(MlaStep *s)
+{
+	const KRows *all = &s->d->b->rows;
+	MlaWork    *w = &s->d->mla;
+	int			first = 0;
+	int			n = 0;
+
+	while (all->seq_start[first + 1] <= s->row0)
+		first++;
+	for (int i = first; i < all->n_seqs && all->seq_start[i] < s->row0 + s->rows; i++)
+		w->seq_start[n++] = all->seq_start[i] > s->row0 ? all->seq_start[i] - s->row0 : 0;
+	w->seq_start[n] = s->rows;
+	s->r = (KRows) {
+		.n_rows = s->rows, .n_seqs = n, .seq_start = w->seq_start, .pos = all->pos + s->row0,
+		.block_table = all->block_table + first
+	};
+	for (int h = 0; h <= s->d->c.n_heads; h++)
+		w->start[h] = h * s->rows;
+}
+
+/* Attention of the rows at hand; k and v of all rows are stored. */
+static void
+mla_rows(MlaStep *s)
+{
+	Decoder    *d = s->d;
+	const MlaConf *c = &d->c.mla;
+	MlaWork    *w = &d->mla;
+	KAttn		a = {.scale = d->c.attn_scale};
+
+	cut_rows(s);
+	each_row(s, split_q);
+	dec_stack(d, &s->l->mla.k, w->start, w->a, c->plain, w->b, c->latent);
+	each_row(s, join_q);
+	profile_mark(d->profile, PROF_MATMUL);
+	d->k->attn(d->pool, d->kv, (int) (s->l - d->layers), &s->r, w->latent_q, d->c.n_heads * (c->latent + c->rope),
+			   d->c.n_heads, &a, w->b, d->ws);
+	profile_mark(d->profile, PROF_ATTENTION);
+	each_row(s, split_att);
+	dec_stack(d, &s->l->mla.v, w->start, w->latent_q, c->latent, w->a, c->v);
+	each_row(s, join_att);
+	profile_mark(d->profile, PROF_MATMUL);
+}
+
+void
+dec_mla(Decoder *d, const Layer *l)
+{
+	const MlaConf *c = &d->c.mla;
+	const Mla  *m = &l->mla;
+	int			ld = m->in.n;
+	int			head = c->plain + c->rope;
+	float	   *latent = d->qkv + (ld - c->latent - c->rope);
+	float	   *q = d->qkv;
+	int			ldq = ld;
+	MlaStep		s = {.d = d, .l = l};
+
+	dec_linear(d, &m->in, d->h, d->c.hidden, d->rows, d->qkv, ld);
+	profile_mark(d->profile, PROF_MATMUL);
+	d->k->norm_heads(d->pool, KNORM_RMS, latent, d->rows, ld, 1, c->latent, m->norm.w, 0, LATENT_EPS);
+	if (c->q_latent > 0)
+	{
+		d->k->norm_heads(d->pool, KNORM_RMS, d->qkv, d->rows, ld, 1, c->q_latent, m->q_norm.w, 0, LATENT_EPS);
+		q = d->mla.q;
+		ldq = m->q.n;
+		dec_linear(d, &m->q, d->qkv, ld, d->rows, q, ldq);
+		profile_mark(d->profile, PROF_MATMUL);
+	}
+	d->k->rope(d->pool, q + c->plain, d->rows, ldq, d->c.n_heads, head, d->b->rows.pos, d->c.rope[0].table, c->rope);
+	d->k->rope(d->pool, latent + c->latent, d->rows, ld, 1, c->rope, d->b->rows.pos, d->c.rope[0].table, c->rope);
+	profile_mark(d->profile, PROF_ROWS);
+	d->k->kv_write(d->pool, d->kv, (int) (l - d->layers), &d->b->rows, latent, ld, latent, ld);
+	s.q = q;
+	s.ldq = ldq;
+	for (; s.row0 < d->rows; s.row0 += s.rows)
+	{
+		s.rows = d->rows - s.row0 < d->mla.rows ? d->rows - s.row0 : d->mla.rows;
+		mla_rows(&s);
+	}
+}
