@@ -117,9 +117,26 @@ source_tok(const Files *f, Err *e)
 
 	if (!files_tokenizer(f, &ft, e))
 		return NULL;
-	if (ft.gguf != NULL)
-		return tok_from_gguf(ft.gguf, e);
+	switch (ft.kind)
+	{
+		case FILES_TOK_GGUF:
+			return tok_from_gguf(ft.gguf, e);
+		case FILES_TOK_TEKKEN:
+			return tok_from_tekken(ft.json, ft.json_len, e);
+		case FILES_TOK_SPM:
+			return tok_from_spm(ft.json, ft.json_len, ft.config, ft.config_len, e);
+		case FILES_TOK_TIKTOKEN:
+			return tok_from_tiktoken(ft.json, ft.json_len, ft.config, ft.config_len, e);
+		case FILES_TOK_HF:
+			break;
+	}
 	return tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, e);
+}
+
+bool
+source_tokenizer_only(const Files *f)
+{
+	return files_count(f) == 0 && conf_has(files_conf(f), "gguf.architecture");
 }
 
 KType

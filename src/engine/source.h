@@ -25,6 +25,8 @@ ModelSource source_of(Source *s);
 void		source_done(Source *s);
 /* the tokenizer that the files describe */
 Tok		   *source_tok(const Files *f, Err *e);
+/* A GGUF file without tensors: a vocabulary, which needs no known architecture */
+bool		source_tokenizer_only(const Files *f);
 /* KV type "auto": as precise as the weights, quantized weights with half */
 KType		source_kv_type(KType weights);
 

@@ -440,17 +440,12 @@ files_tokenizer(const Files *f, FilesTokenizer *out, Err *e)
 	}
 	if (f->tok_json.data != NULL)
 	{
+		out->kind = f->tok_kind;
 		out->json = f->tok_json.data;
 		out->json_len = f->tok_json.len;
 		out->config = f->tok_config.data;
 		out->config_len = f->tok_config.len;
 		return true;
-	}
-	if (f->sentencepiece_only)
-	{
-		err_set(e, ERR_UNSUPPORTED, "model \"%s\" has no tokenizer.json, only tokenizer.model", f->path);
-		return err_hint(e, "Convert the tokenizer with transformers: "
-						"AutoTokenizer.from_pretrained(dir).save_pretrained(dir).");
 	}
 	return err_set(e, ERR_BAD_FILE, "model \"%s\" has no tokenizer", f->path);
 }

@@ -57,7 +57,7 @@ struct Files
 	Buf			tok_config;		/* tokenizer_config.json */
 	Buf			chat_template;
 	bool		has_template;
-	bool		sentencepiece_only; /* tokenizer.model, but no tokenizer.json */
+	FilesTokKind tok_kind;		/* of tok_json */
 
 	TokGguf    *gguf;			/* vocabulary of a GGUF file, else NULL */
 	char	   *gguf_text;		/* its strings */

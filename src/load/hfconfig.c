@@ -6,7 +6,7 @@
  * by dots ("rope_scaling.factor"); "quantization_config", which src/quant reads, is kept
  * as JSON text.  generation_config.json the same under the prefix
  * "generation."; arrays are kept when all elements are numbers or all are strings.
- * tokenizer.json and tokenizer_config.json are kept as bytes for src/text, except
+ * tokenizer.json (or what other libraries have instead) and tokenizer_config.json are kept as bytes for src/text, except
  * that the chat template is found here, where its three places are known:
  * chat_template.jinja, chat_template.json, tokenizer_config.json.
  *
@@ -200,25 +200,47 @@ take_template(Files *f, const Buf *json)
 	cJSON_Delete(root);
 }
 
+/* The first of these that is there. */
+static bool
+read_vocabulary(Files *f, Err *e)
+{
+	static const struct
+	{
+		const char *name;
+		FilesTokKind kind;
+	}			row[] = {
+		{"tokenizer.json", FILES_TOK_HF}, {"tekken.json", FILES_TOK_TEKKEN}, {"tokenizer.model", FILES_TOK_SPM},
+		{"qwen.tiktoken", FILES_TOK_TIKTOKEN}, {"tiktoken.model", FILES_TOK_TIKTOKEN}
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]) && f->tok_json.data == NULL; i++)
+	{
+		f->tok_kind = row[i].kind;
+		if (!slurp_optional(f, row[i].name, FILES_MAX_TOKENIZER, &f->tok_json, e))
+			return false;
+	}
+	/* SentencePiece's begins with the tag of its first piece; tiktoken's has the same name */
+	if (f->tok_kind == FILES_TOK_SPM && f->tok_json.len > 0 && f->tok_json.data[0] != '\n')
+		f->tok_kind = FILES_TOK_TIKTOKEN;
+	return true;
+}
+
 static bool
 read_tokenizer(Files *f, Err *e)
 {
-	char	   *spm = files_join(f->path, "tokenizer.model");
 	Buf			json = {0};
 	bool		ok;
 
-	ok = slurp_optional(f, "tokenizer.json", FILES_MAX_TOKENIZER, &f->tok_json, e) &&
+	ok = read_vocabulary(f, e) &&
 		slurp_optional(f, "tokenizer_config.json", FILES_MAX_CONFIG, &f->tok_config, e) &&
 		slurp_optional(f, "chat_template.jinja", FILES_MAX_CONFIG, &f->chat_template, e) &&
 		slurp_optional(f, "chat_template.json", FILES_MAX_CONFIG, &json, e);
-	f->sentencepiece_only = f->tok_json.data == NULL && files_exists(spm);
 	f->has_template = f->chat_template.data != NULL;
 	if (ok && !f->has_template)
 		take_template(f, &json);
 	if (ok && !f->has_template)
 		take_template(f, &f->tok_config);
 	buf_free(&json);
-	mem_free(spm);
 	return ok;
 }
 

@@ -54,11 +54,20 @@ void		files_drop(const Files *f, const KTensor *t);
  * and a digest of the tensors' directory, to be freed.  For what is kept on disk. */
 char	   *files_contents_id(const Files *f);
 
-/* The tokenizer's source: exactly one of the two kinds.  json/config point into
- * memory owned by f; config may be NULL. */
+typedef enum FilesTokKind
+{
+	FILES_TOK_GGUF,				/* gguf */
+	FILES_TOK_HF,				/* tokenizer.json */
+	FILES_TOK_TEKKEN,			/* tekken.json */
+	FILES_TOK_SPM,				/* tokenizer.model of SentencePiece */
+	FILES_TOK_TIKTOKEN			/* lines "base64 rank" */
+} FilesTokKind;
+
+/* The tokenizer's source.  json/config point into memory owned by f; config may be NULL. */
 typedef struct FilesTokenizer
 {
-	const char *json;			/* tokenizer.json, NULL for GGUF */
+	FilesTokKind kind;
+	const char *json;			/* the file, NULL for GGUF */
 	size_t		json_len;
 	const char *config;			/* tokenizer_config.json */
 	size_t		config_len;

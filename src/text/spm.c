@@ -37,6 +37,7 @@ struct Spm
 	size_t		longest;		/* bytes of the longest token */
 	int32_t		byte_id[256];
 	int32_t		unk;
+	bool		fuse_unk;
 	bool		segments;		/* the text may be cut at U+2581 (meta.h) */
 };
 
@@ -56,7 +57,8 @@ by_score(const void *pa, const void *pb)
 }
 
 Spm *
-spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t n, int32_t unk)
+spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t n, int32_t unk,
+		bool fuse_unk)
 {
 	Spm		   *m = mem_zalloc(sizeof(Spm));
 	Ranked	   *order = mem_alloc((n + 1) * sizeof(Ranked));
@@ -65,6 +67,7 @@ spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t
 	m->names = names;
 	m->longest = strtab_longest(names);
 	m->unk = unk;
+	m->fuse_unk = fuse_unk;
 	m->rank = mem_alloc((n + 1) * sizeof(uint32_t));
 	memcpy(m->byte_id, byte_id, sizeof(m->byte_id));
 	for (size_t i = 0; i < n; i++)
@@ -139,16 +142,23 @@ init_chars(SpmWork *w, const char *s, size_t n)
 	return count;
 }
 
+/* in_unk: is the last id the unknown token of a symbol of this segment? */
 static void
-put_symbol(const Spm *m, const char *s, const struct SpmSym *y, IntVec *out)
+put_symbol(const Spm *m, const char *s, const struct SpmSym *y, bool *in_unk, IntVec *out)
 {
 	int32_t		id = strtab_find(m->names, s + y->off, y->len);
+	bool		fuse = id < 0 && m->fuse_unk && m->unk >= 0;
 
-	if (id >= 0)
+	for (size_t i = 0; i < y->len && fuse; i++)
+		fuse = m->byte_id[(unsigned char) s[y->off + i]] < 0;
+	if (id >= 0 || fuse)
 	{
-		intvec_push(out, id);
+		if (id >= 0 || !*in_unk)
+			intvec_push(out, id >= 0 ? id : m->unk);
+		*in_unk = fuse;
 		return;
 	}
+	*in_unk = false;
 	for (size_t i = 0; i < y->len; i++)
 	{
 		id = m->byte_id[(unsigned char) s[y->off + i]];
@@ -164,6 +174,7 @@ encode_segment(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
 {
 	size_t		count = init_chars(w, s, n);
 	struct SpmSym *sym = w->sym;
+	bool		in_unk = false;
 
 	w->heap.len = 0;
 	for (size_t i = 0; i + 1 < count; i++)
@@ -192,7 +203,7 @@ encode_segment(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
 	}
 	for (size_t i = 0; i < count; i++)
 		if (sym[i].len > 0)
-			put_symbol(m, s, &sym[i], out);
+			put_symbol(m, s, &sym[i], &in_unk, out);
 }
 
 void

@@ -25,10 +25,11 @@ typedef struct SpmWork
 
 /*
  * names: indexed are the tokens that text may become; byte_id[256]: tokens of
- * single bytes or -1; scores[n]: by id; unk: -1 = bytes without token vanish.
+ * single bytes or -1; scores[n]: by id; unk: -1 = bytes without token vanish;
+ * fuse_unk: neighbouring unknown characters are one unknown token, else each byte is.
  */
 Spm		   *spm_new(const StrTab *names, const int32_t *byte_id, const float *scores,
-					size_t n, int32_t unk);
+					size_t n, int32_t unk, bool fuse_unk);
 void		spm_free(Spm *m);
 /* Append the ids of s[0..n) (valid UTF-8, spaces already U+2581; n < 2^31). */
 void		spm_encode(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out);

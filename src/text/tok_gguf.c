@@ -282,7 +282,7 @@ build_spm(Tok *t, const TokGguf *v, PieceRules *r, Err *e)
 	}
 	if (!sentencepiece_text(t, v, v->remove_extra_whitespaces > 0, r, e))
 		return false;
-	t->spm = spm_new(t->names, byte_id, v->scores, v->n, v->unk);
+	t->spm = spm_new(t->names, byte_id, v->scores, v->n, v->unk, v->native);
 	surround(t, v, true, false, false);
 	return true;
 }
@@ -292,18 +292,22 @@ build_unigram(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
 {
 	UnigramConf c = {.names = t->names, .n_ids = v->n, .skip = skip, .unk = v->unk, .byte_fallback = true};
 	double	   *score;
+	bool		any = false;
 
 	if (v->unk < 0)
 		return err_set(e, ERR_BAD_FILE, "the vocabulary has no unknown token");
 	if (!sentencepiece_text(t, v, v->remove_extra_whitespaces > 0, r, e))
 		return false;
 	score = mem_alloc(v->n * sizeof(double));
-	c.min_score = INFINITY;
+	c.min_score = 0;
 	for (size_t i = 0; i < v->n; i++)
 	{
 		score[i] = type_of(v, i) == TYPE_USER ? 0 : (double) v->scores[i];
-		if (type_of(v, i) == TYPE_NORMAL && score[i] < c.min_score)
+		if (type_of(v, i) == TYPE_NORMAL && (!any || score[i] < c.min_score))
+		{
 			c.min_score = score[i];
+			any = true;
+		}
 	}
 	c.score = score;
 	t->unigram = unigram_new(&c);

@@ -490,9 +490,8 @@ make_model(Build *b, Err *e)
 
 /* ---------- the whole ---------- */
 
-/* "bos_token": "<s>" or {"content": "<s>"}; -1 if absent or unknown. */
-static int32_t
-config_token(const Tok *t, const cJSON *config, const char *key)
+int32_t
+hf_token(const Tok *t, const cJSON *config, const char *key)
 {
 	const cJSON *x = hf_get(config, key);
 	const char *s = cJSON_IsObject(x) ? hf_str(x, "content") : cJSON_GetStringValue(x);
@@ -503,8 +502,8 @@ config_token(const Tok *t, const cJSON *config, const char *key)
 static void
 apply_config(Tok *t, const cJSON *root, const cJSON *config)
 {
-	t->bos = config_token(t, config, "bos_token");
-	t->eos = config_token(t, config, "eos_token");
+	t->bos = hf_token(t, config, "bos_token");
+	t->eos = hf_token(t, config, "eos_token");
 	if (hf_get(root, "post_processor") == NULL)
 		tok_surround(t, hf_bool(config, "add_bos_token", false) ? t->bos : -1,
 					 hf_bool(config, "add_eos_token", false) ? t->eos : -1);

@@ -32,6 +32,11 @@ bool		hf_literal(const char *s, size_t min, const char *part, Err *e);
 /* {"pattern": {"String": ...}}; NULL if the pattern is another kind. */
 const char *hf_string_pattern(const cJSON *x);
 
+/* Append what base 64 text means; false if it isn't any. */
+bool		hf_base64(const char *s, size_t len, Buf *out);
+/* "bos_token": "<s>" or {"content": "<s>"}; -1 if absent or unknown. */
+int32_t		hf_token(const Tok *t, const cJSON *config, const char *key);
+
 /* nested Sequences deeper than this are refused */
 #define HF_MAX_DEPTH	8
 

@@ -70,24 +70,27 @@ norm_replace(Tok *t, const cJSON *x, Err *e)
 		add_norm(t, (NormStep) {.kind = NORM_REPLACE, .from = mem_strdup(from), .to = mem_strdup(to)});
 }
 
-/* Base 64, as far as it goes. */
-static void
-unbase64(const char *s, Buf *out)
+bool
+hf_base64(const char *s, size_t len, Buf *out)
 {
 	uint32_t	bits = 0;
 	int			n = 0;
 
-	for (; *s != '\0' && *s != '='; s++)
+	while (len > 0 && s[len - 1] == '=')
+		len--;
+	for (size_t i = 0; i < len; i++)
 	{
-		int			v = *s >= 'A' && *s <= 'Z' ? *s - 'A' : *s >= 'a' && *s <= 'z' ? *s - 'a' + 26 :
-			*s >= '0' && *s <= '9' ? *s - '0' + 52 : *s == '+' ? 62 : *s == '/' ? 63 : -1;
+		char		c = s[i];
+		int			v = c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 :
+			c >= '0' && c <= '9' ? c - '0' + 52 : c == '+' ? 62 : c == '/' ? 63 : -1;
 
 		if (v < 0)
-			break;
+			return false;
 		bits = bits << 6 | (uint32_t) v;
 		if ((n += 6) >= 8)
 			buf_addc(out, (char) (bits >> (n -= 8)));
 	}
+	return true;
 }
 
 static bool
@@ -99,8 +102,10 @@ norm_precompiled(Tok *t, const cJSON *x, Err *e)
 
 	if (b64 == NULL || strlen(b64) > MAX_CHARSMAP)
 		return err_set(e, ERR_BAD_FILE, "tokenizer.json: normalizer Precompiled has no usable charsmap");
-	unbase64(b64, &blob);
-	map = charsmap_new(blob.data, blob.len, e);
+	if (hf_base64(b64, strlen(b64), &blob))
+		map = charsmap_new(blob.data, blob.len, e);
+	else
+		map = charsmap_new("", 0, e);
 	buf_free(&blob);
 	return map != NULL && add_norm(t, (NormStep) {.kind = NORM_CHARSMAP, .map = map});
 }

@@ -58,6 +58,14 @@ Tok		   *tok_from_hf(const char *tokenizer_json, size_t len,
 						const char *tokenizer_config_json, size_t config_len,	/* NULL, 0 if absent */
 						Err *e);
 Tok		   *tok_from_gguf(const TokGguf *v, Err *e);
+/*
+ * Files of other libraries, for models without tokenizer.json: SentencePiece's
+ * tokenizer.model, Mistral's tekken.json, tiktoken's lines "base64 rank".  config:
+ * tokenizer_config.json, NULL if absent.
+ */
+Tok		   *tok_from_spm(const void *data, size_t n, const char *config, size_t config_len, Err *e);
+Tok		   *tok_from_tekken(const char *json, size_t n, Err *e);
+Tok		   *tok_from_tiktoken(const char *text, size_t n, const char *config, size_t config_len, Err *e);
 void		tok_free(Tok *t);
 
 #define TOK_ADD_SPECIAL		1	/* add BOS/EOS/[CLS]... as the model's post-processor says */

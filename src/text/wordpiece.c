@@ -39,7 +39,8 @@ collect(const WordPieceConf *c, const char *prefix, const char *other)
 		size_t		n;
 		const char *s = strtab_get(c->names, (int32_t) id, &n);
 
-		if (s == NULL || c->skip[id] || n <= plen || memcmp(s, prefix, plen) != 0)
+		if (s == NULL || c->skip[id] || n <= plen || memcmp(s, prefix, plen) != 0 ||
+			strtab_find(c->names, s, n) != (int32_t) id)
 			continue;
 		/* in GGUF's spelling a continuation is what has no mark */
 		if (plen == 0 && olen > 0 && c->first[0] != '\0' && n >= olen && memcmp(s, other, olen) == 0)

@@ -14,7 +14,7 @@ typedef struct WordPiece WordPiece;
 
 typedef struct WordPieceConf
 {
-	const StrTab *names;		/* vocabulary; may go after wordpiece_new() */
+	const StrTab *names;		/* vocabulary, indexed by spelling; may go after wordpiece_new() */
 	size_t		n_ids;
 	const bool *skip;			/* [n_ids] tokens that text may not become */
 	const char *first;			/* prefix of tokens that begin a word ... */

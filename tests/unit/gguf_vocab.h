@@ -24,6 +24,7 @@ typedef struct GgufVocab
 	char	  **merges;
 	char	   *model;
 	char	   *pre;
+	uint8_t    *charsmap;
 } GgufVocab;
 
 static uint64_t
@@ -67,6 +68,7 @@ gv_array(FILE *f, const char *key, GgufVocab *g)
 	bool		merges = strcmp(key, "tokenizer.ggml.merges") == 0;
 	char	  **strs = tokens || merges ? calloc(n, sizeof(char *)) : NULL;
 	uint32_t   *nums = type == 5 || type == 6 ? calloc(n, sizeof(uint32_t)) : NULL;
+	uint8_t    *bytes = type <= 1 ? calloc(n + 1, 1) : NULL;
 
 	if (tokens)
 	{
@@ -96,6 +98,8 @@ gv_array(FILE *f, const char *key, GgufVocab *g)
 
 			if (nums != NULL)
 				nums[i] = (uint32_t) x;
+			if (bytes != NULL)
+				bytes[i] = (uint8_t) x;
 		}
 	}
 	if (strcmp(key, "tokenizer.ggml.scores") == 0)
@@ -104,6 +108,13 @@ gv_array(FILE *f, const char *key, GgufVocab *g)
 		g->types = (int32_t *) nums;
 	else
 		free(nums);
+	if (strcmp(key, "tokenizer.ggml.precompiled_charsmap") == 0)
+	{
+		g->v.charsmap = g->charsmap = bytes;
+		g->v.n_charsmap = n;
+	}
+	else
+		free(bytes);
 }
 
 static void
@@ -125,6 +136,8 @@ gv_scalar(const char *key, uint64_t x, GgufVocab *g)
 		g->v.add_eos = (int) x;
 	else if (strcmp(key, "tokenizer.ggml.add_space_prefix") == 0)
 		g->v.add_space_prefix = (int) x;
+	else if (strcmp(key, "tokenizer.ggml.remove_extra_whitespaces") == 0)
+		g->v.remove_extra_whitespaces = (int) x;
 }
 
 /* false if there is no such file. */
@@ -188,6 +201,7 @@ gguf_vocab_free(GgufVocab *g)
 	free(g->merges);
 	free(g->model);
 	free(g->pre);
+	free(g->charsmap);
 }
 
 #endif

@@ -157,11 +157,20 @@ test_tokenizer(void)
 
 	CHECK(!tokenizer(&f, &t, &e) && e.cls == ERR_BAD_FILE && strstr(e.msg, "no tokenizer") != NULL, "%s", e.msg);
 	files_close(f);
-	put_text("tokenizer.model", "spm");
-	CHECK(!tokenizer(&f, &t, &e) && e.cls == ERR_UNSUPPORTED && e.hint[0] != '\0', "%s", e.msg);
+	put_text("qwen.tiktoken", "IQ== 0");
+	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_TIKTOKEN && t.json_len == 6, "qwen.tiktoken");
+	files_close(f);
+	put_text("tokenizer.model", "IQ== 0\n");
+	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_TIKTOKEN && t.json_len == 7, "tiktoken's tokenizer.model");
+	files_close(f);
+	put_text("tokenizer.model", "\n\x03" "abc");
+	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_SPM && t.json_len == 5, "SentencePiece's");
+	files_close(f);
+	put_text("tekken.json", "{}");
+	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_TEKKEN && t.json_len == 2, "tekken.json");
 	files_close(f);
 	put_text("tokenizer.json", "{\"a\":1}");
-	CHECK(tokenizer(&f, &t, &e) && t.json_len == 7 && strcmp(t.json, "{\"a\":1}") == 0 &&
+	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_HF && t.json_len == 7 && strcmp(t.json, "{\"a\":1}") == 0 &&
 		  t.config == NULL && t.gguf == NULL, "tokenizer.json");
 	files_close(f);
 	check_template("none", NULL);

@@ -1,0 +1,290 @@
+/*
+ * tok_spm.c
+ *	  Builds a Tok from SentencePiece's tokenizer.model.
+ *
+ * The file is a protocol buffer (sentencepiece_model.proto); of it these fields are
+ * read, all others are skipped:
+ *
+ *	 1	pieces, each: 1 text, 2 score, 3 type (as GGUF's token_type)
+ *	 2	trainer: 3 model type, 24 white space as suffix, 35 byte fallback,
+ *		40 41 42 ids of unknown, BOS, EOS
+ *	 3	normalizer: 2 precompiled rules, 3 dummy prefix, 4 remove extra white space,
+ *		5 escape white space
+ *
+ * It is the same as a GGUF vocabulary then.  What stands around a text is not in the
+ * file but in the code of each tokenizer class of transformers: classes whose code
+ * does more than that (ids of fairseq) are refused, and so are unknown ones.
+ *
+ * Tested by tests/unit/test_tokenizer_kinds.c against SentencePiece.
+ */
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/tok_hf.h"
+#include "text/unicode.h"
+
+enum
+{
+	MODEL_UNIGRAM = 1,
+	MODEL_BPE = 2
+};
+
+typedef struct Field
+{
+	uint64_t	number;
+	uint64_t	value;			/* of a varint */
+	const uint8_t *data;		/* of 4 bytes or a string */
+	size_t		len;
+} Field;
+
+typedef struct Reader
+{
+	const uint8_t *p;
+	const uint8_t *end;
+	bool		bad;
+} Reader;
+
+static uint64_t
+varint(Reader *r)
+{
+	uint64_t	v = 0;
+
+	for (int shift = 0; shift < 64 && r->p < r->end; shift += 7)
+	{
+		uint8_t		c = *r->p++;
+
+		v |= (uint64_t) (c & 0x7F) << shift;
+		if (c < 0x80)
+			return v;
+	}
+	r->bad = true;
+	return 0;
+}
+
+/* The next field; false at the end, or with r->bad. */
+static bool
+next_field(Reader *r, Field *f)
+{
+	uint64_t	tag;
+
+	if (r->bad || r->p == r->end)
+		return false;
+	tag = varint(r);
+	*f = (Field) {.number = tag >> 3};
+	switch (tag & 7)
+	{
+		case 0:
+			f->value = varint(r);
+			return !r->bad;
+		case 1:
+			f->len = 8;
+			break;
+		case 2:
+			f->len = varint(r);
+			break;
+		case 5:
+			f->len = 4;
+			break;
+		default:
+			r->bad = true;
+	}
+	if (r->bad || f->len > (size_t) (r->end - r->p))
+	{
+		r->bad = true;
+		return false;
+	}
+	f->data = r->p;
+	r->p += f->len;
+	return true;
+}
+
+/* The vocabulary under construction; arrays of v.n entries, cap allocated. */
+typedef struct SpmFile
+{
+	TokGguf		v;
+	size_t		cap;
+	const char **token;			/* offsets at first */
+	size_t	   *len;
+	float	   *score;
+	int32_t    *type;
+	Buf			text;
+	int			model;
+	bool		escape;
+} SpmFile;
+
+static void
+add_piece(SpmFile *s, Reader r, bool *bad)
+{
+	Field		f;
+	size_t		n = s->v.n;
+
+	if (n == s->cap)
+	{
+		s->cap = s->cap ? s->cap * 2 : 1024;
+		s->token = mem_realloc(s->token, s->cap * sizeof(char *));
+		s->len = mem_realloc(s->len, s->cap * sizeof(size_t));
+		s->score = mem_realloc(s->score, s->cap * sizeof(float));
+		s->type = mem_realloc(s->type, s->cap * sizeof(int32_t));
+	}
+	s->len[n] = 0;
+	s->score[n] = 0;
+	s->type[n] = 1;
+	s->token[n] = (const char *) s->text.len;
+	while (next_field(&r, &f))
+		if (f.number == 1 && f.data != NULL)
+		{
+			s->token[n] = (const char *) s->text.len;
+			s->len[n] = f.len;
+			buf_add(&s->text, f.data, f.len);
+			buf_addc(&s->text, '\0');
+		}
+		else if (f.number == 2 && f.len == 4)
+			memcpy(&s->score[n], f.data, 4);
+		else if (f.number == 3)
+			s->type[n] = (int32_t) f.value;
+	if (s->len[n] == 0)
+		buf_addc(&s->text, '\0');
+	*bad = *bad || r.bad;
+	s->v.n++;
+}
+
+static void
+read_trainer(SpmFile *s, Reader r, bool *bad)
+{
+	Field		f;
+
+	while (next_field(&r, &f))
+		if (f.number == 3)
+			s->model = (int) f.value;
+		else if (f.number == 24)
+			s->v.space_suffix = f.value != 0;
+		else if (f.number == 40)
+			s->v.unk = (int32_t) f.value;
+		else if (f.number == 41)
+			s->v.bos = (int32_t) f.value;
+		else if (f.number == 42)
+			s->v.eos = (int32_t) f.value;
+	*bad = *bad || r.bad;
+}
+
+static void
+read_normalizer(SpmFile *s, Reader r, bool *bad)
+{
+	Field		f;
+
+	while (next_field(&r, &f))
+		if (f.number == 2 && f.data != NULL)
+		{
+			s->v.charsmap = f.data;
+			s->v.n_charsmap = f.len;
+		}
+		else if (f.number == 3)
+			s->v.add_space_prefix = f.value != 0;
+		else if (f.number == 4)
+			s->v.remove_extra_whitespaces = f.value != 0;
+		else if (f.number == 5)
+			s->escape = f.value != 0;
+	*bad = *bad || r.bad;
+}
+
+static bool
+read_file(SpmFile *s, const void *data, size_t n, Err *e)
+{
+	Reader		r = {.p = data, .end = (const uint8_t *) data + n};
+	bool		bad = false;
+	Field		f;
+
+	s->v = (TokGguf) TOK_GGUF_INIT;
+	s->v.unk = 0;
+	s->v.bos = 1;
+	s->v.eos = 2;
+	s->v.remove_extra_whitespaces = 1;
+	s->v.native = true;
+	s->model = MODEL_UNIGRAM;
+	s->escape = true;
+	while (next_field(&r, &f))
+	{
+		Reader		inner = {.p = f.data, .end = f.data + f.len};
+
+		if (f.data == NULL)
+			continue;
+		if (f.number == 1 && s->v.n < TOK_MAX_ID)
+			add_piece(s, inner, &bad);
+		else if (f.number == 2)
+			read_trainer(s, inner, &bad);
+		else if (f.number == 3)
+			read_normalizer(s, inner, &bad);
+	}
+	if (r.bad || bad || s->v.n == 0)
+		return err_set(e, ERR_BAD_FILE, "tokenizer.model is not a SentencePiece model");
+	if (s->model != MODEL_UNIGRAM && s->model != MODEL_BPE)
+		return err_set(e, ERR_UNSUPPORTED, "tokenizer.model: SentencePiece model type %d is not supported", s->model);
+	if (!s->escape)
+		return err_set(e, ERR_UNSUPPORTED, "tokenizer.model: white space that is not escaped is not supported");
+	for (size_t i = 0; i < s->v.n; i++)
+		s->token[i] = s->text.data + (size_t) s->token[i];
+	s->v.model = s->model == MODEL_BPE ? "llama" : "t5";
+	s->v.tokens = s->token;
+	s->v.token_len = s->len;
+	s->v.scores = s->score;
+	s->v.types = s->type;
+	return true;
+}
+
+/* What the tokenizer class puts around a text. */
+static bool
+apply_class(TokGguf *v, const cJSON *config, Err *e)
+{
+	static const struct
+	{
+		const char *name;
+		bool		bos;
+		bool		eos;
+	}			row[] = {
+		{"LlamaTokenizer", true, false}, {"LlamaTokenizerFast", true, false}, {"CodeLlamaTokenizer", true, false},
+		{"GemmaTokenizer", true, false}, {"GemmaTokenizerFast", true, false}, {"T5Tokenizer", false, true},
+		{"T5TokenizerFast", false, true}, {"BaichuanTokenizer", false, false}, {"InternLMTokenizer", true, false},
+		{"InternLM2Tokenizer", true, false}
+	};
+	const char *name = hf_str(config, "tokenizer_class");
+	size_t		i = 0;
+
+	v->add_bos = v->add_eos = 0;
+	while (name != NULL && i < sizeof(row) / sizeof(row[0]) && strcmp(row[i].name, name) != 0)
+		i++;
+	if (name != NULL && i == sizeof(row) / sizeof(row[0]))
+	{
+		err_set(e, ERR_UNSUPPORTED, "tokenizer.model of tokenizer class \"%s\" is not supported", name);
+		return err_hint(e, "Convert the tokenizer with transformers: "
+						"AutoTokenizer.from_pretrained(dir).save_pretrained(dir).");
+	}
+	if (name != NULL)
+	{
+		v->add_bos = row[i].bos;
+		v->add_eos = row[i].eos;
+	}
+	v->add_bos = hf_bool(config, "add_bos_token", v->add_bos);
+	v->add_eos = hf_bool(config, "add_eos_token", v->add_eos);
+	return true;
+}
+
+Tok *
+tok_from_spm(const void *data, size_t n, const char *config, size_t config_len, Err *e)
+{
+	SpmFile		s = {0};
+	cJSON	   *root = config != NULL ? cJSON_ParseWithLength(config, config_len) : NULL;
+	Tok		   *t = NULL;
+
+	if (config != NULL && !cJSON_IsObject(root))
+		err_set(e, ERR_BAD_FILE, "tokenizer_config.json is not a JSON object");
+	else if (read_file(&s, data, n, e) && apply_class(&s.v, root, e))
+		t = tok_from_gguf(&s.v, e);
+	cJSON_Delete(root);
+	mem_free(s.token);
+	mem_free(s.len);
+	mem_free(s.score);
+	mem_free(s.type);
+	buf_free(&s.text);
+	return t;
+}
