@@ -8,6 +8,9 @@
  * would make a step wait for the loops of a load, each of which may take longer
  * than a step; sharing CPUs between two is what the operating system does well.
  *
+ * A GGUF file without tensors is a tokenizer: such an instance has no Core, and what
+ * asks for one gets an error.
+ *
  * The model is built under load_read_guard(), so that a file truncated under us
  * gives an error and not a SIGBUS.
  *
@@ -26,7 +29,8 @@
 
 struct Inst
 {
-	Core	   *core;
+	Core	   *core;			/* NULL: a tokenizer only */
+	Tok		   *tok;			/* of that; else it is the Core's */
 	KPool	   *pool;
 	const Kernels *kernels;
 };
@@ -95,6 +99,13 @@ fill_facts(const ModelInfo *mi, const char *isa, int max_len, ModelFacts *out)
 	out->max_model_len = max_len;
 	out->weight_bytes = (int64_t) mi->weight_bytes;
 	out->n_params = (int64_t) mi->n_params;
+}
+
+static void
+tokenizer_facts(ModelFacts *out)
+{
+	memset(out, 0, sizeof(*out));
+	snprintf(out->arch, sizeof(out->arch), "tokenizer only");
 }
 
 /* Options of the core and of the model that agree with each other. */
@@ -191,6 +202,7 @@ inst_free(Inst *in)
 {
 	if (in->core != NULL)
 		core_free(in->core);
+	tok_free(in->tok);
 	if (in->pool != NULL)
 		kpool_free(in->pool);
 	mem_free(in);
@@ -207,11 +219,20 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	Tok		   *tok;
 
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
-	if (in->kernels != NULL &&
-		cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && (in->pool = cpuplan_pool(&cpus, e)) != NULL &&
-		(src.files = files = files_open(path, e)) != NULL && files_set_rope(files, o->rope_scaling, o->rope_theta, e) &&
-		(tok = source_tok(src.files, e)) != NULL)
-		ok = build(in, &src, tok, o, s, e);
+	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
+		(src.files = files = files_open(path, e)) != NULL &&
+		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && (tok = source_tok(src.files, e)) != NULL)
+	{
+		if (source_tokenizer_only(files))
+		{
+			in->tok = tok;
+			ok = true;
+		}
+		else if ((in->pool = cpuplan_pool(&cpus, e)) != NULL)
+			ok = build(in, &src, tok, o, s, e);
+		else
+			tok_free(tok);
+	}
 	source_done(&src);
 	files_close(files);
 	if (ok)
@@ -235,6 +256,14 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	if (files == NULL)
 		return false;
 	tok = files_set_rope(files, o->rope_scaling, o->rope_theta, e) ? source_tok(src.files, e) : NULL;
+	if (tok != NULL && source_tokenizer_only(files))
+	{
+		tokenizer_facts(out);
+		tok_free(tok);
+		source_done(&src);
+		files_close(files);
+		return true;
+	}
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, quant_scheme(o->quantization), k, &mi, e) &&
 		plan_core(&mi, o, s, &co, e);
 	source_done(&src);
@@ -257,19 +286,28 @@ inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err 
 static void
 facts(const Inst *in, ModelFacts *out)
 {
-	fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
+	if (in->core == NULL)
+		tokenizer_facts(out);
+	else
+		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
+}
+
+static const Tok *
+inst_tok(const Inst *in)
+{
+	return in->core != NULL ? core_tok(in->core) : in->tok;
 }
 
 static bool
 encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
 {
-	return tok_encode(core_tok(in->core), s, n, flags, out, e);
+	return tok_encode(inst_tok(in), s, n, flags, out, e);
 }
 
 static bool
 decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
 {
-	const Tok  *t = core_tok(in->core);
+	const Tok  *t = inst_tok(in);
 
 	for (size_t i = 0; i < n; i++)
 		if (ids[i] < 0 || ids[i] >= tok_vocab_size(t))
@@ -281,10 +319,14 @@ decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, E
 	return true;
 }
 
+/* The way of every request to the Core: submit() comes only after this. */
 static bool
 normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
 {
-	return core_normalize(in->core, p, given, prompt, e);
+	if (in->core != NULL)
+		return core_normalize(in->core, p, given, prompt, e);
+	err_set(e, ERR_UNSUPPORTED, "the model has a tokenizer, but no weights to generate with");
+	return err_hint(e, "Functions that only need a tokenizer, such as llm_tokenize, work with it.");
 }
 
 static void
@@ -296,38 +338,44 @@ submit(Inst *in, ReqSpec *spec)
 static void
 cancel(Inst *in, uint64_t id)
 {
-	core_cancel(in->core, id);
+	if (in->core != NULL)
+		core_cancel(in->core, id);
 }
 
 static int64_t
 next_due(Inst *in)
 {
-	return core_has_work(in->core) ? 0 : INT64_MAX;
+	return in->core != NULL && core_has_work(in->core) ? 0 : INT64_MAX;
 }
 
 static void
 on_events(Inst *in, void (*fn) (void *ctx), void *ctx)
 {
-	core_on_events(in->core, fn, ctx);
+	if (in->core != NULL)
+		core_on_events(in->core, fn, ctx);
 }
 
 static void
 step(Inst *in, const Settings *s)
 {
 	(void) s;
-	core_step(in->core);
+	if (in->core != NULL)
+		core_step(in->core);
 }
 
 static void
 stats(const Inst *in, CoreStats *out)
 {
-	core_stats(in->core, out);
+	if (in->core != NULL)
+		core_stats(in->core, out);
+	else
+		memset(out, 0, sizeof(*out));
 }
 
 static bool
 check_state(const Inst *in, Err *e)
 {
-	return core_check(in->core, e);
+	return in->core == NULL || core_check(in->core, e);
 }
 
 const Backend backend_core = {

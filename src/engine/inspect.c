@@ -129,7 +129,9 @@ put_tokenizer(cJSON *o, const Files *f)
 		put_error(x, "unsupported", &e);
 	if (files_tokenizer(f, &ft, &e))
 	{
-		char	   *kind = ft.gguf != NULL ? mem_strdup(ft.gguf->model) : ft.json != NULL ? hf_kind(&ft) : NULL;
+		char	   *kind = ft.kind == FILES_TOK_GGUF ? mem_strdup(ft.gguf->model) :
+			ft.kind == FILES_TOK_HF ? hf_kind(&ft) :
+			mem_strdup(ft.kind == FILES_TOK_SPM ? "SentencePiece" : ft.kind == FILES_TOK_TEKKEN ? "Tekken" : "tiktoken");
 
 		put_str(x, "kind", kind);
 		mem_free(kind);
@@ -175,6 +177,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	ModelInfo	mi;
 	cJSON	   *o;
 	char	   *text;
+	bool		only;
 	bool		ok;
 
 	if (f == NULL)
@@ -184,11 +187,16 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	put_config(o, files_conf(f));
 	put_weights(o, f);
 	put_tokenizer(o, f);
-	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) && model_check(files_conf(f), &ms, quant_scheme(opts->quantization), k, &mi, &why) &&
-		plan(&mi, opts, s, &co, &why);
+	only = source_tokenizer_only(f);
+	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) &&
+		(only || (model_check(files_conf(f), &ms, quant_scheme(opts->quantization), k, &mi, &why) &&
+				  plan(&mi, opts, s, &co, &why)));
 	source_done(&src);
 	cJSON_AddBoolToObject(o, "supported", ok && cJSON_GetObjectItem(cJSON_GetObjectItem(o, "tokenizer"), "unsupported") == NULL);
-	if (ok)
+	cJSON_AddBoolToObject(o, "tokenizer_only", only);
+	if (only)
+		;						/* nothing else to say */
+	else if (ok)
 		put_loaded(o, &mi, &co);
 	else
 		put_error(o, "unsupported", &why);
