@@ -404,9 +404,9 @@ fs_wanted(KType t, int rows)
 	return !is_quantized(t) && !(BF16_PAIRS && t == KT_BF16) && rows >= FS_MIN_ROWS;
 }
 
-/* place the activations in ws; the number of chunks: nchunks for each pass */
-static int
-mm_fs_prepare(KPool *pool, MmJob *j, void *ws)
+/* where the activations lie in ws, tile by tile, and what is to be run */
+static void
+mm_fs_plan(MmJob *j, void *ws)
 {
 	j->xt = ws;
 	j->ntiles = (j->rows + FS_MR - 1) / FS_MR;
@@ -417,6 +417,7 @@ mm_fs_prepare(KPool *pool, MmJob *j, void *ws)
 	}
 	j->npasses = (j->rows + FS_PASS - 1) / FS_PASS;
 	j->units = (j->w->n + FS_UNIT - 1) / FS_UNIT;
-	run_rows(pool, mm_fs_tile_of_x, j, j->ntiles, (size_t) j->rows * j->w->k);
-	return j->npasses;
+	j->convert = mm_fs_tile_of_x;
+	j->nconverts = j->ntiles;
+	j->run = mm_fs_chunk;
 }

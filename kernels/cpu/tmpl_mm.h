@@ -29,14 +29,17 @@ typedef struct MmJob
 	size_t		wsize;			/* bytes of such an element */
 	int			units;			/* of 64 columns */
 	int			nchunks;
+	int			npasses;		/* of nchunks chunks each */
+	KPoolFn		run;			/* what a chunk is */
 	const float *xsrc;			/* float activations, before packing */
 	int			ldxsrc;
+	KPoolFn		convert;		/* packs a part of them; NULL: they stay as they are */
+	int			nconverts;		/* parts */
 	/* float, many rows (tmpl_fstrip.h) */
 	float	   *xt;				/* activations, tile by tile */
 	int			ntiles;
 	int			tile_rows;		/* of a tile, */
 	int			tiles_more;		/* one more for so many of them */
-	int			npasses;		/* nchunks chunks each */
 	/* quantized */
 	int8_t	   *xq;				/* [rows][groups][xstep] */
 	size_t		xstep;			/* bytes of a group of activations */
@@ -315,24 +318,19 @@ mm_scratch(KType type, int rows, int k)
 	return 0;
 }
 
-static void
-mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
-   float *y, int ldy, const float *bias, void *ws)
+/* how rows of x times w are computed, and where in ws their activations go */
+static MmJob
+mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, const float *bias, void *ws)
 {
 	MmJob		j = {
 		.w = w, .x = x, .rows = rows, .ldx = ldx, .xsize = 4, .y = y, .ldy = ldy, .bias = bias,
 		.ksteps = w->k, .wsize = kv_elem(w->type),
-		.units = (w->n + 63) / 64,
+		.units = (w->n + 63) / 64, .npasses = 1, .run = mm_float_chunk,
 		.xsrc = x, .ldxsrc = ldx,
 	};
-	size_t		elems = (size_t) rows * w->k;
-	KPoolFn		fn = mm_float_chunk;
-	int			passes = 1;
 
 	if (is_quantized(w->type))
-	{
-		fn = mm_q_prepare(pool, &j, ws);
-	}
+		mm_q_plan(&j, ws);
 #ifdef MM_BF16_PAIRS
 	else if (w->type == KT_BF16)
 	{
@@ -341,27 +339,46 @@ mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 		j.x = ws;
 		j.wsize = 4;
 		j.ksteps = j.ldx;
-		run_rows(pool, mm_pairs_row, &j, rows, elems);
 		j.tiles = pair_tiles;
+		j.convert = mm_pairs_row;
+		j.nconverts = rows;
 	}
 #endif
 #ifdef FS_MR
 	else if (fs_wanted(w->type, rows))
-	{
-		passes = mm_fs_prepare(pool, &j, ws);
-		fn = mm_fs_chunk;
-	}
+		mm_fs_plan(&j, ws);
 #endif
 	else
 		j.tiles = tiles[w->type];
+	return j;
+}
 
-	/*
-	 * About 8 chunks a thread, or 4 where chunks are several streams of memory; one,
-	 * on this thread, when there is little to do.
-	 */
-	j.nchunks = k_min(j.units, (mm_streams(w->type, rows) ? 4 : 8) * kpool_nthreads(pool));
-	if (elems * w->n < 1 << 16)
-		j.nchunks = 1;
-	if (rows > 0)
-		kpool_run(pool, fn, &j, passes * j.nchunks);
+/* a product that isn't worth waking other threads for; elems: of x */
+static inline bool
+mm_is_small(size_t elems, int n)
+{
+	return elems * (size_t) n < 1 << 16;
+}
+
+/* chunks of a product: about 8 a thread, or 4 where chunks are several streams of memory */
+static inline int
+mm_chunks(KPool *pool, KType t, int rows)
+{
+	return (mm_streams(t, rows) ? 4 : 8) * kpool_nthreads(pool);
+}
+
+static void
+mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
+   float *y, int ldy, const float *bias, void *ws)
+{
+	MmJob		j;
+	size_t		elems = (size_t) rows * w->k;
+
+	if (rows <= 0)
+		return;
+	j = mm_plan(w, x, rows, ldx, y, ldy, bias, ws);
+	if (j.convert != NULL)
+		run_rows(pool, j.convert, &j, j.nconverts, elems);
+	j.nchunks = mm_is_small(elems, w->n) ? 1 : k_min(j.units, mm_chunks(pool, w->type, rows));
+	kpool_run(pool, j.run, &j, j.npasses * j.nchunks);
 }

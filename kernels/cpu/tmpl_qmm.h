@@ -358,9 +358,9 @@ mm_q_scratch(KType t, int rows, int k)
 	return k_align64(r * q_groups(k) * mm_xstep(t, rows)) + 2 * k_align64(r * per_row * 4);
 }
 
-/* place the quantized activations in ws and make them; what is to be run on chunks */
-static KPoolFn
-mm_q_prepare(KPool *pool, MmJob *j, void *ws)
+/* where the quantized activations lie in ws, and what is to be run */
+static void
+mm_q_plan(MmJob *j, void *ws)
 {
 	int			k = j->w->k;
 	KType		t = j->w->type;
@@ -374,8 +374,9 @@ mm_q_prepare(KPool *pool, MmJob *j, void *ws)
 	j->xq = ws;
 	j->xd = (float *) ((char *) ws + k_align64(rows * groups * j->xstep));
 	j->xi = (int32_t *) ((char *) j->xd + k_align64(rows * per_row * 4));
-	run_rows(pool, t == KT_INT8 ? mm_i8_quantize : mm_q_quantize, j, j->rows,
-			 (size_t) j->rows * (size_t) k);
+	j->convert = t == KT_INT8 ? mm_i8_quantize : mm_q_quantize;
+	j->nconverts = j->rows;
+	j->run = mm_q_chunk;
 	if (rows > (size_t) j->rows)
 	{
 		memset(j->xq + (rows - 1) * groups * j->xstep, 0, groups * j->xstep);
@@ -384,7 +385,6 @@ mm_q_prepare(KPool *pool, MmJob *j, void *ws)
 	}
 #ifdef QS_MAX_MR
 	if (j->records)
-		return mm_strip_chunk;
+		j->run = mm_strip_chunk;
 #endif
-	return mm_q_chunk;
 }
