@@ -124,6 +124,17 @@ typedef struct Kernels
 	void		(*mm) (KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 					   float *y, int ldy, const float *bias, void *ws);
 
+	/*
+	 * n_mats products in one: rows row_start[g] .. row_start[g+1]-1 of x (perhaps none)
+	 * times w[g], with the bits that mm gives each group by itself.  The matrices are of
+	 * one type, n and k; bias: NULL, or for each matrix its bias or NULL.
+	 * ws: scratch of mm_grouped_scratch(type, n_mats, rows, k) bytes, 64-byte aligned.
+	 */
+	size_t		(*mm_grouped_scratch) (KType type, int n_mats, int rows, int k);
+	void		(*mm_grouped) (KPool *pool, const KMat *w, int n_mats, const int32_t *row_start,
+							   const float *x, int ldx, float *y, int ldy,
+							   const float *const *bias, void *ws);
+
 	/* ---- row-wise ---- */
 	/* y = x / sqrt(mean(x^2) + eps) * w; y may be x, w may be NULL (1) */
 	void		(*rmsnorm) (KPool *pool, float *y, const float *x, const float *w,

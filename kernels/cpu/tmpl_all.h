@@ -18,6 +18,7 @@
 #include "cpu/tmpl_pairs.h"
 #endif
 #include "cpu/tmpl_mm.h"
+#include "cpu/tmpl_group.h"
 #include "cpu/tmpl_rows.h"
 #include "cpu/tmpl_act.h"
 #include "cpu/tmpl_attn.h"
@@ -36,6 +37,8 @@ const Kernels KPASTE(kernels_, KNAME) = {
 	.mat_row = mat_row,
 	.mm_scratch = mm_scratch,
 	.mm = mm,
+	.mm_grouped_scratch = mm_grouped_scratch,
+	.mm_grouped = mm_grouped,
 	.rmsnorm = rmsnorm,
 	.add_rmsnorm = add_rmsnorm,
 	.layernorm = layernorm,

@@ -146,6 +146,22 @@ ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 		}
 }
 
+static size_t
+ref_mm_grouped_scratch(KType type, int n_mats, int rows, int k)
+{
+	(void) n_mats;
+	return ref_mm_scratch(type, rows, k);
+}
+
+static void
+ref_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, const float *x, int ldx,
+			   float *y, int ldy, const float *const *bias, void *ws)
+{
+	for (int g = 0; g < n_mats; g++)
+		ref_mm(pool, &w[g], x + (size_t) row_start[g] * ldx, row_start[g + 1] - row_start[g], ldx,
+			   y + (size_t) row_start[g] * ldy, ldy, bias ? bias[g] : NULL, ws);
+}
+
 /* one row or head; w and b may be NULL */
 static void
 norm(KNormKind kind, float *y, const float *x, const float *w, const float *b, int dim, float eps)
@@ -471,6 +487,8 @@ const Kernels kernels_ref = {
 	.mat_row = ref_mat_row,
 	.mm_scratch = ref_mm_scratch,
 	.mm = ref_mm,
+	.mm_grouped_scratch = ref_mm_grouped_scratch,
+	.mm_grouped = ref_mm_grouped,
 	.rmsnorm = ref_rmsnorm,
 	.add_rmsnorm = ref_add_rmsnorm,
 	.layernorm = ref_layernorm,

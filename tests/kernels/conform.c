@@ -75,6 +75,53 @@ rnd_fill(float *x, size_t n, float scale)
 		x[i] = rnd_float(scale);
 }
 
+/* a finite scale at byte `at` of each block of a row */
+static void
+put_scales(KType t, int k, uint8_t *row, size_t at)
+{
+	size_t		step = ktype_row_bytes(t, ktype_block(t));
+
+	for (int i = 0; i < k / ktype_block(t); i++)
+	{
+		uint16_t	h = kf32_to_f16(rnd_float(0.02f));
+
+		memcpy(row + step * (size_t) i + at, &h, sizeof(h));
+	}
+}
+
+void
+rnd_row(KType t, int k, uint8_t *row)
+{
+	size_t		len = ktype_row_bytes(t, k);
+	float		d = rnd_float(0.02f);
+
+	for (int i = 0; t <= KT_BF16 && i < k; i++)
+		kelem_put(t, row, i, rnd_float(1.0f));
+	if (t <= KT_BF16)
+		return;
+	/* the extremes often: -128 and sums that would saturate 16 bits */
+	for (size_t i = 0; i < len; i++)
+		row[i] = (uint8_t) (rnd_int(3) ? (int) rnd() : rnd_int(2) ? 0x80 : 0x7f);
+	if (t == KT_INT8)
+		memcpy(row, &d, sizeof(d));
+	else if (t == KT_MXFP4)
+		for (size_t i = 0; i < len; i += sizeof(KBlockMXFP4))
+			row[i] = (uint8_t) (110 + rnd_int(16));
+	else if (t == KT_Q6_K)
+		put_scales(t, k, row, offsetof(KBlockQ6_K, d));
+	else if (t == KT_Q3_K)
+		put_scales(t, k, row, offsetof(KBlockQ3_K, d));
+	else if (t == KT_Q2_K)
+	{
+		put_scales(t, k, row, offsetof(KBlockQ2_K, d));
+		put_scales(t, k, row, offsetof(KBlockQ2_K, dmin));
+	}
+	else
+		put_scales(t, k, row, 0);
+	if (t == KT_Q4_1 || t == KT_Q5_1 || t == KT_Q4_K || t == KT_Q5_K)
+		put_scales(t, k, row, 2);
+}
+
 void *
 xalloc(size_t n)
 {
@@ -275,6 +322,7 @@ run(const Kernels *k)
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
 	rnd_seed(1);
 	test_mm(&im);
+	test_grouped(&im);
 	test_pack(&im);
 	test_rows(&im);
 	test_attn(&im);

@@ -38,6 +38,8 @@ void		rnd_seed(uint32_t seed);
 float		rnd_float(float scale);	/* in (-scale, scale) */
 void		rnd_fill(float *x, size_t n, float scale);
 int			rnd_int(int n);		/* 0 .. n-1 */
+/* a matrix's row in the file: any bits but in the scales, which are finite and small */
+void		rnd_row(KType t, int k, uint8_t *row);
 
 /* zeroed, 64-byte aligned, with room behind for a canary; never NULL */
 void	   *xalloc(size_t n);
@@ -58,6 +60,7 @@ enum
 };
 
 void		test_mm(const Impl *im);
+void		test_grouped(const Impl *im);
 void		test_pack(const Impl *im);
 void		test_rows(const Impl *im);
 void		test_attn(const Impl *im);

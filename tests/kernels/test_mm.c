@@ -32,50 +32,6 @@ typedef struct Mats
 	void	   *ws;
 } Mats;
 
-/* a finite scale at byte `at` of each block of a row */
-static void
-put_scales(const Mats *m, uint8_t *row, size_t at)
-{
-	size_t		step = ktype_row_bytes(m->type, ktype_block(m->type));
-
-	for (int i = 0; i < m->k / ktype_block(m->type); i++)
-	{
-		uint16_t	h = kf32_to_f16(rnd_float(0.02f));
-
-		memcpy(row + step * (size_t) i + at, &h, sizeof(h));
-	}
-}
-
-/* random blocks: any bits but in the scales, which are finite and small */
-static void
-make_blocks(const Mats *m, uint8_t *row)
-{
-	size_t		len = ktype_row_bytes(m->type, m->k);
-	float		d = rnd_float(0.02f);
-
-	/* the extremes often: -128 and sums that would saturate 16 bits */
-	for (size_t i = 0; i < len; i++)
-		row[i] = (uint8_t) (rnd_int(3) ? (int) rnd() : rnd_int(2) ? 0x80 : 0x7f);
-	if (m->type == KT_INT8)
-		memcpy(row, &d, sizeof(d));
-	else if (m->type == KT_MXFP4)
-		for (size_t i = 0; i < len; i += sizeof(KBlockMXFP4))
-			row[i] = (uint8_t) (110 + rnd_int(16));
-	else if (m->type == KT_Q6_K)
-		put_scales(m, row, offsetof(KBlockQ6_K, d));
-	else if (m->type == KT_Q3_K)
-		put_scales(m, row, offsetof(KBlockQ3_K, d));
-	else if (m->type == KT_Q2_K)
-	{
-		put_scales(m, row, offsetof(KBlockQ2_K, d));
-		put_scales(m, row, offsetof(KBlockQ2_K, dmin));
-	}
-	else
-		put_scales(m, row, 0);
-	if (m->type == KT_Q4_1 || m->type == KT_Q5_1 || m->type == KT_Q4_K || m->type == KT_Q5_K)
-		put_scales(m, row, 2);
-}
-
 static void
 make_source(Mats *m)
 {
@@ -85,11 +41,7 @@ make_source(Mats *m)
 	/* files don't align tensors */
 	m->src++;
 	for (int j = 0; j < m->n; j++)
-		if (m->type > KT_BF16)
-			make_blocks(m, m->src + row * j);
-		else
-			for (int i = 0; i < m->k; i++)
-				kelem_put(m->type, m->src + row * j, i, rnd_float(1.0f));
+		rnd_row(m->type, m->k, m->src + row * j);
 }
 
 /* fill: what the memory held before */
