@@ -287,7 +287,7 @@ is_sliding(const Conf *c, int layer, bool (*by_default) (const Conf *c, int laye
 		return by_default == NULL || by_default(c, layer);
 	/* GGUF has a flag for each layer or, as old configurations, the period */
 	if (n > 1)
-		return (size_t) layer < n && pattern[layer] != 0;
+		return pattern[layer] != 0;
 	return pattern[0] > 0 && fmod(layer + 1, pattern[0]) != 0;
 }
 
@@ -296,11 +296,16 @@ dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (
 {
 	size_t		n;
 	const char *const *types = conf_strs(c, "layer_types", &n);
+	size_t		n_pattern;
 	char		buf[65];
 
 	if (window > 0 && types != NULL && n != (size_t) o->n_layers)
 		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d",
 					   n, o->n_layers);
+	conf_nums(c, "sliding_window_pattern", &n_pattern);
+	if (window > 0 && types == NULL && n_pattern > 1 && n_pattern != (size_t) o->n_layers)
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu flags of \"sliding_window_pattern\", expected %d",
+					   n_pattern, o->n_layers);
 	for (int i = 0; window > 0 && i < o->n_layers; i++)
 	{
 		bool		on;

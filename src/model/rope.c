@@ -54,9 +54,18 @@ param(const RopeConf *r, const char *name, double dflt)
 	return conf_num(r->c, param_key(r, name, key, sizeof(key)), dflt);
 }
 
+/* The scaling is a model's option, not in its files. */
+static bool
+is_option(const RopeConf *r)
+{
+	return strncmp(r->prefix, "override.", 9) == 0;
+}
+
 static bool
 bad_param(const RopeConf *r, const char *name, Err *e)
 {
+	if (is_option(r))
+		return err_set(e, ERR_INVALID, "model option \"rope_scaling\" has an invalid or missing \"%s\"", name);
 	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid or missing \"%s%s\"",
 				   r->prefix, name);
 }
@@ -77,7 +86,7 @@ trained_len(const RopeConf *r, double *out, Err *e)
 	double		v = conf_num(r->c, "max_position_embeddings", 0);
 
 	v = param(r, name, v);
-	if (strncmp(r->prefix, "override.", 9) != 0)
+	if (!is_option(r))
 		v = conf_num(r->c, name, v);
 	*out = v;
 	return (v >= 1 && v <= DEC_MAX_LEN) || bad_param(r, name, e);

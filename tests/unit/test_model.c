@@ -369,6 +369,11 @@ test_windows(void)
 	conf_set_strs(c, "layer_types", types, 1);
 	refused("too few layer types", c, &f, ERR_BAD_FILE, "1 \"layer_types\", expected 2");
 	conf_free(c);
+	c = make_conf();
+	conf_set_str(c, "architectures", "Cohere2ForCausalLM");
+	conf_set_nums(c, "sliding_window_pattern", (const double[]) {1, 0, 1}, 3);
+	refused("too many flags", c, &f, ERR_BAD_FILE, "3 flags of \"sliding_window_pattern\", expected 2");
+	conf_free(c);
 }
 
 /* What single architectures refuse: switches that they can't do, values that make no sense. */

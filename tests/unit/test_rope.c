@@ -124,6 +124,22 @@ test_long(void)
 	refused("factor below 1", c, 16, ERR_BAD_FILE, "rope_scaling.factor");
 	conf_free(c);
 
+	c = conf_new();
+	conf_set_num(c, "max_position_embeddings", 64);
+	conf_set_str(c, "rope_scaling.type", "no such type");
+	conf_set_str(c, "override.rope_scaling.rope_type", "yarn");
+	conf_set_num(c, "override.rope_scaling.factor", -4);
+	refused("a bad option", c, 16, ERR_INVALID, "model option \"rope_scaling\" has an invalid or missing \"factor\"");
+	conf_set_num(c, "override.rope_scaling.factor", 4);
+	conf_set_num(c, "override.rope_scaling.original_max_position_embeddings", 32);
+	conf_set_num(c, "original_max_position_embeddings", 64);
+	compare("yarn as an option", c, yarn, 1);
+	conf_set_num(c, "rope_theta", 7);
+	conf_set_num(c, "rope_parameters.rope_theta", 8);
+	conf_set_num(c, "override.rope_theta", 10000);
+	compare("theta as an option", c, yarn, 1);
+	conf_free(c);
+
 	/* compare() loads for 64 positions */
 	for (int longer = 0; longer < 2; longer++)
 	{
