@@ -18,6 +18,7 @@ A family's file has ARCHS = {name: dict(config=..., ...)}:
     gguf_types  types of the GGUF files' matrices, default ["F16"]
     fix         function(model, generator): changes weights after they were drawn
     config_json function(dict): changes config.json as it is stored, e.g. to an older style
+    auto        transformers' class that makes the model, default AutoModelForCausalLM
     reference   function(model): changes the reference, where the engine differs on purpose
     stored      function(path, model): changes the files, as for names that transformers doesn't know
     gain        factor of the matrices' standard deviation, default 1.3
@@ -35,7 +36,8 @@ import sys
 import gguf
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+import transformers
+from transformers import AutoConfig
 
 sys.modules["gen_archs"] = sys.modules[__name__]
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -177,11 +179,12 @@ def make(name, a):
     path = os.path.join(gm.FIXTURES, name)
     config = config_of(a)
     dtype = str(config.dtype).removeprefix("torch.")
+    auto = gm.AutoModelForCausalLM = getattr(transformers, a.get("auto", "AutoModelForCausalLM"))
     for seed in range(1, 200):
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
+        model = auto.from_config(config, dtype=torch.float32, attn_implementation="eager")
         generator = draw(model, seed, a.get("gain", 1.3), a.get("embed", 1))
         if "fix" in a:
             with torch.no_grad():

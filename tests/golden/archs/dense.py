@@ -108,6 +108,16 @@ def gguf_glm(out, c, w):
     out.tensors(c, w)
 
 
+def gguf_glm_original(out, c, w):
+    """As from the original's checkpoints, which have q, k and v in one matrix."""
+    w = dict(w)
+    for i in range(c.num_hidden_layers):
+        for end in ("weight", "bias"):
+            t = torch.cat([w.pop(f"model.layers.{i}.self_attn.{x}_proj.{end}") for x in "qkv"])
+            out.tensor(f"x.{end}", t, f"blk.{i}.attn_qkv.{end}")
+    gguf_glm(out, c, w)
+
+
 def gguf_glm4(out, c, w):
     out.keys(c)
     out.usual(c)
@@ -131,7 +141,16 @@ def cfg(model_type, **config):
     return dict(config=dict(model_type=model_type, **config))
 
 
+# a model with a vision part has the text part's configuration apart
+NONE = {k: ... for k in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                         "num_key_value_heads", "max_position_embeddings")}
 ARCHS = {
+    "mistral3_f16": dict(auto="AutoModelForImageTextToText", **cfg("mistral3", **NONE, image_token_index=5, spatial_merge_size=2, vision_feature_layer=-1,
+                        text_config=dict(model_type="mistral", vocab_size=288, hidden_size=48, intermediate_size=64,
+                                         num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
+                                         max_position_embeddings=256, sliding_window=None, rms_norm_eps=1e-5),
+                        vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=16, head_dim=8,
+                                           num_hidden_layers=1, num_attention_heads=2, image_size=32, patch_size=8))),
     "phi3_f16": dict(**cfg("phi3", num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=256,
                            original_max_position_embeddings=16, tie_word_embeddings=True,
                            rope_parameters={**{k: v[:6] if isinstance(v, list) else v for k, v in LONG.items()},
@@ -163,6 +182,9 @@ ARCHS = {
                         gguf=gguf_minicpm, gguf_arch="minicpm", stored=to_minicpm),
     "glm_f16": dict(**cfg("glm", num_attention_heads=3, num_key_value_heads=1, head_dim=16, rms_norm_eps=1e-5),
                     gguf=gguf_glm, gguf_arch="chatglm"),
+    "glm_original_f16": dict(**cfg("glm", hidden_size=36, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
+                                   partial_rotary_factor=0.5),
+                             gguf=gguf_glm_original, gguf_arch="chatglm"),
     "glm4_f16": dict(**cfg("glm4", num_attention_heads=3, num_key_value_heads=1, head_dim=24,
                            rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
                      gguf=gguf_glm4),
