@@ -36,6 +36,8 @@ struct Binder
 	int			n_ignored;
 	const char *layers;			/* prefix of layers' names in HF, once it is known */
 	bool		ignore_extra;	/* layers behind the last one */
+	const KTensor *slices;		/* the tensor that was last cut into slices */
+	char		slices_name[MAX_NAME];
 	const KTensor **used;		/* [n_used] */
 	size_t		n_used;
 	uint64_t	type_bytes[KT_COUNT];
@@ -63,8 +65,12 @@ bind_decoder_conf(const Binder *b)
 static const char *
 where(const ModelSource *src, const KTensor *t)
 {
-	const char *s = src->where != NULL ? src->where(src->ctx, t) : NULL;
+	const char *s;
 
+	/* a view's or a reader's tensor is in no file */
+	while (t != NULL && (t->base != NULL || t->reader != NULL))
+		t = t->base != NULL ? t->base : t->reader->parts[0];
+	s = src->where != NULL ? src->where(src->ctx, t) : NULL;
 	return s != NULL ? s : "?";
 }
 
@@ -303,7 +309,7 @@ add_part(Binder *b, Linear *l, const KTensor *t, int n)
 	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)
 		return err_set(b->e, ERR_UNSUPPORTED,
 					   "tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support with %d columns",
-					   t->name, where(b->src, t->base != NULL ? t->base : t), ktype_name(l->as[p]), b->d->k->name, l->k);
+					   t->name, where(b->src, t), ktype_name(l->as[p]), b->d->k->name, l->k);
 	b->type_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
 	b->n_params += (uint64_t) n * (uint64_t) l->k;
 	l->n += n;
@@ -351,6 +357,23 @@ bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 	return true;
 }
 
+/* What a quantized checkpoint has in place of the matrix [n][k] of a module; *out NULL: none. */
+static bool
+find_quantized(Binder *b, const char *hf, int64_t n, int64_t k, const KTensor **out)
+{
+	char		module[MAX_NAME];
+
+	*out = NULL;
+	if (b->src->quantized == NULL || b->gguf)
+		return true;
+	full_name(b, hf, "", "", module);
+	if (!b->src->quantized(b->src->ctx, module, n, k, out, b->e))
+		return false;
+	for (const KTensor *const *p = *out != NULL ? (*out)->reader->parts : NULL; p != NULL && *p != NULL; p++)
+		use(b, *p);
+	return true;
+}
+
 /* The matrix [n][k] of a module: its tensor "weight", or whatever a quantized
  * checkpoint has in its place.  NULL with the error set. */
 static const KTensor *
@@ -361,20 +384,10 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 	int64_t		want[2] = {n, k};
 
 	full_name(b, hf, gguf, ".weight", name);
-	if (b->src->quantized != NULL && !b->gguf)
-	{
-		char		module[MAX_NAME];
-
-		full_name(b, hf, gguf, "", module);
-		if (!b->src->quantized(b->src->ctx, module, n, k, &t, b->e))
-			return NULL;
-		if (t != NULL)
-		{
-			for (const KTensor *const *p = t->reader->parts; *p != NULL; p++)
-				use(b, *p);
-			return t;
-		}
-	}
+	if (!find_quantized(b, hf, n, k, &t))
+		return NULL;
+	if (t != NULL)
+		return t;
 	if ((t = find(b, name)) == NULL)
 		return missing(b, name);
 	if (!check_shape(b, t, name, 2, want))
@@ -576,26 +589,48 @@ slice_bias(Binder *b, Linear *l, const BindSlice *s, int n)
 	return true;
 }
 
-bool
-bind_slice(Binder *b, Linear *l, const BindSlice *s, int n)
+/* The tensor of a slice.  Of a quantized one the scales are read and checked, so it is asked
+ * for only once. */
+static const KTensor *
+find_slices(Binder *b, const Linear *l, const BindSlice *s)
 {
 	char		name[MAX_NAME];
 	int64_t		want[3] = {s->count, s->transposed ? l->k : s->n, s->transposed ? s->n : l->k};
 	const KTensor *t;
+
+	full_name(b, s->hf, s->gguf, "", name);
+	if (b->slices != NULL && strcmp(name, b->slices_name) == 0)
+		return b->slices;
+	if (!find_quantized(b, s->hf, (int64_t) s->count * s->n, l->k, &t))
+		return NULL;
+	if (t == NULL)
+	{
+		full_name(b, s->hf, s->gguf, ".weight", name);
+		if ((t = find(b, name)) == NULL && !b->gguf)
+		{
+			full_name(b, s->hf, "", "", name);
+			t = find(b, name);
+		}
+		if (t == NULL)
+			return missing(b, name);
+		if (!check_shape(b, t, name, 3, want) || (s->transposed && !float_type(b, t)))
+			return NULL;
+		use(b, t);
+	}
+	full_name(b, s->hf, s->gguf, "", b->slices_name);
+	return b->slices = t;
+}
+
+bool
+bind_slice(Binder *b, Linear *l, const BindSlice *s, int n)
+{
+	const KTensor *t = find_slices(b, l, s);
 	const KTensor *v;
 
-	full_name(b, s->hf, s->gguf, ".weight", name);
-	if ((t = find(b, name)) == NULL && !b->gguf)
-	{
-		full_name(b, s->hf, "", "", name);
-		t = find(b, name);
-	}
 	if (t == NULL)
-		return missing(b, name) != NULL;
-	if (!check_shape(b, t, name, 3, want) || (s->transposed && !float_type(b, t)))
 		return false;
-	use(b, t);
-	if (s->transposed)
+	/* what a quantized checkpoint gives isn't transposed */
+	if (s->transposed && t->reader == NULL)
 		v = make_transposed(b, t, (int64_t) s->at * l->k, s->first, s->step, n, l->k, s->n);
 	else
 		v = slice_view(b, t, s, n, l->k);

@@ -111,6 +111,12 @@ typedef struct MoeNames
 	const char *down;
 	const char *shared;			/* before "gate_proj" ... */
 	const char *shared_gate;
+	/* not NULL: all experts' gate and up are in this tensor, and down is the name of one, too */
+	const char *gate_up;
+	bool		alternate;		/* a row of gate, a row of up, ...; else all of gate first */
+	bool		transposed;
+	const char *gate_up_bias;
+	const char *down_bias;
 } MoeNames;
 
 bool		bind_moe(Binder *b, Layer *l, const MoeNames *names);

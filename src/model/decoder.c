@@ -224,7 +224,8 @@ dec_attn(Decoder *d, const Layer *l)
 	const float *v = k + d->c.n_kv_heads * d->c.head_dim;
 	KAttn		a = {
 		.scale = l->c->attn_scale != 0 ? l->c->attn_scale : d->c.attn_scale,
-		.window = l->c->window, .softcap = d->c.attn_softcap, .alibi = d->c.alibi
+		.window = l->c->window, .softcap = d->c.attn_softcap, .alibi = d->c.alibi,
+		.sinks = l->sinks
 	};
 
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));

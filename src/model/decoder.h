@@ -188,6 +188,7 @@ typedef struct Layer
 	Norm		k_norm;
 	Linear		qkv;			/* hidden -> (n_heads + 2 n_kv_heads) head_dim */
 	Linear		o;				/* n_heads head_dim -> hidden */
+	float	   *sinks;			/* [n_heads] a score more for each head, without a value; NULL = none */
 	Linear		up;				/* hidden -> 2 inter, gate and up; without a gate inter */
 	Linear		down;			/* inter -> hidden */
 	Moe			moe;			/* instead of up and down */

@@ -68,38 +68,65 @@ const MoeNames moe_names = {
 	.shared = "mlp.shared_experts.", .shared_gate = "mlp.shared_expert_gate",
 };
 
-/* One of the experts' matrices: a tensor by itself, or in GGUF a part of one. */
+/* The parts of an expert. */
+typedef struct ExpertPart
+{
+	const char *hf;
+	const char *gguf;
+	const char *fused;			/* tensor of all experts, which has `of` such parts; */
+	const char *fused_bias;
+	int			of;
+	int			at;				/* ... it is this one */
+} ExpertPart;
+
+/* A tensor by itself, or a part of one that has all experts', as always in GGUF. */
 static bool
-bind_expert(Binder *b, Linear *l, const MoeConf *c, int i, const char *prefix, const char *name, const char *gguf, int n)
+bind_expert(Binder *b, Linear *l, const MoeConf *c, int i, const MoeNames *names, const ExpertPart *p, int n)
 {
 	char		hf[128];
-	BindSlice	s = {.count = c->n_experts, .at = i, .n = n, .step = 1, .hf = "", .gguf = gguf};
+	BindSlice	s = {
+		.count = c->n_experts, .at = i, .n = n, .step = 1, .hf = "", .gguf = p->gguf, .hf_bias = c->bias ? "" : NULL
+	};
 
 	if (bind_is_gguf(b))
 		return bind_slice(b, l, &s, n);
-	snprintf(hf, sizeof(hf), "%s.%d.%s", prefix, i, name);
-	return bind_linear(b, l, hf, "", n, false);
+	if (names->gate_up == NULL)
+	{
+		snprintf(hf, sizeof(hf), "%s.%d.%s", names->experts, i, p->hf);
+		return bind_linear(b, l, hf, "", n, c->bias);
+	}
+	s.hf = p->fused;
+	s.hf_bias = c->bias ? p->fused_bias : NULL;
+	s.n = p->of * n;
+	s.transposed = names->transposed;
+	s.step = names->alternate ? p->of : 1;
+	s.first = names->alternate ? p->at : p->at * n;
+	return bind_slice(b, l, &s, n);
 }
 
 static bool
 bind_experts(Binder *b, Layer *l, const DecoderConf *c, const MoeNames *names)
 {
 	const MoeConf *m = &c->moe;
+	const ExpertPart gate = {names->gate, "ffn_gate_exps", names->gate_up, names->gate_up_bias, 2, 0};
+	const ExpertPart up = {names->up, "ffn_up_exps", names->gate_up, names->gate_up_bias, 2, 1};
+	const ExpertPart down = {names->down, "ffn_down_exps", names->down, names->down_bias, 1, 0};
 	bool		ok = true;
 
 	bind_stack(b, &l->moe.up, m->n_experts);
 	bind_stack(b, &l->moe.down, m->n_experts);
-	for (int i = 0; ok && i < m->n_experts; i++)
+	for (int i = 0; i < m->n_experts; i++)
 	{
-		Linear	   *up = &l->moe.up.of[i];
-		Linear	   *down = &l->moe.down.of[i];
-
-		up->k = c->hidden;
-		down->k = m->inter;
-		ok = bind_expert(b, up, m, i, names->experts, names->gate, "ffn_gate_exps", m->inter) &&
-			bind_expert(b, up, m, i, names->experts, names->up, "ffn_up_exps", m->inter) &&
-			bind_expert(b, down, m, i, names->experts, names->down, "ffn_down_exps", c->hidden);
+		l->moe.up.of[i].k = c->hidden;
+		l->moe.down.of[i].k = m->inter;
 	}
+	/* one tensor after the other */
+	for (int i = 0; ok && i < m->n_experts; i++)
+		ok = bind_expert(b, &l->moe.up.of[i], m, i, names, &gate, m->inter);
+	for (int i = 0; ok && i < m->n_experts; i++)
+		ok = bind_expert(b, &l->moe.up.of[i], m, i, names, &up, m->inter);
+	for (int i = 0; ok && i < m->n_experts; i++)
+		ok = bind_expert(b, &l->moe.down.of[i], m, i, names, &down, c->hidden);
 	return ok;
 }
 

@@ -29,6 +29,7 @@ typedef struct RopeConf
 	int			dim;
 	int			half;			/* pairs */
 	int			max_len;		/* positions that the model is loaded for */
+	bool		exact;			/* RopeKeys' */
 	float		freq[MAX_PAIRS];	/* in and out */
 	float		mscale;			/* in and out: factor of cos and sin */
 } RopeConf;
@@ -260,7 +261,7 @@ rope_yarn(RopeConf *r, Err *e)
 		return false;
 	low = yarn_pair(r, fast, trained);
 	high = yarn_pair(r, slow, trained);
-	if (conf_bool(r->c, param_key(r, "truncate", key, sizeof(key)), true))
+	if (conf_bool(r->c, param_key(r, "truncate", key, sizeof(key)), !r->exact))
 	{
 		low = floor(low);
 		high = ceil(high);
@@ -395,7 +396,7 @@ bool
 rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float *inv_freq, float *mscale, Err *e)
 {
 	RopeConf	r = {.c = c, .theta = find_theta(c, keys), .dim = rot_dim, .half = rot_dim / 2, .max_len = max_len,
-	.mscale = 1};
+	.exact = keys->exact, .mscale = 1};
 	char		prefix[96];
 	char		buf[65];
 

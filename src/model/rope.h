@@ -19,6 +19,7 @@ typedef struct RopeKeys
 	const char *theta_key;		/* NULL = "rope_theta" */
 	double		theta;			/* without that key; 0 = 10000 */
 	bool		local;			/* scalings without a section don't apply */
+	bool		exact;			/* YaRN's limits aren't rounded to pairs, unless a key says so */
 } RopeKeys;
 
 /* The context length that a scaling extends max_len to. */
