@@ -35,7 +35,7 @@ typedef struct ModelOpts
 typedef struct ModelFacts
 {
 	char		arch[32];
-	char		dtype[16];
+	char		dtype[40];		/* "Q8_0", or "Q4_0 (gptq)" */
 	char		isa[32];
 	int			max_model_len;
 	int64_t		weight_bytes;

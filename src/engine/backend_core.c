@@ -94,7 +94,10 @@ fill_facts(const ModelInfo *mi, const char *isa, int max_len, ModelFacts *out)
 {
 	memset(out, 0, sizeof(*out));
 	snprintf(out->arch, sizeof(out->arch), "%s", mi->arch);
-	snprintf(out->dtype, sizeof(out->dtype), "%s", ktype_name(mi->dtype));
+	if (mi->quantization[0] != '\0')
+		snprintf(out->dtype, sizeof(out->dtype), "%s (%s)", ktype_name(mi->dtype), mi->quantization);
+	else
+		snprintf(out->dtype, sizeof(out->dtype), "%s", ktype_name(mi->dtype));
 	snprintf(out->isa, sizeof(out->isa), "%s", isa);
 	out->max_model_len = max_len;
 	out->weight_bytes = (int64_t) mi->weight_bytes;

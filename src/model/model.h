@@ -37,6 +37,7 @@ typedef struct ModelInfo
 	int			head_dim;
 	int			v_dim;			/* of V in the KV cache; 0 = head_dim */
 	KType		dtype;			/* type of most weights, in memory */
+	char		quantization[24];	/* the method of a quantized checkpoint, "" = none */
 	uint64_t	weight_bytes;	/* packed */
 	uint64_t	n_params;
 } ModelInfo;

@@ -157,7 +157,7 @@ typedef struct WireModelStat
 	uint32_t	dboid;
 	char		name[WIRE_NAME_LEN];
 	char		arch[32];
-	char		dtype[16];
+	char		dtype[40];
 	char		error[256];		/* FAILED: why */
 	double		progress;		/* LOADING: 0..1 */
 	int64_t		weight_bytes;

@@ -1,0 +1,394 @@
+/*
+ * test_ckpt.c
+ *	  What is refused of a quantized checkpoint: configurations, tensors.
+ *
+ * Files are made in memory; what good ones hold is compared in tests/golden/ckpt_golden.c.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "quant/ckpt.h"
+#include "tests/unit/check.h"
+
+#define N 8
+#define K 64
+#define MAX 12
+
+typedef struct Fake
+{
+	KTensor		t[MAX];
+	char		names[MAX][64];
+	uint8_t    *data[MAX];
+	int			n;
+} Fake;
+
+static const KTensor *
+fake_find(void *ctx, const char *name)
+{
+	Fake	   *f = ctx;
+
+	for (int i = 0; i < f->n; i++)
+		if (strcmp(f->names[i], name) == 0)
+			return &f->t[i];
+	return NULL;
+}
+
+static const char *
+fake_where(void *ctx, const KTensor *t)
+{
+	(void) ctx;
+	return t != NULL ? "dir/model.safetensors" : "dir";
+}
+
+static size_t
+type_bytes(KType t)
+{
+	return t == KT_F32 || t == KT_I32 ? 4 : t == KT_I64 ? 8 : t == KT_F16 || t == KT_BF16 ? 2 : 1;
+}
+
+/* A tensor of zeros, or of this byte. */
+static void *
+add(Fake *f, const char *name, KType type, int ndim, int64_t d0, int64_t d1, int byte)
+{
+	int			i = f->n++;
+	size_t		bytes = (size_t) (d0 * (ndim > 1 ? d1 : 1)) * type_bytes(type);
+
+	snprintf(f->names[i], sizeof(f->names[i]), "%s", name);
+	f->data[i] = mem_alloc(bytes);
+	memset(f->data[i], byte, bytes);
+	f->t[i] = (KTensor) {.name = f->names[i], .type = type, .ndim = ndim, .shape = {d0, d1}, .data = f->data[i], .nbytes = bytes};
+	return f->data[i];
+}
+
+static KTensor *
+get(Fake *f, const char *name)
+{
+	return (KTensor *) fake_find(f, name);
+}
+
+static void
+clear(Fake *f)
+{
+	for (int i = 0; i < f->n; i++)
+		mem_free(f->data[i]);
+	f->n = 0;
+}
+
+/* GPTQ with groups of 32, symmetric, zero points 7 for 8 */
+static void
+make_gptq(Fake *f)
+{
+	clear(f);
+	add(f, "m.qweight", KT_I32, 2, K / 8, N, 0x5a);
+	add(f, "m.qzeros", KT_I32, 2, K / 32, N / 8, 0x77);
+	add(f, "m.scales", KT_F16, 2, K / 32, N, 0x20);
+	memset(add(f, "m.g_idx", KT_I32, 1, K, 0, 0), 0, K * 4);
+	for (int i = 0; i < K; i++)
+		((int32_t *) f->data[3])[i] = i / 32;
+}
+
+/* Open and bind module "m"; what came of it. */
+static bool
+try(Fake *f, const char *json, const KTensor **t, Ckpt **c, Err *e)
+{
+	Conf	   *conf = conf_new();
+	CkptFiles	files = {fake_find, fake_where, f};
+	bool		ok;
+
+	*e = (Err) {0};
+	*t = NULL;
+	conf_set_str(conf, "quantization_config", json);
+	ok = ckpt_open(conf, &files, c, e) && ckpt_matrix(*c, "m", N, K, t, e);
+	conf_free(conf);
+	return ok;
+}
+
+static void
+good(const char *what, Fake *f, const char *json, KType type)
+{
+	const KTensor *t;
+	Ckpt	   *c;
+	Err			e;
+	bool		ok = try(f, json, &t, &c, &e);
+	KType		got = t != NULL ? t->type : KT_COUNT;
+
+	CHECK(ok && got == type, "%s: %s instead of %s: %s", what, ktype_name(got), ktype_name(type), e.msg);
+	ckpt_close(c);
+}
+
+static void
+refused(const char *what, Fake *f, const char *json, ErrClass cls, const char *msg)
+{
+	const KTensor *t;
+	Ckpt	   *c;
+	Err			e;
+	bool		ok = try(f, json, &t, &c, &e);
+
+	CHECK(!ok && e.cls == cls && strstr(e.msg, msg) != NULL, "%s: expected %s \"%s\", got %s \"%s\"", what,
+		  err_sqlstate(cls), msg, ok ? "success" : err_sqlstate(e.cls), e.msg);
+	ckpt_close(c);
+}
+
+typedef struct BadConf
+{
+	const char *json;
+	ErrClass	cls;
+	const char *msg;
+} BadConf;
+
+static void
+test_configurations(void)
+{
+	static const BadConf bad[] = {
+		{"", ERR_UNSUPPORTED, "quantization method \"\" is not supported"},
+		{"[]", ERR_UNSUPPORTED, "quantization method \"\" is not supported"},
+		{"{\"quant_method\":1}", ERR_UNSUPPORTED, "quantization method 1 is not supported"},
+		{"{\"quant_method\":\"aqlm\"}", ERR_UNSUPPORTED, "quantization method \"aqlm\" is not supported"},
+		{"{\"quant_method\":\"gptq awq\"}", ERR_UNSUPPORTED, "is not supported"},
+		{"{\"quant_method\":\"gptq\",\"rotation\":\"hadamard\"}", ERR_UNSUPPORTED, "has \"rotation\" = \"hadamard\""},
+		{"{\"quant_method\":\"gptq\",\"\\u0001\\n\":1}", ERR_UNSUPPORTED, "has \"\\u0001\\n\" = 1"},
+		{"{\"quant_method\":\"gptq\",\"bits\":5}", ERR_UNSUPPORTED, "\"bits\" = 5"},
+		{"{\"quant_method\":\"gptq\",\"bits\":0}", ERR_BAD_FILE, "\"bits\" = 0"},
+		{"{\"quant_method\":\"gptq\",\"bits\":\"4\"}", ERR_BAD_FILE, "\"bits\" = \"4\""},
+		{"{\"quant_method\":\"gptq\",\"bits\":4.5}", ERR_BAD_FILE, "\"bits\" = 4.5"},
+		{"{\"quant_method\":\"gptq\",\"group_size\":1e300}", ERR_BAD_FILE, "\"group_size\""},
+		{"{\"quant_method\":\"gptq\",\"group_size\":-2}", ERR_BAD_FILE, "\"group_size\" = -2"},
+		{"{\"quant_method\":\"gptq\",\"group_size\":0}", ERR_BAD_FILE, "groups of 0"},
+		{"{\"quant_method\":\"gptq\",\"sym\":1}", ERR_BAD_FILE, "\"sym\" = 1"},
+		{"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\"}", ERR_UNSUPPORTED, "\"checkpoint_format\" = \"marlin\""},
+		{"{\"quant_method\":\"gptq\",\"pack_dtype\":\"int64\"}", ERR_UNSUPPORTED, "\"pack_dtype\""},
+		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"(\":{}}}", ERR_BAD_FILE, "can't be used as a regular expression"},
+		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"m\":{\"rotation\":1}}}", ERR_UNSUPPORTED, "\"rotation\""},
+		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"m\":4}}", ERR_BAD_FILE, "\"dynamic\""},
+		{"{\"quant_method\":\"awq\",\"version\":\"gemv\"}", ERR_UNSUPPORTED, "\"version\" = \"gemv\""},
+		{"{\"quant_method\":\"awq\",\"zero_point\":false}", ERR_UNSUPPORTED, "\"zero_point\" = false"},
+		{"{\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:fp8\"}", ERR_UNSUPPORTED, "\"packing_format\""},
+		{"{\"quant_method\":\"auto-round\",\"act_bits\":8}", ERR_BAD_FILE, "\"act_bits\" = 8"},
+		{"{\"quant_method\":\"compressed-tensors\",\"format\":\"marlin-24\"}", ERR_UNSUPPORTED, "\"format\" = \"marlin-24\""},
+		{"{\"quant_method\":\"compressed-tensors\",\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}}", ERR_UNSUPPORTED, "\"format\""},
+		{"{\"quant_method\":\"compressed-tensors\",\"transform_config\":{\"a\":1}}", ERR_UNSUPPORTED, "\"transform_config\""},
+		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":[\"Linear\"]}}", ERR_UNSUPPORTED, "without its settings"},
+		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"weights\":{\"strategy\":\"block\"}}}}", ERR_BAD_FILE, "\"block_structure\""},
+		{"{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}", ERR_BAD_FILE, "\"weight_block_size\""},
+		{"{\"quant_method\":\"fp8\",\"weight_block_size\":[0,128]}", ERR_BAD_FILE, "\"weight_block_size\""},
+		{"{\"quant_method\":\"bitsandbytes\",\"bnb_4bit_quant_storage\":\"bfloat16\"}", ERR_UNSUPPORTED, "\"bnb_4bit_quant_storage\""},
+		{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", ERR_UNSUPPORTED, "\"quant_algo\" = \"W4A8_AWQ\""},
+		{"{\"quant_method\":\"modelopt\"}", ERR_BAD_FILE, "no \"quant_algo\""},
+		{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":{\"dtype\":\"int4\"}}}", ERR_UNSUPPORTED, "\"dtype\" = \"int4\""},
+		{"{\"quant_method\":\"quark\",\"export\":{\"weight_format\":\"fake_quantized\"}}", ERR_UNSUPPORTED, "\"weight_format\""},
+		{"{\"quant_method\":\"torchao\",\"quant_type\":{\"default\":{\"_type\":\"Int4WeightOnlyConfig\",\"_version\":2}}}", ERR_UNSUPPORTED, "\"_type\""},
+		{"{\"quant_method\":\"torchao\",\"quant_type\":\"int8_weight_only\"}", ERR_UNSUPPORTED, "\"quant_type\""},
+	};
+	Fake		f = {0};
+
+	make_gptq(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		refused(bad[i].json, &f, bad[i].json, bad[i].cls, bad[i].msg);
+	good("empty values say nothing", &f, "{\"quant_method\":\"gptq\",\"group_size\":32,\"rotation\":null,\"x\":[],\"y\":{},\"z\":false}",
+		 KT_Q4_0);
+	clear(&f);
+}
+
+#define GPTQ "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32}"
+
+static void
+test_gptq(void)
+{
+	static const char *const names[] = {"m.qzeros", "m.scales", "m.g_idx"};
+	static const uint16_t not_finite[] = {0x7c00, 0xfc00, 0x7e00};
+	Fake		f = {0};
+
+	make_gptq(&f);
+	good("as it should be", &f, GPTQ, KT_Q4_0);
+	for (int i = 0; i < 3; i++)
+	{
+		make_gptq(&f);
+		get(&f, names[i])->shape[0]++;
+		refused(names[i], &f, GPTQ, ERR_BAD_FILE, "has shape [");
+		get(&f, names[i])->shape[0]--;
+		get(&f, names[i])->type = KT_I64;
+		refused(names[i], &f, GPTQ, ERR_BAD_FILE, "has type I64, expected");
+		f.names[i + 1][0] = 'X';
+		if (i < 2)
+			refused(names[i], &f, GPTQ, ERR_BAD_FILE, "is missing in model \"dir\"");
+		else
+			good("no order", &f, GPTQ, KT_Q4_0);
+	}
+	make_gptq(&f);
+	refused("other bits", &f, "{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":32}", ERR_BAD_FILE, "has shape [8, 8], expected [16, 8]");
+	refused("other groups", &f, "{\"quant_method\":\"gptq\",\"group_size\":-1}", ERR_BAD_FILE, "has shape [2, 1], expected [1, 1]");
+	refused("3 bits of 8 rows", &f, "{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":32}", ERR_BAD_FILE, "can't be packed with 3 bits");
+	for (int i = 0; i < 3; i++)
+	{
+		make_gptq(&f);
+		memcpy(f.data[2] + 6, &not_finite[i], 2);
+		refused("a scale", &f, GPTQ, ERR_BAD_FILE, "tensor \"m.scales\" in file \"dir/model.safetensors\" has a scale that is not finite");
+	}
+	make_gptq(&f);
+	f.data[1][2] = 0x76;
+	refused("a zero point", &f, GPTQ, ERR_BAD_FILE, "has zero points, but the quantization is symmetric");
+	good("without symmetry", &f, "{\"quant_method\":\"gptq\",\"group_size\":32,\"sym\":false}", KT_Q4_1);
+	make_gptq(&f);
+	((int32_t *) f.data[3])[5] = 2;
+	refused("a group too high", &f, GPTQ, ERR_BAD_FILE, "tensor \"m.g_idx\" in file \"dir/model.safetensors\" has an invalid group");
+	((int32_t *) f.data[3])[5] = -1;
+	refused("a negative group", &f, GPTQ, ERR_BAD_FILE, "has an invalid group");
+	make_gptq(&f);
+	for (int i = 0; i < K / 32 * N; i++)
+		((uint16_t *) f.data[2])[i] = 0x0001;
+	good("scales too small for a half", &f, GPTQ, KT_BF16);
+	clear(&f);
+}
+
+#define CT(weights) "{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":" weights "}}}"
+#define W4A16 CT("{\"num_bits\":4,\"strategy\":\"group\",\"group_size\":32}")
+
+static void
+test_compressed(void)
+{
+	Fake		f = {0};
+	int64_t    *shape;
+
+	add(&f, "m.weight_packed", KT_I32, 2, N, K / 8, 0x12);
+	add(&f, "m.weight_scale", KT_BF16, 2, N, K / 32, 0x3c);
+	shape = add(&f, "m.weight_shape", KT_I64, 1, 2, 0, 0);
+	shape[0] = N;
+	shape[1] = K;
+	good("4 bits", &f, W4A16, KT_Q4_0);
+	refused("floats", &f, CT("{\"num_bits\":4,\"type\":\"float\"}"), ERR_BAD_FILE, "has type I32, but its group's is float");
+	refused("other bits", &f, CT("{\"num_bits\":8,\"group_size\":32}"), ERR_BAD_FILE, "expected [8, 16]");
+	refused("other groups", &f, CT("{\"num_bits\":4,\"group_size\":16}"), ERR_BAD_FILE, "that doesn't fit");
+	refused("zero points", &f, CT("{\"num_bits\":4,\"group_size\":32,\"symmetric\":false}"), ERR_BAD_FILE, "weight_zero_point\" is missing");
+	refused("no group", &f, "{\"quant_method\":\"compressed-tensors\"}", ERR_BAD_FILE, "no group of the quantization configuration");
+	shape[1] = K + 1;
+	refused("another shape", &f, W4A16, ERR_BAD_FILE, "has not the shape [8, 64]");
+	clear(&f);
+
+	add(&f, "m.weight", KT_I8, 2, N, K, 1);
+	add(&f, "m.weight_scale", KT_F32, 2, N, 1, 0x3c);
+	good("8 bits", &f, CT("{\"num_bits\":8,\"strategy\":\"channel\"}"), KT_Q8_0);
+	add(&f, "m.weight_zero_point", KT_I8, 2, N, 2, 0);
+	refused("zero points", &f, CT("{\"num_bits\":8,\"symmetric\":false}"), ERR_BAD_FILE, "another shape than its scales");
+	clear(&f);
+}
+
+static void
+test_floats(void)
+{
+	static const char fp8[] = "{\"quant_method\":\"fp8\",\"weight_block_size\":[4,32]}";
+	static const char nvfp4[] = "{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"}";
+	Fake		f = {0};
+	float	   *scale;
+
+	add(&f, "m.weight", KT_F8_E4M3, 2, N, K, 0x38);
+	refused("no scale", &f, fp8, ERR_BAD_FILE, "tensor \"m.weight_scale\" is missing");
+	scale = add(&f, "m.weight_scale_inv", KT_F32, 2, 2, 2, 0);
+	good("blocks", &f, fp8, KT_BF16);
+	scale[3] = NAN;
+	refused("NaN", &f, fp8, ERR_BAD_FILE, "has a scale that is not finite");
+	f.t[1].shape[0] = 4;
+	f.t[1].shape[1] = 1;
+	refused("other blocks", &f, fp8, ERR_BAD_FILE, "has a shape that doesn't fit to a matrix of [8, 64]");
+	clear(&f);
+
+	add(&f, "m.weight", KT_U8, 2, N, K / 2, 0x21);
+	add(&f, "m.weight_scale", KT_F8_E4M3, 2, N, K / 16, 0x38);
+	refused("no second scale", &f, nvfp4, ERR_BAD_FILE, "m.weight_scale_2\" is missing");
+	scale = add(&f, "m.weight_scale_2", KT_F32, 1, 1, 0, 0);
+	refused("a scale of 0", &f, nvfp4, ERR_BAD_FILE, "has a scale that can't be used: 0");
+	*scale = 0.25f;
+	good("NVFP4", &f, nvfp4, KT_Q8_0);
+	f.data[1][7] = 0x7f;
+	refused("NaN", &f, nvfp4, ERR_BAD_FILE, "has a scale that is not finite");
+	clear(&f);
+
+	add(&f, "m_blocks", KT_U8, 2, N * K / 32, 16, 0x21);
+	add(&f, "m_scales", KT_U8, 2, N, K / 32, 127);
+	refused("blocks of another shape", &f, "{\"quant_method\":\"mxfp4\"}", ERR_BAD_FILE, "tensor \"m_blocks\"");
+	f.t[0].ndim = 3;
+	f.t[0].shape[0] = N;
+	f.t[0].shape[1] = K / 32;
+	f.t[0].shape[2] = 16;
+	good("MXFP4", &f, "{\"quant_method\":\"mxfp4\"}", KT_MXFP4);
+	f.data[1][3] = 255;
+	refused("an exponent of 255", &f, "{\"quant_method\":\"mxfp4\"}", ERR_BAD_FILE, "has a scale that is not finite");
+	clear(&f);
+}
+
+#define BNB "{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true}"
+
+static void
+bnb_state(Fake *f, const char *json)
+{
+	KTensor    *t = get(f, "m.weight.quant_state.bitsandbytes__nf4");
+
+	t->nbytes = strlen(json);
+	memcpy((void *) t->data, json, t->nbytes);
+}
+
+static void
+test_bnb(void)
+{
+	Fake		f = {0};
+
+	add(&f, "m.weight", KT_U8, 2, N * K / 2, 1, 0x21);
+	add(&f, "m.weight.absmax", KT_F32, 1, N * K / 64, 0, 0x3c);
+	add(&f, "m.weight.quant_map", KT_F32, 1, 16, 0, 0);
+	add(&f, "m.weight.quant_state.bitsandbytes__nf4", KT_U8, 1, 500, 0, ' ');
+	refused("no JSON", &f, BNB, ERR_BAD_FILE, "is not a JSON object");
+	bnb_state(&f, "{\"blocksize\":64,\"shape\":[8,32]}");
+	refused("another shape", &f, BNB, ERR_BAD_FILE, "has not the shape [8, 64] in its quantization state");
+	bnb_state(&f, "{\"blocksize\":0,\"shape\":[8,64]}");
+	refused("no blocks", &f, BNB, ERR_BAD_FILE, "\"blocksize\" = 0");
+	bnb_state(&f, "{\"blocksize\":32,\"shape\":[8,64]}");
+	refused("smaller blocks", &f, BNB, ERR_BAD_FILE, "has shape [8], expected [16]");
+	bnb_state(&f, "{\"blocksize\":64,\"shape\":[8,64]}");
+	good("NF4", &f, BNB, KT_Q8_0);
+	((float *) f.data[2])[3] = 1.5f;
+	refused("a value of 1.5", &f, BNB, ERR_BAD_FILE, "has a value beyond 1");
+	((float *) f.data[2])[3] = 0;
+	f.t[1].type = KT_U8;
+	refused("nested without an offset", &f, BNB, ERR_BAD_FILE, "nested_offset");
+	bnb_state(&f, "{\"blocksize\":64,\"shape\":[8,64],\"nested_offset\":0.5}");
+	refused("nested without scales", &f, BNB, ERR_BAD_FILE, "m.weight.nested_absmax\" is missing");
+	clear(&f);
+
+	add(&f, "m.weight", KT_I8, 2, N, K, 1);
+	refused("no scales", &f, BNB, ERR_BAD_FILE, "m.SCB\" is missing");
+	add(&f, "m.SCB", KT_F32, 1, N, 0, 0x3c);
+	good("INT8", &f, BNB, KT_Q8_0);
+	add(&f, "m.weight_format", KT_U8, 1, 1, 0, 2);
+	refused("another layout", &f, BNB, ERR_UNSUPPORTED, "asks for a layout that is not supported");
+	clear(&f);
+}
+
+/* a pattern that would take for ever is stopped */
+static void
+test_patterns(void)
+{
+	Fake		f = {0};
+	static char json[2000] = "{\"quant_method\":\"gptq\",\"group_size\":32,\"dynamic\":{\"((m*)*)*((m*)*)*((m*)*)*x\":{\"bits\":4}}}";
+	const KTensor *t;
+	Ckpt	   *c;
+	Err			e;
+
+	make_gptq(&f);
+	try(&f, json, &t, &c, &e);
+	CHECK(t != NULL || e.cls == ERR_BAD_FILE, "a pattern: %s", e.msg);
+	ckpt_close(c);
+	clear(&f);
+}
+
+int
+main(void)
+{
+	test_configurations();
+	test_gptq();
+	test_compressed();
+	test_floats();
+	test_bnb();
+	test_patterns();
+	return check_done("test_ckpt");
+}
