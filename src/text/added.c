@@ -14,6 +14,8 @@
  */
 #include "text/added.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -140,7 +142,7 @@ is_alone(const char *s, size_t n, size_t start, size_t stop)
 }
 
 bool
-added_next(const Added *a, const char *s, size_t n, bool no_special,
+added_next(const Added *a, const char *s, size_t n, bool no_special, const uint8_t *marks,
 		   size_t *scan, size_t *done, size_t *start, int32_t *id)
 {
 	size_t		i = *scan;
@@ -160,7 +162,8 @@ added_next(const Added *a, const char *s, size_t n, bool no_special,
 		}
 		i = stop;
 		flags = a->node[hit].flags;
-		if (no_special && (flags & ADDED_SPECIAL) != 0)
+		if ((flags & ADDED_SPECIAL) != 0 &&
+			(no_special || (marks != NULL && memchr(marks + from, 1, stop - from) != NULL)))
 			continue;
 		if ((flags & ADDED_SINGLE_WORD) != 0 && !is_alone(s, n, from, stop))
 			continue;

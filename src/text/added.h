@@ -25,9 +25,10 @@ void		added_put(Added *a, const char *s, size_t n, int32_t id, unsigned flags);
  * The next token in s[0..n) (valid UTF-8).  *scan is where to look on, *done
  * the end of the last token found; both begin at 0 and are advanced.  The text
  * before the token is [old *done, *start), which is empty if *start lies before
- * it.  no_special: special tokens are taken for text.
+ * it.  no_special: special tokens are taken for text.  marks (NULL, or [n]): so are
+ * those with a byte that is marked.
  */
-bool		added_next(const Added *a, const char *s, size_t n, bool no_special,
+bool		added_next(const Added *a, const char *s, size_t n, bool no_special, const uint8_t *marks,
 					   size_t *scan, size_t *done, size_t *start, int32_t *id);
 
 #endif

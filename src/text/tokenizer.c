@@ -29,6 +29,8 @@ typedef struct Enc
 {
 	const Tok  *t;
 	bool		no_special;		/* special tokens in the text stay text */
+	const uint8_t *marks;		/* of the text's bytes, NULL: all are trusted */
+	Buf			norm_marks;		/* of the bytes in norm */
 	IntVec	   *out;
 	Err		   *e;
 	BpeWork		bpe;
@@ -126,9 +128,46 @@ encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 	return encode_piece(c, step + 1, b->data, b->len, at_start);
 }
 
+/*
+ * Marks of normalized text: which of the tokens in it may not be found.  Normalizing
+ * moves bytes, but a token's occurrences stay in their order; where it makes or loses
+ * one, none is trusted.
+ */
+static const uint8_t *
+marks_of_norm(Enc *c, const char *s, const uint8_t *marks, size_t n)
+{
+	const Added *a = c->t->added_norm;
+	size_t		raw_at[2] = {0, 0};
+	size_t		at[2] = {0, 0};
+	size_t		start;
+	size_t		raw_start;
+	int32_t		id;
+	int32_t		raw_id;
+	uint8_t    *out;
+
+	if (marks == NULL || a == NULL || memchr(marks, 1, n) == NULL)
+		return NULL;
+	buf_reset(&c->norm_marks);
+	buf_reserve(&c->norm_marks, c->norm.len);
+	out = (uint8_t *) c->norm_marks.data;
+	memset(out, 0, c->norm.len);
+	for (;;)
+	{
+		bool		found = added_next(a, c->norm.data, c->norm.len, false, NULL, &at[0], &at[1], &start, &id);
+		bool		raw_found = added_next(a, s, n, false, NULL, &raw_at[0], &raw_at[1], &raw_start, &raw_id);
+
+		if (found != raw_found || (found && id != raw_id))
+			return memset(out, 1, c->norm.len);
+		if (!found)
+			return out;
+		if (memchr(marks + raw_start, 1, raw_at[1] - raw_start) != NULL)
+			memset(out + start, 1, at[1] - start);
+	}
+}
+
 /* Text between added tokens that were found in raw text. */
 static bool
-encode_raw(Enc *c, const char *s, size_t n, unsigned edges)
+encode_raw(Enc *c, const char *s, const uint8_t *marks, size_t n, unsigned edges)
 {
 	const Tok  *t = c->t;
 	bool		at_start = (edges & TOK_AT_START) != 0;
@@ -145,11 +184,12 @@ encode_raw(Enc *c, const char *s, size_t n, unsigned edges)
 		buf_reset(&c->norm);
 		if (!tok_normalize(t, s, n, edges, &c->norm, c->e))
 			return false;
+		marks = marks_of_norm(c, s, marks, n);
 		s = c->norm.data;
 		n = c->norm.len;
 	}
 	while (t->added_norm != NULL &&
-		   added_next(t->added_norm, s, n, c->no_special, &scan, &done, &start, &id))
+		   added_next(t->added_norm, s, n, c->no_special, marks, &scan, &done, &start, &id))
 	{
 		if (start > from && !encode_piece(c, 0, s + from, start - from, at_start && from == 0))
 			return false;
@@ -170,14 +210,14 @@ encode_text(Enc *c, const char *s, size_t n)
 	int32_t		id;
 
 	while (t->added_raw != NULL &&
-		   added_next(t->added_raw, s, n, c->no_special, &scan, &done, &start, &id))
+		   added_next(t->added_raw, s, n, c->no_special, c->marks, &scan, &done, &start, &id))
 	{
-		if (start > from && !encode_raw(c, s + from, start - from, from == 0 ? TOK_AT_START : 0))
+		if (start > from && !encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, start - from, from == 0 ? TOK_AT_START : 0))
 			return false;
 		intvec_push(c->out, id);
 		from = done;
 	}
-	return encode_raw(c, s + from, n - from, TOK_AT_END | (from == 0 ? TOK_AT_START : 0));
+	return encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, n - from, TOK_AT_END | (from == 0 ? TOK_AT_START : 0));
 }
 
 /* One text, of any bytes. */
@@ -204,6 +244,7 @@ static void
 enc_free(Enc *c)
 {
 	buf_free(&c->norm);
+	buf_free(&c->norm_marks);
 	for (size_t i = 0; i < SPLIT_MAX_STEPS; i++)
 	{
 		buf_free(&c->pre[i]);
@@ -228,6 +269,20 @@ tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, E
 				intvec_push(out, t->single.item[i].id);
 			else
 				ok = encode_bytes(&c, s, n);
+	enc_free(&c);
+	return ok;
+}
+
+bool
+tok_encode_marked(const Tok *t, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
+{
+	Enc			c = {.t = t,.out = out,.e = e,.marks = marks};
+	bool		ok;
+
+	/* repairing would move the bytes away from their marks */
+	if (n > 0 && !uni_valid(s, n))
+		return err_set(e, ERR_INVALID, "the rendered chat is not valid UTF-8");
+	ok = encode_bytes(&c, s, n);
 	enc_free(&c);
 	return ok;
 }

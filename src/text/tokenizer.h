@@ -85,6 +85,14 @@ bool		tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *
 bool		tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, size_t nb, unsigned flags,
 							IntVec *ids, IntVec *types, Err *e);
 
+/*
+ * The same without what the post-processor adds, for text that is put together from
+ * trusted and other bytes: marks[i] = 1 says that s[i] is not trusted, and a special
+ * token is found only where none of its bytes is marked.  Ids are otherwise those of
+ * tok_encode() of the whole.
+ */
+bool		tok_encode_marked(const Tok *t, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e);
+
 int32_t		tok_vocab_size(const Tok *t);	/* highest id + 1 */
 int32_t		tok_bos(const Tok *t);	/* -1 = none */
 int32_t		tok_eos(const Tok *t);	/* primary EOS; -1 = none */
