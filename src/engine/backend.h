@@ -13,6 +13,7 @@
 #ifndef VLLM_ENGINE_BACKEND_H
 #define VLLM_ENGINE_BACKEND_H
 
+#include "engine/chatmodel.h"
 #include "engine/config.h"
 #include "engine/core.h"
 #include "engine/source.h"
@@ -67,6 +68,10 @@ typedef struct Backend
 	void		(*free) (Inst *in); /* live requests end with FIN_ABORT first */
 	void		(*facts) (const Inst *in, ModelFacts *out);
 	bool		(*encode) (const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e);
+	/* without what the post-processor adds: tok_encode_marked() */
+	bool		(*encode_marked) (const Inst *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e);
+	/* the chat templates of the model's files; lives as long as the instance */
+	const ChatModel *(*chat) (const Inst *in);
 	/* ERR_INVALID when an id is out of range */
 	bool		(*decode) (const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e);
 	bool		(*normalize) (const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e);

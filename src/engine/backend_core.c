@@ -33,6 +33,7 @@ struct Inst
 	Tok		   *tok;			/* of that; else it is the Core's */
 	KPool	   *pool;
 	const Kernels *kernels;
+	ChatModel  *chat;
 };
 
 /* ---- loading ---- */
@@ -208,6 +209,7 @@ inst_free(Inst *in)
 	tok_free(in->tok);
 	if (in->pool != NULL)
 		kpool_free(in->pool);
+	chat_free(in->chat);
 	mem_free(in);
 }
 
@@ -226,6 +228,7 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 		(src.files = files = files_open(path, e)) != NULL &&
 		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && (tok = source_tok(src.files, e)) != NULL)
 	{
+		in->chat = chatmodel_of_files(files);
 		if (source_tokenizer_only(files))
 		{
 			in->tok = tok;
@@ -305,6 +308,18 @@ static bool
 encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
 {
 	return tok_encode(inst_tok(in), s, n, flags, out, e);
+}
+
+static bool
+encode_marked(const Inst *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
+{
+	return tok_encode_marked(inst_tok(in), s, marks, n, out, e);
+}
+
+static const ChatModel *
+chat(const Inst *in)
+{
+	return in->chat;
 }
 
 static bool
@@ -389,6 +404,8 @@ const Backend backend_core = {
 	.free = inst_free,
 	.facts = facts,
 	.encode = encode,
+	.encode_marked = encode_marked,
+	.chat = chat,
 	.decode = decode,
 	.normalize = normalize,
 	.submit = submit,

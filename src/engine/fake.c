@@ -62,6 +62,7 @@ struct Inst
 	CoreStats	st;
 	int			max_len;
 	int64_t		counter;		/* unseeded sampling */
+	ChatModel  *chat;
 };
 
 typedef struct FakeLog
@@ -379,6 +380,9 @@ static Inst *
 fake_load(const char *path, const ModelOpts *o, const Settings *s,
 		  LoadProgress progress, void *ctx, Err *e)
 {
+	static const char chat_template[] =
+		"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+		"{{ 'assistant:' if add_generation_prompt }}";
 	Inst	   *in;
 	int64_t		ms = 0;
 	int64_t		kv = o->kv_cache_memory_bytes ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
@@ -400,6 +404,12 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 		return NULL;
 	}
 	in = mem_zalloc(sizeof(Inst));
+	if (strcmp(path, "/fake/mute") != 0)
+		in->chat = chat_new(chat_template, sizeof(chat_template) - 1, NULL, 0);
+	else
+		in->chat = chat_new(NULL, 0, NULL, 0);
+	chat_special(in->chat, "bos_token", "<s>", 3);
+	chat_special(in->chat, "eos_token", "</s>", 4);
 	pthread_mutex_init(&in->lock, NULL);
 	in->tail = &in->head;
 	in->max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN;
@@ -445,6 +455,7 @@ fake_free(Inst *in)
 		r = next;
 	}
 	pthread_mutex_destroy(&in->lock);
+	chat_free(in->chat);
 	mem_free(in);
 }
 
@@ -473,6 +484,19 @@ fake_encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out
 		.data = ids,.len = n,.cap = n
 	};
 	return true;
+}
+
+static bool
+fake_encode_marked(const Inst *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
+{
+	(void) marks;
+	return fake_encode(in, s, n, 0, out, e);
+}
+
+static const ChatModel *
+fake_chat(const Inst *in)
+{
+	return in->chat;
 }
 
 static bool
@@ -739,6 +763,8 @@ const Backend backend_fake = {
 	.free = fake_free,
 	.facts = fake_facts,
 	.encode = fake_encode,
+	.encode_marked = fake_encode_marked,
+	.chat = fake_chat,
 	.decode = fake_decode,
 	.normalize = fake_normalize,
 	.submit = fake_submit,

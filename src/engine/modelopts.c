@@ -130,9 +130,11 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		o->rope_theta = v->valuedouble;
 		return true;
 	}
+	if (strcmp(v->string, "chat_template") == 0)	/* chatmodel_of_options() reads it */
+		return cJSON_IsString(v) || opt_wrong(v, e, "a chat template, or the path of a file with one");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, rope_scaling and rope_theta.");
+					"max_num_seqs, max_num_batched_tokens, quantization, rope_scaling, rope_theta and chat_template.");
 }
 
 bool

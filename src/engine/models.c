@@ -62,6 +62,7 @@ struct Entry
 	char		name[WIRE_NAME_LEN];
 	char	   *path;
 	char	   *options;		/* "" = none */
+	ChatModel  *chat;			/* the option's template, NULL = none */
 	ModelOpts	opts;
 	WireModelState state;
 	Loaded	   *loaded;			/* while LOADING (second stage) or READY */
@@ -203,6 +204,12 @@ entry_name(const Entry *en)
 	return en->name;
 }
 
+const ChatModel *
+entry_chat(const Entry *en)
+{
+	return en->chat;
+}
+
 Inst *
 entry_inst(Entry *en)
 {
@@ -245,6 +252,7 @@ entry_unref(Entry *en)
 	if (--en->refs > 0)
 		return;
 	forget_failure(en);
+	chat_free(en->chat);
 	mem_free(en->path);
 	mem_free(en->options);
 	mem_free(en);
@@ -725,9 +733,10 @@ static Entry *
 entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const char *options, Err *e)
 {
 	ModelOpts	opts;
+	ChatModel  *chat;
 	Entry	   *en;
 
-	if (!model_opts_parse(options, &opts, e))
+	if (!model_opts_parse(options, &opts, e) || !chatmodel_of_options(options, &chat, e))
 		return NULL;
 	if (m->n_entries == WIRE_MAX_MODELS)
 	{
@@ -736,6 +745,7 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 				break;
 		if (en == NULL)
 		{
+			chat_free(chat);
 			err_set(e, ERR_TOO_LONG, "too many models in use (maximum is %d)", WIRE_MAX_MODELS);
 			return NULL;
 		}
@@ -748,6 +758,7 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 	en->path = mem_strdup(path);
 	en->options = mem_strdup(options != NULL ? options : "");
 	en->opts = opts;
+	en->chat = chat;
 	en->state = WM_UNLOADED;
 	en->refs = 1;
 	en->next = m->entries;

@@ -38,6 +38,9 @@ void		entry_unref(Entry *en);
 EntryCounters *entry_counters(Entry *en);
 const char *entry_name(const Entry *en);
 
+/* The chat template that the entry's options give, NULL = none. */
+const ChatModel *entry_chat(const Entry *en);
+
 /* The instance if it is ready, else NULL. */
 Inst	   *entry_inst(Entry *en);
 bool		entry_facts(Entry *en, ModelFacts *out);

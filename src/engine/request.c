@@ -198,6 +198,28 @@ other_field(Request *r, const WireField *f, Err *e)
 			r->prompt = f->s;
 			r->prompt_len = f->n;
 			return true;
+		case WTAG_MESSAGES:
+			r->has_chat = true;
+			r->chat.messages = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_TOOLS:
+			r->chat.tools = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_DOCUMENTS:
+			r->chat.documents = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_CHAT_KWARGS:
+			r->chat.kwargs = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_CHAT_TEMPLATE:
+			r->chat.source = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_GENERATION_PROMPT:
+			r->chat.add_generation_prompt = f->i != 0;
+			return true;
+		case WTAG_CONTINUE_FINAL:
+			r->chat.continue_final_message = f->i != 0;
+			return true;
 		case WTAG_PROMPT_IDS:
 			r->has_ids = true;
 			r->ids = *f;
@@ -224,14 +246,18 @@ check_whole(int kind, Request *r, Err *e)
 
 	if (kind == WK_GENERATE || kind == WK_TOKENIZE)
 	{
-		if (!r->has_prompt && !(kind == WK_GENERATE && r->has_ids))
+		if (!r->has_prompt && !r->has_chat && !(kind == WK_GENERATE && r->has_ids))
 			return err_set(e, ERR_INTERNAL, "request without a prompt");
+		if (r->has_chat && (r->has_prompt || r->has_ids))
+			return err_set(e, ERR_INTERNAL, "request with a prompt and messages");
 		if (r->has_prompt && r->has_ids)
 			return err_set(e, ERR_INVALID, "prompt and prompt_token_ids exclude each other");
 		/* also where the tokenizer would add a BOS */
 		if (kind == WK_GENERATE && r->has_prompt && r->prompt_len == 0)
 			return bad(e, "prompt", "must not be empty");
 	}
+	if (kind == WK_CHAT_RENDER && (!r->has_chat || (r->model[0] == '\0' && r->chat.source.s == NULL)))
+		return err_set(e, ERR_INTERNAL, "chat without messages or a template");
 	if (kind == WK_DETOKENIZE && !r->has_ids)
 		return err_set(e, ERR_INTERNAL, "detokenize request without token ids");
 	if (kind == WK_CONTROL && r->command[0] == '\0')
@@ -454,6 +480,7 @@ submit(Conv *c, IntVec *ids)
 	mem_free(c->in);
 	c->in = NULL;
 	r->prompt = NULL;
+	r->chat = (ChatRequest) {0};
 	spec.prompt = *ids;
 	spec.params = r->params;
 	genparams_init(&r->params);
@@ -473,19 +500,38 @@ typedef struct TextJob
 	unsigned	flags;
 	const char *text;			/* in the conversation's message, which job_busy keeps */
 	size_t		len;
+	const ChatRequest *chat;	/* NULL: text */
+	const ChatModel *own;		/* the entry's */
 	IntVec		ids;
 	Buf			out;
 	bool		ok;
 	Err			e;
 } TextJob;
 
+/* Messages to text, and that to ids if they are wanted. */
+static void
+chat_run(TextJob *t)
+{
+	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
+	Buf			marks = {0};
+
+	t->ok = chat_render(t->own, in != NULL ? t->be->chat(in) : NULL, t->chat, &t->out, &marks, &t->e);
+	if (t->ok && t->kind == WK_GENERATE && t->out.len == 0)
+		t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
+	if (t->ok && t->kind != WK_CHAT_RENDER)
+		t->ok = t->be->encode_marked(in, t->out.data, (const uint8_t *) marks.data, t->out.len, &t->ids, &t->e);
+	buf_free(&marks);
+}
+
 static void
 text_run(Job *j)
 {
 	TextJob    *t = (TextJob *) j;
-	Inst	   *in = loaded_inst(t->pin);
+	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
 
-	if (t->kind == WK_DETOKENIZE)
+	if (t->chat != NULL)
+		chat_run(t);
+	else if (t->kind == WK_DETOKENIZE)
 		t->ok = t->be->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
 	else
 		t->ok = t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
@@ -499,7 +545,7 @@ text_answer(TextJob *t)
 	Buf			b = {0};
 	WireOut		o = conv_out(&b);
 
-	if (t->kind == WK_DETOKENIZE)
+	if (t->kind == WK_DETOKENIZE || t->kind == WK_CHAT_RENDER)
 		wire_put_str(&o, WTAG_TEXT, t->out.len > 0 ? t->out.data : "", t->out.len);
 	else
 	{
@@ -517,7 +563,8 @@ text_finish(TextJob *t)
 {
 	Conv	   *c = t->c;
 
-	loaded_unpin(t->pin);
+	if (t->pin != NULL)
+		loaded_unpin(t->pin);
 	c->job_busy = false;
 	if (conv_is_active(c))
 	{
@@ -554,7 +601,9 @@ text_init(TextJob *t, Conv *c)
 	t->c = c;
 	t->be = c->srv->be;
 	t->kind = c->kind;
-	t->pin = entry_pin(c->entry);
+	t->pin = c->entry != NULL ? entry_pin(c->entry) : NULL;
+	t->own = c->entry != NULL ? entry_chat(c->entry) : NULL;
+	t->chat = r->has_chat ? &r->chat : NULL;
 	t->text = r->prompt;
 	t->len = r->prompt_len;
 	if (c->kind == WK_DETOKENIZE)
@@ -577,7 +626,8 @@ text_start(Conv *c)
 	TextJob		now = {0};
 	TextJob    *job;
 
-	if (text_init(&now, c) <= INLINE_TEXT)
+	/* a template may take its time */
+	if (text_init(&now, c) <= INLINE_TEXT && now.chat == NULL)
 	{
 		text_run(&now.j);
 		text_finish(&now);
@@ -695,9 +745,13 @@ static void
 check_start(Conv *c)
 {
 	CheckJob   *k = mem_zalloc(sizeof(CheckJob));
+	ChatModel  *chat = NULL;
 	Err			e;
+	bool		ok = model_opts_parse(c->req->options, &k->opts, &e) &&
+		chatmodel_of_options(c->req->options, &chat, &e) && (chat == NULL || chat_check(chat, &e));
 
-	if (!model_opts_parse(c->req->options, &k->opts, &e))
+	chat_free(chat);
+	if (!ok)
 	{
 		mem_free(k);
 		request_fail(c, &e);
@@ -725,7 +779,8 @@ note(const Conv *c)
 		.dboid = r->dboid,.roleid = r->roleid,.model = r->model,
 		.has_max_tokens = (r->given & GP_MAX_TOKENS) != 0,.max_tokens = r->params.max_tokens,
 		.has_temperature = (r->given & GP_TEMPERATURE) != 0,.temperature = r->params.temperature,
-		.prompt = r->has_prompt ? r->prompt : "",.prompt_len = r->has_prompt ? r->prompt_len : 0
+		.prompt = r->has_prompt ? r->prompt : r->has_chat ? r->chat.messages.s : "",
+		.prompt_len = r->has_prompt ? r->prompt_len : r->has_chat ? r->chat.messages.n : 0
 	};
 
 	if (c->srv->be->note != NULL)
@@ -768,6 +823,14 @@ request_start(Conv *c)
 	{
 		case WK_GENERATE:
 			note(c);
+			with_model(c);
+			break;
+		case WK_CHAT_RENDER:
+			if (c->req->model[0] == '\0')
+			{
+				text_start(c);
+				break;
+			}
 			with_model(c);
 			break;
 		case WK_TOKENIZE:

@@ -25,6 +25,8 @@ typedef struct Request
 	size_t		prompt_len;
 	bool		has_ids;
 	WireField	ids;			/* PROMPT_IDS */
+	bool		has_chat;		/* chat.messages instead of a prompt */
+	ChatRequest chat;
 	bool		stream;
 	bool		want_ids;
 	bool		has_want_ids;

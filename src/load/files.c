@@ -301,6 +301,7 @@ files_close(Files *f)
 	buf_free(&f->tok_json);
 	buf_free(&f->tok_config);
 	buf_free(&f->chat_template);
+	buf_free(&f->tool_template);
 	conf_free(f->conf);
 	mem_free(f->path);
 	mem_free(f);
@@ -433,6 +434,7 @@ files_tokenizer(const Files *f, FilesTokenizer *out, Err *e)
 	memset(out, 0, sizeof(*out));
 	if (f->has_template)
 		out->chat_template = f->chat_template.data;
+	out->tool_template = f->tool_template.data;
 	if (f->gguf != NULL)
 	{
 		out->gguf = f->gguf;

@@ -56,6 +56,7 @@ struct Files
 	Buf			tok_json;		/* tokenizer.json */
 	Buf			tok_config;		/* tokenizer_config.json */
 	Buf			chat_template;
+	Buf			tool_template;
 	bool		has_template;
 	FilesTokKind tok_kind;		/* of tok_json */
 

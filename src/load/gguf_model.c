@@ -497,15 +497,16 @@ read_vocab(Gm *m)
 	return ok ? read_token_arrays(m, v) : bad_vocab(m, "tokenizer.ggml.tokens");
 }
 
-static void
-read_template(Gm *m)
+static bool
+read_template(Gm *m, const char *key, Buf *out)
 {
-	const GgufKey *k = gguf_find(m->g, "tokenizer.chat_template");
+	const GgufKey *k = gguf_find(m->g, key);
 
 	if (k == NULL || k->type != GGUF_STRING || k->n > FILES_MAX_CONFIG)
-		return;
-	buf_add(&m->f->chat_template, k->data, k->n);
-	m->f->has_template = true;
+		return false;
+	buf_reserve(out, 1);
+	buf_add(out, k->data, k->n);
+	return true;
 }
 
 /* ---- all of it, under the read guard ---- */
@@ -528,7 +529,10 @@ read_all(void *arg)
 	r->ok = gguf_parse(map->base, map->len, map->path, &g, r->e) && read_arch(&m) &&
 		read_conf(&m) && add_tensors(&m) && read_vocab(&m);
 	if (r->ok)
-		read_template(&m);
+	{
+		r->f->has_template = read_template(&m, "tokenizer.chat_template", &r->f->chat_template);
+		read_template(&m, "tokenizer.chat_template.tool_use", &r->f->tool_template);
+	}
 	gguf_free(&g);
 }
 

@@ -175,7 +175,7 @@ slurp_optional(Files *f, const char *name, size_t limit, Buf *out, Err *e)
 }
 
 /* A "chat_template" value: a string, or an array of {"name", "template"} of which
- * "default" counts. */
+ * "default" and "tool_use" count. */
 static void
 take_template(Files *f, const Buf *json)
 {
@@ -189,8 +189,12 @@ take_template(Files *f, const Buf *json)
 		{
 			const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "name"));
 
-			if (name != NULL && strcmp(name, "default") == 0)
-				s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "template"));
+			const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "template"));
+
+			if (name != NULL && text != NULL && strcmp(name, "default") == 0)
+				s = text;
+			if (name != NULL && text != NULL && strcmp(name, "tool_use") == 0 && f->tool_template.data == NULL)
+				buf_addstr(&f->tool_template, text);
 		}
 	if (s != NULL)
 	{
@@ -234,6 +238,7 @@ read_tokenizer(Files *f, Err *e)
 	ok = read_vocabulary(f, e) &&
 		slurp_optional(f, "tokenizer_config.json", FILES_MAX_CONFIG, &f->tok_config, e) &&
 		slurp_optional(f, "chat_template.jinja", FILES_MAX_CONFIG, &f->chat_template, e) &&
+		slurp_optional(f, "additional_chat_templates/tool_use.jinja", FILES_MAX_CONFIG, &f->tool_template, e) &&
 		slurp_optional(f, "chat_template.json", FILES_MAX_CONFIG, &json, e);
 	f->has_template = f->chat_template.data != NULL;
 	if (ok && !f->has_template)

@@ -73,6 +73,7 @@ typedef struct FilesTokenizer
 	size_t		config_len;
 	const struct TokGguf *gguf; /* src/text's struct, filled by src/load (declared in text/tokenizer.h) */
 	const char *chat_template;	/* NULL if none */
+	const char *tool_template;	/* the one for chats with tools, NULL if none */
 } FilesTokenizer;
 
 bool		files_tokenizer(const Files *f, FilesTokenizer *out, Err *e);

@@ -292,6 +292,7 @@ static const char *const kind_names[WK_COUNT] = {
 	[WK_MODEL_FORGET] = "forget model",
 	[WK_CONTROL] = "control",
 	[WK_MODEL_INSPECT] = "inspect model",
+	[WK_CHAT_RENDER] = "render chat",
 };
 
 static const char *const phase_names[] = {

@@ -275,6 +275,7 @@ typedef enum WireKind			/* requests */
 								 * T_MODEL_HASH only if it has this path and these options */
 	WK_CONTROL,					/* T_COMMAND: "integrity", "log" (fake), "reset-stats", ... -> text */
 	WK_MODEL_INSPECT,			/* what files hold -> WF_DONE with json text */
+	WK_CHAT_RENDER,				/* messages through a chat template -> WF_DONE with text */
 	WK_COUNT
 } WireKind;
 

@@ -1,0 +1,115 @@
+/*
+ * chatmodel.c
+ *	  Chat templates and special tokens, from files and options to a ChatModel.
+ *
+ * The option "chat_template" is a template where it has a brace or a newline, else the
+ * path of a file with one; only who may read the server's files can give models
+ * options.
+ *
+ * Tested by tests/unit/test_chat.c.
+ */
+#include "engine/chatmodel.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text/tokenizer.h"
+
+#define MAX_TEMPLATE	((size_t) 1 << 20)
+
+static void
+special_of_json(ChatModel *c, const cJSON *root)
+{
+	static const char *const names[] = {
+		"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		const cJSON *v = cJSON_GetObjectItemCaseSensitive(root, names[i]);
+
+		if (cJSON_IsObject(v))
+			v = cJSON_GetObjectItemCaseSensitive(v, "content");
+		if (cJSON_IsString(v))
+			chat_special(c, names[i], v->valuestring, strlen(v->valuestring));
+	}
+}
+
+static void
+special_of_gguf(ChatModel *c, const TokGguf *g)
+{
+	const struct
+	{
+		const char *name;
+		int32_t		id;
+	}			ids[] = {{"bos_token", g->bos}, {"eos_token", g->eos}, {"unk_token", g->unk}};
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		if (ids[i].id >= 0 && (size_t) ids[i].id < g->n)
+			chat_special(c, ids[i].name, g->tokens[ids[i].id], g->token_len[ids[i].id]);
+}
+
+ChatModel *
+chatmodel_of_files(const Files *f)
+{
+	FilesTokenizer ft = {0};
+	ChatModel  *c;
+	cJSON	   *root;
+	Err			e;
+
+	files_tokenizer(f, &ft, &e);	/* what there is: a missing tokenizer fails elsewhere */
+	c = chat_new(ft.chat_template, ft.chat_template != NULL ? strlen(ft.chat_template) : 0,
+				 ft.tool_template, ft.tool_template != NULL ? strlen(ft.tool_template) : 0);
+	if (ft.gguf != NULL)
+		special_of_gguf(c, ft.gguf);
+	else if (ft.config != NULL)
+	{
+		root = cJSON_ParseWithLength(ft.config, ft.config_len);
+		special_of_json(c, root);
+		cJSON_Delete(root);
+	}
+	return c;
+}
+
+static bool
+read_template(const char *path, Buf *out, Err *e)
+{
+	FILE	   *f = fopen(path, "rb");
+	char		block[4096];
+	size_t		n;
+
+	if (f == NULL)
+		return err_set(e, ERR_INVALID, "could not open chat template \"%.200s\": %s", path, strerror(errno));
+	buf_reserve(out, 1);
+	while ((n = fread(block, 1, sizeof(block), f)) > 0 && out->len <= MAX_TEMPLATE)
+		buf_add(out, block, n);
+	if (ferror(f) || out->len > MAX_TEMPLATE)
+		err_set(e, ERR_INVALID, out->len > MAX_TEMPLATE ? "chat template \"%.200s\" is longer than 1 MB" :
+				"could not read chat template \"%.200s\"", path);
+	n = ferror(f) == 0 && out->len <= MAX_TEMPLATE;
+	fclose(f);
+	return n != 0;
+}
+
+bool
+chatmodel_of_options(const char *options, ChatModel **out, Err *e)
+{
+	cJSON	   *root = options != NULL && options[0] != '\0' ? cJSON_Parse(options) : NULL;
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "chat_template"));
+	Buf			text = {0};
+	bool		ok = true;
+
+	*out = NULL;
+	if (s != NULL && strpbrk(s, "{}\n") == NULL)
+	{
+		ok = read_template(s, &text, e);
+		s = text.data;
+	}
+	if (ok && s != NULL)
+		*out = chat_new(s, text.data != NULL ? text.len : strlen(s), NULL, 0);
+	buf_free(&text);
+	cJSON_Delete(root);
+	return ok;
+}

@@ -1,0 +1,470 @@
+/*
+ * chat.c
+ *	  Messages, normalized, through a chat template.
+ *
+ * What is given comes in the forms that OpenAI's API takes; templates expect what
+ * Hugging Face's apply_chat_template() gives them.  So, before rendering: arguments of
+ * tool calls become objects, reasoning has all the names that templates read, parts of
+ * content become one text unless the template itself goes through parts, and the other
+ * way round for a template that can do nothing else.
+ *
+ * Everything from messages, tools and documents is marked as input, but the roles that
+ * everybody uses: templates build tokens of them ('<|' + message.role + '|>').
+ *
+ * Tested by tests/unit/test_chat.c.
+ */
+#include "text/chat.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/jinja_int.h"
+
+#define CONTINUE_TAG	"CONTINUE_FINAL_MESSAGE_TAG "
+#define MAX_SPECIAL		16
+
+typedef struct Special
+{
+	char	   *name;
+	char	   *text;
+	size_t		n;
+} Special;
+
+struct ChatModel
+{
+	JinTemplate *dflt;			/* NULL: none, or dflt_err */
+	JinTemplate *tool_use;
+	bool		has_dflt;
+	bool		has_tool_use;
+	Err			dflt_err;
+	Err			tool_use_err;
+	Special		special[MAX_SPECIAL];
+	int			n_special;
+};
+
+ChatModel *
+chat_new(const char *dflt, size_t n_dflt, const char *tool_use, size_t n_tool_use)
+{
+	ChatModel  *c = mem_zalloc(sizeof(ChatModel));
+
+	c->has_dflt = dflt != NULL;
+	c->has_tool_use = tool_use != NULL;
+	if (dflt != NULL)
+		c->dflt = jin_compile(dflt, n_dflt, &c->dflt_err);
+	if (tool_use != NULL)
+		c->tool_use = jin_compile(tool_use, n_tool_use, &c->tool_use_err);
+	return c;
+}
+
+void
+chat_special(ChatModel *c, const char *name, const char *text, size_t n)
+{
+	if (c->n_special == MAX_SPECIAL)
+		return;
+	c->special[c->n_special++] = (Special) {mem_strdup(name), mem_strndup(text, n), n};
+}
+
+bool
+chat_has_template(const ChatModel *c)
+{
+	return c->has_dflt || c->has_tool_use;
+}
+
+bool
+chat_check(const ChatModel *c, Err *e)
+{
+	if (c->has_dflt && c->dflt == NULL)
+		*e = c->dflt_err;
+	else if (c->has_tool_use && c->tool_use == NULL)
+		*e = c->tool_use_err;
+	else
+		return true;
+	return false;
+}
+
+void
+chat_free(ChatModel *c)
+{
+	if (c == NULL)
+		return;
+	jin_free(c->dflt);
+	jin_free(c->tool_use);
+	for (int i = 0; i < c->n_special; i++)
+	{
+		mem_free(c->special[i].name);
+		mem_free(c->special[i].text);
+	}
+	mem_free(c);
+}
+
+/* ---- messages ---- */
+
+typedef struct Prepare
+{
+	const ChatRequest *r;
+	const ChatModel *model;
+	const JinTemplate *t;
+	JinUses		uses;
+	JStr	   *final;			/* continue_final_message: the text to be continued */
+} Prepare;
+
+static void __attribute__((noreturn, format(printf, 3, 4)))
+bad_message(Jin *j, size_t i, const char *fmt,...)
+{
+	char		text[300];
+	va_list		ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	jin_fail(j, JE_VALUE, "message %zu %s", i + 1, text);
+}
+
+/* Roles that a template may build tokens of. */
+static JVal
+trusted_role(Jin *j, JVal role)
+{
+	static const char *const known[] = {
+		"system", "user", "assistant", "tool", "developer", "function", "ipython", "model", "tool_response", "documents"
+	};
+
+	for (size_t i = 0; role.t == JT_STR && i < sizeof(known) / sizeof(known[0]); i++)
+		if (jin_str_is(role.s, known[i]))
+			return jin_cstr(j, known[i]);
+	return role;
+}
+
+/* One part of content as {"type": "text", "text": ...}. */
+static JVal
+text_part(Jin *j, size_t i, JVal part)
+{
+	static const char *const texts[][2] = {
+		{"text", "text"}, {"input_text", "text"}, {"output_text", "text"}, {"refusal", "refusal"}, {"thinking", "thinking"}
+	};
+	JDict	   *d;
+	const JVal *type;
+	const JVal *text = NULL;
+
+	if (part.t == JT_STR)
+		text = &part;
+	else if (part.t != JT_DICT)
+		bad_message(j, i, "has a part of content that is neither a string nor an object");
+	else
+	{
+		type = jin_dict_cget(j, part.d, "type");
+		if (type == NULL || type->t != JT_STR)
+			bad_message(j, i, "has a part of content without a type");
+		for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]) && text == NULL; k++)
+			if (jin_str_is(type->s, texts[k][0]))
+			{
+				text = jin_dict_cget(j, part.d, texts[k][1]);
+				if (text == NULL || text->t != JT_STR)
+					bad_message(j, i, "has a part of content of type %s without its text", texts[k][0]);
+			}
+		if (text == NULL)
+			jin_fail(j, JE_REFUSED, "content of type %s is not supported", jin_repr_c(j, *type));
+	}
+	d = jin_dict(j);
+	jin_dict_cput(j, d, "type", jin_cstr(j, "text"));
+	jin_dict_cput(j, d, "text", *text);
+	return (JVal) {.t = JT_DICT,.d = d};
+}
+
+/* Content in the form that the template goes through. */
+static JVal
+normal_content(Jin *j, const Prepare *p, size_t i, JVal content)
+{
+	JList	   *parts = jin_list(j, 1);
+	JBuild		b = {0};
+
+	if (content.t == JT_STR && p->uses.content_parts && !p->uses.string_test)
+	{
+		jin_list_add(j, parts, text_part(j, i, content));
+		return jin_lval(parts, JT_LIST);
+	}
+	if (content.t != JT_LIST)
+		return content;
+	for (size_t k = 0; k < content.l->n; k++)
+	{
+		JVal		part = text_part(j, i, content.l->v[k]);
+
+		jin_list_add(j, parts, part);
+		if (k > 0)
+			jin_build_c(j, &b, "\n");
+		jin_build_str(j, &b, jin_dict_cget(j, part.d, "text")->s);
+	}
+	return p->uses.content_parts ? jin_lval(parts, JT_LIST) : jin_sval(jin_build_done(j, &b));
+}
+
+/* A copy of a dict with one entry changed. */
+static JVal
+with_entry(Jin *j, const JDict *d, const char *key, JVal v)
+{
+	JDict	   *r = jin_dict(j);
+
+	for (size_t i = 0; i < d->n; i++)
+		jin_dict_put(j, r, d->e[i].k, d->e[i].v);
+	jin_dict_cput(j, r, key, v);
+	return (JVal) {.t = JT_DICT,.d = r};
+}
+
+/* Tool calls with their arguments as objects. */
+static JVal
+normal_calls(Jin *j, size_t i, JVal calls)
+{
+	JList	   *l = jin_list(j, 0);
+
+	if (calls.t != JT_LIST)
+		return calls;
+	for (size_t k = 0; k < calls.l->n; k++)
+	{
+		JVal		call = calls.l->v[k];
+		const JVal *f = call.t == JT_DICT ? jin_dict_cget(j, call.d, "function") : NULL;
+		const JVal *a = f != NULL && f->t == JT_DICT ? jin_dict_cget(j, f->d, "arguments") : NULL;
+		JVal		object;
+
+		if (call.t != JT_DICT)
+			bad_message(j, i, "has a tool call that is not an object");
+		if (a != NULL && (a->t == JT_STR || a->t == JT_NONE))
+		{
+			if (a->t == JT_NONE || jin_strip(j, a->s, NULL, 3)->n == 0)
+				object = (JVal) {.t = JT_DICT,.d = jin_dict(j)};
+			else
+				object = jin_json_read(j, a->s->s, a->s->n, true);
+			call = with_entry(j, call.d, "function", with_entry(j, f->d, "arguments", object));
+		}
+		jin_list_add(j, l, call);
+	}
+	return jin_lval(l, JT_LIST);
+}
+
+/* Reasoning under the names that templates read. */
+static void
+name_reasoning(Jin *j, JDict *d)
+{
+	static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+	JVal		v;
+
+	for (size_t i = 0; i < 3; i++)
+	{
+		const JVal *found = jin_dict_cget(j, d, names[i]);
+
+		if (found == NULL || found->t == JT_NONE)
+			continue;
+		v = *found;
+		if (jin_dict_cget(j, d, "thinking") == NULL)
+			jin_dict_cput(j, d, "thinking", v);
+		jin_dict_cput(j, d, "reasoning_content", v);
+		return;
+	}
+}
+
+static JVal
+normal_message(Jin *j, const Prepare *p, size_t i, JVal m)
+{
+	JDict	   *d = jin_dict(j);
+	const JVal *role;
+
+	if (m.t != JT_DICT)
+		bad_message(j, i, "is not an object");
+	role = jin_dict_cget(j, m.d, "role");
+	if (role == NULL || role->t != JT_STR)
+		bad_message(j, i, "has no role");
+	for (size_t k = 0; k < m.d->n; k++)
+	{
+		JStr	   *key = m.d->e[k].k.s;
+		JVal		v = m.d->e[k].v;
+
+		if (jin_str_is(key, "role"))
+			v = trusted_role(j, v);
+		else if (jin_str_is(key, "content"))
+			v = normal_content(j, p, i, v);
+		else if (jin_str_is(key, "tool_calls"))
+			v = normal_calls(j, i, v);
+		jin_dict_put(j, d, m.d->e[k].k, v);
+	}
+	name_reasoning(j, d);
+	return (JVal) {.t = JT_DICT,.d = d};
+}
+
+/* ---- continuing the last message ---- */
+
+static JVal
+tagged(Jin *j, Prepare *p, JVal v)
+{
+	p->final = v.s;
+	return jin_sval(jin_str_join2(j, v.s, jin_str(j, CONTINUE_TAG, sizeof(CONTINUE_TAG) - 1, true)));
+}
+
+/* Put the tag behind the last message's text. */
+static void
+tag_final(Jin *j, Prepare *p, JList *messages)
+{
+	JVal	   *content;
+	JVal	   *last;
+
+	if (messages->n == 0)
+		jin_fail(j, JE_VALUE, "continue_final_message is set but there are no messages");
+	last = &messages->v[messages->n - 1];
+	content = jin_dict_cget(j, last->d, "content");
+	if (content != NULL && content->t == JT_STR)
+		*content = tagged(j, p, *content);
+	else if (content != NULL && content->t == JT_LIST && content->l->n > 0)
+	{
+		JVal	   *part = &content->l->v[content->l->n - 1];
+		JVal	   *text = jin_dict_cget(j, part->d, "text");
+
+		*text = tagged(j, p, *text);
+	}
+	else
+		jin_fail(j, JE_VALUE, "continue_final_message is set but the last message has no content to continue");
+	if (!jin_source_has(p->t, "content"))
+		jin_fail(j, JE_VALUE, "continue_final_message is set but the chat template does not use \"content\"");
+}
+
+/* Cut the rendered text behind the last message's. */
+static bool
+cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
+{
+	static const char tag[] = CONTINUE_TAG;
+	size_t		n = sizeof(tag) - 1;
+	const char *text = out->data + from;
+	size_t		len = out->len - from;
+	size_t		at = SIZE_MAX;
+	size_t		begin = 0;
+	size_t		end = p->final->n;
+
+	for (size_t i = 0; i + n - 1 <= len; i++)
+		if (memcmp(text + i, tag, n - 1) == 0)
+			at = i;
+	while (begin < end && (unsigned char) p->final->s[begin] <= ' ')
+		begin++;
+	while (end > begin && (unsigned char) p->final->s[end - 1] <= ' ')
+		end--;
+	if (at == SIZE_MAX || (end > begin && memmem(text, len, p->final->s + begin, end - begin) == NULL))
+	{
+		err_set(e, ERR_INVALID, "continue_final_message is set but the chat template does not keep the last message's text");
+		return err_hint(e, "A template that changes or leaves out the last message can't be continued.");
+	}
+	/* a template that strips the text has taken the tag's space, and the text's own */
+	if (at + n > len || text[at + n - 1] != ' ')
+		while (at > 0 && (unsigned char) text[at - 1] <= ' ')
+			at--;
+	out->len = from + at;
+	out->data[out->len] = '\0';
+	marks->len = out->len;
+	return true;
+}
+
+/* ---- rendering ---- */
+
+static JVal
+read_list(Jin *j, const ChatText *t, const char *what)
+{
+	JVal		v = t->s != NULL ? jin_json_read(j, t->s, t->n, true) : jin_none();
+
+	if (v.t != JT_LIST && v.t != JT_NONE)
+		jin_fail(j, JE_VALUE, "%s must be a json array", what);
+	for (size_t i = 0; v.t == JT_LIST && i < v.l->n; i++)
+		if (v.l->v[i].t != JT_DICT)
+			jin_fail(j, JE_VALUE, "%s must be a json array of objects", what);
+	return v;
+}
+
+static void
+set_kwargs(Jin *j, const Prepare *p)
+{
+	static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message"};
+	JVal		v;
+
+	if (p->r->kwargs.s == NULL)
+		return;
+	v = jin_json_read(j, p->r->kwargs.s, p->r->kwargs.n, false);
+	if (v.t == JT_NONE)
+		return;
+	if (v.t != JT_DICT)
+		jin_fail(j, JE_VALUE, "chat_template_kwargs must be a json object");
+	for (size_t i = 0; i < v.d->n; i++)
+	{
+		for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
+			if (jin_str_is(v.d->e[i].k.s, own[k]))
+				jin_fail(j, JE_VALUE, "chat_template_kwargs must not contain \"%s\"", own[k]);
+		jin_dict_put(j, j->vars, v.d->e[i].k, v.d->e[i].v);
+	}
+}
+
+static void
+prepare(Jin *j, void *arg)
+{
+	Prepare    *p = arg;
+	JVal		messages = read_list(j, &p->r->messages, "messages");
+
+	if (messages.t != JT_LIST)
+		jin_fail(j, JE_VALUE, "messages must be a json array");
+	for (size_t i = 0; i < messages.l->n; i++)
+		messages.l->v[i] = normal_message(j, p, i, messages.l->v[i]);
+	if (p->r->continue_final_message)
+		tag_final(j, p, messages.l);
+	j->vars = jin_dict(j);
+	jin_dict_cput(j, j->vars, "messages", messages);
+	jin_dict_cput(j, j->vars, "tools", read_list(j, &p->r->tools, "tools"));
+	jin_dict_cput(j, j->vars, "documents", read_list(j, &p->r->documents, "documents"));
+	jin_dict_cput(j, j->vars, "add_generation_prompt", jin_bool(p->r->add_generation_prompt));
+	for (int i = 0; p->model != NULL && i < p->model->n_special; i++)
+	{
+		const Special *s = &p->model->special[i];
+
+		jin_dict_cput(j, j->vars, s->name, jin_sval(jin_str(j, s->text, s->n, false)));
+	}
+	set_kwargs(j, p);
+}
+
+/* The template to use: a compiled one, or *own is the request's, to be freed. */
+static const JinTemplate *
+choose(const ChatModel *own, const ChatModel *model, const ChatRequest *r, JinTemplate **compiled, Err *e)
+{
+	bool		tools = r->tools.s != NULL && !(r->tools.n == 4 && memcmp(r->tools.s, "null", 4) == 0);
+
+	if (r->source.s != NULL)
+		return *compiled = jin_compile(r->source.s, r->source.n, e);
+	if (own == NULL || !chat_has_template(own))
+		own = model;
+	if (own != NULL && own->has_tool_use && (tools || !own->has_dflt))
+	{
+		*e = own->tool_use_err;
+		return own->tool_use;
+	}
+	if (own != NULL && own->has_dflt)
+	{
+		*e = own->dflt_err;
+		return own->dflt;
+	}
+	err_set(e, ERR_INVALID, "the model has no chat template");
+	err_hint(e, "Give one as chat_template, or as the model option \"chat_template\".");
+	return NULL;
+}
+
+bool
+chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r, Buf *out, Buf *marks, Err *e)
+{
+	JinTemplate *compiled = NULL;
+	Prepare		p = {.r = r,.model = model};
+	Jin		   *j;
+	size_t		from = out->len;
+	bool		ok;
+
+	if (r->add_generation_prompt && r->continue_final_message)
+		return err_set(e, ERR_INVALID, "add_generation_prompt and continue_final_message exclude each other");
+	p.t = choose(own, model, r, &compiled, e);
+	if (p.t == NULL)
+		return false;
+	p.uses = jin_uses(p.t);
+	j = jin_new(NULL);
+	ok = jin_guard(j, prepare, &p, e) && jin_render(j, p.t, out, marks, e);
+	if (ok && r->continue_final_message)
+		ok = cut_final(&p, out, marks, from, e);
+	jin_end(j);
+	jin_free(compiled);
+	return ok;
+}

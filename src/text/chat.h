@@ -1,0 +1,58 @@
+/*
+ * chat.h
+ *	  From messages to the text that a model continues.
+ *
+ * A ChatModel is what a model brings along: its chat templates, compiled, and the text
+ * of its special tokens.  It is immutable once it is made, so any number of threads may
+ * render with it.
+ */
+#ifndef VLLM_TEXT_CHAT_H
+#define VLLM_TEXT_CHAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+typedef struct ChatModel ChatModel;
+
+/*
+ * Templates are sources, NULL = none; tool_use is taken when tools are given.  A
+ * template that can't be compiled is an error when it is used.
+ */
+ChatModel  *chat_new(const char *dflt, size_t n_dflt, const char *tool_use, size_t n_tool_use);
+/* The text of "bos_token", "eos_token" ...; before anybody renders. */
+void		chat_special(ChatModel *c, const char *name, const char *text, size_t n);
+bool		chat_has_template(const ChatModel *c);
+/* Could its templates be compiled? */
+bool		chat_check(const ChatModel *c, Err *e);
+void		chat_free(ChatModel *c);
+
+/* JSON texts; s = NULL: not given */
+typedef struct ChatText
+{
+	const char *s;
+	size_t		n;
+} ChatText;
+
+typedef struct ChatRequest
+{
+	ChatText	messages;
+	ChatText	tools;
+	ChatText	documents;
+	ChatText	kwargs;			/* variables by name; they win over special tokens */
+	ChatText	source;			/* a template of the request's own */
+	bool		add_generation_prompt;
+	bool		continue_final_message;
+} ChatRequest;
+
+/*
+ * Append the text to *out and its marks (tok_encode_marked()) to *marks.  Templates:
+ * the request's, else own's (an option's, may be NULL), else model's (may be NULL);
+ * special tokens are model's.
+ */
+bool		chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r,
+						Buf *out, Buf *marks, Err *e);
+
+#endif
