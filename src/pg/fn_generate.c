@@ -51,13 +51,13 @@ generate_check_length(const char *what, const text *t)
 }
 
 void
-generate_head_flags(EngineRequest *r, FunctionCallInfo fcinfo, int flags)
+generate_head_at(EngineRequest *r, FunctionCallInfo fcinfo, int flags, int shift)
 {
 	GenOptions	options;
 	ModelRow   *model;
 	WireOut		out = vclient_out(&r->body);
 
-	options_read(&options, fcinfo);
+	options_read(&options, fcinfo, shift);
 	model = catalog_model_for_use(options_model(&options));
 	r->kind = WK_GENERATE;
 	r->model = model->name;
@@ -74,13 +74,13 @@ generate_head_flags(EngineRequest *r, FunctionCallInfo fcinfo, int flags)
 void
 generate_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	generate_head_flags(r, fcinfo, 0);
+	generate_head_at(r, fcinfo, 0, 0);
 }
 
 void
 generate_full_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	generate_head_flags(r, fcinfo, GEN_WANT_IDS);
+	generate_head_at(r, fcinfo, GEN_WANT_IDS, 0);
 }
 
 ErrorData *
@@ -136,13 +136,12 @@ typedef struct Stream
 } Stream;
 
 static void
-stream_request(Stream *s, FunctionCallInfo fcinfo)
+stream_request(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused;
 
-	initStringInfo(&s->request.body);
-	generate_head_flags(&s->request, fcinfo, GEN_STREAM | GEN_WANT_IDS);
-	refused = generate_input(&s->request, fcinfo);
+	generate_head_at(r, fcinfo, GEN_STREAM | GEN_WANT_IDS, 0);
+	refused = generate_input(r, fcinfo);
 	if (refused)
 		ThrowErrorData(refused);
 }
@@ -190,7 +189,7 @@ stream_row(Stream *s, const CallFrame *f, TupleDesc desc)
 }
 
 Datum
-llm_generate_stream(PG_FUNCTION_ARGS)
+generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, FunctionCallInfo fcinfo))
 {
 	FuncCallContext *fctx;
 	Stream	   *s;
@@ -213,7 +212,8 @@ llm_generate_stream(PG_FUNCTION_ARGS)
 			if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 				elog(ERROR, "return type must be a row type");
 			fctx->tuple_desc = BlessTupleDesc(desc);
-			stream_request(s, fcinfo);
+			initStringInfo(&s->request.body);
+			request(&s->request, fcinfo);
 			vclient_require_engine();
 			s->call = vcall_begin(fctx->multi_call_memory_ctx, s->request.kind, &s->request.body,
 								  s->request.model, s->request.timeout_ms);
@@ -233,4 +233,10 @@ llm_generate_stream(PG_FUNCTION_ARGS)
 		vcall_end(s->call);
 	}
 	SRF_RETURN_NEXT(fctx, row);
+}
+
+Datum
+llm_generate_stream(PG_FUNCTION_ARGS)
+{
+	return generate_stream(fcinfo, stream_request);
 }

@@ -25,8 +25,8 @@ bool_arg(FunctionCallInfo fcinfo, int arg, bool otherwise)
 }
 
 /* The model that argument `arg` names. */
-static void
-model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg)
+void
+generate_model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg)
 {
 	ModelRow   *model = catalog_model_for_use(PG_ARGISNULL(arg) ? NULL :
 											  text_to_cstring(PG_GETARG_TEXT_PP(arg)));
@@ -45,7 +45,7 @@ tokenizer_head(EngineRequest *r, FunctionCallInfo fcinfo, int special_arg, int m
 {
 	WireOut		out = vclient_out(&r->body);
 
-	model_head(r, WK_TOKENIZE, fcinfo, model_arg);
+	generate_model_head(r, WK_TOKENIZE, fcinfo, model_arg);
 	wire_put_int(&out, WTAG_ADD_SPECIAL, bool_arg(fcinfo, special_arg, true));
 	wire_put_int(&out, WTAG_WANT_IDS, ids);
 }
@@ -96,7 +96,7 @@ detokenize_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 
-	model_head(r, WK_DETOKENIZE, fcinfo, 2);
+	generate_model_head(r, WK_DETOKENIZE, fcinfo, 2);
 	wire_put_int(&out, WTAG_SKIP_SPECIAL, bool_arg(fcinfo, 1, false));
 }
 

@@ -13,9 +13,16 @@
 #define GEN_WANT_IDS	2		/* token ids in replies */
 
 /*
- * The head of a WK_GENERATE: model, its privileges, options.  flags: GEN_*.
+ * The head of a WK_GENERATE: model, its privileges, options.  flags: GEN_*; shift: the
+ * options' arguments stand so many places behind llm_generate()'s.
  */
-void		generate_head_flags(EngineRequest *r, FunctionCallInfo fcinfo, int flags);
+void		generate_head_at(EngineRequest *r, FunctionCallInfo fcinfo, int flags, int shift);
+
+/* The head of a request that needs a model's tokenizer or template; arg: its name. */
+void		generate_model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg);
+
+/* A value-per-call set of what a request streams. */
+Datum		generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, FunctionCallInfo fcinfo));
 
 /* The error of a prompt, or a tokenizer's input, that is longer than vllm.max_prompt_bytes, or NULL. */
 ErrorData  *generate_check_length(const char *what, const text *t);
@@ -36,5 +43,14 @@ ErrorData  *detokenize_input(EngineRequest *r, FunctionCallInfo fcinfo);
 Datum		tokenize_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		count_tokens_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		detokenize_result(const Reply *reply, Oid rettype, bool *isnull);
+
+/* fn_chat.c */
+void		chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		ask_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		tokenize_chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *chat_input(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *ask_input(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		chat_result(const Reply *reply, Oid rettype, bool *isnull);
 
 #endif

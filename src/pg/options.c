@@ -462,16 +462,16 @@ options_finish(GenOptions *o)
 }
 
 void
-options_read(GenOptions *o, FunctionCallInfo fcinfo)
+options_read(GenOptions *o, FunctionCallInfo fcinfo, int shift)
 {
 	const GenOptions *defaults;
 
 	memset(o, 0, sizeof(*o));
 	for (int i = 0; i < OPT_COUNT; i++)
-		if (optdefs[i].arg > 0 && !PG_ARGISNULL(optdefs[i].arg))
-			set_argument(&optdefs[i], &o->v[i], PG_GETARG_DATUM(optdefs[i].arg));
-	if (!PG_ARGISNULL(GEN_ARG_PARAMS))
-		read_json(o, text_to_cstring(PG_GETARG_TEXT_PP(GEN_ARG_PARAMS)), "params");
+		if (optdefs[i].arg > 0 && !PG_ARGISNULL(optdefs[i].arg + shift))
+			set_argument(&optdefs[i], &o->v[i], PG_GETARG_DATUM(optdefs[i].arg + shift));
+	if (!PG_ARGISNULL(GEN_ARG_PARAMS + shift))
+		read_json(o, text_to_cstring(PG_GETARG_TEXT_PP(GEN_ARG_PARAMS + shift)), "params");
 	defaults = session_defaults();
 	for (int i = 0; defaults && i < OPT_COUNT; i++)
 		if (!o->v[i].set)

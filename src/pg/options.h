@@ -43,9 +43,10 @@ typedef struct GenOptions
 /*
  * Everything a call says, in order of precedence: named arguments, the params
  * argument, vllm.default_params, vllm.default_max_tokens.  Values are checked;
- * what the model decides (vocabulary, context length) the engine checks.
+ * what the model decides (vocabulary, context length) the engine checks.  shift: the
+ * arguments stand so many places behind those of options.def.
  */
-void		options_read(GenOptions *o, FunctionCallInfo fcinfo);
+void		options_read(GenOptions *o, FunctionCallInfo fcinfo, int shift);
 
 /* Fields for a WK_GENERATE message. */
 void		options_put(const GenOptions *o, WireOut *out);

@@ -1,0 +1,265 @@
+/*
+ * fn_chat.c
+ *	  llm_chat, llm_chat_text, llm_ask, llm_render_chat, llm_tokenize_chat (rows of
+ *	  engine_func.def), llm_chat_stream, and the aggregate llm_chat_agg.
+ *
+ * Messages go to the engine as they are; it has the model's template and tokenizer, and
+ * its own threads for both.  Rendering with a template that is given needs no model.
+ *
+ * Tests: tests/sql/15_chat.sql.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
+
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/generate.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_chat_stream);
+PG_FUNCTION_INFO_V1(llm_chat_agg_step);
+PG_FUNCTION_INFO_V1(llm_chat_agg_final);
+
+/* Where a function has the arguments that say how a chat is rendered; -1 = nowhere. */
+typedef struct ChatArgs
+{
+	int			tools;
+	int			source;			/* chat_template */
+	int			kwargs;
+	int			generation_prompt;
+	int			continue_final;
+	int			documents;
+} ChatArgs;
+
+static const ChatArgs chat_args = {14, 15, 16, 17, 18, 19};
+static const ChatArgs ask_args = {-1, 15, 16, -1, -1, -1};
+static const ChatArgs render_args = {1, 2, 3, 4, 5, 6};
+
+#define ASK_ARG_SYSTEM		1
+#define ASK_SHIFT			1	/* generation options follow it */
+#define RENDER_ARG_MODEL	7
+
+static void
+put_arg(WireOut *out, WireTag tag, FunctionCallInfo fcinfo, int arg)
+{
+	text	   *t;
+
+	if (arg < 0 || PG_ARGISNULL(arg))
+		return;
+	t = PG_GETARG_TEXT_PP(arg);
+	wire_put_text(out, tag, VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t));
+}
+
+/* How the chat is rendered. */
+static void
+put_chat(EngineRequest *r, FunctionCallInfo fcinfo, const ChatArgs *a)
+{
+	WireOut		out = vclient_out(&r->body);
+	bool		go_on = a->continue_final >= 0 && !PG_ARGISNULL(a->continue_final) && PG_GETARG_BOOL(a->continue_final);
+	bool		prompt = a->generation_prompt >= 0 && !PG_ARGISNULL(a->generation_prompt) ?
+		PG_GETARG_BOOL(a->generation_prompt) : !go_on;
+
+	if (go_on && prompt)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("add_generation_prompt and continue_final_message exclude each other")));
+	put_arg(&out, WTAG_TOOLS, fcinfo, a->tools);
+	put_arg(&out, WTAG_CHAT_TEMPLATE, fcinfo, a->source);
+	put_arg(&out, WTAG_CHAT_KWARGS, fcinfo, a->kwargs);
+	put_arg(&out, WTAG_DOCUMENTS, fcinfo, a->documents);
+	wire_put_int(&out, WTAG_GENERATION_PROMPT, prompt);
+	wire_put_int(&out, WTAG_CONTINUE_FINAL, go_on);
+}
+
+/* The conversation, the first argument of all but llm_ask(). */
+ErrorData *
+chat_input(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	ErrorData  *refused = generate_check_length("messages", PG_GETARG_TEXT_PP(0));
+	WireOut		out = vclient_out(&r->body);
+
+	if (refused == NULL)
+		put_arg(&out, WTAG_MESSAGES, fcinfo, 0);
+	return refused;
+}
+
+/* llm_chat(messages json, generation options, tools json, chat_template text, ...) */
+void
+chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	generate_head_at(r, fcinfo, 0, 0);
+	put_chat(r, fcinfo, &chat_args);
+}
+
+/* A string of SQL as one of JSON. */
+static void
+append_json_string(StringInfo s, const text *t)
+{
+	char	   *c = text_to_cstring(t);
+
+	escape_json(s, c);
+	pfree(c);
+}
+
+/* {"role": "assistant", "content": ..., "finish_reason": ..., "usage": {...}} */
+Datum
+chat_result(const Reply *reply, Oid rettype, bool *isnull)
+{
+	StringInfoData s;
+	Datum		reason = reply_finish_reason(reply, isnull);
+
+	initStringInfo(&s);
+	appendStringInfoString(&s, "{\"role\": \"assistant\", \"content\": ");
+	append_json_string(&s, reply_text(reply));
+	appendStringInfoString(&s, ", \"finish_reason\": ");
+	if (*isnull)
+		appendStringInfoString(&s, "null");
+	else
+		append_json_string(&s, DatumGetTextPP(reason));
+	appendStringInfo(&s, ", \"usage\": {\"prompt_tokens\": " INT64_FORMAT ", \"completion_tokens\": " INT64_FORMAT
+					 ", \"total_tokens\": " INT64_FORMAT ", \"prompt_tokens_details\": {\"cached_tokens\": " INT64_FORMAT "}}}",
+					 Max(reply->prompt_tokens, 0), Max(reply->completion_tokens, 0),
+					 Max(reply->prompt_tokens, 0) + Max(reply->completion_tokens, 0), Max(reply->cached_tokens, 0));
+	*isnull = false;
+	return PointerGetDatum(cstring_to_text_with_len(s.data, s.len));
+}
+
+/* ---- llm_ask(prompt text, system text, generation options, chat_template, kwargs) ---- */
+
+void
+ask_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	generate_head_at(r, fcinfo, 0, ASK_SHIFT);
+	put_chat(r, fcinfo, &ask_args);
+}
+
+ErrorData *
+ask_input(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	ErrorData  *refused = generate_check_length("prompt", PG_GETARG_TEXT_PP(0));
+	WireOut		out = vclient_out(&r->body);
+	StringInfoData s;
+
+	if (refused == NULL && !PG_ARGISNULL(ASK_ARG_SYSTEM))
+		refused = generate_check_length("system", PG_GETARG_TEXT_PP(ASK_ARG_SYSTEM));
+	if (refused != NULL)
+		return refused;
+	initStringInfo(&s);
+	appendStringInfoChar(&s, '[');
+	if (!PG_ARGISNULL(ASK_ARG_SYSTEM))
+	{
+		appendStringInfoString(&s, "{\"role\": \"system\", \"content\": ");
+		append_json_string(&s, PG_GETARG_TEXT_PP(ASK_ARG_SYSTEM));
+		appendStringInfoString(&s, "}, ");
+	}
+	appendStringInfoString(&s, "{\"role\": \"user\", \"content\": ");
+	append_json_string(&s, PG_GETARG_TEXT_PP(0));
+	appendStringInfoString(&s, "}]");
+	wire_put_text(&out, WTAG_MESSAGES, s.data, s.len);
+	pfree(s.data);
+	return NULL;
+}
+
+/* ---- without generating ---- */
+
+/* llm_render_chat(messages, tools, chat_template, chat_template_kwargs, ..., model) */
+void
+render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	WireOut		out = vclient_out(&r->body);
+
+	if (PG_ARGISNULL(render_args.source) || !PG_ARGISNULL(RENDER_ARG_MODEL))
+		generate_model_head(r, WK_CHAT_RENDER, fcinfo, RENDER_ARG_MODEL);
+	else
+	{
+		/* the template is all that is needed */
+		r->kind = WK_CHAT_RENDER;
+		r->deterministic = true;
+		vclient_put_identity(&out);
+	}
+	put_chat(r, fcinfo, &render_args);
+}
+
+/* llm_tokenize_chat(the same) */
+void
+tokenize_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	WireOut		out = vclient_out(&r->body);
+
+	generate_model_head(r, WK_TOKENIZE, fcinfo, RENDER_ARG_MODEL);
+	wire_put_int(&out, WTAG_WANT_IDS, true);
+	put_chat(r, fcinfo, &render_args);
+}
+
+/* ---- llm_chat_stream(as llm_chat) ---- */
+
+static void
+chat_stream_request(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	ErrorData  *refused;
+
+	generate_head_at(r, fcinfo, GEN_STREAM | GEN_WANT_IDS, 0);
+	put_chat(r, fcinfo, &chat_args);
+	refused = chat_input(r, fcinfo);
+	if (refused)
+		ThrowErrorData(refused);
+}
+
+Datum
+llm_chat_stream(PG_FUNCTION_ARGS)
+{
+	return generate_stream(fcinfo, chat_stream_request);
+}
+
+/* ---- llm_chat_agg(role text, content text) ---- */
+
+Datum
+llm_chat_agg_step(PG_FUNCTION_ARGS)
+{
+	MemoryContext cxt;
+	MemoryContext old;
+	StringInfo	s;
+
+	if (!AggCheckCallContext(fcinfo, &cxt))
+		elog(ERROR, "llm_chat_agg_step called outside of an aggregate");
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("the role of a message must not be null")));
+	old = MemoryContextSwitchTo(cxt);
+	if (PG_ARGISNULL(0))
+		s = makeStringInfo();
+	else
+		s = (StringInfo) PG_GETARG_POINTER(0);
+	appendStringInfoString(s, s->len == 0 ? "[{\"role\": " : ", {\"role\": ");
+	append_json_string(s, PG_GETARG_TEXT_PP(1));
+	appendStringInfoString(s, ", \"content\": ");
+	if (PG_ARGISNULL(2))
+		appendStringInfoString(s, "null");
+	else
+		append_json_string(s, PG_GETARG_TEXT_PP(2));
+	appendStringInfoChar(s, '}');
+	MemoryContextSwitchTo(old);
+	PG_RETURN_POINTER(s);
+}
+
+Datum
+llm_chat_agg_final(PG_FUNCTION_ARGS)
+{
+	StringInfo	s = PG_ARGISNULL(0) ? NULL : (StringInfo) PG_GETARG_POINTER(0);
+	text	   *t;
+
+	if (s == NULL)
+		PG_RETURN_NULL();
+	/* the state may be asked again: it stays as it is */
+	t = palloc(VARHDRSZ + s->len + 1);
+	SET_VARSIZE(t, VARHDRSZ + s->len + 1);
+	memcpy(VARDATA(t), s->data, s->len);
+	VARDATA(t)[s->len] = ']';
+	PG_RETURN_TEXT_P(t);
+}
