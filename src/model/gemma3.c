@@ -29,12 +29,17 @@ gemma3_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->max_len = 131072;
 	all->keys = (RopeKeys) {.section = "full_attention", .theta = 1e6};
 	if (!gemma_conf(c, out, e) || !gemma2_attn(c, out, 62, e) ||
-		!dec_conf_num(c, "attn_logit_softcapping", 0, 1e9, 0, &out->attn_softcap, e) ||
 		!dec_conf_num(c, "final_logit_softcapping", 0, 1e9, 0, &out->logit_softcap, e) ||
 		/* a scaling of the rotary positions is in this number already */
 		!dec_conf_int(c, "max_position_embeddings", 1, DEC_MAX_LEN, 131072, &out->max_len, e) ||
-		!dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e) ||
-		!dec_conf_windows(c, out, window, is_local, e))
+		!dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e))
+		return false;
+	if (conf_num(c, "attn_logit_softcapping", 0) != 0)
+		return err_set(e, ERR_UNSUPPORTED, "\"attn_logit_softcapping\" of Gemma 3 is not supported");
+	/* a GGUF file without the key has no windows */
+	if (conf_has(c, "gguf.architecture") && !conf_has(c, "sliding_window"))
+		return true;
+	if (!dec_conf_windows(c, out, window, is_local, e))
 		return false;
 	*local = (Rope) {.dim = all->dim, .keys = {
 		.section = "sliding_attention", .theta_key = "rope_local_base_freq", .local = true

@@ -398,6 +398,7 @@ rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float 
 	RopeConf	r = {.c = c, .theta = find_theta(c, keys), .dim = rot_dim, .half = rot_dim / 2, .max_len = max_len,
 	.exact = keys->exact, .mscale = 1};
 	char		prefix[96];
+	char		key[128];
 	char		buf[65];
 
 	find_type(&r, keys, prefix, sizeof(prefix));
@@ -405,6 +406,9 @@ rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float 
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"rope_theta\"");
 	if (r.half < 1 || r.half > MAX_PAIRS || rot_dim % 2 != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid head dimension: %d", rot_dim);
+	/* Ministral 3's factor of q by position */
+	if (conf_has(c, param_key(&r, "llama_4_scaling_beta", key, sizeof(key))))
+		return err_set(e, ERR_UNSUPPORTED, "\"%s\" is not supported", key);
 	for (size_t k = 0; k < N_KINDS; k++)
 	{
 		if (strcmp(kinds[k].name, r.type) != 0)

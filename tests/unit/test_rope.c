@@ -171,6 +171,10 @@ test_refusals(void)
 		refused(types[i], c, 16, ERR_UNSUPPORTED, want);
 	}
 	conf_set_str(c, "rope_scaling.rope_type", "default");
+	conf_set_num(c, "rope_scaling.llama_4_scaling_beta", 0.1);
+	refused("Ministral 3", c, 16, ERR_UNSUPPORTED, "\"rope_scaling.llama_4_scaling_beta\" is not supported");
+	conf_free(c);
+	c = conf_new();
 	refused("odd", c, 15, ERR_BAD_FILE, "head dimension");
 	refused("zero", c, 0, ERR_BAD_FILE, "head dimension");
 	refused("huge", c, 2048, ERR_BAD_FILE, "head dimension");
