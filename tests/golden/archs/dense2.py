@@ -127,6 +127,23 @@ def stored_as(rename_weights, edit):
     return stored
 
 
+def baichuan(c, w):
+    for i in range(c.num_hidden_layers):
+        p = f"model.layers.{i}.self_attn."
+        w[p + "W_pack.weight"] = torch.cat([w.pop(f"{p}{x}_proj.weight") for x in "qkv"])
+    return w
+
+
+def gguf_baichuan(out, c, w):
+    gguf_arcee(out, c, w)
+    out.out.add_tensor_data_layout("Meta AI original pth")
+
+
+def to_baichuan(c):
+    c.update(architectures=["BaichuanForCausalLM"], model_type="baichuan")
+    del c["num_key_value_heads"], c["head_dim"]
+
+
 def to_exaone(c):
     c.update(architectures=["ExaoneForCausalLM"], model_type="exaone", num_layers=c.pop("num_hidden_layers"),
              layer_norm_epsilon=c.pop("rms_norm_eps"), activation_function=c.pop("hidden_act"))
@@ -162,6 +179,8 @@ ARCHS = {
     "exaone4_full_f16": cfg("exaone4", sliding_window=None, layer_types=["full_attention"] * 2),
     "exaone_f16": dict(**cfg("llama", head_dim=12), gguf=gguf_exaone, gguf_arch="exaone",
                        stored=stored_as(lambda c, w: exaone(w), to_exaone)),
+    "baichuan_f16": dict(**cfg("llama", num_key_value_heads=4), gguf=gguf_baichuan, gguf_arch="baichuan",
+                         stored=stored_as(baichuan, to_baichuan)),
     "internlm2_f16": dict(**cfg("llama", num_attention_heads=6, num_key_value_heads=2),
                           gguf=gguf_internlm2, gguf_arch="internlm2", stored=stored_as(internlm2, to_internlm2)),
     "internlm3_f16": dict(**cfg("internlm3", **THREE, head_dim=16, attention_bias=True, mlp_bias=True),
