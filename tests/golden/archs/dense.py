@@ -72,6 +72,13 @@ def gguf_olmo2(out, c, w):
     out.tensors(c, w)
 
 
+def one_scaling(c):
+    """config.json in the published style, where the scaling is that of the full layers only."""
+    rope = c.pop("rope_parameters")
+    c["rope_theta"] = rope["full_attention"].pop("rope_theta")
+    c["rope_scaling"] = rope["full_attention"]
+
+
 def gguf_granite(out, c, w):
     gguf_llama_like(out, c, w)
     out.out.add_attention_scale(c.attention_multiplier)
@@ -161,18 +168,20 @@ ARCHS = {
                           rope_parameters={**LONG, "rope_type": "longrope", "attention_factor": 1.3}),
     "smollm3_f16": dict(**cfg("smollm3", num_hidden_layers=4, hidden_size=32, intermediate_size=48, num_key_value_heads=1),
                         gguf=gguf_llama_like),
-    "smollm3_window_f16": cfg("smollm3", num_hidden_layers=3, use_sliding_window=True, sliding_window=10,
-                              no_rope_layers=[1, 0, 1], attention_bias=True, mlp_bias=True, hidden_size=32,
-                              tie_word_embeddings=False),
+    "smollm3_window_f16": dict(**cfg("smollm3", num_hidden_layers=3, use_sliding_window=True, sliding_window=10,
+                                     no_rope_layers=[1, 0, 1], attention_bias=True, mlp_bias=True, hidden_size=32,
+                                     tie_word_embeddings=False),
+                               config_json=lambda c: c.pop("layer_types")),
     "olmo_f16": dict(**cfg("olmo", clip_qkv=0.6), gguf=gguf_olmo),
+    "olmo_bias_f16": cfg("olmo", attention_bias=True, hidden_size=32, head_dim=8, tie_word_embeddings=True),
     "olmo2_f16": dict(**cfg("olmo2", num_attention_heads=6), gguf=gguf_olmo2),
     "olmo2_bias_f16": dict(**cfg("olmo2", attention_bias=True, rms_norm_eps=1e-3), embed=5),
     "olmo3_f16": dict(**cfg("olmo3", num_hidden_layers=4, hidden_size=32, intermediate_size=48, sliding_window=12,
                             max_position_embeddings=128,
-                            rope_parameters={"full_attention": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0,
+                            rope_parameters={"full_attention": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500000.0,
                                                                 "original_max_position_embeddings": 32},
-                                             "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
-                      gguf=gguf_olmo2, gguf_arch="olmo2"),
+                                             "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0}}),
+                      config_json=one_scaling, gguf=gguf_olmo2, gguf_arch="olmo2"),
     "granite_f16": dict(**cfg("granite", embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2,
                               logits_scaling=1.5), gguf=gguf_granite),
     "granite_bias_f16": cfg("granite", embedding_multiplier=2.0, attention_bias=True, mlp_bias=True,
@@ -190,6 +199,8 @@ ARCHS = {
                      gguf=gguf_glm4),
     "cohere_f16": dict(**cfg("cohere", use_qk_norm=True, logit_scale=0.7), gguf=gguf_cohere, gguf_arch="command-r"),
     "cohere_bias_f16": cfg("cohere", attention_bias=True, logit_scale=1.2, tie_word_embeddings=False),
+    "cohere2_layers_f16": cfg("cohere2", sliding_window=9, attention_bias=True, logit_scale=1.3, tie_word_embeddings=False,
+                              layer_types=["full_attention", "sliding_attention"]),
     "cohere2_f16": dict(**cfg("cohere2", num_hidden_layers=4, hidden_size=32, intermediate_size=48, sliding_window=12,
                               logit_scale=0.8, rotary_pct=1.0), gguf=gguf_cohere),
 }

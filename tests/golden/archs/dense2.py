@@ -109,6 +109,11 @@ def internlm2(c, w):
         parts = (q.reshape(c.num_key_value_heads, -1, head_dim(c), c.hidden_size),
                  k.reshape(-1, 1, head_dim(c), c.hidden_size), v.reshape(-1, 1, head_dim(c), c.hidden_size))
         w[f"model.layers.{i}.attention.wqkv.weight"] = torch.cat(parts, dim=1).reshape(-1, c.hidden_size).contiguous()
+        if c.attention_bias:
+            q, k, v = (w.pop(f"{p}{x}_proj.bias") for x in "qkv")
+            parts = (q.reshape(c.num_key_value_heads, -1, head_dim(c)), k.reshape(-1, 1, head_dim(c)),
+                     v.reshape(-1, 1, head_dim(c)))
+            w[f"model.layers.{i}.attention.wqkv.bias"] = torch.cat(parts, dim=1).reshape(-1).contiguous()
     return internlm2_names(w)
 
 
@@ -150,7 +155,7 @@ def to_exaone(c):
 
 
 def to_internlm2(c):
-    c.update(architectures=["InternLM2ForCausalLM"], model_type="internlm2", bias=False)
+    c.update(architectures=["InternLM2ForCausalLM"], model_type="internlm2", bias=c.pop("attention_bias"))
 
 
 def cfg(model_type, **config):
@@ -183,6 +188,8 @@ ARCHS = {
                          stored=stored_as(baichuan, to_baichuan)),
     "internlm2_f16": dict(**cfg("llama", num_attention_heads=6, num_key_value_heads=2),
                           gguf=gguf_internlm2, gguf_arch="internlm2", stored=stored_as(internlm2, to_internlm2)),
+    "internlm2_bias_f16": dict(**cfg("llama", num_attention_heads=6, num_key_value_heads=2, attention_bias=True),
+                               stored=stored_as(internlm2, to_internlm2)),
     "internlm3_f16": dict(**cfg("internlm3", **THREE, head_dim=16, attention_bias=True, mlp_bias=True),
                           gguf=gguf_arcee, gguf_arch="llama"),
 }
