@@ -651,7 +651,7 @@ bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, i
 }
 
 void
-bind_stack(Binder *b, Stack *s, int n)
+bind_stack(Binder *b, Stack *s, int n, int per_row)
 {
 	Decoder    *d = b->d;
 
@@ -659,6 +659,7 @@ bind_stack(Binder *b, Stack *s, int n)
 		d->stacks = mem_realloc(d->stacks, (d->n_stacks > 0 ? 2 * d->n_stacks : 1) * sizeof(*d->stacks));
 	d->stacks[d->n_stacks++] = s;
 	s->n = n;
+	s->per_row = per_row;
 	s->of = mem_zalloc((size_t) n * sizeof(Linear));
 }
 

@@ -78,8 +78,8 @@ bool		bind_slice(Binder *b, Linear *l, const BindSlice *s, int n);
  */
 bool		bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, int k_file, int row0,
 					   bool transposed, int n);
-/* n matrices that will be bound one by one */
-void		bind_stack(Binder *b, Stack *s, int n);
+/* n matrices that will be bound one by one; each row is multiplied with per_row of them */
+void		bind_stack(Binder *b, Stack *s, int n, int per_row);
 
 /*
  * q or k of `heads` heads whose rotary pairs lie side by side in the file, (2i, 2i + 1),

@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#include "base/mem.h"
+
 static int
 qkv_width(const Decoder *d)
 {
@@ -35,12 +37,35 @@ linear(Decoder *d, const Linear *l, const float *x, int rows, float *y)
 }
 
 void
+stack_ready(Stack *s)
+{
+	const Linear *l = s->of;
+	size_t		n = (size_t) (l->n_mats * s->n);
+
+	s->mats = mem_alloc(n * sizeof(*s->mats));
+	s->bias = mem_alloc(n * sizeof(*s->bias));
+	for (int i = 0; i < l->n_mats; i++)
+		for (int j = 0; j < s->n; j++)
+		{
+			s->mats[i * s->n + j] = s->of[j].mat[i];
+			s->bias[i * s->n + j] = s->of[j].bias != NULL ? s->of[j].bias + l->col[i] : NULL;
+		}
+}
+
+void
+stack_free(Stack *s)
+{
+	mem_free(s->of);
+	mem_free(s->mats);
+	mem_free(s->bias);
+}
+
+void
 dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int ldx, float *y, int ldy)
 {
-	for (int g = 0; g < s->n; g++)
-		if (start[g + 1] > start[g])
-			dec_linear(d, &s->of[g], x + (size_t) start[g] * (size_t) ldx, ldx, start[g + 1] - start[g],
-					   y + (size_t) start[g] * (size_t) ldy, ldy);
+	for (int i = 0; i < s->of[0].n_mats; i++)
+		d->k->mm_grouped(d->pool, s->mats + i * s->n, s->n, start, x, ldx, y + s->of[0].col[i], ldy,
+						 s->bias + i * s->n, d->ws);
 }
 
 /* to = row i of a table; positions and ids were checked at admission, and an impossible

@@ -143,7 +143,10 @@ typedef struct Linear
 typedef struct Stack
 {
 	int			n;
+	int			per_row;		/* matrices that a row of the step is multiplied with */
 	Linear	   *of;				/* [n] */
+	KMat	   *mats;			/* [n_mats][n], once they are packed */
+	const float **bias;			/* likewise */
 } Stack;
 
 /* Weights of a norm; without any, it only normalizes. */
@@ -353,6 +356,9 @@ bool		dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *s
 void		dec_unbind(Decoder *d);	/* the files may be closed from here on */
 /* Pack what dec_bind found, or map it from the cache; sets info->weight_bytes. */
 bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo *info, Err *e);
+/* Put a stack's packed matrices side by side; free it. */
+void		stack_ready(Stack *s);
+void		stack_free(Stack *s);
 
 /* ---- the architectures ---- */
 #define MODEL(name, classes, gguf, conf, bind, forward) \

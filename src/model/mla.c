@@ -77,8 +77,8 @@ bind_heads(Binder *b, Layer *l, const DecoderConf *c)
 	static const char name[] = "self_attn.kv_b_proj";
 	bool		ok = true;
 
-	bind_stack(b, &l->mla.k, c->n_heads);
-	bind_stack(b, &l->mla.v, c->n_heads);
+	bind_stack(b, &l->mla.k, c->n_heads, c->n_heads);
+	bind_stack(b, &l->mla.v, c->n_heads, c->n_heads);
 	for (int h = 0; ok && h < c->n_heads; h++)
 	{
 		BindSlice	k = {.count = c->n_heads, .at = h, .n = m->latent, .step = 1, .hf = "", .gguf = "attn_k_b"};

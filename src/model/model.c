@@ -90,7 +90,7 @@ decoder_clear(Decoder *d)
 	dec_unbind(d);
 	dec_conf_free(&d->c);
 	for (size_t i = 0; i < d->n_stacks; i++)
-		mem_free(d->stacks[i]->of);
+		stack_free(d->stacks[i]);
 	mem_free(d->stacks);
 	mem_free(d->layers);
 	mem_free(d->ws_extra);
@@ -130,6 +130,14 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	return true;
 }
 
+/* Rows of a step that are multiplied with a stack's matrices at once: enough for these to be read
+ * once for many of them, but each row takes many times its width. */
+static int
+stack_rows(const Decoder *d)
+{
+	return d->max_rows < 512 ? d->max_rows : 512;
+}
+
 /* Scratch of the ops for max_rows rows.  The KV's blocks are not known yet: their
  * size hardly matters, and model_forward() checks. */
 static size_t
@@ -148,6 +156,18 @@ scratch_bytes(const Decoder *d)
 			if (n > most)
 				most = n;
 		}
+	for (size_t i = 0; i < d->n_stacks; i++)
+	{
+		const Stack *s = d->stacks[i];
+
+		for (int p = 0; p < s->of[0].n_parts; p++)
+		{
+			size_t		n = d->k->mm_grouped_scratch(s->of[0].as[p], s->n, stack_rows(d) * s->per_row, s->of[0].k);
+
+			if (n > most)
+				most = n;
+		}
+	}
 	return most;
 }
 
@@ -164,10 +184,7 @@ typedef struct Piece
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
 
-/* A mixture's, which takes this many rows at once: enough for its matrices to be read once
- * for many of them. */
-#define MOE_ROWS 512
-
+/* A mixture's. */
 static size_t
 moe_pieces(Decoder *d, Piece *p)
 {
@@ -180,7 +197,7 @@ moe_pieces(Decoder *d, Piece *p)
 
 	if (experts == 0)
 		return 0;
-	w->rows = d->max_rows < MOE_ROWS ? d->max_rows : MOE_ROWS;
+	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
 	p[n++] = (Piece) {&w->logits, rows, experts};
 	p[n++] = (Piece) {&w->space, rows, experts};
@@ -195,9 +212,7 @@ moe_pieces(Decoder *d, Piece *p)
 	return n;
 }
 
-/* Latent attention's, which takes this many rows at once: with many heads they are wide. */
-#define MLA_ROWS 256
-
+/* Latent attention's. */
 static size_t
 mla_pieces(Decoder *d, Piece *p)
 {
@@ -209,7 +224,7 @@ mla_pieces(Decoder *d, Piece *p)
 
 	if (c->latent == 0)
 		return 0;
-	w->rows = d->max_rows < MLA_ROWS ? d->max_rows : MLA_ROWS;
+	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
 	p[n++] = (Piece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0};
 	p[n++] = (Piece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v)};
@@ -309,6 +324,8 @@ model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err
 		model_free(m);
 		return NULL;
 	}
+	for (size_t i = 0; i < d->n_stacks; i++)
+		stack_ready(d->stacks[i]);
 	return m;
 }
 

@@ -113,8 +113,8 @@ bind_experts(Binder *b, Layer *l, const DecoderConf *c, const MoeNames *names)
 	const ExpertPart down = {names->down, "ffn_down_exps", names->down, names->down_bias, 1, 0};
 	bool		ok = true;
 
-	bind_stack(b, &l->moe.up, m->n_experts);
-	bind_stack(b, &l->moe.down, m->n_experts);
+	bind_stack(b, &l->moe.up, m->n_experts, m->top_k);
+	bind_stack(b, &l->moe.down, m->n_experts, m->top_k);
 	for (int i = 0; i < m->n_experts; i++)
 	{
 		l->moe.up.of[i].k = c->hidden;
