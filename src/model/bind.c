@@ -226,6 +226,26 @@ add_vector(Binder *b, float **to, const KTensor *t, float plus)
 	o->vectors[o->n_vectors++] = (BoundVector) {to, t, plus};
 }
 
+/* A view of t as n rows of k. */
+static KTensor *
+make_view(Binder *b, const KTensor *t, const int32_t *rows, int n, int k)
+{
+	KTensor    *v = keep(b, sizeof(KTensor));
+
+	*v = (KTensor) {
+		.name = t->name, .type = t->type, .ndim = 2, .shape = {n, k}, .data = t->data, .nbytes = t->nbytes,
+		.base = t, .reader = t->reader
+	};
+	if (rows != NULL)
+	{
+		int32_t    *perm = keep(b, (size_t) n * sizeof(int32_t));
+
+		memcpy(perm, rows, (size_t) n * sizeof(int32_t));
+		v->row_perm = perm;
+	}
+	return v;
+}
+
 bool
 bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n)
 {
@@ -233,7 +253,18 @@ bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n)
 	const KTensor *t;
 
 	full_name(b, hf, gguf, "", name);
-	if ((t = find_vector(b, name, n)) == NULL)
+	t = find(b, name);
+	if (t != NULL && t->ndim == 2 && t->shape[0] == 1 && t->shape[1] == n && is_float(t->type))
+	{
+		KTensor    *v = make_view(b, t, NULL, n, 1);
+
+		use(b, t);
+		b->type_bytes[t->type] += t->nbytes;
+		b->n_params += (uint64_t) n;
+		v->ndim = 1;
+		t = v;
+	}
+	else if ((t = find_vector(b, name, n)) == NULL)
 		return false;
 	add_vector(b, to, t, 0);
 	return true;
@@ -314,26 +345,6 @@ add_part(Binder *b, Linear *l, const KTensor *t, int n)
 	b->n_params += (uint64_t) n * (uint64_t) l->k;
 	l->n += n;
 	return true;
-}
-
-/* A view of t as n rows of k. */
-static KTensor *
-make_view(Binder *b, const KTensor *t, const int32_t *rows, int n, int k)
-{
-	KTensor    *v = keep(b, sizeof(KTensor));
-
-	*v = (KTensor) {
-		.name = t->name, .type = t->type, .ndim = 2, .shape = {n, k}, .data = t->data, .nbytes = t->nbytes,
-		.base = t, .reader = t->reader
-	};
-	if (rows != NULL)
-	{
-		int32_t    *perm = keep(b, (size_t) n * sizeof(int32_t));
-
-		memcpy(perm, rows, (size_t) n * sizeof(int32_t));
-		v->row_perm = perm;
-	}
-	return v;
 }
 
 /* The bias of the part that was added last, of which rows are used. */
@@ -937,6 +948,8 @@ is_extra(const Binder *b, const char *name)
 	const char *prefix = b->gguf ? "blk." : b->layers;
 	size_t		n = prefix != NULL ? strlen(prefix) : 0;
 
+	if (b->ignore_extra && strncmp(name, "model.mtp_", 10) == 0)
+		return true;
 	return b->ignore_extra && n > 0 && strncmp(name, prefix, n) == 0 && name[n] >= '0' && name[n] <= '9' &&
 		strtol(name + n, NULL, 10) >= b->d->c.n_layers;
 }

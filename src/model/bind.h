@@ -39,7 +39,7 @@ bool		bind_layers(Binder *b, const char *hf, bool (*layer) (Binder *b, Decoder *
 /* A norm of n elements, with a bias where the configuration has LayerNorm and the
  * file a bias. */
 bool		bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n);
-/* A vector; the weight's own name, with its ending. */
+/* A vector, perhaps stored as a matrix of one row; the weight's own name, with its ending. */
 bool		bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n);
 
 /* One more matrix [n][l->k] of a Linear, below the ones it has; l->k must be set. */
@@ -117,6 +117,9 @@ typedef struct MoeNames
 	bool		transposed;
 	const char *gate_up_bias;
 	const char *down_bias;
+	/* not NULL: the names of gate and up, in one, and of down of the expert for all rows */
+	const char *shared_gate_up;
+	const char *shared_down;
 } MoeNames;
 
 bool		bind_moe(Binder *b, Layer *l, const MoeNames *names);

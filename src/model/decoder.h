@@ -368,6 +368,8 @@ void		stack_free(Stack *s);
 #include "model/models.def"
 #undef MODEL
 
+/* what Granite's models have beyond Llama's */
+bool		granite_multipliers(const Conf *c, DecoderConf *out, Err *e);
 /* DeepSeek's mixtures: which layers have experts; V3's routing, too */
 bool		deepseek_layers(const Conf *c, DecoderConf *out, Err *e);
 bool		deepseek_sigmoid(const Conf *c, DecoderConf *out, Err *e);

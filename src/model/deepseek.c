@@ -53,8 +53,7 @@ deepseek_sigmoid(const Conf *c, DecoderConf *o, Err *e)
 	o->moe.routing = MOE_SIGMOID;
 	o->moe.correction = true;
 	o->moe.group_by = MOE_GROUP_TOP2;
-	return deepseek_layers(c, o, e) && one_of(c, "scoring_func", "sigmoid", "sigmoid", e) &&
-		one_of(c, "topk_method", "noaux_tc", "noaux_tc", e);
+	return deepseek_layers(c, o, e);
 }
 
 static bool
@@ -72,7 +71,8 @@ bool
 deepseek3_conf(const Conf *c, DecoderConf *o, Err *e)
 {
 	o->moe.normalize = !conf_has(c, "gguf.architecture");
-	return common(c, o, e) && deepseek_sigmoid(c, o, e);
+	return common(c, o, e) && deepseek_sigmoid(c, o, e) && one_of(c, "scoring_func", "sigmoid", "sigmoid", e) &&
+		one_of(c, "topk_method", "noaux_tc", "noaux_tc", e);
 }
 
 bool

@@ -5,6 +5,8 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
+#include <string.h>
+
 #include "model/bind.h"
 
 bool
@@ -14,7 +16,8 @@ llama_conf(const Conf *c, DecoderConf *out, Err *e)
 		return false;
 	if (conf_int(c, "num_local_experts", 0) > 0)
 	{
-		if (!conf_has(c, "gguf.architecture"))
+		/* GGUF's "llama" is Mixtral, too */
+		if (strcmp(conf_str(c, "gguf.architecture", ""), "llama") != 0)
 			return err_set(e, ERR_UNSUPPORTED, "mixtures of experts are not supported in this architecture");
 		out->moe.normalize = true;
 		if (!dec_conf_moe(c, out, e))

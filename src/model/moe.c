@@ -146,6 +146,9 @@ bind_shared(Binder *b, Layer *l, const DecoderConf *c, const MoeNames *names)
 	moe->shared_down.k = inter;
 	moe->shared_gate.k = c->hidden;
 	moe->shared_gate.exact = true;
+	if (names->shared_gate_up != NULL && !bind_is_gguf(b))
+		return bind_linear(b, &moe->shared_up, names->shared_gate_up, "", 2 * inter, false) &&
+			bind_linear(b, &moe->shared_down, names->shared_down, "", c->hidden, false);
 	return bind_linear(b, &moe->shared_up, name[0], "ffn_gate_shexp", inter, false) &&
 		bind_linear(b, &moe->shared_up, name[1], "ffn_up_shexp", inter, false) &&
 		bind_linear(b, &moe->shared_down, name[2], "ffn_down_shexp", c->hidden, false) &&

@@ -1,4 +1,6 @@
 """Mixtures of experts that are otherwise as Llama or Qwen."""
+import gguf
+import torch
 
 
 def interleave(t, heads):
@@ -11,17 +13,23 @@ def experts(out, c, w, change=lambda name, t: t):
         t = change(name, t)
         if t is None or name == "lm_head.weight" and c.tie_word_embeddings:
             continue
-        if "experts.gate_up_proj" in name:
+        if ".experts.gate_up_proj" in name:
             n = int(name.split(".")[2])
             half = t.shape[1] // 2
             out.tensor("x.weight", t[:, :half], f"blk.{n}.ffn_gate_exps.weight")
             out.tensor("x.weight", t[:, half:], f"blk.{n}.ffn_up_exps.weight")
-        elif "experts.down_proj" in name:
+        elif ".experts.down_proj" in name:
             out.tensor("x.weight", t, f"blk.{name.split('.')[2]}.ffn_down_exps.weight")
-        elif name.endswith("mlp.gate.weight"):
+        elif name.endswith(("mlp.gate.weight", "router.weight")):
             # a router stays in float
             n = int(name.split(".")[2])
             out.out.add_tensor(f"blk.{n}.ffn_gate_inp.weight", t.float().numpy())
+        elif name.endswith("e_score_correction_bias"):
+            out.out.add_tensor(f"blk.{name.split('.')[2]}.exp_probs_b.bias", t.numpy())
+        elif "shared_mlp.input_linear" in name:
+            half = t.shape[0] // 2
+            out.tensor("x.weight", t[:half], f"blk.{name.split('.')[2]}.ffn_gate_shexp.weight")
+            out.tensor("x.weight", t[half:], f"blk.{name.split('.')[2]}.ffn_up_shexp.weight")
         elif name.endswith("shared_expert_gate.weight"):
             out.out.add_tensor(f"blk.{name.split('.')[2]}.ffn_gate_inp_shexp.weight", t[0].float().numpy())
         else:
@@ -59,6 +67,77 @@ def gguf_qwen(out, c, w):
     experts(out, c, w)
 
 
+def gguf_granite(out, c, w):
+    def change(name, t):
+        for part, heads in (("q_proj", c.num_attention_heads), ("k_proj", c.num_key_value_heads)):
+            if part in name:
+                return interleave(t, heads)
+        return t
+
+    o = out.out
+    out.keys(c)
+    out.usual(c)
+    o.add_rope_dimension_count(c.hidden_size // c.num_attention_heads)
+    moe_keys(out, c, c.num_local_experts)
+    o.add_attention_scale(c.attention_multiplier)
+    o.add_embedding_scale(c.embedding_multiplier)
+    o.add_residual_scale(c.residual_multiplier)
+    o.add_logit_scale(c.logits_scaling)
+    if getattr(c, "shared_intermediate_size", 0):
+        o.add_expert_shared_feed_forward_length(c.shared_intermediate_size)
+    experts(out, c, w, change)
+
+
+def gguf_olmoe(out, c, w):
+    out.keys(c)
+    out.usual(c)
+    moe_keys(out, c, c.num_experts)
+    experts(out, c, w)
+
+
+def gguf_sigmoid(out, c, w):
+    """GLM-4.5's and dots.llm1's"""
+    o = out.out
+    out.keys(c)
+    out.usual(c)
+    moe_keys(out, c, c.n_routed_experts, c.moe_intermediate_size)
+    if c.model_type == "glm4_moe":
+        o.add_rope_dimension_count(c.head_dim // 2)
+        # the layer that guesses a token ahead counts
+        o.add_block_count(c.num_hidden_layers + 1)
+        o.add_nextn_predict_layers(1)
+        out.tensor("x.weight", torch.zeros(4, 8), f"blk.{c.num_hidden_layers}.nextn.eh_proj.weight")
+    o.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    o.add_expert_shared_count(c.n_shared_experts)
+    o.add_leading_dense_block_count(c.first_k_dense_replace)
+    o.add_expert_weights_scale(c.routed_scaling_factor)
+    o.add_expert_weights_norm(c.norm_topk_prob)
+    o.add_expert_group_count(c.n_group)
+    o.add_expert_group_used_count(c.topk_group)
+    experts(out, c, w)
+
+
+def gguf_ernie(out, c, w):
+    o = out.out
+    out.keys(c)
+    out.usual(c)
+    o.add_rope_dimension_count(c.hidden_size // c.num_attention_heads)
+    o.add_expert_count(c.moe_num_experts)
+    o.add_expert_used_count(c.moe_k)
+    o.add_expert_feed_forward_length(c.moe_intermediate_size)
+    o.add_interleave_moe_layer_step(c.moe_layer_interval)
+    o.add_leading_dense_block_count(c.moe_layer_start_index)
+    o.add_expert_shared_count(c.moe_num_shared_experts)
+    experts(out, c, w)
+
+
+def correct(model, g):
+    """The correction of the choice is no parameter, and zero at first."""
+    for name, b in list(model.named_buffers()) + list(model.named_parameters()):
+        if name.endswith("e_score_correction_bias"):
+            b.copy_(0.2 * torch.randn(b.shape, generator=g))
+
+
 SMALL = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2)
 
 ARCHS = {
@@ -83,4 +162,44 @@ ARCHS = {
     "qwen3_moe_norm_f16": dict(config=dict(SMALL, model_type="qwen3_moe", num_experts=8, head_dim=16,
                                            num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True),
                                gguf=gguf_qwen, gguf_arch="qwen3moe"),
+    "granitemoe_f16": dict(config=dict(SMALL, model_type="granitemoe", num_local_experts=5, num_experts_per_tok=3,
+                                       intermediate_size=20, attention_bias=True, embedding_multiplier=6.0,
+                                       residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=1.5)),
+    "granitemoeshared_f16": dict(config=dict(SMALL, model_type="granitemoeshared", num_local_experts=6,
+                                             num_experts_per_tok=2, intermediate_size=20, shared_intermediate_size=28,
+                                             embedding_multiplier=3.0, residual_multiplier=0.6,
+                                             attention_multiplier=0.3, logits_scaling=0.8),
+                                 gguf=gguf_granite, gguf_arch="granitemoe"),
+    "olmoe_f16": dict(config=dict(SMALL, model_type="olmoe", num_experts=6, num_experts_per_tok=2,
+                                  intermediate_size=20),
+                      gguf=gguf_olmoe),
+    "olmoe_norm_f16": dict(config=dict(SMALL, model_type="olmoe", num_experts=4, num_experts_per_tok=3, eos_token_id=1,
+                                       intermediate_size=20, norm_topk_prob=True, attention_bias=True)),
+    "glm4_moe_f16": dict(config=dict(SMALL, model_type="glm4_moe", num_hidden_layers=3, n_routed_experts=6, head_dim=16,
+                                     num_experts_per_tok=2, moe_intermediate_size=16, n_group=3, topk_group=2,
+                                     routed_scaling_factor=1.5, use_qk_norm=True),
+                         fix=correct, gguf=gguf_sigmoid, gguf_arch="glm4moe"),
+    "glm4_moe_bias_f16": dict(config=dict(SMALL, model_type="glm4_moe", n_routed_experts=6, head_dim=20,
+                                          num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=2,
+                                          attention_bias=True, norm_topk_prob=False, partial_rotary_factor=0.4),
+                              fix=correct),
+    "dots1_f16": dict(config=dict(SMALL, model_type="dots1", num_hidden_layers=3, n_routed_experts=6, head_dim=16,
+                                  num_experts_per_tok=3, moe_intermediate_size=16, n_shared_experts=2,
+                                  first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5,
+                                  sliding_window=None, scoring_func="sigmoid"),
+                      fix=correct, gguf=gguf_sigmoid),
+    "dots1_window_f16": dict(config=dict(SMALL, model_type="dots1", num_hidden_layers=3, n_routed_experts=6,
+                                         num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=1,
+                                         n_group=2, topk_group=1, sliding_window=7, max_window_layers=1,
+                                         attention_bias=True),
+                             fix=correct),
+    "ernie4_5_moe_f16": dict(config=dict(SMALL, model_type="ernie4_5_moe", num_hidden_layers=5, moe_num_experts=6,
+                                         moe_k=3, moe_intermediate_size=16, moe_num_shared_experts=2,
+                                         moe_layer_start_index=1, moe_layer_end_index=3, moe_layer_interval=2,
+                                         moe_norm_min=0.6),
+                             fix=correct),
+    "ernie4_5_moe_all_f16": dict(config=dict(SMALL, model_type="ernie4_5_moe", moe_num_experts=6, moe_k=2,
+                                             moe_intermediate_size=16, moe_num_shared_experts=1,
+                                             tie_word_embeddings=False, moe_layer_start_index=0),
+                                 fix=correct, gguf=gguf_ernie, gguf_arch="ernie4_5-moe"),
 }
