@@ -1,9 +1,11 @@
 """Architectures that are close to Llama."""
 import math
+import os
 
 import gguf
 import torch
 from gen_archs import edit_json
+from safetensors.torch import load_file, save_file
 
 LONG = {"rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.3, 1.7, 2.0, 2.5, 3.0, 3.5],
         "long_factor": [1.0, 1.4, 2.0, 2.5, 4.0, 5.0, 7.0, 8.0]}
@@ -107,6 +109,20 @@ def to_minicpm(path, model):
     edit_json(path, edit)
 
 
+def newer_names(path, model):
+    """The names of a model with a vision part as some releases of transformers store them."""
+    file = os.path.join(path, "model.safetensors")
+    out = {}
+    for name, t in load_file(file).items():
+        for a, b in (("language_model.model.", "model.language_model."), ("language_model.lm_head", "lm_head"),
+                     ("vision_tower.", "model.vision_tower."), ("multi_modal_", "model.multi_modal_")):
+            if name.startswith(a):
+                name = b + name[len(a):]
+                break
+        out[name] = t
+    save_file(out, file, metadata={"format": "pt"})
+
+
 def gguf_glm(out, c, w):
     out.keys(c)
     out.out.add_layer_norm_rms_eps(c.rms_norm_eps)
@@ -157,7 +173,8 @@ ARCHS = {
                                          num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
                                          max_position_embeddings=256, sliding_window=None, rms_norm_eps=1e-5),
                         vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=16, head_dim=8,
-                                           num_hidden_layers=1, num_attention_heads=2, image_size=32, patch_size=8))),
+                                           num_hidden_layers=1, num_attention_heads=2, image_size=32, patch_size=8)),
+                         stored=newer_names),
     "phi3_f16": dict(**cfg("phi3", num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=256,
                            original_max_position_embeddings=16, tie_word_embeddings=True,
                            rope_parameters={**{k: v[:6] if isinstance(v, list) else v for k, v in LONG.items()},
