@@ -7,7 +7,9 @@
  *	- logits at some positions of the prompt, and 64 greedy tokens, as the
  *	  reference has them;
  *	- the same bits when the prompt is fed whole, in chunks of 7, token by token,
- *	  on two threads, beside another sequence, or with only the last row wanted.
+ *	  on two threads, beside another sequence, or with only the last row wanted;
+ *	  on the best implementation also as one of many sequences, with more rows than
+ *	  any block takes at once.
  *
  * The KV is paged in shuffled blocks and begins as NaN, so that reading a
  * position which nobody wrote shows.
@@ -38,6 +40,7 @@
 #define BLOCK 16
 #define MAX_TOKENS 128
 #define MAX_ROWS 64
+#define CROWD_ROWS 600			/* at least: more than stack_rows() of model.c */
 
 typedef struct Golden
 {
@@ -126,17 +129,23 @@ has_all_types(const Kernels *k, const Files *f)
 }
 
 static Model *
-load(const char *name, Files *f, const Kernels *k, KPool *pool)
+load_for(const char *name, Files *f, const Kernels *k, KPool *pool, int max_rows)
 {
 	Source		source = {.files = f};
 	ModelSource src = source_of(&source);
-	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = MAX_ROWS, .max_out = MAX_ROWS};
+	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = max_rows, .max_out = MAX_ROWS};
 	Err			e = {0};
 	Model	   *m = model_new(files_conf(f), &src, &opt, &e);
 
 	source_done(&source);
 	CHECK(m != NULL, "%s: %s (%s)", name, e.msg, e.detail);
 	return m;
+}
+
+static Model *
+load(const char *name, Files *f, const Kernels *k, KPool *pool)
+{
+	return load_for(name, f, k, pool, MAX_ROWS);
 }
 
 static void
@@ -315,6 +324,59 @@ check_reference(Run *r, const char *name, const char *suffix, const Kernels *k, 
 	printf("%-22s%-6s %-16s error %.1e .. %.1e, %d of %d tokens\n", name, suffix, k->name, best, err, equal, g->n_greedy);
 }
 
+/* The prompt as many sequences of one batch: each one's last row is as in all. */
+static void
+check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, const float *all)
+{
+	int			n = g->n_prompt;
+	int			seqs = (CROWD_ROWS + n - 1) / n;
+	int			rows = seqs * n;
+	int			blocks = (n + BLOCK - 1) / BLOCK;
+	size_t		vocab = (size_t) g->vocab;
+	Model	   *m = load_for(name, f, k, pool, rows);
+	const ModelInfo *info = m != NULL ? model_info(m) : NULL;
+	int32_t    *ints = mem_alloc((size_t) (3 * rows + 2 * seqs + 1 + seqs * blocks) * sizeof(int32_t));
+	int32_t    *tokens = ints + rows;
+	int32_t    *start = tokens + rows;
+	int32_t    *out = start + seqs + 1;
+	int32_t    *table = out + seqs;
+	const int32_t **tables = mem_alloc((size_t) seqs * sizeof(*tables));
+	float	   *logits = mem_alloc((size_t) seqs * vocab * sizeof(float));
+	Batch		b = {.rows = {rows, seqs, start, ints, tables}, .tokens = tokens, .n_out = seqs, .out_rows = out};
+	KvView		kv;
+	int			bad = 0;
+
+	for (int i = 0; i < rows; i++)
+	{
+		ints[i] = i % n;
+		tokens[i] = g->prompt[i % n];
+	}
+	for (int i = 0; i < seqs; i++)
+	{
+		start[i] = i * n;
+		out[i] = i * n + n - 1;
+		tables[i] = table + i * blocks;
+		for (int j = 0; j < blocks; j++)
+			table[i * blocks + j] = j * seqs + i;
+	}
+	start[seqs] = rows;
+	if (m != NULL)
+	{
+		kv = (KvView) {.type = KT_F32, .n_layers = info->n_layers, .n_blocks = seqs * blocks, .block_size = BLOCK,
+			.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
+		kv.base = mem_try_aligned(kv_layout(&kv));
+		model_forward(m, &b, &kv, logits);
+		for (int i = 0; i < seqs; i++)
+			bad += memcmp(logits + (size_t) i * vocab, all + (size_t) (n - 1) * vocab, vocab * sizeof(float)) != 0;
+		CHECK(bad == 0, "%s on %s: %d of %d sequences have other bits in one batch", name, k->name, bad, seqs);
+		mem_free(kv.base);
+	}
+	model_free(m);
+	mem_free(logits);
+	mem_free((void *) tables);
+	mem_free(ints);
+}
+
 static void
 check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2,
 			const char **arch)
@@ -373,6 +435,8 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		prefill(&r, 1, g->prompt, n, MAX_ROWS, other);
 		CHECK(memcmp(all, other, bytes) == 0, "%s on %s: two threads give other bits", name, k->name);
 		run_end(&r);
+		if (k == kernels_select("auto", NULL))
+			check_crowd(name, f, g, k, pool2, all);
 	}
 	model_free(m);
 	model_free(m2);
