@@ -646,6 +646,117 @@ test_head_rows(void)
 	kpool_free(pool);
 }
 
+/* A key of a mixture's configuration: a number, or a string. */
+typedef struct BadMoe
+{
+	const char *arch;
+	const char *key;
+	double		num;
+	const char *str;
+	ErrClass	cls;
+	const char *msg;
+} BadMoe;
+
+/* what mixtures of experts and latent attention refuse */
+static void
+test_mixtures(void)
+{
+	static const BadMoe bad[] = {
+		{"LlamaForCausalLM", "num_local_experts", 4, NULL, ERR_UNSUPPORTED, "mixtures of experts are not supported"},
+		{"MixtralForCausalLM", "n_routed_experts", 0, NULL, ERR_BAD_FILE, "\"n_routed_experts\" = 0"},
+		{"MixtralForCausalLM", "n_routed_experts", 1e6, NULL, ERR_BAD_FILE, "\"n_routed_experts\" = 1e+06"},
+		{"MixtralForCausalLM", "num_experts_per_tok", 9, NULL, ERR_BAD_FILE, "\"num_experts_per_tok\" = 9"},
+		{"MixtralForCausalLM", "num_experts_per_tok", 2, NULL, ERR_BAD_FILE, "block_sparse_moe.gate.weight\" is missing"},
+		{"Qwen2MoeForCausalLM", "decoder_sparse_step", 0, NULL, ERR_BAD_FILE, "\"decoder_sparse_step\" = 0"},
+		{"Qwen2MoeForCausalLM", "qkv_bias", 0, NULL, ERR_BAD_FILE, "no \"shared_expert_intermediate_size\""},
+		{"Qwen3MoeForCausalLM", "moe_intermediate_size", -1, NULL, ERR_BAD_FILE, "\"moe_intermediate_size\" = -1"},
+		{"DeepseekV2ForCausalLM", "topk_method", 0, "random", ERR_UNSUPPORTED, "\"topk_method\" = \"random\""},
+		{"DeepseekV2ForCausalLM", "scoring_func", 0, "sigmoid", ERR_UNSUPPORTED, "\"scoring_func\" = \"sigmoid\""},
+		{"DeepseekV2ForCausalLM", "moe_layer_freq", 2, NULL, ERR_UNSUPPORTED, "\"moe_layer_freq\" = 2"},
+		{"DeepseekV2ForCausalLM", "kv_lora_rank", 0, NULL, ERR_BAD_FILE, "\"kv_lora_rank\" = 0"},
+		{"DeepseekV2ForCausalLM", "kv_lora_rank", 1023, NULL, ERR_UNSUPPORTED, "latent attention with 1023 and 2 dimensions"},
+		{"DeepseekV3ForCausalLM", "scoring_func", 0, "softmax", ERR_UNSUPPORTED, "\"scoring_func\" = \"softmax\""},
+		{"DeepseekV3ForCausalLM", "n_group", 3, NULL, ERR_BAD_FILE, "8 experts, which is not a multiple of its 3 groups"},
+		{"DeepseekV3ForCausalLM", "topk_group", 2, NULL, ERR_BAD_FILE, "\"topk_group\" = 2"},
+		{"DeepseekV3ForCausalLM", "n_group", 8, NULL, ERR_BAD_FILE, "has shape [8, 8], expected [12, 8]"},
+		{"DeepseekV3ForCausalLM", "qk_rope_head_dim", 3, NULL, ERR_UNSUPPORTED, "latent attention with 4 and 3 dimensions"},
+		{"GptOssForCausalLM", "swiglu_limit", 5, NULL, ERR_UNSUPPORTED, "\"swiglu_limit\" = 5"},
+		{"GptOssForCausalLM", "swiglu_alpha", 1, NULL, ERR_UNSUPPORTED, "\"swiglu_alpha\" = 1"},
+		{"OlmoeForCausalLM", "clip_qkv", 8, NULL, ERR_UNSUPPORTED, "\"clip_qkv\" = 8"},
+	};
+	Fake		f;
+
+	make(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		Conf	   *c = make_conf();
+
+		if (strcmp(bad[i].arch, "LlamaForCausalLM") != 0)
+			conf_set_int(c, "n_routed_experts", 8);
+		conf_set_int(c, "num_experts_per_tok", 2);
+		conf_set_int(c, "kv_lora_rank", 4);
+		conf_set_int(c, "qk_nope_head_dim", 4);
+		conf_set_int(c, "qk_rope_head_dim", 2);
+		conf_set_str(c, "architectures", bad[i].arch);
+		if (strncmp(bad[i].arch, "Deepseek", 8) == 0)
+			conf_set_int(c, "v_head_dim", 4);
+		if (bad[i].str != NULL)
+			conf_set_str(c, bad[i].key, bad[i].str);
+		else
+			conf_set_num(c, bad[i].key, bad[i].num);
+		refused(bad[i].arch, c, &f, bad[i].cls, bad[i].msg);
+		conf_free(c);
+	}
+}
+
+/* hidden 8, 1 layer of Mixtral with 3 experts of 4 */
+static void
+test_expert_tensors(void)
+{
+	Conf	   *c = make_conf();
+	Fake		f;
+	ModelInfo	info;
+	Err			e;
+
+	make(&f);
+	/* all but the second layer and the first one's MLP */
+	for (int i = 0, n = f.n, to = f.n = 0; i < n; i++)
+	{
+		KTensor		t = f.t[i];
+
+		if (strstr(f.names[i], "layers.1.") != NULL || strstr(f.names[i], ".mlp.") != NULL)
+			continue;
+		memmove(f.names[to], f.names[i], sizeof(f.names[0]));
+		f.t[to] = t;
+		f.t[to].name = f.names[to];
+		f.n = ++to;
+	}
+	conf_set_str(c, "architectures", "MixtralForCausalLM");
+	conf_set_int(c, "num_hidden_layers", 1);
+	conf_set_int(c, "num_local_experts", 3);
+	conf_set_int(c, "num_experts_per_tok", 2);
+	conf_set_int(c, "intermediate_size", 4);
+	add(&f, "model.layers.0.block_sparse_moe.gate.weight", 3, 8);
+	for (int i = 0; i < 3; i++)
+		for (int j = 1; j <= 3; j++)
+		{
+			char		name[80];
+
+			snprintf(name, sizeof(name), "model.layers.0.block_sparse_moe.experts.%d.w%d.weight", i, j);
+			add(&f, name, j == 2 ? 8 : 4, j == 2 ? 4 : 8);
+		}
+	CHECK(check(c, &f, &info, &e) && strcmp(info.arch, "mixtral") == 0, "a mixture: %s", e.msg);
+	get(&f, "model.layers.0.block_sparse_moe.experts.1.w3.weight")->type = KT_BF16;
+	refused("experts of two types", c, &f, ERR_UNSUPPORTED, "have different types, F32 and BF16");
+	get(&f, "model.layers.0.block_sparse_moe.experts.1.w3.weight")->type = KT_F32;
+	get(&f, "model.layers.0.block_sparse_moe.experts.2.w2.weight")->shape[1] = 5;
+	refused("a wider expert", c, &f, ERR_BAD_FILE, "has shape [8, 5], expected [8, 4]");
+	get(&f, "model.layers.0.block_sparse_moe.experts.2.w2.weight")->shape[1] = 4;
+	add(&f, "model.layers.0.block_sparse_moe.experts.3.w1.weight", 4, 8);
+	refused("one more expert", c, &f, ERR_UNSUPPORTED, "has no place in architecture \"mixtral\"");
+	conf_free(c);
+}
+
 int
 main(void)
 {
@@ -661,5 +772,7 @@ main(void)
 	test_load();
 	test_mixed_types();
 	test_head_rows();
+	test_mixtures();
+	test_expert_tensors();
 	return check_done("test_model");
 }

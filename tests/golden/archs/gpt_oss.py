@@ -1,4 +1,11 @@
 """gpt-oss: experts with biases, sinks, windows in every other layer."""
+import os
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+import gen_archs
 
 
 def gguf_gpt_oss(out, c, w):
@@ -37,6 +44,46 @@ def biases(model, g):
             p.mul_(3 if "gate_up" in name else 0.3)
 
 
+E2M1 = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def mxfp4_codes(t):
+    """Nearest codes and exponents of blocks of 32 in the last dimension."""
+    blocks = t.float().unflatten(-1, (-1, 32))
+    e = torch.floor(torch.log2(blocks.abs().amax(-1, keepdim=True).clamp(min=1e-4))) - 2
+    codes = ((blocks / 2 ** e).unsqueeze(-1) - E2M1).abs().argmin(-1)
+    return codes, e.squeeze(-1)
+
+
+def mxfp4_values(model, g):
+    """Experts' weights that MXFP4 holds exactly; they are transposed in the model."""
+    biases(model, g)
+    for name, p in model.named_parameters():
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            codes, e = mxfp4_codes(p.transpose(1, 2))
+            p.copy_((E2M1[codes] * 2 ** e.unsqueeze(-1)).flatten(-2).transpose(1, 2))
+
+
+def mxfp4_stored(path, model):
+    """The experts as blocks of codes and scales, as gpt-oss is published."""
+    file = os.path.join(path, "model.safetensors")
+    out = {}
+    for name, t in load_file(file).items():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            out[name] = t
+            continue
+        codes, e = mxfp4_codes(t.transpose(1, 2))
+        blocks = (codes[..., ::2] | codes[..., 1::2] << 4).to(torch.uint8)
+        scales = (e + 127).to(torch.uint8)
+        # as the reference unpacks it
+        assert torch.equal(convert_moe_packed_tensors(blocks, scales, dtype=torch.float32), t.float())
+        out[name + "_blocks"], out[name + "_scales"] = blocks, scales
+    save_file(out, file, metadata={"format": "pt"})
+    gen_archs.edit_json(path, lambda c: c.update(quantization_config={
+        "quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+                                                            "model.embed_tokens", "lm_head"]}))
+
+
 GPT_OSS = dict(model_type="gpt_oss", hidden_size=32, intermediate_size=24, num_hidden_layers=4, num_local_experts=6,
                num_experts_per_tok=2, head_dim=12, num_attention_heads=4, num_key_value_heads=2, sliding_window=7)
 YARN = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=3.0, beta_slow=0.5, truncate=False,
@@ -49,4 +96,8 @@ ARCHS = {
                                          attention_bias=False, tie_word_embeddings=True,
                                          num_experts_per_tok=4, max_position_embeddings=128,
                                          rope_parameters=dict(YARN, truncate=True, factor=2.0)), fix=biases),
+    "gpt_oss_mxfp4": dict(config=dict(GPT_OSS, num_hidden_layers=2, intermediate_size=64, num_local_experts=8,
+                                      num_experts_per_tok=3, tie_word_embeddings=True, max_position_embeddings=128,
+                                      rope_parameters=dict(YARN, factor=2.0)),
+                          fix=mxfp4_values, stored=mxfp4_stored),
 }
