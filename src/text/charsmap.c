@@ -27,6 +27,7 @@
 #include <utf8proc.h>
 
 #include "base/mem.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 
 /* Hugging Face looks whole clusters up below this many bytes */
@@ -38,6 +39,7 @@ struct Charsmap
 	size_t		n_units;
 	char	   *text;			/* replacements; ends with NUL */
 	size_t		n_text;
+	size_t		longest;		/* bytes of one */
 };
 
 Charsmap *
@@ -67,6 +69,11 @@ charsmap_new(const void *blob, size_t n, Err *e)
 	if (m->n_text > 0)
 		memcpy(m->text, p + 4 + size, m->n_text);
 	m->text[m->n_text] = '\0';
+	for (size_t i = 0, len; i < m->n_text; i += len + 1)
+	{
+		len = strlen(m->text + i);
+		m->longest = len > m->longest ? len : m->longest;
+	}
 	return m;
 }
 
@@ -78,6 +85,12 @@ charsmap_free(Charsmap *m)
 	mem_free(m->unit);
 	mem_free(m->text);
 	mem_free(m);
+}
+
+size_t
+charsmap_longest(const Charsmap *m)
+{
+	return m->longest;
 }
 
 static size_t
@@ -111,7 +124,7 @@ find_rule(const Charsmap *m, const char *s, size_t n, bool longest, size_t *len)
 		{
 			size_t		value = at < m->n_units ? m->unit[at] & 0x7FFFFFFFu : SIZE_MAX;
 
-			if (value > m->n_text)
+			if (value > m->n_text || !uni_valid(m->text + value, strlen(m->text + value)))
 				break;
 			found = m->text + value;
 			*len = i + 1;

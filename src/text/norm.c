@@ -245,6 +245,7 @@ static void
 spm_spaces(const char *s, size_t n, unsigned flags, unsigned edges, Buf *out)
 {
 	bool		trim = (flags & NORM_SPM_TRIM) != 0;
+	size_t		begin = out->len;
 	size_t		from = 0;
 	bool		after_space;
 
@@ -256,7 +257,8 @@ spm_spaces(const char *s, size_t n, unsigned flags, unsigned edges, Buf *out)
 			n--;
 	while (after_space && from < n && s[from] == ' ')
 		from++;
-	if (from == n)
+	/* nothing is left of the whole text; or an added token stands behind */
+	if (from == n && (edges & TOK_AT_END) != 0)
 		return;
 	if ((flags & NORM_SPM_PREFIX) != 0 && (edges & TOK_AT_START) != 0)
 		buf_add(out, META, META_LEN);
@@ -273,6 +275,10 @@ spm_spaces(const char *s, size_t n, unsigned flags, unsigned edges, Buf *out)
 			buf_add(out, META, META_LEN);
 		after_space = trim;
 	}
+	/* what the text itself spells so goes, too, and the prefix if nothing else is left */
+	while (trim && (edges & TOK_AT_END) != 0 && out->len - begin >= META_LEN &&
+		   meta_at(out->data + out->len - META_LEN, META_LEN))
+		out->len -= META_LEN;
 	if ((flags & NORM_SPM_SUFFIX) != 0 && (edges & TOK_AT_END) != 0)
 		buf_add(out, META, META_LEN);
 }
@@ -282,6 +288,26 @@ spell(const char *s, size_t n, Buf *out)
 {
 	for (size_t i = 0; i < n; i++)
 		put_char(out, bpe_byte_char((unsigned char) s[i]));
+}
+
+/* How many bytes a step may make of one, at most. */
+static size_t
+growth(const NormStep *k)
+{
+	switch (k->kind)
+	{
+		case NORM_REPLACE:
+			return strlen(k->to) / strlen(k->from) + 1;
+		case NORM_REGEX:
+			return strlen(k->to) + 1;
+		case NORM_CHARSMAP:
+			return charsmap_longest(k->map) + 1;
+		case NORM_UNICODE:
+		case NORM_BERT:
+			return 18;			/* U+FDFA is 3 bytes and becomes 33 */
+		default:
+			return 4;
+	}
 }
 
 static bool
@@ -341,9 +367,11 @@ tok_normalize(const Tok *t, const char *s, size_t n, unsigned edges, Buf *out, E
 		*out = tmp;
 		tmp = swap;
 		buf_reset(out);
-		ok = apply(&t->norm[i], tmp.data, tmp.len, edges, out, e);
-		if (ok && out->len > 16 * TOK_MAX_TEXT)
+		/* a hostile file may make much of little; what text becomes is checked before it does */
+		if (tmp.len > TOK_MAX_NORMALIZED / growth(&t->norm[i]))
 			ok = err_set(e, ERR_TOO_LONG, "text is too long to tokenize");
+		else
+			ok = apply(&t->norm[i], tmp.data, tmp.len, edges, out, e);
 	}
 	buf_free(&tmp);
 	return ok;

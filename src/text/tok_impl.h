@@ -26,6 +26,7 @@
 #define TOK_MAX_TEMPLATE	64
 
 #define TOK_MAX_TEXT		((size_t) 256 << 20)	/* longer texts are refused */
+#define TOK_MAX_NORMALIZED	(16 * TOK_MAX_TEXT) /* and such as could become longer than this */
 
 /* One step of the normalizer. */
 typedef enum NormKind
@@ -167,6 +168,7 @@ struct Tok
 	WordPiece  *wordpiece;
 	bool		word_level;		/* a word is a token, or unk */
 	int32_t		unk;			/* of word_level; -1 = a text with unknown words is an error */
+	bool		lead;			/* U+2581 also before an added token that begins the text */
 	bool		byte_level;		/* the last step spells bytes, bpe reads them as they are */
 
 	size_t		strip;			/* spaces that decoding drops at the start of a text */

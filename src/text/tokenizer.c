@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/meta.h"
 #include "text/tok_impl.h"
 #include "text/utf8.h"
 
@@ -109,6 +110,8 @@ encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 			break;
 		case PRE_METASPACE:
 			len = strlen(p->str);
+			if (n > TOK_MAX_NORMALIZED / (len + 1))
+				return err_set(c->e, ERR_TOO_LONG, "text is too long to tokenize");
 			buf_reset(b);
 			if ((p->prepend == PREPEND_ALWAYS || (p->prepend == PREPEND_FIRST && at_start)) &&
 				s[0] != ' ' && (n < len || memcmp(s, p->str, len) != 0))
@@ -213,6 +216,8 @@ encode_text(Enc *c, const char *s, size_t n)
 		   added_next(t->added_raw, s, n, c->no_special, c->marks, &scan, &done, &start, &id))
 	{
 		if (start > from && !encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, start - from, from == 0 ? TOK_AT_START : 0))
+			return false;
+		if (start == 0 && from == 0 && t->lead && !encode_word(c, META, META_LEN))
 			return false;
 		intvec_push(c->out, id);
 		from = done;

@@ -62,9 +62,23 @@ fuzz_use(Files *f, const Err *open_error)
 		putchar('.');
 	files_tokenizer(f, &tok, &e);
 	if (tok.gguf != NULL)
+	{
+		static const char text[] = "Hello 123's <s>\n\xE4\xBD\xA0\xFF e\xCC\x81\xEF\xAC\x81";
+		IntVec		ids = {0};
+		Buf			out = {0};
+		Tok		   *t = tok_from_gguf(tok.gguf, &e);
+
 		for (size_t i = 0; i < tok.gguf->n; i++)
 			if (strlen(tok.gguf->tokens[i]) > tok.gguf->token_len[i])
 				abort();
+		if (t == NULL && e.msg[0] == '\0')
+			abort();
+		if (t != NULL && tok_encode(t, text, sizeof(text) - 1, TOK_ADD_SPECIAL, &ids, &e))
+			tok_decode(t, ids.data, ids.len, 0, &out);
+		intvec_free(&ids);
+		buf_free(&out);
+		tok_free(t);
+	}
 	e = (Err) {0};
 	if (!model_check(files_conf(f), &src, NULL, NULL, &info, &e) && e.msg[0] == '\0')
 		abort();

@@ -37,9 +37,11 @@ main(int argc, char **argv)
 		"tests/fixtures/models/qwen2_tied_q8_0_gguf.gguf",
 		"tests/fixtures/models/llama_tied_bf16_gguf.gguf",
 		"tests/fixtures/models/mixed_gguf.gguf",
+		"tests/fixtures/tokenizers/bert.gguf",
+		"tests/fixtures/tokenizers/t5.gguf",
 	};
 
-	return fuzz_main("fuzz_gguf", argc, argv, seeds, 3, 13000);
+	return fuzz_main("fuzz_gguf", argc, argv, seeds, 5, 13000);
 }
 
 #endif
