@@ -192,6 +192,7 @@ jin_call_macro(Jin *j, const JMacro *m, const JArgs *a)
 	JScope	   *sc = jin_scope(j, m->scope);
 
 	call_enter(j);
+	jin_undefine(j, sc, m->node->undef);
 	bind_params(j, m, a, sc);
 	j->out = &b;
 	jin_exec(j, m->node->c, sc);

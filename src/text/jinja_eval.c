@@ -431,6 +431,7 @@ exec_set(Jin *j, const JNode *n, JScope *sc)
 	{
 		JScope	   *inner = jin_scope(j, sc);
 
+		jin_undefine(j, inner, n->undef);
 		v = jin_sval(capture(j, n->c, inner));
 		if (j->loop_exit != 0)
 			return;
@@ -445,6 +446,7 @@ exec_with(Jin *j, const JNode *n, JScope *sc)
 {
 	JScope	   *inner = jin_scope(j, sc);
 
+	jin_undefine(j, inner, n->undef);
 	/* values don't see each other's names */
 	for (const JNode *k = n->kids; k != NULL; k = k->next)
 		jin_assign(j, k->a, jin_eval(j, k->b, sc), inner);
@@ -520,6 +522,7 @@ exec_node(Jin *j, const JNode *n, JScope *sc)
 			break;
 		case N_FILTERBLOCK:
 			inner = jin_scope(j, sc);
+			jin_undefine(j, inner, n->undef);
 			v = jin_sval(capture(j, n->c, inner));
 			if (j->loop_exit == 0)
 				jin_print(j, j->out, filter_chain(j, n->b, v, inner));
@@ -528,7 +531,9 @@ exec_node(Jin *j, const JNode *n, JScope *sc)
 			exec_with(j, n, sc);
 			break;
 		case N_SCOPED:
-			jin_exec(j, n->c, jin_scope(j, sc));
+			inner = jin_scope(j, sc);
+			jin_undefine(j, inner, n->undef);
+			jin_exec(j, n->c, inner);
 			break;
 		case N_BREAK:
 		case N_CONTINUE:
@@ -592,6 +597,7 @@ jin_run_loop(Jin *j, const JNode *n, JSeq seq, int64_t len, JScope *sc, int dept
 		l->prev = l->cur;
 		l->cur = item;
 		inner = jin_scope(j, sc);
+		jin_undefine(j, inner, n->undef);
 		jin_let(j, inner, loop_name, (JVal) {.t = JT_LOOP,.loop = l});
 		jin_assign(j, n->a, item, inner);
 		jin_exec(j, n->c, inner);
@@ -607,7 +613,12 @@ jin_run_loop(Jin *j, const JNode *n, JSeq seq, int64_t len, JScope *sc, int dept
 		j->line = n->line;
 	}
 	if (!completed && n->d != NULL)
-		jin_exec(j, n->d, jin_scope(j, sc));
+	{
+		JScope	   *inner = jin_scope(j, sc);
+
+		jin_undefine(j, inner, n->undef_else);
+		jin_exec(j, n->d, inner);
+	}
 	return jin_none();
 }
 
@@ -627,6 +638,7 @@ render(Jin *j, void *arg)
 		j->vars = jin_dict(j);
 	j->out = &r->b;
 	j->globals = jin_scope(j, NULL);
+	jin_undefine(j, j->globals, j->tpl->body->undef);
 	jin_exec(j, j->tpl->body, j->globals);
 }
 

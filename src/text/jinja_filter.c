@@ -657,6 +657,8 @@ f_round(Jin *j, JVal v, const JArgs *a)
 	if (arg[1].t != JT_STR || (!jin_str_is(arg[1].s, "common") && !jin_str_is(arg[1].s, "ceil") && !jin_str_is(arg[1].s, "floor")))
 		jin_fail(j, JE_VALUE, "method must be common, ceil or floor");
 	method = arg[1].s;
+	if (v.t == JT_UNDEFINED && !jin_str_is(method, "common"))
+		jin_fail_undefined(j, v);
 	if (v.t != JT_INT && v.t != JT_FLOAT && v.t != JT_BOOL)
 		jin_fail(j, JE_TYPE, "type %s doesn't define __round__ method", jin_type(v));
 	if (jin_str_is(method, "common"))

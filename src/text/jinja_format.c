@@ -498,7 +498,7 @@ jin_percent(Jin *j, JStr *fmt, JVal args)
 	}
 	jin_build_sub(j, &p.b, fmt, from, fmt->n - from);
 	if (!p.keyed && args.t != JT_DICT && p.next < (p.single ? 1 : args.l->n) &&
-		(!p.single || (args.t != JT_LIST && args.t != JT_UNDEFINED)))
+		(!p.single || (args.t != JT_LIST && args.t != JT_RANGE && args.t != JT_UNDEFINED)))
 		jin_fail(j, JE_TYPE, "not all arguments converted during string formatting");
 	return jin_markup(j, jin_build_done(j, &p.b), fmt->markup);
 }

@@ -63,6 +63,7 @@ typedef struct JCycle JCycle;
 typedef struct JNode JNode;
 typedef struct JScope JScope;
 typedef struct JSlab JSlab;
+typedef struct JToken JToken;
 
 struct JVal
 {
@@ -301,6 +302,8 @@ struct JNode
 	JNode	   *next;			/* sibling */
 	JStr	   *str;
 	JVal		val;
+	JList	   *undef;			/* names to be undefined in the scope that this opens */
+	JList	   *undef_else;		/* ... a loop's else */
 };
 
 struct JinTemplate
@@ -341,6 +344,8 @@ struct Jin
 	JScope	   *globals;
 	JDict	   *vars;
 	JBuild	   *out;			/* where output goes */
+	Err			lex_err;		/* raised when the parser gets there */
+	JToken	  **parsing;		/* the parser's current token, NULL = not parsing */
 	int			loop_exit;		/* 0, or N_BREAK, N_CONTINUE while leaving a body */
 	const JinTemplate *tpl;
 };
@@ -484,24 +489,29 @@ bool		jin_apply_test(Jin *j, const JStr *name, JVal v, const JArgs *a);
 void		jin_sort(Jin *j, JVal *v, JVal *keys, size_t n, bool reverse);
 JVal		jin_fold(Jin *j, JVal v);	/* strings without case */
 
+/* ---- jinja_scope.c ---- */
+void		jin_find_scopes(Jin *j, JNode *body);
+void		jin_undefine(Jin *j, JScope *sc, const JList *names);
+
 /* ---- jinja_lex.c ---- */
 typedef enum JTok
 {
-	TK_EOF, TK_DATA, TK_VAR_BEGIN, TK_VAR_END, TK_BLOCK_BEGIN, TK_BLOCK_END,
+	TK_EOF, TK_ERROR, TK_DATA, TK_VAR_BEGIN, TK_VAR_END, TK_BLOCK_BEGIN, TK_BLOCK_END,
 	TK_NAME, TK_STR, TK_INT, TK_FLOAT,
 	TK_ADD, TK_SUB, TK_DIV, TK_FLOORDIV, TK_MUL, TK_MOD, TK_POW, TK_TILDE,
 	TK_LBRACKET, TK_RBRACKET, TK_LPAREN, TK_RPAREN, TK_LBRACE, TK_RBRACE,
 	TK_EQ, TK_NE, TK_GT, TK_GE, TK_LT, TK_LE, TK_ASSIGN, TK_DOT, TK_COLON, TK_PIPE, TK_COMMA, TK_SEMICOLON
 } JTok;
-typedef struct JToken
+struct JToken
 {
 	JTok		t;
 	int			line;
 	JStr	   *s;				/* DATA, NAME, STR */
 	int64_t		i;
 	double		f;
-} JToken;
-JToken	   *jin_lex(Jin *j, const char *s, size_t n);	/* ends with TK_EOF */
+};
+/* ends with TK_EOF, or TK_ERROR: then the error is in j->lex_err */
+JToken	   *jin_lex(Jin *j, const char *s, size_t n);
 const char *jin_token_name(Jin *j, const JToken *t);
 const char *jin_tok_name(JTok t);
 

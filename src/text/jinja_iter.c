@@ -175,7 +175,8 @@ jin_next(Jin *j, JSeq *s, JVal *out)
 			if (s->i >= s->v.s->n)
 				return false;
 			len = utf8_len((unsigned char) s->v.s->s[s->i]);
-			*out = jin_sval(jin_str_sub(j, s->v.s, s->i, len));
+			/* as in Python, the characters of markup are plain strings */
+			*out = jin_sval(jin_markup(j, jin_str_sub(j, s->v.s, s->i, len), false));
 			s->i += len;
 			return true;
 		case JT_LIST:

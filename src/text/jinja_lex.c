@@ -539,16 +539,37 @@ normalize(Jin *j, const char *s, size_t *n)
 	return r;
 }
 
+static void
+lex_all(Jin *j, void *arg)
+{
+	Lex		   *x = arg;
+
+	(void) j;
+	while (lex_root(x))
+		;
+	add(x, TK_EOF);
+}
+
 JToken *
 jin_lex(Jin *j, const char *s, size_t n)
 {
 	Lex			x = {.j = j,.line = 1,.line_starting = true};
+	Err		   *err = j->err;
+	int			nesting = j->nesting;
+	jmp_buf		escape;
+	bool		ok;
+
+	memcpy(escape, j->escape, sizeof(jmp_buf));
 
 	x.s = normalize(j, s, &n);
 	x.n = n;
-	while (lex_root(&x))
-		;
-	add(&x, TK_EOF);
+	/* the parser may find something wrong before it comes to the lexer's error */
+	ok = jin_guard(j, lex_all, &x, &j->lex_err);
+	memcpy(j->escape, escape, sizeof(jmp_buf));
+	j->err = err;
+	j->nesting = nesting;
+	if (!ok)
+		add(&x, TK_ERROR);
 	return x.t;
 }
 
@@ -556,7 +577,7 @@ const char *
 jin_tok_name(JTok t)
 {
 	static const char *const names[] = {
-		[TK_EOF] = "end of template",[TK_DATA] = "template data / text",[TK_VAR_BEGIN] = "begin of print statement",
+		[TK_EOF] = "end of template",[TK_ERROR] = "?",[TK_DATA] = "template data / text",[TK_VAR_BEGIN] = "begin of print statement",
 		[TK_VAR_END] = "end of print statement",[TK_BLOCK_BEGIN] = "begin of statement block",
 		[TK_BLOCK_END] = "end of statement block",[TK_NAME] = "name",[TK_STR] = "string",[TK_INT] = "integer",
 		[TK_FLOAT] = "float"

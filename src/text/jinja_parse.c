@@ -369,6 +369,8 @@ parse_until(JParse *p, const char *a, const char *b, const char *c)
 		{
 			case TK_EOF:
 				return body;
+			case TK_ERROR:
+				jin_fail(p->j, JE_SYNTAX, "malformed");	/* the lexer's error, rather */
 			case TK_DATA:
 				p->t++;
 				n = jin_node(p, N_DATA, t->line);
@@ -396,9 +398,14 @@ jin_parse(Jin *j, const char *s, size_t n)
 {
 	JParse		p = {.j = j};
 
+	JNode	   *body;
+
 	p.t = jin_lex(j, s, n);
 	j->line = 0;
-	return parse_until(&p, NULL, NULL, NULL);
+	j->parsing = &p.t;
+	body = parse_until(&p, NULL, NULL, NULL);
+	j->parsing = NULL;
+	return body;
 }
 
 /* ---- what a template does ---- */
@@ -564,6 +571,8 @@ compile(Jin *j, void *arg)
 	t->source_len = c->n;
 	t->body = jin_parse(j, copy, c->n);
 	jin_check(j, t);
+	j->line = 0;
+	jin_find_scopes(j, t->body);
 	c->t = t;
 }
 

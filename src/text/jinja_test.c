@@ -63,10 +63,19 @@ t_undefined(Jin *j, JVal v, const JArgs *a)
 	return v.t == JT_UNDEFINED;
 }
 
+/* names are looked up in a dict: what can't be a key is an error */
+static void
+hashable(Jin *j, JVal v)
+{
+	if (v.t == JT_LIST || v.t == JT_DICT)
+		jin_fail(j, JE_TYPE, "unhashable type: '%s'", jin_type(v));
+}
+
 static bool
 t_filter(Jin *j, JVal v, const JArgs *a)
 {
 	alone(j, a);
+	hashable(j, v);
 	return v.t == JT_STR && jin_filter(v.s) != NULL;
 }
 
@@ -74,6 +83,7 @@ static bool
 t_test(Jin *j, JVal v, const JArgs *a)
 {
 	alone(j, a);
+	hashable(j, v);
 	return v.t == JT_STR && jin_test(v.s) != NULL;
 }
 

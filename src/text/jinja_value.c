@@ -66,6 +66,13 @@ jin_fail(Jin *j, JErr kind, const char *fmt,...)
 	char		text[sizeof(j->err->msg)];
 	va_list		ap;
 
+	/* the parser is at what is no token: that is what is wrong */
+	if (j->parsing != NULL && (*j->parsing)->t == TK_ERROR)
+	{
+		*j->err = j->lex_err;
+		longjmp(j->escape, 1);
+	}
+
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text) - 48, fmt, ap);
 	va_end(ap);
@@ -95,6 +102,8 @@ object_name(JVal v)
 			return "jinja2.utils.Cycler";
 		case JT_JOINER:
 			return "jinja2.utils.Joiner";
+		case JT_STR:
+			return v.s->markup ? "markupsafe.Markup" : "str";
 		default:
 			return jin_type(v);
 	}
