@@ -424,6 +424,12 @@ files_contents_id(const Files *f)
 		sum = digest(t->t.shape, sizeof(t->t.shape), sum ^ (uint64_t) t->t.type ^ (uint64_t) t->map << 32);
 		sum = digest(&at, sizeof(at), sum ^ (t->t.row_perm != NULL));
 	}
+	if (conf_str(f->conf, "quantization_config", NULL) != NULL)
+	{
+		const char *text = conf_str(f->conf, "quantization_config", NULL);
+
+		sum = digest(text, strlen(text), sum);	/* says what the tensors mean */
+	}
 	buf_printf(&b, "tensors %zu %016llx\n", f->n_tensors, (unsigned long long) sum);
 	return b.data;
 }

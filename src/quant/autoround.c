@@ -44,14 +44,15 @@ autoround_open(Ckpt *c, Err *e)
 		"true_sequential lm_head super_bits";
 	static const char extra[] = "bits group_size sym data_type act_bits act_data_type act_group_size act_sym act_dynamic "
 		"scale_dtype super_bits super_group_size fixed_by_user in_blocks";
+	const cJSON *extras;
 	const cJSON *v;
 	GptqSpec	s;
 	int			format;
 	bool		matches;
 
-	if (!ckpt_known(c->conf, known, e) || !auto_spec(c, &s, &format, e) || !plain_integers(c->conf, "int int_sym int_asym_dq", e))
+	if (!ckpt_map(c->conf, "extra_config", &extras, e) || !ckpt_known(c->conf, known, e) || !auto_spec(c, &s, &format, e) || !plain_integers(c->conf, "int int_sym int_asym_dq", e))
 		return false;
-	cJSON_ArrayForEach(v, ckpt_get(c->conf, "extra_config"))
+	cJSON_ArrayForEach(v, extras)
 		if (!ckpt_known(v, extra, e) || !gptq_settings(v, &s, e) || !plain_integers(v, "int float fp int_sym", e) ||
 			!ckpt_match(v->string, "", true, &matches, e))
 			return false;

@@ -144,6 +144,13 @@ ckpt_word(const cJSON *o, const char *key, const char *allowed, int dflt, int *o
 	return err_hint(e, "Supported are: %s", allowed);
 }
 
+bool
+ckpt_map(const cJSON *o, const char *key, const cJSON **out, Err *e)
+{
+	*out = ckpt_get(o, key);
+	return *out == NULL || cJSON_IsObject(*out) || bad_value(*out, key, e);
+}
+
 static bool
 says_nothing(const cJSON *v)
 {
@@ -157,6 +164,9 @@ ckpt_known(const cJSON *o, const char *known, Err *e)
 	const cJSON *v;
 	char		buf[80];
 
+	if (o != NULL && !cJSON_IsObject(o))
+		return err_set(e, ERR_BAD_FILE, "quantization configuration has %s in the place of an object",
+					   ckpt_show(o, buf, sizeof(buf)));
 	cJSON_ArrayForEach(v, o)
 	{
 		cJSON		key = {.type = cJSON_String, .valuestring = v->string};

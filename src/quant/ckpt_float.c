@@ -18,19 +18,20 @@ const KType ckpt_scales[] = {KT_F32, KT_F16, KT_BF16, KT_U8, KT_F8_E8M0, KT_COUN
 float
 ckpt_e4m3(uint8_t b)
 {
-	int			exp = b >> 3 & 15;
-	float		m = (float) (b & 7);
-	float		v = exp > 0 ? ldexpf(8 + m, exp - 10) : ldexpf(m, -9);
-
+	/* a half has the same fields, and an exponent with 8 more of bias */
 	if ((b & 0x7f) == 0x7f)
-		v = NAN;
-	return b & 0x80 ? -v : v;
+		return NAN;
+	return kf16_to_f32((uint16_t) ((b & 0x80) << 8 | (b & 0x7f) << 7)) * 256;
 }
 
 float
 ckpt_e8m0(uint8_t b)
 {
-	return b == 255 ? NAN : ldexpf(1, b - 127);
+	uint32_t	bits = b > 0 ? (uint32_t) b << 23 : 0x00400000;
+	float		v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return b == 255 ? NAN : v;
 }
 
 static void

@@ -125,6 +125,8 @@ bool		ckpt_int(const cJSON *o, const char *key, int64_t lo, int64_t hi, int64_t 
 bool		ckpt_bool(const cJSON *o, const char *key, bool dflt, bool *out, Err *e);
 /* one of the words of `allowed`, separated by blanks, or dflt; its number to *out */
 bool		ckpt_word(const cJSON *o, const char *key, const char *allowed, int dflt, int *out, Err *e);
+/* An object, or NULL. */
+bool		ckpt_map(const cJSON *o, const char *key, const cJSON **out, Err *e);
 /* Keys that aren't in `known` (separated by blanks) must say nothing: null, false, "", [] or {}. */
 bool		ckpt_known(const cJSON *o, const char *known, Err *e);
 /* a value for a message */

@@ -80,17 +80,15 @@ compressed_open(Ckpt *c, Err *e)
 {
 	static const char known[] = "quant_method format quantization_status config_groups ignore kv_cache_scheme version "
 		"global_compression_ratio sparsity_config run_compressed producer";
-	const cJSON *groups = ckpt_get(c->conf, "config_groups");
+	const cJSON *groups;
 	const cJSON *v;
 	Scheme		s;
 	int			word;
 
-	if (!ckpt_known(c->conf, known, e) || !ckpt_word(c->conf, "format", FORMATS, 0, &word, e) ||
+	if (!ckpt_map(c->conf, "config_groups", &groups, e) || !ckpt_known(c->conf, known, e) || !ckpt_word(c->conf, "format", FORMATS, 0, &word, e) ||
 		!ckpt_word(c->conf, "quantization_status", "compressed frozen", 0, &word, e) ||
 		!ckpt_word(ckpt_get(c->conf, "sparsity_config"), "format", "dense", 0, &word, e))
 		return false;
-	if (groups != NULL && !cJSON_IsObject(groups))
-		return err_set(e, ERR_BAD_FILE, "quantization configuration has an invalid \"config_groups\"");
 	cJSON_ArrayForEach(v, groups)
 	{
 		const cJSON *t;

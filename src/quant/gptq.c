@@ -139,19 +139,18 @@ gptq_open(Ckpt *c, Err *e)
 		"block_name_to_quantize module_name_preceding_first_block modules_in_block_to_quantize "
 		"modules_to_not_convert version offload_to_disk device";
 	int			pack;
+	const cJSON *rules;
 	const cJSON *v;
 	GptqSpec	s;
 
-	if (!ckpt_known(c->conf, known, e) || !base_spec(c, &s, e) ||
+	if (!ckpt_map(c->conf, "dynamic", &rules, e) || !ckpt_known(c->conf, known, e) || !base_spec(c, &s, e) ||
 		!ckpt_word(c->conf, "pack_dtype", "int32", 0, &pack, e))
 		return false;
-	cJSON_ArrayForEach(v, ckpt_get(c->conf, "dynamic"))
+	cJSON_ArrayForEach(v, rules)
 	{
 		bool		matches;
 		const char *p = v->string;
 
-		if (!cJSON_IsObject(v))
-			return err_set(e, ERR_BAD_FILE, "quantization configuration has an invalid \"dynamic\"");
 		if (!ckpt_known(v, GPTQ_SETTINGS " damp_percent damp_auto_increment mse static_groups true_sequential", e) ||
 			!gptq_settings(v, &s, e) || !ckpt_match(p + (p[0] == '+' || p[0] == '-' ? 2 * (p[1] == ':') : 0), "", false, &matches, e))
 			return false;

@@ -31,16 +31,20 @@ check_algo(const cJSON *o, Err *e)
 bool
 modelopt_open(Ckpt *c, Err *e)
 {
-	const cJSON *inner = ckpt_get(c->conf, "quantization");
-	const cJSON *o = cJSON_IsObject(inner) ? inner : c->conf;
+	const cJSON *inner;
+	const cJSON *layers;
+	const cJSON *o;
 	const cJSON *v;
 	int			word;
 
-	if (!check_algo(c->conf, e) || (inner != NULL && !check_algo(inner, e)))
+	if (!check_algo(c->conf, e) || !ckpt_map(c->conf, "quantization", &inner, e) || !check_algo(inner, e))
+		return false;
+	o = inner != NULL ? inner : c->conf;
+	if (!ckpt_map(o, "quantized_layers", &layers, e))
 		return false;
 	if (ckpt_get(o, "quant_algo") == NULL)
 		return err_set(e, ERR_BAD_FILE, "quantization configuration has no \"quant_algo\"");
-	cJSON_ArrayForEach(v, ckpt_get(o, "quantized_layers"))
+	cJSON_ArrayForEach(v, layers)
 		if (!ckpt_known(v, "quant_algo group_size", e) || !ckpt_word(v, "quant_algo", ALGOS, -1, &word, e))
 			return false;
 	return true;

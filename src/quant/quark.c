@@ -61,9 +61,15 @@ quark_open(Ckpt *c, Err *e)
 		!check_layer(ckpt_get(c->conf, "global_quant_config"), e))
 		return false;
 	for (int i = 0; i < 2; i++)
-		cJSON_ArrayForEach(v, ckpt_get(c->conf, maps[i]))
+	{
+		const cJSON *layers;
+
+		if (!ckpt_map(c->conf, maps[i], &layers, e))
+			return false;
+		cJSON_ArrayForEach(v, layers)
 			if (!check_layer(v, e))
 				return false;
+	}
 	return true;
 }
 

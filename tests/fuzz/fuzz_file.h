@@ -173,7 +173,7 @@ fuzz_mutate(Buf *b, size_t head, unsigned *seed)
 }
 
 /* main(): NAME [ROUNDS [SEED]] */
-static int
+static inline int
 fuzz_main(const char *name, int argc, char **argv, const char *const *seeds, int n_seeds, size_t head)
 {
 	int			rounds = argc > 1 ? atoi(argv[1]) : 2000;
