@@ -17,7 +17,9 @@ auto_spec(const Ckpt *c, GptqSpec *s, int *format, Err *e)
 	if (!gptq_settings(c->conf, s, e) || !ckpt_word(c->conf, "packing_format", FORMATS, 0, format, e))
 		return false;
 	s->v2 = *format == 1 || *format == 2;
-	return true;
+	/* a wrong guess shows in symmetric zero points, in others it doesn't */
+	return s->sym || ckpt_get(c->conf, "packing_format") != NULL ||
+		err_set(e, ERR_UNSUPPORTED, "quantization configuration has no \"packing_format\"");
 }
 
 /* What changes the arithmetic beside bits, groups and symmetry. */

@@ -395,6 +395,20 @@ ignore_kv_scales(Ckpt *c, CkptReader *r, const char *module)
 		ckpt_unused(c, r, parent, endings[i]);
 }
 
+/* GPTQ's tools once gave every module a bias: one of zeros may be left out. */
+static void
+ignore_zero_bias(Ckpt *c, CkptReader *r, const char *module)
+{
+	const KTensor *t = ckpt_find(c, module, ".bias");
+
+	if (t == NULL || t->ndim != 1 || t->shape[0] != r->n || t->type > KT_BF16)
+		return;
+	for (int64_t i = 0; i < r->n; i++)
+		if (ckpt_element(t, i) != 0)
+			return;
+	ckpt_unused(c, r, module, ".bias");
+}
+
 /* A checkpoint may lack the first word of a name, as those do that were saved without the
  * head. */
 static const char *
@@ -430,6 +444,7 @@ ckpt_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, const KTensor **o
 	if (r == NULL)
 		return true;
 	ignore_kv_scales(c, r, module);
+	ignore_zero_bias(c, r, module);
 	if (!ckpt_finish(c, r, e))
 		return false;
 	*out = &r->t;

@@ -46,17 +46,35 @@ check_layer(const cJSON *o, Err *e)
 						 err_set(e, ERR_UNSUPPORTED, "quantization configuration has weights with several scales"));
 }
 
+/* Algorithms that found the weights don't matter, but rotations may go on in the model. */
+static bool
+check_algorithms(const cJSON *list, Err *e)
+{
+	const cJSON *v;
+	char		buf[80];
+
+	cJSON_ArrayForEach(v, list)
+	{
+		const cJSON *name = ckpt_get(v, "name");
+
+		if (!cJSON_IsString(name) || strstr(name->valuestring, "rot") != NULL)
+			return err_set(e, ERR_UNSUPPORTED, "quantization configuration has the algorithm %s, which is not supported",
+						   ckpt_show(name != NULL ? name : v, buf, sizeof(buf)));
+	}
+	return true;
+}
+
 bool
 quark_open(Ckpt *c, Err *e)
 {
 	static const char known[] = "quant_method quant_mode global_quant_config layer_quant_config layer_type_quant_config "
 		"exclude export kv_cache_quant_config kv_cache_group min_kv_scale kv_cache_post_rope version log_severity_level "
-		"config_version";
+		"config_version algo_config";
 	static const char *const maps[] = {"layer_quant_config", "layer_type_quant_config"};
 	const cJSON *v;
 	int			word;
 
-	if (!ckpt_known(c->conf, known, e) ||
+	if (!ckpt_known(c->conf, known, e) || !check_algorithms(ckpt_get(c->conf, "algo_config"), e) ||
 		!ckpt_word(ckpt_get(c->conf, "export"), "weight_format", "real_quantized", 0, &word, e) ||
 		!check_layer(ckpt_get(c->conf, "global_quant_config"), e))
 		return false;

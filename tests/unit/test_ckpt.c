@@ -183,6 +183,8 @@ test_configurations(void)
 		{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", ERR_UNSUPPORTED, "\"quant_algo\" = \"W4A8_AWQ\""},
 		{"{\"quant_method\":\"modelopt\"}", ERR_BAD_FILE, "no \"quant_algo\""},
 		{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":{\"dtype\":\"int4\"}}}", ERR_UNSUPPORTED, "\"dtype\" = \"int4\""},
+		{"{\"quant_method\":\"quark\",\"algo_config\":[{\"name\":\"awq\"},{\"name\":\"rotation\"}]}", ERR_UNSUPPORTED, "the algorithm \"rotation\""},
+		{"{\"quant_method\":\"auto-round\",\"sym\":false}", ERR_UNSUPPORTED, "no \"packing_format\""},
 		{"{\"quant_method\":\"quark\",\"export\":{\"weight_format\":\"fake_quantized\"}}", ERR_UNSUPPORTED, "\"weight_format\""},
 		{"{\"quant_method\":\"torchao\",\"quant_type\":{\"default\":{\"_type\":\"Int4WeightOnlyConfig\",\"_version\":2}}}", ERR_UNSUPPORTED, "\"_type\""},
 		{"{\"quant_method\":\"torchao\",\"quant_type\":\"int8_weight_only\"}", ERR_UNSUPPORTED, "\"quant_type\""},
@@ -198,6 +200,22 @@ test_configurations(void)
 }
 
 #define GPTQ "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32}"
+
+/* Is the bias a part, so that an architecture without one may leave it out? */
+static void
+uses_bias(const char *what, Fake *f, bool yes)
+{
+	const KTensor *t;
+	Ckpt	   *c;
+	Err			e;
+	bool		used = false;
+
+	CHECK(try(f, GPTQ, &t, &c, &e), "%s: %s", what, e.msg);
+	for (const KTensor *const *p = t->reader->parts; *p != NULL; p++)
+		used |= *p == get(f, "m.bias");
+	CHECK(used == yes, "%s: %s", what, used ? "is left out" : "is not left out");
+	ckpt_close(c);
+}
 
 static void
 test_gptq(void)
@@ -241,6 +259,11 @@ test_gptq(void)
 	refused("a group too high", &f, GPTQ, ERR_BAD_FILE, "tensor \"m.g_idx\" in file \"dir/model.safetensors\" has an invalid group");
 	((int32_t *) f.data[3])[5] = -1;
 	refused("a negative group", &f, GPTQ, ERR_BAD_FILE, "has an invalid group");
+	make_gptq(&f);
+	add(&f, "m.bias", KT_F16, 1, N, 0, 0);
+	uses_bias("a bias of zeros", &f, true);
+	f.data[4][3] = 0x3c;
+	uses_bias("a bias", &f, false);
 	make_gptq(&f);
 	for (int i = 0; i < K / 32 * N; i++)
 		((uint16_t *) f.data[2])[i] = 0x0001;
