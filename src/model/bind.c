@@ -11,6 +11,7 @@
  */
 #include "model/bind.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,29 +95,43 @@ full_name(const Binder *b, const char *hf, const char *gguf, const char *ending,
 	snprintf(buf, MAX_NAME, "%s%s%s", b->gguf ? b->gguf_prefix : b->hf_prefix, b->gguf ? gguf : hf, ending);
 }
 
-/* A tensor by its whole name, or by that without its first word (bind.h). */
+#define MAX_SPELLED (MAX_NAME + 32)
+
+/*
+ * The i-th spelling under which a name may stand, 0 = its own: without its first word
+ * (bind.h), and in two ways as the text part of a larger model.  "" = there is no such;
+ * false behind the last.
+ */
+static bool
+spelling(const Binder *b, const char *name, int i, char *buf)
+{
+	static const char *const words[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
+	bool		inner = strncmp(name, "model.", 6) == 0;
+
+	buf[0] = '\0';
+	if (i == 0)
+		snprintf(buf, MAX_SPELLED, "%s", name);
+	else if (i == 1)
+	{
+		for (size_t w = 0; !b->gguf && w < sizeof(words) / sizeof(words[0]); w++)
+			if (strncmp(name, words[w], strlen(words[w])) == 0)
+				snprintf(buf, MAX_SPELLED, "%s", name + strlen(words[w]));
+	}
+	else if (b->multimodal && (i == 2 || inner))
+		snprintf(buf, MAX_SPELLED, "%slanguage_model.%s", i == 2 ? "" : "model.", i == 2 ? name : name + 6);
+	return i < 4;
+}
+
+/* A tensor by its name, however that is spelled. */
 static const KTensor *
 find(const Binder *b, const char *name)
 {
-	static const char *const words[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
-	const KTensor *t = b->src->find(b->src->ctx, name);
+	const KTensor *t = NULL;
+	char		spelled[MAX_SPELLED];
 
-	for (size_t i = 0; t == NULL && !b->gguf && i < sizeof(words) / sizeof(words[0]); i++)
-		if (strncmp(name, words[i], strlen(words[i])) == 0)
-			t = b->src->find(b->src->ctx, name + strlen(words[i]));
-	if (t == NULL && b->multimodal)
-	{
-		/* the text part of a larger model: older and newer spelling */
-		char		inner[MAX_NAME + 32];
-
-		snprintf(inner, sizeof(inner), "language_model.%s", name);
-		t = b->src->find(b->src->ctx, inner);
-		if (t == NULL && strncmp(name, "model.", 6) == 0)
-		{
-			snprintf(inner, sizeof(inner), "model.language_model.%s", name + 6);
-			t = b->src->find(b->src->ctx, inner);
-		}
-	}
+	for (int i = 0; t == NULL && spelling(b, name, i, spelled); i++)
+		if (spelled[0] != '\0')
+			t = b->src->find(b->src->ctx, spelled);
 	return t;
 }
 
@@ -368,18 +383,21 @@ bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 	return true;
 }
 
-/* What a quantized checkpoint has in place of the matrix [n][k] of a module; *out NULL: none. */
+/* What a quantized checkpoint has in place of the matrix [n][k] of a module, whose name is
+ * spelled in one of the ways first .. last; *out NULL: none. */
 static bool
-find_quantized(Binder *b, const char *hf, int64_t n, int64_t k, const KTensor **out)
+find_quantized(Binder *b, const char *hf, int first, int last, int64_t n, int64_t k, const KTensor **out)
 {
 	char		module[MAX_NAME];
+	char		spelled[MAX_SPELLED];
 
 	*out = NULL;
 	if (b->src->quantized == NULL || b->gguf)
 		return true;
 	full_name(b, hf, "", "", module);
-	if (!b->src->quantized(b->src->ctx, module, n, k, out, b->e))
-		return false;
+	for (int i = first; *out == NULL && i <= last && spelling(b, module, i, spelled); i++)
+		if (spelled[0] != '\0' && !b->src->quantized(b->src->ctx, spelled, n, k, out, b->e))
+			return false;
 	for (const KTensor *const *p = *out != NULL ? (*out)->reader->parts : NULL; p != NULL && *p != NULL; p++)
 		use(b, *p);
 	return true;
@@ -395,12 +413,16 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 	int64_t		want[2] = {n, k};
 
 	full_name(b, hf, gguf, ".weight", name);
-	if (!find_quantized(b, hf, n, k, &t))
+	if (!find_quantized(b, hf, 0, 0, n, k, &t))
 		return NULL;
 	if (t != NULL)
 		return t;
 	if ((t = find(b, name)) == NULL)
-		return missing(b, name);
+	{
+		if (!find_quantized(b, hf, 1, INT_MAX, n, k, &t))
+			return NULL;
+		return t != NULL ? t : missing(b, name);
+	}
 	if (!check_shape(b, t, name, 2, want))
 		return NULL;
 	if (t->type >= KT_COUNT)
@@ -612,7 +634,7 @@ find_slices(Binder *b, const Linear *l, const BindSlice *s)
 	full_name(b, s->hf, s->gguf, "", name);
 	if (b->slices != NULL && strcmp(name, b->slices_name) == 0)
 		return b->slices;
-	if (!find_quantized(b, s->hf, (int64_t) s->count * s->n, l->k, &t))
+	if (!find_quantized(b, s->hf, 0, INT_MAX, (int64_t) s->count * s->n, l->k, &t))
 		return NULL;
 	if (t == NULL)
 	{

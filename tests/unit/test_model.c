@@ -466,6 +466,59 @@ test_context_length(void)
 		}
 }
 
+/* A quantized module of a model's text part: found under the longer name, and only where there
+ * is no ordinary weight. */
+static KTensor quantized;
+static int	asked;
+
+static bool
+fake_quantized(void *ctx, const char *module, int64_t n, int64_t k, const KTensor **out, Err *e)
+{
+	static const KTensor *const none[1];
+	static const KReader reader = {.parts = none};
+
+	(void) ctx;
+	(void) e;
+	asked++;
+	*out = NULL;
+	if (strcmp(module, "language_model.model.layers.1.mlp.up_proj") == 0)
+	{
+		quantized = (KTensor) {.name = "up_proj", .type = KT_BF16, .ndim = 2, .shape = {n, k}, .reader = &reader};
+		*out = &quantized;
+	}
+	return true;
+}
+
+static void
+test_text_part(void)
+{
+	Conf	   *c = make_conf();
+	Fake		f;
+	ModelInfo	info;
+	Err			e = {0};
+	ModelSource src = {.find = fake_find, .at = fake_at, .where = fake_where, .quantized = fake_quantized, .ctx = &f};
+
+	make(&f);
+	for (int i = 0; i < f.n; i++)
+	{
+		char		name[80];
+
+		snprintf(name, sizeof(name), "%s", f.names[i]);
+		snprintf(f.names[i], sizeof(f.names[i]), "language_model.%.60s", name);
+	}
+	add(&f, "vision_tower.blocks.0.weight", 4, 4);
+	add(&f, "model.multi_modal_projector.weight", 4, 4);
+	refused("without a text part", c, &f, ERR_BAD_FILE, "\"model.embed_tokens.weight\" is missing");
+	conf_set_str(c, "text_config.model_type", "llama");
+	CHECK(check(c, &f, &info, &e), "%s", e.msg);
+	strcpy(f.names[get(&f, "language_model.model.layers.1.mlp.up_proj.weight") - f.t], "vision_tower.x");
+	refused("a weight is missing", c, &f, ERR_BAD_FILE, "\"model.layers.1.mlp.up_proj.weight\" is missing");
+	CHECK(model_check(c, &src, NULL, NULL, &info, &e), "%s", e.msg);
+	/* 2 x 7 matrices, the embedding, the head; three more spellings of the one that is missing */
+	CHECK(asked > 16 && asked <= 20, "asked for %d modules", asked);
+	conf_free(c);
+}
+
 /* ---- loading ---- */
 
 static Model *
@@ -768,6 +821,7 @@ main(void)
 	test_kernel_types();
 	test_windows();
 	test_switches();
+	test_text_part();
 	test_context_length();
 	test_load();
 	test_mixed_types();
