@@ -1,25 +1,27 @@
 #!/usr/bin/env python3
 """Write src/text/unicode_hf.h: where Hugging Face tokenizers' own character data differs.
 
-    python3 src/text/gen_unicode_hf.py CATEGORIES > src/text/unicode_hf.h
+    python3 src/text/gen_unicode_hf.py > src/text/unicode_hf.h
 
-Needs the package tokenizers (0.23.3).  CATEGORIES is a file with the two letters of the
-general category of each code point, as src/text/unicode_tables.h has them
-(tests/unit/test_unicode --categories writes it).
+Needs the package tokenizers (0.23.3), and src/text/unicode_tables.h for our categories.
 
 Normalizers and pre-tokenizers of that library use older and newer data than its regex
 engine: marks and punctuation are those of Unicode 8, lower case that of Unicode 17.
 """
-import sys
+import re
+from pathlib import Path
 
 from tokenizers import normalizers, pre_tokenizers
 
-CATS = open(sys.argv[1]).read()
+TABLES = (Path(__file__).parent / "unicode_tables.h").read_text()
+NAMES = [x.capitalize() for x in re.findall(r"UNI_GC_(\w\w)", TABLES)]
+STAGE1, STAGE2 = ([int(x) for x in t.split("}")[0].replace("\n", " ").split(",") if x.strip()]
+                  for t in re.split(r"uni_stage\d\[\d+\] = {", TABLES)[1:])
 CPS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
 def cat(c):
-    return CATS[2 * c:2 * c + 2]
+    return NAMES[STAGE2[STAGE1[c >> 7] * 128 + (c & 127)] & 31]
 
 
 def bert(**on):

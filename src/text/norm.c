@@ -35,6 +35,29 @@ tok_replace(const char *s, size_t n, const char *from, const char *to, Buf *out)
 }
 
 static void
+replace_matches(const char *s, size_t n, SplitMatch match, const char *to, Buf *out)
+{
+	const char *end = s + n;
+	const char *done = s;
+	size_t		tlen = strlen(to);
+	size_t		len;
+
+	while (s < end)
+	{
+		len = match(s, end);
+		if (len == 0)
+		{
+			s += utf8_len((unsigned char) *s);
+			continue;
+		}
+		buf_add(out, done, (size_t) (s - done));
+		buf_add(out, to, tlen);
+		done = s += len;
+	}
+	buf_add(out, done, (size_t) (end - done));
+}
+
+static void
 put_char(Buf *out, uint32_t cp)
 {
 	char		c[4];
@@ -325,7 +348,10 @@ apply(const NormStep *k, const char *s, size_t n, unsigned edges, Buf *out, Err 
 			tok_replace(s, n, k->from, k->to, out);
 			break;
 		case NORM_REGEX:
-			return rx_replace(k->rx, s, n, k->to, out, e);
+			if (k->rx != NULL)
+				return rx_replace(k->rx, s, n, k->to, out, e);
+			replace_matches(s, n, k->match, k->to, out);
+			break;
 		case NORM_LOWER:
 			lowercase(s, n, out);
 			break;

@@ -309,6 +309,40 @@ split_o200k(const char *s, const char *end)
 	return other_words(s, end, 3);
 }
 
+/* 's|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+ */
+static size_t
+split_clip(const char *s, const char *end)
+{
+	size_t		len = contraction(s, end);
+	unsigned	c;
+
+	if (len > 0)
+		return len;
+	c = uni_class(utf8_next(s, &len));
+	if (c & UNI_L)
+		return (size_t) (run_of(s, end, UNI_L) - s);
+	if (c & UNI_N)
+		return len;
+	return (size_t) (run_not(s, end, UNI_SPACE | LN) - s);
+}
+
+static size_t
+split_spaces(const char *s, const char *end)
+{
+	return (size_t) (run_of(s, end, UNI_SPACE) - s);
+}
+
+/* two blanks or more */
+static size_t
+split_blanks(const char *s, const char *end)
+{
+	const char *p = s;
+
+	while (p < end && *p == ' ')
+		p++;
+	return p - s >= 2 ? (size_t) (p - s) : 0;
+}
+
 static size_t
 split_newline(const char *s, const char *end)
 {

@@ -38,6 +38,7 @@ struct Spm
 	int32_t		byte_id[256];
 	int32_t		unk;
 	bool		fuse_unk;
+	StrTab	   *whole;			/* segments that are their own encoding */
 	bool		segments;		/* the text may be cut at U+2581 (meta.h) */
 };
 
@@ -56,48 +57,12 @@ by_score(const void *pa, const void *pb)
 	return a->score > b->score ? -1 : a->score < b->score ? 1 : 0;
 }
 
-Spm *
-spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t n, int32_t unk,
-		bool fuse_unk)
-{
-	Spm		   *m = mem_zalloc(sizeof(Spm));
-	Ranked	   *order = mem_alloc((n + 1) * sizeof(Ranked));
-	uint32_t	rank = 0;
-
-	m->names = names;
-	m->longest = strtab_longest(names);
-	m->unk = unk;
-	m->fuse_unk = fuse_unk;
-	m->rank = mem_alloc((n + 1) * sizeof(uint32_t));
-	memcpy(m->byte_id, byte_id, sizeof(m->byte_id));
-	for (size_t i = 0; i < n; i++)
-		order[i] = (Ranked) {scores[i], (int32_t) i};
-	qsort(order, n, sizeof(Ranked), by_score);
-	for (size_t i = 0; i < n; i++)
-	{
-		if (i > 0 && order[i].score != order[i - 1].score)
-			rank++;
-		m->rank[order[i].id] = rank;
-	}
-	mem_free(order);
-	m->segments = true;
-	for (size_t i = 0; i < n && m->segments; i++)
-	{
-		size_t		len;
-		const char *s = strtab_get(names, (int32_t) i, &len);
-
-		/* what isn't indexed is never made of text */
-		if (s != NULL && strtab_find(names, s, len) >= 0)
-			m->segments = meta_segment(s, len) == len;
-	}
-	return m;
-}
-
 void
 spm_free(Spm *m)
 {
 	if (m == NULL)
 		return;
+	strtab_free(m->whole);
 	mem_free(m->rank);
 	mem_free(m);
 }
@@ -206,14 +171,84 @@ encode_segment(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
 			put_symbol(m, s, &sym[i], &in_unk, out);
 }
 
+/* Most segments of a text are tokens; for which merging arrives there is found out once. */
+static void
+find_whole(Spm *m, size_t n)
+{
+	SpmWork		w = {0};
+	IntVec		ids = {0};
+
+	m->whole = strtab_new(n);
+	for (size_t i = 0; i < n; i++)
+	{
+		size_t		len;
+		const char *s = strtab_get(m->names, (int32_t) i, &len);
+
+		if (s == NULL || len == 0 || strtab_find(m->names, s, len) != (int32_t) i)
+			continue;
+		intvec_reset(&ids);
+		encode_segment(m, &w, s, len, &ids);
+		if (ids.len == 1 && ids.data[0] == (int32_t) i)
+		{
+			strtab_set(m->whole, (int32_t) i, s, len);
+			strtab_index(m->whole, (int32_t) i);
+		}
+	}
+	intvec_free(&ids);
+	spm_work_free(&w);
+}
+
+Spm *
+spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t n, int32_t unk,
+		bool fuse_unk)
+{
+	Spm		   *m = mem_zalloc(sizeof(Spm));
+	Ranked	   *order = mem_alloc((n + 1) * sizeof(Ranked));
+	uint32_t	rank = 0;
+
+	m->names = names;
+	m->longest = strtab_longest(names);
+	m->unk = unk;
+	m->fuse_unk = fuse_unk;
+	m->rank = mem_alloc((n + 1) * sizeof(uint32_t));
+	memcpy(m->byte_id, byte_id, sizeof(m->byte_id));
+	for (size_t i = 0; i < n; i++)
+		order[i] = (Ranked) {scores[i], (int32_t) i};
+	qsort(order, n, sizeof(Ranked), by_score);
+	for (size_t i = 0; i < n; i++)
+	{
+		if (i > 0 && order[i].score != order[i - 1].score)
+			rank++;
+		m->rank[order[i].id] = rank;
+	}
+	mem_free(order);
+	m->segments = true;
+	for (size_t i = 0; i < n && m->segments; i++)
+	{
+		size_t		len;
+		const char *s = strtab_get(names, (int32_t) i, &len);
+
+		/* what isn't indexed is never made of text */
+		if (s != NULL && strtab_find(names, s, len) >= 0)
+			m->segments = meta_segment(s, len) == len;
+	}
+	if (m->segments)
+		find_whole(m, n);
+	return m;
+}
+
 void
 spm_encode(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
 {
 	while (n > 0)
 	{
 		size_t		len = m->segments ? meta_segment(s, n) : n;
+		int32_t		id = m->whole != NULL && len <= m->longest ? strtab_find(m->whole, s, len) : -1;
 
-		encode_segment(m, w, s, len, out);
+		if (id >= 0)
+			intvec_push(out, id);
+		else
+			encode_segment(m, w, s, len, out);
 		s += len;
 		n -= len;
 	}

@@ -57,14 +57,16 @@ norm_replace(Tok *t, const cJSON *x, Err *e)
 	const char *from = hf_string_pattern(x);
 	const char *regex = hf_str(hf_get(x, "pattern"), "Regex");
 	const char *to = hf_str(x, "content");
-	Rx		   *rx;
+	SplitMatch	match = regex != NULL ? split_by_regex(regex) : NULL;
+	Rx		   *rx = NULL;
 
 	if (!hf_literal(to, 0, "normalizer Replace", e))
 		return false;
 	if (regex != NULL)
 	{
-		rx = rx_compile(regex, e);
-		return rx != NULL && add_norm(t, (NormStep) {.kind = NORM_REGEX, .rx = rx, .to = mem_strdup(to)});
+		if (match == NULL && (rx = rx_compile(regex, e)) == NULL)
+			return false;
+		return add_norm(t, (NormStep) {.kind = NORM_REGEX, .match = match, .rx = rx, .to = mem_strdup(to)});
 	}
 	return hf_literal(from, 1, "normalizer Replace", e) &&
 		add_norm(t, (NormStep) {.kind = NORM_REPLACE, .from = mem_strdup(from), .to = mem_strdup(to)});

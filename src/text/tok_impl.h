@@ -34,7 +34,7 @@ typedef enum NormKind
 	NORM_UNICODE,				/* form */
 	NORM_PREPEND,				/* to: put before a text that isn't empty */
 	NORM_REPLACE,				/* from -> to, literally */
-	NORM_REGEX,					/* what rx matches -> to */
+	NORM_REGEX,					/* what match or rx matches -> to */
 	NORM_LOWER,
 	NORM_ACCENTS,				/* marks vanish */
 	NORM_BERT,					/* flags */
@@ -64,7 +64,8 @@ typedef struct NormStep
 	unsigned	flags;
 	char	   *from;			/* not empty */
 	char	   *to;
-	Rx		   *rx;
+	SplitMatch	match;
+	Rx		   *rx;				/* NULL if there is a match */
 	Charsmap   *map;
 } NormStep;
 

@@ -248,6 +248,99 @@ shared_vocabs(void)
 	shared_vocab(dir, "bert-bge", false);
 }
 
+/* ---------- regexes ---------- */
+
+/* Byte-level without merges, cut by a regex; *e says how encoding n times c went. */
+static bool
+regex_on(const char *regex, const char *c, size_t n, const char *end, size_t *pieces, Err *e)
+{
+	Buf			json = {0};
+	Buf			text = {0};
+	IntVec		ids = {0};
+	Tok		   *t;
+	bool		ok;
+
+	/* each piece becomes one unknown word */
+	buf_printf(&json, "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"u\":0},\"unk_token\":\"u\"},\"pre_tokenizer\":"
+			   "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\",\"invert\":false}}", regex);
+	for (size_t i = 0; i < n; i++)
+		buf_addstr(&text, c);
+	buf_addstr(&text, end);
+	t = tok_from_hf(json.data, json.len, NULL, 0, e);
+	CHECK(t != NULL, "%s: %s %s", regex, e->msg, e->detail);
+	ok = t != NULL && tok_encode(t, text.data, text.len, 0, &ids, e);
+	*pieces = ids.len;
+	tok_free(t);
+	buf_free(&json);
+	buf_free(&text);
+	intvec_free(&ids);
+	return ok;
+}
+
+/*
+ * What a backtracking matcher could take quadratic or exponential time for: either it
+ * is done within the budget of steps, which is linear in the text, or the text is refused.
+ */
+static void
+hostile_regexes(void)
+{
+	static const struct
+	{
+		const char *regex;
+		const char *c;
+		const char *end;
+		bool		refused;
+		size_t		pieces;
+	}			row[] = {
+		{"(?:a|a)+b", "a", "", true, 0},
+		{"(?:a+)+b", "a", "c", true, 0},
+		{"(?:a*)*$", "a", "!", true, 0},
+		{"\\\\s+$", " ", "x", true, 0},
+		{"a.*b", "a", "", true, 0},
+		{"[a-z]+", "a", "", false, 1},
+		{"\\\\p{M}+|x", "\xCC\x81", "", false, 1},
+		{"\\\\s+(?!\\\\S)|\\\\s+|y", " ", "x", false, 3},
+		{"(?=x)", "a", "xx", false, 3},
+		{"\\\\d{1,3}(?=(?:\\\\d{3})*$)", "a", "12345", false, 3},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+	{
+		Err			e = {0};
+		size_t		pieces;
+		bool		ok = regex_on(row[i].regex, row[i].c, 100000, row[i].end, &pieces, &e);
+
+		if (row[i].refused)
+			CHECK(!ok && e.cls == ERR_TOO_LONG && strstr(e.msg, "too many steps") != NULL, "%s: \"%s\", %zu pieces",
+				  row[i].regex, e.msg, pieces);
+		else
+			CHECK(ok && pieces == row[i].pieces, "%s: \"%s\", %zu pieces", row[i].regex, e.msg, pieces);
+	}
+}
+
+/* Nothing that might mean something else to PCRE2 gets through. */
+static void
+refused_regexes(void)
+{
+	static const char *const row[] = {"(a)\\\\1", "(?<n>a)", "(?#x)a", "a(?i)b", "\\\\Ka", "\\\\Xa", "\\\\Ra", "a{1,3}+", "a{2}?",
+		"[[:alpha:]]", "\\\\p{Letter}", "\\\\pL", "(?i:ss)", "(?i:\\u00DF)", "[a", "(a", "a)", "(*FAIL)", "[]", "\\\\xE9", "(?x: a)",
+		"[z-a]", "(?(1)a)", "(?R)", "\\\\Q*\\\\E", "a{1,100000}", "\\\\x{D800}", "(?~a)"};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+	{
+		Buf			json = {0};
+		Err			e = {0};
+		Tok		   *t;
+
+		buf_printf(&json, "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"u\":0}},\"normalizer\":{\"type\":\"Replace\","
+				   "\"pattern\":{\"Regex\":\"%s\"},\"content\":\"\"}}", row[i]);
+		t = tok_from_hf(json.data, json.len, NULL, 0, &e);
+		CHECK(t == NULL && e.cls == ERR_UNSUPPORTED && e.detail[0] != '\0', "%s: %s", row[i], e.msg);
+		tok_free(t);
+		buf_free(&json);
+	}
+}
+
 /* ---------- refusals and bad files ---------- */
 
 #define MODEL(vocab, merges) "\"model\":{\"type\":\"BPE\",\"vocab\":{" vocab "},\"merges\":[" merges "]}"
@@ -479,6 +572,8 @@ main(void)
 	no_special("llama2", strs, n);
 	free_strings(strs, n);
 	shared_vocabs();
+	hostile_regexes();
+	refused_regexes();
 	refusals();
 	truncated();
 	config();
