@@ -31,8 +31,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (e.cls != ERR_BAD_FILE || e.msg[0] == '\0')
 			abort();
 	}
-	else if (model_check(c, &src, NULL, NULL, &info, &e) || e.msg[0] == '\0')
-		abort();				/* there are no tensors */
+	else
+	{
+		conf_lift(c, "text_config.");
+		if (model_check(c, &src, NULL, NULL, &info, &e) || e.msg[0] == '\0')
+			abort();			/* there are no tensors */
+	}
 	conf_free(c);
 	return 0;
 }
@@ -46,9 +50,18 @@ main(int argc, char **argv)
 		"tests/fixtures/models/llama3_f32/config.json",
 		"tests/fixtures/models/mistral_f32/config.json",
 		"tests/fixtures/models/qwen2_bf16/config.json",
+		"tests/fixtures/models/gemma3_vision_bf16/config.json",
+		"tests/fixtures/models/gemma2_scalar_bf16/config.json",
+		"tests/fixtures/models/phi3_f16/config.json",
+		"tests/fixtures/models/rope_yarn_mscale_f16/config.json",
+		"tests/fixtures/models/smollm3_window_f16/config.json",
+		"tests/fixtures/models/olmo3_f16/config.json",
+		"tests/fixtures/models/cohere2_f16/config.json",
+		"tests/fixtures/models/exaone4_f16/config.json",
+		"tests/fixtures/models/hunyuan_alpha_f16/config.json",
 	};
 
-	return fuzz_main("fuzz_config", argc, argv, seeds, 3, 100000);
+	return fuzz_main("fuzz_config", argc, argv, seeds, (int) (sizeof(seeds) / sizeof(seeds[0])), 100000);
 }
 
 #endif
