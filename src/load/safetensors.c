@@ -97,6 +97,9 @@ st_tensor(Files *f, int map, uint64_t data, const cJSON *entry, StRange *range, 
 
 	if (!files_name_ok(name, strlen(name)))
 		return err_set(e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", path);
+	/* what is in an array has no name */
+	if (!cJSON_IsObject(entry))
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has no data type", name, path);
 	cJSON_ArrayForEach(v, entry)
 	{
 		if (strcmp(v->string, "dtype") == 0)
@@ -106,7 +109,7 @@ st_tensor(Files *f, int map, uint64_t data, const cJSON *entry, StRange *range, 
 		else if (strcmp(v->string, "data_offsets") == 0)
 			offsets = v;
 	}
-	if (!cJSON_IsObject(entry) || !cJSON_IsString(dtype))
+	if (!cJSON_IsString(dtype))
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has no data type", name, path);
 	if (!st_shape(shape, &ndim, dims))
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid shape", name, path);

@@ -248,7 +248,7 @@ operand(Rs *r, bool first, Buf *out)
 	while (ok && *r->p != '\0' && (*r->p != ']' || (first && !any)) && strncmp(r->p, "&&", 2) != 0)
 	{
 		uint32_t	lo;
-		uint32_t	hi;
+		uint32_t	hi = 0;
 
 		any = true;
 		if (*r->p == '[')

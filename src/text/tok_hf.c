@@ -146,7 +146,7 @@ vocab_entry(const Build *b, const cJSON *x, const char **s, int32_t *id, double 
 	else
 	{
 		*s = x->string;
-		ok = hf_id(x, id);
+		ok = *s != NULL && hf_id(x, id);	/* a list has no names */
 	}
 	if (ok && strlen(*s) <= TOK_MAX_TOKEN_BYTES)
 		return true;

@@ -270,8 +270,9 @@ config_special(Ranks *r, const cJSON *list, int32_t *max)
 
 	cJSON_ArrayForEach(x, list)
 	{
-		char	   *end;
-		long		id = strtol(x->string, &end, 10);
+		/* what is in a list has no name */
+		char	   *end = "?";
+		long		id = x->string != NULL ? strtol(x->string, &end, 10) : -1;
 		const char *s = hf_str(x, "content");
 
 		if (*end != '\0' || id < 0 || id >= TOK_MAX_ID || s == NULL)

@@ -205,10 +205,11 @@ read_file(SpmFile *s, const void *data, size_t n, Err *e)
 	s->escape = true;
 	while (next_field(&r, &f))
 	{
-		Reader		inner = {.p = f.data, .end = f.data + f.len};
+		Reader		inner;
 
 		if (f.data == NULL)
 			continue;
+		inner = (Reader) {.p = f.data, .end = f.data + f.len};
 		if (f.number == 1 && s->v.n < TOK_MAX_ID)
 			add_piece(s, inner, &bad);
 		else if (f.number == 2)

@@ -36,6 +36,8 @@ static const Case headers[] = {
 	{"[]", 0, ERR_BAD_FILE, "not a JSON object"},
 	{"{\"a\":", 0, ERR_BAD_FILE, "not a JSON object"},
 	{"{\"a\":1}", 0, ERR_BAD_FILE, "tensor \"a\" in file"},
+	{"{\"a\":[1]}", 0, ERR_BAD_FILE, "has no data type"},
+	{"{\"a\":[[\"dtype\"],{}]}", 0, ERR_BAD_FILE, "has no data type"},
 	{"{\"a\":{}}", 0, ERR_BAD_FILE, "has no data type"},
 	{"{\"a\":{\"dtype\":3}}", 0, ERR_BAD_FILE, "has no data type"},
 	{"{\"a\":{\"dtype\":\"F32\"}}", 0, ERR_BAD_FILE, "invalid shape"},
