@@ -37,6 +37,8 @@ struct Binder
 	int			n_ignored;
 	const char *layers;			/* prefix of layers' names in HF, once it is known */
 	bool		ignore_extra;	/* layers behind the last one */
+	const KTensor *matrix;		/* the quantized one that was last asked for */
+	char		matrix_name[MAX_NAME];
 	const KTensor *slices;		/* the tensor that was last cut into slices */
 	char		slices_name[MAX_NAME];
 	const KTensor **used;		/* [n_used] */
@@ -384,7 +386,8 @@ bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 }
 
 /* What a quantized checkpoint has in place of the matrix [n][k] of a module, whose name is
- * spelled in one of the ways first .. last; *out NULL: none. */
+ * spelled in one of the ways first .. last; *out NULL: none.  Its scales are read and
+ * checked: who takes several parts of one asks only once. */
 static bool
 find_quantized(Binder *b, const char *hf, int first, int last, int64_t n, int64_t k, const KTensor **out)
 {
@@ -395,9 +398,16 @@ find_quantized(Binder *b, const char *hf, int first, int last, int64_t n, int64_
 	if (b->src->quantized == NULL || b->gguf)
 		return true;
 	full_name(b, hf, "", "", module);
+	if (b->matrix != NULL && strcmp(module, b->matrix_name) == 0)
+	{
+		*out = b->matrix;
+		return true;
+	}
 	for (int i = first; *out == NULL && i <= last && spelling(b, module, i, spelled); i++)
 		if (spelled[0] != '\0' && !b->src->quantized(b->src->ctx, spelled, n, k, out, b->e))
 			return false;
+	b->matrix = *out;
+	snprintf(b->matrix_name, sizeof(b->matrix_name), "%s", module);
 	for (const KTensor *const *p = *out != NULL ? (*out)->reader->parts : NULL; p != NULL && *p != NULL; p++)
 		use(b, *p);
 	return true;
@@ -622,8 +632,7 @@ slice_bias(Binder *b, Linear *l, const BindSlice *s, int n)
 	return true;
 }
 
-/* The tensor of a slice.  Of a quantized one the scales are read and checked, so it is asked
- * for only once. */
+/* The tensor of a slice, looked up once for all slices. */
 static const KTensor *
 find_slices(Binder *b, const Linear *l, const BindSlice *s)
 {
@@ -694,25 +703,6 @@ bind_stack(Binder *b, Stack *s, int n, int per_row)
 	s->n = n;
 	s->per_row = per_row;
 	s->of = mem_zalloc((size_t) n * sizeof(Linear));
-}
-
-/* A stack's matrices must be alike: they are multiplied with in one product. */
-static bool
-check_stacks(Binder *b)
-{
-	for (size_t i = 0; i < b->d->n_stacks; i++)
-	{
-		const Stack *s = b->d->stacks[i];
-
-		for (int j = 1; j < s->n; j++)
-			for (int p = 0; p < s->of[j].n_parts; p++)
-				if (s->of[j].as[p] != s->of[0].as[p])
-					return err_set(b->e, ERR_UNSUPPORTED,
-								   "tensors \"%s\" and \"%s\" of model \"%s\" have different types, %s and %s",
-								   s->of[0].w[p]->name, s->of[j].w[p]->name, where(b->src, NULL),
-								   ktype_name(s->of[0].as[p]), ktype_name(s->of[j].as[p]));
-	}
-	return true;
 }
 
 /* ---- the parts that all decoders have ---- */
@@ -1010,7 +1000,7 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	for (int i = 0; i < d->c.n_layers; i++)
 		d->layers[i].c = &d->c.layers[i];
 	/* old checkpoints store a table that follows from the configuration */
-	ok = bind_ignore(&b, ".rotary_emb.inv_freq") && a->bind(&b, d) && check_stacks(&b) && check_unused(&b);
+	ok = bind_ignore(&b, ".rotary_emb.inv_freq") && a->bind(&b, d) && check_unused(&b);
 	mem_free(b.used);
 	info->n_params = b.n_params;
 	info->weight_bytes = 0;

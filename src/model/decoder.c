@@ -42,6 +42,13 @@ stack_ready(Stack *s)
 	const Linear *l = s->of;
 	size_t		n = (size_t) (l->n_mats * s->n);
 
+	for (int j = 1; j < s->n; j++)
+		if (s->of[j].n_mats != l->n_mats)
+			return;
+	for (int j = 1; j < s->n; j++)
+		for (int i = 0; i < l->n_mats; i++)
+			if (s->of[j].mat[i].type != l->mat[i].type)
+				return;
 	s->mats = mem_alloc(n * sizeof(*s->mats));
 	s->bias = mem_alloc(n * sizeof(*s->bias));
 	for (int i = 0; i < l->n_mats; i++)
@@ -63,7 +70,11 @@ stack_free(Stack *s)
 void
 dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int ldx, float *y, int ldy)
 {
-	for (int i = 0; i < s->of[0].n_mats; i++)
+	for (int g = 0; g < s->n && s->mats == NULL; g++)
+		if (start[g + 1] > start[g])
+			dec_linear(d, &s->of[g], x + (size_t) start[g] * (size_t) ldx, ldx, start[g + 1] - start[g],
+					   y + (size_t) start[g] * (size_t) ldy, ldy);
+	for (int i = 0; i < s->of[0].n_mats && s->mats != NULL; i++)
 		d->k->mm_grouped(d->pool, s->mats + i * s->n, s->n, start, x, ldx, y + s->of[0].col[i], ldy,
 						 s->bias + i * s->n, d->ws);
 }

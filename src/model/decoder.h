@@ -145,7 +145,7 @@ typedef struct Stack
 	int			n;
 	int			per_row;		/* matrices that a row of the step is multiplied with */
 	Linear	   *of;				/* [n] */
-	KMat	   *mats;			/* [n_mats][n], once they are packed */
+	KMat	   *mats;			/* [n_mats][n], once they are packed; NULL: of several types */
 	const float **bias;			/* likewise */
 } Stack;
 

@@ -300,6 +300,8 @@ rope_longrope(RopeConf *r, Err *e)
 		!positive(r, "factor", conf_num(r->c, "max_position_embeddings", 0) / trained, &factor, e))
 		return false;
 	attn = factor <= 1 ? 1 : sqrt(1 + log(factor) / log(trained));
+	/* Phi-3.5-MoE has these instead */
+	attn = param(r, r->max_len > trained ? "long_mscale" : "short_mscale", attn);
 	if (!positive(r, "attention_factor", attn, &attn, e) ||
 		(a = pair_factors(r, r->max_len > trained ? "long_factor" : "short_factor", e)) == NULL)
 		return false;

@@ -1,6 +1,9 @@
 """Mixtures of experts that are otherwise as Llama or Qwen."""
+import os
+
 import gguf
 import torch
+from safetensors.torch import load_file, save_file
 
 
 def interleave(t, heads):
@@ -138,6 +141,16 @@ def correct(model, g):
             b.copy_(0.2 * torch.randn(b.shape, generator=g))
 
 
+def two_types(path, model):
+    """Some experts' matrices in F32: what quantizers leave has several types, too."""
+    file = os.path.join(path, "model.safetensors")
+    tensors = load_file(file)
+    for name, t in tensors.items():
+        if ".experts.1." in name or ".experts.3.w3" in name:
+            tensors[name] = t.float()
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
 SMALL = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2)
 
 ARCHS = {
@@ -146,6 +159,18 @@ ARCHS = {
     "mixtral_plain_f16": dict(config=dict(SMALL, model_type="mixtral", num_local_experts=4, num_experts_per_tok=3,
                                           intermediate_size=24, head_dim=16, rms_norm_eps=1e-5),
                               gguf=gguf_mixtral, gguf_arch="llama"),
+    "mixtral_types_f16": dict(config=dict(SMALL, model_type="mixtral", num_local_experts=5, num_experts_per_tok=3,
+                                          intermediate_size=24, head_dim=16, rms_norm_eps=1e-5),
+                              stored=two_types),
+    "phimoe_f16": dict(config=dict(SMALL, model_type="phimoe", num_local_experts=6, num_experts_per_tok=2,
+                                   intermediate_size=20, head_dim=..., attention_bias=True, lm_head_bias=True,
+                                   router_jitter_noise=0.2, sliding_window=11, max_position_embeddings=128,
+                                   rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, short_mscale=1.2,
+                                                        long_mscale=1.3, short_factor=[1.1, 1.3, 1.7, 2.0],
+                                                        long_factor=[1.5, 2.0, 3.0, 4.0],
+                                                        original_max_position_embeddings=128))),
+    "phimoe_plain_f16": dict(config=dict(SMALL, model_type="phimoe", num_local_experts=4, num_experts_per_tok=2,
+                                         intermediate_size=20)),
     # experts in layers 1 and 3 but for those listed
     "qwen2_moe_f16": dict(config=dict(SMALL, model_type="qwen2_moe", num_hidden_layers=5, num_experts=6,
                                       num_experts_per_tok=3, moe_intermediate_size=20,
