@@ -13,7 +13,7 @@
  *		BF16		all else
  *
  * A half has 11 significant bits: as scales go it is exact for F16 and in practice for
- * BF16, and else off by at most 2^-12 of itself, 1/256 of a step for 4 bits.  Scales too
+ * BF16, and else off by at most 2^-11 of itself, 1/256 of a step for 4 bits.  Scales too
  * large or too small for that (see half_fits()) lead to BF16.
  *
  * Rows are made CKPT_ROWS at a time in chunks of CKPT_CHUNK columns, so that layouts with
