@@ -554,6 +554,32 @@ gguf_cases(void)
 	gguf_refused(v, ERR_BAD_FILE, "not of tokens");
 }
 
+/* Every pre-tokenizer that GGUF files name has regexes that are understood. */
+static void
+gguf_pre(void)
+{
+	static const char *const names[] = {
+#define SPLIT_GGUF(name, ...) name,
+#include "text/splits.def"
+#undef SPLIT_GGUF
+	};
+	static const char text[] = "Hello, it's 12345 \u4e2dABC\n\n x\u0301  I'LL!";
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		TokGguf		v = gguf_base("gpt2", names[i]);
+		Err			e = {0};
+		IntVec		ids = {0};
+		Tok		   *t = tok_from_gguf(&v, &e);
+
+		CHECK(t != NULL && tok_encode(t, text, sizeof(text) - 1, 0, &ids, &e), "%s: %s %s", names[i], e.msg, e.detail);
+		for (size_t k = 0; k < i; k++)
+			CHECK(strcmp(names[k], names[i]) != 0, "%s is there twice", names[i]);
+		intvec_free(&ids);
+		tok_free(t);
+	}
+}
+
 int
 main(void)
 {
@@ -578,5 +604,6 @@ main(void)
 	truncated();
 	config();
 	gguf_cases();
+	gguf_pre();
 	return check_done("tokenizer");
 }
