@@ -6,21 +6,29 @@
 #
 # Three artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11,
 # here) and, when there is CUDA, vllm_pg_cuda.so.  Objects live under build/; SAN=
-# address,undefined or SAN=thread makes a sanitized build beside the plain one.
+# address,undefined or SAN=thread makes a sanitized build beside the plain one; FUZZ=1
+# CC=clang makes libFuzzer targets (scripts/fuzz.sh).
 
 PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
 CC ?= gcc
 SAN ?=
-BUILD ?= build/$(if $(SAN),san-$(subst $(comma),-,$(SAN)),engine)
+FUZZ ?=
+BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),engine))
 comma := ,
 
 CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels
 CFLAGS_ENGINE = -std=c11 -O2 -g -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+FUZZ_SAN = address,undefined,float-cast-overflow
+ifneq ($(FUZZ),)
+# a pointer that is null plus zero is harmless, and clang finds it in every empty buffer
+CFLAGS_ENGINE += -DFUZZ_LIBFUZZER -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize=pointer-overflow \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
 # The kernels' templates are a lot of code to compile.  Sanitizers make it several times
 # more, so their builds optimize less; debuggers get no values of locals that registers hold.
 KERNEL_DEBUG = $(if $(findstring clang,$(CC)),,-fno-var-tracking-assignments)
-KERNEL_OPT = $(if $(SAN),-O1,-O3) $(KERNEL_DEBUG)
+KERNEL_OPT = $(if $(SAN)$(FUZZ),-O1,-O3) $(KERNEL_DEBUG)
 LDLIBS_ENGINE = -lcjson -lutf8proc -lpcre2-8 -lm -lpthread -ldl
 
 ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/load/*.c src/quant/*.c \
@@ -39,6 +47,13 @@ $(ENGINE): $(BUILD)/src/engine/main.o $(LIB)
 
 $(LIB): $(LIB_OBJ)
 	rm -f $@ && ar rcs $@ $^
+
+ifneq ($(FUZZ),)
+# fuzz targets run the reference implementation; the others are only linked
+$(BUILD)/kernels/cpu/%.o: kernels/cpu/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) -std=c11 -O1 -pthread -ffp-contract=off -fno-math-errno -MMD -MP -c -o $@ $<
+endif
 
 $(BUILD)/kernels/%.o: kernels/%.c
 	@mkdir -p $(@D)
@@ -102,14 +117,17 @@ BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
 
 $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE) \
+		$(if $(FUZZ),-fsanitize=fuzzer)
 
 -include tests/kernels/module.mk
 -include $(TEST_BIN:=.d) $(FUZZ_BIN:=.d) $(BENCH_BIN:=.d)
 
 tests: $(ENGINE) $(TEST_BIN) $(KERNEL_TEST_BIN)
 
-fuzz: $(FUZZ_BIN)
+fuzz-programs: $(FUZZ_BIN)
+
+fuzz:
 	@scripts/check.sh fuzz
 
 # ---- benchmarks ----
@@ -121,4 +139,4 @@ clean:
 	rm -rf build
 
 .PHONY: all engine module install demo demo-stop check check-full check-pg16 check-unit \
-	check-kernels check-golden check-san check-regress check-tap lint tests fuzz bench clean
+	check-kernels check-golden check-san check-regress check-tap lint tests fuzz fuzz-programs bench clean

@@ -24,7 +24,7 @@ tally() {
 	passed=$((passed + $4)) failed=$((failed + $5)) skipped=$((skipped + ${6:-0}))
 	if [ "$5" != 0 ]; then
 		failures="$failures $1"
-		grep -E 'FAILED|not ok|WARNING: ThreadSan|ERROR: Addr|runtime error' "$2" | head -n 20
+		grep -aE 'FAILED|not ok|WARNING: ThreadSan|ERROR: Addr|runtime error' "$2" | head -n 20
 	fi
 	grep -E '^skipped ' "$2" | sort | uniq -c | sed 's/^ *//' | head -n 5
 	echo "${line/#*: /$1: }"
@@ -55,6 +55,17 @@ check_demo() {
 	rm -rf build/check/demo
 	tests/demo.sh build/check/demo >build/check/demo.out 2>&1
 	tally demo build/check/demo.out $?
+}
+
+# Changed fixtures with a fixed seed, the same everywhere; then libFuzzer where there is one.
+check_fuzz() {
+	make -s -j"$(nproc)" fuzz-programs >build/check/build-fuzz.out 2>&1 ||
+		{ cat build/check/build-fuzz.out; failed=$((failed + 1)) failures="$failures build-fuzz"; return; }
+	check_programs 'build/engine/tests/fuzz/fuzz_*'
+	scripts/fuzz.sh -s "${FUZZ_SECONDS:-60}" >build/check/fuzz.out 2>&1
+	local st=$?
+	grep -E '^fuzz_.* executions' build/check/fuzz.out
+	tally fuzz build/check/fuzz.out $st
 }
 
 check_lint() {
@@ -212,15 +223,14 @@ case $part in
 	regress) check_sql ;;
 	tap) check_tap ;;
 	demo) check_demo ;;
-	fuzz) check_programs 'build/engine/tests/fuzz/fuzz_*' ;;
+	fuzz) check_fuzz ;;
 	pg16 | pg18) check_sql; check_tap ;;
 	all)
 		check_lint
 		check_programs 'build/engine/tests/unit/test_*'
 		check_programs 'build/engine/tests/kernels/*'
 		check_golden
-		make -s -j"$(nproc)" $(ls tests/fuzz/fuzz_*.c 2>/dev/null | sed 's|\(.*\)\.c|build/engine/\1|') &&
-			check_programs 'build/engine/tests/fuzz/fuzz_*'
+		check_fuzz
 		check_sql
 		check_tap
 		check_demo

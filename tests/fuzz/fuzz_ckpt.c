@@ -1,44 +1,15 @@
 /*
  * fuzz_ckpt.c
- *	  Quantized checkpoints with an arbitrary configuration and arbitrary tensors: what
- *	  loads must make rows without reading beyond its tensors.
+ *	  Quantized checkpoints: configuration and tensors are edits of any fixture of
+ *	  ckpt_golden; what loads must make rows without reading beyond its tensors.
  *
- * An input is config.json, a byte 0, and model.safetensors.  Modules and their shapes
- * are those of the tensors NAME.reference that the fixtures have.
- *
- * A program that mutates the fixtures of ckpt_golden with a seed:
- *		fuzz_ckpt [ROUNDS [SEED]]
- * or a libFuzzer target (clang -fsanitize=fuzzer -DFUZZ_LIBFUZZER).
+ * Modules and their shapes are those of the tensors NAME.reference that the fixtures have.
  */
-#include <dirent.h>
-
-#include "base/mem.h"
-#include "engine/source.h"
-#include "fuzz_file.h"
+#include "fuzz_dir.h"
 
 #define MAX_ELEMENTS (1 << 18)
 
-static char dir[] = "/tmp/vllm_fuzz_ckpt_XXXXXX";
-static char config[64];
-static char weights[64];
-
-static void
-clean_up(void)
-{
-	unlink(config);
-	unlink(weights);
-	rmdir(dir);
-}
-
-static void
-set_up(void)
-{
-	if (mkdtemp(dir) == NULL)
-		exit(2);
-	snprintf(config, sizeof(config), "%s/config.json", dir);
-	snprintf(weights, sizeof(weights), "%s/model.safetensors", dir);
-	atexit(clean_up);
-}
+static const char *const patterns[] = {"tests/fixtures/ckpt/*/model.safetensors", NULL};
 
 /* Bind a module as [n][k] and read all rows, in two pieces. */
 static void
@@ -54,8 +25,7 @@ use_matrix(ModelSource *ms, const char *module, int64_t n, int64_t k)
 		return;
 	if (!ms->quantized(ms->ctx, module, n, k, &t, &e))
 	{
-		if (e.cls == ERR_NONE || e.msg[0] == '\0')
-			abort();
+		fuzz_failed(&e);
 		return;
 	}
 	if (t == NULL)
@@ -73,20 +43,16 @@ use_matrix(ModelSource *ms, const char *module, int64_t n, int64_t k)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const uint8_t *end = size > 0 ? memchr(data, 0, size) : NULL;
-	size_t		text = end != NULL ? (size_t) (end - data) : size;
+	const glob_t *g = fuzz_files(patterns);
+	const char *path = g->gl_pathv[fuzz_fixture(data, size) % g->gl_pathc];
 	Source		s = {0};
 	ModelSource ms = source_of(&s);
 	Err			e = {0};
 	Files	   *f;
 
-	if (weights[0] == '\0')
-		set_up();
-	fuzz_write(config, data, text);
-	fuzz_write(weights, end != NULL ? end + 1 : data, end != NULL ? size - text - 1 : 0);
-	s.files = f = files_open(dir, &e);
-	if (f == NULL && (e.cls == ERR_NONE || e.msg[0] == '\0'))
-		abort();
+	s.files = f = files_open(fuzz_dir(path, data, size), &e);
+	if (f == NULL)
+		fuzz_failed(&e);
 	for (size_t i = 0; f != NULL && i < files_count(f); i++)
 	{
 		const KTensor *t = files_tensor(f, i);
@@ -106,67 +72,30 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
+size_t
+fuzz_count(void)
+{
+	return fuzz_files(patterns)->gl_pathc;
+}
+
+void
+fuzz_seed(size_t i, Buf *b)
+{
+	fuzz_edit_seed(i, b);
+}
+
+void
+fuzz_change(Buf *b, unsigned *seed)
+{
+	fuzz_edit_change(b, seed);
+}
+
 #ifndef FUZZ_LIBFUZZER
-
-static Buf
-read_fixture(const char *name)
-{
-	char		path[400];
-	Buf			all;
-	Buf			rest;
-
-	snprintf(path, sizeof(path), "tests/fixtures/ckpt/%s/config.json", name);
-	all = fuzz_read(path);
-	buf_addc(&all, '\0');
-	snprintf(path, sizeof(path), "tests/fixtures/ckpt/%s/model.safetensors", name);
-	rest = fuzz_read(path);
-	buf_add(&all, rest.data, rest.len);
-	buf_free(&rest);
-	return all;
-}
-
-static int
-is_fixture(const struct dirent *d)
-{
-	return d->d_name[0] != '.';
-}
 
 int
 main(int argc, char **argv)
 {
-	int			rounds = argc > 1 ? atoi(argv[1]) : 4000;
-	unsigned	seed = argc > 2 ? (unsigned) strtoul(argv[2], NULL, 10) : 1;
-	struct dirent **dirs;
-	int			n = scandir("tests/fixtures/ckpt", &dirs, is_fixture, alphasort);
-	int			done = 0;
-
-	for (int s = 0; s < n; s++)
-	{
-		Buf			original = read_fixture(dirs[s]->d_name);
-
-		LLVMFuzzerTestOneInput((const uint8_t *) original.data, original.len);
-		done++;
-		for (int i = 0; i < rounds / n; i++, done++)
-		{
-			Buf			b = {0};
-			uint8_t    *exact;
-
-			buf_add(&b, original.data, original.len);
-			/* the configuration and most of the header, or only the first of them */
-			fuzz_mutate(&b, i % 3 == 0 ? strlen(original.data) + 1200 : strlen(original.data), &seed);
-			exact = malloc(b.len ? b.len : 1);
-			memcpy(exact, b.data, b.len);
-			LLVMFuzzerTestOneInput(exact, b.len);
-			free(exact);
-			buf_free(&b);
-		}
-		buf_free(&original);
-		free(dirs[s]);
-	}
-	if (n > 0)
-		free(dirs);
-	printf("fuzz_ckpt: %d passed, %d failed, 0 skipped\n", done, n < 1);
-	return n < 1;
+	return fuzz_main("fuzz_ckpt", argc, argv, 4000);
 }
 
 #endif

@@ -1,31 +1,50 @@
 /*
  * fuzz_gguf.c
- *	  files_open() and model_check() on arbitrary GGUF files.
- *
- * A program that mutates the test models with a seed:
- *		fuzz_gguf [ROUNDS [SEED]]
- * or a libFuzzer target (clang -fsanitize=fuzzer -DFUZZ_LIBFUZZER).
+ *	  GGUF files: edits of any fixture, models and vocabularies; what loads is run.
  */
 #include <sys/mman.h>
 
-#include "fuzz_file.h"
+#include "fuzz_model.h"
+#include "quant/quantize.h"
+
+static const char *const patterns[] = {"tests/fixtures/models/*.gguf", "tests/fixtures/tokenizers/*.gguf", NULL};
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int	fd = -1;
+	const glob_t *g = fuzz_files(patterns);
+	Buf			b = fuzz_read(g->gl_pathv[fuzz_fixture(data, size) % g->gl_pathc]);
 	char		path[64];
 	Err			e = {0};
-	Files	   *f;
 
+	fuzz_edit(&b, 0, 1, data, size);
 	if (fd < 0 && (fd = memfd_create("fuzz.gguf", 0)) < 0)
 		return 0;
-	if (ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t) size)
+	if (ftruncate(fd, 0) != 0 || pwrite(fd, b.data, b.len, 0) != (ssize_t) b.len)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	f = files_open(path, &e);
-	fuzz_use(f, &e);
+	fuzz_use(files_open(path, &e), &e, fuzz_fixture(data, size) & 0x8000 ? quant_scheme("q8_0") : NULL);
+	buf_free(&b);
 	return 0;
+}
+
+size_t
+fuzz_count(void)
+{
+	return fuzz_files(patterns)->gl_pathc;
+}
+
+void
+fuzz_seed(size_t i, Buf *b)
+{
+	fuzz_edit_seed(i, b);
+}
+
+void
+fuzz_change(Buf *b, unsigned *seed)
+{
+	fuzz_edit_change(b, seed);
 }
 
 #ifndef FUZZ_LIBFUZZER
@@ -33,15 +52,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 int
 main(int argc, char **argv)
 {
-	static const char *const seeds[] = {
-		"tests/fixtures/models/qwen2_tied_q8_0_gguf.gguf",
-		"tests/fixtures/models/llama_tied_bf16_gguf.gguf",
-		"tests/fixtures/models/mixed_gguf.gguf",
-		"tests/fixtures/tokenizers/bert.gguf",
-		"tests/fixtures/tokenizers/t5.gguf",
-	};
-
-	return fuzz_main("fuzz_gguf", argc, argv, seeds, 5, 13000);
+	return fuzz_main("fuzz_gguf", argc, argv, 3000);
 }
 
 #endif

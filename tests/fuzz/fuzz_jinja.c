@@ -4,7 +4,7 @@
  *
  * The input is a template, a NUL, and the JSON of its variable `messages`.  A program
  * that mutates the golden templates with a seed:
- *		fuzz_jinja [ROUNDS [SEED]]
+ *		fuzz_jinja [ROUNDS [SEED]], or --seeds DIR to write them as a corpus
  * or a libFuzzer target (clang -fsanitize=fuzzer -DFUZZ_LIBFUZZER).
  */
 #include <cjson/cJSON.h>
@@ -149,10 +149,25 @@ mutate(Buf *b, const Seeds *seeds, unsigned *seed)
 	}
 }
 
+static void
+save(const char *dir, long i, const Buf *b)
+{
+	char		path[512];
+	FILE	   *f;
+
+	snprintf(path, sizeof(path), "%s/%04ld", dir, i);
+	if ((f = fopen(path, "wb")) == NULL || fwrite(b->data, 1, b->len, f) != b->len || fclose(f) != 0)
+	{
+		perror(path);
+		exit(2);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
 	static const char json[] = "\0[{\"role\": \"system\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"b\"}]}]";
+	const char *corpus = argc > 2 && strcmp(argv[1], "--seeds") == 0 ? argv[2] : NULL;
 	long		rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 40000;
 	unsigned	seed = argc > 2 ? (unsigned) strtoul(argv[2], NULL, 10) : 1;
 	Seeds		seeds = {0};
@@ -165,6 +180,8 @@ main(int argc, char **argv)
 		printf("fuzz_jinja: 0 passed, 0 failed, 1 skipped\n");
 		return 0;
 	}
+	if (corpus != NULL)
+		rounds = (long) seeds.n;
 	for (long i = 0; i < rounds; i++)
 	{
 		const char *s = seeds.v[(size_t) i % seeds.n];
@@ -175,6 +192,12 @@ main(int argc, char **argv)
 		if ((size_t) i >= seeds.n)	/* first each template as it is */
 			mutate(&b, &seeds, &seed);
 		buf_add(&b, json, sizeof(json) - 1);
+		if (corpus != NULL)
+		{
+			save(corpus, i, &b);
+			buf_free(&b);
+			continue;
+		}
 		/* a copy of just the size, so that reading past the end shows */
 		exact = malloc(b.len);
 		memcpy(exact, b.data, b.len);
@@ -185,7 +208,8 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < seeds.n; i++)
 		free(seeds.v[i]);
 	free(seeds.v);
-	printf("fuzz_jinja: %ld passed, 0 failed, 0 skipped\n", rounds);
+	if (corpus == NULL)
+		printf("fuzz_jinja: %ld passed, 0 failed, 0 skipped\n", rounds);
 	return 0;
 }
 

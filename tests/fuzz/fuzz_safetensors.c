@@ -1,55 +1,40 @@
 /*
  * fuzz_safetensors.c
- *	  files_open() and model_check() on a directory whose model.safetensors is
- *	  arbitrary.
- *
- * A program that mutates the test models with a seed:
- *		fuzz_safetensors [ROUNDS [SEED]]
- * or a libFuzzer target (clang -fsanitize=fuzzer -DFUZZ_LIBFUZZER).
+ *	  A model's directory: config.json with its quantization_config, the tensors' header and
+ *	  data and the tokenizer's configuration are edits of any fixture; what loads is run.
  */
-#include "fuzz_file.h"
+#include "fuzz_dir.h"
+#include "quant/quantize.h"
 
-static char dir[] = "/tmp/vllm_fuzz_st_XXXXXX";
-static char config[64];
-static char weights[64];
-
-static void
-clean_up(void)
-{
-	unlink(config);
-	unlink(weights);
-	rmdir(dir);
-}
-
-static void
-set_up(void)
-{
-	/* of tests/fixtures/models/qwen2_f32, so that an intact file passes all checks */
-	static const char json[] = "{\"architectures\":[\"Qwen2ForCausalLM\"],\"hidden_size\":48,"
-		"\"intermediate_size\":80,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
-		"\"num_key_value_heads\":1,\"vocab_size\":288,\"max_position_embeddings\":256,"
-		"\"tie_word_embeddings\":true}";
-
-	if (mkdtemp(dir) == NULL)
-		exit(2);
-	snprintf(config, sizeof(config), "%s/config.json", dir);
-	snprintf(weights, sizeof(weights), "%s/model.safetensors", dir);
-	fuzz_write(config, json, strlen(json));
-	atexit(clean_up);
-}
+static const char *const patterns[] = {"tests/fixtures/models/*/model.safetensors", NULL};
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	const glob_t *g = fuzz_files(patterns);
+	const char *path = g->gl_pathv[fuzz_fixture(data, size) % g->gl_pathc];
 	Err			e = {0};
-	Files	   *f;
 
-	if (weights[0] == '\0')
-		set_up();
-	fuzz_write(weights, data, size);
-	f = files_open(dir, &e);
-	fuzz_use(f, &e);
+	fuzz_use(files_open(fuzz_dir(path, data, size), &e), &e, fuzz_fixture(data, size) & 0x8000 ? quant_scheme("q8_0") : NULL);
 	return 0;
+}
+
+size_t
+fuzz_count(void)
+{
+	return fuzz_files(patterns)->gl_pathc;
+}
+
+void
+fuzz_seed(size_t i, Buf *b)
+{
+	fuzz_edit_seed(i, b);
+}
+
+void
+fuzz_change(Buf *b, unsigned *seed)
+{
+	fuzz_edit_change(b, seed);
 }
 
 #ifndef FUZZ_LIBFUZZER
@@ -57,12 +42,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 int
 main(int argc, char **argv)
 {
-	static const char *const seeds[] = {
-		"tests/fixtures/models/qwen2_f32/model-00001-of-00002.safetensors",
-		"tests/fixtures/models/llama_f32/model.safetensors",
-	};
-
-	return fuzz_main("fuzz_safetensors", argc, argv, seeds, 2, 2500);
+	return fuzz_main("fuzz_safetensors", argc, argv, 1500);
 }
 
 #endif

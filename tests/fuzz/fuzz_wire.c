@@ -4,7 +4,8 @@
  *	  parsing, slot rings and byte rings with arbitrary cursors.
  *
  * With libFuzzer: LLVMFuzzerTestOneInput().  Without: fuzz_wire [N [SEED]] runs N
- * mutations of well-formed messages (20,000 by default) and prints one line.
+ * mutations of well-formed messages (20,000 by default) and prints one line, and
+ * fuzz_wire --seeds DIR writes some as a corpus.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +126,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-#ifndef VLLM_LIBFUZZER
+#ifndef FUZZ_LIBFUZZER
 
 static void
 append(void *ctx, const void *data, size_t n)
@@ -170,17 +171,38 @@ make(Buf *b, unsigned *seed)
 	}
 }
 
+static void
+save(const char *dir, int i, const Buf *b)
+{
+	char		path[512];
+	FILE	   *f;
+
+	snprintf(path, sizeof(path), "%s/%04d", dir, i);
+	if ((f = fopen(path, "wb")) == NULL || fwrite(b->data != NULL ? b->data : "", 1, b->len, f) != b->len || fclose(f) != 0)
+	{
+		perror(path);
+		exit(2);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
-	int			n = argc > 1 ? atoi(argv[1]) : 20000;
-	unsigned	seed = argc > 2 ? (unsigned) atoi(argv[2]) : 1;
+	const char *corpus = argc > 2 && strcmp(argv[1], "--seeds") == 0 ? argv[2] : NULL;
+	int			n = corpus != NULL ? 200 : argc > 1 ? atoi(argv[1]) : 20000;
+	unsigned	seed = corpus == NULL && argc > 2 ? (unsigned) atoi(argv[2]) : 1;
 
 	for (int i = 0; i < n; i++)
 	{
 		Buf			b = {0};
 
 		make(&b, &seed);
+		if (corpus != NULL)
+		{
+			save(corpus, i, &b);
+			buf_free(&b);
+			continue;
+		}
 		for (int k = rand_r(&seed) % 4; k > 0 && b.len > 0; k--)
 			b.data[(size_t) rand_r(&seed) % b.len] ^= (char) (1 << rand_r(&seed) % 8);
 		if (b.len > 0 && rand_r(&seed) % 4 == 0)

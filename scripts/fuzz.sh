@@ -1,0 +1,65 @@
+#!/bin/bash
+# libFuzzer on everything that reads untrusted bytes, under AddressSanitizer and UBSan:
+#
+#	scripts/fuzz.sh [-s SECONDS] [-j JOBS] [TARGET ...]
+#
+# TARGET: fuzz_gguf ..., all of tests/fuzz by default; 60 seconds each, two at a time.
+# The corpora begin with seeds made from the fixtures and stay in build/fuzz/corpus; an
+# input that fails is left in build/fuzz/found.  Ends in `N passed, N failed, N skipped`.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+seconds=60 jobs=2
+while getopts s:j: o; do
+	case $o in
+		s) seconds=$OPTARG ;;
+		j) jobs=$OPTARG ;;
+		*) echo "usage: scripts/fuzz.sh [-s SECONDS] [-j JOBS] [TARGET ...]" >&2; exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- $(cd tests/fuzz && ls fuzz_*.c | sed 's/\.c$//')
+found=build/fuzz/found
+mkdir -p build/fuzz/log "$found"
+
+# a compiler that has libFuzzer
+probe=$(mktemp -d)
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return !p || !n ? 0 : 0; }' >"$probe/t.c"
+if ! ${FUZZ_CC:-clang} -fsanitize=fuzzer,address,undefined -o "$probe/t" "$probe/t.c" 2>/dev/null; then
+	rm -rf "$probe"
+	echo "skipped $#: no clang with libFuzzer"
+	echo "0 passed, 0 failed, $# skipped"
+	exit 0
+fi
+rm -rf "$probe"
+
+programs=$(printf 'build/engine/tests/fuzz/%s ' "$@")
+targets=$(printf 'build/fuzz/tests/fuzz/%s ' "$@")
+# the programs write the seeds, the targets read them
+if ! { make -s -j"$(nproc)" $programs && make -s -j"$(nproc)" FUZZ=1 CC="${FUZZ_CC:-clang}" $targets; } >build/fuzz/log/build 2>&1; then
+	tail -n 30 build/fuzz/log/build
+	echo "0 passed, $# failed, 0 skipped"
+	exit 1
+fi
+
+# No input may hang (a minute is long, but others may use the machine, too), take 256 MB at
+# once or make the process grow to 2 GB.
+run_one() {
+	local t=$1 seconds=$2 corpus=build/fuzz/corpus/$1 seeds=build/fuzz/seeds/$1 n
+	mkdir -p "$corpus"
+	rm -rf "$seeds" && mkdir -p "$seeds"
+	"build/engine/tests/fuzz/$t" --seeds "$seeds" || return 1
+	# leaks are looked for at the end of the run
+	ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+		timeout $((seconds + 300)) "build/fuzz/tests/fuzz/$t" -max_total_time="$seconds" -max_len=262144 -timeout=60 \
+		-rss_limit_mb=2048 -malloc_limit_mb=256 -artifact_prefix="build/fuzz/found/$t-" \
+		-print_final_stats=1 "$corpus" "$seeds" >"build/fuzz/log/$t" 2>&1
+	n=$?
+	grep -aE 'ERROR: |SUMMARY: |runtime error' "build/fuzz/log/$t" | head -n 5
+	echo "$t: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/log/$t") executions, $(ls "$corpus" | wc -l) inputs kept, status $n"
+	return $n
+}
+export -f run_one
+printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c 'run_one {} '"$seconds"' || echo "FAILED {}"' | tee build/fuzz/log/all
+failed=$(grep -c '^FAILED' build/fuzz/log/all)
+echo "$(($# - failed)) passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]

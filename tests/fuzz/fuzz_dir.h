@@ -1,0 +1,95 @@
+/*
+ * fuzz_dir.h
+ *	  A model's directory whose files are edits of a fixture's (fuzz_model.h).
+ */
+#ifndef VLLM_TESTS_FUZZ_DIR_H
+#define VLLM_TESTS_FUZZ_DIR_H
+
+#include "fuzz_model.h"
+
+enum
+{
+	PART_CONFIG, PART_HEADER, PART_RAW, PART_TOK_CONFIG, PARTS
+};
+
+static char dir[] = "/tmp/vllm_fuzz_st_XXXXXX";
+static const char *const names[] = {"config.json", "model.safetensors", "tokenizer_config.json", "tokenizer.json"};
+static char paths[4][64];
+
+static inline void
+dir_clean_up(void)
+{
+	for (int i = 0; i < 4; i++)
+		unlink(paths[i]);
+	rmdir(dir);
+}
+
+static inline void
+dir_set_up(void)
+{
+	Buf			b = fuzz_read("tests/fixtures/models/llama_f32/tokenizer.json");
+
+	if (mkdtemp(dir) == NULL)
+		exit(2);
+	for (int i = 0; i < 4; i++)
+		snprintf(paths[i], sizeof(paths[i]), "%s/%s", dir, names[i]);
+	fuzz_write(paths[3], b.data, b.len);
+	buf_free(&b);
+	atexit(dir_clean_up);
+}
+
+static inline Buf
+dir_read_beside(const char *weights, const char *name)
+{
+	Buf			path = {0};
+	Buf			b;
+
+	buf_printf(&path, "%.*s%s", (int) (strrchr(weights, '/') + 1 - weights), weights, name);
+	b = fuzz_read(path.data);
+	buf_free(&path);
+	return b;
+}
+
+/* The weights with edits of the header's text, whose length is made to fit, and of the file. */
+static inline void
+dir_put_weights(const char *path, const uint8_t *data, size_t size)
+{
+	Buf			file = fuzz_read(path);
+	Buf			head = {0};
+	Buf			out = {0};
+	uint64_t	n;
+
+	memcpy(&n, file.data, 8);
+	buf_add(&head, file.data + 8, (size_t) n);
+	fuzz_edit(&head, PART_HEADER, PARTS, data, size);
+	buf_add(&out, &(uint64_t) {head.len}, 8);
+	if (head.len > 0)
+		buf_add(&out, head.data, head.len);
+	buf_add(&out, file.data + 8 + n, file.len - 8 - (size_t) n);
+	fuzz_edit(&out, PART_RAW, PARTS, data, size);
+	fuzz_write(paths[1], out.data, out.len);
+	buf_free(&file);
+	buf_free(&head);
+	buf_free(&out);
+}
+
+/* Write the directory; the result is to be opened. */
+static inline const char *
+fuzz_dir(const char *weights, const uint8_t *data, size_t size)
+{
+	Buf			config = dir_read_beside(weights, "config.json");
+	Buf			tok = fuzz_read("tests/fixtures/models/llama_f32/tokenizer_config.json");
+
+	if (paths[0][0] == '\0')
+		dir_set_up();
+	fuzz_edit(&config, PART_CONFIG, PARTS, data, size);
+	fuzz_edit(&tok, PART_TOK_CONFIG, PARTS, data, size);
+	fuzz_write(paths[0], config.data, config.len);
+	fuzz_write(paths[2], tok.data, tok.len);
+	dir_put_weights(weights, data, size);
+	buf_free(&config);
+	buf_free(&tok);
+	return dir;
+}
+
+#endif

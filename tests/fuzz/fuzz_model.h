@@ -1,0 +1,273 @@
+/*
+ * fuzz_model.h
+ *	  What the fuzz programs of model files share: fixtures that an input edits, and all that
+ *	  is done with a model before and after it is loaded.
+ *
+ * An input is a fixture's number (two bytes) and a list of edits of its files, so that
+ * it is small, and what it means is near to a model that loads:
+ *
+ *	  OFFSET	SIZE	CONTENTS
+ *	  0			1		what is done (enum EditKind)
+ *	  1			1		in which part of the model
+ *	  2			4		where, modulo the part's length
+ *	  6			1		n
+ *	  7			n		bytes
+ */
+#ifndef VLLM_TESTS_FUZZ_MODEL_H
+#define VLLM_TESTS_FUZZ_MODEL_H
+
+#include "base/mem.h"
+#include "engine/source.h"
+#include "fuzz.h"
+#include "text/chat.h"
+#include "text/unicode.h"
+
+typedef enum EditKind
+{
+	EDIT_PUT,					/* over what is there */
+	EDIT_INSERT,
+	EDIT_CUT,					/* n bytes */
+	EDIT_VALUE,					/* the next JSON value becomes this */
+	EDIT_TRUNCATE,				/* everything from here on */
+	EDIT_KINDS
+} EditKind;
+
+#define FUZZ_MAX_WEIGHTS (4u << 20) /* of a model that is loaded */
+
+static inline unsigned
+fuzz_fixture(const uint8_t *data, size_t size)
+{
+	return size < 2 ? 0 : (unsigned) data[0] | (unsigned) data[1] << 8;
+}
+
+/* Apply the edits that concern part number `part`, of n_parts. */
+static inline void
+fuzz_edit(Buf *b, int part, int n_parts, const uint8_t *data, size_t size)
+{
+	size_t		i = 2;
+
+	while (i + 7 <= size)
+	{
+		const uint8_t *r = data + i;
+		size_t		n = r[6] < size - i - 7 ? r[6] : size - i - 7;
+		uint32_t	at;
+		size_t		begin;
+		size_t		end;
+
+		i += 7 + n;
+		if (r[1] % n_parts != part || b->len == 0)
+			continue;
+		memcpy(&at, r + 2, 4);
+		at %= (uint32_t) b->len;
+		switch ((EditKind) (r[0] % EDIT_KINDS))
+		{
+			case EDIT_PUT:
+				fuzz_replace(b, at, n, (const char *) r + 7, n);
+				break;
+			case EDIT_INSERT:
+				fuzz_replace(b, at, 0, (const char *) r + 7, n);
+				break;
+			case EDIT_CUT:
+				fuzz_replace(b, at, n, "", 0);
+				break;
+			case EDIT_VALUE:
+				if (fuzz_json_value(b->data, b->len, at, &begin, &end))
+					fuzz_replace(b, begin, end - begin, (const char *) r + 7, n);
+				break;
+			case EDIT_TRUNCATE:
+				b->len = at;
+				break;
+			case EDIT_KINDS:
+				break;
+		}
+	}
+}
+
+/* One more edit, or a changed byte in those that are there. */
+static inline void
+fuzz_edit_change(Buf *b, unsigned *seed)
+{
+	static const char bytes[][4] = {
+		"\xff\xff\xff\xff", "\0\0\0\0", "\0\0\x80\x7f", "\0\x7c\0\x7c", "\0\0\0\x80", "\xff\xff\xff\x7f", "\x01\0\0\0",
+		"\0\0\xc0\x7f", "\0\0\x01\0"
+	};
+	char		r[7];
+	uint32_t	at = (uint32_t) rand_r(seed);
+	const char *s = fuzz_values[fuzz_below(seed, sizeof(fuzz_values) / sizeof(fuzz_values[0]))];
+	size_t		n = strlen(s);
+
+	if (b->len > 9 && rand_r(seed) % 2)
+	{
+		b->data[2 + fuzz_below(seed, b->len - 2)] = (char) rand_r(seed);
+		return;
+	}
+	if (b->len < 2 || b->len > 1000)
+		return;
+	r[0] = (char) (rand_r(seed) % 3 ? EDIT_VALUE : rand_r(seed) % 16 ? rand_r(seed) % EDIT_TRUNCATE : EDIT_TRUNCATE);
+	r[1] = (char) rand_r(seed);
+	if (rand_r(seed) % 2)
+		at %= 8192;
+	memcpy(r + 2, &at, 4);
+	if (r[0] != EDIT_VALUE)
+	{
+		s = bytes[fuzz_below(seed, sizeof(bytes) / sizeof(bytes[0]))];
+		n = 4;
+	}
+	r[6] = (char) n;
+	buf_add(b, r, 7);
+	buf_add(b, s, n);
+}
+
+/* The fixture's number and no edit. */
+static inline void
+fuzz_edit_seed(size_t i, Buf *b)
+{
+	buf_addc(b, (char) i);
+	buf_addc(b, (char) (i >> 8));
+}
+
+/* ---- what is done with a model ---- */
+
+static inline KPool *
+fuzz_pool(void)
+{
+	static KPool *pool;
+
+	if (pool == NULL)
+		pool = kpool_new(1);
+	return pool;
+}
+
+static inline void
+fuzz_forward(Model *m)
+{
+	const ModelInfo *mi = model_info(m);
+	KvView		kv = {.type = KT_F32,.n_layers = mi->n_layers,.n_blocks = 1,.block_size = 16,
+		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
+	size_t		size = kv_layout(&kv);
+	float	   *logits = malloc(2 * (size_t) mi->vocab_size * sizeof(float));
+	int32_t		start[2] = {0, 2};
+	int32_t		pos[2] = {0, 1};
+	int32_t		tokens[2] = {0, mi->vocab_size - 1};
+	int32_t		out[2] = {0, 1};
+	int32_t		table[1] = {0};
+	const int32_t *tables[1] = {table};
+	Batch		b = {.rows = {2, 1, start, pos, tables},.tokens = tokens,.n_out = 2,.out_rows = out};
+
+	if (size > 0 && size < 64u << 20 && logits != NULL && mi->max_model_len >= 2)
+	{
+		kv.base = mem_try_aligned(size);
+		model_forward(m, &b, &kv, logits);
+		mem_free(kv.base);
+	}
+	free(logits);
+}
+
+/* The model's checks; if it passes and is small, two tokens go through it. */
+static inline void
+fuzz_run(const Conf *conf, const ModelSource *src, const QuantScheme *quant, Err *e)
+{
+	const Kernels *k = kernels_select("ref", NULL);
+	ModelInfo	info;
+	ModelOptions opt = {.kernels = k,.pool = fuzz_pool(),.max_rows = 2,.max_out = 2,.quant = quant,.huge = HUGE_OFF};
+	Model	   *m;
+
+	*e = (Err) {0};
+	if (!model_check(conf, src, quant, k, &info, e))
+	{
+		fuzz_failed(e);
+		return;
+	}
+	if (info.vocab_size < 1 || info.max_model_len < 1 || info.n_layers < 1 || info.n_kv_heads < 1 || info.head_dim < 1)
+		abort();
+	if (info.weight_bytes > FUZZ_MAX_WEIGHTS || info.vocab_size > 1 << 16 || info.n_layers > 64)
+		return;
+	opt.max_model_len = info.max_model_len < 64 ? 0 : 64;
+	if ((m = model_new(conf, src, &opt, e)) == NULL)
+		fuzz_failed(e);
+	else
+		fuzz_forward(m);
+	model_free(m);
+}
+
+static inline void
+fuzz_tok(const Tok *t, const char *text, size_t n)
+{
+	IntVec		ids = {0};
+	Buf			out = {0};
+	Err			e = {0};
+
+	for (unsigned flags = 0; flags < 4; flags++)
+	{
+		intvec_reset(&ids);
+		if (!tok_encode(t, text, n, flags, &ids, &e))
+		{
+			fuzz_failed(&e);
+			continue;
+		}
+		for (size_t i = 0; i < ids.len; i++)
+			if (ids.data[i] < 0 || ids.data[i] >= tok_vocab_size(t))
+				abort();
+		tok_decode(t, ids.data, ids.len, flags & 1, &out);
+		if (out.len > 0 && !uni_valid(out.data, out.len))
+			abort();
+		out.len = 0;
+	}
+	intvec_free(&ids);
+	buf_free(&out);
+}
+
+/* The chat templates that came along. */
+static inline void
+fuzz_templates(const FilesTokenizer *ft)
+{
+	const char *s = ft->chat_template;
+	const char *tool = ft->tool_template;
+	ChatModel  *c = chat_new(s, s != NULL ? strlen(s) : 0, tool, tool != NULL ? strlen(tool) : 0);
+	Err			e = {0};
+
+	if (!chat_check(c, &e))
+		fuzz_failed(&e);
+	chat_free(c);
+}
+
+/* What a load would touch: all of every tensor, the tokenizer, the model. */
+static inline void
+fuzz_use(Files *f, const Err *open_error, const QuantScheme *quant)
+{
+	static const char text[] = "Hello wort x 123's\n\n\xE4\xBD\xA0\xFF caf\xC3\xA9";
+	Err			e = {0};
+	Source		src = {.files = f};
+	ModelSource ms = source_of(&src);
+	const KTensor *t;
+	unsigned	sum = 0;
+	FilesTokenizer ft;
+	Tok		   *tok;
+
+	if (f == NULL)
+	{
+		fuzz_failed(open_error);
+		return;
+	}
+	for (size_t i = 0; (t = files_tensor(f, i)) != NULL; i++)
+	{
+		for (size_t j = 0; j < t->nbytes; j += 1000)
+			sum += ((const uint8_t *) t->data)[j];
+		if (files_find(f, t->name) != t)
+			abort();
+	}
+	if (sum == 1)				/* keeps the loop */
+		putchar('.');
+	if ((tok = source_tok(f, &e)) != NULL)
+		fuzz_tok(tok, text, sizeof(text) - 1);
+	else
+		fuzz_failed(&e);
+	tok_free(tok);
+	if (files_tokenizer(f, &ft, &e))
+		fuzz_templates(&ft);
+	fuzz_run(files_conf(f), &ms, quant, &e);
+	source_done(&src);
+	files_close(f);
+}
+
+#endif
