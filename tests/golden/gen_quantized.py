@@ -9,6 +9,9 @@ torchao.  For each model of MODELS it draws a Llama, quantizes its layers, and w
     tests/fixtures/models/NAME/             the checkpoint
     tests/golden/models_expected/NAME.bin   logits and greedy tokens of the dequantized model
 
+and where all its matrices hold their values exactly NAME_int8.bin or NAME_bf16.bin, with the
+inputs of these rounded as the engine does it: to these it agrees to the last digits.
+
 The matrices' own values are the matter of gen_ckpt.py, whose packing this uses; here whole
 checkpoints are loaded, with modules left out and configurations where tools put them.
 """
@@ -191,6 +194,27 @@ def quantize(model, method, config, rng):
     return out
 
 
+def int8_row(a):
+    """To -127..127 with one scale a row: INT8 on all kernels."""
+    amax = a.abs().amax(-1, keepdim=True)
+    return torch.round(a * (127.0 / amax)) * (amax / 127.0)
+
+
+# inputs rounded as the engine does it, where all quantized matrices hold their values exactly
+ROUNDED = {"quant_ct_w4a16": ("_int8", gm.int8), "quant_gptq_3bit": ("_int8", gm.int8),
+           "quant_ct_w8a8": ("_int8", int8_row), "quant_fp8": ("_bf16", gm.bf16)}
+
+
+def write_rounded(name, model, prompt):
+    suffix, rounding = ROUNDED[name]
+    hooks = [m.register_forward_pre_hook(lambda module, args: (rounding(args[0]),))
+             for n, m in model.named_modules() if isinstance(m, torch.nn.Linear) and n != "lm_head"]
+    tokens, _ = gm.greedy(model, prompt)
+    gm.write_expected(name + suffix, prompt, tokens, gm.logits_of(model, prompt), list(range(8)))
+    for h in hooks:
+        h.remove()
+
+
 def make(name):
     method, quantization = MODELS[name]
     path = os.path.join(gm.FIXTURES, name)
@@ -228,6 +252,8 @@ def make(name):
     gm.write_tokenizer(path, "qwen2")
     logits = gm.logits_of(model, prompt)
     gm.write_expected(name, prompt, tokens, logits)
+    if name in ROUNDED:
+        write_rounded(name, model, prompt)
     print(f"{name}: seed {seed}, margin {margin:.4f}, {len(set(tokens))} distinct tokens, "
           f"|logits| {np.abs(logits).mean():.2f}", flush=True)
 
