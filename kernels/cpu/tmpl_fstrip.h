@@ -19,7 +19,10 @@
 #define FS_BYTES	24576		/* of a block, widened: most of L1 */
 #define FS_STEPS	(FS_BYTES / (FS_COLS * 4))
 #define FS_GROUP	16			/* k between two fetches of weights to come */
-#define FS_PASS		64			/* rows of a pass */
+#define FS_PASS		(16 * FS_MR)	/* rows of a pass */
+
+/* or a pass could begin with one of the tiles at the end that are a row short (fs_tile_row) */
+_Static_assert(FS_PASS >= 2 * FS_MR * FS_MR, "a pass has at least FS_MR tiles");
 
 /* a tile's work: rows of activations times a block */
 typedef struct FsTile
