@@ -59,8 +59,13 @@ deepseek_sigmoid(const Conf *c, DecoderConf *o, Err *e)
 static bool
 common(const Conf *c, DecoderConf *o, Err *e)
 {
-	if (!dec_conf_mla(c, o, e) || !dec_conf(c, o, e))
+	int			extra;
+
+	if (!dec_conf_mla(c, o, e) || !dec_conf(c, o, e) ||
+		!dec_conf_int(c, "gguf.nextn_predict_layers", 0, o->n_layers - 1, 0, &extra, e))
 		return false;
+	/* GGUF may count those that guess tokens ahead as layers */
+	o->n_layers -= extra;
 	o->qkv_bias = o->o_bias = conf_bool(c, "attention_bias", false);
 	o->mlp_bias = conf_bool(c, "mlp_bias", false);
 	o->interleaved = conf_bool(c, "rope_interleave", true);
@@ -90,6 +95,23 @@ deepseek2_conf(const Conf *c, DecoderConf *o, Err *e)
 		o->moe.n_groups = 1;
 	if (o->moe.normalize)
 		return err_set(e, ERR_UNSUPPORTED, "\"norm_topk_prob\" is not supported in this architecture");
+	return true;
+}
+
+/* GLM-4.7-Flash is V3, but for the key that says which layers have experts. */
+bool
+glm4_moe_lite_conf(const Conf *c, DecoderConf *o, Err *e)
+{
+	size_t		n;
+	const char *const *types = conf_strs(c, "mlp_layer_types", &n);
+
+	o->eps = 1e-5f;
+	if (!deepseek3_conf(c, o, e))
+		return false;
+	if (types != NULL && n != (size_t) o->n_layers)
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"mlp_layer_types\", expected %d", n, o->n_layers);
+	for (int i = 0; i < o->n_layers; i++)
+		o->layers[i].moe = types != NULL ? strcmp(types[i], "sparse") == 0 : i > 0;
 	return true;
 }
 

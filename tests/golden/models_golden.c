@@ -452,14 +452,14 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 static void
 print_cell(const char *name, const Files *f, const char *arch)
 {
-	uint64_t	bytes[KT_COUNT] = {0};
+	uint64_t	bytes[KT_END] = {0};	/* some types are only in files */
 	int			most = 0;
 	const Conf *c = files_conf(f);
 	const char *method = conf_str(c, "quantization_config.quant_method", NULL);
 
 	for (size_t i = 0; i < files_count(f); i++)
 		bytes[files_tensor(f, i)->type] += files_tensor(f, i)->nbytes;
-	for (int t = 0; t < KT_COUNT; t++)
+	for (int t = 0; t < KT_END; t++)
 		if (bytes[t] > bytes[most])
 			most = t;
 	printf("cell %s %s %s %s\n", arch, conf_has(c, "gguf.architecture") ? "gguf" : "safetensors",

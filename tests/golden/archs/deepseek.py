@@ -105,4 +105,8 @@ ARCHS = {
     "deepseek3_norm_f16": dict(config=v3(q_lora_rank=None, n_group=2, topk_group=1, n_shared_experts=1,
                                          routed_scaling_factor=2.5, norm_topk_prob=True, scoring_func="sigmoid"),
                                fix=correct, gguf=gguf_deepseek, gguf_arch="deepseek2"),
+    "glm4_moe_lite_f16": dict(config=dict(MLA, model_type="glm4_moe_lite", q_lora_rank=24, n_group=2, topk_group=1,
+                                          n_shared_experts=1, mlp_layer_types=["sparse", "dense", "sparse"],
+                                          first_k_dense_replace=...),
+                              fix=correct),
 }

@@ -120,6 +120,16 @@ def gguf_sigmoid(out, c, w):
     experts(out, c, w)
 
 
+def gguf_minimax(out, c, w):
+    o = out.out
+    out.keys(c)
+    out.usual(c)
+    moe_keys(out, c, c.num_local_experts, c.intermediate_size)
+    o.add_rope_dimension_count(c.rotary_dim)
+    o.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    experts(out, c, w)
+
+
 def gguf_ernie(out, c, w):
     o = out.out
     out.keys(c)
@@ -162,6 +172,9 @@ ARCHS = {
     "mixtral_types_f16": dict(config=dict(SMALL, model_type="mixtral", num_local_experts=5, num_experts_per_tok=3,
                                           intermediate_size=24, head_dim=16, rms_norm_eps=1e-5),
                               stored=two_types),
+    "minimax_m2_f16": dict(config=dict(SMALL, model_type="minimax_m2", num_local_experts=6, num_experts_per_tok=3,
+                                       intermediate_size=20, head_dim=16, rotary_dim=8, scoring_func="sigmoid"),
+                           fix=correct, gguf=gguf_minimax, gguf_arch="minimax-m2"),
     "phimoe_f16": dict(config=dict(SMALL, model_type="phimoe", num_local_experts=6, num_experts_per_tok=2,
                                    intermediate_size=20, head_dim=..., attention_bias=True, lm_head_bias=True,
                                    router_jitter_noise=0.2, sliding_window=11, max_position_embeddings=128,
