@@ -999,8 +999,9 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	d->layers = mem_zalloc((size_t) d->c.n_layers * sizeof(Layer));
 	for (int i = 0; i < d->c.n_layers; i++)
 		d->layers[i].c = &d->c.layers[i];
-	/* old checkpoints store a table that follows from the configuration */
-	ok = bind_ignore(&b, ".rotary_emb.inv_freq") && a->bind(&b, d) && check_unused(&b);
+	/* old checkpoints store tables that follow from the configuration */
+	ok = bind_ignore(&b, ".inv_freq") && bind_ignore(&b, ".rotary_emb.cos_cached") &&
+		bind_ignore(&b, ".rotary_emb.sin_cached") && a->bind(&b, d) && check_unused(&b);
 	mem_free(b.used);
 	info->n_params = b.n_params;
 	info->weight_bytes = 0;

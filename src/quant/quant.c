@@ -40,6 +40,9 @@ quant_by_gguf(uint32_t gguf_id)
 const Quant *
 quant_by_dtype(const char *dtype)
 {
+	/* masks that old checkpoints store; nothing asks for one */
+	if (strcmp(dtype, "BOOL") == 0)
+		dtype = "U8";
 	for (size_t i = 0; i < N_QUANTS; i++)
 		if (quants[i].dtype[0] != '\0' && strcmp(quants[i].dtype, dtype) == 0)
 			return &quants[i];

@@ -164,6 +164,8 @@ test_good(void)
 	conf_set_bool(c, "tie_word_embeddings", true);
 	CHECK(check(c, &f, &info, &e), "a tied model may store the head too: %s", e.msg);
 	add(&f, "model.layers.0.self_attn.rotary_emb.inv_freq", 2, 0);
+	add(&f, "model.layers.0.self_attn.rotary_emb.cos_cached", 2, 0);
+	add(&f, "model.layers.1.self_attn.rotary_emb.sin_cached", 2, 0);
 	CHECK(check(c, &f, &info, &e), "old rotary tables are ignored: %s", e.msg);
 	conf_free(c);
 }

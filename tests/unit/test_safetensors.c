@@ -119,7 +119,7 @@ test_good(void)
 {
 	static const char h[] = "{\"__metadata__\":{\"format\":\"pt\"},"
 		T("z", "BF16", "[2,3]", 8, 20) "," T("a", "F32", "[]", 0, 4) "," T("m", "F16", "[9007199254740992,9007199254740992,0]", 4, 4) ","
-		T("n", "F16", "[2]", 4, 8) "}   ";
+		T("n", "F16", "[1]", 4, 6) "," T("mask", "BOOL", "[1,2]", 6, 8) "}   ";
 	Err			e = {0};
 	Files	   *f;
 	const KTensor *t;
@@ -129,15 +129,16 @@ test_good(void)
 	CHECK(f != NULL, "%s", e.msg);
 	if (f == NULL)
 		return;
-	CHECK(files_count(f) == 4, "%zu tensors", files_count(f));
+	CHECK(files_count(f) == 5, "%zu tensors", files_count(f));
 	CHECK((t = files_find(f, "a")) != NULL && t->ndim == 1 && t->shape[0] == 1 && t->nbytes == 4, "scalar");
 	CHECK((t = files_find(f, "z")) != NULL && t->type == KT_BF16 && t->ndim == 2 && t->shape[0] == 2 &&
 		  t->shape[1] == 3 && *(const uint8_t *) t->data == 8, "matrix");
+	CHECK((t = files_find(f, "mask")) != NULL && t->type == KT_U8 && t->nbytes == 2, "booleans");
 	CHECK((t = files_find(f, "m")) != NULL && t->nbytes == 0, "empty");
 	CHECK(files_find(f, "b") == NULL && files_find(f, "") == NULL && files_find(f, "zz") == NULL, "absent");
 	CHECK(strstr(files_where(f, t), "model.safetensors") != NULL, "where");
 	CHECK(strcmp(files_where(f, NULL), scratch) == 0, "model's path");
-	CHECK(files_tensor(f, 4) == NULL && files_tensor(f, 0) != NULL, "iteration ends");
+	CHECK(files_tensor(f, 5) == NULL && files_tensor(f, 0) != NULL, "iteration ends");
 	CHECK(files_check_tensor(f, t, &e), "contents");
 	files_close(f);
 }
