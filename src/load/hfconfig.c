@@ -115,24 +115,59 @@ flatten(Conf *c, const char *prefix, const cJSON *obj, int *budget)
 	return true;
 }
 
+/*
+ * JSON as Python writes it, which has a word for infinity: as a number that overflows to it.
+ * NULL where that isn't there.
+ */
+static char *
+without_infinity(const char *json, size_t len)
+{
+	static const char word[] = "Infinity";
+	size_t		n = sizeof(word) - 1;
+	char	   *copy = NULL;
+	bool		quoted = false;
+
+	for (size_t i = 0; i + n <= len; i++)
+	{
+		if (json[i] == '\\' && quoted)
+			i++;
+		else if (json[i] == '"')
+			quoted = !quoted;
+		else if (!quoted && memcmp(json + i, word, n) == 0)
+		{
+			if (copy == NULL)
+			{
+				copy = mem_alloc(len + 1);
+				memcpy(copy, json, len);
+				copy[len] = '\0';
+			}
+			memcpy(copy + i, "1e999   ", n);
+		}
+	}
+	return copy;
+}
+
 bool
 hfconfig_parse(Conf *c, const char *prefix, const char *json, size_t len, const char *path, Err *e)
 {
 	const char *at = NULL;
-	cJSON	   *root = cJSON_ParseWithLengthOpts(json, len, &at, 0);
+	char	   *copy = without_infinity(json, len);
+	const char *text = copy != NULL ? copy : json;
+	cJSON	   *root = cJSON_ParseWithLengthOpts(text, len, &at, 0);
 	int			budget = MAX_KEYS;
 	bool		ok = cJSON_IsObject(root);
 
 	if (!ok)
 	{
 		err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", path);
-		if (root == NULL && at >= json && at <= json + len)
-			err_detail(e, "Invalid JSON at byte %zu.", (size_t) (at - json));
+		if (root == NULL && at >= text && at <= text + len)
+			err_detail(e, "Invalid JSON at byte %zu.", (size_t) (at - text));
 	}
 	else if (!(ok = flatten(c, prefix, root, &budget)))
 		err_set(e, ERR_BAD_FILE, "file \"%s\" has more than %d keys, or one longer than %d bytes",
 				path, MAX_KEYS, MAX_KEY - 1);
 	cJSON_Delete(root);
+	mem_free(copy);
 	return ok;
 }
 

@@ -46,6 +46,22 @@ test_values(void)
 	conf_free(c);
 }
 
+/* as Python writes it, outside of strings */
+static void
+test_infinity(void)
+{
+	Err			e = {0};
+	size_t		n;
+	Conf	   *c = parse("{\"a\": [0.5, Infinity], \"b\": -Infinity, \"c\": \"\\\"Infinity\", \"d\": 3}", &e);
+
+	CHECK(c != NULL, "%s", e.msg);
+	if (c == NULL)
+		return;
+	CHECK(conf_nums(c, "a", &n)[1] > 1e300 && n == 2 && conf_num(c, "b", 0) < -1e300, "infinite numbers");
+	CHECK(strcmp(conf_str(c, "c", ""), "\"Infinity") == 0 && conf_int(c, "d", 0) == 3, "a string");
+	conf_free(c);
+}
+
 static void
 test_bad_json(void)
 {
@@ -190,6 +206,7 @@ main(void)
 {
 	scratch_make();
 	test_values();
+	test_infinity();
 	test_bad_json();
 	test_directory();
 	test_tokenizer();
