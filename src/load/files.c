@@ -410,6 +410,7 @@ files_contents_id(const Files *f)
 {
 	Buf			b = {0};
 	uint64_t	sum = 0;
+	const char *quantization;
 
 	for (int i = 0; i < f->n_maps; i++)
 		buf_printf(&b, "file %s %zu %lld.%09ld %lld.%09ld\n", f->maps[i].path, f->maps[i].len,
@@ -431,6 +432,10 @@ files_contents_id(const Files *f)
 		sum = digest(text, strlen(text), sum);	/* says what the tensors mean */
 	}
 	buf_printf(&b, "tensors %zu %016llx\n", f->n_tensors, (unsigned long long) sum);
+	/* which values a quantized checkpoint's codes mean */
+	quantization = conf_str(f->conf, "quantization_config", NULL);
+	if (quantization != NULL)
+		buf_printf(&b, "quantization %016llx\n", (unsigned long long) digest(quantization, strlen(quantization), 0));
 	return b.data;
 }
 

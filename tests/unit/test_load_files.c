@@ -97,6 +97,16 @@ test_contents_id(void)
 	close(fd);
 	again = contents();
 	CHECK(strcmp(id, again) != 0, "rewritten with its old size and time: %s", again);
+	mem_free(id);
+
+	/* the same codes with another meaning */
+	put_text("quantize_config.json", "{\"bits\":4,\"checkpoint_format\":\"gptq\"}");
+	id = contents();
+	CHECK(strcmp(id, again) != 0, "quantized: %s", id);
+	mem_free(again);
+	put_text("quantize_config.json", "{\"bits\":4,\"checkpoint_format\":\"gptq_v2\"}");
+	again = contents();
+	CHECK(strcmp(id, again) != 0, "quantized in another way: %s", again);
 	mem_free(again);
 	mem_free(id);
 	files_close(NULL);
