@@ -90,7 +90,7 @@ class Gguf:
         self.out = gguf.GGUFWriter(file, arch)
         self.kind = getattr(gguf.GGMLQuantizationType, kind)
         self.names = gguf.get_tensor_name_map(
-            next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), config.num_hidden_layers)
+            next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), config.get_text_config().num_hidden_layers)
 
     def keys(self, config, pre="gpt-2", add_bos=False, inter=None, kv=None, length=None):
         """The keys that all decoders share; inter, kv, length: where the configuration says them differently."""

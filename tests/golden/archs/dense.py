@@ -33,6 +33,12 @@ def gguf_llama_like(out, c, w):
     out.tensors(c, w, llama_pairs(c))
 
 
+def gguf_mistral3(out, c, w):
+    """The text part alone, as the converter writes it."""
+    names = {k: k.replace("model.language_model.", "model.") for k in w if "language_model." in k or k.startswith("lm_head.")}
+    gguf_llama_like(out, c.text_config, {v: w[k] for k, v in names.items()})
+
+
 def gguf_phi3(out, c, w):
     out.keys(c)
     out.out.add_layer_norm_rms_eps(c.rms_norm_eps)
@@ -174,7 +180,7 @@ ARCHS = {
                                          max_position_embeddings=256, sliding_window=None, rms_norm_eps=1e-5),
                         vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=16, head_dim=8,
                                            num_hidden_layers=1, num_attention_heads=2, image_size=32, patch_size=8)),
-                         stored=newer_names),
+                         stored=newer_names, gguf=gguf_mistral3),
     "phi3_f16": dict(**cfg("phi3", num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=256,
                            original_max_position_embeddings=16, tie_word_embeddings=True,
                            rope_parameters={**{k: v[:6] if isinstance(v, list) else v for k, v in LONG.items()},
