@@ -293,8 +293,8 @@ figure('%d hostile models, resident memory %+.0f MB', scalar @names, $grown);
 my @bombs = ([ 'a loop', '{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}' ], [ 'a product', q({{ 'x' * 1000000000000 }}) ],
 	[ 'a macro that calls itself', '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}' ], [ 'doubling', q({% set ns = namespace(s='xxxxxxxx') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}) ],
 	[ 'half a tag', '{% if' ], [ 'brackets', '{{ ' . '(' x 100000 ]);
-my $first;
-for my $b (@bombs, @bombs)
+my @after;
+for my $b (@bombs, @bombs, @bombs)
 {
 	my $path = model("template: $b->[0]");
 	my $file = "$path/tokenizer_config.json";
@@ -305,11 +305,12 @@ for my $b (@bombs, @bombs)
 		qq{\\set VERBOSITY verbose\nSELECT llm_create_model('bad', '$path');\nSELECT llm_chat('[{"role": "user", "content": "hi"}]', model => 'bad', max_tokens => 1);});
 	like($err, qr/ERROR:  (XX001|0A000|22023|54000)/, "a template with $b->[0] is an error");
 	$node->psql('postgres', q{SELECT llm_drop_model('bad')});
-	$first //= rss_kb($pid) if $b == $bombs[-1];
+	push @after, rss_kb($pid) if $b == $bombs[-1];
 }
-$grown = (rss_kb($pid) - $first) / 1024;
-cmp_ok($grown, '<', 150, 'templates leave nothing behind');
-figure('%d hostile templates, resident memory %+.0f MB, and once more %+.0f MB', scalar @bombs, ($first - $rss) / 1024, $grown);
+# what was freed stays with the allocator, for the next that is as big
+$grown = ($after[2] - $after[1]) / 1024;
+cmp_ok($grown, '<', 100, 'templates leave nothing behind');
+figure('%d hostile templates, resident memory %+.0f MB, the third time %+.0f MB', scalar @bombs, ($after[0] - $rss) / 1024, $grown);
 
 is(engine_pid($node), $pid, 'it is the same engine');
 is($node->safe_psql('postgres', $ask), $answer, 'and its model answers as before');
