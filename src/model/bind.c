@@ -423,16 +423,13 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 	int64_t		want[2] = {n, k};
 
 	full_name(b, hf, gguf, ".weight", name);
-	if (!find_quantized(b, hf, 0, 0, n, k, &t))
+	/* under all spellings: some formats' codes are a tensor "weight", too */
+	if (!find_quantized(b, hf, 0, INT_MAX, n, k, &t))
 		return NULL;
 	if (t != NULL)
 		return t;
 	if ((t = find(b, name)) == NULL)
-	{
-		if (!find_quantized(b, hf, 1, INT_MAX, n, k, &t))
-			return NULL;
-		return t != NULL ? t : missing(b, name);
-	}
+		return missing(b, name);
 	if (!check_shape(b, t, name, 2, want))
 		return NULL;
 	if (t->type >= KT_COUNT)
