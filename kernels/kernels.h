@@ -78,7 +78,47 @@ typedef struct KRows
 	const int32_t *seq_start;	/* [n_seqs + 1] */
 	const int32_t *pos;			/* [n_rows] absolute position */
 	const int32_t *const *block_table;	/* [n_seqs] */
+	const int32_t *state_slot;	/* [n_seqs] of recurrent state; NULL: the model has none */
 } KRows;
+
+/* One layer's recurrent state: that of slot s begins at base + s * stride floats.  A
+ * sequence whose first row has position 0 begins with zeros, whatever lies there. */
+typedef struct KState
+{
+	float	   *base;
+	size_t		stride;
+} KState;
+
+#define KCONV_MAX	16			/* widest convolution */
+
+/*
+ * The recurrence of Mamba-2 (Dao and Gu 2024), and with heads of one channel and a_wide
+ * of Mamba (Gu and Dao 2023).  For each head of head_dim channels, h [head_dim][state]:
+ *	 t = softplus(dt + dt_bias), limited to dt_min .. dt_max
+ *	 h = h * e^(t a) + t x B;  y = h C + d x, times silu(z)
+ */
+typedef struct KScan
+{
+	int			heads;
+	int			head_dim;
+	int			state;
+	int			groups;			/* of heads that share B and C */
+	const float *x;				/* [rows][heads * head_dim] */
+	int			ldx;
+	const float *dt;			/* [rows][heads] */
+	int			lddt;
+	const float *b;				/* [rows][groups * state] */
+	const float *c;
+	int			ldbc;
+	const float *z;				/* [rows][heads * head_dim], NULL = no gate */
+	int			ldz;
+	const float *a;				/* [heads], or [heads][state] */
+	bool		a_wide;
+	const float *d;				/* [heads] */
+	const float *dt_bias;		/* [heads] or NULL */
+	float		dt_min;
+	float		dt_max;
+} KScan;
 
 /* One layer's attention.  A score is, in this order, q * k * scale, capped, biased. */
 typedef struct KAttn
@@ -183,6 +223,17 @@ typedef struct Kernels
 	void		(*attn) (KPool *pool, const KvView *kv, int layer, const KRows *r,
 						 const float *q, int ldq, int n_heads, const KAttn *a,
 						 float *out, void *ws);
+
+	/* ---- recurrent state ---- */
+	/*
+	 * y = silu(b + sum over i of w[i] * x[position - width + 1 + i]), each of dim channels
+	 * by itself.  State: [width - 1][dim], the inputs before the first row.  w: [width][dim];
+	 * b: [dim] or NULL.  y isn't x.
+	 */
+	void		(*conv) (KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width,
+						 const float *w, const float *b, float *y, int ldy);
+	/* State: [heads][head_dim][state].  y: [rows][heads * head_dim], row stride ldy. */
+	void		(*scan) (KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y, int ldy);
 } Kernels;
 
 /*

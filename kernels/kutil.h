@@ -6,6 +6,7 @@
 #ifndef VLLM_KERNELS_KUTIL_H
 #define VLLM_KERNELS_KUTIL_H
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels.h"
@@ -178,6 +179,25 @@ q8_scale(uint32_t amax_bits, float *inv)
 		return 0.0f;
 	*inv = 127.0f / amax;
 	return amax / 127.0f;
+}
+
+/* the step of a scan's head (KScan) */
+static inline float
+k_ssm_dt(const KScan *s, float dt, int head)
+{
+	if (s->dt_bias != NULL)
+		dt += s->dt_bias[head];
+	if (dt <= 20.0f)
+		dt = log1pf(expf(dt));
+	/* this order of comparisons lets a NaN through */
+	dt = dt < s->dt_min ? s->dt_min : dt;
+	return dt > s->dt_max ? s->dt_max : dt;
+}
+
+static inline float
+k_silu(float z)
+{
+	return z / (1.0f + expf(-z));
 }
 
 #endif

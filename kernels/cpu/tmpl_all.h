@@ -22,6 +22,7 @@
 #include "cpu/tmpl_rows.h"
 #include "cpu/tmpl_act.h"
 #include "cpu/tmpl_attn.h"
+#include "cpu/tmpl_ssm.h"
 
 #ifndef KPASTE
 #define KPASTE_(a, b)	a##b
@@ -52,4 +53,6 @@ const Kernels KPASTE(kernels_, KNAME) = {
 	.kv_write = kv_write,
 	.attn_scratch = attn_scratch,
 	.attn = attn,
+	.conv = conv,
+	.scan = scan,
 };

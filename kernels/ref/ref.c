@@ -480,6 +480,79 @@ ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 		}
 }
 
+static void
+ref_conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width,
+		 const float *w, const float *b, float *y, int ldy)
+{
+	(void) pool;
+	for (int s = 0; s < r->n_seqs; s++)
+		for (int c = 0; c < dim; c++)
+		{
+			float	   *state = st->base + (size_t) r->state_slot[s] * st->stride + c;
+			float		in[KCONV_MAX];
+
+			for (int i = 0; i < width - 1; i++)
+				in[i] = r->pos[r->seq_start[s]] == 0 ? 0 : state[(size_t) i * dim];
+			for (int row = r->seq_start[s]; row < r->seq_start[s + 1]; row++)
+			{
+				double		sum = b != NULL ? (double) b[c] : 0;
+
+				in[width - 1] = x[(size_t) row * ldx + c];
+				for (int i = 0; i < width; i++)
+					sum += (double) w[(size_t) i * dim + c] * (double) in[i];
+				y[(size_t) row * ldy + c] = (float) (sum / (1 + exp(-sum)));
+				memmove(in, in + 1, (size_t) (width - 1) * sizeof(float));
+			}
+			for (int i = 0; i < width - 1; i++)
+				state[(size_t) i * dim] = in[i];
+		}
+}
+
+/* one row of one channel: p of a head */
+static float
+scan_channel(const KScan *s, int row, int head, int p, float *h)
+{
+	size_t		g = (size_t) (head / (s->heads / s->groups)) * (size_t) s->state;
+	size_t		at = (size_t) head * s->head_dim + p;
+	double		x = (double) s->x[(size_t) row * s->ldx + at];
+	double		t = (double) s->dt[(size_t) row * s->lddt + head] + (s->dt_bias != NULL ? (double) s->dt_bias[head] : 0);
+	double		y = (double) s->d[head] * x;
+
+	t = t > 20 ? t : log1p(exp(t));
+	t = t < (double) s->dt_min ? (double) s->dt_min : t > (double) s->dt_max ? (double) s->dt_max : t;
+	for (int i = 0; i < s->state; i++)
+	{
+		double		a = (double) s->a[s->a_wide ? (size_t) head * s->state + i : (size_t) head];
+		double		v = (double) h[i] * exp(t * a) + t * x * (double) s->b[(size_t) row * s->ldbc + g + i];
+
+		h[i] = (float) v;
+		y += v * (double) s->c[(size_t) row * s->ldbc + g + i];
+	}
+	if (s->z != NULL)
+	{
+		double		z = (double) s->z[(size_t) row * s->ldz + at];
+
+		y *= z / (1 + exp(-z));
+	}
+	return (float) y;
+}
+
+static void
+ref_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y, int ldy)
+{
+	(void) pool;
+	for (int q = 0; q < r->n_seqs; q++)
+		for (int c = 0; c < s->heads * s->head_dim; c++)
+		{
+			float	   *h = st->base + (size_t) r->state_slot[q] * st->stride + (size_t) c * s->state;
+
+			if (r->pos[r->seq_start[q]] == 0)
+				memset(h, 0, (size_t) s->state * sizeof(float));
+			for (int row = r->seq_start[q]; row < r->seq_start[q + 1]; row++)
+				y[(size_t) row * ldy + c] = scan_channel(s, row, c / s->head_dim, c % s->head_dim, h);
+		}
+}
+
 const Kernels kernels_ref = {
 	.name = "ref",
 	.mat_bytes = ref_mat_bytes,
@@ -502,4 +575,6 @@ const Kernels kernels_ref = {
 	.kv_write = ref_kv_write,
 	.attn_scratch = ref_attn_scratch,
 	.attn = ref_attn,
+	.conv = ref_conv,
+	.scan = ref_scan,
 };

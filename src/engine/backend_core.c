@@ -59,11 +59,14 @@ static int64_t
 kv_tokens(const ModelInfo *mi, KType type, int block_size, int64_t bytes)
 {
 	KvView		kv = {
-		.type = type,.n_layers = mi->n_layers,.n_blocks = 1,.block_size = block_size,
+		.type = type,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = block_size,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim
 	};
-	size_t		per_block = kv_layout(&kv);
+	size_t		per_block;
 
+	if (mi->n_kv_layers == 0)
+		return INT32_MAX;
+	per_block = kv_layout(&kv);
 	return per_block == 0 ? 0 : bytes / (int64_t) per_block * block_size;
 }
 
@@ -112,6 +115,32 @@ tokenizer_facts(ModelFacts *out)
 	snprintf(out->arch, sizeof(out->arch), "tokenizer only");
 }
 
+/* Recurrent state is a part of the KV memory: all of it, or with attention at most half. */
+static bool
+plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
+{
+	size_t		room = mi->n_kv_layers > 0 ? co->kv_bytes / 2 : co->kv_bytes;
+	size_t		fit;
+
+	if (mi->state_bytes == 0)
+		return true;
+	fit = room / mi->state_bytes;
+	if (fit == 0)
+	{
+		err_set(e, ERR_INVALID, "the KV cache memory of %zu bytes is too small for the state of one request, %llu bytes",
+				co->kv_bytes, (unsigned long long) mi->state_bytes);
+		return err_hint(e, "Raise vllm.kv_cache_memory_bytes.");
+	}
+	if ((size_t) co->max_num_seqs > fit)
+	{
+		log_line('I', "%zu requests run at once instead of %d: their state takes %llu bytes each", fit,
+				 co->max_num_seqs, (unsigned long long) mi->state_bytes);
+		co->max_num_seqs = (int) fit;
+	}
+	co->kv_bytes -= (size_t) co->max_num_seqs * mi->state_bytes;
+	return true;
+}
+
 /* Options of the core and of the model that agree with each other. */
 static bool
 plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
@@ -132,7 +161,8 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 	huge_pages_by_name(s->huge_pages, &co->huge);
 	if (co->max_num_batched_tokens < co->max_num_seqs)
 		co->max_num_batched_tokens = co->max_num_seqs;
-	return context_length(mi, o, kv_tokens(mi, co->kv_type, co->block_size, bytes), &co->max_model_len, e);
+	return plan_state(mi, co, e) &&
+		context_length(mi, o, kv_tokens(mi, co->kv_type, co->block_size, (int64_t) co->kv_bytes), &co->max_model_len, e);
 }
 
 /* model_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */

@@ -21,10 +21,11 @@ struct BatchBuf
 	int32_t    *seq_start;		/* [max_seqs + 1] */
 	int32_t    *out_rows;		/* [max_seqs] */
 	const int32_t **tables;		/* [max_seqs] */
+	int32_t    *slots;			/* [max_seqs], NULL = no state */
 };
 
 BatchBuf *
-batch_new(int max_rows, int max_seqs)
+batch_new(int max_rows, int max_seqs, float *state)
 {
 	BatchBuf   *b = mem_zalloc(sizeof(*b));
 
@@ -33,6 +34,10 @@ batch_new(int max_rows, int max_seqs)
 	b->seq_start = mem_alloc(((size_t) max_seqs + 1) * sizeof(int32_t));
 	b->out_rows = mem_alloc((size_t) max_seqs * sizeof(int32_t));
 	b->tables = mem_alloc((size_t) max_seqs * sizeof(int32_t *));
+	if (state != NULL)
+		b->slots = mem_alloc((size_t) max_seqs * sizeof(int32_t));
+	b->batch.state = state;
+	b->batch.rows.state_slot = b->slots;
 	b->batch.tokens = b->tokens;
 	b->batch.out_rows = b->out_rows;
 	b->batch.rows.pos = b->pos;
@@ -51,6 +56,7 @@ batch_free(BatchBuf *b)
 	mem_free(b->seq_start);
 	mem_free(b->out_rows);
 	mem_free(b->tables);
+	mem_free(b->slots);
 	mem_free(b);
 }
 
@@ -66,6 +72,8 @@ batch_build(BatchBuf *b, const Plan *plan)
 
 		b->seq_start[s] = row;
 		b->tables[s] = pe->r->blocks.data;
+		if (b->slots != NULL)
+			b->slots[s] = pe->r->slot;
 		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed, (size_t) pe->n * sizeof(int32_t));
 		for (int i = 0; i < pe->n; i++)
 			b->pos[row + i] = pe->r->computed + i;

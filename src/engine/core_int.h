@@ -51,6 +51,7 @@ struct Req
 	int			n_prompt;
 	int			computed;		/* tokens whose K/V are in the blocks */
 	IntVec		blocks;			/* block table, append-only while running */
+	int			slot;			/* of its recurrent state, while it runs; -1 = none */
 	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
 	Req		   *prev;			/* neighbours in a waiting queue */
@@ -128,6 +129,7 @@ typedef struct SchedOptions
 	int			max_seqs;
 	int			max_rows;
 	int			block_size;
+	bool		slots;			/* each running request has a slot of recurrent state, 0 .. max_seqs-1 */
 	int64_t		step_target_us; /* 0 = the row budget alone */
 	int			max_chunk;		/* 0 = off */
 	double		attn_weight;
@@ -136,7 +138,7 @@ typedef struct SchedOptions
 Sched	   *sched_new(KvPool *pool, const SchedOptions *opt);
 void		sched_free(Sched *s);	/* the scheduler must be empty */
 void		sched_add(Sched *s, Req *r);
-/* Take a request out, wherever it is, and free its blocks (in reverse order). */
+/* Take a request out, wherever it is, and free its blocks (in reverse order) and its slot. */
 void		sched_remove(Sched *s, Req *r);
 /* The next step.  Valid until the next call; a request may be removed once its
  * entry has been worked off. */
@@ -156,7 +158,8 @@ bool		sched_check(const Sched *s, Err *e);
 /* ---- batch.c: plan -> Batch ---- */
 typedef struct BatchBuf BatchBuf;
 
-BatchBuf   *batch_new(int max_rows, int max_seqs);
+/* state: of max_seqs slots, or NULL */
+BatchBuf   *batch_new(int max_rows, int max_seqs, float *state);
 void		batch_free(BatchBuf *b);
 const Batch *batch_build(BatchBuf *b, const Plan *plan);
 

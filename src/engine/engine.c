@@ -68,6 +68,7 @@ struct Core
 
 	KvView		kv;
 	MArena		kv_area;
+	MArena		state_area;		/* recurrent state, a slot for each running request */
 	size_t		kv_size;
 	KvPool	   *pool;
 	Sched	   *sched;
@@ -184,6 +185,7 @@ core_submit(Core *c, ReqSpec *spec)
 	memset(&spec->prompt, 0, sizeof(spec->prompt));
 	r->n_prompt = (int) r->tokens.len;
 	r->plan_at = -1;
+	r->slot = -1;
 	r->urgent = spec->stream || r->params.n_stop > 0;
 	r->arrival_us = clock_us();
 	if (r->params.temperature > 0)
@@ -432,6 +434,35 @@ map_area(size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* No layer has K and V: blocks only count, and one is enough for any request. */
+static bool
+open_no_kv(Core *c)
+{
+	int			n = c->opt.kv_blocks > 0 ? c->opt.kv_blocks : 2 * c->opt.max_num_seqs;
+
+	if (c->opt.kv_blocks == 0)
+		c->opt.block_size = (c->max_model_len + 15) / 16 * 16;
+	c->kv.block_size = c->opt.block_size;
+	c->kv.n_blocks = n + 1;
+	c->pool = kvpool_new(c->kv.n_blocks);
+	return true;
+}
+
+static bool
+open_state(Core *c, Err *e)
+{
+	uint64_t	one = core_info(c)->state_bytes;
+	size_t		size;
+	char		what[80];
+
+	if (one == 0)
+		return true;
+	snprintf(what, sizeof(what), "The recurrent state of %d requests", c->opt.max_num_seqs);
+	if (!mem_mul((size_t) one, (size_t) c->opt.max_num_seqs, &size))
+		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
+	return marena_reserve(&c->state_area, size, c->opt.huge, what, e);
+}
+
 /*
  * The KV area: kv_blocks, or as many as kv_bytes hold.  The null block comes on top:
  * it is never touched, so it takes address space only.
@@ -446,9 +477,11 @@ open_kv(Core *c, Err *e)
 	char		what[64];
 
 	c->kv = (KvView) {
-		.type = o->kv_type, .n_layers = info->n_layers, .n_blocks = 1, .block_size = o->block_size,
+		.type = o->kv_type, .n_layers = info->n_kv_layers, .n_blocks = 1, .block_size = o->block_size,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim
 	};
+	if (info->n_kv_layers == 0)
+		return open_no_kv(c);
 	one = kv_layout(&c->kv);
 	if (one == 0)
 		return err_set(e, ERR_NOMEM, "KV cache block of %d tokens is too large", o->block_size);
@@ -498,22 +531,23 @@ open_core(Core *c, const Conf *conf, Err *e)
 {
 	const ModelInfo *info = core_info(c);
 	const CoreOptions *o = &c->opt;
-	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_layers;
+	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_kv_layers;
 	SchedOptions so = {
 		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
-		.block_size = o->block_size, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk,
+		.slots = info->state_bytes > 0, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk,
 		.attn_weight = info->n_params > 0 ? ATTN_FACTOR * attn / (2.0 * (double) info->n_params) : 0
 	};
 
 	gendefaults_init(&c->defaults, conf, c->tok, info->vocab_size);
-	if (!check_options(c, e) || !open_kv(c, e))
+	if (!check_options(c, e) || !open_kv(c, e) || !open_state(c, e))
 		return false;
+	so.block_size = o->block_size;
 	c->logits_size = (size_t) o->max_num_seqs * (size_t) info->vocab_size * sizeof(float);
 	c->logits = map_area(c->logits_size);
 	if (c->logits == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
 	c->sched = sched_new(c->pool, &so);
-	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs);
+	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, (float *) c->state_area.base);
 	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
 	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
 	publish(c);
@@ -560,6 +594,7 @@ core_free(Core *c)
 	sched_free(c->sched);
 	kvpool_free(c->pool);
 	marena_free(&c->kv_area);
+	marena_free(&c->state_area);
 	if (c->logits != NULL)
 		munmap(c->logits, c->logits_size);
 	gendefaults_free(&c->defaults);

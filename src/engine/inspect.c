@@ -151,9 +151,9 @@ static void
 put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co)
 {
 	cJSON	   *m = cJSON_CreateObject();
-	KvView		kv = {.type = co->kv_type,.n_layers = mi->n_layers,.n_blocks = 1,.block_size = co->block_size,
+	KvView		kv = {.type = co->kv_type,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = co->block_size,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
-	size_t		block = kv_layout(&kv);
+	size_t		block = mi->n_kv_layers > 0 ? kv_layout(&kv) : 0;
 
 	cJSON_AddStringToObject(o, "arch", mi->arch);
 	cJSON_AddStringToObject(o, "dtype", ktype_name(mi->dtype));
@@ -161,6 +161,11 @@ put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co)
 	cJSON_AddNumberToObject(o, "max_model_len", co->max_model_len);
 	cJSON_AddNumberToObject(m, "weight_bytes", (double) mi->weight_bytes);
 	cJSON_AddNumberToObject(m, "kv_bytes_per_token", (double) block / co->block_size);
+	if (mi->state_bytes > 0)
+	{
+		cJSON_AddNumberToObject(m, "state_bytes_per_request", (double) mi->state_bytes);
+		cJSON_AddNumberToObject(m, "requests", co->max_num_seqs);
+	}
 	cJSON_AddNumberToObject(m, "kv_cache_bytes", (double) co->kv_bytes);
 	cJSON_AddItemToObject(o, "memory", m);
 }

@@ -19,7 +19,8 @@
  *
  * When a running request can't get a block, the most recently admitted running
  * one is preempted: its blocks are freed, computed = 0, and it waits in front.
- * Its rows in the plan at hand, if any, are refunded.
+ * Its rows in the plan at hand, if any, are refunded.  A model with recurrent state has a
+ * slot of it for each running request, which goes the way of the blocks.
  *
  * Invariants (sched_check):
  *  - running[] is in order of first admission, the preempted queue too, and all
@@ -76,6 +77,8 @@ struct Sched
 	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
 	uint64_t	next_admit_no;
 	int64_t		n_preemptions;
+	int		   *free_slots;		/* [n_free_slots] */
+	int			n_free_slots;
 
 	Plan		plan;
 	/* scratch of the plan at hand */
@@ -217,12 +220,16 @@ sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e)
 	return err_hint(e, "Lower max_tokens or give the model more KV cache memory.");
 }
 
-/* Blocks are freed in reverse order: the end of a sequence is reused first. */
+/* What a running request holds, on every way out.  Blocks are freed in reverse order:
+ * the end of a sequence is reused first. */
 static void
-free_blocks(Sched *s, Req *r)
+free_memory(Sched *s, Req *r)
 {
 	while (r->blocks.len > 0)
 		kvpool_unref(s->pool, r->blocks.data[--r->blocks.len]);
+	if (r->slot >= 0)
+		s->free_slots[s->n_free_slots++] = r->slot;
+	r->slot = -1;
 }
 
 static bool
@@ -265,7 +272,7 @@ preempt_last(Sched *s)
 	Req		   *r = s->running[--s->n_running];
 
 	plan_refund(s, r);
-	free_blocks(s, r);
+	free_memory(s, r);
 	r->computed = 0;
 	r->preemptions++;
 	r->state = RQ_PREEMPTED;
@@ -400,6 +407,9 @@ admit(Sched *s, Req *r, int64_t now_us)
 		ring_append(s, ss);
 	}
 	r->state = RQ_RUNNING;
+	/* as many slots as may run; what is in one doesn't matter, a sequence begins with zeros */
+	if (s->opt.slots)
+		r->slot = s->free_slots[--s->n_free_slots];
 	if (r->admit_no == 0)
 	{
 		r->admit_no = s->next_admit_no++;
@@ -485,6 +495,9 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 	s->cost.attn_weight = opt->attn_weight;
 	s->next_admit_no = 1;
 	s->running = mem_zalloc((size_t) opt->max_seqs * sizeof(Req *));
+	s->free_slots = mem_zalloc((size_t) opt->max_seqs * sizeof(int));
+	for (int i = opt->max_seqs; opt->slots && i > 0;)
+		s->free_slots[s->n_free_slots++] = --i;
 	/* no request gets two entries, and nobody is admitted after a preemption */
 	s->plan.e = mem_zalloc((size_t) opt->max_seqs * sizeof(PlanEntry));
 	return s;
@@ -497,6 +510,7 @@ sched_free(Sched *s)
 		return;
 	idmap_free(&s->sessions);
 	mem_free(s->running);
+	mem_free(s->free_slots);
 	mem_free(s->plan.e);
 	mem_free(s);
 }
@@ -515,6 +529,7 @@ sched_add(Sched *s, Req *r)
 	}
 	r->state = RQ_WAITING;
 	r->plan_at = -1;
+	r->slot = -1;
 	list_push_tail(&ss->queue, r);
 	s->n_waiting++;
 	s->todo_waiting += req_todo(r);
@@ -534,7 +549,7 @@ sched_remove(Sched *s, Req *r)
 	}
 	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED)
 		dequeue(s, r);
-	free_blocks(s, r);
+	free_memory(s, r);
 	r->computed = 0;
 	r->state = RQ_GONE;
 }
@@ -594,7 +609,7 @@ check_queue(const ReqList *l, ReqState state, int64_t *todo, Err *e)
 
 	for (const Req *r = l->head; r != NULL; prev = r, r = r->next, n++)
 	{
-		if (r->state != state || r->prev != prev || r->blocks.len != 0 || r->computed != 0)
+		if (r->state != state || r->prev != prev || r->blocks.len != 0 || r->slot >= 0 || r->computed != 0)
 			return err_set(e, ERR_INTERNAL, "waiting request %llu: state %d, %zu blocks, %d computed",
 						   (unsigned long long) r->id, r->state, r->blocks.len, r->computed);
 		*todo += req_todo(r);
@@ -638,6 +653,27 @@ check_used(const Sched *s, int *used, Err *e)
 	return true;
 }
 
+/* Each slot is free or has one request, and each running request one. */
+static bool
+check_slots(const Sched *s, Err *e)
+{
+	int			n = s->opt.slots ? s->opt.max_seqs : 0;
+	int		   *used = mem_zalloc(((size_t) n + 1) * sizeof(int));
+	bool		ok = s->n_free_slots + (s->opt.slots ? s->n_running : 0) == n;
+
+	for (int i = 0; ok && i < s->n_free_slots; i++)
+		ok = s->free_slots[i] >= 0 && s->free_slots[i] < n && used[s->free_slots[i]]++ == 0;
+	for (int i = 0; ok && i < s->n_running; i++)
+	{
+		int			slot = s->running[i]->slot;
+
+		ok = s->opt.slots ? slot >= 0 && slot < n && used[slot]++ == 0 : slot < 0;
+	}
+	mem_free(used);
+	return ok || err_set(e, ERR_INTERNAL, "%d slots of state: %d free, %d requests run", n, s->n_free_slots,
+						 s->n_running);
+}
+
 bool
 sched_check(const Sched *s, Err *e)
 {
@@ -647,7 +683,7 @@ sched_check(const Sched *s, Err *e)
 	int			n = 0;
 	size_t		n_sessions = 0;
 
-	if (!kvpool_check(s->pool, e) || !check_order(s, e) ||
+	if (!kvpool_check(s->pool, e) || !check_order(s, e) || !check_slots(s, e) ||
 		!check_queue(&s->preempted, RQ_PREEMPTED, &todo, e))
 		return false;
 	for (const Session *ss = s->ring_head; ss != NULL; ss = ss->next, n_sessions++)

@@ -14,6 +14,7 @@
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -23,6 +24,16 @@
 #define MAX_KEY 255				/* bytes of a dotted key */
 #define MAX_ARRAY 65536
 
+/* A number; transformers writes an infinite one as {"__float__": "Infinity"}. */
+static bool
+number_of(const cJSON *x, double *v)
+{
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "__float__"));
+
+	*v = s != NULL ? strtod(s, NULL) : x->valuedouble;
+	return s != NULL || cJSON_IsNumber(x);
+}
+
 static void
 flatten_array(Conf *c, const char *key, const cJSON *v)
 {
@@ -30,11 +41,12 @@ flatten_array(Conf *c, const char *key, const cJSON *v)
 	size_t		n = 0;
 	size_t		n_nums = 0;
 	size_t		n_strs = 0;
+	double		num;
 
 	cJSON_ArrayForEach(x, v)
 	{
 		n++;
-		n_nums += cJSON_IsNumber(x);
+		n_nums += number_of(x, &num);
 		n_strs += cJSON_IsString(x);
 	}
 	if (n == 0 || n > MAX_ARRAY)
@@ -45,7 +57,7 @@ flatten_array(Conf *c, const char *key, const cJSON *v)
 
 		n = 0;
 		cJSON_ArrayForEach(x, v)
-			a[n++] = x->valuedouble;
+			number_of(x, &a[n++]);
 		conf_set_nums(c, key, a, n);
 		mem_free(a);
 	}

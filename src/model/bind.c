@@ -240,7 +240,7 @@ add_vector(Binder *b, float **to, const KTensor *t, float plus)
 
 	if ((o->n_vectors & (o->n_vectors - 1)) == 0)
 		o->vectors = mem_realloc(o->vectors, (o->n_vectors > 0 ? 2 * o->n_vectors : 1) * sizeof(*o->vectors));
-	o->vectors[o->n_vectors++] = (BoundVector) {to, t, plus};
+	o->vectors[o->n_vectors++] = (BoundVector) {.to = to, .src = t, .plus = plus};
 }
 
 /* A view of t as n rows of k. */
@@ -484,6 +484,39 @@ bind_row(Binder *b, Linear *l, const char *hf, const char *gguf)
 		return false;
 	use(b, t);
 	return add_part(b, l, make_view(b, t, NULL, 1, l->k), 1);
+}
+
+bool
+bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n, int cols, BindMap map)
+{
+	char		name[MAX_NAME];
+	const KTensor *t;
+	KTensor    *v;
+	int64_t		size = 1;
+
+	full_name(b, hf, gguf, "", name);
+	if ((t = find(b, name)) == NULL)
+		return missing(b, name) != NULL;
+	for (int i = 0; i < t->ndim; i++)
+		size *= t->shape[i];
+	if (size != n || (cols > 0 && (t->ndim < 2 || t->shape[t->ndim - 1] != cols)))
+	{
+		int64_t		want[2] = {cols > 0 ? n / cols : n, cols};
+
+		return check_shape(b, t, name, cols > 0 ? 2 : 1, want);
+	}
+	if (!is_float(t->type))
+		return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
+					   name, where(b->src, t), ktype_name(t->type));
+	use(b, t);
+	b->type_bytes[t->type] += t->nbytes;
+	b->n_params += (uint64_t) n;
+	v = make_view(b, t, NULL, n, 1);
+	v->ndim = 1;
+	add_vector(b, to, v, 0);
+	b->d->bound->vectors[b->d->bound->n_vectors - 1].map = map;
+	b->d->bound->vectors[b->d->bound->n_vectors - 1].cols = cols;
+	return true;
 }
 
 bool

@@ -42,6 +42,17 @@ bool		bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n);
 /* A vector, perhaps stored as a matrix of one row; the weight's own name, with its ending. */
 bool		bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n);
 
+/* What becomes of a table's elements. */
+typedef enum BindMap
+{
+	BIND_SAME,
+	BIND_MINUS_EXP,				/* -e^x */
+	BIND_TURNED					/* [n / cols][cols] to [cols][n / cols] */
+} BindMap;
+
+/* A table of n floats of any shape, or with `cols` columns; by its whole name. */
+bool		bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n, int cols, BindMap map);
+
 /* One more matrix [n][l->k] of a Linear, below the ones it has; l->k must be set. */
 bool		bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
 /* ... that has one row; it may be stored as a vector. */
@@ -152,6 +163,8 @@ typedef struct BoundVector
 	float	  **to;
 	const KTensor *src;
 	float		plus;			/* added to each element */
+	BindMap		map;
+	int			cols;
 } BoundVector;
 
 struct Bound

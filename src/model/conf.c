@@ -214,11 +214,11 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	const char *act;
 
 	if (!conf_size(c, hidden, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e) ||
-		!conf_size(c, inter, DEC_MAX_INTER, o->inter > 0 ? o->inter : o->mlp_ratio * o->hidden, &o->inter, e) ||
+		(!o->no_attn && !conf_size(c, inter, DEC_MAX_INTER, o->inter > 0 ? o->inter : o->mlp_ratio * o->hidden, &o->inter, e)) ||
 		!conf_size(c, layers, DEC_MAX_LAYERS, o->n_layers, &o->n_layers, e) ||
 		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, o->vocab, &o->vocab, e) ||
 		!conf_size(c, len, DEC_MAX_LEN, o->max_len, &o->max_len, e) ||
-		!(o->mla.latent > 0 ? latent_heads(c, o, e) : conf_heads(c, o, e)) || !conf_eps(c, o, e))
+		(!o->no_attn && !(o->mla.latent > 0 ? latent_heads(c, o, e) : conf_heads(c, o, e))) || !conf_eps(c, o, e))
 		return false;
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
 	act = conf_str(c, first_key(c, acts), NULL);

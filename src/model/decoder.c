@@ -254,7 +254,7 @@ dec_rope(Decoder *d, const Layer *l)
 void
 dec_attn(Decoder *d, const Layer *l)
 {
-	int			layer = (int) (l - d->layers);
+	int			layer = l->c->kv;
 	const float *q = d->qkv;
 	const float *k = q + d->c.n_heads * d->c.head_dim;
 	const float *v = k + d->c.n_kv_heads * d->c.head_dim;

@@ -35,6 +35,9 @@ typedef struct LayerConf
 	int			rope;			/* number of its rotary table, -1 = no positions */
 	bool		moe;			/* experts instead of one MLP */
 	float		attn_scale;		/* instead of DecoderConf's; 0 = that */
+	bool		recurrent;		/* a state-space layer instead of attention */
+	int			kv;				/* its number among the layers with K and V; set behind the reader */
+	size_t		state_at;		/* its part of a sequence's state, in floats; likewise */
 } LayerConf;
 
 /* A rotary embedding: up to two, as some layers of a model may have their own. */
@@ -49,6 +52,25 @@ typedef struct Rope
 	float	   *inv_freq;		/* [dim / 2] */
 	float	   *table;			/* [max_len][dim / 2][2] cos, sin; in the work space */
 } Rope;
+
+/* State-space layers; heads of one channel for the first Mamba. */
+typedef struct SsmConf
+{
+	bool		first;			/* Mamba, else Mamba-2 */
+	int			inner;			/* channels = heads * head_dim */
+	int			state;			/* of each channel */
+	int			width;			/* of the convolution */
+	int			heads;
+	int			head_dim;
+	int			groups;			/* of heads that share B and C */
+	int			dt_rank;		/* Mamba: a step is made from this many values */
+	float		dt_min;			/* limits of a step */
+	float		dt_max;
+	bool		conv_bias;
+	bool		proj_bias;
+	bool		norm_dt_bc;		/* Mamba: steps, B and C are normed, without weights */
+	float		norm_dt_bc_eps;
+} SsmConf;
 
 typedef enum QkNorm
 {
@@ -84,6 +106,8 @@ typedef struct DecoderConf
 	int			embed_width;	/* of the embedding, if it isn't hidden; 0 = hidden */
 	int			n_pos;			/* rows of a table of learned positions, 0 = none */
 	int			pos_first;		/* its row of position 0 */
+	bool		no_attn;		/* before dec_conf(): no layer has attention or an MLP */
+	SsmConf		ssm;
 	bool		no_rope;		/* before dec_conf(): heads aren't rotated */
 	float		eps;			/* of norms */
 	KAct		act;			/* of the MLP */
@@ -179,6 +203,19 @@ typedef struct Mla
 	Stack		v;				/* ... latent -> v */
 } Mla;
 
+/* A state-space layer; its projections are qkv and o of Layer. */
+typedef struct SsmLayer
+{
+	float	   *conv;			/* [width][channels] */
+	float	   *conv_bias;
+	Linear		x;				/* Mamba: inner -> dt_rank, B, C */
+	Linear		dt;				/* Mamba: dt_rank -> inner */
+	float	   *a;				/* Mamba: [inner][state], else [heads] */
+	float	   *d;				/* [heads] */
+	float	   *dt_bias;		/* [heads]; Mamba: dt's */
+	Norm		norm;			/* Mamba-2: behind the gate */
+} SsmLayer;
+
 /* A layer's weights: those that its architecture binds, the others stay empty. */
 typedef struct Layer
 {
@@ -196,6 +233,7 @@ typedef struct Layer
 	Linear		down;			/* inter -> hidden */
 	Moe			moe;			/* instead of up and down */
 	Mla			mla;			/* instead of qkv */
+	SsmLayer	ssm;
 } Layer;
 
 /* What dec_moe() writes to, for at most `rows` rows at once. */
@@ -250,6 +288,9 @@ typedef struct Decoder
 	Stack	  **stacks;			/* all there are */
 	size_t		n_stacks;
 
+	size_t		state_floats;	/* of a sequence */
+	int			n_kv_layers;
+
 	/* work space, rows x width */
 	MArena		work;
 	float	   *x;				/* hidden: the residual stream */
@@ -261,6 +302,9 @@ typedef struct Decoder
 	float	   *act;			/* inter */
 	MoeWork		moe;
 	MlaWork		mla;
+	float	   *ssm_x;			/* behind the convolution */
+	float	   *ssm_p;			/* Mamba: dt_rank + 2 state */
+	float	   *ssm_dt;			/* Mamba: inner */
 	void	   *ws;				/* scratch of mm and attn */
 	size_t		ws_size;
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */
@@ -313,6 +357,16 @@ void		dec_logits(Decoder *d, float *logits);	/* logits = h W */
 void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy);
 /* ... with the stack's matrix g for rows start[g] .. start[g + 1] - 1 */
 void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int ldx, float *y, int ldy);
+
+/* ---- ssm.c ---- */
+/* Sizes of state-space layers; what stands in ssm before is their default. */
+bool		dec_conf_ssm(const Conf *c, DecoderConf *o, Err *e);
+/* Which layers keep what: LayerConf.kv and state_at, Decoder.state_floats and n_kv_layers. */
+void		dec_state_plan(Decoder *d);
+int			ssm_channels(const SsmConf *s);	/* of the convolution */
+/* The weights of a layer, behind `hf` ("mixer.", "mamba."). */
+bool		bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf);
+void		dec_ssm(Decoder *d, const Layer *l);	/* att = the recurrence over h Win */
 
 /* ---- moe.c ---- */
 /* Experts in all layers, by the usual keys; what stands in moe before is their default. */

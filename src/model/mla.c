@@ -242,7 +242,7 @@ mla_rows(MlaStep *s)
 	dec_stack(d, &s->l->mla.k, w->start, w->a, c->plain, w->b, c->latent);
 	each_row(s, join_q);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->attn(d->pool, d->kv, (int) (s->l - d->layers), &s->r, w->latent_q, d->c.n_heads * (c->latent + c->rope),
+	d->k->attn(d->pool, d->kv, s->l->c->kv, &s->r, w->latent_q, d->c.n_heads * (c->latent + c->rope),
 			   d->c.n_heads, &a, w->b, d->ws);
 	profile_mark(d->profile, PROF_ATTENTION);
 	each_row(s, split_att);
@@ -277,7 +277,7 @@ dec_mla(Decoder *d, const Layer *l)
 	d->k->rope(d->pool, q + c->plain, d->rows, ldq, d->c.n_heads, head, d->b->rows.pos, d->c.rope[0].table, c->rope);
 	d->k->rope(d->pool, latent + c->latent, d->rows, ld, 1, c->rope, d->b->rows.pos, d->c.rope[0].table, c->rope);
 	profile_mark(d->profile, PROF_ROWS);
-	d->k->kv_write(d->pool, d->kv, (int) (l - d->layers), &d->b->rows, latent, ld, latent, ld);
+	d->k->kv_write(d->pool, d->kv, l->c->kv, &d->b->rows, latent, ld, latent, ld);
 	s.q = q;
 	s.ldq = ldq;
 	for (; s.row0 < d->rows; s.row0 += s.rows)

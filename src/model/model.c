@@ -114,6 +114,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 					   max_len, d->c.max_len);
 	if (max_len > 0)
 		d->c.max_len = max_len;
+	dec_state_plan(d);
 	if (!dec_conf_ropes(conf, &d->c, e) ||
 		!dec_bind(d, m->arch, conf, src, quant, info, e))
 		return false;
@@ -123,6 +124,8 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	info->max_model_len = d->c.max_len;
 	info->hidden_size = d->c.hidden;
 	info->n_layers = d->c.n_layers;
+	info->n_kv_layers = d->n_kv_layers;
+	info->state_bytes = d->state_floats * sizeof(float);
 	info->n_heads = d->c.n_heads;
 	info->n_kv_heads = d->c.n_kv_heads;
 	info->head_dim = d->c.head_dim;
@@ -143,9 +146,12 @@ stack_rows(const Decoder *d)
 static size_t
 scratch_bytes(const Decoder *d)
 {
-	KvView		kv = {.type = KT_F32, .n_layers = d->c.n_layers, .n_blocks = 1, .block_size = 16,
+	KvView		kv = {.type = KT_F32, .n_layers = d->n_kv_layers, .n_blocks = 1, .block_size = 16,
 		.n_kv_heads = d->c.n_kv_heads, .head_dim = d->c.head_dim, .v_dim = d->c.mla.latent};
-	size_t		most = d->k->attn_scratch(&kv, d->c.n_heads, d->max_rows, kpool_nthreads(d->pool));
+	size_t		most = 0;
+
+	if (d->n_kv_layers > 0)
+		most = d->k->attn_scratch(&kv, d->c.n_heads, d->max_rows, kpool_nthreads(d->pool));
 
 	for (size_t i = 0; i < d->bound->n_linears; i++)
 		for (int p = 0; p < d->bound->linears[i]->n_parts; p++)
@@ -179,7 +185,7 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (23 + DEC_ROPES)
+#define MAX_PIECES (26 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -266,6 +272,12 @@ work_pieces(Decoder *d, Piece *p)
 	p[n++] = (Piece) {&d->att, rows, att};
 	p[n++] = (Piece) {&d->gu, rows, up};
 	p[n++] = (Piece) {&d->act, rows, act};
+	if (d->state_floats > 0)
+	{
+		p[n++] = (Piece) {&d->ssm_x, rows, (size_t) ssm_channels(&d->c.ssm)};
+		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state};
+		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner};
+	}
 	for (int i = 0; i < DEC_ROPES; i++)
 		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim};
 	n += moe_pieces(d, p + n);
@@ -380,7 +392,8 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 				 b->rows.n_rows, b->n_out, d->max_rows, m->max_out);
 		abort();
 	}
-	need = d->k->attn_scratch(kv, d->c.n_heads, b->rows.n_rows, kpool_nthreads(d->pool));
+	need = d->n_kv_layers > 0 ?
+		d->k->attn_scratch(kv, d->c.n_heads, b->rows.n_rows, kpool_nthreads(d->pool)) : 0;
 	if (need > d->ws_size)
 	{
 		mem_free(d->ws_extra);

@@ -32,6 +32,7 @@ typedef struct ModelInfo
 	int			max_model_len;	/* tokens, from the config */
 	int			hidden_size;
 	int			n_layers;
+	int			n_kv_layers;	/* those with K and V */
 	int			n_heads;
 	int			n_kv_heads;
 	int			head_dim;
@@ -40,6 +41,7 @@ typedef struct ModelInfo
 	char		quantization[24];	/* the method of a quantized checkpoint, "" = none */
 	uint64_t	weight_bytes;	/* packed */
 	uint64_t	n_params;
+	uint64_t	state_bytes;	/* recurrent state of a sequence; 0 = none */
 } ModelInfo;
 
 /* Where tensors come from (src/load implements it, src/engine joins the two). */
@@ -106,6 +108,8 @@ typedef struct Batch
 	const int32_t *tokens;		/* [n_rows], in [0, vocab_size) */
 	int			n_out;			/* rows whose logits are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
+	float	   *state;			/* recurrent state, 64-byte aligned: that of slot s at s * state_bytes
+								 * (rows.state_slot); NULL if the model has none */
 } Batch;
 
 /* Account for the time of forward passes from now on; NULL = don't. */

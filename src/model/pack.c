@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -420,6 +421,19 @@ place_linear(Packer *p, Linear *l)
 	return true;
 }
 
+/* [rows][cols] to [cols][rows] */
+static void
+turn(float *x, size_t rows, size_t cols)
+{
+	float	   *was = mem_alloc(rows * cols * sizeof(float));
+
+	memcpy(was, x, rows * cols * sizeof(float));
+	for (size_t i = 0; i < rows; i++)
+		for (size_t j = 0; j < cols; j++)
+			x[j * rows + i] = was[i * cols + j];
+	mem_free(was);
+}
+
 /* Everything to its place in the arena, packed unless it lies there already. */
 static bool
 place_all(Packer *p)
@@ -439,6 +453,10 @@ place_all(Packer *p)
 		vector_to_float(v->src, to);
 		for (int64_t j = 0; v->plus != 0 && j < n; j++)
 			to[j] += v->plus;
+		for (int64_t j = 0; v->map == BIND_MINUS_EXP && j < n; j++)
+			to[j] = (float) -exp((double) to[j]);
+		if (v->map == BIND_TURNED)
+			turn(to, (size_t) (n / v->cols), (size_t) v->cols);
 	}
 	return true;
 }

@@ -102,6 +102,10 @@ class Gguf:
         out.add_feed_forward_length(inter or config.intermediate_size)
         out.add_head_count(config.num_attention_heads)
         out.add_head_count_kv(kv or getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+        self.tokenizer(pre, add_bos)
+
+    def tokenizer(self, pre="gpt-2", add_bos=False):
+        out = self.out
         tokens, merges = gm.vocabulary()
         out.add_tokenizer_model("gpt2")
         out.add_tokenizer_pre(pre)
@@ -153,9 +157,10 @@ class Gguf:
         it is in the file."""
         a = np.ascontiguousarray(a.float().numpy() if isinstance(a, torch.Tensor) else a)
         stem, suffix = name.rsplit(".", 1)
-        name = raw_name or self.names.get_name(stem) + "." + suffix
+        name = raw_name or self.names.get_name(name) or self.names.get_name(stem) + "." + suffix
         # as llama.cpp's converter has it
-        exact = a.ndim < 2 or stem.endswith("norm") or name == "position_embd.weight"
+        exact = a.ndim < 2 or stem.endswith("norm") or name == "position_embd.weight" or ".ssm_conv1d." in name \
+            or ".ssm_norm." in name or name.endswith((".ssm_a", ".ssm_d"))
         kind = gguf.GGMLQuantizationType.F32 if exact else self.kind
         data = gguf.quants.quantize(a, kind)
         self.out.add_tensor(name, data, raw_dtype=kind)

@@ -61,6 +61,8 @@ typedef struct Run
 	KvView		kv;
 	int32_t		table[2][MAX_TOKENS / BLOCK];
 	float	   *logits;			/* [MAX_ROWS][vocab] */
+	float	   *state;			/* of two sequences */
+	int32_t		slot[2];
 } Run;
 
 static bool
@@ -157,11 +159,14 @@ run_start(Run *r, Model *m)
 
 	memset(r, 0, sizeof(*r));
 	r->m = m;
-	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_layers, .n_blocks = 2 * per_seq,
+	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = 2 * per_seq,
 		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
-	size = kv_layout(&r->kv);
-	r->kv.base = mem_try_aligned(size);
+	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
+	r->kv.base = mem_try_aligned(size + 64);
 	memset(r->kv.base, 0xff, size);
+	r->state = mem_try_aligned(2 * info->state_bytes + 64);
+	memset(r->state, 0xff, 2 * info->state_bytes);
+	r->slot[0] = 1;
 	for (int i = 0; i < 2 * per_seq; i++)
 		r->table[i % 2][i / 2] = (i * 11 + 5) % (2 * per_seq);
 	r->logits = mem_alloc((size_t) MAX_ROWS * (size_t) info->vocab_size * sizeof(float));
@@ -171,6 +176,7 @@ static void
 run_end(Run *r)
 {
 	mem_free(r->kv.base);
+	mem_free(r->state);
 	mem_free(r->logits);
 }
 
@@ -182,7 +188,8 @@ feed_out(Run *r, int seq, const int32_t *tokens, int n, int pos, int n_out)
 	int32_t		p[MAX_ROWS];
 	int32_t		out[MAX_ROWS];
 	const int32_t *tables[1] = {r->table[seq]};
-	Batch		b = {.rows = {n, 1, start, p, tables}, .tokens = tokens, .n_out = n_out, .out_rows = out};
+	Batch		b = {.rows = {n, 1, start, p, tables, &r->slot[seq]}, .tokens = tokens, .n_out = n_out, .out_rows = out,
+		.state = r->state};
 
 	for (int i = 0; i < n; i++)
 		p[i] = pos + i;
@@ -225,7 +232,12 @@ mixed(Run *r, const Golden *g, float *first, float *last)
 	int32_t		out[2] = {0, n - 1};
 	const int32_t *tables[2] = {r->table[0], r->table[1]};
 	size_t		vocab = (size_t) g->vocab;
-	Batch		b = {.rows = {n, 2, start, p, tables}, .tokens = tokens, .n_out = 2, .out_rows = out};
+	Batch		b = {.rows = {n, 2, start, p, tables, r->slot}, .tokens = tokens, .n_out = 2, .out_rows = out,
+		.state = r->state};
+
+	/* a state can't be gone back to */
+	if (model_info(r->m)->state_bytes > 0)
+		feed_out(r, 0, g->prompt, n - 1, 0, 0);
 
 	p[0] = n - 1;				/* the last token of sequence 0 once more */
 	tokens[0] = g->prompt[n - 1];
@@ -335,14 +347,15 @@ check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	size_t		vocab = (size_t) g->vocab;
 	Model	   *m = load_for(name, f, k, pool, rows);
 	const ModelInfo *info = m != NULL ? model_info(m) : NULL;
-	int32_t    *ints = mem_alloc((size_t) (3 * rows + 2 * seqs + 1 + seqs * blocks) * sizeof(int32_t));
+	int32_t    *ints = mem_alloc((size_t) (3 * rows + 3 * seqs + 1 + seqs * blocks) * sizeof(int32_t));
 	int32_t    *tokens = ints + rows;
 	int32_t    *start = tokens + rows;
 	int32_t    *out = start + seqs + 1;
-	int32_t    *table = out + seqs;
+	int32_t    *slot = out + seqs;
+	int32_t    *table = slot + seqs;
 	const int32_t **tables = mem_alloc((size_t) seqs * sizeof(*tables));
 	float	   *logits = mem_alloc((size_t) seqs * vocab * sizeof(float));
-	Batch		b = {.rows = {rows, seqs, start, ints, tables}, .tokens = tokens, .n_out = seqs, .out_rows = out};
+	Batch		b = {.rows = {rows, seqs, start, ints, tables, slot}, .tokens = tokens, .n_out = seqs, .out_rows = out};
 	KvView		kv;
 	int			bad = 0;
 
@@ -355,6 +368,7 @@ check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	{
 		start[i] = i * n;
 		out[i] = i * n + n - 1;
+		slot[i] = i;
 		tables[i] = table + i * blocks;
 		for (int j = 0; j < blocks; j++)
 			table[i * blocks + j] = j * seqs + i;
@@ -362,14 +376,16 @@ check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	start[seqs] = rows;
 	if (m != NULL)
 	{
-		kv = (KvView) {.type = KT_F32, .n_layers = info->n_layers, .n_blocks = seqs * blocks, .block_size = BLOCK,
+		kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = seqs * blocks, .block_size = BLOCK,
 			.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
-		kv.base = mem_try_aligned(kv_layout(&kv));
+		kv.base = mem_try_aligned((info->n_kv_layers > 0 ? kv_layout(&kv) : 0) + 64);
+		b.state = mem_try_aligned((size_t) seqs * info->state_bytes + 64);
 		model_forward(m, &b, &kv, logits);
 		for (int i = 0; i < seqs; i++)
 			bad += memcmp(logits + (size_t) i * vocab, all + (size_t) (n - 1) * vocab, vocab * sizeof(float)) != 0;
 		CHECK(bad == 0, "%s on %s: %d of %d sequences have other bits in one batch", name, k->name, bad, seqs);
 		mem_free(kv.base);
+		mem_free(b.state);
 	}
 	model_free(m);
 	mem_free(logits);

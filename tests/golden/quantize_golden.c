@@ -77,9 +77,9 @@ run(Model *m, const int32_t *tokens, int n, float *logits)
 	int32_t		rows[MAX_ROWS];
 	int32_t		start[2] = {0, n};
 	const int32_t *tables[1] = {table};
-	KvView		kv = {.type = kv_type, .n_layers = info->n_layers, .n_blocks = MAX_ROWS / BLOCK,
+	KvView		kv = {.type = kv_type, .n_layers = info->n_kv_layers, .n_blocks = MAX_ROWS / BLOCK,
 		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
-	Batch		b = {.rows = {n, 1, start, rows, tables}, .tokens = tokens, .n_out = n, .out_rows = rows};
+	Batch		b = {.rows = {n, 1, start, rows, tables, NULL}, .tokens = tokens, .n_out = n, .out_rows = rows};
 
 	kv.base = mem_try_aligned(kv_layout(&kv));
 	for (int i = 0; i < MAX_ROWS / BLOCK; i++)

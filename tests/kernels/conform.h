@@ -64,5 +64,6 @@ void		test_grouped(const Impl *im);
 void		test_pack(const Impl *im);
 void		test_rows(const Impl *im);
 void		test_attn(const Impl *im);
+void		test_ssm(const Impl *im);
 
 #endif

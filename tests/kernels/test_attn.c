@@ -173,7 +173,7 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 		}
 	}
 	seq_start[n] = rows;
-	r = (KRows) {rows, n, seq_start, pos, tables};
+	r = (KRows) {rows, n, seq_start, pos, tables, NULL};
 	k->kv_write(pool, &w->kv, 1, &r, x + qd, ld, x + qd + kd, ld);
 	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, &w->attn, o, ws);
 	for (int i = 0; i < n; i++)
@@ -251,7 +251,7 @@ worst_error(World *w)
 			int			at = c->len[s] - 1 - i;
 			int32_t		pos = at;
 			const int32_t *tables[1] = {w->table[s]};
-			KRows		r = {1, 1, (int32_t[]) {0, 1}, &pos, tables};
+			KRows		r = {1, 1, (int32_t[]) {0, 1}, &pos, tables, NULL};
 			double		e;
 
 			ref->attn(pools[1], &w->kv, 1, &r, w->q[s] + at * row, (int) row, c->heads, &w->attn, o, ws);

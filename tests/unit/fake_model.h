@@ -46,6 +46,14 @@ typedef struct FakeSlot
 	int32_t		token;
 } FakeSlot;
 
+/* recurrent state: what a sequence's tokens so far leave */
+typedef struct FakeState
+{
+	int			next;			/* position */
+	uint64_t	hash;
+	uint64_t	pad[6];			/* to a line of 64 bytes */
+} FakeState;
+
 static inline uint64_t
 fake_mix(uint64_t h, uint64_t x)
 {
@@ -88,6 +96,17 @@ fake_logits(const KvView *kv, const int32_t *table, int pos, float *logits)
 		logits[fake.bias_id] += fake.bias;
 }
 
+/* A position follows the one before, in the same slot, or begins a sequence. */
+static inline void
+fake_recur(FakeState *st, int pos, int32_t token)
+{
+	if (pos == 0)
+		*st = (FakeState) {.hash = 1};
+	fake.bad_slots += st->next != pos;
+	st->next = pos + 1;
+	st->hash = fake_mix(st->hash, (uint64_t) token);
+}
+
 void
 model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 {
@@ -101,9 +120,13 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 	for (int s = 0; s < b->rows.n_seqs; s++)
 	{
 		const int32_t *table = b->rows.block_table[s];
+		FakeState  *st = (FakeState *) (void *) b->state + b->rows.state_slot[s];
 
 		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
+		{
 			*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, b->tokens[i]};
+			fake_recur(st, b->rows.pos[i], b->tokens[i]);
+		}
 		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
 			if (out < b->n_out && b->out_rows[out] == i)
 				fake_logits(kv, table, b->rows.pos[i], logits + (size_t) out++ * FAKE_VOCAB);
@@ -131,7 +154,7 @@ fake_model(int max_model_len)
 
 	m->info = (ModelInfo) {
 		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = 16,
-		.n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32
+		.n_layers = 2, .n_kv_layers = 2, .state_bytes = sizeof(FakeState), .n_heads = 4, .n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32
 	};
 	return m;
 }

@@ -582,7 +582,7 @@ first_logit(const Conf *c, Fake *f, KPool *pool, float *all)
 	static const int32_t table[1] = {0};
 	const int32_t *tables[1] = {table};
 	const int32_t out[1] = {0};
-	Batch		b = {.rows = {1, 1, start, pos, tables}, .tokens = token, .n_out = 1, .out_rows = out};
+	Batch		b = {.rows = {1, 1, start, pos, tables, NULL}, .tokens = token, .n_out = 1, .out_rows = out};
 	KvView		kv = {.type = KT_F32, .n_layers = 2, .n_blocks = 1, .block_size = 64, .n_kv_heads = 1,
 		.head_dim = 4};
 	Err			e;
@@ -661,7 +661,7 @@ test_head_rows(void)
 	static const int32_t some[2] = {1, 3};
 	static float weights[12 * 12];
 	const int32_t *tables[1] = {table};
-	Batch		b = {.rows = {4, 1, start, pos, tables}, .tokens = tokens};
+	Batch		b = {.rows = {4, 1, start, pos, tables, NULL}, .tokens = tokens};
 	KvView		kv = {.type = KT_F32, .n_layers = 2, .n_blocks = 1, .block_size = 64, .n_kv_heads = 1,
 		.head_dim = 4};
 	Kernels		kernels = *kernels_select("ref", NULL);

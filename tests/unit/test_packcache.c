@@ -193,7 +193,7 @@ run(Model *m, float *out)
 	static const int32_t start[2] = {0, 1};
 	static const int32_t table[1] = {0};
 	const int32_t *tables[1] = {table};
-	Batch		b = {.rows = {1, 1, start, pos, tables}, .tokens = token, .n_out = 1, .out_rows = pos};
+	Batch		b = {.rows = {1, 1, start, pos, tables, NULL}, .tokens = token, .n_out = 1, .out_rows = pos};
 	KvView		kv = {.type = KT_F32, .n_layers = LAYERS, .n_blocks = 1, .block_size = 16,
 		.n_kv_heads = KV_HEADS, .head_dim = HIDDEN / HEADS};
 

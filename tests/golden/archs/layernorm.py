@@ -2,6 +2,7 @@
 import re
 
 import torch
+from transformers.models.mpt import modeling_mpt
 
 NO = ...  # keys of gen_archs' COMMON that a family doesn't have
 GPT2 = dict(hidden_size=NO, num_hidden_layers=NO, num_attention_heads=NO, max_position_embeddings=NO,
@@ -97,6 +98,13 @@ def once(model):
     model.config._attn_implementation = "sdpa"
 
 
+def bias_max(model):
+    """transformers ignores alibi_bias_max, MPT's own code doesn't."""
+    f = modeling_mpt.build_mpt_alibi_tensor
+    model.transformer.build_mpt_alibi_tensor = lambda heads, length, device: f(
+        heads, length, model.config.attn_config.alibi_bias_max, device)
+
+
 def theta_old(c):
     """The names of GPT-NeoX's own configurations."""
     rope = c.pop("rope_parameters")
@@ -148,13 +156,15 @@ ARCHS = {
                                          bias=True), reference=once),
     "bloom_f16": dict(config=dict(model_type="bloom", hidden_size=48, n_layer=2, n_head=6, seq_length=128,
                                   num_hidden_layers=NO, num_attention_heads=NO, intermediate_size=NO,
-                                  num_key_value_heads=NO, max_position_embeddings=NO), gguf=gguf_bloom),
+                                  num_key_value_heads=NO, max_position_embeddings=NO, tie_word_embeddings=False),
+                      gguf=gguf_bloom, gain=4.0),
     "mpt_f16": dict(config=dict(MPT), gguf=gguf_mpt),
     "mpt_six_heads_f16": dict(config=dict(MPT, n_heads=6, d_model=36, attn_config=dict(
-        alibi_bias_max=4, softmax_scale=0.3, clip_qkv=1.5), tie_word_embeddings=False)),
+        alibi_bias_max=4, softmax_scale=0.3, clip_qkv=1.5), tie_word_embeddings=False),
+                              reference=bias_max),
     "opt_f16": dict(config=dict(OPT)),
     "opt_post_f16": dict(config=dict(OPT, do_layer_norm_before=False, word_embed_proj_dim=32,
-                                     tie_word_embeddings=False)),
+                                     tie_word_embeddings=False), gain=3.0),
     "opt_plain_f16": dict(config=dict(OPT, layer_norm_elementwise_affine=False, enable_bias=False,
                                       tie_word_embeddings=False)),
     "opt_no_final_f16": dict(config=dict(OPT, _remove_final_layer_norm=True)),

@@ -1,0 +1,260 @@
+/*
+ * ssm.c
+ *	  State-space layers: Mamba (Gu and Dao 2023, arXiv:2312.00752) and Mamba-2 (Dao and
+ *	  Gu 2024, arXiv:2405.21060).
+ *
+ * Instead of K and V of all positions such a layer keeps a state of fixed size, which
+ * each position changes in turn: the last inputs of the convolution, then what the
+ * recurrence has summed up (kernels.h).  A sequence's states lie together, in the slot
+ * that the batch names.
+ *
+ * Tested by tests/golden/models_golden.c.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "model/bind.h"
+
+#define SSM_MAX_STATE	4096
+
+int
+ssm_channels(const SsmConf *s)
+{
+	return s->first ? s->inner : s->inner + 2 * s->groups * s->state;
+}
+
+void
+dec_state_plan(Decoder *d)
+{
+	const SsmConf *s = &d->c.ssm;
+	size_t		size = (size_t) (s->width - 1) * (size_t) ssm_channels(s) + (size_t) s->inner * (size_t) s->state;
+
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		LayerConf  *l = &d->c.layers[i];
+
+		if (!l->recurrent)
+		{
+			l->kv = d->n_kv_layers++;
+			continue;
+		}
+		l->state_at = d->state_floats;
+		d->state_floats += (size + 15) / 16 * 16;
+	}
+}
+
+/* "auto" or absent: dflt */
+static bool
+size_or_auto(const Conf *c, const char *key, int hi, int dflt, int *out, Err *e)
+{
+	if (conf_str(c, key, NULL) != NULL)
+	{
+		*out = dflt;
+		return true;
+	}
+	return dec_conf_int(c, key, 1, hi, dflt, out, e);
+}
+
+/* The keys of Mamba and Mamba-2, of their descendants, and of GGUF. */
+static const char *
+ssm_key(const Conf *c, const char *plain, const char *prefixed)
+{
+	return conf_has(c, prefixed) ? prefixed : plain;
+}
+
+static bool
+step_limits(const Conf *c, SsmConf *s, Err *e)
+{
+	size_t		n = 0;
+	const double *v = conf_nums(c, "time_step_limit", &n);
+
+	s->dt_max = INFINITY;
+	if (!conf_has(c, "time_step_limit"))
+		return true;
+	if (v == NULL || n != 2 || !(v[0] >= 0) || !(v[1] >= v[0]))
+		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"time_step_limit\"");
+	s->dt_min = (float) v[0];
+	s->dt_max = (float) v[1];
+	return true;
+}
+
+/* What both kinds have. */
+static bool
+conf_common(const Conf *c, DecoderConf *o, Err *e)
+{
+	SsmConf    *s = &o->ssm;
+	float		expand;
+
+	if (o->act != KACT_SILU)
+		return err_set(e, ERR_UNSUPPORTED, "state-space layers with another activation than \"silu\" are not supported");
+	if (!dec_conf_num(c, ssm_key(c, "expand", "mamba_expand"), 0, 64, 2, &expand, e) ||
+		!dec_conf_int(c, ssm_key(c, "conv_kernel", "mamba_d_conv"), 2, KCONV_MAX, 4, &s->width, e) ||
+		!dec_conf_int(c, ssm_key(c, "state_size", "mamba_d_state"), 1, SSM_MAX_STATE, s->state, &s->state, e))
+		return false;
+	s->conv_bias = conf_bool(c, ssm_key(c, "use_conv_bias", "mamba_conv_bias"), true);
+	s->proj_bias = conf_bool(c, ssm_key(c, "use_bias", "mamba_proj_bias"), false);
+	return dec_conf_int(c, "gguf.ssm_inner", 1, DEC_MAX_INTER, (int) (expand * (float) o->hidden), &s->inner, e);
+}
+
+bool
+dec_conf_ssm(const Conf *c, DecoderConf *o, Err *e)
+{
+	SsmConf    *s = &o->ssm;
+
+	if (!conf_common(c, o, e) || !step_limits(c, s, e))
+		return false;
+	if ((int64_t) s->inner * s->state > 1 << 30)
+		return err_set(e, ERR_BAD_FILE, "model configuration has a state of %d for each of %d channels", s->state, s->inner);
+	if (s->first)
+	{
+		/* a head is a channel, and all share B and C */
+		s->heads = s->inner;
+		s->head_dim = s->groups = 1;
+		return size_or_auto(c, ssm_key(c, "time_step_rank", "gguf.ssm_dt_rank"), DEC_MAX_HIDDEN, (o->hidden + 15) / 16,
+							&s->dt_rank, e);
+	}
+	if (!dec_conf_int(c, conf_has(c, "gguf.ssm_dt_rank") ? "gguf.ssm_dt_rank" : ssm_key(c, "num_heads", "mamba_n_heads"),
+					  1, DEC_MAX_HEADS * 4, s->heads, &s->heads, e) ||
+		!dec_conf_int(c, ssm_key(c, "n_groups", "mamba_n_groups"), 1, DEC_MAX_HEADS, s->groups, &s->groups, e))
+		return false;
+	s->head_dim = s->inner / s->heads;
+	if (s->inner % s->heads != 0 || s->heads % s->groups != 0 || s->inner % s->groups != 0)
+		return err_set(e, ERR_BAD_FILE, "model configuration has %d heads in %d groups for %d channels of a state-space layer",
+					   s->heads, s->groups, s->inner);
+	return true;
+}
+
+/* ---- weights ---- */
+
+/* "mixer." and "conv1d.weight" */
+static const char *
+under(char *buf, size_t size, const char *hf, const char *name)
+{
+	snprintf(buf, size, "%s%s", hf, name);
+	return buf;
+}
+
+bool
+bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf)
+{
+	const SsmConf *s = &d->c.ssm;
+	SsmLayer   *m = &l->ssm;
+	BindMap		log = bind_is_gguf(b) ? BIND_SAME : BIND_MINUS_EXP;
+	bool		first = s->first;
+	int			channels = ssm_channels(s);
+	char		buf[80];
+
+	l->qkv.k = d->c.hidden;
+	l->o.k = s->inner;
+	m->x.k = s->inner;
+	m->dt.k = s->dt_rank;
+	return bind_linear(b, &l->qkv, under(buf, sizeof(buf), hf, "in_proj"), "ssm_in",
+					   first ? 2 * s->inner : s->inner + channels + s->heads, s->proj_bias) &&
+		bind_table(b, &m->conv, under(buf, sizeof(buf), hf, "conv1d.weight"), "ssm_conv1d.weight",
+				   channels * s->width, s->width, BIND_TURNED) &&
+		(!s->conv_bias ||
+		 bind_vector(b, &m->conv_bias, under(buf, sizeof(buf), hf, "conv1d.bias"), "ssm_conv1d.bias", channels)) &&
+		bind_table(b, &m->a, under(buf, sizeof(buf), hf, "A_log"), "ssm_a", first ? s->inner * s->state : s->heads,
+				   first ? s->state : 0, log) &&
+		bind_table(b, &m->d, under(buf, sizeof(buf), hf, "D"), "ssm_d", s->heads, 0, BIND_SAME) &&
+		bind_vector(b, &m->dt_bias, under(buf, sizeof(buf), hf, first ? "dt_proj.bias" : "dt_bias"), "ssm_dt.bias",
+					s->heads) &&
+		(!first ||
+		 (bind_linear(b, &m->x, under(buf, sizeof(buf), hf, "x_proj"), "ssm_x", s->dt_rank + 2 * s->state, false) &&
+		  bind_linear(b, &m->dt, under(buf, sizeof(buf), hf, "dt_proj"), "ssm_dt", s->inner, false))) &&
+		(first ||
+		 bind_table(b, &m->norm.w, under(buf, sizeof(buf), hf, "norm.weight"), "ssm_norm.weight", s->inner, 0,
+					BIND_SAME)) &&
+		bind_linear(b, &l->o, under(buf, sizeof(buf), hf, "out_proj"), "ssm_out", d->c.hidden, s->proj_bias);
+}
+
+/* ---- forward ---- */
+
+/* the parts of a layer's state */
+static KState
+state_of(const Decoder *d, const Layer *l, size_t behind)
+{
+	return (KState) {d->b->state + l->c->state_at + behind, d->state_floats};
+}
+
+/* x of width columns to ssm_x */
+static void
+convolve(Decoder *d, const Layer *l, const float *x, int ldx)
+{
+	const SsmConf *s = &d->c.ssm;
+	KState		st = state_of(d, l, 0);
+	int			channels = ssm_channels(s);
+
+	d->k->conv(d->pool, &st, &d->b->rows, x, ldx, channels, s->width, l->ssm.conv, l->ssm.conv_bias, d->ssm_x, channels);
+	profile_mark(d->profile, PROF_ATTENTION);
+}
+
+static void
+run_scan(Decoder *d, const Layer *l, KScan *a)
+{
+	const SsmConf *s = &d->c.ssm;
+	KState		st = state_of(d, l, (size_t) (s->width - 1) * (size_t) ssm_channels(s));
+
+	a->heads = s->heads;
+	a->head_dim = s->head_dim;
+	a->state = s->state;
+	a->groups = s->groups;
+	a->a = l->ssm.a;
+	a->d = l->ssm.d;
+	a->dt_bias = l->ssm.dt_bias;
+	a->dt_min = s->dt_min;
+	a->dt_max = s->dt_max;
+	d->k->scan(d->pool, &st, &d->b->rows, a, d->att, s->inner);
+	profile_mark(d->profile, PROF_ATTENTION);
+}
+
+/* Mamba: qkv = x | z; steps, B and C from what the convolution gave. */
+static void
+mamba(Decoder *d, const Layer *l)
+{
+	const SsmConf *s = &d->c.ssm;
+	int			ld = l->ssm.x.n;
+	int			parts[3] = {s->dt_rank, s->state, s->state};
+	KScan		a = {
+		.x = d->ssm_x, .ldx = s->inner, .dt = d->ssm_dt, .lddt = s->inner, .b = d->ssm_p + s->dt_rank,
+		.c = d->ssm_p + s->dt_rank + s->state, .ldbc = ld, .z = d->qkv + s->inner, .ldz = l->qkv.n, .a_wide = true
+	};
+	float	   *p = d->ssm_p;
+
+	convolve(d, l, d->qkv, l->qkv.n);
+	dec_linear(d, &l->ssm.x, d->ssm_x, s->inner, d->rows, d->ssm_p, ld);
+	for (int i = 0; s->norm_dt_bc && i < 3; p += parts[i++])
+		d->k->norm_heads(d->pool, KNORM_RMS, p, d->rows, ld, 1, parts[i], NULL, 0, s->norm_dt_bc_eps);
+	dec_linear(d, &l->ssm.dt, d->ssm_p, ld, d->rows, d->ssm_dt, s->inner);
+	run_scan(d, l, &a);
+}
+
+/* Mamba-2: qkv = z | x B C | steps; a norm behind the gate. */
+static void
+mamba2(Decoder *d, const Layer *l)
+{
+	const SsmConf *s = &d->c.ssm;
+	int			channels = ssm_channels(s);
+	int			group = s->inner / s->groups;
+	KScan		a = {
+		.x = d->ssm_x, .ldx = channels, .dt = d->qkv + s->inner + channels, .lddt = l->qkv.n,
+		.b = d->ssm_x + s->inner, .c = d->ssm_x + s->inner + s->groups * s->state, .ldbc = channels,
+		.z = d->qkv, .ldz = l->qkv.n
+	};
+
+	convolve(d, l, d->qkv + s->inner, l->qkv.n);
+	run_scan(d, l, &a);
+	d->k->norm_heads(d->pool, KNORM_RMS, d->att, d->rows, s->inner, s->groups, group, l->ssm.norm.w, group, d->c.eps);
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+void
+dec_ssm(Decoder *d, const Layer *l)
+{
+	dec_linear(d, &l->qkv, d->h, d->c.hidden, d->rows, d->qkv, l->qkv.n);
+	profile_mark(d->profile, PROF_MATMUL);
+	if (d->c.ssm.first)
+		mamba(d, l);
+	else
+		mamba2(d, l);
+}
