@@ -10,7 +10,8 @@
 bool
 starcoder2_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	bool		bias = conf_bool(c, "use_bias", true);
+	/* in GGUF biases show by their tensors */
+	bool		bias = conf_bool(c, conf_has(c, "gguf.architecture") ? "attention_bias" : "use_bias", true);
 
 	out->eps = 1e-5f;
 	out->act = KACT_GELU_TANH;
