@@ -546,6 +546,8 @@ main(int argc, char **argv)
 	struct dirent **files;
 	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, is_model, alphasort);
 
+	/* whole lines, also where stderr goes to the same file: models_table.py reads them */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 1; i < argc; i++)
 		check_fixture(argv[i], pool, pool2);
 	CHECK(n >= 0, "directory \"%s\" can't be read", EXPECTED);
