@@ -65,8 +65,8 @@ bind_decoder_conf(const Binder *b)
 	return &b->d->c;
 }
 
-static const char *
-where(const ModelSource *src, const KTensor *t)
+const char *
+dec_where(const ModelSource *src, const KTensor *t)
 {
 	const char *s;
 
@@ -161,11 +161,19 @@ bind_ignore_extra_layers(Binder *b)
 	b->ignore_extra = true;
 }
 
+/* A list of n elements with room for one more: it doubles when n is a power of two. */
+static void *
+room_for_one(void *list, size_t n, size_t size)
+{
+	if ((n & (n - 1)) != 0)
+		return list;
+	return mem_realloc(list, (n > 0 ? 2 * n : 1) * size);
+}
+
 static void
 use(Binder *b, const KTensor *t)
 {
-	if ((b->n_used & (b->n_used - 1)) == 0)
-		b->used = mem_realloc(b->used, (b->n_used > 0 ? 2 * b->n_used : 1) * sizeof(*b->used));
+	b->used = room_for_one(b->used, (size_t) b->n_used, sizeof(*b->used));
 	b->used[b->n_used++] = t;
 }
 
@@ -175,8 +183,7 @@ keep(Binder *b, size_t bytes)
 {
 	Bound	   *o = b->d->bound;
 
-	if ((o->n_views & (o->n_views - 1)) == 0)
-		o->views = mem_realloc(o->views, (o->n_views > 0 ? 2 * o->n_views : 1) * sizeof(*o->views));
+	o->views = room_for_one(o->views, (size_t) o->n_views, sizeof(*o->views));
 	return o->views[o->n_views++] = mem_zalloc(bytes);
 }
 
@@ -194,13 +201,13 @@ check_shape(Binder *b, const KTensor *t, const char *name, int ndim, const int64
 	shape_text(t->ndim, t->shape, has, sizeof(has));
 	shape_text(ndim, want, expected, sizeof(expected));
 	return err_set(b->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has shape %s, expected %s",
-				   name, where(b->src, t), has, expected);
+				   name, dec_where(b->src, t), has, expected);
 }
 
 static const KTensor *
 missing(Binder *b, const char *name)
 {
-	err_set(b->e, ERR_BAD_FILE, "tensor \"%s\" is missing in model \"%s\"", name, where(b->src, NULL));
+	err_set(b->e, ERR_BAD_FILE, "tensor \"%s\" is missing in model \"%s\"", name, dec_where(b->src, NULL));
 	return NULL;
 }
 
@@ -224,7 +231,7 @@ find_vector(Binder *b, const char *name, int n)
 	if (!is_float(t->type))
 	{
 		err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
-				name, where(b->src, t), ktype_name(t->type));
+				name, dec_where(b->src, t), ktype_name(t->type));
 		return NULL;
 	}
 	use(b, t);
@@ -238,8 +245,7 @@ add_vector(Binder *b, float **to, const KTensor *t, float plus)
 {
 	Bound	   *o = b->d->bound;
 
-	if ((o->n_vectors & (o->n_vectors - 1)) == 0)
-		o->vectors = mem_realloc(o->vectors, (o->n_vectors > 0 ? 2 * o->n_vectors : 1) * sizeof(*o->vectors));
+	o->vectors = room_for_one(o->vectors, (size_t) o->n_vectors, sizeof(*o->vectors));
 	o->vectors[o->n_vectors++] = (BoundVector) {.to = to, .src = t, .plus = plus};
 }
 
@@ -319,7 +325,7 @@ choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
 	if (!is_float(t->type))
 	{
 		err_set(b->e, ERR_INVALID, "model \"%s\" is quantized already and can't be quantized as %s",
-				where(b->src, NULL), b->quant->name);
+				dec_where(b->src, NULL), b->quant->name);
 		err_detail(b->e, "Tensor \"%s\" has type %s.", t->name, ktype_name(t->type));
 		return err_hint(b->e, "Leave out the model option \"quantization\".");
 	}
@@ -335,8 +341,7 @@ add_linear(Binder *b, Linear *l)
 {
 	Bound	   *o = b->d->bound;
 
-	if ((o->n_linears & (o->n_linears - 1)) == 0)
-		o->linears = mem_realloc(o->linears, (o->n_linears > 0 ? 2 * o->n_linears : 1) * sizeof(*o->linears));
+	o->linears = room_for_one(o->linears, (size_t) o->n_linears, sizeof(*o->linears));
 	o->linears[o->n_linears++] = l;
 }
 
@@ -357,7 +362,7 @@ add_part(Binder *b, Linear *l, const KTensor *t, int n)
 	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)
 		return err_set(b->e, ERR_UNSUPPORTED,
 					   "tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support with %d columns",
-					   t->name, where(b->src, t), ktype_name(l->as[p]), b->d->k->name, l->k);
+					   t->name, dec_where(b->src, t), ktype_name(l->as[p]), b->d->k->name, l->k);
 	b->type_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
 	b->n_params += (uint64_t) n * (uint64_t) l->k;
 	l->n += n;
@@ -435,7 +440,7 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 	if (t->type >= KT_COUNT)
 	{
 		err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
-				name, where(b->src, t), ktype_name(t->type));
+				name, dec_where(b->src, t), ktype_name(t->type));
 		return NULL;
 	}
 	use(b, t);
@@ -507,7 +512,7 @@ bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n, int c
 	}
 	if (!is_float(t->type))
 		return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
-					   name, where(b->src, t), ktype_name(t->type));
+					   name, dec_where(b->src, t), ktype_name(t->type));
 	use(b, t);
 	b->type_bytes[t->type] += t->nbytes;
 	b->n_params += (uint64_t) n;
@@ -577,7 +582,7 @@ float_type(Binder *b, const KTensor *t)
 	if (is_float(t->type))
 		return true;
 	return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
-				   t->name, where(b->src, t), ktype_name(t->type));
+				   t->name, dec_where(b->src, t), ktype_name(t->type));
 }
 
 /* A view of t as n rows of k: columns first, first + step ... of its rows row0 .. row0 + k - 1. */
@@ -727,8 +732,7 @@ bind_stack(Binder *b, Stack *s, int n, int per_row)
 {
 	Decoder    *d = b->d;
 
-	if ((d->n_stacks & (d->n_stacks - 1)) == 0)
-		d->stacks = mem_realloc(d->stacks, (d->n_stacks > 0 ? 2 * d->n_stacks : 1) * sizeof(*d->stacks));
+	d->stacks = room_for_one(d->stacks, (size_t) d->n_stacks, sizeof(*d->stacks));
 	d->stacks[d->n_stacks++] = s;
 	s->n = n;
 	s->per_row = per_row;
@@ -896,7 +900,7 @@ bind_head_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int head
 	else if (!is_float(t->type))
 	{
 		err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
-				name, where(b->src, t), ktype_name(t->type));
+				name, dec_where(b->src, t), ktype_name(t->type));
 		t = NULL;
 	}
 	if (t != NULL)
@@ -1010,7 +1014,7 @@ check_unused(Binder *b)
 			!is_extra(b, t->name))
 			return err_set(b->e, ERR_UNSUPPORTED,
 						   "tensor \"%s\" in file \"%s\" has no place in architecture \"%s\"",
-						   t->name, where(b->src, t), b->arch->name);
+						   t->name, dec_where(b->src, t), b->arch->name);
 	return true;
 }
 

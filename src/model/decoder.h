@@ -399,6 +399,9 @@ bool		dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_defa
 /* ALiBi (Press et al. 2021, arXiv:2108.12409): head i's slope is factor * 2^(-max_bias i / heads). */
 void		dec_conf_alibi(DecoderConf *o, double max_bias, double factor);
 
+/* The file of a tensor, or the model's path (t NULL), for an error message. */
+const char *dec_where(const ModelSource *src, const KTensor *t);
+
 /* A copy that may stand in an error message: printable ASCII, cut to size - 1. */
 const char *dec_printable(const char *s, char *buf, size_t size);
 

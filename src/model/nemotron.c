@@ -49,25 +49,3 @@ nemotron_bind(Binder *b, Decoder *d)
 	return bind_embed(b, "model.embed_tokens") && bind_layers(b, "model.layers.", nemotron_layer) &&
 		bind_final_norm(b, "model.norm") && bind_head(b, "lm_head");
 }
-
-void
-nemotron_forward(Decoder *d, float *logits)
-{
-	dec_embed(d);
-	for (int i = 0; i < d->c.n_layers; i++)
-	{
-		const Layer *l = &d->layers[i];
-
-		dec_norm(d, &l->attn_norm);
-		dec_qkv(d, l);
-		dec_rope(d, l);
-		dec_attn(d, l);
-		if (!dec_wanted(d, l))
-			return;
-		dec_o(d, l);
-
-		dec_norm(d, &l->mlp_norm);
-		dec_mlp(d, l);
-	}
-	dec_head(d, logits);
-}

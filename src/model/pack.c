@@ -62,14 +62,6 @@ typedef struct Packer
 	_Atomic int bad_chunk;		/* the first one with rows that src refuses, INT_MAX: none */
 } Packer;
 
-static const char *
-where(const ModelSource *src, const KTensor *t)
-{
-	const char *s = src->where != NULL ? src->where(src->ctx, t) : NULL;
-
-	return s != NULL ? s : "?";
-}
-
 /* Call fn on every Linear. */
 static bool
 each_linear(Decoder *d, bool (*fn) (Packer *p, Linear *l), Packer *p)
@@ -137,7 +129,7 @@ plan_linear(Packer *p, Linear *l)
 		m->k = l->k;
 		m->nbytes = d->k->mat_bytes(m->type, m->n, m->k);
 		if (m->nbytes == 0 || !marena_add(&p->bytes, m->nbytes))
-			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
+			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", dec_where(p->src, NULL));
 		what[0] = m->type;
 		what[1] = m->n;
 		what[2] = m->k;
@@ -162,7 +154,7 @@ plan_linear(Packer *p, Linear *l)
 	if (l->n > p->widest)
 		p->widest = l->n;
 	if (has_bias(l) && !marena_add(&p->bytes, (size_t) l->n * sizeof(float)))
-		return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
+		return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", dec_where(p->src, NULL));
 	return true;
 }
 
@@ -181,7 +173,7 @@ plan_all(Packer *p)
 
 		p->plan = digest(&n, sizeof(n), p->plan);
 		if (!marena_add(&p->bytes, (size_t) n * sizeof(float)))
-			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", where(p->src, NULL));
+			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", dec_where(p->src, NULL));
 	}
 	p->strips = mem_try_aligned(threads * p->strip_bytes);
 	p->raw = mem_try_alloc(threads * p->raw_bytes);
@@ -366,7 +358,7 @@ pack_mat(Packer *p)
 		p->done += p->parts[i]->nbytes;
 	}
 	if (p->src->progress != NULL && !p->src->progress(p->src->ctx, (double) p->done / (double) p->total))
-		return err_set(p->e, ERR_CANCELLED, "loading model \"%s\" was canceled", where(p->src, NULL));
+		return err_set(p->e, ERR_CANCELLED, "loading model \"%s\" was canceled", dec_where(p->src, NULL));
 	return true;
 }
 
@@ -539,7 +531,7 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 	snprintf(quant, sizeof(quant), "%s", opt->quant != NULL ? opt->quant->name : "none");
 	buf_printf(&key, "layout %d\nplan %016llx\n%s", KERNELS_LAYOUT, (unsigned long long) p->plan,
 			   opt->cache_id != NULL ? opt->cache_id : "");
-	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, where(p->src, NULL), p->d->k->name, quant,
+	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, dec_where(p->src, NULL), p->d->k->name, quant,
 				   key.data, p->bytes);
 	buf_free(&key);
 }
@@ -556,7 +548,7 @@ fill_arena(Packer *p, const ModelOptions *opt)
 	open_cache(p, opt, &pc);
 	if (!from_cache(p, &pc))
 	{
-		snprintf(what, sizeof(what), "The weights of model \"%.300s\"", where(p->src, NULL));
+		snprintf(what, sizeof(what), "The weights of model \"%.300s\"", dec_where(p->src, NULL));
 		ok = marena_reserve(&d->weights, p->bytes, opt->huge, what, p->e) && place_all(p);
 		if (ok)
 			packcache_write(&pc, d->pool, &d->weights, go_on, p);
