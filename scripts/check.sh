@@ -20,7 +20,7 @@ tally() {
 		failed=$((failed + 1)) failures="$failures $1"
 		return
 	fi
-	set -- "$1" "$2" "$3" $(echo "$line" | sed -E 's/.*[^0-9]([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\1 \2 \4/')
+	set -- "$1" "$2" "$3" $(echo "$line" | sed -E 's/(.*[^0-9])?([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\2 \3 \5/')
 	passed=$((passed + $4)) failed=$((failed + $5)) skipped=$((skipped + ${6:-0}))
 	if [ "$5" != 0 ]; then
 		failures="$failures $1"

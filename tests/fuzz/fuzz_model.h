@@ -142,23 +142,26 @@ static inline void
 fuzz_forward(Model *m)
 {
 	const ModelInfo *mi = model_info(m);
-	KvView		kv = {.type = KT_F32,.n_layers = mi->n_layers,.n_blocks = 1,.block_size = 16,
+	KvView		kv = {.type = KT_F32,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = 16,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
-	size_t		size = kv_layout(&kv);
+	size_t		size = mi->n_kv_layers > 0 ? kv_layout(&kv) : 0;
 	float	   *logits = malloc(2 * (size_t) mi->vocab_size * sizeof(float));
 	int32_t		start[2] = {0, 2};
 	int32_t		pos[2] = {0, 1};
 	int32_t		tokens[2] = {0, mi->vocab_size - 1};
 	int32_t		out[2] = {0, 1};
 	int32_t		table[1] = {0};
+	int32_t		slot[1] = {0};
 	const int32_t *tables[1] = {table};
-	Batch		b = {.rows = {2, 1, start, pos, tables},.tokens = tokens,.n_out = 2,.out_rows = out};
+	Batch		b = {.rows = {2, 1, start, pos, tables, slot},.tokens = tokens,.n_out = 2,.out_rows = out};
 
-	if (size > 0 && size < 64u << 20 && logits != NULL && mi->max_model_len >= 2)
+	if ((size > 0 || mi->n_kv_layers == 0) && size < 64u << 20 && mi->state_bytes < 64u << 20 && logits != NULL && mi->max_model_len >= 2)
 	{
-		kv.base = mem_try_aligned(size);
+		kv.base = mem_try_aligned(size + 64);
+		b.state = mem_try_aligned(mi->state_bytes + 64);
 		model_forward(m, &b, &kv, logits);
 		mem_free(kv.base);
+		mem_free(b.state);
 	}
 	free(logits);
 }
@@ -178,7 +181,9 @@ fuzz_run(const Conf *conf, const ModelSource *src, const QuantScheme *quant, Err
 		fuzz_failed(e);
 		return;
 	}
-	if (info.vocab_size < 1 || info.max_model_len < 1 || info.n_layers < 1 || info.n_kv_heads < 1 || info.head_dim < 1)
+	if (info.vocab_size < 1 || info.max_model_len < 1 || info.n_layers < 1)
+		abort();
+	if (info.n_kv_layers > 0 ? info.n_kv_heads < 1 || info.head_dim < 1 : info.state_bytes == 0)
 		abort();
 	if (info.weight_bytes > FUZZ_MAX_WEIGHTS || info.vocab_size > 1 << 16 || info.n_layers > 64)
 		return;
