@@ -100,7 +100,8 @@ typedef struct CoreOptions
 	KType		kv_type;
 	HugePages	huge;			/* for the KV */
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
-	int64_t		step_target_us; /* chunk prefill so that a step stays under this; 0 = budget alone */
+	int64_t		step_target_us; /* chunk prefill so that a step stays under this, or 4 times it while no answer
+								 * is streamed; 0 = budget alone */
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
 	int			max_chunk;

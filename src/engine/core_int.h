@@ -52,6 +52,7 @@ struct Req
 	int			computed;		/* tokens whose K/V are in the blocks */
 	IntVec		blocks;			/* block table, append-only while running */
 	int			slot;			/* of its recurrent state, while it runs; -1 = none */
+	bool		watched;		/* somebody reads its tokens as they come */
 	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
 	Req		   *prev;			/* neighbours in a waiting queue */

@@ -186,6 +186,7 @@ core_submit(Core *c, ReqSpec *spec)
 	r->n_prompt = (int) r->tokens.len;
 	r->plan_at = -1;
 	r->slot = -1;
+	r->watched = spec->stream;
 	r->urgent = spec->stream || r->params.n_stop > 0;
 	r->arrival_us = clock_us();
 	if (r->params.temperature > 0)

@@ -44,6 +44,7 @@
 #include "base/mem.h"
 
 #define MIN_CHUNK 16			/* prompt rows a step may always have */
+#define UNWATCHED 4				/* a step nobody reads along with may take so many times the target */
 
 typedef struct ReqList
 {
@@ -85,6 +86,7 @@ struct Sched
 	int			others;			/* candidates for prompt rows not yet looked at */
 	int64_t		others_todo;	/* the rows they want */
 	int			prompt_rows;	/* prompt rows handed out */
+	double		target_us;		/* of this step; 0 = none */
 };
 
 /* ---- lists ---- */
@@ -329,10 +331,9 @@ chunk_for(Sched *s, const Req *r)
 	int			todo = req_todo(r);
 	int64_t		share;
 
-	if (s->opt.step_target_us > 0)
+	if (s->target_us > 0)
 	{
-		int			fast = cost_rows(&s->cost, s->plan.units, r->computed, room,
-									 (double) s->opt.step_target_us);
+		int			fast = cost_rows(&s->cost, s->plan.units, r->computed, room, s->target_us);
 
 		/* some progress even when the decodes alone use up the time */
 		if (s->prompt_rows == 0 && fast < MIN_CHUNK)
@@ -454,6 +455,7 @@ sched_plan(Sched *s, int64_t now_us)
 	p->units = 0;
 
 	s->prompt_rows = 0;
+	s->target_us = (double) s->opt.step_target_us * UNWATCHED;
 	s->others = 0;
 	s->others_todo = 0;
 	if (s->n_running < s->opt.max_seqs)
@@ -467,6 +469,8 @@ sched_plan(Sched *s, int64_t now_us)
 
 		s->others += todo > 1;
 		s->others_todo += todo > 1 ? todo : 0;
+		if (todo == 1 && s->running[i]->watched)
+			s->target_us = (double) s->opt.step_target_us;
 	}
 
 	plan_decodes(s);
