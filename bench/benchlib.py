@@ -369,14 +369,14 @@ def spread(values):
     return {"min": min(values), "median": median(values), "max": max(values)}
 
 
-def probed(threads, work, rounds, tolerance=0.10, tries=4):
-    """Runs work() between two bandwidth probes until `rounds` rounds are good: probes that differ by less than the tolerance.
-    Gives (result, bandwidth) of each good round, and how many rounds were run; after tries * rounds it takes what it has."""
+def probed(probe, work, rounds, tolerance=0.10, tries=4):
+    """Runs work() between two probes of a limit until `rounds` rounds are good: probes that differ by less than the tolerance.
+    Gives (result, limit) of each good round, and how many rounds were run; after tries * rounds it takes what it has."""
     good, n = [], 0
-    before = bandwidth(threads)
+    before = probe()
     while len(good) < rounds and n < tries * rounds:
         result = work()
-        after = bandwidth(threads)
+        after = probe()
         if abs(after - before) < tolerance * max(before, after):
             good.append((result, (before + after) / 2))
         before = after
