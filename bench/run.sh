@@ -13,10 +13,11 @@ case ${1:-} in
 	-h | --help) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'; exit 0 ;;
 	*) echo "run.sh: unknown argument \"$1\"; --help lists them" >&2; exit 2 ;;
 esac
-make -s -j"$(nproc)" engine build/engine/bench/kernels build/engine/bench/attn build/engine/bench/ops
+make -s -j"$(nproc)" engine build/engine/bench/kernels build/engine/bench/attn build/engine/bench/ops build/engine/bench/grouped
 build/engine/bench/kernels -q
 build/engine/bench/attn
 build/engine/bench/ops -q
+build/engine/bench/grouped -q
 for b in limits single load batch serve peers; do
 	echo
 	echo "bench/$b"
