@@ -13,7 +13,8 @@ typedef enum ConfKind
 {
 	CONF_NUMS,					/* numbers; count 1 for a scalar */
 	CONF_BOOL,
-	CONF_STRS
+	CONF_STRS,
+	CONF_NULL
 } ConfKind;
 
 typedef struct ConfEntry
@@ -143,6 +144,12 @@ conf_set_str(Conf *c, const char *key, const char *v)
 }
 
 void
+conf_set_null(Conf *c, const char *key)
+{
+	put(c, key, CONF_NULL);
+}
+
+void
 conf_lift(Conf *c, const char *prefix)
 {
 	size_t		len = strlen(prefix);
@@ -154,9 +161,11 @@ conf_lift(Conf *c, const char *prefix)
 		const ConfEntry from = c->e[i];
 		const char *key = from.key + len;
 
-		if (strncmp(from.key, prefix, len) != 0 || find(c, key) != NULL)
+		if (strncmp(from.key, prefix, len) != 0 || conf_has(c, key))
 			continue;
-		if (from.kind == CONF_BOOL)
+		if (from.kind == CONF_NULL)
+			conf_set_null(c, key);
+		else if (from.kind == CONF_BOOL)
 			conf_set_bool(c, key, from.b);
 		else if (from.kind == CONF_NUMS)
 			conf_set_nums(c, key, from.nums, from.n);
@@ -168,7 +177,17 @@ conf_lift(Conf *c, const char *prefix)
 bool
 conf_has(const Conf *c, const char *key)
 {
-	return find(c, key) != NULL;
+	const ConfEntry *e = find(c, key);
+
+	return e != NULL && e->kind != CONF_NULL;
+}
+
+bool
+conf_is_null(const Conf *c, const char *key)
+{
+	const ConfEntry *e = find(c, key);
+
+	return e != NULL && e->kind == CONF_NULL;
 }
 
 double
@@ -195,6 +214,8 @@ conf_bool(const Conf *c, const char *key, bool dflt)
 {
 	const ConfEntry *e = find(c, key);
 
+	if (e != NULL && e->kind == CONF_NULL)
+		return false;
 	return e != NULL && e->kind == CONF_BOOL ? e->b : dflt;
 }
 

@@ -7,7 +7,8 @@
  * nested objects joined by dots: "num_hidden_layers", "rope_scaling.factor",
  * "generation.temperature".  src/model reads only this, so an architecture is
  * written once for both file kinds.  Arrays of numbers and of strings are
- * kept; JSON null counts as absent.
+ * kept.  A JSON null counts as absent, but for conf_is_null(); where a switch was
+ * asked for it is off, as in Python.
  */
 #ifndef VLLM_BASE_CONF_H
 #define VLLM_BASE_CONF_H
@@ -28,12 +29,15 @@ void		conf_set_bool(Conf *c, const char *key, bool v);
 void		conf_set_str(Conf *c, const char *key, const char *v);
 void		conf_set_nums(Conf *c, const char *key, const double *v, size_t n);
 void		conf_set_strs(Conf *c, const char *key, const char *const *v, size_t n);
+void		conf_set_null(Conf *c, const char *key);
 
 /* Let what stands under a prefix stand without it, too, unless it does already. */
 void		conf_lift(Conf *c, const char *prefix);
 
+/* There is a value, which is not null. */
 bool		conf_has(const Conf *c, const char *key);
-/* Getters give the default when the key is absent or of another kind. */
+bool		conf_is_null(const Conf *c, const char *key);
+/* Getters give the default when the key is absent or of another kind.  A switch that is null is off. */
 int64_t		conf_int(const Conf *c, const char *key, int64_t dflt);
 double		conf_num(const Conf *c, const char *key, double dflt);
 bool		conf_bool(const Conf *c, const char *key, bool dflt);

@@ -113,6 +113,8 @@ flatten(Conf *c, const char *prefix, const cJSON *obj, int *budget)
 			conf_set_num(c, key, v->valuedouble);
 		else if (cJSON_IsString(v))
 			conf_set_str(c, key, v->valuestring);
+		else if (cJSON_IsNull(v))
+			conf_set_null(c, key);
 		else if (cJSON_IsArray(v))
 			flatten_array(c, key, v);
 		else if (cJSON_IsObject(v) && is_quantization(key))

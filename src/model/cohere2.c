@@ -20,7 +20,7 @@ cohere2_conf(const Conf *c, DecoderConf *out, Err *e)
 	int			window;
 
 	out->rope[0].keys.theta = 10000;
-	if (!cohere_conf(c, out, e) || !dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e) ||
+	if (!cohere_conf(c, out, e) || !dec_conf_window(c, 4096, true, &window, e) ||
 		!dec_conf_windows(c, out, window, is_local, e))
 		return false;
 	for (int i = 0; i < out->n_layers; i++)

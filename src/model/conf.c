@@ -62,6 +62,15 @@ dec_conf_int(const Conf *c, const char *key, int lo, int hi, int dflt, int *out,
 }
 
 bool
+dec_conf_window(const Conf *c, int dflt, bool needed, int *out, Err *e)
+{
+	*out = 0;
+	if (!conf_is_null(c, "sliding_window"))
+		return dec_conf_int(c, "sliding_window", dflt == 0 ? 0 : 1, DEC_MAX_LEN, dflt, out, e);
+	return !needed || err_set(e, ERR_BAD_FILE, "model configuration has no \"sliding_window\"");
+}
+
+bool
 dec_conf_num(const Conf *c, const char *key, double lo, double hi, double dflt, float *out, Err *e)
 {
 	double		v = dflt;
@@ -104,9 +113,8 @@ dec_conf_act(const char *name, KAct *out, Err *e)
 				   dec_printable(name, buf, sizeof(buf)));
 }
 
-/* The first of several keys that there is, else the first of all. */
-static const char *
-first_key(const Conf *c, const char *const *keys)
+const char *
+dec_conf_key(const Conf *c, const char *const *keys)
 {
 	for (const char *const *k = keys; *k != NULL; k++)
 		if (conf_has(c, *k))
@@ -118,7 +126,7 @@ first_key(const Conf *c, const char *const *keys)
 static bool
 conf_size(const Conf *c, const char *const *keys, int hi, int dflt, int *out, Err *e)
 {
-	return dec_conf_int(c, first_key(c, keys), 1, hi, dflt, out, e);
+	return dec_conf_int(c, dec_conf_key(c, keys), 1, hi, dflt, out, e);
 }
 
 static bool
@@ -127,7 +135,7 @@ conf_eps(const Conf *c, DecoderConf *o, Err *e)
 	static const char *const keys[] = {
 		"layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", "norm_eps", "rms_norm_eps", NULL
 	};
-	const char *key = first_key(c, keys);
+	const char *key = dec_conf_key(c, keys);
 	double		eps = o->eps > 0 ? (double) o->eps : 1e-6;
 
 	if (conf_has(c, key) && !get_number(c, key, &eps, e))
@@ -150,11 +158,11 @@ rotary_dim(const Conf *c, int head_dim, float dflt, int *out, Err *e)
 	if (conf_has(c, "rotary_dim"))
 		return dec_conf_int(c, "rotary_dim", 2, head_dim, head_dim, out, e) &&
 			(*out % 2 == 0 || err_set(e, ERR_BAD_FILE, "model configuration has \"rotary_dim\" = %d", *out));
-	if (!dec_conf_num(c, first_key(c, keys), 0, 1, dflt > 0 ? (double) dflt : 1, &part, e))
+	if (!dec_conf_num(c, dec_conf_key(c, keys), 0, 1, dflt > 0 ? (double) dflt : 1, &part, e))
 		return false;
 	*out = (int) ((double) head_dim * (double) part);
 	if (*out < 2 || *out % 2 != 0)
-		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", first_key(c, keys), (double) part);
+		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", dec_conf_key(c, keys), (double) part);
 	return true;
 }
 
@@ -178,6 +186,11 @@ conf_heads(const Conf *c, DecoderConf *o, Err *e)
 {
 	static const char *const heads[] = {"num_attention_heads", "n_head", "n_heads", NULL};
 
+	/* null asks for what follows from the others, and not for the architecture's default */
+	if (conf_is_null(c, "num_key_value_heads"))
+		o->n_kv_heads = 0;
+	if (conf_is_null(c, "head_dim"))
+		o->head_dim = 0;
 	if (!conf_size(c, heads, DEC_MAX_HEADS, o->n_heads, &o->n_heads, e) ||
 		!dec_conf_int(c, "num_key_value_heads", 1, DEC_MAX_HEADS, o->n_kv_heads > 0 ? o->n_kv_heads : o->n_heads,
 					  &o->n_kv_heads, e))
@@ -221,7 +234,7 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 		(!o->no_attn && !(o->mla.latent > 0 ? latent_heads(c, o, e) : conf_heads(c, o, e))) || !conf_eps(c, o, e))
 		return false;
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
-	act = conf_str(c, first_key(c, acts), NULL);
+	act = conf_str(c, dec_conf_key(c, acts), NULL);
 	if ((act != NULL && !dec_conf_act(act, &o->act, e)) ||
 		(o->mla.latent == 0 && !o->no_rope && !rotary_dim(c, o->head_dim, r->part, &r->dim, e)))
 		return false;

@@ -373,7 +373,8 @@ void		dec_ssm(Decoder *d, const Layer *l);	/* att = the recurrence over h Win */
 bool		dec_conf_moe(const Conf *c, DecoderConf *o, Err *e);
 
 /* ---- mla.c ---- */
-/* Latent attention, by the usual keys; before dec_conf(). */
+/* Latent attention, by the usual keys; before dec_conf().  What stands in mla.q_latent before is
+ * its default. */
 bool		dec_conf_mla(const Conf *c, DecoderConf *o, Err *e);
 
 /* ---- conf.c: the part of config.json that all decoders share ---- */
@@ -384,6 +385,11 @@ void		dec_conf_free(DecoderConf *c);
 /* Integer of a key, lo..hi; dflt when the key is absent, unless dflt < lo: then it
  * is required. */
 bool		dec_conf_int(const Conf *c, const char *key, int lo, int hi, int dflt, int *out, Err *e);
+/* The first of several keys, up to a NULL, that there is; the first of all, if there is none. */
+const char *dec_conf_key(const Conf *c, const char *const *keys);
+/* The window of some layers: dflt when the key is absent, and 0, which is none, when it is null;
+ * with `needed` that is an error. */
+bool		dec_conf_window(const Conf *c, int dflt, bool needed, int *out, Err *e);
 /* A finite number of a key, above lo and at most hi; dflt when it is absent. */
 bool		dec_conf_num(const Conf *c, const char *key, double lo, double hi, double dflt, float *out, Err *e);
 /* An activation function by its name in a configuration. */
@@ -436,7 +442,7 @@ bool		qwen_moe_layers(const Conf *c, DecoderConf *out, Err *e);
 bool		gemma2_attn(const Conf *c, DecoderConf *out, int layers_by_width, Err *e);
 /* keys and defaults of GPT-2's descendants */
 bool		gpt2_common(const Conf *c, DecoderConf *out, Err *e);
-/* the window of all layers; GGUF's "llama" may have one, too */
-bool		mistral_windows(const Conf *c, DecoderConf *out, Err *e);
+/* the window of all layers, dflt if the key is absent, 0 = none; GGUF's "llama" may have one, too */
+bool		mistral_windows(const Conf *c, DecoderConf *out, int dflt, Err *e);
 
 #endif

@@ -61,6 +61,8 @@ common(const Conf *c, DecoderConf *o, Err *e)
 {
 	int			extra;
 
+	if (o->mla.q_latent == 0)
+		o->mla.q_latent = 1536;
 	if (!dec_conf_mla(c, o, e) || !dec_conf(c, o, e) ||
 		!dec_conf_int(c, "gguf.nextn_predict_layers", 0, o->n_layers - 1, 0, &extra, e))
 		return false;
@@ -106,6 +108,7 @@ glm4_moe_lite_conf(const Conf *c, DecoderConf *o, Err *e)
 	const char *const *types = conf_strs(c, "mlp_layer_types", &n);
 
 	o->eps = 1e-5f;
+	o->mla.q_latent = 768;
 	if (!deepseek3_conf(c, o, e))
 		return false;
 	if (types != NULL && n != (size_t) o->n_layers)

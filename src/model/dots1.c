@@ -15,10 +15,10 @@ is_upper(const Conf *c, int layer)
 bool
 dots1_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	int			window = 0;
+	int			window;
 
 	if (!dec_conf(c, out, e) ||
-		(conf_has(c, "sliding_window") && !dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 0, &window, e)))
+		!dec_conf_window(c, conf_has(c, "gguf.architecture") ? 0 : 4096, false, &window, e))
 		return false;
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	return dec_conf_windows(c, out, window, is_upper, e) && deepseek_sigmoid(c, out, e);

@@ -26,9 +26,10 @@ exaone4_conf(const Conf *c, DecoderConf *out, Err *e)
 	int			window;
 
 	out->eps = 1e-5f;
-	if (!dec_conf(c, out, e) || !dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, DEC_MAX_LEN, &window, e))
+	if (!dec_conf(c, out, e) ||
+		!dec_conf_window(c, conf_has(c, "gguf.architecture") ? 0 : 4096, false, &window, e))
 		return false;
-	if (!conf_has(c, "sliding_window"))
+	if (window == 0)
 		return true;
 	if (!dec_conf_windows(c, out, window, is_local, e))
 		return false;

@@ -15,7 +15,7 @@
 static bool
 falcon_kv_heads(const Conf *c, DecoderConf *out, Err *e)
 {
-	static const char *const heads[] = {"num_kv_heads", "n_head_kv"};
+	static const char *const heads[] = {"num_kv_heads", "n_head_kv", NULL};
 
 	if (conf_has(c, "gguf.architecture"))
 		return true;
@@ -24,7 +24,8 @@ falcon_kv_heads(const Conf *c, DecoderConf *out, Err *e)
 		out->n_kv_heads = conf_bool(c, "multi_query", true) ? 1 : 0;
 		return true;
 	}
-	return dec_conf_int(c, heads[conf_has(c, heads[0]) ? 0 : 1], 1, DEC_MAX_HEADS, 0, &out->n_kv_heads, e);
+	/* 0: as many as heads */
+	return dec_conf_int(c, dec_conf_key(c, heads), 0, DEC_MAX_HEADS, 0, &out->n_kv_heads, e);
 }
 
 bool

@@ -33,6 +33,13 @@ gemma2_attn(const Conf *c, DecoderConf *out, int layers_by_width, Err *e)
 	return true;
 }
 
+/* null is none */
+static bool
+softcap(const Conf *c, const char *key, double dflt, float *out, Err *e)
+{
+	return dec_conf_num(c, key, 0, 1e9, conf_is_null(c, key) ? 0 : dflt, out, e);
+}
+
 bool
 gemma2_conf(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -40,9 +47,9 @@ gemma2_conf(const Conf *c, DecoderConf *out, Err *e)
 
 	out->n_kv_heads = 4;
 	return gemma_conf(c, out, e) && gemma2_attn(c, out, 46, e) &&
-		dec_conf_num(c, "attn_logit_softcapping", 0, 1e9, 50, &out->attn_softcap, e) &&
-		dec_conf_num(c, "final_logit_softcapping", 0, 1e9, 30, &out->logit_softcap, e) &&
-		dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e) &&
+		softcap(c, "attn_logit_softcapping", 50, &out->attn_softcap, e) &&
+		softcap(c, "final_logit_softcapping", 30, &out->logit_softcap, e) &&
+		dec_conf_window(c, 4096, true, &window, e) &&
 		dec_conf_windows(c, out, window, is_even, e);
 }
 

@@ -32,7 +32,7 @@ gemma3_conf(const Conf *c, DecoderConf *out, Err *e)
 		!dec_conf_num(c, "final_logit_softcapping", 0, 1e9, 0, &out->logit_softcap, e) ||
 		/* a scaling of the rotary positions is in this number already */
 		!dec_conf_int(c, "max_position_embeddings", 1, DEC_MAX_LEN, 131072, &out->max_len, e) ||
-		!dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e))
+		!dec_conf_window(c, 4096, true, &window, e))
 		return false;
 	if (conf_num(c, "attn_logit_softcapping", 0) != 0)
 		return err_set(e, ERR_UNSUPPORTED, "\"attn_logit_softcapping\" of Gemma 3 is not supported");

@@ -34,7 +34,7 @@ gpt_oss_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->moe.routing = MOE_TOPK_SOFTMAX;
 	out->moe.router_bias = out->moe.bias = true;
 	if (!dec_conf(c, out, e) || !dec_conf_moe(c, out, e) ||
-		!dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 128, &window, e) ||
+		!dec_conf_window(c, 128, true, &window, e) ||
 		!dec_conf_windows(c, out, window, is_even, e) ||
 		!constant(c, "swiglu_alpha", 1.702, e) || !constant(c, "swiglu_limit", 7, e))
 		return false;

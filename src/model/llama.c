@@ -31,7 +31,7 @@ llama_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->o_bias = conf_bool(c, "attention_out_bias", false);
 	/* llama.cpp's converter reorders q and k; its "llama" is Mistral and Mixtral, too */
 	out->interleaved = true;
-	return !conf_has(c, "sliding_window") || mistral_windows(c, out, e);
+	return mistral_windows(c, out, 0, e);
 }
 
 /* Mixtral's */

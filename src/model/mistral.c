@@ -8,16 +8,16 @@
 #include "model/decoder.h"
 
 bool
-mistral_windows(const Conf *c, DecoderConf *out, Err *e)
+mistral_windows(const Conf *c, DecoderConf *out, int dflt, Err *e)
 {
 	int			window;
 
-	return dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, DEC_MAX_LEN, &window, e) &&
-		dec_conf_windows(c, out, window, NULL, e);
+	return dec_conf_window(c, dflt, false, &window, e) && dec_conf_windows(c, out, window, NULL, e);
 }
 
 bool
 mistral_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	return dec_conf(c, out, e) && mistral_windows(c, out, e);
+	out->n_kv_heads = 8;
+	return dec_conf(c, out, e) && mistral_windows(c, out, 4096, e);
 }

@@ -10,5 +10,6 @@ bool
 mixtral_conf(const Conf *c, DecoderConf *out, Err *e)
 {
 	out->moe.normalize = true;
-	return mistral_conf(c, out, e) && dec_conf_moe(c, out, e);
+	out->n_kv_heads = 8;
+	return dec_conf(c, out, e) && mistral_windows(c, out, 0, e) && dec_conf_moe(c, out, e);
 }

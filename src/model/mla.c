@@ -30,8 +30,10 @@ dec_conf_mla(const Conf *c, DecoderConf *o, Err *e)
 	bool		gguf = conf_has(c, "gguf.architecture");
 	int			qk = 0;
 
+	if (gguf || conf_is_null(c, "q_lora_rank"))
+		m->q_latent = 0;
 	if (!dec_conf_int(c, "kv_lora_rank", 1, DEC_MAX_HEAD_DIM, 0, &m->latent, e) ||
-		(conf_has(c, "q_lora_rank") && !dec_conf_int(c, "q_lora_rank", 0, DEC_MAX_INTER, 0, &m->q_latent, e)) ||
+		!dec_conf_int(c, "q_lora_rank", 0, DEC_MAX_INTER, m->q_latent, &m->q_latent, e) ||
 		!dec_conf_int(c, gguf ? "rotary_dim" : "qk_rope_head_dim", 2, DEC_MAX_HEAD_DIM, 0, &m->rope, e) ||
 		!dec_conf_int(c, gguf ? "gguf.value_length_mla" : "v_head_dim", 1, DEC_MAX_HEAD_DIM, 0, &m->v, e) ||
 		(gguf && !dec_conf_int(c, "gguf.key_length_mla", m->rope + 1, 2 * DEC_MAX_HEAD_DIM, 0, &qk, e)) ||

@@ -16,15 +16,6 @@
 
 /* ---- configuration ---- */
 
-/* The first of several keys that there is, else the last one. */
-static const char *
-first_key(const Conf *c, const char *const *keys)
-{
-	while (!conf_has(c, *keys) && keys[1] != NULL)
-		keys++;
-	return *keys;
-}
-
 static bool
 conf_groups(const Conf *c, MoeConf *m, Err *e)
 {
@@ -43,17 +34,21 @@ conf_groups(const Conf *c, MoeConf *m, Err *e)
 bool
 dec_conf_moe(const Conf *c, DecoderConf *o, Err *e)
 {
-	static const char *const counts[] = {"n_routed_experts", "moe_num_experts", "num_experts", "num_local_experts", NULL};
-	static const char *const chosen[] = {"moe_k", "num_experts_per_token", "num_experts_per_tok", NULL};
+	static const char *const counts[] = {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", NULL};
+	static const char *const chosen[] = {"num_experts_per_tok", "num_experts_per_token", "moe_k", NULL};
 	MoeConf    *m = &o->moe;
 	float		scale = m->scale != 0 ? m->scale : 1;
 
-	if (!dec_conf_int(c, first_key(c, counts), 1, MOE_MAX_EXPERTS, m->n_experts, &m->n_experts, e) ||
-		!dec_conf_int(c, first_key(c, chosen), 1, m->n_experts < MOE_MAX_CHOSEN ? m->n_experts : MOE_MAX_CHOSEN,
+	if (!dec_conf_int(c, dec_conf_key(c, counts), 1, MOE_MAX_EXPERTS, m->n_experts, &m->n_experts, e) ||
+		!dec_conf_int(c, dec_conf_key(c, chosen), 1, m->n_experts < MOE_MAX_CHOSEN ? m->n_experts : MOE_MAX_CHOSEN,
 					  m->top_k, &m->top_k, e) ||
 		!dec_conf_int(c, "moe_intermediate_size", 1, DEC_MAX_INTER, m->inter > 0 ? m->inter : o->inter, &m->inter, e) ||
 		!dec_conf_num(c, "routed_scaling_factor", 0, 1e6, (double) scale, &m->scale, e) || !conf_groups(c, m, e))
 		return false;
+	/* each takes some memory before its weights are looked at */
+	if ((int64_t) m->n_experts * o->n_layers > MOE_MAX_ALL)
+		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts in each of %d layers, at most %d in all are supported",
+					   m->n_experts, o->n_layers, MOE_MAX_ALL);
 	m->normalize = conf_bool(c, "norm_topk_prob", m->normalize);
 	for (int i = 0; i < o->n_layers; i++)
 		o->layers[i].moe = true;

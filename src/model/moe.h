@@ -29,6 +29,7 @@ typedef enum MoeGroups
 } MoeGroups;
 
 #define MOE_MAX_EXPERTS 1024
+#define MOE_MAX_ALL		(1 << 17)	/* experts of all layers */
 #define MOE_MAX_CHOSEN	64
 
 typedef struct MoeConf

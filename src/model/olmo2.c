@@ -53,7 +53,7 @@ olmo3_conf(const Conf *c, DecoderConf *out, Err *e)
 	int			window;
 
 	out->rope[0].keys = (RopeKeys) {.section = "full_attention", .theta = 500000};
-	return olmo2_conf(c, out, e) && dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e) &&
+	return olmo2_conf(c, out, e) && dec_conf_window(c, 4096, true, &window, e) &&
 		windows(c, out, window, e);
 }
 

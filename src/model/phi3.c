@@ -14,7 +14,7 @@ phi3_conf(const Conf *c, DecoderConf *out, Err *e)
 
 	out->eps = 1e-5f;
 	/* GGUF: 0 = none */
-	return dec_conf(c, out, e) && dec_conf_int(c, "sliding_window", 0, DEC_MAX_LEN, 0, &window, e) &&
+	return dec_conf(c, out, e) && dec_conf_window(c, 0, false, &window, e) &&
 		dec_conf_windows(c, out, window, NULL, e);
 }
 

@@ -20,7 +20,7 @@ qwen2_conf(const Conf *c, DecoderConf *out, Err *e)
 	int			from;
 
 	if (!dec_conf(c, out, e) ||
-		!dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e) ||
+		!dec_conf_window(c, 4096, false, &window, e) ||
 		!dec_conf_int(c, "max_window_layers", 0, DEC_MAX_LAYERS, 28, &from, e))
 		return false;
 	out->qkv_bias = true;

@@ -42,8 +42,7 @@ qwen2_moe_conf(const Conf *c, DecoderConf *out, Err *e)
 
 	out->moe.shared_gate = true;
 	if (!dec_conf(c, out, e) ||
-		(conf_bool(c, "use_sliding_window", false) &&
-		 !dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e)))
+		(conf_bool(c, "use_sliding_window", false) && !dec_conf_window(c, 4096, false, &window, e)))
 		return false;
 	out->qkv_bias = conf_bool(c, "qkv_bias", true);
 	return dec_conf_windows(c, out, window, is_even_and_low, e) && qwen_moe_layers(c, out, e) &&

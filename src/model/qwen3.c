@@ -10,6 +10,8 @@
 bool
 qwen3_conf(const Conf *c, DecoderConf *out, Err *e)
 {
+	/* GGUF doesn't store it where it follows from the others */
+	out->head_dim = conf_has(c, "gguf.architecture") ? 0 : 128;
 	if (!qwen2_conf(c, out, e))
 		return false;
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);

@@ -14,8 +14,7 @@ qwen3_moe_conf(const Conf *c, DecoderConf *out, Err *e)
 	/* GGUF has no key for it: the models that there are do */
 	out->moe.normalize = conf_has(c, "gguf.architecture");
 	if (!dec_conf(c, out, e) ||
-		(conf_bool(c, "use_sliding_window", false) &&
-		 !dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 4096, &window, e)))
+		(conf_bool(c, "use_sliding_window", false) && !dec_conf_window(c, 4096, false, &window, e)))
 		return false;
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	return dec_conf_windows(c, out, window, NULL, e) && qwen_moe_layers(c, out, e);

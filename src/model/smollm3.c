@@ -20,8 +20,7 @@ smollm3_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->rope[0].keys.theta = 2e6;
 	if (!llama_conf(c, out, e) || !dec_conf_int(c, "no_rope_layer_interval", 1, DEC_MAX_LAYERS, 4, &every, e))
 		return false;
-	if (conf_bool(c, "use_sliding_window", false) &&
-		!dec_conf_int(c, "sliding_window", 1, DEC_MAX_LEN, 0, &window, e))
+	if (conf_bool(c, "use_sliding_window", false) && !dec_conf_window(c, 0, false, &window, e))
 		return false;
 	if (rotated != NULL && n != (size_t) out->n_layers)
 		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"no_rope_layers\", expected %d", n, out->n_layers);

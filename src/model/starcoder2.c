@@ -18,7 +18,7 @@ starcoder2_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->tied = true;
 	out->layer_norm = out->norm_bias = true;
 	out->qkv_bias = out->o_bias = out->mlp_bias = bias;
-	return dec_conf(c, out, e) && mistral_windows(c, out, e);
+	return dec_conf(c, out, e) && mistral_windows(c, out, 0, e);
 }
 
 static bool
