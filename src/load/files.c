@@ -24,7 +24,9 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "base/json.h"
 #include "base/mem.h"
+#include "load/gguf.h"
 
 char *
 files_join(const char *dir, const char *name)
@@ -148,6 +150,19 @@ files_slurp(const char *path, size_t limit, Buf *out, Err *e)
 	}
 	close(fd);
 	return true;
+}
+
+/* Of what is written for a purpose, a value takes more than four bytes. */
+bool
+files_json_ok(const char *path, const char *json, size_t len, size_t max, Err *e)
+{
+	size_t		dense = FILES_JSON_CONFIG + len / 4;
+	size_t		limit = max < dense ? max : dense;
+
+	if (json_values(json, len, limit) <= limit)
+		return true;
+	return err_set(e, ERR_BAD_FILE, "file \"%s\" has too many JSON values: the limit for its %zu bytes is %zu",
+				   path, len, limit);
 }
 
 /* Bytes of a tensor by its shape; false on overflow or a row that is no whole

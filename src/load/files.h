@@ -26,6 +26,14 @@
 #define FILES_MAX_CONFIG (8u << 20) /* bytes of config.json, generation_config.json ... */
 #define FILES_MAX_TOKENIZER (256u << 20)	/* bytes of tokenizer.json */
 
+/*
+ * Values in JSON files; each takes up to 112 bytes while it is parsed.
+ */
+#define FILES_JSON_CONFIG (1u << 18)
+#define FILES_JSON_TOK_CONFIG (1u << 20)	/* seven an added token */
+#define FILES_JSON_TENSORS 2000000	/* nine a tensor of a header, one in an index */
+#define FILES_JSON_TOKENIZER 5000000	/* one a token, and one or three a merge */
+
 typedef struct FileMap
 {
 	char	   *path;
@@ -69,6 +77,8 @@ int			files_map(Files *f, const char *path, Err *e);	/* index, -1 = error */
 bool		files_exists(const char *path);
 /* append a whole small file to *out */
 bool		files_slurp(const char *path, size_t limit, Buf *out, Err *e);
+/* JSON that may be parsed: it has at most so many values, and not many for its length */
+bool		files_json_ok(const char *path, const char *json, size_t len, size_t max, Err *e);
 /* offset is in the mapping; name, shape and range are checked here */
 bool		files_add(Files *f, int map, const char *name, const Quant *q, int ndim,
 					  const int64_t *shape, uint64_t offset, uint64_t nbytes, Err *e);

@@ -165,12 +165,18 @@ bool
 hfconfig_parse(Conf *c, const char *prefix, const char *json, size_t len, const char *path, Err *e)
 {
 	const char *at = NULL;
-	char	   *copy = without_infinity(json, len);
-	const char *text = copy != NULL ? copy : json;
-	cJSON	   *root = cJSON_ParseWithLengthOpts(text, len, &at, 0);
+	char	   *copy;
+	const char *text;
+	cJSON	   *root;
 	int			budget = MAX_KEYS;
-	bool		ok = cJSON_IsObject(root);
+	bool		ok;
 
+	if (!files_json_ok(path, json, len, FILES_JSON_CONFIG, e))
+		return false;
+	copy = without_infinity(json, len);
+	text = copy != NULL ? copy : json;
+	root = cJSON_ParseWithLengthOpts(text, len, &at, 0);
+	ok = cJSON_IsObject(root);
 	if (!ok)
 	{
 		err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", path);
@@ -223,6 +229,18 @@ slurp_optional(Files *f, const char *name, size_t limit, Buf *out, Err *e)
 	return ok;
 }
 
+/* ... of JSON that somebody is going to parse */
+static bool
+slurp_json(Files *f, const char *name, size_t limit, size_t max_values, Buf *out, Err *e)
+{
+	char	   *path = files_join(f->path, name);
+	bool		ok = slurp_optional(f, name, limit, out, e) &&
+		(out->data == NULL || files_json_ok(path, out->data, out->len, max_values, e));
+
+	mem_free(path);
+	return ok;
+}
+
 /* A "chat_template" value: a string, or an array of {"name", "template"} of which
  * "default" and "tool_use" count. */
 static void
@@ -268,8 +286,11 @@ read_vocabulary(Files *f, Err *e)
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]) && f->tok_json.data == NULL; i++)
 	{
+		bool		json = row[i].kind == FILES_TOK_HF || row[i].kind == FILES_TOK_TEKKEN;
+
 		f->tok_kind = row[i].kind;
-		if (!slurp_optional(f, row[i].name, FILES_MAX_TOKENIZER, &f->tok_json, e))
+		if (json ? !slurp_json(f, row[i].name, FILES_MAX_TOKENIZER, FILES_JSON_TOKENIZER, &f->tok_json, e) :
+			!slurp_optional(f, row[i].name, FILES_MAX_TOKENIZER, &f->tok_json, e))
 			return false;
 	}
 	/* SentencePiece's begins with the tag of its first piece; tiktoken's has the same name */
@@ -285,10 +306,10 @@ read_tokenizer(Files *f, Err *e)
 	bool		ok;
 
 	ok = read_vocabulary(f, e) &&
-		slurp_optional(f, "tokenizer_config.json", FILES_MAX_CONFIG, &f->tok_config, e) &&
+		slurp_json(f, "tokenizer_config.json", FILES_MAX_CONFIG, FILES_JSON_TOK_CONFIG, &f->tok_config, e) &&
 		slurp_optional(f, "chat_template.jinja", FILES_MAX_CONFIG, &f->chat_template, e) &&
 		slurp_optional(f, "additional_chat_templates/tool_use.jinja", FILES_MAX_CONFIG, &f->tool_template, e) &&
-		slurp_optional(f, "chat_template.json", FILES_MAX_CONFIG, &json, e);
+		slurp_json(f, "chat_template.json", FILES_MAX_CONFIG, FILES_JSON_CONFIG, &json, e);
 	f->has_template = f->chat_template.data != NULL;
 	if (ok && !f->has_template)
 		take_template(f, &json);
@@ -313,7 +334,7 @@ read_quantization(Files *f, Err *e)
 	{
 		Buf			text = {0};
 		cJSON	   *root = NULL;
-		bool		ok = slurp_optional(f, files[i][0], FILES_MAX_CONFIG, &text, e);
+		bool		ok = slurp_json(f, files[i][0], FILES_MAX_CONFIG, FILES_JSON_CONFIG, &text, e);
 
 		if (ok && text.data != NULL)
 		{

@@ -173,12 +173,15 @@ static bool
 st_header(Files *f, int map, const char *json, size_t len, Err *e)
 {
 	const FileMap *m = &f->maps[map];
-	cJSON	   *root = cJSON_ParseWithLength(json, len);
+	cJSON	   *root;
 	const cJSON *entry;
 	StRange    *ranges = NULL;
 	size_t		n = 0;
 	bool		ok = true;
 
+	if (!files_json_ok(m->path, json, len, FILES_JSON_TENSORS, e))
+		return false;
+	root = cJSON_ParseWithLength(json, len);
 	if (!cJSON_IsObject(root))
 	{
 		cJSON_Delete(root);
@@ -361,7 +364,8 @@ safetensors_open(Files *f, Err *e)
 	if (files_exists(single))
 		ok = st_file(f, single, e);
 	else if (files_exists(index))
-		ok = files_slurp(index, ST_MAX_INDEX, &text, e) && st_index(f, index, &text, e);
+		ok = files_slurp(index, ST_MAX_INDEX, &text, e) &&
+			files_json_ok(index, text.data, text.len, FILES_JSON_TENSORS, e) && st_index(f, index, &text, e);
 	else
 		ok = st_none(f, e);
 	buf_free(&text);

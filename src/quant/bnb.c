@@ -74,10 +74,14 @@ quant_state(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	const KTensor *t = ckpt_part(c, r, module, fp4 ? ".weight.quant_state.bitsandbytes__fp4" :
 								 ".weight.quant_state.bitsandbytes__nf4", ckpt_u8, 0, 0, 0, e);
 	cJSON	   *o;
+	char	   *text;
 
 	if (t == NULL)
 		return NULL;
-	o = t->nbytes < 65536 ? cJSON_ParseWithLength(t->data, t->nbytes) : NULL;
+	/* a copy: somebody may change the file between the parser's two looks at a string */
+	text = t->nbytes < 65536 ? mem_strndup(t->data, t->nbytes) : NULL;
+	o = text != NULL ? cJSON_ParseWithLength(text, t->nbytes) : NULL;
+	mem_free(text);
 	if (!cJSON_IsObject(o))
 	{
 		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not a JSON object", t->name, ckpt_where(c, t));

@@ -3,6 +3,7 @@
  *	  config.json and its companions: kinds of values, prefixes, limits; tokenizer
  *	  files and the places of a chat template.
  */
+#include "base/json.h"
 #include "load/hfconfig.h"
 #include "load_util.h"
 
@@ -36,7 +37,9 @@ test_values(void)
 	CHECK(conf_num(c, "f", 0) == 1e-5, "number");
 	CHECK(conf_bool(c, "t", false), "boolean");
 	CHECK(strcmp(conf_str(c, "s", ""), "silu") == 0, "string");
-	CHECK(!conf_has(c, "nil"), "null is absent");
+	CHECK(!conf_has(c, "nil") && conf_int(c, "nil", 5) == 5, "null counts as absent");
+	CHECK(conf_is_null(c, "nil") && !conf_is_null(c, "i") && !conf_is_null(c, "gone"), "and can be told from it");
+	CHECK(!conf_bool(c, "nil", true) && conf_bool(c, "gone", true), "a switch that is null is off");
 	CHECK(strcmp(conf_str(c, "o.type", ""), "linear") == 0, "nested");
 	CHECK(conf_int(c, "o.deep.x", 0) == 7, "nested twice");
 	CHECK(conf_nums(c, "nums", &n)[1] == 2.5 && n == 2, "array of numbers");
@@ -101,6 +104,80 @@ test_bad_json(void)
 		CHECK(c == NULL && strstr(e.msg, "more than 4096 keys") != NULL, "5000 keys: %s", e.msg);
 		conf_free(c);
 	}
+	buf_free(&b);
+}
+
+/* What stands in text_config is lifted, null as well, over a null but not over a value. */
+static void
+test_lift(void)
+{
+	Err			e = {0};
+	Conf	   *c = parse("{\"a\": 1, \"b\": null, \"text_config\": {\"a\": 2, \"b\": 3, \"n\": null}}", &e);
+
+	CHECK(c != NULL, "%s", e.msg);
+	if (c == NULL)
+		return;
+	conf_lift(c, "text_config.");
+	CHECK(conf_int(c, "a", 0) == 1 && conf_int(c, "b", 0) == 3 && conf_is_null(c, "n"), "lifted");
+	conf_free(c);
+}
+
+/* head, then `part` n times */
+static void
+repeat(Buf *b, const char *head, const char *part, int n)
+{
+	buf_reset(b);
+	buf_addstr(b, head);
+	for (int i = 0; i < n; i++)
+		buf_addstr(b, part);
+}
+
+static void
+test_values_counted(void)
+{
+	static const struct
+	{
+		const char *text;
+		size_t		n;
+	}			cases[] = {
+		{"", 1}, {"1", 1}, {"[1,2]", 3}, {"{\"a\": [1, {}]}", 5}, {"[\"a,b[{\", \"\\\",[\"]", 3}, {"\"[[[", 1}, {"\"\\", 1}
+	};
+	Buf			b = {0};
+	Err			e = {0};
+	Files	   *f;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		size_t		n = json_values(cases[i].text, strlen(cases[i].text), 100);
+
+		CHECK(n == cases[i].n, "%s: %zu values", cases[i].text, n);
+	}
+	CHECK(json_values("[[[[[[[[", 8, 3) == 4, "ends behind the limit");
+
+	repeat(&b, "{\"a\":[0", ",0", 300000);
+	buf_addstr(&b, "]}");
+	put_text("config.json", b.data);
+	expect_refused("300,000 values", scratch, ERR_BAD_FILE, "config.json\" has too many JSON values");
+	put_text("config.json", "{}");
+	/* would be a tree of 160 MB */
+	repeat(&b, "[0", ",0", 2000000);
+	put_text("tokenizer.json", b.data);
+	expect_refused("2,000,000 values in 4 MB", scratch, ERR_BAD_FILE, "tokenizer.json\" has too many JSON values");
+	unlink(in_scratch("tokenizer.json"));
+	put_text("tekken.json", b.data);
+	expect_refused("another file", scratch, ERR_BAD_FILE, "tekken.json\" has too many JSON values");
+	unlink(in_scratch("tekken.json"));
+	put_text("tokenizer_config.json", b.data);
+	expect_refused("its configuration", scratch, ERR_BAD_FILE, "tokenizer_config.json\" has too many JSON values");
+	unlink(in_scratch("tokenizer_config.json"));
+	/* as many as a large vocabulary has, and of its length */
+	repeat(&b, "{\"model\":{\"merges\":[[\"ab\",\"cd\"]", ",[\"abc\",\"def\"]", 300000);
+	buf_addstr(&b, "]}}");
+	put_text("tokenizer.json", b.data);
+	f = files_open(scratch, &e);
+	CHECK(f != NULL, "1,200,000 values in 4 MB: %s", e.msg);
+	files_close(f);
+	unlink(in_scratch("tokenizer.json"));
 	buf_free(&b);
 }
 
@@ -207,9 +284,11 @@ main(void)
 	scratch_make();
 	test_values();
 	test_infinity();
+	test_lift();
 	test_bad_json();
 	test_directory();
 	test_tokenizer();
+	test_values_counted();
 	scratch_remove();
 	return check_done("test_load_conf");
 }

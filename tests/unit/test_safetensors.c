@@ -241,6 +241,33 @@ test_nesting(void)
 	buf_free(&b);
 }
 
+/* A header of as many tensors as large models have, and one that would be a tree of 120 MB. */
+static void
+test_many(void)
+{
+	Buf			b = {0};
+	Err			e = {0};
+	Files	   *f;
+
+	for (int i = 0; i < 100000; i++)
+		buf_printf(&b, "%c\"t%d\":{\"dtype\":\"F32\",\"shape\":[1,0],\"data_offsets\":[0,0]}", i > 0 ? ',' : '{', i);
+	buf_addc(&b, '}');
+	put_st("model.safetensors", b.len, b.data, 0);
+	f = files_open(scratch, &e);
+	CHECK(f != NULL && files_count(f) == 100000, "100,000 tensors: %s", e.msg);
+	files_close(f);
+	buf_reset(&b);
+	buf_addstr(&b, "{\"a\":[0");
+	for (int i = 0; i < 1500000; i++)
+		buf_addstr(&b, ",0");
+	put_st("model.safetensors", b.len, b.data, 0);
+	expect_refused("1,500,000 values in 3 MB", scratch, ERR_BAD_FILE, "too many JSON values");
+	unlink(in_scratch("model.safetensors"));
+	put_text("model.safetensors.index.json", b.data);
+	expect_refused("an index of as many", scratch, ERR_BAD_FILE, "too many JSON values");
+	buf_free(&b);
+}
+
 int
 main(void)
 {
@@ -251,6 +278,7 @@ main(void)
 	test_truncations();
 	test_shards();
 	test_nesting();
+	test_many();
 	scratch_remove();
 	return check_done("test_safetensors");
 }
