@@ -31,6 +31,7 @@
 #include "base/mem.h"
 #include "engine/request.h"
 #include "engine/server.h"
+#include "load/load.h"
 
 struct Loaded
 {
@@ -122,7 +123,19 @@ fingerprint(const char *path)
 	if (stat(path, &st) != 0)
 		buf_printf(&b, "%s: errno %d", path, errno);
 	else if (!S_ISDIR(st.st_mode))
+	{
+		char	   *part;
+
 		print_stat(&b, &st);
+		for (int i = 1; (part = files_other_part(path, i)) != NULL; i++)
+		{
+			if (stat(part, &st) == 0)
+				print_stat(&b, &st);
+			else
+				buf_printf(&b, "errno %d;", errno);
+			mem_free(part);
+		}
+	}
 	else if ((n = scandir(path, &names, visible, alphasort)) < 0)
 		buf_printf(&b, "%s: errno %d", path, errno);
 	else

@@ -3,8 +3,8 @@
  *	  Opening a model by its kind, and what both kinds share: mappings, the
  *	  sorted tensor directory, what names the contents on disk.
  *
- * A path is a directory in the Hugging Face layout or a GGUF file; which one is
- * decided by what it is, not by its name.  Files are opened non-blocking and
+ * A path is a directory in the Hugging Face layout, a GGUF file or a directory with
+ * one GGUF model; which one is decided by what is there, not by the path's name.  Files are opened non-blocking and
  * must be regular, so that a FIFO or a device can't hang the engine.  Every size
  * that a file states is checked against the mapping here, in files_add(), so
  * that a KTensor can be trusted by all who read it.
@@ -258,6 +258,18 @@ files_index(Files *f, Err *e)
 	return true;
 }
 
+static bool
+open_directory(Files *f, Err *e)
+{
+	char	   *gguf = NULL;
+	bool		ok = safetensors_there(f->path) || gguf_in_directory(f->path, &gguf, e);
+
+	if (ok)
+		ok = gguf != NULL ? gguf_open(f, gguf, e) : hfconfig_read(f, e) && safetensors_open(f, e);
+	mem_free(gguf);
+	return ok;
+}
+
 Files *
 files_open(const char *path, Err *e)
 {
@@ -275,10 +287,7 @@ files_open(const char *path, Err *e)
 	f->maps = mem_zalloc(FILES_MAX_MAPS * sizeof(FileMap));
 	f->conf = conf_new();
 	atomic_store(&f->damaged, -1);
-	if (S_ISDIR(st.st_mode))
-		ok = hfconfig_read(f, e) && safetensors_open(f, e) && files_index(f, e);
-	else
-		ok = gguf_open(f, e) && files_index(f, e);
+	ok = (S_ISDIR(st.st_mode) ? open_directory(f, e) : gguf_open(f, path, e)) && files_index(f, e);
 	if (!ok)
 	{
 		files_close(f);

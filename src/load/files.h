@@ -88,12 +88,13 @@ bool		files_name_ok(const char *name, size_t len);
 char	   *files_join(const char *dir, const char *name);
 
 /* safetensors.c: all of a directory's weights */
+bool		safetensors_there(const char *dir);
 bool		safetensors_open(Files *f, Err *e);
 
 /* hfconfig.c: config.json, generation_config.json, tokenizer files, chat template */
 bool		hfconfig_read(Files *f, Err *e);
 
-/* gguf_model.c */
-bool		gguf_open(Files *f, Err *e);
+/* gguf_model.c: a file, or all parts of a split model by the path of the first */
+bool		gguf_open(Files *f, const char *path, Err *e);
 
 #endif

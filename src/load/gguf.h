@@ -66,4 +66,13 @@ bool		gguf_num(const GgufKey *k, uint64_t i, double *out);
  * if the file has changed since it was parsed. */
 bool		gguf_next_str(const GgufKey *k, const uint8_t **at, const char **s, size_t *len);
 
+/* ---- gguf_parts.c ---- */
+
+/* The path of another part of a split model, from that of part number `no` (from 0 on) of
+ * `count`; to be freed, NULL if that isn't its name. */
+char	   *gguf_part_path(const char *path, int no, int count, int other);
+/* The GGUF model in a directory, to be freed; NULL if there is none, false with the error set
+ * if there are several. */
+bool		gguf_in_directory(const char *dir, char **path, Err *e);
+
 #endif

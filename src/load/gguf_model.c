@@ -6,7 +6,8 @@
  * The table gguf_keys.def renames keys; what isn't a mere renaming is here: rotary
  * factors stored as a tensor, facts that GGUF shows by a tensor's presence (a head
  * of its own, biases).  Tensors keep their names: an architecture knows both
- * spellings (src/model/bind.h).
+ * spellings (src/model/bind.h).  A model may be split into several files, of which the
+ * first has the keys.
  *
  * Tested by tests/unit/test_gguf.c, the goldens and tests/fuzz/fuzz_gguf.c.
  */
@@ -27,7 +28,9 @@ typedef struct Gm
 {
 	Files	   *f;
 	const char *path;
-	const Gguf *g;
+	Gguf	   *parts;			/* of each of f's files */
+	int			n_parts;
+	const Gguf *g;				/* the first, which has the keys */
 	char		arch[64];
 	Err		   *e;
 } Gm;
@@ -60,13 +63,111 @@ tensor_is(const GgufTensor *t, const char *name)
 	return t->name_len == strlen(name) && memcmp(t->name, name, t->name_len) == 0;
 }
 
+/* The tensor of a name and, if asked for, the part that has it. */
 static const GgufTensor *
-find_tensor(const Gm *m, const char *name)
+find_tensor(const Gm *m, const char *name, int *part)
 {
-	for (size_t i = 0; i < m->g->n_tensors; i++)
-		if (tensor_is(&m->g->tensors[i], name))
-			return &m->g->tensors[i];
+	for (int p = 0; p < m->n_parts; p++)
+		for (size_t i = 0; i < m->parts[p].n_tensors; i++)
+			if (tensor_is(&m->parts[p].tensors[i], name))
+			{
+				if (part != NULL)
+					*part = p;
+				return &m->parts[p].tensors[i];
+			}
 	return NULL;
+}
+
+/* ---- the files ---- */
+
+/* A whole number of a part's keys, 0 .. hi; dflt when it is absent. */
+static bool
+split_key(const Gm *m, int part, const char *key, int hi, int dflt, int *out)
+{
+	const GgufKey *k = gguf_find(&m->parts[part], key);
+	double		v = dflt;
+
+	if (k != NULL && (k->type == GGUF_ARRAY || !gguf_num(k, 0, &v) || !(v >= 0 && v <= hi) || v != (double) (int) v))
+		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has an invalid \"%s\"", m->f->maps[part].path, key);
+	*out = (int) v;
+	return true;
+}
+
+/* Part number `part`, from 1 on, of a split model. */
+static bool
+read_part(Gm *m, int part)
+{
+	char	   *path = gguf_part_path(m->path, 0, m->n_parts, part);
+	int			no;
+	int			count;
+	const FileMap *map;
+
+	if (path == NULL)
+		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" is the first of %d parts of a GGUF model, but its name "
+					   "doesn't end in \"-00001-of-%05d.gguf\"", m->path, m->n_parts, m->n_parts);
+	if (files_map(m->f, path, m->e) < 0)
+	{
+		mem_free(path);
+		return err_detail(m->e, "It is part %d of %d of the model.", part + 1, m->n_parts);
+	}
+	mem_free(path);
+	map = &m->f->maps[part];
+	if (!gguf_parse(map->base, map->len, map->path, &m->parts[part], m->e) ||
+		!split_key(m, part, "split.no", FILES_MAX_MAPS, -1, &no) ||
+		!split_key(m, part, "split.count", FILES_MAX_MAPS, -1, &count))
+		return false;
+	if (no == part && count == m->n_parts)
+		return true;
+	err_set(m->e, ERR_BAD_FILE, "file \"%s\" is not part %d of %d of the model", map->path, part + 1, m->n_parts);
+	return err_detail(m->e, "It has \"split.no\" = %d and \"split.count\" = %d.", no, count);
+}
+
+/* The file is no first part: say which one is. */
+static bool
+not_first(const Gm *m, int no, int count)
+{
+	char	   *first = gguf_part_path(m->path, no, count, 0);
+
+	err_set(m->e, ERR_BAD_FILE, "file \"%s\" is part %d of %d of a GGUF model", m->path, no + 1, count);
+	if (first != NULL)
+		err_hint(m->e, "Give the path of the first part, \"%s\".", first);
+	else
+		err_hint(m->e, "Give the path of the first part.");
+	mem_free(first);
+	return false;
+}
+
+/* The file and, if it is a part, all others; their tensors are as many as there should be. */
+static bool
+read_parts(Gm *m)
+{
+	const FileMap *map = &m->f->maps[0];
+	size_t		tensors = 0;
+	int			no;
+	int			count;
+	int			want;
+
+	m->g = m->parts = mem_zalloc(FILES_MAX_MAPS * sizeof(Gguf));
+	m->n_parts = 1;
+	if (!gguf_parse(map->base, map->len, map->path, &m->parts[0], m->e) ||
+		!split_key(m, 0, "split.count", FILES_MAX_MAPS, 0, &count) ||
+		!split_key(m, 0, "split.no", FILES_MAX_MAPS, 0, &no))
+		return false;
+	if (count <= 1)
+		return true;
+	if (no != 0)
+		return not_first(m, no, count);
+	m->n_parts = count;
+	for (int i = 1; i < count; i++)
+		if (!read_part(m, i))
+			return false;
+	for (int i = 0; i < count; i++)
+		tensors += m->parts[i].n_tensors;
+	if (!split_key(m, 0, "split.tensors.count", FILES_MAX_TENSORS, (int) tensors, &want))
+		return false;
+	return tensors == (size_t) want ||
+		err_set(m->e, ERR_BAD_FILE, "the parts of model \"%s\" have %zu tensors, \"split.tensors.count\" is %d",
+				m->path, tensors, want);
 }
 
 /* ---- configuration ---- */
@@ -101,12 +202,11 @@ put_key(Conf *c, const char *conf_key, const GgufKey *k)
 		conf_set_num(c, conf_key, v);
 }
 
-/* general.architecture, and whether this is a whole model */
+/* general.architecture */
 static bool
 read_arch(Gm *m)
 {
 	const GgufKey *k = gguf_find(m->g, "general.architecture");
-	double		parts;
 
 	if (k == NULL || k->type != GGUF_STRING || !files_name_ok((const char *) k->data, k->n) ||
 		k->n >= sizeof(m->arch))
@@ -114,12 +214,6 @@ read_arch(Gm *m)
 	memcpy(m->arch, k->data, k->n);
 	m->arch[k->n] = '\0';
 	conf_set_str(m->f->conf, "gguf.architecture", m->arch);
-	if ((k = gguf_find(m->g, "split.count")) != NULL && gguf_num(k, 0, &parts) && parts > 1)
-	{
-		err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" is one part of a split GGUF model, which is not supported",
-				m->path);
-		return err_hint(m->e, "Merge the parts with llama-gguf-split --merge.");
-	}
 	return true;
 }
 
@@ -138,9 +232,10 @@ static const struct
 #define N_ROPE_TENSORS (sizeof(rope_tensors) / sizeof(rope_tensors[0]))
 
 static bool
-read_rope_factors(Gm *m, size_t which, const GgufTensor *t)
+read_rope_factors(Gm *m, size_t which, const GgufTensor *t, int part)
 {
-	const FileMap *map = &m->f->maps[0];
+	const FileMap *map = &m->f->maps[part];
+	uint64_t	data = m->parts[part].data;
 	const char *type = conf_str(m->f->conf, "rope_scaling.rope_type", rope_tensors[which].type);
 	double		factors[MAX_ROPE_FACTORS];
 
@@ -148,15 +243,14 @@ read_rope_factors(Gm *m, size_t which, const GgufTensor *t)
 		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" has both RoPE scaling type \"%s\" and tensor \"%s\"",
 					   m->path, type, rope_tensors[which].tensor);
 	if (t->ndim != 1 || t->ne[0] > MAX_ROPE_FACTORS || t->type != 0 ||
-		t->offset > map->len - m->g->data ||
-		(uint64_t) t->ne[0] * 4 > map->len - m->g->data - t->offset)
+		t->offset > map->len - data || (uint64_t) t->ne[0] * 4 > map->len - data - t->offset)
 		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is invalid", rope_tensors[which].tensor,
-					   m->path);
+					   map->path);
 	for (int64_t i = 0; i < t->ne[0]; i++)
 	{
 		float		v;
 
-		memcpy(&v, map->base + m->g->data + t->offset + i * 4, sizeof(v));
+		memcpy(&v, map->base + data + t->offset + i * 4, sizeof(v));
 		factors[i] = v;
 	}
 	if (!conf_has(m->f->conf, "rope_scaling.rope_type"))
@@ -182,9 +276,10 @@ read_rope(Gm *m)
 	}
 	for (size_t i = 0; i < N_ROPE_TENSORS; i++)
 	{
-		const GgufTensor *t = find_tensor(m, rope_tensors[i].tensor);
+		int			part = 0;
+		const GgufTensor *t = find_tensor(m, rope_tensors[i].tensor, &part);
 
-		if (t != NULL && !read_rope_factors(m, i, t))
+		if (t != NULL && !read_rope_factors(m, i, t, part))
 			return false;
 	}
 	/* DeepSeek's, which is a tenth of its mscale; its two are the same in all models */
@@ -228,7 +323,7 @@ static bool
 read_conf(Gm *m)
 {
 	Conf	   *c = m->f->conf;
-	const GgufTensor *embd = find_tensor(m, "token_embd.weight");
+	const GgufTensor *embd = find_tensor(m, "token_embd.weight", NULL);
 	const GgufKey *tokens = gguf_find(m->g, "tokenizer.ggml.tokens");
 
 #define GGUF_ARCH_KEY(key, conf) put_key(c, conf, arch_key(m, key));
@@ -239,10 +334,10 @@ read_conf(Gm *m)
 		conf_set_int(c, "vocab_size", embd->ne[1]);
 	else if (tokens != NULL && tokens->type == GGUF_ARRAY)
 		conf_set_int(c, "vocab_size", (int64_t) tokens->n);
-	conf_set_bool(c, "tie_word_embeddings", find_tensor(m, "output.weight") == NULL);
-	conf_set_bool(c, "attention_bias", find_tensor(m, "blk.0.attn_q.bias") != NULL);
-	conf_set_bool(c, "attention_out_bias", find_tensor(m, "blk.0.attn_output.bias") != NULL);
-	conf_set_bool(c, "mlp_bias", find_tensor(m, "blk.0.ffn_gate.bias") != NULL);
+	conf_set_bool(c, "tie_word_embeddings", find_tensor(m, "output.weight", NULL) == NULL);
+	conf_set_bool(c, "attention_bias", find_tensor(m, "blk.0.attn_q.bias", NULL) != NULL);
+	conf_set_bool(c, "attention_out_bias", find_tensor(m, "blk.0.attn_output.bias", NULL) != NULL);
+	conf_set_bool(c, "mlp_bias", find_tensor(m, "blk.0.ffn_gate.bias", NULL) != NULL);
 	conf_set_bool(c, "generation.do_sample", conf_has(c, "generation.temperature"));
 	read_eos(m);
 	return read_rope(m);
@@ -260,26 +355,28 @@ is_rope_tensor(const char *name)
 }
 
 static bool
-add_tensor(Gm *m, const GgufTensor *t)
+add_tensor(Gm *m, int part, const GgufTensor *t)
 {
+	const Gguf *g = &m->parts[part];
+	const char *path = m->f->maps[part].path;
 	const Quant *q = quant_by_gguf(t->type);
 	char		name[FILES_MAX_NAME + 1];
 	int64_t		shape[4];
 	uint64_t	bytes = 1;
 
 	if (!files_name_ok(t->name, t->name_len))
-		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", m->path);
+		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", path);
 	snprintf(name, sizeof(name), "%.*s", (int) t->name_len, t->name);
 	if (is_rope_tensor(name))
 		return true;			/* part of the configuration by now */
 	if (q == NULL)
 	{
 		err_set(m->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has GGUF type %u, which is not supported",
-				name, m->path, t->type);
+				name, path, t->type);
 		return err_hint(m->e, "Supported types are %s.", quant_gguf_list());
 	}
-	if (t->offset % m->g->alignment != 0)
-		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not aligned", name, m->path);
+	if (t->offset % g->alignment != 0)
+		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not aligned", name, path);
 	for (int i = 0; i < t->ndim; i++)
 	{
 		shape[i] = t->ne[t->ndim - 1 - i];
@@ -288,9 +385,9 @@ add_tensor(Gm *m, const GgufTensor *t)
 	if (t->ne[0] % q->block != 0 || bytes > INT64_MAX / (uint64_t) q->bytes ||
 		t->offset > INT64_MAX)
 		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid shape",
-					   name, m->path);
+					   name, path);
 	bytes = bytes / (uint64_t) q->block * (uint64_t) q->bytes;
-	return files_add(m->f, 0, name, q, t->ndim, shape, m->g->data + t->offset, bytes, m->e);
+	return files_add(m->f, part, name, q, t->ndim, shape, g->data + t->offset, bytes, m->e);
 }
 
 static int
@@ -307,9 +404,10 @@ add_tensors(Gm *m)
 {
 	Files	   *f = m->f;
 
-	for (size_t i = 0; i < m->g->n_tensors; i++)
-		if (!add_tensor(m, &m->g->tensors[i]))
-			return false;
+	for (int p = 0; p < m->n_parts; p++)
+		for (size_t i = 0; i < m->parts[p].n_tensors; i++)
+			if (!add_tensor(m, p, &m->parts[p].tensors[i]))
+				return false;
 	if (f->n_tensors > 0)
 		qsort(f->tensors, f->n_tensors, sizeof(FileTensor), offset_cmp);
 	for (size_t i = 1; i < f->n_tensors; i++)
@@ -319,7 +417,7 @@ add_tensors(Gm *m)
 
 		if ((const uint8_t *) a->data + a->nbytes > (const uint8_t *) b->data)
 			return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" overlaps tensor \"%s\"",
-						   b->name, m->path, a->name);
+						   b->name, files_where(f, b), a->name);
 	}
 	return true;
 }
@@ -522,26 +620,25 @@ static void
 read_all(void *arg)
 {
 	GgufRead   *r = arg;
-	const FileMap *map = &r->f->maps[0];
-	Gguf		g;
-	Gm			m = {.f = r->f, .path = map->path, .g = &g, .e = r->e};
+	Gm			m = {.f = r->f, .path = r->f->maps[0].path, .e = r->e};
 
-	r->ok = gguf_parse(map->base, map->len, map->path, &g, r->e) && read_arch(&m) &&
-		read_conf(&m) && add_tensors(&m) && read_vocab(&m);
+	r->ok = read_parts(&m) && read_arch(&m) && read_conf(&m) && add_tensors(&m) && read_vocab(&m);
 	if (r->ok)
 	{
 		r->f->has_template = read_template(&m, "tokenizer.chat_template", &r->f->chat_template);
 		read_template(&m, "tokenizer.chat_template.tool_use", &r->f->tool_template);
 	}
-	gguf_free(&g);
+	for (int i = 0; i < m.n_parts; i++)
+		gguf_free(&m.parts[i]);
+	mem_free(m.parts);
 }
 
 bool
-gguf_open(Files *f, Err *e)
+gguf_open(Files *f, const char *path, Err *e)
 {
 	GgufRead	r = {.f = f, .e = e};
 
-	if (files_map(f, f->path, e) < 0)
+	if (files_map(f, path, e) < 0)
 		return false;
 	return load_read_guard(f, read_all, &r, e) && r.ok;
 }

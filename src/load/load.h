@@ -22,9 +22,16 @@
 
 typedef struct Files Files;
 
-/* path: a directory with config.json, or a .gguf file */
+/* path: a directory with config.json, a GGUF file (of a split model the first), or a directory
+ * with one GGUF model */
 Files	   *files_open(const char *path, Err *e);
 void		files_close(Files *f);
+
+/*
+ * The path of another file of a split model, number i from 1 on, by the name of its first;
+ * to be freed, NULL: there is none.  That it exists isn't said.
+ */
+char	   *files_other_part(const char *path, int i);
 
 const Conf *files_conf(const Files *f);
 /*

@@ -326,16 +326,12 @@ st_none(const Files *f, Err *e)
 	DIR		   *d = opendir(f->path);
 	struct dirent *de;
 	bool		pickle = false;
-	bool		gguf = false;
 
 	while (d != NULL && (de = readdir(d)) != NULL)
 	{
 		const char *dot = strrchr(de->d_name, '.');
 
-		if (dot == NULL)
-			continue;
-		pickle |= strcmp(dot, ".bin") == 0 || strcmp(dot, ".pth") == 0 || strcmp(dot, ".pt") == 0;
-		gguf |= strcmp(dot, ".gguf") == 0;
+		pickle |= dot != NULL && (strcmp(dot, ".bin") == 0 || strcmp(dot, ".pth") == 0 || strcmp(dot, ".pt") == 0);
 	}
 	if (d != NULL)
 		closedir(d);
@@ -346,11 +342,24 @@ st_none(const Files *f, Err *e)
 		return err_hint(e, "Convert them to safetensors: "
 						"AutoModelForCausalLM.from_pretrained(dir).save_pretrained(newdir).");
 	}
-	err_set(e, ERR_BAD_FILE, "model \"%s\" has neither model.safetensors nor model.safetensors.index.json",
-			f->path);
-	if (gguf)
-		err_hint(e, "To load a GGUF file, give its own path.");
-	return false;
+	return err_set(e, ERR_BAD_FILE, "model \"%s\" has neither model.safetensors nor model.safetensors.index.json",
+				   f->path);
+}
+
+bool
+safetensors_there(const char *dir)
+{
+	static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+	bool		there = false;
+
+	for (int i = 0; i < 2; i++)
+	{
+		char	   *path = files_join(dir, names[i]);
+
+		there = there || files_exists(path);
+		mem_free(path);
+	}
+	return there;
 }
 
 bool

@@ -14,6 +14,7 @@ static Buf	kvs,
 			data;
 static uint64_t n_kvs,
 			n_infos;
+static const char *out_name = "m.gguf";
 
 static void
 add_u32(Buf *b, uint32_t v)
@@ -111,7 +112,7 @@ finish(uint32_t version, size_t data_len)
 		buf_addc(&b, 0);
 	for (size_t i = 0; i < data_len; i++)
 		buf_addc(&b, 0);
-	put_file("m.gguf", b.data, b.len);
+	put_file(out_name, b.data, b.len);
 	buf_free(&b);
 }
 
@@ -279,12 +280,164 @@ test_models(void)
 	key("split.count", GGUF_U16);
 	buf_add(&kvs, "\2", 2);
 	finish(3, 128);
-	refused("split", ERR_UNSUPPORTED, "split GGUF");
+	refused("a part by another name", ERR_BAD_FILE, "doesn't end in \"-00001-of-00002.gguf\"");
 	start_model("llama");
 	key_str("llama.rope.scaling.type", "linear");
 	tensor("rope_freqs.weight", 4, 0, 0, 128);
 	finish(3, 160);
 	refused("two scalings", ERR_UNSUPPORTED, "RoPE scaling type");
+}
+
+/* ---- split models ---- */
+
+static void
+key_u16(const char *name, uint16_t v)
+{
+	key(name, GGUF_U16);
+	buf_add(&kvs, &v, 2);
+}
+
+/* Keys of part `no`, whose name is s-0000N-of-00003.gguf. */
+static void
+start_part(int no, int says_no, int says_count, int tensors)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "s-%05d-of-00003.gguf", no + 1);
+	out_name = name;
+	start();
+	key_u16("split.no", (uint16_t) says_no);
+	key_u16("split.count", (uint16_t) says_count);
+	key("split.tensors.count", GGUF_I32);
+	add_u32(&kvs, (uint32_t) tensors);
+	if (no > 0)
+		return;
+	key_str("general.architecture", "llama");
+	key_u32("llama.embedding_length", 8);
+	key_u32("llama.attention.head_count", 2);
+}
+
+/* Three parts with no, one and two tensors. */
+static void
+put_parts(void)
+{
+	scratch_clear();
+	start_part(0, 0, 3, 3);
+	finish(3, 0);
+	start_part(1, 1, 3, 3);
+	tensor("token_embd.weight", 8, 4, 0, 0);
+	finish(3, 128);
+	start_part(2, 2, 3, 3);
+	tensor("blk.0.attn_q.bias", 8, 0, 0, 0);
+	tensor("output_norm.weight", 8, 0, 0, 32);
+	finish(3, 64);
+	out_name = "m.gguf";
+}
+
+static void
+test_split(void)
+{
+	const char *const paths[] = {"s-00001-of-00003.gguf", ""};
+	char	   *other;
+
+	put_parts();
+	for (int i = 0; i < 2; i++)
+	{
+		Err			e = {0};
+		Files	   *f = files_open(in_scratch(paths[i]), &e);
+		char	   *id;
+
+		CHECK(f != NULL && files_count(f) == 3, "\"%s\": %s", paths[i], e.msg);
+		if (f == NULL)
+			continue;
+		CHECK(conf_int(files_conf(f), "vocab_size", 0) == 4 && conf_bool(files_conf(f), "attention_bias", false) &&
+			  conf_bool(files_conf(f), "tie_word_embeddings", false), "facts of tensors in later parts");
+		CHECK(strstr(files_where(f, files_find(f, "output_norm.weight")), "s-00003-of-00003.gguf") != NULL,
+			  "output_norm is in %s", files_where(f, files_find(f, "output_norm.weight")));
+		id = files_contents_id(f);
+		for (int part = 1; part <= 3; part++)
+		{
+			char		name[32];
+
+			snprintf(name, sizeof(name), "s-%05d-of-00003.gguf", part);
+			CHECK(strstr(id, name) != NULL, "part %d is not in the identity: %s", part, id);
+		}
+		mem_free(id);
+		files_close(f);
+	}
+	other = files_other_part(in_scratch("s-00001-of-00003.gguf"), 2);
+	CHECK(other != NULL && strstr(other, "/s-00003-of-00003.gguf") != NULL, "another part is %s", other);
+	mem_free(other);
+	CHECK(files_other_part("s-00001-of-00003.gguf", 3) == NULL && files_other_part("s-00002-of-00003.gguf", 1) == NULL &&
+		  files_other_part("m.gguf", 1) == NULL && files_other_part("", 1) == NULL &&
+		  files_other_part("s-00001-of-99999.gguf", 1) == NULL, "no other part");
+}
+
+/* What part 3 of 3 says of itself instead. */
+static void
+bad_part(const char *what, int no, int count, ErrClass cls, const char *msg)
+{
+	put_parts();
+	start_part(2, no, count, 3);
+	tensor("blk.0.attn_q.bias", 8, 0, 0, 0);
+	tensor("output_norm.weight", 8, 0, 0, 32);
+	finish(3, 64);
+	out_name = "m.gguf";
+	expect_refused(what, in_scratch("s-00001-of-00003.gguf"), cls, msg);
+}
+
+static void
+test_bad_split(void)
+{
+	const char *first = "s-00001-of-00003.gguf";
+	Err			e = {0};
+
+	put_parts();
+	unlink(in_scratch("s-00002-of-00003.gguf"));
+	expect_refused("a part is missing", in_scratch(first), ERR_IO, "s-00002-of-00003.gguf\": No such file");
+	CHECK(files_open(in_scratch(first), &e) == NULL && strcmp(e.detail, "It is part 2 of 3 of the model.") == 0, "%s", e.detail);
+	CHECK(symlink("s-00002-of-00003.gguf", in_scratch("s-00002-of-00003.gguf")) == 0, "symlink");
+	expect_refused("a part is a loop of links", in_scratch(first), ERR_IO, "s-00002-of-00003.gguf");
+	unlink(in_scratch("s-00002-of-00003.gguf"));
+	put_file("s-00002-of-00003.gguf", "", 0);
+	expect_refused("a part is empty", in_scratch(first), ERR_BAD_FILE, "s-00002-of-00003.gguf\" is not a GGUF file");
+	put_parts();
+	CHECK(files_open(in_scratch("s-00003-of-00003.gguf"), &e) == NULL && e.cls == ERR_BAD_FILE &&
+		  strstr(e.msg, "is part 3 of 3") != NULL && strstr(e.hint, "s-00001-of-00003.gguf") != NULL, "%s (%s)", e.msg, e.hint);
+	bad_part("another number", 1, 3, ERR_BAD_FILE, "is not part 3 of 3");
+	bad_part("another count", 2, 4, ERR_BAD_FILE, "is not part 3 of 3");
+	bad_part("no keys", 0, 0, ERR_BAD_FILE, "is not part 3 of 3");
+	put_parts();
+	start_part(1, 1, 3, 3);
+	finish(3, 0);
+	expect_refused("too few tensors", in_scratch(first), ERR_BAD_FILE, "have 2 tensors, \"split.tensors.count\" is 3");
+	start_part(1, 1, 3, 3);
+	tensor("output_norm.weight", 8, 0, 0, 0);
+	finish(3, 32);
+	expect_refused("a tensor in two parts", in_scratch(first), ERR_BAD_FILE, "is in both file");
+	put_parts();
+	start_part(0, 0, 2000, 3);
+	finish(3, 0);
+	expect_refused("2,000 parts", in_scratch(first), ERR_BAD_FILE, "invalid \"split.count\"");
+	start_part(0, 0, 4, 3);
+	finish(3, 0);
+	expect_refused("four parts", in_scratch(first), ERR_BAD_FILE, "doesn't end in \"-00001-of-00004.gguf\"");
+	out_name = "m.gguf";
+	put_parts();
+	put_text("other.gguf", "x");
+	expect_refused("two models in a directory", scratch, ERR_BAD_FILE, "more than one GGUF model");
+	unlink(in_scratch("other.gguf"));
+	put_text("mmproj-x.gguf", "x");
+	put_text("caf\xc3\xa9.gguf", "x");
+	{
+		Files	   *f = files_open(scratch, &e);
+
+		CHECK(f != NULL, "files beside the model: %s", e.msg);
+		files_close(f);
+	}
+	put_text("model.safetensors", "x");
+	expect_refused("safetensors win", scratch, ERR_IO, "config.json");
+	scratch_clear();
 }
 
 static void
@@ -461,6 +614,8 @@ main(void)
 	test_keys();
 	test_tensors();
 	test_models();
+	test_split();
+	test_bad_split();
 	test_translation();
 	test_vocab();
 	test_damage();
