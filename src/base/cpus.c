@@ -4,10 +4,8 @@
  *
  * A quota stands in cpu.max (version 2: "QUOTA PERIOD" or "max PERIOD") or in
  * cpu.cfs_quota_us and cpu.cfs_period_us (version 1) of the process's group and of
- * each one above it; the least counts.  In a container /proc/self/cgroup may name
- * a path that is not there, because its own group is mounted as the root: then
- * only what is there counts.  Linux, Documentation/admin-guide/cgroup-v2.rst and
- * scheduler/sched-bwc.rst.
+ * each one above it; the least counts.  Linux, Documentation/admin-guide/cgroup-v2.rst
+ * and scheduler/sched-bwc.rst.
  *
  * Rounded down: the rest is for PostgreSQL, which is in the same group.  Threads
  * beyond the quota would all stand still at the end of each period.
@@ -21,7 +19,8 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "base/cgroup.h"
 
 /* CPU numbers of the largest set that is tried; no kernel has nearly as many */
 #define MOST_CPUS (1 << 20)
@@ -87,75 +86,23 @@ group_quota(const char *dir, int version)
 	return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-/* The least quota from the group at mount + path up to the mount; 0 = none. */
-static double
-least_quota(const char *mount, const char *path, int version)
+/* *arg is the least so far, 0 = none. */
+static void
+least_quota(void *arg, const char *dir, int version)
 {
-	char		dir[PATH_MAX];
-	size_t		base = strlen(mount);
-	double		least = 0;
+	double	   *least = arg;
+	double		q = group_quota(dir, version);
 
-	if ((size_t) snprintf(dir, sizeof(dir), "%s%s", mount, path) >= sizeof(dir))
-		return 0;
-	for (;;)
-	{
-		double		q = group_quota(dir, version);
-		char	   *slash = strrchr(dir + base, '/');
-
-		if (q > 0 && (least == 0 || q < least))
-			least = q;
-		if (slash == NULL)
-			return least;
-		*slash = '\0';
-	}
-}
-
-/* Is "cpu" one of the controllers of a list like "cpu,cpuacct"? */
-static int
-has_cpu(const char *list)
-{
-	for (const char *p = list; *p != '\0'; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ','))
-		if (strcspn(p, ",") == 3 && memcmp(p, "cpu", 3) == 0)
-			return 1;
-	return 0;
+	if (q > 0 && (*least == 0 || q < *least))
+		*least = q;
 }
 
 int
 cpus_quota(const char *root)
 {
-	static const char *const mounts1[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"};
-	char		line[PATH_MAX];
-	char		mount[PATH_MAX];
 	double		least = 0;
-	FILE	   *f;
 
-	snprintf(line, sizeof(line), "%s/proc/self/cgroup", root);
-	if ((f = fopen(line, "re")) == NULL)
-		return 0;
-	while (fgets(line, sizeof(line), f) != NULL)
-	{
-		char	   *list = strchr(line, ':');
-		char	   *path = list != NULL ? strchr(list + 1, ':') : NULL;
-		int			version;
-
-		if (path == NULL)
-			continue;
-		*path++ = '\0';
-		path[strcspn(path, "\n")] = '\0';
-		version = strcmp(list + 1, "") == 0 ? 2 : 1;
-		if (version == 1 && !has_cpu(list + 1))
-			continue;
-		for (int i = 0; i < (version == 2 ? 1 : 2); i++)
-		{
-			double		q;
-
-			snprintf(mount, sizeof(mount), "%s%s", root, version == 2 ? "/sys/fs/cgroup" : mounts1[i]);
-			q = least_quota(mount, path, version);
-			if (q > 0 && (least == 0 || q < least))
-				least = q;
-		}
-	}
-	fclose(f);
+	cgroup_each(root, "cpu", least_quota, &least);
 	return least == 0 || least > INT_MAX ? 0 : least < 1 ? 1 : (int) least;
 }
 

@@ -17,6 +17,7 @@
  *
  * Tested by tests/unit/test_model.c, test_packcache.c and the goldens.
  */
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sysmem.h"
 #include "model/bind.h"
 #include "model/packcache.h"
 
@@ -536,6 +538,19 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 	buf_free(&key);
 }
 
+/* More memory than there is would be found out by the kernel, which would end the engine. */
+static bool
+enough_memory(const Packer *p, HugePages huge, const char *what)
+{
+	uint64_t	left = sysmem_available("");
+
+	/* reserved pages are there, or the reservation fails */
+	if (huge == HUGE_ON || p->bytes <= left)
+		return true;
+	err_set(p->e, ERR_NOMEM, "out of memory");
+	return err_detail(p->e, "%s: %zu MB are needed, %" PRIu64 " MB are available.", what, p->bytes >> 20, left >> 20);
+}
+
 /* From the cache, or from the files and then into the cache. */
 static bool
 fill_arena(Packer *p, const ModelOptions *opt)
@@ -549,7 +564,7 @@ fill_arena(Packer *p, const ModelOptions *opt)
 	if (!from_cache(p, &pc))
 	{
 		snprintf(what, sizeof(what), "The weights of model \"%.300s\"", dec_where(p->src, NULL));
-		ok = marena_reserve(&d->weights, p->bytes, opt->huge, what, p->e) && place_all(p);
+		ok = enough_memory(p, opt->huge, what) && marena_reserve(&d->weights, p->bytes, opt->huge, what, p->e) && place_all(p);
 		if (ok)
 			packcache_write(&pc, d->pool, &d->weights, go_on, p);
 	}

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cpus.h"
+#include "base/sysmem.h"
 #include "check.h"
 #include "engine/config.h"
 #include "engine/cpuplan.h"
@@ -185,6 +186,49 @@ test_quota(void)
 	CHECK(system(command) == 0, "clean up");
 }
 
+/* ---- memory ---- */
+
+static void
+memory_is(const char *root, uint64_t expect, const char *what)
+{
+	uint64_t	got = sysmem_available(root);
+
+	CHECK(got == expect, "%s: %llu bytes, not %llu", what, (unsigned long long) got, (unsigned long long) expect);
+}
+
+static void
+test_memory(void)
+{
+	char		root[] = "/tmp/vllm_test_memory_XXXXXX";
+	char		command[sizeof(root) + 16];
+
+	CHECK(mkdtemp(root) != NULL, "a folder");
+	memory_is(root, UINT64_MAX, "no /proc");
+	put(root, "/proc/meminfo", "MemTotal:  9000 kB\nMemFree: 1 kB\nMemAvailable:    4000 kB\nSwapFree:   500 kB\n");
+	memory_is(root, 4500 * 1024, "the machine's and swap");
+	put(root, "/proc/self/cgroup", "0::/a\n");
+	put(root, "/sys/fs/cgroup/a/memory.max", "max\n");
+	put(root, "/sys/fs/cgroup/a/memory.current", "300000\n");
+	memory_is(root, 4500 * 1024, "no limit");
+	put(root, "/sys/fs/cgroup/a/memory.max", "1000000\n");
+	memory_is(root, 700000, "what is left of a limit");
+	put(root, "/sys/fs/cgroup/a/memory.stat", "anon 200000\nfile 100000\nfile_mapped 7\n");
+	memory_is(root, 800000, "pages of files are given up");
+	put(root, "/sys/fs/cgroup/memory.max", "250000\n");
+	put(root, "/sys/fs/cgroup/memory.current", "350000\n");
+	memory_is(root, 0, "the group above is full");
+	put(root, "/proc/self/cgroup", "9:cpu:/a\n4:memory:/v1\n");
+	put(root, "/sys/fs/cgroup/memory/v1/memory.limit_in_bytes", "9223372036854771712\n");
+	put(root, "/sys/fs/cgroup/memory/v1/memory.usage_in_bytes", "5\n");
+	memory_is(root, 4500 * 1024, "version 1 without a limit");
+	put(root, "/sys/fs/cgroup/memory/v1/memory.limit_in_bytes", "1000\n");
+	put(root, "/sys/fs/cgroup/memory/v1/memory.stat", "cache 3\nrss 2\n");
+	memory_is(root, 998, "version 1");
+	CHECK(sysmem_available("") > 1 << 20, "of this machine");
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	CHECK(system(command) == 0, "clean up");
+}
+
 /* ---- kernels ---- */
 
 /* what can't be used is an error that lists what can */
@@ -267,6 +311,7 @@ main(void)
 	test_many_cpus();
 	test_list();
 	test_quota();
+	test_memory();
 	test_kernels();
 	test_plan();
 	test_settings();

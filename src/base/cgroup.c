@@ -1,0 +1,85 @@
+/*
+ * cgroup.c
+ *	  Where control groups have their files.
+ *
+ * In a container /proc/self/cgroup may name a path that is not there, because its own
+ * group is mounted as the root: then only what is there counts.  Linux,
+ * Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
+ *
+ * Tested by tests/unit/test_cpus.c.
+ */
+#include "base/cgroup.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The group at mount + path, and those above it. */
+static void
+each_above(const char *mount, const char *path, int version, CgroupFn fn, void *arg)
+{
+	char		dir[PATH_MAX];
+	size_t		base = strlen(mount);
+
+	if ((size_t) snprintf(dir, sizeof(dir), "%s%s", mount, path) >= sizeof(dir))
+		return;
+	for (;;)
+	{
+		char	   *slash = strrchr(dir + base, '/');
+
+		fn(arg, dir, version);
+		if (slash == NULL)
+			return;
+		*slash = '\0';
+	}
+}
+
+/* Is it one of a list like "cpu,cpuacct"? */
+static int
+in_list(const char *controller, const char *list)
+{
+	size_t		n = strlen(controller);
+
+	for (const char *p = list; *p != '\0'; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ','))
+		if (strcspn(p, ",") == n && memcmp(p, controller, n) == 0)
+			return 1;
+	return 0;
+}
+
+void
+cgroup_each(const char *root, const char *controller, CgroupFn fn, void *arg)
+{
+	char		line[PATH_MAX];
+	char		mount[2 * PATH_MAX];
+	FILE	   *f;
+
+	snprintf(line, sizeof(line), "%s/proc/self/cgroup", root);
+	if ((f = fopen(line, "re")) == NULL)
+		return;
+	while (fgets(line, sizeof(line), f) != NULL)
+	{
+		char	   *list = strchr(line, ':');
+		char	   *path = list != NULL ? strchr(list + 1, ':') : NULL;
+
+		if (path == NULL)
+			continue;
+		list++;
+		*path++ = '\0';
+		path[strcspn(path, "\n")] = '\0';
+		if (list[0] == '\0')
+		{
+			snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup", root);
+			each_above(mount, path, 2, fn, arg);
+		}
+		else if (in_list(controller, list))
+		{
+			snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, list);
+			each_above(mount, path, 1, fn, arg);
+			/* it may have a name of its own, too */
+			snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, controller);
+			if (strcmp(controller, list) != 0)
+				each_above(mount, path, 1, fn, arg);
+		}
+	}
+	fclose(f);
+}

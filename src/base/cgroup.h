@@ -1,0 +1,17 @@
+/*
+ * cgroup.h
+ *	  The control groups of this process.
+ */
+#ifndef VLLM_BASE_CGROUP_H
+#define VLLM_BASE_CGROUP_H
+
+/* A group's folder; version 1 or 2. */
+typedef void (*CgroupFn) (void *arg, const char *dir, int version);
+
+/*
+ * Call fn for each group of this process that `controller` ("cpu") may limit, and for
+ * each one above it up to the mount.  root: "" (tests: a folder that stands for /).
+ */
+void		cgroup_each(const char *root, const char *controller, CgroupFn fn, void *arg);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * sysmem.h
+ *	  What this process may still take of the machine's memory.
+ */
+#ifndef VLLM_BASE_SYSMEM_H
+#define VLLM_BASE_SYSMEM_H
+
+#include <stdint.h>
+
+/*
+ * Bytes that can be had without another process giving some back: free memory, pages of
+ * files and swap, within the control groups' limits; UINT64_MAX = unknown.  root: ""
+ * (tests: a folder that stands for /).
+ */
+uint64_t	sysmem_available(const char *root);
+
+#endif
