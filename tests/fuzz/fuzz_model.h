@@ -29,15 +29,30 @@ typedef enum EditKind
 	EDIT_CUT,					/* n bytes */
 	EDIT_VALUE,					/* the next JSON value becomes this */
 	EDIT_TRUNCATE,				/* everything from here on */
+	EDIT_REPEAT,				/* these bytes are inserted as often as the first of them says */
 	EDIT_KINDS
 } EditKind;
 
 #define FUZZ_MAX_WEIGHTS (4u << 20) /* of a model that is loaded */
+#define FUZZ_MAX_REPEATED (4u << 20)	/* bytes of an edit */
 
 static inline unsigned
 fuzz_fixture(const uint8_t *data, size_t size)
 {
 	return size < 2 ? 0 : (unsigned) data[0] | (unsigned) data[1] << 8;
+}
+
+/* Insert s[1 .. n-1] 2^s[0] times: what is small in an input may be large in a file. */
+static inline void
+fuzz_repeat(Buf *b, size_t at, const uint8_t *s, size_t n)
+{
+	Buf			all = {0};
+
+	for (size_t i = 0; n > 1 && i < (size_t) 1 << s[0] % 24 && all.len < FUZZ_MAX_REPEATED; i++)
+		buf_add(&all, s + 1, n - 1);
+	if (all.len > 0)
+		fuzz_replace(b, at, 0, all.data, all.len);
+	buf_free(&all);
 }
 
 /* Apply the edits that concern part number `part`, of n_parts. */
@@ -77,6 +92,9 @@ fuzz_edit(Buf *b, int part, int n_parts, const uint8_t *data, size_t size)
 			case EDIT_TRUNCATE:
 				b->len = at;
 				break;
+			case EDIT_REPEAT:
+				fuzz_repeat(b, at, r + 7, n);
+				break;
 			case EDIT_KINDS:
 				break;
 		}
@@ -91,6 +109,7 @@ fuzz_edit_change(Buf *b, unsigned *seed)
 		"\xff\xff\xff\xff", "\0\0\0\0", "\0\0\x80\x7f", "\0\x7c\0\x7c", "\0\0\0\x80", "\xff\xff\xff\x7f", "\x01\0\0\0",
 		"\0\0\xc0\x7f", "\0\0\x01\0"
 	};
+	static const char *const repeated[] = {"\x15,0", "\x15[", "\x14,\"\":{}", "\x13{\"a\":", "\x10,\"ab\"", "\x16 ", "\x0c[],"};
 	char		r[7];
 	uint32_t	at = (uint32_t) rand_r(seed);
 	const char *s = fuzz_values[fuzz_below(seed, sizeof(fuzz_values) / sizeof(fuzz_values[0]))];
@@ -103,12 +122,18 @@ fuzz_edit_change(Buf *b, unsigned *seed)
 	}
 	if (b->len < 2 || b->len > 1000)
 		return;
-	r[0] = (char) (rand_r(seed) % 3 ? EDIT_VALUE : rand_r(seed) % 16 ? rand_r(seed) % EDIT_TRUNCATE : EDIT_TRUNCATE);
+	r[0] = (char) (rand_r(seed) % 3 ? EDIT_VALUE : rand_r(seed) % 16 ? rand_r(seed) % EDIT_TRUNCATE :
+				   rand_r(seed) % 2 ? EDIT_TRUNCATE : EDIT_REPEAT);
 	r[1] = (char) rand_r(seed);
 	if (rand_r(seed) % 2)
 		at %= 8192;
 	memcpy(r + 2, &at, 4);
-	if (r[0] != EDIT_VALUE)
+	if (r[0] == EDIT_REPEAT)
+	{
+		s = repeated[fuzz_below(seed, sizeof(repeated) / sizeof(repeated[0]))];
+		n = strlen(s);
+	}
+	else if (r[0] != EDIT_VALUE)
 	{
 		s = bytes[fuzz_below(seed, sizeof(bytes) / sizeof(bytes[0]))];
 		n = 4;
