@@ -23,6 +23,9 @@ A family's file has ARCHS = {name: dict(config=..., ...)}:
     stored      function(path, model): changes the files, as for names that transformers doesn't know
     gain        factor of the matrices' standard deviation, default 1.3
     embed       ... of the embedding's, default 1: a tied model with a large one repeats its last token
+    prompt      its tokens, default 40
+    greedy      greedy tokens behind it, default 64
+    positions   of the logits that are kept, default 0, 6, 17 and 39
 
 Weights are half precision, so that a file is small and yet exact in float arithmetic.
 """
@@ -184,6 +187,8 @@ def make(name, a):
     path = os.path.join(gm.FIXTURES, name)
     config = config_of(a)
     dtype = str(config.dtype).removeprefix("torch.")
+    gm.N_GREEDY = a.get("greedy", 64)
+    positions = a.get("positions", gm.POSITIONS)
     auto = gm.AutoModelForCausalLM = getattr(transformers, a.get("auto", "AutoModelForCausalLM"))
     for seed in range(1, 200):
         shutil.rmtree(path, ignore_errors=True)
@@ -203,9 +208,9 @@ def make(name, a):
             with torch.no_grad():
                 a["reference"](model)
         rng = np.random.default_rng(seed)
-        prompt = [gm.BOS] + [int(x) for x in rng.integers(3, gm.VOCAB, gm.N_PROMPT - 1)]
+        prompt = [gm.BOS] + [int(x) for x in rng.integers(3, gm.VOCAB, a.get("prompt", gm.N_PROMPT) - 1)]
         tokens, margin = gm.greedy(model, prompt)
-        if margin > gm.MARGIN and len(set(tokens)) >= 12:
+        if margin > gm.MARGIN and len(set(tokens)) >= min(12, gm.N_GREEDY):
             break
     else:
         raise SystemExit(f"{name}: no seed gives usable greedy tokens")
@@ -214,7 +219,7 @@ def make(name, a):
             os.remove(os.path.join(path, extra))
     gm.write_tokenizer(path, "qwen2")
     logits = gm.logits_of(model, prompt)
-    gm.write_expected(name, prompt, tokens, logits)
+    gm.write_expected(name, prompt, tokens, logits, positions)
     print(f"{name}: seed {seed}, margin {margin:.4f}, {len(set(tokens))} distinct tokens, "
           f"|logits| {np.abs(logits).mean():.2f}")
     for qtype in a.get("gguf_types", ["F16"]) if "gguf" in a else []:
@@ -225,7 +230,7 @@ def make(name, a):
         out.close()
         # half precision: the file holds the same weights; the reference is the same
         assert qtype == {"float16": "F16", "bfloat16": "BF16"}[dtype]
-        gm.write_expected(stem, prompt, tokens, logits)
+        gm.write_expected(stem, prompt, tokens, logits, positions)
     if "stored" in a:
         a["stored"](path, model)
 

@@ -38,8 +38,8 @@
 #define FIXTURES "tests/fixtures/models/"
 #define EXPECTED "tests/golden/models_expected/"
 #define BLOCK 16
-#define MAX_TOKENS 128
-#define MAX_ROWS 64
+#define MAX_TOKENS 384
+#define MAX_ROWS 256			/* of a prompt */
 #define CROWD_ROWS 600			/* at least: more than stack_rows() of model.c */
 
 typedef struct Golden
@@ -84,7 +84,7 @@ golden_read(const char *name, const char *suffix, Golden *g)
 	snprintf(path, sizeof(path), EXPECTED "%s%s.bin", name, suffix);
 	if ((f = fopen(path, "rb")) == NULL)
 		return false;
-	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt + g->n_greedy <= MAX_TOKENS &&
+	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt <= MAX_ROWS && g->n_prompt + g->n_greedy <= MAX_TOKENS &&
 		read_ints(f, &g->prompt, g->n_prompt) && read_ints(f, &g->pos, g->n_pos) &&
 		read_ints(f, &g->greedy, g->n_greedy);
 	n = (size_t) g->n_pos * (size_t) g->vocab;
