@@ -6,6 +6,7 @@ use warnings;
 use Cwd qw(getcwd);
 use File::Copy qw(copy);
 use File::Path qw(remove_tree);
+use IO::Socket::UNIX;
 use FindBin;
 use JSON::PP;
 use lib $FindBin::RealBin;
@@ -133,6 +134,7 @@ config('layer_types of another length', { layer_types => ['full_attention'], sli
 config('layer_types unknown', { layer_types => [ ('x') x 4 ], sliding_window => 8 }, 'olmo3_f16');
 config('2^31 experts', { num_local_experts => 2**31 }, 'mixtral_f16');
 config('4,096 experts', { num_local_experts => 4096 }, 'mixtral_f16');
+config('1,000 experts in 4,000 layers', { num_local_experts => 1000, num_hidden_layers => 4000 }, 'mixtral_f16');
 config('more experts for a token than there are', { num_experts_per_tok => 100 }, 'mixtral_f16');
 config('groups of experts 1e308', { n_group => '#1e308' }, 'deepseek3_f16');
 config('latent rank 2^31', { kv_lora_rank => 2**31 }, 'deepseek3_f16');
@@ -159,6 +161,49 @@ weights('a tensor missing', sub { delete $_[0]{$q}; return });
 weights('truncated data', sub { (undef, substr($_[1], 0, 1000)) });
 spit(model('weights: a header of 2^63 bytes') . '/model.safetensors', pack('Q<', 2**63) . '{}');
 spit(model('weights: a header longer than the file') . '/model.safetensors', pack('Q<', 90_000_000) . '{}');
+# two bytes of text can be a node of 64: as a tree each of these would take a gigabyte
+my @trees = ([ 'lists of numbers', '[0' . ',0' x 20_000_000 ], [ 'objects', '{"a":[{}' . ',{}' x 12_000_000 ], [ 'keys', '{"a":0' . ',"":0' x 8_000_000 ]);
+for my $t (@trees)
+{
+	spit(model("weights: a header of $t->[0]") . '/model.safetensors', pack('Q<', length $t->[1]) . $t->[1]);
+	spit(model("tokenizer: a file of $t->[0]") . '/tokenizer.json', $t->[1]);
+	spit(model("config: a file of $t->[0]") . '/config.json', substr($t->[1], 0, 8_000_000));
+	my $dir = model("index: a file of $t->[0]");
+	unlink "$dir/model.safetensors";
+	spit("$dir/model.safetensors.index.json", substr($t->[1], 0, 60_000_000));
+}
+undef @trees;
+# more than any machine's memory, all of it a hole
+{
+	my $dir = model('weights: 4 TB of a hole');
+	my $file = "$dir/model.safetensors";
+	my $c = $json->decode(slurp_raw("$dir/config.json"));
+	my ($vocab, $hidden) = (2**24, 2**16);
+	my %w = ('model.embed_tokens.weight' => [ $vocab, $hidden ], 'lm_head.weight' => [ $vocab, $hidden ], 'model.norm.weight' => [$hidden]);
+	my $p = 'model.layers.0.';
+	$c->{$_->[0]} = $_->[1] for [ vocab_size => $vocab ], [ hidden_size => $hidden ], [ num_hidden_layers => 1 ], [ tie_word_embeddings => JSON::PP::false ],
+	  [ num_attention_heads => 1 ], [ num_key_value_heads => 1 ], [ head_dim => 16 ], [ intermediate_size => 16 ];
+	$w{ $p . $_->[0] } = $_->[1] for [ 'self_attn.q_proj.weight', [ 16, $hidden ] ], [ 'self_attn.k_proj.weight', [ 16, $hidden ] ], [ 'self_attn.v_proj.weight', [ 16, $hidden ] ],
+	  [ 'self_attn.o_proj.weight', [ $hidden, 16 ] ], [ 'mlp.gate_proj.weight', [ 16, $hidden ] ], [ 'mlp.up_proj.weight', [ 16, $hidden ] ],
+	  [ 'mlp.down_proj.weight', [ $hidden, 16 ] ], [ 'input_layernorm.weight', [$hidden] ], [ 'post_attention_layernorm.weight', [$hidden] ];
+	my ($at, %h) = (0);
+	for my $t (sort keys %w)
+	{
+		my $bytes = 2;
+		$bytes *= $_ for @{ $w{$t} };
+		$h{$t} = { dtype => 'F16', shape => $w{$t}, data_offsets => [ $at, $at + $bytes ] };
+		$at += $bytes;
+	}
+	my $text = $json->encode(\%h);
+	spit($file, pack('Q<', length $text) . $text);
+	spit("$dir/config.json", $json->encode($c));
+	# not every file system takes files of that size
+	if (!truncate($file, 8 + length($text) + $at))
+	{
+		note("no file of 4 TB here: $!");
+		truncate($file, 1 << 30) or die;
+	}
+}
 spit(model('weights: seven bytes') . '/model.safetensors', 'x' x 7);
 spit(model('weights: empty') . '/model.safetensors', '');
 truncate(model('weights: 64 GB of a hole') . '/model.safetensors', 64 << 30) or die;
@@ -213,6 +258,32 @@ symlink('/dev/zero', "$dir/config.json") or die;
 $dir = model('a loop of links');
 unlink "$dir/config.json";
 symlink("$dir/config.json", "$dir/config.json") or die;
+$dir = model('a directory for weights');
+unlink "$dir/model.safetensors";
+mkdir "$dir/model.safetensors" or die;
+$dir = model('a FIFO for optional files');
+mkfifo("$dir/generation_config.json", 0600) or die;
+$dir = model('a device for a template');
+symlink('/dev/zero', "$dir/chat_template.jinja") or die;
+$dir = model('links to links');
+unlink "$dir/model.safetensors";
+symlink($_ < 60 ? 'l' . ($_ + 1) : 'config.json', $_ > 0 ? "$dir/l$_" : "$dir/model.safetensors") or die for 0 .. 60;
+$dir = model('a socket for a configuration');
+unlink "$dir/config.json";
+IO::Socket::UNIX->new(Local => "$dir/config.json", Listen => 1) or die;
+$made{'a path of 100,000 bytes'} = '/x' x 50000;
+$made{'control characters'} = "$top/\e[2J\n%s%n";
+push @names, 'a path of 100,000 bytes', 'control characters';
+if ($> != 0)
+{
+	for my $f ('config.json', 'model.safetensors', 'tokenizer.json')
+	{
+		$dir = model("unreadable: $f");
+		chmod 0, "$dir/$f" or die;
+	}
+	$dir = model('unreadable: the directory');
+	chmod 0, $dir or die;
+}
 $dir = model('a directory for a tokenizer');
 unlink "$dir/tokenizer.json";
 mkdir "$dir/tokenizer.json" or die;
@@ -232,6 +303,47 @@ gguf('lists in lists', sub { substr($_[0], 0, 16) . pack('Q<', 1) . pack('Q<', 1
 gguf('a list of 2^61 numbers', sub { substr($_[0], 0, 16) . pack('Q<', 1) . pack('Q<', 1) . 'a' . pack('L<L<Q<', 9, 10, 2**61) . "\0" x 100 });
 gguf('a scale of NaN', sub { my $at = length($_[0]) - 34 * 40; substr($_[0], $at - $at % 34 + $_ * 2, 2) = "\x00\x7e" for 0 .. 500; $_[0] });
 gguf('all ones', sub { substr($_[0], 0, 24) . "\xff" x 100000 });
+gguf('version 1', sub { substr($_[0], 4, 4) = pack('L<', 1); $_[0] });
+gguf('big-endian', sub { substr($_[0], 4, 4) = pack('L>', 3); $_[0] });
+
+# ---- parts of a GGUF model ----
+
+sub parts
+{
+	my ($name, $change) = @_;
+	my $dir = "$top/" . $n++;
+	my @files;
+	mkdir $dir or die;
+	for my $from (sort glob "$fixtures/phi3_f16_gguf_split/*.gguf")
+	{
+		push @files, "$dir/m" . substr($from, -20);
+		copy($from, $files[-1]) or die "$from: $!";
+	}
+	# a key's value stands behind its name and type
+	my $set = sub {
+		my ($part, $key, $value) = @_;
+		my $bytes = slurp_raw($files[$part]);
+		substr($bytes, index($bytes, $key) + length($key) + 4, length $value) = $value;
+		spit($files[$part], $bytes);
+	};
+	$made{"parts: $name"} = $change->($set, @files) // $files[0];
+	push @names, "parts: $name";
+}
+
+parts('one is gone', sub { unlink $_[2]; return });
+parts('one is a FIFO', sub { unlink $_[2]; mkfifo($_[2], 0600) or die; return });
+parts('one is a directory', sub { unlink $_[2]; mkdir $_[2] or die; return });
+parts('one is a loop of links', sub { unlink $_[2]; symlink($_[2], $_[2]) or die; return });
+parts('all are the first', sub { for my $i (2, 3) { unlink $_[$i]; symlink($_[1], $_[$i]) or die } return });
+parts('one is empty', sub { spit($_[2], ''); return });
+parts('one is truncated', sub { truncate($_[3], (-s $_[3]) / 2) or die; return });
+parts('another number', sub { $_[0]->(1, 'split.no', pack('S<', 2)); return });
+parts('65,535 of them', sub { $_[0]->(0, 'split.count', pack('S<', 65535)); return });
+parts('another count', sub { $_[0]->(2, 'split.count', pack('S<', 7)); return });
+parts('another count of tensors', sub { $_[0]->(0, 'split.tensors.count', pack('l<', 1)); return });
+parts('a count of tensors below zero', sub { $_[0]->(0, 'split.tensors.count', pack('l<', -1)); return });
+parts('the second for the first', sub { $_[2] });
+parts('two models in a directory', sub { my ($dir) = $_[1] =~ m{(.*)/}; copy($_[1], "$dir/other.gguf") or die; $dir });
 
 # ---- tokenizers ----
 
@@ -272,7 +384,7 @@ for my $name (@names)
 	my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_inspect_model('$path')->>'supported'");
 	my ($rc2, $out2, $err2) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_create_model('bad', '$path');\nSELECT llm_load_model('bad');");
 	# what inspect says of the weights it doesn't read
-	my $unread = $name =~ /scale of NaN/;
+	my $unread = $name =~ /scale of NaN|4 TB of a hole/;
 	my $inspected = $out eq 'false' || $err =~ /ERROR:  (XX001|0A000|58030|22023)/ || $unread;
 	my $refused = $err2 =~ /ERROR:  (XX001|0A000|58030|22023|53200|54000): (?!could not reach)/;
 
@@ -286,6 +398,9 @@ for my $name (@names)
 }
 
 my $grown = (rss_kb($pid) - $rss) / 1024;
+my ($peak) = slurp_raw("/proc/$pid/status") =~ /VmHWM:\s+(\d+)/;
+figure('at most %d MB were resident', $peak / 1024);
+cmp_ok($peak / 1024, '<', 800, 'and never took a gigabyte more');
 cmp_ok($grown, '<', 150, 'the engine has not grown by 150 MB');
 figure('%d hostile models, resident memory %+.0f MB', scalar @names, $grown);
 
@@ -311,6 +426,63 @@ for my $b (@bombs, @bombs, @bombs)
 $grown = ($after[2] - $after[1]) / 1024;
 cmp_ok($grown, '<', 100, 'templates leave nothing behind');
 figure('%d hostile templates, resident memory %+.0f MB, the third time %+.0f MB', scalar @bombs, ($after[0] - $rss) / 1024, $grown);
+
+# Files that others change while they are read: whatever comes of it, the engine lives.
+for my $kind ('model.safetensors', 'tokenizer.json', 'config.json', 'gguf')
+{
+	my $gguf = $kind eq 'gguf';
+	my $path = $gguf ? "$top/changing.gguf" : model("changing $kind", 'llama_wide_f16');
+	my $file = $gguf ? $path : "$path/$kind";
+	copy("$fixtures/llama_wide_f16_f16_gguf.gguf", $path) if $gguf;
+	my $bytes = slurp_raw($file);
+	my $stop = "$top/stop";
+	unlink $stop;
+	my $child = fork() // die;
+	if ($child == 0)
+	{
+		# in place: shorter, longer, other bytes, and right again
+		open(my $f, '+<:raw', $file) or POSIX::_exit(1);
+		for (my $i = 1; !-e $stop; $i++)
+		{
+			truncate($f, ($i * 7919) % length $bytes);
+			sysseek($f, 0, 0);
+			syswrite($f, $i % 3 ? $bytes : "\xff" x length $bytes);
+			truncate($f, length $bytes);
+			sysseek($f, 0, 0);
+			syswrite($f, $bytes);
+			select(undef, undef, undef, 0.001) if $i % 4 == 0;
+		}
+		POSIX::_exit(0);
+	}
+	my %seen;
+	for (1 .. 25)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_inspect_model('$path')->>'supported';\n"
+			  . "SELECT llm_create_model('bad', '$path');\nSELECT llm_load_model('bad');\nSELECT llm_drop_model('bad')");
+		$seen{$_}++ for $err =~ /ERROR:  (\w{5})/g;
+		$seen{none}++ if $err !~ /ERROR/;
+		$node->psql('postgres', q{SELECT llm_drop_model('bad')});
+	}
+	spit($stop, '');
+	waitpid($child, 0);
+	is($?, 0, "$kind was changed all the while");
+	is(engine_pid($node), $pid, "the engine lives while others change $kind");
+	is(join(' ', grep { !/^(none|XX001|0A000|58030|22023|55000|42704|42710)$/ } sort keys %seen), '', 'and its errors are those of a bad file');
+	figure('%s changed in place: %s', $kind, join(', ', map { "$_ $seen{$_}" } sort keys %seen));
+}
+
+# Names in no encoding: a database that takes any bytes.
+$node->safe_psql('postgres', q{CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'});
+$node->safe_psql('bytes', 'CREATE EXTENSION vllm_pg');
+my $odd = model('odd name');
+rename($odd, "$top/\xff\xfe") or die;
+for my $sql (q{SELECT llm_inspect_model(E'%s/\377\376')::text <> ''}, q{SELECT llm_create_model('odd', E'%s/\377\376')}, q{SELECT llm_inspect_model(E'%s/\377\376\001gone')},
+	q{SELECT llm_create_model('odd2', E'%s/\300\200gone')}, q{SELECT llm_load_model('odd')}, q{SELECT llm_generate('Ticket', model => 'odd', max_tokens => 2)})
+{
+	my ($rc, $out, $err) = $node->psql('bytes', sprintf($sql, $top));
+	ok($rc == 0 || $err =~ /ERROR/, "an answer or an error: $sql") or diag("$rc $out $err");
+	diag("$sql: $err") if $err ne '' && $err !~ /could not open|gone/;
+}
 
 is(engine_pid($node), $pid, 'it is the same engine');
 is($node->safe_psql('postgres', $ask), $answer, 'and its model answers as before');
