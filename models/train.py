@@ -21,6 +21,7 @@ import json
 import math
 import os
 import random
+import shutil
 import time
 from pathlib import Path
 
@@ -39,6 +40,7 @@ CONTEXT = 2048
 VOCAB = 2048
 DRILL_STEPS = 300
 BOS, EOS = "<|begin_of_text|>", "<|end_of_text|>"
+CHAT_TEMPLATE = Path(__file__).resolve().parent / "tickets-2m" / "chat_template.jinja"      # written by hand
 # The pre-tokenizer of Llama 3: words with one leading character, digits by three, punctuation, line ends.
 LLAMA3_SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
                 r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -461,6 +463,8 @@ def save(model, tokenizer, out):
     }
     for name, content in files.items():
         (out / name).write_text(json.dumps(content, indent=2) + "\n")
+    if out.resolve() != CHAT_TEMPLATE.parent:
+        shutil.copy(CHAT_TEMPLATE, out)
 
 
 def rate_at(step, steps):
