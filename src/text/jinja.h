@@ -39,7 +39,7 @@ typedef struct JinLimits
 /* What a template does with its variables, as far as its text shows. */
 typedef struct JinUses
 {
-	bool		content_parts;	/* loops over a message's content, or indexes it */
+	bool		content_parts;	/* loops over a message's content */
 	bool		string_test;	/* asks "is string" somewhere */
 } JinUses;
 

@@ -4,7 +4,7 @@
  *	  of all filters.
  *
  * All of jinja2's are here; those that make HTML (other than by escaping), draw
- * random numbers, wrap lines or print for debugging are known but refused.
+ * random numbers or print for debugging are known but refused.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -728,7 +728,7 @@ static const JFilter filters[] = {
 	{"sort", f_sort}, {"string", jin_f_string}, {"striptags", NULL}, {"sum", f_sum}, {"title", jin_f_title},
 	{"tojson", f_tojson}, {"trim", jin_f_trim}, {"truncate", jin_f_truncate}, {"unique", f_unique},
 	{"upper", jin_f_upper}, {"urlencode", jin_f_urlencode}, {"urlize", NULL}, {"wordcount", jin_f_wordcount},
-	{"wordwrap", NULL}, {"xmlattr", NULL}
+	{"wordwrap", jin_f_wordwrap}, {"xmlattr", NULL}
 };
 
 const JFilter *

@@ -1,6 +1,6 @@
 /*
  * jinja_filter.h
- *	  Filters on text (jinja_filter_text.c) for the table in jinja_filter.c.
+ *	  Filters on text (jinja_filter_text.c, jinja_wrap.c) for the table in jinja_filter.c.
  */
 #ifndef VLLM_TEXT_JINJA_FILTER_H
 #define VLLM_TEXT_JINJA_FILTER_H
@@ -24,5 +24,6 @@ JVal		jin_f_truncate(Jin *j, JVal v, const JArgs *a);
 JVal		jin_f_upper(Jin *j, JVal v, const JArgs *a);
 JVal		jin_f_urlencode(Jin *j, JVal v, const JArgs *a);
 JVal		jin_f_wordcount(Jin *j, JVal v, const JArgs *a);
+JVal		jin_f_wordwrap(Jin *j, JVal v, const JArgs *a);
 
 #endif

@@ -1,5 +1,7 @@
 """Small templates, one for each corner of the language, and the variables of all of them."""
 
+import json
+
 V = {
     "x": 3, "y": 7, "z": -4, "f": 2.5, "s": "Hello World", "e": "", "n": None, "t": True, "u": "naïve ÉCOLE ß",
     "l": [3, 1, 2], "ls": ["b", "A", "c", "a"], "d": {"b": 2, "a": 1, "C": 3}, "nest": {"a": {"b": [10, {"c": "deep"}]}},
@@ -946,6 +948,27 @@ STATEMENTS = [
 ]
 
 
+# Texts, and the arguments of wordwrap that each is tried with.
+WRAP = [
+    "", " ", "   a   b   ", "Look, goof-ball -- use the -b option!", "Hello there -- you goof-ball, use the -b option!", "a-b-c-d-e-f", "em-dash--like this---or that----then", "what--?", "--option --long-option=value -x",
+    "well-known state-of-the-art X-ray T-shirt e-mail 3-4 a1-b2 x-1 ab-cd", "averyveryverylongwordwithoutanybreak", "very-very-very-long-word-with-hyphens and more", "-----------------", "a----------------", "ab cd ------ ef",
+    "trailing   ", "   leading", "tab\tand  two  spaces", "one\ntwo three four five six\n\n  seven eight nine ten\r\neleven", "naïve ÉCOLE-ß straße-ähnlich Wörter", "日本語のテキストは空白がない", "日本-語の テキ-スト", "no\u00a0break space\u3000wide \u00a0 x",
+    "e\u0301e\u0301e\u0301 e\u0301-e\u0301", "٣-٤ ½-½ a²-b² Ⅷ-Ⅸ", "snake_case-and_more _-_ __-__", "'quoted'--'dash' (paren)--dash end.--Start 5--6", "a,b.c!d?e&f--g", "a b c d e f g h i j k l m n o p", "ab-cde-fgh ijk-lmnop-q--rst",
+    "\x1c x\x1fy z\x85w v\u2028u", "word " * 12, "😀😀 😀-😀 abc😀def-ghi", "<a href=x> & more--less </a>", "co-\u200bop re-\u0065nter", "a- b -c d--e f---g", "x--y--z", "aaa bbb-ccc-ddd",
+]
+WRAP_ARGS = ["1", "2", "3", "5", "7.5", "8", "10", "10, true, '|', false", "6, false", "4, false, none, false", "9, wrapstring='<br>'", "5, break_on_hyphens=1", "7, wrapstring='&'|safe", ""]
+WRAP_MORE = ["{{ s|wordwrap(0) }}", "{{ ''|wordwrap(0) }}", "{{ s|wordwrap(-3) }}", "{{ s|wordwrap(none) }}", "{{ s|wordwrap('5') }}", "{{ s|wordwrap(0.5) }}", "{{ s|wordwrap(20.5) }}", "{{ s|wordwrap(2.5) }}", "{{ s|wordwrap(2.5, false) }}",
+             "{{ s|wordwrap(true) }}", "{{ 5|wordwrap }}", "{{ missing|wordwrap }}", "{{ l|wordwrap(2) }}", "{{ s|wordwrap(missing) }}", "{{ s|wordwrap(5, wrapstring=missing) }}", "{{ s|wordwrap(5, wrapstring=3) }}", "{{ s|wordwrap(1, 2, 'x', 4, 5) }}", "{{ s|wordwrap(widht=3) }}",
+             "{{ (html|safe|wordwrap(4)) is escaped }}", "{{ (html|wordwrap(4, wrapstring='-'|safe)) is escaped }}", "{{ long|wordwrap(10)|upper }}", "{{ text|wordwrap(4) }}"]
+
+
+def wraps():
+    for text in WRAP:
+        for args in WRAP_ARGS:
+            yield "{{ %s|wordwrap(%s) }}" % (json.dumps(text, ensure_ascii=False), args)
+    yield from WRAP_MORE
+
+
 def cases():
     for e in EXPRESSIONS.strip("\n").split("\n"):
         yield "{{ %s }}" % e.rstrip()
@@ -953,3 +976,4 @@ def cases():
         yield "a\n{{ %s }}" % e
     for s in STATEMENTS:
         yield s
+    yield from wraps()

@@ -35,7 +35,7 @@ static int	n_templates;
  * What is refused here and not by jinja2, or the other way round: docs/chat.md says why.
  */
 static const char *const differs[] = {
-	"|pprint", "|striptags", "|urlize", "|wordwrap", "|random", "lipsum()",
+	"|pprint", "|striptags", "|urlize", "|random", "|xmlattr", "lipsum()",
 };
 
 static bool

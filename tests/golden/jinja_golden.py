@@ -74,10 +74,22 @@ def emit(row, result):
     print(json.dumps(row, ensure_ascii=False))
 
 
+def names():
+    """Everything that the environment knows by name."""
+    env = compiled("").environment
+    for kind, known in (("filter", env.filters), ("test", env.tests)):
+        for name in sorted(known):
+            yield "{{ '%s' is %s }}" % (name, kind)
+    for name in sorted(env.globals):
+        yield "{{ %s is defined }}{{ %s is callable }}" % (name, name)
+
+
 def cases():
     import jinja_cases
     print(json.dumps({"v": json.dumps(jinja_cases.V, ensure_ascii=False)}, ensure_ascii=False))
     for source in jinja_cases.cases():
+        emit({"t": source}, render(source, jinja_cases.V))
+    for source in names():
         emit({"t": source}, render(source, jinja_cases.V))
 
 
