@@ -446,6 +446,26 @@ split_word(const char *s, const char *end)
 	return (size_t) (run_of(s, end, UNI_WORD) - s);
 }
 
+/* A run of one script; what may be of any goes with what is before it. */
+size_t
+split_script(const char *s, const char *end)
+{
+	size_t		len;
+	unsigned	script = uni_hf_script(utf8_next(s, &len));
+	const char *p = s + len;
+
+	if (script == 0)
+		return 0;
+	for (; p < end; p += len)
+	{
+		unsigned	next = uni_hf_script(utf8_next(p, &len));
+
+		if (next != 0 && next != script)
+			break;
+	}
+	return (size_t) (p - s);
+}
+
 static size_t
 split_falcon_punct(const char *s, const char *end)
 {

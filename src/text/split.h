@@ -65,6 +65,8 @@ size_t		split_digit(const char *s, const char *end);
 size_t		split_punct(const char *s, const char *end);
 size_t		split_space(const char *s, const char *end);
 size_t		split_word(const char *s, const char *end);
+/* a run of characters of one script, as UnicodeScripts has it */
+size_t		split_script(const char *s, const char *end);
 
 /* Where a text is being cut; see split_begin(). */
 typedef struct SplitSeg

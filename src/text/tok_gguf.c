@@ -2,10 +2,11 @@
  * tok_gguf.c
  *	  Builds a Tok from the vocabulary in a GGUF file.
  *
- * Four kinds: "gpt2" is BPE with merges, pre-tokenizer by name (splits.def);
+ * Six kinds: "gpt2" is BPE with merges, pre-tokenizer by name (splits.def);
  * "llama" is SentencePiece BPE by scores with byte fallback; "t5" is Unigram;
- * "bert" is WordPiece, which marks the tokens that begin a word.  A tokenizer.model
- * (tok_spm.c) comes this way, too.
+ * "bert" is WordPiece, which marks the tokens that begin a word; "plamo2" (plamo.c);
+ * and "rwkv", the longest token at each place, whose tokens are any bytes, spelled with
+ * Python's escapes.  A tokenizer.model (tok_spm.c) comes this way, too.
  *
  * GGUF has no flags on added tokens: control tokens (and unknown ones) are
  * special, user-defined tokens are not, and both are matched in raw text.
@@ -25,17 +26,6 @@
 #include "text/meta.h"
 #include "text/tok_impl.h"
 #include "text/utf8.h"
-
-/* tokenizer.ggml.token_type */
-enum
-{
-	TYPE_NORMAL = 1,
-	TYPE_UNKNOWN = 2,
-	TYPE_CONTROL = 3,
-	TYPE_USER = 4,
-	TYPE_UNUSED = 5,
-	TYPE_BYTE = 6
-};
 
 static int32_t
 type_of(const TokGguf *v, size_t i)
@@ -69,7 +59,9 @@ typedef enum Kind
 	KIND_BPE,
 	KIND_SPM,
 	KIND_UNIGRAM,
-	KIND_BERT
+	KIND_BERT,
+	KIND_PLAMO,
+	KIND_RWKV
 } Kind;
 
 /* May the model make this token out of text? */
@@ -82,51 +74,103 @@ is_piece(int32_t type, Kind kind)
 	return type == TYPE_NORMAL || type == TYPE_USER || (type == TYPE_UNUSED && kind == KIND_UNIGRAM);
 }
 
+static int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The bytes that an RWKV token spells. */
+static bool
+read_escapes(const char *s, size_t n, Buf *out)
+{
+	buf_reset(out);
+	buf_reserve(out, 1);
+	for (size_t i = 0; i < n; i++)
+	{
+		if (s[i] != '\\')
+		{
+			buf_addc(out, s[i]);
+			continue;
+		}
+		if (++i == n)
+			return false;
+		if (s[i] == 'x')
+		{
+			if (n - i < 3 || hex_digit(s[i + 1]) < 0 || hex_digit(s[i + 2]) < 0)
+				return false;
+			buf_addc(out, (char) (hex_digit(s[i + 1]) << 4 | hex_digit(s[i + 2])));
+			i += 2;
+		}
+		else
+			buf_addc(out, s[i] == 't' ? '\t' : s[i] == 'n' ? '\n' : s[i] == 'r' ? '\r' : s[i]);
+	}
+	return true;
+}
+
 /* Names, flags, and added tokens; skip[id] = text may not become it. */
-static void
-fill_names(Tok *t, const TokGguf *v, Kind kind, bool *skip)
+static bool
+fill_names(Tok *t, const TokGguf *v, Kind kind, bool *skip, Err *e)
 {
 	Buf			piece = {0};
+	Buf			bytes = {0};
+	bool		ok = true;
 
 	for (size_t i = 0; i < v->n; i++)
 	{
 		int32_t		id = (int32_t) i;
 		int32_t		type = type_of(v, i);
 		bool		special = type == TYPE_CONTROL || type == TYPE_UNKNOWN;
+		const char *s = v->tokens[i];
+		size_t		n = v->token_len[i];
 
-		strtab_set(t->names, id, v->tokens[i], v->token_len[i]);
+		if (kind == KIND_RWKV)
+		{
+			if (!read_escapes(s, n, &bytes))
+			{
+				ok = err_set(e, ERR_BAD_FILE, "GGUF token %zu (\"%.60s\") has a malformed escape", i, s);
+				break;
+			}
+			s = bytes.data;
+			n = bytes.len;
+		}
+		strtab_set(t->names, id, s, n);
 		if (special)
 		{
 			t->flags[id] |= TOK_F_SPECIAL;
 		}
 		skip[id] = special || (kind != KIND_BPE && !is_piece(type, kind));
-		if (v->token_len[i] == 0)
+		if (n == 0)
 			continue;
 		if (special || type == TYPE_USER)
 		{
-			strtab_set(t->added_names, id, v->tokens[i], v->token_len[i]);
+			strtab_set(t->added_names, id, s, n);
 			if (!strtab_index(t->added_names, id))
 				continue;
 			/* added tokens are spelled in plain text, whatever the model's alphabet */
 			buf_reset(&piece);
 			if (kind == KIND_BERT)
 				buf_addstr(&piece, META);	/* they are words */
-			buf_add(&piece, v->tokens[i], v->token_len[i]);
+			buf_add(&piece, s, n);
 			strtab_set(t->pieces, id, piece.data, piece.len);
 			if (t->added_raw == NULL)
 				t->added_raw = added_new();
-			added_put(t->added_raw, v->tokens[i], v->token_len[i], id, special ? ADDED_SPECIAL : 0);
+			added_put(t->added_raw, s, n, id, (special ? ADDED_SPECIAL : 0u) | (v->added_flags != NULL ? v->added_flags[i] : 0u));
 		}
 		else if (type == TYPE_BYTE)
 		{
 			/* to be found by name, but not in text */
-			strtab_set(t->added_names, id, v->tokens[i], v->token_len[i]);
+			strtab_set(t->added_names, id, s, n);
 			strtab_index(t->added_names, id);
 		}
 		if (is_piece(type, kind))
 			strtab_index(t->names, id);
 	}
 	buf_free(&piece);
+	buf_free(&bytes);
+	return ok;
 }
 
 static bool
@@ -345,6 +389,44 @@ build_bert(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
 }
 
 static bool
+build_plamo(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
+{
+	int32_t		byte_id[256];
+
+	for (int c = 0; c < 256; c++)
+	{
+		char		s[8];
+
+		snprintf(s, sizeof(s), "<0x%02X>", c);
+		byte_id[c] = tok_find(t, s, 6);
+		if (byte_id[c] < 0)
+			return err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has no token %s", s);
+	}
+	add_piece_step(r, (PieceStep) {.kind = PIECE_FALLBACK});
+	t->plamo = plamo_new(t->names, byte_id, v->scores, skip, v->n);
+	surround(t, v, false, false, false);
+	return true;
+}
+
+static bool
+build_rwkv(Tok *t, const TokGguf *v, const bool *skip, Err *e)
+{
+	WordPieceConf c = {.names = t->names, .n_ids = v->n, .skip = skip, .first = "", .rest = "",
+		.max_chars = SIZE_MAX, .unk = -1};
+
+	for (int b = 0; b < 256; b++)
+	{
+		char		byte = (char) b;
+
+		if (strtab_find(t->names, &byte, 1) < 0)
+			return err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has no token for the byte 0x%02X", b);
+	}
+	t->wordpiece = wordpiece_new(&c);
+	surround(t, v, false, false, false);
+	return true;
+}
+
+static bool
 kind_of(const TokGguf *v, Kind *kind, Err *e)
 {
 	static const struct
@@ -352,7 +434,8 @@ kind_of(const TokGguf *v, Kind *kind, Err *e)
 		const char *model;
 		Kind		kind;
 	}			row[] = {
-		{"gpt2", KIND_BPE}, {"gemma4", KIND_BPE}, {"llama", KIND_SPM}, {"t5", KIND_UNIGRAM}, {"bert", KIND_BERT}
+		{"gpt2", KIND_BPE}, {"gemma4", KIND_BPE}, {"llama", KIND_SPM}, {"t5", KIND_UNIGRAM}, {"bert", KIND_BERT},
+		{"plamo2", KIND_PLAMO}, {"rwkv", KIND_RWKV}
 	};
 	const char *model = v->model != NULL ? v->model : "";
 
@@ -367,6 +450,27 @@ kind_of(const TokGguf *v, Kind *kind, Err *e)
 	return err_set(e, ERR_UNSUPPORTED, "GGUF tokenizer model \"%s\" is not supported", model);
 }
 
+static bool
+build_model(Tok *t, const TokGguf *v, Kind kind, const bool *skip, PieceRules *r, Err *e)
+{
+	switch (kind)
+	{
+		case KIND_BPE:
+			return build_bpe(t, v, skip, r, e);
+		case KIND_SPM:
+			return build_spm(t, v, r, e);
+		case KIND_UNIGRAM:
+			return build_unigram(t, v, skip, r, e);
+		case KIND_BERT:
+			return build_bert(t, v, skip, r, e);
+		case KIND_PLAMO:
+			return build_plamo(t, v, skip, r, e);
+		case KIND_RWKV:
+			return build_rwkv(t, v, skip, e);
+	}
+	return false;
+}
+
 Tok *
 tok_from_gguf(const TokGguf *v, Err *e)
 {
@@ -378,7 +482,7 @@ tok_from_gguf(const TokGguf *v, Err *e)
 
 	if (!kind_of(v, &kind, e) || !check_arrays(v, e))
 		return NULL;
-	if ((kind == KIND_SPM || kind == KIND_UNIGRAM) && v->scores == NULL)
+	if ((kind == KIND_SPM || kind == KIND_UNIGRAM || kind == KIND_PLAMO) && v->scores == NULL)
 	{
 		err_set(e, ERR_BAD_FILE, "the GGUF vocabulary has no scores");
 		return NULL;
@@ -392,10 +496,7 @@ tok_from_gguf(const TokGguf *v, Err *e)
 	t->pieces = strtab_new(v->n);
 	t->flags = mem_zalloc(v->n);
 	skip = mem_zalloc(v->n * sizeof(bool));
-	fill_names(t, v, kind, skip);
-	ok = kind == KIND_BPE ? build_bpe(t, v, skip, &rules, e) :
-		kind == KIND_SPM ? build_spm(t, v, &rules, e) :
-		kind == KIND_UNIGRAM ? build_unigram(t, v, skip, &rules, e) : build_bert(t, v, skip, &rules, e);
+	ok = fill_names(t, v, kind, skip, e) && build_model(t, v, kind, skip, &rules, e);
 	mem_free(skip);
 	if (!ok)
 	{

@@ -344,6 +344,12 @@ pre_tokenizer(Tok *t, const cJSON *x, int depth, Err *e)
 		return add_matcher(t, split_space, SPLIT_REMOVED, e);
 	if (strcmp(type, "CharDelimiterSplit") == 0)
 		return pre_delimiter(t, x, e);
+	if (strcmp(type, "UnicodeScripts") == 0)
+	{
+		/* what begins a text and may be of any script is dropped, as it is there */
+		return add_pre(t, (PreStep) {.kind = PRE_SPLIT, .split = {.match = split_script, .behavior = SPLIT_REMOVED,
+			.invert = true}}, e);
+	}
 	if (strcmp(type, "FixedLength") == 0)
 		return pre_fixed(t, x, e);
 	return hf_unsupported(e, "pre_tokenizer", type);

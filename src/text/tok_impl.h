@@ -11,6 +11,7 @@
 #include "text/added.h"
 #include "text/bpe.h"
 #include "text/charsmap.h"
+#include "text/plamo.h"
 #include "text/rx.h"
 #include "text/split.h"
 #include "text/spm.h"
@@ -27,6 +28,17 @@
 
 #define TOK_MAX_TEXT		((size_t) 256 << 20)	/* longer texts are refused */
 #define TOK_MAX_NORMALIZED	(16 * TOK_MAX_TEXT) /* and such as could become longer than this */
+
+/* tokenizer.ggml.token_type, also SentencePiece's */
+enum
+{
+	TYPE_NORMAL = 1,
+	TYPE_UNKNOWN = 2,
+	TYPE_CONTROL = 3,
+	TYPE_USER = 4,
+	TYPE_UNUSED = 5,
+	TYPE_BYTE = 6
+};
 
 /* One step of the normalizer. */
 typedef enum NormKind
@@ -163,10 +175,11 @@ struct Tok
 	PreStep		pre[SPLIT_MAX_STEPS];
 	size_t		n_pre;
 
-	Bpe		   *bpe;			/* exactly one of these five */
+	Bpe		   *bpe;			/* exactly one of these six */
 	Spm		   *spm;
 	Unigram    *unigram;
 	WordPiece  *wordpiece;
+	Plamo	   *plamo;
 	bool		word_level;		/* a word is a token, or unk */
 	int32_t		unk;			/* of word_level; -1 = a text with unknown words is an error */
 	bool		lead;			/* U+2581 also before an added token that begins the text */

@@ -13,11 +13,13 @@
  *
  * It is the same as a GGUF vocabulary then.  What stands around a text is not in the
  * file but in the code of each tokenizer class of transformers: classes whose code
- * does more than that (ids of fairseq) are refused, and so are unknown ones.
+ * does more than that (ids of fairseq) are refused, and so are unknown ones.  Added tokens
+ * are in tokenizer_config.json.
  *
  * Tested by tests/unit/test_tokenizer_kinds.c against SentencePiece.
  */
 #include <cjson/cJSON.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -29,6 +31,8 @@ enum
 	MODEL_UNIGRAM = 1,
 	MODEL_BPE = 2
 };
+
+#define MAX_ADDED	65536		/* ids behind the vocabulary */
 
 typedef struct Field
 {
@@ -108,10 +112,24 @@ typedef struct SpmFile
 	size_t	   *len;
 	float	   *score;
 	int32_t    *type;
+	uint8_t    *flags;			/* ADDED_* of added tokens */
 	Buf			text;
 	int			model;
 	bool		escape;
 } SpmFile;
+
+static void
+reserve(SpmFile *s, size_t n)
+{
+	if (n <= s->cap)
+		return;
+	s->cap = s->cap * 2 > n ? s->cap * 2 : n > 1024 ? n : 1024;
+	s->token = mem_realloc(s->token, s->cap * sizeof(char *));
+	s->len = mem_realloc(s->len, s->cap * sizeof(size_t));
+	s->score = mem_realloc(s->score, s->cap * sizeof(float));
+	s->type = mem_realloc(s->type, s->cap * sizeof(int32_t));
+	s->flags = mem_realloc(s->flags, s->cap);
+}
 
 static void
 add_piece(SpmFile *s, Reader r, bool *bad)
@@ -119,14 +137,8 @@ add_piece(SpmFile *s, Reader r, bool *bad)
 	Field		f;
 	size_t		n = s->v.n;
 
-	if (n == s->cap)
-	{
-		s->cap = s->cap ? s->cap * 2 : 1024;
-		s->token = mem_realloc(s->token, s->cap * sizeof(char *));
-		s->len = mem_realloc(s->len, s->cap * sizeof(size_t));
-		s->score = mem_realloc(s->score, s->cap * sizeof(float));
-		s->type = mem_realloc(s->type, s->cap * sizeof(int32_t));
-	}
+	reserve(s, n + 1);
+	s->flags[n] = 0;
 	s->len[n] = 0;
 	s->score[n] = 0;
 	s->type[n] = 1;
@@ -226,11 +238,92 @@ read_file(SpmFile *s, const void *data, size_t n, Err *e)
 	for (size_t i = 0; i < s->v.n; i++)
 		s->token[i] = s->text.data + (size_t) s->token[i];
 	s->v.model = s->model == MODEL_BPE ? "llama" : "t5";
+	return true;
+}
+
+/* An added token; its text must outlive *s. */
+static bool
+put_added(SpmFile *s, size_t id, const char *text, const cJSON *x, bool special, Err *e)
+{
+	size_t		n = strlen(text);
+
+	if (n == 0 || n > TOK_MAX_TOKEN_BYTES || id >= s->v.n + MAX_ADDED || id >= TOK_MAX_ID)
+		return err_set(e, ERR_BAD_FILE, "added token \"%.60s\" of tokenizer.model has a bad length or id", text);
+	reserve(s, id + 1);
+	for (; s->v.n <= id; s->v.n++)
+	{
+		s->token[s->v.n] = "";
+		s->len[s->v.n] = 0;
+		s->score[s->v.n] = 0;
+		s->type[s->v.n] = TYPE_UNUSED;
+		s->flags[s->v.n] = 0;
+	}
+	if (s->len[id] > 0 && (s->len[id] != n || memcmp(s->token[id], text, n) != 0))
+		return true;			/* the id is taken */
+	s->token[id] = text;
+	s->len[id] = n;
+	if (s->type[id] == TYPE_NORMAL || s->type[id] == TYPE_UNUSED)
+		s->type[id] = special ? TYPE_CONTROL : TYPE_USER;
+	s->flags[id] = (uint8_t) ((hf_bool(x, "single_word", false) ? ADDED_SINGLE_WORD : 0) |
+							  (hf_bool(x, "lstrip", false) ? ADDED_LSTRIP : 0) | (hf_bool(x, "rstrip", false) ? ADDED_RSTRIP : 0));
+	return true;
+}
+
+/* The token that tokenizer_config.json names, a text or an object with flags. */
+static bool
+put_named(SpmFile *s, const StrTab *all, const cJSON *x, int32_t *id, Err *e)
+{
+	const char *text = cJSON_IsObject(x) ? hf_str(x, "content") : cJSON_GetStringValue(x);
+	int32_t		found = text != NULL && *text != '\0' ? strtab_find(all, text, strlen(text)) : -1;
+
+	if (found < 0)
+		return true;
+	if (id != NULL)
+		*id = found;
+	if (s->type[found] == TYPE_USER)
+		s->type[found] = TYPE_CONTROL;
+	return s->type[found] != TYPE_NORMAL || put_added(s, (size_t) found, text, x, true, e);
+}
+
+/* Tokens that stand beside tokenizer.model: added ones with their ids, and names of special ones. */
+static bool
+add_tokens(SpmFile *s, const cJSON *config, Err *e)
+{
+	static const char *const names[] = {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+	StrTab	   *all;
+	const cJSON *x;
+	bool		ok = true;
+
+	cJSON_ArrayForEach(x, hf_get(config, "added_tokens_decoder"))
+	{
+		const char *text = hf_str(x, "content");
+		char	   *end = NULL;
+		long		id = x->string != NULL ? strtol(x->string, &end, 10) : -1;
+
+		if (text == NULL || id < 0 || end == x->string || *end != '\0')
+			return err_set(e, ERR_BAD_FILE, "tokenizer_config.json has a bad added token");
+		if (!put_added(s, (size_t) id, text, x, hf_bool(x, "special", false), e))
+			return false;
+	}
+	all = strtab_new(s->v.n);
+	for (size_t i = 0; i < s->v.n; i++)
+		if (s->len[i] > 0)
+		{
+			strtab_set(all, (int32_t) i, s->token[i], s->len[i]);
+			strtab_index(all, (int32_t) i);
+		}
+	ok = put_named(s, all, hf_get(config, "bos_token"), &s->v.bos, e) && put_named(s, all, hf_get(config, "eos_token"), &s->v.eos, e);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && ok; i++)
+		ok = put_named(s, all, hf_get(config, names[i]), NULL, e);
+	cJSON_ArrayForEach(x, hf_get(config, "additional_special_tokens"))
+		ok = ok && put_named(s, all, x, NULL, e);
+	strtab_free(all);
 	s->v.tokens = s->token;
 	s->v.token_len = s->len;
 	s->v.scores = s->score;
 	s->v.types = s->type;
-	return true;
+	s->v.added_flags = s->flags;
+	return ok;
 }
 
 /* What the tokenizer class puts around a text. */
@@ -279,13 +372,14 @@ tok_from_spm(const void *data, size_t n, const char *config, size_t config_len, 
 
 	if (config != NULL && !cJSON_IsObject(root))
 		err_set(e, ERR_BAD_FILE, "tokenizer_config.json is not a JSON object");
-	else if (read_file(&s, data, n, e) && apply_class(&s.v, root, e))
+	else if (read_file(&s, data, n, e) && apply_class(&s.v, root, e) && add_tokens(&s, root, e))
 		t = tok_from_gguf(&s.v, e);
 	cJSON_Delete(root);
 	mem_free(s.token);
 	mem_free(s.len);
 	mem_free(s.score);
 	mem_free(s.type);
+	mem_free(s.flags);
 	buf_free(&s.text);
 	return t;
 }

@@ -37,6 +37,7 @@ typedef struct Enc
 	BpeWork		bpe;
 	SpmWork		spm;
 	UnigramWork unigram;
+	PlamoWork	plamo;
 	Buf			norm;			/* the piece being encoded, normalized */
 	Buf			pre[SPLIT_MAX_STEPS];	/* what a step that changes text made */
 	RxWork		rx[SPLIT_MAX_STEPS];
@@ -58,6 +59,8 @@ encode_word(Enc *c, const char *s, size_t n)
 		unigram_encode(t->unigram, &c->unigram, s, n, c->out);
 	else if (t->wordpiece != NULL)
 		wordpiece_encode(t->wordpiece, s, n, c->out);
+	else if (t->plamo != NULL)
+		plamo_encode(t->plamo, &c->plamo, s, n, c->out);
 	else
 	{
 		id = strtab_find(t->names, s, n);
@@ -258,6 +261,7 @@ enc_free(Enc *c)
 	bpe_work_free(&c->bpe);
 	spm_work_free(&c->spm);
 	unigram_work_free(&c->unigram);
+	plamo_work_free(&c->plamo);
 }
 
 bool
@@ -365,6 +369,7 @@ tok_free(Tok *t)
 	spm_free(t->spm);
 	unigram_free(t->unigram);
 	wordpiece_free(t->wordpiece);
+	plamo_free(t->plamo);
 	mem_free(t);
 }
 

@@ -33,6 +33,7 @@ typedef struct TokGguf
 	const size_t *token_len;
 	const float *scores;		/* NULL if absent */
 	const int32_t *types;		/* NULL if absent: 1 normal 2 unknown 3 control 4 user 5 unused 6 byte */
+	const uint8_t *added_flags; /* NULL if absent: ADDED_* of control and user tokens */
 	size_t		n_merges;
 	const char *const *merges;	/* "left right", in rank order */
 	int32_t		bos, eos, unk;	/* -1 if absent */

@@ -47,6 +47,7 @@ bool		uni_hf_number(uint32_t cp);
 bool		uni_hf_mark(uint32_t cp);	/* M */
 bool		uni_hf_nonspacing(uint32_t cp); /* Mn */
 bool		uni_hf_other(uint32_t cp);	/* Cc, Cf, Co */
+unsigned	uni_hf_script(uint32_t cp); /* a number for each script; 0 = any script */
 /* Lower case of one character; U+0130 is left alone, it has two. */
 uint32_t	uni_lower(uint32_t cp);
 

@@ -72,6 +72,26 @@ uni_hf_other(uint32_t cp)
 		in_ranges(hf_other, COUNT(hf_other), cp);
 }
 
+unsigned
+uni_hf_script(uint32_t cp)
+{
+	size_t		lo = 0;
+	size_t		hi = COUNT(hf_script);
+
+	while (lo < hi)
+	{
+		size_t		mid = lo + (hi - lo) / 2;
+
+		if (cp < hf_script[mid][0])
+			hi = mid;
+		else if (cp > hf_script[mid][1])
+			lo = mid + 1;
+		else
+			return hf_script[mid][2];
+	}
+	return 0;
+}
+
 uint32_t
 uni_lower(uint32_t cp)
 {

@@ -26,9 +26,11 @@ SentencePiece never finds control tokens in a text; that is asked of ours there,
 Vocabularies in ../shared/tokenizers are converted, where they are present.
 """
 import base64
+import codecs
 import io
 import json
 import random
+import re
 import struct
 import sys
 import unicodedata
@@ -74,6 +76,7 @@ ADDED = [
     AddedToken("wort", special=False, normalized=True, single_word=True),
     AddedToken("   ", special=False, normalized=False),
 ]
+ADDED_TEXTS = {a.content for a in ADDED}
 
 
 def corpus():
@@ -269,6 +272,55 @@ def t5_hf():
     return t
 
 
+
+def frequent(size):
+    """The most frequent beginnings of the corpus' words with a space before them, in any alphabet."""
+    count = {}
+    for line in corpus():
+        for w in line.split(" "):
+            for k in range(1, min(len(w), 9) + 1):
+                for s in (w[:k], " " + w[:k], w[-k:]):
+                    count[s] = count.get(s, 0) + 1
+    for w in (GOLD / "tok_strings.txt").read_text().split("\n")[:600]:
+        s = bytes.fromhex(w).decode(errors="ignore")
+        for k in range(2, 5):
+            count[s[:k]] = count.get(s[:k], 0) + 3
+    for c in ("<s>", "", *ADDED_TEXTS):
+        count.pop(c, None)
+    return [s for s, _ in sorted(count.items(), key=lambda x: (-x[1] * len(x[0]), x[0]))[:size]]
+
+
+def rwkv_tokens():
+    """id 0 is <s>; then all bytes; then words, and parts of characters, as RWKV's World vocabulary has them."""
+    parts = [s.encode() for s in frequent(900)]
+    parts += [s[:n] for s in parts for n in (2, 4) if len(s) > n and not s[:n].isascii()]
+    return [b"<s>"] + [bytes([i]) for i in range(256)] + sorted({p for p in parts if len(p) > 1}, key=lambda p: (len(p), p))
+
+
+def rwkv_gguf(path):
+    toks = rwkv_tokens()
+    write_gguf(path, "rwkv", ["<s>"] + [repr(t)[2:-1] for t in toks[1:]] + ["[PAD%d]" % i for i in range(3)],
+               [3] + [1] * (len(toks) - 1) + [5] * 3, bos_token_id=0, eos_token_id=0)
+
+
+def plamo_tokens():
+    """(token, score, type) as in PLaMo 2's tokenizer.jsonl."""
+    out = [("<|plamo:unk|>", 0.0, 2), ("<|plamo:bos|>", 0.0, 3), ("<|plamo:eos|>", 0.0, 3), ("<|plamo:pad|>", 0.0, 3)]
+    out += [("<0x%02X>" % i, 0.0, 6) for i in range(256)]
+    r = random.Random(12)
+    for i, s in enumerate(frequent(1200)):
+        # few different scores: many paths cost the same
+        out.append((s, r.choice([-2.0, -4.0, -4.5, -7.25, -round(3 + i / 200, 4)]), 1))
+    out += [("zzzz", -2500.0, 1), ("zz", -1500.0, 1), ("[PAD1]", -1000.0, 5)]
+    return out
+
+
+def plamo_gguf(path):
+    t = plamo_tokens()
+    write_gguf(path, "plamo2", [x[0] for x in t], [x[2] for x in t], [x[1] for x in t], bos_token_id=1, eos_token_id=2,
+               unknown_token_id=0, padding_token_id=3)
+
+
 META = P.Metaspace()
 HF = {
     "bert": lambda: bert(True),
@@ -299,6 +351,7 @@ HF = {
     "aya": lambda: regex(r"\d{1,3}(?=(?:\d{3})*\b)", O200K),
     "behaviors": behaviors,
     "fixed": lambda: bpe(P.Sequence([P.CharDelimiterSplit("e"), P.FixedLength(length=3)]), N.ByteLevel(), D.ByteLevel(), ignore_merges=True),
+    "scripts": lambda: bpe(P.Sequence([P.UnicodeScripts(), P.ByteLevel(add_prefix_space=False)])),
 }
 OLD = ["gpt2", "llama3", "qwen2", "qwen35", "starcoder", "llama2", "mistral", "phrases", "metaspace"]
 
@@ -320,6 +373,9 @@ def train():
         bert_gguf(FIX / "bert.gguf")
     if not (FIX / "t5.gguf").exists():
         t5_gguf(FIX / "t5.gguf")
+    for name, make in (("rwkv.gguf", rwkv_gguf), ("plamo2.gguf", plamo_gguf)):
+        if not (FIX / name).exists():
+            make(FIX / name)
     if not (FIX / "t5.json").exists():
         t = t5_hf()
         t.add_tokens(ADDED)
@@ -461,6 +517,90 @@ class Tik:
         return None
 
 
+def gguf_field(name, key):
+    return gguf.GGUFReader(str(FIX / name)).fields["tokenizer.ggml." + key].contents()
+
+
+class Plain:
+    """A tokenizer without pre- and post-processing; special: its control tokens by their text."""
+
+    def __init__(self, special):
+        self.special = special
+
+    def left_out(self):
+        return set()
+
+    def one(self, s):
+        ids = []
+        for part in re.split("(%s)" % "|".join(map(re.escape, self.special)), s):
+            ids += [self.special[part]] if part in self.special else self.words(part) if part else []
+        return ids
+
+    def encode(self, a, b=None):
+        x, y = self.one(a), self.one(b) if b is not None else []
+        return x + y, [0] * len(x) + [1] * len(y)
+
+    def decode(self, ids):
+        special = set(self.special.values())
+        return tuple(b"".join(self.bytes[i] for i in ids if all or i not in special).decode(errors="replace") for all in (True, False))
+
+
+class Rwkv(Plain):
+    """The longest token at each place."""
+
+    def __init__(self):
+        super().__init__({"<s>": 0})
+        types = gguf_field("rwkv.gguf", "token_type")
+        self.bytes = {i: codecs.escape_decode(t.encode())[0] for i, t in enumerate(gguf_field("rwkv.gguf", "tokens")) if types[i] != 5}
+        self.ids = {b: i for i, b in self.bytes.items() if i > 0}
+        self.longest = max(map(len, self.ids))
+
+    def words(self, s):
+        s, ids = s.encode(), []
+        while s:
+            n = next(n for n in range(self.longest, 0, -1) if s[:n] in self.ids)
+            ids.append(self.ids[s[:n]])
+            s = s[n:]
+        return ids
+
+
+class Plamo(Plain):
+    """PLaMo 2's algorithm: an automaton of all suffixes of tokens over the text from its end, a dynamic program beside it."""
+
+    UNKNOWN, INVALID = -10000000, -20000000
+
+    def __init__(self):
+        tokens = list(zip(*(gguf_field("plamo2.gguf", k) for k in ("tokens", "scores", "token_type"))))
+        super().__init__({t: i for i, (t, _, kind) in enumerate(tokens) if kind in (2, 3)})
+        self.byte = {int(t[3:5], 16): i for i, (t, _, kind) in enumerate(tokens) if kind == 6}
+        self.bytes = {i: bytes([int(t[3:5], 16)]) if kind == 6 else t.encode() for i, (t, _, kind) in enumerate(tokens)}
+        self.score, self.id = {"": None}, {}
+        for i, (t, score, kind) in enumerate(tokens):
+            if kind == 1:
+                self.score[t], self.id[t] = round(score * 1e4), i
+                for k in range(1, len(t)):
+                    self.score.setdefault(t[k:], None)
+        # of each suffix, what of its beginnings is a suffix, too: longest first
+        self.rows = {s: [s[:k] for k in range(len(s), 0, -1) if s[:k] in self.score] for s in self.score}
+
+    def words(self, s):
+        s = s[1:] if s[:1] == "\ufeff" else s
+        cost, path, state = [0] * (len(s) + 1), [None] * len(s), ""
+        for i in range(len(s) - 1, -1, -1):
+            state = next((s[i] + p for p in self.rows[state] + [""] if s[i] + p in self.score), "")
+            cost[i] = 1 << 60
+            for p in self.rows[state]:
+                if self.score[p] is not None and self.score[p] > self.INVALID and cost[i + len(p)] - self.score[p] < cost[i]:
+                    cost[i], path[i] = cost[i + len(p)] - self.score[p], p
+            if cost[i + 1] - self.UNKNOWN < cost[i]:
+                cost[i], path[i] = cost[i + 1] - self.UNKNOWN, None
+        ids, i = [], 0
+        while i < len(s):
+            ids += [self.id[path[i]]] if path[i] else [self.byte[b] for b in s[i].encode()]
+            i += len(path[i] or s[i])
+        return ids
+
+
 def references(shared):
     for name in list(HF) + OLD:
         yield name + ".json", lambda name=name: Hugging(Tokenizer.from_file(str(FIX / (name + ".json"))))
@@ -468,6 +608,8 @@ def references(shared):
         yield name + ".model", lambda name=name: Piece((FIX / (name + ".model")).read_bytes())
     yield "t5.gguf", lambda: Piece((FIX / "unigram.model").read_bytes(), True)
     yield "bert.gguf", lambda: Hugging(bert_without_limit())
+    yield "rwkv.gguf", Rwkv
+    yield "plamo2.gguf", Plamo
     yield "tekken.tekken", lambda: Tik(
         "tekken", TEKKEN, {base64.b64decode(x["token_bytes"]): x["rank"] for x in json.loads(
             (FIX / "tekken.tekken").read_text())["vocab"] if x["rank"] < 776},

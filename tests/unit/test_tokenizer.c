@@ -512,6 +512,8 @@ gguf_cases(void)
 {
 	static const char *const bad_merge[] = {"ab"};
 	static const char *const unknown_merge[] = {"a c"};
+	static const char *const bad_escape[] = {"<s>", "<u>", "a", "\\x0g", "ab", "c", "\\n", "d"};
+	static const size_t bad_lens[] = {3, 3, 1, 4, 2, 1, 2, 1};
 	TokGguf		v = gguf_base("llama", NULL);
 
 	gguf_ids(v, "ab", TOK_ADD_SPECIAL, "0 7 ");
@@ -529,7 +531,13 @@ gguf_cases(void)
 	gguf_ids(v, "ab", TOK_ADD_SPECIAL, "0 4 ");
 
 	gguf_refused(gguf_base(NULL, NULL), ERR_UNSUPPORTED, "model");
-	gguf_refused(gguf_base("rwkv", NULL), ERR_UNSUPPORTED, "\"rwkv\"");
+	gguf_refused(gguf_base("ctc", NULL), ERR_UNSUPPORTED, "\"ctc\"");
+	gguf_refused(gguf_base("rwkv", NULL), ERR_BAD_FILE, "byte 0x00");
+	gguf_refused(gguf_base("plamo2", NULL), ERR_BAD_FILE, "no token <0x00>");
+	v = gguf_base("rwkv", NULL);
+	v.tokens = bad_escape;
+	v.token_len = bad_lens;
+	gguf_refused(v, ERR_BAD_FILE, "token 3 (\"\\x0g\") has a malformed escape");
 	gguf_refused(gguf_base("none", NULL), ERR_UNSUPPORTED, "no vocabulary");
 	gguf_refused(gguf_base("bert", NULL), ERR_BAD_FILE, "no unknown token");
 	gguf_refused(gguf_base("t5", NULL), ERR_BAD_FILE, "no unknown token");
@@ -552,6 +560,51 @@ gguf_cases(void)
 	gguf_refused(v, ERR_BAD_FILE, "not a pair");
 	v.merges = unknown_merge;
 	gguf_refused(v, ERR_BAD_FILE, "not of tokens");
+}
+
+/* Tokens that tokenizer_config.json adds to a tokenizer.model. */
+static void
+spm_added(void)
+{
+	static const char config[] = "{\"tokenizer_class\": \"LlamaTokenizer\", \"eos_token\": \"<|im_end|>\", \"pad_token\": {\"content\": \"<tool>\"},"
+		"\"added_tokens_decoder\": {\"900\": {\"content\": \"<|im_end|>\", \"special\": true},"
+		"\"903\": {\"content\": \"<tool>\", \"special\": false, \"rstrip\": true}, \"1\": {\"content\": \"taken\"}}}";
+	static const char *const bad[] = {
+		"{\"added_tokens_decoder\": {\"x\": {\"content\": \"a\"}}}", "{\"added_tokens_decoder\": [{\"content\": \"a\"}]}",
+		"{\"added_tokens_decoder\": {\"9999999\": {\"content\": \"a\"}}}", "{\"added_tokens_decoder\": {\"900\": {}}}"
+	};
+	static const char text[] = "the<|im_end|> <tool>  the";
+	Buf			file = {0};
+	Buf			out = {0};
+	IntVec		ids = {0};
+	Err			e = {0};
+	Tok		   *t;
+	size_t		n = 0;
+
+	CHECK(read_file(FIXTURES "bpe.model", &file), "no file");
+	t = tok_from_spm(file.data, file.len, config, sizeof(config) - 1, &e);
+	CHECK(t != NULL, "%s", e.msg);
+	if (t != NULL)
+	{
+		CHECK(tok_vocab_size(t) == 904 && tok_eos(t) == 900 && tok_bos(t) == 1, "%d ids, EOS %d", tok_vocab_size(t), tok_eos(t));
+		CHECK(tok_is_special(t, 900) && tok_is_special(t, 903) && !tok_is_special(t, 902), "special");
+		CHECK(tok_encode(t, text, strlen(text), TOK_ADD_SPECIAL, &ids, &e), "%s", e.msg);
+		for (size_t i = 0; i < ids.len; i++)
+			n += ids.data[i] == 900 || ids.data[i] == 903;
+		CHECK(n == 2 && ids.data[0] == 1, "%zu added tokens, BOS %d", n, (int) ids.data[0]);
+		tok_decode(t, ids.data, ids.len, TOK_SKIP_SPECIAL, &out);
+		CHECK(strncmp(out.data, "the ", 4) == 0 && strstr(out.data, "<") == NULL, "%s", out.data);
+		tok_free(t);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		t = tok_from_spm(file.data, file.len, bad[i], strlen(bad[i]), &e);
+		CHECK(t == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "added token") != NULL, "%s: %s", bad[i], e.msg);
+		tok_free(t);
+	}
+	buf_free(&file);
+	buf_free(&out);
+	intvec_free(&ids);
 }
 
 /* Every pre-tokenizer that GGUF files name has regexes that are understood. */
@@ -604,6 +657,7 @@ main(void)
 	truncated();
 	config();
 	gguf_cases();
+	spm_added();
 	gguf_pre();
 	return check_done("tokenizer");
 }
