@@ -139,7 +139,8 @@ CREATE FUNCTION llm_chat(
     chat_template_kwargs json DEFAULT NULL,
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL)
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL)
 RETURNS json
 AS 'MODULE_PATHNAME', 'llm_chat'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
@@ -164,7 +165,8 @@ CREATE FUNCTION llm_chat_text(
     chat_template_kwargs json DEFAULT NULL,
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL)
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL)
 RETURNS text
 AS 'MODULE_PATHNAME', 'llm_chat_text'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
@@ -189,7 +191,8 @@ CREATE FUNCTION llm_chat_stream(
     chat_template_kwargs json DEFAULT NULL,
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL)
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL)
 RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
 AS 'MODULE_PATHNAME', 'llm_chat_stream'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 256 SUPPORT vllm.llm_support;
@@ -224,7 +227,8 @@ CREATE FUNCTION llm_render_chat(
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
     documents json DEFAULT NULL,
-    model text DEFAULT NULL)
+    model text DEFAULT NULL,
+    content_format text DEFAULT NULL)
 RETURNS text
 AS 'MODULE_PATHNAME', 'llm_render_chat'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
@@ -237,7 +241,8 @@ CREATE FUNCTION llm_tokenize_chat(
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
     documents json DEFAULT NULL,
-    model text DEFAULT NULL)
+    model text DEFAULT NULL,
+    content_format text DEFAULT NULL)
 RETURNS int[]
 AS 'MODULE_PATHNAME', 'llm_tokenize_chat'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;

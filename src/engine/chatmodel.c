@@ -4,7 +4,7 @@
  *
  * The option "chat_template" is a template where it has a brace or a newline, else the
  * path of a file with one; only who may read the server's files can give models
- * options.
+ * options.  "content_format" says what the template gets for a message's content.
  *
  * Tested by tests/unit/test_chat.c.
  */
@@ -60,8 +60,9 @@ chatmodel_of_files(const Files *f)
 	Err			e;
 
 	files_tokenizer(f, &ft, &e);	/* what there is: a missing tokenizer fails elsewhere */
-	c = chat_new(ft.chat_template, ft.chat_template != NULL ? strlen(ft.chat_template) : 0,
-				 ft.tool_template, ft.tool_template != NULL ? strlen(ft.tool_template) : 0);
+	c = chat_new();
+	for (size_t i = 0; i < ft.n_templates; i++)
+		chat_template(c, ft.templates[i].name, ft.templates[i].text, ft.templates[i].len);
 	if (ft.gguf != NULL)
 		special_of_gguf(c, ft.gguf);
 	else if (ft.config != NULL)
@@ -98,6 +99,8 @@ chatmodel_of_options(const char *options, ChatModel **out, Err *e)
 {
 	cJSON	   *root = options != NULL && options[0] != '\0' ? cJSON_Parse(options) : NULL;
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "chat_template"));
+	const char *format = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "content_format"));
+	ChatFormat	f = CHAT_FORMAT_UNSET;
 	Buf			text = {0};
 	bool		ok = true;
 
@@ -107,8 +110,15 @@ chatmodel_of_options(const char *options, ChatModel **out, Err *e)
 		ok = read_template(s, &text, e);
 		s = text.data;
 	}
-	if (ok && s != NULL)
-		*out = chat_new(s, text.data != NULL ? text.len : strlen(s), NULL, 0);
+	if (ok && format != NULL && !chat_format_by_name(format, &f))
+		ok = err_set(e, ERR_INVALID, "unknown content_format \"%.60s\"", format);
+	if (ok && (s != NULL || format != NULL))
+	{
+		*out = chat_new();
+		chat_format(*out, f);
+		if (s != NULL)
+			chat_template(*out, "default", s, text.data != NULL ? text.len : strlen(s));
+	}
 	buf_free(&text);
 	cJSON_Delete(root);
 	return ok;

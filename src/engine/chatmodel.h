@@ -11,9 +11,9 @@
 /* What the files hold; never NULL. */
 ChatModel  *chatmodel_of_files(const Files *f);
 /*
- * The template that a catalog entry's options (JSON text, NULL or "" = none) name; *out
- * = NULL if they name none.  False with *e set: the file can't be read, or the template
- * is malformed.
+ * What the options of a catalog entry (JSON text, NULL or "" = none) say of chats: *out
+ * = NULL if nothing.  False with *e set: the template's file can't be read, or a format
+ * is unknown.  A malformed template is found by chat_check().
  */
 bool		chatmodel_of_options(const char *options, ChatModel **out, Err *e);
 

@@ -380,7 +380,7 @@ static Inst *
 fake_load(const char *path, const ModelOpts *o, const Settings *s,
 		  LoadProgress progress, void *ctx, Err *e)
 {
-	static const char chat_template[] =
+	static const char source[] =
 		"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 		"{{ 'assistant:' if add_generation_prompt }}";
 	Inst	   *in;
@@ -404,10 +404,9 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 		return NULL;
 	}
 	in = mem_zalloc(sizeof(Inst));
+	in->chat = chat_new();
 	if (strcmp(path, "/fake/mute") != 0)
-		in->chat = chat_new(chat_template, sizeof(chat_template) - 1, NULL, 0);
-	else
-		in->chat = chat_new(NULL, 0, NULL, 0);
+		chat_template(in->chat, "default", source, sizeof(source) - 1);
 	chat_special(in->chat, "bos_token", "<s>", 3);
 	chat_special(in->chat, "eos_token", "</s>", 4);
 	pthread_mutex_init(&in->lock, NULL);

@@ -135,7 +135,14 @@ put_tokenizer(cJSON *o, const Files *f)
 
 		put_str(x, "kind", kind);
 		mem_free(kind);
-		cJSON_AddBoolToObject(o, "chat_template", ft.chat_template != NULL);
+		cJSON_AddBoolToObject(o, "chat_template", ft.n_templates > 0);
+		if (ft.n_templates > 1)
+		{
+			cJSON	   *names = cJSON_AddArrayToObject(o, "chat_templates");
+
+			for (size_t i = 0; i < ft.n_templates; i++)
+				cJSON_AddItemToArray(names, cJSON_CreateString(ft.templates[i].name));
+		}
 	}
 	if (tok != NULL)
 	{

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "quant/quantize.h"
+#include "text/chat.h"
 
 /* An option's value is wrong: what it must be, and what it is. */
 static bool __attribute__((format(printf, 3, 4)))
@@ -93,6 +94,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{"max_num_seqs", offsetof(ModelOpts, max_num_seqs), 1, 4096},
 		{"max_num_batched_tokens", offsetof(ModelOpts, max_num_batched_tokens), 1, 65536},
 	};
+	ChatFormat	format;
 	int64_t		n;
 
 	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
@@ -130,11 +132,14 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		o->rope_theta = v->valuedouble;
 		return true;
 	}
-	if (strcmp(v->string, "chat_template") == 0)	/* chatmodel_of_options() reads it */
+	/* chatmodel_of_options() reads these */
+	if (strcmp(v->string, "content_format") == 0)
+		return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(v, e, "auto, string or openai");
+	if (strcmp(v->string, "chat_template") == 0)
 		return cJSON_IsString(v) || opt_wrong(v, e, "a chat template, or the path of a file with one");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, rope_scaling, rope_theta and chat_template.");
+					"max_num_seqs, max_num_batched_tokens, quantization, rope_scaling, rope_theta, chat_template and content_format.");
 }
 
 bool

@@ -110,6 +110,15 @@ copy_text(char **to, const WireField *f, Err *e)
 	return true;
 }
 
+static bool
+copy_format(ChatFormat *to, const WireField *f, Err *e)
+{
+	char		name[32];
+
+	return (f->n < sizeof(name) && copy_name(name, sizeof(name), f, e) && chat_format_by_name(name, to)) ||
+		bad(e, "content_format", "must be auto, string or openai");
+}
+
 /* Fields of sampling parameters; *known = false if it is none. */
 static bool
 param_field(Request *r, const WireField *f, bool *known, Err *e)
@@ -211,6 +220,8 @@ other_field(Request *r, const WireField *f, Err *e)
 		case WTAG_CHAT_KWARGS:
 			r->chat.kwargs = (ChatText) {f->s, f->n};
 			return true;
+		case WTAG_CONTENT_FORMAT:
+			return copy_format(&r->chat.format, f, e);
 		case WTAG_CHAT_TEMPLATE:
 			r->chat.source = (ChatText) {f->s, f->n};
 			return true;

@@ -324,8 +324,12 @@ files_close(Files *f)
 	mem_free(f->gguf_text);
 	buf_free(&f->tok_json);
 	buf_free(&f->tok_config);
-	buf_free(&f->chat_template);
-	buf_free(&f->tool_template);
+	for (size_t i = 0; i < f->n_templates; i++)
+	{
+		mem_free(f->templates[i].name);
+		mem_free(f->templates[i].text);
+	}
+	mem_free(f->templates);
 	conf_free(f->conf);
 	mem_free(f->path);
 	mem_free(f);
@@ -463,13 +467,48 @@ files_contents_id(const Files *f)
 	return b.data;
 }
 
+void
+files_add_template(Files *f, const char *name, size_t name_len, const char *s, size_t n)
+{
+	char	   *key;
+	size_t		i = 0;
+
+	for (; i < name_len && name[i] > ' ' && name[i] <= '~'; i++)
+		;
+	if (i < name_len || i == 0 || i > FILES_MAX_NAME)
+		return;
+	key = mem_strndup(name, name_len);
+	i = 0;
+
+	if (f->templates == NULL)
+		f->templates = mem_zalloc(FILES_MAX_TEMPLATES * sizeof(FilesTemplate));
+	while (i < f->n_templates && strcmp(f->templates[i].name, key) < 0)
+		i++;
+	if (f->n_templates == FILES_MAX_TEMPLATES || (i < f->n_templates && strcmp(f->templates[i].name, key) == 0))
+	{
+		mem_free(key);
+		return;
+	}
+	memmove(&f->templates[i + 1], &f->templates[i], (f->n_templates - i) * sizeof(FilesTemplate));
+	f->templates[i] = (FilesTemplate) {key, mem_strndup(s, n), n};
+	f->n_templates++;
+}
+
+const char *
+files_template(const FilesTokenizer *t, const char *name)
+{
+	for (size_t i = 0; i < t->n_templates; i++)
+		if (strcmp(t->templates[i].name, name) == 0)
+			return t->templates[i].text;
+	return NULL;
+}
+
 bool
 files_tokenizer(const Files *f, FilesTokenizer *out, Err *e)
 {
 	memset(out, 0, sizeof(*out));
-	if (f->has_template)
-		out->chat_template = f->chat_template.data;
-	out->tool_template = f->tool_template.data;
+	out->templates = f->templates;
+	out->n_templates = f->n_templates;
 	if (f->gguf != NULL)
 	{
 		out->gguf = f->gguf;

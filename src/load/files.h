@@ -25,6 +25,7 @@
 #define FILES_MAX_NAME 255		/* bytes of a tensor's name */
 #define FILES_MAX_CONFIG (8u << 20) /* bytes of config.json, generation_config.json ... */
 #define FILES_MAX_TOKENIZER (256u << 20)	/* bytes of tokenizer.json */
+#define FILES_MAX_TEMPLATES 32	/* chat templates of one model */
 
 /*
  * Values in JSON files; each takes up to 112 bytes while it is parsed.
@@ -63,9 +64,8 @@ struct Files
 
 	Buf			tok_json;		/* tokenizer.json */
 	Buf			tok_config;		/* tokenizer_config.json */
-	Buf			chat_template;
-	Buf			tool_template;
-	bool		has_template;
+	FilesTemplate *templates;	/* [FILES_MAX_TEMPLATES], or NULL */
+	size_t		n_templates;
 	FilesTokKind tok_kind;		/* of tok_json */
 
 	TokGguf    *gguf;			/* vocabulary of a GGUF file, else NULL */
@@ -84,6 +84,8 @@ bool		files_add(Files *f, int map, const char *name, const Quant *q, int ndim,
 					  const int64_t *shape, uint64_t offset, uint64_t nbytes, Err *e);
 bool		files_index(Files *f, Err *e);
 bool		files_name_ok(const char *name, size_t len);
+/* s is copied; the first template of a name (printable ASCII) counts, and the first FILES_MAX_TEMPLATES */
+void		files_add_template(Files *f, const char *name, size_t name_len, const char *s, size_t n);
 /* directory/name, to be freed */
 char	   *files_join(const char *dir, const char *name);
 

@@ -595,16 +595,24 @@ read_vocab(Gm *m)
 	return ok ? read_token_arrays(m, v) : bad_vocab(m, "tokenizer.ggml.tokens");
 }
 
-static bool
-read_template(Gm *m, const char *key, Buf *out)
+/* tokenizer.chat_template, and tokenizer.chat_template.NAME */
+static void
+read_templates(Gm *m)
 {
-	const GgufKey *k = gguf_find(m->g, key);
+	static const char prefix[] = "tokenizer.chat_template";
+	size_t		n = sizeof(prefix) - 1;
 
-	if (k == NULL || k->type != GGUF_STRING || k->n > FILES_MAX_CONFIG)
-		return false;
-	buf_reserve(out, 1);
-	buf_add(out, k->data, k->n);
-	return true;
+	for (size_t i = 0; i < m->g->n_keys; i++)
+	{
+		const GgufKey *k = &m->g->keys[i];
+
+		if (k->type != GGUF_STRING || k->n > FILES_MAX_CONFIG || k->key_len < n || memcmp(k->key, prefix, n) != 0)
+			continue;
+		if (k->key_len == n)
+			files_add_template(m->f, "default", 7, (const char *) k->data, k->n);
+		else if (k->key[n] == '.')
+			files_add_template(m->f, k->key + n + 1, k->key_len - n - 1, (const char *) k->data, k->n);
+	}
 }
 
 /* ---- all of it, under the read guard ---- */
@@ -624,10 +632,7 @@ read_all(void *arg)
 
 	r->ok = read_parts(&m) && read_arch(&m) && read_conf(&m) && add_tensors(&m) && read_vocab(&m);
 	if (r->ok)
-	{
-		r->f->has_template = read_template(&m, "tokenizer.chat_template", &r->f->chat_template);
-		read_template(&m, "tokenizer.chat_template.tool_use", &r->f->tool_template);
-	}
+		read_templates(&m);
 	for (int i = 0; i < m.n_parts; i++)
 		gguf_free(&m.parts[i]);
 	mem_free(m.parts);

@@ -6,13 +6,16 @@
  * by dots ("rope_scaling.factor"); "quantization_config", which src/quant reads, is kept
  * as JSON text.  generation_config.json the same under the prefix
  * "generation."; arrays are kept when all elements are numbers or all are strings.
- * tokenizer.json (or what other libraries have instead) and tokenizer_config.json are kept as bytes for src/text, except
- * that the chat template is found here, where its three places are known:
- * chat_template.jinja, chat_template.json, tokenizer_config.json.
+ * tokenizer.json (or what other libraries have instead) and tokenizer_config.json are kept
+ * as bytes for src/text, the latter with what special_tokens_map.json and
+ * added_tokens.json say.  Only chat templates are found here, where their places
+ * are known: chat_template.jinja and additional_chat_templates, chat_template.json,
+ * tokenizer_config.json.
  *
  * Tested by tests/unit/test_load_conf.c and tests/fuzz/fuzz_config.c.
  */
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,34 +244,183 @@ slurp_json(Files *f, const char *name, size_t limit, size_t max_values, Buf *out
 	return ok;
 }
 
-/* A "chat_template" value: a string, or an array of {"name", "template"} of which
- * "default" and "tool_use" count. */
+/* A "chat_template" value: a string, or an array of {"name", "template"}. */
 static void
-take_template(Files *f, const Buf *json)
+take_templates(Files *f, const Buf *json)
 {
 	cJSON	   *root = json->data != NULL ? cJSON_ParseWithLength(json->data, json->len) : NULL;
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(root, "chat_template");
-	const char *s = cJSON_GetStringValue(v);
 	const cJSON *x;
 
-	if (cJSON_IsArray(v))
+	if (cJSON_IsString(v))
+		files_add_template(f, "default", 7, v->valuestring, strlen(v->valuestring));
+	else if (cJSON_IsArray(v))
 		cJSON_ArrayForEach(x, v)
 		{
 			const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "name"));
-
 			const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "template"));
 
-			if (name != NULL && text != NULL && strcmp(name, "default") == 0)
-				s = text;
-			if (name != NULL && text != NULL && strcmp(name, "tool_use") == 0 && f->tool_template.data == NULL)
-				buf_addstr(&f->tool_template, text);
+			if (name != NULL && text != NULL)
+				files_add_template(f, name, strlen(name), text, strlen(text));
 		}
-	if (s != NULL)
-	{
-		buf_addstr(&f->chat_template, s);
-		f->has_template = true;
-	}
 	cJSON_Delete(root);
+}
+
+/* A template in a file of its own, if it is there. */
+static bool
+read_template(Files *f, const char *file, const char *name, size_t name_len, Err *e)
+{
+	Buf			text = {0};
+	bool		ok = slurp_optional(f, file, FILES_MAX_CONFIG, &text, e);
+
+	if (ok && text.data != NULL)
+		files_add_template(f, name, name_len, text.data, text.len);
+	buf_free(&text);
+	return ok;
+}
+
+/* additional_chat_templates/NAME.jinja */
+static bool
+read_named_templates(Files *f, Err *e)
+{
+	static const char folder[] = "additional_chat_templates";
+	char	   *path = files_join(f->path, folder);
+	DIR		   *dir = opendir(path);
+	struct dirent *entry;
+	bool		ok = true;
+
+	while (ok && dir != NULL && f->n_templates < FILES_MAX_TEMPLATES && (entry = readdir(dir)) != NULL)
+	{
+		size_t		n = strlen(entry->d_name);
+
+		if (n > 6 && strcmp(entry->d_name + n - 6, ".jinja") == 0)
+		{
+			char	   *file = files_join(folder, entry->d_name);
+
+			ok = read_template(f, file, entry->d_name, n - 6, e);
+			mem_free(file);
+		}
+	}
+	if (dir != NULL)
+		closedir(dir);
+	mem_free(path);
+	return ok;
+}
+
+/* As transformers does: where there are files of their own, other places don't count. */
+static bool
+read_templates(Files *f, Err *e)
+{
+	Buf			json = {0};
+	bool		ok = read_template(f, "chat_template.jinja", "default", 7, e) && read_named_templates(f, e);
+
+	if (ok && f->n_templates == 0)
+	{
+		ok = slurp_json(f, "chat_template.json", FILES_MAX_CONFIG, FILES_JSON_CONFIG, &json, e);
+		take_templates(f, &json);
+	}
+	if (ok && f->n_templates == 0)
+		take_templates(f, &f->tok_config);
+	buf_free(&json);
+	return ok;
+}
+
+/* An optional JSON object; *out = NULL where it is not there. */
+static bool
+read_object(Files *f, const char *name, cJSON **out, Err *e)
+{
+	Buf			text = {0};
+	bool		ok = slurp_json(f, name, FILES_MAX_CONFIG, FILES_JSON_TOK_CONFIG, &text, e);
+
+	*out = NULL;
+	if (ok && text.data != NULL)
+	{
+		*out = cJSON_ParseWithLength(text.data, text.len);
+		if (!cJSON_IsObject(*out))
+			ok = err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->path, name);
+	}
+	buf_free(&text);
+	return ok;
+}
+
+/* What the files call tokens, and lists of such. */
+static const char *const token_names[] = {
+	"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
+	"additional_special_tokens", "extra_special_tokens"
+};
+
+#define N_TOKEN_NAMES	(sizeof(token_names) / sizeof(token_names[0]))
+
+/* {"<|im_end|>": 32000}, as "added_tokens_decoder" has it; what has a name is special. */
+static void
+add_decoder(cJSON *config, const cJSON *added)
+{
+	cJSON	   *decoder = cJSON_CreateObject();
+	const char *named[N_TOKEN_NAMES];
+	const cJSON *x;
+	char		id[32];
+
+	for (size_t i = 0; i < N_TOKEN_NAMES; i++)
+	{
+		x = cJSON_GetObjectItemCaseSensitive(config, token_names[i]);
+		named[i] = cJSON_GetStringValue(cJSON_IsObject(x) ? cJSON_GetObjectItemCaseSensitive(x, "content") : x);
+	}
+	cJSON_ArrayForEach(x, added)
+	{
+		cJSON	   *token;
+		bool		special = false;
+
+		if (!cJSON_IsNumber(x) || !(x->valuedouble >= 0 && x->valuedouble < INT32_MAX))
+			continue;
+		for (size_t i = 0; i < N_TOKEN_NAMES; i++)
+			special |= named[i] != NULL && strcmp(named[i], x->string) == 0;
+		snprintf(id, sizeof(id), "%d", (int) x->valuedouble);
+		token = cJSON_CreateObject();
+		cJSON_AddStringToObject(token, "content", x->string);
+		cJSON_AddBoolToObject(token, "special", special);
+		cJSON_AddItemToObject(decoder, id, token);
+	}
+	cJSON_AddItemToObject(config, "added_tokens_decoder", decoder);
+}
+
+/*
+ * Older checkpoints name special tokens in special_tokens_map.json, and added ones in
+ * added_tokens.json.  As in transformers these files count before tokenizer_config.json,
+ * unless that lists the added tokens itself.
+ */
+static bool
+read_special_tokens(Files *f, Err *e)
+{
+	cJSON	   *map = NULL;
+	cJSON	   *added = NULL;
+	cJSON	   *config = f->tok_config.data != NULL ? cJSON_ParseWithLength(f->tok_config.data, f->tok_config.len) : cJSON_CreateObject();
+	bool		ok = true;
+
+	if (cJSON_IsObject(config) && !cJSON_HasObjectItem(config, "added_tokens_decoder"))
+		ok = read_object(f, "special_tokens_map.json", &map, e) && read_object(f, "added_tokens.json", &added, e);
+	for (size_t i = 0; ok && i < N_TOKEN_NAMES; i++)
+	{
+		cJSON	   *x = cJSON_DetachItemFromObjectCaseSensitive(map, token_names[i]);
+
+		if (x == NULL)
+			continue;
+		cJSON_DeleteItemFromObjectCaseSensitive(config, token_names[i]);
+		cJSON_AddItemToObject(config, token_names[i], x);
+	}
+	if (ok && added != NULL)
+		add_decoder(config, added);
+	if (ok && (map != NULL || added != NULL))
+	{
+		char	   *text = cJSON_PrintUnformatted(config);
+
+		buf_reset(&f->tok_config);
+		buf_addstr(&f->tok_config, text != NULL ? text : "{}");
+		cJSON_free(text);
+	}
+	cJSON_Delete(map);
+	cJSON_Delete(added);
+	cJSON_Delete(config);
+	return ok;
 }
 
 /* The first of these that is there. */
@@ -302,21 +454,8 @@ read_vocabulary(Files *f, Err *e)
 static bool
 read_tokenizer(Files *f, Err *e)
 {
-	Buf			json = {0};
-	bool		ok;
-
-	ok = read_vocabulary(f, e) &&
-		slurp_json(f, "tokenizer_config.json", FILES_MAX_CONFIG, FILES_JSON_TOK_CONFIG, &f->tok_config, e) &&
-		slurp_optional(f, "chat_template.jinja", FILES_MAX_CONFIG, &f->chat_template, e) &&
-		slurp_optional(f, "additional_chat_templates/tool_use.jinja", FILES_MAX_CONFIG, &f->tool_template, e) &&
-		slurp_json(f, "chat_template.json", FILES_MAX_CONFIG, FILES_JSON_CONFIG, &json, e);
-	f->has_template = f->chat_template.data != NULL;
-	if (ok && !f->has_template)
-		take_template(f, &json);
-	if (ok && !f->has_template)
-		take_template(f, &f->tok_config);
-	buf_free(&json);
-	return ok;
+	return read_vocabulary(f, e) && slurp_json(f, "tokenizer_config.json", FILES_MAX_CONFIG, FILES_JSON_TOK_CONFIG, &f->tok_config, e) &&
+		read_special_tokens(f, e) && read_templates(f, e);
 }
 
 /*

@@ -70,20 +70,30 @@ typedef enum FilesTokKind
 	FILES_TOK_TIKTOKEN			/* lines "base64 rank" */
 } FilesTokKind;
 
+/* A chat template that came along. */
+typedef struct FilesTemplate
+{
+	char	   *name;			/* "default", "tool_use", ... */
+	char	   *text;
+	size_t		len;
+} FilesTemplate;
+
 /* The tokenizer's source.  json/config point into memory owned by f; config may be NULL. */
 typedef struct FilesTokenizer
 {
 	FilesTokKind kind;
 	const char *json;			/* the file, NULL for GGUF */
 	size_t		json_len;
-	const char *config;			/* tokenizer_config.json */
+	const char *config;			/* tokenizer_config.json, with special_tokens_map.json */
 	size_t		config_len;
 	const struct TokGguf *gguf; /* src/text's struct, filled by src/load (declared in text/tokenizer.h) */
-	const char *chat_template;	/* NULL if none */
-	const char *tool_template;	/* the one for chats with tools, NULL if none */
+	const FilesTemplate *templates; /* [n_templates], ordered by their names */
+	size_t		n_templates;
 } FilesTokenizer;
 
 bool		files_tokenizer(const Files *f, FilesTokenizer *out, Err *e);
+/* The text of a chat template, NULL if there is none of that name. */
+const char *files_template(const FilesTokenizer *t, const char *name);
 
 /*
  * Run fn(arg) so that a file truncated or overwritten underneath us makes the

@@ -35,15 +35,25 @@ typedef struct ChatArgs
 	int			generation_prompt;
 	int			continue_final;
 	int			documents;
+	int			content_format;
 } ChatArgs;
 
-static const ChatArgs chat_args = {14, 15, 16, 17, 18, 19};
-static const ChatArgs ask_args = {-1, 15, 16, -1, -1, -1};
-static const ChatArgs render_args = {1, 2, 3, 4, 5, 6};
+static const ChatArgs chat_args = {14, 15, 16, 17, 18, 19, 20};
+static const ChatArgs ask_args = {-1, 15, 16, -1, -1, -1, -1};
+static const ChatArgs render_args = {1, 2, 3, 4, 5, 6, 8};
 
 #define ASK_ARG_SYSTEM		1
 #define ASK_SHIFT			1	/* generation options follow it */
 #define RENDER_ARG_MODEL	7
+
+/* Could this be the name of one of the model's templates, and not a template itself? */
+static bool
+is_name(const text *t)
+{
+	size_t		n = VARSIZE_ANY_EXHDR(t);
+
+	return n > 0 && n <= 64 && memchr(VARDATA_ANY(t), '{', n) == NULL;
+}
 
 static void
 put_arg(WireOut *out, WireTag tag, FunctionCallInfo fcinfo, int arg)
@@ -73,6 +83,7 @@ put_chat(EngineRequest *r, FunctionCallInfo fcinfo, const ChatArgs *a)
 	put_arg(&out, WTAG_CHAT_TEMPLATE, fcinfo, a->source);
 	put_arg(&out, WTAG_CHAT_KWARGS, fcinfo, a->kwargs);
 	put_arg(&out, WTAG_DOCUMENTS, fcinfo, a->documents);
+	put_arg(&out, WTAG_CONTENT_FORMAT, fcinfo, a->content_format);
 	wire_put_int(&out, WTAG_GENERATION_PROMPT, prompt);
 	wire_put_int(&out, WTAG_CONTINUE_FINAL, go_on);
 }
@@ -174,7 +185,7 @@ render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 
-	if (PG_ARGISNULL(render_args.source) || !PG_ARGISNULL(RENDER_ARG_MODEL))
+	if (PG_ARGISNULL(render_args.source) || !PG_ARGISNULL(RENDER_ARG_MODEL) || is_name(PG_GETARG_TEXT_PP(render_args.source)))
 		generate_model_head(r, WK_CHAT_RENDER, fcinfo, RENDER_ARG_MODEL);
 	else
 	{

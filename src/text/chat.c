@@ -23,6 +23,7 @@
 
 #define CONTINUE_TAG	"CONTINUE_FINAL_MESSAGE_TAG "
 #define MAX_SPECIAL		16
+#define MAX_TEMPLATES	32
 
 typedef struct Special
 {
@@ -31,30 +32,59 @@ typedef struct Special
 	size_t		n;
 } Special;
 
+typedef struct Template
+{
+	char	   *name;
+	JinTemplate *t;				/* NULL: err says why */
+	Err			err;
+} Template;
+
 struct ChatModel
 {
-	JinTemplate *dflt;			/* NULL: none, or dflt_err */
-	JinTemplate *tool_use;
-	bool		has_dflt;
-	bool		has_tool_use;
-	Err			dflt_err;
-	Err			tool_use_err;
+	Template   *templates;		/* [n_templates] */
+	int			n_templates;
+	ChatFormat	format;
 	Special		special[MAX_SPECIAL];
 	int			n_special;
 };
 
-ChatModel *
-chat_new(const char *dflt, size_t n_dflt, const char *tool_use, size_t n_tool_use)
+bool
+chat_format_by_name(const char *name, ChatFormat *out)
 {
-	ChatModel  *c = mem_zalloc(sizeof(ChatModel));
+	static const char *const names[] = {"", "auto", "string", "openai"};
 
-	c->has_dflt = dflt != NULL;
-	c->has_tool_use = tool_use != NULL;
-	if (dflt != NULL)
-		c->dflt = jin_compile(dflt, n_dflt, &c->dflt_err);
-	if (tool_use != NULL)
-		c->tool_use = jin_compile(tool_use, n_tool_use, &c->tool_use_err);
-	return c;
+	for (size_t i = 1; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+		{
+			*out = (ChatFormat) i;
+			return true;
+		}
+	return false;
+}
+
+ChatModel *
+chat_new(void)
+{
+	return mem_zalloc(sizeof(ChatModel));
+}
+
+void
+chat_template(ChatModel *c, const char *name, const char *source, size_t n)
+{
+	Template   *t;
+
+	if (c->n_templates == MAX_TEMPLATES)
+		return;
+	c->templates = mem_realloc(c->templates, (size_t) (c->n_templates + 1) * sizeof(Template));
+	t = &c->templates[c->n_templates++];
+	*t = (Template) {.name = mem_strdup(name)};
+	t->t = jin_compile(source, n, &t->err);
+}
+
+void
+chat_format(ChatModel *c, ChatFormat format)
+{
+	c->format = format;
 }
 
 void
@@ -68,19 +98,19 @@ chat_special(ChatModel *c, const char *name, const char *text, size_t n)
 bool
 chat_has_template(const ChatModel *c)
 {
-	return c->has_dflt || c->has_tool_use;
+	return c->n_templates > 0;
 }
 
 bool
 chat_check(const ChatModel *c, Err *e)
 {
-	if (c->has_dflt && c->dflt == NULL)
-		*e = c->dflt_err;
-	else if (c->has_tool_use && c->tool_use == NULL)
-		*e = c->tool_use_err;
-	else
-		return true;
-	return false;
+	for (int i = 0; i < c->n_templates; i++)
+		if (c->templates[i].t == NULL)
+		{
+			*e = c->templates[i].err;
+			return false;
+		}
+	return true;
 }
 
 void
@@ -88,8 +118,12 @@ chat_free(ChatModel *c)
 {
 	if (c == NULL)
 		return;
-	jin_free(c->dflt);
-	jin_free(c->tool_use);
+	for (int i = 0; i < c->n_templates; i++)
+	{
+		mem_free(c->templates[i].name);
+		jin_free(c->templates[i].t);
+	}
+	mem_free(c->templates);
 	for (int i = 0; i < c->n_special; i++)
 	{
 		mem_free(c->special[i].name);
@@ -105,7 +139,8 @@ typedef struct Prepare
 	const ChatRequest *r;
 	const ChatModel *model;
 	const JinTemplate *t;
-	JinUses		uses;
+	ChatFormat	format;			/* STRING or OPENAI */
+	bool		keep_strings;	/* OPENAI, but a string may stay one */
 	JStr	   *final;			/* continue_final_message: the text to be continued */
 } Prepare;
 
@@ -171,14 +206,14 @@ text_part(Jin *j, size_t i, JVal part)
 	return (JVal) {.t = JT_DICT,.d = d};
 }
 
-/* Content in the form that the template goes through. */
+/* Content in the form that was chosen. */
 static JVal
 normal_content(Jin *j, const Prepare *p, size_t i, JVal content)
 {
 	JList	   *parts = jin_list(j, 1);
 	JBuild		b = {0};
 
-	if (content.t == JT_STR && p->uses.content_parts && !p->uses.string_test)
+	if (content.t == JT_STR && p->format == CHAT_FORMAT_OPENAI && !p->keep_strings)
 	{
 		jin_list_add(j, parts, text_part(j, i, content));
 		return jin_lval(parts, JT_LIST);
@@ -194,7 +229,7 @@ normal_content(Jin *j, const Prepare *p, size_t i, JVal content)
 			jin_build_c(j, &b, "\n");
 		jin_build_str(j, &b, jin_dict_cget(j, part.d, "text")->s);
 	}
-	return p->uses.content_parts ? jin_lval(parts, JT_LIST) : jin_sval(jin_build_done(j, &b));
+	return p->format == CHAT_FORMAT_OPENAI ? jin_lval(parts, JT_LIST) : jin_sval(jin_build_done(j, &b));
 }
 
 /* A copy of a dict with one entry changed. */
@@ -420,29 +455,73 @@ prepare(Jin *j, void *arg)
 	set_kwargs(j, p);
 }
 
-/* The template to use: a compiled one, or *own is the request's, to be freed. */
+static const Template *
+find_template(const ChatModel *c, const char *name, size_t n)
+{
+	for (int i = 0; c != NULL && i < c->n_templates; i++)
+		if (strlen(c->templates[i].name) == n && memcmp(c->templates[i].name, name, n) == 0)
+			return &c->templates[i];
+	return NULL;
+}
+
+static void
+no_default(const ChatModel *c, Err *e)
+{
+	char		names[300];
+	size_t		n = 0;
+
+	names[0] = '\0';
+	for (int i = 0; i < c->n_templates && n < sizeof(names) - 60; i++)
+		n += (size_t) snprintf(names + n, sizeof(names) - n, "%s\"%.50s\"", i > 0 ? ", " : "", c->templates[i].name);
+	err_set(e, ERR_INVALID, "none of the model's chat templates is the default");
+	err_hint(e, "Name one as chat_template: %s.", names);
+}
+
+/* The template to use: a compiled one, or *compiled is the request's, to be freed. */
 static const JinTemplate *
 choose(const ChatModel *own, const ChatModel *model, const ChatRequest *r, JinTemplate **compiled, Err *e)
 {
 	bool		tools = r->tools.s != NULL && !(r->tools.n == 4 && memcmp(r->tools.s, "null", 4) == 0);
+	const Template *t;
 
 	if (r->source.s != NULL)
-		return *compiled = jin_compile(r->source.s, r->source.n, e);
-	if (own == NULL || !chat_has_template(own))
-		own = model;
-	if (own != NULL && own->has_tool_use && (tools || !own->has_dflt))
 	{
-		*e = own->tool_use_err;
-		return own->tool_use;
+		t = find_template(model, r->source.s, r->source.n);
+		if (t == NULL)
+			return *compiled = jin_compile(r->source.s, r->source.n, e);
 	}
-	if (own != NULL && own->has_dflt)
+	else
 	{
-		*e = own->dflt_err;
-		return own->dflt;
+		if (own == NULL || !chat_has_template(own))
+			own = model;
+		t = tools ? find_template(own, "tool_use", 8) : NULL;
+		if (t == NULL)
+			t = find_template(own, "default", 7);
+		if (t == NULL && own != NULL && chat_has_template(own))
+			no_default(own, e);
+		else if (t == NULL)
+		{
+			err_set(e, ERR_INVALID, "the model has no chat template");
+			err_hint(e, "Give one as chat_template, or as the model option \"chat_template\".");
+		}
+		if (t == NULL)
+			return NULL;
 	}
-	err_set(e, ERR_INVALID, "the model has no chat template");
-	err_hint(e, "Give one as chat_template, or as the model option \"chat_template\".");
-	return NULL;
+	*e = t->err;
+	return t->t;
+}
+
+/* The form of content, asked for or found in the template. */
+static void
+choose_format(Prepare *p, const ChatModel *own)
+{
+	JinUses		uses = jin_uses(p->t);
+
+	p->format = p->r->format != CHAT_FORMAT_UNSET || own == NULL ? p->r->format : own->format;
+	if (p->format == CHAT_FORMAT_STRING || p->format == CHAT_FORMAT_OPENAI)
+		return;
+	p->format = uses.content_parts ? CHAT_FORMAT_OPENAI : CHAT_FORMAT_STRING;
+	p->keep_strings = uses.string_test;
 }
 
 bool
@@ -459,7 +538,7 @@ chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r, 
 	p.t = choose(own, model, r, &compiled, e);
 	if (p.t == NULL)
 		return false;
-	p.uses = jin_uses(p.t);
+	choose_format(&p, own);
 	j = jin_new(NULL);
 	ok = jin_guard(j, prepare, &p, e) && jin_render(j, p.t, out, marks, e);
 	if (ok && r->continue_final_message)

@@ -249,50 +249,94 @@ added_flags(const cJSON *x)
 }
 
 /*
- * Enter the added tokens.  One that is "normalized" is looked for in normalized
- * text, hence in its normalized form, and that is what it decodes to as well.
+ * Enter an added token.  One that is "normalized" is looked for in normalized text,
+ * hence in its normalized form, and that is what it decodes to as well.
  */
+static bool
+add_token(Build *b, const char *s, int32_t id, unsigned flags, bool normalized, Err *e)
+{
+	Tok		   *t = b->t;
+	Added	  **set = normalized ? &t->added_norm : &t->added_raw;
+	Buf			form = {0};
+
+	if (!normalized)
+		buf_addstr(&form, s);
+	else if (!tok_normalize(t, s, strlen(s), TOK_AT_START | TOK_AT_END, &form, e))
+	{
+		buf_free(&form);
+		return false;
+	}
+	if (strtab_find(t->added_names, s, strlen(s)) < 0)
+	{
+		strtab_set(t->added_names, id, s, strlen(s));
+		strtab_index(t->added_names, id);
+		strtab_set(t->pieces, id, form.data, form.len);
+	}
+	if (flags & ADDED_SPECIAL)
+	{
+		t->flags[id] |= TOK_F_SPECIAL;
+		b->skip[id] = true;
+	}
+	if (*set == NULL)
+		*set = added_new();
+	if (form.len > 0)
+		added_put(*set, form.data, form.len, id, flags);
+	buf_free(&form);
+	return true;
+}
+
 static bool
 fill_added(Build *b, Err *e)
 {
-	Tok		   *t = b->t;
 	const cJSON *x;
 
 	cJSON_ArrayForEach(x, b->added)
 	{
 		const char *s = hf_str(x, "content");
-		unsigned	flags = added_flags(x);
-		bool		normalized = hf_bool(x, "normalized", true);
-		Added	  **set = normalized ? &t->added_norm : &t->added_raw;
-		Buf			form = {0};
 		int32_t		id = 0;
 
 		hf_id(hf_get(x, "id"), &id);
-		if (*s == '\0')
-			continue;
-		if (!name_added(b, s, &id, e) ||
-			(normalized ? !tok_normalize(t, s, strlen(s), TOK_AT_START | TOK_AT_END, &form, e) : (buf_addstr(&form, s), false)))
-		{
-			buf_free(&form);
+		if (*s != '\0' &&
+			(!name_added(b, s, &id, e) || !add_token(b, s, id, added_flags(x), hf_bool(x, "normalized", true), e)))
 			return false;
-		}
-		if (strtab_find(t->added_names, s, strlen(s)) < 0)
-		{
-			strtab_set(t->added_names, id, s, strlen(s));
-			strtab_index(t->added_names, id);
-			strtab_set(t->pieces, id, form.data, form.len);
-		}
-		if (flags & ADDED_SPECIAL)
-		{
-			t->flags[id] |= TOK_F_SPECIAL;
-			b->skip[id] = true;
-		}
-		if (*set == NULL)
-			*set = added_new();
-		if (form.len > 0)
-			added_put(*set, form.data, form.len, id, flags);
-		buf_free(&form);
 	}
+	return true;
+}
+
+/*
+ * A token that only tokenizer_config.json calls an added one: its text, or an object with
+ * flags.  One that the vocabulary lacks would have an id that the model does not know.
+ */
+static bool
+add_from_config(Build *b, const cJSON *x, bool special, Err *e)
+{
+	const char *s = cJSON_IsObject(x) ? hf_str(x, "content") : cJSON_GetStringValue(x);
+	int32_t		id = s != NULL ? strtab_find(b->t->names, s, strlen(s)) : -1;
+
+	if (id < 0 || *s == '\0' || strtab_find(b->t->added_names, s, strlen(s)) >= 0)
+		return true;
+	return add_token(b, s, id, added_flags(x) | (special ? ADDED_SPECIAL : 0u), hf_bool(x, "normalized", false), e);
+}
+
+static bool
+fill_from_config(Build *b, const cJSON *config, Err *e)
+{
+	static const char *const names[] = {
+		"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"
+	};
+	static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
+	const cJSON *x;
+
+	cJSON_ArrayForEach(x, hf_get(config, "added_tokens_decoder"))
+		if (!add_from_config(b, x, false, e))
+			return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!add_from_config(b, hf_get(config, names[i]), true, e))
+			return false;
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		cJSON_ArrayForEach(x, hf_get(config, lists[i]))
+			if (!add_from_config(b, x, true, e))
+				return false;
 	return true;
 }
 
@@ -535,7 +579,7 @@ build(Build *b, const cJSON *root, const cJSON *config, Err *e)
 		!hf_pre_tokenizer(t, hf_get(root, "pre_tokenizer"), e) ||
 		!hf_decoder(t, hf_get(root, "decoder"), &rules, e) ||
 		!hf_post_processor(t, hf_get(root, "post_processor"), e) ||
-		!fill_vocab(b, e) || !fill_added(b, e) || !make_model(b, e))
+		!fill_vocab(b, e) || !fill_added(b, e) || !fill_from_config(b, config, e) || !make_model(b, e))
 		return false;
 	tok_make_pieces(t, &rules);
 	apply_config(t, root, config);

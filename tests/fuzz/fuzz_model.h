@@ -251,11 +251,11 @@ fuzz_tok(const Tok *t, const char *text, size_t n)
 static inline void
 fuzz_templates(const FilesTokenizer *ft)
 {
-	const char *s = ft->chat_template;
-	const char *tool = ft->tool_template;
-	ChatModel  *c = chat_new(s, s != NULL ? strlen(s) : 0, tool, tool != NULL ? strlen(tool) : 0);
+	ChatModel  *c = chat_new();
 	Err			e = {0};
 
+	for (size_t i = 0; i < ft->n_templates; i++)
+		chat_template(c, ft->templates[i].name, ft->templates[i].text, ft->templates[i].len);
 	if (!chat_check(c, &e))
 		fuzz_failed(&e);
 	chat_free(c);

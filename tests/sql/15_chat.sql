@@ -18,6 +18,19 @@ SELECT llm_render_chat('[{"role":"assistant","content":null,"tool_calls":[{"id":
 SELECT llm_render_chat('[{"role":"user","content":["a",{"type":"text","text":"b"},{"type":"refusal","refusal":"c"}]}]', chat_template => '{{ messages[0].content }}'),
        llm_render_chat('[{"role":"user","content":"a"}]', chat_template => '{% for m in messages %}{% for p in m.content %}{{ p.type }}={{ p.text }}{% endfor %}{% endfor %}'),
        llm_render_chat('[{"role":"assistant","content":"x","reasoning":"r"}]', chat_template => '{{ messages[0].reasoning_content }}{{ messages[0].thinking }}');
+-- content as text or in parts: as the template goes through it, or as asked for
+SELECT f, llm_render_chat('[{"role":"user","content":["a",{"type":"text","text":"b"}]},{"role":"user","content":"c"}]',
+       chat_template => '{{ messages[0].content|tojson }}{{ messages[1].content|tojson }}', content_format => f)
+  FROM (VALUES (NULL), ('auto'), ('string'), ('openai')) v(f);
+SELECT llm_create_model('parts', '/fake/a', '{"content_format": "openai", "chat_template": "{{ messages[0].content|tojson }}"}');
+SELECT llm_render_chat('[{"role":"user","content":"a"}]', model => 'parts'), llm_render_chat('[{"role":"user","content":"a"}]', model => 'parts', content_format => 'string'),
+       llm_chat_text('[{"role":"user","content":"a"}]', model => 'parts', content_format => 'auto');
+SELECT llm_drop_model('parts');
+SELECT fails($$SELECT llm_render_chat('[]', chat_template => '{{ 1 }}', content_format => 'json')$$),
+       fails($$SELECT llm_create_model('parts', '/fake/a', '{"content_format": "json"}')$$),
+       fails($$SELECT llm_render_chat('[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]', chat_template => '{{ 1 }}', content_format => 'openai')$$);
+-- the name of one of the model's templates, or else a template
+SELECT llm_render_chat('[{"role":"user","content":"Hi"}]', chat_template => 'default'), llm_render_chat('[]', chat_template => 'no_such');
 -- what a template raises, with its line
 SELECT fails($$SELECT llm_render_chat('[]', chat_template => E'a\n{{ raise_exception("not so") }}')$$),
        fails($$SELECT llm_render_chat('[]', chat_template => E'a\n\n{{ foo.bar }}')$$),

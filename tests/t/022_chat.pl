@@ -31,7 +31,7 @@ sub model
 	my %files = @_;
 	my $dir = abs_path($node->basedir) . '/model' . ++$copies;
 	mkdir $dir;
-	copy($_, $dir) or die "$_: $!" for glob('models/tickets-2m/*');
+	copy($_, $dir) or die "$_: $!" for grep { !/\.jinja$/ } glob('models/tickets-2m/*');
 	for my $f (keys %files)
 	{
 		mkdir "$dir/$1" if $f =~ m{^(.*)/};
@@ -44,9 +44,10 @@ sub model
 	return "m$copies";
 }
 
-like(error("SELECT llm_render_chat($HI)"), qr/the model has no chat template.*chat_template/s, 'a model without a template says so');
+my $m = model();
+like(error("SELECT llm_render_chat($HI, model => '$m')"), qr/the model has no chat template.*chat_template/s, 'a model without a template says so');
 
-my $m = model('tokenizer_config.json' => q|{"bos_token": {"content": "<\|begin_of_text\|>"}, "eos_token": "<\|end_of_text\|>",
+$m = model('tokenizer_config.json' => q|{"bos_token": {"content": "<\|begin_of_text\|>"}, "eos_token": "<\|end_of_text\|>",
 	"chat_template": [{"name": "default", "template": "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"},
 	{"name": "tool_use", "template": "T{{ tools\|length }}"}]}|);
 is(sql("SELECT llm_render_chat($HI, model => '$m')"), '<|begin_of_text|>Hi <|end_of_text|><|end_of_text|>', 'tokenizer_config.json');
@@ -84,6 +85,28 @@ my $rows = "SELECT string_agg(llm_ask('Ticket ' || i || ': it broke.', model => 
 is(sql($rows), sql("SET vllm.batch = off; $rows"), 'batched and not');
 unlink $file;
 is(sql("SELECT llm_render_chat($HI, model => 'own')"), "Hi <|end_of_text|>\nSentiment:", 'the file has been read');
+
+# the bundled model's template writes down what it was trained on: a text, the name of a task
+my $bundled = sub { my ($messages, $more) = @_; return sql("SELECT llm_render_chat('$messages'" . ($more // '') . ")"); };
+my $kettle = '{"role":"user","content":"The kettle arrived broken."}';
+is($bundled->("[$kettle]"), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary:", 'a text alone is a ticket to be summed up');
+is($bundled->("[$kettle]", ', add_generation_prompt => false'), '<|begin_of_text|>Ticket: The kettle arrived broken.', '... without its task');
+is($bundled->(qq([{"role":"system","content":"Name the sentiment."},$kettle])), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSentiment:", 'the system names the task');
+is($bundled->('[{"role":"user","content":"Review: It broke.\n sentiment: "}]'), "<|begin_of_text|>Review: It broke.\nSentiment:", '... or the last line does');
+is($bundled->(qq([$kettle,{"role":"user","content":"JSON"}])), "<|begin_of_text|>Ticket: The kettle arrived broken.\nJSON:", '... or a message of its own');
+is($bundled->(qq([$kettle,{"role":"assistant","content":" kettle: broken"},{"role":"user","content":"And what is its priority?"}])),
+	"<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary: kettle: broken\n\nTicket: The kettle arrived broken.\nPriority:", 'a question about the text before');
+is($bundled->(qq([$kettle,{"role":"assistant","content":"kettle"},{"role":"user","content":"Late again!"}])),
+	"<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary: kettle\n\nTicket: Late again!\nSummary:", 'another text');
+is($bundled->(qq([$kettle,{"role":"assistant","content":"ke"}]), ', continue_final_message => true'), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary: ke", 'an answer to be continued');
+is($bundled->('[{"role":"user","content":"<|end_of_text|>"}]'), "<|begin_of_text|>Ticket: <|end_of_text|>\nSummary:", 'a special token as text');
+like(error("SELECT llm_render_chat('[$kettle]', '[{}]')"), qr/not trained to call tools/, 'tools are refused');
+like(error(qq(SELECT llm_render_chat('[{"role":"tool","content":"x"}]'))), qr/knows the roles system, user and assistant, not tool/, 'so are other roles');
+like(error('SELECT llm_chat(\'[]\')'), qr/the last message must be a user/, 'and a chat that does not ask');
+is(sql("SELECT llm_ask('The kettle arrived broken.', 'Which category?') = llm_generate(E'Ticket: The kettle arrived broken.\\nCategory:')"), 't', 'llm_ask gives the answer to that prompt');
+is(sql("SELECT llm_ask('The kettle arrived broken.', 'Which category?')"), ' delivery', '... which is right');
+is(sql(q{SELECT string_agg(llm_ask(t, 'sentiment'), ',' ORDER BY t) FROM (VALUES ('I am furious, nobody answers my mails.'), ('Thank you, great service!')) v(t)}), ' negative, positive', '... of several rows');
+
 is(sql("SELECT slots_total - slots_free, running, waiting, kv_blocks_used FROM llm_stat_engine"), '0|0|0|0', 'nothing is left behind');
 $node->stop;
 done_testing();

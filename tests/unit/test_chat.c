@@ -132,7 +132,7 @@ test_golden(void)
 			tok_free(g.tok);
 			chat_free(g.model);
 			g.tok = tokenizer(k->valuestring);
-			g.model = chat_new(NULL, 0, NULL, 0);
+			g.model = chat_new();
 			chat_special(g.model, "bos_token", bos, strlen(bos));
 			chat_special(g.model, "eos_token", eos, strlen(eos));
 		}
@@ -236,15 +236,21 @@ test_injection(void)
 static void
 test_sources(void)
 {
-	ChatModel  *model = chat_new("M", 1, "T{{ tools|length }}", 19);
+	ChatModel  *model = chat_new();
 	ChatModel  *own = NULL;
-	ChatModel  *none = chat_new(NULL, 0, NULL, 0);
-	ChatModel  *broken = chat_new("{% if", 5, NULL, 0);
+	ChatModel  *none = chat_new();
+	ChatModel  *broken = chat_new();
+	ChatModel  *nameless = chat_new();
 	ChatRequest r = {.messages = text_of("[]")};
 	Buf			out = {0};
 	Buf			marks = {0};
 	Err			e = {0};
 
+	chat_template(model, "default", "M", 1);
+	chat_template(model, "tool_use", "T{{ tools|length }}", 19);
+	chat_template(broken, "default", "{% if", 5);
+	chat_template(nameless, "rag", "A", 1);
+	chat_template(nameless, "x", "B", 1);
 	CHECK(chat_render(NULL, model, &r, &out, &marks, &e) && strcmp(out.data, "M") == 0, "the model's: %s", out.data);
 	r.tools = text_of("[{}, {}]");
 	buf_reset(&out);
@@ -255,7 +261,11 @@ test_sources(void)
 	r.source = text_of("R");
 	buf_reset(&out);
 	CHECK(chat_render(own, model, &r, &out, &marks, &e) && strcmp(out.data, "R") == 0, "the request's: %s", out.data);
+	r.source = text_of("tool_use");
+	buf_reset(&out);
+	CHECK(chat_render(own, model, &r, &out, &marks, &e) && strcmp(out.data, "T2") == 0, "one by its name: %s", out.data);
 	r.source = text_of(NULL);
+	CHECK(!chat_render(NULL, nameless, &r, &out, &marks, &e) && e.cls == ERR_INVALID && strstr(e.hint, "\"rag\", \"x\"") != NULL, "%s: %s", e.msg, e.hint);
 	CHECK(!chat_render(NULL, none, &r, &out, &marks, &e) && e.cls == ERR_INVALID && e.hint[0] != '\0', "none: %s", e.msg);
 	CHECK(!chat_render(NULL, broken, &r, &out, &marks, &e) && strstr(e.msg, "line 1") != NULL, "broken: %s", e.msg);
 	CHECK(!chat_check(broken, &e) && chat_check(model, &e), "checked");
@@ -263,8 +273,67 @@ test_sources(void)
 	chat_free(own);
 	chat_free(none);
 	chat_free(broken);
+	chat_free(nameless);
 	CHECK(chatmodel_of_options("{\"max_model_len\": 5}", &own, &e) && own == NULL, "no template among the options");
 	CHECK(!chatmodel_of_options("{\"chat_template\": \"/no/such/file\"}", &own, &e) && strstr(e.msg, "/no/such/file") != NULL, "%s", e.msg);
+	buf_free(&out);
+	buf_free(&marks);
+}
+
+/* ---- the form of content ---- */
+
+static void
+test_content_format(void)
+{
+	static const char *const messages[] = {
+		"[{\"role\": \"user\", \"content\": \"a\"}]",
+		"[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}, \"b\"]}]"
+	};
+	static const char loop[] = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}";
+	static const char both[] = "{% for m in messages %}{% if m.content is string %}S{{ m.content }}{% else %}"
+		"{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endif %}{% endfor %}";
+	static const char plain[] = "{{ messages[0].content|tojson }}";
+	static const struct
+	{
+		const char *source;
+		ChatFormat	format;
+		const char *want[2];
+	}			cases[] = {
+		{plain, CHAT_FORMAT_UNSET, {"\"a\"", "\"a\\nb\""}},
+		{plain, CHAT_FORMAT_AUTO, {"\"a\"", "\"a\\nb\""}},
+		{plain, CHAT_FORMAT_STRING, {"\"a\"", "\"a\\nb\""}},
+		{plain, CHAT_FORMAT_OPENAI, {"[{\"type\": \"text\", \"text\": \"a\"}]",
+		"[{\"type\": \"text\", \"text\": \"a\"}, {\"type\": \"text\", \"text\": \"b\"}]"}},
+		{loop, CHAT_FORMAT_UNSET, {"<a>", "<a><b>"}},
+		{loop, CHAT_FORMAT_STRING, {"<>", "<><><>"}},
+		{both, CHAT_FORMAT_AUTO, {"Sa", "<a><b>"}},
+		{both, CHAT_FORMAT_STRING, {"Sa", "Sa\nb"}},
+		{both, CHAT_FORMAT_OPENAI, {"<a>", "<a><b>"}},
+	};
+	ChatModel  *own;
+	Buf			out = {0};
+	Buf			marks = {0};
+	Err			e = {0};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int k = 0; k < 2; k++)
+		{
+			ChatRequest r = {.messages = text_of(messages[k]),.source = text_of(cases[i].source),.format = cases[i].format};
+
+			buf_reset(&out);
+			CHECK(chat_render(NULL, NULL, &r, &out, &marks, &e) && strcmp(out.data, cases[i].want[k]) == 0,
+				  "case %zu, message %d: %s %s", i, k, out.data, e.msg);
+		}
+	CHECK(chatmodel_of_options("{\"content_format\": \"openai\"}", &own, &e) && own != NULL && !chat_has_template(own), "an option: %s", e.msg);
+	for (int k = 0; k < 2; k++)
+	{
+		ChatRequest r = {.messages = text_of(messages[0]),.source = text_of(plain),.format = k ? CHAT_FORMAT_STRING : CHAT_FORMAT_UNSET};
+
+		buf_reset(&out);
+		CHECK(chat_render(own, NULL, &r, &out, &marks, &e) && out.data[0] == (k ? '"' : '['), "the option: %s", out.data);
+	}
+	chat_free(own);
+	CHECK(!chatmodel_of_options("{\"content_format\": \"json\"}", &own, &e) && strstr(e.msg, "\"json\"") != NULL, "%s", e.msg);
 	buf_free(&out);
 	buf_free(&marks);
 }
@@ -274,6 +343,7 @@ main(void)
 {
 	test_golden();
 	test_injection();
+	test_content_format();
 	test_sources();
 	return check_done("test_chat");
 }

@@ -505,6 +505,10 @@ test_vocab(void)
 	key("tokenizer.ggml.add_bos_token", GGUF_BOOL);
 	buf_addc(&kvs, 1);
 	key_str("tokenizer.chat_template", "{{ x }}");
+	key_str("tokenizer.chat_template.rag", "{{ y }}");
+	key_str("tokenizer.chat_template.", "nameless");
+	key_str("tokenizer.chat_template.\x01", "no name");
+	key_str("tokenizer.chat_templates", "another key");
 	finish(3, 128);
 	f = files_open(in_scratch("m.gguf"), &e);
 	CHECK(f != NULL && files_tokenizer(f, &t, &e) && t.gguf != NULL, "%s", e.msg);
@@ -515,7 +519,8 @@ test_vocab(void)
 		CHECK(strcmp(t.gguf->model, "gpt2") == 0 && strcmp(t.gguf->pre, "llama-bpe") == 0, "kind");
 		CHECK(t.gguf->bos == 0 && t.gguf->eos == -1 && t.gguf->unk == -1, "an id past the vocabulary is none");
 		CHECK(t.gguf->add_bos == 1 && t.gguf->add_eos == -1, "flags");
-		CHECK(t.chat_template != NULL && strcmp(t.chat_template, "{{ x }}") == 0, "template");
+		CHECK(t.n_templates == 2 && strcmp(files_template(&t, "default"), "{{ x }}") == 0 &&
+			  strcmp(files_template(&t, "rag"), "{{ y }}") == 0 && files_template(&t, "tool_use") == NULL, "templates");
 	}
 	files_close(f);
 

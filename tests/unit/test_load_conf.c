@@ -225,6 +225,16 @@ tokenizer(Files **f, FilesTokenizer *t, Err *e)
 	return *f != NULL && files_tokenizer(*f, t, e);
 }
 
+static bool
+tokenizer_opens(Err *e)
+{
+	Files	   *f = files_open(scratch, e);
+	bool		ok = f != NULL;
+
+	files_close(f);
+	return ok;
+}
+
 static void
 check_template(const char *what, const char *want)
 {
@@ -233,9 +243,12 @@ check_template(const char *what, const char *want)
 	Err			e;
 
 	if (tokenizer(&f, &t, &e))
-		CHECK(want == NULL ? t.chat_template == NULL :
-			  t.chat_template != NULL && strcmp(t.chat_template, want) == 0,
-			  "%s: template \"%s\"", what, t.chat_template ? t.chat_template : "(none)");
+	{
+		const char *got = files_template(&t, "default");
+
+		CHECK(want == NULL ? got == NULL : got != NULL && strcmp(got, want) == 0,
+			  "%s: template \"%s\"", what, got != NULL ? got : "(none)");
+	}
 	else
 		CHECK(false, "%s: %s", what, e.msg);
 	files_close(f);
@@ -276,6 +289,8 @@ test_tokenizer(void)
 	check_template("chat_template.json", "three");
 	put_text("chat_template.jinja", "four");
 	check_template("chat_template.jinja", "four");
+	put_text("special_tokens_map.json", "[]");
+	CHECK(!tokenizer_opens(&e) && e.cls == ERR_BAD_FILE && strstr(e.msg, "special_tokens_map.json\" is not") != NULL, "%s", e.msg);
 }
 
 int
