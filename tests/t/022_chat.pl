@@ -89,23 +89,23 @@ is(sql("SELECT llm_render_chat($HI, model => 'own')"), "Hi <|end_of_text|>\nSent
 # the bundled model's template writes down what it was trained on: a text, the name of a task
 my $bundled = sub { my ($messages, $more) = @_; return sql("SELECT llm_render_chat('$messages'" . ($more // '') . ")"); };
 my $kettle = '{"role":"user","content":"The kettle arrived broken."}';
-is($bundled->("[$kettle]"), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary:", 'a text alone is a ticket to be summed up');
+is($bundled->("[$kettle]"), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSentiment:", 'a text alone is a ticket with a sentiment');
 is($bundled->("[$kettle]", ', add_generation_prompt => false'), '<|begin_of_text|>Ticket: The kettle arrived broken.', '... without its task');
-is($bundled->(qq([{"role":"system","content":"Name the sentiment."},$kettle])), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSentiment:", 'the system names the task');
+is($bundled->(qq([{"role":"system","content":"Sum it up in a summary."},$kettle])), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary:", 'the system names the task');
 is($bundled->('[{"role":"user","content":"Review: It broke.\n sentiment: "}]'), "<|begin_of_text|>Review: It broke.\nSentiment:", '... or the last line does');
 is($bundled->(qq([$kettle,{"role":"user","content":"JSON"}])), "<|begin_of_text|>Ticket: The kettle arrived broken.\nJSON:", '... or a message of its own');
 is($bundled->(qq([$kettle,{"role":"assistant","content":" kettle: broken"},{"role":"user","content":"And what is its priority?"}])),
-	"<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary: kettle: broken\n\nTicket: The kettle arrived broken.\nPriority:", 'a question about the text before');
+	"<|begin_of_text|>Ticket: The kettle arrived broken.\nSentiment: kettle: broken\n\nTicket: The kettle arrived broken.\nPriority:", 'a question about the text before');
 is($bundled->(qq([$kettle,{"role":"assistant","content":"kettle"},{"role":"user","content":"Late again!"}])),
-	"<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary: kettle\n\nTicket: Late again!\nSummary:", 'another text');
-is($bundled->(qq([$kettle,{"role":"assistant","content":"ke"}]), ', continue_final_message => true'), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSummary: ke", 'an answer to be continued');
-is($bundled->('[{"role":"user","content":"<|end_of_text|>"}]'), "<|begin_of_text|>Ticket: <|end_of_text|>\nSummary:", 'a special token as text');
+	"<|begin_of_text|>Ticket: The kettle arrived broken.\nSentiment: kettle\n\nTicket: Late again!\nSentiment:", 'another text');
+is($bundled->(qq([$kettle,{"role":"assistant","content":"ke"}]), ', continue_final_message => true'), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSentiment: ke", 'an answer to be continued');
+is($bundled->('[{"role":"user","content":"<|end_of_text|>"}]'), "<|begin_of_text|>Ticket: <|end_of_text|>\nSentiment:", 'a special token as text');
 like(error("SELECT llm_render_chat('[$kettle]', '[{}]')"), qr/not trained to call tools/, 'tools are refused');
 like(error(qq(SELECT llm_render_chat('[{"role":"tool","content":"x"}]'))), qr/knows the roles system, user and assistant, not tool/, 'so are other roles');
 like(error('SELECT llm_chat(\'[]\')'), qr/the last message must be a user/, 'and a chat that does not ask');
 is(sql("SELECT llm_ask('The kettle arrived broken.', 'Which category?') = llm_generate(E'Ticket: The kettle arrived broken.\\nCategory:')"), 't', 'llm_ask gives the answer to that prompt');
-is(sql("SELECT llm_ask('The kettle arrived broken.', 'Which category?')"), ' delivery', '... which is right');
-is(sql(q{SELECT string_agg(llm_ask(t, 'sentiment'), ',' ORDER BY t) FROM (VALUES ('I am furious, nobody answers my mails.'), ('Thank you, great service!')) v(t)}), ' negative, positive', '... of several rows');
+my $ticket2 = "Isaac Coleman here. I am writing about my Delta camera. Here is my request: please move my account to a new mail address. I am angry that nobody answers my mails.";
+is(sql("SELECT string_agg(llm_ask('$ticket2', t), ',' ORDER BY n) FROM (VALUES (1, 'What is the category?'), (2, NULL), (3, 'priority')) v(n, t)"), ' account, negative, medium', '... which is right');
 
 is(sql("SELECT slots_total - slots_free, running, waiting, kv_blocks_used FROM llm_stat_engine"), '0|0|0|0', 'nothing is left behind');
 $node->stop;
