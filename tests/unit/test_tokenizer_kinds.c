@@ -4,8 +4,10 @@
  *	  point, against Hugging Face tokenizers, SentencePiece and tiktoken (recorded by
  *	  tests/golden/tokenizer_kinds.py as hashes), with small vocabularies and with the
  *	  real ones of ../shared/tokenizers.  Decoding token by token equals decoding at once.
+ *	  Time grows with the length of a hostile text, not with its square.
  */
 #include <glob.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -17,6 +19,11 @@
 #define GOLD "tests/golden/tok_"
 
 static const char *shared;
+static int	n_kinds;
+static int	n_linear;
+static int	n_refused;
+static double slowest;
+static char slowest_kind[64];
 
 /* ---------- tokenizers of any file ---------- */
 
@@ -211,6 +218,7 @@ check_kind(const char *name, const Tok *t, Buf *file, const Buf *strs, size_t n)
 	g.out = g.p + 4;
 	g.p += 4 + 4 * (size_t) g.n_out;
 	count = word(g.p);
+	n_kinds++;
 	g.p += 4;
 	CHECK(count == n + 0x324 + 2, "%s has %u records", name, count);
 	if (count != n + 0x324 + 2)
@@ -226,6 +234,49 @@ check_kind(const char *name, const Tok *t, Buf *file, const Buf *strs, size_t n)
 		g.p += 4;
 	}
 	buf_free(&block);
+}
+
+/* Seconds of CPU time to encode a text of n bytes that repeats s. */
+static double
+seconds_for(const char *name, const Tok *t, const char *s, size_t n)
+{
+	Buf			text = {0};
+	IntVec		ids = {0};
+	Err			e = {0};
+	clock_t		start;
+	bool		ok;
+
+	while (text.len < n)
+		buf_addstr(&text, s);
+	start = clock();
+	ok = tok_encode(t, text.data, text.len, 0, &ids, &e);
+	CHECK(ok || e.cls == ERR_TOO_LONG, "%s: %s", name, e.msg);
+	n_refused += !ok;
+	start = clock() - start;
+	buf_free(&text);
+	intvec_free(&ids);
+	return (double) start / CLOCKS_PER_SEC;
+}
+
+/* 1 MB of one thing takes about 16 times as long as 64 KB, not 256 times. */
+static void
+check_linear(const char *name, const Tok *t)
+{
+	static const char *const hostile[] = {"a", " ", "\xCC\x81", "ab"};
+
+	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++)
+	{
+		double		few = seconds_for(name, t, hostile[i], 1 << 16);
+		double		many = seconds_for(name, t, hostile[i], 1 << 20);
+
+		n_linear++;
+		if (many > slowest)
+		{
+			slowest = many;
+			snprintf(slowest_kind, sizeof(slowest_kind), "%s of %s", name, hostile[i]);
+		}
+		CHECK(many < 64 * few || many < 0.5, "%s: 1 MB of \"%s\" takes %.3f s, 64 KB %.3f s", name, hostile[i], many, few);
+	}
 }
 
 static void
@@ -256,7 +307,10 @@ check_file(const char *gold, const Buf *strs, size_t n)
 	t = load_any(path, &e);
 	CHECK(t != NULL && read_file(gold, &file), "%s: %s", name, e.msg);
 	if (t != NULL && file.len > 0)
-		check_kind(name, t, &file, strs, n);
+	{
+			check_kind(name, t, &file, strs, n);
+		check_linear(name, t);
+	}
 	tok_free(t);
 	buf_free(&file);
 }
@@ -301,9 +355,11 @@ main(int argc, char **argv)
 		for (size_t i = 0; i < files.gl_pathc; i++)
 			if (argc < 2 || strstr(files.gl_pathv[i], argv[1]) != NULL)
 				check_file(files.gl_pathv[i], strs, n);
-		CHECK(files.gl_pathc >= 39, "only %zu kinds", files.gl_pathc);
+		CHECK(files.gl_pathc >= 47, "only %zu kinds", files.gl_pathc);
 		globfree(&files);
 	}
 	free_strings(strs, n);
+	printf("# figure: %d kinds of tokenizer on %zu strings and 806 blocks of code points; %d hostile texts of 1 MB, %d refused, the slowest %.2f s (%s)\n",
+		   n_kinds, n, n_linear, n_refused, slowest, slowest_kind);
 	return check_done("tokenizer_kinds");
 }
