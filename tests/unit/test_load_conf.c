@@ -291,6 +291,7 @@ test_tokenizer(void)
 	check_template("chat_template.jinja", "four");
 	put_text("special_tokens_map.json", "[]");
 	CHECK(!tokenizer_opens(&e) && e.cls == ERR_BAD_FILE && strstr(e.msg, "special_tokens_map.json\" is not") != NULL, "%s", e.msg);
+	put_text("special_tokens_map.json", "{}");
 }
 
 int
