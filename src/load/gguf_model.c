@@ -170,6 +170,32 @@ read_parts(Gm *m)
 				m->path, tensors, want);
 }
 
+static bool
+part_has(const Gguf *g, const char *name)
+{
+	size_t		len = strlen(name);
+
+	for (size_t i = 0; i < g->n_tensors; i++)
+	{
+		const GgufTensor *t = &g->tensors[i];
+
+		if (t->name_len > len + 1 && memcmp(t->name, "blk.", 4) == 0 && t->name[t->name_len - len - 1] == '.' &&
+			memcmp(t->name + t->name_len - len, name, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Has any layer a tensor of this name?  A hybrid's first layer may lack what others have. */
+static bool
+layer_has(const Gm *m, const char *name)
+{
+	for (int i = 0; i < m->n_parts; i++)
+		if (part_has(&m->parts[i], name))
+			return true;
+	return false;
+}
+
 /* ---- configuration ---- */
 
 static void
@@ -335,9 +361,9 @@ read_conf(Gm *m)
 	else if (tokens != NULL && tokens->type == GGUF_ARRAY)
 		conf_set_int(c, "vocab_size", (int64_t) tokens->n);
 	conf_set_bool(c, "tie_word_embeddings", find_tensor(m, "output.weight", NULL) == NULL);
-	conf_set_bool(c, "attention_bias", find_tensor(m, "blk.0.attn_q.bias", NULL) != NULL);
-	conf_set_bool(c, "attention_out_bias", find_tensor(m, "blk.0.attn_output.bias", NULL) != NULL);
-	conf_set_bool(c, "mlp_bias", find_tensor(m, "blk.0.ffn_gate.bias", NULL) != NULL);
+	conf_set_bool(c, "attention_bias", layer_has(m, "attn_q.bias"));
+	conf_set_bool(c, "attention_out_bias", layer_has(m, "attn_output.bias"));
+	conf_set_bool(c, "mlp_bias", layer_has(m, "ffn_gate.bias"));
 	conf_set_bool(c, "generation.do_sample", conf_has(c, "generation.temperature"));
 	read_eos(m);
 	return read_rope(m);

@@ -935,15 +935,27 @@ bind_qk_norm(Binder *b, Layer *l)
 }
 
 bool
-bind_glu(Binder *b, Layer *l)
+bind_glu_as(Binder *b, Layer *l, const char *hf)
 {
 	const DecoderConf *c = &b->d->c;
+	char		name[64];
 
 	l->up.k = c->hidden;
 	l->down.k = c->inter;
-	return bind_linear(b, &l->up, "mlp.gate_proj", "ffn_gate", c->inter, c->mlp_bias) &&
-		bind_linear(b, &l->up, "mlp.up_proj", "ffn_up", c->inter, c->mlp_bias) &&
-		bind_linear(b, &l->down, "mlp.down_proj", "ffn_down", c->hidden, c->mlp_bias);
+	snprintf(name, sizeof(name), "%sgate_proj", hf);
+	if (!bind_linear(b, &l->up, name, "ffn_gate", c->inter, c->mlp_bias))
+		return false;
+	snprintf(name, sizeof(name), "%sup_proj", hf);
+	if (!bind_linear(b, &l->up, name, "ffn_up", c->inter, c->mlp_bias))
+		return false;
+	snprintf(name, sizeof(name), "%sdown_proj", hf);
+	return bind_linear(b, &l->down, name, "ffn_down", c->hidden, c->mlp_bias);
+}
+
+bool
+bind_glu(Binder *b, Layer *l)
+{
+	return bind_glu_as(b, l, "mlp.");
 }
 
 bool

@@ -110,6 +110,7 @@ bool		bind_qkv(Binder *b, Layer *l, const char *hf, const char *gguf, bool group
  * has them. */
 bool		bind_attn(Binder *b, Layer *l);
 bool		bind_glu(Binder *b, Layer *l);
+bool		bind_glu_as(Binder *b, Layer *l, const char *hf);	/* hf: before "gate_proj" */
 /* A mixture of experts in place of the MLP.  HF: names behind the layer's; each expert
  * has tensors of its own, PREFIX.N.gate and so on.  GGUF has the same names everywhere. */
 typedef struct MoeNames

@@ -13,6 +13,8 @@
 #include "base/mem.h"
 #include "model/decoder.h"
 
+#define KV_HEADS "num_key_value_heads"
+
 const char *
 dec_printable(const char *s, char *buf, size_t size)
 {
@@ -181,6 +183,32 @@ latent_heads(const Conf *c, DecoderConf *o, Err *e)
 	return true;
 }
 
+/*
+ * Heads of k and v.  GGUF may have a number for each layer, which is 0 for those of a hybrid that have
+ * no attention.
+ */
+static bool
+conf_kv_heads(const Conf *c, DecoderConf *o, Err *e)
+{
+	size_t		n;
+	const double *v = conf_nums(c, KV_HEADS, &n);
+	double		most = 0;
+
+	if (n < 2)
+		return dec_conf_int(c, KV_HEADS, 1, DEC_MAX_HEADS, o->n_kv_heads > 0 ? o->n_kv_heads : o->n_heads, &o->n_kv_heads, e);
+	if (n != (size_t) o->n_layers)
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"%s\", expected %d", n, KV_HEADS, o->n_layers);
+	for (size_t i = 0; i < n; i++)
+		most = v[i] > most ? v[i] : most;
+	for (size_t i = 0; i < n; i++)
+		if (v[i] != most && !(o->hybrid && v[i] == 0))
+			return err_set(e, ERR_UNSUPPORTED, "layers with different numbers of key-value heads are not supported");
+	if (!(most >= 1 && most <= DEC_MAX_HEADS) || most != floor(most))
+		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", KV_HEADS, most);
+	o->n_kv_heads = (int) most;
+	return true;
+}
+
 static bool
 conf_heads(const Conf *c, DecoderConf *o, Err *e)
 {
@@ -192,8 +220,7 @@ conf_heads(const Conf *c, DecoderConf *o, Err *e)
 	if (conf_is_null(c, "head_dim"))
 		o->head_dim = 0;
 	if (!conf_size(c, heads, DEC_MAX_HEADS, o->n_heads, &o->n_heads, e) ||
-		!dec_conf_int(c, "num_key_value_heads", 1, DEC_MAX_HEADS, o->n_kv_heads > 0 ? o->n_kv_heads : o->n_heads,
-					  &o->n_kv_heads, e))
+		!conf_kv_heads(c, o, e))
 		return false;
 	if (o->n_heads % o->n_kv_heads != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has %d attention heads, "
@@ -225,6 +252,8 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	};
 	Rope	   *r = &o->rope[0];
 	const char *act;
+	const double *kv_heads;
+	size_t		n;
 
 	if (!conf_size(c, hidden, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e) ||
 		(!o->no_attn && !conf_size(c, inter, DEC_MAX_INTER, o->inter > 0 ? o->inter : o->mlp_ratio * o->hidden, &o->inter, e)) ||
@@ -242,6 +271,9 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	o->layers = mem_zalloc((size_t) o->n_layers * sizeof(LayerConf));
 	for (int i = 0; o->no_rope && i < o->n_layers; i++)
 		o->layers[i].rope = -1;
+	kv_heads = conf_nums(c, KV_HEADS, &n);
+	for (size_t i = 0; o->hybrid && n > 1 && i < n; i++)
+		o->layers[i].recurrent = kv_heads[i] == 0;
 	return true;
 }
 

@@ -21,12 +21,44 @@ qkv_width(const Decoder *d)
 	return (d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim;
 }
 
+typedef struct GainRows
+{
+	const Linear *l;
+	float	   *y;
+	int			ldy;
+} GainRows;
+
+static void
+gain_row(void *arg, int row, int ith)
+{
+	const GainRows *g = arg;
+	float	   *y = g->y + (size_t) row * (size_t) g->ldy;
+
+	(void) ith;
+	for (int i = 0; i < g->l->n_gains; i++)
+		for (int j = 0; j < g->l->gains[i].n; j++)
+			y[g->l->gains[i].from + j] *= g->l->gains[i].by;
+}
+
+void
+linear_gain(Linear *l, int from, int n, float by)
+{
+	if (by != 1)
+		l->gains[l->n_gains++] = (Gain) {from, n, by};
+}
+
 void
 dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
 {
+	GainRows	g = {l, y, ldy};
+
 	for (int i = 0; i < l->n_mats; i++)
 		d->k->mm(d->pool, &l->mat[i], x, rows, ldx, y + l->col[i], ldy,
 				 l->bias != NULL ? l->bias + l->col[i] : NULL, d->ws);
+	if (l->n_gains > 0 && rows == 1)
+		gain_row(&g, 0, 0);
+	else if (l->n_gains > 0)
+		kpool_run(d->pool, gain_row, &g, rows);
 }
 
 /* y[rows][l->n] = x[rows][l->k] W^T + b */
@@ -270,6 +302,13 @@ dec_attn(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
+/* What becomes of att. */
+static const Linear *
+out_of(const Layer *l)
+{
+	return l->o.n > 0 ? &l->o : &l->ssm.out;
+}
+
 /*
  * Behind the last layer's attention a row matters only if its logits are wanted,
  * which in a prompt is one of many: drop the others.  Row numbers ascend, so rows
@@ -279,7 +318,7 @@ bool
 dec_wanted(Decoder *d, const Layer *l)
 {
 	size_t		width = (size_t) d->c.hidden;
-	size_t		heads = (size_t) l->o.k;
+	size_t		heads = (size_t) out_of(l)->k;
 
 	if (l != &d->layers[d->c.n_layers - 1])
 		return true;
@@ -300,7 +339,7 @@ dec_wanted(Decoder *d, const Layer *l)
 void
 dec_o(Decoder *d, const Layer *l)
 {
-	linear(d, &l->o, d->att, d->rows, d->y);
+	linear(d, out_of(l), d->att, d->rows, d->y);
 	d->pending = true;
 	profile_mark(d->profile, PROF_MATMUL);
 }

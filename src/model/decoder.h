@@ -35,7 +35,8 @@ typedef struct LayerConf
 	int			rope;			/* number of its rotary table, -1 = no positions */
 	bool		moe;			/* experts instead of one MLP */
 	float		attn_scale;		/* instead of DecoderConf's; 0 = that */
-	bool		recurrent;		/* a state-space layer instead of attention */
+	bool		recurrent;		/* a state-space layer instead of attention, */
+	bool		both;			/* ... or beside it */
 	int			kv;				/* its number among the layers with K and V; set behind the reader */
 	size_t		state_at;		/* its part of a sequence's state, in floats; likewise */
 } LayerConf;
@@ -67,10 +68,27 @@ typedef struct SsmConf
 	float		dt_min;			/* limits of a step */
 	float		dt_max;
 	bool		conv_bias;
-	bool		proj_bias;
-	bool		norm_dt_bc;		/* Mamba: steps, B and C are normed, without weights */
+	bool		in_bias;		/* of the projections */
+	bool		out_bias;
+	bool		norm;			/* Mamba-2: a norm behind the gate, */
+	bool		norm_first;		/* ... or before it */
+	bool		norm_dt_bc;		/* Mamba: steps, B and C are normed, */
+	bool		norm_dt_bc_w;	/* ... with weights */
 	float		norm_dt_bc_eps;
 } SsmConf;
+
+/* Factors of what Falcon-H1's matrices give (Yang et al. 2022, arXiv:2203.03466); all 0: none. */
+typedef struct MupConf
+{
+	float		attn_in;		/* of attention's input */
+	float		key;
+	float		attn_out;
+	float		ssm_in;			/* of the state-space layer's input */
+	float		ssm[5];			/* of its gate, x, B, C and steps */
+	float		ssm_out;
+	float		gate;			/* of the MLP */
+	float		down;
+} MupConf;
 
 typedef enum QkNorm
 {
@@ -107,7 +125,9 @@ typedef struct DecoderConf
 	int			n_pos;			/* rows of a table of learned positions, 0 = none */
 	int			pos_first;		/* its row of position 0 */
 	bool		no_attn;		/* before dec_conf(): no layer has attention or an MLP */
+	bool		hybrid;			/* before dec_conf(): layers without KV heads are recurrent */
 	SsmConf		ssm;
+	MupConf		mup;
 	bool		no_rope;		/* before dec_conf(): heads aren't rotated */
 	float		eps;			/* of norms */
 	KAct		act;			/* of the MLP */
@@ -146,6 +166,15 @@ typedef struct DecoderConf
  * in GGUF) stay apart and write their own columns.
  */
 #define LINEAR_MAX 4
+#define LINEAR_GAINS 5
+
+/* Outputs from .. from + n - 1 are multiplied with this. */
+typedef struct Gain
+{
+	int			from;
+	int			n;
+	float		by;
+} Gain;
 
 typedef struct Linear
 {
@@ -161,6 +190,8 @@ typedef struct Linear
 	KMat		mat[LINEAR_MAX];
 	int			col[LINEAR_MAX];	/* first output column of each mat */
 	float	   *bias;			/* [n], NULL = none */
+	int			n_gains;
+	Gain		gains[LINEAR_GAINS];
 } Linear;
 
 /* Matrices of one shape, of which each row of activations is multiplied with one. */
@@ -203,9 +234,10 @@ typedef struct Mla
 	Stack		v;				/* ... latent -> v */
 } Mla;
 
-/* A state-space layer; its projections are qkv and o of Layer. */
 typedef struct SsmLayer
 {
+	Linear		in;
+	Linear		out;
 	float	   *conv;			/* [width][channels] */
 	float	   *conv_bias;
 	Linear		x;				/* Mamba: inner -> dt_rank, B, C */
@@ -213,7 +245,10 @@ typedef struct SsmLayer
 	float	   *a;				/* Mamba: [inner][state], else [heads] */
 	float	   *d;				/* [heads] */
 	float	   *dt_bias;		/* [heads]; Mamba: dt's */
-	Norm		norm;			/* Mamba-2: behind the gate */
+	Norm		dt_norm;		/* Mamba: of what dt, B and C are made from */
+	Norm		b_norm;
+	Norm		c_norm;
+	Norm		norm;			/* Mamba-2: behind or before the gate */
 } SsmLayer;
 
 /* A layer's weights: those that its architecture binds, the others stay empty. */
@@ -341,7 +376,7 @@ void		dec_rope(Decoder *d, const Layer *l);	/* rotate q and k by position */
 void		dec_attn(Decoder *d, const Layer *l);	/* store k, v; att = softmax(q k scale) v */
 bool		dec_wanted(Decoder *d, const Layer *l);	/* behind the last layer's attention: keep the
 													 * wanted rows of x, h and att; false: none */
-void		dec_o(Decoder *d, const Layer *l);	/* y = att Wo */
+void		dec_o(Decoder *d, const Layer *l);	/* y = att Wo, or Wout of a state-space layer */
 void		dec_out_norm(Decoder *d, const Norm *n);	/* y = norm(y) */
 void		dec_add(Decoder *d);	/* x += y */
 void		dec_post_norm(Decoder *d, const Norm *n);	/* x = h = norm(x + y) */
@@ -355,6 +390,8 @@ void		dec_logits(Decoder *d, float *logits);	/* logits = h W */
 
 /* y[rows][ldy] = x[rows][ldx] W^T + b */
 void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy);
+/* n of its outputs are multiplied with a factor; once they are bound */
+void		linear_gain(Linear *l, int from, int n, float by);
 /* ... with the stack's matrix g for rows start[g] .. start[g + 1] - 1 */
 void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int ldx, float *y, int ldy);
 
@@ -367,6 +404,7 @@ int			ssm_channels(const SsmConf *s);	/* of the convolution */
 /* The weights of a layer, behind `hf` ("mixer.", "mamba."). */
 bool		bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf);
 void		dec_ssm(Decoder *d, const Layer *l);	/* att = the recurrence over h Win */
+void		dec_ssm_out(Decoder *d, const Layer *l);	/* y = att Wout, where dec_o() is attention's */
 
 /* ---- moe.c ---- */
 /* Experts in all layers, by the usual keys; what stands in moe before is their default. */

@@ -48,6 +48,7 @@ mamba2_conf(const Conf *c, DecoderConf *out, Err *e)
 {
 	out->ssm.state = 128;
 	out->ssm.heads = 128;
+	out->ssm.norm = true;
 	out->ssm.groups = conf_has(c, "gguf.architecture") ? 1 : 8;
 	return mamba_common(c, out, false, e);
 }

@@ -259,7 +259,9 @@ work_pieces(Decoder *d, Piece *p)
 
 		qkv = (size_t) l->qkv.n > qkv ? (size_t) l->qkv.n : qkv;
 		qkv = (size_t) l->mla.in.n > qkv ? (size_t) l->mla.in.n : qkv;
+		qkv = (size_t) l->ssm.in.n > qkv ? (size_t) l->ssm.in.n : qkv;
 		att = (size_t) l->o.k > att ? (size_t) l->o.k : att;
+		att = (size_t) l->ssm.out.k > att ? (size_t) l->ssm.out.k : att;
 		up = (size_t) l->up.n > up ? (size_t) l->up.n : up;
 		act = (size_t) l->down.k > act ? (size_t) l->down.k : act;
 		up = (size_t) l->moe.shared_up.n > up ? (size_t) l->moe.shared_up.n : up;

@@ -33,11 +33,10 @@ dec_state_plan(Decoder *d)
 	{
 		LayerConf  *l = &d->c.layers[i];
 
-		if (!l->recurrent)
-		{
+		if (!l->recurrent || l->both)
 			l->kv = d->n_kv_layers++;
+		if (!l->recurrent)
 			continue;
-		}
 		l->state_at = d->state_floats;
 		d->state_floats += (size + 15) / 16 * 16;
 	}
@@ -92,14 +91,16 @@ conf_common(const Conf *c, DecoderConf *o, Err *e)
 		!dec_conf_int(c, ssm_key(c, "state_size", "mamba_d_state"), 1, SSM_MAX_STATE, s->state, &s->state, e))
 		return false;
 	s->conv_bias = conf_bool(c, ssm_key(c, "use_conv_bias", "mamba_conv_bias"), true);
-	s->proj_bias = conf_bool(c, ssm_key(c, "use_bias", "mamba_proj_bias"), false);
-	return dec_conf_int(c, "gguf.ssm_inner", 1, DEC_MAX_INTER, (int) (expand * (float) o->hidden), &s->inner, e);
+	s->in_bias = s->out_bias = conf_bool(c, ssm_key(c, "use_bias", "mamba_proj_bias"), false);
+	return dec_conf_int(c, ssm_key(c, "gguf.ssm_inner", "mamba_d_ssm"), 1, DEC_MAX_INTER,
+						(int) (expand * (float) o->hidden), &s->inner, e);
 }
 
 bool
 dec_conf_ssm(const Conf *c, DecoderConf *o, Err *e)
 {
 	SsmConf    *s = &o->ssm;
+	int			head_dim;
 
 	if (!conf_common(c, o, e) || !step_limits(c, s, e))
 		return false;
@@ -110,8 +111,8 @@ dec_conf_ssm(const Conf *c, DecoderConf *o, Err *e)
 		/* a head is a channel, and all share B and C */
 		s->heads = s->inner;
 		s->head_dim = s->groups = 1;
-		return size_or_auto(c, ssm_key(c, "time_step_rank", "gguf.ssm_dt_rank"), DEC_MAX_HIDDEN, (o->hidden + 15) / 16,
-							&s->dt_rank, e);
+		return size_or_auto(c, conf_has(c, "mamba_dt_rank") ? "mamba_dt_rank" : ssm_key(c, "time_step_rank", "gguf.ssm_dt_rank"),
+							DEC_MAX_HIDDEN, (o->hidden + 15) / 16, &s->dt_rank, e);
 	}
 	if (!dec_conf_int(c, conf_has(c, "gguf.ssm_dt_rank") ? "gguf.ssm_dt_rank" : ssm_key(c, "num_heads", "mamba_n_heads"),
 					  1, DEC_MAX_HEADS * 4, s->heads, &s->heads, e) ||
@@ -121,7 +122,10 @@ dec_conf_ssm(const Conf *c, DecoderConf *o, Err *e)
 	if (s->inner % s->heads != 0 || s->heads % s->groups != 0 || s->inner % s->groups != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has %d heads in %d groups for %d channels of a state-space layer",
 					   s->heads, s->groups, s->inner);
-	return true;
+	if (!size_or_auto(c, "mamba_d_head", DEC_MAX_INTER, s->head_dim, &head_dim, e))
+		return false;
+	return head_dim == s->head_dim ||
+		err_set(e, ERR_BAD_FILE, "model configuration has \"mamba_d_head\" = %d, expected %d", head_dim, s->head_dim);
 }
 
 /* ---- weights ---- */
@@ -134,38 +138,60 @@ under(char *buf, size_t size, const char *hf, const char *name)
 	return buf;
 }
 
-bool
-bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf)
+/* The convolution, the recurrence and their steps. */
+static bool
+bind_state(Binder *b, const SsmConf *s, SsmLayer *m, const char *hf)
 {
-	const SsmConf *s = &d->c.ssm;
-	SsmLayer   *m = &l->ssm;
 	BindMap		log = bind_is_gguf(b) ? BIND_SAME : BIND_MINUS_EXP;
 	bool		first = s->first;
 	int			channels = ssm_channels(s);
+	/* GGUF has no key for that */
+	bool		bias = bind_is_gguf(b) ? bind_has(b, "", "ssm_conv1d.bias") : s->conv_bias;
 	char		buf[80];
 
-	l->qkv.k = d->c.hidden;
-	l->o.k = s->inner;
-	m->x.k = s->inner;
-	m->dt.k = s->dt_rank;
-	return bind_linear(b, &l->qkv, under(buf, sizeof(buf), hf, "in_proj"), "ssm_in",
-					   first ? 2 * s->inner : s->inner + channels + s->heads, s->proj_bias) &&
-		bind_table(b, &m->conv, under(buf, sizeof(buf), hf, "conv1d.weight"), "ssm_conv1d.weight",
-				   channels * s->width, s->width, BIND_TURNED) &&
-		(!s->conv_bias ||
+	return bind_table(b, &m->conv, under(buf, sizeof(buf), hf, "conv1d.weight"), "ssm_conv1d.weight",
+					  channels * s->width, s->width, BIND_TURNED) &&
+		(!bias ||
 		 bind_vector(b, &m->conv_bias, under(buf, sizeof(buf), hf, "conv1d.bias"), "ssm_conv1d.bias", channels)) &&
 		bind_table(b, &m->a, under(buf, sizeof(buf), hf, "A_log"), "ssm_a", first ? s->inner * s->state : s->heads,
 				   first ? s->state : 0, log) &&
 		bind_table(b, &m->d, under(buf, sizeof(buf), hf, "D"), "ssm_d", s->heads, 0, BIND_SAME) &&
 		bind_vector(b, &m->dt_bias, under(buf, sizeof(buf), hf, first ? "dt_proj.bias" : "dt_bias"), "ssm_dt.bias",
-					s->heads) &&
-		(!first ||
-		 (bind_linear(b, &m->x, under(buf, sizeof(buf), hf, "x_proj"), "ssm_x", s->dt_rank + 2 * s->state, false) &&
-		  bind_linear(b, &m->dt, under(buf, sizeof(buf), hf, "dt_proj"), "ssm_dt", s->inner, false))) &&
-		(first ||
-		 bind_table(b, &m->norm.w, under(buf, sizeof(buf), hf, "norm.weight"), "ssm_norm.weight", s->inner, 0,
-					BIND_SAME)) &&
-		bind_linear(b, &l->o, under(buf, sizeof(buf), hf, "out_proj"), "ssm_out", d->c.hidden, s->proj_bias);
+					s->heads);
+}
+
+/* Mamba's projections to steps, B and C. */
+static bool
+bind_steps(Binder *b, const SsmConf *s, SsmLayer *m, const char *hf)
+{
+	char		buf[80];
+
+	m->x.k = s->inner;
+	m->dt.k = s->dt_rank;
+	return bind_linear(b, &m->x, under(buf, sizeof(buf), hf, "x_proj"), "ssm_x", s->dt_rank + 2 * s->state, false) &&
+		bind_linear(b, &m->dt, under(buf, sizeof(buf), hf, "dt_proj"), "ssm_dt", s->inner, false) &&
+		(!s->norm_dt_bc_w ||
+		 (bind_norm(b, &m->dt_norm, under(buf, sizeof(buf), hf, "dt_layernorm"), "ssm_dt_norm", s->dt_rank) &&
+		  bind_norm(b, &m->b_norm, under(buf, sizeof(buf), hf, "b_layernorm"), "ssm_b_norm", s->state) &&
+		  bind_norm(b, &m->c_norm, under(buf, sizeof(buf), hf, "c_layernorm"), "ssm_c_norm", s->state)));
+}
+
+bool
+bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf)
+{
+	const SsmConf *s = &d->c.ssm;
+	SsmLayer   *m = &l->ssm;
+	bool		norm = !s->first && (s->norm || (bind_is_gguf(b) && bind_has(b, "", "ssm_norm.weight")));
+	char		buf[80];
+
+	m->in.k = d->c.hidden;
+	m->out.k = s->inner;
+	return bind_linear(b, &m->in, under(buf, sizeof(buf), hf, "in_proj"), "ssm_in",
+					   s->first ? 2 * s->inner : s->inner + ssm_channels(s) + s->heads, s->in_bias) &&
+		bind_state(b, s, m, hf) && (!s->first || bind_steps(b, s, m, hf)) &&
+		(!norm || bind_table(b, &m->norm.w, under(buf, sizeof(buf), hf, "norm.weight"), "ssm_norm.weight", s->inner, 0,
+							 BIND_SAME)) &&
+		bind_linear(b, &m->out, under(buf, sizeof(buf), hf, "out_proj"), "ssm_out", d->c.hidden, s->out_bias);
 }
 
 /* ---- forward ---- */
@@ -213,48 +239,77 @@ static void
 mamba(Decoder *d, const Layer *l)
 {
 	const SsmConf *s = &d->c.ssm;
-	int			ld = l->ssm.x.n;
+	const SsmLayer *m = &l->ssm;
+	int			ld = m->x.n;
 	int			parts[3] = {s->dt_rank, s->state, s->state};
+	const float *w[3] = {m->dt_norm.w, m->b_norm.w, m->c_norm.w};
 	KScan		a = {
 		.x = d->ssm_x, .ldx = s->inner, .dt = d->ssm_dt, .lddt = s->inner, .b = d->ssm_p + s->dt_rank,
-		.c = d->ssm_p + s->dt_rank + s->state, .ldbc = ld, .z = d->qkv + s->inner, .ldz = l->qkv.n, .a_wide = true
+		.c = d->ssm_p + s->dt_rank + s->state, .ldbc = ld, .z = d->qkv + s->inner, .ldz = m->in.n, .a_wide = true
 	};
 	float	   *p = d->ssm_p;
 
-	convolve(d, l, d->qkv, l->qkv.n);
-	dec_linear(d, &l->ssm.x, d->ssm_x, s->inner, d->rows, d->ssm_p, ld);
+	convolve(d, l, d->qkv, m->in.n);
+	dec_linear(d, &m->x, d->ssm_x, s->inner, d->rows, d->ssm_p, ld);
 	for (int i = 0; s->norm_dt_bc && i < 3; p += parts[i++])
-		d->k->norm_heads(d->pool, KNORM_RMS, p, d->rows, ld, 1, parts[i], NULL, 0, s->norm_dt_bc_eps);
-	dec_linear(d, &l->ssm.dt, d->ssm_p, ld, d->rows, d->ssm_dt, s->inner);
+		d->k->norm_heads(d->pool, KNORM_RMS, p, d->rows, ld, 1, parts[i], w[i], 0, s->norm_dt_bc_eps);
+	dec_linear(d, &m->dt, d->ssm_p, ld, d->rows, d->ssm_dt, s->inner);
 	run_scan(d, l, &a);
 }
 
-/* Mamba-2: qkv = z | x B C | steps; a norm behind the gate. */
+/* att *= silu(z), where the norm comes first */
+static void
+gate_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+	const SsmConf *s = &d->c.ssm;
+	const float *z = d->qkv + (size_t) row * (size_t) (s->inner + ssm_channels(s) + s->heads);
+	float	   *x = d->att + (size_t) row * (size_t) s->inner;
+
+	(void) ith;
+	for (int i = 0; i < s->inner; i++)
+		x[i] *= z[i] * moe_sigmoid(z[i]);
+}
+
+/* Mamba-2: qkv = z | x B C | steps; perhaps a norm behind the gate or before it. */
 static void
 mamba2(Decoder *d, const Layer *l)
 {
 	const SsmConf *s = &d->c.ssm;
 	int			channels = ssm_channels(s);
+	int			ld = l->ssm.in.n;
 	int			group = s->inner / s->groups;
+	bool		norm = l->ssm.norm.w != NULL;
 	KScan		a = {
-		.x = d->ssm_x, .ldx = channels, .dt = d->qkv + s->inner + channels, .lddt = l->qkv.n,
+		.x = d->ssm_x, .ldx = channels, .dt = d->qkv + s->inner + channels, .lddt = ld,
 		.b = d->ssm_x + s->inner, .c = d->ssm_x + s->inner + s->groups * s->state, .ldbc = channels,
-		.z = d->qkv, .ldz = l->qkv.n
+		.z = norm && s->norm_first ? NULL : d->qkv, .ldz = ld
 	};
 
-	convolve(d, l, d->qkv + s->inner, l->qkv.n);
+	convolve(d, l, d->qkv + s->inner, ld);
 	run_scan(d, l, &a);
-	d->k->norm_heads(d->pool, KNORM_RMS, d->att, d->rows, s->inner, s->groups, group, l->ssm.norm.w, group, d->c.eps);
+	if (norm)
+		d->k->norm_heads(d->pool, KNORM_RMS, d->att, d->rows, s->inner, s->groups, group, l->ssm.norm.w, group, d->c.eps);
+	if (norm && s->norm_first)
+		kpool_run(d->pool, gate_row, d, d->rows);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
 void
 dec_ssm(Decoder *d, const Layer *l)
 {
-	dec_linear(d, &l->qkv, d->h, d->c.hidden, d->rows, d->qkv, l->qkv.n);
+	dec_linear(d, &l->ssm.in, d->h, d->c.hidden, d->rows, d->qkv, l->ssm.in.n);
 	profile_mark(d->profile, PROF_MATMUL);
 	if (d->c.ssm.first)
 		mamba(d, l);
 	else
 		mamba2(d, l);
+}
+
+void
+dec_ssm_out(Decoder *d, const Layer *l)
+{
+	dec_linear(d, &l->ssm.out, d->att, l->ssm.out.k, d->rows, d->y, d->c.hidden);
+	d->pending = true;
+	profile_mark(d->profile, PROF_MATMUL);
 }

@@ -44,6 +44,7 @@ from transformers import AutoConfig
 
 sys.modules["gen_archs"] = sys.modules[__name__]
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "archs"))
 import gen_models as gm  # noqa: E402
 
 COMMON = {"vocab_size": gm.VOCAB, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2,
