@@ -9,6 +9,9 @@
  * 0..pos.  A wrong block table, a stale block or a skipped row changes the
  * logits or is counted in fake.bad_slots.
  *
+ * The state must have seen all positions before, in order.  With fake.no_kv it is all there is, and
+ * the logits are a hash of it.
+ *
  * The token FAKE_NAN in the history makes the row's logits NaN.
  */
 #ifndef VLLM_TESTS_FAKE_MODEL_H
@@ -37,6 +40,7 @@ static struct
 	int			max_rows_seen;
 	int			bias_id;		/* this id's logit is raised by bias */
 	float		bias;
+	bool		no_kv;			/* of models made from now on: no layer has K and V */
 	void		(*hook) (void); /* called in each forward */
 }			fake;
 
@@ -50,6 +54,7 @@ typedef struct FakeSlot
 typedef struct FakeState
 {
 	int			next;			/* position */
+	bool		nan;
 	uint64_t	hash;
 	uint64_t	pad[6];			/* to a line of 64 bytes */
 } FakeState;
@@ -77,7 +82,17 @@ fake_slot(const KvView *kv, const int32_t *table, int pos)
 }
 
 static inline void
-fake_logits(const KvView *kv, const int32_t *table, int pos, float *logits)
+fake_logits(uint64_t h, bool nan, float *logits)
+{
+	for (int i = 0; i < FAKE_VOCAB; i++)
+		logits[i] = nan ? NAN : (float) (fake_mix(h, (uint64_t) i) >> 40) / 2097152.0f;
+	if (!nan)
+		logits[fake.bias_id] += fake.bias;
+}
+
+/* ... of all positions up to pos, by what lies in their slots */
+static inline void
+fake_kv_logits(const KvView *kv, const int32_t *table, int pos, float *logits)
 {
 	uint64_t	h = 1;
 	bool		nan = false;
@@ -90,10 +105,7 @@ fake_logits(const KvView *kv, const int32_t *table, int pos, float *logits)
 		nan |= s->token == FAKE_NAN;
 		h = fake_mix(h, (uint64_t) s->token);
 	}
-	for (int i = 0; i < FAKE_VOCAB; i++)
-		logits[i] = nan ? NAN : (float) (fake_mix(h, (uint64_t) i) >> 40) / 2097152.0f;
-	if (!nan)
-		logits[fake.bias_id] += fake.bias;
+	fake_logits(h, nan, logits);
 }
 
 /* A position follows the one before, in the same slot, or begins a sequence. */
@@ -104,15 +116,16 @@ fake_recur(FakeState *st, int pos, int32_t token)
 		*st = (FakeState) {.hash = 1};
 	fake.bad_slots += st->next != pos;
 	st->next = pos + 1;
+	st->nan |= token == FAKE_NAN;
 	st->hash = fake_mix(st->hash, (uint64_t) token);
 }
 
 void
 model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 {
+	bool		no_kv = m->info.n_kv_layers == 0;
 	int			out = 0;
 
-	(void) m;
 	if (fake.hook != NULL)
 		fake.hook();
 	if (b->rows.n_rows > fake.max_rows_seen)
@@ -124,12 +137,15 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 
 		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
 		{
-			*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, b->tokens[i]};
 			fake_recur(st, b->rows.pos[i], b->tokens[i]);
+			if (!no_kv)
+				*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, b->tokens[i]};
+			else if (out < b->n_out && b->out_rows[out] == i)
+				fake_logits(st->hash, st->nan, logits + (size_t) out++ * FAKE_VOCAB);
 		}
-		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
+		for (int i = b->rows.seq_start[s]; !no_kv && i < b->rows.seq_start[s + 1]; i++)
 			if (out < b->n_out && b->out_rows[out] == i)
-				fake_logits(kv, table, b->rows.pos[i], logits + (size_t) out++ * FAKE_VOCAB);
+				fake_kv_logits(kv, table, b->rows.pos[i], logits + (size_t) out++ * FAKE_VOCAB);
 	}
 	if (fake.base_us + fake.row_us > 0)
 		usleep((useconds_t) (fake.base_us + fake.row_us * b->rows.n_rows));
@@ -154,7 +170,8 @@ fake_model(int max_model_len)
 
 	m->info = (ModelInfo) {
 		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = 16,
-		.n_layers = 2, .n_kv_layers = 2, .state_bytes = sizeof(FakeState), .n_heads = 4, .n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32
+		.n_layers = 2, .n_kv_layers = fake.no_kv ? 0 : 2, .state_bytes = sizeof(FakeState), .n_heads = 4,
+		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32
 	};
 	return m;
 }

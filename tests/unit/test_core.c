@@ -428,7 +428,9 @@ test_random(CoreOptions opt)
 		  (long long) st.cancelled);
 	CHECK(st.max_batch <= opt.max_num_seqs && fake.max_rows_seen <= opt.max_num_batched_tokens,
 		  "batch of %lld, %d rows", (long long) st.max_batch, fake.max_rows_seen);
-	if (opt.kv_blocks <= 12 && opt.max_num_seqs > 1)
+	if (opt.kv_blocks == 0)
+		CHECK(st.preemptions == 0, "%lld preemptions", (long long) st.preemptions);
+	else if (opt.kv_blocks <= 12 && opt.max_num_seqs > 1)
 		CHECK(st.preemptions > 20, "only %lld preemptions", (long long) st.preemptions);
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	fake.max_rows_seen = 0;
@@ -682,6 +684,15 @@ main(void)
 	chunked.overlap = beside.overlap = true;
 	test_random(chunked);
 	test_random(beside);
+	/* a model with nothing but state: blocks only count */
+	fake.no_kv = true;
+	test_one();
+	test_cancel();
+	test_random(options(8, 64, 0));
+	test_random(options(1, 1, 0));
+	chunked.kv_blocks = 0;
+	test_random(chunked);
+	fake.no_kv = false;
 	test_threads();
 	test_step_time();
 	return check_done("core");

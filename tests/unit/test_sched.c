@@ -1,7 +1,7 @@
 /*
  * test_sched.c
  *	  The scheduler without a model: hand-written traces of plans, fairness,
- *	  preemption, tiny pools, the cost estimate, and the id map.
+ *	  preemption, tiny pools, slots of recurrent state, the cost estimate, and the id map.
  *
  * A trace is one string a step: "id:rows" of each entry in order; "!" marks
  * rows that are sampled.  A sampled request gets one more token.
@@ -24,6 +24,10 @@ typedef struct World
 	Sched	   *s;
 	Req		   *reqs[MAX_REQS];	/* by id; NULL = gone */
 	int			last[MAX_REQS]; /* tokens at which it is done */
+	int			block;			/* tokens */
+	/* the state in each slot: whose, and of how many tokens */
+	const Req  *owner[MAX_REQS];
+	int			known[MAX_REQS];
 	char		trace[512];
 } World;
 
@@ -33,7 +37,7 @@ world_new(SchedOptions opt, int blocks)
 	World		w;
 
 	memset(&w, 0, sizeof(w));
-	opt.block_size = 16;
+	w.block = opt.block_size = opt.block_size > 0 ? opt.block_size : 16;
 	w.pool = kvpool_new(blocks + 1);
 	w.s = sched_new(w.pool, &opt);
 	return w;
@@ -76,6 +80,24 @@ world_free(World *w)
 	kvpool_free(w->pool);
 }
 
+/* A row continues the state in its slot, or begins one. */
+static void
+recur(World *w, const Req *r, int n)
+{
+	int			slot = r->slot;
+
+	if (slot < 0)
+		return;
+	if (r->computed == 0)
+	{
+		w->owner[slot] = r;
+		w->known[slot] = 0;
+	}
+	CHECK(w->owner[slot] == r && w->known[slot] == r->computed, "request %d at %d: slot %d has %d tokens of %s",
+		  (int) r->id, r->computed, slot, w->known[slot], w->owner[slot] == r ? "it" : "another");
+	w->known[slot] += n;
+}
+
 /* One step: plan, "compute", drop what is done. */
 static const char *
 step(World *w)
@@ -93,7 +115,7 @@ step(World *w)
 		at += (size_t) snprintf(w->trace + at, sizeof(w->trace) - at, "%s%d:%d%s", i > 0 ? " " : "",
 								(int) pe->r->id, pe->n, pe->sample ? "!" : "");
 		rows += pe->n;
-		if ((int) pe->r->blocks.len * 16 < pe->r->computed + pe->n)
+		if ((int) pe->r->blocks.len * w->block < pe->r->computed + pe->n)
 			CHECK(false, "request %d: %d tokens in %zu blocks", (int) pe->r->id,
 				  pe->r->computed + pe->n, pe->r->blocks.len);
 	}
@@ -102,6 +124,7 @@ step(World *w)
 	{
 		Req		   *r = p->e[i].r;
 
+		recur(w, r, p->e[i].n);
 		r->computed += p->e[i].n;
 		if (p->e[i].sample)
 			intvec_push(&r->tokens, 0);
@@ -279,6 +302,95 @@ test_no_livelock(void)
 	}
 }
 
+/* ---- recurrent state ---- */
+
+/* Slots for two: a third waits, though there are blocks; who is cancelled in its prompt leaves its slot. */
+static void
+test_slots(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 2, .max_rows = 32, .slots = true}, 100);
+	int			slot;
+
+	add(&w, 1, 1, 100, 5);
+	add(&w, 2, 2, 20, 5);
+	add(&w, 3, 3, 10, 2);
+	CHECK(w.reqs[1]->slot == -1 && w.reqs[3]->slot == -1, "a waiting request has slot %d", w.reqs[1]->slot);
+	STEP(&w, "1:16 2:8");
+	CHECK(w.reqs[1]->slot != w.reqs[2]->slot && w.reqs[1]->slot >= 0 && w.reqs[2]->slot >= 0, "slots %d and %d",
+		  w.reqs[1]->slot, w.reqs[2]->slot);
+	CHECK(w.reqs[3]->slot == -1 && sched_n_waiting(w.s) == 1, "a third request has slot %d", w.reqs[3]->slot);
+	slot = w.reqs[1]->slot;
+	drop(&w, 1);				/* in mid-prompt */
+	STEP(&w, "2:12! 3:10!");
+	CHECK(w.reqs[3]->slot == slot, "slot %d isn't used again, but %d", slot, w.reqs[3]->slot);
+	STEP(&w, "2:1! 3:1!");
+	CHECK(w.reqs[3] == NULL && sched_n_running(w.s) == 1, "%d run", sched_n_running(w.s));
+	world_free(&w);
+}
+
+/* Who is preempted loses its state, and begins it anew in any slot. */
+static void
+test_slots_preempt(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 3, .max_rows = 64, .slots = true}, 5);
+
+	add(&w, 1, 1, 15, 40);
+	add(&w, 2, 2, 14, 30);
+	for (int i = 0; i < 20; i++)
+		step(&w);
+	CHECK(w.reqs[2]->state == RQ_PREEMPTED && w.reqs[2]->slot == -1 && w.reqs[2]->computed == 0 &&
+		  w.reqs[2]->tokens.len == 33, "state %d, slot %d", w.reqs[2]->state, w.reqs[2]->slot);
+	drop(&w, 1);
+	add(&w, 3, 3, 4, 3);
+	STEP(&w, "2:33! 3:4!");		/* all of it again; step() compares with the state */
+	CHECK(w.reqs[2]->slot >= 0 && w.reqs[3]->slot >= 0 && w.reqs[2]->slot != w.reqs[3]->slot, "slots %d and %d",
+		  w.reqs[2]->slot, w.reqs[3]->slot);
+	STEP(&w, "2:1! 3:1!");
+	drop(&w, 2);
+	STEP(&w, "3:1!");
+	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == 5, "%d blocks are left", kvpool_available(w.pool));
+	world_free(&w);
+}
+
+/* Requests come, finish, are preempted and aborted in any order; more of them than slots.  blocks: of a hybrid; 0: no
+ * layer has K and V, and a block is a request. */
+static void
+test_slots_random(int blocks)
+{
+	const int	seqs = 6;
+	World		w = world_new((SchedOptions) {.max_seqs = seqs, .max_rows = 24, .slots = true,
+							  .block_size = blocks > 0 ? 16 : 1024}, blocks > 0 ? blocks : 2 * seqs);
+	int			total = kvpool_total(w.pool);
+	uint32_t	x = (uint32_t) blocks + 1;
+	int			most = 0;
+
+	for (int i = 0; i < 4000; i++)
+	{
+		int			id = (int) ((x = x * 1664525u + 1013904223u) >> 8) % MAX_REQS;
+
+		if (w.reqs[id] == NULL)
+			add(&w, id, (uint64_t) id % 5, 1 + (int) (x >> 20) % 40, 1 + (int) (x >> 14) % 24);
+		else if (x >> 29 == 0)
+			drop(&w, id);
+		else
+			step(&w);
+		most = sched_n_running(w.s) > most ? sched_n_running(w.s) : most;
+	}
+	if (blocks == 0 || blocks > 4 * seqs)
+		CHECK(most == seqs, "%d blocks: never more than %d run", blocks, most);
+	else
+		CHECK(sched_n_preemptions(w.s) > 0, "%d blocks: nobody was preempted", blocks);
+	if (blocks == 0)
+		CHECK(sched_n_preemptions(w.s) == 0, "%d preempted for want of blocks that only count",
+			  (int) sched_n_preemptions(w.s));
+	for (int i = 0; i < MAX_REQS; i++)
+		if (w.reqs[i] != NULL)
+			drop(&w, i);
+	STEP(&w, "");				/* sched_check() counts the slots */
+	CHECK(kvpool_available(w.pool) == total, "%d of %d blocks", kvpool_available(w.pool), total);
+	world_free(&w);
+}
+
 static void
 test_fits(void)
 {
@@ -377,6 +489,12 @@ main(void)
 	test_preempt();
 	test_refund();
 	test_no_livelock();
+	test_slots();
+	test_slots_preempt();
+	test_slots_random(0);
+	test_slots_random(4);
+	test_slots_random(8);
+	test_slots_random(48);
 	test_fits();
 	test_cost();
 	test_idmap();
