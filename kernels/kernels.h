@@ -125,6 +125,7 @@ typedef struct KAttn
 {
 	float		scale;
 	int			window;			/* > 0: only the last `window` positions, the row's own included */
+	int			chunk;			/* > 0, without a window: only the row's own chunk of so many positions */
 	float		softcap;		/* c > 0: a score s becomes c * tanh(s / c) */
 	const float *alibi;			/* [n_heads] slopes: plus slope * (key's position - row's), or NULL */
 	const float *sinks;			/* [n_heads] a score more in the softmax, without a value, or NULL */
@@ -226,12 +227,12 @@ typedef struct Kernels
 
 	/* ---- recurrent state ---- */
 	/*
-	 * y = silu(b + sum over i of w[i] * x[position - width + 1 + i]), each of dim channels
+	 * y = b + sum over i of w[i] * x[position - width + 1 + i], or its silu, each of dim channels
 	 * by itself.  State: [width - 1][dim], the inputs before the first row.  w: [width][dim];
 	 * b: [dim] or NULL.  y isn't x.
 	 */
 	void		(*conv) (KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width,
-						 const float *w, const float *b, float *y, int ldy);
+						 const float *w, const float *b, bool silu, float *y, int ldy);
 	/* State: [heads][head_dim][state].  y: [rows][heads * head_dim], row stride ldy. */
 	void		(*scan) (KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y, int ldy);
 } Kernels;

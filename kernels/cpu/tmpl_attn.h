@@ -156,6 +156,8 @@ row_hi(const AttnJob *j, int row)
 static inline int
 row_lo(const AttnJob *j, int row)
 {
+	if (j->a->chunk > 0)
+		return j->r->pos[row] / j->a->chunk * j->a->chunk;
 	return j->a->window > 0 ? k_max(0, row_hi(j, row) - j->a->window) : 0;
 }
 

@@ -20,6 +20,7 @@ typedef struct ConvJob
 	int			width;
 	const float *w;
 	const float *b;
+	bool		silu;
 	float	   *y;
 	int			ldy;
 	int			blocks;			/* of a sequence */
@@ -61,7 +62,7 @@ conv_columns(const ConvJob *j, int seq, int c, int n)
 		for (int i = 0; i < past; i++)
 			acc = v_fma(old[i], load_some(j->w + (size_t) i * j->dim + c, n), acc);
 		acc = v_fma(in, load_some(j->w + (size_t) past * j->dim + c, n), acc);
-		store_some(j->y + (size_t) (row0 + t) * j->ldy + c, act_silu(acc), n);
+		store_some(j->y + (size_t) (row0 + t) * j->ldy + c, j->silu ? act_silu(acc) : acc, n);
 		for (int i = 0; i + 1 < past; i++)
 			old[i] = old[i + 1];
 		if (past > 0)
@@ -85,11 +86,11 @@ conv_chunk(void *arg, int chunk, int ith)
 
 static void
 conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width,
-	 const float *w, const float *b, float *y, int ldy)
+	 const float *w, const float *b, bool silu, float *y, int ldy)
 {
 	ConvJob		j = {
-		.st = st,.r = r,.x = x,.ldx = ldx,.dim = dim,.width = width,.w = w,.b = b,.y = y,.ldy = ldy,
-		.blocks = (dim + CONV_BLOCK - 1) / CONV_BLOCK
+		.st = st,.r = r,.x = x,.ldx = ldx,.dim = dim,.width = width,.w = w,.b = b,.silu = silu,.y = y,
+		.ldy = ldy,.blocks = (dim + CONV_BLOCK - 1) / CONV_BLOCK
 	};
 
 	kpool_run(pool, conv_chunk, &j, r->n_seqs * j.blocks);

@@ -472,7 +472,7 @@ ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 		for (int h = 0; h < n_heads; h++)
 		{
 			int			hi = r->pos[i] + 1;
-			int			lo = a->window > 0 ? k_max(0, hi - a->window) : 0;
+			int			lo = a->chunk > 0 ? r->pos[i] / a->chunk * a->chunk : a->window > 0 ? k_max(0, hi - a->window) : 0;
 
 			attn_row(kv, layer, r->block_table[krows_seq(r, i)], h / group,
 					 q + (size_t) i * ldq + (size_t) h * kv->head_dim, a, h, lo, hi,
@@ -482,7 +482,7 @@ ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 
 static void
 ref_conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width,
-		 const float *w, const float *b, float *y, int ldy)
+		 const float *w, const float *b, bool silu, float *y, int ldy)
 {
 	(void) pool;
 	for (int s = 0; s < r->n_seqs; s++)
@@ -500,7 +500,7 @@ ref_conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx,
 				in[width - 1] = x[(size_t) row * ldx + c];
 				for (int i = 0; i < width; i++)
 					sum += (double) w[(size_t) i * dim + c] * (double) in[i];
-				y[(size_t) row * ldy + c] = (float) (sum / (1 + exp(-sum)));
+				y[(size_t) row * ldy + c] = (float) (silu ? sum / (1 + exp(-sum)) : sum);
 				memmove(in, in + 1, (size_t) (width - 1) * sizeof(float));
 			}
 			for (int i = 0; i < width - 1; i++)

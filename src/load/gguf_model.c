@@ -308,12 +308,13 @@ read_rope(Gm *m)
 		if (t != NULL && !read_rope_factors(m, i, t, part))
 			return false;
 	}
-	/* DeepSeek's, which is a tenth of its mscale; its two are the same in all models */
+	/* a tenth of DeepSeek's mscale, but Ministral 3's own; its two are the same in all models */
 	old = arch_key(m, "rope.scaling.yarn_log_multiplier");
-	if (old != NULL && gguf_num(old, 0, &factor) && conf_has(c, "kv_lora_rank"))
+	if (old != NULL && gguf_num(old, 0, &factor))
 	{
-		conf_set_num(c, "rope_scaling.mscale", 10 * factor);
-		conf_set_num(c, "rope_scaling.mscale_all_dim", 10 * factor);
+		factor *= conf_has(c, "kv_lora_rank") ? 10 : 1;
+		conf_set_num(c, "rope_scaling.mscale", factor);
+		conf_set_num(c, "rope_scaling.mscale_all_dim", factor);
 	}
 	/* with other types it would be multiplied with the type's own factor */
 	old = arch_key(m, "rope.scaling.attn_factor");

@@ -1,21 +1,26 @@
 /*
  * baichuan.c
- *	  Baichuan-7B (Baichuan 2023): Llama with q, k and v in one matrix.
+ *	  Baichuan (Baichuan 2023, arXiv:2309.10305): Llama with q, k and v in one matrix; the larger
+ *	  model, of 13B, has ALiBi instead of rotary positions, and the second generation norms the
+ *	  rows of its head.
  *
- * Tested by tests/golden/models_golden.c.
+ * Tested by tests/golden/models_golden.c and tests/unit/test_model.c.
  */
 #include "model/bind.h"
+
+/* No key says which model it is. */
+#define LAYERS_13B	40
+#define VOCAB_2		125696
 
 bool
 baichuan_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	if (!dec_conf(c, out, e))
+	out->no_rope = conf_int(c, "num_hidden_layers", 0) == LAYERS_13B;
+	if (!dec_conf_int(c, "model_max_length", 1, DEC_MAX_LEN, 4096, &out->max_len, e) || !dec_conf(c, out, e))
 		return false;
-	/* no key says so */
-	if (out->n_layers == 40)
-		return err_set(e, ERR_UNSUPPORTED, "Baichuan with 40 layers is not supported: it has ALiBi instead of rotary positions");
-	if (out->vocab == 125696)
-		return err_set(e, ERR_UNSUPPORTED, "Baichuan 2 is not supported: it norms the rows of its head");
+	if (out->no_rope)
+		dec_conf_alibi(out, 8, 1);
+	out->head_norm = out->vocab == VOCAB_2;
 	out->interleaved = conf_has(c, "gguf.architecture");
 	return true;
 }

@@ -915,6 +915,36 @@ bind_head_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int head
 	return t != NULL;
 }
 
+static bool
+bind_each_head(Binder *b, Norm *norm, const char *hf, int heads)
+{
+	int			dim = b->d->c.head_dim;
+	char		name[MAX_NAME];
+
+	for (int h = 0; h < heads; h++)
+	{
+		const KTensor *t;
+		BoundVector *v;
+
+		snprintf(name, sizeof(name), "%s%s.norms.%d.weight", b->hf_prefix, hf, h);
+		if ((t = find_vector(b, name, dim)) == NULL)
+			return false;
+		add_vector(b, &norm->w, t, 0);
+		v = &b->d->bound->vectors[b->d->bound->n_vectors - 1];
+		v->at = h * dim;
+		v->of = heads * dim;
+	}
+	return true;
+}
+
+bool
+bind_qk_norm_heads(Binder *b, Layer *l, const char *q, const char *k)
+{
+	if (b->gguf)
+		return bind_qk_norm_as(b, l, q, k);
+	return bind_each_head(b, &l->q_norm, q, b->d->c.n_heads) && bind_each_head(b, &l->k_norm, k, b->d->c.n_kv_heads);
+}
+
 bool
 bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k)
 {
@@ -983,7 +1013,7 @@ ptr_cmp(const void *a, const void *b)
 static bool
 is_ignored(const Binder *b, const char *name)
 {
-	static const char *const parts[] = {"vision_tower.", "multi_modal_projector."};
+	static const char *const parts[] = {"vision_tower.", "vision_model.", "multi_modal_projector."};
 	size_t		len = strlen(name);
 
 	for (size_t i = 0; b->multimodal && i < sizeof(parts) / sizeof(parts[0]); i++)

@@ -150,6 +150,7 @@ bool		bind_o(Binder *b, Layer *l, const char *hf);
 bool		bind_mlp(Binder *b, Layer *l, const char *hf_up, const char *hf_down);
 /* The norms of q and k, as the configuration says. */
 bool		bind_qk_norm(Binder *b, Layer *l);
+bool		bind_qk_norm_heads(Binder *b, Layer *l, const char *q, const char *k);	/* ... each head's in a tensor */
 bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* ... by other names in HF */
 
 /* Names that end so may be in a file without being used. */
@@ -166,6 +167,8 @@ typedef struct BoundVector
 	float		plus;			/* added to each element */
 	BindMap		map;
 	int			cols;
+	int			at;				/* it is a piece of a vector of `of` elements; of 0: it is all */
+	int			of;
 } BoundVector;
 
 struct Bound

@@ -8,6 +8,7 @@
  * Tested by tests/unit/test_model.c.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -264,7 +265,8 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 		return false;
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
 	act = conf_str(c, dec_conf_key(c, acts), NULL);
-	if ((act != NULL && !dec_conf_act(act, &o->act, e)) ||
+	o->xielu = o->xielu && (act == NULL || strcmp(act, "xielu") == 0);
+	if ((act != NULL && !o->xielu && !dec_conf_act(act, &o->act, e)) ||
 		(o->mla.latent == 0 && !o->no_rope && !rotary_dim(c, o->head_dim, r->part, &r->dim, e)))
 		return false;
 	o->max_len = rope_max_len(c, &r->keys, o->max_len);
@@ -319,6 +321,25 @@ dec_conf_alibi(DecoderConf *o, double max_bias, double factor)
 	for (int i = 0; i < o->n_heads; i++)
 		o->alibi[i] = (float) (factor * exp2(-max_bias / pow2 *
 											 (i < pow2 ? i + 1 : 0.5 + (i - pow2))));
+}
+
+bool
+dec_conf_temper(const Conf *c, DecoderConf *o, Err *e)
+{
+	const char *prefix = conf_has(c, "rope_parameters.llama_4_scaling_beta") ? "rope_parameters." : "rope_scaling.";
+	char		beta[64];
+	char		every[64];
+
+	snprintf(beta, sizeof(beta), "%sllama_4_scaling_beta", prefix);
+	snprintf(every, sizeof(every), "%soriginal_max_position_embeddings", prefix);
+	if (!conf_has(c, beta))
+		return true;
+	if (!dec_conf_num(c, beta, -1, 1e6, 0, &o->temper.scale, e) ||
+		!dec_conf_int(c, every, 1, DEC_MAX_LEN, 0, &o->temper.every, e))
+		return false;
+	for (int i = 0; i < o->n_layers; i++)
+		o->layers[i].tempered = true;
+	return true;
 }
 
 /* The layer's type, by whatever says it. */

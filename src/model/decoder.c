@@ -11,6 +11,7 @@
  */
 #include "model/decoder.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -228,6 +229,12 @@ dec_out_norm(Decoder *d, const Norm *n)
 	profile_mark(d->profile, PROF_ROWS);
 }
 
+typedef struct QkRows
+{
+	Decoder    *d;
+	const Layer *l;
+} QkRows;
+
 static void
 clip_row(void *arg, int row, int ith)
 {
@@ -250,6 +257,20 @@ dec_qkv(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
+/* The biases of q's and k's norms, which all heads share. */
+static void
+qk_bias_row(void *arg, int row, int ith)
+{
+	const QkRows *r = arg;
+	const DecoderConf *c = &r->d->c;
+	float	   *x = r->d->qkv + (size_t) row * (size_t) qkv_width(r->d);
+
+	(void) ith;
+	for (int h = 0; h < c->n_heads + c->n_kv_heads; h++, x += c->head_dim)
+		for (int i = 0; i < c->head_dim; i++)
+			x[i] += (h < c->n_heads ? r->l->q_norm.b : r->l->k_norm.b)[i];
+}
+
 void
 dec_qk_norm(Decoder *d, const Layer *l)
 {
@@ -266,6 +287,38 @@ dec_qk_norm(Decoder *d, const Layer *l)
 					 l->q_norm.w, ldw, c->eps);
 	d->k->norm_heads(d->pool, kind, d->qkv + q, d->rows, qkv_width(d), wide ? 1 : c->n_kv_heads,
 					 wide ? k : c->head_dim, l->k_norm.w, ldw, c->eps);
+	if (l->q_norm.b != NULL)
+		kpool_run(d->pool, qk_bias_row, &(QkRows) {d, l}, d->rows);
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+void
+dec_qk_plain_norm(Decoder *d)
+{
+	d->k->norm_heads(d->pool, KNORM_RMS, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads, d->c.head_dim,
+					 NULL, 0, d->c.eps);
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+static void
+temper_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+	const Temper *t = &d->c.temper;
+	float		spans = floorf(((float) d->b->rows.pos[row] + (float) t->first) / (float) t->every);
+	float		by = log1pf(spans) * t->scale + 1;
+	float	   *q = d->qkv + (size_t) row * (size_t) qkv_width(d);
+
+	(void) ith;
+	for (int i = 0; spans > 0 && i < d->c.n_heads * d->c.head_dim; i++)
+		q[i] *= by;
+}
+
+void
+dec_temper(Decoder *d, const Layer *l)
+{
+	if (l->c->tempered)
+		kpool_run(d->pool, temper_row, d, d->rows);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -292,7 +345,7 @@ dec_attn(Decoder *d, const Layer *l)
 	const float *v = k + d->c.n_kv_heads * d->c.head_dim;
 	KAttn		a = {
 		.scale = l->c->attn_scale != 0 ? l->c->attn_scale : d->c.attn_scale,
-		.window = l->c->window, .softcap = d->c.attn_softcap, .alibi = d->c.alibi,
+		.window = l->c->window, .chunk = l->c->chunk, .softcap = d->c.attn_softcap, .alibi = d->c.alibi,
 		.sinks = l->sinks
 	};
 
@@ -356,12 +409,71 @@ dec_glu(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
+typedef struct XieluRows
+{
+	float	   *x;
+	int			width;
+	int			pieces;			/* of a row */
+	float		alpha_p;
+	float		alpha_n;
+	float		beta;
+	float		eps;
+} XieluRows;
+
+#define XIELU_PIECE 512			/* columns that a thread takes at once */
+
+/* log(1 + e^x) */
+static float
+softplus(float x)
+{
+	return x > 20 ? x : log1pf(expf(x));
+}
+
+static void
+xielu_piece(void *arg, int i, int ith)
+{
+	const XieluRows *a = arg;
+	int			from = i % a->pieces * XIELU_PIECE;
+	int			to = from + XIELU_PIECE < a->width ? from + XIELU_PIECE : a->width;
+	float	   *x = a->x + (size_t) (i / a->pieces) * (size_t) a->width;
+
+	(void) ith;
+	for (int j = from; j < to; j++)
+	{
+		float		v = x[j];
+
+		if (v > 0)
+			x[j] = a->alpha_p * v * v + a->beta * v;
+		else
+			x[j] = (expm1f(v < a->eps ? v : a->eps) - v) * a->alpha_n + a->beta * v;
+	}
+}
+
+/* xIELU (Huang and Schlag 2025, arXiv:2411.13010), whose slopes are learned */
+static void
+xielu(Decoder *d, const Layer *l)
+{
+	float		p[4];
+	XieluRows	a = {.x = d->act, .width = d->c.inter, .pieces = (d->c.inter + XIELU_PIECE - 1) / XIELU_PIECE};
+
+	for (int i = 0; i < 4; i++)
+		p[i] = l->xielu[i] != NULL ? *l->xielu[i] : l->c->xielu[i];
+	a.alpha_p = softplus(p[0]);
+	a.alpha_n = p[2] + softplus(p[1]);
+	a.beta = p[2];
+	a.eps = p[3];
+	kpool_run(d->pool, xielu_piece, &a, d->rows * a.pieces);
+}
+
 void
 dec_mlp(Decoder *d, const Layer *l)
 {
 	linear(d, &l->up, d->h, d->rows, d->act);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->act(d->pool, d->c.act, d->act, d->rows, d->c.inter);
+	if (d->c.xielu)
+		xielu(d, l);
+	else
+		d->k->act(d->pool, d->c.act, d->act, d->rows, d->c.inter);
 	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
@@ -384,6 +496,23 @@ dec_head(Decoder *d, float *logits)
 	dec_logits(d, logits);
 }
 
+typedef struct HeadRows
+{
+	const Decoder *d;
+	float	   *logits;
+} HeadRows;
+
+static void
+head_norm_row(void *arg, int row, int ith)
+{
+	const HeadRows *h = arg;
+	float	   *y = h->logits + (size_t) row * (size_t) h->d->c.vocab;
+
+	(void) ith;
+	for (int i = 0; i < h->d->c.vocab; i++)
+		y[i] *= h->d->head_norm[i];
+}
+
 void
 dec_logits(Decoder *d, float *logits)
 {
@@ -395,6 +524,8 @@ dec_logits(Decoder *d, float *logits)
 		h = d->y;
 	}
 	linear(d, d->c.tied ? &d->embed : &d->head, h, d->rows, logits);
+	if (d->head_norm != NULL)
+		kpool_run(d->pool, head_norm_row, &(HeadRows) {d, logits}, d->rows);
 	if (d->c.logit_scale != 0)
 		d->k->scale(d->pool, logits, d->rows, d->c.vocab, d->c.logit_scale);
 	if (d->c.logit_softcap != 0)

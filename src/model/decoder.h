@@ -31,6 +31,9 @@
 typedef struct LayerConf
 {
 	int			window;			/* of attention, in positions; 0 = the whole context */
+	int			chunk;			/* attention within chunks of so many positions; 0 = no */
+	bool		tempered;		/* q grows with the position */
+	float		xielu[4];		/* alpha_p, alpha_n, beta, eps, unless the layer has tensors of them */
 	bool		sliding;		/* its type is "sliding_attention", even if the window exceeds the context */
 	int			rope;			/* number of its rotary table, -1 = no positions */
 	bool		moe;			/* experts instead of one MLP */
@@ -57,6 +60,7 @@ typedef struct Rope
 /* State-space layers; heads of one channel for the first Mamba. */
 typedef struct SsmConf
 {
+	bool		short_conv;		/* none of them: a convolution between two gates */
 	bool		first;			/* Mamba, else Mamba-2 */
 	int			inner;			/* channels = heads * head_dim */
 	int			state;			/* of each channel */
@@ -89,6 +93,14 @@ typedef struct MupConf
 	float		gate;			/* of the MLP */
 	float		down;
 } MupConf;
+
+/* q is multiplied with 1 + scale log(1 + (position + first) / every), rounded down, of the context. */
+typedef struct Temper
+{
+	float		scale;
+	int			every;
+	int			first;
+} Temper;
 
 typedef enum QkNorm
 {
@@ -124,6 +136,7 @@ typedef struct DecoderConf
 	int			embed_width;	/* of the embedding, if it isn't hidden; 0 = hidden */
 	int			n_pos;			/* rows of a table of learned positions, 0 = none */
 	int			pos_first;		/* its row of position 0 */
+	bool		qk_plain_norm;	/* heads of q and k are normed without weights, if they are rotated */
 	bool		no_attn;		/* before dec_conf(): no layer has attention or an MLP */
 	bool		hybrid;			/* before dec_conf(): layers without KV heads are recurrent */
 	SsmConf		ssm;
@@ -131,6 +144,7 @@ typedef struct DecoderConf
 	bool		no_rope;		/* before dec_conf(): heads aren't rotated */
 	float		eps;			/* of norms */
 	KAct		act;			/* of the MLP */
+	bool		xielu;			/* before dec_conf(): it may be xIELU, which has weights; behind it: it is */
 	bool		layer_norm;		/* LayerNorm instead of RMSNorm */
 	bool		norm_bias;
 	bool		no_norm_weight; /* norms only normalize */
@@ -142,6 +156,7 @@ typedef struct DecoderConf
 	QkNorm		qk_norm;		/* where q and k are normed */
 	bool		tied;			/* the head is the embedding */
 	bool		head_bias;
+	bool		head_norm;		/* the head's rows count with length 1 */
 	bool		interleaved;	/* rotary pairs lie side by side in the file, not as halves */
 	bool		qkv_bias;
 	bool		o_bias;
@@ -149,6 +164,7 @@ typedef struct DecoderConf
 	float		clip_qkv;		/* q, k and v are cut to -clip_qkv .. clip_qkv; 0 = no */
 	float		attn_scale;		/* of q k; dec_conf(): 1 / sqrt(head_dim) */
 	float		attn_softcap;	/* 0 = none */
+	Temper		temper;			/* of layers that are tempered */
 	float	   *alibi;			/* [n_heads] slopes by distance, NULL = none */
 	float		logit_softcap;	/* 0 = none */
 	float		embed_scale;	/* factors; 0 = 1 */
@@ -264,6 +280,7 @@ typedef struct Layer
 	Linear		qkv;			/* hidden -> (n_heads + 2 n_kv_heads) head_dim */
 	Linear		o;				/* n_heads head_dim -> hidden */
 	float	   *sinks;			/* [n_heads] a score more for each head, without a value; NULL = none */
+	float	   *xielu[4];		/* numbers; NULL = those of LayerConf */
 	Linear		up;				/* hidden -> 2 inter, gate and up; without a gate inter */
 	Linear		down;			/* inter -> hidden */
 	Moe			moe;			/* instead of up and down */
@@ -318,6 +335,7 @@ typedef struct Decoder
 	Linear		project_out;
 	Norm		embed_norm;		/* of the embedding */
 	Linear		head;			/* [vocab][hidden]; unused when tied */
+	float	   *head_norm;		/* [vocab] 1 / length of the head's rows; in the work space */
 	Layer	   *layers;
 	Norm		norm;			/* before the head */
 	Stack	  **stacks;			/* all there are */
@@ -373,6 +391,8 @@ void		dec_plain(Decoder *d);	/* x += y if pending; h = x: the norm comes behind 
 void		dec_qkv(Decoder *d, const Layer *l);	/* qkv = h Wqkv */
 void		dec_qk_norm(Decoder *d, const Layer *l);	/* norm q and k, if the layer has those norms */
 void		dec_rope(Decoder *d, const Layer *l);	/* rotate q and k by position */
+void		dec_qk_plain_norm(Decoder *d);	/* norm the heads of q and k, without weights */
+void		dec_temper(Decoder *d, const Layer *l);	/* q grows with the position, in layers that say so */
 void		dec_attn(Decoder *d, const Layer *l);	/* store k, v; att = softmax(q k scale) v */
 bool		dec_wanted(Decoder *d, const Layer *l);	/* behind the last layer's attention: keep the
 													 * wanted rows of x, h and att; false: none */
@@ -404,6 +424,7 @@ int			ssm_channels(const SsmConf *s);	/* of the convolution */
 /* The weights of a layer, behind `hf` ("mixer.", "mamba."). */
 bool		bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf);
 void		dec_ssm(Decoder *d, const Layer *l);	/* att = the recurrence over h Win */
+void		dec_short_conv(Decoder *d, const Layer *l);	/* att = C conv(B x) of B, C, x = h Win */
 void		dec_ssm_out(Decoder *d, const Layer *l);	/* y = att Wout, where dec_o() is attention's */
 
 /* ---- moe.c ---- */
@@ -439,6 +460,9 @@ bool		dec_conf_act(const char *name, KAct *out, Err *e);
  */
 bool		dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer),
 							 Err *e);
+
+/* Ministral 3's factor of q by position, in all layers, if the keys of RoPE have it. */
+bool		dec_conf_temper(const Conf *c, DecoderConf *o, Err *e);
 
 /* ALiBi (Press et al. 2021, arXiv:2108.12409): head i's slope is factor * 2^(-max_bias i / heads). */
 void		dec_conf_alibi(DecoderConf *o, double max_bias, double factor);

@@ -65,6 +65,8 @@ falcon_h1_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->ssm.groups = 1;
 	out->ssm.norm = conf_bool(c, "mamba_rms_norm", false);
 	out->ssm.norm_first = !gguf && conf_bool(c, "mamba_norm_before_gate", true);
+	/* null: by mamba_expand */
+	out->ssm.inner = gguf || conf_is_null(c, "mamba_d_ssm") ? 0 : 1024;
 	if (!dec_conf(c, out, e) || !dec_conf_ssm(c, out, e))
 		return false;
 	for (int i = 0; i < out->n_layers; i++)

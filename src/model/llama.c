@@ -12,7 +12,9 @@
 bool
 llama_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	if (!dec_conf(c, out, e))
+	/* GGUF's "mistral3" */
+	out->rope[0].keys.tempered = conf_has(c, "gguf.architecture");
+	if (!dec_conf(c, out, e) || (out->rope[0].keys.tempered && !dec_conf_temper(c, out, e)))
 		return false;
 	if (conf_int(c, "num_local_experts", 0) > 0)
 	{
@@ -66,6 +68,7 @@ llama_forward(Decoder *d, float *logits)
 		dec_norm(d, &l->attn_norm);
 		dec_qkv(d, l);
 		dec_rope(d, l);
+		dec_temper(d, l);
 		dec_attn(d, l);
 		if (!dec_wanted(d, l))
 			return;

@@ -10,6 +10,7 @@
  */
 #include "model/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +186,7 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (26 + DEC_ROPES)
+#define MAX_PIECES (27 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -280,6 +281,8 @@ work_pieces(Decoder *d, Piece *p)
 		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state};
 		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner};
 	}
+	if (d->c.head_norm)
+		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab};
 	for (int i = 0; i < DEC_ROPES; i++)
 		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim};
 	n += moe_pieces(d, p + n);
@@ -315,6 +318,29 @@ plan_work(Decoder *d, Err *e)
 	return true;
 }
 
+/* Lengths of the head's rows, of those in memory. */
+static void
+measure_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+	const Linear *head = d->c.tied ? &d->embed : &d->head;
+	float	   *x = mem_alloc((size_t) head->k * sizeof(float));
+	double		sum = 0;
+
+	(void) ith;
+	d->k->mat_row(&head->mat[0], row, x);
+	for (int i = 0; i < head->k; i++)
+		sum += (double) x[i] * (double) x[i];
+	d->head_norm[row] = (float) (1 / fmax(sqrt(sum), 1e-12));
+	mem_free(x);
+}
+
+static void
+measure_head(Decoder *d)
+{
+	kpool_run(d->pool, measure_row, d, d->c.vocab);
+}
+
 Model *
 model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e)
 {
@@ -340,6 +366,8 @@ model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err
 	}
 	for (size_t i = 0; i < d->n_stacks; i++)
 		stack_ready(d->stacks[i]);
+	if (d->head_norm != NULL)
+		measure_head(d);
 	return m;
 }
 

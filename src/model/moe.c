@@ -224,7 +224,13 @@ gather_row(void *arg, int i, int ith)
 
 	(void) ith;
 	for (int j = 0; j < top_k; j++)
-		memcpy(w->x + (size_t) w->place[i * top_k + j] * hidden, h, hidden * sizeof(float));
+	{
+		float	   *to = w->x + (size_t) w->place[i * top_k + j] * hidden;
+
+		memcpy(to, h, hidden * sizeof(float));
+		for (size_t k = 0; s->d->c.moe.on_input && k < hidden; k++)
+			to[k] *= w->weights[i * top_k + j];
+	}
 }
 
 /* y += sum of weight * output, the experts in ascending order */
@@ -244,7 +250,7 @@ combine_row(void *arg, int i, int ith)
 		y[k] = shared ? gate * y[k] : 0;
 	for (int j = 0; j < top_k; j++)
 	{
-		float		weight = w->weights[i * top_k + j];
+		float		weight = s->d->c.moe.on_input ? 1 : w->weights[i * top_k + j];
 		const float *from = w->x + (size_t) w->place[i * top_k + j] * hidden;
 
 		for (size_t k = 0; k < hidden; k++)

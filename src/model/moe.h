@@ -47,6 +47,7 @@ typedef struct MoeConf
 	bool		normalize;		/* weights add up to 1 */
 	float		normalize_min;	/* ... unless their sum is less than this */
 	float		scale;			/* factor of all weights */
+	bool		on_input;		/* weights are factors of what experts get, not of what they give */
 	float		jitter;			/* MOE_SPARSEMIXER: how far behind the best one counts */
 	bool		router_bias;
 	bool		bias;			/* of the experts */

@@ -171,10 +171,11 @@ plan_all(Packer *p)
 		return false;
 	for (size_t i = 0; i < d->bound->n_vectors; i++)
 	{
-		int64_t		n = d->bound->vectors[i].src->shape[0];
+		const BoundVector *v = &d->bound->vectors[i];
+		int64_t		n = v->of == 0 ? v->src->shape[0] : v->at == 0 ? v->of : 0;
 
 		p->plan = digest(&n, sizeof(n), p->plan);
-		if (!marena_add(&p->bytes, (size_t) n * sizeof(float)))
+		if (n > 0 && !marena_add(&p->bytes, (size_t) n * sizeof(float)))
 			return err_set(p->e, ERR_NOMEM, "model \"%s\" is too large", dec_where(p->src, NULL));
 	}
 	p->strips = mem_try_aligned(threads * p->strip_bytes);
@@ -440,8 +441,12 @@ place_all(Packer *p)
 	{
 		const BoundVector *v = &d->bound->vectors[i];
 		int64_t		n = v->src->shape[0];
-		float	   *to = *v->to = marena_take(&d->weights, (size_t) n * sizeof(float));
+		int64_t		room = v->of == 0 ? n : v->of;
+		float	   *to;
 
+		if (v->at == 0)
+			*v->to = marena_take(&d->weights, (size_t) room * sizeof(float));
+		to = *v->to + v->at;
 		if (p->mapped)
 			continue;
 		vector_to_float(v->src, to);

@@ -15,8 +15,6 @@ phi_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->rope[0].part = 0.5f;
 	out->layer_norm = out->norm_bias = true;
 	out->qkv_bias = out->o_bias = out->mlp_bias = out->head_bias = true;
-	if (conf_bool(c, "qk_layernorm", false))
-		return err_set(e, ERR_UNSUPPORTED, "\"qk_layernorm\" of the phi architecture is not supported");
 	return dec_conf(c, out, e);
 }
 
@@ -24,7 +22,10 @@ static bool
 phi_layer(Binder *b, Decoder *d, Layer *l)
 {
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) &&
-		bind_qkv_apart(b, l, "self_attn.") && bind_o(b, l, "self_attn.dense") && bind_mlp(b, l, "mlp.fc1", "mlp.fc2");
+		bind_qkv_apart(b, l, "self_attn.") &&
+		(!conf_bool(bind_conf(b), "qk_layernorm", false) ||
+		 bind_qk_norm_as(b, l, "self_attn.q_layernorm", "self_attn.k_layernorm")) &&
+		 bind_o(b, l, "self_attn.dense") && bind_mlp(b, l, "mlp.fc1", "mlp.fc2");
 }
 
 bool
@@ -45,6 +46,7 @@ phi_forward(Decoder *d, float *logits)
 
 		dec_norm(d, &l->attn_norm);
 		dec_qkv(d, l);
+		dec_qk_norm(d, l);
 		dec_rope(d, l);
 		dec_attn(d, l);
 		if (!dec_wanted(d, l))

@@ -409,7 +409,7 @@ rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float 
 	if (r.half < 1 || r.half > MAX_PAIRS || rot_dim % 2 != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid head dimension: %d", rot_dim);
 	/* Ministral 3's factor of q by position */
-	if (conf_has(c, param_key(&r, "llama_4_scaling_beta", key, sizeof(key))))
+	if (!keys->tempered && conf_has(c, param_key(&r, "llama_4_scaling_beta", key, sizeof(key))))
 		return err_set(e, ERR_UNSUPPORTED, "\"%s\" is not supported", key);
 	for (size_t k = 0; k < N_KINDS; k++)
 	{

@@ -20,6 +20,7 @@ typedef struct RopeKeys
 	double		theta;			/* without that key; 0 = 10000 */
 	bool		local;			/* scalings without a section don't apply */
 	bool		exact;			/* YaRN's limits aren't rounded to pairs, unless a key says so */
+	bool		tempered;		/* the architecture knows llama_4_scaling_beta */
 } RopeKeys;
 
 /* The context length that a scaling extends max_len to. */

@@ -93,7 +93,7 @@ conf_common(const Conf *c, DecoderConf *o, Err *e)
 	s->conv_bias = conf_bool(c, ssm_key(c, "use_conv_bias", "mamba_conv_bias"), true);
 	s->in_bias = s->out_bias = conf_bool(c, ssm_key(c, "use_bias", "mamba_proj_bias"), false);
 	return dec_conf_int(c, ssm_key(c, "gguf.ssm_inner", "mamba_d_ssm"), 1, DEC_MAX_INTER,
-						(int) (expand * (float) o->hidden), &s->inner, e);
+						s->inner > 0 ? s->inner : (int) (expand * (float) o->hidden), &s->inner, e);
 }
 
 bool
@@ -211,7 +211,8 @@ convolve(Decoder *d, const Layer *l, const float *x, int ldx)
 	KState		st = state_of(d, l, 0);
 	int			channels = ssm_channels(s);
 
-	d->k->conv(d->pool, &st, &d->b->rows, x, ldx, channels, s->width, l->ssm.conv, l->ssm.conv_bias, d->ssm_x, channels);
+	d->k->conv(d->pool, &st, &d->b->rows, x, ldx, channels, s->width, l->ssm.conv, l->ssm.conv_bias,
+			   !s->short_conv, d->ssm_x, channels);
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
@@ -304,6 +305,42 @@ dec_ssm(Decoder *d, const Layer *l)
 		mamba(d, l);
 	else
 		mamba2(d, l);
+}
+
+/* in = B | C | x: B *= x, or att = C times what the convolution gave */
+static void
+first_gate_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+	int			n = d->c.ssm.inner;
+	float	   *b = d->qkv + (size_t) row * 3 * (size_t) n;
+
+	(void) ith;
+	for (int i = 0; i < n; i++)
+		b[i] *= b[2 * n + i];
+}
+
+static void
+second_gate_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+	size_t		n = (size_t) d->c.ssm.inner;
+	const float *c = d->qkv + ((size_t) row * 3 + 1) * n;
+
+	(void) ith;
+	for (size_t i = 0; i < n; i++)
+		d->att[(size_t) row * n + i] = c[i] * d->ssm_x[(size_t) row * n + i];
+}
+
+void
+dec_short_conv(Decoder *d, const Layer *l)
+{
+	dec_linear(d, &l->ssm.in, d->h, d->c.hidden, d->rows, d->qkv, l->ssm.in.n);
+	profile_mark(d->profile, PROF_MATMUL);
+	kpool_run(d->pool, first_gate_row, d, d->rows);
+	convolve(d, l, d->qkv, l->ssm.in.n);
+	kpool_run(d->pool, second_gate_row, d, d->rows);
+	profile_mark(d->profile, PROF_ROWS);
 }
 
 void

@@ -2,7 +2,7 @@
  * stablelm.c
  *	  StableLM 2 and StableLM 3B (Bellagente et al. 2024, arXiv:2402.17834): Llama with
  *	  LayerNorm and rotary positions in a quarter of each head; attention and MLP may lie
- *	  side by side behind one norm.
+ *	  side by side behind one norm; heads of q and k may be normed, each with weights of its own.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -16,8 +16,7 @@ stablelm_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->layer_norm = out->norm_bias = true;
 	if (!dec_conf(c, out, e))
 		return false;
-	if (conf_bool(c, "qk_layernorm", false))
-		return err_set(e, ERR_UNSUPPORTED, "\"qk_layernorm\" of the stablelm architecture is not supported");
+	out->qk_norm = QKNORM_HEADS;
 	out->qkv_bias = conf_bool(c, conf_has(c, "gguf.architecture") ? "attention_bias" : "use_qkv_bias", false);
 	out->parallel = conf_bool(c, "use_parallel_residual", false);
 	return true;
@@ -26,7 +25,10 @@ stablelm_conf(const Conf *c, DecoderConf *out, Err *e)
 static bool
 stablelm_layer(Binder *b, Decoder *d, Layer *l)
 {
+	bool		norm = bind_is_gguf(b) ? bind_has(b, "", "attn_q_norm.weight") : conf_bool(bind_conf(b), "qk_layernorm", false);
+
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
+		(!norm || bind_qk_norm_heads(b, l, "self_attn.q_layernorm", "self_attn.k_layernorm")) &&
 		(d->c.parallel || bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden)) &&
 		bind_glu(b, l);
 }
@@ -49,6 +51,7 @@ stablelm_forward(Decoder *d, float *logits)
 
 		dec_norm(d, &l->attn_norm);
 		dec_qkv(d, l);
+		dec_qk_norm(d, l);
 		dec_rope(d, l);
 		dec_attn(d, l);
 		if (!dec_wanted(d, l))

@@ -13,6 +13,7 @@
 /* extras */
 #define SINKS	1
 #define ALIBI	2
+#define CHUNK	4				/* the window is a chunk */
 
 typedef struct AttnCase
 {
@@ -64,6 +65,11 @@ make_options(World *w)
 	{
 		w->sinks[h] = (float) (h % 5 * 10 - 25);
 		w->alibi[h] = ldexpf(1.0f, -h % 9);
+	}
+	if (c->extras & CHUNK)
+	{
+		w->attn.chunk = c->window;
+		w->attn.window = 0;
 	}
 	if (c->extras & SINKS)
 		w->attn.sinks = w->sinks;
@@ -592,6 +598,8 @@ test_attn(const Impl *im)
 		{KT_BF16, 72, 7, 1, 32, 33, {9, 30, 80}, 50.0f, 0, 0},
 		{KT_F16, 48, 1, 1, 16, 0, {19, 30, 129}, 0, 0, 0},
 		{KT_BF16, 64, 8, 1, 16, 20, {9, 30, 80}, 0, 0, SINKS},
+		{KT_BF16, 64, 6, 2, 16, 24, {9, 48, 80}, 0, 0, CHUNK},
+		{KT_F32, 32, 4, 2, 16, 70, {71, 30, 150}, 0, 0, CHUNK},
 		{KT_F32, 40, 6, 3, 16, 0, {9, 70, 20}, 0, 0, ALIBI},
 		{KT_INT8, 32, 9, 1, 16, 50, {30, 9, 140}, 4.0f, 0, SINKS | ALIBI},
 		{KT_F16, 24, 4, 2, 16, 0, {1, 19, 66}, 0, 40, 0},
@@ -607,6 +615,7 @@ test_attn(const Impl *im)
 	static const AttnCase count_cases[] = {
 		{KT_F32, 20, 3, 1, 16, 0, {70, 67, 68}, 0, 0, 0},
 		{KT_F16, 32, 4, 2, 16, 9, {67, 80, 68}, 0, 0, 0},
+		{KT_F16, 32, 4, 2, 16, 9, {67, 80, 68}, 0, 0, CHUNK},
 		{KT_BF16, 16, 7, 1, 32, 0, {67, 69, 90}, 3.0f, 0, 0},
 		{KT_INT8, 24, 7, 1, 16, 0, {70, 67, 81}, 0, 0, 0},
 		{KT_BF16, 40, 5, 1, 16, 0, {70, 67, 81}, 0, 24, SINKS | ALIBI},

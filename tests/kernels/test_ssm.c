@@ -22,14 +22,15 @@ typedef struct Shape
 	bool		wide;
 	bool		gate;
 	float		dt_max;
+	bool		silu;
 } Shape;
 
 static const Shape shapes[] = {
-	{64, 1, 16, 1, 4, true, true, INFINITY},
-	{37, 1, 5, 1, 2, true, false, 0.5f},
-	{4, 16, 32, 2, 4, false, true, INFINITY},
-	{6, 24, 20, 3, 3, false, false, 1.0f},
-	{1, 7, 1, 1, 16, false, true, INFINITY},
+	{64, 1, 16, 1, 4, true, true, INFINITY, true},
+	{37, 1, 5, 1, 2, true, false, 0.5f, false},
+	{4, 16, 32, 2, 4, false, true, INFINITY, true},
+	{6, 24, 20, 3, 3, false, false, 1.0f, true},
+	{1, 7, 1, 1, 16, false, true, INFINITY, false},
 };
 
 typedef struct Data
@@ -109,7 +110,7 @@ step(const Kernels *k, KPool *pool, const Shape *s, Data *d, const KRows *r, int
 	};
 
 	k->conv(pool, &conv, r, x, d->ldx, d->dim, s->width, d->w, s->gate ? d->w + (size_t) s->width * d->dim : NULL,
-			y + (size_t) row0 * d->dim, d->dim);
+			s->silu, y + (size_t) row0 * d->dim, d->dim);
 	k->scan(pool, &scan, r, &a, out + (size_t) row0 * d->dim, d->dim);
 }
 

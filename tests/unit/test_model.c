@@ -770,6 +770,150 @@ test_mixtures(void)
 	}
 }
 
+/* What architectures with blocks of their own refuse, and hybrids; of one layer. */
+static void
+test_specials(void)
+{
+	static const BadMoe bad[] = {
+		{"GraniteMoeHybridForCausalLM", "layer_types", 0, "sliding_attention", ERR_UNSUPPORTED, "layer type \"sliding_attention\""},
+		{"GraniteMoeHybridForCausalLM", "mamba_n_heads", 3, NULL, ERR_BAD_FILE, "3 heads in 1 groups for 16 channels"},
+		{"GraniteMoeHybridForCausalLM", "mamba_d_head", 3, NULL, ERR_BAD_FILE, "\"mamba_d_head\" = 3, expected 4"},
+		{"GraniteMoeHybridForCausalLM", "mamba_d_conv", 17, NULL, ERR_BAD_FILE, "\"mamba_d_conv\" = 17"},
+		{"GraniteMoeHybridForCausalLM", "hidden_act", 0, "gelu", ERR_UNSUPPORTED, "another activation than \"silu\""},
+		{"GraniteMoeHybridForCausalLM", "shared_intermediate_size", 0, NULL, ERR_BAD_FILE, "\"shared_intermediate_size\" = 0"},
+		{"JambaForCausalLM", "attn_layer_offset", 8, NULL, ERR_BAD_FILE, "\"attn_layer_offset\" = 8"},
+		{"JambaForCausalLM", "expert_layer_period", 0, NULL, ERR_BAD_FILE, "\"expert_layer_period\" = 0"},
+		{"JambaForCausalLM", "mamba_dt_rank", 0, NULL, ERR_BAD_FILE, "\"mamba_dt_rank\" = 0"},
+		{"FalconH1ForCausalLM", "ssm_multipliers", 2, NULL, ERR_BAD_FILE, "invalid \"ssm_multipliers\""},
+		{"FalconH1ForCausalLM", "key_multiplier", 1e30, NULL, ERR_BAD_FILE, "\"key_multiplier\" = 1e+30"},
+		{"FalconH1ForCausalLM", "attention_in_multiplier", 0.5, NULL, ERR_UNSUPPORTED, "\"attention_bias\" with \"attention_in_multiplier\" = 0.5"},
+		{"FalconH1ForCausalLM", "ssm_in_multiplier", 0.5, NULL, ERR_UNSUPPORTED, "\"mamba_proj_bias\" with \"ssm_in_multiplier\" = 0.5"},
+		{"FalconH1ForCausalLM", "lm_head_multiplier", 0, NULL, ERR_BAD_FILE, "\"lm_head_multiplier\" = 0"},
+		{"Lfm2ForCausalLM", "layer_types", 0, "mamba", ERR_UNSUPPORTED, "layer type \"mamba\""},
+		{"Lfm2ForCausalLM", "conv_L_cache", 17, NULL, ERR_BAD_FILE, "\"conv_L_cache\" = 17"},
+		{"Lfm2ForCausalLM", "block_ffn_dim_multiplier", 0.01, NULL, ERR_BAD_FILE, "invalid \"block_ffn_dim_multiplier\""},
+		{"Llama4ForCausalLM", "layer_types", 0, "sliding_attention", ERR_UNSUPPORTED, "layer type \"sliding_attention\""},
+		{"Llama4ForCausalLM", "attention_chunk_size", 0, NULL, ERR_BAD_FILE, "\"attention_chunk_size\" = 0"},
+		{"Llama4ForCausalLM", "floor_scale", 0, NULL, ERR_BAD_FILE, "\"floor_scale\" = 0"},
+		{"ApertusForCausalLM", "hidden_act", 0, "gelu_10", ERR_UNSUPPORTED, "\"gelu_10\""},
+		{"ApertusForCausalLM", "eos_token_id", 2, NULL, ERR_BAD_FILE, "no \"rope_scaling\""},
+		{"Ministral3ForCausalLM", "rope_scaling.llama_4_scaling_beta", 0.1, NULL, ERR_BAD_FILE, "no \"rope_scaling.original_max_position_embeddings\""},
+		{"PersimmonForCausalLM", "partial_rotary_factor", 2, NULL, ERR_BAD_FILE, "\"partial_rotary_factor\" = 2"},
+		{"MambaForCausalLM", "hidden_act", 0, "gelu", ERR_UNSUPPORTED, "another activation than \"silu\""},
+		{"Mamba2ForCausalLM", "time_step_limit", 1, NULL, ERR_BAD_FILE, "invalid \"time_step_limit\""},
+		{"MPTForCausalLM", "attn_config.attn_type", 0, "multiquery_attention", ERR_UNSUPPORTED, "\"attn_type\" of the mpt architecture"},
+		{"Ernie4_5_MoeForCausalLM", "use_bias", 1, NULL, ERR_UNSUPPORTED, "\"use_bias\" is not supported"},
+		{"BloomForCausalLM", "apply_residual_connection_post_layernorm", 1, NULL, ERR_UNSUPPORTED, "apply_residual_connection_post_layernorm"},
+		{"GPT2LMHeadModel", "add_cross_attention", 1, NULL, ERR_UNSUPPORTED, "cross-attention is not supported"},
+	};
+	Fake		f;
+
+	make(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		Conf	   *c = make_conf();
+
+		conf_set_int(c, "num_hidden_layers", 1);
+		conf_set_int(c, "num_experts", 2);
+		conf_set_int(c, "moe_num_experts", 2);
+		conf_set_int(c, "moe_k", 1);
+		conf_set_int(c, "num_experts_per_tok", 1);
+		conf_set_int(c, "mamba_n_heads", 4);
+		conf_set_int(c, "mamba_d_state", 4);
+		conf_set_int(c, "head_dim", 4);
+		conf_set_bool(c, "attention_bias", true);
+		conf_set_bool(c, "mamba_proj_bias", true);
+		conf_set_str(c, "architectures", bad[i].arch);
+		if (bad[i].str != NULL)
+			conf_set_strs(c, bad[i].key, &bad[i].str, 1);
+		else if (bad[i].num == 1)
+			conf_set_bool(c, bad[i].key, true);
+		else
+			conf_set_num(c, bad[i].key, bad[i].num);
+		if (bad[i].str != NULL && strcmp(bad[i].key, "layer_types") != 0)
+			conf_set_str(c, bad[i].key, bad[i].str);
+		refused(bad[i].arch, c, &f, bad[i].cls, bad[i].msg);
+		conf_free(c);
+	}
+}
+
+#define VOCAB_BAICHUAN2 125696
+
+/* Baichuan 2, by its vocabulary: a logit is the product with a row of the head, of length 1.  The layer adds nothing. */
+static void
+test_head_norm(void)
+{
+	static const int32_t token = 77777;
+	static const int32_t start[2] = {0, 1};
+	static const int32_t zero = 0;
+	const int32_t *tables[1] = {&zero};
+	Batch		b = {.rows = {1, 1, start, &zero, tables, NULL}, .tokens = &token, .n_out = 1, .out_rows = &zero};
+	KvView		kv = {.type = KT_F32, .n_layers = 1, .n_blocks = 1, .block_size = 64, .n_kv_heads = 2, .head_dim = 4};
+	KPool	   *pool = kpool_new(2);
+	ModelOptions opt = {.kernels = kernels_select("auto", NULL), .pool = pool, .max_rows = 1, .max_out = 1};
+	size_t		n = (size_t) VOCAB_BAICHUAN2 * 8;
+	float	   *rows = mem_alloc(n * sizeof(float));
+	float	   *logits = mem_alloc(VOCAB_BAICHUAN2 * sizeof(float));
+	static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+	Conf	   *c = make_conf();
+	Fake		f = {0};
+	ModelSource src = {.find = fake_find, .at = fake_at, .where = fake_where, .ctx = &f};
+	Model	   *m;
+	Err			e = {0};
+	double		square = 0;
+	double		worst = 0;
+
+	conf_set_str(c, "architectures", "BaichuanForCausalLM");
+	conf_set_int(c, "num_hidden_layers", 1);
+	conf_set_int(c, "num_key_value_heads", 2);
+	conf_set_int(c, "vocab_size", VOCAB_BAICHUAN2);
+	for (size_t i = 0; i < n; i++)
+		rows[i] = sinf((float) i) * (float) (1 + i / 8 % 5);
+	add(&f, "model.embed_tokens.weight", VOCAB_BAICHUAN2, 8);
+	add(&f, "lm_head.weight", VOCAB_BAICHUAN2, 8);
+	f.t[0].data = f.t[1].data = rows;
+	for (int i = 0; i < 3; i++)
+	{
+		static const char *const norms[3] = {
+			"model.norm.weight", "model.layers.0.input_layernorm.weight", "model.layers.0.post_attention_layernorm.weight"
+		};
+
+		add(&f, norms[i], 8, 0);
+		f.t[f.n - 1].data = ones;
+	}
+	add(&f, "model.layers.0.self_attn.W_pack.weight", 24, 8);
+	add(&f, "model.layers.0.self_attn.o_proj.weight", 8, 8);
+	add(&f, "model.layers.0.mlp.gate_proj.weight", 12, 8);
+	add(&f, "model.layers.0.mlp.up_proj.weight", 12, 8);
+	add(&f, "model.layers.0.mlp.down_proj.weight", 8, 12);
+	m = model_new(c, &src, &opt, &e);
+	CHECK(m != NULL, "%s", e.msg);
+	kv.base = mem_try_aligned(kv_layout(&kv));
+	if (m != NULL)
+		model_forward(m, &b, &kv, logits);
+	for (int k = 0; k < 8; k++)
+		square += (double) rows[token * 8 + k] * (double) rows[token * 8 + k];
+	for (int i = 0; m != NULL && i < VOCAB_BAICHUAN2; i++)
+	{
+		double		dot = 0;
+		double		len = 0;
+
+		for (int k = 0; k < 8; k++)
+		{
+			dot += (double) rows[token * 8 + k] * (double) rows[i * 8 + k];
+			len += (double) rows[i * 8 + k] * (double) rows[i * 8 + k];
+		}
+		worst = fmax(worst, fabs(dot / sqrt(len) / sqrt(square / 8 + 1e-6) - (double) logits[i]));
+	}
+	CHECK(worst < 1e-5, "a head of rows of length 1: error %g", worst);
+	mem_free(kv.base);
+	mem_free(rows);
+	mem_free(logits);
+	model_free(m);
+	conf_free(c);
+	kpool_free(pool);
+}
+
 /* hidden 8, 1 layer of Mixtral with 3 experts of 4 */
 static void
 test_expert_tensors(void)
@@ -836,5 +980,7 @@ main(void)
 	test_head_rows();
 	test_mixtures();
 	test_expert_tensors();
+	test_specials();
+	test_head_norm();
 	return check_done("test_model");
 }

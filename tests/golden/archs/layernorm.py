@@ -57,6 +57,10 @@ def gguf_partial(out, c, w):
     rotary(out, c, c.rope_parameters["partial_rotary_factor"])
     if hasattr(c, "use_parallel_residual"):
         out.out.add_parallel_residual(c.use_parallel_residual)
+    for name in [k for k in w if ".norms.0." in k]:
+        heads = [k for k in w if k.startswith(name[:name.index(".norms.")] + ".norms.")]
+        t = torch.stack([w.pop(k) for k in heads])
+        out.tensor("x.weight", t, f"blk.{name.split('.')[2]}.attn_{'q' if 'q_layernorm' in name else 'k'}_norm.weight")
     out.tensors(c, w)
 
 
@@ -136,6 +140,7 @@ ARCHS = {
                                 rope_parameters=dict(rope_type="default", rope_theta=10000.0,
                                                      partial_rotary_factor=0.4)),
                     gguf=gguf_partial, gguf_arch="phi2"),
+    "phi_norm_f16": dict(config=dict(model_type="phi", qk_layernorm=True)),
     "phi_gqa_f16": dict(config=dict(model_type="phi", num_key_value_heads=2)),
     "gptj_f16": dict(config=dict(GPT2, model_type="gptj", rotary_dim=8, n_inner=80)),
     "stablelm_f16": dict(config=dict(model_type="stablelm", hidden_size=32), gguf=gguf_partial),
@@ -144,6 +149,8 @@ ARCHS = {
                                               rope_parameters=dict(rope_type="default", rope_theta=10000.0,
                                                                    partial_rotary_factor=0.5)),
                                   gguf=gguf_partial),
+    "stablelm_norm_f16": dict(config=dict(model_type="stablelm", qk_layernorm=True, num_attention_heads=3,
+                                          num_key_value_heads=1), gguf=gguf_partial),
     "falcon_mqa_f16": dict(config=dict(FALCON, ffn_hidden_size=96), gguf=gguf_falcon),
     "falcon_new_f16": dict(config=dict(FALCON, new_decoder_architecture=True, num_kv_heads=2,
                                        ffn_hidden_size=96, tie_word_embeddings=False), gguf=gguf_falcon),
