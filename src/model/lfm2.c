@@ -1,7 +1,7 @@
 /*
  * lfm2.c
  *	  LFM2 (Liquid AI 2025, arXiv:2511.23404): most layers have a short convolution between two
- *	  gates instead of attention.
+ *	  gates instead of attention; perhaps with experts in all layers but the first ones.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -64,8 +64,9 @@ kinds(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-bool
-lfm2_conf(const Conf *c, DecoderConf *out, Err *e)
+/* inter: default of the MLP's width; adjust: it is stated as that of an MLP without a gate */
+static bool
+common(const Conf *c, DecoderConf *out, int inter, bool adjust, Err *e)
 {
 	bool		gguf = conf_has(c, "gguf.architecture");
 	SsmConf    *s = &out->ssm;
@@ -76,8 +77,8 @@ lfm2_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->n_kv_heads = gguf ? 0 : 8;
 	out->rope[0].keys.theta = 1e6;
 	out->tied = true;
-	out->inter = gguf ? 0 : 12288;
-	if (!dec_conf(c, out, e) || (!gguf && (!width(c, out, e) || !kinds(c, out, e))))
+	out->inter = gguf ? 0 : inter;
+	if (!dec_conf(c, out, e) || (!gguf && ((adjust && !width(c, out, e)) || !kinds(c, out, e))))
 		return false;
 	/* as above */
 	out->tied = conf_bool(c, "tie_embedding", out->tied);
@@ -85,6 +86,32 @@ lfm2_conf(const Conf *c, DecoderConf *out, Err *e)
 	s->inner = out->hidden;
 	s->conv_bias = s->in_bias = s->out_bias = conf_bool(c, "conv_bias", false);
 	return dec_conf_int(c, "conv_L_cache", 2, KCONV_MAX, 3, &s->width, e);
+}
+
+bool
+lfm2_conf(const Conf *c, DecoderConf *out, Err *e)
+{
+	return common(c, out, 12288, true, e);
+}
+
+bool
+lfm2_moe_conf(const Conf *c, DecoderConf *out, Err *e)
+{
+	bool		gguf = conf_has(c, "gguf.architecture");
+	int			dense;
+
+	out->moe.routing = MOE_SIGMOID;
+	out->moe.correction = conf_bool(c, "use_expert_bias", true);
+	out->moe.normalize = true;
+	out->moe.n_experts = gguf ? 0 : 32;
+	out->moe.top_k = gguf ? 0 : 4;
+	out->moe.inter = gguf ? 0 : 1792;
+	if (!common(c, out, 7168, false, e) || !dec_conf_moe(c, out, e) ||
+		!dec_conf_int(c, gguf ? "first_k_dense_replace" : "num_dense_layers", 0, DEC_MAX_LAYERS, gguf ? 0 : 2, &dense, e))
+		return false;
+	for (int i = 0; i < dense && i < out->n_layers; i++)
+		out->layers[i].moe = false;
+	return true;
 }
 
 static bool
@@ -100,21 +127,32 @@ short_conv(Binder *b, Decoder *d, Layer *l)
 		bind_linear(b, &m->out, "conv.out_proj", "shortconv.out_proj", s->inner, s->out_bias);
 }
 
+static const MoeNames names = {
+	.router = "feed_forward.gate", .correction = "feed_forward.expert_bias", .experts = "feed_forward.experts",
+	.gate = "w1", .up = "w3", .down = "w2",
+};
+
+static bool
+dense(Binder *b, Decoder *d, Layer *l)
+{
+	l->up.k = d->c.hidden;
+	l->down.k = d->c.inter;
+	return bind_linear(b, &l->up, "feed_forward.w1", "ffn_gate", d->c.inter, false) &&
+		bind_linear(b, &l->up, "feed_forward.w3", "ffn_up", d->c.inter, false) &&
+		bind_linear(b, &l->down, "feed_forward.w2", "ffn_down", d->c.hidden, false);
+}
+
 static bool
 lfm2_layer(Binder *b, Decoder *d, Layer *l)
 {
 	int			n = d->c.hidden;
 
-	l->up.k = n;
-	l->down.k = d->c.inter;
 	return bind_norm(b, &l->attn_norm, "operator_norm", "attn_norm", n) &&
 		(l->c->recurrent ? short_conv(b, d, l) :
 		 bind_qkv_apart(b, l, "self_attn.") && bind_o(b, l, "self_attn.out_proj") &&
 		 bind_qk_norm_as(b, l, "self_attn.q_layernorm", "self_attn.k_layernorm")) &&
 		bind_norm(b, &l->mlp_norm, "ffn_norm", "ffn_norm", n) &&
-		bind_linear(b, &l->up, "feed_forward.w1", "ffn_gate", d->c.inter, false) &&
-		bind_linear(b, &l->up, "feed_forward.w3", "ffn_up", d->c.inter, false) &&
-		bind_linear(b, &l->down, "feed_forward.w2", "ffn_down", n, false);
+		(l->c->moe ? bind_moe(b, l, &names) : dense(b, d, l));
 }
 
 bool
@@ -148,7 +186,7 @@ lfm2_forward(Decoder *d, float *logits)
 		dec_o(d, l);
 
 		dec_norm(d, &l->mlp_norm);
-		dec_glu(d, l);
+		dec_ffn(d, l);
 	}
 	dec_head(d, logits);
 }

@@ -792,6 +792,7 @@ test_specials(void)
 		{"Lfm2ForCausalLM", "layer_types", 0, "mamba", ERR_UNSUPPORTED, "layer type \"mamba\""},
 		{"Lfm2ForCausalLM", "conv_L_cache", 17, NULL, ERR_BAD_FILE, "\"conv_L_cache\" = 17"},
 		{"Lfm2ForCausalLM", "block_ffn_dim_multiplier", 0.01, NULL, ERR_BAD_FILE, "invalid \"block_ffn_dim_multiplier\""},
+		{"Lfm2MoeForCausalLM", "num_dense_layers", -1, NULL, ERR_BAD_FILE, "\"num_dense_layers\" = -1"},
 		{"Llama4ForCausalLM", "layer_types", 0, "sliding_attention", ERR_UNSUPPORTED, "layer type \"sliding_attention\""},
 		{"Llama4ForCausalLM", "attention_chunk_size", 0, NULL, ERR_BAD_FILE, "\"attention_chunk_size\" = 0"},
 		{"Llama4ForCausalLM", "floor_scale", 0, NULL, ERR_BAD_FILE, "\"floor_scale\" = 0"},

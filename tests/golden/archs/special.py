@@ -1,4 +1,5 @@
 """Architectures that have a block or two of their own: Apertus, Baichuan 13B, LFM2, Llama 4, Ministral 3, Persimmon."""
+import gguf
 import torch
 from dense2 import baichuan, cfg, gguf_baichuan, pairs, stored_as, to_baichuan
 from moe import experts
@@ -40,6 +41,33 @@ def gguf_lfm2(out, c, w):
     o.add_layer_norm_rms_eps(c.norm_eps)
     o.add_rope_freq_base(c.rope_parameters["rope_theta"])
     out.tensors(c, w, lambda name, t: t.squeeze(1) if name.endswith("conv.conv.weight") else t)
+
+
+def expert_bias(model, generator):
+    for name, b in model.named_buffers():
+        if name.endswith("expert_bias"):
+            b.copy_(0.2 * torch.randn(b.shape, generator=generator))
+
+
+def gguf_lfm2_moe(out, c, w):
+    o = out.out
+    out.keys(c, kv=[c.num_key_value_heads if t == "full_attention" else 0 for t in c.layer_types])
+    o.add_shortconv_l_cache(c.conv_L_cache)
+    o.add_layer_norm_rms_eps(c.norm_eps)
+    o.add_rope_freq_base(c.rope_parameters["rope_theta"])
+    o.add_expert_count(c.num_experts)
+    o.add_expert_used_count(c.num_experts_per_tok)
+    o.add_expert_feed_forward_length(c.moe_intermediate_size)
+    o.add_leading_dense_block_count(c.num_dense_layers)
+    o.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+
+    def f(name, t):
+        if name.endswith("expert_bias"):
+            o.add_tensor(f"blk.{name.split('.')[2]}.exp_probs_b.bias", t.float().numpy())
+            return None
+        return t.squeeze(1) if name.endswith("conv.conv.weight") else t
+
+    experts(out, c, w, f)
 
 
 def old_lfm2(c):
@@ -112,6 +140,15 @@ ARCHS = {
                                     block_multiple_of=16, block_ffn_dim_multiplier=1.3, tie_word_embeddings=False,
                                     layer_types=["full_attention", "conv", "full_attention"], **THREE),
                               config_json=old_lfm2),
+    "lfm2_moe_f16": dict(**cfg("lfm2_moe", num_hidden_layers=4, hidden_size=32, num_experts=6, num_experts_per_tok=2,
+                               moe_intermediate_size=16, num_dense_layers=1,
+                               layer_types=["conv", "full_attention", "conv", "conv"]),
+                         gguf=gguf_lfm2_moe, gguf_arch="lfm2moe", fix=expert_bias, embed=0.4),
+    "lfm2_moe_plain_f16": dict(**cfg("lfm2_moe", num_hidden_layers=3, hidden_size=32, num_experts=4,
+                                     num_experts_per_tok=3, moe_intermediate_size=16, num_dense_layers=0,
+                                     use_expert_bias=False, norm_topk_prob=False, routed_scaling_factor=1.5,
+                                     conv_bias=True, tie_word_embeddings=False,
+                                     layer_types=["full_attention", "conv", "full_attention"])),
     "llama4_f16": dict(**cfg("llama4_text", **LLAMA4, interleave_moe_layer_step=2), gguf=gguf_llama4,
                        gguf_arch="llama4"),
     "llama4_chunks_f16": cfg("llama4_text", **{**LLAMA4, "num_experts_per_tok": 2}, moe_layers=[0, 1],
