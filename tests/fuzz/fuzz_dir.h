@@ -9,17 +9,19 @@
 
 enum
 {
-	PART_CONFIG, PART_HEADER, PART_RAW, PART_TOK_CONFIG, PARTS
+	PART_CONFIG, PART_HEADER, PART_RAW, PART_TOK_CONFIG, PART_TOKENS, PARTS
 };
 
 static char dir[] = "/tmp/vllm_fuzz_st_XXXXXX";
-static const char *const names[] = {"config.json", "model.safetensors", "tokenizer_config.json", "tokenizer.json"};
-static char paths[4][64];
+static const char *const names[] = {
+	"config.json", "model.safetensors", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json"
+};
+static char paths[6][64];
 
 static inline void
 dir_clean_up(void)
 {
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 6; i++)
 		unlink(paths[i]);
 	rmdir(dir);
 }
@@ -31,7 +33,7 @@ dir_set_up(void)
 
 	if (mkdtemp(dir) == NULL)
 		exit(2);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 6; i++)
 		snprintf(paths[i], sizeof(paths[i]), "%s/%s", dir, names[i]);
 	fuzz_write(paths[3], b.data, b.len);
 	buf_free(&b);
@@ -79,15 +81,22 @@ fuzz_dir(const char *weights, const uint8_t *data, size_t size)
 {
 	Buf			config = dir_read_beside(weights, "config.json");
 	Buf			tok = fuzz_read("tests/fixtures/models/llama_f32/tokenizer_config.json");
+	Buf			tokens = {0};
 
 	if (paths[0][0] == '\0')
 		dir_set_up();
+	buf_addstr(&tokens, "{\"bos_token\": {\"content\": \"<s>\", \"lstrip\": true}, \"eos_token\": \"</s>\", \"pad_token\": \"a\", "
+			   "\"additional_special_tokens\": [\"the\", {\"content\": \"b\", \"normalized\": true}], \"<x>\": 7, \"<s>\": 1, \"c\": 99999}");
 	fuzz_edit(&config, PART_CONFIG, PARTS, data, size);
 	fuzz_edit(&tok, PART_TOK_CONFIG, PARTS, data, size);
+	fuzz_edit(&tokens, PART_TOKENS, PARTS, data, size);
 	fuzz_write(paths[0], config.data, config.len);
 	fuzz_write(paths[2], tok.data, tok.len);
+	fuzz_write(paths[4], tokens.data, tokens.len);
+	fuzz_write(paths[5], tokens.data, tokens.len);
 	dir_put_weights(weights, data, size);
 	buf_free(&config);
+	buf_free(&tokens);
 	buf_free(&tok);
 	return dir;
 }
