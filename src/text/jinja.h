@@ -30,7 +30,7 @@ typedef struct Jin Jin;			/* a run */
 /* 0 = the default */
 typedef struct JinLimits
 {
-	int64_t		steps;			/* nodes evaluated, plus one for each 64 bytes handled */
+	int64_t		steps;			/* nodes evaluated, plus one for each 64 bytes copied or 4 gone through */
 	size_t		memory;			/* bytes of all values together */
 	size_t		output;			/* bytes */
 	int			depth;			/* calls and recursive loops within each other */

@@ -68,8 +68,9 @@ jin_arg_str(Jin *j, JVal v)
 
 /* The keyword argument of this name, taken out of the list; NULL: none. */
 static const JVal *
-take_keyword(JArgs *kw, bool *taken, const JStr *name)
+take_keyword(Jin *j, JArgs *kw, bool *taken, const JStr *name)
 {
+	jin_step(j, kw->n_kw / 8);
 	for (size_t i = 0; i < kw->n_kw; i++)
 		if (!taken[i] && jin_str_eq(kw->names[i], name))
 		{
@@ -96,7 +97,7 @@ bind_rest(Jin *j, const JMacro *m, JArgs *a, bool *taken, size_t n_params, JScop
 		has_caller |= jin_str_eq(p->str, caller);
 	if ((m->node->flags & MACRO_CALLER) != 0 && !has_caller)
 	{
-		const JVal *v = take_keyword(a, taken, caller);
+		const JVal *v = take_keyword(j, a, taken, caller);
 
 		jin_let(j, sc, caller, v != NULL && v->t != JT_NONE ? *v : jin_undef_hint(j, "No caller defined"));
 	}
@@ -145,7 +146,7 @@ bind_params(Jin *j, const JMacro *m, const JArgs *args, JScope *sc)
 	is_given = jin_zalloc(j, n_params + 1);
 	for (const JNode *p = m->node->kids; p != NULL; p = p->next, i++)
 	{
-		const JVal *v = i < a.n_pos ? &a.pos[i] : take_keyword(&a, taken, p->str);
+		const JVal *v = i < a.n_pos ? &a.pos[i] : take_keyword(j, &a, taken, p->str);
 
 		if (v != NULL)
 			given[i] = *v;
@@ -419,6 +420,7 @@ g_strftime(Jin *j, const JArgs *a)
 
 	jin_args(j, "strftime_now", a, names, 1, v);
 	s = jin_arg_str(j, v[0]);
+	jin_step(j, 200);
 	if (s->n == 0)
 		return jin_cstr(j, "");
 	/* a space in front tells an empty result from one that doesn't fit */

@@ -189,6 +189,7 @@ repr_str(Jin *j, JBuild *b, const JStr *s)
 	char		quote = memchr(s->s, '\'', s->n) != NULL && memchr(s->s, '"', s->n) == NULL ? '"' : '\'';
 	size_t		len;
 
+	jin_look_up(j, s->n);
 	jin_build_room(j, b, s->n + 2);
 	jin_build_add(j, b, &quote, 1, false);
 	for (size_t i = 0; i < s->n; i += len)
@@ -304,7 +305,7 @@ jin_repr(Jin *j, JBuild *b, JVal v)
 			jin_build_c(j, b, text);
 			break;
 		case JT_FLOAT:
-			jin_float_repr(text, sizeof(text), v.f);
+			jin_float_repr(j, text, sizeof(text), v.f);
 			jin_build_c(j, b, text);
 			break;
 		case JT_STR:

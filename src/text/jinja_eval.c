@@ -31,11 +31,14 @@ jin_let(Jin *j, JScope *sc, const JStr *name, JVal v)
 	JVar	   *var;
 
 	for (var = sc->vars; var != NULL; var = var->next)
+	{
+		jin_step(j, 1);
 		if (jin_str_eq(var->name, name))
 		{
 			var->v = v;
 			return;
 		}
+	}
 	var = jin_alloc(j, sizeof(JVar));
 	*var = (JVar) {.next = sc->vars,.name = name,.v = v};
 	sc->vars = var;

@@ -607,7 +607,7 @@ f_float(Jin *j, JVal v, const JArgs *a)
 }
 
 static JVal
-round_common(JVal v, int64_t precision)
+round_common(Jin *j, JVal v, int64_t precision)
 {
 	char		text[512];
 	double		p;
@@ -640,6 +640,7 @@ round_common(JVal v, int64_t precision)
 	}
 	if (fabs(v.f) >= 1e22)
 		return v;
+	jin_step(j, 200);			/* to text and back */
 	snprintf(text, sizeof(text), "%.*f", (int) precision, v.f);
 	return jin_float(strtod(text, NULL));
 }
@@ -662,7 +663,7 @@ f_round(Jin *j, JVal v, const JArgs *a)
 	if (v.t != JT_INT && v.t != JT_FLOAT && v.t != JT_BOOL)
 		jin_fail(j, JE_TYPE, "type %s doesn't define __round__ method", jin_type(v));
 	if (jin_str_is(method, "common"))
-		return round_common(v, jin_arg_int(j, arg[0]));
+		return round_common(j, v, jin_arg_int(j, arg[0]));
 	p = pow(10, (double) jin_arg_int(j, arg[0]));
 	f = (v.t == JT_FLOAT ? v.f : v.t == JT_INT ? (double) v.i : v.b) * p;
 	if (!isfinite(f) || !isfinite(p) || p == 0)

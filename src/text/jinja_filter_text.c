@@ -83,6 +83,7 @@ jin_f_title(Jin *j, JVal v, const JArgs *a)
 	size_t		len = 0;
 
 	no_args(j, "title", a);
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i <= s->n; i += len)
 	{
 		uint32_t	cp = i < s->n ? utf8_next(s->s + i, &len) : 0;
@@ -231,7 +232,7 @@ jin_f_truncate(Jin *j, JVal v, const JArgs *a)
 	if (jin_len(j, v, true) <= length || jin_len(j, v, true) - leeway <= length)
 		return v;
 	s = jin_arg_str(j, v);
-	s = jin_str_sub(j, s, 0, jin_str_at(s, (size_t) (length - end)));
+	s = jin_str_sub(j, s, 0, jin_str_at(j, s, (size_t) (length - end)));
 	if (!jin_truth(j, arg[1]))
 	{
 		const char *space = memrchr(s->s, ' ', s->n);
@@ -251,6 +252,7 @@ jin_f_wordcount(Jin *j, JVal v, const JArgs *a)
 	size_t		len;
 
 	no_args(j, "wordcount", a);
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
@@ -266,6 +268,7 @@ jin_f_wordcount(Jin *j, JVal v, const JArgs *a)
 static void
 quote(Jin *j, JBuild *b, const JStr *s, bool query)
 {
+	jin_scan(j, s->n);
 	for (size_t i = 0; i < s->n; i++)
 	{
 		char		c = s->s[i];

@@ -14,10 +14,11 @@
 
 #define MAX_PRECISION	200		/* digits behind the point */
 #define MAX_WIDTH		100000
+#define FLOAT_STEPS		300		/* that the text of a number with a fraction counts for */
 
 /* The shortest text that reads back as the same number. */
 void
-jin_float_repr(char *to, size_t size, double f)
+jin_float_repr(Jin *j, char *to, size_t size, double f)
 {
 	char		digits[40];
 	int			exp;
@@ -29,6 +30,7 @@ jin_float_repr(char *to, size_t size, double f)
 		snprintf(to, size, "%s", isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
 		return;
 	}
+	jin_step(j, FLOAT_STEPS);
 	for (n = 1; n < 17; n++)
 	{
 		snprintf(digits, sizeof(digits), "%.*e", n - 1, f);
@@ -221,6 +223,7 @@ format_float(Jin *j, const Spec *p, double f)
 
 	if (precision > MAX_PRECISION)
 		jin_fail(j, JE_LIMIT, "a precision is too large");
+	jin_step(j, FLOAT_STEPS);
 	f = fabs(f);
 	if (isnan(f) || isinf(f))
 		snprintf(text, sizeof(text), "%s%s%s", sign, isnan(f) ? (type < 'a' && type != '%' ? "NAN" : "nan") :
@@ -231,7 +234,7 @@ format_float(Jin *j, const Spec *p, double f)
 	{
 		char		repr[40];
 
-		jin_float_repr(repr, sizeof(repr), f);
+		jin_float_repr(j, repr, sizeof(repr), f);
 		snprintf(text, sizeof(text), "%s%s", sign, repr);
 	}
 	else
@@ -281,7 +284,7 @@ jin_format_spec(Jin *j, JVal v, const JStr *s)
 		p.align = '<';
 	text = jin_to_str(j, v);
 	if (p.precision >= 0)
-		text = jin_str_sub(j, text, 0, jin_str_at(text, (size_t) p.precision));
+		text = jin_str_sub(j, text, 0, jin_str_at(j, text, (size_t) p.precision));
 	return pad(j, &p, text, 0, '<');
 }
 
@@ -365,7 +368,7 @@ percent_text(Percent *p, Spec *s, JVal v)
 	if (p->f->markup)
 		text = v.t == JT_STR && v.s->markup ? v.s : jin_escape(p->j, text);
 	if (s->precision >= 0)
-		text = jin_str_sub(p->j, text, 0, jin_str_at(text, (size_t) s->precision));
+		text = jin_str_sub(p->j, text, 0, jin_str_at(p->j, text, (size_t) s->precision));
 	s->fill = ' ';
 	jin_build_str(p->j, &p->b, pad(p->j, s, text, 0, '>'));
 }
@@ -548,6 +551,7 @@ field_value(Fields *x, const JStr *name)
 		if (p != NULL)
 			return p->v;
 	}
+	jin_step(x->j, x->a != NULL ? x->a->n_kw / 8 : 0);
 	for (size_t k = 0; x->a != NULL && k < x->a->n_kw; k++)
 		if (jin_str_eq(x->a->names[k], name))
 			return x->a->kw[k];

@@ -368,6 +368,10 @@ void	   *jin_alloc(Jin *j, size_t size);
 void	   *jin_zalloc(Jin *j, size_t size);
 /* Count n steps; fails when they are used up. */
 void		jin_step(Jin *j, size_t n);
+/* ... of going through n bytes one by one, which takes longer than copying them; jin_look_up(): and
+ * looking up what kind of character each is. */
+void		jin_scan(Jin *j, size_t n);
+void		jin_look_up(Jin *j, size_t n);
 void		jin_enter(Jin *j);	/* one level of recursion; pair with jin_leave() */
 void		jin_leave(Jin *j);
 /* Run fn(j, arg); false with *e set if it failed. */
@@ -379,7 +383,7 @@ JStr	   *jin_str_join2(Jin *j, const JStr *a, const JStr *b);
 JStr	   *jin_markup(Jin *j, const JStr *s, bool markup);	/* s with or without the flag */
 size_t		jin_str_chars(const JStr *s);
 /* byte offset of character i, clamped to the end */
-size_t		jin_str_at(const JStr *s, size_t i);
+size_t		jin_str_at(Jin *j, const JStr *s, size_t i);
 bool		jin_str_eq(const JStr *a, const JStr *b);
 bool		jin_str_is(const JStr *s, const char *c);
 int			jin_str_cmp(const JStr *a, const JStr *b);
@@ -454,10 +458,10 @@ JStr	   *jin_replace(Jin *j, JStr *s, const JStr *from, const JStr *to, int64_t 
 JStr	   *jin_pad(Jin *j, JStr *s, int64_t width, const JStr *fill, int where);	/* < ^ > */
 JList	   *jin_splitlines(Jin *j, JStr *s, bool keep);
 bool		jin_is_space(uint32_t cp);
-bool		jin_is_case(const JStr *s, bool upper);
+bool		jin_is_case(Jin *j, const JStr *s, bool upper);
 
 /* ---- jinja_format.c ---- */
-void		jin_float_repr(char *to, size_t size, double f);
+void		jin_float_repr(Jin *j, char *to, size_t size, double f);
 JStr	   *jin_percent(Jin *j, JStr *fmt, JVal args);
 JStr	   *jin_format(Jin *j, JStr *fmt, const JArgs *a);
 JStr	   *jin_format_map(Jin *j, JStr *fmt, JVal map);

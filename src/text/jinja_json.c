@@ -290,6 +290,7 @@ write_string(Write *w, const JStr *s)
 	size_t		len;
 	size_t		from = 0;
 
+	jin_scan(w->j, s->n);
 	jin_build_room(w->j, &w->b, s->n + 2);
 	jin_build_c(w->j, &w->b, "\"");
 	for (size_t i = 0; i < s->n; i += len)
@@ -328,7 +329,7 @@ write_number(Write *w, JVal v)
 	else if (isinf(v.f))
 		snprintf(text, sizeof(text), v.f > 0 ? "Infinity" : "-Infinity");
 	else
-		jin_float_repr(text, sizeof(text), v.f);
+		jin_float_repr(w->j, text, sizeof(text), v.f);
 	jin_build_c(w->j, &w->b, text);
 }
 

@@ -304,7 +304,7 @@ element(Jin *j, JVal obj, int64_t i, JVal *out)
 		return false;
 	if (obj.t == JT_STR)
 	{
-		size_t		at = jin_str_at(obj.s, (size_t) i);
+		size_t		at = jin_str_at(j, obj.s, (size_t) i);
 
 		jin_step(j, 1 + at / 64);
 		*out = jin_sval(jin_str_sub(j, obj.s, at, utf8_len((unsigned char) obj.s->s[at])));
@@ -504,10 +504,10 @@ slice_str(Jin *j, JStr *s, int64_t from, int64_t step, int64_t count)
 		return jin_sval(jin_str_sub(j, s, 0, 0));
 	if (step == 1)
 	{
-		size_t		start = jin_str_at(s, (size_t) from);
+		size_t		start = jin_str_at(j, s, (size_t) from);
 		JStr		rest = {.s = s->s + start,.n = s->n - start,.chars = chars == s->n ? s->n - start : SIZE_MAX};
 
-		return jin_sval(jin_str_sub(j, s, start, jin_str_at(&rest, (size_t) count)));
+		return jin_sval(jin_str_sub(j, s, start, jin_str_at(j, &rest, (size_t) count)));
 	}
 	at = jin_alloc(j, (chars + 1) * sizeof(size_t));
 	for (size_t i = 0, pos = 0; i <= chars; i++)

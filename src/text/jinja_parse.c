@@ -413,6 +413,7 @@ jin_parse(Jin *j, const char *s, size_t n)
 /* Names that hold, as far as assignments show, ... */
 typedef struct Names
 {
+	Jin		   *j;
 	JList	   *chats;			/* the messages */
 	JList	   *messages;		/* one of them */
 	JList	   *contents;		/* a message's content */
@@ -420,8 +421,9 @@ typedef struct Names
 } Names;
 
 static bool
-named(const JList *l, const JNode *n)
+named(const Names *w, const JList *l, const JNode *n)
 {
+	jin_step(w->j, l->n / 8);
 	for (size_t i = 0; n->kind == N_NAME && i < l->n; i++)
 		if (jin_str_eq(l->v[i].s, n->str))
 			return true;
@@ -434,7 +436,7 @@ is_kind(const JList *l, const JNode *n, bool (*more) (const Names *w, const JNod
 {
 	if (n == NULL)
 		return false;
-	if (named(l, n) || (more != NULL && more(w, n)))
+	if (named(w, l, n) || (more != NULL && more(w, n)))
 		return true;
 	if (n->kind == N_FILTER || (n->kind == N_ITEM && n->b->kind == N_SLICE))
 		return is_kind(l, n->a, more, w);
@@ -449,7 +451,7 @@ is_kind(const JList *l, const JNode *n, bool (*more) (const Names *w, const JNod
 static bool
 is_message(const Names *w, const JNode *n)
 {
-	return named(w->messages, n) ||
+	return named(w, w->messages, n) ||
 		(n->kind == N_ITEM && n->b->kind != N_SLICE && is_kind(w->chats, n->a, NULL, w) &&
 		 !(n->b->kind == N_CONST && n->b->val.t == JT_STR));
 }
@@ -540,7 +542,7 @@ check(Jin *j, Names *w, const JNode *n, bool soft)
 void
 jin_check(Jin *j, JinTemplate *t)
 {
-	Names		w = {.chats = jin_list(j, 4),.messages = jin_list(j, 4),.contents = jin_list(j, 4)};
+	Names		w = {.j = j,.chats = jin_list(j, 4),.messages = jin_list(j, 4),.contents = jin_list(j, 4)};
 
 	jin_list_add(j, w.chats, jin_cstr(j, "messages"));
 	check(j, &w, t->body, false);

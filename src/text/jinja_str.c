@@ -154,6 +154,7 @@ jin_upper(Jin *j, const JStr *s)
 	JBuild		b = {0};
 	size_t		len;
 
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
@@ -169,6 +170,7 @@ jin_lower(Jin *j, const JStr *s)
 	JBuild		b = {0};
 	size_t		len;
 
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
@@ -184,6 +186,7 @@ jin_capitalize(Jin *j, const JStr *s)
 	JBuild		b = {0};
 	size_t		len;
 
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
@@ -204,6 +207,7 @@ title(Jin *j, const JStr *s)
 	size_t		len;
 	bool		inside = false;
 
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
@@ -223,6 +227,7 @@ swapcase(Jin *j, const JStr *s)
 	JBuild		b = {0};
 	size_t		len;
 
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
@@ -243,6 +248,7 @@ casefold(Jin *j, const JStr *s)
 	JBuild		b = {0};
 	size_t		len;
 
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		utf8proc_int32_t out[8];
@@ -258,11 +264,12 @@ casefold(Jin *j, const JStr *s)
 
 /* islower(), isupper(): there is a cased letter and all have this case */
 bool
-jin_is_case(const JStr *s, bool upper)
+jin_is_case(Jin *j, const JStr *s, bool upper)
 {
 	bool		any = false;
 	size_t		len;
 
+	jin_look_up(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
@@ -284,6 +291,7 @@ jin_escape(Jin *j, const JStr *s)
 	JBuild		b = {0};
 	size_t		at = 0;
 
+	jin_scan(j, s->n);
 	if (s->markup)
 		return (JStr *) s;
 	for (size_t i = 0; i < s->n; i++)
@@ -318,7 +326,7 @@ jin_strip(Jin *j, JStr *s, const JStr *chars, int sides)
 	size_t		from = 0;
 	size_t		to = s->n;
 
-	jin_step(j, 1);
+	jin_step(j, chars != NULL ? 1 + 2 * (chars->n / 64) : 1);
 	while ((sides & 1) != 0 && from < to && in_set(chars, s->s + from, utf8_len((unsigned char) s->s[from])))
 	{
 		from += utf8_len((unsigned char) s->s[from]);
@@ -336,6 +344,8 @@ jin_strip(Jin *j, JStr *s, const JStr *chars, int sides)
 		to = c;
 		jin_step(j, chars != NULL ? 1 + chars->n / 64 : 0);
 	}
+	if (chars == NULL)
+		jin_scan(j, s->n - (to - from));
 	return jin_str_sub(j, s, from, to - from);
 }
 
@@ -412,6 +422,7 @@ jin_splitlines(Jin *j, JStr *s, bool keep)
 	size_t		from = 0;
 	size_t		len;
 
+	jin_scan(j, s->n);
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
@@ -456,9 +467,11 @@ split_space(Jin *j, JStr *s, int64_t max)
 	for (;;)
 	{
 		size_t		from;
+		size_t		begin = i;
 
 		while (i < s->n && jin_is_space(utf8_next(s->s + i, &len)))
 			i += len;
+		jin_scan(j, i - begin);
 		if (i == s->n)
 			return l;
 		from = i;
@@ -469,6 +482,7 @@ split_space(Jin *j, JStr *s, int64_t max)
 		}
 		while (i < s->n && !jin_is_space(utf8_next(s->s + i, &len)))
 			i += len;
+		jin_scan(j, i - from);
 		jin_list_add(j, l, jin_sval(jin_str_sub(j, s, from, i - from)));
 	}
 }
@@ -492,9 +506,11 @@ rsplit_space(Jin *j, JStr *s, int64_t max)
 	for (;;)
 	{
 		size_t		to;
+		size_t		end = i;
 
 		while (i > 0 && jin_is_space(utf8_next(s->s + char_before(s, i), &len)))
 			i = char_before(s, i);
+		jin_scan(j, end - i);
 		if (i == 0)
 			break;
 		to = i;
@@ -505,6 +521,7 @@ rsplit_space(Jin *j, JStr *s, int64_t max)
 		}
 		while (i > 0 && !jin_is_space(utf8_next(s->s + char_before(s, i), &len)))
 			i = char_before(s, i);
+		jin_scan(j, to - i);
 		jin_list_add(j, l, jin_sval(jin_str_sub(j, s, i, to - i)));
 	}
 	reverse(l);
@@ -519,8 +536,11 @@ find_last(Jin *j, const JStr *s, const JStr *needle, size_t from, size_t to)
 		return to;
 	for (size_t i = to; i >= from + needle->n; i--)
 	{
-		jin_step(j, i % 64 == 0);
-		if (s->s[i - 1] == needle->s[needle->n - 1] && memcmp(s->s + i - needle->n, needle->s, needle->n) == 0)
+		jin_step(j, i % 8 == 0);
+		if (s->s[i - 1] != needle->s[needle->n - 1])
+			continue;
+		jin_step(j, 1 + needle->n / 64);
+		if (memcmp(s->s + i - needle->n, needle->s, needle->n) == 0)
 			return i - needle->n;
 	}
 	return SIZE_MAX;
@@ -626,16 +646,18 @@ window(Jin *j, const JStr *s, JVal start, JVal end, size_t *from, size_t *to)
 	b = b < 0 ? (b + n < 0 ? 0 : b + n) : b > n ? n : b;
 	if (a > b)
 		return false;
-	*from = jin_str_at(s, (size_t) a);
-	*to = jin_str_at(s, (size_t) b);
+	*from = jin_str_at(j, s, (size_t) a);
+	*to = jin_str_at(j, s, (size_t) b);
 	return true;
 }
 
 static int64_t
-chars_before(const JStr *s, size_t i)
+chars_before(Jin *j, const JStr *s, size_t i)
 {
 	JStr		head = {.s = s->s,.n = i,.chars = s->chars == s->n ? i : SIZE_MAX};
 
+	if (head.chars == SIZE_MAX)
+		jin_scan(j, i);
 	return (int64_t) jin_str_chars(&head);
 }
 
@@ -671,7 +693,7 @@ m_find(Jin *j, JStr *s, const char *name, const JArgs *a)
 		return jin_int(0);
 	if (hit == SIZE_MAX && strstr(name, "index") != NULL)
 		jin_fail(j, JE_VALUE, "substring not found");
-	return jin_int(hit == SIZE_MAX ? -1 : chars_before(s, from + hit));
+	return jin_int(hit == SIZE_MAX ? -1 : chars_before(j, s, from + hit));
 }
 
 static bool
@@ -679,6 +701,7 @@ has_fix(Jin *j, const JStr *s, size_t from, size_t to, JVal fix, bool end)
 {
 	const JStr *f = jin_arg_str(j, fix);
 
+	jin_step(j, f->n / 64);
 	if (f->n > to - from)
 		return false;
 	return memcmp(end ? s->s + to - f->n : s->s + from, f->s, f->n) == 0;
@@ -780,12 +803,13 @@ is_identifier(const JStr *s)
 }
 
 static JVal
-m_is(JStr *s, const char *name)
+m_is(Jin *j, JStr *s, const char *name)
 {
 	size_t		len;
 
+	jin_look_up(j, s->n);
 	if (strcmp(name, "isupper") == 0 || strcmp(name, "islower") == 0)
-		return jin_bool(jin_is_case(s, name[2] == 'u'));
+		return jin_bool(jin_is_case(j, s, name[2] == 'u'));
 	if (strcmp(name, "istitle") == 0)
 		return jin_bool(is_title(s));
 	if (strcmp(name, "isidentifier") == 0)
@@ -909,6 +933,7 @@ m_expandtabs(Jin *j, JStr *s, const JArgs *a)
 
 	jin_args(j, "expandtabs", a, names, 0, v);
 	size = jin_arg_int(j, v[0]);
+	jin_scan(j, s->n);
 	if (size > 4096)
 		jin_fail(j, JE_LIMIT, "tabs are too wide");
 	for (size_t i = 0; i < s->n; i += len)
@@ -988,7 +1013,7 @@ call_method(Jin *j, JStr *s, const char *name, const JArgs *a)
 	if (strcmp(name, "expandtabs") == 0)
 		return m_expandtabs(j, s, a);
 	if (strncmp(name, "is", 2) == 0)
-		return m_is(s, name);
+		return m_is(j, s, name);
 	jin_fail(j, JE_REFUSED, "string method '%s' is not supported", name);
 }
 

@@ -140,14 +140,14 @@ static bool
 t_lower(Jin *j, JVal v, const JArgs *a)
 {
 	alone(j, a);
-	return jin_is_case(jin_to_str(j, v), false);
+	return jin_is_case(j, jin_to_str(j, v), false);
 }
 
 static bool
 t_upper(Jin *j, JVal v, const JArgs *a)
 {
 	alone(j, a);
-	return jin_is_case(jin_to_str(j, v), true);
+	return jin_is_case(j, jin_to_str(j, v), true);
 }
 
 static bool

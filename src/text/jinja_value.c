@@ -190,6 +190,18 @@ jin_step(Jin *j, size_t n)
 }
 
 void
+jin_scan(Jin *j, size_t n)
+{
+	jin_step(j, n / 4);
+}
+
+void
+jin_look_up(Jin *j, size_t n)
+{
+	jin_step(j, n);
+}
+
+void
 jin_enter(Jin *j)
 {
 	if (++j->nesting > JIN_MAX_NESTING)
@@ -273,7 +285,7 @@ jin_str_chars(const JStr *s)
 }
 
 size_t
-jin_str_at(const JStr *s, size_t i)
+jin_str_at(Jin *j, const JStr *s, size_t i)
 {
 	size_t		at = 0;
 
@@ -281,6 +293,7 @@ jin_str_at(const JStr *s, size_t i)
 		return i < s->n ? i : s->n;
 	for (; i > 0 && at < s->n; i--)
 		at += utf8_len((unsigned char) s->s[at]);
+	jin_scan(j, at);
 	return at;
 }
 
@@ -367,7 +380,7 @@ jin_str_find(Jin *j, const JStr *s, const JStr *needle, size_t from)
 	if (needle->n == 0)
 		return from;
 	hit = memmem(s->s + from, s->n - from, needle->s, needle->n);
-	jin_step(j, ((hit != NULL ? (size_t) (hit - s->s) - from : s->n - from) + 63) / 64);
+	jin_step(j, 1 + (hit != NULL ? (size_t) (hit - s->s) - from : s->n - from) / 64 + needle->n / 2);
 	return hit != NULL ? (size_t) (hit - s->s) : SIZE_MAX;
 }
 

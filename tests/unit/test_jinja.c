@@ -147,6 +147,70 @@ test_limits(void)
 	CHECK(failure("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(140) }}", NULL).cls == ERR_NONE, "deep enough");
 }
 
+/* What goes through a long text counts for its length, also where it makes nothing of it. */
+static void
+test_scans(void)
+{
+	static const char *const bodies[] = {
+		"spaces.strip()", "spaces.lstrip()", "spaces.rstrip()", "spaces.split()", "spaces.rsplit()", "text.strip(text)",
+		"text.isalpha()", "text.islower()", "text is lower", "text.isascii()", "text.isidentifier()", "text.istitle()",
+		"text.split()", "text.splitlines()", "text|wordcount", "text|escape", "text|upper", "text|title", "text|urlencode",
+		"text|tojson", "[text]|string", "text.expandtabs()",
+		"text.startswith(text)", "text in text", "text.count('a')", "wide.startswith('x')", "wide.find('b')", "wide.index('\xC3\xA9', 9999)", "wide|truncate(99000)",
+		"'%.99000s' % wide", "'{:.99000}'.format(wide)", "text.rfind('b' + text[1:60000])", "text.rpartition('b' + text[1:60000])",
+		"text.rsplit('b' + text[1:60000])",
+	};
+	static const char begin[] = "{% set text = ('a' * 100) * 1000 %}{% set spaces = (' ' * 100) * 1000 %}"
+		"{% set wide = 'a' + ('\xC3\xA9' * 100) * 1000 %}{% for i in range(1000) %}{% set x = ";
+	char		source[512];
+
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+	{
+		Err			e;
+
+		snprintf(source, sizeof(source), "%s%s %%}{%% endfor %%}", begin, bodies[i]);
+		e = failure(source, &(JinLimits) {.steps = 1000000});
+		CHECK(e.cls == ERR_TOO_LONG && strstr(e.msg, "steps") != NULL, "%s: %s", bodies[i], e.msg);
+	}
+}
+
+/* So do numbers whose text is long in the making, and names that are looked for one by one. */
+static void
+test_slow_steps(void)
+{
+	static const char *const bodies[] = {
+		"(i / 7)|round(300)", "(i / 7)|string", "(i / 7)|tojson", "'%.200f' % (i / 7)", "strftime_now('%c')",
+	};
+	char		source[200];
+	Buf			names = {0};
+	Err			e = {0};
+	JinTemplate *t;
+
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+	{
+		snprintf(source, sizeof(source), "{%% for i in range(10000) %%}{%% set x = %s %%}{%% endfor %%}", bodies[i]);
+		e = failure(source, &(JinLimits) {.steps = 1000000});
+		CHECK(e.cls == ERR_TOO_LONG && strstr(e.msg, "steps") != NULL, "%s: %s", bodies[i], e.msg);
+	}
+	for (int i = 0; i < 20000; i++)
+	{
+		snprintf(source, sizeof(source), "{%% set a%d = messages %%}{%% set b = q %%}", i);
+		buf_addstr(&names, source);
+	}
+	t = jin_compile(names.data, names.len, &e);
+	CHECK(t == NULL && e.cls == ERR_TOO_LONG, "20,000 names: %s", e.msg);
+	jin_free(t);
+	buf_reset(&names);
+	for (int i = 0; i < 10000; i++)
+	{
+		snprintf(source, sizeof(source), "{%% set a%d = 1 %%}", i);
+		buf_addstr(&names, source);
+	}
+	e = failure(names.data, NULL);
+	CHECK(e.cls == ERR_TOO_LONG, "10,000 variables: %s", e.msg);
+	buf_free(&names);
+}
+
 static void
 test_deep_source(void)
 {
@@ -247,6 +311,8 @@ main(void)
 {
 	test_marks();
 	test_limits();
+	test_scans();
+	test_slow_steps();
 	test_deep_source();
 	test_variables();
 	test_uses();
