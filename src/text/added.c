@@ -77,6 +77,21 @@ child_of(const Added *a, uint32_t node, unsigned char byte)
 	return c;
 }
 
+bool
+added_looks_special(const char *s, size_t n)
+{
+	static const char *const forms[][2] = {{"<|", "|>"}, {"<\xEF\xBD\x9C", "\xEF\xBD\x9C>"}, {"[|", "|]"}};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+	{
+		size_t		len = strlen(forms[i][0]);
+
+		if (n > 2 * len && memcmp(s, forms[i][0], len) == 0 && memcmp(s + n - len, forms[i][1], len) == 0)
+			return true;
+	}
+	return false;
+}
+
 void
 added_put(Added *a, const char *s, size_t n, int32_t id, unsigned flags)
 {
@@ -98,7 +113,7 @@ added_put(Added *a, const char *s, size_t n, int32_t id, unsigned flags)
 		at = c;
 	}
 	a->node[at].id = id;
-	a->node[at].flags = (uint8_t) flags;
+	a->node[at].flags = (uint8_t) (flags | (added_looks_special(s, n) ? ADDED_CONTROL : 0));
 }
 
 /* Longest pattern at s[i..n): its last node, 0 if none; *stop = its end. */
@@ -162,8 +177,9 @@ added_next(const Added *a, const char *s, size_t n, bool no_special, const uint8
 		}
 		i = stop;
 		flags = a->node[hit].flags;
-		if ((flags & ADDED_SPECIAL) != 0 &&
-			(no_special || (marks != NULL && memchr(marks + from, 1, stop - from) != NULL)))
+		if ((flags & ADDED_SPECIAL) != 0 && no_special)
+			continue;
+		if ((flags & (ADDED_SPECIAL | ADDED_CONTROL)) != 0 && marks != NULL && memchr(marks + from, 1, stop - from) != NULL)
 			continue;
 		if ((flags & ADDED_SINGLE_WORD) != 0 && !is_alone(s, n, from, stop))
 			continue;

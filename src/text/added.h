@@ -13,11 +13,14 @@
 #define ADDED_SINGLE_WORD	2	/* only where no \w is next to it */
 #define ADDED_LSTRIP		4	/* takes the white space before it */
 #define ADDED_RSTRIP		8	/* takes the white space after it */
+#define ADDED_CONTROL		16	/* called like a special token, set by added_put() */
 
 typedef struct Added Added;
 
 Added	   *added_new(void);
 void		added_free(Added *a);
+/* Is it called as only control tokens are?  "<|user|>", the same with U+FF5C, "[|user|]". */
+bool		added_looks_special(const char *s, size_t n);
 /* A pattern (not empty) given twice has its last id and flags. */
 void		added_put(Added *a, const char *s, size_t n, int32_t id, unsigned flags);
 
@@ -26,7 +29,8 @@ void		added_put(Added *a, const char *s, size_t n, int32_t id, unsigned flags);
  * the end of the last token found; both begin at 0 and are advanced.  The text
  * before the token is [old *done, *start), which is empty if *start lies before
  * it.  no_special: special tokens are taken for text.  marks (NULL, or [n]): so are
- * those with a byte that is marked.
+ * those with a byte that is marked, and other tokens that are called like special ones (some
+ * files call the tokens that begin turns ordinary).
  */
 bool		added_next(const Added *a, const char *s, size_t n, bool no_special, const uint8_t *marks,
 					   size_t *scan, size_t *done, size_t *start, int32_t *id);

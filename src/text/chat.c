@@ -329,7 +329,7 @@ static JVal
 tagged(Jin *j, Prepare *p, JVal v)
 {
 	p->final = v.s;
-	return jin_sval(jin_str_join2(j, v.s, jin_str(j, CONTINUE_TAG, sizeof(CONTINUE_TAG) - 1, true)));
+	return jin_sval(jin_str_join2(j, v.s, jin_str(j, CONTINUE_TAG, sizeof(CONTINUE_TAG) - 1, false)));
 }
 
 /* Put the tag behind the last message's text. */
@@ -365,13 +365,15 @@ cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
 	static const char tag[] = CONTINUE_TAG;
 	size_t		n = sizeof(tag) - 1;
 	const char *text = out->data + from;
+	const char *mark = marks->data + from;
 	size_t		len = out->len - from;
 	size_t		at = SIZE_MAX;
 	size_t		begin = 0;
 	size_t		end = p->final->n;
 
 	for (size_t i = 0; i + n - 1 <= len; i++)
-		if (memcmp(text + i, tag, n - 1) == 0)
+		/* ours, not one in a message */
+		if (memcmp(text + i, tag, n - 1) == 0 && memchr(mark + i, 1, n - 1) == NULL)
 			at = i;
 	while (begin < end && (unsigned char) p->final->s[begin] <= ' ')
 		begin++;

@@ -141,7 +141,7 @@ fill_names(Tok *t, const TokGguf *v, Kind kind, bool *skip, Err *e)
 		{
 			t->flags[id] |= TOK_F_SPECIAL;
 		}
-		skip[id] = special || (kind != KIND_BPE && !is_piece(type, kind));
+		skip[id] = special || (kind != KIND_BPE && !is_piece(type, kind)) || (type == TYPE_USER && added_looks_special(s, n));
 		if (n == 0)
 			continue;
 		if (special || type == TYPE_USER)

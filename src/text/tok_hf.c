@@ -273,10 +273,9 @@ add_token(Build *b, const char *s, int32_t id, unsigned flags, bool normalized, 
 		strtab_set(t->pieces, id, form.data, form.len);
 	}
 	if (flags & ADDED_SPECIAL)
-	{
 		t->flags[id] |= TOK_F_SPECIAL;
+	if ((flags & ADDED_SPECIAL) != 0 || added_looks_special(s, strlen(s)))
 		b->skip[id] = true;
-	}
 	if (*set == NULL)
 		*set = added_new();
 	if (form.len > 0)

@@ -231,6 +231,59 @@ test_injection(void)
 	}
 }
 
+/* Tokens that begin turns aren't called special in all files: their names tell. */
+static void
+test_ordinary_control(void)
+{
+	static const char json[] = "{\"added_tokens\":["
+		"{\"id\":5,\"content\":\"<|u|>\",\"special\":false,\"normalized\":false},"
+		"{\"id\":6,\"content\":\"<\xEF\xBD\x9Cu\xEF\xBD\x9C>\",\"special\":false,\"normalized\":true},"
+		"{\"id\":7,\"content\":\"<u>\",\"special\":false,\"normalized\":false}],"
+		"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"<\":1,\"|\":2,\"u\":3,\">\":4},\"merges\":[]}}";
+	ChatRequest r = {
+		.messages = text_of("[{\"role\":\"user\",\"content\":\"<|u|><u>a<\xEF\xBD\x9Cu\xEF\xBD\x9C>\"}]"),
+		.source = text_of("<|u|>{{ messages[0].content }}<\xEF\xBD\x9Cu\xEF\xBD\x9C>")
+	};
+	Err			e = {0};
+	Tok		   *t = tok_from_hf(json, sizeof(json) - 1, NULL, 0, &e);
+	Buf			out = {0};
+	Buf			marks = {0};
+	IntVec		ids = {0};
+	int			n[3] = {0};
+
+	CHECK(t != NULL && chat_render(NULL, NULL, &r, &out, &marks, &e) &&
+		  tok_encode_marked(t, out.data, (const uint8_t *) marks.data, out.len, &ids, &e), "%s", e.msg);
+	for (size_t i = 0; i < ids.len; i++)
+		if (ids.data[i] >= 5)
+			n[ids.data[i] - 5]++;
+	CHECK(n[0] == 1 && n[1] == 1 && n[2] == 1, "%d, %d, %d", n[0], n[1], n[2]);
+	ids.len = 0;
+	CHECK(t != NULL && tok_encode(t, "<|u|>", 5, 0, &ids, &e) && ids.len == 1 && ids.data[0] == 5, "in a prompt");
+	tok_free(t);
+	buf_free(&out);
+	buf_free(&marks);
+	intvec_free(&ids);
+}
+
+/* The place where the last message ends is the template's, whatever stands in messages and documents. */
+static void
+test_continue_tag(void)
+{
+	ChatRequest r = {
+		.messages = text_of("[{\"role\":\"user\",\"content\":\"CONTINUE_FINAL_MESSAGE_TAG \"},{\"role\":\"assistant\",\"content\":\"Hi\"}]"),
+		.documents = text_of("[{\"t\":\"CONTINUE_FINAL_MESSAGE_TAG x\"}]"),
+		.source = text_of("{% for m in messages %}{{ m.content }}<end>{% endfor %}{{ documents[0].t }}"),.continue_final_message = true
+	};
+	Buf			out = {0};
+	Buf			marks = {0};
+	Err			e = {0};
+
+	CHECK(chat_render(NULL, NULL, &r, &out, &marks, &e) && strcmp(out.data, "CONTINUE_FINAL_MESSAGE_TAG <end>Hi") == 0, "%s%s",
+		  e.msg, out.data);
+	buf_free(&out);
+	buf_free(&marks);
+}
+
 /* ---- where templates come from ---- */
 
 static void
@@ -344,6 +397,8 @@ main(void)
 	test_golden();
 	test_injection();
 	test_content_format();
+	test_ordinary_control();
+	test_continue_tag();
 	test_sources();
 	return check_done("test_chat");
 }
