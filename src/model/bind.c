@@ -539,7 +539,7 @@ bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int hea
 	return ok;
 }
 
-/* Rows of a matrix that is stored [k][width], of a float type. */
+/* Rows of a matrix that is stored [k][width]: of its float type, else in F16. */
 typedef struct Transposed
 {
 	KReader		r;
@@ -552,13 +552,37 @@ typedef struct Transposed
 	int			step;
 } Transposed;
 
+/* What rows of a type can be cut between any two weights. */
+static KType
+cut_type(KType t)
+{
+	return is_float(t) ? t : KT_F16;
+}
+
+/* The stored rows as halves. */
+static void
+rows_to_f16(const Transposed *s, const uint8_t *from, uint16_t *to)
+{
+	float	   *row = mem_alloc((size_t) s->width * sizeof(float));
+
+	for (int64_t i = 0; i < s->k; i++, from += ktype_row_bytes(s->t->type, s->width))
+	{
+		kblock_to_float(s->t->type, from, s->width, row);
+		for (int64_t j = 0; j < s->width; j++)
+			*to++ = kf32_to_f16(row[j]);
+	}
+	mem_free(row);
+}
+
 static void
 transposed_rows(const KReader *r, int64_t row0, int n, void *to)
 {
 	const Transposed *s = (const Transposed *) (const void *) r;
-	size_t		es = ktype_row_bytes(s->t->type, 1);
+	size_t		stored = ktype_row_bytes(s->t->type, s->width);
+	size_t		es = ktype_row_bytes(cut_type(s->t->type), 1);
 	size_t		row = (size_t) s->width * es;
-	uint8_t    *rows = s->t->reader != NULL ? mem_alloc((size_t) s->k * row) : NULL;
+	uint8_t    *rows = s->t->reader != NULL ? mem_alloc((size_t) s->k * stored) : NULL;
+	uint16_t   *halves = NULL;
 	const uint8_t *from;
 	uint8_t    *out = to;
 
@@ -568,12 +592,19 @@ transposed_rows(const KReader *r, int64_t row0, int n, void *to)
 		from = rows;
 	}
 	else
-		from = (const uint8_t *) s->t->data + (size_t) s->row0 * row;
+		from = (const uint8_t *) s->t->data + (size_t) s->row0 * stored;
+	if (!is_float(s->t->type))
+	{
+		halves = mem_alloc((size_t) s->k * row);
+		rows_to_f16(s, from, halves);
+		from = (const uint8_t *) halves;
+	}
 	from += (size_t) (s->first + row0 * s->step) * es;
 	for (int64_t i = 0; i < s->k; i++, from += row)
 		for (int j = 0; j < n; j++)
 			memcpy(out + ((size_t) j * (size_t) s->k + (size_t) i) * es, from + (size_t) (j * s->step) * es, es);
 	mem_free(rows);
+	mem_free(halves);
 }
 
 static bool
@@ -597,7 +628,8 @@ make_transposed(Binder *b, const KTensor *t, int64_t row0, int first, int step, 
 		.parts = {t}, .row0 = row0, .k = k, .width = width, .first = first, .step = step
 	};
 	v->data = NULL;
-	v->nbytes = (size_t) n * ktype_row_bytes(t->type, k);
+	v->type = cut_type(t->type);
+	v->nbytes = (size_t) n * ktype_row_bytes(v->type, k);
 	v->reader = &s->r;
 	return v;
 }
@@ -720,7 +752,7 @@ bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, i
 	const KTensor *t = find_matrix(b, hf, gguf, n_file, k_file);
 	BindSlice	s = {.first = row0, .step = 1};
 
-	if (t == NULL || (transposed && !float_type(b, t)))
+	if (t == NULL)
 		return false;
 	if (transposed)
 		return add_part(b, l, make_transposed(b, t, row0, 0, 1, n, l->k, k_file), n);

@@ -28,6 +28,8 @@ dec_conf_mla(const Conf *c, DecoderConf *o, Err *e)
 {
 	MlaConf    *m = &o->mla;
 	bool		gguf = conf_has(c, "gguf.architecture");
+	/* old files have k and v in one matrix, and their sizes where others have those of the latent */
+	bool		split = conf_has(c, "gguf.key_length_mla");
 	int			qk = 0;
 
 	if (gguf || conf_is_null(c, "q_lora_rank"))
@@ -35,8 +37,8 @@ dec_conf_mla(const Conf *c, DecoderConf *o, Err *e)
 	if (!dec_conf_int(c, "kv_lora_rank", 1, DEC_MAX_HEAD_DIM, 0, &m->latent, e) ||
 		!dec_conf_int(c, "q_lora_rank", 0, DEC_MAX_INTER, m->q_latent, &m->q_latent, e) ||
 		!dec_conf_int(c, gguf ? "rotary_dim" : "qk_rope_head_dim", 2, DEC_MAX_HEAD_DIM, 0, &m->rope, e) ||
-		!dec_conf_int(c, gguf ? "gguf.value_length_mla" : "v_head_dim", 1, DEC_MAX_HEAD_DIM, 0, &m->v, e) ||
-		(gguf && !dec_conf_int(c, "gguf.key_length_mla", m->rope + 1, 2 * DEC_MAX_HEAD_DIM, 0, &qk, e)) ||
+		!dec_conf_int(c, split ? "gguf.value_length_mla" : "v_head_dim", 1, DEC_MAX_HEAD_DIM, 0, &m->v, e) ||
+		(gguf && !dec_conf_int(c, split ? "gguf.key_length_mla" : "head_dim", m->rope + 1, 2 * DEC_MAX_HEAD_DIM, 0, &qk, e)) ||
 		(!gguf && !dec_conf_int(c, "qk_nope_head_dim", 1, DEC_MAX_HEAD_DIM, 0, &m->plain, e)))
 		return false;
 	if (gguf)
@@ -70,13 +72,15 @@ bind_roped(Binder *b, Linear *l, const char *hf, const char *gguf, int heads, in
 	return ok;
 }
 
-/* Each head's matrices: rows of one matrix, in GGUF tensors with one for each head. */
+/* Each head's matrices: rows of one matrix, in newer GGUF files tensors with one for each head. */
 static bool
 bind_heads(Binder *b, Layer *l, const DecoderConf *c)
 {
 	const MlaConf *m = &c->mla;
 	int			rows = m->plain + m->v;
 	static const char name[] = "self_attn.kv_b_proj";
+	static const char gguf[] = "attn_kv_b";
+	bool		split = bind_is_gguf(b) && bind_has(b, "", "attn_k_b.weight");
 	bool		ok = true;
 
 	bind_stack(b, &l->mla.k, c->n_heads, c->n_heads);
@@ -90,11 +94,11 @@ bind_heads(Binder *b, Layer *l, const DecoderConf *c)
 
 		to_k->k = m->plain;
 		to_v->k = m->latent;
-		if (bind_is_gguf(b))
+		if (split)
 			ok = bind_slice(b, to_k, &k, m->latent) && bind_slice(b, to_v, &v, m->v);
 		else
-			ok = bind_block(b, to_k, name, "", c->n_heads * rows, m->latent, h * rows, true, m->latent) &&
-				bind_block(b, to_v, name, "", c->n_heads * rows, m->latent, h * rows + m->plain, false, m->v);
+			ok = bind_block(b, to_k, name, gguf, c->n_heads * rows, m->latent, h * rows, true, m->latent) &&
+				bind_block(b, to_v, name, gguf, c->n_heads * rows, m->latent, h * rows + m->plain, false, m->v);
 	}
 	return ok;
 }

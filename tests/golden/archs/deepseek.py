@@ -23,7 +23,7 @@ def extra_layer(path, model):
     save_file(tensors, file, metadata={"format": "pt"})
 
 
-def gguf_deepseek(out, c, w):
+def gguf_deepseek(out, c, w, split=True):
     o = out.out
     v3 = c.model_type == "deepseek_v3"
     heads, plain, rope, latent = c.num_attention_heads, c.qk_nope_head_dim, c.qk_rope_head_dim, c.kv_lora_rank
@@ -38,10 +38,14 @@ def gguf_deepseek(out, c, w):
     if c.q_lora_rank is not None:
         o.add_q_lora_rank(c.q_lora_rank)
     o.add_kv_lora_rank(latent)
-    o.add_key_length(latent + rope)
-    o.add_value_length(latent)
-    o.add_key_length_mla(plain + rope)
-    o.add_value_length_mla(c.v_head_dim)
+    if split:
+        o.add_key_length(latent + rope)
+        o.add_value_length(latent)
+        o.add_key_length_mla(plain + rope)
+        o.add_value_length_mla(c.v_head_dim)
+    else:
+        o.add_key_length(plain + rope)
+        o.add_value_length(c.v_head_dim)
     o.add_expert_feed_forward_length(c.moe_intermediate_size)
     o.add_expert_count(c.n_routed_experts)
     o.add_expert_used_count(c.num_experts_per_tok)
@@ -65,12 +69,19 @@ def gguf_deepseek(out, c, w):
             o.add_tensor(f"blk.{n}.ffn_gate_inp.weight", t.numpy())
         elif name.endswith("e_score_correction_bias"):
             o.add_tensor(f"blk.{n}.exp_probs_b.bias", t.numpy())
+        elif name.endswith("kv_b_proj.weight") and not split:
+            out.tensor("x.weight", t, f"blk.{n}.attn_kv_b.weight")
         elif name.endswith("kv_b_proj.weight"):
             t = t.view(heads, plain + c.v_head_dim, latent)
             out.tensor("x.weight", t[:, :plain].transpose(1, 2), f"blk.{n}.attn_k_b.weight")
             out.tensor("x.weight", t[:, plain:], f"blk.{n}.attn_v_b.weight")
         else:
             out.tensor(name, t)
+
+
+def gguf_old(out, c, w):
+    """As converters wrote it at first: k and v of all heads in one matrix."""
+    gguf_deepseek(out, c, w, split=False)
 
 
 MLA = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
@@ -98,6 +109,8 @@ ARCHS = {
                                            n_shared_experts=2, routed_scaling_factor=2.0, max_position_embeddings=128,
                                            rope_parameters=yarn(mscale=0.707, mscale_all_dim=0.707)),
                                  gguf=gguf_deepseek, gguf_arch="deepseek2"),
+    "deepseek2_old_f16": dict(config=v2(q_lora_rank=None, topk_method="greedy", n_shared_experts=1),
+                              gguf=gguf_old, gguf_arch="deepseek2"),
     "deepseek3_f16": dict(config=v3(q_lora_rank=24, n_group=4, topk_group=2, n_shared_experts=1, attention_bias=True,
                                     routed_scaling_factor=1.5, rope_interleave=False, max_position_embeddings=128,
                                     norm_topk_prob=False, rope_parameters=yarn(mscale=1.0, mscale_all_dim=0.5)),
