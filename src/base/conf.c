@@ -32,6 +32,7 @@ struct Conf
 	ConfEntry  *e;
 	size_t		len;
 	size_t		cap;
+	const char *misread;		/* first key that a getter found to be of another kind */
 };
 
 static void
@@ -174,6 +175,14 @@ conf_lift(Conf *c, const char *prefix)
 	}
 }
 
+/* What is read is a constant; that it was read wrongly is not. */
+static void
+misread(const Conf *c, const ConfEntry *e)
+{
+	if (c->misread == NULL && e->kind != CONF_NULL)
+		((Conf *) c)->misread = e->key;
+}
+
 bool
 conf_has(const Conf *c, const char *key)
 {
@@ -195,7 +204,10 @@ conf_num(const Conf *c, const char *key, double dflt)
 {
 	const ConfEntry *e = find(c, key);
 
-	return e != NULL && e->kind == CONF_NUMS && e->n > 0 ? e->nums[0] : dflt;
+	if (e == NULL || (e->kind == CONF_NUMS && e->n > 0))
+		return e != NULL ? e->nums[0] : dflt;
+	misread(c, e);
+	return dflt;
 }
 
 int64_t
@@ -216,7 +228,13 @@ conf_bool(const Conf *c, const char *key, bool dflt)
 
 	if (e != NULL && e->kind == CONF_NULL)
 		return false;
-	return e != NULL && e->kind == CONF_BOOL ? e->b : dflt;
+	if (e == NULL || e->kind == CONF_BOOL)
+		return e != NULL ? e->b : dflt;
+	/* some writers have 0 and 1 */
+	if (e->kind == CONF_NUMS && e->n == 1 && (e->nums[0] == 0 || e->nums[0] == 1))
+		return e->nums[0] != 0;
+	misread(c, e);
+	return dflt;
 }
 
 const char *
@@ -243,4 +261,10 @@ conf_strs(const Conf *c, const char *key, size_t *n)
 
 	*n = e != NULL && e->kind == CONF_STRS ? e->n : 0;
 	return *n > 0 ? (const char *const *) e->strs : NULL;
+}
+
+const char *
+conf_misread(const Conf *c)
+{
+	return c->misread;
 }

@@ -40,7 +40,10 @@ bool		conf_is_null(const Conf *c, const char *key);
 /* Getters give the default when the key is absent or of another kind.  A switch that is null is off. */
 int64_t		conf_int(const Conf *c, const char *key, int64_t dflt);
 double		conf_num(const Conf *c, const char *key, double dflt);
-bool		conf_bool(const Conf *c, const char *key, bool dflt);
+bool		conf_bool(const Conf *c, const char *key, bool dflt);	/* the numbers 0 and 1 will do */
+/* The first key that conf_num(), conf_int() or conf_bool() was asked for and that is of
+ * another kind; NULL = none. */
+const char *conf_misread(const Conf *c);
 const char *conf_str(const Conf *c, const char *key, const char *dflt);
 /* A single number counts as an array of one.  NULL, *n = 0 when absent. */
 const double *conf_nums(const Conf *c, const char *key, size_t *n);

@@ -157,15 +157,17 @@ rotary_dim(const Conf *c, int head_dim, float dflt, int *out, Err *e)
 		"rope_parameters.partial_rotary_factor", "rotary_pct", "partial_rotary_factor", NULL
 	};
 	float		part;
+	const char *key = dec_conf_key(c, keys);
 
 	if (conf_has(c, "rotary_dim"))
 		return dec_conf_int(c, "rotary_dim", 2, head_dim, head_dim, out, e) &&
 			(*out % 2 == 0 || err_set(e, ERR_BAD_FILE, "model configuration has \"rotary_dim\" = %d", *out));
-	if (!dec_conf_num(c, dec_conf_key(c, keys), 0, 1, dflt > 0 ? (double) dflt : 1, &part, e))
+	if (!dec_conf_num(c, key, 0, 1, dflt > 0 ? (double) dflt : 1, &part, e))
 		return false;
-	*out = (int) ((double) head_dim * (double) part);
+	/* as a double: 80 * 0.9f is less than 72 */
+	*out = (int) ((double) head_dim * conf_num(c, key, (double) part));
 	if (*out < 2 || *out % 2 != 0)
-		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", dec_conf_key(c, keys), (double) part);
+		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", key, (double) part);
 	return true;
 }
 
@@ -247,7 +249,7 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	static const char *const hidden[] = {"hidden_size", "n_embd", "n_embed", "d_model", NULL};
 	static const char *const inter[] = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", NULL};
 	static const char *const layers[] = {"num_hidden_layers", "n_layer", "n_layers", NULL};
-	static const char *const len[] = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", NULL};
+	static const char *const len[] = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", NULL};
 	static const char *const acts[] = {
 		"hidden_activation", "activation_function", "hidden_act", "activation", NULL
 	};
@@ -265,6 +267,8 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 		return false;
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
 	act = conf_str(c, dec_conf_key(c, acts), NULL);
+	if (act == NULL && conf_has(c, dec_conf_key(c, acts)))
+		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", dec_conf_key(c, acts));
 	o->xielu = o->xielu && (act == NULL || strcmp(act, "xielu") == 0);
 	if ((act != NULL && !o->xielu && !dec_conf_act(act, &o->act, e)) ||
 		(o->mla.latent == 0 && !o->no_rope && !rotary_dim(c, o->head_dim, r->part, &r->dim, e)))

@@ -10,6 +10,7 @@ bool
 exaone_conf(const Conf *c, DecoderConf *out, Err *e)
 {
 	out->eps = 1e-5f;
+	out->tied = true;
 	return dec_conf_int(c, "num_layers", 1, DEC_MAX_LAYERS, 1, &out->n_layers, e) && dec_conf(c, out, e);
 }
 

@@ -15,6 +15,7 @@ minicpm_conf(const Conf *c, DecoderConf *out, Err *e)
 	float		depth;
 	int			base;
 
+	out->tied = true;
 	if (!llama_conf(c, out, e))
 		return false;
 	if (conf_has(c, "gguf.architecture"))

@@ -9,6 +9,8 @@
 bool
 mixtral_conf(const Conf *c, DecoderConf *out, Err *e)
 {
+	out->eps = 1e-5f;
+	out->rope[0].keys.theta = 1e6;
 	out->moe.normalize = true;
 	out->n_kv_heads = 8;
 	return dec_conf(c, out, e) && mistral_windows(c, out, 0, e) && dec_conf_moe(c, out, e);

@@ -100,6 +100,15 @@ decoder_clear(Decoder *d)
 	memset(d, 0, sizeof(*d));
 }
 
+/* What was read was of the right kind. */
+static bool
+kinds_ok(const Conf *conf, Err *e)
+{
+	if (conf_misread(conf) == NULL)
+		return true;
+	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", conf_misread(conf));
+}
+
 /* Configuration and tensors, without reading weights. */
 static bool
 open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
@@ -108,7 +117,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	Decoder    *d = &m->d;
 	ModelInfo  *info = &m->info;
 
-	if ((m->arch = find_arch(conf, e)) == NULL || !m->arch->conf(conf, &d->c, e))
+	if ((m->arch = find_arch(conf, e)) == NULL || !m->arch->conf(conf, &d->c, e) || !kinds_ok(conf, e))
 		return false;
 	if (max_len < 0 || max_len > d->c.max_len)
 		return err_set(e, ERR_INVALID, "max_model_len %d is outside the range of the model (1 .. %d)",
@@ -117,7 +126,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 		d->c.max_len = max_len;
 	dec_state_plan(d);
 	if (!dec_conf_ropes(conf, &d->c, e) ||
-		!dec_bind(d, m->arch, conf, src, quant, info, e))
+		!dec_bind(d, m->arch, conf, src, quant, info, e) || !kinds_ok(conf, e))
 		return false;
 	snprintf(info->quantization, sizeof(info->quantization), "%s", conf_str(conf, "quantization_config.quant_method", ""));
 	info->arch = m->arch->name;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/model.h"
+#include "model/decoder.h"
 #include "tests/unit/check.h"
 
 /* A model in memory: its tensors are all zeros, made by the configuration. */
@@ -256,6 +256,39 @@ test_bad_strings(void)
 	refused("nothing", c, &f, ERR_BAD_FILE, "no \"architectures\"");
 	conf_set_str(c, "architectures", "LlamaForCausalLM");
 	refused("no sizes", c, &f, ERR_BAD_FILE, "no \"hidden_size\"");
+	conf_free(c);
+}
+
+/* A key of another kind is an error, never its default. */
+static void
+test_kinds(void)
+{
+	static const char *const text[] = {"tie_word_embeddings", "attention_bias", "mlp_bias", "rope_theta"};
+	Fake		f;
+	Conf	   *c;
+
+	make(&f);
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++)
+	{
+		char		msg[80];
+
+		c = make_conf();
+		conf_set_str(c, text[i], "yes");
+		snprintf(msg, sizeof(msg), "invalid \"%s\"", text[i]);
+		refused(text[i], c, &f, ERR_BAD_FILE, msg);
+		conf_free(c);
+	}
+	c = make_conf();
+	conf_set_num(c, "hidden_act", 1);
+	refused("hidden_act", c, &f, ERR_BAD_FILE, "invalid \"hidden_act\"");
+	conf_free(c);
+	c = make_conf();
+	conf_set_num(c, "attention_bias", 2);
+	refused("a number as switch", c, &f, ERR_BAD_FILE, "invalid \"attention_bias\"");
+	conf_free(c);
+	c = make_conf();
+	conf_set_num(c, "attention_bias", 1);
+	refused("a switch that is 1", c, &f, ERR_BAD_FILE, "bias\" is missing");
 	conf_free(c);
 }
 
@@ -963,12 +996,93 @@ test_expert_tensors(void)
 	conf_free(c);
 }
 
+/* A latent model of one layer, whose heads' matrices are one of a type that can't be cut: the part
+ * that is turned comes out as halves. */
+static void
+test_latent_quantized(void)
+{
+	enum { HEADS = 2, PLAIN = 4, ROPE = 2, V = 3, LATENT = 32, ROWS = HEADS * (PLAIN + V) };
+	static const Arch arch = {"deepseek2", "DeepseekV2ForCausalLM", "deepseek2", deepseek2_conf, deepseek_bind, deepseek_forward};
+	static KBlockQ8_0 blocks[ROWS];
+	static const struct
+	{
+		const char *name;
+		int			n;
+		int			k;
+	}			parts[] = {
+		{"model.embed_tokens.weight", 10, 8}, {"lm_head.weight", 10, 8}, {"model.norm.weight", 8, 0},
+		{"model.layers.0.input_layernorm.weight", 8, 0}, {"model.layers.0.post_attention_layernorm.weight", 8, 0},
+		{"model.layers.0.self_attn.q_proj.weight", HEADS * (PLAIN + ROPE), 8},
+		{"model.layers.0.self_attn.kv_a_proj_with_mqa.weight", LATENT + ROPE, 8},
+		{"model.layers.0.self_attn.kv_a_layernorm.weight", LATENT, 0},
+		{"model.layers.0.self_attn.kv_b_proj.weight", ROWS, LATENT},
+		{"model.layers.0.self_attn.o_proj.weight", 8, HEADS * V}, {"model.layers.0.mlp.gate_proj.weight", 12, 8},
+		{"model.layers.0.mlp.up_proj.weight", 12, 8}, {"model.layers.0.mlp.down_proj.weight", 8, 12},
+	};
+	Fake		f = {0};
+	ModelSource src = {.find = fake_find,.at = fake_at,.where = fake_where,.ctx = &f};
+	Conf	   *c = make_conf();
+	Decoder		d = {0};
+	ModelInfo	info = {0};
+	Err			e = {0};
+	KTensor    *t;
+	int			wrong = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		add(&f, parts[i].name, parts[i].n, parts[i].k);
+	for (int i = 0; i < ROWS; i++)
+	{
+		blocks[i].d = kf32_to_f16(0.01f * (float) (i + 1));
+		for (int j = 0; j < LATENT; j++)
+			blocks[i].qs[j] = (int8_t) ((i * 37 + j * 11) % 255 - 127);
+	}
+	t = get(&f, "model.layers.0.self_attn.kv_b_proj.weight");
+	t->type = KT_Q8_0;
+	t->data = blocks;
+	t->nbytes = sizeof(blocks);
+	conf_set_int(c, "num_hidden_layers", 1);
+	conf_set_int(c, "kv_lora_rank", LATENT);
+	conf_set_null(c, "q_lora_rank");
+	conf_set_int(c, "qk_nope_head_dim", PLAIN);
+	conf_set_int(c, "qk_rope_head_dim", ROPE);
+	conf_set_int(c, "v_head_dim", V);
+	conf_set_int(c, "n_routed_experts", 2);
+	conf_set_int(c, "num_experts_per_tok", 1);
+	conf_set_int(c, "first_k_dense_replace", 1);
+	CHECK(deepseek2_conf(c, &d.c, &e) && dec_bind(&d, &arch, c, &src, NULL, &info, &e), "%s", e.msg);
+	for (int h = 0; h < HEADS && e.msg[0] == '\0'; h++)
+	{
+		const KTensor *k = d.layers[0].mla.k.of[h].w[0];
+		uint16_t	rows[LATENT][PLAIN];
+
+		CHECK(k->type == KT_F16 && k->shape[0] == LATENT && k->shape[1] == PLAIN, "head %d: %s", h, ktype_name(k->type));
+		k->reader->rows(k->reader, 0, 5, rows[0]);
+		k->reader->rows(k->reader, 5, LATENT - 5, rows[5]);
+		for (int i = 0; i < LATENT; i++)
+			for (int j = 0; j < PLAIN; j++)
+			{
+				const KBlockQ8_0 *from = &blocks[h * (PLAIN + V) + j];
+
+				wrong += rows[i][j] != kf32_to_f16(kf16_to_f32(from->d) * (float) from->qs[i]);
+			}
+	}
+	CHECK(wrong == 0, "%d weights are wrong", wrong);
+	for (size_t i = 0; i < d.n_stacks; i++)
+		stack_free(d.stacks[i]);
+	mem_free(d.stacks);
+	dec_unbind(&d);
+	mem_free(d.layers);
+	dec_conf_free(&d.c);
+	conf_free(c);
+}
+
 int
 main(void)
 {
 	test_good();
 	test_bad_numbers();
 	test_bad_strings();
+	test_kinds();
 	test_tensors();
 	test_quantization();
 	test_kernel_types();
@@ -983,5 +1097,6 @@ main(void)
 	test_expert_tensors();
 	test_specials();
 	test_head_norm();
+	test_latent_quantized();
 	return check_done("test_model");
 }

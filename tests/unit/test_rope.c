@@ -90,6 +90,33 @@ test_scalings(void)
 	}
 }
 
+/* YaRN's limits where no key says them. */
+static void
+test_yarn_limits(void)
+{
+	Conf	   *c = conf_new();
+	RopeKeys	keys = {0};
+	float		f[3][32];
+	float		mscale;
+	Err			e = {0};
+
+	conf_set_num(c, "max_position_embeddings", 4096);
+	conf_set_str(c, "rope_scaling.rope_type", "yarn");
+	conf_set_num(c, "rope_scaling.factor", 4);
+	for (int i = 0; i < 3; i++)
+	{
+		if (i > 0)
+		{
+			conf_set_num(c, "rope_scaling.beta_fast", i == 1 ? 32 : 16);
+			conf_set_num(c, "rope_scaling.beta_slow", 1);
+		}
+		CHECK(rope_freqs(c, &keys, 64, 16384, f[i], &mscale, &e), "%s", e.msg);
+	}
+	CHECK(memcmp(f[0], f[1], sizeof(f[0])) == 0, "not those of 32 turns and 1");
+	CHECK(memcmp(f[1], f[2], sizeof(f[0])) != 0, "16 turns make no difference");
+	conf_free(c);
+}
+
 /* YaRN, LongRoPE and dynamic NTK: frequencies, transformers' for head_dim 16, and parameters. */
 static void
 test_long(void)
@@ -209,6 +236,7 @@ main(void)
 {
 	test_scalings();
 	test_long();
+	test_yarn_limits();
 	test_refusals();
 	test_table();
 	return check_done("test_rope");
