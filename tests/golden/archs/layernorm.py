@@ -87,6 +87,7 @@ def gguf_bloom(out, c, w):
     out.keys(c, inter=4 * c.hidden_size, length=c.seq_length)
     eps(out, c)
     dim = c.hidden_size // c.n_head
+    w = {k.removeprefix("transformer."): v for k, v in w.items()}
     out.tensors(c, w, lambda name, t: ungroup(t, c.n_head, 3, dim) if "query_key_value" in name else t)
 
 
