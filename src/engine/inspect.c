@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/chatmodel.h"
 
 /* "ab\n..." never gets into JSON: names were checked by the loader. */
 static void
@@ -39,6 +40,20 @@ put_conf(cJSON *o, const char *key, const Conf *c, const char *conf_key)
 		cJSON_AddNullToObject(o, key);
 }
 
+/* The rotary scaling, by any of the keys that it has had. */
+static const char *
+rope_type(const Conf *c)
+{
+	static const char *const keys[] = {
+		"rope_parameters.full_attention.rope_type", "rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type"
+	};
+	const char *s = NULL;
+
+	for (size_t i = 0; s == NULL && i < sizeof(keys) / sizeof(keys[0]); i++)
+		s = conf_str(c, keys[i], NULL);
+	return s;
+}
+
 /* What the files say of the model. */
 static void
 put_config(cJSON *o, const Conf *c)
@@ -55,7 +70,7 @@ put_config(cJSON *o, const Conf *c)
 	put_conf(o, "num_key_value_heads", c, "num_key_value_heads");
 	put_conf(o, "vocab_size", c, "vocab_size");
 	put_conf(o, "max_position_embeddings", c, "max_position_embeddings");
-	put_str(o, "rope_scaling", conf_str(c, "rope_scaling.rope_type", conf_str(c, "rope_parameters.rope_type", NULL)));
+	put_str(o, "rope_scaling", rope_type(c));
 }
 
 /* Tensors and bytes of each type, and in all. */
@@ -117,6 +132,18 @@ hf_kind(const FilesTokenizer *ft)
 	return kind;
 }
 
+/* A template that no chat could use. */
+static void
+put_template_error(cJSON *o, const Files *f)
+{
+	Err			e = {0};
+	ChatModel  *c = chatmodel_of_files(f);
+
+	if (!chat_check(c, &e))
+		put_error(o, "chat_template_unsupported", &e);
+	chat_free(c);
+}
+
 static void
 put_tokenizer(cJSON *o, const Files *f)
 {
@@ -153,6 +180,25 @@ put_tokenizer(cJSON *o, const Files *f)
 	}
 }
 
+/* Sizes that the configuration has under other names, or leaves out. */
+static void
+put_sizes(cJSON *o, const ModelInfo *mi)
+{
+	const struct
+	{
+		const char *key;
+		int			value;
+	}			sizes[] = {
+		{"hidden_size", mi->hidden_size}, {"num_hidden_layers", mi->n_layers}, {"num_attention_heads", mi->n_heads},
+		{"num_key_value_heads", mi->n_kv_heads}, {"vocab_size", mi->vocab_size},
+		{"max_position_embeddings", mi->max_model_len}
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (sizes[i].value > 0 && cJSON_IsNull(cJSON_GetObjectItem(o, sizes[i].key)))
+			cJSON_ReplaceItemInObject(o, sizes[i].key, cJSON_CreateNumber(sizes[i].value));
+}
+
 /* What the model would be here: sizes, and the memory that it takes. */
 static void
 put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co)
@@ -162,6 +208,7 @@ put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co)
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
 	size_t		block = mi->n_kv_layers > 0 ? kv_layout(&kv) : 0;
 
+	put_sizes(o, mi);
 	cJSON_AddStringToObject(o, "arch", mi->arch);
 	cJSON_AddStringToObject(o, "dtype", ktype_name(mi->dtype));
 	cJSON_AddNumberToObject(o, "parameters", (double) mi->n_params);
@@ -199,6 +246,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	put_config(o, files_conf(f));
 	put_weights(o, f);
 	put_tokenizer(o, f);
+	put_template_error(o, f);
 	only = source_tokenizer_only(f);
 	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) &&
 		(only || (model_check(files_conf(f), &ms, quant_scheme(opts->quantization), k, &mi, &why) &&

@@ -77,6 +77,22 @@ test_good(const char *path, const char *format, const char *arch, const char *dt
 	cJSON_Delete(j);
 }
 
+/* Sizes under other names than most have, and an old key of the rotary scaling. */
+static void
+test_names(void)
+{
+	ModelOpts	o = {0};
+	Err			e = {0};
+	cJSON	   *j = inspect(FIXTURES "gpt2_f16", &o, &e);
+
+	CHECK(num(j, "hidden_size") > 0 && num(j, "num_hidden_layers") > 0 && num(j, "num_attention_heads") > 0 &&
+		  num(j, "num_key_value_heads") == num(j, "num_attention_heads") && num(j, "max_position_embeddings") > 0, "gpt2: sizes");
+	cJSON_Delete(j);
+	j = inspect(FIXTURES "phi3_f16", &o, &e);
+	CHECK(strcmp(str(j, "rope_scaling"), "longrope") == 0, "phi3: rope_scaling %s", str(j, "rope_scaling"));
+	cJSON_Delete(j);
+}
+
 /* An architecture that isn't known: the facts are there, and the reason. */
 static void
 test_unsupported(void)
@@ -102,6 +118,10 @@ test_unsupported(void)
 		  str(cJSON_GetObjectItem(j, "unsupported"), "message"));
 	CHECK(cJSON_GetObjectItem(j, "memory") == NULL, "nothing to say about memory");
 	cJSON_Delete(j);
+	put_file("chat_template.jinja", "a\n{% if", 7);
+	j = inspect(in_scratch(""), &o, &e);
+	CHECK(strstr(str(cJSON_GetObjectItem(j, "chat_template_unsupported"), "message"), "line 2") != NULL, "a broken template");
+	cJSON_Delete(j);
 	buf_free(&weights);
 	buf_free(&tok);
 	CHECK(inspect("/nowhere/at/all", &o, &e) == NULL && e.msg[0] != '\0', "a path that isn't there is an error");
@@ -113,6 +133,7 @@ main(void)
 	scratch_make();
 	test_good(FIXTURES "qwen3_f16", "safetensors", "qwen3", "F16", true);
 	test_good(FIXTURES "qwen3_f16_f16_gguf.gguf", "gguf", "qwen3", "F16", false);
+	test_names();
 	test_unsupported();
 	scratch_remove();
 	return check_done("test_inspect");
