@@ -306,7 +306,7 @@ sentencepiece_text(Tok *t, const TokGguf *v, bool trim, PieceRules *r, Err *e)
 		flags |= v->space_suffix ? NORM_SPM_SUFFIX : NORM_SPM_PREFIX;
 	t->norm[t->n_norm++] = (NormStep) {.kind = NORM_SPACES, .flags = flags};
 	t->fffd_per_byte = true;
-	t->lead = v->native && prefix && !v->space_suffix;
+	t->lead = v->native && prefix && !v->space_suffix ? (int32_t) v->n_native : 0;
 	t->strip = trim ? SIZE_MAX : prefix && !v->space_suffix;
 	add_piece_step(r, (PieceStep) {.kind = PIECE_META, .from = META});
 	add_piece_step(r, (PieceStep) {.kind = PIECE_FALLBACK});

@@ -237,6 +237,7 @@ read_file(SpmFile *s, const void *data, size_t n, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "tokenizer.model: white space that is not escaped is not supported");
 	for (size_t i = 0; i < s->v.n; i++)
 		s->token[i] = s->text.data + (size_t) s->token[i];
+	s->v.n_native = s->v.n;
 	s->v.model = s->model == MODEL_BPE ? "llama" : "t5";
 	return true;
 }

@@ -220,7 +220,7 @@ encode_text(Enc *c, const char *s, size_t n)
 	{
 		if (start > from && !encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, start - from, from == 0 ? TOK_AT_START : 0))
 			return false;
-		if (start == 0 && from == 0 && t->lead && !encode_word(c, META, META_LEN))
+		if (start == 0 && from == 0 && id < t->lead && !tok_is_special(t, id) && !encode_word(c, META, META_LEN))
 			return false;
 		intvec_push(c->out, id);
 		from = done;

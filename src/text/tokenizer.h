@@ -47,6 +47,7 @@ typedef struct TokGguf
 	size_t		n_charsmap;
 	/* for a tokenizer.model, whose other parts are as above (tok_from_spm()) */
 	bool		native;			/* white space as SentencePiece does it around added tokens */
+	size_t		n_native;		/* the first tokens are the file's own, others have been added to it */
 	bool		space_suffix;	/* the space goes behind the text */
 } TokGguf;
 

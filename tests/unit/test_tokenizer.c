@@ -574,6 +574,12 @@ spm_added(void)
 		"{\"added_tokens_decoder\": {\"9999999\": {\"content\": \"a\"}}}", "{\"added_tokens_decoder\": {\"900\": {}}}"
 	};
 	static const char text[] = "the<|im_end|> <tool>  the";
+	/* transformers' LlamaTokenizer: nothing stands before a special token */
+	static const char *const cases[][2] = {
+		{"<s>the", "1 783 261 "}, {"<s> the", "1 269 "}, {"<s><s>the", "1 1 783 261 "}, {"<unk>a", "0 787 "}, {"a b", "262 278 "},
+		{"the<|im_end|>the", "269 900 783 261 "}, {"the<|im_end|> the", "269 900 269 "}, {"<|im_end|>", "900 "},
+		{"<tool>  the <tool>x", "903 783 261 781 903 817 "}
+	};
 	Buf			file = {0};
 	Buf			out = {0};
 	IntVec		ids = {0};
@@ -594,6 +600,17 @@ spm_added(void)
 		CHECK(n == 2 && ids.data[0] == 1, "%zu added tokens, BOS %d", n, (int) ids.data[0]);
 		tok_decode(t, ids.data, ids.len, TOK_SKIP_SPECIAL, &out);
 		CHECK(strncmp(out.data, "the ", 4) == 0 && strstr(out.data, "<") == NULL, "%s", out.data);
+		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		{
+			Buf			got = {0};
+
+			intvec_reset(&ids);
+			tok_encode(t, cases[i][0], strlen(cases[i][0]), 0, &ids, &e);
+			for (size_t k = 0; k < ids.len; k++)
+				buf_printf(&got, "%d ", (int) ids.data[k]);
+			CHECK(strcmp(got.data, cases[i][1]) == 0, "\"%s\" -> %s, expected %s", cases[i][0], got.data, cases[i][1]);
+			buf_free(&got);
+		}
 		tok_free(t);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
