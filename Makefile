@@ -60,7 +60,7 @@ $(BUILD)/kernels/%.o: kernels/%.c
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) -MMD -MP -c -o $@ $<
 
 # arithmetic over whole models, which the compiler shall inline and vectorize
-$(BUILD)/src/quant/quantize.o: CFLAGS_ENGINE += $(KERNEL_OPT)
+$(BUILD)/src/quant/%.o: CFLAGS_ENGINE += $(KERNEL_OPT)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

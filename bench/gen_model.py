@@ -17,6 +17,7 @@ Q6_K.  The tokenizer has the 256 bytes, an end token, two spaces and names that 
 becomes for all other ids: a prompt of n ASCII characters without two spaces is n tokens.  Standard library only.
 """
 import json
+import math
 import os
 import random
 import struct
@@ -165,25 +166,38 @@ def token_names(c):
     return [names[b] for b in range(256)] + ["<|end|>", SPACES] + [f"<|unused{i}|>" for i in range(258, c["vocab_size"])]
 
 
-def write_hf(c, out):
-    os.makedirs(out, exist_ok=True)
-    weights, header, offset, todo = Weights(), {}, 0, list(tensors(c))
-    for name, dims in todo:
-        n = 2
-        for x in dims:
-            n *= x
-        header[name] = {"dtype": "BF16", "shape": list(dims), "data_offsets": [offset, offset + n]}
+def write_safetensors(out, tensors, data):
+    """model.safetensors of (name, dtype, shape, bytes); data(f, name) writes one."""
+    header, offset = {}, 0
+    for name, dtype, shape, n in tensors:
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + n]}
         offset += n
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
     with open(os.path.join(out, "model.safetensors.new"), "wb") as f:
         f.write(struct.pack("<Q", len(head)) + head)
-        for name, dims in todo:
-            a, b = header[name]["data_offsets"]
-            if len(dims) == 1:
-                f.write((b"\x80\x3f" if name.endswith("norm.weight") else b"\0\0") * ((b - a) // 2))
-            else:
-                weights.write(f, "bf16", b - a)
+        for name, _, _, n in tensors:
+            data(f, name, n)
+    os.rename(os.path.join(out, "model.safetensors.new"), os.path.join(out, "model.safetensors"))
+    return offset
+
+
+def write_hf(c, out):
+    os.makedirs(out, exist_ok=True)
+    write_files(c, out)
+    weights = Weights()
+
+    def data(f, name, n):
+        if "norm" in name or name.endswith("bias"):
+            f.write((b"\x80\x3f" if name.endswith("norm.weight") else b"\0\0") * (n // 2))
+        else:
+            weights.write(f, "bf16", n)
+
+    return write_safetensors(out, [(name, "BF16", dims, 2 * math.prod(dims)) for name, dims in tensors(c)], data)
+
+
+def write_files(c, out):
+    """What a model has beside its weights."""
     vocab = {t: i for i, t in enumerate(token_names(c)) if i != 256}
     tok = {"version": "1.0", "added_tokens": [{"id": 256, "content": "<|end|>", "special": True, "single_word": False,
                                                "lstrip": False, "rstrip": False, "normalized": False}],
@@ -196,8 +210,6 @@ def write_hf(c, out):
                         ("generation_config.json", {"eos_token_id": 256})):
         with open(os.path.join(out, name), "w") as f:
             json.dump(value, f)
-    os.rename(os.path.join(out, "model.safetensors.new"), os.path.join(out, "model.safetensors"))
-    return offset
 
 
 def gguf_string(s):

@@ -30,15 +30,17 @@ typedef enum KType
 	KT_INT8,
 	KT_COUNT,
 
-	/* Only in files: what quantized checkpoints are made of.  Readers (KReader) take
-	 * them, no kernel and no table knows them. */
+	/* Only in files: what quantized checkpoints are made of, and NVFP4 of GGUF.  Readers
+	 * (KReader) take them, no kernel and no table knows them. */
 	KT_U8,
 	KT_I8,
+	KT_I16,
 	KT_I32,
 	KT_I64,
 	KT_F8_E4M3,
 	KT_F8_E5M2,
 	KT_F8_E8M0,
+	KT_NVFP4,
 	KT_END
 } KType;
 
@@ -199,6 +201,19 @@ typedef struct KBlockIQ4_XS
 _Static_assert(sizeof(KBlockIQ4_XS) == 136, "IQ4_XS block is 136 bytes, as in GGUF");
 
 /*
+ * NVFP4: 64 weights, sub-block s of 16: w = d[s] * kcode_mxfp4[nibble] / 2, the low nibbles of
+ * qs[8 s ..] first.  d is an E4M3 without its sign, of which 0x7f stands for 0.
+ */
+#define NVFP4_BLOCK 64
+typedef struct KBlockNVFP4
+{
+	uint8_t		d[4];
+	uint8_t		qs[32];
+} KBlockNVFP4;
+
+_Static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF");
+
+/*
  * INT8: a row is its scale, a float, and then one signed byte a weight:
  * w = scale * q.  No block: a row may have any length up to INT8_MAX_K, within
  * which the sum of k products of bytes fits 32 bits.
@@ -235,8 +250,8 @@ typedef struct KTensor
 /* Makes rows, from any thread; it checked everything when it was made. */
 typedef struct KReader
 {
-	/* n rows from row0 on, in the tensor's type, one behind the other */
-	void		(*rows) (const struct KReader *r, int64_t row0, int n, void *to);
+	/* the n rows row0, row0 + step, ... (step > 0), in the tensor's type, one behind the other */
+	void		(*rows) (const struct KReader *r, int64_t row0, int step, int n, void *to);
 	const KTensor *const *parts;	/* the file's tensors that it reads, NULL behind the last */
 } KReader;
 

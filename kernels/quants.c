@@ -284,7 +284,7 @@ const char *
 ktype_name(KType t)
 {
 	static const char *const file_only[KT_END - KT_COUNT] = {
-		"?", "U8", "I8", "I32", "I64", "F8_E4M3", "F8_E5M2", "F8_E8M0"
+		"?", "U8", "I8", "I16", "I32", "I64", "F8_E4M3", "F8_E5M2", "F8_E8M0", "NVFP4"
 	};
 
 	if ((unsigned) t >= KT_END)

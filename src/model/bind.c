@@ -11,7 +11,6 @@
  */
 #include "model/bind.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +36,7 @@ struct Binder
 	int			n_ignored;
 	const char *layers;			/* prefix of layers' names in HF, once it is known */
 	bool		ignore_extra;	/* layers behind the last one */
+	bool		converted;		/* some were of a type of GGUF that no kernel knows */
 	const KTensor *matrix;		/* the quantized one that was last asked for */
 	char		matrix_name[MAX_NAME];
 	const KTensor *slices;		/* the tensor that was last cut into slices */
@@ -390,28 +390,29 @@ bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 	return true;
 }
 
-/* What a quantized checkpoint has in place of the matrix [n][k] of a module, whose name is
- * spelled in one of the ways first .. last; *out NULL: none.  Its scales are read and
- * checked: who takes several parts of one asks only once. */
+/* What a quantized checkpoint has in place of the matrix [n][k] of a module, or a GGUF file of a
+ * type that no kernel knows; *out NULL: nothing.  Its scales are read and checked: who takes
+ * several parts of one asks only once. */
 static bool
-find_quantized(Binder *b, const char *hf, int first, int last, int64_t n, int64_t k, const KTensor **out)
+find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k, const KTensor **out)
 {
 	char		module[MAX_NAME];
 	char		spelled[MAX_SPELLED];
 
 	*out = NULL;
-	if (b->src->quantized == NULL || b->gguf)
+	if (b->src->quantized == NULL)
 		return true;
-	full_name(b, hf, "", "", module);
+	full_name(b, hf, gguf, "", module);
 	if (b->matrix != NULL && strcmp(module, b->matrix_name) == 0)
 	{
 		*out = b->matrix;
 		return true;
 	}
-	for (int i = first; *out == NULL && i <= last && spelling(b, module, i, spelled); i++)
+	for (int i = 0; *out == NULL && spelling(b, module, i, spelled); i++)
 		if (spelled[0] != '\0' && !b->src->quantized(b->src->ctx, spelled, n, k, out, b->e))
 			return false;
 	b->matrix = *out;
+	b->converted |= b->gguf && *out != NULL;
 	snprintf(b->matrix_name, sizeof(b->matrix_name), "%s", module);
 	for (const KTensor *const *p = *out != NULL ? (*out)->reader->parts : NULL; p != NULL && *p != NULL; p++)
 		use(b, *p);
@@ -429,7 +430,7 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 
 	full_name(b, hf, gguf, ".weight", name);
 	/* under all spellings: some formats' codes are a tensor "weight", too */
-	if (!find_quantized(b, hf, 0, INT_MAX, n, k, &t))
+	if (!find_quantized(b, hf, gguf, n, k, &t))
 		return NULL;
 	if (t != NULL)
 		return t;
@@ -575,7 +576,7 @@ rows_to_f16(const Transposed *s, const uint8_t *from, uint16_t *to)
 }
 
 static void
-transposed_rows(const KReader *r, int64_t row0, int n, void *to)
+transposed_rows(const KReader *r, int64_t row0, int step, int n, void *to)
 {
 	const Transposed *s = (const Transposed *) (const void *) r;
 	size_t		stored = ktype_row_bytes(s->t->type, s->width);
@@ -583,12 +584,13 @@ transposed_rows(const KReader *r, int64_t row0, int n, void *to)
 	size_t		row = (size_t) s->width * es;
 	uint8_t    *rows = s->t->reader != NULL ? mem_alloc((size_t) s->k * stored) : NULL;
 	uint16_t   *halves = NULL;
+	int64_t		apart = (int64_t) step * s->step;
 	const uint8_t *from;
 	uint8_t    *out = to;
 
 	if (rows != NULL)
 	{
-		s->t->reader->rows(s->t->reader, s->row0, (int) s->k, rows);
+		s->t->reader->rows(s->t->reader, s->row0, 1, (int) s->k, rows);
 		from = rows;
 	}
 	else
@@ -601,8 +603,8 @@ transposed_rows(const KReader *r, int64_t row0, int n, void *to)
 	}
 	from += (size_t) (s->first + row0 * s->step) * es;
 	for (int64_t i = 0; i < s->k; i++, from += row)
-		for (int j = 0; j < n; j++)
-			memcpy(out + ((size_t) j * (size_t) s->k + (size_t) i) * es, from + (size_t) (j * s->step) * es, es);
+		for (int64_t j = 0; j < n; j++)
+			memcpy(out + ((size_t) j * (size_t) s->k + (size_t) i) * es, from + (size_t) (j * apart) * es, es);
 	mem_free(rows);
 	mem_free(halves);
 }
@@ -637,12 +639,18 @@ make_transposed(Binder *b, const KTensor *t, int64_t row0, int first, int step, 
 bool
 bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias)
 {
-	const KTensor *t = find_matrix(b, hf, gguf, l->k, n);
+	const KTensor *t;
 
-	if (t == NULL || !float_type(b, t))
+	/* what a quantized checkpoint has instead isn't transposed */
+	if (!find_quantized(b, hf, gguf, n, l->k, &t))
 		return false;
-	return add_part(b, l, make_transposed(b, t, 0, 0, 1, n, l->k, n), n) &&
-		(!bias || bind_bias(b, l, hf, gguf, n, NULL, n));
+	if (t == NULL)
+	{
+		if ((t = find_matrix(b, hf, gguf, l->k, n)) == NULL || !float_type(b, t))
+			return false;
+		t = make_transposed(b, t, 0, 0, 1, n, l->k, n);
+	}
+	return add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n, NULL, n));
 }
 
 /* ---- several matrices in one tensor ---- */
@@ -710,7 +718,7 @@ find_slices(Binder *b, const Linear *l, const BindSlice *s)
 	full_name(b, s->hf, s->gguf, "", name);
 	if (b->slices != NULL && strcmp(name, b->slices_name) == 0)
 		return b->slices;
-	if (!find_quantized(b, s->hf, 0, INT_MAX, (int64_t) s->count * s->n, l->k, &t))
+	if (!find_quantized(b, s->hf, s->gguf, (int64_t) s->count * s->n, l->k, &t))
 		return NULL;
 	if (t == NULL)
 	{
@@ -1111,6 +1119,8 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	ok = bind_ignore(&b, ".inv_freq") && bind_ignore(&b, ".rotary_emb.cos_cached") &&
 		bind_ignore(&b, ".rotary_emb.sin_cached") && a->bind(&b, d) && check_unused(&b);
 	mem_free(b.used);
+	if (b.converted)
+		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));
 	info->n_params = b.n_params;
 	info->weight_bytes = 0;
 	info->dtype = KT_F32;

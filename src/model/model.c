@@ -128,7 +128,9 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	if (!dec_conf_ropes(conf, &d->c, e) ||
 		!dec_bind(d, m->arch, conf, src, quant, info, e) || !kinds_ok(conf, e))
 		return false;
-	snprintf(info->quantization, sizeof(info->quantization), "%s", conf_str(conf, "quantization_config.quant_method", ""));
+	if (conf_has(conf, "quantization_config.quant_method"))
+		snprintf(info->quantization, sizeof(info->quantization), "%s",
+				 conf_str(conf, "quantization_config.quant_method", ""));
 	info->arch = m->arch->name;
 	info->vocab_size = d->c.vocab;
 	info->max_model_len = d->c.max_len;

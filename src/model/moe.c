@@ -155,7 +155,19 @@ bool
 bind_moe(Binder *b, Layer *l, const MoeNames *names)
 {
 	const DecoderConf *c = bind_decoder_conf(b);
+	MoeNames	together = *names;
+	char		gate_up[96];
+	char		down[96];
 
+	/* newer tools store all experts of a layer in two tensors */
+	snprintf(gate_up, sizeof(gate_up), "%s.gate_up_proj", names->experts != NULL ? names->experts : "");
+	snprintf(down, sizeof(down), "%s.down_proj", names->experts != NULL ? names->experts : "");
+	if (!bind_is_gguf(b) && names->gate_up == NULL && bind_has(b, gate_up, ""))
+	{
+		together.gate_up = gate_up;
+		together.down = down;
+		names = &together;
+	}
 	l->moe.router.k = c->hidden;
 	l->moe.router.exact = true;
 	return bind_linear(b, &l->moe.router, names->router, "ffn_gate_inp", c->moe.n_experts, c->moe.router_bias) &&

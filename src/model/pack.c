@@ -191,6 +191,38 @@ plan_all(Packer *p)
 
 /* ---- packing ---- */
 
+/* Rows i .. of a tensor, of which all are the file's rows *first, *first + *step ...: how many,
+ * at most n. */
+static int
+even_rows(const KTensor *w, int64_t i, int n, int64_t *first, int *step)
+{
+	const int32_t *perm = w->row_perm != NULL ? w->row_perm + i : NULL;
+	int			m = 1;
+
+	*first = w->base_row + (perm != NULL ? perm[0] : i);
+	*step = perm != NULL && n > 1 ? perm[1] - perm[0] : 1;
+	if (perm == NULL)
+		return n;
+	while (m < n && *step > 0 && perm[m] - perm[m - 1] == *step)
+		m++;
+	return m;
+}
+
+/* Rows i .. i+n-1 from a reader, which is asked for many at once: it may have to read as much
+ * for one as for a block of them. */
+static void
+read_rows(const KTensor *w, int64_t i, int n, size_t bytes, uint8_t *to)
+{
+	for (int m; n > 0; i += m, n -= m, to += (size_t) m * bytes)
+	{
+		int64_t		first;
+		int			step;
+
+		m = even_rows(w, i, n, &first, &step);
+		w->reader->rows(w->reader, first, m > 1 ? step : 1, m, to);
+	}
+}
+
 /* Rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed. */
 static void
 take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t *to)
@@ -200,18 +232,13 @@ take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t 
 	float	   *floats = p->floats + (size_t) ith * (size_t) p->most_k;
 	uint8_t    *raw = w->type == type ? to : p->raw + (size_t) ith * p->raw_bytes;
 
-	/* a reader is asked for many rows at once, unless they are in disorder */
-	if (w->reader != NULL && w->row_perm == NULL)
-		w->reader->rows(w->reader, w->base_row + i, n, raw);
+	if (w->reader != NULL)
+		read_rows(w, i, n, bytes, raw);
 	for (int j = 0; j < n; j++)
 	{
 		int64_t		row = w->row_perm != NULL ? w->row_perm[i + j] : i + j;
-		const uint8_t *from = raw + (size_t) j * bytes;
+		const uint8_t *from = w->reader != NULL ? raw + (size_t) j * bytes : (const uint8_t *) w->data + (size_t) row * bytes;
 
-		if (w->reader == NULL)
-			from = (const uint8_t *) w->data + (size_t) row * bytes;
-		else if (w->row_perm != NULL)
-			w->reader->rows(w->reader, w->base_row + row, 1, raw + (size_t) j * bytes);
 		if (w->type != type)
 		{
 			kblock_to_float(w->type, from, p->m->k, floats);

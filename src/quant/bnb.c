@@ -34,13 +34,14 @@ bnb_open(Ckpt *c, Err *e)
 
 /* ---- 4 bits ---- */
 
-/* Codes go on from row to row: with an odd K a row may begin in the middle of a byte. */
+/* Codes go on from row to row: with an odd K a row may begin in the middle of a byte, else
+ * ckpt_stream() reads them. */
 static void
-codes(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out)
+codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out)
 {
 	for (int j = 0; j < n; j++, out += CKPT_CHUNK)
 	{
-		int64_t		at = (row0 + j) * r->k + col0;
+		int64_t		at = (row0 + (int64_t) j * step) * r->k + col0;
 
 		for (int i = 0; i < m; i++, at++)
 			out[i] = ((const uint8_t *) r->q->data)[at / 2] >> (at % 2 == 0 ? 4 : 0) & 15;
@@ -150,7 +151,9 @@ four_bits(Ckpt *c, CkptReader *r, const char *module, Err *e)
 		(map = ckpt_part(c, r, module, ".weight.quant_map", f32, 1, 16, 0, e)) == NULL)
 		return false;
 	r->bits = 4;
-	r->codes = codes;
+	r->codes = r->k % 2 == 0 ? ckpt_stream : codes;
+	r->row_bytes = r->k / 2;
+	r->high_first = true;
 	r->value = r->table;
 	memcpy(r->table, map->data, 16 * sizeof(float));
 	for (int i = 0; i < 16; i++)

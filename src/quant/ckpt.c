@@ -26,6 +26,9 @@ static const CkptMethod methods[] = {
 
 #define N_METHODS (sizeof(methods) / sizeof(methods[0]))
 
+/* of a GGUF file, which says of each tensor what it is */
+static const CkptMethod gguf = {"", NULL, gguf_matrix};
+
 const KType ckpt_i32[] = {KT_I32, KT_COUNT};
 const KType ckpt_u8[] = {KT_U8, KT_COUNT};
 const KType ckpt_floats[] = {KT_F16, KT_BF16, KT_F32, KT_COUNT};
@@ -220,11 +223,18 @@ ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 	Ckpt	   *c;
 
 	*out = NULL;
-	if (text == NULL)
-		return !conf_has(conf, "quantization_config") ||
-			err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"quantization_config\"");
+	if (text == NULL && conf_has(conf, "quantization_config"))
+		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"quantization_config\"");
+	if (text == NULL && !conf_has(conf, "gguf.architecture"))
+		return true;
 	c = mem_zalloc(sizeof(Ckpt));
 	c->files = *files;
+	if (text == NULL)
+	{
+		c->method = &gguf;
+		*out = c;
+		return true;
+	}
 	c->conf = cJSON_Parse(text);
 	name = ckpt_get(c->conf, "quant_method");
 	for (size_t i = 0; cJSON_IsString(name) && c->method == NULL && i < N_METHODS; i++)
@@ -277,6 +287,16 @@ ckpt_where(const Ckpt *c, const KTensor *t)
 	const char *s = c->files.where != NULL ? c->files.where(c->files.ctx, t) : NULL;
 
 	return s != NULL ? s : "?";
+}
+
+int64_t
+ckpt_count(const KTensor *t)
+{
+	int64_t		n = 1;
+
+	for (int i = 0; i < t->ndim; i++)
+		n *= t->shape[i];
+	return n;
 }
 
 const KTensor *
@@ -344,6 +364,17 @@ check_type(const Ckpt *c, const KTensor *t, const KType *types, Err *e)
 				   ktype_name(t->type), list);
 }
 
+/* Has a tensor this shape?  Matrices below each other count as one. */
+static bool
+has_shape(const KTensor *t, int ndim, int64_t d0, int64_t d1)
+{
+	int64_t		rows = t->shape[0];
+
+	if (ndim == 2 && t->ndim == 3)
+		return rows * t->shape[1] == d0 && t->shape[2] == d1;
+	return ndim == 0 || (t->ndim == ndim && rows == d0 && (ndim == 1 || t->shape[1] == d1));
+}
+
 const KTensor *
 ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types, int ndim, int64_t d0,
 		  int64_t d1, Err *e)
@@ -360,7 +391,7 @@ ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const 
 	if (!check_type(c, t, types, e))
 		return NULL;
 	add_part(r, t);
-	if (ndim == 0 || (t->ndim == ndim && t->shape[0] == d0 && (ndim == 1 || t->shape[1] == d1)))
+	if (has_shape(t, ndim, d0, d1))
 		return t;
 	for (int i = 0; i < t->ndim; i++)
 		snprintf(has + strlen(has), sizeof(has) - strlen(has), "%s%lld", i > 0 ? ", " : "", (long long) t->shape[i]);
@@ -416,7 +447,7 @@ stored_name(const Ckpt *c, const char *module)
 {
 	static const char *const words[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
 	static const char *const endings[] = {
-		".weight", ".qweight", ".weight_packed", ".W_q", "_blocks", "._weight_qdata"
+		".weight", ".qweight", ".weight_packed", ".W_q", ".B", "_blocks", "._weight_qdata"
 	};
 
 	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)

@@ -101,34 +101,60 @@ two_dims(const KTensor *t, int64_t *d)
 	return true;
 }
 
-bool
-ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t cols, Err *e)
+static bool
+blocks_of(CkptReader *r, int64_t rows, int64_t cols, int64_t across)
+{
+	r->row_div = rows;
+	r->row_step = across;
+	r->group = cols;
+	r->group_step = 1;
+	return true;
+}
+
+/* Of a matrix; one dimension of one of blocks may be 1. */
+static bool
+one_matrix(CkptReader *r, const KTensor *t, int64_t rows, int64_t cols)
 {
 	int64_t		d[2];
 	int64_t		down = rows > 0 ? (r->n + rows - 1) / rows : 0;
 	int64_t		across = cols > 0 ? (r->k + cols - 1) / cols : 0;
-	bool		ok = two_dims(t, d);
-	/* one dimension of a matrix of blocks may be 1 */
-	bool		blocks = ok && down > 0 && across > 0 && t->ndim >= 2 && d[0] * d[1] == down * across &&
-		(d[0] == down || down == 1);
 
+	if (!two_dims(t, d))
+		return false;
+	if (d[0] == 1 && d[1] == 1)
+		return true;			/* one for all */
+	if (down > 0 && across > 0 && t->ndim >= 2 && d[0] * d[1] == down * across && (d[0] == down || down == 1))
+		return blocks_of(r, rows, cols, across);
+	r->row_step = 1;
+	return d[0] == r->n && d[1] == 1;
+}
+
+/*
+ * Of t->shape[0] matrices: blocks, where none may end within one unless it is the only one; gate
+ * and up together have one each at least.
+ */
+static bool
+several_matrices(CkptReader *r, const KTensor *t, int64_t rows, int64_t cols)
+{
+	int64_t		per = t->shape[0] > 0 ? r->n / t->shape[0] : 0;
+	int64_t		down = t->shape[1];
+	int64_t		want = rows > 0 ? (per + rows - 1) / rows : down;
+
+	if (per < 1 || down < 1 || r->n % t->shape[0] != 0 || per % down != 0 ||
+		t->shape[2] != (cols > 0 ? (r->k + cols - 1) / cols : 1))
+		return false;
+	if (want > 1 ? down != want || (rows > 0 && per % rows != 0) : down > 2)
+		return false;
+	return blocks_of(r, per / down, cols > 0 ? cols : r->k, t->shape[2]);
+}
+
+bool
+ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t cols, Err *e)
+{
 	r->scale = t;
 	r->row_step = r->group_step = 0;
-	if (ok && d[0] == 1 && d[1] == 1)
-		return true;			/* one for all */
-	if (blocks)
-	{
-		r->row_div = rows;
-		r->row_step = across;
-		r->group = cols;
-		r->group_step = 1;
+	if (r->q->ndim == 3 && t->ndim == 3 ? several_matrices(r, t, rows, cols) : one_matrix(r, t, rows, cols))
 		return true;
-	}
-	if (ok && d[0] == r->n && d[1] == 1)
-	{
-		r->row_step = 1;
-		return true;
-	}
 	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix of [%lld, %lld]",
 				   t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
 }

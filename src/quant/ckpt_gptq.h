@@ -13,12 +13,16 @@ typedef struct GptqSpec
 	int64_t		group;			/* columns, -1 = all */
 	bool		sym;
 	bool		v2;				/* zero points are stored as they are */
+	bool		marlin;			/* in the order of Marlin */
 } GptqSpec;
 
 /* Settings "bits", "group_size" and "sym" of an object, on top of those of *s. */
 bool		gptq_settings(const cJSON *o, GptqSpec *s, Err *e);
-/* Describe a module's tensors in r, in GPTQ's layout or in AWQ's. */
+/* Describe a module's tensors in r, in GPTQ's layout, in AWQ's first one, or in Marlin's (whose
+ * tensors have several names). */
 bool		gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e);
 bool		awq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e);
+bool		marlin_reader(Ckpt *c, CkptReader *r, const char *module, const char *q, const char *scales,
+						  const GptqSpec *s, Err *e);
 
 #endif

@@ -18,16 +18,16 @@
 
 #include "quant/ckpt.h"
 
-#define CKPT_MAX_PARTS 24
+#define CKPT_MAX_PARTS 40
 #define CKPT_MAX_NAME 256
 #define CKPT_CHUNK 256			/* columns at a time: whole words and blocks of all formats */
 #define CKPT_ROWS 64			/* rows at a time */
 
 typedef struct CkptReader CkptReader;
 
-/* Codes of rows row0 .. row0+n-1 (at most CKPT_ROWS) and columns col0 .. col0+m-1 (col0 a
- * multiple of CKPT_CHUNK, m at most that) to out[n][CKPT_CHUNK]. */
-typedef void (*CkptCodes) (const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out);
+/* Codes of the n rows (at most CKPT_ROWS) row0, row0 + step, ... and of columns col0 ..
+ * col0+m-1 (col0 a multiple of CKPT_CHUNK, m at most that) to out[n][CKPT_CHUNK]. */
+typedef void (*CkptCodes) (const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out);
 
 struct CkptReader
 {
@@ -41,6 +41,7 @@ struct CkptReader
 
 	const KTensor *q;			/* codes */
 	CkptCodes	codes;
+	int64_t		dims[3];		/* for codes: the method's own */
 	int			bits;			/* of a code, 1..8 */
 	int64_t		row_bytes;		/* ckpt_stream(): of a row of codes */
 	uint8_t		flip;			/* ckpt_stream(): these bits of a code are inverted */
@@ -49,7 +50,8 @@ struct CkptReader
 	float		table[256];		/* for that */
 	bool		e2m1;			/* value is the table of MXFP4's codes */
 
-	const KTensor *scale;		/* F32, F16, BF16, F8_E4M3, or U8 and F8_E8M0: exponents */
+	/* F32, F16, BF16, F8_E4M3, or U8 and F8_E8M0: exponents.  NULL: none is alone in a tensor */
+	const KTensor *scale;
 	int64_t		row_div;		/* rows that share a scale */
 	int64_t		row_step;		/* scales from one of these to the next */
 	int64_t		group_step;		/* ... from one group of columns to the next */
@@ -67,8 +69,16 @@ struct CkptReader
 	float		zero0;
 	const KTensor *zeros;		/* for zero_of */
 	int			zero_add;
+	int			zero_bits;		/* zeros are codes of 2, 4 or 8 bits without a gap; 0 = anything */
+	bool		zero_floats;	/* zeros are floats, one for each group */
+	bool		symmetric;		/* zero points must be the middle of the codes */
+
+	/* not NULL: scales and zero points (both tensors of floats, alike) of columns col0 ..
+	 * col0+m-1 of a row, which have no groups */
+	void		(*columns) (const CkptReader *r, int64_t row, int64_t col0, int m, float *s, float *z);
 
 	int32_t    *g_idx;			/* [k], groups of the columns; NULL: in order */
+	int64_t		n_groups;		/* ... so many */
 	bool		int8_acts;		/* made for products of bytes: INT8 if it fits */
 };
 
@@ -98,12 +108,15 @@ CkptReader *ckpt_reader(Ckpt *c, const char *module, int64_t n, int64_t k);
 /* The tensor "MODULE.ending"; NULL if there is none.  Untouched by any use. */
 const KTensor *ckpt_find(const Ckpt *c, const char *module, const char *ending);
 /* The same as a part of r, which must be there, of one of these types (KT_COUNT behind the
- * last) and of this shape (0 dimensions = any): NULL with the error set. */
+ * last) and of this shape (0 dimensions = any; with 2, several matrices in one of 3 are one):
+ * NULL with the error set. */
 const KTensor *ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types,
 						 int ndim, int64_t d0, int64_t d1, Err *e);
 /* As a part if it is there: without use for the weights, as scales of activations. */
 void		ckpt_unused(Ckpt *c, CkptReader *r, const char *module, const char *ending);
 const char *ckpt_where(const Ckpt *c, const KTensor *t);
+int64_t		ckpt_count(const KTensor *t);	/* elements */
+
 /* bytes that are no number of weights: unaligned loads */
 static inline uint32_t
 ckpt_u32(const void *p)
@@ -112,6 +125,32 @@ ckpt_u32(const void *p)
 
 	memcpy(&v, p, sizeof(v));
 	return v;
+}
+
+/* The codes of a word of 8, 4 or 2 bits each, the lowest first, a byte each. */
+static inline void
+ckpt_spread(uint32_t word, int bits, uint8_t *out)
+{
+	uint64_t	v = word;
+
+	if (bits == 8)
+		memcpy(out, &word, sizeof(word));
+	else if (bits == 4)
+	{
+		v = (v | v << 16) & 0x0000ffff0000ffff;
+		v = (v | v << 8) & 0x00ff00ff00ff00ff;
+		v = (v | v << 4) & 0x0f0f0f0f0f0f0f0f;
+		memcpy(out, &v, sizeof(v));
+	}
+	else
+		for (int i = 0; i < 2; i++, out += sizeof(v))
+		{
+			v = word >> 16 * i & 0xffff;
+			v = (v | v << 24) & 0x000000ff000000ff;
+			v = (v | v << 12) & 0x000f000f000f000f;
+			v = (v | v << 6) & 0x0303030303030303;
+			memcpy(out, &v, sizeof(v));
+		}
 }
 
 extern const KType ckpt_i32[];	/* lists of types for ckpt_part() */
@@ -137,7 +176,7 @@ bool		ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out
 
 /* ---- readers (ckpt_read.c) ---- */
 
-void		ckpt_stream(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out);
+void		ckpt_stream(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out);
 /* scales one a group: [n][groups] or [groups][n] */
 void		ckpt_scale_rows(CkptReader *r, const KTensor *t, int64_t group);
 void		ckpt_scale_cols(CkptReader *r, const KTensor *t, int64_t group);
@@ -145,11 +184,28 @@ void		ckpt_scale_cols(CkptReader *r, const KTensor *t, int64_t group);
 bool		ckpt_groups(const CkptReader *r, int64_t size, int64_t *group, int64_t *groups, Err *e);
 /* The group of each column, if there is such a tensor, for r->g_idx. */
 bool		ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64_t groups, Err *e);
-/* All of r's zero points must be the middle of its codes. */
-bool		ckpt_symmetric(const Ckpt *c, const CkptReader *r, int64_t groups, Err *e);
-/* Element i of a tensor of scales. */
-float		ckpt_element(const KTensor *t, int64_t i);
 bool		ckpt_finish(Ckpt *c, CkptReader *r, Err *e);
+
+/* ---- scales (ckpt_scale.c) ---- */
+
+/* Element i of a tensor of scales; n of them, all finite. */
+float		ckpt_element(const KTensor *t, int64_t i);
+void		ckpt_elements(const KTensor *t, int64_t i, int64_t n, float *out);
+/* All of a tensor must be finite; the largest absolute value to *most. */
+bool		ckpt_finite(const Ckpt *c, const KTensor *t, float *most, Err *e);
+float		ckpt_scale_at(const CkptReader *r, int64_t row, int64_t group);
+float		ckpt_zero_at(const CkptReader *r, int64_t row, int64_t group);
+
+/* Of all zero points of a matrix. */
+typedef struct CkptZeros
+{
+	float		lo;
+	float		hi;
+	bool		whole;			/* all are integers */
+} CkptZeros;
+
+/* false: the matrix is to be symmetric and isn't */
+bool		ckpt_zeros(const Ckpt *c, const CkptReader *r, CkptZeros *out, Err *e);
 
 /* ---- small floats and bytes (ckpt_float.c) ---- */
 
@@ -166,12 +222,16 @@ void		ckpt_fp4(CkptReader *r, const KTensor *t);
 /* ... a tensor U8 [n][k / 2], with an exponent for 32 columns; with E4M3 scales for 16 */
 bool		ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e);
 bool		ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e);
-/* Scales: one, or one a row, or one for each block of rows x cols (0 = there are none). */
+/* Scales: one, or one a row, or one for each block of rows x cols (0 = there are none); of
+ * several matrices below each other in 3 dimensions. */
 bool		ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t cols, Err *e);
 /* Zero points of I8 codes, if there are any, laid out as the scales. */
 bool		ckpt_i8_zeros(Ckpt *c, CkptReader *r, const char *module, const char *ending, Err *e);
 /* The one element of a tensor F32; neither 0 nor infinite. */
 bool		ckpt_one_float(Ckpt *c, CkptReader *r, const char *module, const char *ending, float *out, Err *e);
+
+/* Types of GGUF that no kernel knows (gguf_types.c) */
+bool		gguf_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e);
 
 #define CKPT(names, open, matrix) \
 	bool open(Ckpt *c, Err *e); \

@@ -6,6 +6,9 @@
  *		weight_scale_inv	[N / 128][K / 128], of blocks that may be cut at the edges
  *		weight_scale		one, or [N]
  *
+ * Experts may be together, without ".weight" in their names: NAME F8 [E][N][K], NAME_scale_inv
+ * [E][N / 128][K / 128].
+ *
  * w = weight * scale, in spite of "inv".  Scales of activations have no use here.
  */
 #include "quant/ckpt_int.h"
@@ -40,17 +43,20 @@ bool
 fp8_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
 {
 	const KTensor *w = ckpt_find(c, module, ".weight");
-	bool		inv = ckpt_find(c, module, ".weight_scale_inv") != NULL;
+	bool		apart = w != NULL;
+	bool		inv = ckpt_find(c, module, apart ? ".weight_scale_inv" : "_scale_inv") != NULL;
 	const KTensor *scale;
 	CkptReader *r;
 
+	if (!apart)
+		w = ckpt_find(c, module, "");
 	if (w == NULL || (w->type != KT_F8_E4M3 && w->type != KT_F8_E5M2))
 		return true;
 	*out = r = ckpt_reader(c, module, n, k);
 	ckpt_unused(c, r, module, ".input_scale");
 	ckpt_unused(c, r, module, ".input_scale_ub");
-	ckpt_unused(c, r, module, ".activation_scale");
-	return ckpt_bytes(c, r, module, ".weight", ckpt_f8, e) &&
-		(scale = ckpt_part(c, r, module, inv ? ".weight_scale_inv" : ".weight_scale", ckpt_scales, 0, 0, 0, e)) != NULL &&
+	ckpt_unused(c, r, module, apart ? ".activation_scale" : "_activation_scale");
+	return ckpt_bytes(c, r, module, apart ? ".weight" : "", ckpt_f8, e) &&
+		(scale = ckpt_part(c, r, module, (inv ? ".weight_scale_inv" : ".weight_scale") + (apart ? 0 : 7), ckpt_scales, 0, 0, 0, e)) != NULL &&
 		ckpt_scale_shape(c, r, scale, c->ints[0], c->ints[1], e);
 }

@@ -9,7 +9,7 @@
  *
  * w[n][k] = scales[g][n] * (q - z), g = g_idx[k].  The first format ("gptq") stores z - 1,
  * so that 15 stands for 16; "gptq_v2" stores z.  With 3 bits the 32 codes of 3 words are
- * one string of bits.
+ * one string of bits.  The third one, "marlin", is in marlin.c.
  *
  * "dynamic" has patterns of module names, of which the first that matches counts: "-:"
  * leaves a module as it is, all others override the settings.
@@ -18,9 +18,10 @@
 
 /* settings of the configuration, and their overrides */
 #define GPTQ_SETTINGS "bits group_size sym desc_act"
+#define GPTQ_FORMATS "gptq gptq_v2 marlin"
 
 static void
-codes_3(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out)
+codes_3(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out)
 {
 	int64_t		line = r->n * 4;
 
@@ -28,7 +29,7 @@ codes_3(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *
 	{
 		const uint8_t *p = (const uint8_t *) r->q->data + (col0 + at) / 32 * 3 * line + row0 * 4;
 
-		for (int j = 0; j < n; j++, p += 4)
+		for (int j = 0; j < n; j++, p += 4 * (size_t) step)
 		{
 			uint64_t	lo = ckpt_u32(p) | (uint64_t) ckpt_u32(p + line) << 32;
 			uint32_t	hi = ckpt_u32(p + 2 * line);
@@ -44,23 +45,16 @@ codes_3(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *
 }
 
 static void
-codes(const CkptReader *r, int64_t row0, int n, int64_t col0, int m, uint8_t *out)
+codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out)
 {
 	int			per_word = 32 / r->bits;
-	uint32_t	mask = (1u << r->bits) - 1;
 
 	for (int at = 0; at < m; at += per_word)
 	{
 		const uint8_t *p = (const uint8_t *) r->q->data + ((col0 + at) / per_word * r->n + row0) * 4;
 
-		for (int j = 0; j < n; j++, p += 4)
-		{
-			uint32_t	word = ckpt_u32(p);
-			uint8_t    *o = out + j * CKPT_CHUNK + at;
-
-			for (int i = 0; i < per_word; i++, word >>= r->bits)
-				o[i] = (uint8_t) (word & mask);
-		}
+		for (int j = 0; j < n; j++, p += 4 * (size_t) step)
+			ckpt_spread(ckpt_u32(p), r->bits, out + j * CKPT_CHUNK + at);
 	}
 }
 
@@ -87,6 +81,8 @@ gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *
 	r->codes = r->bits == 3 ? codes_3 : codes;
 	r->zero_of = zero;
 	r->zero_add = s->v2 ? 0 : 1;
+	r->zero_bits = r->bits == 3 ? 0 : r->bits;
+	r->symmetric = s->sym;
 	if (!ckpt_groups(r, s->group, &group, &groups, e))
 		return false;
 	if (r->k * r->bits % 32 != 0 || r->n * r->bits % 32 != 0 || (r->bits == 3 && (r->k % 32 != 0 || r->n % 32 != 0)))
@@ -98,7 +94,7 @@ gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *
 		!ckpt_order(c, r, module, ".g_idx", groups, e))
 		return false;
 	ckpt_scale_cols(r, r->scale, group);
-	return !s->sym || ckpt_symmetric(c, r, groups, e);
+	return true;
 }
 
 /* Settings of an object on top of those of *s. */
@@ -114,17 +110,21 @@ gptq_settings(const cJSON *o, GptqSpec *s, Err *e)
 	return true;
 }
 
+/* The format's several names: older configurations have a switch, or a method of its own. */
 static bool
 base_spec(const Ckpt *c, GptqSpec *s, Err *e)
 {
+	bool		marlin = strcmp(c->name, "marlin") == 0;
+	bool		is_marlin;
 	int			format;
-	int			compat;
 
 	*s = (GptqSpec) {.bits = 4, .group = 128, .sym = true};
-	if (!gptq_settings(c->conf, s, e) || !ckpt_word(c->conf, "checkpoint_format", "gptq gptq_v2", 0, &format, e) ||
-		!ckpt_word(c->conf, "format", "gptq gptq_v2", format, &compat, e))
+	if (!gptq_settings(c->conf, s, e) || !ckpt_bool(c->conf, "is_marlin_format", marlin, &is_marlin, e) ||
+		!ckpt_word(c->conf, "checkpoint_format", GPTQ_FORMATS, marlin || is_marlin ? 2 : 0, &format, e) ||
+		!ckpt_word(c->conf, "format", GPTQ_FORMATS, format, &format, e))
 		return false;
-	s->v2 = compat == 1;
+	s->v2 = format == 1;
+	s->marlin = format == 2;
 	return true;
 }
 
@@ -137,7 +137,7 @@ gptq_open(Ckpt *c, Err *e)
 		"model_name_or_path model_file_base_name model_seqlen dataset tokenizer batch_size pad_token_id "
 		"use_exllama disable_exllama exllama_config use_cuda_fp16 max_input_length cache_block_outputs backend "
 		"block_name_to_quantize module_name_preceding_first_block modules_in_block_to_quantize "
-		"modules_to_not_convert version offload_to_disk device";
+		"modules_to_not_convert version offload_to_disk device is_marlin_format";
 	int			pack;
 	const cJSON *rules;
 	const cJSON *v;
@@ -158,33 +158,51 @@ gptq_open(Ckpt *c, Err *e)
 	return true;
 }
 
-bool
-gptq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
+/* The settings of a module; *skip: it stays as it is. */
+static bool
+module_spec(const Ckpt *c, const char *module, GptqSpec *s, bool *skip, Err *e)
 {
 	const cJSON *v;
-	GptqSpec	s;
 
-	if (ckpt_find(c, module, ".qweight") == NULL)
-		return true;
-	if (!base_spec(c, &s, e))
+	*skip = false;
+	if (!base_spec(c, s, e))
 		return false;
 	cJSON_ArrayForEach(v, ckpt_get(c->conf, "dynamic"))
 	{
-		bool		skip = strncmp(v->string, "-:", 2) == 0;
+		bool		not = strncmp(v->string, "-:", 2) == 0;
 		bool		matches;
 
-		if (!ckpt_match(v->string + (skip || strncmp(v->string, "+:", 2) == 0 ? 2 : 0), module, false, &matches, e))
+		if (!ckpt_match(v->string + (not || strncmp(v->string, "+:", 2) == 0 ? 2 : 0), module, false, &matches, e))
 			return false;
 		if (!matches)
 			continue;
-		if (skip)
-			return true;
-		if (!gptq_settings(v, &s, e))
-			return false;
-		break;
+		*skip = not;
+		return not || gptq_settings(v, s, e);
 	}
-	if (s.bits >= 16)
+	return true;
+}
+
+bool
+gptq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
+{
+	const KTensor *q = ckpt_find(c, module, ".qweight");
+	const KTensor *b = ckpt_find(c, module, ".B");
+	GptqSpec	s;
+	bool		skip;
+
+	if (q == NULL && b == NULL)
 		return true;
+	if (!module_spec(c, module, &s, &skip, e))
+		return false;
+	if (skip || s.bits >= 16)
+		return true;
+	/* BitBLAS stores bytes, in an order that its kernels ask for */
+	if (q != NULL && (q->type == KT_I8 || q->type == KT_U8))
+	{
+		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has a layout of BitBLAS, which is not supported", q->name,
+				ckpt_where(c, q));
+		return err_hint(e, "Checkpoints of BitBLAS are supported in GPTQ's layout.");
+	}
 	*out = ckpt_reader(c, module, n, k);
-	return gptq_reader(c, *out, module, &s, e);
+	return s.marlin ? marlin_reader(c, *out, module, ".B", ".s", &s, e) : gptq_reader(c, *out, module, &s, e);
 }

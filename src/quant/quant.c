@@ -53,13 +53,13 @@ const char *
 quant_gguf_list(void)
 {
 	return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, "
-		"IQ4_NL, IQ4_XS and MXFP4";
+		"IQ4_NL, IQ4_XS, MXFP4 and NVFP4";
 }
 
 const char *
 quant_dtype_list(void)
 {
-	return "F32, F16 and BF16; of quantized checkpoints also U8, I8, I32, I64, F8_E4M3, F8_E5M2 and F8_E8M0";
+	return "F32, F16 and BF16; of quantized checkpoints also U8, I8, I16, I32, I64, F8_E4M3, F8_E5M2 and F8_E8M0";
 }
 
 /* the scale at offset `at` of a block is NaN or Inf */

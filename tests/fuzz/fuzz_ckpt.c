@@ -34,9 +34,9 @@ use_matrix(ModelSource *ms, const char *module, int64_t n, int64_t k)
 		abort();
 	half = (int) n / 2;
 	rows = mem_alloc((size_t) n * bytes);
-	t->reader->rows(t->reader, half, (int) n - half, rows);
+	t->reader->rows(t->reader, half, 1, (int) n - half, rows);
 	if (half > 0)
-		t->reader->rows(t->reader, 0, half, rows);
+		t->reader->rows(t->reader, 0, 2, (half + 1) / 2, rows);
 	mem_free(rows);
 }
 

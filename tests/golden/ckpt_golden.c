@@ -49,6 +49,25 @@ worst_share(const float *got, const float *want, int64_t rows, int64_t k)
 	return worst;
 }
 
+/* Rows that lie `step` apart, from each first one. */
+static void
+check_steps(const char *what, const KTensor *t, const uint8_t *all, size_t bytes, uint8_t *piece)
+{
+	int			n = (int) t->shape[0];
+
+	for (int step = 2; step < 12; step += 3)
+		for (int first = 0; first < step && first < n; first++)
+		{
+			int			m = (n - first + step - 1) / step;
+			int			bad = 0;
+
+			t->reader->rows(t->reader, first, step, m, piece);
+			for (int i = 0; i < m; i++)
+				bad += memcmp(piece + (size_t) i * bytes, all + (size_t) (first + i * step) * bytes, bytes) != 0;
+			CHECK(bad == 0, "%s: other bytes in rows from %d on in steps of %d", what, first, step);
+		}
+}
+
 /* All rows, and the same rows in pieces, backwards. */
 static void
 check_rows(const char *what, const KTensor *t, const float *want, double bound)
@@ -61,7 +80,7 @@ check_rows(const char *what, const KTensor *t, const float *want, double bound)
 	float	   *got = mem_alloc((size_t) (n * k) * sizeof(float));
 	double		share;
 
-	t->reader->rows(t->reader, 0, (int) n, all);
+	t->reader->rows(t->reader, 0, 1, (int) n, all);
 	for (int64_t i = 0; i < n; i++)
 		kblock_to_float(t->type, all + (size_t) i * bytes, k, got + i * k);
 	share = worst_share(got, want, n, k);
@@ -72,10 +91,11 @@ check_rows(const char *what, const KTensor *t, const float *want, double bound)
 			int			m = i < size ? (int) i : size;
 
 			i -= m;
-			t->reader->rows(t->reader, i, m, piece);
+			t->reader->rows(t->reader, i, 1, m, piece);
 			CHECK(memcmp(piece, all + (size_t) i * bytes, (size_t) m * bytes) == 0, "%s: other bytes in pieces of %d",
 				  what, size);
 		}
+	check_steps(what, t, all, bytes, piece);
 	mem_free(all);
 	mem_free(piece);
 	mem_free(got);

@@ -45,7 +45,7 @@ fake_where(void *ctx, const KTensor *t)
 static size_t
 type_bytes(KType t)
 {
-	return t == KT_F32 || t == KT_I32 ? 4 : t == KT_I64 ? 8 : t == KT_F16 || t == KT_BF16 ? 2 : 1;
+	return t == KT_F32 || t == KT_I32 ? 4 : t == KT_I64 ? 8 : t == KT_F16 || t == KT_BF16 || t == KT_I16 ? 2 : 1;
 }
 
 /* A tensor of zeros, or of this byte. */
@@ -157,7 +157,10 @@ test_configurations(void)
 		{"{\"quant_method\":\"gptq\",\"group_size\":-2}", ERR_BAD_FILE, "\"group_size\" = -2"},
 		{"{\"quant_method\":\"gptq\",\"group_size\":0}", ERR_BAD_FILE, "groups of 0"},
 		{"{\"quant_method\":\"gptq\",\"sym\":1}", ERR_BAD_FILE, "\"sym\" = 1"},
-		{"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\"}", ERR_UNSUPPORTED, "\"checkpoint_format\" = \"marlin\""},
+		{"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin_24\"}", ERR_UNSUPPORTED, "\"checkpoint_format\" = \"marlin_24\""},
+		{"{\"quant_method\":\"gptq_marlin_24\"}", ERR_UNSUPPORTED, "quantization method \"gptq_marlin_24\""},
+		{"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"bitblas\"}", ERR_UNSUPPORTED, "\"checkpoint_format\" = \"bitblas\""},
+		{"{\"quant_method\":\"gptq\",\"is_marlin_format\":1}", ERR_BAD_FILE, "\"is_marlin_format\" = 1"},
 		{"{\"quant_method\":\"gptq\",\"pack_dtype\":\"int64\"}", ERR_UNSUPPORTED, "\"pack_dtype\""},
 		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"(\":{}}}", ERR_BAD_FILE, "can't be used as a regular expression"},
 		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"m\":{\"rotation\":1}}}", ERR_UNSUPPORTED, "\"rotation\""},
@@ -168,7 +171,12 @@ test_configurations(void)
 		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":[{}]}", ERR_BAD_FILE, "\"config_groups\" = [{}]"},
 		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"weights\":[1]}}}", ERR_BAD_FILE, "has [1] in the place of an object"},
 		{"{\"quant_method\":\"modelopt\",\"quantization\":[1]}", ERR_BAD_FILE, "\"quantization\" = [1]"},
-		{"{\"quant_method\":\"awq\",\"version\":\"gemv\"}", ERR_UNSUPPORTED, "\"version\" = \"gemv\""},
+		{"{\"quant_method\":\"awq\",\"version\":\"exllama\"}", ERR_UNSUPPORTED, "\"version\" = \"exllama\""},
+		{"{\"quant_method\":\"awq\",\"bits\":8}", ERR_UNSUPPORTED, "\"bits\" = 8"},
+		{"{\"quant_method\":\"awq\",\"version\":\"marlin\",\"zero_point\":true}", ERR_UNSUPPORTED, "\"zero_point\" = true"},
+		{"{\"quant_method\":\"hqq\",\"quant_config\":{\"weight_quant_params\":{\"nbits\":4},\"zero_quant_params\":{\"nbits\":8}}}", ERR_UNSUPPORTED, "\"zero_quant_params\""},
+		{"{\"quant_method\":\"hqq\",\"quant_config\":{\"mlp.up_proj\":{\"weight_quant_params\":{\"rotation\":1}}}}", ERR_UNSUPPORTED, "\"rotation\" = 1"},
+		{"{\"quant_method\":\"hqq\",\"quant_config\":4}", ERR_BAD_FILE, "\"quant_config\" = 4"},
 		{"{\"quant_method\":\"awq\",\"zero_point\":false}", ERR_UNSUPPORTED, "\"zero_point\" = false"},
 		{"{\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:fp8\"}", ERR_UNSUPPORTED, "\"packing_format\""},
 		{"{\"quant_method\":\"auto-round\",\"act_bits\":8}", ERR_BAD_FILE, "\"act_bits\" = 8"},
@@ -393,6 +401,107 @@ test_bnb(void)
 	clear(&f);
 }
 
+#define MARLIN "{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\",\"group_size\":32}"
+
+/* The other layouts of GPTQ's and AWQ's tools, of a matrix [8][64]. */
+static void
+test_layouts(void)
+{
+	static const char gemv[] = "{\"quant_method\":\"awq\",\"version\":\"gemv\",\"group_size\":32}";
+	static const char fast[] = "{\"quant_method\":\"awq\",\"version\":\"gemv_fast\",\"group_size\":32}";
+	Fake		f = {0};
+
+	add(&f, "m.B", KT_I32, 2, K / 16, N * 2, 0x5a);
+	add(&f, "m.s", KT_F16, 2, K / 32, N, 0x20);
+	refused("8 rows of Marlin's 64", &f, MARLIN, ERR_BAD_FILE, "can't be packed in tiles of [64, 16]");
+	refused("Marlin with 8 bits", &f, "{\"quant_method\":\"marlin\",\"bits\":8}", ERR_UNSUPPORTED, "other than 4 bits");
+	refused("Marlin with zero points", &f, "{\"quant_method\":\"marlin\",\"sym\":false}", ERR_UNSUPPORTED, "zero points");
+	refused("Marlin, not said", &f, GPTQ, ERR_BAD_FILE, "m.qweight\" is missing");
+	clear(&f);
+
+	add(&f, "m.qweight", KT_I8, 2, N, K / 2, 0x5a);
+	refused("BitBLAS", &f, "{\"quant_method\":\"bitblas\"}", ERR_UNSUPPORTED, "has a layout of BitBLAS");
+	clear(&f);
+
+	add(&f, "m.qweight", KT_I32, 2, N, K / 8, 0x5a);
+	add(&f, "m.qzeros", KT_I32, 2, N, 4, 0x77);
+	add(&f, "m.scales", KT_F16, 2, N, 32, 0x20);
+	good("GEMV", &f, gemv, KT_Q4_1);
+	get(&f, "m.scales")->shape[1] = 24;
+	refused("fewer scales", &f, gemv, ERR_BAD_FILE, "tensor \"m.scales\"");
+	get(&f, "m.scales")->shape[1] = 32;
+	refused("more groups than there is room for", &f, "{\"quant_method\":\"awq\",\"version\":\"gemv\",\"group_size\":1}",
+			ERR_BAD_FILE, "tensor \"m.qzeros\"");
+	refused("the other layout", &f, "{\"quant_method\":\"awq\",\"group_size\":32}", ERR_BAD_FILE, "has shape [8, 8], expected [64, 1]");
+	clear(&f);
+
+	add(&f, "m.qweight", KT_I16, 2, N / 4, K, 0x5a);
+	add(&f, "m.scales", KT_F16, 2, 8, N, 0x20);
+	add(&f, "m.scaled_zeros", KT_F16, 2, 8, N, 0x20);
+	good("GEMV_FAST", &f, fast, KT_Q4_1);
+	f.data[2][11] = 0x60;
+	refused("a zero point of no code", &f, fast, ERR_BAD_FILE, "has a zero point beyond the codes");
+	f.data[2][11] = 0x7e;
+	refused("NaN", &f, fast, ERR_BAD_FILE, "has a zero point beyond the codes");
+	refused("more groups than there is room for", &f, "{\"quant_method\":\"awq\",\"version\":\"gemv_fast\",\"group_size\":4}",
+			ERR_BAD_FILE, "tensor \"m.scales\"");
+	clear(&f);
+}
+
+/* HQQ with groups of 64 along axis 1 and 4 bits. */
+static void
+make_hqq(Fake *f)
+{
+	int64_t    *shape;
+
+	clear(f);
+	add(f, "m.W_q", KT_U8, 2, N / 2, K, 0x5a);
+	add(f, "m.scale", KT_F16, 2, N, 1, 0x20);
+	add(f, "m.zero", KT_F16, 2, N, 1, 0x47);
+	shape = add(f, "m.shape", KT_I64, 1, 2, 0, 0);
+	shape[0] = N;
+	shape[1] = K;
+	add(f, "m.axis", KT_U8, 1, 1, 0, 1);
+	memcpy(add(f, "m.packing", KT_U8, 1, 7, 0, 0), "4bit_u8", 7);
+	add(f, "m.quant_zero", KT_U8, 1, 1, 0, 0);
+}
+
+static void
+test_hqq(void)
+{
+	static const char hqq[] = "{\"quant_method\":\"hqq\"}";
+	Fake		f = {0};
+
+	make_hqq(&f);
+	good("HQQ", &f, hqq, KT_Q4_1);
+	f.data[4][0] = 2;
+	refused("a third axis", &f, hqq, ERR_BAD_FILE, "has groups along axis 2");
+	f.data[4][0] = 0;
+	good("8 columns of 64 groups", &f, hqq, KT_Q8_0);
+	f.data[6][0] = 1;
+	refused("quantized zero points", &f, hqq, ERR_UNSUPPORTED, "has \"quant_zero\", which is not supported");
+	make_hqq(&f);
+	f.data[5][0] = '5';
+	refused("another packing", &f, hqq, ERR_UNSUPPORTED, "\"packing\" = \"5bit_u8\"");
+	make_hqq(&f);
+	f.data[5][0] = '2';
+	refused("fewer codes in a byte", &f, hqq, ERR_BAD_FILE, "can't have 8 groups and codes of 256 bytes");
+	make_hqq(&f);
+	get(&f, "m.scale")->shape[0] = 7;
+	refused("other groups", &f, hqq, ERR_BAD_FILE, "can't have 7 groups");
+	get(&f, "m.zero")->shape[0] = 7;
+	refused("other groups of both", &f, hqq, ERR_BAD_FILE, "can't have 7 groups");
+	make_hqq(&f);
+	((int64_t *) f.data[3])[1] = K + 1;
+	refused("another shape", &f, hqq, ERR_BAD_FILE, "has not the shape [8, 64]");
+	make_hqq(&f);
+	f.data[2][3] = 0x7c;
+	refused("an infinite zero point", &f, hqq, ERR_BAD_FILE, "tensor \"m.zero\" in file \"dir/model.safetensors\" has a scale that is not finite");
+	f.data[2][3] = 0x60;
+	good("a zero point far away", &f, hqq, KT_Q8_0);
+	clear(&f);
+}
+
 /* a pattern that would take for ever is stopped */
 static void
 test_patterns(void)
@@ -418,6 +527,8 @@ main(void)
 	test_compressed();
 	test_floats();
 	test_bnb();
+	test_layouts();
+	test_hqq();
 	test_patterns();
 	return check_done("test_ckpt");
 }

@@ -34,7 +34,7 @@ test_table(void)
 	CHECK(quant_by_gguf(16) == NULL, "IQ2_XXS is not supported");
 	CHECK(quant_by_gguf(UINT32_MAX) == NULL, "no such id");
 	CHECK(quant_by_dtype("") == NULL, "no dtype");
-	CHECK(quant_by_dtype("I64") == quant_get(KT_I64) && quant_by_dtype("I16") == NULL, "I64, I16");
+	CHECK(quant_by_dtype("I64") == quant_get(KT_I64) && quant_by_dtype("I16") == quant_get(KT_I16) && quant_by_dtype("U16") == NULL, "I64, I16, U16");
 }
 
 static void
