@@ -21,6 +21,7 @@ A family's file has ARCHS = {name: dict(config=..., ...)}:
     auto        transformers' class that makes the model, default AutoModelForCausalLM
     reference   function(model): changes the reference, where the engine differs on purpose
     stored      function(path, model): changes the files, as for names that transformers doesn't know
+    rounded     (ending, function(model)): another expectation, of a model that rounds as the engine does
     gain        factor of the matrices' standard deviation, default 1.3
     embed       ... of the embedding's, default 1: a tied model with a large one repeats its last token
     prompt      its tokens, default 40
@@ -234,6 +235,11 @@ def make(name, a):
         gm.write_expected(stem, prompt, tokens, logits, positions)
     if "stored" in a:
         a["stored"](path, model)
+    if "rounded" in a:
+        ending, change = a["rounded"]
+        change(model)
+        tokens, _ = gm.greedy(model, prompt)
+        gm.write_expected(name + ending, prompt, tokens, gm.logits_of(model, prompt), list(range(8)))
 
 
 def main():

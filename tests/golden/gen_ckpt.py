@@ -10,17 +10,19 @@ Needs numpy, torch and safetensors.  For each case of CASES it writes
 
 The references are computed here in float64 from the codes, by each format's description,
 before these are packed.  Where a tool is installed that makes the format (AutoAWQ,
-AutoRound, compressed-tensors, bitsandbytes, torchao), it packs or unpacks the same matrix
+AutoRound, compressed-tensors, bitsandbytes, torchao, hqq), it packs or unpacks the same matrix
 and must agree; "tools:" in the output says which did.
 
 Bounds are shares of the largest of 32 weights: EXACT (float's rounding), HALF (a scale in
 half precision), ZERO (a zero point times a scale in half precision), Q8 (rounded to 8
 bits), BF16.
 """
+import importlib.util
 import json
 import os
 import shutil
 import sys
+import types
 
 import numpy as np
 import torch
@@ -144,13 +146,115 @@ def awq(c, module, n, k, group, expect, bound, zeros=None, scale=torch.float16):
     w = ((q - z.repeat(size, 0)) * s64.repeat(size, 0)).T
     t = {".qweight": i32(awq_pack(q)), ".qzeros": i32(awq_pack(z)), ".scales": s}
     c.add(module, t, w, expect, bound)
-    try:
-        from awq.utils.packing_utils import dequantize_gemm
-    except ImportError:
+    tool = awq_tool("utils.packing_utils")
+    if tool is None:
         return
-    got = dequantize_gemm(t[".qweight"], t[".qzeros"], s.float(), 4, size).T.double().numpy()
+    got = tool.dequantize_gemm(t[".qweight"], t[".qzeros"], s.float(), 4, size).T.double().numpy()
     assert np.abs(got - w).max() <= 1e-6, np.abs(got - w).max()
     tools.add("AutoAWQ")
+
+
+def awq_tool(name):
+    """A module of AutoAWQ, without what its packages import."""
+    if "awq" not in sys.modules and importlib.util.find_spec("awq") is None:
+        return None
+    for package in ("awq", "awq.utils", "awq.modules", "awq.modules.linear"):
+        m = sys.modules[package] = types.ModuleType(package)
+        m.__path__ = [os.path.join(site, *package.split(".")) for site in sys.path]
+    return importlib.import_module("awq." + name)
+
+
+def awq_check(name, cls, t, w, group, s64, z):
+    """AutoAWQ's own packing of the same weights."""
+    tool = awq_tool("modules.linear." + name)
+    if tool is None:
+        return
+    n, k = w.shape
+    linear = torch.nn.Linear(k, n, bias=False)
+    linear.weight.data = torch.from_numpy(w).float()
+    zeros = {} if z is None else {"zeros": torch.from_numpy(z.astype(np.float32))}
+    m = getattr(tool, cls).from_linear(linear, 4, group, scales=torch.from_numpy(s64).half(), **zeros)
+    for ending, mine in t.items():
+        assert torch.equal(getattr(m, ending[1:]), mine), (name, ending)
+    tools.add("AutoAWQ's " + name)
+
+
+def awq_width(k, group):
+    """Words of zero points in a row, as AutoAWQ rounds them up."""
+    several = {32: 4, 64: 2}.get(group, 1)
+    words = -(-(k // group) // 8)
+    return -(-words // several) * several
+
+
+def awq_codes(c, n, k, group, zeros):
+    groups = k // group
+    q = c.rng.integers(0, 16, (n, k))
+    z = c.rng.integers(0, 16, (n, groups)) if zeros is None else np.full((n, groups), zeros)
+    s, s64 = c.scales(n, groups)
+    return q, z, s, s64, (q - z.repeat(group, 1)) * s64.repeat(group, 1)
+
+
+def awq_gemv(c, module, n, k, group, expect, bound, zeros=None):
+    q, z, s, s64, w = awq_codes(c, n, k, group, zeros)
+    width = awq_width(k, group)
+    packed = np.zeros((n, width * 8), dtype=np.int64)
+    packed[:, :k // group] = z
+    scales = torch.zeros(n, width * 8, dtype=torch.float16)
+    scales[:, :k // group] = s
+    t = {".qweight": i32(pack_bits(q, 4)), ".qzeros": i32(pack_bits(packed, 4)), ".scales": scales}
+    awq_check("gemv", "WQLinear_GEMV", t, w, group, s64, z)
+    c.add(module, t, w, expect, bound)
+
+
+def awq_gemv_fast(c, module, n, k, group, expect, bound, zeros=None):
+    q, z, s, s64, w = awq_codes(c, n, k, group, zeros)
+    width = awq_width(k, group)
+    words = np.zeros((n // 4, k), dtype=np.uint16)
+    for row in range(n):
+        for col in range(k):
+            at = col // 64 * 64 + row % 4 * 16 + col % 64 // 32 * 8 + col % 8
+            words[row // 4, at] |= np.uint16(q[row, col] << 4 * (col % 32 // 8))
+    scales = torch.zeros(width * 8, n, dtype=torch.float16)
+    scales[:k // group] = s.T
+    scaled = torch.zeros(width * 8, n, dtype=torch.float16)
+    scaled[:k // group] = -(s * torch.from_numpy(z)).half().T
+    w = q * s64.repeat(group, 1) + scaled[:k // group].double().numpy().T.repeat(group, 1)
+    t = {".qweight": torch.from_numpy(words.view(np.int16)), ".scales": scales, ".qzeros": scaled}
+    awq_check("gemv_fast", "WQLinear_GEMVFast", t, (q - z.repeat(group, 1)) * s64.repeat(group, 1), group, s64, z)
+    if group == 32:
+        t[".scaled_zeros"] = t.pop(".qzeros")       # the older name
+    c.add(module, t, w, expect, bound)
+
+
+def marlin_words(q):
+    """Codes [n][k] to words, by the layout's description."""
+    n, k = q.shape
+    row, col = np.meshgrid(np.arange(n), np.arange(k), indexing="ij")
+    word = row // 64 * 128 + 16 * (row % 8) + 4 * (col % 8 // 2) + row % 64 // 16
+    nibble = 2 * (row % 16 // 8) + col % 16 // 8 + 4 * (col % 2)
+    words = np.zeros((k // 16, n * 2), dtype=np.uint32)
+    np.bitwise_or.at(words, (col // 16, word), (q << 4 * nibble).astype(np.uint32))
+    return words
+
+
+def marlin_scales(s, groups):
+    """[n][groups] to [groups][n] in another order."""
+    row = np.arange(s.shape[0])
+    at = (row - row % 64 + row % 8 * 8 + row % 64 // 8 if groups > 1 else
+          row - row % 32 + row % 8 // 2 * 8 + row % 32 // 8 * 2 + row % 2)
+    scales = torch.empty_like(s.T).contiguous()
+    scales[:, torch.from_numpy(at)] = s.T
+    return scales
+
+
+def marlin(c, module, n, k, group, names, expect="Q4_0", bound=EXACT):
+    size = k if group < 0 else group
+    q = c.rng.integers(0, 16, (n, k))
+    s, s64 = c.scales(n, k // size)
+    w = (q - 8) * s64.repeat(size, 1)
+    t = {".qweight": i32(marlin_words(q)), ".scales": marlin_scales(s, k // size)}
+    awq_check("marlin", "WQLinear_Marlin", t, w, size, s64, None)
+    c.add(module, {"." + names[0]: t[".qweight"], "." + names[1]: t[".scales"]}, w, expect, bound)
 
 
 def gptq_cases():
@@ -202,6 +306,17 @@ def gptq_cases():
     c.plain("m.skip", 16, 64)
     c.write()
 
+    for name, more in (("gptq_marlin", {"checkpoint_format": "marlin"}), ("gptq_is_marlin", {"is_marlin_format": True}),
+                       ("marlin", {"quant_method": "marlin"})):
+        c = Case(name, {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False,
+                        "lm_head": False, "dynamic": {"+:.*single$": {"group_size": -1}}, **more})
+        marlin(c, "m.a", 192, 256, 128, ("B", "s"))
+        marlin(c, "m.single", 64, 144, -1, ("B", "s"), "BF16", BF16)
+        marlin(c, "m.one", 64, 128, 128, ("B", "s"))
+        c.tensors["m.a.workspace"] = torch.zeros(24, dtype=torch.int32)
+        c.plain("lm_head", 16, 64)
+        c.write()
+
     c = Case("bitblas", {**config(), "quant_method": "bitblas"})
     gptq(c, "m.a", 8, 64, 4, 32, True, "Q4_0", EXACT)
     c.write()
@@ -218,6 +333,22 @@ def awq_cases():
                          "version": "GEMM"})
     awq(c, "m.a", 16, 96, 16, "Q8_0", Q8)
     awq(c, "m.odd", 16, 48, 16, "BF16", BF16)
+    c.write()
+
+    for name, pack in (("gemv", awq_gemv), ("gemv_fast", awq_gemv_fast)):
+        c = Case("awq_" + name, {"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": True, "version": name,
+                                 "modules_to_not_convert": ["lm_head", "visual"]})
+        pack(c, "m.a", 72, 576, 64, "Q4_1", ZERO)
+        pack(c, "m.eight", 8, 128, 64, "Q4_0", EXACT, zeros=8)
+        c.plain("lm_head", 8, 64)
+        c.write()
+        c = Case("awq_" + name + "_32", {"quant_method": "awq", "w_bit": 4, "q_group_size": 32, "zero_point": True,
+                                         "version": name.upper()})
+        pack(c, "m.a", 16, 320, 32, "Q4_1", ZERO)
+        c.write()
+    c = Case("awq_marlin", {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": False,
+                            "version": "marlin", "modules_to_not_convert": None})
+    marlin(c, "m.a", 128, 256, 128, ("qweight", "scales"))
     c.write()
 
 
@@ -431,6 +562,10 @@ def fp8_cases():
             tools.add("transformers' fp8")
         except ImportError:
             pass
+    q, v = f8(c, 3 * 48, 80)
+    s, s64 = c.scales(3, 3, 3, dtype=torch.float32)
+    c.add("m.experts.gate_up_proj", {"": q.reshape(3, 48, 80), "_scale_inv": s},
+          v * s64.reshape(9, 3).repeat(16, 0).repeat(32, 1)[:, :80], "BF16", BF16)
     c.plain("lm_head", 8, 32)
     c.write()
     c = Case("fp8_tensor", {"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]})
@@ -440,6 +575,11 @@ def fp8_cases():
         s, s64 = c.scales(*shape, dtype=torch.float32)
         c.add(module, {".weight": q, ".weight_scale": s, ".input_scale": torch.tensor(0.5)},
               v * s64.reshape(-1, 1), "BF16", BF16)
+    for module, down in (("m.experts.gate_up_proj", 2), ("m.experts.down_proj", 1)):
+        q, v = f8(c, 3 * 24, 40)
+        s, s64 = c.scales(3, down, 1, dtype=torch.float32)
+        c.add(module, {"": q.reshape(3, 24, 40), "_scale_inv": s, "_activation_scale": torch.ones(3)},
+              v * s64.reshape(-1, 1).repeat(24 // down, 0), "BF16", BF16)
     # every code there is, but NaN
     q = torch.tensor([[b for b in range(256) if b & 127 != 127]], dtype=torch.uint8).view(torch.float8_e4m3fn)
     c.add("m.all", {".weight": q, ".weight_scale": torch.tensor(1.0)}, q.double().numpy(), "BF16", 0.0)
@@ -519,7 +659,7 @@ def bnb_cases():
         return {"quant_method": "bitsandbytes", "load_in_4bit": bits == 4, "load_in_8bit": bits == 8,
                 "_load_in_4bit": bits == 4, "_load_in_8bit": bits == 8, "bnb_4bit_quant_type": kind,
                 "bnb_4bit_use_double_quant": double, "bnb_4bit_compute_dtype": "bfloat16",
-                "bnb_4bit_quant_storage": "uint8", "llm_int8_threshold": 6.0, "llm_int8_skip_modules": None,
+                "bnb_4bit_quant_storage": "uint8", "llm_int8_threshold": 6.0, "llm_int8_skip_modules": ["lm_head"],
                 "llm_int8_has_fp16_weight": False, "llm_int8_enable_fp32_cpu_offload": False}
 
     for kind in ("nf4", "fp4"):
@@ -549,7 +689,7 @@ def torchao_cases():
 
     def config(kind, **data):
         return {"quant_method": "torchao", "quant_type": {"default": {"_type": kind, "_version": 2, "_data": data}},
-                "modules_to_not_convert": None, "include_input_output_embeddings": False,
+                "modules_to_not_convert": ["lm_head"], "include_input_output_embeddings": False,
                 "untie_embedding_weights": False}
 
     for name, kind, make, expect, bound in (
@@ -564,13 +704,90 @@ def torchao_cases():
             quantize_(linear, make)
             t, _ = flatten_tensor_state_dict({module + ".weight": linear.weight})
             c.add(module, {x[len(module):]: v for x, v in t.items()}, linear.weight.dequantize().detach().numpy(), e, b)
+        c.plain("lm_head", 8, 32)
         c.write()
     tools.add("torchao")
 
 
+# ---- HQQ ----
+
+def hqq_config(nbits, group, axis=1):
+    return {"weight_quant_params": {"nbits": nbits, "channel_wise": True, "group_size": group, "optimize": True,
+                                    "round_zero": nbits == 4, "axis": axis, "view_as_float": False},
+            "scale_quant_params": None, "zero_quant_params": None, "offload_meta": False}
+
+
+def hqq_codes(w_q, packing):
+    """By the format's description: of S lines, line i has rows i, S + i, ..., the first highest."""
+    bits = int(packing[0])
+    per = 10 if bits == 3 else 8 // bits
+    words = w_q.view(torch.int32 if bits == 3 else torch.uint8).numpy().astype(np.int64)
+    return np.concatenate([words >> bits * (per - 1 - i) & (1 << bits) - 1 for i in range(per)])
+
+
+def hqq_tensors(w, nbits, group, axis, dtype=torch.float16, **more):
+    """What hqq makes of a matrix: tensors, and their values by the description and by hqq."""
+    from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
+
+    n, k = w.shape
+    linear = torch.nn.Linear(k, n, bias=False)
+    linear.weight.data = torch.from_numpy(np.ascontiguousarray(w)).float()
+    config = BaseQuantizeConfig(nbits=nbits, group_size=group, axis=axis, **more)
+    layer = HQQLinear(linear, quant_config=config, compute_dtype=dtype, device="cpu")
+    t = {"." + name: x.data if isinstance(x, torch.nn.Parameter) else x
+         for name, x in layer.state_dict().items() if x is not None}
+    q = hqq_codes(t[".W_q"], bytes(t[".packing"].tolist()).decode())
+    groups = n * k // (group or (k if axis == 1 else n))
+    rows = groups if axis == 1 else n * k // groups
+    value = (q[:rows] - t[".zero"].double().numpy()) * t[".scale"].double().numpy()
+    return t, value.reshape(n, k), layer.dequantize().detach().double().numpy()
+
+
+def hqq(c, module, n, k, nbits, group, axis, expect, bound, **more):
+    t, w, got = hqq_tensors(c.rng.normal(0, 0.1, (n, k)), nbits, group, axis, **more)
+    assert np.abs(got - w).max() <= 1e-2 * np.abs(w).max(), (module, np.abs(got - w).max())
+    c.add(module, t, w, expect, bound)
+    tools.add("hqq")
+
+
+def hqq_cases():
+    config = hqq_config
+
+    c = Case("hqq", {"quant_method": "hqq", "quant_config": config(4, 64), "skip_modules": ["lm_head"]})
+    hqq(c, "m.a", 72, 128, 4, 64, 1, "Q4_1", ZERO)
+    hqq(c, "m.bf16", 16, 128, 4, 64, 1, "Q4_1", 2 * ZERO, dtype=torch.bfloat16)
+    hqq(c, "m.floats", 16, 64, 4, 64, 1, "Q4_1", ZERO, view_as_float=True)
+    hqq(c, "m.row", 16, 64, 4, None, 1, "Q4_1", ZERO)
+    hqq(c, "m.across", 40, 96, 4, 64, 1, "Q8_0", Q8)
+    hqq(c, "m.odd", 24, 40, 4, 8, 1, "BF16", BF16)
+    c.plain("lm_head", 8, 64)
+    c.write()
+    c = Case("hqq_bits", {"quant_method": "hqq", "skip_modules": ["lm_head"], "quant_config": {
+        "mlp.eight": config(8, 64), "mlp.three": config(3, 64), "mlp.two": config(2, 32)}})
+    hqq(c, "m.eight", 24, 128, 8, 64, 1, "BF16", BF16)
+    hqq(c, "m.six", 24, 128, 6, 64, 1, "BF16", BF16)
+    hqq(c, "m.three", 24, 192, 3, 64, 1, "Q4_1", ZERO)
+    hqq(c, "m.small", 7, 96, 3, 32, 1, "Q4_1", ZERO)
+    hqq(c, "m.two", 32, 320, 2, 32, 1, "Q4_1", ZERO)
+    hqq(c, "m.ternary", 32, 64, 1.58, 64, 1, "Q4_1", ZERO)
+    # a code may lie next to its zero point, and a block have no other
+    hqq(c, "m.one", 32, 128, 1, 64, 1, "Q4_1", 2.0 ** -4)
+    c.write()
+    c = Case("hqq_axis0", {"quant_method": "hqq", "skip_modules": [], "quant_config": config(4, 64, 0)})
+    hqq(c, "m.a", 64, 288, 4, 64, 0, "Q8_0", Q8)
+    hqq(c, "m.across", 24, 96, 4, 64, 0, "Q8_0", Q8)
+    hqq(c, "m.three", 40, 96, 3, 16, 0, "Q8_0", Q8)
+    hqq(c, "m.floats", 40, 96, 3, 16, 0, "Q8_0", Q8, view_as_float=True)
+    hqq(c, "m.two", 16, 64, 2, 16, 0, "Q8_0", Q8)
+    hqq(c, "m.one", 16, 64, 1, 64, 0, "Q8_0", Q8)
+    hqq(c, "m.eight", 16, 48, 8, 16, 0, "BF16", BF16)
+    hqq(c, "m.column", 32, 48, 4, None, 0, "BF16", BF16)
+    c.write()
+
+
 CASES = {"gptq": gptq_cases, "awq": awq_cases, "autoround": autoround_cases, "compressed": compressed_cases,
          "fp8": fp8_cases, "mxfp4": mxfp4_cases, "modelopt": modelopt_cases, "quark": quark_cases, "bnb": bnb_cases,
-         "torchao": torchao_cases}
+         "torchao": torchao_cases, "hqq": hqq_cases}
 
 
 def main():

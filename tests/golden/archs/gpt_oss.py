@@ -84,6 +84,15 @@ def mxfp4_stored(path, model):
                                                             "model.embed_tokens", "lm_head"]}))
 
 
+def int8_inputs(model):
+    """What is multiplied with the experts is rounded, as the engine does it with MXFP4."""
+    model.config._experts_implementation = "eager"
+    for m in model.modules():
+        if type(m).__name__ == "GptOssExperts":
+            m._apply_gate = lambda x, gate=m._apply_gate: gen_archs.gm.int8(gate(x))
+            m.register_forward_pre_hook(lambda module, args: (gen_archs.gm.int8(args[0]), *args[1:]))
+
+
 GPT_OSS = dict(model_type="gpt_oss", hidden_size=32, intermediate_size=24, num_hidden_layers=4, num_local_experts=6,
                num_experts_per_tok=2, head_dim=12, num_attention_heads=4, num_key_value_heads=2, sliding_window=7)
 YARN = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=3.0, beta_slow=0.5, truncate=False,
@@ -99,5 +108,5 @@ ARCHS = {
     "gpt_oss_mxfp4": dict(config=dict(GPT_OSS, num_hidden_layers=2, intermediate_size=64, num_local_experts=8,
                                       num_experts_per_tok=3, tie_word_embeddings=True, max_position_embeddings=128,
                                       rope_parameters=dict(YARN, factor=2.0)),
-                          fix=mxfp4_values, stored=mxfp4_stored),
+                          fix=mxfp4_values, stored=mxfp4_stored, rounded=("_int8", int8_inputs)),
 }

@@ -151,6 +151,21 @@ def correct(model, g):
             b.copy_(0.2 * torch.randn(b.shape, generator=g))
 
 
+def together(path, model):
+    """All experts of a layer in two tensors, as newer tools may store them."""
+    file = os.path.join(path, "model.safetensors")
+    tensors = load_file(file)
+    for name, t in list(tensors.items()):
+        if not name.endswith("experts.0.gate_proj.weight"):
+            continue
+        stem = name.removesuffix("0.gate_proj.weight")
+        n = len([x for x in tensors if x.startswith(stem) and x.endswith("gate_proj.weight")])
+        part = {p: [tensors.pop(f"{stem}{i}.{p}_proj.weight") for i in range(n)] for p in ("gate", "up", "down")}
+        tensors[stem + "gate_up_proj"] = torch.stack([torch.cat(x) for x in zip(part["gate"], part["up"])])
+        tensors[stem + "down_proj"] = torch.stack(part["down"])
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
 def two_types(path, model):
     """Some experts' matrices in F32: what quantizers leave has several types, too."""
     file = os.path.join(path, "model.safetensors")
@@ -200,6 +215,9 @@ ARCHS = {
     "qwen3_moe_norm_f16": dict(config=dict(SMALL, model_type="qwen3_moe", num_experts=8, head_dim=16,
                                            num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True),
                                gguf=gguf_qwen, gguf_arch="qwen3moe"),
+    "qwen3_moe_together_f16": dict(config=dict(SMALL, model_type="qwen3_moe", num_experts=6, head_dim=16,
+                                               num_experts_per_tok=2, moe_intermediate_size=16),
+                                   stored=together),
     "granitemoe_f16": dict(config=dict(SMALL, model_type="granitemoe", num_local_experts=5, num_experts_per_tok=3,
                                        intermediate_size=20, attention_bias=True, embedding_multiplier=6.0,
                                        residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=1.5)),

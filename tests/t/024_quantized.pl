@@ -1,0 +1,78 @@
+# Quantized models of every method, through SQL: what llm_inspect_model and llm_models say
+# that they are computed as, and that they answer.
+use strict;
+use warnings;
+use Cwd qw(getcwd);
+use File::Copy qw(copy);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $fixtures = getcwd() . '/fixtures/models';
+my $top = PostgreSQL::Test::Utils::tempdir_short();
+
+# A copy where the server's user can read it.
+sub model
+{
+	my ($name) = @_;
+	return copied("$fixtures/$name.gguf", "$top/$name.gguf") if -f "$fixtures/$name.gguf";
+	mkdir "$top/$name" or die;
+	copied($_, "$top/$name/" . (split /\//)[-1]) for glob("$fixtures/$name/*");
+	return "$top/$name";
+}
+
+sub copied
+{
+	my ($from, $to) = @_;
+	copy($from, $to) or die "$from: $!";
+	return $to;
+}
+
+my $node = PostgreSQL::Test::Cluster->new('quantized');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "vllm.kv_cache_memory_bytes = '4MB'\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
+
+my @models = (
+	[ 'quant_gptq', 'Q8_0', 'gptq' ], [ 'quant_gptq_3bit', 'Q4_0', 'gptq' ], [ 'quant_marlin', 'Q4_0', 'gptq' ],
+	[ 'quant_awq', 'Q4_1', 'awq' ], [ 'quant_ct_w4a16', 'Q4_0', 'compressed-tensors' ],
+	[ 'quant_ct_w8a8', 'INT8', 'compressed-tensors' ], [ 'quant_fp8', 'BF16', 'fp8' ], [ 'quant_nf4', 'Q8_0', 'bitsandbytes' ],
+	[ 'gpt_oss_mxfp4', 'MXFP4', 'mxfp4' ], [ 'quant_nvfp4', 'Q8_0', 'modelopt' ], [ 'quant_quark', 'MXFP4', 'quark' ],
+	[ 'quant_torchao', 'Q8_0', 'torchao' ], [ 'quant_hqq', 'Q4_1', 'hqq' ], [ 'quant_nvfp4_gguf', 'Q8_0', undef ],
+);
+my %path = map { $_->[0] => model($_->[0]) } @models;
+
+# AutoRound has the layouts of others, and says so
+$path{autoround} = "$top/autoround";
+mkdir $path{autoround} or die;
+copied($_, "$path{autoround}/" . (split /\//)[-1]) for glob("$fixtures/quant_awq/*");
+PostgreSQL::Test::Utils::append_to_file("$path{autoround}/quant_config.json.new",
+	'{"quant_method": "auto-round", "bits": 4, "group_size": 32, "sym": false, "packing_format": "auto_round:auto_awq"}');
+rename "$path{autoround}/quant_config.json.new", "$path{autoround}/quant_config.json" or die;
+push @models, [ 'autoround', 'Q4_1', 'auto-round' ];
+
+for (@models)
+{
+	my ($name, $dtype, $method) = @$_;
+	my $says = $method // 'NVFP4';
+	is($node->safe_psql('postgres', "SELECT j ->> 'supported', j ->> 'dtype', j ->> 'quantization' FROM llm_inspect_model('$path{$name}') j"),
+		"true|$dtype|" . ($method // ''), "$name: llm_inspect_model");
+	$node->safe_psql('postgres', "SELECT llm_create_model('$name', '$path{$name}', options => '{\"max_model_len\": 64}')");
+	is($node->safe_psql('postgres', "SELECT length(llm_generate('Hello', model => '$name', max_tokens => 8, temperature => 0, ignore_eos => true)) > 0"),
+		't', "$name: answers");
+	is($node->safe_psql('postgres', "SELECT dtype, error FROM llm_models WHERE name = '$name'"), "$dtype ($says)|", "$name: llm_models");
+	$node->safe_psql('postgres', "SELECT llm_drop_model('$name')");
+}
+
+# a method that isn't there
+my $bad = model('quant_gptq_head');
+PostgreSQL::Test::Utils::append_to_file("$bad/config.json.new",
+	slurp_file("$bad/config.json") =~ s/"quant_method": "gptq"/"quant_method": "aqlm"/r);
+rename "$bad/config.json.new", "$bad/config.json" or die;
+my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_create_model('bad', '$bad')");
+like($err, qr/0A000: quantization method "aqlm" is not supported.*Supported methods are: gptq, awq, .*hqq/s, 'an unknown method is an error with a list');
+
+$node->stop;
+done_testing();
