@@ -78,7 +78,8 @@ def parts(method, n, k):
 
 def main():
     if len(sys.argv) != 4 or sys.argv[1] not in gen_model.SHAPES or sys.argv[2] not in CONFIGS:
-        raise SystemExit(__doc__)
+        print(__doc__, file=sys.stderr)
+        sys.exit(0 if "--help" in sys.argv else 2)
     c, method, out = gen_model.SHAPES[sys.argv[1]], sys.argv[2], sys.argv[3]
     tensors, fill = [], {}
     for name, shape in gen_model.tensors(c):

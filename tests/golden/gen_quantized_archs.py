@@ -243,7 +243,8 @@ def nvfp4(state):
 def make_nvfp4(name):
     config = LlamaConfig(vocab_size=gm.VOCAB, hidden_size=64, intermediate_size=192, num_hidden_layers=2,
                          num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
-                         bos_token_id=gm.BOS, eos_token_id=gm.EOS, pad_token_id=gm.PAD, dtype="float16")
+                         bos_token_id=gm.BOS, eos_token_id=gm.EOS, pad_token_id=gm.PAD, dtype="float16",
+                         tie_word_embeddings=True)
     for seed in range(1, 200):
         model = LlamaForCausalLM(config).float().eval()
         ga.draw(model, seed, 1.3, 1)
@@ -260,7 +261,8 @@ def make_nvfp4(name):
     out.out.add_rope_dimension_count(16)
     for k, v in state.items():
         if k not in data:
-            out.tensor(k, v)
+            if k != "lm_head.weight":
+                out.tensor(k, v)
             continue
         stem = out.names.get_name(k.removesuffix(".weight"))
         out.out.add_tensor(stem + ".weight", data[k], raw_dtype=NVFP4)
