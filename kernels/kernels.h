@@ -126,8 +126,14 @@ typedef struct KAttn
 	float		scale;
 	int			window;			/* > 0: only the last `window` positions, the row's own included */
 	int			chunk;			/* > 0, without a window: only the row's own chunk of so many positions */
+	/* [n_rows] behind the last position that a row sees, ascending in a sequence, for attention both
+	 * ways, not with chunks; NULL: behind its own */
+	const int32_t *ends;
+	int			ahead;			/* with ends, > 0: at most so many positions behind the row's own */
 	float		softcap;		/* c > 0: a score s becomes c * tanh(s / c) */
-	const float *alibi;			/* [n_heads] slopes: plus slope * (key's position - row's), or NULL */
+	const float *alibi;			/* [n_heads] slopes: less slope * distance, or NULL */
+	const float *bias;			/* [n_heads][2 * span - 1]: plus bias[key's position - row's + span - 1], or NULL */
+	int			span;			/* more than any distance */
 	const float *sinks;			/* [n_heads] a score more in the softmax, without a value, or NULL */
 } KAttn;
 
@@ -216,7 +222,7 @@ typedef struct Kernels
 	void		(*kv_write) (KPool *pool, const KvView *kv, int layer, const KRows *r,
 							 const float *k, int ldk, const float *v, int ldv);
 	/*
-	 * Causal attention of every row over positions 0..pos of its sequence, softmax
+	 * Attention of every row over positions 0..pos of its sequence (or what a says), softmax
 	 * in float.  n_heads is a multiple of n_kv_heads, by at most 128.
 	 * q: [rows][n_heads*head_dim], row stride ldq; out: [rows][n_heads*v_dim].
 	 */

@@ -1,6 +1,6 @@
 /*
  * tmpl_attn.h
- *	  Causal attention over paged KV, for prefill, decode and any mix of them.
+ *	  Attention over paged KV, for prefill, decode, encoders and any mix of them.
  *
  * An item is (up to ATTN_TILE rows = query rows x heads of one KV group, KV
  * head): K and V are read once for all rows of an item.  The keys are worked
@@ -150,7 +150,12 @@ part_o(AttnPart *p)
 static inline int
 row_hi(const AttnJob *j, int row)
 {
-	return j->r->pos[row] + 1;
+	const KAttn *a = j->a;
+	int			own = j->r->pos[row] + 1;
+
+	if (a->ends == NULL)
+		return own;
+	return a->ahead > 0 ? k_min(a->ends[row], own + a->ahead) : a->ends[row];
 }
 
 static inline int
@@ -158,7 +163,7 @@ row_lo(const AttnJob *j, int row)
 {
 	if (j->a->chunk > 0)
 		return j->r->pos[row] / j->a->chunk * j->a->chunk;
-	return j->a->window > 0 ? k_max(0, row_hi(j, row) - j->a->window) : 0;
+	return j->a->window > 0 ? k_max(0, j->r->pos[row] + 1 - j->a->window) : 0;
 }
 
 static AttnItem
@@ -186,7 +191,7 @@ attn_item(const AttnJob *j, int item)
 	it.kvh = item % per_tile / j->hparts;
 	it.nh = k_min(j->heads, j->group - part * j->heads);
 	it.head0 = it.kvh * j->group + part * j->heads;
-	/* positions ascend within a sequence */
+	/* positions and ends ascend within a sequence */
 	it.split0 = row_lo(j, it.row0) / ATTN_SPLIT;
 	it.split1 = (row_hi(j, it.row0 + it.nq - 1) - 1) / ATTN_SPLIT + 1;
 	return it;
@@ -530,14 +535,27 @@ softcap_lanes(float *s, int n, float cap)
 		v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
 }
 
-/* s += slope * (position of the lane - the row's); rel: that difference of lane 0 */
+/* s -= slope * distance of the lane's position and the row's; rel: the lane 0's less the row's */
 static void
 alibi_lanes(float *s, int n, float slope, int rel)
 {
 	static const float iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 	for (int i = 0; i < n; i += 16)
-		v_store(s + i, v_fma(v_set1(slope), v_add(v_load(iota), v_set1((float) (rel + i))), v_load(s + i)));
+	{
+		v16			d = v_add(v_load(iota), v_set1((float) (rel + i)));
+
+		d = v_min(d, v_sub(v_set1(0.0f), d));
+		v_store(s + i, v_fma(v_set1(slope), d, v_load(s + i)));
+	}
+}
+
+/* s += a head's bias by distance; rel as above.  Only lanes a .. b-1: the table may end there. */
+static void
+bias_lanes(float *s, int a, int b, const float *bias, int span, int rel)
+{
+	for (int i = a; i < b; i++)
+		s[i] += bias[rel + i + span - 1];
 }
 
 /* scores of all rows to weights; what INT8, a cap and slopes add goes before and behind */
@@ -550,7 +568,8 @@ attn_weights(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const At
 	{
 		int			a = st->a[r],
 					b = st->b[r],
-					n = ((b + 15) & ~15) - (a & ~15);
+					n = ((b + 15) & ~15) - (a & ~15),
+					rel = st->first + (a & ~15) - j->r->pos[it->row0 + r / it->nh];
 		float	   *s = w->s + r * ATTN_STRIP + (a & ~15);
 
 		if (a >= b)
@@ -560,8 +579,10 @@ attn_weights(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const At
 		if (j->a->softcap > 0)
 			softcap_lanes(s, n, j->a->softcap);
 		if (j->a->alibi)
-			alibi_lanes(s, n, j->a->alibi[it->head0 + r % it->nh],
-						st->first + (a & ~15) - j->r->pos[it->row0 + r / it->nh]);
+			alibi_lanes(s, n, j->a->alibi[it->head0 + r % it->nh], rel);
+		if (j->a->bias)
+			bias_lanes(s, a & 15, b - (a & ~15), j->a->bias + (size_t) (it->head0 + r % it->nh) * (size_t) (2 * j->a->span - 1),
+					   j->a->span, rel);
 		if (b - a == ATTN_STRIP)
 			attn_softmax(j, w, r, 0, ATTN_STRIP, true);
 		else

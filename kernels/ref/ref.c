@@ -416,10 +416,10 @@ ref_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
 	return (size_t) kv->n_blocks * kv->block_size * sizeof(float);
 }
 
-/* one row, whose position is hi - 1, and one head; p: scratch for a score per position */
+/* one row at position pos, over lo .. hi-1, and one head; p: scratch for a score per position */
 static void
 attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float *q,
-		 const KAttn *a, int head, int lo, int hi, float *out, float *p)
+		 const KAttn *a, int head, int pos, int lo, int hi, float *out, float *p)
 {
 	int			bs = kv->block_size;
 	float		max = a->sinks ? a->sinks[head] : -INFINITY;
@@ -436,7 +436,9 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 		if (a->softcap > 0)
 			p[t] = a->softcap * tanhf(p[t] / a->softcap);
 		if (a->alibi)
-			p[t] += a->alibi[head] * (float) (t - (hi - 1));
+			p[t] -= a->alibi[head] * (float) k_max(t - pos, pos - t);
+		if (a->bias)
+			p[t] += a->bias[(size_t) head * (size_t) (2 * a->span - 1) + (size_t) (t - pos + a->span - 1)];
 		max = p[t] > max ? p[t] : max;
 	}
 	for (int t = lo; t < hi; t++)
@@ -471,11 +473,14 @@ ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 	for (int i = 0; i < r->n_rows; i++)
 		for (int h = 0; h < n_heads; h++)
 		{
-			int			hi = r->pos[i] + 1;
-			int			lo = a->chunk > 0 ? r->pos[i] / a->chunk * a->chunk : a->window > 0 ? k_max(0, hi - a->window) : 0;
+			int			pos = r->pos[i];
+			int			hi = a->ends ? a->ends[i] : pos + 1;
+			int			lo = a->chunk > 0 ? pos / a->chunk * a->chunk : a->window > 0 ? k_max(0, pos + 1 - a->window) : 0;
 
+			if (a->ends && a->ahead > 0)
+				hi = k_min(hi, pos + 1 + a->ahead);
 			attn_row(kv, layer, r->block_table[krows_seq(r, i)], h / group,
-					 q + (size_t) i * ldq + (size_t) h * kv->head_dim, a, h, lo, hi,
+					 q + (size_t) i * ldq + (size_t) h * kv->head_dim, a, h, pos, lo, hi,
 					 out + ((size_t) i * n_heads + h) * kv_vwidth(kv), ws);
 		}
 }

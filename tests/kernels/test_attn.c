@@ -14,6 +14,8 @@
 #define SINKS	1
 #define ALIBI	2
 #define CHUNK	4				/* the window is a chunk */
+#define BOTH	8				/* rows see what comes behind them, too: at most `window` - 1 of it */
+#define BIAS	16
 
 typedef struct AttnCase
 {
@@ -45,6 +47,7 @@ typedef struct World
 	KAttn		attn;
 	float		sinks[128];
 	float		alibi[128];
+	float	   *bias;			/* [heads][2 * max_len - 1] */
 } World;
 
 /* every byte 0xff is a NaN in the float types and in INT8's scales */
@@ -75,6 +78,17 @@ make_options(World *w)
 		w->attn.sinks = w->sinks;
 	if (c->extras & ALIBI)
 		w->attn.alibi = w->alibi;
+	if (c->extras & BOTH)
+		w->attn.ahead = k_max(0, c->window - 1);
+	if (c->extras & BIAS)
+	{
+		size_t		n = (size_t) c->heads * (size_t) (2 * w->max_len - 1);
+
+		w->bias = xalloc(n * sizeof(float));
+		rnd_fill(w->bias, n, 3.0f);
+		w->attn.bias = w->bias;
+		w->attn.span = w->max_len;
+	}
 }
 
 static void
@@ -83,6 +97,8 @@ make_world(World *w, const AttnCase *c, const Impl *im)
 	int			next = 0;
 
 	*w = (World) {.c = c, .im = im, .vd = c->v_dim ? c->v_dim : c->hd};
+	for (int s = 0; s < NSEQ; s++)
+		w->max_len = k_max(w->max_len, c->len[s]);
 	make_options(w);
 	w->kv = (KvView) {
 		.type = c->type, .n_layers = 2, .block_size = c->bs, .n_kv_heads = c->kv_heads,
@@ -93,7 +109,6 @@ make_world(World *w, const AttnCase *c, const Impl *im)
 		size_t		len = c->len[s];
 		int			blocks = (c->len[s] + c->bs - 1) / c->bs;
 
-		w->max_len = k_max(w->max_len, c->len[s]);
 		w->table[s] = xalloc(blocks * sizeof(int32_t));
 		for (int b = 0; b < blocks; b++)
 			w->table[s][b] = next++;
@@ -128,6 +143,7 @@ free_world(World *w)
 		free(w->mixed[s]);
 	}
 	free(w->kv.base);
+	free(w->bias);
 }
 
 /*
@@ -146,7 +162,9 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 				od = c->heads * w->vd,
 				ld = qd + kd + vd;
 	int32_t		seq_start[NSEQ + 1],
-			   *pos;
+			   *pos,
+			   *ends;
+	KAttn		a = w->attn;
 	const int32_t *tables[NSEQ];
 	int			seqs[NSEQ];
 	float	   *x,
@@ -157,6 +175,9 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 	for (int s = 0; s < NSEQ; s++)
 		rows += to[s] - from[s];
 	pos = xalloc(rows * sizeof(int32_t));
+	ends = xalloc(rows * sizeof(int32_t));
+	if (c->extras & BOTH)
+		a.ends = ends;
 	x = xalloc((size_t) rows * ld * 4);
 	o = xalloc((size_t) rows * od * 4);
 	ws = xalloc(k->attn_scratch(&w->kv, c->heads, rows, kpool_nthreads(pool)));
@@ -173,6 +194,7 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 			float	   *to_row = x + (size_t) rows * ld;
 
 			pos[rows] = i;
+			ends[rows] = to[s];
 			memcpy(to_row, w->q[s] + (size_t) i * qd, qd * 4);
 			memcpy(to_row + qd, w->k[s] + (size_t) i * kd, kd * 4);
 			memcpy(to_row + qd + kd, w->v[s] + (size_t) i * vd, vd * 4);
@@ -181,7 +203,7 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 	seq_start[n] = rows;
 	r = (KRows) {rows, n, seq_start, pos, tables, NULL};
 	k->kv_write(pool, &w->kv, 1, &r, x + qd, ld, x + qd + kd, ld);
-	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, &w->attn, o, ws);
+	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, &a, o, ws);
 	for (int i = 0; i < n; i++)
 	{
 		int			s = seqs[i];
@@ -190,12 +212,13 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 			   (size_t) (to[s] - from[s]) * od * 4);
 	}
 	free(pos);
+	free(ends);
 	free(x);
 	free(o);
 	free(ws);
 }
 
-/* all sequences together, in random chunks */
+/* all sequences together, in random chunks; with BOTH each in one */
 static void
 run_mixed(World *w, int threads, int max_chunk)
 {
@@ -208,7 +231,10 @@ run_mixed(World *w, int threads, int max_chunk)
 
 		for (int s = 0; s < NSEQ; s++)
 		{
-			to[s] = k_min(w->c->len[s], from[s] + rnd_int(max_chunk + 1));
+			if (w->c->extras & BOTH)
+				to[s] = from[s] > 0 || rnd_int(2) ? w->c->len[s] : 0;
+			else
+				to[s] = k_min(w->c->len[s], from[s] + rnd_int(max_chunk + 1));
 			more |= from[s] < w->c->len[s];
 		}
 		if (!more)
@@ -258,9 +284,11 @@ worst_error(World *w)
 			int32_t		pos = at;
 			const int32_t *tables[1] = {w->table[s]};
 			KRows		r = {1, 1, (int32_t[]) {0, 1}, &pos, tables, NULL};
+			KAttn		a = w->attn;
 			double		e;
 
-			ref->attn(pools[1], &w->kv, 1, &r, w->q[s] + at * row, (int) row, c->heads, &w->attn, o, ws);
+			a.ends = c->extras & BOTH ? &c->len[s] : NULL;
+			ref->attn(pools[1], &w->kv, 1, &r, w->q[s] + at * row, (int) row, c->heads, &a, o, ws);
 			e = nmse(o, w->alone[s] + at * out, out);
 			/* not e > worst: a NaN must count */
 			if (!(e <= worst))
@@ -378,7 +406,7 @@ check_int8_extremes(const Impl *im)
 }
 
 /*
- * Bad values in K, V and q of a row: earlier rows of its sequence and the other
+ * Bad values in K, V and q of a row: rows of its sequence that don't see it and the other
  * sequences keep their bits, in whatever tile they are computed.
  */
 static void
@@ -389,8 +417,11 @@ check_nan(World *w)
 				kd = (size_t) c->kv_heads * c->hd,
 				vd = (size_t) c->kv_heads * w->vd;
 	int			from[NSEQ] = {0},
-				at = c->len[1] / 2;
+				at = c->len[1] / 2,
+				clean = at;		/* rows that don't see it */
 
+	if (c->extras & BOTH)
+		clean = c->window > 0 ? k_max(0, at - (c->window - 1)) : 0;
 	w->k[1][at * kd + rnd_int((int) kd)] = NAN;
 	for (size_t i = 0; i < vd; i++)
 		w->v[1][at * vd + i] = i % 2 ? NAN : INFINITY;
@@ -400,7 +431,7 @@ check_nan(World *w)
 	EXPECT(memcmp(w->alone[0], w->mixed[0], c->len[0] * row * 4) == 0 &&
 		   memcmp(w->alone[2], w->mixed[2], c->len[2] * row * 4) == 0,
 		   "%s attn hd %d: a bad value reached another sequence", w->im->k->name, c->hd);
-	EXPECT(memcmp(w->alone[1], w->mixed[1], at * row * 4) == 0,
+	EXPECT(memcmp(w->alone[1], w->mixed[1], clean * row * 4) == 0,
 		   "%s attn hd %d: a bad value reached an earlier row", w->im->k->name, c->hd);
 	EXPECT(!isfinite(w->mixed[1][at * row + w->vd - 1]),
 		   "%s attn hd %d: a bad value was lost", w->im->k->name, c->hd);
@@ -611,6 +642,12 @@ test_attn(const Impl *im)
 		{KT_F16, 1024, 2, 2, 16, 0, {5, 18, 33}, 0, 1024, SINKS},
 		{KT_BF16, 1024, 1, 1, 16, 0, {5, 18, 66}, 0, 1000, 0},
 		{KT_INT8, 1024, 2, 1, 32, 0, {5, 18, 33}, 0, 0, 0},
+		{KT_F32, 32, 12, 12, 16, 0, {9, 30, 150}, 0, 0, BOTH},
+		{KT_F32, 64, 3, 3, 16, 33, {100, 1, 150}, 0, 0, BOTH},
+		{KT_BF16, 24, 8, 8, 32, 0, {66, 30, 5}, 0, 0, BOTH | ALIBI},
+		{KT_F32, 40, 4, 4, 16, 0, {67, 17, 33}, 0, 0, BOTH | BIAS},
+		{KT_F16, 48, 6, 2, 16, 20, {67, 17, 90}, 0, 0, BOTH | BIAS | SINKS},
+		{KT_BF16, 40, 6, 2, 16, 20, {67, 17, 90}, 0, 0, BIAS},
 	};
 	static const AttnCase count_cases[] = {
 		{KT_F32, 20, 3, 1, 16, 0, {70, 67, 68}, 0, 0, 0},
