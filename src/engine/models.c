@@ -165,6 +165,7 @@ fill_stat(const Entry *en, StatsRow *r)
 	r->counters = &en->n;
 	r->m.state = en->state;
 	r->m.dboid = en->dboid;
+	r->m.hash = wire_model_hash(en->path, en->options);
 	r->m.shared_with = -1;
 	snprintf(r->m.name, sizeof(r->m.name), "%s", en->name);
 	if (en->state == WM_FAILED)

@@ -17,6 +17,9 @@ cohere_conf(const Conf *c, DecoderConf *out, Err *e)
 		out->rope[0].keys.theta = 500000;
 	if (!dec_conf(c, out, e) || !dec_conf_num(c, "logit_scale", 0, 1e9, 0.0625, &out->logit_scale, e))
 		return false;
+	/* what the model was trained for may be said here, above the table that the first code had */
+	if (!dec_conf_int(c, "model_max_length", 1, DEC_MAX_LEN, out->max_len, &out->max_len, e))
+		return false;
 	out->layer_norm = true;
 	out->interleaved = true;
 	out->qk_norm = QKNORM_HEADS;

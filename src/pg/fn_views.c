@@ -156,19 +156,27 @@ stats_snapshot(void)
 	return NULL;
 }
 
-static const WireModelStat *
-stats_of_model(const WireStats *stats, const char *name)
+/*
+ * What the engine says of a model.  An entry of that name with another path or other
+ * options is one that it is about to forget: its counters are the name's, its state is not.
+ */
+static WireModelStat *
+stats_of_model(WireStats *stats, const ModelRow *m)
 {
+	char	   *utf8 = pg_server_to_any(m->name, strlen(m->name), PG_UTF8);
+
 	for (uint32 i = 0; stats && i < stats->n_models; i++)
 	{
-		const WireModelStat *ms = &stats->models[i];
-		char	   *utf8;
+		WireModelStat *ms = &stats->models[i];
 
-		if (ms->state == WM_UNUSED || ms->dboid != MyDatabaseId)
+		if (ms->state == WM_UNUSED || ms->dboid != MyDatabaseId || strncmp(ms->name, utf8, WIRE_NAME_LEN) != 0)
 			continue;
-		utf8 = pg_server_to_any(name, strlen(name), PG_UTF8);
-		if (strncmp(ms->name, utf8, WIRE_NAME_LEN) == 0)
-			return ms;
+		if (ms->hash != catalog_hash(m))
+		{
+			ms->state = WM_UNLOADED;
+			ms->arch[0] = ms->dtype[0] = '\0';
+		}
+		return ms;
 	}
 	return NULL;
 }
@@ -274,7 +282,7 @@ llm_model_list(PG_FUNCTION_ARGS)
 	{
 		ModelRow   *m = lfirst(lc);
 
-		model_row(&row, m, stats_of_model(stats, m->name));
+		model_row(&row, m, stats_of_model(stats, m));
 		row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;

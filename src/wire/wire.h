@@ -57,7 +57,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	3
+#define WIRE_VERSION	4
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
 #define WIRE_STATS_SIZE	(64 * 1024)
@@ -155,6 +155,7 @@ typedef struct WireModelStat
 {
 	uint32_t	state;			/* WireModelState */
 	uint32_t	dboid;
+	uint64_t	hash;			/* wire_model_hash() of what the entry was made from */
 	char		name[WIRE_NAME_LEN];
 	char		arch[32];
 	char		dtype[40];

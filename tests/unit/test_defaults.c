@@ -145,7 +145,8 @@ test_own_defaults(void)
 	dec_conf_free(&o);
 	o = (DecoderConf) {0};
 	conf_set_num(c, "logit_scale", 0.5);
-	CHECK(cohere_conf(c, &o, &e) && o.logit_scale == 0.5f, "cohere: %s", e.msg);
+	conf_set_int(c, "model_max_length", 100);
+	CHECK(cohere_conf(c, &o, &e) && o.logit_scale == 0.5f && o.max_len == 100, "cohere: %s", e.msg);
 	dec_conf_free(&o);
 	conf_free(c);
 
