@@ -123,11 +123,18 @@ text_end(const Lex *x, size_t from, size_t to, char sign, bool variable)
 	return rstrip(x, start, to) == start ? start : to;
 }
 
+/* A token with a string, which is made before the token: an error must not leave one without. */
+static void
+add_str(Lex *x, JTok t, JStr *s)
+{
+	add(x, t)->s = s;
+}
+
 static void
 add_data(Lex *x, size_t from, size_t to)
 {
 	if (to > from)
-		add(x, TK_DATA)->s = jin_str(x->j, x->s + from, to - from, false);
+		add_str(x, TK_DATA, jin_str(x->j, x->s + from, to - from, false));
 }
 
 /* Bytes of "%}" and what it drops behind it, at `at`; 0 if it isn't there. */
@@ -281,7 +288,6 @@ lex_string(Lex *x)
 {
 	char		quote = x->s[x->at];
 	size_t		i = x->at + 1;
-	JToken	   *t;
 
 	if (quote != '\'' && quote != '"')
 		return false;
@@ -290,8 +296,7 @@ lex_string(Lex *x)
 	if (i >= x->n)
 		return false;			/* no string: an unexpected character */
 	x->j->line = x->line;
-	t = add(x, TK_STR);
-	t->s = unescape(x, x->s + x->at + 1, i - x->at - 1);
+	add_str(x, TK_STR, unescape(x, x->s + x->at + 1, i - x->at - 1));
 	advance(x, i + 1);
 	return true;
 }
@@ -396,7 +401,7 @@ lex_name(Lex *x)
 		end += len;
 	if (end == x->at)
 		return false;
-	add(x, TK_NAME)->s = jin_str(x->j, x->s + x->at, end - x->at, false);
+	add_str(x, TK_NAME, jin_str(x->j, x->s + x->at, end - x->at, false));
 	advance(x, end);
 	return true;
 }

@@ -240,6 +240,24 @@ test_deep_source(void)
 	}
 }
 
+/* A string with a bad escape, wherever the parser meets it. */
+static void
+test_bad_escapes(void)
+{
+	static const char *const sources[] = {
+		"{{ '\\u0' }}", "{{ 'a' '\\u0' }}", "{{ \"a\"\"\\u0print\" }}", "{{ x['\\u0'] }}", "{{ {'\\u0': 1} }}", "{% set x = 'a' '\\N{DASH}' %}"
+	};
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+	{
+		Err			e = {0};
+		JinTemplate *t = jin_compile(sources[i], strlen(sources[i]), &e);
+
+		CHECK(t == NULL && (e.cls == ERR_INVALID || e.cls == ERR_UNSUPPORTED), "%s: %s", sources[i], e.msg);
+		jin_free(t);
+	}
+}
+
 static void
 test_variables(void)
 {
@@ -314,6 +332,7 @@ main(void)
 	test_scans();
 	test_slow_steps();
 	test_deep_source();
+	test_bad_escapes();
 	test_variables();
 	test_uses();
 	return check_done("test_jinja");
