@@ -105,7 +105,13 @@ unit/test_server_core unit/test_wire unit/test_detok unit/test_stop golden/jinja
 	make -s -j"$(nproc)" SAN=address,undefined engine $(for b in $asan_tests; do echo "$san/tests/$b"; done) >build/check/build-san.out 2>&1 &&
 		make -s -j"$(nproc)" SAN=thread engine $(for b in $tsan_tests; do echo "$tsan/tests/$b"; done) >>build/check/build-san.out 2>&1 ||
 		{ tail -n 30 build/check/build-san.out; failed=$((failed + 1)) failures="$failures build-san"; return; }
-	for b in $asan_tests; do SAN_NAME=asan- run_program "$san/tests/$b" "$san/vllm_pg_engine"; done
+	# goldens take names of models instead of an engine
+	for b in $asan_tests; do
+		case $b in
+			golden/*) SAN_NAME=asan- run_program "$san/tests/$b" ;;
+			*) SAN_NAME=asan- run_program "$san/tests/$b" "$san/vllm_pg_engine" ;;
+		esac
+	done
 	for b in $tsan_tests; do SAN_NAME=tsan- run_program "$tsan/tests/$b" "$tsan/vllm_pg_engine"; done
 }
 

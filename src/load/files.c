@@ -380,13 +380,14 @@ files_where(const Files *f, const KTensor *t)
 	return t != NULL ? f->maps[((const FileTensor *) t)->map].path : f->path;
 }
 
-/* Rows of all matrices of a tensor, one behind the other; a vector's elements. */
+/* Rows of all matrices of a tensor, one behind the other; a vector's elements; of an empty one none,
+ * whose other dimensions may be of any size. */
 static int64_t
 tensor_rows(const KTensor *t)
 {
-	int64_t		rows = t->shape[0];
+	int64_t		rows = t->nbytes > 0 ? t->shape[0] : 0;
 
-	for (int i = 1; i < t->ndim - 1; i++)
+	for (int i = 1; i < t->ndim - 1 && rows > 0; i++)
 		rows *= t->shape[i];
 	return rows;
 }

@@ -1067,10 +1067,10 @@ test_latent_quantized(void)
 			}
 	}
 	CHECK(wrong == 0, "%d weights are wrong", wrong);
+	dec_unbind(&d);
 	for (size_t i = 0; i < d.n_stacks; i++)
 		stack_free(d.stacks[i]);
 	mem_free(d.stacks);
-	dec_unbind(&d);
 	mem_free(d.layers);
 	dec_conf_free(&d.c);
 	conf_free(c);
