@@ -124,6 +124,10 @@ attend(Server *s, uint32_t slot)
 	if (c != NULL && conv_is_open(c) &&
 		(c->gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0))
 	{
+		/* a running request is cancelled behind the conversation's end: its last event must not find it
+		 * open and tell that the model is gone */
+		if (c->stage == CONV_RUNNING)
+			conv_drop(c);
 		request_cancel(c);
 		conv_drop(c);
 	}
