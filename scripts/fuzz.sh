@@ -1,19 +1,21 @@
 #!/bin/bash
 # libFuzzer on everything that reads untrusted bytes, under AddressSanitizer and UBSan:
 #
-#	scripts/fuzz.sh [-s SECONDS] [-j JOBS] [TARGET ...]
+#	scripts/fuzz.sh [-s SECONDS] [-j JOBS] [-r SEED] [TARGET ...]
 #
 # TARGET: fuzz_gguf ..., all of tests/fuzz by default; 60 seconds each, two at a time.
 # The corpora begin with seeds made from the fixtures and stay in build/fuzz/corpus; an
-# input that fails is left in build/fuzz/found.  Ends in `N passed, N failed, N skipped`.
+# input that fails is left in build/fuzz/found.  SEED: of libFuzzer's choices, 0 (default) = a
+# new one; make check takes always the same.  Ends in `N passed, N failed, N skipped`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-seconds=60 jobs=2
-while getopts s:j: o; do
+seconds=60 jobs=2 seed=0
+while getopts s:j:r: o; do
 	case $o in
 		s) seconds=$OPTARG ;;
 		j) jobs=$OPTARG ;;
-		*) echo "usage: scripts/fuzz.sh [-s SECONDS] [-j JOBS] [TARGET ...]" >&2; exit 2 ;;
+		r) seed=$OPTARG ;;
+		*) echo "usage: scripts/fuzz.sh [-s SECONDS] [-j JOBS] [-r SEED] [TARGET ...]" >&2; exit 2 ;;
 	esac
 done
 shift $((OPTIND - 1))
@@ -44,13 +46,13 @@ fi
 # No input may hang (a minute is long, but others may use the machine, too), take 256 MB at
 # once or make the process grow to 2 GB.
 run_one() {
-	local t=$1 seconds=$2 corpus=build/fuzz/corpus/$1 seeds=build/fuzz/seeds/$1 n
+	local t=$1 seconds=$2 seed=$3 corpus=build/fuzz/corpus/$1 seeds=build/fuzz/seeds/$1 n
 	mkdir -p "$corpus"
 	rm -rf "$seeds" && mkdir -p "$seeds"
 	"build/engine/tests/fuzz/$t" --seeds "$seeds" || return 1
 	# leaks are looked for at the end of the run
 	ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-		timeout $((seconds + 300)) "build/fuzz/tests/fuzz/$t" -max_total_time="$seconds" -max_len=262144 -timeout=60 \
+		timeout $((seconds + 300)) "build/fuzz/tests/fuzz/$t" -max_total_time="$seconds" -seed="$seed" -max_len=262144 -timeout=60 \
 		-rss_limit_mb=2048 -malloc_limit_mb=256 -artifact_prefix="build/fuzz/found/$t-" \
 		-print_final_stats=1 "$corpus" "$seeds" >"build/fuzz/log/$t" 2>&1
 	n=$?
@@ -59,7 +61,7 @@ run_one() {
 	return $n
 }
 export -f run_one
-printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c 'run_one {} '"$seconds"' || echo "FAILED {}"' | tee build/fuzz/log/all
+printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c 'run_one {} '"$seconds $seed"' || echo "FAILED {}"' | tee build/fuzz/log/all
 failed=$(grep -c '^FAILED' build/fuzz/log/all)
 echo "$(($# - failed)) passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]
