@@ -387,7 +387,7 @@ tensor_rows(const KTensor *t)
 {
 	int64_t		rows = t->nbytes > 0 ? t->shape[0] : 0;
 
-	for (int i = 1; i < t->ndim - 1 && rows > 0; i++)
+	for (int i = 1; i < t->ndim - 1; i++)
 		rows *= t->shape[i];
 	return rows;
 }

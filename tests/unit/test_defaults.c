@@ -8,22 +8,7 @@
 
 #include "model/decoder.h"
 #include "tests/unit/check.h"
-
-/* hidden 8, 2 heads of 4, 1 kv head, inter 12, 2 layers */
-static Conf *
-make_conf(void)
-{
-	Conf	   *c = conf_new();
-
-	conf_set_int(c, "hidden_size", 8);
-	conf_set_int(c, "intermediate_size", 12);
-	conf_set_int(c, "num_hidden_layers", 2);
-	conf_set_int(c, "num_attention_heads", 2);
-	conf_set_int(c, "num_key_value_heads", 1);
-	conf_set_int(c, "vocab_size", 10);
-	conf_set_int(c, "max_position_embeddings", 64);
-	return c;
-}
+#include "tests/unit/tiny_conf.h"
 
 /* What a class of transformers takes for a key that its checkpoints may leave out. */
 static void
@@ -87,7 +72,7 @@ test_defaults(void)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 	{
-		Conf	   *c = make_conf();
+		Conf	   *c = tiny_conf();
 		DecoderConf o = {0};
 		Err			e = {0};
 		bool		ok;
@@ -105,7 +90,7 @@ test_defaults(void)
 		{
 			conf_free(c);
 			dec_conf_free(&o);
-			c = make_conf();
+			c = tiny_conf();
 			memset(&o, 0, sizeof(o));
 			ok = rows[i].conf(c, &o, &e);
 		}
@@ -128,7 +113,7 @@ test_defaults(void)
 static void
 test_own_defaults(void)
 {
-	Conf	   *c = make_conf();
+	Conf	   *c = tiny_conf();
 	Err			e = {0};
 	DecoderConf o = {0};
 
@@ -150,7 +135,7 @@ test_own_defaults(void)
 	dec_conf_free(&o);
 	conf_free(c);
 
-	c = make_conf();
+	c = tiny_conf();
 	o = (DecoderConf) {0};
 	CHECK(cohere_conf(c, &o, &e) && o.logit_scale == 0.0625f, "cohere: %s", e.msg);
 	dec_conf_free(&o);
@@ -198,7 +183,7 @@ test_rotary_share(void)
 
 	for (size_t i = 0; i < sizeof(share) / sizeof(share[0]); i++)
 	{
-		Conf	   *c = make_conf();
+		Conf	   *c = tiny_conf();
 		DecoderConf o = {0};
 		Err			e = {0};
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "model/decoder.h"
 #include "tests/unit/check.h"
+#include "tests/unit/tiny_conf.h"
 
 /* A model in memory: its tensors are all zeros, made by the configuration. */
 #define MAX_TENSORS 64
@@ -113,16 +114,9 @@ make(Fake *f)
 static Conf *
 make_conf(void)
 {
-	Conf	   *c = conf_new();
+	Conf	   *c = tiny_conf();
 
 	conf_set_str(c, "architectures", "LlamaForCausalLM");
-	conf_set_int(c, "hidden_size", 8);
-	conf_set_int(c, "intermediate_size", 12);
-	conf_set_int(c, "num_hidden_layers", 2);
-	conf_set_int(c, "num_attention_heads", 2);
-	conf_set_int(c, "num_key_value_heads", 1);
-	conf_set_int(c, "vocab_size", 10);
-	conf_set_int(c, "max_position_embeddings", 64);
 	return c;
 }
 
