@@ -56,7 +56,7 @@ run_one() {
 		-rss_limit_mb=2048 -malloc_limit_mb=256 -artifact_prefix="build/fuzz/found/$t-" \
 		-print_final_stats=1 "$corpus" "$seeds" >"build/fuzz/log/$t" 2>&1
 	n=$?
-	grep -aE 'ERROR: |SUMMARY: |runtime error' "build/fuzz/log/$t" | head -n 5
+	grep -aE 'ERROR: |SUMMARY: |runtime error|^ +#[0-6] ' "build/fuzz/log/$t" | head -n 12
 	echo "$t: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/log/$t") executions, $(ls "$corpus" | wc -l) inputs kept, status $n"
 	return $n
 }

@@ -40,6 +40,9 @@ jin_has_method(JVal self, const char *name, bool *refused)
 	size_t		n = strlen(name);
 
 	*refused = false;
+	/* a key may be any text; the names are one string */
+	if (n == 0 || strpbrk(name, " !") != NULL)
+		return false;
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
 	{
 		const char *at = methods[i].names;

@@ -452,6 +452,11 @@ people|groupby('age')|map('first')|list
 people|groupby('age')|map(attribute='list')|map('length')|list
 people|groupby('boss.name', default='nobody')|map(attribute='grouper')|list
 ['b', 'A', 'a']|groupby('0')|map('first')|list
+['b', 'A', '0']|groupby('')
+''[''] is defined
+s['count index'] is defined
+l['!clear'] is defined
+l['copy count'] is defined
 s|upper
 s|lower
 5|upper
