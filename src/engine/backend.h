@@ -57,6 +57,48 @@ typedef struct ReqNote
 	size_t		prompt_len;
 } ReqNote;
 
+/* The fields of a WK_POOL or WK_LOGPROBS message; texts point into the message. */
+#define POOL_MAX_CHOICES 4096
+
+typedef struct PoolText
+{
+	const char *s;				/* NULL = not given */
+	size_t		n;
+} PoolText;
+
+typedef enum LongInput
+{
+	LONG_ERROR, LONG_TRUNCATE, LONG_CHUNK
+} LongInput;
+
+typedef struct PoolRequest
+{
+	PoolTask	task;
+	PoolText	text;
+	PoolText	pair;
+	PoolText	instruction;
+	PoolText	prompt_name;
+	PoolText   *choices;		/* owned */
+	int			n_choices;
+	IntVec		ids;			/* instead of text; owned */
+	LongInput	long_input;
+	int			truncate;		/* 0 = no, -1 = to what the model takes */
+	bool		add_special;
+	int			dimensions;		/* 0 = all */
+	int			activation;		/* -1 = the model's */
+	int32_t		step_tag;		/* -1 = none */
+	IntVec		columns;		/* owned */
+	bool		want_labels;
+	bool		want_offsets;	/* token tasks: where each token stands in the text */
+} PoolRequest;
+
+/* What goes into the reply beside the floats; owned by who asked. */
+typedef struct PoolExtra
+{
+	IntVec		ids;			/* token tasks: the tokens */
+	IntVec		offsets;		/* ... two per token, in characters */
+} PoolExtra;
+
 typedef struct Backend
 {
 	const char *name;
@@ -74,6 +116,14 @@ typedef struct Backend
 	const ChatModel *(*chat) (const Inst *in);
 	/* ERR_INVALID when an id is out of range */
 	bool		(*decode) (const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e);
+	/*
+	 * Check a pooled request against the model and make its sequences; any thread.
+	 * *out is empty before.  Errors: ERR_UNSUPPORTED (a task the model has no head for),
+	 * ERR_INVALID with parameter=, ERR_TOO_LONG.
+	 */
+	bool		(*pool) (const Inst *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e);
+	/* names of a task's columns in WTAG_LABEL's order, NULL-terminated; NULL = none */
+	const char *const *(*labels) (const Inst *in, PoolTask task);
 	bool		(*normalize) (const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
 	void		(*submit) (Inst *in, ReqSpec *spec);
 	void		(*cancel) (Inst *in, uint64_t id);

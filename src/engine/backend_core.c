@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/cpuplan.h"
+#include "engine/pooling.h"
 #include "engine/source.h"
 
 struct Inst
@@ -34,6 +35,7 @@ struct Inst
 	KPool	   *pool;
 	const Kernels *kernels;
 	ChatModel  *chat;
+	PoolModel  *pooling;		/* NULL: a tokenizer only */
 };
 
 /* ---- loading ---- */
@@ -141,6 +143,26 @@ plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
 	return true;
 }
 
+/*
+ * A sequence is computed in one step, and nothing is kept of it: K and V are those of one layer
+ * and one step, and exact.
+ */
+static void
+plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
+{
+	int			len = o->max_model_len > 0 && o->max_model_len < mi->max_model_len ? o->max_model_len : mi->max_model_len;
+	KvView		kv = {
+		.type = KT_F32,.n_layers = 1,.n_blocks = 1,.block_size = co->block_size,
+		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim
+	};
+
+	if (co->max_num_batched_tokens < len)
+		co->max_num_batched_tokens = len;
+	co->kv_type = KT_F32;
+	/* a part of a block for each sequence, and one more: see blocks_promised() in sched.c */
+	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) + 3 * (size_t) co->max_num_seqs + 2);
+}
+
 /* Options of the core and of the model that agree with each other. */
 static bool
 plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
@@ -158,6 +180,8 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.step_target_us = (int64_t) s->step_target_ms * 1000,
 			.overlap = true
 	};
+	if (mi->both_ways)
+		plan_both_ways(mi, o, co);
 	huge_pages_by_name(s->huge_pages, &co->huge);
 	if (co->max_num_batched_tokens < co->max_num_seqs)
 		co->max_num_batched_tokens = co->max_num_seqs;
@@ -227,8 +251,10 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		tok_free(tok);
 		return false;
 	}
-	in->core = core_new(n.model, tok, conf, &co, e);
-	return in->core != NULL;
+	if ((in->core = core_new(n.model, tok, conf, &co, e)) == NULL)
+		return false;
+	in->pooling = poolmodel_new(core_info(in->core), tok, core_max_model_len(in->core), conf, e);
+	return in->pooling != NULL;
 }
 
 static void
@@ -240,6 +266,7 @@ inst_free(Inst *in)
 	if (in->pool != NULL)
 		kpool_free(in->pool);
 	chat_free(in->chat);
+	poolmodel_free(in->pooling);
 	mem_free(in);
 }
 
@@ -377,6 +404,21 @@ normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Er
 	return err_hint(e, "Functions that only need a tokenizer, such as llm_tokenize, work with it.");
 }
 
+static bool
+pool(const Inst *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
+{
+	if (in->pooling != NULL)
+		return pooling_make(in->pooling, pr, out, extra, e);
+	err_set(e, ERR_UNSUPPORTED, "the model has a tokenizer, but no weights to compute with");
+	return err_hint(e, "Functions that only need a tokenizer, such as llm_tokenize, work with it.");
+}
+
+static const char *const *
+labels(const Inst *in, PoolTask task)
+{
+	return in->pooling != NULL ? pooling_labels(in->pooling, task) : NULL;
+}
+
 static void
 submit(Inst *in, ReqSpec *spec)
 {
@@ -437,6 +479,8 @@ const Backend backend_core = {
 	.encode_marked = encode_marked,
 	.chat = chat,
 	.decode = decode,
+	.pool = pool,
+	.labels = labels,
 	.normalize = normalize,
 	.submit = submit,
 	.cancel = cancel,

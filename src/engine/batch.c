@@ -19,7 +19,8 @@ struct BatchBuf
 	int32_t    *tokens;			/* [max_rows] */
 	int32_t    *pos;			/* [max_rows] */
 	int32_t    *seq_start;		/* [max_seqs + 1] */
-	int32_t    *out_rows;		/* [max_seqs] */
+	int32_t    *types;			/* [max_rows] */
+	int32_t    *out_rows;		/* [max_rows] */
 	const int32_t **tables;		/* [max_seqs] */
 	int32_t    *slots;			/* [max_seqs], NULL = no state */
 };
@@ -32,7 +33,8 @@ batch_new(int max_rows, int max_seqs, float *state)
 	b->tokens = mem_alloc((size_t) max_rows * sizeof(int32_t));
 	b->pos = mem_alloc((size_t) max_rows * sizeof(int32_t));
 	b->seq_start = mem_alloc(((size_t) max_seqs + 1) * sizeof(int32_t));
-	b->out_rows = mem_alloc((size_t) max_seqs * sizeof(int32_t));
+	b->types = mem_alloc((size_t) max_rows * sizeof(int32_t));
+	b->out_rows = mem_alloc((size_t) max_rows * sizeof(int32_t));
 	b->tables = mem_alloc((size_t) max_seqs * sizeof(int32_t *));
 	if (state != NULL)
 		b->slots = mem_alloc((size_t) max_seqs * sizeof(int32_t));
@@ -54,10 +56,22 @@ batch_free(BatchBuf *b)
 	mem_free(b->tokens);
 	mem_free(b->pos);
 	mem_free(b->seq_start);
+	mem_free(b->types);
 	mem_free(b->out_rows);
 	mem_free(b->tables);
 	mem_free(b->slots);
 	mem_free(b);
+}
+
+/* Token types of a pooled sequence's rows; true if some aren't 0. */
+static bool
+set_types(BatchBuf *b, int row, const PlanEntry *pe)
+{
+	int			at = pe->r->pooled->spec.seqs[pe->r->seq].type1_at;
+
+	for (int i = 0; i < pe->n; i++)
+		b->types[row + i] = pe->r->computed + i >= at;
+	return pe->r->computed + pe->n > at;
 }
 
 const Batch *
@@ -65,6 +79,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 {
 	int			row = 0;
 	int			n_out = 0;
+	bool		typed = false;
 
 	for (int s = 0; s < plan->n; s++)
 	{
@@ -77,6 +92,12 @@ batch_build(BatchBuf *b, const Plan *plan)
 		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed, (size_t) pe->n * sizeof(int32_t));
 		for (int i = 0; i < pe->n; i++)
 			b->pos[row + i] = pe->r->computed + i;
+		for (int i = 0; i < pe->n_out; i++)
+			b->out_rows[n_out++] = row + pe->out_at + i;
+		if (pe->r->pooled != NULL)
+			typed = set_types(b, row, pe) || typed;
+		else
+			memset(b->types + row, 0, (size_t) pe->n * sizeof(int32_t));
 		row += pe->n;
 		if (pe->sample)
 			b->out_rows[n_out++] = row - 1;
@@ -85,5 +106,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 	b->batch.rows.n_rows = row;
 	b->batch.rows.n_seqs = plan->n;
 	b->batch.n_out = n_out;
+	b->batch.hidden = plan->pools;
+	b->batch.types = typed ? b->types : NULL;
 	return &b->batch;
 }

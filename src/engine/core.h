@@ -25,6 +25,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 #include "model/model.h"
+#include "model/pooler.h"
 #include "text/tokenizer.h"
 
 /* ---- sampling parameters, normalised (api.md 1.1, 1.2) ---- */
@@ -51,6 +52,42 @@ typedef struct GenParams
 	int			n_min_ids;
 } GenParams;
 
+/* ---- pooling: vectors, scores, log-probabilities instead of an answer ---- */
+
+/* One of a pooled request's sequences. */
+typedef struct PoolSeq
+{
+	IntVec		ids;			/* owned */
+	int			type1_at;		/* from this token on they are of type 1: a pair's second text; INT_MAX = none */
+	int			skip;			/* its first tokens are not pooled: an instruction's */
+	int			scored_at;		/* PT_LOGPROBS: the first token whose log-probability is wanted, >= 1 */
+} PoolSeq;
+
+/* What the sequences' vectors become. */
+typedef enum PoolJoin
+{
+	PJ_ONE,						/* there is but one sequence */
+	PJ_CHUNKS,					/* of one text: their mean, weighted by tokens; token by token: side by side */
+	PJ_COSINE,					/* of two */
+	PJ_MAXSIM,					/* of two texts' token vectors: sum over the first's of the greatest product */
+	PJ_CHOICES					/* PT_LOGPROBS: continuations of one prompt, which is computed once */
+} PoolJoin;
+
+typedef struct PoolSpec
+{
+	PoolTask	task;			/* PT_NONE: not a pooled request */
+	PoolJoin	join;
+	int			n_seqs;
+	PoolSeq    *seqs;			/* owned */
+	int			shared;			/* PJ_CHOICES: all sequences begin with the same so many tokens */
+	int			dimensions;		/* 0 = all */
+	int			activation;		/* 0 no, 1 yes, -1 as the model's files say */
+	int32_t		step_tag;		/* PT_REWARD: rows of this token only; -1 = all */
+	IntVec		columns;		/* PT_REWARD: of the vocabulary; empty = all; owned */
+} PoolSpec;
+
+void		poolspec_free(PoolSpec *p);
+
 /* ---- what a request tells its owner ---- */
 typedef enum ReqFinish
 {
@@ -66,6 +103,12 @@ typedef struct ReqEvent
 	ReqFinish	finish;			/* FIN_NONE: more to come */
 	const char *stop_reason;	/* stop string or decimal token id; NULL = SQL NULL */
 	const Err  *err;			/* FIN_ERROR */
+	const float *values;		/* pooled: [n_rows][width], with the finishing event; PT_LOGPROBS: one per
+								 * scored token, sequence after sequence */
+	int			n_rows;
+	int			width;
+	const int32_t *counts;		/* PT_LOGPROBS: [n_rows] scored tokens of each sequence */
+	const int32_t *greedy;		/* likewise: 1 = each was the likeliest */
 	int			prompt_tokens, output_tokens, cached_tokens, preemptions;
 	int64_t		arrival_us, scheduled_us, first_token_us, now_us;
 } ReqEvent;
@@ -83,6 +126,7 @@ typedef struct ReqSpec
 	bool		stream;			/* events are wanted at once; else they may come a little late */
 	IntVec		prompt;			/* taken over */
 	GenParams	params;			/* taken over */
+	PoolSpec	pool;			/* taken over; instead of prompt and params */
 	ReqSink		sink;
 	void	   *sink_ctx;
 } ReqSpec;

@@ -25,6 +25,27 @@ typedef struct OutResult
 	const char *reason;			/* stop string, decimal id or NULL; lives as long as the request */
 } OutResult;
 
+/*
+ * A pooled request: each of its sequences is a Req of its own for the scheduler.  The
+ * first stands for all of them: it is known by the request's id, and delivers the end,
+ * which comes when the last is done.  pooled.c; owned by the first.
+ */
+typedef struct Pooled
+{
+	PoolSpec	spec;
+	Req		  **reqs;			/* [spec.n_seqs] */
+	int			n_left;			/* not yet finished */
+	ReqFinish	finish;			/* the worst of their ends */
+	Err			err;			/* FIN_ERROR */
+	int			n_tokens;		/* of all sequences */
+	PoolAct		act;
+	int			width;
+	/* of each sequence */
+	float	  **values;			/* [n_rows][width], from its last step on */
+	int		   *n_rows;
+	int32_t    *greedy;			/* PT_LOGPROBS */
+} Pooled;
+
 typedef enum ReqState
 {
 	RQ_NEW = 0,					/* in the inbox */
@@ -57,6 +78,13 @@ struct Req
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
 	Req		   *prev;			/* neighbours in a waiting queue */
 	Req		   *next;
+
+	/* a pooled request's sequence */
+	Pooled	   *pooled;			/* NULL: it generates */
+	int			seq;			/* which of its sequences */
+	bool		whole;			/* all its rows go into one step */
+	int			out_from;		/* its first row that is wanted */
+	float	   *sum;			/* what its poolers have made of the rows so far; NULL before the first */
 
 	/* output side (output.c); see deliver.c for who owns what */
 	Detok	   *detok;			/* NULL when text is not wanted */
@@ -94,6 +122,8 @@ typedef struct PlanEntry
 	Req		   *r;
 	int			n;				/* rows: tokens computed .. computed + n - 1 */
 	bool		sample;			/* the last row reaches the end: logits wanted */
+	int			out_at;			/* pooled: its first wanted row, counted from its first */
+	int			n_out;			/* ... and how many there are from that on */
 } PlanEntry;
 
 typedef struct Plan
@@ -102,6 +132,7 @@ typedef struct Plan
 	PlanEntry  *e;				/* [max_seqs] */
 	int			n_rows;
 	int			n_sample;
+	bool		pools;			/* some are pooled: hidden rows are wanted */
 	int			n_preempted;	/* victims of this plan */
 	double		units;			/* predicted work, see cost.h */
 } Plan;
@@ -155,6 +186,33 @@ int64_t		sched_n_preemptions(const Sched *s);
 /* Any request that is still there; NULL = empty. */
 Req		   *sched_any(const Sched *s);
 bool		sched_check(const Sched *s, Err *e);
+
+/* ---- pooled.c: sequences' rows -> vectors ---- */
+/* The request's sequences, of which the first is r: its other Reqs are made here. */
+void		pooled_begin(Req *r, PoolSpec *spec, const ModelInfo *info);	/* takes over *spec */
+void		pooled_free(Pooled *p);	/* with all its Reqs but the first */
+/* May this sequence run?  What core_submit() was given is checked again. */
+bool		pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e);
+/* Which of n rows from `computed` on are wanted. */
+void		pooled_rows(const Req *r, int n, int *out_at, int *n_out);
+/* The sequence begins anew: it was preempted. */
+void		pooled_restart(Req *r);
+/*
+ * Take the wanted rows of a step, [all of n_out and sample][hidden_size] in the plan's order; the
+ * model's heads run for the sequences that end.  logits: space for max_logits rows.
+ */
+typedef struct PoolStep
+{
+	Model	   *model;
+	KPool	   *pool;
+	const float *hidden;
+	float	   *logits;
+	int			max_logits;
+} PoolStep;
+
+void		pooled_collect(const PoolStep *s, const Plan *plan);
+/* All sequences are done: fill the event's values.  They are valid until *space is freed. */
+bool		pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e);
 
 /* ---- batch.c: plan -> Batch ---- */
 typedef struct BatchBuf BatchBuf;

@@ -99,10 +99,36 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 		r->sink(r->sink_ctx, r, &ev);
 }
 
+/* A pooled request has one event, its last. */
+static void
+emit_pooled(const Parcel *p)
+{
+	Req		   *r = p->r;
+	float	   *space = NULL;
+	Err			err;
+	ReqEvent	ev = {
+		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens, .preemptions = p->preemptions,
+		.arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
+	};
+
+	if (ev.finish == FIN_STOP && !pooled_finish(r->pooled, &ev, &space, &err))
+	{
+		ev.finish = FIN_ERROR;
+		ev.err = &err;
+	}
+	ev.now_us = ev.first_token_us = clock_us();
+	if (r->sink != NULL)
+		r->sink(r->sink_ctx, r, &ev);
+	mem_free(space);
+}
+
 static void
 free_req(Req *r)
 {
-	out_end(r);
+	if (r->pooled != NULL)
+		pooled_free(r->pooled);
+	else
+		out_end(r);
 	genparams_free(&r->params);
 	intvec_free(&r->tokens);
 	intvec_free(&r->blocks);
@@ -118,6 +144,13 @@ deliver(Deliver *d, const Parcel *p)
 	int			n_output = p->n_output;
 	int			n_ids = 0;
 
+	if (r->pooled != NULL)
+	{
+		emit_pooled(p);
+		mem_free(p->err);
+		free_req(r);
+		return;
+	}
 	buf_reset(&r->text);
 	if (r->ended)
 	{

@@ -77,6 +77,10 @@ struct Core
 	SmpRow	   *rows;			/* [max_num_seqs] */
 	float	   *logits;			/* [max_num_seqs][vocab_size] */
 	size_t		logits_size;
+	float	   *hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
+	size_t		hidden_size;
+	int			n_pooled;		/* live pooled requests, */
+	int			n_pooled_seqs;	/* ... and their sequences that are scheduled */
 
 	IdMap		by_id;			/* live requests */
 	Req		  **doomed;			/* cancelled, to be finished at the boundary */
@@ -136,19 +140,68 @@ hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	deliver_add(c->deliver, &p);
 }
 
+/* A request has ended: count it. */
+static void
+count_end(Core *c, ReqFinish fin)
+{
+	if (fin == FIN_ERROR)
+		c->stats.failed++;
+	else if (fin == FIN_ABORT)
+		c->stats.cancelled++;
+	else
+		c->stats.finished++;
+}
+
+static void doom(Core *c, Req *r, bool stopped);
+
+/* A sequence of a pooled request is over; the request is when all are. */
+static void
+finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
+{
+	Pooled	   *p = r->pooled;
+	Req		   *first = p->reqs[0];
+
+	if (r->state != RQ_NEW)
+		c->n_pooled_seqs--;
+	sched_remove(c->sched, r);
+	if (fin > p->finish)
+	{
+		p->finish = fin;
+		if (fin == FIN_ERROR)
+			p->err = *err;
+		/* the others needn't go on */
+		for (int i = 0; fin > FIN_STOP && i < p->spec.n_seqs; i++)
+			if (p->reqs[i]->state != RQ_GONE && p->reqs[i]->state != RQ_NEW)
+				doom(c, p->reqs[i], false);
+	}
+	if (--p->n_left > 0)
+		return;
+	if (idmap_get(&c->by_id, r->id) == first)
+	{
+		idmap_del(&c->by_id, r->id);
+		c->n_pooled--;
+	}
+	if (p->finish == FIN_STOP)
+		c->stats.prompt_tokens += p->n_tokens;
+	count_end(c, p->finish);
+	publish(c);
+	hand_over(c, first, -1, (OutResult) {p->finish, NULL}, p->finish == FIN_ERROR ? &p->err : NULL);
+	atomic_fetch_sub(&c->inbox->n_live, 1);
+}
+
 /* It is over for the step thread. */
 static void
 finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
+	if (r->pooled != NULL)
+	{
+		finish_seq(c, r, res.finish, err);
+		return;
+	}
 	sched_remove(c->sched, r);
 	if (idmap_get(&c->by_id, r->id) == r)
 		idmap_del(&c->by_id, r->id);
-	if (res.finish == FIN_ERROR)
-		c->stats.failed++;
-	else if (res.finish == FIN_ABORT)
-		c->stats.cancelled++;
-	else
-		c->stats.finished++;
+	count_end(c, res.finish);
 	publish(c);					/* whoever hears of the end finds it counted */
 	hand_over(c, r, id, res, err);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
@@ -189,9 +242,12 @@ core_submit(Core *c, ReqSpec *spec)
 	r->watched = spec->stream;
 	r->urgent = spec->stream || r->params.n_stop > 0;
 	r->arrival_us = clock_us();
+	if (spec->pool.task != PT_NONE)
+		pooled_begin(r, &spec->pool, core_info(c));
 	if (r->params.temperature > 0)
 		r->seed = r->params.has_seed ? (uint64_t) r->params.seed : rng_seed();
-	out_begin(r, c->tok);
+	if (r->pooled == NULL)
+		out_begin(r, c->tok);
 	atomic_fetch_add(&c->inbox->n_live, 1);
 	inbox_add(c->inbox, (InboxItem) {.r = r});
 	return r;
@@ -210,17 +266,30 @@ core_has_work(const Core *c)
 	return atomic_load(&c->inbox->n_live) > 0;
 }
 
+static bool
+pooled_acceptable(const Core *c, const Pooled *p, Err *e)
+{
+	if (!pooled_check(p, core_info(c), c->max_model_len, e))
+		return false;
+	for (int i = 0; i < p->spec.n_seqs; i++)
+		if (!sched_must_fit(c->sched, p->reqs[i]->n_prompt, 1, e))
+			return false;
+	return true;
+}
+
 /* What core_normalize() has let through fits; this holds for any caller. */
 static bool
 acceptable(const Core *c, const Req *r, Err *e)
 {
+	if (idmap_get(&c->by_id, r->id) != NULL)
+		return err_set(e, ERR_INTERNAL, "request id %llu is in use", (unsigned long long) r->id);
+	if (r->pooled != NULL)
+		return pooled_acceptable(c, r->pooled, e);
 	if (r->n_prompt < 1 || r->params.max_tokens < 1)
 		return err_set(e, ERR_INTERNAL, "request of %d tokens asks for %d", r->n_prompt, r->params.max_tokens);
 	if (r->n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
 					   r->n_prompt, c->max_model_len);
-	if (idmap_get(&c->by_id, r->id) != NULL)
-		return err_set(e, ERR_INTERNAL, "request id %llu is in use", (unsigned long long) r->id);
 	return sched_must_fit(c->sched, r->n_prompt, r->params.max_tokens, e);
 }
 
@@ -232,17 +301,30 @@ accept(Core *c, Req *r)
 	c->stats.requests++;
 	if (!acceptable(c, r, &err))
 	{
-		finish(c, r, -1, (OutResult) {FIN_ERROR, NULL}, &err);
+		int			n = r->pooled != NULL ? r->pooled->spec.n_seqs : 1;
+
+		for (int i = 0; i < n; i++)
+			finish(c, r->pooled != NULL ? r->pooled->reqs[i] : r, -1, (OutResult) {FIN_ERROR, NULL}, &err);
 		return;
 	}
 	idmap_put(&c->by_id, r->id, r);
-	sched_add(c->sched, r);
+	if (r->pooled == NULL)
+		sched_add(c->sched, r);
+	else
+		c->n_pooled++;
+	for (int i = 0; r->pooled != NULL && i < r->pooled->spec.n_seqs; i++)
+	{
+		c->n_pooled_seqs++;
+		sched_add(c->sched, r->pooled->reqs[i]);
+	}
 }
 
 static void
 doom(Core *c, Req *r, bool stopped)
 {
 	if (r == NULL || r->cancelled)
+		return;
+	if (r->state == RQ_GONE)
 		return;
 	r->cancelled = true;
 	r->stopped = stopped;
@@ -252,6 +334,19 @@ doom(Core *c, Req *r, bool stopped)
 		c->doomed = mem_realloc(c->doomed, c->cap_doomed * sizeof(Req *));
 	}
 	c->doomed[c->n_doomed++] = r;
+}
+
+/* ... with all its sequences */
+static void
+doom_request(Core *c, Req *r, bool stopped)
+{
+	if (r == NULL || r->pooled == NULL)
+	{
+		doom(c, r, stopped);
+		return;
+	}
+	for (int i = 0; i < r->pooled->spec.n_seqs; i++)
+		doom(c, r->pooled->reqs[i], false);
 }
 
 /* Take in what other threads have left: queue the new, mark the cancelled. */
@@ -278,7 +373,7 @@ drain(Core *c)
 		if (items[i].r != NULL)
 			accept(c, items[i].r);
 		else
-			doom(c, idmap_get(&c->by_id, items[i].cancel_id), items[i].stopped);
+			doom_request(c, idmap_get(&c->by_id, items[i].cancel_id), items[i].stopped);
 	return n > 0;
 }
 
@@ -304,13 +399,36 @@ reap(Core *c)
 
 /* ---- the step ---- */
 
+/* Hidden rows: those of pooled requests are worked off, the others become logits. */
+static void
+pool_rows_of_step(Core *c, const Plan *plan)
+{
+	size_t		width = (size_t) core_info(c)->hidden_size;
+	PoolStep	s = {.model = c->model, .pool = c->opt.pool, .hidden = c->hidden, .logits = c->logits,
+		.max_logits = c->opt.max_num_seqs};
+	int			at = 0;
+	int			n = 0;
+
+	pooled_collect(&s, plan);
+	for (int i = 0; i < plan->n; i++)
+	{
+		if (plan->e[i].sample && at > n)
+			memcpy(c->hidden + (size_t) n * width, c->hidden + (size_t) at * width, width * sizeof(float));
+		n += plan->e[i].sample;
+		at += plan->e[i].n_out + plan->e[i].sample;
+	}
+	model_logits(c->model, c->hidden, n, c->logits);
+}
+
 static void
 forward(Core *c, const Plan *plan)
 {
 	const Batch *b = batch_build(c->batch, plan);
 
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
-	model_forward(c->model, b, &c->kv, c->logits);
+	model_forward(c->model, b, &c->kv, plan->pools ? c->hidden : c->logits);
+	if (plan->pools)
+		pool_rows_of_step(c, plan);
 }
 
 static void
@@ -372,6 +490,8 @@ commit(Core *c, const Plan *plan)
 		pe->r->computed += pe->n;
 		if (pe->sample && !pe->r->cancelled)
 			commit_token(c, pe->r, id);
+		else if (pe->r->pooled != NULL && req_todo(pe->r) == 0 && !pe->r->cancelled)
+			finish(c, pe->r, -1, (OutResult) {FIN_STOP, NULL}, NULL);
 	}
 }
 
@@ -547,6 +667,10 @@ open_core(Core *c, const Conf *conf, Err *e)
 	c->logits = map_area(c->logits_size);
 	if (c->logits == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
+	c->hidden_size = (size_t) o->max_num_batched_tokens * (size_t) info->hidden_size * sizeof(float);
+	c->hidden = map_area(c->hidden_size);
+	if (c->hidden == NULL)
+		return err_set(e, ERR_NOMEM, "could not map %zu bytes of hidden rows", c->hidden_size);
 	c->sched = sched_new(c->pool, &so);
 	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, (float *) c->state_area.base);
 	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
@@ -598,6 +722,8 @@ core_free(Core *c)
 	marena_free(&c->state_area);
 	if (c->logits != NULL)
 		munmap(c->logits, c->logits_size);
+	if (c->hidden != NULL)
+		munmap(c->hidden, c->hidden_size);
 	gendefaults_free(&c->defaults);
 	idmap_free(&c->by_id);
 	mem_free(c->rows);
@@ -680,8 +806,9 @@ core_check(const Core *c, Err *e)
 
 	if (!sched_check(c->sched, e))
 		return false;
-	if ((size_t) n != c->by_id.n)
-		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %zu are known", n, c->by_id.n);
+	if ((size_t) (n - c->n_pooled_seqs + c->n_pooled) != c->by_id.n)
+		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %d of them sequences of %d others, %zu are known",
+					   n, c->n_pooled_seqs, c->n_pooled, c->by_id.n);
 	if (sched_n_running(c->sched) == 0 && used != 0)
 		return err_set(e, ERR_INTERNAL, "%d blocks are in use and no request runs", used);
 	if (c->n_doomed != 0)

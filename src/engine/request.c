@@ -176,6 +176,77 @@ param_field(Request *r, const WireField *f, bool *known, Err *e)
 }
 
 static bool
+long_by_name(LongInput *to, const WireField *f, Err *e)
+{
+	static const char *const names[] = {[LONG_ERROR] = "error", [LONG_TRUNCATE] = "truncate", [LONG_CHUNK] = "chunk"};
+
+	for (int i = 0; i < 3; i++)
+		if (f->n == strlen(names[i]) && memcmp(f->s, names[i], f->n) == 0)
+		{
+			*to = (LongInput) i;
+			return true;
+		}
+	return bad(e, "long_input", "must be error, truncate or chunk");
+}
+
+static bool
+add_choice(PoolRequest *p, const WireField *f, Err *e)
+{
+	if (p->n_choices == POOL_MAX_CHOICES)
+		return bad(e, "choice", "may be given at most 4096 times");
+	p->choices = mem_realloc(p->choices, (size_t) (p->n_choices + 1) * sizeof(PoolText));
+	p->choices[p->n_choices++] = (PoolText) {f->s, f->n};
+	return true;
+}
+
+/* Fields of pooled requests; *known = false if it is none. */
+static bool
+pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
+{
+	*known = true;
+	switch (f->tag)
+	{
+		case WTAG_TASK:
+			p->task = pool_task_by_name(f->s, f->n);
+			return (p->task != PT_NONE && p->task != PT_LOGPROBS) ||
+				bad(e, "task", "must be embed, token_embed, classify, token_classify, score or reward");
+		case WTAG_PAIR:
+			p->pair = (PoolText) {f->s, f->n};
+			return true;
+		case WTAG_DIMENSIONS:
+			return range_int(f, 1, INT_MAX, &p->dimensions, e);
+		case WTAG_USE_ACTIVATION:
+			p->activation = f->i != 0;
+			return true;
+		case WTAG_INSTRUCTION:
+			p->instruction = (PoolText) {f->s, f->n};
+			return true;
+		case WTAG_PROMPT_NAME:
+			p->prompt_name = (PoolText) {f->s, f->n};
+			return true;
+		case WTAG_LONG_INPUT:
+			return long_by_name(&p->long_input, f, e);
+		case WTAG_TRUNCATE_TOKENS:
+			return range_int(f, -1, INT_MAX, &p->truncate, e) &&
+				(p->truncate != 0 || bad(e, "truncate_tokens", "must be -1 or at least 1"));
+		case WTAG_STEP_TAG_ID:
+			return range_int(f, 0, INT_MAX, &p->step_tag, e);
+		case WTAG_RETURNED_TOKEN_IDS:
+			for (size_t i = 0; i < f->n; i++)
+				intvec_push(&p->columns, wire_int_at(f, i));
+			return true;
+		case WTAG_CHOICE:
+			return add_choice(p, f, e);
+		case WTAG_WANT_LABELS:
+			p->want_labels = f->i != 0;
+			return true;
+		default:
+			*known = false;
+			return true;
+	}
+}
+
+static bool
 other_field(Request *r, const WireField *f, Err *e)
 {
 	switch (f->tag)
@@ -251,6 +322,12 @@ other_field(Request *r, const WireField *f, Err *e)
 }
 
 static bool
+is_pooled(int kind)
+{
+	return kind == WK_POOL || kind == WK_LOGPROBS;
+}
+
+static bool
 check_whole(int kind, Request *r, Err *e)
 {
 	const GenParams *p = &r->params;
@@ -267,6 +344,10 @@ check_whole(int kind, Request *r, Err *e)
 		if (kind == WK_GENERATE && r->has_prompt && r->prompt_len == 0)
 			return bad(e, "prompt", "must not be empty");
 	}
+	if (kind == WK_POOL && r->pool.task == PT_NONE)
+		return err_set(e, ERR_INTERNAL, "pooling request without a task");
+	if (is_pooled(kind) && r->has_prompt == r->has_ids)
+		return err_set(e, ERR_INTERNAL, "pooling request without a text, or with two");
 	if (kind == WK_CHAT_RENDER && (!r->has_chat || (r->model[0] == '\0' && r->chat.source.s == NULL)))
 		return err_set(e, ERR_INTERNAL, "chat without messages or a template");
 	if (kind == WK_DETOKENIZE && !r->has_ids)
@@ -275,7 +356,7 @@ check_whole(int kind, Request *r, Err *e)
 		return err_set(e, ERR_INTERNAL, "control request without a command");
 	if ((kind == WK_MODEL_CHECK || kind == WK_MODEL_INSPECT) && r->path == NULL)
 		return err_set(e, ERR_INTERNAL, "model check without a path");
-	if ((kind == WK_GENERATE || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
+	if ((kind == WK_GENERATE || is_pooled(kind) || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
 		 kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD) && r->model[0] == '\0')
 		return err_set(e, ERR_INTERNAL, "request without a model");
 	if ((r->given & GP_MAX_TOKENS) && p->min_tokens > p->max_tokens)
@@ -295,11 +376,13 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 
 	genparams_init(&r->params);
 	r->add_special = true;
+	r->pool.activation = r->pool.step_tag = -1;
 	while ((got = wire_next(&in, &f)) > 0)
 	{
 		bool		known;
 
-		if (!param_field(r, &f, &known, e) || (!known && !other_field(r, &f, e)))
+		if (!param_field(r, &f, &known, e) || (!known && !pool_field(&r->pool, &f, &known, e)) ||
+			(!known && !other_field(r, &f, e)))
 		{
 			request_free(r);
 			return NULL;
@@ -321,9 +404,19 @@ request_free(Request *r)
 	if (r == NULL)
 		return;
 	genparams_free(&r->params);
+	mem_free(r->pool.choices);
+	intvec_free(&r->pool.ids);
+	intvec_free(&r->pool.columns);
 	mem_free(r->path);
 	mem_free(r->options);
 	mem_free(r);
+}
+
+/* Requests that the core works for, and llm_stat_engine counts. */
+static bool
+is_counted(int kind)
+{
+	return kind == WK_GENERATE || is_pooled(kind);
 }
 
 /* ---- endings ---- */
@@ -333,7 +426,7 @@ request_fail(Conv *c, const Err *e)
 {
 	if (!conv_is_active(c))
 		return;
-	if (c->kind == WK_GENERATE && c->stage != CONV_RUNNING)
+	if (is_counted(c->kind) && c->stage != CONV_RUNNING)
 	{
 		stats_early(c->srv->stats, false);
 		stats_publish(c->srv->stats);
@@ -358,7 +451,7 @@ request_cancel(Conv *c)
 			step_poke(s->step);
 		}
 	}
-	else if (c->kind == WK_GENERATE && conv_is_active(c))
+	else if (is_counted(c->kind) && conv_is_active(c))
 	{
 		stats_early(s->stats, true);
 		stats_publish(s->stats);
@@ -384,6 +477,24 @@ put_usage(WireOut *o, const ReqEvent *ev)
 	wire_put_int(o, WTAG_E2E_US, ev->now_us - ev->arrival_us);
 }
 
+/* Labels and tokens of a pooled request were staged by submit_pooled(). */
+static void
+put_pooled(WireOut *o, Conv *c, const ReqEvent *ev)
+{
+	size_t		n = (size_t) ev->n_rows * (size_t) ev->width;
+
+	if (c->kind == WK_LOGPROBS)
+	{
+		n = 0;
+		for (int i = 0; i < ev->n_rows; i++)
+			n += (size_t) ev->counts[i];
+		wire_put_ints(o, WTAG_COUNTS, ev->counts, (size_t) ev->n_rows);
+		wire_put_ints(o, WTAG_GREEDY, ev->greedy, (size_t) ev->n_rows);
+	}
+	wire_put_floats(o, WTAG_FLOATS, ev->values, n);
+	wire_put_int(o, WTAG_ROWS, ev->n_rows);
+}
+
 static void
 stage_final(Conv *c, const ReqEvent *ev)
 {
@@ -399,6 +510,12 @@ stage_final(Conv *c, const ReqEvent *ev)
 		const char *reason = ev->finish == FIN_STOP ? "stop" : "length";
 
 		c->last_kind = WF_DONE;
+		if (is_pooled(c->kind))
+		{
+			put_pooled(&o, c, ev);
+			put_usage(&o, ev);
+			return;
+		}
 		if (!c->stream)
 			wire_put_str(&o, WTAG_TEXT, c->text.len > 0 ? c->text.data : "", c->text.len);
 		if (!c->stream && c->want_ids)
@@ -410,6 +527,7 @@ stage_final(Conv *c, const ReqEvent *ev)
 		return;
 	}
 	c->last_kind = WF_ERROR;
+	buf_reset(&c->last);		/* what a pooled request has staged */
 	if (ev->finish == FIN_ERROR && ev->err != NULL)
 	{
 		if (ev->err->cls == ERR_NONE)
@@ -501,6 +619,45 @@ submit(Conv *c, IntVec *ids)
 	server_submitted(s);
 }
 
+/* Takes over *spec. */
+static void
+submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
+{
+	Server	   *s = c->srv;
+	Request    *r = c->req;
+	Inst	   *in = entry_inst(c->entry);
+	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
+	ReqSpec		spec = {.session = r->session,.id = c->id,.sink = sink,.sink_ctx = c,.pool = *pool};
+	WireOut		last = conv_out(&c->last);
+	ConvLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	memset(pool, 0, sizeof(*pool));
+	for (int i = 0; i < spec.pool.n_seqs; i++)
+		v.prompt_tokens += (int) spec.pool.seqs[i].ids.len;
+	for (; labels != NULL && *labels != NULL; labels++)
+		wire_put_str(&last, WTAG_LABEL, *labels, strlen(*labels));
+	if (extra->ids.len > 0)
+	{
+		wire_put_ints(&last, WTAG_TOKEN_IDS, extra->ids.data, extra->ids.len);
+		wire_put_ints(&last, WTAG_OFFSETS, extra->offsets.data, extra->offsets.len);
+	}
+	wire_put_int(&o, WTAG_PROMPT_TOKENS, v.prompt_tokens);
+	conv_frame(c, WF_ACCEPTED, &b, false);
+	buf_free(&b);
+	conv_live(c, &v);
+	c->stream = false;
+	c->stage = CONV_RUNNING;
+	mem_free(c->in);
+	c->in = NULL;
+	r->prompt = NULL;
+	atomic_fetch_add(step_inflight(s->step), 1);
+	atomic_store(&c->in_core, true);
+	s->be->submit(in, &spec);
+	server_submitted(s);
+}
+
 typedef struct TextJob
 {
 	Job			j;
@@ -515,6 +672,9 @@ typedef struct TextJob
 	const ChatModel *own;		/* the entry's */
 	IntVec		ids;
 	Buf			out;
+	const PoolRequest *pr;		/* WK_POOL, WK_LOGPROBS */
+	PoolSpec	pool;			/* what it became */
+	PoolExtra	extra;
 	bool		ok;
 	Err			e;
 } TextJob;
@@ -542,6 +702,8 @@ text_run(Job *j)
 
 	if (t->chat != NULL)
 		chat_run(t);
+	else if (t->pr != NULL)
+		t->ok = t->be->pool(in, t->pr, &t->pool, &t->extra, &t->e);
 	else if (t->kind == WK_DETOKENIZE)
 		t->ok = t->be->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
 	else
@@ -586,9 +748,14 @@ text_finish(TextJob *t)
 			submit(c, &t->ids);
 			memset(&t->ids, 0, sizeof(t->ids));
 		}
+		else if (t->pr != NULL)
+			submit_pooled(c, &t->pool, &t->extra);
 		else
 			text_answer(t);
 	}
+	poolspec_free(&t->pool);
+	intvec_free(&t->extra.ids);
+	intvec_free(&t->extra.offsets);
 	intvec_free(&t->ids);
 	buf_free(&t->out);
 }
@@ -598,6 +765,26 @@ text_done(Job *j)
 {
 	text_finish((TextJob *) j);
 	mem_free(j);
+}
+
+/* The rest of a pooled request; returns the size of its texts beside the first. */
+static size_t
+pool_init(TextJob *t, Request *r)
+{
+	PoolRequest *p = &r->pool;
+	size_t		size = p->pair.n;
+
+	if (t->kind == WK_LOGPROBS)
+		p->task = PT_LOGPROBS;
+	p->text = (PoolText) {r->prompt, r->prompt_len};
+	p->add_special = r->add_special;
+	p->want_offsets = r->want_ids;
+	for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
+		intvec_push(&p->ids, wire_int_at(&r->ids, i));
+	for (int i = 0; i < p->n_choices; i++)
+		size += p->choices[i].n;
+	t->pr = p;
+	return size + p->ids.len;
 }
 
 /* Fill in all but the result; returns the size of the input. */
@@ -626,6 +813,8 @@ text_init(TextJob *t, Conv *c)
 	}
 	else
 		t->flags = r->add_special ? TOK_ADD_SPECIAL : 0;
+	if (is_pooled(c->kind))
+		size += pool_init(t, r);
 	c->job_busy = true;
 	return size;
 }
@@ -811,7 +1000,7 @@ with_model(Conv *c)
 		return;
 	}
 	entry_ref(c->entry);
-	if (c->kind == WK_GENERATE)
+	if (is_counted(c->kind))
 		atomic_fetch_add(&entry_counters(c->entry)->requests, 1);
 	if (entry_inst(c->entry) != NULL)
 		request_run(c);
@@ -833,6 +1022,8 @@ request_start(Conv *c)
 	switch ((WireKind) c->kind)
 	{
 		case WK_GENERATE:
+		case WK_POOL:
+		case WK_LOGPROBS:
 			note(c);
 			with_model(c);
 			break;

@@ -34,6 +34,7 @@ typedef struct Request
 	bool		has_seed;
 	unsigned	given;			/* GP_* */
 	GenParams	params;			/* moved out at submit */
+	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */
 } Request;
 
 /* Decode and check the fields of a message; the request is freed with request_free(). */

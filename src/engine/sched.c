@@ -276,6 +276,8 @@ preempt_last(Sched *s)
 	plan_refund(s, r);
 	free_memory(s, r);
 	r->computed = 0;
+	if (r->pooled != NULL)
+		pooled_restart(r);
 	r->preemptions++;
 	r->state = RQ_PREEMPTED;
 	list_push_head(&s->preempted, r);
@@ -300,7 +302,10 @@ plan_give(Sched *s, Req *r, int n)
 	pe = &s->plan.e[r->plan_at];
 	pe->r = r;
 	pe->n = n;
-	pe->sample = n == req_todo(r);
+	pe->sample = r->pooled == NULL && n == req_todo(r);
+	pe->out_at = pe->n_out = 0;
+	if (r->pooled != NULL)
+		pooled_rows(r, n, &pe->out_at, &pe->n_out);
 	s->plan.n_rows += n;
 	s->plan.n_sample += pe->sample;
 	s->plan.units += cost_units(&s->cost, r->computed, n);
@@ -312,15 +317,29 @@ plan_compact(Plan *p)
 {
 	int			n = 0;
 
+	p->pools = false;
 	for (int i = 0; i < p->n; i++)
 	{
 		if (p->e[i].r == NULL)
 			continue;
 		p->e[n] = p->e[i];
 		p->e[n].r->plan_at = n;
+		p->pools = p->pools || p->e[n].n_out > 0;
 		n++;
 	}
 	p->n = n;
+}
+
+/* Rows for a sequence that can't be cut: the first of a step may take any time. */
+static int
+whole_room(const Sched *s, const Req *r, int room)
+{
+	int			fast;
+
+	if (s->target_us <= 0 || s->plan.n_rows == 0)
+		return room;
+	fast = cost_rows(&s->cost, s->plan.units, r->computed, room, s->target_us);
+	return fast < room ? fast : room;
 }
 
 /* How many prompt rows may this request have now?  0 = the budgets are spent. */
@@ -331,6 +350,8 @@ chunk_for(Sched *s, const Req *r)
 	int			todo = req_todo(r);
 	int64_t		share;
 
+	if (r->whole)
+		return todo <= whole_room(s, r, room) ? todo : 0;
 	if (s->target_us > 0)
 	{
 		int			fast = cost_rows(&s->cost, s->plan.units, r->computed, room, s->target_us);

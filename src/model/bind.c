@@ -813,7 +813,7 @@ bind_head(Binder *b, const char *hf)
 	Decoder    *d = b->d;
 	static const char ending[] = "lm_head.weight";
 
-	if (d->c.tied)
+	if (d->c.tied || d->c.no_head)
 		return bind_ignore(b, ending);
 	d->head.k = d->embed.k;
 	d->head.is_head = true;

@@ -142,6 +142,23 @@ position_row(void *arg, int row, int ith)
 	table_row(d, &d->pos, d->b->rows.pos[row] + d->c.pos_first, d->y + (size_t) row * (size_t) d->c.hidden);
 }
 
+static void
+type_row(void *arg, int row, int ith)
+{
+	Decoder    *d = arg;
+
+	(void) ith;
+	table_row(d, &d->types, d->b->types != NULL ? d->b->types[row] : 0, d->y + (size_t) row * (size_t) d->c.hidden);
+}
+
+/* x += a row of a table */
+static void
+add_rows(Decoder *d, void (*fill) (void *arg, int row, int ith))
+{
+	kpool_run(d->pool, fill, d, d->rows);
+	d->k->add(d->pool, d->x, d->y, d->rows, d->c.hidden);
+}
+
 void
 dec_embed(Decoder *d)
 {
@@ -153,11 +170,10 @@ dec_embed(Decoder *d)
 		linear(d, &d->project_in, d->h, d->rows, d->x);
 	if (d->c.embed_scale != 0)
 		d->k->scale(d->pool, d->x, d->rows, d->c.hidden, d->c.embed_scale);
+	if (d->types.n > 0)
+		add_rows(d, type_row);
 	if (d->pos.n > 0)
-	{
-		kpool_run(d->pool, position_row, d, d->rows);
-		d->k->add(d->pool, d->x, d->y, d->rows, d->c.hidden);
-	}
+		add_rows(d, position_row);
 	d->pending = false;
 	profile_mark(d->profile, PROF_EMBED);
 }
@@ -346,7 +362,7 @@ dec_attn(Decoder *d, const Layer *l)
 	KAttn		a = {
 		.scale = l->c->attn_scale != 0 ? l->c->attn_scale : d->c.attn_scale,
 		.window = l->c->window, .chunk = l->c->chunk, .softcap = d->c.attn_softcap, .alibi = d->c.alibi,
-		.sinks = l->sinks
+		.sinks = l->sinks, .ends = d->ends, .ahead = l->c->ahead, .bias = d->bias, .span = d->bias_span
 	};
 
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
@@ -518,6 +534,11 @@ dec_logits(Decoder *d, float *logits)
 {
 	const float *h = d->h;
 
+	if (d->b->hidden)
+	{
+		memcpy(logits, d->h, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
+		return;
+	}
 	if (d->project_out.n > 0)
 	{
 		linear(d, &d->project_out, d->h, d->rows, d->y);

@@ -31,6 +31,7 @@
 typedef struct LayerConf
 {
 	int			window;			/* of attention, in positions; 0 = the whole context */
+	int			ahead;			/* both ways: with a window, so many positions ahead */
 	int			chunk;			/* attention within chunks of so many positions; 0 = no */
 	bool		tempered;		/* q grows with the position */
 	float		xielu[4];		/* alpha_p, alpha_n, beta, eps, unless the layer has tensors of them */
@@ -134,6 +135,9 @@ typedef struct DecoderConf
 	int			max_len;		/* positions */
 	int			mlp_ratio;		/* before dec_conf(): inter / hidden where no key says inter */
 	int			embed_width;	/* of the embedding, if it isn't hidden; 0 = hidden */
+	bool		both_ways;		/* attention sees what follows, too */
+	bool		no_head;		/* nothing is said of the vocabulary: hidden rows are all there is */
+	int			n_types;		/* token types, 0 = none */
 	int			n_pos;			/* rows of a table of learned positions, 0 = none */
 	int			pos_first;		/* its row of position 0 */
 	bool		qk_plain_norm;	/* heads of q and k are normed without weights, if they are rotated */
@@ -331,6 +335,7 @@ typedef struct Decoder
 	Bound	   *bound;			/* all there are, in the order of the arena */
 	Linear		embed;			/* [vocab][embed_width] */
 	Linear		pos;			/* [n_pos][hidden]: learned positions */
+	Linear		types;			/* [n_types][hidden]: of token types */
 	Linear		project_in;		/* embed_width -> hidden, and back; empty if they are the same */
 	Linear		project_out;
 	Norm		embed_norm;		/* of the embedding */
@@ -362,6 +367,10 @@ typedef struct Decoder
 	size_t		ws_size;
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */
 
+	int32_t    *ends;			/* [max_rows] both ways: one behind the last position of a row's sequence */
+	float	   *bias;			/* [n_heads][2 bias_span - 1] of attention by distance (KAttn); NULL = none */
+	int			bias_span;
+
 	/* the step in progress */
 	const Batch *b;
 	const KvView *kv;
@@ -384,7 +393,7 @@ typedef struct Arch
 } Arch;
 
 /* ---- decoder.c: blocks of a forward pass, in the order of use ---- */
-void		dec_embed(Decoder *d);	/* x = E[token] + P[position] */
+void		dec_embed(Decoder *d);	/* x = E[token] + P[position] + T[type] */
 void		dec_embed_norm(Decoder *d);	/* x = norm(x) */
 void		dec_norm(Decoder *d, const Norm *n);	/* x += y if pending; h = norm(x) */
 void		dec_plain(Decoder *d);	/* x += y if pending; h = x: the norm comes behind the block */
@@ -406,7 +415,7 @@ void		dec_mla(Decoder *d, const Layer *l);	/* q, k, v and attention in one: att 
 void		dec_moe(Decoder *d, const Layer *l);	/* y = sum of w_i expert_i(h) */
 void		dec_ffn(Decoder *d, const Layer *l);	/* dec_moe or dec_glu */
 void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
-void		dec_logits(Decoder *d, float *logits);	/* logits = h W */
+void		dec_logits(Decoder *d, float *logits);	/* logits = h W; or h itself, if that is wanted */
 
 /* y[rows][ldy] = x[rows][ldx] W^T + b */
 void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy);

@@ -109,6 +109,18 @@ kinds_ok(const Conf *conf, Err *e)
 	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", conf_misread(conf));
 }
 
+/* What a model without heads of its own can be asked for. */
+static void
+pool_tasks(const Decoder *d, ModelInfo *info)
+{
+	PoolPlan   *embed = &info->pools[PT_EMBED];
+
+	*embed = (PoolPlan) {.n = 1, .kinds = {d->c.both_ways ? POOL_MEAN : POOL_LAST}, .width = d->c.hidden};
+	info->pools[PT_TOKEN_EMBED] = (PoolPlan) {.width = d->c.hidden};
+	info->acts[PT_EMBED] = info->acts[PT_TOKEN_EMBED] = PA_LENGTH1;
+	info->tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | (info->generates ? 1u << PT_LOGPROBS : 0);
+}
+
 /* Configuration and tensors, without reading weights. */
 static bool
 open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
@@ -142,6 +154,9 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	info->n_kv_heads = d->c.n_kv_heads;
 	info->head_dim = d->c.head_dim;
 	info->v_dim = d->c.mla.latent;
+	info->both_ways = d->c.both_ways;
+	info->generates = !d->c.both_ways && !d->c.no_head;
+	pool_tasks(d, info);
 	return true;
 }
 
@@ -197,7 +212,7 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (27 + DEC_ROPES)
+#define MAX_PIECES (28 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -292,6 +307,8 @@ work_pieces(Decoder *d, Piece *p)
 		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state};
 		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner};
 	}
+	if (d->c.both_ways)
+		p[n++] = (Piece) {(float **) &d->ends, rows, 1};
 	if (d->c.head_norm)
 		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab};
 	for (int i = 0; i < DEC_ROPES; i++)
@@ -418,15 +435,44 @@ model_profile(Model *m, Profile *p)
 	m->d.profile = p;
 }
 
+/* Of each row, where its sequence ends.  All of it is in the step. */
+static void
+find_ends(Decoder *d, const KRows *r)
+{
+	for (int s = 0; s < r->n_seqs; s++)
+		for (int i = r->seq_start[s]; i < r->seq_start[s + 1]; i++)
+			d->ends[i] = r->pos[r->seq_start[s + 1] - 1] + 1;
+}
+
 void
-model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
+model_logits(Model *m, const float *hidden, int n, float *logits)
+{
+	Decoder    *d = &m->d;
+	const Batch all = {0};
+
+	if (n == 0)
+		return;
+	memcpy(d->h, hidden, (size_t) n * (size_t) d->c.hidden * sizeof(float));
+	d->b = &all;
+	d->rows = n;
+	dec_logits(d, logits);
+}
+
+void
+model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y)
+{
+	memcpy(y, x, (size_t) n * (size_t) m->info.pools[t].width * sizeof(float));
+}
+
+void
+model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 {
 	Decoder    *d = &m->d;
 	size_t		need;
 
 	if (b->rows.n_rows == 0)
 		return;
-	if (b->rows.n_rows > d->max_rows || b->n_out > m->max_out || b->n_out > b->rows.n_rows)
+	if (b->rows.n_rows > d->max_rows || (!b->hidden && b->n_out > m->max_out) || b->n_out > b->rows.n_rows)
 	{
 		/* the scheduler's bug; going on would overwrite memory */
 		log_line('P', "batch of %d rows and %d outputs is over the plan of %d and %d",
@@ -449,5 +495,7 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 	d->b = b;
 	d->kv = kv;
 	d->rows = b->rows.n_rows;
-	m->arch->forward(d, logits);
+	if (d->ends != NULL)
+		find_ends(d, &b->rows);
+	m->arch->forward(d, out);
 }

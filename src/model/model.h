@@ -20,6 +20,7 @@
 #include "base/profile.h"
 #include "kernels.h"
 #include "model/arena.h"
+#include "model/pooler.h"
 #include "quant/quantize.h"
 
 typedef struct Model Model;
@@ -42,6 +43,12 @@ typedef struct ModelInfo
 	uint64_t	weight_bytes;	/* packed */
 	uint64_t	n_params;
 	uint64_t	state_bytes;	/* recurrent state of a sequence; 0 = none */
+	bool		both_ways;		/* attention looks ahead: a sequence is computed in one step, nothing is
+								 * kept of it */
+	bool		generates;		/* it has a head for the vocabulary */
+	unsigned	tasks;			/* 1 << PoolTask of those it has */
+	PoolPlan	pools[PT_COUNT];
+	PoolAct		acts[PT_COUNT]; /* by default */
 } ModelInfo;
 
 /* Where tensors come from (src/load implements it, src/engine joins the two). */
@@ -106,7 +113,9 @@ typedef struct Batch
 {
 	KRows		rows;			/* n_rows, sequences, positions, block tables */
 	const int32_t *tokens;		/* [n_rows], in [0, vocab_size) */
-	int			n_out;			/* rows whose logits are wanted */
+	const int32_t *types;		/* [n_rows] token types; NULL = all 0 */
+	bool		hidden;			/* hidden rows are wanted instead of logits */
+	int			n_out;			/* rows that are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
 	float	   *state;			/* recurrent state, 64-byte aligned: that of slot s at s * state_bytes
 								 * (rows.state_slot); NULL if the model has none */
@@ -115,7 +124,17 @@ typedef struct Batch
 /* Account for the time of forward passes from now on; NULL = don't. */
 void		model_profile(Model *m, Profile *p);
 
-/* Run one step.  logits: [n_out][vocab_size].  K/V of all rows are written to kv. */
-void		model_forward(Model *m, const Batch *b, const KvView *kv, float *logits);
+/* Run one step.  out: [n_out][vocab_size] logits, or with b->hidden [n_out][hidden_size] rows
+ * behind the last norm.  K/V of all rows are written to kv. */
+void		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
+
+/* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out. */
+void		model_logits(Model *m, const float *hidden, int n, float *logits);
+
+/*
+ * A task's head, for n rows: what its poolers have made of hidden rows, [n][parts hidden_size],
+ * or, if it has none, hidden rows.  y: [n][pools[t].width].
+ */
+void		model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y);
 
 #endif

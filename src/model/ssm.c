@@ -34,7 +34,11 @@ dec_state_plan(Decoder *d)
 		LayerConf  *l = &d->c.layers[i];
 
 		if (!l->recurrent || l->both)
-			l->kv = d->n_kv_layers++;
+		{
+			/* both ways, K and V last as long as their layer: all use the first's */
+			l->kv = d->c.both_ways ? 0 : d->n_kv_layers;
+			d->n_kv_layers = l->kv + 1;
+		}
 		if (!l->recurrent)
 			continue;
 		l->state_at = d->state_floats;

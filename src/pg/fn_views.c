@@ -301,6 +301,8 @@ static const char *const kind_names[WK_COUNT] = {
 	[WK_CONTROL] = "control",
 	[WK_MODEL_INSPECT] = "inspect model",
 	[WK_CHAT_RENDER] = "render chat",
+	[WK_POOL] = "pool",
+	[WK_LOGPROBS] = "logprobs",
 };
 
 static const char *const phase_names[] = {

@@ -302,6 +302,12 @@ wire_put_ints(WireOut *o, WireTag tag, const int32_t *v, size_t n)
 	put(o, tag, WT_INTS, v, n * sizeof(int32_t));
 }
 
+void
+wire_put_floats(WireOut *o, WireTag tag, const float *v, size_t n)
+{
+	put(o, tag, WT_FLOATS, v, n * sizeof(float));
+}
+
 int
 wire_next(WireIn *in, WireField *f)
 {
@@ -342,6 +348,11 @@ wire_next(WireIn *in, WireField *f)
 				return -1;
 			f->n = fh.len / sizeof(int32_t);
 			break;
+		case WT_FLOATS:
+			if (fh.len % sizeof(float) != 0)
+				return -1;
+			f->n = fh.len / sizeof(float);
+			break;
 	}
 	in->p += sizeof(fh) + padded;
 	return 1;
@@ -354,4 +365,11 @@ wire_int_at(const WireField *f, size_t i)
 
 	memcpy(&v, f->s + i * sizeof(v), sizeof(v));
 	return v;
+}
+
+void
+wire_floats(const WireField *f, float *out)
+{
+	if (f->n > 0)
+		memcpy(out, f->s, f->n * sizeof(float));
 }

@@ -57,7 +57,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	4
+#define WIRE_VERSION	5
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
 #define WIRE_STATS_SIZE	(64 * 1024)
@@ -277,6 +277,9 @@ typedef enum WireKind			/* requests */
 	WK_CONTROL,					/* T_COMMAND: "integrity", "log" (fake), "reset-stats", ... -> text */
 	WK_MODEL_INSPECT,			/* what files hold -> WF_DONE with json text */
 	WK_CHAT_RENDER,				/* messages through a chat template -> WF_DONE with text */
+	WK_POOL,					/* a task over a text or a pair -> WF_ACCEPTED, WF_DONE with floats */
+	WK_LOGPROBS,				/* of each choice's tokens behind the prompt, or of the prompt's own from its
+								 * second on -> WF_ACCEPTED, WF_DONE with floats, counts, greedy */
 	WK_COUNT
 } WireKind;
 
@@ -295,7 +298,8 @@ typedef enum WireType
 	WT_INT = 1,					/* int64 */
 	WT_NUM,						/* double */
 	WT_STR,						/* bytes */
-	WT_INTS						/* int32[] */
+	WT_INTS,					/* int32[] */
+	WT_FLOATS					/* float[] */
 } WireType;
 
 /* Tags: one row each in wire_tags.def: X(NAME, number, type). */
@@ -329,6 +333,7 @@ void		wire_put_int(WireOut *o, WireTag tag, int64_t v);
 void		wire_put_num(WireOut *o, WireTag tag, double v);
 void		wire_put_str(WireOut *o, WireTag tag, const char *s, size_t n);
 void		wire_put_ints(WireOut *o, WireTag tag, const int32_t *v, size_t n);
+void		wire_put_floats(WireOut *o, WireTag tag, const float *v, size_t n);
 
 /* Reader over the fields of one message. */
 typedef struct WireField
@@ -337,8 +342,8 @@ typedef struct WireField
 	int			type;
 	int64_t		i;				/* WT_INT */
 	double		num;			/* WT_NUM */
-	const char *s;				/* WT_STR: bytes, not terminated; WT_INTS: raw, use wire_ints() */
-	size_t		n;				/* WT_STR: bytes; WT_INTS: elements */
+	const char *s;				/* WT_STR: bytes, not terminated; else raw, use wire_int_at(), wire_floats() */
+	size_t		n;				/* WT_STR: bytes; WT_INTS, WT_FLOATS: elements */
 } WireField;
 
 typedef struct WireIn
@@ -350,5 +355,6 @@ typedef struct WireIn
 /* 1: a field was read; 0: end; -1: malformed (bad length, type not the tag's type). */
 int			wire_next(WireIn *in, WireField *f);
 int32_t		wire_int_at(const WireField *f, size_t i);	/* element of WT_INTS (unaligned safe) */
+void		wire_floats(const WireField *f, float *out);	/* all elements of WT_FLOATS */
 
 #endif

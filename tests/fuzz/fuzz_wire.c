@@ -34,6 +34,15 @@ walk(const char *p, size_t n)
 		if (f.type == WT_INTS)
 			for (size_t i = 0; i < f.n; i++)
 				sum += (unsigned) wire_int_at(&f, i);
+		if (f.type == WT_FLOATS)
+		{
+			float	   *v = malloc(f.n * sizeof(float) + 1);
+
+			wire_floats(&f, v);
+			for (size_t i = 0; i < f.n; i++)
+				sum += v[i] > 0;
+			free(v);
+		}
 		sum += wire_tag_name(f.tag)[0];
 	}
 	return sum;
@@ -166,6 +175,9 @@ make(Buf *b, unsigned *seed)
 				break;
 			case WT_INTS:
 				wire_put_ints(&o, tag, ids, (size_t) rand_r(seed) % 5);
+				break;
+			case WT_FLOATS:
+				wire_put_floats(&o, tag, (const float[]) {1, -2, 0.5f}, (size_t) rand_r(seed) % 4);
 				break;
 		}
 	}

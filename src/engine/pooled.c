@@ -1,0 +1,428 @@
+/*
+ * pooled.c
+ *	  Pooled requests in the core: hidden rows in, vectors out.
+ *
+ * A pooled request has one or more sequences (chunks of a long text, the two texts of
+ * a similarity, a prompt's continuations).  Each is a Req that the scheduler treats
+ * like any prompt; when its last row is computed it is finished, without a token.
+ *
+ *	step thread			pooled_collect(): rows are pooled as they come (model/pooler.h), a
+ *						sequence's heads run with its last row
+ *	delivering thread	pooled_finish(): the sequences' vectors are joined, activations
+ *
+ * What a sequence has gathered so far (Req.sum) is dropped with its K and V when it is
+ * preempted, so that it is gathered again from the start.
+ *
+ * Owner of a Pooled and of all its Reqs but the first: the first Req, until its last
+ * event has been sent.  Tested by tests/unit/test_pooled.c.
+ */
+#include "engine/core_int.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+void
+poolspec_free(PoolSpec *p)
+{
+	for (int i = 0; i < p->n_seqs; i++)
+		intvec_free(&p->seqs[i].ids);
+	mem_free(p->seqs);
+	intvec_free(&p->columns);
+	memset(p, 0, sizeof(*p));
+}
+
+/* Is each token's row a result of its own? */
+static bool
+by_token(const Pooled *p)
+{
+	return p->spec.task == PT_TOKEN_EMBED || p->spec.task == PT_TOKEN_CLASSIFY;
+}
+
+static void
+begin_seq(Pooled *p, Req *r, int seq, const ModelInfo *info)
+{
+	PoolSeq    *s = &p->spec.seqs[seq];
+
+	r->pooled = p;
+	r->seq = seq;
+	r->whole = info->both_ways;
+	r->tokens = s->ids;
+	s->ids = (IntVec) {0};
+	r->n_prompt = (int) r->tokens.len;
+	switch (p->spec.task == PT_LOGPROBS ? PR_ALL : pool_plan_rows(&info->pools[p->spec.task]))
+	{
+		case PR_FIRST:
+			r->out_from = 0;
+			break;
+		case PR_LAST:
+			r->out_from = r->n_prompt - 1;
+			break;
+		case PR_ALL:
+			r->out_from = p->spec.task == PT_LOGPROBS ? s->scored_at - 1 : s->skip;
+			break;
+	}
+	p->n_tokens += r->n_prompt;
+	p->reqs[seq] = r;
+}
+
+void
+pooled_begin(Req *r, PoolSpec *spec, const ModelInfo *info)
+{
+	Pooled	   *p = mem_zalloc(sizeof(*p));
+	size_t		n = (size_t) spec->n_seqs;
+
+	p->spec = *spec;
+	memset(spec, 0, sizeof(*spec));
+	p->reqs = mem_zalloc(n * sizeof(Req *));
+	p->values = mem_zalloc(n * sizeof(float *));
+	p->n_rows = mem_zalloc(n * sizeof(int));
+	p->greedy = mem_zalloc(n * sizeof(int32_t));
+	p->n_left = p->spec.n_seqs;
+	p->width = p->spec.task == PT_LOGPROBS ? 1 : info->pools[p->spec.task].width;
+	p->act = info->acts[p->spec.task];
+	if (p->spec.activation == 0)
+		p->act = PA_NONE;
+	for (int i = 0; i < p->spec.n_seqs; i++)
+	{
+		Req		   *one = i == 0 ? r : mem_zalloc(sizeof(*one));
+
+		if (i > 0)
+		{
+			one->id = r->id;
+			one->session = r->session;
+			one->arrival_us = r->arrival_us;
+			one->plan_at = one->slot = -1;
+		}
+		begin_seq(p, one, i, info);
+	}
+}
+
+void
+pooled_free(Pooled *p)
+{
+	if (p == NULL)
+		return;
+	for (int i = 0; i < p->spec.n_seqs; i++)
+	{
+		mem_free(p->values[i]);
+		mem_free(p->reqs[i]->sum);
+		if (i == 0)
+			continue;
+		intvec_free(&p->reqs[i]->tokens);
+		intvec_free(&p->reqs[i]->blocks);
+		mem_free(p->reqs[i]);
+	}
+	poolspec_free(&p->spec);
+	mem_free(p->reqs);
+	mem_free(p->values);
+	mem_free(p->n_rows);
+	mem_free(p->greedy);
+	mem_free(p);
+}
+
+bool
+pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e)
+{
+	if (p->spec.task >= PT_COUNT || !(info->tasks & 1u << p->spec.task))
+		return err_set(e, ERR_INTERNAL, "pooled request of task %d, which the model does not have", p->spec.task);
+	for (int i = 0; i < p->spec.n_seqs; i++)
+	{
+		const Req  *r = p->reqs[i];
+
+		if (r->n_prompt < 1 || r->out_from < 0 || r->out_from >= r->n_prompt)
+			return err_set(e, ERR_INTERNAL, "sequence of %d tokens, of which row %d is wanted", r->n_prompt, r->out_from);
+		if (r->n_prompt > max_model_len)
+			return err_set(e, ERR_TOO_LONG, "input of %d tokens does not fit the maximum model length of %d",
+						   r->n_prompt, max_model_len);
+	}
+	return true;
+}
+
+void
+pooled_rows(const Req *r, int n, int *out_at, int *n_out)
+{
+	int			from = r->computed > r->out_from ? r->computed : r->out_from;
+	int			end = r->computed + n;
+
+	/* CLS: nothing but the first; log-probabilities: the last row says nothing of a token that is there */
+	if (r->pooled->spec.task == PT_LOGPROBS && end == r->n_prompt)
+		end--;
+	*out_at = from - r->computed;
+	*n_out = end > from ? end - from : 0;
+}
+
+void
+pooled_restart(Req *r)
+{
+	Pooled	   *p = r->pooled;
+
+	mem_free(r->sum);
+	r->sum = NULL;
+	mem_free(p->values[r->seq]);
+	p->values[r->seq] = NULL;
+	p->n_rows[r->seq] = 0;
+	p->greedy[r->seq] = 1;
+}
+
+/* ---- a step's rows ---- */
+
+/* Room for n more rows of a sequence's values. */
+static float *
+more_values(Req *r, int n)
+{
+	Pooled	   *p = r->pooled;
+	size_t		have = (size_t) p->n_rows[r->seq] * (size_t) p->width;
+
+	if (p->values[r->seq] == NULL)
+	{
+		/* all there will ever be: a preempted sequence begins anew */
+		size_t		most = (size_t) (by_token(p) || p->spec.task == PT_LOGPROBS ? r->n_prompt : 1);
+
+		p->values[r->seq] = mem_alloc(most * (size_t) p->width * sizeof(float));
+		p->greedy[r->seq] = 1;
+	}
+	p->n_rows[r->seq] += n;
+	return p->values[r->seq] + have;
+}
+
+/* The rows of one sequence into its sums; at its end one row for the head. */
+static void
+gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
+{
+	Req		   *r = pe->r;
+	const ModelInfo *info = model_info(s->model);
+	const PoolPlan *plan = &info->pools[r->pooled->spec.task];
+	int			width = info->hidden_size;
+	bool		ends = r->computed + pe->n == r->n_prompt;
+
+	if (r->sum == NULL)
+	{
+		r->sum = mem_alloc((size_t) plan->n * (size_t) width * sizeof(float));
+		for (int k = 0; k < plan->n; k++)
+			pool_start(plan->kinds[k], r->sum + k * width, width);
+	}
+	for (int k = 0; k < plan->n; k++)
+	{
+		PoolRows	which = pool_rows(plan->kinds[k]);
+		float	   *sum = r->sum + k * width;
+
+		for (int i = 0; i < pe->n_out; i++)
+		{
+			int			pos = r->computed + pe->out_at + i;
+
+			if (which == PR_ALL || pos == (which == PR_FIRST ? 0 : r->n_prompt - 1))
+				pool_add(plan->kinds[k], sum, rows + (size_t) i * (size_t) width, width, pos - r->out_from);
+		}
+		if (ends)
+			pool_end(plan->kinds[k], sum, width, r->n_prompt - r->out_from);
+	}
+	if (ends)
+		model_pool_head(s->model, r->pooled->spec.task, r->sum, 1, more_values(r, 1));
+}
+
+/* ---- log-probabilities ---- */
+
+typedef struct LogprobRows
+{
+	const float *logits;
+	int			vocab;
+	const int32_t *ids;			/* the token behind each row */
+	float	   *out;
+	int32_t    *best;			/* is it the likeliest? */
+} LogprobRows;
+
+static void
+logprob_row(void *arg, int i, int ith)
+{
+	const LogprobRows *a = arg;
+	const float *x = a->logits + (size_t) i * (size_t) a->vocab;
+	float		most = -FLT_MAX;
+	int			at = 0;
+	double		sum = 0;
+
+	(void) ith;
+	for (int j = 0; j < a->vocab; j++)
+		if (x[j] > most)
+		{
+			most = x[j];
+			at = j;
+		}
+	for (int j = 0; j < a->vocab; j++)
+		sum += exp((double) x[j] - most);
+	a->out[i] = (float) ((double) x[a->ids[i]] - most - log(sum));
+	a->best[i] = at == a->ids[i];
+}
+
+static void
+logprobs(const PoolStep *s, const PlanEntry *pe, const float *rows)
+{
+	const ModelInfo *info = model_info(s->model);
+	Req		   *r = pe->r;
+	float	   *out = more_values(r, pe->n_out);
+	int32_t    *best = mem_alloc((size_t) s->max_logits * sizeof(int32_t));
+
+	for (int i = 0; i < pe->n_out; i += s->max_logits)
+	{
+		int			n = pe->n_out - i < s->max_logits ? pe->n_out - i : s->max_logits;
+		LogprobRows a = {.logits = s->logits, .vocab = info->vocab_size, .out = out + i, .best = best,
+			.ids = r->tokens.data + r->computed + pe->out_at + i + 1};
+
+		model_logits(s->model, rows + (size_t) i * (size_t) info->hidden_size, n, s->logits);
+		kpool_run(s->pool, logprob_row, &a, n);
+		for (int j = 0; j < n; j++)
+			r->pooled->greedy[r->seq] &= best[j];
+	}
+	mem_free(best);
+}
+
+void
+pooled_collect(const PoolStep *s, const Plan *plan)
+{
+	size_t		width = (size_t) model_info(s->model)->hidden_size;
+	const float *rows = s->hidden;
+
+	for (int i = 0; i < plan->n; i++)
+	{
+		const PlanEntry *pe = &plan->e[i];
+
+		if (pe->n_out > 0 && pe->r->pooled->spec.task == PT_LOGPROBS)
+			logprobs(s, pe, rows);
+		else if (pe->n_out > 0 && by_token(pe->r->pooled))
+			model_pool_head(s->model, pe->r->pooled->spec.task, rows, pe->n_out, more_values(pe->r, pe->n_out));
+		else if (pe->n_out > 0)
+			gather(s, pe, rows);
+		rows += (size_t) (pe->n_out + pe->sample) * width;
+	}
+}
+
+/* ---- the end ---- */
+
+static float
+dot(const float *a, const float *b, int n)
+{
+	double		sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += (double) a[i] * b[i];
+	return (float) sum;
+}
+
+static bool
+all_finite(const Pooled *p)
+{
+	for (int s = 0; s < p->spec.n_seqs; s++)
+		for (size_t i = 0; i < (size_t) p->n_rows[s] * (size_t) p->width; i++)
+			if (!isfinite(p->values[s][i]))
+				return false;
+	return true;
+}
+
+/* A text's chunks: their mean, in which each token counts the same. */
+static void
+mean_of_chunks(const Pooled *p, float *out)
+{
+	for (int j = 0; j < p->width; j++)
+	{
+		double		sum = 0;
+
+		for (int s = 0; s < p->spec.n_seqs; s++)
+			sum += (double) p->values[s][j] * p->reqs[s]->n_prompt;
+		out[j] = (float) (sum / p->n_tokens);
+	}
+}
+
+/* Sum over the first text's tokens of the greatest product with one of the second's. */
+static float
+max_sim(Pooled *p)
+{
+	double		sum = 0;
+
+	for (int s = 0; s < 2; s++)
+		for (int i = 0; i < p->n_rows[s]; i++)
+			pool_finish(PA_LENGTH1, 0, p->values[s] + (size_t) i * (size_t) p->width, p->width);
+	for (int i = 0; i < p->n_rows[0]; i++)
+	{
+		float		best = -FLT_MAX;
+
+		for (int j = 0; j < p->n_rows[1]; j++)
+			best = fmaxf(best, dot(p->values[0] + (size_t) i * (size_t) p->width,
+								   p->values[1] + (size_t) j * (size_t) p->width, p->width));
+		sum += best;
+	}
+	return (float) sum;
+}
+
+static float
+cosine(Pooled *p)
+{
+	for (int s = 0; s < 2; s++)
+		pool_finish(PA_LENGTH1, 0, p->values[s], p->width);
+	return dot(p->values[0], p->values[1], p->width);
+}
+
+/* All sequences' rows one behind the other, in the order of sequences. */
+static int
+concatenate(const Pooled *p, float *out)
+{
+	int			n = 0;
+
+	for (int s = 0; s < p->spec.n_seqs; s++)
+	{
+		memcpy(out + (size_t) n * (size_t) p->width, p->values[s],
+			   (size_t) p->n_rows[s] * (size_t) p->width * sizeof(float));
+		n += p->n_rows[s];
+	}
+	return n;
+}
+
+bool
+pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
+{
+	size_t		rows = 1;
+	int			n = 1;
+	int			width = p->width;
+	float	   *out;
+
+	*space = NULL;
+	if (!all_finite(p))
+		return err_set(e, ERR_INTERNAL, "model produced non-finite values");
+	for (int s = 0; s < p->spec.n_seqs; s++)
+		rows += (size_t) p->n_rows[s];
+	*space = out = mem_alloc(rows * (size_t) p->width * sizeof(float));
+	if (p->spec.join == PJ_COSINE || p->spec.join == PJ_MAXSIM)
+	{
+		out[0] = p->spec.join == PJ_COSINE ? cosine(p) : max_sim(p);
+		width = 1;
+	}
+	else if (p->spec.task == PT_LOGPROBS)
+	{
+		concatenate(p, out);
+		n = p->spec.n_seqs;
+		ev->counts = p->n_rows;
+		ev->greedy = p->greedy;
+	}
+	else
+	{
+		if (p->spec.join == PJ_CHUNKS && !by_token(p))
+			mean_of_chunks(p, out);
+		else
+			n = concatenate(p, out);
+		/* rows move up if dimensions are left out */
+		for (int i = 0; i < n; i++)
+		{
+			float	   *row = out + (size_t) i * (size_t) p->width;
+			int			left = pool_finish(p->act, p->spec.dimensions, row, p->width);
+
+			memmove(out + (size_t) i * (size_t) left, row, (size_t) left * sizeof(float));
+			width = left;
+		}
+	}
+	ev->values = out;
+	ev->n_rows = n;
+	ev->width = width;
+	return true;
+}

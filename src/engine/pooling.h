@@ -1,0 +1,22 @@
+/*
+ * pooling.h
+ *	  From a pooled request's texts to the sequences that the core computes: prompts,
+ *	  pairs, lengths; and what a model's files say about all that.
+ */
+#ifndef VLLM_ENGINE_POOLING_H
+#define VLLM_ENGINE_POOLING_H
+
+#include "engine/backend.h"
+
+typedef struct PoolModel PoolModel;
+
+/* info, tok: referenced, not owned. */
+PoolModel  *poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf, Err *e);
+void		poolmodel_free(PoolModel *m);
+
+/* Backend.pool */
+bool		pooling_make(const PoolModel *m, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e);
+/* Backend.labels */
+const char *const *pooling_labels(const PoolModel *m, PoolTask task);
+
+#endif
