@@ -32,7 +32,7 @@
 #include "engine/server.h"
 #include "wire/control.h"
 
-#define ENGINE_VERSION "0.4.0"
+#define ENGINE_VERSION "0.5.0"
 
 typedef struct Args
 {
