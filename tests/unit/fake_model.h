@@ -3,8 +3,8 @@
  *	  A model for tests of the core: logits are a hash of the token history, and
  *	  the history is read back through the block table.
  *
- * Defines model_forward(), model_info() and model_free(), so that a test that
- * includes it doesn't link src/model.  Each row writes (position, token) into
+ * Defines model_forward() and its like, so that a test that includes it doesn't link
+ * src/model/model.c.  A hidden row is the row of logits, and heads change nothing.  Each row writes (position, token) into
  * the slot of its position; a wanted row then folds the slots of positions
  * 0..pos.  A wrong block table, a stale block or a skipped row changes the
  * logits or is counted in fake.bad_slots.
@@ -151,6 +151,21 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 		usleep((useconds_t) (fake.base_us + fake.row_us * b->rows.n_rows));
 }
 
+void
+model_logits(Model *m, const float *hidden, int n, float *logits)
+{
+	(void) m;
+	memcpy(logits, hidden, (size_t) n * FAKE_VOCAB * sizeof(float));
+}
+
+void
+model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y)
+{
+	(void) m;
+	(void) t;
+	memcpy(y, x, (size_t) n * FAKE_VOCAB * sizeof(float));
+}
+
 const ModelInfo *
 model_info(const Model *m)
 {
@@ -169,10 +184,13 @@ fake_model(int max_model_len)
 	Model	   *m = mem_zalloc(sizeof(*m));
 
 	m->info = (ModelInfo) {
-		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = 16,
+		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = FAKE_VOCAB,
 		.n_layers = 2, .n_kv_layers = fake.no_kv ? 0 : 2, .state_bytes = sizeof(FakeState), .n_heads = 4,
-		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32
+		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32, .generates = true,
+		.tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | 1u << PT_LOGPROBS
 	};
+	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {POOL_LAST}, .width = FAKE_VOCAB};
+	m->info.pools[PT_TOKEN_EMBED].width = FAKE_VOCAB;
 	return m;
 }
 
