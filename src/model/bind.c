@@ -9,7 +9,7 @@
  *
  * Tested by tests/unit/test_model.c and the goldens.
  */
-#include "model/bind.h"
+#include "model/heads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +63,18 @@ const DecoderConf *
 bind_decoder_conf(const Binder *b)
 {
 	return &b->d->c;
+}
+
+Decoder *
+bind_decoder(Binder *b)
+{
+	return b->d;
+}
+
+Err *
+bind_err(Binder *b)
+{
+	return b->e;
 }
 
 const char *
@@ -144,6 +156,17 @@ bind_has(Binder *b, const char *hf, const char *gguf)
 
 	full_name(b, hf, gguf, "", name);
 	return find(b, name) != NULL;
+}
+
+int64_t
+bind_n_rows(Binder *b, const char *hf, const char *gguf)
+{
+	char		name[MAX_NAME];
+	const KTensor *t;
+
+	full_name(b, hf, gguf, ".weight", name);
+	t = find(b, name);
+	return t != NULL ? t->shape[0] : 0;
 }
 
 bool
@@ -1117,7 +1140,8 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 		d->layers[i].c = &d->c.layers[i];
 	/* old checkpoints store tables that follow from the configuration */
 	ok = bind_ignore(&b, ".inv_freq") && bind_ignore(&b, ".rotary_emb.cos_cached") &&
-		bind_ignore(&b, ".rotary_emb.sin_cached") && a->bind(&b, d) && check_unused(&b);
+		bind_ignore(&b, ".rotary_emb.sin_cached") && a->bind(&b, d) && bind_heads(&b, d) &&
+		check_unused(&b);
 	mem_free(b.used);
 	if (b.converted)
 		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));

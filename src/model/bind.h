@@ -25,7 +25,12 @@
 bool		bind_is_gguf(const Binder *b);
 const Conf *bind_conf(const Binder *b);
 const DecoderConf *bind_decoder_conf(const Binder *b);
+Decoder    *bind_decoder(Binder *b);
+Err		   *bind_err(Binder *b);
 bool		bind_has(Binder *b, const char *hf, const char *gguf);	/* whole names */
+
+/* Rows of a matrix, 0 if it isn't there. */
+int64_t		bind_n_rows(Binder *b, const char *hf, const char *gguf);
 
 /* The embedding, the norm before the head, and the head unless it is tied. */
 bool		bind_embed(Binder *b, const char *hf);

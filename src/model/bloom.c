@@ -17,6 +17,9 @@ bloom_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->max_len = 2048;
 	out->act = KACT_GELU_TANH;
 	out->tied = true;
+	/* published models have this class, and say something all the same */
+	if (out->head == HEAD_BARE)
+		out->head = HEAD_LM;
 	out->no_rope = true;
 	out->layer_norm = out->norm_bias = true;
 	out->qkv_bias = out->o_bias = out->mlp_bias = true;

@@ -120,6 +120,17 @@ typedef struct MlaConf
 	int			v;				/* width of each head of v */
 } MlaConf;
 
+/* What a checkpoint has on top of the model, by its class ("BertForTokenClassification"). */
+typedef enum HeadKind
+{
+	HEAD_LM,					/* ForCausalLM: the vocabulary */
+	HEAD_BARE,					/* Model, ForMaskedLM: hidden rows are what is wanted */
+	HEAD_SEQUENCE,				/* ForSequenceClassification: labels of a text */
+	HEAD_TOKENS,				/* ForTokenClassification: labels of each token */
+	HEAD_REWARD,				/* ForRewardModel */
+	HEAD_STEPS					/* ForProcessRewardModel: labels of each step */
+} HeadKind;
+
 /* What an architecture reads from config.json.  Zero is the plain choice of all
  * that dec_conf() doesn't set.  What stands in sizes, eps, act, tied and rope[].keys before
  * dec_conf() is the architecture's default of a key that may be absent. */
@@ -136,6 +147,7 @@ typedef struct DecoderConf
 	int			mlp_ratio;		/* before dec_conf(): inter / hidden where no key says inter */
 	int			embed_width;	/* of the embedding, if it isn't hidden; 0 = hidden */
 	bool		both_ways;		/* attention sees what follows, too */
+	HeadKind	head;			/* before dec_conf(): by the name of the class */
 	bool		no_head;		/* nothing is said of the vocabulary: hidden rows are all there is */
 	int			n_types;		/* token types, 0 = none */
 	int			n_pos;			/* rows of a table of learned positions, 0 = none */
@@ -230,6 +242,27 @@ typedef struct Norm
 	float	   *w;				/* NULL = ones */
 	float	   *b;				/* NULL = zeros */
 } Norm;
+
+/* What stands behind a task's pooling (heads.c): y = norm(act(x W^T + b)), one layer after the other. */
+#define HEAD_MAX 4
+
+typedef enum HeadAct
+{
+	HA_NONE, HA_TANH, HA_SIGMOID, HA_RELU, HA_GELU, HA_GELU_TANH, HA_SILU
+} HeadAct;
+
+typedef struct HeadLayer
+{
+	Linear		dense;
+	HeadAct		act;
+	Norm		norm;			/* LayerNorm; without weights: none */
+} HeadLayer;
+
+typedef struct Head
+{
+	int			n;				/* layers; 0 = none */
+	HeadLayer	layers[HEAD_MAX];
+} Head;
 
 /* A mixture of experts. */
 typedef struct Moe
@@ -341,6 +374,13 @@ typedef struct Decoder
 	Norm		embed_norm;		/* of the embedding */
 	Linear		head;			/* [vocab][hidden]; unused when tied */
 	float	   *head_norm;		/* [vocab] 1 / length of the head's rows; in the work space */
+	Head		classifier;		/* of labels, scores and rewards */
+	PoolKind	classifier_pool;	/* what it looks at */
+	Head		dense;			/* sentence-transformers' layers behind an embedding */
+	bool		dense_by_token; /* ... or behind each token's */
+	bool		scores_tokens;	/* a score comes from the vocabulary's head: */
+	float	   *token_row;		/* [hidden] token ids' rows; in the work space; NULL = none */
+	float		token_bias;
 	Layer	   *layers;
 	Norm		norm;			/* before the head */
 	Stack	  **stacks;			/* all there are */
@@ -363,6 +403,8 @@ typedef struct Decoder
 	float	   *ssm_x;			/* behind the convolution */
 	float	   *ssm_p;			/* Mamba: dt_rank + 2 state */
 	float	   *ssm_dt;			/* Mamba: inner */
+	float	   *head_x;			/* [HEAD_ROWS][widest] between a head's layers */
+	float	   *head_y;			/* likewise */
 	void	   *ws;				/* scratch of mm and attn */
 	size_t		ws_size;
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */

@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "model/bind.h"
+#include "model/heads.h"
 
 struct Model
 {
@@ -35,17 +35,24 @@ static const Arch archs[] = {
 
 #define N_ARCHS (sizeof(archs) / sizeof(archs[0]))
 
-/* classes is a list separated by blanks */
+/* classes is a list separated by blanks; stem: of one of them the first `len` bytes will do, up to
+ * what says its head */
 static bool
-has_class(const char *classes, const char *name)
+has_class(const char *classes, const char *name, size_t len, bool stem)
 {
-	size_t		len = strlen(name);
-
 	for (const char *p = classes; *p != '\0';)
 	{
 		size_t		n = strcspn(p, " ");
+		size_t		s = n;
+		char		one[128];
 
-		if (n == len && memcmp(p, name, n) == 0)
+		if (stem && n < sizeof(one))
+		{
+			memcpy(one, p, n);
+			one[n] = '\0';
+			head_kind(one, &s);
+		}
+		if (s == len && memcmp(p, name, s) == 0)
 			return true;
 		p += n;
 		p += strspn(p, " ");
@@ -54,19 +61,31 @@ has_class(const char *classes, const char *name)
 }
 
 static const Arch *
-find_arch(const Conf *c, Err *e)
+find_arch(const Conf *c, HeadKind *head, Err *e)
 {
 	const char *gguf = conf_str(c, "gguf.architecture", NULL);
 	const char *name = gguf != NULL ? gguf : conf_str(c, "architectures", NULL);
+	size_t		stem = 0;
 	char		buf[129];
+
+	*head = HEAD_LM;
 
 	if (name == NULL)
 	{
 		err_set(e, ERR_BAD_FILE, "model configuration has no \"architectures\"");
 		return NULL;
 	}
-	for (size_t i = 0; i < N_ARCHS; i++)
-		if (has_class(gguf != NULL ? archs[i].gguf : archs[i].classes, name))
+	for (size_t i = 0; i < N_ARCHS && gguf != NULL; i++)
+		if (has_class(archs[i].gguf, name, strlen(name), false))
+			return &archs[i];
+	if (gguf == NULL)
+		*head = head_kind(name, &stem);
+	for (size_t i = 0; i < N_ARCHS && gguf == NULL; i++)
+		if (has_class(archs[i].classes, name, strlen(name), false))
+			return &archs[i];
+	/* the same model with another head */
+	for (size_t i = 0; i < N_ARCHS && gguf == NULL && stem < strlen(name); i++)
+		if (has_class(archs[i].classes, name, stem, true))
 			return &archs[i];
 	err_set(e, ERR_UNSUPPORTED, "model architecture \"%s\" is not supported",
 			dec_printable(name, buf, sizeof(buf)));
@@ -109,18 +128,6 @@ kinds_ok(const Conf *conf, Err *e)
 	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", conf_misread(conf));
 }
 
-/* What a model without heads of its own can be asked for. */
-static void
-pool_tasks(const Decoder *d, ModelInfo *info)
-{
-	PoolPlan   *embed = &info->pools[PT_EMBED];
-
-	*embed = (PoolPlan) {.n = 1, .kinds = {d->c.both_ways ? POOL_MEAN : POOL_LAST}, .width = d->c.hidden};
-	info->pools[PT_TOKEN_EMBED] = (PoolPlan) {.width = d->c.hidden};
-	info->acts[PT_EMBED] = info->acts[PT_TOKEN_EMBED] = PA_LENGTH1;
-	info->tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | (info->generates ? 1u << PT_LOGPROBS : 0);
-}
-
 /* Configuration and tensors, without reading weights. */
 static bool
 open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
@@ -129,8 +136,13 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	Decoder    *d = &m->d;
 	ModelInfo  *info = &m->info;
 
-	if ((m->arch = find_arch(conf, e)) == NULL || !m->arch->conf(conf, &d->c, e) || !kinds_ok(conf, e))
+	if ((m->arch = find_arch(conf, &d->c.head, e)) == NULL || !m->arch->conf(conf, &d->c, e) || !kinds_ok(conf, e))
 		return false;
+	/* an embedding model, even if it could say something */
+	if (d->c.head == HEAD_LM && conf_has(conf, "st.pooling") && !conf_has(conf, HEAD_TOKENS_KEY))
+		d->c.head = HEAD_BARE;
+	d->c.no_head |= d->c.head != HEAD_LM;
+	d->classifier_pool = d->c.both_ways ? POOL_CLS : POOL_LAST;
 	if (max_len < 0 || max_len > d->c.max_len)
 		return err_set(e, ERR_INVALID, "max_model_len %d is outside the range of the model (1 .. %d)",
 					   max_len, d->c.max_len);
@@ -156,8 +168,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	info->v_dim = d->c.mla.latent;
 	info->both_ways = d->c.both_ways;
 	info->generates = !d->c.both_ways && !d->c.no_head;
-	pool_tasks(d, info);
-	return true;
+	return heads_info(d, conf, info, e);
 }
 
 /* Rows of a step that are multiplied with a stack's matrices at once: enough for these to be read
@@ -212,7 +223,7 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (28 + DEC_ROPES)
+#define MAX_PIECES (31 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -309,6 +320,10 @@ work_pieces(Decoder *d, Piece *p)
 	}
 	if (d->c.both_ways)
 		p[n++] = (Piece) {(float **) &d->ends, rows, 1};
+	p[n++] = (Piece) {&d->head_x, HEAD_ROWS, heads_width(d)};
+	p[n++] = (Piece) {&d->head_y, HEAD_ROWS, heads_width(d)};
+	if (d->scores_tokens)
+		p[n++] = (Piece) {&d->token_row, 1, (size_t) d->c.hidden};
 	if (d->c.head_norm)
 		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab};
 	for (int i = 0; i < DEC_ROPES; i++)
@@ -396,6 +411,7 @@ model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err
 		stack_ready(d->stacks[i]);
 	if (d->head_norm != NULL)
 		measure_head(d);
+	heads_ready(d, conf);
 	return m;
 }
 
@@ -461,7 +477,7 @@ model_logits(Model *m, const float *hidden, int n, float *logits)
 void
 model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y)
 {
-	memcpy(y, x, (size_t) n * (size_t) m->info.pools[t].width * sizeof(float));
+	dec_pool_head(&m->d, t, m->info.pools[t].width, x, n, y);
 }
 
 void

@@ -47,6 +47,7 @@ typedef struct ModelInfo
 								 * kept of it */
 	bool		generates;		/* it has a head for the vocabulary */
 	unsigned	tasks;			/* 1 << PoolTask of those it has */
+	int			n_labels;		/* of its classifier, 0 = it has none */
 	PoolPlan	pools[PT_COUNT];
 	PoolAct		acts[PT_COUNT]; /* by default */
 } ModelInfo;

@@ -1,0 +1,483 @@
+/*
+ * heads.c
+ *	  What stands behind pooling: classifiers, rewards, dense layers.
+ *
+ * Binding names the layers, heads_info() says what the model can be asked for, dec_pool_head() is
+ * run by the step thread on what the poolers have made.  Row invariance (kernels.h) holds: every
+ * row goes through the same ops of the table, in pieces of HEAD_ROWS.
+ *
+ * Tested by tests/unit/test_heads.c and tests/golden/pool_golden.c.
+ */
+#include "model/heads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* ---- classes ---- */
+
+static const struct
+{
+	const char *ending;
+	HeadKind	kind;
+}			endings[] = {
+	{"ForCausalLM", HEAD_LM}, {"LMHeadModel", HEAD_LM}, {"ForConditionalGeneration", HEAD_LM},
+	{"ForMaskedLM", HEAD_BARE}, {"ForPreTraining", HEAD_BARE},
+	{"ForSequenceClassification", HEAD_SEQUENCE}, {"ForTokenClassification", HEAD_TOKENS},
+	{"ForProcessRewardModel", HEAD_STEPS}, {"ForRewardModel", HEAD_REWARD},
+	{"Model", HEAD_BARE},		/* behind those that end so, too */
+};
+
+HeadKind
+head_kind(const char *class_name, size_t *stem)
+{
+	size_t		len = strlen(class_name);
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+	{
+		size_t		n = strlen(endings[i].ending);
+
+		if (len > n && strcmp(class_name + len - n, endings[i].ending) == 0)
+		{
+			*stem = len - n;
+			return endings[i].kind;
+		}
+	}
+	*stem = len;
+	return HEAD_LM;
+}
+
+/* ---- binding ---- */
+
+/* A layer more; NULL with the error set if there are too many. */
+static HeadLayer *
+add_layer(Head *h, int k, HeadAct act)
+{
+	HeadLayer  *l = &h->layers[h->n];
+
+	if (h->n == HEAD_MAX)
+		return NULL;
+	l->dense.k = h->n > 0 ? h->layers[h->n - 1].dense.n : k;
+	l->dense.exact = true;
+	l->act = act;
+	h->n++;
+	return l;
+}
+
+bool
+bind_classifier_dense(Binder *b, const char *hf, const char *gguf, int n, HeadAct act, bool bias)
+{
+	Decoder    *d = bind_decoder(b);
+	HeadLayer  *l = add_layer(&d->classifier, d->c.hidden, act);
+
+	if (l == NULL)
+		return err_set(bind_err(b), ERR_INTERNAL, "too many layers of a head");
+	return bind_linear(b, &l->dense, hf, gguf, n, bias);
+}
+
+bool
+bind_classifier_norm(Binder *b, const char *hf, const char *gguf)
+{
+	Head	   *h = &bind_decoder(b)->classifier;
+	HeadLayer  *l = &h->layers[h->n - 1];
+	char		name[2][160];
+
+	snprintf(name[0], sizeof(name[0]), "%s.weight", hf);
+	snprintf(name[1], sizeof(name[1]), "%s.weight", gguf);
+	if (!bind_vector(b, &l->norm.w, name[0], name[1], l->dense.n))
+		return false;
+	snprintf(name[0], sizeof(name[0]), "%s.bias", hf);
+	snprintf(name[1], sizeof(name[1]), "%s.bias", gguf);
+	return !bind_has(b, name[0], name[1]) || bind_vector(b, &l->norm.b, name[0], name[1], l->dense.n);
+}
+
+bool
+bind_classifier(Binder *b, const char *hf, const char *gguf, bool bias)
+{
+	int64_t		n = bind_n_rows(b, hf, gguf);
+
+	if (n > HEAD_MAX_LABELS)
+		return err_set(bind_err(b), ERR_BAD_FILE, "tensor \"%s.weight\" has %lld rows, more than %d labels are not supported",
+					   hf, (long long) n, HEAD_MAX_LABELS);
+	/* without rows: the shape is refused by its name */
+	return bind_classifier_dense(b, hf, gguf, n > 0 ? (int) n : 1, HA_NONE, bias);
+}
+
+/* As the usual names of decoders are. */
+static bool
+bind_usual(Binder *b, const Decoder *d)
+{
+	if (d->c.head == HEAD_REWARD || d->c.head == HEAD_STEPS)
+	{
+		if (bind_has(b, "v_head.weight", ""))
+			return bind_classifier(b, "v_head", "", bind_has(b, "v_head.bias", ""));
+		if (bind_has(b, "score.0.weight", ""))
+			return bind_classifier_dense(b, "score.0", "", (int) bind_n_rows(b, "score.0", ""), HA_RELU, true) &&
+				bind_classifier(b, "score.2", "", true);
+	}
+	if (d->c.head == HEAD_TOKENS && bind_has(b, "classifier.weight", ""))
+		return bind_classifier(b, "classifier", "", bind_has(b, "classifier.bias", ""));
+	return bind_classifier(b, "score", "", bind_has(b, "score.bias", ""));
+}
+
+/* The last word of a Python class's name. */
+static const char *
+last_word(const char *s)
+{
+	const char *dot = strrchr(s, '.');
+
+	return dot != NULL ? dot + 1 : s;
+}
+
+static bool
+torch_act(const char *name, HeadAct *out, Err *e)
+{
+	static const struct
+	{
+		const char *name;
+		HeadAct		act;
+	}			acts[] = {
+		{"Identity", HA_NONE}, {"Tanh", HA_TANH}, {"Sigmoid", HA_SIGMOID}, {"ReLU", HA_RELU}, {"GELU", HA_GELU},
+		{"SiLU", HA_SILU},
+	};
+	char		buf[65];
+
+	for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++)
+		if (strcmp(acts[i].name, last_word(name)) == 0)
+		{
+			*out = acts[i].act;
+			return true;
+		}
+	return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" is not supported", dec_printable(name, buf, sizeof(buf)));
+}
+
+/* Vectors side by side that an embedding's layers begin with. */
+static int
+n_parts(const Conf *conf)
+{
+	size_t		n;
+
+	conf_strs(conf, "st.pooling", &n);
+	return n > 0 && n <= POOL_PARTS ? (int) n : 1;
+}
+
+static bool
+bind_dense(Binder *b, Decoder *d)
+{
+	const Conf *conf = bind_conf(b);
+
+	for (int i = 0;; i++)
+	{
+		char		key[64];
+		char		name[64];
+		int			n;
+		HeadAct		act = HA_NONE;
+		HeadLayer  *l;
+
+		snprintf(key, sizeof(key), "st.dense.%d.out_features", i);
+		if (!conf_has(conf, key))
+			return true;
+		if (!dec_conf_int(conf, key, 1, DEC_MAX_HIDDEN, 0, &n, bind_err(b)))
+			return false;
+		snprintf(key, sizeof(key), "st.dense.%d.activation_function", i);
+		/* what the module's class has without the key */
+		if (!torch_act(conf_str(conf, key, "torch.nn.modules.activation.Tanh"), &act, bind_err(b)))
+			return false;
+		if ((l = add_layer(&d->dense, n_parts(conf) * d->c.hidden, act)) == NULL)
+			return err_set(bind_err(b), ERR_UNSUPPORTED, "more than %d dense layers behind an embedding are not supported",
+						   HEAD_MAX);
+		snprintf(name, sizeof(name), "st.dense.%d.linear", i);
+		snprintf(key, sizeof(key), "st.dense.%d.bias", i);
+		if (!bind_linear(b, &l->dense, name, name, n, conf_bool(conf, key, true)))
+			return false;
+	}
+}
+
+/* A score by the logits of tokens. */
+static bool
+tokens_ok(const Conf *conf, const Decoder *d, Err *e)
+{
+	size_t		n;
+	const double *ids = conf_nums(conf, HEAD_TOKENS_KEY, &n);
+
+	if (d->c.no_head || n < 1 || n > 2)
+		return err_set(e, ERR_UNSUPPORTED, "a score is made of the logits of one or two tokens, of a model that has logits");
+	for (size_t i = 0; i < n; i++)
+		if (!(ids[i] >= 0 && ids[i] < d->c.vocab) || ids[i] != floor(ids[i]))
+			return err_set(e, ERR_BAD_FILE, "token %g is not in the model's vocabulary of %d", ids[i], d->c.vocab);
+	return true;
+}
+
+bool
+bind_heads(Binder *b, Decoder *d)
+{
+	const Conf *conf = bind_conf(b);
+
+	d->scores_tokens = conf_has(conf, HEAD_TOKENS_KEY);
+	d->dense_by_token = conf_bool(conf, "st.by_token", false);
+	if (d->scores_tokens && !tokens_ok(conf, d, bind_err(b)))
+		return false;
+	if (d->c.head > HEAD_BARE && d->classifier.n == 0 && !bind_usual(b, d))
+		return false;
+	return bind_dense(b, d);
+}
+
+size_t
+heads_width(const Decoder *d)
+{
+	const Head *heads[] = {&d->classifier, &d->dense};
+	int			most = 0;
+
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		for (int j = 0; j < heads[i]->n; j++)
+			most = heads[i]->layers[j].dense.n > most ? heads[i]->layers[j].dense.n : most;
+	return (size_t) most;
+}
+
+/* ---- what the model can be asked for ---- */
+
+/* The poolers of a sentence-transformers directory, or what is usual. */
+static bool
+embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
+{
+	static const char *const keys[] = {
+#define POOLER(name, key, rows, start, add, end) key,
+#include "model/poolers.def"
+#undef POOLER
+	};
+	size_t		n;
+	const char *const *names = conf_strs(conf, "st.pooling", &n);
+	char		buf[65];
+
+	*p = (PoolPlan) {.n = 1, .kinds = {d->c.both_ways ? POOL_MEAN : POOL_LAST}};
+	if (n > POOL_PARTS)
+		return err_set(e, ERR_UNSUPPORTED, "more than %d poolers side by side are not supported", POOL_PARTS);
+	for (size_t i = 0; i < n; i++)
+	{
+		int			k = 0;
+
+		while (k < POOL_KINDS && strcmp(keys[k], names[i]) != 0)
+			k++;
+		if (k == POOL_KINDS)
+			return err_set(e, ERR_UNSUPPORTED, "pooling \"%s\" is not supported", dec_printable(names[i], buf, sizeof(buf)));
+		p->kinds[i] = (PoolKind) k;
+		p->n = (int) i + 1;
+	}
+	p->width = d->dense.n > 0 ? d->dense.layers[d->dense.n - 1].dense.n : p->n * d->c.hidden;
+	return true;
+}
+
+/* What a score goes through: sentence-transformers' say counts for one label only. */
+static PoolAct
+label_act(const Conf *conf, int n_labels)
+{
+	static const char *const keys[] = {
+		"sentence_transformers.activation_fn", "st.activation_fn", "sbert_ce_default_activation_function", NULL
+	};
+	const char *fn = conf_str(conf, dec_conf_key(conf, keys), "");
+	const char *type = conf_str(conf, "problem_type", "");
+
+	if (strcmp(type, "regression") == 0)
+		return PA_NONE;
+	if (strcmp(type, "multi_label_classification") == 0)
+		return PA_SIGMOID;
+	if (n_labels > 1)
+		return PA_SOFTMAX;
+	return strcmp(last_word(fn), "Identity") == 0 ? PA_NONE : PA_SIGMOID;
+}
+
+static void
+add_task(ModelInfo *info, PoolTask t, PoolPlan plan, PoolAct act)
+{
+	info->tasks |= 1u << t;
+	info->pools[t] = plan;
+	info->acts[t] = act;
+}
+
+static void
+classifier_tasks(const Decoder *d, const Conf *conf, ModelInfo *info)
+{
+	int			n = d->classifier.layers[d->classifier.n - 1].dense.n;
+	PoolAct		act = label_act(conf, n);
+	PoolPlan	one = {.n = 1, .kinds = {d->classifier_pool}, .width = n};
+	PoolPlan	all = {.width = n};
+
+	info->n_labels = n;
+	switch (d->c.head)
+	{
+		case HEAD_SEQUENCE:
+			add_task(info, PT_CLASSIFY, one, act);
+			if (n == 1)
+				add_task(info, PT_SCORE, one, act);
+			if (n == 1 && !d->c.both_ways)
+				add_task(info, PT_REWARD, one, PA_NONE);
+			break;
+		case HEAD_TOKENS:
+			add_task(info, PT_TOKEN_CLASSIFY, all, act);
+			break;
+		case HEAD_REWARD:
+			if (n == 1)
+				add_task(info, PT_REWARD, one, PA_NONE);
+			add_task(info, PT_TOKEN_CLASSIFY, all, PA_NONE);
+			break;
+		case HEAD_STEPS:
+			add_task(info, PT_REWARD, all, act);
+			add_task(info, PT_TOKEN_CLASSIFY, all, act);
+			break;
+		case HEAD_LM:
+		case HEAD_BARE:
+			break;
+	}
+}
+
+bool
+heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
+{
+	PoolPlan	embed;
+
+	info->tasks = info->generates ? 1u << PT_LOGPROBS : 0;
+	if (d->classifier.n > 0)
+	{
+		classifier_tasks(d, conf, info);
+		return true;
+	}
+	if (conf_has(conf, HEAD_TOKENS_KEY))
+	{
+		PoolPlan	last = {.n = 1, .kinds = {POOL_LAST}, .width = 1};
+
+		info->n_labels = 1;
+		add_task(info, PT_CLASSIFY, last, PA_SIGMOID);
+		add_task(info, PT_SCORE, last, PA_SIGMOID);
+		return true;
+	}
+	if (!embed_plan(d, conf, &embed, e))
+		return false;
+	if (conf_bool(conf, "st.by_token", false))
+	{
+		add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = embed.width}, PA_LENGTH1);
+		return true;
+	}
+	/* a directory without sentence-transformers' files says nothing of lengths */
+	add_task(info, PT_EMBED, embed, conf_has(conf, "st.pooling") && !conf_bool(conf, "st.normalize", false) ? PA_NONE : PA_LENGTH1);
+	add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = d->c.hidden}, PA_LENGTH1);
+	return true;
+}
+
+/* ---- evaluation ---- */
+
+typedef struct ActRows
+{
+	HeadAct		act;
+	float	   *x;
+	int			width;
+} ActRows;
+
+static void
+act_row(void *arg, int row, int ith)
+{
+	const ActRows *a = arg;
+	float	   *x = a->x + (size_t) row * (size_t) a->width;
+
+	(void) ith;
+	for (int i = 0; i < a->width; i++)
+		x[i] = a->act == HA_TANH ? tanhf(x[i]) : (float) (1 / (1 + exp(-(double) x[i])));
+}
+
+static void
+activate(Decoder *d, HeadAct act, float *x, int rows, int width)
+{
+	static const KAct of_table[] = {
+		[HA_RELU] = KACT_RELU, [HA_GELU] = KACT_GELU, [HA_GELU_TANH] = KACT_GELU_TANH, [HA_SILU] = KACT_SILU
+	};
+
+	if (act == HA_TANH || act == HA_SIGMOID)
+		kpool_run(d->pool, act_row, &(ActRows) {act, x, width}, rows);
+	else if (act != HA_NONE)
+		d->k->act(d->pool, of_table[act], x, rows, width);
+}
+
+/* At most HEAD_ROWS rows; the last layer writes to y. */
+static void
+run_layers(Decoder *d, const Head *h, const float *x, int rows, float *y)
+{
+	for (int i = 0; i < h->n; i++)
+	{
+		const HeadLayer *l = &h->layers[i];
+		float	   *to = i == h->n - 1 ? y : i % 2 == 0 ? d->head_x : d->head_y;
+
+		dec_linear(d, &l->dense, x, l->dense.k, rows, to, l->dense.n);
+		activate(d, l->act, to, rows, l->dense.n);
+		if (l->norm.w != NULL)
+			d->k->layernorm(d->pool, to, to, l->norm.w, l->norm.b, rows, l->dense.n, d->c.eps);
+		x = to;
+	}
+}
+
+void
+heads_ready(Decoder *d, const Conf *conf)
+{
+	const Linear *head = d->c.tied ? &d->embed : &d->head;
+	size_t		n;
+	const double *ids = conf_nums(conf, HEAD_TOKENS_KEY, &n);
+	float	   *row;
+
+	if (d->token_row == NULL)
+		return;
+	row = mem_alloc((size_t) d->c.hidden * sizeof(float));
+	memset(d->token_row, 0, (size_t) d->c.hidden * sizeof(float));
+	/* of one token its own logit, of two the second's over the first's */
+	for (size_t i = 0; i < n; i++)
+	{
+		int			sign = i == n - 1 ? 1 : -1;
+
+		d->k->mat_row(&head->mat[0], (int) ids[i], row);
+		for (int j = 0; j < d->c.hidden; j++)
+			d->token_row[j] += (float) sign * row[j];
+		if (head->bias != NULL)
+			d->token_bias += (float) sign * head->bias[(int) ids[i]];
+	}
+	mem_free(row);
+}
+
+static const Head *
+head_of(const Decoder *d, PoolTask t)
+{
+	switch (t)
+	{
+		case PT_EMBED:
+			return &d->dense;
+		case PT_TOKEN_EMBED:
+			return d->dense_by_token ? &d->dense : NULL;
+		default:
+			return &d->classifier;
+	}
+}
+
+void
+dec_pool_head(Decoder *d, PoolTask t, int width, const float *x, int n, float *y)
+{
+	const Head *h = head_of(d, t);
+
+	if (d->token_row != NULL && t != PT_EMBED && t != PT_TOKEN_EMBED)
+	{
+		for (int i = 0; i < n; i++, x += d->c.hidden)
+		{
+			double		sum = (double) d->token_bias;
+
+			for (int j = 0; j < d->c.hidden; j++)
+				sum += (double) d->token_row[j] * (double) x[j];
+			y[i] = (float) sum;
+		}
+		return;
+	}
+	if (h == NULL || h->n == 0)
+	{
+		memcpy(y, x, (size_t) n * (size_t) width * sizeof(float));
+		return;
+	}
+	for (int i = 0; i < n; i += HEAD_ROWS)
+		run_layers(d, h, x + (size_t) i * (size_t) h->layers[0].dense.k, n - i < HEAD_ROWS ? n - i : HEAD_ROWS,
+				   y + (size_t) i * (size_t) width);
+}

@@ -1,0 +1,61 @@
+/*
+ * heads.h
+ *	  Private to src/model: what stands behind pooling, and which tasks a model has.
+ *
+ * By its class (DecoderConf.head, set before the architecture's conf function) a
+ * checkpoint has a classifier: a Head, a few layers y = norm(act(x W^T + b)) of which the last one
+ * has an output for each label.  Those of decoders have the same names everywhere and are bound
+ * here.  An encoder's architecture binds its own, at the end of its bind function:
+ *
+ *	case HEAD_SEQUENCE:
+ *		return bind_classifier_dense(b, "bert.pooler.dense", "", hidden, HA_TANH, true) &&
+ *			bind_classifier(b, "classifier", "", true);
+ *	case HEAD_TOKENS:
+ *		return bind_classifier(b, "classifier", "", true);
+ *
+ * and sets d->classifier_pool if it isn't the first token (CLS).  With HEAD_BARE it ignores such
+ * tensors (bind_ignore()).  Names are as in bind.h, of both containers.
+ *
+ * Models of sentence-transformers may have dense layers of their own behind an embedding:
+ * Decoder.dense, bound here by the configuration's keys "st.dense.N" (src/load/stconfig.c).
+ *
+ * Heads are small and what they say is the answer: they are never quantized on loading.
+ */
+#ifndef VLLM_MODEL_HEADS_H
+#define VLLM_MODEL_HEADS_H
+
+#include "model/bind.h"
+
+/* Rows that go through a head at once. */
+#define HEAD_ROWS 64
+
+#define HEAD_MAX_LABELS 65536
+
+/* One or two token ids: the score is the last one's logit over the first's (Qwen3-Reranker). */
+#define HEAD_TOKENS_KEY "override.classifier_token_ids"
+
+/* The kind of head that a class name says, and how much of the name is the model's: "Bert". */
+HeadKind	head_kind(const char *class_name, size_t *stem);
+
+/* One more layer of the classifier, with n outputs. */
+bool		bind_classifier_dense(Binder *b, const char *hf, const char *gguf, int n, HeadAct act, bool bias);
+/* A LayerNorm behind the layer that was bound last; its bias, if the file has one. */
+bool		bind_classifier_norm(Binder *b, const char *hf, const char *gguf);
+/* The last layer: outputs for the labels, as many as the tensor has rows. */
+bool		bind_classifier(Binder *b, const char *hf, const char *gguf, bool bias);
+
+/* What the architecture has left to bind; dec_bind() calls it behind the architecture's function. */
+bool		bind_heads(Binder *b, Decoder *d);
+
+/* Tasks, poolers, activations. */
+bool		heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e);
+
+/* Widest row between a head's layers. */
+size_t		heads_width(const Decoder *d);
+/* Once the weights are packed. */
+void		heads_ready(Decoder *d, const Conf *conf);
+
+/* y[n][width] of a task's head for n rows. */
+void		dec_pool_head(Decoder *d, PoolTask t, int width, const float *x, int n, float *y);
+
+#endif
