@@ -43,20 +43,6 @@ typedef struct ModelFacts
 	int64_t		n_params;
 } ModelFacts;
 
-/* Who asked, for the fake's request log */
-typedef struct ReqNote
-{
-	uint32_t	dboid;
-	uint32_t	roleid;
-	const char *model;
-	bool		has_max_tokens;
-	int			max_tokens;
-	bool		has_temperature;
-	double		temperature;
-	const char *prompt;
-	size_t		prompt_len;
-} ReqNote;
-
 /* The fields of a WK_POOL or WK_LOGPROBS message; texts point into the message. */
 #define POOL_MAX_CHOICES 4096
 
@@ -91,6 +77,23 @@ typedef struct PoolRequest
 	bool		want_labels;
 	bool		want_offsets;	/* token tasks: where each token stands in the text */
 } PoolRequest;
+
+/* Who asked, for the fake's request log */
+typedef struct ReqNote
+{
+	uint32_t	dboid;
+	uint32_t	roleid;
+	const char *model;
+	bool		has_max_tokens;
+	int			max_tokens;
+	bool		has_temperature;
+	double		temperature;
+	PoolTask	task;			/* PT_NONE: an answer is wanted */
+	const char *prompt;
+	size_t		prompt_len;
+	const PoolText *more;		/* the pair, or the choices */
+	int			n_more;
+} ReqNote;
 
 /* What goes into the reply beside the floats; owned by who asked. */
 typedef struct PoolExtra
@@ -134,7 +137,7 @@ typedef struct Backend
 	bool		(*check_state) (const Inst *in, Err *e);
 	/* NULL: sinks are called in step().  Else fn(ctx) after each round of sinks on another thread. */
 	void		(*on_events) (Inst *in, void (*fn) (void *ctx), void *ctx);
-	/* tests' hooks, may be NULL: every generate request on arrival; unknown control commands */
+	/* tests' hooks, may be NULL: every generate and pooled request on arrival; unknown control commands */
 	void		(*note) (const ReqNote *n);
 	bool		(*control) (const char *command, Buf *out);
 } Backend;

@@ -5,6 +5,7 @@
  *
  * A request's answer is its prompt's words in upper case, one token a word;
  * markers in the prompt ("@error", "@delay:50", ...) ask for special behaviour.
+ * Vectors, scores and labels are fake_pool.c's; markers work on them, too.
  * The step loop finishes at most fake_batch requests per step of fake_step_ms.
  *
  * One mutex per instance guards its list of requests and its counters; sinks are
@@ -13,7 +14,7 @@
  *
  * Tested by tests/unit/test_fake.c.
  */
-#include "engine/backend.h"
+#include "engine/fake_pool.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -38,6 +39,7 @@ struct Req
 	ReqSpec		spec;
 	Req		   *next;
 	char	   *prompt;			/* NUL-terminated text of the ids */
+	int			n_prompt;		/* tokens, of all sequences */
 	Buf			answer;			/* whole text */
 	IntVec		cuts;			/* end offset of each token's text in answer */
 	size_t		sent;			/* tokens sent */
@@ -61,6 +63,7 @@ struct Inst
 	Req		  **tail;
 	CoreStats	st;
 	int			max_len;
+	unsigned	tasks;			/* bits 1 << PoolTask */
 	int64_t		counter;		/* unseeded sampling */
 	ChatModel  *chat;
 };
@@ -241,6 +244,16 @@ make_answer(Inst *in, Req *r)
 /* ---- events (step thread) ---- */
 
 static void
+emit(Req *r, ReqEvent *ev)
+{
+	ev->prompt_tokens = r->n_prompt;
+	ev->output_tokens = (int) r->sent;
+	ev->arrival_us = r->arrival_us;
+	ev->scheduled_us = r->scheduled_us;
+	r->spec.sink(r->spec.sink_ctx, r, ev);
+}
+
+static void
 send_event(Req *r, size_t upto, ReqFinish finish, const Err *err)
 {
 	size_t		from = r->sent > 0 ? (size_t) r->cuts.data[r->sent - 1] : 0;
@@ -262,19 +275,32 @@ send_event(Req *r, size_t upto, ReqFinish finish, const Err *err)
 	ev.now_us = clock_us();
 	if (upto > 0 && r->first_us == 0)
 		r->first_us = ev.now_us;
-	ev.prompt_tokens = (int) r->spec.prompt.len;
-	ev.output_tokens = (int) r->sent;
-	ev.arrival_us = r->arrival_us;
-	ev.scheduled_us = r->scheduled_us;
 	ev.first_token_us = r->first_us;
-	r->spec.sink(r->spec.sink_ctx, r, &ev);
+	emit(r, &ev);
 	intvec_free(&ids);
+}
+
+static void
+send_pooled(Req *r)
+{
+	FakePooled	p;
+	ReqEvent	ev = {.finish = FIN_STOP,.now_us = clock_us()};
+
+	fakepool_answer(&r->spec.pool, &p);
+	ev.values = p.values;
+	ev.n_rows = p.n_rows;
+	ev.width = p.width;
+	ev.counts = p.counts;
+	ev.greedy = p.greedy;
+	emit(r, &ev);
+	fakepool_free(&p);
 }
 
 static void
 req_free(Req *r)
 {
 	genparams_free(&r->spec.params);
+	poolspec_free(&r->spec.pool);
 	intvec_free(&r->spec.prompt);
 	intvec_free(&r->cuts);
 	buf_free(&r->answer);
@@ -302,21 +328,39 @@ fake_error(const char *prompt, Err *e)
 	return false;
 }
 
+static bool
+is_pooled(const Req *r)
+{
+	return r->spec.pool.task != PT_NONE;
+}
+
+static char *
+text_of_ids(const IntVec *ids)
+{
+	char	   *t = mem_alloc(ids->len + 1);
+
+	for (size_t i = 0; i < ids->len; i++)
+		t[i] = (char) ids->data[i];
+	t[ids->len] = '\0';
+	return t;
+}
+
 /* First touch on the step thread: the answer, and when it is due (0 = now). */
 static int64_t
 start(Inst *in, Req *r)
 {
-	size_t		n = r->spec.prompt.len;
 	int64_t		delay;
 
 	r->started = true;
 	r->scheduled_us = clock_us();
-	r->prompt = mem_alloc(n + 1);
-	for (size_t i = 0; i < n; i++)
-		r->prompt[i] = (char) r->spec.prompt.data[i];
-	r->prompt[n] = '\0';
-	r->slow_us = marker_num(r->prompt, "slow", 0) * 1000;
-	make_answer(in, r);
+	if (is_pooled(r))
+		r->prompt = fakepool_text(&r->spec.pool);
+	else
+	{
+		r->prompt = text_of_ids(&r->spec.prompt);
+		r->slow_us = marker_num(r->prompt, "slow", 0) * 1000;
+		make_answer(in, r);
+	}
 	send_event(r, 0, FIN_NONE, NULL);
 	if (has_marker(r->prompt, "hang"))
 		return INT64_MAX;
@@ -350,6 +394,11 @@ advance(Inst *in, Req *r, bool cancelled, int64_t *due)
 	if (fake_error(r->prompt, &e))
 	{
 		send_event(r, r->sent, FIN_ERROR, &e);
+		return true;
+	}
+	if (is_pooled(r))
+	{
+		send_pooled(r);
 		return true;
 	}
 	if (r->slow_us > 0 && r->sent + 1 < r->cuts.len)
@@ -412,6 +461,7 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 	pthread_mutex_init(&in->lock, NULL);
 	in->tail = &in->head;
 	in->max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN;
+	in->tasks = strcmp(path, "/fake/embed") == 0 ? 1u << PT_EMBED | 1u << PT_TOKEN_EMBED : ~0u;
 	in->st.kv_bytes = kv;
 	in->st.kv_blocks_total = kv / (BLOCK_TOKENS * KV_BYTES_PER_TOKEN);
 	return in;
@@ -540,6 +590,19 @@ fake_normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *promp
 	return true;
 }
 
+static bool
+fake_pool(const Inst *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
+{
+	return fakepool_make(in->tasks, in->max_len, pr, out, extra, e);
+}
+
+static const char *const *
+fake_labels(const Inst *in, PoolTask task)
+{
+	(void) in;
+	return fakepool_labels(task);
+}
+
 static void
 fake_submit(Inst *in, ReqSpec *spec)
 {
@@ -548,7 +611,10 @@ fake_submit(Inst *in, ReqSpec *spec)
 	r->spec = *spec;
 	memset(spec, 0, sizeof(*spec));
 	r->arrival_us = clock_us();
-	r->blocks = (int) ((r->spec.prompt.len + BLOCK_TOKENS - 1) / BLOCK_TOKENS);
+	r->n_prompt = (int) r->spec.prompt.len;
+	for (int i = 0; i < r->spec.pool.n_seqs; i++)
+		r->n_prompt += (int) r->spec.pool.seqs[i].ids.len;
+	r->blocks = (r->n_prompt + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
 	pthread_mutex_lock(&in->lock);
 	in->st.kv_blocks_used += r->blocks;
 	in->st.requests++;
@@ -588,7 +654,7 @@ fake_next_due(Inst *in)
 static void
 update_blocks(Inst *in, Req *r)
 {
-	int			blocks = (int) ((r->spec.prompt.len + r->sent + BLOCK_TOKENS - 1) / BLOCK_TOKENS);
+	int			blocks = (int) (((size_t) r->n_prompt + r->sent + BLOCK_TOKENS - 1) / BLOCK_TOKENS);
 
 	in->st.kv_blocks_used += blocks - r->blocks;
 	r->blocks = blocks;
@@ -607,7 +673,7 @@ retire(Inst *in, Req *r, bool cancelled)
 		in->tail = pp;
 	in->st.running--;
 	in->st.kv_blocks_used -= r->blocks;
-	in->st.prompt_tokens += (int64_t) r->spec.prompt.len;
+	in->st.prompt_tokens += r->n_prompt;
 	in->st.output_tokens += (int64_t) r->sent;
 	if (cancelled)
 		in->st.cancelled++;
@@ -649,7 +715,7 @@ fake_step(Inst *in, const Settings *s)
 			r->counted = true;
 			in->st.waiting--;
 			in->st.running++;
-			in->st.step_rows += (int64_t) r->spec.prompt.len;
+			in->st.step_rows += r->n_prompt;
 		}
 		pthread_mutex_unlock(&in->lock);
 		over = advance(in, r, cancelled, &due);
@@ -706,17 +772,35 @@ fake_check_state(const Inst *in, Err *e)
 /* ---- the request log ---- */
 
 static void
+log_text(Buf *b, const char *s, size_t n)
+{
+	size_t		len = n < LOG_PROMPT ? n : LOG_PROMPT;
+
+	for (size_t i = 0; i < len; i++)
+	{
+		if (s[i] == '\n')
+			buf_addstr(b, "\\n");
+		else if (s[i] == '\\')
+			buf_addstr(b, "\\\\");
+		else
+			buf_addc(b, s[i]);
+	}
+	if (len < n)
+		buf_addstr(b, "...");
+}
+
+static void
 fake_note(const ReqNote *n)
 {
-	size_t		len = n->prompt_len < LOG_PROMPT ? n->prompt_len : LOG_PROMPT;
-
 	pthread_mutex_lock(&fake_log.lock);
 	if (fake_log.text.len < LOG_MAX)
 	{
 		Buf		   *b = &fake_log.text;
 
 		buf_printf(b, "%u %u %s ", n->dboid, n->roleid, n->model);
-		if (n->has_max_tokens)
+		if (n->task != PT_NONE)
+			buf_printf(b, "%s ", pool_task_name(n->task));
+		else if (n->has_max_tokens)
 			buf_printf(b, "%d ", n->max_tokens);
 		else
 			buf_addstr(b, "- ");
@@ -724,16 +808,13 @@ fake_note(const ReqNote *n)
 			buf_printf(b, "%g ", n->temperature);
 		else
 			buf_addstr(b, "- ");
-		for (size_t i = 0; i < len; i++)
+		log_text(b, n->prompt, n->prompt_len);
+		for (int i = 0; i < n->n_more; i++)
 		{
-			if (n->prompt[i] == '\n')
-				buf_addstr(b, "\\n");
-			else if (n->prompt[i] == '\\')
-				buf_addstr(b, "\\\\");
-			else
-				buf_addc(b, n->prompt[i]);
+			buf_addstr(b, " | ");
+			log_text(b, n->more[i].s, n->more[i].n);
 		}
-		buf_addstr(b, len < n->prompt_len ? "...\n" : "\n");
+		buf_addc(b, '\n');
 	}
 	pthread_mutex_unlock(&fake_log.lock);
 }
@@ -765,6 +846,8 @@ const Backend backend_fake = {
 	.encode_marked = fake_encode_marked,
 	.chat = fake_chat,
 	.decode = fake_decode,
+	.pool = fake_pool,
+	.labels = fake_labels,
 	.normalize = fake_normalize,
 	.submit = fake_submit,
 	.cancel = fake_cancel,

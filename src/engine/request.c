@@ -980,7 +980,10 @@ note(const Conv *c)
 		.has_max_tokens = (r->given & GP_MAX_TOKENS) != 0,.max_tokens = r->params.max_tokens,
 		.has_temperature = (r->given & GP_TEMPERATURE) != 0,.temperature = r->params.temperature,
 		.prompt = r->has_prompt ? r->prompt : r->has_chat ? r->chat.messages.s : "",
-		.prompt_len = r->has_prompt ? r->prompt_len : r->has_chat ? r->chat.messages.n : 0
+		.prompt_len = r->has_prompt ? r->prompt_len : r->has_chat ? r->chat.messages.n : 0,
+		.task = c->kind == WK_LOGPROBS ? PT_LOGPROBS : r->pool.task,
+		.more = r->pool.pair.s != NULL ? &r->pool.pair : r->pool.choices,
+		.n_more = r->pool.pair.s != NULL ? 1 : r->pool.n_choices
 	};
 
 	if (c->srv->be->note != NULL)

@@ -174,6 +174,177 @@ test_markers(void)
 	talk_free(t);
 }
 
+/* ---- vectors, scores, labels ---- */
+
+typedef struct Pool
+{
+	const char *task;
+	const char *text;
+	const char *pair;
+	const char *path;			/* NULL: all tasks */
+	int			dimensions;
+	int			activation;		/* 0 = not given, 1 off, 2 on */
+	int			step_tag;		/* 0 = none */
+	bool		labels,
+				ids;
+	const char *const *choices; /* WK_LOGPROBS */
+} Pool;
+
+static Talk *
+ask_pool(const Pool *a)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_int(&o, WTAG_DATABASE, 5);
+	wire_put_int(&o, WTAG_ROLE, 10);
+	wire_put_int(&o, WTAG_SESSION, 1);
+	put_text(&o, WTAG_MODEL, a->path != NULL ? "e" : "m");
+	put_text(&o, WTAG_MODEL_PATH, a->path != NULL ? a->path : "/fake/m");
+	put_text(&o, WTAG_PROMPT, a->text);
+	if (a->task != NULL)
+		put_text(&o, WTAG_TASK, a->task);
+	if (a->pair != NULL)
+		put_text(&o, WTAG_PAIR, a->pair);
+	if (a->dimensions > 0)
+		wire_put_int(&o, WTAG_DIMENSIONS, a->dimensions);
+	if (a->activation > 0)
+		wire_put_int(&o, WTAG_USE_ACTIVATION, a->activation - 1);
+	if (a->step_tag > 0)
+		wire_put_int(&o, WTAG_STEP_TAG_ID, a->step_tag);
+	wire_put_int(&o, WTAG_WANT_LABELS, a->labels);
+	wire_put_int(&o, WTAG_WANT_IDS, a->ids);
+	for (const char *const *c = a->choices; c != NULL && *c != NULL; c++)
+		put_text(&o, WTAG_CHOICE, *c);
+	t = talk_begin(&P, a->task != NULL ? WK_POOL : WK_LOGPROBS, &b);
+	buf_free(&b);
+	return t;
+}
+
+typedef struct Vector
+{
+	float		v[256];
+	int			n;
+	int64_t		rows;
+	char		error[600];
+} Vector;
+
+static Vector
+pool(const Pool *a)
+{
+	Vector		r = {0};
+	Talk	   *t = ask_pool(a);
+	Frame		f;
+	WireField	v;
+
+	if (!talk_final(t, &f, 10000))
+		snprintf(r.error, sizeof(r.error), "closed");
+	else if (f.kind == WF_ERROR)
+		snprintf(r.error, sizeof(r.error), "%s|%.500s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE));
+	else if (frame_field(&f, WTAG_FLOATS, &v) && v.n <= 256)
+	{
+		wire_floats(&v, r.v);
+		r.n = (int) v.n;
+		r.rows = frame_int(&f, WTAG_ROWS);
+	}
+	talk_wait_closed(t, 2000);
+	talk_free(t);
+	return r;
+}
+
+static double
+dot(const Vector *a, const Vector *b)
+{
+	double		sum = 0;
+
+	for (int i = 0; i < a->n && i < b->n; i++)
+		sum += (double) a->v[i] * b->v[i];
+	return sum;
+}
+
+static void
+test_vectors(void)
+{
+	Vector		a = pool(&(Pool) {.task = "embed",.text = "the cat sat on the mat"});
+	Vector		b = pool(&(Pool) {.task = "embed",.text = "The cat sat on a mat."});
+	Vector		c = pool(&(Pool) {.task = "embed",.text = "stock prices fell"});
+	Vector		s = pool(&(Pool) {.task = "score",.text = "the cat sat on the mat",.pair = "stock prices fell"});
+	Vector		d;
+
+	CHECK(a.n == 16 && a.rows == 1 && dot(&a, &a) > 0.9999 && dot(&a, &a) < 1.0001, "an embedding: %d", a.n);
+	CHECK(dot(&a, &b) > 0.7 && dot(&a, &b) > dot(&a, &c) + 0.3, "%g and %g", dot(&a, &b), dot(&a, &c));
+	CHECK(s.n == 1 && s.v[0] - dot(&a, &c) < 1e-5 && s.v[0] - dot(&a, &c) > -1e-5, "score %g", s.v[0]);
+	d = pool(&(Pool) {.task = "embed",.text = "the cat sat on the mat",.dimensions = 4,.activation = 1});
+	CHECK(d.n == 4 && d.v[0] == (float) (int) d.v[0] && dot(&d, &d) > 1, "not normalized: %g", d.v[0]);
+	d = pool(&(Pool) {.task = "token_embed",.text = "two words"});
+	CHECK(d.rows == 4 && d.n == 64, "%d values in %d rows", d.n, (int) d.rows);
+	d = pool(&(Pool) {.task = "reward",.text = "good. good bad.",.step_tag = '.'});
+	CHECK(d.rows == 2 && d.v[0] == 1.1f && d.v[1] == 1.3f, "steps %g %g", d.v[0], d.v[1]);
+}
+
+static void
+test_labels(void)
+{
+	Vector		a = pool(&(Pool) {.task = "classify",.text = "I love this great thing"});
+	Talk	   *t = ask_pool(&(Pool) {.task = "token_classify",.text = "Z\xc3\xbcrich met Washington 42",.labels = true,.ids = true});
+	Frame		f;
+	WireField	v;
+	static const int want[] = {0, 0, 0, 6, 7, 10, 11, 17, 17, 21, 22, 24, 0, 0};
+	char		labels[100] = "";
+	WireIn		in;
+
+	CHECK(a.n == 3 && a.v[2] > a.v[1] && a.v[1] > a.v[0], "positive");
+	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_OFFSETS, &v) && v.n == 14, "offsets: %zu", v.n);
+	for (size_t i = 0; i < 14 && i < v.n; i++)
+		CHECK(wire_int_at(&v, i) == want[i], "offset %zu is %d", i, wire_int_at(&v, i));
+	in = (WireIn) {f.data, f.data + f.len};
+	while (wire_next(&in, &v) > 0)
+		if (v.tag == WTAG_LABEL)
+			snprintf(labels + strlen(labels), sizeof(labels) - strlen(labels), "%.*s ", (int) v.n, v.s);
+	CHECK(strcmp(labels, "O B-NAME I-NAME NUMBER ") == 0, "%s", labels);
+	CHECK(frame_field(&f, WTAG_FLOATS, &v) && v.n == 28, "scores: %zu", v.n);
+	talk_free(t);
+}
+
+static void
+test_logprobs(void)
+{
+	static const char *const choices[] = {"red", "blue", NULL};
+	Talk	   *t = ask_pool(&(Pool) {.text = "I like red: ",.choices = choices});
+	Frame		f;
+	WireField	v;
+	Vector		a;
+
+	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_COUNTS, &v) && v.n == 2 && wire_int_at(&v, 0) == 3 &&
+		  wire_int_at(&v, 1) == 4, "counts");
+	CHECK(frame_field(&f, WTAG_GREEDY, &v) && wire_int_at(&v, 0) == 1 && wire_int_at(&v, 1) == 0, "greedy");
+	talk_free(t);
+	a = pool(&(Pool) {.text = "four"});
+	CHECK(a.n == 3 && a.v[0] == -0.25f * (1 + 'o' % 7), "a prompt's own: %d", a.n);
+}
+
+static void
+test_pool_errors(void)
+{
+	const char *r;
+	Vector		a = pool(&(Pool) {.task = "embed",.text = "x @error:53200:no room"});
+
+	CHECK(strcmp(a.error, "53200|no room") == 0, "%s", a.error);
+	a = pool(&(Pool) {.task = "embed",.text = "x",.dimensions = 17});
+	CHECK(strcmp(a.error, "22023|dimensions must be at most 16") == 0, "%s", a.error);
+	a = pool(&(Pool) {.task = "classify",.text = "x",.path = "/fake/embed"});
+	CHECK(strcmp(a.error, "0A000|the model does not support the task \"classify\"") == 0, "%s", a.error);
+	a = pool(&(Pool) {.task = "score",.text = "x",.pair = "y",.path = "/fake/embed"});
+	CHECK(a.n == 1, "%s", a.error);
+	a = pool(&(Pool) {.task = "embed",.text = ""});
+	CHECK(strcmp(a.error, "22023|input has no tokens") == 0, "%s", a.error);
+	control("log-clear");
+	pool(&(Pool) {.task = "score",.text = "one",.pair = "two\n"});
+	r = control("log");
+	CHECK(strcmp(r, "5 10 m score - one | two\\n\n") == 0, "%s", r);
+}
+
 /* At most fake_batch requests a step. */
 static void
 test_batches(void)
@@ -227,6 +398,10 @@ main(int argc, char **argv)
 	{
 		test_answers();
 		test_markers();
+		test_vectors();
+		test_labels();
+		test_logprobs();
+		test_pool_errors();
 		test_batches();
 		test_log();
 	}

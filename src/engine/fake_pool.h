@@ -1,0 +1,33 @@
+/*
+ * fake_pool.h
+ *	  The fake's vectors, scores and labels.  docs/testing.md is its manual.
+ */
+#ifndef VLLM_ENGINE_FAKE_POOL_H
+#define VLLM_ENGINE_FAKE_POOL_H
+
+#include "engine/backend.h"
+
+#define FAKE_WIDTH	16			/* of an embedding */
+
+/* Backend.pool; tasks: bits 1 << PoolTask of what the model can do, max_len: bytes. */
+bool		fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e);
+/* Backend.labels */
+const char *const *fakepool_labels(PoolTask task);
+
+/* Every byte of a request's sequences, a newline between two; NUL-terminated, owned by the caller. */
+char	   *fakepool_text(const PoolSpec *s);
+
+/* What the finishing event says; the vectors are the caller's to free. */
+typedef struct FakePooled
+{
+	float	   *values;
+	int			n_rows,
+				width;
+	int32_t    *counts,
+			   *greedy;
+} FakePooled;
+
+void		fakepool_answer(const PoolSpec *s, FakePooled *out);
+void		fakepool_free(FakePooled *p);
+
+#endif
