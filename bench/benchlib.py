@@ -311,6 +311,47 @@ class Server:
             raise BenchError(f"{bad} prompts do not have {n} tokens")
 
 
+# ---- peers ----
+
+class Peer:
+    """A process (with its children) that only runs while it is on turn."""
+
+    def __init__(self, cmd, env=None, **kw):
+        self.log = tempfile.NamedTemporaryFile("w+", prefix="vllm_pg-peer-", suffix=".log", delete=False)
+        self.p = subprocess.Popen(cmd, stderr=self.log, cwd="/", start_new_session=True, text=True, env=dict(os.environ, **(env or {})), **kw)
+
+    def group(self, sig):
+        try:
+            os.killpg(self.p.pid, sig)
+        except ProcessLookupError:
+            pass
+
+    def __enter__(self):
+        self.group(signal.SIGCONT)
+        return self
+
+    def __exit__(self, *_):
+        self.group(signal.SIGSTOP)
+
+    def end(self):
+        self.group(signal.SIGCONT)
+        self.group(signal.SIGTERM)
+        try:
+            self.p.wait(10)
+        except subprocess.TimeoutExpired:
+            pass
+        self.group(signal.SIGKILL)
+        self.p.wait()
+        self.log.close()
+        if os.path.exists(self.log.name):
+            os.unlink(self.log.name)
+
+    def fail(self, what):
+        self.log.flush()
+        tail = "".join(open(self.log.name).readlines()[-15:])
+        raise BenchError(f"{what}\n{tail}")
+
+
 # ---- serving: requests of PROMPT_TOKENS + NEW_TOKENS, so many in flight ----
 
 PROMPT_TOKENS, NEW_TOKENS, IN_FLIGHT, COMMON = 128, 64, 16, 100

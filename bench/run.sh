@@ -18,10 +18,10 @@ build/engine/bench/kernels -q
 build/engine/bench/attn
 build/engine/bench/ops -q
 build/engine/bench/grouped -q
-for b in limits single load batch serve peers; do
+for b in limits single load batch serve peers embed; do
 	echo
 	echo "bench/$b"
-	bench/$b $quick || { [ $? = 3 ] && [ $b = peers ]; }
+	bench/$b $quick || { [ $? = 3 ] && [[ $b = peers || $b = embed ]]; }
 done
 echo
 bench/statement.sh

@@ -29,9 +29,13 @@ typedef struct ModelOpts
 	int64_t		kv_cache_memory_bytes;
 	char		kv_cache_dtype[16];
 	char		quantization[16];	/* a QuantScheme's name */
+	char		dtype[16];		/* likewise; if quantization is not given */
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 } ModelOpts;
+
+/* What float matrices become by "quantization" or else "dtype"; NULL = what they are (modelopts.c). */
+const QuantScheme *model_opts_scheme(const ModelOpts *o);
 
 typedef struct ModelFacts
 {

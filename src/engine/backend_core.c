@@ -220,7 +220,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo};
 	bool		guarded;
 
-	if (!model_check(conf, &ms, quant_scheme(o->quantization), in->kernels, &mi, e) ||
+	if (!model_check(conf, &ms, model_opts_scheme(o), in->kernels, &mi, e) ||
 		!plan_core(&mi, o, s, &co, e))
 	{
 		mem_free(id);
@@ -233,7 +233,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	{
 		.kernels = in->kernels,.pool = in->pool,.max_rows = co.max_num_batched_tokens,
 			.max_out = co.max_num_seqs,.max_model_len = co.max_model_len,
-			.quant = quant_scheme(o->quantization),.huge = co.huge,
+			.quant = model_opts_scheme(o),.huge = co.huge,
 			.cache_dir = s->repack_cache,.cache_id = id
 	};
 	/* bound only while it packs: threads that core_new() makes would inherit it */
@@ -327,7 +327,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 		files_close(files);
 		return true;
 	}
-	ok = tok != NULL && model_check(files_conf(src.files), &ms, quant_scheme(o->quantization), k, &mi, e) &&
+	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
 		plan_core(&mi, o, s, &co, e);
 	source_done(&src);
 	if (ok)

@@ -249,7 +249,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	put_template_error(o, f);
 	only = source_tokenizer_only(f);
 	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) &&
-		(only || (model_check(files_conf(f), &ms, quant_scheme(opts->quantization), k, &mi, &why) &&
+		(only || (model_check(files_conf(f), &ms, model_opts_scheme(opts), k, &mi, &why) &&
 				  plan(&mi, opts, s, &co, &why)));
 	source_done(&src);
 	cJSON_AddBoolToObject(o, "supported", ok && cJSON_GetObjectItem(cJSON_GetObjectItem(o, "tokenizer"), "unsupported") == NULL);

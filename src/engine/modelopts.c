@@ -45,6 +45,18 @@ opt_int(const cJSON *v, int64_t min, int64_t max, int64_t *out, Err *e)
 	return true;
 }
 
+/* auto: as the files have it */
+static bool
+opt_dtype(const cJSON *v, ModelOpts *o, Err *e)
+{
+	const QuantScheme *q = cJSON_IsString(v) ? quant_dtype(v->valuestring) : NULL;
+
+	if (q == NULL && !(cJSON_IsString(v) && strcmp(v->valuestring, "auto") == 0))
+		return opt_wrong(v, e, "auto, float32, float16 (half) or bfloat16");
+	snprintf(o->dtype, sizeof(o->dtype), "%s", q != NULL ? q->name : "");
+	return true;
+}
+
 /* The object that overrides a model's rotary scaling; what its values may be, the model says. */
 static bool
 opt_rope_scaling(const cJSON *v, ModelOpts *o, Err *e)
@@ -123,6 +135,8 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		snprintf(o->quantization, sizeof(o->quantization), "%s", q->name);
 		return true;
 	}
+	if (strcmp(v->string, "dtype") == 0)
+		return opt_dtype(v, o, e);
 	if (strcmp(v->string, "rope_scaling") == 0)
 		return opt_rope_scaling(v, o, e);
 	if (strcmp(v->string, "rope_theta") == 0)
@@ -139,7 +153,13 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsString(v) || opt_wrong(v, e, "a chat template, or the path of a file with one");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, rope_scaling, rope_theta, chat_template and content_format.");
+					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, chat_template and content_format.");
+}
+
+const QuantScheme *
+model_opts_scheme(const ModelOpts *o)
+{
+	return o->quantization[0] != '\0' ? quant_scheme(o->quantization) : quant_dtype(o->dtype);
 }
 
 bool

@@ -343,7 +343,7 @@ static bool
 choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
 {
 	*as = l->exact && is_float(t->type) ? KT_F32 : t->type;
-	if (b->quant == NULL || l->exact)
+	if (b->quant == NULL || l->exact || (b->quant->is_float && !is_float(t->type)))
 		return true;
 	if (!is_float(t->type))
 	{

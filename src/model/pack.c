@@ -92,6 +92,8 @@ count_other(Packer *p, Linear *l)
 static void
 log_quantization(Packer *p)
 {
+	if (p->quant->is_float)
+		return;
 	each_linear(p->d, count_other, p);
 	if (p->n_kept > 0 || p->n_other > 0)
 		log_line('I', "quantization %s: %d matrices have rows that don't fit its blocks and are quantized with "

@@ -30,24 +30,37 @@
 #define QNAN 0x7e00				/* a NaN as IEEE half */
 
 static const QuantScheme schemes[] = {
-	{"int8", KT_INT8, KT_INT8},
-	{"q8_0", KT_Q8_0, KT_Q8_0},
-	{"q6_k", KT_Q6_K, KT_Q6_K},
-	{"q4_0", KT_Q4_0, KT_Q6_K},
-	{"q4_1", KT_Q4_1, KT_Q6_K},
-	{"q4_k", KT_Q4_K, KT_Q6_K},
+	{"int8", KT_INT8, KT_INT8, false},
+	{"q8_0", KT_Q8_0, KT_Q8_0, false},
+	{"q6_k", KT_Q6_K, KT_Q6_K, false},
+	{"q4_0", KT_Q4_0, KT_Q6_K, false},
+	{"q4_1", KT_Q4_1, KT_Q6_K, false},
+	{"q4_k", KT_Q4_K, KT_Q6_K, false},
+	{"float32", KT_F32, KT_F32, true},
+	{"float16", KT_F16, KT_F16, true},
+	{"bfloat16", KT_BF16, KT_BF16, true},
 };
+
+static const QuantScheme *
+find_scheme(const char *name, bool is_float)
+{
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
+		if (schemes[i].is_float == is_float && strcmp(schemes[i].name, name) == 0)
+			return &schemes[i];
+	return NULL;
+}
 
 const QuantScheme *
 quant_scheme(const char *name)
 {
 	/* a name for what has the best 4 bits */
-	if (strcmp(name, "int4") == 0)
-		name = "q4_k";
-	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
-		if (strcmp(schemes[i].name, name) == 0)
-			return &schemes[i];
-	return NULL;
+	return find_scheme(strcmp(name, "int4") == 0 ? "q4_k" : name, false);
+}
+
+const QuantScheme *
+quant_dtype(const char *name)
+{
+	return find_scheme(strcmp(name, "half") == 0 ? "float16" : strcmp(name, "float") == 0 ? "float32" : name, true);
 }
 
 const char *
@@ -590,11 +603,24 @@ blocks_to(KType t, const float *x, int64_t k, uint8_t *to)
 	}
 }
 
+static void
+to_half(KType t, const float *x, int64_t k, uint8_t *to)
+{
+	for (int64_t i = 0; i < k; i++)
+	{
+		uint16_t	h = t == KT_F16 ? kf32_to_f16(x[i]) : kf32_to_bf16(x[i]);
+
+		memcpy(to + 2 * i, &h, sizeof(h));
+	}
+}
+
 INLINE void
 row_to(KType t, const float *x, int64_t k, uint8_t *to)
 {
 	if (t == KT_INT8)
 		to_int8(x, k, to);
+	else if (t == KT_F16 || t == KT_BF16)
+		to_half(t, x, k, to);
 	else
 		blocks_to(t, x, k, to);
 }

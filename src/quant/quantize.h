@@ -10,17 +10,20 @@
 
 #include "blocks.h"
 
-/* What the model option "quantization" stands for. */
+/* What the model options "quantization" and "dtype" stand for. */
 typedef struct QuantScheme
 {
 	const char *name;			/* "int8", "q4_k", ...: one of a kind */
 	KType		matrix;			/* of all other matrices */
 	KType		head;			/* of the embedding and of the head */
+	bool		is_float;		/* a dtype: matrices that are quantized already stay as they are */
 } QuantScheme;
 
 /* NULL when there is no such scheme; "int4" is "q4_k", so that models quantized
  * alike share weights and their copies on disk. */
 const QuantScheme *quant_scheme(const char *name);
+/* The same of dtypes: float32, float16 (half), bfloat16. */
+const QuantScheme *quant_dtype(const char *name);
 /* "int8, int4, ..." for messages */
 const char *quant_scheme_list(void);
 

@@ -47,6 +47,20 @@ test_halves(void)
 }
 
 static void
+test_dtypes(void)
+{
+	float		x[3] = {1.00390625f, -3.25f, 65536.0f}; /* halfway between two of bfloat16's */
+	uint16_t	h[3];
+
+	CHECK(quant_dtype("half") == quant_dtype("float16") && quant_dtype("int8") == NULL && quant_scheme("bfloat16") == NULL, "names");
+	CHECK(quantize_type(KT_BF16, 7) == KT_BF16, "rows of any length");
+	quantize_row(KT_BF16, x, 3, h);
+	CHECK(h[0] == 0x3f80 && h[1] == 0xc050 && h[2] == 0x4780, "bfloat16: %x %x %x", h[0], h[1], h[2]);
+	quantize_row(KT_F16, x, 3, h);
+	CHECK(h[0] == 0x3c04 && h[1] == 0xc280 && h[2] == 0x7c00, "float16: %x %x %x", h[0], h[1], h[2]);
+}
+
+static void
 test_to_float(void)
 {
 	float		in[2] = {1.5f, -3.25f};
@@ -299,6 +313,7 @@ main(void)
 {
 	test_table();
 	test_halves();
+	test_dtypes();
 	test_to_float();
 	test_q8_0();
 	test_scales();

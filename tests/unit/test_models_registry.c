@@ -180,6 +180,11 @@ test_fail(void)
 	r = gen(1, "opt", "/fake/x", "{\"quantization\": 4}", "x");
 	CHECK(strncmp(r, "22023|model option \"quantization\"", 33) == 0, "%s", r);
 	CHECK(strcmp(gen(1, "quant", "/fake/x", "{\"quantization\": \"int4\"}", "x"), "X") == 0, "a known one");
+	r = gen(1, "opt", "/fake/x", "{\"dtype\": \"int8\"}", "x");
+	CHECK(strcmp(r, "22023|model option \"dtype\" must be auto, float32, float16 (half) or bfloat16, got \"int8\"|") == 0, "%s", r);
+	r = gen(1, "opt", "/fake/x", "{\"quantization\": \"bfloat16\"}", "x");
+	CHECK(strncmp(r, "22023|model option \"quantization\"", 33) == 0, "%s", r);
+	CHECK(strcmp(gen(1, "half", "/fake/x", "{\"dtype\": \"half\"}", "x"), "X") == 0, "a known one");
 	r = gen(1, "opt", "/fake/x", "{\"rope_theta\": 0}", "x");
 	CHECK(strcmp(r, "22023|model option \"rope_theta\" must be a number above 0 and at most 1e12, got 0|") == 0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"rope_scaling\": {\"factor\": 2}}", "x");
