@@ -9,7 +9,8 @@ SRCS = $(wildcard $(TOP)/src/pg/*.c $(TOP)/bgworker/*.c $(TOP)/src/wire/*.c)
 MODULE_big = vllm_pg
 OBJS = $(notdir $(SRCS:.c=.o))
 PG_CPPFLAGS = -I$(TOP) -I$(TOP)/src -D_GNU_SOURCE
-PG_CFLAGS = -Wall -Werror -MMD -MP
+# vecmath.c: the same bits with and without FMA
+PG_CFLAGS = -Wall -Werror -ffp-contract=off -MMD -MP
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)

@@ -1,0 +1,490 @@
+/*
+ * fn_nearest.c
+ *	  Exact search over vectors in tables: llm_nearest, llm_nearest_rows; distances of
+ *	  real[] (llm_cosine_distance, llm_l2_distance, llm_inner_product) and their signs as bits
+ *	  (llm_binary_quantize).
+ *
+ * A search is a query that we write and run in the caller's name and snapshot:
+ *
+ *		SELECT tableoid, ctid, distance(column, $1) FROM source
+ *		WHERE column IS NOT NULL AND (filter) ORDER BY 3, 1, 2 LIMIT k
+ *
+ * so that privileges, row security, partitions, parallel workers and interrupts are
+ * PostgreSQL's own; its bounded sort is the heap of the k best, and the distance is one
+ * pass of SIMD over the detoasted array.  Rows at the same distance come in the order of
+ * table and ctid, so the order is total.
+ *
+ * With a column of codes (llm_binary_quantize) that query orders by the number of bits
+ * that differ, for k * oversample rows, and reads no vector; those rows' distances are then
+ * computed exactly, by ctid.  A column of pgvector's types is asked by its operators, so an
+ * index on it serves.
+ *
+ * A filter is one expression: it is parsed on its own before it goes into the query.
+ *
+ * Tests: tests/sql/21_nearest.sql, tests/unit/test_vecmath.c.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "parser/parser.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/varbit.h"
+
+#include "pg/vecmath.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_cosine_distance);
+PG_FUNCTION_INFO_V1(llm_l2_distance);
+PG_FUNCTION_INFO_V1(llm_inner_product);
+PG_FUNCTION_INFO_V1(llm_binary_quantize);
+PG_FUNCTION_INFO_V1(llm_nearest);
+PG_FUNCTION_INFO_V1(llm_nearest_rows);
+
+#define MAX_OVERSAMPLE	1000
+
+/* ---- vectors ---- */
+
+typedef struct Vec
+{
+	const float *x;
+	int			n;
+} Vec;
+
+static Vec
+read_vec(ArrayType *array)
+{
+	if (ARR_NDIM(array) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 ARR_NDIM(array) == 0 ? errmsg("vector must have at least 1 dimension") :
+				 errmsg("vector must be a one-dimensional array")));
+	if (array_contains_nulls(array))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("vector must not contain null values")));
+	return (Vec)
+	{
+		(const float *) ARR_DATA_PTR(array), ARR_DIMS(array)[0]
+	};
+}
+
+static void
+check_dimensions(Vec a, Vec b)
+{
+	if (a.n != b.n)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("vectors have different dimensions: %d and %d", a.n, b.n)));
+}
+
+typedef enum Metric
+{
+	METRIC_COSINE, METRIC_L2, METRIC_IP
+} Metric;
+
+static Datum
+two_vectors(FunctionCallInfo fcinfo, Metric metric)
+{
+	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(0);
+	ArrayType  *b = PG_GETARG_ARRAYTYPE_P(1);
+	Vec			x = read_vec(a);
+	Vec			y = read_vec(b);
+	const VecOps *ops = vec_ops();
+	double		result;
+
+	check_dimensions(x, y);
+	if (metric == METRIC_COSINE)
+		result = vec_cosine_distance(ops, x.x, y.x, x.n);
+	else if (metric == METRIC_L2)
+		result = sqrt(ops->square_distance(x.x, y.x, x.n));
+	else
+		result = ops->dot(x.x, y.x, x.n);
+	PG_FREE_IF_COPY(a, 0);
+	PG_FREE_IF_COPY(b, 1);
+	PG_RETURN_FLOAT8(result);
+}
+
+Datum
+llm_cosine_distance(PG_FUNCTION_ARGS)
+{
+	return two_vectors(fcinfo, METRIC_COSINE);
+}
+
+Datum
+llm_l2_distance(PG_FUNCTION_ARGS)
+{
+	return two_vectors(fcinfo, METRIC_L2);
+}
+
+Datum
+llm_inner_product(PG_FUNCTION_ARGS)
+{
+	return two_vectors(fcinfo, METRIC_IP);
+}
+
+/* A bit a dimension: 1 = greater than zero. */
+Datum
+llm_binary_quantize(PG_FUNCTION_ARGS)
+{
+	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(0);
+	Vec			v = read_vec(a);
+	int			len = VARBITTOTALLEN(v.n);
+	VarBit	   *bits = palloc0(len);
+
+	SET_VARSIZE(bits, len);
+	VARBITLEN(bits) = v.n;
+	for (int i = 0; i < v.n; i++)
+		if (v.x[i] > 0)
+			VARBITS(bits)[i / BITS_PER_BYTE] |= 0x80 >> (i % BITS_PER_BYTE);
+	PG_FREE_IF_COPY(a, 0);
+	PG_RETURN_VARBIT_P(bits);
+}
+
+/* ---- what a search is about ---- */
+
+typedef struct MetricRow
+{
+	const char *name;
+	const char *function;		/* of real[] */
+	const char *op;				/* pgvector's */
+} MetricRow;
+
+/* smaller is nearer */
+static const MetricRow metrics[] = {
+	[METRIC_COSINE] = {"cosine", "llm_cosine_distance", "<=>"},
+	[METRIC_L2] = {"l2", "llm_l2_distance", "<->"},
+	[METRIC_IP] = {"ip", "-llm_inner_product", "<#>"},
+};
+
+typedef struct Search
+{
+	Oid			rel;
+	char	   *source;			/* names, quoted */
+	char	   *column;
+	char	   *codes;			/* NULL: none */
+	const char *filter;			/* NULL: none */
+	int			k;
+	int			oversample;
+	const MetricRow *metric;
+	char	   *schema;			/* of our functions, quoted */
+	char	   *vector_type;	/* pgvector's, quoted with its schema; NULL: real[] */
+	char	   *vector_schema;
+} Search;
+
+static void
+check_source(Search *s)
+{
+	char		kind = get_rel_relkind(s->rel);
+	char	   *name = get_rel_name(s->rel);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", s->rel)));
+	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW && kind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table or materialized view", name),
+				 errhint("Of a view, order by llm_cosine_distance(column, query) with a LIMIT.")));
+	s->source = quote_qualified_identifier(get_namespace_name(get_rel_namespace(s->rel)), name);
+}
+
+static Oid
+column_type(const Search *s, const char *column)
+{
+	AttrNumber	attno = get_attnum(s->rel, column);
+
+	if (attno == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist", column, get_rel_name(s->rel))));
+	return getBaseType(get_atttype(s->rel, attno));
+}
+
+static void
+check_column(Search *s, const char *column)
+{
+	Oid			type = column_type(s, column);
+	HeapTuple	tuple;
+
+	s->column = psprintf("s.%s", quote_identifier(column));
+	if (type == FLOAT4ARRAYOID)
+		return;
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_type form = (Form_pg_type) GETSTRUCT(tuple);
+		const char *name = NameStr(form->typname);
+
+		if (strcmp(name, "vector") == 0 || strcmp(name, "halfvec") == 0)
+		{
+			s->vector_schema = pstrdup(quote_identifier(get_namespace_name(form->typnamespace)));
+			s->vector_type = psprintf("%s.%s", s->vector_schema, name);
+		}
+		ReleaseSysCache(tuple);
+	}
+	if (s->vector_type == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" is of type %s, not real[]", column, format_type_be(type))));
+}
+
+static void
+check_codes(Search *s, const char *column)
+{
+	Oid			type = column_type(s, column);
+
+	if (type != BITOID && type != VARBITOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" is of type %s, not bit", column, format_type_be(type)),
+				 errhint("Make it with llm_binary_quantize().")));
+	s->codes = psprintf("s.%s", quote_identifier(column));
+}
+
+/* One expression, and nothing behind it. */
+static void
+check_filter(const char *filter)
+{
+	List	   *parsed = raw_parser(filter, RAW_PARSE_PLPGSQL_EXPR);
+	SelectStmt *select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
+
+	if (!IsA(select, SelectStmt) || list_length(select->targetList) != 1 || select->distinctClause ||
+		select->fromClause || select->whereClause || select->groupClause || select->havingClause ||
+		select->windowClause || select->sortClause || select->limitCount || select->limitOffset ||
+		select->lockingClause || select->withClause || select->op != SETOP_NONE ||
+		linitial_node(ResTarget, select->targetList)->name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("filter must be one expression: \"%s\"", filter)));
+}
+
+static int
+int_between(FunctionCallInfo fcinfo, int arg, const char *name, int otherwise, int least, int most)
+{
+	int			value = PG_ARGISNULL(arg) ? otherwise : PG_GETARG_INT32(arg);
+
+	if (value < least || value > most)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 most == INT_MAX ? errmsg("%s must be at least %d", name, least) :
+				 errmsg("%s must be between %d and %d", name, least, most),
+				 errdetail("parameter=%s, value=%d", name, value)));
+	return value;
+}
+
+static const MetricRow *
+metric_by_name(const char *name)
+{
+	for (int i = 0; i < lengthof(metrics); i++)
+		if (strcmp(name, metrics[i].name) == 0)
+			return &metrics[i];
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("metric must be cosine, l2 or ip"),
+			 errdetail("parameter=metric, value=%s", name)));
+}
+
+/* The arguments from "column" on; they begin at arg. */
+static void
+read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg)
+{
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("column must not be null")));
+	memset(s, 0, sizeof(*s));
+	s->rel = rel;
+	check_source(s);
+	check_column(s, NameStr(*PG_GETARG_NAME(arg)));
+	s->k = int_between(fcinfo, arg + 1, "k", 10, 1, INT_MAX);
+	s->metric = PG_ARGISNULL(arg + 2) ? &metrics[METRIC_COSINE] :
+		metric_by_name(text_to_cstring(PG_GETARG_TEXT_PP(arg + 2)));
+	if (!PG_ARGISNULL(arg + 3))
+	{
+		s->filter = text_to_cstring(PG_GETARG_TEXT_PP(arg + 3));
+		check_filter(s->filter);
+	}
+	if (!PG_ARGISNULL(arg + 4))
+		check_codes(s, NameStr(*PG_GETARG_NAME(arg + 4)));
+	s->oversample = int_between(fcinfo, arg + 5, "oversample", 10, 1, MAX_OVERSAMPLE);
+	s->schema = pstrdup(quote_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid))));
+}
+
+/* ---- the query ---- */
+
+/* The distance of the row s from $1. */
+static void
+append_distance(StringInfo q, const Search *s)
+{
+	const char *f = s->metric->function;
+
+	if (s->vector_type)
+		appendStringInfo(q, "(%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_schema, s->metric->op, s->vector_type);
+	else
+		appendStringInfo(q, "%s%s.%s(%s, $1)", *f == '-' ? "-" : "", s->schema, *f == '-' ? f + 1 : f, s->column);
+}
+
+/* A comment at the filter's end must not hide what follows it. */
+static void
+append_from(StringInfo q, const Search *s, const char *wanted)
+{
+	appendStringInfo(q, " FROM %s s WHERE %s IS NOT NULL", s->source, wanted);
+	if (s->filter)
+		appendStringInfo(q, " AND (%s\n)", s->filter);
+}
+
+/* best: table, ctid and distance of the k nearest, or of the candidates by code */
+static void
+append_best(StringInfo q, const Search *s)
+{
+	appendStringInfoString(q, "WITH best AS MATERIALIZED (SELECT s.tableoid AS t, s.ctid AS r");
+	if (s->codes)
+	{
+		append_from(q, s, s->codes);
+		appendStringInfo(q, " ORDER BY pg_catalog.bit_count(%s OPERATOR(pg_catalog.#) %s.llm_binary_quantize($1)), 1, 2 LIMIT "
+						 INT64_FORMAT ")", s->codes, s->schema, (int64) s->k * s->oversample);
+		return;
+	}
+	appendStringInfoString(q, ", ");
+	append_distance(q, s);
+	appendStringInfoString(q, " AS d");
+	append_from(q, s, s->column);
+	/* an index gives no order beyond the distance */
+	appendStringInfo(q, " ORDER BY %s LIMIT %d)", s->vector_type ? "3" : "3, 1, 2", s->k);
+}
+
+/* Join the rows of best; their distance is in `distance`. */
+static void
+append_rows(StringInfo q, const Search *s, StringInfo distance)
+{
+	initStringInfo(distance);
+	if (s->codes)
+		append_distance(distance, s);
+	else
+		appendStringInfoString(distance, "best.d");
+	appendStringInfo(q, " FROM best JOIN %s s ON s.ctid OPERATOR(pg_catalog.=) best.r AND s.tableoid OPERATOR(pg_catalog.=) best.t", s->source);
+	if (s->codes)
+		appendStringInfo(q, " WHERE %s IS NOT NULL", s->column);
+}
+
+static void
+run(const Search *s, const char *query, Datum vector)
+{
+	Oid			type = FLOAT4ARRAYOID;
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	/* read only: the snapshot is that of the calling query */
+	if (SPI_execute_with_args(query, 1, &type, &vector, NULL, true, s->k) != SPI_OK_SELECT)
+		elog(ERROR, "the query of a search failed");
+}
+
+/* The query vector of argument `arg`, checked. */
+static Datum
+query_vector(FunctionCallInfo fcinfo, int arg)
+{
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(arg);
+
+	(void) read_vec(array);
+	return PointerGetDatum(array);
+}
+
+/* ---- llm_nearest(query real[], source regclass, "column" name, k, metric, filter, codes, oversample) ---- */
+
+Datum
+llm_nearest(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Search		s;
+	StringInfoData q,
+				distance;
+	Datum		vector;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (PG_ARGISNULL(0))
+		return (Datum) 0;
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("source must not be null")));
+	vector = query_vector(fcinfo, 0);
+	read_search(&s, fcinfo, PG_GETARG_OID(1), 2);
+	initStringInfo(&q);
+	append_best(&q, &s);
+	if (s.codes)
+	{
+		StringInfoData from;
+
+		initStringInfo(&from);
+		append_rows(&from, &s, &distance);
+		appendStringInfo(&q, " SELECT %s, s.ctid, s.tableoid%s ORDER BY 1, 3, 2 LIMIT %d", distance.data, from.data, s.k);
+	}
+	else
+		appendStringInfoString(&q, " SELECT d, r, t FROM best ORDER BY 1, 3, 2");
+	run(&s, q.data, vector);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		Datum		values[3];
+		bool		nulls[3];
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	SPI_finish();
+	return (Datum) 0;
+}
+
+/* ---- llm_nearest_rows(rows anyelement, query real[], "column" name, ... as llm_nearest) ---- */
+
+Datum
+llm_nearest_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	Oid			rel = OidIsValid(type) ? get_typ_typrelid(type) : InvalidOid;
+	Search		s;
+	StringInfoData q,
+				from,
+				distance;
+	Datum		vector;
+
+	if (!OidIsValid(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("rows must be a row of the table to search, such as NULL::docs")));
+	InitMaterializedSRF(fcinfo, 0);
+	if (PG_ARGISNULL(1))
+		return (Datum) 0;
+	vector = query_vector(fcinfo, 1);
+	read_search(&s, fcinfo, rel, 2);
+	initStringInfo(&q);
+	append_best(&q, &s);
+	initStringInfo(&from);
+	append_rows(&from, &s, &distance);
+	/* a whole row, as dropped columns and partitions want it */
+	appendStringInfo(&q, " SELECT s%s ORDER BY %s, s.tableoid, s.ctid LIMIT %d", from.data, distance.data, s.k);
+	run(&s, q.data, vector);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+		HeapTupleHeader row = DatumGetHeapTupleHeader(heap_getattr(SPI_tuptable->vals[i], 1, SPI_tuptable->tupdesc,
+																   &isnull));
+		HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(row),.t_data = row};
+
+		tuplestore_puttuple(rsinfo->setResult, &tuple);
+	}
+	SPI_finish();
+	return (Datum) 0;
+}
