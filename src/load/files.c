@@ -265,7 +265,7 @@ open_directory(Files *f, Err *e)
 	bool		ok = safetensors_there(f->path) || gguf_in_directory(f->path, &gguf, e);
 
 	if (ok)
-		ok = gguf != NULL ? gguf_open(f, gguf, e) : hfconfig_read(f, e) && safetensors_open(f, e);
+		ok = gguf != NULL ? gguf_open(f, gguf, e) : hfconfig_read(f, e) && safetensors_open(f, e) && stconfig_read(f, e);
 	mem_free(gguf);
 	return ok;
 }

@@ -93,6 +93,12 @@ char	   *files_join(const char *dir, const char *name);
 bool		safetensors_there(const char *dir);
 bool		safetensors_open(Files *f, Err *e);
 
+/* ... and those of a folder in it, a module's, behind `prefix` */
+bool		safetensors_add(Files *f, const char *dir, const char *prefix, Err *e);
+
+/* stconfig.c: what sentence-transformers keeps beside the model */
+bool		stconfig_read(Files *f, Err *e);
+
 /* hfconfig.c: config.json, generation_config.json, tokenizer files, chat template */
 bool		hfconfig_read(Files *f, Err *e);
 

@@ -18,6 +18,7 @@
  */
 #include <cjson/cJSON.h>
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,9 +82,9 @@ st_shape(const cJSON *v, int *ndim, int64_t *shape)
 	return true;
 }
 
-/* One entry of the header. */
+/* One entry of the header; prefix: of its name here. */
 static bool
-st_tensor(Files *f, int map, uint64_t data, const cJSON *entry, StRange *range, Err *e)
+st_tensor(Files *f, int map, const char *prefix, uint64_t data, const cJSON *entry, StRange *range, Err *e)
 {
 	const char *path = f->maps[map].path;
 	const char *name = entry->string;
@@ -94,6 +95,7 @@ st_tensor(Files *f, int map, uint64_t data, const cJSON *entry, StRange *range, 
 	const Quant *q;
 	int			ndim;
 	int64_t		dims[4];
+	char		full[2 * FILES_MAX_NAME + 1];
 
 	if (!files_name_ok(name, strlen(name)))
 		return err_set(e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", path);
@@ -127,7 +129,8 @@ st_tensor(Files *f, int map, uint64_t data, const cJSON *entry, StRange *range, 
 		return err_hint(e, "Supported data types are %s.", quant_dtype_list());
 	}
 	range->name = name;
-	return files_add(f, map, name, q, ndim, dims, data + range->begin, range->end - range->begin, e);
+	snprintf(full, sizeof(full), "%s%s", prefix, name);
+	return files_add(f, map, full, q, ndim, dims, data + range->begin, range->end - range->begin, e);
 }
 
 static int
@@ -170,7 +173,7 @@ st_cover(const char *path, StRange *r, size_t n, uint64_t size, Err *e)
 
 /* Parse the header's JSON and add the tensors. */
 static bool
-st_header(Files *f, int map, const char *json, size_t len, Err *e)
+st_header(Files *f, int map, const char *prefix, const char *json, size_t len, Err *e)
 {
 	const FileMap *m = &f->maps[map];
 	cJSON	   *root;
@@ -196,7 +199,7 @@ st_header(Files *f, int map, const char *json, size_t len, Err *e)
 	{
 		if (strcmp(entry->string, "__metadata__") == 0)
 			continue;
-		if (!(ok = st_tensor(f, map, 8 + len, entry, &ranges[n++], e)))
+		if (!(ok = st_tensor(f, map, prefix, 8 + len, entry, &ranges[n++], e)))
 			break;
 	}
 	ok = ok && st_cover(m->path, ranges, n, m->len - 8 - len, e);
@@ -207,7 +210,7 @@ st_header(Files *f, int map, const char *json, size_t len, Err *e)
 
 /* Map one file and add its tensors. */
 static bool
-st_file(Files *f, const char *path, Err *e)
+st_file(Files *f, const char *path, const char *prefix, Err *e)
 {
 	uint8_t		head[8];
 	uint64_t	len = 0;
@@ -234,7 +237,7 @@ st_file(Files *f, const char *path, Err *e)
 	if ((json = mem_try_alloc((size_t) len + 1)) == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory reading file \"%s\"", path);
 	ok = load_read_guard(f, copy_bytes, &(StCopy) {json, m->base + 8, (size_t) len}, e) &&
-		st_header(f, map, json, (size_t) len, e);
+		st_header(f, map, prefix, json, (size_t) len, e);
 	mem_free(json);
 	return ok;
 }
@@ -269,7 +272,7 @@ st_shards(Files *f, const char *index, cJSON **entries, size_t n, Err *e)
 		if (i > 0 && strcmp(shard, entries[i - 1]->valuestring) == 0)
 			continue;
 		path = files_join(f->path, shard);
-		ok = st_file(f, path, e);
+		ok = st_file(f, path, "", e);
 		mem_free(path);
 		if (!ok)
 			return e->cls == ERR_IO && e->detail[0] == '\0' ?
@@ -321,9 +324,9 @@ st_index(Files *f, const char *path, const Buf *text, Err *e)
 
 /* Neither file is there: say what there is instead. */
 static bool
-st_none(const Files *f, Err *e)
+st_none(const char *path, Err *e)
 {
-	DIR		   *d = opendir(f->path);
+	DIR		   *d = opendir(path);
 	struct dirent *de;
 	bool		pickle = false;
 
@@ -338,12 +341,12 @@ st_none(const Files *f, Err *e)
 	if (pickle)
 	{
 		err_set(e, ERR_UNSUPPORTED, "model \"%s\" has its weights in PyTorch files, which are not supported",
-				f->path);
+				path);
 		return err_hint(e, "Convert them to safetensors: "
 						"AutoModelForCausalLM.from_pretrained(dir).save_pretrained(newdir).");
 	}
 	return err_set(e, ERR_BAD_FILE, "model \"%s\" has neither model.safetensors nor model.safetensors.index.json",
-				   f->path);
+				   path);
 }
 
 bool
@@ -371,14 +374,26 @@ safetensors_open(Files *f, Err *e)
 	bool		ok;
 
 	if (files_exists(single))
-		ok = st_file(f, single, e);
+		ok = st_file(f, single, "", e);
 	else if (files_exists(index))
 		ok = files_slurp(index, ST_MAX_INDEX, &text, e) &&
 			files_json_ok(index, text.data, text.len, FILES_JSON_TENSORS, e) && st_index(f, index, &text, e);
 	else
-		ok = st_none(f, e);
+		ok = st_none(f->path, e);
 	buf_free(&text);
 	mem_free(single);
 	mem_free(index);
+	return ok;
+}
+
+bool
+safetensors_add(Files *f, const char *dir, const char *prefix, Err *e)
+{
+	char	   *folder = files_join(f->path, dir);
+	char	   *file = files_join(folder, "model.safetensors");
+	bool		ok = files_exists(file) ? st_file(f, file, prefix, e) : st_none(folder, e);
+
+	mem_free(file);
+	mem_free(folder);
 	return ok;
 }
