@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Make tiny models that pool, and what sentence-transformers and transformers say with them.
+
+    gen_pool.py [name ...]          run in the repository's root
+
+Needs torch, transformers and sentence-transformers.  For each model of POOLS (pools/*.py beside
+this file) it writes
+
+    tests/fixtures/pool/NAME/               a directory as those libraries save it
+    tests/golden/pool_expected/NAME.json    cases and values (format: pool_golden.c)
+
+A file of pools has POOLS = {name: dict(config=..., cases=...)}:
+
+    config      keys of config.json beyond gen_archs.COMMON ("model_type" at least; ...: without this key)
+    auto        transformers' class that makes the model, default AutoModel
+    tokenizer   "bytes" (default: 288 tokens of gen_models.py), or the name of a file of
+                tests/fixtures/tokenizers, whose size becomes vocab_size
+    post        function(tokenizers.Tokenizer, special): changes the tokenizer, as its post-processor
+    tok_config  keys of tokenizer_config.json
+    st          what sentence-transformers keeps beside the model: dict of
+                pooling     mode or list of modes
+                include_prompt
+                dense       [(outputs, bias, activation), ...]
+                normalize   bool
+                bert        sentence_bert_config.json
+                config      config_sentence_transformers.json
+    files       {name: JSON value} of more files
+    fix, gain, embed, config_json, stored
+                as in gen_archs.py
+    options     model options
+    tasks       the model's tasks, as pool_golden.c has them
+    quantized   least cosine with INT8 weights, default 0.999, 0: not tried
+    reference   function(Reference, case): rows of values; default: the method of Reference that is
+                named as the task
+    cases       [dict(task=..., text=...)], what pool_golden.c reads; "values", "ids", "type1_at" and
+                "labels" are added here, unless a case has them or an "error"
+
+Weights are half precision, so that a file is small and yet exact in float arithmetic.
+"""
+import glob
+import importlib.util
+import json
+import os
+import shutil
+import sys
+
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+sys.modules["gen_pool"] = sys.modules[__name__]
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gen_archs as ga  # noqa: E402
+import gen_models as gm  # noqa: E402
+
+FIXTURES = "tests/fixtures/pool"
+EXPECTED = "tests/golden/pool_expected"
+TOKENIZERS = "tests/fixtures/tokenizers"
+ST = "sentence_transformers.models."
+ACTS = {"Identity": "torch.nn.modules.linear.Identity", "Tanh": "torch.nn.modules.activation.Tanh",
+        "ReLU": "torch.nn.modules.activation.ReLU", "GELU": "torch.nn.modules.activation.GELU"}
+
+
+def load_pools():
+    pools = {}
+    for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pools", "*.py"))):
+        spec = importlib.util.spec_from_file_location("pools_" + os.path.basename(path)[:-3], path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        pools.update(module.POOLS)
+    return pools
+
+
+def unit(v):
+    return v / max(np.linalg.norm(v), 1e-12)
+
+
+def softmax(v):
+    e = np.exp(v - v.max())
+    return e / e.sum()
+
+
+class Reference:
+    """A fixture as the libraries load it."""
+
+    def __init__(self, path, a):
+        self.path = path
+        self.a = a
+        self.tok = AutoTokenizer.from_pretrained(path)
+        self.st = None
+        self.bare = None
+        if "st" in a:
+            from sentence_transformers import SentenceTransformer
+            self.st = SentenceTransformer(path, device="cpu", trust_remote_code=False, model_kwargs={
+                "dtype": torch.float32, "attn_implementation": "eager"})
+        else:
+            auto = getattr(transformers, a.get("auto", "AutoModel"))
+            self.model = auto.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+
+    def tokens(self, case, **more):
+        """ids and token types of a case's text or pair"""
+        n = case.get("truncate", 0)
+        if case.get("long_input") == "truncate" and n == 0:
+            n = -1
+        if n == -1:
+            n = self.tok.model_max_length
+        cut = dict(truncation=True, max_length=n) if n else {}
+        prompt = case.get("instruction", "")
+        if "prompt_name" in case or self.a.get("st", {}).get("config", {}).get("default_prompt_name"):
+            config = self.a["st"]["config"]
+            prompt = prompt or config["prompts"][case.get("prompt_name", config.get("default_prompt_name"))]
+        text = prompt + case["text"]
+        if self.a.get("st", {}).get("bert", {}).get("do_lower_case"):
+            text = text.lower()
+        x = self.tok(text, case.get("pair"), return_token_type_ids=True, **cut, **more)
+        return x["input_ids"], x["token_type_ids"]
+
+    def hidden(self, case):
+        """the last hidden rows of a case's text"""
+        ids, types = self.tokens(case)
+        x = dict(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long))
+        model = self.model if self.st is None else self.st[0].model
+        if getattr(model.config, "type_vocab_size", 0) > 1:
+            x["token_type_ids"] = torch.tensor([types])
+        with torch.no_grad():
+            return model(**x).last_hidden_state[0].double().numpy()
+
+    def logits(self, case):
+        ids, types = self.tokens(case)
+        x = dict(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long))
+        if getattr(self.model.config, "type_vocab_size", 0) > 1:
+            x["token_type_ids"] = torch.tensor([types])
+        with torch.no_grad():
+            return self.model(**x).logits[0].double().numpy()
+
+    # ---- one function a task ----
+
+    def embed(self, case):
+        if self.st is None:
+            return [unit(self.hidden(case)[-1])[:case.get("dimensions")]]
+        how = {}
+        if "instruction" in case:
+            how["prompt"] = case["instruction"]
+        if "prompt_name" in case:
+            how["prompt_name"] = case["prompt_name"]
+        v = self.st.encode([case["text"]], convert_to_numpy=True, **how)[0].astype(np.float64)
+        v = v[:case["dimensions"]] if "dimensions" in case else v
+        return [unit(v) if case.get("use_activation", self.a["st"].get("normalize")) else v]
+
+    def token_embed(self, case):
+        return [unit(row) for row in self.hidden(case)]
+
+    def activated(self, case, v):
+        config = self.model.config
+        if not case.get("use_activation", True) or config.problem_type == "regression":
+            return v
+        if config.num_labels == 1 or config.problem_type == "multi_label_classification":
+            return 1 / (1 + np.exp(-v))
+        return softmax(v)
+
+    def classify(self, case):
+        return [self.activated(case, self.logits(case))]
+
+    score = classify
+
+    def token_classify(self, case):
+        return [self.activated(case, row) for row in self.logits(case)]
+
+    def reward(self, case):
+        return [self.logits(case)]
+
+
+def write_tokenizer(path, a):
+    name = a.get("tokenizer", "bytes")
+    file = os.path.join(path, "tokenizer.json")
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 256}
+    if name == "bytes":
+        gm.write_tokenizer(path, "qwen2")
+        os.remove(os.path.join(path, "generation_config.json"))
+        config = json.load(open(os.path.join(path, "tokenizer_config.json")))
+        config.pop("chat_template", None)
+    else:
+        shutil.copy(os.path.join(TOKENIZERS, name + ".json"), file)
+    config.update(a.get("tok_config", {}))
+    if "post" in a:
+        tok = Tokenizer.from_file(file)
+        a["post"](tok)
+        tok.save(file, pretty=False)
+    gm.dump(path, "tokenizer_config.json", config)
+
+
+def append_eos(tok):
+    """as Qwen3-Embedding's and E5-Mistral's tokenizers do"""
+    from tokenizers import processors
+    tok.post_processor = processors.TemplateProcessing(
+        single="$A <|eos|>", pair="$A $B <|eos|>", special_tokens=[("<|eos|>", gm.EOS)])
+
+
+def write_st(path, a, width, generator):
+    """modules.json and what it names"""
+    st = a["st"]
+    modules = [("Transformer", "")]
+    if "pooling" in st:
+        modes = st["pooling"] if isinstance(st["pooling"], list) else [st["pooling"]]
+        keys = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "lasttoken": "lasttoken",
+                "mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "weightedmean": "weightedmean_tokens"}
+        modules.append(("Pooling", "1_Pooling"))
+        os.makedirs(os.path.join(path, "1_Pooling"))
+        gm.dump(os.path.join(path, "1_Pooling"), "config.json", {
+            "word_embedding_dimension": width, "include_prompt": st.get("include_prompt", True),
+            **{"pooling_mode_" + k: mode in modes for mode, k in keys.items()}})
+        width *= len(modes)
+    for n, bias, act in st.get("dense", []):
+        folder = f"{len(modules)}_Dense"
+        modules.append(("Dense", folder))
+        os.makedirs(os.path.join(path, folder))
+        gm.dump(os.path.join(path, folder), "config.json", {
+            "in_features": width, "out_features": n, "bias": bias, "activation_function": ACTS[act]})
+        w = {"linear.weight": torch.randn(n, width, generator=generator) * width ** -0.5}
+        if bias:
+            w["linear.bias"] = 0.3 * torch.randn(n, generator=generator)
+        save_file({k: v.half().float() for k, v in w.items()}, os.path.join(path, folder, "model.safetensors"))
+        width = n
+    if st.get("normalize"):
+        modules.append(("Normalize", f"{len(modules)}_Normalize"))
+    for i, (kind, folder) in enumerate(modules):
+        modules[i] = {"idx": i, "name": str(i), "path": folder, "type": ST + kind}
+        os.makedirs(os.path.join(path, folder), exist_ok=True)
+    gm.dump(path, "modules.json", modules)
+    gm.dump(path, "sentence_bert_config.json", {"max_seq_length": 256, "do_lower_case": False, **st.get("bert", {})})
+    gm.dump(path, "config_sentence_transformers.json", {"prompts": {}, "default_prompt_name": None, **st.get("config", {})})
+
+
+def rounded(x):
+    return [[float(f"{v:.9g}") for v in row] for row in x]
+
+
+def make(name, a):
+    path = os.path.join(FIXTURES, name)
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    write_tokenizer(path, a)
+    vocab = json.load(open(os.path.join(path, "tokenizer.json")))
+    ids = [t["id"] for t in vocab["added_tokens"]] + (
+        list(vocab["model"]["vocab"].values()) if isinstance(vocab["model"]["vocab"], dict) else
+        list(range(len(vocab["model"]["vocab"]))))
+    config = ga.config_of({"config": {"hidden_size": 64, "vocab_size": max(ids) + 1, **a["config"]}})
+    dtype = config.dtype if isinstance(config.dtype, str) else str(config.dtype).split(".")[-1]
+    torch.manual_seed(1)
+    model = getattr(transformers, a.get("auto", "AutoModel")).from_config(config, dtype=torch.float32, attn_implementation="eager")
+    generator = ga.draw(model, 1, a.get("gain", 1.3), a.get("embed", 1))
+    if "fix" in a:
+        with torch.no_grad():
+            a["fix"](model, generator)
+    model.to(getattr(torch, dtype))
+    model.save_pretrained(path)
+    if os.path.exists(os.path.join(path, "generation_config.json")):
+        os.remove(os.path.join(path, "generation_config.json"))
+    if "st" in a:
+        write_st(path, a, config.get_text_config().hidden_size, generator)
+    for file, value in a.get("files", {}).items():
+        gm.dump(path, file, value)
+    if "config_json" in a:
+        ga.edit_json(path, a["config_json"])
+    ref = Reference(path, a)
+    if "stored" in a:
+        a["stored"](path, model)
+    cases = []
+    for case in a["cases"]:
+        out = dict(case)
+        if "error" not in case:
+            if "values" not in case:
+                out["values"] = rounded(a.get("reference", lambda r, c: getattr(r, c["task"])(c))(ref, case))
+            if "ids" not in case and "values" not in case and case.get("long_input") != "chunk":
+                tokens, types = ref.tokens(case)
+                out["ids"] = [tokens]
+                if "pair" in case:
+                    out["type1_at"] = [types.index(1) if 1 in types else -1]
+            if case["task"] in ("classify", "token_classify") and "labels" not in case and config.num_labels > 1:
+                out["labels"] = [config.id2label[i] for i in range(config.num_labels)]
+        cases.append(out)
+    expected = {k: a[k] for k in ("options", "tasks", "quantized") if k in a}
+    with open(os.path.join(EXPECTED, name + ".json"), "w") as f:
+        head = json.dumps({**expected, "cases": []}, ensure_ascii=False)[:-2]
+        f.write(head + "\n" + ",\n".join(json.dumps(c, ensure_ascii=False) for c in cases) + "\n]}\n")
+    print(f"{name}: {len(cases)} cases")
+
+
+def main():
+    torch.set_num_threads(1)
+    os.makedirs(FIXTURES, exist_ok=True)
+    os.makedirs(EXPECTED, exist_ok=True)
+    pools = load_pools()
+    for name in sys.argv[1:] or pools:
+        make(name, pools[name])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,560 @@
+/*
+ * pool_golden.c
+ *	  Models that pool against transformers and sentence-transformers (gen_pool.py).
+ *
+ * Every tests/golden/pool_expected/NAME.json belongs to a fixture tests/fixtures/pool/NAME, a
+ * directory as sentence-transformers or transformers saves it:
+ *
+ *	{"options": {...},			model options, as of llm_create_model; may be left out
+ *	 "tasks": "embed, ...",		all tasks of the model, in the order of PoolTask; may be left out
+ *	 "quantized": 0.999,		least cosine with quantized weights; 0: not tried; default 0.999
+ *	 "cases": [{
+ *		"task": "embed",		PoolRequest's fields from here on; all but task and text may be left out
+ *		"text": "...", "pair": "...", "instruction": "...", "prompt_name": "...",
+ *		"long_input": "error" | "truncate" | "chunk", "truncate": n,
+ *		"dimensions": n, "use_activation": bool, "step_tag": n, "columns": [n, ...],
+ *		"add_special": bool,
+ *		"error": "...",			it fails, and its message contains this; then nothing else is looked at
+ *		"ids": [[n, ...], ...],	the tokens of its sequences; may be left out, as what follows
+ *		"type1_at": [n, ...],	where the second text of each begins, -1 = nowhere
+ *		"offsets": [n, ...],	where tokens begin and end in the text, in characters
+ *		"labels": ["...", ...],
+ *		"values": [[x, ...], ...]	rows
+ *	 }]}
+ *
+ * Checked are: the values, on every implementation of the op table, as loaded from F32 or half
+ * precision files, of which each is exact in float: a row's cosine is at least 0.99999, and no
+ * value is off by more than 2e-4 (relative, if it is above 1); the same bits when all cases run
+ * at once, in chunks of a few tokens, and with so little KV that they are preempted; with INT8
+ * weights the cosine only, and of rows with more than three values.
+ */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <limits.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "engine/backend.h"
+#include "engine/models.h"
+#include "tests/unit/check.h"
+
+#define FIXTURES "tests/fixtures/pool/"
+#define EXPECTED "tests/golden/pool_expected/"
+#define MAX_CASES 64
+
+/* What became of a request. */
+typedef struct Result
+{
+	float	   *values;
+	int			n;				/* rows */
+	int			width;
+	Err			err;			/* msg "": none */
+	_Atomic bool done;
+} Result;
+
+static void
+sink(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Result	   *res = ctx;
+
+	(void) r;
+	if (ev->finish == FIN_NONE)
+		return;
+	if (ev->err != NULL)
+		res->err = *ev->err;
+	res->n = ev->n_rows;
+	res->width = ev->width;
+	if (ev->values != NULL)
+	{
+		size_t		bytes = (size_t) ev->n_rows * (size_t) ev->width * sizeof(float);
+
+		res->values = mem_alloc(bytes);
+		memcpy(res->values, ev->values, bytes);
+	}
+	atomic_store(&res->done, true);
+}
+
+static Settings
+settings(const char *isa)
+{
+	SettingsBox box;
+	Settings	s;
+
+	settings_box_init(&box);
+	settings_get(&box, &s);
+	s.cpu_threads = 2;
+	s.kv_cache_memory_bytes = 16 << 20;
+	snprintf(s.cpu_isa, sizeof(s.cpu_isa), "%s", isa);
+	snprintf(s.kv_cache_dtype, sizeof(s.kv_cache_dtype), "float32");
+	return s;
+}
+
+static PoolSpec
+copy_spec(const PoolSpec *s)
+{
+	PoolSpec	c = *s;
+
+	c.seqs = mem_alloc((size_t) s->n_seqs * sizeof(PoolSeq));
+	c.columns = (IntVec) {0};
+	for (size_t i = 0; i < s->columns.len; i++)
+		intvec_push(&c.columns, s->columns.data[i]);
+	for (int i = 0; i < s->n_seqs; i++)
+	{
+		c.seqs[i] = s->seqs[i];
+		c.seqs[i].ids = (IntVec) {0};
+		for (size_t j = 0; j < s->seqs[i].ids.len; j++)
+			intvec_push(&c.seqs[i].ids, s->seqs[i].ids.data[j]);
+	}
+	return c;
+}
+
+/* Run n requests, all at once. */
+static void
+run(Inst *in, const Settings *s, const PoolSpec *const *specs, Result *res, int n)
+{
+	static uint64_t id;
+
+	for (int i = 0; i < n; i++)
+	{
+		ReqSpec		spec = {.session = 1,.id = ++id,.sink = sink,.sink_ctx = &res[i],.pool = copy_spec(specs[i])};
+
+		memset(&res[i], 0, sizeof(res[i]));
+		backend_core.submit(in, &spec);
+	}
+	for (int i = 0; i < n; i++)
+		while (!atomic_load(&res[i].done))
+			if (backend_core.next_due(in) == 0)
+				backend_core.step(in, s);
+			else
+				usleep(50);
+}
+
+static void
+results_free(Result *r, int n)
+{
+	for (int i = 0; i < n; i++)
+		mem_free(r[i].values);
+}
+
+/* ---- a fixture's cases ---- */
+
+typedef struct Case
+{
+	const cJSON *j;
+	PoolRequest pr;
+	PoolSpec	spec;
+	PoolExtra	extra;
+	bool		ok;				/* it made a spec, as it should */
+} Case;
+
+static PoolText
+text_of(const cJSON *j, const char *key)
+{
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(j, key));
+
+	return s != NULL ? (PoolText) {s, strlen(s)} : (PoolText) {0};
+}
+
+static int
+int_of(const cJSON *j, const char *key, int dflt)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, key);
+
+	return cJSON_IsNumber(v) ? (int) v->valuedouble : dflt;
+}
+
+static int
+bool_of(const cJSON *j, const char *key, int dflt)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, key);
+
+	return cJSON_IsBool(v) ? cJSON_IsTrue(v) : dflt;
+}
+
+static void
+read_request(Case *c)
+{
+	const cJSON *j = c->j;
+	PoolText	task = text_of(j, "task");
+	PoolText	text = text_of(j, "long_input");
+	const cJSON *x;
+
+	c->pr = (PoolRequest) {
+		.task = pool_task_by_name(task.s, task.n),.text = text_of(j, "text"),.pair = text_of(j, "pair"),
+		.instruction = text_of(j, "instruction"),.prompt_name = text_of(j, "prompt_name"),
+		.truncate = int_of(j, "truncate", 0),.add_special = bool_of(j, "add_special", 1) == 1,
+		.dimensions = int_of(j, "dimensions", 0),.activation = bool_of(j, "use_activation", -1),
+		.step_tag = int_of(j, "step_tag", -1),.want_offsets = cJSON_HasObjectItem(j, "offsets")
+	};
+	if (text.s != NULL)
+		c->pr.long_input = strcmp(text.s, "truncate") == 0 ? LONG_TRUNCATE : strcmp(text.s, "chunk") == 0 ? LONG_CHUNK : LONG_ERROR;
+	cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(j, "columns"))
+		intvec_push(&c->pr.columns, (int32_t) x->valuedouble);
+}
+
+static bool
+same_ints(const cJSON *want, const int32_t *have, size_t n)
+{
+	const cJSON *x;
+	size_t		i = 0;
+
+	cJSON_ArrayForEach(x, want)
+	{
+		if (i >= n || have[i] != (int32_t) x->valuedouble)
+			return false;
+		i++;
+	}
+	return i == n;
+}
+
+static void
+check_made(const char *name, int i, const Case *c, Inst *in)
+{
+	const cJSON *ids = cJSON_GetObjectItemCaseSensitive(c->j, "ids");
+	const cJSON *types = cJSON_GetObjectItemCaseSensitive(c->j, "type1_at");
+	const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(c->j, "offsets");
+	const cJSON *labels = cJSON_GetObjectItemCaseSensitive(c->j, "labels");
+	int			n = c->spec.n_seqs;
+
+	CHECK(ids == NULL || cJSON_GetArraySize(ids) == n, "%s, case %d: %d sequences, expected %d", name, i, n, cJSON_GetArraySize(ids));
+	for (int s = 0; s < n && ids != NULL && cJSON_GetArraySize(ids) == n; s++)
+	{
+		const IntVec *have = &c->spec.seqs[s].ids;
+		bool		same = same_ints(cJSON_GetArrayItem(ids, s), have->data, have->len);
+
+		CHECK(same, "%s, case %d: sequence %d has other tokens", name, i, s);
+		for (size_t k = 0; k < have->len && !same; k++)
+			fprintf(stderr, "%d ", have->data[k]);
+	}
+	for (int s = 0; s < n && types != NULL; s++)
+	{
+		int			want = cJSON_GetArrayItem(types, s)->valueint;
+		int			have = c->spec.seqs[s].type1_at;
+
+		CHECK(have == (want < 0 ? INT_MAX : want), "%s, case %d: type 1 from token %d on, expected %d", name, i, have, want);
+	}
+	CHECK(offsets == NULL || same_ints(offsets, c->extra.offsets.data, c->extra.offsets.len),
+		  "%s, case %d: other offsets", name, i);
+	if (labels != NULL)
+	{
+		const char *const *have = backend_core.labels(in, c->pr.task);
+		int			k = 0;
+
+		for (; have != NULL && have[k] != NULL && k < cJSON_GetArraySize(labels); k++)
+			CHECK(strcmp(have[k], cJSON_GetStringValue(cJSON_GetArrayItem(labels, k))) == 0, "%s: label %d is \"%s\"", name, k, have[k]);
+		CHECK(k == cJSON_GetArraySize(labels) && have != NULL && have[k] == NULL, "%s: number of labels", name);
+	}
+}
+
+/* All cases' specs; how many cases are to be computed. */
+static int
+make_cases(const char *name, const cJSON *root, Inst *in, Case *cases, int *n_cases)
+{
+	const cJSON *j;
+	int			n = 0;
+	int			good = 0;
+
+	cJSON_ArrayForEach(j, cJSON_GetObjectItemCaseSensitive(root, "cases"))
+	{
+		Case	   *c = &cases[n];
+		PoolText	error = text_of(j, "error");
+		Err			e = {0};
+		bool		ok;
+
+		if (n == MAX_CASES)
+			break;
+		memset(c, 0, sizeof(*c));
+		c->j = j;
+		read_request(c);
+		ok = backend_core.pool(in, &c->pr, &c->spec, &c->extra, &e);
+		c->ok = ok && error.s == NULL;
+		if (error.s != NULL)
+			CHECK(!ok && strstr(e.msg, error.s) != NULL, "%s, case %d: \"%s\" is expected, and is \"%s\"", name, n, error.s,
+				  ok ? "" : e.msg);
+		else
+			CHECK(ok, "%s, case %d: %s (%s)", name, n, e.msg, e.detail);
+		if (c->ok)
+			check_made(name, n, c, in);
+		good += c->ok;
+		n++;
+	}
+	*n_cases = n;
+	return good;
+}
+
+static double
+cosine(const float *a, const double *b, int n)
+{
+	double		ab = 0;
+	double		aa = 0;
+	double		bb = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		ab += (double) a[i] * b[i];
+		aa += (double) a[i] * (double) a[i];
+		bb += b[i] * b[i];
+	}
+	return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : aa == bb;
+}
+
+/* Against the expectation; exact: values, too. */
+static void
+check_values(const char *name, const char *isa, int i, const Case *c, const Result *r, double least, bool exact)
+{
+	const cJSON *rows = cJSON_GetObjectItemCaseSensitive(c->j, "values");
+	const cJSON *row;
+	int			n = 0;
+	double		worst_cos = 1;
+	double		worst = 0;
+
+	if (rows == NULL)
+		return;
+	CHECK(r->err.msg[0] == '\0', "%s on %s, case %d: %s", name, isa, i, r->err.msg);
+	CHECK(r->n == cJSON_GetArraySize(rows), "%s on %s, case %d: %d rows, expected %d", name, isa, i, r->n, cJSON_GetArraySize(rows));
+	cJSON_ArrayForEach(row, rows)
+	{
+		double		want[4096];
+		int			width = cJSON_GetArraySize(row);
+		const cJSON *x;
+		int			k = 0;
+		double		cos;
+
+		if (n >= r->n || width != r->width || width > 4096)
+		{
+			CHECK(width == r->width, "%s on %s, case %d: %d values, expected %d", name, isa, i, r->width, width);
+			return;
+		}
+		cJSON_ArrayForEach(x, row)
+		{
+			double		d = fabs((double) r->values[n * width + k] - x->valuedouble) / fmax(1, fabs(x->valuedouble));
+
+			worst = d > worst || isnan(d) ? d : worst;
+			want[k++] = x->valuedouble;
+		}
+		cos = width > 3 ? cosine(r->values + n * width, want, width) : 1;
+		worst_cos = cos < worst_cos || isnan(cos) ? cos : worst_cos;
+		n++;
+	}
+	CHECK(worst_cos >= least, "%s on %s, case %d: cosine %.8f", name, isa, i, worst_cos);
+	CHECK(!exact || worst <= 2e-4, "%s on %s, case %d: off by %g", name, isa, i, worst);
+}
+
+static bool
+same_bits(const Result *a, const Result *b)
+{
+	return a->n == b->n && a->width == b->width && a->values != NULL && b->values != NULL &&
+		memcmp(a->values, b->values, (size_t) a->n * (size_t) a->width * sizeof(float)) == 0;
+}
+
+/* All of the cases at once on another instance: the bits that each has alone. */
+static void
+check_at_once(const char *name, const char *how, Inst *in, const Settings *s, const PoolSpec *const *specs,
+			  const Result *alone, int n)
+{
+	Result		res[MAX_CASES];
+	Err			e = {0};
+	int			bad = 0;
+
+	run(in, s, specs, res, n);
+	for (int i = 0; i < n; i++)
+		bad += !same_bits(&res[i], &alone[i]);
+	CHECK(bad == 0, "%s %s: %d of %d cases have other bits", name, how, bad, n);
+	CHECK(backend_core.check_state(in, &e), "%s %s: %s", name, how, e.msg);
+	results_free(res, n);
+}
+
+static Inst *
+load(const char *name, const ModelOpts *o, const Settings *s)
+{
+	char		path[300];
+	Err			e = {0};
+	Inst	   *in;
+
+	snprintf(path, sizeof(path), FIXTURES "%s", name);
+	in = backend_core.load(path, o, s, NULL, NULL, &e);
+	CHECK(in != NULL, "%s: %s (%s)", name, e.msg, e.detail);
+	return in;
+}
+
+/* In small chunks, and in so little KV that requests push each other out. */
+static void
+check_cramped(const char *name, const ModelOpts *o, Settings s, Inst *in, const PoolSpec *const *specs, const Result *alone, int n)
+{
+	ModelOpts	small = *o;
+	CoreStats	st;
+	Inst	   *other;
+	int			longest = 1;
+
+	backend_core.stats(in, &st);
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < specs[i]->n_seqs; k++)
+			longest = (int) specs[i]->seqs[k].ids.len > longest ? (int) specs[i]->seqs[k].ids.len : longest;
+	small.max_model_len = longest;
+	small.max_num_batched_tokens = 7;
+	small.max_num_seqs = 6;
+	if (st.kv_blocks_total > 0)
+		small.kv_cache_memory_bytes = st.kv_bytes / st.kv_blocks_total * (longest / s.block_size + 4);
+	if ((other = load(name, &small, &s)) == NULL)
+		return;
+	check_at_once(name, "in chunks with little KV", other, &s, specs, alone, n);
+	backend_core.free(other);
+}
+
+static void
+check_tasks(const char *name, const cJSON *root, Inst *in)
+{
+	PoolText	want = text_of(root, "tasks");
+	char		have[200] = "";
+
+	for (int t = PT_NONE + 1; t < PT_COUNT && want.s != NULL; t++)
+	{
+		PoolRequest pr = {.task = (PoolTask) t,.text = {"a", 1},.pair = {t == PT_SCORE ? "b" : NULL, 1},.activation = -1,.step_tag = -1};
+		PoolSpec	spec = {0};
+		PoolExtra	extra = {0};
+		Err			e = {0};
+
+		if (t != PT_LOGPROBS && backend_core.pool(in, &pr, &spec, &extra, &e) && spec.join == PJ_ONE)
+			snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s%s", have[0] != '\0' ? ", " : "", pool_task_name((PoolTask) t));
+		poolspec_free(&spec);
+		intvec_free(&extra.ids);
+		intvec_free(&extra.offsets);
+	}
+	CHECK(want.s == NULL || strcmp(want.s, have) == 0, "%s: tasks are \"%s\"", name, have);
+}
+
+/* One implementation of the op table. */
+static void
+check_on(const char *name, const cJSON *root, const ModelOpts *o, const char *isa, bool best)
+{
+	Settings	s = settings(isa);
+	Inst	   *in = load(name, o, &s);
+	static Case cases[MAX_CASES];
+	const PoolSpec *specs[MAX_CASES] = {0};
+	Result		alone[MAX_CASES];
+	const cJSON *quantized = cJSON_GetObjectItemCaseSensitive(root, "quantized");
+	double		least = cJSON_IsNumber(quantized) ? quantized->valuedouble : 0.999;
+	ModelOpts	q = *o;
+	int			n_cases;
+	int			n = 0;
+
+	if (in == NULL)
+		return;
+	make_cases(name, root, in, cases, &n_cases);
+	for (int i = 0; i < n_cases; i++)
+		if (cases[i].ok)
+		{
+			specs[n] = &cases[i].spec;
+			run(in, &s, &specs[n], &alone[n], 1);
+			check_values(name, isa, i, &cases[i], &alone[n], 0.99999, true);
+			n++;
+		}
+	check_at_once(name, "all at once", in, &s, specs, alone, n);
+	if (best)
+	{
+		check_tasks(name, root, in);
+		check_cramped(name, o, s, in, specs, alone, n);
+	}
+	results_free(alone, n);
+	backend_core.free(in);
+	snprintf(q.quantization, sizeof(q.quantization), "int8");
+	if (best && least > 0 && (in = load(name, &q, &s)) != NULL)
+	{
+		for (int i = 0, k = 0; i < n_cases; i++)
+			if (cases[i].ok)
+			{
+				run(in, &s, &specs[k], &alone[k], 1);
+				check_values(name, "INT8", i, &cases[i], &alone[k], least, false);
+				k++;
+			}
+		results_free(alone, n);
+		backend_core.free(in);
+	}
+	for (int i = 0; i < n_cases; i++)
+	{
+		poolspec_free(&cases[i].spec);
+		intvec_free(&cases[i].extra.ids);
+		intvec_free(&cases[i].extra.offsets);
+		intvec_free(&cases[i].pr.columns);
+	}
+}
+
+static cJSON *
+read_expected(const char *name)
+{
+	char		path[300];
+	Buf			text = {0};
+	char		piece[65536];
+	size_t		n;
+	FILE	   *f;
+	cJSON	   *root = NULL;
+
+	snprintf(path, sizeof(path), EXPECTED "%s.json", name);
+	if ((f = fopen(path, "rb")) != NULL)
+	{
+		while ((n = fread(piece, 1, sizeof(piece), f)) > 0)
+			buf_add(&text, piece, n);
+		fclose(f);
+		root = cJSON_ParseWithLength(text.data, text.len);
+	}
+	CHECK(cJSON_IsObject(root), "%s: no usable expectation", name);
+	buf_free(&text);
+	return root;
+}
+
+static void
+check_fixture(const char *name)
+{
+	cJSON	   *root = read_expected(name);
+	const cJSON *options = cJSON_GetObjectItemCaseSensitive(root, "options");
+	char	   *text = options != NULL ? cJSON_PrintUnformatted(options) : NULL;
+	ModelOpts	o;
+	Err			e = {0};
+	int			failed = check_failed;
+
+	if (root == NULL)
+		return;
+	CHECK(model_opts_parse(text, &o, &e), "%s: %s", name, e.msg);
+	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
+	{
+		/* BF16 files are rounded activations there: the others show what is exact */
+		if (!kernels_usable(*k))
+			check_skip(1, "this CPU can't run all implementations");
+		else if (strstr((*k)->name, "bf16") == NULL)
+			check_on(name, root, &o, (*k)->name, *k == kernels_select("auto", NULL));
+	}
+	printf("%-32s %s\n", name, check_failed == failed ? "ok" : "FAILED");
+	cJSON_free(text);
+	cJSON_Delete(root);
+}
+
+static int
+is_json(const struct dirent *d)
+{
+	size_t		n = strlen(d->d_name);
+
+	return n > 5 && strcmp(d->d_name + n - 5, ".json") == 0;
+}
+
+/* pool_golden [NAME ...]: these, or all */
+int
+main(int argc, char **argv)
+{
+	struct dirent **files = NULL;
+	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, is_json, alphasort);
+
+	for (int i = 1; i < argc; i++)
+		check_fixture(argv[i]);
+	CHECK(n >= 0, "directory \"%s\" can't be read", EXPECTED);
+	for (int i = 0; i < n; i++)
+	{
+		files[i]->d_name[strlen(files[i]->d_name) - 5] = '\0';
+		check_fixture(files[i]->d_name);
+		free(files[i]);
+	}
+	free(files);
+	return check_done("pool_golden");
+}
