@@ -67,7 +67,7 @@ batch_free(BatchBuf *b)
 static bool
 set_types(BatchBuf *b, int row, const PlanEntry *pe)
 {
-	int			at = pe->r->pooled->spec.seqs[pe->r->seq].type1_at;
+	int			at = pe->r->type1_at;
 
 	for (int i = 0; i < pe->n; i++)
 		b->types[row + i] = pe->r->computed + i >= at;

@@ -60,7 +60,8 @@ typedef struct PoolSeq
 	IntVec		ids;			/* owned */
 	int			type1_at;		/* from this token on they are of type 1: a pair's second text; INT_MAX = none */
 	int			skip;			/* its first tokens are not pooled: an instruction's */
-	int			scored_at;		/* PT_LOGPROBS: the first token whose log-probability is wanted, >= 1 */
+	int			scored_at;		/* PT_LOGPROBS: the first token whose log-probability is wanted: >= 1, or 0
+								 * behind PoolSpec.prompt */
 } PoolSeq;
 
 /* What the sequences' vectors become. */
@@ -79,7 +80,7 @@ typedef struct PoolSpec
 	PoolJoin	join;
 	int			n_seqs;
 	PoolSeq    *seqs;			/* owned */
-	int			shared;			/* PJ_CHOICES: all sequences begin with the same so many tokens */
+	IntVec		prompt;			/* PJ_CHOICES: what all sequences begin with; not in their ids; owned */
 	int			dimensions;		/* 0 = all */
 	int			activation;		/* 0 no, 1 yes, -1 as the model's files say */
 	int32_t		step_tag;		/* PT_REWARD: rows of this token only; -1 = all */

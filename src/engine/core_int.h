@@ -6,7 +6,7 @@
  *
  * A Req is owned by the step thread from the moment it leaves the inbox.  It is
  * in exactly one place: the inbox, a waiting queue (its session's, or the one
- * of preempted requests), or the running list.
+ * of preempted requests), the running list, or the list of those held.
  */
 #ifndef VLLM_ENGINE_CORE_INT_H
 #define VLLM_ENGINE_CORE_INT_H
@@ -29,15 +29,20 @@ typedef struct OutResult
  * A pooled request: each of its sequences is a Req of its own for the scheduler.  The
  * first stands for all of them: it is known by the request's id, and delivers the end,
  * which comes when the last is done.  pooled.c; owned by the first.
+ *
+ * PJ_CHOICES: the first is the prompt, which gives each choice's first token its
+ * log-probability.  Choices of more tokens are its forks, and join the schedule when it
+ * is computed.
  */
 typedef struct Pooled
 {
 	PoolSpec	spec;
-	Req		  **reqs;			/* [spec.n_seqs] */
+	Req		  **reqs;			/* [n_reqs] */
+	int			n_reqs;
 	int			n_left;			/* not yet finished */
 	ReqFinish	finish;			/* the worst of their ends */
 	Err			err;			/* FIN_ERROR */
-	int			n_tokens;		/* of all sequences */
+	int			n_tokens;		/* of all sequences; a prompt that they share counts once */
 	PoolAct		act;
 	int			width;
 	/* of each sequence */
@@ -52,6 +57,7 @@ typedef enum ReqState
 	RQ_WAITING,					/* in its session's queue */
 	RQ_PREEMPTED,				/* in the queue of preempted requests */
 	RQ_RUNNING,
+	RQ_HELD,					/* computed; its blocks wait for forks to take them over */
 	RQ_GONE						/* removed from the scheduler; about to finish */
 } ReqState;
 
@@ -76,12 +82,15 @@ struct Req
 	bool		watched;		/* somebody reads its tokens as they come */
 	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
-	Req		   *prev;			/* neighbours in a waiting queue */
+	Req		   *prev;			/* neighbours in a waiting queue, or among those held */
 	Req		   *next;
+	Req		   *parent;			/* it begins with that one's tokens, and has not been admitted; NULL = no fork */
+	int			n_forks;		/* whose parent it is */
 
 	/* a pooled request's sequence */
 	Pooled	   *pooled;			/* NULL: it generates */
-	int			seq;			/* which of its sequences */
+	int			seq;			/* which of its sequences; -1: PoolSpec.prompt */
+	int			type1_at;		/* PoolSeq.type1_at */
 	bool		whole;			/* all its rows go into one step */
 	int			out_from;		/* its first row that is wanted */
 	float	   *sum;			/* what its poolers have made of the rows so far; NULL before the first */
@@ -126,6 +135,13 @@ typedef struct PlanEntry
 	int			n_out;			/* ... and how many there are from that on */
 } PlanEntry;
 
+/* A fork's own block gets what its parent has in its last, which is not full. */
+typedef struct BlockCopy
+{
+	int32_t		from;
+	int32_t		to;
+} BlockCopy;
+
 typedef struct Plan
 {
 	int			n;				/* entries = sequences of the step */
@@ -133,6 +149,8 @@ typedef struct Plan
 	int			n_rows;
 	int			n_sample;
 	bool		pools;			/* some are pooled: hidden rows are wanted */
+	int			n_copies;		/* to be made before the step, in this order */
+	BlockCopy  *copies;			/* [max_seqs] */
 	int			n_preempted;	/* victims of this plan */
 	double		units;			/* predicted work, see cost.h */
 } Plan;
@@ -172,6 +190,15 @@ void		sched_free(Sched *s);	/* the scheduler must be empty */
 void		sched_add(Sched *s, Req *r);
 /* Take a request out, wherever it is, and free its blocks (in reverse order) and its slot. */
 void		sched_remove(Sched *s, Req *r);
+/*
+ * r begins with the tokens of a running request, its parent (NULL: computes all by itself), and
+ * waits in front of its session.  When it is admitted it takes over the parent's K and V, if
+ * these are still there.
+ */
+void		sched_fork(Sched *s, Req *r, Req *parent);
+/* As sched_remove(), of a running request that is computed; but its blocks stay for its forks
+ * until these have been admitted, or others need them. */
+void		sched_hold(Sched *s, Req *r);
 /* The next step.  Valid until the next call; a request may be removed once its
  * entry has been worked off. */
 const Plan *sched_plan(Sched *s, int64_t now_us);
@@ -182,19 +209,22 @@ bool		sched_fits(const Sched *s, int64_t n_tokens);
 bool		sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e);
 int			sched_n_running(const Sched *s);
 int			sched_n_waiting(const Sched *s);	/* preempted ones included */
+int			sched_n_held(const Sched *s);
 int64_t		sched_n_preemptions(const Sched *s);
 /* Any request that is still there; NULL = empty. */
 Req		   *sched_any(const Sched *s);
 bool		sched_check(const Sched *s, Err *e);
 
 /* ---- pooled.c: sequences' rows -> vectors ---- */
-/* The request's sequences, of which the first is r: its other Reqs are made here. */
+/* The request's sequences, of which the first is r: all its Reqs are made here. */
 void		pooled_begin(Req *r, PoolSpec *spec, const ModelInfo *info);	/* takes over *spec */
 void		pooled_free(Pooled *p);	/* with all its Reqs but the first */
 /* May this sequence run?  What core_submit() was given is checked again. */
 bool		pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e);
 /* Which of n rows from `computed` on are wanted. */
 void		pooled_rows(const Req *r, int n, int *out_at, int *n_out);
+/* The prompt is computed: the tokens of a choice that goes on from there. */
+void		pooled_fork(Req *r);
 /* The sequence begins anew: it was preempted. */
 void		pooled_restart(Req *r);
 /*
@@ -208,6 +238,7 @@ typedef struct PoolStep
 	const float *hidden;
 	float	   *logits;
 	int			max_logits;
+	int			n_valid;		/* ids that may be sampled */
 } PoolStep;
 
 void		pooled_collect(const PoolStep *s, const Plan *plan);
@@ -238,6 +269,9 @@ typedef struct SmpRow
 
 /* Sample rows[i] from logits[i * width ...], which is overwritten (masks). */
 void		smp_run(Sampler *s, SmpRow *rows, int n, float *logits);
+
+/* log(sum of exp(x)), NAN if one of n isn't finite; *best: what temperature 0 takes of the first n_valid. */
+double		smp_logsumexp(const float *x, int n, int n_valid, int32_t *best);
 
 /* ---- params.c: what the model's files say about generation ---- */
 typedef struct GenDefaults

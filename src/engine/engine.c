@@ -154,6 +154,40 @@ count_end(Core *c, ReqFinish fin)
 
 static void doom(Core *c, Req *r, bool stopped);
 
+/* A pooled request has failed or is cancelled: its sequences needn't go on, or begin. */
+static void
+doom_seqs(Core *c, Pooled *p)
+{
+	for (int i = 0; i < p->n_reqs; i++)
+	{
+		Req		   *r = p->reqs[i];
+
+		if (r->state == RQ_NEW)
+		{
+			r->state = RQ_GONE;
+			p->n_left--;
+		}
+		else
+			doom(c, r, false);
+	}
+}
+
+/* The prompt is computed, and has its blocks: the choices go on from there, the first in front. */
+static void
+begin_choices(Core *c, Req *prompt)
+{
+	Pooled	   *p = prompt->pooled;
+
+	for (int i = p->n_reqs - 1; i > 0; i--)
+	{
+		pooled_fork(p->reqs[i]);
+		/* recurrent state is not in blocks: all rows again */
+		sched_fork(c->sched, p->reqs[i], core_info(c)->state_bytes > 0 ? NULL : prompt);
+		c->n_pooled_seqs++;
+	}
+	sched_hold(c->sched, prompt);
+}
+
 /* A sequence of a pooled request is over; the request is when all are. */
 static void
 finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
@@ -163,16 +197,17 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 
 	if (r->state != RQ_NEW)
 		c->n_pooled_seqs--;
-	sched_remove(c->sched, r);
+	if (r == first && p->spec.join == PJ_CHOICES && fin == FIN_STOP)
+		begin_choices(c, r);
+	else
+		sched_remove(c->sched, r);
 	if (fin > p->finish)
 	{
 		p->finish = fin;
 		if (fin == FIN_ERROR)
 			p->err = *err;
-		/* the others needn't go on */
-		for (int i = 0; fin > FIN_STOP && i < p->spec.n_seqs; i++)
-			if (p->reqs[i]->state != RQ_GONE && p->reqs[i]->state != RQ_NEW)
-				doom(c, p->reqs[i], false);
+		if (fin > FIN_STOP)
+			doom_seqs(c, p);
 	}
 	if (--p->n_left > 0)
 		return;
@@ -271,7 +306,7 @@ pooled_acceptable(const Core *c, const Pooled *p, Err *e)
 {
 	if (!pooled_check(p, core_info(c), c->max_model_len, e))
 		return false;
-	for (int i = 0; i < p->spec.n_seqs; i++)
+	for (int i = 0; i < p->n_reqs; i++)
 		if (!sched_must_fit(c->sched, p->reqs[i]->n_prompt, 1, e))
 			return false;
 	return true;
@@ -296,26 +331,25 @@ acceptable(const Core *c, const Req *r, Err *e)
 static void
 accept(Core *c, Req *r)
 {
+	Pooled	   *p = r->pooled;
 	Err			err;
 
 	c->stats.requests++;
 	if (!acceptable(c, r, &err))
 	{
-		int			n = r->pooled != NULL ? r->pooled->spec.n_seqs : 1;
-
-		for (int i = 0; i < n; i++)
-			finish(c, r->pooled != NULL ? r->pooled->reqs[i] : r, -1, (OutResult) {FIN_ERROR, NULL}, &err);
+		finish(c, r, -1, (OutResult) {FIN_ERROR, NULL}, &err);
 		return;
 	}
 	idmap_put(&c->by_id, r->id, r);
-	if (r->pooled == NULL)
+	if (p == NULL)
 		sched_add(c->sched, r);
 	else
 		c->n_pooled++;
-	for (int i = 0; r->pooled != NULL && i < r->pooled->spec.n_seqs; i++)
+	/* choices wait for their prompt */
+	for (int i = 0; p != NULL && i < (p->spec.join == PJ_CHOICES ? 1 : p->n_reqs); i++)
 	{
 		c->n_pooled_seqs++;
-		sched_add(c->sched, r->pooled->reqs[i]);
+		sched_add(c->sched, p->reqs[i]);
 	}
 }
 
@@ -324,7 +358,8 @@ doom(Core *c, Req *r, bool stopped)
 {
 	if (r == NULL || r->cancelled)
 		return;
-	if (r->state == RQ_GONE)
+	/* who is held has ended already */
+	if (r->state == RQ_GONE || r->state == RQ_HELD)
 		return;
 	r->cancelled = true;
 	r->stopped = stopped;
@@ -341,12 +376,9 @@ static void
 doom_request(Core *c, Req *r, bool stopped)
 {
 	if (r == NULL || r->pooled == NULL)
-	{
 		doom(c, r, stopped);
-		return;
-	}
-	for (int i = 0; i < r->pooled->spec.n_seqs; i++)
-		doom(c, r->pooled->reqs[i], false);
+	else
+		doom_seqs(c, r->pooled);
 }
 
 /* Take in what other threads have left: queue the new, mark the cancelled. */
@@ -405,7 +437,7 @@ pool_rows_of_step(Core *c, const Plan *plan)
 {
 	size_t		width = (size_t) core_info(c)->hidden_size;
 	PoolStep	s = {.model = c->model, .pool = c->opt.pool, .hidden = c->hidden, .logits = c->logits,
-		.max_logits = c->opt.max_num_seqs};
+		.max_logits = c->opt.max_num_seqs, .n_valid = c->defaults.n_valid};
 	int			at = 0;
 	int			n = 0;
 
@@ -425,6 +457,9 @@ forward(Core *c, const Plan *plan)
 {
 	const Batch *b = batch_build(c->batch, plan);
 
+	for (int i = 0; i < plan->n_copies; i++)
+		memcpy(c->kv.base + (size_t) plan->copies[i].to * c->kv.block_stride,
+			   c->kv.base + (size_t) plan->copies[i].from * c->kv.block_stride, c->kv.block_stride);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
 	model_forward(c->model, b, &c->kv, plan->pools ? c->hidden : c->logits);
 	if (plan->pools)
@@ -809,7 +844,7 @@ core_check(const Core *c, Err *e)
 	if ((size_t) (n - c->n_pooled_seqs + c->n_pooled) != c->by_id.n)
 		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %d of them sequences of %d others, %zu are known",
 					   n, c->n_pooled_seqs, c->n_pooled, c->by_id.n);
-	if (sched_n_running(c->sched) == 0 && used != 0)
+	if (sched_n_running(c->sched) + sched_n_held(c->sched) == 0 && used != 0)
 		return err_set(e, ERR_INTERNAL, "%d blocks are in use and no request runs", used);
 	if (c->n_doomed != 0)
 		return err_set(e, ERR_INTERNAL, "%zu cancelled requests are left", c->n_doomed);

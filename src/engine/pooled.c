@@ -13,6 +13,11 @@
  * What a sequence has gathered so far (Req.sum) is dropped with its K and V when it is
  * preempted, so that it is gathered again from the start.
  *
+ * Log-probabilities: the row of position p says how likely the token at p + 1 is, so a
+ * sequence's last token is never computed.  Of choices the first tokens are all read from
+ * the prompt's last row; one of a single token is nothing but that.  Others are forks
+ * (sched.c), of a row for each token but the last.
+ *
  * Owner of a Pooled and of all its Reqs but the first: the first Req, until its last
  * event has been sent.  Tested by tests/unit/test_pooled.c.
  */
@@ -31,6 +36,7 @@ poolspec_free(PoolSpec *p)
 	for (int i = 0; i < p->n_seqs; i++)
 		intvec_free(&p->seqs[i].ids);
 	mem_free(p->seqs);
+	intvec_free(&p->prompt);
 	intvec_free(&p->columns);
 	memset(p, 0, sizeof(*p));
 }
@@ -42,18 +48,36 @@ by_token(const Pooled *p)
 	return p->spec.task == PT_TOKEN_EMBED || p->spec.task == PT_TOKEN_CLASSIFY;
 }
 
-static void
-begin_seq(Pooled *p, Req *r, int seq, const ModelInfo *info)
+/* The next Req of a request: its first, which is there, or a new one. */
+static Req *
+add_req(Pooled *p, Req *first, int seq)
 {
-	PoolSeq    *s = &p->spec.seqs[seq];
+	Req		   *r = p->n_reqs == 0 ? first : mem_zalloc(sizeof(*r));
 
+	if (r != first)
+	{
+		r->id = first->id;
+		r->session = first->session;
+		r->arrival_us = first->arrival_us;
+		r->plan_at = r->slot = -1;
+	}
 	r->pooled = p;
 	r->seq = seq;
+	r->type1_at = seq < 0 ? INT_MAX : p->spec.seqs[seq].type1_at;
+	p->reqs[p->n_reqs++] = r;
+	return r;
+}
+
+static void
+begin_seq(Pooled *p, Req *r, const ModelInfo *info)
+{
+	PoolSeq    *s = &p->spec.seqs[r->seq];
+
 	r->whole = info->both_ways;
 	r->tokens = s->ids;
 	s->ids = (IntVec) {0};
 	r->n_prompt = (int) r->tokens.len;
-	switch (p->spec.task == PT_LOGPROBS ? PR_ALL : pool_plan_rows(&info->pools[p->spec.task]))
+	switch (pool_plan_rows(&info->pools[p->spec.task]))
 	{
 		case PR_FIRST:
 			r->out_from = 0;
@@ -62,11 +86,55 @@ begin_seq(Pooled *p, Req *r, int seq, const ModelInfo *info)
 			r->out_from = r->n_prompt - 1;
 			break;
 		case PR_ALL:
-			r->out_from = p->spec.task == PT_LOGPROBS ? s->scored_at - 1 : s->skip;
+			r->out_from = s->skip;
 			break;
 	}
 	p->n_tokens += r->n_prompt;
-	p->reqs[seq] = r;
+}
+
+/* Tokens and values of all sequences; PJ_CHOICES: the prompt, and its forks but for their tokens. */
+static void
+begin_logprobs(Pooled *p, Req *first)
+{
+	const IntVec *prompt = &p->spec.prompt;
+	bool		choices = p->spec.join == PJ_CHOICES;
+
+	if (choices)
+	{
+		Req		   *r = add_req(p, first, -1);
+
+		intvec_add(&r->tokens, prompt->data, prompt->len);
+		r->n_prompt = (int) prompt->len;
+		r->out_from = r->n_prompt - 1;
+	}
+	for (int i = 0; i < p->spec.n_seqs; i++)
+	{
+		const PoolSeq *s = &p->spec.seqs[i];
+
+		p->n_rows[i] = (int) s->ids.len - s->scored_at;
+		p->values[i] = mem_zalloc((size_t) (p->n_rows[i] > 0 ? p->n_rows[i] : 1) * sizeof(float));
+		p->greedy[i] = 1;
+		p->n_tokens += (int) s->ids.len;
+		if (!choices || s->ids.len > 1)
+		{
+			Req		   *r = add_req(p, first, i);
+
+			r->n_prompt = (int) (prompt->len + s->ids.len) - 1;
+			r->out_from = choices ? (int) prompt->len : s->scored_at - 1;
+			if (!choices)
+				pooled_fork(r);
+		}
+	}
+	p->n_tokens += (int) prompt->len;
+}
+
+void
+pooled_fork(Req *r)
+{
+	const PoolSpec *spec = &r->pooled->spec;
+
+	intvec_add(&r->tokens, spec->prompt.data, spec->prompt.len);
+	intvec_add(&r->tokens, spec->seqs[r->seq].ids.data, (size_t) r->n_prompt - spec->prompt.len);
 }
 
 void
@@ -77,28 +145,20 @@ pooled_begin(Req *r, PoolSpec *spec, const ModelInfo *info)
 
 	p->spec = *spec;
 	memset(spec, 0, sizeof(*spec));
-	p->reqs = mem_zalloc(n * sizeof(Req *));
+	p->reqs = mem_zalloc((n + 1) * sizeof(Req *));
 	p->values = mem_zalloc(n * sizeof(float *));
 	p->n_rows = mem_zalloc(n * sizeof(int));
 	p->greedy = mem_zalloc(n * sizeof(int32_t));
-	p->n_left = p->spec.n_seqs;
 	p->width = p->spec.task == PT_LOGPROBS ? 1 : info->pools[p->spec.task].width;
 	p->act = info->acts[p->spec.task];
 	if (p->spec.activation == 0)
 		p->act = PA_NONE;
-	for (int i = 0; i < p->spec.n_seqs; i++)
-	{
-		Req		   *one = i == 0 ? r : mem_zalloc(sizeof(*one));
-
-		if (i > 0)
-		{
-			one->id = r->id;
-			one->session = r->session;
-			one->arrival_us = r->arrival_us;
-			one->plan_at = one->slot = -1;
-		}
-		begin_seq(p, one, i, info);
-	}
+	if (p->spec.task == PT_LOGPROBS)
+		begin_logprobs(p, r);
+	else
+		for (int i = 0; i < p->spec.n_seqs; i++)
+			begin_seq(p, add_req(p, r, i), info);
+	p->n_left = p->n_reqs;
 }
 
 void
@@ -107,8 +167,9 @@ pooled_free(Pooled *p)
 	if (p == NULL)
 		return;
 	for (int i = 0; i < p->spec.n_seqs; i++)
-	{
 		mem_free(p->values[i]);
+	for (int i = 0; i < p->n_reqs; i++)
+	{
 		mem_free(p->reqs[i]->sum);
 		if (i == 0)
 			continue;
@@ -129,7 +190,11 @@ pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e)
 {
 	if (p->spec.task >= PT_COUNT || !(info->tasks & 1u << p->spec.task))
 		return err_set(e, ERR_INTERNAL, "pooled request of task %d, which the model does not have", p->spec.task);
-	for (int i = 0; i < p->spec.n_seqs; i++)
+	for (int i = 0; p->spec.task == PT_LOGPROBS && i < p->spec.n_seqs; i++)
+		if (p->n_rows[i] < 1 || (p->spec.join != PJ_CHOICES && p->spec.seqs[i].scored_at < 1))
+			return err_set(e, ERR_INTERNAL, "sequence of %zu tokens, scored from token %d on", p->spec.seqs[i].ids.len,
+						   p->spec.seqs[i].scored_at);
+	for (int i = 0; i < p->n_reqs; i++)
 	{
 		const Req  *r = p->reqs[i];
 
@@ -148,9 +213,6 @@ pooled_rows(const Req *r, int n, int *out_at, int *n_out)
 	int			from = r->computed > r->out_from ? r->computed : r->out_from;
 	int			end = r->computed + n;
 
-	/* CLS: nothing but the first; log-probabilities: the last row says nothing of a token that is there */
-	if (r->pooled->spec.task == PT_LOGPROBS && end == r->n_prompt)
-		end--;
 	*out_at = from - r->computed;
 	*n_out = end > from ? end - from : 0;
 }
@@ -160,12 +222,14 @@ pooled_restart(Req *r)
 {
 	Pooled	   *p = r->pooled;
 
+	/* log-probabilities have their places, and come out the same again */
+	if (p->spec.task == PT_LOGPROBS)
+		return;
 	mem_free(r->sum);
 	r->sum = NULL;
 	mem_free(p->values[r->seq]);
 	p->values[r->seq] = NULL;
 	p->n_rows[r->seq] = 0;
-	p->greedy[r->seq] = 1;
 }
 
 /* ---- a step's rows ---- */
@@ -180,10 +244,9 @@ more_values(Req *r, int n)
 	if (p->values[r->seq] == NULL)
 	{
 		/* all there will ever be: a preempted sequence begins anew */
-		size_t		most = (size_t) (by_token(p) || p->spec.task == PT_LOGPROBS ? r->n_prompt : 1);
+		size_t		most = (size_t) (by_token(p) ? r->n_prompt : 1);
 
 		p->values[r->seq] = mem_alloc(most * (size_t) p->width * sizeof(float));
-		p->greedy[r->seq] = 1;
 	}
 	p->n_rows[r->seq] += n;
 	return p->values[r->seq] + have;
@@ -226,57 +289,95 @@ gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 
 /* ---- log-probabilities ---- */
 
-typedef struct LogprobRows
+typedef struct LogprobRow
 {
-	const float *logits;
+	Req		   *r;
+	int			pos;
+	double		norm;			/* log of the sum of exp(logits) */
+	int32_t		best;
+} LogprobRow;
+
+/* Rows that lie side by side in the step's, of any requests. */
+typedef struct LogprobRun
+{
+	const PoolStep *step;
 	int			vocab;
-	const int32_t *ids;			/* the token behind each row */
-	float	   *out;
-	int32_t    *best;			/* is it the likeliest? */
-} LogprobRows;
+	const float *hidden;		/* of the first */
+	LogprobRow *rows;			/* [max_logits] */
+	int			n;
+} LogprobRun;
 
 static void
-logprob_row(void *arg, int i, int ith)
+norm_of_row(void *arg, int i, int ith)
 {
-	const LogprobRows *a = arg;
-	const float *x = a->logits + (size_t) i * (size_t) a->vocab;
-	float		most = -FLT_MAX;
-	int			at = 0;
-	double		sum = 0;
+	LogprobRun *a = arg;
 
 	(void) ith;
-	for (int j = 0; j < a->vocab; j++)
-		if (x[j] > most)
-		{
-			most = x[j];
-			at = j;
-		}
-	for (int j = 0; j < a->vocab; j++)
-		sum += exp((double) x[j] - most);
-	a->out[i] = (float) ((double) x[a->ids[i]] - most - log(sum));
-	a->best[i] = at == a->ids[i];
+	a->rows[i].norm = smp_logsumexp(a->step->logits + (size_t) i * (size_t) a->vocab, a->vocab, a->step->n_valid,
+									&a->rows[i].best);
+}
+
+/* A row says how likely the token behind it is. */
+static void
+score(Pooled *p, int seq, const LogprobRow *row, const float *logits)
+{
+	const PoolSeq *s = &p->spec.seqs[seq];
+	int			at = row->pos + 1 - (int) p->spec.prompt.len;
+	int32_t		id = s->ids.data[at];
+
+	p->values[seq][at - s->scored_at] = (float) ((double) logits[id] - row->norm);
+	p->greedy[seq] &= row->best == id;
 }
 
 static void
-logprobs(const PoolStep *s, const PlanEntry *pe, const float *rows)
+score_run(LogprobRun *a)
 {
-	const ModelInfo *info = model_info(s->model);
-	Req		   *r = pe->r;
-	float	   *out = more_values(r, pe->n_out);
-	int32_t    *best = mem_alloc((size_t) s->max_logits * sizeof(int32_t));
-
-	for (int i = 0; i < pe->n_out; i += s->max_logits)
+	if (a->n == 0)
+		return;
+	model_logits(a->step->model, a->hidden, a->n, a->step->logits);
+	kpool_run(a->step->pool, norm_of_row, a, a->n);
+	for (int i = 0; i < a->n; i++)
 	{
-		int			n = pe->n_out - i < s->max_logits ? pe->n_out - i : s->max_logits;
-		LogprobRows a = {.logits = s->logits, .vocab = info->vocab_size, .out = out + i, .best = best,
-			.ids = r->tokens.data + r->computed + pe->out_at + i + 1};
+		const LogprobRow *row = &a->rows[i];
+		const float *logits = a->step->logits + (size_t) i * (size_t) a->vocab;
+		Pooled	   *p = row->r->pooled;
 
-		model_logits(s->model, rows + (size_t) i * (size_t) info->hidden_size, n, s->logits);
-		kpool_run(s->pool, logprob_row, &a, n);
-		for (int j = 0; j < n; j++)
-			r->pooled->greedy[r->seq] &= best[j];
+		if (row->r->seq >= 0)
+			score(p, row->r->seq, row, logits);
+		for (int k = 0; row->r->seq < 0 && k < p->spec.n_seqs; k++)
+			score(p, k, row, logits);
 	}
-	mem_free(best);
+	a->n = 0;
+}
+
+/* Rows of all requests together: the vocabulary's matrix is read once for many. */
+static void
+logprobs(const PoolStep *s, const Plan *plan)
+{
+	size_t		width = (size_t) model_info(s->model)->hidden_size;
+	LogprobRun	a = {.step = s, .vocab = model_info(s->model)->vocab_size,
+		.rows = mem_alloc((size_t) s->max_logits * sizeof(LogprobRow))};
+	const float *row = s->hidden;
+
+	for (int i = 0; i < plan->n; i++)
+	{
+		const PlanEntry *pe = &plan->e[i];
+		bool		ours = pe->n_out > 0 && pe->r->pooled->spec.task == PT_LOGPROBS;
+
+		if (!ours && pe->n_out + pe->sample > 0)
+			score_run(&a);
+		for (int j = 0; ours && j < pe->n_out; j++)
+		{
+			if (a.n == s->max_logits)
+				score_run(&a);
+			if (a.n == 0)
+				a.hidden = row + (size_t) j * width;
+			a.rows[a.n++] = (LogprobRow) {.r = pe->r, .pos = pe->r->computed + pe->out_at + j};
+		}
+		row += (size_t) (pe->n_out + pe->sample) * width;
+	}
+	score_run(&a);
+	mem_free(a.rows);
 }
 
 void
@@ -284,19 +385,22 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 {
 	size_t		width = (size_t) model_info(s->model)->hidden_size;
 	const float *rows = s->hidden;
+	bool		scored = false;
 
 	for (int i = 0; i < plan->n; i++)
 	{
 		const PlanEntry *pe = &plan->e[i];
 
 		if (pe->n_out > 0 && pe->r->pooled->spec.task == PT_LOGPROBS)
-			logprobs(s, pe, rows);
+			scored = true;
 		else if (pe->n_out > 0 && by_token(pe->r->pooled))
 			model_pool_head(s->model, pe->r->pooled->spec.task, rows, pe->n_out, more_values(pe->r, pe->n_out));
 		else if (pe->n_out > 0)
 			gather(s, pe, rows);
 		rows += (size_t) (pe->n_out + pe->sample) * width;
 	}
+	if (scored)
+		logprobs(s, plan);
 }
 
 /* ---- the end ---- */

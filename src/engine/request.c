@@ -634,6 +634,7 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	WireOut		o = conv_out(&b);
 
 	memset(pool, 0, sizeof(*pool));
+	v.prompt_tokens = (int) spec.pool.prompt.len;
 	for (int i = 0; i < spec.pool.n_seqs; i++)
 		v.prompt_tokens += (int) spec.pool.seqs[i].ids.len;
 	for (; labels != NULL && *labels != NULL; labels++)

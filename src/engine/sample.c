@@ -559,6 +559,69 @@ run_one(void *arg, int chunk, int ith)
 	row->id = sample_row(s, &s->work[ith], row, s->logits + (size_t) chunk * (size_t) s->width);
 }
 
+/* ---- log-probabilities ---- */
+
+/* The largest of n; *bad: 0, or NaN if one isn't finite. */
+static float
+largest(const float *x, int n, float *bad)
+{
+	float		most[LANES];
+	float		nan[LANES] = {0};
+
+	for (int k = 0; k < LANES; k++)
+		most[k] = x[0];
+	for (int i = 0; i + LANES <= n; i += LANES)
+		for (int k = 0; k < LANES; k++)
+		{
+			most[k] = x[i + k] > most[k] ? x[i + k] : most[k];
+			nan[k] += x[i + k] * 0.0f;
+		}
+	for (int i = n / LANES * LANES; i < n; i++)
+	{
+		most[0] = x[i] > most[0] ? x[i] : most[0];
+		nan[0] += x[i] * 0.0f;
+	}
+	for (int k = 1; k < LANES; k++)
+	{
+		most[0] = most[k] > most[0] ? most[k] : most[0];
+		nan[0] += nan[k];
+	}
+	*bad = nan[0];
+	return most[0];
+}
+
+/* Blocks are summed in float, lane by lane, and their sums in double. */
+double
+smp_logsumexp(const float *x, int n, int n_valid, int32_t *best)
+{
+	float		bad;
+	float		most = largest(x, n, &bad);
+	double		sum = 0;
+
+	*best = 0;
+	if (isnan(bad))
+		return (double) NAN;
+	for (int i = 0; i < n; i += BLOCK)
+	{
+		float		lanes[LANES] = {0};
+		int			m = n - i < BLOCK ? n - i : BLOCK;
+
+		for (int j = 0; m == BLOCK && j < BLOCK; j += LANES)
+			for (int k = 0; k < LANES; k++)
+				lanes[k] += mass_of(x[i + j + k] - most);
+		for (int j = 0; m < BLOCK && j < m; j++)
+			lanes[j % LANES] += mass_of(x[i + j] - most);
+		for (int k = 0; k < LANES; k++)
+			sum += (double) lanes[k];
+	}
+	sum = (double) most + log(sum);
+	if (n_valid < n)
+		most = largest(x, n_valid, &bad);
+	while (x[*best] != most)
+		(*best)++;
+	return sum;
+}
+
 void
 smp_run(Sampler *s, SmpRow *rows, int n, float *logits)
 {

@@ -22,6 +22,13 @@
  * Its rows in the plan at hand, if any, are refunded.  A model with recurrent state has a
  * slot of it for each running request, which goes the way of the blocks.
  *
+ * A fork is a request that begins with all the tokens of another, its parent, whose
+ * last rows have just been computed.  The parent is then held: off the running list,
+ * but with its blocks, until its forks have been admitted; these take a reference to
+ * each full block, and a copy of the last.  Blocks so shared are never written: a
+ * request writes behind its `computed` only.  Held blocks are the first to go when
+ * blocks are short; then, as after a preemption, forks compute all by themselves.
+ *
  * Invariants (sched_check):
  *  - running[] is in order of first admission, the preempted queue too, and all
  *	  of the former are older than all of the latter.  So victims are always the
@@ -32,6 +39,7 @@
  *	  there is no livelock.
  *  - A new request is admitted only if its whole prompt fits beside what the
  *	  running ones still need, plus a block for each of them.
+ *  - A held request has forks that wait.
  *
  * Owner: the step thread.  A plan costs O(running + admitted); add and remove
  * are O(1) but for the shift in running[].  Tested by tests/unit/test_sched.c
@@ -71,6 +79,7 @@ struct Sched
 	Req		  **running;		/* [opt.max_seqs], by admit_no */
 	int			n_running;
 	ReqList		preempted;		/* by admit_no */
+	ReqList		held;			/* newest last */
 	Session    *ring_head;		/* next session to be served */
 	Session    *ring_tail;
 	IdMap		sessions;
@@ -234,6 +243,73 @@ free_memory(Sched *s, Req *r)
 	r->slot = -1;
 }
 
+/* ---- forks ---- */
+
+/* A held request gives its blocks back. */
+static void
+release_held(Sched *s, Req *r)
+{
+	list_remove(&s->held, r);
+	free_memory(s, r);
+	r->computed = 0;
+	r->state = RQ_GONE;
+}
+
+/* r needs its parent no more. */
+static void
+leave_parent(Sched *s, Req *r)
+{
+	Req		   *parent = r->parent;
+
+	r->parent = NULL;
+	if (parent != NULL && --parent->n_forks == 0 && parent->state == RQ_HELD)
+		release_held(s, parent);
+}
+
+/* How many blocks could r take over without a copy? */
+static int
+blocks_of_parent(const Sched *s, const Req *r)
+{
+	return r->parent != NULL && r->parent->state == RQ_HELD ? r->parent->computed / s->opt.block_size : 0;
+}
+
+/* How many of its tokens has it when it is admitted? */
+static int
+tokens_of_parent(const Sched *s, const Req *r)
+{
+	int			blocks = blocks_of_parent(s, r);
+
+	if (r->parent == NULL || r->parent->state != RQ_HELD)
+		return 0;
+	return kvpool_available(s->pool) > 0 ? r->parent->computed : blocks * s->opt.block_size;
+}
+
+/* What its parent has computed of r's tokens; r's own rows follow. */
+static void
+take_over(Sched *s, Req *r)
+{
+	int			blocks = blocks_of_parent(s, r);
+	int			tokens = tokens_of_parent(s, r);
+
+	for (int i = 0; i < blocks; i++)
+	{
+		kvpool_ref(s->pool, r->parent->blocks.data[i]);
+		intvec_push(&r->blocks, r->parent->blocks.data[i]);
+	}
+	if (tokens > blocks * s->opt.block_size)
+	{
+		int32_t		own;
+
+		kvpool_alloc(s->pool, 1, &own);
+		intvec_push(&r->blocks, own);
+		s->plan.copies[s->plan.n_copies++] = (BlockCopy) {r->parent->blocks.data[blocks], own};
+	}
+	r->computed = tokens;
+	leave_parent(s, r);
+}
+
+/* ---- planning ---- */
+
 static bool
 grow_blocks(Sched *s, Req *r, int n_tokens)
 {
@@ -248,8 +324,6 @@ grow_blocks(Sched *s, Req *r, int n_tokens)
 		intvec_push(&r->blocks, 0);
 	return kvpool_alloc(s->pool, need, r->blocks.data + have);
 }
-
-/* ---- planning ---- */
 
 /* Take back what the plan gave to a request. */
 static void
@@ -294,6 +368,11 @@ plan_give(Sched *s, Req *r, int n)
 
 	while (!grow_blocks(s, r, r->computed + n))
 	{
+		if (s->held.n > 0)
+		{
+			release_held(s, s->held.tail);
+			continue;
+		}
 		preempt_last(s);
 		if (r->state != RQ_RUNNING)
 			return false;
@@ -332,29 +411,29 @@ plan_compact(Plan *p)
 
 /* Rows for a sequence that can't be cut: the first of a step may take any time. */
 static int
-whole_room(const Sched *s, const Req *r, int room)
+whole_room(const Sched *s, int room)
 {
 	int			fast;
 
 	if (s->target_us <= 0 || s->plan.n_rows == 0)
 		return room;
-	fast = cost_rows(&s->cost, s->plan.units, r->computed, room, s->target_us);
+	fast = cost_rows(&s->cost, s->plan.units, 0, room, s->target_us);
 	return fast < room ? fast : room;
 }
 
-/* How many prompt rows may this request have now?  0 = the budgets are spent. */
+/* How many prompt rows, from row `from` on, may this request have now?  0 = the budgets are spent. */
 static int
-chunk_for(Sched *s, const Req *r)
+chunk_for(Sched *s, const Req *r, int from)
 {
 	int			room = s->opt.max_rows - s->plan.n_rows;
-	int			todo = req_todo(r);
+	int			todo = (int) r->tokens.len - from;
 	int64_t		share;
 
 	if (r->whole)
-		return todo <= whole_room(s, r, room) ? todo : 0;
+		return todo <= whole_room(s, room) ? todo : 0;
 	if (s->target_us > 0)
 	{
-		int			fast = cost_rows(&s->cost, s->plan.units, r->computed, room, s->target_us);
+		int			fast = cost_rows(&s->cost, s->plan.units, from, room, s->target_us);
 
 		/* some progress even when the decodes alone use up the time */
 		if (s->prompt_rows == 0 && fast < MIN_CHUNK)
@@ -393,7 +472,7 @@ plan_prompts(Sched *s)
 			continue;
 		s->others--;
 		s->others_todo -= req_todo(r);
-		n = chunk_for(s, r);
+		n = chunk_for(s, r, r->computed);
 		if (n == 0)
 			break;
 		if (plan_give(s, r, n))
@@ -437,6 +516,7 @@ admit(Sched *s, Req *r, int64_t now_us)
 		r->admit_no = s->next_admit_no++;
 		r->scheduled_us = now_us;
 	}
+	take_over(s, r);
 	s->running[s->n_running++] = r;
 }
 
@@ -451,11 +531,11 @@ plan_admissions(Sched *s, int64_t now_us)
 		int			need = blocks_for(s, (int64_t) r->tokens.len);
 		int			n;
 
-		if (s->n_running > 0 && kvpool_available(s->pool) < need + promised)
+		if (s->n_running > 0 && kvpool_available(s->pool) < need - blocks_of_parent(s, r) + promised)
 			break;
 		s->others--;
 		s->others_todo -= req_todo(r);
-		n = chunk_for(s, r);
+		n = chunk_for(s, r, tokens_of_parent(s, r));
 		if (n == 0)
 			break;
 		admit(s, r, now_us);
@@ -472,7 +552,7 @@ sched_plan(Sched *s, int64_t now_us)
 
 	for (int i = 0; i < s->n_running; i++)
 		s->running[i]->plan_at = -1;
-	p->n = p->n_rows = p->n_sample = p->n_preempted = 0;
+	p->n = p->n_rows = p->n_sample = p->n_preempted = p->n_copies = 0;
 	p->units = 0;
 
 	s->prompt_rows = 0;
@@ -525,6 +605,7 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 		s->free_slots[s->n_free_slots++] = --i;
 	/* no request gets two entries, and nobody is admitted after a preemption */
 	s->plan.e = mem_zalloc((size_t) opt->max_seqs * sizeof(PlanEntry));
+	s->plan.copies = mem_zalloc((size_t) opt->max_seqs * sizeof(BlockCopy));
 	return s;
 }
 
@@ -537,11 +618,13 @@ sched_free(Sched *s)
 	mem_free(s->running);
 	mem_free(s->free_slots);
 	mem_free(s->plan.e);
+	mem_free(s->plan.copies);
 	mem_free(s);
 }
 
-void
-sched_add(Sched *s, Req *r)
+/* The queue that r shall wait in. */
+static ReqList *
+enqueue(Sched *s, Req *r)
 {
 	Session    *ss = idmap_get(&s->sessions, r->session);
 
@@ -555,25 +638,58 @@ sched_add(Sched *s, Req *r)
 	r->state = RQ_WAITING;
 	r->plan_at = -1;
 	r->slot = -1;
-	list_push_tail(&ss->queue, r);
 	s->n_waiting++;
 	s->todo_waiting += req_todo(r);
+	return &ss->queue;
+}
+
+void
+sched_add(Sched *s, Req *r)
+{
+	list_push_tail(enqueue(s, r), r);
+}
+
+void
+sched_fork(Sched *s, Req *r, Req *parent)
+{
+	list_push_head(enqueue(s, r), r);
+	r->parent = parent;
+	if (parent != NULL)
+		parent->n_forks++;
+}
+
+static void
+leave_running(Sched *s, Req *r)
+{
+	int			i = 0;
+
+	while (s->running[i] != r)
+		i++;
+	s->n_running--;
+	memmove(s->running + i, s->running + i + 1, (size_t) (s->n_running - i) * sizeof(Req *));
+}
+
+void
+sched_hold(Sched *s, Req *r)
+{
+	if (r->n_forks == 0)
+	{
+		sched_remove(s, r);
+		return;
+	}
+	leave_running(s, r);
+	r->state = RQ_HELD;
+	list_push_tail(&s->held, r);
 }
 
 void
 sched_remove(Sched *s, Req *r)
 {
 	if (r->state == RQ_RUNNING)
-	{
-		int			i = 0;
-
-		while (s->running[i] != r)
-			i++;
-		s->n_running--;
-		memmove(s->running + i, s->running + i + 1, (size_t) (s->n_running - i) * sizeof(Req *));
-	}
+		leave_running(s, r);
 	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED)
 		dequeue(s, r);
+	leave_parent(s, r);
 	free_memory(s, r);
 	r->computed = 0;
 	r->state = RQ_GONE;
@@ -589,6 +705,12 @@ int
 sched_n_waiting(const Sched *s)
 {
 	return s->n_waiting + s->preempted.n;
+}
+
+int
+sched_n_held(const Sched *s)
+{
+	return s->held.n;
 }
 
 int64_t
@@ -668,9 +790,21 @@ check_order(const Sched *s, Err *e)
 static bool
 check_used(const Sched *s, int *used, Err *e)
 {
+	int			n = 0;
+
 	for (int i = 0; i < s->n_running; i++)
 		if (!check_blocks(s, s->running[i], used, e))
 			return false;
+	for (const Req *r = s->held.head; r != NULL; r = r->next, n++)
+	{
+		if (r->state != RQ_HELD || r->n_forks < 1 || req_todo(r) != 0 || r->slot >= 0)
+			return err_set(e, ERR_INTERNAL, "held request %llu: state %d, %d forks, %d rows to do",
+						   (unsigned long long) r->id, r->state, r->n_forks, req_todo(r));
+		if (!check_blocks(s, r, used, e))
+			return false;
+	}
+	if (n != s->held.n)
+		return err_set(e, ERR_INTERNAL, "%d requests are held, counted %d", n, s->held.n);
 	for (int b = 1; b <= kvpool_total(s->pool); b++)
 		if (used[b] != kvpool_refs(s->pool, b))
 			return err_set(e, ERR_INTERNAL, "block %d is in %d tables and has %d references",

@@ -40,7 +40,9 @@ static struct
 	int			max_rows_seen;
 	int			bias_id;		/* this id's logit is raised by bias */
 	float		bias;
-	bool		no_kv;			/* of models made from now on: no layer has K and V */
+	/* of models made from now on */
+	bool		no_kv;			/* no layer has K and V */
+	bool		no_state;		/* no layer has recurrent state */
 	void		(*hook) (void); /* called in each forward */
 }			fake;
 
@@ -133,7 +135,11 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 	for (int s = 0; s < b->rows.n_seqs; s++)
 	{
 		const int32_t *table = b->rows.block_table[s];
-		FakeState  *st = (FakeState *) (void *) b->state + b->rows.state_slot[s];
+		FakeState	none = {0};
+		FakeState  *st = b->state != NULL ? (FakeState *) (void *) b->state + b->rows.state_slot[s] : &none;
+
+		if (b->state == NULL)
+			none.next = b->rows.pos[b->rows.seq_start[s]];
 
 		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
 		{
@@ -185,7 +191,7 @@ fake_model(int max_model_len)
 
 	m->info = (ModelInfo) {
 		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = FAKE_VOCAB,
-		.n_layers = 2, .n_kv_layers = fake.no_kv ? 0 : 2, .state_bytes = sizeof(FakeState), .n_heads = 4,
+		.n_layers = 2, .n_kv_layers = fake.no_kv ? 0 : 2, .state_bytes = fake.no_state ? 0 : sizeof(FakeState), .n_heads = 4,
 		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32, .generates = true,
 		.tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | 1u << PT_LOGPROBS
 	};
