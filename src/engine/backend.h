@@ -65,6 +65,7 @@ typedef struct PoolRequest
 {
 	PoolTask	task;
 	PoolText	text;
+	const uint8_t *marks;		/* of a text that a chat template has made: tok_encode_marked(); else NULL */
 	PoolText	pair;
 	PoolText	instruction;
 	PoolText	prompt_name;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/choices.h"
 
 struct PoolModel
 {
@@ -119,5 +120,7 @@ pooling_make(const PoolModel *m, const PoolRequest *pr, PoolSpec *out, PoolExtra
 	}
 	if (!has_task(m, pr->task))
 		return no_task(m, pr->task, e);
+	if (pr->task == PT_LOGPROBS)
+		return choices_make(m->tok, m->info->vocab_size, m->max_len, pr, out, e);
 	return encode(m, pr, pr->text, pr->pair, out, e);
 }
