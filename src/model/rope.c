@@ -212,6 +212,28 @@ rope_dynamic(RopeConf *r, Err *e)
 	return true;
 }
 
+/*
+ * NTK-aware: a larger theta and some interpolation, together such that the slowest
+ * frequency is slowed by the factor.
+ */
+static bool
+rope_ntk(RopeConf *r, Err *e)
+{
+	double		factor;
+
+	if (!positive(r, "factor", 0, &factor, e))
+		return false;
+	if (param(r, "mixed_b", 0) != 0)
+		return err_set(e, ERR_UNSUPPORTED, "RoPE scaling \"ntk\" with \"mixed_b\" is not supported");
+	if (factor <= 1)
+		return true;
+	r->theta *= factor;
+	plain_freqs(r);
+	for (int i = 0; i < r->half; i++)
+		r->freq[i] /= (float) pow(factor, 2.0 / r->dim);
+	return true;
+}
+
 /* A longer context has flatter attention, which a factor of q and k makes up for. */
 static double
 yarn_mscale(double factor, double mscale)
@@ -424,7 +446,7 @@ rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float 
 	}
 	err_set(e, ERR_UNSUPPORTED, "RoPE scaling type \"%s\" is not supported",
 			dec_printable(r.type, buf, sizeof(buf)));
-	return err_hint(e, "Supported types are default, linear, dynamic, yarn, longrope and llama3.");
+	return err_hint(e, "Supported types are default, linear, dynamic, ntk, yarn, longrope and llama3.");
 }
 
 typedef struct RopeTable

@@ -183,10 +183,28 @@ test_long(void)
 	}
 }
 
+/* NTK-aware, of Alibaba's GTE */
+static void
+test_ntk(void)
+{
+	static const float fixed[8] = {0.917004049f, 0.265914798f, 0.0771105438f, 0.0223606806f, 0.00648419792f, 0.00188030151f, 0.000545253861f, 0.000158113893f};
+	Conf	   *c = conf_new();
+
+	conf_set_str(c, "rope_scaling.type", "ntk");
+	refused("no factor", c, 16, ERR_BAD_FILE, "rope_scaling.factor");
+	conf_set_num(c, "rope_scaling.factor", 1);
+	compare("ntk of 1", c, plain, 1);
+	conf_set_num(c, "rope_scaling.factor", 2);
+	compare("ntk", c, fixed, 1);
+	conf_set_num(c, "rope_scaling.mixed_b", 0.6);
+	refused("mixed ntk", c, 16, ERR_UNSUPPORTED, "mixed_b");
+	conf_free(c);
+}
+
 static void
 test_refusals(void)
 {
-	static const char *const types[] = {"ntk", "proportional", "mrope", ""};
+	static const char *const types[] = {"ntk_by_parts", "proportional", "mrope", ""};
 	Conf	   *c = conf_new();
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -237,6 +255,7 @@ main(void)
 	test_scalings();
 	test_long();
 	test_yarn_limits();
+	test_ntk();
 	test_refusals();
 	test_table();
 	return check_done("test_rope");
