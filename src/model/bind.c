@@ -33,6 +33,7 @@ struct Binder
 	char		hf_prefix[64];	/* of the layer at hand, or "" */
 	char		gguf_prefix[32];
 	const char *ignored[MAX_IGNORED];
+	bool		ignored_under[MAX_IGNORED]; /* it is how names begin, not how they end */
 	int			n_ignored;
 	const char *layers;			/* prefix of layers' names in HF, once it is known */
 	bool		ignore_extra;	/* layers behind the last one */
@@ -119,7 +120,10 @@ full_name(const Binder *b, const char *hf, const char *gguf, const char *ending,
 static bool
 spelling(const Binder *b, const char *name, int i, char *buf)
 {
-	static const char *const words[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
+	static const char *const words[] = {
+		"model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "distilbert.", "mpnet.", "electra.",
+		"ernie.", "new."
+	};
 	bool		inner = strncmp(name, "model.", 6) == 0;
 
 	buf[0] = '\0';
@@ -176,6 +180,12 @@ bind_ignore(Binder *b, const char *ending)
 		return err_set(b->e, ERR_INTERNAL, "too many ignored tensors");
 	b->ignored[b->n_ignored++] = ending;
 	return true;
+}
+
+bool
+bind_ignore_under(Binder *b, const char *beginning)
+{
+	return bind_ignore(b, beginning) && (b->ignored_under[b->n_ignored - 1] = true);
 }
 
 void
@@ -316,20 +326,29 @@ bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n)
 	return true;
 }
 
+/* The first BERTs call a norm's vectors as the paper does. */
+static void
+norm_name(Binder *b, const char *hf, const char *gguf, const char *ending, const char *greek, char *buf)
+{
+	full_name(b, hf, gguf, greek, buf);
+	if (b->gguf || !b->d->c.both_ways || find(b, buf) == NULL)
+		full_name(b, hf, gguf, ending, buf);
+}
+
 bool
 bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n)
 {
 	char		name[MAX_NAME];
 	const KTensor *t;
 
-	full_name(b, hf, gguf, ".weight", name);
+	norm_name(b, hf, gguf, ".weight", ".gamma", name);
 	if ((t = find_vector(b, name, n)) == NULL)
 		return false;
 	/* converters to GGUF add the one */
 	add_vector(b, &norm->w, t, b->d->c.one_plus && !b->gguf ? 1.0f : 0.0f);
 	if (!b->d->c.norm_bias)
 		return true;
-	full_name(b, hf, gguf, ".bias", name);
+	norm_name(b, hf, gguf, ".bias", ".beta", name);
 	if ((t = find_vector(b, name, n)) == NULL)
 		return false;
 	add_vector(b, &norm->b, t, 0);
@@ -1086,7 +1105,7 @@ is_ignored(const Binder *b, const char *name)
 	{
 		size_t		n = strlen(b->ignored[i]);
 
-		if (len >= n && strcmp(name + len - n, b->ignored[i]) == 0)
+		if (len >= n && strncmp(name + (b->ignored_under[i] ? 0 : len - n), b->ignored[i], n) == 0)
 			return true;
 	}
 	return false;

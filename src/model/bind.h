@@ -160,6 +160,8 @@ bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* ...
 
 /* Names that end so may be in a file without being used. */
 bool		bind_ignore(Binder *b, const char *ending);
+/* ... that begin so. */
+bool		bind_ignore_under(Binder *b, const char *beginning);
 /* So may layers behind the last one: they guess tokens ahead. */
 void		bind_ignore_extra_layers(Binder *b);
 

@@ -116,6 +116,18 @@ dec_conf_act(const char *name, KAct *out, Err *e)
 				   dec_printable(name, buf, sizeof(buf)));
 }
 
+/* "swiglu" is a gate's "silu". */
+static bool
+conf_act(const char *name, DecoderConf *o, Err *e)
+{
+	static const char *const gated[][2] = {{"swiglu", "silu"}, {"geglu", "gelu"}, {"reglu", "relu"}};
+
+	for (size_t i = 0; o->glu && i < sizeof(gated) / sizeof(gated[0]); i++)
+		if (strcmp(name, gated[i][0]) == 0)
+			return dec_conf_act(gated[i][1], &o->act, e);
+	return dec_conf_act(name, &o->act, e);
+}
+
 const char *
 dec_conf_key(const Conf *c, const char *const *keys)
 {
@@ -270,7 +282,7 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	if (act == NULL && conf_has(c, dec_conf_key(c, acts)))
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", dec_conf_key(c, acts));
 	o->xielu = o->xielu && (act == NULL || strcmp(act, "xielu") == 0);
-	if ((act != NULL && !o->xielu && !dec_conf_act(act, &o->act, e)) ||
+	if ((act != NULL && !o->xielu && !conf_act(act, o, e)) ||
 		(o->mla.latent == 0 && !o->no_rope && !rotary_dim(c, o->head_dim, r->part, &r->dim, e)))
 		return false;
 	o->max_len = rope_max_len(c, &r->keys, o->max_len);

@@ -127,7 +127,7 @@ static void
 embed_row(void *arg, int row, int ith)
 {
 	Decoder    *d = arg;
-	float	   *to = d->project_in.n > 0 ? d->h : d->x;
+	float	   *to = d->project_in.n > 0 && !d->c.narrow ? d->h : d->x;
 
 	(void) ith;
 	table_row(d, &d->embed, d->b->tokens[row], to + (size_t) row * (size_t) d->embed.k);
@@ -139,7 +139,7 @@ position_row(void *arg, int row, int ith)
 	Decoder    *d = arg;
 
 	(void) ith;
-	table_row(d, &d->pos, d->b->rows.pos[row] + d->c.pos_first, d->y + (size_t) row * (size_t) d->c.hidden);
+	table_row(d, &d->pos, d->b->rows.pos[row] + d->c.pos_first, d->y + (size_t) row * (size_t) d->pos.k);
 }
 
 static void
@@ -148,7 +148,14 @@ type_row(void *arg, int row, int ith)
 	Decoder    *d = arg;
 
 	(void) ith;
-	table_row(d, &d->types, d->b->types != NULL ? d->b->types[row] : 0, d->y + (size_t) row * (size_t) d->c.hidden);
+	table_row(d, &d->types, d->b->types != NULL ? d->b->types[row] : 0, d->y + (size_t) row * (size_t) d->types.k);
+}
+
+/* The width of x before dec_widen(). */
+static int
+embed_width(const Decoder *d)
+{
+	return d->c.narrow ? d->embed.k : d->c.hidden;
 }
 
 /* x += a row of a table */
@@ -156,7 +163,7 @@ static void
 add_rows(Decoder *d, void (*fill) (void *arg, int row, int ith))
 {
 	kpool_run(d->pool, fill, d, d->rows);
-	d->k->add(d->pool, d->x, d->y, d->rows, d->c.hidden);
+	d->k->add(d->pool, d->x, d->y, d->rows, embed_width(d));
 }
 
 void
@@ -166,7 +173,7 @@ dec_embed(Decoder *d)
 		embed_row(d, 0, 0);
 	else
 		kpool_run(d->pool, embed_row, d, d->rows);
-	if (d->project_in.n > 0)
+	if (d->project_in.n > 0 && !d->c.narrow)
 		linear(d, &d->project_in, d->h, d->rows, d->x);
 	if (d->c.embed_scale != 0)
 		d->k->scale(d->pool, d->x, d->rows, d->c.hidden, d->c.embed_scale);
@@ -190,14 +197,27 @@ dec_add(Decoder *d)
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-/* to = norm(from) */
+void
+dec_input(Decoder *d)
+{
+	d->k->add(d->pool, d->y, d->x, d->rows, d->c.hidden);
+	profile_mark(d->profile, PROF_ROWS);
+}
+
+/* to = norm(from), rows of a width */
+static void
+norm_rows(Decoder *d, const Norm *n, float *to, const float *from, int width)
+{
+	if (d->c.layer_norm)
+		d->k->layernorm(d->pool, to, from, n->w, n->b, d->rows, width, d->c.eps);
+	else
+		d->k->rmsnorm(d->pool, to, from, n->w, d->rows, width, d->c.eps);
+}
+
 static void
 norm(Decoder *d, const Norm *n, float *to, const float *from)
 {
-	if (d->c.layer_norm)
-		d->k->layernorm(d->pool, to, from, n->w, n->b, d->rows, d->c.hidden, d->c.eps);
-	else
-		d->k->rmsnorm(d->pool, to, from, n->w, d->rows, d->c.hidden, d->c.eps);
+	norm_rows(d, n, to, from, d->c.hidden);
 }
 
 void
@@ -217,7 +237,17 @@ dec_norm(Decoder *d, const Norm *n)
 void
 dec_embed_norm(Decoder *d)
 {
-	norm(d, &d->embed_norm, d->x, d->x);
+	norm_rows(d, &d->embed_norm, d->x, d->x, embed_width(d));
+	profile_mark(d->profile, PROF_EMBED);
+}
+
+void
+dec_widen(Decoder *d)
+{
+	if (!d->c.narrow)
+		return;
+	linear(d, &d->project_in, d->x, d->rows, d->h);
+	memcpy(d->x, d->h, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
 	profile_mark(d->profile, PROF_EMBED);
 }
 
@@ -273,7 +303,7 @@ dec_qkv(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
-/* The biases of q's and k's norms, which all heads share. */
+/* The biases of q's and k's norms, which all heads share unless they are normed as one vector. */
 static void
 qk_bias_row(void *arg, int row, int ith)
 {
@@ -283,8 +313,15 @@ qk_bias_row(void *arg, int row, int ith)
 
 	(void) ith;
 	for (int h = 0; h < c->n_heads + c->n_kv_heads; h++, x += c->head_dim)
+	{
+		bool		is_q = h < c->n_heads;
+		const float *b = is_q ? r->l->q_norm.b : r->l->k_norm.b;
+
+		if (c->qk_norm == QKNORM_WIDE)
+			b += (is_q ? h : h - c->n_heads) * c->head_dim;
 		for (int i = 0; i < c->head_dim; i++)
-			x[i] += (h < c->n_heads ? r->l->q_norm.b : r->l->k_norm.b)[i];
+			x[i] += b[i];
+	}
 }
 
 void

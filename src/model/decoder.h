@@ -146,12 +146,14 @@ typedef struct DecoderConf
 	int			max_len;		/* positions */
 	int			mlp_ratio;		/* before dec_conf(): inter / hidden where no key says inter */
 	int			embed_width;	/* of the embedding, if it isn't hidden; 0 = hidden */
+	bool		narrow;			/* ... and of positions, types and their norm, too */
 	bool		both_ways;		/* attention sees what follows, too */
 	HeadKind	head;			/* before dec_conf(): by the name of the class */
 	bool		no_head;		/* nothing is said of the vocabulary: hidden rows are all there is */
 	int			n_types;		/* token types, 0 = none */
 	int			n_pos;			/* rows of a table of learned positions, 0 = none */
 	int			pos_first;		/* its row of position 0 */
+	int			bias_buckets;	/* attention has a bias by distance, of so many kinds; 0 = none */
 	bool		qk_plain_norm;	/* heads of q and k are normed without weights, if they are rotated */
 	bool		no_attn;		/* before dec_conf(): no layer has attention or an MLP */
 	bool		hybrid;			/* before dec_conf(): layers without KV heads are recurrent */
@@ -177,6 +179,8 @@ typedef struct DecoderConf
 	bool		qkv_bias;
 	bool		o_bias;
 	bool		mlp_bias;
+	bool		down_bias;		/* encoders: of the MLP's second matrix, by itself */
+	bool		glu;			/* encoders: the MLP has a gate; before dec_conf(): names of such activations are known */
 	float		clip_qkv;		/* q, k and v are cut to -clip_qkv .. clip_qkv; 0 = no */
 	float		attn_scale;		/* of q k; dec_conf(): 1 / sqrt(head_dim) */
 	float		attn_softcap;	/* 0 = none */
@@ -372,6 +376,7 @@ typedef struct Decoder
 	Linear		project_in;		/* embed_width -> hidden, and back; empty if they are the same */
 	Linear		project_out;
 	Norm		embed_norm;		/* of the embedding */
+	float	   *buckets;		/* [n_heads][bias_buckets] */
 	Linear		head;			/* [vocab][hidden]; unused when tied */
 	float	   *head_norm;		/* [vocab] 1 / length of the head's rows; in the work space */
 	Head		classifier;		/* of labels, scores and rewards */
@@ -437,6 +442,7 @@ typedef struct Arch
 /* ---- decoder.c: blocks of a forward pass, in the order of use ---- */
 void		dec_embed(Decoder *d);	/* x = E[token] + P[position] + T[type] */
 void		dec_embed_norm(Decoder *d);	/* x = norm(x) */
+void		dec_widen(Decoder *d);	/* x = x Win, where embeddings are narrow */
 void		dec_norm(Decoder *d, const Norm *n);	/* x += y if pending; h = norm(x) */
 void		dec_plain(Decoder *d);	/* x += y if pending; h = x: the norm comes behind the block */
 void		dec_qkv(Decoder *d, const Layer *l);	/* qkv = h Wqkv */
@@ -450,6 +456,7 @@ bool		dec_wanted(Decoder *d, const Layer *l);	/* behind the last layer's attenti
 void		dec_o(Decoder *d, const Layer *l);	/* y = att Wo, or Wout of a state-space layer */
 void		dec_out_norm(Decoder *d, const Norm *n);	/* y = norm(y) */
 void		dec_add(Decoder *d);	/* x += y */
+void		dec_input(Decoder *d);	/* y += x */
 void		dec_post_norm(Decoder *d, const Norm *n);	/* x = h = norm(x + y) */
 void		dec_glu(Decoder *d, const Layer *l);	/* y = (act(h Wg) * h Wu) Wd */
 void		dec_mlp(Decoder *d, const Layer *l);	/* y = act(h Wu) Wd */
@@ -477,6 +484,12 @@ bool		bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf);
 void		dec_ssm(Decoder *d, const Layer *l);	/* att = the recurrence over h Win */
 void		dec_short_conv(Decoder *d, const Layer *l);	/* att = C conv(B x) of B, C, x = h Win */
 void		dec_ssm_out(Decoder *d, const Layer *l);	/* y = att Wout, where dec_o() is attention's */
+
+/* ---- distance.c ---- */
+/* d->bias of d->buckets, once weights are packed; d->bias has room for bias_span. */
+void		dec_bias_table(Decoder *d);
+/* The bucket of a key by its position less the row's. */
+int			bias_bucket(int distance, int n_buckets);
 
 /* ---- moe.c ---- */
 /* Experts in all layers, by the usual keys; what stands in moe before is their default. */

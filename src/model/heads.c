@@ -51,6 +51,26 @@ head_kind(const char *class_name, size_t *stem)
 
 /* ---- binding ---- */
 
+bool
+head_act(const char *name, HeadAct *out, Err *e)
+{
+	static const HeadAct acts[] = {
+		[KACT_RELU] = HA_RELU, [KACT_GELU] = HA_GELU, [KACT_GELU_TANH] = HA_GELU_TANH, [KACT_SILU] = HA_SILU
+	};
+	KAct		k;
+	char		buf[65];
+
+	*out = strcmp(name, "tanh") == 0 ? HA_TANH : HA_NONE;
+	if (*out != HA_NONE)
+		return true;
+	if (!dec_conf_act(name, &k, e))
+		return false;
+	if ((size_t) k < sizeof(acts) / sizeof(acts[0]))
+		*out = acts[k];
+	return *out != HA_NONE || err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" is not supported",
+									  dec_printable(name, buf, sizeof(buf)));
+}
+
 /* A layer more; NULL with the error set if there are too many. */
 static HeadLayer *
 add_layer(Head *h, int k, HeadAct act)
@@ -252,6 +272,20 @@ embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
 	char		buf[65];
 
 	*p = (PoolPlan) {.n = 1, .kinds = {d->c.both_ways ? POOL_MEAN : POOL_LAST}};
+	switch (conf_int(conf, "gguf.pooling_type", 0))
+	{
+		case 1:
+			p->kinds[0] = POOL_MEAN;
+			break;
+		case 2:
+			p->kinds[0] = POOL_CLS;
+			break;
+		case 3:
+			p->kinds[0] = POOL_LAST;
+			break;
+		default:				/* none, or a classifier's */
+			break;
+	}
 	if (n > POOL_PARTS)
 		return err_set(e, ERR_UNSUPPORTED, "more than %d poolers side by side are not supported", POOL_PARTS);
 	for (size_t i = 0; i < n; i++)

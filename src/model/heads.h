@@ -37,6 +37,8 @@
 /* The kind of head that a class name says, and how much of the name is the model's: "Bert". */
 HeadKind	head_kind(const char *class_name, size_t *stem);
 
+/* An activation by its name in a configuration ("gelu"). */
+bool		head_act(const char *name, HeadAct *out, Err *e);
 /* One more layer of the classifier, with n outputs. */
 bool		bind_classifier_dense(Binder *b, const char *hf, const char *gguf, int n, HeadAct act, bool bias);
 /* A LayerNorm behind the layer that was bound last; its bias, if the file has one. */

@@ -223,7 +223,7 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (31 + DEC_ROPES)
+#define MAX_PIECES (32 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -326,6 +326,8 @@ work_pieces(Decoder *d, Piece *p)
 		p[n++] = (Piece) {&d->token_row, 1, (size_t) d->c.hidden};
 	if (d->c.head_norm)
 		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab};
+	if (d->c.bias_buckets > 0)
+		p[n++] = (Piece) {&d->bias, (size_t) d->c.n_heads, 2 * (size_t) d->c.max_len - 1};
 	for (int i = 0; i < DEC_ROPES; i++)
 		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim};
 	n += moe_pieces(d, p + n);
@@ -412,6 +414,8 @@ model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err
 	if (d->head_norm != NULL)
 		measure_head(d);
 	heads_ready(d, conf);
+	if (d->c.bias_buckets > 0)
+		dec_bias_table(d);
 	return m;
 }
 

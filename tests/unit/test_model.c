@@ -222,7 +222,8 @@ static void
 test_bad_strings(void)
 {
 	static const char *const bad[][3] = {
-		{"architectures", "BertLMHeadModel", "architecture \"BertLMHeadModel\" is not supported"},
+		{"architectures", "T5Model", "architecture \"T5Model\" is not supported"},
+		{"architectures", "BertLMHeadModel", "this architecture is supported as an encoder only"},
 		{"architectures", "Llama", "architecture \"Llama\" is not supported"},
 		{"architectures", "", "architecture \"\" is not supported"},
 		{"architectures", "LlamaForCausalLM MistralForCausalLM", "is not supported"},

@@ -1,0 +1,358 @@
+/*
+ * encoders_golden.c
+ *	  Encoders against Hugging Face transformers (gen_encoders.py).
+ *
+ * Every expectation in encoders_expected has a fixture, which runs on each implementation
+ * of the op table that this CPU can run:
+ *
+ *	- hidden rows of sequences of 1, 2, 17 and as many tokens as fit, and the mean over all
+ *	  rows, as the reference has them, all sequences in one step;
+ *	- the same bits for a sequence by itself, in another order, on two threads, and with
+ *	  only some of its rows wanted;
+ *	- quantized on loading, BF16 and INT8: the same direction.
+ *
+ * Tolerances: float weights 2e-5 of the largest error, for rows of order 1, and cosine
+ * 0.99999 (BF16 on avx512_bf16, which rounds activations, aside); quantized cosine 0.999.
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/source.h"
+#include "tests/unit/check.h"
+
+#define FIXTURES "tests/fixtures/encoders/"
+#define EXPECTED "tests/golden/encoders_expected/"
+#define MAX_SEQS 8
+#define MAX_ROWS 512			/* of all sequences */
+#define BLOCK 16
+
+/* A sequence and what the reference makes of it. */
+typedef struct Seq
+{
+	int32_t		n;
+	int32_t		n_rows;
+	int32_t    *ids;
+	int32_t    *types;
+	int32_t    *rows;			/* [n_rows] whose hidden is known */
+	float	   *hidden;			/* [n_rows][width] */
+	float	   *mean;			/* [width] over all n */
+} Seq;
+
+typedef struct Golden
+{
+	int32_t		n_seqs;
+	int32_t		width;
+	Seq			seqs[MAX_SEQS];
+} Golden;
+
+static bool
+read_array(FILE *f, void *out, size_t n)
+{
+	void	  **p = out;
+
+	*p = mem_alloc(n * 4);
+	return fread(*p, 4, n, f) == n;
+}
+
+static bool
+golden_read(const char *name, Golden *g)
+{
+	char		path[256];
+	FILE	   *f;
+	bool		ok;
+
+	memset(g, 0, sizeof(*g));
+	snprintf(path, sizeof(path), EXPECTED "%s.bin", name);
+	if ((f = fopen(path, "rb")) == NULL)
+		return false;
+	ok = fread(g, 4, 2, f) == 2 && g->n_seqs <= MAX_SEQS;
+	for (int i = 0; ok && i < g->n_seqs; i++)
+	{
+		Seq		   *s = &g->seqs[i];
+
+		ok = fread(s, 4, 2, f) == 2 && read_array(f, &s->ids, (size_t) s->n) && read_array(f, &s->types, (size_t) s->n) &&
+			read_array(f, &s->rows, (size_t) s->n_rows) &&
+			read_array(f, &s->hidden, (size_t) s->n_rows * (size_t) g->width) && read_array(f, &s->mean, (size_t) g->width);
+	}
+	fclose(f);
+	return ok;
+}
+
+static void
+golden_free(Golden *g)
+{
+	for (int i = 0; i < g->n_seqs; i++)
+	{
+		mem_free(g->seqs[i].ids);
+		mem_free(g->seqs[i].types);
+		mem_free(g->seqs[i].rows);
+		mem_free(g->seqs[i].hidden);
+		mem_free(g->seqs[i].mean);
+	}
+}
+
+static Files *
+open_files(const char *name)
+{
+	char		path[256];
+	size_t		n = strlen(name);
+	Err			e = {0};
+	Files	   *f;
+
+	snprintf(path, sizeof(path), FIXTURES "%s%s", name, n > 5 && strcmp(name + n - 5, "_gguf") == 0 ? ".gguf" : "");
+	f = files_open(path, &e);
+	CHECK(f != NULL, "%s: %s", path, e.msg);
+	return f;
+}
+
+static Model *
+load(const char *name, Files *f, const Kernels *k, KPool *pool, const char *quant)
+{
+	Source		source = {.files = f};
+	ModelSource src = source_of(&source);
+	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = MAX_ROWS, .max_out = 1,
+		.quant = quant != NULL ? quant_scheme(quant) : NULL};
+	Err			e = {0};
+	Model	   *m = model_new(files_conf(f), &src, &opt, &e);
+
+	CHECK(m != NULL, "%s on %s: %s", name, k->name, e.msg);
+	return m;
+}
+
+/*
+ * One step of some sequences, order[0] .. order[n - 1]; all rows are wanted, or only the last of each.
+ * out: [rows][width]
+ */
+static void
+step(Model *m, const Golden *g, const int *order, int n, bool last, float *out)
+{
+	const ModelInfo *info = model_info(m);
+	int32_t		start[MAX_SEQS + 1] = {0};
+	int32_t		pos[MAX_ROWS];
+	int32_t		tokens[MAX_ROWS];
+	int32_t		types[MAX_ROWS];
+	int32_t		wanted[MAX_ROWS];
+	int32_t		tables[MAX_SEQS][MAX_ROWS / BLOCK];
+	const int32_t *table[MAX_SEQS];
+	int			used = 0;
+	Batch		b = {.tokens = tokens, .types = types, .hidden = true, .out_rows = wanted};
+	KvView		kv;
+
+	for (int i = 0; i < n; i++)
+	{
+		const Seq  *s = &g->seqs[order[i]];
+
+		for (int j = 0; j < s->n; j++)
+		{
+			int			row = start[i] + j;
+
+			pos[row] = j;
+			tokens[row] = s->ids[j];
+			types[row] = s->types[j];
+			if (!last || j == s->n - 1)
+				wanted[b.n_out++] = row;
+		}
+		start[i + 1] = start[i] + s->n;
+		for (int j = 0; j * BLOCK < s->n; j++)
+			tables[i][j] = used++;
+		table[i] = tables[i];
+	}
+	b.rows = (KRows) {start[n], n, start, pos, table, NULL};
+	kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = used, .block_size = BLOCK,
+		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
+	kv.base = mem_try_aligned(kv_layout(&kv) + 64);
+	/* NaN: what nobody wrote shows */
+	memset(kv.base, 0xff, kv_layout(&kv));
+	model_forward(m, &b, &kv, out);
+	mem_free(kv.base);
+}
+
+static double
+cosine(const float *a, const float *b, int n)
+{
+	double		ab = 0;
+	double		aa = 0;
+	double		bb = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		ab += (double) a[i] * (double) b[i];
+		aa += (double) a[i] * (double) a[i];
+		bb += (double) b[i] * (double) b[i];
+	}
+	return ab / sqrt(aa * bb);
+}
+
+/* Worst cosine, of means or also of single rows, and largest error of what is known of all sequences, which
+ * lie one after the other in `out`. */
+static double
+compare(const Golden *g, const float *out, bool rows, double *error)
+{
+	size_t		width = (size_t) g->width;
+	double		worst = 1;
+
+	*error = 0;
+	for (int i = 0; i < g->n_seqs; i++)
+	{
+		const Seq  *s = &g->seqs[i];
+		float	   *mean = mem_alloc(width * sizeof(float));
+
+		for (size_t j = 0; j < width; j++)
+		{
+			double		sum = 0;
+
+			for (int r = 0; r < s->n; r++)
+				sum += (double) out[(size_t) r * width + j];
+			mean[j] = (float) (sum / s->n);
+			*error = fmax(*error, fabs((double) (mean[j] - s->mean[j])));
+		}
+		worst = fmin(worst, cosine(mean, s->mean, g->width));
+		for (int r = 0; r < s->n_rows; r++)
+		{
+			const float *row = out + (size_t) s->rows[r] * width;
+			const float *want = s->hidden + (size_t) r * width;
+
+			if (rows)
+				worst = fmin(worst, cosine(row, want, g->width));
+			for (size_t j = 0; j < width; j++)
+				*error = fmax(*error, isnan(row[j]) ? 1e9 : fabs((double) (row[j] - want[j])));
+		}
+		out += (size_t) s->n * width;
+		mem_free(mean);
+	}
+	return worst;
+}
+
+/* Each sequence in another step has the bits that it has in `all`. */
+static void
+check_bits(const char *name, Model *m, const Golden *g, const float *all, const char *how, const int *order, int n, bool last)
+{
+	size_t		width = (size_t) g->width;
+	float	   *out = mem_alloc(MAX_ROWS * width * sizeof(float));
+	const float *at = out;
+
+	step(m, g, order, n, last, out);
+	for (int i = 0; i < n; i++)
+	{
+		const float *want = all;
+		int			rows = g->seqs[order[i]].n;
+
+		for (int j = 0; j < order[i]; j++)
+			want += (size_t) g->seqs[j].n * width;
+		if (last)
+			want += (size_t) (rows - 1) * width;
+		rows = last ? 1 : rows;
+		CHECK(memcmp(at, want, (size_t) rows * width * sizeof(float)) == 0, "%s: sequence %d has other bits %s", name,
+			  order[i], how);
+		at += (size_t) rows * width;
+	}
+	mem_free(out);
+}
+
+static void
+check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2)
+{
+	static const char *const quants[] = {NULL, "bfloat16", "int8"};
+	size_t		bytes = MAX_ROWS * (size_t) g->width * sizeof(float);
+	float	   *all = mem_alloc(bytes);
+	int			order[MAX_SEQS];
+	int			back[MAX_SEQS];
+	double		cosines[3] = {0};
+	double		error = 0;
+	double		ignored;
+	Model	   *m;
+
+	for (int i = 0; i < g->n_seqs; i++)
+	{
+		order[i] = i;
+		back[i] = g->n_seqs - 1 - i;
+	}
+	for (int q = 2; q >= 0; q--)
+	{
+		if ((m = load(name, f, k, pool, quants[q])) == NULL)
+			continue;
+		CHECK(model_info(m)->hidden_size == g->width && model_info(m)->both_ways && !model_info(m)->generates,
+			  "%s: %d wide", name, model_info(m)->hidden_size);
+		step(m, g, order, g->n_seqs, false, all);
+		cosines[q] = compare(g, all, q == 0, q == 0 ? &error : &ignored);
+		CHECK(cosines[q] >= (q == 0 ? 0.99999 : 0.999), "%s on %s as %s: cosine %.7f", name, k->name,
+			  q == 0 ? "it is" : quants[q], cosines[q]);
+		if (q == 0)
+		{
+			CHECK(error <= 2e-5, "%s on %s: error %.2g", name, k->name, error);
+			check_bits(name, m, g, all, "in another order", back, g->n_seqs, false);
+			check_bits(name, m, g, all, "with only its last row wanted", order, g->n_seqs, true);
+			for (int i = 0; i < g->n_seqs; i++)
+				check_bits(name, m, g, all, "by itself", &order[i], 1, false);
+		}
+		model_free(m);
+	}
+	if ((m = load(name, f, k, pool2, NULL)) != NULL)
+		check_bits(name, m, g, all, "on two threads", order, g->n_seqs, false);
+	model_free(m);
+	printf("%-22s %-16s error %.1e, cosine %.7f, bf16 %.6f, int8 %.6f\n", name, k->name, error, cosines[0], cosines[1],
+		   cosines[2]);
+	mem_free(all);
+}
+
+static void
+check_fixture(const char *name, KPool *pool, KPool *pool2)
+{
+	Golden		g;
+	Files	   *f = open_files(name);
+	bool		ok = golden_read(name, &g);
+
+	CHECK(ok, "%s: no usable expectation", name);
+	for (const Kernels *const *k = kernels_all(); f != NULL && ok && *k != NULL; k++)
+	{
+		char		why[160];
+
+		if (kernels_usable(*k))
+			check_model(name, f, &g, *k, pool, pool2);
+		else
+		{
+			snprintf(why, sizeof(why), "this CPU can't run %s", (*k)->name);
+			check_skip(8, why);
+		}
+	}
+	golden_free(&g);
+	files_close(f);
+}
+
+static int
+is_model(const struct dirent *d)
+{
+	size_t		n = strlen(d->d_name);
+
+	return n > 4 && strcmp(d->d_name + n - 4, ".bin") == 0;
+}
+
+/* encoders_golden [NAME ...]: these, or all */
+int
+main(int argc, char **argv)
+{
+	KPool	   *pool = kpool_new(1);
+	KPool	   *pool2 = kpool_new(2);
+	struct dirent **files;
+	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, is_model, alphasort);
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 1; i < argc; i++)
+		check_fixture(argv[i], pool, pool2);
+	CHECK(n >= 0, "directory \"%s\" can't be read", EXPECTED);
+	for (int i = 0; i < n; i++)
+	{
+		files[i]->d_name[strlen(files[i]->d_name) - 4] = '\0';
+		check_fixture(files[i]->d_name, pool, pool2);
+		free(files[i]);
+	}
+	if (n > 0)
+		free(files);
+	kpool_free(pool);
+	kpool_free(pool2);
+	return check_done("encoders_golden");
+}
