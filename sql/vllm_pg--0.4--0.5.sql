@@ -13,6 +13,27 @@
 
 /* ---- chunks, nearest neighbours, aggregates (fn_chunk.c, fn_nearest.c, fn_agg.c) ---- */
 
+CREATE FUNCTION vllm.chunk_spans(input text, method text, size int, overlap int, model text) RETURNS int[]
+AS 'MODULE_PATHNAME', 'llm_chunk_spans' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION vllm.chunk_rows(input text, spans int[])
+RETURNS TABLE (seq int, chunk text, tok_start int, tok_end int)
+AS 'MODULE_PATHNAME', 'llm_chunk_rows' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 10;
+
+-- inlined by the planner where it stands in FROM: there its requests are batched
+CREATE FUNCTION llm_chunk_text(
+    input text,
+    method text DEFAULT 'tokens',
+    size int DEFAULT NULL,
+    overlap int DEFAULT NULL,
+    model text DEFAULT NULL)
+RETURNS TABLE (seq int, chunk text, tok_start int, tok_end int)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 1000 ROWS 10
+BEGIN ATOMIC
+    SELECT r.seq, r.chunk, r.tok_start, r.tok_end
+    FROM vllm.chunk_rows(input, vllm.chunk_spans(input, method, size, overlap, model)) r;
+END;
+
 CREATE FUNCTION llm_cosine_distance(a real[], b real[]) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 

@@ -120,6 +120,8 @@ typedef struct Backend
 	bool		(*encode) (const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e);
 	/* without what the post-processor adds: tok_encode_marked() */
 	bool		(*encode_marked) (const Inst *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e);
+	/* without what the post-processor adds: where each token of the text begins (tok_starts()) */
+	bool		(*token_starts) (const Inst *in, const char *s, size_t n, IntVec *out, Err *e);
 	/* the chat templates of the model's files; lives as long as the instance */
 	const ChatModel *(*chat) (const Inst *in);
 	/* ERR_INVALID when an id is out of range */

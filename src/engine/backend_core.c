@@ -394,6 +394,12 @@ decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, E
 	return true;
 }
 
+static bool
+token_starts(const Inst *in, const char *s, size_t n, IntVec *out, Err *e)
+{
+	return tok_starts(inst_tok(in), s, n, out, e);
+}
+
 /* The way of every request to the Core: submit() comes only after this. */
 static bool
 normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
@@ -477,6 +483,7 @@ const Backend backend_core = {
 	.facts = facts,
 	.encode = encode,
 	.encode_marked = encode_marked,
+	.token_starts = token_starts,
 	.chat = chat,
 	.decode = decode,
 	.pool = pool,

@@ -350,6 +350,10 @@ check_whole(int kind, Request *r, Err *e)
 		return err_set(e, ERR_INTERNAL, "pooling request without a text, or with two");
 	if (kind == WK_CHAT_RENDER && (!r->has_chat || (r->model[0] == '\0' && r->chat.source.s == NULL)))
 		return err_set(e, ERR_INTERNAL, "chat without messages or a template");
+	if (kind == WK_CHUNK && !r->has_prompt)
+		return err_set(e, ERR_INTERNAL, "chunk request without a text");
+	if (kind == WK_CHUNK && !chunking_check(&r->chunk, e))
+		return false;
 	if (kind == WK_DETOKENIZE && !r->has_ids)
 		return err_set(e, ERR_INTERNAL, "detokenize request without token ids");
 	if (kind == WK_CONTROL && r->command[0] == '\0')
@@ -357,7 +361,7 @@ check_whole(int kind, Request *r, Err *e)
 	if ((kind == WK_MODEL_CHECK || kind == WK_MODEL_INSPECT) && r->path == NULL)
 		return err_set(e, ERR_INTERNAL, "model check without a path");
 	if ((kind == WK_GENERATE || is_pooled(kind) || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
-		 kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD) && r->model[0] == '\0')
+		 kind == WK_CHUNK || kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD) && r->model[0] == '\0')
 		return err_set(e, ERR_INTERNAL, "request without a model");
 	if ((r->given & GP_MAX_TOKENS) && p->min_tokens > p->max_tokens)
 		return bad(e, "min_tokens", "must not be greater than max_tokens");
@@ -382,6 +386,7 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 		bool		known;
 
 		if (!param_field(r, &f, &known, e) || (!known && !pool_field(&r->pool, &f, &known, e)) ||
+			(!known && !chunking_field(&r->chunk, &f, &known, e)) ||
 			(!known && !other_field(r, &f, e)))
 		{
 			request_free(r);
@@ -674,6 +679,7 @@ typedef struct TextJob
 	IntVec		ids;
 	Buf			out;
 	const PoolRequest *pr;		/* WK_POOL, WK_LOGPROBS */
+	const ChunkRequest *chunk;	/* WK_CHUNK: ids are its spans */
 	PoolSpec	pool;			/* what it became */
 	PoolExtra	extra;
 	bool		ok;
@@ -705,6 +711,8 @@ text_run(Job *j)
 		chat_run(t);
 	else if (t->pr != NULL)
 		t->ok = t->be->pool(in, t->pr, &t->pool, &t->extra, &t->e);
+	else if (t->chunk != NULL)
+		t->ok = chunking_run(t->be, in, t->chunk, t->text, t->len, &t->ids, &t->e);
 	else if (t->kind == WK_DETOKENIZE)
 		t->ok = t->be->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
 	else
@@ -721,6 +729,8 @@ text_answer(TextJob *t)
 
 	if (t->kind == WK_DETOKENIZE || t->kind == WK_CHAT_RENDER)
 		wire_put_str(&o, WTAG_TEXT, t->out.len > 0 ? t->out.data : "", t->out.len);
+	else if (t->kind == WK_CHUNK)
+		wire_put_ints(&o, WTAG_SPANS, t->ids.data, t->ids.len);
 	else
 	{
 		if (!r->has_want_ids || r->want_ids)
@@ -805,6 +815,7 @@ text_init(TextJob *t, Conv *c)
 	t->chat = r->has_chat ? &r->chat : NULL;
 	t->text = r->prompt;
 	t->len = r->prompt_len;
+	t->chunk = c->kind == WK_CHUNK ? &r->chunk : NULL;
 	if (c->kind == WK_DETOKENIZE)
 	{
 		size = r->ids.n;
@@ -1041,6 +1052,7 @@ request_start(Conv *c)
 			break;
 		case WK_TOKENIZE:
 		case WK_DETOKENIZE:
+		case WK_CHUNK:
 		case WK_MODEL_LOAD:
 			with_model(c);
 			break;

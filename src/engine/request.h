@@ -7,6 +7,7 @@
 #define VLLM_ENGINE_REQUEST_H
 
 #include "engine/backend.h"
+#include "engine/chunking.h"
 #include "engine/conv.h"
 
 /* Pointers point into the conversation's message body. */
@@ -35,6 +36,7 @@ typedef struct Request
 	unsigned	given;			/* GP_* */
 	GenParams	params;			/* moved out at submit */
 	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */
+	ChunkRequest chunk;			/* WK_CHUNK */
 } Request;
 
 /* Decode and check the fields of a message; the request is freed with request_free(). */

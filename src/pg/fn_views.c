@@ -303,6 +303,7 @@ static const char *const kind_names[WK_COUNT] = {
 	[WK_CHAT_RENDER] = "render chat",
 	[WK_POOL] = "pool",
 	[WK_LOGPROBS] = "logprobs",
+	[WK_CHUNK] = "chunk",
 };
 
 static const char *const phase_names[] = {

@@ -44,6 +44,10 @@ Datum		tokenize_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		count_tokens_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		detokenize_result(const Reply *reply, Oid rettype, bool *isnull);
 
+/* fn_chunk.c; its input is tokenize_input() */
+void		chunk_head(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		chunk_result(const Reply *reply, Oid rettype, bool *isnull);
+
 /* fn_chat.c */
 void		chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
 void		ask_head(EngineRequest *r, FunctionCallInfo fcinfo);

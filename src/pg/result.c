@@ -30,6 +30,9 @@ reply_field(Reply *r, const WireField *f)
 		case WTAG_TOKEN_IDS:
 			r->ids = *f;
 			break;
+		case WTAG_SPANS:
+			r->spans = *f;
+			break;
 		case WTAG_FINISH_REASON:
 			r->finish_reason = f->s;
 			r->finish_len = f->n;

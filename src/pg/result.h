@@ -18,6 +18,7 @@ typedef struct Reply
 	const char *text;
 	size_t		text_len;
 	WireField	ids;			/* .n = 0: none */
+	WireField	spans;
 	const char *finish_reason;	/* NULL: absent */
 	size_t		finish_len;
 	const char *stop_reason;

@@ -95,6 +95,13 @@ bool		tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, siz
  */
 bool		tok_encode_marked(const Tok *t, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e);
 
+/*
+ * For each token of s[0..n), valid UTF-8, without what the post-processor adds: the offset
+ * at which it begins, in ascending order.  Exact for byte-level BPE; where a normalizer
+ * has changed the text, what fits best.
+ */
+bool		tok_starts(const Tok *t, const char *s, size_t n, IntVec *out, Err *e);
+
 int32_t		tok_vocab_size(const Tok *t);	/* highest id + 1 */
 int32_t		tok_bos(const Tok *t);	/* -1 = none */
 int32_t		tok_eos(const Tok *t);	/* primary EOS; -1 = none */

@@ -280,6 +280,7 @@ typedef enum WireKind			/* requests */
 	WK_POOL,					/* a task over a text or a pair -> WF_ACCEPTED, WF_DONE with floats */
 	WK_LOGPROBS,				/* of each choice's tokens behind the prompt, or of the prompt's own from its
 								 * second on -> WF_ACCEPTED, WF_DONE with floats, counts, greedy */
+	WK_CHUNK,					/* a text in chunks -> WF_DONE with SPANS */
 	WK_COUNT
 } WireKind;
 

@@ -1,0 +1,29 @@
+/*
+ * chunking.h
+ *	  WK_CHUNK: a text in chunks that a model takes.
+ */
+#ifndef VLLM_ENGINE_CHUNKING_H
+#define VLLM_ENGINE_CHUNKING_H
+
+#include "engine/backend.h"
+#include "text/chunk.h"
+#include "wire/wire.h"
+
+typedef struct ChunkRequest
+{
+	ChunkMethod method;
+	int			size;			/* 0 = not given */
+	int			overlap;
+} ChunkRequest;
+
+/* Take a field; *known = false if it is none of a chunk request's. */
+bool		chunking_field(ChunkRequest *r, const WireField *f, bool *known, Err *e);
+
+/* What depends on no model: which options go together. */
+bool		chunking_check(const ChunkRequest *r, Err *e);
+
+/* Append the chunks' spans (chunk_text()) to *out; any thread. */
+bool		chunking_run(const Backend *be, const Inst *in, const ChunkRequest *r,
+						 const char *s, size_t n, IntVec *out, Err *e);
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * fn_chunk.c
+ *	  llm_chunk_text: a text in chunks that a model takes.
+ *
+ * The engine has the tokenizer and does the cutting (one request a text): it answers
+ * with where the chunks lie in the text's UTF-8, and vllm.chunk_rows cuts them out of
+ * our own copy.  llm_chunk_text is an SQL function over the two that the planner
+ * inlines, so that in FROM the batch node sees the request and has those of many rows in
+ * flight.
+ *
+ * Tests: tests/sql/20_chunk.sql, tests/unit/test_chunk.c.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/generate.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_chunk_rows);
+
+#define SPAN_INTS	4			/* first byte, one behind the last; first token, one behind the last */
+
+/* vllm.chunk_spans(input text, method text, size int, overlap int, model text) */
+void
+chunk_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	WireOut		out = vclient_out(&r->body);
+
+	generate_model_head(r, WK_CHUNK, fcinfo, 4);
+	if (PG_ARGISNULL(1))
+		wire_put_str(&out, WTAG_CHUNK_METHOD, "tokens", strlen("tokens"));
+	else
+	{
+		text	   *method = PG_GETARG_TEXT_PP(1);
+
+		wire_put_text(&out, WTAG_CHUNK_METHOD, VARDATA_ANY(method), VARSIZE_ANY_EXHDR(method));
+	}
+	if (!PG_ARGISNULL(2))
+		wire_put_int(&out, WTAG_CHUNK_SIZE, PG_GETARG_INT32(2));
+	if (!PG_ARGISNULL(3))
+		wire_put_int(&out, WTAG_CHUNK_OVERLAP, PG_GETARG_INT32(3));
+}
+
+/* int4[], four a chunk */
+Datum
+chunk_result(const Reply *reply, Oid rettype, bool *isnull)
+{
+	Reply		spans = *reply;
+
+	*isnull = false;
+	spans.ids = reply->spans;
+	return reply_ids(&spans);
+}
+
+/* vllm.chunk_rows(input text, spans int[]): strict */
+Datum
+llm_chunk_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	text	   *input = PG_GETARG_TEXT_PP(0);
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(1);
+	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	const int32 *span = (const int32 *) ARR_DATA_PTR(array);
+	char	   *utf8 = pg_server_to_any(VARDATA_ANY(input), VARSIZE_ANY_EXHDR(input), PG_UTF8);
+	int			len = utf8 == VARDATA_ANY(input) ? VARSIZE_ANY_EXHDR(input) : strlen(utf8);
+
+	if (n % SPAN_INTS != 0 || array_contains_nulls(array))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("spans must hold four numbers a chunk")));
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < n; i += SPAN_INTS)
+	{
+		Datum		values[4];
+		bool		nulls[4] = {0};
+		text	   *chunk;
+
+		CHECK_FOR_INTERRUPTS();
+		if (span[i] < 0 || span[i + 1] < span[i] || span[i + 1] > len)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("span from %d to %d is not in the text", span[i], span[i + 1])));
+		chunk = text_from_wire(utf8 + span[i], span[i + 1] - span[i]);
+		values[0] = Int32GetDatum(i / SPAN_INTS + 1);
+		values[1] = PointerGetDatum(chunk);
+		values[2] = Int32GetDatum(span[i + 2]);
+		values[3] = Int32GetDatum(span[i + 3]);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		pfree(chunk);
+	}
+	return (Datum) 0;
+}
