@@ -92,6 +92,24 @@ opt_rope_scaling(const cJSON *v, ModelOpts *o, Err *e)
 	return true;
 }
 
+/* Keys of config.json: whether they make sense is found by who reads it. */
+static bool
+opt_hf_overrides(const cJSON *v, ModelOpts *o, Err *e)
+{
+	char	   *text;
+	bool		fits;
+
+	if (!cJSON_IsObject(v))
+		return opt_wrong(v, e, "a JSON object with keys of config.json");
+	text = cJSON_PrintUnformatted(v);
+	fits = text != NULL && strlen(text) < sizeof(o->hf_overrides);
+	if (fits)
+		snprintf(o->hf_overrides, sizeof(o->hf_overrides), "%s", text);
+	cJSON_free(text);
+	return fits || err_set(e, ERR_INVALID, "model option \"hf_overrides\" is too long (maximum is %zu bytes)",
+						   sizeof(o->hf_overrides) - 1);
+}
+
 static bool
 opt_one(const cJSON *v, ModelOpts *o, Err *e)
 {
@@ -139,6 +157,8 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return opt_dtype(v, o, e);
 	if (strcmp(v->string, "rope_scaling") == 0)
 		return opt_rope_scaling(v, o, e);
+	if (strcmp(v->string, "hf_overrides") == 0)
+		return opt_hf_overrides(v, o, e);
 	if (strcmp(v->string, "rope_theta") == 0)
 	{
 		if (!cJSON_IsNumber(v) || !(v->valuedouble > 0 && v->valuedouble <= 1e12))
@@ -153,7 +173,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsString(v) || opt_wrong(v, e, "a chat template, or the path of a file with one");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, chat_template and content_format.");
+					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, chat_template and content_format.");
 }
 
 const QuantScheme *

@@ -485,9 +485,9 @@ attach_or_load(Entry *en, const char *print)
 	Buf			key = {0};
 	Loaded	   *l;
 
-	buf_printf(&key, "%s|%d %d %d %" PRId64 " %s %s %s %.17g %s", print, en->opts.max_model_len, en->opts.max_num_seqs,
+	buf_printf(&key, "%s|%d %d %d %" PRId64 " %s %s %s %.17g %s %s", print, en->opts.max_model_len, en->opts.max_num_seqs,
 			   en->opts.max_num_batched_tokens, en->opts.kv_cache_memory_bytes, en->opts.kv_cache_dtype,
-			   en->opts.quantization, en->opts.dtype, en->opts.rope_theta, en->opts.rope_scaling);
+			   en->opts.quantization, en->opts.dtype, en->opts.rope_theta, en->opts.rope_scaling, en->opts.hf_overrides);
 	for (l = m->loaded; l != NULL; l = l->next)
 		/* one without references is on its way out, if only a job still pins it */
 		if (l->refs > 0 && strcmp(l->key, key.data) == 0 && (!l->done || l->inst != NULL))

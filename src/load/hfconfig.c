@@ -203,6 +203,18 @@ files_set_rope(Files *f, const char *rope_scaling, double rope_theta, Err *e)
 		hfconfig_parse(f->conf, "override.rope_scaling.", rope_scaling, strlen(rope_scaling), "rope_scaling", e);
 }
 
+bool
+files_override(Files *f, const char *json, Err *e)
+{
+	return json[0] == '\0' || hfconfig_parse(f->conf, "", json, strlen(json), "hf_overrides", e);
+}
+
+void
+files_set_nums(Files *f, const char *key, const double *v, size_t n)
+{
+	conf_set_nums(f->conf, key, v, n);
+}
+
 /* One of the optional or required configuration files. */
 static bool
 read_config(Files *f, const char *name, const char *prefix, bool required, Err *e)

@@ -39,6 +39,9 @@ const Conf *files_conf(const Files *f);
  * files say: rope_scaling, the text of a JSON object, or "", and rope_theta, or 0.
  */
 bool		files_set_rope(Files *f, const char *rope_scaling, double rope_theta, Err *e);
+/* Let the keys of a JSON object, or "", replace those of config.json. */
+bool		files_override(Files *f, const char *json, Err *e);
+void		files_set_nums(Files *f, const char *key, const double *v, size_t n);
 const KTensor *files_find(const Files *f, const char *name);
 size_t		files_count(const Files *f);
 const KTensor *files_tensor(const Files *f, size_t i);
