@@ -37,7 +37,7 @@ gemma_conf(const Conf *c, DecoderConf *out, Err *e)
 	/* old checkpoints say "gelu" and mean this */
 	if (out->act == KACT_GELU)
 		out->act = KACT_GELU_TANH;
-	if (conf_bool(c, "use_bidirectional_attention", false))
+	if (conf_bool(c, "use_bidirectional_attention", false) && !out->both_ways)
 		return err_set(e, ERR_UNSUPPORTED, "\"use_bidirectional_attention\" is not supported");
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	out->embed_scale = embed_scale(c, out->hidden);

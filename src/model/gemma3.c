@@ -22,6 +22,8 @@ gemma3_conf(const Conf *c, DecoderConf *out, Err *e)
 	Rope	   *local = &out->rope[1];
 	int			window;
 
+	/* EmbeddingGemma: its windows lie on both sides of a token */
+	out->both_ways = conf_bool(c, "use_bidirectional_attention", false);
 	/* files of the larger models leave all of this out */
 	out->vocab = 262208;
 	out->n_heads = 8;
@@ -39,8 +41,12 @@ gemma3_conf(const Conf *c, DecoderConf *out, Err *e)
 	/* a GGUF file without the key has no windows */
 	if (conf_has(c, "gguf.architecture") && !conf_has(c, "sliding_window"))
 		return true;
+	if (out->both_ways)
+		window = window / 2 + 1;
 	if (!dec_conf_windows(c, out, window, is_local, e))
 		return false;
+	for (int i = 0; out->both_ways && i < out->n_layers; i++)
+		out->layers[i].ahead = out->layers[i].window > 0 ? window - 1 : 0;
 	*local = (Rope) {.dim = all->dim, .keys = {
 		.section = "sliding_attention", .theta_key = "rope_local_base_freq", .local = true
 	}};

@@ -49,6 +49,39 @@ head_kind(const char *class_name, size_t *stem)
 	return HEAD_LM;
 }
 
+/* A decoder that was trained to see what follows, too. */
+static bool
+look_both_ways(DecoderConf *c, Err *e)
+{
+	c->both_ways = true;
+	for (int i = 0; i < c->n_layers; i++)
+	{
+		LayerConf  *l = &c->layers[i];
+
+		if (l->recurrent || l->both || l->chunk > 0 || c->mla.latent > 0)
+			return err_set(e, ERR_UNSUPPORTED, "attention both ways is not supported in this architecture");
+		if (l->window > 0 && l->ahead == 0)
+			l->ahead = l->window - 1;
+	}
+	return true;
+}
+
+bool
+heads_conf(const Conf *conf, DecoderConf *c, Err *e)
+{
+	const char *class_name = conf_str(conf, "architectures", "");
+	bool		tokens = conf_has(conf, HEAD_TOKENS_KEY);
+
+	/* logits are what it classifies by, whatever class an option gives it */
+	if (c->head == HEAD_SEQUENCE && tokens)
+		c->head = HEAD_LM;
+	/* an embedding model, even if it could say something */
+	if (c->head == HEAD_LM && conf_has(conf, "st.pooling") && !tokens)
+		c->head = HEAD_BARE;
+	c->no_head |= c->head != HEAD_LM;
+	return c->both_ways || (conf_bool(conf, "is_causal", true) && strstr(class_name, "Bidirectional") == NULL) || look_both_ways(c, e);
+}
+
 /* ---- binding ---- */
 
 bool
@@ -258,6 +291,28 @@ heads_width(const Decoder *d)
 
 /* ---- what the model can be asked for ---- */
 
+/* Of a model that comes without sentence-transformers' files. */
+static PoolKind
+usual_pooler(const Decoder *d, const Conf *conf)
+{
+	static const struct
+	{
+		const char *name;
+		PoolKind	kind;
+	}			names[] = {{"avg", POOL_MEAN}, {"mean", POOL_MEAN}, {"cls", POOL_CLS}, {"last", POOL_LAST}};
+	/* GGUF's numbers; 0 is none, and 4 a classifier's */
+	static const PoolKind numbers[] = {[1] = POOL_MEAN, [2] = POOL_CLS, [3] = POOL_LAST};
+	const char *name = conf_str(conf, "pooling", "");
+	int64_t		number = conf_int(conf, "gguf.pooling_type", 0);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i].name, name) == 0)
+			return names[i].kind;
+	if (number >= 1 && number <= 3)
+		return numbers[number];
+	return d->c.both_ways ? POOL_MEAN : POOL_LAST;
+}
+
 /* The poolers of a sentence-transformers directory, or what is usual. */
 static bool
 embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
@@ -271,21 +326,7 @@ embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
 	const char *const *names = conf_strs(conf, "st.pooling", &n);
 	char		buf[65];
 
-	*p = (PoolPlan) {.n = 1, .kinds = {d->c.both_ways ? POOL_MEAN : POOL_LAST}};
-	switch (conf_int(conf, "gguf.pooling_type", 0))
-	{
-		case 1:
-			p->kinds[0] = POOL_MEAN;
-			break;
-		case 2:
-			p->kinds[0] = POOL_CLS;
-			break;
-		case 3:
-			p->kinds[0] = POOL_LAST;
-			break;
-		default:				/* none, or a classifier's */
-			break;
-	}
+	*p = (PoolPlan) {.n = 1, .kinds = {usual_pooler(d, conf)}};
 	if (n > POOL_PARTS)
 		return err_set(e, ERR_UNSUPPORTED, "more than %d poolers side by side are not supported", POOL_PARTS);
 	for (size_t i = 0; i < n; i++)
@@ -382,8 +423,8 @@ heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
 		PoolPlan	last = {.n = 1, .kinds = {POOL_LAST}, .width = 1};
 
 		info->n_labels = 1;
-		add_task(info, PT_CLASSIFY, last, PA_SIGMOID);
-		add_task(info, PT_SCORE, last, PA_SIGMOID);
+		add_task(info, PT_CLASSIFY, last, label_act(conf, 1));
+		add_task(info, PT_SCORE, last, label_act(conf, 1));
 		return true;
 	}
 	if (!embed_plan(d, conf, &embed, e))

@@ -39,6 +39,9 @@ HeadKind	head_kind(const char *class_name, size_t *stem);
 
 /* An activation by its name in a configuration ("gelu"). */
 bool		head_act(const char *name, HeadAct *out, Err *e);
+/* Behind the architecture's conf function: what of its configuration is the same everywhere. */
+bool		heads_conf(const Conf *conf, DecoderConf *c, Err *e);
+
 /* One more layer of the classifier, with n outputs. */
 bool		bind_classifier_dense(Binder *b, const char *hf, const char *gguf, int n, HeadAct act, bool bias);
 /* A LayerNorm behind the layer that was bound last; its bias, if the file has one. */

@@ -138,10 +138,8 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 
 	if ((m->arch = find_arch(conf, &d->c.head, e)) == NULL || !m->arch->conf(conf, &d->c, e) || !kinds_ok(conf, e))
 		return false;
-	/* an embedding model, even if it could say something */
-	if (d->c.head == HEAD_LM && conf_has(conf, "st.pooling") && !conf_has(conf, HEAD_TOKENS_KEY))
-		d->c.head = HEAD_BARE;
-	d->c.no_head |= d->c.head != HEAD_LM;
+	if (!heads_conf(conf, &d->c, e))
+		return false;
 	d->classifier_pool = d->c.both_ways ? POOL_CLS : POOL_LAST;
 	if (max_len < 0 || max_len > d->c.max_len)
 		return err_set(e, ERR_INVALID, "max_model_len %d is outside the range of the model (1 .. %d)",

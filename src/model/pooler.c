@@ -85,8 +85,9 @@ add_weighted(float *sum, const float *row, int width, int pos)
 }
 
 static void
-end_none(float *sum, int width, int n)
+end_none(float *sum, int width, int from, int n)
 {
+	(void) from;
 	(void) sum;
 	(void) width;
 	(void) n;
@@ -100,21 +101,21 @@ divide(float *sum, int width, double by)
 }
 
 static void
-end_mean(float *sum, int width, int n)
+end_mean(float *sum, int width, int from, int n)
 {
-	divide(sum, width, n);
+	divide(sum, width, n - from);
 }
 
 static void
-end_mean_sqrt(float *sum, int width, int n)
+end_mean_sqrt(float *sum, int width, int from, int n)
 {
-	divide(sum, width, sqrt(n));
+	divide(sum, width, sqrt(n - from));
 }
 
 static void
-end_weighted(float *sum, int width, int n)
+end_weighted(float *sum, int width, int from, int n)
 {
-	divide(sum, width, (double) n * (n + 1) / 2);
+	divide(sum, width, ((double) n * (n + 1) - (double) from * (from + 1)) / 2);
 }
 
 static const struct
@@ -122,7 +123,7 @@ static const struct
 	PoolRows	rows;
 	void		(*start) (float *sum, int width);
 	void		(*add) (float *sum, const float *row, int width, int pos);
-	void		(*end) (float *sum, int width, int n);
+	void		(*end) (float *sum, int width, int from, int n);
 }			poolers[] = {
 #define POOLER(name, key, rows, start, add, end) {rows, start, add, end},
 #include "model/poolers.def"
@@ -157,9 +158,9 @@ pool_add(PoolKind k, float *sum, const float *row, int width, int pos)
 }
 
 void
-pool_end(PoolKind k, float *sum, int width, int n)
+pool_end(PoolKind k, float *sum, int width, int from, int n)
 {
-	poolers[k].end(sum, width, n);
+	poolers[k].end(sum, width, from, n);
 }
 
 /* ---- finish ---- */

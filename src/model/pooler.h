@@ -58,10 +58,11 @@ typedef enum PoolRows
 
 PoolRows	pool_rows(PoolKind k);
 
-/* sum[width] before a sequence's first row, with its next row, and behind its last: of all n. */
+/* sum[width] before a sequence's first row, with its next row, and behind its last: they were those of
+ * positions from .. n - 1. */
 void		pool_start(PoolKind k, float *sum, int width);
 void		pool_add(PoolKind k, float *sum, const float *row, int width, int pos);
-void		pool_end(PoolKind k, float *sum, int width, int n);
+void		pool_end(PoolKind k, float *sum, int width, int from, int n);
 
 /* A task's poolers: their vectors side by side (mostly one). */
 #define POOL_PARTS 4

@@ -421,7 +421,7 @@ test_switches(void)
 		{"GemmaForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED, "\"use_bidirectional_attention\""},
 		{"Gemma2ForCausalLM", "query_pre_attn_scalar", 0, ERR_BAD_FILE, "\"query_pre_attn_scalar\" = 0"},
 		{"Gemma2ForCausalLM", "attn_logit_softcapping", -2, ERR_BAD_FILE, "\"attn_logit_softcapping\" = -2"},
-		{"Gemma3ForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED, "\"use_bidirectional_attention\""},
+		{"Gemma2ForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED, "\"use_bidirectional_attention\""},
 		{"Gemma3ForCausalLM", "attn_logit_softcapping", 50, ERR_UNSUPPORTED, "\"attn_logit_softcapping\" of Gemma 3"},
 		{"Gemma3ForCausalLM", "sliding_window", 0, ERR_BAD_FILE, "\"sliding_window\" = 0"},
 		{"Phi3ForCausalLM", "sliding_window", -1, ERR_BAD_FILE, "\"sliding_window\" = -1"},
