@@ -44,6 +44,7 @@ typedef struct Pooled
 	Err			err;			/* FIN_ERROR */
 	int			n_tokens;		/* of all sequences; a prompt that they share counts once */
 	PoolAct		act;
+	bool		by_token;		/* each token's row is a result of its own */
 	int			width;
 	/* of each sequence */
 	float	  **values;			/* [n_rows][width], from its last step on */
@@ -93,6 +94,7 @@ struct Req
 	int			type1_at;		/* PoolSeq.type1_at */
 	bool		whole;			/* all its rows go into one step */
 	int			out_from;		/* its first row that is wanted */
+	int			out_to;			/* behind the last one; 0 = all there are */
 	float	   *sum;			/* what its poolers have made of the rows so far; NULL before the first */
 
 	/* output side (output.c); see deliver.c for who owns what */

@@ -41,13 +41,6 @@ poolspec_free(PoolSpec *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* Is each token's row a result of its own? */
-static bool
-by_token(const Pooled *p)
-{
-	return p->spec.task == PT_TOKEN_EMBED || p->spec.task == PT_TOKEN_CLASSIFY;
-}
-
 /* The next Req of a request: its first, which is there, or a new one. */
 static Req *
 add_req(Pooled *p, Req *first, int seq)
@@ -80,7 +73,8 @@ begin_seq(Pooled *p, Req *r, const ModelInfo *info)
 	switch (pool_plan_rows(&info->pools[p->spec.task]))
 	{
 		case PR_FIRST:
-			r->out_from = 0;
+			r->out_from = s->skip;
+			r->out_to = s->skip + 1;
 			break;
 		case PR_LAST:
 			r->out_from = r->n_prompt - 1;
@@ -137,6 +131,21 @@ pooled_fork(Req *r)
 	intvec_add(&r->tokens, spec->seqs[r->seq].ids.data, (size_t) r->n_prompt - spec->prompt.len);
 }
 
+/* Switched on where the model's files have none, it is what the task's is elsewhere. */
+static PoolAct
+activation(const PoolSpec *s, const ModelInfo *info)
+{
+	PoolAct		usual = info->acts[s->task];
+
+	if (s->activation == 0)
+		return PA_NONE;
+	if (s->activation < 0 || usual != PA_NONE)
+		return usual;
+	if (s->task == PT_EMBED || s->task == PT_TOKEN_EMBED)
+		return PA_LENGTH1;
+	return info->n_labels > 1 ? PA_SOFTMAX : PA_SIGMOID;
+}
+
 void
 pooled_begin(Req *r, PoolSpec *spec, const ModelInfo *info)
 {
@@ -150,9 +159,8 @@ pooled_begin(Req *r, PoolSpec *spec, const ModelInfo *info)
 	p->n_rows = mem_zalloc(n * sizeof(int));
 	p->greedy = mem_zalloc(n * sizeof(int32_t));
 	p->width = p->spec.task == PT_LOGPROBS ? 1 : info->pools[p->spec.task].width;
-	p->act = info->acts[p->spec.task];
-	if (p->spec.activation == 0)
-		p->act = PA_NONE;
+	p->act = activation(&p->spec, info);
+	p->by_token = p->spec.task != PT_LOGPROBS && info->pools[p->spec.task].n == 0;
 	if (p->spec.task == PT_LOGPROBS)
 		begin_logprobs(p, r);
 	else
@@ -213,6 +221,8 @@ pooled_rows(const Req *r, int n, int *out_at, int *n_out)
 	int			from = r->computed > r->out_from ? r->computed : r->out_from;
 	int			end = r->computed + n;
 
+	if (r->out_to > 0 && end > r->out_to)
+		end = r->out_to;
 	*out_at = from - r->computed;
 	*n_out = end > from ? end - from : 0;
 }
@@ -244,7 +254,7 @@ more_values(Req *r, int n)
 	if (p->values[r->seq] == NULL)
 	{
 		/* all there will ever be: a preempted sequence begins anew */
-		size_t		most = (size_t) (by_token(p) ? r->n_prompt : 1);
+		size_t		most = (size_t) (p->by_token ? r->n_prompt : 1);
 
 		p->values[r->seq] = mem_alloc(most * (size_t) p->width * sizeof(float));
 	}
@@ -277,11 +287,11 @@ gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 		{
 			int			pos = r->computed + pe->out_at + i;
 
-			if (which == PR_ALL || pos == (which == PR_FIRST ? 0 : r->n_prompt - 1))
-				pool_add(plan->kinds[k], sum, rows + (size_t) i * (size_t) width, width, pos - r->out_from);
+			if (which == PR_ALL || pos == (which == PR_FIRST ? r->out_from : r->n_prompt - 1))
+				pool_add(plan->kinds[k], sum, rows + (size_t) i * (size_t) width, width, pos);
 		}
 		if (ends)
-			pool_end(plan->kinds[k], sum, width, r->n_prompt - r->out_from);
+			pool_end(plan->kinds[k], sum, width, r->out_from, r->n_prompt);
 	}
 	if (ends)
 		model_pool_head(s->model, r->pooled->spec.task, r->sum, 1, more_values(r, 1));
@@ -393,9 +403,9 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 
 		if (pe->n_out > 0 && pe->r->pooled->spec.task == PT_LOGPROBS)
 			scored = true;
-		else if (pe->n_out > 0 && by_token(pe->r->pooled))
+		else if (pe->n_out > 0 && pe->r->pooled->by_token)
 			model_pool_head(s->model, pe->r->pooled->spec.task, rows, pe->n_out, more_values(pe->r, pe->n_out));
-		else if (pe->n_out > 0)
+		else if (pe->r->pooled != NULL && pe->r->pooled->spec.task != PT_LOGPROBS && !pe->r->pooled->by_token)
 			gather(s, pe, rows);
 		rows += (size_t) (pe->n_out + pe->sample) * width;
 	}
@@ -468,19 +478,46 @@ cosine(Pooled *p)
 	return dot(p->values[0], p->values[1], p->width);
 }
 
-/* All sequences' rows one behind the other, in the order of sequences. */
+/* All sequences' rows one behind the other, in the order of sequences; with a step tag only its. */
 static int
 concatenate(const Pooled *p, float *out)
 {
+	size_t		width = (size_t) p->width;
 	int			n = 0;
 
 	for (int s = 0; s < p->spec.n_seqs; s++)
-	{
-		memcpy(out + (size_t) n * (size_t) p->width, p->values[s],
-			   (size_t) p->n_rows[s] * (size_t) p->width * sizeof(float));
-		n += p->n_rows[s];
-	}
+		for (int i = 0; i < p->n_rows[s]; i++)
+		{
+			const Req  *r = p->reqs[s];
+
+			if (p->by_token && p->spec.step_tag >= 0 && r->tokens.data[r->out_from + i] != p->spec.step_tag)
+				continue;
+			memcpy(out + (size_t) n * width, p->values[s] + (size_t) i * width, width * sizeof(float));
+			n++;
+		}
 	return n;
+}
+
+/* Every row's activation.  Rows move up if columns are left out. */
+static int
+finish_rows(const Pooled *p, float *rows, int n)
+{
+	const IntVec *columns = &p->spec.columns;
+	int			width = columns->len > 0 ? (int) columns->len : p->width;
+	float	   *picked = mem_alloc((size_t) width * sizeof(float));
+	int			left = width;
+
+	for (int i = 0; i < n; i++)
+	{
+		const float *row = rows + (size_t) i * (size_t) p->width;
+
+		for (int j = 0; j < width; j++)
+			picked[j] = row[columns->len > 0 ? columns->data[j] : j];
+		left = pool_finish(p->act, p->spec.dimensions, picked, width);
+		memcpy(rows + (size_t) i * (size_t) left, picked, (size_t) left * sizeof(float));
+	}
+	mem_free(picked);
+	return left;
 }
 
 bool
@@ -511,19 +548,16 @@ pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
 	}
 	else
 	{
-		if (p->spec.join == PJ_CHUNKS && !by_token(p))
+		if (p->spec.join == PJ_CHUNKS && !p->by_token)
 			mean_of_chunks(p, out);
 		else
 			n = concatenate(p, out);
-		/* rows move up if dimensions are left out */
-		for (int i = 0; i < n; i++)
+		if (n == 0)
 		{
-			float	   *row = out + (size_t) i * (size_t) p->width;
-			int			left = pool_finish(p->act, p->spec.dimensions, row, p->width);
-
-			memmove(out + (size_t) i * (size_t) left, row, (size_t) left * sizeof(float));
-			width = left;
+			err_set(e, ERR_INVALID, "the input has no token %d, which ends a step", p->spec.step_tag);
+			return err_detail(e, "parameter=step_tag_id");
 		}
+		width = finish_rows(p, out, n);
 	}
 	ev->values = out;
 	ev->n_rows = n;
