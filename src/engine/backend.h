@@ -32,6 +32,7 @@ typedef struct ModelOpts
 	char		dtype[16];		/* likewise; if quantization is not given */
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
+	char		hf_overrides[4096]; /* likewise: keys of config.json */
 } ModelOpts;
 
 /* What float matrices become by "quantization" or else "dtype"; NULL = what they are (modelopts.c). */
@@ -80,6 +81,7 @@ typedef struct PoolRequest
 	int32_t		step_tag;		/* -1 = none */
 	IntVec		columns;		/* owned */
 	bool		want_labels;
+	const ChatModel *own_chat;	/* of the entry's options; NULL = none */
 	bool		want_offsets;	/* token tasks: where each token stands in the text */
 } PoolRequest;
 

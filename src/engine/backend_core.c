@@ -253,7 +253,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	}
 	if ((in->core = core_new(n.model, tok, conf, &co, e)) == NULL)
 		return false;
-	in->pooling = poolmodel_new(core_info(in->core), tok, core_max_model_len(in->core), conf, e);
+	in->pooling = poolmodel_new(core_info(in->core), tok, core_max_model_len(in->core), conf, in->chat, e);
 	return in->pooling != NULL;
 }
 
@@ -283,7 +283,8 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
 	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
 		(src.files = files = files_open(path, e)) != NULL &&
-		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && (tok = source_tok(src.files, e)) != NULL)
+		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) &&
+		(tok = source_tok(src.files, e)) != NULL)
 	{
 		in->chat = chatmodel_of_files(files);
 		if (source_tokenizer_only(files))
@@ -318,7 +319,8 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 
 	if (files == NULL)
 		return false;
-	tok = files_set_rope(files, o->rope_scaling, o->rope_theta, e) ? source_tok(src.files, e) : NULL;
+	tok = files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) ?
+		source_tok(src.files, e) : NULL;
 	if (tok != NULL && source_tokenizer_only(files))
 	{
 		tokenizer_facts(out);

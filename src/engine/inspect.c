@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "engine/chatmodel.h"
+#include "engine/pooling.h"
 
 /* "ab\n..." never gets into JSON: names were checked by the loader. */
 static void
@@ -248,7 +249,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	put_tokenizer(o, f);
 	put_template_error(o, f);
 	only = source_tokenizer_only(f);
-	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) &&
+	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) && pooling_prepare(f, opts->hf_overrides, &why) &&
 		(only || (model_check(files_conf(f), &ms, model_opts_scheme(opts), k, &mi, &why) &&
 				  plan(&mi, opts, s, &co, &why)));
 	source_done(&src);

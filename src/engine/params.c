@@ -296,6 +296,11 @@ core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt
 {
 	const GenDefaults *d = core_defaults(c);
 
+	if (!core_info(c)->generates)
+	{
+		err_set(e, ERR_UNSUPPORTED, "the model does not generate text");
+		return err_hint(e, "It is for functions such as llm_embed, llm_score or llm_classify.");
+	}
 	fill_defaults(p, given, d);
 	if (!check_ranges(p, given, e) || !check_stops(p, d->n_valid, e))
 		return false;

@@ -10,8 +10,15 @@
 
 typedef struct PoolModel PoolModel;
 
-/* info, tok: referenced, not owned. */
-PoolModel  *poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf, Err *e);
+/*
+ * Before the model is made or checked: let the model option "hf_overrides" (a JSON object, or "")
+ * stand in the configuration, and tell it by which tokens a language model scores.
+ */
+bool		pooling_prepare(Files *f, const char *hf_overrides, Err *e);
+
+/* info, tok, chat: referenced, not owned. */
+PoolModel  *poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf,
+						  const ChatModel *chat, Err *e);
 void		poolmodel_free(PoolModel *m);
 
 /* Backend.pool */

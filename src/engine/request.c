@@ -790,6 +790,7 @@ pool_init(TextJob *t, Request *r)
 	p->text = (PoolText) {r->prompt, r->prompt_len};
 	p->add_special = r->add_special;
 	p->want_offsets = r->want_ids;
+	p->own_chat = t->own;
 	for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
 		intvec_push(&p->ids, wire_int_at(&r->ids, i));
 	for (int i = 0; i < p->n_choices; i++)

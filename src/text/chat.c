@@ -36,6 +36,7 @@ typedef struct Template
 {
 	char	   *name;
 	JinTemplate *t;				/* NULL: err says why */
+	bool		pairs;			/* it has the roles of a pair */
 	Err			err;
 } Template;
 
@@ -68,6 +69,18 @@ chat_new(void)
 	return mem_zalloc(sizeof(ChatModel));
 }
 
+/* Is the word there as a string of the template's? */
+static bool
+has_string(const char *s, size_t n, const char *word)
+{
+	size_t		len = strlen(word);
+
+	for (size_t i = 1; i + len < n; i++)
+		if ((s[i - 1] == '\'' || s[i - 1] == '"') && memcmp(s + i, word, len) == 0 && s[i + len] == s[i - 1])
+			return true;
+	return false;
+}
+
 void
 chat_template(ChatModel *c, const char *name, const char *source, size_t n)
 {
@@ -79,6 +92,7 @@ chat_template(ChatModel *c, const char *name, const char *source, size_t n)
 	t = &c->templates[c->n_templates++];
 	*t = (Template) {.name = mem_strdup(name)};
 	t->t = jin_compile(source, n, &t->err);
+	t->pairs = has_string(source, n, "query") && has_string(source, n, "document");
 }
 
 void
@@ -99,6 +113,15 @@ bool
 chat_has_template(const ChatModel *c)
 {
 	return c->n_templates > 0;
+}
+
+bool
+chat_takes_pairs(const ChatModel *c)
+{
+	for (int i = 0; i < c->n_templates; i++)
+		if (strcmp(c->templates[i].name, "default") == 0)
+			return c->templates[i].pairs;
+	return false;
 }
 
 bool

@@ -39,6 +39,8 @@ void		chat_format(ChatModel *c, ChatFormat format);
 /* The text of "bos_token", "eos_token" ...; before anybody renders. */
 void		chat_special(ChatModel *c, const char *name, const char *text, size_t n);
 bool		chat_has_template(const ChatModel *c);
+/* Does its default template know the roles "query" and "document", of a pair that is scored? */
+bool		chat_takes_pairs(const ChatModel *c);
 /* Could its templates be compiled? */
 bool		chat_check(const ChatModel *c, Err *e);
 void		chat_free(ChatModel *c);

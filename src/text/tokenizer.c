@@ -322,6 +322,26 @@ tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, size_t nb
 }
 
 void
+tok_wrap(const Tok *t, const IntVec *a, const IntVec *b, bool special, IntVec *ids, IntVec *types)
+{
+	const TokTemplate *p = b != NULL ? &t->pair : &t->single;
+
+	for (size_t i = 0; i < p->n; i++)
+	{
+		int32_t		id = p->item[i].id;
+
+		if (id == TOK_TEXT_A)
+			intvec_add(ids, a->data, a->len);
+		else if (id == TOK_TEXT_B)
+			intvec_add(ids, b->data, b->len);
+		else if (special)
+			intvec_push(ids, id);
+		while (types->len < ids->len)
+			intvec_push(types, p->item[i].type);
+	}
+}
+
+void
 tok_surround(Tok *t, int32_t before, int32_t after)
 {
 	static const TokItem text[] = {{TOK_TEXT_A, 0}, {TOK_TEXT_B, 1}};

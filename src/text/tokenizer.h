@@ -88,6 +88,12 @@ bool		tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, siz
 							IntVec *ids, IntVec *types, Err *e);
 
 /*
+ * Put around the ids of one text, or of two (b not NULL), what the post-processor puts
+ * (special: else nothing), as tok_encode_pair() does.
+ */
+void		tok_wrap(const Tok *t, const IntVec *a, const IntVec *b, bool special, IntVec *ids, IntVec *types);
+
+/*
  * The same without what the post-processor adds, for text that is put together from
  * trusted and other bytes: marks[i] = 1 says that s[i] is not trusted, and a special
  * token is found only where none of its bytes is marked.  Ids are otherwise those of

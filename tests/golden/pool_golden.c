@@ -26,7 +26,9 @@
  * precision files, of which each is exact in float: a row's cosine is at least 0.99999, and no
  * value is off by more than 2e-4 (relative, if it is above 1); the same bits when all cases run
  * at once, in chunks of a few tokens, and with so little KV that they are preempted; with INT8
- * weights the cosine only, and of rows with more than three values.
+ * and BF16 weights the cosine only, and of rows with more than three values; it is at least 0.999,
+ * but that INT8 may have less in a few models, whose last token alone is what counts and whose 64
+ * columns are random: there is little for roundings to cancel out.
  */
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -437,7 +439,6 @@ check_on(const char *name, const cJSON *root, const ModelOpts *o, const char *is
 	Result		alone[MAX_CASES];
 	const cJSON *quantized = cJSON_GetObjectItemCaseSensitive(root, "quantized");
 	double		least = cJSON_IsNumber(quantized) ? quantized->valuedouble : 0.999;
-	ModelOpts	q = *o;
 	int			n_cases;
 	int			n = 0;
 
@@ -460,14 +461,18 @@ check_on(const char *name, const cJSON *root, const ModelOpts *o, const char *is
 	}
 	results_free(alone, n);
 	backend_core.free(in);
-	snprintf(q.quantization, sizeof(q.quantization), "int8");
-	if (best && least > 0 && (in = load(name, &q, &s)) != NULL)
+	for (int v = 0; best && least > 0 && v < 2; v++)
 	{
+		ModelOpts	q = *o;
+
+		snprintf(v == 0 ? q.quantization : q.dtype, sizeof(q.dtype), "%s", v == 0 ? "int8" : "bfloat16");
+		if ((in = load(name, &q, &s)) == NULL)
+			continue;
 		for (int i = 0, k = 0; i < n_cases; i++)
 			if (cases[i].ok)
 			{
 				run(in, &s, &specs[k], &alone[k], 1);
-				check_values(name, "INT8", i, &cases[i], &alone[k], least, false);
+				check_values(name, v == 0 ? "INT8" : "BF16", i, &cases[i], &alone[k], v == 0 ? least : 0.999, false);
 				k++;
 			}
 		results_free(alone, n);
