@@ -28,7 +28,7 @@ static const char reranker_template[] =
 "<Instruct>: {{ instruction | default('Given a web search query, retrieve relevant passages that answer the query') }}\n"
 "<Query>: {{ messages | selectattr('role', 'eq', 'query') | map(attribute='content') | first }}\n"
 "<Document>: {{ messages | selectattr('role', 'eq', 'document') | map(attribute='content') | first }}<|im_end|>\n"
-"<|im_start|>assistant\n<think>\n\n</think>\n\n";
+"<|im_start|>assistant\n<think>\n\n</think>{{ '\n\n' }}";
 
 /* ---- before the model is made ---- */
 

@@ -264,6 +264,7 @@ def make(name, a):
     if "st" in a:
         write_st(path, a, config.get_text_config().hidden_size, generator)
     for file, value in a.get("files", {}).items():
+        os.makedirs(os.path.dirname(os.path.join(path, file)), exist_ok=True)
         gm.dump(path, file, value)
     if "config_json" in a:
         ga.edit_json(path, a["config_json"])
@@ -276,12 +277,15 @@ def make(name, a):
         if "error" not in case:
             if "values" not in case:
                 out["values"] = rounded(a.get("reference", lambda r, c: getattr(r, c["task"])(c))(ref, case))
+            out["ids"] = case["ids"] if "ids" in case else out.pop("ids", None)
+            if out["ids"] is None:
+                del out["ids"]
             if "ids" not in case and "values" not in case and case.get("long_input") != "chunk":
                 tokens, types = ref.tokens(case)
                 out["ids"] = [tokens]
                 if "pair" in case:
                     out["type1_at"] = [types.index(1) if 1 in types else -1]
-            if case["task"] in ("classify", "token_classify") and "labels" not in case and config.num_labels > 1:
+            if "Classification" in a.get("auto", "") and case["task"] in ("classify", "token_classify") and "labels" not in case and config.num_labels > 1:
                 out["labels"] = [config.id2label[i] for i in range(config.num_labels)]
         if out.get("ids") == []:
             del out["ids"]
