@@ -73,6 +73,99 @@ AS 'MODULE_PATHNAME', 'llm_nearest_rows'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
 
 
+CREATE FUNCTION vllm.reduce(
+    inputs text[],
+    instruction text,
+    combine text,
+    split bool,
+    max_tokens int,
+    temperature float8,
+    top_p float8,
+    top_k int,
+    min_p float8,
+    seed bigint,
+    stop text[],
+    stop_token_ids int[],
+    min_tokens int,
+    ignore_eos bool,
+    params json,
+    model text,
+    timeout_ms int,
+    chat_template text,
+    chat_template_kwargs json)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_reduce'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+-- inlined by the planner, so that the calls of many rows are batched
+CREATE FUNCTION llm_reduce(
+    inputs text[],
+    instruction text,
+    combine text DEFAULT NULL,
+    split bool DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL)
+RETURNS text
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support
+RETURN vllm.reduce(nullif(array_remove(inputs, NULL), '{}'::text[]), instruction, combine, split, max_tokens, temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, chat_template, chat_template_kwargs);
+
+CREATE FUNCTION vllm.agg_step(internal, text, text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_step(internal, text, text, json) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.summarize_step(internal, text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_summarize_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.summarize_step(internal, text, json) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_summarize_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_combine(internal, internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_agg_combine' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_serial(internal) RETURNS bytea
+AS 'MODULE_PATHNAME', 'llm_agg_serial' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_deserial(bytea, internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_agg_deserial' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_final(internal) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_agg_final' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000;
+
+CREATE AGGREGATE llm_agg(input text, instruction text) (
+    SFUNC = vllm.agg_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
+    SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE llm_agg(input text, instruction text, params json) (
+    SFUNC = vllm.agg_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
+    SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE llm_summarize_agg(input text) (
+    SFUNC = vllm.summarize_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
+    SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE llm_summarize_agg(input text, params json) (
+    SFUNC = vllm.summarize_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
+    SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
+);
+
 /* ---- pgvector (fn_vector.c) ---- */
 
 

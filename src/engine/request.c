@@ -677,6 +677,7 @@ typedef struct TextJob
 	const ChatRequest *chat;	/* NULL: text */
 	const ChatModel *own;		/* the entry's */
 	IntVec		ids;
+	int			max_model_len;	/* WK_TOKENIZE: the model's */
 	Buf			out;
 	const PoolRequest *pr;		/* WK_POOL, WK_LOGPROBS */
 	const ChunkRequest *chunk;	/* WK_CHUNK: ids are its spans */
@@ -707,6 +708,13 @@ text_run(Job *j)
 	TextJob    *t = (TextJob *) j;
 	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
 
+	if (t->kind == WK_TOKENIZE)
+	{
+		ModelFacts	f;
+
+		t->be->facts(in, &f);
+		t->max_model_len = f.max_model_len;
+	}
 	if (t->chat != NULL)
 		chat_run(t);
 	else if (t->pr != NULL)
@@ -736,6 +744,7 @@ text_answer(TextJob *t)
 		if (!r->has_want_ids || r->want_ids)
 			wire_put_ints(&o, WTAG_TOKEN_IDS, t->ids.data, t->ids.len);
 		wire_put_int(&o, WTAG_COUNT, (int64_t) t->ids.len);
+		wire_put_int(&o, WTAG_MAX_MODEL_LEN, t->max_model_len);
 	}
 	conv_end(c, WF_DONE, &b);
 	buf_free(&b);

@@ -156,49 +156,6 @@ args_fit(const BatchSite *s)
 	return true;
 }
 
-/* Errors that say no to what was asked, as opposed to those of the system. */
-static bool
-is_refusal(int sqlerrcode)
-{
-	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
-	{
-		case ERRCODE_DATA_EXCEPTION:
-		case ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION:
-		case ERRCODE_FEATURE_NOT_SUPPORTED:
-		case ERRCODE_PROGRAM_LIMIT_EXCEEDED:
-			return true;
-		default:
-			return false;
-	}
-}
-
-/*
- * Options of a row that is not due yet may be wrong: the error is kept for its row.
- * An error may be caught here without a subtransaction because head() is our own code:
- * where it refuses it holds no lock, pin or reference.
- */
-static ErrorData *
-try_head(BatchSite *s)
-{
-	MemoryContext cxt = CurrentMemoryContext;
-	ErrorData  *volatile refused = NULL;
-
-	PG_TRY();
-	{
-		s->engine->head(&s->head, s->fcinfo);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		refused = CopyErrorData();
-		if (!is_refusal(refused->sqlerrcode))
-			PG_RE_THROW();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return refused;
-}
-
 /* NULL, or why the head is refused. */
 static ErrorData *
 make_head(BatchNode *n, BatchSite *s)
@@ -215,7 +172,7 @@ make_head(BatchNode *n, BatchSite *s)
 	old = MemoryContextSwitchTo(s->head_cxt);
 	memset(&s->head, 0, sizeof(s->head));
 	initStringInfo(&s->head.body);
-	refused = try_head(s);
+	refused = engine_func_head(s->engine, &s->head, s->fcinfo);
 	for (int i = s->engine->n_inputs; i < s->nargs && refused == NULL; i++)
 	{
 		const NullableDatum *a = &s->fcinfo->args[i];

@@ -37,6 +37,48 @@ engine_func_find(const char *prosrc)
 	return NULL;
 }
 
+/* Errors that say no to what was asked, as opposed to those of the system. */
+static bool
+is_refusal(int sqlerrcode)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	{
+		case ERRCODE_DATA_EXCEPTION:
+		case ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION:
+		case ERRCODE_FEATURE_NOT_SUPPORTED:
+		case ERRCODE_PROGRAM_LIMIT_EXCEEDED:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * An error may be caught here without a subtransaction because head() is our own code:
+ * where it refuses it holds no lock, pin or reference.
+ */
+ErrorData *
+engine_func_head(const EngineFunc *f, EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile refused = NULL;
+
+	PG_TRY();
+	{
+		f->head(r, fcinfo);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		refused = CopyErrorData();
+		if (!is_refusal(refused->sqlerrcode))
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return refused;
+}
+
 Datum
 engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 {

@@ -58,6 +58,12 @@ typedef struct EngineFunc
 /* The row of a C symbol, NULL if there is none. */
 const EngineFunc *engine_func_find(const char *prosrc);
 
+/*
+ * Its head; options that are refused are not thrown but returned: those of a row that
+ * is not due yet may be wrong, and the error is kept for its row.
+ */
+ErrorData  *engine_func_head(const EngineFunc *f, EngineRequest *r, FunctionCallInfo fcinfo);
+
 /* A call on its own: submit, wait, return (the SQL function's body). */
 Datum		engine_call(FunctionCallInfo fcinfo, const char *prosrc);
 

@@ -150,31 +150,49 @@ ask_head(EngineRequest *r, FunctionCallInfo fcinfo)
 	put_chat(r, fcinfo, &ask_args);
 }
 
-ErrorData *
-ask_input(EngineRequest *r, FunctionCallInfo fcinfo)
+void
+chat_put_turn(EngineRequest *r, const text *system, const char *user, size_t n)
 {
-	ErrorData  *refused = generate_check_length("prompt", PG_GETARG_TEXT_PP(0));
 	WireOut		out = vclient_out(&r->body);
 	StringInfoData s;
+	text	   *t = cstring_to_text_with_len(user, (int) n);
 
-	if (refused == NULL && !PG_ARGISNULL(ASK_ARG_SYSTEM))
-		refused = generate_check_length("system", PG_GETARG_TEXT_PP(ASK_ARG_SYSTEM));
-	if (refused != NULL)
-		return refused;
 	initStringInfo(&s);
 	appendStringInfoChar(&s, '[');
-	if (!PG_ARGISNULL(ASK_ARG_SYSTEM))
+	if (system != NULL)
 	{
 		appendStringInfoString(&s, "{\"role\": \"system\", \"content\": ");
-		append_json_string(&s, PG_GETARG_TEXT_PP(ASK_ARG_SYSTEM));
+		append_json_string(&s, system);
 		appendStringInfoString(&s, "}, ");
 	}
 	appendStringInfoString(&s, "{\"role\": \"user\", \"content\": ");
-	append_json_string(&s, PG_GETARG_TEXT_PP(0));
+	append_json_string(&s, t);
 	appendStringInfoString(&s, "}]");
 	wire_put_text(&out, WTAG_MESSAGES, s.data, s.len);
 	pfree(s.data);
-	return NULL;
+	pfree(t);
+}
+
+void
+chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo, int shift)
+{
+	ChatArgs	args = {-1, ask_args.source - ASK_SHIFT + shift, ask_args.kwargs - ASK_SHIFT + shift, -1, -1, -1, -1};
+
+	put_chat(r, fcinfo, &args);
+}
+
+ErrorData *
+ask_input(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	text	   *prompt = PG_GETARG_TEXT_PP(0);
+	text	   *system = PG_ARGISNULL(ASK_ARG_SYSTEM) ? NULL : PG_GETARG_TEXT_PP(ASK_ARG_SYSTEM);
+	ErrorData  *refused = generate_check_length("prompt", prompt);
+
+	if (refused == NULL && system != NULL)
+		refused = generate_check_length("system", system);
+	if (refused == NULL)
+		chat_put_turn(r, system, VARDATA_ANY(prompt), VARSIZE_ANY_EXHDR(prompt));
+	return refused;
 }
 
 /* ---- without generating ---- */

@@ -60,39 +60,76 @@ chunk_result(const Reply *reply, Oid rettype, bool *isnull)
 	return reply_ids(&spans);
 }
 
+/* ---- from spans to texts ---- */
+
+typedef struct Cutter
+{
+	const char *utf8;			/* the text */
+	int			len;
+	const int32 *span;
+	int			n;				/* numbers in it */
+} Cutter;
+
+static Cutter
+open_cutter(text *input, ArrayType *array)
+{
+	Cutter		c = {
+		.utf8 = pg_server_to_any(VARDATA_ANY(input), VARSIZE_ANY_EXHDR(input), PG_UTF8),
+		.span = (const int32 *) ARR_DATA_PTR(array),
+		.n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array))
+	};
+
+	c.len = c.utf8 == VARDATA_ANY(input) ? VARSIZE_ANY_EXHDR(input) : strlen(c.utf8);
+	if (c.n % SPAN_INTS != 0 || array_contains_nulls(array))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("spans must hold four numbers a chunk")));
+	return c;
+}
+
+static text *
+cut(const Cutter *c, int i)
+{
+	int32		begin = c->span[i],
+				end = c->span[i + 1];
+
+	if (begin < 0 || end < begin || end > c->len)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("span from %d to %d is not in the text", begin, end)));
+	return text_from_wire(c->utf8 + begin, end - begin);
+}
+
+List *
+chunk_texts(text *input, ArrayType *spans)
+{
+	Cutter		c = open_cutter(input, spans);
+	List	   *texts = NIL;
+
+	for (int i = 0; i < c.n; i += SPAN_INTS)
+		texts = lappend(texts, cut(&c, i));
+	return texts;
+}
+
 /* vllm.chunk_rows(input text, spans int[]): strict */
 Datum
 llm_chunk_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	text	   *input = PG_GETARG_TEXT_PP(0);
-	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(1);
-	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	const int32 *span = (const int32 *) ARR_DATA_PTR(array);
-	char	   *utf8 = pg_server_to_any(VARDATA_ANY(input), VARSIZE_ANY_EXHDR(input), PG_UTF8);
-	int			len = utf8 == VARDATA_ANY(input) ? VARSIZE_ANY_EXHDR(input) : strlen(utf8);
+	Cutter		c = open_cutter(PG_GETARG_TEXT_PP(0), PG_GETARG_ARRAYTYPE_P(1));
 
-	if (n % SPAN_INTS != 0 || array_contains_nulls(array))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("spans must hold four numbers a chunk")));
 	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < n; i += SPAN_INTS)
+	for (int i = 0; i < c.n; i += SPAN_INTS)
 	{
 		Datum		values[4];
 		bool		nulls[4] = {0};
-		text	   *chunk;
+		text	   *chunk = cut(&c, i);
 
 		CHECK_FOR_INTERRUPTS();
-		if (span[i] < 0 || span[i + 1] < span[i] || span[i + 1] > len)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("span from %d to %d is not in the text", span[i], span[i + 1])));
-		chunk = text_from_wire(utf8 + span[i], span[i + 1] - span[i]);
 		values[0] = Int32GetDatum(i / SPAN_INTS + 1);
 		values[1] = PointerGetDatum(chunk);
-		values[2] = Int32GetDatum(span[i + 2]);
-		values[3] = Int32GetDatum(span[i + 3]);
+		values[2] = Int32GetDatum(c.span[i + 2]);
+		values[3] = Int32GetDatum(c.span[i + 3]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		pfree(chunk);
 	}

@@ -7,6 +7,9 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
+#include "utils/array.h"
+
 #include "pg/engine_func.h"
 
 #define GEN_STREAM		1		/* WF_TEXT frames as tokens arrive */
@@ -44,11 +47,21 @@ Datum		tokenize_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		count_tokens_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		detokenize_result(const Reply *reply, Oid rettype, bool *isnull);
 
+/* fn_reduce.c */
+void		reduce_head(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *reduce_input(EngineRequest *r, FunctionCallInfo fcinfo);
+
 /* fn_chunk.c; its input is tokenize_input() */
 void		chunk_head(EngineRequest *r, FunctionCallInfo fcinfo);
 Datum		chunk_result(const Reply *reply, Oid rettype, bool *isnull);
+/* the chunks of a text, text *, from chunk_result()'s array */
+List	   *chunk_texts(text *input, ArrayType *spans);
 
 /* fn_chat.c */
+/* chat_template and its arguments of a function whose options stand `shift` places behind llm_generate()'s */
+void		chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo, int shift);
+/* one turn: the system's message if there is one, and the user's */
+void		chat_put_turn(EngineRequest *r, const text *system, const char *user, size_t n);
 void		chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
 void		ask_head(EngineRequest *r, FunctionCallInfo fcinfo);
 void		render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo);

@@ -52,6 +52,9 @@ reply_field(Reply *r, const WireField *f)
 		case WTAG_COUNT:
 			r->count = f->i;
 			break;
+		case WTAG_MAX_MODEL_LEN:
+			r->max_model_len = f->i;
+			break;
 		case WTAG_PROMPT_TOKENS:
 			r->prompt_tokens = f->i;
 			break;
@@ -92,7 +95,7 @@ reply_read(Reply *r, const CallFrame *frame)
 	int			rc;
 
 	memset(r, 0, sizeof(*r));
-	r->count = r->prompt_tokens = r->completion_tokens = r->cached_tokens = -1;
+	r->count = r->max_model_len = r->prompt_tokens = r->completion_tokens = r->cached_tokens = -1;
 	r->queue_us = r->prefill_us = r->ttft_us = r->decode_us = r->e2e_us = -1;
 	r->preemptions = -1;
 	while ((rc = wire_next(&in, &f)) > 0)

@@ -28,6 +28,7 @@ typedef struct Reply
 	size_t		arch_len,
 				dtype_len;
 	int64		count;
+	int64		max_model_len;
 	int64		prompt_tokens,
 				completion_tokens,
 				cached_tokens;

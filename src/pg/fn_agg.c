@@ -1,0 +1,300 @@
+/*
+ * fn_agg.c
+ *	  Aggregates over the model: llm_agg, llm_summarize_agg.
+ *
+ * The transition collects the texts of a group, the final function is llm_reduce() over
+ * them (fn_reduce.c).  Groups can come in parts from parallel workers, in any order, and so do rows:
+ * without an ORDER BY in the call the texts are sorted by their bytes, so that the answer
+ * doesn't depend on the plan.  With one (or DISTINCT) PostgreSQL sorts, never in parallel,
+ * and that order is kept.
+ *
+ * The state is a StringInfo of texts, each behind its length, in the aggregate's
+ * memory; a worker's goes to the leader as it is.
+ *
+ * Tests: tests/sql/22_agg.sql.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "libpq/pqformat.h"
+#include "nodes/primnodes.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+
+#include "pg/engine_func.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_agg_step);
+PG_FUNCTION_INFO_V1(llm_summarize_step);
+PG_FUNCTION_INFO_V1(llm_agg_combine);
+PG_FUNCTION_INFO_V1(llm_agg_serial);
+PG_FUNCTION_INFO_V1(llm_agg_deserial);
+PG_FUNCTION_INFO_V1(llm_agg_final);
+
+#define SUMMARIZE	"Summarize the following texts in a few sentences."
+
+/* arguments of llm_reduce() */
+#define REDUCE_ARGS			19
+#define REDUCE_COMBINE		2
+#define REDUCE_SPLIT		3
+#define REDUCE_PARAMS		14
+#define REDUCE_TEMPLATE		17
+
+typedef struct AggState
+{
+	MemoryContext cxt;
+	char	   *instruction;
+	char	   *params;			/* json, NULL = none */
+	int			n;
+	StringInfoData texts;		/* int32 length, bytes; n times */
+} AggState;
+
+/* ---- transition ---- */
+
+static AggState *
+make_state(MemoryContext cxt, const char *instruction, const char *params)
+{
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	AggState   *s = palloc0(sizeof(AggState));
+
+	s->cxt = cxt;
+	s->instruction = pstrdup(instruction);
+	s->params = params ? pstrdup(params) : NULL;
+	initStringInfo(&s->texts);
+	MemoryContextSwitchTo(old);
+	return s;
+}
+
+static void
+check_same(const AggState *s, const char *instruction, const char *params)
+{
+	if (strcmp(s->instruction, instruction) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("instruction must be the same for all rows of a group"),
+				 errdetail("\"%s\" and \"%s\"", s->instruction, instruction)));
+	if (strcmp(s->params ? s->params : "", params ? params : "") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("params must be the same for all rows of a group")));
+}
+
+static Datum
+add_text(FunctionCallInfo fcinfo, const char *instruction, int params_arg)
+{
+	AggState   *s = PG_ARGISNULL(0) ? NULL : (AggState *) PG_GETARG_POINTER(0);
+	MemoryContext cxt;
+	MemoryContext old;
+	const char *params = NULL;
+	text	   *t;
+	int32		len;
+
+	if (!AggCheckCallContext(fcinfo, &cxt))
+		elog(ERROR, "aggregate function called in non-aggregate context");
+	if (PG_ARGISNULL(1))
+	{
+		if (s == NULL)
+			PG_RETURN_NULL();
+		PG_RETURN_POINTER(s);
+	}
+	if (instruction == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("instruction must not be null")));
+	if (params_arg < PG_NARGS() && !PG_ARGISNULL(params_arg))
+		params = text_to_cstring(PG_GETARG_TEXT_PP(params_arg));
+	if (s == NULL)
+		s = make_state(cxt, instruction, params);
+	else
+		check_same(s, instruction, params);
+	t = PG_GETARG_TEXT_PP(1);
+	len = VARSIZE_ANY_EXHDR(t);
+	old = MemoryContextSwitchTo(s->cxt);
+	appendBinaryStringInfo(&s->texts, (char *) &len, sizeof(len));
+	appendBinaryStringInfo(&s->texts, VARDATA_ANY(t), len);
+	s->n++;
+	MemoryContextSwitchTo(old);
+	PG_RETURN_POINTER(s);
+}
+
+/* vllm.agg_step(internal, input text, instruction text [, params json]) */
+Datum
+llm_agg_step(PG_FUNCTION_ARGS)
+{
+	return add_text(fcinfo, PG_ARGISNULL(2) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(2)), 3);
+}
+
+/* vllm.summarize_step(internal, input text [, params json]) */
+Datum
+llm_summarize_step(PG_FUNCTION_ARGS)
+{
+	return add_text(fcinfo, SUMMARIZE, 2);
+}
+
+/* ---- parallel workers ---- */
+
+Datum
+llm_agg_combine(PG_FUNCTION_ARGS)
+{
+	AggState   *a = PG_ARGISNULL(0) ? NULL : (AggState *) PG_GETARG_POINTER(0);
+	AggState   *b = PG_ARGISNULL(1) ? NULL : (AggState *) PG_GETARG_POINTER(1);
+	MemoryContext cxt;
+
+	if (!AggCheckCallContext(fcinfo, &cxt))
+		elog(ERROR, "aggregate function called in non-aggregate context");
+	if (b != NULL)
+	{
+		if (a == NULL)
+			a = make_state(cxt, b->instruction, b->params);
+		else
+			check_same(a, b->instruction, b->params);
+		appendBinaryStringInfo(&a->texts, b->texts.data, b->texts.len);
+		a->n += b->n;
+	}
+	if (a == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_POINTER(a);
+}
+
+Datum
+llm_agg_serial(PG_FUNCTION_ARGS)
+{
+	AggState   *s = (AggState *) PG_GETARG_POINTER(0);
+	StringInfoData buf;
+
+	pq_begintypsend(&buf);
+	pq_sendint32(&buf, s->n);
+	pq_sendstring(&buf, s->instruction);
+	pq_sendbyte(&buf, s->params != NULL);
+	pq_sendstring(&buf, s->params ? s->params : "");
+	pq_sendbytes(&buf, s->texts.data, s->texts.len);
+	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
+}
+
+Datum
+llm_agg_deserial(PG_FUNCTION_ARGS)
+{
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	StringInfoData buf;
+	AggState   *s;
+	int			n;
+	const char *instruction;
+	const char *params;
+	bool		has_params;
+
+	initStringInfo(&buf);
+	appendBinaryStringInfo(&buf, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+	n = pq_getmsgint(&buf, 4);
+	instruction = pq_getmsgstring(&buf);
+	has_params = pq_getmsgbyte(&buf) != 0;
+	params = pq_getmsgstring(&buf);
+	s = make_state(CurrentMemoryContext, instruction, has_params ? params : NULL);
+	s->n = n;
+	appendBinaryStringInfo(&s->texts, buf.data + buf.cursor, buf.len - buf.cursor);
+	PG_RETURN_POINTER(s);
+}
+
+/* ---- the answer ---- */
+
+static int
+compare_texts(const void *a, const void *b)
+{
+	text	   *x = DatumGetTextPP(*(const Datum *) a);
+	text	   *y = DatumGetTextPP(*(const Datum *) b);
+	size_t		nx = VARSIZE_ANY_EXHDR(x),
+				ny = VARSIZE_ANY_EXHDR(y);
+	int			c = memcmp(VARDATA_ANY(x), VARDATA_ANY(y), Min(nx, ny));
+
+	return c != 0 ? c : (nx > ny) - (nx < ny);
+}
+
+static Datum
+texts_array(const AggState *s, bool sort)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * s->n);
+	const char *p = s->texts.data;
+
+	for (int i = 0; i < s->n; i++)
+	{
+		int32		len;
+
+		memcpy(&len, p, sizeof(len));
+		elems[i] = PointerGetDatum(cstring_to_text_with_len(p + sizeof(len), len));
+		p += sizeof(len) + len;
+	}
+	if (sort)
+		qsort(elems, s->n, sizeof(Datum), compare_texts);
+	return PointerGetDatum(construct_array(elems, s->n, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+/* The call's own order, or a window's, is kept. */
+static bool
+has_order(FunctionCallInfo fcinfo)
+{
+	Aggref	   *agg = AggGetAggref(fcinfo);
+
+	return agg == NULL || agg->aggorder != NIL || agg->aggdistinct != NIL;
+}
+
+/* Move an option that is ours, and not one of generating, from the json to an argument. */
+static void
+take_option(FunctionCallInfo call, Jsonb **params, const char *key, int arg, bool is_bool)
+{
+	text	   *name = cstring_to_text(key);
+	LOCAL_FCINFO(get, 2);
+	Datum		value;
+
+	InitFunctionCallInfoData(*get, NULL, 2, DEFAULT_COLLATION_OID, NULL, NULL);
+	get->args[0] = (NullableDatum) {JsonbPGetDatum(*params), false};
+	get->args[1] = (NullableDatum) {PointerGetDatum(name), false};
+	value = jsonb_object_field_text(get);
+	if (!get->isnull)
+	{
+		call->args[arg].isnull = false;
+		call->args[arg].value = is_bool ? DirectFunctionCall1(boolin, CStringGetDatum(TextDatumGetCString(value))) : value;
+	}
+	*params = DatumGetJsonbP(DirectFunctionCall2(jsonb_delete, JsonbPGetDatum(*params), PointerGetDatum(name)));
+}
+
+static void
+take_options(FunctionCallInfo call, const char *json)
+{
+	Jsonb	   *params = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
+
+	if (!JB_ROOT_IS_OBJECT(params))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("params must be a json object")));
+	take_option(call, &params, "combine", REDUCE_COMBINE, false);
+	take_option(call, &params, "split", REDUCE_SPLIT, true);
+	take_option(call, &params, "chat_template", REDUCE_TEMPLATE, false);
+	call->args[REDUCE_PARAMS].value = PointerGetDatum(cstring_to_text(JsonbToCString(NULL, &params->root, VARSIZE(params))));
+	call->args[REDUCE_PARAMS].isnull = false;
+}
+
+/* vllm.agg_final(internal): llm_reduce(texts, instruction, params => params) */
+Datum
+llm_agg_final(PG_FUNCTION_ARGS)
+{
+	AggState   *s = PG_ARGISNULL(0) ? NULL : (AggState *) PG_GETARG_POINTER(0);
+	LOCAL_FCINFO(call, REDUCE_ARGS);
+	Datum		value;
+
+	if (s == NULL)
+		PG_RETURN_NULL();
+	InitFunctionCallInfoData(*call, fcinfo->flinfo, REDUCE_ARGS, DEFAULT_COLLATION_OID, NULL, NULL);
+	for (int i = 0; i < REDUCE_ARGS; i++)
+		call->args[i] = (NullableDatum) {0, true};
+	call->args[0] = (NullableDatum) {texts_array(s, !has_order(fcinfo)), false};
+	call->args[1] = (NullableDatum) {CStringGetTextDatum(s->instruction), false};
+	if (s->params)
+		take_options(call, s->params);
+	value = engine_call(call, "llm_reduce");
+	fcinfo->isnull = call->isnull;
+	return value;
+}
