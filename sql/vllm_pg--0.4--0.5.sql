@@ -7,6 +7,340 @@
 
 /* ---- embeddings, scores, labels (fn_embed.c, fn_score.c, fn_classify.c) ---- */
 
+CREATE TYPE llm_label AS (index int, label text, prob real);
+CREATE TYPE llm_ranked AS (id text, relevance_score real, document text);
+CREATE TYPE vllm.token_scores AS (labels text[], scores real[], offsets int[]);
+
+CREATE FUNCTION vllm.llm_pool_support(internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_pool_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION llm_embed(
+    input text,
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_embed'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_embed_multi(
+    input text,
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_embed_multi'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_embed_batch(
+    inputs text[],
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS SETOF real[]
+AS 'MODULE_PATHNAME', 'llm_embed_batch'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 100;
+
+CREATE FUNCTION vllm.embedding_bytes(embedding real[], dtype text, endian text) RETURNS bytea
+AS 'MODULE_PATHNAME', 'llm_embedding_bytes' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION llm_embed_bytes(
+    input text,
+    dtype text DEFAULT 'float32',
+    endian text DEFAULT 'little',
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS bytea
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
+RETURN vllm.embedding_bytes(llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate, long_input, model, params, timeout_ms), dtype, endian);
+
+CREATE FUNCTION llm_encode(
+    input text,
+    task text,
+    dimensions int DEFAULT NULL,
+    use_activation bool DEFAULT NULL,
+    step_tag_id int DEFAULT NULL,
+    returned_token_ids int[] DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_encode'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_submit_embed(
+    input text,
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_submit_embed'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION llm_result_embedding(id bigint) RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_result_embedding' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION llm_similarity(
+    a text,
+    b text,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real
+AS 'MODULE_PATHNAME', 'llm_similarity'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_similarity(a real[], b real[]) RETURNS real
+AS 'MODULE_PATHNAME', 'llm_cosine' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+CREATE FUNCTION llm_score(
+    query text,
+    document text,
+    use_activation bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real
+AS 'MODULE_PATHNAME', 'llm_score'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_score_batch(
+    query text,
+    documents text[],
+    use_activation bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_score_batch'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_score_pairs(
+    a text[],
+    b text[],
+    use_activation bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_score_pairs'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION vllm.rerank_limit(top_n int) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_rerank_limit' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION llm_rerank(
+    query text,
+    documents text[],
+    top_n int DEFAULT 0,
+    use_activation bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS TABLE (index int, relevance_score real, document text)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 1000000 ROWS 10
+BEGIN ATOMIC
+    SELECT d.at::int, llm_score(query, d.text, use_activation, instruction, truncate, model, params, timeout_ms) AS score, d.text
+    FROM unnest(documents) WITH ORDINALITY AS d (text, at)
+    WHERE query IS NOT NULL
+    ORDER BY score DESC NULLS LAST, d.at
+    LIMIT vllm.rerank_limit(top_n);
+END;
+
+CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text, int) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text, int, text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_combine(internal, internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_combine' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_write(internal) RETURNS bytea
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_write' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_read(bytea, internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_read' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_final(internal) RETURNS llm_ranked[]
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_final' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE AGGREGATE llm_rerank_agg(query text, id "any", document text) (
+    SFUNC = vllm.rerank_agg_step, STYPE = internal, FINALFUNC = vllm.rerank_agg_final,
+    COMBINEFUNC = vllm.rerank_agg_combine, SERIALFUNC = vllm.rerank_agg_write,
+    DESERIALFUNC = vllm.rerank_agg_read, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE llm_rerank_agg(query text, id "any", document text, top_n int) (
+    SFUNC = vllm.rerank_agg_step, STYPE = internal, FINALFUNC = vllm.rerank_agg_final,
+    COMBINEFUNC = vllm.rerank_agg_combine, SERIALFUNC = vllm.rerank_agg_write,
+    DESERIALFUNC = vllm.rerank_agg_read, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE llm_rerank_agg(query text, id "any", document text, top_n int, model text) (
+    SFUNC = vllm.rerank_agg_step, STYPE = internal, FINALFUNC = vllm.rerank_agg_final,
+    COMBINEFUNC = vllm.rerank_agg_combine, SERIALFUNC = vllm.rerank_agg_write,
+    DESERIALFUNC = vllm.rerank_agg_read, PARALLEL = SAFE
+);
+
+CREATE FUNCTION vllm.classify(
+    input text,
+    use_activation bool DEFAULT NULL,
+    top int DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS llm_label[]
+AS 'MODULE_PATHNAME', 'llm_classify_labels'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_classify(
+    input text,
+    use_activation bool DEFAULT NULL,
+    top int DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS TABLE (index int, label text, prob real)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 5
+BEGIN ATOMIC
+    SELECT l.index, l.label, l.prob
+    FROM unnest((vllm.classify(input, use_activation, top, truncate, model, params, timeout_ms))[:COALESCE(top, 2147483647)]) AS l;
+END;
+
+CREATE FUNCTION llm_class(
+    input text,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_class'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_classify_probs(
+    input text,
+    use_activation bool DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_classify_probs'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION vllm.token_scores(
+    input text,
+    aggregation text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS vllm.token_scores
+AS 'MODULE_PATHNAME', 'llm_token_scores'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION vllm.token_labels(scores vllm.token_scores, input text, aggregation text)
+RETURNS TABLE (pos int, token text, start int, stop int, label text, score real)
+AS 'MODULE_PATHNAME', 'llm_token_labels' LANGUAGE C IMMUTABLE PARALLEL SAFE ROWS 20;
+
+CREATE FUNCTION llm_token_classify(
+    input text,
+    aggregation text DEFAULT 'none',
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS TABLE (pos int, token text, start int, stop int, label text, score real)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 20
+BEGIN ATOMIC
+    SELECT t.pos, t.token, t.start, t.stop, t.label, t.score
+    FROM vllm.token_labels(vllm.token_scores(input, aggregation, truncate, model, params, timeout_ms), input, aggregation) AS t;
+END;
+
+CREATE FUNCTION llm_reward(
+    input text,
+    use_activation bool DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real
+AS 'MODULE_PATHNAME', 'llm_reward'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_reward_tokens(
+    input text,
+    use_activation bool DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_reward_tokens'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION llm_reward_steps(
+    input text,
+    step_tag_id int,
+    returned_token_ids int[] DEFAULT NULL,
+    use_activation bool DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_reward_steps'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
 
 /* ---- decisions by log-probability (fn_choose.c) ---- */
 

@@ -15,6 +15,7 @@
 #include "pg/client.h"
 #include "pg/engine_func.h"
 #include "pg/generate.h"
+#include "pg/pool.h"
 
 #define ENGINE_FUNC(symbol, inputs, head, input, result) \
 	PG_FUNCTION_INFO_V1(symbol);

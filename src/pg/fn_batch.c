@@ -1,7 +1,8 @@
 /*
  * fn_batch.c
- *	  llm_generate_batch: the answers to an array of prompts; llm_generate_query: the
- *	  answers to the rows of a query.
+ *	  llm_generate_batch: the answers to an array of prompts; llm_embed_batch: the
+ *	  embeddings of an array of texts; llm_generate_query: the answers to the rows of a
+ *	  query.
  *
  * Both read rows ahead into a ring, keep their requests in flight together (a pool of
  * batch_request.h, so that window, duplicates and cancelling are those of the
@@ -17,7 +18,7 @@
  * its name only: COMMIT and ROLLBACK TO may drop a cursor before the statement that
  * reads from us.
  *
- * Tests: tests/sql/14_generate_batch.sql.
+ * Tests: tests/sql/14_generate_batch.sql, tests/sql/17_embed.sql.
  */
 #include "postgres.h"
 
@@ -40,6 +41,7 @@
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_generate_batch);
+PG_FUNCTION_INFO_V1(llm_embed_batch);
 PG_FUNCTION_INFO_V1(llm_generate_query);
 
 /* rows in the ring; more than any window in use */
@@ -59,13 +61,15 @@ typedef struct Row
 typedef struct Ahead
 {
 	const char *function;		/* for the context of errors */
+	const char *what;			/* ... what a row is */
+	Oid			rettype;		/* of func */
 	MemoryContext cxt;			/* the set's */
 	MemoryContext tmp;			/* reset after each prompt */
 	BatchPool  *pool;
 	const EngineFunc *func;
 	EngineRequest request;		/* of the row that starts: the head, then its input */
 	int			head_len;
-	FunctionCallInfo input;		/* its prompt, as the first argument of llm_generate */
+	FunctionCallInfo input;		/* its prompt, as the first argument of func */
 
 	Row			rows[MAX_AHEAD];
 	uint64		emitted,
@@ -95,23 +99,25 @@ ring_row(Ahead *a, uint64 i)
 }
 
 static Ahead *
-make_ahead(const char *function, MemoryContext cxt)
+make_ahead(const char *function, const char *engine_func, Oid rettype, MemoryContext cxt)
 {
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	Ahead	   *a = palloc0(sizeof(Ahead));
 
 	a->function = function;
+	a->what = rettype == TEXTOID ? "prompt" : "input";
+	a->rettype = rettype;
 	a->cxt = cxt;
 	a->tmp = AllocSetContextCreate(cxt, "LLM prompt", ALLOCSET_DEFAULT_SIZES);
 	a->pool = batch_pool_create(cxt);
-	a->func = engine_func_find("llm_generate");
+	a->func = engine_func_find(engine_func);
 	a->input = palloc0(SizeForFunctionCallInfo(1));
 	InitFunctionCallInfoData(*a->input, NULL, 1, InvalidOid, NULL, NULL);
 	MemoryContextSwitchTo(old);
 	return a;
 }
 
-/* Options and model from a call with the arguments of llm_generate. */
+/* Options and model from a call with the arguments of a->func. */
 static void
 make_head(Ahead *a, FunctionCallInfo call)
 {
@@ -200,7 +206,7 @@ row_context(void *arg)
 {
 	Ahead	   *a = arg;
 
-	errcontext("function %s, prompt " UINT64_FORMAT, a->function, a->emitted + 1);
+	errcontext("function %s, %s " UINT64_FORMAT, a->function, a->what, a->emitted + 1);
 }
 
 /* The next row to leave, finished; NULL: there are no more. */
@@ -241,7 +247,7 @@ row_value(Ahead *a, Row *row, bool *isnull)
 		error_context_stack = &callback;
 		if (err != NULL)
 			ThrowErrorData(err);
-		value = batch_request_value(row->request, TEXTOID, isnull);
+		value = batch_request_value(row->request, a->rettype, isnull);
 		error_context_stack = callback.previous;
 		batch_request_release(row->request);
 	}
@@ -255,7 +261,7 @@ row_value(Ahead *a, Row *row, bool *isnull)
 	return value;
 }
 
-/* ---- llm_generate_batch(prompts text[], ... as llm_generate) ---- */
+/* ---- llm_generate_batch(prompts text[], ... as llm_generate), llm_embed_batch ---- */
 
 static void
 read_array(Ahead *a)
@@ -272,16 +278,16 @@ read_array(Ahead *a)
 }
 
 static Ahead *
-open_array(FunctionCallInfo fcinfo, MemoryContext cxt)
+open_array(FunctionCallInfo fcinfo, MemoryContext cxt, const char *function, const char *engine_func, Oid rettype)
 {
-	Ahead	   *a = make_ahead("llm_generate_batch", cxt);
+	Ahead	   *a = make_ahead(function, engine_func, rettype, cxt);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P_COPY(GEN_ARG_PROMPT), TEXTOID, -1, false,
 					  TYPALIGN_INT, &a->elems, &a->nulls, &a->n_elems);
 	MemoryContextSwitchTo(old);
 	a->read_rows = read_array;
-	/* as in llm_generate: nothing else is looked at if there is no prompt */
+	/* as in the function for one: nothing else is looked at if there is no prompt */
 	for (int i = 0; i < a->n_elems; i++)
 		if (!a->nulls[i])
 		{
@@ -291,8 +297,8 @@ open_array(FunctionCallInfo fcinfo, MemoryContext cxt)
 	return a;
 }
 
-Datum
-llm_generate_batch(PG_FUNCTION_ARGS)
+static Datum
+array_batch(FunctionCallInfo fcinfo, const char *function, const char *engine_func, Oid rettype)
 {
 	FuncCallContext *fctx;
 	Ahead	   *a;
@@ -304,7 +310,7 @@ llm_generate_batch(PG_FUNCTION_ARGS)
 	{
 		fctx = SRF_FIRSTCALL_INIT();
 		if (!PG_ARGISNULL(GEN_ARG_PROMPT))
-			fctx->user_fctx = open_array(fcinfo, fctx->multi_call_memory_ctx);
+			fctx->user_fctx = open_array(fcinfo, fctx->multi_call_memory_ctx, function, engine_func, rettype);
 	}
 	fctx = SRF_PERCALL_SETUP();
 	a = fctx->user_fctx;
@@ -315,6 +321,19 @@ llm_generate_batch(PG_FUNCTION_ARGS)
 	if (isnull)
 		SRF_RETURN_NEXT_NULL(fctx);
 	SRF_RETURN_NEXT(fctx, value);
+}
+
+Datum
+llm_generate_batch(PG_FUNCTION_ARGS)
+{
+	return array_batch(fcinfo, "llm_generate_batch", "llm_generate", TEXTOID);
+}
+
+/* llm_embed_batch(inputs text[], ... as llm_embed) */
+Datum
+llm_embed_batch(PG_FUNCTION_ARGS)
+{
+	return array_batch(fcinfo, "llm_embed_batch", "llm_embed", FLOAT4ARRAYOID);
 }
 
 /* ---- llm_generate_query(query text, prompt_col name, ... as llm_generate) ---- */
@@ -446,7 +465,7 @@ make_query_head(Ahead *a, FunctionCallInfo fcinfo)
 static Ahead *
 open_query(FunctionCallInfo fcinfo, MemoryContext cxt)
 {
-	Ahead	   *a = make_ahead("llm_generate_query", cxt);
+	Ahead	   *a = make_ahead("llm_generate_query", "llm_generate", TEXTOID, cxt);
 
 	make_query_head(a, fcinfo);
 	open_cursor(a, text_to_cstring(PG_GETARG_TEXT_PP(0)));

@@ -1,6 +1,7 @@
 /*
  * fn_future.c
- *	  Futures: llm_submit, llm_poll, llm_result, llm_wait, llm_discard, llm_futures.
+ *	  Futures: llm_submit, llm_submit_embed, llm_poll, llm_result, llm_result_embedding,
+ *	  llm_wait, llm_discard, llm_futures.
  *
  * A future is a request that outlives its statement.  It belongs to the session, as a
  * prepared statement does: the end of a transaction and ROLLBACK leave it alone; it
@@ -41,8 +42,10 @@
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_submit);
+PG_FUNCTION_INFO_V1(llm_submit_embed);
 PG_FUNCTION_INFO_V1(llm_poll);
 PG_FUNCTION_INFO_V1(llm_result);
+PG_FUNCTION_INFO_V1(llm_result_embedding);
 PG_FUNCTION_INFO_V1(llm_wait);
 PG_FUNCTION_INFO_V1(llm_discard);
 PG_FUNCTION_INFO_V1(llm_future_list);
@@ -53,6 +56,7 @@ typedef struct Future
 	MemoryContext cxt;			/* owns all below but the dlist's neighbours */
 	dlist_node	node;			/* in running, until it is finished */
 	const EngineFunc *func;
+	Oid			rettype;		/* of func: text or real[] */
 	EngineRequest request;		/* its body must live as long as the call */
 	Call	   *call;
 	TimestampTz submitted;
@@ -279,13 +283,13 @@ make_room(void)
 				 errhint("Raise vllm.max_queued_requests or vllm.queue_timeout.")));
 }
 
-/* The arguments are those of llm_generate, and so are the request and its errors. */
+/* The arguments are those of a row of engine_func.def, and so are the request and its errors. */
 static void
-make_request(Future *f, FunctionCallInfo fcinfo)
+make_request(Future *f, const char *func, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused;
 
-	f->func = engine_func_find("llm_generate");
+	f->func = engine_func_find(func);
 	f->func->head(&f->request, fcinfo);
 	refused = f->func->input(&f->request, fcinfo);
 	if (refused)
@@ -293,9 +297,8 @@ make_request(Future *f, FunctionCallInfo fcinfo)
 	f->request.model = MemoryContextStrdup(f->cxt, f->request.model);
 }
 
-/* llm_submit(prompt text, ... as llm_generate) */
-Datum
-llm_submit(PG_FUNCTION_ARGS)
+static Datum
+submit(FunctionCallInfo fcinfo, const char *func, Oid rettype)
 {
 	MemoryContext cxt;
 	Future	   *f;
@@ -311,7 +314,8 @@ llm_submit(PG_FUNCTION_ARGS)
 	MemoryContextSwitchTo(cxt);
 	initStringInfo(&f->request.body);
 	MemoryContextSwitchTo(MemoryContextGetParent(cxt));
-	make_request(f, fcinfo);
+	f->rettype = rettype;
+	make_request(f, func, fcinfo);
 	make_room();
 	f->submitted = GetCurrentTimestamp();
 	f->call = vcall_begin(cxt, f->request.kind, &f->request.body, f->request.model,
@@ -323,6 +327,20 @@ llm_submit(PG_FUNCTION_ARGS)
 	n_running++;
 	MemoryContextSetParent(cxt, TopMemoryContext);
 	PG_RETURN_INT64(f->id);
+}
+
+/* llm_submit(prompt text, ... as llm_generate) */
+Datum
+llm_submit(PG_FUNCTION_ARGS)
+{
+	return submit(fcinfo, "llm_generate", TEXTOID);
+}
+
+/* llm_submit_embed(input text, ... as llm_embed) */
+Datum
+llm_submit_embed(PG_FUNCTION_ARGS)
+{
+	return submit(fcinfo, "llm_embed", FLOAT4ARRAYOID);
 }
 
 /* ---- the others ---- */
@@ -337,15 +355,20 @@ llm_poll(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(f->finished);
 }
 
-/* llm_result(id bigint) */
-Datum
-llm_result(PG_FUNCTION_ARGS)
+/* The result of a future, which must be of the type. */
+static Datum
+take_result(FunctionCallInfo fcinfo, Oid rettype)
 {
 	Future	   *f = find(PG_GETARG_INT64(0));
 	Reply		reply;
 	Datum		value;
 	bool		isnull;
 
+	if (f->rettype != rettype)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("future " INT64_FORMAT " is %s", f->id, f->rettype == TEXTOID ? "an answer" : "an embedding"),
+				 errhint("Use %s().", f->rettype == TEXTOID ? "llm_result" : "llm_result_embedding")));
 	(void) wait_for(&f, 1, INT_MAX, 0);
 	/* on any error from here it goes with the statement */
 	forget(f);
@@ -353,11 +376,25 @@ llm_result(PG_FUNCTION_ARGS)
 	if (f->error != NULL)
 		ThrowErrorData(f->error);
 	reply_read(&reply, &f->frame);
-	value = f->func->result(&reply, TEXTOID, &isnull);
+	value = f->func->result(&reply, rettype, &isnull);
 	MemoryContextDelete(f->cxt);
 	if (isnull)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(value);
+}
+
+/* llm_result(id bigint) */
+Datum
+llm_result(PG_FUNCTION_ARGS)
+{
+	return take_result(fcinfo, TEXTOID);
+}
+
+/* llm_result_embedding(id bigint) */
+Datum
+llm_result_embedding(PG_FUNCTION_ARGS)
+{
+	return take_result(fcinfo, FLOAT4ARRAYOID);
 }
 
 /* llm_wait(ids bigint[], timeout_ms int) */

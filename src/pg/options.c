@@ -9,6 +9,9 @@
  * is "not given".  Every refusal is an ERROR which names the parameter and the
  * value in its detail; a key that nobody knows lists those that are known.
  *
+ * Functions with options of their own have a table of their own (pool_options.c), read
+ * by the same code.
+ *
  * vllm.default_params is parsed once and kept until its text changes.
  *
  * Tests: tests/sql/03_options.sql.
@@ -30,25 +33,9 @@
 #include "pg/options.h"
 #include "pg/vllm_pg.h"
 
-typedef enum OptType
-{
-	INT, BIG, NUM, BOOL, STR, STRS, IDS
-} OptType;
-
-typedef struct OptDef
-{
-	const char *name;
-	int			arg;
-	OptType		type;
-	int			tag;
-	double		lo,
-				hi;
-	const char *rule;
-} OptDef;
-
 static const OptDef optdefs[OPT_COUNT] = {
 #define OPTION(name, arg, type, tag, lo, hi, rule) \
-	[OPT_##name] = {#name, arg, type, tag, (double) (lo), (double) (hi), rule},
+	[OPT_##name] = {#name, arg, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
 #define LATER(name)
 #include "pg/options.def"
 #undef OPTION
@@ -63,19 +50,21 @@ static const char *const later[] = {
 #undef LATER
 };
 
+static const OptTable generate_options = {optdefs, OPT_COUNT, NULL, 0, later, lengthof(later)};
+
 /* what a value of the type is called in an error message */
 static const char *const type_names[] = {
-	[INT] = "an integer",
-	[BIG] = "an integer",
-	[NUM] = "a number",
-	[BOOL] = "true or false",
-	[STR] = "a string",
-	[STRS] = "a string or an array of strings",
-	[IDS] = "an array of integers",
+	[OPT_TYPE_INT] = "an integer",
+	[OPT_TYPE_BIG] = "an integer",
+	[OPT_TYPE_NUM] = "a number",
+	[OPT_TYPE_BOOL] = "true or false",
+	[OPT_TYPE_STR] = "a string",
+	[OPT_TYPE_STRS] = "a string or an array of strings",
+	[OPT_TYPE_IDS] = "an array of integers",
 };
 
-static void
-refuse(const OptDef *d, const char *rule, const char *value)
+void
+options_refuse(const OptDef *d, const char *rule, const char *value)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -87,7 +76,7 @@ refuse(const OptDef *d, const char *rule, const char *value)
 static const char *
 int_rule(const OptDef *d, bool too_large)
 {
-	return too_large && d->type == INT && d->hi == INT_MAX ?
+	return too_large && d->type == OPT_TYPE_INT && d->hi == INT_MAX ?
 		psprintf("must be at most %d", INT_MAX) : d->rule;
 }
 
@@ -95,8 +84,8 @@ static void
 set_int(const OptDef *d, OptValue *v, int64 i)
 {
 	/* BIG rows take every int64; doubles would round at the ends */
-	if (d->type != BIG && !(i >= d->lo && i <= d->hi))
-		refuse(d, int_rule(d, i > d->hi), psprintf(INT64_FORMAT, i));
+	if (d->type != OPT_TYPE_BIG && !(i >= d->lo && i <= d->hi))
+		options_refuse(d, int_rule(d, i > d->hi), psprintf(INT64_FORMAT, i));
 	v->i = i;
 	v->set = true;
 }
@@ -105,7 +94,7 @@ static void
 set_num(const OptDef *d, OptValue *v, double num)
 {
 	if (!(num >= d->lo && num <= d->hi))	/* NaN too */
-		refuse(d, d->rule, psprintf("%g", num));
+		options_refuse(d, d->rule, psprintf("%g", num));
 	v->num = num;
 	v->set = true;
 }
@@ -114,8 +103,8 @@ static void
 set_strs(const OptDef *d, OptValue *v, char **strs, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (d->type == STRS && strs[i][0] == '\0')
-			refuse(d, "cannot contain an empty string", "''");
+		if (d->type == OPT_TYPE_STRS && strs[i][0] == '\0')
+			options_refuse(d, "cannot contain an empty string", "''");
 	v->strs = strs;
 	v->n = n;
 	v->set = true;
@@ -126,7 +115,7 @@ set_ids(const OptDef *d, OptValue *v, int32 *ids, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (ids[i] < d->lo)
-			refuse(d, d->rule, psprintf("%d", ids[i]));
+			options_refuse(d, d->rule, psprintf("%d", ids[i]));
 	v->ids = ids;
 	v->n = n;
 	v->set = true;
@@ -140,7 +129,7 @@ set_array(const OptDef *d, OptValue *v, ArrayType *array)
 	Datum	   *elems;
 	bool	   *nulls;
 	int			n;
-	bool		strs = d->type == STRS;
+	bool		strs = d->type == OPT_TYPE_STRS;
 	void	   *values;
 
 	if (strs)
@@ -151,7 +140,7 @@ set_array(const OptDef *d, OptValue *v, ArrayType *array)
 	for (int i = 0; i < n; i++)
 	{
 		if (nulls[i])
-			refuse(d, "cannot contain a null value", "null");
+			options_refuse(d, "cannot contain a null value", "null");
 		if (strs)
 			((char **) values)[i] = TextDatumGetCString(elems[i]);
 		else
@@ -163,32 +152,32 @@ set_array(const OptDef *d, OptValue *v, ArrayType *array)
 		set_ids(d, v, values, n);
 }
 
-static void
-set_argument(const OptDef *d, OptValue *v, Datum arg)
+void
+options_argument(const OptDef *d, OptValue *v, Datum arg)
 {
 	char	  **str;
 
 	switch (d->type)
 	{
-		case INT:
+		case OPT_TYPE_INT:
 			set_int(d, v, DatumGetInt32(arg));
 			break;
-		case BIG:
+		case OPT_TYPE_BIG:
 			set_int(d, v, DatumGetInt64(arg));
 			break;
-		case NUM:
+		case OPT_TYPE_NUM:
 			set_num(d, v, DatumGetFloat8(arg));
 			break;
-		case BOOL:
+		case OPT_TYPE_BOOL:
 			set_int(d, v, DatumGetBool(arg));
 			break;
-		case STR:
+		case OPT_TYPE_STR:
 			str = palloc(sizeof(char *));
 			*str = TextDatumGetCString(arg);
 			set_strs(d, v, str, 1);
 			break;
-		case STRS:
-		case IDS:
+		case OPT_TYPE_STRS:
+		case OPT_TYPE_IDS:
 			set_array(d, v, DatumGetArrayTypeP(arg));
 			break;
 	}
@@ -219,7 +208,7 @@ json_text(JsonbValue *j)
 static void
 wrong_type(const OptDef *d, JsonbValue *j)
 {
-	refuse(d, psprintf("must be %s", type_names[d->type]), json_text(j));
+	options_refuse(d, psprintf("must be %s", type_names[d->type]), json_text(j));
 }
 
 static int64
@@ -237,7 +226,7 @@ json_int(const OptDef *d, JsonbValue *j, JsonbValue *whole)
 	if (*end != '\0')
 		wrong_type(d, whole);
 	if (errno == ERANGE)
-		refuse(d, int_rule(d, *s != '-'), s);
+		options_refuse(d, int_rule(d, *s != '-'), s);
 	return i;
 }
 
@@ -252,12 +241,12 @@ set_json_array(const OptDef *d, OptValue *v, JsonbValue *j)
 		wrong_type(d, j);
 	array = j->val.binary.data;
 	n = JsonContainerSize(array);
-	values = palloc0(Max(n, 1) * (d->type == STRS ? sizeof(char *) : sizeof(int32)));
+	values = palloc0(Max(n, 1) * (d->type == OPT_TYPE_STRS ? sizeof(char *) : sizeof(int32)));
 	for (int i = 0; i < n; i++)
 	{
 		JsonbValue *e = getIthJsonbValueFromContainer(array, i);
 
-		if (d->type == STRS)
+		if (d->type == OPT_TYPE_STRS)
 		{
 			if (e->type != jbvString)
 				wrong_type(d, j);
@@ -268,11 +257,11 @@ set_json_array(const OptDef *d, OptValue *v, JsonbValue *j)
 			int64		id = json_int(d, e, j);
 
 			if (id < d->lo || id > d->hi)
-				refuse(d, id < d->lo ? d->rule : "must contain 32-bit integers", json_text(e));
+				options_refuse(d, id < d->lo ? d->rule : "must contain 32-bit integers", json_text(e));
 			((int32 *) values)[i] = (int32) id;
 		}
 	}
-	if (d->type == STRS)
+	if (d->type == OPT_TYPE_STRS)
 		set_strs(d, v, values, n);
 	else
 		set_ids(d, v, values, n);
@@ -285,23 +274,23 @@ set_json(const OptDef *d, OptValue *v, JsonbValue *j)
 
 	switch (d->type)
 	{
-		case INT:
-		case BIG:
+		case OPT_TYPE_INT:
+		case OPT_TYPE_BIG:
 			set_int(d, v, json_int(d, j, j));
 			break;
-		case NUM:
+		case OPT_TYPE_NUM:
 			if (j->type != jbvNumeric)
 				wrong_type(d, j);
 			set_num(d, v, DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
 															 NumericGetDatum(j->val.numeric))));
 			break;
-		case BOOL:
+		case OPT_TYPE_BOOL:
 			if (j->type != jbvBool)
 				wrong_type(d, j);
 			set_int(d, v, j->val.boolean);
 			break;
-		case STR:
-		case STRS:
+		case OPT_TYPE_STR:
+		case OPT_TYPE_STRS:
 			if (j->type == jbvString)
 			{
 				str = palloc(sizeof(char *));
@@ -309,10 +298,10 @@ set_json(const OptDef *d, OptValue *v, JsonbValue *j)
 				set_strs(d, v, str, 1);
 				break;
 			}
-			if (d->type == STR)
+			if (d->type == OPT_TYPE_STR)
 				wrong_type(d, j);
 			/* FALLTHROUGH */
-		case IDS:
+		case OPT_TYPE_IDS:
 			set_json_array(d, v, j);
 			break;
 	}
@@ -320,30 +309,30 @@ set_json(const OptDef *d, OptValue *v, JsonbValue *j)
 
 /* Nobody knows the key: say which ones there are, and which one was meant. */
 static void
-unknown_parameter(const char *name)
+unknown_parameter(const OptTable *t, const char *name)
 {
 	StringInfoData known;
 	const char *nearest = NULL;
 	int			best = Min((int) strlen(name) / 2, 3);
 
-	for (int i = 0; i < lengthof(later); i++)
-		if (strcmp(name, later[i]) == 0)
+	for (int i = 0; i < t->n_later; i++)
+		if (strcmp(name, t->later[i]) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("parameter \"%s\" is not supported yet", name)));
 
 	initStringInfo(&known);
-	for (int i = 0; i < OPT_COUNT; i++)
+	for (int i = 0; i < t->n; i++)
 	{
+		const char *other = t->defs[i].name;
 		int			len = strlen(name);
 		int			distance = len > 63 ? INT_MAX :
-			varstr_levenshtein_less_equal(name, len, optdefs[i].name, strlen(optdefs[i].name),
-										  1, 1, 1, best, true);
+			varstr_levenshtein_less_equal(name, len, other, strlen(other), 1, 1, 1, best, true);
 
-		appendStringInfo(&known, "%s%s", i == 0 ? "" : ", ", optdefs[i].name);
+		appendStringInfo(&known, "%s%s", i == 0 ? "" : ", ", other);
 		if (distance <= best)
 		{
-			nearest = optdefs[i].name;
+			nearest = other;
 			best = distance - 1;
 		}
 	}
@@ -355,8 +344,22 @@ unknown_parameter(const char *name)
 			 errhint("Known parameters: %s.", known.data)));
 }
 
-static void
-read_json(GenOptions *o, const char *json, const char *what)
+/* The row of an option's name or alias. */
+static int
+find_option(const OptTable *t, const char *name)
+{
+	for (int i = 0; i < t->n_aliases; i++)
+		if (strcmp(name, t->aliases[i].alias) == 0)
+			name = t->aliases[i].name;
+	for (int i = 0; i < t->n; i++)
+		if (strcmp(name, t->defs[i].name) == 0)
+			return i;
+	unknown_parameter(t, name);
+	return -1;					/* not reached */
+}
+
+void
+options_json(const OptTable *t, OptValue *v, const char *json, const char *what)
 {
 	Jsonb	   *jb = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
 	JsonbIterator *it;
@@ -375,13 +378,9 @@ read_json(GenOptions *o, const char *json, const char *what)
 		int			i;
 
 		(void) JsonbIteratorNext(&it, &j, true);	/* WJB_VALUE */
-		for (i = 0; i < OPT_COUNT; i++)
-			if (strcmp(key, optdefs[i].name) == 0)
-				break;
-		if (i == OPT_COUNT)
-			unknown_parameter(key);
-		if (j.type != jbvNull && !o->v[i].set)
-			set_json(&optdefs[i], &o->v[i], &j);
+		i = find_option(t, key);
+		if (j.type != jbvNull && !v[i].set)
+			set_json(&t->defs[i], &v[i], &j);
 	}
 }
 
@@ -416,7 +415,7 @@ session_defaults(void)
 	parsed_text = pstrdup(vllm_default_params);
 	fresh = palloc0(sizeof(GenOptions));
 	error_context_stack = &callback;
-	read_json(fresh, parsed_text, "vllm.default_params");
+	options_json(&generate_options, fresh->v, parsed_text, "vllm.default_params");
 	error_context_stack = callback.previous;
 	MemoryContextSwitchTo(old);
 	defaults = fresh;
@@ -443,12 +442,12 @@ options_finish(GenOptions *o)
 	}
 	if (v[OPT_min_tokens].set && v[OPT_max_tokens].set &&
 		v[OPT_min_tokens].i > v[OPT_max_tokens].i)
-		refuse(&optdefs[OPT_min_tokens],
+		options_refuse(&optdefs[OPT_min_tokens],
 			   psprintf("must not be greater than max_tokens (" INT64_FORMAT ")",
 						v[OPT_max_tokens].i),
 			   psprintf(INT64_FORMAT, v[OPT_min_tokens].i));
 	if (v[OPT_detokenize].set && !v[OPT_detokenize].i && v[OPT_stop].set && v[OPT_stop].n > 0)
-		refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false");
+		options_refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false");
 	if (v[OPT_temperature].set && v[OPT_temperature].num > 0 && v[OPT_temperature].num < 0.01)
 	{
 		ereport(WARNING,
@@ -469,9 +468,10 @@ options_read(GenOptions *o, FunctionCallInfo fcinfo, int shift)
 	memset(o, 0, sizeof(*o));
 	for (int i = 0; i < OPT_COUNT; i++)
 		if (optdefs[i].arg > 0 && !PG_ARGISNULL(optdefs[i].arg + shift))
-			set_argument(&optdefs[i], &o->v[i], PG_GETARG_DATUM(optdefs[i].arg + shift));
+			options_argument(&optdefs[i], &o->v[i], PG_GETARG_DATUM(optdefs[i].arg + shift));
 	if (!PG_ARGISNULL(GEN_ARG_PARAMS + shift))
-		read_json(o, text_to_cstring(PG_GETARG_TEXT_PP(GEN_ARG_PARAMS + shift)), "params");
+		options_json(&generate_options, o->v, text_to_cstring(PG_GETARG_TEXT_PP(GEN_ARG_PARAMS + shift)),
+					 "params");
 	defaults = session_defaults();
 	for (int i = 0; defaults && i < OPT_COUNT; i++)
 		if (!o->v[i].set)
@@ -480,35 +480,41 @@ options_read(GenOptions *o, FunctionCallInfo fcinfo, int shift)
 }
 
 void
-options_put(const GenOptions *o, WireOut *out)
+options_send(const OptTable *t, const OptValue *values, WireOut *out)
 {
-	for (int i = 0; i < OPT_COUNT; i++)
+	for (int i = 0; i < t->n; i++)
 	{
-		const OptDef *d = &optdefs[i];
-		const OptValue *v = &o->v[i];
+		const OptDef *d = &t->defs[i];
+		const OptValue *v = &values[i];
 
 		if (!v->set || d->tag == 0)
 			continue;
 		switch (d->type)
 		{
-			case INT:
-			case BIG:
-			case BOOL:
+			case OPT_TYPE_INT:
+			case OPT_TYPE_BIG:
+			case OPT_TYPE_BOOL:
 				wire_put_int(out, d->tag, v->i);
 				break;
-			case NUM:
+			case OPT_TYPE_NUM:
 				wire_put_num(out, d->tag, v->num);
 				break;
-			case STR:
-			case STRS:
+			case OPT_TYPE_STR:
+			case OPT_TYPE_STRS:
 				for (int j = 0; j < v->n; j++)
 					wire_put_text(out, d->tag, v->strs[j], strlen(v->strs[j]));
 				break;
-			case IDS:
+			case OPT_TYPE_IDS:
 				wire_put_ints(out, d->tag, v->ids, v->n);
 				break;
 		}
 	}
+}
+
+void
+options_put(const GenOptions *o, WireOut *out)
+{
+	options_send(&generate_options, o->v, out);
 }
 
 const char *

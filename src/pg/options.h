@@ -35,6 +35,48 @@ typedef struct OptValue
 	int32	   *ids;			/* IDS */
 } OptValue;
 
+typedef enum OptType
+{
+	OPT_TYPE_INT, OPT_TYPE_BIG, OPT_TYPE_NUM, OPT_TYPE_BOOL, OPT_TYPE_STR, OPT_TYPE_STRS, OPT_TYPE_IDS
+} OptType;
+
+/* A row of options.def */
+typedef struct OptDef
+{
+	const char *name;
+	int			arg;
+	OptType		type;
+	int			tag;
+	double		lo,
+				hi;
+	const char *rule;
+} OptDef;
+
+typedef struct OptAlias
+{
+	const char *alias;			/* in params */
+	const char *name;
+} OptAlias;
+
+typedef struct OptTable
+{
+	const OptDef *defs;
+	int			n;
+	const OptAlias *aliases;
+	int			n_aliases;
+	const char *const *later;	/* known, but not supported yet */
+	int			n_later;
+} OptTable;
+
+/* One option from a function's argument that is not NULL. */
+void		options_argument(const OptDef *d, OptValue *v, Datum arg);
+/* Those of a json object that aren't set yet; what: its name in an error message. */
+void		options_json(const OptTable *t, OptValue *v, const char *json, const char *what);
+/* Fields of those that are set. */
+void		options_send(const OptTable *t, const OptValue *v, WireOut *out);
+/* ERROR 22023: "NAME RULE", with the value in the detail */
+void		options_refuse(const OptDef *d, const char *rule, const char *value);
+
 typedef struct GenOptions
 {
 	OptValue	v[OPT_COUNT];

@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include <limits.h>
+
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
@@ -49,6 +51,24 @@ reply_field(Reply *r, const WireField *f)
 			r->dtype = f->s;
 			r->dtype_len = f->n;
 			break;
+		case WTAG_FLOATS:
+			r->floats = *f;
+			break;
+		case WTAG_ROWS:
+			r->rows = f->i;
+			break;
+		case WTAG_OFFSETS:
+			r->offsets = *f;
+			break;
+		case WTAG_COUNTS:
+			r->counts = *f;
+			break;
+		case WTAG_GREEDY:
+			r->greedy = *f;
+			break;
+		case WTAG_LABEL:
+			r->n_labels++;
+			break;
 		case WTAG_COUNT:
 			r->count = f->i;
 			break;
@@ -87,6 +107,14 @@ reply_field(Reply *r, const WireField *f)
 	}
 }
 
+static void
+malformed(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("malformed reply from the engine")));
+}
+
 void
 reply_read(Reply *r, const CallFrame *frame)
 {
@@ -98,12 +126,13 @@ reply_read(Reply *r, const CallFrame *frame)
 	r->count = r->max_model_len = r->prompt_tokens = r->completion_tokens = r->cached_tokens = -1;
 	r->queue_us = r->prefill_us = r->ttft_us = r->decode_us = r->e2e_us = -1;
 	r->preemptions = -1;
+	r->rows = 1;
+	r->fields = frame->data;
+	r->fields_len = frame->len;
 	while ((rc = wire_next(&in, &f)) > 0)
 		reply_field(r, &f);
 	if (rc < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("malformed reply from the engine")));
+		malformed();
 }
 
 text *
@@ -112,15 +141,115 @@ reply_text(const Reply *r)
 	return text_from_wire(r->text, r->text_len);
 }
 
+/*
+ * An array of 4-byte numbers without nulls, its elements to be filled in: arrays of
+ * embeddings are made by the million, so never by a Datum per element.
+ */
+static ArrayType *
+make_array(Oid elemtype, int ndim, const int *dims)
+{
+	Size		n = 1;
+	Size		size;
+	ArrayType  *a;
+
+	for (int i = 0; i < ndim; i++)
+		n *= dims[i];
+	if (n == 0)
+		return construct_empty_array(elemtype);
+	size = ARR_OVERHEAD_NONULLS(ndim) + n * 4;
+	if (!AllocSizeIsValid(size))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the engine's answer of %zu numbers is longer than an array can be", n)));
+	a = palloc(size);
+	SET_VARSIZE(a, size);
+	a->ndim = ndim;
+	a->dataoffset = 0;
+	a->elemtype = elemtype;
+	for (int i = 0; i < ndim; i++)
+	{
+		ARR_DIMS(a)[i] = dims[i];
+		ARR_LBOUND(a)[i] = 1;
+	}
+	return a;
+}
+
+static Datum
+int_array(const WireField *f)
+{
+	int			n = (int) f->n;
+	ArrayType  *a = make_array(INT4OID, 1, &n);
+
+	for (int i = 0; i < n; i++)
+		((int32 *) ARR_DATA_PTR(a))[i] = wire_int_at(f, i);
+	return PointerGetDatum(a);
+}
+
 Datum
 reply_ids(const Reply *r)
 {
-	Datum	   *elems = palloc(sizeof(Datum) * Max(r->ids.n, 1));
+	return int_array(&r->ids);
+}
 
-	for (size_t i = 0; i < r->ids.n; i++)
-		elems[i] = Int32GetDatum(wire_int_at(&r->ids, i));
-	return PointerGetDatum(construct_array(elems, (int) r->ids.n, INT4OID, sizeof(int32), true,
-										   TYPALIGN_INT));
+Datum
+reply_offsets(const Reply *r)
+{
+	return int_array(&r->offsets);
+}
+
+int
+reply_width(const Reply *r)
+{
+	if (r->rows < 0 || r->rows > INT_MAX || (r->rows == 0 ? r->floats.n != 0 : r->floats.n % r->rows != 0))
+		malformed();
+	return r->rows == 0 ? 0 : (int) (r->floats.n / r->rows);
+}
+
+float
+reply_float(const Reply *r)
+{
+	float		value;
+
+	if (r->floats.n != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the model answers with %zu numbers, not with one", r->floats.n),
+				 errhint("llm_encode() returns all of them.")));
+	wire_floats(&r->floats, &value);
+	return value;
+}
+
+Datum
+reply_floats(const Reply *r, bool two_dims)
+{
+	int			dims[2] = {(int) r->rows, reply_width(r)};
+	ArrayType  *a;
+
+	if (!two_dims)
+		dims[0] = (int) r->floats.n;
+	a = make_array(FLOAT4OID, two_dims ? 2 : 1, dims);
+	if (r->floats.n > 0)
+		wire_floats(&r->floats, (float *) ARR_DATA_PTR(a));
+	return PointerGetDatum(a);
+}
+
+Datum *
+reply_labels(const Reply *r)
+{
+	int			n = reply_width(r);
+	Datum	   *labels = palloc(sizeof(Datum) * Max(Max(n, r->n_labels), 1));
+	WireIn		in = {r->fields, r->fields + r->fields_len};
+	WireField	f;
+	int			k = 0;
+
+	if (r->rows > 0 && r->n_labels != 0 && r->n_labels != n)
+		malformed();
+	while (r->n_labels > 0 && wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_LABEL)
+			labels[k++] = PointerGetDatum(text_from_wire(f.s, f.n));
+	for (; k < n; k++)
+		labels[k] = CStringGetTextDatum(psprintf("%d", k));
+	return labels;
 }
 
 static Datum

@@ -27,6 +27,14 @@ typedef struct Reply
 			   *dtype;
 	size_t		arch_len,
 				dtype_len;
+	WireField	floats;			/* of a pooled request; .n = 0: none */
+	int64		rows;			/* of floats, side by side */
+	WireField	offsets;		/* two per row, .n = 0: none */
+	WireField	counts,			/* log-probabilities: floats of each choice */
+				greedy;
+	int			n_labels;
+	const char *fields;			/* the frame, for its lists */
+	size_t		fields_len;
 	int64		count;
 	int64		max_model_len;
 	int64		prompt_tokens,
@@ -46,6 +54,15 @@ void		reply_read(Reply *r, const CallFrame *f);
 text	   *reply_text(const Reply *r);
 /* int4[] */
 Datum		reply_ids(const Reply *r);
+Datum		reply_offsets(const Reply *r);
+/* The number that is the whole answer. */
+float		reply_float(const Reply *r);
+/* float4[]; two_dims: a row each, also if there is but one. */
+Datum		reply_floats(const Reply *r, bool two_dims);
+/* Columns of floats; ERROR 58000 if they don't divide into rows. */
+int			reply_width(const Reply *r);
+/* The names of the columns, n_labels of them, as texts; if the model has none, their numbers. */
+Datum	   *reply_labels(const Reply *r);
 /* text, or *isnull */
 Datum		reply_finish_reason(const Reply *r, bool *isnull);
 Datum		reply_stop_reason(const Reply *r, bool *isnull);

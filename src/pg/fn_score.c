@@ -1,0 +1,715 @@
+/*
+ * fn_score.c
+ *	  Scores of pairs of texts: llm_similarity, llm_score (rows of engine_func.def),
+ *	  llm_score_batch, llm_score_pairs, the aggregate llm_rerank_agg; and the cosine of
+ *	  two embeddings.
+ *
+ * What needs many scores for one value keeps its requests in flight together (a Scorer, in
+ * a pool of batch_request.h).  llm_rerank is a SQL function over llm_score, so its
+ * pairs go through the batch node.
+ *
+ * llm_rerank_agg scores a row when it comes and keeps the best top_n: its memory is the
+ * window's and theirs, however large the group is.  Its state can be written out and
+ * combined when nothing is in flight, so workers of a parallel query have one each.
+ *
+ * Tests: tests/sql/18_score.sql.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "libpq/pqformat.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/typcache.h"
+
+#include "pg/batch_request.h"
+#include "pg/pool.h"
+
+PG_FUNCTION_INFO_V1(llm_cosine);
+PG_FUNCTION_INFO_V1(llm_score_batch);
+PG_FUNCTION_INFO_V1(llm_score_pairs);
+PG_FUNCTION_INFO_V1(llm_rerank_limit);
+PG_FUNCTION_INFO_V1(llm_rerank_agg_step);
+PG_FUNCTION_INFO_V1(llm_rerank_agg_combine);
+PG_FUNCTION_INFO_V1(llm_rerank_agg_write);
+PG_FUNCTION_INFO_V1(llm_rerank_agg_read);
+PG_FUNCTION_INFO_V1(llm_rerank_agg_final);
+
+/* ---- heads ---- */
+
+/* llm_similarity(a, b, model, params, timeout_ms) */
+void
+similarity_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	static const uint8 args[] = {POPT_model, POPT_PARAMS, POPT_timeout_ms};
+	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, 0};
+
+	pool_head(r, fcinfo, &f);
+}
+
+/* llm_score(query, document, use_activation, instruction, truncate, model, params, timeout_ms) */
+#define SCORE_NARGS		8
+#define SCORE_ARG_MODEL	5
+
+void
+score_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	static const uint8 args[] = {
+		POPT_use_activation, POPT_instruction, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms
+	};
+	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, 0};
+
+	pool_head(r, fcinfo, &f);
+}
+
+/* ---- many scores ---- */
+
+typedef struct Scorer
+{
+	MemoryContext tmp;			/* reset after each start */
+	MemoryContext head_cxt;
+	BatchPool  *pool;
+	const EngineFunc *func;
+	EngineRequest request;		/* of the pair that starts: the head, then its input */
+	int			head_len;
+	text	   *model;			/* of the head; NULL: vllm.model */
+	FunctionCallInfo input;		/* a pair, as the first arguments of llm_score */
+} Scorer;
+
+/* Options and model; options: llm_score's arguments. */
+static void
+make_head(Scorer *s, FunctionCallInfo options)
+{
+	MemoryContext old;
+	bool		model = !options->args[SCORE_ARG_MODEL].isnull;
+
+	MemoryContextReset(s->head_cxt);
+	old = MemoryContextSwitchTo(s->head_cxt);
+	memset(&s->request, 0, sizeof(s->request));
+	initStringInfo(&s->request.body);
+	s->func->head(&s->request, options);
+	s->head_len = s->request.body.len;
+	s->model = model ? DatumGetTextPCopy(options->args[SCORE_ARG_MODEL].value) : NULL;
+	MemoryContextSwitchTo(old);
+}
+
+/* Its requests live as long as cxt. */
+static Scorer *
+make_scorer(MemoryContext cxt, FunctionCallInfo options)
+{
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Scorer	   *s = palloc0(sizeof(Scorer));
+
+	s->tmp = AllocSetContextCreate(cxt, "LLM pair", ALLOCSET_DEFAULT_SIZES);
+	s->head_cxt = AllocSetContextCreate(cxt, "LLM request head", ALLOCSET_SMALL_SIZES);
+	s->pool = batch_pool_create(cxt);
+	s->func = engine_func_find("llm_score");
+	s->input = palloc0(SizeForFunctionCallInfo(2));
+	InitFunctionCallInfoData(*s->input, NULL, 2, InvalidOid, NULL, NULL);
+	MemoryContextSwitchTo(old);
+	make_head(s, options);
+	return s;
+}
+
+/* NULL: no slot is free; with wait it is waited for. */
+static BatchRequest *
+start_pair(Scorer *s, Datum query, Datum document, bool wait)
+{
+	MemoryContext old = MemoryContextSwitchTo(s->tmp);
+	BatchRequest *q;
+	ErrorData  *refused;
+
+	s->request.body.len = s->head_len;
+	s->input->args[0] = (NullableDatum) {.value = query};
+	s->input->args[1] = (NullableDatum) {.value = document};
+	refused = s->func->input(&s->request, s->input);
+	q = refused ? batch_request_failed(s->pool, refused) :
+		batch_request_start(s->pool, s->func, &s->request, NULL, wait);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(s->tmp);
+	return q;
+}
+
+/* Waits; releases the request. */
+static float
+score_of(Scorer *s, BatchRequest *q)
+{
+	ErrorData  *err;
+	bool		isnull;
+	float		score;
+
+	while (!batch_request_poll(q))
+		batch_pool_wait(s->pool, q, NULL);
+	err = batch_request_error(q);
+	if (err != NULL)
+		ThrowErrorData(err);
+	score = DatumGetFloat4(batch_request_value(q, FLOAT4OID, &isnull));
+	batch_request_release(q);
+	return score;
+}
+
+typedef struct Texts
+{
+	Datum	   *elems;
+	bool	   *nulls;
+	int			n;
+} Texts;
+
+static Texts
+texts_arg(FunctionCallInfo fcinfo, int arg)
+{
+	Texts		t;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), TEXTOID, -1, false, TYPALIGN_INT, &t.elems, &t.nulls, &t.n);
+	if (t.n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("At least one text element must be given")));
+	return t;
+}
+
+static void
+pair_context(void *arg)
+{
+	errcontext("pair %d", *(int *) arg + 1);
+}
+
+/* real[]: of a[i] and b[i], or of a[0] and all b; NULL where a text is. */
+static Datum
+score_texts(FunctionCallInfo fcinfo, const Texts *a, const Texts *b)
+{
+	Scorer	   *s = NULL;
+	BatchRequest **q = palloc0(sizeof(BatchRequest *) * b->n);
+	Datum	   *scores = palloc0(sizeof(Datum) * b->n);
+	bool	   *nulls = palloc0(sizeof(bool) * b->n);
+	int			started = 0;
+	int			done = 0;
+	int			n = b->n;
+	int			lower = 1;
+	ErrorContextCallback callback = {error_context_stack, pair_context, &done};
+
+	for (int i = 0; i < b->n; i++)
+	{
+		nulls[i] = a->nulls[a->n > 1 ? i : 0] || b->nulls[i];
+		/* nothing else is looked at if there is no pair */
+		if (!nulls[i] && s == NULL)
+			s = make_scorer(CurrentMemoryContext, fcinfo);
+	}
+	error_context_stack = &callback;
+	for (; done < b->n; done++)
+	{
+		for (; started < b->n && (started <= done || batch_pool_room(s->pool) > 0); started++)
+		{
+			if (nulls[started])
+				continue;
+			q[started] = start_pair(s, a->elems[a->n > 1 ? started : 0], b->elems[started], started == done);
+			if (q[started] == NULL)
+				break;
+		}
+		if (!nulls[done])
+			scores[done] = Float4GetDatum(score_of(s, q[done]));
+	}
+	error_context_stack = callback.previous;
+	return PointerGetDatum(construct_md_array(scores, nulls, 1, &n, &lower, FLOAT4OID, 4, true, TYPALIGN_INT));
+}
+
+/* The scorer's memory is the call's own: a query may make many calls. */
+static Datum
+score_in_own_memory(FunctionCallInfo fcinfo, const Texts *a, const Texts *b)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext own = AllocSetContextCreate(caller, "LLM scores", ALLOCSET_DEFAULT_SIZES);
+	ArrayType  *scores;
+	ArrayType  *result;
+
+	MemoryContextSwitchTo(own);
+	scores = DatumGetArrayTypeP(score_texts(fcinfo, a, b));
+	MemoryContextSwitchTo(caller);
+	result = palloc(VARSIZE(scores));
+	memcpy(result, scores, VARSIZE(scores));
+	MemoryContextDelete(own);
+	return PointerGetDatum(result);
+}
+
+/* llm_score_batch(query text, documents text[], ... as llm_score) */
+Datum
+llm_score_batch(PG_FUNCTION_ARGS)
+{
+	Datum		query;
+	bool		is_null = false;
+	Texts		a = {&query, &is_null, 1};
+	Texts		b;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		PG_RETURN_NULL();
+	query = PointerGetDatum(PG_GETARG_TEXT_PP(0));
+	b = texts_arg(fcinfo, 1);
+	PG_RETURN_DATUM(score_in_own_memory(fcinfo, &a, &b));
+}
+
+/* llm_score_pairs(a text[], b text[], ... as llm_score) */
+Datum
+llm_score_pairs(PG_FUNCTION_ARGS)
+{
+	Texts		a;
+	Texts		b;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		PG_RETURN_NULL();
+	a = texts_arg(fcinfo, 0);
+	b = texts_arg(fcinfo, 1);
+	if (a.n != b.n && a.n != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("Input lengths must be either 1:1, 1:N or N:N"),
+				 errdetail("a has %d elements, b has %d.", a.n, b.n)));
+	PG_RETURN_DATUM(score_in_own_memory(fcinfo, &a, &b));
+}
+
+/* ---- llm_rerank ---- */
+
+static void
+check_top_n(int top_n)
+{
+	if (top_n < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("top_n must not be negative"),
+				 errdetail("parameter=top_n, value=%d", top_n),
+				 errhint("0 stands for all documents.")));
+}
+
+/* vllm.rerank_limit(top_n int): of llm_rerank's LIMIT; NULL = all */
+Datum
+llm_rerank_limit(PG_FUNCTION_ARGS)
+{
+	int			top_n = PG_ARGISNULL(0) ? 0 : PG_GETARG_INT32(0);
+
+	check_top_n(top_n);
+	if (top_n == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(top_n);
+}
+
+/* ---- llm_rerank_agg(query text, id "any", document text, top_n int, model text) ---- */
+
+#define AGG_AHEAD	256			/* pairs in flight of a group, at most */
+#define AGG_ARG_ID	2			/* 0 is the state */
+#define AGG_ARG_TOP_N	4
+#define AGG_ARG_MODEL	5
+
+typedef struct Candidate
+{
+	char	   *id;				/* NULL: is null */
+	char	   *document;
+	float		score;
+	BatchRequest *request;		/* in flight */
+} Candidate;
+
+/* What all groups of an aggregate share, in the transition function's fn_extra. */
+typedef struct RankAgg
+{
+	Scorer	   *scorer;
+	FmgrInfo	id_out;
+} RankAgg;
+
+typedef struct RankState
+{
+	MemoryContext cxt;
+	int			top_n;			/* 0 = all */
+	Scorer	   *scorer;			/* RankAgg's; NULL: nothing was scored here */
+	Candidate  *ahead;			/* a ring, in the order of rows */
+	uint32		room;			/* its size, a power of two */
+	uint32		first;
+	uint32		n_ahead;
+	Candidate  *best;			/* top_n > 0: a heap, the worst on top */
+	int			n,
+				space;
+} RankState;
+
+/* Is a to come before b?  Equal scores by id: the same whatever the rows' order. */
+static bool
+better(const Candidate *a, const Candidate *b)
+{
+	if (a->score != b->score)
+		return a->score > b->score;
+	if (a->id == NULL || b->id == NULL)
+		return a->id != NULL && b->id == NULL;
+	return strcmp(a->id, b->id) < 0;
+}
+
+static void
+forget_candidate(Candidate *c)
+{
+	if (c->id)
+		pfree(c->id);
+	pfree(c->document);
+}
+
+static void
+sift_down(Candidate *heap, int n)
+{
+	int			i = 0;
+
+	for (;;)
+	{
+		int			worst = i;
+		Candidate	tmp;
+
+		for (int k = 2 * i + 1; k <= 2 * i + 2 && k < n; k++)
+			if (better(&heap[worst], &heap[k]))
+				worst = k;
+		if (worst == i)
+			return;
+		tmp = heap[i];
+		heap[i] = heap[worst];
+		heap[worst] = tmp;
+		i = worst;
+	}
+}
+
+/* A candidate with its score, whose strings are the state's. */
+static void
+rank(RankState *s, Candidate c)
+{
+	int			i;
+
+	if (s->top_n > 0 && s->n == s->top_n)
+	{
+		if (!better(&c, &s->best[0]))
+		{
+			forget_candidate(&c);
+			return;
+		}
+		forget_candidate(&s->best[0]);
+		s->best[0] = c;
+		sift_down(s->best, s->n);
+		return;
+	}
+	if (s->n == s->space)
+	{
+		s->space = s->space ? s->space * 2 : 16;
+		s->best = s->best ? repalloc_huge(s->best, sizeof(Candidate) * s->space) :
+			MemoryContextAlloc(s->cxt, sizeof(Candidate) * s->space);
+	}
+	s->best[s->n++] = c;
+	for (i = s->n - 1; i > 0 && better(&s->best[(i - 1) / 2], &s->best[i]); i = (i - 1) / 2)
+	{
+		Candidate	tmp = s->best[i];
+
+		s->best[i] = s->best[(i - 1) / 2];
+		s->best[(i - 1) / 2] = tmp;
+	}
+}
+
+/* The oldest pair in flight; waits for its score. */
+static void
+take_first(RankState *s)
+{
+	Candidate	c = s->ahead[s->first];
+
+	c.score = score_of(s->scorer, c.request);
+	c.request = NULL;
+	s->first = (s->first + 1) % s->room;
+	s->n_ahead--;
+	rank(s, c);
+}
+
+static void
+take_all(RankState *s)
+{
+	while (s->n_ahead > 0)
+		take_first(s);
+}
+
+static RankState *
+make_state(MemoryContext cxt)
+{
+	RankState  *s = MemoryContextAllocZero(cxt, sizeof(RankState));
+
+	s->cxt = cxt;
+	return s;
+}
+
+/* The aggregate's model among llm_score's arguments, of which the others aren't given. */
+static void
+fill_options(FunctionCallInfo call, FunctionCallInfo fcinfo)
+{
+	InitFunctionCallInfoData(*call, NULL, SCORE_NARGS, PG_GET_COLLATION(), NULL, NULL);
+	for (int i = 0; i < SCORE_NARGS; i++)
+		call->args[i] = (NullableDatum) {.isnull = true};
+	if (PG_NARGS() > AGG_ARG_MODEL)
+		call->args[SCORE_ARG_MODEL] = fcinfo->args[AGG_ARG_MODEL];
+}
+
+static bool
+same_model(const Scorer *s, NullableDatum arg)
+{
+	text	   *t;
+
+	if (arg.isnull || s->model == NULL)
+		return arg.isnull && s->model == NULL;
+	t = DatumGetTextPP(arg.value);
+	return VARSIZE_ANY_EXHDR(t) == VARSIZE_ANY_EXHDR(s->model) &&
+		memcmp(VARDATA_ANY(t), VARDATA_ANY(s->model), VARSIZE_ANY_EXHDR(t)) == 0;
+}
+
+static RankAgg *
+shared_parts(FunctionCallInfo fcinfo)
+{
+	LOCAL_FCINFO(call, SCORE_NARGS);
+	RankAgg    *agg = fcinfo->flinfo->fn_extra;
+	MemoryContext cxt = fcinfo->flinfo->fn_mcxt;
+
+	fill_options(call, fcinfo);
+	if (agg == NULL)
+	{
+		Oid			out;
+		bool		varlena;
+
+		agg = MemoryContextAllocZero(cxt, sizeof(RankAgg));
+		getTypeOutputInfo(get_fn_expr_argtype(fcinfo->flinfo, AGG_ARG_ID), &out, &varlena);
+		fmgr_info_cxt(out, &agg->id_out, cxt);
+		agg->scorer = make_scorer(cxt, call);
+		fcinfo->flinfo->fn_extra = agg;
+	}
+	else if (!same_model(agg->scorer, call->args[SCORE_ARG_MODEL]))
+		make_head(agg->scorer, call);
+	return agg;
+}
+
+static void
+grow_ring(RankState *s)
+{
+	uint32		room = s->room ? s->room * 2 : 8;
+	Candidate  *ring = MemoryContextAlloc(s->cxt, sizeof(Candidate) * room);
+
+	for (uint32 i = 0; i < s->n_ahead; i++)
+		ring[i] = s->ahead[(s->first + i) % s->room];
+	if (s->ahead)
+		pfree(s->ahead);
+	s->ahead = ring;
+	s->room = room;
+	s->first = 0;
+}
+
+/* Wait until one more may start: the group's own oldest first, else whatever ends. */
+static void
+make_room(RankState *s)
+{
+	while (s->n_ahead == AGG_AHEAD || batch_pool_room(s->scorer->pool) <= 0)
+		if (s->n_ahead > 0)
+			take_first(s);
+		else
+			batch_pool_wait(s->scorer->pool, NULL, NULL);
+	if (s->n_ahead == s->room)
+		grow_ring(s);
+}
+
+/* (state, query, id, document[, top_n[, model]]); rows without query or document don't count */
+Datum
+llm_rerank_agg_step(PG_FUNCTION_ARGS)
+{
+	MemoryContext cxt;
+	RankState  *s;
+	RankAgg    *agg;
+	Candidate	c = {0};
+
+	if (!AggCheckCallContext(fcinfo, &cxt))
+		elog(ERROR, "llm_rerank_agg_step called outside of an aggregate");
+	s = PG_ARGISNULL(0) ? make_state(cxt) : (RankState *) PG_GETARG_POINTER(0);
+	if (PG_ARGISNULL(1) || PG_ARGISNULL(3))
+		PG_RETURN_POINTER(s);
+	agg = shared_parts(fcinfo);
+	if (s->scorer == NULL)
+	{
+		s->top_n = PG_NARGS() > AGG_ARG_TOP_N && !PG_ARGISNULL(AGG_ARG_TOP_N) ? PG_GETARG_INT32(AGG_ARG_TOP_N) : 0;
+		check_top_n(s->top_n);
+		s->scorer = agg->scorer;
+	}
+	make_room(s);
+	while ((c.request = start_pair(s->scorer, PG_GETARG_DATUM(1), PG_GETARG_DATUM(3), s->n_ahead == 0)) == NULL)
+		take_first(s);
+	if (!PG_ARGISNULL(AGG_ARG_ID))
+		c.id = MemoryContextStrdup(s->cxt, OutputFunctionCall(&agg->id_out, PG_GETARG_DATUM(AGG_ARG_ID)));
+	c.document = MemoryContextStrdup(s->cxt, text_to_cstring(PG_GETARG_TEXT_PP(3)));
+	s->ahead[(s->first + s->n_ahead++) % s->room] = c;
+	PG_RETURN_POINTER(s);
+}
+
+/* All of the second's to the first, which is made if there is none. */
+Datum
+llm_rerank_agg_combine(PG_FUNCTION_ARGS)
+{
+	MemoryContext cxt;
+	MemoryContext old;
+	RankState  *to = PG_ARGISNULL(0) ? NULL : (RankState *) PG_GETARG_POINTER(0);
+	RankState  *from = PG_ARGISNULL(1) ? NULL : (RankState *) PG_GETARG_POINTER(1);
+
+	if (!AggCheckCallContext(fcinfo, &cxt))
+		elog(ERROR, "llm_rerank_agg_combine called outside of an aggregate");
+	if (to == NULL)
+		to = make_state(cxt);
+	if (from == NULL)
+		PG_RETURN_POINTER(to);
+	take_all(to);
+	take_all(from);
+	if (to->top_n == 0)
+		to->top_n = from->top_n;
+	old = MemoryContextSwitchTo(to->cxt);
+	for (int i = 0; i < from->n; i++)
+	{
+		Candidate	c = from->best[i];
+
+		c.id = c.id ? pstrdup(c.id) : NULL;
+		c.document = pstrdup(c.document);
+		rank(to, c);
+	}
+	MemoryContextSwitchTo(old);
+	PG_RETURN_POINTER(to);
+}
+
+Datum
+llm_rerank_agg_write(PG_FUNCTION_ARGS)
+{
+	RankState  *s = (RankState *) PG_GETARG_POINTER(0);
+	StringInfoData buf;
+
+	take_all(s);
+	pq_begintypsend(&buf);
+	pq_sendint32(&buf, s->top_n);
+	pq_sendint32(&buf, s->n);
+	for (int i = 0; i < s->n; i++)
+	{
+		pq_sendfloat4(&buf, s->best[i].score);
+		pq_sendbyte(&buf, s->best[i].id != NULL);
+		if (s->best[i].id)
+			pq_sendstring(&buf, s->best[i].id);
+		pq_sendstring(&buf, s->best[i].document);
+	}
+	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
+}
+
+Datum
+llm_rerank_agg_read(PG_FUNCTION_ARGS)
+{
+	bytea	   *b = PG_GETARG_BYTEA_PP(0);
+	StringInfoData buf;
+	RankState  *s = make_state(CurrentMemoryContext);
+	int			n;
+
+	initStringInfo(&buf);
+	appendBinaryStringInfo(&buf, VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b));
+	s->top_n = pq_getmsgint(&buf, 4);
+	n = pq_getmsgint(&buf, 4);
+	for (int i = 0; i < n; i++)
+	{
+		Candidate	c = {.score = pq_getmsgfloat4(&buf)};
+
+		if (pq_getmsgbyte(&buf))
+			c.id = pstrdup(pq_getmsgstring(&buf));
+		c.document = pstrdup(pq_getmsgstring(&buf));
+		rank(s, c);
+	}
+	pq_getmsgend(&buf);
+	PG_RETURN_POINTER(s);
+}
+
+static int
+compare_candidates(const void *a, const void *b)
+{
+	return better(a, b) ? -1 : better(b, a) ? 1 : 0;
+}
+
+/* llm_ranked(id, relevance_score, document)[], the best first; no rows: NULL */
+Datum
+llm_rerank_agg_final(PG_FUNCTION_ARGS)
+{
+	RankState  *s = PG_ARGISNULL(0) ? NULL : (RankState *) PG_GETARG_POINTER(0);
+	Oid			elemtype = get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid));
+	Candidate  *sorted;
+	TupleDesc	desc;
+	Datum	   *rows;
+
+	if (s == NULL)
+		PG_RETURN_NULL();
+	take_all(s);
+	if (s->n == 0)
+		PG_RETURN_NULL();
+	desc = lookup_rowtype_tupdesc(elemtype, -1);
+	/* the state may be asked again: it stays a heap */
+	sorted = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Candidate) * s->n);
+	memcpy(sorted, s->best, sizeof(Candidate) * s->n);
+	qsort(sorted, s->n, sizeof(Candidate), compare_candidates);
+	rows = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Datum) * s->n);
+	for (int i = 0; i < s->n; i++)
+	{
+		Datum		values[3] = {0};
+		bool		nulls[3] = {sorted[i].id == NULL, false, false};
+
+		if (sorted[i].id)
+			values[0] = CStringGetTextDatum(sorted[i].id);
+		values[1] = Float4GetDatum(sorted[i].score);
+		values[2] = CStringGetTextDatum(sorted[i].document);
+		rows[i] = HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
+	}
+	ReleaseTupleDesc(desc);
+	PG_RETURN_ARRAYTYPE_P(construct_array(rows, s->n, elemtype, -1, false, TYPALIGN_DOUBLE));
+}
+
+/* ---- llm_similarity(a real[], b real[]) ---- */
+
+static const float *
+vector_arg(FunctionCallInfo fcinfo, int arg, int *n)
+{
+	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(arg);
+
+	if (ARR_NDIM(a) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("a vector must be a one-dimensional array")));
+	if (array_contains_nulls(a))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("a vector must not contain null values")));
+	*n = ArrayGetNItems(ARR_NDIM(a), ARR_DIMS(a));
+	if (*n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a vector must have at least one dimension")));
+	return (const float *) ARR_DATA_PTR(a);
+}
+
+/* The cosine; a vector of zeros has no direction: NULL. */
+Datum
+llm_cosine(PG_FUNCTION_ARGS)
+{
+	int			n,
+				m;
+	const float *a = vector_arg(fcinfo, 0, &n);
+	const float *b = vector_arg(fcinfo, 1, &m);
+	double		ab = 0,
+				aa = 0,
+				bb = 0;
+
+	if (n != m)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("vectors of different dimensions: %d and %d", n, m),
+				 errhint("Are they embeddings of the same model?")));
+	for (int i = 0; i < n; i++)
+	{
+		ab += (double) a[i] * b[i];
+		aa += (double) a[i] * a[i];
+		bb += (double) b[i] * b[i];
+	}
+	if (aa == 0 || bb == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT4((float) Max(-1, Min(1, ab / (sqrt(aa) * sqrt(bb)))));
+}

@@ -1,0 +1,85 @@
+/*
+ * pool.h
+ *	  Pooled requests: vectors, scores and labels instead of an answer.
+ */
+#ifndef VLLM_PG_POOL_H
+#define VLLM_PG_POOL_H
+
+#include "postgres.h"
+
+#include "pg/engine_func.h"
+
+typedef enum PoolOptId
+{
+#define POOL_OPTION(name, tasks, type, tag, lo, hi, rule) POPT_##name,
+#define POOL_ALIAS(alias, name)
+#include "pg/pool_options.def"
+#undef POOL_OPTION
+#undef POOL_ALIAS
+	POPT_COUNT
+} PoolOptId;
+
+/* kinds of tasks, as bits of pool_options.def */
+#define POOL_EMBED		1
+#define POOL_CLASSIFY	2
+#define POOL_SCORE		4
+#define POOL_REWARD		8
+#define POOL_ANY		15
+
+/* what else stands among a function's arguments */
+#define POPT_PARAMS		100
+#define POPT_OTHER		101		/* the function's own affair */
+
+/* A function: its task, and its arguments behind the inputs in their order. */
+typedef struct PoolFunc
+{
+	const char *task;
+	int			kind;			/* POOL_EMBED, ... */
+	int			first;			/* argument of args[0] */
+	int			n_args;
+	const uint8 *args;			/* PoolOptId, POPT_PARAMS, POPT_OTHER */
+	int			wants;			/* POOL_WANT_* */
+} PoolFunc;
+
+#define POOL_WANT_LABELS	1
+#define POOL_WANT_OFFSETS	2
+
+/* pool_options.c */
+
+/* EngineFunc.head */
+void		pool_head(EngineRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f);
+
+/* EngineFunc.input: one text, or two */
+ErrorData  *pool_input(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *pool_input_similar(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *pool_input_score(EngineRequest *r, FunctionCallInfo fcinfo);
+
+/* EngineFunc.result: the first number; all of them in one or two dimensions */
+Datum		pool_result_number(const Reply *reply, Oid rettype, bool *isnull);
+Datum		pool_result_row(const Reply *reply, Oid rettype, bool *isnull);
+Datum		pool_result_rows(const Reply *reply, Oid rettype, bool *isnull);
+
+/* fn_embed.c */
+void		embed_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		embed_multi_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		encode_head(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		encode_result(const Reply *reply, Oid rettype, bool *isnull);
+
+/* fn_score.c */
+void		similarity_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		score_head(EngineRequest *r, FunctionCallInfo fcinfo);
+
+/* fn_classify.c */
+void		classify_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		class_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		classify_probs_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		token_classify_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		reward_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		reward_tokens_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		reward_steps_head(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		classify_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		class_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		reward_steps_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		token_classify_result(const Reply *reply, Oid rettype, bool *isnull);
+
+#endif

@@ -1,0 +1,197 @@
+/*
+ * pool_options.c
+ *	  What a caller of llm_embed and its kin asked for, and the parts that all of them
+ *	  share.
+ *
+ * pool_options.def has a row for every option.  A value is taken from the named
+ * argument, then from params; vllm.default_params is about answers and isn't looked at.
+ * An option that a task has no use for is an ERROR, never dropped.
+ *
+ * Tests: tests/sql/17_embed.sql.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/generate.h"
+#include "pg/options.h"
+#include "pg/pool.h"
+
+static const OptDef defs[POPT_COUNT] = {
+#define POOL_OPTION(name, tasks, type, tag, lo, hi, rule) \
+	[POPT_##name] = {#name, 0, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
+#define POOL_ALIAS(alias, name)
+#include "pg/pool_options.def"
+#undef POOL_OPTION
+#undef POOL_ALIAS
+};
+
+static const uint8 option_tasks[POPT_COUNT] = {
+#define POOL_OPTION(name, tasks, type, tag, lo, hi, rule) [POPT_##name] = POOL_##tasks,
+#define POOL_ALIAS(alias, name)
+#include "pg/pool_options.def"
+#undef POOL_OPTION
+#undef POOL_ALIAS
+};
+
+static const OptAlias aliases[] = {
+#define POOL_OPTION(name, tasks, type, tag, lo, hi, rule)
+#define POOL_ALIAS(alias, name) {#alias, #name},
+#include "pg/pool_options.def"
+#undef POOL_OPTION
+#undef POOL_ALIAS
+};
+
+static const OptTable table = {defs, POPT_COUNT, aliases, lengthof(aliases), NULL, 0};
+
+/* ---- options ---- */
+
+/* What an option is called where it was given. */
+static void
+wrong_task(const PoolFunc *f, const char *name)
+{
+	StringInfoData fit;
+
+	initStringInfo(&fit);
+	for (int i = 0; i < POPT_COUNT; i++)
+		if (option_tasks[i] & f->kind)
+			appendStringInfo(&fit, "%s%s", fit.len > 0 ? ", " : "", defs[i].name);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("parameter \"%s\" does not apply to the task \"%s\"", name, f->task),
+			 errhint("Parameters of this task: %s.", fit.data)));
+}
+
+static void
+check_values(const PoolFunc *f, const OptValue *v)
+{
+	const OptValue *t = &v[POPT_truncate];
+	const OptValue *l = &v[POPT_long_input];
+
+	for (int i = 0; i < POPT_COUNT; i++)
+		if (v[i].set && !(option_tasks[i] & f->kind))
+			wrong_task(f, defs[i].name);
+	if (t->set && t->i == 0)
+		options_refuse(&defs[POPT_truncate], defs[POPT_truncate].rule, "0");
+	if (l->set && strcmp(l->strs[0], "error") != 0 && strcmp(l->strs[0], "truncate") != 0 &&
+		strcmp(l->strs[0], "chunk") != 0)
+		options_refuse(&defs[POPT_long_input], defs[POPT_long_input].rule, quote_literal_cstr(l->strs[0]));
+	if (l->set && strcmp(l->strs[0], "chunk") == 0 && f->kind != POOL_EMBED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("long_input \"chunk\" is for embeddings"),
+				 errdetail("parameter=long_input, task=%s", f->task),
+				 errhint("\"truncate\" leaves out what the model does not take.")));
+}
+
+void
+pool_head(EngineRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
+{
+	OptValue	v[POPT_COUNT] = {0};
+	const char *params = NULL;
+	ModelRow   *model;
+	WireOut		out = vclient_out(&r->body);
+
+	for (int i = 0; i < f->n_args; i++)
+	{
+		int			arg = f->first + i;
+
+		if (arg >= PG_NARGS() || PG_ARGISNULL(arg) || f->args[i] == POPT_OTHER)
+			continue;
+		if (f->args[i] == POPT_PARAMS)
+			params = text_to_cstring(PG_GETARG_TEXT_PP(arg));
+		else
+			options_argument(&defs[f->args[i]], &v[f->args[i]], PG_GETARG_DATUM(arg));
+	}
+	if (params)
+		options_json(&table, v, params, "params");
+	check_values(f, v);
+	model = catalog_model_for_use(v[POPT_model].set ? v[POPT_model].strs[0] : NULL);
+	r->kind = WK_POOL;
+	r->model = model->name;
+	r->timeout_ms = v[POPT_timeout_ms].set ? (int) v[POPT_timeout_ms].i : 0;
+	r->deterministic = true;
+	catalog_put(model, &out);
+	wire_put_str(&out, WTAG_TASK, f->task, strlen(f->task));
+	options_send(&table, v, &out);
+	if (f->wants & POOL_WANT_LABELS)
+		wire_put_int(&out, WTAG_WANT_LABELS, 1);
+	if (f->wants & POOL_WANT_OFFSETS)
+		wire_put_int(&out, WTAG_WANT_IDS, 1);
+}
+
+/* ---- inputs ---- */
+
+/* Any text that a model is to read: not empty, not longer than vllm.max_prompt_bytes. */
+static ErrorData *
+put_input(EngineRequest *r, FunctionCallInfo fcinfo, int arg, const char *name, WireTag tag)
+{
+	text	   *t = PG_GETARG_TEXT_PP(arg);
+	ErrorData  *refused = generate_check_length(name, t);
+	WireOut		out = vclient_out(&r->body);
+
+	if (refused == NULL && VARSIZE_ANY_EXHDR(t) == 0)
+	{
+		refused = palloc0(sizeof(ErrorData));
+		refused->elevel = ERROR;
+		refused->sqlerrcode = ERRCODE_INVALID_PARAMETER_VALUE;
+		refused->message = psprintf("%s must not be empty", name);
+		refused->detail = psprintf("parameter=%s, value=''", name);
+		refused->hint = psprintf("NULLIF(%s, '') gives NULL for an empty text.", name);
+		refused->assoc_context = CurrentMemoryContext;
+	}
+	if (refused == NULL)
+		wire_put_text(&out, tag, VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t));
+	return refused;
+}
+
+ErrorData *
+pool_input(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	return put_input(r, fcinfo, 0, "input", WTAG_PROMPT);
+}
+
+ErrorData *
+pool_input_similar(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	ErrorData  *refused = put_input(r, fcinfo, 0, "a", WTAG_PROMPT);
+
+	return refused ? refused : put_input(r, fcinfo, 1, "b", WTAG_PAIR);
+}
+
+ErrorData *
+pool_input_score(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	ErrorData  *refused = put_input(r, fcinfo, 0, "query", WTAG_PROMPT);
+
+	return refused ? refused : put_input(r, fcinfo, 1, "document", WTAG_PAIR);
+}
+
+/* ---- results ---- */
+
+Datum
+pool_result_number(const Reply *reply, Oid rettype, bool *isnull)
+{
+	*isnull = false;
+	return Float4GetDatum(reply_float(reply));
+}
+
+Datum
+pool_result_row(const Reply *reply, Oid rettype, bool *isnull)
+{
+	*isnull = false;
+	return reply_floats(reply, false);
+}
+
+Datum
+pool_result_rows(const Reply *reply, Oid rettype, bool *isnull)
+{
+	*isnull = false;
+	return reply_floats(reply, true);
+}

@@ -1,0 +1,116 @@
+/*
+ * pool_support.c
+ *	  llm_pool_support: what the planner should know of llm_embed and its kin.
+ *
+ * They are STABLE, but in a list, a condition or an ORDER BY the executor computes a
+ * STABLE function once a row, also where its arguments don't depend on the row:
+ *
+ *		SELECT id FROM docs ORDER BY llm_similarity(embedding, llm_embed('a question'))
+ *
+ * So a call of constants and parameters becomes an uncorrelated scalar sub-select,
+ * which is what users would write by hand: the planner makes an InitPlan of it, which runs
+ * once, when its value is first needed.  An index can be searched for it, workers of a
+ * parallel query get it from the leader, and nothing is computed while planning: the
+ * selectivity functions would call a STABLE function of constants.
+ *
+ * Only while a query's expressions are being prepared may a sub-select be made: later
+ * nobody would plan it (simple_rel_array exists from then on).
+ *
+ * Tests: tests/sql/17_embed.sql.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/pathnodes.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(llm_pool_support);
+
+/* Anything but constants, parameters of the statement, and functions of such. */
+static bool
+varies(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Param:
+			return ((Param *) node)->paramkind != PARAM_EXTERN;
+		case T_FuncExpr:
+			if (((FuncExpr *) node)->funcretset)
+				return true;
+			break;
+		case T_Const:
+		case T_OpExpr:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayExpr:
+		case T_ArrayCoerceExpr:
+		case T_List:
+			break;
+		default:
+			return true;
+	}
+	return expression_tree_walker(node, varies, context);
+}
+
+/* Does the query read anything?  Without, nothing runs more than once. */
+static bool
+has_rows(const Query *q)
+{
+	ListCell   *lc;
+
+	if (q->jointree == NULL)
+		return false;
+	foreach(lc, q->jointree->fromlist)
+	{
+		Node	   *item = lfirst(lc);
+
+		if (!IsA(item, RangeTblRef) ||
+			rt_fetch(((RangeTblRef *) item)->rtindex, q->rtable)->rtekind != RTE_RESULT)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_hoistable(const SupportRequestSimplify *r)
+{
+	return r->root != NULL && r->root->simple_rel_array == NULL &&
+		has_rows(r->root->parse) &&
+		!varies((Node *) r->fcall->args, NULL) &&
+		!contain_volatile_functions((Node *) r->fcall->args);
+}
+
+/* (SELECT call) */
+static Node *
+as_sub_select(SupportRequestSimplify *r)
+{
+	Query	   *q = makeNode(Query);
+	SubLink    *link = makeNode(SubLink);
+
+	q->commandType = CMD_SELECT;
+	q->canSetTag = true;
+	q->jointree = makeFromExpr(NIL, NULL);
+	/* fcall is the caller's own copy, its args are new */
+	q->targetList = list_make1(makeTargetEntry(copyObject((Expr *) r->fcall), 1, NULL, false));
+	link->subLinkType = EXPR_SUBLINK;
+	link->subselect = (Node *) q;
+	link->location = -1;
+	r->root->parse->hasSubLinks = true;
+	return (Node *) link;
+}
+
+Datum
+llm_pool_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	if (IsA(request, SupportRequestSimplify) && is_hoistable((SupportRequestSimplify *) request))
+		PG_RETURN_POINTER(as_sub_select((SupportRequestSimplify *) request));
+	PG_RETURN_POINTER(NULL);
+}
