@@ -125,9 +125,6 @@ RETURNS real
 AS 'MODULE_PATHNAME', 'llm_similarity'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
 
-CREATE FUNCTION llm_similarity(a real[], b real[]) RETURNS real
-AS 'MODULE_PATHNAME', 'llm_cosine' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
-
 CREATE FUNCTION llm_score(
     query text,
     document text,
@@ -376,6 +373,11 @@ AS 'MODULE_PATHNAME', 'llm_l2_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAF
 
 CREATE FUNCTION llm_inner_product(a real[], b real[]) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+-- NaN is greater than any number: a vector of zeros would be similar to everything
+CREATE FUNCTION llm_similarity(a real[], b real[]) RETURNS real
+LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10
+RETURN NULLIF(1 - llm_cosine_distance(a, b), 'NaN'::float8)::real;
 
 CREATE FUNCTION llm_binary_quantize(v real[]) RETURNS bit
 AS 'MODULE_PATHNAME', 'llm_binary_quantize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;

@@ -1,8 +1,7 @@
 /*
  * fn_score.c
  *	  Scores of pairs of texts: llm_similarity, llm_score (rows of engine_func.def),
- *	  llm_score_batch, llm_score_pairs, the aggregate llm_rerank_agg; and the cosine of
- *	  two embeddings.
+ *	  llm_score_batch, llm_score_pairs, and the aggregate llm_rerank_agg.
  *
  * What needs many scores for one value keeps its requests in flight together (a Scorer, in
  * a pool of batch_request.h).  llm_rerank is a SQL function over llm_score, so its
@@ -15,8 +14,6 @@
  * Tests: tests/sql/18_score.sql.
  */
 #include "postgres.h"
-
-#include <math.h>
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
@@ -31,7 +28,6 @@
 #include "pg/batch_request.h"
 #include "pg/pool.h"
 
-PG_FUNCTION_INFO_V1(llm_cosine);
 PG_FUNCTION_INFO_V1(llm_score_batch);
 PG_FUNCTION_INFO_V1(llm_score_pairs);
 PG_FUNCTION_INFO_V1(llm_rerank_limit);
@@ -197,14 +193,14 @@ score_texts(FunctionCallInfo fcinfo, const Texts *a, const Texts *b)
 	for (int i = 0; i < b->n; i++)
 	{
 		nulls[i] = a->nulls[a->n > 1 ? i : 0] || b->nulls[i];
-		/* nothing else is looked at if there is no pair */
+		/* nothing else is looked at if there is no pair: s stays NULL */
 		if (!nulls[i] && s == NULL)
 			s = make_scorer(CurrentMemoryContext, fcinfo);
 	}
 	error_context_stack = &callback;
 	for (; done < b->n; done++)
 	{
-		for (; started < b->n && (started <= done || batch_pool_room(s->pool) > 0); started++)
+		for (; s && started < b->n && (started <= done || batch_pool_room(s->pool) > 0); started++)
 		{
 			if (nulls[started])
 				continue;
@@ -661,55 +657,4 @@ llm_rerank_agg_final(PG_FUNCTION_ARGS)
 	}
 	ReleaseTupleDesc(desc);
 	PG_RETURN_ARRAYTYPE_P(construct_array(rows, s->n, elemtype, -1, false, TYPALIGN_DOUBLE));
-}
-
-/* ---- llm_similarity(a real[], b real[]) ---- */
-
-static const float *
-vector_arg(FunctionCallInfo fcinfo, int arg, int *n)
-{
-	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(arg);
-
-	if (ARR_NDIM(a) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("a vector must be a one-dimensional array")));
-	if (array_contains_nulls(a))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("a vector must not contain null values")));
-	*n = ArrayGetNItems(ARR_NDIM(a), ARR_DIMS(a));
-	if (*n == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("a vector must have at least one dimension")));
-	return (const float *) ARR_DATA_PTR(a);
-}
-
-/* The cosine; a vector of zeros has no direction: NULL. */
-Datum
-llm_cosine(PG_FUNCTION_ARGS)
-{
-	int			n,
-				m;
-	const float *a = vector_arg(fcinfo, 0, &n);
-	const float *b = vector_arg(fcinfo, 1, &m);
-	double		ab = 0,
-				aa = 0,
-				bb = 0;
-
-	if (n != m)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("vectors of different dimensions: %d and %d", n, m),
-				 errhint("Are they embeddings of the same model?")));
-	for (int i = 0; i < n; i++)
-	{
-		ab += (double) a[i] * b[i];
-		aa += (double) a[i] * a[i];
-		bb += (double) b[i] * b[i];
-	}
-	if (aa == 0 || bb == 0)
-		PG_RETURN_NULL();
-	PG_RETURN_FLOAT4((float) Max(-1, Min(1, ab / (sqrt(aa) * sqrt(bb)))));
 }

@@ -6,13 +6,15 @@ DROP FUNCTION quote_ident(name);
 SELECT extversion, extrelocatable FROM pg_extension WHERE extname = 'vllm_pg';
 SELECT llm_version() ~ '^vllm_pg 0\.5 \(wire \d+, engine \w+\)$' AS version;
 
--- members, as a user sees them
+-- members, as a user sees them (unaligned: a long name moves no other line)
+\pset format unaligned
 SELECT oid::regprocedure::text AS function,
        provolatile, proparallel, prosupport::text AS support, proisstrict AS strict
 FROM pg_proc JOIN pg_depend d ON d.objid = pg_proc.oid AND d.classid = 'pg_proc'::regclass
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
   AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'vllm_pg')
 ORDER BY oid::regprocedure::text COLLATE "C";
+\pset format aligned
 SELECT name, path LIKE '/%/vllm_pg/models/tickets-2m' AS path, state, grants FROM llm_models;
 
 -- what the rest of the suite uses: SQLSTATE, message, detail and hint of a failure
