@@ -236,6 +236,8 @@ make_choices(Maker *m, PoolSpec *out, Err *e)
 static bool
 make_text(Maker *m, PoolSpec *out, Err *e)
 {
+	if (m->pr->text.s != NULL && m->pr->text.n == 0)
+		return bad_input(e, "input", "input must not be empty");
 	out->seqs = mem_zalloc(sizeof(PoolSeq));
 	out->seqs[0] = (PoolSeq) {.type1_at = INT_MAX, .scored_at = 1};
 	out->n_seqs = 1;

@@ -153,7 +153,7 @@ test_bpe(void)
 	longer[399] = '\0';
 	check_refused(t, longer, one, 1, ERR_TOO_LONG, "does not fit the maximum model length of 64");
 	check_refused(t, longer, NULL, 0, ERR_TOO_LONG, "does not fit the maximum model length of 64");
-	check_refused(t, "", NULL, 0, ERR_INVALID, "input has no tokens");
+	check_refused(t, "", NULL, 0, ERR_INVALID, "input must not be empty");
 	check_refused(t, "a", NULL, 0, ERR_INVALID, "input has one token");
 	tok_free(t);
 }
