@@ -237,6 +237,8 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 			return true;
 		case WTAG_CHOICE:
 			return add_choice(p, f, e);
+		case WTAG_NOTE:
+			return true;		/* the asker's own */
 		case WTAG_WANT_LABELS:
 			p->want_labels = f->i != 0;
 			return true;
@@ -346,7 +348,7 @@ check_whole(int kind, Request *r, Err *e)
 	}
 	if (kind == WK_POOL && r->pool.task == PT_NONE)
 		return err_set(e, ERR_INTERNAL, "pooling request without a task");
-	if (is_pooled(kind) && r->has_prompt == r->has_ids)
+	if (kind == WK_LOGPROBS && r->has_chat ? r->has_ids : is_pooled(kind) && r->has_prompt == r->has_ids)
 		return err_set(e, ERR_INTERNAL, "pooling request without a text, or with two");
 	if (kind == WK_CHAT_RENDER && (!r->has_chat || (r->model[0] == '\0' && r->chat.source.s == NULL)))
 		return err_set(e, ERR_INTERNAL, "chat without messages or a template");
@@ -658,6 +660,7 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	mem_free(c->in);
 	c->in = NULL;
 	r->prompt = NULL;
+	r->chat = (ChatRequest) {0};
 	atomic_fetch_add(step_inflight(s->step), 1);
 	atomic_store(&c->in_core, true);
 	s->be->submit(in, &spec);
@@ -681,6 +684,7 @@ typedef struct TextJob
 	Buf			out;
 	const PoolRequest *pr;		/* WK_POOL, WK_LOGPROBS */
 	const ChunkRequest *chunk;	/* WK_CHUNK: ids are its spans */
+	PoolRequest chat_pr;		/* ... whose text a template makes of messages */
 	PoolSpec	pool;			/* what it became */
 	PoolExtra	extra;
 	bool		ok;
@@ -702,6 +706,29 @@ chat_run(TextJob *t)
 	buf_free(&marks);
 }
 
+/* Choices that go on where a template ends; with a prompt, too, only if the model has a template. */
+static void
+choices_run(TextJob *t)
+{
+	Inst	   *in = loaded_inst(t->pin);
+	const PoolRequest *pr = t->pr;
+	Buf			marks = {0};
+
+	t->ok = true;
+	if (t->pr->text.s == NULL || (t->own != NULL && chat_has_template(t->own)) || chat_has_template(t->be->chat(in)))
+	{
+		t->ok = chat_render(t->own, t->be->chat(in), t->chat, &t->out, &marks, &t->e);
+		t->chat_pr = *t->pr;
+		t->chat_pr.text = (PoolText) {t->out.data, t->out.len};
+		t->chat_pr.marks = (const uint8_t *) marks.data;
+		pr = &t->chat_pr;
+		if (t->ok && t->out.len == 0)
+			t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
+	}
+	t->ok = t->ok && t->be->pool(in, pr, &t->pool, &t->extra, &t->e);
+	buf_free(&marks);
+}
+
 static void
 text_run(Job *j)
 {
@@ -715,7 +742,9 @@ text_run(Job *j)
 		t->be->facts(in, &f);
 		t->max_model_len = f.max_model_len;
 	}
-	if (t->chat != NULL)
+	if (t->chat != NULL && t->pr != NULL)
+		choices_run(t);
+	else if (t->chat != NULL)
 		chat_run(t);
 	else if (t->pr != NULL)
 		t->ok = t->be->pool(in, t->pr, &t->pool, &t->extra, &t->e);
