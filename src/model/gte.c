@@ -49,6 +49,11 @@ gte_layer(Binder *b, Decoder *d, Layer *l)
 bool
 gte_bind(Binder *b, Decoder *d)
 {
+	/* transformers' own models with a head */
+	if (bind_has(b, "gte.embeddings.word_embeddings.weight", ""))
+		return enc_ignore_heads(b) && enc_embeddings(b, d, "gte.", NULL) &&
+			bind_layers(b, "gte.encoder.layer.", gte_layer) &&
+			enc_heads(b, d, "gte.pooler.dense", HA_TANH, "classifier");
 	return enc_ignore_heads(b) && enc_embeddings(b, d, "new.", NULL) &&
 		bind_layers(b, "new.encoder.layer.", gte_layer) &&
 		enc_heads(b, d, "new.pooler.dense", HA_TANH, "classifier");

@@ -62,6 +62,11 @@ nomic_layer(Binder *b, Decoder *d, Layer *l)
 bool
 nomic_bind(Binder *b, Decoder *d)
 {
+	/* transformers' own models with a head */
+	if (bind_has(b, "nomic_bert.embeddings.word_embeddings.weight", ""))
+		return enc_ignore_heads(b) && enc_embeddings(b, d, "nomic_bert.", "nomic_bert.emb_ln") &&
+			bind_layers(b, "nomic_bert.encoder.layers.", nomic_layer) &&
+			enc_heads(b, d, "nomic_bert.pooler.dense", HA_TANH, "classifier");
 	return enc_ignore_heads(b) && enc_embeddings(b, d, "bert.", "bert.emb_ln") &&
 		bind_layers(b, "bert.encoder.layers.", nomic_layer) &&
 		enc_heads(b, d, "bert.pooler.dense", HA_TANH, "classifier");
