@@ -44,9 +44,12 @@ check_programs() {	# check_programs DIR-PATTERN
 
 # The goldens, and whether docs/models.md says what they prove.
 check_golden() {
+	local p
 	check_programs 'build/engine/tests/golden/*'
-	tests/golden/models_table.py --check build/check/models_golden.out >build/check/models_table.out 2>&1
-	tally models_table build/check/models_table.out $?
+	for p in models_golden encoders_golden; do
+		tests/golden/models_table.py --check build/check/$p.out >build/check/table_$p.out 2>&1
+		tally table_$p build/check/table_$p.out $?
+	done
 }
 
 # What a newcomer does first, from nothing: make the demo, again, connect, stop.

@@ -254,7 +254,7 @@ check_bits(const char *name, Model *m, const Golden *g, const float *all, const 
 }
 
 static void
-check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2)
+check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2, const char **arch)
 {
 	static const char *const quants[] = {NULL, "bfloat16", "int8"};
 	size_t		bytes = MAX_ROWS * (size_t) g->width * sizeof(float);
@@ -275,6 +275,7 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	{
 		if ((m = load(name, f, k, pool, quants[q])) == NULL)
 			continue;
+		*arch = model_info(m)->arch;	/* a constant of models.def */
 		CHECK(model_info(m)->hidden_size == g->width && model_info(m)->both_ways && !model_info(m)->generates,
 			  "%s: %d wide", name, model_info(m)->hidden_size);
 		step(m, g, order, g->n_seqs, false, all);
@@ -299,12 +300,30 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	mem_free(all);
 }
 
+/* "cell ARCHITECTURE CONTAINER FORMAT NAME" for models_table.py, as models_golden has it. */
+static void
+print_cell(const char *name, const Files *f, const char *arch)
+{
+	uint64_t	bytes[KT_END] = {0};
+	int			most = 0;
+
+	for (size_t i = 0; i < files_count(f); i++)
+		bytes[files_tensor(f, i)->type] += files_tensor(f, i)->nbytes;
+	for (int t = 0; t < KT_END; t++)
+		if (bytes[t] > bytes[most])
+			most = t;
+	printf("cell %s %s %s %s\n", arch, conf_has(files_conf(f), "gguf.architecture") ? "gguf" : "safetensors",
+		   ktype_name((KType) most), name);
+}
+
 static void
 check_fixture(const char *name, KPool *pool, KPool *pool2)
 {
 	Golden		g;
 	Files	   *f = open_files(name);
 	bool		ok = golden_read(name, &g);
+	int			failed = check_failed;
+	const char *arch = NULL;
 
 	CHECK(ok, "%s: no usable expectation", name);
 	for (const Kernels *const *k = kernels_all(); f != NULL && ok && *k != NULL; k++)
@@ -312,13 +331,15 @@ check_fixture(const char *name, KPool *pool, KPool *pool2)
 		char		why[160];
 
 		if (kernels_usable(*k))
-			check_model(name, f, &g, *k, pool, pool2);
+			check_model(name, f, &g, *k, pool, pool2, &arch);
 		else
 		{
 			snprintf(why, sizeof(why), "this CPU can't run %s", (*k)->name);
 			check_skip(8, why);
 		}
 	}
+	if (arch != NULL && check_failed == failed)
+		print_cell(name, f, arch);
 	golden_free(&g);
 	files_close(f);
 }
@@ -340,6 +361,7 @@ main(int argc, char **argv)
 	struct dirent **files;
 	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, is_model, alphasort);
 
+	/* whole lines, also where stderr goes to the same file: models_table.py reads them */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 1; i < argc; i++)
 		check_fixture(argv[i], pool, pool2);

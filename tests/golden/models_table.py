@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The table of docs/models.md that says which models are proven: architecture x container x format.
+"""The tables of docs/models.md that say which models are proven: architecture x container x format.
 
     models_table.py [--check] OUTPUT
 
-OUTPUT is what models_golden printed; its "cell" lines name the models that agree with the
-reference.  Writes the table between the two marks in docs/models.md; --check only compares, and
-fails when they differ.  Needs the standard library only.
+OUTPUT is what models_golden or encoders_golden printed; its "cell" lines name the models that agree
+with the reference.  Writes the table between the program's two marks in docs/models.md; --check only
+compares, and fails when they differ.  Needs the standard library only.
 """
+import os
 import sys
 
 DOC = "docs/models.md"
-BEGIN, END = "<!-- models_table.py: begin -->\n", "<!-- models_table.py: end -->\n"
 CONTAINERS = ("safetensors", "gguf")
 
 
@@ -36,20 +36,22 @@ def table(lines):
 
 def main():
     check = sys.argv[1] == "--check"
+    program = os.path.basename(sys.argv[-1]).removesuffix(".out")
+    begin, end = f"<!-- models_table.py {program}: begin -->\n", f"<!-- models_table.py {program}: end -->\n"
     with open(sys.argv[-1], errors="replace") as f:
         made = table(f)
     with open(DOC) as f:
         doc = f.read()
-    head, rest = doc.split(BEGIN)
-    old, tail = rest.split(END)
+    head, rest = doc.split(begin)
+    old, tail = rest.split(end)
     if check:
         same = old == made
         if not same:
-            print(f"{DOC} has another table than the tests prove; run tests/golden/models_table.py build/check/models_golden.out")
-        print(f"models_table: {int(same)} passed, {int(not same)} failed, 0 skipped")
+            print(f"{DOC} has another table than the tests prove; run tests/golden/models_table.py {sys.argv[-1]}")
+        print(f"models_table of {program}: {int(same)} passed, {int(not same)} failed, 0 skipped")
         return int(not same)
     with open(DOC, "w") as f:
-        f.write(head + BEGIN + made + END + tail)
+        f.write(head + begin + made + end + tail)
     return 0
 
 
