@@ -102,14 +102,28 @@ mm_panel(const MmJob *j, int col)
 	return (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * q_panel_bytes(j->w->type, j->w->k);
 }
 
-/* INT8: sums of all k become results */
-static void
-mm_i8_finish(const MmJob *j, const float *d, int row, float *c)
+/* A row of a tile becomes results, where the block has the last groups.  INT8: of the sums of all k. */
+static inline void
+mm_strip_finish(const MmJob *j, int col, int row, float *c)
 {
-	int32_t		off = Q8_OFF == 0 ? 0 : j->xi[row];
+	const float *d = (const float *) (const void *) mm_panel(j, col) + col % Q_COLS;
+	bool		int8 = j->w->type == KT_INT8;
+	qi			off = int8 && Q8_OFF != 0 ? q_set1(j->xi[row]) : q_zero();
+	qf			xd = int8 ? qf_set1(j->xd[row]) : qf_set1(1.0f);
 
-	for (int i = 0; i < QS_COLS; i++)
-		c[i] = (float) (int32_t) (k_bits(c[i]) + (uint32_t) off) * (d[i] * j->xd[row]);
+	for (int i = 0; i < QS_COLS; i += Q_STRIP)
+	{
+		qf			v = qf_load(c + i);
+
+		if (int8)
+			v = qf_mul(qf_cvt(q_add(q_load((const uint8_t *) (c + i)), off)), qf_mul(qf_load(d + i), xd));
+		/* by a sum, not a product of more bits */
+		if (j->bias != NULL && col + QS_COLS <= j->w->n)
+			v = qf_fma(v, qf_set1(1.0f), qf_load(j->bias + col + i));
+		qf_store(c + i, v);
+	}
+	for (int i = 0; j->bias != NULL && col + QS_COLS > j->w->n && i < j->w->n - col; i++)
+		c[i] += j->bias[col + i];
 }
 
 /* n floats, most often QS_COLS */
@@ -141,23 +155,17 @@ mm_strip_tile(QsBlock *b, int r0, int mr)
 		.ahead = b->ahead, .lines = b->lines
 	};
 
-	if (b->g0 == 0 || cols < QS_COLS)
-		memset(c, 0, sizeof(c));
+	for (int i = 0; (b->g0 == 0 || cols < QS_COLS) && i < ((mr + 1) & ~1) * QS_COLS; i += Q_STRIP)
+		q_store((uint8_t *) (c + i), q_zero());
 	for (int r = 0; b->g0 > 0 && r < mr; r++)
 		qs_copy(c + r * QS_COLS, j->y + (size_t) (r0 + r) * j->ldy + col, cols);
 	qs_tile(t, (mr + 1) & ~1, &tile);
 	b->ahead += (size_t) b->n * b->lines * 64;
 	for (int r = 0; r < mr; r++)
 	{
-		float	   *y = j->y + (size_t) (r0 + r) * j->ldy + col;
-		bool		last = b->g0 + b->n == j->groups;
-
-		if (last && t == KT_INT8)
-			mm_i8_finish(j, (const float *) (const void *) mm_panel(j, col) + col % Q_COLS, r0 + r,
-						 c + r * QS_COLS);
-		qs_copy(y, c + r * QS_COLS, cols);
-		for (int i = 0; last && j->bias && i < cols; i++)
-			y[i] += j->bias[col + i];
+		if (b->g0 + b->n == j->groups && (t == KT_INT8 || j->bias != NULL))
+			mm_strip_finish(j, col, r0 + r, c + r * QS_COLS);
+		qs_copy(j->y + (size_t) (r0 + r) * j->ldy + col, c + r * QS_COLS, cols);
 	}
 }
 
