@@ -15,10 +15,11 @@
 #include <unistd.h>
 
 static const char usage[] =
-"bench/kernels [-i isa] [-t max_threads] [-T types] [-f] [-q] [-c] [-b] [--json]\n"
+"bench/kernels [-i isa] [-t max_threads] [-T types] [-s N,K] [-f] [-q] [-c] [-b] [--json]\n"
 "  -i: kernels by name (default: the best)\n"
 "  -t: numbers of threads double up to this one (default: all CPUs)\n"
 "  -T: only these types, as in \"Q8_0,Q4_K\"\n"
+"  -s: matrices of N outputs and K inputs instead of a 0.5B model's\n"
 "  -f: float types only at M > 1\n"
 "  -q: quick (fewer passes and shapes)\n"
 "  -c: one thread and its CPU time, for a machine that others use too\n"
@@ -29,6 +30,8 @@ static const char usage[] =
 
 static bool json;
 static const char *only_types;	/* NULL: all */
+static int	shapes[3][2] = {{4864, 1024}, {1024, 4864}, {151936, 1024}};
+static int	n_shapes = 3;
 
 /* ---- matrices ---- */
 
@@ -156,7 +159,6 @@ wanted(KType t)
 static void
 bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 {
-	static const int shapes[][2] = {{4864, 1024}, {1024, 4864}, {151936, 1024}};
 	KPool	   *pool = kpool_new(nthreads);
 	double		bw = read_bandwidth(pool, buf);
 	double		peak = unit_peak(pool, UNIT_FLOAT).gflops;
@@ -169,7 +171,7 @@ bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 		printf("\n%s, %d thread(s): memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n"
 			   "%-20s  bits %27s | GFLOP/s and %% of the float peak at M=4 | 16 | 64 | 512\n",
 			   k->name, nthreads, bw, peak, "", "M=1: GFLOP/s, % of read");
-	for (int s = 0; s < (quick ? 2 : 3); s++)
+	for (int s = 0; s < (quick && n_shapes > 2 ? 2 : n_shapes); s++)
 		for (int t = 0; t < KT_COUNT; t++)
 			if (wanted(t) && k->mat_bytes(t, shapes[s][0], shapes[s][1]) != 0)
 			{
@@ -200,7 +202,7 @@ main(int argc, char **argv)
 	char	   *buf;
 	int			c;
 
-	while ((c = getopt_long(argc, argv, "i:t:T:fqcb", options, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "i:t:T:s:fqcb", options, NULL)) != -1)
 	{
 		if (c == 'b')
 			bandwidth_only = true;
@@ -208,6 +210,8 @@ main(int argc, char **argv)
 			json = true;
 		else if (c == 'T')
 			only_types = optarg;
+		else if (c == 's' && sscanf(optarg, "%d,%d", &shapes[0][0], &shapes[0][1]) == 2 && shapes[0][0] > 0 && shapes[0][1] > 0)
+			n_shapes = 1;
 		else if (c == 'i')
 			isa = optarg;
 		else if (c == 't')
