@@ -5,11 +5,13 @@
 #ifndef VLLM_TESTS_FUZZ_DIR_H
 #define VLLM_TESTS_FUZZ_DIR_H
 
+#include <sys/stat.h>
+
 #include "fuzz_model.h"
 
 enum
 {
-	PART_CONFIG, PART_HEADER, PART_RAW, PART_TOK_CONFIG, PART_TOKENS, PARTS
+	PART_CONFIG, PART_HEADER, PART_RAW, PART_TOK_CONFIG, PART_TOKENS, PART_ST, PARTS = PART_ST + 7
 };
 
 static char dir[] = "/tmp/vllm_fuzz_st_XXXXXX";
@@ -18,11 +20,30 @@ static const char *const names[] = {
 };
 static char paths[6][64];
 
+/* What sentence-transformers keeps beside a model; of a fixture that has it. */
+static const char *const st_folders[] = {"1_Pooling", "2_Dense", "1_LogitScore"};
+static const char *const st_names[PARTS - PART_ST] = {
+	"modules.json", "1_Pooling/config.json", "2_Dense/config.json", "1_LogitScore/config.json", "2_Dense/model.safetensors",
+	"sentence_bert_config.json", "config_sentence_transformers.json"
+};
+
 static inline void
 dir_clean_up(void)
 {
+	char		path[96];
+
 	for (int i = 0; i < 6; i++)
 		unlink(paths[i]);
+	for (int i = 0; i < PARTS - PART_ST; i++)
+	{
+		snprintf(path, sizeof(path), "%s/%s", dir, st_names[i]);
+		unlink(path);
+	}
+	for (int i = 0; i < 3; i++)
+	{
+		snprintf(path, sizeof(path), "%s/%s", dir, st_folders[i]);
+		rmdir(path);
+	}
 	rmdir(dir);
 }
 
@@ -35,6 +56,13 @@ dir_set_up(void)
 		exit(2);
 	for (int i = 0; i < 6; i++)
 		snprintf(paths[i], sizeof(paths[i]), "%s/%s", dir, names[i]);
+	for (int i = 0; i < 3; i++)
+	{
+		char		path[96];
+
+		snprintf(path, sizeof(path), "%s/%s", dir, st_folders[i]);
+		mkdir(path, 0700);
+	}
 	fuzz_write(paths[3], b.data, b.len);
 	buf_free(&b);
 	atexit(dir_clean_up);
@@ -50,6 +78,31 @@ dir_read_beside(const char *weights, const char *name)
 	b = fuzz_read(path.data);
 	buf_free(&path);
 	return b;
+}
+
+/* The files that the fixture has besides; those of the last one go. */
+static inline void
+dir_put_st(const char *weights, const uint8_t *data, size_t size)
+{
+	for (int i = 0; i < PARTS - PART_ST; i++)
+	{
+		char		path[96];
+		Buf			from = {0};
+
+		snprintf(path, sizeof(path), "%s/%s", dir, st_names[i]);
+		buf_printf(&from, "%.*s%s", (int) (strrchr(weights, '/') + 1 - weights), weights, st_names[i]);
+		if (access(from.data, F_OK) == 0)
+		{
+			Buf			b = fuzz_read(from.data);
+
+			fuzz_edit(&b, PART_ST + i, PARTS, data, size);
+			fuzz_write(path, b.data, b.len);
+			buf_free(&b);
+		}
+		else
+			unlink(path);
+		buf_free(&from);
+	}
 }
 
 /* The weights with edits of the header's text, whose length is made to fit, and of the file. */
@@ -94,6 +147,7 @@ fuzz_dir(const char *weights, const uint8_t *data, size_t size)
 	fuzz_write(paths[2], tok.data, tok.len);
 	fuzz_write(paths[4], tokens.data, tokens.len);
 	fuzz_write(paths[5], tokens.data, tokens.len);
+	dir_put_st(weights, data, size);
 	dir_put_weights(weights, data, size);
 	buf_free(&config);
 	buf_free(&tokens);

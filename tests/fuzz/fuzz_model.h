@@ -163,6 +163,30 @@ fuzz_pool(void)
 	return pool;
 }
 
+/* What stands behind pooling, of two rows. */
+static inline void
+fuzz_heads(Model *m)
+{
+	const ModelInfo *mi = model_info(m);
+
+	for (int t = PT_NONE + 1; t < PT_COUNT; t++)
+	{
+		const PoolPlan *p = &mi->pools[t];
+		size_t		in = (size_t) (p->n > 0 ? p->n : 1) * (size_t) mi->hidden_size;
+		float	   *x;
+		float	   *y;
+
+		if (t == PT_LOGPROBS || !(mi->tasks & 1u << t))
+			continue;
+		x = calloc(2 * in, sizeof(float));
+		y = malloc(2 * (size_t) p->width * sizeof(float));
+		if (x != NULL && y != NULL)
+			model_pool_head(m, (PoolTask) t, x, 2, y);
+		free(x);
+		free(y);
+	}
+}
+
 static inline void
 fuzz_forward(Model *m)
 {
@@ -170,7 +194,8 @@ fuzz_forward(Model *m)
 	KvView		kv = {.type = KT_F32,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = 16,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
 	size_t		size = mi->n_kv_layers > 0 ? kv_layout(&kv) : 0;
-	float	   *logits = malloc(2 * (size_t) mi->vocab_size * sizeof(float));
+	int			width = mi->vocab_size > mi->hidden_size ? mi->vocab_size : mi->hidden_size;
+	float	   *logits = malloc(2 * (size_t) width * sizeof(float));
 	int32_t		start[2] = {0, 2};
 	int32_t		pos[2] = {0, 1};
 	int32_t		tokens[2] = {0, mi->vocab_size - 1};
@@ -178,13 +203,15 @@ fuzz_forward(Model *m)
 	int32_t		table[1] = {0};
 	int32_t		slot[1] = {0};
 	const int32_t *tables[1] = {table};
-	Batch		b = {.rows = {2, 1, start, pos, tables, slot},.tokens = tokens,.n_out = 2,.out_rows = out};
+	Batch		b = {.rows = {2, 1, start, pos, tables, slot},.tokens = tokens,.n_out = 2,.out_rows = out,
+		.hidden = !mi->generates};
 
 	if ((size > 0 || mi->n_kv_layers == 0) && size < 64u << 20 && mi->state_bytes < 64u << 20 && logits != NULL && mi->max_model_len >= 2)
 	{
 		kv.base = mem_try_aligned(size + 64);
 		b.state = mem_try_aligned(mi->state_bytes + 64);
 		model_forward(m, &b, &kv, logits);
+		fuzz_heads(m);
 		mem_free(kv.base);
 		mem_free(b.state);
 	}
