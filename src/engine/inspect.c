@@ -16,7 +16,8 @@
 
 #include "base/mem.h"
 #include "engine/chatmodel.h"
-#include "engine/pooling.h"
+#include "engine/poolmodel.h"
+#include "text/unicode.h"
 
 /* "ab\n..." never gets into JSON: names were checked by the loader. */
 static void
@@ -200,6 +201,77 @@ put_sizes(cJSON *o, const ModelInfo *mi)
 			cJSON_ReplaceItemInObject(o, sizes[i].key, cJSON_CreateNumber(sizes[i].value));
 }
 
+/* How a task's vectors are pooled, in sentence-transformers' words; of all tokens, if each has one. */
+static void
+put_pooling(cJSON *o, const ModelInfo *mi, PoolTask t)
+{
+	static const char *const names[] = {
+#define POOLER(name, key, rows, start, add, end) key,
+#include "model/poolers.def"
+#undef POOLER
+	};
+	static const char prefix[] = "pooling_mode_";
+	const PoolPlan *p = &mi->pools[t];
+	cJSON	   *x = cJSON_AddObjectToObject(o, pool_task_name(t));
+	cJSON	   *list = cJSON_AddArrayToObject(x, "pooling");
+	static const char *const acts[] = {[PA_NONE] = "none", [PA_SOFTMAX] = "softmax", [PA_SIGMOID] = "sigmoid", [PA_LENGTH1] = "normalize"};
+
+	for (int i = 0; i < p->n; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateString(names[p->kinds[i]] + sizeof(prefix) - 1));
+	cJSON_AddNumberToObject(x, "width", p->width);
+	cJSON_AddStringToObject(x, "activation", acts[mi->acts[t]]);
+}
+
+/* Text that may stand in JSON: the file's, unless it isn't UTF-8. */
+static cJSON *
+text_of(const char *s)
+{
+	return cJSON_CreateString(uni_valid(s, strlen(s)) ? s : "?");
+}
+
+/* What it can be asked for, and how. */
+static void
+put_tasks(cJSON *o, const ModelInfo *mi, const Conf *c)
+{
+	cJSON	   *tasks = cJSON_AddObjectToObject(o, "tasks");
+	cJSON	   *prompts;
+	Err			e = {0};
+	PoolModel  *m = poolmodel_new(mi, NULL, mi->max_model_len, c, NULL, &e);
+
+	cJSON_AddBoolToObject(o, "generates", mi->generates);
+	for (int t = PT_NONE + 1; t < PT_COUNT; t++)
+		if (t != PT_LOGPROBS && (mi->tasks & 1u << t))
+			put_pooling(tasks, mi, (PoolTask) t);
+	if (m == NULL)
+		return;
+	if (m->labels != NULL)
+	{
+		cJSON	   *labels = cJSON_AddArrayToObject(o, "labels");
+
+		for (int i = 0; m->labels[i] != NULL; i++)
+			cJSON_AddItemToArray(labels, text_of(m->labels[i]));
+	}
+	if (m->n_prompts > 0)
+	{
+		prompts = cJSON_AddObjectToObject(o, "prompts");
+		for (int i = 0; i < m->n_prompts; i++)
+			if (uni_valid(m->prompts[i].name, strlen(m->prompts[i].name)))
+				cJSON_AddItemToObject(prompts, m->prompts[i].name, text_of(m->prompts[i].text));
+		if (m->default_prompt >= 0)
+			cJSON_AddItemToObject(o, "default_prompt_name", text_of(m->prompts[m->default_prompt].name));
+	}
+	if (m->max_len < mi->max_model_len)
+		cJSON_AddNumberToObject(o, "max_seq_length", m->max_len);
+	if (m->matryoshka)
+	{
+		cJSON	   *widths = cJSON_AddArrayToObject(o, "matryoshka_dimensions");
+
+		for (int i = 0; i < m->n_widths; i++)
+			cJSON_AddItemToArray(widths, cJSON_CreateNumber(m->widths[i]));
+	}
+	poolmodel_free(m);
+}
+
 /* What the model would be here: sizes, and the memory that it takes. */
 static void
 put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co)
@@ -258,7 +330,10 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	if (only)
 		;						/* nothing else to say */
 	else if (ok)
+	{
 		put_loaded(o, &mi, &co);
+		put_tasks(o, &mi, files_conf(f));
+	}
 	else
 		put_error(o, "unsupported", &why);
 	text = cJSON_Print(o);

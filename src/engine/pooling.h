@@ -16,7 +16,7 @@ typedef struct PoolModel PoolModel;
  */
 bool		pooling_prepare(Files *f, const char *hf_overrides, Err *e);
 
-/* info, tok, chat: referenced, not owned. */
+/* info, tok, chat: referenced, not owned.  Without tok it is only to be looked at. */
 PoolModel  *poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf,
 						  const ChatModel *chat, Err *e);
 void		poolmodel_free(PoolModel *m);

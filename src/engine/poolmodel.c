@@ -164,8 +164,11 @@ poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Co
 	m->tok = tok;
 	m->chat = chat;
 	m->max_len = len >= 1 && len < max_model_len ? (int) len : max_model_len;
-	m->special[0] = count_special(tok, false);
-	m->special[1] = count_special(tok, true);
+	if (tok != NULL)
+	{
+		m->special[0] = count_special(tok, false);
+		m->special[1] = count_special(tok, true);
+	}
 	m->lower = conf_bool(conf, "st.do_lower_case", false);
 	m->include_prompt = conf_bool(conf, "st.include_prompt", true);
 	m->by_logits = conf_has(conf, TOKENS_KEY);
