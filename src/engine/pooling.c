@@ -30,6 +30,7 @@ typedef struct Making
 	const PoolModel *m;
 	const PoolRequest *pr;
 	PoolSpec   *out;
+	PoolExtra  *extra;
 	Err		   *e;
 	int			limit;			/* tokens of a sequence: what the model takes, or less if it was asked for */
 	bool		cut;			/* longer ones are cut, not refused */
@@ -196,27 +197,58 @@ lower_case(const char *s, size_t n, Buf *out)
 	}
 }
 
-/* Ids of a text, an instruction before it, without what stands around. */
+static size_t
+count_chars(PoolText t)
+{
+	size_t		n = 0;
+
+	for (size_t i = 0; i < t.n; i++)
+		n += ((unsigned char) t.s[i] & 0xC0) != 0x80;
+	return n;
+}
+
+/* Does the answer say where each of a text's tokens stands? */
 static bool
-content(const Making *k, PoolText instruction, PoolText text, IntVec *out)
+wants_offsets(const Making *k)
+{
+	return k->pr->want_offsets && k->m->info->pools[k->pr->task].n == 0;
+}
+
+static bool
+encode(const Making *k, PoolText text, IntVec *out, IntVec *offsets)
+{
+	const char *s = text.n > 0 ? text.s : "";
+
+	if (offsets != NULL)
+		return tok_offsets(k->m->tok, s, text.n, out, offsets, k->e);
+	return tok_encode(k->m->tok, s, text.n, 0, out, k->e);
+}
+
+/* Ids of a text, an instruction before it, without what stands around.  offsets: where they stand in the
+ * text alone; may be NULL. */
+static bool
+content(const Making *k, PoolText instruction, PoolText text, IntVec *out, IntVec *offsets)
 {
 	const PoolModel *m = k->m;
+	int32_t		before = (int32_t) count_chars(instruction);
 	Buf			b = {0};
 	Buf			lower = {0};
 	bool		ok;
 
 	if (instruction.n == 0 && !m->lower)
-		return tok_encode(m->tok, text.s, text.n, 0, out, k->e);
+		return encode(k, text, out, offsets);
 	buf_reserve(&b, instruction.n + text.n + 1);
 	buf_add(&b, instruction.s != NULL ? instruction.s : "", instruction.n);
 	buf_add(&b, text.s, text.n);
 	if (m->lower && uni_valid(b.data, b.len))
 	{
 		lower_case(b.data, b.len, &lower);
-		ok = tok_encode(m->tok, lower.len > 0 ? lower.data : "", lower.len, 0, out, k->e);
+		ok = encode(k, (PoolText) {lower.data, lower.len}, out, offsets);
 	}
 	else
-		ok = tok_encode(m->tok, b.data, b.len, 0, out, k->e);
+		ok = encode(k, (PoolText) {b.data, b.len}, out, offsets);
+	for (size_t i = 0; offsets != NULL && i < offsets->len; i++)
+		offsets->data[i] = offsets->data[i] > before ? offsets->data[i] - before : 0;
 	buf_free(&b);
 	buf_free(&lower);
 	return ok;
@@ -294,7 +326,7 @@ instruction_tokens(const Making *k, PoolText instruction, int *out)
 	IntVec		ids = {0};
 	IntVec		whole = {0};
 	IntVec		types = {0};
-	bool		ok = content(k, (PoolText) {0}, instruction, &ids);
+	bool		ok = content(k, (PoolText) {0}, instruction, &ids, NULL);
 
 	tok_wrap(k->m->tok, &ids, NULL, k->pr->add_special, &whole, &types);
 	*out = (int) whole.len;
@@ -322,6 +354,33 @@ make_chunks(const Making *k, const IntVec *ids, size_t room)
 	return true;
 }
 
+/* Tokens and places of all rows, from sequence `first` on; what stands around a text has none. */
+static void
+put_offsets(const Making *k, int first, const IntVec *offsets)
+{
+	int			lead = k->pr->add_special ? tok_lead(k->m->tok, false) : 0;
+	int			special = k->pr->add_special ? k->m->special[0] : 0;
+	size_t		at = 0;
+
+	for (int i = first; i < k->out->n_seqs; i++)
+	{
+		const IntVec *ids = &k->out->seqs[i].ids;
+
+		for (int j = 0; j < (int) ids->len; j++)
+		{
+			bool		inside = j >= lead && j < (int) ids->len - (special - lead) && at + 1 < offsets->len;
+
+			if (k->pr->step_tag < 0 || ids->data[j] == k->pr->step_tag)
+			{
+				intvec_push(&k->extra->ids, ids->data[j]);
+				intvec_push(&k->extra->offsets, inside ? offsets->data[at] : 0);
+				intvec_push(&k->extra->offsets, inside ? offsets->data[at + 1] : 0);
+			}
+			at += inside ? 2 : 0;
+		}
+	}
+}
+
 /* One text. */
 static bool
 make_text(const Making *k, PoolText instruction, PoolText text)
@@ -330,7 +389,8 @@ make_text(const Making *k, PoolText instruction, PoolText text)
 	size_t		most = 0;
 	int			first = k->out->n_seqs;
 	int			skip = 0;
-	bool		ok = content(k, instruction, text, &ids) && room(k, false, &most);
+	IntVec		offsets = {0};
+	bool		ok = content(k, instruction, text, &ids, wants_offsets(k) ? &offsets : NULL) && room(k, false, &most);
 
 	if (ok && k->pr->long_input == LONG_CHUNK && ids.len > most)
 		ok = make_chunks(k, &ids, most);
@@ -340,7 +400,10 @@ make_text(const Making *k, PoolText instruction, PoolText text)
 			ids.len = most;
 		ok = wrap(k, &ids, NULL);
 	}
+	if (ok && wants_offsets(k))
+		put_offsets(k, first, &offsets);
 	intvec_free(&ids);
+	intvec_free(&offsets);
 	if (ok && instruction.n > 0 && !k->m->include_prompt && k->pr->task == PT_EMBED)
 		ok = instruction_tokens(k, instruction, &skip);
 	for (int i = first; ok && i < k->out->n_seqs && skip > 0; i++)
@@ -361,7 +424,7 @@ make_pair(const Making *k)
 	IntVec		a = {0};
 	IntVec		b = {0};
 	size_t		most = 0;
-	bool		ok = content(k, (PoolText) {0}, k->pr->text, &a) && content(k, (PoolText) {0}, k->pr->pair, &b) &&
+	bool		ok = content(k, (PoolText) {0}, k->pr->text, &a, NULL) && content(k, (PoolText) {0}, k->pr->pair, &b, NULL) &&
 		room(k, true, &most);
 
 	if (ok && k->cut)
@@ -529,9 +592,8 @@ make_seqs(Making *k)
 bool
 pooling_make(const PoolModel *m, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
 {
-	Making		k = {.m = m,.pr = pr,.out = out,.e = e};
+	Making		k = {.m = m,.pr = pr,.out = out,.extra = extra,.e = e};
 
-	(void) extra;
 	*out = (PoolSpec) {.task = pr->task, .dimensions = pr->dimensions, .activation = pr->activation, .step_tag = pr->step_tag};
 	k.cut = pr->truncate != 0 || pr->long_input == LONG_TRUNCATE;
 	k.limit = pr->truncate > 0 && pr->truncate < m->max_len ? pr->truncate : m->max_len;

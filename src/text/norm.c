@@ -333,8 +333,8 @@ growth(const NormStep *k)
 	}
 }
 
-static bool
-apply(const NormStep *k, const char *s, size_t n, unsigned edges, Buf *out, Err *e)
+bool
+tok_norm_apply(const NormStep *k, const char *s, size_t n, unsigned edges, Buf *out, Err *e)
 {
 	switch (k->kind)
 	{
@@ -397,7 +397,7 @@ tok_normalize(const Tok *t, const char *s, size_t n, unsigned edges, Buf *out, E
 		if (tmp.len > TOK_MAX_NORMALIZED / growth(&t->norm[i]))
 			ok = err_set(e, ERR_TOO_LONG, "text is too long to tokenize");
 		else
-			ok = apply(&t->norm[i], tmp.data, tmp.len, edges, out, e);
+			ok = tok_norm_apply(&t->norm[i], tmp.data, tmp.len, edges, out, e);
 	}
 	buf_free(&tmp);
 	return ok;

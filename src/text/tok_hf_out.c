@@ -253,6 +253,11 @@ post_processor(Tok *t, const cJSON *x, int depth, Err *e)
 				return false;
 		return true;
 	}
+	if (strcmp(type, "ByteLevel") == 0 || strcmp(type, "RobertaProcessing") == 0)
+	{
+		t->trim_offsets = hf_bool(x, "trim_offsets", true);
+		t->prefix_space = hf_bool(x, "add_prefix_space", true);
+	}
 	if (strcmp(type, "ByteLevel") == 0)
 		return true;			/* changes offsets only */
 	if (t->templated)

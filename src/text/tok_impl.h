@@ -190,6 +190,8 @@ struct Tok
 
 	int32_t		bos;
 	int32_t		eos;
+	bool		trim_offsets;	/* a token's place is without the white space at its ends, */
+	bool		prefix_space;	/* ... but for the space that was put before the text */
 	bool		templated;		/* a post-processor has set these two */
 	TokTemplate single;			/* around one text ... */
 	TokTemplate pair;			/* ... and around two */
@@ -200,6 +202,8 @@ struct Tok
 
 /* Append the normalized text to *out.  edges: TOK_AT_*. */
 bool		tok_normalize(const Tok *t, const char *s, size_t n, unsigned edges, Buf *out, Err *e);
+/* One step of it. */
+bool		tok_norm_apply(const NormStep *k, const char *s, size_t n, unsigned edges, Buf *out, Err *e);
 void		tok_norm_free(NormStep *k);
 void		tok_pre_free(PreStep *p);
 /* Append s to *out with every `from` (not empty) replaced. */

@@ -22,7 +22,7 @@
 
 #include "base/mem.h"
 #include "text/meta.h"
-#include "text/tok_impl.h"
+#include "text/align.h"
 #include "text/utf8.h"
 
 /* One encoding. */
@@ -33,6 +33,11 @@ typedef struct Enc
 	const uint8_t *marks;		/* of the text's bytes, NULL: all are trusted */
 	Buf			norm_marks;		/* of the bytes in norm */
 	IntVec	   *out;
+	IntVec	   *spans;			/* where they stand, two offsets of bytes each; NULL: nobody asks */
+	Align	   *at;				/* ... of the buffer that is being encoded */
+	Align		text_at;
+	Align		norm_at;
+	Align		pre_at[SPLIT_MAX_STEPS];
 	Err		   *e;
 	BpeWork		bpe;
 	SpmWork		spm;
@@ -47,6 +52,7 @@ static bool
 encode_word(Enc *c, const char *s, size_t n)
 {
 	const Tok  *t = c->t;
+	size_t		before = c->out->len;
 	int32_t		id;
 
 	if (n > INT32_MAX / 2)
@@ -69,7 +75,21 @@ encode_word(Enc *c, const char *s, size_t n)
 						   (int) (n < 60 ? n : 60), s);
 		intvec_push(c->out, id >= 0 ? id : t->unk);
 	}
+	if (c->spans != NULL)
+		align_word(t, c->at, s, n, c->out, before, c->spans);
 	return true;
+}
+
+/* An added token at s[0..n). */
+static void
+push_added(Enc *c, int32_t id, const char *s, size_t n)
+{
+	intvec_push(c->out, id);
+	if (c->spans != NULL)
+	{
+		intvec_push(c->spans, align_begin(c->at, s));
+		intvec_push(c->spans, align_end(c->at, s, s + n));
+	}
 }
 
 /* at_start: the piece begins where the whole text begins. */
@@ -131,6 +151,17 @@ encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 			}
 			break;
 	}
+	if (c->spans != NULL)
+	{
+		Align	   *outer = c->at;
+		bool		ok;
+
+		align_pre(p, outer, s, n, b, &c->pre_at[step]);
+		c->at = &c->pre_at[step];
+		ok = encode_piece(c, step + 1, b->data, b->len, at_start);
+		c->at = outer;
+		return ok;
+	}
 	return encode_piece(c, step + 1, b->data, b->len, at_start);
 }
 
@@ -183,6 +214,7 @@ encode_raw(Enc *c, const char *s, const uint8_t *marks, size_t n, unsigned edges
 	size_t		start;
 	int32_t		id;
 
+	c->at = &c->text_at;
 	if (n == 0)
 		return true;
 	if (t->n_norm > 0)
@@ -190,6 +222,13 @@ encode_raw(Enc *c, const char *s, const uint8_t *marks, size_t n, unsigned edges
 		buf_reset(&c->norm);
 		if (!tok_normalize(t, s, n, edges, &c->norm, c->e))
 			return false;
+		if (c->spans != NULL)
+		{
+			align_free(&c->norm_at);
+			if (!align_normalized(t, &c->text_at, s, n, edges, &c->norm, &c->norm_at, c->e))
+				return false;
+			c->at = &c->norm_at;
+		}
 		marks = marks_of_norm(c, s, marks, n);
 		s = c->norm.data;
 		n = c->norm.len;
@@ -199,10 +238,29 @@ encode_raw(Enc *c, const char *s, const uint8_t *marks, size_t n, unsigned edges
 	{
 		if (start > from && !encode_piece(c, 0, s + from, start - from, at_start && from == 0))
 			return false;
-		intvec_push(c->out, id);
+		push_added(c, id, s + start, done - start);
 		from = done;
 	}
 	return encode_piece(c, 0, s + from, n - from, at_start && from == 0);
+}
+
+/* The U+2581 before an added token, at the text's begin. */
+static bool
+encode_lead(Enc *c, const char *s)
+{
+	IntVec	   *spans = c->spans;
+	size_t		before = c->out->len;
+	bool		ok;
+
+	c->spans = NULL;
+	ok = encode_word(c, META, META_LEN);
+	c->spans = spans;
+	for (size_t i = before; spans != NULL && i < c->out->len; i++)
+	{
+		intvec_push(spans, align_begin(c->at, s));
+		intvec_push(spans, align_begin(c->at, s));
+	}
+	return ok;
 }
 
 static bool
@@ -215,14 +273,17 @@ encode_text(Enc *c, const char *s, size_t n)
 	size_t		start;
 	int32_t		id;
 
+	c->text_at.base = s;
+	c->text_at.len = n;
 	while (t->added_raw != NULL &&
 		   added_next(t->added_raw, s, n, c->no_special, c->marks, &scan, &done, &start, &id))
 	{
 		if (start > from && !encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, start - from, from == 0 ? TOK_AT_START : 0))
 			return false;
-		if (start == 0 && from == 0 && id < t->lead && !tok_is_special(t, id) && !encode_word(c, META, META_LEN))
+		c->at = &c->text_at;
+		if (start == 0 && from == 0 && id < t->lead && !tok_is_special(t, id) && !encode_lead(c, s))
 			return false;
-		intvec_push(c->out, id);
+		push_added(c, id, s + start, done - start);
 		from = done;
 	}
 	return encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, n - from, TOK_AT_END | (from == 0 ? TOK_AT_START : 0));
@@ -253,9 +314,11 @@ enc_free(Enc *c)
 {
 	buf_free(&c->norm);
 	buf_free(&c->norm_marks);
+	align_free(&c->norm_at);
 	for (size_t i = 0; i < SPLIT_MAX_STEPS; i++)
 	{
 		buf_free(&c->pre[i]);
+		align_free(&c->pre_at[i]);
 		rx_work_free(&c->rx[i]);
 	}
 	bpe_work_free(&c->bpe);
@@ -278,6 +341,98 @@ tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, E
 				intvec_push(out, t->single.item[i].id);
 			else
 				ok = encode_bytes(&c, s, n);
+	enc_free(&c);
+	return ok;
+}
+
+/* Characters of white space at the two ends of s[0..n), as GPT-2's alphabet spells a space, too. */
+static void
+count_space(const char *s, size_t n, size_t *left, size_t *right)
+{
+	size_t		len;
+	size_t		chars = 0;
+
+	*left = *right = 0;
+	for (size_t i = 0; i < n; i += len, chars++)
+	{
+		uint32_t	cp = utf8_next(s + i, &len);
+		bool		space = cp == bpe_byte_char(' ') || (uni_class(cp) & UNI_SPACE) != 0;
+
+		if (space && *left == chars)
+			++*left;
+		*right = space ? *right + 1 : 0;
+	}
+}
+
+/*
+ * White space at a token's ends isn't of its place, as Hugging Face's ByteLevel has it.  What counts
+ * is how the vocabulary spells the token; of an added one the text.
+ */
+static void
+trim_span(const Tok *t, const char *s, int32_t id, int32_t *span)
+{
+	size_t		n;
+	const char *name = strtab_get(t->names, id, &n);
+	size_t		left = 0;
+	size_t		right = 0;
+
+	if (name == NULL || n == 0 || tok_is_special(t, id))
+	{
+		name = s + span[0];
+		n = (size_t) (span[1] - span[0]);
+	}
+	if (uni_valid(name, n))
+		count_space(name, n, &left, &right);
+	if (left > 0 && span[0] == 0 && t->prefix_space)
+		left--;
+	for (; left > 0 && span[0] < span[1]; left--)
+		span[0] += (int32_t) utf8_len((unsigned char) s[span[0]]);
+	for (; right > 0 && span[1] > span[0]; right--)
+		while (((unsigned char) s[--span[1]] & 0xC0) == 0x80)
+			;
+}
+
+/* Offsets of bytes to those of characters: a part of one is all of it. */
+static void
+spans_to_chars(const char *s, size_t n, IntVec *spans)
+{
+	IntVec		at = {0};
+	int32_t		chars = -1;
+
+	for (size_t i = 0; i < n; i++)
+		intvec_push(&at, chars += ((unsigned char) s[i] & 0xC0) != 0x80);
+	intvec_push(&at, chars + 1);
+	for (size_t i = 0; i < spans->len; i += 2)
+	{
+		size_t		end = (size_t) spans->data[i + 1];
+
+		spans->data[i + 1] = end > (size_t) spans->data[i] ? at.data[end - 1] + 1 : at.data[end];
+		spans->data[i] = at.data[spans->data[i]];
+	}
+	intvec_free(&at);
+}
+
+bool
+tok_offsets(const Tok *t, const char *s, size_t n, IntVec *ids, IntVec *offsets, Err *e)
+{
+	Enc			c = {.t = t,.out = ids,.spans = offsets,.e = e};
+	Buf			repaired = {0};
+	bool		ok;
+
+	if (n > 0 && !uni_valid(s, n))
+	{
+		uni_repair(s, n, &repaired);
+		s = repaired.data;
+		n = repaired.len;
+	}
+	ok = encode_bytes(&c, s, n);
+	if (ok)
+	{
+		for (size_t i = 0; t->trim_offsets && i < ids->len; i++)
+			trim_span(t, s, ids->data[i], offsets->data + 2 * i);
+		spans_to_chars(s, n, offsets);
+	}
+	buf_free(&repaired);
 	enc_free(&c);
 	return ok;
 }
@@ -319,6 +474,17 @@ tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, size_t nb
 	}
 	enc_free(&c);
 	return ok;
+}
+
+int
+tok_lead(const Tok *t, bool pair)
+{
+	const TokTemplate *p = pair ? &t->pair : &t->single;
+	int			n = 0;
+
+	while (n < (int) p->n && p->item[n].id >= 0)
+		n++;
+	return n;
 }
 
 void

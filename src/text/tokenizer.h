@@ -91,6 +91,7 @@ bool		tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, siz
  * Put around the ids of one text, or of two (b not NULL), what the post-processor puts
  * (special: else nothing), as tok_encode_pair() does.
  */
+int			tok_lead(const Tok *t, bool pair);	/* so many before the first text */
 void		tok_wrap(const Tok *t, const IntVec *a, const IntVec *b, bool special, IntVec *ids, IntVec *types);
 
 /*
@@ -100,6 +101,12 @@ void		tok_wrap(const Tok *t, const IntVec *a, const IntVec *b, bool special, Int
  * tok_encode() of the whole.
  */
 bool		tok_encode_marked(const Tok *t, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e);
+
+/*
+ * Append the ids of s[0..n), without what the post-processor adds, and for each of them where it
+ * stands in the text: from which to which character, as Hugging Face's offsets.
+ */
+bool		tok_offsets(const Tok *t, const char *s, size_t n, IntVec *ids, IntVec *offsets, Err *e);
 
 /*
  * For each token of s[0..n), valid UTF-8, without what the post-processor adds: the offset

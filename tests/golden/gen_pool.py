@@ -33,7 +33,7 @@ A file of pools has POOLS = {name: dict(config=..., cases=...)}:
     reference   function(Reference, case): rows of values; default: the method of Reference that is
                 named as the task
     cases       [dict(task=..., text=...)], what pool_golden.c reads; "values", "ids", "type1_at" and
-                "labels" are added here, unless a case has them or an "error"; ids=[]: they are not compared
+                "labels" are added here, unless a case has them or an "error"; ids=[]: they are not compared; offsets=[]: they are
 
 Weights are half precision, so that a file is small and yet exact in float arithmetic.
 """
@@ -285,6 +285,8 @@ def make(name, a):
                 out["ids"] = [tokens]
                 if "pair" in case:
                     out["type1_at"] = [types.index(1) if 1 in types else -1]
+            if case["task"] == "token_classify" and case.get("offsets") == []:
+                out["offsets"] = [x for pair in ref.tok(case["text"], return_offsets_mapping=True)["offset_mapping"] for x in pair]
             if "Classification" in a.get("auto", "") and case["task"] in ("classify", "token_classify") and "labels" not in case and config.num_labels > 1:
                 out["labels"] = [config.id2label[i] for i in range(config.num_labels)]
         if out.get("ids") == []:

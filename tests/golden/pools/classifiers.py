@@ -166,7 +166,7 @@ POOLS = {
                                       sliding_window=12, attn_logit_softcapping=3.0), embed=0.4,
                          tasks="classify, score, reward", cases=texts("classify") + texts("reward")),
     "qwen3_tokens": dict(**{**classifier("qwen3", ["O", "B-PER", "I-PER"], head_dim=16), "auto": "AutoModelForTokenClassification"},
-                         tasks="token_classify", cases=texts("token_classify") + texts("token_classify", use_activation=False)),
+                         tasks="token_classify", post=gp.append_eos, cases=texts("token_classify", offsets=[]) + texts("token_classify", use_activation=False)),
     "qwen3_reranker": dict(
         config=dict(model_type="qwen3", head_dim=16, tie_word_embeddings=True, max_position_embeddings=512),
         auto="AutoModelForCausalLM", post=yes_no, tok_config=dict(model_max_length=512),
