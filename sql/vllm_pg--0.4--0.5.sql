@@ -341,6 +341,106 @@ LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
 
 /* ---- decisions by log-probability (fn_choose.c) ---- */
 
+CREATE TYPE llm_choice AS (label text, logprob float8, prob float8);
+CREATE TYPE vllm.loglikelihood AS (logprob float8, tokens int, is_greedy bool);
+
+CREATE FUNCTION vllm.llm_choose_support(internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_choose_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION llm_choose(
+    prompt text,
+    labels text[],
+    normalization text DEFAULT 'sum',
+    chat bool DEFAULT false,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_choose'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION vllm.choices(
+    prompt text,
+    labels text[],
+    normalization text DEFAULT 'sum',
+    chat bool DEFAULT false,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS llm_choice[]
+AS 'MODULE_PATHNAME', 'llm_choices'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION llm_choice_probs(
+    prompt text,
+    labels text[],
+    normalization text DEFAULT 'sum',
+    chat bool DEFAULT false,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS TABLE (label text, logprob float8, prob float8)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 5
+BEGIN ATOMIC
+    SELECT c.label, c.logprob, c.prob
+    FROM unnest(vllm.choices(prompt, labels, normalization, chat, model, timeout_ms)) AS c;
+END;
+
+CREATE FUNCTION llm_filter(
+    instruction text,
+    input text,
+    threshold float8 DEFAULT 0.5,
+    model text DEFAULT NULL,
+    template text DEFAULT NULL,
+    chat bool DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_filter'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION llm_filter_prob(
+    instruction text,
+    input text,
+    model text DEFAULT NULL,
+    template text DEFAULT NULL,
+    chat bool DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_filter_prob'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION vllm.loglikelihood(
+    context text,
+    continuation text,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS vllm.loglikelihood
+AS 'MODULE_PATHNAME', 'llm_loglikelihood'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION llm_loglikelihood(
+    context text,
+    continuation text,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS TABLE (logprob float8, tokens int, is_greedy bool)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 1
+BEGIN ATOMIC
+    SELECT l.logprob, l.tokens, l.is_greedy
+    FROM vllm.loglikelihood(context, continuation, model, timeout_ms) AS l;
+END;
+
+CREATE FUNCTION llm_perplexity(
+    input text,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_perplexity'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION llm_format(template text, VARIADIC args "any") RETURNS text
+AS 'MODULE_PATHNAME', 'llm_format' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION llm_format(template text) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_format' LANGUAGE C STABLE PARALLEL SAFE;
+
 
 /* ---- chunks, nearest neighbours, aggregates (fn_chunk.c, fn_nearest.c, fn_agg.c) ---- */
 

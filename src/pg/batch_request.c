@@ -657,6 +657,8 @@ batch_request_value(BatchRequest *q, Oid rettype, bool *isnull)
 	Assert(q->finished && q->err == NULL);
 	*isnull = false;
 	reply_read(&reply, &f);
+	reply.request = request_key(q).body;
+	reply.request_len = q->body_len;
 	return q->func->result(&reply, rettype, isnull);
 }
 

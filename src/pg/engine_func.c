@@ -12,6 +12,7 @@
 
 #include "utils/lsyscache.h"
 
+#include "pg/choose.h"
 #include "pg/client.h"
 #include "pg/engine_func.h"
 #include "pg/generate.h"
@@ -101,6 +102,8 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 		ThrowErrorData(refused);
 	vcall_simple(r.kind, &r.body, r.model, r.timeout_ms, CurrentMemoryContext, &frame, &call);
 	reply_read(&reply, &frame);
+	reply.request = r.body.data;
+	reply.request_len = r.body.len;
 	value = f->result(&reply, get_func_rettype(fcinfo->flinfo->fn_oid), &fcinfo->isnull);
 	vcall_end(call);
 	return value;

@@ -17,6 +17,7 @@
 #include "utils/guc.h"
 
 #include "pg/batch.h"
+#include "pg/choose.h"
 #include "pg/future.h"
 #include "pg/vllm_pg.h"
 
@@ -34,6 +35,7 @@ shmem_request(void)
 		prev_shmem_request_hook();
 	RequestAddinShmemSpace(vllm_shared_size());
 	RequestAddinShmemSpace(batch_progress_shared_size());
+	RequestAddinShmemSpace(selectivity_shared_size());
 	RequestNamedLWLockTranche("vllm_pg", 1);
 }
 
@@ -44,6 +46,7 @@ shmem_startup(void)
 		prev_shmem_startup_hook();
 	vllm_shared_init();
 	batch_progress_shared_init();
+	selectivity_shared_init();
 }
 
 void

@@ -15,6 +15,10 @@
  */
 typedef struct Reply
 {
+	/* set behind reply_read(): the request's fields, for results that depend on them */
+	const char *request;
+	size_t		request_len;
+
 	const char *text;
 	size_t		text_len;
 	WireField	ids;			/* .n = 0: none */

@@ -588,3 +588,16 @@ EXPLAIN (COSTS OFF) SELECT 1 FROM docs WHERE id = 1 -- inline
 EXPLAIN (FORMAT json, COSTS OFF) INSERT INTO log (line) SELECT 'x' FROM docs -- inline
 DO $x$ BEGIN EXECUTE 'EXPLAIN SELECT llm_generate(body) FROM docs'; EXECUTE 'EXPLAIN VERBOSE UPDATE docs SET answer = llm_generate(body)'; EXECUTE 'EXPLAIN (FORMAT yaml) SELECT llm_generate(body) FROM docs WHERE llm_generate(body) > $$a$$'; END $x$ -- inline
 DO $x$ DECLARE n int := 0; t text; BEGIN FOR t IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT llm_generate(body) FROM docs' LOOP n := n + 1; END LOOP; RAISE WARNING '%', n > 1; END $x$
+
+-- decisions by log-probability
+SELECT id, llm_choose(body, '{yes,text,row}') FROM docs
+SELECT id, llm_choose(body, ARRAY[grp, 'z']), llm_choose(body, ARRAY['q', body || 'x'], 'bytes', chat => NULL) FROM docs WHERE grp IS NOT NULL
+SELECT id FROM docs WHERE llm_filter('is it yes?', body)
+SELECT id, llm_generate(body) FROM docs WHERE llm_filter('is it yes?', body, 0.4, template => '{1} Yes') AND flag
+SELECT id, llm_filter(body, grp), round(llm_filter_prob(body, grp)::numeric, 4) FROM docs
+SELECT id, round(llm_perplexity(body)::numeric, 4) FROM docs ORDER BY llm_perplexity(body), id
+SELECT id, c.label, round(c.prob::numeric, 4) FROM docs, LATERAL llm_choice_probs(body, '{yes,text}') c
+SELECT id, l.* FROM docs, LATERAL llm_loglikelihood(body, grp) l
+SELECT id, llm_choose(body, CASE WHEN id > 4 THEN '{a,a}'::text[] ELSE '{a,b}' END) FROM docs -- log: more
+SELECT llm_choose(grp, array_agg(DISTINCT body)) FROM docs WHERE body IS NOT NULL GROUP BY grp ORDER BY grp
+UPDATE docs SET answer = llm_choose(body, '{yes,no}') WHERE llm_filter('is it yes?', body, 0.1)

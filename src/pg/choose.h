@@ -1,0 +1,50 @@
+/*
+ * choose.h
+ *	  Decisions by log-probability: the parts of engine_func.def's rows, and what the
+ *	  planner learns of llm_filter().
+ */
+#ifndef VLLM_PG_CHOOSE_H
+#define VLLM_PG_CHOOSE_H
+
+#include "postgres.h"
+
+#include "pg/engine_func.h"
+
+/* fn_choose.c */
+void		choose_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		filter_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		filter_prob_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		loglikelihood_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		perplexity_head(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *choose_input(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *filter_input(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *filter_prob_input(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *loglikelihood_input(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *perplexity_input(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		choose_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		choices_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		filter_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		filter_prob_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		loglikelihood_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		perplexity_result(const Reply *reply, Oid rettype, bool *isnull);
+
+/* ---- fn_format.c ---- */
+
+/*
+ * Append a template with {0}, {1}, ... replaced by args[0], args[1], ... (NULL: nothing).  The
+ * error of a template that can't be, or NULL.
+ */
+ErrorData  *format_template(StringInfo out, const char *template, size_t n, text *const *args, int n_args);
+
+/* ---- choose_support.c ---- */
+
+/* What llm_filter() with this instruction is counted under: for a role's queries with a model. */
+uint64		selectivity_key(const char *model, const char *instruction, size_t n);
+/* A row has been decided. */
+void		selectivity_count(uint64 key, bool passed);
+
+/* shmem_request, shmem_startup */
+Size		selectivity_shared_size(void);
+void		selectivity_shared_init(void);
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * choose_support.c
+ *	  llm_choose_support: what the planner should know of llm_choose and its kin.
+ *
+ * A decision costs a prompt and generates nothing; so many rows at the engine's speed.
+ *
+ * llm_filter() in a condition: how many rows pass depends on its instruction, and nobody
+ * knows before it was asked.  So what it has said is counted, by role, database, model and
+ * instruction, in a small table of shared memory: later plans, in any session, take the
+ * share that has passed.  Without any, one half.  The table forgets the least used when it is
+ * full, and everything when the server stops.  Roles don't see each other's figures in
+ * their plans.
+ *
+ * Constant calls are computed once: llm_pool_support (pool_support.c).
+ *
+ * Tests: tests/sql/18_choose.sql.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/optimizer.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/builtins.h"
+
+#include "pg/choose.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_choose_support);
+
+extern Datum llm_pool_support(PG_FUNCTION_ARGS);
+
+/* ---- selectivity ---- */
+
+#define N_BUCKETS	64
+#define N_WAYS		4
+/* counts are halved here: what was long ago weighs less */
+#define MOST		65536
+
+typedef struct Share
+{
+	uint64		key;			/* 0 = unused */
+	uint32		rows;
+	uint32		passed;
+} Share;
+
+typedef struct Shares
+{
+	slock_t		lock;
+	Share		at[N_BUCKETS][N_WAYS];
+} Shares;
+
+static Shares *shares = NULL;	/* NULL: not preloaded */
+
+Size
+selectivity_shared_size(void)
+{
+	return sizeof(Shares);
+}
+
+void
+selectivity_shared_init(void)
+{
+	bool		found;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shares = ShmemInitStruct("vllm_pg selectivity", selectivity_shared_size(), &found);
+	if (!found)
+	{
+		memset(shares, 0, selectivity_shared_size());
+		SpinLockInit(&shares->lock);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+uint64
+selectivity_key(const char *model, const char *instruction, size_t n)
+{
+	uint64		key = hash_combine64(MyDatabaseId, GetUserId());
+
+	if (model != NULL)
+		key = hash_combine64(key, hash_bytes_extended((const unsigned char *) model, (int) strlen(model), 0));
+	key = hash_combine64(key, hash_bytes_extended((const unsigned char *) instruction, (int) n, 0));
+	return key != 0 ? key : 1;
+}
+
+/* The entry of a key, or with make that of the least used in its place. */
+static Share *
+find_share(uint64 key, bool make)
+{
+	Share	   *bucket = shares->at[key % N_BUCKETS];
+	Share	   *least = bucket;
+
+	for (int i = 0; i < N_WAYS; i++)
+	{
+		if (bucket[i].key == key)
+			return &bucket[i];
+		if (bucket[i].rows < least->rows)
+			least = &bucket[i];
+	}
+	if (!make)
+		return NULL;
+	*least = (Share) {.key = key};
+	return least;
+}
+
+void
+selectivity_count(uint64 key, bool passed)
+{
+	Share	   *s;
+
+	if (shares == NULL)
+		return;
+	SpinLockAcquire(&shares->lock);
+	s = find_share(key, true);
+	s->rows++;
+	s->passed += passed;
+	if (s->rows >= MOST)
+	{
+		s->rows /= 2;
+		s->passed /= 2;
+	}
+	SpinLockRelease(&shares->lock);
+}
+
+/* As if two rows more had been seen, one of which passed: never 0 or 1. */
+static double
+share_of(uint64 key)
+{
+	double		share = 0.5;
+	const Share *s;
+
+	if (shares == NULL)
+		return share;
+	SpinLockAcquire(&shares->lock);
+	s = find_share(key, false);
+	if (s != NULL)
+		share = (s->passed + 1.0) / (s->rows + 2.0);
+	SpinLockRelease(&shares->lock);
+	return share;
+}
+
+static bool
+constant_text(List *args, int at, text **out)
+{
+	Node	   *arg = at < list_length(args) ? list_nth(args, at) : NULL;
+
+	if (arg == NULL || !IsA(arg, Const) || ((Const *) arg)->consttype != TEXTOID)
+		return false;
+	*out = ((Const *) arg)->constisnull ? NULL : DatumGetTextPP(((Const *) arg)->constvalue);
+	return true;
+}
+
+/* args: llm_filter(instruction, input, threshold, model, ...) */
+static double
+selectivity(List *args)
+{
+	text	   *instruction;
+	text	   *model = NULL;
+
+	if (!constant_text(args, 0, &instruction) || instruction == NULL || !constant_text(args, 3, &model))
+		return 0.5;
+	return share_of(selectivity_key(model ? text_to_cstring(model) : vllm_model,
+									VARDATA_ANY(instruction), VARSIZE_ANY_EXHDR(instruction)));
+}
+
+/* ---- cost ---- */
+
+/* what the planner's price of an operator stands for, about 10 ns */
+#define OPERATORS_PER_SECOND	1e8
+/* rows/s of an engine that has not computed MEASURE_ROWS yet */
+#define SPEED_UNKNOWN	1024.0
+#define MEASURE_ROWS	1000
+/* a prompt's tokens: nobody knows them before the row is there */
+#define TOKENS_UNKNOWN	128
+
+/* Prompt rows a second over all steps so far, a power of four: see support.c. */
+static double
+prompt_speed(void)
+{
+	double		speed = SPEED_UNKNOWN;
+
+	if (vllm_shared != NULL && pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY)
+	{
+		const volatile WireStats *st = wire_stats(&vllm_arena);
+		double		rows = st->step_rows;
+		double		seconds = st->step_us / 1e6;
+
+		if (rows >= MEASURE_ROWS && seconds > 0)
+			speed = rows / seconds;
+	}
+	return pow(4, rint(log(Min(Max(speed, 1), 1e7)) / log(4)));
+}
+
+Datum
+llm_choose_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	if (IsA(request, SupportRequestCost))
+	{
+		SupportRequestCost *cost = (SupportRequestCost *) request;
+
+		cost->startup = 0;
+		cost->per_tuple = TOKENS_UNKNOWN / prompt_speed() * OPERATORS_PER_SECOND * cpu_operator_cost;
+		PG_RETURN_POINTER(request);
+	}
+	if (IsA(request, SupportRequestSelectivity))
+	{
+		SupportRequestSelectivity *s = (SupportRequestSelectivity *) request;
+
+		s->selectivity = selectivity(s->args);
+		PG_RETURN_POINTER(request);
+	}
+	return llm_pool_support(fcinfo);
+}
