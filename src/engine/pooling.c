@@ -10,7 +10,7 @@
  * longer text is cut first, as transformers does ("longest_first").  A language model that scores
  * gets a pair through a chat template with the roles "query" and "document".
  *
- * Any thread: a PoolModel is immutable.  Tested by tests/unit/test_pooling.c.
+ * Any thread: a PoolModel is immutable.  Tested by tests/golden/pool_golden.c.
  */
 #include <cjson/cJSON.h>
 #include <limits.h>
@@ -525,36 +525,23 @@ make_by_template(const Making *k, const ChatModel *template, PoolText instructio
 
 /* ---- similarity ---- */
 
-/* The prompt that sentence-transformers takes for one of these uses; -1 = none. */
-static int
-use_prompt(const PoolModel *m, const char *const *uses)
-{
-	for (; *uses != NULL; uses++)
-	{
-		int			at = poolmodel_prompt(m, *uses, strlen(*uses));
-
-		if (at >= 0)
-			return at;
-	}
-	return m->default_prompt;
-}
-
-static PoolText
-prompt_text(const PoolModel *m, int at)
-{
-	return at < 0 ? (PoolText) {0} : (PoolText) {m->prompts[at].text, strlen(m->prompts[at].text)};
-}
-
-/* A score by vectors: of the query, with its instruction, and of the document. */
+/*
+ * A score by vectors.  An instruction is the first text's; without one both are treated alike, so that
+ * a text and itself are the closest.
+ */
 static bool
 make_similarity(Making *k, PoolTask task)
 {
-	static const char *const queries[] = {"query", NULL};
-	static const char *const documents[] = {"document", "passage", "corpus", NULL};
 	PoolRequest vectors = *k->pr;
-	PoolText	instruction = prompt_text(k->m, use_prompt(k->m, queries));
+	PoolText	instruction;
+	PoolText	usual = {0};
 
-	if ((k->pr->instruction.s != NULL || k->pr->prompt_name.s != NULL) && !find_instruction(k, &instruction))
+	if (k->m->default_prompt >= 0)
+		usual.s = k->m->prompts[k->m->default_prompt].text;
+	usual.n = usual.s != NULL ? strlen(usual.s) : 0;
+	if (k->pr->pair.s == NULL)
+		return invalid(k->e, "document", "a score is of a pair of texts");
+	if (!find_instruction(k, &instruction))
 		return false;
 	if (k->pr->long_input == LONG_CHUNK)
 		return invalid(k->e, "long_input", "long_input \"chunk\" is for the embedding of one text");
@@ -562,7 +549,7 @@ make_similarity(Making *k, PoolTask task)
 	k->pr = &vectors;
 	k->out->join = task == PT_EMBED ? PJ_COSINE : PJ_MAXSIM;
 	return make_text(k, instruction, vectors.text) &&
-		make_text(k, prompt_text(k->m, use_prompt(k->m, documents)), vectors.pair);
+		make_text(k, usual, vectors.pair);
 }
 
 /* ---- the whole ---- */

@@ -5,7 +5,7 @@
  *
  * Configuration keys are config.json's and those under "st." (load/stconfig.c).
  *
- * Tested by tests/unit/test_pooling.c and tests/golden/pool_golden.c.
+ * Tested by tests/golden/pool_golden.c.
  */
 #include "engine/poolmodel.h"
 

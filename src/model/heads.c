@@ -6,7 +6,7 @@
  * run by the step thread on what the poolers have made.  Row invariance (kernels.h) holds: every
  * row goes through the same ops of the table, in pieces of HEAD_ROWS.
  *
- * Tested by tests/unit/test_heads.c and tests/golden/pool_golden.c.
+ * Tested by tests/unit/test_model.c and tests/golden/pool_golden.c.
  */
 #include "model/heads.h"
 
