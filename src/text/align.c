@@ -152,6 +152,14 @@ replaced(Step *s)
 
 	if (s->k->kind != NORM_REPLACE && s->k->kind != NORM_REGEX)
 		return 0;
+	/* mostly nothing is */
+	for (int c = 0; c < MOST_CHARS && s->i + n < s->in->len; c++)
+		n += char_len(s->in, s->i + n);
+	buf_reset(&s->piece);
+	if (!tok_norm_apply(s->k, s->in->data + s->i, n, s->edges, &s->piece, s->e) ||
+		(s->piece.len == n && memcmp(s->piece.data, s->in->data + s->i, n) == 0))
+		return 0;
+	n = 0;
 	for (int c = 0; c < MOST_CHARS && s->i + n < s->in->len; c++)
 	{
 		n += char_len(s->in, s->i + n);

@@ -54,6 +54,28 @@ stream(const Tok *t, const IntVec *ids, const Buf *whole)
 	buf_free(&parts);
 }
 
+/* Every token has a place in the text, and they are the same tokens. */
+static void
+offsets(const Tok *t, const char *text, size_t n)
+{
+	IntVec		ids = {0};
+	IntVec		same = {0};
+	IntVec		at = {0};
+	Err			e = {0};
+
+	if (tok_offsets(t, text, n, &ids, &at, &e) && tok_encode(t, text, n, 0, &same, &e))
+	{
+		if (ids.len != same.len || at.len != 2 * ids.len || (ids.len > 0 && memcmp(ids.data, same.data, ids.len * sizeof(int32_t)) != 0))
+			abort();
+		for (size_t i = 0; i < at.len; i += 2)
+			if (at.data[i] < 0 || at.data[i] > at.data[i + 1] || (size_t) at.data[i + 1] > 3 * n)
+				abort();
+	}
+	intvec_free(&ids);
+	intvec_free(&same);
+	intvec_free(&at);
+}
+
 static void
 use(const Tok *t, const char *text, size_t n)
 {
@@ -83,6 +105,7 @@ use(const Tok *t, const char *text, size_t n)
 	intvec_reset(&ids);
 	if (tok_encode_pair(t, text, n, text, n / 2, TOK_ADD_SPECIAL, &ids, &types, &e) && ids.len != types.len)
 		abort();
+	offsets(t, text, n);
 	/* any ids, also such that no text gives */
 	for (int32_t id = -1; id <= tok_vocab_size(t) && id < 1000; id++)
 	{
