@@ -133,10 +133,10 @@ scan_block(const float *x, float *max)
 
 /* One block, the last of which may be shorter: it is filled up with its first logit. */
 static uint32_t
-scan_one(const Sampler *s, const float *logits, int block, float *max)
+scan_one(const float *logits, int n_logits, int block, float *max)
 {
 	const float *x = logits + (size_t) block * BLOCK;
-	int			n = s->n_valid - block * BLOCK;
+	int			n = n_logits - block * BLOCK;
 	float		full[BLOCK];
 
 	if (n >= BLOCK)
@@ -153,7 +153,7 @@ scan_row(const Sampler *s, Work *w, const float *logits)
 	uint32_t	bad = 0;
 
 	for (int b = 0; b < s->n_blocks; b++)
-		bad |= scan_one(s, logits, b, &w->bmax[b]);
+		bad |= scan_one(logits, s->n_valid, b, &w->bmax[b]);
 	return (bad & 0x80000000u) == 0;
 }
 
@@ -164,7 +164,7 @@ mask_ids(const Sampler *s, Work *w, float *logits, const int32_t *ids, int n)
 		logits[ids[i]] = -INFINITY;
 	for (int i = 0; i < n; i++)
 		if (ids[i] < s->n_valid)
-			scan_one(s, logits, ids[i] / BLOCK, &w->bmax[ids[i] / BLOCK]);
+			scan_one(logits, s->n_valid, ids[i] / BLOCK, &w->bmax[ids[i] / BLOCK]);
 }
 
 static int32_t
@@ -561,65 +561,79 @@ run_one(void *arg, int chunk, int ith)
 
 /* ---- log-probabilities ---- */
 
-/* The largest of n; *bad: 0, or NaN if one isn't finite. */
-static float
-largest(const float *x, int n, float *bad)
-{
-	float		most[LANES];
-	float		nan[LANES] = {0};
+typedef int32_t Ints4 __attribute__((vector_size(16), may_alias));
 
-	for (int k = 0; k < LANES; k++)
-		most[k] = x[0];
-	for (int i = 0; i + LANES <= n; i += LANES)
-		for (int k = 0; k < LANES; k++)
-		{
-			most[k] = x[i + k] > most[k] ? x[i + k] : most[k];
-			nan[k] += x[i + k] * 0.0f;
-		}
-	for (int i = n / LANES * LANES; i < n; i++)
-	{
-		most[0] = x[i] > most[0] ? x[i] : most[0];
-		nan[0] += x[i] * 0.0f;
-	}
-	for (int k = 1; k < LANES; k++)
-	{
-		most[0] = most[k] > most[0] ? most[k] : most[0];
-		nan[0] += nan[k];
-	}
-	*bad = nan[0];
-	return most[0];
+/* mass_of() of four. */
+static inline Lanes4
+mass_of4(Lanes4 z)
+{
+	static const Lanes4 least = {NO_MASS, NO_MASS, NO_MASS, NO_MASS};
+	Ints4		in = z > NO_MASS;
+	Lanes4		t = (Lanes4) (((Ints4) z & in) | ((Ints4) least & ~in)) * 1.44269504f;
+	Ints4		whole = __builtin_convertvector(t - 0.5f, Ints4);
+	Lanes4		x = t - __builtin_convertvector(whole, Lanes4);
+	Lanes4		p = 1.0f + x * (0.69314718f + x * (0.24022651f + x * (0.05550411f + x * (0.00961813f + x * 0.00133336f))));
+	Ints4		scale = (whole + 127) << 23;
+
+	return (Lanes4) ((Ints4) (p * (Lanes4) scale) & in);
 }
 
-/* Blocks are summed in float, lane by lane, and their sums in double. */
+/* Blocks are summed in float, in 16 lanes, and their sums in double. */
+static double
+sum_of_masses(const float *x, int n, float most)
+{
+	double		sum = 0;
+
+	for (int i = 0; i < n; i += BLOCK)
+	{
+		Lanes4		lanes[4] = {{0}};
+		int			m = n - i < BLOCK ? n - i : BLOCK;
+
+		for (int j = 0; j + 16 <= m; j += 16)
+			for (int k = 0; k < 4; k++)
+				lanes[k] += mass_of4(*(const Lanes4 *) (x + i + j + 4 * k) - most);
+		for (int j = m / 16 * 16; j < m; j++)
+			sum += (double) mass_of(x[i + j] - most);
+		lanes[0] += lanes[1];
+		lanes[2] += lanes[3];
+		lanes[0] += lanes[2];
+		for (int k = 0; k < 4; k++)
+			sum += (double) lanes[0][k];
+	}
+	return sum;
+}
+
 double
 smp_logsumexp(const float *x, int n, int n_valid, int32_t *best)
 {
-	float		bad;
-	float		most = largest(x, n, &bad);
-	double		sum = 0;
+	uint32_t	bad = 0;
+	float		most = x[0],
+				max;
+	int			at = 0;
 
-	*best = 0;
-	if (isnan(bad))
-		return (double) NAN;
-	for (int i = 0; i < n; i += BLOCK)
+	for (int b = 0; b * BLOCK < n_valid; b++)
 	{
-		float		lanes[LANES] = {0};
-		int			m = n - i < BLOCK ? n - i : BLOCK;
-
-		for (int j = 0; m == BLOCK && j < BLOCK; j += LANES)
-			for (int k = 0; k < LANES; k++)
-				lanes[k] += mass_of(x[i + j + k] - most);
-		for (int j = 0; m < BLOCK && j < m; j++)
-			lanes[j % LANES] += mass_of(x[i + j] - most);
-		for (int k = 0; k < LANES; k++)
-			sum += (double) lanes[k];
+		bad |= scan_one(x, n_valid, b, &max);
+		if (max > most)
+		{
+			most = max;
+			at = b * BLOCK;
+		}
 	}
-	sum = (double) most + log(sum);
-	if (n_valid < n)
-		most = largest(x, n_valid, &bad);
-	while (x[*best] != most)
-		(*best)++;
-	return sum;
+	*best = 0;
+	if ((bad & 0x80000000u) != 0)
+		return (double) NAN;
+	while (x[at] != most)
+		at++;
+	*best = at;
+	/* ids that the tokenizer doesn't know have their share, too */
+	for (int i = n_valid; i < n; i++)
+	{
+		if (!isfinite(x[i]))
+			return (double) NAN;
+		most = x[i] > most ? x[i] : most;
+	}
+	return (double) most + log(sum_of_masses(x, n, most));
 }
 
 void

@@ -427,6 +427,46 @@ bench_all(void)
 	return 0;
 }
 
+/* Of any length: against sums in double; the likeliest id as test_greedy()'s; what isn't finite shows. */
+static void
+test_logsumexp(void)
+{
+	float		x[700];
+	int			bad = 0;
+
+	for (int n = 1; n <= 700; n += n < 140 ? 1 : 37)
+		for (int spread = 1; spread <= 1000; spread *= 10)
+		{
+			int			n_valid = n - n / 8;
+			int			want = 0;
+			int32_t		best = -1;
+			double		sum = 0;
+			double		got;
+
+			for (int i = 0; i < n; i++)
+			{
+				/* ties */
+				x[i] = (float) (floor(uniform() * 20) / 20 * spread - spread / 3.0);
+				want = i < n_valid && x[i] > x[want] ? i : want;
+			}
+			got = smp_logsumexp(x, n, n_valid, &best);
+			for (int i = 0; i < n; i++)
+				sum += exp((double) x[i] - x[0]);
+			bad += !(fabs(got - (x[0] + log(sum))) < 3e-6 * fmax(1, fabs(got))) || best != want;
+			for (int k = 0; k < 3; k++)
+			{
+				static const float odd[] = {NAN, INFINITY, -INFINITY};
+				int			at = (int) (uniform() * n);
+				float		was = x[at];
+
+				x[at] = odd[k];
+				bad += !isnan(smp_logsumexp(x, n, n_valid, &best));
+				x[at] = was;
+			}
+		}
+	CHECK(bad == 0, "%d sums or ids are wrong", bad);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -443,6 +483,7 @@ main(int argc, char **argv)
 	test_chi_square("all of them", params(0.9, 8, 0.9, 0.05));
 	test_greedy();
 	test_not_finite();
+	test_logsumexp();
 	test_ties();
 	test_flat();
 	test_batch();
