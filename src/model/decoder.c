@@ -148,7 +148,8 @@ type_row(void *arg, int row, int ith)
 	Decoder    *d = arg;
 
 	(void) ith;
-	table_row(d, &d->types, d->b->types != NULL ? d->b->types[row] : 0, d->y + (size_t) row * (size_t) d->types.k);
+	/* a model of one type isn't told them */
+	table_row(d, &d->types, d->b->types != NULL && d->types.n > 1 ? d->b->types[row] : 0, d->y + (size_t) row * (size_t) d->types.k);
 }
 
 /* The width of x before dec_widen(). */

@@ -255,6 +255,53 @@ test_bad_strings(void)
 }
 
 /* A key of another kind is an error, never its default. */
+/* What encoders refuse: a number or a string of a class. */
+static void
+test_encoders(void)
+{
+	static const struct
+	{
+		const char *class_name;
+		const char *key;
+		const char *s;			/* NULL: */
+		double		v;
+		ErrClass	cls;
+		const char *msg;
+	}			bad[] = {
+		{"BertModel", "num_key_value_heads", NULL, 1, ERR_UNSUPPORTED, "1 key-value heads of 2"},
+		{"BertModel", "position_embedding_type", "relative_key", 0, ERR_UNSUPPORTED, "\"relative_key\" is not supported"},
+		{"BertModel", "type_vocab_size", NULL, -1, ERR_BAD_FILE, "\"type_vocab_size\" = -1"},
+		{"BertModel", "hidden_act", "swiglu", 0, ERR_UNSUPPORTED, "activation function \"swiglu\""},
+		{"BertForMaskedLM", "vocab_size", NULL, 10, ERR_BAD_FILE, "\"bert.embeddings.word_embeddings.weight\" is missing"},
+		{"RobertaModel", "pad_token_id", NULL, 99999, ERR_BAD_FILE, "leaves no positions"},
+		{"MPNetModel", "relative_attention_num_buckets", NULL, 16, ERR_BAD_FILE, "\"relative_attention_num_buckets\" = 16"},
+		{"ElectraModel", "embedding_size", NULL, 16, ERR_UNSUPPORTED, "\"embedding_size\" = 16 above"},
+		{"ModernBertModel", "local_attention", NULL, 1, ERR_BAD_FILE, "\"local_attention\" = 1"},
+		{"ModernBertModel", "layer_types", "full_attention", 0, ERR_BAD_FILE, "\"layer_types\""},
+		{"NomicBertModel", "rotary_emb_fraction", NULL, 0.5, ERR_UNSUPPORTED, "\"rotary_emb_fraction\" = 0.5"},
+		{"NomicBertModel", "moe_every_n_layers", NULL, 2, ERR_UNSUPPORTED, "experts"},
+		{"NewModel", "layer_norm_type", "rms_norm", 0, ERR_UNSUPPORTED, "\"rms_norm\" is not supported"},
+		{"JinaBertModel", "position_embedding_type", "absolute", 0, ERR_UNSUPPORTED, "\"absolute\" is not supported"},
+		{"JinaBertModel", "feed_forward_type", "relu", 0, ERR_UNSUPPORTED, "\"relu\" is not supported"},
+	};
+	Fake		f;
+
+	make(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		Conf	   *c = make_conf();
+
+		conf_set_str(c, "architectures", bad[i].class_name);
+		conf_set_num(c, "num_key_value_heads", 2);
+		if (bad[i].s != NULL)
+			conf_set_str(c, bad[i].key, bad[i].s);
+		else
+			conf_set_num(c, bad[i].key, bad[i].v);
+		refused(bad[i].class_name, c, &f, bad[i].cls, bad[i].msg);
+		conf_free(c);
+	}
+}
+
 static void
 test_kinds(void)
 {
@@ -1077,6 +1124,7 @@ main(void)
 	test_good();
 	test_bad_numbers();
 	test_bad_strings();
+	test_encoders();
 	test_kinds();
 	test_tensors();
 	test_quantization();
