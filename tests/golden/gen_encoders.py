@@ -245,7 +245,7 @@ def greek(c, w):
 
 # ---- GGUF ----
 
-def keys(out, c, length, types):
+def keys(out, c, length, types, tokens=None):
     g = out.out
     g.add_context_length(length)
     g.add_embedding_length(c["hidden_size"])
@@ -258,7 +258,7 @@ def keys(out, c, length, types):
     g.add_uint32("tokenizer.ggml.padding_token_id", 0)
     if "rms_norm_eps" not in c:
         g.add_layer_norm_eps(c.get("layer_norm_eps", c.get("norm_eps", 1e-12)))
-    g.add_token_list([f"[unused{i}]" if i else "[PAD]" for i in range(VOCAB)])
+    g.add_token_list(tokens or [f"[unused{i}]" if i else "[PAD]" for i in range(VOCAB)])
 
 
 def tensors(out, w, change=lambda name, t: t):

@@ -27,6 +27,7 @@ A file of pools has POOLS = {name: dict(config=..., cases=...)}:
     files       {name: JSON value} of more files
     fix, gain, embed, config_json, stored
                 as in gen_archs.py
+    also        names of other fixtures that the same is expected of, which "stored" has made
     options     model options
     tasks       the model's tasks, as pool_golden.c has them
     quantized   least cosine with INT8 weights, default 0.999, 0: not tried
@@ -293,10 +294,15 @@ def make(name, a):
             del out["ids"]
         cases.append(out)
     expected = {k: a[k] for k in ("options", "tasks", "quantized") if k in a}
+    for file in [name] + a.get("also", []):
+        write_expected(file, expected, cases)
+    print(f"{name}: {len(cases)} cases")
+
+
+def write_expected(name, expected, cases):
     with open(os.path.join(EXPECTED, name + ".json"), "w") as f:
         head = json.dumps({**expected, "cases": []}, ensure_ascii=False)[:-2]
         f.write(head + "\n" + ",\n".join(json.dumps(c, ensure_ascii=False) for c in cases) + "\n]}\n")
-    print(f"{name}: {len(cases)} cases")
 
 
 def main():

@@ -1,4 +1,7 @@
 """Encoders that embed, score and classify."""
+import json
+
+import gen_archs
 import gen_encoders
 import gen_models as gm
 import gen_pool as gp
@@ -25,6 +28,22 @@ def special(tok):
     tok.post_processor = processors.TemplateProcessing(
         single="<|bos|> $A <|eos|>", pair="<|bos|> $A <|eos|> <|eos|> $B <|eos|>",
         special_tokens=[("<|bos|>", gm.BOS), ("<|eos|>", gm.EOS)])
+
+
+def as_gguf(path, model):
+    """The same model and tokenizer as llama.cpp's converter has them: a word's first piece is marked, not the others."""
+    with open(path + "/tokenizer.json") as f:
+        vocab = json.load(f)["model"]["vocab"]
+    tokens = sorted(vocab, key=vocab.get)
+    out = gen_archs.Gguf(path + ".gguf", "bert", model.config, "F16")
+    gen_encoders.keys(out, model.config.to_dict(), model.config.max_position_embeddings, model.config.type_vocab_size,
+                      [x if x[0] == "[" and len(x) > 1 else x[2:] if x.startswith("##") else "\u2581" + x for x in tokens])
+    out.out.add_tokenizer_model("bert")
+    out.out.add_token_types([3 if x[0] == "[" and len(x) > 1 else 1 for x in tokens])
+    for key, token in (("unknown", "[UNK]"), ("cls", "[CLS]"), ("seperator", "[SEP]")):
+        out.out.add_uint32(f"tokenizer.ggml.{key}_token_id", vocab[token])
+    gen_encoders.tensors(out, {k: v.float() for k, v in model.state_dict().items()})
+    out.close()
 
 
 def embeds(**more):
@@ -61,7 +80,7 @@ TOKENS = "AutoModelForTokenClassification"
 MEAN = dict(pooling="mean", normalize=True)
 
 POOLS = {
-    "bert_embed": entry("bert", "bert", st=MEAN, tasks="embed, token_embed",
+    "bert_embed": entry("bert", "bert", st=MEAN, stored=as_gguf, also=["bert_embed.gguf"], tasks="embed, token_embed",
                         cases=embeds() + [dict(task="token_embed", text=TEXTS[0])]),
     "xlm_roberta_embed": entry("xlm-roberta", config=ROBERTA, st=dict(pooling="cls", normalize=True), cases=embeds()),
     "distilbert_embed": entry("distilbert", "bert", config=DISTIL, st=dict(pooling=["mean", "cls"]), cases=embeds()),
