@@ -605,5 +605,181 @@ CREATE AGGREGATE llm_summarize_agg(input text, params json) (
 /* ---- pgvector (fn_vector.c) ---- */
 
 
-/* ---- jobs (fn_job.c, bgworker/jobs.c) ---- */
+/* ---- jobs (fn_job.c, fn_trigger.c, bgworker/jobs.c; docs/jobs.md) ---- */
+
+-- what is to be kept up to date; only functions write it
+CREATE TABLE vllm.job (
+    id int PRIMARY KEY,
+    name name NOT NULL UNIQUE,
+    kind text NOT NULL,             -- embedding, completion
+    owner regrole NOT NULL,
+    source regclass NOT NULL,
+    key_columns name[] NOT NULL,    -- the primary key
+    input_columns name[] NOT NULL,  -- what the input is made of
+    input text NOT NULL,            -- SQL expression, the row's alias is src
+    target_column name,
+    target_table regclass,
+    model text NOT NULL,
+    function text NOT NULL,         -- of the extension
+    arguments text NOT NULL,        -- of its call, as SQL
+    chunking text NOT NULL,
+    chunk_size int,
+    chunk_overlap int,
+    max_attempts int NOT NULL,
+    state text NOT NULL,            -- active, paused, failed
+    reason text,                    -- of failed
+    created timestamptz NOT NULL
+);
+
+CREATE SEQUENCE vllm.job_id_seq AS int OWNED BY vllm.job.id;
+
+-- rows whose input has changed: writers append, the worker folds, leases and removes them
+CREATE TABLE vllm.job_queue (
+    job int NOT NULL,
+    id bigint NOT NULL,
+    hash bigint NOT NULL,           -- of the key
+    key text[],                     -- NULL: the source was truncated
+    queued timestamptz NOT NULL,
+    attempts int NOT NULL,
+    due timestamptz,                -- not before; NULL = now
+    worker int,                     -- who has it
+    lease_until timestamptz,
+    PRIMARY KEY (job, id)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX job_queue_hash_idx ON vllm.job_queue (job, hash);
+
+CREATE SEQUENCE vllm.job_queue_id_seq OWNED BY vllm.job_queue.id;
+
+-- rows that were given up
+CREATE TABLE vllm.job_failure (
+    job int NOT NULL,
+    hash bigint NOT NULL,
+    key text[] NOT NULL,
+    attempts int NOT NULL,
+    sqlstate text NOT NULL,
+    message text NOT NULL,
+    failed timestamptz NOT NULL,
+    PRIMARY KEY (job, hash, key)
+);
+
+CREATE TABLE vllm.job_stat (
+    job int PRIMARY KEY,
+    done bigint NOT NULL DEFAULT 0,
+    claimed bigint NOT NULL DEFAULT 0,      -- rows taken, again ones included
+    rate float8 NOT NULL DEFAULT 0,         -- rows/s at last_done, fading with 10 s
+    last_done timestamptz,
+    last_error text,
+    last_error_at timestamptz,
+    backfill text,                          -- missing, all: running; NULL: none
+    backfill_key text[],                    -- as far as it has come
+    backfill_rows bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+SELECT pg_catalog.pg_extension_config_dump('vllm.job', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_queue', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_queue_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_failure', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_stat', '');
+
+-- the worker hears of every change, of a restore's COPY, too
+CREATE FUNCTION vllm.job_wake() RETURNS trigger
+AS 'MODULE_PATHNAME', 'llm_job_wake' LANGUAGE C;
+
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OR DELETE ON vllm.job
+FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_wake();
+
+-- on sources: (job's name)
+CREATE FUNCTION vllm.job_changed() RETURNS trigger
+AS 'MODULE_PATHNAME', 'llm_job_changed' LANGUAGE C;
+
+CREATE FUNCTION vllm.job_ddl() RETURNS event_trigger
+AS 'MODULE_PATHNAME', 'llm_job_ddl' LANGUAGE C;
+
+CREATE EVENT TRIGGER vllm_job_drop ON sql_drop EXECUTE FUNCTION vllm.job_ddl();
+CREATE EVENT TRIGGER vllm_job_ddl ON ddl_command_end
+WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE') EXECUTE FUNCTION vllm.job_ddl();
+
+CREATE FUNCTION llm_create_embedding_job(
+    source regclass,
+    input text DEFAULT NULL,
+    target_column name DEFAULT NULL,
+    target_table text DEFAULT NULL,
+    model text DEFAULT NULL,
+    chunking text DEFAULT 'none',
+    chunk_size int DEFAULT NULL,
+    overlap int DEFAULT NULL,
+    dimensions int DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    options json DEFAULT NULL,
+    columns name[] DEFAULT NULL,
+    template text DEFAULT NULL,
+    name name DEFAULT NULL,
+    backfill text DEFAULT 'missing',
+    max_attempts int DEFAULT 5)
+RETURNS name
+AS 'MODULE_PATHNAME', 'llm_create_embedding_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_create_completion_job(
+    source regclass,
+    template text DEFAULT NULL,
+    target_column name DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    model text DEFAULT NULL,
+    options json DEFAULT NULL,
+    input text DEFAULT NULL,
+    name name DEFAULT NULL,
+    backfill text DEFAULT 'missing',
+    max_attempts int DEFAULT 5)
+RETURNS name
+AS 'MODULE_PATHNAME', 'llm_create_completion_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_drop_job(name name) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_pause_job(name name) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_pause_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_resume_job(name name) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_resume_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_retry_job(name name, key text[] DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_retry_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_backfill_job(name name, rows text DEFAULT 'all') RETURNS void
+AS 'MODULE_PATHNAME', 'llm_backfill_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_generate_trigger() RETURNS trigger
+AS 'MODULE_PATHNAME', 'llm_generate_trigger' LANGUAGE C;
+
+CREATE FUNCTION llm_embed_trigger() RETURNS trigger
+AS 'MODULE_PATHNAME', 'llm_embed_trigger' LANGUAGE C;
+
+CREATE VIEW llm_jobs WITH (security_barrier) AS
+SELECT j.name, j.kind, j.source, j.input, coalesce(j.target_column::text, j.target_table::text) AS target,
+    j.model, j.owner, j.state, q.queued, q.in_flight, f.failed, s.done,
+    q.lag,
+    s.rate * exp(-least(extract(epoch FROM clock_timestamp() - s.last_done)::float8 / 10, 700)) AS rate,
+    coalesce(s.backfill, 'done') AS backfill, s.backfill_rows,
+    greatest(c.reltuples, 0)::bigint AS source_rows_estimate,
+    coalesce(j.reason, s.last_error) AS last_error, s.last_error_at, s.last_done, j.created
+FROM vllm.job j
+JOIN vllm.job_stat s ON s.job = j.id
+LEFT JOIN pg_catalog.pg_class c ON c.oid = j.source
+CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE worker IS NULL) AS queued,
+        count(*) FILTER (WHERE worker IS NOT NULL) AS in_flight,
+        clock_timestamp() - min(queued) AS lag
+    FROM vllm.job_queue WHERE job_queue.job = j.id) q
+CROSS JOIN LATERAL (SELECT count(*) AS failed FROM vllm.job_failure WHERE job_failure.job = j.id) f
+WHERE pg_catalog.pg_has_role(j.owner::oid, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
+
+CREATE VIEW llm_job_failures WITH (security_barrier) AS
+SELECT j.name, j.source, f.key, f.attempts, f.sqlstate, f.message, f.failed
+FROM vllm.job_failure f
+JOIN vllm.job j ON j.id = f.job
+WHERE pg_catalog.pg_has_role(j.owner::oid, 'USAGE');
+
+GRANT SELECT ON llm_jobs, llm_job_failures TO PUBLIC;
 

@@ -49,6 +49,9 @@ bool		vllm_batch_dedup = true;
 bool		vllm_batch_strict;
 int			vllm_batch_window;
 int			vllm_progress_interval;
+int			vllm_job_workers = 2;
+int			vllm_job_batch_size = 256;
+int			vllm_job_transaction_time = 5000;
 
 typedef struct IntRow
 {
@@ -96,6 +99,12 @@ static const IntRow int_rows[] = {
 	"Sets the maximum number of LLM requests that one statement keeps in flight; 0 means as many as the engine can use."},
 	{"vllm.progress_interval", &vllm_progress_interval, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
 	"Sets after how many rows of an LLM Batch node a NOTICE tells the progress; 0 means never."},
+	{"vllm.job_workers", &vllm_job_workers, 2, 0, 64, PGC_SIGHUP, 0, NULL,
+	"Sets the maximum number of databases whose LLM jobs run at the same time; 0 means that jobs rest."},
+	{"vllm.job_batch_size", &vllm_job_batch_size, 256, 1, 10000, PGC_SIGHUP, 0, NULL,
+	"Sets the maximum number of rows that an LLM job takes from its queue at once."},
+	{"vllm.job_transaction_time", &vllm_job_transaction_time, 5000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+	"Sets the maximum duration of a transaction of an LLM job."},
 };
 
 static bool check_invariant(bool *newval, void **extra, GucSource source);

@@ -16,6 +16,7 @@
 #include "storage/shmem.h"
 #include "utils/guc.h"
 
+#include "bgworker/jobs.h"
 #include "pg/batch.h"
 #include "pg/choose.h"
 #include "pg/future.h"
@@ -36,7 +37,9 @@ shmem_request(void)
 	RequestAddinShmemSpace(vllm_shared_size());
 	RequestAddinShmemSpace(batch_progress_shared_size());
 	RequestAddinShmemSpace(selectivity_shared_size());
+	RequestAddinShmemSpace(jobs_shared_size());
 	RequestNamedLWLockTranche("vllm_pg", 1);
+	RequestNamedLWLockTranche("vllm_pg_jobs", 1);
 }
 
 static void
@@ -47,6 +50,7 @@ shmem_startup(void)
 	vllm_shared_init();
 	batch_progress_shared_init();
 	selectivity_shared_init();
+	jobs_shared_init();
 }
 
 void
@@ -65,4 +69,5 @@ _PG_init(void)
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = shmem_startup;
 	vllm_supervisor_register();
+	jobs_init();
 }

@@ -43,6 +43,10 @@ extern bool vllm_batch_dedup;
 extern bool vllm_batch_strict;
 extern int	vllm_batch_window;	/* requests, 0 = automatic */
 extern int	vllm_progress_interval; /* rows, 0 = never */
+/* jobs (job.h) */
+extern int	vllm_job_workers;	/* databases served at once, 0 = none */
+extern int	vllm_job_batch_size;	/* rows */
+extern int	vllm_job_transaction_time;	/* ms */
 
 void		vllm_guc_init(void);
 /* the SQL functions' hooks and vllm.invalid_text (release.c): _PG_init calls it

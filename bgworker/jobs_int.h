@@ -1,0 +1,161 @@
+/*
+ * jobs_int.h
+ *	  What the files of the jobs' worker share.
+ *
+ * A row of the queue that the worker has taken is a JobItem:
+ *
+ *	CLAIMED		leased (jobs_rows.c)
+ *	READY		its input has been read: something to ask the engine, or nothing
+ *	RUNNING		requests are in flight, no transaction is open
+ *	DONE		answered, or known to fail, or gone; to be written
+ *
+ * Three short transactions each serve many items: claim, read, write.
+ */
+#ifndef VLLM_BGWORKER_JOBS_INT_H
+#define VLLM_BGWORKER_JOBS_INT_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "lib/ilist.h"
+
+#include "pg/batch_request.h"
+#include "pg/job.h"
+
+typedef enum ItemState
+{
+	ITEM_CLAIMED = 0, ITEM_READY, ITEM_RUNNING, ITEM_DONE
+} ItemState;
+
+/* A row of the source as it is now. */
+typedef struct Look
+{
+	bool		found;
+	char	   *version;		/* changes with every change of the row */
+	char	   *input;			/* NULL: SQL's NULL */
+	ErrorData  *error;			/* the input could not be computed */
+} Look;
+
+/* What one request is for: the input, or a chunk of it. */
+typedef struct Piece
+{
+	char	   *text;
+	int			seq;
+	int			tok_start,
+				tok_end;		/* -1 = not known */
+	BatchRequest *request;
+} Piece;
+
+typedef struct JobItem
+{
+	dlist_node	node;			/* in job->items */
+	MemoryContext cxt;
+	struct JobRun *job;
+	int64		id;
+	char	  **key;			/* NULL: the source was truncated */
+	int			attempts;		/* that failed before this one */
+	ItemState	state;
+	Look		look;			/* what is computed */
+	int			n_pieces,
+				n_started;
+	Piece	   *pieces;
+	ErrorData  *error;
+	int			crashes;		/* engines that ended with a request of it in flight */
+	bool		alone;			/* nothing else is in flight beside it */
+	int			skips;			/* writes that found the row locked */
+	TimestampTz done_at;
+	TimestampTz not_before;
+} JobItem;
+
+/* The statements on source and target; keys are $n::text, n from the number given. */
+typedef struct JobSql
+{
+	const char *read;			/* keys as arrays from $1: n, found, version, input */
+	const char *lock;			/* keys as arrays from $1: n */
+	const char *update;			/* $1 value, keys from $2 */
+	const char *clear;			/* as update: NULL */
+	const char *side_delete;	/* keys from $1 */
+	const char *side_insert;	/* keys from $1, then seq, chunk, value, start, end */
+	const char *sweep;			/* chunks of rows that are gone */
+	const char *backfill_first; /* key columns, missing; $1 rows */
+	const char *backfill_next;	/* keys from $2: behind them */
+	const char *chunks;			/* $1 text: seq, chunk, start, end */
+} JobSql;
+
+typedef struct JobRun
+{
+	dlist_node	node;
+	MemoryContext cxt;			/* items */
+	MemoryContext call_cxt;		/* sql and call, made anew with each claim */
+	JobDef	   *def;
+	int			n_key;
+	JobSql		sql;
+	JobCall    *call;
+	dlist_head	items;
+	int			n_items;
+	int			batch;			/* rows of a transaction: fewer after one that took too long */
+	bool		look;			/* the queue may have something */
+	TimestampTz look_at;		/* then it will have, 0 = not known to */
+	bool		backfill;		/* may be running */
+	int			job_errors;		/* in a row, that are not the row's fault */
+	int			backoff;		/* ms */
+	TimestampTz not_before;
+	bool		failed;			/* it has been put to state failed: forget it */
+} JobRun;
+
+/* Whose fault is an error? */
+typedef enum Blame
+{
+	BLAME_INPUT,				/* the input's: it would fail again */
+	BLAME_ROW,					/* may pass */
+	BLAME_ENGINE,				/* nobody's: does not count as an attempt */
+	BLAME_JOB					/* the job can't work as it is */
+} Blame;
+Blame		jobs_blame(const ErrorData *e);
+
+/* ---- jobs_sql.c ---- */
+
+/* As the job's owner, in call_cxt: ERROR if the tables don't fit the job any more. */
+void		jobs_sql_build(JobRun *j);
+
+/* ---- jobs_rows.c; each runs in a transaction of the caller's ---- */
+
+typedef void (*JobStep) (JobRun *j, void *arg);
+
+/* Run in a subtransaction; its error, or NULL.  Running out of time is thrown. */
+ErrorData  *jobs_attempt(JobStep step, JobRun *j, void *arg);
+
+void		jobs_claim(JobRun *j, void *arg);	/* arg: int *, how many at most; how many */
+void		jobs_read(JobRun *j, void *arg);	/* up to j->batch items of state CLAIMED */
+void		jobs_backfill(JobRun *j, void *arg);	/* arg: bool *, is there more? */
+
+JobItem	   *jobs_item_new(JobRun *j, int64 id);
+void		jobs_item_free(JobItem *it);
+/* The item that is tried alone, while nothing else is started; or NULL. */
+extern JobItem *jobs_alone;
+/* Requests of it are cancelled. */
+void		jobs_item_forget_requests(JobItem *it);
+
+/* Which rows of the source are there, with what input; look[i].* in cxt. */
+void		jobs_look(JobRun *j, JobItem **items, int n, Look *looks);
+/* Arrays of keys as parameters of sql.read and sql.lock. */
+void		jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *types);
+
+/* ---- jobs_write.c ---- */
+
+typedef struct WriteResult
+{
+	JobItem	  **items;
+	int			n;
+	/* out: what became of each */
+	bool	   *finished;		/* its queue row is dealt with: free the item */
+	int			done;
+	int			failed;			/* for good */
+	ErrorData  *last_error;
+	bool		job_error;		/* it is the job's */
+} WriteResult;
+void		jobs_write(JobRun *j, void *arg);	/* arg: WriteResult * */
+/* The transaction ran out of time with this item alone in it: count an attempt. */
+void		jobs_too_slow(JobRun *j, void *arg);	/* arg: WriteResult * */
+
+#endif

@@ -1,0 +1,595 @@
+/*
+ * jobs_rows.c
+ *	  Taking rows: out of the queue, out of the source, and the back-fill.
+ *
+ * Each function runs in a short transaction of the worker's loop (jobs_worker.c).
+ * Statements on vllm's tables run with the worker's own rights; those on source and
+ * target, which run code that users wrote, as the job's owner in a restricted context.
+ *
+ * An expression that fails for one row must not hold up the others: statements run for
+ * many rows at once, and if that fails for one row after the other.
+ *
+ * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#include "bgworker/jobs_int.h"
+#include "pg/vllm_pg.h"
+
+/* how long a row belongs to a worker that is not heard of any more */
+#define LEASE	"interval '5 min'"
+
+JobItem    *jobs_alone = NULL;
+
+/* ---- errors ---- */
+
+Blame
+jobs_blame(const ErrorData *e)
+{
+	int			category = ERRCODE_TO_CATEGORY(e->sqlerrcode);
+
+	switch (e->sqlerrcode)
+	{
+		case ERRCODE_QUERY_CANCELED:
+			return BLAME_ROW;
+		case ERRCODE_LOCK_NOT_AVAILABLE:
+		case ERRCODE_READ_ONLY_SQL_TRANSACTION:
+			return BLAME_ENGINE;
+		case ERRCODE_UNDEFINED_FILE:
+		case ERRCODE_FEATURE_NOT_SUPPORTED:
+			return BLAME_JOB;
+		default:
+			break;
+	}
+	if (category == ERRCODE_DATA_EXCEPTION || category == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
+		category == ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION)
+		return BLAME_INPUT;
+	if (category == ERRCODE_INSUFFICIENT_RESOURCES || category == ERRCODE_OPERATOR_INTERVENTION ||
+		category == ERRCODE_SYSTEM_ERROR || category == ERRCODE_CONNECTION_EXCEPTION ||
+		category == ERRCODE_TRANSACTION_ROLLBACK)
+		return BLAME_ENGINE;
+	if (category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR) || category == ERRCODE_CONFIG_FILE_ERROR)
+		return BLAME_JOB;
+	return BLAME_ROW;
+}
+
+ErrorData *
+jobs_attempt(JobStep step, JobRun *j, void *arg)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile err = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		step(j, arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		err = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	/* time is up for the whole transaction */
+	if (err != NULL && err->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(err);
+	return err;
+}
+
+/* ---- items ---- */
+
+JobItem *
+jobs_item_new(JobRun *j, int64 id)
+{
+	MemoryContext cxt = AllocSetContextCreate(j->cxt, "job item", ALLOCSET_SMALL_SIZES);
+	JobItem    *it = MemoryContextAllocZero(cxt, sizeof(JobItem));
+
+	it->cxt = cxt;
+	it->job = j;
+	it->id = id;
+	dlist_push_tail(&j->items, &it->node);
+	j->n_items++;
+	return it;
+}
+
+void
+jobs_item_forget_requests(JobItem *it)
+{
+	for (int i = 0; i < it->n_pieces; i++)
+	{
+		if (it->pieces[i].request)
+			batch_request_release(it->pieces[i].request);
+		it->pieces[i].request = NULL;
+	}
+	it->n_started = 0;
+}
+
+void
+jobs_item_free(JobItem *it)
+{
+	if (jobs_alone == it)
+		jobs_alone = NULL;
+	jobs_item_forget_requests(it);
+	dlist_delete(&it->node);
+	it->job->n_items--;
+	MemoryContextDelete(it->cxt);
+}
+
+/* ---- claim ---- */
+
+static void
+read_key(JobItem *it, Datum array)
+{
+	MemoryContext old = MemoryContextSwitchTo(it->cxt);
+	Datum	   *elems;
+	int			n;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &n);
+	if (n != it->job->n_key)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("the primary key of the job's source has changed")));
+	it->key = palloc(sizeof(char *) * n);
+	for (int i = 0; i < n; i++)
+		it->key[i] = TextDatumGetCString(elems[i]);
+	MemoryContextSwitchTo(old);
+}
+
+/* Rows of a key that has a newer one: they are forgotten here, too. */
+static void
+fold(JobRun *j, Datum ids)
+{
+	Oid			types[2] = {INT4OID, INT8ARRAYOID};
+	Datum		v[2] = {Int32GetDatum(j->def->id), ids};
+
+	if (SPI_execute_with_args("DELETE FROM vllm.job_queue d USING vllm.job_queue n WHERE n.job = $1 AND n.id = ANY ($2)"
+							  " AND d.job = $1 AND d.hash = n.hash AND d.key = n.key AND d.id < n.id RETURNING d.id",
+							  2, types, v, NULL, false, 0) != SPI_OK_DELETE_RETURNING)
+		elog(ERROR, "could not fold the queue");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+		int64		id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+		dlist_mutable_iter it;
+
+		dlist_foreach_modify(it, &j->items)
+		{
+			JobItem    *item = dlist_container(JobItem, node, it.cur);
+
+			if (item->id == id)
+				jobs_item_free(item);
+		}
+	}
+}
+
+/* When the next row falls due; a short lease check, too, for rows of a lost worker. */
+static TimestampTz
+next_due(JobRun *j)
+{
+	Oid			types[1] = {INT4OID};
+	Datum		v[1] = {Int32GetDatum(j->def->id)};
+	Datum		d;
+	bool		isnull;
+
+	if (SPI_execute_with_args("SELECT pg_catalog.min(due) FROM vllm.job_queue WHERE job = $1 AND worker IS NULL",
+							  1, types, v, NULL, true, 0) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not read the queue");
+	d = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	return isnull ? 0 : DatumGetTimestampTz(d);
+}
+
+static void
+add_claimed(JobRun *j, uint64 n)
+{
+	SPITupleTable *rows = SPI_tuptable;
+	Datum	   *ids = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		bool		isnull;
+		JobItem    *it;
+		Datum		key;
+
+		ids[i] = SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &isnull);
+		it = jobs_item_new(j, DatumGetInt64(ids[i]));
+		key = SPI_getbinval(rows->vals[i], rows->tupdesc, 2, &isnull);
+		if (!isnull)
+			read_key(it, key);
+		it->attempts = DatumGetInt32(SPI_getbinval(rows->vals[i], rows->tupdesc, 3, &isnull));
+	}
+	fold(j, PointerGetDatum(construct_array(ids, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+}
+
+/* ERROR if a column or function of the statement is not there any more. */
+static void
+check_statement(const char *sql, int n, Oid *types)
+{
+	if (sql != NULL && SPI_prepare(sql, n, types) == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
+}
+
+static void
+check_statements(JobRun *j)
+{
+	Oid			types[INDEX_MAX_KEYS + 1];
+
+	for (int i = 0; i <= j->n_key; i++)
+		types[i] = TEXTARRAYOID;
+	check_statement(j->sql.read, j->n_key, types);
+	for (int i = 0; i <= j->n_key; i++)
+		types[i] = TEXTOID;
+	check_statement(j->sql.side_delete, j->n_key, types);
+	types[0] = j->call->rettype;
+	check_statement(j->sql.update, j->n_key + 1, types);
+}
+
+/*
+ * The statements and the call, as the owner: whether the job still fits its tables, and
+ * whether its owner may still use the model, is found out here.
+ */
+static void
+prepare(JobRun *j)
+{
+	MemoryContext old;
+	JobRole		role;
+
+	MemoryContextReset(j->call_cxt);
+	job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	old = MemoryContextSwitchTo(j->call_cxt);
+	jobs_sql_build(j);
+	j->call = job_call_make(job_extension_schema(), j->def->function, j->def->arguments);
+	MemoryContextSwitchTo(old);
+	check_statements(j);
+	job_role_end(&role);
+}
+
+void
+jobs_claim(JobRun *j, void *arg)
+{
+	int		   *n = arg;
+	Oid			types[3] = {INT4OID, INT4OID, INT4OID};
+	Datum		v[3] = {Int32GetDatum(j->def->id), Int32GetDatum(*n), Int32GetDatum(MyProcPid)};
+
+	prepare(j);
+	if (SPI_execute_with_args("WITH c AS (SELECT id FROM vllm.job_queue WHERE job = $1"
+							  " AND (worker IS NULL OR lease_until < pg_catalog.clock_timestamp())"
+							  " AND (due IS NULL OR due <= pg_catalog.clock_timestamp())"
+							  " ORDER BY job, id LIMIT $2 FOR UPDATE SKIP LOCKED)"
+							  " UPDATE vllm.job_queue q SET worker = $3, lease_until = pg_catalog.clock_timestamp() + " LEASE
+							  " FROM c WHERE q.job = $1 AND q.id = c.id RETURNING q.id, q.key, q.attempts",
+							  3, types, v, NULL, false, 0) != SPI_OK_UPDATE_RETURNING)
+		elog(ERROR, "could not read the queue");
+	*n = (int) SPI_processed;
+	if (*n == 0)
+	{
+		j->look_at = next_due(j);
+		return;
+	}
+	v[1] = Int32GetDatum(*n);
+	add_claimed(j, SPI_processed);
+	if (SPI_execute_with_args("UPDATE vllm.job_stat SET claimed = claimed + $2 WHERE job = $1",
+							  2, types, v, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not count");
+}
+
+/* ---- looking at rows ---- */
+
+void
+jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *types)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int k = 0; k < j->n_key; k++)
+	{
+		for (int i = 0; i < n; i++)
+			elems[i] = CStringGetTextDatum(items[i]->key[k]);
+		values[k] = PointerGetDatum(construct_array(elems, n, TEXTOID, -1, false, TYPALIGN_INT));
+		types[k] = TEXTARRAYOID;
+	}
+}
+
+typedef struct LookArgs
+{
+	JobItem   **items;
+	int			n;
+	Look	   *looks;
+	MemoryContext cxt;			/* of the looks */
+} LookArgs;
+
+/* SPI's memory goes with the subtransaction */
+static void
+look_step(JobRun *j, void *arg)
+{
+	LookArgs   *a = arg;
+	Datum		values[INDEX_MAX_KEYS];
+	Oid			types[INDEX_MAX_KEYS];
+
+	jobs_key_arrays(j, a->items, a->n, values, types);
+	if (SPI_execute_with_args(j->sql.read, j->n_key, types, values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read the source");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		bool		isnull;
+		int64		n = DatumGetInt64(SPI_getbinval(row, desc, 1, &isnull));
+		Look	   *l = &a->looks[n - 1];
+		MemoryContext old = MemoryContextSwitchTo(a->cxt);
+
+		(void) SPI_getbinval(row, desc, 2, &isnull);
+		l->found = !isnull;
+		l->version = l->found ? SPI_getvalue(row, desc, 3) : NULL;
+		l->input = l->found ? SPI_getvalue(row, desc, 4) : NULL;
+		MemoryContextSwitchTo(old);
+	}
+	SPI_freetuptable(SPI_tuptable);
+}
+
+void
+jobs_look(JobRun *j, JobItem **items, int n, Look *looks)
+{
+	LookArgs	all = {items, n, looks, CurrentMemoryContext};
+
+	memset(looks, 0, sizeof(Look) * n);
+	if (n == 0 || jobs_attempt(look_step, j, &all) == NULL)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		LookArgs	one = {&items[i], 1, &looks[i], CurrentMemoryContext};
+
+		memset(&looks[i], 0, sizeof(Look));
+		looks[i].error = jobs_attempt(look_step, j, &one);
+	}
+}
+
+/* ---- read ---- */
+
+static void
+one_piece(JobItem *it)
+{
+	it->n_pieces = 1;
+	it->pieces = MemoryContextAllocZero(it->cxt, sizeof(Piece));
+	it->pieces[0].text = it->look.input;
+	it->pieces[0].seq = 1;
+	it->pieces[0].tok_start = it->pieces[0].tok_end = -1;
+}
+
+static int
+int_column(HeapTuple row, TupleDesc desc, int column, int missing)
+{
+	bool		isnull;
+	Datum		d = SPI_getbinval(row, desc, column, &isnull);
+
+	return isnull ? missing : DatumGetInt32(d);
+}
+
+static void
+chunk_step(JobRun *j, void *arg)
+{
+	JobItem    *it = arg;
+	Oid			types[1] = {TEXTOID};
+	Datum		v[1] = {CStringGetTextDatum(it->look.input)};
+
+	if (SPI_execute_with_args(j->sql.chunks, 1, types, v, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not chunk");
+	it->n_pieces = 0;
+	it->pieces = MemoryContextAllocZero(it->cxt, sizeof(Piece) * Max(SPI_processed, 1));
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		MemoryContext old = MemoryContextSwitchTo(it->cxt);
+
+		it->pieces[i].text = SPI_getvalue(row, desc, 2);
+		MemoryContextSwitchTo(old);
+		it->pieces[i].seq = int_column(row, desc, 1, (int) i + 1);
+		it->pieces[i].tok_start = int_column(row, desc, 3, -1);
+		it->pieces[i].tok_end = int_column(row, desc, 4, -1);
+	}
+	it->n_pieces = (int) SPI_processed;
+	SPI_freetuptable(SPI_tuptable);
+}
+
+static ErrorData *
+keep_error(JobItem *it, const ErrorData *e)
+{
+	MemoryContext old = MemoryContextSwitchTo(it->cxt);
+	ErrorData  *copy = palloc0(sizeof(ErrorData));
+
+	copy->elevel = ERROR;
+	copy->sqlerrcode = e->sqlerrcode;
+	copy->message = pstrdup(e->message ? e->message : "unknown error");
+	copy->detail = e->detail ? pstrdup(e->detail) : NULL;
+	copy->assoc_context = it->cxt;
+	MemoryContextSwitchTo(old);
+	return copy;
+}
+
+/* What is known about the row now: something to ask, or to write at once. */
+static void
+take_look(JobRun *j, JobItem *it, const Look *l)
+{
+	MemoryContext old = MemoryContextSwitchTo(it->cxt);
+
+	it->look.found = l->found;
+	it->look.version = l->version ? pstrdup(l->version) : NULL;
+	it->look.input = l->input ? pstrdup(l->input) : NULL;
+	MemoryContextSwitchTo(old);
+	it->error = l->error ? keep_error(it, l->error) : NULL;
+	it->state = ITEM_DONE;
+	it->done_at = GetCurrentTimestamp();
+	if (it->look.input == NULL || it->error != NULL)
+		return;
+	if (j->sql.chunks)
+	{
+		ErrorData  *e = jobs_attempt(chunk_step, j, it);
+
+		if (e != NULL)
+			it->error = keep_error(it, e);
+	}
+	else
+		one_piece(it);
+	if (it->error == NULL && it->n_pieces > 0)
+		it->state = ITEM_READY;
+}
+
+void
+jobs_read(JobRun *j, void *arg)
+{
+	JobItem   **items = palloc(sizeof(JobItem *) * j->n_items);
+	Look	   *looks;
+	int			n = 0;
+	dlist_iter	it;
+	JobRole		role;
+
+	dlist_foreach(it, &j->items)
+	{
+		JobItem    *item = dlist_container(JobItem, node, it.cur);
+
+		if (item->state != ITEM_CLAIMED || n == j->batch)
+			continue;
+		if (item->key == NULL)
+			item->state = ITEM_DONE;
+		else
+			items[n++] = item;
+	}
+	looks = palloc(sizeof(Look) * Max(n, 1));
+	job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	jobs_look(j, items, n, looks);
+	for (int i = 0; i < n; i++)
+		take_look(j, items[i], &looks[i]);
+	job_role_end(&role);
+}
+
+/* ---- back-fill ---- */
+
+typedef struct BackfillState
+{
+	bool		missing;		/* only rows without a value */
+	int			n_key;			/* 0: at the beginning */
+	char	   *key[INDEX_MAX_KEYS];
+} BackfillState;
+
+/* False: none is running. */
+static bool
+read_backfill(JobRun *j, BackfillState *b)
+{
+	Oid			types[1] = {INT4OID};
+	Datum		v[1] = {Int32GetDatum(j->def->id)};
+	char	   *mode;
+	Datum		key;
+	bool		isnull;
+
+	if (SPI_execute_with_args("SELECT backfill, backfill_key FROM vllm.job_stat WHERE job = $1 FOR UPDATE",
+							  1, types, v, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read the back-fill's state");
+	mode = SPI_processed == 1 ? SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1) : NULL;
+	if (mode == NULL)
+		return false;
+	b->missing = strcmp(mode, "missing") == 0;
+	b->n_key = 0;
+	key = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull);
+	if (!isnull)
+	{
+		Datum	   *elems;
+
+		deconstruct_array(DatumGetArrayTypeP(key), TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &b->n_key);
+		for (int i = 0; i < b->n_key && i < INDEX_MAX_KEYS; i++)
+			b->key[i] = TextDatumGetCString(elems[i]);
+	}
+	return true;
+}
+
+static void
+read_source_keys(JobRun *j, const BackfillState *b, int limit)
+{
+	Oid			types[INDEX_MAX_KEYS + 1] = {INT4OID};
+	Datum		v[INDEX_MAX_KEYS + 1] = {Int32GetDatum(limit)};
+	bool		first = b->n_key != j->n_key;
+
+	for (int i = 0; i < b->n_key && !first; i++)
+	{
+		types[i + 1] = TEXTOID;
+		v[i + 1] = CStringGetTextDatum(b->key[i]);
+	}
+	if (SPI_execute_with_args(first ? j->sql.backfill_first : j->sql.backfill_next, first ? 1 : j->n_key + 1,
+							  types, v, NULL, true, limit) != SPI_OK_SELECT)
+		elog(ERROR, "could not read the source");
+}
+
+static void
+write_backfill(JobRun *j, Datum key, int rows, bool more)
+{
+	Oid			types[3] = {INT4OID, TEXTARRAYOID, INT4OID};
+	Datum		v[3] = {Int32GetDatum(j->def->id), key, Int32GetDatum(rows)};
+	char		nulls[3] = {' ', key ? ' ' : 'n', ' '};
+
+	if (SPI_execute_with_args(more ?
+							  "UPDATE vllm.job_stat SET backfill_key = $2, backfill_rows = backfill_rows + $3 WHERE job = $1" :
+							  "UPDATE vllm.job_stat SET backfill = NULL, backfill_key = NULL, backfill_rows = backfill_rows + $3 WHERE job = $1",
+							  3, types, v, nulls, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not store the back-fill's state");
+}
+
+/* The next rows in the order of their keys go into the queue. */
+void
+jobs_backfill(JobRun *j, void *arg)
+{
+	bool	   *more = arg;
+	int			limit = Min(j->batch, vllm_job_batch_size);
+	BackfillState b;
+	SPITupleTable *rows;
+	int			n;
+	JobRole		role;
+	JobQueue   *queue;
+	Datum		last = (Datum) 0;
+	int			format;
+
+	prepare(j);
+	*more = read_backfill(j, &b);
+	if (!*more)
+		return;
+	job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	read_source_keys(j, &b, limit);
+	format = job_key_format();
+	rows = SPI_tuptable;
+	n = (int) SPI_processed;
+	queue = job_queue_open(j->def->id);
+	for (int i = 0; i < n; i++)
+	{
+		char	   *key[INDEX_MAX_KEYS];
+		bool		isnull;
+		bool		missing = DatumGetBool(SPI_getbinval(rows->vals[i], rows->tupdesc, j->n_key + 1, &isnull));
+
+		for (int k = 0; k < j->n_key; k++)
+			key[k] = SPI_getvalue(rows->vals[i], rows->tupdesc, k + 1);
+		if (missing || !b.missing)
+			job_queue_add(queue, key, j->n_key, false);
+		if (i == n - 1)
+			last = job_key_datum(key, j->n_key);
+	}
+	(void) job_queue_close(queue);
+	AtEOXact_GUC(false, format);
+	job_role_end(&role);
+	*more = n == limit;
+	write_backfill(j, last, n, *more);
+}

@@ -1,0 +1,330 @@
+/*
+ * jobs_sql.c
+ *	  The statements that a job's worker runs on source and target.
+ *
+ * They run as the job's owner with a search_path of pg_catalog, so every name in them has
+ * its schema.  A key travels as text; it is compared with the operators of the primary
+ * key's index, which may belong to an extension's type.  Inheritance is not followed, but
+ * partitions are.
+ *
+ * Tests: tests/sql/23_jobs.sql.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "bgworker/jobs_int.h"
+
+typedef struct KeyColumn
+{
+	char	   *name;			/* quoted */
+	char	   *type;			/* with its modifier */
+	Oid			typid;
+	Oid			equal,
+				greater;		/* operators */
+} KeyColumn;
+
+typedef struct Tables
+{
+	JobRun	   *job;
+	char	   *source;			/* with ONLY where it matters */
+	char	   *target;			/* side table, or NULL */
+	int			n;
+	KeyColumn  *key;
+} Tables;
+
+static char *
+relation_name(Oid relid)
+{
+	char	   *name = get_rel_name(relid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("a table of the job has been dropped")));
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
+}
+
+static void
+key_changed(const JobDef *def)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+			 errmsg("the primary key of %s has changed since the job was made", relation_name(def->source)),
+			 errhint("Drop the job and make it again.")));
+}
+
+static void
+read_key(Tables *t, Relation rel)
+{
+	const JobDef *def = t->job->def;
+	Relation	index;
+
+	(void) RelationGetIndexList(rel);
+	if (!OidIsValid(rel->rd_pkindex))
+		key_changed(def);
+	index = index_open(rel->rd_pkindex, AccessShareLock);
+	t->n = list_length(def->key);
+	if (index->rd_index->indnkeyatts != t->n)
+		key_changed(def);
+	t->key = palloc(sizeof(KeyColumn) * t->n);
+	for (int i = 0; i < t->n; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), index->rd_index->indkey.values[i] - 1);
+		Oid			family = index->rd_opfamily[i];
+		Oid			type = index->rd_opcintype[i];
+
+		if (strcmp(NameStr(att->attname), list_nth(def->key, i)) != 0)
+			key_changed(def);
+		t->key[i].name = pstrdup(quote_identifier(NameStr(att->attname)));
+		t->key[i].typid = att->atttypid;
+		t->key[i].type = format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+		t->key[i].equal = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
+		t->key[i].greater = get_opfamily_member(family, type, type, BTGreaterStrategyNumber);
+	}
+	index_close(index, AccessShareLock);
+}
+
+/* left.key <op> right, for column i */
+static void
+put_compare(StringInfo s, const Tables *t, int i, const char *left, bool equal, const char *right)
+{
+	const KeyColumn *k = &t->key[i];
+
+	generate_operator_clause(s, psprintf("%s.%s", left, k->name), k->typid, equal ? k->equal : k->greater,
+							 right, k->typid);
+}
+
+/* the key of `left` is what the parameters from $first on say */
+static void
+put_match_params(StringInfo s, const Tables *t, const char *left, int first)
+{
+	for (int i = 0; i < t->n; i++)
+	{
+		appendStringInfoString(s, i ? " AND " : "");
+		put_compare(s, t, i, left, true, psprintf("($%d::%s)", first + i, t->key[i].type));
+	}
+}
+
+static void
+put_match_keys(StringInfo s, const Tables *t, const char *left)
+{
+	for (int i = 0; i < t->n; i++)
+	{
+		appendStringInfoString(s, i ? " AND " : "");
+		put_compare(s, t, i, left, true, psprintf("(vllm_keys.k%d::%s)", i + 1, t->key[i].type));
+	}
+}
+
+static void
+put_match_columns(StringInfo s, const Tables *t, const char *left, const char *right)
+{
+	for (int i = 0; i < t->n; i++)
+	{
+		appendStringInfoString(s, i ? " AND " : "");
+		put_compare(s, t, i, left, true, psprintf("%s.%s", right, t->key[i].name));
+	}
+}
+
+/* unnest($1, $2, ...) AS vllm_keys(k1, k2, ..., n) */
+static void
+put_keys(StringInfo s, const Tables *t)
+{
+	appendStringInfoString(s, "unnest(");
+	for (int i = 0; i < t->n; i++)
+		appendStringInfo(s, "%s$%d::text[]", i ? ", " : "", i + 1);
+	appendStringInfoString(s, ") WITH ORDINALITY AS vllm_keys(");
+	for (int i = 0; i < t->n; i++)
+		appendStringInfo(s, "k%d, ", i + 1);
+	appendStringInfoString(s, "n)");
+}
+
+/* behind the key in the parameters from $2 on, column after column */
+static void
+put_behind(StringInfo s, const Tables *t, int i)
+{
+	char	   *param = psprintf("($%d::%s)", i + 2, t->key[i].type);
+
+	appendStringInfoChar(s, '(');
+	put_compare(s, t, i, "src", false, param);
+	if (i + 1 < t->n)
+	{
+		appendStringInfoString(s, " OR (");
+		put_compare(s, t, i, "src", true, param);
+		appendStringInfoString(s, " AND ");
+		put_behind(s, t, i + 1);
+		appendStringInfoChar(s, ')');
+	}
+	appendStringInfoChar(s, ')');
+}
+
+static const char *
+backfill_sql(const Tables *t, bool first)
+{
+	const JobDef *def = t->job->def;
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfoString(&s, "SELECT ");
+	for (int i = 0; i < t->n; i++)
+		appendStringInfo(&s, "src.%s, ", t->key[i].name);
+	if (def->target_column)
+		appendStringInfo(&s, "src.%s IS NULL", quote_identifier(def->target_column));
+	else
+	{
+		appendStringInfo(&s, "NOT EXISTS (SELECT 1 FROM %s AS side WHERE ", t->target);
+		put_match_columns(&s, t, "side", "src");
+		appendStringInfoChar(&s, ')');
+	}
+	appendStringInfo(&s, " FROM %s AS src", t->source);
+	if (!first)
+	{
+		appendStringInfoString(&s, " WHERE ");
+		put_behind(&s, t, 0);
+	}
+	appendStringInfoString(&s, " ORDER BY ");
+	for (int i = 0; i < t->n; i++)
+		appendStringInfo(&s, "%ssrc.%s", i ? ", " : "", t->key[i].name);
+	appendStringInfoString(&s, " LIMIT $1");
+	return s.data;
+}
+
+static const char *
+read_sql(const Tables *t)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfoString(&s, "SELECT vllm_keys.n, x.found, x.version, x.input FROM ");
+	put_keys(&s, t);
+	appendStringInfo(&s, " LEFT JOIN LATERAL (SELECT true, pg_catalog.concat(src.tableoid, src.ctid, src.xmin), %s FROM %s AS src WHERE ",
+					 t->job->def->input, t->source);
+	put_match_keys(&s, t, "src");
+	appendStringInfoString(&s, ") AS x(found, version, input) ON true");
+	return s.data;
+}
+
+static const char *
+lock_sql(const Tables *t)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfoString(&s, "SELECT vllm_keys.n FROM ");
+	put_keys(&s, t);
+	appendStringInfo(&s, ", %s AS src WHERE ", t->source);
+	put_match_keys(&s, t, "src");
+	appendStringInfoString(&s, " FOR NO KEY UPDATE OF src SKIP LOCKED");
+	return s.data;
+}
+
+static const char *
+update_sql(const Tables *t, bool clear)
+{
+	const char *column = quote_identifier(t->job->def->target_column);
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "UPDATE %s AS src SET %s = %s WHERE ", t->source, column, clear ? "NULL" : "$1");
+	put_match_params(&s, t, "src", 2);
+	if (clear)
+		appendStringInfo(&s, " AND src.%s IS NOT NULL", column);
+	return s.data;
+}
+
+static const char *
+side_delete_sql(const Tables *t)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "DELETE FROM %s AS side WHERE ", t->target);
+	put_match_params(&s, t, "side", 1);
+	return s.data;
+}
+
+static const char *
+side_insert_sql(const Tables *t)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "INSERT INTO %s (", t->target);
+	for (int i = 0; i < t->n; i++)
+		appendStringInfo(&s, "%s, ", t->key[i].name);
+	appendStringInfoString(&s, "chunk_seq, chunk, embedding, tok_start, tok_end) VALUES (");
+	for (int i = 0; i < t->n; i++)
+		appendStringInfo(&s, "$%d::%s, ", i + 1, t->key[i].type);
+	appendStringInfo(&s, "$%d, $%d, $%d, $%d, $%d)", t->n + 1, t->n + 2, t->n + 3, t->n + 4, t->n + 5);
+	return s.data;
+}
+
+static const char *
+sweep_sql(const Tables *t)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "DELETE FROM %s AS side WHERE side.ctid = ANY (ARRAY(SELECT old.ctid FROM %s AS old WHERE NOT EXISTS (SELECT 1 FROM %s AS src WHERE ",
+					 t->target, t->target, t->source);
+	put_match_columns(&s, t, "src", "old");
+	appendStringInfoString(&s, ") LIMIT 2000))");
+	return s.data;
+}
+
+static const char *
+chunks_sql(const JobDef *def)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "SELECT seq, chunk, tok_start, tok_end FROM %s($1, method => %s",
+					 quote_qualified_identifier(job_extension_schema(), "llm_chunk_text"), quote_literal_cstr(def->chunking));
+	if (def->chunk_size > 0)
+		appendStringInfo(&s, ", size => %d", def->chunk_size);
+	if (def->chunk_overlap >= 0)
+		appendStringInfo(&s, ", overlap => %d", def->chunk_overlap);
+	appendStringInfo(&s, ", model => %s) ORDER BY seq", quote_literal_cstr(def->model));
+	return s.data;
+}
+
+void
+jobs_sql_build(JobRun *j)
+{
+	const JobDef *def = j->def;
+	Tables		t = {.job = j};
+	Relation	rel;
+	char	   *name = relation_name(def->source);
+
+	rel = table_open(def->source, AccessShareLock);
+	read_key(&t, rel);
+	j->n_key = t.n;
+	t.source = rel->rd_rel->relkind == RELKIND_RELATION ? psprintf("ONLY %s", name) : name;
+	table_close(rel, AccessShareLock);
+	if (OidIsValid(def->target_table))
+		t.target = relation_name(def->target_table);
+	memset(&j->sql, 0, sizeof(JobSql));
+	j->sql.read = read_sql(&t);
+	j->sql.lock = lock_sql(&t);
+	j->sql.backfill_first = backfill_sql(&t, true);
+	j->sql.backfill_next = backfill_sql(&t, false);
+	if (def->target_column)
+	{
+		j->sql.update = update_sql(&t, false);
+		j->sql.clear = update_sql(&t, true);
+	}
+	else
+	{
+		j->sql.side_delete = side_delete_sql(&t);
+		j->sql.side_insert = side_insert_sql(&t);
+		j->sql.sweep = sweep_sql(&t);
+	}
+	if (strcmp(def->chunking, "none") != 0)
+		j->sql.chunks = chunks_sql(def);
+}

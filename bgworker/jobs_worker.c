@@ -1,0 +1,975 @@
+/*
+ * jobs_worker.c
+ *	  The worker of a database's jobs: its loop.
+ *
+ * Each turn: look whether jobs have changed; take rows out of the queue while there is
+ * space; read their inputs; start requests as far as the window of a batch pool goes
+ * (batch_request.c: as a statement of many rows does, few while other sessions have
+ * enough for a batch waiting); see what is answered; write it.  Transactions are short
+ * and none is open while the engine computes.
+ *
+ * ENGINES THAT END are nobody's fault: requests are started again.  Unless a row makes
+ * the engine crash: rows that were in flight at SUSPECT crashes are tried alone, and
+ * an engine that ends then counts as an attempt.
+ *
+ * ERRORS.  What concerns a row is settled with the row (jobs_write.c).  What concerns a
+ * job stops that job: state failed with the reason, or, if it may pass, a pause that
+ * doubles.  Anything else: the worker forgets what it had in hand, gives it back to the
+ * queue and begins anew.
+ *
+ * The worker connects without a role of its own.  What belongs to users runs as the
+ * job's owner in a restricted context (job_role_begin()).
+ *
+ * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "libpq/pqsignal.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
+
+#include "bgworker/jobs.h"
+#include "bgworker/jobs_int.h"
+#include "pg/vllm_pg.h"
+
+/* ms without work until the worker goes */
+#define IDLE_EXIT		10000
+/* answers that are written together, and ms that one waits for others */
+#define WRITE_ROWS		64
+#define WRITE_WAIT		300
+/* ms between two renewals of leases (LEASE in jobs_rows.c) */
+#define RENEW			60000
+/* crashes after which a row is tried alone, and ms of peace before that */
+#define SUSPECT			3
+#define SUSPECT_WAIT	2000
+/* ms of a job's pause after an error that may pass */
+#define MIN_BACKOFF		1000
+#define MAX_BACKOFF		60000
+/* errors in a row that are the job's fault until it is put to state failed */
+#define MAX_JOB_ERRORS	3
+
+typedef struct Worker
+{
+	MemoryContext cxt;			/* everything that is forgotten after an error */
+	MemoryContext loop;			/* reset with every turn */
+	MemoryContext defs;			/* of the jobs as they were read last */
+	BatchPool  *pool;
+	dlist_head	jobs;
+	JobsGeneration seen;
+	bool		loaded;
+	TimestampTz engine_retry;	/* no request before then */
+	TimestampTz renewed;
+	TimestampTz idle_since;		/* 0 = busy */
+	TimestampTz reported;
+} Worker;
+
+static Worker w;
+
+/* ---- transactions ---- */
+
+static void
+report(const char *activity)
+{
+	pgstat_report_activity(activity ? STATE_RUNNING : STATE_IDLE, activity);
+}
+
+/* In a transaction of its own, not longer than vllm.job_transaction_time.  Its error, or NULL. */
+static ErrorData *
+transaction(JobStep step, JobRun *j, void *arg, const char *what)
+{
+	ErrorData  *volatile err = NULL;
+
+	report(j ? psprintf("job %s: %s", j->def->name, what) : what);
+	PG_TRY();
+	{
+		StartTransactionCommand();
+		enable_timeout_after(STATEMENT_TIMEOUT, vllm_job_transaction_time);
+		PushActiveSnapshot(GetTransactionSnapshot());
+		if (SPI_connect() != SPI_OK_CONNECT)
+			elog(ERROR, "SPI_connect failed");
+		step(j, arg);
+		SPI_finish();
+		PopActiveSnapshot();
+		disable_timeout(STATEMENT_TIMEOUT, false);
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(w.loop);
+		err = CopyErrorData();
+		FlushErrorState();
+		disable_timeout(STATEMENT_TIMEOUT, false);
+		AbortCurrentTransaction();
+		QueryCancelPending = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(w.loop);
+	pgstat_report_stat(false);
+	report(NULL);
+	return err;
+}
+
+/* ---- jobs ---- */
+
+static JobRun *
+find_run(int32 id)
+{
+	dlist_iter	it;
+
+	dlist_foreach(it, &w.jobs)
+	{
+		JobRun	   *j = dlist_container(JobRun, node, it.cur);
+
+		if (j->def->id == id)
+			return j;
+	}
+	return NULL;
+}
+
+static void
+drop_items(JobRun *j)
+{
+	dlist_mutable_iter it;
+
+	dlist_foreach_modify(it, &j->items)
+	{
+		JobItem    *item = dlist_container(JobItem, node, it.cur);
+
+		jobs_item_free(item);
+	}
+}
+
+static void
+add_run(JobDef *def)
+{
+	MemoryContext cxt = AllocSetContextCreate(w.cxt, "job", ALLOCSET_DEFAULT_SIZES);
+	JobRun	   *j = MemoryContextAllocZero(cxt, sizeof(JobRun));
+
+	j->cxt = cxt;
+	j->call_cxt = AllocSetContextCreate(cxt, "job call", ALLOCSET_DEFAULT_SIZES);
+	j->def = def;
+	j->n_key = list_length(def->key);
+	dlist_init(&j->items);
+	j->batch = vllm_job_batch_size;
+	dlist_push_tail(&w.jobs, &j->node);
+}
+
+static bool
+is_active(const JobDef *def)
+{
+	return strcmp(def->state, "active") == 0;
+}
+
+static void
+load_step(JobRun *unused, void *arg)
+{
+	List	  **defs = arg;
+	MemoryContext old = MemoryContextSwitchTo(w.defs);
+
+	*defs = job_installed() ? job_list() : NIL;
+	MemoryContextSwitchTo(old);
+}
+
+static void
+release_step(JobRun *j, void *arg)
+{
+	Oid			types[1] = {INT4OID};
+	Datum		v[1] = {Int32GetDatum(j ? j->def->id : 0)};
+
+	if (!job_installed())
+		return;
+	if (SPI_execute_with_args(j ? "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL WHERE job = $1 AND worker IS NOT NULL" :
+							  "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL WHERE worker IS NOT NULL",
+							  j ? 1 : 0, types, v, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not give rows back");
+}
+
+/* What nobody can take any more: the rows of a job that was dropped meanwhile. */
+static void
+clean_step(JobRun *unused, void *arg)
+{
+	release_step(NULL, NULL);
+	if (job_installed() &&
+		SPI_execute("DELETE FROM vllm.job_queue q WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = q.job)", false, 0) < 0)
+		elog(ERROR, "could not clean the queue");
+}
+
+/* Give the rows of a job back. */
+static void
+release_job(JobRun *j)
+{
+	bool		any = j->n_items > 0;
+
+	drop_items(j);
+	if (any)
+		(void) transaction(release_step, j, NULL, "give rows back");
+}
+
+/* The jobs as they are now; those that go on keep what they have in hand. */
+static bool
+load_jobs(void)
+{
+	MemoryContext before = w.defs;
+	List	   *defs = NIL;
+	ListCell   *lc;
+	dlist_mutable_iter it;
+
+	w.defs = AllocSetContextCreate(w.cxt, "jobs", ALLOCSET_DEFAULT_SIZES);
+	if (transaction(load_step, NULL, &defs, "read jobs") != NULL)
+	{
+		MemoryContextDelete(w.defs);
+		w.defs = before;
+		w.loaded = false;
+		return false;
+	}
+	foreach(lc, defs)
+	{
+		JobDef	   *def = lfirst(lc);
+		JobRun	   *j = find_run(def->id);
+
+		if (j != NULL)
+			j->def = def;
+		else if (is_active(def))
+			add_run(def);
+	}
+	dlist_foreach_modify(it, &w.jobs)
+	{
+		JobRun	   *j = dlist_container(JobRun, node, it.cur);
+
+		j->look = true;
+		j->backfill = true;
+		j->look_at = 0;
+		if (list_member_ptr(defs, j->def) && is_active(j->def))
+			continue;
+		release_job(j);
+		dlist_delete(&j->node);
+		MemoryContextDelete(j->cxt);
+	}
+	if (before)
+		MemoryContextDelete(before);
+	w.loaded = true;
+	return true;
+}
+
+typedef struct Failure
+{
+	const char *reason;
+} Failure;
+
+static void
+fail_step(JobRun *j, void *arg)
+{
+	Failure    *f = arg;
+	Oid			types[2] = {INT4OID, TEXTOID};
+	Datum		v[2] = {Int32GetDatum(j->def->id), CStringGetTextDatum(f->reason)};
+
+	release_step(j, NULL);
+	if (SPI_execute_with_args("UPDATE vllm.job SET state = 'failed', reason = $2 WHERE id = $1 AND state = 'active'",
+							  2, types, v, NULL, false, 0) < 0 ||
+		SPI_execute_with_args("UPDATE vllm.job_stat SET last_error = $2, last_error_at = pg_catalog.clock_timestamp() WHERE job = $1",
+							  2, types, v, NULL, false, 0) < 0)
+		elog(ERROR, "could not store the job's state");
+}
+
+static char *
+error_text(const ErrorData *e)
+{
+	return psprintf("%s: %s", unpack_sql_state(e->sqlerrcode), e->message ? e->message : "unknown error");
+}
+
+static void
+pause_job(JobRun *j)
+{
+	j->backoff = Min(Max(j->backoff * 2, MIN_BACKOFF), MAX_BACKOFF);
+	j->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), j->backoff);
+}
+
+static void
+fail_job(JobRun *j, const ErrorData *e)
+{
+	Failure		f = {error_text(e)};
+
+	drop_items(j);
+	ereport(LOG,
+			(errmsg("LLM job \"%s\" has failed", j->def->name),
+			 errdetail("%s", f.reason),
+			 errhint("Put right what is wrong, then call llm_resume_job().")));
+	if (transaction(fail_step, j, &f, "fail") == NULL)
+		j->failed = true;
+	else
+		pause_job(j);
+}
+
+/* A transaction of the job failed as a whole. */
+static void
+job_error(JobRun *j, const ErrorData *e)
+{
+	Blame		blame = jobs_blame(e);
+
+	if (blame == BLAME_JOB || blame == BLAME_INPUT)
+	{
+		fail_job(j, e);
+		return;
+	}
+	pause_job(j);
+	ereport(LOG,
+			(errmsg("LLM job \"%s\" pauses for %d ms", j->def->name, j->backoff),
+			 errdetail("%s", error_text(e))));
+}
+
+/* ---- claim and read ---- */
+
+static void
+drop_state(JobRun *j, ItemState state)
+{
+	dlist_mutable_iter it;
+
+	dlist_foreach_modify(it, &j->items)
+	{
+		JobItem    *item = dlist_container(JobItem, node, it.cur);
+
+		if (item->state == state)
+			jobs_item_free(item);
+	}
+}
+
+static void
+claim(JobRun *j)
+{
+	int			n = Min(vllm_job_batch_size - j->n_items, vllm_job_batch_size);
+	ErrorData  *e;
+
+	e = transaction(jobs_claim, j, &n, "claim");
+	if (e != NULL)
+	{
+		/* they were not leased */
+		drop_state(j, ITEM_CLAIMED);
+		job_error(j, e);
+		return;
+	}
+	j->look = n > 0;
+	if (n == 0 && j->backfill)
+	{
+		bool		more = false;
+
+		e = transaction(jobs_backfill, j, &more, "back-fill");
+		if (e == NULL)
+		{
+			j->look = true;
+			j->backfill = more;
+		}
+		else if (e->sqlerrcode == ERRCODE_QUERY_CANCELED && j->batch > 1)
+			j->batch = Max(j->batch / 4, 1);
+		else
+			job_error(j, e);
+	}
+}
+
+static int
+count_state(JobRun *j, ItemState state)
+{
+	int			n = 0;
+	dlist_iter	it;
+
+	dlist_foreach(it, &j->items)
+		n += dlist_container(JobItem, node, it.cur)->state == state;
+	return n;
+}
+
+static JobItem *
+first_of(JobRun *j, ItemState state)
+{
+	dlist_iter	it;
+
+	dlist_foreach(it, &j->items)
+	{
+		JobItem    *item = dlist_container(JobItem, node, it.cur);
+
+		if (item->state == state)
+			return item;
+	}
+	return NULL;
+}
+
+/* A transaction with this item alone took too long. */
+static void
+too_slow(JobRun *j, JobItem *it, ErrorData *e)
+{
+	bool		finished = false;
+	WriteResult r = {.items = &it,.n = 1,.finished = &finished,.last_error = e};
+
+	if (transaction(jobs_too_slow, j, &r, "give up a row") != NULL)
+		pause_job(j);
+	else
+		jobs_item_free(it);
+}
+
+static void
+read_inputs(JobRun *j)
+{
+	ErrorData  *e = transaction(jobs_read, j, NULL, "read");
+
+	if (e == NULL)
+	{
+		j->batch = Min(j->batch * 2, vllm_job_batch_size);
+		return;
+	}
+	/* what was read before the error has been forgotten with its state unchanged, or is valid */
+	if (e->sqlerrcode != ERRCODE_QUERY_CANCELED)
+	{
+		job_error(j, e);
+		release_job(j);
+	}
+	else if (j->batch > 1)
+		j->batch = Max(j->batch / 4, 1);
+	else
+		too_slow(j, first_of(j, ITEM_CLAIMED), e);
+}
+
+/* ---- requests ---- */
+
+static bool
+engine_ready(void)
+{
+	return vllm_shared != NULL && pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY;
+}
+
+static void
+item_failed(JobItem *it, const ErrorData *e)
+{
+	MemoryContext old = MemoryContextSwitchTo(it->cxt);
+
+	it->error = palloc0(sizeof(ErrorData));
+	it->error->elevel = ERROR;
+	it->error->sqlerrcode = e->sqlerrcode;
+	it->error->message = pstrdup(e->message ? e->message : "unknown error");
+	it->error->assoc_context = it->cxt;
+	MemoryContextSwitchTo(old);
+	jobs_item_forget_requests(it);
+	it->state = ITEM_DONE;
+	it->done_at = GetCurrentTimestamp();
+}
+
+/* Start what is left of an item; false: no more for now. */
+static bool
+start_item(JobRun *j, JobItem *it)
+{
+	while (it->n_started < it->n_pieces)
+	{
+		Piece	   *p = &it->pieces[it->n_started];
+		ErrorData  *refused;
+
+		if (batch_pool_room(w.pool) <= 0)
+			return false;
+		refused = job_call_request(j->call, p->text);
+		if (refused != NULL)
+		{
+			item_failed(it, refused);
+			return true;
+		}
+		p->request = batch_request_start(w.pool, j->call->func, &j->call->request, NULL, false);
+		if (p->request == NULL)
+			return false;
+		it->n_started++;
+		it->state = ITEM_RUNNING;
+	}
+	return true;
+}
+
+/* As the owner, for llm_requests. */
+static bool
+start_items(JobRun *j)
+{
+	Oid			user;
+	int			sec_context;
+	bool		go_on = true;
+	dlist_iter	it;
+
+	if (j->call == NULL || j->failed)
+		return true;
+	GetUserIdAndSecContext(&user, &sec_context);
+	SetUserIdAndSecContext(j->def->owner, sec_context | SECURITY_LOCAL_USERID_CHANGE);
+	dlist_foreach(it, &j->items)
+	{
+		JobItem    *item = dlist_container(JobItem, node, it.cur);
+
+		if ((item->state != ITEM_READY && item->state != ITEM_RUNNING) || item->n_started == item->n_pieces ||
+			(item->crashes >= SUSPECT && item != jobs_alone))
+			continue;
+		go_on = start_item(j, item);
+		if (!go_on)
+			break;
+	}
+	SetUserIdAndSecContext(user, sec_context);
+	return go_on;
+}
+
+/* The first row that is to be tried alone and may be now. */
+static JobItem *
+find_suspect(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	dlist_iter	i;
+	dlist_iter	k;
+
+	dlist_foreach(i, &w.jobs)
+		dlist_foreach(k, &dlist_container(JobRun, node, i.cur)->items)
+	{
+		JobItem    *it = dlist_container(JobItem, node, k.cur);
+
+		if (it->state == ITEM_READY && it->crashes >= SUSPECT && it->not_before <= now)
+			return it;
+	}
+	return NULL;
+}
+
+static void
+start_requests(void)
+{
+	JobItem    *suspect;
+	dlist_iter	it;
+
+	if (!engine_ready() || w.engine_retry > GetCurrentTimestamp())
+		return;
+	suspect = jobs_alone == NULL ? find_suspect() : NULL;
+	if (jobs_alone != NULL || suspect != NULL)
+	{
+		/* what is in flight ends first */
+		if (jobs_alone == NULL && batch_pool_stats(w.pool)->in_flight > 0)
+			return;
+		if (jobs_alone == NULL)
+		{
+			jobs_alone = suspect;
+			suspect->alone = true;
+		}
+		(void) start_items(jobs_alone->job);
+		return;
+	}
+	dlist_foreach(it, &w.jobs)
+		if (!start_items(dlist_container(JobRun, node, it.cur)))
+			break;
+}
+
+/* ---- answers ---- */
+
+/* The engine ended, or had no room: once more, if that may help. */
+static void
+ask_again(JobItem *it, const ErrorData *e)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	w.engine_retry = TimestampTzPlusMilliseconds(now, 100);
+	if (e->sqlerrcode == ERRCODE_SYSTEM_ERROR)
+		it->crashes++;
+	if (it->alone && e->sqlerrcode == ERRCODE_SYSTEM_ERROR)
+	{
+		item_failed(it, e);
+		return;
+	}
+	it->alone = false;
+	jobs_item_forget_requests(it);
+	it->state = ITEM_READY;
+	if (it->crashes >= SUSPECT)
+		it->not_before = TimestampTzPlusMilliseconds(now, SUSPECT_WAIT);
+}
+
+static void
+look_at_answers(JobItem *it)
+{
+	ErrorData  *error = NULL;
+
+	for (int i = 0; i < it->n_started; i++)
+	{
+		if (!batch_request_poll(it->pieces[i].request))
+			return;
+		if (error == NULL)
+			error = batch_request_error(it->pieces[i].request);
+	}
+	if (error != NULL)
+	{
+		if (jobs_blame(error) == BLAME_ENGINE)
+			ask_again(it, error);
+		else
+			item_failed(it, error);
+	}
+	else if (it->n_started < it->n_pieces)
+		return;
+	else
+	{
+		it->state = ITEM_DONE;
+		it->done_at = GetCurrentTimestamp();
+	}
+	if (jobs_alone == it)
+		jobs_alone = NULL;
+}
+
+static void
+collect(JobRun *j)
+{
+	dlist_iter	it;
+
+	dlist_foreach(it, &j->items)
+	{
+		JobItem    *item = dlist_container(JobItem, node, it.cur);
+
+		if (item->state == ITEM_RUNNING)
+			look_at_answers(item);
+	}
+}
+
+/* ---- writing ---- */
+
+/* Items to be written now, if it is time; their number. */
+static int
+due_for_writing(JobRun *j, JobItem **items)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		waiting = false;
+	bool		others = false;
+	int			n = 0;
+	dlist_iter	it;
+
+	dlist_foreach(it, &j->items)
+	{
+		JobItem    *item = dlist_container(JobItem, node, it.cur);
+
+		if (item->state != ITEM_DONE)
+			others = true;
+		else if (item->not_before <= now && n < j->batch)
+		{
+			items[n++] = item;
+			waiting = waiting || TimestampDifferenceExceeds(item->done_at, now, WRITE_WAIT);
+		}
+	}
+	return n >= Min(WRITE_ROWS, j->batch) || waiting || !others ? n : 0;
+}
+
+static void
+log_failures(JobRun *j, const WriteResult *r)
+{
+	static TimestampTz logged = 0;
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (r->failed == 0 || (logged != 0 && !TimestampDifferenceExceeds(logged, now, 10000)))
+		return;
+	logged = now;
+	ereport(LOG,
+			(errmsg("LLM job \"%s\" has given up rows", j->def->name),
+			 errdetail("The last error: %s", error_text(r->last_error)),
+			 errhint("The view llm_job_failures lists them, llm_retry_job() has them tried again.")));
+}
+
+static void
+write_answers(JobRun *j)
+{
+	WriteResult r = {.items = palloc(sizeof(JobItem *) * (j->n_items + 1))};
+	ErrorData  *e;
+
+	r.n = due_for_writing(j, r.items);
+	if (r.n == 0)
+		return;
+	r.finished = palloc0(sizeof(bool) * r.n);
+	/* errors of rows are reported after the transaction's memory is gone */
+	e = transaction(jobs_write, j, &r, "write");
+	if (e != NULL && e->sqlerrcode == ERRCODE_QUERY_CANCELED)
+	{
+		if (r.n > 1)
+			j->batch = Max(r.n / 4, 1);
+		else
+			too_slow(j, r.items[0], e);
+		return;
+	}
+	if (e != NULL)
+	{
+		job_error(j, e);
+		if (!j->failed)
+			release_job(j);
+		return;
+	}
+	log_failures(j, &r);
+	for (int i = 0; i < r.n; i++)
+		if (r.finished[i])
+			jobs_item_free(r.items[i]);
+	if (r.done > 0)
+		j->job_errors = j->backoff = 0;
+	else if (r.job_error && ++j->job_errors >= MAX_JOB_ERRORS)
+		fail_job(j, r.last_error);
+	/* rows came back to the queue */
+	j->look = true;
+}
+
+/* ---- the loop ---- */
+
+static void
+renew_step(JobRun *unused, void *arg)
+{
+	Oid			types[1] = {INT4OID};
+	Datum		v[1] = {Int32GetDatum(MyProcPid)};
+
+	if (job_installed() &&
+		SPI_execute_with_args("UPDATE vllm.job_queue SET lease_until = pg_catalog.clock_timestamp() + interval '5 min' WHERE worker = $1",
+							  1, types, v, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not renew leases");
+}
+
+static int
+items_in_hand(void)
+{
+	int			n = 0;
+	dlist_iter	it;
+
+	dlist_foreach(it, &w.jobs)
+		n += dlist_container(JobRun, node, it.cur)->n_items;
+	return n;
+}
+
+/* One turn of a job. */
+static void
+serve(JobRun *j)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (j->failed || j->not_before > now)
+		return;
+	if (j->look_at != 0 && j->look_at <= now)
+	{
+		j->look = true;
+		j->look_at = 0;
+	}
+	if ((j->look || j->backfill) && j->n_items <= vllm_job_batch_size / 2)
+		claim(j);
+	while (!j->failed && j->not_before <= now && count_state(j, ITEM_CLAIMED) > 0)
+		read_inputs(j);
+	if (j->n_items > 0)
+	{
+		collect(j);
+		write_answers(j);
+	}
+}
+
+/* ms until something is due without a wake; in *idle: there is nothing at all to do */
+static long
+next_nap(bool *idle)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	long		nap = 1000;
+	dlist_iter	it;
+
+	*idle = true;
+	dlist_foreach(it, &w.jobs)
+	{
+		JobRun	   *j = dlist_container(JobRun, node, it.cur);
+		TimestampTz at = j->look_at;
+
+		if (j->failed)
+			continue;
+		if (j->look || j->backfill || j->n_items > 0 || at != 0)
+			*idle = false;
+		if (j->not_before > now)
+			at = j->not_before;
+		else if (j->look || j->backfill)
+			at = j->n_items <= vllm_job_batch_size / 2 ? now : 0;
+		if (at != 0)
+			nap = Min(nap, Max(TimestampDifferenceMilliseconds(now, at), 0));
+		if (j->n_items > 0)
+			nap = Min(nap, 50);
+	}
+	return nap;
+}
+
+/* Sleep until something may have changed. */
+static void
+rest(void)
+{
+	static uint32 wait_event = 0;
+	bool		idle;
+	long		nap = next_nap(&idle);
+
+	if (!idle)
+		w.idle_since = 0;
+	else if (w.idle_since == 0)
+		w.idle_since = GetCurrentTimestamp();
+	batch_pool_flush();
+	if (nap == 0)
+		return;
+	if (batch_pool_stats(w.pool)->in_flight > 0)
+		batch_pool_wait(w.pool, NULL, NULL);
+	else
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, nap,
+						 compat_wait_event(&wait_event, "VllmJobWorker"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* What pg_stat_activity shows. */
+static void
+progress(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	StringInfoData s;
+	dlist_iter	it;
+
+	if (!TimestampDifferenceExceeds(w.reported, now, 1000))
+		return;
+	w.reported = now;
+	initStringInfo(&s);
+	appendStringInfo(&s, "%d requests in flight", batch_pool_stats(w.pool)->in_flight);
+	dlist_foreach(it, &w.jobs)
+	{
+		JobRun	   *j = dlist_container(JobRun, node, it.cur);
+
+		appendStringInfo(&s, "; job %s: %d rows in hand, %d of them answered", j->def->name, j->n_items, count_state(j, ITEM_DONE));
+	}
+	pgstat_report_activity(STATE_IDLE, s.data);
+}
+
+static void
+turn(void)
+{
+	JobsGeneration now = jobs_worker_generation();
+	dlist_iter	it;
+
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (!w.loaded || now.changes != w.seen.changes)
+	{
+		if (!load_jobs())
+			pg_usleep(100000);
+	}
+	else if (now.wakes != w.seen.wakes)
+		dlist_foreach(it, &w.jobs)
+			dlist_container(JobRun, node, it.cur)->look = true;
+	w.seen = now;
+	dlist_foreach(it, &w.jobs)
+		serve(dlist_container(JobRun, node, it.cur));
+	if (items_in_hand() > 0 && TimestampDifferenceExceeds(w.renewed, GetCurrentTimestamp(), RENEW))
+	{
+		w.renewed = GetCurrentTimestamp();
+		(void) transaction(renew_step, NULL, NULL, "renew leases");
+	}
+	start_requests();
+	progress();
+	rest();
+}
+
+static void
+begin_anew(void)
+{
+	if (w.cxt)
+		MemoryContextDelete(w.cxt);
+	memset(&w, 0, sizeof(w));
+	jobs_alone = NULL;
+	w.cxt = AllocSetContextCreate(TopMemoryContext, "vllm_pg jobs", ALLOCSET_DEFAULT_SIZES);
+	w.loop = AllocSetContextCreate(w.cxt, "vllm_pg jobs turn", ALLOCSET_DEFAULT_SIZES);
+	w.pool = batch_pool_create(w.cxt);
+	dlist_init(&w.jobs);
+	w.renewed = GetCurrentTimestamp();
+	MemoryContextSwitchTo(w.loop);
+	/* what a predecessor held, or we before an error: there is one worker a database */
+	(void) transaction(clean_step, NULL, NULL, "give rows back");
+}
+
+/* turn(), come what may. */
+static void
+turn_safely(void)
+{
+	bool		failed = false;
+
+	MemoryContextSwitchTo(w.loop);
+	PG_TRY();
+	{
+		turn();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(TopMemoryContext);
+		LWLockReleaseAll();
+		ConditionVariableCancelSleep();
+		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, 0);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		failed = true;
+	}
+	PG_END_TRY();
+	if (failed)
+	{
+		begin_anew();
+		pg_usleep(1000000);
+	}
+	MemoryContextReset(w.loop);
+}
+
+/* Settings that must not be what somebody has put into the configuration. */
+static void
+own_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"search_path", "pg_catalog, pg_temp"}, {"client_encoding", "UTF8"},
+		{"default_transaction_isolation", "read committed"}, {"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"}, {"lock_timeout", "200ms"}, {"statement_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"}, {"vllm.batch_window", "0"}, {"vllm.batch_dedup", "on"},
+		{"vllm.engine_timeout", "1s"}, {"vllm.queue_timeout", "1s"}
+	};
+
+	StartTransactionCommand();
+	for (int i = 0; i < (int) lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	CommitTransactionCommand();
+}
+
+void
+vllm_jobs_worker_main(Datum arg)
+{
+	Oid			dbid = DatumGetObjectId(arg);
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	if (!jobs_worker_enter(dbid))
+		proc_exit(0);
+	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
+	pgstat_report_appname("vllm_pg job worker");
+	own_settings();
+	begin_anew();
+	for (;;)
+	{
+		turn_safely();
+		CHECK_FOR_INTERRUPTS();
+		if (jobs_worker_must_leave())
+		{
+			jobs_worker_leaves(w.seen, items_in_hand() > 0 || w.idle_since == 0);
+			break;
+		}
+		if (w.idle_since != 0 && TimestampDifferenceExceeds(w.idle_since, GetCurrentTimestamp(), IDLE_EXIT))
+		{
+			jobs_worker_leaves(w.seen, false);
+			break;
+		}
+	}
+	proc_exit(0);
+}

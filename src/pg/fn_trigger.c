@@ -1,0 +1,492 @@
+/*
+ * fn_trigger.c
+ *	  Triggers: vllm.job_changed puts keys of changed rows into a job's queue,
+ *	  llm_generate_trigger and llm_embed_trigger compute a column at once.
+ *
+ * vllm.job_changed is a statement trigger with transition tables.  Of an UPDATE both
+ * tables have their rows in the same order, so row i of one belongs to row i of the
+ * other if their keys are the same.  (Where a BEFORE trigger of a partition swallowed
+ * a row the rest is shifted: keys differ, and all of it is taken as changed.)  Values
+ * are compared byte by byte and keys go through their type's output function: no code
+ * that the source's owner could have defined runs here.  What a job writes itself
+ * changes no input column, so it queues nothing.
+ *
+ * A writer must not fail because of a job: where the job or a key column is gone, the
+ * trigger does nothing; the worker finds out what is wrong.
+ *
+ * Tests: tests/sql/23_jobs.sql, tests/t/060_jobs.pl.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/partition.h"
+#include "catalog/pg_type.h"
+#include "commands/event_trigger.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "executor/spi.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/tuplestore.h"
+
+#include "bgworker/jobs.h"
+#include "pg/job.h"
+
+PG_FUNCTION_INFO_V1(llm_job_wake);
+PG_FUNCTION_INFO_V1(llm_job_changed);
+PG_FUNCTION_INFO_V1(llm_job_ddl);
+PG_FUNCTION_INFO_V1(llm_generate_trigger);
+PG_FUNCTION_INFO_V1(llm_embed_trigger);
+
+static TriggerData *
+trigger_data(FunctionCallInfo fcinfo, const char *name)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" was not called by trigger manager", name)));
+	return (TriggerData *) fcinfo->context;
+}
+
+/* ---- the queue ---- */
+
+typedef struct Changed
+{
+	JobQueue   *queue;
+	TupleDesc	desc;
+	int			n_key;
+	AttrNumber *key;
+	FmgrInfo   *out;
+	int			n_inputs;
+	AttrNumber *inputs;			/* 0: not there any more */
+	MemoryContext tmp;			/* reset after each row */
+} Changed;
+
+static AttrNumber
+column_number(TupleDesc desc, const char *name)
+{
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped && strcmp(NameStr(TupleDescAttr(desc, i)->attname), name) == 0)
+			return i + 1;
+	return 0;
+}
+
+/* False: a key column is gone. */
+static bool
+find_columns(Changed *c, const JobDef *job)
+{
+	c->n_key = list_length(job->key);
+	c->key = palloc(sizeof(AttrNumber) * c->n_key);
+	c->out = palloc(sizeof(FmgrInfo) * c->n_key);
+	for (int i = 0; i < c->n_key; i++)
+	{
+		Oid			out;
+		bool		varlena;
+
+		c->key[i] = column_number(c->desc, list_nth(job->key, i));
+		if (c->key[i] == 0)
+			return false;
+		getTypeOutputInfo(TupleDescAttr(c->desc, c->key[i] - 1)->atttypid, &out, &varlena);
+		fmgr_info(out, &c->out[i]);
+	}
+	c->n_inputs = list_length(job->inputs);
+	c->inputs = palloc(sizeof(AttrNumber) * c->n_inputs);
+	for (int i = 0; i < c->n_inputs; i++)
+		c->inputs[i] = column_number(c->desc, list_nth(job->inputs, i));
+	return true;
+}
+
+static char **
+row_key(Changed *c, TupleTableSlot *slot)
+{
+	char	  **key = palloc(sizeof(char *) * c->n_key);
+
+	for (int i = 0; i < c->n_key; i++)
+	{
+		bool		isnull;
+		Datum		d = slot_getattr(slot, c->key[i], &isnull);
+
+		if (isnull)
+			return NULL;		/* it is not a primary key any more */
+		key[i] = OutputFunctionCall(&c->out[i], d);
+	}
+	return key;
+}
+
+static void
+add_row(Changed *c, TupleTableSlot *slot, bool always)
+{
+	MemoryContext old = MemoryContextSwitchTo(c->tmp);
+	char	  **key = row_key(c, slot);
+
+	MemoryContextSwitchTo(old);
+	if (key != NULL)
+		job_queue_add(c->queue, key, c->n_key, always);
+	MemoryContextReset(c->tmp);
+}
+
+static bool
+same_value(Changed *c, AttrNumber attno, TupleTableSlot *a, TupleTableSlot *b)
+{
+	Form_pg_attribute att = TupleDescAttr(c->desc, attno - 1);
+	bool		null_a,
+				null_b;
+	Datum		x = slot_getattr(a, attno, &null_a);
+	Datum		y = slot_getattr(b, attno, &null_b);
+
+	if (null_a || null_b)
+		return null_a && null_b;
+	return datum_image_eq(x, y, att->attbyval, att->attlen);
+}
+
+static bool
+same_columns(Changed *c, int n, const AttrNumber *attnos, TupleTableSlot *a, TupleTableSlot *b)
+{
+	MemoryContext old = MemoryContextSwitchTo(c->tmp);
+	bool		same = true;
+
+	for (int i = 0; i < n && same; i++)
+		same = attnos[i] != 0 && same_value(c, attnos[i], a, b);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(c->tmp);
+	return same;
+}
+
+/* A read pointer of our own: other triggers read the same tables. */
+static void
+read_first(Tuplestorestate *ts, int *pointer)
+{
+	*pointer = tuplestore_alloc_read_pointer(ts, EXEC_FLAG_REWIND);
+	tuplestore_select_read_pointer(ts, *pointer);
+	tuplestore_rescan(ts);
+}
+
+static bool
+read_next(Tuplestorestate *ts, int pointer, TupleTableSlot *slot)
+{
+	tuplestore_select_read_pointer(ts, pointer);
+	return tuplestore_gettupleslot(ts, true, false, slot);
+}
+
+static void
+add_all(Changed *c, Tuplestorestate *ts, bool always)
+{
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(c->desc, &TTSOpsMinimalTuple);
+	int			pointer;
+
+	read_first(ts, &pointer);
+	while (read_next(ts, pointer, slot))
+		add_row(c, slot, always);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+static void
+add_updated(Changed *c, Tuplestorestate *old_rows, Tuplestorestate *new_rows)
+{
+	TupleTableSlot *old = MakeSingleTupleTableSlot(c->desc, &TTSOpsMinimalTuple);
+	TupleTableSlot *new = MakeSingleTupleTableSlot(c->desc, &TTSOpsMinimalTuple);
+	int			old_pointer;
+	int			new_pointer;
+
+	read_first(old_rows, &old_pointer);
+	read_first(new_rows, &new_pointer);
+	for (;;)
+	{
+		bool		has_old = read_next(old_rows, old_pointer, old);
+		bool		has_new = read_next(new_rows, new_pointer, new);
+		bool		same_row = has_old && has_new && same_columns(c, c->n_key, c->key, old, new);
+
+		if (!has_old && !has_new)
+			break;
+		if (same_row && same_columns(c, c->n_inputs, c->inputs, old, new))
+			continue;
+		if (has_old && !same_row)
+			add_row(c, old, false);
+		if (has_new)
+			add_row(c, new, !same_row);
+	}
+	ExecDropSingleTupleTableSlot(old);
+	ExecDropSingleTupleTableSlot(new);
+}
+
+/* Is the trigger's table the job's source, or a partition of it? */
+static bool
+belongs_to(Relation rel, Oid source)
+{
+	return RelationGetRelid(rel) == source ||
+		(rel->rd_rel->relispartition && list_member_oid(get_partition_ancestors(RelationGetRelid(rel)), source));
+}
+
+static void
+queue_changes(Changed *c, TriggerData *t, const JobDef *job)
+{
+	c->queue = job_queue_open(job->id);
+	if (TRIGGER_FIRED_BY_TRUNCATE(t->tg_event))
+	{
+		if (OidIsValid(job->target_table))
+			job_queue_add_truncate(c->queue);
+	}
+	else if (TRIGGER_FIRED_BY_INSERT(t->tg_event))
+		add_all(c, t->tg_newtable, true);
+	else if (TRIGGER_FIRED_BY_DELETE(t->tg_event))
+	{
+		/* a column goes with its row */
+		if (OidIsValid(job->target_table))
+			add_all(c, t->tg_oldtable, false);
+	}
+	else
+		add_updated(c, t->tg_oldtable, t->tg_newtable);
+	if (job_queue_close(c->queue))
+		jobs_wake_at_commit(false);
+}
+
+/* vllm.job_changed(job) */
+Datum
+llm_job_changed(PG_FUNCTION_ARGS)
+{
+	TriggerData *t = trigger_data(fcinfo, "vllm.job_changed");
+	Changed		c = {0};
+	JobDef	   *job;
+	int			guc_level;
+
+	if (!TRIGGER_FIRED_FOR_STATEMENT(t->tg_event) || !TRIGGER_FIRED_AFTER(t->tg_event) ||
+		t->tg_trigger->tgnargs != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"vllm.job_changed\" must be an AFTER trigger for each statement, with a job's name"),
+				 errhint("llm_create_embedding_job() and llm_create_completion_job() make such triggers.")));
+	job = job_find(t->tg_trigger->tgargs[0]);
+	if (job == NULL || !belongs_to(t->tg_relation, job->source))
+		return PointerGetDatum(NULL);
+	c.desc = RelationGetDescr(t->tg_relation);
+	c.tmp = AllocSetContextCreate(CurrentMemoryContext, "job key", ALLOCSET_SMALL_SIZES);
+	if (!find_columns(&c, job))
+		return PointerGetDatum(NULL);
+	guc_level = job_key_format();
+	queue_changes(&c, t, job);
+	AtEOXact_GUC(false, guc_level);
+	MemoryContextDelete(c.tmp);
+	return PointerGetDatum(NULL);
+}
+
+/* On vllm.job: the worker shall look at it again. */
+Datum
+llm_job_wake(PG_FUNCTION_ARGS)
+{
+	(void) trigger_data(fcinfo, "vllm.job_wake");
+	jobs_wake_at_commit(true);
+	return PointerGetDatum(NULL);
+}
+
+/* ---- changes of tables ---- */
+
+/* Jobs go with their source. */
+static void
+drop_orphans(void)
+{
+	if (SPI_execute("DELETE FROM vllm.job j WHERE NOT EXISTS"
+					" (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = j.source)", false, 0) < 0 ||
+		(SPI_processed > 0 &&
+		 (SPI_execute("DELETE FROM vllm.job_queue q WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = q.job)", false, 0) < 0 ||
+		  SPI_execute("DELETE FROM vllm.job_failure f WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = f.job)", false, 0) < 0 ||
+		  SPI_execute("DELETE FROM vllm.job_stat s WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = s.job)", false, 0) < 0)))
+		elog(ERROR, "could not remove jobs of dropped tables");
+}
+
+/* Partitions that are new get the triggers that their source has. */
+static void
+add_partition_triggers(void)
+{
+	if (SPI_execute("SELECT pg_catalog.format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%L)',"
+					"  'vllm_job_' || j.id || '_' || e.name, e.name, p.relid, e.tables, j.name)"
+					" FROM vllm.job j CROSS JOIN LATERAL pg_catalog.pg_partition_tree(j.source) p"
+					" CROSS JOIN (VALUES ('insert', 'REFERENCING NEW TABLE AS new_rows'),"
+					"  ('update', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),"
+					"  ('delete', 'REFERENCING OLD TABLE AS old_rows'), ('truncate', '')) e(name, tables)"
+					" JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')"
+					" WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t"
+					"  WHERE t.tgrelid = p.relid AND t.tgname = ('vllm_job_' || j.id || '_' || e.name)::name)"
+					" AND p.relid::oid <> j.source::oid AND (j.target_table IS NOT NULL OR e.name IN ('insert', 'update'))", true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for new partitions");
+	for (uint64 i = 0, n = SPI_processed; i < n; i++)
+	{
+		SPITupleTable *rows = SPI_tuptable;
+		char	   *sql = SPI_getvalue(rows->vals[i], rows->tupdesc, 1);
+
+		if (SPI_execute(sql, false, 0) < 0)
+			elog(ERROR, "could not create a trigger: %s", sql);
+		SPI_tuptable = rows;
+	}
+}
+
+/* ddl_command_end of tables, sql_drop of anything */
+Datum
+llm_job_ddl(PG_FUNCTION_ARGS)
+{
+	JobRole		role;
+	bool		drop;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" was not called by event trigger manager", "vllm.job_ddl")));
+	/* the extension itself may be on its way in or out */
+	if (!job_installed() || job_list() == NIL)
+		return (Datum) 0;
+	drop = strcmp(((EventTriggerData *) fcinfo->context)->event, "sql_drop") == 0;
+	job_role_internal(&role);
+	SPI_connect();
+	if (drop)
+		drop_orphans();
+	else
+		add_partition_triggers();
+	SPI_finish();
+	job_role_end(&role);
+	jobs_wake_at_commit(true);
+	return (Datum) 0;
+}
+
+/* ---- at once: BEFORE INSERT OR UPDATE, for each row ---- */
+
+static AttrNumber
+argument_column(TriggerData *t, int arg)
+{
+	AttrNumber	attno = column_number(RelationGetDescr(t->tg_relation), t->tg_trigger->tgargs[arg]);
+
+	if (attno == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist",
+						t->tg_trigger->tgargs[arg], RelationGetRelationName(t->tg_relation)),
+				 errhint("The arguments of the trigger are the source column and the target column.")));
+	return attno;
+}
+
+/* What the function says of the text, as the target column's type. */
+static Datum
+computed(const char *sql, TriggerData *t, Datum source, const char *extra, AttrNumber target, bool *isnull)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(t->tg_relation), target - 1);
+	Oid			types[2] = {TEXTOID, TEXTOID};
+	Datum		values[2] = {source, (Datum) 0};
+	char		nulls[2] = {' ', extra ? ' ' : 'n'};
+	Datum		d;
+
+	if (extra)
+		values[1] = CStringGetTextDatum(extra);
+	if (SPI_execute_with_args(psprintf("SELECT (%s)::%s", sql, format_type_with_typemod(att->atttypid, att->atttypmod)),
+							  2, types, values, nulls, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not compute column \"%s\"", NameStr(att->attname));
+	d = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull);
+	if (!*isnull)
+		d = SPI_datumTransfer(d, att->attbyval, att->attlen);
+	return d;
+}
+
+static bool
+source_changed(TriggerData *t, AttrNumber source)
+{
+	TupleDesc	desc = RelationGetDescr(t->tg_relation);
+	Form_pg_attribute att = TupleDescAttr(desc, source - 1);
+	bool		null_old,
+				null_new;
+	Datum		old;
+	Datum		new;
+
+	if (TRIGGER_FIRED_BY_INSERT(t->tg_event))
+		return true;
+	old = heap_getattr(t->tg_trigtuple, source, desc, &null_old);
+	new = heap_getattr(t->tg_newtuple, source, desc, &null_new);
+	if (null_old || null_new)
+		return null_old != null_new;
+	return !datum_image_eq(old, new, att->attbyval, att->attlen);
+}
+
+static char *
+column_text(TriggerData *t, HeapTuple row, AttrNumber attno)
+{
+	return SPI_getvalue(row, RelationGetDescr(t->tg_relation), attno);
+}
+
+/* sql: of $1, the text, and $2, the trigger's last argument. */
+static HeapTuple
+compute_row(TriggerData *t, const char *name, int max_args, const char *(*call) (FunctionCallInfo fcinfo), FunctionCallInfo fcinfo)
+{
+	HeapTuple	row = TRIGGER_FIRED_BY_UPDATE(t->tg_event) ? t->tg_newtuple : t->tg_trigtuple;
+	int			n = t->tg_trigger->tgnargs;
+	AttrNumber	source;
+	AttrNumber	target;
+	char	   *text;
+	int			column;
+	Datum		value = (Datum) 0;
+	bool		isnull = true;
+
+	if (!TRIGGER_FIRED_FOR_ROW(t->tg_event) || !TRIGGER_FIRED_BEFORE(t->tg_event) ||
+		!(TRIGGER_FIRED_BY_INSERT(t->tg_event) || TRIGGER_FIRED_BY_UPDATE(t->tg_event)))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired BEFORE INSERT OR UPDATE for each row", name)));
+	if (n < 2 || n > max_args)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("trigger function \"%s\" takes 2 to %d arguments, not %d", name, max_args, n)));
+	source = argument_column(t, 0);
+	target = argument_column(t, 1);
+	if (!source_changed(t, source))
+		return row;
+	SPI_connect();
+	text = column_text(t, row, source);
+	if (text != NULL)
+		value = computed(call(fcinfo), t, CStringGetTextDatum(text), n > 2 ? t->tg_trigger->tgargs[2] : NULL,
+						 target, &isnull);
+	column = target;
+	SPI_finish();
+	return heap_modify_tuple_by_cols(row, RelationGetDescr(t->tg_relation), 1, &column, &value, &isnull);
+}
+
+/* The extension's schema is where the trigger function is. */
+static char *
+beside(FunctionCallInfo fcinfo, const char *function)
+{
+	return quote_qualified_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)), function);
+}
+
+static const char *
+generate_call(FunctionCallInfo fcinfo)
+{
+	/* {} in the template, or else its end, is the text's place */
+	return psprintf("SELECT %s(CASE WHEN $2 IS NULL THEN $1 WHEN pg_catalog.strpos($2, '{}') > 0"
+					" THEN pg_catalog.replace($2, '{}', $1) ELSE pg_catalog.concat($2, $1) END)",
+					beside(fcinfo, "llm_generate"));
+}
+
+static const char *
+embed_call(FunctionCallInfo fcinfo)
+{
+	return psprintf("SELECT %s($1, model => $2)", beside(fcinfo, "llm_embed"));
+}
+
+/* llm_generate_trigger(source, target [, template]) */
+Datum
+llm_generate_trigger(PG_FUNCTION_ARGS)
+{
+	TriggerData *t = trigger_data(fcinfo, "llm_generate_trigger");
+
+	return PointerGetDatum(compute_row(t, "llm_generate_trigger", 3, generate_call, fcinfo));
+}
+
+/* llm_embed_trigger(source, target [, model]) */
+Datum
+llm_embed_trigger(PG_FUNCTION_ARGS)
+{
+	TriggerData *t = trigger_data(fcinfo, "llm_embed_trigger");
+
+	return PointerGetDatum(compute_row(t, "llm_embed_trigger", 3, embed_call, fcinfo));
+}

@@ -1,0 +1,133 @@
+/*
+ * job.h
+ *	  Jobs: columns and side tables that keep themselves up to date (docs/jobs.md).
+ *
+ * A job is a row of vllm.job.  Triggers on its source append the keys of changed rows
+ * to vllm.job_queue (fn_trigger.c, job_queue.c); a worker of the database
+ * (bgworker/jobs_worker.c) takes them from there.
+ *
+ * THE QUEUE.  Writers only append, so they neither wait for the worker nor fail because
+ * of it, whatever their isolation level.  A changed row is not appended when its key
+ * waits already: that is safe because
+ *	- whoever changes a source row holds its lock until the end of the transaction;
+ *	- the worker removes a queue row only while it holds the source row's lock and
+ *	  after it found the input to be still the one that it computed with;
+ *	- an inserted row (which has no lock to meet at) is always appended.
+ */
+#ifndef VLLM_PG_JOB_H
+#define VLLM_PG_JOB_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "utils/rel.h"
+
+#include "pg/engine_func.h"
+
+/* columns of vllm.job, in order */
+enum
+{
+	JOB_ID = 1, JOB_NAME, JOB_KIND, JOB_OWNER, JOB_SOURCE, JOB_KEY_COLUMNS, JOB_INPUT_COLUMNS,
+	JOB_INPUT, JOB_TARGET_COLUMN, JOB_TARGET_TABLE, JOB_MODEL, JOB_FUNCTION, JOB_ARGUMENTS,
+	JOB_CHUNKING, JOB_CHUNK_SIZE, JOB_CHUNK_OVERLAP, JOB_MAX_ATTEMPTS, JOB_STATE, JOB_REASON,
+	JOB_CREATED, JOB_COLS = JOB_CREATED
+};
+
+/* A row of vllm.job; palloc'ed. */
+typedef struct JobDef
+{
+	int32		id;
+	char	   *name;
+	char	   *kind;
+	Oid			owner;
+	Oid			source;
+	List	   *key;			/* column names, char * */
+	List	   *inputs;			/* column names, char * */
+	char	   *input;			/* SQL expression over src */
+	char	   *target_column;	/* or NULL */
+	Oid			target_table;	/* or InvalidOid */
+	char	   *model;
+	char	   *function;
+	char	   *arguments;
+	char	   *chunking;
+	int			chunk_size;		/* 0 = not given */
+	int			chunk_overlap;	/* -1 = not given */
+	int			max_attempts;
+	char	   *state;
+} JobDef;
+
+/* ---- job_catalog.c ---- */
+
+/* A table or index of schema vllm; ERROR if the extension is not installed. */
+Oid			job_relation(const char *name);
+bool		job_installed(void);
+/* NULL if there is none. */
+JobDef	   *job_find(const char *name);
+/* All of them, ordered by id. */
+List	   *job_list(void);
+
+/* Where the extension's functions are. */
+char	   *job_extension_schema(void);
+
+/* Run as somebody else, with a search_path of pg_catalog alone, settings of the
+ * caller's untouched; an ERROR ends it, too. */
+typedef struct JobRole
+{
+	Oid			user;
+	int			sec_context;
+	int			guc_level;
+} JobRole;
+void		job_role_begin(JobRole *r, Oid user, int sec_context);
+void		job_role_end(const JobRole *r);
+/* The owner of the extension's tables, for statements of our own on them. */
+void		job_role_internal(JobRole *r);
+
+/* ---- job_queue.c ---- */
+
+typedef struct JobQueue JobQueue;
+
+JobQueue   *job_queue_open(int32 job);
+/* always: even if the key waits already */
+void		job_queue_add(JobQueue *q, char **key, int n_key, bool always);
+void		job_queue_add_truncate(JobQueue *q);
+/* Has anything been appended? */
+bool		job_queue_close(JobQueue *q);
+/* A key as the queue has it. */
+Datum		job_key_datum(char **key, int n_key);
+int64		job_key_hash(char **key, int n_key);
+/* Settings under which keys are written as text, until AtEOXact_GUC(level). */
+int			job_key_format(void);
+
+/* ---- job_expr.c ---- */
+
+/*
+ * Look at an SQL expression over the columns of rel: its text in a form that means the
+ * same whatever the search_path (the row's alias is src), and the names of its columns.
+ */
+char	   *job_expression(Relation rel, const char *text, List **columns);
+/* The expressions that stand for a template and for a list of columns. */
+char	   *job_template_expression(const char *template);
+char	   *job_columns_expression(List *columns);
+
+/* ---- job_call.c ---- */
+
+/* The call of a job's function, whose first argument is the row's input. */
+typedef struct JobCall
+{
+	const EngineFunc *func;
+	Oid			rettype;
+	FmgrInfo	flinfo;
+	FunctionCallInfo fcinfo;
+	EngineRequest request;		/* body: the head, head_len bytes, then an input */
+	int			head_len;
+} JobCall;
+
+/*
+ * Read the call and make its head as the current user, who must have the model's USAGE;
+ * in a transaction; all memory is the current context's.
+ */
+JobCall    *job_call_make(const char *schema, const char *function, const char *arguments);
+/* The request for an input, valid until the next one; or its error. */
+ErrorData  *job_call_request(JobCall *c, const char *input);
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * job_catalog.c
+ *	  The table vllm.job, and whose rights are used for what.
+ *
+ * Users see jobs through views and change them through functions; the code here and
+ * in fn_job.c reads and writes the tables with the rights of their owner, by statements
+ * of its own only.  What a user brought along (expressions, triggers and types of the
+ * source) never runs with those: job_role_begin().
+ *
+ * Tests: tests/sql/23_jobs.sql, tests/t/060_jobs.pl.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "pg/job.h"
+
+static Oid
+find_relation(const char *name)
+{
+	Oid			nsp = get_namespace_oid("vllm", true);
+
+	return OidIsValid(nsp) ? get_relname_relid(name, nsp) : InvalidOid;
+}
+
+Oid
+job_relation(const char *name)
+{
+	Oid			relid = find_relation(name);
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("extension \"vllm_pg\" of this database has no jobs"),
+				 errhint("Use ALTER EXTENSION vllm_pg UPDATE.")));
+	return relid;
+}
+
+bool
+job_installed(void)
+{
+	return OidIsValid(find_relation("job")) && OidIsValid(find_relation("job_stat"));
+}
+
+char *
+job_extension_schema(void)
+{
+	Oid			extension = get_extension_oid("vllm_pg", false);
+	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	char	   *schema = NULL;
+
+	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(extension));
+	scan = systable_beginscan(rel, ExtensionOidIndexId, true, NULL, 1, &key);
+	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		schema = get_namespace_name(((Form_pg_extension) GETSTRUCT(tuple))->extnamespace);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (schema == NULL)
+		elog(ERROR, "extension vllm_pg has no schema");
+	return schema;
+}
+
+/* ---- rows ---- */
+
+static List *
+name_list(Datum array)
+{
+	Datum	   *elems;
+	int			n;
+	List	   *names = NIL;
+
+	deconstruct_array(DatumGetArrayTypeP(array), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
+					  &elems, NULL, &n);
+	for (int i = 0; i < n; i++)
+		names = lappend(names, pstrdup(NameStr(*DatumGetName(elems[i]))));
+	return names;
+}
+
+static JobDef *
+job_from_tuple(HeapTuple tuple, TupleDesc desc)
+{
+	Datum		v[JOB_COLS];
+	bool		null[JOB_COLS];
+	JobDef	   *j = palloc0(sizeof(JobDef));
+
+	if (desc->natts != JOB_COLS)
+		elog(ERROR, "vllm.job has %d columns, expected %d", desc->natts, JOB_COLS);
+	heap_deform_tuple(tuple, desc, v, null);
+	j->id = DatumGetInt32(v[JOB_ID - 1]);
+	j->name = pstrdup(NameStr(*DatumGetName(v[JOB_NAME - 1])));
+	j->kind = TextDatumGetCString(v[JOB_KIND - 1]);
+	j->owner = DatumGetObjectId(v[JOB_OWNER - 1]);
+	j->source = DatumGetObjectId(v[JOB_SOURCE - 1]);
+	j->key = name_list(v[JOB_KEY_COLUMNS - 1]);
+	j->inputs = name_list(v[JOB_INPUT_COLUMNS - 1]);
+	j->input = TextDatumGetCString(v[JOB_INPUT - 1]);
+	if (!null[JOB_TARGET_COLUMN - 1])
+		j->target_column = pstrdup(NameStr(*DatumGetName(v[JOB_TARGET_COLUMN - 1])));
+	if (!null[JOB_TARGET_TABLE - 1])
+		j->target_table = DatumGetObjectId(v[JOB_TARGET_TABLE - 1]);
+	j->model = TextDatumGetCString(v[JOB_MODEL - 1]);
+	j->function = TextDatumGetCString(v[JOB_FUNCTION - 1]);
+	j->arguments = TextDatumGetCString(v[JOB_ARGUMENTS - 1]);
+	j->chunking = TextDatumGetCString(v[JOB_CHUNKING - 1]);
+	j->chunk_size = null[JOB_CHUNK_SIZE - 1] ? 0 : DatumGetInt32(v[JOB_CHUNK_SIZE - 1]);
+	j->chunk_overlap = null[JOB_CHUNK_OVERLAP - 1] ? -1 : DatumGetInt32(v[JOB_CHUNK_OVERLAP - 1]);
+	j->max_attempts = DatumGetInt32(v[JOB_MAX_ATTEMPTS - 1]);
+	j->state = TextDatumGetCString(v[JOB_STATE - 1]);
+	return j;
+}
+
+JobDef *
+job_find(const char *name)
+{
+	Relation	rel = table_open(job_relation("job"), AccessShareLock);
+	NameData	key_name;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	JobDef	   *j = NULL;
+
+	namestrcpy(&key_name, name);
+	ScanKeyInit(&key, JOB_NAME, BTEqualStrategyNumber, F_NAMEEQ, NameGetDatum(&key_name));
+	scan = systable_beginscan(rel, job_relation("job_name_key"), true, NULL, 1, &key);
+	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		j = job_from_tuple(tuple, RelationGetDescr(rel));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return j;
+}
+
+static int
+by_id(const ListCell *a, const ListCell *b)
+{
+	int32		x = ((JobDef *) lfirst(a))->id;
+	int32		y = ((JobDef *) lfirst(b))->id;
+
+	return x < y ? -1 : x > y;
+}
+
+List *
+job_list(void)
+{
+	Relation	rel = table_open(job_relation("job"), AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+	List	   *jobs = NIL;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		jobs = lappend(jobs, job_from_tuple(tuple, RelationGetDescr(rel)));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	list_sort(jobs, by_id);
+	return jobs;
+}
+
+/* ---- roles ---- */
+
+void
+job_role_begin(JobRole *r, Oid user, int sec_context)
+{
+	GetUserIdAndSecContext(&r->user, &r->sec_context);
+	r->guc_level = NewGUCNestLevel();
+	SetUserIdAndSecContext(user, r->sec_context | sec_context);
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+void
+job_role_end(const JobRole *r)
+{
+	AtEOXact_GUC(false, r->guc_level);
+	SetUserIdAndSecContext(r->user, r->sec_context);
+}
+
+void
+job_role_internal(JobRole *r)
+{
+	Relation	rel = table_open(job_relation("job"), AccessShareLock);
+	Oid			owner = rel->rd_rel->relowner;
+
+	table_close(rel, AccessShareLock);
+	job_role_begin(r, owner, SECURITY_LOCAL_USERID_CHANGE);
+}

@@ -1,0 +1,202 @@
+/*
+ * job_expr.c
+ *	  The input of a job: an SQL expression over the source's columns.
+ *
+ * It is analysed when the job is made, with the names that its maker sees, and kept in
+ * the form that PostgreSQL prints it with an empty search_path: every function, type and
+ * operator has its schema then, so that it means the same in the worker.
+ *
+ * The worker computes it twice, before the model is asked and before the answer is stored,
+ * and stores only if both are equal.  So it must not be volatile, and must not read
+ * other tables, whose changes nobody would notice.
+ *
+ * Tests: tests/sql/23_jobs.sql.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
+#include "parser/parse_node.h"
+#include "parser/parse_relation.h"
+#include "parser/parser.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+
+#include "pg/job.h"
+
+static void
+refuse(const char *text, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("input \"%s\" of a job is not supported", text),
+			 errdetail("%s", detail)));
+}
+
+/* The expression and nothing else. */
+static Node *
+parse_expression(const char *text)
+{
+	List	   *statements;
+	SelectStmt *select;
+	ResTarget  *target;
+
+	/* the line's end keeps a comment in it from hiding the bracket */
+	statements = raw_parser(psprintf("SELECT (%s\n)", text), RAW_PARSE_DEFAULT);
+	if (list_length(statements) != 1)
+		refuse(text, "It must be one SQL expression.");
+	select = (SelectStmt *) linitial_node(RawStmt, statements)->stmt;
+	if (!IsA(select, SelectStmt) || select->op != SETOP_NONE || list_length(select->targetList) != 1 ||
+		select->fromClause || select->whereClause || select->groupClause || select->havingClause ||
+		select->sortClause || select->limitCount || select->limitOffset || select->withClause ||
+		select->windowClause || select->intoClause || select->lockingClause || select->distinctClause)
+		refuse(text, "It must be one SQL expression.");
+	target = linitial_node(ResTarget, select->targetList);
+	if (target->name != NULL)
+		refuse(text, "It must be one SQL expression.");
+	return target->val;
+}
+
+static List *
+column_names(Relation rel, Node *node, const char *text)
+{
+	Bitmapset  *attnos = NULL;
+	List	   *names = NIL;
+	int			i = -1;
+
+	pull_varattnos(node, 1, &attnos);
+	while ((i = bms_next_member(attnos, i)) >= 0)
+	{
+		AttrNumber	attno = i + FirstLowInvalidHeapAttributeNumber;
+
+		if (attno <= 0)
+			refuse(text, "It must name columns of its own; whole rows and system columns are not supported.");
+		names = lappend(names, pstrdup(NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname)));
+	}
+	if (names == NIL)
+		refuse(text, "It names no column.");
+	return names;
+}
+
+char *
+job_expression(Relation rel, const char *text, List **columns)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	ParseNamespaceItem *item;
+	Node	   *node;
+	Node	   *as_text;
+	char	   *result;
+	int			level;
+
+	node = parse_expression(text);
+	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
+	addNSItemToQuery(pstate, item, false, true, true);
+	node = transformExpr(pstate, node, EXPR_KIND_SELECT_TARGET);
+	if (pstate->p_hasSubLinks)
+		refuse(text, "Subqueries are not supported: changes of other tables would not be noticed.");
+	if (pstate->p_hasAggs || pstate->p_hasWindowFuncs || pstate->p_hasTargetSRFs)
+		refuse(text, "Aggregates, window functions and functions that return sets are not supported.");
+	as_text = coerce_to_target_type(pstate, node, exprType(node), TEXTOID, -1,
+									COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+	if (as_text == NULL)
+		refuse(text, psprintf("Its type %s can't be cast to text.", format_type_be(exprType(node))));
+	assign_expr_collations(pstate, as_text);
+	if (contain_volatile_functions(as_text))
+		refuse(text, "It must not be volatile: its value would differ from one time to the next.");
+	*columns = column_names(rel, as_text, text);
+
+	level = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	result = deparse_expression(as_text, deparse_context_for("src", RelationGetRelid(rel)), true, false);
+	AtEOXact_GUC(false, level);
+	free_parsestate(pstate);
+	return result;
+}
+
+/* ---- templates ---- */
+
+static void
+put_literal(StringInfo out, StringInfo literal)
+{
+	if (literal->len > 0)
+		appendStringInfo(out, "%s%s", out->len > 0 ? ", " : "", quote_literal_cstr(literal->data));
+	resetStringInfo(literal);
+}
+
+/* {column} in s, which begins behind the brace; the place behind it. */
+static const char *
+put_column(StringInfo out, StringInfo names, const char *s, const char *template)
+{
+	const char *end = strchr(s, '}');
+	const char *column;
+
+	if (end == NULL || end == s)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("malformed template \"%s\"", template),
+				 errhint("Columns are written as {name}; {{ and }} stand for braces.")));
+	column = quote_identifier(pnstrdup(s, end - s));
+	appendStringInfo(out, "%s%s", out->len > 0 ? ", " : "", column);
+	appendStringInfo(names, "%s%s", names->len > 0 ? ", " : "", column);
+	return end + 1;
+}
+
+/* NULL columns are empty; a row whose columns are all NULL has no input. */
+char *
+job_template_expression(const char *template)
+{
+	StringInfoData out;
+	StringInfoData names;
+	StringInfoData literal;
+	const char *s = template;
+
+	initStringInfo(&out);
+	initStringInfo(&names);
+	initStringInfo(&literal);
+	while (*s)
+	{
+		if ((s[0] == '{' && s[1] == '{') || (s[0] == '}' && s[1] == '}'))
+		{
+			appendStringInfoChar(&literal, s[0]);
+			s += 2;
+		}
+		else if (s[0] == '{')
+		{
+			put_literal(&out, &literal);
+			s = put_column(&out, &names, s + 1, template);
+		}
+		else
+			appendStringInfoChar(&literal, *s++);
+	}
+	put_literal(&out, &literal);
+	if (names.len == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("template \"%s\" names no column", template),
+				 errhint("Columns are written as {name}. An SQL expression is given as input => '...'.")));
+	return psprintf("CASE WHEN pg_catalog.num_nonnulls(%s) > 0 THEN pg_catalog.concat(%s) END", names.data, out.data);
+}
+
+char *
+job_columns_expression(List *columns)
+{
+	StringInfoData out;
+	ListCell   *lc;
+
+	initStringInfo(&out);
+	foreach(lc, columns)
+		appendStringInfo(&out, ", %s", quote_identifier(lfirst(lc)));
+	return psprintf("NULLIF(pg_catalog.concat_ws(E'\\n'%s), '')", out.data);
+}

@@ -1,0 +1,203 @@
+/*
+ * job_queue.c
+ *	  Appending to vllm.job_queue.
+ *
+ * Rows are written as core writes its catalogs: the writer of a source table needs no
+ * privilege on the queue, and no code but ours runs.  A key is the text of its columns
+ * under fixed settings (job_key_format), so that it reads back as the same value in
+ * any session.
+ *
+ * What waits already is seen with the newest snapshot, whatever the isolation level of
+ * the transaction (job.h says why that is needed and enough).
+ *
+ * Tests: tests/sql/23_jobs.sql, tests/t/061_jobs_kill.pl.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_type.h"
+#include "commands/sequence.h"
+#include "common/hashfn.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "pg/job.h"
+
+/* columns of vllm.job_queue, in order */
+enum
+{
+	COL_JOB = 1, COL_ID, COL_HASH, COL_KEY, COL_QUEUED, COL_ATTEMPTS, COL_DUE, COL_WORKER,
+	COL_LEASE_UNTIL, N_COLS = COL_LEASE_UNTIL
+};
+
+struct JobQueue
+{
+	int32		job;
+	Oid			sequence;
+	Oid			hash_index;
+	Relation	rel;
+	CatalogIndexState indexes;
+	Snapshot	snapshot;		/* NULL: not needed yet */
+	bool		appended;
+	MemoryContext tmp;
+};
+
+/* ---- keys ---- */
+
+Datum
+job_key_datum(char **key, int n_key)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * n_key);
+
+	for (int i = 0; i < n_key; i++)
+		elems[i] = CStringGetTextDatum(key[i]);
+	return PointerGetDatum(construct_array(elems, n_key, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+int64
+job_key_hash(char **key, int n_key)
+{
+	uint64		h = n_key;
+
+	for (int i = 0; i < n_key; i++)
+		h = hash_combine64(h, DatumGetUInt64(hash_any_extended((unsigned char *) key[i], strlen(key[i]), 0)));
+	return (int64) h;
+}
+
+int
+job_key_format(void)
+{
+	static const char *const settings[][2] = {
+		{"datestyle", "ISO, YMD"}, {"intervalstyle", "postgres"}, {"extra_float_digits", "3"},
+		{"bytea_output", "hex"}, {"timezone", "UTC"}
+	};
+	int			level = NewGUCNestLevel();
+
+	for (int i = 0; i < (int) lengthof(settings); i++)
+	{
+		const char *now = GetConfigOption(settings[i][0], false, false);
+
+		if (strcmp(now, settings[i][1]) != 0)
+			(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
+									 GUC_ACTION_SAVE, true, 0, false);
+	}
+	return level;
+}
+
+/* ---- appending ---- */
+
+JobQueue *
+job_queue_open(int32 job)
+{
+	JobQueue   *q = palloc0(sizeof(JobQueue));
+
+	q->job = job;
+	q->sequence = job_relation("job_queue_id_seq");
+	q->hash_index = job_relation("job_queue_hash_idx");
+	q->rel = table_open(job_relation("job_queue"), RowExclusiveLock);
+	q->indexes = CatalogOpenIndexes(q->rel);
+	q->tmp = AllocSetContextCreate(CurrentMemoryContext, "job queue row", ALLOCSET_SMALL_SIZES);
+	return q;
+}
+
+bool
+job_queue_close(JobQueue *q)
+{
+	bool		appended = q->appended;
+
+	if (q->snapshot)
+		UnregisterSnapshot(q->snapshot);
+	CatalogCloseIndexes(q->indexes);
+	table_close(q->rel, RowExclusiveLock);
+	MemoryContextDelete(q->tmp);
+	pfree(q);
+	return appended;
+}
+
+static void
+append(JobQueue *q, Datum key, int64 hash)
+{
+	Datum		v[N_COLS] = {0};
+	bool		null[N_COLS] = {0};
+
+	v[COL_JOB - 1] = Int32GetDatum(q->job);
+	v[COL_ID - 1] = Int64GetDatum(nextval_internal(q->sequence, false));
+	v[COL_HASH - 1] = Int64GetDatum(hash);
+	v[COL_KEY - 1] = key;
+	null[COL_KEY - 1] = key == (Datum) 0;
+	v[COL_QUEUED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	v[COL_ATTEMPTS - 1] = Int32GetDatum(0);
+	null[COL_DUE - 1] = null[COL_WORKER - 1] = null[COL_LEASE_UNTIL - 1] = true;
+	q->appended = true;
+	CatalogTupleInsertWithInfo(q->rel, heap_form_tuple(RelationGetDescr(q->rel), v, null), q->indexes);
+}
+
+/* Two keys out of job_key_datum(); the first one may have been stored. */
+static bool
+same_key(Datum stored, Datum key)
+{
+	ArrayType  *a = DatumGetArrayTypeP(stored);
+	ArrayType  *b = DatumGetArrayTypeP(key);
+
+	return VARSIZE(a) == VARSIZE(b) && memcmp(a, b, VARSIZE(a)) == 0;
+}
+
+/* Does the key wait, without an attempt that failed? */
+static bool
+waits(JobQueue *q, Datum key, int64 hash)
+{
+	ScanKeyData scan_key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	if (q->snapshot == NULL)
+	{
+		CommandCounterIncrement();
+		q->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	}
+	ScanKeyInit(&scan_key[0], COL_JOB, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(q->job));
+	ScanKeyInit(&scan_key[1], COL_HASH, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(hash));
+	scan = systable_beginscan(q->rel, q->hash_index, true, q->snapshot, 2, scan_key);
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Datum		v[N_COLS];
+		bool		null[N_COLS];
+
+		heap_deform_tuple(tuple, RelationGetDescr(q->rel), v, null);
+		found = !null[COL_KEY - 1] && DatumGetInt32(v[COL_ATTEMPTS - 1]) == 0 &&
+			same_key(v[COL_KEY - 1], key);
+	}
+	systable_endscan(scan);
+	return found;
+}
+
+void
+job_queue_add(JobQueue *q, char **key, int n_key, bool always)
+{
+	MemoryContext old = MemoryContextSwitchTo(q->tmp);
+	Datum		datum = job_key_datum(key, n_key);
+	int64		hash = job_key_hash(key, n_key);
+
+	/* reading the queue would make serializable writers conflict with one another */
+	if (always || IsolationIsSerializable() || !waits(q, datum, hash))
+		append(q, datum, hash);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(q->tmp);
+}
+
+void
+job_queue_add_truncate(JobQueue *q)
+{
+	append(q, (Datum) 0, 0);
+}
