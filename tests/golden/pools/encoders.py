@@ -35,14 +35,18 @@ def as_gguf(path, model):
     with open(path + "/tokenizer.json") as f:
         vocab = json.load(f)["model"]["vocab"]
     tokens = sorted(vocab, key=vocab.get)
-    out = gen_archs.Gguf(path + ".gguf", "bert", model.config, "F16")
-    gen_encoders.keys(out, model.config.to_dict(), model.config.max_position_embeddings, model.config.type_vocab_size,
+    config = model.config
+    # RoBERTa's table is cut
+    first = config.pad_token_id + 1 if config.model_type == "roberta" else 0
+    out = gen_archs.Gguf(path + ".gguf", "bert", config, "F16")
+    gen_encoders.keys(out, config.to_dict(), config.max_position_embeddings - first, config.type_vocab_size,
                       [x if x[0] == "[" and len(x) > 1 else x[2:] if x.startswith("##") else "\u2581" + x for x in tokens])
     out.out.add_tokenizer_model("bert")
     out.out.add_token_types([3 if x[0] == "[" and len(x) > 1 else 1 for x in tokens])
     for key, token in (("unknown", "[UNK]"), ("cls", "[CLS]"), ("seperator", "[SEP]")):
         out.out.add_uint32(f"tokenizer.ggml.{key}_token_id", vocab[token])
-    gen_encoders.tensors(out, {k: v.float() for k, v in model.state_dict().items()})
+    gen_encoders.tensors(out, {k.removeprefix("roberta."): v.float() for k, v in model.state_dict().items()},
+                         lambda name, t: t[first:] if "position_embeddings" in name else t)
     out.close()
 
 
@@ -92,6 +96,8 @@ POOLS = {
     "gte_embed": entry("gte", config=dict(type_vocab_size=1), st=dict(pooling="cls", normalize=True), cases=embeds()),
     "bert_score": entry("bert", "bert", config=dict(num_labels=1), auto=SEQUENCE, tasks="classify, score", cases=scores()),
     "roberta_score": entry("roberta", config=dict(ROBERTA, num_labels=1), auto=SEQUENCE, cases=scores()),
+    "roberta_classify": entry("roberta", "bert", config=dict(ROBERTA, max_position_embeddings=257, num_labels=1), auto=SEQUENCE,
+                              cases=labels("classify"), stored=as_gguf, also=["roberta_classify.gguf"]),
     "gte_score": entry("gte", config=dict(type_vocab_size=1, num_labels=1), auto=SEQUENCE, cases=scores()),
     "modernbert_score": entry("modernbert", config=dict(MODERN, num_labels=1, classifier_pooling="mean", norm_bias=True,
                                                         classifier_bias=True), auto=SEQUENCE, cases=scores()),
