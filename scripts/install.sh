@@ -19,8 +19,7 @@ put() {	# put MODE FILE DIR
 
 put 755 "$MODULE" "$lib"
 put 755 "$ENGINE" "$lib"
-put 644 vllm_pg.control "$ext"
-for f in sql/vllm_pg--*.sql; do put 644 "$f" "$ext"; done
+for f in vllm_pg.control vllm_pg_vector.control sql/vllm_pg--*.sql sql/vllm_pg_vector--*.sql; do put 644 "$f" "$ext"; done
 for d in models/*/; do
 	[ -f "$d/config.json" ] || continue
 	for f in "$d"*; do put 644 "$f" "$lib/vllm_pg/models/$(basename "$d")"; done

@@ -509,6 +509,47 @@ AS 'MODULE_PATHNAME', 'llm_nearest_rows'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
 
 
+-- a text is embedded once
+CREATE FUNCTION llm_nearest(
+    query text,
+    source regclass,
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10,
+    model text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    instruction text DEFAULT NULL)
+RETURNS TABLE (distance float8, row_id tid, source_table regclass)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 200000 ROWS 10
+BEGIN ATOMIC
+    SELECT n.distance, n.row_id, n.source_table
+    FROM llm_nearest(llm_embed(query, prompt_name => prompt_name, instruction => instruction, model => model),
+                     source, "column", k, metric, filter, codes, oversample) n;
+END;
+
+-- polymorphic, so the body is a string
+CREATE FUNCTION llm_nearest_rows(
+    rows anyelement,
+    query text,
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10,
+    model text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    instruction text DEFAULT NULL)
+RETURNS SETOF anyelement
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 200000 ROWS 10
+AS $$
+    SELECT * FROM @extschema@.llm_nearest_rows($1, @extschema@.llm_embed($2, prompt_name => $10, instruction => $11, model => $9),
+                                               $3, $4, $5, $6, $7, $8)
+$$;
+
 CREATE FUNCTION vllm.reduce(
     inputs text[],
     instruction text,
@@ -602,7 +643,7 @@ CREATE AGGREGATE llm_summarize_agg(input text, params json) (
     SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
 );
 
-/* ---- pgvector (fn_vector.c) ---- */
+/* ---- pgvector: see vllm_pg_vector--0.5.sql ---- */
 
 
 /* ---- jobs (fn_job.c, fn_trigger.c, bgworker/jobs.c; docs/jobs.md) ---- */

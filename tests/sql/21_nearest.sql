@@ -59,9 +59,9 @@ SELECT array_agg(id) = (SELECT array_agg(p.id ORDER BY n.distance, n.row_id) FRO
 FROM llm_nearest_rows(NULL::points, numbers(20, 42), 'v', 20, metric => 'l2');
 -- equal distances: in the order of ctid
 CREATE TABLE equals AS SELECT i AS id, '{1,1}'::real[] AS v FROM generate_series(1, 300) i;
-SELECT array_agg(id) FROM llm_nearest_rows(NULL::equals, '{1,1}', 'v', 7);
+SELECT array_agg(id) FROM llm_nearest_rows(NULL::equals, '{1,1}'::real[], 'v', 7);
 SELECT count(*) FROM llm_nearest(NULL, 'points', 'v');
-SELECT count(*) FROM llm_nearest('{1}', 'points', 'v', filter => 'false');
+SELECT count(*) FROM llm_nearest('{1}'::real[], 'points', 'v', filter => 'false');
 
 -- codes: the candidates by their bits, the distance exact
 ALTER TABLE points ADD code bit(20) GENERATED ALWAYS AS (llm_binary_quantize(v)) STORED;
@@ -81,26 +81,40 @@ CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (1) TO (10);
 CREATE TABLE parts_2 (v real[], id int);
 ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM (10) TO (20);
 INSERT INTO parts SELECT i, ARRAY[i, 1] FROM generate_series(1, 19) i;
-SELECT source_table, row_id, round(distance::numeric, 4) FROM llm_nearest('{9.5, 1}', 'parts', 'v', 4, 'l2');
-SELECT * FROM llm_nearest_rows(NULL::parts, '{9.5, 1}', 'v', 4, 'l2');
+SELECT source_table, row_id, round(distance::numeric, 4) FROM llm_nearest('{9.5, 1}'::real[], 'parts', 'v', 4, 'l2');
+SELECT * FROM llm_nearest_rows(NULL::parts, '{9.5, 1}'::real[], 'v', 4, 'l2');
 
 -- a statement's snapshot; privileges and row security are the caller's
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT count(*) FROM llm_nearest('{1,1}', 'equals', 'v', 1000);
+SELECT count(*) FROM llm_nearest('{1,1}'::real[], 'equals', 'v', 1000);
 DELETE FROM equals WHERE id > 10;
-SELECT count(*) FROM llm_nearest('{1,1}', 'equals', 'v', 1000);
+SELECT count(*) FROM llm_nearest('{1,1}'::real[], 'equals', 'v', 1000);
 ROLLBACK;
 ALTER TABLE equals ENABLE ROW LEVEL SECURITY;
 CREATE POLICY few ON equals USING (id <= 4);
 CREATE ROLE nearest_user;
 SET ROLE nearest_user;
-SELECT fails($$SELECT * FROM llm_nearest('{1,1}', 'equals', 'v')$$);
+SELECT fails($$SELECT * FROM llm_nearest('{1,1}'::real[], 'equals', 'v')$$);
 RESET ROLE;
 GRANT SELECT ON equals TO nearest_user;
 SET ROLE nearest_user;
-SELECT count(*) FROM llm_nearest('{1,1}', 'equals', 'v', 1000);
-SELECT array_agg(id) FROM llm_nearest_rows(NULL::equals, '{1,1}', 'v', 1000, filter => 'id <> 2');
+SELECT count(*) FROM llm_nearest('{1,1}'::real[], 'equals', 'v', 1000);
+SELECT array_agg(id) FROM llm_nearest_rows(NULL::equals, '{1,1}'::real[], 'v', 1000, filter => 'id <> 2');
 RESET ROLE;
+
+-- a text as the query is embedded, once
+CREATE TABLE notes (id int, gone int, body text, v real[]);
+INSERT INTO notes SELECT i, 0, b FROM unnest(ARRAY['the cat sat on the mat', 'a dog barked', 'the kettle arrived broken', 'my parcel never arrived', 'cats and dogs']) WITH ORDINALITY n (b, i);
+ALTER TABLE notes DROP COLUMN gone;
+UPDATE notes SET v = llm_embed(body);
+SELECT vllm.control('log-clear');
+SELECT d.id, d.body FROM llm_nearest('the parcel arrived', 'notes', 'v', 2) n JOIN notes d ON d.ctid = n.row_id ORDER BY n.distance;
+SELECT id, body FROM llm_nearest_rows(NULL::notes, 'the cat sat', 'v', k => 2, filter => 'id < 5');
+SELECT * FROM request_log();
+SELECT array_agg(id) FROM llm_nearest_rows(NULL::notes, 'parcel arrived', 'v', 2, instruction => 'the ');
+SELECT count(*) FROM llm_nearest(NULL::text, 'notes', 'v');
+SELECT fails($$SELECT * FROM llm_nearest('x', 'notes', 'v', model => 'nobody')$$);
+DROP TABLE notes;
 
 -- parallel workers find the same
 SELECT array_agg(row_id ORDER BY distance, row_id) AS alone FROM llm_nearest(numbers(20, 9), 'points', 'v', 50) \gset
@@ -112,15 +126,15 @@ RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_s
 CREATE VIEW points_view AS SELECT * FROM points;
 CREATE TABLE mixed AS SELECT * FROM (VALUES ('{1,2}'::real[]), ('{1,2,3}')) m (v);
 SELECT fails(format('SELECT * FROM %s', call)) FROM (VALUES
-    ($$llm_nearest('{1}', 'points', 'v')$$), ($$llm_nearest('{1,2}', 'mixed', 'v')$$), ($$llm_nearest('{}', 'points', 'v')$$), ($$llm_nearest('{1,NULL}', 'points', 'v')$$),
-    ($$llm_nearest('{1}', 'points', 'w')$$), ($$llm_nearest('{1}', 'points', 'kind')$$), ($$llm_nearest('{1}', 'points_view', 'v')$$),
-    ($$llm_nearest('{1}', 0, 'v')$$), ($$llm_nearest('{1}', NULL, 'v')$$), ($$llm_nearest('{1}', 'points', NULL)$$),
-    ($$llm_nearest('{1}', 'points', 'v', 0)$$), ($$llm_nearest('{1}', 'points', 'v', 1, 'euclid')$$),
-    ($$llm_nearest('{1}', 'points', 'v', codes => 'v')$$), ($$llm_nearest('{1}', 'points', 'v', codes => 'code', oversample => 0)$$),
-    ($$llm_nearest('{1}', 'points', 'v', codes => 'code')$$),
-    ($$llm_nearest('{1}', 'points', 'v', filter => 'true); DROP TABLE points; SELECT (1')$$),
-    ($$llm_nearest('{1}', 'points', 'v', filter => 'id = 1 LIMIT 3')$$), ($$llm_nearest('{1}', 'points', 'v', filter => 'id')$$),
-    ($$llm_nearest_rows(1, '{1}', 'v')$$)) c (call);
+    ($$llm_nearest('{1}'::real[], 'points', 'v')$$), ($$llm_nearest('{1,2}'::real[], 'mixed', 'v')$$), ($$llm_nearest('{}'::real[], 'points', 'v')$$), ($$llm_nearest('{1,NULL}'::real[], 'points', 'v')$$),
+    ($$llm_nearest('{1}'::real[], 'points', 'w')$$), ($$llm_nearest('{1}'::real[], 'points', 'kind')$$), ($$llm_nearest('{1}'::real[], 'points_view', 'v')$$),
+    ($$llm_nearest('{1}'::real[], 0, 'v')$$), ($$llm_nearest('{1}'::real[], NULL, 'v')$$), ($$llm_nearest('{1}'::real[], 'points', NULL)$$),
+    ($$llm_nearest('{1}'::real[], 'points', 'v', 0)$$), ($$llm_nearest('{1}'::real[], 'points', 'v', 1, 'euclid')$$),
+    ($$llm_nearest('{1}'::real[], 'points', 'v', codes => 'v')$$), ($$llm_nearest('{1}'::real[], 'points', 'v', codes => 'code', oversample => 0)$$),
+    ($$llm_nearest('{1}'::real[], 'points', 'v', codes => 'code')$$),
+    ($$llm_nearest('{1}'::real[], 'points', 'v', filter => 'true); DROP TABLE points; SELECT (1')$$),
+    ($$llm_nearest('{1}'::real[], 'points', 'v', filter => 'id = 1 LIMIT 3')$$), ($$llm_nearest('{1}'::real[], 'points', 'v', filter => 'id')$$),
+    ($$llm_nearest_rows(1, '{1}'::real[], 'v')$$)) c (call);
 DROP TABLE points, long_points, equals, parts, mixed CASCADE;
 DROP FUNCTION differs(text, int, text);
 DROP FUNCTION numbers(int, int);

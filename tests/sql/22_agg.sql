@@ -24,7 +24,7 @@ SELECT llm_agg(repeat(chr(96 + i % 26) || ' ', 12), 'I', '{"max_tokens": 9, "com
 SELECT regexp_replace(l, '^\S+ \S+ \S+ ', '') AS prompts FROM request_log() l;
 
 -- many groups: with llm_reduce their last levels are in flight together
-EXPLAIN (COSTS OFF) SELECT i % 3, llm_reduce(array_agg(i::text ORDER BY i), 'Join:') FROM generate_series(1, 12) i GROUP BY 1;
+EXPLAIN (COSTS OFF) SELECT i % 3, llm_reduce(array_agg(i::text), 'Join:') FROM generate_series(1, 12) i GROUP BY 1;
 SELECT i % 3 AS g, llm_reduce(array_agg(i::text ORDER BY i), 'Join:'), llm_agg(i::text, 'Join:' ORDER BY i) FROM generate_series(1, 12) i GROUP BY 1 ORDER BY 1;
 SELECT count(*) FROM
     (SELECT g, llm_reduce(array_agg(w ORDER BY i), 'Join:', max_tokens => 5) AS a FROM (SELECT i, i % 7 AS g, 'word' || i AS w FROM generate_series(1, 200) i) s GROUP BY g) x
