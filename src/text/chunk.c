@@ -85,9 +85,10 @@ tokens_before(const Chunker *c, int pos)
 static int
 token_at(const Chunker *c, int pos)
 {
-	int			i = tokens_before(c, pos + 1) - 1;
+	int			i = tokens_before(c, pos);
 
-	return i < 0 ? 0 : i;
+	/* of several that begin there, the parts of a character, the first */
+	return i == 0 || ((size_t) i < c->starts.len && c->starts.data[i] == pos) ? i : i - 1;
 }
 
 static int

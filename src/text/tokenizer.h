@@ -109,9 +109,8 @@ bool		tok_encode_marked(const Tok *t, const char *s, const uint8_t *marks, size_
 bool		tok_offsets(const Tok *t, const char *s, size_t n, IntVec *ids, IntVec *offsets, Err *e);
 
 /*
- * For each token of s[0..n), valid UTF-8, without what the post-processor adds: the offset
- * at which it begins, in ascending order.  Exact for byte-level BPE; where a normalizer
- * has changed the text, what fits best.
+ * For each token of s[0..n), valid UTF-8, without what the post-processor adds: the byte at which
+ * it begins, never before the one of the token before it.
  */
 bool		tok_starts(const Tok *t, const char *s, size_t n, IntVec *out, Err *e);
 
