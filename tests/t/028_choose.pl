@@ -2,6 +2,7 @@
 # other, whatever runs beside them, batched or row by row; and nothing is left behind.
 use strict;
 use warnings;
+use Cwd ();
 use lib 't';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -81,5 +82,12 @@ ok(until_sql($node, q{SELECT running + waiting + kv_blocks_used = 0 FROM llm_sta
 like(error(q{SELECT llm_choose(repeat('word ', 5000), '{a,b}');}), qr/54000/, 'a prompt that does not fit');
 like(error(q{SELECT llm_perplexity(repeat('word ', 5000));}), qr/54000/, 'a text that does not fit');
 is(sql(q{SELECT llm_choose('My parcel is late. ', '{a,b}', chat => true) IN ('a', 'b')}), 't', "with the model's chat template");
+my $encoder = Cwd::abs_path('fixtures/pool/bert_embed');
+sql("SELECT llm_create_model('encoder', '$encoder')");
+for my $call (q{llm_choose('a', '{a,b}', model => 'encoder')}, q{llm_filter('a', 'b', model => 'encoder')},
+	q{llm_perplexity('a', model => 'encoder')}, q{llm_loglikelihood('a', 'b', model => 'encoder')})
+{
+	like(error("SELECT $call;"), qr/0A000/, "an encoder can't: $call");
+}
 
 done_testing();
