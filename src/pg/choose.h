@@ -39,7 +39,7 @@ ErrorData  *format_template(StringInfo out, const char *template, size_t n, text
 /* ---- choose_support.c ---- */
 
 /* What llm_filter() with this instruction is counted under: for a role's queries with a model. */
-uint64		selectivity_key(const char *model, const char *instruction, size_t n);
+uint64		selectivity_key(const char *model, const char *instruction);
 /* A row has been decided. */
 void		selectivity_count(uint64 key, bool passed);
 

@@ -80,14 +80,19 @@ selectivity_shared_init(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
+static uint64
+hash_of(const char *s)
+{
+	return hash_bytes_extended((const unsigned char *) s, (int) strlen(s), 0);
+}
+
 uint64
-selectivity_key(const char *model, const char *instruction, size_t n)
+selectivity_key(const char *model, const char *instruction)
 {
 	uint64		key = hash_combine64(MyDatabaseId, GetUserId());
 
-	if (model != NULL)
-		key = hash_combine64(key, hash_bytes_extended((const unsigned char *) model, (int) strlen(model), 0));
-	key = hash_combine64(key, hash_bytes_extended((const unsigned char *) instruction, (int) n, 0));
+	key = hash_combine64(key, hash_of(model ? model : ""));
+	key = hash_combine64(key, hash_of(instruction));
 	return key != 0 ? key : 1;
 }
 
@@ -148,13 +153,13 @@ share_of(uint64 key)
 }
 
 static bool
-constant_text(List *args, int at, text **out)
+constant_text(List *args, int at, char **out)
 {
 	Node	   *arg = at < list_length(args) ? list_nth(args, at) : NULL;
 
 	if (arg == NULL || !IsA(arg, Const) || ((Const *) arg)->consttype != TEXTOID)
 		return false;
-	*out = ((Const *) arg)->constisnull ? NULL : DatumGetTextPP(((Const *) arg)->constvalue);
+	*out = ((Const *) arg)->constisnull ? NULL : TextDatumGetCString(((Const *) arg)->constvalue);
 	return true;
 }
 
@@ -162,13 +167,12 @@ constant_text(List *args, int at, text **out)
 static double
 selectivity(List *args)
 {
-	text	   *instruction;
-	text	   *model = NULL;
+	char	   *instruction;
+	char	   *model = NULL;
 
 	if (!constant_text(args, 0, &instruction) || instruction == NULL || !constant_text(args, 3, &model))
 		return 0.5;
-	return share_of(selectivity_key(model ? text_to_cstring(model) : vllm_model,
-									VARDATA_ANY(instruction), VARSIZE_ANY_EXHDR(instruction)));
+	return share_of(selectivity_key(model ? model : vllm_model, instruction));
 }
 
 /* ---- cost ---- */

@@ -310,12 +310,11 @@ put_question(EngineRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
 ErrorData *
 filter_input(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	text	   *instruction = PG_GETARG_TEXT_PP(0);
 	const char *model = PG_ARGISNULL(filter_args.model) ? vllm_model :
 		text_to_cstring(PG_GETARG_TEXT_PP(filter_args.model));
 
 	put_note(r, psprintf("%.17g " UINT64_FORMAT, threshold(fcinfo),
-						 selectivity_key(model, VARDATA_ANY(instruction), VARSIZE_ANY_EXHDR(instruction))));
+						 selectivity_key(model, text_to_cstring(PG_GETARG_TEXT_PP(0)))));
 	return put_question(r, fcinfo, &filter_args);
 }
 
