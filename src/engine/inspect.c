@@ -260,7 +260,7 @@ put_tasks(cJSON *o, const ModelInfo *mi, const Conf *c)
 		if (m->default_prompt >= 0)
 			cJSON_AddItemToObject(o, "default_prompt_name", text_of(m->prompts[m->default_prompt].name));
 	}
-	if (m->max_len < mi->max_model_len)
+	if (conf_has(c, "st.max_seq_length"))
 		cJSON_AddNumberToObject(o, "max_seq_length", m->max_len);
 	if (m->matryoshka)
 	{

@@ -262,7 +262,7 @@ more_values(Req *r, int n)
 	return p->values[r->seq] + have;
 }
 
-/* The rows of one sequence into its sums; at its end one row for the head. */
+/* The rows of one sequence into its sums; with the last one that is wanted one row for the head. */
 static void
 gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 {
@@ -270,7 +270,7 @@ gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 	const ModelInfo *info = model_info(s->model);
 	const PoolPlan *plan = &info->pools[r->pooled->spec.task];
 	int			width = info->hidden_size;
-	bool		ends = r->computed + pe->n == r->n_prompt;
+	bool		ends = r->computed + pe->n >= (r->out_to > 0 ? r->out_to : r->n_prompt);
 
 	if (r->sum == NULL)
 	{
@@ -405,7 +405,7 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 			scored = true;
 		else if (pe->n_out > 0 && pe->r->pooled->by_token)
 			model_pool_head(s->model, pe->r->pooled->spec.task, rows, pe->n_out, more_values(pe->r, pe->n_out));
-		else if (pe->r->pooled != NULL && pe->r->pooled->spec.task != PT_LOGPROBS && !pe->r->pooled->by_token)
+		else if (pe->n_out > 0)
 			gather(s, pe, rows);
 		rows += (size_t) (pe->n_out + pe->sample) * width;
 	}

@@ -119,6 +119,8 @@ check_params(const Making *k)
 	const PoolRequest *pr = k->pr;
 	bool		steps = pr->task == PT_REWARD || pr->task == PT_TOKEN_CLASSIFY;
 
+	if (pr->step_tag >= 0 && steps && k->m->info->pools[pr->task].n > 0)
+		return invalid(k->e, "step_tag_id", "the model has one %s for a text, not one for each step", pool_task_name(pr->task));
 	if (pr->step_tag >= 0 && !steps)
 		return invalid(k->e, "step_tag_id", "task \"%s\" does not take \"step_tag_id\"", pool_task_name(pr->task));
 	if (pr->columns.len > 0 && !steps)
@@ -479,9 +481,9 @@ pair_template(const Making *k)
 	return k->m->reranker;
 }
 
-/* Everything but the document, to be cut from its end, is the template's. */
+/* The template's text of a pair, as tokens. */
 static bool
-make_by_template(const Making *k, const ChatModel *template, PoolText instruction)
+render(const Making *k, const ChatModel *template, PoolText instruction, PoolText document, IntVec *out)
 {
 	cJSON	   *list = cJSON_CreateArray();
 	cJSON	   *kwargs = cJSON_CreateObject();
@@ -489,7 +491,6 @@ make_by_template(const Making *k, const ChatModel *template, PoolText instructio
 	char	   *vars;
 	Buf			text = {0};
 	Buf			marks = {0};
-	PoolSeq    *s;
 	bool		ok;
 
 	if (instruction.n > 0)
@@ -501,25 +502,62 @@ make_by_template(const Making *k, const ChatModel *template, PoolText instructio
 		mem_free(copy);
 	}
 	add_message(list, "query", k->pr->text);
-	add_message(list, "document", k->pr->pair);
+	add_message(list, "document", document);
 	messages = cJSON_PrintUnformatted(list);
 	vars = cJSON_PrintUnformatted(kwargs);
 	ok = chat_render(template, k->m->chat, &(ChatRequest) {
 		.messages = {messages, strlen(messages)},.kwargs = {vars, strlen(vars)},.add_generation_prompt = true
 	}, &text, &marks, k->e);
-	s = add_seq(k->out);
-	ok = ok && tok_encode_marked(k->m->tok, text.len > 0 ? text.data : "", (const uint8_t *) marks.data, text.len, &s->ids, k->e);
-	if (ok && s->ids.len > (size_t) k->m->max_len)
-	{
-		err_set(k->e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum model length of %d", s->ids.len, k->m->max_len);
-		ok = err_hint(k->e, "Shorten the document.");
-	}
+	intvec_reset(out);
+	ok = ok && tok_encode_marked(k->m->tok, text.len > 0 ? text.data : "", (const uint8_t *) marks.data, text.len, out, k->e);
 	cJSON_free(messages);
 	cJSON_free(vars);
 	cJSON_Delete(list);
 	cJSON_Delete(kwargs);
 	buf_free(&text);
 	buf_free(&marks);
+	return ok;
+}
+
+/* The document without its last tokens, `most` of them left. */
+static bool
+cut_text(const Making *k, PoolText *text, size_t most)
+{
+	IntVec		ids = {0};
+	IntVec		offsets = {0};
+	bool		ok = tok_offsets(k->m->tok, text->s, text->n, &ids, &offsets, k->e);
+	int32_t		chars = ok && most < ids.len ? offsets.data[2 * most] : INT_MAX;
+	size_t		at = 0;
+
+	for (; at < text->n && chars > 0; chars--)
+		at += utf8_len((unsigned char) text->s[at]);
+	text->n = at < text->n ? at : text->n;
+	intvec_free(&ids);
+	intvec_free(&offsets);
+	return ok;
+}
+
+/* If it is to be cut, the document is: all else is the template's. */
+static bool
+make_by_template(const Making *k, const ChatModel *template, PoolText instruction)
+{
+	PoolSeq    *s = add_seq(k->out);
+	PoolText	document = k->pr->pair;
+	bool		ok = render(k, template, instruction, document, &s->ids);
+
+	/* what is left may be cut into tokens otherwise: a second time, or a third */
+	for (int i = 0; ok && i < 4 && k->cut && s->ids.len > (size_t) k->limit && document.n > 0; i++)
+	{
+		IntVec		ids = {0};
+		size_t		excess = s->ids.len - (size_t) k->limit;
+
+		ok = tok_encode(k->m->tok, document.s, document.n, 0, &ids, k->e) &&
+			cut_text(k, &document, ids.len > excess ? ids.len - excess : 0) &&
+			render(k, template, instruction, document, &s->ids);
+		intvec_free(&ids);
+	}
+	if (ok && s->ids.len > (size_t) (k->cut ? k->limit : k->m->max_len))
+		ok = too_long(k, s->ids.len);
 	return ok;
 }
 

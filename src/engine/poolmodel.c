@@ -158,12 +158,11 @@ PoolModel *
 poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf, const ChatModel *chat, Err *e)
 {
 	PoolModel  *m = mem_zalloc(sizeof(*m));
-	double		len = conf_num(conf, "st.max_seq_length", 0);
 
 	m->info = info;
 	m->tok = tok;
 	m->chat = chat;
-	m->max_len = len >= 1 && len < max_model_len ? (int) len : max_model_len;
+	m->max_len = max_model_len;
 	if (tok != NULL)
 	{
 		m->special[0] = count_special(tok, false);

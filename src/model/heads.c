@@ -71,7 +71,11 @@ heads_conf(const Conf *conf, DecoderConf *c, Err *e)
 {
 	const char *class_name = conf_str(conf, "architectures", "");
 	bool		tokens = conf_has(conf, HEAD_TOKENS_KEY);
+	double		len = conf_num(conf, "st.max_seq_length", 0);
 
+	/* as long as the texts that it was trained with; what may be longer would take memory for it */
+	if (len >= 1 && len < c->max_len)
+		c->max_len = (int) len;
 	/* logits are what it classifies by, whatever class an option gives it */
 	if (c->head == HEAD_SEQUENCE && tokens)
 		c->head = HEAD_LM;

@@ -56,6 +56,15 @@ def reranked(ref, case):
 
 
 def templated(ref, case):
+    if "truncate" in case:
+        # the document's first tokens that leave room for the rest
+        plain_case = {k: v for k, v in case.items() if k != "truncate"}
+        doc = ref.tok(case["pair"], return_offsets_mapping=True)
+        for n in range(len(doc["input_ids"]), -1, -1):
+            end = doc["offset_mapping"][n][0] if n < len(doc["input_ids"]) else len(case["pair"])
+            text = templated(ref, {**plain_case, "pair": case["pair"][:end]})
+            if len(plain(ref, text)) <= case["truncate"]:
+                return text
     return ref.tok.apply_chat_template(
         ([{"role": "system", "content": case["instruction"]}] if "instruction" in case else []) + [
             {"role": "query", "content": case["text"]}, {"role": "document", "content": case["pair"]}], tokenize=False)
@@ -175,7 +184,9 @@ POOLS = {
         tasks="classify, score", reference=reranked, cases=PAIRS),
     "qwen3_logit_score": dict(
         config=dict(model_type="qwen3", head_dim=16, tie_word_embeddings=False), auto="AutoModelForCausalLM", post=yes_no,
-        tok_config={"chat_template": TEMPLATE}, tasks="classify, score", reference=reranked_by_template, cases=PAIRS,
+        tok_config={"chat_template": TEMPLATE}, tasks="classify, score", reference=reranked_by_template,
+        cases=PAIRS + [dict(task="score", text=QUERY, pair=TEXT, truncate=30),
+                       dict(task="score", text=QUERY, pair=TEXT, truncate=4, error="does not fit")],
         files={"modules.json": [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
                                 {"idx": 1, "name": "1", "path": "1_LogitScore",
                                  "type": "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"}],
@@ -185,7 +196,8 @@ POOLS = {
         tasks="classify, score, reward", reference=classified_by_template, cases=PAIRS),
     "qwen2_reward": dict(
         config=dict(model_type="qwen2"), stored=with_head(1), config_json=lambda c: c.update(architectures=["Qwen2ForRewardModel"]),
-        tasks="token_classify, reward", reference=rewarded, quantized=0.99, cases=texts("reward") + texts("token_classify")),
+        tasks="token_classify, reward", reference=rewarded, quantized=0.99, cases=texts("reward") + texts("token_classify") + [
+            dict(task="reward", text="a", step_tag=1, error="the model has one reward for a text")]),
     "qwen2_steps": dict(
         config=dict(model_type="qwen2"), stored=with_head(2),
         config_json=lambda c: c.update(architectures=["Qwen2ForProcessRewardModel"]),

@@ -123,6 +123,7 @@ POOLS = {
         config=dict(model_type="llama"), post=bos_eos, quantized=0.998,
         st=dict(pooling=POOLERS[4:], include_prompt=False, config=dict(prompts={"p": "Represent this: "})),
         cases=embeds(*TEXTS[:2]) + embeds(TEXTS[0], prompt_name="p")),
+    "llama_cls": dict(config=dict(model_type="llama"), post=bos_eos, st=dict(pooling="cls"), cases=embeds(*TEXTS[:2])),
     "llama_plain": dict(
         config=dict(model_type="llama"), tasks="embed, token_embed",
         cases=embeds(*TEXTS[:2]) + [dict(task="token_embed", text=TEXTS[1]), dict(
