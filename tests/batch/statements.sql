@@ -577,6 +577,57 @@ SELECT id, llm_generate(CASE id WHEN 4 THEN '@close' ELSE body END) FROM docs --
 SELECT llm_generate(CASE id WHEN 4 THEN '@hang' ELSE body END, timeout_ms => 50) FROM docs WHERE body IS NOT NULL -- log: more
 SET statement_timeout = '100ms'; SELECT llm_generate(CASE id WHEN 4 THEN '@hang' ELSE body END) FROM docs -- log: more
 
+-- vectors, scores, labels: STABLE, so the planner moves and copies them as it likes
+SELECT id, llm_embed(body, 2) FROM docs
+SELECT id, llm_embed(body, 2), llm_embed(grp, 3, false) FROM docs ORDER BY id DESC
+SELECT id, llm_embed(body, dimensions => id % 4 + 1, normalize_embeddings => flag) FROM docs
+SELECT id, llm_embed_multi(body, 1), llm_embed_bytes(body, 'float16', dimensions => 2), llm_encode(body, 'classify', use_activation => false) FROM docs
+SELECT id FROM docs WHERE llm_class(body) = 'positive'
+SELECT id FROM docs WHERE llm_similarity(body, 'first text') > 0.5 ORDER BY id
+SELECT id, llm_similarity(body, grp), llm_score(grp, body, use_activation => id % 2 = 0) FROM docs
+SELECT id FROM docs ORDER BY llm_score('fourth yes', body) DESC NULLS LAST, id LIMIT 3
+SELECT id, llm_class(body) FROM docs WHERE llm_reward(body) > 0 LIMIT 2 -- log: more
+SELECT llm_class(body) AS c, count(*), round(avg(llm_reward(body))::numeric, 3) FROM docs GROUP BY c ORDER BY c
+SELECT count(*) FILTER (WHERE llm_class(body) = 'positive'), count(DISTINCT llm_embed(body)) FROM docs
+SELECT id, rank() OVER (ORDER BY llm_reward(body), id) FROM docs ORDER BY id
+SELECT d.id, c.label, c.prob FROM docs d, llm_classify(d.body) c
+SELECT d.id, c.index FROM docs d LEFT JOIN LATERAL llm_classify(d.body, use_activation => false, top => 1) c ON true
+SELECT d.id, t.token, t.label FROM docs d, llm_token_classify(initcap(d.body), 'first') t
+SELECT d.id, t.pos, t.score FROM docs d CROSS JOIN LATERAL llm_token_classify(d.body || ' A1 22', 'none') t WHERE t.label <> 'B-NAME'
+SELECT d.id, r.index, r.relevance_score FROM docs d, llm_rerank(d.body, ARRAY['first text', d.grp, 'yes'], 2) r
+SELECT r.* FROM llm_rerank('sixth yes', ARRAY['first text', NULL, 'sixth yes', 'yes']) r
+SET vllm.batch_dedup = off; SELECT llm_rerank_agg('sixth yes', id, body, 3) FROM docs -- inline
+SET vllm.batch_dedup = off; SELECT grp, llm_rerank_agg(llm_generate('first text'), id, lower(llm_generate(body)), 2) FROM docs GROUP BY grp ORDER BY grp
+SET vllm.batch_dedup = off; SELECT id, llm_score_batch(body, ARRAY['first text', grp]), llm_score_pairs(ARRAY[grp], ARRAY[body, 'yes']) FROM docs -- inline
+SET vllm.batch_dedup = off; SELECT llm_embed_batch(array_agg(body ORDER BY id), 2) FROM docs -- inline
+SELECT id, llm_class(llm_generate(body)), llm_generate(llm_class(body)) FROM docs
+SELECT id, CASE WHEN id % 2 = 0 THEN llm_class(body) ELSE llm_class(grp) END, COALESCE(llm_class(grp), llm_class(body)) FROM docs
+SELECT d.id, t.tag FROM docs d JOIN tags t ON t.doc_id = d.id AND llm_similarity(d.body, t.tag) > -0.5 ORDER BY d.id, t.tag_id
+SELECT id FROM docs WHERE llm_class(body) IN (SELECT llm_class(tag) FROM tags) ORDER BY id -- log: fewer
+SELECT id, v.e FROM docs, LATERAL (SELECT llm_embed(docs.body, 2) AS e) v
+SELECT id, (SELECT llm_class(d.body)) FROM docs d -- inline
+WITH q AS MATERIALIZED (SELECT id, llm_embed(body) AS e FROM docs) SELECT a.id, (SELECT b.id FROM q b WHERE b.id <> a.id AND b.e IS NOT NULL ORDER BY llm_similarity(a.e, b.e) DESC NULLS LAST, b.id LIMIT 1) FROM q a
+SELECT llm_class(body) FROM docs UNION SELECT llm_class(tag) FROM tags ORDER BY 1
+SELECT id FROM docs WHERE body IS NOT NULL ORDER BY llm_similarity(body, llm_class('good')) DESC, id
+SELECT id, llm_similarity(llm_embed(body), llm_embed('first text')) FROM docs
+SELECT id, llm_embed('constant', 2) FROM docs -- inline
+SELECT id FROM docs WHERE llm_class('good') = 'positive' AND id < 4 -- inline
+PREPARE p(text) AS SELECT id, llm_similarity(body, $1), llm_embed($1, 1) FROM docs; EXECUTE p('first'); SET plan_cache_mode = force_generic_plan; EXECUTE p('second')
+SELECT x, llm_class(x) FROM (SELECT 'good' AS x UNION ALL SELECT body FROM docs WHERE id < 3) s WHERE llm_class(x) <> 'negative'
+UPDATE docs SET answer = llm_class(body) WHERE llm_reward(body) > 0.15; SELECT id, answer FROM docs ORDER BY id
+INSERT INTO log (line) SELECT llm_embed(body, 1)::text FROM docs ORDER BY id; SELECT line FROM log ORDER BY at
+SELECT id, region, llm_class(body) FROM parts WHERE llm_reward(body) > 0 ORDER BY id
+SELECT id, llm_embed(body, 1) FROM bad WHERE id < 5
+SELECT id, llm_embed(body, 1) FROM bad -- log: more
+SELECT id, llm_class(body) FROM bad WHERE id > 5 -- log: more
+SELECT id, llm_class(body, model => m) FROM bad -- log: more
+SELECT id, llm_embed(body, dimensions => 3 - id) FROM docs -- log: more
+SELECT id, llm_embed('@delay:' || (13 - id) * 3 || ' ' || id, 1) FROM docs
+BEGIN; DECLARE c CURSOR FOR SELECT id, llm_class(body) FROM docs ORDER BY id; FETCH 2 FROM c; FETCH 2 FROM c; ROLLBACK -- log: more
+SELECT id, llm_class(body) FROM secrets
+SET ROLE batch_reader; SELECT id, llm_class(body) FROM secrets WHERE llm_class(body) IS NOT NULL
+DO $x$ BEGIN EXECUTE 'EXPLAIN SELECT * FROM docs WHERE body = llm_class($$good$$)'; EXECUTE 'EXPLAIN VERBOSE UPDATE docs SET answer = llm_class(body)'; EXECUTE 'EXPLAIN SELECT id FROM docs ORDER BY llm_similarity($${1}$$::real[], llm_embed($$q$$, 1))'; END $x$ -- inline
+
 -- latencies that differ: order must not
 SELECT id, llm_generate('@delay:' || (13 - id) * 3 || ' ' || id) FROM docs
 SELECT id FROM docs WHERE llm_generate('@delay:' || id * 17 % 23 || ' ' || body) LIKE '%YES'

@@ -92,7 +92,11 @@ for my $t (
 	[ 8, q{SELECT llm_generate(body, temperature => 0), llm_generate(body, temperature => 0) FROM docs} ],
 	[ 8, q{SELECT id, a FROM docs, LATERAL (SELECT llm_generate(docs.body, temperature => 0) AS a) l} ],
 	[ 8, q{SELECT id FROM docs WHERE llm_generate(body, temperature => 0) LIKE '%YES' UNION ALL SELECT id FROM docs WHERE llm_generate(body, temperature => 0) LIKE '%TEXT'} ],
-	[ 10, q{SET vllm.batch_dedup = off; SELECT llm_generate(body, temperature => 0) FROM docs} ])
+	[ 10, q{SET vllm.batch_dedup = off; SELECT llm_generate(body, temperature => 0) FROM docs} ],
+	[ 8, q{SELECT llm_embed(body) FROM docs} ],
+	[ 8, q{SELECT llm_class(body) FROM docs WHERE llm_class(body) <> ''} ],
+	[ 1, q{SELECT llm_embed('constant') FROM docs} ],
+	[ 1, q{SET vllm.batch = off; SELECT llm_embed('constant') FROM docs} ])
 {
 	$node->safe_psql('postgres', q{SELECT vllm.control('log-clear')});
 	$node->safe_psql('postgres', "SET search_path = w, public; $t->[1]");
