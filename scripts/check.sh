@@ -174,7 +174,7 @@ check_tap() {
 	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
 	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && mkdir -p "$BASE/tmp" "$BASE/work"
-	cp -r tests/fixtures tests/batch "$BASE/work/"; cp -r models "$BASE/work/"
+	cp -r tests/fixtures tests/batch tests/golden/pool_expected "$BASE/work/"; cp -r models "$BASE/work/"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
 	mkdir -p "$BASE/hooks"
 	${CC:-cc} -O1 -g -Wall -fPIC -shared -Isrc -I"$($PG_CONFIG --includedir-server)" -D_GNU_SOURCE \

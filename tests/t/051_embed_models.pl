@@ -1,0 +1,130 @@
+# Vectors, scores and labels of the real engine, through SQL.
+#
+# - Every case of golden/pool_expected (what transformers and sentence-transformers say of tiny
+#   models): the same numbers, labels and refusals come out of the SQL functions.
+# - A statement over many rows gives, bit for bit, what each row gets alone, while other
+#   sessions ask for vectors and answers.
+# - The bundled model, which generates, embeds, too.
+use strict;
+use warnings;
+use Cwd qw(getcwd);
+use File::Copy qw(copy);
+use FindBin;
+use JSON::PP;
+use List::Util qw(max);
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VllmTest;
+
+my $json = JSON::PP->new->canonical->utf8;
+my $fixtures = getcwd() . '/fixtures/pool';
+my $expected = getcwd() . '/pool_expected';
+my $top = PostgreSQL::Test::Utils::tempdir_short();
+
+# A model's directory, where the server's user can read it.
+sub model_copy
+{
+	my ($from, $to) = @_;
+	mkdir $to or die "$to: $!";
+	for my $f (glob "$from/*")
+	{
+		if (-d $f) { model_copy($f, $to . substr($f, rindex($f, '/'))) }
+		else { copy($f, $to) or die "$f: $!" }
+	}
+	return $to;
+}
+
+my %call = (
+	embed => 'llm_embed(%s%s)', token_embed => 'llm_embed_multi(%s%s)', classify => 'llm_classify_probs(%s%s)',
+	token_classify => q{llm_encode(%s, 'token_classify'%s)}, reward => q{llm_encode(%s, 'reward'%s)}, score => 'ARRAY[llm_score(%s%s)]');
+my %option = (step_tag => 'step_tag_id', columns => 'returned_token_ids', map { ($_ => $_) } qw(use_activation prompt_name instruction dimensions long_input truncate));
+
+sub literal { my ($s) = @_; utf8::encode($s); return "\$t\$$s\$t\$" }
+
+# The call of a case as an expression.
+sub call
+{
+	my ($c, $model) = @_;
+	my %params = map { ($option{$_} => $c->{$_}) } grep { exists $c->{$_} } keys %option;
+	my $texts = join ', ', map { literal($_) } $c->{text}, exists $c->{pair} ? $c->{pair} : ();
+	return sprintf $call{ $c->{task} }, $texts, ", model => '$model', params => '" . ($json->encode(\%params) =~ s/'/''/gr) . "'";
+}
+
+my $node = PostgreSQL::Test::Cluster->new('embed_models');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "vllm.kv_cache_memory_bytes = '16MB'\nvllm.kv_cache_dtype = 'float32'\nstatement_timeout = '60s'\nfsync = off\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
+ok(until_ready($node), 'the engine becomes ready');
+
+my ($cases, $refused) = (0, 0);
+for my $file (glob "$expected/*.json")
+{
+	my ($name) = $file =~ m{([^/]+)\.json$};
+	my $e = $json->decode(slurp_file($file));
+	my $dir = model_copy("$fixtures/$name", "$top/$name");
+	my $options = $e->{options} ? ", options => '" . $json->encode($e->{options}) . "'" : '';
+	my @bad;
+	$node->safe_psql('postgres', "SELECT llm_create_model('$name', '$dir'$options)");
+	for my $c (@{ $e->{cases} })
+	{
+		next if $c->{text} eq '' || !$call{ $c->{task} } || ($c->{task} eq 'score') != (exists $c->{pair});
+		my $sql = call($c, $name);
+		my ($rc, $out, $err) = $node->psql('postgres', "SELECT array_to_string($sql, ' ')");
+		if (exists $c->{error})
+		{
+			$refused++;
+			# what SQL itself has no use for is refused before the engine sees it
+			push @bad, "$sql: no error" if $rc == 0;
+			push @bad, "$sql: $err" if index($err, $c->{error}) < 0 && $err !~ /does not apply to the task|is for embeddings/;
+			next;
+		}
+		$cases++;
+		my @got = split / /, $out;
+		my @want = map { @$_ } @{ $c->{values} };
+		my $off = @got == @want ? max(map { abs($got[$_] - $want[$_]) / max(1, abs $want[$_]) } 0 .. $#want) : 'of another number: ' . @got . ' for ' . @want;
+		push @bad, "$sql: off by $off $err" if $rc != 0 || $off !~ /^[\d.e-]+$/ || $off > 1e-3;
+		next if $c->{task} ne 'classify' || !$c->{labels};
+		my ($best) = sort { $c->{values}[0][$b] <=> $c->{values}[0][$a] } 0 .. $#want;
+		my $label = $node->safe_psql('postgres', 'SELECT llm_class(' . literal($c->{text}) . ", model => '$name')");
+		push @bad, "$sql: $label" if $label ne $c->{labels}[$best];
+	}
+	ok(!@bad, "$name says what its reference says") or diag(join "\n", @bad);
+	$node->safe_psql('postgres', "SELECT llm_unload_model('$name')");
+}
+figure('%d cases, %d refusals', $cases, $refused);
+cmp_ok($cases, '>', 100, 'there are cases');
+
+# ---- many rows, other sessions at the same time ----
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE texts AS SELECT i AS id, CASE WHEN i % 9 > 0 THEN left(repeat(md5(i::text) || ' the fox and the dog. ', i % 5 + 1), 20 + i % 60) END AS body FROM generate_series(1, 400) i;
+	CREATE TABLE alone (id int, e real[], s real, c text, t text);
+	SET vllm.batch = off;
+	INSERT INTO alone SELECT id, llm_embed(body, model => 'bert_embed'), llm_score('a fox', body, model => 'bert_score'), llm_class(body, model => 'bert_classify'),
+		(SELECT string_agg(t::text, ' ') FROM llm_token_classify(body, 'simple', model => 'bert_ner') t) FROM texts;
+});
+is($node->safe_psql('postgres', 'SELECT count(e), count(DISTINCT e) > 100, count(DISTINCT s) > 100, count(c) FROM alone'), '356|t|t|356', 'each row alone');
+my $others = q{SELECT count(*) FROM (SELECT llm_embed(body || g, model => 'modernbert_embed'), llm_generate(body, max_tokens => 5) FROM texts, generate_series(1, 2) g) s};
+my @bg = map { bg($node, $others) } 1 .. 3;
+is($node->safe_psql('postgres', q{
+	SELECT count(*) FROM (SELECT id, llm_embed(body, model => 'bert_embed') AS e, llm_score('a fox', body, model => 'bert_score') AS s, llm_class(body, model => 'bert_classify') AS c FROM texts) x
+	JOIN alone a USING (id) WHERE x.e IS DISTINCT FROM a.e OR x.s IS DISTINCT FROM a.s OR x.c IS DISTINCT FROM a.c}), '0', 'the same bits in a statement over all rows');
+is($node->safe_psql('postgres', q{
+	SELECT count(*) FROM (SELECT x.id, string_agg(t::text, ' ') AS t FROM texts x LEFT JOIN LATERAL llm_token_classify(x.body, 'simple', model => 'bert_ner') t ON true GROUP BY x.id) x
+	JOIN alone a USING (id) WHERE x.t IS DISTINCT FROM a.t}), '0', 'and the same labels of tokens');
+is(join(' ', map { scalar finish($_) } @bg), '800 800 800', 'the other sessions get theirs');
+
+# ---- the bundled model ----
+
+is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE abs(1 - l) < 1e-3), min(n) = max(n) FROM (SELECT array_length(e, 1) AS n, (SELECT sum(x * x) FROM unnest(e) x) AS l
+	FROM (SELECT llm_embed(body) AS e FROM texts WHERE body IS NOT NULL LIMIT 20) s) s}), '20|t', 'a model that generates embeds');
+like(($node->psql('postgres', q{SELECT llm_class('x')}))[2], qr/does not support the task "classify"/, 'and has no labels');
+
+is($node->safe_psql('postgres', 'SELECT slots_total - slots_free, running, waiting, kv_blocks_used FROM llm_stat_engine'), '0|0|0|0', 'nothing is left');
+is($node->safe_psql('postgres', q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
+$node->stop('fast');
+done_testing();
