@@ -652,3 +652,14 @@ SELECT id, l.* FROM docs, LATERAL llm_loglikelihood(body, grp) l
 SELECT id, llm_choose(body, CASE WHEN id > 4 THEN '{a,a}'::text[] ELSE '{a,b}' END) FROM docs -- log: more
 SELECT llm_choose(grp, array_agg(DISTINCT body)) FROM docs WHERE body IS NOT NULL GROUP BY grp ORDER BY grp
 UPDATE docs SET answer = llm_choose(body, '{yes,no}') WHERE llm_filter('is it yes?', body, 0.1)
+
+-- chunks and aggregates over the model
+SELECT d.id, c.seq, c.chunk FROM docs d, llm_chunk_text(d.body, 'recursive', 5) c
+SELECT d.id, c.seq, llm_generate(c.chunk) FROM docs d, llm_chunk_text(d.body, 'tokens', 6, 2) c
+SELECT d.id, c.chunk FROM docs d LEFT JOIN LATERAL llm_chunk_text(d.body, 'sentences', 8) c ON true WHERE d.flag
+SELECT grp, llm_reduce(array_agg(body ORDER BY id), 'Join:') FROM docs GROUP BY grp ORDER BY grp
+SELECT grp, llm_reduce(array_agg(body ORDER BY id), 'Join:') FROM docs GROUP BY grp HAVING llm_reduce(array_agg(body ORDER BY id), 'Has:') <> '' ORDER BY grp
+SELECT id, llm_reduce(ARRAY[body, grp], 'Join ' || coalesce(grp, 'none')) FROM docs
+SELECT llm_reduce(ARRAY[llm_generate(body), grp], 'Join:') FROM docs
+SELECT id, llm_reduce(ARRAY[body], CASE WHEN id = 3 THEN NULL ELSE 'Join:' END) FROM docs -- log: more
+SELECT grp, llm_agg(llm_generate(body), 'Join:' ORDER BY id) FROM docs GROUP BY grp ORDER BY grp
