@@ -21,6 +21,7 @@
  * Tested by tests/unit/test_load_st.c, tests/fuzz/fuzz_config.c and tests/golden/pool_golden.c.
  */
 #include <cjson/cJSON.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -221,6 +222,19 @@ read_transformer(StRead *r, const char *dir)
 	return ok;
 }
 
+/* Where that says nothing of the length, the tokenizer's counts; libraries write 1e30 for none. */
+static void
+read_length(StRead *r)
+{
+	const Buf  *text = &r->f->tok_config;
+	cJSON	   *o = text->data != NULL ? cJSON_ParseWithLength(text->data, text->len) : NULL;
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "model_max_length");
+
+	if (!conf_has(r->f->conf, "st.max_seq_length") && cJSON_IsNumber(v) && v->valuedouble < INT_MAX)
+		conf_set_num(r->f->conf, "st.max_seq_length", v->valuedouble);
+	cJSON_Delete(o);
+}
+
 /* In training only. */
 static bool
 read_nothing(StRead *r, const char *dir)
@@ -273,6 +287,8 @@ read_modules(StRead *r)
 		ok = err_set(r->e, ERR_BAD_FILE, "file \"%s/modules.json\" is not an array of at most %d modules", r->f->path, MAX_MODULES);
 	for (m = ok ? list->child : NULL; ok && m != NULL; m = m->next)
 		ok = read_module(r, m);
+	if (ok)
+		read_length(r);
 	if (ok && !r->pooled)
 		conf_set_bool(r->f->conf, "st.by_token", true);
 	cJSON_Delete(list);

@@ -28,6 +28,7 @@ A file of pools has POOLS = {name: dict(config=..., cases=...)}:
     fix, gain, embed, config_json, stored
                 as in gen_archs.py
     also        names of other fixtures that the same is expected of, which "stored" has made
+    resave      True: sentence-transformers saves it anew, in today's style
     options     model options
     tasks       the model's tasks, as pool_golden.c has them
     quantized   least cosine with INT8 weights, default 0.999, 0: not tried
@@ -272,6 +273,9 @@ def make(name, a):
     ref = Reference(path, a)
     if "stored" in a:
         a["stored"](path, model)
+    if a.get("resave"):
+        ref.st.save_pretrained(path)
+        os.remove(os.path.join(path, "README.md"))
     cases = []
     for case in a["cases"]:
         out = dict(case)

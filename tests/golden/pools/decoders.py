@@ -123,6 +123,11 @@ POOLS = {
         config=dict(model_type="llama"), post=bos_eos, quantized=0.998,
         st=dict(pooling=POOLERS[4:], include_prompt=False, config=dict(prompts={"p": "Represent this: "})),
         cases=embeds(*TEXTS[:2]) + embeds(TEXTS[0], prompt_name="p")),
+    "qwen2_saved": dict(
+        config=dict(model_type="qwen2"), post=gp.append_eos, resave=True, quantized=0.995, tok_config=dict(model_max_length=30),
+        st=dict(pooling=["lasttoken", "mean"], dense=[(32, True, "Tanh")], normalize=True, bert=dict(max_seq_length=30), config=dict(
+            prompts={"query": "Q: "}, default_prompt_name="query")),
+        cases=embeds(*TEXTS[:3], long_input="truncate") + embeds(LONG, truncate=-1) + embeds(TEXTS[2], instruction="")),
     "llama_cls": dict(config=dict(model_type="llama"), post=bos_eos, st=dict(pooling="cls"), cases=embeds(*TEXTS[:2])),
     "llama_plain": dict(
         config=dict(model_type="llama"), tasks="embed, token_embed",
