@@ -16,12 +16,14 @@
 
 static KPool *pool;
 
+static bool overlap;			/* of cores made from now on */
+
 static Core *
 new_core(int seqs, int rows, int blocks)
 {
 	CoreOptions opt = {
 		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16, .kv_blocks = blocks,
-		.kv_type = KT_F32, .pool = pool
+		.kv_type = KT_F32, .pool = pool, .overlap = overlap
 	};
 	Conf	   *conf = conf_new();
 	Err			e = {0};
@@ -520,6 +522,39 @@ test_random(int blocks)
 	rec_free(&gen);
 }
 
+/* Results are made by the output's thread, beside the next steps. */
+static void
+test_overlap(void)
+{
+	static PooledRec recs[150];
+	static PoolSpec specs[150];
+	Core	   *c;
+
+	overlap = true;
+	c = new_core(5, 40, 20);
+	overlap = false;
+	memset(recs, 0, sizeof(recs));
+	for (int i = 0; i < 150; i++)
+	{
+		specs[i] = random_spec();
+		pooled_submit(c, (uint64_t) i, (uint64_t) i % 3, poolspec_copy(&specs[i]), &recs[i]);
+		if (i % 10 == 9)
+			core_cancel(c, (uint64_t) i);
+		core_step(c);
+	}
+	CHECK(pooled_run(c), "it does not end");
+	core_free(c);
+	for (int i = 0; i < 150; i++)
+	{
+		CHECK(recs[i].events == 1 && (recs[i].finish == FIN_STOP || i % 10 == 9), "%d: %d events, finish %d", i,
+			  recs[i].events, recs[i].finish);
+		if (recs[i].finish == FIN_STOP && specs[i].task == PT_LOGPROBS)
+			check_logprobs(&specs[i], &recs[i], "overlapped");
+		pooled_rec_free(&recs[i]);
+		poolspec_free(&specs[i]);
+	}
+}
+
 int
 main(void)
 {
@@ -541,6 +576,7 @@ main(void)
 		test_random(8);
 		test_random(14);
 		test_random(60);
+		test_overlap();
 	}
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	kpool_free(pool);
