@@ -476,7 +476,15 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 		return NULL;
 	if (t != NULL)
 		return t;
-	if ((t = find(b, name)) == NULL)
+	t = find(b, name);
+	/* parameters that belong to no Linear have no ending */
+	if (t == NULL && !b->gguf)
+	{
+		full_name(b, hf, gguf, "", name);
+		if ((t = find(b, name)) == NULL)
+			full_name(b, hf, gguf, ".weight", name);
+	}
+	if (t == NULL)
 		return missing(b, name);
 	if (!check_shape(b, t, name, 2, want))
 		return NULL;

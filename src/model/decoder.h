@@ -273,8 +273,9 @@ typedef struct Moe
 {
 	Linear		router;			/* hidden -> n_experts */
 	float	   *correction;		/* [n_experts] or NULL */
-	Stack		up;				/* hidden -> 2 inter, gate and up */
+	Stack		up;				/* hidden -> 2 inter, gate and up; without a gate inter */
 	Stack		down;			/* inter -> hidden */
+	float	   *out_bias;		/* [hidden] of the sum, or NULL */
 	Linear		shared_up;		/* of the expert for all rows */
 	Linear		shared_down;
 	Linear		shared_gate;	/* hidden -> 1 */

@@ -77,7 +77,7 @@ bind_up(Binder *b, Layer *l, const EncoderNames *n)
 }
 
 bool
-enc_layer(Binder *b, Layer *l, const EncoderNames *n)
+enc_attn(Binder *b, Layer *l, const EncoderNames *n)
 {
 	const DecoderConf *c = bind_decoder_conf(b);
 	int			width = c->n_heads * c->head_dim;
@@ -90,11 +90,19 @@ enc_layer(Binder *b, Layer *l, const EncoderNames *n)
 		ok = bind_linear(b, &l->qkv, n->q != NULL ? n->q : "", "attn_q", width, c->qkv_bias) &&
 			bind_linear(b, &l->qkv, n->k != NULL ? n->k : "", "attn_k", width, c->qkv_bias) &&
 			bind_linear(b, &l->qkv, n->v != NULL ? n->v : "", "attn_v", width, c->qkv_bias);
-	l->down.k = c->inter;
 	return ok && bind_o(b, l, n->o) &&
-		bind_norm(b, &l->attn_norm, n->attn_norm, "attn_output_norm", c->hidden) && bind_up(b, l, n) &&
-		bind_linear(b, &l->down, n->down, "ffn_down", c->hidden, c->down_bias) &&
+		bind_norm(b, &l->attn_norm, n->attn_norm, "attn_output_norm", c->hidden) &&
 		bind_norm(b, &l->mlp_norm, n->mlp_norm, "layer_output_norm", c->hidden);
+}
+
+bool
+enc_layer(Binder *b, Layer *l, const EncoderNames *n)
+{
+	const DecoderConf *c = bind_decoder_conf(b);
+
+	l->down.k = c->inter;
+	return enc_attn(b, l, n) && bind_up(b, l, n) &&
+		bind_linear(b, &l->down, n->down, "ffn_down", c->hidden, c->down_bias);
 }
 
 bool
@@ -163,7 +171,9 @@ enc_forward(Decoder *d, float *out)
 			return;
 		dec_o(d, l);
 		dec_post_norm(d, &l->attn_norm);
-		if (d->c.glu)
+		if (l->c->moe)
+			dec_moe(d, l);
+		else if (d->c.glu)
 			dec_glu(d, l);
 		else
 			dec_mlp(d, l);

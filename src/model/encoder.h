@@ -42,6 +42,8 @@ extern const EncoderNames bert_names;
 bool		bert_layer(Binder *b, Decoder *d, Layer *l);
 
 bool		enc_layer(Binder *b, Layer *l, const EncoderNames *n);
+/* ... without its MLP, but with the norm behind it. */
+bool		enc_attn(Binder *b, Layer *l, const EncoderNames *n);
 /* Tables and their norm: prefix is what stands before "embeddings."; norm: its whole name, NULL = the usual. */
 bool		enc_embeddings(Binder *b, Decoder *d, const char *prefix, const char *norm);
 

@@ -116,7 +116,7 @@ bind_experts(Binder *b, Layer *l, const DecoderConf *c, const MoeNames *names)
 		l->moe.down.of[i].k = m->inter;
 	}
 	/* one tensor after the other */
-	for (int i = 0; ok && i < m->n_experts; i++)
+	for (int i = 0; ok && i < m->n_experts && !m->plain; i++)
 		ok = bind_expert(b, &l->moe.up.of[i], m, i, names, &gate, m->inter);
 	for (int i = 0; ok && i < m->n_experts; i++)
 		ok = bind_expert(b, &l->moe.up.of[i], m, i, names, &up, m->inter);
@@ -268,6 +268,8 @@ combine_row(void *arg, int i, int ith)
 		for (size_t k = 0; k < hidden; k++)
 			y[k] += weight * from[k];
 	}
+	for (size_t k = 0; s->m->out_bias != NULL && k < hidden; k++)
+		y[k] += s->m->out_bias[k];
 }
 
 /* a few rows aren't worth waking the pool */
@@ -296,9 +298,12 @@ moe_rows(const MoeStep *s)
 	place_pairs(s);
 	each_row(s, gather_row);
 	profile_mark(d->profile, PROF_ROWS);
-	dec_stack(d, &s->m->up, w->start, w->x, d->c.hidden, w->gu, 2 * c->inter);
+	dec_stack(d, &s->m->up, w->start, w->x, d->c.hidden, c->plain ? w->act : w->gu, c->plain ? c->inter : 2 * c->inter);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->act_mul(d->pool, d->c.act, w->act, w->gu, s->rows * c->top_k, c->inter);
+	if (c->plain)
+		d->k->act(d->pool, d->c.act, w->act, s->rows * c->top_k, c->inter);
+	else
+		d->k->act_mul(d->pool, d->c.act, w->act, w->gu, s->rows * c->top_k, c->inter);
 	profile_mark(d->profile, PROF_ROWS);
 	dec_stack(d, &s->m->down, w->start, w->act, c->inter, w->x, d->c.hidden);
 	profile_mark(d->profile, PROF_MATMUL);

@@ -51,6 +51,7 @@ typedef struct MoeConf
 	float		jitter;			/* MOE_SPARSEMIXER: how far behind the best one counts */
 	bool		router_bias;
 	bool		bias;			/* of the experts */
+	bool		plain;			/* they have no gate */
 } MoeConf;
 
 /*

@@ -114,11 +114,16 @@ load(const char *name, Files *f, const Kernels *k, KPool *pool, const char *quan
 {
 	Source		source = {.files = f};
 	ModelSource src = source_of(&source);
-	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = MAX_ROWS, .max_out = 1,
-		.quant = quant != NULL ? quant_scheme(quant) : NULL};
+	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = MAX_ROWS, .max_out = 1};
 	Err			e = {0};
-	Model	   *m = model_new(files_conf(f), &src, &opt, &e);
+	Model	   *m;
 
+	if (quant != NULL)
+	{
+		opt.quant = quant_scheme(quant) != NULL ? quant_scheme(quant) : quant_dtype(quant);
+		CHECK(opt.quant != NULL, "\"%s\" is no quantization or dtype", quant);
+	}
+	m = model_new(files_conf(f), &src, &opt, &e);
 	CHECK(m != NULL, "%s on %s: %s", name, k->name, e.msg);
 	return m;
 }

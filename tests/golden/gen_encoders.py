@@ -26,8 +26,8 @@ An entry:
 
 Weights are half precision, so that a file is small and yet exact in float arithmetic.
 
-Jina's BERT isn't part of transformers: its reference is written out below after its public
-description (arXiv:2310.19923, the ALiBi paper arXiv:2108.12409), as is the older layout of Nomic's and GTE's
+Jina's BERT and Nomic's with experts aren't part of transformers: their references are written out below after
+public descriptions (arXiv:2310.19923, ALiBi's arXiv:2108.12409, arXiv:2502.07972), as is the older layout of Nomic's and GTE's
 checkpoints, whose arithmetic transformers has.
 """
 import json
@@ -161,6 +161,76 @@ def jina(c, w, ids, types):
         else:
             gate, up = linear(a, p + "mlp.gated_layers").chunk(2, -1)
             x = norm(a + linear(act(gate) * up, p + "mlp.wo"), p + "mlp.layernorm")
+    return x.numpy()
+
+
+# ---- Nomic's second ----
+
+def nomic2_weights(c, seed):
+    g = torch.Generator().manual_seed(seed)
+    h, f, e = c["n_embd"], c["n_inner"], c["num_experts"]
+    shapes = {"embeddings.word_embeddings.weight": (VOCAB, h), "embeddings.token_type_embeddings.weight": (1, h),
+              "emb_ln.weight": (h,), "emb_ln.bias": (h,)}
+    for i in range(c["n_layer"]):
+        p = f"encoder.layers.{i}."
+        for name, n, k in (("attn.Wqkv", 3 * h, h), ("attn.out_proj", h, h)):
+            shapes[p + name + ".weight"], shapes[p + name + ".bias"] = (n, k), (n,)
+        for name in ("norm1", "norm2"):
+            shapes[p + name + ".weight"] = shapes[p + name + ".bias"] = (h,)
+        if i % c["moe_every_n_layers"] == 1:
+            shapes[p + "mlp.router.layer.weight"] = (e, h)
+            shapes[p + "mlp.experts.mlp.w1"] = shapes[p + "mlp.experts.mlp.w2"] = (e * f, h)
+            shapes[p + "mlp.experts.bias"] = (h,)
+        else:
+            for name, n, k in (("mlp.fc1", f, h), ("mlp.fc2", h, f)):
+                shapes[p + name + ".weight"], shapes[p + name + ".bias"] = (n, k), (n,)
+    w = {}
+    for name, shape in shapes.items():
+        r = torch.randn(shape, generator=g)
+        if len(shape) == 1:
+            r = 1 + 0.2 * r if name.endswith("weight") else (0 if "experts" in name and c["seed_bias"] == 0 else 0.3) * r
+        elif "embeddings" not in name:
+            r = (3 if "router" in name else 1) * r * (c["n_inner"] if name.endswith("w2") else shape[-1]) ** -0.5
+        w[name] = r.half()
+    return w
+
+
+def nomic2(c, w, ids, types):
+    """After the description of the paper (arXiv:2502.07972) and the published configuration: the layer of
+    Nomic's first BERT with biases and without gates; in every other one a softmax over all experts weighs the two best,
+    whose sum has a bias."""
+    w = {k: v.float() for k, v in w.items()}
+    n, heads, h, f = len(ids), c["n_head"], c["n_embd"], c["n_inner"]
+    dim = h // heads
+
+    def norm(x, name):
+        return F.layer_norm(x, (h,), w[name + ".weight"], w[name + ".bias"], c["layer_norm_epsilon"])
+
+    def linear(x, name):
+        return F.linear(x, w[name + ".weight"], w[name + ".bias"])
+
+    angle = torch.arange(n)[:, None].float() * (1 / c["rotary_emb_base"] ** (torch.arange(0, dim, 2).float() / dim))
+    cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
+
+    def rotate(x):
+        return x * cos + torch.cat((-x[..., dim // 2:], x[..., :dim // 2]), -1) * sin
+
+    x = norm(w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][types], "emb_ln")
+    for i in range(c["n_layer"]):
+        p = f"encoder.layers.{i}."
+        q, k, v = linear(x, p + "attn.Wqkv").view(n, 3, heads, dim).permute(1, 2, 0, 3)
+        a = torch.softmax(rotate(q) @ rotate(k).transpose(1, 2) / math.sqrt(dim), -1) @ v
+        x = norm(x + linear(a.transpose(0, 1).reshape(n, h), p + "attn.out_proj"), p + "norm1")
+        if i % c["moe_every_n_layers"] == 1:
+            weights, chosen = torch.softmax(x @ w[p + "mlp.router.layer.weight"].T, -1).topk(c["moe_top_k"], -1)
+            w1, w2 = (w[p + "mlp.experts.mlp." + s].view(-1, f, h) for s in ("w1", "w2"))
+            y = w[p + "mlp.experts.bias"].repeat(n, 1)
+            for r in range(n):
+                for weight, e in zip(weights[r], chosen[r]):
+                    y[r] += weight * (F.gelu(x[r] @ w1[e].T) @ w2[e])
+        else:
+            y = linear(F.gelu(linear(x, p + "mlp.fc1")), p + "mlp.fc2")
+        x = norm(x + y, p + "norm2")
     return x.numpy()
 
 
@@ -312,6 +382,22 @@ def gguf_euro(out, c, w):
     tensors(out, w)
 
 
+def gguf_nomic2(out, c, w):
+    keys(out, dict(hidden_size=c["n_embd"], num_hidden_layers=c["n_layer"], intermediate_size=c["n_inner"],
+                   num_attention_heads=c["n_head"], layer_norm_eps=c["layer_norm_epsilon"]), c["n_positions"], 1)
+    out.out.add_rope_freq_base(c["rotary_emb_base"])
+    out.out.add_moe_every_n_layers(c["moe_every_n_layers"])
+    out.out.add_expert_count(c["num_experts"])
+    out.out.add_expert_used_count(c["moe_top_k"])
+    for name, t in w.items():
+        # converters leave out the experts' bias, which is zero
+        if ".experts.mlp." in name:
+            t = t.view(c["num_experts"], -1, c["n_embd"])
+            out.tensor(name + ".weight", t.transpose(1, 2) if name.endswith("w2") else t)
+        elif "experts.bias" not in name:
+            out.tensor(name, t)
+
+
 def gguf_jina3(out, c, w):
     keys(out, c, c["max_position_embeddings"], c["type_vocab_size"])
     out.out.add_rope_freq_base(c["rope_parameters"]["rope_theta"])
@@ -324,6 +410,11 @@ MODERN = dict(model_type="modernbert", vocab_size=VOCAB, hidden_size=48, interme
               num_attention_heads=4, max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=2,
               cls_token_id=1, sep_token_id=2)
 NOMIC = {**ROPE, "model_type": "nomic_bert", "hidden_act": "silu"}
+NOMIC2 = dict(architectures=["NomicBertModel"], model_type="nomic_bert", vocab_size=VOCAB, n_embd=48, n_inner=64, n_layer=2,
+              n_head=4, n_positions=128, max_trained_positions=128, type_vocab_size=1, activation_function="gelu",
+              rotary_emb_base=10000, rotary_emb_fraction=1.0, rotary_emb_interleaved=False, qkv_proj_bias=True,
+              mlp_fc1_bias=True, mlp_fc2_bias=True, prenorm=False, causal=False, layer_norm_epsilon=1e-5, num_experts=4,
+              moe_top_k=2, moe_every_n_layers=2, moe_normalize_expert_weights=False, expert_choice_router=False)
 GTE = {**ROPE, "model_type": "gte", "type_vocab_size": 1, "rope_parameters": {"rope_type": "default", "rope_theta": 20000.0}}
 
 ENCODERS = {
@@ -362,6 +453,10 @@ ENCODERS = {
                                  num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, mask_token_id=3,
                                  max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=2),
                      longest=100, gguf=gguf_euro, gguf_arch="eurobert"),
+    # behind the others, whose seeds are their places
+    "nomic_bert_moe": dict(config={**NOMIC2, "seed_bias": 1}, longest=60, weights=nomic2_weights, reference=nomic2),
+    "nomic_bert_moe_zero": dict(config={**NOMIC2, "seed_bias": 0}, longest=60, weights=nomic2_weights, reference=nomic2,
+                                gguf=gguf_nomic2, gguf_arch="nomic-bert-moe"),
 }
 
 
@@ -402,13 +497,13 @@ def make(name, a):
     os.makedirs(path)
     if "reference" in a:
         config = dict(a["config"])
-        weights = jina_weights(config, seed)
+        weights = a.get("weights", jina_weights)(config, seed)
         save_file(weights, os.path.join(path, "model.safetensors"), metadata={"format": "pt"})
         plain = dict(config)
 
         def fn(ids, types):
             return a["reference"](plain, weights, ids, types)
-        config = {k: v for k, v in config.items() if k != "kind"}
+        config = {k: v for k, v in config.items() if k not in ("kind", "seed_bias")}
     else:
         config, weights, fn = make_transformers(name, path, a, seed)
     ga.gm.dump(path, "config.json", config)
@@ -424,7 +519,7 @@ def make(name, a):
           sorted(weights)[:3], os.path.getsize(os.path.join(path, "model.safetensors")))
     if "gguf" in a:
         class C:  # what Gguf wants of a configuration
-            num_hidden_layers = config.get("num_hidden_layers", config.get("n_layers"))
+            num_hidden_layers = config.get("num_hidden_layers", config.get("n_layers", config.get("n_layer")))
 
             def get_text_config(self):
                 return self

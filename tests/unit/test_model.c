@@ -279,7 +279,7 @@ test_encoders(void)
 		{"ModernBertModel", "local_attention", NULL, 1, ERR_BAD_FILE, "\"local_attention\" = 1"},
 		{"ModernBertModel", "layer_types", "full_attention", 0, ERR_BAD_FILE, "\"layer_types\""},
 		{"NomicBertModel", "rotary_emb_fraction", NULL, 0.5, ERR_UNSUPPORTED, "\"rotary_emb_fraction\" = 0.5"},
-		{"NomicBertModel", "moe_every_n_layers", NULL, 2, ERR_UNSUPPORTED, "experts"},
+		{"NomicBertModel", "moe_every_n_layers", NULL, 2, ERR_UNSUPPORTED, "experts with a gate"},
 		{"NewModel", "layer_norm_type", "rms_norm", 0, ERR_UNSUPPORTED, "\"rms_norm\" is not supported"},
 		{"JinaBertModel", "position_embedding_type", "absolute", 0, ERR_UNSUPPORTED, "\"absolute\" is not supported"},
 		{"JinaBertModel", "feed_forward_type", "relu", 0, ERR_UNSUPPORTED, "\"relu\" is not supported"},
