@@ -14,6 +14,7 @@
 #include "access/genam.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "commands/trigger.h"
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -294,6 +295,20 @@ chunks_sql(const JobDef *def)
 	return s.data;
 }
 
+/*
+ * A restore puts jobs and their queue in place before the tables have all their rows, and
+ * triggers last: until then a row that is not found need not be gone.
+ */
+static void
+require_triggers(const JobDef *def)
+{
+	if (!OidIsValid(get_trigger_oid(def->source, psprintf("vllm_job_%d_update", def->id), true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the job's triggers on %s do not exist", relation_name(def->source)),
+				 errhint("If this is not a restore that goes on, drop the job and make it again.")));
+}
+
 void
 jobs_sql_build(JobRun *j)
 {
@@ -302,6 +317,7 @@ jobs_sql_build(JobRun *j)
 	Relation	rel;
 	char	   *name = relation_name(def->source);
 
+	require_triggers(def);
 	rel = table_open(def->source, AccessShareLock);
 	read_key(&t, rel);
 	j->n_key = t.n;

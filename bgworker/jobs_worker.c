@@ -258,6 +258,8 @@ load_jobs(void)
 		j->look = true;
 		j->backfill = true;
 		j->look_at = 0;
+		/* what it waited for may be there */
+		j->not_before = 0;
 		if (list_member_ptr(defs, j->def) && is_active(j->def))
 			continue;
 		release_job(j);
@@ -276,6 +278,18 @@ typedef struct Failure
 } Failure;
 
 static void
+note_step(JobRun *j, void *arg)
+{
+	Failure    *f = arg;
+	Oid			types[2] = {INT4OID, TEXTOID};
+	Datum		v[2] = {Int32GetDatum(j->def->id), CStringGetTextDatum(f->reason)};
+
+	if (SPI_execute_with_args("UPDATE vllm.job_stat SET last_error = $2, last_error_at = pg_catalog.clock_timestamp() WHERE job = $1",
+							  2, types, v, NULL, false, 0) < 0)
+		elog(ERROR, "could not store the job's error");
+}
+
+static void
 fail_step(JobRun *j, void *arg)
 {
 	Failure    *f = arg;
@@ -284,10 +298,9 @@ fail_step(JobRun *j, void *arg)
 
 	release_step(j, NULL);
 	if (SPI_execute_with_args("UPDATE vllm.job SET state = 'failed', reason = $2 WHERE id = $1 AND state = 'active'",
-							  2, types, v, NULL, false, 0) < 0 ||
-		SPI_execute_with_args("UPDATE vllm.job_stat SET last_error = $2, last_error_at = pg_catalog.clock_timestamp() WHERE job = $1",
 							  2, types, v, NULL, false, 0) < 0)
 		elog(ERROR, "could not store the job's state");
+	note_step(j, arg);
 }
 
 static char *
@@ -324,6 +337,7 @@ static void
 job_error(JobRun *j, const ErrorData *e)
 {
 	Blame		blame = jobs_blame(e);
+	Failure		f;
 
 	if (blame == BLAME_JOB || blame == BLAME_INPUT)
 	{
@@ -331,9 +345,11 @@ job_error(JobRun *j, const ErrorData *e)
 		return;
 	}
 	pause_job(j);
-	ereport(LOG,
+	f.reason = error_text(e);
+	(void) transaction(note_step, j, &f, "note an error");
+	ereport(j->backoff == MIN_BACKOFF && e->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE ? LOG : DEBUG1,
 			(errmsg("LLM job \"%s\" pauses for %d ms", j->def->name, j->backoff),
-			 errdetail("%s", error_text(e))));
+			 errdetail("%s", f.reason)));
 }
 
 /* ---- claim and read ---- */

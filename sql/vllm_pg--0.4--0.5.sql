@@ -740,7 +740,7 @@ AS 'MODULE_PATHNAME', 'llm_job_ddl' LANGUAGE C;
 
 CREATE EVENT TRIGGER vllm_job_drop ON sql_drop EXECUTE FUNCTION vllm.job_ddl();
 CREATE EVENT TRIGGER vllm_job_ddl ON ddl_command_end
-WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE') EXECUTE FUNCTION vllm.job_ddl();
+WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER') EXECUTE FUNCTION vllm.job_ddl();
 
 CREATE FUNCTION llm_create_embedding_job(
     source regclass,

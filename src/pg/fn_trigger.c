@@ -326,10 +326,11 @@ add_partition_triggers(void)
 	}
 }
 
-/* ddl_command_end of tables, sql_drop of anything */
+/* ddl_command_end of tables and triggers, sql_drop of anything */
 Datum
 llm_job_ddl(PG_FUNCTION_ARGS)
 {
+	EventTriggerData *e;
 	JobRole		role;
 	bool		drop;
 
@@ -340,7 +341,12 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 	/* the extension itself may be on its way in or out */
 	if (!job_installed() || job_list() == NIL)
 		return (Datum) 0;
-	drop = strcmp(((EventTriggerData *) fcinfo->context)->event, "sql_drop") == 0;
+	e = (EventTriggerData *) fcinfo->context;
+	jobs_wake_at_commit(true);
+	/* the worker waits for a job's triggers; those that are made below come here, too */
+	if (strcmp(GetCommandTagName(e->tag), "CREATE TRIGGER") == 0)
+		return (Datum) 0;
+	drop = strcmp(e->event, "sql_drop") == 0;
 	job_role_internal(&role);
 	SPI_connect();
 	if (drop)
@@ -349,7 +355,6 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 		add_partition_triggers();
 	SPI_finish();
 	job_role_end(&role);
-	jobs_wake_at_commit(true);
 	return (Datum) 0;
 }
 

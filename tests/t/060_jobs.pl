@@ -34,7 +34,7 @@ is($node->safe_psql('postgres', 'SELECT backend_xid, backend_xmin, xact_start FR
 is($node->safe_psql('postgres', 'SELECT in_flight FROM llm_jobs'), '1', 'the row is in flight');
 $node->safe_psql('postgres', q{UPDATE docs SET answer = 'x' WHERE id = 1; DELETE FROM docs WHERE id = 1});
 my ($rc, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE) docs');
-like($err, qr/[12] removed, 1 remain, 0 are dead but not yet removable/, 'VACUUM removes all that is dead');
+like($err, qr/[1-9]\d* removed, 1 remain, 0 are dead but not yet removable/, 'VACUUM removes all that is dead');
 # the row changes under the request: the answer to the old text is not stored
 $node->safe_psql('postgres', q{UPDATE docs SET body = 'quick' WHERE id = 2});
 ok(settled(), 'settled');
@@ -65,7 +65,7 @@ my $listener = $node->background_psql('postgres');
 $listener->query_safe('LISTEN llm_job');
 $node->safe_psql('postgres', q{UPDATE docs SET body = 'told' WHERE id = 6});
 settled();
-like($listener->query('SELECT 1'), qr/1/, 'a session listens');
+like($listener->query('SELECT 1'), qr/"llm_job" with payload .\{"job": "docs", "done": 1, "failed": 0\}/, 'a listener hears of it');
 $listener->quit;
 
 # an engine that a row ends: the row is given up, the others are answered
