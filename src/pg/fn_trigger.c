@@ -313,7 +313,7 @@ add_partition_triggers(void)
 					" JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')"
 					" WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t"
 					"  WHERE t.tgrelid = p.relid AND t.tgname = ('vllm_job_' || j.id || '_' || e.name)::name)"
-					" AND p.relid::oid <> j.source::oid AND (j.target_table IS NOT NULL OR e.name IN ('insert', 'update'))", true, 0) != SPI_OK_SELECT)
+					" AND p.relid::oid <> j.source::oid AND (j.target_table IS NOT NULL OR e.name IN ('insert', 'update'))", false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not look for new partitions");
 	for (uint64 i = 0, n = SPI_processed; i < n; i++)
 	{

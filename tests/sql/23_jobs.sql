@@ -137,12 +137,14 @@ CREATE TABLE parts (id int, region text, a text, b text, PRIMARY KEY (id, region
 CREATE TABLE parts_eu PARTITION OF parts FOR VALUES IN ('eu');
 INSERT INTO parts VALUES (1, 'eu', 'first');
 SELECT llm_create_completion_job('parts', '{a}', 'b', name => 'parts');
+SELECT settled('parts');
 CREATE TABLE parts_us PARTITION OF parts FOR VALUES IN ('us');
 INSERT INTO parts VALUES (2, 'us', 'through the root');
 INSERT INTO parts_us VALUES (3, 'us', 'directly');
 UPDATE parts SET region = 'us', a = 'moved' WHERE id = 1;
 SELECT settled('parts');
 SELECT id, region, b FROM parts ORDER BY id;
+SELECT tgrelid::regclass, regexp_replace(tgname, '\d+', 'N') FROM pg_trigger WHERE tgrelid IN (SELECT relid FROM pg_partition_tree('parts')) ORDER BY 1, 2;
 
 -- ---- what goes, and what changes ----
 DROP TABLE parts;
