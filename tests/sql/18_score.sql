@@ -82,3 +82,13 @@ RESET max_parallel_workers_per_gather; RESET parallel_setup_cost; RESET parallel
 SELECT llm_rerank_agg('text 7 fish', id, body, 3) FROM many;
 DROP TABLE fish, many;
 SELECT left_behind();
+
+-- ---- privileges: of the model, in all of them ----
+CREATE ROLE scorer;
+SELECT llm_revoke('tickets-2m', 'public');
+SET ROLE scorer;
+SELECT f, fails('SELECT ' || f) AS fails FROM unnest(ARRAY['llm_embed(''x'')', 'llm_embed_batch(''{x}'')', 'llm_score(''q'', ''x'')', 'llm_score_batch(''q'', ''{x}'')', 'llm_rerank(''q'', ''{x}'')',
+    'llm_rerank_agg(''q'', 1, ''x'')', 'llm_class(''x'')', 'llm_classify(''x'')', 'llm_token_classify(''x'')', 'llm_submit_embed(''x'')']) f;
+RESET ROLE;
+SELECT llm_grant('tickets-2m', 'public');
+DROP ROLE scorer;
