@@ -23,10 +23,11 @@ my $fixtures = getcwd() . '/fixtures/pool';
 my $expected = getcwd() . '/pool_expected';
 my $top = PostgreSQL::Test::Utils::tempdir_short();
 
-# A model's directory, where the server's user can read it.
+# A model's directory or GGUF file, where the server's user can read it.
 sub model_copy
 {
 	my ($from, $to) = @_;
+	if (-f $from) { copy($from, $to) or die "$from: $!"; return $to }
 	mkdir $to or die "$to: $!";
 	for my $f (glob "$from/*")
 	{
