@@ -5,6 +5,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gen_pool as gp  # noqa: E402
 import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 from encoders import SEQUENCE, TEXTS, TOKENS, entry  # noqa: E402
 
 LONG = TEXTS[3]
@@ -30,12 +31,24 @@ def chunked(ref, case):
     return [gp.unit(total)]
 
 
+def by_token(ref, case):
+    """ColBERT's kind: a dense layer behind each token; MaxSim"""
+    w = load_file(os.path.join(ref.path, "1_Dense", "model.safetensors"))["linear.weight"].double().numpy()
+    rows = {k: [gp.unit(w @ h) for h in ref.hidden(dict(text=case[k]))] for k in ("text", "pair") if k in case}
+    if case["task"] == "token_embed":
+        return rows["text"]
+    return [[float(sum(max(q @ d for d in rows["pair"]) for q in rows["text"]))]]
+
+
 def limited(n, e):
     e["tok_config"] = dict(e["tok_config"], model_max_length=n)
     return e
 
 
 POOLS = {
+    "bert_colbert": entry("bert", "bert", tasks="token_embed", st=dict(dense=[(24, False, "Identity")]), reference=by_token, quantized=0.995, cases=[
+        dict(task="token_embed", text=TEXTS[0]), dict(task="score", text=SHORT, pair=TEXTS[0], ids=[]),
+        dict(task="score", text=SHORT, pair=SHORT, ids=[]), dict(task="embed", text="a", error='does not support the task "embed"')]),
     "bert_pairs": entry("bert", "bert", config=dict(num_labels=1), auto=SEQUENCE, quantized=0, cases=[
         pair(SHORT, LONG, truncate=20), pair(LONG, SHORT, truncate=20), pair(LONG, LONG, truncate=20), pair(LONG, LONG, truncate=21),
         pair(SHORT, SHORT, truncate=20), pair(LONG, LONG, truncate=5), pair(LONG * 4, LONG * 4, long_input="truncate"),
