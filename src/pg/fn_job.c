@@ -209,6 +209,29 @@ check_assignable(const char *column, Oid from, Oid to)
 						column, format_type_be(to), format_type_be(from))));
 }
 
+static Datum names_datum(List *names);
+
+/* Does the input depend on the target, by way of other jobs on the table? */
+static bool
+goes_in_circles(NewJob *n)
+{
+	Oid			types[3] = {NAMEOID, NAMEARRAYOID, OIDOID};
+	NameData	target;
+	Datum		v[3] = {NameGetDatum(&target), names_datum(n->def.inputs), ObjectIdGetDatum(n->def.source)};
+	JobRole		role;
+	bool		found;
+
+	namestrcpy(&target, n->def.target_column);
+	job_role_internal(&role);
+	if (SPI_execute_with_args("WITH RECURSIVE made(col) AS (SELECT $1 UNION SELECT j.target_column FROM vllm.job j, made"
+							  " WHERE j.source = $3 AND made.col = ANY (j.input_columns) AND j.target_column IS NOT NULL)"
+							  " SELECT 1 FROM made WHERE col = ANY ($2)", 3, types, v, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not look at other jobs");
+	found = SPI_processed > 0;
+	job_role_end(&role);
+	return found;
+}
+
 static void
 check_target_column(NewJob *n, Oid type)
 {
@@ -227,8 +250,8 @@ check_target_column(NewJob *n, Oid type)
 		bad_value("target_column", name, "It is a generated column.");
 	if (in_list(n->def.key, name))
 		bad_value("target_column", name, "It is part of the primary key.");
-	if (in_list(n->def.inputs, name))
-		bad_value("target_column", name, "The input is made of it: the job would never end.");
+	if (goes_in_circles(n))
+		bad_value("target_column", name, "The input is made of it, here or by other jobs: the job would never end.");
 	check_assignable(name, type, att->atttypid);
 }
 

@@ -78,6 +78,7 @@ SELECT key, sqlstate, message FROM llm_job_failures;
 -- ---- jobs that can't be ----
 SELECT fails($$SELECT llm_create_completion_job('days', input => 'note', target_column => 'answer', name => 'expr')$$);
 SELECT fails($$SELECT llm_create_completion_job('days', input => 'answer || note', target_column => 'answer')$$);
+SELECT fails($$SELECT llm_create_completion_job('days', '{answer}', 'note')$$);
 SELECT fails($$SELECT llm_create_completion_job('days', input => 'note || random()', target_column => 'answer')$$);
 SELECT fails($$SELECT llm_create_completion_job('days', input => 'note) FROM days WHERE (true', target_column => 'answer')$$);
 SELECT fails($$SELECT llm_create_completion_job('days', input => '(SELECT max(note) FROM days d WHERE d.place = place)', target_column => 'answer')$$);
