@@ -23,17 +23,17 @@ my $fixtures = getcwd() . '/fixtures/pool';
 my $expected = getcwd() . '/pool_expected';
 my $top = PostgreSQL::Test::Utils::tempdir_short();
 
-# A model's directory or GGUF file, where the server's user can read it.
+# A model's file or directory, where the server's user can read it.
 sub model_copy
 {
 	my ($from, $to) = @_;
-	if (-f $from) { copy($from, $to) or die "$from: $!"; return $to }
-	mkdir $to or die "$to: $!";
-	for my $f (glob "$from/*")
+	if (-f $from)
 	{
-		if (-d $f) { model_copy($f, $to . substr($f, rindex($f, '/'))) }
-		else { copy($f, $to) or die "$f: $!" }
+		copy($from, $to) or die "$from: $!";
+		return $to;
 	}
+	mkdir $to or die "$to: $!";
+	model_copy($_, $to . substr($_, rindex($_, '/'))) for glob "$from/*";
 	return $to;
 }
 
@@ -61,6 +61,38 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 ok(until_ready($node), 'the engine becomes ready');
 
+# a query's value, or its error, so that a model's cases take one connection
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION attempt(query text) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE
+		value text;
+	BEGIN
+		EXECUTE query INTO value;
+		RETURN value;
+	EXCEPTION WHEN OTHERS THEN
+		RETURN 'ERROR ' || SQLERRM;
+	END $$});
+
+# What is wrong with a case's answer; '' = nothing.
+sub judge
+{
+	my ($c, $got, $label) = @_;
+	if (exists $c->{error})
+	{
+		# what SQL itself has no use for is refused before the engine sees it
+		return $got =~ /^ERROR / && (index($got, $c->{error}) >= 0 || $got =~ /does not apply to the task|is for embeddings/) ? '' : $got;
+	}
+	my @got = split / /, $got;
+	my @want = map { @$_ } @{ $c->{values} };
+	return $got if $got =~ /^ERROR /;
+	return @got . ' numbers for ' . @want if @got != @want;
+	my $off = max(map { abs($got[$_] - $want[$_]) / max(1, abs $want[$_]) } 0 .. $#want);
+	return "off by $off" if !($off <= 1e-3);
+	return '' if $c->{task} ne 'classify' || !$c->{labels};
+	my ($best) = sort { $want[$b] <=> $want[$a] } 0 .. $#want;
+	return $label eq $c->{labels}[$best] ? '' : "label $label";
+}
+
 my ($cases, $refused) = (0, 0);
 for my $file (glob "$expected/*.json")
 {
@@ -68,33 +100,22 @@ for my $file (glob "$expected/*.json")
 	my $e = $json->decode(slurp_file($file));
 	my $dir = model_copy("$fixtures/$name", "$top/$name");
 	my $options = $e->{options} ? ", options => '" . $json->encode($e->{options}) . "'" : '';
-	my @bad;
-	$node->safe_psql('postgres', "SELECT llm_create_model('$name', '$dir'$options)");
-	for my $c (@{ $e->{cases} })
+	my @todo = grep { $_->{text} ne '' && $call{ $_->{task} } && ($_->{task} eq 'score') == (exists $_->{pair}) } @{ $e->{cases} };
+	my $sql = join ";\n", "SELECT llm_create_model('$name', '$dir'$options)", map
 	{
-		next if $c->{text} eq '' || !$call{ $c->{task} } || ($c->{task} eq 'score') != (exists $c->{pair});
-		my $sql = call($c, $name);
-		my ($rc, $out, $err) = $node->psql('postgres', "SELECT array_to_string($sql, ' ')");
-		if (exists $c->{error})
-		{
-			$refused++;
-			# what SQL itself has no use for is refused before the engine sees it
-			push @bad, "$sql: no error" if $rc == 0;
-			push @bad, "$sql: $err" if index($err, $c->{error}) < 0 && $err !~ /does not apply to the task|is for embeddings/;
-			next;
-		}
-		$cases++;
-		my @got = split / /, $out;
-		my @want = map { @$_ } @{ $c->{values} };
-		my $off = @got == @want ? max(map { abs($got[$_] - $want[$_]) / max(1, abs $want[$_]) } 0 .. $#want) : 'of another number: ' . @got . ' for ' . @want;
-		push @bad, "$sql: off by $off $err" if $rc != 0 || $off !~ /^[\d.e-]+$/ || $off > 1e-3;
-		next if $c->{task} ne 'classify' || !$c->{labels};
-		my ($best) = sort { $c->{values}[0][$b] <=> $c->{values}[0][$a] } 0 .. $#want;
-		my $label = $node->safe_psql('postgres', 'SELECT llm_class(' . literal($c->{text}) . ", model => '$name')");
-		push @bad, "$sql: $label" if $label ne $c->{labels}[$best];
+		(sprintf(q{SELECT attempt($attempt$SELECT array_to_string(%s, ' ')$attempt$)}, call($_, $name)),
+			$_->{task} eq 'classify' ? sprintf(q{SELECT attempt($attempt$SELECT llm_class(%s, model => '%s')$attempt$)}, literal($_->{text}), $name) : 'SELECT NULL')
+	} @todo;
+	my (undef, @out) = split /\n/, $node->safe_psql('postgres', $sql), -1;
+	my @bad;
+	for my $c (@todo)
+	{
+		my ($got, $label) = (shift @out, shift @out // '');
+		my $why = judge($c, $got, $label);
+		exists $c->{error} ? $refused++ : $cases++;
+		push @bad, call($c, $name) . ": $why" if $why ne '';
 	}
 	ok(!@bad, "$name says what its reference says") or diag(join "\n", @bad);
-	$node->safe_psql('postgres', "SELECT llm_unload_model('$name')");
 }
 figure('%d cases, %d refusals', $cases, $refused);
 cmp_ok($cases, '>', 100, 'there are cases');
