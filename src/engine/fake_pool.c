@@ -255,7 +255,10 @@ add_text(int max_len, const PoolRequest *pr, PoolText text, bool prefixed, PoolS
 	else if ((pr->truncate < 0 || pr->long_input == LONG_TRUNCATE) && b.len > most)
 		b.len = most;
 	if (b.len == 0)
+	{
+		buf_free(&b);
 		return refuse(e, "input", "input has no tokens");
+	}
 	if (b.len > most && pr->long_input != LONG_CHUNK)
 	{
 		err_set(e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum model length of %d", b.len, max_len);
