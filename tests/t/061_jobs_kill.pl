@@ -55,6 +55,16 @@ sub writer
 	return bg($node, @sql);
 }
 
+# A backend in the middle of a transaction that has changed rows.
+sub in_transaction
+{
+	my ($writers) = @_;
+	my $pid;
+	push @$writers, bg($node, "BEGIN; UPDATE docs SET body = 'never' WHERE id <= 20; SELECT pg_sleep(30); COMMIT");
+	until_true(sub { ($pid = try_sql(q{SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%never%'})) =~ /^\d+$/ }, 10);
+	return $pid;
+}
+
 my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker'};
 my $longest = 0;
 my %killed = (worker => 0, engine => 0, backend => 0);
@@ -74,7 +84,7 @@ for my $round (0 .. $#plan)
 	my $what = $plan[$round];
 	my $pid = $what eq 'engine' ? try_sql('SELECT pid FROM llm_stat_engine')
 		: $what eq 'worker' ? try_sql($worker)
-		: $what eq 'backend' ? try_sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1})
+		: $what eq 'backend' ? in_transaction(\@w)
 		: '';
 	if ($pid =~ /^\d+$/)
 	{
