@@ -46,12 +46,14 @@ look_ahead(const BatchNode *n)
 	return n->plan->ahead == BATCH_RAMP ? "ramp" : "full window";
 }
 
+/* Of those that were generated, or read where nothing is. */
 static double
 tokens_per_second(const BatchNode *n)
 {
 	double		seconds = INSTR_TIME_GET_DOUBLE(n->busy);
+	int64		tokens = n->stats.output_tokens > 0 ? n->stats.output_tokens : n->stats.prompt_tokens;
 
-	return seconds > 0 ? n->stats.output_tokens / seconds : 0;
+	return seconds > 0 ? tokens / seconds : 0;
 }
 
 /* What is still in flight when all is over is given up with the node. */
