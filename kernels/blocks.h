@@ -215,8 +215,7 @@ _Static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF")
 
 /*
  * INT8: a row is its scale, a float, and then one signed byte a weight:
- * w = scale * q.  No block: a row may have any length up to INT8_MAX_K, within
- * which the sum of k products of bytes fits 32 bits.
+ * w = scale * q.  No block: a row may have any length up to INT8_MAX_K.
  */
 #define INT8_MAX_K 131072
 

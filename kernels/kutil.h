@@ -181,6 +181,42 @@ q8_scale(uint32_t amax_bits, float *inv)
 	return amax / 127.0f;
 }
 
+/*
+ * INT8's activations have a scale and a zero point for so many consecutive k of a row:
+ * x ~= s * (u - z), codes u and zero points z of 0 .. 127.
+ */
+#define I8_GROUP	128
+#define I8_MAX_CODE	127
+
+/* to the nearest integer, ties to even, |x| < 2^22 */
+static inline int32_t
+k_nearest(float x)
+{
+	return (int32_t) (x + 12582912.0f - 12582912.0f);
+}
+
+/*
+ * Scale of one group from its largest value and the negative of its least one, both at
+ * least 0; u = min(rint(x * *inv) + *zero, 127).  As q8_scale() where a value isn't
+ * finite and where all are tiny.
+ */
+static inline float
+i8_scale(float max, float neg_min, bool finite, float *inv, int32_t *zero)
+{
+	const float part = 1.0f / I8_MAX_CODE;
+	float		s = max * part + neg_min * part;
+
+	*inv = 0.0f;
+	*zero = 0;
+	if (!finite)
+		return k_float(0x7fc00000u);
+	if (s < 0x1p-107f)
+		return 0.0f;
+	*inv = 1.0f / s;
+	*zero = k_nearest(neg_min * *inv);
+	return s;
+}
+
 /* the step of a scan's head (KScan) */
 static inline float
 k_ssm_dt(const KScan *s, float dt, int head)

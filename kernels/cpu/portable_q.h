@@ -68,25 +68,51 @@ q_group_row(KType t, const int8_t *q, const KGroup *g, const int8_t *x, float xd
 	}
 }
 
+/* a record of activations: 128 codes, a scale, the negative of the zero point (i8_record()) */
+#define I8_RECORD		(I8_GROUP + 16)
+
+/* INT8: a group of a panel, or `steps` times 16 k of it, times a record */
+static void
+q_int8_group(const uint8_t *group, int steps, const uint8_t *record, float *out)
+{
+	int32_t		sum[Q_COLS],
+				neg_zero;
+	float		s;
+
+	memcpy(&s, record + I8_GROUP, 4);
+	memcpy(&neg_zero, record + I8_GROUP + 4, 4);
+	for (int c = 0; c < Q_COLS; c++)
+	{
+		int16_t		codes;
+
+		memcpy(&codes, group + c * 2, 2);
+		sum[c] = neg_zero * codes;
+	}
+	for (int i = 0; i < steps; i++)
+		q_dot_half((const int8_t *) group + I8_SUMS + i * I8_STEP_BYTES, (const int8_t *) record + i * I8_STEP, sum);
+	for (int c = 0; c < Q_COLS; c++)
+		out[c] = fmaf(s, (float) sum[c], out[c]);
+}
+
 static void
 q_tile_int8(int mr, const QTile *j)
 {
 	for (int p = 0; p < j->np; p++)
 		for (int r = 0; r < mr; r++)
 		{
-			const uint8_t *panel = j->w + (size_t) p * j->ps;
+			const uint8_t *panel = j->w + (size_t) p * j->ps,
+					   *group = panel + I8_HEADER,
+					   *record = (const uint8_t *) j->x + (size_t) r * j->ldx;
 			float	   *out = j->c + (p * mr + r) * Q_COLS;
-			int32_t		sum[Q_COLS] = {0};
 
-			for (size_t i = 0; i < (size_t) j->spans; i++)
-				q_dot_half((const int8_t *) panel + I8_HEADER + i * 16 * Q_COLS,
-						   j->x + (size_t) r * j->ldx + i * 16, sum);
+			for (int left = j->spans; left > 0; left -= I8_STEPS, group += I8_GROUP_BYTES, record += I8_RECORD)
+				q_int8_group(group, k_min(left, I8_STEPS), record, out);
 			for (int c = 0; c < Q_COLS; c++)
 			{
 				float		d;
 
 				memcpy(&d, panel + c * 4, 4);
-				out[c] = (float) sum[c] * (d * j->xd[r]);
+				out[c] *= d;
 			}
 		}
 }

@@ -285,6 +285,23 @@ q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 	*s1 = _mm_extract_epi32(t, 1);
 }
 
+/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), at least 0 by itself */
+static inline void
+i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
+{
+	__m256		f = _mm256_set1_ps(inv);
+	__m256i		z = _mm256_set1_epi32(zero);
+	__m256i		a = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), f)), z);
+	__m256i		b = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8), f)), z);
+	__m256i		c = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 16), f)), z);
+	__m256i		d = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 24), f)), z);
+	__m256i		p = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+
+	/* the packs end at 127 and work in halves: put the groups of four back in order */
+	p = _mm256_permutevar8x32_epi32(p, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+	_mm256_storeu_si256((__m256i *) u, p);
+}
+
 /* ---- quantized products: 8 columns are a strip ---- */
 
 #define Q_STRIP		8
@@ -340,6 +357,13 @@ static inline qi
 q_load_u8_16(const uint8_t *p)
 {
 	return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) p));
+}
+
+/* 16 bits to 32 */
+static inline qi
+q_load_u16(const uint8_t *p)
+{
+	return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *) p));
 }
 
 static inline qi
@@ -519,6 +543,13 @@ q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
 	return q_pin(q_add(acc, q_madd(_mm256_add_epi16(a, b), q_set1_16(1))));
 }
 
+/* INT8, tmpl_i8tile.h: codes w are signed, activations unsigned and at most 127 */
+static inline qi
+i8_dot(qi acc, qi w, qi u)
+{
+	return q_add(acc, q_madd(_mm256_maddubs_epi16(u, w), q_set1_16(1)));
+}
+
 /* the half's scale in both 16 bits of a lane */
 static inline qi
 q_multiplier(qi pairs, int half)
@@ -628,8 +659,7 @@ q_end8_scaled(qi acc, qi mul)
 }
 
 #define QS_KINDS(X, MR) \
-	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) \
-	X(INT8, MR)
+	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR)
 #endif
 
 /* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */
@@ -668,14 +698,15 @@ q_sum16(qi acc, qi w, qi x)
 #define QS_MAX_MR	6
 #define QS_TILES \
 	DEF_QS_TILE(2) DEF_QS_TILE(4) DEF_QS_TILE(6) \
-	QS_KINDS(DEF_QS_FN, 2) QS_KINDS(DEF_QS_FN, 4) QS_KINDS(DEF_QS_FN, 6)
+	QS_KINDS(DEF_QS_FN, 2) QS_KINDS(DEF_QS_FN, 4) QS_KINDS(DEF_QS_FN, 6) \
+	DEF_I8_STRIP(2) DEF_I8_STRIP(4) DEF_I8_STRIP(6)
 #define QS_TABLE(K)	[1] = qs_tile_##K##_2, [2] = qs_tile_##K##_4, [3] = qs_tile_##K##_6
 
 /* few rows */
 #define Q_MAX_MR	4
 #define Q_TILES \
 	DEF_Q_TILE(1, 1) DEF_Q_TILE(1, 4) DEF_Q_TILE(2, 1) DEF_Q_TILE(4, 1) \
-	DEF_I8_TILE(1, 4) DEF_I8_TILE(2, 2) DEF_I8_TILE(4, 1) \
+	DEF_I8_TILE(1, 4) DEF_I8_TILE(2, 4) DEF_I8_TILE(4, 2) \
 	Q_ROWS(1, 4) Q_ROWS(2, 1) Q_ROWS(4, 1)
 #define Q_ROWS(MR, NS) \
 	Q_LIGHT_FORMATS(DEF_Q_FN, MR, NS) Q_HEAVY_FORMATS(DEF_Q_FN, MR, 1) \

@@ -245,6 +245,20 @@ q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 	*s1 = _mm_extract_epi32(t, 1);
 }
 
+/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), at least 0 by itself */
+static inline void
+i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
+{
+	__m512		f = _mm512_set1_ps(inv);
+	__m512i		z = _mm512_set1_epi32(zero);
+	__m512i		a = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), f)), z);
+	__m512i		b = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), f)), z);
+
+	/* which ends at 127 */
+	_mm_storeu_si128((__m128i *) u, _mm512_cvtsepi32_epi8(a));
+	_mm_storeu_si128((__m128i *) (u + 16), _mm512_cvtsepi32_epi8(b));
+}
+
 /* ---- quantized products: 16 columns are a strip ---- */
 
 #define Q_STRIP		16
@@ -300,6 +314,13 @@ static inline qi
 q_load_u8_16(const uint8_t *p)
 {
 	return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *) p));
+}
+
+/* 16 bits to 32 */
+static inline qi
+q_load_u16(const uint8_t *p)
+{
+	return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *) p));
 }
 
 static inline qi
@@ -481,6 +502,13 @@ q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
 	return q_pin(q_add(acc, q_madd(_mm512_add_epi16(a, b), q_set1_16(1))));
 }
 
+/* INT8, tmpl_i8tile.h: codes w are signed, activations unsigned and at most 127 */
+static inline qi
+i8_dot(qi acc, qi w, qi u)
+{
+	return q_add(acc, q_madd(_mm512_maddubs_epi16(u, w), q_set1_16(1)));
+}
+
 /* the half's scale in both 16 bits of a lane */
 static inline qi
 q_multiplier(qi pairs, int half)
@@ -583,8 +611,7 @@ q_end8_scaled(qi acc, qi mul)
 }
 
 #define QS_KINDS(X, MR) \
-	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) \
-	X(INT8, MR)
+	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR)
 #endif
 
 /* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */
@@ -622,7 +649,8 @@ q_sum16(qi acc, qi w, qi x)
 #define QS_MAX_MR	8
 #define QS_TILES \
 	DEF_QS_TILE(2) DEF_QS_TILE(4) DEF_QS_TILE(6) DEF_QS_TILE(8) \
-	QS_KINDS(DEF_QS_FN, 2) QS_KINDS(DEF_QS_FN, 4) QS_KINDS(DEF_QS_FN, 6) QS_KINDS(DEF_QS_FN, 8)
+	QS_KINDS(DEF_QS_FN, 2) QS_KINDS(DEF_QS_FN, 4) QS_KINDS(DEF_QS_FN, 6) QS_KINDS(DEF_QS_FN, 8) \
+	DEF_I8_STRIP(2) DEF_I8_STRIP(4) DEF_I8_STRIP(6) DEF_I8_STRIP(8)
 #define QS_TABLE(K) \
 	[1] = qs_tile_##K##_2, [2] = qs_tile_##K##_4, [3] = qs_tile_##K##_6, [4] = qs_tile_##K##_8
 

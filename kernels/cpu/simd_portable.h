@@ -319,6 +319,14 @@ q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 	*s1 = sum[1];
 }
 
+/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), at least 0 by itself */
+static inline void
+i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
+{
+	for (int i = 0; i < 32; i++)
+		u[i] = (uint8_t) k_min((int) (x[i] * inv + MAGIC - MAGIC) + zero, I8_MAX_CODE);
+}
+
 /* quantized weights: a row of columns for each k, signed (tmpl_qpack.h) */
 #define Q_LANE(j, c)	((j) * 32 + (c))
 #define Q8_OFF			0

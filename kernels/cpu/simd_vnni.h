@@ -6,10 +6,9 @@
  * For vectors of any width: the includer (simd_avx2.h, simd_avx512.h with
  * ISA_VNNI) has defined qi and its functions, q_dpbusd(), q_mul32() and q_low16().
  *
- * Codes of 8 bits are stored + 128, and sums start at -128 * sum of the
- * activations (q_xi).  No overflow: a group's sum is at most
- * 32 * 255 * 127 + 128 * 32 * 127 < 2^21.  INT8's sums may wrap around on their
- * way, and wrap back when the offset is taken away.
+ * Codes of 8 bits are stored + 128 (but INT8's), and sums start at -128 * sum of
+ * the activations (q_xi).  No overflow: a group's sum is at most
+ * 32 * 255 * 127 + 128 * 32 * 127 < 2^21.
  */
 #define Q8_OFF		128
 
@@ -23,6 +22,13 @@ static inline qi
 q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
 {
 	return q_dot(q_dot(q_dot(q_dot(acc, w0, x), w1, x + 4), w2, x + 8), w3, x + 12);
+}
+
+/* INT8, tmpl_i8tile.h: here the activations are the unsigned ones */
+static inline qi
+i8_dot(qi acc, qi w, qi u)
+{
+	return q_dpbusd(acc, u, w);
 }
 
 /* the half's scale, 32 bits */
@@ -101,4 +107,4 @@ q_end8_scaled(qi acc, qi mul)
 }
 
 #define QS_KINDS(X, MR) \
-	X(START, MR) X(MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR) X(INT8, MR)
+	X(START, MR) X(MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR)

@@ -10,7 +10,7 @@
  * A product's work is cut into chunks of whole panels; rows within a chunk are
  * cut evenly into register tiles.  Neither cut changes the order of any sum
  * (tmpl_tile.h, tmpl_qtile.h).  For quantized weights the activations are
- * quantized first, per row and group of 32, or for INT8 per row.
+ * quantized first, per row and group of 32, or for INT8 of 128.
  */
 #define PANEL		16
 
@@ -43,10 +43,10 @@ typedef struct MmJob
 	/* quantized */
 	int8_t	   *xq;				/* [rows][groups][xstep] */
 	size_t		xstep;			/* bytes of a group of activations */
-	float	   *xd;				/* [rows][groups] scales; INT8: [rows] */
+	float	   *xd;				/* [rows][groups] scales */
 	int32_t    *xi;				/* ... sums, see q_xi() */
-	int			groups;			/* of 32 k, the last one filled up */
-	bool		records;		/* scales and sums lie within xq (tmpl_qstrip.h) */
+	int			groups;			/* of 32 k; INT8: of 128, the last one filled up */
+	bool		records;		/* scales and sums lie within xq (tmpl_qstrip.h, tmpl_i8tile.h) */
 } MmJob;
 
 #ifdef MM_BF16_PAIRS

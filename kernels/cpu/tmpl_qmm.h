@@ -24,12 +24,13 @@ mm_q_tile(const MmJob *j, size_t r0, int mr, int col, int np, int step)
 {
 	KType		t = j->w->type;
 	int			tile_mr = q_tile_rows(mr);
-	size_t		ldb = t == KT_INT8 ? 1 : (size_t) j->groups;
+	bool		int8 = t == KT_INT8;
+	size_t		ldb = int8 ? 0 : (size_t) j->groups;
 	_Alignas(64) float c[Q_MAX_NP * Q_MAX_MR * Q_COLS];
 	QTile		tile = {
-		.x = j->xq + r0 * j->groups * KGROUP, .ldx = (size_t) j->groups * KGROUP,
+		.x = j->xq + r0 * j->groups * j->xstep, .ldx = (size_t) j->groups * j->xstep,
 		.xd = j->xd + r0 * ldb, .xi = j->xi + r0 * ldb, .ldb = ldb,
-		.spans = t == KT_INT8 ? (j->w->k + I8_ALIGN - 1) / I8_ALIGN : j->groups / q_span_groups(t),
+		.spans = int8 ? i8_steps(j->w->k) : j->groups / q_span_groups(t),
 		.ps = q_panel_bytes(t, j->w->k) * (size_t) (step / Q_COLS), .np = np, .c = c
 	};
 
@@ -91,6 +92,7 @@ typedef struct QsBlock
 	int			col;			/* the first column */
 	int			g0;				/* the first group */
 	int			n;				/* groups */
+	const uint8_t *from;		/* what a tile multiplies with: w, or INT8's panel */
 	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
 	int			lines;			/* cache lines a group */
 	_Alignas(64) uint8_t w[QS_BLOCK_BYTES];
@@ -102,21 +104,18 @@ mm_panel(const MmJob *j, int col)
 	return (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * q_panel_bytes(j->w->type, j->w->k);
 }
 
-/* A row of a tile becomes results, where the block has the last groups.  INT8: of the sums of all k. */
+/* A row of a tile becomes results, where the block has the last groups. */
 static inline void
-mm_strip_finish(const MmJob *j, int col, int row, float *c)
+mm_strip_finish(const MmJob *j, int col, float *c)
 {
 	const float *d = (const float *) (const void *) mm_panel(j, col) + col % Q_COLS;
-	bool		int8 = j->w->type == KT_INT8;
-	qi			off = int8 && Q8_OFF != 0 ? q_set1(j->xi[row]) : q_zero();
-	qf			xd = int8 ? qf_set1(j->xd[row]) : qf_set1(1.0f);
 
 	for (int i = 0; i < QS_COLS; i += Q_STRIP)
 	{
 		qf			v = qf_load(c + i);
 
-		if (int8)
-			v = qf_mul(qf_cvt(q_add(q_load((const uint8_t *) (c + i)), off)), qf_mul(qf_load(d + i), xd));
+		if (j->w->type == KT_INT8)
+			v = qf_mul(v, qf_load(d + i));
 		/* by a sum, not a product of more bits */
 		if (j->bias != NULL && col + QS_COLS <= j->w->n)
 			v = qf_fma(v, qf_set1(1.0f), qf_load(j->bias + col + i));
@@ -151,7 +150,8 @@ mm_strip_tile(QsBlock *b, int r0, int mr)
 	_Alignas(64) float c[QS_MAX_MR * QS_COLS];
 	QsTile		tile = {
 		.x = (const uint8_t *) j->xq + (size_t) r0 * ldx + (size_t) b->g0 * j->xstep, .ldx = ldx,
-		.w = b->w, .groups = b->n, .c = c,
+		.w = b->from, .groups = b->n, .c = c, .col = col % Q_COLS,
+		.steps = k_min(b->n * I8_STEPS, i8_steps(j->w->k) - b->g0 * I8_STEPS),
 		.ahead = b->ahead, .lines = b->lines
 	};
 
@@ -164,7 +164,7 @@ mm_strip_tile(QsBlock *b, int r0, int mr)
 	for (int r = 0; r < mr; r++)
 	{
 		if (b->g0 + b->n == j->groups && (t == KT_INT8 || j->bias != NULL))
-			mm_strip_finish(j, col, r0 + r, c + r * QS_COLS);
+			mm_strip_finish(j, col, c + r * QS_COLS);
 		qs_copy(j->y + (size_t) (r0 + r) * j->ldy + col, c + r * QS_COLS, cols);
 	}
 }
@@ -173,7 +173,7 @@ mm_strip_tile(QsBlock *b, int r0, int mr)
 static inline size_t
 mm_group_bytes(KType t)
 {
-	return t == KT_INT8 ? KGROUP * Q_COLS : q_span_bytes(t) / (size_t) q_span_groups(t);
+	return t == KT_INT8 ? I8_GROUP_BYTES : q_span_bytes(t) / (size_t) q_span_groups(t);
 }
 
 static inline const uint8_t *
@@ -195,8 +195,12 @@ mm_strip_block(QsBlock *b, int col, int r0, int r1)
 	b->lines = b->ahead == NULL ? 0 : (lines + tiles - 1) / tiles;
 	for (b->col = col; b->col < k_min(col + Q_COLS, j->w->n); b->col += QS_COLS)
 	{
-		qs_unpack_block(j->w->type, mm_panel(j, col), b->col - col, b->g0, b->n,
-						(j->w->k + I8_ALIGN - 1) / I8_ALIGN, b->w);
+		b->from = mm_groups_at(j, col, b->g0);
+		if (j->w->type != KT_INT8)
+		{
+			qs_unpack_block(j->w->type, mm_panel(j, col), b->col - col, b->g0, b->n, b->w);
+			b->from = b->w;
+		}
 		for (int r = r0; r < r1; r += QS_MAX_MR)
 			mm_strip_tile(b, r, k_min(QS_MAX_MR, r1 - r));
 	}
@@ -281,53 +285,66 @@ mm_q_quantize(void *arg, int row, int ith)
 	}
 }
 
-/* ... with one scale for the row, of any length */
+/* INT8: the record of n activations, at most a group */
+static void
+i8_record(uint8_t *record, const float *x, int n)
+{
+	float		tail[I8_GROUP];
+	v16			max = v_zero(),
+				min = v_zero(),
+				bad = v_zero();
+	float		inv,
+				s;
+	int32_t		zero;
+
+	if (n < I8_GROUP)
+	{
+		memcpy(tail, x, (size_t) n * sizeof(float));
+		memset(tail + n, 0, (size_t) (I8_GROUP - n) * sizeof(float));
+		x = tail;
+	}
+	for (int i = 0; i < I8_GROUP; i += 16)
+	{
+		v16			v = v_load(x + i);
+
+		max = v_max(v, max);
+		min = v_min(v, min);
+		bad = v_fma(v, v_zero(), bad);
+	}
+	s = i8_scale(v_hmax(max), v_hmax(v_sub(v_zero(), min)), v_sum(bad) == 0.0f, &inv, &zero);
+	for (int i = 0; inv != 0.0f && i < I8_GROUP; i += 32)
+		i8_quantize(record + i, x + i, inv, zero);
+	if (inv == 0.0f)
+		memset(record, 0, I8_GROUP);
+	zero = -zero;
+	memcpy(record + I8_GROUP, &s, 4);
+	memcpy(record + I8_GROUP + 4, &zero, 4);
+}
+
 static void
 mm_i8_quantize(void *arg, int row, int ith)
 {
 	const MmJob *j = arg;
 	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
-	int8_t	   *q = j->xq + (size_t) row * j->groups * j->xstep;
-	int			whole = j->w->k / KGROUP;
-	float		tail[KGROUP] = {0};
-	uint32_t	amax;
-	int32_t		s0,
-				s1,
-				sum = 0;
-	float		inv;
+	uint8_t    *to = (uint8_t *) j->xq + (size_t) row * j->groups * j->xstep;
 
 	(void) ith;
-	memcpy(tail, x + (size_t) whole * KGROUP, (size_t) (j->w->k % KGROUP) * sizeof(float));
-	amax = q8_absmax(tail);
-	for (int b = 0; b < whole; b++)
-	{
-		uint32_t	m = q8_absmax(x + (size_t) b * KGROUP);
-
-		amax = m > amax ? m : amax;
-	}
-	j->xd[row] = q8_scale(amax, &inv);
-	for (int b = 0; b < j->groups; b++, q += j->xstep)
-	{
-		quantize_group(q, b < whole ? x + (size_t) b * KGROUP : tail, inv, &s0, &s1);
-		sum += s0 + s1;
-#ifdef QS_MAX_MR
-		if (j->records)
-			q_x_finish(KT_INT8, (uint8_t *) q, 0.0f, 0, 0);
-#endif
-	}
-	j->xi[row] = -Q8_OFF * sum;
+	for (int k = 0; k < j->w->k; k += I8_GROUP, to += I8_RECORD)
+		i8_record(to, x + k, k_min(I8_GROUP, j->w->k - k));
 }
 
 /* groups of a row of activations */
 static inline size_t
-q_groups(int k)
+q_groups(KType t, int k)
 {
-	return ((size_t) k + KGROUP - 1) / KGROUP;
+	size_t		group = t == KT_INT8 ? I8_GROUP : KGROUP;
+
+	return ((size_t) k + group - 1) / group;
 }
 
-/* so many rows that they share unpacked weights */
+/* so many rows that they pass by blocks of weights, for most formats unpacked ones */
 static inline bool
-mm_records(int rows)
+mm_strips(int rows)
 {
 #ifdef QS_MAX_MR
 	return rows > Q_MAX_MR;
@@ -341,13 +358,21 @@ mm_records(int rows)
 static inline size_t
 mm_xstep(KType t, int rows)
 {
+	if (t == KT_INT8)
+		return I8_RECORD;
 #ifdef QS_MAX_MR
-	if (mm_records(rows))
+	if (mm_strips(rows))
 		return q_x_bytes(t);
 #endif
-	(void) t;
 	(void) rows;
 	return KGROUP;
+}
+
+/* scales and sums of a row that don't lie within records */
+static inline size_t
+mm_apart(KType t, int rows, int k)
+{
+	return t == KT_INT8 || mm_strips(rows) ? 0 : q_groups(t, k);
 }
 
 /* rows of activations, for tiles that take one more than there is */
@@ -361,9 +386,9 @@ static size_t
 mm_q_scratch(KType t, int rows, int k)
 {
 	size_t		r = mm_padded_rows(rows),
-				per_row = t == KT_INT8 ? 1 : mm_records(rows) ? 0 : q_groups(k);
+				per_row = mm_apart(t, rows, k);
 
-	return k_align64(r * q_groups(k) * mm_xstep(t, rows)) + 2 * k_align64(r * per_row * 4);
+	return k_align64(r * q_groups(t, k) * mm_xstep(t, rows)) + 2 * k_align64(r * per_row * 4);
 }
 
 /* where the quantized activations lie in ws, and what is to be run */
@@ -373,11 +398,11 @@ mm_q_plan(MmJob *j, void *ws)
 	int			k = j->w->k;
 	KType		t = j->w->type;
 	size_t		rows = mm_padded_rows(j->rows),
-				groups = q_groups(k),
-				per_row = t == KT_INT8 ? 1 : mm_records(j->rows) ? 0 : groups;
+				groups = q_groups(t, k),
+				per_row = mm_apart(t, j->rows, k);
 
 	j->groups = (int) groups;
-	j->records = mm_records(j->rows);
+	j->records = per_row == 0;
 	j->xstep = mm_xstep(t, j->rows);
 	j->xq = ws;
 	j->xd = (float *) ((char *) ws + k_align64(rows * groups * j->xstep));
@@ -392,7 +417,7 @@ mm_q_plan(MmJob *j, void *ws)
 		memset(j->xi + (rows - 1) * per_row, 0, per_row * sizeof(int32_t));
 	}
 #ifdef QS_MAX_MR
-	if (j->records)
+	if (mm_strips(j->rows))
 		j->run = mm_strip_chunk;
 #endif
 }

@@ -12,8 +12,7 @@
  * lowest first, belong to consecutive fours of k.  So every four of k is a load,
  * a shift and a mask away, and one load serves 2, 4 or 8 of them.
  *
- * KT_INT8: 32 float scales, then all of k as one byte a code, filled up to a
- * multiple of 16.
+ * KT_INT8: tmpl_i8pack.h.
  *
  * The includer defines Q_LANE(j, c), the place of (k % 4, column) in 128 bytes,
  * and Q8_OFF, what is added to codes of 8 bits: 128 where dot products want them
@@ -22,8 +21,6 @@
 #define Q_COLS		32
 #define Q_FOUR		(4 * Q_COLS)	/* bytes of four k of a panel, one byte a code */
 #define Q_GROUPS	(QK_BLOCK / KGROUP)
-#define I8_HEADER	(Q_COLS * 4)
-#define I8_ALIGN	16
 
 typedef enum QCoding
 {
@@ -79,7 +76,6 @@ static const QFormat q_formats[KT_COUNT] = {
 	[KT_IQ4_NL] = {QC_4, QS_HALF, QT_IQ4, Q8_OFF},
 	[KT_IQ4_XS] = {QC_4, QS_SUB, QT_IQ4, Q8_OFF},
 	[KT_MXFP4] = {QC_4, QS_BF16, QT_MXFP4, 12},
-	[KT_INT8] = {QC_8, QS_NONE, QT_NONE, Q8_OFF},
 };
 
 typedef struct QPlane
@@ -156,14 +152,6 @@ q_span_bytes(KType t)
 	return q_header_bytes(t) + q_group_bytes(t) * (size_t) q_span_groups(t);
 }
 
-static size_t
-q_panel_bytes(KType t, int k)
-{
-	if (t == KT_INT8)
-		return I8_HEADER + ((size_t) k + I8_ALIGN - 1) / I8_ALIGN * I8_ALIGN * Q_COLS;
-	return (size_t) (k / (KGROUP * q_span_groups(t))) * q_span_bytes(t);
-}
-
 static bool
 q_shape_ok(KType t, int k)
 {
@@ -176,12 +164,12 @@ q_shape_ok(KType t, int k)
 
 typedef struct QTile
 {
-	const int8_t *x;			/* quantized activations */
+	const int8_t *x;			/* quantized activations; INT8: records (tmpl_i8tile.h) */
 	size_t		ldx;
 	const float *xd;			/* their scales, by group */
 	const int32_t *xi;			/* what q_xi() made of their sums, by group */
 	size_t		ldb;			/* groups from row to row */
-	int			spans;			/* INT8: steps of 16 k */
+	int			spans;			/* INT8: steps of 16 k (tmpl_i8pack.h) */
 	const uint8_t *w;
 	size_t		ps;				/* bytes from panel to panel */
 	int			np;
@@ -216,47 +204,14 @@ q_get_code(QCoding coding, const uint8_t *from, int k, int c)
 }
 
 #include "cpu/tmpl_qspan.h"
+#include "cpu/tmpl_i8pack.h"
 
-/* 16 k of all columns of an INT8 panel */
-static inline void
-i8_pack_step(uint8_t *rows, const uint8_t *const *src, size_t at)
+static size_t
+q_panel_bytes(KType t, int k)
 {
-	for (int c0 = 0; c0 < Q_COLS; c0 += P_LANES)
-		p_bytes(src + c0, at, rows, c0);
-}
-
-/* An INT8 panel from rows of a float and k bytes; NULL: zeros. */
-static void
-i8_pack_panel(uint8_t *panel, const uint8_t *const *rows, int k)
-{
-	static const uint8_t zeros[4 + I8_ALIGN];
-	const uint8_t *src[Q_COLS];
-	uint8_t		last[Q_COLS][I8_ALIGN];
-	int			whole = k / I8_ALIGN,
-				rest = k % I8_ALIGN;
-
-	for (int c = 0; c < Q_COLS; c++)
-	{
-		memcpy(panel + c * 4, rows[c] != NULL ? rows[c] : zeros, 4);
-		src[c] = rows[c] != NULL ? rows[c] + 4 : zeros;
-	}
-	panel += I8_HEADER;
-	for (int i = 0; i < whole; i++, panel += 4 * Q_FOUR)
-	{
-		i8_pack_step(panel, src, 0);
-		for (int c = 0; c < Q_COLS; c++)
-			if (rows[c] != NULL)
-				src[c] += I8_ALIGN;
-	}
-	if (rest == 0)
-		return;
-	memset(last, 0, sizeof(last));
-	for (int c = 0; c < Q_COLS; c++)
-	{
-		memcpy(last[c], src[c], (size_t) rest);
-		src[c] = last[c];
-	}
-	i8_pack_step(panel, src, 0);
+	if (t == KT_INT8)
+		return i8_panel_bytes(k);
+	return (size_t) (k / (KGROUP * q_span_groups(t))) * q_span_bytes(t);
 }
 
 /* A panel from rows of blocks; NULL: zeros. */
@@ -341,19 +296,6 @@ q_get_scales(KType t, const uint8_t *header, int group, int c, KGroup *g)
 		default:
 			break;
 	}
-}
-
-static void
-i8_mat_row(const KMat *m, int j, float *out)
-{
-	int			c = j % Q_COLS;
-	const uint8_t *panel = (const uint8_t *) m->data + (size_t) (j / Q_COLS) * q_panel_bytes(KT_INT8, m->k);
-	float		d;
-
-	memcpy(&d, panel + c * 4, 4);
-	panel += I8_HEADER;
-	for (int i = 0; i < m->k; i++)
-		out[i] = d * (float) (int8_t) (uint8_t) (panel[i / 4 * Q_FOUR + Q_LANE(i % 4, c)] - Q8_OFF);
 }
 
 static void

@@ -15,7 +15,7 @@
  *	 QK_MIN		unsigned bytes of at most 4 bits, with a minimum
  *	 QK_TWO_MIN	... of 5 bits: half a group's sums fit 16 bits
  *	 QK_HALVES_START, QK_HALVES_MIN		the halves' sums are multiplied by their scales
- *	 QK_INT8	as PAIRS, but integers until the end
+ *	 QK_INT8	as packed, not unpacked, by tiles of its own (tmpl_i8tile.h)
  *
  * "Sums" of bytes have 16 bits where an instruction set lacks VNNI (two a
  * column: products are added in pairs) and 32 bits where it has it.  16 bits may
@@ -45,9 +45,11 @@ typedef struct QsTile
 {
 	const uint8_t *x;			/* records of the first row, see q_x_bytes() */
 	size_t		ldx;			/* bytes from row to row */
-	const uint8_t *w;			/* unpacked records */
+	const uint8_t *w;			/* unpacked records; INT8: a panel's group */
 	int			groups;
-	float	   *c;				/* [rows][QS_COLS]; INT8: sums */
+	float	   *c;				/* [rows][QS_COLS] */
+	int			col;			/* INT8: the first column in the panel, */
+	int			steps;			/* ... steps of 16 k, in place of groups */
 	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
 	int			lines;			/* cache lines a group */
 } QsTile;
@@ -67,7 +69,7 @@ q_kind(KType t)
 Q_INLINE bool
 qs_pairs(QKind k)
 {
-	return QS_PAIRS && (k == QK_PAIRS || k == QK_INT8);
+	return QS_PAIRS && k == QK_PAIRS;
 }
 
 Q_INLINE bool
@@ -86,7 +88,7 @@ qs_min(QKind k)
 Q_INLINE int
 qs_scales(QKind k)
 {
-	return k == QK_INT8 ? 0 : k == QK_HALVES_MIN ? 10 : k == QK_HALVES_START ? 6 : qs_min(k) ? 4 : 2;
+	return k == QK_HALVES_MIN ? 10 : k == QK_HALVES_START ? 6 : qs_min(k) ? 4 : 2;
 }
 
 Q_INLINE size_t
@@ -95,11 +97,11 @@ qs_record_bytes(QKind k)
 	return (size_t) (qs_scales(k) + (qs_pairs(k) ? 32 : 16)) * QS_VEC;
 }
 
-/* groups of a block: about what half of L1 holds */
+/* groups of a block: about what half of L1 holds; INT8: of 128 k, as cache lines may not lie side by side */
 Q_INLINE int
 qs_groups(QKind k)
 {
-	return qs_pairs(k) ? 16 : 32;
+	return k == QK_INT8 ? 4 : qs_pairs(k) ? 16 : 32;
 }
 
 #define QS_BLOCK_BYTES	(32 * (10 + 16) * QS_VEC)	/* the largest records */
@@ -107,12 +109,12 @@ qs_groups(QKind k)
 /*
  * A row's activations of one group: 32 bytes, or 16 bits in the order of
  * q_widen(); then the float scale and two numbers: what the halves' sums start
- * at (q_start()), or the sum that multiplies the minimum.  INT8 has neither.
+ * at (q_start()), or the sum that multiplies the minimum.
  */
 static inline size_t
 q_x_bytes(KType t)
 {
-	return (qs_pairs(q_kind(t)) ? 2 * KGROUP : KGROUP) + (t == KT_INT8 ? 0 : 16);
+	return (qs_pairs(q_kind(t)) ? 2 * KGROUP : KGROUP) + 16;
 }
 
 static void
@@ -132,11 +134,8 @@ q_x_finish(KType t, uint8_t *record, float xd, int32_t s0, int32_t s1)
 		q_widen((int16_t *) (void *) record, q);
 		record += KGROUP;
 	}
-	if (k != QK_INT8)
-	{
-		memcpy(record + KGROUP, &xd, 4);
-		memcpy(record + KGROUP + 4, xi, 8);
-	}
+	memcpy(record + KGROUP, &xd, 4);
+	memcpy(record + KGROUP + 4, xi, 8);
 }
 
 /* ---- unpacking ---- */
@@ -286,13 +285,6 @@ qs_int(const uint8_t *p)
 			  qs_int(x + r * ldx + tail + 4)); \
 	qs_finish(k, c + r * QS_COLS + Q_STRIP, a##r##_1, w + QS_VEC, \
 			  k_float((uint32_t) qs_int(x + r * ldx + tail)), qs_int(x + r * ldx + tail + 4));
-#define QS_LOAD(r) \
-	a##r##_0 = q_load((const uint8_t *) (c + r * QS_COLS)); \
-	a##r##_1 = q_load((const uint8_t *) (c + r * QS_COLS + Q_STRIP));
-#define QS_STORE(r) \
-	q_store((uint8_t *) (c + r * QS_COLS), a##r##_0); \
-	q_store((uint8_t *) (c + r * QS_COLS + Q_STRIP), a##r##_1);
-
 /* whole groups: a loop's end costs more than its code */
 #define QS_PRAGMA(x)	_Pragma(#x)
 #if defined(VLLM_KERNELS_EMU)
@@ -349,10 +341,6 @@ qs_tile_##MR(QKind k, const QsTile *j) \
 	float	   *c = j->c; \
 	QS_ROWS_##MR(QS_SUMS) \
 \
-	if (k == QK_INT8) \
-	{ \
-		QS_ROWS_##MR(QS_LOAD) \
-	} \
 	for (int g = 0; g < j->groups; g++) \
 	{ \
 		const uint8_t *codes = w + qs_scales(k) * QS_VEC; \
@@ -375,13 +363,6 @@ qs_tile_##MR(QKind k, const QsTile *j) \
 				QS_OPERANDS(codes + f * 2 * QS_VEC) \
 				QS_ROWS_##MR(QS_SUM16) \
 			} \
-		else if (k == QK_INT8) \
-			QS_UNROLL(8) \
-			for (int f = 0; f < 8; f++) \
-			{ \
-				QS_OPERANDS(codes + f * 2 * QS_VEC) \
-				QS_ROWS_##MR(QS_SUM8) \
-			} \
 		else if (k == QK_TWO_MIN || qs_halves(k)) \
 		{ \
 			QS_CHAIN(MR, 0, 4) \
@@ -391,17 +372,10 @@ qs_tile_##MR(QKind k, const QsTile *j) \
 		} \
 		else \
 			QS_CHAIN(MR, 0, 8) \
-		if (k != QK_INT8) \
-		{ \
-			QS_ROWS_##MR(QS_FINISH) \
-		} \
-		x += tail + (k == QK_INT8 ? 0 : 16); \
-		next += tail + (k == QK_INT8 ? 0 : 16); \
+		QS_ROWS_##MR(QS_FINISH) \
+		x += tail + 16; \
+		next += tail + 16; \
 		w += qs_record_bytes(k); \
-	} \
-	if (k == QK_INT8) \
-	{ \
-		QS_ROWS_##MR(QS_STORE) \
 	} \
 }
 
@@ -420,41 +394,18 @@ qs_tile_##K##_##MR(const QsTile *j) \
 #define QS_LINKAGE	static
 #endif
 
-/* groups g0 .. g0+n-1 of a panel, QS_COLS columns from col; steps: of 16 k in all */
-QS_LINKAGE void qs_unpack_block(KType t, const uint8_t *panel, int col, int g0, int n, int steps,
-								uint8_t *to);
+/* groups g0 .. g0+n-1 of a panel, QS_COLS columns from col */
+QS_LINKAGE void qs_unpack_block(KType t, const uint8_t *panel, int col, int g0, int n, uint8_t *to);
 /* mr: even */
 QS_LINKAGE void qs_tile(KType t, int mr, const QsTile *j);
 
 #ifndef Q_TILES_OF_OTHER
 QS_TILES
 
-/* INT8: steps of 16 k, of which the last group may have one only */
-static void
-qs_unpack_INT8(const uint8_t *panel, int col, int g0, int n, int steps, uint8_t *to)
-{
-	const size_t group = KGROUP / 4 * Q_FOUR;
-
-	for (int g = g0; g < g0 + n; g++, to += qs_record_bytes(QK_INT8))
-	{
-		const uint8_t *q = panel + I8_HEADER + (size_t) g * group;
-		uint8_t		last[KGROUP / 4 * Q_FOUR];
-
-		if (2 * g + 1 == steps)
-		{
-			memcpy(last, q, sizeof(last) / 2);
-			memset(last + sizeof(last) / 2, Q8_OFF, sizeof(last) / 2);
-			q = last;
-		}
-		qs_put_codes(KT_INT8, to, q, col);
-	}
-}
-
 #define DEF_QS_UNPACK(T, MR, NS) \
 static void \
-qs_unpack_##T(const uint8_t *panel, int col, int g0, int n, int steps, uint8_t *to) \
+qs_unpack_##T(const uint8_t *panel, int col, int g0, int n, uint8_t *to) \
 { \
-	(void) steps; \
 	qs_unpack(KT_##T, panel, col, g0, n, to); \
 }
 
@@ -463,25 +414,26 @@ Q_HEAVY_FORMATS(DEF_QS_UNPACK, ,)
 Q_HALVES_FORMATS(DEF_QS_UNPACK, ,)
 
 typedef void (*QsTileFn) (const QsTile *j);
-typedef void (*QsUnpackFn) (const uint8_t *panel, int col, int g0, int n, int steps, uint8_t *to);
+typedef void (*QsUnpackFn) (const uint8_t *panel, int col, int g0, int n, uint8_t *to);
 
 QS_LINKAGE void
-qs_unpack_block(KType t, const uint8_t *panel, int col, int g0, int n, int steps, uint8_t *to)
+qs_unpack_block(KType t, const uint8_t *panel, int col, int g0, int n, uint8_t *to)
 {
 #define QS_UNPACK(T, MR, NS)	[KT_##T] = qs_unpack_##T,
 	static const QsUnpackFn fns[KT_COUNT] = {
 		Q_LIGHT_FORMATS(QS_UNPACK, ,) Q_HEAVY_FORMATS(QS_UNPACK, ,) Q_HALVES_FORMATS(QS_UNPACK, ,)
-		QS_UNPACK(INT8, ,)
 	};
 
-	fns[t] (panel, col, g0, n, steps, to);
+	fns[t] (panel, col, g0, n, to);
 }
 
 QS_LINKAGE void
 qs_tile(KType t, int mr, const QsTile *j)
 {
 #define QS_TABLE_ROW(K, MR)	[QK_##K] = {QS_TABLE(K)},
-	static const QsTileFn fns[QK_COUNT][QS_MAX_MR / 2 + 1] = {QS_KINDS(QS_TABLE_ROW, )};
+	static const QsTileFn fns[QK_COUNT][QS_MAX_MR / 2 + 1] = {
+		QS_KINDS(QS_TABLE_ROW, ) QS_TABLE_ROW(INT8, )
+	};
 
 	fns[q_kind(t)][mr / 2] (j);
 }

@@ -1,6 +1,6 @@
 /*
  * tmpl_qtile.h
- *	  The register tile of quantized products, for all formats.
+ *	  The register tile of quantized products, for all formats but INT8.
  *
  * Work goes strip by strip (Q_STRIP columns, a vector of 32-bit lanes) through
  * the groups of 32 k.  16 k are a step: q_operand() makes four vectors of bytes
@@ -228,13 +228,6 @@ q_split(KType t, int mr)
 #define Q_FINISH(r, p) \
 	q_finish(t, c + r * Q_COLS + col + p * Q_STRIP, a##r##_##p, d##p, m##p, mins##p, \
 			 xd[r * ldb + b], xi[r * ldb + b]);
-#define I8_PAIRS(s, p) \
-	const qi	pairs##p = q_zero();
-#define I8_INIT(r, p) \
-	qi a##r##_##p = q_load(c + (r * Q_COLS + col + p * Q_STRIP) * 4);
-#define I8_STORE(r, p) \
-	q_store(c + (r * Q_COLS + col + p * Q_STRIP) * 4, a##r##_##p);
-
 /* 16 k of one row and a strip */
 #define Q_ALONE(s, p) \
 	{ \
@@ -360,61 +353,7 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 		} \
 }
 
-/*
- * INT8: the sums of all k are integers.  c holds them until the end; 32 k at a
- * time pass through registers.
- */
-#define I8_STEPS(MR)	((MR) <= 2 ? 1 : 2)
-
-#define DEF_I8_TILE(MR, NS) \
-static void \
-q_tile_INT8_##MR(const QTile *j) \
-{ \
-	const KType t = KT_INT8; \
-	const size_t ldx = j->ldx; \
-\
-	(void) ldx; \
-	P##NS(I8_PAIRS, 0) \
-	for (int i = 0; i < j->spans; i += I8_STEPS(MR)) \
-		for (int p = 0; p < j->np; p++) \
-		{ \
-			const uint8_t *w = j->w + (size_t) p * j->ps + I8_HEADER + (size_t) i * 4 * Q_FOUR; \
-			uint8_t    *c = (uint8_t *) (j->c + p * (MR * Q_COLS)); \
-			int			steps = k_min(I8_STEPS(MR), j->spans - i); \
-\
-			Q_NO_UNROLL \
-			for (int col = 0; col < Q_COLS; col += Q_STRIP * NS) \
-			{ \
-				const uint8_t *q = w; \
-				const int8_t *x = j->x + (size_t) i * 16; \
-\
-				R##MR(P##NS, I8_INIT) \
-				Q_NO_UNROLL \
-				for (int s = 0; s < steps; s++, q += 4 * Q_FOUR, x += 16) \
-				{ \
-					Q_STEP(0, MR, NS) \
-				} \
-				R##MR(P##NS, I8_STORE) \
-			} \
-		} \
-	for (int p = 0; p < j->np; p++) \
-		for (int r = 0; r < MR; r++) \
-			for (int col = 0; col < Q_COLS; col += Q_STRIP) \
-			{ \
-				float	   *c = j->c + (p * MR + r) * Q_COLS + col; \
-				qi			sum = q_add(q_load((uint8_t *) c), q_i8_off(j->xi[r])); \
-				qf			d = qf_load((const float *) (const void *) (j->w + (size_t) p * j->ps) + col); \
-\
-				qf_store(c, qf_mul(qf_cvt(sum), qf_mul(d, qf_set1(j->xd[r])))); \
-			} \
-}
-
-/* what takes the operands' offset away: xi, once a row */
-Q_INLINE qi
-q_i8_off(int32_t xi)
-{
-	return Q8_OFF == 0 ? q_zero() : q_set1(xi);
-}
+#include "cpu/tmpl_i8tile.h"
 
 /* the formats, by the registers they need */
 #define Q_LIGHT_FORMATS(X, MR, NS) \

@@ -5,8 +5,8 @@
  * What others are measured against, so it does nothing clever and runs on the
  * calling thread.  Matrices stay row-major as in the file ([n][k], row_perm
  * applied).  Float products are one fmaf chain in k order, quantized products
- * exact integer sums and one or two fmaf a group of 32 (docs/kernels.md): the
- * order all implementations keep.  Norms and softmax sum in double.
+ * exact integer sums and one or two fmaf a group of 32, or of 128 (docs/kernels.md):
+ * the order all implementations keep.  Norms and softmax sum in double.
  */
 #include "groups.h"
 
@@ -99,19 +99,41 @@ dot_groups(KType t, const uint8_t *w, const float *x, int k)
 	return acc;
 }
 
+/* the same of INT8: n codes with a row's scale, n activations with a zero point */
+static float
+dot_int8_group(const uint8_t *w, const float *x, int n, float acc)
+{
+	float		max = 0.0f,
+				min = 0.0f,
+				inv,
+				s;
+	bool		finite = true;
+	int32_t		zero,
+				dot = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		finite = finite && isfinite(x[i]);
+		max = fmaxf(max, x[i]);
+		min = fminf(min, x[i]);
+	}
+	s = i8_scale(max, 0.0f - min, finite, &inv, &zero);
+	for (int i = 0; inv != 0.0f && i < n; i++)
+		dot += (int8_t) w[i] * (k_min((int) rintf(x[i] * inv) + zero, I8_MAX_CODE) - zero);
+	return fmaf(s, (float) dot, acc);
+}
+
 static float
 dot_int8(const uint8_t *w, const float *x, int k)
 {
-	int			dot = 0;
-	float		dw,
-				inv,
-				d = q8_scale(abs_max(x, k), &inv);
+	float		acc = 0.0f,
+				d;
 
-	memcpy(&dw, w, sizeof(dw));
-	w += sizeof(dw);
-	for (int i = 0; inv != 0.0f && i < k; i++)
-		dot += (int8_t) w[i] * (int) rintf(x[i] * inv);
-	return (float) dot * (dw * d);
+	memcpy(&d, w, sizeof(d));
+	w += sizeof(d);
+	for (int i = 0; i < k; i += I8_GROUP)
+		acc = dot_int8_group(w + i, x + i, k_min(I8_GROUP, k - i), acc);
+	return acc * d;
 }
 
 static float

@@ -194,15 +194,23 @@ def quantize(model, method, config, rng):
     return out
 
 
-def int8_row(a):
-    """To -127..127 with one scale a row: INT8 on all kernels."""
-    amax = a.abs().amax(-1, keepdim=True)
-    return torch.round(a * (127.0 / amax)) * (amax / 127.0)
+def int8_groups(a):
+    """To 0..127 with a scale and a zero point for each 128 of a row: INT8 on all kernels."""
+    out = []
+    for x in torch.split(a, 128, -1):
+        high = x.amax(-1, keepdim=True).clamp(min=0)
+        low = -x.amin(-1, keepdim=True).clamp(max=0)
+        part = torch.tensor(1 / 127, dtype=torch.float32)
+        scale = high * part + low * part
+        inverse = torch.where(scale > 0, 1 / scale, torch.zeros_like(scale))
+        zero = torch.round(low * inverse)
+        out.append(scale * ((torch.round(x * inverse) + zero).clamp(max=127) - zero))
+    return torch.cat(out, -1)
 
 
 # inputs rounded as the engine does it, where all quantized matrices hold their values exactly
 ROUNDED = {"quant_ct_w4a16": ("_int8", gm.int8), "quant_gptq_3bit": ("_int8", gm.int8),
-           "quant_ct_w8a8": ("_int8", int8_row), "quant_fp8": ("_bf16", gm.bf16)}
+           "quant_ct_w8a8": ("_int8", int8_groups), "quant_fp8": ("_bf16", gm.bf16)}
 
 
 def write_rounded(name, model, prompt):

@@ -4,7 +4,8 @@
  *
  * Packing moves bits in vectors; here the same layouts (docs/kernels.md) are made
  * weight by weight from kgroup_get(), and the bytes must be the same.  Any bits may
- * lie in a block but NaN scales; MXFP4's second code of 0 is one of them.
+ * lie in a block but NaN scales; MXFP4's second code of 0 is one of them.  INT8 has a
+ * layout of its own.
  */
 #include "groups.h"
 #include "tests/kernels/conform.h"
@@ -202,6 +203,65 @@ one_format(const Impl *im, const Layout *l, int n, int k)
 	free(m.data);
 }
 
+/* INT8, weight by weight; returns the number of bytes */
+static size_t
+slow_pack_int8(const Case *t, uint8_t *to)
+{
+	int			filled = (t->k + 15) / 16 * 16;
+	uint8_t    *at = to;
+
+	for (int p = 0; p < (t->n + COLS - 1) / COLS; p++)
+	{
+		int			cols = k_min(COLS, t->n - p * COLS);
+		const uint8_t *src = t->src + (size_t) p * COLS * ((size_t) t->k + 4);
+
+		for (int c = 0; c < cols; c++)
+			memcpy(at + c * 4, src + (size_t) c * ((size_t) t->k + 4), 4);
+		at += COLS * 4;
+		for (int g = 0; g < filled; g += I8_GROUP)
+		{
+			uint8_t    *codes = at + COLS * 2;
+
+			for (int c = 0; c < cols; c++)
+			{
+				const uint8_t *row = src + (size_t) c * ((size_t) t->k + 4) + 4;
+				int16_t		sum = 0;
+
+				for (int k = 0; k < k_min(I8_GROUP, t->k - g); k++)
+				{
+					sum = (int16_t) (sum + (int8_t) row[g + k]);
+					codes[k / 4 * 4 * COLS + (t->by_column ? c * 4 + k % 4 : k % 4 * COLS + c)] = row[g + k];
+				}
+				memcpy(at + c * 2, &sum, 2);
+			}
+			at = codes + (size_t) k_min(I8_GROUP, filled - g) * COLS;
+		}
+	}
+	return (size_t) (at - to);
+}
+
+static void
+int8_case(const Impl *im, int n, int k)
+{
+	size_t		len = ktype_row_bytes(KT_INT8, k) * (size_t) n;
+	uint8_t    *src = xalloc(len + 1);
+	Case		t = {.by_column = strcmp(im->k->name, "portable") != 0, .n = n, .k = k, .src = src + 1};
+	KMat		m = {.type = KT_INT8, .n = n, .k = k, .nbytes = im->k->mat_bytes(KT_INT8, n, k)};
+	KTensor		tensor = {.name = "w", .type = KT_INT8, .ndim = 2, .shape = {n, k}, .data = src + 1, .nbytes = len};
+	uint8_t    *want = xalloc(m.nbytes);
+
+	for (int j = 0; j < n; j++)
+		rnd_row(KT_INT8, k, src + 1 + ktype_row_bytes(KT_INT8, k) * (size_t) j);
+	m.data = xalloc(m.nbytes);
+	memset(m.data, 0x5a, m.nbytes);
+	im->k->mat_pack(&m, &tensor, 0, n);
+	EXPECT(slow_pack_int8(&t, want) == m.nbytes && memcmp(want, m.data, m.nbytes) == 0, "%s INT8 %dx%d: other bytes",
+		   im->k->name, n, k);
+	free(src);
+	free(want);
+	free(m.data);
+}
+
 void
 test_pack(const Impl *im)
 {
@@ -214,4 +274,8 @@ test_pack(const Impl *im)
 		one_format(im, &layouts[i], 32, ktype_block(layouts[i].type));
 		one_format(im, &layouts[i], 1, 2 * ktype_block(layouts[i].type));
 	}
+	int8_case(im, MAX_N, 3 * I8_GROUP);
+	int8_case(im, 32, I8_GROUP + 16);
+	int8_case(im, 33, 2 * I8_GROUP - 9);
+	int8_case(im, 1, 5);
 }
