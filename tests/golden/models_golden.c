@@ -18,8 +18,9 @@
  *	  2e-5	float weights where activations stay float
  *	  0.08	BF16 weights on avx512_bf16, which rounds activations to BF16
  *	  0.15	quantized weights, where activations are rounded to 8 bits in blocks of 32
- *	  2e-5	the last two against a reference with the same rounding, at the best of
- *			eight positions; 0.08 and 0.15 at the others: a value on the border of two
+ *	  0.4	INT8, where activations are rounded to 7 bits between the ends of 128
+ *	  2e-5	the last three against a reference with the same rounding, at the best of
+ *			eight positions; the others by those tolerances: a value on the border of two
  *			roundings may fall to either side, and from there on all differs by roundings
  * The reference's greedy tokens are fed; where the tolerance isn't the first, each
  * must be within twice the tolerance of our best instead of being the best.
@@ -416,7 +417,7 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		bool		bf16 = type == KT_BF16 && strstr(k->name, "bf16") != NULL;
 		bool		int8 = type > KT_BF16;
 		const char *rounded = int8 ? "_int8" : bf16 ? "_bf16" : NULL;
-		double		tol = int8 ? 0.15 : bf16 ? 0.08 : 2e-5;
+		double		tol = type == KT_INT8 ? 0.4 : int8 ? 0.15 : bf16 ? 0.08 : 2e-5;
 		Golden		g2;
 
 		run_start(&r, m);

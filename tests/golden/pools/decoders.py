@@ -91,7 +91,7 @@ POOLS = {
             dict(task="embed", text="a", step_tag=3, error='does not take "step_tag_id"'),
             dict(task="score", text="a", pair="b", long_input="chunk", error='long_input "chunk" is for')]),
     "e5_mistral": dict(
-        quantized=0.998,
+        quantized=0.995,
         config=dict(model_type="mistral", sliding_window=20), post=bos_eos,
         st=dict(pooling="lasttoken", normalize=True, config=dict(
             prompts={"web_search_query": QUERY, "sts_query": "Instruct: same?\nQuery: "}, default_prompt_name="sts_query")),
@@ -110,7 +110,7 @@ POOLS = {
     "gte_qwen2": dict(
         config=dict(model_type="qwen2", tie_word_embeddings=False), post=gp.append_eos,
         config_json=lambda c: c.update(architectures=["Qwen2ForCausalLM"], is_causal=False),
-        st=dict(pooling="lasttoken", normalize=True), reference=last_both_ways, tasks="embed, token_embed", cases=embeds()),
+        st=dict(pooling="lasttoken", normalize=True), reference=last_both_ways, tasks="embed, token_embed", quantized=0.995, cases=embeds()),
     "llama_bidirectional": dict(
         config=dict(model_type="llama"), config_json=lambda c: c.update(architectures=["LlamaBidirectionalModel"], pooling="avg"),
         reference=mean_both_ways, tasks="embed, token_embed", cases=embeds() + [
@@ -120,7 +120,7 @@ POOLS = {
         st=dict(pooling=POOLERS[:4], include_prompt=False, config=dict(prompts={"p": "Represent this: "})),
         cases=embeds(*TEXTS[:2]) + embeds(TEXTS[0], prompt_name="p") + embeds(TEXTS[1], use_activation=True)),
     "llama_pooling2": dict(
-        config=dict(model_type="llama"), post=bos_eos, quantized=0.998,
+        config=dict(model_type="llama"), post=bos_eos, quantized=0.99,
         st=dict(pooling=POOLERS[4:], include_prompt=False, config=dict(prompts={"p": "Represent this: "})),
         cases=embeds(*TEXTS[:2]) + embeds(TEXTS[0], prompt_name="p")),
     "qwen2_saved": dict(
@@ -134,5 +134,5 @@ POOLS = {
         cases=embeds(*TEXTS[:2]) + [dict(task="token_embed", text=TEXTS[1]), dict(
             task="score", text="a", pair=TEXTS[0], ids=[])],
         reference=lambda ref, case: [[float(np.dot(*(ref.embed(dict(text=case[k]))[0] for k in ("text", "pair"))))]]
-        if case["task"] == "score" else getattr(ref, case["task"])(case), quantized=0.995),
+        if case["task"] == "score" else getattr(ref, case["task"])(case), quantized=0.98),
 }
