@@ -13,7 +13,9 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -23,6 +25,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "bgworker/jobs_int.h"
@@ -242,6 +245,22 @@ check_statements(JobRun *j)
 	check_statement(j->sql.update, j->n_key + 1, types);
 }
 
+/* Code on a table is its owner's, and runs as the job's. */
+static void
+check_owner(const JobRun *j, Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		other = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relowner != j->def->owner;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (other)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("relation \"%s\" has another owner than the job", get_rel_name(relid)),
+				 errhint("Drop the job, and make it again.")));
+}
+
 /*
  * The statements and the call, as the owner: whether the job still fits its tables, and
  * whether its owner may still use the model, is found out here.
@@ -253,6 +272,9 @@ prepare(JobRun *j)
 	JobRole		role;
 
 	MemoryContextReset(j->call_cxt);
+	check_owner(j, j->def->source);
+	if (OidIsValid(j->def->target_table))
+		check_owner(j, j->def->target_table);
 	job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
 	old = MemoryContextSwitchTo(j->call_cxt);
 	jobs_sql_build(j);

@@ -28,7 +28,8 @@ typedef struct KeyColumn
 	char	   *type;			/* with its modifier */
 	Oid			typid;
 	Oid			equal,
-				greater;		/* operators */
+				greater,
+				least;			/* at least: operators */
 } KeyColumn;
 
 typedef struct Tables
@@ -88,6 +89,7 @@ read_key(Tables *t, Relation rel)
 		t->key[i].type = format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 		t->key[i].equal = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
 		t->key[i].greater = get_opfamily_member(family, type, type, BTGreaterStrategyNumber);
+		t->key[i].least = get_opfamily_member(family, type, type, BTGreaterEqualStrategyNumber);
 	}
 	index_close(index, AccessShareLock);
 }
@@ -153,6 +155,12 @@ put_behind(StringInfo s, const Tables *t, int i)
 	char	   *param = psprintf("($%d::%s)", i + 2, t->key[i].type);
 
 	appendStringInfoChar(s, '(');
+	/* by this an index finds the place; what is behind it can't be found by OR */
+	if (i == 0 && t->n > 1)
+	{
+		generate_operator_clause(s, psprintf("src.%s", t->key[i].name), t->key[i].typid, t->key[i].least, param, t->key[i].typid);
+		appendStringInfoString(s, " AND (");
+	}
 	put_compare(s, t, i, "src", false, param);
 	if (i + 1 < t->n)
 	{
@@ -162,6 +170,8 @@ put_behind(StringInfo s, const Tables *t, int i)
 		put_behind(s, t, i + 1);
 		appendStringInfoChar(s, ')');
 	}
+	if (i == 0 && t->n > 1)
+		appendStringInfoChar(s, ')');
 	appendStringInfoChar(s, ')');
 }
 

@@ -101,6 +101,8 @@ transaction(JobStep step, JobRun *j, void *arg, const char *what)
 	report(j ? psprintf("job %s: %s", j->def->name, what) : what);
 	PG_TRY();
 	{
+		/* now() is the transaction's, not the worker's start */
+		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		enable_timeout_after(STATEMENT_TIMEOUT, vllm_job_transaction_time);
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -110,6 +112,8 @@ transaction(JobStep step, JobRun *j, void *arg, const char *what)
 		SPI_finish();
 		PopActiveSnapshot();
 		disable_timeout(STATEMENT_TIMEOUT, false);
+		/* it may have fired where nobody looked; what comes next is not to blame */
+		QueryCancelPending = false;
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -773,7 +777,8 @@ serve(JobRun *j)
 	}
 	if ((j->look || j->backfill) && j->n_items <= vllm_job_batch_size / 2)
 		claim(j);
-	while (!j->failed && j->not_before <= now && count_state(j, ITEM_CLAIMED) > 0)
+	/* one piece a turn: inputs may take their time, and other jobs wait */
+	if (!j->failed && j->not_before <= now && count_state(j, ITEM_CLAIMED) > 0)
 		read_inputs(j);
 	if (j->n_items > 0)
 	{
@@ -807,7 +812,7 @@ next_nap(bool *idle)
 		if (at != 0)
 			nap = Min(nap, Max(TimestampDifferenceMilliseconds(now, at), 0));
 		if (j->n_items > 0)
-			nap = Min(nap, 50);
+			nap = Min(nap, j->not_before <= now && count_state(j, ITEM_CLAIMED) > 0 ? 0 : 50);
 	}
 	return nap;
 }

@@ -297,8 +297,12 @@ check_side_table(NewJob *n, Oid type)
 		bad_value("target_table", n->target_table, "It must be an ordinary table.");
 	if (RelationGetRelid(rel) == RelationGetRelid(n->source))
 		bad_value("target_table", n->target_table, "It must not be the source.");
-	if (!has_privs_of_role(GetUserId(), rel->rd_rel->relowner))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
+	if (rel->rd_rel->relowner != n->def.owner)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("relation \"%s\" has another owner than relation \"%s\"", RelationGetRelationName(rel),
+						RelationGetRelationName(n->source)),
+				 errdetail("A job runs as the owner of its source.")));
 	foreach(lc, n->def.key)
 		if (get_attnum(RelationGetRelid(rel), lfirst(lc)) <= 0)
 			ereport(ERROR,
@@ -402,7 +406,7 @@ insert_job(NewJob *n)
 	v[0] = Int32GetDatum(j->id);
 	v[1] = NameGetDatum(&name);
 	v[2] = CStringGetTextDatum(j->kind);
-	v[3] = ObjectIdGetDatum(GetUserId());
+	v[3] = ObjectIdGetDatum(j->owner);
 	v[4] = ObjectIdGetDatum(j->source);
 	v[5] = names_datum(j->key);
 	v[6] = names_datum(j->inputs);
@@ -476,6 +480,8 @@ open_source(NewJob *n, FunctionCallInfo fcinfo, const char *function)
 	/* as CREATE TRIGGER: whoever writes now has committed before the back-fill reads */
 	n->source = table_open(n->def.source, ShareRowExclusiveLock);
 	check_source(n->source);
+	/* code that its owner puts on the table (triggers, generated columns) runs with the job: as nobody else */
+	n->def.owner = n->source->rd_rel->relowner;
 	set_key(n);
 	initStringInfo(&n->arguments);
 }

@@ -191,6 +191,22 @@ RESET ROLE;
 SELECT count(*) FROM queued() WHERE key = '{77}';
 DROP TABLE intruder;
 
+-- a job runs as the owner of its source, whoever made it: code on the table runs as nobody else
+SET ROLE regress_jobs_a;
+CREATE TABLE theirs (id int PRIMARY KEY, a text, b text, who text, at timestamptz DEFAULT clock_timestamp());
+CREATE FUNCTION who() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN new.who := current_user || CASE WHEN now() > new.at THEN ', later' ELSE '' END; RETURN new; END $$;
+CREATE TRIGGER who BEFORE UPDATE ON theirs FOR EACH ROW EXECUTE FUNCTION who();
+RESET ROLE;
+SELECT llm_create_completion_job('theirs', template => '{a}', target_column => 'b', name => 'theirs');
+INSERT INTO theirs VALUES (1, 'text');
+SELECT settled('theirs');
+SELECT b, who FROM theirs;
+ALTER TABLE theirs OWNER TO regress_jobs_b;
+INSERT INTO theirs VALUES (2, 'text');
+SELECT settled('theirs');
+SELECT state, last_error FROM llm_jobs WHERE name = 'theirs';
+SELECT b, who FROM theirs WHERE id = 2;
+
 -- ---- at once: row triggers ----
 CREATE TABLE small (id int PRIMARY KEY, a text, b text, e real[]);
 CREATE TRIGGER b BEFORE INSERT OR UPDATE ON small FOR EACH ROW EXECUTE FUNCTION llm_generate_trigger('a', 'b', 'say {} twice');
