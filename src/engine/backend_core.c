@@ -144,13 +144,27 @@ plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
 }
 
 /*
+ * The work space is as large as the longest sequence, and a step with it can't be cancelled: what a
+ * model claims to take is cut, unless the user asks for it.
+ */
+#define BOTH_WAYS_LEN	32768
+
+static int
+both_ways_len(const ModelInfo *mi, const ModelOpts *o)
+{
+	if (o->max_model_len > 0 && o->max_model_len < mi->max_model_len)
+		return o->max_model_len;
+	return o->max_model_len > 0 || mi->max_model_len < BOTH_WAYS_LEN ? mi->max_model_len : BOTH_WAYS_LEN;
+}
+
+/*
  * A sequence is computed in one step, and nothing is kept of it: K and V are those of one layer
  * and one step, and exact.
  */
 static void
 plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 {
-	int			len = o->max_model_len > 0 && o->max_model_len < mi->max_model_len ? o->max_model_len : mi->max_model_len;
+	int			len = both_ways_len(mi, o);
 	KvView		kv = {
 		.type = KT_F32,.n_layers = 1,.n_blocks = 1,.block_size = co->block_size,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim
@@ -185,8 +199,16 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 	huge_pages_by_name(s->huge_pages, &co->huge);
 	if (co->max_num_batched_tokens < co->max_num_seqs)
 		co->max_num_batched_tokens = co->max_num_seqs;
-	return plan_state(mi, co, e) &&
-		context_length(mi, o, kv_tokens(mi, co->kv_type, co->block_size, (int64_t) co->kv_bytes), &co->max_model_len, e);
+	if (!plan_state(mi, co, e) ||
+		!context_length(mi, o, kv_tokens(mi, co->kv_type, co->block_size, (int64_t) co->kv_bytes), &co->max_model_len, e))
+		return false;
+	if (mi->both_ways && co->max_model_len > both_ways_len(mi, o))
+	{
+		co->max_model_len = both_ways_len(mi, o);
+		log_line('I', "the longest text has %d tokens instead of %d: the option max_model_len allows more",
+				 co->max_model_len, mi->max_model_len);
+	}
+	return true;
 }
 
 /* model_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */

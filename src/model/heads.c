@@ -60,8 +60,9 @@ look_both_ways(DecoderConf *c, Err *e)
 
 		if (l->recurrent || l->both || l->chunk > 0 || c->mla.latent > 0)
 			return err_set(e, ERR_UNSUPPORTED, "attention both ways is not supported in this architecture");
+		/* as transformers: so many positions to either side, beside the row's own */
 		if (l->window > 0 && l->ahead == 0)
-			l->ahead = l->window - 1;
+			l->ahead = l->window++;
 	}
 	return true;
 }
