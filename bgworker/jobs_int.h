@@ -140,6 +140,8 @@ void		jobs_item_forget_requests(JobItem *it);
 void		jobs_look(JobRun *j, JobItem **items, int n, Look *looks);
 /* Arrays of keys as parameters of sql.read and sql.lock. */
 void		jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *types);
+/* job_role_begin() as the job's owner in a restricted context; an error if its tables belong to another. */
+void		jobs_as_owner(const JobRun *j, JobRole *role);
 
 /* ---- jobs_write.c ---- */
 

@@ -36,6 +36,33 @@
 
 JobItem    *jobs_alone = NULL;
 
+/* ---- whose rights ---- */
+
+/* Code on a table is its owner's, and runs as the job's. */
+static void
+check_owner(const JobRun *j, Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		other = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relowner != j->def->owner;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (other)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("relation \"%s\" has another owner than the job", get_rel_name(relid)),
+				 errhint("Drop the job, and make it again.")));
+}
+
+void
+jobs_as_owner(const JobRun *j, JobRole *role)
+{
+	check_owner(j, j->def->source);
+	if (OidIsValid(j->def->target_table))
+		check_owner(j, j->def->target_table);
+	job_role_begin(role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+}
+
 /* ---- errors ---- */
 
 Blame
@@ -245,22 +272,6 @@ check_statements(JobRun *j)
 	check_statement(j->sql.update, j->n_key + 1, types);
 }
 
-/* Code on a table is its owner's, and runs as the job's. */
-static void
-check_owner(const JobRun *j, Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool		other = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relowner != j->def->owner;
-
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	if (other)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("relation \"%s\" has another owner than the job", get_rel_name(relid)),
-				 errhint("Drop the job, and make it again.")));
-}
-
 /*
  * The statements and the call, as the owner: whether the job still fits its tables, and
  * whether its owner may still use the model, is found out here.
@@ -272,10 +283,7 @@ prepare(JobRun *j)
 	JobRole		role;
 
 	MemoryContextReset(j->call_cxt);
-	check_owner(j, j->def->source);
-	if (OidIsValid(j->def->target_table))
-		check_owner(j, j->def->target_table);
-	job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	jobs_as_owner(j, &role);
 	old = MemoryContextSwitchTo(j->call_cxt);
 	jobs_sql_build(j);
 	j->call = job_call_make(job_extension_schema(), j->def->function, j->def->arguments);
@@ -495,7 +503,7 @@ jobs_read(JobRun *j, void *arg)
 			items[n++] = item;
 	}
 	looks = palloc(sizeof(Look) * Max(n, 1));
-	job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	jobs_as_owner(j, &role);
 	jobs_look(j, items, n, looks);
 	for (int i = 0; i < n; i++)
 		take_look(j, items[i], &looks[i]);
@@ -590,7 +598,7 @@ jobs_backfill(JobRun *j, void *arg)
 	*more = read_backfill(j, &b);
 	if (!*more)
 		return;
-	job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	jobs_as_owner(j, &role);
 	read_source_keys(j, &b, limit);
 	format = job_key_format();
 	rows = SPI_tuptable;

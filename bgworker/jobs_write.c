@@ -451,7 +451,7 @@ jobs_write(JobRun *j, void *arg)
 			index[n] = i;
 			items[n++] = r->items[i];
 		}
-	job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	jobs_as_owner(j, &role);
 	/* what is deferred would run at commit, with other rights */
 	(void) SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0);
 	lock_rows(&w, items, index, n);
@@ -485,7 +485,7 @@ jobs_too_slow(JobRun *j, void *arg)
 	w.locked = &locked;
 	if (it->key != NULL)
 	{
-		job_role_begin(&role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+		jobs_as_owner(j, &role);
 		lock_rows(&w, &it, &index, 1);
 		job_role_end(&role);
 	}
