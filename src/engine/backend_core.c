@@ -66,7 +66,8 @@ kv_tokens(const ModelInfo *mi, KType type, int block_size, int64_t bytes)
 	};
 	size_t		per_block;
 
-	if (mi->n_kv_layers == 0)
+	/* both ways: nothing is kept */
+	if (mi->n_kv_layers == 0 || mi->both_ways)
 		return INT32_MAX;
 	per_block = kv_layout(&kv);
 	return per_block == 0 ? 0 : bytes / (int64_t) per_block * block_size;
@@ -424,14 +425,20 @@ token_starts(const Inst *in, const char *s, size_t n, IntVec *out, Err *e)
 	return tok_starts(inst_tok(in), s, n, out, e);
 }
 
+static bool
+no_weights(const char *to, Err *e)
+{
+	err_set(e, ERR_UNSUPPORTED, "the model has a tokenizer, but no weights to %s with", to);
+	return err_hint(e, "Functions that only need a tokenizer, such as llm_tokenize, work with it.");
+}
+
 /* The way of every request to the Core: submit() comes only after this. */
 static bool
 normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
 {
 	if (in->core != NULL)
 		return core_normalize(in->core, p, given, prompt, e);
-	err_set(e, ERR_UNSUPPORTED, "the model has a tokenizer, but no weights to generate with");
-	return err_hint(e, "Functions that only need a tokenizer, such as llm_tokenize, work with it.");
+	return no_weights("generate", e);
 }
 
 static bool
@@ -439,8 +446,7 @@ pool(const Inst *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err
 {
 	if (in->pooling != NULL)
 		return pooling_make(in->pooling, pr, out, extra, e);
-	err_set(e, ERR_UNSUPPORTED, "the model has a tokenizer, but no weights to compute with");
-	return err_hint(e, "Functions that only need a tokenizer, such as llm_tokenize, work with it.");
+	return no_weights("compute", e);
 }
 
 static const char *const *

@@ -17,14 +17,11 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
-#include "optimizer/optimizer.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -177,31 +174,8 @@ selectivity(List *args)
 
 /* ---- cost ---- */
 
-/* what the planner's price of an operator stands for, about 10 ns */
-#define OPERATORS_PER_SECOND	1e8
-/* rows/s of an engine that has not computed MEASURE_ROWS yet */
-#define SPEED_UNKNOWN	1024.0
-#define MEASURE_ROWS	1000
 /* a prompt's tokens: nobody knows them before the row is there */
 #define TOKENS_UNKNOWN	128
-
-/* Prompt rows a second over all steps so far, a power of four: see support.c. */
-static double
-prompt_speed(void)
-{
-	double		speed = SPEED_UNKNOWN;
-
-	if (vllm_shared != NULL && pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY)
-	{
-		const volatile WireStats *st = wire_stats(&vllm_arena);
-		double		rows = st->step_rows;
-		double		seconds = st->step_us / 1e6;
-
-		if (rows >= MEASURE_ROWS && seconds > 0)
-			speed = rows / seconds;
-	}
-	return pow(4, rint(log(Min(Max(speed, 1), 1e7)) / log(4)));
-}
 
 Datum
 llm_choose_support(PG_FUNCTION_ARGS)
@@ -213,7 +187,7 @@ llm_choose_support(PG_FUNCTION_ARGS)
 		SupportRequestCost *cost = (SupportRequestCost *) request;
 
 		cost->startup = 0;
-		cost->per_tuple = TOKENS_UNKNOWN / prompt_speed() * OPERATORS_PER_SECOND * cpu_operator_cost;
+		cost->per_tuple = vllm_cost_of_tokens(TOKENS_UNKNOWN, true);
 		PG_RETURN_POINTER(request);
 	}
 	if (IsA(request, SupportRequestSelectivity))

@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(llm_support);
 /* what the planner's price of an operator stands for, about 10 ns */
 #define OPERATORS_PER_SECOND	1e8
 
-/* tokens/s of an engine that has not generated MEASURE_TOKENS yet */
+/* tokens/s of an engine that has not computed MEASURE_TOKENS yet */
 #define SPEED_UNKNOWN	1024.0
 #define MEASURE_TOKENS	1000
 #define TOKENS_UNKNOWN		1024
@@ -54,23 +54,29 @@ estimate_tokens(Node *node)
 	return vllm_default_max_tokens > 0 ? vllm_default_max_tokens : TOKENS_UNKNOWN;
 }
 
-/* Tokens/s of the engine, a power of four.  The arena is read as it is: no lock, and
- * nothing in it is trusted. */
+/* Tokens/s of the engine that are read (rows of all steps) or generated, a power of four.
+ * The arena is read as it is: no lock, and nothing in it is trusted. */
 static double
-engine_speed(void)
+engine_speed(bool prompt)
 {
 	double		speed = SPEED_UNKNOWN;
 
 	if (vllm_shared != NULL && pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY)
 	{
 		const volatile WireStats *st = wire_stats(&vllm_arena);
-		double		tokens = st->output_tokens;
+		double		tokens = prompt ? st->step_rows : st->output_tokens;
 		double		seconds = st->step_us / 1e6;
 
 		if (tokens >= MEASURE_TOKENS && seconds > 0)
 			speed = tokens / seconds;
 	}
-	return pow(4, rint(log(Min(Max(speed, 1), 1e6)) / log(4)));
+	return pow(4, rint(log(Min(Max(speed, 1), prompt ? 1e7 : 1e6)) / log(4)));
+}
+
+double
+vllm_cost_of_tokens(double tokens, bool prompt)
+{
+	return tokens / engine_speed(prompt) * OPERATORS_PER_SECOND * cpu_operator_cost;
 }
 
 Datum
@@ -83,8 +89,7 @@ llm_support(PG_FUNCTION_ARGS)
 		SupportRequestCost *cost = (SupportRequestCost *) request;
 
 		cost->startup = 0;
-		cost->per_tuple = estimate_tokens(cost->node) / engine_speed() *
-			OPERATORS_PER_SECOND * cpu_operator_cost;
+		cost->per_tuple = vllm_cost_of_tokens(estimate_tokens(cost->node), false);
 		PG_RETURN_POINTER(request);
 	}
 	if (IsA(request, SupportRequestRows) &&

@@ -52,6 +52,8 @@ void		vllm_guc_init(void);
 /* the SQL functions' hooks and vllm.invalid_text (release.c): _PG_init calls it
  * before MarkGUCPrefixReserved */
 void		vllm_sql_init(void);
+/* What the planner should pay for tokens that are read (prompt) or generated (support.c). */
+double		vllm_cost_of_tokens(double tokens, bool prompt);
 /* "name=value" lines for the engine, of every row marked as the engine's */
 char	   *vllm_guc_engine_config(void);
 
