@@ -264,7 +264,7 @@ parse_refused(JParse *p)
 	JNode	   *n = jin_node(p, N_REFUSED, p->t->line);
 
 	n->str = p->t->s;
-	while (p->t->t != TK_BLOCK_END && p->t->t != TK_EOF)
+	while (p->t->t != TK_BLOCK_END && p->t->t != TK_EOF && p->t->t != TK_ERROR)
 		p->t++;
 	return n;
 }
