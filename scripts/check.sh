@@ -65,7 +65,7 @@ check_fuzz() {
 	make -s -j"$(nproc)" fuzz-programs >build/check/build-fuzz.out 2>&1 ||
 		{ cat build/check/build-fuzz.out; failed=$((failed + 1)) failures="$failures build-fuzz"; return; }
 	check_programs 'build/engine/tests/fuzz/fuzz_*'
-	scripts/fuzz.sh -s "${FUZZ_SECONDS:-60}" -r 1 >build/check/fuzz.out 2>&1
+	scripts/fuzz.sh -f >build/check/fuzz.out 2>&1
 	local st=$?
 	grep -E '^fuzz_.* executions' build/check/fuzz.out
 	tally fuzz build/check/fuzz.out $st

@@ -1,21 +1,24 @@
 #!/bin/bash
 # libFuzzer on everything that reads untrusted bytes, under AddressSanitizer and UBSan:
 #
-#	scripts/fuzz.sh [-s SECONDS] [-j JOBS] [-r SEED] [TARGET ...]
+#	scripts/fuzz.sh [-s SECONDS | -f] [-j JOBS] [-r SEED] [TARGET ...]
 #
 # TARGET: fuzz_gguf ..., all of tests/fuzz by default; 60 seconds each, two at a time.
 # The corpora begin with seeds made from the fixtures and stay in build/fuzz/corpus; an
 # input that fails is left in build/fuzz/found.  SEED: of libFuzzer's choices, 0 (default) = a
-# new one; make check takes always the same.  Ends in `N passed, N failed, N skipped`.
+# new one.  -f, for make check: a fixed number of inputs, the same ones on every machine (about
+# a minute each), so that what fails once fails again: corpora of their own, addresses not random.
+# Ends in `N passed, N failed, N skipped`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-seconds=60 jobs=2 seed=0
-while getopts s:j:r: o; do
+seconds=60 jobs=2 seed=0 fixed=
+while getopts s:fj:r: o; do
 	case $o in
 		s) seconds=$OPTARG ;;
+		f) fixed=1 seed=1 ;;
 		j) jobs=$OPTARG ;;
 		r) seed=$OPTARG ;;
-		*) echo "usage: scripts/fuzz.sh [-s SECONDS] [-j JOBS] [-r SEED] [TARGET ...]" >&2; exit 2 ;;
+		*) echo "usage: scripts/fuzz.sh [-s SECONDS | -f] [-j JOBS] [-r SEED] [TARGET ...]" >&2; exit 2 ;;
 	esac
 done
 shift $((OPTIND - 1))
@@ -43,16 +46,32 @@ if ! { make -s -j"$(nproc)" $programs && make -s -j"$(nproc)" FUZZ=1 CC="${FUZZ_
 	exit 1
 fi
 
+# What a target runs in about a minute.
+runs_of() {
+	case $1 in
+		fuzz_wire) echo 900000 ;;
+		fuzz_jinja) echo 350000 ;;
+		fuzz_config | fuzz_tokenizer) echo 75000 ;;
+		*) echo 5000 ;;
+	esac
+}
+
 # No input may hang (a minute is long, but others may use the machine, too), take 256 MB at
 # once or make the process grow to 2 GB.
 run_one() {
-	local t=$1 seconds=$2 seed=$3 corpus=build/fuzz/corpus/$1 seeds=build/fuzz/seeds/$1 n
+	local t=$1 seconds=$2 seed=$3 fixed=$4 corpus=build/fuzz/corpus/$1 seeds=build/fuzz/seeds/$1 n
+	local how="-max_total_time=$seconds" limit=$((seconds + 300)) setarch=
+	if [ -n "$fixed" ]; then
+		corpus=build/fuzz/fixed/$t how="-runs=$(runs_of "$t") -reload=0" limit=900
+		rm -rf "$corpus"
+		setarch -R true 2>/dev/null && setarch='setarch -R'
+	fi
 	mkdir -p "$corpus"
 	rm -rf "$seeds" && mkdir -p "$seeds"
 	"build/engine/tests/fuzz/$t" --seeds "$seeds" || return 1
 	# leaks are looked for at the end of the run
 	ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-		timeout $((seconds + 300)) "build/fuzz/tests/fuzz/$t" -max_total_time="$seconds" -seed="$seed" -max_len=262144 -timeout=60 \
+		timeout $limit $setarch "build/fuzz/tests/fuzz/$t" $how -seed="$seed" -max_len=262144 -timeout=60 \
 		-rss_limit_mb=2048 -malloc_limit_mb=256 -artifact_prefix="build/fuzz/found/$t-" \
 		-print_final_stats=1 "$corpus" "$seeds" >"build/fuzz/log/$t" 2>&1
 	n=$?
@@ -60,8 +79,8 @@ run_one() {
 	echo "$t: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/log/$t") executions, $(ls "$corpus" | wc -l) inputs kept, status $n"
 	return $n
 }
-export -f run_one
-printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c 'run_one {} '"$seconds $seed"' || echo "FAILED {}"' | tee build/fuzz/log/all
+export -f run_one runs_of
+printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c 'run_one {} '"$seconds $seed $fixed"' || echo "FAILED {}"' | tee build/fuzz/log/all
 failed=$(grep -c '^FAILED' build/fuzz/log/all)
 echo "$(($# - failed)) passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]
