@@ -194,7 +194,7 @@ bool		core_has_work(const Core *c);	/* thread-safe */
 
 typedef struct CoreStats
 {
-	int64_t		steps, step_rows, step_seqs, step_us, max_batch;
+	int64_t		steps, step_rows, step_seqs, step_us, generate_us, max_batch;
 	int64_t		requests, finished, failed, cancelled;
 	int64_t		prompt_tokens, cached_tokens, output_tokens, preemptions;
 	int64_t		running, waiting;

@@ -534,12 +534,16 @@ static void
 account(Core *c, const Plan *plan, int64_t us)
 {
 	CoreStats  *st = &c->stats;
+	int64_t		generating = 0;
 
+	for (int i = 0; i < plan->n; i++)
+		generating += plan->e[i].r->pooled == NULL ? plan->e[i].n : 0;
 	sched_learn(c->sched, plan->units, us);
 	st->steps++;
 	st->step_rows += plan->n_rows;
 	st->step_seqs += plan->n;
 	st->step_us += us;
+	st->generate_us += plan->n_rows > 0 ? us * generating / plan->n_rows : 0;
 	if (plan->n > st->max_batch)
 		st->max_batch = plan->n;
 }

@@ -745,6 +745,7 @@ fake_step(Inst *in, const Settings *s)
 	if (n > in->st.max_batch)
 		in->st.max_batch = n;
 	in->st.step_us += clock_us() - start;
+	in->st.generate_us = in->st.step_us;
 	pthread_mutex_unlock(&in->lock);
 }
 

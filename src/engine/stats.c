@@ -73,6 +73,7 @@ accumulate(CoreStats *a, const CoreStats *b, int sign)
 	a->step_rows += sign * b->step_rows;
 	a->step_seqs += sign * b->step_seqs;
 	a->step_us += sign * b->step_us;
+	a->generate_us += sign * b->generate_us;
 	a->requests += sign * b->requests;
 	a->finished += sign * b->finished;
 	a->failed += sign * b->failed;
@@ -204,6 +205,7 @@ stats_publish(Stats *s)
 	w->step_rows = t.step_rows;
 	w->step_seqs = t.step_seqs;
 	w->step_us = t.step_us;
+	w->generate_us = t.generate_us;
 	w->max_batch = t.max_batch;
 	w->requests = t.requests;
 	w->finished = t.finished;

@@ -77,7 +77,8 @@ format_template(StringInfo out, const char *template, size_t n, text *const *arg
 			return bad_template(psprintf("template has a \"%c\" that belongs to no placeholder", c),
 								"Placeholders are {0}, {1}, ...; write {{ and }} for braces.");
 		if (number >= n_args)
-			return bad_template(psprintf("template has the placeholder {%d}, but there are %d arguments", number, n_args),
+			return bad_template(psprintf(ngettext("template has the placeholder {%d}, but there is %d argument",
+													"template has the placeholder {%d}, but there are %d arguments", n_args), number, n_args),
 								"The first argument is {0}.");
 		if (args[number] != NULL)
 			appendBinaryStringInfo(out, VARDATA_ANY(args[number]), VARSIZE_ANY_EXHDR(args[number]));

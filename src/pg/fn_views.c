@@ -430,7 +430,7 @@ supervisor_columns(Row *row)
 static void
 engine_columns(Row *row, const WireStats *st)
 {
-	double		seconds = st->step_us / 1e6;
+	double		seconds = st->generate_us / 1e6;
 
 	row_arena_str(row, st->isa, sizeof(st->isa));
 	row_datum(row, Int32GetDatum(st->cpu_threads));

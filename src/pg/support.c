@@ -65,7 +65,7 @@ engine_speed(bool prompt)
 	{
 		const volatile WireStats *st = wire_stats(&vllm_arena);
 		double		tokens = prompt ? st->step_rows : st->output_tokens;
-		double		seconds = st->step_us / 1e6;
+		double		seconds = (prompt ? st->step_us : st->generate_us) / 1e6;
 
 		if (tokens >= MEASURE_TOKENS && seconds > 0)
 			speed = tokens / seconds;

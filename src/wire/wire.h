@@ -179,6 +179,7 @@ typedef struct WireStats
 	int64_t		step_rows;		/* sum of rows (tokens) over steps */
 	int64_t		step_seqs;		/* sum of sequences over steps: avg_batch = step_seqs/steps */
 	int64_t		step_us;		/* time in steps */
+	int64_t		generate_us;	/* of it, by rows, for requests that generate */
 	int64_t		max_batch;
 	int64_t		requests, finished, failed, cancelled;
 	int64_t		prompt_tokens, cached_tokens, output_tokens, preemptions;

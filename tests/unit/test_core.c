@@ -93,6 +93,7 @@ test_one(void)
 		  "times %lld %lld %lld", (long long) rec.arrival_us, (long long) rec.scheduled_us,
 		  (long long) rec.first_token_us);
 	core_stats(c, &st);
+	CHECK(st.generate_us == st.step_us, "generation took %lld of %lld us", (long long) st.generate_us, (long long) st.step_us);
 	CHECK(st.steps == 21 && st.step_rows == 119 && st.finished == 1 && st.prompt_tokens == 100 &&
 		  st.output_tokens == 20 && st.kv_blocks_used == 0 && st.kv_blocks_total == 50,
 		  "steps %lld rows %lld", (long long) st.steps, (long long) st.step_rows);

@@ -227,6 +227,7 @@ test_rows(void)
 	core_stats(c, &st);
 	CHECK(st.step_rows == 40 && st.steps == 1 && st.prompt_tokens == 44, "%d rows in %d steps", (int) st.step_rows,
 		  (int) st.steps);
+	CHECK(st.generate_us == 0, "time of pooled rows counts as time of generation");
 	poolspec_free(&spec);
 	spec = choices_spec(random_prompt(1, 40), more, 4, random_prompt);
 	check_one(c, &spec, "longer labels");
