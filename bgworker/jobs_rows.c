@@ -52,6 +52,7 @@ check_owner(const JobRun *j, Oid relid)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("relation \"%s\" has another owner than the job", get_rel_name(relid)),
 				 errhint("Drop the job, and make it again.")));
+	job_refuse_rls(relid, j->def->owner);
 }
 
 void

@@ -84,6 +84,7 @@ read_key(Tables *t, Relation rel)
 
 		if (strcmp(NameStr(att->attname), list_nth(def->key, i)) != 0)
 			key_changed(def);
+		job_check_key_type(NameStr(att->attname), att->atttypid);
 		t->key[i].name = pstrdup(quote_identifier(NameStr(att->attname)));
 		t->key[i].typid = att->atttypid;
 		t->key[i].type = format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
@@ -289,22 +290,6 @@ sweep_sql(const Tables *t)
 	return s.data;
 }
 
-static const char *
-chunks_sql(const JobDef *def)
-{
-	StringInfoData s;
-
-	initStringInfo(&s);
-	appendStringInfo(&s, "SELECT seq, chunk, tok_start, tok_end FROM %s($1, method => %s",
-					 quote_qualified_identifier(job_extension_schema(), "llm_chunk_text"), quote_literal_cstr(def->chunking));
-	if (def->chunk_size > 0)
-		appendStringInfo(&s, ", size => %d", def->chunk_size);
-	if (def->chunk_overlap >= 0)
-		appendStringInfo(&s, ", overlap => %d", def->chunk_overlap);
-	appendStringInfo(&s, ", model => %s) ORDER BY seq", quote_literal_cstr(def->model));
-	return s.data;
-}
-
 /*
  * A restore puts jobs and their queue in place before the tables have all their rows, and
  * triggers last: until then a row that is not found need not be gone.
@@ -352,5 +337,5 @@ jobs_sql_build(JobRun *j)
 		j->sql.sweep = sweep_sql(&t);
 	}
 	if (strcmp(def->chunking, "none") != 0)
-		j->sql.chunks = chunks_sql(def);
+		j->sql.chunks = job_chunks_sql(def, "$1");
 }

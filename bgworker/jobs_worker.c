@@ -953,7 +953,8 @@ own_settings(void)
 		{"search_path", "pg_catalog, pg_temp"}, {"client_encoding", "UTF8"},
 		{"default_transaction_isolation", "read committed"}, {"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"}, {"lock_timeout", "200ms"}, {"statement_timeout", "0"},
-		{"idle_in_transaction_session_timeout", "0"}, {"vllm.batch_window", "0"}, {"vllm.batch_dedup", "on"},
+		{"idle_in_transaction_session_timeout", "0"}, {"vllm.batch_window", "0"}, {"standard_conforming_strings", "on"}, {"array_nulls", "on"},
+		{"transform_null_equals", "off"}, {"jit", "off"}, {"vllm.batch_dedup", "on"},
 		{"vllm.engine_timeout", "1s"}, {"vllm.queue_timeout", "1s"}
 	};
 

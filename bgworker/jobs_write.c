@@ -371,7 +371,7 @@ note_stats(JobRun *j, int done, const ErrorData *last)
 	if (last)
 		v[2] = CStringGetTextDatum(psprintf("%s: %s", unpack_sql_state(last->sqlerrcode), last->message));
 	if (done > 0 &&
-		SPI_execute_with_args("UPDATE vllm.job_stat SET done = done + $2, last_done = pg_catalog.clock_timestamp(),"
+		SPI_execute_with_args("UPDATE vllm.job_stat SET done = done + $2, last_done = pg_catalog.clock_timestamp(), last_error = NULL, last_error_at = NULL,"
 							  " rate = rate * pg_catalog.exp(-least(coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - last_done)::float8, 0) / 10, 700)) + $2 / 10.0"
 							  " WHERE job = $1", 2, types, v, nulls, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not count");

@@ -298,6 +298,8 @@ put_question(EngineRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
 	StringInfoData s;
 	ErrorData  *refused;
 
+	if (own == NULL && without_space(VARDATA_ANY(args[0]), VARSIZE_ANY_EXHDR(args[0])) == 0)
+		return must_not_be_empty("instruction");
 	initStringInfo(&s);
 	refused = own != NULL ? format_template(&s, VARDATA_ANY(own), VARSIZE_ANY_EXHDR(own), args, 2) :
 		format_template(&s, filter_template, strlen(filter_template), args, 2);

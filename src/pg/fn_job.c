@@ -8,25 +8,21 @@
  * caller, so that PostgreSQL's own checks apply; the job's rows are written with the
  * rights of the extension's owner.
  *
- * Everything that can be wrong with a job is found out here, not by the worker: columns,
- * types, the expression, the call's arguments, the model and its use.
+ * Everything that can be wrong with a job is found out here, not by the worker
+ * (job_check.c).
  *
  * Tests: tests/sql/23_jobs.sql.
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/catalog.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "parser/parse_coerce.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -35,10 +31,9 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
-#include "utils/varlena.h"
 
 #include "pg/catalog.h"
-#include "pg/job.h"
+#include "pg/job_new.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_embedding_job);
@@ -48,18 +43,6 @@ PG_FUNCTION_INFO_V1(llm_pause_job);
 PG_FUNCTION_INFO_V1(llm_resume_job);
 PG_FUNCTION_INFO_V1(llm_retry_job);
 PG_FUNCTION_INFO_V1(llm_backfill_job);
-
-/* columns of a side table beside the key */
-static const char *const side_columns[] = {"chunk_seq", "chunk", "embedding", "tok_start", "tok_end"};
-
-typedef struct NewJob
-{
-	JobDef		def;
-	Relation	source;
-	char	   *target_table;	/* as given, or NULL */
-	StringInfoData arguments;
-	const char *backfill;
-} NewJob;
 
 static char *
 text_arg(FunctionCallInfo fcinfo, int arg)
@@ -73,60 +56,49 @@ name_arg(FunctionCallInfo fcinfo, int arg)
 	return PG_ARGISNULL(arg) ? NULL : pstrdup(NameStr(*PG_GETARG_NAME(arg)));
 }
 
-static void
-bad_value(const char *parameter, const char *value, const char *hint)
+/* At least `least`, or `missing`. */
+static int
+positive_arg(FunctionCallInfo fcinfo, int arg, const char *name, int least, int missing)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid value for parameter \"%s\": \"%s\"", parameter, value),
-			 errhint("%s", hint)));
+	if (PG_ARGISNULL(arg))
+		return missing;
+	if (PG_GETARG_INT32(arg) < least)
+		job_bad_value(name, psprintf("%d", PG_GETARG_INT32(arg)), psprintf("It must be at least %d.", least));
+	return PG_GETARG_INT32(arg);
 }
 
 /* ---- the call ---- */
 
 static void
-put_argument(NewJob *n, const char *name, const char *value)
+set_int_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg)
 {
-	appendStringInfo(&n->arguments, "%s%s => %s", n->arguments.len > 0 ? ", " : "",
-					 quote_identifier(name), quote_literal_cstr(value));
+	if (!PG_ARGISNULL(arg))
+		job_set_argument(n, name, psprintf("%d", PG_GETARG_INT32(arg)));
 }
 
 static void
-put_int_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg)
+set_text_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg)
 {
 	if (!PG_ARGISNULL(arg))
-		put_argument(n, name, psprintf("%d", PG_GETARG_INT32(arg)));
-}
-
-static void
-put_text_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg)
-{
-	if (!PG_ARGISNULL(arg))
-		put_argument(n, name, text_arg(fcinfo, arg));
+		job_set_argument(n, name, text_arg(fcinfo, arg));
 }
 
 /* options json: further arguments of the function by name; NULL is not given */
 static void
-put_options(NewJob *n, FunctionCallInfo fcinfo, int arg)
+set_options(NewJob *n, FunctionCallInfo fcinfo, int arg)
 {
 	Oid			types[1] = {JSONOID};
 	Datum		values[1];
+	SPITupleTable *rows;
 
 	if (PG_ARGISNULL(arg))
 		return;
 	values[0] = PG_GETARG_DATUM(arg);
 	if (SPI_execute_with_args("SELECT key, value FROM pg_catalog.json_each_text($1)", 1, types, values, NULL, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read options");
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		char	   *key = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
-		char	   *value = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2);
-
-		if (strcmp(key, "model") == 0)
-			bad_value("options", key, "The model is an argument of its own.");
-		if (value != NULL)
-			put_argument(n, key, value);
-	}
+	rows = SPI_tuptable;
+	for (uint64 i = 0, count = SPI_processed; i < count; i++)
+		job_set_option(n, SPI_getvalue(rows->vals[i], rows->tupdesc, 1), SPI_getvalue(rows->vals[i], rows->tupdesc, 2));
 }
 
 /* NULL: vllm.model, as it is now.  The job keeps the name. */
@@ -134,260 +106,11 @@ static void
 set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 {
 	n->def.model = catalog_model_for_use(text_arg(fcinfo, arg))->name;
-	put_argument(n, "model", n->def.model);
-}
-
-/* ---- source and key ---- */
-
-static void
-refuse_source(Relation rel, const char *why, const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("relation \"%s\" can't be the source of a job", RelationGetRelationName(rel)),
-			 errdetail("%s", why), hint ? errhint("%s", hint) : 0));
-}
-
-static void
-check_source(Relation rel)
-{
-	char		kind = rel->rd_rel->relkind;
-
-	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
-		refuse_source(rel, "It is not a table.", NULL);
-	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
-		refuse_source(rel, "It is a temporary table, which no other session can read.", NULL);
-	if (IsSystemRelation(rel))
-		refuse_source(rel, "It is a system catalog.", NULL);
-	if (!has_privs_of_role(GetUserId(), rel->rd_rel->relowner))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
-	if (kind == RELKIND_RELATION && has_subclass(RelationGetRelid(rel)) &&
-		list_length(find_inheritance_children(RelationGetRelid(rel), NoLock)) > 0)
-		refuse_source(rel, "Other tables inherit from it, whose rows its primary key does not tell apart.",
-					  "Make a job for each of the tables, or use partitions.");
-}
-
-static void
-set_key(NewJob *n)
-{
-	Relation	rel = n->source;
-	Relation	index;
-
-	(void) RelationGetIndexList(rel);
-	if (!OidIsValid(rel->rd_pkindex))
-		refuse_source(rel, "It has no primary key.", "Add one with ALTER TABLE ... ADD PRIMARY KEY.");
-	index = index_open(rel->rd_pkindex, AccessShareLock);
-	for (int i = 0; i < index->rd_index->indnkeyatts; i++)
-	{
-		AttrNumber	attno = index->rd_index->indkey.values[i];
-
-		n->def.key = lappend(n->def.key, pstrdup(NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname)));
-	}
-	index_close(index, AccessShareLock);
-}
-
-static bool
-in_list(List *names, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, names)
-		if (strcmp(lfirst(lc), name) == 0)
-			return true;
-	return false;
-}
-
-/* ---- target ---- */
-
-static void
-check_assignable(const char *column, Oid from, Oid to)
-{
-	if (!can_coerce_type(1, &from, &to, COERCION_ASSIGNMENT))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" is of type %s but the job's values are of type %s",
-						column, format_type_be(to), format_type_be(from))));
-}
-
-static Datum names_datum(List *names);
-
-/* Does the input depend on the target, by way of other jobs on the table? */
-static bool
-goes_in_circles(NewJob *n)
-{
-	Oid			types[3] = {NAMEOID, NAMEARRAYOID, OIDOID};
-	NameData	target;
-	Datum		v[3] = {NameGetDatum(&target), names_datum(n->def.inputs), ObjectIdGetDatum(n->def.source)};
-	JobRole		role;
-	bool		found;
-
-	namestrcpy(&target, n->def.target_column);
-	job_role_internal(&role);
-	if (SPI_execute_with_args("WITH RECURSIVE made(col) AS (SELECT $1 UNION SELECT j.target_column FROM vllm.job j, made"
-							  " WHERE j.source = $3 AND made.col = ANY (j.input_columns) AND j.target_column IS NOT NULL)"
-							  " SELECT 1 FROM made WHERE col = ANY ($2)", 3, types, v, NULL, true, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not look at other jobs");
-	found = SPI_processed > 0;
-	job_role_end(&role);
-	return found;
-}
-
-static void
-check_target_column(NewJob *n, Oid type)
-{
-	const char *name = n->def.target_column;
-	AttrNumber	attno = get_attnum(RelationGetRelid(n->source), name);
-	Form_pg_attribute att;
-
-	if (attno <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(n->source)),
-				 errhint("Add it: ALTER TABLE %s ADD COLUMN %s %s.", RelationGetRelationName(n->source),
-						 quote_identifier(name), format_type_be(type))));
-	att = TupleDescAttr(RelationGetDescr(n->source), attno - 1);
-	if (att->attgenerated || att->attidentity == ATTRIBUTE_IDENTITY_ALWAYS)
-		bad_value("target_column", name, "It is a generated column.");
-	if (in_list(n->def.key, name))
-		bad_value("target_column", name, "It is part of the primary key.");
-	if (goes_in_circles(n))
-		bad_value("target_column", name, "The input is made of it, here or by other jobs: the job would never end.");
-	check_assignable(name, type, att->atttypid);
-}
-
-/* A statement as the caller. */
-static void
-execute(const char *sql)
-{
-	if (SPI_execute(sql, false, 0) < 0)
-		elog(ERROR, "could not execute: %s", sql);
-}
-
-static void
-create_side_table(NewJob *n, RangeVar *name, Oid type)
-{
-	StringInfoData sql;
-	ListCell   *lc;
-
-	initStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE TABLE %s (", quote_qualified_identifier(name->schemaname, name->relname));
-	foreach(lc, n->def.key)
-	{
-		AttrNumber	attno = get_attnum(RelationGetRelid(n->source), lfirst(lc));
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(n->source), attno - 1);
-
-		appendStringInfo(&sql, "%s %s NOT NULL, ", quote_identifier(lfirst(lc)),
-						 format_type_with_typemod(att->atttypid, att->atttypmod));
-	}
-	appendStringInfo(&sql, "chunk_seq int NOT NULL, chunk text NOT NULL, embedding %s NOT NULL, tok_start int, tok_end int, PRIMARY KEY (",
-					 format_type_be(type));
-	foreach(lc, n->def.key)
-		appendStringInfo(&sql, "%s, ", quote_identifier(lfirst(lc)));
-	appendStringInfoString(&sql, "chunk_seq))");
-	execute(sql.data);
-}
-
-static void
-check_side_table(NewJob *n, Oid type)
-{
-	Relation	rel = table_open(n->def.target_table, AccessShareLock);
-	ListCell   *lc;
-
-	if (rel->rd_rel->relkind != RELKIND_RELATION || rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
-		bad_value("target_table", n->target_table, "It must be an ordinary table.");
-	if (RelationGetRelid(rel) == RelationGetRelid(n->source))
-		bad_value("target_table", n->target_table, "It must not be the source.");
-	if (rel->rd_rel->relowner != n->def.owner)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("relation \"%s\" has another owner than relation \"%s\"", RelationGetRelationName(rel),
-						RelationGetRelationName(n->source)),
-				 errdetail("A job runs as the owner of its source.")));
-	foreach(lc, n->def.key)
-		if (get_attnum(RelationGetRelid(rel), lfirst(lc)) <= 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of relation \"%s\" does not exist", (char *) lfirst(lc), RelationGetRelationName(rel)),
-					 errdetail("A side table has the columns of the source's primary key.")));
-	for (int i = 0; i < (int) lengthof(side_columns); i++)
-	{
-		AttrNumber	attno = get_attnum(RelationGetRelid(rel), side_columns[i]);
-
-		if (attno <= 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of relation \"%s\" does not exist", side_columns[i], RelationGetRelationName(rel)),
-					 errdetail("A side table has the columns chunk_seq, chunk, embedding, tok_start and tok_end.")));
-		if (i == 2)
-			check_assignable(side_columns[i], type, TupleDescAttr(RelationGetDescr(rel), attno - 1)->atttypid);
-	}
-	table_close(rel, AccessShareLock);
-}
-
-static void
-set_side_table(NewJob *n, Oid type)
-{
-	RangeVar   *name = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(n->target_table)));
-
-	for (int i = 0; i < (int) lengthof(side_columns); i++)
-		if (in_list(n->def.key, side_columns[i]))
-			refuse_source(n->source, psprintf("Its key column \"%s\" has the name of a column of the side table.", side_columns[i]), NULL);
-	n->def.target_table = RangeVarGetRelid(name, NoLock, true);
-	if (!OidIsValid(n->def.target_table))
-	{
-		if (name->schemaname == NULL)
-			name->schemaname = get_namespace_name(RangeVarGetCreationNamespace(name));
-		create_side_table(n, name, type);
-		n->def.target_table = RangeVarGetRelid(name, NoLock, false);
-	}
-	check_side_table(n, type);
-}
-
-static void
-check_chunking(const NewJob *n)
-{
-	static const char *const methods[] = {"none", "tokens", "sentences", "markdown"};
-	const char *m = n->def.chunking;
-	bool		known = false;
-
-	for (int i = 0; i < (int) lengthof(methods); i++)
-		known = known || strcmp(m, methods[i]) == 0;
-	if (!known)
-		bad_value("chunking", m, "It is one of none, tokens, sentences, markdown.");
-	if (strcmp(m, "none") != 0 && n->target_table == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("chunking needs a side table"),
-				 errhint("Name it with target_table => '...'; it is created if it does not exist.")));
-	if (strcmp(m, "none") == 0 && (n->def.chunk_size != 0 || n->def.chunk_overlap >= 0))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("chunk_size and overlap need a method of chunking"),
-				 errhint("Give chunking => 'tokens', 'sentences' or 'markdown'.")));
-	if (n->def.chunk_size < 0 || (n->def.chunk_size > 0 && n->def.chunk_overlap >= n->def.chunk_size))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("chunk_size must be positive and greater than overlap")));
+	job_set_argument(n, "model", n->def.model);
 }
 
 /* ---- rows of the job ---- */
 
-static Datum
-names_datum(List *names)
-{
-	Datum	   *elems = palloc(sizeof(Datum) * Max(list_length(names), 1));
-	int			n = 0;
-	ListCell   *lc;
-
-	foreach(lc, names)
-	{
-		NameData   *name = palloc(sizeof(NameData));
-
-		namestrcpy(name, lfirst(lc));
-		elems[n++] = NameGetDatum(name);
-	}
-	return PointerGetDatum(construct_array(elems, n, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
-}
 
 static void
 insert_job(NewJob *n)
@@ -408,8 +131,8 @@ insert_job(NewJob *n)
 	v[2] = CStringGetTextDatum(j->kind);
 	v[3] = ObjectIdGetDatum(j->owner);
 	v[4] = ObjectIdGetDatum(j->source);
-	v[5] = names_datum(j->key);
-	v[6] = names_datum(j->inputs);
+	v[5] = job_names_datum(j->key);
+	v[6] = job_names_datum(j->inputs);
 	v[7] = CStringGetTextDatum(j->input);
 	v[8] = NameGetDatum(&column);
 	nulls[8] = j->target_column ? ' ' : 'n';
@@ -417,7 +140,7 @@ insert_job(NewJob *n)
 	nulls[9] = OidIsValid(j->target_table) ? ' ' : 'n';
 	v[10] = CStringGetTextDatum(j->model);
 	v[11] = CStringGetTextDatum(j->function);
-	v[12] = CStringGetTextDatum(n->arguments.data);
+	v[12] = CStringGetTextDatum(job_arguments_text(n));
 	v[13] = CStringGetTextDatum(j->chunking);
 	v[14] = Int32GetDatum(j->chunk_size);
 	nulls[14] = j->chunk_size > 0 ? ' ' : 'n';
@@ -455,9 +178,9 @@ create_triggers(const NewJob *n)
 		char		kind = get_rel_relkind(relid);
 
 		if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
-			refuse_source(n->source, "One of its partitions is a foreign table.", NULL);
+			job_refuse_source(n->source, "One of its partitions is a foreign table.", NULL);
 		for (int i = 0; i < n_events; i++)
-			execute(psprintf("CREATE TRIGGER vllm_job_%d_%s AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%s)",
+			job_execute(psprintf("CREATE TRIGGER vllm_job_%d_%s AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%s)",
 							 n->def.id, events[i][0], events[i][0],
 							 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)),
 							 events[i][1], quote_literal_cstr(n->def.name)));
@@ -477,13 +200,11 @@ open_source(NewJob *n, FunctionCallInfo fcinfo, const char *function)
 				 errmsg("source must not be null")));
 	n->def.source = PG_GETARG_OID(0);
 	n->def.chunk_overlap = -1;
-	/* as CREATE TRIGGER: whoever writes now has committed before the back-fill reads */
-	n->source = table_open(n->def.source, ShareRowExclusiveLock);
-	check_source(n->source);
+	n->source = table_open(n->def.source, AccessShareLock);
+	job_check_source(n->source);
 	/* code that its owner puts on the table (triggers, generated columns) runs with the job: as nobody else */
 	n->def.owner = n->source->rd_rel->relowner;
-	set_key(n);
-	initStringInfo(&n->arguments);
+	job_set_key(n);
 }
 
 static void
@@ -508,7 +229,7 @@ set_common(NewJob *n, FunctionCallInfo fcinfo, int name, int backfill, int max_a
 	if (n->def.name == NULL)
 		n->def.name = psprintf("%.*s_%s", NAMEDATALEN - 12, RelationGetRelationName(n->source), n->def.kind);
 	if (n->def.name[0] == '\0')
-		bad_value("name", "", "Give the job a name, or leave it out.");
+		job_bad_value("name", "", "Give the job a name, or leave it out.");
 	if (job_find(n->def.name) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -516,10 +237,8 @@ set_common(NewJob *n, FunctionCallInfo fcinfo, int name, int backfill, int max_a
 				 errhint("Give another name => '...'.")));
 	n->backfill = PG_ARGISNULL(backfill) ? "missing" : text_arg(fcinfo, backfill);
 	if (strcmp(n->backfill, "missing") != 0 && strcmp(n->backfill, "all") != 0 && strcmp(n->backfill, "none") != 0)
-		bad_value("backfill", n->backfill, "It is one of missing, all, none.");
-	n->def.max_attempts = PG_ARGISNULL(max_attempts) ? 5 : PG_GETARG_INT32(max_attempts);
-	if (n->def.max_attempts < 1)
-		bad_value("max_attempts", psprintf("%d", n->def.max_attempts), "It must be at least 1.");
+		job_bad_value("backfill", n->backfill, "It is one of missing, all, none.");
+	n->def.max_attempts = positive_arg(fcinfo, max_attempts, "max_attempts", 1, 5);
 }
 
 /* What is left once the arguments are known; the job's name, in the caller's memory. */
@@ -536,12 +255,15 @@ create_job(NewJob *n)
 				 errhint(strcmp(n->def.kind, "embedding") == 0 ?
 						 "Give one of target_column => '...', a column of the source, and target_table => '...'." :
 						 "Give target_column => '...', a column of the source.")));
-	call = job_call_make(job_extension_schema(), n->def.function, n->arguments.data);
+	call = job_call_make(job_extension_schema(), n->def.function, job_arguments_text(n));
 	if (n->def.target_column)
-		check_target_column(n, call->rettype);
+		job_check_target_column(n, call->rettype);
 	else
-		set_side_table(n, call->rettype);
-	check_chunking(n);
+		job_set_side_table(n, call->rettype);
+	job_check_chunking(n);
+	job_try(n);
+	/* as CREATE TRIGGER: whoever writes now has committed before the back-fill reads; nobody waits while the model is tried */
+	LockRelationOid(n->def.source, ShareRowExclusiveLock);
 	n->def.id = (int32) nextval_internal(job_relation("job_id_seq"), false);
 	insert_job(n);
 	create_triggers(n);
@@ -585,12 +307,12 @@ llm_create_embedding_job(PG_FUNCTION_ARGS)
 	n.target_table = text_arg(fcinfo, 3);
 	set_model(&n, fcinfo, 4);
 	n.def.chunking = PG_ARGISNULL(5) ? "none" : text_arg(fcinfo, 5);
-	n.def.chunk_size = PG_ARGISNULL(6) ? 0 : PG_GETARG_INT32(6);
-	n.def.chunk_overlap = PG_ARGISNULL(7) ? -1 : PG_GETARG_INT32(7);
-	put_int_argument(&n, fcinfo, "dimensions", 8);
-	put_text_argument(&n, fcinfo, "instruction", 9);
-	put_text_argument(&n, fcinfo, "prompt_name", 10);
-	put_options(&n, fcinfo, 11);
+	n.def.chunk_size = positive_arg(fcinfo, 6, "chunk_size", 1, 0);
+	n.def.chunk_overlap = positive_arg(fcinfo, 7, "overlap", 0, -1);
+	set_int_argument(&n, fcinfo, "dimensions", 8);
+	set_text_argument(&n, fcinfo, "instruction", 9);
+	set_text_argument(&n, fcinfo, "prompt_name", 10);
+	set_options(&n, fcinfo, 11);
 	set_common(&n, fcinfo, 14, 15, 16);
 	name = create_job(&n);
 	SPI_finish();
@@ -612,9 +334,9 @@ llm_create_completion_job(PG_FUNCTION_ARGS)
 	open_source(&n, fcinfo, "llm_create_completion_job()");
 	set_input(&n, text_arg(fcinfo, 6), text_arg(fcinfo, 1), NIL);
 	n.def.target_column = name_arg(fcinfo, 2);
-	put_int_argument(&n, fcinfo, "max_tokens", 3);
+	set_int_argument(&n, fcinfo, "max_tokens", 3);
 	set_model(&n, fcinfo, 4);
-	put_options(&n, fcinfo, 5);
+	set_options(&n, fcinfo, 5);
 	set_common(&n, fcinfo, 7, 8, 9);
 	name = create_job(&n);
 	SPI_finish();
@@ -691,7 +413,7 @@ drop_triggers(const JobDef *j)
 			char	   *name = psprintf("vllm_job_%d_%s", j->id, events[i]);
 
 			if (OidIsValid(get_trigger_oid(relid, name, true)))
-				execute(psprintf("DROP TRIGGER %s ON %s", name,
+				job_execute(psprintf("DROP TRIGGER %s ON %s", name,
 								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid))));
 		}
 	}
@@ -756,7 +478,7 @@ llm_backfill_job(PG_FUNCTION_ARGS)
 	char	   *rows = PG_ARGISNULL(1) ? "all" : text_arg(fcinfo, 1);
 
 	if (strcmp(rows, "missing") != 0 && strcmp(rows, "all") != 0 && strcmp(rows, "none") != 0)
-		bad_value("rows", rows, "It is one of missing, all, none.");
+		job_bad_value("rows", rows, "It is one of missing, all, none.");
 	(void) change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows, 0);
 	(void) change(j, "UPDATE vllm.job SET state = state WHERE id = $1", NULL, 0);
 	PG_RETURN_VOID();

@@ -363,7 +363,8 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 static AttrNumber
 argument_column(TriggerData *t, int arg)
 {
-	AttrNumber	attno = column_number(RelationGetDescr(t->tg_relation), t->tg_trigger->tgargs[arg]);
+	TupleDesc	desc = RelationGetDescr(t->tg_relation);
+	AttrNumber	attno = column_number(desc, t->tg_trigger->tgargs[arg]);
 
 	if (attno == 0)
 		ereport(ERROR,
@@ -371,6 +372,13 @@ argument_column(TriggerData *t, int arg)
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
 						t->tg_trigger->tgargs[arg], RelationGetRelationName(t->tg_relation)),
 				 errhint("The arguments of the trigger are the source column and the target column.")));
+	/* its value is computed behind the triggers */
+	if (TupleDescAttr(desc, attno - 1)->attgenerated)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("column \"%s\" of relation \"%s\" is a generated column, which can't be a %s of trigger function \"%s\"",
+						t->tg_trigger->tgargs[arg], RelationGetRelationName(t->tg_relation), arg == 0 ? "source" : "target",
+						get_func_name(t->tg_trigger->tgfoid))));
 	return attno;
 }
 

@@ -79,6 +79,8 @@ typedef struct JobRole
 } JobRole;
 void		job_role_begin(JobRole *r, Oid user, int sec_context);
 void		job_role_end(const JobRole *r);
+/* ERROR if row-level security applies to the job's owner: hidden rows would be taken for deleted. */
+void		job_refuse_rls(Oid relid, Oid owner);
 /* The owner of the extension's tables, for statements of our own on them. */
 void		job_role_internal(JobRole *r);
 
@@ -95,6 +97,8 @@ bool		job_queue_close(JobQueue *q);
 /* A key as the queue has it. */
 Datum		job_key_datum(char **key, int n_key);
 int64		job_key_hash(char **key, int n_key);
+/* ERROR if the text of such values depends on settings or names that may change. */
+void		job_check_key_type(const char *column, Oid type);
 /* Settings under which keys are written as text, until AtEOXact_GUC(level). */
 int			job_key_format(void);
 
@@ -127,6 +131,8 @@ typedef struct JobCall
  * in a transaction; all memory is the current context's.
  */
 JobCall    *job_call_make(const char *schema, const char *function, const char *arguments);
+/* The statement for the chunks of an input, an SQL expression: seq, chunk, tok_start, tok_end. */
+char	   *job_chunks_sql(const JobDef *def, const char *input);
 /* The request for an input, valid until the next one; or its error. */
 ErrorData  *job_call_request(JobCall *c, const char *input);
 

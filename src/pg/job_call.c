@@ -99,3 +99,19 @@ job_call_request(JobCall *c, const char *input)
 	c->fcinfo->args[0].isnull = false;
 	return c->func->input(&c->request, c->fcinfo);
 }
+
+char *
+job_chunks_sql(const JobDef *def, const char *input)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "SELECT seq, chunk, tok_start, tok_end FROM %s(%s, method => %s",
+					 quote_qualified_identifier(job_extension_schema(), "llm_chunk_text"), input, quote_literal_cstr(def->chunking));
+	if (def->chunk_size > 0)
+		appendStringInfo(&s, ", size => %d", def->chunk_size);
+	if (def->chunk_overlap >= 0)
+		appendStringInfo(&s, ", overlap => %d", def->chunk_overlap);
+	appendStringInfo(&s, ", model => %s) ORDER BY seq", quote_literal_cstr(def->model));
+	return s.data;
+}

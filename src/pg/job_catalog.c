@@ -25,6 +25,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 
 #include "pg/job.h"
 
@@ -197,4 +198,16 @@ job_role_internal(JobRole *r)
 
 	table_close(rel, AccessShareLock);
 	job_role_begin(r, owner, SECURITY_LOCAL_USERID_CHANGE);
+}
+
+void
+job_refuse_rls(Oid relid, Oid owner)
+{
+	if (check_enable_rls(relid, owner, true) != RLS_ENABLED)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("row-level security of relation \"%s\" applies to its owner, as whom the job runs", get_rel_name(relid)),
+			 errdetail("Rows that a policy hides would be taken for deleted."),
+			 errhint("Use ALTER TABLE ... NO FORCE ROW LEVEL SECURITY, or give the owner BYPASSRLS.")));
 }

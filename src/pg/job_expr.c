@@ -4,7 +4,8 @@
  *
  * It is analysed when the job is made, with the names that its maker sees, and kept in
  * the form that PostgreSQL prints it with an empty search_path: every function, type and
- * operator has its schema then, so that it means the same in the worker.
+ * operator has its schema then, so that it means the same in the worker.  Constants are
+ * written under the fixed settings of keys, and the worker reads them so.
  *
  * The worker computes it twice, before the model is asked and before the answer is stored,
  * and stores only if both are equal.  So it must not be volatile, and must not read
@@ -89,6 +90,33 @@ column_names(Relation rel, Node *node, const char *text)
 	return names;
 }
 
+/* The text of an amount of money is another under another lc_monetary. */
+static bool
+has_money_constant(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Const) && getBaseType(((Const *) node)->consttype) == MONEYOID)
+		return true;
+	return expression_tree_walker(node, has_money_constant, context);
+}
+
+/* As the worker reads it. */
+static char *
+print_expression(Relation rel, Node *node)
+{
+	int			level = job_key_format();
+	char	   *result;
+
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("standard_conforming_strings", "on", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	result = deparse_expression(node, deparse_context_for("src", RelationGetRelid(rel)), true, false);
+	AtEOXact_GUC(false, level);
+	return result;
+}
+
 char *
 job_expression(Relation rel, const char *text, List **columns)
 {
@@ -97,7 +125,6 @@ job_expression(Relation rel, const char *text, List **columns)
 	Node	   *node;
 	Node	   *as_text;
 	char	   *result;
-	int			level;
 
 	node = parse_expression(text);
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
@@ -107,6 +134,8 @@ job_expression(Relation rel, const char *text, List **columns)
 		refuse(text, "Subqueries are not supported: changes of other tables would not be noticed.");
 	if (pstate->p_hasAggs || pstate->p_hasWindowFuncs || pstate->p_hasTargetSRFs)
 		refuse(text, "Aggregates, window functions and functions that return sets are not supported.");
+	if (IsA(node, RowExpr) && ((RowExpr *) node)->row_typeid == RECORDOID)
+		refuse(text, "It is a row of several values. A list of columns is given as columns => '{a,b}', a text made of them as template => '{a} {b}'.");
 	as_text = coerce_to_target_type(pstate, node, exprType(node), TEXTOID, -1,
 									COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
 	if (as_text == NULL)
@@ -114,13 +143,10 @@ job_expression(Relation rel, const char *text, List **columns)
 	assign_expr_collations(pstate, as_text);
 	if (contain_volatile_functions(as_text))
 		refuse(text, "It must not be volatile: its value would differ from one time to the next.");
+	if (has_money_constant(as_text, NULL))
+		refuse(text, "A constant of type money depends on lc_monetary; cast a number to it.");
 	*columns = column_names(rel, as_text, text);
-
-	level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	result = deparse_expression(as_text, deparse_context_for("src", RelationGetRelid(rel)), true, false);
-	AtEOXact_GUC(false, level);
+	result = print_expression(rel, as_text);
 	free_parsestate(pstate);
 	return result;
 }

@@ -26,10 +26,12 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 
 #include "pg/job.h"
 
@@ -72,6 +74,59 @@ job_key_hash(char **key, int n_key)
 	for (int i = 0; i < n_key; i++)
 		h = hash_combine64(h, DatumGetUInt64(hash_any_extended((unsigned char *) key[i], strlen(key[i]), 0)));
 	return (int64) h;
+}
+
+static bool
+text_depends_on_settings(Oid type)
+{
+	Oid			base = getBaseType(type);
+	Oid			element = get_element_type(base);
+
+	if (OidIsValid(element))
+		return text_depends_on_settings(element);
+	if (type_is_range(base))
+		return text_depends_on_settings(get_range_subtype(base));
+	if (type_is_multirange(base))
+		return text_depends_on_settings(get_multirange_range(base));
+	if (type_is_rowtype(base))
+	{
+		TupleDesc	desc = lookup_rowtype_tupdesc(base, -1);
+		bool		any = false;
+
+		for (int i = 0; i < desc->natts && !any; i++)
+			any = !TupleDescAttr(desc, i)->attisdropped && text_depends_on_settings(TupleDescAttr(desc, i)->atttypid);
+		ReleaseTupleDesc(desc);
+		return any;
+	}
+	switch (base)
+	{
+		case MONEYOID:
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCOLLATIONOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+void
+job_check_key_type(const char *column, Oid type)
+{
+	if (text_depends_on_settings(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" of the primary key has type %s, which a job can't have in its key", column, format_type_be(type)),
+				 errdetail("The text of its values depends on lc_monetary or on names that can change."),
+				 errhint("Use numeric instead of money, and oid or text instead of a type that stands for a name.")));
 }
 
 int

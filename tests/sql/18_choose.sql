@@ -28,6 +28,7 @@ SELECT fails($$SELECT llm_choose('x', NULL)$$), fails($$SELECT llm_choose('x', '
        fails($$SELECT llm_choose('x', (SELECT array_agg('l' || i) FROM generate_series(1, 4097) i))$$),
        fails($$SELECT llm_choose('x', '{a}', 'best')$$), fails($$SELECT llm_choose('x', '{a}', timeout_ms => -1)$$),
        fails($$SELECT llm_choose('x', '{a}', model => 'nobody')$$), fails($$SELECT llm_choose(repeat('x', 20000000), '{a}')$$);
+SELECT fails($$SELECT llm_filter(' ', 'b')$$), llm_filter(' ', 'b', template => 'Yes') AS by_template;
 SELECT fails($$SELECT llm_filter('a', 'b', 1.5)$$), fails($$SELECT llm_filter('a', 'b', 'NaN')$$), fails($$SELECT llm_filter('a', 'b', template => '{2}')$$);
 -- llm_filter
 SELECT llm_filter('c', 'i', template => 'Yes'), llm_filter('c', 'i', template => 'No'), llm_filter('c', 'i', template => 'neither'),

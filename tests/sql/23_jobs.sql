@@ -92,7 +92,7 @@ SELECT fails($$SELECT llm_create_completion_job('days', '{note}', 'none')$$);
 SELECT fails($$SELECT llm_create_completion_job('days', '{note}')$$);
 SELECT fails($$SELECT llm_create_completion_job('days', '{note}', 'answer', model => 'nope')$$);
 SELECT fails($$SELECT llm_create_completion_job('days', '{note}', 'answer', max_tokens => 0)$$);
-SELECT fails($$SELECT llm_create_completion_job('days', '{note}', 'answer', options => '{"tempo": 1}')$$) ~ '^42883 ' AS unknown_option;
+SELECT fails($$SELECT llm_create_completion_job('days', '{note}', 'answer', options => '{"tempo": 1}')$$);
 SELECT fails($$SELECT llm_create_completion_job('days', '{note}', 'answer', backfill => 'some')$$);
 CREATE TABLE no_key (a text, b text);
 SELECT fails($$SELECT llm_create_completion_job('no_key', '{a}', 'b')$$);
@@ -159,7 +159,7 @@ SELECT settled('emb'), settled('side');
 DROP TABLE chunks;
 UPDATE texts SET a = 'eight';
 SELECT settled('side');
-SELECT name, state, last_error FROM llm_jobs WHERE name = 'side';
+SELECT name, state, left(last_error, 5) FROM llm_jobs WHERE name = 'side';
 
 -- ---- who may ----
 CREATE ROLE regress_jobs_a;

@@ -9,10 +9,10 @@ use VllmTest;
 my $node = new_node('jobs_vector');
 SKIP:
 {
-	skip 'pgvector is not installed beside this server', 5
+	skip 'pgvector is not installed beside this server', 6
 		unless $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'}) eq '1';
 	$node->safe_psql('postgres', q{CREATE EXTENSION vector;
-		CREATE TABLE t (id int PRIMARY KEY, a text, v vector(8), h halfvec(8), narrow vector(5));
+		CREATE TABLE t (id int PRIMARY KEY, a text, v vector(8), h halfvec(8), narrow vector(8));
 		CREATE TABLE chunks (id int, chunk_seq int, chunk text, embedding vector(8), tok_start int, tok_end int, PRIMARY KEY (id, chunk_seq));
 		CREATE INDEX ON t USING hnsw (v vector_cosine_ops);
 		INSERT INTO t SELECT i, 'text ' || i FROM generate_series(1, 300) i;
@@ -26,7 +26,10 @@ SKIP:
 		count(*) FILTER (WHERE h = llm_embed(a, dimensions => 8)::halfvec) FROM t}), '300|300', 'vector and halfvec');
 	is($node->safe_psql('postgres', q{SELECT count(*) > 300, count(*) = count(*) FILTER (WHERE embedding = llm_embed(chunk, dimensions => 8)::vector) FROM chunks}),
 		't|t', 'chunks');
-	$node->safe_psql('postgres', q{UPDATE t SET a = 'changed' WHERE id = 5});
+	my ($rc, $out, $err) = $node->psql('postgres', q{ALTER TABLE t ADD other vector(5);
+		SELECT llm_create_embedding_job('t', 'a', target_column => 'other', dimensions => 8)});
+	like($err, qr/expected 5 dimensions, not 8/, 'a column that does not take the vectors is found when the job is made');
+	$node->safe_psql('postgres', q{ALTER TABLE t ALTER narrow TYPE vector(5); UPDATE t SET a = 'changed' WHERE id = 5});
 	until_sql($node, $settled);
 	is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT id FROM t ORDER BY v <=> llm_embed('changed', dimensions => 8)::vector LIMIT 1}),
 		'5', 'the index finds the new vector');
