@@ -120,6 +120,16 @@ $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE) \
 		$(if $(FUZZ),-fsanitize=fuzzer)
 
+# The models that tests read, out of their archives.
+FIXTURES = $(patsubst tests/%.tar.xz,build/%.done,$(wildcard tests/fixtures/*.tar.xz))
+
+fixtures: $(FIXTURES)
+
+build/fixtures/%.done: tests/fixtures/%.tar.xz
+	python3 tests/golden/fixtures.py unpack $*
+
+$(TEST_BIN) $(FUZZ_BIN): | $(FIXTURES)
+
 -include tests/kernels/module.mk
 -include $(TEST_BIN:=.d) $(FUZZ_BIN:=.d) $(BENCH_BIN:=.d)
 
@@ -139,4 +149,4 @@ clean:
 	rm -rf build
 
 .PHONY: all engine module install demo demo-stop check check-full check-pg16 check-unit \
-	check-kernels check-golden check-san check-regress check-tap lint tests fuzz fuzz-programs bench clean
+	check-kernels check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean

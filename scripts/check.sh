@@ -174,7 +174,9 @@ check_tap() {
 	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
 	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && mkdir -p "$BASE/tmp" "$BASE/work"
-	cp -r tests/fixtures tests/batch tests/golden/pool_expected "$BASE/work/"; cp -r models "$BASE/work/"
+	make -s fixtures || return 1
+	cp -r tests/batch tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"
+	cp -r tests/fixtures/tokenizers tests/fixtures/*.json build/fixtures/*/ "$BASE/work/fixtures/"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
 	mkdir -p "$BASE/hooks"
 	${CC:-cc} -O1 -g -Wall -fPIC -shared -Isrc -I"$($PG_CONFIG --includedir-server)" -D_GNU_SOURCE \

@@ -16,7 +16,7 @@ postgresql-15:server postgresql-server-dev-15:server-headers-and-PGXS
 libcjson-dev:JSON-parser libutf8proc-dev:Unicode-normalization
 libpcre2-dev:regular-expressions"
 if [ "${1:-build}" = check ]; then
-	PACKAGES="$PACKAGES libipc-run-perl:TAP-tests libsimde-dev:AVX-512-emulation-for-tests clang:fuzzing libclang-rt-14-dev:fuzzing python3-pip:PostgreSQL-16-as-a-Python-package python3-venv:PostgreSQL-16-as-a-Python-package"
+	PACKAGES="$PACKAGES libipc-run-perl:TAP-tests libsimde-dev:AVX-512-emulation-for-tests clang:fuzzing libclang-rt-14-dev:fuzzing python3:models-of-tests python3-pip:PostgreSQL-16-as-a-Python-package python3-venv:PostgreSQL-16-as-a-Python-package"
 fi
 
 missing=

@@ -9,7 +9,7 @@
 
 #define MAX_ELEMENTS (1 << 18)
 
-static const char *const patterns[] = {"tests/fixtures/ckpt/*/model.safetensors", NULL};
+static const char *const patterns[] = {"build/fixtures/ckpt/*/model.safetensors", NULL};
 
 /* Bind a module as [n][k] and read all rows, in two pieces. */
 static void

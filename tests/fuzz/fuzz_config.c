@@ -15,8 +15,8 @@
 #define DATA_BYTES (64u << 20)
 #define MAX_FITS 40
 
-static const char *const patterns[] = {"tests/fixtures/models/*/config.json", "tests/fixtures/ckpt/*/config.json",
-	"tests/fixtures/pool/*/config.json", NULL};
+static const char *const patterns[] = {"build/fixtures/models/*/config.json", "build/fixtures/ckpt/*/config.json",
+	"build/fixtures/pool/*/config.json", NULL};
 
 typedef struct Made
 {

@@ -50,7 +50,7 @@ dir_clean_up(void)
 static inline void
 dir_set_up(void)
 {
-	Buf			b = fuzz_read("tests/fixtures/models/llama_f32/tokenizer.json");
+	Buf			b = fuzz_read("build/fixtures/models/llama_f32/tokenizer.json");
 
 	if (mkdtemp(dir) == NULL)
 		exit(2);
@@ -133,7 +133,7 @@ static inline const char *
 fuzz_dir(const char *weights, const uint8_t *data, size_t size)
 {
 	Buf			config = dir_read_beside(weights, "config.json");
-	Buf			tok = fuzz_read("tests/fixtures/models/llama_f32/tokenizer_config.json");
+	Buf			tok = fuzz_read("build/fixtures/models/llama_f32/tokenizer_config.json");
 	Buf			tokens = {0};
 
 	if (paths[0][0] == '\0')

@@ -6,7 +6,7 @@
 
 #define PARTS 3
 
-static const char *const patterns[] = {"tests/fixtures/models/*_gguf_split/*.gguf", NULL};
+static const char *const patterns[] = {"build/fixtures/models/*_gguf_split/*.gguf", NULL};
 static char dir[] = "/tmp/vllm_fuzz_parts_XXXXXX";
 static char paths[PARTS][96];
 

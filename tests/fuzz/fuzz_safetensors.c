@@ -6,7 +6,7 @@
 #include "fuzz_dir.h"
 #include "quant/quantize.h"
 
-static const char *const patterns[] = {"tests/fixtures/models/*/model.safetensors", "tests/fixtures/pool/*/model.safetensors", NULL};
+static const char *const patterns[] = {"build/fixtures/models/*/model.safetensors", "build/fixtures/pool/*/model.safetensors", NULL};
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

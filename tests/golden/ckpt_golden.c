@@ -21,7 +21,7 @@
 #include "engine/source.h"
 #include "tests/unit/check.h"
 
-#define FIXTURES "tests/fixtures/ckpt/"
+#define FIXTURES "build/fixtures/ckpt/"
 
 /* The largest share of the error in the largest of 32 weights. */
 static double

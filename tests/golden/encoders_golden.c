@@ -24,7 +24,7 @@
 #include "engine/source.h"
 #include "tests/unit/check.h"
 
-#define FIXTURES "tests/fixtures/encoders/"
+#define FIXTURES "build/fixtures/encoders/"
 #define EXPECTED "tests/golden/encoders_expected/"
 #define MAX_SEQS 8
 #define MAX_ROWS 512			/* of all sequences */

@@ -7,9 +7,11 @@ Needs torch, transformers, safetensors, tokenizers and gguf.  For each model of 
 (archs/*.py beside this file, one a family) it writes what gen_models.py writes, in the
 same formats:
 
-    tests/fixtures/models/NAME/             as transformers' save_pretrained() lays it out
-    tests/fixtures/models/NAME_gguf.gguf    the same weights as GGUF, if the family says how
+    build/fixtures/models/NAME/             as transformers' save_pretrained() lays it out
+    build/fixtures/models/NAME_gguf.gguf    the same weights as GGUF, if the family says how
     tests/golden/models_expected/NAME.bin   logits and greedy tokens
+
+and packs the folder into tests/fixtures/models.tar.xz (fixtures.py).
 
 A family's file has ARCHS = {name: dict(config=..., ...)}:
 
@@ -45,6 +47,7 @@ from transformers import AutoConfig
 
 sys.modules["gen_archs"] = sys.modules[__name__]
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fixtures  # noqa: E402
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "archs"))
 import gen_models as gm  # noqa: E402
 
@@ -244,11 +247,11 @@ def make(name, a):
 
 def main():
     torch.set_num_threads(1)
-    os.makedirs(gm.FIXTURES, exist_ok=True)
     os.makedirs(gm.EXPECTED, exist_ok=True)
     archs = load_archs()
-    for name in sys.argv[1:] or archs:
-        make(name, archs[name])
+    with fixtures.repacked("models"):
+        for name in sys.argv[1:] or archs:
+            make(name, archs[name])
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@
 
 Needs numpy, torch and safetensors.  For each case of CASES it writes
 
-    tests/fixtures/ckpt/NAME/config.json            "quantization_config", "expect", "bound"
-    tests/fixtures/ckpt/NAME/model.safetensors      modules, each with MODULE.reference
+    build/fixtures/ckpt/NAME/config.json            "quantization_config", "expect", "bound"
+    build/fixtures/ckpt/NAME/model.safetensors      modules, each with MODULE.reference
+
+and packs the folder into tests/fixtures/ckpt.tar.xz (fixtures.py).
 
 The references are computed here in float64 from the codes, by each format's description,
 before these are packed.  Where a tool is installed that makes the format (AutoAWQ,
@@ -24,11 +26,12 @@ import shutil
 import sys
 import types
 
+import fixtures
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
-FIXTURES = "tests/fixtures/ckpt"
+FIXTURES = "build/fixtures/ckpt"
 EXACT, HALF, ZERO, Q8, BF16 = 3e-7, 2.0 ** -11, 2.0 ** -8, 1 / 254 + 2.0 ** -10, 2.0 ** -8
 tools = set()
 
@@ -792,8 +795,9 @@ CASES = {"gptq": gptq_cases, "awq": awq_cases, "autoround": autoround_cases, "co
 
 def main():
     torch.set_num_threads(1)
-    for name in sys.argv[1:] or CASES:
-        CASES[name]()
+    with fixtures.repacked("ckpt"):
+        for name in sys.argv[1:] or CASES:
+            CASES[name]()
     print("tools:", ", ".join(sorted(tools)) or "none")
 
 

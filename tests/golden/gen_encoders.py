@@ -6,9 +6,11 @@ computes with it.
 
 Needs torch, transformers, safetensors and gguf.  For each model of ENCODERS below it writes
 
-    tests/fixtures/encoders/NAME/               as transformers' save_pretrained() lays it out
-    tests/fixtures/encoders/NAME_gguf.gguf      the same weights as GGUF, if the family says how
+    build/fixtures/encoders/NAME/               as transformers' save_pretrained() lays it out
+    build/fixtures/encoders/NAME_gguf.gguf      the same weights as GGUF, if the family says how
     tests/golden/encoders_expected/NAME.bin     what comes out
+
+and packs the folder into tests/fixtures/encoders.tar.xz (fixtures.py).
 
 The .bin files are little-endian: int32 n_seqs, hidden; for each sequence int32 n, n_rows, ids[n],
 types[n], rows[n_rows] and float32 hidden[n_rows][hidden], mean[hidden] over all n.  Sequences of 1, 2, 17 and
@@ -43,10 +45,11 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fixtures  # noqa: E402
 import gen_archs as ga  # noqa: E402
 import gguf  # noqa: E402
 
-FIXTURES = "tests/fixtures/encoders"
+FIXTURES = "build/fixtures/encoders"
 EXPECTED = "tests/golden/encoders_expected"
 VOCAB = 120
 F = torch.nn.functional
@@ -531,10 +534,10 @@ def make(name, a):
 
 def main():
     torch.set_num_threads(1)
-    os.makedirs(FIXTURES, exist_ok=True)
     os.makedirs(EXPECTED, exist_ok=True)
-    for name in sys.argv[1:] or ENCODERS:
-        make(name, ENCODERS[name])
+    with fixtures.repacked("encoders"):
+        for name in sys.argv[1:] or ENCODERS:
+            make(name, ENCODERS[name])
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@
 Needs torch, transformers, safetensors, tokenizers and gguf.  Writes, for each
 model of MODELS below,
 
-    tests/fixtures/models/NAME/             config.json, tokenizer.json, weights ...
-    tests/fixtures/models/NAME.gguf         the same (or a quantized) model as GGUF
+    build/fixtures/models/NAME/             config.json, tokenizer.json, weights ...
+    build/fixtures/models/NAME.gguf         the same (or a quantized) model as GGUF
     tests/golden/models_expected/NAME.bin   logits and greedy tokens
+
+and packs the folder into tests/fixtures/models.tar.xz (fixtures.py).
 
 Everything follows from the seeds: a second run writes the same bytes, given the
 same versions of the libraries.  The .bin files are little-endian: int32 n_prompt,
@@ -31,6 +33,7 @@ import shutil
 import struct
 import sys
 
+import fixtures
 import gguf
 import numpy as np
 import torch
@@ -38,7 +41,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModelForCausalLM
 
-FIXTURES = "tests/fixtures/models"
+FIXTURES = "build/fixtures/models"
 EXPECTED = "tests/golden/models_expected"
 VOCAB = 288
 BOS, EOS, PAD = 0, 1, 2
@@ -395,10 +398,10 @@ def make(name, m):
 
 def main():
     torch.set_num_threads(1)
-    os.makedirs(FIXTURES, exist_ok=True)
     os.makedirs(EXPECTED, exist_ok=True)
-    for name in sys.argv[1:] or MODELS:
-        make(name, MODELS[name])
+    with fixtures.repacked("models"):
+        for name in sys.argv[1:] or MODELS:
+            make(name, MODELS[name])
 
 
 if __name__ == "__main__":

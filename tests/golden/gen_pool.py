@@ -6,8 +6,10 @@
 Needs torch, transformers and sentence-transformers.  For each model of POOLS (pools/*.py beside
 this file) it writes
 
-    tests/fixtures/pool/NAME/               a directory as those libraries save it
+    build/fixtures/pool/NAME/               a directory as those libraries save it
     tests/golden/pool_expected/NAME.json    cases and values (format: pool_golden.c)
+
+and packs the folder into tests/fixtures/pool.tar.xz (fixtures.py).
 
 A file of pools has POOLS = {name: dict(config=..., cases=...)}:
 
@@ -55,10 +57,11 @@ from transformers import AutoTokenizer
 
 sys.modules["gen_pool"] = sys.modules[__name__]
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fixtures  # noqa: E402
 import gen_archs as ga  # noqa: E402
 import gen_models as gm  # noqa: E402
 
-FIXTURES = "tests/fixtures/pool"
+FIXTURES = "build/fixtures/pool"
 EXPECTED = "tests/golden/pool_expected"
 TOKENIZERS = "tests/fixtures/tokenizers"
 ST = "sentence_transformers.models."
@@ -311,11 +314,11 @@ def write_expected(name, expected, cases):
 
 def main():
     torch.set_num_threads(1)
-    os.makedirs(FIXTURES, exist_ok=True)
     os.makedirs(EXPECTED, exist_ok=True)
     pools = load_pools()
-    for name in sys.argv[1:] or pools:
-        make(name, pools[name])
+    with fixtures.repacked("pool"):
+        for name in sys.argv[1:] or pools:
+            make(name, pools[name])
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@
 Needs torch, transformers, safetensors, tokenizers, gguf and, for some, bitsandbytes and
 torchao.  For each model of MODELS it draws a Llama, quantizes its layers, and writes
 
-    tests/fixtures/models/NAME/             the checkpoint
+    build/fixtures/models/NAME/             the checkpoint
     tests/golden/models_expected/NAME.bin   logits and greedy tokens of the dequantized model
 
 and where all its matrices hold their values exactly NAME_int8.bin or NAME_bf16.bin, with the
-inputs of these rounded as the engine does it: to these it agrees to the last digits.
+inputs of these rounded as the engine does it: to these it agrees to the last digits.  The folder is packed into
+tests/fixtures/models.tar.xz (fixtures.py).
 
 The matrices' own values are the matter of gen_ckpt.py, whose packing this uses; here whole
 checkpoints are loaded, with modules left out and configurations where tools put them.
@@ -26,6 +27,7 @@ from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fixtures  # noqa: E402
 import gen_archs as ga  # noqa: E402
 import gen_ckpt as gc  # noqa: E402
 import gen_models as gm  # noqa: E402
@@ -268,8 +270,9 @@ def make(name):
 
 def main():
     torch.set_num_threads(1)
-    for name in sys.argv[1:] or MODELS:
-        make(name)
+    with fixtures.repacked("models"):
+        for name in sys.argv[1:] or MODELS:
+            make(name)
 
 
 if __name__ == "__main__":

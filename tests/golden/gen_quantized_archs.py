@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fixtures  # noqa: E402
 import gen_archs as ga  # noqa: E402
 import gen_ckpt as gc  # noqa: E402
 import gen_models as gm  # noqa: E402
@@ -276,8 +277,9 @@ def make_nvfp4(name):
 
 def main():
     torch.set_num_threads(1)
-    for name in sys.argv[1:] or [*MODELS, "quant_nvfp4_gguf"]:
-        (make if name in MODELS else make_nvfp4)(name)
+    with fixtures.repacked("models"):
+        for name in sys.argv[1:] or [*MODELS, "quant_nvfp4_gguf"]:
+            (make if name in MODELS else make_nvfp4)(name)
 
 
 if __name__ == "__main__":

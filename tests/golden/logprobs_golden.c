@@ -18,7 +18,7 @@
 #include "../unit/check.h"
 
 #define LINES	"tests/golden/logprobs_golden.txt"
-#define MODELS	"tests/fixtures/models/"
+#define MODELS	"build/fixtures/models/"
 #define MAX_CHOICES 16
 
 /* by how much a sum may differ, per token */

@@ -14,6 +14,7 @@ Lines: MODEL HEX(prompt) HEX(continuation, or -) SUM TOKENS GREEDY; perplexity: 
 """
 import math
 
+import fixtures
 import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
@@ -26,9 +27,10 @@ TEXTS = ["The quick brown fox jumps over the lazy dog.", "the the the the", "x y
 
 
 def main():
+    fixtures.unpack("models")
     with open("tests/golden/logprobs_golden.txt", "w") as out:
         for name in MODELS:
-            path = "tests/fixtures/models/" + name
+            path = "build/fixtures/models/" + name
             tok = Tokenizer.from_file(path + "/tokenizer.json")
             model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
             cfg = model.config

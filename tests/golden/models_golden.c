@@ -36,7 +36,7 @@
 #include "engine/source.h"
 #include "tests/unit/check.h"
 
-#define FIXTURES "tests/fixtures/models/"
+#define FIXTURES "build/fixtures/models/"
 #define EXPECTED "tests/golden/models_expected/"
 #define BLOCK 16
 #define MAX_TOKENS 384

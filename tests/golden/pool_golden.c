@@ -2,7 +2,7 @@
  * pool_golden.c
  *	  Models that pool against transformers and sentence-transformers (gen_pool.py).
  *
- * Every tests/golden/pool_expected/NAME.json belongs to a fixture tests/fixtures/pool/NAME, a
+ * Every tests/golden/pool_expected/NAME.json belongs to a fixture build/fixtures/pool/NAME, a
  * directory as sentence-transformers or transformers saves it:
  *
  *	{"options": {...},			model options, as of llm_create_model; may be left out
@@ -43,7 +43,7 @@
 #include "engine/models.h"
 #include "tests/unit/check.h"
 
-#define FIXTURES "tests/fixtures/pool/"
+#define FIXTURES "build/fixtures/pool/"
 #define EXPECTED "tests/golden/pool_expected/"
 #define MAX_CASES 64
 

@@ -461,12 +461,12 @@ check_fixtures(void)
 	KType		dtype = KT_COUNT;
 
 	/* rows of 96 and 128: Q4_1 and, the head, Q8_0 instead of Q4_K and Q6_K */
-	CHECK(fixture_cosine("tests/fixtures/models/llama_tied_bf16", "q4_k", &dtype) > 0.93, "rows of 96");
+	CHECK(fixture_cosine("build/fixtures/models/llama_tied_bf16", "q4_k", &dtype) > 0.93, "rows of 96");
 	CHECK(dtype == KT_Q4_1, "rows of 96: %s", ktype_name(dtype));
 	/* rows of 48 and 80 fit no block, but INT8 */
-	CHECK(fixture_cosine("tests/fixtures/models/llama_f32", "q4_0", &dtype) > 1 - 1e-9 && dtype == KT_F32,
+	CHECK(fixture_cosine("build/fixtures/models/llama_f32", "q4_0", &dtype) > 1 - 1e-9 && dtype == KT_F32,
 		  "rows of 48: %s", ktype_name(dtype));
-	CHECK(fixture_cosine("tests/fixtures/models/llama_f32", "int8", &dtype) > 0.99 && dtype == KT_INT8,
+	CHECK(fixture_cosine("build/fixtures/models/llama_f32", "int8", &dtype) > 0.99 && dtype == KT_INT8,
 		  "rows of 48: %s", ktype_name(dtype));
 }
 

@@ -5,9 +5,11 @@
 
 Needs what gen_models.py needs.  Writes
 
-    tests/golden/quants.bin         blocks of every format, and their values
-    tests/fixtures/models/mixed_gguf.gguf            a model with every format in it
+    tests/golden/quants.bin                          blocks of every format, and their values
+    build/fixtures/models/mixed_gguf.gguf            a model with every format in it
     tests/golden/models_expected/mixed_gguf*.bin     its logits (see gen_models.py)
+
+and packs the folder into tests/fixtures/models.tar.xz (fixtures.py).
 
 quants.bin, little-endian, for each format of KINDS:
     uint32 GGUF id, blocks, bytes in a block, weights in a block, offsets of two scales
@@ -26,6 +28,7 @@ import os
 import struct
 import zlib
 
+import fixtures
 import gguf
 import numpy as np
 import torch
@@ -164,7 +167,8 @@ def main():
     torch.set_num_threads(1)
     with np.errstate(over="ignore"):
         write_blocks()
-    write_logits(write_model())
+    with fixtures.repacked("models"):
+        write_logits(write_model())
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fixtures  # noqa: E402
 import gen_models as gm  # noqa: E402
 from archs.rope import full_length  # noqa: E402
 
@@ -31,6 +32,7 @@ WORDS = "the rain in spain stays on a plain and as for cats it is not their line
 
 
 def main():
+    fixtures.unpack("models")
     path = os.path.join(gm.FIXTURES, MODEL)
     tok = Tokenizer.from_file(os.path.join(path, "tokenizer.json"))
     rows = []

@@ -5,11 +5,12 @@
 
 writes DIR/NAME-00001-of-0000N.gguf ..., NAME being FILE's.  The first part has all metadata and no
 tensors, the others have as many tensors each and nothing but the keys split.*.  Needs the standard
-library only.  The fixture phi3_f16_gguf_split and its expectation were made so:
+library only.  The model phi3_f16_gguf_split and its expectation were made so:
 
-    d=tests/fixtures/models e=tests/golden/models_expected
+    d=build/fixtures/models e=tests/golden/models_expected
     tests/golden/split_gguf.py $d/phi3_f16_f16_gguf.gguf $d/phi3_f16_gguf_split 3
     cp $e/phi3_f16_f16_gguf.bin $e/phi3_f16_gguf_split.bin
+    tests/golden/fixtures.py pack models
 """
 import os
 import struct

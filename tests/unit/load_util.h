@@ -17,7 +17,7 @@
 #include "load/load.h"
 #include "tests/unit/check.h"
 
-#define FIXTURES "tests/fixtures/models/"
+#define FIXTURES "build/fixtures/models/"
 
 static char scratch[] = "/tmp/vllm_test_load_XXXXXX";
 

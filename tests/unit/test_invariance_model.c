@@ -1,6 +1,6 @@
 /*
  * test_invariance_model.c
- *	  Promise 3 on the tiny models of tests/fixtures/models, with every Kernels
+ *	  Promise 3 on the tiny models of build/fixtures/models, with every Kernels
  *	  that this CPU can run and every type of KV, one after the other.  The reference,
  *	  which is slow, takes every 32nd model, portable C every second one.
  */
@@ -10,7 +10,7 @@
 
 #include "engine/source.h"
 
-#define MODELS "tests/fixtures/models"
+#define MODELS "build/fixtures/models"
 
 static KPool *pools[3];
 

@@ -13,7 +13,7 @@
 
 #include "check.h"
 
-#define MODEL "tests/fixtures/models/llama_f32"
+#define MODEL "build/fixtures/models/llama_f32"
 #define MAX_ARGS 32
 
 /* Run with the words of a command line; what it prints goes to *out. */
@@ -109,7 +109,7 @@ test_bad_file(void)
 {
 	char		name[] = "/tmp/vllm_pg_offline_XXXXXX";
 	int			fd = mkstemp(name);
-	FILE	   *from = fopen("tests/fixtures/models/llama_tied_q8_0_gguf.gguf", "rb");
+	FILE	   *from = fopen("build/fixtures/models/llama_tied_q8_0_gguf.gguf", "rb");
 	FILE	   *to = fdopen(fd, "wb");
 	Buf			file = {0};
 	Buf			out = {0};

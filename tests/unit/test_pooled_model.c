@@ -1,6 +1,6 @@
 /*
  * test_pooled_model.c
- *	  Pooled requests on the tiny models of tests/fixtures/models, with every Kernels that
+ *	  Pooled requests on the tiny models of build/fixtures/models, with every Kernels that
  *	  this CPU can run and every type of KV, one after the other: vectors and
  *	  log-probabilities as plain forward passes of the model give them, and the same to the
  *	  bit whatever else is in the batch, however the steps are cut, and whether choices
@@ -13,7 +13,7 @@
 
 #include "pooled_util.h"
 
-#define MODELS	"tests/fixtures/models"
+#define MODELS	"build/fixtures/models"
 #define PROMPT	37				/* two full blocks of 16 and some more */
 #define N_LABELS 5
 #define BLOCKS	30

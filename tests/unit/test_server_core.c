@@ -1,7 +1,7 @@
 /*
  * test_server_core.c
  *	  The engine process with the real core on the tiny models of
- *	  tests/fixtures/models: check, load, tokenize, generate, share, cancel, unload.
+ *	  build/fixtures/models: check, load, tokenize, generate, share, cancel, unload.
  *	  What the answers say is test_offline's and the golden files' affair.
  */
 #include <dirent.h>
@@ -11,7 +11,7 @@
 
 #include "check.h"
 
-#define MODEL "tests/fixtures/models/llama_f32"
+#define MODEL "build/fixtures/models/llama_f32"
 
 static Peer P;
 static volatile WireStats *st;
@@ -109,7 +109,7 @@ test_check(void)
 		  frame_int(&f, WTAG_MAX_MODEL_LEN) > 0, "check: %s %s", frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_ARCH));
 	talk_free(t);
 	CHECK(st->n_models == 0, "a check loads nothing");
-	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = "tests/fixtures/models/no_such"}));
+	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = "build/fixtures/models/no_such"}));
 	CHECK(strncmp(r, "58030: ", 7) == 0 || strncmp(r, "XX001: ", 7) == 0, "%s", r);
 	free(r);
 	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = MODEL,.options = "{\"max_model_len\": 100000000}"}));
