@@ -11,11 +11,15 @@
  * Against a sum in double precision the error is at most about n / 16 roundings of a
  * float: 1e-6 of the sum of the products' magnitudes at n = 384, 4e-6 at 4,096.
  *
+ * Squares of numbers beyond 1e19 or below 1e-19 are no floats any more.  Such vectors, which no
+ * model makes, are summed again in double precision, which holds the square of every float.
+ *
  * No PostgreSQL header: tests/unit/test_vecmath.c runs all variants that the CPU has.
  */
 #include "pg/vecmath.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -105,12 +109,45 @@ products_body(const float *a, const float *b, int n, double out[3])
 	out[2] = sum_lanes(&bb);
 }
 
+/* ---- what floats can't hold ---- */
+
+static double
+dot_wide(const float *a, const float *b, int n)
+{
+	double		sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += (double) a[i] * b[i];
+	return sum;
+}
+
+static double
+square_distance_wide(const float *a, const float *b, int n)
+{
+	double		sum = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		double		d = (double) a[i] - b[i];
+
+		sum += d * d;
+	}
+	return sum;
+}
+
+/* A norm of which nothing was lost: its largest square is far from a float's ends. */
+static bool
+in_range(double square)
+{
+	return square > 1e-30 && square < 1e38;
+}
+
 /* A variant: the bodies, compiled for an instruction set. */
 #define VARIANT(isa, attribute) \
 attribute static double dot_##isa(const float *a, const float *b, int n) \
-{ return dot_body(a, b, n); } \
+{ double sum = dot_body(a, b, n); return isfinite(sum) ? sum : dot_wide(a, b, n); } \
 attribute static double square_distance_##isa(const float *a, const float *b, int n) \
-{ return square_distance_body(a, b, n); } \
+{ double sum = square_distance_body(a, b, n); return isfinite(sum) ? sum : square_distance_wide(a, b, n); } \
 attribute static void products_##isa(const float *a, const float *b, int n, double out[3]) \
 { products_body(a, b, n, out); } \
 static const VecOps ops_##isa = {#isa, dot_##isa, square_distance_##isa, products_##isa};
@@ -154,6 +191,12 @@ vec_cosine_distance(const VecOps *ops, const float *a, const float *b, int n)
 	double		cosine;
 
 	ops->products(a, b, n, p);
+	if (!in_range(p[1]) || !in_range(p[2]))
+	{
+		p[0] = dot_wide(a, b, n);
+		p[1] = dot_wide(a, a, n);
+		p[2] = dot_wide(b, b, n);
+	}
 	cosine = p[0] / sqrt(p[1] * p[2]);
 	/* rounding must not make a distance negative */
 	if (cosine > 1)

@@ -87,6 +87,10 @@ test_cosine(void)
 	float		y[3] = {0, 1, 0};
 	float		zero[3] = {0, 0, 0};
 	float		large[3] = {1e18f, 1e18f, 1e18f};
+	float		huge[3] = {3e38f, 0, 3e38f};
+	float		other[3] = {0, 3e38f, 3e38f};
+	float		tiny[3] = {1e-40f, 0, 1e-40f};
+	float		infinite[3] = {INFINITY, 0, 0};
 
 	for (int v = 0; vec_ops_nth(v) != NULL; v++)
 	{
@@ -98,6 +102,12 @@ test_cosine(void)
 		CHECK(vec_cosine_distance(ops, x, y, 3) == 1, "at right angles");
 		CHECK(isnan(vec_cosine_distance(ops, a, zero, 3)), "no direction");
 		CHECK(fabs(vec_cosine_distance(ops, large, large, 3)) < 1e-6, "large numbers");
+		CHECK(fabs(vec_cosine_distance(ops, huge, other, 3) - 0.5) < 1e-12, "the largest numbers");
+		CHECK(fabs(vec_cosine_distance(ops, tiny, huge, 3)) < 1e-12, "the smallest and the largest");
+		CHECK(fabs(sqrt(ops->square_distance(huge, other, 3)) / ((double) 3e38f * sqrt(2)) - 1) < 1e-12, "a large distance");
+		CHECK(fabs(ops->dot(huge, huge, 3) / ((double) 3e38f * 3e38f * 2) - 1) < 1e-12, "a large product");
+		CHECK(isnan(vec_cosine_distance(ops, infinite, a, 3)), "no direction at infinity");
+		CHECK(isinf(ops->dot(infinite, a, 3)) && isinf(ops->square_distance(infinite, a, 3)), "infinitely far");
 	}
 }
 
