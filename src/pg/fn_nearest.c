@@ -164,7 +164,7 @@ typedef struct MetricRow
 static const MetricRow metrics[] = {
 	[METRIC_COSINE] = {"cosine", "llm_cosine_distance", "<=>"},
 	[METRIC_L2] = {"l2", "llm_l2_distance", "<->"},
-	[METRIC_IP] = {"ip", "-llm_inner_product", "<#>"},
+	[METRIC_IP] = {"ip", "llm_inner_product", "<#>"},
 };
 
 typedef struct Search
@@ -173,7 +173,7 @@ typedef struct Search
 	char	   *source;			/* names, quoted */
 	char	   *column;
 	char	   *codes;			/* NULL: none */
-	const char *filter;			/* NULL: none */
+	char	   *filter;			/* NULL: none */
 	int			k;
 	int			oversample;
 	const MetricRow *metric;
@@ -253,13 +253,32 @@ check_codes(Search *s, const char *column)
 	s->codes = psprintf("s.%s", quote_identifier(column));
 }
 
+/* A place in the filter is none in the query that called us. */
+static void
+filter_context(void *arg)
+{
+	int			at = geterrposition();
+
+	if (at > 0)
+	{
+		errposition(0);
+		internalerrposition(at);
+		internalerrquery(arg);
+	}
+}
+
 /* One expression, and nothing behind it. */
 static void
-check_filter(const char *filter)
+check_filter(char *filter)
 {
-	List	   *parsed = raw_parser(filter, RAW_PARSE_PLPGSQL_EXPR);
-	SelectStmt *select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
+	ErrorContextCallback callback = {error_context_stack, filter_context, filter};
+	List	   *parsed;
+	SelectStmt *select;
 
+	error_context_stack = &callback;
+	parsed = raw_parser(filter, RAW_PARSE_PLPGSQL_EXPR);
+	error_context_stack = callback.previous;
+	select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
 	if (!IsA(select, SelectStmt) || list_length(select->targetList) != 1 || select->distinctClause ||
 		select->fromClause || select->whereClause || select->groupClause || select->havingClause ||
 		select->windowClause || select->sortClause || select->limitCount || select->limitOffset ||
@@ -267,7 +286,8 @@ check_filter(const char *filter)
 		linitial_node(ResTarget, select->targetList)->name != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("filter must be one expression: \"%s\"", filter)));
+				 errmsg("filter must be one expression"),
+				 errdetail("parameter=filter, value=%s", quote_literal_cstr(filter))));
 }
 
 static int
@@ -328,12 +348,11 @@ read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg)
 static void
 append_distance(StringInfo q, const Search *s)
 {
-	const char *f = s->metric->function;
-
 	if (s->vector_type)
 		appendStringInfo(q, "(%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_schema, s->metric->op, s->vector_type);
 	else
-		appendStringInfo(q, "%s%s.%s(%s, $1)", *f == '-' ? "-" : "", s->schema, *f == '-' ? f + 1 : f, s->column);
+		appendStringInfo(q, "%s%s.%s(%s, $1)", s->metric == &metrics[METRIC_IP] ? "0 OPERATOR(pg_catalog.-) " : "",
+						 s->schema, s->metric->function, s->column);
 }
 
 /* A comment at the filter's end must not hide what follows it. */

@@ -19,6 +19,11 @@ FROM (SELECT numbers(n, 1) AS a, numbers(n, 2) AS b FROM generate_series(1, 100)
      LATERAL (SELECT sum(x::float8 * y) AS ip, sum((x::float8 - y) ^ 2) AS d2, sum(x::float8 ^ 2) AS aa, sum(y::float8 ^ 2) AS bb
               FROM unnest(a, b) u (x, y)) s;
 
+-- what floats can't square, and what has no direction
+SELECT llm_cosine_distance('{1e20,1e20}', '{3e38,3e38}') AS large, round(llm_cosine_distance('{1e-30,0}', '{1e-30,1e-30}')::numeric, 6) AS small,
+       llm_l2_distance('{3e30,0}', '{0,4e30}') / 5e30 BETWEEN 0.999999 AND 1.000001 AS far, llm_inner_product('{1e30}', '{1e30}') > 9e59 AS product,
+       llm_cosine_distance('{Infinity,1}', '{1,1}') AS infinite, llm_cosine_distance('{NaN,1}', '{1,1}') AS nan, llm_l2_distance('{Infinity}', '{1}');
+
 -- search: plain rows, TOASTed ones (1,000 dimensions), NULLs, ties
 CREATE TABLE points (dropped int, id int PRIMARY KEY, kind text, v real[]);
 ALTER TABLE points DROP COLUMN dropped;
@@ -133,8 +138,13 @@ SELECT fails(format('SELECT * FROM %s', call)) FROM (VALUES
     ($$llm_nearest('{1}'::real[], 'points', 'v', codes => 'v')$$), ($$llm_nearest('{1}'::real[], 'points', 'v', codes => 'code', oversample => 0)$$),
     ($$llm_nearest('{1}'::real[], 'points', 'v', codes => 'code')$$),
     ($$llm_nearest('{1}'::real[], 'points', 'v', filter => 'true); DROP TABLE points; SELECT (1')$$),
+    ($$llm_nearest('{1}'::real[], 'points', 'v', filter => '')$$),
     ($$llm_nearest('{1}'::real[], 'points', 'v', filter => 'id = 1 LIMIT 3')$$), ($$llm_nearest('{1}'::real[], 'points', 'v', filter => 'id')$$),
     ($$llm_nearest_rows(1, '{1}'::real[], 'v')$$)) c (call);
+-- the place of a mistake is shown in the filter
+\set VERBOSITY default
+SELECT * FROM llm_nearest('{1}'::real[], 'points', 'v', filter => 'id = 1 AND) OR (true');
+\set VERBOSITY terse
 DROP TABLE points, long_points, equals, parts, mixed CASCADE;
 DROP FUNCTION differs(text, int, text);
 DROP FUNCTION numbers(int, int);
