@@ -275,6 +275,13 @@ byte_of(const Tokens *t, int c)
 	return t->at ? t->at[c] : c;
 }
 
+/* The engine has read UTF-8: so a text of SQL_ASCII is that, though SQL counts its bytes. */
+static int
+text_encoding(void)
+{
+	return GetDatabaseEncoding() == PG_SQL_ASCII ? PG_UTF8 : GetDatabaseEncoding();
+}
+
 static void
 find_characters(Tokens *t)
 {
@@ -283,10 +290,10 @@ find_characters(Tokens *t)
 	int			c = 0;
 
 	t->n_chars = len;
-	if (pg_database_encoding_max_length() == 1)
+	if (pg_encoding_max_length(text_encoding()) == 1)
 		return;
 	t->at = palloc(sizeof(int) * (len + 1));
-	for (int i = 0; i < len; i += pg_mblen(s + i))
+	for (int i = 0; i < len; i += pg_encoding_mblen(text_encoding(), s + i))
 		t->at[c++] = i;
 	t->at[c] = len;
 	t->n_chars = c;
@@ -303,7 +310,7 @@ stands_alone(const Tokens *t, int c)
 		return true;
 	if (*s < 0x80)
 		return ispunct(*s) || isspace(*s);
-	if (GetDatabaseEncoding() != PG_UTF8)
+	if (text_encoding() != PG_UTF8 || byte_of(t, c + 1) - byte_of(t, c) < pg_encoding_mblen(PG_UTF8, (const char *) s))
 		return false;
 	w = utf8_to_unicode(s);
 	return (w >= 0x3400 && w <= 0x4DBF) || (w >= 0x4E00 && w <= 0x9FFF) || (w >= 0xF900 && w <= 0xFAFF) ||
@@ -418,8 +425,8 @@ put_entity(const Tokens *t, const Entity *e, text *label, double score, ReturnSe
 		return;
 	values[0] = Int32GetDatum(e->pos);
 	values[1] = PointerGetDatum(cstring_to_text_with_len(VARDATA_ANY(t->input) + from, Max(to - from, 0)));
-	values[2] = Int32GetDatum(e->from);
-	values[3] = Int32GetDatum(e->to);
+	values[2] = Int32GetDatum(GetDatabaseEncoding() == PG_SQL_ASCII ? from : e->from);
+	values[3] = Int32GetDatum(GetDatabaseEncoding() == PG_SQL_ASCII ? to : e->to);
 	values[4] = PointerGetDatum(label);
 	values[5] = Float4GetDatum((float) score);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
@@ -477,7 +484,7 @@ Datum
 llm_token_labels(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Aggregation how = aggregation_arg(fcinfo, 2);
+	Aggregation how;
 	Tokens		t = {0};
 	Entity	   *e;
 	int			n;
@@ -485,6 +492,7 @@ llm_token_labels(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		return (Datum) 0;
+	how = aggregation_arg(fcinfo, 2);
 	t.input = PG_GETARG_TEXT_PP(1);
 	read_tokens(&t, PG_GETARG_HEAPTUPLEHEADER(0));
 	find_characters(&t);

@@ -32,6 +32,8 @@ CREATE EXTENSION vllm_pg;
 SELECT llm_generate('plain');
 SELECT llm_generate(E'valid \303\244'), llm_count_tokens(E'\303\244');
 SELECT llm_generate(E'invalid \377');
+-- places in a text are those of substr(): bytes
+SELECT token, start, stop, substr(E'caf\303\251 Bob', start + 1, stop - start) AS part FROM llm_token_classify(E'caf\303\251 Bob');
 \c :this
 SET client_min_messages = warning;
 DROP DATABASE regress_vllm_latin1;

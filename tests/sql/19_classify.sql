@@ -24,6 +24,7 @@ SELECT token, label, score FROM llm_token_classify(:text, 'first');
 SELECT token, label, score FROM llm_token_classify(:text, 'average');
 SELECT token, label, score FROM llm_token_classify(:text, 'max');
 SELECT count(*) FROM llm_token_classify(NULL, 'simple');
+SELECT count(*) FROM llm_token_classify(NULL, 'no such');
 SELECT count(*) FROM llm_token_classify('nothing to see');
 SELECT count(*) FROM llm_token_classify('Nothing', NULL);
 SELECT fails($$SELECT * FROM llm_token_classify('', 'none')$$), fails($$SELECT * FROM llm_token_classify('x', 'last')$$), fails($$SELECT * FROM llm_token_classify('x', 'none', 0)$$);
