@@ -574,6 +574,10 @@ RETURNS text
 AS 'MODULE_PATHNAME', 'llm_reduce'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
+-- without NULLs, of one dimension; NULL if there are none
+CREATE FUNCTION vllm.reduce_texts(inputs text[]) RETURNS text[]
+AS 'MODULE_PATHNAME', 'llm_reduce_texts' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
 -- inlined by the planner, so that the calls of many rows are batched
 CREATE FUNCTION llm_reduce(
     inputs text[],
@@ -597,7 +601,7 @@ CREATE FUNCTION llm_reduce(
     chat_template_kwargs json DEFAULT NULL)
 RETURNS text
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support
-RETURN vllm.reduce(nullif(array_remove(inputs, NULL), '{}'::text[]), instruction, combine, split, max_tokens, temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, chat_template, chat_template_kwargs);
+RETURN vllm.reduce(vllm.reduce_texts(inputs), instruction, combine, split, max_tokens, temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, chat_template, chat_template_kwargs);
 
 CREATE FUNCTION vllm.agg_step(internal, text, text) RETURNS internal
 AS 'MODULE_PATHNAME', 'llm_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;

@@ -33,6 +33,8 @@
 #include "pg/generate.h"
 #include "pg/vllm_pg.h"
 
+PG_FUNCTION_INFO_V1(llm_reduce_texts);
+
 #define ARG_INPUTS		0
 #define ARG_INSTRUCTION	1
 #define ARG_COMBINE		2
@@ -472,4 +474,25 @@ reduce_input(EngineRequest *r, FunctionCallInfo fcinfo)
 	put_parts(&d, r, 0, d.n);
 	MemoryContextDelete(cxt);
 	return NULL;
+}
+
+/* vllm.reduce_texts(inputs text[]): the texts that there are, in their order; NULL = none */
+Datum
+llm_reduce_texts(PG_FUNCTION_ARGS)
+{
+	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(0);
+	Datum	   *elems;
+	bool	   *nulls;
+	int			n,
+				kept = 0;
+
+	if (ARR_NDIM(a) == 1 && !array_contains_nulls(a))
+		PG_RETURN_ARRAYTYPE_P(a);
+	deconstruct_array(a, TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		if (!nulls[i])
+			elems[kept++] = elems[i];
+	if (kept == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_ARRAYTYPE_P(construct_array(elems, kept, TEXTOID, -1, false, TYPALIGN_INT));
 }

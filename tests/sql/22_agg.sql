@@ -8,6 +8,7 @@ SET vllm.model = 'short';
 
 -- all in one prompt
 SELECT llm_reduce(ARRAY['a', 'b', NULL, 'c'], 'Join:');
+SELECT llm_reduce('{{a,b},{NULL,c}}', 'Join:'), llm_reduce('[5:6]={d,e}', 'Join:');
 SELECT llm_reduce(NULL, 'Join:') IS NULL AS a, llm_reduce('{}', 'Join:') IS NULL AS b, llm_reduce(ARRAY[NULL, NULL], 'Join:') IS NULL AS c;
 SELECT llm_agg(x, 'Join:' ORDER BY n), llm_agg(x, 'Join:') AS by_bytes, llm_summarize_agg(x)
 FROM (VALUES (1, 'z'), (2, NULL), (3, 'y'), (4, 'x'), (5, 'x')) v (n, x);
