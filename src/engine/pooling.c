@@ -47,6 +47,11 @@ no_task(const PoolModel *m, PoolTask t, Err *e)
 {
 	char		all[200] = "";
 
+	if (t == PT_LOGPROBS)
+	{
+		err_set(e, ERR_UNSUPPORTED, "the model does not generate text: it can't say how likely one is");
+		return err_hint(e, "It is for functions such as llm_embed, llm_score or llm_classify.");
+	}
 	for (int i = PT_NONE + 1; i < PT_COUNT; i++)
 		if (has_task(m, (PoolTask) i))
 		{
@@ -132,7 +137,7 @@ check_params(const Making *k)
 	if (pr->instruction.s != NULL && pr->prompt_name.s != NULL)
 		return invalid(k->e, "prompt_name", "either an instruction or the name of one may be given, not both");
 	if (pr->truncate > k->m->max_len)
-		return invalid(k->e, "truncate_tokens", "truncate_tokens %d is larger than the maximum model length of %d", pr->truncate,
+		return invalid(k->e, "truncate", "truncate %d is larger than the maximum model length of %d", pr->truncate,
 					   k->m->max_len);
 	return check_dimensions(k);
 }
@@ -263,7 +268,7 @@ too_long(const Making *k, size_t n)
 
 	err_set(k->e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum model length of %d", n, k->m->max_len);
 	return err_hint(k->e, chunks ? "Shorten it, or ask for long_input \"truncate\" or \"chunk\"." :
-					"Shorten it, or ask for long_input \"truncate\".");
+					"Shorten it, or keep what fits with truncate => -1.");
 }
 
 /* The contents, wrapped, become the next sequence. */
@@ -298,7 +303,7 @@ room(const Making *k, bool pair, size_t *out)
 	int			special = k->pr->add_special ? k->m->special[pair] : 0;
 
 	if (k->limit <= special)
-		return invalid(k->e, "truncate_tokens", "%d tokens leave no room for a text: the model adds %d of its own", k->limit, special);
+		return invalid(k->e, "truncate", "%d tokens leave no room for a text: the model adds %d of its own", k->limit, special);
 	*out = (size_t) (k->limit - special);
 	return true;
 }

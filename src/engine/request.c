@@ -228,7 +228,7 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 			return long_by_name(&p->long_input, f, e);
 		case WTAG_TRUNCATE_TOKENS:
 			return range_int(f, -1, INT_MAX, &p->truncate, e) &&
-				(p->truncate != 0 || bad(e, "truncate_tokens", "must be -1 or at least 1"));
+				(p->truncate != 0 || bad(e, "truncate", "must be -1 or at least 1"));
 		case WTAG_STEP_TAG_ID:
 			return range_int(f, 0, INT_MAX, &p->step_tag, e);
 		case WTAG_RETURNED_TOKEN_IDS:

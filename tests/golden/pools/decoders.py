@@ -86,7 +86,7 @@ POOLS = {
             dict(task="embed", text="a", prompt_name="nope", error='the model has no prompt "nope"'),
             dict(task="embed", text="a", prompt_name="query", instruction="x", error="not both"),
             dict(task="embed", text="a", truncate=1, error="1 tokens leave no room for a text: the model adds 1"),
-            dict(task="embed", text="a", truncate=81, error="truncate_tokens 81 is larger"),
+            dict(task="embed", text="a", truncate=81, error="truncate 81 is larger"),
             dict(task="classify", text="a", error='does not support the task "classify"'),
             dict(task="embed", text="a", step_tag=3, error='does not take "step_tag_id"'),
             dict(task="score", text="a", pair="b", long_input="chunk", error='long_input "chunk" is for')]),
