@@ -492,9 +492,11 @@ llm_nearest_rows(PG_FUNCTION_ARGS)
 	append_best(&q, &s);
 	initStringInfo(&from);
 	append_rows(&from, &s, &distance);
-	/* a whole row, as dropped columns and partitions want it */
-	appendStringInfo(&q, " SELECT s%s ORDER BY %s, s.tableoid, s.ctid LIMIT %d", from.data, distance.data, s.k);
+	/* a whole row, as dropped columns and partitions want it; a mere s might be a column */
+	appendStringInfo(&q, " SELECT (s.*)::%s%s ORDER BY %s, s.tableoid, s.ctid LIMIT %d", s.source, from.data, distance.data, s.k);
 	run(&s, q.data, vector);
+	if (SPI_gettypeid(SPI_tuptable->tupdesc, 1) != type)
+		elog(ERROR, "the query of a search has no row of %s", s.source);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;

@@ -68,6 +68,14 @@ SELECT array_agg(id) FROM llm_nearest_rows(NULL::equals, '{1,1}'::real[], 'v', 7
 SELECT count(*) FROM llm_nearest(NULL, 'points', 'v');
 SELECT count(*) FROM llm_nearest('{1}'::real[], 'points', 'v', filter => 'false');
 
+-- columns that are called what our query calls its parts
+CREATE TABLE names (s int, d int, r int, t text, best int, v real[], c bit(2));
+INSERT INTO names SELECT i, -i, i, 'row ' || i, i, ARRAY[1, i], b'11' FROM generate_series(1, 3) i;
+SELECT * FROM llm_nearest('{1,2}'::real[], 'names', 'v', 2, filter => 's < 3 AND t <> ''row 9''');
+SELECT * FROM llm_nearest_rows(NULL::names, '{1,2}'::real[], 'v', 2);
+SELECT * FROM llm_nearest_rows(NULL::names, '{1,2}'::real[], 'v', 2, codes => 'c');
+DROP TABLE names;
+
 -- codes: the candidates by their bits, the distance exact
 ALTER TABLE points ADD code bit(20) GENERATED ALWAYS AS (llm_binary_quantize(v)) STORED;
 ALTER TABLE long_points ADD code bit(1000) GENERATED ALWAYS AS (llm_binary_quantize(v)) STORED;
