@@ -10,6 +10,18 @@
 
 \echo Use "CREATE EXTENSION vllm_pg_vector" to load this file. \quit
 
+DO $$
+DECLARE
+    too_old text := (SELECT string_agg(format('ALTER EXTENSION %I UPDATE', e.extname), '; ' ORDER BY e.extname)
+                     FROM pg_catalog.pg_extension e
+                     WHERE (e.extname = 'vllm_pg' AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = e.extnamespace AND proname = 'llm_embed'))
+                        OR (e.extname = 'vector' AND NOT EXISTS (SELECT FROM pg_catalog.pg_type WHERE typnamespace = e.extnamespace AND typname = 'halfvec')));
+BEGIN
+    IF too_old IS NOT NULL THEN
+        RAISE EXCEPTION 'vllm_pg_vector needs vllm_pg 0.5 and vector 0.7, or later' USING ERRCODE = 'feature_not_supported', HINT = too_old || ';';
+    END IF;
+END $$;
+
 CREATE FUNCTION llm_embed_vector(
     input text,
     dimensions int DEFAULT NULL,

@@ -15,11 +15,14 @@ $node->start;
 
 SKIP:
 {
-	skip 'the server has no pgvector', 21
+	skip 'the server has no pgvector', 23
 		if $node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") eq '0';
 
 	sub q1 { return $node->safe_psql('postgres', shift); }
 
+	q1("CREATE EXTENSION vllm_pg VERSION '0.4'; CREATE EXTENSION vector");
+	like(($node->psql('postgres', 'CREATE EXTENSION vllm_pg_vector', on_error_stop => 0))[2], qr/needs vllm_pg 0\.5.*HINT:  ALTER EXTENSION vllm_pg UPDATE;/s, 'an old database is told what to do');
+	q1('DROP EXTENSION vector, vllm_pg');
 	q1('CREATE EXTENSION vllm_pg');
 	q1('CREATE EXTENSION vector');
 	q1('CREATE EXTENSION vllm_pg_vector');
@@ -27,6 +30,8 @@ SKIP:
 		INSERT INTO docs SELECT i, 'word' || i % 97 || ' thing' || i % 31 || ' item' || i FROM generate_series(1, 2000) i;});
 
 	# an assignment casts; the calls are batched
+	like(q1('EXPLAIN SELECT t.id, n.id FROM (SELECT id, llm_embed(body)::vector AS v FROM docs OFFSET 0) t, LATERAL (SELECT id FROM docs ORDER BY docs.v <=> t.v LIMIT 5) n'),
+		qr/LLM Calls: llm_embed\((docs\.)?body\)/, 'many questions are batched');
 	like(q1('EXPLAIN UPDATE docs SET v = llm_embed(body)'), qr/LLM Calls: llm_embed\(body\)/, 'an update is batched');
 	like(q1('EXPLAIN SELECT llm_embed_halfvec(body) FROM docs'), qr/LLM Calls: llm_embed\(body\)/, 'so is the helper: it is inlined');
 	q1('UPDATE docs SET v = llm_embed(body), h = llm_embed_halfvec(body), r = llm_embed(body)');
