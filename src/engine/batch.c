@@ -20,6 +20,7 @@ struct BatchBuf
 	int32_t    *pos;			/* [max_rows] */
 	int32_t    *seq_start;		/* [max_seqs + 1] */
 	int32_t    *types;			/* [max_rows] */
+	int32_t    *seen;			/* [max_seqs] */
 	int32_t    *out_rows;		/* [max_rows] */
 	const int32_t **tables;		/* [max_seqs] */
 	int32_t    *slots;			/* [max_seqs], NULL = no state */
@@ -34,6 +35,7 @@ batch_new(int max_rows, int max_seqs, float *state)
 	b->pos = mem_alloc((size_t) max_rows * sizeof(int32_t));
 	b->seq_start = mem_alloc(((size_t) max_seqs + 1) * sizeof(int32_t));
 	b->types = mem_alloc((size_t) max_rows * sizeof(int32_t));
+	b->seen = mem_alloc((size_t) max_seqs * sizeof(int32_t));
 	b->out_rows = mem_alloc((size_t) max_rows * sizeof(int32_t));
 	b->tables = mem_alloc((size_t) max_seqs * sizeof(int32_t *));
 	if (state != NULL)
@@ -57,6 +59,7 @@ batch_free(BatchBuf *b)
 	mem_free(b->pos);
 	mem_free(b->seq_start);
 	mem_free(b->types);
+	mem_free(b->seen);
 	mem_free(b->out_rows);
 	mem_free(b->tables);
 	mem_free(b->slots);
@@ -80,12 +83,15 @@ batch_build(BatchBuf *b, const Plan *plan)
 	int			row = 0;
 	int			n_out = 0;
 	bool		typed = false;
+	bool		hides = false;
 
 	for (int s = 0; s < plan->n; s++)
 	{
 		const PlanEntry *pe = &plan->e[s];
 
 		b->seq_start[s] = row;
+		b->seen[s] = pe->r->seen_to > 0 ? pe->r->seen_to : INT32_MAX;
+		hides = hides || b->seen[s] != INT32_MAX;
 		b->tables[s] = pe->r->blocks.data;
 		if (b->slots != NULL)
 			b->slots[s] = pe->r->slot;
@@ -108,5 +114,6 @@ batch_build(BatchBuf *b, const Plan *plan)
 	b->batch.n_out = n_out;
 	b->batch.hidden = plan->pools;
 	b->batch.types = typed ? b->types : NULL;
+	b->batch.seen = hides ? b->seen : NULL;
 	return &b->batch;
 }

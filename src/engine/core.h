@@ -60,6 +60,8 @@ typedef struct PoolSeq
 	IntVec		ids;			/* owned */
 	int			type1_at;		/* from this token on they are of type 1: a pair's second text; INT_MAX = none */
 	int			skip;			/* its first tokens are not pooled: an instruction's */
+	int			seen_to;		/* tokens from this one on see the others, but nobody sees them; 0 = none */
+	IntVec		dropped;		/* token by token: rows that are not wanted, ascending; owned */
 	int			scored_at;		/* PT_LOGPROBS: the first token whose log-probability is wanted: >= 1, or 0
 								 * behind PoolSpec.prompt */
 } PoolSeq;
@@ -82,6 +84,8 @@ typedef struct PoolSpec
 	PoolSeq    *seqs;			/* owned */
 	IntVec		prompt;			/* PJ_CHOICES: what all sequences begin with; not in their ids; owned */
 	int			dimensions;		/* 0 = all */
+	int			cut;			/* behind the activation so many are left; 0 = all */
+	bool		mean;			/* PJ_MAXSIM: not the sum, but the mean */
 	int			activation;		/* 0 no, 1 yes, -1 as the model's files say */
 	int32_t		step_tag;		/* PT_REWARD: rows of this token only; -1 = all */
 	IntVec		columns;		/* PT_REWARD: of the vocabulary; empty = all; owned */

@@ -44,7 +44,8 @@ typedef struct Pooled
 	Err			err;			/* FIN_ERROR */
 	int			n_tokens;		/* of all sequences; a prompt that they share counts once */
 	PoolAct		act;
-	bool		by_token;		/* each token's row is a result of its own */
+	bool		by_token;		/* each token's row is a result of its own, */
+	bool		unit;			/* ... by the model's files of length 1 */
 	int			width;
 	/* of each sequence */
 	float	  **values;			/* [n_rows][width], from its last step on */
@@ -92,6 +93,7 @@ struct Req
 	Pooled	   *pooled;			/* NULL: it generates */
 	int			seq;			/* which of its sequences; -1: PoolSpec.prompt */
 	int			type1_at;		/* PoolSeq.type1_at */
+	int			seen_to;		/* PoolSeq.seen_to */
 	bool		whole;			/* all its rows go into one step */
 	int			out_from;		/* its first row that is wanted */
 	int			out_to;			/* behind the last one; 0 = all there are */

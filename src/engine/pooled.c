@@ -34,7 +34,10 @@ void
 poolspec_free(PoolSpec *p)
 {
 	for (int i = 0; i < p->n_seqs; i++)
+	{
 		intvec_free(&p->seqs[i].ids);
+		intvec_free(&p->seqs[i].dropped);
+	}
 	mem_free(p->seqs);
 	intvec_free(&p->prompt);
 	intvec_free(&p->columns);
@@ -57,6 +60,7 @@ add_req(Pooled *p, Req *first, int seq)
 	r->pooled = p;
 	r->seq = seq;
 	r->type1_at = seq < 0 ? INT_MAX : p->spec.seqs[seq].type1_at;
+	r->seen_to = seq < 0 ? 0 : p->spec.seqs[seq].seen_to;
 	p->reqs[p->n_reqs++] = r;
 	return r;
 }
@@ -160,6 +164,7 @@ pooled_begin(Req *r, PoolSpec *spec, const ModelInfo *info)
 	p->greedy = mem_zalloc(n * sizeof(int32_t));
 	p->width = p->spec.task == PT_LOGPROBS ? 1 : info->pools[p->spec.task].width;
 	p->act = activation(&p->spec, info);
+	p->unit = p->spec.task != PT_LOGPROBS && info->acts[p->spec.task] == PA_LENGTH1;
 	p->by_token = p->spec.task != PT_LOGPROBS && info->pools[p->spec.task].n == 0;
 	if (p->spec.task == PT_LOGPROBS)
 		begin_logprobs(p, r);
@@ -269,7 +274,8 @@ gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 	Req		   *r = pe->r;
 	const ModelInfo *info = model_info(s->model);
 	const PoolPlan *plan = &info->pools[r->pooled->spec.task];
-	int			width = info->hidden_size;
+	int			width = plan->row;
+	float	   *made = NULL;
 	bool		ends = r->computed + pe->n >= (r->out_to > 0 ? r->out_to : r->n_prompt);
 
 	if (r->sum == NULL)
@@ -277,6 +283,12 @@ gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 		r->sum = mem_alloc((size_t) plan->n * (size_t) width * sizeof(float));
 		for (int k = 0; k < plan->n; k++)
 			pool_start(plan->kinds[k], r->sum + k * width, width);
+	}
+	if (plan->layers)
+	{
+		made = mem_alloc((size_t) pe->n_out * (size_t) width * sizeof(float));
+		model_pool_rows(s->model, rows, pe->n_out, made);
+		rows = made;
 	}
 	for (int k = 0; k < plan->n; k++)
 	{
@@ -295,6 +307,7 @@ gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 	}
 	if (ends)
 		model_pool_head(s->model, r->pooled->spec.task, r->sum, 1, more_values(r, 1));
+	mem_free(made);
 }
 
 /* ---- log-probabilities ---- */
@@ -435,27 +448,60 @@ all_finite(const Pooled *p)
 	return true;
 }
 
-/* A text's chunks: their mean, in which each token counts the same. */
+/* A text's chunks: their mean, in which each token that was pooled counts the same. */
 static void
 mean_of_chunks(const Pooled *p, float *out)
 {
 	for (int j = 0; j < p->width; j++)
 	{
 		double		sum = 0;
+		double		n = 0;
 
 		for (int s = 0; s < p->spec.n_seqs; s++)
-			sum += (double) p->values[s][j] * p->reqs[s]->n_prompt;
-		out[j] = (float) (sum / p->n_tokens);
+		{
+			int			weight = p->reqs[s]->n_prompt - p->spec.seqs[s].skip;
+
+			sum += (double) p->values[s][j] * weight;
+			n += weight;
+		}
+		out[j] = (float) (sum / n);
 	}
 }
 
-/* Sum over the first text's tokens of the greatest product with one of the second's. */
+/* The rows of tokens that are not wanted go. */
+static void
+drop_rows(Pooled *p)
+{
+	size_t		width = (size_t) p->width;
+
+	for (int s = 0; s < p->spec.n_seqs; s++)
+	{
+		const IntVec *dropped = &p->spec.seqs[s].dropped;
+		size_t		at = 0;
+		int			n = 0;
+
+		for (int i = 0; i < p->n_rows[s]; i++)
+		{
+			if (at < dropped->len && dropped->data[at] == i)
+			{
+				at++;
+				continue;
+			}
+			if (n < i)
+				memcpy(p->values[s] + (size_t) n * width, p->values[s] + (size_t) i * width, width * sizeof(float));
+			n++;
+		}
+		p->n_rows[s] = n;
+	}
+}
+
+/* Sum, or mean, over the first text's tokens of the greatest product with one of the second's. */
 static float
 max_sim(Pooled *p)
 {
 	double		sum = 0;
 
-	for (int s = 0; s < 2; s++)
+	for (int s = 0; s < 2 && p->unit; s++)
 		for (int i = 0; i < p->n_rows[s]; i++)
 			pool_finish(PA_LENGTH1, 0, p->values[s] + (size_t) i * (size_t) p->width, p->width);
 	for (int i = 0; i < p->n_rows[0]; i++)
@@ -467,15 +513,17 @@ max_sim(Pooled *p)
 								   p->values[1] + (size_t) j * (size_t) p->width, p->width));
 		sum += best;
 	}
-	return (float) sum;
+	return (float) (p->spec.mean ? sum / p->n_rows[0] : sum);
 }
 
 static float
 cosine(Pooled *p)
 {
+	int			width = 0;
+
 	for (int s = 0; s < 2; s++)
-		pool_finish(PA_LENGTH1, 0, p->values[s], p->width);
-	return dot(p->values[0], p->values[1], p->width);
+		width = pool_finish(PA_LENGTH1, p->spec.cut, p->values[s], p->width);
+	return dot(p->values[0], p->values[1], width);
 }
 
 /* All sequences' rows one behind the other, in the order of sequences; with a step tag only its. */
@@ -514,6 +562,8 @@ finish_rows(const Pooled *p, float *rows, int n)
 		for (int j = 0; j < width; j++)
 			picked[j] = row[columns->len > 0 ? columns->data[j] : j];
 		left = pool_finish(p->act, p->spec.dimensions, picked, width);
+		if (p->spec.cut > 0 && p->spec.cut < left)
+			left = p->spec.cut;
 		memcpy(rows + (size_t) i * (size_t) left, picked, (size_t) left * sizeof(float));
 	}
 	mem_free(picked);
@@ -531,9 +581,13 @@ pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
 	*space = NULL;
 	if (!all_finite(p))
 		return err_set(e, ERR_INTERNAL, "model produced non-finite values");
+	if (p->by_token)
+		drop_rows(p);
 	for (int s = 0; s < p->spec.n_seqs; s++)
 		rows += (size_t) p->n_rows[s];
 	*space = out = mem_alloc(rows * (size_t) p->width * sizeof(float));
+	if (p->by_token && p->spec.join == PJ_MAXSIM && (p->n_rows[0] == 0 || p->n_rows[1] == 0))
+		return err_set(e, ERR_INVALID, "nothing is left of the text behind the model's skiplist");
 	if (p->spec.join == PJ_COSINE || p->spec.join == PJ_MAXSIM)
 	{
 		out[0] = p->spec.join == PJ_COSINE ? cosine(p) : max_sim(p);
@@ -552,6 +606,8 @@ pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
 			mean_of_chunks(p, out);
 		else
 			n = concatenate(p, out);
+		if (n == 0 && p->spec.step_tag < 0)
+			return err_set(e, ERR_INVALID, "nothing is left of the text behind the model's skiplist");
 		if (n == 0)
 		{
 			err_set(e, ERR_INVALID, "the input has no token %d, which ends a step", p->spec.step_tag);

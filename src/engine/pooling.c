@@ -142,33 +142,82 @@ check_params(const Making *k)
 	return check_dimensions(k);
 }
 
-/* The instruction before a text: what is given, or what its name stands for, or the model's default. */
+/* What stands before a text. */
+typedef struct Before
+{
+	PoolText	text;
+	int32_t		first;			/* a token that stands first, -1 = none */
+	PoolSide	side;			/* what the text then is */
+} Before;
+
+static const Before nothing = {.first = -1};
+
+/* A prompt of the model; at < 0: nothing. */
+static Before
+prompt_at(const Making *k, int at)
+{
+	const PoolPrompt *p = at >= 0 ? &k->m->prompts[at] : NULL;
+	size_t		from;
+
+	if (p == NULL)
+		return nothing;
+	from = p->first >= 0 ? p->len : 0;
+	return (Before) {{p->text + from, strlen(p->text + from)}, p->first, late_side(k->m, p->name, strlen(p->name))};
+}
+
+/* The prompt of a query or a document, if the model has one. */
+static Before
+side_prompt(const Making *k, PoolSide side)
+{
+	Before		b = prompt_at(k, poolmodel_side_prompt(k->m, side));
+
+	b.side = k->m->by_token ? side : SIDE_NONE;
+	return b;
+}
+
+/* A prompt by the name that was given; no name, no prompt. */
 static bool
-find_instruction(const Making *k, PoolText *out)
+named_prompt(const Making *k, Before *out)
 {
 	const PoolModel *m = k->m;
-	const PoolRequest *pr = k->pr;
-	int			at = m->default_prompt;
+	PoolText	name = k->pr->prompt_name;
+	int			at = poolmodel_prompt(m, name.s, name.n);
 	Buf			names = {0};
 
-	*out = pr->instruction;
-	if (pr->instruction.s != NULL)
+	*out = prompt_at(k, at);
+	/* a query may be one without a prompt */
+	out->side = late_side(m, name.s, name.n);
+	if (at >= 0 || name.n == 0 || out->side != SIDE_NONE)
 		return true;
-	if (pr->prompt_name.s != NULL && (at = poolmodel_prompt(m, pr->prompt_name.s, pr->prompt_name.n)) < 0)
-	{
-		for (int i = 0; i < m->n_prompts; i++)
-			buf_printf(&names, "%s%s", i > 0 ? ", " : "", m->prompts[i].name);
-		invalid(k->e, "prompt_name", "the model has no prompt \"%.*s\"", (int) (pr->prompt_name.n < 60 ? pr->prompt_name.n : 60),
-				pr->prompt_name.s);
-		if (m->n_prompts > 0)
-			err_hint(k->e, "It has: %.200s.", names.data);
-		else
-			err_hint(k->e, "Its files name no prompts. Give the instruction itself.");
-		buf_free(&names);
-		return false;
-	}
-	if (at >= 0)
-		*out = (PoolText) {m->prompts[at].text, strlen(m->prompts[at].text)};
+	for (int i = 0; i < m->n_prompts; i++)
+		buf_printf(&names, "%s%s", i > 0 ? ", " : "", m->prompts[i].name);
+	invalid(k->e, "prompt_name", "the model has no prompt \"%.*s\"", (int) (name.n < 60 ? name.n : 60), name.s);
+	if (m->n_prompts > 0)
+		err_hint(k->e, "It has: %.200s.", names.data);
+	else
+		err_hint(k->e, "Its files name no prompts. Give the instruction itself.");
+	buf_free(&names);
+	return false;
+}
+
+/*
+ * What stands before a text: an instruction that is given, or what its name stands for, or the model's
+ * default; and a text whose token vectors are wanted is a document.
+ */
+static bool
+find_before(const Making *k, Before *out)
+{
+	const PoolRequest *pr = k->pr;
+
+	*out = nothing;
+	if (pr->instruction.s != NULL)
+		out->text = pr->instruction;
+	else if (pr->prompt_name.s != NULL)
+		return named_prompt(k, out);
+	else if (k->m->by_token && poolmodel_side_prompt(k->m, SIDE_DOCUMENT) >= 0)
+		*out = side_prompt(k, SIDE_DOCUMENT);
+	else
+		*out = prompt_at(k, k->m->default_prompt);
 	return true;
 }
 
@@ -183,25 +232,6 @@ add_seq(PoolSpec *out)
 	s = &out->seqs[out->n_seqs++];
 	*s = (PoolSeq) {.type1_at = INT_MAX};
 	return s;
-}
-
-static void
-lower_case(const char *s, size_t n, Buf *out)
-{
-	const char *end = s + n;
-
-	while (s < end)
-	{
-		size_t		len;
-		uint32_t	cp = utf8_next(s, &len);
-		char		c[4];
-
-		if (cp == 0x130)
-			buf_add(out, "i\xcc\x87", 3);	/* its lower case is two characters */
-		else
-			buf_add(out, c, utf8_put(c, uni_lower(cp)));
-		s += len;
-	}
 }
 
 static size_t
@@ -231,56 +261,54 @@ encode(const Making *k, PoolText text, IntVec *out, IntVec *offsets)
 	return tok_encode(k->m->tok, s, text.n, 0, out, k->e);
 }
 
-/* Ids of a text, an instruction before it, without what stands around.  offsets: where they stand in the
- * text alone; may be NULL. */
+/* Ids of a text and what is before it, without what stands around.  offsets: where they stand in the
+ * text alone, what is before it has none; may be NULL. */
 static bool
-content(const Making *k, PoolText instruction, PoolText text, IntVec *out, IntVec *offsets)
+content(const Making *k, Before before, PoolText text, IntVec *out, IntVec *offsets)
 {
-	const PoolModel *m = k->m;
-	int32_t		before = (int32_t) count_chars(instruction);
+	int32_t		chars = (int32_t) count_chars(before.text);
 	Buf			b = {0};
-	Buf			lower = {0};
 	bool		ok;
 
-	if (instruction.n == 0 && !m->lower)
-		return encode(k, text, out, offsets);
-	buf_reserve(&b, instruction.n + text.n + 1);
-	buf_add(&b, instruction.s != NULL ? instruction.s : "", instruction.n);
-	buf_add(&b, text.s, text.n);
-	if (m->lower && uni_valid(b.data, b.len))
+	if (before.first >= 0)
 	{
-		lower_case(b.data, b.len, &lower);
-		ok = encode(k, (PoolText) {lower.data, lower.len}, out, offsets);
+		intvec_push(out, before.first);
+		for (int i = 0; i < 2 && offsets != NULL; i++)
+			intvec_push(offsets, 0);
 	}
-	else
-		ok = encode(k, (PoolText) {b.data, b.len}, out, offsets);
-	for (size_t i = 0; offsets != NULL && i < offsets->len; i++)
-		offsets->data[i] = offsets->data[i] > before ? offsets->data[i] - before : 0;
+	if (before.text.n == 0)
+		return encode(k, text, out, offsets);
+	buf_reserve(&b, before.text.n + text.n + 1);
+	buf_add(&b, before.text.s, before.text.n);
+	buf_add(&b, text.s, text.n);
+	ok = encode(k, (PoolText) {b.data, b.len}, out, offsets);
+	for (size_t i = before.first >= 0 ? 2 : 0; offsets != NULL && i < offsets->len; i++)
+		offsets->data[i] = offsets->data[i] > chars ? offsets->data[i] - chars : 0;
 	buf_free(&b);
-	buf_free(&lower);
 	return ok;
 }
 
 static bool
-too_long(const Making *k, size_t n)
+too_long(const Making *k, size_t n, int limit)
 {
 	bool		chunks = embeds(k->pr->task) && k->pr->pair.s == NULL;
 
-	err_set(k->e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum model length of %d", n, k->m->max_len);
+	err_set(k->e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum %s length of %d", n,
+			limit < k->m->max_len ? "query or document" : "model", limit);
 	return err_hint(k->e, chunks ? "Shorten it, or ask for long_input \"truncate\" or \"chunk\"." :
 					"Shorten it, or keep what fits with truncate => -1.");
 }
 
 /* The contents, wrapped, become the next sequence. */
 static bool
-wrap(const Making *k, const IntVec *a, const IntVec *b)
+wrap(const Making *k, const IntVec *a, const IntVec *b, int limit)
 {
 	PoolSeq    *s = add_seq(k->out);
 	IntVec		types = {0};
 	bool		ends = false;
 
 	tok_wrap(k->m->tok, a, b, k->pr->add_special, &s->ids, &types);
-	for (size_t i = 0; i < types.len && s->type1_at == INT_MAX; i++)
+	for (size_t i = 0; k->m->typed && i < types.len && s->type1_at == INT_MAX; i++)
 		if (types.data[i] != 0)
 			s->type1_at = (int) i;
 	intvec_free(&types);
@@ -293,18 +321,28 @@ wrap(const Making *k, const IntVec *a, const IntVec *b)
 		invalid(k->e, "input", "the input is empty, and the model's tokenizer adds nothing to it");
 		return err_hint(k->e, "Give a text, or NULL, whose result is NULL.");
 	}
-	return s->ids.len <= (size_t) k->m->max_len || too_long(k, s->ids.len);
+	return s->ids.len <= (size_t) limit || too_long(k, s->ids.len, limit);
+}
+
+/* What a text of this side may have, and what one that is cut or split is cut to. */
+static int
+side_limit(const Making *k, PoolSide side, int most)
+{
+	int			limit = k->m->late.limit[side];
+
+	return limit > 0 && limit < most ? limit : most;
 }
 
 /* Room for contents in a sequence. */
 static bool
-room(const Making *k, bool pair, size_t *out)
+room(const Making *k, bool pair, PoolSide side, size_t *out)
 {
 	int			special = k->pr->add_special ? k->m->special[pair] : 0;
+	int			limit = side_limit(k, side, k->limit);
 
-	if (k->limit <= special)
-		return invalid(k->e, "truncate", "%d tokens leave no room for a text: the model adds %d of its own", k->limit, special);
-	*out = (size_t) (k->limit - special);
+	if (limit <= special)
+		return invalid(k->e, "truncate", "%d tokens leave no room for a text: the model adds %d of its own", limit, special);
+	*out = (size_t) (limit - special);
 	return true;
 }
 
@@ -325,19 +363,19 @@ cut_pair(IntVec *a, IntVec *b, size_t room)
 		more->len = room - less->len;
 }
 
-/* How many of a text's first tokens are the instruction's: those that it has alone, with what
- * stands before it. */
+/* How many of a sequence's first tokens are those of what is before a text: those that it has alone, with
+ * what the tokenizer puts in front. */
 static bool
-instruction_tokens(const Making *k, PoolText instruction, int *out)
+tokens_before(const Making *k, Before before, int *out)
 {
 	IntVec		ids = {0};
 	IntVec		whole = {0};
 	IntVec		types = {0};
-	bool		ok = content(k, (PoolText) {0}, instruction, &ids, NULL);
+	bool		ok = content(k, before, (PoolText) {0}, &ids, NULL);
 
 	tok_wrap(k->m->tok, &ids, NULL, k->pr->add_special, &whole, &types);
 	*out = (int) whole.len;
-	/* a token that ends every text isn't one of the instruction */
+	/* a token that ends every text isn't one of them */
 	if (whole.len > 0 && tok_is_special(k->m->tok, whole.data[whole.len - 1]))
 		--*out;
 	intvec_free(&ids);
@@ -346,81 +384,119 @@ instruction_tokens(const Making *k, PoolText instruction, int *out)
 	return ok;
 }
 
-/* A long text's contents in pieces that fit, each wrapped. */
-static bool
-make_chunks(const Making *k, const IntVec *ids, size_t room)
+/* How many of a content's tokens stand before the text: a token that reaches into it is the text's. */
+static size_t
+lead_of(Before before, const IntVec *offsets)
 {
-	for (size_t at = 0; at < ids->len; at += room)
-	{
-		IntVec		piece = {.data = ids->data + at,.len = ids->len - at < room ? ids->len - at : room};
+	size_t		n = before.first >= 0;
 
-		if (!wrap(k, &piece, NULL))
-			return false;
-	}
-	k->out->join = PJ_CHUNKS;
-	return true;
+	while (before.text.n > 0 && 2 * n < offsets->len && offsets->data[2 * n + 1] == 0)
+		n++;
+	return n;
 }
 
-/* Tokens and places of all rows, from sequence `first` on; what stands around a text has none. */
-static void
-put_offsets(const Making *k, int first, const IntVec *offsets)
+/* A long text's contents in pieces that fit, each with what is before the text, and wrapped. */
+static bool
+make_chunks(const Making *k, const IntVec *ids, size_t lead, size_t room, int limit)
 {
-	int			lead = k->pr->add_special ? tok_lead(k->m->tok, false) : 0;
-	int			special = k->pr->add_special ? k->m->special[0] : 0;
+	IntVec		piece = {0};
+	bool		ok = true;
+
+	if (lead >= room)
+		return invalid(k->e, "long_input", "%zu tokens of an instruction leave no room for a text in pieces of %zu", lead, room);
+	for (size_t at = lead; ok && at < ids->len; at += room - lead)
+	{
+		intvec_reset(&piece);
+		intvec_add(&piece, ids->data, lead);
+		intvec_add(&piece, ids->data + at, ids->len - at < room - lead ? ids->len - at : room - lead);
+		ok = wrap(k, &piece, NULL, limit);
+	}
+	intvec_free(&piece);
+	k->out->join = PJ_CHUNKS;
+	return ok;
+}
+
+/* Tokens and places of all rows of a sequence; what stands around a text has none.  offsets: of its
+ * contents from token *at on, but that from the second piece on it begins with `lead` others. */
+static void
+put_offsets(const Making *k, const PoolSeq *s, int filled, size_t lead, const IntVec *offsets, size_t *at)
+{
+	int			front = k->pr->add_special ? tok_lead(k->m->tok, false) : 0;
+	int			back = (k->pr->add_special ? k->m->special[0] - front : 0) + filled;
+	size_t		dropped = 0;
+	bool		again = *at > 0;
+
+	for (int j = 0; j < (int) s->ids.len; j++)
+	{
+		bool		inside = j >= front && j < (int) s->ids.len - back;
+		bool		repeated = inside && again && (size_t) (j - front) < lead;
+		const int32_t *span = inside && !repeated && 2 * *at + 1 < offsets->len ? offsets->data + 2 * *at : NULL;
+
+		*at += span != NULL;
+		if (dropped < s->dropped.len && s->dropped.data[dropped] == j)
+		{
+			dropped++;
+			continue;
+		}
+		if (k->pr->step_tag >= 0 && s->ids.data[j] != k->pr->step_tag)
+			continue;
+		intvec_push(&k->extra->ids, s->ids.data[j]);
+		intvec_push(&k->extra->offsets, span != NULL ? span[0] : 0);
+		intvec_push(&k->extra->offsets, span != NULL ? span[1] : 0);
+	}
+}
+
+/* What a text's sequences need beside their tokens. */
+static bool
+finish_seqs(const Making *k, Before before, int first, size_t lead, const IntVec *offsets)
+{
+	int			skip = 0;
 	size_t		at = 0;
 
+	if (before.text.n > 0 && !k->m->include_prompt && k->pr->task == PT_EMBED && !tokens_before(k, before, &skip))
+		return false;
 	for (int i = first; i < k->out->n_seqs; i++)
 	{
-		const IntVec *ids = &k->out->seqs[i].ids;
+		PoolSeq    *s = &k->out->seqs[i];
+		int			filled = 0;
 
-		for (int j = 0; j < (int) ids->len; j++)
-		{
-			bool		inside = j >= lead && j < (int) ids->len - (special - lead) && at + 1 < offsets->len;
-
-			if (k->pr->step_tag < 0 || ids->data[j] == k->pr->step_tag)
-			{
-				intvec_push(&k->extra->ids, ids->data[j]);
-				intvec_push(&k->extra->offsets, inside ? offsets->data[at] : 0);
-				intvec_push(&k->extra->offsets, inside ? offsets->data[at + 1] : 0);
-			}
-			at += inside ? 2 : 0;
-		}
+		/* a sequence of nothing else is pooled whole: there is no vector of no tokens */
+		s->skip = skip < (int) s->ids.len ? skip : 0;
+		if (k->m->by_token)
+			late_finish(&k->m->late, before.side, s, &filled);
+		if (wants_offsets(k))
+			put_offsets(k, s, filled, lead, offsets, &at);
 	}
+	return true;
 }
 
 /* One text. */
 static bool
-make_text(const Making *k, PoolText instruction, PoolText text)
+make_text(const Making *k, Before before, PoolText text)
 {
 	IntVec		ids = {0};
-	size_t		most = 0;
-	int			first = k->out->n_seqs;
-	int			skip = 0;
 	IntVec		offsets = {0};
-	bool		ok = content(k, instruction, text, &ids, wants_offsets(k) ? &offsets : NULL) && room(k, false, &most);
+	size_t		most = 0;
+	size_t		lead = 0;
+	int			first = k->out->n_seqs;
+	int			limit = side_limit(k, before.side, k->m->max_len);
+	bool		splits = k->pr->long_input == LONG_CHUNK;
+	bool		ok = content(k, before, text, &ids, wants_offsets(k) || splits ? &offsets : NULL) && room(k, false, before.side, &most);
 
-	if (ok && k->pr->long_input == LONG_CHUNK && ids.len > most)
-		ok = make_chunks(k, &ids, most);
+	if (ok && splits && ids.len > most)
+	{
+		lead = lead_of(before, &offsets);
+		ok = make_chunks(k, &ids, lead, most, limit);
+	}
 	else if (ok)
 	{
 		if (k->cut && ids.len > most)
 			ids.len = most;
-		ok = wrap(k, &ids, NULL);
+		ok = wrap(k, &ids, NULL, limit);
 	}
-	if (ok && wants_offsets(k))
-		put_offsets(k, first, &offsets);
+	ok = ok && finish_seqs(k, before, first, lead, &offsets);
 	intvec_free(&ids);
 	intvec_free(&offsets);
-	if (ok && instruction.n > 0 && !k->m->include_prompt && k->pr->task == PT_EMBED)
-		ok = instruction_tokens(k, instruction, &skip);
-	for (int i = first; ok && i < k->out->n_seqs && skip > 0; i++)
-	{
-		PoolSeq    *s = &k->out->seqs[i];
-
-		/* a sequence of nothing else is pooled whole: there is no vector of no tokens */
-		s->skip = skip < (int) s->ids.len ? skip : 0;
-		skip = skip > (int) s->ids.len ? skip - (int) s->ids.len : 0;
-	}
 	return ok;
 }
 
@@ -431,12 +507,12 @@ make_pair(const Making *k)
 	IntVec		a = {0};
 	IntVec		b = {0};
 	size_t		most = 0;
-	bool		ok = content(k, (PoolText) {0}, k->pr->text, &a, NULL) && content(k, (PoolText) {0}, k->pr->pair, &b, NULL) &&
-		room(k, true, &most);
+	bool		ok = content(k, nothing, k->pr->text, &a, NULL) && content(k, nothing, k->pr->pair, &b, NULL) &&
+		room(k, true, SIDE_NONE, &most);
 
 	if (ok && k->cut)
 		cut_pair(&a, &b, most);
-	ok = ok && wrap(k, &a, &b);
+	ok = ok && wrap(k, &a, &b, k->m->max_len);
 	intvec_free(&a);
 	intvec_free(&b);
 	return ok;
@@ -458,7 +534,7 @@ make_ids(const Making *k)
 	intvec_add(&s->ids, k->pr->ids.data, n);
 	if (n == 0)
 		return invalid(k->e, "prompt_token_ids", "there are no tokens");
-	return n <= (size_t) k->m->max_len || too_long(k, n);
+	return n <= (size_t) k->m->max_len || too_long(k, n, k->m->max_len);
 }
 
 /* ---- pairs through a template ---- */
@@ -561,38 +637,66 @@ make_by_template(const Making *k, const ChatModel *template, PoolText instructio
 			render(k, template, instruction, document, &s->ids);
 		intvec_free(&ids);
 	}
-	if (ok && s->ids.len > (size_t) (k->cut ? k->limit : k->m->max_len))
-		ok = too_long(k, s->ids.len);
+	if (ok && s->ids.len > (size_t) k->limit && k->cut)
+		return invalid(k->e, "truncate", "input of %zu tokens, its document left out, does not fit %d tokens", s->ids.len,
+					   k->limit);
+	if (ok && s->ids.len > (size_t) k->m->max_len)
+		ok = too_long(k, s->ids.len, k->m->max_len);
 	return ok;
 }
 
 /* ---- similarity ---- */
 
 /*
- * A score by vectors.  An instruction is the first text's; without one both are treated alike, so that
- * a text and itself are the closest.
+ * A score by vectors: of a query, with its prompt or the one that is given, and a document with its own;
+ * of two texts that are alike, with the default prompt, so that a text and itself are the closest.
  */
+static bool
+find_both(const Making *k, Before *query, Before *document)
+{
+	const PoolRequest *pr = k->pr;
+
+	*query = *document = prompt_at(k, k->m->default_prompt);
+	if (pr->alike && pr->instruction.s == NULL && pr->prompt_name.s == NULL)
+		return true;
+	*query = side_prompt(k, SIDE_QUERY);
+	*document = side_prompt(k, SIDE_DOCUMENT);
+	if (pr->instruction.s != NULL)
+	{
+		query->text = pr->instruction;
+		query->first = -1;
+	}
+	if (pr->prompt_name.s == NULL)
+		return true;
+	if (!named_prompt(k, query))
+		return false;
+	query->side = k->m->by_token ? SIDE_QUERY : SIDE_NONE;
+	if (pr->prompt_name.n == 0)
+		document->text = nothing.text;
+	if (pr->prompt_name.n == 0)
+		document->first = -1;
+	return true;
+}
+
 static bool
 make_similarity(Making *k, PoolTask task)
 {
 	PoolRequest vectors = *k->pr;
-	PoolText	instruction;
-	PoolText	usual = {0};
+	Before		query;
+	Before		document;
 
-	if (k->m->default_prompt >= 0)
-		usual.s = k->m->prompts[k->m->default_prompt].text;
-	usual.n = usual.s != NULL ? strlen(usual.s) : 0;
 	if (k->pr->pair.s == NULL)
 		return invalid(k->e, "document", "a score is of a pair of texts");
-	if (!find_instruction(k, &instruction))
+	if (!find_both(k, &query, &document))
 		return false;
 	if (k->pr->long_input == LONG_CHUNK)
 		return invalid(k->e, "long_input", "long_input \"chunk\" is for the embedding of one text");
 	vectors.task = k->out->task = task;
 	k->pr = &vectors;
 	k->out->join = task == PT_EMBED ? PJ_COSINE : PJ_MAXSIM;
-	return make_text(k, instruction, vectors.text) &&
-		make_text(k, usual, vectors.pair);
+	k->out->mean = k->m->late.mean;
+	k->out->cut = task == PT_EMBED ? k->m->cut : 0;
+	return make_text(k, query, vectors.text) && make_text(k, document, vectors.pair);
 }
 
 /* ---- the whole ---- */
@@ -602,7 +706,7 @@ make_seqs(Making *k)
 {
 	const PoolRequest *pr = k->pr;
 	const ChatModel *template = pr->pair.s != NULL && pr->task != PT_TOKEN_CLASSIFY ? pair_template(k) : NULL;
-	PoolText	instruction = {0};
+	Before		before;
 
 	if (pr->long_input == LONG_CHUNK && (pr->pair.s != NULL || !(embeds(pr->task) || pr->task == PT_TOKEN_CLASSIFY)))
 		return invalid(k->e, "long_input", "long_input \"chunk\" is for embeddings and labels of tokens, of one text");
@@ -610,13 +714,16 @@ make_seqs(Making *k)
 		return make_ids(k);
 	if (pr->pair.s == NULL && pr->task == PT_SCORE)
 		return invalid(k->e, "document", "a score is of a pair of texts");
-	if (!find_instruction(k, &instruction))
+	if (!find_before(k, &before))
 		return false;
 	if (template != NULL)
-		return make_by_template(k, template, instruction);
+		return make_by_template(k, template, before.text);
 	if (pr->pair.s != NULL)
 		return make_pair(k);
-	return make_text(k, instruction, pr->text);
+	/* vectors are cut behind their activation, unless it is asked for: then before it */
+	if (pr->task == PT_EMBED && pr->dimensions == 0)
+		*(pr->activation == 1 ? &k->out->dimensions : &k->out->cut) = k->m->cut;
+	return make_text(k, before, pr->text);
 }
 
 bool

@@ -83,14 +83,15 @@ read_prompts(PoolModel *m, const Conf *c)
 	const char *const *names = conf_strs(c, "st.prompt_names", &n);
 	const char *dflt = conf_str(c, "st.default_prompt_name", NULL);
 
-	m->prompts = mem_zalloc((n > 0 ? n : 1) * sizeof(PoolPrompt));
+	/* and the two that late.c may add */
+	m->prompts = mem_zalloc((n + 2) * sizeof(PoolPrompt));
 	m->default_prompt = -1;
 	for (size_t i = 0; i < n; i++)
 	{
 		char		key[300];
 
 		snprintf(key, sizeof(key), "st.prompts.%s", names[i]);
-		m->prompts[m->n_prompts++] = (PoolPrompt) {mem_strdup(names[i]), mem_strdup(conf_str(c, key, ""))};
+		m->prompts[m->n_prompts++] = (PoolPrompt) {.name = mem_strdup(names[i]),.text = mem_strdup(conf_str(c, key, "")),.first = -1};
 	}
 	if (dflt != NULL)
 		m->default_prompt = poolmodel_prompt(m, dflt, strlen(dflt));
@@ -103,6 +104,17 @@ poolmodel_prompt(const PoolModel *m, const char *name, size_t n)
 		if (strlen(m->prompts[i].name) == n && memcmp(m->prompts[i].name, name, n) == 0)
 			return i;
 	return -1;
+}
+
+int
+poolmodel_side_prompt(const PoolModel *m, PoolSide side)
+{
+	static const char *const names[][3] = {[SIDE_QUERY] = {"query"}, [SIDE_DOCUMENT] = {"document", "passage", "corpus"}};
+	int			at = -1;
+
+	for (int i = 0; i < 3 && at < 0 && names[side][i] != NULL; i++)
+		at = poolmodel_prompt(m, names[side][i], strlen(names[side][i]));
+	return at;
 }
 
 /* As transformers calls them that have no name. */
@@ -131,7 +143,10 @@ read_widths(PoolModel *m, const Conf *c)
 	size_t		n;
 	const double *v = conf_nums(c, "matryoshka_dimensions", &n);
 
-	m->matryoshka = n > 0 || conf_bool(c, "is_matryoshka", false);
+	m->cut = (int) conf_num(c, "st.truncate_dim", 0);
+	if (m->cut < 0 || m->cut >= m->info->pools[PT_EMBED].width)
+		m->cut = 0;
+	m->matryoshka = n > 0 || m->cut > 0 || conf_bool(c, "is_matryoshka", false);
 	m->widths = mem_alloc((n > 0 ? n : 1) * sizeof(int));
 	for (size_t i = 0; i < n; i++)
 		if (v[i] >= 1 && v[i] <= m->info->pools[PT_EMBED].width)
@@ -168,7 +183,8 @@ poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Co
 		m->special[0] = count_special(tok, false);
 		m->special[1] = count_special(tok, true);
 	}
-	m->lower = conf_bool(conf, "st.do_lower_case", false);
+	m->typed = !conf_bool(conf, "st.no_token_types", false);
+	m->by_token = conf_bool(conf, "st.by_token", false) && (info->tasks & 1u << PT_TOKEN_EMBED) != 0;
 	m->include_prompt = conf_bool(conf, "st.include_prompt", true);
 	m->by_logits = conf_has(conf, TOKENS_KEY);
 	m->reward_token = (int32_t) conf_num(conf, "reward_token_id", -1);
@@ -180,13 +196,11 @@ poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Co
 	read_prompts(m, conf);
 	read_labels(m, conf);
 	read_widths(m, conf);
-	if (m->reward_token >= info->vocab_size)
-	{
-		err_set(e, ERR_BAD_FILE, "model configuration has \"reward_token_id\" = %d", m->reward_token);
-		poolmodel_free(m);
-		return NULL;
-	}
-	return m;
+	if (m->reward_token < info->vocab_size ? late_read(m, conf, e) :
+		err_set(e, ERR_BAD_FILE, "model configuration has \"reward_token_id\" = %d", m->reward_token))
+		return m;
+	poolmodel_free(m);
+	return NULL;
 }
 
 void
@@ -204,6 +218,7 @@ poolmodel_free(PoolModel *m)
 		mem_free(m->labels[i]);
 	mem_free(m->labels);
 	mem_free(m->widths);
+	intvec_free(&m->late.skip);
 	chat_free(m->reranker);
 	mem_free(m);
 }

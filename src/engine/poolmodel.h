@@ -12,7 +12,27 @@ typedef struct PoolPrompt
 {
 	char	   *name;
 	char	   *text;
+	int32_t		first;			/* the token that its first `len` bytes are; -1 = it is all text */
+	size_t		len;
 } PoolPrompt;
+
+/* What a text is to a model of token vectors. */
+typedef enum PoolSide
+{
+	SIDE_NONE, SIDE_QUERY, SIDE_DOCUMENT, SIDES
+} PoolSide;
+
+/* ... and what that means (late.c); all 0: nothing */
+typedef struct Late
+{
+	int			limit[SIDES];	/* tokens; 0 = what the model takes */
+	int			expand_to;		/* a query is filled up to so many tokens, 0 = it isn't, */
+	int32_t		expand_id;		/* ... with this one, */
+	bool		hidden;			/* ... which the query's own don't see */
+	IntVec		skip;			/* tokens that are left out, */
+	bool		skips[SIDES];	/* ... of these texts */
+	bool		mean;			/* MaxSim is a mean, not a sum */
+} Late;
 
 struct PoolModel
 {
@@ -22,7 +42,6 @@ struct PoolModel
 	ChatModel  *reranker;		/* the format of pairs that the model is known for; NULL = none */
 	int			max_len;		/* tokens of a sequence, at most */
 	int			special[2];		/* tokens around one text, and around two */
-	bool		lower;			/* texts are lower-cased */
 	bool		include_prompt; /* an instruction's tokens are pooled, too */
 	bool		by_logits;		/* pairs are scored by a language model */
 	PoolPrompt *prompts;
@@ -32,10 +51,22 @@ struct PoolModel
 	bool		matryoshka;		/* embeddings may be cut, */
 	int		   *widths;			/* ... to these widths, or to any if there are none */
 	int			n_widths;
+	int			cut;			/* they are, to this one, behind everything else; 0 = they aren't */
+	bool		typed;			/* a pair's second text has another token type */
+	bool		by_token;		/* token vectors are what the model is for */
+	Late		late;
 	int32_t		reward_token;	/* must end a text whose reward is wanted; -1 = none */
 };
 
 /* -1 = there is no such prompt */
 int			poolmodel_prompt(const PoolModel *m, const char *name, size_t n);
+/* The prompt of a search's query, or of what is searched; -1 = none. */
+int			poolmodel_side_prompt(const PoolModel *m, PoolSide side);
+
+/* late.c */
+bool		late_read(PoolModel *m, const Conf *c, Err *e);
+PoolSide	late_side(const PoolModel *m, const char *prompt, size_t n);
+/* A query is filled up, and what is left out is noted; *filled: so many tokens have been added. */
+void		late_finish(const Late *l, PoolSide side, PoolSeq *s, int *filled);
 
 #endif

@@ -242,6 +242,9 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_WANT_LABELS:
 			p->want_labels = f->i != 0;
 			return true;
+		case WTAG_ALIKE:
+			p->alike = f->i != 0;
+			return true;
 		default:
 			*known = false;
 			return true;

@@ -110,8 +110,8 @@ source_done(Source *s)
 	s->ckpt = NULL;
 }
 
-Tok *
-source_tok(const Files *f, Err *e)
+static Tok *
+read_tok(const Files *f, Err *e)
 {
 	FilesTokenizer ft;
 
@@ -131,6 +131,17 @@ source_tok(const Files *f, Err *e)
 			break;
 	}
 	return tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, e);
+}
+
+Tok *
+source_tok(const Files *f, Err *e)
+{
+	Tok		   *t = read_tok(f, e);
+
+	if (t == NULL || !conf_bool(files_conf(f), "st.do_lower_case", false) || tok_lower(t, e))
+		return t;
+	tok_free(t);
+	return NULL;
 }
 
 bool

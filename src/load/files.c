@@ -262,7 +262,7 @@ static bool
 open_directory(Files *f, Err *e)
 {
 	char	   *gguf = NULL;
-	bool		ok = safetensors_there(f->path) || gguf_in_directory(f->path, &gguf, e);
+	bool		ok = stconfig_root(f, e) && (safetensors_there(f->root) || gguf_in_directory(f->root, &gguf, e));
 
 	if (ok)
 		ok = gguf != NULL ? gguf_open(f, gguf, e) : hfconfig_read(f, e) && safetensors_open(f, e) && stconfig_read(f, e);
@@ -284,6 +284,7 @@ files_open(const char *path, Err *e)
 	}
 	f = mem_zalloc(sizeof(Files));
 	f->path = mem_strdup(path);
+	f->root = mem_strdup(path);
 	f->maps = mem_zalloc(FILES_MAX_MAPS * sizeof(FileMap));
 	f->conf = conf_new();
 	atomic_store(&f->damaged, -1);
@@ -332,6 +333,7 @@ files_close(Files *f)
 	mem_free(f->templates);
 	conf_free(f->conf);
 	mem_free(f->path);
+	mem_free(f->root);
 	mem_free(f);
 }
 

@@ -54,6 +54,7 @@ typedef struct FileTensor
 struct Files
 {
 	char	   *path;			/* as given to files_open() */
+	char	   *root;			/* the directory with config.json: path, or a folder in it that modules.json names */
 	Conf	   *conf;
 	FileMap    *maps;			/* [FILES_MAX_MAPS], so that it never moves */
 	int			n_maps;
@@ -98,6 +99,8 @@ bool		safetensors_add(Files *f, const char *dir, const char *prefix, Err *e);
 
 /* stconfig.c: what sentence-transformers keeps beside the model */
 bool		stconfig_read(Files *f, Err *e);
+/* ... before anything else is read: where its Transformer is, into f->root */
+bool		stconfig_root(Files *f, Err *e);
 
 /* hfconfig.c: config.json, generation_config.json, tokenizer files, chat template */
 bool		hfconfig_read(Files *f, Err *e);

@@ -219,7 +219,7 @@ files_set_nums(Files *f, const char *key, const double *v, size_t n)
 static bool
 read_config(Files *f, const char *name, const char *prefix, bool required, Err *e)
 {
-	char	   *path = files_join(f->path, name);
+	char	   *path = files_join(f->root, name);
 	Buf			text = {0};
 	bool		ok = true;
 
@@ -237,7 +237,7 @@ read_config(Files *f, const char *name, const char *prefix, bool required, Err *
 static bool
 slurp_optional(Files *f, const char *name, size_t limit, Buf *out, Err *e)
 {
-	char	   *path = files_join(f->path, name);
+	char	   *path = files_join(f->root, name);
 	bool		ok = !files_exists(path) || files_slurp(path, limit, out, e);
 
 	mem_free(path);
@@ -248,7 +248,7 @@ slurp_optional(Files *f, const char *name, size_t limit, Buf *out, Err *e)
 static bool
 slurp_json(Files *f, const char *name, size_t limit, size_t max_values, Buf *out, Err *e)
 {
-	char	   *path = files_join(f->path, name);
+	char	   *path = files_join(f->root, name);
 	bool		ok = slurp_optional(f, name, limit, out, e) &&
 		(out->data == NULL || files_json_ok(path, out->data, out->len, max_values, e));
 
@@ -296,7 +296,7 @@ static bool
 read_named_templates(Files *f, Err *e)
 {
 	static const char folder[] = "additional_chat_templates";
-	char	   *path = files_join(f->path, folder);
+	char	   *path = files_join(f->root, folder);
 	DIR		   *dir = opendir(path);
 	struct dirent *entry;
 	bool		ok = true;
@@ -349,7 +349,7 @@ read_object(Files *f, const char *name, cJSON **out, Err *e)
 	{
 		*out = cJSON_ParseWithLength(text.data, text.len);
 		if (!cJSON_IsObject(*out))
-			ok = err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->path, name);
+			ok = err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->root, name);
 	}
 	buf_free(&text);
 	return ok;
@@ -491,7 +491,7 @@ read_quantization(Files *f, Err *e)
 		{
 			root = cJSON_ParseWithLength(text.data, text.len);
 			if (!(ok = cJSON_IsObject(root)))
-				err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->path, files[i][0]);
+				err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->root, files[i][0]);
 			else if (cJSON_GetObjectItemCaseSensitive(root, "quant_method") == NULL)
 				cJSON_AddStringToObject(root, "quant_method", files[i][1]);
 		}

@@ -271,7 +271,7 @@ st_shards(Files *f, const char *index, cJSON **entries, size_t n, Err *e)
 
 		if (i > 0 && strcmp(shard, entries[i - 1]->valuestring) == 0)
 			continue;
-		path = files_join(f->path, shard);
+		path = files_join(f->root, shard);
 		ok = st_file(f, path, "", e);
 		mem_free(path);
 		if (!ok)
@@ -288,7 +288,7 @@ st_shards(Files *f, const char *index, cJSON **entries, size_t n, Err *e)
 		if (at == NULL || strcmp(at + 1, entries[i]->valuestring) != 0)
 			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" is not in file \"%s/%s\" where \"%s\" puts it",
 						   files_name_ok(entries[i]->string, strlen(entries[i]->string)) ?
-						   entries[i]->string : "?", f->path, entries[i]->valuestring, index);
+						   entries[i]->string : "?", f->root, entries[i]->valuestring, index);
 	}
 	return true;
 }
@@ -368,8 +368,8 @@ safetensors_there(const char *dir)
 bool
 safetensors_open(Files *f, Err *e)
 {
-	char	   *single = files_join(f->path, "model.safetensors");
-	char	   *index = files_join(f->path, "model.safetensors.index.json");
+	char	   *single = files_join(f->root, "model.safetensors");
+	char	   *index = files_join(f->root, "model.safetensors.index.json");
 	Buf			text = {0};
 	bool		ok;
 
@@ -379,7 +379,7 @@ safetensors_open(Files *f, Err *e)
 		ok = files_slurp(index, ST_MAX_INDEX, &text, e) &&
 			files_json_ok(index, text.data, text.len, FILES_JSON_TENSORS, e) && st_index(f, index, &text, e);
 	else
-		ok = st_none(f->path, e);
+		ok = st_none(f->root, e);
 	buf_free(&text);
 	mem_free(single);
 	mem_free(index);

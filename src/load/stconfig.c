@@ -5,18 +5,27 @@
  *
  * They become Conf entries under "st.", which src/model and src/engine read:
  *
+ *	st.rows.N.*				layers before pooling, or without any: of each token's row; as st.dense
  *	st.pooling				keys of poolers.def, whose vectors are put side by side
  *	st.include_prompt		false: an instruction's tokens are not pooled
  *	st.by_token				true: there is no pooling, a text's tokens are what is wanted
  *	st.normalize			vectors have length 1
  *	st.dense.N.*			layers behind pooling: in_features, out_features, bias, activation_function;
- *							their tensors are st.dense.N.linear.weight and .bias
+ *							their tensors are st.dense.N.linear.weight and .bias; or with dimension a
+ *							LayerNorm: st.dense.N.norm.weight and .bias
+ *	st.truncate_dim			of an embedding, behind all this
  *	st.true_token_id, st.false_token_id		a score is made of these tokens' logits
  *	st.max_seq_length, st.do_lower_case		of texts
+ *	st.model_max_length, st.no_token_types	what tokenizer_config.json says of texts
+ *	st.query_length, st.document_length, st.query_expansion.*	of texts whose tokens are wanted (ColBERT's
+ *							kind), with st.mask_token, st.eos_token, st.padding_side of the tokenizer
+ *	st.query_prefix, st.document_prefix		what PyLate puts before them
+ *	st.multi_vector, st.skiplist, st.skiplist_tasks		tokens whose vectors are left out
  *	st.prompt_names, st.prompts.NAME, st.default_prompt_name	instructions before a text
  *	st.similarity_fn_name, st.activation_fn
  *
- * A module that can't be computed here is refused: leaving it out would give other vectors.
+ * The order of modules counts.  One that can't be computed here, or not at its place, is
+ * refused: leaving it out would give other vectors.
  *
  * Tested by tests/unit/test_load_st.c, tests/fuzz/fuzz_config.c and tests/golden/pool_golden.c.
  */
@@ -31,13 +40,16 @@
 #define MAX_MODULES 16
 #define MAX_PROMPTS 256
 #define MAX_POOLERS 8
+#define MAX_WORDS 4096			/* of a skiplist */
 
 typedef struct StRead
 {
 	Files	   *f;
 	Err		   *e;
-	int			n_dense;
-	bool		pooled;
+	int			n_rows;			/* layers of tokens' rows, */
+	int			n_dense;		/* ... and behind pooling */
+	bool		pools;			/* there is a pooling, */
+	bool		pooled;			/* ... and it has been read */
 	bool		normalized;
 } StRead;
 
@@ -114,6 +126,13 @@ mode_key(const char *mode)
 	return mode;
 }
 
+/* A module that is there, but can't be computed. */
+static bool
+refuse(StRead *r, const char *dir, const char *why)
+{
+	return err_set(r->e, ERR_UNSUPPORTED, "module \"%s\" of model \"%s\" is not supported: %s", dir, r->f->path, why);
+}
+
 static bool
 read_pooling(StRead *r, const char *dir)
 {
@@ -126,6 +145,8 @@ read_pooling(StRead *r, const char *dir)
 
 	if (ok && !cJSON_IsObject(o))
 		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\", which says how it pools", r->f->path, dir);
+	if (ok && r->pooled)
+		ok = refuse(r, dir, "a second pooling");
 	mode = cJSON_GetObjectItemCaseSensitive(o, "pooling_mode");
 	if (cJSON_IsString(mode))
 		keys[n++] = mode_key(mode->valuestring);
@@ -150,29 +171,64 @@ read_pooling(StRead *r, const char *dir)
 	return ok;
 }
 
+/* Does a layer read what stands at its place, and write it back? */
 static bool
-read_dense(StRead *r, const char *dir)
+layer_at_place(StRead *r, const char *dir, const cJSON *o)
 {
-	static const char *const keys[] = {"in_features", "out_features", "bias", "activation_function"};
+	const char *in = str_of(o, "module_input_name");
+	const char *out = str_of(o, "module_output_name");
+
+	if (r->normalized)
+		return refuse(r, dir, "a layer behind normalized vectors");
+	if (r->pools && !r->pooled && (in == NULL || strcmp(in, "token_embeddings") != 0))
+		return refuse(r, dir, "a layer before the pooling whose input is not \"token_embeddings\"");
+	if (r->pooled && in != NULL && strcmp(in, "sentence_embedding") != 0)
+		return refuse(r, dir, "a layer behind the pooling whose input is not \"sentence_embedding\"");
+	if (out != NULL && in != NULL && strcmp(in, out) != 0)
+		return refuse(r, dir, "a layer whose output has another name than its input");
+	return true;
+}
+
+/* A layer's configuration and tensors, as the next of those before pooling or behind it. */
+static bool
+read_layer(StRead *r, const char *dir, const char *width)
+{
+	static const char *const keys[] = {"in_features", "out_features", "bias", "activation_function", "dimension"};
+	int		   *n = r->pooled ? &r->n_dense : &r->n_rows;
+	char		prefix[32];
 	char		name[64];
 	cJSON	   *o;
 	bool		ok = read_json(r, dir, "config.json", &o);
 
-	if (ok && (!cJSON_IsObject(o) || !cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(o, "out_features"))))
-		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\" with \"out_features\"", r->f->path, dir);
-	if (ok && (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "use_residual")) || r->normalized))
-		ok = err_set(r->e, ERR_UNSUPPORTED, "module \"%s\" of model \"%s\" is not supported: a dense layer %s", dir, r->f->path,
-					 r->normalized ? "behind normalized vectors" : "with a residual connection");
+	if (ok && (!cJSON_IsObject(o) || !cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(o, width))))
+		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\" with \"%s\"", r->f->path, dir, width);
+	if (ok && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "use_residual")))
+		ok = refuse(r, dir, "a dense layer with a residual connection");
+	ok = ok && layer_at_place(r, dir, o);
+	snprintf(prefix, sizeof(prefix), "st.%s.%d.", r->pooled ? "dense" : "rows", *n);
 	for (size_t i = 0; ok && i < sizeof(keys) / sizeof(keys[0]); i++)
 	{
-		snprintf(name, sizeof(name), "st.dense.%d.%s", r->n_dense, keys[i]);
+		snprintf(name, sizeof(name), "%s%s", prefix, keys[i]);
 		take(r, o, keys[i], name);
 	}
-	snprintf(name, sizeof(name), "st.dense.%d.", r->n_dense);
-	ok = ok && safetensors_add(r->f, dir, name, r->e);
-	r->n_dense++;
+	ok = ok && safetensors_add(r->f, dir, prefix, r->e);
+	++*n;
 	cJSON_Delete(o);
 	return ok;
+}
+
+static bool
+read_dense(StRead *r, const char *dir)
+{
+	return read_layer(r, dir, "out_features");
+}
+
+static bool
+read_layer_norm(StRead *r, const char *dir)
+{
+	if (!r->pooled)
+		return refuse(r, dir, "a LayerNorm that is not behind a pooling");
+	return read_layer(r, dir, "dimension");
 }
 
 /* Of a language model that scores: which tokens' logits count. */
@@ -191,10 +247,60 @@ read_logit_score(StRead *r, const char *dir)
 static bool
 read_normalize(StRead *r, const char *dir)
 {
-	(void) dir;
+	if (r->pools && !r->pooled)
+		return refuse(r, dir, "vectors that are normalized before the pooling");
 	r->normalized = true;
 	conf_set_bool(r->f->conf, "st.normalize", true);
 	return true;
+}
+
+/* A list of words as an entry of its own; a word alone counts as one. */
+static void
+take_words(StRead *r, const cJSON *o, const char *key, const char *as)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const char *words[MAX_WORDS];
+	size_t		n = 0;
+	const cJSON *x;
+
+	if (cJSON_IsString(v))
+		words[n++] = v->valuestring;
+	cJSON_ArrayForEach(x, v)
+	{
+		if (n < MAX_WORDS && cJSON_IsString(x))
+			words[n++] = x->valuestring;
+	}
+	if (cJSON_IsString(v) || cJSON_IsArray(v))
+		conf_set_strs(r->f->conf, as, words, n);
+}
+
+/* Which tokens' vectors count in a comparison by tokens. */
+static bool
+read_mask(StRead *r, const char *dir)
+{
+	cJSON	   *o;
+	bool		ok = read_json(r, dir, "config.json", &o);
+
+	if (ok && cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "keep_only_token_ids")) > 0)
+		ok = refuse(r, dir, "\"keep_only_token_ids\"");
+	take_words(r, o, "skiplist_words", "st.skiplist");
+	take_words(r, o, "skiplist_tasks", "st.skiplist_tasks");
+	conf_set_bool(r->f->conf, "st.multi_vector", true);
+	cJSON_Delete(o);
+	return ok;
+}
+
+static void
+read_expansion(StRead *r, const cJSON *o)
+{
+	static const char *const keys[] = {"strategy", "attend", "token", "length"};
+	char		name[64];
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+	{
+		snprintf(name, sizeof(name), "st.query_expansion.%s", keys[i]);
+		take(r, o, keys[i], name);
+	}
 }
 
 /* Limits and case of texts, by the names that the file has had. */
@@ -217,21 +323,52 @@ read_transformer(StRead *r, const char *dir)
 		found = o != NULL;
 		take(r, o, "max_seq_length", "st.max_seq_length");
 		take(r, o, "do_lower_case", "st.do_lower_case");
+		take(r, o, "query_length", "st.query_length");
+		take(r, o, "document_length", "st.document_length");
+		read_expansion(r, cJSON_GetObjectItemCaseSensitive(o, "query_expansion"));
 		cJSON_Delete(o);
 	}
 	return ok;
 }
 
-/* Where that says nothing of the length, the tokenizer's counts; libraries write 1e30 for none. */
+/* A token's text, or an object with it. */
 static void
-read_length(StRead *r)
+take_token(StRead *r, const cJSON *o, const char *key, const char *as)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+
+	if (cJSON_IsObject(v))
+		take(r, v, "content", as);
+	else
+		take(r, o, key, as);
+}
+
+/*
+ * What the tokenizer's configuration says.  Its length counts where sentence-transformers' files have
+ * none, for models that don't generate (heads_conf()); libraries write 1e30 for none.
+ */
+static void
+read_tokenizer(StRead *r)
 {
 	const Buf  *text = &r->f->tok_config;
 	cJSON	   *o = text->data != NULL ? cJSON_ParseWithLength(text->data, text->len) : NULL;
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "model_max_length");
+	const cJSON *names = cJSON_GetObjectItemCaseSensitive(o, "model_input_names");
+	const cJSON *x;
+	bool		typed = !cJSON_IsArray(names);
 
-	if (!conf_has(r->f->conf, "st.max_seq_length") && cJSON_IsNumber(v) && v->valuedouble < INT_MAX)
-		conf_set_num(r->f->conf, "st.max_seq_length", v->valuedouble);
+	if (cJSON_IsNumber(v) && v->valuedouble < INT_MAX)
+		conf_set_num(r->f->conf, "st.model_max_length", v->valuedouble);
+	take_token(r, o, "mask_token", "st.mask_token");
+	take_token(r, o, "eos_token", "st.eos_token");
+	take(r, o, "padding_side", "st.padding_side");
+	cJSON_ArrayForEach(x, names)
+	{
+		if (cJSON_IsString(x) && strcmp(x->valuestring, "token_type_ids") == 0)
+			typed = true;
+	}
+	if (!typed)
+		conf_set_bool(r->f->conf, "st.no_token_types", true);
 	cJSON_Delete(o);
 }
 
@@ -244,6 +381,19 @@ read_nothing(StRead *r, const char *dir)
 	return true;
 }
 
+/* The last word of a module's class; NULL if it has none, or no valid folder. */
+static const char *
+module_kind(const cJSON *m, const char **dir)
+{
+	const char *type = str_of(m, "type");
+	const char *word = type != NULL ? strrchr(type, '.') : NULL;
+
+	*dir = str_of(m, "path");
+	if (type == NULL || *dir == NULL || !folder_ok(*dir))
+		return NULL;
+	return word != NULL ? word + 1 : type;
+}
+
 static bool
 read_module(StRead *r, const cJSON *m)
 {
@@ -252,26 +402,43 @@ read_module(StRead *r, const cJSON *m)
 		const char *name;
 		bool		(*read) (StRead *r, const char *dir);
 	}			kinds[] = {
-		{"Transformer", read_transformer}, {"Pooling", read_pooling}, {"Dense", read_dense},
+		{"Transformer", read_transformer}, {"Pooling", read_pooling}, {"Dense", read_dense}, {"LayerNorm", read_layer_norm},
 		{"Normalize", read_normalize}, {"Dropout", read_nothing}, {"LogitScore", read_logit_score},
+		{"MultiVectorMask", read_mask},
 	};
-	const char *type = str_of(m, "type");
-	const char *path = str_of(m, "path");
-	const char *word = type != NULL ? strrchr(type, '.') : NULL;
+	const char *dir;
+	const char *word = module_kind(m, &dir);
 	char		shown[65];
 	size_t		n = 0;
 
-	if (type == NULL || path == NULL || !folder_ok(path))
+	if (word == NULL)
 		return err_set(r->e, ERR_BAD_FILE, "file \"%s/modules.json\" has a module without a valid \"type\" or \"path\"", r->f->path);
-	word = word != NULL ? word + 1 : type;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(kinds[i].name, word) == 0)
-			return kinds[i].read(r, path);
+			return kinds[i].read(r, dir);
 	for (; word[n] != '\0' && n < sizeof(shown) - 1; n++)
 		shown[n] = word[n] > ' ' && word[n] <= '~' ? word[n] : '?';
 	shown[n] = '\0';
 	err_set(r->e, ERR_UNSUPPORTED, "module \"%s\" of model \"%s\" is not supported", shown, r->f->path);
-	return err_hint(r->e, "Supported modules are Transformer, Pooling, Dense, Normalize, Dropout and LogitScore.");
+	return err_hint(r->e, "Supported modules are Transformer, Pooling, Dense, LayerNorm, Normalize, Dropout, LogitScore and MultiVectorMask.");
+}
+
+/* The modules of modules.json that are of this kind: the last one's folder; NULL = none. */
+static const char *
+find_module(const cJSON *list, const char *kind)
+{
+	const char *found = NULL;
+	const char *dir;
+	const cJSON *m;
+
+	cJSON_ArrayForEach(m, list)
+	{
+		const char *word = module_kind(m, &dir);
+
+		if (word != NULL && strcmp(word, kind) == 0)
+			found = dir;
+	}
+	return found;
 }
 
 static bool
@@ -281,21 +448,84 @@ read_modules(StRead *r)
 	const cJSON *m;
 	bool		ok = read_json(r, "", "modules.json", &list);
 
+	read_tokenizer(r);
 	if (list == NULL)
 		return ok && read_transformer(r, "");
 	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > MAX_MODULES)
 		ok = err_set(r->e, ERR_BAD_FILE, "file \"%s/modules.json\" is not an array of at most %d modules", r->f->path, MAX_MODULES);
+	r->pools = find_module(list, "Pooling") != NULL;
 	for (m = ok ? list->child : NULL; ok && m != NULL; m = m->next)
 		ok = read_module(r, m);
-	if (ok)
-		read_length(r);
 	if (ok && !r->pooled)
 		conf_set_bool(r->f->conf, "st.by_token", true);
+	if (ok && !conf_has(r->f->conf, "st.max_seq_length") && conf_has(r->f->conf, "st.model_max_length"))
+		conf_set_num(r->f->conf, "st.max_seq_length", conf_num(r->f->conf, "st.model_max_length", 0));
+	cJSON_Delete(list);
+	return ok;
+}
+
+bool
+stconfig_root(Files *f, Err *e)
+{
+	StRead		r = {.f = f,.e = e};
+	cJSON	   *list;
+	bool		ok = read_json(&r, "", "modules.json", &list);
+	const char *dir = find_module(list, "Transformer");
+
+	if (dir != NULL && dir[0] != '\0')
+	{
+		mem_free(f->root);
+		f->root = files_join(f->path, dir);
+	}
 	cJSON_Delete(list);
 	return ok;
 }
 
 /* ---- prompts ---- */
+
+/* Python's string.punctuation */
+static const char *const punctuation[] = {
+	"!", "\"", "#", "$", "%", "&", "'", "(", ")", "*", "+", ",", "-", ".", "/", ":", ";", "<", "=", ">", "?", "@", "[", "\\", "]",
+	"^", "_", "`", "{", "|", "}", "~"
+};
+
+/*
+ * PyLate's models of token vectors (before sentence-transformers had its own): prefixes that are tokens,
+ * queries filled up with [MASK] unless they say no, punctuation left out of documents.
+ */
+static void
+read_pylate(StRead *r, const cJSON *o)
+{
+	static const char *const marks[] = {
+		"query_length", "document_length", "query_prefix", "document_prefix", "do_query_expansion",
+		"attend_to_expansion_tokens", "attend_to_mask_tokens", "skiplist_words",
+	};
+	static const char *const attend[] = {"attend_to_expansion_tokens", "attend_to_mask_tokens"};
+	Conf	   *c = r->f->conf;
+	const char *type = str_of(o, "model_type");
+	bool		marked = false;
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		marked |= cJSON_HasObjectItem(o, marks[i]);
+	take(r, o, "query_prefix", "st.query_prefix");
+	take(r, o, "document_prefix", "st.document_prefix");
+	take(r, o, "document_length", "st.document_length");
+	take_words(r, o, "skiplist_words", "st.skiplist");
+	if (type != NULL && strcmp(type, "ColBERT") == 0 && !conf_has(c, "st.skiplist"))
+		conf_set_strs(c, "st.skiplist", punctuation, sizeof(punctuation) / sizeof(punctuation[0]));
+	if (!marked || conf_has(c, "st.query_expansion.strategy"))
+		return;
+	if (cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "do_query_expansion")))
+	{
+		take(r, o, "query_length", "st.query_length");
+		return;
+	}
+	conf_set_str(c, "st.query_expansion.strategy", "fixed");
+	conf_set_num(c, "st.query_expansion.length", 32);
+	take(r, o, "query_length", "st.query_expansion.length");
+	for (size_t i = sizeof(attend) / sizeof(attend[0]); i > 0; i--)
+		take(r, o, attend[i - 1], "st.query_expansion.attend");
+}
 
 static bool
 read_prompts(StRead *r)
@@ -321,8 +551,24 @@ read_prompts(StRead *r)
 	take(r, o, "default_prompt_name", "st.default_prompt_name");
 	take(r, o, "similarity_fn_name", "st.similarity_fn_name");
 	take(r, o, "activation_fn", "st.activation_fn");
+	take(r, o, "truncate_dim", "st.truncate_dim");
+	if (conf_bool(r->f->conf, "st.by_token", false))
+		read_pylate(r, o);
 	cJSON_Delete(o);
 	return ok;
+}
+
+/* PyLate leaves the length of what it encoded last in max_seq_length: documents' and queries' own count. */
+static void
+longest_side(Conf *c)
+{
+	static const char *const keys[] = {"st.query_length", "st.document_length", "st.query_expansion.length"};
+	double		most = conf_num(c, "st.max_seq_length", 0);
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		most = conf_num(c, keys[i], 0) > most ? conf_num(c, keys[i], 0) : most;
+	if (conf_has(c, "st.max_seq_length"))
+		conf_set_num(c, "st.max_seq_length", most);
 }
 
 bool
@@ -330,5 +576,9 @@ stconfig_read(Files *f, Err *e)
 {
 	StRead		r = {.f = f,.e = e};
 
-	return read_modules(&r) && read_prompts(&r);
+	if (!read_modules(&r) || !read_prompts(&r))
+		return false;
+	if (conf_bool(f->conf, "st.by_token", false))
+		longest_side(f->conf);
+	return true;
 }

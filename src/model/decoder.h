@@ -260,6 +260,7 @@ typedef struct HeadLayer
 	Linear		dense;
 	HeadAct		act;
 	Norm		norm;			/* LayerNorm; without weights: none */
+	float		eps;			/* ... its own; 0 = the model's */
 } HeadLayer;
 
 typedef struct Head
@@ -382,8 +383,8 @@ typedef struct Decoder
 	float	   *head_norm;		/* [vocab] 1 / length of the head's rows; in the work space */
 	Head		classifier;		/* of labels, scores and rewards */
 	PoolKind	classifier_pool;	/* what it looks at */
-	Head		dense;			/* sentence-transformers' layers behind an embedding */
-	bool		dense_by_token; /* ... or behind each token's */
+	Head		dense;			/* sentence-transformers' layers behind an embedding, */
+	Head		row_layers;		/* ... and those of each token's row, before it is pooled */
 	bool		scores_tokens;	/* a score comes from the vocabulary's head: */
 	float	   *token_row;		/* [hidden] token ids' rows; in the work space; NULL = none */
 	float		token_bias;

@@ -72,7 +72,9 @@ heads_conf(const Conf *conf, DecoderConf *c, Err *e)
 {
 	const char *class_name = conf_str(conf, "architectures", "");
 	bool		tokens = conf_has(conf, HEAD_TOKENS_KEY);
-	double		len = conf_num(conf, "st.max_seq_length", 0);
+	/* who generates isn't cut by what a tokenizer says: many say something else than the model takes */
+	const char *limit = conf_has(conf, "st.max_seq_length") || c->head == HEAD_LM ? "st.max_seq_length" : "st.model_max_length";
+	double		len = conf_num(conf, limit, 0);
 
 	/* as long as the texts that it was trained with; what may be longer would take memory for it */
 	if (len >= 1 && len < c->max_len)
@@ -221,36 +223,86 @@ n_parts(const Conf *conf)
 	return n > 0 && n <= POOL_PARTS ? (int) n : 1;
 }
 
+/* A number of a layer's configuration, and its key. */
 static bool
-bind_dense(Binder *b, Decoder *d)
+layer_width(Binder *b, const char *prefix, const char *name, int *out)
+{
+	char		key[64];
+
+	snprintf(key, sizeof(key), "%s%s", prefix, name);
+	return dec_conf_int(bind_conf(b), key, 1, DEC_MAX_HIDDEN, 0, out, bind_err(b));
+}
+
+static bool
+bind_st_norm(Binder *b, const char *prefix, HeadLayer *l)
+{
+	char		name[64];
+	int			n;
+
+	if (!layer_width(b, prefix, "dimension", &n))
+		return false;
+	if (n != l->dense.k)
+		return err_set(bind_err(b), ERR_BAD_FILE, "a LayerNorm of %d columns stands behind vectors of %d", n, l->dense.k);
+	l->dense.n = n;
+	/* torch.nn.LayerNorm's */
+	l->eps = 1e-5f;
+	snprintf(name, sizeof(name), "%snorm.weight", prefix);
+	if (!bind_vector(b, &l->norm.w, name, name, n))
+		return false;
+	snprintf(name, sizeof(name), "%snorm.bias", prefix);
+	return bind_vector(b, &l->norm.b, name, name, n);
+}
+
+static bool
+bind_st_dense(Binder *b, const char *prefix, HeadLayer *l)
+{
+	const Conf *conf = bind_conf(b);
+	char		key[64];
+	char		name[64];
+	int			n;
+
+	if (!layer_width(b, prefix, "out_features", &n))
+		return false;
+	snprintf(key, sizeof(key), "%sactivation_function", prefix);
+	/* what the module's class has without the key */
+	if (!torch_act(conf_str(conf, key, "torch.nn.modules.activation.Tanh"), &l->act, bind_err(b)))
+		return false;
+	snprintf(name, sizeof(name), "%slinear", prefix);
+	snprintf(key, sizeof(key), "%sbias", prefix);
+	return bind_linear(b, &l->dense, name, name, n, conf_bool(conf, key, true));
+}
+
+/* The layers of a sentence-transformers directory that stand at one place: "rows", "dense". */
+static bool
+bind_st_layers(Binder *b, const char *place, Head *h, int width)
 {
 	const Conf *conf = bind_conf(b);
 
 	for (int i = 0;; i++)
 	{
+		char		prefix[32];
 		char		key[64];
-		char		name[64];
-		int			n;
-		HeadAct		act = HA_NONE;
+		bool		dense;
 		HeadLayer  *l;
 
-		snprintf(key, sizeof(key), "st.dense.%d.out_features", i);
-		if (!conf_has(conf, key))
+		snprintf(prefix, sizeof(prefix), "st.%s.%d.", place, i);
+		snprintf(key, sizeof(key), "%sout_features", prefix);
+		dense = conf_has(conf, key);
+		snprintf(key, sizeof(key), "%sdimension", prefix);
+		if (!dense && !conf_has(conf, key))
 			return true;
-		if (!dec_conf_int(conf, key, 1, DEC_MAX_HIDDEN, 0, &n, bind_err(b)))
-			return false;
-		snprintf(key, sizeof(key), "st.dense.%d.activation_function", i);
-		/* what the module's class has without the key */
-		if (!torch_act(conf_str(conf, key, "torch.nn.modules.activation.Tanh"), &act, bind_err(b)))
-			return false;
-		if ((l = add_layer(&d->dense, n_parts(conf) * d->c.hidden, act)) == NULL)
-			return err_set(bind_err(b), ERR_UNSUPPORTED, "more than %d dense layers behind an embedding are not supported",
-						   HEAD_MAX);
-		snprintf(name, sizeof(name), "st.dense.%d.linear", i);
-		snprintf(key, sizeof(key), "st.dense.%d.bias", i);
-		if (!bind_linear(b, &l->dense, name, name, n, conf_bool(conf, key, true)))
+		if ((l = add_layer(h, width, HA_NONE)) == NULL)
+			return err_set(bind_err(b), ERR_UNSUPPORTED, "more than %d layers behind each other are not supported", HEAD_MAX);
+		if (dense ? !bind_st_dense(b, prefix, l) : !bind_st_norm(b, prefix, l))
 			return false;
 	}
+}
+
+/* What a head makes of rows of a width. */
+static int
+out_width(const Head *h, int width)
+{
+	return h->n > 0 ? h->layers[h->n - 1].dense.n : width;
 }
 
 /* A score by the logits of tokens. */
@@ -274,18 +326,18 @@ bind_heads(Binder *b, Decoder *d)
 	const Conf *conf = bind_conf(b);
 
 	d->scores_tokens = conf_has(conf, HEAD_TOKENS_KEY);
-	d->dense_by_token = conf_bool(conf, "st.by_token", false);
 	if (d->scores_tokens && !tokens_ok(conf, d, bind_err(b)))
 		return false;
 	if (d->c.head > HEAD_BARE && d->classifier.n == 0 && !bind_usual(b, d))
 		return false;
-	return bind_dense(b, d);
+	return bind_st_layers(b, "rows", &d->row_layers, d->c.hidden) &&
+		bind_st_layers(b, "dense", &d->dense, n_parts(conf) * out_width(&d->row_layers, d->c.hidden));
 }
 
 size_t
 heads_width(const Decoder *d)
 {
-	const Head *heads[] = {&d->classifier, &d->dense};
+	const Head *heads[] = {&d->classifier, &d->dense, &d->row_layers};
 	int			most = 0;
 
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
@@ -345,42 +397,53 @@ embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
 		p->kinds[i] = (PoolKind) k;
 		p->n = (int) i + 1;
 	}
-	p->width = d->dense.n > 0 ? d->dense.layers[d->dense.n - 1].dense.n : p->n * d->c.hidden;
+	p->layers = d->row_layers.n > 0;
+	p->row = out_width(&d->row_layers, d->c.hidden);
+	p->width = out_width(&d->dense, p->n * p->row);
 	return true;
 }
 
 /* What a score goes through: sentence-transformers' say counts for one label only. */
-static PoolAct
-label_act(const Conf *conf, int n_labels)
+static bool
+label_act(const Conf *conf, int n_labels, PoolAct *out, Err *e)
 {
 	static const char *const keys[] = {
 		"sentence_transformers.activation_fn", "st.activation_fn", "sbert_ce_default_activation_function", NULL
 	};
 	const char *fn = conf_str(conf, dec_conf_key(conf, keys), "");
 	const char *type = conf_str(conf, "problem_type", "");
+	HeadAct		act;
 
+	*out = PA_SIGMOID;
 	if (strcmp(type, "regression") == 0)
-		return PA_NONE;
-	if (strcmp(type, "multi_label_classification") == 0)
-		return PA_SIGMOID;
-	if (n_labels > 1)
-		return PA_SOFTMAX;
-	return strcmp(last_word(fn), "Identity") == 0 ? PA_NONE : PA_SIGMOID;
+		*out = PA_NONE;
+	else if (strcmp(type, "multi_label_classification") != 0 && n_labels > 1)
+		*out = PA_SOFTMAX;
+	if (n_labels > 1 || *out == PA_NONE || fn[0] == '\0')
+		return true;
+	if (!torch_act(fn, &act, e))
+		return false;
+	if (act != HA_NONE && act != HA_SIGMOID)
+		return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" behind a score is not supported", last_word(fn));
+	if (act == HA_NONE)
+		*out = PA_NONE;
+	return true;
 }
 
 static void
 add_task(ModelInfo *info, PoolTask t, PoolPlan plan, PoolAct act)
 {
+	if (plan.row == 0)
+		plan.row = info->hidden_size;
 	info->tasks |= 1u << t;
 	info->pools[t] = plan;
 	info->acts[t] = act;
 }
 
 static void
-classifier_tasks(const Decoder *d, const Conf *conf, ModelInfo *info)
+classifier_tasks(const Decoder *d, PoolAct act, ModelInfo *info)
 {
 	int			n = d->classifier.layers[d->classifier.n - 1].dense.n;
-	PoolAct		act = label_act(conf, n);
 	PoolPlan	one = {.n = 1, .kinds = {d->classifier_pool}, .width = n};
 	PoolPlan	all = {.width = n};
 
@@ -416,11 +479,14 @@ bool
 heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
 {
 	PoolPlan	embed;
+	PoolAct		act = PA_NONE;
 
 	info->tasks = info->generates ? 1u << PT_LOGPROBS : 0;
 	if (d->classifier.n > 0)
 	{
-		classifier_tasks(d, conf, info);
+		if (!label_act(conf, d->classifier.layers[d->classifier.n - 1].dense.n, &act, e))
+			return false;
+		classifier_tasks(d, act, info);
 		return true;
 	}
 	if (conf_has(conf, HEAD_TOKENS_KEY))
@@ -428,20 +494,22 @@ heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
 		PoolPlan	last = {.n = 1, .kinds = {POOL_LAST}, .width = 1};
 
 		info->n_labels = 1;
-		add_task(info, PT_CLASSIFY, last, label_act(conf, 1));
-		add_task(info, PT_SCORE, last, label_act(conf, 1));
+		if (!label_act(conf, 1, &act, e))
+			return false;
+		add_task(info, PT_CLASSIFY, last, act);
+		add_task(info, PT_SCORE, last, act);
 		return true;
 	}
 	if (!embed_plan(d, conf, &embed, e))
 		return false;
 	if (conf_bool(conf, "st.by_token", false))
 	{
-		add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = embed.width}, PA_LENGTH1);
+		add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = embed.row}, PA_LENGTH1);
 		return true;
 	}
 	/* a directory without sentence-transformers' files says nothing of lengths */
 	add_task(info, PT_EMBED, embed, conf_has(conf, "st.pooling") && !conf_bool(conf, "st.normalize", false) ? PA_NONE : PA_LENGTH1);
-	add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = d->c.hidden}, PA_LENGTH1);
+	add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = embed.row}, PA_LENGTH1);
 	return true;
 }
 
@@ -487,10 +555,13 @@ run_layers(Decoder *d, const Head *h, const float *x, int rows, float *y)
 		const HeadLayer *l = &h->layers[i];
 		float	   *to = i == h->n - 1 ? y : i % 2 == 0 ? d->head_x : d->head_y;
 
-		dec_linear(d, &l->dense, x, l->dense.k, rows, to, l->dense.n);
+		if (l->dense.n_mats > 0)
+			dec_linear(d, &l->dense, x, l->dense.k, rows, to, l->dense.n);
+		else
+			memcpy(to, x, (size_t) rows * (size_t) l->dense.n * sizeof(float));
 		activate(d, l->act, to, rows, l->dense.n);
 		if (l->norm.w != NULL)
-			d->k->layernorm(d->pool, to, to, l->norm.w, l->norm.b, rows, l->dense.n, d->c.eps);
+			d->k->layernorm(d->pool, to, to, l->norm.w, l->norm.b, rows, l->dense.n, l->eps != 0 ? l->eps : d->c.eps);
 		x = to;
 	}
 }
@@ -529,10 +600,23 @@ head_of(const Decoder *d, PoolTask t)
 		case PT_EMBED:
 			return &d->dense;
 		case PT_TOKEN_EMBED:
-			return d->dense_by_token ? &d->dense : NULL;
+			return &d->row_layers;
 		default:
 			return &d->classifier;
 	}
+}
+
+static void
+run_head(Decoder *d, const Head *h, int width, const float *x, int n, float *y)
+{
+	if (h->n == 0)
+	{
+		memcpy(y, x, (size_t) n * (size_t) width * sizeof(float));
+		return;
+	}
+	for (int i = 0; i < n; i += HEAD_ROWS)
+		run_layers(d, h, x + (size_t) i * (size_t) h->layers[0].dense.k, n - i < HEAD_ROWS ? n - i : HEAD_ROWS,
+				   y + (size_t) i * (size_t) width);
 }
 
 void
@@ -552,12 +636,11 @@ dec_pool_head(Decoder *d, PoolTask t, int width, const float *x, int n, float *y
 		}
 		return;
 	}
-	if (h == NULL || h->n == 0)
-	{
-		memcpy(y, x, (size_t) n * (size_t) width * sizeof(float));
-		return;
-	}
-	for (int i = 0; i < n; i += HEAD_ROWS)
-		run_layers(d, h, x + (size_t) i * (size_t) h->layers[0].dense.k, n - i < HEAD_ROWS ? n - i : HEAD_ROWS,
-				   y + (size_t) i * (size_t) width);
+	run_head(d, h, width, x, n, y);
+}
+
+void
+dec_pool_rows(Decoder *d, const float *x, int n, float *y)
+{
+	run_head(d, &d->row_layers, out_width(&d->row_layers, d->c.hidden), x, n, y);
 }

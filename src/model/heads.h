@@ -16,8 +16,9 @@
  * and sets d->classifier_pool if it isn't the first token (CLS).  With HEAD_BARE it ignores such
  * tensors (bind_ignore()).  Names are as in bind.h, of both containers.
  *
- * Models of sentence-transformers may have dense layers of their own behind an embedding:
- * Decoder.dense, bound here by the configuration's keys "st.dense.N" (src/load/stconfig.c).
+ * Models of sentence-transformers may have layers of their own: Decoder.row_layers before pooling and
+ * Decoder.dense behind it, bound here by the configuration's keys "st.rows.N" and "st.dense.N"
+ * (src/load/stconfig.c).
  *
  * Heads are small and what they say is the answer: they are never quantized on loading.
  */
@@ -60,6 +61,8 @@ size_t		heads_width(const Decoder *d);
 /* Once the weights are packed. */
 void		heads_ready(Decoder *d, const Conf *conf);
 
+/* y[n][width] of the layers before pooling, for n hidden rows. */
+void		dec_pool_rows(Decoder *d, const float *x, int n, float *y);
 /* y[n][width] of a task's head for n rows. */
 void		dec_pool_head(Decoder *d, PoolTask t, int width, const float *x, int n, float *y);
 

@@ -165,6 +165,9 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	info->head_dim = d->c.head_dim;
 	info->v_dim = d->c.mla.latent;
 	info->both_ways = d->c.both_ways;
+	for (int i = 0; i < d->c.n_layers && d->c.both_ways; i++)
+		if (d->c.layers[i].ahead > 0 && (info->reach == 0 || d->c.layers[i].ahead < info->reach))
+			info->reach = d->c.layers[i].ahead;
 	info->generates = !d->c.both_ways && !d->c.no_head;
 	return heads_info(d, conf, info, e);
 }
@@ -455,11 +458,17 @@ model_profile(Model *m, Profile *p)
 
 /* Of each row, where its sequence ends.  All of it is in the step. */
 static void
-find_ends(Decoder *d, const KRows *r)
+find_ends(Decoder *d, const KRows *r, const int32_t *seen)
 {
 	for (int s = 0; s < r->n_seqs; s++)
+	{
+		int32_t		end = r->pos[r->seq_start[s + 1] - 1] + 1;
+
+		if (seen != NULL && seen[s] < end)
+			end = seen[s];
 		for (int i = r->seq_start[s]; i < r->seq_start[s + 1]; i++)
-			d->ends[i] = r->pos[r->seq_start[s + 1] - 1] + 1;
+			d->ends[i] = end;
+	}
 }
 
 void
@@ -474,6 +483,12 @@ model_logits(Model *m, const float *hidden, int n, float *logits)
 	d->b = &all;
 	d->rows = n;
 	dec_logits(d, logits);
+}
+
+void
+model_pool_rows(Model *m, const float *x, int n, float *y)
+{
+	dec_pool_rows(&m->d, x, n, y);
 }
 
 void
@@ -514,6 +529,6 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	d->kv = kv;
 	d->rows = b->rows.n_rows;
 	if (d->ends != NULL)
-		find_ends(d, &b->rows);
+		find_ends(d, &b->rows, b->seen);
 	m->arch->forward(d, out);
 }

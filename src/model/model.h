@@ -45,6 +45,7 @@ typedef struct ModelInfo
 	uint64_t	state_bytes;	/* recurrent state of a sequence; 0 = none */
 	bool		both_ways;		/* attention looks ahead: a sequence is computed in one step, nothing is
 								 * kept of it */
+	int			reach;			/* ... the fewest positions that a layer sees to either side; 0 = all */
 	bool		generates;		/* it has a head for the vocabulary */
 	unsigned	tasks;			/* 1 << PoolTask of those it has */
 	int			n_labels;		/* of its classifier, 0 = it has none */
@@ -115,6 +116,8 @@ typedef struct Batch
 	KRows		rows;			/* n_rows, sequences, positions, block tables */
 	const int32_t *tokens;		/* [n_rows], in [0, vocab_size) */
 	const int32_t *types;		/* [n_rows] token types; NULL = all 0 */
+	const int32_t *seen;		/* [n_seqs] attention both ways: positions from this one on are not attended to;
+								 * NULL = all are */
 	bool		hidden;			/* hidden rows are wanted instead of logits */
 	int			n_out;			/* rows that are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
@@ -131,6 +134,9 @@ void		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
 
 /* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out. */
 void		model_logits(Model *m, const float *hidden, int n, float *logits);
+
+/* The layers before pooling, for n hidden rows; y: [n][pools[t].row]. */
+void		model_pool_rows(Model *m, const float *x, int n, float *y);
 
 /*
  * A task's head, for n rows: what its poolers have made of hidden rows, [n][parts hidden_size],

@@ -71,6 +71,8 @@ typedef struct PoolPlan
 {
 	int			n;				/* 0: every row by itself */
 	PoolKind	kinds[POOL_PARTS];
+	bool		layers;			/* hidden rows go through model_pool_rows() first */
+	int			row;			/* width of the rows that they read */
 	int			width;			/* of what the head makes of them */
 } PoolPlan;
 

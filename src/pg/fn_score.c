@@ -45,8 +45,11 @@ similarity_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {POPT_model, POPT_PARAMS, POPT_timeout_ms};
 	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, 0};
+	WireOut		out;
 
 	pool_head(r, fcinfo, &f);
+	out = vclient_out(&r->body);
+	wire_put_int(&out, WTAG_ALIKE, 1);
 }
 
 /* llm_score(query, document, use_activation, instruction, truncate, model, params, timeout_ms) */

@@ -476,6 +476,20 @@ tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, size_t nb
 	return ok;
 }
 
+bool
+tok_lower(Tok *t, Err *e)
+{
+	for (size_t i = 0; i < t->n_norm; i++)
+		if (t->norm[i].kind == NORM_LOWER)
+			return true;
+	if (t->n_norm == TOK_MAX_NORM)
+		return err_set(e, ERR_UNSUPPORTED, "the tokenizer has %d steps of normalization, and \"do_lower_case\" adds one", TOK_MAX_NORM);
+	memmove(t->norm + 1, t->norm, t->n_norm * sizeof(t->norm[0]));
+	t->norm[0] = (NormStep) {.kind = NORM_LOWER};
+	t->n_norm++;
+	return true;
+}
+
 int
 tok_lead(const Tok *t, bool pair)
 {

@@ -69,6 +69,8 @@ Tok		   *tok_from_spm(const void *data, size_t n, const char *config, size_t con
 Tok		   *tok_from_tekken(const char *json, size_t n, Err *e);
 Tok		   *tok_from_tiktoken(const char *text, size_t n, const char *config, size_t config_len, Err *e);
 void		tok_free(Tok *t);
+/* From now on (before the first use) texts are lower-cased first; added tokens are found as before. */
+bool		tok_lower(Tok *t, Err *e);
 
 #define TOK_ADD_SPECIAL		1	/* add BOS/EOS/[CLS]... as the model's post-processor says */
 /*

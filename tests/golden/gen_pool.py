@@ -39,14 +39,25 @@ A file of pools has POOLS = {name: dict(config=..., cases=...)}:
     cases       [dict(task=..., text=...)], what pool_golden.c reads; "values", "ids", "type1_at" and
                 "labels" are added here, unless a case has them or an "error"; ids=[]: they are not compared; offsets=[]: they are
 
+Variants (VARIANTS in the same files) are fixtures made of another one's (variant.h), and have
+
+    base, links, files      as in variant.h; a file's value may be a function of what the base has in it
+    refused     it isn't loaded, and this is in the message
+    as          "st" (default): SentenceTransformer, "multi": MultiVectorEncoder, "cross": CrossEncoder, "hf": transformers
+    reference, cases, tasks     as above; reference(model, path, case)
+
+and tests/golden/pool_variants/NAME.json.
+
 Weights are half precision, so that a file is small and yet exact in float arithmetic.
 """
+import contextlib
 import glob
 import importlib.util
 import json
 import os
 import shutil
 import sys
+import tempfile
 
 import numpy as np
 import torch
@@ -63,6 +74,7 @@ import gen_models as gm  # noqa: E402
 
 FIXTURES = "build/fixtures/pool"
 EXPECTED = "tests/golden/pool_expected"
+VARIANTS = "tests/golden/pool_variants"
 TOKENIZERS = "tests/fixtures/tokenizers"
 ST = "sentence_transformers.models."
 ACTS = {"Identity": "torch.nn.modules.linear.Identity", "Tanh": "torch.nn.modules.activation.Tanh",
@@ -70,13 +82,14 @@ ACTS = {"Identity": "torch.nn.modules.linear.Identity", "Tanh": "torch.nn.module
 
 
 def load_pools():
-    pools = {}
+    pools, variants = {}, {}
     for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pools", "*.py"))):
         spec = importlib.util.spec_from_file_location("pools_" + os.path.basename(path)[:-3], path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        pools.update(module.POOLS)
-    return pools
+        pools.update(getattr(module, "POOLS", {}))
+        variants.update(getattr(module, "VARIANTS", {}))
+    return pools, variants
 
 
 def unit(v):
@@ -306,6 +319,99 @@ def make(name, a):
     print(f"{name}: {len(cases)} cases")
 
 
+class Variant:
+    """A directory with another fixture's files and a few others, while it is used."""
+
+    def __init__(self, a):
+        self.a = a
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp()
+        base = os.path.abspath(os.path.join(FIXTURES, self.a["base"]))
+        there = [os.path.relpath(os.path.join(d, f), base) for d, _, files in os.walk(base) for f in files]
+        for to, name in self.a.get("links", {f: f for f in there}).items():
+            os.makedirs(os.path.dirname(os.path.join(self.path, to)), exist_ok=True)
+            os.symlink(os.path.join(base, name), os.path.join(self.path, to))
+        for name, value in self.a.get("files", {}).items():
+            path = os.path.join(self.path, name)
+            if callable(value):
+                value = self.a["files"][name] = value(json.load(open(path)))
+            if os.path.lexists(path):
+                os.remove(path)
+            if value is None:
+                continue
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if "tensors" in value:
+                save_file({k: torch.tensor(t["data"]).reshape(t["shape"]) for k, t in value["tensors"].items()}, path)
+            else:
+                gm.dump(os.path.dirname(path), os.path.basename(path), value)
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
+
+
+def tensor(*shape, seed=3):
+    """of a file of a variant"""
+    data = torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * shape[-1] ** -0.5
+    return {"shape": list(shape), "data": [round(float(x), 3) for x in data.flatten()]}
+
+
+def as_library(path, a):
+    """A variant as the library loads it, and what it says of a case."""
+    import sentence_transformers as st
+    how = dict(device="cpu", model_kwargs={"dtype": torch.float32, "attn_implementation": "eager"})
+    kind = a.get("as", "st")
+    if kind == "hf":
+        ref = Reference(path, a)
+        return lambda case: a["reference"](ref, case) if "reference" in a else getattr(ref, case["task"])(case)
+    if kind == "cross":
+        model = st.CrossEncoder(path, **how)
+        return lambda case: [[float(model.predict([(case["text"], case["pair"])])[0])]]
+    model = (st.MultiVectorEncoder if kind == "multi" else st.SentenceTransformer)(path, **how)
+    if "reference" in a:
+        return lambda case: a["reference"](model, case)
+
+    def say(case):
+        given = {"prompt_name": case["prompt_name"]} if case.get("prompt_name") else {}
+        if "instruction" in case or case.get("prompt_name") == "":
+            given = {"prompt": case.get("instruction", "")}
+        if case["task"] == "score" and case.get("alike"):
+            return model.similarity(model.encode([case["text"]]), model.encode([case["pair"]])).double().tolist()
+        if case["task"] == "score":
+            other = {"prompt": ""} if case.get("prompt_name") == "" else {}
+            return model.similarity(model.encode_query([case["text"]], **given),
+                                    model.encode_document([case["pair"]], **other)).double().tolist()
+        if kind == "multi":
+            query = case.get("prompt_name") == "query"
+            plain = "instruction" in case
+            v = (model.encode if plain else model.encode_query if query else model.encode_document)([case["text"]], **given)[0]
+            return v.double().numpy()
+        if case["task"] == "token_embed":
+            v = model.encode([case["text"]], output_value="token_embeddings", **given)[0].double().numpy()
+            return [unit(row) for row in v]
+        v = model.encode([case["text"]], **given, **({"normalize_embeddings": True} if case.get("use_activation") else {}))
+        return v.astype(np.float64)
+    return say
+
+
+def make_variant(name, a):
+    with Variant(a) as path:
+        out = {k: a[k] for k in ("base", "links", "files", "refused", "tasks") if k in a}
+        cases = []
+        say = as_library(path, a) if a.get("cases") else None
+        for case in a.get("cases", []):
+            case = dict(case)
+            if "error" not in case and "values" not in case:
+                case["values"] = rounded(say(case))
+            cases.append(case)
+        os.makedirs(VARIANTS, exist_ok=True)
+        with open(os.path.join(VARIANTS, name + ".json"), "w") as f:
+            head = json.dumps({**out, "cases": []}, ensure_ascii=False)[:-2]
+            f.write(head + "\n" + ",\n".join(json.dumps(c, ensure_ascii=False) for c in cases) + "\n]}\n")
+    print(f"{name}: {len(cases)} cases")
+
+
 def write_expected(name, expected, cases):
     with open(os.path.join(EXPECTED, name + ".json"), "w") as f:
         head = json.dumps({**expected, "cases": []}, ensure_ascii=False)[:-2]
@@ -315,9 +421,13 @@ def write_expected(name, expected, cases):
 def main():
     torch.set_num_threads(1)
     os.makedirs(EXPECTED, exist_ok=True)
-    pools = load_pools()
-    with fixtures.repacked("pool"):
-        for name in sys.argv[1:] or pools:
+    pools, variants = load_pools()
+    names = sys.argv[1:] or [*pools, *variants]
+    with fixtures.repacked("pool") if any(n in pools for n in names) else contextlib.nullcontext():
+        for name in names:
+            if name in variants:
+                make_variant(name, variants[name])
+                continue
             make(name, pools[name])
 
 

@@ -11,7 +11,7 @@
  *	 "cases": [{
  *		"task": "embed",		PoolRequest's fields from here on; all but task and text may be left out
  *		"text": "...", "pair": "...", "instruction": "...", "prompt_name": "...",
- *		"long_input": "error" | "truncate" | "chunk", "truncate": n,
+ *		"long_input": "error" | "truncate" | "chunk", "truncate": n, "alike": bool,
  *		"dimensions": n, "use_activation": bool, "step_tag": n, "columns": [n, ...],
  *		"add_special": bool,
  *		"error": "...",			it fails, and its message contains this; then nothing else is looked at
@@ -21,6 +21,10 @@
  *		"labels": ["...", ...],
  *		"values": [[x, ...], ...]	rows
  *	 }]}
+ *
+ * Files of tests/golden/pool_variants are alike, but belong to a fixture that is made of another one's
+ * (variant.h), and are checked on the best implementation only, with the weights as they are.
+ * "refused": "..." instead of cases: it doesn't load, and the message contains this.
  *
  * Checked are: the values, on every implementation of the op table, as loaded from F32 or half
  * precision files, of which each is exact in float: a row's cosine is at least 0.99999, and no
@@ -41,10 +45,12 @@
 #include "base/mem.h"
 #include "engine/backend.h"
 #include "engine/models.h"
+#include "tests/golden/variant.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/pool/"
 #define EXPECTED "tests/golden/pool_expected/"
+#define VARIANTS "tests/golden/pool_variants/"
 #define MAX_CASES 64
 
 /* What became of a request. */
@@ -109,6 +115,8 @@ copy_spec(const PoolSpec *s)
 		c.seqs[i].ids = (IntVec) {0};
 		for (size_t j = 0; j < s->seqs[i].ids.len; j++)
 			intvec_push(&c.seqs[i].ids, s->seqs[i].ids.data[j]);
+		c.seqs[i].dropped = (IntVec) {0};
+		intvec_add(&c.seqs[i].dropped, s->seqs[i].dropped.data, s->seqs[i].dropped.len);
 	}
 	return c;
 }
@@ -189,7 +197,7 @@ read_request(Case *c)
 		.instruction = text_of(j, "instruction"),.prompt_name = text_of(j, "prompt_name"),
 		.truncate = int_of(j, "truncate", 0),.add_special = bool_of(j, "add_special", 1) == 1,
 		.dimensions = int_of(j, "dimensions", 0),.activation = bool_of(j, "use_activation", -1),
-		.step_tag = int_of(j, "step_tag", -1),.want_offsets = cJSON_HasObjectItem(j, "offsets")
+		.alike = bool_of(j, "alike", 0) == 1,.step_tag = int_of(j, "step_tag", -1),.want_offsets = cJSON_HasObjectItem(j, "offsets")
 	};
 	if (text.s != NULL)
 		c->pr.long_input = strcmp(text.s, "truncate") == 0 ? LONG_TRUNCATE : strcmp(text.s, "chunk") == 0 ? LONG_CHUNK : LONG_ERROR;
@@ -376,7 +384,7 @@ load(const char *name, const ModelOpts *o, const Settings *s)
 	Err			e = {0};
 	Inst	   *in;
 
-	snprintf(path, sizeof(path), FIXTURES "%s", name);
+	snprintf(path, sizeof(path), "%s%s", name[0] == '/' ? "" : FIXTURES, name);
 	in = backend_core.load(path, o, s, NULL, NULL, &e);
 	CHECK(in != NULL, "%s: %s (%s)", name, e.msg, e.detail);
 	return in;
@@ -487,8 +495,24 @@ check_on(const char *name, const cJSON *root, const ModelOpts *o, const char *is
 	}
 }
 
+/* As it is loaded where it matters most. */
+static void
+check_refused(const char *name, const char *path, const char *want)
+{
+	ModelOpts	o;
+	Settings	s = settings("auto");
+	Err			e = {0};
+	Inst	   *in;
+
+	model_opts_parse(NULL, &o, &e);
+	in = backend_core.load(path, &o, &s, NULL, NULL, &e);
+	CHECK(in == NULL && strstr(e.msg, want) != NULL, "%s: \"%s\" is expected, and is \"%s\"", name, want, e.msg);
+	if (in != NULL)
+		backend_core.free(in);
+}
+
 static cJSON *
-read_expected(const char *name)
+read_expected(const char *folder, const char *name)
 {
 	char		path[300];
 	Buf			text = {0};
@@ -497,7 +521,7 @@ read_expected(const char *name)
 	FILE	   *f;
 	cJSON	   *root = NULL;
 
-	snprintf(path, sizeof(path), EXPECTED "%s.json", name);
+	snprintf(path, sizeof(path), "%s%s.json", folder, name);
 	if ((f = fopen(path, "rb")) != NULL)
 	{
 		while ((n = fread(piece, 1, sizeof(piece), f)) > 0)
@@ -513,7 +537,7 @@ read_expected(const char *name)
 static void
 check_fixture(const char *name)
 {
-	cJSON	   *root = read_expected(name);
+	cJSON	   *root = read_expected(EXPECTED, name);
 	const cJSON *options = cJSON_GetObjectItemCaseSensitive(root, "options");
 	char	   *text = options != NULL ? cJSON_PrintUnformatted(options) : NULL;
 	ModelOpts	o;
@@ -536,6 +560,31 @@ check_fixture(const char *name)
 	cJSON_Delete(root);
 }
 
+static void
+check_variant(const char *name)
+{
+	cJSON	   *root = read_expected(VARIANTS, name);
+	PoolText	refused = text_of(root, "refused");
+	char		dir[] = "/tmp/vllm_test_pool_XXXXXX";
+	ModelOpts	o;
+	Err			e = {0};
+	int			failed = check_failed;
+
+	if (root == NULL)
+		return;
+	CHECK(model_opts_parse(NULL, &o, &e), "%s: %s", name, e.msg);
+	variant_make(dir, FIXTURES, root);
+	cJSON_DeleteItemFromObjectCaseSensitive(root, "quantized");
+	cJSON_AddNumberToObject(root, "quantized", 0);
+	if (refused.s != NULL)
+		check_refused(name, dir, refused.s);
+	else
+		check_on(dir, root, &o, kernels_select("auto", NULL)->name, true);
+	variant_remove(dir);
+	printf("%-32s %s\n", name, check_failed == failed ? "ok" : "FAILED");
+	cJSON_Delete(root);
+}
+
 static int
 is_json(const struct dirent *d)
 {
@@ -544,22 +593,38 @@ is_json(const struct dirent *d)
 	return n > 5 && strcmp(d->d_name + n - 5, ".json") == 0;
 }
 
+/* All of a folder's files. */
+static void
+check_all(const char *folder, void (*check) (const char *name))
+{
+	struct dirent **files = NULL;
+	int			n = scandir(folder, &files, is_json, alphasort);
+
+	CHECK(n >= 0, "directory \"%s\" can't be read", folder);
+	for (int i = 0; i < n; i++)
+	{
+		files[i]->d_name[strlen(files[i]->d_name) - 5] = '\0';
+		check(files[i]->d_name);
+		free(files[i]);
+	}
+	free(files);
+}
+
 /* pool_golden [NAME ...]: these, or all */
 int
 main(int argc, char **argv)
 {
-	struct dirent **files = NULL;
-	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, is_json, alphasort);
-
 	for (int i = 1; i < argc; i++)
-		check_fixture(argv[i]);
-	CHECK(n >= 0, "directory \"%s\" can't be read", EXPECTED);
-	for (int i = 0; i < n; i++)
 	{
-		files[i]->d_name[strlen(files[i]->d_name) - 5] = '\0';
-		check_fixture(files[i]->d_name);
-		free(files[i]);
+		char		path[300];
+
+		snprintf(path, sizeof(path), VARIANTS "%s.json", argv[i]);
+		(access(path, R_OK) == 0 ? check_variant : check_fixture) (argv[i]);
 	}
-	free(files);
+	if (argc == 1)
+	{
+		check_all(EXPECTED, check_fixture);
+		check_all(VARIANTS, check_variant);
+	}
 	return check_done("pool_golden");
 }

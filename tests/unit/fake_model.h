@@ -165,6 +165,13 @@ model_logits(Model *m, const float *hidden, int n, float *logits)
 }
 
 void
+model_pool_rows(Model *m, const float *x, int n, float *y)
+{
+	(void) m;
+	memcpy(y, x, (size_t) n * FAKE_VOCAB * sizeof(float));
+}
+
+void
 model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y)
 {
 	(void) m;
@@ -195,7 +202,7 @@ fake_model(int max_model_len)
 		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32, .generates = true,
 		.tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | 1u << PT_LOGPROBS
 	};
-	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {POOL_LAST}, .width = FAKE_VOCAB};
+	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {POOL_LAST}, .row = FAKE_VOCAB, .width = FAKE_VOCAB};
 	m->info.pools[PT_TOKEN_EMBED].width = FAKE_VOCAB;
 	return m;
 }

@@ -153,6 +153,8 @@ poolspec_copy(const PoolSpec *p)
 		s = add_seq(&c, ids);
 		s->scored_at = p->seqs[i].scored_at;
 		s->skip = p->seqs[i].skip;
+		s->seen_to = p->seqs[i].seen_to;
+		intvec_add(&s->dropped, p->seqs[i].dropped.data, p->seqs[i].dropped.len);
 	}
 	return c;
 }

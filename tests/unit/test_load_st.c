@@ -157,6 +157,16 @@ test_bad(void)
 		{"[" MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": 2, \"use_residual\": true}", ERR_UNSUPPORTED, "residual"},
 		{"[" MODULE("Normalize", "1_N") "," MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": 2}", ERR_UNSUPPORTED,
 		"behind normalized"},
+		{"[" MODULE("Dense", "2_Dense") "," MODULE("Pooling", "1_Pooling") "]", "{}", "{\"out_features\": 2}", ERR_UNSUPPORTED,
+		"before the pooling whose input is not"},
+		{"[" MODULE("Pooling", "1_Pooling") "," MODULE("Dense", "2_Dense") "]", "{}",
+			"{\"out_features\": 2, \"module_input_name\": \"token_embeddings\"}", ERR_UNSUPPORTED, "behind the pooling whose input is not"},
+		{"[" MODULE("Pooling", "1_Pooling") "," MODULE("Dense", "2_Dense") "]", "{}",
+			"{\"out_features\": 2, \"module_input_name\": \"sentence_embedding\", \"module_output_name\": \"x\"}", ERR_UNSUPPORTED,
+		"output has another name"},
+		{"[" MODULE("LayerNorm", "2_Dense") "," MODULE("Pooling", "1_Pooling") "]", "{}", "{}", ERR_UNSUPPORTED, "not behind a pooling"},
+		{"[" MODULE("Normalize", "2_N") "," MODULE("Pooling", "1_Pooling") "]", "{}", NULL, ERR_UNSUPPORTED, "normalized before the pooling"},
+		{"[" MODULE("Pooling", "1_Pooling") "," MODULE("Pooling", "1_Pooling") "]", "{}", NULL, ERR_UNSUPPORTED, "a second pooling"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

@@ -186,7 +186,7 @@ POOLS = {
         config=dict(model_type="qwen3", head_dim=16, tie_word_embeddings=False), auto="AutoModelForCausalLM", post=yes_no,
         tok_config={"chat_template": TEMPLATE}, tasks="classify, score", reference=reranked_by_template,
         cases=PAIRS + [dict(task="score", text=QUERY, pair=TEXT, truncate=30),
-                       dict(task="score", text=QUERY, pair=TEXT, truncate=4, error="does not fit")],
+                       dict(task="score", text=QUERY, pair=TEXT, truncate=4, error="does not fit 4 tokens")],
         files={"modules.json": [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
                                 {"idx": 1, "name": "1", "path": "1_LogitScore",
                                  "type": "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"}],
