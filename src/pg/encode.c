@@ -17,6 +17,7 @@
 #include "access/htup_details.h"	/* 16: SET_VARSIZE comes with it */
 #include "catalog/namespace.h"
 #include "lib/stringinfo.h"
+#include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "utils/memutils.h"
 
@@ -147,4 +148,20 @@ text_from_wire(const char *s, size_t n)
 	result = (text *) clean.data;
 	SET_VARSIZE(result, clean.len);
 	return result;
+}
+
+void
+state_put_string(StringInfo buf, const char *s)
+{
+	pq_sendint32(buf, s ? (int32) strlen(s) : -1);
+	if (s)
+		pq_sendbytes(buf, s, (int) strlen(s));
+}
+
+char *
+state_get_string(StringInfo buf)
+{
+	int			n = (int) pq_getmsgint(buf, 4);
+
+	return n < 0 ? NULL : pnstrdup(pq_getmsgbytes(buf, n), n);
 }

@@ -1,11 +1,13 @@
 /*
  * encode.h
- *	  Text on its way between a database's encoding and the wire's UTF-8.
+ *	  Text on its way between a database's encoding and the wire's UTF-8, and between processes.
  */
 #ifndef VLLM_PG_ENCODE_H
 #define VLLM_PG_ENCODE_H
 
 #include "postgres.h"
+
+#include "lib/stringinfo.h"
 
 #include "wire/wire.h"
 
@@ -23,5 +25,12 @@ void		wire_put_text(WireOut *o, WireTag tag, const char *s, size_t n);
 
 /* A text datum from a reply's UTF-8. */
 text	   *text_from_wire(const char *s, size_t n);
+
+/*
+ * A string, or NULL, of an aggregate's state that goes to another process: its bytes as they
+ * are.  (pq_sendstring() and pq_getmsgstring() are for clients: they convert.)
+ */
+void		state_put_string(StringInfo buf, const char *s);
+char	   *state_get_string(StringInfo buf);
 
 #endif

@@ -26,6 +26,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 
+#include "pg/encode.h"
 #include "pg/engine_func.h"
 #include "pg/vllm_pg.h"
 
@@ -169,9 +170,8 @@ llm_agg_serial(PG_FUNCTION_ARGS)
 
 	pq_begintypsend(&buf);
 	pq_sendint32(&buf, s->n);
-	pq_sendstring(&buf, s->instruction);
-	pq_sendbyte(&buf, s->params != NULL);
-	pq_sendstring(&buf, s->params ? s->params : "");
+	state_put_string(&buf, s->instruction);
+	state_put_string(&buf, s->params);
 	pq_sendbytes(&buf, s->texts.data, s->texts.len);
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
 }
@@ -185,15 +185,13 @@ llm_agg_deserial(PG_FUNCTION_ARGS)
 	int			n;
 	const char *instruction;
 	const char *params;
-	bool		has_params;
 
 	initStringInfo(&buf);
 	appendBinaryStringInfo(&buf, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
 	n = pq_getmsgint(&buf, 4);
-	instruction = pq_getmsgstring(&buf);
-	has_params = pq_getmsgbyte(&buf) != 0;
-	params = pq_getmsgstring(&buf);
-	s = make_state(CurrentMemoryContext, instruction, has_params ? params : NULL);
+	instruction = state_get_string(&buf);
+	params = state_get_string(&buf);
+	s = make_state(CurrentMemoryContext, instruction, params);
 	s->n = n;
 	appendBinaryStringInfo(&s->texts, buf.data + buf.cursor, buf.len - buf.cursor);
 	PG_RETURN_POINTER(s);

@@ -52,6 +52,10 @@ SELECT md5(llm_agg(w, 'Join:', '{"max_tokens": 5000}')) AS alone FROM words \gse
 SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off;
 EXPLAIN (COSTS OFF) SELECT llm_agg(w, 'Join:', '{"max_tokens": 5000}') FROM words;
 SELECT md5(llm_agg(w, 'Join:', '{"max_tokens": 5000}')) = :'alone' AS same FROM words;
+SELECT llm_agg(w, 'Joiné:', '{"max_tokens": 5000}') = llm_reduce(array_agg(w ORDER BY w COLLATE "C"), 'Joiné:', max_tokens => 5000) AS same FROM words;
+SET client_encoding = 'LATIN1';
+SELECT length(llm_agg(w, 'Join' || chr(233) || ':', ('{"max_tokens": 5000, "stop": "' || chr(233) || chr(233) || '"}')::json)) - length(llm_agg(w, 'Joine:', '{"max_tokens": 5000}')) AS longer FROM words;
+RESET client_encoding;
 RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size; RESET parallel_leader_participation;
 SET vllm.model = 'short';
 
