@@ -26,6 +26,7 @@
 #include "utils/typcache.h"
 
 #include "pg/batch_request.h"
+#include "pg/encode.h"
 #include "pg/pool.h"
 
 PG_FUNCTION_INFO_V1(llm_score_batch);
@@ -321,7 +322,7 @@ typedef struct RankAgg
 typedef struct RankState
 {
 	MemoryContext cxt;
-	int			top_n;			/* 0 = all */
+	int			top_n;			/* 0 = all; -1: no row has said it yet */
 	Scorer	   *scorer;			/* RankAgg's; NULL: nothing was scored here */
 	Candidate  *ahead;			/* a ring, in the order of rows */
 	uint32		room;			/* its size, a power of two */
@@ -433,7 +434,20 @@ make_state(MemoryContext cxt)
 	RankState  *s = MemoryContextAllocZero(cxt, sizeof(RankState));
 
 	s->cxt = cxt;
+	s->top_n = -1;
 	return s;
+}
+
+static void
+set_top_n(RankState *s, int top_n)
+{
+	check_top_n(top_n);
+	if (s->top_n >= 0 && s->top_n != top_n)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("top_n must be the same for all rows of a group"),
+				 errdetail("%d and %d", s->top_n, top_n)));
+	s->top_n = top_n;
 }
 
 /* The aggregate's model among llm_score's arguments, of which the others aren't given. */
@@ -526,12 +540,8 @@ llm_rerank_agg_step(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(3))
 		PG_RETURN_POINTER(s);
 	agg = shared_parts(fcinfo);
-	if (s->scorer == NULL)
-	{
-		s->top_n = PG_NARGS() > AGG_ARG_TOP_N && !PG_ARGISNULL(AGG_ARG_TOP_N) ? PG_GETARG_INT32(AGG_ARG_TOP_N) : 0;
-		check_top_n(s->top_n);
-		s->scorer = agg->scorer;
-	}
+	s->scorer = agg->scorer;
+	set_top_n(s, PG_NARGS() > AGG_ARG_TOP_N && !PG_ARGISNULL(AGG_ARG_TOP_N) ? PG_GETARG_INT32(AGG_ARG_TOP_N) : 0);
 	make_room(s);
 	while ((c.request = start_pair(s->scorer, PG_GETARG_DATUM(1), PG_GETARG_DATUM(3), s->n_ahead == 0)) == NULL)
 		take_first(s);
@@ -559,8 +569,8 @@ llm_rerank_agg_combine(PG_FUNCTION_ARGS)
 		PG_RETURN_POINTER(to);
 	take_all(to);
 	take_all(from);
-	if (to->top_n == 0)
-		to->top_n = from->top_n;
+	if (from->top_n >= 0)
+		set_top_n(to, from->top_n);
 	old = MemoryContextSwitchTo(to->cxt);
 	for (int i = 0; i < from->n; i++)
 	{
@@ -587,10 +597,8 @@ llm_rerank_agg_write(PG_FUNCTION_ARGS)
 	for (int i = 0; i < s->n; i++)
 	{
 		pq_sendfloat4(&buf, s->best[i].score);
-		pq_sendbyte(&buf, s->best[i].id != NULL);
-		if (s->best[i].id)
-			pq_sendstring(&buf, s->best[i].id);
-		pq_sendstring(&buf, s->best[i].document);
+		state_put_string(&buf, s->best[i].id);
+		state_put_string(&buf, s->best[i].document);
 	}
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
 }
@@ -611,9 +619,8 @@ llm_rerank_agg_read(PG_FUNCTION_ARGS)
 	{
 		Candidate	c = {.score = pq_getmsgfloat4(&buf)};
 
-		if (pq_getmsgbyte(&buf))
-			c.id = pstrdup(pq_getmsgstring(&buf));
-		c.document = pstrdup(pq_getmsgstring(&buf));
+		c.id = state_get_string(&buf);
+		c.document = state_get_string(&buf);
 		rank(s, c);
 	}
 	pq_getmsgend(&buf);

@@ -64,7 +64,8 @@ SELECT r.* FROM unnest((SELECT llm_rerank_agg(q, 'id ' || id, body, 2, 'tickets-
 SELECT llm_rerank_agg('red fish', id, body, 1) FILTER (WHERE id > 3) AS filtered, llm_rerank_agg('x', id, body) FILTER (WHERE false) AS none FROM fish;
 SELECT id, (llm_rerank_agg('red fish', id, body, 1) OVER (ORDER BY id)) AS best FROM fish WHERE id IS NOT NULL;
 SELECT llm_rerank_agg('red fish', body, body, id) FROM fish WHERE id = 1;
-SELECT fails($$SELECT llm_rerank_agg('q', 1, 'x', -1)$$), fails($$SELECT llm_rerank_agg('q', 1, '')$$), fails($$SELECT llm_rerank_agg('q', 1, 'x', 1, 'no such')$$);
+SELECT fails($$SELECT llm_rerank_agg('q', 1, 'x', -1)$$), fails($$SELECT llm_rerank_agg('q', 1, '')$$), fails($$SELECT llm_rerank_agg('q', 1, 'x', 1, 'no such')$$),
+       fails($$SELECT llm_rerank_agg('q', i, 'x', i) FROM generate_series(1, 2) i$$);
 SELECT fails($$SELECT llm_rerank_agg('q', id, CASE WHEN id = 3 THEN '@error:53200:third' ELSE 'x' END) FROM fish$$);
 -- many rows, many groups, the same as ranking by hand
 CREATE TABLE many AS SELECT i AS id, 'text ' || i % 200 || ' fish' AS body, i % 50 AS grp FROM generate_series(1, 4000) i;
@@ -78,6 +79,13 @@ ANALYZE many;
 EXPLAIN (COSTS OFF) SELECT llm_rerank_agg('text 7 fish', id, body, 3) FROM many;
 SELECT llm_rerank_agg('text 7 fish', id, body, 3) FROM many;
 SELECT array_length(llm_rerank_agg('text 7 fish', id, body), 1) FROM many;
+-- what workers hand over is not the client's: its encoding doesn't matter
+CREATE TABLE cafes AS SELECT i AS id, 'caf' || chr(233) || ' ' || i AS body FROM generate_series(1, 500) i;
+ANALYZE cafes;
+SET parallel_leader_participation = off; SET client_encoding = 'LATIN1';
+SELECT r.id, r.document = 'caf' || chr(233) || ' ' || r.id AS same FROM unnest((SELECT llm_rerank_agg('caf' || chr(233) || ' 7', id, body, 2) FROM cafes)) r;
+RESET client_encoding; RESET parallel_leader_participation;
+DROP TABLE cafes;
 RESET max_parallel_workers_per_gather; RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size;
 SELECT llm_rerank_agg('text 7 fish', id, body, 3) FROM many;
 DROP TABLE fish, many;
