@@ -241,15 +241,22 @@ check_column(Search *s, const char *column)
 }
 
 static void
-check_codes(Search *s, const char *column)
+check_codes(Search *s, const char *column, int dimensions)
 {
 	Oid			type = column_type(s, column);
+	Oid			collation;
+	int32		bits;			/* -1: as many as a value has */
 
 	if (type != BITOID && type != VARBITOID)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" is of type %s, not bit", column, format_type_be(type)),
 				 errhint("Make it with llm_binary_quantize().")));
+	get_atttypetypmodcoll(s->rel, get_attnum(s->rel, column), &type, &bits, &collation);
+	if (type == BITOID && bits != dimensions && bits >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("codes of %d bits don't fit a query of %d dimensions", bits, dimensions)));
 	s->codes = psprintf("s.%s", quote_identifier(column));
 }
 
@@ -316,9 +323,9 @@ metric_by_name(const char *name)
 			 errdetail("parameter=metric, value=%s", name)));
 }
 
-/* The arguments from "column" on; they begin at arg. */
+/* The arguments from "column" on; they begin at arg.  vector: what is looked for */
 static void
-read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg)
+read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum vector)
 {
 	if (PG_ARGISNULL(arg))
 		ereport(ERROR,
@@ -336,9 +343,9 @@ read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg)
 		s->filter = text_to_cstring(PG_GETARG_TEXT_PP(arg + 3));
 		check_filter(s->filter);
 	}
-	if (!PG_ARGISNULL(arg + 4))
-		check_codes(s, NameStr(*PG_GETARG_NAME(arg + 4)));
 	s->oversample = int_between(fcinfo, arg + 5, "oversample", 10, 1, MAX_OVERSAMPLE);
+	if (!PG_ARGISNULL(arg + 4))
+		check_codes(s, NameStr(*PG_GETARG_NAME(arg + 4)), read_vec(DatumGetArrayTypeP(vector)).n);
 	s->schema = pstrdup(quote_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid))));
 }
 
@@ -439,7 +446,7 @@ llm_nearest(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("source must not be null")));
 	vector = query_vector(fcinfo, 0);
-	read_search(&s, fcinfo, PG_GETARG_OID(1), 2);
+	read_search(&s, fcinfo, PG_GETARG_OID(1), 2, vector);
 	initStringInfo(&q);
 	append_best(&q, &s);
 	if (s.codes)
@@ -487,7 +494,7 @@ llm_nearest_rows(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1))
 		return (Datum) 0;
 	vector = query_vector(fcinfo, 1);
-	read_search(&s, fcinfo, rel, 2);
+	read_search(&s, fcinfo, rel, 2, vector);
 	initStringInfo(&q);
 	append_best(&q, &s);
 	initStringInfo(&from);
