@@ -9,7 +9,7 @@
  *	  rows, as the reference has them, all sequences in one step;
  *	- the same bits for a sequence by itself, in another order, on two threads, and with
  *	  only some of its rows wanted;
- *	- quantized on loading, BF16 and INT8: the same direction.
+ *	- quantized on loading, BF16, Q8_0 (where rows are of whole blocks) and INT8: the same direction.
  *
  * Tolerances: float weights 2e-5 of the largest error, for rows of order 1, and cosine
  * 0.99999 (BF16 on avx512_bf16, which rounds activations, aside); quantized cosine 0.999.
@@ -261,12 +261,12 @@ check_bits(const char *name, Model *m, const Golden *g, const float *all, const 
 static void
 check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2, const char **arch)
 {
-	static const char *const quants[] = {NULL, "bfloat16", "int8"};
+	static const char *const quants[] = {NULL, "bfloat16", "q8_0", "int8"};
 	size_t		bytes = MAX_ROWS * (size_t) g->width * sizeof(float);
 	float	   *all = mem_alloc(bytes);
 	int			order[MAX_SEQS];
 	int			back[MAX_SEQS];
-	double		cosines[3] = {0};
+	double		cosines[4] = {0};
 	double		error = 0;
 	double		ignored;
 	Model	   *m;
@@ -276,7 +276,7 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		order[i] = i;
 		back[i] = g->n_seqs - 1 - i;
 	}
-	for (int q = 2; q >= 0; q--)
+	for (int q = 3; q >= 0; q--)
 	{
 		if ((m = load(name, f, k, pool, quants[q])) == NULL)
 			continue;
@@ -300,8 +300,8 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	if ((m = load(name, f, k, pool2, NULL)) != NULL)
 		check_bits(name, m, g, all, "on two threads", order, g->n_seqs, false);
 	model_free(m);
-	printf("%-22s %-16s error %.1e, cosine %.7f, bf16 %.6f, int8 %.6f\n", name, k->name, error, cosines[0], cosines[1],
-		   cosines[2]);
+	printf("%-22s %-16s error %.1e, cosine %.7f, bf16 %.6f, q8_0 %.6f, int8 %.6f\n", name, k->name, error, cosines[0],
+		   cosines[1], cosines[2], cosines[3]);
 	mem_free(all);
 }
 

@@ -59,6 +59,7 @@ BERT = dict(vocab_size=VOCAB, hidden_size=48, intermediate_size=80, num_hidden_l
 ROBERTA = {**BERT, "model_type": "roberta", "max_position_embeddings": 52, "type_vocab_size": 1, "pad_token_id": 1,
            "bos_token_id": 0, "eos_token_id": 2}
 ROPE = {**BERT, "max_position_embeddings": 128}
+WIDE = {"hidden_size": 64, "intermediate_size": 96}
 
 
 def draw(model, seed):
@@ -460,6 +461,11 @@ ENCODERS = {
     "nomic_bert_moe": dict(config={**NOMIC2, "seed_bias": 1}, longest=60, weights=nomic2_weights, reference=nomic2),
     "nomic_bert_moe_zero": dict(config={**NOMIC2, "seed_bias": 0}, longest=60, weights=nomic2_weights, reference=nomic2,
                                 gguf=gguf_nomic2, gguf_arch="nomic-bert-moe"),
+    # rows of whole blocks of 32, for formats that have such; other families: pools/initialized.py
+    "ernie_wide": dict(config={**BERT, "model_type": "ernie", **WIDE}),
+    "jina_bert_wide": dict(config={**JINA, "feed_forward_type": "geglu", "kind": "", **WIDE}, reference=jina),
+    "jina_v3_wide": dict(config={**ROPE, "model_type": "jina_embeddings_v3", "type_vocab_size": 1, **WIDE}),
+    "nomic_bert_moe_wide": dict(config={**NOMIC2, "n_embd": 64, "seed_bias": 1}, weights=nomic2_weights, reference=nomic2),
 }
 
 

@@ -29,11 +29,13 @@ A file of pools has POOLS = {name: dict(config=..., cases=...)}:
     files       {name: JSON value} of more files
     fix, gain, embed, config_json, stored
                 as in gen_archs.py
+    init        True: the weights are those that transformers initializes it with
     also        names of other fixtures that the same is expected of, which "stored" has made
     resave      True: sentence-transformers saves it anew, in today's style
     options     model options
     tasks       the model's tasks, as pool_golden.c has them
-    quantized   least cosine with INT8 weights, default 0.999, 0: not tried
+    amplifies, raw
+                as pool_golden.c has them
     reference   function(Reference, case): rows of values; default: the method of Reference that is
                 named as the task
     cases       [dict(task=..., text=...)], what pool_golden.c reads; "values", "ids", "type1_at" and
@@ -271,7 +273,9 @@ def make(name, a):
     dtype = config.dtype if isinstance(config.dtype, str) else str(config.dtype).split(".")[-1]
     torch.manual_seed(1)
     model = getattr(transformers, a.get("auto", "AutoModel")).from_config(config, dtype=torch.float32, attn_implementation="eager")
-    generator = ga.draw(model, 1, a.get("gain", 1.3), a.get("embed", 1))
+    generator = torch.Generator().manual_seed(1)
+    if not a.get("init"):
+        generator = ga.draw(model, 1, a.get("gain", 1.3), a.get("embed", 1))
     if "fix" in a:
         with torch.no_grad():
             a["fix"](model, generator)
@@ -293,7 +297,8 @@ def make(name, a):
         ref.st.save_pretrained(path)
         os.remove(os.path.join(path, "README.md"))
     cases = []
-    for case in a["cases"]:
+    for shared in a["cases"]:
+        case = dict(shared)
         out = dict(case)
         if "error" not in case:
             if "values" not in case:
@@ -313,7 +318,7 @@ def make(name, a):
         if out.get("ids") == []:
             del out["ids"]
         cases.append(out)
-    expected = {k: a[k] for k in ("options", "tasks", "quantized") if k in a}
+    expected = {k: a[k] for k in ("options", "tasks", "amplifies", "raw") if k in a}
     for file in [name] + a.get("also", []):
         write_expected(file, expected, cases)
     print(f"{name}: {len(cases)} cases")

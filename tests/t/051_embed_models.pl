@@ -94,7 +94,8 @@ sub judge
 }
 
 my ($cases, $refused) = (0, 0);
-for my $file (glob "$expected/*.json")
+# models init_* are about formats of weights, which golden/pool_golden looks at
+for my $file (grep { !m{/init_} } glob "$expected/*.json")
 {
 	my ($name) = $file =~ m{([^/]+)\.json$};
 	my $e = $json->decode(slurp_file($file));

@@ -28,7 +28,7 @@ def classifier(model_type, labels, problem=None, **config):
     names = {str(i): n for i, n in enumerate(labels)}
     return dict(config=dict(model_type=model_type, id2label=names, label2id={n: int(i) for i, n in names.items()},
                             **({"problem_type": problem} if problem else {}), **config),
-                auto="AutoModelForSequenceClassification", quantized=0.99)
+                auto="AutoModelForSequenceClassification")
 
 
 def yes_no(tok):
@@ -161,21 +161,21 @@ def v_rewarded(ref, case):
 
 
 POOLS = {
-    "llama_classify": dict(**classifier("llama", ["negative", "neutral", "positive"]), tasks="classify",
+    "llama_classify": dict(**classifier("llama", ["negative", "neutral", "positive"]), tasks="classify", amplifies=2,
                            cases=texts("classify") + texts("classify", use_activation=False) + [
                                dict(task="classify", text=TEXT, pair=OTHER),
                                dict(task="embed", text="a", error='does not support the task "embed"'),
                                dict(task="classify", text="a", dimensions=2, error='task "classify" does not take "dimensions"'),
                                dict(task="classify", text="a", long_input="chunk", error='long_input "chunk" is for')]),
-    "qwen2_score": dict(**classifier("qwen2", ["LABEL_0"]), tasks="classify, score, reward",
+    "qwen2_score": dict(**classifier("qwen2", ["LABEL_0"]), tasks="classify, score, reward", amplifies=3, raw=["reward"],
                         cases=texts("classify") + texts("reward") + [dict(task="score", text=TEXT, pair=OTHER)]),
     "mistral_classify": dict(**classifier("mistral", ["toxic", "rude", "kind", "LABEL_3"], "multi_label_classification"),
-                             tasks="classify", cases=texts("classify")),
+                             tasks="classify", amplifies=2, cases=texts("classify")),
     "gemma2_score": dict(**classifier("gemma2", ["stars"], "regression", head_dim=16, query_pre_attn_scalar=16,
                                       sliding_window=12, attn_logit_softcapping=3.0), embed=0.4,
-                         tasks="classify, score, reward", cases=texts("classify") + texts("reward")),
+                         tasks="classify, score, reward", raw=["classify", "reward"], cases=texts("classify") + texts("reward")),
     "qwen3_tokens": dict(**{**classifier("qwen3", ["O", "B-PER", "I-PER"], head_dim=16), "auto": "AutoModelForTokenClassification"},
-                         tasks="token_classify", post=gp.append_eos, cases=texts("token_classify", offsets=[]) + texts("token_classify", use_activation=False)),
+                         tasks="token_classify", amplifies=3, post=gp.append_eos, cases=texts("token_classify", offsets=[]) + texts("token_classify", use_activation=False)),
     "qwen3_reranker": dict(
         config=dict(model_type="qwen3", head_dim=16, tie_word_embeddings=True, max_position_embeddings=512),
         auto="AutoModelForCausalLM", post=yes_no, tok_config=dict(model_max_length=512),
@@ -184,7 +184,7 @@ POOLS = {
         tasks="classify, score", reference=reranked, cases=PAIRS),
     "qwen3_logit_score": dict(
         config=dict(model_type="qwen3", head_dim=16, tie_word_embeddings=False), auto="AutoModelForCausalLM", post=yes_no,
-        tok_config={"chat_template": TEMPLATE}, tasks="classify, score", reference=reranked_by_template,
+        tok_config={"chat_template": TEMPLATE}, tasks="classify, score", amplifies=3, reference=reranked_by_template,
         cases=PAIRS + [dict(task="score", text=QUERY, pair=TEXT, truncate=30),
                        dict(task="score", text=QUERY, pair=TEXT, truncate=4, error="does not fit 4 tokens")],
         files={"modules.json": [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
@@ -193,19 +193,20 @@ POOLS = {
                "1_LogitScore/config.json": {"true_token_id": 288, "false_token_id": 289}}),
     "qwen3_reranker_converted": dict(
         **classifier("qwen3", ["LABEL_0"], head_dim=16), tok_config={"chat_template": TEMPLATE},
-        tasks="classify, score, reward", reference=classified_by_template, cases=PAIRS),
+        tasks="classify, score, reward", amplifies=2, reference=classified_by_template, cases=PAIRS),
     "qwen2_reward": dict(
         config=dict(model_type="qwen2"), stored=with_head(1), config_json=lambda c: c.update(architectures=["Qwen2ForRewardModel"]),
-        tasks="token_classify, reward", reference=rewarded, quantized=0.99, cases=texts("reward") + texts("token_classify") + [
+        tasks="token_classify, reward", amplifies=2, raw=["reward", "token_classify"], reference=rewarded, cases=texts("reward") + texts("token_classify") + [
             dict(task="reward", text="a", step_tag=1, error="the model has one reward for a text")]),
     "qwen2_steps": dict(
         config=dict(model_type="qwen2"), stored=with_head(2),
         config_json=lambda c: c.update(architectures=["Qwen2ForProcessRewardModel"]),
-        tasks="token_classify, reward", reference=steps, quantized=0.99,
+        tasks="token_classify, reward", amplifies=2, reference=steps,
         cases=texts("reward")[:2] + [dict(task="reward", text="one.two.three.", step_tag=gp.gm.vocabulary()[0].index(".")),
                                      dict(task="reward", text="one.two.", columns=[1], use_activation=False),
                                      dict(task="reward", text="one.two.", columns=[2], error="column 2 is out of range")]),
     "internlm2_reward": dict(
         config=dict(model_type="llama", head_dim=16), stored=with_v_head, reference=v_rewarded,
-        config_json=lambda c: c.update(reward_token_id=7), tasks="token_classify, reward", cases=texts("reward")),
+        config_json=lambda c: c.update(reward_token_id=7), tasks="token_classify, reward", amplifies=2, raw=["reward"],
+        cases=texts("reward")),
 }

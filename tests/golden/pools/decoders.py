@@ -73,7 +73,7 @@ POOLS = {
         tok_config=dict(model_max_length=80),
         st=dict(pooling="lasttoken", normalize=True, bert=dict(max_seq_length=80),
                 config=dict(prompts={"query": QUERY, "document": ""}, default_prompt_name=None)),
-        tasks="embed, token_embed", quantized=0.995, reference=lambda ref, case: (
+        tasks="embed, token_embed", amplifies=2, reference=lambda ref, case: (
             chunked(ref, case) if case["task"] == "embed" else ref.token_embed(case)),
         cases=embeds() + embeds(TEXTS[0], prompt_name="query") + embeds(TEXTS[0], instruction="pass: ") + [
             dict(task="token_embed", text=TEXTS[1])] +
@@ -91,7 +91,7 @@ POOLS = {
             dict(task="embed", text="a", step_tag=3, error='does not take "step_tag_id"'),
             dict(task="score", text="a", pair="b", long_input="chunk", error='long_input "chunk" is for')]),
     "e5_mistral": dict(
-        quantized=0.995,
+        amplifies=3,
         config=dict(model_type="mistral", sliding_window=20), post=bos_eos,
         st=dict(pooling="lasttoken", normalize=True, config=dict(
             prompts={"web_search_query": QUERY, "sts_query": "Instruct: same?\nQuery: "}, default_prompt_name="sts_query")),
@@ -104,27 +104,27 @@ POOLS = {
         config_json=lambda c: c.update(is_matryoshka=True),
         st=dict(pooling="mean", dense=[(96, False, "Identity"), (48, True, "Tanh")], normalize=True, config=dict(
             prompts={"query": "task: search result | query: ", "document": "title: none | text: "})),
-        tasks="embed, token_embed", quantized=0.995,
+        tasks="embed, token_embed", amplifies=2,
         cases=embeds() + embeds(TEXTS[0], prompt_name="query") + embeds(TEXTS[0], dimensions=20) + [
             dict(task="token_embed", text=TEXTS[3])]),
     "gte_qwen2": dict(
         config=dict(model_type="qwen2", tie_word_embeddings=False), post=gp.append_eos,
         config_json=lambda c: c.update(architectures=["Qwen2ForCausalLM"], is_causal=False),
-        st=dict(pooling="lasttoken", normalize=True), reference=last_both_ways, tasks="embed, token_embed", quantized=0.995, cases=embeds()),
+        st=dict(pooling="lasttoken", normalize=True), reference=last_both_ways, tasks="embed, token_embed", amplifies=2, cases=embeds()),
     "llama_bidirectional": dict(
         config=dict(model_type="llama"), config_json=lambda c: c.update(architectures=["LlamaBidirectionalModel"], pooling="avg"),
         reference=mean_both_ways, tasks="embed, token_embed", cases=embeds() + [
             dict(task="embed", text="", error="the input is empty")]),
     "llama_pooling": dict(
-        config=dict(model_type="llama"), post=bos_eos, quantized=0.998,
+        config=dict(model_type="llama"), post=bos_eos,
         st=dict(pooling=POOLERS[:4], include_prompt=False, config=dict(prompts={"p": "Represent this: "})),
         cases=embeds(*TEXTS[:2]) + embeds(TEXTS[0], prompt_name="p") + embeds(TEXTS[1], use_activation=True)),
     "llama_pooling2": dict(
-        config=dict(model_type="llama"), post=bos_eos, quantized=0.99,
+        config=dict(model_type="llama"), post=bos_eos, amplifies=3,
         st=dict(pooling=POOLERS[4:], include_prompt=False, config=dict(prompts={"p": "Represent this: "})),
         cases=embeds(*TEXTS[:2]) + embeds(TEXTS[0], prompt_name="p")),
     "qwen2_saved": dict(
-        config=dict(model_type="qwen2"), post=gp.append_eos, resave=True, quantized=0.995, tok_config=dict(model_max_length=30),
+        config=dict(model_type="qwen2"), post=gp.append_eos, resave=True, amplifies=2, tok_config=dict(model_max_length=30),
         st=dict(pooling=["lasttoken", "mean"], dense=[(32, True, "Tanh")], normalize=True, bert=dict(max_seq_length=30), config=dict(
             prompts={"query": "Q: "}, default_prompt_name="query")),
         cases=embeds(*TEXTS[:3], long_input="truncate") + embeds(LONG, truncate=-1) + embeds(TEXTS[2], instruction="")),
@@ -134,5 +134,5 @@ POOLS = {
         cases=embeds(*TEXTS[:2]) + [dict(task="token_embed", text=TEXTS[1]), dict(
             task="score", text="a", pair=TEXTS[0], ids=[])],
         reference=lambda ref, case: [[float(np.dot(*(ref.embed(dict(text=case[k]))[0] for k in ("text", "pair"))))]]
-        if case["task"] == "score" else getattr(ref, case["task"])(case), quantized=0.98),
+        if case["task"] == "score" else getattr(ref, case["task"])(case), amplifies=4),
 }

@@ -112,6 +112,6 @@ POOLS = {
     "nomic_classify": entry("nomic_bert", "bert", config=dict(num_labels=4), auto=SEQUENCE, cases=labels("classify")),
     "bert_ner": entry("bert", "bert", config=dict(num_labels=5), auto=TOKENS, cases=labels("token_classify"), tasks="token_classify"),
     "camembert_ner": entry("camembert", config=dict(ROBERTA, num_labels=5), auto=TOKENS, cases=labels("token_classify")),
-    "modernbert_ner": entry("modernbert", config=dict(MODERN, num_labels=5), auto=TOKENS, quantized=0.995, cases=labels("token_classify")),
+    "modernbert_ner": entry("modernbert", config=dict(MODERN, num_labels=5), auto=TOKENS, amplifies=2, cases=labels("token_classify")),
     "electra_ner": entry("electra", "bert", config=dict(embedding_size=48, num_labels=5), auto=TOKENS, cases=labels("token_classify")),
 }

@@ -46,25 +46,25 @@ def limited(n, e):
 
 
 POOLS = {
-    "bert_colbert": entry("bert", "bert", tasks="token_embed", st=dict(dense=[(24, False, "Identity")]), reference=by_token, quantized=0.995, cases=[
+    "bert_colbert": entry("bert", "bert", tasks="token_embed", st=dict(dense=[(24, False, "Identity")]), reference=by_token, cases=[
         dict(task="token_embed", text=TEXTS[0]), dict(task="score", text=SHORT, pair=TEXTS[0], ids=[]),
         dict(task="score", text=SHORT, pair=SHORT, ids=[]), dict(task="embed", text="a", error='does not support the task "embed"')]),
-    "bert_pairs": entry("bert", "bert", config=dict(num_labels=1), auto=SEQUENCE, quantized=0, cases=[
+    "bert_pairs": entry("bert", "bert", config=dict(num_labels=1), auto=SEQUENCE, cases=[
         pair(SHORT, LONG, truncate=20), pair(LONG, SHORT, truncate=20), pair(LONG, LONG, truncate=20), pair(LONG, LONG, truncate=21),
         pair(SHORT, SHORT, truncate=20), pair(LONG, LONG, truncate=5), pair(LONG * 4, LONG * 4, long_input="truncate"),
         pair(LONG * 4, SHORT, truncate=-1),
         pair("a", "b", truncate=3, error="3 tokens leave no room for a text: the model adds 3"),
         pair(LONG * 4, LONG * 4, error="does not fit the maximum model length of 256")]),
-    "bert_lower": entry("bert", "bertcased", quantized=0, st=dict(pooling="mean", normalize=True, bert=dict(do_lower_case=True)), cases=[
+    "bert_lower": entry("bert", "bertcased", st=dict(pooling="mean", normalize=True, bert=dict(do_lower_case=True)), cases=[
         dict(task="embed", text=t, ids=[]) for t in ("The QUICK Brown fox", "İstanbul ÜNÏCÖDÉ ΣΑΣ", "lower already")]),
-    "bert_chunks": limited(40, entry("bert", "bert", reference=chunked, quantized=0, st=dict(
+    "bert_chunks": limited(40, entry("bert", "bert", reference=chunked, st=dict(
         pooling="mean", normalize=True, bert=dict(max_seq_length=40)), cases=[
             dict(task="embed", text=LONG, long_input="chunk"), dict(task="embed", text=SHORT, long_input="chunk"),
             dict(task="embed", text=LONG * 3, long_input="chunk"), dict(task="embed", text=LONG, long_input="truncate"),
             dict(task="embed", text=""), dict(task="embed", text=LONG, error="does not fit the maximum model length of 40")])),
-    "bert_offsets": entry("bert", "bert", config=dict(num_labels=3), auto=TOKENS, quantized=0, cases=[
+    "bert_offsets": entry("bert", "bert", config=dict(num_labels=3), auto=TOKENS, cases=[
         dict(task="token_classify", text=t, offsets=[]) for t in (
             "Hugo Müller lives in Zürich.", "数字和文字 1234", "e\u0301a\u0308 o\u0302\tx", "unknown 🙂 word", "don't, can't")]),
-    "unigram_offsets": entry("bert", "t5", config=dict(num_labels=3), auto=TOKENS, quantized=0, cases=[
+    "unigram_offsets": entry("bert", "t5", config=dict(num_labels=3), auto=TOKENS, cases=[
         dict(task="token_classify", text=t, offsets=[]) for t in ("Hugo Müller lives in Zürich.", "two  spaces ﬁne", "数字和文字 1234")]),
 }
