@@ -145,8 +145,8 @@ plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
 }
 
 /*
- * The work space is as large as the longest sequence, and a step with it can't be cancelled: what a
- * model claims to take is cut, unless the user asks for it.
+ * The work space is as large as the longest sequence: what a model claims to take is cut, unless the
+ * user asks for it.
  */
 #define BOTH_WAYS_LEN	32768
 

@@ -16,7 +16,9 @@
  * deliver.c has of a request; with CoreOptions.overlap that is done by a thread of
  * its own while the next step runs.
  * A cancel is seen at the latest when the running step's forward ends: the
- * request's token is dropped, its blocks are free before the next plan.
+ * request's token is dropped, its blocks are free before the next plan.  A step of a model both ways
+ * may be long, as a sequence can't be cut: it is stopped on its way when all of its sequences
+ * have been cancelled.
  *
  * A request leaves in exactly one way, finish(): out of the scheduler, blocks
  * freed, and to deliver.c for one last event, where its memory is freed.  Cost of a step beside the model's:
@@ -452,18 +454,46 @@ pool_rows_of_step(Core *c, const Plan *plan)
 	model_logits(c->model, c->hidden, n, c->logits);
 }
 
-static void
+typedef struct Stop
+{
+	Core	   *core;
+	const Plan *plan;
+} Stop;
+
+/* Does nobody want the step any more?  Asked on its way, on the step thread. */
+static bool
+unwanted(void *ctx)
+{
+	const Stop *s = ctx;
+
+	drain(s->core);
+	for (int i = 0; i < s->plan->n; i++)
+		if (!s->plan->e[i].r->cancelled)
+			return false;
+	return true;
+}
+
+/* false: it was stopped. */
+static bool
 forward(Core *c, const Plan *plan)
 {
-	const Batch *b = batch_build(c->batch, plan);
+	Batch		b = *batch_build(c->batch, plan);
+	Stop		stop = {c, plan};
 
 	for (int i = 0; i < plan->n_copies; i++)
 		memcpy(c->kv.base + (size_t) plan->copies[i].to * c->kv.block_stride,
 			   c->kv.base + (size_t) plan->copies[i].from * c->kv.block_stride, c->kv.block_stride);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
-	model_forward(c->model, b, &c->kv, plan->pools ? c->hidden : c->logits);
+	if (core_info(c)->both_ways)
+	{
+		b.stop = unwanted;
+		b.stop_ctx = &stop;
+	}
+	if (!model_forward(c->model, &b, &c->kv, plan->pools ? c->hidden : c->logits))
+		return false;
 	if (plan->pools)
 		pool_rows_of_step(c, plan);
+	return true;
 }
 
 static void
@@ -563,9 +593,15 @@ core_step(Core *c)
 	reap(c);
 	deliver_send(c->deliver, start);
 	plan = sched_plan(c->sched, start);
-	if (plan->n > 0)
+	if (plan->n > 0 && !forward(c, plan))
 	{
-		forward(c, plan);
+		/* nothing has been committed, and all are to be reaped */
+		reap(c);
+		deliver_send(c->deliver, clock_us());
+		any = true;
+	}
+	else if (plan->n > 0)
+	{
 		drain(c);				/* a cancel that came meanwhile drops this step's token */
 		profile_mark(prof, PROF_SCHEDULE);
 		sample(c, plan);

@@ -62,11 +62,33 @@ dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float
 		kpool_run(d->pool, gain_row, &g, rows);
 }
 
+/*
+ * A step with a very long sequence may be stopped on its way (Batch.stop), which is asked before every
+ * large product and, where there are many rows, between pieces of them: each is a fraction of a second.
+ */
+#define STOP_ROWS 2048			/* of a product */
+#define STOP_PAIRS (1 << 22)	/* of a row and a key that it attends to */
+
+static bool
+stopped(Decoder *d)
+{
+	if (!d->stopped && d->b->stop != NULL && d->b->stop(d->b->stop_ctx))
+	{
+		d->stopped = true;
+		d->rows = 0;
+	}
+	return d->stopped;
+}
+
 /* y[rows][l->n] = x[rows][l->k] W^T + b */
 static void
 linear(Decoder *d, const Linear *l, const float *x, int rows, float *y)
 {
-	dec_linear(d, l, x, l->k, rows, y, l->n);
+	int			most = d->b->stop != NULL ? STOP_ROWS : rows;
+
+	for (int i = 0; i < rows && !stopped(d); i += most)
+		dec_linear(d, l, x + (size_t) i * (size_t) l->k, l->k, rows - i < most ? rows - i : most,
+				   y + (size_t) i * (size_t) l->n, l->n);
 }
 
 void
@@ -390,6 +412,31 @@ dec_rope(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_ROWS);
 }
 
+/* Attention of a step's only sequence, whose K and V are written: in pieces of rows. */
+static void
+attn_in_pieces(Decoder *d, int layer, KAttn a)
+{
+	const KRows *all = &d->b->rows;
+	int			most = STOP_PAIRS / all->n_rows;
+
+	/* at least what the threads share well */
+	if (most < 64)
+		most = 64;
+	for (int i = 0; i < all->n_rows && !stopped(d); i += most)
+	{
+		int			n = all->n_rows - i < most ? all->n_rows - i : most;
+		int32_t		start[2] = {0, n};
+		KRows		r = *all;
+
+		r.n_rows = n;
+		r.seq_start = start;
+		r.pos += i;
+		a.ends = d->ends + i;
+		d->k->attn(d->pool, d->kv, layer, &r, d->qkv + (size_t) i * (size_t) qkv_width(d), qkv_width(d), d->c.n_heads, &a,
+				   d->att + (size_t) i * (size_t) (d->c.n_heads * d->c.head_dim), d->ws);
+	}
+}
+
 void
 dec_attn(Decoder *d, const Layer *l)
 {
@@ -403,9 +450,14 @@ dec_attn(Decoder *d, const Layer *l)
 		.sinks = l->sinks, .ends = d->ends, .ahead = l->c->ahead, .bias = d->bias, .span = d->bias_span
 	};
 
+	if (stopped(d))
+		return;
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
-	d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
-			   d->att, d->ws);
+	if (d->b->stop != NULL && d->ends != NULL && d->b->rows.n_seqs == 1)
+		attn_in_pieces(d, layer, a);
+	else
+		d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
+				   d->att, d->ws);
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
@@ -427,6 +479,8 @@ dec_wanted(Decoder *d, const Layer *l)
 	size_t		width = (size_t) d->c.hidden;
 	size_t		heads = (size_t) out_of(l)->k;
 
+	if (d->stopped)
+		return false;
 	if (l != &d->layers[d->c.n_layers - 1])
 		return true;
 	for (int i = 0; i < d->b->n_out; i++)

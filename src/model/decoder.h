@@ -424,6 +424,7 @@ typedef struct Decoder
 	const Batch *b;
 	const KvView *kv;
 	int			rows;
+	bool		stopped;		/* by Batch.stop: nothing is computed any more, rows = 0 */
 	bool		pending;		/* y is not yet added to x */
 	Profile    *profile;		/* NULL = none */
 } Decoder;

@@ -479,6 +479,7 @@ model_logits(Model *m, const float *hidden, int n, float *logits)
 
 	if (n == 0)
 		return;
+	d->stopped = false;
 	memcpy(d->h, hidden, (size_t) n * (size_t) d->c.hidden * sizeof(float));
 	d->b = &all;
 	d->rows = n;
@@ -497,14 +498,14 @@ model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y)
 	dec_pool_head(&m->d, t, m->info.pools[t].width, x, n, y);
 }
 
-void
+bool
 model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 {
 	Decoder    *d = &m->d;
 	size_t		need;
 
 	if (b->rows.n_rows == 0)
-		return;
+		return true;
 	if (b->rows.n_rows > d->max_rows || (!b->hidden && b->n_out > m->max_out) || b->n_out > b->rows.n_rows)
 	{
 		/* the scheduler's bug; going on would overwrite memory */
@@ -528,7 +529,9 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	d->b = b;
 	d->kv = kv;
 	d->rows = b->rows.n_rows;
+	d->stopped = false;
 	if (d->ends != NULL)
 		find_ends(d, &b->rows, b->seen);
 	m->arch->forward(d, out);
+	return !d->stopped;
 }

@@ -121,6 +121,8 @@ typedef struct Batch
 	bool		hidden;			/* hidden rows are wanted instead of logits */
 	int			n_out;			/* rows that are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
+	bool		(*stop) (void *ctx);	/* asked now and then on the way: true = go no further; NULL = never */
+	void	   *stop_ctx;
 	float	   *state;			/* recurrent state, 64-byte aligned: that of slot s at s * state_bytes
 								 * (rows.state_slot); NULL if the model has none */
 } Batch;
@@ -128,9 +130,9 @@ typedef struct Batch
 /* Account for the time of forward passes from now on; NULL = don't. */
 void		model_profile(Model *m, Profile *p);
 
-/* Run one step.  out: [n_out][vocab_size] logits, or with b->hidden [n_out][hidden_size] rows
+/* Run one step; false: it was stopped, and neither out nor K and V of its rows are of any use.  out: [n_out][vocab_size] logits, or with b->hidden [n_out][hidden_size] rows
  * behind the last norm.  K/V of all rows are written to kv. */
-void		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
+bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
 
 /* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out. */
 void		model_logits(Model *m, const float *hidden, int n, float *logits);

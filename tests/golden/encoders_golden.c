@@ -128,12 +128,27 @@ load(const char *name, Files *f, const Kernels *k, KPool *pool, const char *quan
 	return m;
 }
 
+/* Stops a step when it is asked for the n-th time; n < 0: never. */
+typedef struct StopAt
+{
+	int			n;
+	int			asked;
+} StopAt;
+
+static bool
+stop_at(void *ctx)
+{
+	StopAt	   *s = ctx;
+
+	return s->asked++ == s->n;
+}
+
 /*
  * One step of some sequences, order[0] .. order[n - 1]; all rows are wanted, or only the last of each.
- * out: [rows][width]
+ * out: [rows][width].  stop: NULL = it isn't asked; false: it was stopped
  */
-static void
-step(Model *m, const Golden *g, const int *order, int n, bool last, float *out)
+static bool
+step(Model *m, const Golden *g, const int *order, int n, bool last, StopAt *stop, float *out)
 {
 	const ModelInfo *info = model_info(m);
 	int32_t		start[MAX_SEQS + 1] = {0};
@@ -146,6 +161,7 @@ step(Model *m, const Golden *g, const int *order, int n, bool last, float *out)
 	int			used = 0;
 	Batch		b = {.tokens = tokens, .types = types, .hidden = true, .out_rows = wanted};
 	KvView		kv;
+	bool		done;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -172,8 +188,14 @@ step(Model *m, const Golden *g, const int *order, int n, bool last, float *out)
 	kv.base = mem_try_aligned(kv_layout(&kv) + 64);
 	/* NaN: what nobody wrote shows */
 	memset(kv.base, 0xff, kv_layout(&kv));
-	model_forward(m, &b, &kv, out);
+	if (stop != NULL)
+	{
+		b.stop = stop_at;
+		b.stop_ctx = stop;
+	}
+	done = model_forward(m, &b, &kv, out);
 	mem_free(kv.base);
+	return done;
 }
 
 static double
@@ -240,7 +262,7 @@ check_bits(const char *name, Model *m, const Golden *g, const float *all, const 
 	float	   *out = mem_alloc(MAX_ROWS * width * sizeof(float));
 	const float *at = out;
 
-	step(m, g, order, n, last, out);
+	CHECK(step(m, g, order, n, last, NULL, out), "%s: stopped", name);
 	for (int i = 0; i < n; i++)
 	{
 		const float *want = all;
@@ -255,6 +277,28 @@ check_bits(const char *name, Model *m, const Golden *g, const float *all, const 
 			  order[i], how);
 		at += (size_t) rows * width;
 	}
+	mem_free(out);
+}
+
+/* Stopped wherever it may be, a step leaves nothing behind: the next one has the bits of `all`. */
+static void
+check_stop(const char *name, Model *m, const Golden *g, const float *all, const int *order, int n)
+{
+	size_t		width = (size_t) g->width;
+	float	   *out = mem_alloc(MAX_ROWS * width * sizeof(float));
+	StopAt		never = {.n = -1};
+
+	CHECK(step(m, g, order, n, false, &never, out), "%s: stopped by itself", name);
+	/* before each layer's products, at least */
+	CHECK(never.asked > 4 * model_info(m)->n_layers, "%s: asked %d times", name, never.asked);
+	for (int i = 0; i < never.asked; i++)
+	{
+		StopAt		stop = {.n = i};
+
+		CHECK(!step(m, g, order, n, false, &stop, out) && stop.asked == i + 1, "%s: asked %d times, stopped by the one after %d", name,
+			  stop.asked, i);
+	}
+	check_bits(name, m, g, all, "behind steps that were stopped", order, n, false);
 	mem_free(out);
 }
 
@@ -283,7 +327,7 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		*arch = model_info(m)->arch;	/* a constant of models.def */
 		CHECK(model_info(m)->hidden_size == g->width && model_info(m)->both_ways && !model_info(m)->generates,
 			  "%s: %d wide", name, model_info(m)->hidden_size);
-		step(m, g, order, g->n_seqs, false, all);
+		step(m, g, order, g->n_seqs, false, NULL, all);
 		cosines[q] = compare(g, all, q == 0, q == 0 ? &error : &ignored);
 		CHECK(cosines[q] >= (q == 0 ? 0.99999 : 0.999), "%s on %s as %s: cosine %.7f", name, k->name,
 			  q == 0 ? "it is" : quants[q], cosines[q]);
@@ -294,6 +338,7 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 			check_bits(name, m, g, all, "with only its last row wanted", order, g->n_seqs, true);
 			for (int i = 0; i < g->n_seqs; i++)
 				check_bits(name, m, g, all, "by itself", &order[i], 1, false);
+			check_stop(name, m, g, all, order, 1);
 		}
 		model_free(m);
 	}

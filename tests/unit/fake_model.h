@@ -43,6 +43,7 @@ static struct
 	/* of models made from now on */
 	bool		no_kv;			/* no layer has K and V */
 	bool		no_state;		/* no layer has recurrent state */
+	bool		both_ways;		/* a sequence is computed in one step */
 	void		(*hook) (void); /* called in each forward */
 }			fake;
 
@@ -122,7 +123,7 @@ fake_recur(FakeState *st, int pos, int32_t token)
 	st->hash = fake_mix(st->hash, (uint64_t) token);
 }
 
-void
+bool
 model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 {
 	bool		no_kv = m->info.n_kv_layers == 0;
@@ -130,6 +131,8 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 
 	if (fake.hook != NULL)
 		fake.hook();
+	if (b->stop != NULL && b->stop(b->stop_ctx))
+		return false;
 	if (b->rows.n_rows > fake.max_rows_seen)
 		fake.max_rows_seen = b->rows.n_rows;
 	for (int s = 0; s < b->rows.n_seqs; s++)
@@ -155,6 +158,7 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 	}
 	if (fake.base_us + fake.row_us > 0)
 		usleep((useconds_t) (fake.base_us + fake.row_us * b->rows.n_rows));
+	return true;
 }
 
 void
@@ -199,7 +203,7 @@ fake_model(int max_model_len)
 	m->info = (ModelInfo) {
 		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = FAKE_VOCAB,
 		.n_layers = 2, .n_kv_layers = fake.no_kv ? 0 : 2, .state_bytes = fake.no_state ? 0 : sizeof(FakeState), .n_heads = 4,
-		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32, .generates = true,
+		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32, .both_ways = fake.both_ways, .generates = true,
 		.tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | 1u << PT_LOGPROBS
 	};
 	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {POOL_LAST}, .row = FAKE_VOCAB, .width = FAKE_VOCAB};

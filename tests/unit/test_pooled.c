@@ -350,6 +350,64 @@ test_cancel(void)
 		}
 }
 
+static int	hooks;
+static int	cancel_in;			/* forward */
+
+static void
+cancel_both_hook(void)
+{
+	if (++hooks == cancel_in)
+	{
+		core_cancel(hook_core, 1);
+		core_cancel(hook_core, 2);
+	}
+}
+
+/*
+ * A step of a model both ways, all of whose sequences are cancelled on its way, ends there, and nothing of it
+ * counts; if others are in it, it goes on, with their values.
+ */
+static void
+test_stopped(void)
+{
+	Core	   *c;
+	float		row[FAKE_VOCAB];
+	IntVec		ids = random_prompt(3, 40);
+	PooledRec	rec[4] = {0};
+	CoreStats	st;
+	Err			e = {0};
+
+	fake.both_ways = true;
+	c = new_core(4, 128, 50);
+	fake.both_ways = false;
+	hook_core = c;
+	pooled_submit(c, 1, 1, vector_spec(PT_EMBED, random_prompt(1, 60)), &rec[0]);
+	pooled_submit(c, 2, 1, vector_spec(PT_TOKEN_EMBED, random_prompt(2, 60)), &rec[1]);
+	hooks = 0;
+	cancel_in = 1;
+	fake.hook = cancel_both_hook;
+	core_step(c);
+	core_stats(c, &st);
+	CHECK(rec[0].finish == FIN_ABORT && rec[1].finish == FIN_ABORT && st.steps == 0 && st.step_rows == 0 && st.cancelled == 2,
+		  "finish %d and %d, %d steps", rec[0].finish, rec[1].finish, (int) st.steps);
+	CHECK(core_check(c, &e) && pooled_blocks(c) == 0, "%s", e.msg);
+	pooled_submit(c, 1, 1, vector_spec(PT_EMBED, random_prompt(1, 60)), &rec[2]);
+	pooled_submit(c, 3, 1, vector_spec(PT_EMBED, random_prompt(3, 40)), &rec[3]);
+	hooks = 0;
+	core_step(c);
+	fake.hook = NULL;
+	core_stats(c, &st);
+	row_of(ids.data, 40, row);
+	CHECK(rec[2].finish == FIN_ABORT && rec[3].finish == FIN_STOP && st.steps == 1, "finish %d and %d, %d steps", rec[2].finish,
+		  rec[3].finish, (int) st.steps);
+	CHECK(rec[3].n_rows == 1 && memcmp(rec[3].values, row, sizeof(row)) == 0, "beside one that was cancelled");
+	CHECK(core_check(c, &e) && pooled_blocks(c) == 0, "%s", e.msg);
+	for (int i = 0; i < 4; i++)
+		pooled_rec_free(&rec[i]);
+	intvec_free(&ids);
+	core_free(c);
+}
+
 /* core_free() ends what is left, in any state. */
 static void
 test_free(void)
@@ -571,6 +629,7 @@ main(void)
 		test_tight();
 		test_preempted();
 		test_cancel();
+		test_stopped();
 		test_free();
 		test_nan();
 		test_refused();

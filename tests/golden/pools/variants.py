@@ -173,4 +173,9 @@ VARIANTS = {
     "multi_patches": dict(base="bert_colbert", refused='"keep_only_token_ids"', files={
         "2_Mask/config.json": {"keep_only_token_ids": [4]},
         "modules.json": modules(FIRST, ("Dense", "1_Dense"), ("MultiVectorMask", "2_Mask"))}),
+    # ---- lengths and defaults ----
+    # steps in pieces, which a cancel may stop
+    "modernbert_long": dict(base="modernbert_embed", files={
+        "config.json": lambda c: {**c, "max_position_embeddings": 8192}, "sentence_bert_config.json": {"max_seq_length": 8192},
+        "tokenizer_config.json": tokenizer(model_max_length=8192)}, cases=embeds("a fox jumps over what it can. " * 140)),
 }
