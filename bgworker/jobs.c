@@ -12,6 +12,7 @@
  *	starting				launcher: a worker was asked for and has not come up yet
  *	pid, procno				the worker, until it exits
  *	leave					DROP DATABASE and the like
+ *	stopped					a worker that ended itself because of this job's code
  *	not_before				no worker before then
  *
  * After a start nobody knows where work is left, so the launcher has a worker look at
@@ -72,6 +73,7 @@ typedef struct JobDatabase
 	JobsGeneration generation;
 	bool		wanted;
 	bool		leave;
+	int32		stopped;		/* 0 = none */
 	int			pid;			/* 0 = no worker */
 	int			procno;
 	TimestampTz starting;		/* 0 = no */
@@ -323,6 +325,22 @@ jobs_worker_enter(Oid dbid)
 		before_shmem_exit(worker_exit, (Datum) 0);
 	}
 	return entered;
+}
+
+void
+jobs_worker_stopped_by(int32 job)
+{
+	/* one writer, and the next reader is the next worker: no lock, we may be in a signal handler */
+	mine->stopped = job;
+}
+
+int32
+jobs_worker_take_stopped(void)
+{
+	int32		job = mine->stopped;
+
+	mine->stopped = 0;
+	return job;
 }
 
 JobsGeneration

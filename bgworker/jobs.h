@@ -25,6 +25,9 @@ void		jobs_wake_at_commit(bool jobs_changed);
 
 /* Enter as the worker of a database; false: it has one. */
 bool		jobs_worker_enter(Oid dbid);
+/* The worker ends itself because of a job's code; what the last one said, once; 0 = nothing. */
+void		jobs_worker_stopped_by(int32 job);
+int32		jobs_worker_take_stopped(void);
 /* What changes with every wake, and with those that say that jobs have changed. */
 typedef struct JobsGeneration
 {

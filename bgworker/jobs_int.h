@@ -30,9 +30,13 @@ typedef enum ItemState
 /* A row of the source as it is now. */
 typedef struct Look
 {
+	bool		seen;			/* there was room for it */
 	bool		found;
 	char	   *version;		/* changes with every change of the row */
-	char	   *input;			/* NULL: SQL's NULL */
+	bool		isnull;
+	char	   *input;			/* if it was asked for, in the item's memory */
+	Size		len;			/* of the input */
+	uint64		hash[2];
 	ErrorData  *error;			/* the input could not be computed */
 } Look;
 
@@ -55,7 +59,8 @@ typedef struct JobItem
 	char	  **key;			/* NULL: the source was truncated */
 	int			attempts;		/* that failed before this one */
 	ItemState	state;
-	Look		look;			/* what is computed */
+	Look		look;			/* what is computed; its text is the pieces' */
+	Size		bytes;			/* of j->bytes */
 	int			n_pieces,
 				n_started;
 	Piece	   *pieces;
@@ -63,6 +68,8 @@ typedef struct JobItem
 	int			crashes;		/* engines that ended with a request of it in flight */
 	bool		alone;			/* nothing else is in flight beside it */
 	int			skips;			/* writes that found the row locked */
+	uint32		swept;			/* blocks of the side table, for a source that was truncated */
+	uint32		swept_to;		/* when the transaction commits */
 	TimestampTz done_at;
 	TimestampTz not_before;
 } JobItem;
@@ -76,7 +83,7 @@ typedef struct JobSql
 	const char *clear;			/* as update: NULL */
 	const char *side_delete;	/* keys from $1 */
 	const char *side_insert;	/* keys from $1, then seq, chunk, value, start, end */
-	const char *sweep;			/* chunks of rows that are gone */
+	const char *sweep;			/* chunks of rows that are gone, from $1 to before $2 */
 	const char *backfill_first; /* key columns, missing; $1 rows */
 	const char *backfill_next;	/* keys from $2: behind them */
 	const char *chunks;			/* $1 text: seq, chunk, start, end */
@@ -93,7 +100,12 @@ typedef struct JobRun
 	JobCall    *call;
 	dlist_head	items;
 	int			n_items;
+	Size		bytes;			/* of inputs in hand */
+	Size		budget;			/* for them; a single row may be larger */
+	bool		full;			/* the next row has no room until another one goes */
 	int			batch;			/* rows of a transaction: fewer after one that took too long */
+	int64		from_id;		/* the next claim begins here, unless that is long ago */
+	TimestampTz from_start;		/* the last one that began at the queue's start */
 	bool		look;			/* the queue may have something */
 	TimestampTz look_at;		/* then it will have, 0 = not known to */
 	bool		backfill;		/* may be running */
@@ -112,6 +124,14 @@ typedef enum Blame
 	BLAME_JOB					/* the job can't work as it is */
 } Blame;
 Blame		jobs_blame(const ErrorData *e);
+
+/*
+ * Rows of the queue, of job $1, with the ids of array $2.  OFFSET 0 keeps the order of the
+ * joins: without statistics the planner would rather read the whole queue.
+ */
+#define QUEUE_ROWS \
+	"pg_catalog.unnest($2) i(id) CROSS JOIN LATERAL (SELECT o.ctid, o.id, o.hash, o.key" \
+	" FROM vllm.job_queue o WHERE o.job = $1 AND o.id = i.id OFFSET 0) q"
 
 /* ---- jobs_sql.c ---- */
 
@@ -136,8 +156,16 @@ extern JobItem *jobs_alone;
 /* Requests of it are cancelled. */
 void		jobs_item_forget_requests(JobItem *it);
 
-/* Which rows of the source are there, with what input; look[i].* in cxt. */
-void		jobs_look(JobRun *j, JobItem **items, int n, Look *looks);
+/*
+ * Which rows of the source are there, with what input.  With `keep` its text is kept, and
+ * rows are looked at as far as j->budget allows, at least one if there are none in hand.
+ */
+void		jobs_look(JobRun *j, JobItem **items, int n, Look *looks, bool keep);
+/*
+ * Settings for statements on the queue and for keys of the source, until
+ * AtEOXact_GUC(level): by index, whatever the statistics or for want of them.
+ */
+int			jobs_plan_by_index(void);
 /* Arrays of keys as parameters of sql.read and sql.lock. */
 void		jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *types);
 /* job_role_begin() as the job's owner in a restricted context; an error if its tables belong to another. */

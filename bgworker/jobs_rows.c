@@ -9,6 +9,10 @@
  * An expression that fails for one row must not hold up the others: statements run for
  * many rows at once, and if that fails for one row after the other.
  *
+ * MEMORY.  Inputs may be of any size.  They come through a cursor one at a time; those that
+ * are to be computed are kept while j->budget lasts, of those that are only compared a hash
+ * remains.  Rows that have no room stay claimed.
+ *
  * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl.
  */
 #include "postgres.h"
@@ -17,6 +21,7 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -33,6 +38,10 @@
 
 /* how long a row belongs to a worker that is not heard of any more */
 #define LEASE	"interval '5 min'"
+/* ms until the queue is read from its start again, for rows that came back or were committed late */
+#define FROM_START	10000
+/* what a piece costs beside its text: the answer, a request's bookkeeping */
+#define PIECE_BYTES	4096
 
 JobItem    *jobs_alone = NULL;
 
@@ -162,7 +171,23 @@ jobs_item_free(JobItem *it)
 	jobs_item_forget_requests(it);
 	dlist_delete(&it->node);
 	it->job->n_items--;
+	it->job->bytes -= it->bytes;
+	/* others may have room now */
+	it->job->full = it->job->full && it->job->bytes > 0 && it->bytes == 0;
 	MemoryContextDelete(it->cxt);
+}
+
+/* ---- plans ---- */
+
+int
+jobs_plan_by_index(void)
+{
+	static const char *const off[] = {"enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_sort"};
+	int			level = NewGUCNestLevel();
+
+	for (int i = 0; i < (int) lengthof(off); i++)
+		(void) set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return level;
 }
 
 /* ---- claim ---- */
@@ -192,8 +217,9 @@ fold(JobRun *j, Datum ids)
 	Oid			types[2] = {INT4OID, INT8ARRAYOID};
 	Datum		v[2] = {Int32GetDatum(j->def->id), ids};
 
-	if (SPI_execute_with_args("DELETE FROM vllm.job_queue d USING vllm.job_queue n WHERE n.job = $1 AND n.id = ANY ($2)"
-							  " AND d.job = $1 AND d.hash = n.hash AND d.key = n.key AND d.id < n.id RETURNING d.id",
+	if (SPI_execute_with_args("DELETE FROM vllm.job_queue WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM " QUEUE_ROWS
+							  " CROSS JOIN LATERAL (SELECT x.ctid FROM vllm.job_queue x WHERE x.job = $1 AND x.hash = q.hash AND x.key = q.key"
+							  " AND x.id < q.id OFFSET 0) d)) RETURNING id",
 							  2, types, v, NULL, false, 0) != SPI_OK_DELETE_RETURNING)
 		elog(ERROR, "could not fold the queue");
 	for (uint64 i = 0; i < SPI_processed; i++)
@@ -242,6 +268,7 @@ add_claimed(JobRun *j, uint64 n)
 
 		ids[i] = SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &isnull);
 		it = jobs_item_new(j, DatumGetInt64(ids[i]));
+		j->from_id = Max(j->from_id, it->id + 1);
 		key = SPI_getbinval(rows->vals[i], rows->tupdesc, 2, &isnull);
 		if (!isnull)
 			read_key(it, key);
@@ -293,33 +320,60 @@ prepare(JobRun *j)
 	job_role_end(&role);
 }
 
-void
-jobs_claim(JobRun *j, void *arg)
+/*
+ * Lease up to n rows; their number.  The index's entries of rows that are gone remain while
+ * anybody has an old snapshot, so it is not read from its start each time.
+ */
+static int
+lease(JobRun *j, int n)
 {
-	int		   *n = arg;
-	Oid			types[3] = {INT4OID, INT4OID, INT4OID};
-	Datum		v[3] = {Int32GetDatum(j->def->id), Int32GetDatum(*n), Int32GetDatum(MyProcPid)};
+	Oid			types[4] = {INT4OID, INT4OID, INT4OID, INT8OID};
+	Datum		v[4] = {Int32GetDatum(j->def->id), Int32GetDatum(n), Int32GetDatum(MyProcPid)};
+	TimestampTz now = GetCurrentTimestamp();
 
-	prepare(j);
-	if (SPI_execute_with_args("WITH c AS (SELECT id FROM vllm.job_queue WHERE job = $1"
+	if (TimestampDifferenceExceeds(j->from_start, now, FROM_START))
+		j->from_id = 0;
+	if (j->from_id == 0)
+		j->from_start = now;
+	v[3] = Int64GetDatum(j->from_id);
+	if (SPI_execute_with_args("WITH c AS (SELECT id FROM vllm.job_queue WHERE job = $1 AND id >= $4"
 							  " AND (worker IS NULL OR lease_until < pg_catalog.clock_timestamp())"
 							  " AND (due IS NULL OR due <= pg_catalog.clock_timestamp())"
 							  " ORDER BY job, id LIMIT $2 FOR UPDATE SKIP LOCKED)"
 							  " UPDATE vllm.job_queue q SET worker = $3, lease_until = pg_catalog.clock_timestamp() + " LEASE
 							  " FROM c WHERE q.job = $1 AND q.id = c.id RETURNING q.id, q.key, q.attempts",
-							  3, types, v, NULL, false, 0) != SPI_OK_UPDATE_RETURNING)
+							  4, types, v, NULL, false, 0) != SPI_OK_UPDATE_RETURNING)
 		elog(ERROR, "could not read the queue");
-	*n = (int) SPI_processed;
-	if (*n == 0)
+	if (SPI_processed == 0 && j->from_id > 0)
 	{
-		j->look_at = next_due(j);
-		return;
+		j->from_id = 0;
+		return lease(j, n);
 	}
-	v[1] = Int32GetDatum(*n);
-	add_claimed(j, SPI_processed);
-	if (SPI_execute_with_args("UPDATE vllm.job_stat SET claimed = claimed + $2 WHERE job = $1",
-							  2, types, v, NULL, false, 0) != SPI_OK_UPDATE)
-		elog(ERROR, "could not count");
+	return (int) SPI_processed;
+}
+
+void
+jobs_claim(JobRun *j, void *arg)
+{
+	int		   *n = arg;
+	Oid			types[2] = {INT4OID, INT4OID};
+	Datum		v[2] = {Int32GetDatum(j->def->id)};
+	int			plans;
+
+	prepare(j);
+	plans = jobs_plan_by_index();
+	*n = lease(j, *n);
+	if (*n == 0)
+		j->look_at = next_due(j);
+	else
+	{
+		v[1] = Int32GetDatum(*n);
+		add_claimed(j, SPI_processed);
+		if (SPI_execute_with_args("UPDATE vllm.job_stat SET claimed = claimed + $2 WHERE job = $1",
+								  2, types, v, NULL, false, 0) != SPI_OK_UPDATE)
+			elog(ERROR, "could not count");
+	}
+	AtEOXact_GUC(false, plans);
 }
 
 /* ---- looking at rows ---- */
@@ -343,8 +397,60 @@ typedef struct LookArgs
 	JobItem   **items;
 	int			n;
 	Look	   *looks;
-	MemoryContext cxt;			/* of the looks */
+	bool		keep;
+	Size		bytes;			/* kept, of this job */
+	MemoryContext cxt;			/* of what is not the items' */
 } LookArgs;
+
+/* False: it is to be kept, and there is no room. */
+static bool
+take_input(JobRun *j, LookArgs *a, JobItem *it, Look *l, Datum d)
+{
+	text	   *t = DatumGetTextPP(d);
+	Size		bytes;
+
+	l->len = VARSIZE_ANY_EXHDR(t);
+	bytes = l->len + PIECE_BYTES;
+	if (a->keep && a->bytes > 0 && a->bytes + bytes > j->budget)
+		return false;
+	for (int i = 0; i < (int) lengthof(l->hash); i++)
+		l->hash[i] = hash_bytes_extended((unsigned char *) VARDATA_ANY(t), (int) l->len, i);
+	if (a->keep)
+	{
+		l->input = MemoryContextAlloc(it->cxt, l->len + 1);
+		memcpy(l->input, VARDATA_ANY(t), l->len);
+		l->input[l->len] = '\0';
+		a->bytes += bytes;
+	}
+	if (PointerGetDatum(t) != d)
+		pfree(t);
+	return true;
+}
+
+/* The row that the cursor is at; false: it has no room. */
+static bool
+take_row(JobRun *j, LookArgs *a)
+{
+	HeapTuple	row = SPI_tuptable->vals[0];
+	TupleDesc	desc = SPI_tuptable->tupdesc;
+	bool		isnull;
+	int64		n = DatumGetInt64(SPI_getbinval(row, desc, 1, &isnull));
+	Look	   *l = &a->looks[n - 1];
+	Datum		d;
+
+	(void) SPI_getbinval(row, desc, 2, &isnull);
+	l->found = !isnull;
+	if (l->found)
+	{
+		MemoryContext old = MemoryContextSwitchTo(a->cxt);
+
+		l->version = SPI_getvalue(row, desc, 3);
+		MemoryContextSwitchTo(old);
+	}
+	d = SPI_getbinval(row, desc, 4, &l->isnull);
+	l->seen = l->isnull || take_input(j, a, a->items[n - 1], l, d);
+	return l->seen;
+}
 
 /* SPI's memory goes with the subtransaction */
 static void
@@ -353,42 +459,56 @@ look_step(JobRun *j, void *arg)
 	LookArgs   *a = arg;
 	Datum		values[INDEX_MAX_KEYS];
 	Oid			types[INDEX_MAX_KEYS];
+	int			plans = jobs_plan_by_index();
+	Portal		portal;
+	bool		room = true;
 
 	jobs_key_arrays(j, a->items, a->n, values, types);
-	if (SPI_execute_with_args(j->sql.read, j->n_key, types, values, NULL, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read the source");
-	for (uint64 i = 0; i < SPI_processed; i++)
+	portal = SPI_cursor_open_with_args(NULL, j->sql.read, j->n_key, types, values, NULL, false, 0);
+	while (room)
 	{
-		HeapTuple	row = SPI_tuptable->vals[i];
-		TupleDesc	desc = SPI_tuptable->tupdesc;
-		bool		isnull;
-		int64		n = DatumGetInt64(SPI_getbinval(row, desc, 1, &isnull));
-		Look	   *l = &a->looks[n - 1];
-		MemoryContext old = MemoryContextSwitchTo(a->cxt);
-
-		(void) SPI_getbinval(row, desc, 2, &isnull);
-		l->found = !isnull;
-		l->version = l->found ? SPI_getvalue(row, desc, 3) : NULL;
-		l->input = l->found ? SPI_getvalue(row, desc, 4) : NULL;
-		MemoryContextSwitchTo(old);
+		SPI_cursor_fetch(portal, true, 1);
+		if (SPI_processed == 0)
+			break;
+		room = take_row(j, a);
+		SPI_freetuptable(SPI_tuptable);
 	}
-	SPI_freetuptable(SPI_tuptable);
+	SPI_cursor_close(portal);
+	AtEOXact_GUC(false, plans);
+	j->full = j->full || !room;
+}
+
+static void
+forget_look(Look *l)
+{
+	if (l->input)
+		pfree(l->input);
+	memset(l, 0, sizeof(Look));
 }
 
 void
-jobs_look(JobRun *j, JobItem **items, int n, Look *looks)
+jobs_look(JobRun *j, JobItem **items, int n, Look *looks, bool keep)
 {
-	LookArgs	all = {items, n, looks, CurrentMemoryContext};
+	LookArgs	all = {items, n, looks, keep, j->bytes, CurrentMemoryContext};
+	Size		bytes = j->bytes;
 
 	memset(looks, 0, sizeof(Look) * n);
 	if (n == 0 || jobs_attempt(look_step, j, &all) == NULL)
 		return;
 	for (int i = 0; i < n; i++)
+		forget_look(&looks[i]);
+	for (int i = 0; i < n && (i == 0 || !j->full); i++)
 	{
-		LookArgs	one = {&items[i], 1, &looks[i], CurrentMemoryContext};
+		LookArgs	one = {&items[i], 1, &looks[i], keep, bytes, CurrentMemoryContext};
+		ErrorData  *e = jobs_attempt(look_step, j, &one);
 
-		memset(&looks[i], 0, sizeof(Look));
-		looks[i].error = jobs_attempt(look_step, j, &one);
+		if (e != NULL)
+		{
+			forget_look(&looks[i]);
+			looks[i].seen = true;
+			looks[i].error = e;
+		}
+		bytes = one.bytes;
 	}
 }
 
@@ -400,6 +520,7 @@ one_piece(JobItem *it)
 	it->n_pieces = 1;
 	it->pieces = MemoryContextAllocZero(it->cxt, sizeof(Piece));
 	it->pieces[0].text = it->look.input;
+	it->look.input = NULL;
 	it->pieces[0].seq = 1;
 	it->pieces[0].tok_start = it->pieces[0].tok_end = -1;
 }
@@ -438,6 +559,9 @@ chunk_step(JobRun *j, void *arg)
 	}
 	it->n_pieces = (int) SPI_processed;
 	SPI_freetuptable(SPI_tuptable);
+	pfree(DatumGetPointer(v[0]));
+	pfree(it->look.input);
+	it->look.input = NULL;
 }
 
 static ErrorData *
@@ -459,13 +583,10 @@ keep_error(JobItem *it, const ErrorData *e)
 static void
 take_look(JobRun *j, JobItem *it, const Look *l)
 {
-	MemoryContext old = MemoryContextSwitchTo(it->cxt);
-
-	it->look.found = l->found;
-	it->look.version = l->version ? pstrdup(l->version) : NULL;
-	it->look.input = l->input ? pstrdup(l->input) : NULL;
-	MemoryContextSwitchTo(old);
+	it->look = *l;
+	it->look.version = l->version ? MemoryContextStrdup(it->cxt, l->version) : NULL;
 	it->error = l->error ? keep_error(it, l->error) : NULL;
+	it->look.error = NULL;
 	it->state = ITEM_DONE;
 	it->done_at = GetCurrentTimestamp();
 	if (it->look.input == NULL || it->error != NULL)
@@ -481,6 +602,10 @@ take_look(JobRun *j, JobItem *it, const Look *l)
 		one_piece(it);
 	if (it->error == NULL && it->n_pieces > 0)
 		it->state = ITEM_READY;
+	it->bytes = 0;
+	for (int i = 0; i < it->n_pieces; i++)
+		it->bytes += strlen(it->pieces[i].text) + PIECE_BYTES;
+	j->bytes += it->bytes;
 }
 
 void
@@ -505,9 +630,10 @@ jobs_read(JobRun *j, void *arg)
 	}
 	looks = palloc(sizeof(Look) * Max(n, 1));
 	jobs_as_owner(j, &role);
-	jobs_look(j, items, n, looks);
+	jobs_look(j, items, n, looks, true);
 	for (int i = 0; i < n; i++)
-		take_look(j, items[i], &looks[i]);
+		if (looks[i].seen)
+			take_look(j, items[i], &looks[i]);
 	job_role_end(&role);
 }
 
@@ -593,6 +719,7 @@ jobs_backfill(JobRun *j, void *arg)
 	JobRole		role;
 	JobQueue   *queue;
 	Datum		last = (Datum) 0;
+	int			plans;
 	int			format;
 
 	prepare(j);
@@ -600,7 +727,9 @@ jobs_backfill(JobRun *j, void *arg)
 	if (!*more)
 		return;
 	jobs_as_owner(j, &role);
+	plans = jobs_plan_by_index();
 	read_source_keys(j, &b, limit);
+	AtEOXact_GUC(false, plans);
 	format = job_key_format();
 	rows = SPI_tuptable;
 	n = (int) SPI_processed;

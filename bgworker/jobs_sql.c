@@ -283,10 +283,10 @@ sweep_sql(const Tables *t)
 	StringInfoData s;
 
 	initStringInfo(&s);
-	appendStringInfo(&s, "DELETE FROM %s AS side WHERE side.ctid = ANY (ARRAY(SELECT old.ctid FROM %s AS old WHERE NOT EXISTS (SELECT 1 FROM %s AS src WHERE ",
-					 t->target, t->target, t->source);
-	put_match_columns(&s, t, "src", "old");
-	appendStringInfoString(&s, ") LIMIT 2000))");
+	appendStringInfo(&s, "DELETE FROM %s AS side WHERE side.ctid >= $1 AND side.ctid < $2 AND NOT EXISTS (SELECT 1 FROM %s AS src WHERE ",
+					 t->target, t->source);
+	put_match_columns(&s, t, "src", "side");
+	appendStringInfoChar(&s, ')');
 	return s.data;
 }
 

@@ -17,6 +17,11 @@
  * doubles.  Anything else: the worker forgets what it had in hand, gives it back to the
  * queue and begins anew.
  *
+ * TIME.  A transaction is cancelled when most of vllm.job_transaction_time has passed, and
+ * again and again: code of the job's owner can catch a cancel.  If it has not ended when all
+ * of it has passed the worker ends itself, which can't be caught, and the next one stops
+ * the job.
+ *
  * The worker connects without a role of its own.  What belongs to users runs as the
  * job's owner in a restricted context (job_role_begin()).
  *
@@ -64,6 +69,9 @@
 /* ms of a job's pause after an error that may pass */
 #define MIN_BACKOFF		1000
 #define MAX_BACKOFF		60000
+/* part of a transaction's time after which it is cancelled, and ms until it is again */
+#define CANCEL_AFTER	0.8
+#define CANCEL_AGAIN	20
 /* errors in a row that are the job's fault until it is put to state failed */
 #define MAX_JOB_ERRORS	3
 
@@ -86,6 +94,43 @@ static Worker w;
 
 /* ---- transactions ---- */
 
+static TimeoutId watch_timeout;
+static TimestampTz watch_end;
+static int32 watch_job;
+
+/* In a signal handler. */
+static void
+watch(void)
+{
+	if (GetCurrentTimestamp() >= watch_end)
+	{
+		jobs_worker_stopped_by(watch_job);
+		ProcDiePending = true;
+	}
+	else
+		QueryCancelPending = true;
+	InterruptPending = true;
+	SetLatch(MyLatch);
+}
+
+static void
+start_watch(JobRun *j)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	watch_job = j ? j->def->id : 0;
+	watch_end = TimestampTzPlusMilliseconds(now, vllm_job_transaction_time);
+	enable_timeout_every(watch_timeout, TimestampTzPlusMilliseconds(now, (int) (vllm_job_transaction_time * CANCEL_AFTER)), CANCEL_AGAIN);
+}
+
+/* What comes next is not to blame if it has fired where nobody looked. */
+static void
+end_watch(void)
+{
+	disable_timeout(watch_timeout, false);
+	QueryCancelPending = false;
+}
+
 static void
 report(const char *activity)
 {
@@ -104,16 +149,14 @@ transaction(JobStep step, JobRun *j, void *arg, const char *what)
 		/* now() is the transaction's, not the worker's start */
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
-		enable_timeout_after(STATEMENT_TIMEOUT, vllm_job_transaction_time);
+		start_watch(j);
 		PushActiveSnapshot(GetTransactionSnapshot());
 		if (SPI_connect() != SPI_OK_CONNECT)
 			elog(ERROR, "SPI_connect failed");
 		step(j, arg);
 		SPI_finish();
 		PopActiveSnapshot();
-		disable_timeout(STATEMENT_TIMEOUT, false);
-		/* it may have fired where nobody looked; what comes next is not to blame */
-		QueryCancelPending = false;
+		end_watch();
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -121,9 +164,8 @@ transaction(JobStep step, JobRun *j, void *arg, const char *what)
 		MemoryContextSwitchTo(w.loop);
 		err = CopyErrorData();
 		FlushErrorState();
-		disable_timeout(STATEMENT_TIMEOUT, false);
+		end_watch();
 		AbortCurrentTransaction();
-		QueryCancelPending = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(w.loop);
@@ -356,21 +398,21 @@ job_error(JobRun *j, const ErrorData *e)
 			 errdetail("%s", f.reason)));
 }
 
-/* ---- claim and read ---- */
-
+/* The worker before this one ended itself because of a job. */
 static void
-drop_state(JobRun *j, ItemState state)
+stop_job(void)
 {
-	dlist_mutable_iter it;
+	int32		id = jobs_worker_take_stopped();
+	JobRun	   *j = id != 0 ? find_run(id) : NULL;
+	ErrorData	e = {.elevel = ERROR,.sqlerrcode = ERRCODE_QUERY_CANCELED};
 
-	dlist_foreach_modify(it, &j->items)
-	{
-		JobItem    *item = dlist_container(JobItem, node, it.cur);
-
-		if (item->state == state)
-			jobs_item_free(item);
-	}
+	if (j == NULL)
+		return;
+	e.message = "a transaction of the job went on although it was cancelled";
+	fail_job(j, &e);
 }
+
+/* ---- claim and read ---- */
 
 static void
 claim(JobRun *j)
@@ -381,9 +423,11 @@ claim(JobRun *j)
 	e = transaction(jobs_claim, j, &n, "claim");
 	if (e != NULL)
 	{
-		/* they were not leased */
-		drop_state(j, ITEM_CLAIMED);
+		/* what was leased, and folded, is not known any more */
+		j->from_id = 0;
 		job_error(j, e);
+		if (!j->failed)
+			release_job(j);
 		return;
 	}
 	j->look = n > 0;
@@ -453,6 +497,7 @@ read_inputs(JobRun *j)
 		j->batch = Min(j->batch * 2, vllm_job_batch_size);
 		return;
 	}
+	j->full = false;
 	/* what was read before the error has been forgotten with its state unchanged, or is valid */
 	if (e->sqlerrcode != ERRCODE_QUERY_CANCELED)
 	{
@@ -727,8 +772,11 @@ write_answers(JobRun *j)
 	}
 	log_failures(j, &r);
 	for (int i = 0; i < r.n; i++)
+	{
+		r.items[i]->swept = r.items[i]->swept_to;
 		if (r.finished[i])
 			jobs_item_free(r.items[i]);
+	}
 	if (r.done > 0)
 		j->job_errors = j->backoff = 0;
 	else if (r.job_error && ++j->job_errors >= MAX_JOB_ERRORS)
@@ -762,6 +810,25 @@ items_in_hand(void)
 	return n;
 }
 
+/* May it take more rows out of the queue? */
+static bool
+has_room(const JobRun *j)
+{
+	return !j->full && j->n_items <= vllm_job_batch_size / 2;
+}
+
+/* Each job has its share of the memory. */
+static Size
+budget(void)
+{
+	int			n = 0;
+	dlist_iter	it;
+
+	dlist_foreach(it, &w.jobs)
+		n++;
+	return (Size) vllm_job_memory * 1024 / Max(n, 1);
+}
+
 /* One turn of a job. */
 static void
 serve(JobRun *j)
@@ -770,15 +837,16 @@ serve(JobRun *j)
 
 	if (j->failed || j->not_before > now)
 		return;
+	j->budget = budget();
 	if (j->look_at != 0 && j->look_at <= now)
 	{
 		j->look = true;
 		j->look_at = 0;
 	}
-	if ((j->look || j->backfill) && j->n_items <= vllm_job_batch_size / 2)
+	if ((j->look || j->backfill) && has_room(j))
 		claim(j);
 	/* one piece a turn: inputs may take their time, and other jobs wait */
-	if (!j->failed && j->not_before <= now && count_state(j, ITEM_CLAIMED) > 0)
+	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0)
 		read_inputs(j);
 	if (j->n_items > 0)
 	{
@@ -808,11 +876,11 @@ next_nap(bool *idle)
 		if (j->not_before > now)
 			at = j->not_before;
 		else if (j->look || j->backfill)
-			at = j->n_items <= vllm_job_batch_size / 2 ? now : 0;
+			at = has_room(j) ? now : 0;
 		if (at != 0)
 			nap = Min(nap, Max(TimestampDifferenceMilliseconds(now, at), 0));
 		if (j->n_items > 0)
-			nap = Min(nap, j->not_before <= now && count_state(j, ITEM_CLAIMED) > 0 ? 0 : 50);
+			nap = Min(nap, j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0 ? 0 : 50);
 	}
 	return nap;
 }
@@ -880,6 +948,8 @@ turn(void)
 	{
 		if (!load_jobs())
 			pg_usleep(100000);
+		else
+			stop_job();
 	}
 	else if (now.wakes != w.seen.wakes)
 		dlist_foreach(it, &w.jobs)
@@ -977,6 +1047,7 @@ vllm_jobs_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
 	pgstat_report_appname("vllm_pg job worker");
 	own_settings();
+	watch_timeout = RegisterTimeout(USER_TIMEOUT, watch);
 	begin_anew();
 	for (;;)
 	{

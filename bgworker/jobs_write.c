@@ -15,20 +15,26 @@
  *	yes		the same	an error	stays with one attempt more, due later; or a failure
  *	yes, but locked					stays with us, tried again
  *
+ * A row without a key stands for all that have gone at once: the side table is swept, piece
+ * by piece, for chunks without a row.
+ *
  * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl.
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "commands/async.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "bgworker/jobs_int.h"
@@ -37,6 +43,8 @@
 /* ms from one write that found the row locked to the next; after so many it goes back */
 #define LOCKED_RETRY	200
 #define MAX_SKIPS		25
+/* blocks of a side table that one statement looks through */
+#define SWEEP_BLOCKS	64
 /* s until a row that was given back, or whose input changed too often, is due */
 #define GIVEN_BACK		5
 /* s of the longest back-off */
@@ -85,12 +93,15 @@ lock_rows(Write *w, JobItem **items, const int *index, int n)
 	JobRun	   *j = w->job;
 	Datum		values[INDEX_MAX_KEYS];
 	Oid			types[INDEX_MAX_KEYS];
+	int			plans;
 
 	if (n == 0)
 		return;
 	jobs_key_arrays(j, items, n, values, types);
+	plans = jobs_plan_by_index();
 	if (SPI_execute_with_args(j->sql.lock, j->n_key, types, values, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not lock rows of the source");
+	AtEOXact_GUC(false, plans);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
@@ -102,11 +113,11 @@ lock_rows(Write *w, JobItem **items, const int *index, int n)
 }
 
 static bool
-same_text(const char *a, const char *b)
+same_input(const Look *a, const Look *b)
 {
-	if (a == NULL || b == NULL)
-		return a == b;
-	return strcmp(a, b) == 0;
+	if (a->isnull || b->isnull)
+		return a->isnull && b->isnull;
+	return a->len == b->len && memcmp(a->hash, b->hash, sizeof(a->hash)) == 0;
 }
 
 static ErrorData *
@@ -158,7 +169,7 @@ decide(Write *w, int i)
 		return outcome_of_error(w, i, l->error);
 	if (l->found && !w->locked[i])
 		return it->skips >= MAX_SKIPS ? OUT_GIVE_BACK : OUT_LATER;
-	if (l->found != it->look.found || !same_text(l->input, it->look.input))
+	if (l->found != it->look.found || !same_input(l, &it->look))
 	{
 		if (it->error == NULL && l->found && it->look.found && strcmp(l->version, it->look.version) == 0)
 			return outcome_of_error(w, i, own_error(ERRCODE_INVALID_FUNCTION_DEFINITION,
@@ -259,24 +270,40 @@ store_chunks(Write *w, JobItem *it)
 	}
 }
 
-/* Chunks of rows that a TRUNCATE removed; false: there are more. */
+/* Chunks of rows that are gone: of a TRUNCATE, of a partition; false: there are more. */
 static bool
-sweep(JobRun *j)
+sweep(JobRun *j, JobItem *it)
 {
 	TimestampTz start = GetCurrentTimestamp();
+	Relation	rel = table_open(j->def->target_table, AccessShareLock);
+	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	Oid			types[2] = {TIDOID, TIDOID};
+	int			plans = jobs_plan_by_index();
 
-	do
+	table_close(rel, NoLock);
+	it->swept_to = it->swept;
+	while (it->swept_to < blocks && !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), vllm_job_transaction_time / 4))
 	{
-		if (SPI_execute(j->sql.sweep, false, 0) != SPI_OK_DELETE)
+		ItemPointerData from;
+		ItemPointerData to;
+		Datum		v[2] = {PointerGetDatum(&from), PointerGetDatum(&to)};
+
+		ItemPointerSet(&from, it->swept_to, 0);
+		it->swept_to = Min(it->swept_to + SWEEP_BLOCKS, blocks);
+		ItemPointerSet(&to, it->swept_to, 0);
+		if (SPI_execute_with_args(j->sql.sweep, 2, types, v, NULL, false, 0) != SPI_OK_DELETE)
 			elog(ERROR, "could not remove chunks");
-	} while (SPI_processed > 0 && !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), vllm_job_transaction_time / 4));
-	return SPI_processed == 0;
+	}
+	AtEOXact_GUC(false, plans);
+	return it->swept_to >= blocks;
 }
 
 static void
 store_step(JobRun *j, void *arg)
 {
 	WriteStep  *s = arg;
+	MemoryContext tmp = AllocSetContextCreate(CurrentMemoryContext, "job write", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(tmp);
 
 	for (int i = s->from; i < s->to; i++)
 	{
@@ -284,13 +311,17 @@ store_step(JobRun *j, void *arg)
 
 		if (s->w->out[i] != OUT_DONE)
 			continue;
+		/* texts and answers of one row at a time */
+		MemoryContextReset(tmp);
 		if (it->key == NULL)
-			s->w->out[i] = OidIsValid(j->def->target_table) && !sweep(j) ? OUT_AGAIN : OUT_DONE;
+			s->w->out[i] = OidIsValid(j->def->target_table) && !sweep(j, it) ? OUT_LATER : OUT_DONE;
 		else if (OidIsValid(j->def->target_table))
 			store_chunks(s->w, it);
 		else if (it->look.found)
 			store_column(s->w, it);
 	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(tmp);
 }
 
 static void
@@ -328,7 +359,7 @@ ids_of(const Write *w, Outcome out, int *n)
 	return PointerGetDatum(construct_array(ids, *n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 }
 
-/* $1 job, $2 ids, or another array of what they are */
+/* $1 job, $2 ids: see QUEUE_ROWS */
 static void
 settle(JobRun *j, const char *sql, Datum ids)
 {
@@ -406,17 +437,19 @@ settle_all(Write *w)
 	ids = ids_of(w, OUT_DONE, &r->done);
 	if (r->done > 0)
 	{
-		settle(j, "DELETE FROM vllm.job_failure f USING vllm.job_queue q WHERE q.job = $1 AND q.id = ANY ($2)"
-			   " AND f.job = $1 AND f.hash = q.hash AND f.key = q.key", ids);
-		settle(j, "DELETE FROM vllm.job_queue WHERE job = $1 AND id = ANY ($2)", ids);
+		settle(j, "DELETE FROM vllm.job_failure WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM " QUEUE_ROWS
+			   " CROSS JOIN LATERAL (SELECT x.ctid FROM vllm.job_failure x WHERE x.job = $1 AND x.hash = q.hash AND x.key = q.key OFFSET 0) f))", ids);
+		settle(j, "DELETE FROM vllm.job_queue WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM " QUEUE_ROWS "))", ids);
 	}
 	ids = ids_of(w, OUT_AGAIN, &n);
 	if (n > 0)
-		settle(j, "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL, due = NULL WHERE job = $1 AND id = ANY ($2)", ids);
+		settle(j, "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL, due = NULL"
+			   " WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM " QUEUE_ROWS "))", ids);
 	ids = ids_of(w, OUT_GIVE_BACK, &n);
 	if (n > 0)
 		settle(j, psprintf("UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL,"
-						   " due = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs => %d) WHERE job = $1 AND id = ANY ($2)", GIVEN_BACK), ids);
+						   " due = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs => %d)"
+						   " WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM " QUEUE_ROWS "))", GIVEN_BACK), ids);
 	for (int i = 0; i < r->n; i++)
 	{
 		if (w->out[i] == OUT_RETRY || w->out[i] == OUT_FAILED)
@@ -439,6 +472,7 @@ jobs_write(JobRun *j, void *arg)
 	int		   *index = palloc(sizeof(int) * r->n);
 	Look	   *looks = palloc0(sizeof(Look) * r->n);
 	int			n = 0;
+	int			plans;
 	JobRole		role;
 
 	w.locked = palloc0(sizeof(bool) * r->n);
@@ -455,7 +489,7 @@ jobs_write(JobRun *j, void *arg)
 	/* what is deferred would run at commit, with other rights */
 	(void) SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0);
 	lock_rows(&w, items, index, n);
-	jobs_look(j, items, n, looks);
+	jobs_look(j, items, n, looks, false);
 	for (int i = 0; i < n; i++)
 		w.looks[index[i]] = looks[i];
 	for (int i = 0; i < r->n; i++)
@@ -463,9 +497,11 @@ jobs_write(JobRun *j, void *arg)
 	prepare_plans(&w);
 	store(&w);
 	job_role_end(&role);
+	plans = jobs_plan_by_index();
 	settle_all(&w);
+	AtEOXact_GUC(false, plans);
 	for (int i = 0; i < r->n; i++)
-		if (w.out[i] == OUT_LATER)
+		if (w.out[i] == OUT_LATER && r->items[i]->key != NULL)
 		{
 			r->items[i]->skips++;
 			r->items[i]->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), LOCKED_RETRY);

@@ -51,6 +51,7 @@ int			vllm_batch_window;
 int			vllm_progress_interval;
 int			vllm_job_workers = 2;
 int			vllm_job_batch_size = 256;
+int			vllm_job_memory = 64 * 1024;
 int			vllm_job_transaction_time = 5000;
 
 typedef struct IntRow
@@ -103,6 +104,8 @@ static const IntRow int_rows[] = {
 	"Sets the maximum number of databases whose LLM jobs run at the same time; 0 means that jobs rest."},
 	{"vllm.job_batch_size", &vllm_job_batch_size, 256, 1, 10000, PGC_SIGHUP, 0, NULL,
 	"Sets the maximum number of rows that an LLM job takes from its queue at once."},
+	{"vllm.job_memory", &vllm_job_memory, 64 * 1024, 1024, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL,
+	"Sets the memory for inputs that the LLM jobs of a database have in hand; each job may have one row."},
 	{"vllm.job_transaction_time", &vllm_job_transaction_time, 5000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
 	"Sets the maximum duration of a transaction of an LLM job."},
 };

@@ -46,6 +46,7 @@ extern int	vllm_progress_interval; /* rows, 0 = never */
 /* jobs (job.h) */
 extern int	vllm_job_workers;	/* databases served at once, 0 = none */
 extern int	vllm_job_batch_size;	/* rows */
+extern int	vllm_job_memory;		/* kB, each worker */
 extern int	vllm_job_transaction_time;	/* ms */
 
 void		vllm_guc_init(void);

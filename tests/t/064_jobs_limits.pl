@@ -1,0 +1,112 @@
+# What a job may use: memory, its statements' plans without statistics, and time, also when
+# code of the owner catches the cancel.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use VllmTest;
+
+my $node = new_node('jobs_limits', "autovacuum = off\nvllm.job_memory = '2MB'\n");
+ok(until_ready($node), 'the engine becomes ready');
+my $idle = q{SELECT coalesce(bool_and(state <> 'active' OR (queued + in_flight = 0 AND backfill = 'done')), true) FROM llm_jobs};
+
+# the most private memory of the worker, in MB, until the jobs have settled
+sub peak
+{
+	my $peak = 0;
+	for (1 .. 6000)
+	{
+		my $pid = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker'});
+		for (1 .. 20)
+		{
+			my $status = $pid && -r "/proc/$pid/status" ? slurp_file("/proc/$pid/status") : '';
+			$peak = $1 / 1024 if $status =~ /RssAnon:\s+(\d+) kB/ && $1 / 1024 > $peak;
+			usleep(2000);
+		}
+		return $peak if $node->safe_psql('postgres', $idle) eq 't';
+	}
+	return -1;
+}
+
+# inputs of 2 MB: one at a time, whether or not the model takes them
+$node->safe_psql('postgres', q{CREATE TABLE big (id int PRIMARY KEY, body text, e real[]);
+	INSERT INTO big SELECT i, repeat('x', 2000000) FROM generate_series(1, 60) i;
+	INSERT INTO big SELECT i, 'small ' || i FROM generate_series(61, 500) i;
+	SELECT llm_create_embedding_job('big', 'body', target_column => 'e', name => 'big')});
+my $mb = peak();
+figure('%.0f MB at most with inputs of 2 MB', $mb);
+cmp_ok($mb, '>', 0, 'the memory was seen');
+cmp_ok($mb, '<', 60, 'memory is bounded by bytes');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM big WHERE length(body) < 100 AND e IS DISTINCT FROM llm_embed(body)}), '0', 'small rows beside big ones');
+is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE e IS NOT NULL) + (SELECT count(*) FROM llm_job_failures) FROM big WHERE id <= 60}), '60',
+	'each big row is answered or refused');
+$node->safe_psql('postgres', q{SELECT llm_drop_job('big')});
+
+# chunks of long texts
+$node->safe_psql('postgres', q{DELETE FROM big WHERE id <= 60; UPDATE big SET body = repeat('word and word ', 15000) WHERE id <= 90;
+	SELECT llm_create_embedding_job('big', 'body', target_table => 'chunks', chunking => 'tokens', chunk_size => 2000, name => 'chunks')});
+cmp_ok(peak(), '<', 60, 'so are chunks');
+is($node->safe_psql('postgres', q{SELECT count(*), count(DISTINCT id) FROM chunks WHERE embedding IS NOT DISTINCT FROM llm_embed(chunk)}),
+	$node->safe_psql('postgres', q{SELECT count(*), count(DISTINCT id) FROM big, llm_chunk_text(body, 'tokens', 2000)}), 'all of them are there');
+$node->safe_psql('postgres', q{SELECT llm_drop_job('chunks')});
+
+# no statistics: the queue is read by its index all the same
+$node->safe_psql('postgres', q{CREATE TABLE many (id int PRIMARY KEY, body text, e real[]);
+	SELECT llm_create_embedding_job('many', 'body', target_column => 'e', name => 'many', backfill => 'none');
+	SELECT llm_pause_job('many');
+	INSERT INTO many SELECT i, 'text ' || i FROM generate_series(1, 5000) i;
+	SELECT pg_stat_reset()});
+$node->safe_psql('postgres', q{SELECT llm_resume_job('many')});
+# the view counts the queue, and would be counted
+ok(until_sql($node, q{SELECT sum(done) = 5000 FROM vllm.job_stat}), 'all rows are done');
+# the worker's statistics are sent at most once a second
+usleep(1_100_000);
+$node->safe_psql('postgres', q{INSERT INTO many VALUES (0, 'the last')});
+until_sql($node, q{SELECT sum(done) = 5001 FROM vllm.job_stat});
+my $read = q{SELECT (SELECT seq_tup_read FROM pg_stat_all_tables WHERE relid = 'REL'::regclass) + (SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE relid = 'REL'::regclass)};
+for my $rel ('vllm.job_queue', 'many')
+{
+	(my $sql = $read) =~ s/REL/$rel/g;
+	my $n = $node->safe_psql('postgres', $sql);
+	figure('%s: %d rows read for 5000 jobs', $rel, $n);
+	cmp_ok($n, '<', 20 * 5000, "$rel is read by its index");
+}
+is($node->safe_psql('postgres', 'SELECT count(*) FROM many WHERE e IS NULL'), '0', 'all have an embedding');
+$node->safe_psql('postgres', q{SELECT llm_drop_job('many')});
+
+# code that catches the cancel, once or for ever
+$node->append_conf('postgresql.conf', 'vllm.job_transaction_time = 500ms');
+$node->reload;
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION once(t text) RETURNS text STABLE LANGUAGE plpgsql AS $$BEGIN
+		IF t = 'slow' THEN
+			BEGIN PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN NULL; END;
+			PERFORM pg_sleep(60);
+		END IF;
+		RETURN t;
+	END $$;
+	CREATE FUNCTION forever(t text) RETURNS text STABLE LANGUAGE plpgsql AS $$BEGIN
+		WHILE t = 'slow' LOOP
+			BEGIN PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN NULL; END;
+		END LOOP;
+		RETURN t;
+	END $$;
+	CREATE TABLE a (id int PRIMARY KEY, body text, b text);
+	CREATE TABLE b (id int PRIMARY KEY, body text, b text);
+	CREATE TABLE c (id int PRIMARY KEY, body text, b text);
+	SELECT llm_create_completion_job('a', input => 'public.once(body)', target_column => 'b', name => 'once', max_attempts => 2);
+	SELECT llm_create_completion_job('b', input => 'public.forever(body)', target_column => 'b', name => 'forever');
+	SELECT llm_create_completion_job('c', '{body}', target_column => 'b', name => 'beside');
+	INSERT INTO a VALUES (1, 'slow'), (2, 'quick');
+	INSERT INTO b VALUES (1, 'slow'), (2, 'quick')});
+ok(until_sql($node, q{SELECT count(*) = 1 FROM llm_job_failures WHERE name = 'once' AND key = '{1}' AND sqlstate = '57014'}), 'a row whose code catches the cancel once');
+ok(until_sql($node, q{SELECT b = 'QUICK' FROM a WHERE id = 2}), 'the row beside it');
+ok(until_sql($node, q{SELECT state = 'failed' FROM llm_jobs WHERE name = 'forever'}), 'a job whose code catches it for ever stops');
+like($node->safe_psql('postgres', q{SELECT last_error FROM llm_jobs WHERE name = 'forever'}), qr/^57014: .*went on/, 'and says so');
+$node->safe_psql('postgres', q{INSERT INTO c VALUES (1, 'beside')});
+ok(until_sql($node, q{SELECT b = 'BESIDE' FROM c}), 'another job goes on');
+is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+$node->stop('fast');
+done_testing();
