@@ -218,6 +218,13 @@ _Static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF")
  * w = scale * q.  No block: a row may have any length up to INT8_MAX_K.
  */
 #define INT8_MAX_K 131072
+/*
+ * Rows of INT8_QUAD_K and more that are quantized on loading have small codes: the sum
+ * of |q| of k = 8m + {0, 1, 4, 5}, and of {2, 3, 6, 7}, is at most so much.  Four products
+ * with activations of 7 bits then fit 16: 258 * 127 < 2^15.
+ */
+#define INT8_QUAD 258
+#define INT8_QUAD_K 256
 
 /* the tables of IQ4_NL and IQ4_XS, and of MXFP4 */
 extern const int8_t kcode_iq4[16];

@@ -29,7 +29,7 @@
 
 /* Version of what mat_pack() writes, in all implementations: count it up with any
  * change, since packed weights are kept on disk (vllm.repack_cache). */
-#define KERNELS_LAYOUT	2
+#define KERNELS_LAYOUT	3
 
 /* A weight matrix [n][k] in the packed layout of one Kernels. */
 typedef struct KMat

@@ -509,6 +509,15 @@ i8_dot(qi acc, qi w, qi u)
 	return q_add(acc, q_madd(_mm512_maddubs_epi16(u, w), q_set1_16(1)));
 }
 
+/* ... of two fours of small codes (INT8_QUAD) */
+static inline qi
+i8_dot_small(qi acc, qi w0, qi u0, qi w1, qi u1)
+{
+	qi			sum = _mm512_add_epi16(_mm512_maddubs_epi16(u0, w0), _mm512_maddubs_epi16(u1, w1));
+
+	return q_add(acc, q_madd(sum, q_set1_16(1)));
+}
+
 /* the half's scale in both 16 bits of a lane */
 static inline qi
 q_multiplier(qi pairs, int half)
@@ -612,6 +621,9 @@ q_end8_scaled(qi acc, qi mul)
 
 #define QS_KINDS(X, MR) \
 	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR)
+#define I8_SMALL_MR	8
+#define I8_SMALL_TILES	DEF_I8_SMALL(2) DEF_I8_SMALL(4) DEF_I8_SMALL(6) DEF_I8_SMALL(8)
+#define I8_SMALL_TABLE	[1] = qs_tile_SMALL_2, [2] = qs_tile_SMALL_4, [3] = qs_tile_SMALL_6, [4] = qs_tile_SMALL_8
 #endif
 
 /* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */

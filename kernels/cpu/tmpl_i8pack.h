@@ -2,12 +2,18 @@
  * tmpl_i8pack.h
  *	  INT8: the packed layout, packing, row look-up.
  *
- * A panel is 32 columns: their float scales, then groups of 128 k, the last one
- * perhaps shorter.  A group is, for each column, the sum of its codes in 16 bits
- * (which activations' zero points multiply), then the codes, signed bytes: 128
- * bytes for each four of k, placed by Q_LANE.  k is filled up to a multiple of 16.
+ * A panel is 32 columns: their float scales, a word that says whether its codes are
+ * small (below), then groups of 128 k, the last one perhaps shorter.  A group is, for
+ * each column, the sum of its codes in 16 bits (which activations' zero points
+ * multiply), then the codes, signed bytes: 128 bytes for each four of k, placed by
+ * Q_LANE.  k is filled up to a multiple of 16.
+ *
+ * Small codes: of k = 8m + {0, 1, 4, 5} and of k = 8m + {2, 3, 6, 7} the sum of |code|
+ * is at most INT8_QUAD in all columns.  Then four products with activations of up
+ * to 127 fit 16 bits, and tiles add them there (tmpl_i8tile.h).
  */
-#define I8_HEADER	(Q_COLS * 4)
+#define I8_SMALL	(Q_COLS * 4)
+#define I8_HEADER	(I8_SMALL + 64)
 #define I8_SUMS		(Q_COLS * 2)
 #define I8_STEP		16			/* k that a loop takes at once */
 #define I8_STEPS	(I8_GROUP / I8_STEP)
@@ -28,10 +34,23 @@ i8_panel_bytes(int k)
 	return I8_HEADER + groups * I8_SUMS + (size_t) i8_steps(k) * I8_STEP_BYTES;
 }
 
-/* 16 k of all columns; sums: two of 16 bits a column, of codes + 128 */
-static inline void
+/* |bytes| of each word, added in pairs */
+static inline pv
+i8_abs_pairs(pv w)
+{
+	pv			neg = w >> 7 & 0x01010101u,
+				x = (w ^ neg * 255u) + neg;
+
+	return (x & 0x00ff00ffu) + (x >> 8 & 0x00ff00ffu);
+}
+
+/* 16 k of all columns; sums: two of 16 bits a column, of codes + 128; returns high bits where codes aren't small */
+static inline pv
 i8_pack_step(uint8_t *rows, const uint8_t *const *src, pv sums[Q_COLS / P_LANES])
 {
+	const uint32_t past = 0x10001u * (0x8000 - INT8_QUAD - 1);
+	pv			large = {0};
+
 	for (int c0 = 0; c0 < Q_COLS; c0 += P_LANES)
 	{
 		pv			w[4];
@@ -44,12 +63,15 @@ i8_pack_step(uint8_t *rows, const uint8_t *const *src, pv sums[Q_COLS / P_LANES]
 			p_put(rows + i * Q_FOUR, c0, w[i]);
 			sums[c0 / P_LANES] += (x & 0x00ff00ffu) + (x >> 8 & 0x00ff00ffu);
 		}
+		large |= i8_abs_pairs(w[0]) + i8_abs_pairs(w[1]) + past;
+		large |= i8_abs_pairs(w[2]) + i8_abs_pairs(w[3]) + past;
 	}
+	return large & 0x80008000u;
 }
 
-/* n codes of each column, at most a group; returns what comes behind */
+/* n codes of each column, at most a group; large: see i8_pack_step(); returns what comes behind */
 static uint8_t *
-i8_pack_group(uint8_t *group, const uint8_t *const *codes, int n)
+i8_pack_group(uint8_t *group, const uint8_t *const *codes, int n, pv *large)
 {
 	pv			sums[Q_COLS / P_LANES];
 	uint8_t    *to = group + I8_SUMS;
@@ -69,7 +91,7 @@ i8_pack_group(uint8_t *group, const uint8_t *const *codes, int n)
 				src[c] = last[c];
 			}
 		}
-		i8_pack_step(to, src, sums);
+		*large |= i8_pack_step(to, src, sums);
 	}
 	for (int c0 = 0; c0 < Q_COLS; c0 += P_LANES)
 	{
@@ -87,6 +109,9 @@ i8_pack_panel(uint8_t *panel, const uint8_t *const *rows, int k)
 {
 	static const uint8_t zeros[I8_GROUP];
 	const uint8_t *src[Q_COLS];
+	uint8_t    *header = panel;
+	pv			large = {0};
+	bool		small = true;
 
 	for (int c = 0; c < Q_COLS; c++)
 		memcpy(panel + c * 4, rows[c] != NULL ? rows[c] : zeros, 4);
@@ -95,8 +120,12 @@ i8_pack_panel(uint8_t *panel, const uint8_t *const *rows, int k)
 	{
 		for (int c = 0; c < Q_COLS; c++)
 			src[c] = rows[c] != NULL ? rows[c] + 4 + i : zeros;
-		panel = i8_pack_group(panel, src, k_min(I8_GROUP, k - i));
+		panel = i8_pack_group(panel, src, k_min(I8_GROUP, k - i), &large);
 	}
+	for (int i = 0; i < P_LANES; i++)
+		small = small && large[i] == 0;
+	memset(header + I8_SMALL, 0, I8_HEADER - I8_SMALL);
+	header[I8_SMALL] = small;
 }
 
 static void

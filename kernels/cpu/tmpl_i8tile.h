@@ -33,9 +33,9 @@ i8_begin(const uint8_t *sums, const uint8_t *record)
 }
 
 Q_INLINE void
-i8_finish(float *c, qi sum, const uint8_t *record)
+i8_finish(float *c, const float *so_far, qi sum, const uint8_t *record)
 {
-	qf_store(c, qf_fma(qf_set1(i8_scale_of(record)), qf_cvt(sum), qf_load(c)));
+	qf_store(c, qf_fma(qf_set1(i8_scale_of(record)), qf_cvt(sum), qf_load(so_far)));
 }
 
 /* ---- few rows ---- */
@@ -46,7 +46,7 @@ i8_finish(float *c, qi sum, const uint8_t *record)
 		q_load(sums + (r * Q_COLS + col + p * Q_STRIP) * 4);
 #define I8_KEEP(r, p) \
 	if (last) \
-		i8_finish(c + r * Q_COLS + col + p * Q_STRIP, a##r##_##p, x + r * ldx); \
+		i8_finish(c + r * Q_COLS + col + p * Q_STRIP, c + r * Q_COLS + col + p * Q_STRIP, a##r##_##p, x + r * ldx); \
 	else \
 		q_store(sums + (r * Q_COLS + col + p * Q_STRIP) * 4, a##r##_##p);
 #define I8_WEIGHTS(f, p)	qi w##p = q_load(q + f * Q_FOUR + (col + p * Q_STRIP) * 4);
@@ -147,18 +147,40 @@ q_tile_INT8_##MR(const QTile *j) \
 	__builtin_prefetch(next + r * ldx); \
 	__builtin_prefetch(next + r * ldx + 64);
 #define I8S_FINISH(r) \
-	i8_finish(c + r * QS_COLS, a##r##_0, x + r * ldx); \
-	i8_finish(c + r * QS_COLS + Q_STRIP, a##r##_1, x + r * ldx);
+	i8_finish(c + r * QS_COLS, from + r * QS_COLS, a##r##_0, x + r * ldx); \
+	i8_finish(c + r * QS_COLS + Q_STRIP, from + r * QS_COLS + Q_STRIP, a##r##_1, x + r * ldx);
 
-#define DEF_I8_STRIP(MR) \
+/* eight k, small codes */
+#define I8S_DOT_SMALL(r) \
+	{ \
+		qi b0 = q_bcast((const int8_t *) u + r * ldx), b1 = q_bcast((const int8_t *) u + r * ldx + 4); \
+		a##r##_0 = q_pin(i8_dot_small(a##r##_0, w00, b0, w10, b1)); \
+		a##r##_1 = q_pin(i8_dot_small(a##r##_1, w01, b0, w11, b1)); \
+	}
+#define I8S_EIGHT(f, MR) \
+	{ \
+		const uint8_t *u = codes + f * 4; \
+		qi w00 = q_load(q + f * Q_FOUR), w01 = q_load(q + f * Q_FOUR + QS_VEC); \
+		qi w10 = q_load(q + (f + 1) * Q_FOUR), w11 = q_load(q + (f + 1) * Q_FOUR + QS_VEC); \
+		QS_ROWS_##MR(I8S_DOT_SMALL) \
+	}
+
+#define I8S_STEP(MR)		I8S_FOUR(0, MR) I8S_FOUR(1, MR) I8S_FOUR(2, MR) I8S_FOUR(3, MR)
+#define I8S_STEP_SMALL(MR)	I8S_EIGHT(0, MR) I8S_EIGHT(2, MR)
+
+#define DEF_I8_STRIP(MR)	DEF_I8_ROWS(qs_tile_INT8_##MR, MR, I8S_STEP)
+#define DEF_I8_SMALL(MR)	DEF_I8_ROWS(qs_tile_SMALL_##MR, MR, I8S_STEP_SMALL)
+
+#define DEF_I8_ROWS(name, MR, STEP) \
 static void \
-qs_tile_INT8_##MR(const QsTile *j) \
+name(const QsTile *j) \
 { \
 	const size_t ldx = j->ldx; \
 	const uint8_t *x = j->x, \
 			   *next = x + MR * j->ldx, \
 			   *w = j->w, \
 			   *ahead = j->ahead; \
+	const float *from = j->from; \
 	float	   *c = j->c; \
 \
 	for (int left = j->steps; left > 0; left -= I8_STEPS) \
@@ -176,12 +198,10 @@ qs_tile_INT8_##MR(const QsTile *j) \
 		Q_NO_UNROLL \
 		for (int s = k_min(left, I8_STEPS); s > 0; s--, codes += I8_STEP, q += I8_STEP_BYTES) \
 		{ \
-			I8S_FOUR(0, MR) \
-			I8S_FOUR(1, MR) \
-			I8S_FOUR(2, MR) \
-			I8S_FOUR(3, MR) \
+			STEP(MR) \
 		} \
 		QS_ROWS_##MR(I8S_FINISH) \
+		from = c; \
 		x += I8_RECORD; \
 		next += I8_RECORD; \
 		w += I8_GROUP_BYTES; \

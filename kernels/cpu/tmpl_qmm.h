@@ -92,6 +92,8 @@ typedef struct QsBlock
 	int			col;			/* the first column */
 	int			g0;				/* the first group */
 	int			n;				/* groups */
+	bool		small;			/* INT8: the panel's codes are small */
+	int			rows;			/* of a tile, at most */
 	const uint8_t *from;		/* what a tile multiplies with: w, or INT8's panel */
 	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
 	int			lines;			/* cache lines a group */
@@ -102,27 +104,6 @@ static inline const uint8_t *
 mm_panel(const MmJob *j, int col)
 {
 	return (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * q_panel_bytes(j->w->type, j->w->k);
-}
-
-/* A row of a tile becomes results, where the block has the last groups. */
-static inline void
-mm_strip_finish(const MmJob *j, int col, float *c)
-{
-	const float *d = (const float *) (const void *) mm_panel(j, col) + col % Q_COLS;
-
-	for (int i = 0; i < QS_COLS; i += Q_STRIP)
-	{
-		qf			v = qf_load(c + i);
-
-		if (j->w->type == KT_INT8)
-			v = qf_mul(v, qf_load(d + i));
-		/* by a sum, not a product of more bits */
-		if (j->bias != NULL && col + QS_COLS <= j->w->n)
-			v = qf_fma(v, qf_set1(1.0f), qf_load(j->bias + col + i));
-		qf_store(c + i, v);
-	}
-	for (int i = 0; j->bias != NULL && col + QS_COLS > j->w->n && i < j->w->n - col; i++)
-		c[i] += j->bias[col + i];
 }
 
 /* n floats, most often QS_COLS */
@@ -136,37 +117,99 @@ qs_copy(float *to, const float *from, int n)
 }
 
 /*
+ * A tile's sums to y; with the last groups they become results: times the column's scale (INT8),
+ * plus the bias, by a sum of its own.
+ */
+static inline void
+mm_strip_out(const QsBlock *b, int r0, int mr, const float *c)
+{
+	const MmJob *j = b->j;
+	bool		last = b->g0 + b->n == j->groups,
+				scaled = last && j->w->type == KT_INT8,
+				biased = last && j->bias != NULL;
+	const float *d = scaled ? (const float *) (const void *) mm_panel(j, b->col) + b->col % Q_COLS : c,
+			   *bias = biased ? j->bias + b->col : c;
+	float	   *y = j->y + (size_t) r0 * j->ldy + b->col;
+	qf			d0 = qf_load(d),
+				d1 = qf_load(d + Q_STRIP),
+				bias0 = qf_load(bias),
+				bias1 = qf_load(bias + Q_STRIP),
+				one = qf_set1(1.0f);
+
+	for (int r = 0; r < mr; r++, c += QS_COLS, y += j->ldy)
+	{
+		qf			v0 = qf_load(c),
+					v1 = qf_load(c + Q_STRIP);
+
+		if (scaled)
+		{
+			v0 = qf_mul(v0, d0);
+			v1 = qf_mul(v1, d1);
+		}
+		if (biased)
+		{
+			v0 = qf_fma(v0, one, bias0);
+			v1 = qf_fma(v1, one, bias1);
+		}
+		qf_store(y, v0);
+		qf_store(y + Q_STRIP, v1);
+	}
+}
+
+/* ... for the last columns of a matrix, fewer than QS_COLS */
+static void
+mm_strip_edge(const QsBlock *b, int r0, int mr, const float *c)
+{
+	const MmJob *j = b->j;
+	int			cols = j->w->n - b->col;
+	bool		last = b->g0 + b->n == j->groups;
+	const float *d = (const float *) (const void *) mm_panel(j, b->col) + b->col % Q_COLS;
+
+	for (int r = 0; r < mr; r++, c += QS_COLS)
+	{
+		float	   *y = j->y + (size_t) (r0 + r) * j->ldy + b->col;
+
+		for (int i = 0; i < cols; i++)
+		{
+			y[i] = last && j->w->type == KT_INT8 ? c[i] * d[i] : c[i];
+			if (last && j->bias != NULL)
+				y[i] += j->bias[b->col + i];
+		}
+	}
+}
+
+/*
  * mr rows from r0 times a block.  The results so far are in y.  A tile may
  * compute a row more than there is, and drop it.
  */
 static void
 mm_strip_tile(QsBlock *b, int r0, int mr)
 {
+	static const float zeros[QS_MAX_MR * QS_COLS];
 	const MmJob *j = b->j;
 	KType		t = j->w->type;
 	size_t		ldx = (size_t) j->groups * j->xstep;
-	int			col = b->col,
-				cols = k_min(QS_COLS, j->w->n - col);
+	bool		blank = b->g0 == 0;
+	int			cols = k_min(QS_COLS, j->w->n - b->col);
 	_Alignas(64) float c[QS_MAX_MR * QS_COLS];
 	QsTile		tile = {
 		.x = (const uint8_t *) j->xq + (size_t) r0 * ldx + (size_t) b->g0 * j->xstep, .ldx = ldx,
-		.w = b->from, .groups = b->n, .c = c, .col = col % Q_COLS,
+		.w = b->from, .groups = b->n, .c = c, .from = blank ? zeros : c, .col = b->col % Q_COLS,
 		.steps = k_min(b->n * I8_STEPS, i8_steps(j->w->k) - b->g0 * I8_STEPS),
-		.ahead = b->ahead, .lines = b->lines
+		.ahead = b->ahead, .lines = b->lines, .small = b->small
 	};
 
-	for (int i = 0; (b->g0 == 0 || cols < QS_COLS) && i < ((mr + 1) & ~1) * QS_COLS; i += Q_STRIP)
-		q_store((uint8_t *) (c + i), q_zero());
-	for (int r = 0; b->g0 > 0 && r < mr; r++)
-		qs_copy(c + r * QS_COLS, j->y + (size_t) (r0 + r) * j->ldy + col, cols);
+	/* all of it, since a tile computes what is dropped, too */
+	if (blank ? t != KT_INT8 : cols < QS_COLS || mr % 2 != 0)
+		memset(c, 0, (size_t) ((mr + 1) & ~1) * QS_COLS * sizeof(float));
+	for (int r = 0; !blank && r < mr; r++)
+		qs_copy(c + r * QS_COLS, j->y + (size_t) (r0 + r) * j->ldy + b->col, cols);
 	qs_tile(t, (mr + 1) & ~1, &tile);
 	b->ahead += (size_t) b->n * b->lines * 64;
-	for (int r = 0; r < mr; r++)
-	{
-		if (b->g0 + b->n == j->groups && (t == KT_INT8 || j->bias != NULL))
-			mm_strip_finish(j, col, c + r * QS_COLS);
-		qs_copy(j->y + (size_t) (r0 + r) * j->ldy + col, c + r * QS_COLS, cols);
-	}
+	if (cols == QS_COLS)
+		mm_strip_out(b, r0, mr, c);
+	else
+		mm_strip_edge(b, r0, mr, c);
 }
 
 /* packed bytes of a group, and where a block's groups begin */
@@ -189,9 +232,19 @@ static void
 mm_strip_block(QsBlock *b, int col, int r0, int r1)
 {
 	const MmJob *j = b->j;
-	int			tiles = (r1 - r0 + QS_MAX_MR - 1) / QS_MAX_MR * (Q_COLS / QS_COLS) * b->n;
+	int			tiles;
 	int			lines = (int) ((size_t) b->n * mm_group_bytes(j->w->type) / 64);
 
+	b->small = false;
+	b->rows = QS_MAX_MR;
+#ifdef I8_SMALL_MR
+	if (j->w->type == KT_INT8 && mm_panel(j, col)[I8_SMALL] != 0)
+	{
+		b->small = true;
+		b->rows = I8_SMALL_MR;
+	}
+#endif
+	tiles = (r1 - r0 + b->rows - 1) / b->rows * (Q_COLS / QS_COLS) * b->n;
 	b->lines = b->ahead == NULL ? 0 : (lines + tiles - 1) / tiles;
 	for (b->col = col; b->col < k_min(col + Q_COLS, j->w->n); b->col += QS_COLS)
 	{
@@ -201,8 +254,8 @@ mm_strip_block(QsBlock *b, int col, int r0, int r1)
 			qs_unpack_block(j->w->type, mm_panel(j, col), b->col - col, b->g0, b->n, b->w);
 			b->from = b->w;
 		}
-		for (int r = r0; r < r1; r += QS_MAX_MR)
-			mm_strip_tile(b, r, k_min(QS_MAX_MR, r1 - r));
+		for (int r = r0; r < r1; r += b->rows)
+			mm_strip_tile(b, r, k_min(b->rows, r1 - r));
 	}
 }
 

@@ -48,8 +48,10 @@ typedef struct QsTile
 	const uint8_t *w;			/* unpacked records; INT8: a panel's group */
 	int			groups;
 	float	   *c;				/* [rows][QS_COLS] */
-	int			col;			/* INT8: the first column in the panel, */
-	int			steps;			/* ... steps of 16 k, in place of groups */
+	const float *from;			/* INT8: the sums so far, like c; perhaps c, */
+	int			col;			/* ... the first column in the panel, */
+	int			steps;			/* ... steps of 16 k, in place of groups, */
+	bool		small;			/* ... its codes are small */
 	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
 	int			lines;			/* cache lines a group */
 } QsTile;
@@ -401,6 +403,9 @@ QS_LINKAGE void qs_tile(KType t, int mr, const QsTile *j);
 
 #ifndef Q_TILES_OF_OTHER
 QS_TILES
+#ifdef I8_SMALL_MR
+I8_SMALL_TILES
+#endif
 
 #define DEF_QS_UNPACK(T, MR, NS) \
 static void \
@@ -434,7 +439,15 @@ qs_tile(KType t, int mr, const QsTile *j)
 	static const QsTileFn fns[QK_COUNT][QS_MAX_MR / 2 + 1] = {
 		QS_KINDS(QS_TABLE_ROW, ) QS_TABLE_ROW(INT8, )
 	};
+#ifdef I8_SMALL_MR
+	static const QsTileFn small[] = {I8_SMALL_TABLE};
 
+	if (j->small)
+	{
+		small[mr / 2] (j);
+		return;
+	}
+#endif
 	fns[q_kind(t)][mr / 2] (j);
 }
 #endif							/* Q_TILES_OF_OTHER */

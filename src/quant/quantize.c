@@ -2,7 +2,8 @@
  * quantize.c
  *	  Quantized rows from float ones.
  *
- * INT8 and Q8_0 take the scale that their largest weight asks for.  With fewer
+ * INT8 and Q8_0 take the scale that their largest weight asks for, INT8 a larger one
+ * if four weights that are multiplied together ask for it (INT8_QUAD).  With fewer
  * bits that is not the best one: a smaller scale cuts the largest weight off but
  * rounds all others finer.  So a dozen scales around it are tried; for the codes
  * that each of them gives, the best scale (and minimum) follows by least squares,
@@ -18,6 +19,7 @@
  */
 #include "quant/quantize.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -366,13 +368,50 @@ asymmetric_scales(const Vec *x, int n, float hi, bool below, Vec *d, Vec *m)
 
 /* ---- the formats ---- */
 
+/* The larger sum of four magnitudes that INT8_QUAD bounds, of eight weights. */
+INLINE float
+most_of_quads(const float *x)
+{
+	float		a = fabsf(x[0]) + fabsf(x[1]) + (fabsf(x[4]) + fabsf(x[5]));
+	float		b = fabsf(x[2]) + fabsf(x[3]) + (fabsf(x[6]) + fabsf(x[7]));
+
+	return a > b ? a : b;
+}
+
+/* ... of a row; of a short one 0: such matrices are quick anyway, and keep the finer scale */
+INLINE float
+most_of_row(const float *x, int64_t k)
+{
+	float		last[8] = {0};
+	float		most = 0;
+
+	if (k < INT8_QUAD_K)
+		return 0;
+	for (int64_t i = 0; i + 8 <= k; i += 8)
+	{
+		float		sum = most_of_quads(x + i);
+
+		most = sum > most ? sum : most;
+	}
+	memcpy(last, x + k / 8 * 8, (size_t) (k % 8) * sizeof(float));
+	return most > most_of_quads(last) ? most : most_of_quads(last);
+}
+
 INLINE void
 to_int8(const float *x, int64_t k, uint8_t *out)
 {
 	uint32_t	bits = abs_max_bits(x, k);
 	float		most = bits_float(bits);
-	float		d = most / 127.0f;
-	float		inv = most < 0x1p-100f ? 0.0f : 127.0f / most;
+	/* rounding adds up to a half to each of the four */
+	float		quads = most_of_row(x, k) * (127.0f / (INT8_QUAD - 2));
+	float		d;
+	float		inv;
+
+	/* sums of the largest floats are infinite */
+	if (quads > most && quads <= FLT_MAX)
+		most = quads;
+	d = most / 127.0f;
+	inv = most < 0x1p-100f ? 0.0f : 127.0f / most;
 
 	if (!bits_finite(bits))
 	{

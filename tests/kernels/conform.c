@@ -122,6 +122,33 @@ rnd_row(KType t, int k, uint8_t *row)
 		put_scales(t, k, row, 2);
 }
 
+/* a row of INT8 with small codes, up to the border: INT8_QUAD */
+void
+rnd_small_row(int k, uint8_t *row)
+{
+	static const int at[2][4] = {{0, 1, 4, 5}, {2, 3, 6, 7}};
+	float		d = rnd_float(0.02f);
+
+	memcpy(row, &d, sizeof(d));
+	for (int i = 0; i < 2 * ((k + 7) / 8); i++)
+	{
+		int			left = INT8_QUAD,
+					first = rnd_int(4);
+
+		for (int j = 0; j < 4; j++)
+		{
+			int			pos = i / 2 * 8 + at[i % 2][(first + j) % 4],
+						most = k_min(left, 127),
+						code = rnd_int(2) ? most : rnd_int(most + 1);
+
+			if (pos >= k)
+				continue;
+			left -= code;
+			row[4 + pos] = (uint8_t) (rnd_int(2) ? code : -code);
+		}
+	}
+}
+
 void *
 xalloc(size_t n)
 {

@@ -40,6 +40,7 @@ void		rnd_fill(float *x, size_t n, float scale);
 int			rnd_int(int n);		/* 0 .. n-1 */
 /* a matrix's row in the file: any bits but in the scales, which are finite and small */
 void		rnd_row(KType t, int k, uint8_t *row);
+void		rnd_small_row(int k, uint8_t *row);
 
 /* zeroed, 64-byte aligned, with room behind for a canary; never NULL */
 void	   *xalloc(size_t n);

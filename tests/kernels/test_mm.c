@@ -42,6 +42,16 @@ make_source(Mats *m)
 	m->src++;
 	for (int j = 0; j < m->n; j++)
 		rnd_row(m->type, m->k, m->src + row * j);
+	/* INT8: some panels of 32 columns have small codes, in one there is a single larger one */
+	for (int p = 0; m->type == KT_INT8 && p < m->n; p += 32)
+	{
+		int			kind = rnd_int(4);
+
+		for (int c = p; kind > 0 && c < k_min(p + 32, m->n); c++)
+			rnd_small_row(m->k, m->src + row * (m->perm != NULL ? m->perm[c] : c));
+		if (kind == 1)
+			m->src[row * (m->perm != NULL ? m->perm[p] : p) + 4 + rnd_int(m->k)] = 0x80;
+	}
 }
 
 /* fill: what the memory held before */
@@ -364,6 +374,42 @@ test_int8_extremes(const Impl *im)
 	free_mats(&m);
 }
 
+/* ... nor of small codes: four add up to 258 times 127 */
+static void
+test_int8_small_extremes(const Impl *im)
+{
+	Mats		m;
+	const int	k = 640;
+	float		one = 1.0f;
+
+	make_mats(&m, im, KT_INT8, 64, k, false);
+	for (int j = 0; j < 64; j++)
+	{
+		uint8_t    *row = m.src + (size_t) j * (4 + k);
+
+		memcpy(row, &one, 4);
+		for (int i = 0; i < k; i++)
+		{
+			int			code = i % 2 == 0 ? 64 : 65;
+
+			row[4 + i] = (uint8_t) (j % 2 == 0 ? code : -code);
+		}
+	}
+	free(m.mat.data);
+	m.mat = pack(im->k, &m, 0);
+	for (int i = 0; i < MAX_ROWS * m.ldx; i++)
+		m.x[i] = 127.0f;
+	im->k->mm(pools[1], &m.mat, m.x, MAX_ROWS, m.ldx, m.y, m.ldy, NULL, m.ws);
+	for (int i = 0; i < MAX_ROWS; i++)
+		for (int j = 0; j < 64; j++)
+		{
+			float		want = (j % 2 == 0 ? 64.5f : -64.5f) * 127.0f * (float) k;
+
+			EXPECT(m.y[i * m.ldy + j] == want, "%s: INT8's small extremes: %.9g", im->k->name, (double) m.y[i * m.ldy + j]);
+		}
+	free_mats(&m);
+}
+
 /* all codes of a column at one end of their range, and scales too */
 static void
 make_extremes(Mats *m)
@@ -453,6 +499,7 @@ test_mm(const Impl *im)
 	EXPECT(im->k->mat_bytes(KT_INT8, 4, INT8_MAX_K) != 0 && im->k->mat_bytes(KT_INT8, 4, INT8_MAX_K + 1) == 0,
 		   "%s: longest row of INT8", im->k->name);
 	test_int8_extremes(im);
+	test_int8_small_extremes(im);
 	for (int t = 0; t < KT_COUNT; t++)
 		for (int i = 0; i < count; i++)
 		{

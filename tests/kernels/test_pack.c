@@ -203,6 +203,28 @@ one_format(const Impl *im, const Layout *l, int n, int k)
 	free(m.data);
 }
 
+/* codes of a row whose sums of four magnitudes are at most INT8_QUAD */
+static bool
+small_codes(const int8_t *code, int k)
+{
+	bool		small = true;
+
+	for (int i = 0; i < k; i += 8)
+		for (int j = 0; j < 4; j += 2)
+		{
+			int			sum = 0;
+
+			for (int n = 0; n < 4; n++)
+			{
+				int			at = i + j + n / 2 * 4 + n % 2;
+
+				sum += at < k ? abs(code[at]) : 0;
+			}
+			small = small && sum <= INT8_QUAD;
+		}
+	return small;
+}
+
 /* INT8, weight by weight; returns the number of bytes */
 static size_t
 slow_pack_int8(const Case *t, uint8_t *to)
@@ -218,6 +240,10 @@ slow_pack_int8(const Case *t, uint8_t *to)
 		for (int c = 0; c < cols; c++)
 			memcpy(at + c * 4, src + (size_t) c * ((size_t) t->k + 4), 4);
 		at += COLS * 4;
+		at[0] = 1;
+		for (int c = 0; c < cols; c++)
+			at[0] &= small_codes((const int8_t *) src + (size_t) c * ((size_t) t->k + 4) + 4, t->k);
+		at += 64;
 		for (int g = 0; g < filled; g += I8_GROUP)
 		{
 			uint8_t    *codes = at + COLS * 2;
@@ -251,7 +277,10 @@ int8_case(const Impl *im, int n, int k)
 	uint8_t    *want = xalloc(m.nbytes);
 
 	for (int j = 0; j < n; j++)
-		rnd_row(KT_INT8, k, src + 1 + ktype_row_bytes(KT_INT8, k) * (size_t) j);
+		if (j / COLS % 2 == 0)
+			rnd_small_row(k, src + 1 + ktype_row_bytes(KT_INT8, k) * (size_t) j);
+		else
+			rnd_row(KT_INT8, k, src + 1 + ktype_row_bytes(KT_INT8, k) * (size_t) j);
 	m.data = xalloc(m.nbytes);
 	memset(m.data, 0x5a, m.nbytes);
 	im->k->mat_pack(&m, &tensor, 0, n);
