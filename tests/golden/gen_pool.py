@@ -45,8 +45,9 @@ Variants (VARIANTS in the same files) are fixtures made of another one's (varian
 
     base, links, files      as in variant.h; a file's value may be a function of what the base has in it
     refused     it isn't loaded, and this is in the message
+    twin        another fixture that "hf" loads instead
     as          "st" (default): SentenceTransformer, "multi": MultiVectorEncoder, "cross": CrossEncoder, "hf": transformers
-    reference, cases, tasks     as above; reference(model, path, case)
+    reference, cases, options, tasks    as above; reference(model, path, case)
 
 and tests/golden/pool_variants/NAME.json.
 
@@ -368,7 +369,7 @@ def as_library(path, a):
     how = dict(device="cpu", model_kwargs={"dtype": torch.float32, "attn_implementation": "eager"})
     kind = a.get("as", "st")
     if kind == "hf":
-        ref = Reference(path, a)
+        ref = Reference(os.path.join(FIXTURES, a["twin"]) if "twin" in a else path, a)
         return lambda case: a["reference"](ref, case) if "reference" in a else getattr(ref, case["task"])(case)
     if kind == "cross":
         model = st.CrossEncoder(path, **how)
@@ -402,7 +403,7 @@ def as_library(path, a):
 
 def make_variant(name, a):
     with Variant(a) as path:
-        out = {k: a[k] for k in ("base", "links", "files", "refused", "tasks") if k in a}
+        out = {k: a[k] for k in ("base", "links", "files", "refused", "options", "tasks") if k in a}
         cases = []
         say = as_library(path, a) if a.get("cases") else None
         for case in a.get("cases", []):

@@ -686,6 +686,8 @@ static void
 check_variant(const char *name)
 {
 	cJSON	   *root = read_expected(VARIANTS, name);
+	const cJSON *options = cJSON_GetObjectItemCaseSensitive(root, "options");
+	char	   *text = options != NULL ? cJSON_PrintUnformatted(options) : NULL;
 	PoolText	refused = text_of(root, "refused");
 	char		dir[] = "/tmp/vllm_test_pool_XXXXXX";
 	ModelOpts	o;
@@ -694,13 +696,14 @@ check_variant(const char *name)
 
 	if (root == NULL)
 		return;
-	CHECK(model_opts_parse(NULL, &o, &e), "%s: %s", name, e.msg);
+	CHECK(model_opts_parse(text, &o, &e), "%s: %s", name, e.msg);
 	variant_make(dir, FIXTURES, root);
 	if (refused.s != NULL)
 		check_refused(name, dir, refused.s);
 	else
 		check_on(dir, root, &o, kernels_select("auto", NULL)->name, true, false);
 	variant_remove(dir);
+	cJSON_free(text);
 	printf("%-32s %s\n", name, check_failed == failed ? "ok" : "FAILED");
 	cJSON_Delete(root);
 }

@@ -44,6 +44,7 @@ static struct
 	bool		no_kv;			/* no layer has K and V */
 	bool		no_state;		/* no layer has recurrent state */
 	bool		both_ways;		/* a sequence is computed in one step */
+	bool		mean;			/* an embedding is the rows' mean, not the last one */
 	void		(*hook) (void); /* called in each forward */
 }			fake;
 
@@ -206,7 +207,7 @@ fake_model(int max_model_len)
 		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32, .both_ways = fake.both_ways, .generates = true,
 		.tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | 1u << PT_LOGPROBS
 	};
-	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {POOL_LAST}, .row = FAKE_VOCAB, .width = FAKE_VOCAB};
+	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {fake.mean ? POOL_MEAN : POOL_LAST}, .row = FAKE_VOCAB, .width = FAKE_VOCAB};
 	m->info.pools[PT_TOKEN_EMBED].width = FAKE_VOCAB;
 	return m;
 }

@@ -296,6 +296,47 @@ test_preempted(void)
 	core_free(c);
 }
 
+/* A sequence that is preempted when some of its rows have been pooled: each counts once. */
+static void
+test_restarted(PoolTask task)
+{
+	Core	   *c;
+	Rec			gens[2] = {0};
+	PooledRec	rec = {0};
+	IntVec		ids = random_prompt(3, 60);
+	double		mean[FAKE_VOCAB] = {0};
+	float		row[FAKE_VOCAB];
+	int			bad = 0;
+
+	fake.mean = true;
+	c = new_core(4, 4, 11);
+	fake.mean = false;
+	for (int i = 0; i < 2; i++)
+		submit(c, (uint64_t) i, 1, random_prompt((uint32_t) i, 20), greedy_params(60), GP_TEMPERATURE | GP_MAX_TOKENS, &gens[i]);
+	for (int i = 0; i < 14; i++)
+		core_step(c);
+	pooled_submit(c, 2, 1, vector_spec(task, random_prompt(3, 60)), &rec);
+	CHECK(pooled_run(c), "it does not end");
+	CHECK(rec.finish == FIN_STOP && rec.preemptions > 0, "finish %d, preempted %d times", rec.finish, rec.preemptions);
+	CHECK(rec.n_rows == (task == PT_EMBED ? 1 : 60), "%d rows", rec.n_rows);
+	for (int i = 0; i < 60; i++)
+	{
+		row_of(ids.data, i + 1, row);
+		for (int j = 0; j < FAKE_VOCAB; j++)
+			mean[j] += (double) row[j] / 60;
+		if (task == PT_TOKEN_EMBED && i < rec.n_rows)
+			bad += memcmp(rec.values + (size_t) i * FAKE_VOCAB, row, sizeof(row)) != 0;
+	}
+	for (int j = 0; task == PT_EMBED && j < rec.n_values; j++)
+		bad += fabs(mean[j] - rec.values[j]) > 1e-4;
+	CHECK(bad == 0, "%d numbers are wrong", bad);
+	for (int i = 0; i < 2; i++)
+		rec_free(&gens[i]);
+	pooled_rec_free(&rec);
+	intvec_free(&ids);
+	core_free(c);
+}
+
 /* ---- ends ---- */
 
 static Core *hook_core;
@@ -628,6 +669,8 @@ main(void)
 		test_rows();
 		test_tight();
 		test_preempted();
+		test_restarted(PT_EMBED);
+		test_restarted(PT_TOKEN_EMBED);
 		test_cancel();
 		test_stopped();
 		test_free();

@@ -141,6 +141,62 @@ step(World *w)
 		CHECK(strcmp(got_, want) == 0, "planned \"%s\", not \"%s\"", got_, want); \
 	} while (0)
 
+/* ---- forks ---- */
+
+/* The parent's tokens are in full blocks: a fork takes these over, and nothing is copied; else its last. */
+static void
+test_fork_tail(int n_prompt)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64}, 20);
+	Pooled		pooled = {.spec.task = PT_LOGPROBS};
+	const int	full = n_prompt / 16;
+	const int	part = n_prompt % 16 > 0;
+	const Plan *p;
+	Req		   *fork;
+	int			used;
+
+	add(&w, 1, 1, n_prompt, 100);
+	w.reqs[1]->pooled = &pooled;
+	step(&w);
+	add(&w, 2, 2, n_prompt + 2, 100);
+	fork = w.reqs[2];
+	fork->pooled = &pooled;
+	sched_remove(w.s, fork);
+	sched_fork(w.s, fork, w.reqs[1]);
+	sched_hold(w.s, w.reqs[1]);
+	p = sched_plan(w.s, 1);
+	used = kvpool_total(w.pool) - kvpool_available(w.pool);
+	CHECK(p->n == 1 && p->e[0].r == fork && p->e[0].n == 2 && p->n_copies == part, "prompt of %d: %d entries, %d rows, %d copies",
+		  n_prompt, p->n, p->n_rows, p->n_copies);
+	CHECK((int) fork->blocks.len == full + 1 && used == full + 1, "prompt of %d: the fork has %zu blocks, %d are used", n_prompt,
+		  fork->blocks.len, used);
+	world_free(&w);
+}
+
+/* ---- sequences that can't be cut ---- */
+
+/* One that takes longer than a step may runs alone, behind the shorter ones before it. */
+static void
+test_whole(void)
+{
+	static const int rows[] = {5, 60, 5, 4, 4};
+	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 128, .step_target_us = 250}, 100);
+
+	for (int n = 1; n <= 16; n *= 2)
+		sched_learn(w.s, n, n * 100);
+	for (int i = 0; i < 5; i++)
+	{
+		add(&w, i + 1, 1, rows[i], 1);
+		w.reqs[i + 1]->whole = true;
+	}
+	/* 10 rows: four times the target */
+	STEP(&w, "1:5!");
+	STEP(&w, "2:60!");
+	STEP(&w, "3:5! 4:4!");
+	STEP(&w, "5:4!");
+	world_free(&w);
+}
+
 /* ---- traces ---- */
 
 /* Decodes first, chunked prompts in what is left; the prompt halves while others wait. */
@@ -482,6 +538,10 @@ test_idmap(void)
 int
 main(void)
 {
+	test_fork_tail(16);
+	test_fork_tail(32);
+	test_fork_tail(33);
+	test_whole();
 	test_chunks();
 	test_serial();
 	test_fairness();

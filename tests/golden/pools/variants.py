@@ -31,6 +31,13 @@ def dense(n, out, folder, act="Tanh", bias=True, **more):
             f"{folder}/model.safetensors": {"tensors": tensors}}
 
 
+def scaled(files, by):
+    for f in files.values():
+        for t in f.get("tensors", {}).values():
+            t["data"] = [round(x * by, 6) for x in t["data"]]
+    return files
+
+
 ROWS = dict(module_input_name="token_embeddings")
 FIRST = ("Transformer", "")
 
@@ -80,7 +87,32 @@ def score(a=SHORT, b=TEXT, **more):
     return dict(task="score", text=a, pair=b, **more)
 
 
+def without(*names, **more):
+    """a configuration without some of its keys"""
+    return lambda config: {**{k: v for k, v in config.items() if k not in names}, **more}
+
+
+def longer(n, max_seq=512):
+    """files that let a model take so many tokens, as far as its positions go"""
+    return {"tokenizer_config.json": tokenizer(model_max_length=n), "sentence_bert_config.json": {"max_seq_length": max_seq}}
+
+
+def at_end(text, most, one="a "):
+    """the longest text that the positions take, and one that is a token longer"""
+    return [*embeds(text), dict(task="embed", text=text + one, error=f"maximum model length of {most}")]
+
+
+def of_twin(pick):
+    """a GGUF file's, of the same weights as a directory has"""
+    return lambda ref, case: [gp.unit(ref.hidden(case)[pick])]
+
+
+def pooled_as(number):
+    return {"options": {"hf_overrides": {"gguf": {"pooling_type": number}}}}
+
+
 LONG = TEXT + " " + TEXT + " " + TEXT
+TYPED = dict(model_input_names=["input_ids", "token_type_ids"])
 MASKED = dict(mask_token="[MASK]", unk_token="[UNK]")
 PYLATE = dict(model_type="ColBERT", similarity_fn_name="maxsim")
 COLBERT = [score(), score("what?", "It is, (or was) a fox!"), dict(task="token_embed", text=SHORT, prompt_name="query"),
@@ -97,11 +129,12 @@ VARIANTS = {
         "modules.json": modules(FIRST, ("Pooling", "1_Pooling"), ("Dense", "2_Dense")),
         **{k: {x: v[x] for x in v if x not in ("bias", "activation_function")} if k.endswith("config.json") else v
            for k, v in dense(48, 12, "2_Dense").items()}}, cases=embeds()),
+    # small numbers, of which the norm's epsilon is a part
     "layer_norm": dict(base="bert_embed", files={
-        "modules.json": modules(FIRST, ("Pooling", "1_Pooling"), ("LayerNorm", "2_LayerNorm"), ("Dense", "3_Dense")),
-        "2_LayerNorm/config.json": {"dimension": 48},
-        "2_LayerNorm/model.safetensors": {"tensors": {"norm.weight": gp.tensor(48, seed=1), "norm.bias": gp.tensor(48, seed=2)}},
-        **dense(48, 8, "3_Dense", "Tanh")}, cases=embeds()),
+        "modules.json": modules(FIRST, ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("LayerNorm", "3_LayerNorm"), ("Dense", "4_Dense")),
+        **scaled(dense(48, 8, "2_Dense", "Identity", bias=False), 0.01), "3_LayerNorm/config.json": {"dimension": 8},
+        "3_LayerNorm/model.safetensors": {"tensors": {"norm.weight": gp.tensor(8, seed=1), "norm.bias": gp.tensor(8, seed=2)}},
+        **dense(8, 8, "4_Dense", "Tanh")}, cases=embeds()),
     "residual": dict(base="bert_embed", refused="a dense layer with a residual connection", files={
         "modules.json": modules(FIRST, ("Pooling", "1_Pooling"), ("Dense", "2_Dense")), **dense(48, 48, "2_Dense", use_residual=True)}),
     "layer_pooling": dict(base="bert_embed", refused='module "WeightedLayerPooling"', files={
@@ -178,4 +211,32 @@ VARIANTS = {
     "modernbert_long": dict(base="modernbert_embed", files={
         "config.json": lambda c: {**c, "max_position_embeddings": 8192}, "sentence_bert_config.json": {"max_seq_length": 8192},
         "tokenizer_config.json": tokenizer(model_max_length=8192)}, cases=embeds("a fox jumps over what it can. " * 140)),
+    # tables of 259 positions, of which the padding token and those before it have none
+    "roberta_end": dict(base="xlm_roberta_embed", files=longer(512), cases=at_end("a" * 254, 256, "b")),
+    "mpnet_end": dict(base="mpnet_embed", files=longer(512), cases=at_end("a " * 255, 257)),
+    "nomic_trained": dict(base="nomic_embed", files={"config.json": lambda c: {**c, "max_trained_positions": 30}},
+                          cases=at_end("a " * 28, 30)),
+    "modernbert_defaults": dict(base="modernbert_embed", cases=embeds(TEXT * 5), files={
+        "config.json": without("rope_parameters", "local_attention", "layer_types")}),
+    "nomic_defaults": dict(base="nomic_embed", cases=embeds(TEXT * 5), files={"config.json": without("rope_parameters")}),
+    "gte_defaults": dict(base="gte_embed", cases=embeds(TEXT * 5), files={"config.json": without("rope_parameters")}),
+    # a decoder with windows that was trained to look ahead
+    "both_ways_window": dict(base="e5_mistral", cases=embeds(TEXT, LONG), files={"config.json": lambda c: {**c, "is_causal": False}}),
+    # ---- scores ----
+    "cross_identity": dict([("as", "cross")], base="bert_score", cases=[score(), score("a", "b")], files={
+        "tokenizer_config.json": tokenizer(**TYPED),
+        "config.json": lambda c: {**c, "sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}}),
+    "cross_identity_old": dict([("as", "cross")], base="bert_score", cases=[score(), score("a", "b")], files={
+        "tokenizer_config.json": tokenizer(**TYPED),
+        "config.json": lambda c: {**c, "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}}),
+    "cross_sigmoid": dict([("as", "cross")], base="bert_score", cases=[score(), score("a", "b")], files={
+        "tokenizer_config.json": tokenizer(**TYPED),
+        "config.json": lambda c: {**c, "sbert_ce_default_activation_function": "torch.nn.modules.activation.Sigmoid"}}),
+    "cross_tanh": dict(base="bert_score", refused='activation function "Tanh" behind a score', files={
+        "config.json": lambda c: {**c, "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}}),
+    # ---- GGUF: pooling_type ----
+    "gguf_cls": {"base": ".", "links": {"a.gguf": "bert_embed.gguf"}, "as": "hf", "twin": "bert_embed", "reference": of_twin(0),
+                 **pooled_as(2), "cases": embeds()},
+    "gguf_last": {"base": ".", "links": {"a.gguf": "bert_embed.gguf"}, "as": "hf", "twin": "bert_embed", "reference": of_twin(-1),
+                  **pooled_as(3), "cases": embeds()},
 }
