@@ -121,6 +121,15 @@ for my $file (grep { !m{/init_} } glob "$expected/*.json")
 figure('%d cases, %d refusals', $cases, $refused);
 cmp_ok($cases, '>', 100, 'there are cases');
 
+# ---- a query and a document have prompts of their own ----
+
+is($node->safe_psql('postgres', q{
+	SELECT abs(llm_score(a, b, model => m) - llm_similarity(llm_embed(a, prompt_name => 'query', model => m), llm_embed(b, prompt_name => 'document', model => m))) < 1e-5,
+		abs(llm_score(a, b, model => m) - (SELECT relevance_score FROM llm_rerank(a, ARRAY[b], model => m))) < 1e-5,
+		abs(llm_score(a, b, model => m, params => '{"prompt_name": ""}') - llm_similarity(llm_embed(a, model => m), llm_embed(b, model => m))) < 1e-5,
+		abs(llm_score(a, a, model => m) - 1) > 1e-3, abs(llm_similarity(a, a, model => m) - 1) < 1e-5
+	FROM (VALUES ('a fox', 'the quick brown fox', 'qwen3_embedding')) v (a, b, m)}), 't|t|t|t|t', 'scores by vectors');
+
 # ---- many rows, other sessions at the same time ----
 
 $node->safe_psql('postgres', q{
