@@ -229,7 +229,7 @@ check(unsigned tasks, const PoolRequest *pr, Err *e)
 		err_set(e, ERR_INVALID, "dimensions must be at most %d", FAKE_WIDTH);
 		return err_detail(e, "parameter=dimensions, value=%d", pr->dimensions);
 	}
-	if (pr->prompt_name.s != NULL && !same_word((Span) {pr->prompt_name.s, pr->prompt_name.n}, "query", 5))
+	if (pr->prompt_name.n > 0 && !same_word((Span) {pr->prompt_name.s, pr->prompt_name.n}, "query", 5))
 	{
 		err_set(e, ERR_INVALID, "the model has no prompt \"%.*s\"", (int) pr->prompt_name.n, pr->prompt_name.s);
 		err_detail(e, "parameter=prompt_name");
@@ -245,7 +245,7 @@ add_text(int max_len, const PoolRequest *pr, PoolText text, bool prefixed, PoolS
 	Buf			b = {0};
 	size_t		most = (size_t) max_len;
 
-	if (prefixed && pr->prompt_name.s != NULL)
+	if (prefixed && pr->prompt_name.n > 0)
 		buf_addstr(&b, "query: ");
 	if (prefixed)
 		buf_add(&b, pr->instruction.s, pr->instruction.n);

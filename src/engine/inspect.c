@@ -262,6 +262,8 @@ put_tasks(cJSON *o, const ModelInfo *mi, const Conf *c)
 	}
 	if (conf_has(c, "st.max_seq_length"))
 		cJSON_AddNumberToObject(o, "max_seq_length", m->max_len);
+	if (m->cut > 0)
+		cJSON_AddNumberToObject(o, "truncate_dim", m->cut);
 	if (m->matryoshka)
 	{
 		cJSON	   *widths = cJSON_AddArrayToObject(o, "matryoshka_dimensions");

@@ -8,6 +8,7 @@ SELECT array_length(e, 1), round(sum(x * x)::numeric, 4) AS length FROM llm_embe
 SELECT llm_embed('the cat', 4, false), llm_embed('the cat', 4), llm_embed('the cat', dimensions => 2, normalize_embeddings => true);
 SELECT llm_embed('cat', 3, false, instruction => 'the ') = llm_embed('the cat', 3, false) AS instruction,
        llm_embed('cat', 3, false, prompt_name => 'query') = llm_embed('query: cat', 3, false) AS prompt_name,
+       llm_embed('cat', 3, false, prompt_name => '') = llm_embed('cat', 3, false) AS no_prompt,
        llm_embed('the cat', truncate => 3) = llm_embed('the') AS truncated;
 SELECT llm_embed('the cat', params => '{"dimensions": 3, "normalize": false}') = llm_embed('the cat', 3, false) AS params,
        llm_embed('the cat', 3, params => '{"dimensions": 4, "softmax": false, "truncate_prompt_tokens": 3}') = llm_embed('the', 3, false) AS named_wins,
