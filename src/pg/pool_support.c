@@ -13,6 +13,9 @@
  * parallel query get it from the leader, and nothing is computed while planning: the
  * selectivity functions would call a STABLE function of constants.
  *
+ * In a list of VALUES such calls differ from row to row, and each is computed once as it is: they
+ * stay, for the batch node to have them in flight together.
+ *
  * Only while a query's expressions are being prepared may a sub-select be made: later
  * nobody would plan it (simple_rel_array exists from then on).
  *
@@ -78,10 +81,45 @@ has_rows(const Query *q)
 }
 
 static bool
+find_last(Node *node, void *context)
+{
+	int		   *last = context;
+
+	if (node == NULL)
+		return false;
+	*last = Max(*last, exprLocation(node));
+	return expression_tree_walker(node, find_last, context);
+}
+
+/*
+ * Does the call stand in a VALUES list?  All between its first and its last expression does.
+ * The request has lost the call's own place, its arguments have theirs.
+ */
+static bool
+in_values(const Query *q, const FuncExpr *call)
+{
+	int			location = exprLocation((Node *) call->args);
+	ListCell   *lc;
+
+	foreach(lc, q->rtable)
+	{
+		RangeTblEntry *rte = lfirst(lc);
+		int			last = -1;
+
+		if (rte->rtekind != RTE_VALUES || location < exprLocation(linitial(rte->values_lists)))
+			continue;
+		find_last(llast(rte->values_lists), &last);
+		if (location >= 0 && location <= last)
+			return true;
+	}
+	return false;
+}
+
+static bool
 is_hoistable(const SupportRequestSimplify *r)
 {
 	return r->root != NULL && r->root->simple_rel_array == NULL &&
-		has_rows(r->root->parse) &&
+		has_rows(r->root->parse) && !in_values(r->root->parse, r->fcall) &&
 		!varies((Node *) r->fcall->args, NULL) &&
 		!contain_volatile_functions((Node *) r->fcall->args);
 }
