@@ -10,7 +10,7 @@
  *	- 20 pairs of texts, from the same to nothing in common: in the order of the reference's
  *	  cosines;
  *	- of those pairs with BF16 weights a cosine of at least 0.999, with Q8_0 of 0.995, and with INT8, where
- *	  a few values of this model's rows are far larger than the others, of 0.99, and 0.995 on average.
+ *	  a few values of this model's rows are far larger than the others, of 0.995, and 0.997 on average.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -208,6 +208,6 @@ main(void)
 	check_ranking();
 	check_as(path, "bfloat16", "{\"dtype\": \"bfloat16\"}", 2 * N_PAIRS, 0.999, 0.999);
 	check_as(path, "q8_0", "{\"quantization\": \"q8_0\"}", 2 * N_PAIRS, 0.995, 0.995);
-	check_as(path, "int8", "{\"quantization\": \"int8\"}", 2 * N_PAIRS, 0.99, 0.995);
+	check_as(path, "int8", "{\"quantization\": \"int8\"}", 2 * N_PAIRS, 0.995, 0.997);
 	return check_done("minilm_golden");
 }
