@@ -136,8 +136,9 @@ EXPLAIN (COSTS OFF) SELECT llm_embed(body || 'x') FROM texts WHERE id = 3;
 EXPLAIN (COSTS OFF) SELECT llm_embed('text', dimensions => id % 4 + 1) FROM texts;
 SELECT id, llm_embed('text', dimensions => id % 2 + 1, normalize_embeddings => false) FROM texts WHERE id < 4;
 -- in VALUES they differ from row to row
-EXPLAIN (COSTS OFF) INSERT INTO texts VALUES (101, 'a', llm_embed('a')), (102, 'b', llm_embed('b')) RETURNING llm_similarity(e, llm_embed('c'));
-EXPLAIN (COSTS OFF) SELECT v.e, llm_class('good') FROM (VALUES (llm_embed('a', 2)), (llm_embed('b', 2))) v (e) WHERE llm_embed('c') IS NOT NULL;
+EXPLAIN (COSTS OFF) INSERT INTO texts VALUES (101, 'a', llm_embed('a')), (102, 'b', llm_embed('b'));
+SELECT init_plans($$INSERT INTO texts VALUES (101, 'a', llm_embed('a')), (102, 'b', llm_embed('b')) RETURNING llm_similarity(e, llm_embed('c'))$$) AS returning,
+       init_plans($$SELECT v.e, llm_class('good') FROM (VALUES (llm_embed('a')), (llm_embed('b'))) v (e) WHERE llm_embed('c') IS NOT NULL$$) AS beside;
 SELECT count(*), bool_and(e = llm_embed(body)) FROM (VALUES ('a', llm_embed('a')), ('b', llm_embed('b')), (NULL, llm_embed(NULL))) v (body, e);
 PREPARE two(text, text) AS SELECT body FROM (VALUES ($1, llm_embed($1)), ($2, llm_embed($2))) v (body, e) ORDER BY llm_similarity(e, llm_embed('text 7')) DESC;
 EXECUTE two('text 8', 'text 7');
