@@ -69,12 +69,17 @@ static void
 begin_seq(Pooled *p, Req *r, const ModelInfo *info)
 {
 	PoolSeq    *s = &p->spec.seqs[r->seq];
+	const PoolPlan *plan = &info->pools[p->spec.task];
 
 	r->whole = info->both_ways;
 	r->tokens = s->ids;
 	s->ids = (IntVec) {0};
+	p->n_tokens += (int) r->tokens.len;
+	/* nothing looks ahead to these */
+	while (plan->unpads && r->tokens.len > 1 && r->tokens.data[r->tokens.len - 1] == plan->pad)
+		r->tokens.len--;
 	r->n_prompt = (int) r->tokens.len;
-	switch (pool_plan_rows(&info->pools[p->spec.task]))
+	switch (pool_plan_rows(plan))
 	{
 		case PR_FIRST:
 			r->out_from = s->skip;
@@ -87,7 +92,6 @@ begin_seq(Pooled *p, Req *r, const ModelInfo *info)
 			r->out_from = s->skip;
 			break;
 	}
-	p->n_tokens += r->n_prompt;
 }
 
 /* Tokens and values of all sequences; PJ_CHOICES: the prompt, and its forks but for their tokens. */

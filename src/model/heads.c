@@ -441,13 +441,23 @@ add_task(ModelInfo *info, PoolTask t, PoolPlan plan, PoolAct act)
 }
 
 static void
-classifier_tasks(const Decoder *d, PoolAct act, ModelInfo *info)
+classifier_tasks(const Decoder *d, const Conf *conf, PoolAct act, ModelInfo *info)
 {
 	int			n = d->classifier.layers[d->classifier.n - 1].dense.n;
+	double		pad = conf_num(conf, "pad_token_id", -1);
 	PoolPlan	one = {.n = 1, .kinds = {d->classifier_pool}, .width = n};
 	PoolPlan	all = {.width = n};
 
 	info->n_labels = n;
+	/*
+	 * transformers' decoders take the last token that isn't the padding token, and so it was in
+	 * training, also where that token is a text's end.
+	 */
+	if (d->c.head == HEAD_SEQUENCE && d->classifier_pool == POOL_LAST && pad >= 0 && pad < info->vocab_size)
+	{
+		one.unpads = true;
+		one.pad = (int32_t) pad;
+	}
 	switch (d->c.head)
 	{
 		case HEAD_SEQUENCE:
@@ -486,7 +496,7 @@ heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
 	{
 		if (!label_act(conf, d->classifier.layers[d->classifier.n - 1].dense.n, &act, e))
 			return false;
-		classifier_tasks(d, act, info);
+		classifier_tasks(d, conf, act, info);
 		return true;
 	}
 	if (conf_has(conf, HEAD_TOKENS_KEY))

@@ -73,6 +73,8 @@ typedef struct PoolPlan
 	PoolKind	kinds[POOL_PARTS];
 	bool		layers;			/* hidden rows go through model_pool_rows() first */
 	int			row;			/* width of the rows that they read */
+	bool		unpads;			/* at a text's end they don't look at tokens `pad` */
+	int32_t		pad;
 	int			width;			/* of what the head makes of them */
 } PoolPlan;
 

@@ -234,6 +234,10 @@ VARIANTS = {
         "config.json": lambda c: {**c, "sbert_ce_default_activation_function": "torch.nn.modules.activation.Sigmoid"}}),
     "cross_tanh": dict(base="bert_score", refused='activation function "Tanh" behind a score', files={
         "config.json": lambda c: {**c, "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}}),
+    # the padding token is one with which texts end: the token before it counts
+    "padding_at_end": {"base": "llama_classify", "as": "hf", "auto": "AutoModelForSequenceClassification",
+                       "files": {"config.json": lambda c: {**c, "pad_token_id": 49}}, "cases": [
+                           dict(task="classify", text=t) for t in (TEXT, "dog...", "a", "...", "dog. ")]},
     # ---- GGUF: pooling_type ----
     "gguf_cls": {"base": ".", "links": {"a.gguf": "bert_embed.gguf"}, "as": "hf", "twin": "bert_embed", "reference": of_twin(0),
                  **pooled_as(2), "cases": embeds()},
