@@ -678,6 +678,25 @@ find_both(const Making *k, Before *query, Before *document)
 	return true;
 }
 
+/*
+ * MaxSim compares all tokens of one text with all of the other, when both are computed, and while it does
+ * nobody's answers are sent: seconds of it are refused.
+ */
+#define MAXSIM_MOST ((int64_t) 1 << 33)	/* products: two texts of 8,192 tokens with vectors of 128 */
+
+static bool
+maxsim_ok(const Making *k)
+{
+	int64_t		a = (int64_t) k->out->seqs[0].ids.len,
+				b = (int64_t) k->out->seqs[1].ids.len;
+
+	if (a * b <= MAXSIM_MOST / k->m->info->pools[PT_TOKEN_EMBED].width)
+		return true;
+	err_set(k->e, ERR_TOO_LONG, "texts of %lld and %lld tokens are too long to compare each token with each",
+			(long long) a, (long long) b);
+	return err_hint(k->e, "Shorten them, or keep what fits with truncate.");
+}
+
 static bool
 make_similarity(Making *k, PoolTask task)
 {
@@ -696,7 +715,7 @@ make_similarity(Making *k, PoolTask task)
 	k->out->join = task == PT_EMBED ? PJ_COSINE : PJ_MAXSIM;
 	k->out->mean = k->m->late.mean;
 	k->out->cut = task == PT_EMBED ? k->m->cut : 0;
-	return make_text(k, query, vectors.text) && make_text(k, document, vectors.pair);
+	return make_text(k, query, vectors.text) && make_text(k, document, vectors.pair) && (task == PT_EMBED || maxsim_ok(k));
 }
 
 /* ---- the whole ---- */

@@ -206,6 +206,10 @@ VARIANTS = {
     "multi_patches": dict(base="bert_colbert", refused='"keep_only_token_ids"', files={
         "2_Mask/config.json": {"keep_only_token_ids": [4]},
         "modules.json": modules(FIRST, ("Dense", "1_Dense"), ("MultiVectorMask", "2_Mask"))}),
+    "colbert_long": dict(base="modernbert_embed", files={
+        **longer(16384, 16384), "config.json": lambda c: {**c, "max_position_embeddings": 16384}, "modules.json": modules(FIRST),
+        "config_sentence_transformers.json": {**PYLATE, "do_query_expansion": False}}, cases=[
+            score("a" * 14000, "b" * 14000, error="too long to compare each token with each")]),
     # ---- lengths and defaults ----
     # steps in pieces, which a cancel may stop
     "modernbert_long": dict(base="modernbert_embed", files={
