@@ -147,6 +147,8 @@ typedef struct Backend
 	bool		(*check_state) (const Inst *in, Err *e);
 	/* NULL: sinks are called in step().  Else fn(ctx) after each round of sinks on another thread. */
 	void		(*on_events) (Inst *in, void (*fn) (void *ctx), void *ctx);
+	/* NULL: no step is long.  Else fn(ctx) now and then on the way of a long one, on the thread of step(). */
+	void		(*on_progress) (Inst *in, void (*fn) (void *ctx), void *ctx);
 	/* tests' hooks, may be NULL: every generate and pooled request on arrival; unknown control commands */
 	void		(*note) (const ReqNote *n);
 	bool		(*control) (const char *command, Buf *out);

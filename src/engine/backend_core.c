@@ -482,6 +482,13 @@ on_events(Inst *in, void (*fn) (void *ctx), void *ctx)
 }
 
 static void
+on_progress(Inst *in, void (*fn) (void *ctx), void *ctx)
+{
+	if (in->core != NULL)
+		core_on_progress(in->core, fn, ctx);
+}
+
+static void
 step(Inst *in, const Settings *s)
 {
 	(void) s;
@@ -524,6 +531,7 @@ const Backend backend_core = {
 	.next_due = next_due,
 	.step = step,
 	.on_events = on_events,
+	.on_progress = on_progress,
 	.stats = stats,
 	.check_state = check_state,
 };

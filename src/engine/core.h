@@ -192,6 +192,9 @@ void	   *req_ctx(const Req *r);
 /* fn(ctx) after each round of events, on the thread that calls the sinks; before the first request. */
 void		core_on_events(Core *c, void (*fn) (void *ctx), void *ctx);
 
+/* fn(ctx) now and then on the way of a step of a model both ways, which may be long, on its thread. */
+void		core_on_progress(Core *c, void (*fn) (void *ctx), void *ctx);
+
 /* Run one step; false if there was nothing to do. */
 bool		core_step(Core *c);
 bool		core_has_work(const Core *c);	/* thread-safe */

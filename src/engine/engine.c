@@ -90,6 +90,8 @@ struct Core
 	size_t		cap_doomed;
 	InboxItem  *drained;		/* the inbox's items while they are worked off */
 	size_t		cap_drained;
+	void		(*on_progress) (void *ctx); /* NULL = nobody asks */
+	void	   *progress_ctx;
 	CoreStats	stats;
 	Inbox	   *inbox;
 	Deliver    *deliver;
@@ -466,6 +468,8 @@ unwanted(void *ctx)
 {
 	const Stop *s = ctx;
 
+	if (s->core->on_progress != NULL)
+		s->core->on_progress(s->core->progress_ctx);
 	drain(s->core);
 	for (int i = 0; i < s->plan->n; i++)
 		if (!s->plan->e[i].r->cancelled)
@@ -871,6 +875,13 @@ void
 core_on_events(Core *c, void (*fn) (void *ctx), void *ctx)
 {
 	deliver_on_round(c->deliver, fn, ctx);
+}
+
+void
+core_on_progress(Core *c, void (*fn) (void *ctx), void *ctx)
+{
+	c->on_progress = fn;
+	c->progress_ctx = ctx;
 }
 
 bool

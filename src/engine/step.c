@@ -9,7 +9,7 @@
  * thread of its own (deliver.c) sends them from there.
  *
  * Hang detection: header.busy is 1 from before the first step until there is no
- * due work; step_counter grows after every round.  busy and step_counter are
+ * due work; step_counter grows after every round, and on the way of long steps.  busy and step_counter are
  * relaxed figures.  Idle, the thread sleeps on a condition variable: 0 % CPU.
  *
  * Tested by tests/unit/test_server.c and test_fake.c.
@@ -146,6 +146,15 @@ on_events(void *ctx)
 	send_finals(ctx);
 }
 
+/* A long step goes on: it doesn't hang. */
+static void
+on_progress(void *ctx)
+{
+	Step	   *s = ctx;
+
+	atomic_fetch_add_explicit(&s->link->hdr->step_counter, 1, memory_order_relaxed);
+}
+
 void
 step_attach(Step *s, Inst *in)
 {
@@ -157,6 +166,8 @@ step_attach(Step *s, Inst *in)
 	s->inst[s->n_inst++] = in;
 	if (s->be->on_events != NULL)
 		s->be->on_events(in, on_events, s);
+	if (s->be->on_progress != NULL)
+		s->be->on_progress(in, on_progress, s);
 	stats_attach(s->stats, in);
 }
 

@@ -391,6 +391,14 @@ test_cancel(void)
 		}
 }
 
+static int	progress;
+
+static void
+count_progress(void *ctx)
+{
+	++*(int *) ctx;
+}
+
 static int	hooks;
 static int	cancel_in;			/* forward */
 
@@ -422,6 +430,8 @@ test_stopped(void)
 	c = new_core(4, 128, 50);
 	fake.both_ways = false;
 	hook_core = c;
+	progress = 0;
+	core_on_progress(c, count_progress, &progress);
 	pooled_submit(c, 1, 1, vector_spec(PT_EMBED, random_prompt(1, 60)), &rec[0]);
 	pooled_submit(c, 2, 1, vector_spec(PT_TOKEN_EMBED, random_prompt(2, 60)), &rec[1]);
 	hooks = 0;
@@ -438,6 +448,7 @@ test_stopped(void)
 	core_step(c);
 	fake.hook = NULL;
 	core_stats(c, &st);
+	CHECK(progress == 2, "two steps that may be long, progress %d times", progress);
 	row_of(ids.data, 40, row);
 	CHECK(rec[2].finish == FIN_ABORT && rec[3].finish == FIN_STOP && st.steps == 1, "finish %d and %d, %d steps", rec[2].finish,
 		  rec[3].finish, (int) st.steps);
