@@ -501,28 +501,39 @@ drop_rows(Pooled *p)
 
 typedef float Lanes __attribute__((vector_size(16)));
 
+static inline Lanes
+times(const float *a, const float *b)
+{
+	Lanes		x;
+	Lanes		y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x * y;
+}
+
 /* The same in floats, of which there are many: always added in this order. */
 static float
 dot_lanes(const float *a, const float *b, int n)
 {
-	Lanes		sum[4] = {0};
+	Lanes		s0 = {0};
+	Lanes		s1 = {0};
+	Lanes		s2 = {0};
+	Lanes		s3 = {0};
 	float		rest = 0;
 	int			i = 0;
 
 	for (; i + 16 <= n; i += 16)
-		for (int k = 0; k < 4; k++)
-		{
-			Lanes		x;
-			Lanes		y;
-
-			memcpy(&x, a + i + 4 * k, sizeof(x));
-			memcpy(&y, b + i + 4 * k, sizeof(y));
-			sum[k] += x * y;
-		}
+	{
+		s0 += times(a + i, b + i);
+		s1 += times(a + i + 4, b + i + 4);
+		s2 += times(a + i + 8, b + i + 8);
+		s3 += times(a + i + 12, b + i + 12);
+	}
 	for (; i < n; i++)
 		rest += a[i] * b[i];
-	sum[0] += sum[1] + (sum[2] + sum[3]);
-	return (sum[0][0] + sum[0][1]) + (sum[0][2] + sum[0][3]) + rest;
+	s0 += s1 + (s2 + s3);
+	return (s0[0] + s0[1]) + (s0[2] + s0[3]) + rest;
 }
 
 /* Sum, or mean, over the first text's tokens of the greatest product with one of the second's. */
