@@ -54,6 +54,7 @@
 
 #include "bgworker/jobs.h"
 #include "pg/compat.h"
+#include "pg/job.h"
 #include "pg/vllm_pg.h"
 
 /* databases that can have work waiting at the same time */
@@ -267,6 +268,7 @@ jobs_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	Node	   *statement = pstmt->utilityStmt;
 	bool		prepared = IsA(statement, TransactionStmt) &&
 		((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED;
+	List	   *renames = IsA(statement, RenameStmt) && IsTransactionState() ? job_rename_begin((RenameStmt *) statement) : NIL;
 	const char *database = jobs != NULL && context == PROCESS_UTILITY_TOPLEVEL ? wants_database(statement) : NULL;
 
 	if (database != NULL)
@@ -275,6 +277,10 @@ jobs_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 		prev_process_utility(pstmt, query, read_only_tree, context, params, env, dest, qc);
 	else
 		standard_ProcessUtility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+	if (renames != NIL)
+		job_rename_end(renames, (RenameStmt *) statement);
+	if (IsA(statement, ReassignOwnedStmt))
+		job_follow_owners();
 	if (prepared)
 		jobs_wake_at_commit(true);
 }

@@ -100,6 +100,7 @@ typedef struct JobRun
 	JobCall    *call;
 	dlist_head	items;
 	int			n_items;
+	int			most;			/* rows in hand */
 	Size		bytes;			/* of inputs in hand */
 	Size		budget;			/* for them; a single row may be larger */
 	bool		full;			/* the next row has no room until another one goes */
@@ -109,6 +110,7 @@ typedef struct JobRun
 	bool		look;			/* the queue may have something */
 	TimestampTz look_at;		/* then it will have, 0 = not known to */
 	bool		backfill;		/* may be running */
+	bool		names_missed;	/* the last transaction found no table, column or function of a name */
 	int			job_errors;		/* in a row, that are not the row's fault */
 	int			backoff;		/* ms */
 	TimestampTz not_before;

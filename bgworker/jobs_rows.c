@@ -712,7 +712,7 @@ void
 jobs_backfill(JobRun *j, void *arg)
 {
 	bool	   *more = arg;
-	int			limit = Min(j->batch, vllm_job_batch_size);
+	int			limit = Min(j->batch, j->most);
 	BackfillState b;
 	SPITupleTable *rows;
 	int			n;

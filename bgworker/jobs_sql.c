@@ -304,6 +304,21 @@ require_triggers(const JobDef *def)
 				 errhint("If this is not a restore that goes on, drop the job and make it again.")));
 }
 
+/* A key column of the source that was renamed has another name here. */
+static void
+require_side_key(const JobDef *def)
+{
+	ListCell   *lc;
+
+	foreach(lc, def->key)
+		if (get_attnum(def->target_table, lfirst(lc)) == InvalidAttrNumber)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" of relation \"%s\" does not exist: a side table has the key columns of its source",
+							(char *) lfirst(lc), get_rel_name(def->target_table)),
+					 errhint("If the source's column was renamed, rename that of the side table, too.")));
+}
+
 void
 jobs_sql_build(JobRun *j)
 {
@@ -319,7 +334,10 @@ jobs_sql_build(JobRun *j)
 	t.source = rel->rd_rel->relkind == RELKIND_RELATION ? psprintf("ONLY %s", name) : name;
 	table_close(rel, AccessShareLock);
 	if (OidIsValid(def->target_table))
+	{
 		t.target = relation_name(def->target_table);
+		require_side_key(def);
+	}
 	memset(&j->sql, 0, sizeof(JobSql));
 	j->sql.read = read_sql(&t);
 	j->sql.lock = lock_sql(&t);

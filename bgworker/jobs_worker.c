@@ -46,6 +46,7 @@
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/datetime.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -204,6 +205,12 @@ drop_items(JobRun *j)
 	}
 }
 
+static int
+rows_in_hand(const JobDef *def)
+{
+	return def->batch_size > 0 ? def->batch_size : vllm_job_batch_size;
+}
+
 static void
 add_run(JobDef *def)
 {
@@ -215,7 +222,7 @@ add_run(JobDef *def)
 	j->def = def;
 	j->n_key = list_length(def->key);
 	dlist_init(&j->items);
-	j->batch = vllm_job_batch_size;
+	j->most = j->batch = rows_in_hand(def);
 	dlist_push_tail(&w.jobs, &j->node);
 }
 
@@ -270,6 +277,46 @@ release_job(JobRun *j)
 		(void) transaction(release_step, j, NULL, "give rows back");
 }
 
+static bool
+same_work(const JobDef *a, const JobDef *b)
+{
+	return strcmp(a->input, b->input) == 0 && strcmp(a->arguments, b->arguments) == 0 && strcmp(a->chunking, b->chunking) == 0 &&
+		a->chunk_size == b->chunk_size && a->chunk_overlap == b->chunk_overlap && a->owner == b->owner;
+}
+
+static int
+by_priority(const void *a, const void *b)
+{
+	const JobDef *x = (*(JobRun *const *) a)->def;
+	const JobDef *y = (*(JobRun *const *) b)->def;
+
+	if (x->priority != y->priority)
+		return x->priority > y->priority ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Those of higher priority come first. */
+static void
+sort_jobs(void)
+{
+	JobRun	  **jobs;
+	int			n = 0;
+	dlist_mutable_iter it;
+
+	dlist_foreach_modify(it, &w.jobs)
+		n++;
+	jobs = palloc(sizeof(JobRun *) * Max(n, 1));
+	n = 0;
+	dlist_foreach_modify(it, &w.jobs)
+	{
+		jobs[n++] = dlist_container(JobRun, node, it.cur);
+		dlist_delete(it.cur);
+	}
+	qsort(jobs, n, sizeof(JobRun *), by_priority);
+	for (int i = 0; i < n; i++)
+		dlist_push_tail(&w.jobs, &jobs[i]->node);
+}
+
 /* The jobs as they are now; those that go on keep what they have in hand. */
 static bool
 load_jobs(void)
@@ -293,7 +340,12 @@ load_jobs(void)
 		JobRun	   *j = find_run(def->id);
 
 		if (j != NULL)
+		{
+			/* what is in hand was read, or asked, as it was before */
+			if (!same_work(j->def, def))
+				release_job(j);
 			j->def = def;
+		}
 		else if (is_active(def))
 			add_run(def);
 	}
@@ -304,8 +356,8 @@ load_jobs(void)
 		j->look = true;
 		j->backfill = true;
 		j->look_at = 0;
-		/* what it waited for may be there */
-		j->not_before = 0;
+		/* what it waited for may be there; but tables are made all the time */
+		j->not_before = Min(j->not_before, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), MIN_BACKOFF));
 		if (list_member_ptr(defs, j->def) && is_active(j->def))
 			continue;
 		release_job(j);
@@ -314,6 +366,7 @@ load_jobs(void)
 	}
 	if (before)
 		MemoryContextDelete(before);
+	sort_jobs();
 	w.loaded = true;
 	return true;
 }
@@ -346,6 +399,7 @@ fail_step(JobRun *j, void *arg)
 	if (SPI_execute_with_args("UPDATE vllm.job SET state = 'failed', reason = $2 WHERE id = $1 AND state = 'active'",
 							  2, types, v, NULL, false, 0) < 0)
 		elog(ERROR, "could not store the job's state");
+	job_follow_owners();
 	note_step(j, arg);
 }
 
@@ -378,6 +432,13 @@ fail_job(JobRun *j, const ErrorData *e)
 		pause_job(j);
 }
 
+static bool
+is_name_missing(const ErrorData *e)
+{
+	return e->sqlerrcode == ERRCODE_UNDEFINED_TABLE || e->sqlerrcode == ERRCODE_UNDEFINED_COLUMN ||
+		e->sqlerrcode == ERRCODE_UNDEFINED_FUNCTION || e->sqlerrcode == ERRCODE_UNDEFINED_OBJECT || e->sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
+}
+
 /* A transaction of the job failed as a whole. */
 static void
 job_error(JobRun *j, const ErrorData *e)
@@ -385,7 +446,10 @@ job_error(JobRun *j, const ErrorData *e)
 	Blame		blame = jobs_blame(e);
 	Failure		f;
 
-	if (blame == BLAME_JOB || blame == BLAME_INPUT)
+	/* what was renamed under our statements has its new name in the next ones */
+	if (is_name_missing(e) && !j->names_missed)
+		j->names_missed = true;
+	else if (blame == BLAME_JOB || blame == BLAME_INPUT)
 	{
 		fail_job(j, e);
 		return;
@@ -417,7 +481,7 @@ stop_job(void)
 static void
 claim(JobRun *j)
 {
-	int			n = Min(vllm_job_batch_size - j->n_items, vllm_job_batch_size);
+	int			n = j->most - j->n_items;
 	ErrorData  *e;
 
 	e = transaction(jobs_claim, j, &n, "claim");
@@ -430,6 +494,8 @@ claim(JobRun *j)
 			release_job(j);
 		return;
 	}
+	/* the statements have been made anew */
+	j->names_missed = false;
 	j->look = n > 0;
 	if (n == 0 && j->backfill)
 	{
@@ -494,7 +560,7 @@ read_inputs(JobRun *j)
 
 	if (e == NULL)
 	{
-		j->batch = Min(j->batch * 2, vllm_job_batch_size);
+		j->batch = Min(j->batch * 2, j->most);
 		return;
 	}
 	j->full = false;
@@ -810,11 +876,29 @@ items_in_hand(void)
 	return n;
 }
 
+/* Does the job's schedule let it begin with rows now? */
+static bool
+is_time(const JobDef *def)
+{
+	int			from;
+	int			until;
+	int			now;
+	int			tz;
+	struct pg_tm tm;
+	fsec_t		fsec;
+
+	if (def->schedule == NULL || !job_schedule(def->schedule, &from, &until) ||
+		timestamp2tm(GetCurrentTimestamp(), &tz, &tm, &fsec, NULL, NULL) != 0)
+		return true;
+	now = tm.tm_hour * 60 + tm.tm_min;
+	return from < until ? now >= from && now < until : now >= from || now < until;
+}
+
 /* May it take more rows out of the queue? */
 static bool
 has_room(const JobRun *j)
 {
-	return !j->full && j->n_items <= vllm_job_batch_size / 2;
+	return !j->full && j->n_items <= j->most / 2;
 }
 
 /* Each job has its share of the memory. */
@@ -838,12 +922,13 @@ serve(JobRun *j)
 	if (j->failed || j->not_before > now)
 		return;
 	j->budget = budget();
+	j->most = rows_in_hand(j->def);
 	if (j->look_at != 0 && j->look_at <= now)
 	{
 		j->look = true;
 		j->look_at = 0;
 	}
-	if ((j->look || j->backfill) && has_room(j))
+	if ((j->look || j->backfill) && has_room(j) && is_time(j->def))
 		claim(j);
 	/* one piece a turn: inputs may take their time, and other jobs wait */
 	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0)
@@ -876,7 +961,7 @@ next_nap(bool *idle)
 		if (j->not_before > now)
 			at = j->not_before;
 		else if (j->look || j->backfill)
-			at = has_room(j) ? now : 0;
+			at = has_room(j) && is_time(j->def) ? now : 0;
 		if (at != 0)
 			nap = Min(nap, Max(TimestampDifferenceMilliseconds(now, at), 0));
 		if (j->n_items > 0)

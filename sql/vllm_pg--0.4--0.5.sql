@@ -671,9 +671,14 @@ CREATE TABLE vllm.job (
     chunk_size int,
     chunk_overlap int,
     max_attempts int NOT NULL,
+    priority int NOT NULL,          -- higher ones are served first
+    batch_size int,                 -- NULL: vllm.job_batch_size
+    schedule text,                  -- from-until in a day's minutes, as HH:MM-HH:MM
     state text NOT NULL,            -- active, paused, failed
     reason text,                    -- of failed
-    created timestamptz NOT NULL
+    created timestamptz NOT NULL,
+    UNIQUE (source, target_column),
+    UNIQUE (target_table)
 );
 
 CREATE SEQUENCE vllm.job_id_seq AS int OWNED BY vllm.job.id;
@@ -781,6 +786,30 @@ CREATE FUNCTION llm_create_completion_job(
 RETURNS name
 AS 'MODULE_PATHNAME', 'llm_create_completion_job' LANGUAGE C VOLATILE;
 
+-- NULL: as it is
+CREATE FUNCTION llm_alter_job(
+    name name,
+    model text DEFAULT NULL,
+    input text DEFAULT NULL,
+    columns name[] DEFAULT NULL,
+    template text DEFAULT NULL,
+    chunking text DEFAULT NULL,
+    chunk_size int DEFAULT NULL,
+    overlap int DEFAULT NULL,
+    dimensions int DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    options json DEFAULT NULL,
+    max_attempts int DEFAULT NULL,
+    priority int DEFAULT NULL,
+    batch_size int DEFAULT NULL,
+    schedule text DEFAULT NULL,
+    enabled bool DEFAULT NULL,
+    backfill text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'llm_alter_job' LANGUAGE C VOLATILE;
+
 CREATE FUNCTION llm_drop_job(name name) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_drop_job' LANGUAGE C VOLATILE;
 
@@ -809,7 +838,8 @@ SELECT j.name, j.kind, j.source, j.input, coalesce(j.target_column::text, j.targ
     s.rate * exp(-least(extract(epoch FROM clock_timestamp() - s.last_done)::float8 / 10, 700)) AS rate,
     coalesce(s.backfill, 'done') AS backfill, s.backfill_rows,
     greatest(c.reltuples, 0)::bigint AS source_rows_estimate,
-    coalesce(j.reason, s.last_error) AS last_error, s.last_error_at, s.last_done, j.created
+    coalesce(j.reason, s.last_error) AS last_error, s.last_error_at, s.last_done, j.created,
+    j.priority, j.batch_size, j.schedule
 FROM vllm.job j
 JOIN vllm.job_stat s ON s.job = j.id
 LEFT JOIN pg_catalog.pg_class c ON c.oid = j.source

@@ -77,9 +77,13 @@ compat_wait_event_set(int n)
 
 /* 16: one function checks privileges on every kind of object */
 #if PG_VERSION_NUM >= 160000
+#define compat_owns_relation(relid, role) \
+	object_ownercheck(RelationRelationId, relid, role)
 #define compat_proc_aclcheck(funcid, role, mode) \
 	object_aclcheck(ProcedureRelationId, (funcid), (role), (mode))
 #else
+#define compat_owns_relation(relid, role) \
+	pg_class_ownercheck(relid, role)
 #define compat_proc_aclcheck(funcid, role, mode) \
 	pg_proc_aclcheck((funcid), (role), (mode))
 #endif

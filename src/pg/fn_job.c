@@ -1,7 +1,7 @@
 /*
  * fn_job.c
- *	  llm_create_embedding_job, llm_create_completion_job, llm_drop_job, llm_pause_job,
- *	  llm_resume_job, llm_retry_job, llm_backfill_job.
+ *	  llm_create_embedding_job, llm_create_completion_job, llm_alter_job, llm_drop_job,
+ *	  llm_pause_job, llm_resume_job, llm_retry_job, llm_backfill_job.
  *
  * Who makes a job owns the source table and may use the model; the job's work runs with
  * its maker's rights.  Triggers and the side table are made by statements that run as the
@@ -33,11 +33,13 @@
 #include "utils/timestamp.h"
 
 #include "pg/catalog.h"
+#include "pg/compat.h"
 #include "pg/job_new.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_embedding_job);
 PG_FUNCTION_INFO_V1(llm_create_completion_job);
+PG_FUNCTION_INFO_V1(llm_alter_job);
 PG_FUNCTION_INFO_V1(llm_drop_job);
 PG_FUNCTION_INFO_V1(llm_pause_job);
 PG_FUNCTION_INFO_V1(llm_resume_job);
@@ -83,7 +85,22 @@ set_text_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg)
 		job_set_argument(n, name, text_arg(fcinfo, arg));
 }
 
-/* options json: further arguments of the function by name; NULL is not given */
+/* An argument of some functions only. */
+static void
+set_own_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg, bool is_int)
+{
+	if (PG_ARGISNULL(arg))
+		return;
+	if (!job_has_argument(n, name))
+		job_bad_value(name, is_int ? psprintf("%d", PG_GETARG_INT32(arg)) : text_arg(fcinfo, arg),
+					  psprintf("It is no parameter of %s().", n->def.function));
+	if (is_int)
+		set_int_argument(n, fcinfo, name, arg);
+	else
+		set_text_argument(n, fcinfo, name, arg);
+}
+
+/* options json: further arguments of the function by name; null takes one away */
 static void
 set_options(NewJob *n, FunctionCallInfo fcinfo, int arg)
 {
@@ -151,7 +168,7 @@ insert_job(NewJob *n)
 	nulls[17] = strcmp(n->backfill, "none") == 0 ? 'n' : ' ';
 	job_role_internal(&role);
 	if (SPI_execute_with_args("INSERT INTO vllm.job VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-							  " $15, $16, $17, 'active', NULL, pg_catalog.clock_timestamp())",
+							  " $15, $16, $17, 0, NULL, NULL, 'active', NULL, pg_catalog.clock_timestamp())",
 							  17, types, v, nulls, false, 0) != SPI_OK_INSERT ||
 		SPI_execute_with_args("INSERT INTO vllm.job_stat (job, backfill) SELECT $1, $18",
 							  18, types, v, nulls, false, 0) != SPI_OK_INSERT)
@@ -345,6 +362,12 @@ llm_create_completion_job(PG_FUNCTION_ARGS)
 
 /* ---- changing ---- */
 
+static bool
+owns(Oid relid)
+{
+	return get_rel_name(relid) != NULL && compat_owns_relation(relid, GetUserId());
+}
+
 /* The job, if the caller has its owner's rights. */
 static JobDef *
 job_for_owner(FunctionCallInfo fcinfo, const char *function)
@@ -363,7 +386,8 @@ job_for_owner(FunctionCallInfo fcinfo, const char *function)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("job \"%s\" does not exist", NameStr(*PG_GETARG_NAME(0))),
 				 errhint("The view llm_jobs lists the jobs of this database.")));
-	if (!superuser() && !has_privs_of_role(GetUserId(), j->owner))
+	/* the source may have a new owner that nobody has told us of */
+	if (!superuser() && !has_privs_of_role(GetUserId(), j->owner) && !owns(j->source))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of job \"%s\"", j->name)));
@@ -391,6 +415,127 @@ change(const JobDef *j, const char *sql, const char *text, Datum keys)
 	SPI_finish();
 	return n;
 }
+
+/* ---- altering ---- */
+
+/* As it is now; what it computes is changed by the arguments. */
+static bool
+set_computed(NewJob *n, FunctionCallInfo fcinfo)
+{
+	List	   *before = list_make4(n->def.input, job_arguments_text(n), n->def.chunking, psprintf("%d %d", n->def.chunk_size, n->def.chunk_overlap));
+	List	   *after;
+
+	if (!PG_ARGISNULL(1))
+		set_model(n, fcinfo, 1);
+	if (!PG_ARGISNULL(2) || !PG_ARGISNULL(3) || !PG_ARGISNULL(4))
+		set_input(n, text_arg(fcinfo, 2), text_arg(fcinfo, 4), columns_arg(fcinfo, 3));
+	if (!PG_ARGISNULL(5))
+	{
+		n->def.chunking = text_arg(fcinfo, 5);
+		n->def.chunk_size = strcmp(n->def.chunking, "none") == 0 ? 0 : n->def.chunk_size;
+		n->def.chunk_overlap = strcmp(n->def.chunking, "none") == 0 ? -1 : n->def.chunk_overlap;
+	}
+	n->def.chunk_size = positive_arg(fcinfo, 6, "chunk_size", 1, n->def.chunk_size);
+	n->def.chunk_overlap = positive_arg(fcinfo, 7, "overlap", 0, n->def.chunk_overlap);
+	set_own_argument(n, fcinfo, "dimensions", 8, true);
+	set_own_argument(n, fcinfo, "instruction", 9, false);
+	set_own_argument(n, fcinfo, "prompt_name", 10, false);
+	set_own_argument(n, fcinfo, "max_tokens", 11, true);
+	set_options(n, fcinfo, 12);
+	after = list_make4(n->def.input, job_arguments_text(n), n->def.chunking, psprintf("%d %d", n->def.chunk_size, n->def.chunk_overlap));
+	for (int i = 0; i < list_length(before); i++)
+		if (strcmp(list_nth(before, i), list_nth(after, i)) != 0)
+			return true;
+	return false;
+}
+
+static void
+set_served(NewJob *n, FunctionCallInfo fcinfo)
+{
+	int			from;
+	int			until;
+
+	n->def.max_attempts = positive_arg(fcinfo, 13, "max_attempts", 1, n->def.max_attempts);
+	if (!PG_ARGISNULL(14))
+		n->def.priority = PG_GETARG_INT32(14);
+	n->def.batch_size = positive_arg(fcinfo, 15, "batch_size", 0, n->def.batch_size);
+	if (!PG_ARGISNULL(16))
+	{
+		n->def.schedule = text_arg(fcinfo, 16);
+		if (n->def.schedule[0] == '\0')
+			n->def.schedule = NULL;
+		else if (!job_schedule(n->def.schedule, &from, &until))
+			job_bad_value("schedule", n->def.schedule, "It is a time of day as '22:00-06:00', or '' for always.");
+	}
+	if (!PG_ARGISNULL(17))
+		n->def.state = PG_GETARG_BOOL(17) ? "active" : "paused";
+}
+
+static void
+update_job(const NewJob *n)
+{
+	const JobDef *j = &n->def;
+	Oid			types[] = {INT4OID, NAMEARRAYOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID};
+	Datum		v[lengthof(types)] = {
+		Int32GetDatum(j->id), job_names_datum(j->inputs), CStringGetTextDatum(j->input), CStringGetTextDatum(j->model),
+		CStringGetTextDatum(job_arguments_text(n)), CStringGetTextDatum(j->chunking), Int32GetDatum(j->chunk_size),
+		Int32GetDatum(j->chunk_overlap), Int32GetDatum(j->max_attempts), Int32GetDatum(j->priority), Int32GetDatum(j->batch_size),
+		CStringGetTextDatum(j->schedule ? j->schedule : ""), CStringGetTextDatum(j->state)
+	};
+	JobRole		role;
+
+	job_role_internal(&role);
+	if (SPI_execute_with_args("UPDATE vllm.job SET input_columns = $2, input = $3, model = $4, arguments = $5, chunking = $6, chunk_size = nullif($7, 0),"
+							  " chunk_overlap = nullif($8, -1), max_attempts = $9, priority = $10, batch_size = nullif($11, 0), schedule = nullif($12, ''),"
+							  " state = $13, reason = CASE WHEN state = $13 THEN reason END WHERE id = $1",
+							  lengthof(types), types, v, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not alter job \"%s\"", j->name);
+	job_role_end(&role);
+}
+
+static bool
+is_backfill(const char *rows)
+{
+	return strcmp(rows, "missing") == 0 || strcmp(rows, "all") == 0 || strcmp(rows, "none") == 0;
+}
+
+/* (name, model, input, columns, template, chunking, chunk_size, overlap, dimensions,
+ * instruction, prompt_name, max_tokens, options, max_attempts, priority, batch_size,
+ * schedule, enabled, backfill) */
+Datum
+llm_alter_job(PG_FUNCTION_ARGS)
+{
+	JobDef	   *j = job_for_owner(fcinfo, "llm_alter_job()");
+	NewJob		n = {.def = *j};
+	char	   *rows = text_arg(fcinfo, 18);
+
+	if (rows && !is_backfill(rows))
+		job_bad_value("backfill", rows, "It is one of missing, all, none.");
+	SPI_connect();
+	n.source = table_open(j->source, AccessShareLock);
+	n.target_table = OidIsValid(j->target_table) ? get_rel_name(j->target_table) : NULL;
+	job_read_arguments(&n);
+	set_served(&n, fcinfo);
+	if (set_computed(&n, fcinfo))
+	{
+		JobCall    *call = job_call_make(job_extension_schema(), n.def.function, job_arguments_text(&n));
+
+		if (n.def.target_column)
+			job_check_target_column(&n, call->rettype);
+		job_check_chunking(&n);
+		job_try(&n);
+		/* every row has the value of the settings before */
+		rows = rows ? rows : "all";
+	}
+	update_job(&n);
+	table_close(n.source, NoLock);
+	SPI_finish();
+	if (rows)
+		(void) change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows, 0);
+	PG_RETURN_VOID();
+}
+
+/* ---- dropping, pausing ---- */
 
 /* The triggers are dropped as the caller; who may not has them do nothing. */
 static void
@@ -477,7 +622,7 @@ llm_backfill_job(PG_FUNCTION_ARGS)
 	JobDef	   *j = job_for_owner(fcinfo, "llm_backfill_job()");
 	char	   *rows = PG_ARGISNULL(1) ? "all" : text_arg(fcinfo, 1);
 
-	if (strcmp(rows, "missing") != 0 && strcmp(rows, "all") != 0 && strcmp(rows, "none") != 0)
+	if (!is_backfill(rows))
 		job_bad_value("rows", rows, "It is one of missing, all, none.");
 	(void) change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows, 0);
 	(void) change(j, "UPDATE vllm.job SET state = state WHERE id = $1", NULL, 0);

@@ -22,7 +22,6 @@
 #include "access/table.h"
 #include "catalog/partition.h"
 #include "catalog/pg_type.h"
-#include "commands/event_trigger.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
@@ -41,7 +40,6 @@
 
 PG_FUNCTION_INFO_V1(llm_job_wake);
 PG_FUNCTION_INFO_V1(llm_job_changed);
-PG_FUNCTION_INFO_V1(llm_job_ddl);
 PG_FUNCTION_INFO_V1(llm_generate_trigger);
 PG_FUNCTION_INFO_V1(llm_embed_trigger);
 
@@ -283,79 +281,6 @@ llm_job_wake(PG_FUNCTION_ARGS)
 	(void) trigger_data(fcinfo, "vllm.job_wake");
 	jobs_wake_at_commit(true);
 	return PointerGetDatum(NULL);
-}
-
-/* ---- changes of tables ---- */
-
-/* Jobs go with their source. */
-static void
-drop_orphans(void)
-{
-	if (SPI_execute("DELETE FROM vllm.job j WHERE NOT EXISTS"
-					" (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = j.source)", false, 0) < 0 ||
-		(SPI_processed > 0 &&
-		 (SPI_execute("DELETE FROM vllm.job_queue q WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = q.job)", false, 0) < 0 ||
-		  SPI_execute("DELETE FROM vllm.job_failure f WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = f.job)", false, 0) < 0 ||
-		  SPI_execute("DELETE FROM vllm.job_stat s WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = s.job)", false, 0) < 0)))
-		elog(ERROR, "could not remove jobs of dropped tables");
-}
-
-/* Partitions that are new get the triggers that their source has. */
-static void
-add_partition_triggers(void)
-{
-	if (SPI_execute("SELECT pg_catalog.format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%L)',"
-					"  'vllm_job_' || j.id || '_' || e.name, e.name, p.relid, e.tables, j.name)"
-					" FROM vllm.job j CROSS JOIN LATERAL pg_catalog.pg_partition_tree(j.source) p"
-					" CROSS JOIN (VALUES ('insert', 'REFERENCING NEW TABLE AS new_rows'),"
-					"  ('update', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),"
-					"  ('delete', 'REFERENCING OLD TABLE AS old_rows'), ('truncate', '')) e(name, tables)"
-					" JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')"
-					" WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t"
-					"  WHERE t.tgrelid = p.relid AND t.tgname = ('vllm_job_' || j.id || '_' || e.name)::name)"
-					" AND p.relid::oid <> j.source::oid AND (j.target_table IS NOT NULL OR e.name IN ('insert', 'update'))", false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for new partitions");
-	for (uint64 i = 0, n = SPI_processed; i < n; i++)
-	{
-		SPITupleTable *rows = SPI_tuptable;
-		char	   *sql = SPI_getvalue(rows->vals[i], rows->tupdesc, 1);
-
-		if (SPI_execute(sql, false, 0) < 0)
-			elog(ERROR, "could not create a trigger: %s", sql);
-		SPI_tuptable = rows;
-	}
-}
-
-/* ddl_command_end of tables and triggers, sql_drop of anything */
-Datum
-llm_job_ddl(PG_FUNCTION_ARGS)
-{
-	EventTriggerData *e;
-	JobRole		role;
-	bool		drop;
-
-	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" was not called by event trigger manager", "vllm.job_ddl")));
-	/* the extension itself may be on its way in or out */
-	if (!job_installed() || job_list() == NIL)
-		return (Datum) 0;
-	e = (EventTriggerData *) fcinfo->context;
-	jobs_wake_at_commit(true);
-	/* the worker waits for a job's triggers; those that are made below come here, too */
-	if (strcmp(GetCommandTagName(e->tag), "CREATE TRIGGER") == 0)
-		return (Datum) 0;
-	drop = strcmp(e->event, "sql_drop") == 0;
-	job_role_internal(&role);
-	SPI_connect();
-	if (drop)
-		drop_orphans();
-	else
-		add_partition_triggers();
-	SPI_finish();
-	job_role_end(&role);
-	return (Datum) 0;
 }
 
 /* ---- at once: BEFORE INSERT OR UPDATE, for each row ---- */

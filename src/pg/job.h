@@ -19,6 +19,7 @@
 
 #include "postgres.h"
 
+#include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
 
@@ -29,7 +30,8 @@ enum
 {
 	JOB_ID = 1, JOB_NAME, JOB_KIND, JOB_OWNER, JOB_SOURCE, JOB_KEY_COLUMNS, JOB_INPUT_COLUMNS,
 	JOB_INPUT, JOB_TARGET_COLUMN, JOB_TARGET_TABLE, JOB_MODEL, JOB_FUNCTION, JOB_ARGUMENTS,
-	JOB_CHUNKING, JOB_CHUNK_SIZE, JOB_CHUNK_OVERLAP, JOB_MAX_ATTEMPTS, JOB_STATE, JOB_REASON,
+	JOB_CHUNKING, JOB_CHUNK_SIZE, JOB_CHUNK_OVERLAP, JOB_MAX_ATTEMPTS, JOB_PRIORITY, JOB_BATCH_SIZE,
+	JOB_SCHEDULE, JOB_STATE, JOB_REASON,
 	JOB_CREATED, JOB_COLS = JOB_CREATED
 };
 
@@ -53,8 +55,14 @@ typedef struct JobDef
 	int			chunk_size;		/* 0 = not given */
 	int			chunk_overlap;	/* -1 = not given */
 	int			max_attempts;
+	int			priority;
+	int			batch_size;		/* 0 = vllm.job_batch_size */
+	char	   *schedule;		/* or NULL */
 	char	   *state;
 } JobDef;
+
+/* "HH:MM-HH:MM" in minutes of the day; until may be before from.  False: it is not one. */
+bool		job_schedule(const char *schedule, int *from, int *until);
 
 /* ---- job_catalog.c ---- */
 
@@ -84,6 +92,18 @@ void		job_refuse_rls(Oid relid, Oid owner);
 /* The owner of the extension's tables, for statements of our own on them. */
 void		job_role_internal(JobRole *r);
 
+/* ---- job_ddl.c ---- */
+
+/*
+ * A column of a job's source is about to be renamed: its jobs' inputs are read with the old
+ * name, and written with the new one afterwards.  NULL: no job has to do with it.
+ */
+
+List	   *job_rename_begin(RenameStmt *statement);
+void		job_rename_end(List *renames, RenameStmt *statement);
+/* Jobs belong to the owners of their sources; those of a new owner stop until he resumes them. */
+void		job_follow_owners(void);
+
 /* ---- job_queue.c ---- */
 
 typedef struct JobQueue JobQueue;
@@ -109,6 +129,9 @@ int			job_key_format(void);
  * same whatever the search_path (the row's alias is src), and the names of its columns.
  */
 char	   *job_expression(Relation rel, const char *text, List **columns);
+/* A stored one as a tree, and back under the names that columns have then. */
+Node	   *job_expression_read(Relation rel, const char *text);
+char	   *job_expression_write(Relation rel, Node *node);
 /* The expressions that stand for a template and for a list of columns. */
 char	   *job_template_expression(const char *template);
 char	   *job_columns_expression(List *columns);

@@ -122,6 +122,10 @@ job_from_tuple(HeapTuple tuple, TupleDesc desc)
 	j->chunk_size = null[JOB_CHUNK_SIZE - 1] ? 0 : DatumGetInt32(v[JOB_CHUNK_SIZE - 1]);
 	j->chunk_overlap = null[JOB_CHUNK_OVERLAP - 1] ? -1 : DatumGetInt32(v[JOB_CHUNK_OVERLAP - 1]);
 	j->max_attempts = DatumGetInt32(v[JOB_MAX_ATTEMPTS - 1]);
+	j->priority = DatumGetInt32(v[JOB_PRIORITY - 1]);
+	j->batch_size = null[JOB_BATCH_SIZE - 1] ? 0 : DatumGetInt32(v[JOB_BATCH_SIZE - 1]);
+	if (!null[JOB_SCHEDULE - 1])
+		j->schedule = TextDatumGetCString(v[JOB_SCHEDULE - 1]);
 	j->state = TextDatumGetCString(v[JOB_STATE - 1]);
 	return j;
 }
@@ -144,6 +148,21 @@ job_find(const char *name)
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return j;
+}
+
+bool
+job_schedule(const char *schedule, int *from, int *until)
+{
+	int			v[4];
+	int			n = 0;
+
+	if (sscanf(schedule, "%2d:%2d-%2d:%2d%n", &v[0], &v[1], &v[2], &v[3], &n) != 4 || schedule[n] != '\0' ||
+		strspn(schedule, "0123456789:-") != strlen(schedule) ||
+		v[0] < 0 || v[0] > 23 || v[1] < 0 || v[1] > 59 || v[2] < 0 || v[2] > 24 || v[3] < 0 || v[3] > 59)
+		return false;
+	*from = v[0] * 60 + v[1];
+	*until = v[2] * 60 + v[3];
+	return *from != *until && *until <= 24 * 60;
 }
 
 static int

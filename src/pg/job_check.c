@@ -94,7 +94,7 @@ job_set_option(NewJob *n, const char *name, const char *value)
 	static const char *const own[] = {"model", "dimensions", "instruction", "prompt_name", "max_tokens"};
 
 	for (int i = 0; i < (int) lengthof(own); i++)
-		if (strcmp(name, own[i]) == 0 && is_argument(n->def.function, name))
+		if (strcmp(name, own[i]) == 0 && (value != NULL || i == 0) && is_argument(n->def.function, name))
 			job_bad_value("options", name, "It is a parameter of its own.");
 	if (!is_argument(n->def.function, name))
 		job_bad_value("options", name, psprintf("%s() has no argument of this name.", n->def.function));
@@ -121,6 +121,29 @@ char *
 job_arguments_text(const NewJob *n)
 {
 	return arguments_text(n->arguments);
+}
+
+bool
+job_has_argument(const NewJob *n, const char *name)
+{
+	return is_argument(n->def.function, name);
+}
+
+void
+job_read_arguments(NewJob *n)
+{
+	List	   *statements = raw_parser(psprintf("SELECT f(%s)", n->def.arguments), RAW_PARSE_DEFAULT);
+	SelectStmt *select = (SelectStmt *) linitial_node(RawStmt, statements)->stmt;
+	FuncCall   *call = (FuncCall *) linitial_node(ResTarget, select->targetList)->val;
+	ListCell   *lc;
+
+	foreach(lc, call->args)
+	{
+		NamedArgExpr *arg = lfirst_node(NamedArgExpr, lc);
+		A_Const    *value = castNode(A_Const, arg->arg);
+
+		job_set_argument(n, arg->name, strVal(&value->val));
+	}
 }
 
 /* ---- source and key ---- */

@@ -102,8 +102,8 @@ has_money_constant(Node *node, void *context)
 }
 
 /* As the worker reads it. */
-static char *
-print_expression(Relation rel, Node *node)
+char *
+job_expression_write(Relation rel, Node *node)
 {
 	int			level = job_key_format();
 	char	   *result;
@@ -146,9 +146,23 @@ job_expression(Relation rel, const char *text, List **columns)
 	if (has_money_constant(as_text, NULL))
 		refuse(text, "A constant of type money depends on lc_monetary; cast a number to it.");
 	*columns = column_names(rel, as_text, text);
-	result = print_expression(rel, as_text);
+	result = job_expression_write(rel, as_text);
 	free_parsestate(pstate);
 	return result;
+}
+
+Node *
+job_expression_read(Relation rel, const char *text)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	ParseNamespaceItem *item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, makeAlias("src", NIL), false, true);
+	Node	   *node;
+
+	addNSItemToQuery(pstate, item, false, true, true);
+	node = transformExpr(pstate, parse_expression(text), EXPR_KIND_SELECT_TARGET);
+	assign_expr_collations(pstate, node);
+	free_parsestate(pstate);
+	return node;
 }
 
 /* ---- templates ---- */

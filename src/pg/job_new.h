@@ -37,8 +37,10 @@ void		job_execute(const char *sql);
 void		job_set_argument(NewJob *n, const char *name, const char *value);
 /* One out of options: ERROR if the function has none of the name, or a parameter of the job is it. */
 void		job_set_option(NewJob *n, const char *name, const char *value);
-/* The arguments as SQL, and back. */
+bool		job_has_argument(const NewJob *n, const char *name);
+/* The arguments as SQL, and out of n->def.arguments. */
 char	   *job_arguments_text(const NewJob *n);
+void		job_read_arguments(NewJob *n);
 
 void		job_check_source(Relation rel);
 void		job_refuse_source(Relation rel, const char *why, const char *hint);

@@ -1,0 +1,289 @@
+/*
+ * job_ddl.c
+ *	  What becomes of jobs when tables change: event triggers, and columns that are renamed.
+ *
+ *	what happens			what is done
+ *	source dropped			the job goes
+ *	partition made			it gets the job's triggers
+ *	partition detached		it loses them
+ *	partition gone			its chunks are swept from the side table: the triggers that go
+ *							with it tell
+ *	column renamed			input, key and target are written anew (ProcessUtility_hook)
+ *	owner changed			the job is the new owner's, and rests until he resumes it: its
+ *							expression is not his
+ *
+ * Tables and constraints are known by OID, so that their names don't matter.
+ *
+ * Tests: tests/sql/23_jobs_alter.sql.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "commands/event_trigger.h"
+#include "executor/spi.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
+
+#include "bgworker/jobs.h"
+#include "pg/job_new.h"
+
+PG_FUNCTION_INFO_V1(llm_job_ddl);
+
+/* Jobs go with their source. */
+static void
+drop_orphans(void)
+{
+	if (SPI_execute("DELETE FROM vllm.job j WHERE NOT EXISTS"
+					" (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = j.source)", false, 0) < 0 ||
+		(SPI_processed > 0 &&
+		 (SPI_execute("DELETE FROM vllm.job_queue q WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = q.job)", false, 0) < 0 ||
+		  SPI_execute("DELETE FROM vllm.job_failure f WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = f.job)", false, 0) < 0 ||
+		  SPI_execute("DELETE FROM vllm.job_stat s WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = s.job)", false, 0) < 0)))
+		elog(ERROR, "could not remove jobs of dropped tables");
+}
+
+/* Partitions that are new get the triggers that their source has. */
+static void
+add_partition_triggers(void)
+{
+	if (SPI_execute("SELECT pg_catalog.format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%L)',"
+					"  'vllm_job_' || j.id || '_' || e.name, e.name, p.relid, e.tables, j.name)"
+					" FROM vllm.job j CROSS JOIN LATERAL pg_catalog.pg_partition_tree(j.source) p"
+					" CROSS JOIN (VALUES ('insert', 'REFERENCING NEW TABLE AS new_rows'),"
+					"  ('update', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),"
+					"  ('delete', 'REFERENCING OLD TABLE AS old_rows'), ('truncate', '')) e(name, tables)"
+					" JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')"
+					" WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t"
+					"  WHERE t.tgrelid = p.relid AND t.tgname = ('vllm_job_' || j.id || '_' || e.name)::name)"
+					" AND p.relid::oid <> j.source::oid AND (j.target_table IS NOT NULL OR e.name IN ('insert', 'update'))", false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for new partitions");
+	for (uint64 i = 0, n = SPI_processed; i < n; i++)
+	{
+		SPITupleTable *rows = SPI_tuptable;
+		char	   *sql = SPI_getvalue(rows->vals[i], rows->tupdesc, 1);
+
+		if (SPI_execute(sql, false, 0) < 0)
+			elog(ERROR, "could not create a trigger: %s", sql);
+		SPI_tuptable = rows;
+	}
+}
+
+/* A partition that is not one any more keeps no triggers of the job. */
+static void
+drop_stale_triggers(void)
+{
+	if (SPI_execute("SELECT pg_catalog.format('DROP TRIGGER %I ON %s', t.tgname, t.tgrelid::regclass)"
+					" FROM vllm.job j JOIN pg_catalog.pg_trigger t ON t.tgname::text ~ ('^vllm_job_' || j.id || '_(insert|update|delete|truncate)$')"
+					" WHERE t.tgfoid = 'vllm.job_changed'::regproc AND t.tgrelid <> j.source::oid"
+					" AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_partition_tree(j.source) p WHERE p.relid = t.tgrelid)", false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for triggers");
+	for (uint64 i = 0, n = SPI_processed; i < n; i++)
+	{
+		SPITupleTable *rows = SPI_tuptable;
+
+		job_execute(SPI_getvalue(rows->vals[i], rows->tupdesc, 1));
+		SPI_tuptable = rows;
+	}
+}
+
+/* With its triggers a table has gone from a job's source: so have its rows. */
+static void
+queue_sweeps(void)
+{
+	SPITupleTable *rows;
+
+	if (SPI_execute("SELECT DISTINCT j.id FROM vllm.job j JOIN pg_catalog.pg_event_trigger_dropped_objects() d"
+					" ON d.object_type = 'trigger' AND d.address_names[pg_catalog.array_upper(d.address_names, 1)] = 'vllm_job_' || j.id || '_delete'"
+					" WHERE j.target_table IS NOT NULL", false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look at what was dropped");
+	rows = SPI_tuptable;
+	for (uint64 i = 0, n = SPI_processed; i < n; i++)
+	{
+		bool		isnull;
+		JobQueue   *q = job_queue_open(DatumGetInt32(SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &isnull)));
+
+		job_queue_add_truncate(q);
+		(void) job_queue_close(q);
+	}
+}
+
+static void
+follow_owners(void)
+{
+	if (SPI_execute("UPDATE vllm.job j SET owner = c.relowner, state = CASE j.state WHEN 'active' THEN 'failed' ELSE j.state END,"
+					" reason = 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()'"
+					" FROM pg_catalog.pg_class c WHERE c.oid = j.source AND c.relowner <> j.owner::oid", false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not look at the owners of jobs");
+}
+
+void
+job_follow_owners(void)
+{
+	JobRole		role;
+
+	if (!job_installed() || job_list() == NIL)
+		return;
+	SPI_connect();
+	job_role_internal(&role);
+	follow_owners();
+	job_role_end(&role);
+	SPI_finish();
+}
+
+/* ddl_command_end of tables and triggers, sql_drop of anything */
+Datum
+llm_job_ddl(PG_FUNCTION_ARGS)
+{
+	EventTriggerData *e;
+	JobRole		role;
+	bool		drop;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" was not called by event trigger manager", "vllm.job_ddl")));
+	/* the extension itself may be on its way in or out */
+	if (!job_installed() || job_list() == NIL)
+		return (Datum) 0;
+	e = (EventTriggerData *) fcinfo->context;
+	jobs_wake_at_commit(true);
+	/* the worker waits for a job's triggers; those that are made below come here, too */
+	if (strcmp(GetCommandTagName(e->tag), "CREATE TRIGGER") == 0)
+		return (Datum) 0;
+	drop = strcmp(e->event, "sql_drop") == 0;
+	job_role_internal(&role);
+	SPI_connect();
+	if (drop)
+	{
+		queue_sweeps();
+		drop_orphans();
+	}
+	else
+	{
+		add_partition_triggers();
+		drop_stale_triggers();
+		follow_owners();
+	}
+	SPI_finish();
+	job_role_end(&role);
+	return (Datum) 0;
+}
+
+/* ---- columns that are renamed ---- */
+
+typedef struct Renamed
+{
+	JobDef	   *job;
+	Oid			relid;
+	Node	   *input;			/* NULL: it can't be read, the job has failed already */
+} Renamed;
+
+/* What is wrong with a job must not keep its table from being altered. */
+static Node *
+read_input(Relation rel, const char *text)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	Node	   *volatile node = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		node = job_expression_read(rel, text);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		node = NULL;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return node;
+}
+
+List *
+job_rename_begin(RenameStmt *statement)
+{
+	List	   *renames = NIL;
+	Oid			relid;
+	ListCell   *lc;
+
+	if (statement->renameType != OBJECT_COLUMN || statement->relation == NULL || !job_installed())
+		return NIL;
+	relid = RangeVarGetRelid(statement->relation, NoLock, true);
+	if (!OidIsValid(relid))
+		return NIL;
+	foreach(lc, job_list())
+	{
+		JobDef	   *job = lfirst(lc);
+		Relation	rel;
+		Renamed    *r;
+
+		if (job->source != relid)
+			continue;
+		r = palloc0(sizeof(Renamed));
+		r->job = job;
+		r->relid = relid;
+		rel = table_open(relid, AccessShareLock);
+		r->input = read_input(rel, job->input);
+		table_close(rel, NoLock);
+		renames = lappend(renames, r);
+	}
+	return renames;
+}
+
+static List *
+renamed(List *names, const RenameStmt *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, names)
+		if (strcmp(lfirst(lc), statement->subname) == 0)
+			lfirst(lc) = statement->newname;
+	return names;
+}
+
+void
+job_rename_end(List *renames, RenameStmt *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, renames)
+	{
+		Renamed    *r = lfirst(lc);
+		JobDef	   *job = r->job;
+		Relation	rel = table_open(r->relid, AccessShareLock);
+		Oid			types[5] = {INT4OID, TEXTOID, NAMEARRAYOID, NAMEARRAYOID, TEXTOID};
+		char	   *target = job->target_column;
+		Datum		v[5] = {Int32GetDatum(job->id)};
+		char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
+		JobRole		role;
+
+		v[1] = CStringGetTextDatum(r->input ? job_expression_write(rel, r->input) : job->input);
+		v[2] = job_names_datum(renamed(job->key, statement));
+		v[3] = job_names_datum(renamed(job->inputs, statement));
+		if (target && strcmp(target, statement->subname) == 0)
+			target = statement->newname;
+		nulls[4] = target ? ' ' : 'n';
+		v[4] = target ? CStringGetTextDatum(target) : (Datum) 0;
+		SPI_connect();
+		job_role_internal(&role);
+		if (SPI_execute_with_args("UPDATE vllm.job SET input = $2, key_columns = $3, input_columns = $4, target_column = $5::name WHERE id = $1",
+								  5, types, v, nulls, false, 0) != SPI_OK_UPDATE)
+			elog(ERROR, "could not rename a column of job \"%s\"", job->name);
+		job_role_end(&role);
+		SPI_finish();
+		table_close(rel, NoLock);
+	}
+}
