@@ -151,7 +151,7 @@ SELECT tgrelid::regclass, regexp_replace(tgname, '\d+', 'N') FROM pg_trigger WHE
 DROP TABLE parts;
 ALTER TABLE texts RENAME COLUMN a TO aa;
 INSERT INTO texts (id, aa) VALUES (7, 'seven');
-SELECT settled('emb');
+SELECT settled('emb'), settled('side');
 SELECT name, state, queued, last_error FROM llm_jobs ORDER BY name;
 ALTER TABLE texts RENAME COLUMN aa TO a;
 SELECT llm_resume_job('emb'), llm_resume_job('side');
