@@ -412,25 +412,44 @@ dec_rope(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-/* Attention of a step's only sequence, whose K and V are written: in pieces of rows. */
+/* Rows and keys of a step with attention both ways. */
+static int64_t
+attn_pairs(const KRows *r)
+{
+	int64_t		pairs = 0;
+
+	for (int i = 0; i < r->n_seqs; i++)
+	{
+		int64_t		n = r->seq_start[i + 1] - r->seq_start[i];
+
+		pairs += n * n;
+	}
+	return pairs;
+}
+
+/* Attention of one of the step's sequences, whose K and V are written: in pieces of rows. */
 static void
-attn_in_pieces(Decoder *d, int layer, KAttn a)
+attn_in_pieces(Decoder *d, int layer, KAttn a, int seq)
 {
 	const KRows *all = &d->b->rows;
-	int			most = STOP_PAIRS / all->n_rows;
+	int			first = all->seq_start[seq];
+	int			end = all->seq_start[seq + 1];
+	int			most = STOP_PAIRS / (end - first);
 
 	/* at least what the threads share well */
 	if (most < 64)
 		most = 64;
-	for (int i = 0; i < all->n_rows && !stopped(d); i += most)
+	for (int i = first; i < end && !stopped(d); i += most)
 	{
-		int			n = all->n_rows - i < most ? all->n_rows - i : most;
+		int			n = end - i < most ? end - i : most;
 		int32_t		start[2] = {0, n};
 		KRows		r = *all;
 
 		r.n_rows = n;
+		r.n_seqs = 1;
 		r.seq_start = start;
 		r.pos += i;
+		r.block_table += seq;
 		a.ends = d->ends + i;
 		d->k->attn(d->pool, d->kv, layer, &r, d->qkv + (size_t) i * (size_t) qkv_width(d), qkv_width(d), d->c.n_heads, &a,
 				   d->att + (size_t) i * (size_t) (d->c.n_heads * d->c.head_dim), d->ws);
@@ -453,8 +472,9 @@ dec_attn(Decoder *d, const Layer *l)
 	if (stopped(d))
 		return;
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
-	if (d->b->stop != NULL && d->ends != NULL && d->b->rows.n_seqs == 1)
-		attn_in_pieces(d, layer, a);
+	if (d->b->stop != NULL && d->ends != NULL && attn_pairs(&d->b->rows) > STOP_PAIRS)
+		for (int i = 0; i < d->b->rows.n_seqs; i++)
+			attn_in_pieces(d, layer, a, i);
 	else
 		d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
 				   d->att, d->ws);
