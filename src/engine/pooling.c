@@ -395,6 +395,9 @@ lead_of(Before before, const IntVec *offsets)
 	return n;
 }
 
+/* Pieces of one text, each of which is a sequence with memory of its own. */
+#define MAX_PIECES	16384
+
 /* A long text's contents in pieces that fit, each with what is before the text, and wrapped. */
 static bool
 make_chunks(const Making *k, const IntVec *ids, size_t lead, size_t room, int limit)
@@ -404,6 +407,11 @@ make_chunks(const Making *k, const IntVec *ids, size_t lead, size_t room, int li
 
 	if (lead >= room)
 		return invalid(k->e, "long_input", "%zu tokens of an instruction leave no room for a text in pieces of %zu", lead, room);
+	if ((ids->len - lead - 1) / (room - lead) >= MAX_PIECES)
+	{
+		err_set(k->e, ERR_TOO_LONG, "input of %zu tokens has more than %d pieces of %zu", ids->len, MAX_PIECES, room);
+		return err_hint(k->e, "Split it with llm_chunk_text().");
+	}
 	for (size_t at = lead; ok && at < ids->len; at += room - lead)
 	{
 		intvec_reset(&piece);

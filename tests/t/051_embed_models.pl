@@ -130,6 +130,11 @@ is($node->safe_psql('postgres', q{
 		abs(llm_score(a, a, model => m) - 1) > 1e-3, abs(llm_similarity(a, a, model => m) - 1) < 1e-5
 	FROM (VALUES ('a fox', 'the quick brown fox', 'qwen3_embedding')) v (a, b, m)}), 't|t|t|t|t', 'scores by vectors');
 
+# ---- a text in very many pieces ----
+
+like($node->safe_psql('postgres', q{SELECT attempt($$SELECT llm_embed(repeat('the fox ', 20000), model => 'bert_embed', long_input => 'chunk', truncate => 3)$$)}),
+	qr/^ERROR .* more than 16384 pieces of 1$/, 'pieces of a text are limited');
+
 # ---- many rows, other sessions at the same time ----
 
 $node->safe_psql('postgres', q{
