@@ -215,7 +215,8 @@ read_sql(const Tables *t)
 	initStringInfo(&s);
 	appendStringInfoString(&s, "SELECT vllm_keys.n, x.found, x.version, x.input FROM ");
 	put_keys(&s, t);
-	appendStringInfo(&s, " LEFT JOIN LATERAL (SELECT true, pg_catalog.concat(src.tableoid, src.ctid, src.xmin), %s FROM %s AS src WHERE ",
+	/* it was text when the job was made: a column's type may be another by now */
+	appendStringInfo(&s, " LEFT JOIN LATERAL (SELECT true, pg_catalog.concat(src.tableoid, src.ctid, src.xmin), CAST((%s) AS text) FROM %s AS src WHERE ",
 					 t->job->def->input, t->source);
 	put_match_keys(&s, t, "src");
 	appendStringInfoString(&s, ") AS x(found, version, input) ON true");
