@@ -101,17 +101,25 @@ has_money_constant(Node *node, void *context)
 	return expression_tree_walker(node, has_money_constant, context);
 }
 
-/* As the worker reads it. */
-char *
-job_expression_write(Relation rel, Node *node)
+/* The settings under which the worker reads it, until AtEOXact_GUC(level). */
+static int
+stored_format(void)
 {
 	int			level = job_key_format();
-	char	   *result;
 
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	(void) set_config_option("standard_conforming_strings", "on", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
+
+char *
+job_expression_write(Relation rel, Node *node)
+{
+	int			level = stored_format();
+	char	   *result;
+
 	result = deparse_expression(node, deparse_context_for("src", RelationGetRelid(rel)), true, false);
 	AtEOXact_GUC(false, level);
 	return result;
@@ -154,6 +162,7 @@ job_expression(Relation rel, const char *text, List **columns)
 Node *
 job_expression_read(Relation rel, const char *text)
 {
+	int			level = stored_format();
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, makeAlias("src", NIL), false, true);
 	Node	   *node;
@@ -162,6 +171,7 @@ job_expression_read(Relation rel, const char *text)
 	node = transformExpr(pstate, parse_expression(text), EXPR_KIND_SELECT_TARGET);
 	assign_expr_collations(pstate, node);
 	free_parsestate(pstate);
+	AtEOXact_GUC(false, level);
 	return node;
 }
 
