@@ -447,20 +447,23 @@ is_engine_missing(const ErrorData *e)
 		category == ERRCODE_CONNECTION_EXCEPTION || e->sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW;
 }
 
-/* False: there is no engine to ask. */
+/* As the source's owner, whose types may run code of his.  False: there is no engine to ask. */
 static bool
-try_statement(const char *sql)
+try_statement(const NewJob *n, const char *sql)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	ErrorData  *volatile err = NULL;
+	JobRole		role;
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
+		job_role_begin(&role, n->source->rd_rel->relowner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
 		if (SPI_execute(sql, false, 0) != SPI_OK_SELECT)
 			elog(ERROR, "could not try the job's call");
+		job_role_end(&role);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
@@ -519,7 +522,7 @@ job_try(const NewJob *n)
 
 	if (strcmp(n->def.kind, "embedding") == 0)
 		call = psprintf("CAST(%s AS %s)", call, embedding_type(n));
-	if (!try_statement(psprintf("SELECT %s", call)) || strcmp(n->def.chunking, "none") == 0)
+	if (!try_statement(n, psprintf("SELECT %s", call)) || strcmp(n->def.chunking, "none") == 0)
 		return;
-	(void) try_statement(job_chunks_sql(&n->def, "'x'"));
+	(void) try_statement(n, job_chunks_sql(&n->def, "'x'"));
 }
