@@ -506,13 +506,16 @@ Datum
 llm_alter_job(PG_FUNCTION_ARGS)
 {
 	JobDef	   *j = job_for_owner(fcinfo, "llm_alter_job()");
-	NewJob		n = {.def = *j};
+	NewJob		n = {.source = table_open(j->source, AccessShareLock)};
 	char	   *rows = text_arg(fcinfo, 18);
 
 	if (rows && !is_backfill(rows))
 		job_bad_value("backfill", rows, "It is one of missing, all, none.");
+	/* with both locks, the table's first as renaming has it: nobody else changes the job */
+	(void) change(j, "SELECT FROM vllm.job WHERE id = $1 FOR UPDATE", NULL, 0);
+	j = job_for_owner(fcinfo, "llm_alter_job()");
+	n.def = *j;
 	SPI_connect();
-	n.source = table_open(j->source, AccessShareLock);
 	n.target_table = OidIsValid(j->target_table) ? get_rel_name(j->target_table) : NULL;
 	job_read_arguments(&n);
 	set_served(&n, fcinfo);

@@ -21,16 +21,21 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
 
 #include "bgworker/jobs.h"
+#include "pg/compat.h"
 #include "pg/job_new.h"
 
 PG_FUNCTION_INFO_V1(llm_job_ddl);
@@ -113,6 +118,21 @@ queue_sweeps(void)
 	}
 }
 
+/* A dump has the triggers of partitions that were there: they come by themselves. */
+static bool
+makes_partition(const Node *statement)
+{
+	ListCell   *lc;
+
+	if (IsA(statement, CreateStmt))
+		return ((const CreateStmt *) statement)->partbound != NULL;
+	if (IsA(statement, AlterTableStmt))
+		foreach(lc, ((const AlterTableStmt *) statement)->cmds)
+			if (lfirst_node(AlterTableCmd, lc)->subtype == AT_AttachPartition)
+				return true;
+	return false;
+}
+
 static void
 follow_owners(void)
 {
@@ -166,7 +186,8 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 	}
 	else
 	{
-		add_partition_triggers();
+		if (makes_partition(e->parsetree))
+			add_partition_triggers();
 		drop_stale_triggers();
 		follow_owners();
 	}
@@ -180,7 +201,6 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 typedef struct Renamed
 {
 	JobDef	   *job;
-	Oid			relid;
 	Node	   *input;			/* NULL: it can't be read, the job has failed already */
 } Renamed;
 
@@ -212,6 +232,20 @@ read_input(Relation rel, const char *text)
 	return node;
 }
 
+/* Jobs whose columns a RENAME COLUMN of relid renames: of partitions and children, too. */
+static List *
+jobs_of(Oid relid, LOCKMODE lockmode)
+{
+	List	   *tables = find_all_inheritors(relid, lockmode, NULL);
+	List	   *jobs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, job_list())
+		if (list_member_oid(tables, ((JobDef *) lfirst(lc))->source))
+			jobs = lappend(jobs, lfirst(lc));
+	return jobs;
+}
+
 List *
 job_rename_begin(RenameStmt *statement)
 {
@@ -222,20 +256,18 @@ job_rename_begin(RenameStmt *statement)
 	if (statement->renameType != OBJECT_COLUMN || statement->relation == NULL || !job_installed())
 		return NIL;
 	relid = RangeVarGetRelid(statement->relation, NoLock, true);
-	if (!OidIsValid(relid))
+	/* who may not rename gets PostgreSQL's error, and no lock */
+	if (!OidIsValid(relid) || !compat_owns_relation(relid, GetUserId()) || jobs_of(relid, NoLock) == NIL)
 		return NIL;
-	foreach(lc, job_list())
+	/* the lock of the statement: a job that is being altered is read when that is done */
+	LockRelationOid(relid, AccessExclusiveLock);
+	foreach(lc, jobs_of(relid, AccessExclusiveLock))
 	{
 		JobDef	   *job = lfirst(lc);
-		Relation	rel;
-		Renamed    *r;
+		Renamed    *r = palloc0(sizeof(Renamed));
+		Relation	rel = table_open(job->source, NoLock);
 
-		if (job->source != relid)
-			continue;
-		r = palloc0(sizeof(Renamed));
 		r->job = job;
-		r->relid = relid;
-		rel = table_open(relid, AccessShareLock);
 		r->input = read_input(rel, job->input);
 		table_close(rel, NoLock);
 		renames = lappend(renames, r);
@@ -263,7 +295,7 @@ job_rename_end(List *renames, RenameStmt *statement)
 	{
 		Renamed    *r = lfirst(lc);
 		JobDef	   *job = r->job;
-		Relation	rel = table_open(r->relid, AccessShareLock);
+		Relation	rel = table_open(job->source, AccessShareLock);
 		Oid			types[5] = {INT4OID, TEXTOID, NAMEARRAYOID, NAMEARRAYOID, TEXTOID};
 		char	   *target = job->target_column;
 		Datum		v[5] = {Int32GetDatum(job->id)};
