@@ -89,6 +89,48 @@ SELECT chunk FROM pieces WHERE no = 1;
 SELECT llm_drop_job(name) FROM llm_jobs;
 DROP TABLE papers, pieces;
 
+-- the input is read as it was written, whatever the session that renames sees
+CREATE TABLE shown (id int PRIMARY KEY, a text, b text, e real[], f real[]);
+INSERT INTO shown VALUES (1, 'a', 'b');
+CREATE FUNCTION concat(text, text, text) RETURNS text LANGUAGE sql IMMUTABLE AS $$SELECT 'another'$$;
+SELECT llm_create_embedding_job('shown', template => '{a} and {b}', target_column => 'e', name => 'shown_1');
+SELECT llm_create_embedding_job('shown', $$a || 'c:\temp'$$, 'f', name => 'shown_2');
+SELECT settled('shown_1'), settled('shown_2');
+SET standard_conforming_strings = off;
+ALTER TABLE shown RENAME COLUMN a TO c;
+RESET standard_conforming_strings;
+SELECT input FROM llm_jobs ORDER BY name;
+DROP FUNCTION concat(text, text, text);
+DROP TABLE shown;
+
+-- ---- a column's type is another ----
+CREATE TABLE typed (id int PRIMARY KEY, a text, e real[]);
+SELECT llm_create_embedding_job('typed', 'a', 'e', name => 'typed');
+INSERT INTO typed VALUES (1, '1');
+SELECT settled('typed');
+ALTER TABLE typed ALTER COLUMN a TYPE bigint USING a::bigint;
+UPDATE typed SET a = 123456789;
+SELECT settled('typed');
+SELECT e = llm_embed('123456789') AS same FROM typed;
+DROP TABLE typed;
+
+-- ---- partitions are altered with what they are part of ----
+CREATE TABLE parts (id int PRIMARY KEY, a text, e real[]) PARTITION BY RANGE (id);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
+SELECT llm_create_embedding_job('parts_1', 'a', 'e', name => 'part');
+ALTER TABLE parts RENAME COLUMN a TO body;
+ALTER TABLE parts RENAME COLUMN e TO embedding;
+INSERT INTO parts VALUES (1, 'text');
+SELECT settled('part');
+SELECT embedding = llm_embed(body) AS same FROM parts;
+SELECT llm_drop_job('part');
+-- triggers are made for new partitions alone: what a dump has of them comes later than other statements
+SELECT llm_create_embedding_job('parts', 'body', 'embedding', name => 'parts', backfill => 'none');
+DO $$BEGIN EXECUTE (SELECT format('DROP TRIGGER vllm_job_%s_insert ON parts_1', id) FROM vllm.job); END $$;
+ALTER TABLE parts ALTER COLUMN body SET STATISTICS 10;
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 'parts_1'::regclass AND tgname LIKE 'vllm%insert';
+DROP TABLE parts;
+
 -- ---- partitions that go take their chunks along ----
 CREATE TABLE parts (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
@@ -134,6 +176,18 @@ ALTER TABLE mine OWNER TO CURRENT_USER;
 SELECT owner = current_user::regrole AS mine, state FROM llm_jobs;
 SELECT llm_drop_job('mine');
 DROP TABLE mine;
+-- the code of an owner's types is his when somebody else makes or alters the job
+CREATE TABLE users (who text);
+GRANT INSERT ON users TO regress_jobs_b;
+SET ROLE regress_jobs_b;
+CREATE FUNCTION spy(real[]) RETURNS bool LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.users VALUES (current_user); RETURN true; END $$;
+CREATE DOMAIN spied AS real[] CHECK (spy(VALUE));
+CREATE TABLE his (id int PRIMARY KEY, a text, e spied);
+RESET ROLE;
+SELECT llm_create_embedding_job('his', 'a', 'e', name => 'his');
+SELECT llm_alter_job('his', dimensions => 8);
+SELECT DISTINCT who FROM users;
+DROP TABLE users;
 DROP OWNED BY regress_jobs_b;
 DROP ROLE regress_jobs_b;
 DROP FUNCTION settled(name), hours(int);

@@ -100,7 +100,8 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM docs WHERE answer IS DIST
 
 # dump and restore: the job, its triggers, its queue
 $node->safe_psql('postgres', q{SELECT llm_pause_job('docs'); UPDATE docs SET body = 'dumped' WHERE id = 300;
-	CREATE TABLE side (id int PRIMARY KEY, body text);
+	CREATE TABLE side (id int PRIMARY KEY, body text) PARTITION BY RANGE (id);
+	CREATE TABLE side_part PARTITION OF side DEFAULT;
 	INSERT INTO side VALUES (1, 'a b c');
 	SELECT llm_create_embedding_job('side', 'body', target_table => 'chunks', chunking => 'tokens', chunk_size => 2, name => 'side')});
 $node->poll_query_until('postgres', 'SELECT count(*) > 0 FROM chunks');
