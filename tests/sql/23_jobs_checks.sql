@@ -101,6 +101,7 @@ CREATE TABLE relations (id int, r relation[], a text, b text, PRIMARY KEY (id, r
 SELECT fails($$SELECT llm_create_completion_job('relations', '{a}', 'b')$$);
 CREATE TABLE oids (id int PRIMARY KEY, a text, b text);
 SELECT llm_create_completion_job('oids', '{a}', 'b', name => 'oids');
+SELECT settled('oids');
 ALTER TABLE oids ALTER id TYPE regclass USING id::oid::regclass;
 INSERT INTO oids VALUES ('pg_class', 'a');
 SELECT settled('oids');
