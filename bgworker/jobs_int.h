@@ -117,6 +117,9 @@ typedef struct JobRun
 	bool		failed;			/* it has been put to state failed: forget it */
 } JobRun;
 
+/* Is what was computed for the one job what the other would store? */
+bool		jobs_same_work(const JobDef *a, const JobDef *b);
+
 /* Whose fault is an error? */
 typedef enum Blame
 {

@@ -73,6 +73,22 @@ jobs_as_owner(const JobRun *j, JobRole *role)
 	job_role_begin(role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
 }
 
+/* ---- the job ---- */
+
+static bool
+same_name(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool
+jobs_same_work(const JobDef *a, const JobDef *b)
+{
+	return strcmp(a->input, b->input) == 0 && strcmp(a->arguments, b->arguments) == 0 && strcmp(a->chunking, b->chunking) == 0 &&
+		a->chunk_size == b->chunk_size && a->chunk_overlap == b->chunk_overlap && a->owner == b->owner &&
+		same_name(a->target_column, b->target_column);
+}
+
 /* ---- errors ---- */
 
 Blame

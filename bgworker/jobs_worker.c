@@ -277,13 +277,6 @@ release_job(JobRun *j)
 		(void) transaction(release_step, j, NULL, "give rows back");
 }
 
-static bool
-same_work(const JobDef *a, const JobDef *b)
-{
-	return strcmp(a->input, b->input) == 0 && strcmp(a->arguments, b->arguments) == 0 && strcmp(a->chunking, b->chunking) == 0 &&
-		a->chunk_size == b->chunk_size && a->chunk_overlap == b->chunk_overlap && a->owner == b->owner;
-}
-
 static int
 by_priority(const void *a, const void *b)
 {
@@ -342,7 +335,7 @@ load_jobs(void)
 		if (j != NULL)
 		{
 			/* what is in hand was read, or asked, as it was before */
-			if (!same_work(j->def, def))
+			if (!jobs_same_work(j->def, def))
 				release_job(j);
 			j->def = def;
 		}

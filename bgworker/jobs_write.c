@@ -474,6 +474,8 @@ jobs_write(JobRun *j, void *arg)
 	Look	   *looks = palloc0(sizeof(Look) * r->n);
 	int			n = 0;
 	int			plans;
+	JobDef	   *now;
+	bool		changed;
 	JobRole		role;
 
 	w.locked = palloc0(sizeof(bool) * r->n);
@@ -493,10 +495,16 @@ jobs_write(JobRun *j, void *arg)
 	jobs_look(j, items, n, looks, false);
 	for (int i = 0; i < n; i++)
 		w.looks[index[i]] = looks[i];
+	/* with the rows locked, so that nobody renames columns any more */
+	now = job_find(j->def->name);
+	changed = now == NULL || !jobs_same_work(now, j->def);
 	for (int i = 0; i < r->n; i++)
-		w.out[i] = decide(&w, i);
-	prepare_plans(&w);
-	store(&w);
+		w.out[i] = changed ? OUT_AGAIN : decide(&w, i);
+	if (!changed)
+	{
+		prepare_plans(&w);
+		store(&w);
+	}
 	job_role_end(&role);
 	plans = jobs_plan_by_index();
 	settle_all(&w);
