@@ -511,6 +511,11 @@ embedding_type(const NewJob *n)
 	int32		typmod;
 	Oid			collation;
 
+	if (attno == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the side table of job \"%s\" has been dropped, or its column \"%s\"", n->def.name, side_columns[2]),
+				 errhint("Drop the job and make it again.")));
 	get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
 	return format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }

@@ -68,6 +68,12 @@ SELECT llm_alter_job('side', chunking => 'none');
 SELECT settled('side');
 SELECT count(*), count(DISTINCT id) FROM chunks;
 
+CREATE TABLE more (id int PRIMARY KEY, a text);
+SELECT llm_create_embedding_job('more', 'a', target_table => 'more_chunks', name => 'more');
+DROP TABLE more_chunks;
+SELECT fails($$SELECT llm_alter_job('more', dimensions => 4)$$);
+DROP TABLE more;
+
 -- ---- names that change are followed ----
 ALTER TABLE texts RENAME TO papers;
 ALTER TABLE papers RENAME COLUMN a TO "a B";
