@@ -472,7 +472,7 @@ dec_attn(Decoder *d, const Layer *l)
 	if (stopped(d))
 		return;
 	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
-	if (d->b->stop != NULL && d->ends != NULL && attn_pairs(&d->b->rows) > STOP_PAIRS)
+	if (d->b->stop != NULL && d->ends != NULL && (d->b->rows.n_seqs == 1 || attn_pairs(&d->b->rows) > STOP_PAIRS))
 		for (int i = 0; i < d->b->rows.n_seqs; i++)
 			attn_in_pieces(d, layer, a, i);
 	else
