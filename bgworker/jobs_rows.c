@@ -29,7 +29,6 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -121,34 +120,27 @@ jobs_blame(const ErrorData *e)
 	return BLAME_ROW;
 }
 
+typedef struct Attempt
+{
+	JobStep		step;
+	JobRun	   *j;
+	void	   *arg;
+} Attempt;
+
+static void
+attempt_step(void *arg)
+{
+	Attempt    *a = arg;
+
+	a->step(a->j, a->arg);
+}
+
 ErrorData *
 jobs_attempt(JobStep step, JobRun *j, void *arg)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile err = NULL;
+	Attempt		a = {step, j, arg};
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		step(j, arg);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		err = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
-	/* time is up for the whole transaction */
-	if (err != NULL && err->sqlerrcode == ERRCODE_QUERY_CANCELED)
-		ReThrowError(err);
-	return err;
+	return job_attempt(attempt_step, &a);
 }
 
 /* ---- items ---- */

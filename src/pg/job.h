@@ -87,6 +87,9 @@ typedef struct JobRole
 } JobRole;
 void		job_role_begin(JobRole *r, Oid user, int sec_context);
 void		job_role_end(const JobRole *r);
+/* step(arg) in a subtransaction: its error, in the caller's memory, or NULL.  A cancel goes on as an ERROR:
+ * it is meant for the whole transaction. */
+ErrorData  *job_attempt(void (*step) (void *arg), void *arg);
 /* ERROR if row-level security applies to the job's owner: hidden rows would be taken for deleted. */
 void		job_refuse_rls(Oid relid, Oid owner);
 /* The owner of the extension's tables, for statements of our own on them. */

@@ -14,6 +14,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
@@ -25,6 +26,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/rls.h"
 
 #include "pg/job.h"
@@ -229,4 +231,33 @@ job_refuse_rls(Oid relid, Oid owner)
 			 errmsg("row-level security of relation \"%s\" applies to its owner, as whom the job runs", get_rel_name(relid)),
 			 errdetail("Rows that a policy hides would be taken for deleted."),
 			 errhint("Use ALTER TABLE ... NO FORCE ROW LEVEL SECURITY, or give the owner BYPASSRLS.")));
+}
+
+ErrorData *
+job_attempt(void (*step) (void *arg), void *arg)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile err = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		step(arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		err = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	if (err != NULL && err->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(err);
+	return err;
 }

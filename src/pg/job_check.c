@@ -12,7 +12,6 @@
 
 #include "access/genam.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -29,7 +28,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 #include "utils/varlena.h"
 
 #include "pg/job_new.h"
@@ -447,35 +445,32 @@ is_engine_missing(const ErrorData *e)
 		category == ERRCODE_CONNECTION_EXCEPTION || e->sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW;
 }
 
-/* As the source's owner, whose types may run code of his.  False: there is no engine to ask. */
+typedef struct Trial
+{
+	const NewJob *n;
+	const char *sql;
+} Trial;
+
+/* As the source's owner, whose types may run code of his. */
+static void
+try_step(void *arg)
+{
+	Trial	   *t = arg;
+	JobRole		role;
+
+	job_role_begin(&role, t->n->source->rd_rel->relowner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	if (SPI_execute(t->sql, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not try the job's call");
+	job_role_end(&role);
+}
+
+/* False: there is no engine to ask. */
 static bool
 try_statement(const NewJob *n, const char *sql)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile err = NULL;
-	JobRole		role;
+	Trial		t = {n, sql};
+	ErrorData  *err = job_attempt(try_step, &t);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		job_role_begin(&role, n->source->rd_rel->relowner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
-		if (SPI_execute(sql, false, 0) != SPI_OK_SELECT)
-			elog(ERROR, "could not try the job's call");
-		job_role_end(&role);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		err = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
 	if (err == NULL)
 		return true;
 	if (!is_engine_missing(err))

@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
@@ -32,7 +31,6 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 
 #include "bgworker/jobs.h"
 #include "pg/compat.h"
@@ -53,48 +51,45 @@ drop_orphans(void)
 		elog(ERROR, "could not remove jobs of dropped tables");
 }
 
+/* Run the statements that a query makes, one a row. */
+static void
+execute_made(const char *query)
+{
+	SPITupleTable *rows;
+	uint64		n;
+
+	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for triggers of jobs");
+	rows = SPI_tuptable;
+	n = SPI_processed;
+	for (uint64 i = 0; i < n; i++)
+		job_execute(SPI_getvalue(rows->vals[i], rows->tupdesc, 1));
+}
+
 /* Partitions that are new get the triggers that their source has. */
 static void
 add_partition_triggers(void)
 {
-	if (SPI_execute("SELECT pg_catalog.format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%L)',"
-					"  'vllm_job_' || j.id || '_' || e.name, e.name, p.relid, e.tables, j.name)"
-					" FROM vllm.job j CROSS JOIN LATERAL pg_catalog.pg_partition_tree(j.source) p"
-					" CROSS JOIN (VALUES ('insert', 'REFERENCING NEW TABLE AS new_rows'),"
-					"  ('update', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),"
-					"  ('delete', 'REFERENCING OLD TABLE AS old_rows'), ('truncate', '')) e(name, tables)"
-					" JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')"
-					" WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t"
-					"  WHERE t.tgrelid = p.relid AND t.tgname = ('vllm_job_' || j.id || '_' || e.name)::name)"
-					" AND p.relid::oid <> j.source::oid AND (j.target_table IS NOT NULL OR e.name IN ('insert', 'update'))", false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for new partitions");
-	for (uint64 i = 0, n = SPI_processed; i < n; i++)
-	{
-		SPITupleTable *rows = SPI_tuptable;
-		char	   *sql = SPI_getvalue(rows->vals[i], rows->tupdesc, 1);
-
-		if (SPI_execute(sql, false, 0) < 0)
-			elog(ERROR, "could not create a trigger: %s", sql);
-		SPI_tuptable = rows;
-	}
+	execute_made("SELECT pg_catalog.format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%L)',"
+				 "  'vllm_job_' || j.id || '_' || e.name, e.name, p.relid, e.tables, j.name)"
+				 " FROM vllm.job j CROSS JOIN LATERAL pg_catalog.pg_partition_tree(j.source) p"
+				 " CROSS JOIN (VALUES ('insert', 'REFERENCING NEW TABLE AS new_rows'),"
+				 "  ('update', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),"
+				 "  ('delete', 'REFERENCING OLD TABLE AS old_rows'), ('truncate', '')) e(name, tables)"
+				 " JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')"
+				 " WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t"
+				 "  WHERE t.tgrelid = p.relid AND t.tgname = ('vllm_job_' || j.id || '_' || e.name)::name)"
+				 " AND p.relid::oid <> j.source::oid AND (j.target_table IS NOT NULL OR e.name IN ('insert', 'update'))");
 }
 
 /* A partition that is not one any more keeps no triggers of the job. */
 static void
 drop_stale_triggers(void)
 {
-	if (SPI_execute("SELECT pg_catalog.format('DROP TRIGGER %I ON %s', t.tgname, t.tgrelid::regclass)"
-					" FROM vllm.job j JOIN pg_catalog.pg_trigger t ON t.tgname::text ~ ('^vllm_job_' || j.id || '_(insert|update|delete|truncate)$')"
-					" WHERE t.tgfoid = 'vllm.job_changed'::regproc AND t.tgrelid <> j.source::oid"
-					" AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_partition_tree(j.source) p WHERE p.relid = t.tgrelid)", false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for triggers");
-	for (uint64 i = 0, n = SPI_processed; i < n; i++)
-	{
-		SPITupleTable *rows = SPI_tuptable;
-
-		job_execute(SPI_getvalue(rows->vals[i], rows->tupdesc, 1));
-		SPI_tuptable = rows;
-	}
+	execute_made("SELECT pg_catalog.format('DROP TRIGGER %I ON %s', t.tgname, t.tgrelid::regclass)"
+				 " FROM vllm.job j JOIN pg_catalog.pg_trigger t ON t.tgname::text ~ ('^vllm_job_' || j.id || '_(insert|update|delete|truncate)$')"
+				 " WHERE t.tgfoid = 'vllm.job_changed'::regproc AND t.tgrelid <> j.source::oid"
+				 " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_partition_tree(j.source) p WHERE p.relid = t.tgrelid)");
 }
 
 /* With its triggers a table has gone from a job's source: so have its rows. */
@@ -204,32 +199,28 @@ typedef struct Renamed
 	Node	   *input;			/* NULL: it can't be read, the job has failed already */
 } Renamed;
 
+typedef struct Reading
+{
+	Relation	rel;
+	const char *text;
+	Node	   *node;
+} Reading;
+
+static void
+read_step(void *arg)
+{
+	Reading    *r = arg;
+
+	r->node = job_expression_read(r->rel, r->text);
+}
+
 /* What is wrong with a job must not keep its table from being altered. */
 static Node *
 read_input(Relation rel, const char *text)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	Node	   *volatile node = NULL;
+	Reading		r = {.rel = rel,.text = text};
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		node = job_expression_read(rel, text);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		node = NULL;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
-	return node;
+	return job_attempt(read_step, &r) == NULL ? r.node : NULL;
 }
 
 /* Jobs whose columns a RENAME COLUMN of relid renames: of partitions and children, too. */
