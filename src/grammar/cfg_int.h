@@ -1,0 +1,79 @@
+/*
+ * cfg_int.h
+ *	  A finished grammar as the parser sees it: nodes with transitions.
+ *
+ * A node is what remains to be matched.  By a symbol (a lexeme or a rule, matched to a
+ * text that isn't empty) it goes over to other nodes, as an expression does by a byte to its
+ * derivative; they are made when they are first asked for.
+ */
+#ifndef VLLM_GRAMMAR_CFG_INT_H
+#define VLLM_GRAMMAR_CFG_INT_H
+
+#include "grammar/cfg.h"
+
+/* Of a transition: lexemes are even, rules odd. */
+typedef uint32_t CfgSym;
+
+typedef struct CfgTrans
+{
+	CfgSym		sym;
+	CfgNode		to;
+} CfgTrans;
+
+static inline CfgSym
+cfg_sym_lexeme(ReNode lexeme)
+{
+	return lexeme << 1;
+}
+
+static inline CfgSym
+cfg_sym_rule(CfgRule r)
+{
+	return r << 1 | 1;
+}
+
+/* May the node match the empty text?  After cfg_finish(). */
+bool		cfg_nullable(const Cfg *c, CfgNode a);
+/*
+ * Transitions in order of symbols.  What can't be completed is not among them.  Stays
+ * valid until the next call of anything.
+ */
+const CfgTrans *cfg_trans(Cfg *c, CfgNode a, uint32_t *n);
+CfgNode		cfg_body(const Cfg *c, CfgRule r);
+CfgNode		cfg_root(const Cfg *c);
+/* False with *e set if room has run out. */
+bool		cfg_check(const Cfg *c, Err *e);
+size_t		cfg_memory(const Cfg *c);
+/* A new piece of work begins (re_begin()); all steps so far. */
+void		cfg_begin(Cfg *c);
+uint64_t	cfg_work(const Cfg *c);
+
+/* ---- members (cfg_members.c) ---- */
+
+typedef struct Members Members;	/* all sets of members of a grammar, and their states */
+
+Members    *members_new(void);
+void		members_free(Members *m);
+size_t		members_memory(const Members *m);
+/* A new piece of work: its steps are counted from 0.  Beyond a limit no end can be reached. */
+void		members_begin(Members *m);
+bool		members_full(const Members *m);
+uint64_t	members_work(const Members *m);
+/* The state before the first entry. */
+uint32_t	members_add(Members *m, const CfgMembers *spec);
+/* Which members, rest and sep can match; before any of the below.  False if an entry may be empty. */
+typedef bool (*MembersAlive) (const void *arg, CfgNode a);
+bool		members_finish(Members *m, MembersAlive alive, MembersAlive empty, const void *arg);
+/* The parts of the set that a state belongs to. */
+const CfgMembers *members_spec(const Members *m, uint32_t state);
+/* The state after entry i (n = an instance of rest). */
+uint32_t	members_next(Members *m, uint32_t state, uint32_t i);
+/* May entry i come next, so that an end can be reached? */
+bool		members_may(Members *m, uint32_t state, uint32_t i);
+/* The list may end after entry i of state; CFG_INF: in the state itself. */
+bool		members_may_end(Members *m, uint32_t state, uint32_t i);
+bool		members_started(const Members *m, uint32_t state);	/* there are entries */
+/* Can it be completed from its beginning, given what can match so far? */
+bool		members_alive(Members *m, uint32_t state, MembersAlive alive, const void *arg);
+
+#endif

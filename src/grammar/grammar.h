@@ -1,0 +1,118 @@
+/*
+ * grammar.h
+ *	  The door to constrained decoding: which tokens may come next.
+ *
+ *	 Grammar	what a text must look like; compiled once from a request's option
+ *	 GramVocab	the bytes of a model's tokens as a trie; built once a model
+ *	 GramMatch	where one sequence stands: accept tokens, ask for the mask
+ *
+ * A Grammar learns as it is used: states and masks are made when first needed and
+ * kept.  It may be shared by any number of matches in any threads (it locks inside);
+ * a GramMatch belongs to one thread at a time, a GramVocab never changes.
+ *
+ * The mask of a state has a bit for every token whose bytes keep the text completable,
+ * and the end tokens' bits if the text is complete as it is; never one for another special token.
+ */
+#ifndef VLLM_GRAMMAR_GRAMMAR_H
+#define VLLM_GRAMMAR_GRAMMAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+typedef struct Grammar Grammar;
+typedef struct GramVocab GramVocab;
+typedef struct GramMatch GramMatch;
+
+typedef enum GramKind
+{
+	GRAM_JSON_SCHEMA,			/* text: the schema */
+	GRAM_JSON_OBJECT,			/* no text */
+	GRAM_REGEX,					/* text: matched against the whole output */
+	GRAM_CHOICE,				/* choice[] */
+	GRAM_GRAMMAR,				/* text: EBNF (rule `root`), or Lark if no line has ::= */
+	GRAM_STRUCTURAL_TAG			/* text: JSON */
+} GramKind;
+
+/* All false and NULL: what a request without options gets, but for strict. */
+typedef struct GramOptions
+{
+	bool		validate;		/* JSON Schema's own meaning (any order, any white space), for texts
+								 * that exist: its masks may lead where nothing follows; else what
+								 * shall be generated */
+	bool		strict;			/* generate: objects without additionalProperties are closed */
+	bool		disable_any_whitespace; /* generate: no white space but after , and : */
+	bool		disable_additional_properties;	/* generate: as if all were false */
+	const char *whitespace_pattern; /* generate: a regex for white space between tokens; NULL = default */
+} GramOptions;
+
+typedef struct GramSpec
+{
+	GramKind	kind;
+	const char *text;			/* UTF-8 */
+	size_t		len;
+	const char *const *choice;
+	const size_t *choice_len;
+	size_t		n_choices;
+	GramOptions opt;
+} GramSpec;
+
+/* NULL with *e set: malformed, unsupported (by name), or over a limit. */
+Grammar    *grammar_new(const GramSpec *spec, Err *e);
+Grammar    *grammar_ref(Grammar *g);
+void		grammar_unref(Grammar *g);	/* NULL will do */
+/* *yes = the whole text is of the language. */
+bool		grammar_accepts(Grammar *g, const char *s, size_t n, bool *yes, Err *e);
+/* Bytes of memory that it holds now. */
+size_t		grammar_memory(Grammar *g);
+
+/* ---- vocabulary ---- */
+
+typedef struct GramToken
+{
+	const char *bytes;
+	size_t		len;			/* 0 = never allowed */
+	bool		special;		/* never allowed as text */
+} GramToken;
+
+/* tokens[i] has id i; end[]: ids that end a text, special or not. */
+GramVocab  *gram_vocab_new(const GramToken *tokens, size_t n, const int32_t *end, size_t n_end);
+GramVocab  *gram_vocab_ref(GramVocab *v);
+void		gram_vocab_unref(GramVocab *v);
+/* 32-bit words of a mask: (n + 31) / 32. */
+size_t		gram_vocab_words(const GramVocab *v);
+
+/* ---- matches ---- */
+
+GramMatch  *gram_match_new(Grammar *g, GramVocab *v);	/* takes references of its own */
+GramMatch  *gram_match_fork(const GramMatch *m);
+void		gram_match_free(GramMatch *m);
+
+/*
+ * Advance by a token.  *ok = it was allowed; otherwise nothing changes.  False with *e
+ * set only for a limit.  An end token finishes: after it nothing is allowed.
+ */
+bool		gram_match_token(GramMatch *m, int32_t id, bool *ok, Err *e);
+/* As one step of n bytes (rolled back as one). */
+bool		gram_match_bytes(GramMatch *m, const char *s, size_t n, bool *ok, Err *e);
+/* Take back the last n steps (tokens or gram_match_bytes()), at most all. */
+void		gram_match_rollback(GramMatch *m, size_t n);
+size_t		gram_match_steps(const GramMatch *m);
+
+/* The mask of the next token: gram_vocab_words() words, bit id % 32 of word id / 32. */
+bool		gram_match_mask(GramMatch *m, uint32_t *words, Err *e);
+/* Would this token be allowed?  For those who sample first. */
+bool		gram_match_allows(GramMatch *m, int32_t id, bool *yes, Err *e);
+
+bool		gram_match_accepting(GramMatch *m); /* the text is complete; it may go on */
+bool		gram_match_finished(GramMatch *m);	/* only the end may follow, or it has come */
+/*
+ * Append the longest run of bytes, at most max, that every continuation begins with
+ * (none if the text may end here).  The match does not move.
+ */
+bool		gram_match_forced(GramMatch *m, size_t max, Buf *out, Err *e);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * json_value.h
+ *	  A schema's JSON text as a tree that loses nothing.
+ *
+ * cJSON makes a double of each number and ends a string at its first \u0000.  A grammar
+ * needs both whole: bounds of 64-bit integers are exact, and so is a property's name.
+ *
+ * All memory of a compilation is taken from one arena and goes at once.
+ */
+#ifndef VLLM_GRAMMAR_JSON_VALUE_H
+#define VLLM_GRAMMAR_JSON_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* ---- memory ---- */
+
+typedef struct Arena Arena;
+
+Arena	   *arena_new(void);
+void		arena_free(Arena *a);
+void	   *arena_alloc(Arena *a, size_t n);	/* zeroed, never NULL */
+char	   *arena_strndup(Arena *a, const char *s, size_t n);
+size_t		arena_size(const Arena *a);
+
+/* ---- values ---- */
+
+typedef enum JvType
+{
+	JV_NULL,
+	JV_FALSE,
+	JV_TRUE,
+	JV_NUM,
+	JV_STR,
+	JV_ARR,
+	JV_OBJ
+} JvType;
+
+typedef struct Jv Jv;
+struct Jv
+{
+	JvType		type;
+	uint32_t	n;				/* array, object: how many */
+	const char *s;				/* string: decoded, UTF-8; number: as it is written */
+	size_t		len;
+	const Jv   *child;			/* array, object: the first one */
+	const Jv   *next;
+	const char *key;			/* of an object's member */
+	size_t		key_len;
+	uint64_t	hash;			/* equal values have equal ones (numbers: equal texts) */
+};
+
+/* Of several members with one name the last counts.  NULL with ERR_INVALID or ERR_TOO_LONG. */
+const Jv   *jv_read(Arena *a, const char *s, size_t n, Err *e);
+/* The member, or NULL (also if v is no object). */
+const Jv   *jv_get(const Jv *v, const char *key);
+const Jv   *jv_get_n(const Jv *v, const char *key, size_t len);
+bool		jv_is(const Jv *v, JvType type);	/* v may be NULL */
+/* Equal as JSON Schema has it: 1 and 1.0 are, and members may stand in any order. */
+bool		jv_equal(const Jv *a, const Jv *b);
+/* As a JSON text, with escapes only where they are needed. */
+struct Buf;
+void		jv_put_string(const char *s, size_t n, struct Buf *out);
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * re.h
+ *	  Regular expressions as values: built, combined with and, or, not, and
+ *	  matched a byte at a time by derivatives.
+ *
+ * An expression is a number (ReNode) in a universe (Re); equal expressions, up
+ * to a handful of laws (re.c), are the same number.  The derivative of x by a
+ * byte b is the expression of what may follow b in x, so an expression is its
+ * own automaton, made as far as texts ask for it.  Nothing backtracks, and
+ * nothing is unrolled: x{2,1000} is one node.
+ *
+ * Characters are code points but expressions are over bytes.  In mode RE_RAW a
+ * character stands for its UTF-8 bytes; in mode RE_JSON for every way in which it
+ * may be spelled between the quotes of a JSON string: itself unless it must be
+ * escaped, its short escape (\n \" \/ ...), \uXXXX in either case of hex digits, a
+ * pair of surrogates.  So a pattern for the *value* of a string becomes one for its
+ * text in JSON, and and, or and not keep their meaning if what is negated is
+ * intersected with all strings: re_and(re_any_text(RE_JSON), re_not(x)).  In mode
+ * RE_JSON_USUAL each character has one spelling.
+ *
+ * A universe has room for a number of nodes, and a piece of work may take a number of
+ * steps.  Beyond either every operation gives RE_NONE and re_check() fails: call it before
+ * a result is used.
+ *
+ * Not thread-safe; a universe belongs to one grammar, which locks.
+ */
+#ifndef VLLM_GRAMMAR_RE_H
+#define VLLM_GRAMMAR_RE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+typedef struct Re Re;
+typedef uint32_t ReNode;
+
+#define RE_NONE		0			/* matches nothing */
+#define RE_EMPTY	1			/* the empty text */
+#define RE_ALL		2			/* any bytes, also none */
+#define RE_INF		UINT32_MAX	/* no upper bound of a repetition */
+
+typedef enum ReMode
+{
+	RE_RAW,						/* UTF-8 */
+	RE_JSON,					/* the inside of a JSON string */
+	RE_JSON_USUAL				/* the same, as programs spell it: escapes only where there must be one */
+} ReMode;
+
+typedef struct ReRange
+{
+	uint32_t	lo,
+				hi;				/* code points, both included */
+} ReRange;
+
+Re		   *re_new(uint32_t max_nodes);	/* 0 = the default */
+void		re_free(Re *re);
+/* False with *e set if the universe was too small for something since re_new(). */
+bool		re_check(const Re *re, Err *e);
+/* A new piece of work begins: its steps are counted from 0. */
+void		re_begin(Re *re);
+uint64_t	re_work(const Re *re);	/* steps since re_new() */
+uint32_t	re_size(const Re *re);	/* nodes made so far */
+size_t		re_memory(const Re *re);	/* bytes */
+
+/* ---- building ---- */
+
+/* From now on no character built is U+0000, which PostgreSQL's texts can't hold. */
+void		re_without_nul(Re *re);
+
+/* One byte of the set (bit b of word b / 32). */
+ReNode		re_byte_set(Re *re, const uint32_t set[8]);
+/* These bytes as they are. */
+ReNode		re_bytes(Re *re, const char *s, size_t n);
+/* A text: valid UTF-8, each character as the mode says. */
+ReNode		re_text(Re *re, const char *s, size_t n, ReMode mode);
+/* One of n texts; shared beginnings are shared, so thousands will do. */
+ReNode		re_texts(Re *re, const char *const *s, const size_t *len, size_t n, ReMode mode);
+/* One character of the ranges (any order, may overlap; surrogates are left out). */
+ReNode		re_class(Re *re, const ReRange *r, size_t n, ReMode mode);
+/* Any one character; any characters, also none. */
+ReNode		re_any_char(Re *re, ReMode mode);
+ReNode		re_any_text(Re *re, ReMode mode);
+
+ReNode		re_cat(Re *re, ReNode a, ReNode b);
+ReNode		re_or(Re *re, ReNode a, ReNode b);
+ReNode		re_and(Re *re, ReNode a, ReNode b);
+ReNode		re_not(Re *re, ReNode a);	/* all other byte strings */
+/* Digits that, written behind those of a number of remainder r, make a multiple of m; "." and "-" are passed over. */
+ReNode		re_residue(Re *re, uint32_t m, uint32_t r);
+/* min .. max times; RE_INF = no upper bound.  min > max matches nothing. */
+ReNode		re_repeat(Re *re, ReNode a, uint32_t min, uint32_t max);
+
+/* ---- patterns (re_parse.c) ---- */
+
+typedef struct ReSyntax
+{
+	ReMode		mode;
+	bool		search;			/* may match anywhere unless anchored; else the whole text */
+	bool		unicode;		/* \d and \w mean all of Unicode's (Rust), else ASCII (ECMA-262) */
+	bool		dot_all;		/* . matches line ends, too */
+	bool		no_case;		/* letters match in both cases */
+} ReSyntax;
+
+/*
+ * A pattern of ECMA-262 or Rust.  What isn't regular (look-around, back-references,
+ * word boundaries) is refused by name as ERR_UNSUPPORTED, what is malformed as ERR_INVALID.
+ * ^ and $ may stand anywhere.  In search mode the result is all texts (characters of the
+ * mode) in which the pattern is found.
+ */
+bool		re_parse(Re *re, const char *pattern, size_t n, const ReSyntax *syntax, ReNode *out, Err *e);
+
+/* ---- matching ---- */
+
+bool		re_nullable(const Re *re, ReNode a);	/* matches the empty text */
+ReNode		re_deriv(Re *re, ReNode a, uint8_t b);	/* what may follow b; RE_NONE = nothing */
+/* Does it match anything?  A search; one of too many steps is a limit (re_check()). */
+bool		re_live(Re *re, ReNode a);
+/* Is the whole of s matched? */
+bool		re_match(Re *re, ReNode a, const char *s, size_t n);
+/* Shortest and longest text in bytes; RE_INF = no bound.  Bounds, not always reached. */
+uint32_t	re_min_len(const Re *re, ReNode a);
+uint32_t	re_max_len(const Re *re, ReNode a);
+
+/*
+ * Bytes that no expression tells apart are one class.  Classes hold until an expression is
+ * built that divides one; so keep them only when building has ended.
+ */
+const uint8_t *re_classes(Re *re, uint32_t *n);	/* [256] class of each byte */
+ReNode		re_deriv_class(Re *re, ReNode a, uint32_t cls);
+/*
+ * The same expression without bounds that k bytes can't reach: lower ones beyond k become k + 1,
+ * upper ones none.  Equal for all purposes within the next k bytes.  (Not inside and/not, where
+ * counts meet; those stay.)
+ */
+ReNode		re_clamp(Re *re, ReNode a, uint32_t k);
+
+/*
+ * Append what it is made of, in a form that is the same in every universe; false if there
+ * would be more than max bytes.
+ */
+bool		re_write(const Re *re, ReNode a, size_t max, Buf *out);
+
+#endif

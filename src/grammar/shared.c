@@ -1,0 +1,219 @@
+/*
+ * shared.c
+ *	  Walks of a vocabulary that all grammars share; see shared.h.
+ *
+ * Lexemes have numbers in their grammar only.  So in what is kept a set of them is bits: places
+ * in the key, where lexemes stand in the order of what is left of them.
+ */
+#include "grammar/shared.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define MAX_KEY		((size_t) 64 << 10)	/* bytes */
+#define MAX_MEMORY	((size_t) 64 << 20)	/* of a vocabulary */
+#define BUCKETS		1024
+
+typedef struct Entry
+{
+	struct Entry *next;
+	char	   *key;
+	size_t		len;
+	Found		found;			/* endings' lexemes as bits */
+} Entry;
+
+struct VocabShared
+{
+	pthread_mutex_t lock;
+	Entry	   *bucket[BUCKETS];
+	size_t		memory;
+};
+
+typedef struct Part
+{
+	ReNode		lexeme;
+	Buf			text;
+} Part;
+
+static int
+by_text(const void *a, const void *b)
+{
+	const Buf  *x = &((const Part *) a)->text;
+	const Buf  *y = &((const Part *) b)->text;
+	int			c = memcmp(x->data, y->data, x->len < y->len ? x->len : y->len);
+
+	return c != 0 ? c : x->len < y->len ? -1 : x->len > y->len;
+}
+
+bool
+shared_key(const Lexer *l, uint32_t slice, uint32_t state, SharedKey *key)
+{
+	Part		part[SHARED_LEXEMES];
+	uint32_t	n;
+	const ReNode *pair = lexer_pairs(l, state, &n);
+	bool		ok = true;
+
+	key->text = (Buf) {0};
+	key->n = n;
+	if (n > SHARED_LEXEMES)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+	{
+		part[i] = (Part) {.lexeme = pair[2 * i]};
+		ok = ok && re_write(lexer_re(l), pair[2 * i + 1], MAX_KEY, &part[i].text);
+	}
+	if (ok)
+		qsort(part, n, sizeof(Part), by_text);
+	buf_add(&key->text, &slice, sizeof(slice));
+	for (uint32_t i = 0; i < n; i++)
+	{
+		if (ok)
+			buf_add(&key->text, part[i].text.data, part[i].text.len);
+		key->lexeme[i] = part[i].lexeme;
+		buf_free(&part[i].text);
+	}
+	return ok && key->text.len <= MAX_KEY;
+}
+
+static Entry **
+bucket_of(struct VocabShared *s, const SharedKey *key)
+{
+	uint64_t	h = 14695981039346656037u;
+
+	for (size_t i = 0; i < key->text.len; i++)
+		h = (h ^ (uint8_t) key->text.data[i]) * 1099511628211u;
+	return &s->bucket[(h ^ h >> 32) % BUCKETS];
+}
+
+static Entry *
+entry_of(struct VocabShared *s, const SharedKey *key)
+{
+	for (Entry *x = *bucket_of(s, key); x != NULL; x = x->next)
+		if (x->len == key->text.len && memcmp(x->key, key->text.data, x->len) == 0)
+			return x;
+	return NULL;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+	uint32_t	x = *(const uint32_t *) a;
+	uint32_t	y = *(const uint32_t *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The number that a set has in this grammar. */
+static uint32_t
+number_of(const SharedKey *key, Lexer *l, uint32_t bits)
+{
+	ReNode		lexeme[SHARED_LEXEMES];
+	uint32_t	n = 0;
+
+	for (uint32_t i = 0; i < key->n; i++)
+		if (bits >> i & 1)
+			lexeme[n++] = key->lexeme[i];
+	qsort(lexeme, n, sizeof(ReNode), by_number);
+	return lexer_done_number(l, lexeme, n);
+}
+
+static uint32_t
+bits_of(const SharedKey *key, const Lexer *l, uint32_t number)
+{
+	uint32_t	n;
+	uint32_t	bits = 0;
+	const ReNode *lexeme = lexer_done(l, number, &n);
+
+	for (uint32_t k = 0; k < n; k++)
+		for (uint32_t i = 0; i < key->n; i++)
+			if (key->lexeme[i] == lexeme[k])
+				bits |= 1u << i;
+	return bits;
+}
+
+bool
+shared_find(GramVocab *v, const SharedKey *key, Lexer *l, Found *out)
+{
+	const Entry *x;
+	uint32_t	bits = 0;
+	uint32_t	number = 0;
+
+	pthread_mutex_lock(&v->shared->lock);
+	x = entry_of(v->shared, key);
+	pthread_mutex_unlock(&v->shared->lock);
+	if (x == NULL)
+		return false;
+	/* an entry never changes, nor goes before the vocabulary */
+	*out = x->found;
+	out->ending = mem_alloc((out->n + 1) * sizeof(Ending));
+	for (uint32_t i = 0; i < out->n; i++)
+	{
+		out->ending[i] = x->found.ending[i];
+		if (bits != out->ending[i].done)
+		{
+			bits = out->ending[i].done;
+			number = number_of(key, l, bits);
+		}
+		out->ending[i].done = number;
+	}
+	return true;
+}
+
+void
+shared_keep(GramVocab *v, const SharedKey *key, const Lexer *l, Found *f)
+{
+	size_t		n_words = f->tokens.n == TOKENS_MASK ? gram_vocab_words(v) : f->tokens.n;
+	size_t		size = sizeof(Entry) + key->text.len + n_words * sizeof(uint32_t) + f->n * sizeof(Ending);
+	Entry	   *x;
+
+	pthread_mutex_lock(&v->shared->lock);
+	if (v->shared->memory + size <= MAX_MEMORY && entry_of(v->shared, key) == NULL)
+	{
+		Entry	  **bucket = bucket_of(v->shared, key);
+
+		v->shared->memory += size;
+		f->shared = true;
+		x = mem_alloc(sizeof(Entry));
+		*x = (Entry) {*bucket, mem_alloc(key->text.len), key->text.len, *f};
+		memcpy(x->key, key->text.data, x->len);
+		x->found.ending = mem_alloc((f->n + 1) * sizeof(Ending));
+		for (uint32_t i = 0; i < f->n; i++)
+		{
+			x->found.ending[i] = f->ending[i];
+			x->found.ending[i].done = i > 0 && f->ending[i].done == f->ending[i - 1].done ? x->found.ending[i - 1].done :
+				bits_of(key, l, f->ending[i].done);
+		}
+		*bucket = x;
+	}
+	pthread_mutex_unlock(&v->shared->lock);
+}
+
+struct VocabShared *
+shared_new(void)
+{
+	struct VocabShared *s = mem_zalloc(sizeof(struct VocabShared));
+
+	pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
+void
+shared_free(struct VocabShared *s)
+{
+	for (int i = 0; i < BUCKETS; i++)
+		while (s->bucket[i] != NULL)
+		{
+			Entry	   *x = s->bucket[i];
+
+			s->bucket[i] = x->next;
+			mem_free(x->key);
+			mem_free(x->found.tokens.v);
+			mem_free(x->found.ending);
+			mem_free(x);
+		}
+	pthread_mutex_destroy(&s->lock);
+	mem_free(s);
+}
