@@ -1,0 +1,311 @@
+/*
+ * harmony.c
+ *	  The message format of gpt-oss (harmony.h).
+ *
+ * Special tokens keep their text, so text is all that is needed.  A message's text is
+ * passed on as it comes, but for calls, which are JSON or content, and announcements.
+ * The token that ends the answer is not in its text: a message may lack its end.
+ *
+ * Tested by tests/parse/openai.json and openai_gptoss.json.
+ */
+#include "parse/harmony.h"
+
+#include <stdio.h>
+
+#include "base/digest.h"
+#include "base/mem.h"
+#include "parse/jtext.h"
+#include "parse/span.h"
+
+#define MESSAGE	"<|message|>"
+#define SLICE	4096			/* bytes */
+
+typedef enum Where
+{
+	FRONT,						/* nothing but white space yet */
+	HEADER,
+	BODY
+} Where;
+
+typedef enum MessageKind
+{
+	FINAL, ANALYSIS, ANNOUNCEMENT, CALL
+} MessageKind;
+
+struct Harmony
+{
+	ParseSink	sink;
+	void	   *ctx;
+	uint64_t	key;
+	Where		where;
+	MessageKind kind;
+	Buf			text;			/* what was not passed on yet: a header, or what may be a mark */
+	size_t		scan;			/* no mark begins in text before this */
+	Buf			name;			/* CALL: its tool */
+	Buf			body;			/* CALL: its arguments */
+	Buf			announced;
+	bool		content;		/* some was sent */
+	bool		reasoning;
+	bool		begun;			/* of the message, something was sent */
+	int			n_calls;
+};
+
+static const char *const ends[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"};
+
+Harmony *
+harmony_new(ParseSink sink, void *ctx, uint64_t key)
+{
+	Harmony    *h = mem_zalloc(sizeof(*h));
+
+	h->sink = sink;
+	h->ctx = ctx;
+	h->key = key;
+	return h;
+}
+
+void
+harmony_free(Harmony *h)
+{
+	if (h == NULL)
+		return;
+	buf_free(&h->text);
+	buf_free(&h->name);
+	buf_free(&h->body);
+	buf_free(&h->announced);
+	mem_free(h);
+}
+
+static void
+emit(Harmony *h, ParseKind kind, const char *s, size_t n)
+{
+	bool	   *any = kind == PARSE_CONTENT ? &h->content : &h->reasoning;
+
+	if (n == 0)
+		return;
+	/* a further message of its kind begins a line */
+	if (!h->begun && *any)
+		h->sink(h->ctx, &(ParseEvent) {.kind = kind,.s = "\n",.n = 1});
+	h->begun = *any = true;
+	h->sink(h->ctx, &(ParseEvent) {.kind = kind,.s = s,.n = n});
+}
+
+/* ---- messages ---- */
+
+/* The word behind lit in a header, up to white space or a mark. */
+static Span
+word_behind(Span s, const char *lit)
+{
+	Span		w = {s.end, s.end};
+	const char *at = span_find(&s, lit);
+
+	if (at == NULL)
+		return w;
+	w.p = at + strlen(lit);
+	for (w.end = w.p; w.end < s.end && !span_is_space(*w.end) && *w.end != '<'; w.end++)
+		;
+	return w;
+}
+
+static bool
+is_word(Span w, const char *word)
+{
+	return strlen(word) == (size_t) (w.end - w.p) && memcmp(w.p, word, strlen(word)) == 0;
+}
+
+static void
+begin_message(Harmony *h, Span header)
+{
+	Span		channel = word_behind(header, "<|channel|>");
+	Span		to = word_behind(header, "to=");
+
+	h->begun = false;
+	buf_reset(&h->name);
+	buf_reset(&h->body);
+	if (span_take(&to, "functions.") && to.p < to.end)
+	{
+		h->kind = CALL;
+		buf_add(&h->name, to.p, (size_t) (to.end - to.p));
+	}
+	else if (to.p < to.end || is_word(channel, "analysis"))
+		h->kind = ANALYSIS;
+	else
+		h->kind = is_word(channel, "commentary") ? ANNOUNCEMENT : FINAL;
+	if (h->kind == ANNOUNCEMENT && h->announced.len > 0)
+		buf_addc(&h->announced, '\n');
+}
+
+static void
+body(Harmony *h, const char *s, size_t n)
+{
+	if (h->kind == CALL)
+		buf_add(&h->body, s, n);
+	else if (h->kind == ANNOUNCEMENT)
+		buf_add(&h->announced, s, n);
+	else
+		emit(h, h->kind == FINAL ? PARSE_CONTENT : PARSE_REASONING, s, n);
+}
+
+static void
+end_call(Harmony *h)
+{
+	Buf			args = {0};
+	char		id[64];
+	uint64_t	bits;
+	ParseEvent	ev = {.index = h->n_calls,.id = id,.name = h->name.data};
+	Span		text = {h->body.data, h->body.data + h->body.len};
+
+	if (memchr(h->name.data, '\0', h->name.len) != NULL || !jtext_whole(span_trim(text), &args))
+	{
+		emit(h, PARSE_CONTENT, h->body.data, h->body.len);
+		buf_free(&args);
+		return;
+	}
+	bits = digest(args.data, args.len, digest(h->name.data, h->name.len, h->key + (uint64_t) h->n_calls));
+	snprintf(id, sizeof(id), "chatcmpl-tool-%016llx%016llx", (unsigned long long) bits,
+			 (unsigned long long) digest(&bits, sizeof(bits), h->key));
+	h->n_calls++;
+	ev.kind = PARSE_CALL;
+	h->sink(h->ctx, &ev);
+	ev.kind = PARSE_ARGUMENTS;
+	ev.s = args.data;
+	ev.n = args.len;
+	h->sink(h->ctx, &ev);
+	ev.kind = PARSE_CALL_END;
+	ev.n = 0;
+	h->sink(h->ctx, &ev);
+	buf_free(&args);
+}
+
+static void
+end_message(Harmony *h)
+{
+	if (h->kind == CALL)
+		end_call(h);
+	h->kind = ANALYSIS;			/* until a header says more */
+	h->where = HEADER;
+	h->scan = 0;
+}
+
+/* ---- the text ---- */
+
+/* 1: s begins with lit, 0: it doesn't, -1: it is too short to say */
+static int
+begins(Span s, const char *lit)
+{
+	size_t		have = (size_t) (s.end - s.p);
+	size_t		n = strlen(lit);
+
+	if (memcmp(s.p, lit, have < n ? have : n) != 0)
+		return 0;
+	return have < n ? -1 : 1;
+}
+
+/* Is this the format at all?  Text without marks is an answer.  False: more is needed. */
+static bool
+front(Harmony *h)
+{
+	static const char *const first[] = {"<|channel|>", "<|start|>", MESSAGE, "to="};
+	Span		s = {h->text.data, h->text.data + h->text.len};
+	int			is = 0;
+
+	s.p += h->scan;
+	span_space(&s);
+	h->scan = (size_t) (s.p - h->text.data);
+	for (int i = 0; i < 4 && is != 1; i++)
+	{
+		int			b = begins(s, first[i]);
+
+		is = b != 0 ? b : is;
+	}
+	if (is < 0)
+		return false;
+	h->where = is ? HEADER : BODY;
+	h->kind = FINAL;
+	h->scan = 0;
+	return true;
+}
+
+static bool
+header(Harmony *h)
+{
+	Span		s = {h->text.data + h->scan, h->text.data + h->text.len};
+	const char *at = span_find(&s, MESSAGE);
+
+	if (at == NULL)
+	{
+		size_t		tail = strlen(MESSAGE) - 1;
+
+		h->scan = h->text.len > tail ? h->text.len - tail : 0;
+		return false;
+	}
+	begin_message(h, (Span) {h->text.data, at});
+	buf_consume(&h->text, (size_t) (at - h->text.data) + strlen(MESSAGE));
+	h->where = BODY;
+	h->scan = 0;
+	return true;
+}
+
+/* Pass on what can't be a mark; true if one ended the message. */
+static bool
+message(Harmony *h)
+{
+	Span		s = {h->text.data, h->text.data + h->text.len};
+	const char *p = s.p;
+
+	for (; (p = memchr(p, '<', (size_t) (s.end - p))) != NULL; p++)
+	{
+		bool		hold = false;
+
+		for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		{
+			int			b = begins((Span) {p, s.end}, ends[i]);
+
+			if (b == 1)
+			{
+				body(h, s.p, (size_t) (p - s.p));
+				/* a header keeps its channel */
+				buf_consume(&h->text, (size_t) (p - s.p) + (i == 4 ? 0 : strlen(ends[i])));
+				end_message(h);
+				return true;
+			}
+			hold |= b < 0;
+		}
+		if (hold)
+			break;
+	}
+	p = p != NULL ? p : s.end;
+	body(h, s.p, (size_t) (p - s.p));
+	buf_consume(&h->text, (size_t) (p - s.p));
+	return false;
+}
+
+void
+harmony_feed(Harmony *h, const char *s, size_t n)
+{
+	/* in slices: what moves when some is passed on stays short */
+	while (n > 0)
+	{
+		size_t		k = n < SLICE ? n : SLICE;
+		bool		more = true;
+
+		buf_add(&h->text, s, k);
+		s += k;
+		n -= k;
+		while (more && h->text.len > 0)
+			more = h->where == FRONT ? front(h) : h->where == HEADER ? header(h) : message(h);
+	}
+}
+
+void
+harmony_finish(Harmony *h)
+{
+	if (h->where == FRONT)
+		h->kind = FINAL;
+	if (h->where != HEADER)
+	{
+		body(h, h->text.data, h->text.len);
+		end_message(h);
+	}
+	if (!h->content)
+		emit(h, PARSE_CONTENT, h->announced.data, h->announced.len);
+}

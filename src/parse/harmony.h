@@ -1,0 +1,24 @@
+/*
+ * harmony.h
+ *	  The message format of gpt-oss: an output is several messages, each with a channel and
+ *	  perhaps a recipient.
+ *
+ *	<|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>commentary
+ *	to=functions.f <|constrain|>json<|message|>{...}<|call|>
+ *
+ * analysis is reasoning, final is content, and what goes to functions.NAME is a call.
+ * Commentary to nobody, which announces calls, is content if no final message follows.
+ */
+#ifndef VLLM_PARSE_HARMONY_H
+#define VLLM_PARSE_HARMONY_H
+
+#include "parse/parse.h"
+
+typedef struct Harmony Harmony;
+
+Harmony    *harmony_new(ParseSink sink, void *ctx, uint64_t key);
+void		harmony_feed(Harmony *h, const char *s, size_t n);
+void		harmony_finish(Harmony *h);
+void		harmony_free(Harmony *h);
+
+#endif

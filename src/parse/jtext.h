@@ -1,0 +1,41 @@
+/*
+ * jtext.h
+ *	  JSON texts within text: read one value, and write it in one form.
+ *
+ * Arguments are handed on as text.  The form is that of Python's json.dumps with
+ * ensure_ascii=False, which clients of OpenAI-like servers know: a blank behind ':' and
+ * ',', no other white space, characters as themselves.  Numbers stay digit by digit as
+ * they were written: a tree of doubles, as cJSON's, would change long ones.
+ */
+#ifndef VLLM_PARSE_JTEXT_H
+#define VLLM_PARSE_JTEXT_H
+
+#include "base/buf.h"
+#include "parse/span.h"
+
+#define JTEXT_DEPTH		200		/* values within each other */
+
+/* Read one value, and append it to out (NULL: skip it).  False: there is none; s is anywhere. */
+bool		jtext_value(Span *s, Buf *out);
+/* The same where control characters may stand in strings as they are. */
+bool		jtext_value_lax(Span *s, Buf *out);
+/* All of s is one value; else out is as before. */
+bool		jtext_whole(Span s, Buf *out);
+/* Read a string, and append what it says. */
+bool		jtext_string(Span *s, Buf *out);
+/* Append a JSON string that says these bytes. */
+void		jtext_quote(Buf *out, const char *s, size_t n);
+
+/* A member of an object that is wanted. */
+typedef struct JMember
+{
+	const char *key;
+	bool		decoded;		/* a string is wanted, as what it says */
+	Buf		   *out;			/* the last of several values counts */
+	bool		given;
+} JMember;
+
+/* Read one object.  lax: as jtext_value_lax(). */
+bool		jtext_object(Span *s, JMember *m, int n, bool lax);
+
+#endif

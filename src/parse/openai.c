@@ -1,0 +1,9 @@
+/*
+ * openai.c
+ *	  Calls of gpt-oss, messages of the harmony format (harmony.h).
+ *
+ * Tested by tests/parse/openai.json.
+ */
+#include "parse/tool_int.h"
+
+const ToolFormat tool_openai = {.harmony = true,.special = true};

@@ -1,0 +1,107 @@
+/*
+ * parse.h
+ *	  What a model wrote, taken apart: reasoning, content, and calls of tools.
+ *
+ * Models write their thoughts and their calls between marks of their own.  A
+ * ReasonParser splits off the thoughts, a ToolParser the calls; both are fed the text as
+ * it comes, in pieces of any size, and tell what they have found through a sink.  A whole
+ * text is a single piece: what comes out does not depend on where pieces end.
+ *
+ * Text that may still become a mark is held back.  What follows the first mark of a tool
+ * call is held to the end, since nothing can be taken back: a call that can't be parsed
+ * makes the whole output content, without an error and without calls.
+ *
+ * Formats are rows of tools.def and reasoning.def, a file each.
+ */
+#ifndef VLLM_PARSE_PARSE_H
+#define VLLM_PARSE_PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+typedef enum ParseKind
+{
+	PARSE_CONTENT,				/* more of it: s, n */
+	PARSE_REASONING,			/* likewise */
+	PARSE_CALL,					/* a call begins: index, id, name */
+	PARSE_ARGUMENTS,			/* more of its arguments' JSON text: index, s, n */
+	PARSE_CALL_END				/* index */
+} ParseKind;
+
+typedef struct ParseEvent
+{
+	ParseKind	kind;
+	const char *s;
+	size_t		n;
+	int			index;			/* of the call, from 0 */
+	const char *id;
+	const char *name;
+} ParseEvent;
+
+/* s, id and name are valid during the call. */
+typedef void (*ParseSink) (void *ctx, const ParseEvent *ev);
+
+/* ---- calls of tools ---- */
+
+typedef struct ToolFormat ToolFormat;
+typedef struct ToolParser ToolParser;
+
+/* NULL: there is none of this name */
+const ToolFormat *tool_format_find(const char *name, size_t n);
+/* Their names, in order, with commas between. */
+void		tool_format_names(Buf *out);
+/* Are its marks special tokens, which text must keep (skip_special_tokens = false)? */
+bool		tool_format_special(const ToolFormat *f);
+/* Does it split off the reasoning itself? */
+bool		tool_format_reasons(const ToolFormat *f);
+
+/*
+ * tools: the request's, as OpenAI's API has them, JSON text, or NULL; some formats
+ * need them to tell numbers from strings.  key makes the ids of calls: equal keys and
+ * texts have equal ids.
+ */
+ToolParser *tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t key,
+							ParseSink sink, void *ctx);
+void		tool_parser_feed(ToolParser *p, const char *s, size_t n);
+void		tool_parser_finish(ToolParser *p);
+void		tool_parser_free(ToolParser *p);
+
+/* ---- reasoning ---- */
+
+typedef struct ReasonFormat ReasonFormat;
+typedef struct ReasonParser ReasonParser;
+
+const ReasonFormat *reason_format_find(const char *name, size_t n);
+void		reason_format_names(Buf *out);
+bool		reason_format_special(const ReasonFormat *f);
+
+/* What the prompt has done already. */
+typedef enum ReasonAt
+{
+	REASON_UNKNOWN,				/* nothing: the format's rules decide */
+	REASON_OPEN,				/* it ends within thoughts */
+	REASON_CLOSED				/* it ends behind them: what comes is content */
+} ReasonAt;
+
+/* Text that begins and ends the thoughts; NULL: this format has none (it does not think). */
+const char *reason_format_start(const ReasonFormat *f);
+const char *reason_format_end(const ReasonFormat *f);
+/*
+ * What the model writes at the end of its thoughts, before anything else; NULL: it won't
+ * think, or may do without it.
+ */
+const char *reason_format_until(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at);
+/* Where does a prompt of this text end?  goes_on: it goes on with the last message. */
+ReasonAt	reason_format_at(const ReasonFormat *f, const char *prompt, size_t n, bool goes_on);
+
+/* kwargs: chat_template_kwargs, JSON text, or NULL; they may turn thinking off. */
+ReasonParser *reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at,
+								ParseSink sink, void *ctx);
+void		reason_parser_feed(ReasonParser *p, const char *s, size_t n);
+void		reason_parser_finish(ReasonParser *p);
+void		reason_parser_free(ReasonParser *p);
+
+#endif

@@ -1,0 +1,525 @@
+/*
+ * reason.c
+ *	  Reasoning parsers: one state machine for all formats with tags (reason_int.h), and
+ *	  the few that are otherwise.
+ *
+ * Text waits only where it may still become a tag.  Two formats make more of it wait:
+ * Granite's thoughts, which are content if "Here is my response:" never comes, and Qwen3's
+ * answers with thinking turned off, where the prompt doesn't tell.
+ *
+ * Tested by tests/unit/test_parse.c with the cases of tests/parse/.
+ */
+#include <cjson/cJSON.h>
+
+#include "base/mem.h"
+#include "parse/harmony.h"
+#include "parse/reason_int.h"
+#include "parse/span.h"
+
+#define SLICE	4096			/* bytes */
+
+#define REASONING_PARSER(name, symbol) extern const ReasonFormat reason_##symbol;
+#include "parse/reasoning.def"
+#undef REASONING_PARSER
+
+typedef struct Row
+{
+	const char *name;
+	const ReasonFormat *format;
+} Row;
+
+static const Row rows[] = {
+#define REASONING_PARSER(name, symbol) {name, &reason_##symbol},
+#include "parse/reasoning.def"
+#undef REASONING_PARSER
+};
+
+const ReasonFormat *
+reason_format_find(const char *name, size_t n)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0)
+			return rows[i].format;
+	return NULL;
+}
+
+void
+reason_format_names(Buf *out)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		buf_printf(out, "%s%s", i > 0 ? ", " : "", rows[i].name);
+}
+
+bool
+reason_format_special(const ReasonFormat *f)
+{
+	return f->special;
+}
+
+const char *
+reason_format_start(const ReasonFormat *f)
+{
+	return f->start;
+}
+
+const char *
+reason_format_end(const ReasonFormat *f)
+{
+	return f->end;
+}
+
+/* The last lit in s, NULL if there is none. */
+static const char *
+last(Span s, const char *lit)
+{
+	const char *found = NULL;
+	const char *at;
+
+	while ((at = span_find(&s, lit)) != NULL)
+	{
+		found = at;
+		s.p = at + 1;
+	}
+	return found;
+}
+
+static bool
+ends_with(Span s, const char *lit)
+{
+	size_t		n = strlen(lit);
+
+	return (size_t) (s.end - s.p) >= n && memcmp(s.end - n, lit, n) == 0;
+}
+
+ReasonAt
+reason_format_at(const ReasonFormat *f, const char *prompt, size_t n, bool goes_on)
+{
+	Span		s = {prompt, prompt + n};
+	const char *start;
+	const char *end;
+
+	if (f->start == NULL || f->end == NULL)
+		return REASON_UNKNOWN;
+	while (s.end > s.p && span_is_space(s.end[-1]))
+		s.end--;
+	if (ends_with(s, f->end))
+		return REASON_CLOSED;
+	if (ends_with(s, f->start))
+		return REASON_OPEN;
+	if (!goes_on)
+		return REASON_UNKNOWN;	/* older turns', or text that looks like tags */
+	start = last(s, f->start);
+	end = last(s, f->end);
+	if (start == NULL && end == NULL)
+		return REASON_UNKNOWN;
+	return start == NULL || (end != NULL && end > start) ? REASON_CLOSED : REASON_OPEN;
+}
+
+/* ---- the parser ---- */
+
+typedef enum State
+{
+	FRONT,						/* white space and perhaps a start tag */
+	SEEK,						/* content, up to a start tag anywhere */
+	THOUGHT,
+	AFTER,						/* behind the end tag: blank lines, perhaps a tag that opens content */
+	OPENED,						/* behind that tag: blank lines */
+	CONTENT,
+	CLOSED,						/* behind a tag that closes content, if nothing but white space follows */
+	HOLD						/* undecided: all waits for an end tag, or the end */
+} State;
+
+struct ReasonParser
+{
+	const ReasonFormat *f;
+	ParseSink	sink;
+	void	   *ctx;
+	State		state;
+	State		otherwise;		/* what FRONT becomes without a start tag */
+	Buf			text;			/* what was not passed on yet */
+	size_t		scan;			/* nothing that is looked for begins before this */
+	bool		begun;			/* append: the tag was sent */
+	Harmony    *harmony;
+};
+
+static void
+send(ReasonParser *p, ParseKind kind, const char *s, size_t n)
+{
+	if (n > 0)
+		p->sink(p->ctx, &(ParseEvent) {.kind = kind,.s = s,.n = n});
+}
+
+/* n bytes of the text's front go on as kind, and `drop` more are dropped. */
+static void
+pass(ReasonParser *p, ParseKind kind, size_t n, size_t drop)
+{
+	send(p, kind, p->text.data, n);
+	buf_consume(&p->text, n + drop);
+	p->scan = 0;
+}
+
+/* Harmony's calls are not for those who only want the thoughts. */
+static void
+harmony_sink(void *ctx, const ParseEvent *ev)
+{
+	ReasonParser *p = ctx;
+
+	if (ev->kind == PARSE_CONTENT || ev->kind == PARSE_REASONING)
+		p->sink(p->ctx, ev);
+}
+
+/* Does the model think?  As kwargs say, else as the format does. */
+static bool
+thinks(const ReasonFormat *f, const char *kwargs, size_t n)
+{
+	cJSON	   *root = kwargs != NULL ? cJSON_ParseWithLength(kwargs, n) : NULL;
+	const cJSON *a = cJSON_GetObjectItemCaseSensitive(root, "thinking");
+	const cJSON *b = cJSON_GetObjectItemCaseSensitive(root, "enable_thinking");
+	bool		yes = true;
+
+	if (f->off)
+		yes = cJSON_IsTrue(a) || cJSON_IsTrue(b);
+	else if (f->switched)
+		yes = !cJSON_IsFalse(a) && !cJSON_IsFalse(b);
+	cJSON_Delete(root);
+	return yes;
+}
+
+const char *
+reason_format_until(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at)
+{
+	if (f->harmony)
+		return "<|channel|>final<|message|>";
+	if (f->end == NULL || at == REASON_CLOSED || !thinks(f, kwargs, n_kwargs))
+		return NULL;
+	return at == REASON_OPEN || !(f->needs_start || f->anywhere) ? f->end : NULL;
+}
+
+ReasonParser *
+reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, ParseSink sink, void *ctx)
+{
+	ReasonParser *p = mem_zalloc(sizeof(*p));
+	bool		on = thinks(f, kwargs, n_kwargs);
+
+	p->f = f;
+	p->sink = sink;
+	p->ctx = ctx;
+	p->otherwise = f->needs_start && at != REASON_OPEN ? CONTENT : THOUGHT;
+	if (f->harmony)
+		p->harmony = harmony_new(harmony_sink, p, 0);
+	if (f->identity || f->append || (!on && !f->hold_off))
+		p->state = CONTENT;
+	else if (f->phrases)
+		p->state = HOLD;
+	else if (at == REASON_CLOSED)
+		p->otherwise = CONTENT;
+	else if (!on && at == REASON_UNKNOWN)
+		p->otherwise = HOLD;
+	else if (f->anywhere && at == REASON_UNKNOWN)
+		p->state = SEEK;
+	return p;
+}
+
+void
+reason_parser_free(ReasonParser *p)
+{
+	if (p == NULL)
+		return;
+	harmony_free(p->harmony);
+	buf_free(&p->text);
+	mem_free(p);
+}
+
+/*
+ * Look for the first of up to four texts from p->scan on.  True: *at, *which.  False: none
+ * is there; one may begin at *at, which is the text's end if none may, and p->scan.
+ */
+static bool
+look(ReasonParser *p, const char *const *lits, int n_lits, size_t *at, int *which)
+{
+	for (*at = p->scan; *at < p->text.len; (*at)++)
+		for (*which = 0; *which < n_lits; (*which)++)
+		{
+			size_t		have = p->text.len - *at;
+			size_t		n = strlen(lits[*which]);
+
+			if (lits[*which][0] != p->text.data[*at] || memcmp(p->text.data + *at, lits[*which], have < n ? have : n) != 0)
+				continue;
+			p->scan = *at;
+			return have >= n;
+		}
+	p->scan = *at;
+	return false;
+}
+
+/* Does the text at `at` begin with lit?  -1: it ends too soon to say. */
+static int
+begins(const ReasonParser *p, size_t at, const char *lit)
+{
+	size_t		have = p->text.len - at;
+	size_t		n = strlen(lit);
+
+	if (memcmp(p->text.data + at, lit, have < n ? have : n) != 0)
+		return 0;
+	return have < n ? -1 : 1;
+}
+
+static size_t
+skip_space(ReasonParser *p)
+{
+	while (p->scan < p->text.len && span_is_space(p->text.data[p->scan]))
+		p->scan++;
+	return p->scan;
+}
+
+/* Each step of the machine is true if it got on, false if it needs more text. */
+
+static bool
+front(ReasonParser *p)
+{
+	size_t		at = skip_space(p);
+	int			b = begins(p, at, p->f->start);
+
+	if (b < 0)
+		return false;
+	if (b == 0)
+	{
+		p->state = p->otherwise;
+		p->scan = 0;
+		return true;
+	}
+	at += strlen(p->f->start);
+	/* its newline may not be there yet */
+	if (p->f->lines && at == p->text.len)
+		return false;
+	if (p->f->lines && p->text.data[at] == '\n')
+		at++;
+	pass(p, PARSE_REASONING, 0, at);
+	p->state = THOUGHT;
+	return true;
+}
+
+static bool
+seek(ReasonParser *p)
+{
+	size_t		at;
+	int			which;
+
+	if (!look(p, &p->f->start, 1, &at, &which))
+	{
+		pass(p, PARSE_CONTENT, at, 0);
+		return false;
+	}
+	pass(p, PARSE_CONTENT, at, strlen(p->f->start));
+	p->state = THOUGHT;
+	return true;
+}
+
+static bool
+thought(ReasonParser *p)
+{
+	char		line[32] = "\n";
+	const char *lits[3] = {p->f->end};
+	int			n = 1;
+	size_t		at;
+	int			which;
+
+	if (p->f->also_ends != NULL)
+		lits[n++] = p->f->also_ends;
+	else if (p->f->lines)
+		lits[n++] = strcat(line, p->f->end);
+	if (!look(p, lits, n, &at, &which))
+	{
+		pass(p, PARSE_REASONING, at, 0);
+		return false;
+	}
+	pass(p, PARSE_REASONING, at, lits[which] == p->f->also_ends ? 0 : strlen(lits[which]));
+	p->state = p->f->open != NULL && lits[which] != p->f->also_ends ? AFTER : CONTENT;
+	return true;
+}
+
+static bool
+after(ReasonParser *p)
+{
+	size_t		at = skip_space(p);
+	int			b = begins(p, at, p->f->open);
+
+	if (b < 0)
+		return false;
+	pass(p, PARSE_CONTENT, 0, at + (b > 0 ? strlen(p->f->open) : 0));
+	p->state = b > 0 ? OPENED : CONTENT;
+	return true;
+}
+
+static bool
+opened(ReasonParser *p)
+{
+	size_t		n = 0;
+
+	while (n < p->text.len && p->text.data[n] == '\n')
+		n++;
+	pass(p, PARSE_CONTENT, 0, n);
+	if (p->text.len > 0)
+		p->state = CONTENT;
+	return p->text.len > 0;
+}
+
+/* Content, up to a tag that may close it. */
+static bool
+content(ReasonParser *p)
+{
+	char		line[32] = "\n";
+	const char *lits[2] = {p->f->close, line};
+	size_t		at = p->text.len;
+	int			which;
+
+	if (p->f->close != NULL)
+	{
+		strcat(line, p->f->close);
+		if (look(p, lits, 2, &at, &which))
+		{
+			pass(p, PARSE_CONTENT, at, 0);
+			p->scan = strlen(lits[which]);
+			p->state = CLOSED;
+			return true;
+		}
+	}
+	pass(p, PARSE_CONTENT, at, 0);
+	return false;
+}
+
+static bool
+closed(ReasonParser *p)
+{
+	size_t		at = skip_space(p);
+
+	if (at == p->text.len)
+		return false;
+	/* something follows: it was no end */
+	pass(p, PARSE_CONTENT, at, 0);
+	p->state = CONTENT;
+	return true;
+}
+
+static const char *const thoughts_of[] = {"Here is my thought process:", "Here's my thought process:"};
+static const char *const answers_of[] = {"Here is my response:", "Here's my response:"};
+
+/* Granite: both phrases, or all is content. */
+static bool
+phrases(ReasonParser *p)
+{
+	size_t		front = 0;
+	size_t		at;
+	int			which = 0;
+	int			b[2];
+
+	while (front < p->text.len && span_is_space(p->text.data[front]))
+		front++;
+	for (int i = 0; i < 2; i++)
+		b[i] = begins(p, front, thoughts_of[i]);
+	if (b[0] == 0 && b[1] == 0)
+	{
+		p->state = CONTENT;
+		return true;
+	}
+	if (b[0] < 1 && b[1] < 1)
+		return false;
+	front += strlen(thoughts_of[b[0] == 1 ? 0 : 1]);
+	if (p->scan < front)
+		p->scan = front;
+	if (!look(p, answers_of, 2, &at, &which))
+		return false;
+	send(p, PARSE_REASONING, p->text.data + front, at - front);
+	pass(p, PARSE_CONTENT, 0, at + strlen(answers_of[which]));
+	p->state = CONTENT;
+	return true;
+}
+
+/* An end tag makes thoughts of what came before. */
+static bool
+hold(ReasonParser *p)
+{
+	size_t		at;
+	int			which;
+
+	if (p->f->phrases)
+		return phrases(p);
+	if (!look(p, &p->f->end, 1, &at, &which))
+		return false;
+	pass(p, PARSE_REASONING, at, strlen(p->f->end));
+	p->state = CONTENT;
+	return true;
+}
+
+static bool
+step(ReasonParser *p)
+{
+	switch (p->state)
+	{
+		case FRONT:
+			return front(p);
+		case SEEK:
+			return seek(p);
+		case THOUGHT:
+			return thought(p);
+		case AFTER:
+			return after(p);
+		case OPENED:
+			return opened(p);
+		case CONTENT:
+			return content(p);
+		case CLOSED:
+			return closed(p);
+		case HOLD:
+			return hold(p);
+	}
+	return false;
+}
+
+void
+reason_parser_feed(ReasonParser *p, const char *s, size_t n)
+{
+	if (n == 0)
+		return;
+	if (p->harmony != NULL)
+	{
+		harmony_feed(p->harmony, s, n);
+		return;
+	}
+	if (p->f->append && !p->begun)
+		send(p, PARSE_CONTENT, p->f->start, strlen(p->f->start));
+	p->begun = true;
+	/* in slices: what moves when some is passed on stays short */
+	while (n > 0)
+	{
+		size_t		k = n < SLICE ? n : SLICE;
+
+		buf_add(&p->text, s, k);
+		s += k;
+		n -= k;
+		while (p->text.len > 0 && step(p))
+			;
+	}
+}
+
+/* What still waits, now that nothing follows. */
+void
+reason_parser_finish(ReasonParser *p)
+{
+	State		s = p->state == FRONT ? p->otherwise : p->state;
+	size_t		drop = 0;
+
+	if (p->harmony != NULL)
+	{
+		harmony_finish(p->harmony);
+		return;
+	}
+	if (p->state == CLOSED || p->text.len == 0)
+		return;
+	if (p->state == FRONT && begins(p, skip_space(p), p->f->start) > 0)
+		return;
+	if (p->state == AFTER)
+		drop = skip_space(p);
+	pass(p, s == THOUGHT ? PARSE_REASONING : PARSE_CONTENT, 0, drop);
+	pass(p, s == THOUGHT ? PARSE_REASONING : PARSE_CONTENT, p->text.len, 0);
+}

@@ -1,0 +1,414 @@
+/*
+ * tool_python.c
+ *	  Calls in Python's syntax, f(a=1, b=['x', None]), and its literals, as JSON.
+ *
+ * Only what a literal can be: strings (prefixes r and u, three quotes, several side by
+ * side), numbers with a sign, True, False, None, lists, tuples, and dicts whose keys are
+ * literals.  Names, operators and calls as values are refused: nothing is evaluated.
+ *
+ * Tested by the cases of tests/parse/.
+ */
+#include <stdio.h>
+
+#include "parse/tool_int.h"
+
+static bool literal(Span *s, bool json, Buf *out, int depth);
+
+static bool
+is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
+}
+
+static bool
+is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* A name; dots are part of it where `dots`. */
+static bool
+name(Span *s, bool dots, Span *out)
+{
+	out->p = s->p;
+	if (s->p >= s->end || !is_letter(*s->p))
+		return false;
+	while (s->p < s->end && (is_letter(*s->p) || is_digit(*s->p) ||
+							 (dots && *s->p == '.' && s->p + 1 < s->end && is_letter(s->p[1]))))
+		s->p++;
+	out->end = s->p;
+	return true;
+}
+
+/* ---- strings ---- */
+
+/* n hexadecimal digits */
+static bool
+hex(Span *s, int n, unsigned *out)
+{
+	*out = 0;
+	for (int i = 0; i < n; i++)
+	{
+		char		c = s->p < s->end ? *s->p++ : 0;
+		int			d = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+
+		if (d < 0)
+			return false;
+		*out = *out << 4 | (unsigned) d;
+	}
+	return true;
+}
+
+/* Append the character: as \uXXXX of JSON, which jtext_string() understands. */
+static bool
+character(Buf *out, unsigned c)
+{
+	char		quoted[16];
+	Buf			text = {0};
+	Span		s;
+	bool		ok;
+
+	if (c > 0x10FFFF)
+		return false;
+	if (c >= 0x10000)
+		snprintf(quoted, sizeof(quoted), "\"\\u%04x\\u%04x\"", 0xD7C0 + (c >> 10), 0xDC00 | (c & 0x3FF));
+	else
+		snprintf(quoted, sizeof(quoted), "\"\\u%04x\"", c);
+	s = (Span) {quoted, quoted + strlen(quoted)};
+	ok = jtext_string(&s, &text);
+	buf_add(out, text.data, text.len);
+	buf_free(&text);
+	return ok;
+}
+
+static bool
+escape(Span *s, Buf *out)
+{
+	static const char simple[] = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";
+	char		c = *s->p++;
+	unsigned	u;
+
+	if (c == '\n')
+		return true;
+	for (const char *p = simple; *p != '\0'; p += 2)
+		if (*p == c)
+		{
+			buf_addc(out, p[1]);
+			return true;
+		}
+	if (c == 'x' || c == 'u' || c == 'U')
+		return hex(s, c == 'x' ? 2 : c == 'u' ? 4 : 8, &u) && character(out, u);
+	if (c >= '0' && c <= '7')
+	{
+		u = (unsigned) (c - '0');
+		for (int i = 0; i < 2 && s->p < s->end && *s->p >= '0' && *s->p <= '7'; i++)
+			u = u * 8 + (unsigned) (*s->p++ - '0');
+		return character(out, u);
+	}
+	/* not an escape: the backslash stays */
+	buf_addc(out, '\\');
+	buf_addc(out, c);
+	return c != 'N';
+}
+
+/* One string with its quotes; raw: a backslash is one. */
+static bool
+one_string(Span *s, bool raw, Buf *out)
+{
+	char		quote[4] = {*s->p, 0, 0, 0};
+
+	if (s->end - s->p >= 3 && s->p[1] == quote[0] && s->p[2] == quote[0])
+		quote[1] = quote[2] = quote[0];
+	s->p += strlen(quote);
+	while (s->p < s->end)
+	{
+		if (span_take(s, quote))
+			return true;
+		if (*s->p == '\n' && quote[1] == '\0')
+			return false;
+		if (*s->p != '\\')
+		{
+			buf_addc(out, *s->p++);
+			continue;
+		}
+		if (s->p + 1 >= s->end)
+			return false;
+		if (raw)
+			buf_add(out, s->p, 2);
+		s->p += raw ? 2 : 1;
+		if (!raw && !escape(s, out))
+			return false;
+	}
+	return false;
+}
+
+/* Where a string begins; *raw: has it the prefix r?  NULL: there is none. */
+static const char *
+string_begin(const Span *s, bool *raw)
+{
+	const char *p = s->p;
+
+	*raw = p < s->end && (*p == 'r' || *p == 'R');
+	if (p < s->end && (*raw || *p == 'u' || *p == 'U'))
+		p++;
+	return p < s->end && (*p == '\'' || *p == '"') ? p : NULL;
+}
+
+static bool
+strings(Span *s, Buf *out)
+{
+	Buf			text = {0};
+	const char *p;
+	bool		raw;
+	bool		ok = true;
+
+	while (ok && (p = string_begin(s, &raw)) != NULL)
+	{
+		s->p = p;
+		ok = one_string(s, raw, &text);
+		span_space(s);
+	}
+	if (ok)
+		jtext_quote(out, text.data != NULL ? text.data : "", text.len);
+	buf_free(&text);
+	return ok;
+}
+
+/* ---- numbers ---- */
+
+/* Digits, single low lines between. */
+static size_t
+digits(Span *s, Buf *out)
+{
+	size_t		n = 0;
+
+	while (s->p < s->end && (is_digit(*s->p) || (*s->p == '_' && n > 0 && s->p + 1 < s->end && is_digit(s->p[1]))))
+	{
+		if (*s->p != '_')
+			buf_addc(out, *s->p);
+		s->p++;
+		n++;
+	}
+	return n;
+}
+
+/* 12, 1_000, 1.5, 1., .5, 1e9: as JSON wants them */
+static bool
+number(Span *s, Buf *out)
+{
+	size_t		from = out->len;
+	size_t		n = digits(s, out);
+	bool		fraction = false;
+
+	if (n > 1 && out->data[from] == '0')
+		return false;
+	if (n == 0)
+		buf_addc(out, '0');
+	if (span_take(s, "."))
+	{
+		buf_addc(out, '.');
+		fraction = digits(s, out) > 0;
+		if (!fraction)
+			buf_addc(out, '0');
+	}
+	if (n == 0 && !fraction)
+		return false;
+	if (s->p < s->end && (*s->p == 'e' || *s->p == 'E'))
+	{
+		buf_addc(out, *s->p++);
+		if (s->p < s->end && (*s->p == '-' || *s->p == '+'))
+			buf_addc(out, *s->p++);
+		if (digits(s, out) == 0)
+			return false;
+	}
+	return s->p >= s->end || !is_letter(*s->p);
+}
+
+/* ---- containers ---- */
+
+/* Elements up to close; a comma may stand behind the last.  ( x ) is x, and no tuple. */
+static bool
+elements(Span *s, bool json, const char *close, Buf *out, int depth)
+{
+	size_t		from = out->len;
+	bool		comma = false;
+	int			n;
+
+	buf_addc(out, '[');
+	span_space(s);
+	for (n = 0; !span_take(s, close); n++)
+	{
+		if (n > 0)
+			buf_add(out, ", ", 2);
+		if (!literal(s, json, out, depth + 1))
+			return false;
+		span_space(s);
+		comma = span_take(s, ",");
+		if (!comma && !span_is(s, close))
+			return false;
+		span_space(s);
+	}
+	if (*close != ')' || n != 1 || comma)
+		buf_addc(out, ']');
+	else
+	{
+		memmove(out->data + from, out->data + from + 1, out->len - from);
+		out->len--;
+	}
+	return true;
+}
+
+/* A key: what is not a string becomes one. */
+static bool
+key(Span *s, bool json, Buf *out, int depth)
+{
+	Buf			text = {0};
+	bool		ok = s->p < s->end && *s->p != '[' && *s->p != '{' && *s->p != '(' && literal(s, json, &text, depth + 1);
+
+	if (ok && text.data[0] == '"')
+		buf_add(out, text.data, text.len);
+	else if (ok)
+		jtext_quote(out, text.data, text.len);
+	buf_free(&text);
+	return ok;
+}
+
+static bool
+dict(Span *s, bool json, Buf *out, int depth)
+{
+	buf_addc(out, '{');
+	span_space(s);
+	for (int i = 0; !span_take(s, "}"); i++)
+	{
+		if (i > 0)
+			buf_add(out, ", ", 2);
+		if (!key(s, json, out, depth))
+			return false;
+		span_space(s);
+		if (!span_take(s, ":"))
+			return false;
+		buf_add(out, ": ", 2);
+		if (!literal(s, json, out, depth + 1))
+			return false;
+		span_space(s);
+		if (!span_take(s, ",") && !span_is(s, "}"))
+			return false;
+		span_space(s);
+	}
+	buf_addc(out, '}');
+	return true;
+}
+
+static bool
+word(Span *s, bool json, Buf *out)
+{
+	static const struct
+	{
+		const char *word;
+		const char *text;
+		bool		json;
+	}			words[] = {{"True", "true", false}, {"False", "false", false}, {"None", "null", false},
+	{"true", "true", true}, {"false", "false", true}, {"null", "null", true}};
+	Span		w;
+
+	if (!name(s, false, &w))
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if ((json || !words[i].json) && strlen(words[i].word) == (size_t) (w.end - w.p) && span_is(&w, words[i].word))
+		{
+			buf_addstr(out, words[i].text);
+			return true;
+		}
+	return false;
+}
+
+static bool
+literal(Span *s, bool json, Buf *out, int depth)
+{
+	bool		raw;
+
+	span_space(s);
+	if (s->p >= s->end || depth > JTEXT_DEPTH)
+		return false;
+	if (string_begin(s, &raw) != NULL)
+		return strings(s, out);
+	if (span_take(s, "["))
+		return elements(s, json, "]", out, depth);
+	if (span_take(s, "{"))
+		return dict(s, json, out, depth);
+	if (span_take(s, "("))
+		return elements(s, json, ")", out, depth);
+	if (*s->p == '-' || *s->p == '+')
+	{
+		if (*s->p++ == '-')
+			buf_addc(out, '-');
+		span_space(s);
+		return number(s, out);
+	}
+	return is_digit(*s->p) || *s->p == '.' ? number(s, out) : word(s, json, out);
+}
+
+bool
+tool_python_literal(Span s, Buf *out)
+{
+	size_t		len = out->len;
+
+	if (literal(&s, false, out, 0))
+	{
+		span_space(&s);
+		if (s.p == s.end)
+			return true;
+	}
+	out->len = len;
+	if (out->data != NULL)
+		out->data[len] = '\0';
+	return false;
+}
+
+/* ---- calls ---- */
+
+static bool
+call(Span *s, bool json, ToolOut *out)
+{
+	Span		n;
+	ToolCall   *c;
+
+	if (!name(s, true, &n) || (c = tool_named(out, n)) == NULL)
+		return false;
+	span_space(s);
+	if (!span_take(s, "("))
+		return false;
+	buf_addc(&c->args, '{');
+	span_space(s);
+	for (int i = 0; !span_take(s, ")"); i++)
+	{
+		if (!name(s, false, &n))
+			return false;
+		tool_key(&c->args, n);
+		span_space(s);
+		if (!span_take(s, "=") || !literal(s, json, &c->args, 0))
+			return false;
+		span_space(s);
+		if (!span_take(s, ",") && !span_is(s, ")"))
+			return false;
+		span_space(s);
+	}
+	buf_addc(&c->args, '}');
+	return true;
+}
+
+bool
+tool_python_calls(Span s, bool json, ToolOut *out)
+{
+	span_space(&s);
+	while (s.p < s.end)
+	{
+		if (!call(&s, json, out))
+			return false;
+		span_space(&s);
+		if (s.p < s.end && !span_take(&s, ","))
+			return false;
+		span_space(&s);
+	}
+	return true;
+}

@@ -1,0 +1,196 @@
+/*
+ * tool_typed.c
+ *	  Arguments that a format writes as raw text: numbers, strings or objects?
+ *
+ * The tool's schema says; where it leaves several types, the text takes the first that
+ * it fits, a string last.  What doesn't fit any stays a string: the caller, who knows
+ * what the tool takes, can tell more from it than from nothing.
+ *
+ * Tested by the cases of tests/parse/.
+ */
+#include "parse/tool_int.h"
+
+#include <strings.h>
+
+static bool
+is_text(Span s, const char *text)
+{
+	return strlen(text) == (size_t) (s.end - s.p) && strncasecmp(s.p, text, strlen(text)) == 0;
+}
+
+static bool
+equals(Span s, const char *text)
+{
+	return text != NULL && strlen(text) == (size_t) (s.end - s.p) && memcmp(s.p, text, strlen(text)) == 0;
+}
+
+/* ---- schemas ---- */
+
+static unsigned
+type_named(const char *name)
+{
+	static const char *const names[] = {"string", "integer", "number", "boolean", "object", "array", "null"};
+
+	for (int i = 0; name != NULL && i < 7; i++)
+		if (strcmp(name, names[i]) == 0)
+			return 1u << i;
+	return 0;
+}
+
+static unsigned
+type_of_value(const cJSON *v)
+{
+	return cJSON_IsString(v) ? TT_STRING : cJSON_IsNumber(v) ? TT_NUMBER : cJSON_IsBool(v) ? TT_BOOLEAN :
+		cJSON_IsNull(v) ? TT_NULL : cJSON_IsObject(v) ? TT_OBJECT : TT_ARRAY;
+}
+
+/* Types that a schema leaves; nested alternatives to a depth that people write. */
+static unsigned
+types_of_schema(const cJSON *schema, int depth)
+{
+	static const char *const groups[] = {"anyOf", "oneOf", "allOf"};
+	const cJSON *type = cJSON_GetObjectItemCaseSensitive(schema, "type");
+	const cJSON *values = cJSON_GetObjectItemCaseSensitive(schema, "enum");
+	const cJSON *item;
+	unsigned	types = type_named(cJSON_GetStringValue(type));
+
+	if (cJSON_IsArray(type))
+		cJSON_ArrayForEach(item, type)
+			types |= type_named(cJSON_GetStringValue(item));
+	for (int i = 0; types == 0 && depth < 4 && i < 3; i++)
+		cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(schema, groups[i]))
+			types |= types_of_schema(item, depth + 1);
+	if (types == 0)
+		cJSON_ArrayForEach(item, values)
+			types |= type_of_value(item);
+	if (types == 0 && cJSON_GetObjectItemCaseSensitive(schema, "properties") != NULL)
+		types = TT_OBJECT;
+	if (types == 0 && cJSON_GetObjectItemCaseSensitive(schema, "items") != NULL)
+		types = TT_ARRAY;
+	return types;
+}
+
+/* The tool's function object; also of a tool that is one itself. */
+static const cJSON *
+function_of(const cJSON *tools, Span tool)
+{
+	const cJSON *t;
+
+	cJSON_ArrayForEach(t, tools)
+	{
+		const cJSON *f = cJSON_GetObjectItemCaseSensitive(t, "function");
+
+		f = f != NULL ? f : t;
+		if (equals(tool, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(f, "name"))))
+			return f;
+	}
+	return NULL;
+}
+
+bool
+tool_known(const cJSON *tools, Span tool)
+{
+	return function_of(tools, tool) != NULL;
+}
+
+unsigned
+tool_type_of(const cJSON *tools, Span tool, Span param)
+{
+	const cJSON *f = function_of(tools, tool);
+	const cJSON *schema = cJSON_GetObjectItemCaseSensitive(f, "parameters");
+	const cJSON *p;
+
+	schema = schema != NULL ? schema : cJSON_GetObjectItemCaseSensitive(f, "input_schema");
+	cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(schema, "properties"))
+		if (equals(param, p->string))
+			return types_of_schema(p, 0);
+	return 0;
+}
+
+/* ---- values ---- */
+
+/* The text as a JSON value that begins with one of these; else nothing is appended. */
+static bool
+json_of(Span text, const char *first, Buf *out)
+{
+	Span		s = span_trim(text);
+
+	return s.p < s.end && strchr(first, *s.p) != NULL && jtext_whole(s, out);
+}
+
+static bool
+integer(Span text, Buf *out)
+{
+	Span		s = span_trim(text);
+	Span		t = s;
+
+	if (t.p < t.end && (*t.p == '-' || *t.p == '+'))
+		t.p++;
+	if (t.p == t.end)
+		return false;
+	for (const char *p = t.p; p < t.end; p++)
+		if (*p < '0' || *p > '9')
+			return false;
+	while (t.end - t.p > 1 && *t.p == '0')
+		t.p++;
+	if (*s.p == '-')
+		buf_addc(out, '-');
+	buf_add(out, t.p, (size_t) (t.end - t.p));
+	return true;
+}
+
+/* An array or object as JSON, or as Python writes it. */
+static bool
+structure(Span text, const char *open, Buf *out)
+{
+	Span		s = span_trim(text);
+
+	return json_of(s, open, out) || (s.p < s.end && strchr(open, *s.p) != NULL && tool_python_literal(s, out));
+}
+
+static void
+quote(Span text, Buf *out)
+{
+	jtext_quote(out, text.p, (size_t) (text.end - text.p));
+}
+
+void
+tool_typed(Span text, unsigned types, Buf *out)
+{
+	Span		bare = span_trim(text);
+
+	if (types == 0 || types == TT_STRING)
+		quote(text, out);
+	else if (is_text(bare, "null") && ((types & TT_NULL) || !(types & TT_STRING)))
+		buf_addstr(out, "null");
+	else if ((types & (TT_INTEGER | TT_NUMBER)) && integer(text, out))
+		return;
+	else if ((types & TT_NUMBER) && json_of(text, "-0123456789", out))
+		return;
+	else if ((types & TT_BOOLEAN) && (is_text(bare, "true") || is_text(bare, "false")))
+		buf_addstr(out, is_text(bare, "true") ? "true" : "false");
+	else if ((types & TT_OBJECT) && structure(text, "{", out))
+		return;
+	else if ((types & TT_ARRAY) && structure(text, "[(", out))
+		return;
+	else
+		quote(text, out);
+}
+
+void
+tool_guessed(Span text, Buf *out)
+{
+	Span		s = span_trim(text);
+
+	if (!jtext_whole(s, out) && !tool_python_literal(s, out))
+		quote(text, out);
+}
+
+void
+tool_key(Buf *args, Span key)
+{
+	if (args->len > 1)
+		buf_add(args, ", ", 2);
+	jtext_quote(args, key.p, (size_t) (key.end - key.p));
+	buf_add(args, ": ", 2);
+}
