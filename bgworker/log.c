@@ -1,6 +1,6 @@
 /*
  * log.c
- *	  The engine's stderr, line by line, into the server log.
+ *	  A child's stderr (the engine's, the HTTP door's), line by line, into the server log.
  *
  * A line is "<level>: text" (src/base/log.h).  The engine's errors are log lines
  * here, never ERRORs: the supervisor must not end because its child complains.
@@ -14,15 +14,9 @@
 
 #include "bgworker/spawn.h"
 
-#define LINE_MAX_LEN	1024
 #define LINES_PER_SECOND 50
 
-static char line[LINE_MAX_LEN];
-static int	line_len = 0;
-static char last[256];
-static TimestampTz second_start = 0;
-static int	lines_in_second = 0;
-static int	suppressed = 0;
+ChildLog	engine_log = {.who = "inference engine"};
 
 static int
 level_of(char c)
@@ -39,36 +33,36 @@ level_of(char c)
 }
 
 static void
-emit(void)
+emit(ChildLog *g)
 {
-	const char *text = line;
+	const char *text = g->line;
 	char		level = 'I';
 	TimestampTz now = GetCurrentTimestamp();
 
-	line[line_len] = '\0';
-	if (line_len >= 3 && line[1] == ':' && line[2] == ' ')
+	g->line[g->line_len] = '\0';
+	if (g->line_len >= 3 && g->line[1] == ':' && g->line[2] == ' ')
 	{
-		level = line[0];
+		level = g->line[0];
 		text += 3;
 	}
-	line_len = 0;
+	g->line_len = 0;
 	if (level == 'E' || level == 'P')
-		strlcpy(last, text, sizeof(last));
-	if (TimestampDifferenceExceeds(second_start, now, 1000))
+		strlcpy(g->last, text, sizeof(g->last));
+	if (TimestampDifferenceExceeds(g->second_start, now, 1000))
 	{
-		if (suppressed > 0)
-			ereport(LOG, (errmsg("inference engine: %d more lines were not logged", suppressed)));
-		second_start = now;
-		lines_in_second = suppressed = 0;
+		if (g->suppressed > 0)
+			ereport(LOG, (errmsg("%s: %d more lines were not logged", g->who, g->suppressed)));
+		g->second_start = now;
+		g->lines_in_second = g->suppressed = 0;
 	}
-	if (++lines_in_second > LINES_PER_SECOND)
-		suppressed++;
+	if (++g->lines_in_second > LINES_PER_SECOND)
+		g->suppressed++;
 	else
-		ereport(level_of(level), (errmsg("inference engine: %s", text)));
+		ereport(level_of(level), (errmsg("%s: %s", g->who, text)));
 }
 
 bool
-englog_read(int fd)
+childlog_read(ChildLog *g, int fd)
 {
 	char		buf[4096];
 	ssize_t		n = -1;
@@ -78,22 +72,16 @@ englog_read(int fd)
 		for (ssize_t i = 0; i < n; i++)
 		{
 			if (buf[i] == '\n')
-				emit();
-			else if (line_len < LINE_MAX_LEN - 1)
-				line[line_len++] = buf[i] >= 0x20 && buf[i] < 0x7f ? buf[i] : '?';
+				emit(g);
+			else if (g->line_len < CHILD_LINE - 1)
+				g->line[g->line_len++] = buf[i] >= 0x20 && buf[i] < 0x7f ? buf[i] : '?';
 		}
 	return n != 0;
 }
 
-const char *
-englog_last(void)
-{
-	return last;
-}
-
 void
-englog_reset(void)
+childlog_reset(ChildLog *g)
 {
-	line_len = 0;
-	last[0] = '\0';
+	g->line_len = 0;
+	g->last[0] = '\0';
 }

@@ -1,6 +1,6 @@
 /*
  * spawn.c
- *	  Starting and ending the engine process.
+ *	  Starting and ending the engine process, and the HTTP door.
  *
  * Between fork and execve only async-signal-safe calls are made: the child is a
  * copy of a PostgreSQL process and must not run any of its exit code.  The engine
@@ -31,21 +31,27 @@
 #define MAX_ARGS 256
 
 char *
-spawn_engine_path(void)
+spawn_sibling(const char *name)
 {
 	Dl_info		info;
 	char	   *slash;
 	char	   *dir;
 
-	if (vllm_engine_path[0] != '\0')
-		return pstrdup(vllm_engine_path);
-	if (dladdr((void *) spawn_engine_path, &info) == 0 || info.dli_fname == NULL)
-		return psprintf("%s/vllm_pg_engine", pkglib_path);
+	if (dladdr((void *) spawn_sibling, &info) == 0 || info.dli_fname == NULL)
+		return psprintf("%s/%s", pkglib_path, name);
 	dir = pstrdup(info.dli_fname);
 	slash = strrchr(dir, '/');
 	if (slash != NULL)
 		*slash = '\0';
-	return psprintf("%s/vllm_pg_engine", dir);
+	return psprintf("%s/%s", dir, name);
+}
+
+char *
+spawn_engine_path(void)
+{
+	if (vllm_engine_path[0] != '\0')
+		return pstrdup(vllm_engine_path);
+	return spawn_sibling("vllm_pg_engine");
 }
 
 /* argv of the engine, NULL-terminated, palloc'ed */
@@ -74,33 +80,54 @@ build_argv(char *path)
 	return argv;
 }
 
-/* In the child: async-signal-safe calls only. */
+/* What a child gets; -1: not that one. */
+typedef struct ChildFds
+{
+	int			control;
+	int			arena;
+	int			log;
+} ChildFds;
+
+/*
+ * In the child: async-signal-safe calls only.  Descriptors go first above the well-known
+ * numbers, where they can't overwrite one another.
+ */
 static void
-child_exec(char *const *argv, int control, int logw, int arena, pid_t parent, rlim_t memory)
+child_fds(ChildFds fds)
+{
+	int			null = fcntl(open("/dev/null", O_RDWR), F_DUPFD, ARENA_FD + 1);
+	int			first = STDERR_FILENO + 1;
+
+	fds.log = fcntl(fds.log, F_DUPFD, ARENA_FD + 1);
+	if (fds.control >= 0)
+	{
+		fds.control = fcntl(fds.control, F_DUPFD, ARENA_FD + 1);
+		fds.arena = fcntl(fds.arena, F_DUPFD, ARENA_FD + 1);
+		if (dup2(fds.control, CONTROL_FD) < 0 || dup2(fds.arena, ARENA_FD) < 0)
+			_exit(126);
+		first = ARENA_FD + 1;
+	}
+	if (null < 0 || fds.log < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(fds.log, 2) < 0)
+		_exit(126);
+	/* kernels before 5.9 have no close_range() */
+	if (syscall(SYS_close_range, first, ~0U, 0) != 0)
+		for (int fd = first; fd < 65536; fd++)
+			(void) close(fd);
+}
+
+/* In the child: likewise. */
+static void
+child_exec(char *const *argv, ChildFds fds, pid_t parent, rlim_t memory, int niceness)
 {
 	static char *const env[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
 	struct rlimit rl = {memory, memory};
 	sigset_t	none;
-	int			null;
 	int			oom;
 
 	(void) setsid();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
 		_exit(1);				/* the parent died before it could matter */
-	null = open("/dev/null", O_RDWR);
-	/* first above the well-known numbers, where they can't overwrite one another */
-	null = fcntl(null, F_DUPFD, ARENA_FD + 1);
-	control = fcntl(control, F_DUPFD, ARENA_FD + 1);
-	arena = fcntl(arena, F_DUPFD, ARENA_FD + 1);
-	logw = fcntl(logw, F_DUPFD, ARENA_FD + 1);
-	if (null < 0 || control < 0 || arena < 0 || logw < 0 ||
-		dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(logw, 2) < 0 ||
-		dup2(control, CONTROL_FD) < 0 || dup2(arena, ARENA_FD) < 0)
-		_exit(126);
-	/* kernels before 5.9 have no close_range() */
-	if (syscall(SYS_close_range, ARENA_FD + 1, ~0U, 0) != 0)
-		for (int fd = ARENA_FD + 1; fd < 65536; fd++)
-			(void) close(fd);
+	child_fds(fds);
 	oom = open("/proc/self/oom_score_adj", O_WRONLY);
 	if (oom >= 0)
 	{
@@ -112,8 +139,8 @@ child_exec(char *const *argv, int control, int logw, int arena, pid_t parent, rl
 	}
 	if (memory != 0 && setrlimit(RLIMIT_AS, &rl) != 0)
 		_exit(126);
-	if (vllm_engine_nice > 0)
-		(void) setpriority(PRIO_PROCESS, 0, vllm_engine_nice);
+	if (niceness > 0)
+		(void) setpriority(PRIO_PROCESS, 0, niceness);
 	/* ignored signals and the mask survive exec */
 	for (int s = 1; s < NSIG; s++)
 		(void) signal(s, SIG_DFL);
@@ -132,11 +159,11 @@ spawn_close(int *fd)
 }
 
 /*
- * fork() and become the engine.  Signals are blocked around it: a handler of
+ * fork() and become the program.  Signals are blocked around it: a handler of
  * ours, run in the child, would touch shared memory in the parent's name.
  */
 static pid_t
-fork_engine(char *const *argv, int control, int logw, rlim_t memory)
+fork_program(char *const *argv, ChildFds fds, rlim_t memory, int niceness)
 {
 	sigset_t	all;
 	sigset_t	old;
@@ -147,9 +174,34 @@ fork_engine(char *const *argv, int control, int logw, rlim_t memory)
 	(void) sigprocmask(SIG_SETMASK, &all, &old);
 	pid = fork();
 	if (pid == 0)
-		child_exec(argv, control, logw, vllm_arena_fd, me, memory);
+		child_exec(argv, fds, me, memory, niceness);
 	(void) sigprocmask(SIG_SETMASK, &old, NULL);
 	return pid;
+}
+
+bool
+spawn_program(EngineProcess *p, char **argv, char **why)
+{
+	int			pipefd[2] = {-1, -1};
+
+	p->pid = 0;
+	p->control_fd = p->log_fd = -1;
+	if (access(argv[0], X_OK) != 0)
+		*why = psprintf("could not execute \"%s\": %s", argv[0], strerror(errno));
+	else if (pipe2(pipefd, O_CLOEXEC) != 0 || fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
+		*why = psprintf("could not create a pipe: %s", strerror(errno));
+	else if ((p->pid = fork_program(argv, (ChildFds) {-1, -1, pipefd[1]}, 0, 0)) < 0)
+		*why = psprintf("could not fork: %s", strerror(errno));
+	else
+	{
+		spawn_close(&pipefd[1]);
+		p->log_fd = pipefd[0];
+		return true;
+	}
+	p->pid = 0;
+	spawn_close(&pipefd[0]);
+	spawn_close(&pipefd[1]);
+	return false;
 }
 
 bool
@@ -178,7 +230,8 @@ spawn_engine(EngineProcess *p, char **why)
 		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
 		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
-	else if ((p->pid = fork_engine(argv, sv[1], pipefd[1], memory)) < 0)
+	else if ((p->pid = fork_program(argv, (ChildFds) {sv[1], vllm_arena_fd, pipefd[1]}, memory,
+									   vllm_engine_nice)) < 0)
 		*why = psprintf("could not fork the engine: %s", strerror(errno));
 	else
 	{
@@ -211,7 +264,7 @@ spawn_reap(EngineProcess *p, int *status)
 	p->pid = 0;
 	/* its last words */
 	if (p->log_fd >= 0)
-		(void) englog_read(p->log_fd);
+		(void) childlog_read(p->log, p->log_fd);
 	spawn_close(&p->control_fd);
 	spawn_close(&p->log_fd);
 	return true;

@@ -7,11 +7,14 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
+
 typedef struct EngineProcess
 {
 	pid_t		pid;			/* 0 = none */
 	int			control_fd;		/* our end of the socketpair, -1 = closed */
 	int			log_fd;			/* read end of its stderr, -1 = closed */
+	struct ChildLog *log;
 } EngineProcess;
 
 /* path of the engine program: vllm.engine_path or beside this library; palloc'ed */
@@ -25,12 +28,34 @@ void		spawn_kill(EngineProcess *p);
 /* true if the process has ended; *status as of waitpid.  Closes its descriptors. */
 bool		spawn_reap(EngineProcess *p, int *status);
 
+/*
+ * Start a program which talks to nobody: stdin and stdout are /dev/null, stderr is a pipe whose
+ * read end is p->log_fd; control_fd stays -1.  false: as spawn_engine().
+ */
+bool		spawn_program(EngineProcess *p, char **argv, char **why);
+/* A file beside this library; palloc'ed */
+char	   *spawn_sibling(const char *name);
+
 /* ---- log.c ---- */
 
-/* Pass what the engine wrote to the server log, whole lines, not for ever.  false: end of file. */
-bool		englog_read(int fd);
-/* The last warning or worse, for last_error; '' if none. */
-const char *englog_last(void);
-void		englog_reset(void);
+#define CHILD_LINE	1024
+
+/* A child's stderr on its way to the server log. */
+typedef struct ChildLog
+{
+	const char *who;			/* begins each line */
+	char		line[CHILD_LINE];	/* the part that has come */
+	int			line_len;
+	char		last[256];		/* the last error, for last_error; '' if none */
+	TimestampTz second_start;
+	int			lines_in_second;
+	int			suppressed;
+} ChildLog;
+
+extern ChildLog engine_log;
+
+/* Pass what the child wrote to the server log, whole lines, not for ever.  false: end of file. */
+bool		childlog_read(ChildLog *g, int fd);
+void		childlog_reset(ChildLog *g);
 
 #endif

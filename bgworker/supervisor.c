@@ -14,7 +14,7 @@
  * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
  * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine that
  * has work but makes no step for vllm.hang_timeout, or whose server thread is silent
- * as long.  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
+ * as long.  It keeps the HTTP door, too (door.c).  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
  * cost a reload of the models) and ends on SIGTERM with status 1, so that the
  * postmaster starts it again.
  *
@@ -38,6 +38,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "bgworker/door.h"
 #include "bgworker/spawn.h"
 #include "pg/release.h"
 #include "pg/slots.h"
@@ -68,7 +69,7 @@ typedef struct Supervisor
 	TimestampTz beat_seen_at;	/* last time the server thread's heartbeat changed */
 } Supervisor;
 
-static Supervisor sup;
+static Supervisor sup = {.proc.log = &engine_log};
 static volatile sig_atomic_t got_child = false;
 
 static void
@@ -159,7 +160,7 @@ start_engine(void)
 	char	   *why = NULL;
 
 	drop_wait_set();
-	englog_reset();
+	childlog_reset(&engine_log);
 	sup.ctl_len = 0;
 	if (!spawn_engine(&sup.proc, &why))
 	{
@@ -180,7 +181,7 @@ static void
 engine_ended(int status)
 {
 	char		why[512];
-	const char *last = englog_last();
+	const char *last = engine_log.last;
 	int			code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
 	if (WIFSIGNALED(status))
@@ -229,6 +230,7 @@ supervisor_exit(int code, Datum arg)
 	LWLockReleaseAll();
 	if (sup.proc.pid != 0)
 		spawn_kill(&sup.proc);
+	door_kill();
 	set_state(VLLM_DOWN, NULL);
 	vllm_shared->supervisor_pid = 0;
 }
@@ -361,6 +363,7 @@ reload_config(void)
 		sup.next_start = 0;
 	for (char *l = strtok_r(vllm_guc_engine_config(), "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save))
 		control_send(psprintf("%s %s\n", CONTROL_CONFIG, l));
+	door_reload();
 }
 
 static void
@@ -397,7 +400,7 @@ supervise(void)
 		ConfigReloadPending = false;
 		reload_config();
 	}
-	if (sup.proc.log_fd >= 0 && !englog_read(sup.proc.log_fd))
+	if (sup.proc.log_fd >= 0 && !childlog_read(&engine_log, sup.proc.log_fd))
 	{
 		drop_wait_set();
 		spawn_close(&sup.proc.log_fd);
@@ -421,6 +424,8 @@ supervise(void)
 	if (sup.proc.pid == 0 && now >= sup.next_start)
 		start_engine();
 	check_health();
+	if (door_turn())
+		drop_wait_set();
 	vslot_reap_zombies();
 	release_post_queued();
 }
@@ -428,13 +433,15 @@ supervise(void)
 static void
 make_wait_set(void)
 {
-	sup.set = compat_wait_event_set(4);
+	sup.set = compat_wait_event_set(5);
 	AddWaitEventToSet(sup.set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(sup.set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	if (sup.proc.control_fd >= 0)
 		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, sup.proc.control_fd, NULL, NULL);
 	if (sup.proc.log_fd >= 0)
 		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, sup.proc.log_fd, NULL, NULL);
+	if (door_log_fd() >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, door_log_fd(), NULL, NULL);
 }
 
 static long
@@ -448,6 +455,7 @@ next_timeout(void)
 		t = 20;
 	if (vllm_shared->n_zombies > 0 || vllm_shared->n_forgets > 0)
 		t = Min(t, 50);
+	t = Min(t, door_timeout());
 	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
 }
 
@@ -499,7 +507,7 @@ vllm_supervisor_main(Datum arg)
 	loop = AllocSetContextCreate(TopMemoryContext, "vllm_pg supervisor", ALLOCSET_DEFAULT_SIZES);
 	while (!ShutdownRequestPending)
 	{
-		WaitEvent	ev[4];
+		WaitEvent	ev[5];
 
 		supervise_safely(loop);
 		if (sup.set == NULL)

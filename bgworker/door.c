@@ -1,0 +1,225 @@
+/*
+ * door.c
+ *	  The supervisor keeps the HTTP door: vllm_pg_http, a program of its own (src/http) that
+ *	  speaks HTTP to the world and libpq to this server.
+ *
+ *	state		means							leaves when
+ *	no process	vllm.http_port = 0, or ended	port set and next_start reached -> running
+ *	running										settings changed -> ending; process ends -> no process
+ *	ending		SIGTERM sent					process ends -> no process; kill_at -> SIGKILL
+ *
+ * A door that ends by itself comes back after a back-off of RETRY_MIN doubling to
+ * RETRY_MAX; one that can't use its settings (its port is taken, a bad certificate)
+ * after RETRY_MAX, or when they are read anew.  It is a client like any other: whatever happens to it,
+ * nothing happens to the database.
+ *
+ * Tests: tests/t/083_http.pl.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "postmaster/postmaster.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "utils/varlena.h"
+
+#include "bgworker/door.h"
+#include "bgworker/spawn.h"
+#include "pg/vllm_pg.h"
+
+#define RETRY_MIN		100		/* ms */
+#define RETRY_MAX		30000
+#define HEALTHY_AFTER	10000	/* ms: a door that lived so long starts the back-off anew */
+#define DRAIN_TIMEOUT	15000	/* ms from SIGTERM to SIGKILL; the door itself gives its requests 10 s */
+#define DOOR_EXIT_SETTINGS	2	/* src/http/main.c: trying again won't help by itself */
+#define MAX_ARGS		64
+
+static ChildLog door_log = {.who = "HTTP server"};
+
+static struct
+{
+	EngineProcess proc;
+	char	   *config;			/* what it was started with; in TopMemoryContext */
+	TimestampTz started_at;
+	TimestampTz next_start;
+	TimestampTz kill_at;		/* 0 = not ending */
+	int			backoff;		/* ms */
+} door = {.proc = {.control_fd = -1,.log_fd = -1,.log = &door_log}};
+
+const char *
+door_path(void)
+{
+	static char *path = NULL;
+
+	if (path == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		path = spawn_sibling("vllm_pg_http");
+		MemoryContextSwitchTo(old);
+	}
+	return path;
+}
+
+/* Where this server can be reached from this machine. */
+static char *
+server_host(void)
+{
+	char	   *raw = pstrdup(Unix_socket_directories);
+	List	   *dirs = NIL;
+
+	if (SplitDirectoriesString(raw, ',', &dirs) && dirs != NIL)
+		return linitial(dirs);
+	return "localhost";
+}
+
+/* Everything that the door depends on, as lines; files by what tells that they are other ones. */
+static char *
+wanted_config(void)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "server_host=%s\nserver_port=%d\n%s", server_host(), PostPortNumber, vllm_guc_http_config());
+	for (const char *const *f = vllm_guc_http_files(); *f != NULL; f++)
+	{
+		struct stat st;
+
+		if ((*f)[0] != '\0' && stat(*f, &st) == 0)
+			appendStringInfo(&s, "stamp=%lld.%ld.%lld\n", (long long) st.st_mtim.tv_sec, (long) st.st_mtim.tv_nsec,
+							 (long long) st.st_ino);
+	}
+	return s.data;
+}
+
+static void
+start_door(void)
+{
+	char	   *argv[MAX_ARGS];
+	char	   *config = wanted_config();
+	char	   *save = NULL;
+	char	   *why = NULL;
+	int			n = 0;
+
+	if (door.config != NULL)
+		pfree(door.config);
+	door.config = MemoryContextStrdup(TopMemoryContext, config);
+	argv[n++] = (char *) door_path();
+	for (char *line = strtok_r(config, "\n", &save); line != NULL && n < MAX_ARGS - 2; line = strtok_r(NULL, "\n", &save))
+	{
+		argv[n++] = "--set";
+		argv[n++] = line;
+	}
+	argv[n] = NULL;
+	childlog_reset(&door_log);
+	door.started_at = GetCurrentTimestamp();
+	door.kill_at = 0;
+	if (spawn_program(&door.proc, argv, &why))
+		return;
+	ereport(LOG, (errmsg("could not start the HTTP server"), errdetail("%s", why)));
+	door.next_start = TimestampTzPlusMilliseconds(door.started_at, RETRY_MAX);
+}
+
+/* The process has ended. */
+static void
+door_ended(int status)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+
+	if (door.kill_at != 0)
+	{
+		/* as it was told */
+		door.kill_at = 0;
+		door.next_start = door.backoff = 0;
+		return;
+	}
+	if (TimestampDifferenceExceeds(door.started_at, now, HEALTHY_AFTER))
+		door.backoff = 0;
+	door.backoff = Min(Max(door.backoff * 2, RETRY_MIN), RETRY_MAX);
+	if (code == DOOR_EXIT_SETTINGS || code == 126 || code == 127)
+		door.backoff = RETRY_MAX;
+	door.next_start = TimestampTzPlusMilliseconds(now, door.backoff);
+	if (WIFSIGNALED(status))
+		ereport(LOG, (errmsg("the HTTP server was terminated by signal %d", WTERMSIG(status)),
+					  errdetail("It is started again in %d ms.", door.backoff)));
+	else
+		ereport(LOG, (errmsg("the HTTP server exited with status %d", code),
+					  errdetail("It is started again in %d ms.", door.backoff)));
+}
+
+/* Ask it to end: it answers what it has in hand. */
+static void
+end_door(void)
+{
+	(void) kill(door.proc.pid, SIGTERM);
+	door.kill_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+}
+
+void
+door_reload(void)
+{
+	/* what failed may have been put right */
+	door.next_start = 0;
+	if (door.proc.pid != 0 && door.kill_at == 0 &&
+		(vllm_http_port == 0 || strcmp(door.config, wanted_config()) != 0))
+		end_door();
+}
+
+bool
+door_turn(void)
+{
+	bool		changed = false;
+	int			status;
+
+	if (door.proc.log_fd >= 0 && !childlog_read(&door_log, door.proc.log_fd))
+	{
+		spawn_close(&door.proc.log_fd);
+		changed = true;
+	}
+	if (spawn_reap(&door.proc, &status))
+	{
+		door_ended(status);
+		changed = true;
+	}
+	if (door.proc.pid != 0 && door.kill_at != 0 && GetCurrentTimestamp() >= door.kill_at)
+	{
+		ereport(LOG, (errmsg("killing the HTTP server, which does not end")));
+		spawn_kill(&door.proc);
+		door.kill_at = door.next_start = 0;
+		changed = true;
+	}
+	if (door.proc.pid == 0 && vllm_http_port != 0 && GetCurrentTimestamp() >= door.next_start)
+	{
+		start_door();
+		changed = true;
+	}
+	return changed;
+}
+
+int
+door_log_fd(void)
+{
+	return door.proc.log_fd;
+}
+
+long
+door_timeout(void)
+{
+	if (door.proc.pid == 0 && vllm_http_port != 0)
+		return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), door.next_start) + 1;
+	return door.kill_at != 0 ? 100 : 1000;
+}
+
+void
+door_kill(void)
+{
+	if (door.proc.pid != 0)
+		spawn_kill(&door.proc);
+}

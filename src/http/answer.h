@@ -1,0 +1,33 @@
+/*
+ * answer.h
+ *	  Statuses and error bodies.
+ */
+#ifndef VLLM_HTTP_ANSWER_H
+#define VLLM_HTTP_ANSWER_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+/* Whose shape a route's errors have. */
+typedef enum Dialect
+{
+	OPENAI, ANTHROPIC
+} Dialect;
+
+/* The HTTP status of an SQLSTATE (docs/http.md has the table). */
+int			answer_status_of(const char *sqlstate);
+
+/* {"error": {message, type, param, code}}, or Anthropic's {"type": "error", "error": {type, message}} */
+void		answer_error(Buf *b, Dialect d, int status, const char *message);
+
+/* A JSON answer of the API that is an error body: its status; 0: it is no error. */
+int			answer_error_status(const char *json);
+
+/* append s as a JSON string, with its quotes; bytes that are not UTF-8 become U+FFFD */
+void		answer_json_string(Buf *b, const char *s);
+
+/* The string value of the outermost object's key as its first member, or NULL; malloc'ed. */
+char	   *answer_event_type(const char *json);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * auth.c
+ *	  Who asks: API keys.
+ *
+ * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).  The key is hashed here
+ * and its hash looked up by vllm.http_login() for each request: a key that is revoked ends at once, and
+ * its text does not reach the server.  No key, or "EMPTY" as clients are told to say to servers
+ * without keys, is the anonymous role, if there is one.
+ *
+ * Tests: tests/t/083_http.pl.
+ */
+#include "http/auth.h"
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "http/conf.h"
+
+#define HASH_BYTES	32
+
+/* NULL: none was given. */
+static const char *
+request_key(const Request *q)
+{
+	const char *auth = MHD_lookup_connection_value(q->http, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+	const char *key = MHD_lookup_connection_value(q->http, MHD_HEADER_KIND, "x-api-key");
+
+	if (auth != NULL && strncasecmp(auth, "Bearer ", 7) == 0)
+		key = auth + 7 + strspn(auth + 7, " ");
+	return key != NULL && key[0] != '\0' ? key : NULL;
+}
+
+/* 0, or the status of what is wrong */
+static int
+look_up(const char *key, char **role, DbError *e)
+{
+	unsigned char hash[HASH_BYTES];
+	char		hex[2 + 2 * HASH_BYTES + 1] = "\\x";
+	const char *params[1] = {hex};
+	PGresult   *r = NULL;
+	DbEnd		end;
+	Db		   *db;
+
+	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, key, strlen(key), hash) != 0)
+	{
+		snprintf(e->message, sizeof(e->message), "could not hash the API key");
+		return 500;
+	}
+	for (int i = 0; i < HASH_BYTES; i++)
+		snprintf(hex + 2 + 2 * i, 3, "%02x", hash[i]);
+	if ((db = db_front_take(e)) == NULL)
+		return e->status;
+	end = db_query(db, -1, "SELECT vllm.http_login($1::bytea)", 1, params, &r, e);
+	if (end == DB_OK && !PQgetisnull(r, 0, 0))
+		*role = mem_strdup(PQgetvalue(r, 0, 0));
+	PQclear(r);
+	db_front_give(db, end == DB_OK);
+	return end == DB_OK ? 0 : e->status;
+}
+
+int
+auth_role(const Request *q, char **role, char *message, size_t size)
+{
+	const char *key = request_key(q);
+	DbError		e = {0};
+	int			status = 0;
+
+	if (http_conf.anonymous_role[0] != '\0' && (key == NULL || strcmp(key, "EMPTY") == 0))
+	{
+		*role = mem_strdup(http_conf.anonymous_role);
+		return 0;
+	}
+	if (key != NULL)
+		status = look_up(key, role, &e);
+	if (status != 0)
+	{
+		snprintf(message, size, "%s", e.message);
+		return status;
+	}
+	if (*role != NULL)
+		return 0;
+	snprintf(message, size, "%s", key != NULL ? "the API key is not valid" :
+			 "no API key was given (Authorization: Bearer, or x-api-key)");
+	return 401;
+}

@@ -1,0 +1,38 @@
+/*
+ * conf.h
+ *	  The door's settings, from its command line (bgworker/door.c); constant after start.
+ */
+#ifndef VLLM_HTTP_CONF_H
+#define VLLM_HTTP_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct HttpConf
+{
+	/* the PostgreSQL server: directory of its socket, or a host */
+	const char *server_host;
+	int			server_port;
+	const char *database;
+	const char *role;
+	const char *anonymous_role; /* of requests without a key; "" = refused */
+	int			max_connections;
+	int			queue_timeout_ms;
+	/* the HTTP side */
+	const char *host;
+	int			port;
+	size_t		max_body;		/* bytes */
+	int			idle_timeout_s;
+	const char *allowed_origins;	/* commas; "*" = any; "" = none */
+	const char *ssl_cert_file;	/* "" = no TLS */
+	const char *ssl_key_file;
+} HttpConf;
+
+extern HttpConf http_conf;
+
+/* One "name=value" of the command line, which must stay; false: unknown or out of range. */
+bool		conf_set(char *assignment);
+/* May a page of this origin use the server? */
+bool		conf_origin_allowed(const char *origin);
+
+#endif

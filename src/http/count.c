@@ -1,0 +1,43 @@
+/*
+ * count.c
+ *	  The door's own figures in /metrics: answers by path and class of status.
+ */
+#include "http/count.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "http/serve.h"
+
+#define MAX_ROUTES	64
+#define CLASSES		6			/* 1xx .. 5xx; 0 is not used */
+
+/* the last row: paths that there are not */
+static _Atomic uint64_t answers[MAX_ROUTES + 1][CLASSES];
+
+void
+count_answer(const Route *route, int status)
+{
+	int			row = route != NULL ? route_number(route) : MAX_ROUTES;
+
+	if (status >= 100 && status < 600 && row <= MAX_ROUTES)
+		atomic_fetch_add(&answers[row][status / 100], 1);
+}
+
+void
+count_text(Buf *b)
+{
+	buf_addstr(b, "# HELP http_requests_total HTTP requests by path and class of status.\n"
+			   "# TYPE http_requests_total counter\n");
+	for (int row = 0; row <= MAX_ROUTES; row++)
+		for (int c = 1; c < CLASSES; c++)
+		{
+			uint64_t	n = atomic_load(&answers[row][c]);
+
+			if (n > 0)
+				buf_printf(b, "http_requests_total{handler=\"%s\",status=\"%dxx\"} %" PRIu64 "\n",
+						   row < route_count() ? route_at(row)->path : "none", c, n);
+		}
+	buf_printf(b, "# HELP http_requests_in_progress HTTP requests that are being answered.\n"
+			   "# TYPE http_requests_in_progress gauge\nhttp_requests_in_progress %d\n", serve_active());
+}

@@ -1,0 +1,566 @@
+/*
+ * db.c
+ *	  Connections to the PostgreSQL server.
+ *
+ * POOL.  At most max_connections, made when they are needed.  A thread that finds none waits in a queue
+ * (oldest first) and is handed a place by whoever gives one back.  `used` counts places: connections in
+ * hand and waiters that have been handed one.
+ *
+ * WATCHING THE CLIENT.  A thread that waits for the server polls the HTTP client's socket, too. When that is
+ * closed the statement is cancelled, and its end is read before the connection is used again: the engine drops
+ * the request within a step.  A client that shuts down its sending side counts as gone.
+ *
+ * The server's errors become HTTP statuses here; their text goes to the HTTP client, so what may name
+ * files or the server's inside (classes 58, XX) is reduced to its first line.
+ *
+ * Tests: tests/t/083_http.pl.
+ */
+#include "http/db.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "http/answer.h"
+#include "http/conf.h"
+
+#define CANCEL_WAIT		5000	/* ms that a cancelled statement may take to end */
+#define LOOK_AROUND		200		/* ms between looks at the client while a place is awaited */
+#define LOG_INTERVAL	5000000 /* us between complaints that no connection can be had */
+
+/* ---- errors ---- */
+
+static DbEnd
+fail(DbError *e, DbEnd end, int status, const char *message)
+{
+	e->status = status;
+	snprintf(e->message, sizeof(e->message), "%s", message);
+	return end;
+}
+
+/* An error's text: with detail and hint where it is the client's own doing. */
+static void
+take_error(const PGresult *r, DbError *e)
+{
+	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+	const char *message = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = PQresultErrorField(r, PG_DIAG_MESSAGE_DETAIL);
+	const char *hint = PQresultErrorField(r, PG_DIAG_MESSAGE_HINT);
+	bool		own;
+
+	e->status = answer_status_of(state ? state : "XX000");
+	own = e->status < 500 || e->status == 501;
+	snprintf(e->message, sizeof(e->message), "%s%s%s%s%s", message ? message : "unknown error",
+			 own && detail ? ". " : "", own && detail ? detail : "",
+			 own && hint ? " " : "", own && hint ? hint : "");
+}
+
+static DbEnd
+lost(Db *db, DbError *e)
+{
+	(void) db;
+	return fail(e, DB_LOST, 503, "the connection to the database was lost");
+}
+
+/* ---- one connection ---- */
+
+static void
+close_db(Db *db)
+{
+	PQfinish(db->conn);
+	mem_free(db->schema);
+	mem_free(db);
+}
+
+static void
+ignore_notice(void *arg, const PGresult *r)
+{
+	(void) arg;
+	(void) r;
+}
+
+/* Where the extension is; false: it is not installed. */
+static bool
+find_extension(Db *db, DbError *e)
+{
+	PGresult   *r = PQexec(db->conn, "SELECT n.nspname, x.extversion FROM pg_catalog.pg_extension x "
+						   "JOIN pg_catalog.pg_namespace n ON n.oid = x.extnamespace WHERE x.extname = 'vllm_pg'");
+	bool		found = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
+
+	if (found)
+	{
+		char	   *quoted = PQescapeIdentifier(db->conn, PQgetvalue(r, 0, 0), strlen(PQgetvalue(r, 0, 0)));
+
+		db->schema = mem_strdup(quoted ? quoted : "public");
+		PQfreemem(quoted);
+		snprintf(db->version, sizeof(db->version), "%s", PQgetvalue(r, 0, 1));
+	}
+	else
+		fail(e, DB_LOST, 503, "extension \"vllm_pg\" is not installed in the server's database");
+	PQclear(r);
+	return found;
+}
+
+/* At most one line every few seconds: the reason is for the server's log, not for clients. */
+static void
+complain(const char *why)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static int64_t last;
+	int64_t		now = clock_us();
+	bool		tell;
+
+	pthread_mutex_lock(&lock);
+	tell = last == 0 || now - last > LOG_INTERVAL;
+	if (tell)
+		last = now;
+	pthread_mutex_unlock(&lock);
+	if (tell)
+		log_line('W', "could not connect to database \"%s\" as role \"%s\": %s", http_conf.database, http_conf.role, why);
+}
+
+static Db *
+connect_db(DbError *e)
+{
+	char		port[16];
+	const char *keys[] = {"host", "port", "dbname", "user", "client_encoding", "application_name",
+	"connect_timeout", "options", NULL};
+	/* a door that is killed leaves no statement running */
+	const char *values[] = {http_conf.server_host, port, http_conf.database, http_conf.role, "UTF8", "vllm_pg http",
+	"5", "-c search_path=pg_catalog,pg_temp -c client_connection_check_interval=1000", NULL};
+	Db		   *db = mem_zalloc(sizeof(Db));
+
+	snprintf(port, sizeof(port), "%d", http_conf.server_port);
+	db->conn = PQconnectdbParams(keys, values, 0);
+	if (PQstatus(db->conn) != CONNECTION_OK)
+	{
+		complain(PQerrorMessage(db->conn));
+		fail(e, DB_LOST, 503, "the database is not available");
+	}
+	else
+	{
+		PQsetNoticeReceiver(db->conn, ignore_notice, NULL);
+		if (find_extension(db, e))
+			return db;
+		complain(e->message);
+	}
+	close_db(db);
+	return NULL;
+}
+
+/* ---- statements ---- */
+
+typedef enum Waited
+{
+	W_READY, W_GONE, W_LATE
+} Waited;
+
+static bool
+client_gone(int client)
+{
+	struct pollfd p = {.fd = client,.events = POLLRDHUP};
+
+	return client >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* Until something can be read from the server; client -1: nobody to watch; ms -1: for ever. */
+static Waited
+wait_for(const Db *db, int client, int ms)
+{
+	struct pollfd p[2] = {{.fd = PQsocket(db->conn),.events = POLLIN}, {.fd = client,.events = POLLRDHUP}};
+	int			n;
+
+	do
+		n = poll(p, 2, ms);
+	while (n < 0 && errno == EINTR);
+	if (n == 0)
+		return W_LATE;
+	return client >= 0 && (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ? W_GONE : W_READY;
+}
+
+/* Read results until the statement has ended. */
+static bool
+drain(Db *db, int ms)
+{
+	int64_t		until = clock_us() + (int64_t) ms * 1000;
+
+	for (;;)
+	{
+		PGresult   *r;
+
+		while (PQisBusy(db->conn))
+		{
+			int			left = (int) ((until - clock_us()) / 1000);
+
+			if (left <= 0 || wait_for(db, -1, left) == W_LATE || !PQconsumeInput(db->conn))
+				return false;
+		}
+		r = PQgetResult(db->conn);
+		if (r == NULL)
+			return true;
+		PQclear(r);
+	}
+}
+
+void
+db_cancel(Db *db)
+{
+	PGcancel   *c = PQgetCancel(db->conn);
+	char		why[256];
+
+	if (c != NULL)
+		(void) PQcancel(c, why, sizeof(why));
+	PQfreeCancel(c);
+	/* what does not end is closed by whoever gives the connection back: it is not idle */
+	(void) drain(db, CANCEL_WAIT);
+}
+
+DbEnd
+db_start(Db *db, const char *sql, int n, const char *const *params, DbError *e)
+{
+	if (!PQsendQueryParams(db->conn, sql, n, NULL, params, NULL, NULL, 0))
+		return lost(db, e);
+	(void) PQsetSingleRowMode(db->conn);
+	return DB_OK;
+}
+
+bool
+db_has_next(Db *db)
+{
+	return PQconsumeInput(db->conn) && !PQisBusy(db->conn);
+}
+
+DbEnd
+db_next(Db *db, int client, PGresult **out, DbError *e)
+{
+	PGresult   *r;
+
+	*out = NULL;
+	while (PQisBusy(db->conn))
+	{
+		if (wait_for(db, client, -1) == W_GONE)
+		{
+			db_cancel(db);
+			return DB_GONE;
+		}
+		if (!PQconsumeInput(db->conn))
+			return lost(db, e);
+	}
+	r = PQgetResult(db->conn);
+	if (r == NULL)
+		return DB_OK;
+	switch (PQresultStatus(r))
+	{
+		case PGRES_SINGLE_TUPLE:
+			*out = r;
+			return DB_OK;
+		case PGRES_TUPLES_OK:
+		case PGRES_COMMAND_OK:
+			PQclear(r);
+			return drain(db, CANCEL_WAIT) ? DB_OK : lost(db, e);
+		default:
+			take_error(r, e);
+			PQclear(r);
+			return drain(db, CANCEL_WAIT) && PQstatus(db->conn) == CONNECTION_OK ? DB_ERROR : DB_LOST;
+	}
+}
+
+DbEnd
+db_query(Db *db, int client, const char *sql, int n, const char *const *params, PGresult **out, DbError *e)
+{
+	PGresult   *more;
+	DbEnd		end = db_start(db, sql, n, params, e);
+
+	*out = NULL;
+	if (end == DB_OK)
+		end = db_next(db, client, out, e);
+	if (end != DB_OK || *out == NULL)
+		return end == DB_OK ? fail(e, DB_ERROR, 500, "the database gave no answer") : end;
+	end = db_next(db, client, &more, e);
+	PQclear(more);
+	if (end != DB_OK || more != NULL)
+	{
+		if (end == DB_OK)
+		{
+			db_cancel(db);
+			end = fail(e, DB_ERROR, 500, "the database gave more than one answer");
+		}
+		PQclear(*out);
+		*out = NULL;
+	}
+	return end;
+}
+
+/* A command of the door's own, without parameters. */
+static DbEnd
+command(Db *db, int client, const char *sql, DbError *e)
+{
+	DbEnd		end = DB_OK;
+	PGresult   *r;
+
+	if (!PQsendQuery(db->conn, sql))
+		return lost(db, e);
+	for (;;)
+	{
+		while (PQisBusy(db->conn))
+		{
+			if (wait_for(db, client, -1) == W_GONE)
+			{
+				db_cancel(db);
+				return DB_GONE;
+			}
+			if (!PQconsumeInput(db->conn))
+				return lost(db, e);
+		}
+		r = PQgetResult(db->conn);
+		if (r == NULL)
+			return PQstatus(db->conn) == CONNECTION_OK ? end : lost(db, e);
+		if (PQresultStatus(r) != PGRES_COMMAND_OK && end == DB_OK)
+		{
+			take_error(r, e);
+			end = DB_ERROR;
+		}
+		PQclear(r);
+	}
+}
+
+DbEnd
+db_begin(Db *db, const char *role, int client, DbError *e)
+{
+	char	   *quoted = PQescapeIdentifier(db->conn, role, strlen(role));
+	char		sql[512];
+	DbEnd		end;
+
+	if (quoted == NULL)
+		return fail(e, DB_ERROR, 500, "the role's name can't be used");
+	snprintf(sql, sizeof(sql), "BEGIN; SET LOCAL ROLE %s", quoted);
+	PQfreemem(quoted);
+	end = command(db, client, sql, e);
+	if (end == DB_ERROR)
+	{
+		log_line('W', "role \"%s\" can't become role \"%s\": %s", http_conf.role, role, e->message);
+		return fail(e, DB_ERROR, 403, "the HTTP server can't become the role of this API key");
+	}
+	return end;
+}
+
+bool
+db_end(Db *db, bool commit)
+{
+	DbError		e;
+	PGresult   *r;
+	bool		ok;
+
+	if (!commit)
+		return command(db, -1, "ROLLBACK", &e) == DB_OK;
+	r = PQexec(db->conn, "COMMIT");
+	/* of a transaction that failed: ROLLBACK */
+	ok = PQresultStatus(r) == PGRES_COMMAND_OK && strcmp(PQcmdStatus(r), "COMMIT") == 0;
+	PQclear(r);
+	return ok;
+}
+
+/* ---- the pool ---- */
+
+typedef struct Waiter
+{
+	pthread_cond_t cond;
+	bool		granted;
+	struct Waiter *next;
+} Waiter;
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static Db  *idle_list;			/* last used first */
+static int	used;				/* places in hand */
+static Waiter *first_waiter, *last_waiter;
+
+static void
+unlink_waiter(const Waiter *w)
+{
+	Waiter	  **p = &first_waiter;
+	Waiter	   *prev = NULL;
+
+	while (*p != w)
+	{
+		prev = *p;
+		p = &prev->next;
+	}
+	*p = w->next;
+	if (last_waiter == w)
+		last_waiter = prev;
+}
+
+/* A place is free: for the oldest waiter, or for who comes.  Locked. */
+static void
+free_place(void)
+{
+	Waiter	   *w = first_waiter;
+
+	if (w == NULL)
+	{
+		used--;
+		return;
+	}
+	unlink_waiter(w);
+	w->granted = true;
+	pthread_cond_signal(&w->cond);
+}
+
+/* Wait for a place; locked. */
+static DbEnd
+wait_place(int client, DbError *e)
+{
+	Waiter		w = {.granted = false};
+	int64_t		until = clock_us() + (int64_t) http_conf.queue_timeout_ms * 1000;
+	DbEnd		end = DB_OK;
+
+	pthread_cond_init(&w.cond, NULL);
+	if (last_waiter == NULL)
+		first_waiter = &w;
+	else
+		last_waiter->next = &w;
+	last_waiter = &w;
+	while (!w.granted)
+	{
+		struct timespec ts;
+		int64_t		now = clock_us();
+
+		if (now >= until)
+			end = fail(e, DB_BUSY, 503, "the server has too many requests in hand, try again later");
+		else if (client_gone(client))
+			end = DB_GONE;
+		if (end != DB_OK)
+		{
+			unlink_waiter(&w);
+			break;
+		}
+		clock_gettime(CLOCK_REALTIME, &ts);
+		ts.tv_nsec += (until - now < LOOK_AROUND * 1000 ? until - now : LOOK_AROUND * 1000) * 1000;
+		ts.tv_sec += ts.tv_nsec / 1000000000;
+		ts.tv_nsec %= 1000000000;
+		(void) pthread_cond_timedwait(&w.cond, &pool_lock, &ts);
+	}
+	pthread_cond_destroy(&w.cond);
+	return end;
+}
+
+/* A connection whose server process ended while it was idle is not one. */
+static bool
+still_there(Db *db)
+{
+	struct pollfd p = {.fd = PQsocket(db->conn),.events = POLLIN};
+
+	/* a server has nothing to say to an idle session but good-bye */
+	return poll(&p, 1, 0) == 0;
+}
+
+DbEnd
+db_take(int client, Db **out, DbError *e)
+{
+	DbEnd		end = DB_OK;
+	Db		   *db;
+
+	pthread_mutex_lock(&pool_lock);
+	if (used >= http_conf.max_connections)
+		end = wait_place(client, e);
+	else
+		used++;
+	if (end != DB_OK)
+	{
+		pthread_mutex_unlock(&pool_lock);
+		return end;
+	}
+	while ((db = idle_list) != NULL)
+	{
+		idle_list = db->next;
+		if (still_there(db))
+			break;
+		close_db(db);
+	}
+	pthread_mutex_unlock(&pool_lock);
+	if (db == NULL)
+		db = connect_db(e);
+	if (db == NULL)
+	{
+		pthread_mutex_lock(&pool_lock);
+		free_place();
+		pthread_mutex_unlock(&pool_lock);
+		return DB_LOST;
+	}
+	*out = db;
+	return DB_OK;
+}
+
+static bool
+is_idle(const Db *db)
+{
+	return PQstatus(db->conn) == CONNECTION_OK && PQtransactionStatus(db->conn) == PQTRANS_IDLE;
+}
+
+void
+db_give(Db *db, bool idle)
+{
+	idle = idle && is_idle(db);
+	if (!idle)
+		close_db(db);
+	pthread_mutex_lock(&pool_lock);
+	if (idle)
+	{
+		db->next = idle_list;
+		idle_list = db;
+	}
+	free_place();
+	pthread_mutex_unlock(&pool_lock);
+}
+
+void
+db_close_all(void)
+{
+	pthread_mutex_lock(&pool_lock);
+	while (idle_list != NULL)
+	{
+		Db		   *db = idle_list;
+
+		idle_list = db->next;
+		close_db(db);
+	}
+	pthread_mutex_unlock(&pool_lock);
+}
+
+/* ---- the front connection ---- */
+
+static pthread_mutex_t front_lock = PTHREAD_MUTEX_INITIALIZER;
+static Db  *front;
+
+Db *
+db_front_take(DbError *e)
+{
+	pthread_mutex_lock(&front_lock);
+	if (front != NULL && !still_there(front))
+	{
+		close_db(front);
+		front = NULL;
+	}
+	if (front == NULL)
+		front = connect_db(e);
+	if (front == NULL)
+		pthread_mutex_unlock(&front_lock);
+	return front;
+}
+
+void
+db_front_give(Db *db, bool idle)
+{
+	if (!idle || !is_idle(db))
+	{
+		close_db(db);
+		front = NULL;
+	}
+	pthread_mutex_unlock(&front_lock);
+}

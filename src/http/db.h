@@ -1,0 +1,71 @@
+/*
+ * db.h
+ *	  Connections to the PostgreSQL server, and calls over them that end when the HTTP
+ *	  client goes away.
+ */
+#ifndef VLLM_HTTP_DB_H
+#define VLLM_HTTP_DB_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* How a call ended. */
+typedef enum DbEnd
+{
+	DB_OK,
+	DB_ERROR,					/* an ERROR of the server: DbError; the connection lives */
+	DB_LOST,					/* no connection, or it broke: DbError */
+	DB_BUSY,					/* none became free in time: DbError */
+	DB_GONE						/* the HTTP client left; the statement was cancelled */
+} DbEnd;
+
+typedef struct DbError
+{
+	int			status;			/* HTTP */
+	char		message[1024];	/* UTF-8, may be cut */
+} DbError;
+
+/* A connection; of one thread at a time. */
+typedef struct Db
+{
+	PGconn	   *conn;
+	char	   *schema;			/* of the extension, quoted; owned */
+	char		version[32];	/* of the extension */
+	struct Db  *next;			/* in the pool: idle ones */
+} Db;
+
+/*
+ * A connection of the pool, waiting for at most queue_timeout_ms; client: the HTTP client's socket,
+ * watched meanwhile.  On DB_OK *out must be given back by db_give().
+ */
+DbEnd		db_take(int client, Db **out, DbError *e);
+/* idle: no transaction is open and no statement runs; else it is closed. */
+void		db_give(Db *db, bool idle);
+/* Close what is idle. */
+void		db_close_all(void);
+
+/* The one connection for short questions of the door itself; NULL: none can be had. */
+Db		   *db_front_take(DbError *e);
+void		db_front_give(Db *db, bool idle);
+
+/* BEGIN, and become the role for the transaction. */
+DbEnd		db_begin(Db *db, const char *role, int client, DbError *e);
+/* COMMIT, or ROLLBACK; false: the connection can't be used again, or COMMIT failed. */
+bool		db_end(Db *db, bool commit);
+
+/* A statement with text parameters; DB_OK: *out is its result, to be freed by PQclear(). */
+DbEnd		db_query(Db *db, int client, const char *sql, int n, const char *const *params, PGresult **out, DbError *e);
+
+/*
+ * The same, row by row: db_next gives a result with one row; *out NULL: no more.  After anything
+ * but DB_OK with a row the statement has ended.
+ */
+DbEnd		db_start(Db *db, const char *sql, int n, const char *const *params, DbError *e);
+DbEnd		db_next(Db *db, int client, PGresult **out, DbError *e);
+/* Is another row here, so that db_next() does not wait? */
+bool		db_has_next(Db *db);
+/* End a started statement before its end. */
+void		db_cancel(Db *db);
+
+#endif

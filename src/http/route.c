@@ -1,0 +1,79 @@
+/*
+ * route.c
+ *	  Which request is whose (route.def).
+ */
+#include "http/route.h"
+
+#include <string.h>
+
+static const Route routes[] = {
+#define X(methods, path, kind, streams, dialect) {methods, path, kind, streams, dialect},
+#include "http/route.def"
+#undef X
+};
+
+#define N_ROUTES	(sizeof(routes) / sizeof(routes[0]))
+
+static bool
+path_matches(const char *pattern, const char *path)
+{
+	for (; *pattern != '\0'; pattern++)
+	{
+		if (*pattern == '*')
+		{
+			/* at the end: a model's name may have slashes */
+			size_t		n = pattern[1] == '\0' ? strlen(path) : strcspn(path, "/");
+
+			if (n == 0)
+				return false;
+			path += n;
+		}
+		else if (*pattern != *path++)
+			return false;
+	}
+	return *path == '\0';
+}
+
+const Route *
+route_find(const char *path)
+{
+	for (size_t i = 0; i < N_ROUTES; i++)
+		if (path_matches(routes[i].path, path))
+			return &routes[i];
+	return NULL;
+}
+
+bool
+route_allows(const Route *r, const char *method)
+{
+	size_t		len = strlen(method);
+
+	for (const char *p = r->methods; *p != '\0';)
+	{
+		size_t		n = strcspn(p, " ");
+
+		if (n == len && memcmp(p, method, n) == 0)
+			return true;
+		p += n + (p[n] == ' ');
+	}
+	/* what GET would say, without its body */
+	return strcmp(method, "HEAD") == 0 && strncmp(r->methods, "GET", 3) == 0;
+}
+
+int
+route_number(const Route *r)
+{
+	return (int) (r - routes);
+}
+
+int
+route_count(void)
+{
+	return (int) N_ROUTES;
+}
+
+const Route *
+route_at(int i)
+{
+	return &routes[i];
+}

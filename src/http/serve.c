@@ -1,0 +1,401 @@
+/*
+ * serve.c
+ *	  One HTTP request.
+ *
+ * libmicrohttpd gives each client a thread of its own, so everything here may wait.
+ *
+ *	headers		route, method, origin, key, length: what is wrong is answered before the body is sent
+ *	body		collected, up to max_body
+ *	end			a connection of the pool, BEGIN, SET LOCAL ROLE, llm_api() or llm_api_stream(), COMMIT
+ *
+ * The key is looked up with the door's own connection, so that a full pool refuses nobody who
+ * has none, and bodies are taken from known clients only.  Neither bodies nor keys are logged.
+ *
+ * Browsers: a page of another origin is refused unless vllm.http_allowed_origins has it, and bodies must be
+ * application/json, which pages can't send elsewhere without asking first (CORS).
+ *
+ * Tests: tests/t/083_http.pl.
+ */
+#include "http/serve.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "http/auth.h"
+#include "http/conf.h"
+#include "http/count.h"
+#include "http/json.h"
+
+static atomic_int active;
+
+int
+serve_active(void)
+{
+	return atomic_load(&active);
+}
+
+void
+serve_count(int by)
+{
+	atomic_fetch_add(&active, by);
+}
+
+static const char *
+header(const Request *q, const char *name)
+{
+	return MHD_lookup_connection_value(q->http, MHD_HEADER_KIND, name);
+}
+
+/* ---- answers ---- */
+
+static void
+add_cors(const Request *q, struct MHD_Response *r)
+{
+	const char *origin = header(q, "Origin");
+
+	if (http_conf.allowed_origins[0] == '\0')
+		return;
+	MHD_add_response_header(r, "Vary", "Origin");
+	if (origin == NULL || !conf_origin_allowed(origin))
+		return;
+	MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
+	MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+	MHD_add_response_header(r, "Access-Control-Allow-Headers",
+							"authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
+	MHD_add_response_header(r, "Access-Control-Max-Age", "600");
+}
+
+enum MHD_Result
+serve_response(Request *q, int status, const char *type, struct MHD_Response *r)
+{
+	enum MHD_Result ok;
+
+	if (r == NULL)
+		return MHD_NO;
+	if (type != NULL)
+		MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	if (status == 401)
+		MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+	if (status == 503)
+		MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+	if (status == 405 && q->route != NULL)
+		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, q->route->methods);
+	add_cors(q, r);
+	q->answered = true;
+	count_answer(q->route, status);
+	ok = MHD_queue_response(q->http, (unsigned) status, r);
+	MHD_destroy_response(r);
+	return ok;
+}
+
+enum MHD_Result
+serve_body(Request *q, int status, const char *type, Buf *body)
+{
+	struct MHD_Response *r = MHD_create_response_from_buffer(body->len, body->len > 0 ? body->data : "",
+															 MHD_RESPMEM_MUST_COPY);
+
+	buf_free(body);
+	return serve_response(q, status, type, r);
+}
+
+enum MHD_Result
+serve_error(Request *q, int status, const char *message)
+{
+	Buf			b = {0};
+
+	answer_error(&b, q->dialect, status, message);
+	return serve_body(q, status, "application/json", &b);
+}
+
+/* The call ended otherwise than with a result. */
+static enum MHD_Result
+serve_end(Request *q, DbEnd end, const DbError *e)
+{
+	/* nobody reads it; the socket is closed */
+	if (end == DB_GONE)
+		return MHD_NO;
+	return serve_error(q, e->status, e->message);
+}
+
+/* ---- the door's own routes ---- */
+
+static enum MHD_Result
+serve_health(Request *q)
+{
+	DbError		e;
+	PGresult   *r = NULL;
+	Buf			body = {0};
+	DbEnd		end;
+	bool		ready;
+	Db		   *db = db_front_take(&e);
+
+	if (db == NULL)
+		return serve_error(q, 503, e.message);
+	end = db_query(db, -1, "SELECT state FROM vllm.engine_stats()", 0, NULL, &r, &e);
+	ready = end == DB_OK && strcmp(PQgetvalue(r, 0, 0), "ready") == 0;
+	PQclear(r);
+	db_front_give(db, end == DB_OK);
+	if (!ready)
+		return serve_error(q, 503, end == DB_OK ? "the inference engine is not ready" : e.message);
+	return serve_body(q, 200, NULL, &body);
+}
+
+static enum MHD_Result
+serve_version(Request *q)
+{
+	DbError		e;
+	Buf			body = {0};
+	Db		   *db = db_front_take(&e);
+
+	if (db == NULL)
+		return serve_error(q, 503, e.message);
+	buf_addstr(&body, "{\"version\":");
+	answer_json_string(&body, db->version);
+	buf_addc(&body, '}');
+	db_front_give(db, true);
+	return serve_body(q, 200, "application/json", &body);
+}
+
+/* The engine's figures as the key's role may see them, and the door's own. */
+static enum MHD_Result
+serve_metrics(Request *q)
+{
+	DbError		e;
+	PGresult   *r = NULL;
+	Buf			body = {0};
+	char		sql[256];
+	DbEnd		end;
+	Db		   *db = db_front_take(&e);
+
+	if (db == NULL)
+		return serve_error(q, 503, e.message);
+	snprintf(sql, sizeof(sql), "SELECT %s.llm_metrics_text()", db->schema);
+	end = db_begin(db, q->role, -1, &e);
+	if (end == DB_OK)
+		end = db_query(db, -1, sql, 0, NULL, &r, &e);
+	if (end == DB_OK)
+		buf_addstr(&body, PQgetvalue(r, 0, 0));
+	PQclear(r);
+	db_front_give(db, end != DB_LOST && db_end(db, end == DB_OK));
+	if (end != DB_OK)
+		return serve_error(q, e.status, e.message);
+	count_text(&body);
+	return serve_body(q, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}
+
+/* ---- the API ---- */
+
+static DbEnd
+call_api(Request *q, Db *db, Buf *body, int *status, DbError *e)
+{
+	const char *params[2] = {q->path, q->body.len > 0 ? q->body.data : "{}"};
+	PGresult   *r = NULL;
+	char		sql[256];
+	DbEnd		end;
+
+	snprintf(sql, sizeof(sql), "SELECT %s.llm_api($1::text, $2::json, on_error => 'return')", db->schema);
+	end = db_query(db, q->client, sql, 2, params, &r, e);
+	if (end == DB_OK)
+	{
+		buf_add(body, PQgetvalue(r, 0, 0), (size_t) PQgetlength(r, 0, 0));
+		*status = answer_error_status(body->data ? body->data : "");
+	}
+	PQclear(r);
+	return end;
+}
+
+static enum MHD_Result
+serve_api(Request *q)
+{
+	Buf			body = {0};
+	int			status = 0;
+	DbError		e;
+	Db		   *db;
+	DbEnd		end = db_take(q->client, &db, &e);
+
+	if (end != DB_OK)
+		return serve_end(q, end, &e);
+	end = db_begin(db, q->role, q->client, &e);
+	if (end == DB_OK && q->route->streams && q->stream)
+		return stream_start(q, db);
+	if (end == DB_OK)
+		end = call_api(q, db, &body, &status, &e);
+	if (end == DB_LOST)
+		db_give(db, false);
+	else
+	{
+		/* an answer that is an error has changed nothing that is to stay */
+		bool		ended = db_end(db, end == DB_OK && status == 0);
+
+		if (end == DB_OK && status == 0 && !ended)
+			end = DB_LOST, e = (DbError) {.status = 500, .message = "could not commit the request's transaction"};
+		db_give(db, ended);
+	}
+	if (end == DB_OK)
+		return serve_body(q, status ? status : 200, "application/json", &body);
+	buf_free(&body);
+	return serve_end(q, end, &e);
+}
+
+static enum MHD_Result
+serve_request(Request *q)
+{
+	switch (q->route->kind)
+	{
+		case R_HEALTH:
+			return serve_health(q);
+		case R_VERSION:
+			return serve_version(q);
+		case R_METRICS:
+			return serve_metrics(q);
+		case R_API:
+			break;
+	}
+	return serve_api(q);
+}
+
+/* ---- the headers ---- */
+
+static enum MHD_Result
+preflight(Request *q)
+{
+	const char *origin = header(q, "Origin");
+	Buf			none = {0};
+
+	if (origin == NULL || !conf_origin_allowed(origin))
+		return serve_error(q, 403, "pages of this origin may not use the server");
+	return serve_body(q, 204, NULL, &none);
+}
+
+static bool
+is_json(const char *type)
+{
+	return type != NULL && strncasecmp(type, "application/json", 16) == 0 &&
+		(type[16] == '\0' || type[16] == ';' || type[16] == ' ');
+}
+
+/* What can be said before the body; MHD_YES with q->answered unset: go on. */
+static enum MHD_Result
+begin(Request *q, const char *method)
+{
+	const char *origin = header(q, "Origin");
+	const char *length = header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	bool		posts = strcmp(method, "POST") == 0;
+	int			status;
+	char		message[1024];
+
+	if (q->route == NULL)
+		return serve_error(q, 404, "there is no such path");
+	if (strcmp(method, "OPTIONS") == 0 && header(q, "Access-Control-Request-Method") != NULL)
+		return preflight(q);
+	if (!route_allows(q->route, method))
+		return serve_error(q, 405, "the method is not allowed for this path");
+	if (q->route->kind == R_HEALTH || q->route->kind == R_VERSION)
+		return MHD_YES;
+	if (origin != NULL && !conf_origin_allowed(origin))
+		return serve_error(q, 403, "pages of this origin may not use the server");
+	status = auth_role(q, &q->role, message, sizeof(message));
+	if (status != 0)
+		return serve_error(q, status, message);
+	if (posts && !is_json(header(q, MHD_HTTP_HEADER_CONTENT_TYPE)))
+		return serve_error(q, 415, "the body must be application/json");
+	if (length != NULL && strtoull(length, NULL, 10) > http_conf.max_body)
+	{
+		q->too_large = true;
+		return serve_error(q, 413, "the body is larger than vllm.http_max_body");
+	}
+	return MHD_YES;
+}
+
+static Request *
+new_request(struct MHD_Connection *http, const char *url)
+{
+	Request    *q = mem_zalloc(sizeof(Request));
+
+	q->http = http;
+	q->client = MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	q->path = mem_strdup(url);
+	q->route = route_find(url);
+	q->dialect = q->route != NULL ? q->route->dialect : OPENAI;
+	serve_count(1);
+	return q;
+}
+
+/* The body has come.  A GET, and what ends in an id or a verb, needs none. */
+static bool
+check_body(Request *q, const char *method, char *message, size_t size)
+{
+	size_t		at;
+
+	if (q->body.len == 0)
+	{
+		snprintf(message, size, "the body is empty");
+		return strcmp(method, "POST") != 0 || strchr(q->route->path, '*') != NULL;
+	}
+	snprintf(message, size, "the body is not JSON: ");
+	if (json_check(q->body.data, q->body.len, "stream", &q->stream, &at))
+		return true;
+	snprintf(message + strlen(message), size - strlen(message), "unexpected byte at offset %zu", at);
+	return false;
+}
+
+enum MHD_Result
+serve(void *cls, struct MHD_Connection *http, const char *url, const char *method, const char *version,
+	  const char *upload, size_t *upload_size, void **ctx)
+{
+	Request    *q = *ctx;
+	char		message[128];
+
+	(void) cls;
+	(void) version;
+	if (q == NULL)
+	{
+		*ctx = q = new_request(http, url);
+		return begin(q, method);
+	}
+	if (*upload_size > 0)
+	{
+		if (!q->answered && !q->too_large)
+		{
+			if (q->body.len + *upload_size > http_conf.max_body)
+			{
+				q->too_large = true;
+				buf_free(&q->body);
+			}
+			else
+				buf_add(&q->body, upload, *upload_size);
+		}
+		*upload_size = 0;
+		return MHD_YES;
+	}
+	if (q->answered)
+		return MHD_YES;
+	if (q->too_large)
+		return serve_error(q, 413, "the body is larger than vllm.http_max_body");
+	if (q->route->kind == R_API && !check_body(q, method, message, sizeof(message)))
+		return serve_error(q, 400, message);
+	return serve_request(q);
+}
+
+void
+serve_completed(void *cls, struct MHD_Connection *http, void **ctx, enum MHD_RequestTerminationCode why)
+{
+	Request    *q = *ctx;
+
+	(void) cls;
+	(void) http;
+	(void) why;
+	if (q == NULL)
+		return;
+	buf_free(&q->body);
+	mem_free(q->path);
+	mem_free(q->role);
+	mem_free(q);
+	*ctx = NULL;
+	serve_count(-1);
+}

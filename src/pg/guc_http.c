@@ -1,0 +1,150 @@
+/*
+ * guc_http.c
+ *	  The settings of the HTTP door, vllm.http_*.
+ *
+ * All can be changed by a reload of the configuration: the supervisor then starts the door
+ * anew (bgworker/door.c).  docs/http.md lists them; a lint rule compares.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "bgworker/door.h"
+#include "pg/vllm_pg.h"
+
+int			vllm_http_port;
+char	   *vllm_http_role = "";
+static char *http_host;
+static char *http_database;
+static char *http_anonymous_role;
+static int	http_max_connections;
+static int	http_queue_timeout;		/* ms */
+static int	http_max_body;			/* kB */
+static int	http_idle_timeout;		/* s */
+static char *http_allowed_origins;
+static char *http_ssl_cert_file;
+static char *http_ssl_key_file;
+
+static bool check_http_port(int *newval, void **extra, GucSource source);
+static bool check_line(char **newval, void **extra, GucSource source);
+
+typedef struct HttpInt
+{
+	const char *name;
+	const char *door;			/* its name for the door */
+	int		   *var;
+	int			boot, min, max;
+	int			flags;
+	const char *desc;
+} HttpInt;
+
+static const HttpInt ints[] = {
+	{"vllm.http_port", "port", &vllm_http_port, 0, 0, 65535, 0,
+	"Sets the TCP port of the HTTP server; 0 means that there is none."},
+	{"vllm.http_max_connections", "max_connections", &http_max_connections, 16, 1, 1000, 0,
+	"Sets the maximum number of database connections of the HTTP server, that is of requests answered at the same time."},
+	{"vllm.http_queue_timeout", "queue_timeout_ms", &http_queue_timeout, 30000, 0, INT_MAX, GUC_UNIT_MS,
+	"Sets how long an HTTP request waits for a database connection before it is refused."},
+	{"vllm.http_max_body", "max_body_kb", &http_max_body, 16 * 1024, 1, 256 * 1024, GUC_UNIT_KB,
+	"Sets the maximum size of an HTTP request's body."},
+	{"vllm.http_idle_timeout", "idle_timeout_s", &http_idle_timeout, 60, 1, 24 * 3600, GUC_UNIT_S,
+	"Sets how long an HTTP client may be silent before its connection is closed."},
+};
+
+typedef struct HttpString
+{
+	const char *name;
+	const char *door;
+	char	  **var;
+	const char *boot;
+	int			flags;
+	const char *desc;
+} HttpString;
+
+static const HttpString strings[] = {
+	{"vllm.http_host", "host", &http_host, "localhost", 0,
+	"Sets the host name or IP address on which the HTTP server listens; * means all."},
+	{"vllm.http_database", "database", &http_database, "postgres", 0,
+	"Sets the database that answers HTTP requests."},
+	{"vllm.http_role", "role", &vllm_http_role, "vllm_http", 0,
+	"Sets the role as which the HTTP server connects; it becomes the role of a request's API key."},
+	{"vllm.http_anonymous_role", "anonymous_role", &http_anonymous_role, "", 0,
+	"Sets the role of HTTP requests without an API key; empty means that they are refused."},
+	{"vllm.http_allowed_origins", "allowed_origins", &http_allowed_origins, "", 0,
+	"Lists the origins of web pages that may use the HTTP server, separated by commas; * means any."},
+	{"vllm.http_ssl_cert_file", "ssl_cert_file", &http_ssl_cert_file, "", GUC_SUPERUSER_ONLY,
+	"Sets the path of the HTTP server's certificate; empty means no TLS."},
+	{"vllm.http_ssl_key_file", "ssl_key_file", &http_ssl_key_file, "", GUC_SUPERUSER_ONLY,
+	"Sets the path of the HTTP server's private key."},
+};
+
+/* The program is built only where its libraries are. */
+static bool
+check_http_port(int *newval, void **extra, GucSource source)
+{
+	if (*newval == 0 || access(door_path(), X_OK) == 0)
+		return true;
+	GUC_check_errdetail("There is no program \"%s\": this build of vllm_pg is without the HTTP server.", door_path());
+	GUC_check_errhint("Install the headers of libmicrohttpd, libpq and GnuTLS, and build vllm_pg again.");
+	return false;
+}
+
+/* They become lines: no control characters. */
+static bool
+check_line(char **newval, void **extra, GucSource source)
+{
+	for (const char *s = *newval; *s != '\0'; s++)
+		if ((unsigned char) *s < ' ')
+		{
+			GUC_check_errdetail("The value must not contain control characters.");
+			return false;
+		}
+	return true;
+}
+
+void
+vllm_guc_http_init(void)
+{
+	for (int i = 0; i < lengthof(ints); i++)
+	{
+		const HttpInt *r = &ints[i];
+
+		DefineCustomIntVariable(r->name, r->desc, NULL, r->var, r->boot, r->min, r->max, PGC_SIGHUP, r->flags,
+								r->var == &vllm_http_port ? check_http_port : NULL, NULL, NULL);
+	}
+	for (int i = 0; i < lengthof(strings); i++)
+	{
+		const HttpString *r = &strings[i];
+
+		DefineCustomStringVariable(r->name, r->desc, NULL, r->var, r->boot, PGC_SIGHUP, r->flags,
+								   check_line, NULL, NULL);
+	}
+}
+
+char *
+vllm_guc_http_config(void)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	for (int i = 0; i < lengthof(ints); i++)
+		appendStringInfo(&s, "%s=%d\n", ints[i].door, *ints[i].var);
+	for (int i = 0; i < lengthof(strings); i++)
+		appendStringInfo(&s, "%s=%s\n", strings[i].door, *strings[i].var);
+	return s.data;
+}
+
+const char *const *
+vllm_guc_http_files(void)
+{
+	static const char *files[3];
+
+	files[0] = http_ssl_cert_file;
+	files[1] = http_ssl_key_file;
+	return files;
+}

@@ -1,0 +1,343 @@
+# The HTTP door: who may, what is refused, streams, clients that leave, limits; what happens
+# when the engine, the door or its port is gone.
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use HTTP::Tiny;
+use IO::Socket::INET;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+use VllmTest;
+
+my $port = PostgreSQL::Test::Cluster::get_free_port();
+my $base = "http://127.0.0.1:$port";
+my $node = new_node('http', "vllm.engine_args = '--fake --set fake_step_ms=2'\nvllm.http_host = '127.0.0.1'\nvllm.http_database = 'door'\n");
+my $log_at = 0;
+
+# what the server logged since the last call
+sub new_log
+{
+	my $log = slurp_file($node->logfile, $log_at);
+	$log_at += length $log;
+	return $log;
+}
+
+# wait until it has logged that since the last call of new_log()
+sub until_log
+{
+	my ($what) = @_;
+	return until_true(sub { slurp_file($node->logfile, $log_at) =~ $what });
+}
+
+sub door_pid
+{
+	my $sup = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'});
+	for my $f (glob '/proc/[0-9]*/stat')
+	{
+		open(my $h, '<', $f) or next;
+		my $line = <$h> // next;
+		return $1 if $line =~ /^(\d+) \(vllm_pg_http\) [^Z] $sup /;
+	}
+	return 0;
+}
+
+SKIP:
+{
+	my $program = "$ENV{VLLM_PG_LIBDIR}/vllm_pg_http";
+
+	if (!-x $program)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "ALTER SYSTEM SET vllm.http_port = $port");
+		like($err, qr/invalid value for parameter "vllm.http_port".*DETAIL:.*HINT:.*libmicrohttpd/s, 'the setting is refused with a hint');
+		skip 'vllm_pg_http was not built here', 60;
+	}
+
+	# ---- a database whose llm_api() does what its body says ----
+
+	$node->safe_psql('postgres', q{
+		CREATE DATABASE door;
+		CREATE ROLE vllm_http LOGIN NOINHERIT;
+		ALTER ROLE vllm_http SET log_parameter_max_length = 0;
+		CREATE ROLE app; CREATE ROLE poor; CREATE ROLE stranger;
+		GRANT app, poor TO vllm_http});
+	$node->safe_psql('door', q{
+		CREATE EXTENSION vllm_pg;
+		CREATE OR REPLACE FUNCTION llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json LANGUAGE plpgsql AS $$
+		BEGIN
+			IF body->>'sqlstate' IS NOT NULL THEN
+				RAISE EXCEPTION 'as asked' USING ERRCODE = body->>'sqlstate', DETAIL = 'a detail';
+			ELSIF body->>'error' IS NOT NULL THEN
+				RETURN json_build_object('error', json_build_object('message', 'no such thing', 'type', 'NotFoundError', 'param', 'model', 'code', (body->>'error')::int));
+			END IF;
+			RETURN json_build_object('path', path, 'role', current_user, 'session', session_user, 'on_error', on_error,
+				'text', public.llm_generate(body->>'prompt', model => body->>'model'), 'length', length(body->>'long'));
+		END $$;
+		CREATE OR REPLACE FUNCTION llm_api_stream(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS SETOF json LANGUAGE sql AS $$
+			SELECT json_build_object('type', 'delta', 'role', current_user, 'chunk', public.llm_generate_stream(body->>'prompt', model => body->>'model'),
+				'broken', CASE WHEN body->>'broken' IS NOT NULL THEN 1 / (random() * 0)::int END)
+		$$});
+	my %key = map { $_ => $node->safe_psql('door', "SELECT llm_create_api_key('$_', '$_')") } qw(app poor stranger);
+	$node->append_conf('postgresql.conf', "vllm.http_port = $port\nvllm.http_max_body = 64kB\nvllm.http_max_connections = 3\nvllm.http_queue_timeout = 500ms\n");
+	$node->reload;
+	my $http = HTTP::Tiny->new(timeout => 60);
+	ok(until_true(sub { $http->get("$base/health")->{status} == 200 }), 'a reload starts the server');
+	new_log();
+
+	# POST a body (text) as a key's owner: status, content, headers
+	my $post = sub {
+		my ($path, $body, $who, %more) = @_;
+		my $r = $http->post("$base$path", { content => $body, headers => { 'Content-Type' => 'application/json',
+				$who ? (Authorization => "Bearer " . ($key{$who} // $who)) : (), %more } });
+		return wantarray ? ($r->{status}, $r->{content}, $r->{headers}) : "$r->{status} $r->{content}";
+	};
+	my $say = sub { my ($path, $prompt, $who) = @_; return scalar $post->($path, qq({"prompt": "$prompt"}), $who) };
+
+	# ---- answers ----
+
+	my ($status, $content, $headers) = $post->('/v1/completions', '{"prompt": "hello door"}', 'app');
+	is($status, 200, 'a request is answered');
+	is($headers->{'content-type'}, 'application/json', 'as JSON');
+	unlike(slurp_file($node->logfile), qr/hello door/i, 'its body is not logged by a server that logs everything else');
+	like($content, qr/"path" : "\/v1\/completions".*"role" : "app".*"session" : "vllm_http".*"on_error" : "return".*"HELLO DOOR"/s,
+		"by llm_api() under the key's role");
+	like($http->get("$base/version")->{content}, qr/^\{"version":"\d+\.\d+"\}$/, '/version');
+	is($http->get("$base/ping")->{status}, 200, '/ping');
+	is($http->post("$base/v1/completions", { content => '{"prompt": "x"}',
+		headers => { 'x-api-key' => $key{app}, 'Content-Type' => 'application/json; charset=utf-8' } })->{status}, 200, 'x-api-key');
+
+	# ---- who may ----
+
+	for (['', 'no API key was given'], ['sk-wrong', 'is not valid'], [substr($key{app}, 0, -1), 'is not valid'], ["$key{app}0", 'is not valid'], ['EMPTY', 'is not valid'])
+	{
+		like($say->('/v1/completions', 'x', $_->[0]), qr/^401 \{"error":\{"message":"[^"]*$_->[1].*"type":"AuthenticationError","param":null,"code":401\}\}$/,
+			"key '" . substr($_->[0], 0, 8) . "': 401");
+	}
+	is(($post->('/v1/completions', '{}', ''))[2]{'www-authenticate'}, 'Bearer', 'and says how');
+	like($say->('/v1/messages', 'x', 'sk-wrong'), qr/^401 \{"type":"error","error":\{"type":"authentication_error","message":"[^"]*"\}\}$/, "in Anthropic's shape on its path");
+	is($http->get("$base/v1/models")->{status}, 401, 'lists need a key');
+	is($http->get("$base/metrics")->{status}, 401, 'metrics, too');
+	$node->safe_psql('door', q{SELECT llm_create_model('secret', '/fake/secret')});
+	like(scalar $post->('/v1/completions', '{"prompt": "x", "model": "secret"}', 'poor'), qr/^403 .*permission denied for model \\"secret\\".*PermissionDeniedError/, 'a model that is not granted: 403');
+	$node->safe_psql('door', q{SELECT llm_grant('secret', 'poor')});
+	like(scalar $post->('/v1/completions', '{"prompt": "x", "model": "secret"}', 'poor'), qr/^200 /, 'granted: 200');
+	like($say->('/v1/completions', 'x', 'stranger'), qr/^403 .*can't become the role/, "a key of a role that the server's is no member of: 403");
+	ok(until_log(qr/role "vllm_http" can't become role "stranger"/), 'and a line in the log');
+	$node->safe_psql('postgres', 'GRANT stranger TO vllm_http');
+	like($say->('/v1/completions', 'x', 'stranger'), qr/^200 /, 'granted: 200');
+	$node->safe_psql('door', q{SELECT llm_revoke_api_key('stranger')});
+	like($say->('/v1/completions', 'x', 'stranger'), qr/^401 /, 'revoked: 401 at once');
+	my ($rc, $out, $err) = $node->psql('door', 'SELECT * FROM vllm.api_key', extra_params => [ '-U', 'vllm_http' ]);
+	like($err, qr/permission denied for table api_key/, "the server's role can't read the keys");
+	is($node->safe_psql('door', q{SELECT count(*) FROM pg_stat_activity WHERE usename = 'vllm_http' AND state LIKE 'idle in%'}), 0, 'no transaction stays open');
+
+	# ---- what is refused ----
+
+	like($say->('/v1/nothing', 'x', 'app'), qr/^404 \{"error":.*"NotFoundError"/, 'no such path');
+	my $r = $http->get("$base/v1/completions", { headers => { Authorization => "Bearer $key{app}" } });
+	is("$r->{status} $r->{headers}{allow}", '405 POST', '405 names the methods');
+	is($http->request('DELETE', "$base/v1/models")->{status}, 405, 'DELETE');
+	is($http->post("$base/v1/completions", { content => '{}', headers => { Authorization => "Bearer $key{app}", 'Content-Type' => 'text/plain' } })->{status}, 415, 'another type');
+	like(scalar $post->('/v1/completions', '', 'app'), qr/^400 .*body is empty/, 'an empty body');
+	for ('{"prompt": "geheim"', '{"prompt": geheim}', 'geheim', '[1,]', "{\"a\": \"\xff\"}", '{"a": "geheim' . "\n" . '"}', '[' x 600 . ']' x 600, "{}\0")
+	{
+		like(scalar $post->('/v1/completions', $_, 'app'), qr/^400 .*"BadRequestError"/, 'no JSON: ' . substr(s/[^ -~]/?/gr, 0, 20));
+	}
+	like(scalar $post->('/v1/completions', '{"long": "' . 'x' x 65000 . '"}', 'app'), qr/^200 .*65000/, 'a body within the limit');
+	like(scalar $post->('/v1/completions', '{"long": "' . 'x' x 66000 . '"}', 'app'), qr/^413 .*larger than vllm.http_max_body/, 'a body beyond it');
+	my $left = 20;
+	$r = $http->post("$base/v1/completions", { content => sub { $left-- > 0 ? 'x' x 5000 : '' },
+			headers => { Authorization => "Bearer $key{app}", 'Content-Type' => 'application/json' } });
+	is($r->{status}, 413, '413 without a length');
+	for ([ '22023', 400 ], [ '54000', 400 ], [ '42704', 404 ], [ '42501', 403 ], [ '0A000', 501 ], [ '53300', 503 ], [ '55000', 503 ], [ '57014', 504 ], [ '58000', 503 ], [ 'XX000', 500 ])
+	{
+		my ($s, $c) = $post->('/v1/completions', qq({"sqlstate": "$_->[0]"}), 'app');
+		is($s, $_->[1], "SQLSTATE $_->[0]");
+		is($c =~ /a detail/ ? 1 : 0, $_->[1] < 500 || $_->[1] == 501 ? 1 : 0, 'detail of what is the client\'s doing');
+	}
+	like(scalar $post->('/v1/completions', '{"error": 404}', 'app'), qr/^404 .*no such thing/, "an error body has its code's status");
+	unlike(slurp_file($node->logfile), qr/geheim|$key{app}|\Q$key{poor}\E/, 'no body that is refused and no key in the log');
+
+	# ---- browsers ----
+
+	is(($post->('/v1/completions', '{"prompt": "x"}', 'app', Origin => 'http://evil.example'))[0], 403, 'pages of other origins may not');
+	$node->append_conf('postgresql.conf', "vllm.http_allowed_origins = 'http://good.example, http://other.example'\n");
+	my $old = door_pid();
+	$node->reload;
+	ok(until_true(sub { my $p = door_pid(); $p && $p != $old && $http->get("$base/health")->{status} == 200 }), 'a changed setting: another process');
+	is(($post->('/v1/completions', '{"prompt": "x"}', 'app', Origin => 'http://good.example'))[2]{'access-control-allow-origin'}, 'http://good.example', 'those that are allowed may');
+	is(($post->('/v1/completions', '{"prompt": "x"}', 'app', Origin => 'http://evil.example'))[0], 403, 'others may not');
+	$r = $http->request('OPTIONS', "$base/v1/completions", { headers => { Origin => 'http://other.example', 'Access-Control-Request-Method' => 'POST' } });
+	like("$r->{status} $r->{headers}{'access-control-allow-headers'}", qr/^204 .*authorization/, 'and ask first');
+
+	# ---- streams ----
+
+	# a connection of our own: the answer's pieces with their times
+	my $open = sub {
+		my ($path, $body) = @_;
+		my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 30) or die;
+		print $s "POST $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer $key{app}\r\nContent-Type: application/json\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
+		return $s;
+	};
+	($status, $content, $headers) = $post->('/v1/chat/completions', '{"prompt": "one two three", "stream": true}', 'app');
+	like($headers->{'content-type'}, qr{^text/event-stream}, 'a stream');
+	like($content, qr/^data: \{[^\n]*"role" : "app"[^\n]*ONE[^\n]*\}\n\ndata: [^\n]*TWO.*\n\ndata: \[DONE\]\n\n$/s, 'of events, ended by [DONE]');
+	($status, $content) = $post->('/v1/messages', '{"prompt": "one", "stream": true}', 'app');
+	like($content, qr/^event: delta\ndata: \{[^\n]*ONE.*\}\n\n$/s, "Anthropic's have names and no [DONE]");
+	unlike($content, qr/DONE/, '...');
+	is(($post->('/v1/chat/completions', '{"prompt": "x", "stream": true, "model": "none"}', 'app'))[0], 404, 'an error before the first event is an answer');
+	($status, $content) = $post->('/v1/chat/completions', '{"prompt": "@error", "stream": true}', 'app');
+	cmp_ok($status, '>=', 400, 'likewise');
+	is($post->('/v1/completions', '{"prompt": "x", "n": {"stream": true}}', 'app') =~ /^200 \{"path"/ ? 1 : 0, 1, 'a nested "stream" is none');
+	my $s = $open->('/v1/completions', '{"stream": true, "prompt": "@slow:150 a b c d e"}');
+	my @times;
+	while (my $line = <$s>) { push @times, time if $line =~ /^data/; last if $line =~ /DONE/ }
+	cmp_ok($times[-1] - $times[0], '>', 0.3, 'events come as they are made');
+
+	# ---- clients that leave ----
+
+	for ([ 'a stream', '{"stream": true, "prompt": "@slow:50 ' . 'w ' x 400 . '"}' ], [ 'an answer', '{"prompt": "@hang"}' ], [ 'a stream without an event yet', '{"stream": true, "prompt": "@hang"}' ])
+	{
+		$s = $open->('/v1/completions', $_->[1]);
+		ok(until_sql($node, q{SELECT count(*) = 1 FROM llm_requests WHERE state = 'running' OR state = 'waiting'}), "$_->[0] is on its way");
+		<$s> if $_->[0] eq 'a stream';
+		close $s;
+		ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), '... and is cancelled when its client leaves');
+	}
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
+	like($say->('/v1/completions', 'still', 'app'), qr/STILL/, 'connections can be used again');
+
+	# ---- more than there are connections ----
+
+	my @hanging = map { $open->('/v1/completions', '{"prompt": "@hang"}') } 1 .. 3;
+	ok(until_sql($node, 'SELECT count(*) = 3 FROM llm_requests'), 'all connections are in use');
+	($status, $content, $headers) = $post->('/v1/completions', '{"prompt": "x"}', 'app');
+	is("$status $headers->{'retry-after'}", '503 1', 'one more waits, then is refused');
+	is($http->get("$base/health")->{status}, 200, 'health is told all the same');
+	is(($post->('/v1/completions', '{}', 'sk-wrong'))[0], 401, 'keys are looked at all the same');
+	$s = $open->('/v1/completions', '{"prompt": "my turn"}');
+	usleep(100_000);
+	close shift @hanging;
+	my $answer = '';
+	while (my $line = <$s>) { $answer .= $line; last if $line =~ /MY TURN/ }
+	like($answer, qr/ 200 OK.*MY TURN/s, 'who waits gets the first that is free');
+	is($node->safe_psql('postgres', q{SELECT count(*) <= 4 FROM pg_stat_activity WHERE usename = 'vllm_http'}), 't', 'no more connections than are allowed');
+	close $_ for @hanging;
+	ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'they end');
+
+	# ---- the engine dies ----
+
+	$s = $open->('/v1/completions', '{"prompt": "@hang"}');
+	ok(until_sql($node, 'SELECT count(*) = 1 FROM llm_requests'), 'a request is running');
+	my $engine = engine_pid($node);
+	kill 'KILL', $engine;
+	like(scalar <$s>, qr/ 503 /, 'it ends with 503');
+	close $s;
+	ok(until_ready($node, $engine), 'another engine');
+	like($say->('/v1/completions', 'again', 'app'), qr/^200 .*AGAIN/s, 'answers');
+	is($http->get("$base/health")->{status}, 200, 'health');
+
+	# ---- the door dies ----
+
+	my $started = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+	$s = $open->('/v1/completions', '{"prompt": "@hang"}');
+	ok(until_sql($node, 'SELECT count(*) = 1 FROM llm_requests'), 'a request is running');
+	$old = door_pid();
+	kill 'KILL', $old;
+	ok(until_true(sub { my $p = door_pid(); $p && $p != $old && $http->get("$base/health")->{status} == 200 }), 'killed: another one comes');
+	ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'the request ends');
+	is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the database goes on');
+	like($say->('/v1/completions', 'back', 'app'), qr/BACK/, 'requests, too');
+	ok(until_log(qr/HTTP server was terminated by signal 9/), 'and the log says so');
+
+	# ---- connections that are taken away ----
+
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vllm_http'});
+	ok(until_sql($node, q{SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'vllm_http'}), 'its sessions are terminated');
+	like($say->('/v1/completions', 'new', 'app'), qr/^200 /, 'new ones are made');
+	$node->safe_psql('postgres', q{ALTER ROLE vllm_http NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vllm_http'});
+	ok(until_sql($node, q{SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'vllm_http'}), 'and can not come back');
+	like($say->('/v1/completions', 'new', 'app'), qr/^503 .*the database is not available/, 'requests are told');
+	is($http->get("$base/health")->{status}, 503, 'health tells');
+	ok(until_log(qr/could not connect to database "door" as role "vllm_http".*not permitted to log in/), 'the reason is in the log');
+	$node->safe_psql('postgres', 'ALTER ROLE vllm_http LOGIN');
+	like($say->('/v1/completions', 'new', 'app'), qr/^200 /, 'until they can');
+
+	# ---- the anonymous role ----
+
+	$node->append_conf('postgresql.conf', "vllm.http_anonymous_role = 'poor'\n");
+	$node->reload;
+	ok(until_true(sub { $say->('/v1/completions', 'anybody', '') =~ /^200 .*"role" : "poor"/s }), 'a role for those without a key');
+	like($say->('/v1/completions', 'anybody', 'EMPTY'), qr/"role" : "poor"/, 'EMPTY is what clients say who have none');
+	like($say->('/v1/completions', 'x', 'sk-wrong'), qr/^401/, 'a wrong key stays wrong');
+
+	# ---- a slow client ----
+
+	$node->append_conf('postgresql.conf', "vllm.http_idle_timeout = 1\n");
+	$old = door_pid();
+	$node->reload;
+	ok(until_true(sub { my $p = door_pid(); $p && $p != $old && $http->get("$base/health")->{status} == 200 }), 'restarted');
+	$s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or die;
+	print $s "POST /v1/completions HTTP/1.1\r\nHost:";
+	is(scalar <$s>, undef, 'who does not say what he wants is left');
+	close $s;
+	$s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or die;
+	print $s "GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " . 'x' x 40000 . "\r\n\r\n";
+	like(scalar <$s> // 'HTTP/1.1 431', qr/ 431 /, 'headers have a limit');
+	close $s;
+
+	# ---- a graceful end ----
+
+	$s = $open->('/v1/completions', '{"prompt": "@delay:700 last words"}');
+	ok(until_sql($node, 'SELECT count(*) = 1 FROM llm_requests'), 'a request is running');
+	$node->append_conf('postgresql.conf', "vllm.http_port = 0\n");
+	$node->reload;
+	$answer = '';
+	while (my $line = <$s>) { $answer .= $line; last if $line =~ /LAST WORDS/ }
+	like($answer, qr/ 200 OK.*LAST WORDS/s, 'what is in hand is answered when the server ends');
+	close $s;
+	ok(until_true(sub { !door_pid() }), 'then it is gone');
+	ok(!IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port), 'and its port free');
+
+	# ---- a port that is taken, a certificate that is none ----
+
+	my $taken = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1', LocalPort => $port, ReuseAddr => 1) or die;
+	new_log();
+	$node->append_conf('postgresql.conf', "vllm.http_port = $port\n");
+	$node->reload;
+	ok(until_log(qr/HTTP server: could not listen on port $port: Address already in use/), 'a port in use is logged');
+	ok(until_log(qr/HTTP server exited with status 2/), 'it ends');
+	usleep(1_000_000);
+	is(() = new_log() =~ /could not listen/g, 1, 'and is not tried again and again');
+	is($node->safe_psql('door', q{SELECT llm_generate('fine')}), 'FINE', 'everything else goes on');
+	close $taken;
+	$node->reload;
+	ok(until_true(sub { $http->get("$base/health")->{status} == 200 }), 'a reload tries again');
+	my $dir = abs_path(PostgreSQL::Test::Utils::tempdir());
+	append_to_file("$dir/bad.pem", "no certificate\n");
+	$node->append_conf('postgresql.conf', "vllm.http_ssl_cert_file = '$dir/bad.pem'\nvllm.http_ssl_key_file = '$dir/bad.pem'\n");
+	$node->reload;
+	ok(until_log(qr/certificate or its key can't be used/), 'a bad certificate is logged');
+
+	# ---- TLS ----
+
+	SKIP:
+	{
+		skip 'no openssl program to make a certificate', 2
+			if system("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout $dir/key.pem -out $dir/cert.pem 2>/dev/null >&2") != 0;
+		$node->append_conf('postgresql.conf', "vllm.http_ssl_cert_file = '$dir/cert.pem'\nvllm.http_ssl_key_file = '$dir/key.pem'\n");
+		$node->reload;
+		my $tls = sub {
+			my ($in, $got) = ("GET /version HTTP/1.0\r\n\r\n", '');
+			IPC::Run::run([ 'openssl', 's_client', '-quiet', '-connect', "127.0.0.1:$port" ], '<', \$in, '>', \$got, '2>', '/dev/null');
+			return $got;
+		};
+		ok(until_true(sub { $tls->() =~ /"version"/ }), 'TLS');
+		isnt($http->get("$base/version")->{status}, 200, 'and nothing but TLS');
+	}
+}
+$node->stop('fast');
+is(scalar(grep { (eval { slurp_file($_) } // '') =~ /vllm_pg_http\0.*\0port=$port\0/s } glob '/proc/[0-9]*/cmdline'), 0, 'no server is left');
+unlike(slurp_file($node->logfile), qr/PANIC|was terminated by signal (11|6)/, 'a clean log');
+done_testing();

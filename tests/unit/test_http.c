@@ -1,0 +1,195 @@
+/*
+ * test_http.c
+ *	  The HTTP door's looks at bodies, statuses, paths and settings.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "http/answer.h"
+#include "http/conf.h"
+#include "http/json.h"
+#include "http/route.h"
+#include "tests/unit/check.h"
+
+/* 1: JSON that wants a stream; 0: JSON; -1: none */
+static int
+checked(const char *s, size_t n)
+{
+	/* a copy of its own size: reads beyond it are found by ASan */
+	char	   *copy = malloc(n ? n : 1);
+	bool		flag;
+	size_t		at;
+	bool		ok;
+
+	memcpy(copy, s, n);
+	ok = json_check(copy, n, "stream", &flag, &at);
+	free(copy);
+	CHECK(at <= n, "%zu of %zu", at, n);
+	return ok ? flag : -1;
+}
+
+static void
+test_json(void)
+{
+	static const struct
+	{
+		const char *s;
+		int			want;
+	}			cases[] = {
+		{"{}", 0}, {" [ ] ", 0}, {"1", 0}, {"\"x\"", 0}, {"null", 0}, {"-0.5e+10", 0}, {"[1, 2.25, -3E-7, 0]", 0},
+		{"{\"stream\": true}", 1}, {"{\"stream\":false}", 0}, {"{\"stream\": null}", 0}, {"{\"stream\": 1}", 0},
+		{"{\"stream\": [true]}", 0}, {"{\"stream\": \"true\"}", 0}, {"{\"a\": {\"stream\": true}}", 0},
+		{"[{\"stream\": true}]", 0}, {"{\"a\": \"stream\", \"b\": true}", 0}, {"{\"streams\": true}", 0},
+		{"{\"a\": [1, {\"b\": []}], \"stream\" : true, \"c\": {}}", 1},
+		{"{\"stream\": true, \"stream\": false}", 0}, {"{\"stream\": false, \"stream\": true}", 1},
+		{"{\"stream\": true, \"stream\": {\"stream\": true}}", 0},
+		{"{\"x\": \"\\\"stream\\\": true\"}", 0}, {"\"\\u00e4\\n\\/\\b\\f\\r\\t\\\\\"", 0}, {"\"\xc3\xa4\xf0\x9f\x98\x80\"", 0},
+		{"", -1}, {" ", -1}, {"{", -1}, {"}", -1}, {"{]", -1}, {"[}", -1}, {"[1,]", -1}, {"[,1]", -1}, {"[1 2]", -1}, {"{\"a\"}", -1},
+		{"{\"a\":}", -1}, {"{\"a\":1,}", -1}, {"{a:1}", -1}, {"{'a':1}", -1}, {"{\"a\" 1}", -1}, {"{\"a\":1}}", -1}, {"{} {}", -1},
+		{"tru", -1}, {"True", -1}, {"nulll", -1}, {"01", -1}, {"1.", -1}, {".5", -1}, {"1e", -1}, {"+1", -1}, {"-", -1}, {"NaN", -1},
+		{"\"", -1}, {"\"\\", -1}, {"\"\\x\"", -1}, {"\"\\u12g4\"", -1}, {"\"\\u12", -1}, {"\"a\nb\"", -1}, {"\"\x01\"", -1},
+		{"\"\xff\"", -1}, {"\"\xc0\x80\"", -1}, {"\"\xed\xa0\x80\"", -1}, {"\"\xf4\x90\x80\x80\"", -1}, {"\"\xc3\"", -1}, {"\"\xe2\x82", -1},
+		{"\xef\xbb\xbf{}", -1}, {"// x\n{}", -1},
+	};
+	char		deep[2 * JSON_DEPTH + 4];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		int			got = checked(cases[i].s, strlen(cases[i].s));
+
+		CHECK(got == cases[i].want, "%d of %s", got, cases[i].s);
+	}
+	CHECK(checked("{}\0", 3) == -1, "as documented");
+	memset(deep, '[', JSON_DEPTH);
+	memset(deep + JSON_DEPTH, ']', JSON_DEPTH);
+	CHECK(checked(deep, 2 * JSON_DEPTH) == 0, "as documented");
+	memset(deep, '[', JSON_DEPTH + 1);
+	memset(deep + JSON_DEPTH + 1, ']', JSON_DEPTH + 1);
+	CHECK(checked(deep, 2 * JSON_DEPTH + 2) == -1, "as documented");
+}
+
+/* Whatever a text becomes by a changed, missing or doubled byte, looking at it ends within it. */
+static void
+test_json_damage(void)
+{
+	const char	text[] = "{\"a\": [1, -2.5e3, {\"b\\n\": \"\\u00e4\xc3\xa4\"}], \"stream\": true, \"n\": null}";
+	size_t		n = sizeof(text) - 1;
+	char		changed[sizeof(text)];
+	int			good = 0;
+
+	CHECK(checked(text, n) == 1, "as documented");
+	for (size_t i = 0; i < n; i++)
+	{
+		CHECK(checked(text, i) == -1, "cut at %zu", i);
+		for (int c = 0; c < 256; c++)
+		{
+			memcpy(changed, text, n);
+			changed[i] = (char) c;
+			good += checked(changed, n) >= 0;
+		}
+	}
+	/* most changes break it, those of a string's or a number's inside don't */
+	CHECK(good > 500 && good < (int) n * 256 / 4, "%d", good);
+}
+
+static void
+test_errors(void)
+{
+	Buf			b = {0};
+
+	CHECK(answer_status_of("22023") == 400 && answer_status_of("22P02") == 400 && answer_status_of("54000") == 400, "as documented");
+	CHECK(answer_status_of("42501") == 403 && answer_status_of("42704") == 404 && answer_status_of("0A000") == 501, "as documented");
+	CHECK(answer_status_of("53300") == 503 && answer_status_of("55000") == 503 && answer_status_of("57P03") == 503, "as documented");
+	CHECK(answer_status_of("57014") == 504 && answer_status_of("58000") == 503 && answer_status_of("58030") == 500, "as documented");
+	CHECK(answer_status_of("XX000") == 500 && answer_status_of("") == 500, "as documented");
+	answer_error(&b, OPENAI, 404, "no \"x\"\n\xff\xc3\xa4");
+	CHECK(strcmp(b.data, "{\"error\":{\"message\":\"no \\\"x\\\"\\u000a\\ufffd\xc3\xa4\",\"type\":\"NotFoundError\",\"param\":null,\"code\":404}}") == 0, "as documented");
+	CHECK(answer_error_status(b.data) == 404, "as documented");
+	buf_reset(&b);
+	answer_error(&b, ANTHROPIC, 413, "x");
+	CHECK(strcmp(b.data, "{\"type\":\"error\",\"error\":{\"type\":\"request_too_large\",\"message\":\"x\"}}") == 0, "as documented");
+	CHECK(answer_error_status(b.data) == 413, "as documented");
+	for (int status = 400; status < 600; status++)
+	{
+		buf_reset(&b);
+		answer_error(&b, OPENAI, status, "");
+		CHECK(answer_error_status(b.data) == status, "%d", status);
+	}
+	buf_free(&b);
+	CHECK(answer_error_status("{\"error\": {\"message\": \"m\", \"type\": \"BadRequestError\"}}") == 400, "as documented");
+	CHECK(answer_error_status("{\"error\": {\"code\": 7}}") == 500, "as documented");
+	/* a response that failed, and what only looks like an error */
+	CHECK(answer_error_status("{\"error\": {\"code\": 400}, \"object\": \"response\"}") == 0, "as documented");
+	CHECK(answer_error_status("{\"error\": null}") == 0, "as documented");
+	CHECK(answer_error_status("{\"type\": \"message\", \"error\": {}}") == 0, "as documented");
+	CHECK(answer_error_status("[{\"error\": {\"code\": 400}}]") == 0 && answer_error_status("") == 0 && answer_error_status("{") == 0, "as documented");
+}
+
+static void
+test_events(void)
+{
+	char	   *s = answer_event_type(" { \"type\" : \"message_start\", \"x\": 1}");
+
+	CHECK(s != NULL && strcmp(s, "message_start") == 0, "as documented");
+	mem_free(s);
+	CHECK(answer_event_type("{\"x\": 1, \"type\": \"late\"}") == NULL, "as documented");
+	CHECK(answer_event_type("{\"type\": 1}") == NULL && answer_event_type("[]") == NULL && answer_event_type("{") == NULL, "as documented");
+	CHECK(answer_event_type("{\"type\":\"") == NULL, "as documented");
+}
+
+static void
+test_routes(void)
+{
+	const Route *r = route_find("/v1/messages");
+
+	CHECK(r != NULL && r->dialect == ANTHROPIC && r->streams && route_allows(r, "POST") && !route_allows(r, "GET") && !route_allows(r, "POS"), "as documented");
+	r = route_find("/v1/models");
+	CHECK(r != NULL && route_allows(r, "GET") && route_allows(r, "HEAD") && !route_allows(r, "POST"), "as documented");
+	r = route_find("/v1/models/org%2Fname");
+	CHECK(r != NULL && strcmp(r->path, "/v1/models/*") == 0, "as documented");
+	r = route_find("/v1/responses/resp_1/cancel");
+	CHECK(r != NULL && route_allows(r, "POST"), "as documented");
+	CHECK(route_find("/ping") != NULL && route_allows(route_find("/ping"), "POST"), "as documented");
+	CHECK(route_find("/v1/models/") == NULL && route_find("/v1/models/org/name") != NULL && !route_allows(route_find("/v1/responses//cancel"), "POST"), "as documented");
+	CHECK(route_find("") == NULL && route_find("/") == NULL && route_find("/v1/model") == NULL && route_find("/v1/modelss") == NULL, "as documented");
+	for (int i = 0; i < route_count(); i++)
+		CHECK(route_number(route_at(i)) == i, "%d", i);
+}
+
+static bool
+set(const char *text)
+{
+	static char kept[16][128];
+	static int	n;
+
+	snprintf(kept[n], sizeof(kept[n]), "%s", text);
+	return conf_set(kept[n++]);
+}
+
+static void
+test_conf(void)
+{
+	CHECK(!conf_origin_allowed("http://a.example"), "as documented");
+	CHECK(set("allowed_origins=http://a.example, https://b.example:8443") && set("max_body_kb=3") && set("port=81"), "as documented");
+	CHECK(http_conf.max_body == 3072 && http_conf.port == 81, "as documented");
+	CHECK(conf_origin_allowed("http://a.example") && conf_origin_allowed("https://b.example:8443"), "as documented");
+	CHECK(!conf_origin_allowed("http://a.example:80") && !conf_origin_allowed("http://a.exampl") && !conf_origin_allowed(""), "as documented");
+	CHECK(set("allowed_origins=*") && conf_origin_allowed("null"), "as documented");
+	CHECK(!set("port=x") && !set("port=") && !set("port=-1") && !set("no_such=1") && !set("port"), "as documented");
+	CHECK(set("role=a=b") && strcmp(http_conf.role, "a=b") == 0 && set("stamp=1.2.3"), "as documented");
+}
+
+int
+main(void)
+{
+	test_json();
+	test_json_damage();
+	test_errors();
+	test_events();
+	test_routes();
+	test_conf();
+	return check_done("test_http");
+}
