@@ -1,15 +1,20 @@
 /*
  * json.c
- *	  Counting the values of a JSON text.
+ *	  Counting the values of a JSON text, and finding an object's members.
  *
- * A value is the whole text, the first thing behind a bracket, or behind a comma: so
+ * Counting: a value is the whole text, the first thing behind a bracket, or behind a comma: so
  * there are no more than opening brackets and commas outside of strings, and one.  A
  * parser that reads from left to right is in a string where this is in one, up to the
  * first mistake, at which it stops.
  *
- * Tested by tests/unit/test_load_conf.c.
+ * Members are for who passes a value on as it is written: a tree would lose the digits of
+ * large numbers.
+ *
+ * Tested by tests/unit/test_load_conf.c and test_structured.c.
  */
 #include "base/json.h"
+
+#include <string.h>
 
 /* The quote that ends the string which begins at s[i], or n. */
 static size_t
@@ -32,4 +37,103 @@ json_values(const char *s, size_t n, size_t max)
 		else if (s[i] == ',' || s[i] == '[' || s[i] == '{')
 			count++;
 	return count;
+}
+
+/* ---- members ---- */
+
+static void
+skip_space(JsonMembers *m)
+{
+	while (m->p < m->end && (*m->p == ' ' || *m->p == '\t' || *m->p == '\n' || *m->p == '\r'))
+		m->p++;
+}
+
+static bool
+skip_char(JsonMembers *m, char c)
+{
+	skip_space(m);
+	if (m->p >= m->end || *m->p != c)
+		return false;
+	m->p++;
+	return true;
+}
+
+/* Over a string, whose first quote is here. */
+static bool
+skip_string(JsonMembers *m)
+{
+	size_t		n = (size_t) (m->end - m->p);
+	size_t		to = string_end(m->p, n, 0);
+
+	if (to >= n)
+		return false;
+	m->p += to + 1;
+	return true;
+}
+
+/* Over a value: up to its last bracket or quote, or to what can't belong to it. */
+static bool
+skip_value(JsonMembers *m)
+{
+	size_t		depth = 0;
+	const char *from = m->p;
+
+	while (m->p < m->end)
+	{
+		char		c = *m->p;
+
+		if (c == '"')
+		{
+			if (!skip_string(m))
+				return false;
+		}
+		else if (depth == 0 && (c == ',' || c == '}' || c == ']' || strchr(" \t\n\r", c) != NULL))
+			return m->p > from;
+		else
+		{
+			depth += c == '{' || c == '[';
+			depth -= c == '}' || c == ']';
+			m->p++;
+			if (depth > 0 || (c != '}' && c != ']'))
+				continue;
+		}
+		if (depth == 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+json_members(JsonMembers *m, const char *s, size_t n)
+{
+	*m = (JsonMembers) {s, s + n, true};
+	return skip_char(m, '{');
+}
+
+int
+json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value)
+{
+	const char *at;
+
+	if (skip_char(m, '}'))
+	{
+		skip_space(m);
+		return m->p == m->end ? 0 : -1;
+	}
+	if (!m->first && !skip_char(m, ','))
+		return -1;
+	m->first = false;
+	skip_space(m);
+	at = m->p;
+	if (at >= m->end || *at != '"' || !skip_string(m))
+		return -1;
+	*key = (JsonSpan) {at + 1, (size_t) (m->p - at) - 2};
+	if (!skip_char(m, ':'))
+		return -1;
+	skip_space(m);
+	at = m->p;
+	if (!skip_value(m))
+		return -1;
+	*value = (JsonSpan) {at, (size_t) (m->p - at)};
+	return 1;
 }

@@ -1,6 +1,7 @@
 /*
  * json.h
- *	  How much a JSON text would take as a tree, told before a parser makes one.
+ *	  What can be told of a JSON text without making a tree of it: how much a tree would
+ *	  take, and where the members of an object stand.
  *
  * A parser makes a node of 64 bytes for each value, and two bytes of text are enough
  * for one ("[0,0,0"): a file of 100 MB would become 4 GB.  So values are counted first.
@@ -8,6 +9,7 @@
 #ifndef VLLM_BASE_JSON_H
 #define VLLM_BASE_JSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -15,5 +17,29 @@
  * when there are more than max.
  */
 size_t		json_values(const char *s, size_t n, size_t max);
+
+/* A part of a JSON text, as it is written there. */
+typedef struct JsonSpan
+{
+	const char *s;
+	size_t		n;
+} JsonSpan;
+
+/* Where the reading of an object stands. */
+typedef struct JsonMembers
+{
+	const char *p;
+	const char *end;
+	bool		first;
+} JsonMembers;
+
+/* Begin with the members of the object s[0..n); false if it is none. */
+bool		json_members(JsonMembers *m, const char *s, size_t n);
+/*
+ * The next one: 1; 0: there are no more, and nothing stands behind the object; -1: the text is not
+ * JSON.  The key is without its quotes, and its escapes are not undone.  A value's own inside isn't
+ * looked at but for where it ends.
+ */
+int			json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value);
 
 #endif

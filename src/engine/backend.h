@@ -30,6 +30,7 @@ typedef struct ModelOpts
 	char		kv_cache_dtype[16];
 	char		quantization[16];	/* a QuantScheme's name */
 	char		dtype[16];		/* likewise; if quantization is not given */
+	bool		no_jump;		/* "jump_forward": false */
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */
@@ -127,6 +128,8 @@ typedef struct Backend
 	bool		(*token_starts) (const Inst *in, const char *s, size_t n, IntVec *out, Err *e);
 	/* the chat templates of the model's files; lives as long as the instance */
 	const ChatModel *(*chat) (const Inst *in);
+	/* append the bytes that a token contributes to a text; none if there is no such token */
+	void		(*piece) (const Inst *in, int32_t id, Buf *out);
 	/* ERR_INVALID when an id is out of range */
 	bool		(*decode) (const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e);
 	/*
@@ -137,6 +140,8 @@ typedef struct Backend
 	bool		(*pool) (const Inst *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e);
 	/* names of a task's columns in WTAG_LABEL's order, NULL-terminated; NULL = none */
 	const char *const *(*labels) (const Inst *in, PoolTask task);
+	/* be ready for requests with a grammar; slow the first time; ERR_UNSUPPORTED */
+	bool		(*prepare_grammar) (Inst *in, Err *e);
 	bool		(*normalize) (const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
 	void		(*submit) (Inst *in, ReqSpec *spec);
 	void		(*cancel) (Inst *in, uint64_t id);

@@ -193,6 +193,11 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.kv_bytes = (size_t) bytes,
 			.kv_type = kv_type(o, s, mi->dtype),
 			.step_target_us = (int64_t) s->step_target_ms * 1000,
+			.no_jump = o->no_jump,
+			.plugins = plugins_loaded(),
+			.priorities = strcmp(s->scheduling_policy, "priority") == 0,
+			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,
+			.raw_logits = strcmp(s->logprobs_mode, "raw_logits") == 0,
 			.overlap = true
 	};
 	if (mi->both_ways)
@@ -419,6 +424,15 @@ decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, E
 	return true;
 }
 
+static void
+piece(const Inst *in, int32_t id, Buf *out)
+{
+	size_t		n;
+	const char *p = tok_piece(inst_tok(in), id, &n);
+
+	buf_add(out, p, n);
+}
+
 static bool
 token_starts(const Inst *in, const char *s, size_t n, IntVec *out, Err *e)
 {
@@ -439,6 +453,12 @@ normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Er
 	if (in->core != NULL)
 		return core_normalize(in->core, p, given, prompt, e);
 	return no_weights("generate", e);
+}
+
+static bool
+prepare_grammar(Inst *in, Err *e)
+{
+	return in->core != NULL ? core_prepare_grammar(in->core, e) : no_weights("generate", e);
 }
 
 static bool
@@ -522,9 +542,11 @@ const Backend backend_core = {
 	.encode_marked = encode_marked,
 	.token_starts = token_starts,
 	.chat = chat,
+	.piece = piece,
 	.decode = decode,
 	.pool = pool,
 	.labels = labels,
+	.prepare_grammar = prepare_grammar,
 	.normalize = normalize,
 	.submit = submit,
 	.cancel = cancel,

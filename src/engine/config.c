@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "engine/cpuplan.h"
+#include "engine/logprobs.h"
 #include "model/arena.h"
 
 typedef enum RowKind
@@ -46,8 +47,12 @@ static const Row rows[] = {
 	{"kv_cache_dtype", ROW_STR, OFF(kv_cache_dtype), 0, sizeof(((Settings *) 0)->kv_cache_dtype), 1},
 	{"huge_pages", ROW_STR, OFF(huge_pages), 0, sizeof(((Settings *) 0)->huge_pages), 1},
 	{"repack_cache", ROW_STR, OFF(repack_cache), 0, sizeof(((Settings *) 0)->repack_cache), 1},
+	{"logits_processors", ROW_STR, OFF(logits_processors), 0, sizeof(((Settings *) 0)->logits_processors), 1},
 	{"step_target_ms", ROW_INT, OFF(step_target_ms), 0, 60000, 1},
 	{"batch_invariant", ROW_BOOL, OFF(batch_invariant), 0, 1, 1},
+	{"scheduling_policy", ROW_STR, OFF(scheduling_policy), 0, sizeof(((Settings *) 0)->scheduling_policy), 1},
+	{"max_logprobs", ROW_INT, OFF(max_logprobs), -1, INT32_MAX, 1},
+	{"logprobs_mode", ROW_STR, OFF(logprobs_mode), 0, sizeof(((Settings *) 0)->logprobs_mode), 1},
 	{"fake_step_ms", ROW_INT, OFF(fake_step_ms), 0, 60000, 1},
 	{"fake_batch", ROW_INT, OFF(fake_batch), 1, 65536, 1},
 };
@@ -69,6 +74,9 @@ settings_box_init(SettingsBox *b)
 			.huge_pages = "try",
 			.step_target_ms = 200,
 			.batch_invariant = true,
+			.scheduling_policy = "fcfs",
+			.max_logprobs = LOGPROBS_MAX,
+			.logprobs_mode = "raw_logprobs",
 			.fake_batch = 32
 	};
 }
@@ -153,6 +161,10 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
 		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))
 			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"", value);
+		if (r->off == OFF(scheduling_policy) && strcmp(value, "fcfs") != 0 && strcmp(value, "priority") != 0)
+			return err_set(e, ERR_INVALID, "setting \"scheduling_policy\" must be fcfs or priority, got \"%.64s\"", value);
+		if (r->off == OFF(logprobs_mode) && strcmp(value, "raw_logprobs") != 0 && strcmp(value, "raw_logits") != 0)
+			return err_set(e, ERR_INVALID, "setting \"logprobs_mode\" must be raw_logprobs or raw_logits, got \"%.64s\"", value);
 		if (r->off == OFF(repack_cache) && value[0] != '\0' && value[0] != '/')
 			return err_set(e, ERR_INVALID, "setting \"repack_cache\" must be an absolute path, got \"%.64s\"", value);
 	}

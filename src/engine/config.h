@@ -24,8 +24,12 @@ typedef struct Settings
 	char		kv_cache_dtype[16]; /* auto, float32, float16, bfloat16, int8 */
 	char		huge_pages[8];	/* try, off, on */
 	char		repack_cache[1024]; /* directory of packed weights, "" = none */
+	char		logits_processors[1024];	/* library:symbol, ...; "" = none (plugins.h) */
 	int			step_target_ms; /* 0 = the token budget alone */
 	bool		batch_invariant;
+	char		scheduling_policy[12];	/* fcfs, priority */
+	int			max_logprobs;	/* most that a request may ask for; -1 = no limit */
+	char		logprobs_mode[20];	/* raw_logprobs, raw_logits */
 	int			fake_step_ms;	/* --fake: duration of a step */
 	int			fake_batch;		/* --fake: requests finished per step */
 } Settings;

@@ -25,6 +25,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/answer.h"
+#include "engine/replies.h"
 
 /* ---- the link ---- */
 
@@ -101,6 +103,24 @@ conv_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id)
 	return c;
 }
 
+Conv *
+conv_new_inner(Link *l, uint64_t id, ConvTell tell, void *ctx, int item)
+{
+	Conv	   *c = mem_zalloc(sizeof(Conv));
+
+	c->link = l;
+	c->slot = UINT32_MAX;
+	c->id = id;
+	c->arrival_us = clock_us();
+	c->open = true;
+	c->stage = CONV_BUSY;
+	c->tell = tell;
+	c->tell_ctx = ctx;
+	c->tell_item = item;
+	pthread_mutex_init(&c->lock, NULL);
+	return c;
+}
+
 static void
 free_buffers(Conv *c)
 {
@@ -115,6 +135,8 @@ conv_free(Conv *c)
 	buf_free(&c->text);
 	buf_free(&c->last);
 	intvec_free(&c->ids);
+	replies_free(c->replies);
+	answer_free(c->answer);
 	mem_free(c->in);
 	pthread_mutex_destroy(&c->lock);
 	mem_free(c);
@@ -232,11 +254,18 @@ let_go(Conv *c)
 static void
 close_locked(Conv *c)
 {
-	WireSlot   *s = link_slot(c->link, c->slot);
+	WireSlot   *s;
 	uint32_t	was = WS_OPEN;
 
 	if (!c->open)
 		return;
+	if (c->tell != NULL)
+	{
+		c->open = false;
+		c->tell(c, 0, NULL, true);
+		return;
+	}
+	s = link_slot(c->link, c->slot);
 	if (atomic_load(&s->gen) == c->gen)
 	{
 		atomic_store_explicit(&s->phase, WP_FINISHED, memory_order_relaxed);
@@ -330,7 +359,9 @@ void
 conv_frame(Conv *c, WireFrame kind, const Buf *fields, bool tell)
 {
 	pthread_mutex_lock(&c->lock);
-	if (c->open && !c->ending)
+	if (c->open && !c->ending && c->tell != NULL)
+		c->tell(c, (int) kind, fields, false);
+	else if (c->open && !c->ending)
 	{
 		queue_frame(c, kind, fields, false);
 		pump_locked(c, tell);
@@ -345,7 +376,13 @@ conv_end(Conv *c, WireFrame kind, const Buf *fields)
 
 	pthread_mutex_lock(&c->lock);
 	first = c->open && !c->ending;
-	if (first)
+	if (first && c->tell != NULL)
+	{
+		c->ending = true;
+		c->open = false;
+		c->tell(c, (int) kind, fields, true);
+	}
+	else if (first)
 	{
 		queue_frame(c, kind, fields, true);
 		c->ending = true;
@@ -409,12 +446,13 @@ figure(_Atomic uint32_t *to, int v)
 bool
 conv_live(Conv *c, const ConvLive *v)
 {
-	WireSlot   *s = link_slot(c->link, c->slot);
 	bool		active;
 
 	pthread_mutex_lock(&c->lock);
-	if (c->open)
+	if (c->open && c->tell == NULL)
 	{
+		WireSlot   *s = link_slot(c->link, c->slot);
+
 		figure(&s->phase, v->phase);
 		figure(&s->prompt_tokens, v->prompt_tokens);
 		figure(&s->cached_tokens, v->cached_tokens);

@@ -45,6 +45,12 @@ struct Server;
 struct Request;
 struct Entry;
 
+/*
+ * A frame of an inner conversation; kind 0: it was dropped.  Any thread, under the
+ * conversation's lock; must not block.
+ */
+typedef void (*ConvTell) (Conv *c, int kind, const Buf *fields, bool final);
+
 typedef enum ConvStage
 {
 	CONV_RECEIVING = 0,
@@ -81,14 +87,23 @@ struct Conv
 	/* the thread that calls sinks */
 	Buf			text;			/* answer so far (not streamed) */
 	IntVec		ids;
+	struct Answer *answer;		/* takes the text apart; NULL: text is text */
+	struct Replies *replies;	/* instead, of several answers or with log-probabilities; else NULL */
 	Conv	   *dirty_next;
 	bool		dirty;
 	bool		stream;			/* set by the server before submit */
 	bool		want_ids;
+	int64_t		token_us;		/* when its last token came, 0 = none yet */
 	Buf			last;			/* fields of the final frame, staged */
 	int			last_kind;		/* WireFrame, 0 = none; -1 = close without a frame */
 
 	_Atomic bool in_core;
+
+	/* an inner conversation, of an API call: it has no slot, its frames go to tell() */
+	ConvTell	tell;			/* NULL: it has a slot */
+	void	   *tell_ctx;
+	int			tell_item;
+	struct ApiCall *api;		/* WK_API; server thread */
 
 	pthread_mutex_t lock;
 	bool		open;			/* under lock */
@@ -99,6 +114,8 @@ struct Conv
 };
 
 Conv	   *conv_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id);
+/* One without a slot, whose message is whole. */
+Conv	   *conv_new_inner(Link *l, uint64_t id, ConvTell tell, void *ctx, int item);
 void		conv_free(Conv *c);	/* closed and not referenced by anyone */
 
 typedef enum ConvRead

@@ -24,9 +24,25 @@
 #include "base/buf.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "engine/logits.h"
+#include "engine/plugins.h"
+#include "engine/logprobs.h"
+#include "grammar/grammar.h"
 #include "model/model.h"
 #include "model/pooler.h"
 #include "text/tokenizer.h"
+
+/* ---- how many answers, and what is told of their tokens (api.md 1.1, 1.7) ---- */
+typedef struct OutParams
+{
+	int			n;				/* answers to one prompt, which is computed once */
+	int			logprobs;		/* of an answer's tokens: LOGPROBS_NONE, LOGPROBS_ALL, or of how many of the likeliest */
+	int			prompt_logprobs;	/* likewise, of the prompt's */
+	bool		logits;			/* the core's: logits are told instead */
+	IntVec		logprob_ids;	/* of just these tokens beside the answer's own; owned */
+	int			beam_width;		/* 0: not a beam search */
+	double		length_penalty;	/* a beam search's */
+} OutParams;
 
 /* ---- sampling parameters, normalised (api.md 1.1, 1.2) ---- */
 typedef struct GenParams
@@ -50,6 +66,15 @@ typedef struct GenParams
 	int			n_stop_ids;
 	int32_t    *min_ids;		/* owned; all ids masked until min_tokens (EOS set and stop ids) */
 	int			n_min_ids;
+	OutParams	out;
+	int			priority;		/* the lower, the sooner; with CoreOptions.priorities */
+	LogitRules *rules;			/* owned; NULL = logits stay as they are */
+	int			repeat_max;		/* repetition_detection: the longest pattern; 0 = off */
+	int			repeat_min;		/* ... and the shortest */
+	int			repeat_count;	/* so many of it end the answer */
+	bool		tight_special;	/* no space between special tokens: not spaces_between_special_tokens */
+	char	   *extra_args;		/* owned; a json object for logits processors; NULL = none */
+	uint32_t	plugins;		/* which of these take part: CoreOptions.plugins */
 } GenParams;
 
 /* ---- pooling: vectors, scores, log-probabilities instead of an answer ---- */
@@ -96,7 +121,7 @@ void		poolspec_free(PoolSpec *p);
 /* ---- what a request tells its owner ---- */
 typedef enum ReqFinish
 {
-	FIN_NONE = 0, FIN_STOP, FIN_LENGTH, FIN_ABORT, FIN_ERROR
+	FIN_NONE = 0, FIN_STOP, FIN_LENGTH, FIN_REPETITION, FIN_ABORT, FIN_ERROR
 } ReqFinish;
 
 typedef struct ReqEvent
@@ -105,16 +130,23 @@ typedef struct ReqEvent
 	int			n_ids;
 	const char *text;			/* new text that may be shown (UTF-8, whole characters) */
 	size_t		text_len;
-	ReqFinish	finish;			/* FIN_NONE: more to come */
+	int			index;			/* which of the request's answers the tokens belong to */
+	ReqFinish	ended;			/* how that answer has ended; FIN_NONE: it goes on */
+	ReqFinish	finish;			/* FIN_NONE: more to come; else the worst of the answers' ends */
 	const char *stop_reason;	/* stop string or decimal token id; NULL = SQL NULL */
 	const Err  *err;			/* FIN_ERROR */
+	const Logprobs *logprobs;	/* of ids, if wanted; else NULL */
+	const Logprobs *prompt_logprobs;	/* with the first token, if wanted; else NULL */
+	double		cum_logprob;	/* of the answer so far, if log-probabilities are wanted; a beam's */
+	bool		is_beam;		/* of a beam search, */
+	double		score;			/* ... which orders its answers */
 	const float *values;		/* pooled: [n_rows][width], with the finishing event; PT_LOGPROBS: one per
 								 * scored token, sequence after sequence */
 	int			n_rows;
 	int			width;
 	const int32_t *counts;		/* PT_LOGPROBS: [n_rows] scored tokens of each sequence */
 	const int32_t *greedy;		/* likewise: 1 = each was the likeliest */
-	int			prompt_tokens, output_tokens, cached_tokens, preemptions;
+	int			prompt_tokens, output_tokens, cached_tokens, preemptions;	/* of all answers */
 	int64_t		arrival_us, scheduled_us, first_token_us, now_us;
 } ReqEvent;
 
@@ -131,6 +163,8 @@ typedef struct ReqSpec
 	bool		stream;			/* events are wanted at once; else they may come a little late */
 	IntVec		prompt;			/* taken over */
 	GenParams	params;			/* taken over */
+	Grammar    *grammar;		/* what the output must look like, taken over; NULL = anything.  After core_prepare_grammar() */
+	IntVec		grammar_after;	/* taken over: the output is free until it ends with these ids */
 	PoolSpec	pool;			/* taken over; instead of prompt and params */
 	ReqSink		sink;
 	void	   *sink_ctx;
@@ -151,7 +185,13 @@ typedef struct CoreOptions
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
 	int64_t		step_target_us; /* chunk prefill so that a step stays under this, or 4 times it while no answer
 								 * is streamed; 0 = budget alone */
+	bool		priorities;		/* who waits is admitted by priority; else in turn over sessions */
+	int			max_logprobs;	/* most that a request may ask for; LOGPROBS_ALL: no limit; 0 = LOGPROBS_MAX,
+								 * LOGPROBS_ZERO = 0 */
+	bool		raw_logits;		/* they are told instead of log-probabilities */
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */
+	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */
+	const Plugins *plugins;		/* logits processors; NULL = none */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
 	int			max_chunk;
 	/* tests: called with every sampled row's logits before sampling */
@@ -179,9 +219,22 @@ int			core_max_model_len(const Core *c);
 #define GP_TOP_K		(1u << 2)
 #define GP_MIN_P		(1u << 3)
 #define GP_MAX_TOKENS	(1u << 4)
+#define GP_REPETITION_PENALTY	(1u << 5)
 bool		core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
+bool		priority_check(int priority, bool priorities, Err *e);
+/* n_valid: ids of the vocabulary; max_logprobs: CoreOptions'. */
+bool		outparams_check(const OutParams *out, double temperature, int n_valid, int max_logprobs, Err *e);
 void		genparams_init(GenParams *p);	/* hard defaults */
+LogitRules *genparams_rules(GenParams *p);	/* p->rules, made if it is NULL */
+/* "stop", "length", "repetition" of an answer that is whole; else NULL */
+const char *finish_name(ReqFinish f);
 void		genparams_free(GenParams *p);
+
+/*
+ * Be ready for requests with a grammar.  Any thread; slow the first time.  ERR_UNSUPPORTED: not with
+ * this tokenizer.
+ */
+bool		core_prepare_grammar(Core *c, Err *e);
 
 /* Thread-safe.  The handle stays valid until its finishing event has been sent. */
 Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over spec's contents */

@@ -23,6 +23,7 @@ typedef struct OutResult
 {
 	ReqFinish	finish;
 	const char *reason;			/* stop string, decimal id or NULL; lives as long as the request */
+	bool		is_text;		/* FIN_STOP by a token whose text belongs to the answer nevertheless */
 } OutResult;
 
 /*
@@ -53,24 +54,57 @@ typedef struct Pooled
 	int32_t    *greedy;			/* PT_LOGPROBS */
 } Pooled;
 
+/*
+ * A request of several answers.  Its first Req computes the prompt, the stem: it is known
+ * by the request's id and gives no answer itself.  The answers are its forks, which begin with a
+ * token of their own each; those of a beam search have forks in their turn.  group.c, beam.c;
+ * owned by the stem, all Reqs included, until the last event has been sent.
+ */
+typedef struct Beam Beam;
+
+typedef struct Group
+{
+	Req		   *stem;
+	Req		  **answers;		/* [n]; NULL: a beam search */
+	int			n;
+	Beam	   *beam;			/* NULL: n answers */
+	/* step thread */
+	int			n_left;			/* answers, or beams that are scheduled, which have not ended */
+	ReqFinish	failed;			/* a beam search's: FIN_ABORT or FIN_ERROR */
+	Err			err;
+	/* delivering thread */
+	int			n_told;			/* answers whose end has been told */
+	int			n_output;		/* tokens of all */
+	int			preemptions;
+	ReqFinish	finish;			/* the worst of the ends */
+	Err			told_err;
+} Group;
+
 typedef enum ReqState
 {
 	RQ_NEW = 0,					/* in the inbox */
 	RQ_WAITING,					/* in its session's queue */
 	RQ_PREEMPTED,				/* in the queue of preempted requests */
+	RQ_RESUMED,					/* in the queue of those that go on where another was */
 	RQ_RUNNING,
 	RQ_HELD,					/* computed; its blocks wait for forks to take them over */
 	RQ_GONE						/* removed from the scheduler; about to finish */
 } ReqState;
 
+/* constraint.c */
+typedef struct Constraint Constraint;
+typedef struct Constraints Constraints;
+
 struct Req
 {
 	uint64_t	id;
 	uint64_t	session;
+	int			priority;		/* the lower, the sooner */
 	ReqSink		sink;
 	void	   *sink_ctx;
 	GenParams	params;
 	uint64_t	seed;			/* the user's, or drawn at submission */
+	Constraint *constraint;		/* what its output must look like; NULL = anything will do */
 
 	/* progress: `computed` chases tokens.len */
 	ReqState	state;
@@ -99,6 +133,14 @@ struct Req
 	int			out_to;			/* behind the last one; 0 = all there are */
 	float	   *sum;			/* what its poolers have made of the rows so far; NULL before the first */
 
+	/* one of several answers, or their stem */
+	Group	   *group;			/* NULL: the only answer */
+	int			index;			/* which one */
+	double		cum_logprob;	/* a beam's; else the delivering thread's, of what has been told */
+	int			n_told;			/* the delivering thread's: output tokens told */
+	Logprobs   *prompt_lp;		/* what is known of the prompt's; NULL: not wanted, or on the way out */
+	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
+
 	/* output side (output.c); see deliver.c for who owns what */
 	Detok	   *detok;			/* NULL when text is not wanted */
 	Stop	   *stop;
@@ -108,6 +150,8 @@ struct Req
 	bool		ended;			/* a stop string was found; `end` and `end_output` hold */
 	OutResult	end;
 	int			end_output;		/* output tokens up to the stop string */
+	TokenCounts *counts;		/* for penalties; the step thread's and its sampler's */
+	PluginSeat	seat;			/* among logits processors; the step thread's */
 	char		reason[16];		/* decimal stop id; the step thread's */
 
 	/* figures for the owner */
@@ -183,6 +227,7 @@ typedef struct SchedOptions
 	int			max_seqs;
 	int			max_rows;
 	int			block_size;
+	bool		priorities;		/* by these, not in turn over sessions */
 	bool		slots;			/* each running request has a slot of recurrent state, 0 .. max_seqs-1 */
 	int64_t		step_target_us; /* 0 = the row budget alone */
 	int			max_chunk;		/* 0 = off */
@@ -203,6 +248,11 @@ void		sched_fork(Sched *s, Req *r, Req *parent);
 /* As sched_remove(), of a running request that is computed; but its blocks stay for its forks
  * until these have been admitted, or others need them. */
 void		sched_hold(Sched *s, Req *r);
+/* As sched_hold(), whether or not it has forks yet: they may come until sched_let_go(). */
+void		sched_keep(Sched *s, Req *r);
+void		sched_let_go(Sched *s, Req *r);
+/* As sched_fork(), of one that takes its place: it is admitted before any new request. */
+void		sched_resume(Sched *s, Req *r, Req *parent);
 /* The next step.  Valid until the next call; a request may be removed once its
  * entry has been worked off. */
 const Plan *sched_plan(Sched *s, int64_t now_us);
@@ -249,6 +299,47 @@ void		pooled_collect(const PoolStep *s, const Plan *plan);
 /* All sequences are done: fill the event's values.  They are valid until *space is freed. */
 bool		pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e);
 
+/* ---- logprobs.c: log-probabilities of prompts' tokens ---- */
+/* Which of n rows from `computed` on are wanted, of a request with prompt_lp. */
+void		logprobs_prompt_rows(const Req *r, int n, int *out_at, int *n_out);
+/* Take the wanted rows of a step's generating requests, which lie between those of pooled ones. */
+void		logprobs_collect(const PoolStep *s, const Plan *plan);
+
+/* ---- group.c: several answers ---- */
+/* Does the request want more than one Req? */
+bool		group_wanted(const OutParams *out);
+/* The group of r, which becomes its stem. */
+void		group_begin(Req *r);
+/* The prompt is computed, and answer i begins; it has no token yet. */
+Req		   *group_answer(Group *g, int i, const Tok *tok);
+/* Complete an event of one of the answers; it is told at once. */
+void		group_event(Group *g, ReqEvent *ev, const Err *err);
+/* With all its Reqs and their params. */
+void		group_free(Group *g);
+
+
+/* ---- beam.c ---- */
+/*
+ * One generation of hypotheses computes a row each; of their likeliest continuations the best
+ * become the next one.
+ */
+Beam	   *beam_new(const Req *stem);
+void		beam_free(Beam *b);
+/* The logits of one of the live hypotheses (the stem at first); false: not finite. */
+bool		beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t eos);
+/* All rows are there: the next generation, or 0: it is over.  Its Reqs are new, and begin with the tokens of parent. */
+int			beam_next(Beam *b, int max_model_len);
+int			beam_n_live(const Beam *b);
+Req		   *beam_live(const Beam *b, int i, Req **parent);
+bool		beam_has_row(const Beam *b, int i); /* ... of a live one */
+/* The generation before, after beam_next(). */
+int			beam_n_old(const Beam *b);
+Req		   *beam_old(const Beam *b, int i);
+/* The answers, from the best on. */
+void		beam_end(Beam *b);
+int			beam_n_results(const Beam *b, int *n_tokens);
+void		beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx);
+
 /* ---- batch.c: plan -> Batch ---- */
 typedef struct BatchBuf BatchBuf;
 
@@ -261,18 +352,37 @@ const Batch *batch_build(BatchBuf *b, const Plan *plan);
 typedef struct Sampler Sampler;
 
 Sampler    *smp_new(KPool *pool, int width, int n_valid);	/* n_valid: ids the tokenizer knows */
+void		smp_use_plugins(Sampler *s, PluginHost *host);	/* taken over; NULL = none */
 void		smp_free(Sampler *s);
 
-typedef struct SmpRow
+typedef struct SmpRow SmpRow;
+
+struct SmpRow
 {
 	const GenParams *params;
 	uint64_t	seed;
 	int			position;		/* output tokens before this one */
-	int32_t		id;				/* result; -1 = the logits were not finite */
-} SmpRow;
+	const int32_t *tokens;		/* of the request; needed where params->rules are */
+	int			n_prompt;
+	int			n_tokens;
+	TokenCounts **counts;		/* likewise */
+	const uint32_t *mask;		/* a grammar's: bit id % 32 of word id / 32 says that id may come; NULL = all may */
+	PluginSeat *seat;			/* needed where params->plugins are */
+	int32_t		id;				/* result, or SMP_* */
+};
+
+#define SMP_NOT_FINITE	(-1)	/* the model's logits were not */
+#define SMP_NO_TOKEN	(-2)	/* nothing is left to choose from */
+#define SMP_PLUGIN		(-3)	/* a logits processor failed, or made what is not a number */
 
 /* Sample rows[i] from logits[i * width ...], which is overwritten (masks). */
 void		smp_run(Sampler *s, SmpRow *rows, int n, float *logits);
+
+/*
+ * All stages but the draw, of one row: logits become z, the logarithm of what a draw's probabilities
+ * are proportional to, -INFINITY where there is none.  False: row->id says why.
+ */
+bool		smp_filter(Sampler *s, SmpRow *row, float *logits);
 
 /* log(sum of exp(x)), NAN if one of n isn't finite; *best: what temperature 0 takes of the first n_valid. */
 double		smp_logsumexp(const float *x, int n, int n_valid, int32_t *best);
@@ -284,6 +394,7 @@ typedef struct GenDefaults
 	double		top_p;
 	int			top_k;
 	double		min_p;
+	double		repetition_penalty;
 	int			max_new_tokens; /* cap on max_tokens; 0 = none */
 	int32_t		eos;			/* primary; -1 = none */
 	IntVec		eos_all;		/* primary first, no duplicates */
@@ -294,6 +405,11 @@ void		gendefaults_init(GenDefaults *d, const Conf *conf, const Tok *tok, int voc
 void		gendefaults_free(GenDefaults *d);
 const GenDefaults *core_defaults(const Core *c);
 const Sched *core_sched(const Core *c);
+const Plugins *core_plugins(const Core *c);
+int			core_max_logprobs(const Core *c);
+bool		core_priorities(const Core *c);
+
+#define OUT_CONTEXT 6			/* tokens of the prompt, for the detokenizer */
 
 /* ---- output.c: one token of one request -> text, finish ---- */
 void		out_begin(Req *r, const Tok *tok);

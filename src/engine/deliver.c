@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/constraint.h"
 
 /*
  * Waking a thread costs more than the text of a token.  So tokens that nobody waits
@@ -51,7 +52,8 @@ typedef struct Parcels
 struct Deliver
 {
 	bool		threaded;
-	void		(*stopped) (void *ctx, uint64_t id);
+	const Tok  *tok;
+	void		(*stopped) (void *ctx, uint64_t id, int index);
 	void	   *stopped_ctx;
 	void		(*round) (void *ctx);
 	void	   *round_ctx;
@@ -83,8 +85,12 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 		.n_ids = n_ids,
 		.text = r->text.data != NULL ? r->text.data : "",
 		.text_len = r->text.len,
+		.index = r->index,
+		.ended = res->finish,
 		.finish = res->finish,
 		.stop_reason = res->reason,
+		.logprobs = n_ids > 0 ? p->token_lp : NULL,
+		.prompt_logprobs = n_ids > 0 ? p->prompt_lp : NULL,
 		.err = res->finish == FIN_ERROR ? p->err : NULL,
 		.prompt_tokens = r->n_prompt,
 		.output_tokens = n_output,
@@ -95,8 +101,37 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 		.now_us = clock_us(),
 	};
 
+	if (ev.logprobs != NULL)
+		r->cum_logprob += (double) ev.logprobs->e[0].value;
+	ev.cum_logprob = r->cum_logprob;
+	if (r->group != NULL)
+		group_event(r->group, &ev, p->err);
 	if (r->sink != NULL)
 		r->sink(r->sink_ctx, r, &ev);
+}
+
+/* A beam search tells its answers at the end. */
+static void
+emit_beams(Deliver *d, const Parcel *p)
+{
+	Req		   *r = p->r;
+	int			n_output;
+	ReqEvent	ev = {
+		.ended = p->res.finish, .finish = p->res.finish, .err = p->err, .text = "", .prompt_tokens = r->n_prompt,
+		.preemptions = p->preemptions, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us,
+		.first_token_us = p->first_token_us, .now_us = clock_us()
+	};
+	int			n = beam_n_results(r->group->beam, &n_output);
+
+	if (r->sink == NULL)
+		return;
+	if (n == 0 || ev.finish > FIN_REPETITION)
+	{
+		r->sink(r->sink_ctx, r, &ev);
+		return;
+	}
+	ev.output_tokens = n_output;
+	beam_emit(r->group->beam, d->tok, &ev, r->sink, r->sink_ctx);
 }
 
 /* A pooled request has one event, its last. */
@@ -125,14 +160,34 @@ emit_pooled(const Parcel *p)
 static void
 free_req(Req *r)
 {
+	if (r->group != NULL)
+	{
+		/* the others may need what they share */
+		if (r->group->beam != NULL || r->group->n_told == r->group->n)
+			group_free(r->group);
+		else
+			out_end(r);
+		return;
+	}
+	logprobs_free(r->prompt_lp);
+	logprobs_free(r->token_lp);
 	if (r->pooled != NULL)
 		pooled_free(r->pooled);
 	else
 		out_end(r);
+	constraint_free(r->constraint);
 	genparams_free(&r->params);
 	intvec_free(&r->tokens);
 	intvec_free(&r->blocks);
 	mem_free(r);
+}
+
+static void
+free_parcel(const Parcel *p)
+{
+	mem_free(p->err);
+	logprobs_free(p->token_lp);
+	logprobs_free(p->prompt_lp);
 }
 
 static void
@@ -147,7 +202,14 @@ deliver(Deliver *d, const Parcel *p)
 	if (r->pooled != NULL)
 	{
 		emit_pooled(p);
-		mem_free(p->err);
+		free_parcel(p);
+		free_req(r);
+		return;
+	}
+	if (r->group != NULL && r->group->beam != NULL)
+	{
+		emit_beams(d, p);
+		free_parcel(p);
 		free_req(r);
 		return;
 	}
@@ -156,7 +218,10 @@ deliver(Deliver *d, const Parcel *p)
 	{
 		d->dropped += p->id >= 0;
 		if (!last)
+		{
+			free_parcel(p);
 			return;
+		}
 		if (res.finish == FIN_ERROR)
 			d->forgiven++;
 		if (res.finish != FIN_ABORT)
@@ -173,11 +238,11 @@ deliver(Deliver *d, const Parcel *p)
 		r->ended = true;
 		r->end = res;
 		r->end_output = n_output;
-		res = (OutResult) {FIN_NONE, NULL};
-		d->stopped(d->stopped_ctx, r->id);
+		res = (OutResult) {.finish = FIN_NONE};
+		d->stopped(d->stopped_ctx, r->id, r->index);
 	}
 	emit(p, n_ids, n_output, &res);
-	mem_free(p->err);
+	free_parcel(p);
 	if (last)
 		free_req(r);
 }
@@ -315,10 +380,11 @@ deliver_on_round(Deliver *d, void (*fn) (void *ctx), void *ctx)
 }
 
 Deliver *
-deliver_new(bool threaded, void (*stopped) (void *ctx, uint64_t id), void *ctx)
+deliver_new(bool threaded, const Tok *tok, void (*stopped) (void *ctx, uint64_t id, int index), void *ctx)
 {
 	Deliver    *d = mem_zalloc(sizeof(*d));
 
+	d->tok = tok;
 	d->stopped = stopped;
 	d->stopped_ctx = ctx;
 	pthread_mutex_init(&d->lock, NULL);

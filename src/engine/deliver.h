@@ -21,17 +21,19 @@ typedef struct Parcel
 	int			n_output;		/* output tokens, this one included */
 	OutResult	res;			/* finish != FIN_NONE: the last; the request belongs to deliver.c from here on */
 	Err		   *err;			/* FIN_ERROR: owned */
+	Logprobs   *token_lp;		/* owned; NULL = not wanted */
+	Logprobs   *prompt_lp;		/* likewise; with the first token */
 	int			preemptions;
 	int64_t		scheduled_us;
 	int64_t		first_token_us;
 } Parcel;
 
 /*
- * threaded: on a thread of its own.  stopped(ctx, id) is called there when a stop
- * string has ended a request that the step thread still computes: it shall end it.
+ * threaded: on a thread of its own.  stopped(ctx, id, index) is called there when a stop
+ * string has ended an answer that the step thread still computes: it shall end it.
  * Its later tokens are dropped.
  */
-Deliver    *deliver_new(bool threaded, void (*stopped) (void *ctx, uint64_t id), void *ctx);
+Deliver    *deliver_new(bool threaded, const Tok *tok, void (*stopped) (void *ctx, uint64_t id, int index), void *ctx);
 void		deliver_free(Deliver *d);	/* what was sent is delivered first */
 bool		deliver_threaded(const Deliver *d);
 /* fn(ctx) after each round of events, on the thread that made them. */

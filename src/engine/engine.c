@@ -7,6 +7,7 @@
  *		drain	new requests and cancels from the inbox		(here)
  *		plan	who gets how many rows						(sched.c)
  *		forward	rows -> K/V and logits						(src/model)
+ *		  beside	what grammars allow						(constraint.c)
  *		sample	logits -> a token for each complete row		(sample.c)
  *		commit	computed += rows; does the token end it?	(output.c)
  *		deliver	token -> text, events to the owner's sink	(deliver.c)
@@ -20,13 +21,12 @@
  * may be long, as a sequence can't be cut: it is stopped on its way when all of its sequences
  * have been cancelled.
  *
- * A request leaves in exactly one way, finish(): out of the scheduler, blocks
+ * A request leaves in exactly one way, core_finish(): out of the scheduler, blocks
  * freed, and to deliver.c for one last event, where its memory is freed.  Cost of a step beside the model's:
  * O(rows + running + vocabulary * sampled rows).  Tested by
  * tests/unit/test_core.c and test_invariance.c.
  */
-#include <pthread.h>
-#include <stdatomic.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,68 +34,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "engine/core_int.h"
-#include "engine/deliver.h"
+#include "engine/constraint.h"
+#include "engine/engine_int.h"
 #include "engine/rng.h"
 
 /* How much dearer an operation of attention is than one of a matmul. */
 #define ATTN_FACTOR 2.0
-
-typedef struct InboxItem
-{
-	Req		   *r;				/* new request, or NULL: */
-	uint64_t	cancel_id;		/* cancel this one, or */
-	bool		stopped;		/* a stop string has ended it */
-} InboxItem;
-
-/* What other threads touch. */
-typedef struct Inbox
-{
-	pthread_mutex_t lock;
-	InboxItem  *items;			/* in order of arrival */
-	size_t		n;
-	size_t		cap;
-	size_t		n_new;			/* requests among them */
-	CoreStats	stats;			/* as of the last step */
-	atomic_int	n_live;			/* submitted and not taken out of the schedule */
-} Inbox;
-
-struct Core
-{
-	CoreOptions opt;
-	Model	   *model;
-	Tok		   *tok;
-	GenDefaults defaults;
-	int			max_model_len;
-
-	KvView		kv;
-	MArena		kv_area;
-	MArena		state_area;		/* recurrent state, a slot for each running request */
-	size_t		kv_size;
-	KvPool	   *pool;
-	Sched	   *sched;
-	BatchBuf   *batch;
-	Sampler    *sampler;
-	SmpRow	   *rows;			/* [max_num_seqs] */
-	float	   *logits;			/* [max_num_seqs][vocab_size] */
-	size_t		logits_size;
-	float	   *hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
-	size_t		hidden_size;
-	int			n_pooled;		/* live pooled requests, */
-	int			n_pooled_seqs;	/* ... and their sequences that are scheduled */
-
-	IdMap		by_id;			/* live requests */
-	Req		  **doomed;			/* cancelled, to be finished at the boundary */
-	size_t		n_doomed;
-	size_t		cap_doomed;
-	InboxItem  *drained;		/* the inbox's items while they are worked off */
-	size_t		cap_drained;
-	void		(*on_progress) (void *ctx); /* NULL = nobody asks */
-	void	   *progress_ctx;
-	CoreStats	stats;
-	Inbox	   *inbox;
-	Deliver    *deliver;
-};
 
 /* ---- statistics, requests ---- */
 
@@ -127,14 +71,21 @@ req_ctx(const Req *r)
 	return r->sink_ctx;
 }
 
-/* The newest token of a request (id >= 0), its end, or both, on the way out. */
 static void
-hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
+hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *err)
 {
 	Parcel		p = {
-		.r = r, .id = id, .n_output = req_n_output(r), .res = res, .preemptions = r->preemptions,
-		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us
+		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions,
+		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp
 	};
+	Req		   *prompt = r->group != NULL ? r->group->stem : r;
+
+	r->token_lp = NULL;
+	if (id >= 0)
+	{
+		p.prompt_lp = prompt->prompt_lp;
+		prompt->prompt_lp = NULL;
+	}
 
 	if (err != NULL)
 	{
@@ -144,9 +95,16 @@ hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	deliver_add(c->deliver, &p);
 }
 
-/* A request has ended: count it. */
-static void
-count_end(Core *c, ReqFinish fin)
+/* The newest token of a request (id >= 0), its end, or both, on the way out. */
+void
+core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
+{
+	hand_over(c, r, id, req_n_output(r), res, err);
+}
+
+/* A request has ended: whoever hears of it finds it counted. */
+void
+core_count_end(Core *c, ReqFinish fin)
 {
 	if (fin == FIN_ERROR)
 		c->stats.failed++;
@@ -154,9 +112,8 @@ count_end(Core *c, ReqFinish fin)
 		c->stats.cancelled++;
 	else
 		c->stats.finished++;
+	publish(c);
 }
-
-static void doom(Core *c, Req *r, bool stopped);
 
 /* A pooled request has failed or is cancelled: its sequences needn't go on, or begin. */
 static void
@@ -172,7 +129,7 @@ doom_seqs(Core *c, Pooled *p)
 			p->n_left--;
 		}
 		else
-			doom(c, r, false);
+			core_doom(c, r, false);
 	}
 }
 
@@ -187,7 +144,7 @@ begin_choices(Core *c, Req *prompt)
 		pooled_fork(p->reqs[i]);
 		/* recurrent state is not in blocks: all rows again */
 		sched_fork(c->sched, p->reqs[i], core_info(c)->state_bytes > 0 ? NULL : prompt);
-		c->n_pooled_seqs++;
+		c->n_multi_seqs++;
 	}
 	sched_hold(c->sched, prompt);
 }
@@ -200,7 +157,7 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	Req		   *first = p->reqs[0];
 
 	if (r->state != RQ_NEW)
-		c->n_pooled_seqs--;
+		c->n_multi_seqs--;
 	if (r == first && p->spec.join == PJ_CHOICES && fin == FIN_STOP)
 		begin_choices(c, r);
 	else
@@ -218,31 +175,37 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	if (idmap_get(&c->by_id, r->id) == first)
 	{
 		idmap_del(&c->by_id, r->id);
-		c->n_pooled--;
+		c->n_multi--;
 	}
 	if (p->finish == FIN_STOP)
 		c->stats.prompt_tokens += p->n_tokens;
-	count_end(c, p->finish);
-	publish(c);
-	hand_over(c, first, -1, (OutResult) {p->finish, NULL}, p->finish == FIN_ERROR ? &p->err : NULL);
+	core_count_end(c, p->finish);
+	core_hand_over(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
 /* It is over for the step thread. */
-static void
-finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
+void
+core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
 	if (r->pooled != NULL)
 	{
 		finish_seq(c, r, res.finish, err);
 		return;
 	}
+	if (r->group != NULL)
+	{
+		answers_finish(c, r, id, res, err);
+		return;
+	}
 	sched_remove(c->sched, r);
 	if (idmap_get(&c->by_id, r->id) == r)
 		idmap_del(&c->by_id, r->id);
-	count_end(c, res.finish);
-	publish(c);					/* whoever hears of the end finds it counted */
-	hand_over(c, r, id, res, err);
+	/* all of the answer was forced: no token of it has been sampled */
+	if (res.finish < FIN_ABORT && r->first_token_us == 0)
+		c->stats.prompt_tokens += r->n_prompt;
+	core_count_end(c, res.finish);
+	core_hand_over(c, r, id, res, err);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
@@ -262,6 +225,25 @@ inbox_add(Inbox *in, InboxItem item)
 	pthread_mutex_unlock(&in->lock);
 }
 
+/* Of its answers' tokens? */
+static bool
+wants_logprobs(const Req *r)
+{
+	return r->params.out.logprobs != LOGPROBS_NONE || r->params.out.logprob_ids.len > 0;
+}
+
+/*
+ * May tokens be appended without asking the model?  They have no log-probabilities, and the request may
+ * have its own idea of which tokens spell a text.
+ */
+static bool
+may_jump(const Req *r)
+{
+	const LogitRules *l = r->params.rules;
+
+	return !wants_logprobs(r) && r->params.plugins == 0 && (l == NULL || (!l->has_allowed && l->n_words == 0));
+}
+
 Req *
 core_submit(Core *c, ReqSpec *spec)
 {
@@ -278,15 +260,28 @@ core_submit(Core *c, ReqSpec *spec)
 	r->n_prompt = (int) r->tokens.len;
 	r->plan_at = -1;
 	r->slot = -1;
+	r->params.out.logits = c->opt.raw_logits;
+	r->priority = r->params.priority;
 	r->watched = spec->stream;
 	r->urgent = spec->stream || r->params.n_stop > 0;
 	r->arrival_us = clock_us();
 	if (spec->pool.task != PT_NONE)
 		pooled_begin(r, &spec->pool, core_info(c));
+	else if (group_wanted(&r->params.out))
+		group_begin(r);
+	if (r->pooled == NULL && r->params.out.prompt_logprobs != LOGPROBS_NONE)
+	{
+		r->prompt_lp = logprobs_new();
+		logprobs_add(r->prompt_lp, NULL, 0);	/* nothing is before the first token */
+	}
 	if (r->params.temperature > 0)
 		r->seed = r->params.has_seed ? (uint64_t) r->params.seed : rng_seed();
-	if (r->pooled == NULL)
+	if (r->pooled == NULL && r->group == NULL)
 		out_begin(r, c->tok);
+	if (spec->grammar != NULL)
+		r->constraint = constraint_new(c->constraints, spec->grammar, &spec->grammar_after, may_jump(r));
+	spec->grammar = NULL;
+	intvec_free(&spec->grammar_after);
 	atomic_fetch_add(&c->inbox->n_live, 1);
 	inbox_add(c->inbox, (InboxItem) {.r = r});
 	return r;
@@ -303,6 +298,12 @@ bool
 core_has_work(const Core *c)
 {
 	return atomic_load(&c->inbox->n_live) > 0;
+}
+
+bool
+core_prepare_grammar(Core *c, Err *e)
+{
+	return constraints_prepare(c->constraints, e);
 }
 
 static bool
@@ -326,10 +327,80 @@ acceptable(const Core *c, const Req *r, Err *e)
 		return pooled_acceptable(c, r->pooled, e);
 	if (r->n_prompt < 1 || r->params.max_tokens < 1)
 		return err_set(e, ERR_INTERNAL, "request of %d tokens asks for %d", r->n_prompt, r->params.max_tokens);
+	if (r->constraint != NULL && r->group != NULL && r->group->beam != NULL)
+		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take structured output");
 	if (r->n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
 					   r->n_prompt, c->max_model_len);
 	return sched_must_fit(c->sched, r->n_prompt, r->params.max_tokens, e);
+}
+
+/* One more token of r's answer.  False with *e set: a limit of its grammar. */
+static bool
+push_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
+{
+	intvec_push(&r->tokens, id);
+	c->stats.output_tokens++;
+	*res = out_ends(r, c->defaults.eos, c->max_model_len);
+	return r->constraint == NULL || constraint_token(r->constraint, r, res, e);
+}
+
+bool
+core_extend(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
+{
+	int			room;
+
+	*res = (OutResult) {.finish = FIN_NONE};
+	if (id >= 0 && !push_token(c, r, id, res, e))
+		return false;
+	if (r->constraint == NULL || res->finish != FIN_NONE)
+		return true;
+	room = r->params.max_tokens - req_n_output(r);
+	if (c->max_model_len - (int) r->tokens.len < room)
+		room = c->max_model_len - (int) r->tokens.len;
+	constraint_forced(r->constraint, r, room, &c->forced);
+	for (size_t i = 0; i < c->forced.len && res->finish == FIN_NONE; i++)
+		if (!push_token(c, r, c->forced.data[i], res, e))
+			return false;
+	return true;
+}
+
+void
+core_tell(Core *c, Req *r, size_t from, OutResult res)
+{
+	size_t		n = r->tokens.len;
+
+	for (size_t i = from; i < n; i++)
+	{
+		/* whom a stop string among them has ended ends at the step's boundary */
+		if (i + 1 == n && res.finish != FIN_NONE && !r->cancelled)
+			core_finish(c, r, r->tokens.data[i], res, NULL);
+		else
+			hand_over(c, r, r->tokens.data[i], (int) i + 1 - r->n_prompt, (OutResult) {.finish = FIN_NONE}, NULL);
+	}
+	if (from == n && res.finish != FIN_NONE)
+		core_finish(c, r, -1, res, NULL);
+}
+
+/* What a grammar forces from the beginning is computed with the prompt; false: that was all. */
+static bool
+begin_output(Core *c, Req *r)
+{
+	OutResult	res = {.finish = FIN_STOP};
+	Err			err;
+
+	if (r->constraint == NULL)
+		return true;
+	if (!constraint_finished(r->constraint) && !core_extend(c, r, -1, &res, &err))
+	{
+		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
+		return false;
+	}
+	if (r->group == NULL)
+		core_tell(c, r, (size_t) r->n_prompt, res);
+	else if (res.finish != FIN_NONE)
+		answers_forced(c, r->group, res);
+	return res.finish == FIN_NONE;
 }
 
 static void
@@ -341,24 +412,30 @@ accept(Core *c, Req *r)
 	c->stats.requests++;
 	if (!acceptable(c, r, &err))
 	{
-		finish(c, r, -1, (OutResult) {FIN_ERROR, NULL}, &err);
+		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 		return;
 	}
 	idmap_put(&c->by_id, r->id, r);
+	if (p != NULL || r->group != NULL)
+		c->n_multi++;
 	if (p == NULL)
-		sched_add(c->sched, r);
-	else
-		c->n_pooled++;
-	/* choices wait for their prompt */
-	for (int i = 0; p != NULL && i < (p->spec.join == PJ_CHOICES ? 1 : p->n_reqs); i++)
 	{
-		c->n_pooled_seqs++;
+		if (!begin_output(c, r))
+			return;
+		sched_add(c->sched, r);
+		c->n_multi_seqs += r->group != NULL;
+		return;
+	}
+	/* choices wait for their prompt */
+	for (int i = 0; i < (p->spec.join == PJ_CHOICES ? 1 : p->n_reqs); i++)
+	{
+		c->n_multi_seqs++;
 		sched_add(c->sched, p->reqs[i]);
 	}
 }
 
-static void
-doom(Core *c, Req *r, bool stopped)
+void
+core_doom(Core *c, Req *r, bool stopped)
 {
 	if (r == NULL || r->cancelled)
 		return;
@@ -375,14 +452,20 @@ doom(Core *c, Req *r, bool stopped)
 	c->doomed[c->n_doomed++] = r;
 }
 
-/* ... with all its sequences */
+/* ... with all its sequences; index >= 0: this answer is stopped. */
 static void
-doom_request(Core *c, Req *r, bool stopped)
+doom_request(Core *c, Req *r, bool stopped, int index)
 {
-	if (r == NULL || r->pooled == NULL)
-		doom(c, r, stopped);
-	else
+	if (r == NULL)
+		return;
+	if (r->pooled != NULL)
 		doom_seqs(c, r->pooled);
+	else if (r->group == NULL)
+		core_doom(c, r, stopped);
+	else if (stopped)
+		core_doom(c, r->group->answers[index], true);
+	else
+		answers_doom(c, r->group);
 }
 
 /* Take in what other threads have left: queue the new, mark the cancelled. */
@@ -409,27 +492,27 @@ drain(Core *c)
 		if (items[i].r != NULL)
 			accept(c, items[i].r);
 		else
-			doom_request(c, idmap_get(&c->by_id, items[i].cancel_id), items[i].stopped);
+			doom_request(c, idmap_get(&c->by_id, items[i].cancel_id), items[i].stopped, items[i].index);
 	return n > 0;
 }
 
 /* A stop string was found: on the step thread, or on the delivering one. */
 static void
-on_stopped(void *ctx, uint64_t id)
+on_stopped(void *ctx, uint64_t id, int index)
 {
 	Core	   *c = ctx;
 
 	if (deliver_threaded(c->deliver))
-		inbox_add(c->inbox, (InboxItem) {.cancel_id = id, .stopped = true});
+		inbox_add(c->inbox, (InboxItem) {.cancel_id = id, .stopped = true, .index = index});
 	else
-		doom(c, idmap_get(&c->by_id, id), true);
+		doom_request(c, idmap_get(&c->by_id, id), true, index);
 }
 
 static void
 reap(Core *c)
 {
 	for (size_t i = 0; i < c->n_doomed; i++)
-		finish(c, c->doomed[i], -1, (OutResult) {c->doomed[i]->stopped ? FIN_STOP : FIN_ABORT, NULL}, NULL);
+		core_finish(c, c->doomed[i], -1, (OutResult) {.finish = c->doomed[i]->stopped ? FIN_STOP : FIN_ABORT}, NULL);
 	c->n_doomed = 0;
 }
 
@@ -446,12 +529,14 @@ pool_rows_of_step(Core *c, const Plan *plan)
 	int			n = 0;
 
 	pooled_collect(&s, plan);
+	logprobs_collect(&s, plan);
 	for (int i = 0; i < plan->n; i++)
 	{
+		at += plan->e[i].n_out;
 		if (plan->e[i].sample && at > n)
 			memcpy(c->hidden + (size_t) n * width, c->hidden + (size_t) at * width, width * sizeof(float));
 		n += plan->e[i].sample;
-		at += plan->e[i].n_out + plan->e[i].sample;
+		at += plan->e[i].sample;
 	}
 	model_logits(c->model, c->hidden, n, c->logits);
 }
@@ -487,6 +572,7 @@ forward(Core *c, const Plan *plan)
 	for (int i = 0; i < plan->n_copies; i++)
 		memcpy(c->kv.base + (size_t) plan->copies[i].to * c->kv.block_stride,
 			   c->kv.base + (size_t) plan->copies[i].from * c->kv.block_stride, c->kv.block_stride);
+	constraints_begin(c->constraints, plan);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
 	if (core_info(c)->both_ways)
 	{
@@ -500,36 +586,117 @@ forward(Core *c, const Plan *plan)
 	return true;
 }
 
+SmpRow
+core_smp_row(Req *r)
+{
+	return (SmpRow) {
+		.params = &r->params, .seed = r->seed, .position = req_n_output(r), .tokens = r->tokens.data,
+		.n_prompt = r->n_prompt, .n_tokens = (int) r->tokens.len, .counts = &r->counts,
+		.seat = &r->seat
+	};
+}
+
+/* Is the row wanted as the model gave it?  The sampler writes over it. */
+static bool
+wants_raw(const Req *r)
+{
+	return wants_logprobs(r) || r->group != NULL;
+}
+
+static float *
+raw_row(const Core *c, int i)
+{
+	return c->raw + (size_t) i * (size_t) core_info(c)->vocab_size;
+}
+
+/* A copy of a row, before the sampler writes over it; of what a grammar forbids nothing is left in it. */
+static void
+keep_raw(const Core *c, int i, const SmpRow *row)
+{
+	int			width = core_info(c)->vocab_size;
+	float	   *to = raw_row(c, i);
+
+	memcpy(to, c->logits + (size_t) i * (size_t) width, (size_t) width * sizeof(float));
+	/* a mask knows ids that may be sampled only */
+	for (int id = 0; row->mask != NULL && id < width; id++)
+		if (id >= c->defaults.n_valid || (row->mask[id / 32] >> id % 32 & 1) == 0)
+			to[id] = -INFINITY;
+}
+
 static void
 sample(Core *c, const Plan *plan)
 {
 	int			width = core_info(c)->vocab_size;
 	int			n = 0;
 
+	constraints_wait(c->constraints);
 	for (int i = 0; i < plan->n; i++)
 	{
-		const Req  *r = plan->e[i].r;
+		Req		   *r = plan->e[i].r;
 
 		if (!plan->e[i].sample)
 			continue;
 		if (c->opt.tap != NULL)
 			c->opt.tap(c->opt.tap_ctx, r, req_n_output(r), c->logits + (size_t) n * (size_t) width, width);
-		c->rows[n++] = (SmpRow) {.params = &r->params, .seed = r->seed, .position = req_n_output(r)};
+		c->rows[n] = core_smp_row(r);
+		c->rows[n].mask = constraints_mask(c->constraints, i);
+		if (wants_raw(r))
+			keep_raw(c, n, &c->rows[n]);
+		n++;
 	}
 	smp_run(c->sampler, c->rows, n, c->logits);
+}
+
+/* The log-probabilities of r's next token. */
+void
+core_note_token(Core *c, Req *r, int32_t id, const float *raw)
+{
+	const OutParams *o = &r->params.out;
+	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
+	Logprob    *e;
+	int			n;
+
+	if (id < 0 || (o->logprobs == LOGPROBS_NONE && o->logprob_ids.len == 0))
+		return;
+	if (o->logprob_ids.len > 0)
+	{
+		want.ids = o->logprob_ids.data;
+		want.n_ids = (int) o->logprob_ids.len;
+	}
+	e = mem_alloc((size_t) logprobs_most(&want, c->defaults.n_valid) * sizeof(Logprob));
+	n = logprobs_row(raw, core_info(c)->vocab_size, c->defaults.n_valid, id, &want, e);
+	r->token_lp = logprobs_new();
+	logprobs_add(r->token_lp, e, n);
+	mem_free(e);
+}
+
+void
+core_fail_token(Core *c, Req *r, int32_t id)
+{
+	Err			err;
+
+	if (id == SMP_NO_TOKEN)
+		err_set(&err, ERR_INVALID, "the parameters leave no token to choose from");
+	else if (id == SMP_PLUGIN && r->seat.failed != NULL)
+		err_set(&err, ERR_INTERNAL, "logits processor \"%s\" failed", r->seat.failed);
+	else if (id == SMP_PLUGIN)
+		err_set(&err, ERR_INTERNAL, "logits processors made logits that are not numbers");
+	else
+		err_set(&err, ERR_INTERNAL, "model produced non-finite logits");
+	err_detail(&err, "After %zu tokens.", r->tokens.len);
+	core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 }
 
 static void
 commit_token(Core *c, Req *r, int32_t id)
 {
+	size_t		from = r->tokens.len;
 	OutResult	res;
 	Err			err;
 
 	if (id < 0)
 	{
-		err_set(&err, ERR_INTERNAL, "model produced non-finite logits");
-		err_detail(&err, "After %zu tokens.", r->tokens.len);
-		finish(c, r, -1, (OutResult) {FIN_ERROR, NULL}, &err);
+		core_fail_token(c, r, id);
 		return;
 	}
 	if (r->first_token_us == 0)
@@ -537,13 +704,26 @@ commit_token(Core *c, Req *r, int32_t id)
 		r->first_token_us = clock_us();
 		c->stats.prompt_tokens += r->n_prompt;
 	}
-	intvec_push(&r->tokens, id);
-	c->stats.output_tokens++;
-	res = out_ends(r, c->defaults.eos, c->max_model_len);
-	if (res.finish == FIN_NONE)
-		hand_over(c, r, id, res, NULL);
+	if (core_extend(c, r, id, &res, &err))
+		core_tell(c, r, from, res);
 	else
-		finish(c, r, id, res, NULL);
+		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
+}
+
+/* no_mask: why a grammar has not said what may come. */
+static void
+commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, const Err *no_mask)
+{
+	if (no_mask != NULL)
+		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, no_mask);
+	else if (r->group != NULL && (r->group->beam != NULL || r == r->group->stem))
+		answers_commit(c, r, id, raw, mask);
+	else
+	{
+		if (id >= 0)
+			core_note_token(c, r, id, raw);
+		commit_token(c, r, id);
+	}
 }
 
 static void
@@ -554,13 +734,14 @@ commit(Core *c, const Plan *plan)
 	for (int i = 0; i < plan->n; i++)
 	{
 		const PlanEntry *pe = &plan->e[i];
+		const float *raw = raw_row(c, n);
 		int32_t		id = pe->sample ? c->rows[n++].id : -1;
 
 		pe->r->computed += pe->n;
 		if (pe->sample && !pe->r->cancelled)
-			commit_token(c, pe->r, id);
+			commit_row(c, pe->r, id, raw, constraints_mask(c->constraints, i), constraints_error(c->constraints, i));
 		else if (pe->r->pooled != NULL && req_todo(pe->r) == 0 && !pe->r->cancelled)
-			finish(c, pe->r, -1, (OutResult) {FIN_STOP, NULL}, NULL);
+			core_finish(c, pe->r, -1, (OutResult) {.finish = FIN_STOP}, NULL);
 	}
 }
 
@@ -734,7 +915,7 @@ open_core(Core *c, const Conf *conf, Err *e)
 	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_kv_layers;
 	SchedOptions so = {
 		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
-		.slots = info->state_bytes > 0, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk,
+		.slots = info->state_bytes > 0, .priorities = o->priorities, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk,
 		.attn_weight = info->n_params > 0 ? ATTN_FACTOR * attn / (2.0 * (double) info->n_params) : 0
 	};
 
@@ -750,10 +931,25 @@ open_core(Core *c, const Conf *conf, Err *e)
 	c->hidden = map_area(c->hidden_size);
 	if (c->hidden == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of hidden rows", c->hidden_size);
+	c->raw = map_area(c->logits_size);
+	c->fork_size = (size_t) FORK_ROWS * (size_t) info->vocab_size * sizeof(float);
+	c->fork_logits = map_area(c->fork_size);
+	if (c->raw == NULL || c->fork_logits == NULL)
+		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
+	c->fork_rows = mem_zalloc(FORK_ROWS * sizeof(SmpRow));
 	c->sched = sched_new(c->pool, &so);
 	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, (float *) c->state_area.base);
 	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
+	if (plugins_count(o->plugins) > 0 && info->generates)
+	{
+		PluginHost *host = plugin_host_new(o->plugins, c->defaults.n_valid, c->defaults.eos, e);
+
+		if (host == NULL)
+			return false;
+		smp_use_plugins(c->sampler, host);
+	}
 	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
+	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs, !o->no_jump);
 	publish(c);
 	return true;
 }
@@ -767,7 +963,7 @@ core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *
 	c->tok = tok;
 	c->opt = *opt;
 	model_profile(model, opt->profile);
-	c->deliver = deliver_new(opt->overlap, on_stopped, c);
+	c->deliver = deliver_new(opt->overlap, tok, on_stopped, c);
 	c->inbox = mem_zalloc(sizeof(Inbox));
 	pthread_mutex_init(&c->inbox->lock, NULL);
 	if (open_core(c, conf, e))
@@ -789,11 +985,13 @@ core_free(Core *c)
 		reap(c);
 		while ((r = sched_any(c->sched)) != NULL)
 		{
-			finish(c, r, -1, (OutResult) {FIN_ABORT, NULL}, NULL);
+			core_finish(c, r, -1, (OutResult) {.finish = FIN_ABORT}, NULL);
 		}
 	}
 	deliver_free(c->deliver);
 	smp_free(c->sampler);
+	constraints_free(c->constraints);
+	intvec_free(&c->forced);
 	batch_free(c->batch);
 	sched_free(c->sched);
 	kvpool_free(c->pool);
@@ -801,11 +999,16 @@ core_free(Core *c)
 	marena_free(&c->state_area);
 	if (c->logits != NULL)
 		munmap(c->logits, c->logits_size);
+	if (c->raw != NULL)
+		munmap(c->raw, c->logits_size);
+	if (c->fork_logits != NULL)
+		munmap(c->fork_logits, c->fork_size);
 	if (c->hidden != NULL)
 		munmap(c->hidden, c->hidden_size);
 	gendefaults_free(&c->defaults);
 	idmap_free(&c->by_id);
 	mem_free(c->rows);
+	mem_free(c->fork_rows);
 	mem_free(c->doomed);
 	mem_free(c->drained);
 	pthread_mutex_destroy(&c->inbox->lock);
@@ -846,6 +1049,26 @@ const Sched *
 core_sched(const Core *c)
 {
 	return c->sched;
+}
+
+const Plugins *
+core_plugins(const Core *c)
+{
+	return c->opt.plugins;
+}
+
+int
+core_max_logprobs(const Core *c)
+{
+	int			max = c->opt.max_logprobs;
+
+	return max == 0 ? LOGPROBS_MAX : max == LOGPROBS_ZERO ? 0 : max;
+}
+
+bool
+core_priorities(const Core *c)
+{
+	return c->opt.priorities;
 }
 
 void
@@ -892,9 +1115,9 @@ core_check(const Core *c, Err *e)
 
 	if (!sched_check(c->sched, e))
 		return false;
-	if ((size_t) (n - c->n_pooled_seqs + c->n_pooled) != c->by_id.n)
+	if ((size_t) (n - c->n_multi_seqs + c->n_multi) != c->by_id.n)
 		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %d of them sequences of %d others, %zu are known",
-					   n, c->n_pooled_seqs, c->n_pooled, c->by_id.n);
+					   n, c->n_multi_seqs, c->n_multi, c->by_id.n);
 	if (sched_n_running(c->sched) + sched_n_held(c->sched) == 0 && used != 0)
 		return err_set(e, ERR_INTERNAL, "%d blocks are in use and no request runs", used);
 	if (c->n_doomed != 0)

@@ -3,7 +3,8 @@
  *	  A backend without a model: deterministic answers, so that everything around
  *	  the model can be tested without one.  docs/testing.md is its manual.
  *
- * A request's answer is its prompt's words in upper case, one token a word;
+ * A request's answer is its prompt's words in upper case, one token a word (with a
+ * grammar what fake_grammar.c makes of it);
  * markers in the prompt ("@error", "@delay:50", ...) ask for special behaviour.
  * Vectors, scores and labels are fake_pool.c's; markers work on them, too.
  * The step loop finishes at most fake_batch requests per step of fake_step_ms.
@@ -14,6 +15,8 @@
  *
  * Tested by tests/unit/test_fake.c.
  */
+#include "engine/fake_grammar.h"
+#include "engine/fake_out.h"
 #include "engine/fake_pool.h"
 
 #include <ctype.h>
@@ -42,7 +45,9 @@ struct Req
 	int			n_prompt;		/* tokens, of all sequences */
 	Buf			answer;			/* whole text */
 	IntVec		cuts;			/* end offset of each token's text in answer */
+	size_t		words;			/* answer without what a seed adds */
 	size_t		sent;			/* tokens sent */
+	int			n_told;			/* answers that have ended */
 	ReqFinish	finish;
 	const char *stop_reason;
 	int			blocks;
@@ -63,6 +68,7 @@ struct Inst
 	Req		  **tail;
 	CoreStats	st;
 	int			max_len;
+	bool		priorities;		/* are allowed */
 	unsigned	tasks;			/* bits 1 << PoolTask */
 	int64_t		counter;		/* unseeded sampling */
 	ChatModel  *chat;
@@ -176,6 +182,33 @@ big_answer(Req *r, int64_t bytes)
 	end_token(r);
 }
 
+/* What stands between "@say:" and "@end", a token a word, each with the blanks that follow it. */
+static void
+said(Req *r, const char *text, int max_tokens)
+{
+	const char *end = strstr(text, "@end");
+
+	if (end == NULL)
+		end = text + strlen(text);
+	r->finish = FIN_STOP;
+	for (const char *p = text; p < end;)
+	{
+		const char *from = p;
+
+		if (r->cuts.len == (size_t) max_tokens)
+		{
+			r->finish = FIN_LENGTH;
+			return;
+		}
+		while (p < end && !isspace((unsigned char) *p))
+			p++;
+		while (p < end && isspace((unsigned char) *p))
+			p++;
+		buf_add(&r->answer, from, (size_t) (p - from));
+		end_token(r);
+	}
+}
+
 /* Cut the answer at the earliest stop string. */
 static void
 apply_stop(Req *r)
@@ -215,15 +248,24 @@ static void
 make_answer(Inst *in, Req *r)
 {
 	const GenParams *p = &r->spec.params;
+	const char *say;
 	int64_t		n;
 
 	if ((n = marker_num(r->prompt, "big", -1)) >= 0)
 		big_answer(r, n);
+	else if (r->spec.grammar != NULL)
+	{
+		fake_fitting(r->spec.grammar, r->prompt, p->max_tokens, &r->answer, &r->cuts, &r->finish);
+		return;
+	}
 	else if ((n = marker_num(r->prompt, "tokens", -1)) >= 0)
 		numbered_words(r, n, p->max_tokens);
+	else if ((say = marker(r->prompt, "say", NULL)) != NULL)
+		said(r, say, p->max_tokens);
 	else
 		words_of_prompt(r, p->max_tokens);
-	if (p->temperature > 0)
+	r->words = r->answer.len;
+	if (p->temperature > 0 && p->out.beam_width == 0)
 	{
 		if (p->has_seed)
 			buf_printf(&r->answer, " #%lld", (long long) p->seed);
@@ -247,19 +289,91 @@ static void
 emit(Req *r, ReqEvent *ev)
 {
 	ev->prompt_tokens = r->n_prompt;
-	ev->output_tokens = (int) r->sent;
+	ev->output_tokens = (int) r->sent * (r->n_told > 1 ? r->n_told : 1);
 	ev->arrival_us = r->arrival_us;
 	ev->scheduled_us = r->scheduled_us;
 	r->spec.sink(r->spec.sink_ctx, r, ev);
 }
 
+/* How many answers are wanted. */
+static int
+n_answers(const Req *r)
+{
+	const OutParams *out = &r->spec.params.out;
+
+	return out->beam_width > 0 ? out->beam_width : out->n;
+}
+
+/* Answer i, of which the first has been made: the same words, and the next seeds. */
 static void
-send_event(Req *r, size_t upto, ReqFinish finish, const Err *err)
+other_answer(Inst *in, const Req *r, int i, Buf *text)
+{
+	const GenParams *p = &r->spec.params;
+	size_t		words = r->words < r->answer.len ? r->words : r->answer.len;
+
+	buf_add(text, r->answer.data, words);
+	if (p->out.beam_width > 0)
+		buf_printf(text, " beam %d", i);
+	else if (p->has_seed)
+		buf_printf(text, " #%lld", (long long) p->seed + i);
+	else
+		buf_printf(text, " #r%lld", (long long) ++in->counter);
+}
+
+/* The end of the first answer, and then all of the others. */
+static void
+send_ends(Inst *in, Req *r, ReqEvent *ev)
+{
+	ReqFinish	finish = ev->finish;
+	int			n = n_answers(r);
+	IntVec		ids = {0};
+	Buf			text = {0};
+	Logprobs   *lp = NULL;
+
+	ev->is_beam = r->spec.params.out.beam_width > 0;
+	for (int i = 0; i < n; i++)
+	{
+		ev->index = i;
+		ev->finish = i + 1 < n ? FIN_NONE : finish;
+		if (ev->is_beam)
+		{
+			ev->cum_logprob = -1 - i;
+			ev->score = ev->cum_logprob / ((double) r->sent + r->n_prompt);
+		}
+		if (i == 1)
+		{
+			for (size_t k = 0; k < r->sent; k++)
+				intvec_push(&ids, 256 + (int32_t) k);
+			ev->ids = ids.data;
+			ev->n_ids = (int) ids.len;
+			ev->logprobs = lp = fakeout_logprobs(&r->spec.params.out, ids.data, ev->n_ids);
+			ev->prompt_logprobs = NULL;
+		}
+		if (i > 0 && r->spec.params.detokenize)
+		{
+			buf_reset(&text);
+			other_answer(in, r, i, &text);
+			ev->text = text.data;
+			ev->text_len = text.len;
+		}
+		r->n_told = i + 1;
+		emit(r, ev);
+	}
+	intvec_free(&ids);
+	buf_free(&text);
+	logprobs_free(lp);
+}
+
+static void
+send_event(Inst *in, Req *r, size_t upto, ReqFinish finish, const Err *err)
 {
 	size_t		from = r->sent > 0 ? (size_t) r->cuts.data[r->sent - 1] : 0;
 	size_t		to = upto > 0 ? (size_t) r->cuts.data[upto - 1] : 0;
 	IntVec		ids = {0};
-	ReqEvent	ev = {.finish = finish,.err = err};
+	bool		first = r->sent == 0;
+	Logprobs   *lp;
+	Logprobs   *prompt_lp = NULL;
+	ReqEvent	ev = {.finish = finish,.ended = finish,.err = err};
 
 	for (size_t i = r->sent; i < upto; i++)
 		intvec_push(&ids, 256 + (int32_t) i);
@@ -276,7 +390,16 @@ send_event(Req *r, size_t upto, ReqFinish finish, const Err *err)
 	if (upto > 0 && r->first_us == 0)
 		r->first_us = ev.now_us;
 	ev.first_token_us = r->first_us;
-	emit(r, &ev);
+	ev.logprobs = lp = fakeout_logprobs(&r->spec.params.out, ids.data, ev.n_ids);
+	if (first && upto > 0)
+		ev.prompt_logprobs = prompt_lp = fakeout_prompt(&r->spec.params.out, &r->spec.prompt);
+	ev.cum_logprob = lp != NULL ? FAKE_LOGPROB * (double) upto : 0;
+	if (finish == FIN_STOP || finish == FIN_LENGTH)
+		send_ends(in, r, &ev);
+	else
+		emit(r, &ev);
+	logprobs_free(lp);
+	logprobs_free(prompt_lp);
 	intvec_free(&ids);
 }
 
@@ -284,7 +407,7 @@ static void
 send_pooled(Req *r)
 {
 	FakePooled	p;
-	ReqEvent	ev = {.finish = FIN_STOP,.now_us = clock_us()};
+	ReqEvent	ev = {.finish = FIN_STOP,.ended = FIN_STOP,.now_us = clock_us()};
 
 	fakepool_answer(&r->spec.pool, &p);
 	ev.values = p.values;
@@ -300,6 +423,8 @@ static void
 req_free(Req *r)
 {
 	genparams_free(&r->spec.params);
+	grammar_unref(r->spec.grammar);
+	intvec_free(&r->spec.grammar_after);
 	poolspec_free(&r->spec.pool);
 	intvec_free(&r->spec.prompt);
 	intvec_free(&r->cuts);
@@ -361,7 +486,7 @@ start(Inst *in, Req *r)
 		r->slow_us = marker_num(r->prompt, "slow", 0) * 1000;
 		make_answer(in, r);
 	}
-	send_event(r, 0, FIN_NONE, NULL);
+	send_event(in, r, 0, FIN_NONE, NULL);
 	if (has_marker(r->prompt, "hang"))
 		return INT64_MAX;
 	delay = marker_num(r->prompt, "delay", 0) * 1000;
@@ -376,7 +501,7 @@ advance(Inst *in, Req *r, bool cancelled, int64_t *due)
 
 	if (cancelled)
 	{
-		send_event(r, r->sent, FIN_ABORT, NULL);
+		send_event(in, r, r->sent, FIN_ABORT, NULL);
 		return true;
 	}
 	if (!r->started && (*due = start(in, r)) > 0)
@@ -388,12 +513,12 @@ advance(Inst *in, Req *r, bool cancelled, int64_t *due)
 	if (has_marker(r->prompt, "close"))
 	{
 		e.cls = ERR_NONE;
-		send_event(r, r->sent, FIN_ERROR, &e);
+		send_event(in, r, r->sent, FIN_ERROR, &e);
 		return true;
 	}
 	if (fake_error(r->prompt, &e))
 	{
-		send_event(r, r->sent, FIN_ERROR, &e);
+		send_event(in, r, r->sent, FIN_ERROR, &e);
 		return true;
 	}
 	if (is_pooled(r))
@@ -401,15 +526,15 @@ advance(Inst *in, Req *r, bool cancelled, int64_t *due)
 		send_pooled(r);
 		return true;
 	}
-	if (r->slow_us > 0 && r->sent + 1 < r->cuts.len)
+	if (r->slow_us > 0 && r->sent + 1 < r->cuts.len && r->spec.params.out.beam_width == 0)
 	{
-		send_event(r, r->sent + 1, FIN_NONE, NULL);
+		send_event(in, r, r->sent + 1, FIN_NONE, NULL);
 		*due = clock_us() + r->slow_us;
 		return false;
 	}
-	while (r->slow_us == 0 && r->sent + 1 < r->cuts.len && r->sent < 256)
-		send_event(r, r->sent + 1, FIN_NONE, NULL);
-	send_event(r, r->cuts.len, r->finish, NULL);
+	while (r->slow_us == 0 && r->sent + 1 < r->cuts.len && r->sent < 256 && r->spec.params.out.beam_width == 0)
+		send_event(in, r, r->sent + 1, FIN_NONE, NULL);
+	send_event(in, r, r->cuts.len, r->finish, NULL);
 	return true;
 }
 
@@ -460,6 +585,7 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 	chat_special(in->chat, "eos_token", "</s>", 4);
 	pthread_mutex_init(&in->lock, NULL);
 	in->tail = &in->head;
+	in->priorities = strcmp(s->scheduling_policy, "priority") == 0;
 	in->max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN;
 	in->tasks = strcmp(path, "/fake/embed") == 0 ? 1u << PT_EMBED | 1u << PT_TOKEN_EMBED : ~0u;
 	in->st.kv_bytes = kv;
@@ -499,7 +625,7 @@ fake_free(Inst *in)
 	{
 		Req		   *next = r->next;
 
-		send_event(r, r->sent, FIN_ABORT, NULL);
+		send_event(in, r, r->sent, FIN_ABORT, NULL);
 		req_free(r);
 		r = next;
 	}
@@ -557,6 +683,17 @@ fake_chat(const Inst *in)
 	return in->chat;
 }
 
+/* Tokens of answers have no text of their own. */
+static void
+fake_piece(const Inst *in, int32_t id, Buf *out)
+{
+	(void) in;
+	if (id >= 0 && id < 256)
+		buf_addc(out, (char) id);
+	else
+		buf_printf(out, "w%d", id - 256);
+}
+
 static bool
 fake_decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
 {
@@ -568,6 +705,13 @@ fake_decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *o
 			return err_set(e, ERR_INVALID, "token id %d is out of range", ids[i]);
 		buf_addc(out, (char) ids[i]);
 	}
+	return true;
+}
+
+static bool
+fake_prepare_grammar(Inst *in, Err *e)
+{
+	(void) in, (void) e;
 	return true;
 }
 
@@ -595,8 +739,8 @@ fake_normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *promp
 	if (!(given & GP_MAX_TOKENS) || p->max_tokens > room)
 		p->max_tokens = room;
 	if (!(given & GP_TEMPERATURE))
-		p->temperature = 0;
-	return true;
+		p->temperature = p->out.n > 1 ? 1 : 0;
+	return priority_check(p->priority, in->priorities, e) && outparams_check(&p->out, p->temperature, 256, LOGPROBS_MAX, e);
 }
 
 static bool
@@ -856,9 +1000,11 @@ const Backend backend_fake = {
 	.encode_marked = fake_encode_marked,
 	.token_starts = fake_token_starts,
 	.chat = fake_chat,
+	.piece = fake_piece,
 	.decode = fake_decode,
 	.pool = fake_pool,
 	.labels = fake_labels,
+	.prepare_grammar = fake_prepare_grammar,
 	.normalize = fake_normalize,
 	.submit = fake_submit,
 	.cancel = fake_cancel,

@@ -21,6 +21,7 @@ struct Job
 typedef enum JobQueue
 {
 	JQ_TEXT,					/* tokenizing: two threads, never behind a step */
+	JQ_GRAMMAR,					/* the same for requests with grammars, which may take a second: two threads */
 	JQ_LOAD,					/* model loads: one at a time */
 	JQ_CHECK,					/* looks at model files without loading */
 	JQ_COUNT

@@ -32,7 +32,7 @@
 #include "engine/server.h"
 #include "wire/control.h"
 
-#define ENGINE_VERSION "0.5.0"
+#define ENGINE_VERSION "0.6.0"
 
 typedef struct Args
 {
@@ -141,6 +141,7 @@ serve(const Args *a, SettingsBox *box)
 	static Control k;
 	const Backend *be = a->fake ? &backend_fake : &backend_core;
 	const char *isa = "fake";
+	Plugins    *plugins;
 	WireArena	arena;
 	Settings	set;
 	Link		hello = {.control_fd = a->control_fd};
@@ -161,6 +162,12 @@ serve(const Args *a, SettingsBox *box)
 			return ENGINE_EXIT_USAGE;
 		}
 		isa = kern->name;
+		if (!plugins_load(set.logits_processors, &plugins, &e))
+		{
+			log_line('P', "%s (setting vllm.logits_processors)", e.msg);
+			return ENGINE_EXIT_USAGE;
+		}
+		plugins_set_loaded(plugins);
 	}
 	signal(SIGPIPE, SIG_IGN);
 	if (fcntl(a->control_fd, F_SETFD, FD_CLOEXEC) != 0)

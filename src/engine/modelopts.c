@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/parsing.h"
 #include "quant/quantize.h"
 #include "text/chat.h"
 
@@ -124,6 +125,8 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{"max_num_seqs", offsetof(ModelOpts, max_num_seqs), 1, 4096},
 		{"max_num_batched_tokens", offsetof(ModelOpts, max_num_batched_tokens), 1, 65536},
 	};
+	const ToolFormat *tools;
+	const ReasonFormat *reason;
 	ChatFormat	format;
 	int64_t		n;
 
@@ -166,14 +169,26 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		o->rope_theta = v->valuedouble;
 		return true;
 	}
+	if (strcmp(v->string, "jump_forward") == 0)
+	{
+		o->no_jump = cJSON_IsFalse(v);
+		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
+	}
 	/* chatmodel_of_options() reads these */
 	if (strcmp(v->string, "content_format") == 0)
 		return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(v, e, "auto, string or openai");
 	if (strcmp(v->string, "chat_template") == 0)
 		return cJSON_IsString(v) || opt_wrong(v, e, "a chat template, or the path of a file with one");
+	/* parsing_of_chat() reads these */
+	if (strcmp(v->string, "tool_call_parser") == 0)
+		return cJSON_IsString(v) ? tool_parser_by_name(v->valuestring, strlen(v->valuestring), &tools, e) :
+			opt_wrong(v, e, "the name of a tool parser");
+	if (strcmp(v->string, "reasoning_parser") == 0)
+		return cJSON_IsString(v) ? reasoning_parser_by_name(v->valuestring, strlen(v->valuestring), &reason, e) :
+			opt_wrong(v, e, "the name of a reasoning parser");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, chat_template and content_format.");
+					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, chat_template, content_format, tool_call_parser and reasoning_parser.");
 }
 
 const QuantScheme *

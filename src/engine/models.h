@@ -33,6 +33,8 @@ Models	   *models_new(struct Server *srv);
  */
 Entry	   *models_entry(Models *m, uint32_t dboid, const char *name, const char *path,
 						 const char *options, Err *e);
+/* The context length of a model that is loaded, 0 = not known. */
+int			models_known_len(Models *m, uint32_t dboid, const char *name, size_t n);
 void		entry_ref(Entry *en);
 void		entry_unref(Entry *en);
 EntryCounters *entry_counters(Entry *en);

@@ -8,8 +8,9 @@
  *	2. the primary EOS, unless ignore_eos: stop, reason NULL;
  *	3. a stop id (the user's, or another EOS of the model): stop, reason the id;
  *	4. max_tokens or the context length reached: length;
+ *	   a pattern has been repeated as often as repetition_detection says: repetition;
  *	5. text: the token's, unless it ended the answer in 2 or 3 and include_stop
- *	   is off;
+ *	   is off (constraint.c may have ended it by a token that is text);
  *	6. stop strings in the text, once min_tokens are passed: stop, reason the
  *	   string.  This overrides 4.
  *
@@ -26,17 +27,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CONTEXT_TOKENS 6		/* of the prompt, for the detokenizer */
-
 void
 out_begin(Req *r, const Tok *tok)
 {
 	const GenParams *p = &r->params;
-	size_t		n = (size_t) r->n_prompt < CONTEXT_TOKENS ? (size_t) r->n_prompt : CONTEXT_TOKENS;
+	size_t		n = (size_t) r->n_prompt < OUT_CONTEXT ? (size_t) r->n_prompt : OUT_CONTEXT;
 
 	if (!p->detokenize)
 		return;
 	r->detok = detok_new(tok, r->tokens.data + r->n_prompt - n, n, p->skip_special);
+	if (p->tight_special && !p->skip_special)
+		detok_tighten(r->detok);
 	r->stop = stop_new((const char *const *) p->stop, p->stop_len, (size_t) p->n_stop, p->include_stop);
 }
 
@@ -51,6 +52,8 @@ out_end(Req *r)
 	r->stop = NULL;
 	buf_free(&r->text);
 	buf_free(&r->piece);
+	token_counts_free(r->counts);
+	r->counts = NULL;
 }
 
 static bool
@@ -62,12 +65,29 @@ has_id(const int32_t *ids, int n, int32_t id)
 	return false;
 }
 
+/* Do the last tokens repeat a pattern of some length often enough? */
+static bool
+repeats(const GenParams *p, const int32_t *ids, int n)
+{
+	for (int len = p->repeat_min; len <= p->repeat_max && (int64_t) len * p->repeat_count <= n; len++)
+	{
+		int			i = n - 1;
+		int			from = n - len * (p->repeat_count - 1);
+
+		while (i >= from && ids[i] == ids[i - len])
+			i--;
+		if (i < from)
+			return true;
+	}
+	return false;
+}
+
 /* Does the id or the count end the answer?  The step thread asks this of each new token. */
 OutResult
 out_ends(Req *r, int32_t eos, int max_model_len)
 {
 	const GenParams *p = &r->params;
-	OutResult	res = {FIN_NONE, NULL};
+	OutResult	res = {.finish = FIN_NONE};
 	int			n_output = req_n_output(r);
 	int32_t		id = r->tokens.data[r->tokens.len - 1];
 
@@ -88,6 +108,11 @@ out_ends(Req *r, int32_t eos, int max_model_len)
 	}
 	if (n_output >= p->max_tokens || r->tokens.len >= (size_t) max_model_len)
 		res.finish = FIN_LENGTH;
+	else if (p->repeat_max > 0 && n_output >= p->min_tokens && repeats(p, r->tokens.data + r->n_prompt, n_output))
+	{
+		res.finish = FIN_REPETITION;
+		res.reason = "repetition_detected";
+	}
 	return res;
 }
 
@@ -113,7 +138,7 @@ out_text(Req *r, int32_t id, int n_output, OutResult *res)
 	buf_reset(&r->text);
 	if (r->detok == NULL)
 		return;
-	if (res->finish != FIN_STOP || r->params.include_stop)
+	if (res->finish != FIN_STOP || res->is_text || r->params.include_stop)
 	{
 		detok_push(r->detok, id, &r->piece);
 		if (feed_piece(r, n_output, res))

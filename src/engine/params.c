@@ -68,6 +68,7 @@ gendefaults_init(GenDefaults *d, const Conf *conf, const Tok *tok, int vocab_siz
 	d->top_p = conf_in_range(conf, "generation.top_p", 1e-9, 1, 1);
 	d->top_k = (int) conf_in_range(conf, "generation.top_k", -1, INT_MAX, 0);
 	d->min_p = conf_in_range(conf, "generation.min_p", 0, 1, 0);
+	d->repetition_penalty = conf_in_range(conf, "generation.repetition_penalty", 1e-9, 1e9, 1);
 	d->max_new_tokens = (int) conf_in_range(conf, "generation.max_new_tokens", 0, INT_MAX, 0);
 	d->n_valid = tok_vocab_size(tok) < vocab_size ? tok_vocab_size(tok) : vocab_size;
 
@@ -95,6 +96,33 @@ genparams_init(GenParams *p)
 	p->top_p = 1;
 	p->skip_special = true;
 	p->detokenize = true;
+	p->out.n = 1;
+	p->out.logprobs = p->out.prompt_logprobs = LOGPROBS_NONE;
+	p->out.length_penalty = 1;
+}
+
+LogitRules *
+genparams_rules(GenParams *p)
+{
+	if (p->rules == NULL)
+		p->rules = logit_rules_new();
+	return p->rules;
+}
+
+const char *
+finish_name(ReqFinish f)
+{
+	switch (f)
+	{
+		case FIN_STOP:
+			return "stop";
+		case FIN_LENGTH:
+			return "length";
+		case FIN_REPETITION:
+			return "repetition";
+		default:
+			return NULL;
+	}
 }
 
 void
@@ -106,6 +134,9 @@ genparams_free(GenParams *p)
 	mem_free(p->stop_len);
 	mem_free(p->stop_ids);
 	mem_free(p->min_ids);
+	intvec_free(&p->out.logprob_ids);
+	logit_rules_free(p->rules);
+	mem_free(p->extra_args);
 	memset(p, 0, sizeof(*p));
 }
 
@@ -130,6 +161,9 @@ fill_defaults(GenParams *p, unsigned given, const GenDefaults *d)
 		p->min_p = d->min_p;
 	if (!(given & GP_MAX_TOKENS))
 		p->max_tokens = INT_MAX;	/* what the context holds */
+
+	if (!(given & GP_REPETITION_PENALTY) && d->repetition_penalty != 1)
+		genparams_rules(p)->repetition_penalty = d->repetition_penalty;
 
 	if (p->temperature > 0 && p->temperature < MIN_TEMPERATURE)
 		p->temperature = MIN_TEMPERATURE;
@@ -180,6 +214,25 @@ check_ranges(const GenParams *p, unsigned given, Err *e)
 				p->max_tokens, p->min_tokens);
 		return bad_param(e, "min_tokens");
 	}
+	return true;
+}
+
+static bool
+check_repeats(GenParams *p, Err *e)
+{
+	if (p->repeat_max < 0 || p->repeat_min < 0 || p->repeat_min > p->repeat_max)
+	{
+		err_set(e, ERR_INVALID, "repetition_detection needs 0 <= min_pattern_size <= max_pattern_size, got %d and %d",
+				p->repeat_min, p->repeat_max);
+		return bad_param(e, "repetition_detection");
+	}
+	if (p->repeat_max > 0 && p->repeat_count < 2)
+	{
+		err_set(e, ERR_INVALID, "repetition_detection needs a min_count of at least 2, got %d", p->repeat_count);
+		return bad_param(e, "repetition_detection");
+	}
+	if (p->repeat_max > 0 && p->repeat_min == 0)
+		p->repeat_min = 1;
 	return true;
 }
 
@@ -292,6 +345,16 @@ fit_max_tokens(const Core *c, GenParams *p, unsigned given, int n_prompt, Err *e
 }
 
 bool
+priority_check(int priority, bool priorities, Err *e)
+{
+	if (priority == 0 || priorities)
+		return true;
+	err_set(e, ERR_INVALID, "priority must be 0 while requests are served in turn, got %d", priority);
+	bad_param(e, "priority");
+	return err_hint(e, "Set vllm.scheduling_policy to priority.");
+}
+
+bool
 core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
 {
 	const GenDefaults *d = core_defaults(c);
@@ -302,7 +365,10 @@ core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt
 		return err_hint(e, "It is for functions such as llm_embed, llm_score or llm_classify.");
 	}
 	fill_defaults(p, given, d);
-	if (!check_ranges(p, given, e) || !check_stops(p, d->n_valid, e))
+	if (!check_ranges(p, given, e) || !check_stops(p, d->n_valid, e) || !check_repeats(p, e) ||
+		(p->rules != NULL && !logit_rules_check(p->rules, core_tok(c), d->n_valid, e)) ||
+		!plugins_check(core_plugins(c), p->extra_args, &p->plugins, e) ||
+		!priority_check(p->priority, core_priorities(c), e) || !outparams_check(&p->out, p->temperature, d->n_valid, core_max_logprobs(c), e))
 		return false;
 	if (p->temperature == 0)
 	{

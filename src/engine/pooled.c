@@ -389,7 +389,7 @@ logprobs(const PoolStep *s, const Plan *plan)
 	for (int i = 0; i < plan->n; i++)
 	{
 		const PlanEntry *pe = &plan->e[i];
-		bool		ours = pe->n_out > 0 && pe->r->pooled->spec.task == PT_LOGPROBS;
+		bool		ours = pe->n_out > 0 && pe->r->pooled != NULL && pe->r->pooled->spec.task == PT_LOGPROBS;
 
 		if (!ours && pe->n_out + pe->sample > 0)
 			score_run(&a);
@@ -418,11 +418,13 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 	{
 		const PlanEntry *pe = &plan->e[i];
 
-		if (pe->n_out > 0 && pe->r->pooled->spec.task == PT_LOGPROBS)
+		if (pe->n_out == 0 || pe->r->pooled == NULL)
+			;
+		else if (pe->r->pooled->spec.task == PT_LOGPROBS)
 			scored = true;
-		else if (pe->n_out > 0 && pe->r->pooled->by_token)
+		else if (pe->r->pooled->by_token)
 			model_pool_head(s->model, pe->r->pooled->spec.task, rows, pe->n_out, more_values(pe->r, pe->n_out));
-		else if (pe->n_out > 0)
+		else
 			gather(s, pe, rows);
 		rows += (size_t) (pe->n_out + pe->sample) * width;
 	}

@@ -6,89 +6,27 @@
  * backend has checked already; what depends on the model is normalize()'s.  Short
  * texts are tokenized at once, longer ones by a job on JQ_TEXT.
  *
- * Threads: everything is the server thread's but sink(), which the step thread
- * calls, and the jobs' run functions, which only see the job and the instance that
- * it has pinned.
+ * Threads: everything is the server thread's but the jobs' run functions, which only see
+ * the job and the instance that it has pinned.
  *
  * Tested by tests/unit/test_server.c.
  */
 #include "engine/request.h"
 
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/hist.h"
+#include "engine/replies.h"
+#include "engine/request_params.h"
 #include "engine/server.h"
+#include "grammar/grammar.h"
 
 #define INLINE_TEXT		4096	/* bytes or ids handled on the server thread */
-#define MAX_STOPS		64
-#define MAX_STOP_BYTES	4096
 
 /* ---- decoding ---- */
-
-static bool
-bad(Err *e, const char *param, const char *what)
-{
-	err_set(e, ERR_INVALID, "%s %s", param, what);
-	return err_detail(e, "parameter=%s", param);
-}
-
-static bool
-range_int(const WireField *f, int64_t min, int64_t max, int *out, Err *e)
-{
-	const char *name = wire_tag_name(f->tag);
-
-	if (f->i < min || f->i > max)
-	{
-		err_set(e, ERR_INVALID, "%s must be between %lld and %lld, got %lld", name,
-				(long long) min, (long long) max, (long long) f->i);
-		return err_detail(e, "parameter=%s", name);
-	}
-	*out = (int) f->i;
-	return true;
-}
-
-static bool
-range_num(const WireField *f, double min, double max, double *out, Err *e)
-{
-	const char *name = wire_tag_name(f->tag);
-
-	if (!isfinite(f->num) || f->num < min || f->num > max)
-	{
-		err_set(e, ERR_INVALID, "%s must be between %g and %g, got %g", name, min, max, f->num);
-		return err_detail(e, "parameter=%s", name);
-	}
-	*out = f->num;
-	return true;
-}
-
-static bool
-add_stop(GenParams *p, const WireField *f, Err *e)
-{
-	if (f->n == 0)
-		return bad(e, "stop", "cannot contain an empty string");
-	if (p->n_stop == MAX_STOPS || f->n > MAX_STOP_BYTES)
-		return bad(e, "stop", "may have at most 64 strings of at most 4096 bytes");
-	p->stop = mem_realloc(p->stop, (size_t) (p->n_stop + 1) * sizeof(char *));
-	p->stop_len = mem_realloc(p->stop_len, (size_t) (p->n_stop + 1) * sizeof(size_t));
-	p->stop[p->n_stop] = mem_strndup(f->s, f->n);
-	p->stop_len[p->n_stop++] = f->n;
-	return true;
-}
-
-static bool
-add_stop_ids(GenParams *p, const WireField *f, Err *e)
-{
-	if (f->n > 1024 || p->stop_ids != NULL)
-		return bad(e, "stop_token_ids", "may have at most 1024 elements");
-	p->stop_ids = mem_alloc(f->n * sizeof(int32_t));
-	for (size_t i = 0; i < f->n; i++)
-		p->stop_ids[i] = wire_int_at(f, i);
-	p->n_stop_ids = (int) f->n;
-	return true;
-}
 
 static bool
 copy_name(char *to, size_t size, const WireField *f, Err *e)
@@ -116,63 +54,7 @@ copy_format(ChatFormat *to, const WireField *f, Err *e)
 	char		name[32];
 
 	return (f->n < sizeof(name) && copy_name(name, sizeof(name), f, e) && chat_format_by_name(name, to)) ||
-		bad(e, "content_format", "must be auto, string or openai");
-}
-
-/* Fields of sampling parameters; *known = false if it is none. */
-static bool
-param_field(Request *r, const WireField *f, bool *known, Err *e)
-{
-	GenParams  *p = &r->params;
-
-	*known = true;
-	switch (f->tag)
-	{
-		case WTAG_MAX_TOKENS:
-			r->given |= GP_MAX_TOKENS;
-			return range_int(f, 1, INT_MAX, &p->max_tokens, e);
-		case WTAG_MIN_TOKENS:
-			return range_int(f, 0, INT_MAX, &p->min_tokens, e);
-		case WTAG_TEMPERATURE:
-			r->given |= GP_TEMPERATURE;
-			return range_num(f, 0, 100, &p->temperature, e);
-		case WTAG_TOP_P:
-			r->given |= GP_TOP_P;
-			return range_num(f, 0, 1, &p->top_p, e) && (p->top_p > 0 || bad(e, "top_p", "must be greater than 0"));
-		case WTAG_TOP_K:
-			r->given |= GP_TOP_K;
-			if (!range_int(f, -1, INT_MAX, &p->top_k, e))
-				return false;
-			if (p->top_k < 0)
-				p->top_k = 0;
-			return true;
-		case WTAG_MIN_P:
-			r->given |= GP_MIN_P;
-			return range_num(f, 0, 1, &p->min_p, e);
-		case WTAG_SEED:
-			p->has_seed = f->i != -1;
-			p->seed = f->i;
-			return true;
-		case WTAG_STOP:
-			return add_stop(p, f, e);
-		case WTAG_STOP_TOKEN_IDS:
-			return add_stop_ids(p, f, e);
-		case WTAG_IGNORE_EOS:
-			p->ignore_eos = f->i != 0;
-			return true;
-		case WTAG_INCLUDE_STOP:
-			p->include_stop = f->i != 0;
-			return true;
-		case WTAG_SKIP_SPECIAL:
-			p->skip_special = f->i != 0;
-			return true;
-		case WTAG_DETOKENIZE:
-			p->detokenize = f->i != 0;
-			return true;
-		default:
-			*known = false;
-			return true;
-	}
+		params_bad(e, "content_format", "must be auto, string or openai");
 }
 
 static bool
@@ -186,14 +68,14 @@ long_by_name(LongInput *to, const WireField *f, Err *e)
 			*to = (LongInput) i;
 			return true;
 		}
-	return bad(e, "long_input", "must be error, truncate or chunk");
+	return params_bad(e, "long_input", "must be error, truncate or chunk");
 }
 
 static bool
 add_choice(PoolRequest *p, const WireField *f, Err *e)
 {
 	if (p->n_choices == POOL_MAX_CHOICES)
-		return bad(e, "choice", "may be given at most 4096 times");
+		return params_bad(e, "choice", "may be given at most 4096 times");
 	p->choices = mem_realloc(p->choices, (size_t) (p->n_choices + 1) * sizeof(PoolText));
 	p->choices[p->n_choices++] = (PoolText) {f->s, f->n};
 	return true;
@@ -209,12 +91,12 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_TASK:
 			p->task = pool_task_by_name(f->s, f->n);
 			return (p->task != PT_NONE && p->task != PT_LOGPROBS) ||
-				bad(e, "task", "must be embed, token_embed, classify, token_classify, score or reward");
+				params_bad(e, "task", "must be embed, token_embed, classify, token_classify, score or reward");
 		case WTAG_PAIR:
 			p->pair = (PoolText) {f->s, f->n};
 			return true;
 		case WTAG_DIMENSIONS:
-			return range_int(f, 1, INT_MAX, &p->dimensions, e);
+			return params_int(f, 1, INT_MAX, &p->dimensions, e);
 		case WTAG_USE_ACTIVATION:
 			p->activation = f->i != 0;
 			return true;
@@ -227,10 +109,10 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_LONG_INPUT:
 			return long_by_name(&p->long_input, f, e);
 		case WTAG_TRUNCATE_TOKENS:
-			return range_int(f, -1, INT_MAX, &p->truncate, e) &&
-				(p->truncate != 0 || bad(e, "truncate", "must be -1 or at least 1"));
+			return params_int(f, -1, INT_MAX, &p->truncate, e) &&
+				(p->truncate != 0 || params_bad(e, "truncate", "must be -1 or at least 1"));
 		case WTAG_STEP_TAG_ID:
-			return range_int(f, 0, INT_MAX, &p->step_tag, e);
+			return params_int(f, 0, INT_MAX, &p->step_tag, e);
 		case WTAG_RETURNED_TOKEN_IDS:
 			for (size_t i = 0; i < f->n; i++)
 				intvec_push(&p->columns, wire_int_at(f, i));
@@ -278,6 +160,10 @@ other_field(Request *r, const WireField *f, Err *e)
 			return true;
 		case WTAG_COMMAND:
 			return copy_name(r->command, sizeof(r->command), f, e);
+		case WTAG_SCHEMA:
+			r->schema = f->s;
+			r->schema_len = f->n;
+			return true;
 		case WTAG_PROMPT:
 			r->has_prompt = true;
 			r->prompt = f->s;
@@ -295,6 +181,9 @@ other_field(Request *r, const WireField *f, Err *e)
 			return true;
 		case WTAG_CHAT_KWARGS:
 			r->chat.kwargs = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_REASONING_EFFORT:
+			r->chat.effort = (ChatText) {f->s, f->n};
 			return true;
 		case WTAG_CONTENT_FORMAT:
 			return copy_format(&r->chat.format, f, e);
@@ -318,18 +207,25 @@ other_field(Request *r, const WireField *f, Err *e)
 			r->want_ids = f->i != 0;
 			r->has_want_ids = true;
 			return true;
+		case WTAG_WANT_ANSWERS:
+			r->want_answers = f->i != 0;
+			return true;
 		case WTAG_ADD_SPECIAL:
 			r->add_special = f->i != 0;
 			return true;
+		case WTAG_WHOLE_LENGTH:
+			r->whole_length = f->i != 0;
+			return true;
+		case WTAG_TRUNCATE_PROMPT_TOKENS:
+			return params_int(f, -1, INT_MAX, &r->truncate, e) &&
+				(r->truncate != 0 || params_bad(e, "truncate_prompt_tokens", "must be -1 or at least 1"));
+		case WTAG_TRUNCATION_SIDE:
+			r->truncate_right = f->n == 5 && memcmp(f->s, "right", 5) == 0;
+			return r->truncate_right || (f->n == 4 && memcmp(f->s, "left", 4) == 0) ||
+				params_bad(e, "truncation_side", "must be left or right");
 		default:
 			return err_set(e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
 	}
-}
-
-static bool
-is_pooled(int kind)
-{
-	return kind == WK_POOL || kind == WK_LOGPROBS;
 }
 
 static bool
@@ -341,17 +237,18 @@ check_whole(int kind, Request *r, Err *e)
 	{
 		if (!r->has_prompt && !r->has_chat && !(kind == WK_GENERATE && r->has_ids))
 			return err_set(e, ERR_INTERNAL, "request without a prompt");
-		if (r->has_chat && (r->has_prompt || r->has_ids))
+		/* both: the prompt is what a model without a template gets */
+		if (r->has_chat && (r->has_ids || (r->has_prompt && kind != WK_GENERATE)))
 			return err_set(e, ERR_INTERNAL, "request with a prompt and messages");
 		if (r->has_prompt && r->has_ids)
 			return err_set(e, ERR_INVALID, "prompt and prompt_token_ids exclude each other");
 		/* also where the tokenizer would add a BOS */
 		if (kind == WK_GENERATE && r->has_prompt && r->prompt_len == 0)
-			return bad(e, "prompt", "must not be empty");
+			return params_bad(e, "prompt", "must not be empty");
 	}
 	if (kind == WK_POOL && r->pool.task == PT_NONE)
 		return err_set(e, ERR_INTERNAL, "pooling request without a task");
-	if (kind == WK_LOGPROBS && r->has_chat ? r->has_ids : is_pooled(kind) && r->has_prompt == r->has_ids)
+	if (kind == WK_LOGPROBS && r->has_chat ? r->has_ids : request_is_pooled(kind) && r->has_prompt == r->has_ids)
 		return err_set(e, ERR_INTERNAL, "pooling request without a text, or with two");
 	if (kind == WK_CHAT_RENDER && (!r->has_chat || (r->model[0] == '\0' && r->chat.source.s == NULL)))
 		return err_set(e, ERR_INTERNAL, "chat without messages or a template");
@@ -359,19 +256,41 @@ check_whole(int kind, Request *r, Err *e)
 		return err_set(e, ERR_INTERNAL, "chunk request without a text");
 	if (kind == WK_CHUNK && !chunking_check(&r->chunk, e))
 		return false;
+	if (kind == WK_GENERATE && !r->has_chat && r->parse.has_choice)
+		return params_bad(e, "tool_choice", "is for chats");
+	if (kind == WK_PARSE && (!r->has_prompt || (r->parse.tools == NULL) == (r->parse.reason == NULL)))
+		return err_set(e, ERR_INTERNAL, "parse request without a text or a parser");
+	if (kind == WK_GRAMMAR && (!r->has_prompt || r->schema == NULL))
+		return err_set(e, ERR_INTERNAL, "grammar request without a schema or a text");
+	if (kind == WK_API && (r->api.path.s == NULL || (r->api.body.s == NULL && r->api.sqlstate.s == NULL)))
+		return err_set(e, ERR_INTERNAL, "API request without a path or a body");
 	if (kind == WK_DETOKENIZE && !r->has_ids)
 		return err_set(e, ERR_INTERNAL, "detokenize request without token ids");
 	if (kind == WK_CONTROL && r->command[0] == '\0')
 		return err_set(e, ERR_INTERNAL, "control request without a command");
 	if ((kind == WK_MODEL_CHECK || kind == WK_MODEL_INSPECT) && r->path == NULL)
 		return err_set(e, ERR_INTERNAL, "model check without a path");
-	if ((kind == WK_GENERATE || is_pooled(kind) || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
+	if ((kind == WK_GENERATE || request_is_pooled(kind) || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
 		 kind == WK_CHUNK || kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD) && r->model[0] == '\0')
 		return err_set(e, ERR_INTERNAL, "request without a model");
 	if ((r->given & GP_MAX_TOKENS) && p->min_tokens > p->max_tokens)
-		return bad(e, "min_tokens", "must not be greater than max_tokens");
+		return params_bad(e, "min_tokens", "must not be greater than max_tokens");
 	if (p->n_stop > 0 && !p->detokenize)
-		return bad(e, "stop", "needs detokenize");
+		return params_bad(e, "stop", "needs detokenize");
+	return true;
+}
+
+/* Calls that must be made constrain the answer as a schema does. */
+static bool
+check_calls(Request *r, Err *e)
+{
+	if (!parsing_check(&r->parse, &r->chat.tools, e))
+		return false;
+	if (r->parse.schema.len == 0)
+		return true;
+	if (r->structured.schema.s != NULL)
+		return params_bad(e, "tool_choice", "can't require a tool's call and json_schema at once");
+	r->structured.schema = (JsonSpan) {r->parse.schema.data, r->parse.schema.len};
 	return true;
 }
 
@@ -390,8 +309,12 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	{
 		bool		known;
 
-		if (!param_field(r, &f, &known, e) || (!known && !pool_field(&r->pool, &f, &known, e)) ||
+		if (!params_field(&r->params, &r->given, &f, &known, e) ||
+			(!known && !replies_field(&r->params.out, &f, &known, e)) || (!known && !pool_field(&r->pool, &f, &known, e)) ||
 			(!known && !chunking_field(&r->chunk, &f, &known, e)) ||
+			(!known && !parsing_field(&r->parse, &f, &known, e)) ||
+			(!known && !api_field(&r->api, &f, &known, e)) ||
+			(!known && !structured_field(&r->structured, &f, &known, e)) ||
 			(!known && !other_field(r, &f, e)))
 		{
 			request_free(r);
@@ -400,7 +323,7 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	}
 	if (got < 0)
 		err_set(e, ERR_INTERNAL, "malformed request message");
-	if (got < 0 || !check_whole(kind, r, e))
+	if (got < 0 || !check_whole(kind, r, e) || !check_calls(r, e) || !structured_check(&r->structured, e))
 	{
 		request_free(r);
 		return NULL;
@@ -414,9 +337,13 @@ request_free(Request *r)
 	if (r == NULL)
 		return;
 	genparams_free(&r->params);
+	structured_free(&r->structured);
+	intvec_free(&r->reasoning_end);
+	buf_free(&r->parse.schema);
 	mem_free(r->pool.choices);
 	intvec_free(&r->pool.ids);
 	intvec_free(&r->pool.columns);
+	api_request_free(&r->api);
 	mem_free(r->path);
 	mem_free(r->options);
 	mem_free(r);
@@ -426,7 +353,7 @@ request_free(Request *r)
 static bool
 is_counted(int kind)
 {
-	return kind == WK_GENERATE || is_pooled(kind);
+	return kind == WK_GENERATE || request_is_pooled(kind);
 }
 
 /* ---- endings ---- */
@@ -451,7 +378,9 @@ request_cancel(Conv *c)
 {
 	Server	   *s = c->srv;
 
-	if (c->stage == CONV_RUNNING)
+	if (c->kind == WK_API)
+		api_cancel(c);
+	else if (c->stage == CONV_RUNNING)
 	{
 		Inst	   *in = entry_inst(c->entry);
 
@@ -468,152 +397,89 @@ request_cancel(Conv *c)
 	}
 }
 
-/* ---- events from the backend: step thread, or the core's delivering thread ---- */
-
-static void
-put_usage(WireOut *o, const ReqEvent *ev)
-{
-	int64_t		first = ev->first_token_us > 0 ? ev->first_token_us : ev->now_us;
-	int64_t		sched = ev->scheduled_us > 0 ? ev->scheduled_us : ev->arrival_us;
-
-	wire_put_int(o, WTAG_PROMPT_TOKENS, ev->prompt_tokens);
-	wire_put_int(o, WTAG_COMPLETION_TOKENS, ev->output_tokens);
-	wire_put_int(o, WTAG_CACHED_TOKENS, ev->cached_tokens);
-	wire_put_int(o, WTAG_PREEMPTIONS, ev->preemptions);
-	wire_put_int(o, WTAG_QUEUE_US, sched - ev->arrival_us);
-	wire_put_int(o, WTAG_PREFILL_US, first - sched);
-	wire_put_int(o, WTAG_TTFT_US, first - ev->arrival_us);
-	wire_put_int(o, WTAG_DECODE_US, ev->now_us - first);
-	wire_put_int(o, WTAG_E2E_US, ev->now_us - ev->arrival_us);
-}
-
-/* Labels and tokens of a pooled request were staged by submit_pooled(). */
-static void
-put_pooled(WireOut *o, Conv *c, const ReqEvent *ev)
-{
-	size_t		n = (size_t) ev->n_rows * (size_t) ev->width;
-
-	if (c->kind == WK_LOGPROBS)
-	{
-		n = 0;
-		for (int i = 0; i < ev->n_rows; i++)
-			n += (size_t) ev->counts[i];
-		wire_put_ints(o, WTAG_COUNTS, ev->counts, (size_t) ev->n_rows);
-		wire_put_ints(o, WTAG_GREEDY, ev->greedy, (size_t) ev->n_rows);
-	}
-	wire_put_floats(o, WTAG_FLOATS, ev->values, n);
-	wire_put_int(o, WTAG_ROWS, ev->n_rows);
-}
-
-static void
-stage_final(Conv *c, const ReqEvent *ev)
-{
-	EntryCounters *n = entry_counters(c->entry);
-	WireOut		o = conv_out(&c->last);
-	Err			e;
-
-	atomic_fetch_add(&n->prompt_tokens, ev->prompt_tokens);
-	atomic_fetch_add(&n->output_tokens, ev->output_tokens);
-	atomic_fetch_add(&n->preemptions, ev->preemptions);
-	if (ev->finish == FIN_STOP || ev->finish == FIN_LENGTH)
-	{
-		const char *reason = ev->finish == FIN_STOP ? "stop" : "length";
-
-		c->last_kind = WF_DONE;
-		if (is_pooled(c->kind))
-		{
-			put_pooled(&o, c, ev);
-			put_usage(&o, ev);
-			return;
-		}
-		if (!c->stream)
-			wire_put_str(&o, WTAG_TEXT, c->text.len > 0 ? c->text.data : "", c->text.len);
-		if (!c->stream && c->want_ids)
-			wire_put_ints(&o, WTAG_TOKEN_IDS, c->ids.data, c->ids.len);
-		wire_put_str(&o, WTAG_FINISH_REASON, reason, strlen(reason));
-		if (ev->stop_reason != NULL)
-			wire_put_str(&o, WTAG_STOP_REASON, ev->stop_reason, strlen(ev->stop_reason));
-		put_usage(&o, ev);
-		return;
-	}
-	c->last_kind = WF_ERROR;
-	buf_reset(&c->last);		/* what a pooled request has staged */
-	if (ev->finish == FIN_ERROR && ev->err != NULL)
-	{
-		if (ev->err->cls == ERR_NONE)
-			c->last_kind = -1;	/* fake: close without a frame */
-		else
-			conv_put_error(&c->last, ev->err);
-		return;
-	}
-	/* whoever cancelled has closed the conversation: what is still open lost its model */
-	err_set(&e, ERR_NOT_READY, "model \"%s\" was unloaded", entry_name(c->entry));
-	conv_put_error(&c->last, &e);
-}
-
-static void
-sink(void *ctx, Req *r, const ReqEvent *ev)
-{
-	Conv	   *c = ctx;
-	ConvLive	v = {
-		WP_RUNNING, ev->prompt_tokens, ev->cached_tokens, ev->prompt_tokens + ev->output_tokens,
-		ev->output_tokens, ev->preemptions, ev->first_token_us > 0 ? ev->first_token_us : -1
-	};
-	bool		active = conv_live(c, &v);
-
-	(void) r;
-	if (active && c->stream && (ev->text_len > 0 || (c->want_ids && ev->n_ids > 0)))
-	{
-		Buf			b = {0};
-		WireOut		o = conv_out(&b);
-
-		wire_put_str(&o, WTAG_TEXT, ev->text_len > 0 ? ev->text : "", ev->text_len);
-		if (c->want_ids)
-			wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
-		/* the last delta travels with the final frame's wake */
-		conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
-		buf_free(&b);
-	}
-	else if (active && !c->stream)
-	{
-		buf_add(&c->text, ev->text, ev->text_len);
-		if (c->want_ids)
-			intvec_add(&c->ids, ev->ids, (size_t) ev->n_ids);
-	}
-	if (ev->finish != FIN_NONE)
-	{
-		stage_final(c, ev);
-		step_dirty(c->srv->step, c);
-	}
-}
-
 /* ---- the way to the backend: server thread ---- */
 
-/* Takes over *ids. */
+/* Does max_tokens fit, where it must not be cut to what the context holds? */
+static bool
+fits_whole(const Backend *be, const Inst *in, const Request *r, const IntVec *ids, Err *e)
+{
+	ModelFacts	f;
+
+	if (!r->whole_length || !(r->given & GP_MAX_TOKENS))
+		return true;
+	be->facts(in, &f);
+	if (ids->len >= (size_t) f.max_model_len || ids->len + (size_t) r->params.max_tokens <= (size_t) f.max_model_len)
+		return true;			/* a prompt that is too long is normalize()'s */
+	err_set(e, ERR_TOO_LONG, "this model's maximum context length is %d tokens, but the prompt has %zu and max_tokens is %d",
+			f.max_model_len, ids->len, r->params.max_tokens);
+	return err_detail(e, "parameter=max_tokens");
+}
+
+/* truncate_prompt_tokens, of tokens with those that the tokenizer adds. */
+static bool
+truncate(const Request *r, const Server *s, Inst *in, IntVec *ids, Err *e)
+{
+	ModelFacts	f;
+	int			keep = r->truncate;
+
+	if (keep == 0)
+		return true;
+	s->be->facts(in, &f);
+	if (keep > f.max_model_len)
+	{
+		err_set(e, ERR_INVALID, "truncate_prompt_tokens must be at most the model's length of %d, got %d", f.max_model_len, keep);
+		return err_detail(e, "parameter=truncate_prompt_tokens");
+	}
+	if (keep < 0)
+		keep = f.max_model_len - ((r->given & GP_MAX_TOKENS) ? r->params.max_tokens : 1);
+	if (keep < 1)
+	{
+		err_set(e, ERR_INVALID, "max_tokens (%d) leaves no room for a prompt in the model's length of %d",
+				r->params.max_tokens, f.max_model_len);
+		return err_detail(e, "parameter=max_tokens");
+	}
+	if (ids->len > (size_t) keep)
+	{
+		if (!r->truncate_right)
+			memmove(ids->data, ids->data + (ids->len - (size_t) keep), (size_t) keep * sizeof(int32_t));
+		ids->len = (size_t) keep;
+	}
+	return true;
+}
+
+/* Takes over *ids and the reference to the grammar. */
 static void
-submit(Conv *c, IntVec *ids)
+submit(Conv *c, IntVec *ids, Grammar *grammar)
 {
 	Server	   *s = c->srv;
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
-	ReqSpec		spec = {.session = r->session,.id = c->id,.stream = r->stream,.sink = sink,.sink_ctx = c};
+	ReqSpec		spec = {.session = r->session,.id = c->id,.stream = r->stream,.sink = request_sink,.sink_ctx = c};
 	ConvLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};
 	WireOut		o = conv_out(&b);
 	Err			e;
 
-	if (!s->be->normalize(in, &r->params, r->given, ids, &e))
+	/* its marks may be special tokens */
+	if (c->answer != NULL && answer_wants_special(c->answer))
+		r->params.skip_special = false;
+	if (!truncate(r, s, in, ids, &e) || !fits_whole(s->be, in, r, ids, &e) ||
+		!s->be->normalize(in, &r->params, r->given, ids, &e))
 	{
 		intvec_free(ids);
+		grammar_unref(grammar);
 		request_fail(c, &e);
 		return;
 	}
+	hist_submit(entry_counters(c->entry), &r->params);
 	wire_put_int(&o, WTAG_PROMPT_TOKENS, (int64_t) ids->len);
 	conv_frame(c, WF_ACCEPTED, &b, false);
 	buf_free(&b);
 	conv_live(c, &v);
 	c->stream = r->stream;
 	c->want_ids = r->want_ids;
+	if (r->want_answers || replies_wanted(&r->params.out))
+		c->replies = replies_new(s->be, in, ids, r->want_ids, c->answer);
 	c->stage = CONV_RUNNING;
 	/* the message is not needed any more */
 	mem_free(c->in);
@@ -622,6 +488,12 @@ submit(Conv *c, IntVec *ids)
 	r->chat = (ChatRequest) {0};
 	spec.prompt = *ids;
 	spec.params = r->params;
+	spec.grammar = grammar;
+	if (!r->structured.in_reasoning)
+	{
+		spec.grammar_after = r->reasoning_end;
+		r->reasoning_end = (IntVec) {0};
+	}
 	genparams_init(&r->params);
 	atomic_fetch_add(step_inflight(s->step), 1);
 	atomic_store(&c->in_core, true);
@@ -637,7 +509,7 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
 	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
-	ReqSpec		spec = {.session = r->session,.id = c->id,.sink = sink,.sink_ctx = c,.pool = *pool};
+	ReqSpec		spec = {.session = r->session,.id = c->id,.sink = request_sink,.sink_ctx = c,.pool = *pool};
 	WireOut		last = conv_out(&c->last);
 	ConvLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
 	Buf			b = {0};
@@ -687,6 +559,13 @@ typedef struct TextJob
 	Buf			out;
 	const PoolRequest *pr;		/* WK_POOL, WK_LOGPROBS */
 	const ChunkRequest *chunk;	/* WK_CHUNK: ids are its spans */
+	bool		accepted;		/* WK_GRAMMAR */
+	bool		has_ids;		/* WK_GENERATE: ids are the prompt */
+	const GramSpec *structured; /* WK_GENERATE; NULL = anything will do */
+	GrammarCache *grammars;
+	Grammar    *grammar;		/* what it became */
+	Answer	   *answer;			/* takes a chat's answer apart; NULL: nothing does */
+	IntVec		after;			/* a grammar holds from behind these tokens on */
 	PoolRequest chat_pr;		/* ... whose text a template makes of messages */
 	PoolSpec	pool;			/* what it became */
 	PoolExtra	extra;
@@ -694,18 +573,30 @@ typedef struct TextJob
 	Err			e;
 } TextJob;
 
-/* Messages to text, and that to ids if they are wanted. */
+/* Messages to text, and that to ids if they are wanted; a prompt beside them, if there is no template. */
 static void
 chat_run(TextJob *t)
 {
 	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
 	Buf			marks = {0};
+	const char *until;
 
+	if (t->kind == WK_GENERATE && t->text != NULL && !(t->own != NULL && chat_has_template(t->own)) &&
+		t->chat->source.s == NULL && !chat_has_template(t->be->chat(in)))
+	{
+		t->ok = t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
+		return;
+	}
 	t->ok = chat_render(t->own, in != NULL ? t->be->chat(in) : NULL, t->chat, &t->out, &marks, &t->e);
 	if (t->ok && t->kind == WK_GENERATE && t->out.len == 0)
 		t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
 	if (t->ok && t->kind != WK_CHAT_RENDER)
 		t->ok = t->be->encode_marked(in, t->out.data, (const uint8_t *) marks.data, t->out.len, &t->ids, &t->e);
+	if (t->ok && t->kind == WK_GENERATE)
+		t->ok = parsing_of_chat(&t->c->req->parse, t->c->req->options, t->chat, t->out.data, t->out.len, &t->answer, &t->e);
+	until = t->answer != NULL && t->structured != NULL && !t->c->req->structured.in_reasoning ? answer_until(t->answer) : NULL;
+	if (t->ok && until != NULL)
+		t->ok = t->be->encode(in, until, strlen(until), 0, &t->after, &t->e);
 	buf_free(&marks);
 }
 
@@ -732,6 +623,27 @@ choices_run(TextJob *t)
 	buf_free(&marks);
 }
 
+/* Is the text an instance of the schema?  One grammar a call: it is thrown away. */
+static bool
+grammar_run(TextJob *t)
+{
+	GramSpec	spec = {.kind = GRAM_JSON_SCHEMA, .text = t->c->req->schema, .len = t->c->req->schema_len, .opt = {.validate = true}};
+	Grammar    *g = grammar_new(&spec, &t->e);
+	bool		ok = g != NULL && grammar_accepts(g, t->text, t->len, &t->accepted, &t->e);
+
+	grammar_unref(g);
+	return ok;
+}
+
+/* The answer's grammar, and a vocabulary for it. */
+static void
+structured_run(TextJob *t)
+{
+	if (t->ok && t->structured != NULL)
+		t->ok = t->be->prepare_grammar(loaded_inst(t->pin), &t->e) &&
+			(t->grammar = grammar_cache_get(t->grammars, t->structured, &t->e)) != NULL;
+}
+
 static void
 text_run(Job *j)
 {
@@ -751,12 +663,20 @@ text_run(Job *j)
 		chat_run(t);
 	else if (t->pr != NULL)
 		t->ok = t->be->pool(in, t->pr, &t->pool, &t->extra, &t->e);
+	else if (t->kind == WK_GRAMMAR)
+		t->ok = grammar_run(t);
+	else if (t->kind == WK_PARSE)
+	{
+		parsing_run(&t->c->req->parse, t->text, t->len, &t->c->req->chat, &t->out);
+		t->ok = true;
+	}
 	else if (t->chunk != NULL)
 		t->ok = chunking_run(t->be, in, t->chunk, t->text, t->len, &t->ids, &t->e);
 	else if (t->kind == WK_DETOKENIZE)
 		t->ok = t->be->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
 	else
-		t->ok = t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
+		t->ok = t->has_ids || t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
+	structured_run(t);
 }
 
 static void
@@ -771,6 +691,10 @@ text_answer(TextJob *t)
 		wire_put_str(&o, WTAG_TEXT, t->out.len > 0 ? t->out.data : "", t->out.len);
 	else if (t->kind == WK_CHUNK)
 		wire_put_ints(&o, WTAG_SPANS, t->ids.data, t->ids.len);
+	else if (t->kind == WK_GRAMMAR)
+		wire_put_int(&o, WTAG_COUNT, t->accepted);
+	else if (t->kind == WK_PARSE)
+		buf_add(&b, t->out.data, t->out.len);
 	else
 	{
 		if (!r->has_want_ids || r->want_ids)
@@ -797,14 +721,22 @@ text_finish(TextJob *t)
 			request_fail(c, &t->e);
 		else if (t->kind == WK_GENERATE)
 		{
-			submit(c, &t->ids);
+			c->answer = t->answer;
+			t->answer = NULL;
+			c->req->reasoning_end = t->after;
+			memset(&t->after, 0, sizeof(t->after));
+			submit(c, &t->ids, t->grammar);
 			memset(&t->ids, 0, sizeof(t->ids));
+			t->grammar = NULL;
 		}
 		else if (t->pr != NULL)
 			submit_pooled(c, &t->pool, &t->extra);
 		else
 			text_answer(t);
 	}
+	grammar_unref(t->grammar);
+	answer_free(t->answer);
+	intvec_free(&t->after);
 	poolspec_free(&t->pool);
 	intvec_free(&t->extra.ids);
 	intvec_free(&t->extra.offsets);
@@ -867,10 +799,28 @@ text_init(TextJob *t, Conv *c)
 	}
 	else
 		t->flags = r->add_special ? TOK_ADD_SPECIAL : 0;
-	if (is_pooled(c->kind))
+	if (request_is_pooled(c->kind))
 		size += pool_init(t, r);
+	if (c->kind == WK_GENERATE && r->structured.given)
+	{
+		t->structured = &r->structured.gram;
+		t->grammars = c->srv->grammars;
+		t->has_ids = r->has_ids;
+		for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
+			intvec_push(&t->ids, wire_int_at(&r->ids, i));
+	}
 	c->job_busy = true;
 	return size;
+}
+
+/* Which queue?  -1: it is done at once, for it takes no time. */
+static int
+text_queue(const TextJob *t, size_t size)
+{
+	if (t->kind == WK_GRAMMAR || (t->structured != NULL && !grammar_cache_has(t->grammars, t->structured)))
+		return JQ_GRAMMAR;
+	/* a template may take its time, and so may a model's first grammar */
+	return size > INLINE_TEXT || t->chat != NULL || t->structured != NULL ? JQ_TEXT : -1;
 }
 
 /* Short texts are done at once, without memory for a job. */
@@ -879,9 +829,9 @@ text_start(Conv *c)
 {
 	TextJob		now = {0};
 	TextJob    *job;
+	int			queue = text_queue(&now, text_init(&now, c));
 
-	/* a template may take its time */
-	if (text_init(&now, c) <= INLINE_TEXT && now.chat == NULL)
+	if (queue < 0)
 	{
 		text_run(&now.j);
 		text_finish(&now);
@@ -890,7 +840,7 @@ text_start(Conv *c)
 	job = mem_alloc(sizeof(TextJob));
 	*job = now;
 	c->stage = CONV_BUSY;
-	jobs_submit(c->srv->jobs, JQ_TEXT, &job->j);
+	jobs_submit(c->srv->jobs, (JobQueue) queue, &job->j);
 }
 
 static void
@@ -924,13 +874,13 @@ request_run(Conv *c)
 		entry_facts(c->entry, &f);
 		answer_facts(c, &f);
 	}
-	else if (c->kind == WK_GENERATE && c->req->has_ids)
+	else if (c->kind == WK_GENERATE && c->req->has_ids && !c->req->structured.given)
 	{
 		IntVec		ids = {0};
 
 		for (size_t i = 0; i < c->req->ids.n; i++)
 			intvec_push(&ids, wire_int_at(&c->req->ids, i));
-		submit(c, &ids);
+		submit(c, &ids, NULL);
 	}
 	else
 		text_start(c);
@@ -1091,6 +1041,13 @@ request_start(Conv *c)
 				break;
 			}
 			with_model(c);
+			break;
+		case WK_GRAMMAR:
+		case WK_PARSE:
+			text_start(c);
+			break;
+		case WK_API:
+			api_start(c);
 			break;
 		case WK_TOKENIZE:
 		case WK_DETOKENIZE:

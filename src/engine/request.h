@@ -6,9 +6,12 @@
 #ifndef VLLM_ENGINE_REQUEST_H
 #define VLLM_ENGINE_REQUEST_H
 
+#include "engine/api.h"
 #include "engine/backend.h"
 #include "engine/chunking.h"
 #include "engine/conv.h"
+#include "engine/parsing.h"
+#include "engine/structured.h"
 
 /* Pointers point into the conversation's message body. */
 typedef struct Request
@@ -31,13 +34,30 @@ typedef struct Request
 	bool		stream;
 	bool		want_ids;
 	bool		has_want_ids;
+	bool		want_answers;
 	bool		add_special;
+	bool		whole_length;	/* max_tokens must fit behind the prompt */
+	int			truncate;		/* a longer prompt to so many tokens; -1 = to what leaves room for the answer; 0 = no */
+	bool		truncate_right;	/* leave out its end, not its beginning */
 	bool		has_seed;
 	unsigned	given;			/* GP_* */
 	GenParams	params;			/* moved out at submit */
+	StructuredSpec structured;
+	IntVec		reasoning_end;	/* ids that end the thinking of a model that begins with it; a grammar begins
+								 * behind them.  Empty = it doesn't think */
 	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */
 	ChunkRequest chunk;			/* WK_CHUNK */
+	ApiRequest	api;			/* WK_API */
+	ParseRequest parse;			/* WK_PARSE, chats */
+	const char *schema;			/* WK_GRAMMAR: in the message; NULL = not given */
+	size_t		schema_len;
 } Request;
+
+static inline bool
+request_is_pooled(int kind)
+{
+	return kind == WK_POOL || kind == WK_LOGPROBS;
+}
 
 /* Decode and check the fields of a message; the request is freed with request_free(). */
 Request    *request_parse(int kind, const char *data, size_t n, Err *e);
@@ -49,6 +69,8 @@ void		request_start(Conv *c);
 void		request_run(Conv *c);
 /* End with an error; counts it if it is a generate request the backend never saw. */
 void		request_fail(Conv *c, const Err *e);
+/* A request's sink: events of the backend become frames of its conversation, ctx. */
+void		request_sink(void *ctx, Req *r, const ReqEvent *ev);
 /* Cancelled by its backend or lost: stop the work, let go of the slot. */
 void		request_cancel(Conv *c);
 

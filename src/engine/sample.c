@@ -2,19 +2,26 @@
  * sample.c
  *	  Logits of one row -> one token id.
  *
- * The stages, in this order and no other (api.md 1.3, as far as this version
- * has them):
+ * The stages, in this order and no other (api.md 1.3):
  *
- *	1. ids that the tokenizer doesn't know (padding of the vocabulary) and, until
- *	   min_tokens, EOS and stop ids are masked;
- *	2. temperature 0: argmax, ties to the lowest id, done;
- *	3. z = (logit - max) / temperature, so that p is proportional to exp(z);
- *	4. min_p: z < log(min_p) is dropped;
- *	5. top_k: z below the k-th largest is dropped; all ties with it survive;
- *	6. top_p, over what is left: sorted by falling z (ties: rising id), a token
+ *	0. what a grammar's mask forbids can't come back;
+ *	1. ids that the tokenizer doesn't know (padding of the vocabulary) are masked;
+ *	3. allowed_token_ids: all others are masked;
+ *	4. bad_words are masked where they would end;
+ *	5. until min_tokens, EOS and stop ids are masked; logit_bias is added; logits processors
+ *	   (plugins.c);
+ *	6. repetition, frequency and presence penalties (logits.c);
+ *	7. temperature 0: argmax, ties to the lowest id, done;
+ *	8. z = (logit - max) / temperature, so that p is proportional to exp(z);
+ *	9. logits processors that leave the argmax alone; min_p: z < log(min_p) is dropped;
+ *	10. top_k: z below the k-th largest is dropped; all ties with it survive; then
+ *	   top_p, over what is left: sorted by falling z (ties: rising id), a token
  *	   survives if the mass before it is less than top_p of the total;
- *	7. argmax of p / e over the survivors, e ~ Exp(1): a draw from softmax(z)
+ *	11. argmax of p / e over the survivors, e ~ Exp(1): a draw from softmax(z)
  *	   (ties: lowest id).
+ *
+ * Where 3 to 5 leave nothing of what a grammar allows, the grammar wins: they are left out.
+ * A row without mask and rules pays nothing for the stages 3 to 6.
  *
  * Filters only ever say "z >= min", plus the last id for ties cut by top_p, so
  * nothing is moved and no vocabulary is sorted.  What makes it quick is the
@@ -24,7 +31,7 @@
  * the cut is found there as a quantile is, by partitioning: the bucket may be the
  * whole vocabulary when the logits are flat.
  *
- * In stage 7 e is a function of (seed, position, id) alone: 8 leading bits from
+ * In stage 11 e is a function of (seed, position, id) alone: 8 leading bits from
  * a Philox call shared by 16 ids, 32 more from a call of the id's own.  Most ids
  * are so far behind the best one that only 8 zero bits could save them, so most
  * of the second calls and all of their logarithms are never made.
@@ -66,7 +73,7 @@ typedef struct Work
 	Cand	   *cand;			/* [n_valid + 1]: gather() writes one ahead */
 } Work;
 
-/* What stages 4 to 6 let through: z > min, or z == min and id <= tie_id. */
+/* What stages 9 and 10 let through: z > min, or z == min and id <= tie_id. */
 typedef struct Filter
 {
 	float		min;
@@ -81,12 +88,16 @@ struct Sampler
 	int			n_valid;		/* ids that may be sampled: 0 .. n_valid - 1 */
 	int			n_blocks;
 	Work	   *work;			/* [n_threads] */
+	PluginHost *host;			/* NULL = no logits processors */
+	bool		had_plugins;	/* the last run had rows with some: they hear of its end */
+	float	   *kept;			/* [cap_kept][width] what a grammar allows */
+	int			cap_kept;
 	/* the run at hand */
 	SmpRow	   *rows;
 	float	   *logits;
 };
 
-/* ---- stages 1 to 3 ---- */
+/* ---- stages 0 to 8 ---- */
 
 typedef float Lanes4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef uint32_t Bits4 __attribute__((vector_size(16), may_alias));
@@ -157,6 +168,30 @@ scan_row(const Sampler *s, Work *w, const float *logits)
 	return (bad & 0x80000000u) == 0;
 }
 
+/* Stage 0: blocks that are allowed or forbidden as a whole take no look at each id. */
+static void
+apply_mask(const Sampler *s, Work *w, float *logits, const uint32_t *mask)
+{
+	for (int b = 0; b < s->n_blocks; b++)
+	{
+		int			n = s->n_valid - b * BLOCK < BLOCK ? s->n_valid - b * BLOCK : BLOCK;
+		uint64_t	all = n == BLOCK ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+		uint64_t	bits = mask[2 * b];
+
+		if (n > 32)
+			bits |= (uint64_t) mask[2 * b + 1] << 32;
+		if ((bits & all) == all)
+			continue;
+		for (int i = 0; i < n; i++)
+			if ((bits >> i & 1) == 0)
+				logits[b * BLOCK + i] = -INFINITY;
+		if ((bits & all) == 0)
+			w->bmax[b] = -INFINITY;
+		else
+			scan_one(logits, s->n_valid, b, &w->bmax[b]);
+	}
+}
+
 static void
 mask_ids(const Sampler *s, Work *w, float *logits, const int32_t *ids, int n)
 {
@@ -181,7 +216,7 @@ argmax(const Sampler *s, const Work *w, const float *logits)
 	return i;
 }
 
-/* Stage 3, into w->z, padded.  Monotone, so it may be applied to the blocks' maxima too. */
+/* Stage 8, into w->z, padded.  Monotone, so it may be applied to the blocks' maxima too. */
 static void
 scale_row(const Sampler *s, Work *w, const float *logits, float max, float inv_t)
 {
@@ -193,7 +228,7 @@ scale_row(const Sampler *s, Work *w, const float *logits, float max, float inv_t
 		w->bmax[b] = (w->bmax[b] - max) * inv_t;
 }
 
-/* ---- stage 5 ---- */
+/* ---- stage 10: top_k ---- */
 
 /* The k-th largest z of n candidates, 1 <= k <= n (quickselect; reorders them). */
 static float
@@ -270,7 +305,7 @@ filter_top_k(const Sampler *s, Work *w, int k, Filter *f)
 		f->min = kth_largest(w->cand, m, k);
 }
 
-/* ---- stage 6 ---- */
+/* ---- stage 10: top_p ---- */
 
 /* exp(z) for z <= 0 to about 1e-6 of its value, 1 for 0, 0 below NO_MASS. */
 static inline float
@@ -407,7 +442,7 @@ filter_top_p(const Sampler *s, Work *w, double top_p, Filter *f)
 	f->tie_id = cut.id;
 }
 
-/* ---- stage 7 ---- */
+/* ---- stage 11 ---- */
 
 static void
 noise(const SmpRow *row, uint32_t index, uint32_t kind, uint32_t out[4])
@@ -520,34 +555,145 @@ draw(const Sampler *s, const Work *w, const SmpRow *row, Filter f, int32_t start
 
 /* ---- one row ---- */
 
-static int32_t
-sample_row(const Sampler *s, Work *w, const SmpRow *row, float *logits)
+/* Stages 3 to 5, as far as they forbid ids; without them a grammar that they leave nothing of. */
+static void
+forbid(const Sampler *s, Work *w, const SmpRow *row, float *logits)
 {
 	const GenParams *p = row->params;
-	int			n = s->n_valid;
-	Filter		f = {-INFINITY, INT32_MAX};
-	int32_t		top;
-	float		max;
+	const LogitRules *r = p->rules;
+
+	if (r != NULL && r->allowed_mask != NULL)
+		apply_mask(s, w, logits, r->allowed_mask);
+	if (r != NULL)
+		logit_rules_ban_words(r, row->tokens + row->n_prompt, row->n_tokens - row->n_prompt, logits, s->n_valid);
+	if (row->position < p->min_tokens)
+		for (int i = 0; i < p->n_min_ids; i++)
+			logits[p->min_ids[i]] = -INFINITY;
+}
+
+static bool
+has_any(const float *logits, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (logits[i] > -INFINITY)
+			return true;
+	return false;
+}
+
+static void
+rescan(const Sampler *s, Work *w, const float *logits)
+{
+	for (int b = 0; b < s->n_blocks; b++)
+		scan_one(logits, s->n_valid, b, &w->bmax[b]);
+}
+
+/* Stages 0 to 5, but for logits processors; returns 0, or SMP_*. */
+static int32_t
+begin_row(const Sampler *s, Work *w, const SmpRow *row, float *logits)
+{
+	const GenParams *p = row->params;
+	const LogitRules *r = p->rules;
+	size_t		size = (size_t) s->n_valid * sizeof(float);
+	bool		ends = row->position < p->min_tokens && p->n_min_ids > 0;
+	bool		forbids = ends || (r != NULL && logit_rules_forbid(r));
 
 	if (!scan_row(s, w, logits))
-		return -1;
-	if (row->position < p->min_tokens)
-		mask_ids(s, w, logits, p->min_ids, p->n_min_ids);
-	top = argmax(s, w, logits);
-	max = logits[top];
-	if (max == -INFINITY)
-		return -1;				/* everything is masked */
-	if (p->temperature == 0)
-		return top;
+		return SMP_NOT_FINITE;
+	if (row->mask == NULL && r == NULL)
+	{
+		if (ends)
+			mask_ids(s, w, logits, p->min_ids, p->n_min_ids);
+		return 0;
+	}
+	if (row->mask != NULL)
+		apply_mask(s, w, logits, row->mask);
+	if (forbids && row->mask != NULL)
+		memcpy(w->z, logits, size);
+	if (forbids)
+		forbid(s, w, row, logits);
+	/* the grammar wins */
+	if (forbids && row->mask != NULL && !has_any(logits, s->n_valid))
+		memcpy(logits, w->z, size);
+	if (r != NULL)
+		logit_rules_add_bias(r, logits);
+	if (forbids)
+		rescan(s, w, logits);
+	return 0;
+}
 
-	scale_row(s, w, logits, max, (float) (1.0 / p->temperature));
+/* Stages 6 and 7; returns the argmax, or SMP_*.  scan: the blocks' maxima are not those of the row. */
+static int32_t
+rank_row(const Sampler *s, Work *w, const SmpRow *row, float *logits, bool scan)
+{
+	const LogitRules *r = row->params->rules;
+	int32_t		top;
+
+	if (r != NULL)
+		logit_rules_penalize(r, row->counts, row->tokens, row->n_prompt, row->n_tokens, logits, s->n_valid);
+	if (r != NULL || scan)
+		rescan(s, w, logits);
+	top = argmax(s, w, logits);
+	return logits[top] == -INFINITY ? SMP_NO_TOKEN : top;
+}
+
+static int32_t
+prepare(const Sampler *s, Work *w, const SmpRow *row, float *logits)
+{
+	int32_t		begun = begin_row(s, w, row, logits);
+
+	return begun < 0 ? begun : rank_row(s, w, row, logits, false);
+}
+
+/* Stages 8 to 10: z, and what of it is let through.  inv_t: 1 / temperature */
+static Filter
+filter(const Sampler *s, Work *w, const GenParams *p, const float *logits, float max, double inv_t)
+{
+	Filter		f = {-INFINITY, INT32_MAX};
+
+	scale_row(s, w, logits, max, (float) inv_t);
 	if (p->min_p > 0)
 		f.min = (float) log(p->min_p);
-	if (p->top_k > 0 && p->top_k < n)
+	if (p->top_k > 0 && p->top_k < s->n_valid)
 		filter_top_k(s, w, p->top_k, &f);
 	if (p->top_p < 1)
 		filter_top_p(s, w, p->top_p, &f);
-	return draw(s, w, row, f, top);
+	return f;
+}
+
+/* Stages 7 to 11 of a row whose likeliest is known. */
+static int32_t
+end_row(const Sampler *s, Work *w, const SmpRow *row, const float *logits, int32_t top, double inv_t)
+{
+	if (top < 0 || row->params->temperature == 0)
+		return top;
+	return draw(s, w, row, filter(s, w, row->params, logits, logits[top], inv_t), top);
+}
+
+static int32_t
+sample_row(const Sampler *s, Work *w, const SmpRow *row, float *logits)
+{
+	return end_row(s, w, row, logits, prepare(s, w, row, logits), 1.0 / row->params->temperature);
+}
+
+bool
+smp_filter(Sampler *s, SmpRow *row, float *logits)
+{
+	Work	   *w = &s->work[0];
+	Filter		f;
+
+	row->id = prepare(s, w, row, logits);
+	if (row->id < 0)
+		return false;
+	if (row->params->temperature == 0)
+	{
+		for (int i = 0; i < s->n_valid; i++)
+			logits[i] = i == row->id ? 0 : -INFINITY;
+		return true;
+	}
+	f = filter(s, w, row->params, logits, logits[row->id], 1.0 / row->params->temperature);
+	for (int i = 0; i < s->n_valid; i++)
+		logits[i] = w->z[i] < f.min || (w->z[i] == f.min && i > f.tie_id) ? -INFINITY : w->z[i];
+	return true;
 }
 
 static void
@@ -557,6 +703,136 @@ run_one(void *arg, int chunk, int ith)
 	SmpRow	   *row = &s->rows[chunk];
 
 	row->id = sample_row(s, &s->work[ith], row, s->logits + (size_t) chunk * (size_t) s->width);
+}
+
+/* ---- with logits processors ---- */
+
+/*
+ * They see the rows of a step at once, so the stages are walked in parts.  A row that none takes
+ * part in goes the same way as without them.
+ */
+
+static float *
+row_logits(const Sampler *s, int i)
+{
+	return s->logits + (size_t) i * (size_t) s->width;
+}
+
+static bool
+is_late(const Sampler *s, const SmpRow *row)
+{
+	return (row->params->plugins & plugin_host_late(s->host)) != 0 && row->params->temperature > 0;
+}
+
+/* Up to stage 5; what a grammar allows is kept. */
+static void
+begin_one(void *arg, int chunk, int ith)
+{
+	Sampler    *s = arg;
+	SmpRow	   *row = &s->rows[chunk];
+
+	row->id = row->params->plugins == 0 ? sample_row(s, &s->work[ith], row, row_logits(s, chunk)) :
+		begin_row(s, &s->work[ith], row, row_logits(s, chunk));
+	if (row->params->plugins != 0 && row->mask != NULL)
+		memcpy(s->kept + (size_t) chunk * (size_t) s->width, row_logits(s, chunk), (size_t) s->n_valid * sizeof(float));
+}
+
+/* What processors have left: numbers, of what the grammar allows, and where that is nothing, it wins. */
+static void
+check_plugins(const Sampler *s, SmpRow *row, float *logits, int i)
+{
+	const float *kept = s->kept + (size_t) i * (size_t) s->width;
+
+	for (int id = 0; id < s->n_valid && row->id >= 0; id++)
+		if (!(logits[id] < INFINITY))
+			row->id = SMP_PLUGIN;
+	if (row->id < 0 || row->mask == NULL)
+		return;
+	for (int id = 0; id < s->n_valid; id++)
+		if ((row->mask[id / 32] >> id % 32 & 1) == 0)
+			logits[id] = -INFINITY;
+	if (!has_any(logits, s->n_valid))
+		memcpy(logits, kept, (size_t) s->n_valid * sizeof(float));
+}
+
+/* From stage 6 to the end, or to the temperature. */
+static void
+middle_one(void *arg, int chunk, int ith)
+{
+	Sampler    *s = arg;
+	SmpRow	   *row = &s->rows[chunk];
+	Work	   *w = &s->work[ith];
+	float	   *logits = row_logits(s, chunk);
+	int32_t		top;
+
+	if (row->params->plugins == 0 || row->id < 0)
+		return;
+	check_plugins(s, row, logits, chunk);
+	if (row->id < 0)
+		return;
+	top = rank_row(s, w, row, logits, true);
+	if (!is_late(s, row) || top < 0)
+	{
+		row->id = end_row(s, w, row, logits, top, 1.0 / row->params->temperature);
+		return;
+	}
+	scale_row(s, w, logits, logits[top], (float) (1.0 / row->params->temperature));
+	memcpy(logits, w->z, (size_t) s->n_valid * sizeof(float));
+	if (row->mask != NULL)
+		memcpy(s->kept + (size_t) chunk * (size_t) s->width, logits, (size_t) s->n_valid * sizeof(float));
+}
+
+/* Rows of processors behind the temperature. */
+static void
+late_one(void *arg, int chunk, int ith)
+{
+	Sampler    *s = arg;
+	SmpRow	   *row = &s->rows[chunk];
+	Work	   *w = &s->work[ith];
+	float	   *logits = row_logits(s, chunk);
+	int32_t		top;
+
+	if (row->id < 0 || !is_late(s, row))
+		return;
+	check_plugins(s, row, logits, chunk);
+	if (row->id < 0)
+		return;
+	rescan(s, w, logits);
+	top = argmax(s, w, logits);
+	row->id = end_row(s, w, row, logits, logits[top] == -INFINITY ? SMP_NO_TOKEN : top, 1);
+}
+
+static void
+run_rows(Sampler *s, void (*one) (void *arg, int chunk, int ith), int n)
+{
+	if (s->pool != NULL && n > 1)
+		kpool_run(s->pool, one, s, n);
+	else
+		for (int i = 0; i < n; i++)
+			one(s, i, 0);
+}
+
+static void
+run_with_plugins(Sampler *s, int n)
+{
+	uint32_t	late = plugin_host_late(s->host);
+	bool		any_late = false;
+
+	if (n > s->cap_kept)
+	{
+		s->kept = mem_realloc(s->kept, (size_t) n * (size_t) s->width * sizeof(float));
+		s->cap_kept = n;
+	}
+	plugin_host_update(s->host, s->rows, n);
+	run_rows(s, begin_one, n);
+	plugin_host_apply(s->host, ~late, s->rows, n, s->logits, s->width);
+	for (int i = 0; i < n; i++)
+		any_late = any_late || is_late(s, &s->rows[i]);
+	run_rows(s, middle_one, n);
+	if (!any_late)
+		return;
+	plugin_host_apply(s->host, late, s->rows, n, s->logits, s->width);
+	run_rows(s, late_one, n);
 }
 
 /* ---- log-probabilities ---- */
@@ -639,13 +915,24 @@ smp_logsumexp(const float *x, int n, int n_valid, int32_t *best)
 void
 smp_run(Sampler *s, SmpRow *rows, int n, float *logits)
 {
+	bool		plugins = false;
+
 	s->rows = rows;
 	s->logits = logits;
-	if (s->pool != NULL && n > 1)
-		kpool_run(s->pool, run_one, s, n);
+	for (int i = 0; i < n; i++)
+		plugins = plugins || (s->host != NULL && rows[i].params->plugins != 0);
+	if (plugins || (s->host != NULL && s->had_plugins))
+		run_with_plugins(s, n);
 	else
-		for (int i = 0; i < n; i++)
-			run_one(s, i, 0);
+		run_rows(s, run_one, n);
+	s->had_plugins = plugins;
+}
+
+void
+smp_use_plugins(Sampler *s, PluginHost *host)
+{
+	plugin_host_free(s->host);
+	s->host = host;
 }
 
 Sampler *
@@ -680,5 +967,7 @@ smp_free(Sampler *s)
 		mem_free(s->work[i].cand);
 	}
 	mem_free(s->work);
+	mem_free(s->kept);
+	plugin_host_free(s->host);
 	mem_free(s);
 }

@@ -9,7 +9,8 @@
  *	1. running requests that lack one row (they decode), in order of admission;
  *	2. running requests that lack more (prompts, recomputed ones), same order;
  *	3. if nobody was preempted: waiting requests, as blocks and the row and time
- *	   budgets admit.  Preempted ones come before new ones; new ones in round
+ *	   budgets admit.  Preempted ones come first, then forks that go on in their
+ *	   parents' place, then new ones; new ones in round
  *	   robin over sessions, FCFS within a session; the first that doesn't fit
  *	   ends the pass, so nobody is overtaken for ever.
  *
@@ -28,6 +29,9 @@
  * each full block, and a copy of the last.  Blocks so shared are never written: a
  * request writes behind its `computed` only.  Held blocks are the first to go when
  * blocks are short; then, as after a preemption, forks compute all by themselves.
+ *
+ * With SchedOptions.priorities new requests wait in one queue, by priority, and all orders below are
+ * by (priority, first admission): who has the lower number is admitted first, and preempted last.
  *
  * Invariants (sched_check):
  *  - running[] is in order of first admission, the preempted queue too, and all
@@ -79,6 +83,7 @@ struct Sched
 	Req		  **running;		/* [opt.max_seqs], by admit_no */
 	int			n_running;
 	ReqList		preempted;		/* by admit_no */
+	ReqList		resumed;		/* forks in the place of their parents */
 	ReqList		held;			/* newest last */
 	Session    *ring_head;		/* next session to be served */
 	Session    *ring_tail;
@@ -126,6 +131,59 @@ list_push_head(ReqList *l, Req *r)
 	l->n++;
 }
 
+/* Does a come before b, of any class?  Of equals who was admitted first. */
+static bool
+precedes(const Req *a, const Req *b)
+{
+	return a->priority != b->priority ? a->priority < b->priority : a->admit_no < b->admit_no;
+}
+
+/* Behind all that have its priority, or a lower number. */
+static void
+list_insert(ReqList *l, Req *r)
+{
+	Req		   *at = l->tail;
+
+	while (at != NULL && at->priority > r->priority)
+		at = at->prev;
+	if (at == NULL)
+	{
+		list_push_head(l, r);
+		return;
+	}
+	r->prev = at;
+	r->next = at->next;
+	if (at->next != NULL)
+		at->next->prev = r;
+	else
+		l->tail = r;
+	at->next = r;
+	l->n++;
+}
+
+/* In front of all that have its priority, or a higher number. */
+static void
+list_insert_before(ReqList *l, Req *r)
+{
+	Req		   *at = l->head;
+
+	while (at != NULL && at->priority < r->priority)
+		at = at->next;
+	if (at == NULL)
+	{
+		list_push_tail(l, r);
+		return;
+	}
+	r->next = at;
+	r->prev = at->prev;
+	if (at->prev != NULL)
+		at->prev->next = r;
+	else
+		l->head = r;
+	at->prev = r;
+	l->n++;
+}
+
 static void
 list_remove(ReqList *l, Req *r)
 {
@@ -168,10 +226,17 @@ ring_remove(Sched *s, Session *ss)
 
 /* ---- waiting ---- */
 
+/* With priorities there is but one queue of new requests. */
+static uint64_t
+session_of(const Sched *s, const Req *r)
+{
+	return s->opt.priorities ? 0 : r->session;
+}
+
 static void
 dequeue_session(Sched *s, Req *r)
 {
-	Session    *ss = idmap_get(&s->sessions, r->session);
+	Session    *ss = idmap_get(&s->sessions, session_of(s, r));
 
 	list_remove(&ss->queue, r);
 	s->n_waiting--;
@@ -189,6 +254,8 @@ dequeue(Sched *s, Req *r)
 	s->todo_waiting -= req_todo(r);
 	if (r->state == RQ_PREEMPTED)
 		list_remove(&s->preempted, r);
+	else if (r->state == RQ_RESUMED)
+		list_remove(&s->resumed, r);
 	else
 		dequeue_session(s, r);
 }
@@ -197,9 +264,13 @@ dequeue(Sched *s, Req *r)
 static Req *
 next_waiting(const Sched *s)
 {
-	if (s->preempted.head != NULL)
-		return s->preempted.head;
-	return s->ring_head != NULL ? s->ring_head->queue.head : NULL;
+	Req		   *classes[] = {s->preempted.head, s->resumed.head, s->ring_head != NULL ? s->ring_head->queue.head : NULL};
+	Req		   *first = NULL;
+
+	for (int i = 0; i < 3; i++)
+		if (classes[i] != NULL && (first == NULL || classes[i]->priority < first->priority))
+			first = classes[i];
+	return first;
 }
 
 /* ---- blocks ---- */
@@ -273,6 +344,13 @@ blocks_of_parent(const Sched *s, const Req *r)
 	return r->parent != NULL && r->parent->state == RQ_HELD ? r->parent->computed / s->opt.block_size : 0;
 }
 
+/* Nobody else needs the parent: its blocks can be had as they are, the last included. */
+static bool
+inherits(const Req *r)
+{
+	return r->parent != NULL && r->parent->state == RQ_HELD && r->parent->n_forks == 1;
+}
+
 /* How many of its tokens has it when it is admitted? */
 static int
 tokens_of_parent(const Sched *s, const Req *r)
@@ -281,6 +359,8 @@ tokens_of_parent(const Sched *s, const Req *r)
 
 	if (r->parent == NULL || r->parent->state != RQ_HELD)
 		return 0;
+	if (inherits(r))
+		return r->parent->computed;
 	return kvpool_available(s->pool) > 0 ? r->parent->computed : blocks * s->opt.block_size;
 }
 
@@ -291,6 +371,16 @@ take_over(Sched *s, Req *r)
 	int			blocks = blocks_of_parent(s, r);
 	int			tokens = tokens_of_parent(s, r);
 
+	if (inherits(r))
+	{
+		IntVec		t = r->blocks;
+
+		r->blocks = r->parent->blocks;
+		r->parent->blocks = t;
+		r->computed = tokens;
+		leave_parent(s, r);
+		return;
+	}
 	for (int i = 0; i < blocks; i++)
 	{
 		kvpool_ref(s->pool, r->parent->blocks.data[i]);
@@ -354,7 +444,7 @@ preempt_last(Sched *s)
 		pooled_restart(r);
 	r->preemptions++;
 	r->state = RQ_PREEMPTED;
-	list_push_head(&s->preempted, r);
+	list_insert_before(&s->preempted, r);
 	s->todo_waiting += req_todo(r);
 	s->plan.n_preempted++;
 	s->n_preemptions++;
@@ -385,6 +475,8 @@ plan_give(Sched *s, Req *r, int n)
 	pe->out_at = pe->n_out = 0;
 	if (r->pooled != NULL)
 		pooled_rows(r, n, &pe->out_at, &pe->n_out);
+	else if (r->prompt_lp != NULL)
+		logprobs_prompt_rows(r, n, &pe->out_at, &pe->n_out);
 	s->plan.n_rows += n;
 	s->plan.n_sample += pe->sample;
 	s->plan.units += cost_units(&s->cost, r->computed, n);
@@ -499,10 +591,11 @@ static void
 admit(Sched *s, Req *r, int64_t now_us)
 {
 	Session    *ss;
+	int			at;
 
 	dequeue(s, r);
 	/* the next turn is another session's */
-	if (r->state == RQ_WAITING && (ss = idmap_get(&s->sessions, r->session)) != NULL)
+	if (r->state == RQ_WAITING && (ss = idmap_get(&s->sessions, session_of(s, r))) != NULL)
 	{
 		ring_remove(s, ss);
 		ring_append(s, ss);
@@ -517,7 +610,9 @@ admit(Sched *s, Req *r, int64_t now_us)
 		r->scheduled_us = now_us;
 	}
 	take_over(s, r);
-	s->running[s->n_running++] = r;
+	for (at = s->n_running++; at > 0 && precedes(r, s->running[at - 1]); at--)
+		s->running[at] = s->running[at - 1];
+	s->running[at] = r;
 }
 
 static void
@@ -536,6 +631,9 @@ plan_admissions(Sched *s, int64_t now_us)
 		s->others--;
 		s->others_todo -= req_todo(r);
 		n = chunk_for(s, r, tokens_of_parent(s, r));
+		/* it goes on where another was, which had its row in any case */
+		if (n == 0 && r->state == RQ_RESUMED && s->plan.n_rows < s->opt.max_rows)
+			n = 1;
 		if (n == 0)
 			break;
 		admit(s, r, now_us);
@@ -561,7 +659,7 @@ sched_plan(Sched *s, int64_t now_us)
 	s->others_todo = 0;
 	if (s->n_running < s->opt.max_seqs)
 	{
-		s->others = s->n_waiting + s->preempted.n;
+		s->others = s->n_waiting + s->preempted.n + s->resumed.n;
 		s->others_todo = s->todo_waiting;
 	}
 	for (int i = 0; i < s->n_running; i++)
@@ -626,12 +724,12 @@ sched_free(Sched *s)
 static ReqList *
 enqueue(Sched *s, Req *r)
 {
-	Session    *ss = idmap_get(&s->sessions, r->session);
+	Session    *ss = idmap_get(&s->sessions, session_of(s, r));
 
 	if (ss == NULL)
 	{
 		ss = mem_zalloc(sizeof(*ss));
-		ss->key = r->session;
+		ss->key = session_of(s, r);
 		idmap_put(&s->sessions, ss->key, ss);
 		ring_append(s, ss);
 	}
@@ -646,16 +744,27 @@ enqueue(Sched *s, Req *r)
 void
 sched_add(Sched *s, Req *r)
 {
-	list_push_tail(enqueue(s, r), r);
+	list_insert(enqueue(s, r), r);
 }
 
 void
 sched_fork(Sched *s, Req *r, Req *parent)
 {
-	list_push_head(enqueue(s, r), r);
+	list_insert_before(enqueue(s, r), r);
 	r->parent = parent;
 	if (parent != NULL)
 		parent->n_forks++;
+}
+
+void
+sched_resume(Sched *s, Req *r, Req *parent)
+{
+	r->state = RQ_RESUMED;
+	r->plan_at = r->slot = -1;
+	s->todo_waiting += req_todo(r);
+	list_insert(&s->resumed, r);
+	r->parent = parent;
+	parent->n_forks++;
 }
 
 static void
@@ -683,11 +792,30 @@ sched_hold(Sched *s, Req *r)
 }
 
 void
+sched_keep(Sched *s, Req *r)
+{
+	/* forks of recurrent state compute all by themselves */
+	if (s->opt.slots)
+		sched_remove(s, r);
+	else
+		r->n_forks++;
+	if (r->state == RQ_RUNNING)
+		sched_hold(s, r);
+}
+
+void
+sched_let_go(Sched *s, Req *r)
+{
+	if (!s->opt.slots && --r->n_forks == 0 && r->state == RQ_HELD)
+		release_held(s, r);
+}
+
+void
 sched_remove(Sched *s, Req *r)
 {
 	if (r->state == RQ_RUNNING)
 		leave_running(s, r);
-	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED)
+	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED || r->state == RQ_RESUMED)
 		dequeue(s, r);
 	leave_parent(s, r);
 	free_memory(s, r);
@@ -704,7 +832,7 @@ sched_n_running(const Sched *s)
 int
 sched_n_waiting(const Sched *s)
 {
-	return s->n_waiting + s->preempted.n;
+	return s->n_waiting + s->preempted.n + s->resumed.n;
 }
 
 int
@@ -769,20 +897,22 @@ check_queue(const ReqList *l, ReqState state, int64_t *todo, Err *e)
 static bool
 check_order(const Sched *s, Err *e)
 {
-	uint64_t	last = 0;
+	const Req  *last = NULL;
 
 	for (int i = 0; i < s->n_running; i++)
 	{
-		if (s->running[i]->state != RQ_RUNNING || s->running[i]->admit_no <= last)
+		if (s->running[i]->state != RQ_RUNNING || (last != NULL && !precedes(last, s->running[i])))
 			return err_set(e, ERR_INTERNAL, "running[%d] is out of order", i);
-		last = s->running[i]->admit_no;
+		last = s->running[i];
 	}
+	if (s->opt.priorities)
+		last = NULL;			/* who was preempted may be overtaken by who came later */
 	for (const Req *r = s->preempted.head; r != NULL; r = r->next)
 	{
-		if (r->admit_no <= last)
+		if (last != NULL && !precedes(last, r))
 			return err_set(e, ERR_INTERNAL, "preempted request %llu is out of order",
 						   (unsigned long long) r->id);
-		last = r->admit_no;
+		last = r;
 	}
 	return true;
 }
@@ -843,7 +973,7 @@ sched_check(const Sched *s, Err *e)
 	size_t		n_sessions = 0;
 
 	if (!kvpool_check(s->pool, e) || !check_order(s, e) || !check_slots(s, e) ||
-		!check_queue(&s->preempted, RQ_PREEMPTED, &todo, e))
+		!check_queue(&s->preempted, RQ_PREEMPTED, &todo, e) || !check_queue(&s->resumed, RQ_RESUMED, &todo, e))
 		return false;
 	for (const Session *ss = s->ring_head; ss != NULL; ss = ss->next, n_sessions++)
 	{

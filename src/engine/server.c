@@ -28,19 +28,22 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/api.h"
 #include "engine/request.h"
 
 /* submitted requests that the step thread hears of together */
+#define GRAMMAR_BYTES	((size_t) 512 << 20)	/* of compiled grammars that are kept */
 #define SUBMIT_MANY		32
 
 /* ---- conversations ---- */
 
-/* Free it if nobody needs it any more. */
-static bool
-try_free(Conv *c)
+bool
+server_try_free(Conv *c)
 {
 	/* acquire partner: flush() in step.c */
 	if (conv_is_open(c) || c->job_busy || atomic_load_explicit(&c->in_core, memory_order_acquire))
+		return false;
+	if (c->api != NULL && !api_free(c->api))
 		return false;
 	request_free(c->req);
 	if (c->entry != NULL)
@@ -56,7 +59,7 @@ retire(Server *s, uint32_t slot)
 	Conv	   *c = s->table[slot];
 
 	s->table[slot] = NULL;
-	if (!try_free(c))
+	if (!server_try_free(c))
 	{
 		c->next = s->limbo;
 		s->limbo = c;
@@ -73,7 +76,7 @@ sweep_limbo(Server *s)
 		Conv	   *c = *pp;
 		Conv	   *next = c->next;
 
-		if (try_free(c))
+		if (server_try_free(c))
 			*pp = next;
 		else
 			pp = &c->next;
@@ -85,7 +88,11 @@ server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg)
 {
 	for (uint32_t i = 0; i < s->link.arena.geo.n_slots; i++)
 		if (s->table[i] != NULL)
+		{
 			fn(s->table[i], arg);
+			if (s->table[i]->api != NULL)
+				api_each(s->table[i]->api, fn, arg);
+		}
 }
 
 static void
@@ -283,8 +290,11 @@ static void
 count_stale(Conv *c, void *arg)
 {
 	Leaks	   *l = arg;
-	WireSlot   *w = link_slot(&l->s->link, c->slot);
+	WireSlot   *w;
 
+	if (c->tell != NULL)
+		return;					/* its call has the slot */
+	w = link_slot(&l->s->link, c->slot);
 	if (conv_is_open(c) && (atomic_load(&w->gen) != c->gen || atomic_load(&w->state) != WS_OPEN))
 		l->stale++;
 }
@@ -429,6 +439,7 @@ server_new(const WireArena *arena, int control_fd, const Backend *be, SettingsBo
 	s->stats = stats_new(wire_stats(&s->link.arena), be, isa, settings_threads(&set));
 	s->jobs = jobs_new(notify, &s->link);
 	s->step = step_new(&s->link, be, box, s->stats, s->jobs);
+	s->grammars = grammar_cache_new(GRAMMAR_BYTES);
 	s->models = models_new(s);
 	stats_publish(s->stats);
 	return s;

@@ -11,6 +11,7 @@
 #include "engine/models.h"
 #include "engine/stats.h"
 #include "engine/step.h"
+#include "engine/structured.h"
 
 /* Server thread only, but for the members which say otherwise themselves. */
 typedef struct Server
@@ -22,6 +23,7 @@ typedef struct Server
 	Stats	   *stats;
 	Step	   *step;
 	Models	   *models;
+	GrammarCache *grammars;		/* for any thread */
 	Conv	  **table;			/* by slot: the conversation, NULL if none */
 	Conv	   *limbo;			/* closed, but a job or the backend still has them */
 	uint64_t	next_id;
@@ -38,8 +40,10 @@ void		server_run(Server *s) __attribute__((noreturn));
  * the server's round at the latest: it shall not wake for each.
  */
 void		server_submitted(Server *s);
-/* Call fn for every conversation (open or not). */
+/* Call fn for every conversation (open or not), also inner ones. */
 void		server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg);
+/* Free a conversation if nobody needs it any more: closed, and neither a job nor the backend has it. */
+bool		server_try_free(Conv *c);
 /* WK_CONTROL */
 void		server_control(Server *s, Conv *c, const char *command);
 

@@ -180,6 +180,16 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 	to->prompt_tokens = atomic_load(&r->counters->prompt_tokens);
 	to->output_tokens = atomic_load(&r->counters->output_tokens);
 	to->preemptions = atomic_load(&r->counters->preemptions);
+	for (int i = 0; i < WIRE_N_ENDS; i++)
+		to->ended[i] = atomic_load_explicit(&r->counters->ended[i], memory_order_relaxed);
+	for (int i = 0; i < WIRE_N_HISTS; i++)
+	{
+		const Hist *h = &r->counters->hist[i];
+
+		for (int b = 0; b < WIRE_HIST_BUCKETS; b++)
+			to->hist[i].count[b] = atomic_load_explicit(&h->count[b], memory_order_relaxed);
+		to->hist[i].sum = atomic_load_explicit(&h->sum, memory_order_relaxed);
+	}
 }
 
 void

@@ -13,9 +13,17 @@
 typedef struct Stats Stats;
 
 /* Counters of one catalog entry; added to by any thread, owned by the entry. */
+typedef struct Hist				/* WireHist, while it is counted */
+{
+	_Atomic int64_t count[WIRE_HIST_BUCKETS];
+	_Atomic int64_t sum;
+} Hist;
+
 typedef struct EntryCounters
 {
 	_Atomic int64_t requests, prompt_tokens, output_tokens, preemptions;
+	_Atomic int64_t ended[WIRE_N_ENDS];
+	Hist		hist[WIRE_N_HISTS];
 } EntryCounters;
 
 /* One row of WireStats.models: what changes seldom, and where the rest is. */

@@ -477,6 +477,8 @@ prepare(Jin *j, void *arg)
 
 		jin_dict_cput(j, j->vars, s->name, jin_sval(jin_str(j, s->text, s->n, false)));
 	}
+	if (p->r->effort.s != NULL)
+		jin_dict_cput(j, j->vars, "reasoning_effort", jin_sval(jin_str(j, p->r->effort.s, p->r->effort.n, false)));
 	set_kwargs(j, p);
 }
 

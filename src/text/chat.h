@@ -58,6 +58,7 @@ typedef struct ChatRequest
 	ChatText	tools;
 	ChatText	documents;
 	ChatText	kwargs;			/* variables by name; they win over special tokens */
+	ChatText	effort;			/* the variable reasoning_effort, text; kwargs win */
 	ChatText	source;			/* a template of the request's own, or the name of one of the model's */
 	ChatFormat	format;
 	bool		add_generation_prompt;

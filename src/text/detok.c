@@ -36,6 +36,8 @@ struct Detok
 	bool		first;			/* no token has been seen yet */
 	bool		muted;			/* in the context */
 	bool		space;			/* one is owed, if another token comes */
+	bool		tight;			/* but none between special tokens */
+	bool		last_special;	/* the last one was special */
 	size_t		strip;			/* spaces that may still be dropped */
 	size_t		n_held;			/* bytes in held[] */
 	size_t		n_muted;		/* how many of these are the context's */
@@ -144,6 +146,12 @@ detok_new(const Tok *t, const int32_t *context, size_t n_context, bool skip_spec
 }
 
 void
+detok_tighten(Detok *d)
+{
+	d->tight = true;
+}
+
+void
 detok_free(Detok *d)
 {
 	mem_free(d);
@@ -153,6 +161,7 @@ void
 detok_push(Detok *d, int32_t id, Buf *out)
 {
 	const Tok  *t = d->t;
+	bool		special;
 	size_t		n;
 	const char *s = strtab_get(t->pieces, id, &n);
 
@@ -162,9 +171,16 @@ detok_push(Detok *d, int32_t id, Buf *out)
 		s = strtab_get(t->firsts, id, &n);
 	else
 		strtab_get(t->pieces, id, &n);
-	if (d->space)
+	special = tok_is_special(t, id);
+	if (d->tight && special && d->last_special)
+	{
+		for (; n > 0 && *s == ' '; n--)
+			s++;
+	}
+	else if (d->space)
 		push_bytes(d, " ", 1, out);
 	push_bytes(d, s, n, out);
+	d->last_special = special;
 	d->first = false;
 	d->space = (t->flags[id] & TOK_F_SPACE) != 0;
 }

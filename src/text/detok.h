@@ -20,6 +20,8 @@ typedef struct Detok Detok;
 
 /* skip_special: special ids give no text.  context: last prompt ids (may be NULL). */
 Detok	   *detok_new(const Tok *t, const int32_t *context, size_t n_context, bool skip_special);
+/* From here on no space stands between special tokens. */
+void		detok_tighten(Detok *d);
 void		detok_free(Detok *d);
 void		detok_push(Detok *d, int32_t id, Buf *out);	/* appends finished characters to *out */
 void		detok_finish(Detok *d, Buf *out);	/* flushes what is held back */

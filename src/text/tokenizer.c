@@ -614,3 +614,12 @@ tok_piece(const Tok *t, int32_t id, size_t *n)
 
 	return s != NULL ? s : "";
 }
+
+bool
+tok_joins(const Tok *t)
+{
+	for (int32_t id = 0; id < t->n_ids; id++)
+		if (t->flags[id] & TOK_F_SPACE)
+			return false;
+	return true;
+}

@@ -131,6 +131,9 @@ int32_t		tok_find(const Tok *t, const char *s, size_t n);
  */
 const char *tok_piece(const Tok *t, int32_t id, size_t *n);
 
+/* Is a text, but for its first token, nothing but the pieces of its tokens? */
+bool		tok_joins(const Tok *t);
+
 /*
  * Whole sequence to text, as HF decode(): appends to *out, always valid UTF-8.
  * Two differences, both where HF gives U+FFFD for text that is there

@@ -213,7 +213,7 @@ typedef struct FieldHead
 	uint32_t	len;			/* payload bytes without padding */
 } FieldHead;
 
-#define TAG_NAME_LEN 24
+#define TAG_NAME_LEN 32
 
 /* s[i] in lower case, as a constant expression; 0 behind the end */
 #define AT(s, i) ((s)[(i) < sizeof(s) ? (i) : 0])
@@ -223,7 +223,9 @@ typedef struct FieldHead
 	LC(s, 0), LC(s, 1), LC(s, 2), LC(s, 3), LC(s, 4), LC(s, 5), \
 	LC(s, 6), LC(s, 7), LC(s, 8), LC(s, 9), LC(s, 10), LC(s, 11), \
 	LC(s, 12), LC(s, 13), LC(s, 14), LC(s, 15), LC(s, 16), LC(s, 17), \
-	LC(s, 18), LC(s, 19), LC(s, 20), LC(s, 21), LC(s, 22), LC(s, 23)
+	LC(s, 18), LC(s, 19), LC(s, 20), LC(s, 21), LC(s, 22), LC(s, 23), \
+	LC(s, 24), LC(s, 25), LC(s, 26), LC(s, 27), LC(s, 28), LC(s, 29), \
+	LC(s, 30), LC(s, 31)
 
 /* indexed by tag; type 0 = no such tag */
 static const struct
@@ -372,4 +374,70 @@ wire_floats(const WireField *f, float *out)
 {
 	if (f->n > 0)
 		memcpy(out, f->s, f->n * sizeof(float));
+}
+
+/* ---- histograms ---- */
+
+/* bounds as vLLM has them; 0 ends a row */
+static const double bucket_bounds[][WIRE_HIST_BUCKETS] = {
+#define WB_FIRST	0
+	{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560},
+#define WB_TOKEN	1
+	{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80},
+#define WB_REQUEST	2
+	{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680},
+#define WB_COUNT	3
+	{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000}
+};
+
+static const struct
+{
+	const char *metric;
+	int			buckets;
+	const char *text;
+}			hists[] = {
+#define X(name, metric, buckets, text) {metric, buckets, text},
+#include "wire_hist.def"
+#undef X
+};
+
+const double *
+wire_hist_bounds(WireHistId id, int *n)
+{
+	const double *b = bucket_bounds[hists[id].buckets];
+
+	for (*n = 0; *n < WIRE_HIST_BUCKETS - 1 && b[*n] > 0;)
+		(*n)++;
+	return b;
+}
+
+const char *
+wire_hist_metric(WireHistId id)
+{
+	return hists[id].metric;
+}
+
+const char *
+wire_hist_text(WireHistId id)
+{
+	return hists[id].text;
+}
+
+bool
+wire_hist_is_time(WireHistId id)
+{
+	return hists[id].buckets != WB_COUNT;
+}
+
+int
+wire_hist_bucket(WireHistId id, int64_t value)
+{
+	int			n;
+	const double *b = wire_hist_bounds(id, &n);
+	double		v = wire_hist_is_time(id) ? (double) value / 1e6 : (double) value;
+	int			i = 0;
+
+	while (i < n && v > b[i])
+		i++;
+	return i;
 }

@@ -57,10 +57,10 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	5
+#define WIRE_VERSION	6
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
-#define WIRE_STATS_SIZE	(64 * 1024)
+#define WIRE_STATS_SIZE	(256 * 1024)
 #define WIRE_MAX_MODELS	64
 #define WIRE_MAX_SLOTS	65536
 #define WIRE_NAME_LEN	64		/* NAMEDATALEN */
@@ -151,6 +151,38 @@ typedef enum WireModelState
 	WM_UNUSED = 0, WM_UNLOADED, WM_LOADING, WM_READY, WM_FAILED
 } WireModelState;
 
+/* How requests end. */
+typedef enum WireEnd
+{
+	WE_STOP, WE_LENGTH, WE_REPETITION, WE_ABORT, WE_ERROR, WIRE_N_ENDS
+} WireEnd;
+
+/* Histograms: one row each in wire_hist.def. */
+typedef enum WireHistId
+{
+#define X(name, metric, buckets, text) WH_##name,
+#include "wire_hist.def"
+#undef X
+	WIRE_N_HISTS
+} WireHistId;
+
+#define WIRE_HIST_BUCKETS	23	/* most; the last one has no bound */
+
+typedef struct WireHist
+{
+	int64_t		count[WIRE_HIST_BUCKETS];	/* values at most the bucket's bound and above the one before */
+	int64_t		sum;			/* of times: microseconds */
+} WireHist;
+
+/* The bounds of a histogram's buckets, ascending, in seconds or as a number; *n of them, the last bucket has none. */
+const double *wire_hist_bounds(WireHistId id, int *n);
+/* Its name, without vLLM's prefix, and what it says. */
+const char *wire_hist_metric(WireHistId id);
+const char *wire_hist_text(WireHistId id);
+bool		wire_hist_is_time(WireHistId id);
+/* Where a value belongs; of times: microseconds. */
+int			wire_hist_bucket(WireHistId id, int64_t value);
+
 typedef struct WireModelStat
 {
 	uint32_t	state;			/* WireModelState */
@@ -168,6 +200,8 @@ typedef struct WireModelStat
 	int64_t		kv_blocks_total, kv_blocks_used, kv_bytes;
 	int64_t		running, waiting;
 	int64_t		requests, prompt_tokens, output_tokens, preemptions;
+	int64_t		ended[WIRE_N_ENDS];
+	WireHist	hist[WIRE_N_HISTS];
 } WireModelStat;
 
 typedef struct WireStats
@@ -282,6 +316,10 @@ typedef enum WireKind			/* requests */
 	WK_LOGPROBS,				/* of each choice's tokens behind the prompt, or of the prompt's own from its
 								 * second on -> WF_ACCEPTED, WF_DONE with floats, counts, greedy */
 	WK_CHUNK,					/* a text in chunks -> WF_DONE with SPANS */
+	WK_GRAMMAR,					/* is the prompt an instance of SCHEMA? -> WF_DONE with COUNT 1 or 0 */
+	WK_API,						/* a body of OpenAI's or Anthropic's interfaces -> WF_TEXT..., WF_DONE, each with
+								 * TEXT, a JSON object; with API_AS_BODY no WF_ERROR for what the body asks */
+	WK_PARSE,					/* tool calls or reasoning of the prompt -> WF_DONE with TEXT, REASONING */
 	WK_COUNT
 } WireKind;
 

@@ -73,6 +73,16 @@ inv_submit(Core *c, int id, int n_prompt, int n_output, double temperature, Rec 
 	p.has_seed = true;
 	p.seed = id;
 	p.detokenize = false;
+	/* with all that looks at the tokens so far */
+	if (temperature > 0)
+	{
+		LogitRules *r = genparams_rules(&p);
+
+		r->repetition_penalty = 1.3;
+		r->frequency_penalty = 0.4;
+		r->presence_penalty = -0.2;
+		p.min_tokens = 3;
+	}
 	submit(c, (uint64_t) id, (uint64_t) id % 3, inv_prompt((uint32_t) id, n_prompt, 250), p, ~0u, rec);
 }
 

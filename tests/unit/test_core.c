@@ -223,10 +223,11 @@ note_end(void *ctx, Req *r, const ReqEvent *ev)
 }
 
 static void
-no_stop(void *ctx, uint64_t id)
+no_stop(void *ctx, uint64_t id, int index)
 {
 	(void) ctx;
 	(void) id;
+	(void) index;
 }
 
 /* A request that has its answer can't fail any more: not for a token computed in vain. */
@@ -241,7 +242,7 @@ test_late_error(void)
 	}			cases[] = {
 		{FIN_ERROR, FIN_STOP, 1}, {FIN_LENGTH, FIN_STOP, 1}, {FIN_ABORT, FIN_ABORT, 1}
 	};
-	Deliver    *d = deliver_new(false, no_stop, NULL);
+	Deliver    *d = deliver_new(false, NULL, no_stop, NULL);
 
 	for (int i = 0; i < 3; i++)
 	{
@@ -252,7 +253,7 @@ test_late_error(void)
 		r->sink = note_end;
 		r->sink_ctx = &ev;
 		r->ended = true;
-		r->end = (OutResult) {FIN_STOP, "."};
+		r->end = (OutResult) {.finish = FIN_STOP, .reason = "."};
 		r->end_output = 6;
 		if (cases[i].late == FIN_ERROR)
 		{

@@ -25,6 +25,49 @@ incremental(const Tok *t, const int32_t *ids, size_t cut, size_t n, bool skip, B
 	detok_free(d);
 }
 
+/* Special tokens with a space before them: spaces_between_special_tokens, and without. */
+static void
+test_tight(void)
+{
+	static const char *const tokens[] = {"<unk>", "<s>", "</s>", "\342\226\201<A>", "\342\226\201<B>", "\342\226\201x", "y"};
+	static const size_t lens[] = {5, 3, 4, 6, 6, 4, 1};
+	static const float scores[7] = {0};
+	static const int32_t types[] = {2, 3, 3, 3, 3, 1, 1};
+	static const int32_t ids[] = {5, 3, 4, 4, 5, 3, 6, 4};
+	TokGguf		g = {
+		.model = "llama", .n = 7, .tokens = (const char **) tokens, .token_len = (size_t *) lens,
+		.scores = (float *) scores, .types = (int32_t *) types, .bos = 1, .eos = 2, .unk = 0, .add_bos = 1,
+		.add_eos = 0, .add_space_prefix = 1
+	};
+	Err			e = {0};
+	Tok		   *t = tok_from_gguf(&g, &e);
+	Buf			plain = {0};
+	Buf			tight = {0};
+	Buf			tail = {0};
+	Detok	   *d;
+
+	CHECK(t != NULL, "%s", e.msg);
+	tok_decode(t, ids, 8, 0, &plain);
+	d = detok_new(t, NULL, 0, false);
+	detok_tighten(d);
+	for (int i = 0; i < 8; i++)
+		detok_push(d, ids[i], &tight);
+	detok_free(d);
+	/* the prompt's last token counts, too */
+	d = detok_new(t, ids, 2, false);
+	detok_tighten(d);
+	for (int i = 2; i < 8; i++)
+		detok_push(d, ids[i], &tail);
+	detok_free(d);
+	CHECK(strcmp(plain.data, "x <A> <B> <B> x <A>y <B>") == 0, "\"%s\"", plain.data);
+	CHECK(strcmp(tight.data, "x <A><B><B> x <A>y <B>") == 0, "\"%s\"", tight.data);
+	CHECK(strcmp(tail.data, "<B><B> x <A>y <B>") == 0, "\"%s\"", tail.data);
+	buf_free(&plain);
+	buf_free(&tight);
+	buf_free(&tail);
+	tok_free(t);
+}
+
 /* All cuts of one sequence. */
 static void
 all_cuts(const char *name, const Tok *t, const IntVec *ids, bool skip)
@@ -178,5 +221,6 @@ main(void)
 	invariant("mistral", strs, n);
 	invariant("metaspace", strs, n);
 	free_strings(strs, n);
+	test_tight();
 	return check_done("detok");
 }

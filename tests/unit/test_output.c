@@ -27,6 +27,7 @@ typedef struct Case
 	bool		ignore_eos;
 	bool		no_text;
 	bool		extra_stop_id;	/* 290 is a stop id */
+	int			repeat[3];		/* repetition_detection: longest, shortest, count */
 	/* expected */
 	int			n_ids;			/* tokens consumed until the finish */
 	ReqFinish	finish;
@@ -93,6 +94,25 @@ static const Case cases[] = {
 	.shown_before = "a"},
 	{.ids = "a\342\202\254b", .stop = {"\342\202\254"}, .max_tokens = 9, .n_ids = 4, .finish = FIN_STOP,
 	.reason = "\342\202\254", .text = "a"},
+	/* repeated patterns: of one token, of two, too short, the shortest that counts is not the first seen */
+	{.ids = "HWaaab", .repeat = {1, 1, 3}, .max_tokens = 9, .n_ids = 5, .finish = FIN_REPETITION,
+	.reason = "repetition_detected", .text = " hello worldaaa"},
+	{.ids = "xHWHWHWHW", .repeat = {4, 2, 3}, .max_tokens = 20, .n_ids = 7, .finish = FIN_REPETITION,
+	.reason = "repetition_detected", .text = "x hello world hello world hello world"},
+	{.ids = "xaaaaaa", .repeat = {4, 2, 2}, .max_tokens = 20, .n_ids = 5, .finish = FIN_REPETITION,
+	.reason = "repetition_detected", .text = "xaaaa"},
+	{.ids = "abcabc", .repeat = {2, 1, 2}, .max_tokens = 6, .n_ids = 6, .finish = FIN_LENGTH, .text = "abcabc"},
+	{.ids = "abcabcd", .repeat = {3, 1, 2}, .max_tokens = 9, .n_ids = 6, .finish = FIN_REPETITION,
+	.reason = "repetition_detected", .text = "abcabc"},
+	/* the prompt (it ends with q) is not looked at; length and a stop string come first; not before min_tokens */
+	{.ids = "qHW", .repeat = {1, 1, 2}, .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = "q hello world"},
+	{.ids = "aa", .repeat = {1, 1, 2}, .max_tokens = 2, .n_ids = 2, .finish = FIN_LENGTH, .text = "aa"},
+	{.ids = "aaaa", .repeat = {1, 1, 2}, .max_tokens = 9, .min_tokens = 4, .n_ids = 4, .finish = FIN_REPETITION,
+	.reason = "repetition_detected", .text = "aaaa"},
+	{.ids = "SS", .stop = {"top"}, .repeat = {1, 1, 2}, .max_tokens = 9, .n_ids = 1, .finish = FIN_STOP, .reason = "top",
+	.text = "s"},
+	{.ids = "aa", .stop = {"aa"}, .repeat = {1, 1, 2}, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP, .reason = "aa",
+	.text = ""},
 	/* no text wanted */
 	{.ids = "HW.", .no_text = true, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .text = ""},
 };
@@ -131,6 +151,9 @@ new_req(const Case *k, const Tok *tok)
 	p->include_stop = k->include_stop;
 	p->ignore_eos = k->ignore_eos;
 	p->detokenize = !k->no_text;
+	p->repeat_max = k->repeat[0];
+	p->repeat_min = k->repeat[1];
+	p->repeat_count = k->repeat[2];
 	p->stop = mem_zalloc(3 * sizeof(char *));
 	p->stop_len = mem_zalloc(3 * sizeof(size_t));
 	for (; p->n_stop < 3 && k->stop[p->n_stop] != NULL; p->n_stop++)
@@ -154,7 +177,7 @@ static void
 run_case(size_t i, const Case *k, const Tok *tok)
 {
 	Req		   *r = new_req(k, tok);
-	OutResult	res = {FIN_NONE, NULL};
+	OutResult	res = {.finish = FIN_NONE};
 	Buf			text = {0};
 	size_t		shown_before = 0;
 	int			n = 0;

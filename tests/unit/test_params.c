@@ -12,7 +12,7 @@
 #include "core_util.h"
 #include "fake_model.h"
 
-#define ALL (GP_TEMPERATURE | GP_TOP_P | GP_TOP_K | GP_MIN_P | GP_MAX_TOKENS)
+#define ALL (GP_TEMPERATURE | GP_TOP_P | GP_TOP_K | GP_MIN_P | GP_MAX_TOKENS | GP_REPETITION_PENALTY)
 
 static Core *
 new_core(Conf *conf, int blocks)
@@ -159,6 +159,53 @@ test_stop_errors(void)
 	core_free(c);
 }
 
+/* repetition_detection, and the rules that change logits */
+static void
+test_rules(void)
+{
+	static const struct
+	{
+		int			longest,
+					shortest,
+					count;
+		const char *msg;
+	}			t[] = {
+		{4, 2, 2, NULL},
+		{4, 0, 2, NULL},
+		{0, 0, 0, NULL},
+		{0, 0, 1, NULL},
+		{4, 2, 1, "repetition_detection needs a min_count of at least 2, got 1"},
+		{4, 5, 2, "repetition_detection needs 0 <= min_pattern_size <= max_pattern_size, got 5 and 4"},
+		{-1, 0, 2, "repetition_detection needs 0 <= min_pattern_size <= max_pattern_size, got 0 and -1"},
+	};
+	Core	   *c = new_core(conf_new(), 100);
+	GenParams	p;
+	Err			e;
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+	{
+		bool		ok;
+
+		genparams_init(&p);
+		p.repeat_max = t[i].longest;
+		p.repeat_min = t[i].shortest;
+		p.repeat_count = t[i].count;
+		ok = normalize(c, &p, ALL, 10, &e);
+		CHECK(ok == (t[i].msg == NULL) && (ok || strcmp(e.msg, t[i].msg) == 0), "case %zu: %s", i, e.msg);
+		CHECK(!ok || p.repeat_max == 0 || p.repeat_min >= 1, "case %zu: shortest %d", i, p.repeat_min);
+		genparams_free(&p);
+	}
+	genparams_init(&p);
+	intvec_push(&genparams_rules(&p)->allowed, TINY_VOCAB);
+	p.rules->has_allowed = true;
+	CHECK(!normalize(c, &p, ALL, 10, &e) && strcmp(e.msg, "allowed_token_ids must be between 0 and 299, got 300") == 0,
+		  "padding is allowed: %s", e.msg);
+	p.rules->allowed.data[0] = 5;
+	CHECK(normalize(c, &p, ALL, 10, &e) && p.rules->allowed_mask[0] == 1u << 5, "%s", e.msg);
+	genparams_free(&p);
+	core_free(c);
+}
+
 static void
 test_prompt(void)
 {
@@ -214,6 +261,7 @@ generation_conf(void)
 	conf_set_num(conf, "generation.top_p", 0.9);
 	conf_set_int(conf, "generation.top_k", 20);
 	conf_set_num(conf, "generation.min_p", 0.05);
+	conf_set_num(conf, "generation.repetition_penalty", 1.1);
 	conf_set_int(conf, "generation.max_new_tokens", 50);
 	conf_set_nums(conf, "generation.eos_token_id", eos, 3);
 	conf_set_int(conf, "eos_token_id", 292);
@@ -231,6 +279,7 @@ test_defaults(void)
 	genparams_init(&p);
 	CHECK(normalize(c, &p, 0, 10, &e) && p.temperature == 1 && p.top_p == 1 && p.top_k == 0 && p.min_p == 0 &&
 		  p.max_tokens == 190, "hard defaults: max_tokens %d", p.max_tokens);
+	CHECK(p.rules == NULL, "hard defaults have rules");
 	genparams_free(&p);
 	core_free(c);
 
@@ -238,11 +287,13 @@ test_defaults(void)
 	genparams_init(&p);
 	CHECK(normalize(c, &p, 0, 10, &e) && p.temperature == 0.6 && p.top_p == 0.9 && p.top_k == 20 &&
 		  p.min_p == 0.05 && p.max_tokens == 50, "generation_config: T %g", p.temperature);
+	CHECK(p.rules != NULL && p.rules->repetition_penalty == 1.1, "its repetition_penalty");
 	genparams_free(&p);
 	genparams_init(&p);
 	p.max_tokens = 80;
 	CHECK(normalize(c, &p, ALL, 10, &e) && p.temperature == 1 && p.top_p == 1 && p.top_k == 0 && p.min_p == 0 &&
 		  p.max_tokens == 50, "given values win, max_new_tokens caps: %d", p.max_tokens);
+	CHECK(p.rules == NULL, "a repetition_penalty that is given and 1");
 	genparams_free(&p);
 	core_free(c);
 
@@ -343,6 +394,7 @@ main(void)
 {
 	test_ranges();
 	test_stop_errors();
+	test_rules();
 	test_prompt();
 	test_pool();
 	test_defaults();

@@ -271,6 +271,81 @@ test_greedy(void)
 	smp_free(s);
 }
 
+/* A grammar's mask: the same token as of logits that are -INFINITY where it forbids. */
+static void
+test_mask(void)
+{
+	static const int sizes[] = {1, 31, 32, 33, 63, 64, 65, 100, 1000};
+	static const double shares[] = {0, 0.02, 0.5, 0.98, 1};
+	int			bad = 0;
+
+	for (int round = 0; round < 1500; round++)
+	{
+		int			n = sizes[round % 9];
+		double		share = shares[round / 9 % 5];
+		GenParams	p = params(round % 4 == 0 ? 0 : 1.5, round % 3 == 0 ? 7 : 0, round % 5 == 0 ? 0.8 : 1, 0);
+		Sampler    *s = smp_new(NULL, n + 5, n);
+		float		logits[1005],
+					copy[1005],
+					masked[1005];
+		uint32_t	mask[(1005 + 31) / 32] = {0};
+		SmpRow		row = {.params = &p, .seed = (uint64_t) round, .position = round % 7, .mask = mask};
+		int			left = 0;
+		int32_t		want = SMP_NO_TOKEN;
+
+		for (int i = 0; i < n; i++)
+		{
+			bool		may = share == 1 || uniform() < share;
+
+			logits[i] = (float) gauss();
+			masked[i] = may ? logits[i] : -INFINITY;
+			mask[i / 32] |= (uint32_t) may << i % 32;
+			left += may;
+		}
+		mask[n / 32] |= n % 32 != 0 ? ~0u << n % 32 : 0;	/* not ids of the tokenizer */
+		memcpy(copy, logits, (size_t) n * sizeof(float));
+		smp_run(s, &row, 1, copy);
+		if (left > 0 && p.temperature > 0)
+			want = naive_sample(&row, masked, n);
+		for (int i = 0; p.temperature == 0 && i < n; i++)
+			if (masked[i] > -INFINITY && (want < 0 || masked[i] > masked[want]))
+				want = i;
+		bad += row.id != want;
+		smp_free(s);
+	}
+	CHECK(bad == 0, "%d draws under a mask differ", bad);
+}
+
+/* min_tokens gives way when the grammar leaves the end alone, and not before. */
+static void
+test_mask_and_end(void)
+{
+	float		logits[40] = {0};
+	float		copy[40];
+	int32_t		end[2] = {35, 3};
+	uint32_t	mask[2] = {1u << 3, 1u << 3};
+	Sampler    *s = smp_new(NULL, 40, 40);
+	GenParams	p = params(0, 0, 1, 0);
+	SmpRow		row = {.params = &p, .mask = mask};
+
+	logits[35] = 1;
+	p.min_tokens = 5;
+	p.min_ids = end;
+	p.n_min_ids = 2;
+	memcpy(copy, logits, sizeof(copy));
+	smp_run(s, &row, 1, copy);
+	CHECK(row.id == 35, "the grammar leaves only ends: %d", row.id);
+	mask[0] |= 1u << 7;
+	memcpy(copy, logits, sizeof(copy));
+	smp_run(s, &row, 1, copy);
+	CHECK(row.id == 7, "the grammar leaves another: %d", row.id);
+	memset(mask, 0, sizeof(mask));
+	memcpy(copy, logits, sizeof(copy));
+	smp_run(s, &row, 1, copy);
+	CHECK(row.id == SMP_NO_TOKEN, "the grammar leaves nothing: %d", row.id);
+	smp_free(s);
+}
+
 static void
 test_not_finite(void)
 {
@@ -396,15 +471,21 @@ bench(const char *what, GenParams p)
 	};
 	Sampler    *s = smp_new(NULL, N, N);
 	float	   *logits = mem_alloc(N * sizeof(float));
+	TokenCounts *counts = NULL;
+	int32_t		tokens[1000];
 	int64_t		best = INT64_MAX;
 
 	for (int i = 0; i < N; i++)
 		logits[i] = (float) (2.5 * gauss());
 	logits[77] = 14;
 	logits[99] = 13.5f;
+	for (int i = 0; i < 1000; i++)
+		tokens[i] = (int32_t) (uniform() * N);
 	for (int i = 0; i < 40; i++)
 	{
-		SmpRow		row = {.params = &p, .seed = (uint64_t) i};
+		SmpRow		row = {
+			.params = &p, .seed = (uint64_t) i, .tokens = tokens, .n_prompt = 200, .n_tokens = 1000, .counts = &counts
+		};
 		int64_t		t = clock_us();
 
 		smp_run(s, &row, 1, logits);
@@ -412,8 +493,31 @@ bench(const char *what, GenParams p)
 		best = t < best ? t : best;
 	}
 	printf("%s: %d logits in %lld us\n", what, N, (long long) best);
+	token_counts_free(counts);
+	genparams_free(&p);
 	mem_free(logits);
 	smp_free(s);
+}
+
+/* Greedy with three penalties, three biases, or half of the vocabulary allowed. */
+static GenParams
+with_rules(int what)
+{
+	static const char bias[] = "{\"5\": 1, \"700\": -100, \"90000\": 3}";
+	GenParams	p = params(0, 0, 1, 0);
+	LogitRules *r = genparams_rules(&p);
+	Err			e;
+
+	if (what == 0)
+		r->presence_penalty = r->frequency_penalty = r->repetition_penalty = 1.1;
+	if (what == 1)
+		logit_rules_bias(r, bias, sizeof(bias) - 1, &e);
+	r->has_allowed = what == 2;
+	for (int i = 0; i < 151936 && what == 2; i += 2)
+		intvec_push(&r->allowed, i);
+	if (!logit_rules_check(r, NULL, 151936, &e))
+		abort();
+	return p;
 }
 
 static int
@@ -424,6 +528,9 @@ bench_all(void)
 	bench("top_k 20, top_p 0.8", params(0.7, 20, 0.8, 0));
 	bench("top_p 0.9", params(1, 0, 0.9, 0));
 	bench("min_p 0.05", params(1, 0, 1, 0.05));
+	bench("greedy, penalties of 1000 tokens", with_rules(0));
+	bench("greedy, logit_bias of 3 ids", with_rules(1));
+	bench("greedy, every other id allowed", with_rules(2));
 	return 0;
 }
 
@@ -485,6 +592,8 @@ main(int argc, char **argv)
 	test_chi_square("all of them", params(0.9, 8, 0.9, 0.05));
 	test_greedy();
 	test_not_finite();
+	test_mask();
+	test_mask_and_end();
 	test_logsumexp();
 	test_ties();
 	test_flat();

@@ -43,11 +43,14 @@ world_new(SchedOptions opt, int blocks)
 	return w;
 }
 
+static int	add_priority;		/* of requests made from now on */
+
 static void
 add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
+	r->priority = add_priority;
 	r->id = (uint64_t) id;
 	r->session = session;
 	r->n_prompt = n_prompt;
@@ -143,33 +146,38 @@ step(World *w)
 
 /* ---- forks ---- */
 
-/* The parent's tokens are in full blocks: a fork takes these over, and nothing is copied; else its last. */
+/*
+ * Forks share their parent's full blocks.  The last one takes over the block that isn't full, if
+ * there is one; others get a copy.
+ */
 static void
-test_fork_tail(int n_prompt)
+test_fork_tail(int n_prompt, int n_forks)
 {
 	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64}, 20);
 	Pooled		pooled = {.spec.task = PT_LOGPROBS};
 	const int	full = n_prompt / 16;
 	const int	part = n_prompt % 16 > 0;
 	const Plan *p;
-	Req		   *fork;
 	int			used;
 
 	add(&w, 1, 1, n_prompt, 100);
 	w.reqs[1]->pooled = &pooled;
 	step(&w);
-	add(&w, 2, 2, n_prompt + 2, 100);
-	fork = w.reqs[2];
-	fork->pooled = &pooled;
-	sched_remove(w.s, fork);
-	sched_fork(w.s, fork, w.reqs[1]);
+	for (int i = 2; i < 2 + n_forks; i++)
+	{
+		add(&w, i, 2, n_prompt + 2, 100);
+		w.reqs[i]->pooled = &pooled;
+		sched_remove(w.s, w.reqs[i]);
+		sched_fork(w.s, w.reqs[i], w.reqs[1]);
+	}
 	sched_hold(w.s, w.reqs[1]);
 	p = sched_plan(w.s, 1);
 	used = kvpool_total(w.pool) - kvpool_available(w.pool);
-	CHECK(p->n == 1 && p->e[0].r == fork && p->e[0].n == 2 && p->n_copies == part, "prompt of %d: %d entries, %d rows, %d copies",
-		  n_prompt, p->n, p->n_rows, p->n_copies);
-	CHECK((int) fork->blocks.len == full + 1 && used == full + 1, "prompt of %d: the fork has %zu blocks, %d are used", n_prompt,
-		  fork->blocks.len, used);
+	CHECK(p->n == n_forks && p->n_rows == 2 * n_forks && p->n_copies == part * (n_forks - 1),
+		  "prompt of %d: %d entries, %d rows, %d copies", n_prompt, p->n, p->n_rows, p->n_copies);
+	CHECK((int) w.reqs[2]->blocks.len == full + 1 && used == full + n_forks, "prompt of %d: a fork has %zu blocks, %d are used",
+		  n_prompt, w.reqs[2]->blocks.len, used);
+	CHECK(kvpool_refs(w.pool, w.reqs[2]->blocks.data[0]) == (full > 0 ? n_forks : 1), "prompt of %d", n_prompt);
 	world_free(&w);
 }
 
@@ -358,6 +366,85 @@ test_no_livelock(void)
 	}
 }
 
+/* ---- priorities ---- */
+
+/* The lower number first, whatever the session; of equals who came first. */
+static void
+test_priorities(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 64, .priorities = true}, 10);
+
+	for (int i = 1; i <= 5; i++)
+	{
+		static const int priority[] = {0, 5, -1, 5, 0, -1};
+
+		add_priority = priority[i];
+		add(&w, i, (uint64_t) i % 2, 4, 1);
+	}
+	add_priority = 0;
+	STEP(&w, "2:4!");
+	STEP(&w, "5:4!");
+	STEP(&w, "4:4!");
+	STEP(&w, "1:4!");
+	STEP(&w, "3:4!");
+	world_free(&w);
+}
+
+/* The one with the higher number gives way, though it is older, and others overtake it. */
+static void
+test_preempt_priority(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64, .priorities = true}, 5);
+
+	add_priority = 3;
+	add(&w, 1, 1, 15, 40);
+	STEP(&w, "1:15!");
+	add_priority = 1;
+	add(&w, 2, 2, 14, 30);
+	STEP(&w, "1:1! 2:14!");
+	while (w.reqs[1]->state == RQ_RUNNING)
+		step(&w);
+	CHECK(w.reqs[1]->state == RQ_PREEMPTED && w.reqs[2]->state == RQ_RUNNING, "state %d", w.reqs[1]->state);
+	add_priority = 2;
+	add(&w, 3, 1, 4, 1);
+	add_priority = 0;
+	while (w.reqs[3] != NULL)
+		step(&w);
+	CHECK(w.reqs[1]->state == RQ_PREEMPTED, "state %d", w.reqs[1]->state);
+	while (w.reqs[2] != NULL)
+		step(&w);
+	step(&w);
+	CHECK(w.reqs[1]->state == RQ_RUNNING, "state %d", w.reqs[1]->state);
+	world_free(&w);
+}
+
+/* All come to their end, in pools of any size. */
+static void
+test_priorities_end(void)
+{
+	for (int blocks = 4; blocks <= 12; blocks++)
+	{
+		World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 24, .priorities = true}, blocks);
+		int			steps = 0;
+		int			next = 0;
+
+		while ((sched_any(w.s) != NULL || next < MAX_REQS) && steps < 10000)
+		{
+			if (next < MAX_REQS && steps % 3 == 0)
+			{
+				add_priority = (next * 7) % 5 - 2;
+				add(&w, next, (uint64_t) next % 5, 1 + (next * 7) % 30, 1 + (next * 11) % 34);
+				next++;
+			}
+			CHECK(step(&w)[0] != '\0' || sched_any(w.s) == NULL, "%d blocks: an empty plan while requests wait", blocks);
+			steps++;
+		}
+		add_priority = 0;
+		CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "%d blocks: %d steps", blocks, steps);
+		world_free(&w);
+	}
+}
+
 /* ---- recurrent state ---- */
 
 /* Slots for two: a third waits, though there are blocks; who is cancelled in its prompt leaves its slot. */
@@ -538,9 +625,12 @@ test_idmap(void)
 int
 main(void)
 {
-	test_fork_tail(16);
-	test_fork_tail(32);
-	test_fork_tail(33);
+	test_fork_tail(16, 1);
+	test_fork_tail(16, 3);
+	test_fork_tail(32, 1);
+	test_fork_tail(32, 3);
+	test_fork_tail(33, 1);
+	test_fork_tail(33, 3);
 	test_whole();
 	test_chunks();
 	test_serial();
@@ -549,6 +639,9 @@ main(void)
 	test_preempt();
 	test_refund();
 	test_no_livelock();
+	test_priorities();
+	test_preempt_priority();
+	test_priorities_end();
 	test_slots();
 	test_slots_preempt();
 	test_slots_random(0);

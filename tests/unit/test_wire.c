@@ -26,7 +26,7 @@ test_layout(void)
 
 	CHECK(wire_layout(&h, 256, 32768, 1 << 24), "good geometry");
 	CHECK(h.stats_off == 4096, "stats at %llu", (unsigned long long) h.stats_off);
-	CHECK(h.to_engine_off == 4096 + 65536, "to_engine behind stats");
+	CHECK(h.to_engine_off == 4096 + WIRE_STATS_SIZE, "to_engine behind stats");
 	CHECK(h.to_worker_off >= h.to_engine_off + 4 * 256, "to_worker behind to_engine");
 	CHECK(h.slots_off >= h.to_worker_off + 4 * 256, "slots behind to_worker");
 	CHECK(h.rings_off >= h.slots_off + 256 * 256, "rings behind slots");

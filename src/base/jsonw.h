@@ -1,0 +1,44 @@
+/*
+ * jsonw.h
+ *	  Writes JSON text, value after value, into a Buf.
+ *
+ * Commas are set by the writer; keys come in the order they are written.  Nothing checks
+ * that brackets match: that is the caller's.
+ */
+#ifndef VLLM_BASE_JSONW_H
+#define VLLM_BASE_JSONW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+typedef struct JsonOut
+{
+	Buf		   *b;
+	bool		comma;			/* a value precedes */
+} JsonOut;
+
+void		json_open(JsonOut *j, char bracket);	/* { or [ */
+void		json_close(JsonOut *j, char bracket);
+void		json_key(JsonOut *j, const char *key);
+void		json_colon(JsonOut *j);	/* behind a string that is a key */
+/* UTF-8; what is not becomes U+FFFD */
+void		json_str(JsonOut *j, const char *s, size_t n);
+void		json_cstr(JsonOut *j, const char *s);	/* NULL = null */
+void		json_int(JsonOut *j, int64_t v);
+void		json_bool(JsonOut *j, bool v);
+void		json_null(JsonOut *j);
+/* the shortest text that reads back as the same float; null if it is not finite */
+void		json_float(JsonOut *j, float v);
+/* likewise for a double */
+void		json_double(JsonOut *j, double v);
+/* text that is JSON already */
+void		json_raw(JsonOut *j, const char *s, size_t n);
+
+/* a member of an object */
+void		json_key_cstr(JsonOut *j, const char *key, const char *s);
+void		json_key_int(JsonOut *j, const char *key, int64_t v);
+void		json_key_null(JsonOut *j, const char *key);
+
+#endif

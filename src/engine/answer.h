@@ -1,0 +1,64 @@
+/*
+ * answer.h
+ *	  An answer's text on its way to the asker: reasoning, content and calls of tools apart.
+ *
+ * The reasoning parser comes first; tools are looked for in the content alone.  What has
+ * become known is gathered in buffers, which the owner empties whenever it likes: at each
+ * piece of a stream, or once at the end.
+ */
+#ifndef VLLM_ENGINE_ANSWER_H
+#define VLLM_ENGINE_ANSWER_H
+
+#include "parse/parse.h"
+
+typedef enum ToolChoice
+{
+	TOOLS_NONE,					/* text is text */
+	TOOLS_AUTO,					/* as the model likes: its format is parsed */
+	TOOLS_REQUIRED,				/* the output is [{"name", "parameters"}, ...] */
+	TOOLS_NAMED					/* the output is one tool's arguments */
+} ToolChoice;
+
+typedef struct AnswerSpec
+{
+	const ReasonFormat *reason; /* NULL: nothing is split off */
+	const ToolFormat *tools;	/* NULL: nothing is looked for; TOOLS_AUTO */
+	ToolChoice	choice;
+	const char *named;			/* TOOLS_NAMED: the tool */
+	const char *tools_json;		/* the request's; NULL = none */
+	size_t		n_tools_json;
+	const char *kwargs;			/* chat_template_kwargs; NULL = none */
+	size_t		n_kwargs;
+	ReasonAt	at;				/* where the prompt has left off */
+	uint64_t	key;			/* for ids of calls */
+	bool		one_call;		/* parallel_tool_calls = false: the first is kept */
+	bool		drop_reasoning; /* include_reasoning = false */
+	bool		stream;			/* calls have their index, as in a stream's deltas */
+} AnswerSpec;
+
+typedef struct Answer Answer;
+
+/* Nothing of *spec is needed afterwards. */
+Answer	   *answer_new(const AnswerSpec *spec);
+/* Another one of the same kind, for the index-th answer to the same prompt. */
+Answer	   *answer_fork(const Answer *a, int index);
+/* What ends the thoughts that precede everything else, NULL if the model won't think. */
+const char *answer_until(const Answer *a);
+/* Must text keep the tokenizer's special tokens? */
+bool		answer_wants_special(const Answer *a);
+void		answer_feed(Answer *a, const char *s, size_t n);
+void		answer_finish(Answer *a);
+void		answer_free(Answer *a);
+
+/* What came since these were emptied (buf_reset()). */
+Buf		   *answer_content(Answer *a);
+Buf		   *answer_reasoning(Answer *a);
+/* Elements of tool_calls, {"id", "type", "function": {"name", "arguments"}}, with commas between. */
+Buf		   *answer_calls(Answer *a);
+
+/* Ever, also what was emptied. */
+int			answer_n_calls(const Answer *a);
+/* Is the finish_reason tool_calls?  Not with a named tool. */
+bool		answer_calls_tools(const Answer *a);
+
+#endif

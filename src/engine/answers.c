@@ -1,0 +1,292 @@
+/*
+ * answers.c
+ *	  Several answers to one prompt, on the step thread.
+ *
+ * What engine.c does for a request of one answer, for requests of several: n > 1 (group.c) and
+ * beam searches (beam.c).  Of either the stem is scheduled first; its last row begins the
+ * answers, or hypotheses, which take its place in the schedule.  Between steps something of a
+ * live group is scheduled, so that whoever cancels it finds it.
+ *
+ * A group may be gone as soon as the last of its ends has been handed over.
+ */
+#include "engine/engine_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/constraint.h"
+
+/* All answers of a request are over. */
+static void
+finish_group(Core *c, Group *g, ReqFinish fin)
+{
+	if (idmap_get(&c->by_id, g->stem->id) == g->stem)
+	{
+		idmap_del(&c->by_id, g->stem->id);
+		c->n_multi--;
+	}
+	core_count_end(c, fin);
+}
+
+/* One of several answers is over. */
+static void
+finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
+{
+	Group	   *g = r->group;
+	bool		last;
+
+	if (r->state != RQ_NEW)
+		c->n_multi_seqs--;
+	sched_remove(c->sched, r);
+	if (res.finish > g->failed)
+		g->failed = res.finish;
+	for (int i = 0; i < g->n && res.finish == FIN_ERROR; i++)
+		core_doom(c, g->answers[i], false);
+	last = --g->n_left == 0;
+	if (last)
+		finish_group(c, g, g->failed);
+	/* the last one takes the group with it */
+	core_hand_over(c, r, id, res, err);
+	if (last)
+		atomic_fetch_sub(&c->inbox->n_live, 1);
+}
+
+/* The prompt has not come to its end: there will be no answers. */
+static void
+finish_stem(Core *c, Req *stem, OutResult res, const Err *err)
+{
+	Group	   *g = stem->group;
+	int			n = g->n;
+
+	if (stem->state != RQ_NEW)
+		c->n_multi_seqs--;
+	sched_remove(c->sched, stem);
+	finish_group(c, g, res.finish);
+	for (int i = 0; i < n; i++)
+		core_hand_over(c, g->answers[i], -1, res, err);
+	atomic_fetch_sub(&c->inbox->n_live, 1);
+}
+
+/* A beam search ends: nothing of it stays in the schedule. */
+static void
+finish_beams(Core *c, Group *g)
+{
+	ReqFinish	fin = g->failed > FIN_REPETITION ? g->failed : FIN_STOP;
+	int			n_tokens;
+
+	beam_end(g->beam);
+	if (fin == FIN_STOP && beam_n_results(g->beam, &n_tokens) > 0)
+		c->stats.output_tokens += n_tokens;
+	finish_group(c, g, fin);
+	core_hand_over(c, g->stem, -1, (OutResult) {.finish = fin}, fin == FIN_ERROR ? &g->err : NULL);
+	atomic_fetch_sub(&c->inbox->n_live, 1);
+}
+
+/* A hypothesis, or the stem, has failed or is cancelled: so is the search, when all of them are out. */
+static void
+finish_beam(Core *c, Req *r, ReqFinish fin, const Err *err)
+{
+	Group	   *g = r->group;
+	Req		   *parent;
+
+	if (fin > g->failed)
+	{
+		g->failed = fin;
+		if (fin == FIN_ERROR)
+			g->err = *err;
+	}
+	if (r->state != RQ_NEW)
+		c->n_multi_seqs--;
+	sched_remove(c->sched, r);
+	for (int i = 0; i < beam_n_live(g->beam); i++)
+		if (!beam_has_row(g->beam, i))
+			core_doom(c, beam_live(g->beam, i, &parent), false);
+	if (--g->n_left > 0)
+		return;
+	for (int i = 0; i < beam_n_live(g->beam); i++)
+		if (beam_has_row(g->beam, i))
+			sched_let_go(c->sched, beam_live(g->beam, i, &parent));
+	finish_beams(c, g);
+}
+
+/* Whatever of a group is scheduled: there is always something. */
+void
+answers_doom(Core *c, const Group *g)
+{
+	Req		   *parent;
+
+	for (int i = 0; i < g->n; i++)
+		if (g->answers[i]->state != RQ_NEW)
+			core_doom(c, g->answers[i], false);
+	for (int i = 0; g->beam != NULL && i < beam_n_live(g->beam); i++)
+		if (!beam_has_row(g->beam, i))
+			core_doom(c, beam_live(g->beam, i, &parent), false);
+	core_doom(c, g->stem, false);
+}
+
+/* Answer i, with the tokens that the stem has. */
+static Req *
+answer(Core *c, Group *g, int i)
+{
+	Req		   *a = group_answer(g, i, c->tok);
+
+	if (g->stem->constraint != NULL)
+		a->constraint = constraint_fork(g->stem->constraint);
+	return a;
+}
+
+/* The answers' first tokens, from the stem's last row; the first one's has been sampled already. */
+static void
+first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *mask, int32_t *ids)
+{
+	size_t		width = (size_t) core_info(c)->vocab_size;
+
+	for (int i = 0; i < g->n; i++)
+		answer(c, g, i);
+	ids[0] = id;
+	for (int at = 1; at < g->n; at += FORK_ROWS)
+	{
+		int			n = g->n - at < FORK_ROWS ? g->n - at : FORK_ROWS;
+
+		for (int i = 0; i < n; i++)
+		{
+			float	   *x = c->fork_logits + (size_t) i * width;
+
+			memcpy(x, raw, width * sizeof(float));
+			/* what is masked already would look as if the model had failed */
+			for (size_t k = 0; mask != NULL && k < width; k++)
+				x[k] = x[k] > -INFINITY ? x[k] : 0;
+			c->fork_rows[i] = core_smp_row(g->answers[at + i]);
+			c->fork_rows[i].mask = mask;
+		}
+		smp_run(c->sampler, c->fork_rows, n, c->fork_logits);
+		for (int i = 0; i < n; i++)
+			ids[at + i] = c->fork_rows[i].id;
+	}
+	for (int i = 0; i < g->n; i++)
+		core_note_token(c, g->answers[i], ids[i], raw);
+}
+
+/* The prompt is computed: the answers go on from there, but for those whose first token ends them. */
+static void
+begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *mask)
+{
+	Group	   *g = stem->group;
+	int			n = g->n;
+	int32_t    *ids = mem_alloc((size_t) n * sizeof(int32_t));
+	OutResult  *res = mem_alloc((size_t) n * sizeof(OutResult));
+	bool		failed = false;
+	Err			err;
+
+	first_tokens(c, g, id, raw, mask, ids);
+	stem->first_token_us = clock_us();
+	c->stats.prompt_tokens += stem->n_prompt;
+	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(stem);	/* what is forced counts for each */
+	sched_keep(c->sched, stem);
+	c->n_multi_seqs--;
+	for (int i = 0; i < n; i++)
+	{
+		Req		   *a = g->answers[i];
+
+		res[i] = (OutResult) {.finish = FIN_ERROR};
+		if (ids[i] >= 0 && !failed)
+			failed = !core_extend(c, a, ids[i], &res[i], &err);
+		if (failed)
+			res[i] = (OutResult) {.finish = FIN_ERROR};
+		if (res[i].finish != FIN_NONE)
+			continue;
+		sched_resume(c->sched, a, stem);
+		c->n_multi_seqs++;
+	}
+	sched_let_go(c->sched, stem);
+	/* the group is there until the last one has been worked off */
+	for (int i = 0; i < n; i++)
+	{
+		Req		   *a = g->answers[i];
+
+		if (ids[i] < 0)
+			core_fail_token(c, a, ids[i]);
+		else if (res[i].finish == FIN_ERROR)
+			core_finish(c, a, -1, res[i], &err);
+		else
+			core_tell(c, a, (size_t) a->n_prompt, res[i]);
+	}
+	mem_free(res);
+	mem_free(ids);
+}
+
+void
+answers_forced(Core *c, Group *g, OutResult res)
+{
+	int			n = g->n;
+
+	c->stats.prompt_tokens += g->stem->n_prompt;
+	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(g->stem);
+	for (int i = 0; i < n; i++)
+		core_tell(c, answer(c, g, i), (size_t) g->stem->n_prompt, res);
+}
+
+/* The row of a hypothesis; with the last one of a generation the next begins. */
+static void
+commit_beam(Core *c, Req *r, const float *raw)
+{
+	Group	   *g = r->group;
+	Beam	   *b = g->beam;
+	int			n;
+
+	if (r == g->stem && r->first_token_us == 0)
+	{
+		r->first_token_us = clock_us();
+		c->stats.prompt_tokens += r->n_prompt;
+	}
+	if (!beam_row(b, r, raw, core_info(c)->vocab_size, c->defaults.n_valid, c->defaults.eos))
+	{
+		core_fail_token(c, r, -1);
+		return;
+	}
+	sched_keep(c->sched, r);
+	c->n_multi_seqs--;
+	if (--g->n_left > 0)
+		return;
+	n = beam_next(b, c->max_model_len);
+	for (int i = 0; i < n; i++)
+	{
+		Req		   *parent;
+		Req		   *next = beam_live(b, i, &parent);
+
+		sched_resume(c->sched, next, parent);
+	}
+	g->n_left = n;
+	c->n_multi_seqs += n;
+	for (int i = 0; i < beam_n_old(b); i++)
+		sched_let_go(c->sched, beam_old(b, i));
+	if (n == 0)
+		finish_beams(c, g);
+}
+
+
+/* ---- what engine.c calls ---- */
+
+void
+answers_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
+{
+	if (r->group->beam != NULL)
+		finish_beam(c, r, res.finish, err);
+	else if (r == r->group->stem)
+		finish_stem(c, r, res, err);
+	else
+		finish_answer(c, r, id, res, err);
+}
+
+void
+answers_commit(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask)
+{
+	if (r->group->beam != NULL)
+		commit_beam(c, r, raw);
+	else if (id < 0)
+		core_fail_token(c, r, id);
+	else
+		begin_answers(c, r, id, raw, mask);
+}

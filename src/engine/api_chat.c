@@ -1,0 +1,328 @@
+/*
+ * api_chat.c
+ *	  /v1/chat/completions.
+ *
+ * The last chunk of a streamed answer has its finish_reason; before the first text each
+ * answer has a chunk with the role, as in OpenAI's.
+ *
+ * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/api_int.h"
+
+#define CHUNK	"chat.completion.chunk"
+
+enum
+{
+	ROLE_ANSWER, ROLE_IDS
+};
+
+typedef struct Chat
+{
+	ApiGen		g;
+	const char *echo;			/* what each answer begins with, NULL = nothing */
+} Chat;
+
+static void
+drop(ApiCall *a)
+{
+	Chat	   *k = a->own;
+
+	if (k == NULL)
+		return;
+	apigen_free(&k->g);
+	mem_free(k);
+}
+
+/* max_completion_tokens, or its older name; without both what the context holds */
+static bool
+put_max_tokens(ApiCall *a, Chat *k, Err *e)
+{
+	int64_t		max = 0;
+	WireOut		o = conv_out(&k->g.params);
+
+	if (!apibody_int(&a->body, "max_tokens", 1, INT_MAX, &max, e) ||
+		!apibody_int(&a->body, "max_completion_tokens", 1, INT_MAX, &max, e))
+		return false;
+	if (max > 0)
+		wire_put_int(&o, WTAG_MAX_TOKENS, max);
+	return true;
+}
+
+/* echo: the last message's text, if it is the assistant's */
+static bool
+take_echo(ApiCall *a, Chat *k, Err *e)
+{
+	const ApiMember *m = apibody_get(&a->body, "messages");
+	const cJSON *last = m != NULL && cJSON_IsArray(m->v) && m->v->child != NULL ? m->v->child->prev : NULL;
+	const cJSON *role = cJSON_GetObjectItemCaseSensitive(last, "role");
+	const cJSON *content = cJSON_GetObjectItemCaseSensitive(last, "content");
+	bool		echo = false;
+
+	if (!apibody_bool(&a->body, "echo", &echo, e))
+		return false;
+	if (echo && cJSON_IsString(role) && strcmp(role->valuestring, "assistant") == 0 && cJSON_IsString(content))
+		k->echo = content->valuestring;
+	return true;
+}
+
+/* logprobs: whether; top_logprobs: of how many of the likeliest */
+static bool
+read_logprobs(ApiCall *a, Chat *k, Err *e)
+{
+	bool		wanted = false;
+	int64_t		top = 0;
+
+	if (!apibody_bool(&a->body, "logprobs", &wanted, e) || !apibody_int(&a->body, "top_logprobs", -1, INT_MAX, &top, e))
+		return false;
+	if (top != 0 && !wanted)
+		return api_bad(e, "top_logprobs", "needs logprobs");
+	if (wanted)
+		k->g.logprobs = top;
+	apigen_put_logprobs(&k->g);
+	return true;
+}
+
+static bool
+read_chat(ApiCall *a, Chat *k, Err *e)
+{
+	static const char *const refused[] = {"audio", "prediction", "web_search_options",
+	"functions", "function_call", NULL};
+	static const char *const ignored[] = {"modalities", "verbosity", NULL};
+
+	apibody_ignore(&a->body, ignored);
+	return apibody_refuse(&a->body, refused, e) && take_echo(a, k, e) &&
+		apigen_read(a, &k->g, e) && put_max_tokens(a, k, e) && read_logprobs(a, k, e);
+}
+
+static bool
+make(ApiCall *a, Err *e)
+{
+	static const char *const later[] = {"reasoning_effort", NULL};
+	static const char *const ignored[] = {"parallel_tool_calls", "include_reasoning", NULL};
+	Chat	   *k = a->own;
+	Buf			fields = {0};
+	WireOut		o = conv_out(&fields);
+	bool		ok;
+
+	if (a->round == 0)
+	{
+		k = a->own = mem_zalloc(sizeof(Chat));
+		apibody_ignore(&a->body, ignored);
+		if (!read_chat(a, k, e) || !api_check_tools(a, e) || !apibody_refuse(&a->body, later, e))
+			return false;
+		k->g.told = mem_zalloc((size_t) k->g.n * sizeof(int64_t));
+	}
+	ok = api_chat_fields(a, &o, true, e);
+	if (ok && k->g.want_ids && a->round == 0)
+	{
+		ApiItem    *it = api_item(a, WK_TOKENIZE, ROLE_IDS, 0);
+
+		buf_add(&it->in, fields.data, fields.len);
+		a->more = true;
+	}
+	else if (ok)
+		apigen_item(a, &k->g, 0, &fields, ROLE_ANSWER);
+	buf_free(&fields);
+	return ok;
+}
+
+static void
+write_text(const Chat *k, ApiText text, bool echo, JsonOut *j)
+{
+	Buf			b = {0};
+
+	if (echo && k->echo != NULL)
+		buf_addstr(&b, k->echo);
+	buf_add(&b, text.s, text.n);
+	json_str(j, b.data != NULL ? b.data : "", b.len);
+	buf_free(&b);
+}
+
+static void
+write_message(const Chat *k, const ApiAnswer *r, JsonOut *j)
+{
+	json_key(j, "message");
+	json_open(j, '{');
+	json_key_cstr(j, "role", "assistant");
+	json_key(j, "content");
+	write_text(k, r->text, true, j);
+	json_key_null(j, "refusal");
+	json_key_null(j, "annotations");
+	json_key_null(j, "audio");
+	json_key_null(j, "function_call");
+	json_key_null(j, "reasoning");
+	json_close(j, '}');
+}
+
+static void
+write_logprobs(const Chat *k, const ApiEntries *entries, JsonOut *j)
+{
+	json_key(j, "logprobs");
+	if (k->g.logprobs == API_NO_LOGPROBS || entries == NULL)
+		json_null(j);
+	else
+		api_write_chat_logprobs(j, entries, (int) k->g.logprobs, k->g.as_ids);
+}
+
+static void
+write_prompt_ids(const ApiCall *a, JsonOut *j)
+{
+	ApiReply	r;
+
+	for (int i = 0; i < a->n_items; i++)
+		if (a->items[i].role == ROLE_IDS)
+		{
+			apireply_read(&r, a->items[i].reply.data, a->items[i].reply.len);
+			json_key(j, "prompt_token_ids");
+			api_write_ids(j, &r.ids);
+		}
+}
+
+static void
+write_choice(const Chat *k, const ApiAnswer *r, JsonOut *j)
+{
+	json_open(j, '{');
+	json_key_int(j, "index", r->index);
+	write_message(k, r, j);
+	write_logprobs(k, &r->entries, j);
+	apigen_write_finish(j, &k->g, r);
+	if (k->g.want_ids)
+	{
+		json_key(j, "token_ids");
+		api_write_ids(j, &r->ids);
+	}
+	json_close(j, '}');
+}
+
+static bool
+finish(ApiCall *a, JsonOut *j, Err *e)
+{
+	const Chat *k = a->own;
+	const ApiItem *it = &a->items[a->n_items - 1];	/* the ids of the prompt are asked for before */
+	ApiUsage	u = api_usage(a, ROLE_ANSWER);
+	ApiAnswers	r;
+
+	(void) e;
+	apianswers_read(&r, it->reply.data, it->reply.len);
+	json_open(j, '{');
+	api_write_head(a, j, "chat.completion");
+	json_key(j, "choices");
+	json_open(j, '[');
+	for (int i = 0; i < r.n; i++)
+		write_choice(k, &r.a[i], j);
+	json_close(j, ']');
+	json_key_null(j, "service_tier");
+	json_key_null(j, "system_fingerprint");
+	json_key(j, "usage");
+	api_write_usage(j, &u);
+	if (k->g.prompt_logprobs != API_NO_LOGPROBS)
+	{
+		json_key(j, "prompt_logprobs");
+		api_write_prompt_logprobs(j, &r.prompt);
+	}
+	if (k->g.want_ids)
+		write_prompt_ids(a, j);
+	json_close(j, '}');
+	apianswers_free(&r);
+	return true;
+}
+
+/* ---- streaming ---- */
+
+/* A chunk with one choice, up to its delta's members. */
+static void
+open_chunk(ApiCall *a, int index, JsonOut *j)
+{
+	json_open(j, '{');
+	api_write_head(a, j, CHUNK);
+	json_key(j, "choices");
+	json_open(j, '[');
+	json_open(j, '{');
+	json_key_int(j, "index", index);
+	json_key(j, "delta");
+	json_open(j, '{');
+}
+
+/* r NULL: an answer's first chunk */
+static void
+close_chunk(ApiCall *a, const ApiItem *it, const ApiAnswer *r, JsonOut *j)
+{
+	const Chat *k = a->own;
+
+	json_close(j, '}');
+	write_logprobs(k, r != NULL && r->entries.counts.n > 0 ? &r->entries : NULL, j);
+	apigen_write_finish(j, &k->g, r);
+	if (k->g.want_ids && r != NULL)
+	{
+		json_key(j, "token_ids");
+		api_write_ids(j, &r->ids);
+	}
+	json_close(j, '}');
+	json_close(j, ']');
+	apigen_chunk_usage(j, &k->g, it, r != NULL ? k->g.told[r->index] : 0);
+	if (k->g.want_ids && r == NULL)
+		write_prompt_ids(a, j);
+	json_close(j, '}');
+}
+
+/* The role of each answer, and what it begins with. */
+static void
+begin(ApiCall *a, const ApiItem *it)
+{
+	Chat	   *k = a->own;
+
+	k->g.began = true;
+	for (int i = 0; i < (int) k->g.n; i++)
+	{
+		Buf			out = {0};
+		JsonOut		j = {.b = &out};
+
+		open_chunk(a, i, &j);
+		json_key_cstr(&j, "role", "assistant");
+		json_key_cstr(&j, "content", k->echo != NULL ? k->echo : "");
+		close_chunk(a, it, NULL, &j);
+		api_chunk(a, &out);
+		buf_free(&out);
+	}
+}
+
+static void
+delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
+{
+	Chat	   *k = a->own;
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	if (r->index >= (int) k->g.n)
+		return;
+	if (!k->g.began)
+		begin(a, it);
+	k->g.told[r->index] += (int64_t) r->ids.n;
+	open_chunk(a, r->index, &j);
+	if (r->finish_reason.s == NULL || r->text.n > 0)
+	{
+		json_key(&j, "content");
+		json_str(&j, r->text.s, r->text.n);
+	}
+	close_chunk(a, it, r, &j);
+	api_chunk(a, &out);
+	buf_free(&out);
+}
+
+static void
+end(ApiCall *a)
+{
+	const Chat *k = a->own;
+	ApiUsage	u = api_usage(a, ROLE_ANSWER);
+
+	if (k->g.usage)
+		apigen_usage_chunk(a, CHUNK, &u);
+}
+
+const ApiEndpoint api_chat = {
+	.prefix = "chatcmpl-",.make = make,.finish = finish,.delta = delta,.end = end,.drop = drop
+};

@@ -1,0 +1,408 @@
+/*
+ * api_completions.c
+ *	  /v1/completions.
+ *
+ * A prompt is a text or token ids, and there may be several.  With echo the answer begins
+ * with the prompt; of token ids the text is asked for first (round 0), as are the token
+ * ids of a text that are to be returned.
+ *
+ * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/api_int.h"
+
+/* What an item is for: answers to a prompt, its text, its ids, the text of its first token. */
+enum
+{
+	ROLE_ANSWER, ROLE_TEXT, ROLE_IDS, ROLE_FIRST
+};
+
+typedef struct Completions
+{
+	ApiGen		g;
+	const cJSON **prompts;		/* owned; strings, or arrays of ids */
+	int			n_prompts;
+	bool		echo;
+	bool		echo_only;		/* max_tokens = 0 */
+	bool		special;		/* add_special_tokens */
+	/* streaming, by choice: */
+	bool	   *echoed;			/* owned; its prompt has been sent */
+	int64_t    *offsets;		/* owned; characters so far, for text_offset */
+} Completions;
+
+static void
+drop(ApiCall *a)
+{
+	Completions *k = a->own;
+
+	if (k == NULL)
+		return;
+	apigen_free(&k->g);
+	mem_free(k->prompts);
+	mem_free(k->echoed);
+	mem_free(k->offsets);
+	mem_free(k);
+}
+
+static bool
+bad_prompt(Err *e)
+{
+	return api_bad(e, "prompt", "must be a string, an array of strings, an array of token ids, or an array of such arrays");
+}
+
+static bool
+take_prompts(ApiCall *a, Completions *k, Err *e)
+{
+	const ApiMember *m = apibody_get(&a->body, "prompt");
+	const cJSON *v = m != NULL ? m->v : NULL;
+	bool		many = cJSON_IsArray(v) && !api_is_ids(v);
+	int			n = many ? cJSON_GetArraySize(v) : 1;
+
+	if (v == NULL || (many && n == 0))
+		return api_bad(e, "prompt", "must be given, and not be empty");
+	if (n > API_MAX_ITEMS)
+		return api_bad(e, "prompt", "has more than 4096 elements");
+	k->prompts = mem_zalloc((size_t) n * sizeof(cJSON *));
+	for (const cJSON *x = many ? v->child : v; x != NULL; x = many ? x->next : NULL)
+	{
+		if (!cJSON_IsString(x) && !api_is_ids(x))
+			return bad_prompt(e);
+		k->prompts[k->n_prompts++] = x;
+	}
+	return true;
+}
+
+/* max_tokens: 16 if not given; 0 with echo: the prompt alone, for which the engine makes one token all the same. */
+static bool
+put_max_tokens(ApiCall *a, Completions *k, Err *e)
+{
+	int64_t		max = 16;
+	WireOut		o = conv_out(&k->g.params);
+
+	if (!apibody_int(&a->body, "max_tokens", k->echo ? 0 : 1, INT_MAX, &max, e))
+		return false;
+	k->echo_only = max == 0;
+	wire_put_int(&o, WTAG_MAX_TOKENS, max == 0 ? 1 : max);
+	return true;
+}
+
+/* logprobs: of how many of the likeliest; with echo of the prompt's tokens, too */
+static bool
+read_logprobs(ApiCall *a, Completions *k, Err *e)
+{
+	if (!apibody_int(&a->body, "logprobs", -1, INT_MAX, &k->g.logprobs, e))
+		return false;
+	if (k->echo && k->g.logprobs != API_NO_LOGPROBS && k->g.prompt_logprobs == API_NO_LOGPROBS)
+	{
+		if (a->stream)
+			return api_bad(e, "logprobs", "with echo are not available when the answer is streamed");
+		k->g.prompt_logprobs = k->g.logprobs;
+	}
+	apigen_put_logprobs(&k->g);
+	return true;
+}
+
+static bool
+read_completions(ApiCall *a, Completions *k, Err *e)
+{
+	static const char *const refused[] = {"suffix", "prompt_embeds", NULL};
+
+	k->special = true;
+	return take_prompts(a, k, e) && apibody_bool(&a->body, "echo", &k->echo, e) &&
+		apibody_bool(&a->body, "add_special_tokens", &k->special, e) &&
+		apibody_refuse(&a->body, refused, e) &&
+		apigen_read(a, &k->g, e) && put_max_tokens(a, k, e) && read_logprobs(a, k, e);
+}
+
+/* Does the answer name the prompt's tokens, of which the first has no log-probability? */
+static bool
+names_prompt(const Completions *k)
+{
+	return k->echo && k->g.logprobs != API_NO_LOGPROBS;
+}
+
+/* Texts of prompts that are ids, and ids of those that are texts, as far as they are wanted. */
+static bool
+ask_prompts(ApiCall *a, const Completions *k, Err *e)
+{
+	for (int p = 0; p < k->n_prompts; p++)
+	{
+		const cJSON *v = k->prompts[p];
+
+		if (k->echo && !cJSON_IsString(v))
+		{
+			WireOut		o = api_out(api_item(a, WK_DETOKENIZE, ROLE_TEXT, p));
+
+			wire_put_int(&o, WTAG_SKIP_SPECIAL, 0);
+			if (!api_put_ids(&o, WTAG_PROMPT_IDS, v, "prompt", e))
+				return false;
+		}
+		if ((k->g.want_ids || names_prompt(k)) && cJSON_IsString(v))
+		{
+			WireOut		o = api_out(api_item(a, WK_TOKENIZE, ROLE_IDS, p));
+
+			wire_put_str(&o, WTAG_PROMPT, v->valuestring, strlen(v->valuestring));
+			wire_put_int(&o, WTAG_ADD_SPECIAL, k->special);
+		}
+	}
+	return true;
+}
+
+static const ApiItem *
+item_of(const ApiCall *a, int role, int index)
+{
+	for (int i = 0; i < a->n_items; i++)
+		if (a->items[i].role == role && a->items[i].index == index)
+			return &a->items[i];
+	return NULL;
+}
+
+/* What a round-0 item of a prompt has answered. */
+static bool
+reply_of(const ApiCall *a, int role, int p, ApiReply *r)
+{
+	const ApiItem *it = item_of(a, role, p);
+
+	if (it != NULL)
+		apireply_read(r, it->reply.data, it->reply.len);
+	return it != NULL;
+}
+
+static void
+ask_first(ApiCall *a, const Completions *k, int p)
+{
+	ApiReply	r;
+	int32_t		id = 0;
+	WireOut		o;
+
+	if (reply_of(a, ROLE_IDS, p, &r) && r.ids.n > 0)
+		id = wire_int_at(&r.ids, 0);
+	else if (!cJSON_IsString(k->prompts[p]))
+		id = (int32_t) k->prompts[p]->child->valuedouble;
+	o = api_out(api_item(a, WK_DETOKENIZE, ROLE_FIRST, p));
+	wire_put_ints(&o, WTAG_PROMPT_IDS, &id, 1);
+	wire_put_int(&o, WTAG_SKIP_SPECIAL, 0);
+}
+
+static bool
+ask_answers(ApiCall *a, Completions *k, Err *e)
+{
+	for (int p = 0; p < k->n_prompts; p++)
+	{
+		const cJSON *v = k->prompts[p];
+		Buf			fields = {0};
+		WireOut		o = conv_out(&fields);
+		bool		ok = true;
+
+		if (cJSON_IsString(v))
+		{
+			wire_put_str(&o, WTAG_PROMPT, v->valuestring, strlen(v->valuestring));
+			wire_put_int(&o, WTAG_ADD_SPECIAL, k->special);
+		}
+		else
+			ok = api_put_ids(&o, WTAG_PROMPT_IDS, v, "prompt", e);
+		if (ok)
+			apigen_item(a, &k->g, p, &fields, ROLE_ANSWER);
+		buf_free(&fields);
+		if (!ok)
+			return false;
+		if (names_prompt(k))
+			ask_first(a, k, p);
+	}
+	return true;
+}
+
+static bool
+make(ApiCall *a, Err *e)
+{
+	Completions *k = a->own;
+	size_t		n;
+
+	if (a->round > 0)
+		return ask_answers(a, k, e);
+	k = a->own = mem_zalloc(sizeof(Completions));
+	if (!read_completions(a, k, e) || !ask_prompts(a, k, e))
+		return false;
+	n = (size_t) k->n_prompts * (size_t) k->g.n;
+	if (n > API_MAX_CHOICES)
+		return api_bad(e, "n", "times the number of prompts is more than 65536");
+	k->echoed = mem_zalloc(n * sizeof(bool));
+	k->offsets = mem_zalloc(n * sizeof(int64_t));
+	k->g.told = mem_zalloc(n * sizeof(int64_t));
+	a->more = a->n_fresh > 0;
+	return a->more || ask_answers(a, k, e);
+}
+
+static void
+add_prompt(const ApiCall *a, const Completions *k, int p, Buf *text)
+{
+	ApiReply	r;
+
+	if (cJSON_IsString(k->prompts[p]))
+		buf_addstr(text, k->prompts[p]->valuestring);
+	else if (reply_of(a, ROLE_TEXT, p, &r))
+		buf_add(text, r.text.s, r.text.n);
+}
+
+static void
+write_prompt_ids(const ApiCall *a, const Completions *k, int p, JsonOut *j)
+{
+	ApiReply	r;
+
+	json_key(j, "prompt_token_ids");
+	if (reply_of(a, ROLE_IDS, p, &r))
+	{
+		api_write_ids(j, &r.ids);
+		return;
+	}
+	json_open(j, '[');
+	for (const cJSON *v = k->prompts[p]->child; v != NULL; v = v->next)
+		json_int(j, (int64_t) v->valuedouble);
+	json_close(j, ']');
+}
+
+/* all: the prompt's log-probabilities, NULL in a stream */
+static void
+write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAnswer *r, const ApiEntries *all, JsonOut *j)
+{
+	static const ApiEntries none = {0};
+	ApiReply	first = {0};
+
+	json_key(j, "logprobs");
+	if (k->g.logprobs == API_NO_LOGPROBS)
+	{
+		json_null(j);
+		return;
+	}
+	(void) reply_of(a, ROLE_FIRST, p, &first);
+	api_write_completion_logprobs(j, k->echo ? all : NULL, first.text, k->echo_only ? &none : &r->entries, k->g.as_ids,
+								  &k->offsets[choice]);
+}
+
+/* text: of the answer, or its part; all: as in write_logprobs() */
+static void
+write_choice(const ApiCall *a, Completions *k, int p, const ApiAnswer *r, const Buf *text, const ApiEntries *all, JsonOut *j)
+{
+	int			choice = p * (int) k->g.n + r->index;
+	static const WireField none = {0};
+
+	json_open(j, '{');
+	json_key_int(j, "index", choice);
+	json_key(j, "text");
+	json_str(j, text->data != NULL ? text->data : "", text->len);
+	write_logprobs(a, k, p, choice, r, all, j);
+	apigen_write_finish(j, &k->g, r);
+	if (k->g.prompt_logprobs != API_NO_LOGPROBS && all != NULL)
+	{
+		json_key(j, "prompt_logprobs");
+		api_write_prompt_logprobs(j, all);
+	}
+	if (k->g.want_ids)
+	{
+		json_key(j, "token_ids");
+		api_write_ids(j, k->echo_only ? &none : &r->ids);
+		if (!a->stream || !k->echoed[choice])
+			write_prompt_ids(a, k, p, j);
+	}
+	json_close(j, '}');
+}
+
+static ApiUsage
+usage_of(const ApiCall *a, const Completions *k)
+{
+	ApiUsage	u = api_usage(a, ROLE_ANSWER);
+
+	if (k->echo_only)
+		u.completion = 0;
+	return u;
+}
+
+static void
+write_choices(const ApiCall *a, Completions *k, const ApiItem *it, JsonOut *j)
+{
+	ApiAnswers	r;
+
+	apianswers_read(&r, it->reply.data, it->reply.len);
+	for (int i = 0; i < r.n; i++)
+	{
+		Buf			text = {0};
+
+		if (k->echo)
+			add_prompt(a, k, it->index, &text);
+		if (!k->echo_only)
+			buf_add(&text, r.a[i].text.s, r.a[i].text.n);
+		write_choice(a, k, it->index, &r.a[i], &text, &r.prompt, j);
+		buf_free(&text);
+	}
+	apianswers_free(&r);
+}
+
+static bool
+finish(ApiCall *a, JsonOut *j, Err *e)
+{
+	Completions *k = a->own;
+	ApiUsage	u = usage_of(a, k);
+
+	(void) e;
+	json_open(j, '{');
+	api_write_head(a, j, "text_completion");
+	json_key(j, "choices");
+	json_open(j, '[');
+	for (int i = 0; i < a->n_items; i++)
+		if (a->items[i].role == ROLE_ANSWER)
+			write_choices(a, k, &a->items[i], j);
+	json_close(j, ']');
+	json_key_null(j, "service_tier");
+	json_key_null(j, "system_fingerprint");
+	json_key(j, "usage");
+	api_write_usage(j, &u);
+	json_close(j, '}');
+	return true;
+}
+
+static void
+delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
+{
+	Completions *k = a->own;
+	int			choice = it->index * (int) k->g.n + (r->index < (int) k->g.n ? r->index : 0);
+	Buf			out = {0};
+	Buf			text = {0};
+	JsonOut		j = {.b = &out};
+
+	if (k->echo_only && r->finish_reason.s == NULL)
+		return;					/* one chunk, when the token is there */
+	if (k->echo && !k->echoed[choice])
+		add_prompt(a, k, it->index, &text);
+	if (!k->echo_only)
+		buf_add(&text, r->text.s, r->text.n);
+	json_open(&j, '{');
+	api_write_head(a, &j, "text_completion");
+	json_key(&j, "choices");
+	json_open(&j, '[');
+	write_choice(a, k, it->index, r, &text, NULL, &j);
+	json_close(&j, ']');
+	k->g.told[choice] += k->echo_only ? 0 : (int64_t) r->ids.n;
+	apigen_chunk_usage(&j, &k->g, it, k->g.told[choice]);
+	json_close(&j, '}');
+	k->echoed[choice] = true;
+	api_chunk(a, &out);
+	buf_free(&text);
+	buf_free(&out);
+}
+
+static void
+end(ApiCall *a)
+{
+	const Completions *k = a->own;
+	ApiUsage	u = usage_of(a, k);
+
+	if (k->g.usage)
+		apigen_usage_chunk(a, "text_completion", &u);
+}
+
+const ApiEndpoint api_completions = {
+	.prefix = "cmpl-",.make = make,.finish = finish,.delta = delta,.end = end,.drop = drop
+};

@@ -1,0 +1,143 @@
+/*
+ * api_error.c
+ *	  Errors as the REST interfaces say them: a status, a type, a body.
+ *
+ * The SQLSTATE decides; the table is docs/openai.md's.  A parameter's name travels in
+ * the detail ("parameter=NAME").
+ *
+ * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ */
+#include "engine/api_int.h"
+
+#include <string.h>
+
+typedef struct ErrorKind
+{
+	const char *sqlstate;		/* or as much of its beginning */
+	int			status;
+	const char *type;			/* OpenAI's bodies, as vLLM has them */
+	const char *anthropic;
+} ErrorKind;
+
+/* The first that fits. */
+static const ErrorKind kinds[] = {
+	{"0A000", 501, "NotImplementedError", "invalid_request_error"},
+	{"22", 400, "BadRequestError", "invalid_request_error"},
+	{"28", 401, "AuthenticationError", "authentication_error"},
+	{"42501", 403, "PermissionDeniedError", "permission_error"},
+	{"42704", 404, "NotFoundError", "not_found_error"},
+	{"53", 503, "ServiceUnavailableError", "overloaded_error"},
+	{"54000", 400, "BadRequestError", "invalid_request_error"},
+	{"55000", 503, "ServiceUnavailableError", "overloaded_error"},
+	{"57014", 408, "RequestTimeoutError", "timeout_error"},
+	{"57P03", 503, "ServiceUnavailableError", "overloaded_error"},
+	{"58000", 503, "ServiceUnavailableError", "api_error"},
+	{"", 500, "InternalServerError", "api_error"}
+};
+
+static const ErrorKind *
+kind_of(const ApiError *e)
+{
+	const ErrorKind *k = kinds;
+
+	while (strncmp(k->sqlstate, e->sqlstate.s != NULL ? e->sqlstate.s : "", strlen(k->sqlstate)) != 0)
+		k++;
+	return k;
+}
+
+int
+api_error_status(const ApiError *e)
+{
+	return kind_of(e)->status;
+}
+
+/* NAME of "parameter=NAME" in the detail. */
+static ApiText
+param_of(const ApiError *e)
+{
+	static const char key[] = "parameter=";
+	const char *at = e->detail.n > 0 ? memmem(e->detail.s, e->detail.n, key, strlen(key)) : NULL;
+	ApiText		t = {0};
+
+	if (at == NULL)
+		return t;
+	t.s = at + strlen(key);
+	while (t.s + t.n < e->detail.s + e->detail.n && strchr(" ,;\n", t.s[t.n]) == NULL)
+		t.n++;
+	return t;
+}
+
+static void
+write_message(JsonOut *j, const ApiError *e)
+{
+	Buf			text = {0};
+
+	buf_add(&text, e->message.s, e->message.n);
+	if (e->hint.n > 0)
+	{
+		buf_addstr(&text, ". ");
+		buf_add(&text, e->hint.s, e->hint.n);
+	}
+	json_key(j, "message");
+	json_str(j, text.data != NULL ? text.data : "", text.len);
+	buf_free(&text);
+}
+
+void
+api_error_body(const ApiError *e, bool anthropic, Buf *out)
+{
+	const ErrorKind *k = kind_of(e);
+	JsonOut		j = {.b = out};
+	ApiText		param = param_of(e);
+
+	json_open(&j, '{');
+	if (anthropic)
+		json_key_cstr(&j, "type", "error");
+	json_key(&j, "error");
+	json_open(&j, '{');
+	if (anthropic)
+	{
+		json_key_cstr(&j, "type", k->anthropic);
+		write_message(&j, e);
+	}
+	else
+	{
+		write_message(&j, e);
+		json_key_cstr(&j, "type", k->type);
+		json_key(&j, "param");
+		if (param.s != NULL)
+			json_str(&j, param.s, param.n);
+		else
+			json_null(&j);
+		json_key_int(&j, "code", k->status);
+	}
+	json_close(&j, '}');
+	json_close(&j, '}');
+}
+
+static ApiText
+text_of(const char *s)
+{
+	return (ApiText) {s, strlen(s)};
+}
+
+void
+api_error_read(ApiError *out, const char *fields, size_t n)
+{
+	WireIn		in = {.p = fields,.end = fields + n};
+	WireField	f;
+
+	memset(out, 0, sizeof(*out));
+	out->sqlstate = text_of("XX000");
+	while (wire_next(&in, &f) > 0)
+	{
+		if (f.tag == WTAG_SQLSTATE && f.n == 5)
+			out->sqlstate = (ApiText) {f.s, f.n};
+		else if (f.tag == WTAG_MESSAGE)
+			out->message = (ApiText) {f.s, f.n};
+		else if (f.tag == WTAG_DETAIL)
+			out->detail = (ApiText) {f.s, f.n};
+		else if (f.tag == WTAG_HINT)
+			out->hint = (ApiText) {f.s, f.n};
+	}
+}

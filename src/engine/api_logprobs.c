@@ -1,0 +1,334 @@
+/*
+ * api_logprobs.c
+ *	  Answers of a reply, and log-probabilities as the bodies have them.
+ *
+ * A reply is a list of fields (replies.c): the prompt's, then behind each INDEX an
+ * answer's.  A position's entries begin with its own token; the likeliest follow.
+ *
+ * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/api_int.h"
+
+#define LEAST	(-9999.0f)		/* what a log-probability of minus infinity is written as */
+
+/* ---- answers ---- */
+
+static bool
+entries_field(ApiEntries *e, const WireField *f)
+{
+	WireField  *to = f->tag == WTAG_LP_COUNTS ? &e->counts : f->tag == WTAG_LP_IDS ? &e->ids :
+		f->tag == WTAG_LP_RANKS ? &e->ranks : f->tag == WTAG_LP_VALUES ? &e->values :
+		f->tag == WTAG_LP_LENGTHS ? &e->lengths : f->tag == WTAG_LP_BYTES ? &e->bytes : NULL;
+
+	if (to != NULL)
+		*to = *f;
+	return to != NULL;
+}
+
+static void
+answer_field(ApiAnswer *a, const WireField *f)
+{
+	switch (f->tag)
+	{
+		case WTAG_TEXT:
+			a->text = (ApiText) {f->s, f->n};
+			break;
+		case WTAG_REASONING:
+			a->reasoning = (ApiText) {f->s, f->n};
+			break;
+		case WTAG_TOKEN_IDS:
+			a->ids = *f;
+			break;
+		case WTAG_FINISH_REASON:
+			a->finish_reason = (ApiText) {f->s, f->n};
+			break;
+		case WTAG_STOP_REASON:
+			a->stop_reason = (ApiText) {f->s, f->n};
+			break;
+		default:
+			(void) entries_field(&a->entries, f);
+			break;
+	}
+}
+
+void
+apianswers_read(ApiAnswers *r, const char *fields, size_t n)
+{
+	WireIn		in = {.p = fields,.end = fields + n};
+	WireField	f;
+
+	memset(r, 0, sizeof(*r));
+	while (wire_next(&in, &f) > 0)
+	{
+		if (f.tag == WTAG_INDEX)
+		{
+			r->a = mem_realloc(r->a, (size_t) (r->n + 1) * sizeof(ApiAnswer));
+			memset(&r->a[r->n], 0, sizeof(ApiAnswer));
+			r->a[r->n++].index = (int) f.i;
+		}
+		else if (r->n > 0)
+			answer_field(&r->a[r->n - 1], &f);
+		else
+			(void) entries_field(&r->prompt, &f);
+	}
+}
+
+void
+apianswers_free(ApiAnswers *r)
+{
+	mem_free(r->a);
+}
+
+/* ---- entries ---- */
+
+typedef struct Entry
+{
+	int32_t		id;
+	int			rank;
+	float		value;
+	const char *s;
+	size_t		n;
+} Entry;
+
+/* Entries of each position; position p has first[p] .. first[p + 1]. */
+typedef struct Positions
+{
+	int			n;
+	size_t	   *first;
+	Entry	   *e;
+} Positions;
+
+static void
+positions_free(Positions *p)
+{
+	mem_free(p->first);
+	mem_free(p->e);
+}
+
+/* The arrays belong together, or there is no position. */
+static void
+positions_read(Positions *p, const ApiEntries *e)
+{
+	size_t		n = e->ids.n;
+	const char *bytes = e->bytes.s != NULL ? e->bytes.s : "";
+	size_t		at = 0;
+	float	   *values = mem_alloc((n + 1) * sizeof(float));
+
+	memset(p, 0, sizeof(*p));
+	p->first = mem_zalloc((e->counts.n + 1) * sizeof(size_t));
+	p->e = mem_zalloc((n + 1) * sizeof(Entry));
+	for (size_t i = 0; i < e->counts.n; i++)
+		p->first[i + 1] = p->first[i] + (size_t) (wire_int_at(&e->counts, i) > 0 ? wire_int_at(&e->counts, i) : 0);
+	if (p->first[e->counts.n] == n && e->ranks.n == n && e->values.n == n && e->lengths.n == n)
+		p->n = (int) e->counts.n;
+	if (p->n > 0 && n > 0)
+		wire_floats(&e->values, values);
+	for (size_t i = 0; i < n && p->n > 0; i++)
+	{
+		size_t		len = (size_t) (wire_int_at(&e->lengths, i) > 0 ? wire_int_at(&e->lengths, i) : 0);
+
+		if (at + len > e->bytes.n)
+			len = e->bytes.n - at;
+		p->e[i] = (Entry) {wire_int_at(&e->ids, i), wire_int_at(&e->ranks, i), values[i], bytes + at, len};
+		at += len;
+	}
+	mem_free(values);
+}
+
+static void
+write_value(JsonOut *j, float v)
+{
+	json_float(j, v > LEAST ? v : LEAST);
+}
+
+/* The token's text, or with as_ids "token_id:123". */
+static void
+write_token(JsonOut *j, const Entry *e, bool as_ids)
+{
+	char		text[32];
+
+	if (!as_ids)
+	{
+		json_str(j, e->s, e->n);
+		return;
+	}
+	snprintf(text, sizeof(text), "token_id:%" PRId32, e->id);
+	json_cstr(j, text);
+}
+
+static int64_t
+count_chars(const char *s, size_t n)
+{
+	int64_t		chars = 0;
+
+	for (size_t i = 0; i < n; i++)
+		chars += (s[i] & 0xC0) != 0x80;
+	return chars;
+}
+
+/* ---- /v1/completions ---- */
+
+static void
+write_top(JsonOut *j, const Positions *p, int i, bool as_ids)
+{
+	if (p->first[i + 1] == p->first[i])
+	{
+		json_null(j);
+		return;
+	}
+	json_open(j, '{');
+	for (size_t k = p->first[i]; k < p->first[i + 1]; k++)
+	{
+		/* the own token may be among the likeliest, and texts may be the same */
+		write_token(j, &p->e[k], as_ids);
+		json_colon(j);
+		write_value(j, p->e[k].value);
+	}
+	json_close(j, '}');
+}
+
+/* One of the four lists; what: 0 tokens, 1 their values, 2 the likeliest, 3 offsets. */
+static void
+write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, ApiText first)
+{
+	for (int i = 0; i < p->n; i++)
+	{
+		bool		own = p->first[i + 1] > p->first[i];
+		Entry		e = own ? p->e[p->first[i]] : (Entry) {.s = first.s,.n = first.n};
+
+		if (what == 0)
+			write_token(j, &e, as_ids && own);
+		else if (what == 1 && own)
+			write_value(j, e.value);
+		else if (what == 1)
+			json_null(j);
+		else if (what == 2)
+			write_top(j, p, i, as_ids);
+		else
+		{
+			json_int(j, *offset);
+			*offset += count_chars(e.s, e.n);
+		}
+	}
+}
+
+void
+api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText first, const ApiEntries *e, bool as_ids, int64_t *offset)
+{
+	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+	Positions	p = {0};
+	Positions	q;
+
+	if (prompt != NULL)
+		positions_read(&p, prompt);
+	positions_read(&q, e);
+	json_open(j, '{');
+	for (int what = 0; what < 4; what++)
+	{
+		json_key(j, names[what]);
+		json_open(j, '[');
+		write_list(j, &p, what, as_ids, offset, first);
+		write_list(j, &q, what, as_ids, offset, first);
+		json_close(j, ']');
+	}
+	json_close(j, '}');
+	positions_free(&p);
+	positions_free(&q);
+}
+
+/* [null, {"ID": {"logprob": ..., "rank": ..., "decoded_token": ...}}, ...] */
+void
+api_write_prompt_logprobs(JsonOut *j, const ApiEntries *prompt)
+{
+	Positions	p;
+	char		id[16];
+
+	positions_read(&p, prompt);
+	json_open(j, '[');
+	for (int i = 0; i < p.n; i++)
+	{
+		if (p.first[i + 1] == p.first[i])
+		{
+			json_null(j);
+			continue;
+		}
+		json_open(j, '{');
+		for (size_t k = p.first[i]; k < p.first[i + 1]; k++)
+		{
+			snprintf(id, sizeof(id), "%" PRId32, p.e[k].id);
+			json_key(j, id);
+			json_open(j, '{');
+			json_key(j, "logprob");
+			write_value(j, p.e[k].value);
+			json_key_int(j, "rank", p.e[k].rank);
+			json_key(j, "decoded_token");
+			json_str(j, p.e[k].s, p.e[k].n);
+			json_close(j, '}');
+		}
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	positions_free(&p);
+}
+
+/* ---- /v1/chat/completions ---- */
+
+/* "token", "logprob", "bytes" */
+static void
+write_chat_token(JsonOut *j, const Entry *e, bool as_ids)
+{
+	json_key(j, "token");
+	write_token(j, e, as_ids);
+	json_key(j, "logprob");
+	write_value(j, e->value);
+	json_key(j, "bytes");
+	json_open(j, '[');
+	for (size_t i = 0; i < e->n; i++)
+		json_int(j, (unsigned char) e->s[i]);
+	json_close(j, ']');
+}
+
+void
+api_write_token_logprobs(JsonOut *j, const ApiEntries *entries, int top, bool as_ids)
+{
+	Positions	p;
+
+	positions_read(&p, entries);
+	json_open(j, '[');
+	for (int i = 0; i < p.n; i++)
+	{
+		if (p.first[i + 1] == p.first[i])
+			continue;
+		json_open(j, '{');
+		write_chat_token(j, &p.e[p.first[i]], as_ids);
+		json_key(j, "top_logprobs");
+		json_open(j, '[');
+		for (size_t k = p.first[i]; k < p.first[i + 1]; k++)
+		{
+			if (top >= 0 && p.e[k].rank > top)
+				continue;		/* the own token, which is not one of the likeliest */
+			json_open(j, '{');
+			write_chat_token(j, &p.e[k], as_ids);
+			json_close(j, '}');
+		}
+		json_close(j, ']');
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	positions_free(&p);
+}
+
+void
+api_write_chat_logprobs(JsonOut *j, const ApiEntries *entries, int top, bool as_ids)
+{
+	json_open(j, '{');
+	json_key(j, "content");
+	api_write_token_logprobs(j, entries, top, as_ids);
+	json_key_null(j, "refusal");
+	json_close(j, '}');
+}

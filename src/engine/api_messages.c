@@ -1,0 +1,636 @@
+/*
+ * api_messages.c
+ *	  Anthropic's /v1/messages and /v1/messages/count_tokens.
+ *
+ * Blocks become the messages that chat templates know: a system prompt is a message of
+ * its own, a tool_result one of the role "tool", a tool_use a call of the assistant's,
+ * thinking the assistant's "reasoning".
+ *
+ * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/api_int.h"
+
+typedef struct Messages
+{
+	ApiGen		g;
+	bool		began;			/* streaming: message_start has been sent */
+	bool		block;			/* ... and a block is open */
+	Buf			stop;			/* ... and why it has ended, as JSON */
+} Messages;
+
+static void
+drop(ApiCall *a)
+{
+	Messages   *k = a->own;
+
+	if (k == NULL)
+		return;
+	apigen_free(&k->g);
+	buf_free(&k->stop);
+	mem_free(k);
+}
+
+/* ---- messages ---- */
+
+static const char *
+str_of(const cJSON *v, const char *name)
+{
+	const cJSON *s = cJSON_GetObjectItemCaseSensitive(v, name);
+
+	return cJSON_IsString(s) ? s->valuestring : NULL;
+}
+
+static bool
+is_type(const cJSON *block, const char *type)
+{
+	const char *t = str_of(block, "type");
+
+	return t != NULL && strcmp(t, type) == 0;
+}
+
+static bool
+bad_block(const cJSON *block, Err *e)
+{
+	const char *type = str_of(block, "type");
+
+	if (type == NULL)
+		return api_bad(e, "messages", "have a content that is neither a text nor blocks with a type");
+	err_set(e, ERR_UNSUPPORTED, "content blocks of the type \"%.64s\" are not supported", type);
+	return err_detail(e, "parameter=messages");
+}
+
+/* The texts of a string or of text blocks, one after the other. */
+static bool
+join_texts(const cJSON *content, Buf *out, Err *e)
+{
+	if (cJSON_IsString(content))
+	{
+		buf_addstr(out, content->valuestring);
+		return true;
+	}
+	for (const cJSON *v = cJSON_IsArray(content) ? content->child : NULL; v != NULL; v = v->next)
+	{
+		const char *text = str_of(v, "text");
+
+		if (!is_type(v, "text") || text == NULL)
+			return bad_block(v, e);
+		if (out->len > 0)
+			buf_addc(out, '\n');
+		buf_addstr(out, text);
+	}
+	return true;
+}
+
+static void
+write_buf(JsonOut *j, const char *key, const Buf *text)
+{
+	json_key(j, key);
+	json_str(j, text->data != NULL ? text->data : "", text->len);
+}
+
+/* {"type": "tool_result", "tool_use_id": ..., "content": ...} */
+static bool
+write_tool_result(const cJSON *block, JsonOut *j, Err *e)
+{
+	const cJSON *content = cJSON_GetObjectItemCaseSensitive(block, "content");
+	Buf			text = {0};
+	bool		ok = join_texts(content, &text, e);
+
+	if (ok)
+	{
+		json_open(j, '{');
+		json_key_cstr(j, "role", "tool");
+		json_key_cstr(j, "tool_call_id", str_of(block, "tool_use_id"));
+		write_buf(j, "content", &text);
+		json_close(j, '}');
+	}
+	buf_free(&text);
+	return ok;
+}
+
+/* A user's results of tools first, then what the user says. */
+static bool
+write_user(const cJSON *content, JsonOut *j, Err *e)
+{
+	bool		says = false;
+
+	for (const cJSON *v = content->child; v != NULL; v = v->next)
+	{
+		if (!is_type(v, "tool_result"))
+			says = true;
+		else if (!write_tool_result(v, j, e))
+			return false;
+	}
+	if (!says)
+		return true;
+	json_open(j, '{');
+	json_key_cstr(j, "role", "user");
+	json_key(j, "content");
+	json_open(j, '[');
+	for (const cJSON *v = content->child; v != NULL; v = v->next)
+	{
+		if (is_type(v, "tool_result"))
+			continue;
+		if (!is_type(v, "text") || str_of(v, "text") == NULL)
+			return bad_block(v, e);
+		json_open(j, '{');
+		json_key_cstr(j, "type", "text");
+		json_key_cstr(j, "text", str_of(v, "text"));
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_close(j, '}');
+	return true;
+}
+
+/* {"type": "tool_use", "id": ..., "name": ..., "input": {...}} */
+static void
+write_tool_use(const cJSON *block, JsonOut *j)
+{
+	const cJSON *input = cJSON_GetObjectItemCaseSensitive(block, "input");
+	char	   *text = input != NULL ? cJSON_PrintUnformatted(input) : NULL;
+
+	json_open(j, '{');
+	json_key_cstr(j, "id", str_of(block, "id"));
+	json_key_cstr(j, "type", "function");
+	json_key(j, "function");
+	json_open(j, '{');
+	json_key_cstr(j, "name", str_of(block, "name"));
+	json_key_cstr(j, "arguments", text != NULL ? text : "{}");
+	json_close(j, '}');
+	json_close(j, '}');
+	cJSON_free(text);
+}
+
+/* What the assistant has said, thought and called. */
+static bool
+write_assistant(const cJSON *content, JsonOut *j, Err *e)
+{
+	Buf			text = {0};
+	Buf			thought = {0};
+	bool		calls = false;
+	bool		ok = true;
+
+	for (const cJSON *v = content->child; v != NULL && ok; v = v->next)
+	{
+		if (is_type(v, "text") && str_of(v, "text") != NULL)
+			buf_addstr(&text, str_of(v, "text"));
+		else if (is_type(v, "thinking") && str_of(v, "thinking") != NULL)
+			buf_addstr(&thought, str_of(v, "thinking"));
+		else if (is_type(v, "tool_use") && str_of(v, "name") != NULL)
+			calls = true;
+		else if (!is_type(v, "redacted_thinking"))
+			ok = bad_block(v, e);
+	}
+	json_open(j, '{');
+	json_key_cstr(j, "role", "assistant");
+	if (text.len > 0 || !calls)
+		write_buf(j, "content", &text);
+	else
+		json_key_null(j, "content");
+	if (thought.len > 0)
+		write_buf(j, "reasoning", &thought);
+	if (calls)
+	{
+		json_key(j, "tool_calls");
+		json_open(j, '[');
+		for (const cJSON *v = content->child; v != NULL; v = v->next)
+			if (is_type(v, "tool_use"))
+				write_tool_use(v, j);
+		json_close(j, ']');
+	}
+	json_close(j, '}');
+	buf_free(&text);
+	buf_free(&thought);
+	return ok;
+}
+
+static bool
+write_message(const cJSON *m, JsonOut *j, Err *e)
+{
+	const char *role = str_of(m, "role");
+	const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
+
+	if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0))
+		return api_bad(e, "messages", "must each have the role \"user\" or \"assistant\"");
+	if (cJSON_IsArray(content) && strcmp(role, "user") == 0)
+		return write_user(content, j, e);
+	if (cJSON_IsArray(content) && strcmp(role, "assistant") == 0)
+		return write_assistant(content, j, e);
+	if (!cJSON_IsString(content) && !cJSON_IsArray(content))
+		return bad_block(NULL, e);
+	if (cJSON_IsArray(content))
+	{
+		Buf			text = {0};
+		bool		ok = join_texts(content, &text, e);
+
+		json_open(j, '{');
+		json_key_cstr(j, "role", role);
+		write_buf(j, "content", &text);
+		json_close(j, '}');
+		buf_free(&text);
+		return ok;
+	}
+	json_open(j, '{');
+	json_key_cstr(j, "role", role);
+	json_key_cstr(j, "content", content->valuestring);
+	json_close(j, '}');
+	return true;
+}
+
+static bool
+put_messages(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *messages = apibody_get(&a->body, "messages");
+	const ApiMember *system = apibody_get(&a->body, "system");
+	Buf			out = {0};
+	Buf			text = {0};
+	JsonOut		j = {.b = &out};
+	bool		ok = true;
+
+	if (messages == NULL || !cJSON_IsArray(messages->v) || messages->v->child == NULL)
+		return api_bad(e, "messages", "must be an array of at least one message");
+	json_open(&j, '[');
+	if (system != NULL && (ok = join_texts(system->v, &text, e)) && text.len > 0)
+	{
+		json_open(&j, '{');
+		json_key_cstr(&j, "role", "system");
+		write_buf(&j, "content", &text);
+		json_close(&j, '}');
+	}
+	for (const cJSON *m = messages->v->child; m != NULL && ok; m = m->next)
+		ok = write_message(m, &j, e);
+	json_close(&j, ']');
+	if (ok)
+		wire_put_str(o, WTAG_MESSAGES, out.data, out.len);
+	buf_free(&out);
+	buf_free(&text);
+	return ok;
+}
+
+/* ---- tools ---- */
+
+static void
+write_tool(const cJSON *tool, JsonOut *j)
+{
+	const cJSON *schema = cJSON_GetObjectItemCaseSensitive(tool, "input_schema");
+	char	   *text = schema != NULL ? cJSON_PrintUnformatted(schema) : NULL;
+
+	json_open(j, '{');
+	json_key_cstr(j, "type", "function");
+	json_key(j, "function");
+	json_open(j, '{');
+	json_key_cstr(j, "name", str_of(tool, "name"));
+	if (str_of(tool, "description") != NULL)
+		json_key_cstr(j, "description", str_of(tool, "description"));
+	json_key(j, "parameters");
+	if (text != NULL)
+		json_raw(j, text, strlen(text));
+	else
+		json_raw(j, "{\"type\":\"object\"}", strlen("{\"type\":\"object\"}"));
+	json_close(j, '}');
+	json_close(j, '}');
+	cJSON_free(text);
+}
+
+static bool
+put_tools(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *tools = apibody_get(&a->body, "tools");
+	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
+	bool		none = choice != NULL && is_type(choice->v, "none");
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	if (tools == NULL || tools->v->child == NULL)
+		return choice == NULL || none || api_bad(e, "tool_choice", "needs tools");
+	if (!none)
+	{
+		err_set(e, ERR_UNSUPPORTED, "tools are not supported unless tool_choice is {\"type\": \"none\"}");
+		return err_detail(e, "parameter=tools");
+	}
+	json_open(&j, '[');
+	for (const cJSON *v = tools->v->child; v != NULL; v = v->next)
+	{
+		if (str_of(v, "name") == NULL || (str_of(v, "type") != NULL && !is_type(v, "custom")))
+		{
+			buf_free(&out);
+			return api_bad(e, "tools", "must each have a name and an input_schema");
+		}
+		write_tool(v, &j);
+	}
+	json_close(&j, ']');
+	wire_put_str(o, WTAG_TOOLS, out.data, out.len);
+	buf_free(&out);
+	return true;
+}
+
+/* ---- the request ---- */
+
+/* What both endpoints take. */
+static bool
+put_chat(ApiCall *a, WireOut *o, Err *e)
+{
+	static const char *const ignored[] = {"metadata", "service_tier", "cache_control", NULL};
+	static const char *const refused[] = {"container", "mcp_servers", "context_management", NULL};
+	const ApiMember *kwargs = apibody_get(&a->body, "chat_template_kwargs");
+	const ApiMember *thinking = apibody_get(&a->body, "thinking");
+
+	apibody_ignore(&a->body, ignored);
+	if (!apibody_refuse(&a->body, refused, e))
+		return false;
+	if (thinking != NULL && !is_type(thinking->v, "disabled"))
+	{
+		err_set(e, ERR_UNSUPPORTED, "thinking is not supported");
+		return err_detail(e, "parameter=thinking");
+	}
+	if (kwargs != NULL)
+		wire_put_str(o, WTAG_CHAT_KWARGS, kwargs->raw.s, kwargs->raw.n);
+	wire_put_int(o, WTAG_GENERATION_PROMPT, 1);
+	return put_messages(a, o, e) && put_tools(a, o, e);
+}
+
+/* output_config: {"format": {"type": "json_schema", "schema": {...}}} */
+static bool
+put_format(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *m = apibody_get(&a->body, "output_config");
+	const cJSON *format = m != NULL ? cJSON_GetObjectItemCaseSensitive(m->v, "format") : NULL;
+	char	   *schema;
+	Buf			text = {0};
+
+	if (format == NULL || cJSON_IsNull(format))
+		return true;
+	schema = is_type(format, "json_schema") ? cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(format, "schema")) : NULL;
+	if (schema == NULL)
+		return api_bad(e, "output_config", "must have a format of the type \"json_schema\", with a schema");
+	buf_addstr(&text, "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"output\",\"schema\":");
+	buf_addstr(&text, schema);
+	buf_addstr(&text, "}}");
+	wire_put_str(o, WTAG_RESPONSE_FORMAT, text.data, text.len);
+	buf_free(&text);
+	cJSON_free(schema);
+	return true;
+}
+
+static bool
+put_sampling(ApiCall *a, Messages *k, Err *e)
+{
+	const ApiMember *stops = apibody_get(&a->body, "stop_sequences");
+	int64_t		max = 0;
+	WireOut		o = conv_out(&k->g.params);
+
+	if (!apibody_int(&a->body, "max_tokens", 1, INT_MAX, &max, e))
+		return false;
+	if (max == 0)
+		return api_bad(e, "max_tokens", "must be given");
+	if (!apigen_read(a, &k->g, e) || !put_format(a, &o, e))
+		return false;
+	if (k->g.n != 1)
+		return api_bad(e, "n", "must be 1");
+	wire_put_int(&o, WTAG_MAX_TOKENS, max);
+	if (stops == NULL)
+		return true;
+	k->g.stop = stops->v;
+	for (const cJSON *v = stops->v->child; v != NULL; v = v->next)
+	{
+		if (!cJSON_IsString(v))
+			return api_bad(e, "stop_sequences", "must be an array of strings");
+		wire_put_str(&o, WTAG_STOP, v->valuestring, strlen(v->valuestring));
+	}
+	return true;
+}
+
+static bool
+make(ApiCall *a, Err *e)
+{
+	Messages   *k = a->own = mem_zalloc(sizeof(Messages));
+	Buf			fields = {0};
+	WireOut		o = conv_out(&fields);
+	bool		ok = put_sampling(a, k, e) && put_chat(a, &o, e);
+
+	if (ok)
+		apigen_item(a, &k->g, 0, &fields, 0);
+	buf_free(&fields);
+	return ok;
+}
+
+/* ---- the answer ---- */
+
+static const char *
+stop_reason(const ApiAnswer *r)
+{
+	if (r->finish_reason.n == strlen("length") && memcmp(r->finish_reason.s, "length", r->finish_reason.n) == 0)
+		return "max_tokens";
+	if (r->finish_reason.n == strlen("tool_calls") && memcmp(r->finish_reason.s, "tool_calls", r->finish_reason.n) == 0)
+		return "tool_use";
+	return "end_turn";
+}
+
+/* r NULL: it goes on */
+static void
+write_stop(const Messages *k, const ApiAnswer *r, JsonOut *j)
+{
+	bool		sequence = r != NULL && r->stop_reason.s != NULL && apigen_is_stop(k->g.stop, r->stop_reason);
+
+	json_key_cstr(j, "stop_reason", r == NULL ? NULL : sequence ? "stop_sequence" : stop_reason(r));
+	json_key(j, "stop_sequence");
+	if (sequence)
+		json_str(j, r->stop_reason.s, r->stop_reason.n);
+	else
+		json_null(j);
+}
+
+static void
+write_usage(const ApiItem *it, int64_t output, JsonOut *j)
+{
+	json_key(j, "usage");
+	json_open(j, '{');
+	json_key_int(j, "input_tokens", it->prompt_tokens);
+	json_key_int(j, "output_tokens", output);
+	json_key_null(j, "cache_creation_input_tokens");
+	json_key_int(j, "cache_read_input_tokens", it->cached_tokens);
+	json_close(j, '}');
+}
+
+static void
+open_message(const ApiCall *a, JsonOut *j)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "id", a->id);
+	json_key_cstr(j, "type", "message");
+	json_key_cstr(j, "role", "assistant");
+	json_key_cstr(j, "model", a->model);
+	json_key(j, "content");
+	json_open(j, '[');
+}
+
+static bool
+finish(ApiCall *a, JsonOut *j, Err *e)
+{
+	const Messages *k = a->own;
+	const ApiItem *it = &a->items[0];
+	ApiAnswers	all;
+	ApiAnswer	r = {0};
+
+	(void) e;
+	apianswers_read(&all, it->reply.data, it->reply.len);
+	if (all.n > 0)
+		r = all.a[0];
+	open_message(a, j);
+	json_open(j, '{');
+	json_key_cstr(j, "type", "text");
+	json_key(j, "text");
+	json_str(j, r.text.s, r.text.n);
+	json_key_null(j, "citations");
+	json_close(j, '}');
+	json_close(j, ']');
+	write_stop(k, &r, j);
+	write_usage(it, it->completion_tokens, j);
+	json_close(j, '}');
+	apianswers_free(&all);
+	return true;
+}
+
+/* ---- streaming ---- */
+
+static void
+open_event(JsonOut *j, const char *type)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "type", type);
+}
+
+static void
+send_event(ApiCall *a, JsonOut *j)
+{
+	json_close(j, '}');
+	api_chunk(a, j->b);
+	buf_reset(j->b);
+	j->comma = false;
+}
+
+static void
+begin_message(ApiCall *a, const ApiItem *it, JsonOut *j)
+{
+	Messages   *k = a->own;
+
+	k->began = true;
+	open_event(j, "message_start");
+	json_key(j, "message");
+	open_message(a, j);
+	json_close(j, ']');
+	write_stop(k, NULL, j);
+	write_usage(it, 0, j);
+	json_close(j, '}');
+	send_event(a, j);
+}
+
+static void
+begin_block(ApiCall *a, JsonOut *j)
+{
+	Messages   *k = a->own;
+
+	k->block = true;
+	open_event(j, "content_block_start");
+	json_key_int(j, "index", 0);
+	json_key(j, "content_block");
+	json_open(j, '{');
+	json_key_cstr(j, "type", "text");
+	json_key_cstr(j, "text", "");
+	json_key_null(j, "citations");
+	json_close(j, '}');
+	send_event(a, j);
+}
+
+static void
+delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
+{
+	Messages   *k = a->own;
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	if (!k->began)
+		begin_message(a, it, &j);
+	if (!k->block)
+		begin_block(a, &j);
+	if (r->text.n > 0)
+	{
+		open_event(&j, "content_block_delta");
+		json_key_int(&j, "index", 0);
+		json_key(&j, "delta");
+		json_open(&j, '{');
+		json_key_cstr(&j, "type", "text_delta");
+		json_key(&j, "text");
+		json_str(&j, r->text.s, r->text.n);
+		json_close(&j, '}');
+		send_event(a, &j);
+	}
+	if (r->finish_reason.s != NULL)
+	{
+		open_event(&j, "content_block_stop");
+		json_key_int(&j, "index", 0);
+		send_event(a, &j);
+		/* the rest waits for the usage */
+		json_open(&j, '{');
+		write_stop(k, r, &j);
+		json_close(&j, '}');
+		buf_add(&k->stop, out.data, out.len);
+	}
+	buf_free(&out);
+}
+
+static void
+end(ApiCall *a)
+{
+	const Messages *k = a->own;
+	const ApiItem *it = &a->items[0];
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	open_event(&j, "message_delta");
+	json_key(&j, "delta");
+	if (k->stop.len > 0)
+		json_raw(&j, k->stop.data, k->stop.len);
+	else
+		json_null(&j);
+	write_usage(it, it->completion_tokens, &j);
+	send_event(a, &j);
+	open_event(&j, "message_stop");
+	send_event(a, &j);
+	buf_free(&out);
+}
+
+const ApiEndpoint api_messages = {
+	.prefix = "msg_",.anthropic = true,.make = make,.finish = finish,.delta = delta,.end = end,.drop = drop
+};
+
+/* ---- count_tokens ---- */
+
+static bool
+count_make(ApiCall *a, Err *e)
+{
+	WireOut		o = api_out(api_item(a, WK_TOKENIZE, 0, 0));
+
+	wire_put_int(&o, WTAG_WANT_IDS, 0);
+	return put_chat(a, &o, e);
+}
+
+static bool
+count_finish(ApiCall *a, JsonOut *j, Err *e)
+{
+	ApiReply	r;
+
+	(void) e;
+	apireply_read(&r, a->items[0].reply.data, a->items[0].reply.len);
+	json_open(j, '{');
+	json_key_int(j, "input_tokens", r.count);
+	json_close(j, '}');
+	return true;
+}
+
+const ApiEndpoint api_count_tokens = {.prefix = "count-",.anthropic = true,.make = count_make,.finish = count_finish};

@@ -1,0 +1,328 @@
+/*
+ * api_params.c
+ *	  Sampling parameters of a body, as fields of an inner request's message.
+ *
+ * A row of params[] a parameter; ranges that depend on the model are the core's, as for
+ * any request.
+ *
+ * Tested by tests/unit/test_api.c.
+ */
+#include "engine/api_int.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- sampling parameters ---- */
+
+typedef enum ParamType
+{
+	P_NUM, P_INT, P_BOOL, P_STR, P_STRS, P_IDS, P_OBJECT
+} ParamType;
+
+typedef struct Param
+{
+	const char *name;
+	WireTag		tag;
+	ParamType	type;
+	double		min, max;
+} Param;
+
+static const Param params[] = {
+	{"temperature", WTAG_TEMPERATURE, P_NUM, 0, 2},
+	{"top_p", WTAG_TOP_P, P_NUM, DBL_MIN, 1},
+	{"top_k", WTAG_TOP_K, P_INT, -1, INT_MAX},
+	{"min_p", WTAG_MIN_P, P_NUM, 0, 1},
+	{"min_tokens", WTAG_MIN_TOKENS, P_INT, 0, INT_MAX},
+	{"ignore_eos", WTAG_IGNORE_EOS, P_BOOL, 0, 1},
+	{"include_stop_str_in_output", WTAG_INCLUDE_STOP, P_BOOL, 0, 1},
+	{"skip_special_tokens", WTAG_SKIP_SPECIAL, P_BOOL, 0, 1},
+	{"stop", WTAG_STOP, P_STRS, 0, 0},
+	{"stop_token_ids", WTAG_STOP_TOKEN_IDS, P_IDS, 0, 0},
+	{"presence_penalty", WTAG_PRESENCE_PENALTY, P_NUM, -2, 2},
+	{"frequency_penalty", WTAG_FREQUENCY_PENALTY, P_NUM, -2, 2},
+	{"repetition_penalty", WTAG_REPETITION_PENALTY, P_NUM, DBL_MIN, DBL_MAX},
+	{"logit_bias", WTAG_LOGIT_BIAS, P_OBJECT, 0, 0},
+	{"allowed_token_ids", WTAG_ALLOWED_TOKEN_IDS, P_IDS, 0, 0},
+	{"bad_words", WTAG_BAD_WORDS, P_STRS, 0, 0},
+	{"repetition_detection", WTAG_REPETITION_DETECTION, P_OBJECT, 0, 0},
+	{"truncate_prompt_tokens", WTAG_TRUNCATE_PROMPT_TOKENS, P_INT, -1, INT_MAX},
+	{"truncation_side", WTAG_TRUNCATION_SIDE, P_STR, 0, 0},
+	{"spaces_between_special_tokens", WTAG_SPACES_BETWEEN_SPECIAL_TOKENS, P_BOOL, 0, 1},
+	{"vllm_xargs", WTAG_EXTRA_ARGS, P_OBJECT, 0, 0},
+	{"priority", WTAG_PRIORITY, P_INT, INT_MIN, INT_MAX},
+	{"cache_salt", WTAG_CACHE_SALT, P_STR, 0, 0},
+	{"structured_outputs", WTAG_STRUCTURED_OUTPUTS, P_OBJECT, 0, 0},
+	{"response_format", WTAG_RESPONSE_FORMAT, P_OBJECT, 0, 0},
+};
+
+/* Parameters with a meaning that this version doesn't have, and the value at which they mean nothing. */
+typedef struct LaterParam
+{
+	const char *name;
+	double		neutral;
+} LaterParam;
+
+static const LaterParam later[] = {
+	{"routed_experts_prompt_start", 0},
+	{"thinking_token_budget", -1},
+	{"kv_transfer_params", 0},
+	{"ec_transfer_params", 0},
+};
+
+static bool
+bad_number(const Param *p, const ApiMember *m, Err *e)
+{
+	int			n = (int) (m->raw.n < 64 ? m->raw.n : 64);
+
+	if (p->type == P_INT)
+		err_set(e, ERR_INVALID, "%s must be an integer between %.0f and %.0f, got %.*s", p->name, p->min, p->max, n, m->raw.s);
+	else if (p->min == DBL_MIN && p->max == DBL_MAX)
+		err_set(e, ERR_INVALID, "%s must be a number greater than 0, got %.*s", p->name, n, m->raw.s);
+	else if (p->min == DBL_MIN)
+		err_set(e, ERR_INVALID, "%s must be a number greater than 0 and at most %g, got %.*s", p->name, p->max, n, m->raw.s);
+	else
+		err_set(e, ERR_INVALID, "%s must be a number between %g and %g, got %.*s", p->name, p->min, p->max, n, m->raw.s);
+	return err_detail(e, "parameter=%s", p->name);
+}
+
+static bool
+put_number(const Param *p, const ApiMember *m, WireOut *o, Err *e)
+{
+	double		v = m->v->valuedouble;
+
+	if (!cJSON_IsNumber(m->v) || !(v >= p->min && v <= p->max) || (p->type == P_INT && v != floor(v)))
+		return bad_number(p, m, e);
+	if (p->type == P_INT)
+		wire_put_int(o, p->tag, (int64_t) v);
+	else
+		wire_put_num(o, p->tag, v);
+	return true;
+}
+
+/* a string, or an array of them */
+static bool
+put_strings(const Param *p, const cJSON *v, WireOut *o, Err *e)
+{
+	if (cJSON_IsString(v))
+	{
+		wire_put_str(o, p->tag, v->valuestring, strlen(v->valuestring));
+		return true;
+	}
+	if (!cJSON_IsArray(v))
+		return api_bad(e, p->name, "must be a string or an array of strings");
+	for (const cJSON *x = v->child; x != NULL; x = x->next)
+	{
+		if (!cJSON_IsString(x))
+			return api_bad(e, p->name, "must be a string or an array of strings");
+		wire_put_str(o, p->tag, x->valuestring, strlen(x->valuestring));
+	}
+	return true;
+}
+
+static bool
+put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
+{
+	switch (p->type)
+	{
+		case P_NUM:
+		case P_INT:
+			return put_number(p, m, o, e);
+		case P_BOOL:
+			if (!cJSON_IsBool(m->v))
+				return api_bad(e, p->name, "must be true or false");
+			wire_put_int(o, p->tag, cJSON_IsTrue(m->v));
+			return true;
+		case P_STR:
+			if (!cJSON_IsString(m->v))
+				return api_bad(e, p->name, "must be a string");
+			wire_put_str(o, p->tag, m->v->valuestring, strlen(m->v->valuestring));
+			return true;
+		case P_STRS:
+			return put_strings(p, m->v, o, e);
+		case P_OBJECT:
+			if (!cJSON_IsObject(m->v))
+				return api_bad(e, p->name, "must be an object");
+			wire_put_str(o, p->tag, m->raw.s, m->raw.n);
+			return true;
+		case P_IDS:
+			if (!cJSON_IsArray(m->v))
+				return api_bad(e, p->name, "must be an array of token ids");
+			return m->v->child == NULL || api_put_ids(o, p->tag, m->v, p->name, e);
+	}
+	return true;
+}
+
+static bool
+is_nothing(const cJSON *v, double neutral)
+{
+	return (cJSON_IsNumber(v) && v->valuedouble == neutral) || (cJSON_IsBool(v) && cJSON_IsTrue(v) == (neutral == 1)) ||
+		((cJSON_IsArray(v) || cJSON_IsObject(v)) && v->child == NULL);
+}
+
+/* Names that vLLM had once. */
+static bool
+refuse_guided(ApiCall *a, Err *e)
+{
+	static const char *const names[][2] = {
+		{"guided_json", "json"}, {"guided_regex", "regex"}, {"guided_choice", "choice"}, {"guided_grammar", "grammar"},
+		{"guided_whitespace_pattern", "whitespace_pattern"}, {"structural_tag", "structural_tag"}, {"guided_decoding_backend", NULL}
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		if (apibody_get(&a->body, names[i][0]) == NULL)
+			continue;
+		api_bad(e, names[i][0], "is not a field any more");
+		if (names[i][1] == NULL)
+			return err_hint(e, "There is one engine for structured output.");
+		return err_hint(e, "Use structured_outputs with the key \"%s\".", names[i][1]);
+	}
+	return true;
+}
+
+bool
+api_params(ApiCall *a, WireOut *o, Err *e)
+{
+	if (!refuse_guided(a, e))
+		return false;
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
+	{
+		const ApiMember *m = apibody_get(&a->body, params[i].name);
+
+		if (m != NULL && !put_param(&params[i], m, o, e))
+			return false;
+	}
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+	{
+		const ApiMember *m = apibody_get(&a->body, later[i].name);
+
+		if (m == NULL || is_nothing(m->v, later[i].neutral))
+			continue;
+		err_set(e, ERR_UNSUPPORTED, "%s is not supported", later[i].name);
+		return err_detail(e, "parameter=%s", later[i].name);
+	}
+	return true;
+}
+
+/* ---- a chat's fields ---- */
+
+static void
+put_raw(ApiCall *a, WireOut *o, const char *name, WireTag tag)
+{
+	const ApiMember *m = apibody_get(&a->body, name);
+
+	if (m != NULL)
+		wire_put_str(o, tag, m->raw.s, m->raw.n);
+}
+
+static bool
+put_template(ApiCall *a, WireOut *o, Err *e)
+{
+	const char *source = NULL;
+
+	if (!apibody_str(&a->body, "chat_template", &source, e) || source == NULL)
+		return source == NULL && e->cls == ERR_NONE;
+	if (!a->req->trust_template)
+	{
+		api_bad(e, "chat_template", "of a request is not trusted");
+		return err_hint(e, "Setting vllm.trust_request_chat_template allows it.");
+	}
+	wire_put_str(o, WTAG_CHAT_TEMPLATE, source, strlen(source));
+	return true;
+}
+
+bool
+api_chat_fields(ApiCall *a, WireOut *o, bool generation_prompt, Err *e)
+{
+	static const char *const refused[] = {"mm_processor_kwargs", "media_io_kwargs", NULL};
+	const ApiMember *messages = apibody_get(&a->body, "messages");
+	bool		go_on = false;
+	bool		special = false;
+
+	e->cls = ERR_NONE;
+	if (messages == NULL || !cJSON_IsArray(messages->v) || messages->v->child == NULL)
+		return api_bad(e, "messages", "must be an array of at least one message");
+	if (!apibody_bool(&a->body, "add_generation_prompt", &generation_prompt, e) ||
+		!apibody_bool(&a->body, "continue_final_message", &go_on, e) ||
+		!apibody_bool(&a->body, "add_special_tokens", &special, e) ||
+		!apibody_refuse(&a->body, refused, e) || !put_template(a, o, e))
+		return false;
+	if (go_on && generation_prompt)
+		return api_bad(e, "continue_final_message", "and add_generation_prompt exclude each other");
+	if (special)
+	{
+		err_set(e, ERR_UNSUPPORTED, "add_special_tokens of a chat is not supported");
+		err_detail(e, "parameter=add_special_tokens");
+		return err_hint(e, "A chat template writes the special tokens itself.");
+	}
+	wire_put_str(o, WTAG_MESSAGES, messages->raw.s, messages->raw.n);
+	put_raw(a, o, "tools", WTAG_TOOLS);
+	put_raw(a, o, "documents", WTAG_DOCUMENTS);
+	put_raw(a, o, "chat_template_kwargs", WTAG_CHAT_KWARGS);
+	wire_put_int(o, WTAG_GENERATION_PROMPT, generation_prompt);
+	wire_put_int(o, WTAG_CONTINUE_FINAL, go_on);
+	return true;
+}
+
+/* ---- tools ---- */
+
+bool
+api_check_tools(ApiCall *a, Err *e)
+{
+	const ApiMember *tools = apibody_get(&a->body, "tools");
+	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
+	bool		none = choice != NULL && cJSON_IsString(choice->v) && strcmp(choice->v->valuestring, "none") == 0;
+
+	if (tools != NULL && (!cJSON_IsArray(tools->v) || tools->v->child == NULL))
+		return api_bad(e, "tools", "must be an array of at least one tool");
+	if (choice != NULL && tools == NULL && !none)
+		return api_bad(e, "tool_choice", "needs tools");
+	if (tools != NULL && !none)
+	{
+		err_set(e, ERR_UNSUPPORTED, "tools are not supported unless tool_choice is \"none\"");
+		return err_detail(e, "parameter=tools");
+	}
+	return true;
+}
+
+/* {"type": "function", "name": ..., ...} becomes {"type": "function", "function": {"name": ..., ...}}. */
+bool
+api_put_tools(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *tools = apibody_get(&a->body, "tools");
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	if (tools == NULL)
+		return true;
+	json_open(&j, '[');
+	for (const cJSON *v = tools->v->child; v != NULL; v = v->next)
+	{
+		const cJSON *type = cJSON_GetObjectItemCaseSensitive(v, "type");
+		cJSON	   *inner;
+		char	   *text;
+
+		if (!cJSON_IsString(type) || strcmp(type->valuestring, "function") != 0)
+		{
+			buf_free(&out);
+			err_set(e, ERR_UNSUPPORTED, "tools other than functions are not supported");
+			return err_detail(e, "parameter=tools");
+		}
+		inner = cJSON_Duplicate(v, true);
+		cJSON_DeleteItemFromObjectCaseSensitive(inner, "type");
+		text = cJSON_PrintUnformatted(inner);
+		json_open(&j, '{');
+		json_key_cstr(&j, "type", "function");
+		json_key(&j, "function");
+		json_raw(&j, text, strlen(text));
+		json_close(&j, '}');
+		cJSON_free(text);
+		cJSON_Delete(inner);
+	}
+	json_close(&j, ']');
+	wire_put_str(o, WTAG_TOOLS, out.data, out.len);
+	buf_free(&out);
+	return true;
+}

@@ -1,0 +1,788 @@
+/*
+ * api_responses.c
+ *	  /v1/responses, and /v1/responses/ID of what the backend has stored.
+ *
+ * Items become the messages that chat templates know.  What came before, with
+ * previous_response_id, the backend sends along (API_PREVIOUS: an array of items); it also
+ * stores the response, and for /v1/responses/ID sends what it has stored.
+ *
+ * A streamed answer is one item after the other: reasoning, the message, calls.
+ *
+ * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/api_int.h"
+
+/* What a streamed answer is in the middle of. */
+typedef enum Part
+{
+	PART_NONE, PART_REASONING, PART_TEXT
+} Part;
+
+typedef struct Responses
+{
+	ApiGen		g;
+	char		message_id[API_ID_LEN];
+	char		reasoning_id[API_ID_LEN];
+	bool		want_logprobs;	/* include: message.output_text.logprobs */
+	/* streaming */
+	Part		part;
+	int			n_parts;		/* items that are done */
+	int64_t		sequence;
+	Buf			text;			/* of the item */
+	Buf			output;			/* items that are done, with commas between */
+	bool		cut;			/* it has ended for want of tokens */
+} Responses;
+
+static void
+drop(ApiCall *a)
+{
+	Responses  *k = a->own;
+
+	if (k == NULL)
+		return;
+	apigen_free(&k->g);
+	buf_free(&k->text);
+	buf_free(&k->output);
+	mem_free(k);
+}
+
+/* ---- items ---- */
+
+static const char *
+str_of(const cJSON *v, const char *name)
+{
+	const cJSON *s = cJSON_GetObjectItemCaseSensitive(v, name);
+
+	return cJSON_IsString(s) ? s->valuestring : NULL;
+}
+
+static bool
+bad_item(const char *what, const char *type, Err *e)
+{
+	err_set(e, ERR_UNSUPPORTED, "%s of the type \"%.64s\" are not supported", what, type);
+	return err_detail(e, "parameter=input");
+}
+
+/* A text, or parts that are texts, one after the other. */
+static bool
+join_parts(const cJSON *content, Buf *out, Err *e)
+{
+	if (cJSON_IsString(content))
+	{
+		buf_addstr(out, content->valuestring);
+		return true;
+	}
+	for (const cJSON *v = cJSON_IsArray(content) ? content->child : NULL; v != NULL; v = v->next)
+	{
+		const char *text = str_of(v, "text");
+
+		if (text == NULL)
+			text = str_of(v, "refusal");
+		if (text == NULL)
+			return bad_item("content parts", str_of(v, "type") != NULL ? str_of(v, "type") : "", e);
+		buf_addstr(out, text);
+	}
+	return cJSON_IsArray(content) || api_bad(e, "input", "has an item without content");
+}
+
+static void
+write_buf(JsonOut *j, const char *key, const Buf *text)
+{
+	json_key(j, key);
+	json_str(j, text->data != NULL ? text->data : "", text->len);
+}
+
+static bool
+write_text_item(const char *role, const char *key, const cJSON *content, JsonOut *j, Err *e)
+{
+	Buf			text = {0};
+	bool		ok = join_parts(content, &text, e);
+
+	if (ok)
+	{
+		json_open(j, '{');
+		json_key_cstr(j, "role", role);
+		write_buf(j, key, &text);
+		json_close(j, '}');
+	}
+	buf_free(&text);
+	return ok;
+}
+
+static void
+write_call(const cJSON *item, JsonOut *j)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "role", "assistant");
+	json_key_null(j, "content");
+	json_key(j, "tool_calls");
+	json_open(j, '[');
+	json_open(j, '{');
+	json_key_cstr(j, "id", str_of(item, "call_id"));
+	json_key_cstr(j, "type", "function");
+	json_key(j, "function");
+	json_open(j, '{');
+	json_key_cstr(j, "name", str_of(item, "name"));
+	json_key_cstr(j, "arguments", str_of(item, "arguments") != NULL ? str_of(item, "arguments") : "{}");
+	json_close(j, '}');
+	json_close(j, '}');
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+static bool
+write_call_output(const cJSON *item, JsonOut *j, Err *e)
+{
+	Buf			text = {0};
+	bool		ok = join_parts(cJSON_GetObjectItemCaseSensitive(item, "output"), &text, e);
+
+	if (ok)
+	{
+		json_open(j, '{');
+		json_key_cstr(j, "role", "tool");
+		json_key_cstr(j, "tool_call_id", str_of(item, "call_id"));
+		write_buf(j, "content", &text);
+		json_close(j, '}');
+	}
+	buf_free(&text);
+	return ok;
+}
+
+static bool
+write_item(const cJSON *item, JsonOut *j, Err *e)
+{
+	const char *type = str_of(item, "type");
+	const char *role = str_of(item, "role");
+	const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
+
+	if (role != NULL && (type == NULL || strcmp(type, "message") == 0))
+		return write_text_item(strcmp(role, "developer") == 0 ? "system" : role, "content", content, j, e);
+	if (type == NULL)
+		return api_bad(e, "input", "has an item without a type or a role");
+	if (strcmp(type, "function_call") == 0)
+	{
+		write_call(item, j);
+		return true;
+	}
+	if (strcmp(type, "function_call_output") == 0)
+		return write_call_output(item, j, e);
+	if (strcmp(type, "reasoning") != 0)
+		return bad_item("items", type, e);
+	if (str_of(item, "encrypted_content") != NULL)
+		return bad_item("items with encrypted_content", type, e);
+	return !cJSON_IsArray(content) || write_text_item("assistant", "reasoning", content, j, e);
+}
+
+static bool
+write_items(const cJSON *items, JsonOut *j, Err *e)
+{
+	for (const cJSON *v = items != NULL ? items->child : NULL; v != NULL; v = v->next)
+		if (!write_item(v, j, e))
+			return false;
+	return true;
+}
+
+static bool
+write_input(ApiCall *a, JsonOut *j, Err *e)
+{
+	const ApiMember *input = apibody_get(&a->body, "input");
+
+	if (input == NULL)
+		return api_bad(e, "input", "must be given");
+	if (cJSON_IsArray(input->v))
+		return write_items(input->v, j, e);
+	if (!cJSON_IsString(input->v))
+		return api_bad(e, "input", "must be a string or an array of items");
+	json_open(j, '{');
+	json_key_cstr(j, "role", "user");
+	json_key_cstr(j, "content", input->v->valuestring);
+	json_close(j, '}');
+	return true;
+}
+
+static bool
+put_messages(ApiCall *a, WireOut *o, Err *e)
+{
+	const char *instructions = NULL;
+	const char *previous = NULL;
+	cJSON	   *before = a->req->previous.s != NULL ? cJSON_ParseWithLength(a->req->previous.s, a->req->previous.n) : NULL;
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+	bool		ok = apibody_str(&a->body, "instructions", &instructions, e) &&
+		apibody_str(&a->body, "previous_response_id", &previous, e);
+
+	if (ok && previous != NULL && before == NULL)
+		ok = err_set(e, ERR_NOT_FOUND, "response \"%.80s\" does not exist", previous);
+	json_open(&j, '[');
+	if (ok && instructions != NULL)
+	{
+		json_open(&j, '{');
+		json_key_cstr(&j, "role", "system");
+		json_key_cstr(&j, "content", instructions);
+		json_close(&j, '}');
+	}
+	ok = ok && write_items(before, &j, e) && write_input(a, &j, e);
+	json_close(&j, ']');
+	if (ok)
+		wire_put_str(o, WTAG_MESSAGES, out.data, out.len);
+	cJSON_Delete(before);
+	buf_free(&out);
+	return ok;
+}
+
+/* ---- the request ---- */
+
+/* text: {"format": {"type": "json_schema", "name", "schema", "strict"}} */
+static bool
+put_format(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *m = apibody_get(&a->body, "text");
+	const cJSON *format = m != NULL ? cJSON_GetObjectItemCaseSensitive(m->v, "format") : NULL;
+	const char *type = str_of(format, "type");
+	char	   *text;
+	Buf			out = {0};
+
+	if (type == NULL || strcmp(type, "text") == 0)
+		return true;
+	text = cJSON_PrintUnformatted(format);
+	if (strcmp(type, "json_schema") == 0)
+	{
+		/* the same members, but for the type, are an object's of chat completions */
+		cJSON	   *inner = cJSON_Parse(text);
+
+		cJSON_DeleteItemFromObjectCaseSensitive(inner, "type");
+		cJSON_free(text);
+		text = cJSON_PrintUnformatted(inner);
+		cJSON_Delete(inner);
+		buf_addstr(&out, "{\"type\":\"json_schema\",\"json_schema\":");
+		buf_addstr(&out, text);
+		buf_addc(&out, '}');
+	}
+	else
+		buf_addstr(&out, text);
+	wire_put_str(o, WTAG_RESPONSE_FORMAT, out.data, out.len);
+	cJSON_free(text);
+	buf_free(&out);
+	(void) e;
+	return true;
+}
+
+static bool
+put_limits(ApiCall *a, WireOut *o, Err *e)
+{
+	int64_t		max = 0;
+	const char *truncation = NULL;
+
+	if (!apibody_int(&a->body, "max_output_tokens", 1, INT_MAX, &max, e) || !apibody_str(&a->body, "truncation", &truncation, e))
+		return false;
+	if (max > 0)
+		wire_put_int(o, WTAG_MAX_TOKENS, max);
+	if (truncation == NULL || strcmp(truncation, "disabled") == 0)
+		return true;
+	if (strcmp(truncation, "auto") != 0)
+		return api_bad(e, "truncation", "must be \"auto\" or \"disabled\"");
+	wire_put_int(o, WTAG_TRUNCATE_PROMPT_TOKENS, -1);
+	return true;
+}
+
+/* include: ["message.output_text.logprobs"], with top_logprobs */
+static bool
+read_logprobs(ApiCall *a, Responses *k, Err *e)
+{
+	const ApiMember *include = apibody_get(&a->body, "include");
+	int64_t		top = 0;
+
+	if (!apibody_int(&a->body, "top_logprobs", 0, INT_MAX, &top, e))
+		return false;
+	for (const cJSON *v = include != NULL ? include->v->child : NULL; v != NULL; v = v->next)
+	{
+		if (cJSON_IsString(v) && strcmp(v->valuestring, "message.output_text.logprobs") == 0)
+			k->want_logprobs = true;
+		else if (!cJSON_IsString(v) || strcmp(v->valuestring, "reasoning.encrypted_content") != 0)
+			return api_bad(e, "include", "has a value that is not known");
+	}
+	if (top > 0 && !k->want_logprobs)
+		return api_bad(e, "top_logprobs", "needs include to have \"message.output_text.logprobs\"");
+	if (k->want_logprobs)
+		k->g.logprobs = top;
+	apigen_put_logprobs(&k->g);
+	return true;
+}
+
+static bool
+check_fields(ApiCall *a, Err *e)
+{
+	static const char *const ignored[] = {"parallel_tool_calls", "reasoning", "max_tool_calls", "prompt_cache_retention", "previous_input_messages", NULL};
+	static const char *const refused[] = {"background", "prompt", "conversation", "enable_response_messages", "n", NULL};
+	bool		store = true;
+
+	apibody_ignore(&a->body, ignored);
+	return apibody_refuse(&a->body, refused, e) && apibody_bool(&a->body, "store", &store, e) && api_check_tools(a, e);
+}
+
+static bool
+make(ApiCall *a, Err *e)
+{
+	Responses  *k = a->own = mem_zalloc(sizeof(Responses));
+	Buf			fields = {0};
+	WireOut		o = conv_out(&fields);
+	WireOut		p = conv_out(&k->g.params);
+	bool		ok = check_fields(a, e) && apigen_read(a, &k->g, e) && put_limits(a, &p, e) && put_format(a, &p, e) &&
+		read_logprobs(a, k, e) && put_messages(a, &o, e) && api_put_tools(a, &o, e);
+
+	api_make_id(a, "msg_", k->message_id, sizeof(k->message_id));
+	api_make_id(a, "rs_", k->reasoning_id, sizeof(k->reasoning_id));
+	wire_put_int(&o, WTAG_GENERATION_PROMPT, 1);
+	if (ok)
+		apigen_item(a, &k->g, 0, &fields, 0);
+	buf_free(&fields);
+	return ok;
+}
+
+/* ---- the answer ---- */
+
+static void
+write_output_text(const Responses *k, ApiText text, const ApiEntries *entries, JsonOut *j)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "type", "output_text");
+	json_key(j, "text");
+	json_str(j, text.s, text.n);
+	json_key(j, "annotations");
+	json_open(j, '[');
+	json_close(j, ']');
+	json_key(j, "logprobs");
+	if (k->want_logprobs && entries != NULL)
+		api_write_token_logprobs(j, entries, (int) k->g.logprobs, k->g.as_ids);
+	else
+	{
+		json_open(j, '[');
+		json_close(j, ']');
+	}
+	json_close(j, '}');
+}
+
+/* text.s NULL: the item is only beginning */
+static void
+write_message(const Responses *k, ApiText text, const ApiEntries *entries, bool cut, JsonOut *j)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "id", k->message_id);
+	json_key_cstr(j, "type", "message");
+	json_key_cstr(j, "role", "assistant");
+	json_key_cstr(j, "status", text.s == NULL ? "in_progress" : cut ? "incomplete" : "completed");
+	json_key(j, "content");
+	json_open(j, '[');
+	if (text.s != NULL)
+		write_output_text(k, text, entries, j);
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+static void
+write_reasoning(const Responses *k, ApiText text, JsonOut *j)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "id", k->reasoning_id);
+	json_key_cstr(j, "type", "reasoning");
+	json_key(j, "summary");
+	json_open(j, '[');
+	json_close(j, ']');
+	json_key(j, "content");
+	json_open(j, '[');
+	if (text.s != NULL)
+	{
+		json_open(j, '{');
+		json_key_cstr(j, "type", "reasoning_text");
+		json_key(j, "text");
+		json_str(j, text.s, text.n);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_key_null(j, "encrypted_content");
+	json_key_cstr(j, "status", text.s != NULL ? "completed" : "in_progress");
+	json_close(j, '}');
+}
+
+/* call: an element of tool_calls; begun: its arguments are still to come */
+static void
+write_function_call(const cJSON *call, const char *id, bool begun, JsonOut *j)
+{
+	const cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function");
+
+	json_open(j, '{');
+	json_key_cstr(j, "id", id);
+	json_key_cstr(j, "type", "function_call");
+	json_key_cstr(j, "call_id", str_of(call, "id"));
+	json_key_cstr(j, "name", str_of(function, "name"));
+	json_key_cstr(j, "arguments", begun ? "" : str_of(function, "arguments") != NULL ? str_of(function, "arguments") : "");
+	json_key_cstr(j, "status", begun ? "in_progress" : "completed");
+	json_close(j, '}');
+}
+
+static void
+write_calls(ApiCall *a, ApiText calls, JsonOut *j)
+{
+	cJSON	   *list = calls.n > 0 ? cJSON_ParseWithLength(calls.s, calls.n) : NULL;
+	char		id[API_ID_LEN];
+
+	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
+	{
+		api_make_id(a, "fc_", id, sizeof(id));
+		write_function_call(v, id, false, j);
+	}
+	cJSON_Delete(list);
+}
+
+/* A member of the body as it was written, or what stands for it. */
+static void
+write_given(ApiCall *a, JsonOut *j, const char *name, const char *otherwise)
+{
+	const ApiMember *m = apibody_get(&a->body, name);
+
+	json_key(j, name);
+	if (m != NULL)
+		json_raw(j, m->raw.s, m->raw.n);
+	else
+		json_raw(j, otherwise, strlen(otherwise));
+}
+
+static void
+write_usage(const ApiItem *it, JsonOut *j)
+{
+	json_open(j, '{');
+	json_key_int(j, "input_tokens", it->prompt_tokens);
+	json_key(j, "input_tokens_details");
+	json_open(j, '{');
+	json_key_int(j, "cached_tokens", it->cached_tokens);
+	json_key_int(j, "cache_write_tokens", 0);
+	json_close(j, '}');
+	json_key_int(j, "output_tokens", it->completion_tokens);
+	json_key(j, "output_tokens_details");
+	json_open(j, '{');
+	json_key_int(j, "reasoning_tokens", it->reasoning_tokens);
+	json_close(j, '}');
+	json_key_int(j, "total_tokens", it->prompt_tokens + it->completion_tokens);
+	json_close(j, '}');
+}
+
+/* output: its items, with commas between; it NULL: it is still in progress */
+static void
+write_response(ApiCall *a, const ApiItem *it, const Buf *output, bool cut, JsonOut *j)
+{
+	static const char *const given[][2] = {
+		{"instructions", "null"}, {"metadata", "null"}, {"parallel_tool_calls", "true"}, {"temperature", "null"}, {"tool_choice", "\"auto\""},
+		{"tools", "[]"}, {"top_p", "null"}, {"background", "false"}, {"max_output_tokens", "null"}, {"max_tool_calls", "null"},
+		{"previous_response_id", "null"}, {"prompt", "null"}, {"reasoning", "null"}, {"service_tier", "\"auto\""}, {"text", "null"},
+		{"top_logprobs", "null"}, {"truncation", "\"disabled\""}, {"user", "null"}, {"store", "true"}
+	};
+
+	json_open(j, '{');
+	json_key_cstr(j, "id", a->id);
+	json_key_cstr(j, "object", "response");
+	json_key_int(j, "created_at", a->created);
+	json_key_cstr(j, "status", it == NULL ? "in_progress" : cut ? "incomplete" : "completed");
+	json_key_null(j, "error");
+	json_key(j, "incomplete_details");
+	json_raw(j, cut ? "{\"reason\":\"max_output_tokens\"}" : "null", cut ? strlen("{\"reason\":\"max_output_tokens\"}") : 4);
+	json_key_cstr(j, "model", a->model);
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
+		write_given(a, j, given[i][0], given[i][1]);
+	json_key(j, "output");
+	json_open(j, '[');
+	if (output->len > 0)
+		json_raw(j, output->data, output->len);
+	json_close(j, ']');
+	json_key(j, "usage");
+	if (it != NULL)
+		write_usage(it, j);
+	else
+		json_null(j);
+	json_close(j, '}');
+}
+
+static bool
+was_cut(const ApiAnswer *r)
+{
+	return r->finish_reason.n == strlen("length") && memcmp(r->finish_reason.s, "length", r->finish_reason.n) == 0;
+}
+
+static bool
+finish(ApiCall *a, JsonOut *j, Err *e)
+{
+	Responses  *k = a->own;
+	const ApiItem *it = &a->items[0];
+	JsonOut		items = {.b = &k->output};
+	ApiAnswers	all;
+	ApiAnswer	r = {0};
+
+	(void) e;
+	apianswers_read(&all, it->reply.data, it->reply.len);
+	if (all.n > 0)
+		r = all.a[0];
+	if (r.reasoning.n > 0)
+		write_reasoning(k, r.reasoning, &items);
+	if (r.text.s != NULL && (r.text.n > 0 || r.tool_calls.n == 0))
+		write_message(k, r.text, &r.entries, was_cut(&r), &items);
+	write_calls(a, r.tool_calls, &items);
+	write_response(a, it, &k->output, was_cut(&r), j);
+	apianswers_free(&all);
+	return true;
+}
+
+/* ---- streaming ---- */
+
+/* The members that all events have. */
+static void
+open_event(Responses *k, const char *type, JsonOut *j)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "type", type);
+	json_key_int(j, "sequence_number", k->sequence++);
+}
+
+static void
+send_event(ApiCall *a, JsonOut *j)
+{
+	json_close(j, '}');
+	api_chunk(a, j->b);
+	buf_reset(j->b);
+	j->comma = false;
+}
+
+static void
+open_item_event(Responses *k, const char *type, const char *id, JsonOut *j)
+{
+	open_event(k, type, j);
+	json_key_cstr(j, "item_id", id);
+	json_key_int(j, "output_index", k->n_parts);
+}
+
+static void
+response_event(ApiCall *a, const char *type, const ApiItem *it, JsonOut *j)
+{
+	Responses  *k = a->own;
+
+	open_event(k, type, j);
+	json_key(j, "response");
+	write_response(a, it, &k->output, it != NULL && k->cut, j);
+	send_event(a, j);
+}
+
+static void
+begin_part(ApiCall *a, Part part, JsonOut *j)
+{
+	Responses  *k = a->own;
+	static const ApiText nothing = {0};
+
+	k->part = part;
+	buf_reset(&k->text);
+	open_event(k, "response.output_item.added", j);
+	json_key_int(j, "output_index", k->n_parts);
+	json_key(j, "item");
+	if (part == PART_REASONING)
+		write_reasoning(k, nothing, j);
+	else
+		write_message(k, nothing, NULL, false, j);
+	send_event(a, j);
+	if (part == PART_REASONING)
+		return;
+	open_item_event(k, "response.content_part.added", k->message_id, j);
+	json_key_int(j, "content_index", 0);
+	json_key(j, "part");
+	write_output_text(k, (ApiText) {"", 0}, NULL, j);
+	send_event(a, j);
+}
+
+/* The item that is done: into the output, and its event. */
+static void
+item_done(ApiCall *a, const Buf *item, JsonOut *j)
+{
+	Responses  *k = a->own;
+
+	open_event(k, "response.output_item.done", j);
+	json_key_int(j, "output_index", k->n_parts);
+	json_key(j, "item");
+	json_raw(j, item->data, item->len);
+	send_event(a, j);
+	if (k->output.len > 0)
+		buf_addc(&k->output, ',');
+	buf_add(&k->output, item->data, item->len);
+	k->n_parts++;
+}
+
+static void
+end_part(ApiCall *a, JsonOut *j)
+{
+	Responses  *k = a->own;
+	ApiText		text = {k->text.data != NULL ? k->text.data : "", k->text.len};
+	Buf			item = {0};
+	JsonOut		out = {.b = &item};
+
+	if (k->part == PART_NONE)
+		return;
+	open_item_event(k, k->part == PART_REASONING ? "response.reasoning_text.done" : "response.output_text.done",
+					k->part == PART_REASONING ? k->reasoning_id : k->message_id, j);
+	json_key_int(j, "content_index", 0);
+	json_key(j, "text");
+	json_str(j, text.s, text.n);
+	if (k->part == PART_TEXT)
+	{
+		json_key(j, "logprobs");
+		json_open(j, '[');
+		json_close(j, ']');
+	}
+	send_event(a, j);
+	if (k->part == PART_TEXT)
+	{
+		open_item_event(k, "response.content_part.done", k->message_id, j);
+		json_key_int(j, "content_index", 0);
+		json_key(j, "part");
+		write_output_text(k, text, NULL, j);
+		send_event(a, j);
+		write_message(k, text, NULL, k->cut, &out);
+	}
+	else
+		write_reasoning(k, text, &out);
+	item_done(a, &item, j);
+	k->part = PART_NONE;
+	buf_free(&item);
+}
+
+static void
+add_text(ApiCall *a, Part part, ApiText text, const ApiEntries *entries, JsonOut *j)
+{
+	Responses  *k = a->own;
+
+	if (k->part != part)
+	{
+		end_part(a, j);
+		begin_part(a, part, j);
+	}
+	buf_add(&k->text, text.s, text.n);
+	if (text.n == 0)
+		return;
+	open_item_event(k, part == PART_REASONING ? "response.reasoning_text.delta" : "response.output_text.delta",
+					part == PART_REASONING ? k->reasoning_id : k->message_id, j);
+	json_key_int(j, "content_index", 0);
+	json_key(j, "delta");
+	json_str(j, text.s, text.n);
+	if (part == PART_TEXT)
+	{
+		json_key(j, "logprobs");
+		if (k->want_logprobs)
+			api_write_token_logprobs(j, entries, (int) k->g.logprobs, k->g.as_ids);
+		else
+		{
+			json_open(j, '[');
+			json_close(j, ']');
+		}
+	}
+	send_event(a, j);
+}
+
+/* A call comes whole. */
+static void
+add_call(ApiCall *a, const cJSON *call, JsonOut *j)
+{
+	Responses  *k = a->own;
+	const char *arguments = str_of(cJSON_GetObjectItemCaseSensitive(call, "function"), "arguments");
+	const char *name = str_of(cJSON_GetObjectItemCaseSensitive(call, "function"), "name");
+	Buf			item = {0};
+	JsonOut		out = {.b = &item};
+	char		id[API_ID_LEN];
+
+	end_part(a, j);
+	api_make_id(a, "fc_", id, sizeof(id));
+	open_event(k, "response.output_item.added", j);
+	json_key_int(j, "output_index", k->n_parts);
+	json_key(j, "item");
+	write_function_call(call, id, true, j);
+	send_event(a, j);
+	open_item_event(k, "response.function_call_arguments.delta", id, j);
+	json_key_cstr(j, "delta", arguments != NULL ? arguments : "");
+	send_event(a, j);
+	open_item_event(k, "response.function_call_arguments.done", id, j);
+	json_key_cstr(j, "name", name);
+	json_key_cstr(j, "arguments", arguments != NULL ? arguments : "");
+	send_event(a, j);
+	write_function_call(call, id, false, &out);
+	item_done(a, &item, j);
+	buf_free(&item);
+}
+
+static void
+delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
+{
+	Responses  *k = a->own;
+	cJSON	   *calls = r->tool_calls.n > 0 ? cJSON_ParseWithLength(r->tool_calls.s, r->tool_calls.n) : NULL;
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	(void) it;
+	if (!k->g.began)
+	{
+		k->g.began = true;
+		response_event(a, "response.created", NULL, &j);
+		response_event(a, "response.in_progress", NULL, &j);
+	}
+	if (r->reasoning.n > 0)
+		add_text(a, PART_REASONING, r->reasoning, NULL, &j);
+	if (r->text.n > 0 || (r->finish_reason.s != NULL && k->n_parts == 0 && k->part == PART_NONE && calls == NULL))
+		add_text(a, PART_TEXT, r->text, &r->entries, &j);
+	for (const cJSON *v = calls != NULL ? calls->child : NULL; v != NULL; v = v->next)
+		add_call(a, v, &j);
+	if (r->finish_reason.s != NULL)
+	{
+		k->cut = was_cut(r);
+		end_part(a, &j);
+	}
+	cJSON_Delete(calls);
+	buf_free(&out);
+}
+
+static void
+end(ApiCall *a)
+{
+	const Responses *k = a->own;
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	response_event(a, k->cut ? "response.incomplete" : "response.completed", &a->items[0], &j);
+	buf_free(&out);
+}
+
+const ApiEndpoint api_responses = {
+	.prefix = "resp_",.make = make,.finish = finish,.delta = delta,.end = end,.drop = drop
+};
+
+/* ---- /v1/responses/ID, /v1/responses/ID/cancel ---- */
+
+static bool
+stored_make(ApiCall *a, Err *e)
+{
+	(void) a;
+	(void) e;
+	return true;
+}
+
+static bool
+stored_finish(ApiCall *a, JsonOut *j, Err *e)
+{
+	const char *last = "/cancel";
+	bool		cancels = a->req->path.n > strlen(last) &&
+		memcmp(a->req->path.s + a->req->path.n - strlen(last), last, strlen(last)) == 0;
+
+	if (a->req->previous.s == NULL)
+		return err_set(e, ERR_NOT_FOUND, "there is no response at \"%.*s\"", (int) (a->req->path.n < 128 ? a->req->path.n : 128), a->req->path.s);
+	if (cancels)
+		return err_set(e, ERR_INVALID, "a response that was not made in the background can't be cancelled");
+	json_raw(j, a->req->previous.s, a->req->previous.n);
+	return true;
+}
+
+const ApiEndpoint api_response = {.prefix = "resp_",.lists_models = true,.make = stored_make,.finish = stored_finish};

@@ -1,0 +1,378 @@
+/*
+ * beam.c
+ *	  Beam search: the likeliest answers as wholes.
+ *
+ * All hypotheses of a generation have the same length and compute one row each.  Of a row the
+ * 2 * width likeliest tokens are candidates; the primary EOS among them completes the hypothesis,
+ * unless ignore_eos, the others continue it.  The best `width` continuations of all are the next
+ * generation: forks of their parents, whose blocks they share.  After max_tokens generations, or
+ * when nothing is left to continue, the best `width` of all that were completed and of those
+ * that still live are the answers.  There is no other end: stop strings and ids do not count
+ * (api.md 1.7).
+ *
+ *	score = sum of the tokens' log-probabilities / (length ^ length_penalty)
+ *
+ * The length counts the prompt, and not an EOS at the end.  Of equal sums the earlier
+ * hypothesis comes first, then the likelier token, then the lower id.
+ *
+ * Two sets of Reqs take turns as parents and forks: when the forks have computed their rows they
+ * have taken over all they need, and nothing refers to their parents.
+ *
+ * Owner: the step thread up to the end, the delivering thread from there.  O(width *
+ * (vocabulary + length)) a generation.  Tested by tests/unit/test_beam.c.
+ */
+#include "engine/core_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+typedef struct Cand
+{
+	int			from;			/* the live hypothesis that it continues */
+	int32_t		id;
+	double		cum;
+} Cand;
+
+typedef struct Result
+{
+	IntVec		ids;			/* without the prompt; with an EOS only if it is wanted */
+	double		cum;
+	double		score;
+	ReqFinish	finish;
+	int			no;				/* in order of appearance */
+} Result;
+
+struct Beam
+{
+	const Req  *stem;
+	int			width;
+	int			length;			/* tokens of the live hypotheses, the prompt not counted */
+	Req		  **live;			/* [width] */
+	Req		  **next;			/* [width] */
+	int		   *from;			/* [width] which of the last generation live[i] continues */
+	int			n_live;
+	int			n_old;			/* of the generation before: in next[], or the stem */
+	bool		first;			/* the generation before is the stem */
+	Cand	   *cands;			/* [width][2 * width], of a live hypothesis each */
+	int		   *n_cands;		/* [width]; -1: its row is not there yet */
+	Cand	   *pool;			/* [width * 2 * width] */
+	Result	   *results;
+	int			n_results;
+	int			cap;
+};
+
+static Req *
+new_req(const Req *stem, int index)
+{
+	Req		   *r = mem_zalloc(sizeof(*r));
+
+	r->group = stem->group;
+	r->index = index;
+	r->id = stem->id;
+	r->session = stem->session;
+	r->priority = stem->priority;
+	r->params = stem->params;	/* the stem's memory */
+	r->params.temperature = 0;	/* the sampler has nothing to do */
+	r->params.min_tokens = 0;
+	r->params.rules = NULL;
+	r->n_prompt = stem->n_prompt;
+	r->plan_at = r->slot = -1;
+	r->arrival_us = stem->arrival_us;
+	return r;
+}
+
+Beam *
+beam_new(const Req *stem)
+{
+	Beam	   *b = mem_zalloc(sizeof(*b));
+	size_t		w = (size_t) stem->params.out.beam_width;
+
+	b->stem = stem;
+	b->width = (int) w;
+	b->live = mem_zalloc(w * sizeof(Req *));
+	b->next = mem_zalloc(w * sizeof(Req *));
+	b->from = mem_zalloc(w * sizeof(int));
+	b->cands = mem_alloc(w * 2 * w * sizeof(Cand));
+	b->n_cands = mem_zalloc(w * sizeof(int));
+	b->pool = mem_alloc(w * 2 * w * sizeof(Cand));
+	b->n_live = 1;
+	b->first = true;
+	b->n_cands[0] = -1;
+	return b;
+}
+
+static void
+free_reqs(Req **r, int n)
+{
+	for (int i = 0; i < n && r[i] != NULL; i++)
+	{
+		intvec_free(&r[i]->tokens);
+		intvec_free(&r[i]->blocks);
+		mem_free(r[i]);
+	}
+	mem_free(r);
+}
+
+void
+beam_free(Beam *b)
+{
+	if (b == NULL)
+		return;
+	free_reqs(b->live, b->width);
+	free_reqs(b->next, b->width);
+	for (int i = 0; i < b->n_results; i++)
+		intvec_free(&b->results[i].ids);
+	mem_free(b->results);
+	mem_free(b->from);
+	mem_free(b->cands);
+	mem_free(b->n_cands);
+	mem_free(b->pool);
+	mem_free(b);
+}
+
+/* ---- results ---- */
+
+/* length: tokens that count, the prompt included */
+static double
+score(const Beam *b, double cum, int length)
+{
+	return cum / pow((double) length, b->stem->params.out.length_penalty);
+}
+
+/* What r has become, with one token more (id >= 0) that completes it. */
+static void
+add_result(Beam *b, const Req *r, int32_t id, double cum)
+{
+	Result	   *x;
+
+	if (b->n_results == b->cap)
+	{
+		b->cap = b->cap == 0 ? 2 * b->width : 2 * b->cap;
+		b->results = mem_realloc(b->results, (size_t) b->cap * sizeof(Result));
+	}
+	x = &b->results[b->n_results];
+	*x = (Result) {.cum = cum, .no = b->n_results++, .finish = id >= 0 ? FIN_STOP : FIN_LENGTH};
+	x->score = score(b, cum, (int) r->tokens.len);
+	intvec_add(&x->ids, r->tokens.data + r->n_prompt, r->tokens.len - (size_t) r->n_prompt);
+	if (id >= 0 && b->stem->params.include_stop)
+		intvec_push(&x->ids, id);
+}
+
+static int
+better(const void *a, const void *b)
+{
+	const Result *x = a;
+	const Result *y = b;
+
+	if (x->score != y->score)
+		return x->score > y->score ? -1 : 1;
+	return x->no < y->no ? -1 : 1;
+}
+
+/* ---- generations ---- */
+
+bool
+beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t eos)
+{
+	int			i = r->index;
+	Cand	   *to = b->cands + (size_t) i * 2 * (size_t) b->width;
+	LogprobWant want = {.top = 2 * b->width};
+	Logprob    *e = mem_alloc((size_t) logprobs_most(&want, n_valid) * sizeof(Logprob));
+	int32_t		best;
+	int			k;
+	bool		finite = !isnan(smp_logsumexp(logits, n, n_valid, &best));
+
+	b->n_cands[i] = 0;
+	k = finite ? logprobs_row(logits, n, n_valid, best, &want, e) : 0;
+	for (int j = 0; j < k; j++)
+	{
+		double		cum = r->cum_logprob + (double) e[j].value;
+
+		if (e[j].id == eos && !b->stem->params.ignore_eos)
+			add_result(b, r, eos, cum);
+		else
+			to[b->n_cands[i]++] = (Cand) {i, e[j].id, cum};
+	}
+	mem_free(e);
+	return finite;
+}
+
+/* The best `width` candidates of all to b->pool, in order; returns how many there are. */
+static int
+best_cands(Beam *b)
+{
+	int			n = 0;
+	int			kept = 0;
+
+	for (int i = 0; i < b->n_live; i++)
+	{
+		memcpy(b->pool + n, b->cands + (size_t) i * 2 * (size_t) b->width, (size_t) b->n_cands[i] * sizeof(Cand));
+		n += b->n_cands[i];
+	}
+	/* insertion: stable, and few stay */
+	for (int i = 0; i < n; i++)
+	{
+		Cand		c = b->pool[i];
+		int			at = kept;
+
+		while (at > 0 && b->pool[at - 1].cum < c.cum)
+			at--;
+		if (at >= b->width)
+			continue;
+		if (kept < b->width)
+			kept++;
+		memmove(b->pool + at + 1, b->pool + at, (size_t) (kept - 1 - at) * sizeof(Cand));
+		b->pool[at] = c;
+	}
+	return kept;
+}
+
+static void
+reuse(Req *r, const Req *parent, const Cand *c)
+{
+	r->tokens.len = 0;
+	intvec_add(&r->tokens, parent->tokens.data, parent->tokens.len);
+	intvec_push(&r->tokens, c->id);
+	r->cum_logprob = c->cum;
+	r->computed = 0;
+	r->admit_no = 0;
+	r->n_forks = 0;
+	r->state = RQ_NEW;
+	r->cancelled = false;
+}
+
+static Req *
+parent_of(const Beam *b, int from)
+{
+	return b->first ? b->stem->group->stem : b->next[from];
+}
+
+int
+beam_next(Beam *b, int max_model_len)
+{
+	int			n = best_cands(b);
+	Req		  **t = b->live;
+
+	/* the generation that was alive is now the old one, in next[] */
+	if (b->length > 0)
+	{
+		b->live = b->next;
+		b->next = t;
+		b->first = false;
+	}
+	b->n_old = b->n_live;
+	b->n_live = n;
+	b->length++;
+	for (int i = 0; i < n; i++)
+	{
+		if (b->live[i] == NULL)
+			b->live[i] = new_req(b->stem, i);
+		b->from[i] = b->pool[i].from;
+		b->n_cands[i] = -1;
+		reuse(b->live[i], parent_of(b, b->from[i]), &b->pool[i]);
+	}
+	if (b->length < b->stem->params.max_tokens && b->stem->n_prompt + b->length < max_model_len)
+		return n;
+	for (int i = 0; i < n; i++)
+		add_result(b, b->live[i], -1, b->live[i]->cum_logprob);
+	b->n_live = 0;
+	return 0;
+}
+
+Req *
+beam_live(const Beam *b, int i, Req **parent)
+{
+	Req		   *stem = b->stem->group->stem;
+
+	*parent = b->length > 0 ? parent_of(b, b->from[i]) : NULL;
+	return b->length > 0 ? b->live[i] : stem;
+}
+
+bool
+beam_has_row(const Beam *b, int i)
+{
+	return b->n_cands[i] >= 0;
+}
+
+int
+beam_n_live(const Beam *b)
+{
+	return b->n_live;
+}
+
+int
+beam_n_old(const Beam *b)
+{
+	return b->n_old;
+}
+
+Req *
+beam_old(const Beam *b, int i)
+{
+	return parent_of(b, i);
+}
+
+/* ---- the end ---- */
+
+void
+beam_end(Beam *b)
+{
+	if (b->n_results > 0)
+		qsort(b->results, (size_t) b->n_results, sizeof(Result), better);
+	while (b->n_results > b->width)
+		intvec_free(&b->results[--b->n_results].ids);
+}
+
+int
+beam_n_results(const Beam *b, int *n_tokens)
+{
+	*n_tokens = 0;
+	for (int i = 0; i < b->n_results; i++)
+		*n_tokens += (int) b->results[i].ids.len;
+	return b->n_results;
+}
+
+/* The text of an answer, as if it had come token by token. */
+static void
+text_of(const Beam *b, const Result *x, const Tok *tok, Buf *text)
+{
+	const Req  *stem = b->stem;
+	size_t		context = (size_t) stem->n_prompt < OUT_CONTEXT ? (size_t) stem->n_prompt : OUT_CONTEXT;
+	Detok	   *d = detok_new(tok, stem->tokens.data + stem->n_prompt - context, context, stem->params.skip_special);
+
+	for (size_t i = 0; i < x->ids.len; i++)
+		detok_push(d, x->ids.data[i], text);
+	detok_finish(d, text);
+	detok_free(d);
+}
+
+void
+beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx)
+{
+	ReqFinish	finish = ev->finish;
+	Buf			text = {0};
+
+	for (int i = 0; i < b->n_results; i++)
+	{
+		const Result *x = &b->results[i];
+
+		buf_reset(&text);
+		if (b->stem->params.detokenize)
+			text_of(b, x, tok, &text);
+		ev->index = i;
+		ev->ids = x->ids.data;
+		ev->n_ids = (int) x->ids.len;
+		ev->text = text.data != NULL ? text.data : "";
+		ev->text_len = text.len;
+		ev->ended = x->finish;
+		ev->cum_logprob = x->cum;
+		ev->is_beam = true;
+		ev->score = x->score;
+		ev->finish = i + 1 < b->n_results ? FIN_NONE : finish;
+		sink(ctx, b->stem->group->stem, ev);
+	}
+	buf_free(&text);
+}

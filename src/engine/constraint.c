@@ -1,0 +1,549 @@
+/*
+ * constraint.c
+ *	  Sequences whose output has to be of a grammar's language.
+ *
+ * A token's bytes are what it adds to the answer's text (tok_piece()), so the text that
+ * the grammar sees is the one that the user gets.  Special tokens are never text; the
+ * model's EOS ids end it, and so may the request's stop ids where it is complete.
+ *
+ * The answer ends as "stop" when nothing but the end can follow, without a step that
+ * samples the EOS.  With ignore_eos the end's ids are not allowed, and the answer goes on
+ * for as long as the grammar does.  min_tokens yields to the grammar.
+ *
+ * A model that thinks first: up to the ids of `after` the output is free, and no part of
+ * what the grammar sees.
+ *
+ * Forced text.  Where the grammar leaves one way to go on, the bytes up to the next choice
+ * are known.  They are tokenized behind what stands before them, and appended without asking the
+ * model; the next step computes them in one chunk.  Two rules keep the tokens those that
+ * the tokenizer makes of the whole text: at the left end a token must begin where the
+ * forced text begins, or nothing is appended and the model chooses; at the right end up to
+ * LOOK_BACK tokens are left to the model if a longer token that the grammar allows could
+ * stand in their place.
+ *
+ * Owner: the step thread, but for masks, which the mask thread makes between
+ * constraints_begin() and constraints_wait(); the step thread helps, and waits for what
+ * that one has begun only.  Tested by tests/unit/test_constraint.c.
+ */
+#include "engine/constraint.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define FORCED_MAX		4096	/* bytes appended at once */
+#define CONTEXT			8		/* tokens before the forced text that the tokenizer sees */
+#define LOOK_BACK		4		/* tokens at the end of it that a longer one may replace */
+
+struct Constraint
+{
+	Constraints *cs;
+	GramMatch  *match;
+	IntVec		after;			/* free until the output ends with these; empty = from the start */
+	bool		active;
+	bool		jump;			/* what is forced may be appended */
+};
+
+/* A row of a step. */
+typedef struct MaskRow
+{
+	const Req  *r;				/* NULL: no mask */
+	bool		failed;
+	Err			err;
+} MaskRow;
+
+struct Constraints
+{
+	const Tok  *tok;
+	IntVec		end;
+	int			n_valid;
+	int			max_seqs;
+	bool		jump;
+
+	pthread_mutex_t making;		/* guards the vocabulary until it is there */
+	GramVocab  *vocab;			/* NULL = not yet */
+	size_t		longest;		/* bytes of a token */
+	size_t		n_words;
+	uint32_t   *words;			/* [max_seqs][n_words] */
+	uint32_t   *scratch;		/* [n_words] the step thread's */
+	MaskRow    *row;			/* [max_seqs] */
+	int			n_rows;			/* of the step at hand; 0 = no row has a mask */
+	IntVec		ids;			/* scratch */
+	Buf			text;			/* scratch */
+
+	pthread_mutex_t lock;
+	pthread_cond_t more;		/* for the mask thread */
+	pthread_cond_t done;		/* for the step thread */
+	int			next;			/* under lock: row to be taken */
+	int			busy;			/* under lock: rows that are being made */
+	bool		stop;			/* under lock */
+	bool		threaded;
+	pthread_t	thread;
+};
+
+/* ---- sequences ---- */
+
+Constraint *
+constraint_new(Constraints *cs, Grammar *g, IntVec *after, bool jump)
+{
+	Constraint *c = mem_zalloc(sizeof(*c));
+
+	c->cs = cs;
+	c->match = gram_match_new(g, cs->vocab);
+	grammar_unref(g);
+	c->after = *after;
+	*after = (IntVec) {0};
+	c->active = c->after.len == 0;
+	c->jump = jump && cs->jump;
+	return c;
+}
+
+Constraint *
+constraint_fork(const Constraint *c)
+{
+	Constraint *r = mem_alloc(sizeof(*r));
+
+	*r = *c;
+	r->match = gram_match_fork(c->match);
+	r->after = (IntVec) {0};
+	intvec_add(&r->after, c->after.data, c->after.len);
+	return r;
+}
+
+void
+constraint_free(Constraint *c)
+{
+	if (c == NULL)
+		return;
+	gram_match_free(c->match);
+	intvec_free(&c->after);
+	mem_free(c);
+}
+
+bool
+constraint_finished(Constraint *c)
+{
+	return c->active && gram_match_finished(c->match);
+}
+
+static bool
+has_id(const int32_t *ids, size_t n, int32_t id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+/* Free so far: has it ended? */
+static void
+look_for_start(Constraint *c, const Req *r)
+{
+	size_t		n = c->after.len;
+
+	if ((size_t) req_n_output(r) >= n &&
+		memcmp(r->tokens.data + r->tokens.len - n, c->after.data, n * sizeof(int32_t)) == 0)
+		c->active = true;
+}
+
+bool
+constraint_token(Constraint *c, const Req *r, OutResult *res, Err *e)
+{
+	int32_t		id = r->tokens.data[r->tokens.len - 1];
+	bool		ok;
+
+	if (!c->active)
+	{
+		look_for_start(c, r);
+		return true;
+	}
+	if (!gram_match_token(c->match, id, &ok, e))
+		return false;
+	/* a stop id that is no text, where the text is complete: out_ends() knows its reason */
+	if (!ok && has_id(r->params.stop_ids, (size_t) r->params.n_stop_ids, id) && gram_match_accepting(c->match))
+	{
+		if (res->finish != FIN_STOP)
+			*res = (OutResult) {.finish = FIN_STOP};
+		return true;
+	}
+	if (!ok)
+		return err_set(e, ERR_INTERNAL, "token %d is not allowed by the grammar", id);
+	if (res->finish != FIN_STOP && gram_match_finished(c->match))
+		*res = (OutResult) {.finish = FIN_STOP, .is_text = !has_id(c->cs->end.data, c->cs->end.len, id)};
+	return true;
+}
+
+/* ---- masks ---- */
+
+static bool
+is_empty(const uint32_t *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (words[i] != 0)
+			return false;
+	return true;
+}
+
+/* What the request's own ids mean for a mask of its grammar. */
+static bool
+make_mask(const Constraints *cs, const Req *r, uint32_t *words, Err *e)
+{
+	Constraint *c = r->constraint;
+	const GenParams *p = &r->params;
+
+	if (!gram_match_mask(c->match, words, e))
+		return false;
+	if (p->n_stop_ids > 0 && gram_match_accepting(c->match))
+		for (int i = 0; i < p->n_stop_ids; i++)
+			words[p->stop_ids[i] / 32] |= 1u << (p->stop_ids[i] % 32);
+	for (size_t i = 0; p->ignore_eos && i < cs->end.len; i++)
+		if (!has_id(p->stop_ids, (size_t) p->n_stop_ids, cs->end.data[i]))
+			words[cs->end.data[i] / 32] &= ~(1u << (cs->end.data[i] % 32));
+	if (!is_empty(words, cs->n_words))
+		return true;
+	err_set(e, ERR_UNSUPPORTED, "no token of the model can continue the text that the grammar wants");
+	return err_detail(e, "After %d tokens.", req_n_output(r));
+}
+
+/* Take the next row that nobody has taken; -1 = there is none. */
+static int
+take_row(Constraints *cs, bool done_one)
+{
+	int			i;
+
+	pthread_mutex_lock(&cs->lock);
+	cs->busy -= done_one;
+	if (done_one && cs->busy == 0)
+		pthread_cond_signal(&cs->done);
+	while (cs->next < cs->n_rows && cs->row[cs->next].r == NULL)
+		cs->next++;
+	i = cs->next < cs->n_rows ? cs->next++ : -1;
+	cs->busy += i >= 0;
+	pthread_mutex_unlock(&cs->lock);
+	return i;
+}
+
+static void
+make_rows(Constraints *cs)
+{
+	int			i = take_row(cs, false);
+
+	while (i >= 0)
+	{
+		MaskRow    *row = &cs->row[i];
+
+		row->failed = !make_mask(cs, row->r, cs->words + (size_t) i * cs->n_words, &row->err);
+		i = take_row(cs, true);
+	}
+}
+
+static void *
+mask_main(void *arg)
+{
+	Constraints *cs = arg;
+	bool		stop = false;
+
+	while (!stop)
+	{
+		pthread_mutex_lock(&cs->lock);
+		while (cs->next >= cs->n_rows && !cs->stop)
+			pthread_cond_wait(&cs->more, &cs->lock);
+		stop = cs->stop;
+		pthread_mutex_unlock(&cs->lock);
+		if (!stop)
+			make_rows(cs);
+	}
+	return NULL;
+}
+
+static bool
+has_mask(const PlanEntry *pe)
+{
+	return pe->sample && pe->r->constraint != NULL && pe->r->constraint->active;
+}
+
+void
+constraints_begin(Constraints *cs, const Plan *plan)
+{
+	bool		any = false;
+
+	for (int i = 0; i < plan->n && !any; i++)
+		any = has_mask(&plan->e[i]);
+	if (!any && cs->n_rows == 0)
+		return;
+	/* nothing is left of the step before, so nobody else looks at the rows */
+	for (int i = 0; i < plan->n; i++)
+	{
+		cs->row[i].r = has_mask(&plan->e[i]) ? plan->e[i].r : NULL;
+		cs->row[i].failed = false;
+	}
+	pthread_mutex_lock(&cs->lock);
+	cs->n_rows = any ? plan->n : 0;
+	cs->next = 0;
+	if (any && cs->threaded)
+		pthread_cond_signal(&cs->more);
+	pthread_mutex_unlock(&cs->lock);
+}
+
+void
+constraints_wait(Constraints *cs)
+{
+	if (cs->n_rows == 0)
+		return;
+	make_rows(cs);
+	pthread_mutex_lock(&cs->lock);
+	while (cs->busy > 0)
+		pthread_cond_wait(&cs->done, &cs->lock);
+	pthread_mutex_unlock(&cs->lock);
+}
+
+const uint32_t *
+constraints_mask(const Constraints *cs, int i)
+{
+	if (i >= cs->n_rows || cs->row[i].r == NULL || cs->row[i].failed)
+		return NULL;
+	return cs->words + (size_t) i * cs->n_words;
+}
+
+const Err *
+constraints_error(const Constraints *cs, int i)
+{
+	return i < cs->n_rows && cs->row[i].failed ? &cs->row[i].err : NULL;
+}
+
+/* ---- forced text ---- */
+
+/* The bytes of the tokens before the forced text: output or prompt, back to a special one. */
+static size_t
+context_of(const Constraints *cs, const Req *r, Buf *out)
+{
+	size_t		from = r->tokens.len;
+
+	while (from > 0 && r->tokens.len - from < CONTEXT && r->tokens.data[from - 1] < cs->n_valid &&
+		   !tok_is_special(cs->tok, r->tokens.data[from - 1]))
+		from--;
+	for (; from < r->tokens.len; from++)
+	{
+		size_t		n;
+		const char *s = tok_piece(cs->tok, r->tokens.data[from], &n);
+
+		buf_add(out, s, n);
+	}
+	/* a tokenizer that begins a text with a space would put one before the forced text */
+	if (out->len == 0)
+		buf_addc(out, '\n');
+	return out->len;
+}
+
+/*
+ * The ids of a text whose bytes from `at` on are forced: those from there on, if their bytes are those
+ * of the text and one begins there.
+ */
+static bool
+tokens_from(Constraints *cs, const Buf *text, size_t at, IntVec *out)
+{
+	size_t		total = 0;
+	size_t		pos = 0;
+	size_t		extra;
+	Err			e;
+
+	intvec_reset(&cs->ids);
+	if (!tok_encode(cs->tok, text->data, text->len, TOK_NO_PARSE_SPECIAL, &cs->ids, &e))
+		return false;
+	for (size_t i = 0; i < cs->ids.len; i++)
+	{
+		size_t		n;
+
+		tok_piece(cs->tok, cs->ids.data[i], &n);
+		total += n;
+	}
+	/* one byte more: the space that some put before every text */
+	extra = total - text->len;
+	if (total < text->len || extra > 1)
+		return false;
+	for (size_t i = 0; i < cs->ids.len; i++)
+	{
+		size_t		n;
+		const char *s = tok_piece(cs->tok, cs->ids.data[i], &n);
+
+		if (pos >= at + extra)
+		{
+			if (memcmp(text->data + pos - extra, s, n) != 0)
+				return false;
+			intvec_push(out, cs->ids.data[i]);
+		}
+		else if (pos + n > at + extra)
+			return false;		/* this one would begin before the forced text */
+		pos += n;
+	}
+	return out->len > 0;
+}
+
+/* May a token of more than n bytes come next? */
+static bool
+longer_allowed(Constraints *cs, GramMatch *m, size_t n)
+{
+	Err			e;
+
+	if (n >= cs->longest)
+		return false;
+	if (!gram_match_mask(m, cs->scratch, &e))
+		return true;			/* a limit: leave it to the model's step, which says so */
+	for (size_t w = 0; w < cs->n_words; w++)
+		for (uint32_t bits = cs->scratch[w]; bits != 0; bits &= bits - 1)
+		{
+			int32_t		id = (int32_t) w * 32 + __builtin_ctz(bits);
+			size_t		len;
+
+			tok_piece(cs->tok, id, &len);
+			if (len > n && !has_id(cs->end.data, cs->end.len, id))
+				return true;
+		}
+	return false;
+}
+
+/* How many of the tokens stand whatever comes after.  The match is left where it was. */
+static size_t
+settled(Constraints *cs, GramMatch *m, const IntVec *ids)
+{
+	size_t		before = gram_match_steps(m);
+	size_t		n = 0;
+	size_t		keep;
+	size_t		bytes = 0;
+	bool		ok = true;
+	Err			e;
+
+	while (n < ids->len && ok)
+		ok = gram_match_token(m, ids->data[n], &ok, &e) && ok && ++n > 0;
+	keep = n;
+	for (size_t back = 1; back <= LOOK_BACK && back <= n && !gram_match_finished(m); back++)
+	{
+		size_t		len;
+
+		tok_piece(cs->tok, ids->data[n - back], &len);
+		bytes += len;
+		gram_match_rollback(m, 1);
+		if (longer_allowed(cs, m, bytes))
+			keep = n - back;
+	}
+	gram_match_rollback(m, gram_match_steps(m) - before);
+	return keep;
+}
+
+void
+constraint_forced(Constraint *c, const Req *r, int max, IntVec *out)
+{
+	Constraints *cs = c->cs;
+	size_t		at;
+	size_t		n;
+	Err			e;
+
+	intvec_reset(out);
+	if (!c->jump || !c->active || max < 1)
+		return;
+	buf_reset(&cs->text);
+	at = context_of(cs, r, &cs->text);
+	if (!gram_match_forced(c->match, FORCED_MAX, &cs->text, &e) || cs->text.len == at ||
+		!tokens_from(cs, &cs->text, at, out))
+	{
+		intvec_reset(out);
+		return;
+	}
+	n = settled(cs, c->match, out);
+	out->len = n < (size_t) max ? n : (size_t) max;
+}
+
+/* ---- a model's side ---- */
+
+/* The tokens as grammars see them. */
+static GramVocab *
+make_vocab(Constraints *cs)
+{
+	GramToken  *tokens = mem_zalloc((size_t) cs->n_valid * sizeof(GramToken));
+	GramVocab  *v;
+
+	for (int32_t i = 0; i < cs->n_valid; i++)
+	{
+		tokens[i].bytes = tok_piece(cs->tok, i, &tokens[i].len);
+		tokens[i].special = tok_is_special(cs->tok, i);
+		if (tokens[i].len > cs->longest)
+			cs->longest = tokens[i].len;
+	}
+	v = gram_vocab_new(tokens, (size_t) cs->n_valid, cs->end.data, cs->end.len);
+	mem_free(tokens);
+	return v;
+}
+
+bool
+constraints_prepare(Constraints *cs, Err *e)
+{
+	if (!tok_joins(cs->tok))
+	{
+		err_set(e, ERR_UNSUPPORTED, "structured output is not supported with this model's tokenizer");
+		return err_detail(e, "It writes spaces between tokens that are in none of them.");
+	}
+	pthread_mutex_lock(&cs->making);
+	if (cs->vocab == NULL)
+	{
+		GramVocab  *v = make_vocab(cs);
+
+		cs->n_words = gram_vocab_words(v);
+		cs->words = mem_alloc((size_t) cs->max_seqs * cs->n_words * sizeof(uint32_t));
+		cs->scratch = mem_alloc(cs->n_words * sizeof(uint32_t));
+		cs->row = mem_zalloc((size_t) cs->max_seqs * sizeof(MaskRow));
+		cs->threaded = pthread_create(&cs->thread, NULL, mask_main, cs) == 0;
+		if (cs->threaded)
+			pthread_setname_np(cs->thread, "masks");
+		else
+			log_line('W', "could not start a thread for masks: they are made by the step thread");
+		cs->vocab = v;
+	}
+	pthread_mutex_unlock(&cs->making);
+	return true;
+}
+
+Constraints *
+constraints_new(const Tok *tok, const IntVec *end, int n_valid, int max_seqs, bool jump)
+{
+	Constraints *cs = mem_zalloc(sizeof(*cs));
+
+	cs->tok = tok;
+	intvec_add(&cs->end, end->data, end->len);
+	cs->n_valid = n_valid;
+	cs->max_seqs = max_seqs;
+	cs->jump = jump;
+	pthread_mutex_init(&cs->making, NULL);
+	pthread_mutex_init(&cs->lock, NULL);
+	pthread_cond_init(&cs->more, NULL);
+	pthread_cond_init(&cs->done, NULL);
+	return cs;
+}
+
+void
+constraints_free(Constraints *cs)
+{
+	if (cs == NULL)
+		return;
+	if (cs->threaded)
+	{
+		pthread_mutex_lock(&cs->lock);
+		cs->stop = true;
+		pthread_cond_signal(&cs->more);
+		pthread_mutex_unlock(&cs->lock);
+		pthread_join(cs->thread, NULL);
+	}
+	gram_vocab_unref(cs->vocab);
+	intvec_free(&cs->end);
+	intvec_free(&cs->ids);
+	buf_free(&cs->text);
+	mem_free(cs->words);
+	mem_free(cs->scratch);
+	mem_free(cs->row);
+	pthread_cond_destroy(&cs->done);
+	pthread_cond_destroy(&cs->more);
+	pthread_mutex_destroy(&cs->lock);
+	pthread_mutex_destroy(&cs->making);
+	mem_free(cs);
+}

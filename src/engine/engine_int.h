@@ -1,0 +1,113 @@
+/*
+ * engine_int.h
+ *	  The core's own state, for the files that make it: engine.c and answers.c.
+ */
+#ifndef VLLM_ENGINE_ENGINE_INT_H
+#define VLLM_ENGINE_ENGINE_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/core_int.h"
+#include "engine/deliver.h"
+
+#define FORK_ROWS	16			/* answers to one prompt that are sampled at once */
+
+typedef struct InboxItem
+{
+	Req		   *r;				/* new request, or NULL: */
+	uint64_t	cancel_id;		/* cancel this one, or */
+	bool		stopped;		/* a stop string has ended its answer */
+	int			index;
+} InboxItem;
+
+/* What other threads touch. */
+typedef struct Inbox
+{
+	pthread_mutex_t lock;
+	InboxItem  *items;			/* in order of arrival */
+	size_t		n;
+	size_t		cap;
+	size_t		n_new;			/* requests among them */
+	CoreStats	stats;			/* as of the last step */
+	atomic_int	n_live;			/* submitted and not taken out of the schedule */
+} Inbox;
+
+struct Core
+{
+	CoreOptions opt;
+	Model	   *model;
+	Tok		   *tok;
+	GenDefaults defaults;
+	int			max_model_len;
+
+	KvView		kv;
+	MArena		kv_area;
+	MArena		state_area;		/* recurrent state, a slot for each running request */
+	size_t		kv_size;
+	KvPool	   *pool;
+	Sched	   *sched;
+	BatchBuf   *batch;
+	Sampler    *sampler;
+	Constraints *constraints;
+	IntVec		forced;			/* scratch */
+	SmpRow	   *rows;			/* [max_num_seqs] */
+	float	   *logits;			/* [max_num_seqs][vocab_size] */
+	size_t		logits_size;
+	float	   *raw;			/* as logits: copies of rows that are wanted as the model gave them */
+	SmpRow	   *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */
+	float	   *fork_logits;	/* [FORK_ROWS][vocab_size] */
+	size_t		fork_size;
+	float	   *hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
+	size_t		hidden_size;
+	int			n_multi;		/* live requests of several sequences: pooled ones, several answers, */
+	int			n_multi_seqs;	/* ... and their sequences that are scheduled */
+
+	IdMap		by_id;			/* live requests */
+	Req		  **doomed;			/* cancelled, to be finished at the boundary */
+	size_t		n_doomed;
+	size_t		cap_doomed;
+	InboxItem  *drained;		/* the inbox's items while they are worked off */
+	size_t		cap_drained;
+	void		(*on_progress) (void *ctx); /* NULL = nobody asks */
+	void	   *progress_ctx;
+	CoreStats	stats;
+	Inbox	   *inbox;
+	Deliver    *deliver;
+};
+
+/* ---- engine.c ---- */
+
+/* The newest token of a request (id >= 0), its end, or both, on the way out. */
+void		core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
+/* A request has ended: count it, where whoever hears of the end finds it. */
+void		core_count_end(Core *c, ReqFinish fin);
+/* Cancelled, or ended by a stop string: to be finished at the step's boundary. */
+void		core_doom(Core *c, Req *r, bool stopped);
+/* It is over for the step thread. */
+void		core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
+/* ... as the sampler has no token for it; id: why. */
+void		core_fail_token(Core *c, Req *r, int32_t id);
+SmpRow		core_smp_row(Req *r);
+/*
+ * r's next token (-1: it is none), and those that its grammar forces behind it: how does the last of
+ * them end the answer?  Nobody is told.  False with *e set: a limit of the grammar.
+ */
+bool		core_extend(Core *c, Req *r, int32_t id, OutResult *res, Err *e);
+/* r's tokens from tokens[from] on are on the way out; with the last of them it is over if res says so. */
+void		core_tell(Core *c, Req *r, size_t from, OutResult res);
+/* The log-probabilities of r's next token, if they are wanted; raw: its row as the model gave it. */
+void		core_note_token(Core *c, Req *r, int32_t id, const float *raw);
+
+/* ---- answers.c: several answers to one prompt ---- */
+
+/* One of them, or their stem, is over. */
+void		answers_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
+/* All are cancelled. */
+void		answers_doom(Core *c, const Group *g);
+/* A stem's last row, or a hypothesis' row, is there; id: what the sampler made of it, under the mask. */
+void		answers_commit(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask);
+/* A grammar leaves no choice at all: res is how all of them end, whose tokens the stem has. */
+void		answers_forced(Core *c, Group *g, OutResult res);
+
+#endif

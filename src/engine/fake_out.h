@@ -1,0 +1,16 @@
+/*
+ * fake_out.h
+ *	  Made-up log-probabilities of the backend without a model.
+ */
+#ifndef VLLM_ENGINE_FAKE_OUT_H
+#define VLLM_ENGINE_FAKE_OUT_H
+
+#include "engine/core.h"
+
+#define FAKE_LOGPROB (-0.25)	/* of each token that an answer has */
+
+/* Of an answer's ids; NULL: not wanted. */
+Logprobs   *fakeout_logprobs(const OutParams *out, const int32_t *ids, int n);
+Logprobs   *fakeout_prompt(const OutParams *out, const IntVec *prompt);
+
+#endif

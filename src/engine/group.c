@@ -1,0 +1,215 @@
+/*
+ * group.c
+ *	  Several answers to one prompt (n > 1).
+ *
+ * The prompt is computed once, by the stem, and its last row gives each answer its first
+ * token: answer i draws with seed + i.  From there on the answers are requests of their own for
+ * scheduler and sampler, forks of the stem that share its full blocks; so answer i is, bit for
+ * bit, that of a single request with its seed.  Each tells its own tokens; the event in which
+ * the last of them ends is the request's last.
+ *
+ *	step thread			begins the answers, ends them one by one; one that fails ends all
+ *	delivering thread	adds up what is told
+ *
+ * Owner of a Group, its Reqs and what they share (params): itself, until the last event has
+ * been told.  Tested by tests/unit/test_group.c.
+ */
+#include "engine/core_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/constraint.h"
+#include "engine/rng.h"
+
+bool
+group_wanted(const OutParams *out)
+{
+	return out->n > 1 || out->beam_width > 0;
+}
+
+void
+group_begin(Req *r)
+{
+	Group	   *g = mem_zalloc(sizeof(*g));
+
+	g->stem = r;
+	r->group = g;
+	if (r->params.out.beam_width > 0)
+	{
+		g->beam = beam_new(r);
+		g->n_left = 1;
+		return;
+	}
+	g->n = g->n_left = r->params.out.n;
+	g->answers = mem_zalloc((size_t) g->n * sizeof(Req *));
+	for (int i = 0; i < g->n; i++)
+	{
+		Req		   *a = g->answers[i] = mem_zalloc(sizeof(Req));
+
+		a->group = g;
+		a->index = i;
+		a->id = r->id;
+		a->session = r->session;
+		a->priority = r->priority;
+		a->sink = r->sink;
+		a->sink_ctx = r->sink_ctx;
+		a->params = r->params;	/* the stem's memory */
+		a->seed = r->params.has_seed ? (uint64_t) r->params.seed + (uint64_t) i : rng_seed();
+		a->n_prompt = r->n_prompt;
+		a->plan_at = a->slot = -1;
+		a->watched = r->watched;
+		a->urgent = r->urgent;
+		a->arrival_us = r->arrival_us;
+	}
+}
+
+Req *
+group_answer(Group *g, int i, const Tok *tok)
+{
+	Req		   *a = g->answers[i];
+	const Req  *stem = g->stem;
+
+	intvec_add(&a->tokens, stem->tokens.data, stem->tokens.len);	/* the prompt, and what is forced behind it */
+	out_begin(a, tok);
+	a->scheduled_us = stem->scheduled_us;
+	a->first_token_us = stem->first_token_us;
+	return a;
+}
+
+void
+group_event(Group *g, ReqEvent *ev, const Err *err)
+{
+	Req		   *a = g->answers[ev->index];
+
+	g->n_output += ev->output_tokens - a->n_told;
+	a->n_told = ev->output_tokens;
+	ev->output_tokens = g->n_output;
+	ev->finish = FIN_NONE;
+	ev->err = NULL;
+	if (ev->ended == FIN_NONE)
+	{
+		ev->preemptions += g->preemptions;
+		return;
+	}
+	g->preemptions += ev->preemptions;
+	ev->preemptions = g->preemptions;
+	if (ev->ended > g->finish)
+	{
+		g->finish = ev->ended;
+		if (ev->ended == FIN_ERROR)
+			g->told_err = *err;
+	}
+	if (++g->n_told < g->n)
+		return;
+	ev->finish = g->finish;
+	ev->err = g->finish == FIN_ERROR ? &g->told_err : NULL;
+}
+
+static void
+free_member(Req *r)
+{
+	out_end(r);
+	constraint_free(r->constraint);
+	logprobs_free(r->prompt_lp);
+	logprobs_free(r->token_lp);
+	intvec_free(&r->tokens);
+	intvec_free(&r->blocks);
+	mem_free(r);
+}
+
+void
+group_free(Group *g)
+{
+	for (int i = 0; i < g->n; i++)
+		free_member(g->answers[i]);
+	beam_free(g->beam);
+	genparams_free(&g->stem->params);
+	free_member(g->stem);
+	mem_free(g->answers);
+	mem_free(g);
+}
+
+/* ---- what may be asked for ---- */
+
+static bool
+bad_param(Err *e, const char *name)
+{
+	return err_detail(e, "parameter=%s", name);
+}
+
+static bool
+check_count(const char *name, int k, int n_valid, int max, Err *e)
+{
+	if (k == LOGPROBS_NONE)
+		return true;
+	if (k < LOGPROBS_NONE)
+		err_set(e, ERR_INVALID, "%s must be -1 (all), 0 or more, got %d", name, k);
+	else if (max != LOGPROBS_ALL && k == LOGPROBS_ALL && n_valid > max)
+		err_set(e, ERR_INVALID, "%s of the whole vocabulary are more than the maximum of %d", name, max);
+	else if (max != LOGPROBS_ALL && k > max)
+		err_set(e, ERR_INVALID, "%s must be at most %d, got %d", name, max, k);
+	else
+		return true;
+	bad_param(e, name);
+	return max == LOGPROBS_ALL ? false : err_hint(e, "The maximum is vllm.max_logprobs.");
+}
+
+static bool
+check_ids(const OutParams *out, int n_valid, Err *e)
+{
+	const IntVec *ids = &out->logprob_ids;
+
+	for (size_t i = 0; i < ids->len; i++)
+		if (ids->data[i] < 0 || ids->data[i] >= n_valid)
+		{
+			err_set(e, ERR_INVALID, "logprob_token_ids must be between 0 and %d, got %d", n_valid - 1, ids->data[i]);
+			return bad_param(e, "logprob_token_ids");
+		}
+	if (ids->len > LOGPROB_MAX_IDS)
+	{
+		err_set(e, ERR_INVALID, "logprob_token_ids must have at most %d elements, got %zu", LOGPROB_MAX_IDS, ids->len);
+		return bad_param(e, "logprob_token_ids");
+	}
+	if (ids->len > 0 && out->logprobs != LOGPROBS_NONE && out->logprobs != (int) ids->len)
+	{
+		err_set(e, ERR_INVALID, "logprobs must be the number of logprob_token_ids (%zu), got %d", ids->len, out->logprobs);
+		return bad_param(e, "logprobs");
+	}
+	return true;
+}
+
+static bool
+check_beam(const OutParams *out, Err *e)
+{
+	if (out->beam_width == 0)
+		return true;
+	if (!isfinite(out->length_penalty))
+	{
+		err_set(e, ERR_INVALID, "length_penalty must be finite, got %g", out->length_penalty);
+		return bad_param(e, "length_penalty");
+	}
+	if (out->n > 1 || out->logprobs != LOGPROBS_NONE || out->prompt_logprobs != LOGPROBS_NONE || out->logprob_ids.len > 0)
+		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take n or logprobs");
+	return true;
+}
+
+bool
+outparams_check(const OutParams *out, double temperature, int n_valid, int max_logprobs, Err *e)
+{
+	if (out->n < 1)
+	{
+		err_set(e, ERR_INVALID, "n must be at least 1, got %d", out->n);
+		return bad_param(e, "n");
+	}
+	if (out->n > 1 && temperature == 0)
+	{
+		err_set(e, ERR_INVALID, "n must be 1 when temperature is 0, got %d", out->n);
+		bad_param(e, "n");
+		return err_hint(e, "With temperature 0 all answers would be the same.");
+	}
+	return check_ids(out, n_valid, e) &&
+		check_count("logprobs", out->logprob_ids.len > 0 ? LOGPROBS_NONE : out->logprobs, n_valid, max_logprobs, e) &&
+		check_count("prompt_logprobs", out->prompt_logprobs, n_valid, max_logprobs, e) && check_beam(out, e);
+}

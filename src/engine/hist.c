@@ -1,0 +1,88 @@
+/*
+ * hist.c
+ *	  Histograms of requests.
+ *
+ * Counted by the threads that call sinks, read when statistics are published: single counters are
+ * atomic, a histogram as a whole is not (its sum may be a request ahead of its buckets).  Requests that
+ * fail or are cancelled have an end, but no times.
+ *
+ * Tests: tests/unit/test_hist.c, tests/t/083_http.pl.
+ */
+#include "engine/hist.h"
+
+static void
+observe(EntryCounters *n, WireHistId id, int64_t value)
+{
+	Hist	   *h = &n->hist[id];
+
+	if (value < 0)
+		value = 0;
+	atomic_fetch_add_explicit(&h->count[wire_hist_bucket(id, value)], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&h->sum, value, memory_order_relaxed);
+}
+
+void
+hist_submit(EntryCounters *n, const GenParams *p)
+{
+	observe(n, WH_N, p->out.n > 0 ? p->out.n : 1);
+	observe(n, WH_MAX_TOKENS, p->max_tokens);
+}
+
+static WireEnd
+end_of(ReqFinish f)
+{
+	switch (f)
+	{
+		case FIN_STOP:
+			return WE_STOP;
+		case FIN_LENGTH:
+			return WE_LENGTH;
+		case FIN_REPETITION:
+			return WE_REPETITION;
+		case FIN_ABORT:
+			return WE_ABORT;
+		case FIN_NONE:
+		case FIN_ERROR:
+			break;
+	}
+	return WE_ERROR;
+}
+
+/* A whole request. */
+static void
+finished(EntryCounters *n, const ReqEvent *ev)
+{
+	int64_t		scheduled = ev->scheduled_us > 0 ? ev->scheduled_us : ev->arrival_us;
+	int64_t		first = ev->first_token_us > 0 ? ev->first_token_us : ev->now_us;
+
+	observe(n, WH_E2E, ev->now_us - ev->arrival_us);
+	observe(n, WH_QUEUE, scheduled - ev->arrival_us);
+	observe(n, WH_INFERENCE, ev->now_us - scheduled);
+	observe(n, WH_PROMPT, ev->prompt_tokens);
+	if (ev->output_tokens == 0)
+		return;					/* pooled, or nothing was generated */
+	observe(n, WH_PREFILL, first - scheduled);
+	observe(n, WH_DECODE, ev->now_us - first);
+	observe(n, WH_GENERATION, ev->output_tokens);
+	if (ev->output_tokens > 1)
+		observe(n, WH_TPOT, (ev->now_us - first) / (ev->output_tokens - 1));
+}
+
+void
+hist_event(EntryCounters *n, const ReqEvent *ev, int64_t *last_us)
+{
+	/* of several answers to one prompt the first tells the pace */
+	if (ev->n_ids > 0 && ev->index == 0)
+	{
+		if (*last_us == 0)
+			observe(n, WH_TTFT, (ev->first_token_us > 0 ? ev->first_token_us : ev->now_us) - ev->arrival_us);
+		else
+			observe(n, WH_ITL, ev->now_us - *last_us);
+		*last_us = ev->now_us;
+	}
+	if (ev->finish == FIN_NONE)
+		return;
+	atomic_fetch_add_explicit(&n->ended[end_of(ev->finish)], 1, memory_order_relaxed);
+	if (finish_name(ev->finish) != NULL)
+		finished(n, ev);
+}

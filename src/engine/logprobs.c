@@ -1,0 +1,289 @@
+/*
+ * logprobs.c
+ *	  How likely tokens were, from rows of logits.
+ *
+ * A log-probability is the logit less the logarithm of the sum of all logits'
+ * exponentials: the model's own distribution, before temperature, penalties and filters, but
+ * behind a mask (api.md 1.3).  Ids that the tokenizer doesn't know have their share of the
+ * sum, and are never an entry.
+ *
+ *	an answer's tokens		a copy of the row is kept while the sampler works on the original;
+ *							rows that nobody asks this of aren't copied		(engine.c)
+ *	a prompt's tokens		their hidden rows go through the vocabulary's matrix in chunks of as many
+ *							rows as a step samples; the row of position p is about token p + 1
+ *
+ * A prompt's positions are found step by step, and stay found when the request is preempted.
+ *
+ * Any thread, no state.  O(vocabulary) a row, and O(k log k) for the k likeliest.  Tested by
+ * tests/unit/test_logprobs.c.
+ */
+#include "engine/core_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define MANY_ENTRIES	4096	/* of a position: rows are then worked off one by one */
+
+/* ---- lists ---- */
+
+Logprobs *
+logprobs_new(void)
+{
+	return mem_zalloc(sizeof(Logprobs));
+}
+
+void
+logprobs_free(Logprobs *l)
+{
+	if (l == NULL)
+		return;
+	intvec_free(&l->counts);
+	mem_free(l->e);
+	mem_free(l);
+}
+
+static void
+add_entries(Logprobs *l, const Logprob *e, size_t n)
+{
+	if (l->n + n > l->cap)
+	{
+		l->cap = l->n + n > 2 * l->cap ? l->n + n : 2 * l->cap;
+		l->e = mem_realloc(l->e, l->cap * sizeof(Logprob));
+	}
+	if (n > 0)
+		memcpy(l->e + l->n, e, n * sizeof(Logprob));
+	l->n += n;
+}
+
+void
+logprobs_add(Logprobs *l, const Logprob *e, int n)
+{
+	add_entries(l, e, (size_t) n);
+	intvec_push(&l->counts, n);
+}
+
+void
+logprobs_append(Logprobs *to, const Logprobs *from)
+{
+	add_entries(to, from->e, from->n);
+	intvec_add(&to->counts, from->counts.data, from->counts.len);
+}
+
+/* ---- one row ---- */
+
+/* Log of the sum of exp(x); smp_logsumexp() is quicker, but takes no masked logits. */
+static double
+log_sum(const float *x, int n)
+{
+	float		most = -INFINITY;
+	double		sum = 0;
+
+	for (int i = 0; i < n; i++)
+		most = x[i] > most ? x[i] : most;
+	for (int i = 0; i < n; i++)
+		sum += x[i] > -INFINITY ? exp((double) x[i] - (double) most) : 0;
+	return (double) most + log(sum);
+}
+
+/* Does a come before b?  value holds a logit here. */
+static inline bool
+before(const Logprob *a, const Logprob *b)
+{
+	return a->value != b->value ? a->value > b->value : a->id < b->id;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	return before(a, b) ? -1 : 1;
+}
+
+/* The worst is on top of a heap: put e in its place. */
+static void
+sift(Logprob *heap, int n, Logprob e)
+{
+	int			i = 0;
+
+	for (;;)
+	{
+		int			child = 2 * i + 1;
+
+		if (child >= n)
+			break;
+		if (child + 1 < n && before(&heap[child], &heap[child + 1]))
+			child++;
+		if (!before(&e, &heap[child]))
+			break;
+		heap[i] = heap[child];
+		i = child;
+	}
+	heap[i] = e;
+}
+
+/* The k likeliest of n, 1 <= k <= n, in order. */
+static void
+top_of(const float *x, int n, int k, Logprob *out)
+{
+	for (int i = 0; i < k; i++)
+		out[i] = (Logprob) {.id = i, .value = x[i]};
+	/* sorted from the worst on it is a heap */
+	qsort(out, (size_t) k, sizeof(Logprob), compare);
+	for (int i = 0; i < k / 2; i++)
+	{
+		Logprob		t = out[i];
+
+		out[i] = out[k - 1 - i];
+		out[k - 1 - i] = t;
+	}
+	for (int32_t i = k; i < n; i++)
+		if (x[i] > out[0].value)
+			sift(out, k, (Logprob) {.id = i, .value = x[i]});
+	qsort(out, (size_t) k, sizeof(Logprob), compare);
+}
+
+static int32_t
+rank_of(const float *x, int n, int32_t id)
+{
+	int32_t		rank = 0;
+
+	for (int i = 0; i < n; i++)
+		rank += x[i] >= x[id];
+	return rank;
+}
+
+int
+logprobs_most(const LogprobWant *w, int n_valid)
+{
+	if (w->ids != NULL)
+		return w->n_ids + 1;
+	return (w->top == LOGPROBS_ALL || w->top > n_valid ? n_valid : w->top) + 1;
+}
+
+/* e[1..k] are the likeliest: the row's own token is one of them, or stands before them. */
+static int
+put_first(Logprob *e, int k, Logprob own)
+{
+	int			at = 1;
+
+	while (at <= k && e[at].id != own.id)
+		at++;
+	if (at <= k)
+	{
+		own = e[at];
+		memmove(e + at, e + at + 1, (size_t) (k - at) * sizeof(Logprob));
+	}
+	e[0] = own;
+	return at <= k ? k : k + 1;
+}
+
+int
+logprobs_row(const float *x, int n, int n_valid, int32_t id, const LogprobWant *w, Logprob *e)
+{
+	double		norm = w->logits ? 0 : log_sum(x, n);
+	int			k = logprobs_most(w, n_valid) - 1;
+	int			m;
+	Logprob		own = {.id = id, .value = x[id]};
+
+	if (w->ids != NULL)
+		for (int i = 0; i < k; i++)
+			e[i + 1] = (Logprob) {.id = w->ids[i], .rank = rank_of(x, n_valid, w->ids[i]), .value = x[w->ids[i]]};
+	else if (k > 0)
+	{
+		top_of(x, n_valid, k, e + 1);
+		for (int i = 1; i <= k; i++)
+			e[i].rank = i;
+	}
+	/* a prompt may hold ids that no entry can be */
+	own.rank = rank_of(x, id < n_valid ? n_valid : n, id);
+	m = put_first(e, k, own);
+	for (int i = 0; i < m; i++)
+		e[i].value = (float) ((double) e[i].value - norm);
+	return m;
+}
+
+/* ---- a prompt's tokens ---- */
+
+static LogprobWant
+prompt_want(const Req *r)
+{
+	return (LogprobWant) {.top = r->params.out.prompt_logprobs, .logits = r->params.out.logits};
+}
+
+void
+logprobs_prompt_rows(const Req *r, int n, int *out_at, int *n_out)
+{
+	int			from = (int) r->prompt_lp->counts.len - 1;
+	int			end = r->computed + n < r->n_prompt - 1 ? r->computed + n : r->n_prompt - 1;
+
+	if (from < r->computed)
+		from = r->computed;
+	*out_at = from - r->computed;
+	*n_out = end > from ? end - from : 0;
+}
+
+typedef struct PromptRun
+{
+	const PoolStep *step;
+	const Req  *r;
+	int			pos;			/* of the first row */
+	LogprobWant want;
+	int			most;
+	Logprob    *e;				/* [rows][most] */
+	int		   *n;				/* [rows] */
+	int			vocab;
+} PromptRun;
+
+static void
+prompt_row(void *arg, int i, int ith)
+{
+	PromptRun  *a = arg;
+
+	(void) ith;
+	a->n[i] = logprobs_row(a->step->logits + (size_t) i * (size_t) a->vocab, a->vocab, a->step->n_valid,
+						   a->r->tokens.data[a->pos + i + 1], &a->want, a->e + (size_t) i * (size_t) a->most);
+}
+
+/* The wanted rows of one request. */
+static void
+prompt_rows(const PoolStep *s, const PlanEntry *pe, const float *hidden)
+{
+	const ModelInfo *info = model_info(s->model);
+	PromptRun	a = {.step = s, .r = pe->r, .want = prompt_want(pe->r), .vocab = info->vocab_size};
+	int			chunk;
+
+	a.most = logprobs_most(&a.want, s->n_valid);
+	chunk = a.most > MANY_ENTRIES ? 1 : s->max_logits;
+	a.e = mem_alloc((size_t) chunk * (size_t) a.most * sizeof(Logprob));
+	a.n = mem_alloc((size_t) chunk * sizeof(int));
+	for (int at = 0; at < pe->n_out; at += chunk)
+	{
+		int			n = pe->n_out - at < chunk ? pe->n_out - at : chunk;
+
+		a.pos = pe->r->computed + pe->out_at + at;
+		model_logits(s->model, hidden + (size_t) at * (size_t) info->hidden_size, n, s->logits);
+		kpool_run(s->pool, prompt_row, &a, n);
+		for (int i = 0; i < n; i++)
+			logprobs_add(pe->r->prompt_lp, a.e + (size_t) i * (size_t) a.most, a.n[i]);
+	}
+	mem_free(a.e);
+	mem_free(a.n);
+}
+
+void
+logprobs_collect(const PoolStep *s, const Plan *plan)
+{
+	size_t		width = (size_t) model_info(s->model)->hidden_size;
+	const float *hidden = s->hidden;
+
+	for (int i = 0; i < plan->n; i++)
+	{
+		const PlanEntry *pe = &plan->e[i];
+
+		if (pe->n_out > 0 && pe->r->pooled == NULL)
+			prompt_rows(s, pe, hidden);
+		hidden += (size_t) (pe->n_out + pe->sample) * width;
+	}
+}

@@ -1,0 +1,55 @@
+/*
+ * parsing.h
+ *	  By what an answer's text is taken apart: of a chat (answer.h), and of a text without a
+ *	  model, WK_PARSE.
+ */
+#ifndef VLLM_ENGINE_PARSING_H
+#define VLLM_ENGINE_PARSING_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "engine/answer.h"
+#include "text/chat.h"
+#include "wire/wire.h"
+
+#define TOOL_NAME_LEN	256
+
+/* Set by the fields of a message. */
+typedef struct ParseRequest
+{
+	const ToolFormat *tools;	/* NULL: not given */
+	const ReasonFormat *reason;
+	bool		has_choice;
+	ToolChoice	choice;			/* TOOLS_NAMED: named */
+	char		named[TOOL_NAME_LEN];
+	bool		one_call;		/* parallel_tool_calls = false */
+	bool		drop_reasoning; /* include_reasoning = false */
+	Buf			schema;			/* of calls that must be made; owned */
+} ParseRequest;
+
+/* *known = false if the field is none of these. */
+bool		parsing_field(ParseRequest *r, const WireField *f, bool *known, Err *e);
+/*
+ * All fields are in: must the answer be calls?  Then r->schema is what it must fit, else it is
+ * empty.  tools: the request's, .s = NULL: none.
+ */
+bool		parsing_check(ParseRequest *r, const ChatText *tools, Err *e);
+/* The parser of a name; false with *e set, and a hint with the names, if there is none. */
+bool		tool_parser_by_name(const char *name, size_t n, const ToolFormat **out, Err *e);
+bool		reasoning_parser_by_name(const char *name, size_t n, const ReasonFormat **out, Err *e);
+
+/*
+ * What takes the answer of a chat apart, whose prompt is this: *out = NULL if nothing does.
+ * options: the model's, JSON text or NULL; its parsers come before the request's.
+ */
+bool		parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat,
+							const char *prompt, size_t n, Answer **out, Err *e);
+/* Is there anything to put? */
+bool		parsing_has(Answer *a);
+/* TEXT, REASONING and TOOL_CALLS of what has come since the last time; those that are empty aren't put. */
+void		parsing_put(Answer *a, WireOut *o);
+
+/* Append the reply's fields to *out: TEXT (content, or the whole JSON of calls), REASONING. */
+void		parsing_run(const ParseRequest *r, const char *s, size_t n, const ChatRequest *chat, Buf *out);
+
+#endif

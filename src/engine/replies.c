@@ -1,0 +1,294 @@
+/*
+ * replies.c
+ *	  Requests of several answers and of log-probabilities, in messages.
+ *
+ * A reply of this kind is a list: what stands before the first INDEX is about the prompt, what
+ * follows an INDEX is that answer's.  Log-probabilities are arrays, parallel in all their
+ * entries: LP_COUNTS says how many each position has, its own token first.  Their bytes lie one
+ * behind the other in LP_BYTES, LP_LENGTHS of each.
+ *
+ *	not streamed	one frame with all of it, the last
+ *	streamed		a frame an event: INDEX, TEXT and so on of what is new; an answer's last has its
+ *					FINISH_REASON.  The last frame has the request's usage.
+ *
+ * Owner: the conversation; touched by the thread that calls its sink alone.  Tested by
+ * tests/unit/test_server_core.c and tests/sql/26_outputs.sql.
+ */
+#include "engine/replies.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/conv.h"
+#include "engine/parsing.h"
+#include "engine/request_params.h"
+
+#define MAX_ANSWERS	16384
+#define MAX_WIDTH	1024		/* of a beam search: memory and time grow with its square */
+
+typedef struct Reply
+{
+	Buf			text;
+	Answer	   *parts;			/* instead of text; NULL: text is text */
+	IntVec		ids;
+	Logprobs   *lp;				/* NULL: not wanted */
+	ReqFinish	ended;
+	char	   *reason;			/* NULL: none */
+	double		cum;
+	double		score;
+	bool		scored;			/* a beam */
+} Reply;
+
+struct Replies
+{
+	const Backend *be;
+	const Inst *in;
+	const Answer *parts;		/* what answers' parts are made of; NULL: text is text */
+	bool		want_ids;
+	IntVec		prompt;			/* if want_ids */
+	Logprobs   *prompt_lp;		/* NULL: not wanted, or not yet there */
+	Reply	   *a;
+	int			n;
+	int			cap;
+};
+
+/* ---- requests ---- */
+
+bool
+replies_field(OutParams *p, const WireField *f, bool *known, Err *e)
+{
+	*known = true;
+	switch (f->tag)
+	{
+		case WTAG_N:
+			return params_int(f, 1, MAX_ANSWERS, &p->n, e);
+		case WTAG_LOGPROBS:
+			return params_int(f, LOGPROBS_ALL, INT32_MAX, &p->logprobs, e);
+		case WTAG_PROMPT_LOGPROBS:
+			return params_int(f, LOGPROBS_ALL, INT32_MAX, &p->prompt_logprobs, e);
+		case WTAG_LOGPROB_TOKEN_IDS:
+			if (f->n > LOGPROB_MAX_IDS || p->logprob_ids.len > 0)
+				return params_bad(e, "logprob_token_ids", "may have at most 128 elements");
+			for (size_t i = 0; i < f->n; i++)
+				intvec_push(&p->logprob_ids, wire_int_at(f, i));
+			return true;
+		case WTAG_BEAM_WIDTH:
+			return params_int(f, 1, MAX_WIDTH, &p->beam_width, e);
+		case WTAG_LENGTH_PENALTY:
+			return params_num(f, -1e6, 1e6, &p->length_penalty, e);
+		default:
+			*known = false;
+			return true;
+	}
+}
+
+bool
+replies_wanted(const OutParams *p)
+{
+	return p->n > 1 || p->beam_width > 0 || p->logprobs != LOGPROBS_NONE || p->prompt_logprobs != LOGPROBS_NONE ||
+		p->logprob_ids.len > 0;
+}
+
+/* ---- what has come ---- */
+
+Replies *
+replies_new(const Backend *be, const Inst *in, const IntVec *prompt, bool want_ids, const Answer *parts)
+{
+	Replies    *r = mem_zalloc(sizeof(*r));
+
+	if (want_ids)
+		intvec_add(&r->prompt, prompt->data, prompt->len);
+
+	r->be = be;
+	r->in = in;
+	r->want_ids = want_ids;
+	r->parts = parts;
+	return r;
+}
+
+void
+replies_free(Replies *r)
+{
+	if (r == NULL)
+		return;
+	for (int i = 0; i < r->n; i++)
+	{
+		buf_free(&r->a[i].text);
+		answer_free(r->a[i].parts);
+		intvec_free(&r->a[i].ids);
+		logprobs_free(r->a[i].lp);
+		mem_free(r->a[i].reason);
+	}
+	logprobs_free(r->prompt_lp);
+	intvec_free(&r->prompt);
+	mem_free(r->a);
+	mem_free(r);
+}
+
+static Reply *
+answer(Replies *r, int i)
+{
+	if (i >= r->cap)
+	{
+		int			cap = 2 * r->cap > i + 1 ? 2 * r->cap : i + 1;
+
+		r->a = mem_realloc(r->a, (size_t) cap * sizeof(Reply));
+		memset(r->a + r->cap, 0, (size_t) (cap - r->cap) * sizeof(Reply));
+		r->cap = cap;
+	}
+	if (i >= r->n)
+		r->n = i + 1;
+	return &r->a[i];
+}
+
+static void
+add_logprobs(Logprobs **to, const Logprobs *from)
+{
+	if (from == NULL)
+		return;
+	if (*to == NULL)
+		*to = logprobs_new();
+	logprobs_append(*to, from);
+}
+
+/* An answer's new text, and its end. */
+static void
+take_text(const Replies *r, Reply *a, const ReqEvent *ev)
+{
+	if (r->parts == NULL)
+	{
+		buf_add(&a->text, ev->text, ev->text_len);
+		return;
+	}
+	if (a->parts == NULL)
+		a->parts = answer_fork(r->parts, ev->index);
+	answer_feed(a->parts, ev->text, ev->text_len);
+	if (ev->ended != FIN_NONE)
+		answer_finish(a->parts);
+}
+
+void
+replies_add(Replies *r, const ReqEvent *ev)
+{
+	Reply	   *a = answer(r, ev->index);
+
+	take_text(r, a, ev);
+	intvec_add(&a->ids, ev->ids, (size_t) ev->n_ids);
+	add_logprobs(&r->prompt_lp, ev->prompt_logprobs);
+	add_logprobs(&a->lp, ev->logprobs);
+	a->ended = ev->ended;
+	a->cum = ev->cum_logprob;
+	if (ev->is_beam)
+	{
+		a->scored = true;
+		a->score = ev->score;
+	}
+	if (ev->stop_reason != NULL && a->reason == NULL)
+		a->reason = mem_strdup(ev->stop_reason);
+}
+
+/* ---- fields ---- */
+
+static void
+put_logprobs(const Replies *r, const Logprobs *lp, WireOut *o)
+{
+	IntVec		ids = {0};
+	IntVec		ranks = {0};
+	IntVec		lengths = {0};
+	Buf			bytes = {0};
+	float	   *values;
+
+	if (lp == NULL)
+		return;
+	values = mem_alloc((lp->n + 1) * sizeof(float));
+	for (size_t i = 0; i < lp->n; i++)
+	{
+		size_t		before = bytes.len;
+
+		intvec_push(&ids, lp->e[i].id);
+		intvec_push(&ranks, lp->e[i].rank);
+		values[i] = lp->e[i].value;
+		r->be->piece(r->in, lp->e[i].id, &bytes);
+		intvec_push(&lengths, (int32_t) (bytes.len - before));
+	}
+	wire_put_ints(o, WTAG_LP_COUNTS, lp->counts.data, lp->counts.len);
+	wire_put_ints(o, WTAG_LP_IDS, ids.data, ids.len);
+	wire_put_floats(o, WTAG_LP_VALUES, values, lp->n);
+	wire_put_ints(o, WTAG_LP_RANKS, ranks.data, ranks.len);
+	wire_put_ints(o, WTAG_LP_LENGTHS, lengths.data, lengths.len);
+	wire_put_str(o, WTAG_LP_BYTES, bytes.data != NULL ? bytes.data : "", bytes.len);
+	mem_free(values);
+	intvec_free(&ids);
+	intvec_free(&ranks);
+	intvec_free(&lengths);
+	buf_free(&bytes);
+}
+
+static void
+put_end(ReqFinish ended, const char *reason, const Answer *parts, WireOut *o)
+{
+	const char *name = finish_name(ended);
+
+	if (name == NULL)
+		name = "abort";			/* the request fails, too */
+	else if (parts != NULL && answer_calls_tools(parts))
+		name = "tool_calls";
+	wire_put_str(o, WTAG_FINISH_REASON, name, strlen(name));
+	if (reason != NULL)
+		wire_put_str(o, WTAG_STOP_REASON, reason, strlen(reason));
+}
+
+void
+replies_put(const Replies *r, WireOut *o)
+{
+	if (r->want_ids)
+		wire_put_ints(o, WTAG_PROMPT_IDS, r->prompt.data, r->prompt.len);
+	put_logprobs(r, r->prompt_lp, o);
+	for (int i = 0; i < r->n; i++)
+	{
+		const Reply *a = &r->a[i];
+
+		wire_put_int(o, WTAG_INDEX, i);
+		if (a->parts != NULL)
+			parsing_put(a->parts, o);
+		else
+			wire_put_str(o, WTAG_TEXT, a->text.len > 0 ? a->text.data : "", a->text.len);
+		if (r->want_ids)
+			wire_put_ints(o, WTAG_TOKEN_IDS, a->ids.data, a->ids.len);
+		put_logprobs(r, a->lp, o);
+		if (a->lp != NULL || a->scored)
+			wire_put_num(o, WTAG_CUM_LOGPROB, a->cum);
+		if (a->scored)
+			wire_put_num(o, WTAG_SCORE, a->score);
+		put_end(a->ended, a->reason, a->parts, o);
+	}
+}
+
+bool
+replies_put_event(Replies *r, const ReqEvent *ev, WireOut *o)
+{
+	Reply	   *a = r->parts != NULL ? answer(r, ev->index) : NULL;
+
+	if (a != NULL)
+		take_text(r, a, ev);
+	if ((a != NULL ? !parsing_has(a->parts) : ev->text_len == 0) && ev->logprobs == NULL && ev->prompt_logprobs == NULL && ev->ended == FIN_NONE &&
+		!(r->want_ids && ev->n_ids > 0))
+		return false;
+	put_logprobs(r, ev->prompt_logprobs, o);
+	wire_put_int(o, WTAG_INDEX, ev->index);
+	if (a != NULL)
+		parsing_put(a->parts, o);
+	else
+		wire_put_str(o, WTAG_TEXT, ev->text_len > 0 ? ev->text : "", ev->text_len);
+	if (r->want_ids)
+		wire_put_ints(o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
+	put_logprobs(r, ev->logprobs, o);
+	if (ev->ended == FIN_NONE)
+		return true;
+	if (ev->logprobs != NULL || ev->is_beam)
+		wire_put_num(o, WTAG_CUM_LOGPROB, ev->cum_logprob);
+	if (ev->is_beam)
+		wire_put_num(o, WTAG_SCORE, ev->score);
+	put_end(ev->ended, ev->stop_reason, a != NULL ? a->parts : NULL, o);
+	return true;
+}

@@ -1,0 +1,257 @@
+/*
+ * request_params.c
+ *	  Sampling parameters from the fields of a message.
+ *
+ * The arena is untrusted, so every range is checked again here, whatever the backend has
+ * checked already.  What depends on the model is core_normalize()'s (params.c).
+ *
+ * Tested by tests/unit/test_server.c.
+ */
+#include "engine/request_params.h"
+
+#include <cjson/cJSON.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define MAX_STOPS		64
+#define MAX_STOP_BYTES	4096
+#define MAX_SALT		4096	/* bytes */
+#define MAX_JSON_BYTES	65536
+
+bool
+params_bad(Err *e, const char *param, const char *what)
+{
+	err_set(e, ERR_INVALID, "%s %s", param, what);
+	return err_detail(e, "parameter=%s", param);
+}
+
+bool
+params_int(const WireField *f, int64_t min, int64_t max, int *out, Err *e)
+{
+	const char *name = wire_tag_name(f->tag);
+
+	if (f->i < min || f->i > max)
+	{
+		err_set(e, ERR_INVALID, "%s must be between %lld and %lld, got %lld", name,
+				(long long) min, (long long) max, (long long) f->i);
+		return err_detail(e, "parameter=%s", name);
+	}
+	*out = (int) f->i;
+	return true;
+}
+
+bool
+params_num(const WireField *f, double min, double max, double *out, Err *e)
+{
+	const char *name = wire_tag_name(f->tag);
+
+	if (!isfinite(f->num) || f->num < min || f->num > max)
+	{
+		err_set(e, ERR_INVALID, "%s must be between %g and %g, got %g", name, min, max, f->num);
+		return err_detail(e, "parameter=%s", name);
+	}
+	*out = f->num;
+	return true;
+}
+
+static bool
+add_stop(GenParams *p, const WireField *f, Err *e)
+{
+	if (f->n == 0)
+		return params_bad(e, "stop", "cannot contain an empty string");
+	if (p->n_stop == MAX_STOPS || f->n > MAX_STOP_BYTES)
+		return params_bad(e, "stop", "may have at most 64 strings of at most 4096 bytes");
+	p->stop = mem_realloc(p->stop, (size_t) (p->n_stop + 1) * sizeof(char *));
+	p->stop_len = mem_realloc(p->stop_len, (size_t) (p->n_stop + 1) * sizeof(size_t));
+	p->stop[p->n_stop] = mem_strndup(f->s, f->n);
+	p->stop_len[p->n_stop++] = f->n;
+	return true;
+}
+
+static bool
+add_stop_ids(GenParams *p, const WireField *f, Err *e)
+{
+	if (f->n > 1024 || p->stop_ids != NULL)
+		return params_bad(e, "stop_token_ids", "may have at most 1024 elements");
+	p->stop_ids = mem_alloc(f->n * sizeof(int32_t));
+	for (size_t i = 0; i < f->n; i++)
+		p->stop_ids[i] = wire_int_at(f, i);
+	p->n_stop_ids = (int) f->n;
+	return true;
+}
+
+static bool
+allow_ids(LogitRules *r, const WireField *f, Err *e)
+{
+	if (r->has_allowed)
+		return params_bad(e, "allowed_token_ids", "is given twice");
+	r->has_allowed = true;
+	for (size_t i = 0; i < f->n; i++)
+		intvec_push(&r->allowed, wire_int_at(f, i));
+	return true;
+}
+
+static bool
+repeat_number(const cJSON *x, int *to, Err *e)
+{
+	if (!cJSON_IsNumber(x) || x->valuedouble != floor(x->valuedouble) || x->valuedouble < 0 || x->valuedouble > INT_MAX)
+	{
+		err_set(e, ERR_INVALID, "repetition_detection.%s must be a whole number that is not negative", x->string);
+		return err_detail(e, "parameter=repetition_detection");
+	}
+	*to = (int) x->valuedouble;
+	return true;
+}
+
+static bool
+repeat_fields(GenParams *p, const cJSON *object, Err *e)
+{
+	for (const cJSON *x = object->child; x != NULL; x = x->next)
+	{
+		int		   *to = strcmp(x->string, "max_pattern_size") == 0 ? &p->repeat_max :
+			strcmp(x->string, "min_pattern_size") == 0 ? &p->repeat_min :
+			strcmp(x->string, "min_count") == 0 ? &p->repeat_count : NULL;
+
+		if (to == NULL)
+		{
+			err_set(e, ERR_INVALID, "repetition_detection has no field \"%s\"", x->string);
+			err_detail(e, "parameter=repetition_detection");
+			return err_hint(e, "Its fields are max_pattern_size, min_pattern_size and min_count.");
+		}
+		if (!repeat_number(x, to, e))
+			return false;
+	}
+	return true;
+}
+
+/* A json object of no great size. */
+static cJSON *
+small_json(const WireField *f, Err *e)
+{
+	cJSON	   *object = f->n <= MAX_JSON_BYTES ? cJSON_ParseWithLength(f->s, f->n) : NULL;
+
+	if (object == NULL || !cJSON_IsObject(object))
+	{
+		cJSON_Delete(object);
+		params_bad(e, wire_tag_name(f->tag), "must be a json object of at most 65536 bytes");
+		return NULL;
+	}
+	return object;
+}
+
+static bool
+repeat_rule(GenParams *p, const WireField *f, Err *e)
+{
+	cJSON	   *object = small_json(f, e);
+	bool		ok = object != NULL && repeat_fields(p, object, e);
+
+	cJSON_Delete(object);
+	return ok;
+}
+
+static bool
+take_extra_args(GenParams *p, const WireField *f, Err *e)
+{
+	cJSON	   *object = small_json(f, e);
+
+	if (object == NULL)
+		return false;
+	mem_free(p->extra_args);
+	p->extra_args = object->child != NULL ? mem_strndup(f->s, f->n) : NULL;
+	cJSON_Delete(object);
+	return true;
+}
+
+/* Fields of what changes logits, and of what else came with it. */
+static bool
+logits_field(GenParams *p, unsigned *given, const WireField *f, bool *known, Err *e)
+{
+	switch (f->tag)
+	{
+		case WTAG_PRESENCE_PENALTY:
+			return params_num(f, -2, 2, &genparams_rules(p)->presence_penalty, e);
+		case WTAG_FREQUENCY_PENALTY:
+			return params_num(f, -2, 2, &genparams_rules(p)->frequency_penalty, e);
+		case WTAG_REPETITION_PENALTY:
+			*given |= GP_REPETITION_PENALTY;
+			return params_num(f, 0, DBL_MAX, &genparams_rules(p)->repetition_penalty, e) &&
+				(p->rules->repetition_penalty > 0 || params_bad(e, "repetition_penalty", "must be greater than 0"));
+		case WTAG_LOGIT_BIAS:
+			return logit_rules_bias(genparams_rules(p), f->s, f->n, e);
+		case WTAG_ALLOWED_TOKEN_IDS:
+			return allow_ids(genparams_rules(p), f, e);
+		case WTAG_BAD_WORDS:
+			return logit_rules_bad_word(genparams_rules(p), f->s, f->n, e);
+		case WTAG_REPETITION_DETECTION:
+			return repeat_rule(p, f, e);
+		case WTAG_SPACES_BETWEEN_SPECIAL_TOKENS:
+			p->tight_special = f->i == 0;
+			return true;
+		case WTAG_EXTRA_ARGS:
+			return take_extra_args(p, f, e);
+		default:
+			*known = false;
+			return true;
+	}
+}
+
+bool
+params_field(GenParams *p, unsigned *given, const WireField *f, bool *known, Err *e)
+{
+	*known = true;
+	switch (f->tag)
+	{
+		case WTAG_PRIORITY:
+			return params_int(f, INT_MIN, INT_MAX, &p->priority, e);
+		case WTAG_CACHE_SALT:
+			/* nothing is cached that could be shared */
+			return (f->n > 0 && f->n <= MAX_SALT) || params_bad(e, "cache_salt", "must have 1 to 4096 bytes");
+		case WTAG_MAX_TOKENS:
+			*given |= GP_MAX_TOKENS;
+			return params_int(f, 1, INT_MAX, &p->max_tokens, e);
+		case WTAG_MIN_TOKENS:
+			return params_int(f, 0, INT_MAX, &p->min_tokens, e);
+		case WTAG_TEMPERATURE:
+			*given |= GP_TEMPERATURE;
+			return params_num(f, 0, 100, &p->temperature, e);
+		case WTAG_TOP_P:
+			*given |= GP_TOP_P;
+			return params_num(f, 0, 1, &p->top_p, e) && (p->top_p > 0 || params_bad(e, "top_p", "must be greater than 0"));
+		case WTAG_TOP_K:
+			*given |= GP_TOP_K;
+			if (!params_int(f, -1, INT_MAX, &p->top_k, e))
+				return false;
+			if (p->top_k < 0)
+				p->top_k = 0;
+			return true;
+		case WTAG_MIN_P:
+			*given |= GP_MIN_P;
+			return params_num(f, 0, 1, &p->min_p, e);
+		case WTAG_SEED:
+			p->has_seed = f->i != -1;
+			p->seed = f->i;
+			return true;
+		case WTAG_STOP:
+			return add_stop(p, f, e);
+		case WTAG_STOP_TOKEN_IDS:
+			return add_stop_ids(p, f, e);
+		case WTAG_IGNORE_EOS:
+			p->ignore_eos = f->i != 0;
+			return true;
+		case WTAG_INCLUDE_STOP:
+			p->include_stop = f->i != 0;
+			return true;
+		case WTAG_SKIP_SPECIAL:
+			p->skip_special = f->i != 0;
+			return true;
+		case WTAG_DETOKENIZE:
+			p->detokenize = f->i != 0;
+			return true;
+		default:
+			return logits_field(p, given, f, known, e);
+	}
+}

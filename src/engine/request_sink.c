@@ -1,0 +1,191 @@
+/*
+ * request_sink.c
+ *	  What the backend tells of a request, on its way into frames.
+ *
+ * Threads: the step thread, or the core's delivering thread.  The conversation's text, ids,
+ * answers and staged last frame are theirs from submit to the finishing event.
+ *
+ * Tested by tests/unit/test_server.c, test_server_core.c.
+ */
+#include <string.h>
+
+#include "engine/hist.h"
+#include "engine/replies.h"
+#include "engine/request.h"
+#include "engine/server.h"
+
+static void
+put_usage(WireOut *o, const ReqEvent *ev)
+{
+	int64_t		first = ev->first_token_us > 0 ? ev->first_token_us : ev->now_us;
+	int64_t		sched = ev->scheduled_us > 0 ? ev->scheduled_us : ev->arrival_us;
+
+	wire_put_int(o, WTAG_PROMPT_TOKENS, ev->prompt_tokens);
+	wire_put_int(o, WTAG_COMPLETION_TOKENS, ev->output_tokens);
+	wire_put_int(o, WTAG_CACHED_TOKENS, ev->cached_tokens);
+	wire_put_int(o, WTAG_PREEMPTIONS, ev->preemptions);
+	wire_put_int(o, WTAG_QUEUE_US, sched - ev->arrival_us);
+	wire_put_int(o, WTAG_PREFILL_US, first - sched);
+	wire_put_int(o, WTAG_TTFT_US, first - ev->arrival_us);
+	wire_put_int(o, WTAG_DECODE_US, ev->now_us - first);
+	wire_put_int(o, WTAG_E2E_US, ev->now_us - ev->arrival_us);
+}
+
+/* Labels and tokens of a pooled request were staged by submit_pooled(). */
+static void
+put_pooled(WireOut *o, Conv *c, const ReqEvent *ev)
+{
+	size_t		n = (size_t) ev->n_rows * (size_t) ev->width;
+
+	if (c->kind == WK_LOGPROBS)
+	{
+		n = 0;
+		for (int i = 0; i < ev->n_rows; i++)
+			n += (size_t) ev->counts[i];
+		wire_put_ints(o, WTAG_COUNTS, ev->counts, (size_t) ev->n_rows);
+		wire_put_ints(o, WTAG_GREEDY, ev->greedy, (size_t) ev->n_rows);
+	}
+	wire_put_floats(o, WTAG_FLOATS, ev->values, n);
+	wire_put_int(o, WTAG_ROWS, ev->n_rows);
+}
+
+static void
+stage_final(Conv *c, const ReqEvent *ev)
+{
+	EntryCounters *n = entry_counters(c->entry);
+	WireOut		o = conv_out(&c->last);
+	Err			e;
+
+	atomic_fetch_add(&n->prompt_tokens, ev->prompt_tokens);
+	atomic_fetch_add(&n->output_tokens, ev->output_tokens);
+	atomic_fetch_add(&n->preemptions, ev->preemptions);
+	if (finish_name(ev->finish) != NULL)
+	{
+		const char *reason = finish_name(ev->finish);
+
+		c->last_kind = WF_DONE;
+		if (request_is_pooled(c->kind))
+		{
+			put_pooled(&o, c, ev);
+			put_usage(&o, ev);
+			return;
+		}
+		if (c->replies != NULL)
+		{
+			if (!c->stream)
+				replies_put(c->replies, &o);
+			put_usage(&o, ev);
+			return;
+		}
+		if (c->answer != NULL && answer_calls_tools(c->answer))
+			reason = "tool_calls";
+		if (!c->stream && c->answer != NULL)
+			parsing_put(c->answer, &o);
+		else if (!c->stream)
+			wire_put_str(&o, WTAG_TEXT, c->text.len > 0 ? c->text.data : "", c->text.len);
+		if (!c->stream && c->want_ids)
+			wire_put_ints(&o, WTAG_TOKEN_IDS, c->ids.data, c->ids.len);
+		wire_put_str(&o, WTAG_FINISH_REASON, reason, strlen(reason));
+		if (ev->stop_reason != NULL)
+			wire_put_str(&o, WTAG_STOP_REASON, ev->stop_reason, strlen(ev->stop_reason));
+		put_usage(&o, ev);
+		return;
+	}
+	c->last_kind = WF_ERROR;
+	buf_reset(&c->last);		/* what a pooled request has staged */
+	if (ev->finish == FIN_ERROR && ev->err != NULL)
+	{
+		if (ev->err->cls == ERR_NONE)
+			c->last_kind = -1;	/* fake: close without a frame */
+		else
+			conv_put_error(&c->last, ev->err);
+		return;
+	}
+	/* whoever cancelled has closed the conversation: what is still open lost its model */
+	err_set(&e, ERR_NOT_READY, "model \"%s\" was unloaded", entry_name(c->entry));
+	conv_put_error(&c->last, &e);
+}
+
+/* Of several answers, or with log-probabilities. */
+static void
+sink_replies(Conv *c, const ReqEvent *ev)
+{
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	if (!c->stream)
+		replies_add(c->replies, ev);
+	else if (replies_put_event(c->replies, ev, &o))
+		conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
+	buf_free(&b);
+}
+
+/* Of a chat, whose text is taken apart. */
+static void
+sink_answer(Conv *c, const ReqEvent *ev)
+{
+	bool		some;
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	answer_feed(c->answer, ev->text, ev->text_len);
+	if (ev->finish != FIN_NONE)
+		answer_finish(c->answer);
+	some = parsing_has(c->answer) || (c->want_ids && ev->n_ids > 0);
+	if (!c->stream && c->want_ids)
+		intvec_add(&c->ids, ev->ids, (size_t) ev->n_ids);
+	if (!c->stream || !some)
+		return;
+	parsing_put(c->answer, &o);
+	if (c->want_ids)
+		wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
+	conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
+	buf_free(&b);
+}
+
+void
+request_sink(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Conv	   *c = ctx;
+	ConvLive	v = {
+		WP_RUNNING, ev->prompt_tokens, ev->cached_tokens, ev->prompt_tokens + ev->output_tokens,
+		ev->output_tokens, ev->preemptions, ev->first_token_us > 0 ? ev->first_token_us : -1
+	};
+	bool		active = conv_live(c, &v);
+
+	(void) r;
+	hist_event(entry_counters(c->entry), ev, &c->token_us);
+	if (c->replies != NULL)
+	{
+		if (active)
+			sink_replies(c, ev);
+	}
+	else if (c->answer != NULL)
+	{
+		if (active)
+			sink_answer(c, ev);
+	}
+	else if (active && c->stream && (ev->text_len > 0 || (c->want_ids && ev->n_ids > 0)))
+	{
+		Buf			b = {0};
+		WireOut		o = conv_out(&b);
+
+		wire_put_str(&o, WTAG_TEXT, ev->text_len > 0 ? ev->text : "", ev->text_len);
+		if (c->want_ids)
+			wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
+		/* the last delta travels with the final frame's wake */
+		conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
+		buf_free(&b);
+	}
+	else if (active && !c->stream)
+	{
+		buf_add(&c->text, ev->text, ev->text_len);
+		if (c->want_ids)
+			intvec_add(&c->ids, ev->ids, (size_t) ev->n_ids);
+	}
+	if (ev->finish != FIN_NONE)
+	{
+		stage_final(c, ev);
+		step_dirty(c->srv->step, c);
+	}
+}

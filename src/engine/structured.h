@@ -1,0 +1,57 @@
+/*
+ * structured.h
+ *	  Structured output: what a request says its answer must look like.
+ *
+ * docs/structured.md is the manual.  A request gives one kind (a JSON schema, a
+ * regular expression, ...), by an option of its own, in "structured_outputs" or in
+ * "response_format"; it becomes a GramSpec, from which the cache makes a Grammar,
+ * and with that the core constrains the answer (constraint.h).
+ */
+#ifndef VLLM_ENGINE_STRUCTURED_H
+#define VLLM_ENGINE_STRUCTURED_H
+
+#include "base/json.h"
+#include "grammar/grammar.h"
+#include "wire/wire.h"
+
+/* As given; texts point into the request's message. */
+typedef struct StructuredSpec
+{
+	JsonSpan	schema;			/* .s = NULL: not given */
+	JsonSpan	regex;
+	JsonSpan	grammar;
+	JsonSpan	outputs;		/* structured_outputs: a JSON object */
+	JsonSpan	format;			/* response_format: a JSON object */
+	const char **choice;
+	size_t	   *choice_len;
+	size_t		n_choices;
+	size_t		cap_choices;
+
+	/* structured_check() */
+	bool		given;			/* gram holds */
+	bool		in_reasoning;	/* from the first token on, even if the model thinks first */
+	GramSpec	gram;
+	char	  **owned;			/* texts that gram points to */
+	size_t		n_owned;
+} StructuredSpec;
+
+/* Fields of a message; *known = false if it is none. */
+bool		structured_field(StructuredSpec *s, const WireField *f, bool *known, Err *e);
+/* All fields are in: which kind is it?  ERR_INVALID with parameter=. */
+bool		structured_check(StructuredSpec *s, Err *e);
+void		structured_free(StructuredSpec *s);
+
+/*
+ * Grammars by what they were made of, and the errors of those that could not be made;
+ * the longest unused ones go first.  For any thread.
+ */
+typedef struct GrammarCache GrammarCache;
+
+GrammarCache *grammar_cache_new(size_t max_bytes);
+void		grammar_cache_free(GrammarCache *c);
+/* Is it there, or would it be compiled? */
+bool		grammar_cache_has(GrammarCache *c, const GramSpec *spec);
+/* A reference.  Compiles if need be, which may take a second; who wants the same meanwhile waits. */
+Grammar    *grammar_cache_get(GrammarCache *c, const GramSpec *spec, Err *e);
+
+#endif

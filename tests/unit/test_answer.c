@@ -1,0 +1,107 @@
+/*
+ * test_answer.c
+ *	  src/engine/answer.c: reasoning, content and calls of one answer, and the schemas of
+ *	  calls that must be made (toolchoice.c).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "engine/answer.h"
+#include "engine/toolchoice.h"
+
+/* `content|reasoning|calls|n`, of the text in pieces of `step` bytes */
+static const char *
+parts(const AnswerSpec *spec, const char *text, size_t step)
+{
+	static Buf	out;
+	Answer	   *first = answer_new(spec);
+	Answer	   *a = answer_fork(first, 0);
+
+	buf_reset(&out);
+	answer_free(first);
+	for (size_t i = 0, n = strlen(text); i < n; i += step)
+		answer_feed(a, text + i, step < n - i ? step : n - i);
+	answer_finish(a);
+	buf_add(&out, answer_content(a)->data, answer_content(a)->len);
+	buf_addc(&out, '|');
+	buf_add(&out, answer_reasoning(a)->data, answer_reasoning(a)->len);
+	buf_addc(&out, '|');
+	buf_add(&out, answer_calls(a)->data, answer_calls(a)->len);
+	buf_printf(&out, "|%d%s", answer_n_calls(a), answer_calls_tools(a) ? " tool_calls" : "");
+	answer_free(a);
+	/* ids are long */
+	for (char *p; (p = strstr(out.data, "chatcmpl-tool-")) != NULL;)
+		memmove(p, p + 46, strlen(p + 46) + 1);
+	return out.data;
+}
+
+static void
+check_parts(const AnswerSpec *spec, const char *text, const char *want)
+{
+	for (size_t step = 1; step <= strlen(text) + 1; step++)
+	{
+		const char *got = parts(spec, text, step);
+
+		CHECK(strcmp(got, want) == 0, "%s, pieces of %zu: %s", text, step, got);
+	}
+}
+
+static void
+answers(void)
+{
+	AnswerSpec	s = {.reason = reason_format_find("deepseek_r1", 11),.tools = tool_format_find("hermes", 6),.choice = TOOLS_AUTO};
+
+	check_parts(&s, "A<tool_call>x</think>B<tool_call>{\"name\":\"f\",\"arguments\":{\"q\":\"\\\"\"}}", "B|A<tool_call>x|"
+				"{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"q\\\": \\\"\\\\\\\"\\\"}\"}}|1 tool_calls");
+	s.drop_reasoning = s.one_call = s.stream = true;
+	check_parts(&s, "A</think><tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call><tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>",
+				"||{\"index\": 0, \"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
+	s = (AnswerSpec) {.choice = TOOLS_NAMED,.named = "f"};
+	check_parts(&s, "{\"a\":1}", "||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}|1");
+	check_parts(&s, "{\"a\"", "||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\"\"}}|1");
+	check_parts(&s, "", "|||0");
+	s = (AnswerSpec) {.choice = TOOLS_REQUIRED};
+	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}]", "||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
+	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", "[{\"name\":\"f\",\"parameters\":{}}, {\"na|||0");
+	s = (AnswerSpec) {.reason = reason_format_find("openai_gptoss", 13),.tools = tool_format_find("openai", 6),.choice = TOOLS_AUTO};
+	check_parts(&s, "<|channel|>analysis<|message|>A<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}",
+				"|A|{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
+}
+
+static void
+check_schema(const char *tools, const char *named, bool one, const char *want)
+{
+	Buf			b = {0};
+	Err			e = {0};
+	bool		ok = toolchoice_schema(tools, strlen(tools), named, one, &b, &e);
+
+	CHECK(strcmp(ok ? b.data : e.msg, want) == 0, "%s: %s", tools, ok ? b.data : e.msg);
+	buf_free(&b);
+}
+
+static void
+schemas(void)
+{
+	static const char tools[] = "[{\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d\"}},\"$defs\":{\"d\":{\"type\":\"integer\"}}}}},"
+		"{\"function\":{\"name\":\"g\"}}]";
+
+	check_schema(tools, NULL, false, "{\"type\":\"array\",\"minItems\":1,\"items\":{\"anyOf\":["
+				 "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"f\"},\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d\"}}}},\"required\":[\"name\",\"parameters\"]},"
+				 "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"g\"},\"parameters\":{\"type\":\"object\",\"properties\":{}}},\"required\":[\"name\",\"parameters\"]}]},"
+				 "\"$defs\":{\"d\":{\"type\":\"integer\"}}}");
+	check_schema(tools, "f", false, "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d\"}},\"$defs\":{\"d\":{\"type\":\"integer\"}}}");
+	check_schema(tools, "h", false, "tool_choice names \"h\", which is not among the tools");
+	check_schema("[]", NULL, false, "tools must be an array of at least one tool");
+	check_schema("[{\"function\":{\"name\":\"f\",\"parameters\":[]}}]", NULL, true, "the parameters of tool \"f\" must be a JSON schema, an object");
+	check_schema("[{\"function\":{\"name\":\"f\",\"parameters\":{\"$defs\":{\"d\":{}}}}},{\"function\":{\"name\":\"g\",\"parameters\":{\"$defs\":{\"d\":true}}}}]", NULL, true,
+				 "tools define \"d\" in different ways");
+}
+
+int
+main(void)
+{
+	answers();
+	schemas();
+	return check_done("test_answer");
+}

@@ -1,0 +1,399 @@
+/*
+ * test_answers.c
+ *	  Several answers to one prompt, and log-probabilities, over a fake model whose logits are
+ *	  a hash of the tokens so far: answer i against a request of its own with seed + i, in
+ *	  pools that preempt and in chunks; log-probabilities against a textbook's; what may not
+ *	  be asked for; cancels in every state, errors, and random traffic with core_check() after
+ *	  each step.
+ */
+#include "answers_util.h"
+#include "engine/core_int.h"
+
+static KPool *pool;
+static bool overlap;
+static bool recurrent;
+
+static Core *
+new_core(int seqs, int rows, int blocks, int chunk)
+{
+	CoreOptions opt = {
+		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16, .kv_blocks = blocks,
+		.kv_type = KT_F32, .pool = pool, .overlap = overlap, .max_chunk = chunk
+	};
+	Conf	   *conf = conf_new();
+	Err			e = {0};
+	Core	   *c;
+
+	fake.no_state = !recurrent;
+	c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
+	conf_free(conf);
+	CHECK(c != NULL, "%s", e.msg);
+	return c;
+}
+
+static GenParams
+sampled(int n, int max_tokens, int64_t seed)
+{
+	GenParams	p;
+
+	genparams_init(&p);
+	p.temperature = 0.8;
+	p.has_seed = true;
+	p.seed = seed;
+	p.max_tokens = max_tokens;
+	p.out.n = n;
+	return p;
+}
+
+/* ---- answer i is that of seed + i ---- */
+
+static void
+test_alike(int n, int n_prompt, int max_tokens, int seqs, int blocks, int chunk)
+{
+	Core	   *c = new_core(seqs, 64, blocks, chunk);
+	IntVec		prompt = random_prompt(7, n_prompt);
+	Answers		all = {0};
+	int			total = 0;
+	char		what[80];
+
+	snprintf(what, sizeof(what), "%d answers to %d tokens, %d at once in %d blocks", n, n_prompt, seqs, blocks);
+	answers_submit(c, 1, copy_of(&prompt), sampled(n, max_tokens, 40), &all);
+	answers_run(c, what);
+	CHECK(all.finish != FIN_NONE && all.finish <= FIN_LENGTH && all.n == n && all.late == 0, "%s: finish %d, %s", what,
+		  all.finish, all.err.msg);
+	CHECK(all.prompt_tokens == n_prompt, "%s: %d prompt tokens", what, all.prompt_tokens);
+	for (int i = 0; i < n; i++)
+	{
+		Answers		one = {0};
+		const Answer *a = &all.a[i];
+
+		answers_submit(c, 2, copy_of(&prompt), sampled(1, max_tokens, 40 + i), &one);
+		answers_run(c, what);
+		CHECK(a->ids.len == one.a[0].ids.len && memcmp(a->ids.data, one.a[0].ids.data, a->ids.len * sizeof(int32_t)) == 0 &&
+			  a->text.len == one.a[0].text.len && memcmp(a->text.data, one.a[0].text.data, a->text.len) == 0 &&
+			  a->ended == one.a[0].ended && a->late == 0, "%s: answer %d differs", what, i);
+		total += one.output_tokens;
+		answers_free(&one);
+	}
+	CHECK(all.output_tokens == total, "%s: %d tokens, not %d", what, all.output_tokens, total);
+	CHECK(fake.bad_slots == 0, "%s: %d slots", what, fake.bad_slots);
+	intvec_free(&prompt);
+	answers_free(&all);
+	core_free(c);
+}
+
+/* A stop string ends one of them, the others go on. */
+static void
+test_stop(void)
+{
+	Core	   *c = new_core(8, 64, 100, 0);
+	Answers		plain = {0};
+	Answers		all = {0};
+	GenParams	p = sampled(6, 30, 3);
+	char		stop[2] = {0};
+	int			stopped = 0;
+
+	answers_submit(c, 1, random_prompt(9, 20), sampled(6, 30, 3), &plain);
+	answers_run(c, "stop");
+	CHECK(plain.a[0].text.len > 10, "%zu bytes", plain.a[0].text.len);
+	/* a character of the third answer */
+	for (size_t i = 4; i < plain.a[2].text.len && stop[0] == 0; i++)
+		if (plain.a[2].text.data[i] > ' ' && plain.a[2].text.data[i] < 127)
+			stop[0] = plain.a[2].text.data[i];
+	p.stop = mem_alloc(sizeof(char *));
+	p.stop_len = mem_alloc(sizeof(size_t));
+	p.stop[0] = mem_strdup(stop);
+	p.stop_len[0] = 1;
+	p.n_stop = 1;
+	answers_submit(c, 2, random_prompt(9, 20), p, &all);
+	answers_run(c, "stop");
+	for (int i = 0; i < 6; i++)
+	{
+		const Answer *a = &plain.a[i];
+		const char *at = memchr(a->text.data, stop[0], a->text.len);
+		size_t		len = at != NULL ? (size_t) (at - a->text.data) : a->text.len;
+
+		stopped += at != NULL;
+		CHECK(all.a[i].text.len == len && memcmp(all.a[i].text.data, a->text.data, len) == 0 &&
+			  all.a[i].ended == (at != NULL ? FIN_STOP : a->ended) && (at == NULL || strcmp(all.a[i].reason, stop) == 0),
+			  "answer %d: %zu bytes, not %zu, ended %d", i, all.a[i].text.len, len, all.a[i].ended);
+	}
+	CHECK(stopped > 0 && all.late == 0, "%d are stopped", stopped);
+	answers_free(&plain);
+	answers_free(&all);
+	core_free(c);
+}
+
+/* ---- log-probabilities ---- */
+
+/* The entries of one position against the row behind n tokens. */
+static void
+check_position(const int32_t *ids, int n, int32_t own, int top, const Logprob *e, int count, const char *what)
+{
+	float		x[FAKE_VOCAB];
+	double		lp[FAKE_VOCAB];
+	int			rank = 0;
+	int			bad = 0;
+	bool		inside = false;
+
+	textbook(ids, n, x, lp);
+	for (int i = 0; i < TINY_VOCAB; i++)
+		rank += x[i] >= x[own];
+	for (int i = 0; i < count; i++)
+	{
+		int			before = 0;
+
+		bad += fabs(lp[e[i].id] - (double) e[i].value) > 2e-5;
+		for (int k = 0; k < TINY_VOCAB; k++)
+			before += x[k] > x[e[i].id] || (x[k] == x[e[i].id] && k < e[i].id);
+		if (i > 0)
+			bad += before >= top || (i > 1 && e[i].value > e[i - 1].value) || e[i].rank != before + 1;
+		else
+			inside = before < top;
+	}
+	CHECK(e[0].id == own && (inside || e[0].rank == rank), "%s: id %d, rank %d, not %d, %d", what, e[0].id, e[0].rank, own, rank);
+	CHECK(bad == 0 && count == (inside ? top : top + 1), "%s: %d entries, %d wrong", what, count, bad);
+}
+
+static void
+test_logprobs(int top, int n, int chunk, int blocks)
+{
+	Core	   *c = new_core(4, 64, blocks, chunk);
+	IntVec		prompt = random_prompt(11, 40);
+	Answers		s = {0};
+	GenParams	p = sampled(n, 12, 5);
+	char		what[80];
+	const Logprob *e;
+
+	snprintf(what, sizeof(what), "top %d of %d answers, chunks of %d, %d blocks", top, n, chunk, blocks);
+	p.out.logprobs = p.out.prompt_logprobs = top;
+	answers_submit(c, 1, copy_of(&prompt), p, &s);
+	answers_run(c, what);
+	CHECK(s.finish != FIN_NONE && s.finish <= FIN_LENGTH && s.late == 0, "%s: finish %d", what, s.finish);
+	CHECK(s.prompt_lp != NULL && s.prompt_lp->counts.len == prompt.len && s.prompt_lp->counts.data[0] == 0, "%s", what);
+	e = s.prompt_lp->e;
+	for (size_t i = 1; i < prompt.len; i++)
+	{
+		check_position(prompt.data, (int) i, prompt.data[i], top, e, s.prompt_lp->counts.data[i], what);
+		e += s.prompt_lp->counts.data[i];
+	}
+	for (int k = 0; k < n; k++)
+	{
+		const Answer *a = &s.a[k];
+		IntVec		all = copy_of(&prompt);
+		double		cum = 0;
+
+		CHECK(a->lp != NULL && a->lp->counts.len == a->ids.len, "%s: answer %d", what, k);
+		e = a->lp->e;
+		for (size_t i = 0; i < a->ids.len; i++)
+		{
+			check_position(all.data, (int) all.len, a->ids.data[i], top, e, a->lp->counts.data[i], what);
+			cum += (double) e->value;
+			e += a->lp->counts.data[i];
+			intvec_push(&all, a->ids.data[i]);
+		}
+		CHECK(fabs(cum - a->cum) < 1e-9, "%s: sum %g, not %g", what, a->cum, cum);
+		intvec_free(&all);
+	}
+	intvec_free(&prompt);
+	answers_free(&s);
+	core_free(c);
+}
+
+/* Just these ids, in their order. */
+static void
+test_ids(void)
+{
+	Core	   *c = new_core(4, 64, 50, 0);
+	Answers		s = {0};
+	GenParams	p = sampled(1, 5, 5);
+
+	for (int i = 0; i < 3; i++)
+		intvec_push(&p.out.logprob_ids, 50 - i);
+	answers_submit(c, 1, random_prompt(3, 10), p, &s);
+	answers_run(c, "ids");
+	for (size_t i = 0, at = 0; s.a[0].lp != NULL && i < s.a[0].ids.len; at += (size_t) s.a[0].lp->counts.data[i++])
+	{
+		const Logprob *e = s.a[0].lp->e + at;
+
+		CHECK(e->id == s.a[0].ids.data[i] && s.a[0].lp->counts.data[i] >= 3, "own token %d", e->id);
+		CHECK(s.a[0].lp->counts.data[i] < 4 || (e[1].id == 50 && e[2].id == 49 && e[3].id == 48), "%d %d %d", e[1].id, e[2].id, e[3].id);
+	}
+	CHECK(s.a[0].lp != NULL && s.prompt_lp == NULL, "nothing was told");
+	answers_free(&s);
+	core_free(c);
+}
+
+/* ---- what may not be asked for ---- */
+
+static void
+refused(Core *c, GenParams p, const char *param, const char *words)
+{
+	IntVec		prompt = random_prompt(1, 5);
+	Err			e = {0};
+	bool		ok = core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &prompt, &e);
+
+	CHECK(!ok && strstr(e.detail, param) != NULL && strstr(e.msg, words) != NULL, "%s: %s, %s", words, e.msg, e.detail);
+	intvec_free(&prompt);
+	genparams_free(&p);
+}
+
+static void
+test_refused(void)
+{
+	Core	   *c = new_core(4, 64, 50, 0);
+	GenParams	p = sampled(2, 5, 1);
+
+	p.temperature = 0;
+	refused(c, p, "parameter=n", "must be 1 when temperature is 0");
+	p = sampled(1, 5, 1);
+	p.out.logprobs = 21;
+	refused(c, p, "parameter=logprobs", "must be at most 20, got 21");
+	p.out.logprobs = LOGPROBS_ALL;
+	refused(c, p, "parameter=logprobs", "whole vocabulary");
+	p = sampled(1, 5, 1);
+	p.out.prompt_logprobs = 50;
+	refused(c, p, "parameter=prompt_logprobs", "must be at most 20");
+	p = sampled(1, 5, 1);
+	p.priority = 3;
+	refused(c, p, "parameter=priority", "must be 0 while requests are served in turn");
+	p = sampled(1, 5, 1);
+	intvec_push(&p.out.logprob_ids, TINY_VOCAB);
+	refused(c, p, "parameter=logprob_token_ids", "must be between 0 and 299, got 300");
+	p = sampled(1, 5, 1);
+	intvec_push(&p.out.logprob_ids, 1);
+	p.out.logprobs = 2;
+	refused(c, p, "parameter=logprobs", "number of logprob_token_ids");
+	core_free(c);
+}
+
+/* ---- ends of all kinds ---- */
+
+static void
+test_cancel(int after)
+{
+	Core	   *c = new_core(3, 16, 12, 8);
+	Answers		s = {0};
+	Answers		other = {0};
+	Err			e = {0};
+
+	answers_submit(c, 1, random_prompt(4, 30), sampled(5, 40, 1), &s);
+	answers_submit(c, 2, random_prompt(5, 8), sampled(1, 10, 1), &other);
+	for (int i = 0; i < after; i++)
+		core_step(c);
+	core_cancel(c, 1);
+	core_step(c);
+	CHECK(core_check(c, &e), "after %d steps: %s", after, e.msg);
+	answers_run(c, "cancel");
+	CHECK((s.finish == FIN_ABORT || after > 100) && s.late == 0 && other.finish > FIN_NONE && other.finish <= FIN_LENGTH,
+		  "after %d steps: %d, %d", after, s.finish, other.finish);
+	answers_free(&s);
+	answers_free(&other);
+	core_free(c);
+}
+
+static void
+test_nan(void)
+{
+	Core	   *c = new_core(4, 64, 50, 0);
+	IntVec		bad = random_prompt(1, 20);
+	Answers		s = {0};
+
+	bad.data[10] = FAKE_NAN;
+	answers_submit(c, 1, bad, sampled(3, 10, 1), &s);
+	answers_run(c, "nan");
+	CHECK(s.finish == FIN_ERROR && strstr(s.err.msg, "non-finite") != NULL && s.n == 3, "finish %d, %s", s.finish, s.err.msg);
+	answers_free(&s);
+	core_free(c);
+}
+
+/* The core is taken down with some in every state. */
+static void
+test_free(void)
+{
+	Core	   *c = new_core(3, 16, 12, 8);
+	Answers		s[4] = {0};
+
+	for (int i = 0; i < 4; i++)
+		answers_submit(c, (uint64_t) i + 1, random_prompt((uint32_t) i, 20), sampled(3, 40, i), &s[i]);
+	for (int i = 0; i < 12; i++)
+		core_step(c);
+	core_free(c);
+	for (int i = 0; i < 4; i++)
+	{
+		CHECK(s[i].finish == FIN_ABORT && s[i].late == 0, "request %d: finish %d", i, s[i].finish);
+		answers_free(&s[i]);
+	}
+}
+
+static void
+test_random(uint32_t seed)
+{
+	Core	   *c = new_core(5, 24, 16, 8);
+	Answers		s[40] = {0};
+	Err			e = {0};
+	int			live = 0;
+
+	for (int i = 0; i < 40; i++)
+	{
+		GenParams	p = sampled(1 + (int) (seed >> 8) % 6, 1 + (int) (seed >> 16) % 30, i);
+
+		seed = seed * 1664525u + 1013904223u;
+		if (seed >> 30 == 0)
+			p.out.logprobs = p.out.prompt_logprobs = 2;
+		answers_submit(c, (uint64_t) i + 1, random_prompt(seed, 1 + (int) (seed >> 12) % 60), p, &s[i]);
+		for (int k = 0; k < (int) (seed >> 20) % 6; k++)
+		{
+			core_step(c);
+			CHECK(core_check(c, &e), "%s", e.msg);
+		}
+		if (seed >> 28 == 3)
+			core_cancel(c, (uint64_t) (seed >> 4) % 40 + 1);
+	}
+	answers_run(c, "random");
+	for (int i = 0; i < 40; i++)
+	{
+		live += s[i].finish == FIN_NONE || s[i].late > 0;
+		answers_free(&s[i]);
+	}
+	CHECK(live == 0, "%d have not ended", live);
+	core_free(c);
+}
+
+static void
+test_all(void)
+{
+	test_alike(3, 20, 12, 8, 100, 0);
+	test_alike(16, 33, 20, 8, 100, 0);
+	test_alike(20, 32, 8, 32, 200, 7);
+	test_alike(5, 40, 30, 8, 9, 0);
+	test_alike(4, 1, 1, 8, 20, 0);
+	test_alike(9, 50, 25, 2, 12, 5);
+	test_stop();
+	test_logprobs(0, 1, 0, 50);
+	test_logprobs(3, 1, 0, 50);
+	test_logprobs(3, 3, 7, 50);
+	test_logprobs(20, 4, 0, 5);
+	test_ids();
+	for (int i = 0; i < 30; i++)
+		test_cancel(i);
+	test_nan();
+	test_free();
+	for (uint32_t i = 0; i < 20; i++)
+		test_random(i * 77 + 5);
+}
+
+int
+main(void)
+{
+	pool = kpool_new(2);
+	for (int i = 0; i < 4; i++)
+	{
+		overlap = i % 2 == 1;
+		recurrent = i >= 2;
+		test_all();
+	}
+	test_refused();
+	kpool_free(pool);
+	return check_done("answers");
+}

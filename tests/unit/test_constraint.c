@@ -1,0 +1,564 @@
+/*
+ * test_constraint.c
+ *	  Answers that a grammar constrains, over a fake model: all of them fit, whatever the batch,
+ *	  the threads and the preemptions are; their ends; and text that is forced.
+ */
+#include "engine/core.h"
+
+#include "engine/core_int.h"
+
+#include "check.h"
+#include "core_util.h"
+#include "fake_model.h"
+
+#define N_SPECS 12
+
+static const struct
+{
+	GramKind	kind;
+	const char *text;
+}			specs[N_SPECS] = {
+	{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":8},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150}},\"required\":[\"name\",\"age\"]}"},
+	{GRAM_JSON_SCHEMA, "{\"enum\":[\"hello\",\"world\",17,true,null]}"},
+	{GRAM_JSON_SCHEMA, "{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":5}"},
+	{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"name\"},\"ok\":{\"type\":\"boolean\"}},\"required\":[\"name\",\"ok\"]}"},
+	{GRAM_REGEX, "[a-z]{2,6}@(hello|world)\\.(com|org)"},
+	{GRAM_REGEX, "\\d{4}-\\d\\d"},
+	{GRAM_REGEX, "(yes|no|maybe)+"},
+	{GRAM_CHOICE, "yes\nno\nname"},
+	{GRAM_CHOICE, "hello world"},
+	{GRAM_GRAMMAR, "root ::= num ((\"+\" | \"*\") num){0,4}\nnum ::= [0-9]{1,3} | \"(\" num \")\""},
+	{GRAM_GRAMMAR, "start: \"name\" \"=\" WORD\nWORD: /[a-z]+/"},
+	{GRAM_JSON_OBJECT, ""},
+};
+
+static Grammar *
+grammar_of(GramKind kind, const char *text)
+{
+	const char *choice[8];
+	size_t		len[8];
+	GramSpec	s = {.kind = kind, .text = text, .len = strlen(text), .opt.strict = true};
+	Grammar    *g;
+	Err			e = {0};
+
+	if (kind == GRAM_CHOICE)
+	{
+		s.choice = choice;
+		s.choice_len = len;
+		for (const char *p = text; *p != '\0'; p += len[s.n_choices] + (p[len[s.n_choices]] == '\n'), s.n_choices++)
+		{
+			choice[s.n_choices] = p;
+			len[s.n_choices] = strcspn(p, "\n");
+		}
+	}
+	g = grammar_new(&s, &e);
+	if (g == NULL)
+	{
+		fprintf(stderr, "grammar_new: %s\n", e.msg);
+		exit(2);
+	}
+	return g;
+}
+
+/* Bytes, and tokens that stand across the borders of JSON's lexemes. */
+static Tok *
+json_tok(void)
+{
+	static const char *const words[] = {
+		"{\"", "\":", "na", "nam", "name", "name\"", "\"}", "\",", "ag", "age", "tr", "tru", "true", "fa", "fal", "fals", "false",
+		"\":\"", ",\"", "[\"", "]}", "[t", "he", "hel", "hell", "hello", "\342\226\201\"", "\342\226\201hello", "12", "123", "ye", "yes", "no", "{\"na", "\342\226\201"
+	};
+	static char spelling[TINY_VOCAB][16];
+	static const char *tokens[TINY_VOCAB];
+	static size_t lens[TINY_VOCAB];
+	static float scores[TINY_VOCAB];
+	static int32_t types[TINY_VOCAB];
+	TokGguf		g = {
+		.model = "llama", .n = TINY_VOCAB, .tokens = tokens, .token_len = lens, .scores = scores,
+		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0, .add_space_prefix = 1
+	};
+	Err			e = {0};
+	Tok		   *t;
+
+	for (int i = 0; i < TINY_VOCAB; i++)
+	{
+		if (i < 3)
+			snprintf(spelling[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
+		else if (i < TINY_WORD)
+			snprintf(spelling[i], 16, "<0x%02X>", i - 3);
+		else if ((size_t) (i - TINY_WORD) < sizeof(words) / sizeof(words[0]))
+			snprintf(spelling[i], 16, "%s", words[i - TINY_WORD]);
+		else
+			snprintf(spelling[i], 16, "\342\226\201w%d", i);
+		tokens[i] = spelling[i];
+		lens[i] = strlen(spelling[i]);
+		scores[i] = -(float) i;
+		types[i] = i == 0 ? 2 : i < 3 ? 3 : i < TINY_WORD ? 6 : 1;
+	}
+	t = tok_from_gguf(&g, &e);
+	if (t == NULL)
+	{
+		fprintf(stderr, "tok_from_gguf: %s\n", e.msg);
+		exit(2);
+	}
+	return t;
+}
+
+static CoreOptions
+options(int seqs, int rows, int blocks)
+{
+	return (CoreOptions) {
+		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16,
+		.kv_blocks = blocks, .kv_type = KT_F32
+	};
+}
+
+static Core *
+new_core(CoreOptions opt)
+{
+	Conf	   *conf = conf_new();
+	Err			e = {0};
+	Core	   *c = core_new(fake_model(1024), json_tok(), conf, &opt, &e);
+
+	conf_free(conf);
+	if (c == NULL || !core_prepare_grammar(c, &e))
+	{
+		fprintf(stderr, "core_new: %s\n", e.msg);
+		exit(2);
+	}
+	return c;
+}
+
+static GenParams
+params(int max_tokens, double temperature, int64_t seed)
+{
+	GenParams	p;
+
+	genparams_init(&p);
+	p.max_tokens = max_tokens;
+	p.temperature = temperature;
+	p.has_seed = true;
+	p.seed = seed;
+	return p;
+}
+
+/* Takes over a reference to g. */
+static void
+ask(Core *c, uint64_t id, GenParams p, Grammar *g, IntVec after, Rec *rec)
+{
+	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .grammar = g, .grammar_after = after};
+	Err			e;
+
+	spec.prompt = random_prompt((uint32_t) id * 7 + 1, 10 + (int) (id % 5));
+	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e))
+	{
+		fprintf(stderr, "core_normalize: %s\n", e.msg);
+		exit(2);
+	}
+	spec.params = p;
+	core_submit(c, &spec);
+}
+
+static bool
+run(Core *c)
+{
+	Err			e = {0};
+	int			steps = 0;
+
+	while (core_has_work(c) && steps++ < 100000)
+	{
+		core_step(c);
+		if (!core_check(c, &e))
+		{
+			fprintf(stderr, "after step %d: %s\n", steps, e.msg);
+			return false;
+		}
+	}
+	return !core_has_work(c);
+}
+
+static bool
+fits(Grammar *g, const Rec *r)
+{
+	bool		yes = false;
+	Err			e;
+
+	return grammar_accepts(g, r->text.data != NULL ? r->text.data : "", r->text.len, &yes, &e) && yes;
+}
+
+/* Every answer fits or was cut, and its ids are those of its text. */
+static void
+check_answer(const Core *c, Grammar *g, const Rec *r, const char *what, int i)
+{
+	Buf			text = {0};
+	size_t		n = r->ids.len;
+
+	CHECK(r->finish == FIN_STOP || r->finish == FIN_LENGTH, "%s %d: finish %d: %s", what, i, r->finish, r->err.msg);
+	CHECK(r->finish == FIN_LENGTH || fits(g, r), "%s %d: \"%s\"", what, i, r->text.data);
+	if (r->finish == FIN_LENGTH)
+		return;					/* maybe in a character */
+	if (n > 0 && r->ids.data[n - 1] == TINY_EOS)
+		n--;
+	for (size_t k = 0; k < n; k++)
+	{
+		size_t		len;
+		const char *s = tok_piece(core_tok(c), r->ids.data[k], &len);
+
+		buf_add(&text, s, len);
+	}
+	CHECK(text.len == r->text.len && memcmp(text.data, r->text.data, text.len) == 0, "%s %d: ids say \"%s\", the text is \"%s\"",
+		  what, i, text.data, r->text.data);
+	buf_free(&text);
+}
+
+/* All specs, `rounds` seeds each, all at once; the ids of all answers to *ids. */
+static int
+many(CoreOptions opt, int rounds, const char *what, IntVec *ids, CoreStats *st)
+{
+	Core	   *c = new_core(opt);
+	Grammar    *g[N_SPECS];
+	Rec		   *rec = mem_zalloc((size_t) (rounds * N_SPECS) * sizeof(Rec));
+	int			cut = 0;
+
+	for (int i = 0; i < N_SPECS; i++)
+		g[i] = grammar_of(specs[i].kind, specs[i].text);
+	for (int i = 0; i < rounds * N_SPECS; i++)
+		ask(c, (uint64_t) i + 1, params(60, 1.5, i), grammar_ref(g[i % N_SPECS]), (IntVec) {0}, &rec[i]);
+	CHECK(run(c), "%s: run", what);
+	core_stats(c, st);
+	core_free(c);				/* with its threads: all events are out */
+	c = new_core(opt);
+	for (int i = 0; i < rounds * N_SPECS; i++)
+	{
+		check_answer(c, g[i % N_SPECS], &rec[i], what, i);
+		cut += rec[i].finish == FIN_LENGTH;
+		intvec_push(ids, (int32_t) rec[i].ids.len);
+		intvec_add(ids, rec[i].ids.data, rec[i].ids.len);
+		rec_free(&rec[i]);
+	}
+	for (int i = 0; i < N_SPECS; i++)
+		grammar_unref(g[i]);
+	core_free(c);
+	mem_free(rec);
+	return cut;
+}
+
+static void
+test_all_fit(void)
+{
+	static const char *const names[] = {"alone", "together", "overlapped", "preempted", "in chunks"};
+	CoreOptions opt[] = {options(1, 64, 100), options(16, 256, 400), options(16, 256, 400), options(16, 256, 14), options(5, 256, 100)};
+	IntVec		ids[5] = {{0}};
+	CoreStats	st;
+
+	opt[2].overlap = true;
+	opt[4].max_chunk = 3;
+	for (int i = 0; i < 5; i++)
+	{
+		int			cut = many(opt[i], 8, names[i], &ids[i], &st);
+
+		CHECK(cut < 8 * N_SPECS / 2, "%s: %d answers were cut", names[i], cut);
+		CHECK(ids[i].len == ids[0].len && memcmp(ids[i].data, ids[0].data, ids[0].len * sizeof(int32_t)) == 0,
+			  "%s: not the same answers", names[i]);
+		CHECK(i != 3 || st.preemptions > 0, "nobody was preempted");
+	}
+	for (int i = 0; i < 5; i++)
+		intvec_free(&ids[i]);
+}
+
+/* Without a jump all answers fit as well, and more steps are needed. */
+static void
+test_jump(void)
+{
+	CoreOptions with = options(1, 64, 100);
+	CoreOptions without = with;
+	CoreStats	a,
+				b;
+	IntVec		ids = {0};
+
+	without.no_jump = true;
+	many(with, 4, "jump", &ids, &a);
+	many(without, 4, "no jump", &ids, &b);
+	CHECK(a.steps < a.output_tokens && b.steps >= b.output_tokens, "%lld steps for %lld tokens, %lld for %lld",
+		  (long long) a.steps, (long long) a.output_tokens, (long long) b.steps, (long long) b.output_tokens);
+	intvec_free(&ids);
+}
+
+/* One answer by itself; the request's parameters are p. */
+static void
+one(CoreOptions opt, GramKind kind, const char *text, GenParams p, IntVec after, Rec *rec, CoreStats *st)
+{
+	Core	   *c = new_core(opt);
+	Grammar    *g = grammar_of(kind, text);
+
+	ask(c, 1, p, g, after, rec);
+	CHECK(run(c), "run");
+	core_stats(c, st);
+	core_free(c);
+}
+
+static void
+test_ends(void)
+{
+	CoreOptions opt = options(4, 64, 50);
+	CoreStats	st;
+	GenParams	p;
+	Rec			r = {0};
+
+	/* all is forced: not one step, and no EOS */
+	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", params(60, 0, 1), (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"hello\"}") == 0 && st.steps == 0 && !r.has_reason,
+		  "finish %d \"%s\" %lld steps", r.finish, r.text.data, (long long) st.steps);
+	CHECK(r.output_tokens == (int) r.ids.len && st.output_tokens == r.output_tokens && st.prompt_tokens > 0 && r.late_events == 0,
+		  "%d tokens, %zu ids", r.output_tokens, r.ids.len);
+	rec_free(&r);
+
+	/* ... but max_tokens holds */
+	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", params(2, 0, 1), (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_LENGTH && r.ids.len == 2, "finish %d after %zu", r.finish, r.ids.len);
+	rec_free(&r);
+
+	/* complete and at max_tokens: it is complete */
+	opt.no_jump = true;
+	one(opt, GRAM_REGEX, "[a-c]{3}x", params(4, 1, 1), (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && r.ids.len == 4 && r.text.len == 4 && r.text.data[3] == 'x' && st.steps == 4,
+		  "finish %d after %zu in %lld steps", r.finish, r.ids.len, (long long) st.steps);
+	rec_free(&r);
+
+	/* ignore_eos: goes on as long as the grammar does */
+	p = params(60, 1, 1);
+	p.ignore_eos = true;
+	fake.bias_id = TINY_EOS;
+	fake.bias = 100;
+	one(opt, GRAM_REGEX, "[a-c]{1,20}", p, (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && r.text.len == 20 && r.ids.data[r.ids.len - 1] != TINY_EOS, "finish %d \"%s\"", r.finish, r.text.data);
+	rec_free(&r);
+	/* without it, at the first possible place */
+	one(opt, GRAM_REGEX, "[a-c]{3,20}", params(60, 1, 1), (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && r.text.len == 3 && r.ids.data[r.ids.len - 1] == TINY_EOS, "finish %d \"%s\"", r.finish, r.text.data);
+	rec_free(&r);
+
+	/* min_tokens delays the end, but not against the grammar */
+	p = params(60, 1, 1);
+	p.min_tokens = 10;
+	one(opt, GRAM_REGEX, "[a-c]{3,20}", p, (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && r.text.len == 10, "finish %d \"%s\"", r.finish, r.text.data);
+	rec_free(&r);
+	one(opt, GRAM_REGEX, "[a-c]{3,5}", p, (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && r.text.len == 5, "finish %d \"%s\"", r.finish, r.text.data);
+	rec_free(&r);
+	fake.bias = 0;
+}
+
+static GenParams
+with_stop_id(GenParams p, int32_t id)
+{
+	p.stop_ids = mem_alloc(sizeof(int32_t));
+	p.stop_ids[0] = id;
+	p.n_stop_ids = 1;
+	return p;
+}
+
+static GenParams
+with_stop(GenParams p, const char *s)
+{
+	p.stop = mem_alloc(sizeof(char *));
+	p.stop_len = mem_alloc(sizeof(size_t));
+	p.stop[0] = mem_strdup(s);
+	p.stop_len[0] = strlen(s);
+	p.n_stop = 1;
+	return p;
+}
+
+static void
+test_stops(void)
+{
+	CoreOptions opt = options(4, 64, 50);
+	CoreStats	st;
+	Rec			r = {0};
+
+	/* a stop id that the grammar doesn't have may come where the text is complete */
+	fake.bias_id = TINY_BYTE('!');
+	fake.bias = 100;
+	one(opt, GRAM_REGEX, "[a-c]{3,20}", with_stop_id(params(60, 1, 1), TINY_BYTE('!')), (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && r.text.len == 3 && r.has_reason && atoi(r.reason) == TINY_BYTE('!'), "finish %d \"%s\" %s",
+		  r.finish, r.text.data, r.reason);
+	rec_free(&r);
+	/* one that it has stops as ever */
+	fake.bias_id = TINY_BYTE('b');
+	one(opt, GRAM_REGEX, "[a-c]{3,20}", with_stop_id(params(60, 1, 1), TINY_BYTE('b')), (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && r.text.len == 0 && r.ids.len == 1 && r.has_reason, "finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
+	rec_free(&r);
+	fake.bias = 0;
+	/* a stop string in what is forced */
+	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", with_stop(params(60, 0, 1), "hel"), (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"") == 0 && strcmp(r.reason, "hel") == 0 && r.late_events == 0,
+		  "finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
+	rec_free(&r);
+	opt.overlap = true;
+	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", with_stop(params(60, 0, 1), "hel"), (IntVec) {0}, &r, &st);
+	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"") == 0 && strcmp(r.reason, "hel") == 0 && r.late_events == 0,
+		  "overlapped: finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
+	rec_free(&r);
+}
+
+/* A model that thinks first is free until it has said so. */
+static void
+test_after(void)
+{
+	CoreOptions opt = options(4, 64, 50);
+	CoreStats	st;
+	IntVec		after = {0};
+	Rec			r = {0};
+	size_t		at;
+
+	fake.bias_id = TINY_BYTE('>');
+	fake.bias = 6;				/* comes soon, but not at once */
+	intvec_push(&after, TINY_BYTE('>'));
+	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", params(200, 1, 1), after, &r, &st);
+	fake.bias = 0;
+	for (at = 0; at < r.ids.len && r.ids.data[at] != TINY_BYTE('>'); at++)
+		;
+	CHECK(at > 0 && at + 1 < r.ids.len, "%zu tokens, the mark at %zu", r.ids.len, at);
+	CHECK(r.finish == FIN_STOP && r.text.len > 16 && strcmp(r.text.data + r.text.len - 17, ">{\"name\":\"hello\"}") == 0,
+		  "finish %d \"%s\"", r.finish, r.text.data);
+	rec_free(&r);
+}
+
+/* What is appended is what the tokenizer makes of the text. */
+static void
+test_canonical(void)
+{
+	static const char text[] = "{\"name\":\"hello\",\"age\":123}";
+	CoreOptions opt = options(4, 64, 50);
+	Core	   *c = new_core(opt);
+	CoreStats	st;
+	IntVec		ids = {0};
+	Rec			r = {0};
+	Err			e;
+
+	/* behind a byte, for a text begins with a space */
+	tok_encode(core_tok(c), "\n{\"name\":\"hello\",\"age\":123}", sizeof(text), 0, &ids, &e);
+	one(opt, GRAM_CHOICE, text, params(60, 0, 1), (IntVec) {0}, &r, &st);
+	CHECK(r.ids.len < 12 && r.ids.len <= ids.len &&
+		  memcmp(r.ids.data, ids.data + ids.len - r.ids.len, r.ids.len * sizeof(int32_t)) == 0, "%zu ids, %zu of the text", r.ids.len, ids.len);
+	intvec_free(&ids);
+	rec_free(&r);
+	core_free(c);
+}
+
+/* ---- several answers ---- */
+
+typedef struct Several
+{
+	Rec			a[4];
+	int			finish;
+	int			output_tokens;
+	int			late;
+} Several;
+
+static void
+several_sink(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Several    *s = ctx;
+	Rec		   *a = &s->a[ev->index];
+
+	(void) r;
+	s->late += s->finish != FIN_NONE || a->finish != FIN_NONE;
+	intvec_add(&a->ids, ev->ids, (size_t) ev->n_ids);
+	buf_add(&a->text, ev->text, ev->text_len);
+	a->finish = ev->ended;
+	s->finish = (int) ev->finish;
+	s->output_tokens = ev->output_tokens;
+	if (ev->err != NULL)
+		a->err = *ev->err;
+}
+
+/* The same answers, asked for one by one. */
+static void
+one_by_one(CoreOptions opt, Grammar *g, int64_t seed, Rec *rec)
+{
+	Core	   *c = new_core(opt);
+	Err			e;
+
+	for (int i = 0; i < 4; i++)
+	{
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = 1, .sink = rec_sink, .sink_ctx = &rec[i], .grammar = grammar_ref(g)};
+
+		spec.params = params(60, 1.5, seed + i);
+		spec.prompt = random_prompt(36, 10);
+		CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+		core_submit(c, &spec);
+	}
+	CHECK(run(c), "run");
+	core_free(c);
+}
+
+/* Each answer is that of a request of its own; all tokens are counted, those that are forced, too. */
+static void
+several(CoreOptions opt, int k)
+{
+	Core	   *c = new_core(opt);
+	Grammar    *g = grammar_of(specs[k].kind, specs[k].text);
+	Several		s = {0};
+	ReqSpec		spec = {.id = 5, .session = 1, .sink = several_sink, .sink_ctx = &s, .grammar = grammar_ref(g)};
+	Rec			alone[4];
+	CoreStats	st;
+	Err			e;
+	int			sum = 0;
+
+	memset(alone, 0, sizeof(alone));
+	spec.params = params(60, 1.5, 100 + k);
+	spec.params.out.n = 4;
+	spec.prompt = random_prompt(36, 10);
+	CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+	core_submit(c, &spec);
+	CHECK(run(c), "run");
+	core_stats(c, &st);
+	core_free(c);
+	one_by_one(opt, g, 100 + k, alone);
+	for (int i = 0; i < 4; i++)
+	{
+		const Rec  *a = &s.a[i];
+		const Rec  *b = &alone[i];
+
+		CHECK(a->finish == b->finish && a->ids.len == b->ids.len &&
+			  memcmp(a->ids.data, b->ids.data, a->ids.len * sizeof(int32_t)) == 0 && a->text.len == b->text.len &&
+			  memcmp(a->text.data, b->text.data, a->text.len) == 0, "spec %d, answer %d: \"%s\" (%d), alone \"%s\" (%d)", k, i,
+			  a->text.data, a->finish, b->text.data, b->finish);
+		CHECK(a->finish == FIN_LENGTH || fits(g, a), "spec %d, answer %d", k, i);
+		sum += (int) a->ids.len;
+		rec_free(&s.a[i]);
+		rec_free(&alone[i]);
+	}
+	CHECK(s.late == 0 && s.output_tokens == sum && st.output_tokens == sum, "spec %d: %d tokens, told %d, counted %lld", k, sum,
+		  s.output_tokens, (long long) st.output_tokens);
+	grammar_unref(g);
+}
+
+static void
+test_several(void)
+{
+	CoreOptions opt = options(8, 256, 400);
+
+	for (int k = 0; k < N_SPECS; k++)
+		several(opt, k);
+	opt.overlap = true;
+	opt.max_chunk = 3;
+	for (int k = 0; k < N_SPECS; k++)
+		several(opt, k);
+}
+
+int
+main(void)
+{
+	test_all_fit();
+	test_jump();
+	test_ends();
+	test_stops();
+	test_after();
+	test_canonical();
+	test_several();
+	CHECK(fake.bad_slots == 0, "%d", fake.bad_slots);
+	return check_done("test_constraint");
+}

@@ -1,0 +1,96 @@
+/*
+ * test_hist.c
+ *	  Histograms of requests: buckets, and what an event counts.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/hist.h"
+#include "tests/unit/check.h"
+
+static int64_t
+count(const EntryCounters *n, WireHistId id)
+{
+	int64_t		total = 0;
+
+	for (int i = 0; i < WIRE_HIST_BUCKETS; i++)
+		total += n->hist[id].count[i];
+	return total;
+}
+
+/* A value is in the first bucket whose bound is not below it. */
+static void
+test_buckets(void)
+{
+	for (int id = 0; id < WIRE_N_HISTS; id++)
+	{
+		int			n;
+		const double *b = wire_hist_bounds(id, &n);
+		int64_t		unit = wire_hist_is_time(id) ? 1000000 : 1;
+
+		CHECK(n >= 5 && n < WIRE_HIST_BUCKETS, "%s has %d bounds", wire_hist_metric(id), n);
+		for (int i = 0; i < n; i++)
+		{
+			int64_t		bound = (int64_t) (b[i] * (double) unit + 0.5);
+
+			CHECK(i == 0 || b[i] > b[i - 1], "%s: bound %d", wire_hist_metric(id), i);
+			CHECK(wire_hist_bucket(id, bound) == i, "%s: %g is in bucket %d", wire_hist_metric(id), b[i], wire_hist_bucket(id, bound));
+			CHECK(wire_hist_bucket(id, bound + 1) == i + 1, "%s: above %g", wire_hist_metric(id), b[i]);
+		}
+		CHECK(wire_hist_bucket(id, 0) == 0 && wire_hist_bucket(id, INT64_MAX) == n, "%s: ends", wire_hist_metric(id));
+	}
+}
+
+static void
+test_events(void)
+{
+	static EntryCounters n;
+	int32_t		ids[2] = {7, 8};
+	int64_t		last = 0;
+	ReqEvent	ev = {.ids = ids,.n_ids = 1,.prompt_tokens = 5,.output_tokens = 1,
+	.arrival_us = 1000000,.scheduled_us = 1400000,.first_token_us = 2000000,.now_us = 2000000};
+
+	hist_event(&n, &ev, &last);
+	CHECK(count(&n, WH_TTFT) == 1 && n.hist[WH_TTFT].sum == 1000000 && count(&n, WH_ITL) == 0, "the first token");
+	/* two tokens in one event, another answer's token, then the end without one */
+	ev.n_ids = 2;
+	ev.output_tokens = 3;
+	ev.now_us = 2060000;
+	hist_event(&n, &ev, &last);
+	CHECK(count(&n, WH_ITL) == 1 && n.hist[WH_ITL].sum == 60000, "the next ones");
+	ev.index = 1;
+	ev.now_us = 2070000;
+	hist_event(&n, &ev, &last);
+	CHECK(count(&n, WH_ITL) == 1 && last == 2060000, "another answer");
+	CHECK(count(&n, WH_E2E) == 0 && n.ended[WE_STOP] == 0, "not ended");
+	ev.index = 0;
+	ev.n_ids = 0;
+	ev.now_us = 3000000;
+	ev.finish = FIN_STOP;
+	hist_event(&n, &ev, &last);
+	CHECK(n.ended[WE_STOP] == 1 && count(&n, WH_E2E) == 1 && n.hist[WH_E2E].sum == 2000000, "the end");
+	CHECK(n.hist[WH_QUEUE].sum == 400000 && n.hist[WH_PREFILL].sum == 600000 && n.hist[WH_DECODE].sum == 1000000 &&
+		  n.hist[WH_INFERENCE].sum == 1600000, "its parts");
+	CHECK(n.hist[WH_PROMPT].sum == 5 && n.hist[WH_GENERATION].sum == 3 && n.hist[WH_TPOT].sum == 500000, "tokens");
+	/* a pooled one, one that never came to a step, one that failed */
+	ev = (ReqEvent) {.finish = FIN_STOP,.prompt_tokens = 4,.arrival_us = 5,.now_us = 10};
+	hist_event(&n, &ev, &last);
+	CHECK(count(&n, WH_PROMPT) == 2 && count(&n, WH_GENERATION) == 1 && count(&n, WH_DECODE) == 1, "pooled");
+	ev.finish = FIN_ERROR;
+	hist_event(&n, &ev, &last);
+	ev.finish = FIN_ABORT;
+	hist_event(&n, &ev, &last);
+	CHECK(n.ended[WE_ERROR] == 1 && n.ended[WE_ABORT] == 1 && count(&n, WH_E2E) == 2, "what fails has no times");
+	/* clocks that run backwards */
+	ev = (ReqEvent) {.finish = FIN_LENGTH,.arrival_us = 10,.scheduled_us = 5,.now_us = 1,.output_tokens = 2};
+	hist_event(&n, &ev, &last);
+	CHECK(n.ended[WE_LENGTH] == 1 && n.hist[WH_E2E].sum == 2000005, "no negative times");
+}
+
+int
+main(void)
+{
+	test_buckets();
+	test_events();
+	return check_done("test_hist");
+}
