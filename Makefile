@@ -4,8 +4,8 @@
 #	make check			build and run the whole suite on PostgreSQL 15
 #	make install		into the PostgreSQL that PG_CONFIG names
 #
-# Three artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11,
-# here) and, when there is CUDA, vllm_pg_cuda.so.  Objects live under build/; SAN=
+# Artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11, here), when
+# libmicrohttpd, libpq and GnuTLS are there vllm_pg_http and, when there is CUDA, vllm_pg_cuda.so.  Objects live under build/; SAN=
 # address,undefined or SAN=thread makes a sanitized build beside the plain one; FUZZ=1
 # CC=clang makes libFuzzer targets (scripts/fuzz.sh).
 
@@ -31,16 +31,37 @@ KERNEL_DEBUG = $(if $(findstring clang,$(CC)),,-fno-var-tracking-assignments)
 KERNEL_OPT = $(if $(SAN)$(FUZZ),-O1,-O3) $(KERNEL_DEBUG)
 LDLIBS_ENGINE = -lcjson -lutf8proc -lpcre2-8 -lm -lpthread -ldl
 
-ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/load/*.c src/quant/*.c \
-	src/model/*.c src/engine/*.c)
+ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/parse/*.c src/load/*.c src/quant/*.c \
+	src/grammar/*.c src/model/*.c src/engine/*.c)
 KERNEL_SRC = $(wildcard kernels/*.c kernels/ref/*.c kernels/cpu/*.c)
-LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC))
+# of the HTTP door what needs no library: for its unit test
+HTTP_PURE = $(patsubst %,src/http/%.c,answer conf json route)
+LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC) $(HTTP_PURE))
 ENGINE = $(BUILD)/vllm_pg_engine
 LIB = $(BUILD)/libengine.a
 
-all: engine module
+all: engine http module
 
 engine: $(ENGINE)
+
+# ---- the HTTP door, where its libraries are ----
+
+PQ_CONFIG = $(or $(shell command -v pg_config),$(PG_CONFIG))
+HTTP_CPPFLAGS = -I$(shell $(PQ_CONFIG) --includedir)
+HTTP_LIBS = -L$(shell $(PQ_CONFIG) --libdir) -lmicrohttpd -lpq -lgnutls -lcjson -lpthread
+HAVE_HTTP := $(shell printf '\043include <microhttpd.h>\n\043include <libpq-fe.h>\n\043include <gnutls/crypto.h>\n' | \
+	$(CC) $(HTTP_CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
+HTTP_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/http/*.c)) \
+	$(patsubst %,$(BUILD)/src/base/%.o,buf log mem)
+HTTP = $(if $(HAVE_HTTP),$(BUILD)/vllm_pg_http)
+
+http: $(HTTP)
+
+$(BUILD)/vllm_pg_http: $(HTTP_OBJ)
+	$(CC) $(CFLAGS_ENGINE) -o $@ $^ $(HTTP_LIBS)
+
+$(BUILD)/src/http/%.o: CPPFLAGS_ENGINE += $(HTTP_CPPFLAGS)
+-include $(HTTP_OBJ:.o=.d)
 
 $(ENGINE): $(BUILD)/src/engine/main.o $(LIB)
 	$(CC) $(CFLAGS_ENGINE) -o $@ $^ $(LDLIBS_ENGINE)
@@ -79,7 +100,7 @@ module:
 		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) with_llvm=no
 
 install: all
-	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) \
+	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) \
 		DESTDIR=$(DESTDIR) scripts/install.sh
 
 # ---- a newcomer's two commands ----
@@ -120,6 +141,16 @@ $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE) \
 		$(if $(FUZZ),-fsanitize=fuzzer)
 
+# Example logits processors: a library that knows no header of ours but the public one.
+PROCESSORS = $(BUILD)/tests/plugins/processors.so
+processors: $(PROCESSORS)
+
+$(PROCESSORS): tests/plugins/processors.c src/engine/vllm_logits_processor.h
+	@mkdir -p $(@D)
+	$(CC) -std=c99 -pedantic -O1 -g -Wall -Wextra -Werror -fPIC -shared -Isrc/engine -o $@ $< -lm
+
+$(BUILD)/tests/unit/test_plugins: | $(PROCESSORS)
+
 # The models that tests read, out of their archives.
 FIXTURES = $(patsubst tests/%.tar.xz,build/%.done,$(wildcard tests/fixtures/*.tar.xz))
 
@@ -148,5 +179,5 @@ bench: all
 clean:
 	rm -rf build
 
-.PHONY: all engine module install demo demo-stop check check-full check-pg16 check-unit \
+.PHONY: all engine http module processors install demo demo-stop check check-full check-pg16 check-unit \
 	check-kernels check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean

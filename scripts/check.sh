@@ -102,9 +102,10 @@ find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
 check_san() {
 	local san=build/san-address-undefined tsan=build/san-thread b
 	local asan_tests="golden/models_golden golden/ckpt_golden golden/logprobs_golden golden/pool_golden unit/test_load_files unit/test_load_st unit/test_offsets unit/test_pooler unit/test_load_conf unit/test_load_quant unit/test_gguf
-unit/test_safetensors unit/test_model unit/test_conf unit/test_core unit/test_pooled unit/test_choices unit/test_sched unit/test_output unit/test_params unit/test_server
-unit/test_server_core unit/test_wire unit/test_detok unit/test_stop golden/jinja_golden unit/test_jinja unit/test_chat unit/test_chat_files unit/test_chunk"
-	local tsan_tests="unit/test_pool unit/test_core unit/test_invariance unit/test_server unit/test_server_core unit/test_fake"
+unit/test_safetensors unit/test_model unit/test_conf unit/test_core unit/test_answers unit/test_beam golden/outputs_golden unit/test_pooled unit/test_choices unit/test_sched unit/test_output unit/test_params unit/test_server
+unit/test_server_core unit/test_api unit/test_wire unit/test_detok unit/test_stop golden/jinja_golden unit/test_jinja unit/test_chat unit/test_chat_files unit/test_chunk
+unit/test_logits unit/test_plugins unit/test_gram_re unit/test_gram_parse unit/test_gram_mask unit/test_grammar"
+	local tsan_tests="unit/test_pool unit/test_core unit/test_answers unit/test_invariance unit/test_server unit/test_server_core unit/test_api unit/test_fake unit/test_gram_threads"
 	make -s -j"$(nproc)" SAN=address,undefined engine $(for b in $asan_tests; do echo "$san/tests/$b"; done) >build/check/build-san.out 2>&1 &&
 		make -s -j"$(nproc)" SAN=thread engine $(for b in $tsan_tests; do echo "$tsan/tests/$b"; done) >>build/check/build-san.out 2>&1 ||
 		{ tail -n 30 build/check/build-san.out; failed=$((failed + 1)) failures="$failures build-san"; return; }
@@ -166,6 +167,18 @@ count_regress() {	# count_regress NAME RAW STATUS: pg_regress's own lines to our
 	tally "$1" "build/check/$1.out" "$bad"
 }
 
+# The PyPI clients of the HTTP server, into $BASE/clients; without them their tests are skipped.
+find_clients() {
+	[ -d "$BASE/clients/anthropic" ] && return
+	local w pip
+	w=$(mktemp -d)
+	pip="python3 -m pip"
+	$pip --version >/dev/null 2>&1 || { python3 -m venv "$w/v" && pip="$w/v/bin/pip"; }
+	$pip install -q --target "$w/p" openai==3.54.0 anthropic==2.12.0 >build/check/clients.log 2>&1 &&
+		rm -rf "$BASE/clients" && mv "$w/p" "$BASE/clients" && chmod -R a+rX "$BASE/clients"
+	rm -rf "$w"
+}
+
 check_tap() {
 	. scripts/cluster.sh
 	cluster_base "build/check/pg$PG_MAJOR"
@@ -175,19 +188,21 @@ check_tap() {
 	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && mkdir -p "$BASE/tmp" "$BASE/work"
 	make -s fixtures || return 1
-	cp -r tests/batch tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"
+	[ "$PG_MAJOR" != 15 ] || find_clients
+	cp -r tests/batch tests/clients tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"
 	cp -r tests/fixtures/tokenizers tests/fixtures/*.json build/fixtures/*/ "$BASE/work/fixtures/"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
 	mkdir -p "$BASE/hooks"
 	${CC:-cc} -O1 -g -Wall -fPIC -shared -Isrc -I"$($PG_CONFIG --includedir-server)" -D_GNU_SOURCE \
 		-o "$BASE/hooks/hooks_audit.so" tests/hooks/hooks_audit.c
+	make -s processors && cp build/engine/tests/plugins/processors.so "$BASE/hooks/"
 	for t in tests/t/[0-9]*.pl; do
 		case $(basename "$t") in 9*) [ -n "${FULL:-}" ] || continue ;; esac
 		out=build/check/tap-pg$PG_MAJOR-$(basename "$t" .pl)
 		(cd "$BASE/work" && as_pg env EXTRA_CONF="shared_preload_libraries = 'vllm_pg'
 $EXT_CONF" PG_REGRESS="$($PG_CONFIG --pgxs | xargs dirname)/../../src/test/regress/pg_regress" \
 			TESTDATADIR="$BASE/tmp" TESTLOGDIR="$BASE/tmp" TMPDIR=/tmp PG_TEST_TIMEOUT_DEFAULT=60 \
-			PGHOST= VLLM_PG_HOOKS="$BASE/hooks/hooks_audit.so" VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
+			PGHOST= VLLM_PG_HOOKS="$BASE/hooks/hooks_audit.so" VLLM_PG_CLIENTS="$BASE/clients" VLLM_PG_PROCESSORS="$BASE/hooks/processors.so" VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
 			timeout 600 prove -v -I "$perl" -I "$BASE/t" "$BASE/t/$(basename "$t")") >"$out.raw" 2>&1
 		st=$?
 		count_tap "$(basename "$out")" "$out.raw" $st

@@ -28,14 +28,15 @@ allow src/parse 'parse/|base/'
 allow src/quant 'quant/|base/|blocks\.h'
 allow src/load 'load/|quant/|base/|blocks\.h|text/tokenizer\.h'
 allow src/model 'model/|quant/|base/|kernels\.h|blocks\.h'
+allow src/http 'http/|base/'
 allow src/engine 'engine/|model/|text/|grammar/|parse/|load/|wire/|base/|quant/|kernels\.h|pool\.h|blocks\.h'
 allow kernels 'ref/|cpu/|cuda/|emu/|simde/'
 rule "layers: no PostgreSQL header outside src/pg and bgworker" \
-	"$(grep -rnE '#include "(postgres|fmgr|miscadmin|storage/|utils/|access/)' src/base src/wire src/text src/load src/quant src/model src/engine kernels)"
+	"$(grep -rnE '#include "(postgres|fmgr|miscadmin|storage/|utils/|access/)' src/base src/wire src/text src/grammar src/parse src/load src/quant src/model src/engine src/http kernels)"
 rule "layers: no engine header in PostgreSQL processes" \
-	"$(grep -rnE '#include "(engine|model|text|load|quant|base|kernels)/?' src/pg bgworker)"
+	"$(grep -rnE '#include "(engine|model|text|grammar|load|quant|base|kernels)/?' src/pg bgworker)"
 rule "layers: no bare include of another module's header" "$(
-	for d in base wire text load quant model engine; do
+	for d in base wire text grammar load quant model engine; do
 		[ -d src/$d ] || continue
 		grep -rnoE '^#include "[a-z0-9_]+\.h"' src/$d | while IFS=: read -r f l inc; do
 			h=$(echo "$inc" | sed 's/.*"\(.*\)"/\1/')
@@ -62,7 +63,7 @@ rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*
 	"$b" --help 2>&1 | grep -q "${b##*/}" || echo "$b --help does not say its usage"
 	"$b" --no-such-option >/dev/null 2>&1; [ $? = 2 ] || echo "$b takes --no-such-option"; done)"
 rule "register tiles keep their sums in registers (scripts/tiles.sh)" "$(scripts/tiles.sh 2>&1)"
-rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/guc.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
+rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/guc*.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
 	grep -q "$g" docs/*.md || echo "$g is not in docs/"; done)"
 rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | awk '{ print $NF }' | sort -u | while read -r f; do
 	grep -q "$f" docs/sql.md || echo "$f is not in docs/sql.md"; done)"

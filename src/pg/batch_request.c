@@ -648,8 +648,8 @@ batch_request_error(const BatchRequest *q)
 	return q->err;
 }
 
-Datum
-batch_request_value(BatchRequest *q, Oid rettype, bool *isnull)
+static Datum
+value_of(BatchRequest *q, Oid rettype, bool *isnull, ErrorData **refused)
 {
 	CallFrame	f = {.kind = WF_DONE,.final = true,.data = q->reply,.len = q->reply_len};
 	Reply		reply;
@@ -659,7 +659,21 @@ batch_request_value(BatchRequest *q, Oid rettype, bool *isnull)
 	reply_read(&reply, &f);
 	reply.request = request_key(q).body;
 	reply.request_len = q->body_len;
+	reply.refused = refused;
 	return q->func->result(&reply, rettype, isnull);
+}
+
+Datum
+batch_request_value(BatchRequest *q, Oid rettype, bool *isnull)
+{
+	return value_of(q, rettype, isnull, NULL);
+}
+
+Datum
+batch_request_try_value(BatchRequest *q, Oid rettype, bool *isnull, ErrorData **refused)
+{
+	*refused = NULL;
+	return value_of(q, rettype, isnull, refused);
 }
 
 void

@@ -89,6 +89,8 @@ bool		batch_request_poll(BatchRequest *q);
 ErrorData  *batch_request_error(const BatchRequest *q);
 /* Of a finished one without error: the value, in the current context. */
 Datum		batch_request_value(BatchRequest *q, Oid rettype, bool *isnull);
+/* The same; the error of an answer that is no value is left in *refused (NULL: none). */
+Datum		batch_request_try_value(BatchRequest *q, Oid rettype, bool *isnull, ErrorData **refused);
 
 void		batch_request_release(BatchRequest *q);
 

@@ -203,17 +203,21 @@ load_ahead(BatchNode *n, BatchRow *row)
 	n->ahead->ecxt_scantuple = n->ahead_slot;
 }
 
-/* A result that is used before its row is emitted. */
-static void
+/* A result that is used before its row is emitted; false: the answer is no value, an error of its row. */
+static bool
 convert_early(BatchNode *n, const BatchSite *s, RowCall *rc)
 {
 	MemoryContext old;
+	ErrorData  *refused;
+	BatchRequest *failed = NULL;
 	Datum		value;
 
 	ResetExprContext(n->ahead);
 	old = MemoryContextSwitchTo(n->ahead->ecxt_per_tuple_memory);
-	value = batch_request_value(rc->request, s->rettype, &rc->isnull);
-	if (!rc->isnull)
+	value = batch_request_try_value(rc->request, s->rettype, &rc->isnull, &refused);
+	if (refused != NULL)
+		failed = batch_request_failed(n->pool, refused);
+	else if (!rc->isnull)
 	{
 		MemoryContextSwitchTo(n->rows_cxt);
 		rc->value = datumCopy(value, s->typbyval, s->typlen);
@@ -221,7 +225,8 @@ convert_early(BatchNode *n, const BatchSite *s, RowCall *rc)
 	}
 	MemoryContextSwitchTo(old);
 	batch_request_release(rc->request);
-	rc->request = NULL;
+	rc->request = failed;
+	return failed == NULL;
 }
 
 /* ---- moving a row on ---- */
@@ -239,9 +244,7 @@ land(BatchNode *n, const BatchSite *s, RowCall *rc)
 		rc->phase = CALL_FAILED;
 		return;
 	}
-	rc->phase = CALL_DONE;
-	if (s->early)
-		convert_early(n, s, rc);
+	rc->phase = s->early && !convert_early(n, s, rc) ? CALL_FAILED : CALL_DONE;
 }
 
 static bool

@@ -10,6 +10,7 @@
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "utils/jsonfuncs.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
@@ -86,6 +87,39 @@ compat_wait_event_set(int n)
 	pg_class_ownercheck(relid, role)
 #define compat_proc_aclcheck(funcid, role, mode) \
 	pg_proc_aclcheck((funcid), (role), (mode))
+#endif
+
+/* 16: a JSON parser's actions say how it went; 17: the lexer may be the caller's */
+#if PG_VERSION_NUM >= 160000
+typedef JsonParseErrorType CompatJsonResult;
+#define COMPAT_JSON_SUCCESS	JSON_SUCCESS
+#else
+typedef void CompatJsonResult;
+#define COMPAT_JSON_SUCCESS
+#endif
+
+static inline JsonLexContext *
+compat_json_lexer(text *json)
+{
+#if PG_VERSION_NUM >= 170000
+	return makeJsonLexContext(NULL, json, true);
+#else
+	return makeJsonLexContext(json, true);
+#endif
+}
+
+/* 16: an error of the type's own function may be kept instead of thrown */
+#if PG_VERSION_NUM >= 160000
+#define compat_make_range(typcache, lower, upper) make_range(typcache, lower, upper, false, NULL)
+#else
+#define compat_make_range(typcache, lower, upper) make_range(typcache, lower, upper, false)
+#endif
+
+/* 16: membership no longer means SET ROLE */
+#if PG_VERSION_NUM >= 160000
+#define compat_may_become(member, role)	member_can_set_role(member, role)
+#else
+#define compat_may_become(member, role)	is_member_of_role(member, role)
 #endif
 
 /* 18: ExecutorRun() lost execute_once */

@@ -10,8 +10,10 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "utils/lsyscache.h"
 
+#include "pg/api.h"
 #include "pg/choose.h"
 #include "pg/client.h"
 #include "pg/engine_func.h"
@@ -81,6 +83,19 @@ engine_func_head(const EngineFunc *f, EngineRequest *r, FunctionCallInfo fcinfo)
 	return refused;
 }
 
+/* Of a polymorphic function the call says which. */
+static Oid
+result_type(FunctionCallInfo fcinfo)
+{
+	Oid			type = get_func_rettype(fcinfo->flinfo->fn_oid);
+
+	if (IsPolymorphicType(type))
+		type = get_fn_expr_rettype(fcinfo->flinfo);
+	if (!OidIsValid(type))
+		elog(ERROR, "could not determine the result type of function %u", fcinfo->flinfo->fn_oid);
+	return type;
+}
+
 Datum
 engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 {
@@ -104,7 +119,7 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	reply_read(&reply, &frame);
 	reply.request = r.body.data;
 	reply.request_len = r.body.len;
-	value = f->result(&reply, get_func_rettype(fcinfo->flinfo->fn_oid), &fcinfo->isnull);
+	value = f->result(&reply, result_type(fcinfo), &fcinfo->isnull);
 	vcall_end(call);
 	return value;
 }

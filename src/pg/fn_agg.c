@@ -21,13 +21,16 @@
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
 #include "nodes/primnodes.h"
+#include "parser/parse_func.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/json.h"
 #include "utils/jsonb.h"
 
 #include "pg/encode.h"
 #include "pg/engine_func.h"
+#include "pg/fn_args.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_agg_step);
@@ -38,13 +41,6 @@ PG_FUNCTION_INFO_V1(llm_agg_deserial);
 PG_FUNCTION_INFO_V1(llm_agg_final);
 
 #define SUMMARIZE	"Summarize the following texts in a few sentences."
-
-/* arguments of llm_reduce() */
-#define REDUCE_ARGS			19
-#define REDUCE_COMBINE		2
-#define REDUCE_SPLIT		3
-#define REDUCE_PARAMS		14
-#define REDUCE_TEMPLATE		17
 
 typedef struct AggState
 {
@@ -239,40 +235,63 @@ has_order(FunctionCallInfo fcinfo)
 	return agg == NULL || agg->aggorder != NIL || agg->aggdistinct != NIL;
 }
 
-/* Move an option that is ours, and not one of generating, from the json to an argument. */
-static void
-take_option(FunctionCallInfo call, Jsonb **params, const char *key, int arg, bool is_bool)
-{
-	text	   *name = cstring_to_text(key);
-	LOCAL_FCINFO(get, 2);
-	Datum		value;
+/* Options in the json that are ours, and not of generating. */
+static const char *const own_options[] = {"combine", "split", "chat_template"};
 
-	InitFunctionCallInfoData(*get, NULL, 2, DEFAULT_COLLATION_OID, NULL, NULL);
-	get->args[0] = (NullableDatum) {JsonbPGetDatum(*params), false};
-	get->args[1] = (NullableDatum) {PointerGetDatum(name), false};
-	value = jsonb_object_field_text(get);
-	if (!get->isnull)
-	{
-		call->args[arg].isnull = false;
-		call->args[arg].value = is_bool ? DirectFunctionCall1(boolin, CStringGetDatum(TextDatumGetCString(value))) : value;
-	}
-	*params = DatumGetJsonbP(DirectFunctionCall2(jsonb_delete, JsonbPGetDatum(*params), PointerGetDatum(name)));
+/* Set the argument of this name; false if it is none of ours. */
+static bool
+take_option(FunctionCallInfo call, const char *key, Datum json)
+{
+	for (int i = 0; i < (int) lengthof(own_options); i++)
+		if (strcmp(key, own_options[i]) == 0)
+		{
+			int			arg = fn_arg(call, key);
+			LOCAL_FCINFO(get, 2);
+			Datum		value;
+
+			InitFunctionCallInfoData(*get, NULL, 2, DEFAULT_COLLATION_OID, NULL, NULL);
+			get->args[0] = (NullableDatum) {json, false};
+			get->args[1] = (NullableDatum) {CStringGetTextDatum(key), false};
+			value = json_object_field_text(get);
+			if (!get->isnull && strcmp(key, "split") == 0)
+				value = DirectFunctionCall1(boolin, CStringGetDatum(TextDatumGetCString(value)));
+			call->args[arg] = (NullableDatum) {value, get->isnull};
+			return true;
+		}
+	return false;
 }
 
+/* The others stay in params, each as it was written: a schema's keys have an order. */
 static void
 take_options(FunctionCallInfo call, const char *json)
 {
+	Datum		whole = CStringGetTextDatum(json);
 	Jsonb	   *params = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
+	JsonbIterator *it;
+	JsonbValue	j;
+	StringInfoData rest;
 
 	if (!JB_ROOT_IS_OBJECT(params))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("params must be a json object")));
-	take_option(call, &params, "combine", REDUCE_COMBINE, false);
-	take_option(call, &params, "split", REDUCE_SPLIT, true);
-	take_option(call, &params, "chat_template", REDUCE_TEMPLATE, false);
-	call->args[REDUCE_PARAMS].value = PointerGetDatum(cstring_to_text(JsonbToCString(NULL, &params->root, VARSIZE(params))));
-	call->args[REDUCE_PARAMS].isnull = false;
+	initStringInfo(&rest);
+	it = JsonbIteratorInit(&params->root);
+	(void) JsonbIteratorNext(&it, &j, true);	/* WJB_BEGIN_OBJECT */
+	while (JsonbIteratorNext(&it, &j, true) == WJB_KEY)
+	{
+		char	   *key = pnstrdup(j.val.string.val, j.val.string.len);
+
+		(void) JsonbIteratorNext(&it, &j, true);	/* WJB_VALUE */
+		if (take_option(call, key, whole))
+			continue;
+		appendStringInfoString(&rest, rest.len == 0 ? "{" : ", ");
+		escape_json(&rest, key);
+		appendStringInfo(&rest, ": %s", TextDatumGetCString(DirectFunctionCall2(json_object_field, whole,
+																				  CStringGetTextDatum(key))));
+	}
+	appendStringInfoString(&rest, rest.len == 0 ? "{}" : "}");
+	call->args[fn_arg(call, "params")] = (NullableDatum) {CStringGetTextDatum(rest.data), false};
 }
 
 /* vllm.agg_final(internal): llm_reduce(texts, instruction, params => params) */
@@ -280,13 +299,15 @@ Datum
 llm_agg_final(PG_FUNCTION_ARGS)
 {
 	AggState   *s = PG_ARGISNULL(0) ? NULL : (AggState *) PG_GETARG_POINTER(0);
-	LOCAL_FCINFO(call, REDUCE_ARGS);
+	LOCAL_FCINFO(call, FUNC_MAX_ARGS);
+	FmgrInfo	reduce;
 	Datum		value;
 
 	if (s == NULL)
 		PG_RETURN_NULL();
-	InitFunctionCallInfoData(*call, fcinfo->flinfo, REDUCE_ARGS, DEFAULT_COLLATION_OID, NULL, NULL);
-	for (int i = 0; i < REDUCE_ARGS; i++)
+	fmgr_info(LookupFuncName(list_make2(makeString("vllm"), makeString("reduce")), -1, NULL, false), &reduce);
+	InitFunctionCallInfoData(*call, &reduce, reduce.fn_nargs, DEFAULT_COLLATION_OID, NULL, NULL);
+	for (int i = 0; i < reduce.fn_nargs; i++)
 		call->args[i] = (NullableDatum) {0, true};
 	call->args[0] = (NullableDatum) {texts_array(s, !has_order(fcinfo)), false};
 	call->args[1] = (NullableDatum) {CStringGetTextDatum(s->instruction), false};

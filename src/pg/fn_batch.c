@@ -117,7 +117,7 @@ make_ahead(const char *function, const char *engine_func, Oid rettype, MemoryCon
 	return a;
 }
 
-/* Options and model from a call with the arguments of a->func. */
+/* Options and model from a call that has them by the same names as a->func. */
 static void
 make_head(Ahead *a, FunctionCallInfo call)
 {
@@ -450,24 +450,12 @@ open_cursor(Ahead *a, const char *query)
 	SPI_finish();
 }
 
-/* The options are llm_generate's, one argument further on. */
-static void
-make_query_head(Ahead *a, FunctionCallInfo fcinfo)
-{
-	LOCAL_FCINFO(call, FUNC_MAX_ARGS);
-	int			n = PG_NARGS() - 1;
-
-	InitFunctionCallInfoData(*call, fcinfo->flinfo, n, PG_GET_COLLATION(), NULL, NULL);
-	memcpy(call->args, fcinfo->args + 1, sizeof(NullableDatum) * n);
-	make_head(a, call);
-}
-
 static Ahead *
 open_query(FunctionCallInfo fcinfo, MemoryContext cxt)
 {
 	Ahead	   *a = make_ahead("llm_generate_query", "llm_generate", TEXTOID, cxt);
 
-	make_query_head(a, fcinfo);
+	make_head(a, fcinfo);
 	open_cursor(a, text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	find_prompt_column(a, NameStr(*PG_GETARG_NAME(1)));
 	a->read_rows = read_query;

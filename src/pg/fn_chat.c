@@ -19,6 +19,7 @@
 #include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"
+#include "pg/fn_args.h"
 #include "pg/generate.h"
 #include "pg/vllm_pg.h"
 
@@ -26,24 +27,8 @@ PG_FUNCTION_INFO_V1(llm_chat_stream);
 PG_FUNCTION_INFO_V1(llm_chat_agg_step);
 PG_FUNCTION_INFO_V1(llm_chat_agg_final);
 
-/* Where a function has the arguments that say how a chat is rendered; -1 = nowhere. */
-typedef struct ChatArgs
-{
-	int			tools;
-	int			source;			/* chat_template */
-	int			kwargs;
-	int			generation_prompt;
-	int			continue_final;
-	int			documents;
-	int			content_format;
-} ChatArgs;
-
-static const ChatArgs chat_args = {14, 15, 16, 17, 18, 19, 20};
-static const ChatArgs ask_args = {-1, 15, 16, -1, -1, -1, -1};
-static const ChatArgs render_args = {1, 2, 3, 4, 5, 6, 8};
-
 #define ASK_ARG_SYSTEM		1
-#define ASK_SHIFT			1	/* generation options follow it */
+#define RENDER_ARG_SOURCE	2		/* chat_template */
 #define RENDER_ARG_MODEL	7
 
 /* Could this be the name of one of the model's templates, and not a template itself? */
@@ -56,34 +41,57 @@ is_name(const text *t)
 }
 
 static void
-put_arg(WireOut *out, WireTag tag, FunctionCallInfo fcinfo, int arg)
+put_text(WireOut *out, WireTag tag, FunctionCallInfo fcinfo, int arg)
 {
-	text	   *t;
+	text	   *t = PG_GETARG_TEXT_PP(arg);
 
-	if (arg < 0 || PG_ARGISNULL(arg))
-		return;
-	t = PG_GETARG_TEXT_PP(arg);
 	wire_put_text(out, tag, VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t));
 }
 
-/* How the chat is rendered. */
+/* A function's own arguments, by their names */
 static void
-put_chat(EngineRequest *r, FunctionCallInfo fcinfo, const ChatArgs *a)
+put_arg(WireOut *out, WireTag tag, FunctionCallInfo fcinfo, const char *name)
+{
+	int			arg = fn_arg_given(fcinfo, name);
+
+	if (arg >= 0)
+		put_text(out, tag, fcinfo, arg);
+}
+
+static bool
+bool_arg(FunctionCallInfo fcinfo, const char *name, bool dflt)
+{
+	int			arg = fn_arg_given(fcinfo, name);
+
+	return arg >= 0 ? PG_GETARG_BOOL(arg) : dflt;
+}
+
+/* A setting's parser, if there is one; a model's own comes before it. */
+static void
+put_parser(WireOut *out, WireTag tag, const char *name)
+{
+	if (name != NULL && name[0] != '\0')
+		wire_put_text(out, tag, name, strlen(name));
+}
+
+void
+chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
-	bool		go_on = a->continue_final >= 0 && !PG_ARGISNULL(a->continue_final) && PG_GETARG_BOOL(a->continue_final);
-	bool		prompt = a->generation_prompt >= 0 && !PG_ARGISNULL(a->generation_prompt) ?
-		PG_GETARG_BOOL(a->generation_prompt) : !go_on;
+	bool		go_on = bool_arg(fcinfo, "continue_final_message", false);
+	bool		prompt = bool_arg(fcinfo, "add_generation_prompt", !go_on);
 
 	if (go_on && prompt)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("add_generation_prompt and continue_final_message exclude each other")));
-	put_arg(&out, WTAG_TOOLS, fcinfo, a->tools);
-	put_arg(&out, WTAG_CHAT_TEMPLATE, fcinfo, a->source);
-	put_arg(&out, WTAG_CHAT_KWARGS, fcinfo, a->kwargs);
-	put_arg(&out, WTAG_DOCUMENTS, fcinfo, a->documents);
-	put_arg(&out, WTAG_CONTENT_FORMAT, fcinfo, a->content_format);
+	put_arg(&out, WTAG_TOOLS, fcinfo, "tools");
+	put_arg(&out, WTAG_CHAT_TEMPLATE, fcinfo, "chat_template");
+	put_arg(&out, WTAG_CHAT_KWARGS, fcinfo, "chat_template_kwargs");
+	put_arg(&out, WTAG_DOCUMENTS, fcinfo, "documents");
+	put_arg(&out, WTAG_CONTENT_FORMAT, fcinfo, "content_format");
+	put_parser(&out, WTAG_TOOL_PARSER, vllm_tool_call_parser);
+	put_parser(&out, WTAG_REASONING_PARSER, vllm_reasoning_parser);
 	wire_put_int(&out, WTAG_GENERATION_PROMPT, prompt);
 	wire_put_int(&out, WTAG_CONTINUE_FINAL, go_on);
 }
@@ -96,7 +104,7 @@ chat_input(EngineRequest *r, FunctionCallInfo fcinfo)
 	WireOut		out = vclient_out(&r->body);
 
 	if (refused == NULL)
-		put_arg(&out, WTAG_MESSAGES, fcinfo, 0);
+		put_text(&out, WTAG_MESSAGES, fcinfo, 0);
 	return refused;
 }
 
@@ -104,8 +112,8 @@ chat_input(EngineRequest *r, FunctionCallInfo fcinfo)
 void
 chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	generate_head_at(r, fcinfo, 0, 0);
-	put_chat(r, fcinfo, &chat_args);
+	generate_head_with(r, fcinfo, 0);
+	chat_put_template(r, fcinfo);
 }
 
 /* A string of SQL as one of JSON. */
@@ -118,7 +126,7 @@ append_json_string(StringInfo s, const text *t)
 	pfree(c);
 }
 
-/* {"role": "assistant", "content": ..., "finish_reason": ..., "usage": {...}} */
+/* {"role": "assistant", "content": ..., "reasoning": ..., "tool_calls": [...], "finish_reason": ..., "usage": {...}} */
 Datum
 chat_result(const Reply *reply, Oid rettype, bool *isnull)
 {
@@ -127,7 +135,22 @@ chat_result(const Reply *reply, Oid rettype, bool *isnull)
 
 	initStringInfo(&s);
 	appendStringInfoString(&s, "{\"role\": \"assistant\", \"content\": ");
-	append_json_string(&s, reply_text(reply));
+	if (reply->text != NULL)
+		append_json_string(&s, reply_text(reply));
+	else
+		appendStringInfoString(&s, "null");
+	if (reply->reasoning != NULL)
+	{
+		appendStringInfoString(&s, ", \"reasoning\": ");
+		append_json_string(&s, text_from_wire(reply->reasoning, reply->reasoning_len));
+	}
+	if (reply->tool_calls != NULL)
+	{
+		text	   *calls = text_from_wire(reply->tool_calls, reply->tool_calls_len);
+
+		appendStringInfoString(&s, ", \"tool_calls\": ");
+		appendBinaryStringInfo(&s, VARDATA_ANY(calls), VARSIZE_ANY_EXHDR(calls));
+	}
 	appendStringInfoString(&s, ", \"finish_reason\": ");
 	if (*isnull)
 		appendStringInfoString(&s, "null");
@@ -146,8 +169,8 @@ chat_result(const Reply *reply, Oid rettype, bool *isnull)
 void
 ask_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	generate_head_at(r, fcinfo, 0, ASK_SHIFT);
-	put_chat(r, fcinfo, &ask_args);
+	generate_head_with(r, fcinfo, 0);
+	chat_put_template(r, fcinfo);
 }
 
 void
@@ -173,14 +196,6 @@ chat_put_turn(EngineRequest *r, const text *system, const char *user, size_t n)
 	pfree(t);
 }
 
-void
-chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo, int shift)
-{
-	ChatArgs	args = {-1, ask_args.source - ASK_SHIFT + shift, ask_args.kwargs - ASK_SHIFT + shift, -1, -1, -1, -1};
-
-	put_chat(r, fcinfo, &args);
-}
-
 ErrorData *
 ask_input(EngineRequest *r, FunctionCallInfo fcinfo)
 {
@@ -203,7 +218,7 @@ render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 
-	if (PG_ARGISNULL(render_args.source) || !PG_ARGISNULL(RENDER_ARG_MODEL) || is_name(PG_GETARG_TEXT_PP(render_args.source)))
+	if (PG_ARGISNULL(RENDER_ARG_SOURCE) || !PG_ARGISNULL(RENDER_ARG_MODEL) || is_name(PG_GETARG_TEXT_PP(RENDER_ARG_SOURCE)))
 		generate_model_head(r, WK_CHAT_RENDER, fcinfo, RENDER_ARG_MODEL);
 	else
 	{
@@ -212,7 +227,7 @@ render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
 		r->deterministic = true;
 		vclient_put_identity(&out);
 	}
-	put_chat(r, fcinfo, &render_args);
+	chat_put_template(r, fcinfo);
 }
 
 /* llm_tokenize_chat(the same) */
@@ -223,7 +238,7 @@ tokenize_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
 
 	generate_model_head(r, WK_TOKENIZE, fcinfo, RENDER_ARG_MODEL);
 	wire_put_int(&out, WTAG_WANT_IDS, true);
-	put_chat(r, fcinfo, &render_args);
+	chat_put_template(r, fcinfo);
 }
 
 /* ---- llm_chat_stream(as llm_chat) ---- */
@@ -233,8 +248,8 @@ chat_stream_request(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused;
 
-	generate_head_at(r, fcinfo, GEN_STREAM | GEN_WANT_IDS, 0);
-	put_chat(r, fcinfo, &chat_args);
+	generate_head_with(r, fcinfo, GEN_STREAM | GEN_WANT_IDS);
+	chat_put_template(r, fcinfo);
 	refused = chat_input(r, fcinfo);
 	if (refused)
 		ThrowErrorData(refused);

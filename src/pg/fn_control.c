@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(llm_engine_restart);
 PG_FUNCTION_INFO_V1(llm_version);
 PG_FUNCTION_INFO_V1(llm_control);
 
-#define VERSION_NAME	"0.5"
+#define VERSION_NAME	"0.6"
 
 Datum
 llm_check_preload(PG_FUNCTION_ARGS)

@@ -42,6 +42,7 @@
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_submit);
+PG_FUNCTION_INFO_V1(llm_submit_chat);
 PG_FUNCTION_INFO_V1(llm_submit_embed);
 PG_FUNCTION_INFO_V1(llm_poll);
 PG_FUNCTION_INFO_V1(llm_result);
@@ -334,6 +335,13 @@ Datum
 llm_submit(PG_FUNCTION_ARGS)
 {
 	return submit(fcinfo, "llm_generate", TEXTOID);
+}
+
+/* llm_submit_chat(messages json, ... as llm_chat); its result is a text */
+Datum
+llm_submit_chat(PG_FUNCTION_ARGS)
+{
+	return submit(fcinfo, "llm_chat_text", TEXTOID);
 }
 
 /* llm_submit_embed(input text, ... as llm_embed) */

@@ -51,36 +51,46 @@ generate_check_length(const char *what, const text *t)
 }
 
 void
-generate_head_at(EngineRequest *r, FunctionCallInfo fcinfo, int flags, int shift)
+generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
 {
-	GenOptions	options;
 	ModelRow   *model;
 	WireOut		out = vclient_out(&r->body);
 
-	options_read(&options, fcinfo, shift);
-	model = catalog_model_for_use(options_model(&options));
+	options_check_answers(options, (flags & GEN_ANSWERS) != 0, (flags & GEN_BEAMS) != 0);
+	model = catalog_model_for_use(options_model(options));
 	r->kind = WK_GENERATE;
 	r->model = model->name;
-	r->timeout_ms = options_timeout_ms(&options);
-	r->deterministic = options_deterministic(&options);
+	r->timeout_ms = options_timeout_ms(options);
+	r->deterministic = options_deterministic(options);
 	catalog_put(model, &out);
-	options_put(&options, &out);
+	options_put(options, &out);
 	if (flags & GEN_STREAM)
 		wire_put_int(&out, WTAG_STREAM, 1);
 	if (flags & GEN_WANT_IDS)
 		wire_put_int(&out, WTAG_WANT_IDS, 1);
+	if (flags & GEN_ANSWERS)
+		wire_put_int(&out, WTAG_WANT_ANSWERS, 1);
+}
+
+void
+generate_head_with(EngineRequest *r, FunctionCallInfo fcinfo, int flags)
+{
+	GenOptions	options;
+
+	options_read(&options, fcinfo);
+	generate_head_of(r, &options, flags);
 }
 
 void
 generate_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	generate_head_at(r, fcinfo, 0, 0);
+	generate_head_with(r, fcinfo, 0);
 }
 
 void
 generate_full_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	generate_head_at(r, fcinfo, GEN_WANT_IDS, 0);
+	generate_head_with(r, fcinfo, GEN_WANT_IDS);
 }
 
 ErrorData *
@@ -140,7 +150,7 @@ stream_request(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused;
 
-	generate_head_at(r, fcinfo, GEN_STREAM | GEN_WANT_IDS, 0);
+	generate_head_with(r, fcinfo, GEN_STREAM | GEN_WANT_IDS);
 	refused = generate_input(r, fcinfo);
 	if (refused)
 		ThrowErrorData(refused);
@@ -154,19 +164,18 @@ flush_to_client(void)
 		(void) pq_flush_if_writable();
 }
 
-/* Wait for the next frame with something in it: WF_TEXT or WF_DONE. */
-static void
-stream_next(Stream *s, CallFrame *f)
+void
+generate_next(Call *call, CallFrame *f)
 {
 	for (;;)
 	{
-		while (vcall_next(s->call, f))
+		while (vcall_next(call, f))
 			if (f->kind == WF_TEXT || f->kind == WF_DONE)
 				return;
-		if (!vcall_poll(s->call))
+		if (!vcall_poll(call))
 		{
 			flush_to_client();
-			vcall_wait(s->call);
+			vcall_wait(call);
 		}
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -225,7 +234,7 @@ generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, Func
 	s = fctx->user_fctx;
 	if (s->finished)
 		SRF_RETURN_DONE(fctx);
-	stream_next(s, &f);
+	generate_next(s->call, &f);
 	row = stream_row(s, &f, fctx->tuple_desc);
 	if (f.final)
 	{

@@ -39,7 +39,6 @@ PG_FUNCTION_INFO_V1(llm_reduce_texts);
 #define ARG_INSTRUCTION	1
 #define ARG_COMBINE		2
 #define ARG_SPLIT		3
-#define SHIFT			3		/* generation options follow it */
 
 #define SEPARATOR		"\n\n"
 
@@ -151,7 +150,7 @@ count_frame(Reduce *d, int i, EngineRequest *r)
 
 	tokenizer_head(d, r, WK_TOKENIZE);
 	wire_put_int(&out, WTAG_WANT_IDS, false);
-	chat_put_template(r, d->fcinfo, SHIFT);
+	chat_put_template(r, d->fcinfo);
 	chat_put_turn(r, d->instruction, "", 0);
 }
 
@@ -420,8 +419,8 @@ reduce_head(EngineRequest *r, FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("instruction must not be null")));
-	generate_head_at(r, fcinfo, 0, SHIFT);
-	chat_put_template(r, fcinfo, SHIFT);
+	generate_head_with(r, fcinfo, 0);
+	chat_put_template(r, fcinfo);
 }
 
 /* max_tokens as the head has it; 0: absent */

@@ -27,6 +27,7 @@
 
 #include "pg/catalog.h"
 #include "pg/encode.h"
+#include "pg/engine_stats.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_model_list);
@@ -129,8 +130,8 @@ engine_is_up(void)
  * A whole copy; NULL if there is no engine, or if it doesn't finish what it writes
  * (stopped in the middle, or mad).
  */
-static WireStats *
-stats_snapshot(void)
+WireStats *
+engine_stats_snapshot(void)
 {
 	WireStats  *copy;
 	WireStats  *from;
@@ -143,14 +144,14 @@ stats_snapshot(void)
 	{
 		uint32		before = atomic_load_explicit(&from->seq, memory_order_acquire);
 
-		memcpy(copy, from, sizeof(WireStats));
+		/* of the models only the rows that are in use */
+		memcpy(copy, from, offsetof(WireStats, models));
+		copy->n_models = Min(copy->n_models, WIRE_MAX_MODELS);
+		memcpy(copy->models, from->models, copy->n_models * sizeof(WireModelStat));
 		atomic_thread_fence(memory_order_acquire);	/* partner: the writer's seq + 1 */
 		if ((before & 1) == 0 &&
 			before == atomic_load_explicit(&from->seq, memory_order_relaxed))
-		{
-			copy->n_models = Min(copy->n_models, WIRE_MAX_MODELS);
 			return copy;
-		}
 		pg_usleep(10);
 	}
 	return NULL;
@@ -160,8 +161,8 @@ stats_snapshot(void)
  * What the engine says of a model.  An entry of that name with another path or other
  * options is one that it is about to forget: its counters are the name's, its state is not.
  */
-static WireModelStat *
-stats_of_model(WireStats *stats, const ModelRow *m)
+WireModelStat *
+engine_stats_of_model(WireStats *stats, const ModelRow *m)
 {
 	char	   *utf8 = pg_server_to_any(m->name, strlen(m->name), PG_UTF8);
 
@@ -276,13 +277,13 @@ llm_model_list(PG_FUNCTION_ARGS)
 	Row			row = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
-	stats = stats_snapshot();
+	stats = engine_stats_snapshot();
 	models = catalog_list();
 	foreach(lc, models)
 	{
 		ModelRow   *m = lfirst(lc);
 
-		model_row(&row, m, stats_of_model(stats, m));
+		model_row(&row, m, engine_stats_of_model(stats, m));
 		row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;
@@ -304,6 +305,8 @@ static const char *const kind_names[WK_COUNT] = {
 	[WK_POOL] = "pool",
 	[WK_LOGPROBS] = "logprobs",
 	[WK_CHUNK] = "chunk",
+	[WK_GRAMMAR] = "grammar",
+	[WK_PARSE] = "parse",
 };
 
 static const char *const phase_names[] = {
@@ -466,7 +469,7 @@ llm_engine_stats(PG_FUNCTION_ARGS)
 	if (vllm_shared == NULL)
 		return (Datum) 0;
 	supervisor_columns(&row);
-	stats = stats_snapshot();
+	stats = engine_stats_snapshot();
 	if (stats)
 		engine_columns(&row, stats);
 	else

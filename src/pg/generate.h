@@ -14,18 +14,26 @@
 
 #define GEN_STREAM		1		/* WF_TEXT frames as tokens arrive */
 #define GEN_WANT_IDS	2		/* token ids in replies */
+#define GEN_ANSWERS		4		/* several answers, and log-probabilities */
+#define GEN_BEAMS		8		/* a beam search */
 
 /*
- * The head of a WK_GENERATE: model, its privileges, options.  flags: GEN_*; shift: the
- * options' arguments stand so many places behind llm_generate()'s.
+ * The head of a WK_GENERATE: model, its privileges, options.  flags: GEN_*.
  */
-void		generate_head_at(EngineRequest *r, FunctionCallInfo fcinfo, int flags, int shift);
+void		generate_head_with(EngineRequest *r, FunctionCallInfo fcinfo, int flags);
+struct GenOptions;				/* options.h */
+
+/* The same of options that have been read. */
+void		generate_head_of(EngineRequest *r, const struct GenOptions *options, int flags);
 
 /* The head of a request that needs a model's tokenizer or template; arg: its name. */
 void		generate_model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg);
 
 /* A value-per-call set of what a request streams. */
 Datum		generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, FunctionCallInfo fcinfo));
+
+/* A stream's next frame with something in it, WF_TEXT or WF_DONE; flushes to the client before it sleeps. */
+void		generate_next(Call *call, CallFrame *f);
 
 /* The error of a prompt, or a tokenizer's input, that is longer than vllm.max_prompt_bytes, or NULL. */
 ErrorData  *generate_check_length(const char *what, const text *t);
@@ -36,6 +44,12 @@ void		generate_full_head(EngineRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *generate_input(EngineRequest *r, FunctionCallInfo fcinfo);
 Datum		generate_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		generate_full_result(const Reply *reply, Oid rettype, bool *isnull);
+
+/* fn_outputs.c; their input is generate_input() */
+void		output_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		beams_head(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		output_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		beams_result(const Reply *reply, Oid rettype, bool *isnull);
 
 /* fn_tokenize.c */
 void		tokenize_head(EngineRequest *r, FunctionCallInfo fcinfo);
@@ -51,6 +65,18 @@ Datum		detokenize_result(const Reply *reply, Oid rettype, bool *isnull);
 void		reduce_head(EngineRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *reduce_input(EngineRequest *r, FunctionCallInfo fcinfo);
 
+/* fn_grammar.c */
+void		grammar_head(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *grammar_input(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		grammar_result(const Reply *reply, Oid rettype, bool *isnull);
+
+/* fn_parse.c */
+void		parse_tools_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		parse_reasoning_head(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *parse_tools_input(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *parse_reasoning_input(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		parse_reasoning_result(const Reply *reply, Oid rettype, bool *isnull);
+
 /* fn_chunk.c; its input is tokenize_input() */
 void		chunk_head(EngineRequest *r, FunctionCallInfo fcinfo);
 Datum		chunk_result(const Reply *reply, Oid rettype, bool *isnull);
@@ -58,8 +84,8 @@ Datum		chunk_result(const Reply *reply, Oid rettype, bool *isnull);
 List	   *chunk_texts(text *input, ArrayType *spans);
 
 /* fn_chat.c */
-/* chat_template and its arguments of a function whose options stand `shift` places behind llm_generate()'s */
-void		chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo, int shift);
+/* how the chat is rendered: what the function has arguments for */
+void		chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo);
 /* one turn: the system's message if there is one, and the user's */
 void		chat_put_turn(EngineRequest *r, const text *system, const char *user, size_t n);
 void		chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
@@ -69,5 +95,16 @@ void		tokenize_chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *chat_input(EngineRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *ask_input(EngineRequest *r, FunctionCallInfo fcinfo);
 Datum		chat_result(const Reply *reply, Oid rettype, bool *isnull);
+
+
+/* fn_generate_as.c */
+void		generate_json_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		generate_as_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		extract_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		extract_json_head(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *extract_input(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *extract_json_input(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		generate_json_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		generate_as_result(const Reply *reply, Oid rettype, bool *isnull);
 
 #endif

@@ -28,8 +28,11 @@ int			vllm_engine_timeout = 30000;
 int			vllm_hang_timeout;
 int			vllm_max_queued_requests = 1024;
 int			vllm_ring_size = 32;
+char	   *vllm_tool_call_parser;
+char	   *vllm_reasoning_parser;
 char	   *vllm_engine_path = "";
 char	   *vllm_engine_args = "";
+char	   *vllm_logits_processors = "";
 int			vllm_engine_nice;
 int			vllm_engine_memory_limit;
 int			vllm_cpu_threads;
@@ -41,6 +44,9 @@ int			vllm_block_size;
 int			vllm_kv_cache_memory;
 char	   *vllm_kv_cache_dtype = "auto";
 char	   *vllm_huge_pages = "try";
+static char *vllm_scheduling_policy = "fcfs";
+static char *vllm_logprobs_mode = "raw_logprobs";
+static int	vllm_max_logprobs;
 char	   *vllm_repack_cache = "";
 bool		vllm_batch_invariant;
 int			vllm_step_target;
@@ -96,6 +102,8 @@ static const IntRow int_rows[] = {
 	"Sets the size of the KV cache of each model."},
 	{"vllm.step_target", &vllm_step_target, 200, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
 	"Sets how long a step of the engine should take at most; prompts are cut into chunks for it.  0 means no limit."},
+	{"vllm.max_logprobs", &vllm_max_logprobs, 20, -1, INT_MAX, PGC_SIGHUP, 0, "max_logprobs",
+	"Sets how many log-probabilities of a token a request may ask for; -1 means no limit."},
 	{"vllm.batch_window", &vllm_batch_window, 0, 0, WIRE_MAX_SLOTS, PGC_USERSET, 0, NULL,
 	"Sets the maximum number of LLM requests that one statement keeps in flight; 0 means as many as the engine can use."},
 	{"vllm.progress_interval", &vllm_progress_interval, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
@@ -138,6 +146,8 @@ static bool check_isa(char **newval, void **extra, GucSource source);
 static bool check_affinity(char **newval, void **extra, GucSource source);
 static bool check_kv_dtype(char **newval, void **extra, GucSource source);
 static bool check_huge_pages(char **newval, void **extra, GucSource source);
+static bool check_policy(char **newval, void **extra, GucSource source);
+static bool check_logprobs_mode(char **newval, void **extra, GucSource source);
 static bool check_repack_cache(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
@@ -157,8 +167,14 @@ static const StringRow string_rows[] = {
 	"Names the model that is used when a call names none."},
 	{"vllm.default_params", &vllm_default_params, "", PGC_USERSET, 0, NULL, NULL,
 	"JSON object of sampling parameters that apply when a call does not give them."},
+	{"vllm.tool_call_parser", &vllm_tool_call_parser, "", PGC_USERSET, 0, NULL, NULL,
+	"Names the parser of tool calls in chats with models whose options name none; empty means none."},
+	{"vllm.reasoning_parser", &vllm_reasoning_parser, "", PGC_USERSET, 0, NULL, NULL,
+	"Names the parser of reasoning in chats with models whose options name none; empty means none."},
 	{"vllm.engine_path", &vllm_engine_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL,
 	"Sets the path of the engine program; empty means vllm_pg_engine beside the library."},
+	{"vllm.logits_processors", &vllm_logits_processors, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, "logits_processors",
+	"Sets the logits processors that the engine loads: a list of library:symbol."},
 	{"vllm.engine_args", &vllm_engine_args, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL,
 	"Additional arguments of the engine program, from its next start on."},
 	{"vllm.cpu_affinity", &vllm_cpu_affinity, "", PGC_SIGHUP, 0, check_affinity, "cpu_affinity",
@@ -169,6 +185,10 @@ static const StringRow string_rows[] = {
 	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16 or int8."},
 	{"vllm.huge_pages", &vllm_huge_pages, "try", PGC_SIGHUP, 0, check_huge_pages, "huge_pages",
 	"Use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, or an error)."},
+	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy, "scheduling_policy",
+	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
+	{"vllm.logprobs_mode", &vllm_logprobs_mode, "raw_logprobs", PGC_SIGHUP, 0, check_logprobs_mode, "logprobs_mode",
+	"What is told as log-probabilities: raw_logprobs or raw_logits."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_repack_cache, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
@@ -223,6 +243,22 @@ static bool
 check_huge_pages(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"try", "off", "on", NULL};
+
+	return one_of(*newval, names, "The value");
+}
+
+static bool
+check_policy(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"fcfs", "priority", NULL};
+
+	return one_of(*newval, names, "The value");
+}
+
+static bool
+check_logprobs_mode(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"raw_logprobs", "raw_logits", NULL};
 
 	return one_of(*newval, names, "The value");
 }

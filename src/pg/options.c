@@ -22,35 +22,74 @@
 #include <limits.h>
 
 #include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 #include "utils/varlena.h"
 
 #include "pg/encode.h"
+#include "pg/fn_args.h"
 #include "pg/options.h"
 #include "pg/vllm_pg.h"
 
 static const OptDef optdefs[OPT_COUNT] = {
-#define OPTION(name, arg, type, tag, lo, hi, rule) \
-	[OPT_##name] = {#name, arg, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
+#define OPTION(name, type, tag, lo, hi, rule) \
+	[OPT_##name] = {#name, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
+#define ALIAS(alias, name)
 #define LATER(name)
+#define REMOVED(name, hint)
 #include "pg/options.def"
 #undef OPTION
+#undef ALIAS
 #undef LATER
+#undef REMOVED
 };
 
 static const char *const later[] = {
-#define OPTION(name, arg, type, tag, lo, hi, rule)
+#define OPTION(name, type, tag, lo, hi, rule)
+#define ALIAS(alias, name)
 #define LATER(name) #name,
+#define REMOVED(name, hint)
+#include "pg/options.def"
+#undef OPTION
+#undef ALIAS
+#undef LATER
+#undef REMOVED
+};
+
+static const struct
+{
+	const char *name;
+	const char *hint;
+}			removed[] = {
+#define OPTION(name, type, tag, lo, hi, rule)
+#define ALIAS(alias, name)
+#define LATER(name)
+#define REMOVED(name, hint) {#name, hint},
 #include "pg/options.def"
 #undef OPTION
 #undef LATER
+#undef ALIAS
+#undef REMOVED
 };
 
-static const OptTable generate_options = {optdefs, OPT_COUNT, NULL, 0, later, lengthof(later)};
+static const OptAlias aliases[] = {
+#define OPTION(name, type, tag, lo, hi, rule)
+#define ALIAS(alias, name) {#alias, #name},
+#define LATER(name)
+#define REMOVED(name, hint)
+#include "pg/options.def"
+#undef OPTION
+#undef ALIAS
+#undef LATER
+#undef REMOVED
+};
+
+static const OptTable generate_options = {optdefs, OPT_COUNT, aliases, lengthof(aliases), later, lengthof(later)};
 
 /* what a value of the type is called in an error message */
 static const char *const type_names[] = {
@@ -61,6 +100,19 @@ static const char *const type_names[] = {
 	[OPT_TYPE_STR] = "a string",
 	[OPT_TYPE_STRS] = "a string or an array of strings",
 	[OPT_TYPE_IDS] = "an array of integers",
+	[OPT_TYPE_JSON] = "json",
+};
+
+/* and of which type its argument is */
+static const Oid arg_types[] = {
+	[OPT_TYPE_INT] = INT4OID,
+	[OPT_TYPE_BIG] = INT8OID,
+	[OPT_TYPE_NUM] = FLOAT8OID,
+	[OPT_TYPE_BOOL] = BOOLOID,
+	[OPT_TYPE_STR] = TEXTOID,
+	[OPT_TYPE_STRS] = TEXTARRAYOID,
+	[OPT_TYPE_IDS] = INT4ARRAYOID,
+	[OPT_TYPE_JSON] = JSONOID,
 };
 
 void
@@ -152,6 +204,20 @@ set_array(const OptDef *d, OptValue *v, ArrayType *array)
 		set_ids(d, v, values, n);
 }
 
+/* A value as it is written; null is "not given". */
+static void
+set_json_text(const OptDef *d, OptValue *v, char *json)
+{
+	char	  **str;
+	size_t		space = strspn(json, " \t\r\n");
+
+	if (strncmp(json + space, "null", 4) == 0)
+		return;
+	str = palloc(sizeof(char *));
+	*str = json;
+	set_strs(d, v, str, 1);
+}
+
 void
 options_argument(const OptDef *d, OptValue *v, Datum arg)
 {
@@ -179,6 +245,9 @@ options_argument(const OptDef *d, OptValue *v, Datum arg)
 		case OPT_TYPE_STRS:
 		case OPT_TYPE_IDS:
 			set_array(d, v, DatumGetArrayTypeP(arg));
+			break;
+		case OPT_TYPE_JSON:
+			set_json_text(d, v, TextDatumGetCString(arg));
 			break;
 	}
 }
@@ -304,7 +373,25 @@ set_json(const OptDef *d, OptValue *v, JsonbValue *j)
 		case OPT_TYPE_IDS:
 			set_json_array(d, v, j);
 			break;
+		case OPT_TYPE_JSON:
+			break;				/* options_json() has its text */
 	}
+}
+
+/* The value of an object's key as it is written there; of several the last. */
+static char *
+json_as_written(const char *json, const char *key)
+{
+	return TextDatumGetCString(DirectFunctionCall2(json_object_field, CStringGetTextDatum(json),
+												   CStringGetTextDatum(key)));
+}
+
+static void
+not_yet(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("parameter \"%s\" is not supported yet", name)));
 }
 
 /* Nobody knows the key: say which ones there are, and which one was meant. */
@@ -317,9 +404,13 @@ unknown_parameter(const OptTable *t, const char *name)
 
 	for (int i = 0; i < t->n_later; i++)
 		if (strcmp(name, t->later[i]) == 0)
+			not_yet(name);
+	for (int i = 0; t == &generate_options && i < (int) lengthof(removed); i++)
+		if (strcmp(name, removed[i].name) == 0)
 			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("parameter \"%s\" is not supported yet", name)));
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("parameter \"%s\" does not exist any more", name),
+					 errhint("%s", removed[i].hint)));
 
 	initStringInfo(&known);
 	for (int i = 0; i < t->n; i++)
@@ -379,7 +470,11 @@ options_json(const OptTable *t, OptValue *v, const char *json, const char *what)
 
 		(void) JsonbIteratorNext(&it, &j, true);	/* WJB_VALUE */
 		i = find_option(t, key);
-		if (j.type != jbvNull && !v[i].set)
+		if (j.type == jbvNull || v[i].set)
+			continue;
+		if (t->defs[i].type == OPT_TYPE_JSON)
+			set_json_text(&t->defs[i], &v[i], json_as_written(json, key));
+		else
 			set_json(&t->defs[i], &v[i], &j);
 	}
 }
@@ -430,15 +525,13 @@ options_finish(GenOptions *o)
 {
 	OptValue   *v = o->v;
 
-	if (v[OPT_n].set && v[OPT_n].i > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("n greater than 1 is not supported yet"),
-				 errdetail("parameter=n, value=" INT64_FORMAT, v[OPT_n].i)));
+	if (v[OPT_choice].set && v[OPT_choice].n == 0)
+		options_refuse(&optdefs[OPT_choice], "must not be empty", "{}");
 	if (!v[OPT_max_tokens].set && vllm_default_max_tokens > 0)
 	{
 		v[OPT_max_tokens].set = true;
 		v[OPT_max_tokens].i = vllm_default_max_tokens;
+		o->default_max_tokens = true;
 	}
 	if (v[OPT_min_tokens].set && v[OPT_max_tokens].set &&
 		v[OPT_min_tokens].i > v[OPT_max_tokens].i)
@@ -446,6 +539,9 @@ options_finish(GenOptions *o)
 			   psprintf("must not be greater than max_tokens (" INT64_FORMAT ")",
 						v[OPT_max_tokens].i),
 			   psprintf(INT64_FORMAT, v[OPT_min_tokens].i));
+	if (v[OPT_cache_salt].set && (v[OPT_cache_salt].strs[0][0] == '\0' || pg_mbstrlen(v[OPT_cache_salt].strs[0]) > 1024))
+		options_refuse(&optdefs[OPT_cache_salt], "must have 1 to 1024 characters",
+					   psprintf("%d characters", pg_mbstrlen(v[OPT_cache_salt].strs[0])));
 	if (v[OPT_detokenize].set && !v[OPT_detokenize].i && v[OPT_stop].set && v[OPT_stop].n > 0)
 		options_refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false");
 	if (v[OPT_temperature].set && v[OPT_temperature].num > 0 && v[OPT_temperature].num < 0.01)
@@ -460,23 +556,100 @@ options_finish(GenOptions *o)
 		v[OPT_seed].set = false;
 }
 
+/* What an argument is: an option, one of `later`, params, or none of these. */
+#define ARG_LATER	1000
+#define ARG_PARAMS	2000
+#define ARG_OTHER	(-1)
+
+static int
+argument_number(const char *name, Oid type)
+{
+	if (strcmp(name, "params") == 0 && type == JSONOID)
+		return ARG_PARAMS;
+	for (int i = 0; i < (int) lengthof(later); i++)
+		if (strcmp(name, later[i]) == 0)
+			return ARG_LATER + i;
+	for (int i = 0; i < OPT_COUNT; i++)
+		if (strcmp(name, optdefs[i].name) == 0)
+		{
+			if (type != arg_types[optdefs[i].type])
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
+						 errmsg("argument \"%s\" must be of type %s", name,
+								format_type_be(arg_types[optdefs[i].type]))));
+			return i;
+		}
+	return ARG_OTHER;
+}
+
+/* Is the option one of those that say what an answer must look like? */
+static bool
+names_a_kind(int option)
+{
+	return option == OPT_json_schema || option == OPT_regex || option == OPT_choice || option == OPT_grammar ||
+		option == OPT_structured_outputs || option == OPT_response_format;
+}
+
 void
-options_read(GenOptions *o, FunctionCallInfo fcinfo, int shift)
+options_read(GenOptions *o, FunctionCallInfo fcinfo)
 {
 	const GenOptions *defaults;
+	bool		shaped = false;
+	char	   *params = NULL;
+	int			n;
+	const int16 *numbers = fn_arg_numbers(fcinfo, argument_number, &n);
 
 	memset(o, 0, sizeof(*o));
-	for (int i = 0; i < OPT_COUNT; i++)
-		if (optdefs[i].arg > 0 && !PG_ARGISNULL(optdefs[i].arg + shift))
-			options_argument(&optdefs[i], &o->v[i], PG_GETARG_DATUM(optdefs[i].arg + shift));
-	if (!PG_ARGISNULL(GEN_ARG_PARAMS + shift))
-		options_json(&generate_options, o->v, text_to_cstring(PG_GETARG_TEXT_PP(GEN_ARG_PARAMS + shift)),
-					 "params");
+	for (int i = 0; i < n; i++)
+	{
+		if (numbers[i] == ARG_OTHER || PG_ARGISNULL(i))
+			continue;
+		if (numbers[i] == ARG_PARAMS)
+			params = TextDatumGetCString(PG_GETARG_DATUM(i));
+		else if (numbers[i] >= ARG_LATER)
+			not_yet(later[numbers[i] - ARG_LATER]);
+		else
+			options_argument(&optdefs[numbers[i]], &o->v[numbers[i]], PG_GETARG_DATUM(i));
+	}
+	if (params != NULL)
+		options_json(&generate_options, o->v, params, "params");
 	defaults = session_defaults();
+	/* who says what this answer must look like doesn't want the session's kind, too */
 	for (int i = 0; defaults && i < OPT_COUNT; i++)
-		if (!o->v[i].set)
+		shaped = shaped || (o->v[i].set && names_a_kind(i));
+	for (int i = 0; defaults && i < OPT_COUNT; i++)
+		if (!o->v[i].set && !(shaped && names_a_kind(i)))
 			o->v[i] = defaults->v[i];
 	options_finish(o);
+}
+
+static void
+no_room(const char *name, const char *what, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("%s is not supported by this function", what),
+			 errdetail("parameter=%s", name),
+			 errhint("%s", hint)));
+}
+
+void
+options_check_answers(const GenOptions *o, bool answers, bool beams)
+{
+	static const OptId about_tokens[] = {OPT_logprobs, OPT_prompt_logprobs, OPT_logprob_token_ids};
+	static const OptId about_beams[] = {OPT_beam_width, OPT_length_penalty};
+
+	if (o->v[OPT_n].set && o->v[OPT_n].i > 1 && (!answers || beams))
+		no_room("n", "n greater than 1", "llm_completions() and llm_output() return all answers.");
+	for (int i = 0; i < (int) lengthof(about_tokens) && (!answers || beams); i++)
+		if (o->v[about_tokens[i]].set)
+			no_room(optdefs[about_tokens[i]].name, optdefs[about_tokens[i]].name,
+					"llm_completions() and llm_output() return log-probabilities.");
+	for (int i = 0; i < (int) lengthof(about_beams) && !beams; i++)
+		if (o->v[about_beams[i]].set)
+			no_room(optdefs[about_beams[i]].name, optdefs[about_beams[i]].name, "llm_beam_search() is a beam search.");
+	if (beams && !o->v[OPT_beam_width].set)
+		options_refuse(&optdefs[OPT_beam_width], "must be given", "null");
 }
 
 void
@@ -501,6 +674,7 @@ options_send(const OptTable *t, const OptValue *values, WireOut *out)
 				break;
 			case OPT_TYPE_STR:
 			case OPT_TYPE_STRS:
+			case OPT_TYPE_JSON:
 				for (int j = 0; j < v->n; j++)
 					wire_put_text(out, d->tag, v->strs[j], strlen(v->strs[j]));
 				break;

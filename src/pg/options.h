@@ -13,17 +13,20 @@
 
 typedef enum OptId
 {
-#define OPTION(name, arg, type, tag, lo, hi, rule) OPT_##name,
+#define OPTION(name, type, tag, lo, hi, rule) OPT_##name,
+#define ALIAS(alias, name)
 #define LATER(name)
+#define REMOVED(name, hint)
 #include "pg/options.def"
 #undef OPTION
+#undef ALIAS
 #undef LATER
+#undef REMOVED
 	OPT_COUNT
 } OptId;
 
-/* Positions that are not options themselves. */
+/* What is generated from is the first argument of all functions. */
 #define GEN_ARG_PROMPT	0
-#define GEN_ARG_PARAMS	11
 
 typedef struct OptValue
 {
@@ -31,20 +34,20 @@ typedef struct OptValue
 	int64		i;				/* INT, BIG, BOOL */
 	double		num;			/* NUM */
 	int			n;				/* STRS, IDS: elements */
-	char	  **strs;			/* STRS, STR (one); server encoding */
+	char	  **strs;			/* STRS, STR and JSON (one); server encoding */
 	int32	   *ids;			/* IDS */
 } OptValue;
 
 typedef enum OptType
 {
-	OPT_TYPE_INT, OPT_TYPE_BIG, OPT_TYPE_NUM, OPT_TYPE_BOOL, OPT_TYPE_STR, OPT_TYPE_STRS, OPT_TYPE_IDS
+	OPT_TYPE_INT, OPT_TYPE_BIG, OPT_TYPE_NUM, OPT_TYPE_BOOL, OPT_TYPE_STR, OPT_TYPE_STRS, OPT_TYPE_IDS,
+	OPT_TYPE_JSON
 } OptType;
 
 /* A row of options.def */
 typedef struct OptDef
 {
 	const char *name;
-	int			arg;
 	OptType		type;
 	int			tag;
 	double		lo,
@@ -80,15 +83,21 @@ void		options_refuse(const OptDef *d, const char *rule, const char *value);
 typedef struct GenOptions
 {
 	OptValue	v[OPT_COUNT];
+	bool		default_max_tokens; /* max_tokens is vllm.default_max_tokens: the caller said nothing */
 } GenOptions;
 
 /*
  * Everything a call says, in order of precedence: named arguments, the params
  * argument, vllm.default_params, vllm.default_max_tokens.  Values are checked;
- * what the model decides (vocabulary, context length) the engine checks.  shift: the
- * arguments stand so many places behind those of options.def.
+ * what the model decides (vocabulary, context length) the engine checks.
  */
-void		options_read(GenOptions *o, FunctionCallInfo fcinfo, int shift);
+void		options_read(GenOptions *o, FunctionCallInfo fcinfo);
+
+/*
+ * Refuse what the caller has no room for: more than one answer, log-probabilities (answers:
+ * it has), what makes a beam search (beams: it is one).
+ */
+void		options_check_answers(const GenOptions *o, bool answers, bool beams);
 
 /* Fields for a WK_GENERATE message. */
 void		options_put(const GenOptions *o, WireOut *out);

@@ -60,6 +60,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	vllm_guc_init();
+	vllm_guc_http_init();
 	vllm_sql_init();
 	vllm_future_init();
 	batch_init();

@@ -25,7 +25,7 @@
 
 static const OptDef defs[POPT_COUNT] = {
 #define POOL_OPTION(name, tasks, type, tag, lo, hi, rule) \
-	[POPT_##name] = {#name, 0, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
+	[POPT_##name] = {#name, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
 #define POOL_ALIAS(alias, name)
 #include "pg/pool_options.def"
 #undef POOL_OPTION

@@ -39,6 +39,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "pg/api.h"
 #include "pg/client.h"
 #include "pg/encode.h"
 #include "pg/release.h"
@@ -365,6 +366,7 @@ vllm_sql_init(void)
 							 "replace: NUL is removed, the rest replaced. error: SQLSTATE 22021.",
 							 &vllm_invalid_text, INVALID_TEXT_REPLACE, invalid_text_values,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	vllm_api_init();
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = vllm_object_access;
 }

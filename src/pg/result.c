@@ -29,6 +29,14 @@ reply_field(Reply *r, const WireField *f)
 			r->text = f->s;
 			r->text_len = f->n;
 			break;
+		case WTAG_TOOL_CALLS:
+			r->tool_calls = f->s;
+			r->tool_calls_len = f->n;
+			break;
+		case WTAG_REASONING:
+			r->reasoning = f->s;
+			r->reasoning_len = f->n;
+			break;
 		case WTAG_TOKEN_IDS:
 			r->ids = *f;
 			break;

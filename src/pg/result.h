@@ -19,8 +19,18 @@ typedef struct Reply
 	const char *request;
 	size_t		request_len;
 
+	/*
+	 * Where a result may leave the error of an answer that is no value; who calls raises it
+	 * when its row is due.  NULL: the result throws it.
+	 */
+	ErrorData **refused;
+
 	const char *text;
 	size_t		text_len;
+	const char *reasoning;		/* NULL: none */
+	size_t		reasoning_len;
+	const char *tool_calls;		/* JSON array; NULL: none */
+	size_t		tool_calls_len;
 	WireField	ids;			/* .n = 0: none */
 	WireField	spans;
 	const char *finish_reason;	/* NULL: absent */

@@ -23,6 +23,7 @@
 #include "optimizer/optimizer.h"
 #include "utils/lsyscache.h"
 
+#include "pg/fn_args.h"
 #include "pg/options.h"
 #include "pg/vllm_pg.h"
 
@@ -35,17 +36,17 @@ PG_FUNCTION_INFO_V1(llm_support);
 #define SPEED_UNKNOWN	1024.0
 #define MEASURE_TOKENS	1000
 #define TOKENS_UNKNOWN		1024
-#define ARG_MAX_TOKENS		1
 
 /* How many tokens will the call generate?  node: its expression, or NULL. */
 static double
 estimate_tokens(Node *node)
 {
 	List	   *args = node && IsA(node, FuncExpr) ? ((FuncExpr *) node)->args : NIL;
+	int			at = args != NIL ? fn_arg_of(((FuncExpr *) node)->funcid, "max_tokens") : -1;
 
-	if (list_length(args) > ARG_MAX_TOKENS)
+	if (at >= 0 && at < list_length(args))
 	{
-		Node	   *arg = list_nth(args, ARG_MAX_TOKENS);
+		Node	   *arg = list_nth(args, at);
 
 		if (IsA(arg, Const) && !((Const *) arg)->constisnull &&
 			((Const *) arg)->consttype == INT4OID)

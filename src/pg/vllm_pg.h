@@ -20,6 +20,8 @@ extern int	vllm_engine_timeout;	/* ms */
 extern int	vllm_hang_timeout;	/* ms */
 extern int	vllm_max_queued_requests;	/* slots */
 extern int	vllm_ring_size;		/* kB per slot and direction */
+extern char *vllm_tool_call_parser;	/* '' = none */
+extern char *vllm_reasoning_parser; /* '' = none */
 extern char *vllm_engine_path;	/* vllm.engine_path: '' = $libdir's sibling bin */
 extern char *vllm_engine_args;	/* vllm.engine_args: "--fake" in tests */
 extern int	vllm_engine_nice;
@@ -49,7 +51,15 @@ extern int	vllm_job_batch_size;	/* rows */
 extern int	vllm_job_memory;		/* kB, each worker */
 extern int	vllm_job_transaction_time;	/* ms */
 
+/* the HTTP door (guc_http.c) */
+extern int	vllm_http_port;		/* 0 = no door */
+extern char *vllm_http_role;
+
 void		vllm_guc_init(void);
+void		vllm_guc_http_init(void);
+/* "name=value" lines for the door; the files whose change starts it anew, NULL-terminated */
+char	   *vllm_guc_http_config(void);
+const char *const *vllm_guc_http_files(void);
 /* the SQL functions' hooks and vllm.invalid_text (release.c): _PG_init calls it
  * before MarkGUCPrefixReserved */
 void		vllm_sql_init(void);

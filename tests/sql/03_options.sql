@@ -34,16 +34,40 @@ SELECT llm_generate('ok', params => '{"model": "tickets-2m"}');
 SELECT llm_generate('ok', params => '{}');
 
 -- unknown keys: the known ones are listed, with the one that was meant
-SELECT llm_generate('x', params => '{"max_tokenz": 5}');
-SELECT llm_generate('x', params => '{"Temperature": 5}');
-SELECT llm_generate('x', params => '{"completely_different": 5}');
-SELECT llm_generate('x', max_tokenz => 5);
+CREATE FUNCTION refuses(call text) RETURNS text LANGUAGE sql AS $$
+    SELECT regexp_replace(fails(call), '(Known parameters: max_tokens, temperature), [a-z_, ]*\.$', '\1, ...')
+$$;
+SELECT refuses($$SELECT llm_generate('x', params => '{"max_tokenz": 5}')$$);
+SELECT refuses($$SELECT llm_generate('x', params => '{"Temperature": 5}')$$);
+SELECT refuses($$SELECT llm_generate('x', params => '{"completely_different": 5}')$$);
+SELECT fails($$SELECT llm_generate('x', max_tokenz => 5)$$) LIKE '42883 %';
 SET vllm.default_params = '{"top_q": 0.5}';
-SELECT llm_generate('x');
+SELECT refuses($$SELECT llm_generate('x')$$);
 RESET vllm.default_params;
+DROP FUNCTION refuses;
 -- known, but not in this version
 SELECT fails(format('SELECT llm_generate(''x'', params => %L)', p)) FROM (VALUES
-    ('{"n": 2}'), ('{"logprobs": 5}'), ('{"response_format": {"type": "json_object"}}'), ('{"logit_bias": {"5": 1}}')) v (p);
+    ('{"n": 2}'), ('{"logprobs": 5}')) v (p);
+
+SELECT o, fails(format('SELECT llm_generate(''x'', %s)', o)) FROM (VALUES
+    ('priority => 1'),
+    ('cache_salt => ''s''')) v (o);
+
+-- a function of our own with options in an order of its own
+CREATE FUNCTION my_generate(prompt text, temperature float8, stranger int, params json, max_tokens int) RETURNS text
+AS '$libdir/vllm_pg', 'llm_generate' LANGUAGE C;
+SELECT vllm.control('log-clear');
+SELECT my_generate('own order', 0.25, 5, '{"top_p": 0.5}', 7);
+SELECT my_generate('own order ' || i, 0.5, NULL, NULL, i) FROM generate_series(1, 2) i;
+SELECT * FROM request_log();
+CREATE FUNCTION my_wrong(prompt text, temperature int) RETURNS text AS '$libdir/vllm_pg', 'llm_generate' LANGUAGE C;
+SELECT fails($$SELECT my_wrong('x', 1)$$);
+CREATE FUNCTION my_nameless(text, int) RETURNS text AS '$libdir/vllm_pg', 'llm_generate' LANGUAGE C;
+SELECT my_nameless('no names, no options', 1);
+-- what it is changes
+CREATE OR REPLACE FUNCTION my_nameless(prompt text, max_tokens int) RETURNS text AS '$libdir/vllm_pg', 'llm_generate' LANGUAGE C;
+SELECT my_nameless('now it has names', 3);
+DROP FUNCTION my_generate, my_wrong, my_nameless;
 
 -- every option with every kind of wrong value
 SELECT o, fails(format('SELECT llm_generate(''x'', %s)', o)) FROM (VALUES

@@ -31,6 +31,7 @@ BEGIN
     RETURN (j -> 0 -> 'Plan' ->> 'Total Cost')::float8;
 END $$;
 SELECT plan_cost('SELECT llm_generate(body, max_tokens => 1000) FROM docs') > 5 * plan_cost('SELECT llm_generate(body, max_tokens => 100) FROM docs') AS dearer,
+       plan_cost('SELECT llm_ask(body, max_tokens => 1000) FROM docs') > 5 * plan_cost('SELECT llm_ask(body, max_tokens => 100) FROM docs') AS ask_dearer,
        plan_rows('SELECT llm_generate_stream(''x'', max_tokens => 17)') AS stream_rows;
 -- a cheap condition comes first
 SELECT vllm.control('log-clear');

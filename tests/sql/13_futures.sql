@@ -6,6 +6,8 @@ FROM (SELECT proparallel AS parallel, pg_get_function_arguments(oid) AS args FRO
      (SELECT pg_get_function_arguments(oid) AS args FROM pg_proc WHERE proname = 'llm_generate') g;
 SELECT llm_submit('one two three', max_tokens => 2) AS a \gset
 SELECT llm_submit('@delay:100 late', timeout_ms => 60000) AS b \gset
+SELECT llm_submit_chat('[{"role": "user", "content": "a chat"}]', max_tokens => 50, chat_template => '{{ messages[0].content }} it is') AS chat \gset
+SELECT llm_result(:chat);
 SELECT llm_poll(:b) AS polled_b, count(*) AS listed FROM llm_futures;
 SELECT llm_result(:a), llm_result(:b);
 -- a result is fetched once

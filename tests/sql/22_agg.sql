@@ -71,7 +71,7 @@ SELECT fails($$SELECT llm_reduce(array_agg(repeat('x', 60)), 'Join:', max_tokens
 SELECT fails($$SELECT llm_reduce(ARRAY['x'], repeat('instruction ', 30))$$);
 -- an error of one prompt is the call's; other options are llm_generate's
 SELECT fails($$SELECT llm_reduce(array_agg(CASE WHEN i = 5 THEN '@error' ELSE repeat('y', 80) END), 'Join:') FROM generate_series(1, 9) i$$);
-SELECT fails(format('SELECT %s', call)) FROM (VALUES
+SELECT regexp_replace(fails(format('SELECT %s', call)), '(Known parameters: max_tokens), [a-z_, ]*\.$', '\1, ...') AS fails FROM (VALUES
     ($$llm_reduce(ARRAY['x'], NULL)$$), ($$llm_reduce(ARRAY['x'], 'I', temperature => 9)$$), ($$llm_reduce(ARRAY['x'], 'I', model => 'nobody')$$),
     ($$llm_agg('x', 'I', '{"temperature": 9}')$$), ($$llm_agg('x', 'I', '[]')$$), ($$llm_agg('x', 'I', '{"splitt": true}')$$), ($$llm_agg('x', 'I', '{"split": "x"}')$$),
     ($$llm_agg('x', i::text) FROM generate_series(1, 2) i$$), ($$llm_agg('x', NULL::text)$$)) c (call);

@@ -53,7 +53,23 @@ for my $v (@older)
 	is($node->safe_psql($db, q{SELECT llm_generate('old catalog'), (llm_generate_full('old catalog')).text,
 		llm_count_tokens('old catalog') > 0, (SELECT state FROM llm_stat_engine), (SELECT count(*) FROM llm_models)}),
 		'OLD CATALOG|OLD CATALOG|t|ready|1', "a catalog of $v works with this library");
+	# views and grants on functions that get new arguments
+	$node->safe_psql($db, qq{CREATE ROLE ${db}_role;
+		CREATE VIEW answers AS SELECT llm_generate('view of a ' || 'function', max_tokens => 50) AS a, llm_generate('b', 20) AS b,
+			(llm_generate_full('c')).finish_reason AS c;
+		REVOKE EXECUTE ON FUNCTION llm_generate FROM public; GRANT EXECUTE ON FUNCTION llm_generate TO ${db}_role});
+	my $looks = q{SELECT 'llm_generate'::regproc::oid, proacl::text, pg_get_viewdef('answers') FROM pg_proc WHERE oid = 'llm_generate'::regproc};
+	my $before = $node->safe_psql($db, $looks);
+	my $session = $node->background_psql($db);
+	is($session->query_safe('PREPARE old AS SELECT a, b, c FROM answers; EXECUTE old'), 'VIEW OF A FUNCTION|B|stop', "a view in $v");
 	$node->safe_psql($db, 'ALTER EXTENSION vllm_pg UPDATE');
+	is($session->query_safe('EXECUTE old'), 'VIEW OF A FUNCTION|B|stop', "update from $v: a prepared statement goes on");
+	$session->quit;
+	is($node->safe_psql($db, $looks), $before, "update from $v: the function, its grants and a view of it stay");
+	is($node->safe_psql($db, q{SELECT * FROM answers}), 'VIEW OF A FUNCTION|B|stop', "update from $v: the view goes on");
+	is($node->safe_psql($db, q{SELECT llm_generate('a b c', max_tokens => 1, presence_penalty => NULL, logit_bias => NULL)}), 'A',
+		"update from $v: there are new arguments");
+	$node->safe_psql($db, q{UPDATE pg_proc SET proacl = NULL WHERE oid = 'llm_generate'::regproc; DROP VIEW answers});
 	is($node->safe_psql($db, $shape), $fresh, "update from $v equals a fresh install");
 	is($node->safe_psql($db, 'SELECT * FROM vllm.model ORDER BY 1'), $fresh_rows, "update from $v: the same rows");
 }

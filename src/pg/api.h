@@ -1,0 +1,28 @@
+/*
+ * api.h
+ *	  Requests in OpenAI's and Anthropic's bodies (fn_api.c).
+ */
+#ifndef VLLM_PG_API_H
+#define VLLM_PG_API_H
+
+#include "postgres.h"
+
+#include "pg/engine_func.h"
+
+/* Its settings; _PG_init() by vllm_sql_init(). */
+void		vllm_api_init(void);
+
+/* llm_api's row of engine_func.def */
+void		api_head(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *api_input(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		api_result(const Reply *reply, Oid rettype, bool *isnull);
+
+/*
+ * What is stored that a request at `path` needs, JSON text in the caller's memory: of /v1/responses the items
+ * up to previous_id (NULL = none), of /v1/responses/ID the response.  NULL: nothing.
+ */
+char	   *api_store_find(const char *path, const char *previous_id);
+/* Keep a response, unless its request, whose fields these are, is of another path or says not to. */
+void		api_store_response(const char *request, size_t request_len, text *response);
+
+#endif

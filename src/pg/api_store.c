@@ -1,0 +1,93 @@
+/*
+ * api_store.c
+ *	  Responses that are kept: vllm.response, for previous_response_id and /v1/responses/ID.
+ *
+ * A row has the response and all items up to it, so that the next one needs no other.  Rows
+ * are the role's that made them (row-level security); the store is a table like any other,
+ * so what a transaction stores goes with it.
+ *
+ * Tests: tests/sql/30_bodies.sql.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "utils/builtins.h"
+
+#include "pg/api.h"
+#include "pg/encode.h"
+
+#define RESPONSES	"/v1/responses"
+
+/* The text in the only row and column of a query about `arg`, in the caller's memory; NULL: there is none. */
+static char *
+look_up(const char *sql, const char *arg)
+{
+	Oid			types[1] = {TEXTOID};
+	Datum		values[1] = {CStringGetTextDatum(arg)};
+	MemoryContext cxt = CurrentMemoryContext;
+	char	   *found = NULL;
+
+	SPI_connect();
+	if (SPI_execute_with_args(sql, 1, types, values, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read vllm.response");
+	if (SPI_processed == 1)
+	{
+		char	   *s = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+
+		found = s ? MemoryContextStrdup(cxt, s) : NULL;
+	}
+	SPI_finish();
+	return found;
+}
+
+char *
+api_store_find(const char *path, const char *previous_id)
+{
+	const char *id = path + strlen(RESPONSES);
+
+	if (strncmp(path, RESPONSES, strlen(RESPONSES)) != 0)
+		return NULL;
+	if (*id == '\0' || strcmp(id, "/") == 0)
+		return previous_id ? look_up("SELECT items::text FROM vllm.response WHERE id = $1", previous_id) : NULL;
+	if (*id != '/')
+		return NULL;
+	return look_up("SELECT response::text FROM vllm.response WHERE id = pg_catalog.split_part($1, '/', 4)", path);
+}
+
+/* The path and the body of a request's fields. */
+static bool
+is_response(const char *fields, size_t n, text **body)
+{
+	WireIn		in = {.p = fields,.end = fields + n};
+	WireField	f;
+	bool		found = false;
+
+	*body = NULL;
+	while (wire_next(&in, &f) > 0)
+	{
+		if (f.tag == WTAG_API_PATH)
+			found = f.n >= strlen(RESPONSES) && strncmp(f.s, RESPONSES, strlen(RESPONSES)) == 0 &&
+				(f.n == strlen(RESPONSES) || (f.n == strlen(RESPONSES) + 1 && f.s[f.n - 1] == '/'));
+		else if (f.tag == WTAG_API_BODY)
+			*body = text_from_wire(f.s, f.n);
+	}
+	return found && *body != NULL;
+}
+
+void
+api_store_response(const char *request, size_t request_len, text *response)
+{
+	Oid			types[2] = {JSONOID, JSONOID};
+	Datum		values[2];
+	text	   *body;
+
+	if (!is_response(request, request_len, &body))
+		return;
+	values[0] = PointerGetDatum(body);
+	values[1] = PointerGetDatum(response);
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT vllm.store_response($1, $2)", 2, types, values, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not write vllm.response");
+	SPI_finish();
+}

@@ -1,0 +1,349 @@
+/*
+ * fn_api.c
+ *	  llm_api (a row of engine_func.def), llm_api_stream.
+ *
+ * Bodies of OpenAI's and Anthropic's interfaces go to the engine as they are, which reads
+ * and answers them (engine/api.h).  What is the backend's: the body's "model" is looked up
+ * in the catalog, under the current user's privileges, and unknown members become
+ * warnings.  v1_chat_completions() and its kin are SQL functions that the planner inlines.
+ *
+ * With on_error => 'return' an error that says no to the body, whoever finds it, becomes
+ * the answer; one body is made in one place, so the engine is told of the backend's, too.
+ *
+ * Tests: tests/sql/30_bodies.sql.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/json.h"
+#include "utils/jsonfuncs.h"
+
+#include "pg/api.h"
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/generate.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_api_stream);
+
+#define ARG_PATH		0
+#define ARG_BODY		1
+#define ARG_ON_ERROR	2
+
+/* endpoints that need no model */
+#define MODELS_PATH		"/v1/models"
+#define RESPONSE_PATH	"/v1/responses/"
+/* what is stored when it is answered */
+#define RESPONSES_PATH	"/v1/responses"
+
+typedef enum UnknownParams
+{
+	UNKNOWN_WARN = 0, UNKNOWN_ERROR, UNKNOWN_IGNORE
+} UnknownParams;
+
+static const struct config_enum_entry unknown_values[] = {
+	{"warn", UNKNOWN_WARN, false},
+	{"error", UNKNOWN_ERROR, false},
+	{"ignore", UNKNOWN_IGNORE, false},
+	{NULL, 0, false}
+};
+
+static int	vllm_unknown_params = UNKNOWN_WARN;
+static bool vllm_trust_request_chat_template = false;
+
+void
+vllm_api_init(void)
+{
+	DefineCustomEnumVariable("vllm.unknown_params",
+							 "What to do about unknown fields of a request's body (llm_api and the v1_ functions).",
+							 NULL,
+							 &vllm_unknown_params, UNKNOWN_WARN, unknown_values,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("vllm.trust_request_chat_template",
+							 "Lets a request's body bring a chat template of its own.",
+							 NULL,
+							 &vllm_trust_request_chat_template, false,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+/* ---- the request ---- */
+
+/* on_error => 'return' */
+static bool
+errors_as_body(FunctionCallInfo fcinfo)
+{
+	char	   *how;
+
+	if (PG_NARGS() <= ARG_ON_ERROR || PG_ARGISNULL(ARG_ON_ERROR))
+		return false;
+	how = text_to_cstring(PG_GETARG_TEXT_PP(ARG_ON_ERROR));
+	if (strcmp(how, "return") != 0 && strcmp(how, "raise") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("on_error must be \"raise\" or \"return\", got \"%s\"", how)));
+	return strcmp(how, "return") == 0;
+}
+
+/* llm_api(path text, body json, on_error text) */
+void
+api_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	WireOut		out = vclient_out(&r->body);
+	const char *unknown = unknown_values[vllm_unknown_params].name;
+
+	r->kind = WK_API;
+	r->model = vllm_model;		/* of the body, as input() finds */
+	r->timeout_ms = 0;
+	r->deterministic = false;
+	wire_put_int(&out, WTAG_API_AS_BODY, errors_as_body(fcinfo));
+	wire_put_str(&out, WTAG_API_UNKNOWN, unknown, strlen(unknown));
+	wire_put_int(&out, WTAG_API_TRUST_TEMPLATE, vllm_trust_request_chat_template);
+}
+
+/* A member of the body, as text; NULL if there is none. */
+static char *
+body_member(FunctionCallInfo fcinfo, const char *name)
+{
+	LOCAL_FCINFO(call, 2);
+	Datum		value;
+
+	InitFunctionCallInfoData(*call, NULL, 2, InvalidOid, NULL, NULL);
+	call->args[0].value = PG_GETARG_DATUM(ARG_BODY);
+	call->args[0].isnull = false;
+	call->args[1].value = CStringGetTextDatum(name);
+	call->args[1].isnull = false;
+	value = json_object_field_text(call);
+	return call->isnull ? NULL : TextDatumGetCString(value);
+}
+
+static bool
+is_text(const char *s, const char *word)
+{
+	return s != NULL && strcmp(s, word) == 0;
+}
+
+static void
+put_model(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	WireOut		out = vclient_out(&r->body);
+	char	   *path = text_to_cstring(PG_GETARG_TEXT_PP(ARG_PATH));
+	ModelRow   *model;
+	char	   *stored = api_store_find(path, body_member(fcinfo, "previous_response_id"));
+	ListCell   *cell;
+
+	if (strcmp(path, RESPONSES_PATH) == 0 && !is_text(body_member(fcinfo, "store"), "false"))
+	{
+		/* before the model works for nothing */
+		PreventCommandIfReadOnly("/v1/responses without \"store\": false");
+		PreventCommandIfParallelMode("/v1/responses without \"store\": false");
+	}
+	if (stored)
+		wire_put_text(&out, WTAG_API_PREVIOUS, stored, strlen(stored));
+	if (strncmp(path, RESPONSE_PATH, strlen(RESPONSE_PATH)) == 0)
+	{
+		vclient_put_identity(&out);
+		return;
+	}
+	if (strncmp(path, MODELS_PATH, strlen(MODELS_PATH)) == 0)
+	{
+		vclient_put_identity(&out);
+		foreach(cell, catalog_list())
+		{
+			model = lfirst(cell);
+			if (catalog_may_use(model, GetUserId()))
+				wire_put_text(&out, WTAG_API_MODEL, model->name, strlen(model->name));
+		}
+		return;
+	}
+	model = catalog_model_for_use(body_member(fcinfo, "model"));
+	r->model = model->name;
+	catalog_put(model, &out);
+}
+
+/* What is sent instead of a body that is refused. */
+static void
+put_refusal(EngineRequest *r, const ErrorData *e)
+{
+	WireOut		out = vclient_out(&r->body);
+	const char *state = unpack_sql_state(e->sqlerrcode);
+
+	wire_put_str(&out, WTAG_SQLSTATE, state, strlen(state));
+	wire_put_text(&out, WTAG_MESSAGE, e->message, strlen(e->message));
+	if (e->detail != NULL)
+		wire_put_text(&out, WTAG_DETAIL, e->detail, strlen(e->detail));
+	if (e->hint != NULL)
+		wire_put_text(&out, WTAG_HINT, e->hint, strlen(e->hint));
+}
+
+ErrorData *
+api_input(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	static const EngineFunc looks_up = {.head = put_model};
+	text	   *path = PG_GETARG_TEXT_PP(ARG_PATH);
+	text	   *body = PG_GETARG_TEXT_PP(ARG_BODY);
+	WireOut		out = vclient_out(&r->body);
+	int			from = r->body.len;
+	ErrorData  *refused = generate_check_length("body", body);
+
+	if (refused == NULL)
+		refused = engine_func_head(&looks_up, r, fcinfo);
+	if (refused != NULL && !errors_as_body(fcinfo))
+		return refused;
+	wire_put_text(&out, WTAG_API_PATH, VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path));
+	if (refused == NULL)
+		wire_put_text(&out, WTAG_API_BODY, VARDATA_ANY(body), VARSIZE_ANY_EXHDR(body));
+	else
+	{
+		r->body.len = from;		/* nothing of what was put before */
+		wire_put_text(&out, WTAG_API_PATH, VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path));
+		put_refusal(r, refused);
+	}
+	return NULL;
+}
+
+/* ---- the answer ---- */
+
+static void
+raise_warnings(const char *fields, size_t n)
+{
+	WireIn		in = {.p = fields,.end = fields + n};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_API_WARNING)
+			ereport(WARNING,
+					(errmsg("%s", text_to_cstring(text_from_wire(f.s, f.n))),
+					 errhint("Setting vllm.unknown_params decides.")));
+}
+
+/* Its status, as HTTP has it. */
+static int64
+status_of(const char *fields, size_t n)
+{
+	WireIn		in = {.p = fields,.end = fields + n};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_API_STATUS)
+			return f.i;
+	return 0;
+}
+
+Datum
+api_result(const Reply *reply, Oid rettype, bool *isnull)
+{
+	text	   *body = reply_text(reply);
+
+	raise_warnings(reply->fields, reply->fields_len);
+	if (status_of(reply->fields, reply->fields_len) == 200)
+		api_store_response(reply->request, reply->request_len, body);
+	*isnull = false;
+	return PointerGetDatum(body);
+}
+
+/* ---- llm_api_stream(path text, body json, on_error text) ---- */
+
+typedef struct ApiStream
+{
+	EngineRequest request;		/* its body must live as long as the call */
+	Call	   *call;
+	bool		finished;
+	text	   *last;			/* the chunk before; in memory of its own */
+	MemoryContext cxt;
+} ApiStream;
+
+static void
+stream_begin(ApiStream *s, FunctionCallInfo fcinfo, MemoryContext cxt)
+{
+	ErrorData  *refused;
+	WireOut		out;
+
+	s->cxt = cxt;
+	initStringInfo(&s->request.body);
+	api_head(&s->request, fcinfo);
+	refused = api_input(&s->request, fcinfo);
+	if (refused)
+		ThrowErrorData(refused);
+	out = vclient_out(&s->request.body);
+	wire_put_int(&out, WTAG_STREAM, 1);
+	vclient_require_engine();
+	s->call = vcall_begin(cxt, s->request.kind, &s->request.body, s->request.model, s->request.timeout_ms);
+}
+
+/* The chunk that was sent last has the whole of a response. */
+static void
+keep_last(ApiStream *s, const text *chunk)
+{
+	if (s->last != NULL)
+		pfree(s->last);
+	s->last = (text *) MemoryContextAlloc(s->cxt, VARSIZE_ANY(chunk));
+	memcpy(s->last, chunk, VARSIZE_ANY(chunk));
+}
+
+static void
+store_streamed(ApiStream *s)
+{
+	LOCAL_FCINFO(call, 2);
+	Datum		response;
+
+	InitFunctionCallInfoData(*call, NULL, 2, InvalidOid, NULL, NULL);
+	call->args[0].value = PointerGetDatum(s->last);
+	call->args[0].isnull = false;
+	call->args[1].value = CStringGetTextDatum("response");
+	call->args[1].isnull = false;
+	response = json_object_field(call);
+	if (!call->isnull)
+		api_store_response(s->request.body.data, s->request.body.len, DatumGetTextPP(response));
+}
+
+Datum
+llm_api_stream(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *fctx;
+	ApiStream  *s;
+	CallFrame	f;
+	Reply		reply;
+	Datum		row;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		MemoryContext old;
+
+		fctx = SRF_FIRSTCALL_INIT();
+		old = MemoryContextSwitchTo(fctx->multi_call_memory_ctx);
+		s = palloc0(sizeof(ApiStream));
+		fctx->user_fctx = s;
+		if (PG_ARGISNULL(ARG_PATH) || PG_ARGISNULL(ARG_BODY))
+			s->finished = true;
+		else
+			stream_begin(s, fcinfo, fctx->multi_call_memory_ctx);
+		MemoryContextSwitchTo(old);
+	}
+
+	fctx = SRF_PERCALL_SETUP();
+	s = fctx->user_fctx;
+	if (s->finished)
+		SRF_RETURN_DONE(fctx);
+	generate_next(s->call, &f);
+	reply_read(&reply, &f);
+	row = PointerGetDatum(reply_text(&reply));
+	if (!f.final)
+	{
+		keep_last(s, DatumGetTextPP(row));
+		SRF_RETURN_NEXT(fctx, row);
+	}
+	/* the last frame has a chunk only if that is an error */
+	s->finished = true;
+	raise_warnings(f.data, f.len);
+	if (s->last != NULL && status_of(f.data, f.len) == 200)
+		store_streamed(s);
+	vcall_end(s->call);
+	if (VARSIZE_ANY_EXHDR(DatumGetPointer(row)) == 0)
+		SRF_RETURN_DONE(fctx);
+	SRF_RETURN_NEXT(fctx, row);
+}

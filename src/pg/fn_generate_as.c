@@ -1,0 +1,287 @@
+/*
+ * fn_generate_as.c
+ *	  Answers of an SQL type: llm_generate_as, llm_extract, llm_generate_json (rows of
+ *	  engine_func.def).
+ *
+ * The type's exact schema goes with the request, so the model can write nothing else, and
+ * the answer is cast here (type_shape.h).  Two things can go wrong: the answer is cut off
+ * (max_tokens, the end of the context), or a CHECK says no that the schema can't say.  Both are
+ * an ERROR, or NULL if on_error is 'null'.  The engine's own errors are always raised.
+ *
+ * llm_extract() asks with a prompt of its own, which has the schema as a reader wants it: as a
+ * user's turn where the model has a chat template, else as plain text.
+ *
+ * How a result is to be read stands in the request's NOTE: 'n' for on_error => 'null', '?' for a
+ * value that may be null.
+ *
+ * Tests: tests/sql/28_types.sql, tests/t/086_types.pl.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
+#include "utils/lsyscache.h"
+
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/fn_args.h"
+#include "pg/generate.h"
+#include "pg/options.h"
+#include "pg/type_shape.h"
+
+#define NOTE_NULL_ON_ERROR	'n'
+#define NOTE_NULLABLE		'?'
+
+/* what the text follows; documented in docs/types.md */
+static const char extract_task[] = "Extract what the JSON schema asks for from the text. Answer with JSON only.\n\nJSON schema: %s\n\n";
+
+/* ---- requests ---- */
+
+static bool
+null_on_error(FunctionCallInfo fcinfo)
+{
+	int			arg = fn_arg_given(fcinfo, "on_error");
+	char	   *how;
+
+	if (arg < 0)
+		return false;
+	how = text_to_cstring(PG_GETARG_TEXT_PP(arg));
+	if (strcmp(how, "error") != 0 && strcmp(how, "null") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("on_error must be error or null, got \"%s\"", how)));
+	return strcmp(how, "null") == 0;
+}
+
+/* Options that would leave something else than the JSON text. */
+static void
+check_options(const GenOptions *o)
+{
+	const char *bad = NULL;
+
+	if (o->v[OPT_json_schema].set || o->v[OPT_regex].set || o->v[OPT_choice].set || o->v[OPT_grammar].set ||
+		o->v[OPT_structured_outputs].set || o->v[OPT_response_format].set)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the answer has a schema already"),
+				 errdetail("json_schema, regex, choice, grammar, structured_outputs and response_format can't be given here.")));
+	if (o->v[OPT_stop].set && o->v[OPT_stop].n > 0)
+		bad = "stop";
+	else if (o->v[OPT_stop_token_ids].set && o->v[OPT_stop_token_ids].n > 0)
+		bad = "stop_token_ids";
+	else if (o->v[OPT_detokenize].set && !o->v[OPT_detokenize].i)
+		bad = "detokenize";
+	if (bad != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s can't be given where the answer is one JSON text", bad),
+				 errdetail("parameter=%s", bad)));
+}
+
+/* Who says nothing of max_tokens gets the rest of the context: half a JSON text is none. */
+static void
+head(EngineRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable)
+{
+	GenOptions	options;
+	WireOut		out = vclient_out(&r->body);
+	char		note[3];
+	int			n = 0;
+
+	options_read(&options, fcinfo);
+	check_options(&options);
+	options.v[OPT_json_schema].set = true;
+	options.v[OPT_json_schema].n = 1;
+	options.v[OPT_json_schema].strs = palloc(sizeof(char *));
+	options.v[OPT_json_schema].strs[0] = schema;
+	if (options.default_max_tokens)
+		options.v[OPT_max_tokens].set = false;
+	generate_head_of(r, &options, 0);
+	if (null_on_error(fcinfo))
+		note[n++] = NOTE_NULL_ON_ERROR;
+	if (nullable)
+		note[n++] = NOTE_NULLABLE;
+	wire_put_str(&out, WTAG_NOTE, note, n);
+}
+
+/* The type of the argument "sample". */
+static Oid
+sample_type(FunctionCallInfo fcinfo)
+{
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, fn_arg(fcinfo, "sample"));
+
+	if (!OidIsValid(type))
+		elog(ERROR, "could not determine the type of the sample");
+	return type;
+}
+
+/* May what is looked for be missing?  An object says so of its members, an array is empty. */
+static bool
+may_be_missing(const TypeShape *s)
+{
+	return !s->not_null && s->kind != TYPE_COMPOSITE && s->kind != TYPE_ARRAY && s->kind != TYPE_JSON;
+}
+
+static void
+type_head(EngineRequest *r, FunctionCallInfo fcinfo, bool extract)
+{
+	TypeShape  *s = type_shape(sample_type(fcinfo), -1);
+	bool		nullable = extract && may_be_missing(s);
+	StringInfoData schema;
+
+	initStringInfo(&schema);
+	type_schema(&schema, s, nullable, SCHEMA_EXACT);
+	head(r, fcinfo, schema.data, nullable);
+}
+
+static char *
+given_schema(FunctionCallInfo fcinfo)
+{
+	int			arg = fn_arg_given(fcinfo, "schema");
+
+	if (arg < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("schema must not be null")));
+	return TextDatumGetCString(PG_GETARG_DATUM(arg));
+}
+
+void
+generate_as_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	type_head(r, fcinfo, false);
+}
+
+void
+generate_json_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	head(r, fcinfo, given_schema(fcinfo), false);
+}
+
+void
+extract_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	type_head(r, fcinfo, true);
+	chat_put_template(r, fcinfo);
+}
+
+void
+extract_json_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	head(r, fcinfo, given_schema(fcinfo), false);
+	chat_put_template(r, fcinfo);
+}
+
+/* Both the user's turn and, for models without a template, the plain prompt. */
+static ErrorData *
+extract_prompt(EngineRequest *r, FunctionCallInfo fcinfo, const char *schema)
+{
+	text	   *input = PG_GETARG_TEXT_PP(0);
+	int			instruction = fn_arg_given(fcinfo, "instruction");
+	ErrorData  *refused = generate_check_length("input", input);
+	WireOut		out = vclient_out(&r->body);
+	StringInfoData s;
+
+	if (refused != NULL)
+		return refused;
+	initStringInfo(&s);
+	appendStringInfo(&s, extract_task, schema);
+	if (instruction >= 0)
+		appendStringInfo(&s, "%s\n\n", TextDatumGetCString(PG_GETARG_DATUM(instruction)));
+	appendStringInfoString(&s, "Text: ");
+	appendBinaryStringInfo(&s, VARDATA_ANY(input), VARSIZE_ANY_EXHDR(input));
+	chat_put_turn(r, NULL, s.data, s.len);
+	appendStringInfoString(&s, "\n\nJSON: ");
+	wire_put_text(&out, WTAG_PROMPT, s.data, s.len);
+	return NULL;
+}
+
+ErrorData *
+extract_input(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	TypeShape  *s = type_shape(sample_type(fcinfo), -1);
+	StringInfoData schema;
+
+	initStringInfo(&schema);
+	type_schema(&schema, s, may_be_missing(s), SCHEMA_READABLE);
+	return extract_prompt(r, fcinfo, schema.data);
+}
+
+ErrorData *
+extract_json_input(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	return extract_prompt(r, fcinfo, given_schema(fcinfo));
+}
+
+/* ---- results ---- */
+
+static bool
+noted(const Reply *reply, char what)
+{
+	WireIn		in = {reply->request, reply->request + reply->request_len};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_NOTE)
+			return memchr(f.s, what, f.n) != NULL;
+	return false;
+}
+
+/* An answer that is no value: NULL, or an error, which the batch node keeps for its row. */
+static Datum
+no_value(const Reply *reply, ErrorData *why, bool *isnull)
+{
+	*isnull = true;
+	if (noted(reply, NOTE_NULL_ON_ERROR))
+		return (Datum) 0;
+	if (reply->refused == NULL)
+		ThrowErrorData(why);
+	*reply->refused = why;
+	return (Datum) 0;
+}
+
+/* Is the JSON text cut off?  Then why. */
+static ErrorData *
+cut_off(const Reply *reply)
+{
+	bool		no_reason;
+	Datum		reason = reply_finish_reason(reply, &no_reason);
+	char	   *why = no_reason ? "none" : TextDatumGetCString(reason);
+	ErrorData  *e;
+
+	if (strcmp(why, "stop") == 0)
+		return NULL;
+	e = palloc0(sizeof(ErrorData));
+	e->elevel = ERROR;
+	e->sqlerrcode = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+	e->message = psprintf("the model's JSON answer is cut off after " INT64_FORMAT " tokens", Max(reply->completion_tokens, 0));
+	e->detail = psprintf("finish_reason=%s", why);
+	e->hint = pstrdup("Raise max_tokens, bound what may be long in the schema, or ask for on_error => 'null'.");
+	e->assoc_context = CurrentMemoryContext;
+	return e;
+}
+
+Datum
+generate_json_result(const Reply *reply, Oid rettype, bool *isnull)
+{
+	ErrorData  *cut = cut_off(reply);
+
+	if (cut != NULL)
+		return no_value(reply, cut, isnull);
+	/* whatever the grammar let pass, json is checked once more */
+	*isnull = false;
+	return DirectFunctionCall1(json_in, CStringGetDatum(text_to_cstring(reply_text(reply))));
+}
+
+Datum
+generate_as_result(const Reply *reply, Oid rettype, bool *isnull)
+{
+	ErrorData  *refused = cut_off(reply);
+	Datum		value = (Datum) 0;
+
+	if (refused == NULL)
+		refused = type_value(type_shape(rettype, -1), json_tree(reply_text(reply)), noted(reply, NOTE_NULLABLE), &value, isnull);
+	return refused == NULL ? value : no_value(reply, refused, isnull);
+}

@@ -1,0 +1,220 @@
+/*
+ * fn_run_batch.c
+ *	  llm_run_batch, llm_run_batch_file: many bodies, as OpenAI's batch files have them.
+ *
+ * Both are one query over llm_api(), so that the batch node keeps the requests in flight
+ * and their answers in order: a row that is refused becomes an answer that says so, and the
+ * others go on.  (An engine that is lost is no answer: it ends the statement.)
+ *
+ * The file form reads the file into a temporary table by COPY, which checks the
+ * privileges, and writes the other file when all is answered: never half of it.
+ *
+ * Tests: tests/sql/30_bodies.sql, tests/t/082_bodies.pl.
+ */
+#include "postgres.h"
+
+#include "commands/extension.h"
+#include "common/jsonapi.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+
+#include "pg/compat.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_json_or_null);
+PG_FUNCTION_INFO_V1(llm_run_batch);
+PG_FUNCTION_INFO_V1(llm_run_batch_file);
+
+#define FETCH	100				/* rows at a time */
+
+Datum
+llm_json_or_null(PG_FUNCTION_ARGS)
+{
+	text	   *line = PG_GETARG_TEXT_PP(0);
+
+	if (pg_parse_json(compat_json_lexer(line), &nullSemAction) != JSON_SUCCESS)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(line);
+}
+
+/* The schema of the extension's functions, as an identifier. */
+static const char *
+schema_of(FunctionCallInfo fcinfo)
+{
+	return quote_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)));
+}
+
+/*
+ * SELECT n, custom_id, body of the answer FROM rows, which has the columns n, custom_id,
+ * url and body; the answers come in the order of n.
+ */
+static void
+append_answers(StringInfo s, FunctionCallInfo fcinfo, const char *rows)
+{
+	appendStringInfo(s,
+					 "SELECT n, custom_id, CASE WHEN refusal IS NULL THEN %s.llm_api(url, body, 'return') ELSE refusal END AS answer "
+					 "FROM (SELECT n, custom_id, url, body, vllm.batch_refusal(custom_id, url, body, nth) AS refusal "
+					 "FROM (SELECT n, custom_id, url, body, pg_catalog.row_number() OVER (PARTITION BY custom_id ORDER BY n) AS nth "
+					 "FROM (%s) AS r) AS r ORDER BY n) AS r",
+					 schema_of(fcinfo), rows);
+}
+
+/* A setting for the rest of the function; undone by AtEOXact_GUC(). */
+static void
+set_local(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* Run what returns no rows. */
+static void
+run(const char *sql, int expected)
+{
+	if (SPI_execute(sql, false, 0) != expected)
+		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(SPI_result));
+}
+
+/* Rows of a cursor into the function's result. */
+static void
+take_rows(ReturnSetInfo *rsinfo, const char *sql)
+{
+	SPIPlanPtr	plan = SPI_prepare(sql, 0, NULL);
+	Portal		portal;
+	Datum		values[4];
+	bool		nulls[4];
+
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	portal = SPI_cursor_open(NULL, plan, NULL, NULL, false);
+	for (;;)
+	{
+		SPI_cursor_fetch(portal, true, FETCH);
+		if (SPI_processed == 0)
+			break;
+		for (uint64 i = 0; i < SPI_processed; i++)
+		{
+			for (int c = 0; c < 4; c++)
+				values[c] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, c + 1, &nulls[c]);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		}
+		SPI_freetuptable(SPI_tuptable);
+	}
+	SPI_cursor_close(portal);
+}
+
+/* llm_run_batch(query text, window int) */
+Datum
+llm_run_batch(PG_FUNCTION_ARGS)
+{
+	int			nest = NewGUCNestLevel();
+	StringInfoData rows;
+	StringInfoData sql;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("query must not be null")));
+	if (!PG_ARGISNULL(1))
+	{
+		if (PG_GETARG_INT32(1) < 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("window must be at least 1, got %d", PG_GETARG_INT32(1))));
+		set_local("vllm.batch_window", psprintf("%d", PG_GETARG_INT32(1)));
+	}
+	initStringInfo(&rows);
+	appendStringInfo(&rows,
+					 "SELECT pg_catalog.row_number() OVER () AS n, custom_id::text, url::text, body::json FROM (%s\n) AS q(custom_id, url, body)",
+					 text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	initStringInfo(&sql);
+	appendStringInfoString(&sql,
+						   "SELECT custom_id, status, CASE WHEN status = 200 THEN answer END, CASE WHEN status <> 200 THEN answer->'error' END "
+						   "FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM (");
+	append_answers(&sql, fcinfo, rows.data);
+	appendStringInfoString(&sql, ") AS a OFFSET 0) AS a");
+	SPI_connect();
+	take_rows((ReturnSetInfo *) fcinfo->resultinfo, sql.data);
+	SPI_finish();
+	AtEOXact_GUC(true, nest);
+	return (Datum) 0;
+}
+
+/* ---- llm_run_batch_file(input_path text, output_path text, model text) ---- */
+
+#define LINES	"pg_temp.vllm_batch_lines"
+#define ANSWERS "pg_temp.vllm_batch_answers"
+
+/* A line is a line: no quotes, no columns. */
+#define LINE_FORMAT "(FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02')"
+
+/* url of a line that can't be sent is NULL */
+#define LINE_ROWS \
+	"SELECT n, line->>'custom_id' AS custom_id, CASE WHEN coalesce(line->>'method', 'POST') = 'POST' THEN line->>'url' END AS url, " \
+	"line->'body' AS body FROM (SELECT n, CASE WHEN json_typeof(j) = 'object' THEN j ELSE '{}'::json END AS line " \
+	"FROM (SELECT n, coalesce(vllm.json_or_null(line), '{}'::json) AS j FROM " LINES " WHERE line ~ '[^[:space:]]') AS j) AS l"
+
+#define OUTPUT_LINE \
+	"SELECT n, status, pg_catalog.json_build_object('id', 'vllm-' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), 'custom_id', custom_id, " \
+	"'response', pg_catalog.json_build_object('status_code', status, 'request_id', 'vllm-batch-' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), " \
+	"'body', CASE WHEN status = 200 THEN answer END), 'error', CASE WHEN status <> 200 THEN answer->'error' END)::text AS line " \
+	"FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM ("
+
+static void
+answer_lines(FunctionCallInfo fcinfo, const char *input, const char *output)
+{
+	StringInfoData sql;
+
+	run("CREATE TEMPORARY TABLE vllm_batch_lines (n bigint GENERATED ALWAYS AS IDENTITY, line text)", SPI_OK_UTILITY);
+	run(psprintf("COPY " LINES " (line) FROM %s " LINE_FORMAT, quote_literal_cstr(input)), SPI_OK_UTILITY);
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, "CREATE TEMPORARY TABLE vllm_batch_answers AS " OUTPUT_LINE);
+	append_answers(&sql, fcinfo, LINE_ROWS);
+	appendStringInfoString(&sql, ") AS a OFFSET 0) AS a");
+	run(sql.data, SPI_OK_UTILITY);
+	run(psprintf("COPY (SELECT line FROM " ANSWERS " ORDER BY n) TO %s " LINE_FORMAT, quote_literal_cstr(output)), SPI_OK_UTILITY);
+}
+
+static char *
+path_arg(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+	return text_to_cstring(PG_GETARG_TEXT_PP(arg));
+}
+
+Datum
+llm_run_batch_file(PG_FUNCTION_ARGS)
+{
+	char	   *input = path_arg(fcinfo, 0, "input_path");
+	char	   *output = path_arg(fcinfo, 1, "output_path");
+	TimestampTz start = GetCurrentTimestamp();
+	int			nest = NewGUCNestLevel();
+	TupleDesc	desc;
+	Datum		values[4];
+	bool		nulls[4] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (!PG_ARGISNULL(2))
+		set_local("vllm.model", text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	SPI_connect();
+	answer_lines(fcinfo, input, output);
+	if (SPI_execute("SELECT count(*)::int, (count(*) FILTER (WHERE status = 200))::int, (count(*) FILTER (WHERE status <> 200))::int FROM " ANSWERS,
+					false, 1) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not count the answers of a batch");
+	for (int i = 0; i < 3; i++)
+		values[i] = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i + 1, &nulls[i]);
+	values[3] = Float8GetDatum((GetCurrentTimestamp() - start) / 1000.0);
+	run("DROP TABLE " LINES ", " ANSWERS, SPI_OK_UTILITY);
+	SPI_finish();
+	AtEOXact_GUC(true, nest);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

@@ -1,0 +1,545 @@
+/*
+ * type_check.c
+ *	  What the CHECKs of a domain say, as keywords of JSON Schema.
+ *
+ * Read are, joined by AND, and by OR where all arms can be read:
+ *
+ *	 VALUE < 5, 0 <= VALUE, BETWEEN		minimum, maximum, exclusive or not
+ *	 VALUE = 'x', VALUE IN (...)		enum
+ *	 VALUE <> 'x', VALUE NOT IN (...)	not
+ *	 VALUE ~ '^[a-z]+$', LIKE, SIMILAR TO	pattern
+ *	 length(VALUE) <= 10				minLength, maxLength
+ *	 cardinality(VALUE) > 0				minItems, maxItems
+ *	 VALUE IS NOT NULL
+ *
+ * A keyword may say less than all that the CHECK allows, never more.  So where a number is rounded
+ * when it is stored (floats, numerics with a scale) a bound becomes the outermost number that
+ * can be stored; rounding keeps the order, so what lies within it stays within.
+ * The expression is the planner's: constants are folded.
+ *
+ * Tests: tests/sql/28_types.sql.
+ */
+#include "postgres.h"
+
+#include <ctype.h>
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
+#include "common/shortest_dec.h"
+#include "nodes/execnodes.h"
+#include "nodes/primnodes.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/numeric.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+#include "pg/type_pattern.h"
+#include "pg/type_shape.h"
+#include "pg/type_string.h"
+
+/* Of the operators that are read. */
+typedef enum Compare
+{
+	CMP_NONE, CMP_LT, CMP_LE, CMP_EQ, CMP_NE, CMP_GE, CMP_GT, CMP_MATCH, CMP_LIKE
+} Compare;
+
+static bool read_expr(TypeShape *s, List **to, Node *e);
+
+static void
+add(List **to, const char *name, const char *value)
+{
+	SchemaKeyword *k = palloc(sizeof(SchemaKeyword));
+
+	k->name = name;
+	k->value = value;
+	*to = lappend(*to, k);
+}
+
+/* ---- operators ---- */
+
+static Compare
+compare_of(Oid opno)
+{
+	static const struct
+	{
+		const char *name;
+		Compare		cmp;
+	}			names[] = {
+		{"<", CMP_LT}, {"<=", CMP_LE}, {"=", CMP_EQ}, {"<>", CMP_NE}, {">=", CMP_GE}, {">", CMP_GT},
+		{"~", CMP_MATCH}, {"~~", CMP_LIKE}
+	};
+	HeapTuple	tup = SearchSysCache1(OPEROID, ObjectIdGetDatum(opno));
+	Form_pg_operator op;
+	Compare		cmp = CMP_NONE;
+
+	if (!HeapTupleIsValid(tup))
+		return CMP_NONE;
+	op = (Form_pg_operator) GETSTRUCT(tup);
+	for (int i = 0; i < (int) lengthof(names) && op->oprnamespace == PG_CATALOG_NAMESPACE; i++)
+		if (strcmp(NameStr(op->oprname), names[i].name) == 0)
+			cmp = names[i].cmp;
+	ReleaseSysCache(tup);
+	return cmp;
+}
+
+static Compare
+turned(Compare c)
+{
+	switch (c)
+	{
+		case CMP_LT:
+			return CMP_GT;
+		case CMP_LE:
+			return CMP_GE;
+		case CMP_GE:
+			return CMP_LE;
+		case CMP_GT:
+			return CMP_LT;
+		case CMP_EQ:
+		case CMP_NE:
+			return c;
+		default:
+			return CMP_NONE;
+	}
+}
+
+static bool
+is_number_type(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID || type == FLOAT4OID || type == FLOAT8OID;
+}
+
+/* Numbers that an exact cast goes up to. */
+static int
+width_of(Oid type)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return 1;
+		case INT4OID:
+			return 2;
+		case INT8OID:
+			return 3;
+		case NUMERICOID:
+			return 4;
+		default:
+			return 0;
+	}
+}
+
+/* A cast of the value that keeps it as it is? */
+static bool
+keeps_value(const TypeShape *s, Oid type)
+{
+	if (s->kind == TYPE_INT)
+		return width_of(s->base) < width_of(type) || (type == FLOAT8OID && (s->base == INT2OID || s->base == INT4OID));
+	return s->base == FLOAT4OID && type == FLOAT8OID;
+}
+
+/* The value of the domain, maybe cast. */
+static bool
+is_value(const TypeShape *s, Node *e)
+{
+	if (IsA(e, RelabelType))
+	{
+		RelabelType *r = (RelabelType *) e;
+
+		return (r->resulttype == s->base || r->resulttype == TEXTOID || r->resulttype == VARCHAROID) && is_value(s, (Node *) r->arg);
+	}
+	if (IsA(e, FuncExpr))
+	{
+		FuncExpr   *f = (FuncExpr *) e;
+
+		return list_length(f->args) == 1 && f->funcformat != COERCE_EXPLICIT_CALL &&
+			keeps_value(s, f->funcresulttype) && is_value(s, linitial(f->args));
+	}
+	return IsA(e, CoerceToDomainValue);
+}
+
+/* A call of one of pg_catalog's functions with the value as its first argument. */
+static bool
+is_call(const TypeShape *s, Node *e, const char *const *names)
+{
+	FuncExpr   *f = (FuncExpr *) e;
+	char	   *name;
+
+	if (!IsA(e, FuncExpr) || f->args == NIL || get_func_namespace(f->funcid) != PG_CATALOG_NAMESPACE || !is_value(s, linitial(f->args)))
+		return false;
+	name = get_func_name(f->funcid);
+	if (name == NULL)
+		return false;
+	for (; *names != NULL; names++)
+		if (strcmp(name, *names) == 0)
+			return true;
+	return false;
+}
+
+/* ---- numbers ---- */
+
+/* As written in JSON, whatever extra_float_digits is. */
+static char *
+number_text(Oid type, Datum value)
+{
+	Oid			function;
+	bool		varlena;
+
+	if (type == FLOAT4OID)
+		return float_to_shortest_decimal(DatumGetFloat4(value));
+	if (type == FLOAT8OID)
+		return double_to_shortest_decimal(DatumGetFloat8(value));
+	getTypeOutputInfo(type, &function, &varlena);
+	return OidOutputFunctionCall(function, value);
+}
+
+static bool
+is_finite(const char *number)
+{
+	return number[0] == '-' ? isdigit((unsigned char) number[1]) : isdigit((unsigned char) number[0]);
+}
+
+/* The float nearest to the bound c on its allowed side. */
+static char *
+float_bound(const TypeShape *s, double c, bool upper, bool exclusive)
+{
+	if (s->base == FLOAT4OID)
+	{
+		float		f = (float) c;
+
+		if (upper ? (exclusive ? f >= c : f > c) : (exclusive ? f <= c : f < c))
+			f = nextafterf(f, upper ? -INFINITY : INFINITY);
+		return isinf(f) ? NULL : number_text(FLOAT4OID, Float4GetDatum(f));
+	}
+	if (exclusive)
+		c = nextafter(c, upper ? -INFINITY : INFINITY);
+	return isinf(c) ? NULL : number_text(FLOAT8OID, Float8GetDatum(c));
+}
+
+/* The same among numbers with a scale. */
+static char *
+scaled_bound(int scale, const char *c, bool upper, bool exclusive)
+{
+	Datum		n = type_numeric(c);
+	Datum		unit = type_numeric(psprintf("1e%d", -scale));
+	Datum		t = DirectFunctionCall2(numeric_trunc, n, Int32GetDatum(scale));
+	PGFunction	beyond = upper ? numeric_gt : numeric_lt;
+	PGFunction	step = upper ? numeric_sub : numeric_add;
+
+	if (DatumGetBool(DirectFunctionCall2(beyond, t, n)) ||
+		(exclusive && DatumGetBool(DirectFunctionCall2(numeric_eq, t, n))))
+		t = DirectFunctionCall2(step, t, unit);
+	return DatumGetCString(DirectFunctionCall1(numeric_out, t));
+}
+
+static bool
+read_bound(const TypeShape *s, List **to, Compare cmp, const Const *c)
+{
+	bool		upper = cmp == CMP_LT || cmp == CMP_LE;
+	bool		exclusive = cmp == CMP_LT || cmp == CMP_GT;
+	char	   *number;
+
+	if (!is_number_type(c->consttype))
+		return false;
+	number = number_text(c->consttype, c->constvalue);
+	if (!is_finite(number))
+		return false;
+	if (s->kind == TYPE_FLOAT)
+	{
+		if (c->consttype != FLOAT8OID && c->consttype != FLOAT4OID)
+			return false;
+		number = float_bound(s, c->consttype == FLOAT8OID ? DatumGetFloat8(c->constvalue) : DatumGetFloat4(c->constvalue), upper, exclusive);
+		exclusive = false;
+	}
+	else if (s->kind == TYPE_INT)
+	{
+		number = scaled_bound(0, number, upper, exclusive);
+		exclusive = false;
+	}
+	else if (s->kind == TYPE_NUMERIC && s->base_typmod >= (int32) VARHDRSZ)
+	{
+		number = scaled_bound((((s->base_typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024, number, upper, exclusive);
+		exclusive = false;
+	}
+	else if (s->kind != TYPE_NUMERIC)
+		return false;
+	if (number == NULL)
+		return false;
+	add(to, exclusive ? (upper ? "exclusiveMaximum" : "exclusiveMinimum") : (upper ? "maximum" : "minimum"), number);
+	return true;
+}
+
+/* ---- lists ---- */
+
+/* A constant as JSON; NULL: one that values of this type aren't compared with so. */
+static char *
+constant_json(const TypeShape *s, Oid type, Datum value)
+{
+	StringInfoData out;
+	char	   *number;
+
+	switch (s->kind)
+	{
+		case TYPE_INT:
+		case TYPE_NUMERIC:
+			if (!is_number_type(type) || (s->kind == TYPE_NUMERIC && s->base_typmod >= (int32) VARHDRSZ))
+				return NULL;
+			number = number_text(type, value);
+			return is_finite(number) ? number : NULL;
+		case TYPE_STRING:
+			if (s->string->pattern != NULL || s->base == BPCHAROID || (type != TEXTOID && type != VARCHAROID && type != NAMEOID))
+				return NULL;
+			break;
+		case TYPE_ENUM:
+			if (type != s->base)
+				return NULL;
+			break;
+		default:
+			return NULL;
+	}
+	initStringInfo(&out);
+	type_put_string(&out, number_text(type, value));
+	return out.data;
+}
+
+static bool
+put_enum(List **to, bool among, const char *values)
+{
+	if (among)
+		add(to, "enum", psprintf("[%s]", values));
+	else
+		add(to, "not", psprintf("{\"enum\": [%s]}", values));
+	return true;
+}
+
+static bool
+read_equal(const TypeShape *s, List **to, Compare cmp, const Const *c)
+{
+	char	   *value = constant_json(s, c->consttype, c->constvalue);
+
+	if (value == NULL)
+		return false;
+	if (cmp == CMP_NE && strcmp(value, "\"\"") == 0)
+	{
+		add(to, "minLength", "1");
+		return true;
+	}
+	return put_enum(to, cmp == CMP_EQ, value);
+}
+
+/* VALUE = ANY (array), VALUE <> ALL (array) */
+static bool
+read_array(const TypeShape *s, List **to, ScalarArrayOpExpr *e)
+{
+	Compare		cmp = compare_of(e->opno);
+	Const	   *c = lsecond(e->args);
+	StringInfoData list;
+	ArrayType  *array;
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;
+	int16		len;
+	bool		byval;
+	char		align;
+
+	if (!is_value(s, linitial(e->args)) || !IsA(c, Const) || c->constisnull || cmp != (e->useOr ? CMP_EQ : CMP_NE))
+		return false;
+	array = DatumGetArrayTypeP(c->constvalue);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &byval, &align);
+	deconstruct_array(array, ARR_ELEMTYPE(array), len, byval, align, &values, &nulls, &n);
+	initStringInfo(&list);
+	for (int i = 0; i < n; i++)
+	{
+		char	   *value = nulls[i] ? NULL : constant_json(s, ARR_ELEMTYPE(array), values[i]);
+
+		if (value == NULL)
+			return false;
+		appendStringInfo(&list, "%s%s", i > 0 ? ", " : "", value);
+	}
+	return n > 0 && put_enum(to, e->useOr, list.data);
+}
+
+/* ---- strings and arrays ---- */
+
+static bool
+read_pattern(const TypeShape *s, List **to, Compare cmp, const Const *c)
+{
+	StringInfoData pattern;
+	StringInfoData json;
+	char	   *from;
+
+	if (s->kind != TYPE_STRING || s->string->pattern != NULL || s->base == BPCHAROID || c->consttype != TEXTOID)
+		return false;
+	from = TextDatumGetCString(c->constvalue);
+	initStringInfo(&pattern);
+	if (!(cmp == CMP_LIKE ? pattern_from_like(&pattern, from) : pattern_from_regex(&pattern, from)))
+		return false;
+	initStringInfo(&json);
+	type_put_string(&json, pattern.data);
+	add(to, "pattern", json.data);
+	return true;
+}
+
+/* A count against a constant. */
+static bool
+read_count(List **to, Compare cmp, const Const *c, const char *least, const char *most)
+{
+	int			n;
+
+	if (c->consttype != INT4OID)
+		return false;
+	n = DatumGetInt32(c->constvalue);
+	if (n < 0 || n > 1000000)
+		return false;
+	if (cmp == CMP_GT || cmp == CMP_GE || cmp == CMP_EQ)
+		add(to, least, psprintf("%d", cmp == CMP_GT ? n + 1 : n));
+	if ((cmp == CMP_LT && n > 0) || cmp == CMP_LE || cmp == CMP_EQ)
+		add(to, most, psprintf("%d", cmp == CMP_LT ? n - 1 : n));
+	return cmp != CMP_NE && !(cmp == CMP_LT && n == 0);
+}
+
+/* ---- expressions ---- */
+
+static bool
+read_compare(TypeShape *s, List **to, OpExpr *e)
+{
+	static const char *const lengths[] = {"length", "char_length", "character_length", NULL};
+	static const char *const counts[] = {"cardinality", NULL};
+	Compare		cmp = compare_of(e->opno);
+	Node	   *left;
+	Node	   *right;
+	Const	   *c;
+
+	if (list_length(e->args) != 2 || cmp == CMP_NONE)
+		return false;
+	left = linitial(e->args);
+	right = lsecond(e->args);
+	if (IsA(left, Const))
+	{
+		Node	   *swap = left;
+
+		left = right;
+		right = swap;
+		cmp = turned(cmp);
+	}
+	c = (Const *) right;
+	if (!IsA(right, Const) || c->constisnull)
+		return false;
+	if (is_value(s, left))
+	{
+		if (cmp == CMP_MATCH || cmp == CMP_LIKE)
+			return read_pattern(s, to, cmp, c);
+		if (cmp == CMP_EQ || cmp == CMP_NE)
+			return read_equal(s, to, cmp, c);
+		return cmp != CMP_NONE && read_bound(s, to, cmp, c);
+	}
+	if (cmp == CMP_NONE || cmp == CMP_MATCH || cmp == CMP_LIKE)
+		return false;
+	if (s->kind == TYPE_STRING && s->string->pattern == NULL && s->base != BPCHAROID && is_call(s, left, lengths))
+		return read_count(to, cmp, c, "minLength", "maxLength");
+	if (s->kind == TYPE_ARRAY && is_call(s, left, counts))
+		return read_count(to, cmp, c, "minItems", "maxItems");
+	return false;
+}
+
+/* {"anyOf": [...]}, if all arms can be read */
+static bool
+read_or(TypeShape *s, List **to, List *arms)
+{
+	StringInfoData any;
+	ListCell   *lc;
+
+	initStringInfo(&any);
+	foreach(lc, arms)
+	{
+		List	   *arm = NIL;
+		ListCell   *k;
+
+		if (!read_expr(s, &arm, lfirst(lc)) || arm == NIL)
+			return false;
+		appendStringInfoString(&any, any.len > 0 ? ", {" : "[{");
+		foreach(k, arm)
+		{
+			SchemaKeyword *word = lfirst(k);
+
+			/* twice the same: the arm would need an allOf of its own */
+			for (int i = 0; i < foreach_current_index(k); i++)
+				if (strcmp(((SchemaKeyword *) list_nth(arm, i))->name, word->name) == 0)
+					return false;
+			appendStringInfo(&any, "%s\"%s\": %s", foreach_current_index(k) > 0 ? ", " : "", word->name, word->value);
+		}
+		appendStringInfoChar(&any, '}');
+	}
+	appendStringInfoChar(&any, ']');
+	add(to, "anyOf", any.data);
+	return true;
+}
+
+static bool
+is_not_null_test(const TypeShape *s, Node *e)
+{
+	return IsA(e, NullTest) && ((NullTest *) e)->nulltesttype == IS_NOT_NULL && is_value(s, (Node *) ((NullTest *) e)->arg);
+}
+
+/* True if nothing is left to be checked. */
+static bool
+read_expr(TypeShape *s, List **to, Node *e)
+{
+	ListCell   *lc;
+	bool		all = true;
+
+	if (IsA(e, BoolExpr) && ((BoolExpr *) e)->boolop == AND_EXPR)
+	{
+		foreach(lc, ((BoolExpr *) e)->args)
+			all &= read_expr(s, to, lfirst(lc));
+		return all;
+	}
+	if (IsA(e, BoolExpr) && ((BoolExpr *) e)->boolop == OR_EXPR)
+		return read_or(s, to, ((BoolExpr *) e)->args);
+	if (IsA(e, OpExpr))
+		return read_compare(s, to, (OpExpr *) e);
+	if (IsA(e, ScalarArrayOpExpr))
+		return read_array(s, to, (ScalarArrayOpExpr *) e);
+	return is_not_null_test(s, e);
+}
+
+/* VALUE IS NOT NULL, alone or as a part of an AND */
+static bool
+says_not_null(TypeShape *s, Node *e)
+{
+	ListCell   *lc;
+
+	if (IsA(e, BoolExpr) && ((BoolExpr *) e)->boolop == AND_EXPR)
+		foreach(lc, ((BoolExpr *) e)->args)
+			if (says_not_null(s, lfirst(lc)))
+				return true;
+	return is_not_null_test(s, e);
+}
+
+void
+type_read_checks(TypeShape *s)
+{
+	DomainConstraintRef *ref = palloc0(sizeof(DomainConstraintRef));	/* the context's reset looks at it */
+	ListCell   *lc;
+
+	InitDomainConstraintRef(s->type, ref, CurrentMemoryContext, false);
+	foreach(lc, ref->constraints)
+	{
+		DomainConstraintState *c = lfirst(lc);
+
+		if (c->constrainttype == DOM_CONSTRAINT_NOTNULL)
+			s->not_null = true;
+		else
+		{
+			Node	   *e = (Node *) c->check_expr;
+
+			s->not_null |= says_not_null(s, e);
+			if (!read_expr(s, &s->keywords, e))
+				s->unread = lappend(s->unread, pstrdup(c->name));
+		}
+	}
+}

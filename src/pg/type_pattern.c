@@ -1,0 +1,201 @@
+/*
+ * type_pattern.c
+ *	  Patterns of PostgreSQL as patterns of JSON schemas (ECMA-262).
+ *
+ * The two notations share most of their text, but not all of its meaning: classes like \w depend
+ * on the database's locale here and are ASCII there, so a class becomes its ASCII part, and one
+ * that is negated can't be said.  What is only PostgreSQL's (look-around, back-references, word
+ * boundaries, options) can't be said either.
+ *
+ * Tests: tests/sql/28_types.sql.
+ */
+#include "postgres.h"
+
+#include <ctype.h>
+
+#include "pg/type_pattern.h"
+
+#define SPACE	" \\t\\n\\r\\f\\v"
+
+static const struct
+{
+	const char *name;
+	const char *members;		/* in brackets */
+}			classes[] = {
+	{"digit", "0-9"}, {"alpha", "A-Za-z"}, {"alnum", "0-9A-Za-z"}, {"upper", "A-Z"}, {"lower", "a-z"},
+	{"space", SPACE}, {"xdigit", "0-9A-Fa-f"}, {"word", "0-9A-Za-z_"}, {"punct", "!-\\/:-@\\[-`{-~"},
+	{"blank", " \\t"}
+};
+
+static const char *
+class_of_escape(char c)
+{
+	switch (c)
+	{
+		case 'd':
+			return "0-9";
+		case 'w':
+			return "0-9A-Za-z_";
+		case 's':
+			return SPACE;
+		default:
+			return NULL;
+	}
+}
+
+static void
+put_literal(StringInfo out, char c)
+{
+	if (strchr("\\^$.*+?()[]{}|/", c) != NULL)
+		appendStringInfoChar(out, '\\');
+	appendStringInfoChar(out, c);
+}
+
+/* An escape, s behind its backslash; NULL: one that can't be said. */
+static const char *
+escape(StringInfo out, const char *s, bool in_brackets, bool negated)
+{
+	const char *members = class_of_escape(*s);
+
+	if (*s == '\0' || (members != NULL && negated))
+		return NULL;
+	if (members != NULL)
+		appendStringInfo(out, in_brackets ? "%s" : "[%s]", members);
+	else if (strchr("nrtfv", *s) != NULL)
+		appendStringInfo(out, "\\%c", *s);
+	else if (isalnum((unsigned char) *s) || (unsigned char) *s >= 0x80)
+		return NULL;
+	else if (in_brackets)
+		appendStringInfo(out, strchr("\\]^-[", *s) != NULL ? "\\%c" : "%c", *s);
+	else
+		put_literal(out, *s);
+	return s + 1;
+}
+
+/* [:name:], s behind its colon */
+static const char *
+named_class(StringInfo out, const char *s)
+{
+	for (int i = 0; i < (int) lengthof(classes); i++)
+	{
+		size_t		n = strlen(classes[i].name);
+
+		if (strncmp(s, classes[i].name, n) == 0 && strncmp(s + n, ":]", 2) == 0)
+		{
+			appendStringInfoString(out, classes[i].members);
+			return s + n + 2;
+		}
+	}
+	return NULL;
+}
+
+/* A bracket expression, s behind its [ */
+static const char *
+brackets(StringInfo out, const char *s)
+{
+	bool		negated = *s == '^';
+	bool		first = true;
+
+	appendStringInfoString(out, negated ? "[^" : "[");
+	if (negated)
+		s++;
+	for (; s != NULL && (*s != ']' || first); first = false)
+	{
+		if (*s == '\0')
+			return NULL;
+		if (s[0] == '[' && (s[1] == '.' || s[1] == '='))
+			return NULL;
+		if (s[0] == '[' && s[1] == ':')
+			s = negated ? NULL : named_class(out, s + 2);
+		else if (*s == '\\')
+			s = escape(out, s + 1, true, negated);
+		else
+		{
+			/* a hyphen is itself at the ends, and makes a range elsewhere */
+			bool		range = *s == '-' && !first && s[1] != ']';
+
+			if (strchr("]^[", *s) != NULL || (*s == '-' && !range))
+				appendStringInfoChar(out, '\\');
+			appendStringInfoChar(out, *s++);
+		}
+	}
+	if (s == NULL)
+		return NULL;
+	appendStringInfoChar(out, ']');
+	return s + 1;
+}
+
+/* A bound, s at its {; NULL: none */
+static const char *
+bound(StringInfo out, const char *s)
+{
+	const char *from = s++;
+	size_t		n = strspn(s, "0123456789");
+
+	if (n == 0)
+		return NULL;
+	s += n;
+	if (*s == ',')
+		s += 1 + strspn(s + 1, "0123456789");
+	if (*s != '}')
+		return NULL;
+	appendBinaryStringInfo(out, from, (int) (s + 1 - from));
+	return s + 1;
+}
+
+bool
+pattern_from_regex(StringInfo out, const char *s)
+{
+	if (strncmp(s, "***", 3) == 0)
+		return false;
+	while (s != NULL && *s != '\0')
+	{
+		if (*s == '\\')
+			s = escape(out, s + 1, false, false);
+		else if (*s == '[')
+			s = brackets(out, s + 1);
+		else if (*s == '{')
+			s = bound(out, s);
+		else if (*s == '(' && s[1] == '?')
+		{
+			if (s[2] != ':')
+				return false;
+			appendStringInfoString(out, "(?:");
+			s += 3;
+		}
+		else if (*s == '.')
+		{
+			/* any character here */
+			appendStringInfoString(out, "[^\\u0000]");
+			s++;
+		}
+		else
+		{
+			if (strchr("]}/", *s) != NULL)
+				appendStringInfoChar(out, '\\');
+			appendStringInfoChar(out, *s++);
+		}
+	}
+	return s != NULL;
+}
+
+bool
+pattern_from_like(StringInfo out, const char *s)
+{
+	appendStringInfoChar(out, '^');
+	for (; *s != '\0'; s++)
+	{
+		if (*s == '%')
+			appendStringInfoString(out, "[^\\u0000]*");
+		else if (*s == '_')
+			appendStringInfoString(out, "[^\\u0000]");
+		else
+		{
+			if (*s == '\\' && *++s == '\0')
+				return false;
+			put_literal(out, *s);
+		}
+	}
+	appendStringInfoChar(out, '$');
+	return true;
+}

@@ -1,0 +1,23 @@
+/*
+ * type_string.h
+ *	  Types that are strings in JSON: string_types.def, one row each.
+ */
+#ifndef VLLM_PG_TYPE_STRING_H
+#define VLLM_PG_TYPE_STRING_H
+
+#include "postgres.h"
+
+typedef struct StringType
+{
+	Oid			type;
+	const char *pattern;		/* of the whole string, without anchors; NULL: any characters */
+	const char *format;			/* for a reader, NULL: none */
+	const char *hint;			/* for a reader: how it is written, NULL: plain */
+} StringType;
+
+const StringType *type_string_find(Oid type);
+
+/* The pattern of the strings of a type: characters that the database can store. */
+const char *type_string_free_pattern(void);
+
+#endif

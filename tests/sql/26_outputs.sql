@@ -1,0 +1,68 @@
+-- 26_outputs.sql: several answers, log-probabilities, beam search
+\set VERBOSITY terse
+
+-- answers with the next seeds
+SELECT c.index, c.text, c.token_ids, c.finish_reason, c.cumulative_logprob
+FROM llm_completions('hello big world', n => 3, temperature => 1, seed => 5) AS c;
+-- one answer is one row; a NULL prompt none
+SELECT c.index, c.text, c.logprobs IS NULL AS none FROM llm_completions('a b') AS c;
+SELECT count(*) FROM llm_completions(NULL, n => 2);
+SELECT llm_output(NULL) IS NULL AS nothing;
+-- rows of a table
+SELECT p, array_agg(c.text ORDER BY c.index) AS answers
+FROM (VALUES ('one'), ('two words')) AS v (p), llm_completions(p, n => 2, temperature => 1, seed => 1) AS c GROUP BY p ORDER BY p;
+SELECT p, (llm_output(p, n => 2, temperature => 1, seed => 7)).usage FROM (VALUES ('one'), ('two words'), (NULL)) AS v (p);
+
+-- log-probabilities: 0 is the token's own alone
+SELECT l.* FROM llm_completions('x y', logprobs => 0) AS c, unnest(c.logprobs) AS l;
+SELECT l.* FROM llm_completions('x y', logprobs => 3) AS c, unnest(c.logprobs) AS l;
+SELECT c.cumulative_logprob FROM llm_completions('x y', logprobs => 3) AS c;
+SELECT l.pos, l.token_id, l.rank, l.chosen
+FROM llm_completions('x y', logprob_token_ids => '{65,66}') AS c, unnest(c.logprobs) AS l;
+-- of the prompt: nothing is known of its first token
+SELECT l.* FROM unnest((llm_output('abc', prompt_logprobs => 1)).prompt_logprobs) AS l;
+-- bytes that are part of a character only
+SELECT l.pos, l.token, l.bytes FROM unnest((llm_output(U&'\00e9', prompt_logprobs => 0)).prompt_logprobs) AS l;
+
+-- the whole
+SELECT o.prompt, o.prompt_token_ids, o.prompt_logprobs IS NULL AS no_prompt_logprobs, cardinality(o.completions) AS n, o.usage, o.model, o.finished
+FROM llm_output('abc', n => 2, temperature => 1, seed => 3) AS o;
+SELECT llm_output_json(llm_output('a b', logprobs => 2));
+SELECT llm_output_json(NULL) IS NULL AS nothing;
+
+-- beam search
+SELECT * FROM llm_beam_search('one two three', 3);
+SELECT rank, text, finish_reason FROM llm_beam_search('one two three', 2, max_tokens => 2);
+SELECT prompt_index, rank, text FROM llm_beam_search_batch(ARRAY['one two', NULL, 'three'], 2);
+
+-- refused
+CREATE FUNCTION pg_temp.error_of(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE m text; d text; h text;
+BEGIN
+    EXECUTE query;
+    RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS m = MESSAGE_TEXT, d = PG_EXCEPTION_DETAIL, h = PG_EXCEPTION_HINT;
+    RETURN concat_ws(' | ', SQLSTATE, m, nullif(d, ''), nullif(h, ''));
+END $$;
+SELECT pg_temp.error_of(q) FROM (VALUES
+    (1, $$SELECT llm_output('a', n => 0)$$),
+    (2, $$SELECT llm_output('a', n => 2, temperature => 0)$$),
+    (3, $$SELECT llm_output('a', logprobs => -2)$$),
+    (4, $$SELECT llm_output('a', logprobs => 21)$$),
+    (5, $$SELECT llm_output('a', prompt_logprobs => 21)$$),
+    (6, $$SELECT llm_output('a', logprob_token_ids => '{1,256}')$$),
+    (7, $$SELECT llm_output('a', logprobs => 3, logprob_token_ids => '{1,2}')$$),
+    (8, $$SELECT llm_output('a', params => '{"beam_width": 2}')$$),
+    (9, $$SELECT llm_generate('a', params => '{"n": 2}')$$),
+    (10, $$SELECT llm_generate('a', params => '{"logprobs": 0}')$$),
+    (11, $$SELECT llm_chat('[]', params => '{"prompt_logprobs": 0}')$$),
+    (12, $$SELECT * FROM llm_beam_search('a', 0)$$),
+    (13, $$SELECT * FROM llm_beam_search('a', NULL)$$),
+    (14, $$SELECT * FROM llm_beam_search('a', 2000)$$),
+    (15, $$SELECT * FROM llm_beam_search('a', 2, params => '{"n": 2}')$$),
+    (16, $$SELECT * FROM llm_beam_search('a', 2, length_penalty => 'nan')$$),
+    (17, $$SELECT llm_generate('a', priority => 2)$$),
+    (18, $$SELECT llm_generate('a', priority => 0, cache_salt => 'mine')$$),
+    (19, $$SELECT llm_generate('a', cache_salt => '')$$),
+    (20, $$SELECT llm_generate('a', cache_salt => repeat('x', 1025))$$)) AS v (i, q) ORDER BY i;

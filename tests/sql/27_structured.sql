@@ -1,0 +1,83 @@
+-- Structured output: options, errors, and every function that takes them.  The fake answers with
+-- the prompt if that fits, else with a short text that does.
+\set SHOW_CONTEXT never
+CREATE FUNCTION struct_fails(q text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+	hint text;
+BEGIN
+	EXECUTE q;
+	RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws(' | ', SQLSTATE || ' ' || SQLERRM, nullif(detail, ''), nullif(hint, ''));
+END $$;
+
+-- the prompt fits
+SELECT llm_generate('yes', choice => '{yes,no}'), llm_generate('2024-05', regex => '\d{4}-\d\d'),
+	llm_generate('{"a": 1}', json_schema => '{"type": "object", "properties": {"a": {"type": "integer"}}}'),
+	llm_generate('ab', grammar => 'root ::= "a" "b"+');
+-- it doesn't
+SELECT llm_generate('maybe', choice => '{yes,yep}'), llm_generate('x', regex => '\d{4}-\d\d'),
+	llm_generate('x', json_schema => '{"type": "object", "properties": {"name": {"type": "string"}, "ok": {"const": true}}, "required": ["name", "ok"]}'),
+	llm_generate('x', grammar => E'start: "a" B\nB: /[0-9]+/');
+
+-- in params, as vLLM and OpenAI have it
+SELECT p, llm_generate('x', params => p::json) FROM (VALUES
+	('{"structured_outputs": {"regex": "[ab]c"}}'),
+	('{"structured_outputs": {"choice": ["no"]}}'),
+	('{"structured_outputs": {"json": {"const": [1, 2]}}}'),
+	('{"structured_outputs": {"json": "{\"const\": [1, 2]}", "disable_any_whitespace": true}}'),
+	('{"structured_outputs": {"json_object": true}}'),
+	('{"structured_outputs": {"grammar": "root ::= \"x\" \"y\""}}'),
+	('{"structured_outputs": {"structural_tag": {"format": {"type": "const_string", "value": "tag"}}}}'),
+	('{"response_format": {"type": "text"}}'),
+	('{"response_format": {"type": "json_object"}}'),
+	('{"response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": {"type": "null"}}}}'),
+	('{"regex": "b"}'), ('{"choice": "one"}'), ('{"choice": ["one", "two"]}'), ('{"json_schema": {"const": "z"}}'), ('{"grammar": "root ::= \"g\""}')) v (p);
+-- members come in the schema's order, whatever jsonb would make of it
+SELECT llm_generate('x', params => '{"json_schema": {"properties": {"zz": {"const": 1}, "a": {"const": 2}}, "required": ["a", "zz"], "type": "object"}}');
+SELECT llm_generate('x', json_schema => '{"properties": {"zz": {"const": 1}, "a": {"const": 2}}, "required": ["a", "zz"], "type": "object"}');
+-- options
+SELECT llm_generate('{"b": 1}', json_schema => '{"type": "object"}') AS closed,
+	llm_generate('{"b": 1}', json_schema => '{"type": "object"}', params => '{"structured_outputs": {"strict": false}}') AS open;
+SELECT llm_generate('{"b":1}', json_schema => '{"type": "object", "additionalProperties": true}', params => '{"structured_outputs": {"disable_additional_properties": true}}') AS closed;
+SELECT llm_generate('[ 1]', json_schema => '{"type": "array"}') AS space,
+	llm_generate('[ 1]', json_schema => '{"type": "array"}', params => '{"structured_outputs": {"disable_any_whitespace": true}}') AS none,
+	llm_generate('[__1]', json_schema => '{"type": "array"}', params => '{"structured_outputs": {"whitespace_pattern": "_*"}}') AS own;
+SET vllm.default_params = '{"regex": "[0-9]"}';
+SELECT llm_generate('7'), llm_generate('x'), llm_generate('7', choice => '{a}') AS this_one, llm_generate('7', params => '{"response_format": {"type": "text"}}') AS none;
+RESET vllm.default_params;
+
+-- every function
+SELECT (llm_generate_full('x', regex => 'ab')).text;
+SELECT text, finish_reason FROM llm_generate_stream('x', regex => 'ab[cd]');
+SELECT llm_chat_text('[{"role": "user", "content": "x"}]', regex => 'ab'), llm_ask('x', regex => 'ab');
+SELECT llm_chat('[{"role": "user", "content": "x"}]', regex => 'ab')->>'content';
+SELECT string_agg(text, '') FROM llm_chat_stream('[{"role": "user", "content": "x"}]', regex => 'ab[cd]');
+SELECT llm_result(llm_submit('x', regex => 'ab')), llm_result(llm_submit_chat('[{"role": "user", "content": "x"}]', regex => 'ab'));
+SELECT p, llm_generate(p, choice => '{a,b}') FROM (VALUES ('a'), ('b'), ('c'), (NULL)) v (p);
+SELECT c, llm_generate('x', choice => c) FROM (VALUES ('{a}'::text[]), ('{b}'), (NULL)) v (c);
+EXPLAIN (COSTS OFF) SELECT llm_generate(p, choice => '{a,b}') FROM (VALUES ('a'), ('b')) v (p);
+-- max_tokens cuts
+SELECT (r).text, (r).finish_reason FROM (SELECT llm_generate_full('x', regex => '[a-z]{20}', max_tokens => 5) AS r) s;
+
+-- errors
+SELECT o, struct_fails(format('SELECT llm_generate(''x'', %s)', o)) FROM (VALUES
+	('regex => ''a'', choice => ''{a}'''),
+	('regex => ''a'', params => ''{"response_format": {"type": "json_object"}}'''),
+	('params => ''{"structured_outputs": {}}'''),
+	('params => ''{"structured_outputs": {"json_object": false}}'''),
+	('params => ''{"structured_outputs": {"jsn": {}}}'''),
+	('params => ''{"structured_outputs": []}'''),
+	('params => ''{"response_format": {"type": "xml"}}'''),
+	('choice => ''{}'''), ('choice => ''{""}'''), ('regex => '''''), ('grammar => '' '''), ('json_schema => ''[]'''),
+	('regex => ''(a'''), ('regex => ''a(?!b)'''), ('regex => ''(a)\1'''),
+	('grammar => ''root ::= nothing'''),
+	('json_schema => ''{"type": "strange"}'''), ('json_schema => ''{"type": "array", "uniqueItems": true}'''),
+	('regex => ''(((a{1000}){1000}){1000}){1000}'', max_tokens => 3'),
+	('params => ''{"guided_json": {}}'''), ('params => ''{"guided_regex": "a"}'''), ('params => ''{"guided_choice": ["a"]}'''),
+	('params => ''{"guided_grammar": "a"}'''), ('params => ''{"guided_decoding_backend": "x"}''')) v (o);
+-- a grammar that doesn't compile fails each call that asks for it, and no other
+SELECT g, CASE WHEN g % 2 = 0 THEN struct_fails('SELECT llm_generate(''x'', regex => ''(b'')') ELSE llm_generate('x', regex => 'b') END FROM generate_series(1, 4) g;
+DROP FUNCTION struct_fails;

@@ -1,0 +1,77 @@
+-- Tool calls and reasoning of a text, without a model.
+\set SHOW_CONTEXT never
+\pset format unaligned
+SELECT llm_parse_tool_calls('Let me see.<tool_call>{"name": "f", "arguments": {"a": 1, "b": "é"}}</tool_call>', 'hermes') AS r;
+SELECT llm_parse_tool_calls('[f(a=1), g(b=''x'')]', 'pythonic') -> 'tool_calls' -> 1 -> 'function' AS g;
+SELECT llm_parse_tool_calls('<tool_call>{"name": broken</tool_call>', 'hermes') AS r;
+SELECT llm_parse_tool_calls('no call', 'mistral') AS r;
+SELECT length(llm_parse_tool_calls('[TOOL_CALLS]f{"a": 1}', 'mistral') -> 'tool_calls' -> 0 ->> 'id') AS mistral,
+       llm_parse_tool_calls('<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>', 'kimi_k2') -> 'tool_calls' -> 0 ->> 'id' AS kimi;
+-- types by the tools' schemas
+SELECT llm_parse_tool_calls('<tool_call><function=f><parameter=n>5</parameter></function></tool_call>', 'qwen3_coder', tools) -> 'tool_calls' -> 0 -> 'function' ->> 'arguments' AS arguments
+FROM (VALUES (NULL::json), ('[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}}}}]'),
+      ('[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"n": {"type": "string"}}}}}]')) t(tools);
+-- equal texts, equal ids
+SELECT llm_parse_tool_calls(x, 'hermes')::text = llm_parse_tool_calls(x, 'hermes')::text AS same FROM (VALUES ('<tool_call>{"name": "f", "arguments": {}}')) t(x);
+SELECT * FROM llm_parse_reasoning('<think>I think.</think>Hello.', 'deepseek_r1');
+SELECT parser, kwargs, (llm_parse_reasoning('a</think>b', parser, kwargs)).*
+FROM (VALUES ('qwen3', NULL::json), ('deepseek_v3', NULL), ('deepseek_v3', '{"thinking": true}'), ('glm45', '{"enable_thinking": false}'), ('mistral', NULL), ('identity', NULL)) t(parser, kwargs);
+SELECT * FROM llm_parse_reasoning('no end', 'deepseek_r1');
+SELECT llm_parse_tool_calls(NULL, 'hermes') IS NULL AS n1, llm_parse_tool_calls('x', NULL) IS NULL AS n2, llm_parse_reasoning(NULL, 'qwen3') IS NULL AS n3;
+SELECT llm_parse_tool_calls('x', 'herms');
+SELECT llm_parse_reasoning('x', 'deep');
+-- rows of one statement, each with a parser of its own
+SELECT count(*), count(DISTINCT r::text) FROM (SELECT llm_parse_tool_calls('<tool_call>{"name": "f' || i % 7 || '", "arguments": {}}</tool_call>', CASE WHEN i % 2 = 0 THEN 'hermes' ELSE 'jamba' END) AS r FROM generate_series(1, 500) i) t;
+-- chats: the answer taken apart (the fake model says what it is told to)
+CREATE FUNCTION pg_temp.say(t text) RETURNS json LANGUAGE sql AS $$ SELECT json_build_array(json_build_object('role', 'user', 'content', '@say:' || t || '@end')) $$;
+CREATE FUNCTION pg_temp.parts(answer json) RETURNS text LANGUAGE sql AS $$
+    SELECT format('content %s reasoning %s calls %s finish %s', answer -> 'content', answer -> 'reasoning',
+                  (SELECT string_agg(c -> 'function' ->> 'name' || (c -> 'function' ->> 'arguments'), ' ') FROM json_array_elements(answer -> 'tool_calls') c), answer ->> 'finish_reason') $$;
+\set tools '[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}}}}, {"type": "function", "function": {"name": "g"}}]'
+SET vllm.default_params = '{"temperature": 0}';
+SELECT pg_temp.parts(llm_chat(pg_temp.say('<think>I think.</think>Hello you.')));
+SET vllm.reasoning_parser = 'deepseek_r1';
+SELECT pg_temp.parts(llm_chat(pg_temp.say('<think>I think.</think>Hello you.')));
+SELECT pg_temp.parts(llm_chat(pg_temp.say('<think>I think.</think>Hello you.'), include_reasoning => false));
+SELECT llm_chat_text(pg_temp.say('<think>I think.</think>Hello you.')), llm_chat_text(pg_temp.say('I think')) AS cut;
+SELECT llm_ask('@say:I think.</think>Hello you.@end');
+SELECT pg_temp.parts(llm_chat(pg_temp.say('I think and think.'), max_tokens => 2));
+SELECT pg_temp.parts(llm_chat(pg_temp.say('I think.<tool_call>{"name": "f", "arguments": {}}</tool_call>'), tools => :'tools'));
+SET vllm.tool_call_parser = 'hermes';
+SELECT pg_temp.parts(llm_chat(pg_temp.say('I think. </think>Let me see. <tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call><tool_call> {"name": "g", "arguments": {}} </tool_call>'), tools => :'tools'));
+SELECT pg_temp.parts(llm_chat(pg_temp.say('</think>Let me see. <tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call><tool_call> {"name": "g", "arguments": {}} </tool_call>'), tools => :'tools', parallel_tool_calls => false));
+SELECT pg_temp.parts(llm_chat(pg_temp.say('</think><tool_call>{"name": "f"'), tools => :'tools'));
+SELECT pg_temp.parts(llm_chat(pg_temp.say('</think><tool_call>{"name": "f", "arguments": {}}</tool_call>'), tools => :'tools', tool_choice => '"none"'));
+SELECT pg_temp.parts(llm_chat(pg_temp.say('</think><tool_call>{"name": "f", "arguments": {}}</tool_call>')));
+-- the same ids each time, others for another prompt
+SELECT count(DISTINCT llm_chat(pg_temp.say('</think>' || x || '<tool_call>{"name": "f", "arguments": {}}</tool_call>'), tools => :'tools') -> 'tool_calls' -> 0 ->> 'id') FROM (VALUES ('a'), ('a'), ('b')) t(x);
+-- streams
+SELECT seq, text, finish_reason FROM llm_chat_stream(pg_temp.say('I think. </think>Let me see. <tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call>'), tools => :'tools') WHERE text <> '' OR finish_reason IS NOT NULL;
+-- what the model's options say comes first
+SELECT llm_create_model('parsing', '/fake/parsing', '{"tool_call_parser": "mistral", "reasoning_parser": "identity"}');
+SELECT pg_temp.parts(llm_chat(pg_temp.say('Look. [TOOL_CALLS]f{"n": 2}'), tools => :'tools', model => 'parsing'));
+SELECT llm_create_model('wrong', '/fake/wrong', '{"tool_call_parser": "none such"}');
+SELECT llm_drop_model('parsing');
+-- mistakes
+SELECT llm_chat(pg_temp.say('x'), tool_choice => '"auto"');
+SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '"any"');
+SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '{"type": "function"}');
+SELECT llm_generate('x', params => '{"tool_choice": "auto"}');
+SET vllm.tool_call_parser = '';
+SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '"auto"');
+SET vllm.tool_call_parser = 'nonsense';
+SELECT llm_chat(pg_temp.say('x'), tools => :'tools');
+RESET vllm.tool_call_parser;
+RESET vllm.reasoning_parser;
+-- a variable of the template
+SELECT llm_chat_text('[{"role": "user", "content": "x"}]', chat_template => '{{ reasoning_effort }}', reasoning_effort => 'low'),
+       llm_chat_text('[{"role": "user", "content": "x"}]', chat_template => '{{ reasoning_effort }}', reasoning_effort => 'low', chat_template_kwargs => '{"reasoning_effort": "high"}');
+-- calls that must be made (the fake model writes the shortest text that the schema lets it)
+SELECT pg_temp.parts(llm_chat(pg_temp.say('[{"name": "f", "parameters": {"n": 1}}, {"name": "g", "parameters": {}}]'), tools => :'tools', tool_choice => '"required"'));
+SELECT pg_temp.parts(llm_chat(pg_temp.say('[{"name": "f", "parameters": {"n": 1}}, {"name": "g", "parameters": {}}]'), tools => :'tools', tool_choice => '"required"', max_tokens => 3));
+SELECT pg_temp.parts(llm_chat(pg_temp.say('{"n":7}'), tools => :'tools', tool_choice => '{"type": "function", "function": {"name": "f"}}'));
+SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '{"type": "function", "function": {"name": "h"}}');
+SELECT llm_chat(pg_temp.say('x'), tools => '[]', tool_choice => '"required"');
+SELECT llm_chat(pg_temp.say('x'), tools => '[{"type": "function"}]', tool_choice => '"required"');
+SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '"required"', json_schema => '{}');
+SELECT llm_chat(pg_temp.say('x'), tool_choice => '"required"', tools => '[{"function": {"name": "a", "parameters": {"$defs": {"d": {"type": "integer"}}}}}, {"function": {"name": "b", "parameters": {"$defs": {"d": {"type": "string"}}}}}]');

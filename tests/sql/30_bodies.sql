@@ -1,0 +1,210 @@
+-- Bodies of OpenAI's and Anthropic's interfaces.
+\set SHOW_CONTEXT never
+SET client_min_messages = warning;
+\pset format unaligned
+\pset tuples_only on
+-- what differs from run to run
+CREATE FUNCTION pg_temp.stable(body json) RETURNS text LANGUAGE sql AS $$
+    SELECT regexp_replace(regexp_replace(body::text, '[0-9a-f]{32}', 'ID', 'g'), '"(created|created_at|max_model_len)":(\d+|null)', '"\1":0', 'g')
+$$;
+
+-- ---- models, tokens ----
+SELECT pg_temp.stable(e) FROM json_array_elements(v1_models()->'data') e WHERE e->>'id' = 'tickets-2m';
+SELECT pg_temp.stable(llm_api('/v1/models/tickets-2m'));
+SELECT v1_tokenize('{"prompt": "Hello wörld", "return_token_strs": true}');
+SELECT v1_tokenize('{"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": false}');
+SELECT v1_detokenize('{"tokens": [72, 101]}');
+SELECT llm_api('/tokenize/', '{"model": null, "prompt": "x"}');
+SELECT llm_api(NULL, '{}') IS NULL, llm_api('/tokenize', NULL) IS NULL, v1_tokenize(NULL) IS NULL;
+-- the calls of a query's rows are in flight together
+EXPLAIN (COSTS OFF) SELECT v1_tokenize(json_build_object('prompt', i)) FROM generate_series(1, 3) i;
+SELECT v1_tokenize(json_build_object('prompt', i::text)) FROM generate_series(1, 3) i;
+
+-- ---- errors, as errors and as bodies ----
+SELECT llm_api('/v1/nothing', '{}', on_error => 'return')->'error'->>'type';
+SELECT llm_api('/v1/models/nothing', '{}', on_error => 'return');
+SELECT llm_api('/tokenize', '{}', on_error => 'return');
+SELECT llm_api('/tokenize', '[]', on_error => 'return');
+SELECT llm_api('/tokenize', '{"prompt": "a\u0000b"}', on_error => 'return');
+SELECT llm_api('/tokenize', '{"prompt": "x", "stream": true}', on_error => 'return');
+SELECT llm_api('/tokenize', '{"model": "nope", "prompt": "x"}', on_error => 'return');
+SELECT llm_api('/tokenize', '{"model": "nope", "prompt": "x"}');
+SELECT llm_api('/tokenize', '{"prompt": 5}');
+SELECT llm_api('/tokenize', '{"prompt": "x"}', 'bad');
+SELECT llm_api('/detokenize', '{"tokens": [1, -1]}');
+SELECT llm_api('/detokenize', '{"tokens": [300]}', 'return');
+SELECT llm_api_stream('/tokenize', '{"prompt": "x"}');
+SELECT llm_api_stream('/tokenize', '{"prompt": "x"}', 'return');
+SELECT llm_api_stream('/tokenize', NULL);
+SELECT llm_api('/tokenize', '{"messages": [{"role": "user", "content": "x"}], "chat_template": "{{ 1 }}"}');
+SET vllm.trust_request_chat_template = on;
+SELECT llm_api('/tokenize', '{"messages": [{"role": "user", "content": "x"}], "chat_template": "{{ messages[0].content }}!"}');
+RESET vllm.trust_request_chat_template;
+-- a role without the right to the model
+SELECT llm_create_model('bodies', '/fake/bodies');
+CREATE ROLE regress_bodies;
+SET ROLE regress_bodies;
+SELECT count(*) FROM json_array_elements(v1_models()->'data') e WHERE e->>'id' = 'bodies';
+SELECT llm_api('/v1/models/bodies', '{}', 'return');
+SELECT llm_api('/tokenize', '{"model": "bodies", "prompt": "x"}', 'return');
+RESET ROLE;
+SELECT llm_drop_model('bodies');
+DROP ROLE regress_bodies;
+-- unknown fields
+SELECT llm_api('/tokenize', '{"prompt": "x", "zzz": 1, "yyy": null}');
+SET vllm.unknown_params = ignore;
+SELECT llm_api('/tokenize', '{"prompt": "x", "zzz": 1}');
+SET vllm.unknown_params = error;
+SELECT llm_api('/tokenize', '{"prompt": "x", "zzz": 1}', 'return');
+RESET vllm.unknown_params;
+
+-- ---- completions ----
+SELECT pg_temp.stable(v1_completions('{"prompt": "hello big world"}'));
+-- prompts times answers, of seeds that follow each other; token ids as a prompt
+SELECT c->>'index', c->>'text', c->'token_ids', c->'prompt_token_ids'
+FROM json_array_elements(v1_completions('{"prompt": ["hello big world", [104, 105]], "n": 2, "temperature": 0.5, "seed": 7, "echo": true,
+    "return_token_ids": true}')->'choices') c;
+SELECT v1_completions('{"prompt": "hello big world", "max_tokens": 0, "echo": true}')->'choices'->0;
+SELECT v1_completions('{"prompt": "hello big world", "max_tokens": 2, "stop": ["BIG"]}')->'choices'->0;
+SELECT v1_completions('{"prompt": ["a b", "c"]}')->'usage';
+SELECT v1_completions('{"prompt": []}');
+SELECT v1_completions('{"prompt": ["a", 5]}');
+SELECT v1_completions('{"prompt": [1, -5]}');
+SELECT v1_completions('{"prompt": "x", "suffix": "y"}');
+SELECT v1_completions('{"prompt": "x", "n": 2, "temperature": 0}');
+SELECT v1_completions('{"prompt": "x", "n": 0}');
+SELECT v1_completions('{"prompt": "x", "best_of": 3}');
+SELECT v1_completions('{"prompt": "x", "temperature": 3}');
+SELECT v1_completions('{"prompt": "x", "top_k": 1.5}');
+SELECT v1_completions('{"prompt": "x", "max_tokens": 33554430, "stop": null}')->'choices'->0->'text';
+SELECT v1_completions('{"prompt": "x", "max_tokens": 33554432}');
+SELECT v1_completions('{"prompt": "x", "stream_options": {"include_usage": true}}');
+SELECT v1_completions('{"prompt": "x", "response_format": {}}');
+SELECT v1_completions('{"prompt": "ab c", "logprobs": 1, "max_tokens": 2}')->'choices'->0->'logprobs';
+-- the prompt's first token has no log-probability
+SELECT c->'logprobs', c->'prompt_logprobs' FROM json_array_elements(v1_completions('{"prompt": "ab", "logprobs": 0, "echo": true, "max_tokens": 1,
+    "return_tokens_as_token_ids": true}')->'choices') c;
+SELECT c->>'index', c->>'text' FROM json_array_elements(v1_completions('{"prompt": ["ab", "c"], "n": 2, "use_beam_search": true, "length_penalty": 0.5}')->'choices') c;
+SELECT v1_completions('{"prompt": "x", "length_penalty": 0.5}');
+SELECT v1_completions_stream('{"prompt": "x", "n": 2, "use_beam_search": true}');
+SELECT v1_completions_stream('{"prompt": "x", "prompt_logprobs": 0}');
+SELECT v1_completions('{"prompt": "a b", "presence_penalty": 0.5, "frequency_penalty": -1, "repetition_penalty": 1.5, "logit_bias": {"5": 1}, "bad_words": ["x"],
+    "allowed_token_ids": [1, 2], "repetition_detection": {"max_pattern_size": 2, "min_count": 2}, "truncate_prompt_tokens": 1, "truncation_side": "right",
+    "spaces_between_special_tokens": false, "vllm_xargs": {"k": 1}}')->'choices'->0->>'text';
+SELECT v1_completions('{"prompt": "a b", "cache_salt": "s", "priority": 0}')->'choices'->0->>'text';
+SELECT v1_completions('{"prompt": "a b", "cache_salt": ""}');
+SELECT v1_completions('{"prompt": "a b", "priority": 1}');
+SELECT v1_completions('{"prompt": "a b", "presence_penalty": 2.5}');
+SELECT v1_completions('{"prompt": "a b", "logit_bias": [5]}');
+SELECT v1_completions('{"prompt": "a b", "logit_bias": {"x": 5}}');
+SELECT v1_completions('{"prompt": "a b", "repetition_penalty": 0}');
+-- structured output
+SELECT v1_completions('{"prompt": "a b", "structured_outputs": {"choice": ["yes", "no"]}}')->'choices'->0->>'text' IN ('yes', 'no') AS fits;
+SELECT (v1_completions('{"prompt": "a b", "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {"const": {"b": 1, "a": 2}}}}}')
+    ->'choices'->0->>'text')::json->>'b';
+SELECT v1_completions('{"prompt": "x", "response_format": {"type": "text"}}')->'choices'->0->>'text';
+SELECT v1_completions('{"prompt": "x", "structured_outputs": {}}');
+SELECT v1_completions('{"prompt": "x", "structured_outputs": {"regex": "(?=x)"}}');
+SELECT v1_completions('{"prompt": "x", "guided_json": {}}');
+-- an answer that fails fails the body, and the others are cancelled
+SELECT llm_api('/v1/completions', '{"prompt": ["@delay:5000 x", "@error:58000:gone", "y"]}', 'return');
+SELECT pg_temp.stable(c) FROM v1_completions_stream('{"prompt": "hello big world", "echo": true,
+    "stream_options": {"include_usage": true, "continuous_usage_stats": true}}') c;
+-- a stream that is left ends its requests
+SELECT count(*) FROM (SELECT v1_completions_stream('{"prompt": "@tokens:100000", "max_tokens": 100000}') LIMIT 3) c;
+SELECT pg_temp.stable(c) FROM llm_api_stream('/v1/completions', '{"prompt": "a @error:54000:long b"}', 'return') c;
+
+-- ---- chat ----
+SELECT pg_temp.stable(v1_chat_completions('{"messages": [{"role": "user", "content": "hi you"}]}'));
+SELECT c->'message'->>'content', c->>'finish_reason' FROM json_array_elements(v1_chat_completions('{"messages": [{"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "I "}], "echo": true, "add_generation_prompt": false, "continue_final_message": true, "max_completion_tokens": 2}')->'choices') c;
+SELECT pg_temp.stable(c) FROM v1_chat_completions_stream('{"messages": [{"role": "user", "content": "hi"}], "n": 2, "temperature": 1, "seed": 3,
+    "max_tokens": 1, "stream_options": {"include_usage": true}}') WITH ORDINALITY AS t(c, o)
+    ORDER BY coalesce((c->'choices'->0->>'index')::int, 9), o;
+SELECT c->'logprobs' FROM json_array_elements(v1_chat_completions('{"messages": [{"role": "user", "content": "hi"}], "logprobs": true, "top_logprobs": 1,
+    "max_tokens": 1}')->'choices') c;
+SELECT v1_chat_completions('{"messages": [{"role": "user", "content": "hi"}], "top_logprobs": 1}');
+SELECT v1_chat_completions('{"messages": []}');
+SELECT v1_chat_completions('{"messages": [{"role": "user", "content": "x"}], "add_generation_prompt": true, "continue_final_message": true}');
+SELECT v1_chat_completions('{"messages": [{"role": "user", "content": "x"}], "tools": []}');
+SELECT v1_chat_completions('{"messages": [{"role": "user", "content": "x"}], "tool_choice": "auto"}');
+SELECT count(DISTINCT v1_chat_completions(json_build_object('messages', json_build_array(json_build_object('role', 'user', 'content', i::text))))->'choices'->0->'message'->>'content')
+FROM generate_series(1, 300) i;
+
+-- ---- vectors, labels, scores ----
+SELECT pg_temp.stable(v1_embeddings('{"input": "hello big world"}'));
+SELECT e->>'index', e->>'embedding' FROM json_array_elements(v1_embeddings('{"input": ["a", "b c"], "encoding_format": "base64", "embed_dtype": "float16",
+    "endianness": "big", "dimensions": 4}')->'data') e;
+SELECT e->>'index', e->'embedding'->0 FROM json_array_elements(v1_embeddings('{"input": [[97], [98, 99]], "truncate_prompt_tokens": 1}')->'data') e;
+SELECT json_array_length(v1_embeddings('{"messages": [{"role": "user", "content": "x"}]}')->'data'->0->'embedding');
+SELECT v1_embeddings('{"input": []}');
+SELECT v1_embeddings('{"input": ["x", 5]}');
+SELECT v1_embeddings('{"input": "x", "normalize": true}');
+SELECT v1_embeddings('{"input": "x", "encoding_format": "hex"}');
+SELECT v1_embeddings('{"input": "x", "truncation_side": "left"}');
+SELECT pg_temp.stable(v1_classify('{"input": ["hello big world"]}'));
+SELECT json_array_length(e->'data'), json_array_length(e->'data'->0)
+FROM json_array_elements(v1_pooling('{"input": ["hello big world", "b"], "task": "token_embed"}')->'data') e;
+SELECT v1_pooling('{"input": "x"}');
+SELECT pg_temp.stable(v1_score('{"text_1": "q", "text_2": ["a", "q"]}'));
+SELECT json_array_length(v1_score('{"queries": ["q", "r"], "documents": ["a", {"text": "q"}]}')->'data');
+SELECT v1_score('{"text_1": ["q", "a"], "text_2": ["a", "q", "r"]}');
+SELECT pg_temp.stable(v1_rerank('{"query": "big", "documents": ["a", "big thing", {"text": "x big"}], "top_n": 2}'));
+SELECT v1_rerank('{"query": "big", "documents": []}');
+
+-- ---- Anthropic's messages ----
+SELECT pg_temp.stable(v1_messages('{"max_tokens": 50, "messages": [{"role": "user", "content": "hi you"}]}'));
+SELECT pg_temp.stable(v1_messages('{"max_tokens": 50, "stop_sequences": ["YOU"], "system": [{"type": "text", "text": "be", "cache_control": {"type": "ephemeral"}}],
+    "messages": [{"role": "user", "content": [{"type": "text", "text": "hi you"}, {"type": "tool_result", "tool_use_id": "t1", "content": "42"}]},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""}, {"type": "text", "text": "ok"},
+    {"type": "tool_use", "id": "t1", "name": "f", "input": {"b": 1, "a": 2}}]}]}'));
+SELECT pg_temp.stable(c) FROM v1_messages_stream('{"max_tokens": 2, "messages": [{"role": "user", "content": "hi you"}]}') c;
+SELECT v1_messages('{"max_tokens": 50, "output_config": {"format": {"type": "json_schema", "schema": {"const": 7}}}, "messages": [{"role": "user", "content": "x"}]}')
+    ->'content'->0->>'text';
+SELECT v1_messages_count_tokens('{"messages": [{"role": "user", "content": "hi you"}]}');
+SELECT v1_messages('{"messages": [{"role": "user", "content": "x"}]}');
+SELECT llm_api('/v1/messages', '{"max_tokens": 3, "messages": [{"role": "user", "content": [{"type": "image"}]}]}', 'return');
+SELECT llm_api('/v1/messages', '{"max_tokens": 3, "messages": [{"role": "robot", "content": "x"}]}', 'return');
+SELECT llm_api('/v1/messages', '{"model": "nope", "max_tokens": 3, "messages": []}', 'return');
+
+-- ---- responses, and what is kept of them ----
+SELECT pg_temp.stable(v1_responses('{"input": "hi you", "instructions": "be", "max_output_tokens": 3, "request_id": "one"}'));
+SELECT v1_responses('{"input": [{"role": "user", "content": [{"type": "input_text", "text": "and"}]}, {"type": "reasoning", "content": [{"type": "reasoning_text",
+    "text": "hm"}]}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "42"}],
+    "previous_response_id": "resp_one", "request_id": "two"}')->'output'->0->'content'->0->>'text';
+SELECT pg_temp.stable(items) FROM vllm.response WHERE id = 'resp_two';
+SELECT v1_responses_get('resp_two')->>'status';
+SELECT v1_responses_get('resp_three');
+SELECT v1_responses_cancel('resp_two');
+SELECT v1_responses('{"input": "x", "previous_response_id": "resp_nine"}');
+SELECT v1_responses('{"input": "x", "background": true}');
+SELECT v1_responses('{"input": [{"type": "item_reference", "id": "x"}]}');
+SELECT (v1_responses('{"input": "x", "store": false, "text": {"format": {"type": "json_schema", "name": "s", "schema": {"const": 7}}}}')->'output'->0->'content'->0->>'text')::json;
+SELECT c->>'type', c->>'delta' FROM v1_responses_stream('{"input": "hi you", "max_output_tokens": 2, "request_id": "three"}') c;
+SELECT v1_responses_get('resp_three')->'output'->0->'content'->0->>'text';
+BEGIN TRANSACTION READ ONLY;
+SELECT v1_responses('{"input": "x"}');
+ROLLBACK;
+SELECT count(*) FROM vllm.response;
+CREATE ROLE regress_bodies;
+SET ROLE regress_bodies;
+SELECT count(*) FROM vllm.response;
+SELECT llm_api('/v1/responses/resp_two', '{}', 'return');
+RESET ROLE;
+DELETE FROM vllm.response;
+DROP ROLE regress_bodies;
+
+-- ---- batches ----
+SELECT custom_id, status_code, response->'choices'->0->>'text' AS text, error->>'message' AS message
+FROM llm_run_batch($$SELECT 'c' || i, CASE WHEN i = 3 THEN '/v1/pooling' ELSE '/v1/completions' END,
+    json_build_object('prompt', CASE WHEN i = 2 THEN '@error' ELSE 'hi ' || i END, 'stream', i = 4) FROM generate_series(1, 5) i$$, 2);
+SELECT custom_id, status_code, response->>'count' AS count, error->>'message' AS message
+FROM llm_run_batch($$VALUES ('a', '/tokenize', '{"prompt": "x"}'::jsonb), ('a', '/tokenize', '{}'), (NULL, '/tokenize', '{}'), ('b', NULL, '{}'),
+    ('c', '/tokenize', NULL), ('d', '/tokenize', '[]') -- the end$$);
+SELECT count(DISTINCT custom_id), count(*) FILTER (WHERE status_code = 200)
+FROM llm_run_batch($$SELECT i, '/v1/completions', json_build_object('prompt', i::text) FROM generate_series(1, 300) i$$);
+SELECT * FROM llm_run_batch('SELECT 1', 0);
+SELECT * FROM llm_run_batch(NULL);
+SHOW vllm.batch_window;
+
+SELECT vllm.control('integrity');

@@ -1,0 +1,80 @@
+# Bodies that are left, an engine that dies under them, and batch files.
+use strict;
+use warnings;
+use JSON::PP;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use VllmTest;
+
+my $node = new_node('bodies', "vllm.max_queued_requests = 16\nlog_min_messages = fatal\n");
+ok(until_ready($node), 'the engine becomes ready');
+
+# ---- calls that end early ----
+
+my @ends = (
+	q{SET statement_timeout = 20; SELECT v1_completions('{"prompt": ["@hang", "b", "@hang"], "n": 2, "temperature": 1}')},
+	q{SET statement_timeout = 20; SELECT v1_chat_completions('{"messages": [{"role": "user", "content": "@hang"}]}')},
+	q{SELECT v1_completions_stream('{"prompt": ["@tokens:1000 @slow:20", "@tokens:1000 @slow:20"], "max_tokens": 1000}') LIMIT 2},
+	q{SELECT v1_embeddings('{"input": ["a", "@hang b"]}') FROM generate_series(1, 20) LIMIT 0},
+	q{SET statement_timeout = 20; SELECT v1_embeddings('{"input": ["a", "@hang b"]}')},
+	q{SET statement_timeout = 20; SELECT * FROM llm_run_batch($$SELECT i, '/v1/completions', json_build_object('prompt', '@hang ' || i) FROM generate_series(1, 50) i$$)},
+	q{BEGIN; DECLARE c CURSOR FOR SELECT v1_messages_stream('{"max_tokens": 100, "messages": [{"role": "user", "content": "@tokens:100 @slow:50"}]}');
+FETCH 2 FROM c; CLOSE c; COMMIT},
+	q{SELECT v1_completions('{"prompt": ["@hang", "@error:22023:x"]}')},
+);
+for my $round (1 .. 3)
+{
+	$node->psql('postgres', $_, on_error_stop => 0) for @ends;
+}
+is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
+is($node->safe_psql('postgres', "SELECT vllm.control('integrity')"), 'ok', "the engine's books are in order");
+
+# ---- the engine dies ----
+
+my $old = engine_pid($node);
+my $bg = bg($node, q{SELECT llm_api('/v1/completions', '{"prompt": ["@hang", "@hang"]}', 'return')}, q{SELECT 'alive'});
+ok(until_sql($node, 'SELECT running + waiting = 2 FROM llm_stat_engine'), 'two requests of a body are running');
+kill 9, $old;
+my ($said, $err) = finish($bg);
+like($err, qr/58000/, 'the call fails');
+like($said, qr/alive/, 'the session lives on');
+ok(until_ready($node, $old), 'the engine is back');
+is($node->safe_psql('postgres', q{SELECT v1_completions('{"prompt": "a b"}')->'choices'->0->>'text'}), 'A B', 'and answers');
+
+# ---- batch files ----
+
+my $dir = PostgreSQL::Test::Utils::tempdir_short();
+my ($in, $out) = ("$dir/in.jsonl", "$dir/out.jsonl");
+my $fh;
+open($fh, '>', $in) or die;
+print $fh encode_json({ custom_id => "c$_", method => 'POST', url => '/v1/completions', body => { prompt => "say \"$_\"\n" } }), "\n" for 1 .. 200;
+print $fh "\n   \nnot json\n[1]\n";
+print $fh encode_json({ custom_id => 'c7', method => 'POST', url => '/v1/completions', body => { prompt => 'x' } }), "\n";
+print $fh encode_json({ custom_id => 's', method => 'POST', url => '/v1/completions', body => { prompt => 'x', stream => JSON::PP::true } }), "\n";
+print $fh encode_json({ custom_id => 'u', method => 'POST', url => '/v1/none', body => {} }), "\n";
+print $fh encode_json({ custom_id => 'e', method => 'POST', url => '/v1/embeddings', body => { input => 'x' } }), "\n";
+close($fh);
+is($node->safe_psql('postgres', "SELECT total, succeeded, failed FROM llm_run_batch_file('$in', '$out')"), '206|201|5', 'lines are counted');
+open($fh, '<', $out) or die;
+my @lines = map { decode_json($_) } <$fh>;
+close($fh);
+is(scalar(@lines), 206, 'an answer for each line');
+is(join(',', map { $_->{custom_id} // '-' } @lines), join(',', (map { "c$_" } 1 .. 200), '-', '-', 'c7', 's', 'u', 'e'), 'in the order of the lines');
+is($lines[41]{response}{body}{choices}[0]{text}, 'SAY "42"', 'with its text');
+is($lines[41]{error}, undef, 'without an error');
+is(join(',', map { $_->{response}{status_code} } @lines[199 .. 205]), '200,400,400,400,400,404,200', 'and its status');
+like($lines[202]{error}{message}, qr/"c7" is used more than once/, 'an id that was there before is refused');
+isnt($lines[0]{id}, $lines[1]{id}, 'ids differ');
+my ($rc, $stdout, $stderr) = $node->psql('postgres', "CREATE ROLE plain; SET ROLE plain; SELECT llm_run_batch_file('$in', '$out.2')");
+like($stderr, qr/pg_read_server_files/, 'files are for who may read them');
+ok(!-e "$out.2", 'and nothing is written');
+($rc, $stdout, $stderr) = $node->psql('postgres', "GRANT pg_read_server_files TO plain; SET ROLE plain; SELECT llm_run_batch_file('$in', '$out.2')");
+like($stderr, qr/pg_write_server_files/, 'or write them');
+($rc, $stdout, $stderr) = $node->psql('postgres', "SELECT llm_run_batch_file('$dir/none', '$out.2')");
+like($stderr, qr/No such file/, 'a file that is not there is an error');
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname LIKE 'vllm_batch%'"), '0', 'no table is left');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,48 @@
+# Calls that must be made, with a real model that knows no tools: whatever it samples, the
+# answer is calls of the tools that were given, with arguments that fit their schemas.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('tools');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "vllm.kv_cache_memory_bytes = '64MB'\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
+
+sub sql { return $node->safe_psql('postgres', shift); }
+
+sql(q{CREATE TABLE tool AS SELECT '[{"type": "function", "function": {"name": "order", "parameters": {"type": "object", "properties":
+	{"number": {"type": "integer", "minimum": 1, "maximum": 99}, "state": {"$ref": "#/$defs/state"}}, "required": ["number", "state"], "additionalProperties": false,
+	"$defs": {"state": {"enum": ["sent", "lost"]}}}}}, {"type": "function", "function": {"name": "stop"}}]'::json AS tools});
+sql(q{CREATE TABLE answer AS SELECT i, llm_chat('[{"role": "user", "content": "My order 57 is lost."}]', tools => tools,
+	tool_choice => CASE WHEN i % 2 = 0 THEN '"required"' ELSE '{"type": "function", "function": {"name": "order"}}' END::json, parallel_tool_calls => false,
+	chat_template => '{{ messages[0].content }}', temperature => 1.5, seed => i, max_tokens => 120) AS a
+	FROM tool, generate_series(1, 40) i});
+is(sql(q{SELECT count(*) FROM answer WHERE a ->> 'finish_reason' NOT IN ('stop', 'tool_calls', 'length')}), '0', 'finish reasons');
+cmp_ok(sql(q{SELECT count(*) FROM answer WHERE a ->> 'finish_reason' <> 'length'}), '>', 20, 'most end in time');
+is(sql(q{SELECT count(*) FROM answer WHERE a ->> 'finish_reason' <> 'length' AND (json_array_length(a -> 'tool_calls') <> 1 OR a ->> 'content' IS NOT NULL
+	OR a -> 'tool_calls' -> 0 -> 'function' ->> 'name' NOT IN ('order', 'stop'))}), '0', 'one call each, and nothing else');
+is(sql(q{SELECT count(*) FROM answer, tool WHERE a ->> 'finish_reason' <> 'length' AND a -> 'tool_calls' -> 0 -> 'function' ->> 'name' = 'order'
+	AND NOT llm_grammar_accepts(tools -> 0 -> 'function' -> 'parameters', a -> 'tool_calls' -> 0 -> 'function' ->> 'arguments')}), '0', 'arguments fit their schema');
+is(sql(q{SELECT count(*) FROM answer WHERE i % 2 = 1 AND a ->> 'finish_reason' <> 'length' AND (a ->> 'finish_reason' <> 'stop' OR a -> 'tool_calls' -> 0 -> 'function' ->> 'name' <> 'order')}),
+	'0', 'a named tool, which ends with stop');
+is(sql(q{SELECT count(*) FROM answer WHERE i % 2 = 0 AND a ->> 'finish_reason' = 'stop'}), '0', 'required: tool_calls');
+is(sql(q{SELECT count(*) FROM answer b, tool WHERE i IN (2, 3) AND a ->> 'finish_reason' <> 'length' AND
+	(a -> 'tool_calls')::text <> (llm_chat('[{"role": "user", "content": "My order 57 is lost."}]', tools => tools,
+	tool_choice => CASE WHEN i % 2 = 0 THEN '"required"' ELSE '{"type": "function", "function": {"name": "order"}}' END::json, parallel_tool_calls => false,
+	chat_template => '{{ messages[0].content }}', temperature => 1.5, seed => i, max_tokens => 120) -> 'tool_calls')::text}), '0', 'the same again, ids too');
+
+# thinking first: the schema holds behind the end tag, here where the prompt has closed it, and where it never comes
+is(sql(q{SET vllm.reasoning_parser = 'deepseek_r1';
+	SELECT llm_grammar_accepts('{"type": "integer"}', llm_chat('[{"role": "user", "content": "Hm"}]', chat_template => 'Hm <think></think>', json_schema => '{"type": "integer"}', temperature => 1.5, seed => 1) ->> 'content')}),
+	't', 'a prompt that has closed the thoughts');
+is(sql(q{SET vllm.reasoning_parser = 'deepseek_r1';
+	SELECT a ->> 'content' IS NULL AND length(a ->> 'reasoning') > 0 FROM llm_chat('[{"role": "user", "content": "Hm"}]', chat_template => 'Hm <think>', json_schema => '{"type": "integer"}', temperature => 1.5, seed => 1, max_tokens => 20) a}),
+	't', 'a prompt that has opened them');
+
+$node->stop;
+done_testing();
