@@ -61,6 +61,12 @@ api_field(ApiRequest *r, const WireField *f, bool *known, Err *e)
 		case WTAG_API_PREVIOUS:
 			r->previous = t;
 			return true;
+		case WTAG_API_TOOL_PARSER:
+			r->tool_parser = t;
+			return true;
+		case WTAG_API_REASONING_PARSER:
+			r->reasoning_parser = t;
+			return true;
 		case WTAG_API_MODEL:
 			if (r->n_models == API_MAX_ITEMS)
 				return err_set(e, ERR_TOO_LONG, "there are more than %d models", API_MAX_ITEMS);

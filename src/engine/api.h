@@ -30,6 +30,8 @@ typedef struct ApiRequest
 	bool		as_body;		/* an error is to be answered as a body, too */
 	ApiText		unknown;		/* error, warn, ignore: what to do about unknown members */
 	bool		trust_template; /* a body may have a chat template of its own */
+	ApiText		tool_parser;	/* of chats, where the model names none */
+	ApiText		reasoning_parser;
 	ApiText		previous;		/* JSON: the items before, or the response that is asked for */
 	ApiText    *models;			/* owned: those that may be listed */
 	int			n_models;

@@ -3,7 +3,7 @@
  *	  /v1/chat/completions.
  *
  * The last chunk of a streamed answer has its finish_reason; before the first text each
- * answer has a chunk with the role, as in OpenAI's.
+ * answer has a chunk with the role, as in OpenAI's.  A call of a tool comes whole, in one chunk.
  *
  * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -99,11 +99,18 @@ read_chat(ApiCall *a, Chat *k, Err *e)
 }
 
 static bool
+put_parsing(ApiCall *a, Chat *k, Err *e)
+{
+	WireOut		o = conv_out(&k->g.params);
+
+	return api_put_parsing(a, &o, e);
+}
+
+static bool
 make(ApiCall *a, Err *e)
 {
-	static const char *const later[] = {"reasoning_effort", NULL};
-	static const char *const ignored[] = {"parallel_tool_calls", "include_reasoning", NULL};
 	Chat	   *k = a->own;
+	const char *effort = NULL;
 	Buf			fields = {0};
 	WireOut		o = conv_out(&fields);
 	bool		ok;
@@ -111,12 +118,12 @@ make(ApiCall *a, Err *e)
 	if (a->round == 0)
 	{
 		k = a->own = mem_zalloc(sizeof(Chat));
-		apibody_ignore(&a->body, ignored);
-		if (!read_chat(a, k, e) || !api_check_tools(a, e) || !apibody_refuse(&a->body, later, e))
+		if (!read_chat(a, k, e) || !api_check_tools(a, e) || !put_parsing(a, k, e))
 			return false;
 		k->g.told = mem_zalloc((size_t) k->g.n * sizeof(int64_t));
 	}
-	ok = api_chat_fields(a, &o, true, e);
+	ok = apibody_str(&a->body, "reasoning_effort", &effort, e) && api_put_effort(&o, "reasoning_effort", effort, e) &&
+		api_chat_fields(a, &o, true, e);
 	if (ok && k->g.want_ids && a->round == 0)
 	{
 		ApiItem    *it = api_item(a, WK_TOKENIZE, ROLE_IDS, 0);
@@ -130,16 +137,39 @@ make(ApiCall *a, Err *e)
 	return ok;
 }
 
+/* The text with what it begins with; null if the answer is thoughts or calls only. */
 static void
-write_text(const Chat *k, ApiText text, bool echo, JsonOut *j)
+write_content(const Chat *k, const ApiAnswer *r, JsonOut *j)
 {
 	Buf			b = {0};
 
-	if (echo && k->echo != NULL)
+	if (k->echo != NULL)
 		buf_addstr(&b, k->echo);
-	buf_add(&b, text.s, text.n);
-	json_str(j, b.data != NULL ? b.data : "", b.len);
+	buf_add(&b, r->text.s, r->text.n);
+	json_key(j, "content");
+	if (b.len == 0 && (r->reasoning.n > 0 || r->tool_calls.n > 0))
+		json_null(j);
+	else
+		json_str(j, b.data != NULL ? b.data : "", b.len);
 	buf_free(&b);
+}
+
+/* "reasoning" */
+static void
+write_reasoning(const ApiAnswer *r, JsonOut *j)
+{
+	json_key(j, "reasoning");
+	json_str(j, r->reasoning.s, r->reasoning.n);
+}
+
+/* "tool_calls", if there are any */
+static void
+write_calls(const ApiAnswer *r, JsonOut *j)
+{
+	if (r->tool_calls.n == 0)
+		return;
+	json_key(j, "tool_calls");
+	json_raw(j, r->tool_calls.s, r->tool_calls.n);
 }
 
 static void
@@ -148,13 +178,16 @@ write_message(const Chat *k, const ApiAnswer *r, JsonOut *j)
 	json_key(j, "message");
 	json_open(j, '{');
 	json_key_cstr(j, "role", "assistant");
-	json_key(j, "content");
-	write_text(k, r->text, true, j);
+	write_content(k, r, j);
 	json_key_null(j, "refusal");
 	json_key_null(j, "annotations");
 	json_key_null(j, "audio");
 	json_key_null(j, "function_call");
-	json_key_null(j, "reasoning");
+	if (r->reasoning.n > 0)
+		write_reasoning(r, j);
+	else
+		json_key_null(j, "reasoning");
+	write_calls(r, j);
 	json_close(j, '}');
 }
 
@@ -303,11 +336,14 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		begin(a, it);
 	k->g.told[r->index] += (int64_t) r->ids.n;
 	open_chunk(a, r->index, &j);
-	if (r->finish_reason.s == NULL || r->text.n > 0)
+	if (r->reasoning.n > 0)
+		write_reasoning(r, &j);
+	if (r->text.n > 0 || (r->finish_reason.s == NULL && r->reasoning.n == 0 && r->tool_calls.n == 0))
 	{
 		json_key(&j, "content");
 		json_str(&j, r->text.s, r->text.n);
 	}
+	write_calls(r, &j);
 	close_chunk(a, it, r, &j);
 	api_chunk(a, &out);
 	buf_free(&out);

@@ -225,10 +225,25 @@ void		api_write_usage(JsonOut *j, const ApiUsage *u);
 /* api_pool.c: what bodies that pool have in common */
 bool		api_pool_fields(ApiCall *a, WireOut *o, Err *e);
 
-/* tools and tool_choice, of a chat or of Responses: are they right? */
+/* ---- tools and reasoning (api_tools.c) ---- */
+
+/* tools and tool_choice of a chat: are they right? */
 bool		api_check_tools(ApiCall *a, Err *e);
-/* ... of Responses, as a chat's */
+/* ... of Responses, and the tools as a chat's */
 bool		api_put_tools(ApiCall *a, WireOut *o, Err *e);
+/* ... of Anthropic's messages, and the tools and the choice as a chat's */
+bool		api_put_anthropic_tools(ApiCall *a, WireOut *o, WireOut *params, Err *e);
+/* What a chat's answer is taken apart by: parsers, and of a chat's body or Responses' what it says itself. */
+void		api_put_parsers(ApiCall *a, WireOut *o);
+bool		api_put_parsing(ApiCall *a, WireOut *o, Err *e);
+/* reasoning_effort, for the template; NULL: not given */
+bool		api_put_effort(WireOut *o, const char *name, const char *effort, Err *e);
+
+/* The calls of an answer (ApiAnswer.tool_calls): a tree that the caller deletes, or NULL. */
+cJSON	   *api_calls(ApiText calls);
+const char *api_call_id(const cJSON *call);
+const char *api_call_name(const cJSON *call);
+const char *api_call_arguments(const cJSON *call);
 
 /* What bodies that generate have in common; a->own of their endpoints begins with it. */
 typedef struct ApiGen

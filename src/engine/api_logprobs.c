@@ -41,6 +41,9 @@ answer_field(ApiAnswer *a, const WireField *f)
 		case WTAG_REASONING:
 			a->reasoning = (ApiText) {f->s, f->n};
 			break;
+		case WTAG_TOOL_CALLS:
+			a->tool_calls = (ApiText) {f->s, f->n};
+			break;
 		case WTAG_TOKEN_IDS:
 			a->ids = *f;
 			break;

@@ -14,12 +14,21 @@
 #include "base/mem.h"
 #include "engine/api_int.h"
 
+/* The block of a streamed answer that is open. */
+typedef enum Block
+{
+	BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL
+} Block;
+
 typedef struct Messages
 {
 	ApiGen		g;
-	bool		began;			/* streaming: message_start has been sent */
-	bool		block;			/* ... and a block is open */
-	Buf			stop;			/* ... and why it has ended, as JSON */
+	bool		calls;			/* the answer has a tool_use */
+	/* streaming: */
+	bool		began;			/* message_start has been sent */
+	Block		block;
+	int			n_blocks;		/* that are done */
+	Buf			stop;			/* why it has ended, as JSON */
 } Messages;
 
 static void
@@ -272,68 +281,22 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 	return ok;
 }
 
-/* ---- tools ---- */
-
-static void
-write_tool(const cJSON *tool, JsonOut *j)
-{
-	const cJSON *schema = cJSON_GetObjectItemCaseSensitive(tool, "input_schema");
-	char	   *text = schema != NULL ? cJSON_PrintUnformatted(schema) : NULL;
-
-	json_open(j, '{');
-	json_key_cstr(j, "type", "function");
-	json_key(j, "function");
-	json_open(j, '{');
-	json_key_cstr(j, "name", str_of(tool, "name"));
-	if (str_of(tool, "description") != NULL)
-		json_key_cstr(j, "description", str_of(tool, "description"));
-	json_key(j, "parameters");
-	if (text != NULL)
-		json_raw(j, text, strlen(text));
-	else
-		json_raw(j, "{\"type\":\"object\"}", strlen("{\"type\":\"object\"}"));
-	json_close(j, '}');
-	json_close(j, '}');
-	cJSON_free(text);
-}
-
-static bool
-put_tools(ApiCall *a, WireOut *o, Err *e)
-{
-	const ApiMember *tools = apibody_get(&a->body, "tools");
-	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
-	bool		none = choice != NULL && is_type(choice->v, "none");
-	Buf			out = {0};
-	JsonOut		j = {.b = &out};
-
-	if (tools == NULL || tools->v->child == NULL)
-		return choice == NULL || none || api_bad(e, "tool_choice", "needs tools");
-	if (!none)
-	{
-		err_set(e, ERR_UNSUPPORTED, "tools are not supported unless tool_choice is {\"type\": \"none\"}");
-		return err_detail(e, "parameter=tools");
-	}
-	json_open(&j, '[');
-	for (const cJSON *v = tools->v->child; v != NULL; v = v->next)
-	{
-		if (str_of(v, "name") == NULL || (str_of(v, "type") != NULL && !is_type(v, "custom")))
-		{
-			buf_free(&out);
-			return api_bad(e, "tools", "must each have a name and an input_schema");
-		}
-		write_tool(v, &j);
-	}
-	json_close(&j, ']');
-	wire_put_str(o, WTAG_TOOLS, out.data, out.len);
-	buf_free(&out);
-	return true;
-}
-
 /* ---- the request ---- */
 
-/* What both endpoints take. */
+/* output_config: {"effort": ..., "format": ...} */
 static bool
-put_chat(ApiCall *a, WireOut *o, Err *e)
+put_effort(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *m = apibody_get(&a->body, "output_config");
+
+	if (m != NULL && !cJSON_IsObject(m->v))
+		return api_bad(e, "output_config", "must be an object");
+	return m == NULL || api_put_effort(o, "output_config.effort", str_of(m->v, "effort"), e);
+}
+
+/* What both endpoints take; params: how the answer is taken apart. */
+static bool
+put_chat(ApiCall *a, WireOut *o, WireOut *params, Err *e)
 {
 	static const char *const ignored[] = {"metadata", "service_tier", "cache_control", NULL};
 	static const char *const refused[] = {"container", "mcp_servers", "context_management", NULL};
@@ -351,7 +314,7 @@ put_chat(ApiCall *a, WireOut *o, Err *e)
 	if (kwargs != NULL)
 		wire_put_str(o, WTAG_CHAT_KWARGS, kwargs->raw.s, kwargs->raw.n);
 	wire_put_int(o, WTAG_GENERATION_PROMPT, 1);
-	return put_messages(a, o, e) && put_tools(a, o, e);
+	return put_messages(a, o, e) && put_effort(a, o, e) && api_put_anthropic_tools(a, o, params, e);
 }
 
 /* output_config: {"format": {"type": "json_schema", "schema": {...}}} */
@@ -411,7 +374,8 @@ make(ApiCall *a, Err *e)
 	Messages   *k = a->own = mem_zalloc(sizeof(Messages));
 	Buf			fields = {0};
 	WireOut		o = conv_out(&fields);
-	bool		ok = put_sampling(a, k, e) && put_chat(a, &o, e);
+	WireOut		params = conv_out(&k->g.params);
+	bool		ok = put_sampling(a, k, e) && put_chat(a, &o, &params, e);
 
 	if (ok)
 		apigen_item(a, &k->g, 0, &fields, 0);
@@ -421,14 +385,17 @@ make(ApiCall *a, Err *e)
 
 /* ---- the answer ---- */
 
-static const char *
-stop_reason(const ApiAnswer *r)
+static bool
+is_word(ApiText t, const char *word)
 {
-	if (r->finish_reason.n == strlen("length") && memcmp(r->finish_reason.s, "length", r->finish_reason.n) == 0)
-		return "max_tokens";
-	if (r->finish_reason.n == strlen("tool_calls") && memcmp(r->finish_reason.s, "tool_calls", r->finish_reason.n) == 0)
-		return "tool_use";
-	return "end_turn";
+	return t.n == strlen(word) && memcmp(t.s, word, t.n) == 0;
+}
+
+/* calls: the answer has called a tool; also one that it had to call, which a chat's reason does not tell */
+static const char *
+stop_reason(const ApiAnswer *r, bool calls)
+{
+	return is_word(r->finish_reason, "length") ? "max_tokens" : calls ? "tool_use" : "end_turn";
 }
 
 /* r NULL: it goes on */
@@ -437,7 +404,7 @@ write_stop(const Messages *k, const ApiAnswer *r, JsonOut *j)
 {
 	bool		sequence = r != NULL && r->stop_reason.s != NULL && apigen_is_stop(k->g.stop, r->stop_reason);
 
-	json_key_cstr(j, "stop_reason", r == NULL ? NULL : sequence ? "stop_sequence" : stop_reason(r));
+	json_key_cstr(j, "stop_reason", r == NULL ? NULL : sequence ? "stop_sequence" : stop_reason(r, k->calls));
 	json_key(j, "stop_sequence");
 	if (sequence)
 		json_str(j, r->stop_reason.s, r->stop_reason.n);
@@ -469,10 +436,75 @@ open_message(const ApiCall *a, JsonOut *j)
 	json_open(j, '[');
 }
 
+/* Is the text of a call's arguments an object?  Else the call is no tool_use. */
+static bool
+is_object(const char *arguments)
+{
+	cJSON	   *v = cJSON_Parse(arguments);
+	bool		object = cJSON_IsObject(v);
+
+	cJSON_Delete(v);
+	return object;
+}
+
+static void
+write_text(JsonOut *j, const char *s, size_t n)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "type", "text");
+	json_key(j, "text");
+	json_str(j, s, n);
+	json_key_null(j, "citations");
+	json_close(j, '}');
+}
+
+static void
+write_thinking(JsonOut *j, const char *s, size_t n)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "type", "thinking");
+	json_key(j, "thinking");
+	json_str(j, s, n);
+	json_key_cstr(j, "signature", "");
+	json_close(j, '}');
+}
+
+static void
+write_call(JsonOut *j, const cJSON *call, const char *input)
+{
+	json_open(j, '{');
+	json_key_cstr(j, "type", "tool_use");
+	json_key_cstr(j, "id", api_call_id(call));
+	json_key_cstr(j, "name", api_call_name(call));
+	json_key(j, "input");
+	json_raw(j, input, strlen(input));
+	json_close(j, '}');
+}
+
+static void
+write_calls(Messages *k, ApiText calls, JsonOut *j)
+{
+	cJSON	   *list = api_calls(calls);
+
+	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
+	{
+		const char *arguments = api_call_arguments(v);
+
+		if (is_object(arguments))
+		{
+			write_call(j, v, arguments);
+			k->calls = true;
+		}
+		else
+			write_text(j, arguments, strlen(arguments));
+	}
+	cJSON_Delete(list);
+}
+
 static bool
 finish(ApiCall *a, JsonOut *j, Err *e)
 {
-	const Messages *k = a->own;
+	Messages   *k = a->own;
 	const ApiItem *it = &a->items[0];
 	ApiAnswers	all;
 	ApiAnswer	r = {0};
@@ -482,12 +514,11 @@ finish(ApiCall *a, JsonOut *j, Err *e)
 	if (all.n > 0)
 		r = all.a[0];
 	open_message(a, j);
-	json_open(j, '{');
-	json_key_cstr(j, "type", "text");
-	json_key(j, "text");
-	json_str(j, r.text.s, r.text.n);
-	json_key_null(j, "citations");
-	json_close(j, '}');
+	if (r.reasoning.n > 0)
+		write_thinking(j, r.reasoning.s, r.reasoning.n);
+	if (r.text.n > 0 || (r.reasoning.n == 0 && r.tool_calls.n == 0))
+		write_text(j, r.text.s, r.text.n);
+	write_calls(k, r.tool_calls, j);
 	json_close(j, ']');
 	write_stop(k, &r, j);
 	write_usage(it, it->completion_tokens, j);
@@ -531,56 +562,128 @@ begin_message(ApiCall *a, const ApiItem *it, JsonOut *j)
 }
 
 static void
-begin_block(ApiCall *a, JsonOut *j)
+open_delta(const Messages *k, const char *type, const char *key, JsonOut *j)
+{
+	open_event(j, "content_block_delta");
+	json_key_int(j, "index", k->n_blocks);
+	json_key(j, "delta");
+	json_open(j, '{');
+	json_key_cstr(j, "type", type);
+	json_key(j, key);
+}
+
+static void
+close_delta(ApiCall *a, JsonOut *j)
+{
+	json_close(j, '}');
+	send_event(a, j);
+}
+
+/* The block that is open, if there is one, ends. */
+static void
+end_block(ApiCall *a, JsonOut *j)
 {
 	Messages   *k = a->own;
 
-	k->block = true;
-	open_event(j, "content_block_start");
-	json_key_int(j, "index", 0);
-	json_key(j, "content_block");
-	json_open(j, '{');
-	json_key_cstr(j, "type", "text");
-	json_key_cstr(j, "text", "");
-	json_key_null(j, "citations");
-	json_close(j, '}');
+	if (k->block == BLOCK_NONE)
+		return;
+	if (k->block == BLOCK_THINKING)
+	{
+		open_delta(k, "signature_delta", "signature", j);
+		json_cstr(j, "");
+		close_delta(a, j);
+	}
+	open_event(j, "content_block_stop");
+	json_key_int(j, "index", k->n_blocks++);
 	send_event(a, j);
+	k->block = BLOCK_NONE;
+}
+
+/* call: of a BLOCK_CALL */
+static void
+begin_block(ApiCall *a, Block block, const cJSON *call, JsonOut *j)
+{
+	Messages   *k = a->own;
+
+	if (k->block == block && block != BLOCK_CALL)
+		return;
+	end_block(a, j);
+	k->block = block;
+	open_event(j, "content_block_start");
+	json_key_int(j, "index", k->n_blocks);
+	json_key(j, "content_block");
+	if (block == BLOCK_TEXT)
+		write_text(j, "", 0);
+	else if (block == BLOCK_THINKING)
+		write_thinking(j, "", 0);
+	else
+		write_call(j, call, "{}");
+	send_event(a, j);
+}
+
+static void
+add_text(ApiCall *a, Block block, const char *s, size_t n, JsonOut *j)
+{
+	begin_block(a, block, NULL, j);
+	if (n == 0)
+		return;
+	if (block == BLOCK_TEXT)
+		open_delta(a->own, "text_delta", "text", j);
+	else
+		open_delta(a->own, "thinking_delta", "thinking", j);
+	json_str(j, s, n);
+	close_delta(a, j);
+}
+
+/* A call comes whole. */
+static void
+add_call(ApiCall *a, const cJSON *call, JsonOut *j)
+{
+	Messages   *k = a->own;
+	const char *arguments = api_call_arguments(call);
+
+	if (!is_object(arguments))
+	{
+		add_text(a, BLOCK_TEXT, arguments, strlen(arguments), j);
+		return;
+	}
+	begin_block(a, BLOCK_CALL, call, j);
+	open_delta(k, "input_json_delta", "partial_json", j);
+	json_cstr(j, arguments);
+	close_delta(a, j);
+	end_block(a, j);
+	k->calls = true;
 }
 
 static void
 delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 {
 	Messages   *k = a->own;
+	cJSON	   *calls = api_calls(r->tool_calls);
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
 	if (!k->began)
 		begin_message(a, it, &j);
-	if (!k->block)
-		begin_block(a, &j);
+	if (r->reasoning.n > 0)
+		add_text(a, BLOCK_THINKING, r->reasoning.s, r->reasoning.n, &j);
 	if (r->text.n > 0)
-	{
-		open_event(&j, "content_block_delta");
-		json_key_int(&j, "index", 0);
-		json_key(&j, "delta");
-		json_open(&j, '{');
-		json_key_cstr(&j, "type", "text_delta");
-		json_key(&j, "text");
-		json_str(&j, r->text.s, r->text.n);
-		json_close(&j, '}');
-		send_event(a, &j);
-	}
+		add_text(a, BLOCK_TEXT, r->text.s, r->text.n, &j);
+	for (const cJSON *v = calls != NULL ? calls->child : NULL; v != NULL; v = v->next)
+		add_call(a, v, &j);
 	if (r->finish_reason.s != NULL)
 	{
-		open_event(&j, "content_block_stop");
-		json_key_int(&j, "index", 0);
-		send_event(a, &j);
+		/* an answer without anything is an empty text */
+		if (k->block == BLOCK_NONE && k->n_blocks == 0)
+			begin_block(a, BLOCK_TEXT, NULL, &j);
+		end_block(a, &j);
 		/* the rest waits for the usage */
 		json_open(&j, '{');
 		write_stop(k, r, &j);
 		json_close(&j, '}');
 		buf_add(&k->stop, out.data, out.len);
 	}
+	cJSON_Delete(calls);
 	buf_free(&out);
 }
 
@@ -615,9 +718,14 @@ static bool
 count_make(ApiCall *a, Err *e)
 {
 	WireOut		o = api_out(api_item(a, WK_TOKENIZE, 0, 0));
+	Buf			params = {0};	/* what an answer would be taken apart by is not needed */
+	WireOut		p = conv_out(&params);
+	bool		ok;
 
 	wire_put_int(&o, WTAG_WANT_IDS, 0);
-	return put_chat(a, &o, e);
+	ok = put_chat(a, &o, &p, e);
+	buf_free(&params);
+	return ok;
 }
 
 static bool

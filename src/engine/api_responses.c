@@ -316,12 +316,25 @@ read_logprobs(ApiCall *a, Responses *k, Err *e)
 static bool
 check_fields(ApiCall *a, Err *e)
 {
-	static const char *const ignored[] = {"parallel_tool_calls", "reasoning", "max_tool_calls", "prompt_cache_retention", "previous_input_messages", NULL};
+	static const char *const ignored[] = {"max_tool_calls", "prompt_cache_retention", "previous_input_messages", NULL};
 	static const char *const refused[] = {"background", "prompt", "conversation", "enable_response_messages", "n", NULL};
 	bool		store = true;
 
 	apibody_ignore(&a->body, ignored);
-	return apibody_refuse(&a->body, refused, e) && apibody_bool(&a->body, "store", &store, e) && api_check_tools(a, e);
+	return apibody_refuse(&a->body, refused, e) && apibody_bool(&a->body, "store", &store, e);
+}
+
+/* reasoning: {"effort": ..., "summary": ...}; there are no summaries */
+static bool
+put_reasoning(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *m = apibody_get(&a->body, "reasoning");
+
+	if (m == NULL)
+		return true;
+	if (!cJSON_IsObject(m->v))
+		return api_bad(e, "reasoning", "must be an object");
+	return api_put_effort(o, "reasoning.effort", str_of(m->v, "effort"), e);
 }
 
 static bool
@@ -332,7 +345,8 @@ make(ApiCall *a, Err *e)
 	WireOut		o = conv_out(&fields);
 	WireOut		p = conv_out(&k->g.params);
 	bool		ok = check_fields(a, e) && apigen_read(a, &k->g, e) && put_limits(a, &p, e) && put_format(a, &p, e) &&
-		read_logprobs(a, k, e) && put_messages(a, &o, e) && api_put_tools(a, &o, e);
+		read_logprobs(a, k, e) && put_reasoning(a, &o, e) && put_messages(a, &o, e) && api_put_tools(a, &o, e) &&
+		api_put_parsing(a, &p, e);
 
 	api_make_id(a, "msg_", k->message_id, sizeof(k->message_id));
 	api_make_id(a, "rs_", k->reasoning_id, sizeof(k->reasoning_id));
@@ -412,14 +426,12 @@ write_reasoning(const Responses *k, ApiText text, JsonOut *j)
 static void
 write_function_call(const cJSON *call, const char *id, bool begun, JsonOut *j)
 {
-	const cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function");
-
 	json_open(j, '{');
 	json_key_cstr(j, "id", id);
 	json_key_cstr(j, "type", "function_call");
-	json_key_cstr(j, "call_id", str_of(call, "id"));
-	json_key_cstr(j, "name", str_of(function, "name"));
-	json_key_cstr(j, "arguments", begun ? "" : str_of(function, "arguments") != NULL ? str_of(function, "arguments") : "");
+	json_key_cstr(j, "call_id", api_call_id(call));
+	json_key_cstr(j, "name", api_call_name(call));
+	json_key_cstr(j, "arguments", begun ? "" : api_call_arguments(call));
 	json_key_cstr(j, "status", begun ? "in_progress" : "completed");
 	json_close(j, '}');
 }
@@ -427,7 +439,7 @@ write_function_call(const cJSON *call, const char *id, bool begun, JsonOut *j)
 static void
 write_calls(ApiCall *a, ApiText calls, JsonOut *j)
 {
-	cJSON	   *list = calls.n > 0 ? cJSON_ParseWithLength(calls.s, calls.n) : NULL;
+	cJSON	   *list = api_calls(calls);
 	char		id[API_ID_LEN];
 
 	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
@@ -690,8 +702,6 @@ static void
 add_call(ApiCall *a, const cJSON *call, JsonOut *j)
 {
 	Responses  *k = a->own;
-	const char *arguments = str_of(cJSON_GetObjectItemCaseSensitive(call, "function"), "arguments");
-	const char *name = str_of(cJSON_GetObjectItemCaseSensitive(call, "function"), "name");
 	Buf			item = {0};
 	JsonOut		out = {.b = &item};
 	char		id[API_ID_LEN];
@@ -704,11 +714,11 @@ add_call(ApiCall *a, const cJSON *call, JsonOut *j)
 	write_function_call(call, id, true, j);
 	send_event(a, j);
 	open_item_event(k, "response.function_call_arguments.delta", id, j);
-	json_key_cstr(j, "delta", arguments != NULL ? arguments : "");
+	json_key_cstr(j, "delta", api_call_arguments(call));
 	send_event(a, j);
 	open_item_event(k, "response.function_call_arguments.done", id, j);
-	json_key_cstr(j, "name", name);
-	json_key_cstr(j, "arguments", arguments != NULL ? arguments : "");
+	json_key_cstr(j, "name", api_call_name(call));
+	json_key_cstr(j, "arguments", api_call_arguments(call));
 	send_event(a, j);
 	write_function_call(call, id, false, &out);
 	item_done(a, &item, j);
@@ -719,7 +729,7 @@ static void
 delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 {
 	Responses  *k = a->own;
-	cJSON	   *calls = r->tool_calls.n > 0 ? cJSON_ParseWithLength(r->tool_calls.s, r->tool_calls.n) : NULL;
+	cJSON	   *calls = api_calls(r->tool_calls);
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 

@@ -126,7 +126,7 @@ parsers_of_options(const char *options, const ToolFormat **tools, const ReasonFo
 
 bool
 parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat, const char *prompt, size_t n,
-				Answer **out, Err *e)
+				bool stream, Answer **out, Err *e)
 {
 	const ToolFormat *tools = r->tools;
 	const ReasonFormat *reason = r->reason;
@@ -134,7 +134,8 @@ parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *c
 	AnswerSpec	spec = {
 		.choice = r->has_choice ? r->choice : given ? TOOLS_AUTO : TOOLS_NONE,.named = r->named,
 		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,.n_kwargs = chat->kwargs.n,
-		.key = digest(prompt, n, 0),.one_call = r->one_call,.drop_reasoning = r->drop_reasoning
+		.key = digest(prompt, n, 0),.one_call = r->one_call,.drop_reasoning = r->drop_reasoning,
+		.stream = stream
 	};
 
 	*out = NULL;

@@ -43,7 +43,7 @@ bool		reasoning_parser_by_name(const char *name, size_t n, const ReasonFormat **
  * options: the model's, JSON text or NULL; its parsers come before the request's.
  */
 bool		parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat,
-							const char *prompt, size_t n, Answer **out, Err *e);
+							const char *prompt, size_t n, bool stream, Answer **out, Err *e);
 /* Is there anything to put? */
 bool		parsing_has(Answer *a);
 /* TEXT, REASONING and TOOL_CALLS of what has come since the last time; those that are empty aren't put. */

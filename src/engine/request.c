@@ -593,7 +593,8 @@ chat_run(TextJob *t)
 	if (t->ok && t->kind != WK_CHAT_RENDER)
 		t->ok = t->be->encode_marked(in, t->out.data, (const uint8_t *) marks.data, t->out.len, &t->ids, &t->e);
 	if (t->ok && t->kind == WK_GENERATE)
-		t->ok = parsing_of_chat(&t->c->req->parse, t->c->req->options, t->chat, t->out.data, t->out.len, &t->answer, &t->e);
+		t->ok = parsing_of_chat(&t->c->req->parse, t->c->req->options, t->chat, t->out.data, t->out.len, t->c->req->stream,
+								&t->answer, &t->e);
 	until = t->answer != NULL && t->structured != NULL && !t->c->req->structured.in_reasoning ? answer_until(t->answer) : NULL;
 	if (t->ok && until != NULL)
 		t->ok = t->be->encode(in, until, strlen(until), 0, &t->after, &t->e);

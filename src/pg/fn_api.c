@@ -103,6 +103,10 @@ api_head(EngineRequest *r, FunctionCallInfo fcinfo)
 	wire_put_int(&out, WTAG_API_AS_BODY, errors_as_body(fcinfo));
 	wire_put_str(&out, WTAG_API_UNKNOWN, unknown, strlen(unknown));
 	wire_put_int(&out, WTAG_API_TRUST_TEMPLATE, vllm_trust_request_chat_template);
+	if (vllm_tool_call_parser != NULL && vllm_tool_call_parser[0] != '\0')
+		wire_put_text(&out, WTAG_API_TOOL_PARSER, vllm_tool_call_parser, strlen(vllm_tool_call_parser));
+	if (vllm_reasoning_parser != NULL && vllm_reasoning_parser[0] != '\0')
+		wire_put_text(&out, WTAG_API_REASONING_PARSER, vllm_reasoning_parser, strlen(vllm_reasoning_parser));
 }
 
 /* A member of the body, as text; NULL if there is none. */

@@ -131,6 +131,28 @@ SELECT v1_chat_completions('{"messages": [{"role": "user", "content": "x"}], "to
 SELECT count(DISTINCT v1_chat_completions(json_build_object('messages', json_build_array(json_build_object('role', 'user', 'content', i::text))))->'choices'->0->'message'->>'content')
 FROM generate_series(1, 300) i;
 
+-- tools and reasoning
+CREATE FUNCTION pg_temp.say(t text, more text DEFAULT '{}') RETURNS json LANGUAGE sql AS $$
+    SELECT json_object_agg(key, value) FROM (SELECT 'messages' AS key, json_build_array(json_build_object('role', 'user', 'content', '@say:' || t || '@end')) AS value
+        UNION ALL SELECT * FROM json_each(more::json)) m
+$$;
+\set calls '</think>Look.<tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call><tool_call>{"name": "g", "arguments": {}}</tool_call>'
+\set tools '{"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}}}}, {"type": "function", "function": {"name": "g"}}]'
+SELECT v1_chat_completions(pg_temp.say('x', :'tools' || '}'));
+SET vllm.tool_call_parser = 'hermes';
+SELECT v1_chat_completions(pg_temp.say('x', :'tools' || ', "tool_choice": "required"}'))->'choices'->0->'message'->'tool_calls'->0->'function';
+SET vllm.reasoning_parser = 'deepseek_r1';
+SELECT pg_temp.stable(v1_chat_completions(pg_temp.say('I think.' || :'calls', :'tools' || '}'))->'choices'->0);
+SELECT pg_temp.stable(c->'choices'->0->'delta') FROM v1_chat_completions_stream(pg_temp.say('I think.' || :'calls', :'tools' || ', "parallel_tool_calls": false}')) c;
+SELECT pg_temp.stable(v1_messages(pg_temp.say('I think.' || :'calls', '{"max_tokens": 100, "tools": [{"name": "f", "input_schema": {}}, {"name": "g"}]}'))->'content');
+SELECT c->>'type', c->'item'->>'type', c->>'arguments' FROM v1_responses_stream(json_build_object('input', '@say:I think.' || :'calls' || '@end', 'store', false,
+    'tools', '[{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]'::json)) c;
+SET vllm.tool_call_parser = 'none such';
+SELECT v1_chat_completions(pg_temp.say('x'));
+SELECT v1_tokenize('{"prompt": "x"}')->'count';
+RESET vllm.tool_call_parser;
+RESET vllm.reasoning_parser;
+
 -- ---- vectors, labels, scores ----
 SELECT pg_temp.stable(v1_embeddings('{"input": "hello big world"}'));
 SELECT e->>'index', e->>'embedding' FROM json_array_elements(v1_embeddings('{"input": ["a", "b c"], "encoding_format": "base64", "embed_dtype": "float16",

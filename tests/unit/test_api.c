@@ -201,6 +201,8 @@ call(const char *path, const char *body, bool stream, bool as_body)
 	put_text(&o, WTAG_API_PATH, path);
 	put_text(&o, WTAG_API_BODY, body);
 	put_text(&o, WTAG_API_UNKNOWN, "error");
+	put_text(&o, WTAG_API_TOOL_PARSER, "hermes");
+	put_text(&o, WTAG_API_REASONING_PARSER, "mistral");
 	wire_put_int(&o, WTAG_API_AS_BODY, as_body);
 	wire_put_int(&o, WTAG_STREAM, stream);
 	t = talk_begin(&P, WK_API, &b);

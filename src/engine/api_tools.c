@@ -1,0 +1,295 @@
+/*
+ * api_tools.c
+ *	  Tools and reasoning of bodies: what goes to the template and to the parsers, and the
+ *	  calls of an answer.
+ *
+ * Chats, Responses and Anthropic's messages each write tools and tool_choice in a way of
+ * their own; a message has a chat's (parsing.h).  With tools and no tool_choice the choice
+ * is "auto", which is an error where nobody has said how the model writes its calls.
+ *
+ * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ */
+#include <string.h>
+
+#include "engine/api_int.h"
+
+static const char *
+str_of(const cJSON *v, const char *name)
+{
+	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, name));
+}
+
+static bool
+is_word(const cJSON *v, const char *word)
+{
+	return cJSON_IsString(v) && strcmp(v->valuestring, word) == 0;
+}
+
+static bool
+not_a_function(Err *e)
+{
+	err_set(e, ERR_UNSUPPORTED, "tools other than functions are not supported");
+	return err_detail(e, "parameter=tools");
+}
+
+/* {"name": ..., "description": ..., SCHEMA: {...}} */
+static bool
+check_function(const cJSON *f, const char *schema, Err *e)
+{
+	const char *name = str_of(f, "name");
+	const cJSON *description = cJSON_GetObjectItemCaseSensitive(f, "description");
+	const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(f, schema);
+
+	if (name == NULL || name[0] == '\0')
+		return api_bad(e, "tools", "must each have a name");
+	if (description != NULL && !cJSON_IsNull(description) && !cJSON_IsString(description))
+		return api_bad(e, "tools", "have a description that is no string");
+	if (parameters != NULL && !cJSON_IsNull(parameters) && !cJSON_IsObject(parameters))
+		return api_bad(e, "tools", "have parameters that are no JSON schema, an object");
+	return true;
+}
+
+/* ---- chats ---- */
+
+bool
+api_check_tools(ApiCall *a, Err *e)
+{
+	const ApiMember *tools = apibody_get(&a->body, "tools");
+	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
+
+	if (tools != NULL && (!cJSON_IsArray(tools->v) || tools->v->child == NULL))
+		return api_bad(e, "tools", "must be an array of at least one tool");
+	if (choice != NULL && tools == NULL && !is_word(choice->v, "none"))
+		return api_bad(e, "tool_choice", "needs tools");
+	for (const cJSON *v = tools != NULL ? tools->v->child : NULL; v != NULL; v = v->next)
+	{
+		const cJSON *type = cJSON_GetObjectItemCaseSensitive(v, "type");
+		const cJSON *function = cJSON_GetObjectItemCaseSensitive(v, "function");
+
+		if (type != NULL && !is_word(type, "function"))
+			return not_a_function(e);
+		if (!cJSON_IsObject(function))
+			return api_bad(e, "tools", "must each have a function, an object");
+		if (!check_function(function, "parameters", e))
+			return false;
+	}
+	return true;
+}
+
+void
+api_put_parsers(ApiCall *a, WireOut *o)
+{
+	if (a->req->tool_parser.s != NULL)
+		wire_put_str(o, WTAG_TOOL_PARSER, a->req->tool_parser.s, a->req->tool_parser.n);
+	if (a->req->reasoning_parser.s != NULL)
+		wire_put_str(o, WTAG_REASONING_PARSER, a->req->reasoning_parser.s, a->req->reasoning_parser.n);
+}
+
+bool
+api_put_parsing(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *tools = apibody_get(&a->body, "tools");
+	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
+	bool		parallel = true;
+	bool		reasoning = true;
+
+	if (!apibody_bool(&a->body, "parallel_tool_calls", &parallel, e) ||
+		!apibody_bool(&a->body, "include_reasoning", &reasoning, e))
+		return false;
+	if (tools != NULL && tools->v->child != NULL && choice != NULL)
+		wire_put_str(o, WTAG_TOOL_CHOICE, choice->raw.s, choice->raw.n);
+	else if (tools != NULL && tools->v->child != NULL)
+		wire_put_str(o, WTAG_TOOL_CHOICE, "\"auto\"", strlen("\"auto\""));
+	wire_put_int(o, WTAG_PARALLEL_TOOL_CALLS, parallel);
+	wire_put_int(o, WTAG_INCLUDE_REASONING, reasoning);
+	api_put_parsers(a, o);
+	return true;
+}
+
+bool
+api_put_effort(WireOut *o, const char *name, const char *effort, Err *e)
+{
+	static const char *const known[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+
+	for (size_t i = 0; effort != NULL && i < sizeof(known) / sizeof(known[0]); i++)
+		if (strcmp(effort, known[i]) == 0)
+		{
+			wire_put_str(o, WTAG_REASONING_EFFORT, effort, strlen(effort));
+			return true;
+		}
+	return effort == NULL || api_bad(e, name, "must be none, minimal, low, medium, high, xhigh or max");
+}
+
+/* ---- Responses ---- */
+
+/* {"type": "function", "name": ..., ...} becomes {"type": "function", "function": {"name": ..., ...}}. */
+static void
+write_function(const cJSON *tool, JsonOut *j)
+{
+	cJSON	   *inner = cJSON_Duplicate(tool, true);
+	char	   *text;
+
+	cJSON_DeleteItemFromObjectCaseSensitive(inner, "type");
+	text = cJSON_PrintUnformatted(inner);
+	json_open(j, '{');
+	json_key_cstr(j, "type", "function");
+	json_key(j, "function");
+	json_raw(j, text, strlen(text));
+	json_close(j, '}');
+	cJSON_free(text);
+	cJSON_Delete(inner);
+}
+
+bool
+api_put_tools(ApiCall *a, WireOut *o, Err *e)
+{
+	const ApiMember *tools = apibody_get(&a->body, "tools");
+	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
+	bool		none = tools == NULL || tools->v->child == NULL;
+	bool		ok = true;
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	if (tools != NULL && !cJSON_IsArray(tools->v))
+		return api_bad(e, "tools", "must be an array of tools");
+	if (choice != NULL && none && !is_word(choice->v, "none") && !is_word(choice->v, "auto"))
+		return api_bad(e, "tool_choice", "needs tools");
+	if (none)
+		return true;
+	json_open(&j, '[');
+	for (const cJSON *v = tools->v->child; v != NULL && ok; v = v->next)
+	{
+		ok = is_word(cJSON_GetObjectItemCaseSensitive(v, "type"), "function") ? check_function(v, "parameters", e) :
+			not_a_function(e);
+		if (ok)
+			write_function(v, &j);
+	}
+	json_close(&j, ']');
+	if (ok)
+		wire_put_str(o, WTAG_TOOLS, out.data, out.len);
+	buf_free(&out);
+	return ok;
+}
+
+/* ---- Anthropic's messages ---- */
+
+static void
+write_anthropic(const cJSON *tool, JsonOut *j)
+{
+	cJSON	   *schema = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(tool, "input_schema"), true);
+	char	   *text;
+
+	if (!cJSON_IsObject(schema))
+	{
+		cJSON_Delete(schema);
+		schema = cJSON_CreateObject();
+	}
+	if (cJSON_GetObjectItemCaseSensitive(schema, "type") == NULL)
+		cJSON_AddStringToObject(schema, "type", "object");
+	text = cJSON_PrintUnformatted(schema);
+	json_open(j, '{');
+	json_key_cstr(j, "type", "function");
+	json_key(j, "function");
+	json_open(j, '{');
+	json_key_cstr(j, "name", str_of(tool, "name"));
+	if (str_of(tool, "description") != NULL)
+		json_key_cstr(j, "description", str_of(tool, "description"));
+	json_key(j, "parameters");
+	json_raw(j, text, strlen(text));
+	json_close(j, '}');
+	json_close(j, '}');
+	cJSON_free(text);
+	cJSON_Delete(schema);
+}
+
+/* {"type": "auto" | "any" | "tool" | "none", "name": ..., "disable_parallel_tool_use": ...} */
+static bool
+put_anthropic_choice(const cJSON *choice, WireOut *o, Err *e)
+{
+	const cJSON *type = cJSON_GetObjectItemCaseSensitive(choice, "type");
+	const char *name = str_of(choice, "name");
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	if (choice == NULL || is_word(type, "auto"))
+		json_cstr(&j, "auto");
+	else if (is_word(type, "any"))
+		json_cstr(&j, "required");
+	else if (is_word(type, "none"))
+		json_cstr(&j, "none");
+	else if (is_word(type, "tool") && name != NULL)
+	{
+		json_open(&j, '{');
+		json_key_cstr(&j, "type", "function");
+		json_key(&j, "function");
+		json_open(&j, '{');
+		json_key_cstr(&j, "name", name);
+		json_close(&j, '}');
+		json_close(&j, '}');
+	}
+	else
+		return api_bad(e, "tool_choice", "must be of the type auto, any or none, or tool with a name");
+	wire_put_str(o, WTAG_TOOL_CHOICE, out.data, out.len);
+	wire_put_int(o, WTAG_PARALLEL_TOOL_CALLS, !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(choice, "disable_parallel_tool_use")));
+	buf_free(&out);
+	return true;
+}
+
+bool
+api_put_anthropic_tools(ApiCall *a, WireOut *o, WireOut *params, Err *e)
+{
+	const ApiMember *tools = apibody_get(&a->body, "tools");
+	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
+	bool		ok = true;
+	Buf			out = {0};
+	JsonOut		j = {.b = &out};
+
+	api_put_parsers(a, params);
+	if (tools != NULL && !cJSON_IsArray(tools->v))
+		return api_bad(e, "tools", "must be an array of tools");
+	if (tools == NULL || tools->v->child == NULL)
+		return choice == NULL || is_word(cJSON_GetObjectItemCaseSensitive(choice->v, "type"), "none") ||
+			api_bad(e, "tool_choice", "needs tools");
+	json_open(&j, '[');
+	for (const cJSON *v = tools->v->child; v != NULL && ok; v = v->next)
+	{
+		const cJSON *type = cJSON_GetObjectItemCaseSensitive(v, "type");
+
+		ok = type == NULL || cJSON_IsNull(type) || is_word(type, "custom") ? check_function(v, "input_schema", e) : not_a_function(e);
+		if (ok)
+			write_anthropic(v, &j);
+	}
+	json_close(&j, ']');
+	if (ok)
+		wire_put_str(o, WTAG_TOOLS, out.data, out.len);
+	buf_free(&out);
+	return ok && put_anthropic_choice(choice != NULL ? choice->v : NULL, params, e);
+}
+
+/* ---- the calls of an answer ---- */
+
+cJSON *
+api_calls(ApiText calls)
+{
+	return calls.n > 0 ? cJSON_ParseWithLength(calls.s, calls.n) : NULL;
+}
+
+const char *
+api_call_id(const cJSON *call)
+{
+	return str_of(call, "id");
+}
+
+const char *
+api_call_name(const cJSON *call)
+{
+	return str_of(cJSON_GetObjectItemCaseSensitive(call, "function"), "name");
+}
+
+const char *
+api_call_arguments(const cJSON *call)
+{
+	const char *arguments = str_of(cJSON_GetObjectItemCaseSensitive(call, "function"), "arguments");
+
+	return arguments != NULL ? arguments : "";
+}
