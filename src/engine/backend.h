@@ -143,6 +143,10 @@ typedef struct Backend
 	/* be ready for requests with a grammar; slow the first time; ERR_UNSUPPORTED */
 	bool		(*prepare_grammar) (Inst *in, Err *e);
 	bool		(*normalize) (const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
+	/* The width of a row of ReqSpec.embeds; 0: the model doesn't generate. */
+	int			(*embed_width) (const Inst *in);
+	/* a token's own such row; any thread; false: there is no such token */
+	bool		(*token_row) (const Inst *in, int32_t id, float *out);
 	void		(*submit) (Inst *in, ReqSpec *spec);
 	void		(*cancel) (Inst *in, uint64_t id);
 	/* clock_us() when the next step is due: 0 = now, INT64_MAX = no work */

@@ -475,6 +475,18 @@ labels(const Inst *in, PoolTask task)
 	return in->pooling != NULL ? pooling_labels(in->pooling, task) : NULL;
 }
 
+static int
+embed_width(const Inst *in)
+{
+	return in->core != NULL && core_info(in->core)->generates ? core_info(in->core)->embed_width : 0;
+}
+
+static bool
+token_row(const Inst *in, int32_t id, float *out)
+{
+	return core_token_row(in->core, id, out);
+}
+
 static void
 submit(Inst *in, ReqSpec *spec)
 {
@@ -548,6 +560,8 @@ const Backend backend_core = {
 	.labels = labels,
 	.prepare_grammar = prepare_grammar,
 	.normalize = normalize,
+	.embed_width = embed_width,
+	.token_row = token_row,
 	.submit = submit,
 	.cancel = cancel,
 	.next_due = next_due,

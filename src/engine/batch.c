@@ -17,6 +17,8 @@ struct BatchBuf
 {
 	Batch		batch;
 	int32_t    *tokens;			/* [max_rows] */
+	const float **embeds;		/* [max_rows] */
+	int			embed_width;
 	int32_t    *pos;			/* [max_rows] */
 	int32_t    *seq_start;		/* [max_seqs + 1] */
 	int32_t    *types;			/* [max_rows] */
@@ -27,11 +29,13 @@ struct BatchBuf
 };
 
 BatchBuf *
-batch_new(int max_rows, int max_seqs, float *state)
+batch_new(int max_rows, int max_seqs, int embed_width, float *state)
 {
 	BatchBuf   *b = mem_zalloc(sizeof(*b));
 
 	b->tokens = mem_alloc((size_t) max_rows * sizeof(int32_t));
+	b->embeds = mem_alloc((size_t) max_rows * sizeof(float *));
+	b->embed_width = embed_width;
 	b->pos = mem_alloc((size_t) max_rows * sizeof(int32_t));
 	b->seq_start = mem_alloc(((size_t) max_seqs + 1) * sizeof(int32_t));
 	b->types = mem_alloc((size_t) max_rows * sizeof(int32_t));
@@ -56,6 +60,7 @@ batch_free(BatchBuf *b)
 	if (b == NULL)
 		return;
 	mem_free(b->tokens);
+	mem_free(b->embeds);
 	mem_free(b->pos);
 	mem_free(b->seq_start);
 	mem_free(b->types);
@@ -77,6 +82,19 @@ set_types(BatchBuf *b, int row, const PlanEntry *pe)
 	return pe->r->computed + pe->n > at;
 }
 
+/* What stands for the tokens of n rows from `row` on, if r's prompt is embeddings; true: of some it does. */
+static bool
+set_embeds(BatchBuf *b, int row, const Req *r, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		size_t		pos = (size_t) (r->computed + i);
+
+		b->embeds[row + i] = r->embeds != NULL && pos < (size_t) r->n_prompt ? r->embeds + pos * (size_t) b->embed_width : NULL;
+	}
+	return r->embeds != NULL && r->computed < r->n_prompt;
+}
+
 const Batch *
 batch_build(BatchBuf *b, const Plan *plan)
 {
@@ -84,6 +102,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 	int			n_out = 0;
 	bool		typed = false;
 	bool		hides = false;
+	bool		embeds = false;
 
 	for (int s = 0; s < plan->n; s++)
 	{
@@ -96,6 +115,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 		if (b->slots != NULL)
 			b->slots[s] = pe->r->slot;
 		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed, (size_t) pe->n * sizeof(int32_t));
+		embeds = set_embeds(b, row, pe->r, pe->n) || embeds;
 		for (int i = 0; i < pe->n; i++)
 			b->pos[row + i] = pe->r->computed + i;
 		for (int i = 0; i < pe->n_out; i++)
@@ -113,6 +133,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 	b->batch.rows.n_seqs = plan->n;
 	b->batch.n_out = n_out;
 	b->batch.hidden = plan->pools;
+	b->batch.embeds = embeds ? b->embeds : NULL;
 	b->batch.types = typed ? b->types : NULL;
 	b->batch.seen = hides ? b->seen : NULL;
 	return &b->batch;

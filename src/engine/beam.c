@@ -79,6 +79,7 @@ new_req(const Req *stem, int index)
 	r->params.min_tokens = 0;
 	r->params.rules = NULL;
 	r->n_prompt = stem->n_prompt;
+	r->embeds = stem->embeds;	/* likewise */
 	r->plan_at = r->slot = -1;
 	r->arrival_us = stem->arrival_us;
 	return r;
@@ -339,9 +340,7 @@ beam_n_results(const Beam *b, int *n_tokens)
 static void
 text_of(const Beam *b, const Result *x, const Tok *tok, Buf *text)
 {
-	const Req  *stem = b->stem;
-	size_t		context = (size_t) stem->n_prompt < OUT_CONTEXT ? (size_t) stem->n_prompt : OUT_CONTEXT;
-	Detok	   *d = detok_new(tok, stem->tokens.data + stem->n_prompt - context, context, stem->params.skip_special);
+	Detok	   *d = out_detok(b->stem, tok);
 
 	for (size_t i = 0; i < x->ids.len; i++)
 		detok_push(d, x->ids.data[i], text);

@@ -320,8 +320,9 @@ static size_t
 context_of(const Constraints *cs, const Req *r, Buf *out)
 {
 	size_t		from = r->tokens.len;
+	size_t		first = r->embeds != NULL ? (size_t) r->n_prompt : 0;	/* that is a token */
 
-	while (from > 0 && r->tokens.len - from < CONTEXT && r->tokens.data[from - 1] < cs->n_valid &&
+	while (from > first && r->tokens.len - from < CONTEXT && r->tokens.data[from - 1] < cs->n_valid &&
 		   !tok_is_special(cs->tok, r->tokens.data[from - 1]))
 		from--;
 	for (; from < r->tokens.len; from++)

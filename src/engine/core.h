@@ -162,6 +162,8 @@ typedef struct ReqSpec
 	uint64_t	id;				/* caller's name for it; with generation: unique */
 	bool		stream;			/* events are wanted at once; else they may come a little late */
 	IntVec		prompt;			/* taken over */
+	float	   *embeds;			/* taken over; [prompt.len][ModelInfo.embed_width] finite rows that stand for the
+								 * prompt's tokens, of which only the number counts; NULL = none */
 	GenParams	params;			/* taken over */
 	Grammar    *grammar;		/* what the output must look like, taken over; NULL = anything.  After core_prepare_grammar() */
 	IntVec		grammar_after;	/* taken over: the output is free until it ends with these ids */
@@ -235,6 +237,9 @@ void		genparams_free(GenParams *p);
  * this tokenizer.
  */
 bool		core_prepare_grammar(Core *c, Err *e);
+
+/* A token's row of the embedding, [ModelInfo.embed_width], as ReqSpec.embeds has it; any thread. */
+bool		core_token_row(const Core *c, int32_t token, float *out);
 
 /* Thread-safe.  The handle stays valid until its finishing event has been sent. */
 Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over spec's contents */

@@ -112,6 +112,8 @@ struct Req
 	bool		stopped;		/* it was a stop string */
 	IntVec		tokens;			/* prompt, then output */
 	int			n_prompt;
+	float	   *embeds;			/* [n_prompt][embed_width] in place of the prompt's tokens, which mean nothing
+								 * then; NULL = none.  One of several answers: the stem's */
 	int			computed;		/* tokens whose K/V are in the blocks */
 	IntVec		blocks;			/* block table, append-only while running */
 	int			slot;			/* of its recurrent state, while it runs; -1 = none */
@@ -343,8 +345,8 @@ void		beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx);
 /* ---- batch.c: plan -> Batch ---- */
 typedef struct BatchBuf BatchBuf;
 
-/* state: of max_seqs slots, or NULL */
-BatchBuf   *batch_new(int max_rows, int max_seqs, float *state);
+/* state: of max_seqs slots, or NULL; embed_width: of prompts that are embeddings */
+BatchBuf   *batch_new(int max_rows, int max_seqs, int embed_width, float *state);
 void		batch_free(BatchBuf *b);
 const Batch *batch_build(BatchBuf *b, const Plan *plan);
 
@@ -413,6 +415,8 @@ bool		core_priorities(const Core *c);
 
 /* ---- output.c: one token of one request -> text, finish ---- */
 void		out_begin(Req *r, const Tok *tok);
+/* For text behind the prompt; new. */
+Detok	   *out_detok(const Req *r, const Tok *tok);
 void		out_end(Req *r);
 /* Does the newest token of r->tokens end the answer, text aside? */
 OutResult	out_ends(Req *r, int32_t eos, int max_model_len);

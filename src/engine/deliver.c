@@ -178,6 +178,7 @@ free_req(Req *r)
 	constraint_free(r->constraint);
 	genparams_free(&r->params);
 	intvec_free(&r->tokens);
+	mem_free(r->embeds);
 	intvec_free(&r->blocks);
 	mem_free(r);
 }

@@ -255,8 +255,10 @@ core_submit(Core *c, ReqSpec *spec)
 	r->sink_ctx = spec->sink_ctx;
 	r->params = spec->params;
 	r->tokens = spec->prompt;
+	r->embeds = spec->embeds;
 	memset(&spec->params, 0, sizeof(spec->params));
 	memset(&spec->prompt, 0, sizeof(spec->prompt));
+	spec->embeds = NULL;
 	r->n_prompt = (int) r->tokens.len;
 	r->plan_at = -1;
 	r->slot = -1;
@@ -329,6 +331,8 @@ acceptable(const Core *c, const Req *r, Err *e)
 		return err_set(e, ERR_INTERNAL, "request of %d tokens asks for %d", r->n_prompt, r->params.max_tokens);
 	if (r->constraint != NULL && r->group != NULL && r->group->beam != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take structured output");
+	if (r->embeds != NULL && r->prompt_lp != NULL)
+		return err_set(e, ERR_UNSUPPORTED, "a prompt of embeddings has no tokens, and so no prompt_logprobs");
 	if (r->n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
 					   r->n_prompt, c->max_model_len);
@@ -589,9 +593,11 @@ forward(Core *c, const Plan *plan)
 SmpRow
 core_smp_row(Req *r)
 {
+	int			skip = r->embeds != NULL ? r->n_prompt : 0; /* a prompt of embeddings has no tokens */
+
 	return (SmpRow) {
-		.params = &r->params, .seed = r->seed, .position = req_n_output(r), .tokens = r->tokens.data,
-		.n_prompt = r->n_prompt, .n_tokens = (int) r->tokens.len, .counts = &r->counts,
+		.params = &r->params, .seed = r->seed, .position = req_n_output(r), .tokens = r->tokens.data + skip,
+		.n_prompt = r->n_prompt - skip, .n_tokens = (int) r->tokens.len - skip, .counts = &r->counts,
 		.seat = &r->seat
 	};
 }
@@ -938,7 +944,7 @@ open_core(Core *c, const Conf *conf, Err *e)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
 	c->fork_rows = mem_zalloc(FORK_ROWS * sizeof(SmpRow));
 	c->sched = sched_new(c->pool, &so);
-	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, (float *) c->state_area.base);
+	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, info->embed_width, (float *) c->state_area.base);
 	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
 	if (plugins_count(o->plugins) > 0 && info->generates)
 	{
@@ -1037,6 +1043,12 @@ int
 core_max_model_len(const Core *c)
 {
 	return c->max_model_len;
+}
+
+bool
+core_token_row(const Core *c, int32_t token, float *out)
+{
+	return model_token_row(c->model, token, out);
 }
 
 const GenDefaults *

@@ -31,6 +31,7 @@
 
 #define BLOCK_TOKENS	16
 #define KV_BYTES_PER_TOKEN 1024
+#define EMBED_WIDTH		4
 #define FAKE_MAX_LEN	(1 << 25)
 #define LOG_PROMPT		1024	/* bytes of a prompt in the log */
 #define LOG_MAX			(16 << 20)
@@ -427,6 +428,7 @@ req_free(Req *r)
 	intvec_free(&r->spec.grammar_after);
 	poolspec_free(&r->spec.pool);
 	intvec_free(&r->spec.prompt);
+	mem_free(r->spec.embeds);
 	intvec_free(&r->cuts);
 	buf_free(&r->answer);
 	mem_free(r->prompt);
@@ -756,6 +758,35 @@ fake_labels(const Inst *in, PoolTask task)
 	return fakepool_labels(task);
 }
 
+/* A token's row: the byte that it is, and zeros. */
+static int
+fake_embed_width(const Inst *in)
+{
+	(void) in;
+	return EMBED_WIDTH;
+}
+
+static bool
+fake_token_row(const Inst *in, int32_t id, float *out)
+{
+	(void) in;
+	memset(out, 0, EMBED_WIDTH * sizeof(float));
+	out[0] = (float) id;
+	return id >= 0 && id <= 255;
+}
+
+/* The bytes that rows stand for; what is none is a question mark. */
+static void
+read_rows(ReqSpec *spec)
+{
+	for (size_t i = 0; i < spec->prompt.len; i++)
+	{
+		float		x = spec->embeds[i * EMBED_WIDTH];
+
+		spec->prompt.data[i] = x >= 1 && x <= 255 ? (int32_t) x : '?';
+	}
+}
+
 static void
 fake_submit(Inst *in, ReqSpec *spec)
 {
@@ -763,6 +794,8 @@ fake_submit(Inst *in, ReqSpec *spec)
 
 	r->spec = *spec;
 	memset(spec, 0, sizeof(*spec));
+	if (r->spec.embeds != NULL)
+		read_rows(&r->spec);
 	r->arrival_us = clock_us();
 	r->n_prompt = (int) r->spec.prompt.len;
 	for (int i = 0; i < r->spec.pool.n_seqs; i++)
@@ -1006,6 +1039,8 @@ const Backend backend_fake = {
 	.labels = fake_labels,
 	.prepare_grammar = fake_prepare_grammar,
 	.normalize = fake_normalize,
+	.embed_width = fake_embed_width,
+	.token_row = fake_token_row,
 	.submit = fake_submit,
 	.cancel = fake_cancel,
 	.next_due = fake_next_due,

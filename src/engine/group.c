@@ -58,6 +58,7 @@ group_begin(Req *r)
 		a->params = r->params;	/* the stem's memory */
 		a->seed = r->params.has_seed ? (uint64_t) r->params.seed + (uint64_t) i : rng_seed();
 		a->n_prompt = r->n_prompt;
+		a->embeds = r->embeds;	/* likewise */
 		a->plan_at = a->slot = -1;
 		a->watched = r->watched;
 		a->urgent = r->urgent;
@@ -126,6 +127,7 @@ group_free(Group *g)
 		free_member(g->answers[i]);
 	beam_free(g->beam);
 	genparams_free(&g->stem->params);
+	mem_free(g->stem->embeds);
 	free_member(g->stem);
 	mem_free(g->answers);
 	mem_free(g);

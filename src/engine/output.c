@@ -27,15 +27,23 @@
 #include <stdio.h>
 #include <string.h>
 
+Detok *
+out_detok(const Req *r, const Tok *tok)
+{
+	size_t		n = (size_t) r->n_prompt < OUT_CONTEXT ? (size_t) r->n_prompt : OUT_CONTEXT;
+	const int32_t *context = r->embeds == NULL ? r->tokens.data + r->n_prompt - n : NULL;
+
+	return detok_new(tok, context, n, r->params.skip_special);
+}
+
 void
 out_begin(Req *r, const Tok *tok)
 {
 	const GenParams *p = &r->params;
-	size_t		n = (size_t) r->n_prompt < OUT_CONTEXT ? (size_t) r->n_prompt : OUT_CONTEXT;
 
 	if (!p->detokenize)
 		return;
-	r->detok = detok_new(tok, r->tokens.data + r->n_prompt - n, n, p->skip_special);
+	r->detok = out_detok(r, tok);
 	if (p->tight_special && !p->skip_special)
 		detok_tighten(r->detok);
 	r->stop = stop_new((const char *const *) p->stop, p->stop_len, (size_t) p->n_stop, p->include_stop);

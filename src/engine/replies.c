@@ -45,7 +45,8 @@ struct Replies
 	const Inst *in;
 	const Answer *parts;		/* what answers' parts are made of; NULL: text is text */
 	bool		want_ids;
-	IntVec		prompt;			/* if want_ids */
+	bool		has_prompt;
+	IntVec		prompt;			/* if has_prompt */
 	Logprobs   *prompt_lp;		/* NULL: not wanted, or not yet there */
 	Reply	   *a;
 	int			n;
@@ -96,9 +97,9 @@ replies_new(const Backend *be, const Inst *in, const IntVec *prompt, bool want_i
 {
 	Replies    *r = mem_zalloc(sizeof(*r));
 
-	if (want_ids)
+	r->has_prompt = want_ids && prompt != NULL;
+	if (r->has_prompt)
 		intvec_add(&r->prompt, prompt->data, prompt->len);
-
 	r->be = be;
 	r->in = in;
 	r->want_ids = want_ids;
@@ -241,7 +242,7 @@ put_end(ReqFinish ended, const char *reason, const Answer *parts, WireOut *o)
 void
 replies_put(const Replies *r, WireOut *o)
 {
-	if (r->want_ids)
+	if (r->has_prompt)
 		wire_put_ints(o, WTAG_PROMPT_IDS, r->prompt.data, r->prompt.len);
 	put_logprobs(r, r->prompt_lp, o);
 	for (int i = 0; i < r->n; i++)

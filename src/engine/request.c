@@ -235,17 +235,28 @@ check_whole(int kind, Request *r, Err *e)
 
 	if (kind == WK_GENERATE || kind == WK_TOKENIZE)
 	{
-		if (!r->has_prompt && !r->has_chat && !(kind == WK_GENERATE && r->has_ids))
+		bool		other = kind == WK_GENERATE && (r->has_ids || r->embeds.given);
+
+		if (!r->has_prompt && !r->has_chat && !other)
 			return err_set(e, ERR_INTERNAL, "request without a prompt");
 		/* both: the prompt is what a model without a template gets */
 		if (r->has_chat && (r->has_ids || (r->has_prompt && kind != WK_GENERATE)))
 			return err_set(e, ERR_INTERNAL, "request with a prompt and messages");
 		if (r->has_prompt && r->has_ids)
 			return err_set(e, ERR_INVALID, "prompt and prompt_token_ids exclude each other");
+		if (r->embeds.given && (r->has_prompt || r->has_ids || r->has_chat))
+			return err_set(e, ERR_INVALID, "prompt_embeds and another prompt exclude each other");
+		if (r->embeds.given && p->out.prompt_logprobs != LOGPROBS_NONE)
+		{
+			err_set(e, ERR_UNSUPPORTED, "prompt_embeds have no tokens, and so no prompt_logprobs");
+			return err_detail(e, "parameter=prompt_logprobs");
+		}
 		/* also where the tokenizer would add a BOS */
 		if (kind == WK_GENERATE && r->has_prompt && r->prompt_len == 0)
 			return params_bad(e, "prompt", "must not be empty");
 	}
+	if ((r->embeds.given && kind != WK_GENERATE) || (r->embeds.want && kind != WK_TOKENIZE))
+		return err_set(e, ERR_INTERNAL, "embeddings in a request that takes none");
 	if (kind == WK_POOL && r->pool.task == PT_NONE)
 		return err_set(e, ERR_INTERNAL, "pooling request without a task");
 	if (kind == WK_LOGPROBS && r->has_chat ? r->has_ids : request_is_pooled(kind) && r->has_prompt == r->has_ids)
@@ -310,7 +321,8 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 		bool		known;
 
 		if (!params_field(&r->params, &r->given, &f, &known, e) ||
-			(!known && !replies_field(&r->params.out, &f, &known, e)) || (!known && !pool_field(&r->pool, &f, &known, e)) ||
+			(!known && !replies_field(&r->params.out, &f, &known, e)) || (!known && !embeds_field(&r->embeds, &f, &known, e)) ||
+			(!known && !pool_field(&r->pool, &f, &known, e)) ||
 			(!known && !chunking_field(&r->chunk, &f, &known, e)) ||
 			(!known && !parsing_field(&r->parse, &f, &known, e)) ||
 			(!known && !api_field(&r->api, &f, &known, e)) ||
@@ -415,10 +427,11 @@ fits_whole(const Backend *be, const Inst *in, const Request *r, const IntVec *id
 	return err_detail(e, "parameter=max_tokens");
 }
 
-/* truncate_prompt_tokens, of tokens with those that the tokenizer adds. */
+/* truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings (else NULL). */
 static bool
-truncate(const Request *r, const Server *s, Inst *in, IntVec *ids, Err *e)
+truncate(const Request *r, const Server *s, Inst *in, IntVec *ids, float *embeds, Err *e)
 {
+	size_t		width = embeds != NULL ? (size_t) s->be->embed_width(in) : 0;
 	ModelFacts	f;
 	int			keep = r->truncate;
 
@@ -440,16 +453,19 @@ truncate(const Request *r, const Server *s, Inst *in, IntVec *ids, Err *e)
 	}
 	if (ids->len > (size_t) keep)
 	{
-		if (!r->truncate_right)
-			memmove(ids->data, ids->data + (ids->len - (size_t) keep), (size_t) keep * sizeof(int32_t));
+		size_t		drop = r->truncate_right ? 0 : ids->len - (size_t) keep;
+
+		memmove(ids->data, ids->data + drop, (size_t) keep * sizeof(int32_t));
+		if (embeds != NULL)
+			memmove(embeds, embeds + drop * width, (size_t) keep * width * sizeof(float));
 		ids->len = (size_t) keep;
 	}
 	return true;
 }
 
-/* Takes over *ids and the reference to the grammar. */
+/* Takes over *ids, embeds and the reference to the grammar. */
 static void
-submit(Conv *c, IntVec *ids, Grammar *grammar)
+submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 {
 	Server	   *s = c->srv;
 	Request    *r = c->req;
@@ -463,10 +479,11 @@ submit(Conv *c, IntVec *ids, Grammar *grammar)
 	/* its marks may be special tokens */
 	if (c->answer != NULL && answer_wants_special(c->answer))
 		r->params.skip_special = false;
-	if (!truncate(r, s, in, ids, &e) || !fits_whole(s->be, in, r, ids, &e) ||
+	if (!truncate(r, s, in, ids, embeds, &e) || !fits_whole(s->be, in, r, ids, &e) ||
 		!s->be->normalize(in, &r->params, r->given, ids, &e))
 	{
 		intvec_free(ids);
+		mem_free(embeds);
 		grammar_unref(grammar);
 		request_fail(c, &e);
 		return;
@@ -479,7 +496,7 @@ submit(Conv *c, IntVec *ids, Grammar *grammar)
 	c->stream = r->stream;
 	c->want_ids = r->want_ids;
 	if (r->want_answers || replies_wanted(&r->params.out))
-		c->replies = replies_new(s->be, in, ids, r->want_ids, c->answer);
+		c->replies = replies_new(s->be, in, embeds == NULL ? ids : NULL, r->want_ids, c->answer);
 	c->stage = CONV_RUNNING;
 	/* the message is not needed any more */
 	mem_free(c->in);
@@ -487,6 +504,7 @@ submit(Conv *c, IntVec *ids, Grammar *grammar)
 	r->prompt = NULL;
 	r->chat = (ChatRequest) {0};
 	spec.prompt = *ids;
+	spec.embeds = embeds;
 	spec.params = r->params;
 	spec.grammar = grammar;
 	if (!r->structured.in_reasoning)
@@ -561,6 +579,8 @@ typedef struct TextJob
 	const ChunkRequest *chunk;	/* WK_CHUNK: ids are its spans */
 	bool		accepted;		/* WK_GRAMMAR */
 	bool		has_ids;		/* WK_GENERATE: ids are the prompt */
+	const EmbedsRequest *embeds;	/* WK_GENERATE: a prompt; WK_TOKENIZE: wanted; NULL = neither */
+	float	   *rows;			/* ... what it became */
 	const GramSpec *structured; /* WK_GENERATE; NULL = anything will do */
 	GrammarCache *grammars;
 	Grammar    *grammar;		/* what it became */
@@ -675,8 +695,15 @@ text_run(Job *j)
 		t->ok = chunking_run(t->be, in, t->chunk, t->text, t->len, &t->ids, &t->e);
 	else if (t->kind == WK_DETOKENIZE)
 		t->ok = t->be->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
+	else if (t->kind == WK_GENERATE && t->embeds != NULL)
+		t->ok = embeds_take(t->be, in, t->embeds, &t->ids, &t->rows, &t->e);
 	else
 		t->ok = t->has_ids || t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
+	if (t->ok && t->kind == WK_TOKENIZE && t->embeds != NULL)
+	{
+		buf_reset(&t->out);
+		t->ok = embeds_of_tokens(t->be, in, &t->ids, &t->out, &t->e);
+	}
 	structured_run(t);
 }
 
@@ -694,7 +721,7 @@ text_answer(TextJob *t)
 		wire_put_ints(&o, WTAG_SPANS, t->ids.data, t->ids.len);
 	else if (t->kind == WK_GRAMMAR)
 		wire_put_int(&o, WTAG_COUNT, t->accepted);
-	else if (t->kind == WK_PARSE)
+	else if (t->kind == WK_PARSE || t->embeds != NULL)
 		buf_add(&b, t->out.data, t->out.len);
 	else
 	{
@@ -726,8 +753,9 @@ text_finish(TextJob *t)
 			t->answer = NULL;
 			c->req->reasoning_end = t->after;
 			memset(&t->after, 0, sizeof(t->after));
-			submit(c, &t->ids, t->grammar);
+			submit(c, &t->ids, t->rows, t->grammar);
 			memset(&t->ids, 0, sizeof(t->ids));
+			t->rows = NULL;
 			t->grammar = NULL;
 		}
 		else if (t->pr != NULL)
@@ -735,6 +763,7 @@ text_finish(TextJob *t)
 		else
 			text_answer(t);
 	}
+	mem_free(t->rows);
 	grammar_unref(t->grammar);
 	answer_free(t->answer);
 	intvec_free(&t->after);
@@ -802,6 +831,11 @@ text_init(TextJob *t, Conv *c)
 		t->flags = r->add_special ? TOK_ADD_SPECIAL : 0;
 	if (request_is_pooled(c->kind))
 		size += pool_init(t, r);
+	if (r->embeds.given || r->embeds.want)
+	{
+		t->embeds = &r->embeds;
+		size += r->embeds.rows.n;
+	}
 	if (c->kind == WK_GENERATE && r->structured.given)
 	{
 		t->structured = &r->structured.gram;
@@ -821,7 +855,7 @@ text_queue(const TextJob *t, size_t size)
 	if (t->kind == WK_GRAMMAR || (t->structured != NULL && !grammar_cache_has(t->grammars, t->structured)))
 		return JQ_GRAMMAR;
 	/* a template may take its time, and so may a model's first grammar */
-	return size > INLINE_TEXT || t->chat != NULL || t->structured != NULL ? JQ_TEXT : -1;
+	return size > INLINE_TEXT || t->chat != NULL || t->structured != NULL || t->embeds != NULL ? JQ_TEXT : -1;
 }
 
 /* Short texts are done at once, without memory for a job. */
@@ -881,7 +915,7 @@ request_run(Conv *c)
 
 		for (size_t i = 0; i < c->req->ids.n; i++)
 			intvec_push(&ids, wire_int_at(&c->req->ids, i));
-		submit(c, &ids, NULL);
+		submit(c, &ids, NULL, NULL);
 	}
 	else
 		text_start(c);

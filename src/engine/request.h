@@ -11,6 +11,7 @@
 #include "engine/chunking.h"
 #include "engine/conv.h"
 #include "engine/parsing.h"
+#include "engine/prompt_embeds.h"
 #include "engine/structured.h"
 
 /* Pointers point into the conversation's message body. */
@@ -29,6 +30,7 @@ typedef struct Request
 	size_t		prompt_len;
 	bool		has_ids;
 	WireField	ids;			/* PROMPT_IDS */
+	EmbedsRequest embeds;		/* instead of either */
 	bool		has_chat;		/* chat.messages instead of a prompt */
 	ChatRequest chat;
 	bool		stream;

@@ -149,10 +149,13 @@ static void
 embed_row(void *arg, int row, int ith)
 {
 	Decoder    *d = arg;
-	float	   *to = d->project_in.n > 0 && !d->c.narrow ? d->h : d->x;
+	float	   *to = (d->project_in.n > 0 && !d->c.narrow ? d->h : d->x) + (size_t) row * (size_t) d->embed.k;
 
 	(void) ith;
-	table_row(d, &d->embed, d->b->tokens[row], to + (size_t) row * (size_t) d->embed.k);
+	if (d->b->embeds != NULL && d->b->embeds[row] != NULL)
+		memcpy(to, d->b->embeds[row], (size_t) d->embed.k * sizeof(float));
+	else
+		table_row(d, &d->embed, d->b->tokens[row], to);
 }
 
 static void

@@ -157,6 +157,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	info->vocab_size = d->c.vocab;
 	info->max_model_len = d->c.max_len;
 	info->hidden_size = d->c.hidden;
+	info->embed_width = d->c.embed_width > 0 ? d->c.embed_width : d->c.hidden;
 	info->n_layers = d->c.n_layers;
 	info->n_kv_layers = d->n_kv_layers;
 	info->state_bytes = d->state_floats * sizeof(float);
@@ -448,6 +449,17 @@ model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 		*info = m->info;
 	model_free(m);
 	return ok;
+}
+
+bool
+model_token_row(const Model *m, int32_t token, float *out)
+{
+	const Linear *table = &m->d.embed;
+
+	if (token < 0 || token >= table->n)
+		return false;
+	m->d.k->mat_row(&table->mat[0], token, out);
+	return true;
 }
 
 void

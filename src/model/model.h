@@ -32,6 +32,7 @@ typedef struct ModelInfo
 	int			vocab_size;		/* width of the logits */
 	int			max_model_len;	/* tokens, from the config */
 	int			hidden_size;
+	int			embed_width;	/* of a token's row of the embedding; most often hidden_size */
 	int			n_layers;
 	int			n_kv_layers;	/* those with K and V */
 	int			n_heads;
@@ -115,6 +116,8 @@ typedef struct Batch
 {
 	KRows		rows;			/* n_rows, sequences, positions, block tables */
 	const int32_t *tokens;		/* [n_rows], in [0, vocab_size) */
+	const float *const *embeds; /* [n_rows] what stands for the token's row of the embedding, [embed_width];
+								 * NULL = the token's own.  NULL: all are */
 	const int32_t *types;		/* [n_rows] token types; NULL = all 0 */
 	const int32_t *seen;		/* [n_seqs] attention both ways: positions from this one on are not attended to;
 								 * NULL = all are */
@@ -133,6 +136,12 @@ void		model_profile(Model *m, Profile *p);
 /* Run one step; false: it was stopped, and neither out nor K and V of its rows are of any use.  out: [n_out][vocab_size] logits, or with b->hidden [n_out][hidden_size] rows
  * behind the last norm.  K/V of all rows are written to kv. */
 bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
+
+/*
+ * A token's row of the embedding as the checkpoint has it, before any factor: what Batch.embeds takes in
+ * its place, with the same bits behind it.  Any thread.  false: there is no such token.
+ */
+bool		model_token_row(const Model *m, int32_t token, float *out);
 
 /* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out. */
 void		model_logits(Model *m, const float *hidden, int n, float *logits);

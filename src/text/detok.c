@@ -139,7 +139,12 @@ detok_new(const Tok *t, const int32_t *context, size_t n_context, bool skip_spec
 
 	init(d, t, skip_special);
 	d->muted = true;
-	for (size_t i = 0; i < n_context; i++)
+	if (context == NULL && n_context > 0)
+	{
+		d->first = false;
+		d->strip = 0;
+	}
+	for (size_t i = 0; context != NULL && i < n_context; i++)
 		detok_push(d, context[i], NULL);
 	d->muted = false;
 	return d;

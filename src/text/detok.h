@@ -18,7 +18,10 @@
 
 typedef struct Detok Detok;
 
-/* skip_special: special ids give no text.  context: last prompt ids (may be NULL). */
+/*
+ * skip_special: special ids give no text.  context: last prompt ids; NULL: nobody knows them, but there are
+ * n_context of them.
+ */
 Detok	   *detok_new(const Tok *t, const int32_t *context, size_t n_context, bool skip_special);
 /* From here on no space stands between special tokens. */
 void		detok_tighten(Detok *d);

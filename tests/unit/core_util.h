@@ -124,6 +124,24 @@ random_prompt(uint32_t seed, int n)
 	return v;
 }
 
+/* The rows of a prompt's tokens; the ids become something else. */
+static inline float *
+rows_of(const Core *c, IntVec *prompt)
+{
+	size_t		width = (size_t) core_info(c)->embed_width;
+	float	   *rows = mem_alloc(prompt->len * width * sizeof(float));
+
+	for (size_t i = 0; i < prompt->len; i++)
+	{
+		if (!core_token_row(c, prompt->data[i], rows + i * width))
+			exit(2);
+		prompt->data[i] = 0;
+	}
+	return rows;
+}
+
+static bool submit_rows;		/* prompts go as their tokens' rows */
+
 /* Submit; params are normalised first, as the server does it. */
 static inline Req *
 submit(Core *c, uint64_t id, uint64_t session, IntVec prompt, GenParams p, unsigned given, Rec *rec)
@@ -137,6 +155,8 @@ submit(Core *c, uint64_t id, uint64_t session, IntVec prompt, GenParams p, unsig
 		exit(2);
 	}
 	spec.params = p;
+	if (submit_rows)
+		spec.embeds = rows_of(c, &spec.prompt);
 	return core_submit(c, &spec);
 }
 

@@ -26,6 +26,7 @@
 
 #define FAKE_NAN	310			/* padding: in prompts only, never sampled */
 #define FAKE_VOCAB	320			/* wider than the tokenizer's: padded rows */
+#define FAKE_WIDTH	3			/* of a token's row of the embedding: its id, and two more */
 
 struct Model
 {
@@ -125,6 +126,22 @@ fake_recur(FakeState *st, int pos, int32_t token)
 }
 
 bool
+model_token_row(const Model *m, int32_t token, float *out)
+{
+	(void) m;
+	out[0] = (float) token;
+	out[1] = out[2] = -1;
+	return token >= 0 && token < FAKE_VOCAB;
+}
+
+/* The token of a row, or what stands for it. */
+static inline int32_t
+fake_token(const Batch *b, int row)
+{
+	return b->embeds != NULL && b->embeds[row] != NULL ? (int32_t) b->embeds[row][0] : b->tokens[row];
+}
+
+bool
 model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 {
 	bool		no_kv = m->info.n_kv_layers == 0;
@@ -147,9 +164,9 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 
 		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
 		{
-			fake_recur(st, b->rows.pos[i], b->tokens[i]);
+			fake_recur(st, b->rows.pos[i], fake_token(b, i));
 			if (!no_kv)
-				*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, b->tokens[i]};
+				*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, fake_token(b, i)};
 			else if (out < b->n_out && b->out_rows[out] == i)
 				fake_logits(st->hash, st->nan, logits + (size_t) out++ * FAKE_VOCAB);
 		}
@@ -202,7 +219,7 @@ fake_model(int max_model_len)
 	Model	   *m = mem_zalloc(sizeof(*m));
 
 	m->info = (ModelInfo) {
-		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = FAKE_VOCAB,
+		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = FAKE_VOCAB, .embed_width = FAKE_WIDTH,
 		.n_layers = 2, .n_kv_layers = fake.no_kv ? 0 : 2, .state_bytes = fake.no_state ? 0 : sizeof(FakeState), .n_heads = 4,
 		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32, .both_ways = fake.both_ways, .generates = true,
 		.tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | 1u << PT_LOGPROBS

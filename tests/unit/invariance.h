@@ -17,6 +17,9 @@
 #define INV_PROMPT	40
 #define INV_OUTPUT	24
 
+static bool inv_rows;			/* the prompt under test goes as its tokens' rows of the embedding */
+static bool inv_no_prompt;		/* nothing looks at the prompt's tokens */
+
 /* NULL = can't be made (already counted as failed or skipped) */
 typedef Core *(*InvMaker) (void *ctx, const CoreOptions *opt, int n_threads);
 
@@ -78,12 +81,14 @@ inv_submit(Core *c, int id, int n_prompt, int n_output, double temperature, Rec 
 	{
 		LogitRules *r = genparams_rules(&p);
 
-		r->repetition_penalty = 1.3;
+		r->repetition_penalty = inv_no_prompt ? 1 : 1.3;
 		r->frequency_penalty = 0.4;
 		r->presence_penalty = -0.2;
 		p.min_tokens = 3;
 	}
+	submit_rows = inv_rows && id % 2 == 0;
 	submit(c, (uint64_t) id, (uint64_t) id % 3, inv_prompt((uint32_t) id, n_prompt, 250), p, ~0u, rec);
+	submit_rows = false;
 }
 
 /*
@@ -140,6 +145,40 @@ inv_run_free(InvRun *run)
 {
 	buf_free(&run->logits);
 	rec_free(&run->rec);
+}
+
+/* A prompt as its tokens' rows of the embedding: what the tokens give. */
+static inline void
+inv_check_rows(const char *label, InvMaker make, void *ctx)
+{
+	inv_no_prompt = true;
+	for (int sampled = 0; sampled < 2; sampled++)
+	{
+		double		temperature = sampled ? 0.8 : 0;
+		InvRun		first;
+
+		inv_run(make, ctx, INV_ALONE, 1, temperature, &first);
+		CHECK(first.rows == INV_OUTPUT, "%s: %d rows", label, first.rows);
+		inv_rows = true;
+		for (int which = INV_ALONE; which < INV_CASES; which++)
+		{
+			InvRun		run;
+
+			inv_run(make, ctx, which, 1 + which % 2, temperature, &run);
+			CHECK(run.logits.len == first.logits.len && first.logits.len > 0 &&
+				  memcmp(run.logits.data, first.logits.data, first.logits.len) == 0,
+				  "%s, embeddings, %s: logits differ", label, inv_names[which]);
+			CHECK(run.rec.ids.len == first.rec.ids.len && first.rec.ids.len > 0 &&
+				  memcmp(run.rec.ids.data, first.rec.ids.data, first.rec.ids.len * sizeof(int32_t)) == 0,
+				  "%s, embeddings, %s: tokens differ", label, inv_names[which]);
+			CHECK(run.rec.preemptions == (which >= INV_PREEMPTED), "%s, embeddings, %s: preempted %d times", label,
+				  inv_names[which], run.rec.preemptions);
+			inv_run_free(&run);
+		}
+		inv_rows = false;
+		inv_run_free(&first);
+	}
+	inv_no_prompt = false;
 }
 
 static inline void

@@ -3,6 +3,9 @@
  *	  Promise 3 on the tiny models of build/fixtures/models, with every Kernels
  *	  that this CPU can run and every type of KV, one after the other.  The reference,
  *	  which is slow, takes every 32nd model, portable C every second one.
+ *
+ * With one Kernels for each model: prompts that are embeddings, those of the tokens (what the tokens
+ * give), and numbers that no model has seen (an error at worst).
  */
 #include <dirent.h>
 
@@ -54,6 +57,47 @@ make_real(void *ctx, const CoreOptions *opt, int n_threads)
 	return c;
 }
 
+/* Rows as large as floats are: the model's numbers overflow, and nothing else. */
+static void
+check_huge(const char *label, const Case *k)
+{
+	static const float huge[] = {3.4e38f, -3.4e38f, 1e30f, 1e-42f};
+	CoreOptions opt = {
+		.max_num_seqs = 4, .max_num_batched_tokens = 64, .max_model_len = 128, .block_size = 16, .kv_blocks = 32
+	};
+	Core	   *c = make_real((void *) k, &opt, 2);
+	size_t		width = c != NULL ? (size_t) core_info(c)->embed_width : 0;
+	Rec			rec[5];
+	Err			e;
+
+	memset(rec, 0, sizeof(rec));
+	for (int i = 0; i < 5 && c != NULL; i++)
+	{
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .sink = rec_sink, .sink_ctx = &rec[i], .prompt = inv_prompt(7, 20, 250)};
+		GenParams	p = greedy_params(6);
+
+		p.detokenize = false;
+		CHECK(core_normalize(c, &p, ~0u, &spec.prompt, &e), "%s: %s", label, e.msg);
+		spec.params = p;
+		if (i < 4)
+		{
+			spec.embeds = mem_alloc(20 * width * sizeof(float));
+			for (size_t j = 0; j < 20 * width; j++)
+				spec.embeds[j] = j % 3 == 0 ? -huge[i] : huge[i];
+		}
+		core_submit(c, &spec);
+	}
+	while (c != NULL && core_has_work(c))
+		core_step(c);
+	for (int i = 0; i < 5 && c != NULL; i++)
+	{
+		CHECK(i < 4 ? rec[i].finish == FIN_LENGTH || rec[i].finish == FIN_ERROR : rec[i].finish == FIN_LENGTH,
+			  "%s, row %d: finish %d, %s", label, i, rec[i].finish, rec[i].err.msg);
+		rec_free(&rec[i]);
+	}
+	core_free(c);
+}
+
 /* the implementation can multiply with all matrices of a model */
 static bool
 has_all_types(const Case *k)
@@ -89,6 +133,7 @@ main(void)
 	for (int i = 0; i < n; i++)
 	{
 		Case		k;
+		bool		rows = false;
 
 		for (const Kernels *const *kp = kernels_all(); names[i]->d_name[0] != '.' && *kp != NULL; kp++)
 		{
@@ -112,6 +157,11 @@ main(void)
 			k.kv_type = kv_types[n_models++ % 4];
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
 			inv_check(label, make_real, &k);
+			if (rows)
+				continue;
+			rows = true;
+			inv_check_rows(label, make_real, &k);
+			check_huge(label, &k);
 		}
 		free(names[i]);
 	}
