@@ -882,6 +882,78 @@ BEGIN ATOMIC
                                    'total_tokens', ((output).usage).total_tokens)) END;
 END;
 
+/* ---- prompts of embeddings (fn_embeds.c) ---- */
+
+CREATE FUNCTION llm_embeds_generate(
+    prompt_embeds real[],
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_embeds_generate'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION llm_embeds_output(
+    prompt_embeds real[],
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    logprob_token_ids int[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL)
+RETURNS llm_output
+AS 'MODULE_PATHNAME', 'llm_embeds_output'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION llm_token_embeddings(input text, add_special_tokens bool DEFAULT true, model text DEFAULT NULL) RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_token_embeddings' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
 /* ---- bodies of OpenAI's and Anthropic's interfaces (fn_api.c) ---- */
 
 CREATE FUNCTION llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json

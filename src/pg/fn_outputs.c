@@ -349,7 +349,8 @@ output_result(const Reply *reply, Oid rettype, bool *isnull)
 	nulls[0] = true;
 	values[1] = Int32GetDatum(0);
 	values[2] = request_text(reply, WTAG_PROMPT, &nulls[2]);
-	values[3] = int_array(&r.prompt_ids);
+	nulls[3] = r.prompt_ids.s == NULL;	/* embeddings */
+	values[3] = nulls[3] ? (Datum) 0 : int_array(&r.prompt_ids);
 	values[4] = logprobs(&r.prompt, TupleDescAttr(desc, 4)->atttypid, &nulls[4]);
 	values[5] = completions(&r, TupleDescAttr(desc, 5)->atttypid);
 	values[6] = reply_usage(reply, TupleDescAttr(desc, 6)->atttypid);

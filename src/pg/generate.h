@@ -45,6 +45,14 @@ ErrorData  *generate_input(EngineRequest *r, FunctionCallInfo fcinfo);
 Datum		generate_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		generate_full_result(const Reply *reply, Oid rettype, bool *isnull);
 
+/* fn_embeds.c; their results are generate_result(), output_result() */
+void		embeds_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		embeds_output_head(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *embeds_input(EngineRequest *r, FunctionCallInfo fcinfo);
+/* its input is tokenize_input() */
+void		token_embeds_head(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		token_embeds_result(const Reply *reply, Oid rettype, bool *isnull);
+
 /* fn_outputs.c; their input is generate_input() */
 void		output_head(EngineRequest *r, FunctionCallInfo fcinfo);
 void		beams_head(EngineRequest *r, FunctionCallInfo fcinfo);

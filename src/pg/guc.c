@@ -23,6 +23,7 @@ char	   *vllm_model = "tickets-2m";
 char	   *vllm_default_params = "";
 int			vllm_default_max_tokens = 256;
 int			vllm_max_prompt_bytes = 16 * 1024;
+bool		vllm_enable_prompt_embeds = false;
 int			vllm_queue_timeout = 60000;
 int			vllm_engine_timeout = 30000;
 int			vllm_hang_timeout;
@@ -139,6 +140,8 @@ static const BoolRow bool_rows[] = {
 	"Computes identical deterministic LLM requests of a statement only once."},
 	{"vllm.batch_strict", &vllm_batch_strict, false, PGC_USERSET, NULL,
 	"Looks ahead only where an error can't be raised earlier than row by row."},
+	{"vllm.enable_prompt_embeds", &vllm_enable_prompt_embeds, false, PGC_SUSET, NULL,
+	"Lets prompts be embeddings, and a model's own embeddings be read."},
 };
 
 static bool check_block_size(int *newval, void **extra, GucSource source);

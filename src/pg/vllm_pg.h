@@ -15,6 +15,7 @@ extern char *vllm_model;		/* vllm.model: default model name */
 extern char *vllm_default_params;	/* vllm.default_params: json text, '' = none */
 extern int	vllm_default_max_tokens;	/* vllm.default_max_tokens, 0 = rest of the context */
 extern int	vllm_max_prompt_bytes;	/* kB */
+extern bool vllm_enable_prompt_embeds;
 extern int	vllm_queue_timeout; /* ms */
 extern int	vllm_engine_timeout;	/* ms */
 extern int	vllm_hang_timeout;	/* ms */

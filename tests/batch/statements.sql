@@ -663,3 +663,10 @@ SELECT id, llm_reduce(ARRAY[body, grp], 'Join ' || coalesce(grp, 'none')) FROM d
 SELECT llm_reduce(ARRAY[llm_generate(body), grp], 'Join:') FROM docs
 SELECT id, llm_reduce(ARRAY[body], CASE WHEN id = 3 THEN NULL ELSE 'Join:' END) FROM docs -- log: more
 SELECT grp, llm_agg(llm_generate(body), 'Join:' ORDER BY id) FROM docs GROUP BY grp ORDER BY grp
+
+-- prompts of embeddings
+SET vllm.enable_prompt_embeds = on; SELECT id, llm_embeds_generate(llm_token_embeddings(body)) FROM docs
+SET vllm.enable_prompt_embeds = on; SELECT id, (llm_embeds_output(llm_token_embeddings(body), n => 2, temperature => 1, seed => id)).usage FROM docs
+SET vllm.enable_prompt_embeds = on; SELECT id, llm_embeds_generate(CASE WHEN id = 6 THEN '{1,2}' ELSE llm_token_embeddings(body) END) FROM docs -- log: more
+SET vllm.enable_prompt_embeds = on; SELECT id, llm_embeds_generate(CASE WHEN id = 6 THEN '{NULL}' ELSE '{97,0,0,0}'::real[] END) FROM docs -- log: more
+SELECT id, llm_embeds_generate(llm_token_embeddings(body)) FROM docs
