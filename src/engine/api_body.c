@@ -251,6 +251,16 @@ apibody_str(ApiBody *b, const char *name, const char **out, Err *e)
 }
 
 bool
+apibody_is(ApiBody *b, const char *name, bool array, Err *e)
+{
+	const ApiMember *m = apibody_get(b, name);
+
+	if (m == NULL || (array ? cJSON_IsArray(m->v) : cJSON_IsObject(m->v)))
+		return true;
+	return wrong(m, name, array ? "an array" : "an object", e);
+}
+
+bool
 api_is_ids(const cJSON *v)
 {
 	return cJSON_IsArray(v) && cJSON_IsNumber(v->child);

@@ -90,7 +90,7 @@ static bool
 read_chat(ApiCall *a, Chat *k, Err *e)
 {
 	static const char *const refused[] = {"audio", "prediction", "web_search_options",
-	"functions", "function_call", NULL};
+	"functions", "function_call", "return_prompt_text", NULL};
 	static const char *const ignored[] = {"modalities", "verbosity", NULL};
 
 	apibody_ignore(&a->body, ignored);

@@ -77,11 +77,11 @@ put_logprob_ids(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "logprob_token_ids");
 
-	if (m == NULL || m->v->child == NULL)
+	if (m == NULL)
 		return true;
 	if (!cJSON_IsArray(m->v))
 		return api_bad(e, "logprob_token_ids", "must be an array of token ids");
-	return api_put_ids(o, WTAG_LOGPROB_TOKEN_IDS, m->v, "logprob_token_ids", e);
+	return m->v->child == NULL || api_put_ids(o, WTAG_LOGPROB_TOKEN_IDS, m->v, "logprob_token_ids", e);
 }
 
 bool

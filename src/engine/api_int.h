@@ -57,6 +57,8 @@ bool		api_bad(Err *e, const char *name, const char *what);
 bool		apibody_bool(ApiBody *b, const char *name, bool *out, Err *e);
 bool		apibody_int(ApiBody *b, const char *name, int64_t min, int64_t max, int64_t *out, Err *e);
 bool		apibody_str(ApiBody *b, const char *name, const char **out, Err *e);
+/* Is it an object, or an array, if it is given? */
+bool		apibody_is(ApiBody *b, const char *name, bool array, Err *e);
 /* Is v an array of integers that are token ids? */
 bool		api_is_ids(const cJSON *v);
 /* Write the token ids as a field. */

@@ -68,6 +68,12 @@ bad_block(const cJSON *block, Err *e)
 
 	if (type == NULL)
 		return api_bad(e, "messages", "have a content that is neither a text nor blocks with a type");
+	if (strcmp(type, "text") == 0 || strcmp(type, "thinking") == 0)
+		return api_bad(e, "messages", "have a block without its text");
+	if (strcmp(type, "tool_use") == 0)
+		return api_bad(e, "messages", "have a tool_use without an id, a name or an input that is an object");
+	if (strcmp(type, "tool_result") == 0)
+		return api_bad(e, "messages", "have a tool_result without a tool_use_id");
 	err_set(e, ERR_UNSUPPORTED, "content blocks of the type \"%.64s\" are not supported", type);
 	return err_detail(e, "parameter=messages");
 }
@@ -81,6 +87,8 @@ join_texts(const cJSON *content, Buf *out, Err *e)
 		buf_addstr(out, content->valuestring);
 		return true;
 	}
+	if (content != NULL && !cJSON_IsNull(content) && !cJSON_IsArray(content))
+		return bad_block(NULL, e);
 	for (const cJSON *v = cJSON_IsArray(content) ? content->child : NULL; v != NULL; v = v->next)
 	{
 		const char *text = str_of(v, "text");
@@ -107,8 +115,11 @@ write_tool_result(const cJSON *block, JsonOut *j, Err *e)
 {
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(block, "content");
 	Buf			text = {0};
-	bool		ok = join_texts(content, &text, e);
+	bool		ok;
 
+	if (str_of(block, "tool_use_id") == NULL)
+		return bad_block(block, e);
+	ok = join_texts(content, &text, e);
 	if (ok)
 	{
 		json_open(j, '{');
@@ -127,6 +138,8 @@ write_user(const cJSON *content, JsonOut *j, Err *e)
 {
 	bool		says = false;
 
+	if (content->child == NULL)
+		return api_bad(e, "messages", "must not be empty");
 	for (const cJSON *v = content->child; v != NULL; v = v->next)
 	{
 		if (!is_type(v, "tool_result"))
@@ -160,8 +173,7 @@ write_user(const cJSON *content, JsonOut *j, Err *e)
 static void
 write_tool_use(const cJSON *block, JsonOut *j)
 {
-	const cJSON *input = cJSON_GetObjectItemCaseSensitive(block, "input");
-	char	   *text = input != NULL ? cJSON_PrintUnformatted(input) : NULL;
+	char	   *text = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(block, "input"));
 
 	json_open(j, '{');
 	json_key_cstr(j, "id", str_of(block, "id"));
@@ -169,7 +181,7 @@ write_tool_use(const cJSON *block, JsonOut *j)
 	json_key(j, "function");
 	json_open(j, '{');
 	json_key_cstr(j, "name", str_of(block, "name"));
-	json_key_cstr(j, "arguments", text != NULL ? text : "{}");
+	json_key_cstr(j, "arguments", text);
 	json_close(j, '}');
 	json_close(j, '}');
 	cJSON_free(text);
@@ -190,7 +202,8 @@ write_assistant(const cJSON *content, JsonOut *j, Err *e)
 			buf_addstr(&text, str_of(v, "text"));
 		else if (is_type(v, "thinking") && str_of(v, "thinking") != NULL)
 			buf_addstr(&thought, str_of(v, "thinking"));
-		else if (is_type(v, "tool_use") && str_of(v, "name") != NULL)
+		else if (is_type(v, "tool_use") && str_of(v, "id") != NULL && str_of(v, "name") != NULL &&
+				 cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(v, "input")))
 			calls = true;
 		else if (!is_type(v, "redacted_thinking"))
 			ok = bad_block(v, e);
@@ -264,7 +277,9 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 	if (messages == NULL || !cJSON_IsArray(messages->v) || messages->v->child == NULL)
 		return api_bad(e, "messages", "must be an array of at least one message");
 	json_open(&j, '[');
-	if (system != NULL && (ok = join_texts(system->v, &text, e)) && text.len > 0)
+	if (system != NULL && !cJSON_IsString(system->v) && !cJSON_IsArray(system->v))
+		ok = api_bad(e, "system", "must be a string or an array of text blocks");
+	if (ok && system != NULL && (ok = join_texts(system->v, &text, e)) && text.len > 0)
 	{
 		json_open(&j, '{');
 		json_key_cstr(&j, "role", "system");
@@ -358,6 +373,8 @@ put_sampling(ApiCall *a, Messages *k, Err *e)
 	wire_put_int(&o, WTAG_MAX_TOKENS, max);
 	if (stops == NULL)
 		return true;
+	if (!cJSON_IsArray(stops->v))
+		return api_bad(e, "stop_sequences", "must be an array of strings");
 	k->g.stop = stops->v;
 	for (const cJSON *v = stops->v->child; v != NULL; v = v->next)
 	{

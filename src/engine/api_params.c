@@ -26,7 +26,7 @@ typedef struct Param
 	const char *name;
 	WireTag		tag;
 	ParamType	type;
-	double		min, max;
+	double		min, max;		/* of a number; of a string: characters, 0 = any; of ids: elements */
 } Param;
 
 static const Param params[] = {
@@ -44,7 +44,7 @@ static const Param params[] = {
 	{"frequency_penalty", WTAG_FREQUENCY_PENALTY, P_NUM, -2, 2},
 	{"repetition_penalty", WTAG_REPETITION_PENALTY, P_NUM, DBL_MIN, DBL_MAX},
 	{"logit_bias", WTAG_LOGIT_BIAS, P_OBJECT, 0, 0},
-	{"allowed_token_ids", WTAG_ALLOWED_TOKEN_IDS, P_IDS, 0, 0},
+	{"allowed_token_ids", WTAG_ALLOWED_TOKEN_IDS, P_IDS, 1, 0},
 	{"bad_words", WTAG_BAD_WORDS, P_STRS, 0, 0},
 	{"repetition_detection", WTAG_REPETITION_DETECTION, P_OBJECT, 0, 0},
 	{"truncate_prompt_tokens", WTAG_TRUNCATE_PROMPT_TOKENS, P_INT, -1, INT_MAX},
@@ -52,7 +52,7 @@ static const Param params[] = {
 	{"spaces_between_special_tokens", WTAG_SPACES_BETWEEN_SPECIAL_TOKENS, P_BOOL, 0, 1},
 	{"vllm_xargs", WTAG_EXTRA_ARGS, P_OBJECT, 0, 0},
 	{"priority", WTAG_PRIORITY, P_INT, INT_MIN, INT_MAX},
-	{"cache_salt", WTAG_CACHE_SALT, P_STR, 0, 0},
+	{"cache_salt", WTAG_CACHE_SALT, P_STR, 1, 1024},
 	{"structured_outputs", WTAG_STRUCTURED_OUTPUTS, P_OBJECT, 0, 0},
 	{"response_format", WTAG_RESPONSE_FORMAT, P_OBJECT, 0, 0},
 };
@@ -69,6 +69,7 @@ static const LaterParam later[] = {
 	{"thinking_token_budget", -1},
 	{"kv_transfer_params", 0},
 	{"ec_transfer_params", 0},
+	{"stream_interval", 1},
 };
 
 static bool
@@ -121,6 +122,16 @@ put_strings(const Param *p, const cJSON *v, WireOut *o, Err *e)
 	return true;
 }
 
+static size_t
+n_chars(const char *s)
+{
+	size_t		n = 0;
+
+	for (; *s != '\0'; s++)
+		n += (*s & 0xC0) != 0x80;
+	return n;
+}
+
 static bool
 put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 {
@@ -137,6 +148,8 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 		case P_STR:
 			if (!cJSON_IsString(m->v))
 				return api_bad(e, p->name, "must be a string");
+			if (p->max > 0 && (m->v->valuestring[0] == '\0' || n_chars(m->v->valuestring) > (size_t) p->max))
+				return api_bad(e, p->name, "must have 1 to 1024 characters");
 			wire_put_str(o, p->tag, m->v->valuestring, strlen(m->v->valuestring));
 			return true;
 		case P_STRS:
@@ -149,7 +162,9 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 		case P_IDS:
 			if (!cJSON_IsArray(m->v))
 				return api_bad(e, p->name, "must be an array of token ids");
-			return m->v->child == NULL || api_put_ids(o, p->tag, m->v, p->name, e);
+			if (m->v->child == NULL)
+				return p->min == 0 || api_bad(e, p->name, "must not be empty");
+			return api_put_ids(o, p->tag, m->v, p->name, e);
 	}
 	return true;
 }
@@ -233,6 +248,24 @@ put_template(ApiCall *a, WireOut *o, Err *e)
 	return true;
 }
 
+/* A role each; a text or parts, which the assistant may lack. */
+static bool
+check_messages(const cJSON *messages, Err *e)
+{
+	for (const cJSON *m = messages->child; m != NULL; m = m->next)
+	{
+		const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "role"));
+		const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
+		bool		none = content == NULL || cJSON_IsNull(content);
+
+		if (!cJSON_IsObject(m) || role == NULL)
+			return api_bad(e, "messages", "must be objects with a role");
+		if (none ? strcmp(role, "assistant") != 0 : !cJSON_IsString(content) && !cJSON_IsArray(content))
+			return api_bad(e, "messages", "must have a content: a string, or an array of parts");
+	}
+	return true;
+}
+
 bool
 api_chat_fields(ApiCall *a, WireOut *o, bool generation_prompt, Err *e)
 {
@@ -244,6 +277,8 @@ api_chat_fields(ApiCall *a, WireOut *o, bool generation_prompt, Err *e)
 	e->cls = ERR_NONE;
 	if (messages == NULL || !cJSON_IsArray(messages->v) || messages->v->child == NULL)
 		return api_bad(e, "messages", "must be an array of at least one message");
+	if (!check_messages(messages->v, e))
+		return false;
 	if (!apibody_bool(&a->body, "add_generation_prompt", &generation_prompt, e) ||
 		!apibody_bool(&a->body, "continue_final_message", &go_on, e) ||
 		!apibody_bool(&a->body, "add_special_tokens", &special, e) ||

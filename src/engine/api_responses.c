@@ -2,7 +2,8 @@
  * api_responses.c
  *	  /v1/responses, and /v1/responses/ID of what the backend has stored.
  *
- * Items become the messages that chat templates know.  What came before, with
+ * Items become the messages that chat templates know: thoughts, text and calls that follow each other
+ * are one message of the assistant's.  What came before, with
  * previous_response_id, the backend sends along (API_PREVIOUS: an array of items); it also
  * stores the response, and for /v1/responses/ID sends what it has stored.
  *
@@ -96,8 +97,98 @@ write_buf(JsonOut *j, const char *key, const Buf *text)
 	json_str(j, text->data != NULL ? text->data : "", text->len);
 }
 
+/*
+ * What the assistant has thought, said and called in items that follow each other: one message, as
+ * the model wrote it, and as templates want it.
+ */
+typedef struct Turn
+{
+	Buf			thought;
+	Buf			text;
+	Buf			calls;			/* elements, with commas between */
+	bool		open;
+	bool		said;			/* text is given, may be empty */
+} Turn;
+
+static void
+end_turn(Turn *t, JsonOut *j)
+{
+	if (t->open)
+	{
+		json_open(j, '{');
+		json_key_cstr(j, "role", "assistant");
+		if (t->said || t->calls.len == 0)
+			write_buf(j, "content", &t->text);
+		else
+			json_key_null(j, "content");
+		if (t->thought.len > 0)
+			write_buf(j, "reasoning", &t->thought);
+		if (t->calls.len > 0)
+		{
+			json_key(j, "tool_calls");
+			json_open(j, '[');
+			json_raw(j, t->calls.data, t->calls.len);
+			json_close(j, ']');
+		}
+		json_close(j, '}');
+	}
+	buf_free(&t->thought);
+	buf_free(&t->text);
+	buf_free(&t->calls);
+	memset(t, 0, sizeof(*t));
+}
+
 static bool
-write_text_item(const char *role, const char *key, const cJSON *content, JsonOut *j, Err *e)
+turn_thinks(Turn *t, const cJSON *item, JsonOut *j, Err *e)
+{
+	const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
+
+	if (str_of(item, "encrypted_content") != NULL)
+		return bad_item("items with encrypted_content", "reasoning", e);
+	if (!cJSON_IsArray(content))
+		return true;
+	if (t->said || t->calls.len > 0)
+		end_turn(t, j);
+	t->open = true;
+	return join_parts(content, &t->thought, e);
+}
+
+static bool
+turn_says(Turn *t, const cJSON *content, JsonOut *j, Err *e)
+{
+	if (t->said || t->calls.len > 0)
+		end_turn(t, j);
+	t->open = t->said = true;
+	return join_parts(content, &t->text, e);
+}
+
+static bool
+turn_calls(Turn *t, const cJSON *item, Err *e)
+{
+	JsonOut		j = {.b = &t->calls};
+	const char *id = str_of(item, "call_id");
+	const char *name = str_of(item, "name");
+	const char *arguments = str_of(item, "arguments");
+
+	if (id == NULL || name == NULL || arguments == NULL)
+		return api_bad(e, "input", "has a function_call without call_id, name or arguments");
+	if (t->calls.len > 0)
+		buf_addc(&t->calls, ',');
+	t->open = true;
+	json_open(&j, '{');
+	json_key_cstr(&j, "id", id);
+	json_key_cstr(&j, "type", "function");
+	json_key(&j, "function");
+	json_open(&j, '{');
+	json_key_cstr(&j, "name", name);
+	json_key_cstr(&j, "arguments", arguments);
+	json_close(&j, '}');
+	json_close(&j, '}');
+	return true;
+}
+
+static bool
+write_said(const char *role, const cJSON *content, JsonOut *j, Err *e)
 {
 	Buf			text = {0};
 	bool		ok = join_parts(content, &text, e);
@@ -106,45 +197,6 @@ write_text_item(const char *role, const char *key, const cJSON *content, JsonOut
 	{
 		json_open(j, '{');
 		json_key_cstr(j, "role", role);
-		write_buf(j, key, &text);
-		json_close(j, '}');
-	}
-	buf_free(&text);
-	return ok;
-}
-
-static void
-write_call(const cJSON *item, JsonOut *j)
-{
-	json_open(j, '{');
-	json_key_cstr(j, "role", "assistant");
-	json_key_null(j, "content");
-	json_key(j, "tool_calls");
-	json_open(j, '[');
-	json_open(j, '{');
-	json_key_cstr(j, "id", str_of(item, "call_id"));
-	json_key_cstr(j, "type", "function");
-	json_key(j, "function");
-	json_open(j, '{');
-	json_key_cstr(j, "name", str_of(item, "name"));
-	json_key_cstr(j, "arguments", str_of(item, "arguments") != NULL ? str_of(item, "arguments") : "{}");
-	json_close(j, '}');
-	json_close(j, '}');
-	json_close(j, ']');
-	json_close(j, '}');
-}
-
-static bool
-write_call_output(const cJSON *item, JsonOut *j, Err *e)
-{
-	Buf			text = {0};
-	bool		ok = join_parts(cJSON_GetObjectItemCaseSensitive(item, "output"), &text, e);
-
-	if (ok)
-	{
-		json_open(j, '{');
-		json_key_cstr(j, "role", "tool");
-		json_key_cstr(j, "tool_call_id", str_of(item, "call_id"));
 		write_buf(j, "content", &text);
 		json_close(j, '}');
 	}
@@ -153,50 +205,74 @@ write_call_output(const cJSON *item, JsonOut *j, Err *e)
 }
 
 static bool
-write_item(const cJSON *item, JsonOut *j, Err *e)
+write_call_output(const cJSON *item, JsonOut *j, Err *e)
+{
+	Buf			text = {0};
+	const char *id = str_of(item, "call_id");
+	bool		ok = id != NULL ? join_parts(cJSON_GetObjectItemCaseSensitive(item, "output"), &text, e) :
+		api_bad(e, "input", "has a function_call_output without call_id");
+
+	if (ok)
+	{
+		json_open(j, '{');
+		json_key_cstr(j, "role", "tool");
+		json_key_cstr(j, "tool_call_id", id);
+		write_buf(j, "content", &text);
+		json_close(j, '}');
+	}
+	buf_free(&text);
+	return ok;
+}
+
+static bool
+write_item(Turn *t, const cJSON *item, JsonOut *j, Err *e)
 {
 	const char *type = str_of(item, "type");
 	const char *role = str_of(item, "role");
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
 
-	if (role != NULL && (type == NULL || strcmp(type, "message") == 0))
-		return write_text_item(strcmp(role, "developer") == 0 ? "system" : role, "content", content, j, e);
-	if (type == NULL)
+	if (type == NULL && role == NULL)
 		return api_bad(e, "input", "has an item without a type or a role");
-	if (strcmp(type, "function_call") == 0)
+	if (type == NULL || strcmp(type, "message") == 0)
 	{
-		write_call(item, j);
-		return true;
+		if (role == NULL)
+			return api_bad(e, "input", "has a message without a role");
+		if (strcmp(role, "assistant") == 0)
+			return turn_says(t, content, j, e);
+		end_turn(t, j);
+		return write_said(strcmp(role, "developer") == 0 ? "system" : role, content, j, e);
 	}
-	if (strcmp(type, "function_call_output") == 0)
-		return write_call_output(item, j, e);
-	if (strcmp(type, "reasoning") != 0)
+	if (strcmp(type, "function_call") == 0)
+		return turn_calls(t, item, e);
+	if (strcmp(type, "reasoning") == 0)
+		return turn_thinks(t, item, j, e);
+	if (strcmp(type, "function_call_output") != 0)
 		return bad_item("items", type, e);
-	if (str_of(item, "encrypted_content") != NULL)
-		return bad_item("items with encrypted_content", type, e);
-	return !cJSON_IsArray(content) || write_text_item("assistant", "reasoning", content, j, e);
+	end_turn(t, j);
+	return write_call_output(item, j, e);
 }
 
 static bool
-write_items(const cJSON *items, JsonOut *j, Err *e)
+write_items(Turn *t, const cJSON *items, JsonOut *j, Err *e)
 {
 	for (const cJSON *v = items != NULL ? items->child : NULL; v != NULL; v = v->next)
-		if (!write_item(v, j, e))
+		if (!write_item(t, v, j, e))
 			return false;
 	return true;
 }
 
 static bool
-write_input(ApiCall *a, JsonOut *j, Err *e)
+write_input(ApiCall *a, Turn *t, JsonOut *j, Err *e)
 {
 	const ApiMember *input = apibody_get(&a->body, "input");
 
 	if (input == NULL)
 		return api_bad(e, "input", "must be given");
 	if (cJSON_IsArray(input->v))
-		return write_items(input->v, j, e);
+		return input->v->child != NULL ? write_items(t, input->v, j, e) : api_bad(e, "input", "must not be empty");
 	if (!cJSON_IsString(input->v))
 		return api_bad(e, "input", "must be a string or an array of items");
+	end_turn(t, j);
 	json_open(j, '{');
 	json_key_cstr(j, "role", "user");
 	json_key_cstr(j, "content", input->v->valuestring);
@@ -210,6 +286,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 	const char *instructions = NULL;
 	const char *previous = NULL;
 	cJSON	   *before = a->req->previous.s != NULL ? cJSON_ParseWithLength(a->req->previous.s, a->req->previous.n) : NULL;
+	Turn		turn = {0};
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 	bool		ok = apibody_str(&a->body, "instructions", &instructions, e) &&
@@ -225,7 +302,8 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 		json_key_cstr(&j, "content", instructions);
 		json_close(&j, '}');
 	}
-	ok = ok && write_items(before, &j, e) && write_input(a, &j, e);
+	ok = ok && write_items(&turn, before, &j, e) && write_input(a, &turn, &j, e);
+	end_turn(&turn, &j);
 	json_close(&j, ']');
 	if (ok)
 		wire_put_str(o, WTAG_MESSAGES, out.data, out.len);
@@ -246,7 +324,11 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 	char	   *text;
 	Buf			out = {0};
 
-	if (type == NULL || strcmp(type, "text") == 0)
+	if (format == NULL || cJSON_IsNull(format))
+		return true;
+	if (type == NULL)
+		return api_bad(e, "text", "must have a format with a type");
+	if (strcmp(type, "text") == 0)
 		return true;
 	text = cJSON_PrintUnformatted(format);
 	if (strcmp(type, "json_schema") == 0)
@@ -267,7 +349,6 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 	wire_put_str(o, WTAG_RESPONSE_FORMAT, out.data, out.len);
 	cJSON_free(text);
 	buf_free(&out);
-	(void) e;
 	return true;
 }
 
@@ -313,15 +394,34 @@ read_logprobs(ApiCall *a, Responses *k, Err *e)
 	return true;
 }
 
+/* The types of what is repeated in the answer, and of what has no effect. */
+static bool
+check_types(ApiCall *a, Err *e)
+{
+	static const char *const strings[] = {"user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", NULL};
+	const ApiMember *metadata = apibody_get(&a->body, "metadata");
+	const char *s = NULL;
+	int64_t		calls = 0;
+
+	for (int i = 0; strings[i] != NULL; i++)
+		if (!apibody_str(&a->body, strings[i], &s, e))
+			return false;
+	if (!apibody_is(&a->body, "metadata", false, e) || !apibody_is(&a->body, "text", false, e) ||
+		!apibody_is(&a->body, "include", true, e) || !apibody_int(&a->body, "max_tool_calls", 0, INT_MAX, &calls, e))
+		return false;
+	for (const cJSON *v = metadata != NULL ? metadata->v->child : NULL; v != NULL; v = v->next)
+		if (!cJSON_IsString(v))
+			return api_bad(e, "metadata", "must have strings as values");
+	return true;
+}
+
 static bool
 check_fields(ApiCall *a, Err *e)
 {
-	static const char *const ignored[] = {"max_tool_calls", "prompt_cache_retention", "previous_input_messages", NULL};
-	static const char *const refused[] = {"background", "prompt", "conversation", "enable_response_messages", "n", NULL};
+	static const char *const refused[] = {"background", "prompt", "conversation", "enable_response_messages", "previous_input_messages", "n", NULL};
 	bool		store = true;
 
-	apibody_ignore(&a->body, ignored);
-	return apibody_refuse(&a->body, refused, e) && apibody_bool(&a->body, "store", &store, e);
+	return apibody_refuse(&a->body, refused, e) && apibody_bool(&a->body, "store", &store, e) && check_types(a, e);
 }
 
 /* reasoning: {"effort": ..., "summary": ...}; there are no summaries */

@@ -134,6 +134,8 @@ tokenize_make(ApiCall *a, Err *e)
 	if (!apibody_bool(&a->body, "return_token_strs", &texts, e))
 		return false;
 	a->more = texts;
+	if (apibody_get(&a->body, "messages") != NULL && apibody_get(&a->body, "prompt") != NULL)
+		return api_bad(e, "messages", "and prompt exclude each other");
 	if (apibody_get(&a->body, "messages") != NULL)
 		return api_chat_fields(a, &o, true, e);
 	return tokenize_prompt(a, &o, e);

@@ -109,9 +109,9 @@ api_head(EngineRequest *r, FunctionCallInfo fcinfo)
 		wire_put_text(&out, WTAG_API_REASONING_PARSER, vllm_reasoning_parser, strlen(vllm_reasoning_parser));
 }
 
-/* A member of the body, as text; NULL if there is none. */
+/* A member of the body, by json_object_field() or json_object_field_text(); NULL if there is none. */
 static char *
-body_member(FunctionCallInfo fcinfo, const char *name)
+body_field(PGFunction get, FunctionCallInfo fcinfo, const char *name)
 {
 	LOCAL_FCINFO(call, 2);
 	Datum		value;
@@ -121,8 +121,29 @@ body_member(FunctionCallInfo fcinfo, const char *name)
 	call->args[0].isnull = false;
 	call->args[1].value = CStringGetTextDatum(name);
 	call->args[1].isnull = false;
-	value = json_object_field_text(call);
+	value = get(call);
 	return call->isnull ? NULL : TextDatumGetCString(value);
+}
+
+/* ... as text, also NULL if it is null. */
+static char *
+body_member(FunctionCallInfo fcinfo, const char *name)
+{
+	return body_field(json_object_field_text, fcinfo, name);
+}
+
+/* The name of the model that the body asks for; NULL: none. */
+static char *
+body_model(FunctionCallInfo fcinfo)
+{
+	char	   *name = body_member(fcinfo, "model");
+
+	if (name != NULL && body_field(json_object_field, fcinfo, "model")[0] != '"')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("model must be a string, got %s", name),
+				 errdetail("parameter=model")));
+	return name;
 }
 
 static bool
@@ -164,7 +185,7 @@ put_model(EngineRequest *r, FunctionCallInfo fcinfo)
 		}
 		return;
 	}
-	model = catalog_model_for_use(body_member(fcinfo, "model"));
+	model = catalog_model_for_use(body_model(fcinfo));
 	r->model = model->name;
 	catalog_put(model, &out);
 }

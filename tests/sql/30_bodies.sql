@@ -40,6 +40,7 @@ SELECT llm_api('/tokenize', '{"messages": [{"role": "user", "content": "x"}], "c
 SET vllm.trust_request_chat_template = on;
 SELECT llm_api('/tokenize', '{"messages": [{"role": "user", "content": "x"}], "chat_template": "{{ messages[0].content }}!"}');
 RESET vllm.trust_request_chat_template;
+SELECT llm_api('/tokenize', '{"model": 5, "prompt": "x"}', 'return');
 -- a role without the right to the model
 SELECT llm_create_model('bodies', '/fake/bodies');
 CREATE ROLE regress_bodies;
