@@ -16,6 +16,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_proc.h"
 #include "funcapi.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -149,4 +150,14 @@ fn_arg_numbers(FunctionCallInfo fcinfo, ArgNumber number, int *n)
 	}
 	*n = Min(a->n, PG_NARGS());
 	return a->numbers;
+}
+
+int32
+fn_arg_typmod(FunctionCallInfo fcinfo, int arg)
+{
+	FuncExpr   *call = (FuncExpr *) fcinfo->flinfo->fn_expr;
+
+	if (call == NULL || !IsA(call, FuncExpr) || arg >= list_length(call->args))
+		return -1;
+	return exprTypmod(list_nth(call->args, arg));
 }

@@ -18,6 +18,9 @@ int			fn_arg(FunctionCallInfo fcinfo, const char *name);
 /* The same, and the argument is not NULL; else -1. */
 int			fn_arg_given(FunctionCallInfo fcinfo, const char *name);
 
+/* The type modifier of an argument's expression, -1 if it has none: NULL::varchar(5) says one. */
+int32		fn_arg_typmod(FunctionCallInfo fcinfo, int arg);
+
 /*
  * For each of the call's arguments what number() says of its name and type, *n of them.
  * It is asked once per function; always give the same one for a function.

@@ -12,7 +12,7 @@
  * user's turn where the model has a chat template, else as plain text.
  *
  * How a result is to be read stands in the request's NOTE: 'n' for on_error => 'null', '?' for a
- * value that may be null.
+ * value that may be null, and 't' with the sample's type modifier, NULL::varchar(5) having one.
  *
  * Tests: tests/sql/28_types.sql, tests/t/086_types.pl.
  */
@@ -34,6 +34,7 @@
 
 #define NOTE_NULL_ON_ERROR	'n'
 #define NOTE_NULLABLE		'?'
+#define NOTE_TYPMOD			't'
 
 /* what the text follows; documented in docs/types.md */
 static const char extract_task[] = "Extract what the JSON schema asks for from the text. Answer with JSON only.\n\nJSON schema: %s\n\n";
@@ -83,11 +84,11 @@ check_options(const GenOptions *o)
 
 /* Who says nothing of max_tokens gets the rest of the context: half a JSON text is none. */
 static void
-head(EngineRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable)
+head(EngineRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable, int32 typmod)
 {
 	GenOptions	options;
 	WireOut		out = vclient_out(&r->body);
-	char		note[3];
+	char		note[20];
 	int			n = 0;
 
 	options_read(&options, fcinfo);
@@ -103,18 +104,21 @@ head(EngineRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable)
 		note[n++] = NOTE_NULL_ON_ERROR;
 	if (nullable)
 		note[n++] = NOTE_NULLABLE;
+	n += snprintf(note + n, sizeof(note) - n, "%c%d", NOTE_TYPMOD, typmod);
 	wire_put_str(&out, WTAG_NOTE, note, n);
 }
 
-/* The type of the argument "sample". */
-static Oid
-sample_type(FunctionCallInfo fcinfo)
+/* The shape of the argument "sample". */
+static TypeShape *
+sample_shape(FunctionCallInfo fcinfo, int32 *typmod)
 {
-	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, fn_arg(fcinfo, "sample"));
+	int			arg = fn_arg(fcinfo, "sample");
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, arg);
 
 	if (!OidIsValid(type))
 		elog(ERROR, "could not determine the type of the sample");
-	return type;
+	*typmod = fn_arg_typmod(fcinfo, arg);
+	return type_shape(type, *typmod);
 }
 
 /* May what is looked for be missing?  An object says so of its members, an array is empty. */
@@ -127,13 +131,14 @@ may_be_missing(const TypeShape *s)
 static void
 type_head(EngineRequest *r, FunctionCallInfo fcinfo, bool extract)
 {
-	TypeShape  *s = type_shape(sample_type(fcinfo), -1);
+	int32		typmod;
+	TypeShape  *s = sample_shape(fcinfo, &typmod);
 	bool		nullable = extract && may_be_missing(s);
 	StringInfoData schema;
 
 	initStringInfo(&schema);
 	type_schema(&schema, s, nullable, SCHEMA_EXACT);
-	head(r, fcinfo, schema.data, nullable);
+	head(r, fcinfo, schema.data, nullable, typmod);
 }
 
 static char *
@@ -157,7 +162,7 @@ generate_as_head(EngineRequest *r, FunctionCallInfo fcinfo)
 void
 generate_json_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	head(r, fcinfo, given_schema(fcinfo), false);
+	head(r, fcinfo, given_schema(fcinfo), false, -1);
 }
 
 void
@@ -170,7 +175,7 @@ extract_head(EngineRequest *r, FunctionCallInfo fcinfo)
 void
 extract_json_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	head(r, fcinfo, given_schema(fcinfo), false);
+	head(r, fcinfo, given_schema(fcinfo), false, -1);
 	chat_put_template(r, fcinfo);
 }
 
@@ -201,7 +206,8 @@ extract_prompt(EngineRequest *r, FunctionCallInfo fcinfo, const char *schema)
 ErrorData *
 extract_input(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	TypeShape  *s = type_shape(sample_type(fcinfo), -1);
+	int32		typmod;
+	TypeShape  *s = sample_shape(fcinfo, &typmod);
 	StringInfoData schema;
 
 	initStringInfo(&schema);
@@ -217,7 +223,8 @@ extract_json_input(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* ---- results ---- */
 
-static bool
+/* What stands behind a letter of the note, NULL if it isn't there. */
+static const char *
 noted(const Reply *reply, char what)
 {
 	WireIn		in = {reply->request, reply->request + reply->request_len};
@@ -225,8 +232,8 @@ noted(const Reply *reply, char what)
 
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_NOTE)
-			return memchr(f.s, what, f.n) != NULL;
-	return false;
+			return strchr(pnstrdup(f.s, f.n), what);
+	return NULL;
 }
 
 /* An answer that is no value: NULL, or an error, which the batch node keeps for its row. */
@@ -234,7 +241,7 @@ static Datum
 no_value(const Reply *reply, ErrorData *why, bool *isnull)
 {
 	*isnull = true;
-	if (noted(reply, NOTE_NULL_ON_ERROR))
+	if (noted(reply, NOTE_NULL_ON_ERROR) != NULL)
 		return (Datum) 0;
 	if (reply->refused == NULL)
 		ThrowErrorData(why);
@@ -275,13 +282,42 @@ generate_json_result(const Reply *reply, Oid rettype, bool *isnull)
 	return DirectFunctionCall1(json_in, CStringGetDatum(text_to_cstring(reply_text(reply))));
 }
 
+/*
+ * The answer's tree; NULL and the error if it nests too deeply, which a grammar doesn't count.
+ * Caught without a subtransaction: the parser holds nothing but memory.
+ */
+static JsonNode *
+answer_tree(const Reply *reply, ErrorData **refused)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	JsonNode   *volatile tree = NULL;
+
+	PG_TRY();
+	{
+		tree = json_tree(reply_text(reply));
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		*refused = CopyErrorData();
+		if (ERRCODE_TO_CATEGORY((*refused)->sqlerrcode) != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return tree;
+}
+
 Datum
 generate_as_result(const Reply *reply, Oid rettype, bool *isnull)
 {
 	ErrorData  *refused = cut_off(reply);
+	const char *typmod = noted(reply, NOTE_TYPMOD);
+	TypeShape  *s = type_shape(rettype, typmod != NULL ? atoi(typmod + 1) : -1);
+	JsonNode   *tree = refused == NULL ? answer_tree(reply, &refused) : NULL;
 	Datum		value = (Datum) 0;
 
 	if (refused == NULL)
-		refused = type_value(type_shape(rettype, -1), json_tree(reply_text(reply)), noted(reply, NOTE_NULLABLE), &value, isnull);
+		refused = type_value(s, tree, noted(reply, NOTE_NULLABLE) != NULL, &value, isnull);
 	return refused == NULL ? value : no_value(reply, refused, isnull);
 }

@@ -9,8 +9,10 @@
  *	 VALUE <> 'x', VALUE NOT IN (...)	not
  *	 VALUE ~ '^[a-z]+$', LIKE, SIMILAR TO	pattern
  *	 length(VALUE) <= 10				minLength, maxLength
- *	 cardinality(VALUE) > 0				minItems, maxItems
+ *	 cardinality(VALUE) > 0				minItems, maxItems (and array_length(VALUE, 1))
  *	 VALUE IS NOT NULL
+ *
+ * An arm VALUE IS NULL of an OR says nothing of values that aren't.
  *
  * A keyword may say less than all that the CHECK allows, never more.  So where a number is rounded
  * when it is stored (floats, numerics with a scale) a bound becomes the outermost number that
@@ -306,29 +308,38 @@ constant_json(const TypeShape *s, Oid type, Datum value)
 	return out.data;
 }
 
+/*
+ * Is all that differs in JSON different for an operator, too?  Not what its collation finds
+ * equal, nor one number in two spellings, which a grammar can't all tell.
+ */
 static bool
-put_enum(List **to, bool among, const char *values)
+tells_apart(const TypeShape *s, Oid collation)
+{
+	return s->kind != TYPE_NUMERIC && (!OidIsValid(collation) || get_collation_isdeterministic(collation));
+}
+
+/* values: JSON, in brackets none */
+static bool
+put_enum(const TypeShape *s, List **to, bool among, const char *values, Oid collation)
 {
 	if (among)
+	{
 		add(to, "enum", psprintf("[%s]", values));
+		return true;
+	}
+	if (strcmp(values, "\"\"") == 0)
+		add(to, "minLength", "1");
 	else
 		add(to, "not", psprintf("{\"enum\": [%s]}", values));
-	return true;
+	return tells_apart(s, collation);
 }
 
 static bool
-read_equal(const TypeShape *s, List **to, Compare cmp, const Const *c)
+read_equal(const TypeShape *s, List **to, Compare cmp, const Const *c, Oid collation)
 {
 	char	   *value = constant_json(s, c->consttype, c->constvalue);
 
-	if (value == NULL)
-		return false;
-	if (cmp == CMP_NE && strcmp(value, "\"\"") == 0)
-	{
-		add(to, "minLength", "1");
-		return true;
-	}
-	return put_enum(to, cmp == CMP_EQ, value);
+	return value != NULL && put_enum(s, to, cmp == CMP_EQ, value, collation);
 }
 
 /* VALUE = ANY (array), VALUE <> ALL (array) */
@@ -360,7 +371,7 @@ read_array(const TypeShape *s, List **to, ScalarArrayOpExpr *e)
 			return false;
 		appendStringInfo(&list, "%s%s", i > 0 ? ", " : "", value);
 	}
-	return n > 0 && put_enum(to, e->useOr, list.data);
+	return n > 0 && put_enum(s, to, e->useOr, list.data, e->inputcollid);
 }
 
 /* ---- strings and arrays ---- */
@@ -402,6 +413,19 @@ read_count(List **to, Compare cmp, const Const *c, const char *least, const char
 	return cmp != CMP_NE && !(cmp == CMP_LT && n == 0);
 }
 
+/* array_length(VALUE, 1): null of an empty array, which no CHECK minds */
+static bool
+is_first_length(const TypeShape *s, Node *e)
+{
+	static const char *const names[] = {"array_length", NULL};
+	Const	   *c;
+
+	if (!is_call(s, e, names))
+		return false;
+	c = lsecond(((FuncExpr *) e)->args);
+	return IsA(c, Const) && !c->constisnull && DatumGetInt32(c->constvalue) == 1;
+}
+
 /* ---- expressions ---- */
 
 static bool
@@ -434,25 +458,39 @@ read_compare(TypeShape *s, List **to, OpExpr *e)
 		if (cmp == CMP_MATCH || cmp == CMP_LIKE)
 			return read_pattern(s, to, cmp, c);
 		if (cmp == CMP_EQ || cmp == CMP_NE)
-			return read_equal(s, to, cmp, c);
+			return read_equal(s, to, cmp, c, e->inputcollid);
 		return cmp != CMP_NONE && read_bound(s, to, cmp, c);
 	}
 	if (cmp == CMP_NONE || cmp == CMP_MATCH || cmp == CMP_LIKE)
 		return false;
 	if (s->kind == TYPE_STRING && s->string->pattern == NULL && s->base != BPCHAROID && is_call(s, left, lengths))
 		return read_count(to, cmp, c, "minLength", "maxLength");
-	if (s->kind == TYPE_ARRAY && is_call(s, left, counts))
+	if (s->kind == TYPE_ARRAY && (is_call(s, left, counts) || is_first_length(s, left)))
 		return read_count(to, cmp, c, "minItems", "maxItems");
 	return false;
 }
 
+static bool
+is_null_test(const TypeShape *s, Node *e, NullTestType which)
+{
+	return IsA(e, NullTest) && ((NullTest *) e)->nulltesttype == which && is_value(s, (Node *) ((NullTest *) e)->arg);
+}
+
 /* {"anyOf": [...]}, if all arms can be read */
 static bool
-read_or(TypeShape *s, List **to, List *arms)
+read_or(TypeShape *s, List **to, List *all)
 {
 	StringInfoData any;
+	List	   *arms = NIL;
 	ListCell   *lc;
 
+	foreach(lc, all)
+		if (!is_null_test(s, lfirst(lc), IS_NULL))
+			arms = lappend(arms, lfirst(lc));
+	if (arms == NIL)
+		return false;
+	if (list_length(arms) == 1)
+		return read_expr(s, to, linitial(arms));
 	initStringInfo(&any);
 	foreach(lc, arms)
 	{
@@ -479,12 +517,6 @@ read_or(TypeShape *s, List **to, List *arms)
 	return true;
 }
 
-static bool
-is_not_null_test(const TypeShape *s, Node *e)
-{
-	return IsA(e, NullTest) && ((NullTest *) e)->nulltesttype == IS_NOT_NULL && is_value(s, (Node *) ((NullTest *) e)->arg);
-}
-
 /* True if nothing is left to be checked. */
 static bool
 read_expr(TypeShape *s, List **to, Node *e)
@@ -504,7 +536,8 @@ read_expr(TypeShape *s, List **to, Node *e)
 		return read_compare(s, to, (OpExpr *) e);
 	if (IsA(e, ScalarArrayOpExpr))
 		return read_array(s, to, (ScalarArrayOpExpr *) e);
-	return is_not_null_test(s, e);
+	/* of a row it speaks of the columns, too */
+	return is_null_test(s, e, IS_NOT_NULL) && !((NullTest *) e)->argisrow;
 }
 
 /* VALUE IS NOT NULL, alone or as a part of an AND */
@@ -517,7 +550,7 @@ says_not_null(TypeShape *s, Node *e)
 		foreach(lc, ((BoolExpr *) e)->args)
 			if (says_not_null(s, lfirst(lc)))
 				return true;
-	return is_not_null_test(s, e);
+	return is_null_test(s, e, IS_NOT_NULL);
 }
 
 void

@@ -115,20 +115,23 @@ anchored(const char *pattern)
 	return json_string(psprintf("^(?:%s)$", pattern));
 }
 
-/* The labels of an enum in their order. */
+/* The labels of an enum in their order, but those that can't be used before the transaction ends. */
 static char *
 labels(Oid type)
 {
 	StringInfoData out;
 	CatCList   *list = SearchSysCacheList1(ENUMTYPOIDNAME, ObjectIdGetDatum(type));
-	int			n = list->n_members;
-	Form_pg_enum *e = palloc(sizeof(Form_pg_enum) * Max(n, 1));
+	int			n = 0;
+	Form_pg_enum *e = palloc(sizeof(Form_pg_enum) * Max(list->n_members, 1));
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < list->n_members; i++)
 	{
-		int			j = i;
+		int			j = n;
 		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(&list->members[i]->tuple);
 
+		if (EnumUncommitted(form->oid))
+			continue;
+		n++;
 		for (; j > 0 && e[j - 1]->enumsortorder > form->enumsortorder; j--)
 			e[j] = e[j - 1];
 		e[j] = form;
@@ -153,6 +156,8 @@ string_keywords(const TypeShape *s, SchemaStyle style)
 
 	if ((s->base == BITOID || s->base == VARBITOID) && s->base_typmod > 0)
 		pattern = psprintf("[01]{%d,%d}", s->base == BITOID ? s->base_typmod : 0, s->base_typmod);
+	if (s->base == NAMEOID)
+		pattern = "[\\u0001-\\u007f]*";	/* it is so many bytes, not characters */
 	if (style == SCHEMA_READABLE)
 	{
 		if (s->string->format != NULL)
@@ -379,8 +384,8 @@ put_schema(StringInfo out, const TypeShape *s, bool nullable, SchemaStyle style)
 	if (out->len > MAX_SCHEMA)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("the JSON schema of type %s is too long", format_type_be(s->type)),
-				 errdetail("The limit is %d kB.", MAX_SCHEMA / 1024)));
+				 errmsg("the JSON schema is too long"),
+				 errdetail("It has more than %d kB at type %s.", MAX_SCHEMA / 1024, format_type_be(s->type))));
 }
 
 static void

@@ -28,6 +28,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "pg/fn_args.h"
 #include "pg/type_shape.h"
 #include "pg/type_string.h"
 
@@ -36,6 +37,18 @@ PG_FUNCTION_INFO_V1(llm_from_json);
 
 /* The largest number of digits that a bound is written with. */
 #define MAX_BOUND_DIGITS	300
+
+/* Columns of columns multiply: a type of more parts than this has a schema that is too long. */
+#define MAX_PARTS	20000
+
+/* A shape in the making. */
+typedef struct Making
+{
+	Oid			whole;			/* the type that was asked for */
+	int			n;				/* its parts so far */
+} Making;
+
+static TypeShape *part_shape(Making *m, Oid type, int32 typmod);
 
 static void
 no_shape(const TypeShape *s, const char *why)
@@ -125,19 +138,19 @@ numeric_shape(TypeShape *s)
 /* ---- parts ---- */
 
 static void
-array_shape(TypeShape *s, Oid element)
+array_shape(Making *m, TypeShape *s, Oid element)
 {
 	s->kind = TYPE_ARRAY;
-	s->element = type_shape(element, s->base_typmod);
+	s->element = part_shape(m, element, s->base_typmod);
 }
 
 static void
-range_shape(TypeShape *s)
+range_shape(Making *m, TypeShape *s)
 {
 	TypeCacheEntry *t = lookup_type_cache(s->base, TYPECACHE_RANGE_INFO);
 
 	s->kind = TYPE_RANGE;
-	s->element = type_shape(t->rngelemtype->type_id, -1);
+	s->element = part_shape(m, t->rngelemtype->type_id, -1);
 
 	/* their canonical function adds one to an upper bound that is included */
 	if (s->base == INT4RANGEOID)
@@ -149,7 +162,7 @@ range_shape(TypeShape *s)
 }
 
 static void
-composite_shape(TypeShape *s)
+composite_shape(Making *m, TypeShape *s)
 {
 	TupleDesc	desc = lookup_rowtype_tupdesc_copy(s->base, -1);
 
@@ -166,7 +179,7 @@ composite_shape(TypeShape *s)
 		s->n_attrs++;
 		a->name = pstrdup(NameStr(att->attname));
 		a->column = i;
-		a->shape = type_shape(att->atttypid, att->atttypmod);
+		a->shape = part_shape(m, att->atttypid, att->atttypmod);
 		a->nullable = !att->attnotnull && !a->shape->not_null;
 		a->comment = comment_of(s->base, att->attnum);
 		if (att->attndims > 1)
@@ -225,7 +238,7 @@ number_shape(TypeShape *s)
 }
 
 static void
-base_shape(TypeShape *s)
+base_shape(Making *m, TypeShape *s)
 {
 	char		type = get_typtype(s->base);
 	Oid			element = get_element_type(s->base);
@@ -237,26 +250,31 @@ base_shape(TypeShape *s)
 	else if (number_shape(s) || string_shape(s))
 		 /* done */ ;
 	else if (OidIsValid(element))
-		array_shape(s, element);
+		array_shape(m, s, element);
 	else if (type == TYPTYPE_ENUM)
 		s->kind = TYPE_ENUM;
 	else if (type == TYPTYPE_COMPOSITE)
-		composite_shape(s);
+		composite_shape(m, s);
 	else if (type == TYPTYPE_RANGE)
-		range_shape(s);
+		range_shape(m, s);
 	else if (type == TYPTYPE_PSEUDO)
 		no_shape(s, "It is a pseudo-type.");
 	else
 		no_shape(s, "Its texts are not described by a pattern.");
 }
 
-TypeShape *
-type_shape(Oid type, int32 typmod)
+static TypeShape *
+part_shape(Making *m, Oid type, int32 typmod)
 {
 	TypeShape  *s = palloc0(sizeof(TypeShape));
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
+	if (++m->n > MAX_PARTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("type %s has too many parts for a JSON schema", format_type_be(m->whole)),
+				 errdetail("The limit is %d columns, elements and bounds.", MAX_PARTS)));
 	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -265,10 +283,18 @@ type_shape(Oid type, int32 typmod)
 	s->typmod = s->base_typmod = typmod;
 	s->base = getBaseTypeAndTypmod(type, &s->base_typmod);
 	s->comment = comment_of(type, 0);
-	base_shape(s);
+	base_shape(m, s);
 	if (s->base != type)
 		type_read_checks(s);
 	return s;
+}
+
+TypeShape *
+type_shape(Oid type, int32 typmod)
+{
+	Making		m = {.whole = type};
+
+	return part_shape(&m, type, typmod);
 }
 
 /* ---- SQL ---- */
@@ -298,7 +324,7 @@ llm_from_json(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (!OidIsValid(type))
 		elog(ERROR, "could not determine the type of the sample");
-	refused = type_value(type_shape(type, -1), json_tree(PG_GETARG_TEXT_PP(0)), true, &value, &isnull);
+	refused = type_value(type_shape(type, fn_arg_typmod(fcinfo, 1)), json_tree(PG_GETARG_TEXT_PP(0)), true, &value, &isnull);
 	if (refused)
 		ThrowErrorData(refused);
 	if (isnull)

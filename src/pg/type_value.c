@@ -97,7 +97,8 @@ wrong_kind(const TypeShape *s, const JsonNode *j, const Place *at, JsonKind want
 static ErrorData *
 out_of_range(const TypeShape *s, const JsonNode *j, const Place *at)
 {
-	return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "number %.60s is not one of type %s", j->text, format_type_be(s->type));
+	return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "number %.60s is not one of type %s", j->text,
+				  format_type_with_typemod(s->type, s->typmod));
 }
 
 /* By the type's own input function. */
@@ -350,6 +351,8 @@ convert_base(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 		case TYPE_ENUM:
 			if (j->kind != JSON_STRING)
 				return wrong_kind(s, j, at, JSON_STRING);
+			if (s->base == NAMEOID && strlen(j->text) >= NAMEDATALEN)
+				return refuse(at, ERRCODE_STRING_DATA_RIGHT_TRUNCATION, "value too long for type name, which has %d bytes", NAMEDATALEN - 1);
 			*value = read_text(s, j->text);
 			return NULL;
 		case TYPE_JSON:

@@ -125,7 +125,7 @@ FROM cases, unnest(yes) j
 WHERE NOT llm_grammar_accepts(llm_type_schema(typ::regtype), j) OR ((value_of(typ, j)).value IS NULL AND j <> 'null');
 -- none: what is wrong is accepted by neither, unless it is rounded, or the type's input function knows more notations
 SELECT typ, j FROM cases, unnest(no) j WHERE llm_grammar_accepts(llm_type_schema(typ::regtype), j);
-SELECT typ, string_agg(j, ' ') AS taken FROM cases, unnest(no) j WHERE (value_of(typ, j)).error IS NULL AND j <> 'null' GROUP BY typ ORDER BY typ COLLATE "C";
+SELECT typ, string_agg(j, ' ' ORDER BY j COLLATE "C") AS taken FROM cases, unnest(no) j WHERE (value_of(typ, j)).error IS NULL AND j <> 'null' GROUP BY typ ORDER BY typ COLLATE "C";
 -- every instance against every type: accepted means that there is a value
 SELECT c.typ, j, (value_of(c.typ, j)).error
 FROM cases c, (SELECT DISTINCT unnest(yes || no) j FROM cases) i
@@ -187,6 +187,58 @@ SELECT llm_generate_as('', NULL::int);
 SELECT llm_generate_json('8', NULL);
 SELECT llm_generate_json('8', '{"uniqueItems": true, "type": "array"}');
 SELECT llm_generate_json('8', '{"type": 1}');
+
+-- CHECKs that mind null, lengths of arrays, rows and numbers that are excluded
+CREATE DOMAIN or_null AS int CHECK (VALUE IS NULL OR (VALUE > 5 AND VALUE < 9));
+CREATE DOMAIN at_most AS int[] CHECK (array_length(VALUE, 1) <= 3);
+CREATE DOMAIN other_dim AS int[] CHECK (array_length(VALUE, 2) <= 3);
+CREATE DOMAIN not_five AS numeric CHECK (VALUE <> 5);
+CREATE DOMAIN whole_row AS inner_ CHECK (VALUE IS NOT NULL);
+SELECT d AS domain, llm_type_schema(d::regtype)::jsonb - 'properties' AS schema FROM unnest(ARRAY['or_null', 'at_most', 'other_dim', 'whole_row']) d;
+SELECT s -> 'not' AS not, s -> '$comment' AS comment FROM llm_type_schema('not_five') s;
+SELECT vllm.from_json('null', NULL::or_null) IS NULL AS n, vllm.from_json('[1, 2, 3]', NULL::at_most), vllm.from_json('{"a": 1, "b": null}', (NULL::inner_));
+-- a collation that finds different texts equal
+DO $$
+BEGIN
+    EXECUTE 'CREATE COLLATION no_case (provider = icu, locale = ''und-u-ks-level2'', deterministic = false)';
+    EXECUTE 'CREATE DOMAIN not_abc AS text CHECK (VALUE COLLATE no_case NOT IN (''abc'', ''x''))';
+    IF NOT llm_grammar_accepts(llm_type_schema('not_abc'), '"ABC"') OR llm_type_schema('not_abc') ->> '$comment' IS NULL THEN
+        RAISE 'nothing is said of what the collation finds equal';
+    END IF;
+EXCEPTION WHEN feature_not_supported THEN NULL;     -- no ICU here
+END $$;
+-- names are so many bytes, not characters
+SELECT llm_type_schema('name');
+SELECT vllm.from_json(to_json(repeat('é', 31)), NULL::name), vllm.from_json(to_json(repeat('é', 32)), NULL::name);
+-- a label that can't be used yet
+BEGIN;
+ALTER TYPE mood ADD VALUE 'new';
+SELECT llm_type_schema('mood');
+COMMIT;
+SELECT llm_type_schema('mood');
+-- what a sample says beside its type
+SELECT vllm.from_json('1.2345', NULL::numeric(5, 2)) AS numeric, vllm.from_json('"ab"', NULL::char(4)) || '|' AS char, vllm.from_json('["abc"]', NULL::varchar(3)[]) AS varchars;
+SELECT vllm.from_json('"abcd"', NULL::varchar(3));
+SELECT vllm.from_json('1000', NULL::numeric(5, 2));
+SELECT llm_generate_as('1.2345', NULL::numeric(5, 2)) AS rounded, llm_generate_as('1.2345', NULL::numeric) AS as_is, llm_extract('"abcd"', NULL::varchar(3)) AS short;
+SELECT p, llm_generate_as(p, NULL::numeric(3, 1)) FROM (VALUES ('1.25'), ('99.94')) v(p);
+-- columns of columns of columns
+DO $$
+BEGIN
+    CREATE TYPE l0 AS (a int);
+    FOR i IN 1..6 LOOP
+        EXECUTE format('CREATE TYPE l%s AS (%s)', i, (SELECT string_agg(format('c%s l%s', c, i - 1), ', ') FROM generate_series(1, 12) c));
+    END LOOP;
+END $$;
+SET statement_timeout = '5s';
+SELECT length(llm_type_schema('l2')::text) AS length;
+SELECT llm_type_schema('l4');
+SELECT llm_type_schema('l6');
+SELECT vllm.from_json('{}', NULL::l6);
+RESET statement_timeout;
+-- values within values, deeper than any
+SELECT llm_generate_as(repeat('[', 1001) || repeat(']', 1001), NULL::json);
+SELECT llm_generate_as(repeat('[', 1001) || repeat(']', 1001), NULL::json, on_error => 'null') IS NULL AS refused;
 
 SET client_min_messages = warning;
 DROP SCHEMA types28 CASCADE;
