@@ -324,16 +324,12 @@ begin(ApiCall *a, const ApiItem *it)
 }
 
 static void
-delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
+put_delta(ApiCall *a, const ApiItem *it, const ApiAnswer *r)
 {
 	Chat	   *k = a->own;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
-	if (r->index >= (int) k->g.n)
-		return;
-	if (!k->g.began)
-		begin(a, it);
 	k->g.told[r->index] += (int64_t) r->ids.n;
 	open_chunk(a, r->index, &j);
 	if (r->reasoning.n > 0)
@@ -347,6 +343,29 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	close_chunk(a, it, r, &j);
 	api_chunk(a, &out);
 	buf_free(&out);
+}
+
+static void
+delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
+{
+	const Chat *k = a->own;
+
+	if (r->index >= (int) k->g.n)
+		return;
+	if (!k->g.began)
+		begin(a, it);
+	if (r->tool_calls.n > 0 && r->finish_reason.s != NULL)
+	{
+		/* apart: OpenAI's client takes a call for done that a chunk before the last has begun */
+		ApiAnswer	calls = *r;
+		ApiAnswer	last = {.index = r->index,.finish_reason = r->finish_reason,.stop_reason = r->stop_reason};
+
+		calls.finish_reason.s = calls.stop_reason.s = NULL;
+		put_delta(a, it, &calls);
+		put_delta(a, it, &last);
+	}
+	else
+		put_delta(a, it, r);
 }
 
 static void
