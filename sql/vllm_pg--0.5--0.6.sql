@@ -148,7 +148,8 @@ CREATE FUNCTION vllm.new_llm_chat(
     tool_choice json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
-    reasoning_effort text DEFAULT NULL)
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL)
 RETURNS json
 AS 'MODULE_PATHNAME', 'llm_chat' LANGUAGE C;
 
@@ -190,7 +191,8 @@ CREATE FUNCTION vllm.new_llm_chat_text(
     tool_choice json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
-    reasoning_effort text DEFAULT NULL)
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL)
 RETURNS text
 AS 'MODULE_PATHNAME', 'llm_chat_text' LANGUAGE C;
 
@@ -232,7 +234,8 @@ CREATE FUNCTION vllm.new_llm_chat_stream(
     tool_choice json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
-    reasoning_effort text DEFAULT NULL)
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL)
 RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
 AS 'MODULE_PATHNAME', 'llm_chat_stream' LANGUAGE C;
 
@@ -517,7 +520,8 @@ CREATE FUNCTION llm_submit_chat(
     tool_choice json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
-    reasoning_effort text DEFAULT NULL)
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'llm_submit_chat'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;

@@ -147,6 +147,12 @@ answer_until(const Answer *a)
 	return a->reason == NULL ? NULL : reason_format_until(a->spec.reason, a->spec.kwargs, a->spec.n_kwargs, a->spec.at);
 }
 
+ReasonAt
+answer_at(const Answer *a)
+{
+	return a->spec.at;
+}
+
 bool
 answer_wants_special(const Answer *a)
 {

@@ -44,6 +44,8 @@ Answer	   *answer_new(const AnswerSpec *spec);
 Answer	   *answer_fork(const Answer *a, int index);
 /* What ends the thoughts that precede everything else, NULL if the model won't think. */
 const char *answer_until(const Answer *a);
+/* Where the prompt has left off. */
+ReasonAt	answer_at(const Answer *a);
 /* Must text keep the tokenizer's special tokens? */
 bool		answer_wants_special(const Answer *a);
 void		answer_feed(Answer *a, const char *s, size_t n);

@@ -134,6 +134,8 @@ answer(Core *c, Group *g, int i)
 
 	if (g->stem->constraint != NULL)
 		a->constraint = constraint_fork(g->stem->constraint);
+	if (g->stem->thoughts != NULL)
+		a->thoughts = thoughts_fork(g->stem->thoughts);
 	return a;
 }
 
@@ -163,7 +165,7 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 		}
 		smp_run(c->sampler, c->fork_rows, n, c->fork_logits);
 		for (int i = 0; i < n; i++)
-			ids[at + i] = c->fork_rows[i].id;
+			ids[at + i] = core_next_id(g->answers[at + i], c->fork_rows[i].id);
 	}
 	for (int i = 0; i < g->n; i++)
 		core_note_token(c, g->answers[i], ids[i], raw);

@@ -165,7 +165,7 @@ apireply_read(ApiReply *r, const char *fields, size_t n)
 	memset(r, 0, sizeof(*r));
 	r->fields = (ApiText) {fields, n};
 	r->rows = 1;
-	r->prompt_tokens = r->completion_tokens = r->cached_tokens = r->count = r->max_model_len = -1;
+	r->prompt_tokens = r->completion_tokens = r->cached_tokens = r->reasoning_tokens = r->count = r->max_model_len = -1;
 	while (wire_next(&in, &f) > 0)
 		switch (f.tag)
 		{
@@ -189,6 +189,9 @@ apireply_read(ApiReply *r, const char *fields, size_t n)
 				break;
 			case WTAG_CACHED_TOKENS:
 				r->cached_tokens = f.i;
+				break;
+			case WTAG_REASONING_TOKENS:
+				r->reasoning_tokens = f.i;
 				break;
 			case WTAG_COUNT:
 				r->count = f.i;
@@ -402,6 +405,7 @@ item_done(ApiCall *a, ApiItem *it, Buf *fields)
 	it->prompt_tokens = r.prompt_tokens >= 0 ? r.prompt_tokens : 0;
 	it->completion_tokens = r.completion_tokens >= 0 ? r.completion_tokens : 0;
 	it->cached_tokens = r.cached_tokens >= 0 ? r.cached_tokens : 0;
+	it->reasoning_tokens = r.reasoning_tokens >= 0 ? r.reasoning_tokens : 0;
 	if (a->n_done == a->n_items)
 		gathered(a);
 }

@@ -109,8 +109,12 @@ static bool
 read_completions(ApiCall *a, Completions *k, Err *e)
 {
 	static const char *const refused[] = {"suffix", "prompt_embeds", NULL};
+	WireOut		o = conv_out(&k->g.params);
 
 	k->special = true;
+	/* which tags are around thoughts */
+	if (apibody_get(&a->body, "thinking_token_budget") != NULL)
+		api_put_parsers(a, &o);
 	return take_prompts(a, k, e) && apibody_bool(&a->body, "echo", &k->echo, e) &&
 		apibody_bool(&a->body, "add_special_tokens", &k->special, e) &&
 		apibody_refuse(&a->body, refused, e) &&

@@ -86,7 +86,7 @@ typedef struct ApiReply
 	WireField	ids;			/* .n = 0: none */
 	WireField	floats;
 	int64_t		rows;
-	int64_t		prompt_tokens, completion_tokens, cached_tokens;
+	int64_t		prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens;
 	int64_t		count;
 	int64_t		max_model_len;
 	ApiText		fields;			/* all, for lists */

@@ -309,6 +309,28 @@ put_effort(ApiCall *a, WireOut *o, Err *e)
 	return m == NULL || api_put_effort(o, "output_config.effort", str_of(m->v, "effort"), e);
 }
 
+/*
+ * {"type": "enabled", "budget_tokens": 1024}; whether the model thinks at all is its template's
+ * business (chat_template_kwargs).
+ */
+static bool
+put_thinking(const cJSON *thinking, WireOut *params, Err *e)
+{
+	const cJSON *budget = cJSON_GetObjectItemCaseSensitive(thinking, "budget_tokens");
+
+	if (is_type(thinking, "disabled") || is_type(thinking, "adaptive"))
+		return true;
+	if (!is_type(thinking, "enabled"))
+		return api_bad(e, "thinking", "must have the type enabled, disabled or adaptive");
+	if (budget == NULL || cJSON_IsNull(budget))
+		return true;
+	if (!cJSON_IsNumber(budget) || !(budget->valuedouble >= 0 && budget->valuedouble <= INT_MAX) ||
+		budget->valuedouble != (double) (int) budget->valuedouble)
+		return api_bad(e, "thinking.budget_tokens", "must be an integer that is not negative");
+	wire_put_int(params, WTAG_THINKING_TOKEN_BUDGET, (int64_t) budget->valuedouble);
+	return true;
+}
+
 /* What both endpoints take; params: how the answer is taken apart. */
 static bool
 put_chat(ApiCall *a, WireOut *o, WireOut *params, Err *e)
@@ -321,11 +343,8 @@ put_chat(ApiCall *a, WireOut *o, WireOut *params, Err *e)
 	apibody_ignore(&a->body, ignored);
 	if (!apibody_refuse(&a->body, refused, e))
 		return false;
-	if (thinking != NULL && !is_type(thinking->v, "disabled"))
-	{
-		err_set(e, ERR_UNSUPPORTED, "thinking is not supported");
-		return err_detail(e, "parameter=thinking");
-	}
+	if (thinking != NULL && !put_thinking(thinking->v, params, e))
+		return false;
 	if (kwargs != NULL)
 		wire_put_str(o, WTAG_CHAT_KWARGS, kwargs->raw.s, kwargs->raw.n);
 	wire_put_int(o, WTAG_GENERATION_PROMPT, 1);

@@ -51,6 +51,7 @@ static const Param params[] = {
 	{"truncation_side", WTAG_TRUNCATION_SIDE, P_STR, 0, 0},
 	{"spaces_between_special_tokens", WTAG_SPACES_BETWEEN_SPECIAL_TOKENS, P_BOOL, 0, 1},
 	{"vllm_xargs", WTAG_EXTRA_ARGS, P_OBJECT, 0, 0},
+	{"thinking_token_budget", WTAG_THINKING_TOKEN_BUDGET, P_INT, -1, INT_MAX},
 	{"priority", WTAG_PRIORITY, P_INT, INT_MIN, INT_MAX},
 	{"cache_salt", WTAG_CACHE_SALT, P_STR, 1, 1024},
 	{"structured_outputs", WTAG_STRUCTURED_OUTPUTS, P_OBJECT, 0, 0},
@@ -66,7 +67,6 @@ typedef struct LaterParam
 
 static const LaterParam later[] = {
 	{"routed_experts_prompt_start", 0},
-	{"thinking_token_budget", -1},
 	{"kv_transfer_params", 0},
 	{"ec_transfer_params", 0},
 	{"stream_interval", 1},

@@ -123,6 +123,12 @@ constraint_free(Constraint *c)
 }
 
 bool
+constraint_active(const Constraint *c)
+{
+	return c->active;
+}
+
+bool
 constraint_finished(Constraint *c)
 {
 	return c->active && gram_match_finished(c->match);

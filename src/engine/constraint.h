@@ -48,6 +48,8 @@ const Err  *constraints_error(const Constraints *cs, int i);
  * False with *e set: a limit.
  */
 bool		constraint_token(Constraint *c, const Req *r, OutResult *res, Err *e);
+/* Does it say what may come next?  Not before the thoughts are over. */
+bool		constraint_active(const Constraint *c);
 /* Can nothing but the end follow? */
 bool		constraint_finished(Constraint *c);
 /*

@@ -27,6 +27,7 @@
 #include "engine/logits.h"
 #include "engine/plugins.h"
 #include "engine/logprobs.h"
+#include "engine/thoughts.h"
 #include "grammar/grammar.h"
 #include "model/model.h"
 #include "model/pooler.h"
@@ -147,6 +148,7 @@ typedef struct ReqEvent
 	const int32_t *counts;		/* PT_LOGPROBS: [n_rows] scored tokens of each sequence */
 	const int32_t *greedy;		/* likewise: 1 = each was the likeliest */
 	int			prompt_tokens, output_tokens, cached_tokens, preemptions;	/* of all answers */
+	int			reasoning_tokens;	/* of output_tokens; -1 = nobody has counted */
 	int64_t		arrival_us, scheduled_us, first_token_us, now_us;
 } ReqEvent;
 
@@ -167,6 +169,7 @@ typedef struct ReqSpec
 	GenParams	params;			/* taken over */
 	Grammar    *grammar;		/* what the output must look like, taken over; NULL = anything.  After core_prepare_grammar() */
 	IntVec		grammar_after;	/* taken over: the output is free until it ends with these ids */
+	Thoughts   *thoughts;		/* of a model that thinks, taken over; NULL = nobody asks */
 	PoolSpec	pool;			/* taken over; instead of prompt and params */
 	ReqSink		sink;
 	void	   *sink_ctx;

@@ -75,6 +75,7 @@ typedef struct Group
 	/* delivering thread */
 	int			n_told;			/* answers whose end has been told */
 	int			n_output;		/* tokens of all */
+	int			n_thought;		/* ... of thoughts */
 	int			preemptions;
 	ReqFinish	finish;			/* the worst of the ends */
 	Err			told_err;
@@ -105,6 +106,7 @@ struct Req
 	GenParams	params;
 	uint64_t	seed;			/* the user's, or drawn at submission */
 	Constraint *constraint;		/* what its output must look like; NULL = anything will do */
+	Thoughts   *thoughts;		/* how long it may think; NULL = nobody asks */
 
 	/* progress: `computed` chases tokens.len */
 	ReqState	state;
@@ -140,6 +142,7 @@ struct Req
 	int			index;			/* which one */
 	double		cum_logprob;	/* a beam's; else the delivering thread's, of what has been told */
 	int			n_told;			/* the delivering thread's: output tokens told */
+	int			n_thought;		/* likewise: those of thoughts */
 	Logprobs   *prompt_lp;		/* what is known of the prompt's; NULL: not wanted, or on the way out */
 	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
 

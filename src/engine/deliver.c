@@ -95,6 +95,7 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 		.prompt_tokens = r->n_prompt,
 		.output_tokens = n_output,
 		.preemptions = p->preemptions,
+		.reasoning_tokens = p->reasoning,
 		.arrival_us = r->arrival_us,
 		.scheduled_us = p->scheduled_us,
 		.first_token_us = p->first_token_us,
@@ -118,7 +119,7 @@ emit_beams(Deliver *d, const Parcel *p)
 	int			n_output;
 	ReqEvent	ev = {
 		.ended = p->res.finish, .finish = p->res.finish, .err = p->err, .text = "", .prompt_tokens = r->n_prompt,
-		.preemptions = p->preemptions, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us,
+		.preemptions = p->preemptions, .reasoning_tokens = -1, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us,
 		.first_token_us = p->first_token_us, .now_us = clock_us()
 	};
 	int			n = beam_n_results(r->group->beam, &n_output);
@@ -143,6 +144,7 @@ emit_pooled(const Parcel *p)
 	Err			err;
 	ReqEvent	ev = {
 		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens, .preemptions = p->preemptions,
+		.reasoning_tokens = -1,
 		.arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
 	};
 
@@ -176,6 +178,7 @@ free_req(Req *r)
 	else
 		out_end(r);
 	constraint_free(r->constraint);
+	thoughts_free(r->thoughts);
 	genparams_free(&r->params);
 	intvec_free(&r->tokens);
 	mem_free(r->embeds);

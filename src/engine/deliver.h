@@ -24,6 +24,7 @@ typedef struct Parcel
 	Logprobs   *token_lp;		/* owned; NULL = not wanted */
 	Logprobs   *prompt_lp;		/* likewise; with the first token */
 	int			preemptions;
+	int			reasoning;		/* tokens of thoughts so far; -1 = nobody counts */
 	int64_t		scheduled_us;
 	int64_t		first_token_us;
 } Parcel;

@@ -76,7 +76,8 @@ hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *e
 {
 	Parcel		p = {
 		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions,
-		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp
+		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp,
+		.reasoning = r->thoughts != NULL ? thoughts_count(r->thoughts) : -1
 	};
 	Req		   *prompt = r->group != NULL ? r->group->stem : r;
 
@@ -284,6 +285,8 @@ core_submit(Core *c, ReqSpec *spec)
 		r->constraint = constraint_new(c->constraints, spec->grammar, &spec->grammar_after, may_jump(r));
 	spec->grammar = NULL;
 	intvec_free(&spec->grammar_after);
+	r->thoughts = spec->thoughts;
+	spec->thoughts = NULL;
 	atomic_fetch_add(&c->inbox->n_live, 1);
 	inbox_add(c->inbox, (InboxItem) {.r = r});
 	return r;
@@ -333,6 +336,10 @@ acceptable(const Core *c, const Req *r, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take structured output");
 	if (r->embeds != NULL && r->prompt_lp != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a prompt of embeddings has no tokens, and so no prompt_logprobs");
+	if (r->thoughts != NULL && r->group != NULL && r->group->beam != NULL)
+		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take thinking_token_budget");
+	if (r->thoughts != NULL && thoughts_highest_id(r->thoughts) >= c->defaults.n_valid)
+		return err_set(e, ERR_UNSUPPORTED, "the model has no logits for the tokens that end its thoughts");
 	if (r->n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
 					   r->n_prompt, c->max_model_len);
@@ -345,6 +352,8 @@ push_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 {
 	intvec_push(&r->tokens, id);
 	c->stats.output_tokens++;
+	if (r->thoughts != NULL)
+		thoughts_token(r->thoughts, c->tok, r->tokens.data + r->n_prompt, req_n_output(r));
 	*res = out_ends(r, c->defaults.eos, c->max_model_len);
 	return r->constraint == NULL || constraint_token(r->constraint, r, res, e);
 }
@@ -602,6 +611,15 @@ core_smp_row(Req *r)
 	};
 }
 
+/* no token to choose from is no error where there is no choice */
+int32_t
+core_next_id(const Req *r, int32_t id)
+{
+	int32_t		forced = r->thoughts != NULL ? thoughts_forced(r->thoughts) : -1;
+
+	return forced < 0 || (id < 0 && id != SMP_NO_TOKEN) || (r->constraint != NULL && constraint_active(r->constraint)) ? id : forced;
+}
+
 /* Is the row wanted as the model gave it?  The sampler writes over it. */
 static bool
 wants_raw(const Req *r)
@@ -651,6 +669,13 @@ sample(Core *c, const Plan *plan)
 		n++;
 	}
 	smp_run(c->sampler, c->rows, n, c->logits);
+	n = 0;
+	for (int i = 0; i < plan->n; i++)
+		if (plan->e[i].sample)
+		{
+			c->rows[n].id = core_next_id(plan->e[i].r, c->rows[n].id);
+			n++;
+		}
 }
 
 /* The log-probabilities of r's next token. */

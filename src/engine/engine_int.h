@@ -89,6 +89,8 @@ void		core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* ... as the sampler has no token for it; id: why. */
 void		core_fail_token(Core *c, Req *r, int32_t id);
 SmpRow		core_smp_row(Req *r);
+/* r's next token, of which the sampler has made id: when the model's thoughts must end, the end tag's. */
+int32_t		core_next_id(const Req *r, int32_t id);
 /*
  * r's next token (-1: it is none), and those that its grammar forces behind it: how does the last of
  * them end the answer?  Nobody is told.  False with *e set: a limit of the grammar.

@@ -374,7 +374,7 @@ send_event(Inst *in, Req *r, size_t upto, ReqFinish finish, const Err *err)
 	bool		first = r->sent == 0;
 	Logprobs   *lp;
 	Logprobs   *prompt_lp = NULL;
-	ReqEvent	ev = {.finish = finish,.ended = finish,.err = err};
+	ReqEvent	ev = {.finish = finish,.ended = finish,.err = err,.reasoning_tokens = -1};
 
 	for (size_t i = r->sent; i < upto; i++)
 		intvec_push(&ids, 256 + (int32_t) i);
@@ -408,7 +408,7 @@ static void
 send_pooled(Req *r)
 {
 	FakePooled	p;
-	ReqEvent	ev = {.finish = FIN_STOP,.ended = FIN_STOP,.now_us = clock_us()};
+	ReqEvent	ev = {.finish = FIN_STOP,.ended = FIN_STOP,.now_us = clock_us(),.reasoning_tokens = -1};
 
 	fakepool_answer(&r->spec.pool, &p);
 	ev.values = p.values;
@@ -426,6 +426,7 @@ req_free(Req *r)
 	genparams_free(&r->spec.params);
 	grammar_unref(r->spec.grammar);
 	intvec_free(&r->spec.grammar_after);
+	thoughts_free(r->spec.thoughts);
 	poolspec_free(&r->spec.pool);
 	intvec_free(&r->spec.prompt);
 	mem_free(r->spec.embeds);

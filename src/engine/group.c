@@ -87,6 +87,12 @@ group_event(Group *g, ReqEvent *ev, const Err *err)
 	g->n_output += ev->output_tokens - a->n_told;
 	a->n_told = ev->output_tokens;
 	ev->output_tokens = g->n_output;
+	if (ev->reasoning_tokens >= 0)
+	{
+		g->n_thought += ev->reasoning_tokens - a->n_thought;
+		a->n_thought = ev->reasoning_tokens;
+		ev->reasoning_tokens = g->n_thought;
+	}
 	ev->finish = FIN_NONE;
 	ev->err = NULL;
 	if (ev->ended == FIN_NONE)
@@ -113,6 +119,7 @@ free_member(Req *r)
 {
 	out_end(r);
 	constraint_free(r->constraint);
+	thoughts_free(r->thoughts);
 	logprobs_free(r->prompt_lp);
 	logprobs_free(r->token_lp);
 	intvec_free(&r->tokens);

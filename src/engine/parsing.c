@@ -7,6 +7,7 @@
 #include "engine/parsing.h"
 
 #include <cjson/cJSON.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -90,6 +91,12 @@ parsing_field(ParseRequest *r, const WireField *f, bool *known, Err *e)
 		case WTAG_PARALLEL_TOOL_CALLS:
 			r->one_call = f->i == 0;
 			return true;
+		case WTAG_THINKING_TOKEN_BUDGET:
+			if (f->i < -1 || f->i > INT_MAX)
+				return bad("thinking_token_budget", "must be -1 (no limit), 0 or more", e);
+			r->has_budget = f->i >= 0;
+			r->budget = (int) f->i;
+			return true;
 		case WTAG_INCLUDE_REASONING:
 			r->drop_reasoning = f->i == 0;
 			return true;
@@ -124,6 +131,16 @@ parsers_of_options(const char *options, const ToolFormat **tools, const ReasonFo
 	cJSON_Delete(root);
 }
 
+const ReasonFormat *
+parsing_reason(const ParseRequest *r, const char *options)
+{
+	const ToolFormat *tools = NULL;
+	const ReasonFormat *reason = r->reason;
+
+	parsers_of_options(options, &tools, &reason);
+	return reason;
+}
+
 bool
 parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat, const char *prompt, size_t n,
 				bool stream, Answer **out, Err *e)
@@ -148,6 +165,8 @@ parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *c
 	if (spec.choice == TOOLS_AUTO && tools == NULL)
 		spec.choice = TOOLS_NONE;
 	spec.tools = tools;
+	if (r->at_once)
+		reason = NULL;
 	spec.reason = reason;
 	if (reason != NULL)
 		spec.at = reason_format_at(reason, prompt, n, chat->continue_final_message);

@@ -24,6 +24,9 @@ typedef struct ParseRequest
 	char		named[TOOL_NAME_LEN];
 	bool		one_call;		/* parallel_tool_calls = false */
 	bool		drop_reasoning; /* include_reasoning = false */
+	bool		at_once;		/* a grammar holds from the start, as thoughts are not wanted: there are none */
+	bool		has_budget;
+	int			budget;			/* thinking_token_budget; has_budget */
 	Buf			schema;			/* of calls that must be made; owned */
 } ParseRequest;
 
@@ -44,6 +47,8 @@ bool		reasoning_parser_by_name(const char *name, size_t n, const ReasonFormat **
  */
 bool		parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat,
 							const char *prompt, size_t n, bool stream, Answer **out, Err *e);
+/* The reasoning parser of a request, or of its model; NULL: none. */
+const ReasonFormat *parsing_reason(const ParseRequest *r, const char *options);
 /* Is there anything to put? */
 bool		parsing_has(Answer *a);
 /* TEXT, REASONING and TOOL_CALLS of what has come since the last time; those that are empty aren't put. */

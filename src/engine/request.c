@@ -340,6 +340,7 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 		request_free(r);
 		return NULL;
 	}
+	r->parse.at_once = r->structured.given && r->parse.drop_reasoning;
 	return r;
 }
 
@@ -351,6 +352,7 @@ request_free(Request *r)
 	genparams_free(&r->params);
 	structured_free(&r->structured);
 	intvec_free(&r->reasoning_end);
+	thoughts_free(r->thoughts);
 	buf_free(&r->parse.schema);
 	mem_free(r->pool.choices);
 	intvec_free(&r->pool.ids);
@@ -512,6 +514,8 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 		spec.grammar_after = r->reasoning_end;
 		r->reasoning_end = (IntVec) {0};
 	}
+	spec.thoughts = r->thoughts;
+	r->thoughts = NULL;
 	genparams_init(&r->params);
 	atomic_fetch_add(step_inflight(s->step), 1);
 	atomic_store(&c->in_core, true);
@@ -586,6 +590,7 @@ typedef struct TextJob
 	Grammar    *grammar;		/* what it became */
 	Answer	   *answer;			/* takes a chat's answer apart; NULL: nothing does */
 	IntVec		after;			/* a grammar holds from behind these tokens on */
+	Thoughts   *thoughts;		/* NULL: nobody asks how long they are */
 	PoolRequest chat_pr;		/* ... whose text a template makes of messages */
 	PoolSpec	pool;			/* what it became */
 	PoolExtra	extra;
@@ -619,6 +624,52 @@ chat_run(TextJob *t)
 	if (t->ok && until != NULL)
 		t->ok = t->be->encode(in, until, strlen(until), 0, &t->after, &t->e);
 	buf_free(&marks);
+}
+
+static bool
+budget_refused(ErrClass cls, const char *what, const char *hint, Err *e)
+{
+	err_set(e, cls, "thinking_token_budget %s", what);
+	err_detail(e, "parameter=thinking_token_budget");
+	return err_hint(e, "%s", hint);
+}
+
+/*
+ * Who counts the model's thoughts.  A chat's are what its parser says; another prompt's begin
+ * with a tag, that stands in the prompt or comes later.  Under a grammar there are none.
+ */
+static void
+thoughts_run(TextJob *t)
+{
+	const Request *r = t->c->req;
+	bool		budget = r->parse.has_budget;
+	const ReasonFormat *f = t->answer != NULL || budget ? parsing_reason(&r->parse, r->options) : NULL;
+	const char *tag = f != NULL && reason_format_start(f) != NULL ? reason_format_end(f) : NULL;
+	Inst	   *in = loaded_inst(t->pin);
+	IntVec		start = {0};
+	IntVec		end = {0};
+	ReasonAt	at = t->answer != NULL ? answer_at(t->answer) : REASON_PLAIN;
+
+	if (budget && f == NULL)
+		t->ok = budget_refused(ERR_INVALID, "needs to know how the model thinks",
+							   "Set the model's option \"reasoning_parser\", or vllm.reasoning_parser.", &t->e);
+	else if (budget && tag == NULL)
+		t->ok = budget_refused(ERR_INVALID, "needs a reasoning parser with tags around the thoughts",
+							   "The parsers granite, openai_gptoss, identity and minimax_m2_append_think have none.", &t->e);
+	else if (budget && t->structured != NULL && r->structured.in_reasoning)
+		t->ok = budget_refused(ERR_INVALID, "can't be used with enable_in_reasoning",
+							   "Thoughts that a grammar constrains end as it says.", &t->e);
+	if (!t->ok || tag == NULL || (t->structured != NULL && t->after.len == 0))
+		return;
+	t->ok = t->be->encode(in, tag, strlen(tag), 0, &end, &t->e) &&
+		(t->answer != NULL || t->be->encode(in, reason_format_start(f), strlen(reason_format_start(f)), 0, &start, &t->e));
+	if (t->ok && t->answer == NULL && thoughts_open(t->ids.data, t->ids.len, &start, &end))
+		at = REASON_OPEN;
+	if (t->ok && end.len > 0)
+		t->thoughts = thoughts_new(f, t->chat != NULL ? t->chat->kwargs.s : NULL, t->chat != NULL ? t->chat->kwargs.n : 0, at,
+								   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, &end);
+	intvec_free(&start);
+	intvec_free(&end);
 }
 
 /* Choices that go on where a template ends; with a prompt, too, only if the model has a template. */
@@ -704,6 +755,8 @@ text_run(Job *j)
 		buf_reset(&t->out);
 		t->ok = embeds_of_tokens(t->be, in, &t->ids, &t->out, &t->e);
 	}
+	if (t->ok && t->kind == WK_GENERATE)
+		thoughts_run(t);
 	structured_run(t);
 }
 
@@ -753,6 +806,8 @@ text_finish(TextJob *t)
 			t->answer = NULL;
 			c->req->reasoning_end = t->after;
 			memset(&t->after, 0, sizeof(t->after));
+			c->req->thoughts = t->thoughts;
+			t->thoughts = NULL;
 			submit(c, &t->ids, t->rows, t->grammar);
 			memset(&t->ids, 0, sizeof(t->ids));
 			t->rows = NULL;
@@ -767,6 +822,7 @@ text_finish(TextJob *t)
 	grammar_unref(t->grammar);
 	answer_free(t->answer);
 	intvec_free(&t->after);
+	thoughts_free(t->thoughts);
 	poolspec_free(&t->pool);
 	intvec_free(&t->extra.ids);
 	intvec_free(&t->extra.offsets);
@@ -836,9 +892,9 @@ text_init(TextJob *t, Conv *c)
 		t->embeds = &r->embeds;
 		size += r->embeds.rows.n;
 	}
-	if (c->kind == WK_GENERATE && r->structured.given)
+	if (c->kind == WK_GENERATE)
 	{
-		t->structured = &r->structured.gram;
+		t->structured = r->structured.given ? &r->structured.gram : NULL;
 		t->grammars = c->srv->grammars;
 		t->has_ids = r->has_ids;
 		for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
@@ -909,7 +965,7 @@ request_run(Conv *c)
 		entry_facts(c->entry, &f);
 		answer_facts(c, &f);
 	}
-	else if (c->kind == WK_GENERATE && c->req->has_ids && !c->req->structured.given)
+	else if (c->kind == WK_GENERATE && c->req->has_ids && !c->req->structured.given && !c->req->parse.has_budget)
 	{
 		IntVec		ids = {0};
 

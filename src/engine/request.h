@@ -47,6 +47,7 @@ typedef struct Request
 	StructuredSpec structured;
 	IntVec		reasoning_end;	/* ids that end the thinking of a model that begins with it; a grammar begins
 								 * behind them.  Empty = it doesn't think */
+	Thoughts   *thoughts;		/* how long the model may think, until it is submitted; NULL = nobody asks */
 	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */
 	ChunkRequest chunk;			/* WK_CHUNK */
 	ApiRequest	api;			/* WK_API */

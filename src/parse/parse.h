@@ -83,8 +83,17 @@ typedef enum ReasonAt
 {
 	REASON_UNKNOWN,				/* nothing: the format's rules decide */
 	REASON_OPEN,				/* it ends within thoughts */
-	REASON_CLOSED				/* it ends behind them: what comes is content */
+	REASON_CLOSED,				/* it ends behind them: what comes is content */
+	REASON_PLAIN				/* it is no chat's: a start tag begins them, wherever it stands */
 } ReasonAt;
+
+/* How far an answer has come. */
+typedef enum ReasonStage
+{
+	REASON_BEFORE,				/* thoughts, or a tag that begins them, may follow */
+	REASON_WITHIN,				/* these are thoughts */
+	REASON_BEHIND				/* there will be none */
+} ReasonStage;
 
 /* Text that begins and ends the thoughts; NULL: this format has none (it does not think). */
 const char *reason_format_start(const ReasonFormat *f);
@@ -102,6 +111,7 @@ ReasonParser *reason_parser_new(const ReasonFormat *f, const char *kwargs, size_
 								ParseSink sink, void *ctx);
 void		reason_parser_feed(ReasonParser *p, const char *s, size_t n);
 void		reason_parser_finish(ReasonParser *p);
+ReasonStage reason_parser_stage(const ReasonParser *p);
 void		reason_parser_free(ReasonParser *p);
 
 #endif

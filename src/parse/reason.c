@@ -121,6 +121,7 @@ typedef enum State
 {
 	FRONT,						/* white space and perhaps a start tag */
 	SEEK,						/* content, up to a start tag anywhere */
+	LINE,						/* behind the start tag: a newline, which is its own */
 	THOUGHT,
 	AFTER,						/* behind the end tag: blank lines, perhaps a tag that opens content */
 	OPENED,						/* behind that tag: blank lines */
@@ -211,6 +212,8 @@ reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, Re
 		p->state = CONTENT;
 	else if (f->phrases)
 		p->state = HOLD;
+	else if (at == REASON_PLAIN)
+		p->state = SEEK;
 	else if (at == REASON_CLOSED)
 		p->otherwise = CONTENT;
 	else if (!on && at == REASON_UNKNOWN)
@@ -288,13 +291,15 @@ front(ReasonParser *p)
 		p->scan = 0;
 		return true;
 	}
-	at += strlen(p->f->start);
-	/* its newline may not be there yet */
-	if (p->f->lines && at == p->text.len)
-		return false;
-	if (p->f->lines && p->text.data[at] == '\n')
-		at++;
-	pass(p, PARSE_REASONING, 0, at);
+	pass(p, PARSE_REASONING, 0, at + strlen(p->f->start));
+	p->state = p->f->lines ? LINE : THOUGHT;
+	return true;
+}
+
+static bool
+line(ReasonParser *p)
+{
+	pass(p, PARSE_REASONING, 0, p->text.data[0] == '\n');
 	p->state = THOUGHT;
 	return true;
 }
@@ -460,6 +465,8 @@ step(ReasonParser *p)
 			return front(p);
 		case SEEK:
 			return seek(p);
+		case LINE:
+			return line(p);
 		case THOUGHT:
 			return thought(p);
 		case AFTER:
@@ -502,6 +509,23 @@ reason_parser_feed(ReasonParser *p, const char *s, size_t n)
 	}
 }
 
+ReasonStage
+reason_parser_stage(const ReasonParser *p)
+{
+	switch (p->state)
+	{
+		case FRONT:
+		case SEEK:
+		case HOLD:
+			return REASON_BEFORE;
+		case LINE:
+		case THOUGHT:
+			return REASON_WITHIN;
+		default:
+			return REASON_BEHIND;
+	}
+}
+
 /* What still waits, now that nothing follows. */
 void
 reason_parser_finish(ReasonParser *p)
@@ -515,8 +539,6 @@ reason_parser_finish(ReasonParser *p)
 		return;
 	}
 	if (p->state == CLOSED || p->text.len == 0)
-		return;
-	if (p->state == FRONT && begins(p, skip_space(p), p->f->start) > 0)
 		return;
 	if (p->state == AFTER)
 		drop = skip_space(p);

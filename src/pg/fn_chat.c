@@ -66,14 +66,6 @@ bool_arg(FunctionCallInfo fcinfo, const char *name, bool dflt)
 	return arg >= 0 ? PG_GETARG_BOOL(arg) : dflt;
 }
 
-/* A setting's parser, if there is one; a model's own comes before it. */
-static void
-put_parser(WireOut *out, WireTag tag, const char *name)
-{
-	if (name != NULL && name[0] != '\0')
-		wire_put_text(out, tag, name, strlen(name));
-}
-
 void
 chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo)
 {
@@ -90,8 +82,8 @@ chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo)
 	put_arg(&out, WTAG_CHAT_KWARGS, fcinfo, "chat_template_kwargs");
 	put_arg(&out, WTAG_DOCUMENTS, fcinfo, "documents");
 	put_arg(&out, WTAG_CONTENT_FORMAT, fcinfo, "content_format");
-	put_parser(&out, WTAG_TOOL_PARSER, vllm_tool_call_parser);
-	put_parser(&out, WTAG_REASONING_PARSER, vllm_reasoning_parser);
+	generate_put_parser(&out, WTAG_TOOL_PARSER, vllm_tool_call_parser);
+	generate_put_parser(&out, WTAG_REASONING_PARSER, vllm_reasoning_parser);
 	wire_put_int(&out, WTAG_GENERATION_PROMPT, prompt);
 	wire_put_int(&out, WTAG_CONTINUE_FINAL, go_on);
 }
@@ -157,9 +149,12 @@ chat_result(const Reply *reply, Oid rettype, bool *isnull)
 	else
 		append_json_string(&s, DatumGetTextPP(reason));
 	appendStringInfo(&s, ", \"usage\": {\"prompt_tokens\": " INT64_FORMAT ", \"completion_tokens\": " INT64_FORMAT
-					 ", \"total_tokens\": " INT64_FORMAT ", \"prompt_tokens_details\": {\"cached_tokens\": " INT64_FORMAT "}}}",
+					 ", \"total_tokens\": " INT64_FORMAT ", \"prompt_tokens_details\": {\"cached_tokens\": " INT64_FORMAT "}",
 					 Max(reply->prompt_tokens, 0), Max(reply->completion_tokens, 0),
 					 Max(reply->prompt_tokens, 0) + Max(reply->completion_tokens, 0), Max(reply->cached_tokens, 0));
+	if (reply->reasoning_tokens >= 0)
+		appendStringInfo(&s, ", \"completion_tokens_details\": {\"reasoning_tokens\": " INT64_FORMAT "}", reply->reasoning_tokens);
+	appendStringInfoString(&s, "}}");
 	*isnull = false;
 	return PointerGetDatum(cstring_to_text_with_len(s.data, s.len));
 }

@@ -51,6 +51,13 @@ generate_check_length(const char *what, const text *t)
 }
 
 void
+generate_put_parser(WireOut *out, WireTag tag, const char *name)
+{
+	if (name != NULL && name[0] != '\0')
+		wire_put_text(out, tag, name, strlen(name));
+}
+
+void
 generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
 {
 	ModelRow   *model;
@@ -64,6 +71,9 @@ generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
 	r->deterministic = options_deterministic(options);
 	catalog_put(model, &out);
 	options_put(options, &out);
+	/* chats have theirs anyhow */
+	if (options_limit_thoughts(options))
+		generate_put_parser(&out, WTAG_REASONING_PARSER, vllm_reasoning_parser);
 	if (flags & GEN_STREAM)
 		wire_put_int(&out, WTAG_STREAM, 1);
 	if (flags & GEN_WANT_IDS)

@@ -704,6 +704,12 @@ options_timeout_ms(const GenOptions *o)
 }
 
 bool
+options_limit_thoughts(const GenOptions *o)
+{
+	return o->v[OPT_thinking_token_budget].set && o->v[OPT_thinking_token_budget].i >= 0;
+}
+
+bool
 options_deterministic(const GenOptions *o)
 {
 	const OptValue *t = &o->v[OPT_temperature];

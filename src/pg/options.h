@@ -105,6 +105,8 @@ void		options_put(const GenOptions *o, WireOut *out);
 /* NULL: not given, so vllm.model */
 const char *options_model(const GenOptions *o);
 int			options_timeout_ms(const GenOptions *o);
+/* Is there a thinking_token_budget? */
+bool		options_limit_thoughts(const GenOptions *o);
 /* Do equal prompts get equal answers? */
 bool		options_deterministic(const GenOptions *o);
 

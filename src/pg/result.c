@@ -92,6 +92,9 @@ reply_field(Reply *r, const WireField *f)
 		case WTAG_CACHED_TOKENS:
 			r->cached_tokens = f->i;
 			break;
+		case WTAG_REASONING_TOKENS:
+			r->reasoning_tokens = f->i;
+			break;
 		case WTAG_QUEUE_US:
 			r->queue_us = f->i;
 			break;
@@ -131,7 +134,7 @@ reply_read(Reply *r, const CallFrame *frame)
 	int			rc;
 
 	memset(r, 0, sizeof(*r));
-	r->count = r->max_model_len = r->prompt_tokens = r->completion_tokens = r->cached_tokens = -1;
+	r->count = r->max_model_len = r->prompt_tokens = r->completion_tokens = r->cached_tokens = r->reasoning_tokens = -1;
 	r->queue_us = r->prefill_us = r->ttft_us = r->decode_us = r->e2e_us = -1;
 	r->preemptions = -1;
 	r->rows = 1;
@@ -285,7 +288,7 @@ reply_usage(const Reply *r, Oid usage_type)
 {
 	TupleDesc	desc = lookup_rowtype_tupdesc(usage_type, -1);
 	Datum		values[5] = {0};
-	bool		nulls[5] = {false, false, false, false, true};
+	bool		nulls[5] = {false, false, false, false, r->reasoning_tokens < 0};
 	HeapTuple	tuple;
 
 	if (desc->natts != 5)
@@ -294,6 +297,7 @@ reply_usage(const Reply *r, Oid usage_type)
 	values[1] = Int32GetDatum(Max(r->completion_tokens, 0));
 	values[2] = Int32GetDatum(Max(r->prompt_tokens, 0) + Max(r->completion_tokens, 0));
 	values[3] = Int32GetDatum(Max(r->cached_tokens, 0));
+	values[4] = Int32GetDatum(r->reasoning_tokens);
 	tuple = heap_form_tuple(desc, values, nulls);
 	ReleaseTupleDesc(desc);
 	return HeapTupleGetDatum(tuple);

@@ -53,7 +53,8 @@ typedef struct Reply
 	int64		max_model_len;
 	int64		prompt_tokens,
 				completion_tokens,
-				cached_tokens;
+				cached_tokens,
+				reasoning_tokens;
 	int64		queue_us,
 				prefill_us,
 				ttft_us,

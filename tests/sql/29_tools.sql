@@ -75,3 +75,17 @@ SELECT llm_chat(pg_temp.say('x'), tools => '[]', tool_choice => '"required"');
 SELECT llm_chat(pg_temp.say('x'), tools => '[{"type": "function"}]', tool_choice => '"required"');
 SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '"required"', json_schema => '{}');
 SELECT llm_chat(pg_temp.say('x'), tool_choice => '"required"', tools => '[{"function": {"name": "a", "parameters": {"$defs": {"d": {"type": "integer"}}}}}, {"function": {"name": "b", "parameters": {"$defs": {"d": {"type": "string"}}}}}]');
+-- how long a model may think: what the fake model can't show is tests/t/088_thoughts.pl's
+SELECT llm_chat(pg_temp.say('x'), thinking_token_budget => 5);
+SET vllm.reasoning_parser = 'granite';
+SELECT llm_chat(pg_temp.say('x'), thinking_token_budget => 5);
+SET vllm.reasoning_parser = 'deepseek_r1';
+SELECT llm_chat_text(pg_temp.say('a</think>b'), thinking_token_budget => 5) AS set, llm_chat_text(pg_temp.say('a</think>b'), thinking_token_budget => -1) AS unlimited,
+       llm_generate('x', params => '{"thinking_token_budget": 0}') AS plain;
+SELECT llm_chat(pg_temp.say('x'), thinking_token_budget => -2);
+SELECT llm_generate('x', params => '{"thinking_token_budget": 1.5}');
+SELECT llm_generate('x', params => '{"thinking_token_budget": true}');
+SELECT llm_chat(pg_temp.say('x'), thinking_token_budget => 5, params => '{"structured_outputs": {"regex": "a", "enable_in_reasoning": true}}');
+-- a schema holds at once if thoughts are not wanted
+SELECT pg_temp.parts(llm_chat(pg_temp.say('{"n":7}'), json_schema => '{"type": "object"}', include_reasoning => false));
+RESET vllm.reasoning_parser;

@@ -1,0 +1,189 @@
+/*
+ * thoughts.c
+ *	  How long a model may think (thoughts.h).
+ *
+ * Each token within the thoughts counts when it comes, as the beginning of an end tag may
+ * still turn out to be none; a tag that is whole is taken off again.  Of an end tag whose
+ * first tokens the model has written by itself, only the others are forced.
+ *
+ * Owner: the request, on the step thread.  Tested by tests/unit/test_thoughts.c.
+ */
+#include "engine/thoughts.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+struct Thoughts
+{
+	const ReasonFormat *format;
+	char	   *kwargs;
+	size_t		n_kwargs;
+	ReasonAt	at;
+	int			budget;
+	IntVec		end;
+
+	ReasonParser *parser;		/* NULL: behind the thoughts */
+	bool		told;			/* the token at hand made some of them known */
+	bool		within;			/* they have begun */
+	int			n_waiting;		/* tokens that may be theirs, or the start tag's */
+	int			n;				/* tokens of theirs */
+	size_t		forced;			/* of the end tag's tokens, so many are there; valid when `closing` */
+	bool		closing;		/* the budget is used up */
+};
+
+static void
+sink(void *ctx, const ParseEvent *ev)
+{
+	Thoughts   *t = ctx;
+
+	t->told = t->told || (ev->kind == PARSE_REASONING && ev->n > 0);
+}
+
+static void
+stop_reading(Thoughts *t)
+{
+	reason_parser_free(t->parser);
+	t->parser = NULL;
+	t->closing = false;
+	t->n_waiting = 0;
+}
+
+Thoughts *
+thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, IntVec *end)
+{
+	Thoughts   *t = mem_zalloc(sizeof(*t));
+
+	t->format = f;
+	t->kwargs = kwargs != NULL ? mem_strndup(kwargs, n_kwargs) : NULL;
+	t->n_kwargs = n_kwargs;
+	t->at = at;
+	t->budget = budget;
+	t->end = *end;
+	*end = (IntVec) {0};
+	t->parser = reason_parser_new(f, kwargs, n_kwargs, at, sink, t);
+	t->within = at == REASON_OPEN;
+	t->closing = t->within && budget == 0;
+	if (reason_parser_stage(t->parser) == REASON_BEHIND)
+		stop_reading(t);
+	return t;
+}
+
+Thoughts *
+thoughts_fork(const Thoughts *t)
+{
+	IntVec		end = {0};
+
+	intvec_add(&end, t->end.data, t->end.len);
+	return thoughts_new(t->format, t->kwargs, t->n_kwargs, t->at, t->budget, &end);
+}
+
+void
+thoughts_free(Thoughts *t)
+{
+	if (t == NULL)
+		return;
+	reason_parser_free(t->parser);
+	intvec_free(&t->end);
+	mem_free(t->kwargs);
+	mem_free(t);
+}
+
+/* How many of the end tag's tokens, but not all, are the last of ids[0..n)? */
+static size_t
+end_begun(const Thoughts *t, const int32_t *ids, size_t n)
+{
+	size_t		k = t->end.len <= n ? t->end.len - 1 : n;
+
+	while (k > 0 && memcmp(ids + n - k, t->end.data, k * sizeof(int32_t)) != 0)
+		k--;
+	return k;
+}
+
+/* The last token has ended them: what waited was theirs, but for the tag. */
+static void
+end_of_thoughts(Thoughts *t, const int32_t *ids, size_t n)
+{
+	size_t		tag = t->end.len <= n && memcmp(ids + n - t->end.len, t->end.data, t->end.len * sizeof(int32_t)) == 0 ? t->end.len : 1;
+
+	if ((t->within || t->told) && (size_t) t->n_waiting > tag)
+		t->n += t->n_waiting - (int) tag;
+	stop_reading(t);
+}
+
+void
+thoughts_token(Thoughts *t, const Tok *tok, const int32_t *ids, int n)
+{
+	size_t		len;
+	const char *s;
+	ReasonStage stage;
+
+	if (t->parser == NULL)
+		return;
+	s = tok_piece(tok, ids[n - 1], &len);
+	t->told = false;
+	reason_parser_feed(t->parser, s, len);
+	stage = reason_parser_stage(t->parser);
+	t->n_waiting++;
+	if (stage == REASON_BEHIND)
+		end_of_thoughts(t, ids, (size_t) n);
+	else if (t->told)
+	{
+		t->n += t->n_waiting;
+		t->n_waiting = 0;
+		t->within = true;
+	}
+	else if (stage == REASON_WITHIN && !t->within)
+	{
+		t->n_waiting = 0;		/* that was the start tag */
+		t->within = true;
+	}
+	if (t->parser == NULL)
+		return;
+	if (t->closing && ++t->forced == t->end.len)
+		stop_reading(t);
+	else if (!t->closing && t->within && t->budget >= 0 && t->n + t->n_waiting >= t->budget)
+	{
+		t->closing = true;
+		t->forced = end_begun(t, ids, (size_t) n);
+	}
+}
+
+int32_t
+thoughts_forced(const Thoughts *t)
+{
+	return t->closing ? t->end.data[t->forced] : -1;
+}
+
+int32_t
+thoughts_highest_id(const Thoughts *t)
+{
+	int32_t		most = -1;
+
+	for (size_t i = 0; i < t->end.len; i++)
+		most = t->end.data[i] > most ? t->end.data[i] : most;
+	return most;
+}
+
+int
+thoughts_count(const Thoughts *t)
+{
+	/* what still waits at the end of an answer that was cut is told as thoughts, too */
+	return t->n + (t->parser != NULL && t->within ? t->n_waiting : 0);
+}
+
+/* Where the last of them begins, from 1 on; 0 = there is none. */
+static size_t
+last_at(const int32_t *ids, size_t n, const IntVec *tag)
+{
+	for (size_t at = n; tag->len > 0 && at >= tag->len; at--)
+		if (memcmp(ids + at - tag->len, tag->data, tag->len * sizeof(int32_t)) == 0)
+			return at - tag->len + 1;
+	return 0;
+}
+
+bool
+thoughts_open(const int32_t *ids, size_t n, const IntVec *start, const IntVec *end)
+{
+	return last_at(ids, n, start) > last_at(ids, n, end);
+}

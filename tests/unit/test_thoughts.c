@@ -1,0 +1,477 @@
+/*
+ * test_thoughts.c
+ *	  thinking_token_budget over a fake model: what is thought until the budget is used up is what
+ *	  would be thought without one, then the end tag's tokens come, and nothing else is touched;
+ *	  whatever the batch, the chunks, the preemptions and the other parameters are.
+ */
+#include "engine/core.h"
+
+#include "engine/core_int.h"
+
+#include "check.h"
+#include "core_util.h"
+#include "fake_model.h"
+
+#define START	TINY_WORD		/* <think> */
+#define END		(TINY_WORD + 1) /* </think> */
+#define OTHER	(TINY_WORD + 2) /* <tool_call>, which ends Qwen3's thoughts, too */
+
+/* Bytes, and the tags as special tokens. */
+static Tok *
+tag_tok(void)
+{
+	static char spelling[TINY_VOCAB][16];
+	static const char *tokens[TINY_VOCAB];
+	static size_t lens[TINY_VOCAB];
+	static float scores[TINY_VOCAB];
+	static int32_t types[TINY_VOCAB];
+	TokGguf		g = {
+		.model = "llama", .n = TINY_VOCAB, .tokens = tokens, .token_len = lens, .scores = scores,
+		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0, .add_space_prefix = 0
+	};
+	static const char *const tags[] = {"<think>", "</think>", "<tool_call>"};
+	Err			e = {0};
+	Tok		   *t;
+
+	for (int i = 0; i < TINY_VOCAB; i++)
+	{
+		if (i < 3)
+			snprintf(spelling[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
+		else if (i < TINY_WORD)
+			snprintf(spelling[i], 16, "<0x%02X>", i - 3);
+		else if (i < TINY_WORD + 3)
+			snprintf(spelling[i], 16, "%s", tags[i - TINY_WORD]);
+		else
+			snprintf(spelling[i], 16, "w%d", i);
+		tokens[i] = spelling[i];
+		lens[i] = strlen(spelling[i]);
+		scores[i] = -(float) i;
+		types[i] = i == 0 ? 2 : i < 3 ? 3 : i < TINY_WORD ? 6 : i < TINY_WORD + 3 ? 3 : 1;
+	}
+	t = tok_from_gguf(&g, &e);
+	if (t == NULL)
+	{
+		fprintf(stderr, "tok_from_gguf: %s\n", e.msg);
+		exit(2);
+	}
+	return t;
+}
+
+static CoreOptions
+options(int seqs, int rows, int blocks)
+{
+	return (CoreOptions) {
+		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16,
+		.kv_blocks = blocks, .kv_type = KT_F32
+	};
+}
+
+static Core *
+new_core(CoreOptions opt)
+{
+	Conf	   *conf = conf_new();
+	Err			e = {0};
+	Core	   *c = core_new(fake_model(1024), tag_tok(), conf, &opt, &e);
+
+	conf_free(conf);
+	if (c == NULL || !core_prepare_grammar(c, &e))
+	{
+		fprintf(stderr, "core_new: %s\n", e.msg);
+		exit(2);
+	}
+	return c;
+}
+
+static GenParams
+params(int max_tokens, double temperature, int64_t seed)
+{
+	GenParams	p;
+
+	genparams_init(&p);
+	p.max_tokens = max_tokens;
+	p.temperature = temperature;
+	p.has_seed = true;
+	p.seed = seed;
+	p.ignore_eos = true;
+	p.skip_special = false;
+	return p;
+}
+
+static Thoughts *
+thoughts(const char *parser, ReasonAt at, int budget)
+{
+	const ReasonFormat *f = reason_format_find(parser, strlen(parser));
+	Tok		   *tok = tag_tok();
+	IntVec		end = {0};
+	Err			e;
+	Thoughts   *t;
+
+	tok_encode(tok, reason_format_end(f), strlen(reason_format_end(f)), 0, &end, &e);
+	t = thoughts_new(f, NULL, 0, at, budget, &end);
+	tok_free(tok);
+	return t;
+}
+
+static void
+ask(Core *c, uint64_t id, GenParams p, Thoughts *t, Grammar *g, Rec *rec)
+{
+	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .thoughts = t, .grammar = g};
+	Err			e;
+
+	spec.prompt = random_prompt((uint32_t) id * 7 + 1, 10 + (int) (id % 5));
+	if (g != NULL)
+		intvec_push(&spec.grammar_after, END);
+	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e))
+	{
+		fprintf(stderr, "core_normalize: %s\n", e.msg);
+		exit(2);
+	}
+	spec.params = p;
+	core_submit(c, &spec);
+}
+
+static bool
+run(Core *c)
+{
+	Err			e = {0};
+	int			steps = 0;
+
+	while (core_has_work(c) && steps++ < 100000)
+	{
+		core_step(c);
+		if (!core_check(c, &e))
+		{
+			fprintf(stderr, "after step %d: %s\n", steps, e.msg);
+			return false;
+		}
+	}
+	return !core_has_work(c);
+}
+
+/* One answer by itself. */
+static void
+one(CoreOptions opt, GenParams p, Thoughts *t, Rec *rec)
+{
+	Core	   *c = new_core(opt);
+
+	ask(c, 1, p, t, NULL, rec);
+	CHECK(run(c), "run");
+	core_free(c);
+}
+
+static int
+first_at(const IntVec *ids, int32_t id)
+{
+	for (size_t i = 0; i < ids->len; i++)
+		if (ids->data[i] == id)
+			return (int) i;
+	return -1;
+}
+
+/* The prompt has begun the thoughts: they are those of the same request without a budget, up to it. */
+static void
+test_open(void)
+{
+	static const int budgets[] = {0, 1, 2, 7, 30, 59, 60, 1000};
+	CoreOptions opt = options(4, 64, 50);
+	Rec			free = {0};
+
+	one(opt, params(60, 1, 3), NULL, &free);
+	CHECK(first_at(&free.ids, END) < 0 && free.ids.len == 60, "the seed is no good: choose another");
+	for (size_t i = 0; i < sizeof(budgets) / sizeof(budgets[0]); i++)
+	{
+		int			b = budgets[i];
+		Rec			r = {0};
+
+		one(opt, params(60, 1, 3), thoughts("deepseek_r1", REASON_OPEN, b), &r);
+		CHECK(r.finish == FIN_LENGTH && r.ids.len == 60, "budget %d: finish %d after %zu", b, r.finish, r.ids.len);
+		CHECK(first_at(&r.ids, END) == (b < 60 ? b : -1), "budget %d: the end at %d", b, first_at(&r.ids, END));
+		CHECK(memcmp(r.ids.data, free.ids.data, (size_t) (b < 60 ? b : 60) * sizeof(int32_t)) == 0, "budget %d: other thoughts", b);
+		for (int k = b + 1, n = 0; k < 60; k++)
+			CHECK(r.ids.data[k] != END || ++n < 3, "budget %d: ends over and over", b);
+		rec_free(&r);
+	}
+	rec_free(&free);
+}
+
+/* A tag of several tokens is written to its end; what the model has begun by itself is not written again. */
+static void
+test_long_tag(void)
+{
+	static const char tag[] = "</seed:think>";
+	CoreOptions opt = options(4, 64, 50);
+	Rec			r = {0};
+	int			n = (int) strlen(tag);
+
+	one(opt, params(60, 1, 3), thoughts("seed_oss", REASON_OPEN, 5), &r);
+	for (int i = 0; i < n; i++)
+		CHECK(r.ids.data[5 + i] == TINY_BYTE(tag[i]), "token %d is %d", 5 + i, r.ids.data[5 + i]);
+	rec_free(&r);
+
+	/* it always writes '<': the last of five is the tag's first */
+	fake.bias_id = TINY_BYTE('<');
+	fake.bias = 100;
+	one(opt, params(60, 1, 3), thoughts("seed_oss", REASON_OPEN, 5), &r);
+	for (int i = 0; i < 5; i++)
+		CHECK(r.ids.data[i] == TINY_BYTE('<'), "token %d is %d", i, r.ids.data[i]);
+	for (int i = 1; i < n; i++)
+		CHECK(r.ids.data[4 + i] == TINY_BYTE(tag[i]), "token %d is %d", 4 + i, r.ids.data[4 + i]);
+	CHECK(r.ids.data[4 + n] == TINY_BYTE('<') && r.ids.len == 60, "behind the tag %d", r.ids.data[4 + n]);
+	rec_free(&r);
+	fake.bias = 0;
+}
+
+/* Feed tokens by hand: what is forced after each, and what is counted. */
+static void
+feed(const char *what, Thoughts *t, const int32_t *ids, int n, const int32_t *forced, int count)
+{
+	Tok		   *tok = tag_tok();
+
+	for (int i = 0; i <= n; i++)
+	{
+		CHECK(thoughts_forced(t) == forced[i], "%s: after %d tokens %d is forced, not %d", what, i, thoughts_forced(t), forced[i]);
+		if (i < n)
+			thoughts_token(t, tok, ids, i + 1);
+	}
+	CHECK(thoughts_count(t) == count, "%s: %d are counted, not %d", what, thoughts_count(t), count);
+	thoughts_free(t);
+	tok_free(tok);
+}
+
+#define A TINY_BYTE('a')
+#define NL TINY_BYTE('\n')
+#define SP TINY_BYTE(' ')
+
+static void
+test_count(void)
+{
+	static const int32_t no[9] = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+	/* the start tag and what precedes it are not thoughts; content isn't either */
+	feed("tagged", thoughts("deepseek_r1", REASON_UNKNOWN, 2), (int32_t[]) {NL, START, A, A, END, A, A}, 7,
+		 (int32_t[]) {-1, -1, -1, -1, END, -1, -1, -1}, 2);
+	/* without one the thoughts begin at once */
+	feed("untagged", thoughts("deepseek_r1", REASON_UNKNOWN, 2), (int32_t[]) {A, A, END, A}, 4, (int32_t[]) {-1, -1, END, -1, -1}, 2);
+	feed("unlimited", thoughts("deepseek_r1", REASON_UNKNOWN, THOUGHTS_NO_BUDGET), (int32_t[]) {A, A, A, END, A}, 5, no, 3);
+	feed("by itself", thoughts("deepseek_r1", REASON_OPEN, 3), (int32_t[]) {A, END, A, A, A, A}, 6, no, 1);
+	feed("at once", thoughts("deepseek_r1", REASON_OPEN, 0), (int32_t[]) {END, A, A}, 3, (int32_t[]) {END, -1, -1, -1}, 0);
+	/* white space is thought, too */
+	feed("blank", thoughts("deepseek_r1", REASON_OPEN, 2), (int32_t[]) {NL, SP, END, A}, 4, (int32_t[]) {-1, -1, END, -1, -1}, 2);
+	feed("closed", thoughts("deepseek_r1", REASON_CLOSED, 1), (int32_t[]) {A, A, START, A, A}, 5, no, 0);
+	/* what looks like a tag in content is content */
+	feed("content", thoughts("deepseek_r1", REASON_OPEN, 5), (int32_t[]) {A, END, START, A, A, A, A, A}, 8, no, 1);
+	feed("another end", thoughts("qwen3", REASON_OPEN, 3), (int32_t[]) {A, A, OTHER, A, A, A}, 6, no, 2);
+	/* a prompt that is no chat's: thoughts begin with a tag alone, wherever */
+	feed("plain", thoughts("deepseek_r1", REASON_PLAIN, 1), (int32_t[]) {A, A, START, A, END, A}, 6,
+		 (int32_t[]) {-1, -1, -1, -1, END, -1, -1}, 1);
+	feed("plain without", thoughts("deepseek_r1", REASON_PLAIN, 0), (int32_t[]) {A, A, A}, 3, no, 0);
+	/* thoughts that must begin with a tag */
+	feed("needs a tag", thoughts("hunyuan_a13b", REASON_UNKNOWN, 0), (int32_t[]) {A, A, A}, 3, no, 0);
+	feed("has its tag", thoughts("hunyuan_a13b", REASON_UNKNOWN, 0), (int32_t[]) {START, END, A}, 3, (int32_t[]) {-1, END, -1, -1}, 0);
+	feed("cut in a tag", thoughts("seed_oss", REASON_OPEN, 9), (int32_t[]) {A, TINY_BYTE('<'), TINY_BYTE('/')}, 3, no, 3);
+}
+
+static void
+test_open_prompt(void)
+{
+	IntVec		start = {0};
+	IntVec		end = {0};
+
+	intvec_push(&start, 5);
+	intvec_push(&start, 6);
+	intvec_push(&end, 7);
+	CHECK(!thoughts_open(NULL, 0, &start, &end), "empty");
+	CHECK(!thoughts_open((int32_t[]) {1, 2, 3}, 3, &start, &end), "none");
+	CHECK(thoughts_open((int32_t[]) {1, 5, 6, 3}, 4, &start, &end), "open");
+	CHECK(!thoughts_open((int32_t[]) {1, 5, 6, 3, 7}, 5, &start, &end), "closed");
+	CHECK(thoughts_open((int32_t[]) {5, 6, 7, 1, 5, 6}, 6, &start, &end), "again");
+	CHECK(!thoughts_open((int32_t[]) {7, 1, 5}, 3, &start, &end), "half a tag");
+	intvec_free(&start);
+	intvec_free(&end);
+}
+
+/* Other parameters have no say in what is forced, nor does it keep them from theirs. */
+static void
+test_parameters(void)
+{
+	CoreOptions opt = options(4, 64, 50);
+	GenParams	p = params(20, 1, 3);
+	Rec			r = {0};
+	IntVec		only = {0};
+
+	genparams_rules(&p)->has_allowed = true;
+	for (int i = 0; i < 5; i++)
+		intvec_push(&p.rules->allowed, TINY_BYTE('p') + i);
+	p.rules->presence_penalty = 1;
+	p.rules->repetition_penalty = 1.5;
+	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
+	CHECK(first_at(&r.ids, END) == 4 && r.ids.len == 20, "the end at %d", first_at(&r.ids, END));
+	for (size_t i = 0; i < r.ids.len; i++)
+		CHECK(i == 4 || (r.ids.data[i] >= TINY_BYTE('p') && r.ids.data[i] < TINY_BYTE('p') + 5), "token %zu is %d", i, r.ids.data[i]);
+	rec_free(&r);
+	intvec_free(&only);
+
+	/* a bias that forbids it; and words that leave nothing */
+	p = params(20, 0, 3);
+	logit_rules_bias(genparams_rules(&p), "{\"260\": -100}", 13, &r.err);
+	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
+	CHECK(first_at(&r.ids, END) == 4 && r.ids.len == 20, "the end at %d", first_at(&r.ids, END));
+	rec_free(&r);
+
+	/* it may stop the answer */
+	p = params(20, 1, 3);
+	p.stop_ids = mem_alloc(sizeof(int32_t));
+	p.stop_ids[0] = END;
+	p.n_stop_ids = 1;
+	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
+	CHECK(r.finish == FIN_STOP && r.ids.len == 5, "finish %d after %zu", r.finish, r.ids.len);
+	rec_free(&r);
+
+	/* max_tokens comes first */
+	one(opt, params(3, 1, 3), thoughts("deepseek_r1", REASON_OPEN, 4), &r);
+	CHECK(r.finish == FIN_LENGTH && r.ids.len == 3, "finish %d after %zu", r.finish, r.ids.len);
+	rec_free(&r);
+}
+
+typedef struct Several
+{
+	IntVec		ids[4];
+	int			n_lp[4];
+	int			reasoning;
+	int			finish;
+} Several;
+
+static void
+several_sink(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Several    *s = ctx;
+
+	(void) r;
+	intvec_add(&s->ids[ev->index], ev->ids, (size_t) ev->n_ids);
+	s->n_lp[ev->index] += ev->logprobs != NULL ? (int) ev->logprobs->counts.len : 0;
+	s->finish = (int) ev->finish;
+	s->reasoning = ev->reasoning_tokens;
+}
+
+/* Several answers: each has the budget to itself, and is that of its seed alone; with log-probabilities. */
+static void
+test_several(void)
+{
+	for (int b = 0; b < 6; b += 5)
+	{
+		CoreOptions opt = options(8, 256, 400);
+		Core	   *c = new_core(opt);
+		Several		s = {0};
+		ReqSpec		spec = {.id = 1, .session = 1, .sink = several_sink, .sink_ctx = &s, .thoughts = thoughts("deepseek_r1", REASON_OPEN, b)};
+		Err			e;
+
+		spec.params = params(30, 1.5, 100);
+		spec.params.out.n = 4;
+		spec.params.out.logprobs = 2;
+		spec.prompt = random_prompt(8, 11);
+		CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+		core_submit(c, &spec);
+		CHECK(run(c), "run");
+		core_free(c);
+		CHECK(s.finish == FIN_LENGTH && s.reasoning == 4 * b, "finish %d, %d tokens of thoughts", s.finish, s.reasoning);
+		for (int i = 0; i < 4; i++)
+		{
+			Rec			r = {0};
+
+			one(opt, params(30, 1.5, 100 + i), thoughts("deepseek_r1", REASON_OPEN, b), &r);
+			CHECK(first_at(&s.ids[i], END) == b, "budget %d, answer %d: the end at %d", b, i, first_at(&s.ids[i], END));
+			CHECK(r.ids.len == s.ids[i].len && memcmp(r.ids.data, s.ids[i].data, r.ids.len * sizeof(int32_t)) == 0,
+				  "budget %d, answer %d is not the one alone", b, i);
+			CHECK(s.n_lp[i] == 30, "%d log-probabilities", s.n_lp[i]);
+			rec_free(&r);
+			intvec_free(&s.ids[i]);
+		}
+	}
+}
+
+/* Many at once, of different budgets, each also with a grammar for what follows. */
+static void
+many(CoreOptions opt, IntVec *ids, CoreStats *st)
+{
+	Core	   *c = new_core(opt);
+	Rec			rec[32];
+	const char *choice[1] = {"{\"name\":\"hello\"}"};
+	size_t		len[1] = {16};
+	GramSpec	gs = {.kind = GRAM_CHOICE, .choice = choice, .choice_len = len, .n_choices = 1, .opt.strict = true};
+
+	memset(rec, 0, sizeof(rec));
+	for (int i = 0; i < 32; i++)
+	{
+		Err			e;
+		Grammar    *g = i % 2 == 0 ? grammar_new(&gs, &e) : NULL;
+
+		ask(c, (uint64_t) i + 1, params(60, 1.5, i), thoughts("deepseek_r1", REASON_OPEN, i), g, &rec[i]);
+	}
+	CHECK(run(c), "run");
+	core_stats(c, st);
+	core_free(c);				/* with its threads: all events are out */
+	for (int i = 0; i < 32; i++)
+	{
+		int			at = first_at(&rec[i].ids, END);
+
+		CHECK(at >= 0 && at <= i, "budget %d: the end at %d", i, at);
+		if (i % 2 == 0)
+			CHECK(rec[i].finish == FIN_STOP && rec[i].text.len >= 24 && strcmp(rec[i].text.data + rec[i].text.len - 24, "</think>{\"name\":\"hello\"}") == 0,
+				  "budget %d: finish %d \"%s\" %s", i, rec[i].finish, rec[i].text.data, rec[i].err.msg);
+		intvec_push(ids, (int32_t) rec[i].ids.len);
+		intvec_add(ids, rec[i].ids.data, rec[i].ids.len);
+		rec_free(&rec[i]);
+	}
+}
+
+static void
+test_invariance(void)
+{
+	CoreOptions opt[] = {options(1, 64, 100), options(16, 256, 400), options(16, 256, 400), options(16, 256, 14), options(5, 256, 100)};
+	IntVec		ids[5] = {{0}};
+	CoreStats	st;
+
+	opt[2].overlap = true;
+	opt[4].max_chunk = 3;
+	for (int i = 0; i < 5; i++)
+	{
+		many(opt[i], &ids[i], &st);
+		CHECK(ids[i].len == ids[0].len && memcmp(ids[i].data, ids[0].data, ids[0].len * sizeof(int32_t)) == 0, "%d: not the same answers", i);
+		CHECK(i != 3 || st.preemptions > 0, "nobody was preempted");
+	}
+	for (int i = 0; i < 5; i++)
+		intvec_free(&ids[i]);
+}
+
+static void
+test_refused(void)
+{
+	CoreOptions opt = options(4, 64, 50);
+	GenParams	p = params(10, 0, 1);
+	IntVec		end = {0};
+	Rec			r = {0};
+
+	p.out.beam_width = 2;
+	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
+	CHECK(r.finish == FIN_ERROR && strstr(r.err.msg, "beam search") != NULL, "finish %d %s", r.finish, r.err.msg);
+	rec_free(&r);
+	intvec_push(&end, TINY_VOCAB + 5);
+	one(opt, params(10, 0, 1), thoughts_new(reason_format_find("deepseek_r1", 11), NULL, 0, REASON_OPEN, 4, &end), &r);
+	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_UNSUPPORTED, "finish %d %s", r.finish, r.err.msg);
+	rec_free(&r);
+}
+
+int
+main(void)
+{
+	test_open();
+	test_long_tag();
+	test_count();
+	test_open_prompt();
+	test_parameters();
+	test_several();
+	test_invariance();
+	test_refused();
+	CHECK(fake.bad_slots == 0, "%d", fake.bad_slots);
+	return check_done("test_thoughts");
+}
