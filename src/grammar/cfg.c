@@ -628,8 +628,9 @@ settle(Cfg *c)
 }
 
 bool
-cfg_finish(Cfg *c, CfgNode root, Err *e)
+cfg_finish_any(Cfg *c, CfgNode root, bool *empty, Err *e)
 {
+	*empty = false;
 	if (!cfg_check(c, e))
 		return false;
 	for (uint32_t i = 0; i < c->n_rules; i++)
@@ -638,13 +639,22 @@ cfg_finish(Cfg *c, CfgNode root, Err *e)
 	settle(c);
 	if (!cfg_check(c, e))
 		return false;
-	if (!c->node[root].alive)
-		return err_set(e, ERR_INVALID, "grammar does not match any text");
+	*empty = !c->node[root].alive;
 	if (!members_finish(c->members, node_alive, node_empty, c))
 		return err_set(e, ERR_INTERNAL, "an entry of a set of members may be empty");
 	c->root = root;
-	c->done = true;
+	c->done = !*empty;
 	return true;
+}
+
+bool
+cfg_finish(Cfg *c, CfgNode root, Err *e)
+{
+	bool		empty;
+
+	if (!cfg_finish_any(c, root, &empty, e))
+		return false;
+	return !empty || err_set(e, ERR_INVALID, "grammar does not match any text");
 }
 
 /* ---- transitions ---- */

@@ -139,19 +139,6 @@ build_spec(Cfg *c, const void *arg, CfgNode *out, Err *e)
 	return spec_build(c, s, out, e);
 }
 
-Grammar *
-grammar_new(const GramSpec *spec, Err *e)
-{
-	Grammar    *g = grammar_build(build_spec, spec_copy(spec), spec_free, e);
-
-	if (g != NULL && spec->opt.validate)
-	{
-		g->read_only = true;
-		lexer_read_only(parse_lexer(g->p));
-	}
-	return g;
-}
-
 /* ---- grammars ---- */
 
 /* Compile; what was learnt before is gone. */
@@ -167,10 +154,11 @@ compile(Grammar *g, Err *e)
 	parse_free(g->p);
 	g->p = NULL;
 	g->epoch++;
-	if (!g->build(c, g->arg, &root, e) || !cfg_finish(c, root, e))
+	if (!g->build(c, g->arg, &root, e) ||
+		!(g->read_only ? cfg_finish_any(c, root, &g->empty, e) : cfg_finish(c, root, e)) || g->empty)
 	{
 		cfg_free(c);
-		return false;
+		return g->empty;
 	}
 	g->p = parse_new(c);
 	if (g->read_only)
@@ -178,13 +166,14 @@ compile(Grammar *g, Err *e)
 	return parse_check(g->p, e);
 }
 
-Grammar *
-grammar_build(GramBuild build, void *arg, void (*free_arg) (void *), Err *e)
+static Grammar *
+build(GramBuild how, void *arg, void (*free_arg) (void *), bool read_only, Err *e)
 {
 	Grammar    *g = mem_zalloc(sizeof(Grammar));
 
-	g->build = build;
+	g->build = how;
 	g->arg = arg;
+	g->read_only = read_only;
 	g->free_arg = free_arg;
 	g->limit = MEMORY_LIMIT;
 	atomic_init(&g->refs, 1);
@@ -193,6 +182,18 @@ grammar_build(GramBuild build, void *arg, void (*free_arg) (void *), Err *e)
 		return g;
 	grammar_unref(g);
 	return NULL;
+}
+
+Grammar *
+grammar_build(GramBuild how, void *arg, void (*free_arg) (void *), Err *e)
+{
+	return build(how, arg, free_arg, false, e);
+}
+
+Grammar *
+grammar_new(const GramSpec *spec, Err *e)
+{
+	return build(build_spec, spec_copy(spec), spec_free, spec->opt.validate, e);
 }
 
 Grammar *
@@ -265,6 +266,8 @@ grammar_begin(Grammar *g, Err *e)
 	bool		over = g->p != NULL && memory(g) > g->limit;
 	Err			ignored;
 
+	if (g->empty)
+		return err_set(e, ERR_INVALID, "grammar does not match any text");
 	/* masks come back easily, so they go first */
 	for (GramMasks *m = g->masks; over && m != NULL; m = m->next)
 		masks_forget(m);
@@ -301,6 +304,9 @@ grammar_accepts(Grammar *g, const char *s, size_t n, bool *yes, Err *e)
 	uint32_t	state;
 	bool		ok;
 
+	*yes = false;
+	if (g->empty)
+		return true;
 	pthread_mutex_lock(&g->lock);
 	ok = grammar_begin(g, e);
 	if (ok)

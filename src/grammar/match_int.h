@@ -22,6 +22,7 @@ struct Grammar
 	void	   *arg;
 	void		(*free_arg) (void *);
 	bool		read_only;		/* lexer_read_only() */
+	bool		empty;			/* read_only: there is no such text, and no parser */
 	uint64_t	work;			/* of parsers that are gone */
 	size_t		limit;			/* bytes */
 	Parse	   *p;				/* NULL after a failure */

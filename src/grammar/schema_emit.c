@@ -240,6 +240,8 @@ schema_array(Builder *b, const Clauses *c)
 			a.min = x->n > a.min ? x->n : a.min;
 			a.max = x->max < a.max ? x->max : a.max;
 		}
+		if (x->kind == C_CONTAINS && x->n > x->max)
+			return CFG_NONE;
 		if (x->kind == C_CONTAINS && (x->n > 0 || (x->max != 0 && x->max != CFG_INF)))
 		{
 			if (a.contains != NULL)

@@ -472,7 +472,7 @@ if_union(Builder *b, const Place *p, bool neg)
 
 /* dependentSchemas, and what dependencies has of them. */
 static Union *
-dependent(Builder *b, const Place *p, const Jv *map, bool neg)
+dependent(Builder *b, const Place *p, const Jv *map, bool names, bool neg)
 {
 	Union	   *u = neg ? union_new(b) : union_all(b);
 
@@ -481,7 +481,8 @@ dependent(Builder *b, const Place *p, const Jv *map, bool neg)
 		Clause	   *c;
 		Union	   *x;
 
-		if (v->type == JV_ARR || v->type == JV_STR)
+		/* of "dependencies" these are schema_clauses()'s */
+		if (names && (v->type == JV_ARR || v->type == JV_STR))
 			continue;
 		c = clause_new(b, neg ? C_REQUIRED : C_FORBIDDEN);
 		c->text = v->key;
@@ -557,7 +558,7 @@ apply(Builder *b, const Place *p, Applicator what, const Jv *v, const char *name
 		case A_IF:
 			return if_union(b, p, neg);
 		case A_DEPENDENT:
-			return dependent(b, p, v, neg);
+			return dependent(b, p, v, strcmp(name, "dependencies") == 0, neg);
 		default:
 			if (!need_list(b, v, name))
 				return union_all(b);

@@ -108,7 +108,7 @@ limit(Out *o, const char *name, const char *exclusive, ClauseKind kind)
 		c->dec = d;
 		c->strict = o->d <= D_4 && jv_is(x, JV_TRUE);
 	}
-	if (x != NULL && x->type != JV_TRUE && x->type != JV_FALSE && o->d != D_4 && number(o, x, exclusive, &d))
+	if (x != NULL && (o->d > D_4 || (x->type != JV_TRUE && x->type != JV_FALSE)) && o->d != D_4 && number(o, x, exclusive, &d))
 	{
 		Clause	   *c = add(o, kind);
 
@@ -178,7 +178,8 @@ unevaluated(Out *o, const char *name)
 
 	if (v == NULL || v->type == JV_TRUE || (v->type == JV_OBJ && v->n == 0))
 		return NULL;
-	if (applies(o->p->v))
+	/* in 2020-12 "contains" evaluates the items that it finds */
+	if (applies(o->p->v) || (strcmp(name, "unevaluatedItems") == 0 && o->d != D_2019 && jv_get(o->p->v, "contains") != NULL))
 		schema_refuse(o->b, name, "It is supported where no other schema applies to the same value.");
 	return v;
 }
@@ -212,8 +213,11 @@ arrays(Out *o)
 		c->lit = rest == NULL ? b->lit_true : schema_lit(b, rest, o->p->resource);
 	}
 	bounds(o, "minItems", "maxItems", D_4, C_COUNT_ITEMS);
-	if (jv_is(jv_get(o->p->v, "uniqueItems"), JV_TRUE))
+	v = jv_get(o->p->v, "uniqueItems");
+	if (jv_is(v, JV_TRUE))
 		add(o, C_UNIQUE);
+	else if (v != NULL && v->type != JV_FALSE)
+		schema_fail(b, ERR_INVALID, "\"uniqueItems\" must be true or false");
 	v = get(o, "contains", D_6);
 	if (v != NULL)
 	{
@@ -311,6 +315,9 @@ dependencies(Out *o, const char *name, Dialect from)
 	if (map != NULL && map->type != JV_OBJ)
 		schema_fail(o->b, ERR_INVALID, "\"%s\" must be an object", name);
 	for (const Jv *v = jv_is(map, JV_OBJ) ? map->child : NULL; v != NULL; v = v->next)
+	{
+		if (v->type != JV_ARR && from == D_2019)
+			schema_fail(o->b, ERR_INVALID, "\"%s\" must list names", name);
 		for (const Jv *to = v->type == JV_ARR ? v->child : v->type == JV_STR ? v : NULL; to != NULL;
 			 to = v->type == JV_ARR ? to->next : NULL)
 		{
@@ -327,6 +334,7 @@ dependencies(Out *o, const char *name, Dialect from)
 			c->text2 = to->s;
 			c->len2 = to->len;
 		}
+	}
 }
 
 static void
@@ -336,6 +344,8 @@ objects(Out *o)
 
 	members(o);
 	v = jv_get(o->p->v, "required");
+	if (v != NULL && v->type != JV_ARR)
+		schema_fail(o->b, ERR_INVALID, "\"required\" must be a list of names");
 	for (const Jv *x = jv_is(v, JV_ARR) ? v->child : NULL; x != NULL && !o->b->failed; x = x->next)
 		add_name(o, C_REQUIRED, x, "required");
 	bounds(o, "minProperties", "maxProperties", D_4, C_COUNT_PROPS);

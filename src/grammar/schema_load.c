@@ -130,7 +130,7 @@ dialect_of(const Jv *v, Dialect up)
 		const char *part;
 		Dialect		d;
 	}			known[] = {
-		{"draft-03", D_4}, {"draft-04", D_4}, {"draft-06", D_6}, {"draft-07", D_7},
+		{"draft-04", D_4}, {"draft-06", D_6}, {"draft-07", D_7},
 		{"2019-09", D_2019}, {"2020-12", D_2020}
 	};
 	const Jv   *s = jv_get(v, "$schema");
@@ -180,6 +180,8 @@ add_resource(Builder *b, const Jv *root, const char *id, size_t len, uint32_t up
 		schema_fail(b, ERR_TOO_LONG, "the JSON schema has more than %d identifiers", MAX_RESOURCES);
 		return up;
 	}
+	if (jv_is(jv_get(root, "$schema"), JV_STR) && memmem(jv_get(root, "$schema")->s, jv_get(root, "$schema")->len, "draft-03", 8) != NULL)
+		schema_refuse(b, "$schema", "Draft 3 has other keywords; the drafts 4 to 2020-12 are supported.");
 	r = &b->resource[b->n_resources];
 	*r = (Resource) {.root = root, .up = up, .dialect = dialect_of(root, b->n_resources > 0 ? b->resource[up].dialect : D_ANY)};
 	if (id != NULL)

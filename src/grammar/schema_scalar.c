@@ -342,7 +342,8 @@ numbers_in(Builder *b, Re *re, const Clauses *c, bool generate)
 	schema_work(b, 200);
 	for (uint32_t i = 0; i < c->n && !b->failed; i++)
 	{
-		ReNode		x = number_clause(re, c->c[i], generate);
+		/* what must not be must not be in any spelling: 1.0 is 1 */
+		ReNode		x = number_clause(re, c->c[i], generate && !c->c[i]->neg);
 
 		r = re_and(re, r, c->c[i]->neg ? re_not(re, x) : x);
 	}

@@ -233,11 +233,15 @@ array_empty(Builder *b, const Clauses *c)
 				max = CFG_INF;
 
 	for (uint32_t i = 0; i < c->n; i++)
+	{
 		if (c->c[i]->kind == C_COUNT_ITEMS)
 		{
 			min = c->c[i]->n > min ? c->c[i]->n : min;
 			max = c->c[i]->max < max ? c->c[i]->max : max;
 		}
+		if (c->c[i]->kind == C_CONTAINS && c->c[i]->n > c->c[i]->max)
+			return true;
+	}
 	if (min > max)
 		return true;
 	for (uint32_t i = 0; i < min && i < 16; i++)
