@@ -11,8 +11,9 @@
  * With ../shared beside the checkout the tokens are gpt-2's and its schemas join in;
  * otherwise there are all bytes and a few words.
  *
- *	 test_gram_walk -d SEED		writes what was generated as JSON lines {kind, spec, text}, for
- *								tests/golden/gram_check.py, which asks PyPI's jsonschema, re and lark
+ *	 test_gram_walk -d SEED [SCHEMAS [VOCABULARY]]
+ *								writes what was generated as JSON lines {kind, spec, text}, for
+ *								tests/golden/gram_check.py and schema_random.py, which ask PyPI's jsonschema, regex and lark
  */
 #include <cjson/cJSON.h>
 
@@ -212,6 +213,7 @@ typedef struct Counts
 } Counts;
 
 static bool dump;
+static bool strange;			/* schemas of a file that may be anything */
 
 static const char *const kind_name[] = {"json", "json_object", "regex", "choice", "grammar", "structural_tag"};
 
@@ -294,7 +296,8 @@ enough_names(const cJSON *schema, const cJSON *value)
 	const cJSON *min = cJSON_GetObjectItemCaseSensitive(schema, "minProperties");
 	int			n = 0;
 
-	if (!cJSON_IsNumber(min) || !cJSON_IsObject(value))
+	/* up to draft 7 nothing counts beside $ref */
+	if (!cJSON_IsNumber(min) || !cJSON_IsObject(value) || cJSON_HasObjectItem(schema, "$ref"))
 		return true;
 	for (const cJSON *m = value->child; m != NULL; m = m->next)
 		n += cJSON_GetObjectItemCaseSensitive(value, m->string) == m;
@@ -312,7 +315,8 @@ check_instance(const GramSpec *s, const char *what, const Buf *text)
 	cJSON	   *schema = cJSON_Parse(s->text);
 	cJSON	   *value = cJSON_Parse(t);
 
-	CHECK(g != NULL && grammar_accepts(g, t, text->len, &yes, &e) && yes, "%s: not valid: %s%s", what, t, e.msg);
+	CHECK((g == NULL && strange && e.cls == ERR_UNSUPPORTED) || (g != NULL && grammar_accepts(g, t, text->len, &yes, &e) && yes),
+		  "%s: not valid: %s%s", what, t, e.msg);
 	CHECK(value == NULL || in_order(schema, value, s->opt.strict), "%s: order: %s", what, t);
 	CHECK(value == NULL || enough_names(schema, value), "%s: names: %s", what, t);
 	CHECK(!s->opt.disable_any_whitespace || is_compact(t), "%s: white space: %s", what, t);
@@ -332,7 +336,7 @@ draw_texts(const GramSpec *s, const Vocab *v, int n, Counts *c)
 	if (g == NULL)
 	{
 		/* there must be members, and none has a name */
-		bool		none = s->opt.disable_additional_properties && strstr(s->text, "minProperties") != NULL && e.cls == ERR_INVALID;
+		bool		none = e.cls == ERR_INVALID && (strange || (s->opt.disable_additional_properties && strstr(s->text, "minProperties") != NULL));
 
 		CHECK(none || e.cls == ERR_UNSUPPORTED || e.cls == ERR_TOO_LONG, "%s: %s", what, e.msg);
 		c->refused += !none;
@@ -429,7 +433,8 @@ main(int argc, char **argv)
 	{
 		rng = strtoul(argv[2], NULL, 10);
 		dump = all = true;
-		schemas = argc > 3 ? argv[3] : schemas;
+		strange = argc > 3;
+		schemas = strange ? argv[3] : schemas;
 	}
 	vocab_small(&small);
 	own_specs(&small, 4, &c);
@@ -441,7 +446,7 @@ main(int argc, char **argv)
 		check_skip(300, "no shared/json_schema/maskbench_dev.jsonl");
 	fprintf(stderr, "%d texts, %d came to their end, %d specifications refused\n", c.texts, c.ended, c.refused);
 	CHECK(c.ended * 10 >= c.texts * 9, "%d of %d texts came to their end", c.ended, c.texts);
-	CHECK(c.refused * 20 <= c.texts, "%d refused", c.refused);
+	CHECK(strange || c.refused * 20 <= c.texts, "%d refused", c.refused);
 	vocab_free(&small);
 	if (real.v != NULL)
 		vocab_free(&real);
