@@ -1,18 +1,29 @@
-"""Answers of tests/t/080_structured.pl, checked by Python's jsonschema and re.
+"""Answers of tests/t/080_structured.pl, checked by Python's jsonschema, re and lark.
 
     VLLM_STRUCTURED_OUT=FILE prove tests/t/080_structured.pl; python3 structured_check.py FILE
 
-Every answer that wasn't cut must be a valid instance of its schema, or a full match of its regular
-expression.  Needs jsonschema (with formats: jsonschema[format]).
+Every answer that wasn't cut must be a valid instance of its schema, a full match of its regular
+expression, or a text of its grammar.  Needs jsonschema (with formats: jsonschema[format]), and lark.
 """
 import json
 import re
 import sys
 
 import jsonschema
+import lark
+
+from gram_check import check_grammar
+
+parsers = {}
 
 
 def fits(kind, spec, text):
+    if kind == "grammar":
+        try:
+            check_grammar(spec, text, parsers)
+        except lark.exceptions.LarkError:
+            return False
+        return True
     if kind == "regex":
         return re.fullmatch(spec, text) is not None
     schema = json.loads(spec)
@@ -27,7 +38,7 @@ def main():
         a = json.loads(line)
         key = (a["kind"], a["finish"])
         counts[key] = counts.get(key, 0) + 1
-        if a["finish"] != "stop" or a["kind"] == "grammar":
+        if a["finish"] != "stop":
             continue
         try:
             ok = fits(a["kind"], a["spec"], a["text"])
