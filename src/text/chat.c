@@ -297,23 +297,33 @@ normal_calls(Jin *j, size_t i, JVal calls)
 	return jin_lval(l, JT_LIST);
 }
 
-/* Reasoning under the names that templates read. */
+static bool
+says_nothing(const JVal *v)
+{
+	return v == NULL || v->t == JT_NONE || (v->t == JT_STR && v->s->n == 0) || (v->t == JT_LIST && v->l->n == 0);
+}
+
+/*
+ * Reasoning under the names that templates read: the first that says something goes for all.
+ * gpt-oss's refuses `thinking` beside content where tools are called.
+ */
 static void
 name_reasoning(Jin *j, JDict *d)
 {
-	static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+	static const char *const names[] = {"reasoning", "reasoning_content", "thinking"};
 	JVal		v;
 
 	for (size_t i = 0; i < 3; i++)
 	{
 		const JVal *found = jin_dict_cget(j, d, names[i]);
 
-		if (found == NULL || found->t == JT_NONE)
+		if (says_nothing(found))
 			continue;
 		v = *found;
-		if (jin_dict_cget(j, d, "thinking") == NULL)
-			jin_dict_cput(j, d, "thinking", v);
+		jin_dict_cput(j, d, "reasoning", v);
 		jin_dict_cput(j, d, "reasoning_content", v);
+		if (says_nothing(jin_dict_cget(j, d, "content")) || says_nothing(jin_dict_cget(j, d, "tool_calls")))
+			jin_dict_cput(j, d, "thinking", v);
 		return;
 	}
 }

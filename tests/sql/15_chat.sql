@@ -18,6 +18,12 @@ SELECT llm_render_chat('[{"role":"assistant","content":null,"tool_calls":[{"id":
 SELECT llm_render_chat('[{"role":"user","content":["a",{"type":"text","text":"b"},{"type":"refusal","refusal":"c"}]}]', chat_template => '{{ messages[0].content }}'),
        llm_render_chat('[{"role":"user","content":"a"}]', chat_template => '{% for m in messages %}{% for p in m.content %}{{ p.type }}={{ p.text }}{% endfor %}{% endfor %}'),
        llm_render_chat('[{"role":"assistant","content":"x","reasoning":"r"}]', chat_template => '{{ messages[0].reasoning_content }}{{ messages[0].thinking }}');
+SELECT name, llm_render_chat(json_build_array(json_build_object('role', 'assistant', 'content', 'x', name, 'r')), chat_template => '{% set m = messages[0] %}{{ m.reasoning }}{{ m.reasoning_content }}{{ m.thinking }}')
+  FROM (VALUES ('reasoning'), ('reasoning_content'), ('thinking')) v(name);
+SELECT llm_render_chat('[{"role":"assistant","content":"x","reasoning":"new","reasoning_content":"old"}]', chat_template => '{{ messages[0].reasoning }} {{ messages[0].reasoning_content }}') AS both,
+       llm_render_chat('[{"role":"assistant","content":"x","reasoning":"","reasoning_content":"old"}]', chat_template => '{{ messages[0].reasoning }} {{ messages[0].reasoning_content }}') AS empty,
+       llm_render_chat('[{"role":"assistant","content":"x","reasoning":null}]', chat_template => '{{ messages[0].reasoning is none }} {{ messages[0].thinking is defined }}') AS none,
+       llm_render_chat('[{"role":"assistant","content":"x","reasoning":"r","tool_calls":[{"function":{"name":"f","arguments":""}}]}]', chat_template => '{{ messages[0].reasoning }} {{ messages[0].thinking is defined }}') AS called;
 -- content as text or in parts: as the template goes through it, or as asked for
 SELECT f, llm_render_chat('[{"role":"user","content":["a",{"type":"text","text":"b"}]},{"role":"user","content":"c"}]',
        chat_template => '{{ messages[0].content|tojson }}{{ messages[1].content|tojson }}', content_format => f)

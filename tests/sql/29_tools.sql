@@ -89,3 +89,17 @@ SELECT llm_chat(pg_temp.say('x'), thinking_token_budget => 5, params => '{"struc
 -- a schema holds at once if thoughts are not wanted
 SELECT pg_temp.parts(llm_chat(pg_temp.say('{"n":7}'), json_schema => '{"type": "object"}', include_reasoning => false));
 RESET vllm.reasoning_parser;
+-- thinking between calls: an answer goes back as it is, and the template finds its thoughts, calls and results; a later answer has its own thoughts only
+SET vllm.reasoning_parser = 'minimax_m2';
+SET vllm.tool_call_parser = 'hermes';
+\set template '{%- for m in messages %}[{{ m.role }}]{% if m.role == "assistant" %}{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or "" }}{% for c in m.tool_calls or [] %}<call {{ c.id }} {{ c.function.name }}{{ c.function.arguments | tojson }}>{% endfor %}{% elif m.role == "tool" %}<{{ m.tool_call_id }} {{ m.name }}: {{ m.content }}>{% else %}{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}[assistant]<think>{% endif %}'
+CREATE TEMP TABLE turn (n serial, m json);
+INSERT INTO turn (m) VALUES ('{"role": "user", "content": "@say:It is first. </think>I look.<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": 1}}</tool_call>@end"}');
+INSERT INTO turn (m) SELECT llm_chat(json_agg(m ORDER BY n), tools => :'tools', chat_template => :'template') FROM turn;
+INSERT INTO turn (m) SELECT json_build_object('role', 'tool', 'tool_call_id', m -> 'tool_calls' -> 0 ->> 'id', 'name', 'f', 'content', 'sunny') FROM turn WHERE n = 2;
+SELECT pg_temp.parts(m) FROM turn WHERE n = 2;
+SELECT regexp_replace(llm_render_chat(json_agg(m ORDER BY n), :'tools', :'template'), 'chatcmpl-tool-[0-9a-f]{32}', 'ID', 'g') FROM turn;
+UPDATE turn SET m = '{"role": "user", "content": "@say:It is sunny. </think>Take a hat.@end"}' WHERE n = 1;
+SELECT pg_temp.parts(llm_chat(json_agg(m ORDER BY n), tools => :'tools', chat_template => :'template')) FROM turn;
+RESET vllm.tool_call_parser;
+RESET vllm.reasoning_parser;
