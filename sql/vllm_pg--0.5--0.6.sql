@@ -667,7 +667,23 @@ CREATE FUNCTION llm_chat_run(
     logit_bias json DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
-    truncate int DEFAULT NULL)
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL)
 RETURNS json
 AS 'MODULE_PATHNAME', 'llm_chat_run'
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;

@@ -4,14 +4,17 @@
  *	  such call, for who has the chat elsewhere.
  *
  * A round is a call of llm_chat(), which is over and has given back all that it held before a
- * tool runs.  Each call of a tool is a subtransaction of its own, read-only unless the caller
- * said otherwise: what it had written is undone if it fails, and its error is the tool's
- * result, for the model to read.  What ends the statement ends it here, too: a
- * cancel, a timeout, the end of the session, an internal error.
+ * tool runs.  Each call of a tool is a subtransaction of its own: what it had written is undone
+ * if it fails, and its error is the tool's result, for the model to read.  What ends the
+ * statement ends it here, too: a cancel, a timeout, the end of the session, a
+ * serialization failure, an internal error.
+ *
+ * Unless the caller said otherwise the subtransaction is read-only, and rolled back even if the call
+ * succeeds: PostgreSQL's read-only mode lets some writes pass (large objects before 16,
+ * temporary tables, settings), and some versions let RESET end it.
  *
  * What the model can do is what the caller listed: only these functions, by OID, with values that
- * are cast to the types of their arguments, under the privileges that the caller has.  In a
- * subtransaction that is read-only a function can't make itself read-write again.
+ * are cast to the types of their arguments, under the privileges that the caller has.
  *
  * Tests: tests/sql/28_chat_run.sql.
  */
@@ -64,6 +67,7 @@ typedef struct Run
 	FunctionCallInfo call;
 	int			arg_messages;
 	int			arg_tool_choice;
+	int			arg_params;
 } Run;
 
 /* ---- llm_chat() ---- */
@@ -131,6 +135,7 @@ prepare_chat(Run *run, FunctionCallInfo fcinfo, const char *tools)
 	if (run->arg_messages < 0 || fn_arg(call, "tools") < 0)
 		elog(ERROR, "llm_chat has no arguments messages and tools");
 	run->arg_tool_choice = fn_arg(call, "tool_choice");
+	run->arg_params = fn_arg(call, "params");
 	call->args[run->arg_messages].isnull = false;
 	if (run->n_tools > 0)
 	{
@@ -202,6 +207,34 @@ count_of(const JsonNode *usage, const char *name)
 	return m != NULL && m->kind == JSON_NUMBER ? strtoll(m->text, NULL, 10) : 0;
 }
 
+/* Who was made to call a tool once is free afterwards, or it would never answer. */
+static void
+free_choice(Run *run)
+{
+	NullableDatum *params = run->arg_params >= 0 ? &run->call->args[run->arg_params] : NULL;
+	JsonNode   *tree;
+	StringInfoData rest;
+
+	if (run->arg_tool_choice >= 0)
+		run->call->args[run->arg_tool_choice].isnull = true;
+	if (params == NULL || params->isnull)
+		return;
+	tree = json_tree(DatumGetTextPP(params->value));
+	if (tree->kind != JSON_OBJECT || json_tree_get(tree, "tool_choice") == NULL)
+		return;
+	initStringInfo(&rest);
+	for (const JsonNode *m = tree->first; m != NULL; m = m->next)
+	{
+		if (strcmp(m->key, "tool_choice") == 0)
+			continue;
+		appendStringInfoString(&rest, rest.len > 0 ? ", " : "{");
+		escape_json(&rest, m->key);
+		appendStringInfo(&rest, ": %.*s", m->raw_len, m->raw);
+	}
+	appendStringInfoString(&rest, rest.len > 0 ? "}" : "{}");
+	params->value = PointerGetDatum(cstring_to_text_with_len(rest.data, rest.len));
+}
+
 /* One round: the answer, which is in the conversation then. */
 static const JsonNode *
 ask(Run *run)
@@ -215,9 +248,7 @@ ask(Run *run)
 	answer = FunctionCallInvoke(run->call);
 	if (run->call->isnull)
 		elog(ERROR, "llm_chat returned null");
-	/* who was made to call a tool once is free afterwards, or it would never answer */
-	if (run->arg_tool_choice >= 0)
-		run->call->args[run->arg_tool_choice].isnull = true;
+	free_choice(run);
 	tree = json_tree(DatumGetTextPP(answer));
 	usage = json_tree_get(tree, "usage");
 	run->prompt_tokens += count_of(usage, "prompt_tokens");
@@ -247,6 +278,7 @@ is_for_the_model(int sqlerrcode)
 		case ERRCODE_INSUFFICIENT_RESOURCES:
 		case ERRCODE_SYSTEM_ERROR:
 		case ERRCODE_INTERNAL_ERROR:
+		case ERRCODE_TRANSACTION_ROLLBACK:	/* only the whole transaction can be tried again */
 			return false;
 		default:
 			return true;
@@ -275,6 +307,19 @@ error_json(const char *message, const char *detail, const char *hint, const char
 	return s.data;
 }
 
+/*
+ * What was written past the read-only mode is undone, and the model isn't told that it was
+ * done.  Temporary tables are a function's scratch paper.
+ */
+static void
+check_unwritten(const Tool *t)
+{
+	if (TransactionIdIsValid(GetCurrentTransactionIdIfAny()) && !(MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE))
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("tool %s must not write in a read-only call", t->name)));
+}
+
 /* In a subtransaction: the result, or the error that the model gets in its place. */
 static char *
 call_safely(const Run *run, Tool *t, const char *arguments)
@@ -282,6 +327,7 @@ call_safely(const Run *run, Tool *t, const char *arguments)
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	char	   *volatile result = NULL;
+	volatile bool done = false;
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
@@ -290,9 +336,11 @@ call_safely(const Run *run, Tool *t, const char *arguments)
 		if (run->read_only)
 			XactReadOnly = true;	/* the end of the subtransaction puts it back */
 		result = tool_call(t, json_tree(cstring_to_text(arguments)));
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
+		if (run->read_only)
+			check_unwritten(t);
+		else
+			ReleaseCurrentSubTransaction();
+		done = true;
 	}
 	PG_CATCH();
 	{
@@ -310,6 +358,10 @@ call_safely(const Run *run, Tool *t, const char *arguments)
 		FreeErrorData(e);
 	}
 	PG_END_TRY();
+	if (done && run->read_only)
+		RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
 	return result;
 }
 
@@ -322,6 +374,19 @@ string_of(const JsonNode *object, const char *name)
 	return m != NULL && m->kind == JSON_STRING ? m->text : NULL;
 }
 
+/* A JSON text in a string, as OpenAI has it, or the object itself, as others do. */
+static const char *
+arguments_of(const JsonNode *function)
+{
+	const JsonNode *m = json_tree_get(function, "arguments");
+
+	if (m == NULL || m->kind == JSON_NULL)
+		return "{}";
+	if (m->kind == JSON_STRING)
+		return m->text[0] == '\0' ? "{}" : m->text;
+	return pnstrdup(m->raw, m->raw_len);
+}
+
 /* The message that answers a call. */
 static char *
 run_call(const Run *run, const JsonNode *call)
@@ -329,14 +394,13 @@ run_call(const Run *run, const JsonNode *call)
 	const JsonNode *function = call->kind == JSON_OBJECT ? json_tree_get(call, "function") : NULL;
 	const char *id = string_of(call, "id");
 	const char *name = string_of(function, "name");
-	const char *arguments = string_of(function, "arguments");
 	Tool	   *t = name != NULL ? find_tool(run, name) : NULL;
 	char	   *result;
 
 	if (t == NULL)
 		result = error_json(psprintf("there is no tool \"%s\"", name != NULL ? name : ""), NULL, NULL, "42883");
 	else
-		result = call_safely(run, t, arguments == NULL || arguments[0] == '\0' ? "{}" : arguments);
+		result = call_safely(run, t, arguments_of(function));
 	return result_message(id != NULL ? id : "", name != NULL ? name : "", result);
 }
 

@@ -2,7 +2,7 @@
  * fn_tool.c
  *	  llm_tool(): SQL functions as tools of a chat, and their calls.
  *
- * A call is a query, SELECT to_json(r) FROM schema.function(name => $1, ...) r, with parameters of
+ * A call is a query, SELECT to_json(r.*) FROM schema.function(name => $1, ...) r, with parameters of
  * the arguments' own types: the planner adds defaults, the executor checks EXECUTE and runs
  * set-returning functions, and no text of the model is ever part of the query.  Which function
  * the query calls is looked at before it runs: another one of the same name that would
@@ -143,8 +143,9 @@ read_arguments(Tool *t, HeapTuple tup, Form_pg_proc f)
 		a->variadic = mode == PROARGMODE_VARIADIC;
 		a->shape = type_shape(types[i], -1);
 	}
+	/* a call by names can't leave VARIADIC out */
 	for (int i = 0; i < t->n_args; i++)
-		t->args[i].has_default = i >= t->n_args - f->pronargdefaults;
+		t->args[i].has_default = i >= t->n_args - f->pronargdefaults && !t->args[i].variadic;
 	if (!has_columns)
 		not_callable(t->funcid, "It returns rows whose columns are not known.");
 }
@@ -328,7 +329,7 @@ tool_call(Tool *t, const JsonNode *object)
 	check_names(t, object);
 	read_values(t, object, &a);
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT pg_catalog.to_json(r) FROM %s(%s) r",
+	appendStringInfo(&query, "SELECT pg_catalog.to_json(r.*) FROM %s(%s) r",
 					 quote_qualified_identifier(t->schema, t->name), a.list.data);
 	SPI_connect();
 	plan = SPI_prepare(query.data, a.n, a.types);

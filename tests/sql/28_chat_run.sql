@@ -112,6 +112,48 @@ SET statement_timeout = '200ms';
 SELECT llm_call_tool('{"function": {"name": "slow", "arguments": "{}"}}', '{slow()}');
 RESET statement_timeout;
 
+-- what PostgreSQL's read-only mode lets pass is undone; what was written is told
+CREATE TEMP TABLE scratch (a int);
+CREATE SEQUENCE seq;
+CREATE FUNCTION w_object() RETURNS text LANGUAGE sql AS 'SELECT ''object '' || (lo_from_bytea(0, ''x'') > 0)';
+CREATE FUNCTION w_reset() RETURNS text LANGUAGE plpgsql AS $$BEGIN RESET transaction_read_only; DELETE FROM run28.orders; RETURN 'deleted'; END$$;
+CREATE FUNCTION w_set() RETURNS text LANGUAGE plpgsql AS $$BEGIN SET transaction_read_only = off; RETURN ''; END$$;
+CREATE FUNCTION w_setting() RETURNS text LANGUAGE sql AS $$SELECT set_config('run28.setting', 'changed', false)$$;
+CREATE FUNCTION w_temp() RETURNS text LANGUAGE plpgsql AS $$BEGIN INSERT INTO scratch VALUES (1); RETURN (SELECT count(*) FROM scratch); END$$;
+CREATE FUNCTION w_next() RETURNS bigint LANGUAGE sql AS $$SELECT nextval('run28.seq')$$;
+CREATE FUNCTION w_commit() RETURNS text LANGUAGE plpgsql AS $$BEGIN COMMIT; RETURN ''; END$$;
+CREATE FUNCTION w_nested() RETURNS text LANGUAGE sql AS $$SELECT public.llm_call_tool('{"function": {"name": "reserve", "arguments": "{\"id\": 1}"}}', '{"run28.reserve(int, run28.qty, run28.mood)"}', false) ->> 'content'$$;
+SET run28.setting = 'as it was';
+SELECT proname, llm_call_tool(json_build_object('function', json_build_object('name', proname)), ARRAY[oid::regprocedure]) ->> 'content' AS content
+FROM pg_proc WHERE pronamespace = 'run28'::regnamespace AND proname LIKE 'w\_%' AND proname NOT IN ('w_object', 'w_reset') ORDER BY proname;
+-- later versions refuse these by themselves
+SELECT llm_call_tool('{"function": {"name": "w_object"}}', '{w_object()}') -> 'content' #>> '{}' ~ 'error' AS refused;
+SELECT llm_call_tool('{"function": {"name": "w_reset"}}', '{w_reset()}') -> 'content' #>> '{}' ~ 'error' AS refused;
+SHOW run28.setting;
+SELECT (SELECT count(*) FROM orders) AS orders, (SELECT count(*) FROM scratch) AS scratch, (SELECT count(*) FROM pg_largeobject_metadata) AS objects, nextval('seq');
+SELECT llm_call_tool('{"function": {"name": "w_setting"}}', '{w_setting()}', false) ->> 'content' AS content;
+SHOW run28.setting;
+-- arguments as an object
+SELECT llm_call_tool('{"function": {"name": "order_of", "arguments": {"id": 3}}}', '{order_of(int)}') ->> 'content' AS content;
+SELECT llm_call_tool(j::json, '{order_of(int)}') ->> 'content' AS content
+FROM (VALUES ('{"function": {"name": "order_of", "arguments": [3]}}'), ('{"function": {"name": "order_of", "arguments": null}}'), ('{"function": {"name": "order_of"}}')) v(j);
+-- columns of any name, VARIADIC with a default
+CREATE FUNCTION cols(q int) RETURNS TABLE (r int, x text) LANGUAGE sql AS $$SELECT q, 'one'$$;
+CREATE FUNCTION one_col(q int) RETURNS TABLE (r int) LANGUAGE sql AS 'SELECT q';
+CREATE FUNCTION joined(a text, VARIADIC b text[] DEFAULT '{}') RETURNS text LANGUAGE sql AS $$SELECT a || array_to_string(b, ',')$$;
+SELECT llm_call_tool('{"function": {"name": "cols", "arguments": "{\"q\": 1}"}}', '{cols(int)}') ->> 'content' AS content;
+SELECT llm_call_tool('{"function": {"name": "one_col", "arguments": "{\"q\": 1}"}}', '{one_col(int)}') ->> 'content' AS content;
+SELECT llm_tool('joined(text, text[])') #> '{function,parameters,required}' AS required,
+    llm_call_tool('{"function": {"name": "joined", "arguments": "{\"a\": \"x\", \"b\": []}"}}', '{"joined(text, text[])"}') ->> 'content' AS content;
+-- what only the whole transaction can try again ends it
+CREATE FUNCTION conflict() RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'conflict' USING ERRCODE = 'serialization_failure'; END$$;
+SELECT llm_call_tool('{"function": {"name": "conflict"}}', '{conflict()}');
+-- calls of tools beside requests in flight
+CREATE FUNCTION upper_of(t text) RETURNS text LANGUAGE sql AS 'SELECT public.llm_generate($1)';
+SELECT count(*), count(DISTINCT a), count(DISTINCT c), min(c) FROM (SELECT llm_generate('word ' || i) AS a,
+    llm_call_tool(json_build_object('function', json_build_object('name', 'upper_of', 'arguments', json_build_object('t', CASE WHEN i % 2 = 0 THEN 't' ELSE '@error:22023:t' END || i))), '{upper_of(text)}') ->> 'content' AS c
+    FROM generate_series(1, 50) i OFFSET 0) s;
+
 -- privileges are the caller's
 CREATE ROLE regress_run28;
 GRANT USAGE ON SCHEMA run28 TO regress_run28;
@@ -135,6 +177,13 @@ END $$;
 -- without calls of tools a run is a chat
 SELECT r ->> 'content' AS content, r ->> 'finish_reason' AS reason, r ->> 'rounds' AS rounds, r -> 'messages' AS messages
 FROM llm_chat_run('[{"role": "user", "content": "hello"}]', '{order_of(int)}', chat_template => '{{ messages[0].content }} {{ tools[0].function.name }}', temperature => 0) r;
+-- a call that must be made is made once, wherever that is said
+SELECT r ->> 'finish_reason' AS reason, r ->> 'rounds' AS rounds, json_array_length(r -> 'messages') AS messages
+FROM llm_chat_run('[{"role": "user", "content": "hello"}]', '{order_of(int)}', tool_choice => '"required"', temperature => 0) r;
+SELECT r ->> 'finish_reason' AS reason, r ->> 'rounds' AS rounds, json_array_length(r -> 'messages') AS messages
+FROM (VALUES ('{"tool_choice": "required", "temperature": 0}'), ('{"temperature": 0, "tool_choice": {"type": "function", "function": {"name": "order_of"}}, "top_k": 1}'),
+    ('{"tool_choice": "required"}')) v(p), llm_chat_run('[{"role": "user", "content": "hello"}]', '{order_of(int)}', params => p::json) r;
+SELECT llm_chat_run('[{"role": "user", "content": "hello"}]', '{}', tool_choice => '"required"');
 SELECT llm_chat_run(NULL, '{}') IS NULL AS null_in_null_out;
 SELECT llm_chat_run('[]', NULL);
 SELECT llm_chat_run('[]', '{}', max_rounds => 0);

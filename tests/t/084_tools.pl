@@ -36,6 +36,19 @@ is(sql(q{SELECT count(*) FROM answer b, tool WHERE i IN (2, 3) AND a ->> 'finish
 	tool_choice => CASE WHEN i % 2 = 0 THEN '"required"' ELSE '{"type": "function", "function": {"name": "order"}}' END::json, parallel_tool_calls => false,
 	chat_template => '{{ messages[0].content }}', temperature => 1.5, seed => i, max_tokens => 120) -> 'tool_calls')::text}), '0', 'the same again, ids too');
 
+# SQL functions as tools: the call is made, its result is read, the second answer is free
+sql(q{CREATE TYPE state AS ENUM ('sent', 'lost');
+	CREATE DOMAIN number AS int CHECK (VALUE BETWEEN 1 AND 99);
+	CREATE FUNCTION order_state(number number, state state, since date, urgent bool DEFAULT false) RETURNS TABLE (number int, state state, since date, urgent bool)
+		LANGUAGE sql STABLE AS 'SELECT $1, $2, $3, $4'});
+sql(q{CREATE TABLE run AS SELECT i, llm_chat_run('[{"role": "user", "content": "My order 57 is lost."}]', ARRAY['order_state(number, state, date, bool)']::regprocedure[], tool_choice => '"required"',
+	parallel_tool_calls => false, chat_template => '{{ messages[0].content }}{% if messages[1] %} {{ messages[-1].content }}{% endif %}', temperature => 1.5, seed => i, max_tokens => 400) AS r
+	FROM generate_series(1, 20) i});
+cmp_ok(sql(q{SELECT count(*) FROM run WHERE r ->> 'rounds' = '2'}), '>=', 10, 'a call, and an answer');
+is(sql(q{SELECT count(*) FROM run WHERE r ->> 'rounds' NOT IN ('1', '2')}), '0', 'nobody is made to call twice');
+is(sql(q{SELECT i, m FROM run, LATERAL (SELECT r -> 'messages' -> 2 ->> 'content' AS m) s WHERE r ->> 'rounds' = '2'
+	AND (m::json ->> 'error' IS NOT NULL OR m::json -> 0 ->> 'number' IS NULL OR m::json -> 0 ->> 'since' IS NULL)}), '', 'every call fits the signature');
+
 # thinking first: the schema holds behind the end tag, here where the prompt has closed it, and where it never comes
 is(sql(q{SET vllm.reasoning_parser = 'deepseek_r1';
 	SELECT llm_grammar_accepts('{"type": "integer"}', llm_chat('[{"role": "user", "content": "Hm"}]', chat_template => 'Hm <think></think>', json_schema => '{"type": "integer"}', temperature => 1.5, seed => 1) ->> 'content')}),
