@@ -1044,15 +1044,17 @@ LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000 RETURN llm_api('/v1/response
 
 /* Responses that are kept (api_store.c): each role's its own. */
 CREATE TABLE vllm.response (
-    id text PRIMARY KEY,
-    owner regrole NOT NULL DEFAULT current_user::regrole,
+    id text NOT NULL,
+    owner regrole NOT NULL DEFAULT pg_catalog.quote_ident(current_user)::regrole,
     created timestamptz NOT NULL DEFAULT now(),
     items json NOT NULL,
-    response json NOT NULL
+    response json NOT NULL,
+    PRIMARY KEY (owner, id)
 );
 ALTER TABLE vllm.response ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own ON vllm.response USING (owner = current_user::regrole) WITH CHECK (owner = current_user::regrole);
-GRANT SELECT, INSERT, DELETE ON vllm.response TO PUBLIC;
+CREATE POLICY own ON vllm.response USING (owner = pg_catalog.quote_ident(current_user)::regrole)
+    WITH CHECK (owner = pg_catalog.quote_ident(current_user)::regrole);
+GRANT SELECT, INSERT, UPDATE, DELETE ON vllm.response TO PUBLIC;
 
 CREATE FUNCTION vllm.store_response(body json, response json) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -1060,12 +1062,13 @@ BEGIN ATOMIC
     INSERT INTO vllm.response (id, items, response)
     SELECT response->>'id', (SELECT json_agg(i.item ORDER BY i.part, i.n) FROM (
             SELECT 1 AS part, e.n, e.item FROM vllm.response r, json_array_elements(r.items) WITH ORDINALITY AS e(item, n)
-                WHERE r.id = body->>'previous_response_id'
+                WHERE r.id = body->>'previous_response_id' AND r.owner = pg_catalog.quote_ident(current_user)::regrole
             UNION ALL SELECT 2, 1, json_build_object('role', 'user', 'content', body->'input') WHERE json_typeof(body->'input') = 'string'
             UNION ALL SELECT 3, e.n, e.item FROM json_array_elements(CASE WHEN json_typeof(body->'input') = 'array' THEN body->'input' ELSE '[]' END)
                 WITH ORDINALITY AS e(item, n)
             UNION ALL SELECT 4, e.n, e.item FROM json_array_elements(response->'output') WITH ORDINALITY AS e(item, n)) AS i), response
-    WHERE coalesce(body->>'store', 'true') = 'true';
+    WHERE coalesce(body->>'store', 'true') = 'true'
+    ON CONFLICT (owner, id) DO UPDATE SET created = now(), items = excluded.items, response = excluded.response;
 END;
 
 /* The body's status, as HTTP has it. */
@@ -1097,6 +1100,11 @@ FROM (SELECT CASE WHEN custom_id IS NULL THEN 'custom_id must be given'
 CREATE FUNCTION llm_run_batch(query text, "window" int DEFAULT NULL, OUT custom_id text, OUT status_code int, OUT response json, OUT error json)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_run_batch' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000;
+
+CREATE FUNCTION llm_run_batch(input regclass, "window" int DEFAULT NULL, OUT custom_id text, OUT status_code int, OUT response json, OUT error json)
+RETURNS SETOF record
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
+BEGIN ATOMIC SELECT * FROM llm_run_batch(format('SELECT custom_id, url, body FROM %s', input), "window"); END;
 
 CREATE FUNCTION llm_run_batch_file(input_path text, output_path text, model text DEFAULT NULL,
     OUT total int, OUT succeeded int, OUT failed int, OUT duration_ms float8)

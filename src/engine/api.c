@@ -273,6 +273,27 @@ put_warnings(const ApiCall *a, WireOut *o)
 		wire_put_str(o, WTAG_API_WARNING, a->warnings.data + i, strlen(a->warnings.data + i));
 }
 
+/* What the inner requests have taken, but for those that only turn texts into tokens and back. */
+static void
+put_usage(const ApiCall *a, WireOut *o)
+{
+	ApiUsage	u = {0};
+
+	for (int i = 0; i < a->n_items; i++)
+	{
+		const ApiItem *it = &a->items[i];
+
+		if (it->kind != WK_GENERATE && it->kind != WK_POOL)
+			continue;
+		u.prompt += it->prompt_tokens;
+		u.cached += it->cached_tokens;
+		u.completion += it->completion_tokens;
+	}
+	wire_put_int(o, WTAG_PROMPT_TOKENS, u.prompt);
+	wire_put_int(o, WTAG_CACHED_TOKENS, u.cached);
+	wire_put_int(o, WTAG_COMPLETION_TOKENS, u.completion);
+}
+
 static void
 end_with(ApiCall *a, const Buf *body, int status)
 {
@@ -280,6 +301,7 @@ end_with(ApiCall *a, const Buf *body, int status)
 	WireOut		o = conv_out(&b);
 
 	a->over = true;
+	put_usage(a, &o);
 	if (body != NULL)
 		wire_put_str(&o, WTAG_TEXT, body->data, body->len);
 	wire_put_int(&o, WTAG_API_STATUS, status);

@@ -6,22 +6,34 @@
  * and their answers in order: a row that is refused becomes an answer that says so, and the
  * others go on.  (An engine that is lost is no answer: it ends the statement.)
  *
- * The file form reads the file into a temporary table by COPY, which checks the
- * privileges, and writes the other file when all is answered: never half of it.
+ * The file form reads the file into a temporary table, line by line: whatever a line
+ * holds, it is answered, and nothing in it ends the file, as a backslash and a dot would
+ * for COPY.  The other file is written by COPY when all is answered, never half of it;
+ * what COPY would refuse there is refused before anything is asked.
  *
  * Tests: tests/sql/30_bodies.sql, tests/t/082_bodies.pl.
  */
 #include "postgres.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "common/jsonapi.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 
 #include "pg/compat.h"
 #include "pg/vllm_pg.h"
@@ -151,7 +163,7 @@ llm_run_batch(PG_FUNCTION_ARGS)
 #define ANSWERS "pg_temp.vllm_batch_answers"
 
 /* A line is a line: no quotes, no columns. */
-#define LINE_FORMAT "(FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02')"
+#define LINE_FORMAT "(FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02', ENCODING 'UTF8')"
 
 /* url of a line that can't be sent is NULL */
 #define LINE_ROWS \
@@ -165,13 +177,112 @@ llm_run_batch(PG_FUNCTION_ARGS)
 	"'body', CASE WHEN status = 200 THEN answer END), 'error', CASE WHEN status <> 200 THEN answer->'error' END)::text AS line " \
 	"FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM ("
 
+/* One more line, without its end; false at the end of the file. */
+static bool
+read_line(FILE *file, const char *path, StringInfo line)
+{
+	int			c;
+
+	resetStringInfo(line);
+	while ((c = getc(file)) != EOF && c != '\n')
+		appendStringInfoCharMacro(line, c);
+	if (ferror(file))
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read file \"%s\": %m", path)));
+	return c != EOF || line->len > 0;
+}
+
+/* A line as text; one that is not UTF-8 becomes something that is not JSON either. */
+static Datum
+line_text(const StringInfoData *line)
+{
+	int			len = line->len;
+	char	   *s;
+
+	if (pg_encoding_verifymbstr(PG_UTF8, line->data, len) != len)
+		return CStringGetTextDatum("not UTF-8");
+	s = pg_any_to_server(line->data, len, PG_UTF8);
+	return PointerGetDatum(cstring_to_text_with_len(s, s == line->data ? len : strlen(s)));
+}
+
+static void
+check_role(Oid role, const char *name, const char *what)
+{
+	if (!has_privs_of_role(GetUserId(), role))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to %s a file on the server", what),
+				 errdetail("Only roles with privileges of the \"%s\" role may %s files.", name, what)));
+}
+
+/* Before the work: may the output be written, as far as that can be known without writing? */
+static void
+check_files(const char *input, const char *output)
+{
+	char	   *folder = pstrdup(output);
+	struct stat st;
+
+	check_role(ROLE_PG_READ_SERVER_FILES, "pg_read_server_files", "read");
+	check_role(ROLE_PG_WRITE_SERVER_FILES, "pg_write_server_files", "write");
+	if (!is_absolute_path(output))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("output_path must be absolute, got \"%s\"", output)));
+	get_parent_directory(folder);
+	if (stat(output, &st) == 0 ? access(output, W_OK) != 0 : access(folder, W_OK) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not write file \"%s\": %m", output)));
+	if (stat(output, &st) == 0 && S_ISDIR(st.st_mode))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is a directory", output)));
+	if (stat(input, &st) == 0 && S_ISDIR(st.st_mode))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is a directory", input)));
+}
+
+static void
+read_lines(const char *path)
+{
+	Oid			types[1] = {TEXTOID};
+	SPIPlanPtr	plan = SPI_prepare("INSERT INTO " LINES " (line) VALUES ($1)", 1, types);
+	MemoryContext tmp = AllocSetContextCreate(CurrentMemoryContext, "LLM batch line", ALLOCSET_DEFAULT_SIZES);
+	StringInfoData line;
+	FILE	   *file = AllocateFile(path, PG_BINARY_R);
+
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	if (file == NULL)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\" for reading: %m", path)));
+	initStringInfo(&line);
+	while (read_line(file, path, &line))
+	{
+		MemoryContext old = MemoryContextSwitchTo(tmp);
+		Datum		values[1];
+
+		CHECK_FOR_INTERRUPTS();
+		values[0] = line_text(&line);
+		if (SPI_execute_plan(plan, values, NULL, false, 0) != SPI_OK_INSERT)
+			elog(ERROR, "could not store a line of a batch");
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(tmp);
+	}
+	FreeFile(file);
+	MemoryContextDelete(tmp);
+}
+
 static void
 answer_lines(FunctionCallInfo fcinfo, const char *input, const char *output)
 {
 	StringInfoData sql;
 
 	run("CREATE TEMPORARY TABLE vllm_batch_lines (n bigint GENERATED ALWAYS AS IDENTITY, line text)", SPI_OK_UTILITY);
-	run(psprintf("COPY " LINES " (line) FROM %s " LINE_FORMAT, quote_literal_cstr(input)), SPI_OK_UTILITY);
+	read_lines(input);
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "CREATE TEMPORARY TABLE vllm_batch_answers AS " OUTPUT_LINE);
 	append_answers(&sql, fcinfo, LINE_ROWS);
@@ -205,6 +316,7 @@ llm_run_batch_file(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	if (!PG_ARGISNULL(2))
 		set_local("vllm.model", text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	check_files(input, output);
 	SPI_connect();
 	answer_lines(fcinfo, input, output);
 	if (SPI_execute("SELECT count(*)::int, (count(*) FILTER (WHERE status = 200))::int, (count(*) FILTER (WHERE status <> 200))::int FROM " ANSWERS,

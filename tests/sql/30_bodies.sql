@@ -20,6 +20,15 @@ SELECT llm_api(NULL, '{}') IS NULL, llm_api('/tokenize', NULL) IS NULL, v1_token
 EXPLAIN (COSTS OFF) SELECT v1_tokenize(json_build_object('prompt', i)) FROM generate_series(1, 3) i;
 SELECT v1_tokenize(json_build_object('prompt', i::text)) FROM generate_series(1, 3) i;
 
+CREATE FUNCTION pg_temp.tokens(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+    FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF) ' || query LOOP
+        IF line ~ 'Tokens:' THEN RETURN NEXT trim(line); END IF;
+    END LOOP;
+END $$;
+SELECT pg_temp.tokens($$SELECT v1_completions(json_build_object('prompt', ARRAY['a b', i::text])) FROM generate_series(1, 3) i$$);
+
 -- ---- errors, as errors and as bodies ----
 SELECT llm_api('/v1/nothing', '{}', on_error => 'return')->'error'->>'type';
 SELECT llm_api('/v1/models/nothing', '{}', on_error => 'return');
@@ -214,8 +223,25 @@ SET ROLE regress_bodies;
 SELECT count(*) FROM vllm.response;
 SELECT llm_api('/v1/responses/resp_two', '{}', 'return');
 RESET ROLE;
+-- roles whose names differ in upper and lower case, and the same id
+CREATE ROLE "Regress_Bodies x";
+CREATE ROLE "Regress_Bodies";
+SET ROLE regress_bodies;
+SELECT v1_responses('{"input": "mine", "request_id": "one"}')->'output'->0->'content'->0->>'text';
+SET ROLE "Regress_Bodies";
+SELECT count(*) FROM vllm.response;
+SELECT llm_api('/v1/responses/resp_one', '{}', 'return');
+SELECT v1_responses('{"input": "hers", "request_id": "one"}')->>'id';
+SELECT v1_responses('{"input": "and", "request_id": "one"}')->>'id';
+SELECT v1_responses('{"input": "next", "request_id": "two", "previous_response_id": "resp_one"}')->'output'->0->'content'->0->>'text';
+SELECT id, response->'output'->0->'content'->0->>'text' FROM vllm.response ORDER BY id;
+SET ROLE "Regress_Bodies x";
+SELECT v1_responses('{"input": "x"}')->>'status';
+RESET ROLE;
+-- a superuser's are those of its own role, too
+SELECT v1_responses_get('resp_one')->'output'->0->'content'->0->>'text';
 DELETE FROM vllm.response;
-DROP ROLE regress_bodies;
+DROP ROLE regress_bodies, "Regress_Bodies", "Regress_Bodies x";
 
 -- ---- batches ----
 SELECT custom_id, status_code, response->'choices'->0->>'text' AS text, error->>'message' AS message
@@ -226,6 +252,8 @@ FROM llm_run_batch($$VALUES ('a', '/tokenize', '{"prompt": "x"}'::jsonb), ('a', 
     ('c', '/tokenize', NULL), ('d', '/tokenize', '[]') -- the end$$);
 SELECT count(DISTINCT custom_id), count(*) FILTER (WHERE status_code = 200)
 FROM llm_run_batch($$SELECT i, '/v1/completions', json_build_object('prompt', i::text) FROM generate_series(1, 300) i$$);
+CREATE TEMPORARY TABLE "Bodies 1" AS SELECT 'ignored' AS note, '{"prompt": "hi"}'::json AS body, '/v1/completions' AS url, 'c1' AS custom_id;
+SELECT custom_id, response->'choices'->0->>'text' FROM llm_run_batch('"Bodies 1"'::regclass);
 SELECT * FROM llm_run_batch('SELECT 1', 0);
 SELECT * FROM llm_run_batch(NULL);
 SHOW vllm.batch_window;

@@ -50,28 +50,44 @@ my ($in, $out) = ("$dir/in.jsonl", "$dir/out.jsonl");
 my $fh;
 open($fh, '>', $in) or die;
 print $fh encode_json({ custom_id => "c$_", method => 'POST', url => '/v1/completions', body => { prompt => "say \"$_\"\n" } }), "\n" for 1 .. 200;
-print $fh "\n   \nnot json\n[1]\n";
+print $fh "\n   \nnot json\n[1]\n\\.\n{\"custom_id\": \"\xff\"}\n";
 print $fh encode_json({ custom_id => 'c7', method => 'POST', url => '/v1/completions', body => { prompt => 'x' } }), "\n";
 print $fh encode_json({ custom_id => 's', method => 'POST', url => '/v1/completions', body => { prompt => 'x', stream => JSON::PP::true } }), "\n";
 print $fh encode_json({ custom_id => 'u', method => 'POST', url => '/v1/none', body => {} }), "\n";
 print $fh encode_json({ custom_id => 'e', method => 'POST', url => '/v1/embeddings', body => { input => 'x' } }), "\n";
 close($fh);
-is($node->safe_psql('postgres', "SELECT total, succeeded, failed FROM llm_run_batch_file('$in', '$out')"), '206|201|5', 'lines are counted');
+is($node->safe_psql('postgres', "SELECT total, succeeded, failed FROM llm_run_batch_file('$in', '$out')"), '208|201|7', 'lines are counted');
 open($fh, '<', $out) or die;
 my @lines = map { decode_json($_) } <$fh>;
 close($fh);
-is(scalar(@lines), 206, 'an answer for each line');
-is(join(',', map { $_->{custom_id} // '-' } @lines), join(',', (map { "c$_" } 1 .. 200), '-', '-', 'c7', 's', 'u', 'e'), 'in the order of the lines');
+is(scalar(@lines), 208, 'an answer for each line');
+is(join(',', map { $_->{custom_id} // '-' } @lines), join(',', (map { "c$_" } 1 .. 200), '-', '-', '-', '-', 'c7', 's', 'u', 'e'), 'in the order of the lines');
 is($lines[41]{response}{body}{choices}[0]{text}, 'SAY "42"', 'with its text');
 is($lines[41]{error}, undef, 'without an error');
-is(join(',', map { $_->{response}{status_code} } @lines[199 .. 205]), '200,400,400,400,400,404,200', 'and its status');
-like($lines[202]{error}{message}, qr/"c7" is used more than once/, 'an id that was there before is refused');
+is(join(',', map { $_->{response}{status_code} } @lines[199 .. 207]), '200,400,400,400,400,400,400,404,200', 'and its status');
+like($lines[204]{error}{message}, qr/"c7" is used more than once/, 'an id that was there before is refused');
 isnt($lines[0]{id}, $lines[1]{id}, 'ids differ');
+# files are in UTF-8, whatever the client speaks
+open($fh, '>', "$dir/one.jsonl") or die;
+print $fh qq({"custom_id": "1", "url": "/v1/completions", "body": {"prompt": "\xc3\xa9 \xe2\x82\xac"}}\r\n);
+close($fh);
+is($node->safe_psql('postgres', "SET client_encoding = latin1; SELECT succeeded FROM llm_run_batch_file('$dir/one.jsonl', '$out.1')"), '1', 'a client of another encoding');
+like(slurp_file("$out.1"), qr/"text":"\xc3\xa9 \xe2\x82\xac"/, 'has the same answer');
+like(slurp_file("$out.1"), qr/"prompt_tokens":6/, 'to the same prompt');
 my ($rc, $stdout, $stderr) = $node->psql('postgres', "CREATE ROLE plain; SET ROLE plain; SELECT llm_run_batch_file('$in', '$out.2')");
 like($stderr, qr/pg_read_server_files/, 'files are for who may read them');
 ok(!-e "$out.2", 'and nothing is written');
 ($rc, $stdout, $stderr) = $node->psql('postgres', "GRANT pg_read_server_files TO plain; SET ROLE plain; SELECT llm_run_batch_file('$in', '$out.2')");
 like($stderr, qr/pg_write_server_files/, 'or write them');
+# what can't be written is found out before the work, and not in the middle of it
+open($fh, '>', "$dir/hang.jsonl") or die;
+print $fh encode_json({ custom_id => 1, url => '/v1/completions', body => { prompt => '@hang' } }), "\n";
+close($fh);
+for (["SET ROLE plain;", "$out.2", qr/pg_write_server_files/], ['', 'here.jsonl', qr/must be absolute/], ['', "$dir/none/out", qr/No such file/], ['', $dir, qr/is a directory/])
+{
+	($rc, $stdout, $stderr) = $node->psql('postgres', "SET statement_timeout = '20s'; $_->[0] SELECT llm_run_batch_file('$dir/hang.jsonl', '$_->[1]')");
+	like($stderr, $_->[2], "output $_->[1]");
+}
 ($rc, $stdout, $stderr) = $node->psql('postgres', "SELECT llm_run_batch_file('$dir/none', '$out.2')");
 like($stderr, qr/No such file/, 'a file that is not there is an error');
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname LIKE 'vllm_batch%'"), '0', 'no table is left');
