@@ -5,8 +5,11 @@
  *
  *	state		means							leaves when
  *	no process	vllm.http_port = 0, or ended	port set and next_start reached -> running
- *	running										settings changed -> ending; process ends -> no process
- *	ending		SIGTERM sent					process ends -> no process; kill_at -> SIGKILL
+ *	running										settings changed -> leaving; process ends -> no process
+ *
+ * One that leaves has been sent SIGTERM: it listens no more and answers what it has in hand, until it
+ * ends or kill_at comes.  Meanwhile the next one serves, so a reload turns nobody away; there is
+ * at most one that leaves.
  *
  * A door that ends by itself comes back after a back-off of RETRY_MIN doubling to
  * RETRY_MAX; one that can't use its settings (its port is taken, a bad certificate)
@@ -41,6 +44,7 @@
 #define MAX_ARGS		64
 
 static ChildLog door_log = {.who = "HTTP server"};
+static ChildLog leaving_log;
 
 static struct
 {
@@ -48,9 +52,15 @@ static struct
 	char	   *config;			/* what it was started with; in TopMemoryContext */
 	TimestampTz started_at;
 	TimestampTz next_start;
-	TimestampTz kill_at;		/* 0 = not ending */
 	int			backoff;		/* ms */
+	bool		moved;			/* it leaves, which door_turn() has not told yet */
 } door = {.proc = {.control_fd = -1,.log_fd = -1,.log = &door_log}};
+
+static struct
+{
+	EngineProcess proc;
+	TimestampTz kill_at;
+} leaving = {.proc = {.control_fd = -1,.log_fd = -1,.log = &leaving_log}};
 
 const char *
 door_path(void)
@@ -119,7 +129,6 @@ start_door(void)
 	argv[n] = NULL;
 	childlog_reset(&door_log);
 	door.started_at = GetCurrentTimestamp();
-	door.kill_at = 0;
 	if (spawn_program(&door.proc, argv, &why))
 		return;
 	ereport(LOG, (errmsg("could not start the HTTP server"), errdetail("%s", why)));
@@ -133,13 +142,6 @@ door_ended(int status)
 	TimestampTz now = GetCurrentTimestamp();
 	int			code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
-	if (door.kill_at != 0)
-	{
-		/* as it was told */
-		door.kill_at = 0;
-		door.next_start = door.backoff = 0;
-		return;
-	}
 	if (TimestampDifferenceExceeds(door.started_at, now, HEALTHY_AFTER))
 		door.backoff = 0;
 	door.backoff = Min(Max(door.backoff * 2, RETRY_MIN), RETRY_MAX);
@@ -158,8 +160,32 @@ door_ended(int status)
 static void
 end_door(void)
 {
-	(void) kill(door.proc.pid, SIGTERM);
-	door.kill_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+	spawn_kill(&leaving.proc);
+	leaving_log = door_log;
+	leaving.proc = door.proc;
+	leaving.proc.log = &leaving_log;
+	door.proc.pid = 0;
+	door.proc.log_fd = -1;
+	door.backoff = 0;
+	door.moved = true;
+	(void) kill(leaving.proc.pid, SIGTERM);
+	leaving.kill_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+}
+
+/* The one that leaves. */
+static void
+leaving_turn(void)
+{
+	int			status;
+
+	if (leaving.proc.pid == 0)
+		return;
+	if (leaving.proc.log_fd >= 0 && !childlog_read(&leaving_log, leaving.proc.log_fd))
+		spawn_close(&leaving.proc.log_fd);
+	if (spawn_reap(&leaving.proc, &status) || GetCurrentTimestamp() < leaving.kill_at)
+		return;
+	ereport(LOG, (errmsg("killing the HTTP server, which does not end")));
+	spawn_kill(&leaving.proc);
 }
 
 void
@@ -167,7 +193,7 @@ door_reload(void)
 {
 	/* what failed may have been put right */
 	door.next_start = 0;
-	if (door.proc.pid != 0 && door.kill_at == 0 &&
+	if (door.proc.pid != 0 &&
 		(vllm_http_port == 0 || strcmp(door.config, wanted_config()) != 0))
 		end_door();
 }
@@ -175,9 +201,11 @@ door_reload(void)
 bool
 door_turn(void)
 {
-	bool		changed = false;
+	bool		changed = door.moved;
 	int			status;
 
+	door.moved = false;
+	leaving_turn();
 	if (door.proc.log_fd >= 0 && !childlog_read(&door_log, door.proc.log_fd))
 	{
 		spawn_close(&door.proc.log_fd);
@@ -186,13 +214,6 @@ door_turn(void)
 	if (spawn_reap(&door.proc, &status))
 	{
 		door_ended(status);
-		changed = true;
-	}
-	if (door.proc.pid != 0 && door.kill_at != 0 && GetCurrentTimestamp() >= door.kill_at)
-	{
-		ereport(LOG, (errmsg("killing the HTTP server, which does not end")));
-		spawn_kill(&door.proc);
-		door.kill_at = door.next_start = 0;
 		changed = true;
 	}
 	if (door.proc.pid == 0 && vllm_http_port != 0 && GetCurrentTimestamp() >= door.next_start)
@@ -214,12 +235,13 @@ door_timeout(void)
 {
 	if (door.proc.pid == 0 && vllm_http_port != 0)
 		return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), door.next_start) + 1;
-	return door.kill_at != 0 ? 100 : 1000;
+	/* its log is not waited for */
+	return leaving.proc.pid != 0 ? 100 : 1000;
 }
 
 void
 door_kill(void)
 {
-	if (door.proc.pid != 0)
-		spawn_kill(&door.proc);
+	spawn_kill(&door.proc);
+	spawn_kill(&leaving.proc);
 }

@@ -35,7 +35,7 @@ static const StateRow states[] = {
 	{"28", 401},
 	{"53300", 503}, {"53200", 503}, {"53", 503},
 	{"55000", 503},				/* asleep, unloaded */
-	{"57014", 504},				/* timeout_ms, statement_timeout, llm_cancel */
+	{"57014", 408},				/* timeout_ms, statement_timeout, llm_cancel */
 	{"57", 503},				/* shutdown, no engine */
 	{"58000", 503},				/* the engine was lost */
 	{"08", 503},
@@ -63,12 +63,12 @@ static const TypeRow types[] = {
 	{403, "PermissionDeniedError", "permission_error"},
 	{404, "NotFoundError", "not_found_error"},
 	{405, "MethodNotAllowedError", "invalid_request_error"},
+	{408, "RequestTimeoutError", "timeout_error"},
 	{413, "RequestTooLargeError", "request_too_large"},
 	{415, "UnsupportedMediaTypeError", "invalid_request_error"},
 	{429, "RateLimitError", "rate_limit_error"},
 	{501, "NotImplementedError", "invalid_request_error"},
 	{503, "ServiceUnavailableError", "overloaded_error"},
-	{504, "TimeoutError", "timeout_error"},
 	{500, "InternalServerError", "api_error"},
 };
 

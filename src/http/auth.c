@@ -17,6 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "http/conf.h"
 
@@ -59,7 +60,11 @@ look_up(const char *key, char **role, DbError *e)
 		*role = mem_strdup(PQgetvalue(r, 0, 0));
 	PQclear(r);
 	db_front_give(db, end == DB_OK);
-	return end == DB_OK ? 0 : e->status;
+	if (end == DB_OK)
+		return 0;
+	log_line('W', "could not look up an API key: %s", e->message);
+	snprintf(e->message, sizeof(e->message), "could not look up the API key");
+	return 503;
 }
 
 int

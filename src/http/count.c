@@ -38,6 +38,6 @@ count_text(Buf *b)
 				buf_printf(b, "http_requests_total{handler=\"%s\",status=\"%dxx\"} %" PRIu64 "\n",
 						   row < route_count() ? route_at(row)->path : "none", c, n);
 		}
-	buf_printf(b, "# HELP http_requests_in_progress HTTP requests that are being answered.\n"
-			   "# TYPE http_requests_in_progress gauge\nhttp_requests_in_progress %d\n", serve_active());
+	buf_printf(b, "# HELP http_requests_in_progress HTTP requests of the API that are being answered.\n"
+			   "# TYPE http_requests_in_progress gauge\nhttp_requests_in_progress %d\n", serve_load());
 }

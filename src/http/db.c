@@ -18,11 +18,14 @@
 #include "http/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -125,17 +128,20 @@ complain(const char *why)
 		log_line('W', "could not connect to database \"%s\" as role \"%s\": %s", http_conf.database, http_conf.role, why);
 }
 
+/* limits: settings of this connection alone */
 static Db *
-connect_db(DbError *e)
+connect_db(const char *limits, DbError *e)
 {
 	char		port[16];
+	char		options[256];
 	const char *keys[] = {"host", "port", "dbname", "user", "client_encoding", "application_name",
 	"connect_timeout", "options", NULL};
 	/* a door that is killed leaves no statement running */
 	const char *values[] = {http_conf.server_host, port, http_conf.database, http_conf.role, "UTF8", "vllm_pg http",
-	"5", "-c search_path=pg_catalog,pg_temp -c client_connection_check_interval=1000", NULL};
+	"5", options, NULL};
 	Db		   *db = mem_zalloc(sizeof(Db));
 
+	snprintf(options, sizeof(options), "-c search_path=pg_catalog,pg_temp -c client_connection_check_interval=1000%s", limits);
 	snprintf(port, sizeof(port), "%d", http_conf.server_port);
 	db->conn = PQconnectdbParams(keys, values, 0);
 	if (PQstatus(db->conn) != CONNECTION_OK)
@@ -158,8 +164,31 @@ connect_db(DbError *e)
 
 typedef enum Waited
 {
-	W_READY, W_GONE, W_LATE
+	W_READY, W_GONE, W_LATE, W_INTERRUPTED
 } Waited;
+
+/* Its read end is readable once the door ends. */
+static int	interrupt[2] = {-1, -1};
+static atomic_bool interrupted;
+
+bool
+db_init(void)
+{
+	return pipe2(interrupt, O_CLOEXEC) == 0;
+}
+
+void
+db_interrupt_all(void)
+{
+	atomic_store(&interrupted, true);
+	(void) !write(interrupt[1], "", 1);
+}
+
+static DbEnd
+fail_ending(DbError *e)
+{
+	return fail(e, DB_ERROR, 503, "the HTTP server is ending");
+}
 
 static bool
 client_gone(int client)
@@ -169,19 +198,22 @@ client_gone(int client)
 	return client >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-/* Until something can be read from the server; client -1: nobody to watch; ms -1: for ever. */
+/* Until something can be read from the server; client -1: nobody to watch, and no interruption; ms -1: for ever. */
 static Waited
 wait_for(const Db *db, int client, int ms)
 {
-	struct pollfd p[2] = {{.fd = PQsocket(db->conn),.events = POLLIN}, {.fd = client,.events = POLLRDHUP}};
+	struct pollfd p[3] = {{.fd = PQsocket(db->conn),.events = POLLIN}, {.fd = client,.events = POLLRDHUP},
+	{.fd = client >= 0 ? interrupt[0] : -1,.events = POLLIN}};
 	int			n;
 
 	do
-		n = poll(p, 2, ms);
+		n = poll(p, 3, ms);
 	while (n < 0 && errno == EINTR);
 	if (n == 0)
 		return W_LATE;
-	return client >= 0 && (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ? W_GONE : W_READY;
+	if (client >= 0 && (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
+		return W_GONE;
+	return client >= 0 && p[2].revents != 0 ? W_INTERRUPTED : W_READY;
 }
 
 /* Read results until the statement has ended. */
@@ -221,6 +253,25 @@ db_cancel(Db *db)
 	(void) drain(db, CANCEL_WAIT);
 }
 
+/* Until the statement has a result, or is cancelled. */
+static DbEnd
+wait_result(Db *db, int client, DbError *e)
+{
+	while (PQisBusy(db->conn))
+	{
+		Waited		w = wait_for(db, client, -1);
+
+		if (w == W_GONE || w == W_INTERRUPTED)
+		{
+			db_cancel(db);
+			return w == W_GONE ? DB_GONE : fail_ending(e);
+		}
+		if (!PQconsumeInput(db->conn))
+			return lost(db, e);
+	}
+	return DB_OK;
+}
+
 DbEnd
 db_start(Db *db, const char *sql, int n, const char *const *params, DbError *e)
 {
@@ -240,18 +291,11 @@ DbEnd
 db_next(Db *db, int client, PGresult **out, DbError *e)
 {
 	PGresult   *r;
+	DbEnd		end = wait_result(db, client, e);
 
 	*out = NULL;
-	while (PQisBusy(db->conn))
-	{
-		if (wait_for(db, client, -1) == W_GONE)
-		{
-			db_cancel(db);
-			return DB_GONE;
-		}
-		if (!PQconsumeInput(db->conn))
-			return lost(db, e);
-	}
+	if (end != DB_OK)
+		return end;
 	r = PQgetResult(db->conn);
 	if (r == NULL)
 		return DB_OK;
@@ -308,16 +352,10 @@ command(Db *db, int client, const char *sql, DbError *e)
 		return lost(db, e);
 	for (;;)
 	{
-		while (PQisBusy(db->conn))
-		{
-			if (wait_for(db, client, -1) == W_GONE)
-			{
-				db_cancel(db);
-				return DB_GONE;
-			}
-			if (!PQconsumeInput(db->conn))
-				return lost(db, e);
-		}
+		DbEnd		waited = wait_result(db, client, e);
+
+		if (waited != DB_OK)
+			return waited;
 		r = PQgetResult(db->conn);
 		if (r == NULL)
 			return PQstatus(db->conn) == CONNECTION_OK ? end : lost(db, e);
@@ -342,7 +380,7 @@ db_begin(Db *db, const char *role, int client, DbError *e)
 	snprintf(sql, sizeof(sql), "BEGIN; SET LOCAL ROLE %s", quoted);
 	PQfreemem(quoted);
 	end = command(db, client, sql, e);
-	if (end == DB_ERROR)
+	if (end == DB_ERROR && !atomic_load(&interrupted))
 	{
 		log_line('W', "role \"%s\" can't become role \"%s\": %s", http_conf.role, role, e->message);
 		return fail(e, DB_ERROR, 403, "the HTTP server can't become the role of this API key");
@@ -414,10 +452,9 @@ free_place(void)
 
 /* Wait for a place; locked. */
 static DbEnd
-wait_place(int client, DbError *e)
+wait_place(int client, int64_t until, DbError *e)
 {
 	Waiter		w = {.granted = false};
-	int64_t		until = clock_us() + (int64_t) http_conf.queue_timeout_ms * 1000;
 	DbEnd		end = DB_OK;
 
 	pthread_cond_init(&w.cond, NULL);
@@ -435,6 +472,8 @@ wait_place(int client, DbError *e)
 			end = fail(e, DB_BUSY, 503, "the server has too many requests in hand, try again later");
 		else if (client_gone(client))
 			end = DB_GONE;
+		else if (atomic_load(&interrupted))
+			end = fail_ending(e);
 		if (end != DB_OK)
 		{
 			unlink_waiter(&w);
@@ -460,22 +499,12 @@ still_there(Db *db)
 	return poll(&p, 1, 0) == 0;
 }
 
-DbEnd
-db_take(int client, Db **out, DbError *e)
+/* A connection that lies idle, NULL: none; locked. */
+static Db *
+pop_idle(void)
 {
-	DbEnd		end = DB_OK;
 	Db		   *db;
 
-	pthread_mutex_lock(&pool_lock);
-	if (used >= http_conf.max_connections)
-		end = wait_place(client, e);
-	else
-		used++;
-	if (end != DB_OK)
-	{
-		pthread_mutex_unlock(&pool_lock);
-		return end;
-	}
 	while ((db = idle_list) != NULL)
 	{
 		idle_list = db->next;
@@ -483,18 +512,45 @@ db_take(int client, Db **out, DbError *e)
 			break;
 		close_db(db);
 	}
-	pthread_mutex_unlock(&pool_lock);
-	if (db == NULL)
-		db = connect_db(e);
-	if (db == NULL)
+	return db;
+}
+
+/*
+ * The server may have no room for as many connections as we may have: then who can't make one waits
+ * for one of those that there are, like others.
+ */
+DbEnd
+db_take(int client, Db **out, DbError *e)
+{
+	int64_t		until = clock_us() + (int64_t) http_conf.queue_timeout_ms * 1000;
+	DbEnd		end = DB_OK;
+
+	*out = NULL;
+	pthread_mutex_lock(&pool_lock);
+	if (used >= http_conf.max_connections)
+		end = wait_place(client, until, e);
+	else
+		used++;
+	while (end == DB_OK && (*out = pop_idle()) == NULL)
 	{
-		pthread_mutex_lock(&pool_lock);
-		free_place();
 		pthread_mutex_unlock(&pool_lock);
-		return DB_LOST;
+		*out = connect_db("", e);
+		pthread_mutex_lock(&pool_lock);
+		if (*out != NULL)
+			break;
+		if (idle_list != NULL)
+			continue;
+		if (used > 1)
+		{
+			used--;
+			end = wait_place(client, until, e);
+			continue;
+		}
+		free_place();
+		end = DB_LOST;
 	}
-	*out = db;
-	return DB_OK;
+	pthread_mutex_unlock(&pool_lock);
+	return end;
 }
 
 static bool
@@ -548,7 +604,8 @@ db_front_take(DbError *e)
 		front = NULL;
 	}
 	if (front == NULL)
-		front = connect_db(e);
+		/* everybody waits for it */
+		front = connect_db(" -c lock_timeout=1s -c statement_timeout=5s", e);
 	if (front == NULL)
 		pthread_mutex_unlock(&front_lock);
 	return front;

@@ -35,6 +35,11 @@ typedef struct Db
 	struct Db  *next;			/* in the pool: idle ones */
 } Db;
 
+/* Before all else; false: errno. */
+bool		db_init(void);
+/* From now on who waits for the server, or for a connection, is told that the door ends (503). */
+void		db_interrupt_all(void);
+
 /*
  * A connection of the pool, waiting for at most queue_timeout_ms; client: the HTTP client's socket,
  * watched meanwhile.  On DB_OK *out must be given back by db_give().

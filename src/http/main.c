@@ -6,7 +6,7 @@
  *
  * A client of PostgreSQL that speaks HTTP to others, started and kept by the supervisor
  * (bgworker/door.c).  One thread accepts on each address, each client has a thread (libmicrohttpd); what a request does is in
- * serve.c.  SIGTERM: no new connections, DRAIN_MS for what is in hand, then the rest is cancelled.
+ * serve.c.  SIGTERM: no new connections, DRAIN_MS for what is in hand, then the rest is cancelled and told so.
  *
  * Exit status: 0 asked to; 1 out of memory and the like; 2 the settings can't be used (address taken,
  * bad certificate).
@@ -39,6 +39,8 @@
 #define STACK_SIZE		(512 * 1024)
 #define BACKLOG			511
 #define DRAIN_MS		10000
+#define CUT_MS			2000	/* for those that were cancelled to say so */
+#define BIND_MS			2000	/* the door before this one may be about to close its sockets */
 #define FILE_MAX		(1 << 20)	/* bytes of a certificate or key */
 
 static struct MHD_Daemon *daemons[MAX_DAEMONS];
@@ -73,6 +75,18 @@ read_pem(const char *path)
 	return b.data;
 }
 
+static bool
+bind_to(int fd, const struct addrinfo *a)
+{
+	for (int ms = 0; bind(fd, a->ai_addr, a->ai_addrlen) != 0; ms += 50)
+	{
+		if (errno != EADDRINUSE || ms >= BIND_MS)
+			return false;
+		usleep(50000);
+	}
+	return true;
+}
+
 /* A listening socket; -1: this machine has no such address. */
 static int
 listen_on(const struct addrinfo *a)
@@ -87,12 +101,22 @@ listen_on(const struct addrinfo *a)
 	(void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (a->ai_family == AF_INET6)
 		(void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+	if (bind_to(fd, a) && listen(fd, BACKLOG) == 0)
 		return fd;
 	if (errno != EADDRNOTAVAIL)
 		give_up(what, strerror(errno));
 	close(fd);
 	return -1;
+}
+
+/* Was the address in the list before?  A name may be there twice in the hosts file. */
+static bool
+is_repeated(const struct addrinfo *list, const struct addrinfo *a)
+{
+	for (; list != a; list = list->ai_next)
+		if (list->ai_addrlen == a->ai_addrlen && memcmp(list->ai_addr, a->ai_addr, a->ai_addrlen) == 0)
+			return true;
+	return false;
 }
 
 static struct MHD_Daemon *
@@ -113,6 +137,7 @@ start_daemon(int fd, char *cert, char *key)
 							MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) http_conf.idle_timeout_s,
 							MHD_OPTION_THREAD_STACK_SIZE, (size_t) STACK_SIZE,
 							MHD_OPTION_NOTIFY_COMPLETED, serve_completed, NULL,
+							MHD_OPTION_STRICT_FOR_CLIENT, 1,
 							MHD_OPTION_ARRAY, cert != NULL ? tls : tls + 2,
 							MHD_OPTION_END);
 }
@@ -137,7 +162,7 @@ start_all(void)
 		give_up("vllm.http_host", gai_strerror(rc));
 	for (const struct addrinfo *a = list; a != NULL && n_daemons < MAX_DAEMONS; a = a->ai_next)
 	{
-		int			fd = listen_on(a);
+		int			fd = is_repeated(list, a) ? -1 : listen_on(a);
 
 		if (fd < 0)
 			continue;
@@ -152,8 +177,16 @@ start_all(void)
 }
 
 static void
+wait_idle(int limit_ms)
+{
+	for (int ms = 0; ms < limit_ms && serve_active() > 0; ms += 20)
+		usleep(20000);
+}
+
+static void
 stop_all(void)
 {
+	serve_last();
 	for (int i = 0; i < n_daemons; i++)
 	{
 		int			fd = MHD_quiesce_daemon(daemons[i]);
@@ -161,8 +194,9 @@ stop_all(void)
 		if (fd >= 0)
 			close(fd);
 	}
-	for (int ms = 0; ms < DRAIN_MS && serve_active() > 0; ms += 20)
-		usleep(20000);
+	wait_idle(DRAIN_MS);
+	db_interrupt_all();
+	wait_idle(CUT_MS);
 	/* closes the clients' sockets, which their threads take for gone clients */
 	for (int i = 0; i < n_daemons; i++)
 		MHD_stop_daemon(daemons[i]);
@@ -192,6 +226,11 @@ main(int argc, char **argv)
 	sigaddset(&wait_for, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &wait_for, NULL);
 	gnutls_global_init();
+	if (!db_init())
+	{
+		log_line('E', "could not create a pipe: %s", strerror(errno));
+		return 1;
+	}
 	start_all();
 	log_line('I', "listening on %s, port %d%s", http_conf.host, http_conf.port,
 			 http_conf.ssl_cert_file[0] ? " (TLS)" : "");

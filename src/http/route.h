@@ -11,7 +11,7 @@
 
 typedef enum RouteKind
 {
-	R_HEALTH, R_VERSION,		/* of the door; no key is asked for */
+	R_HEALTH, R_VERSION, R_LOAD,	/* of the door; no key is asked for */
 	R_METRICS,
 	R_API						/* llm_api(), llm_api_stream() */
 } RouteKind;

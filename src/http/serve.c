@@ -32,11 +32,25 @@
 #include "http/json.h"
 
 static atomic_int active;
+static atomic_int load;
+static atomic_bool last;
 
 int
 serve_active(void)
 {
 	return atomic_load(&active);
+}
+
+int
+serve_load(void)
+{
+	return atomic_load(&load);
+}
+
+void
+serve_last(void)
+{
+	atomic_store(&last, true);
 }
 
 void
@@ -85,6 +99,8 @@ serve_response(Request *q, int status, const char *type, struct MHD_Response *r)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 	if (status == 405 && q->route != NULL)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, q->route->methods);
+	if (q->last || atomic_load(&last))
+		MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
 	add_cors(q, r);
 	q->answered = true;
 	count_answer(q->route, status);
@@ -158,6 +174,16 @@ serve_version(Request *q)
 	answer_json_string(&body, db->version);
 	buf_addc(&body, '}');
 	db_front_give(db, true);
+	return serve_body(q, 200, "application/json", &body);
+}
+
+/* As vLLM tells it. */
+static enum MHD_Result
+serve_load_figure(Request *q)
+{
+	Buf			body = {0};
+
+	buf_printf(&body, "{\"server_load\":%d}", serve_load());
 	return serve_body(q, 200, "application/json", &body);
 }
 
@@ -251,6 +277,8 @@ serve_request(Request *q)
 			return serve_health(q);
 		case R_VERSION:
 			return serve_version(q);
+		case R_LOAD:
+			return serve_load_figure(q);
 		case R_METRICS:
 			return serve_metrics(q);
 		case R_API:
@@ -279,6 +307,25 @@ is_json(const char *type)
 		(type[16] == '\0' || type[16] == ';' || type[16] == ' ');
 }
 
+static enum MHD_Result
+count_length(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	(void) kind;
+	(void) value;
+	*(int *) cls += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+	return MHD_YES;
+}
+
+/* Where does the body end?  What is in front of the door might think otherwise, and see another next request. */
+static bool
+has_two_lengths(const Request *q)
+{
+	int			n = header(q, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
+
+	MHD_get_connection_values(q->http, MHD_HEADER_KIND, count_length, &n);
+	return n > 1;
+}
+
 /* What can be said before the body; MHD_YES with q->answered unset: go on. */
 static enum MHD_Result
 begin(Request *q, const char *method)
@@ -289,13 +336,18 @@ begin(Request *q, const char *method)
 	int			status;
 	char		message[1024];
 
+	if (has_two_lengths(q))
+	{
+		q->last = true;
+		return serve_error(q, 400, "the request has more than one length");
+	}
 	if (q->route == NULL)
 		return serve_error(q, 404, "there is no such path");
 	if (strcmp(method, "OPTIONS") == 0 && header(q, "Access-Control-Request-Method") != NULL)
 		return preflight(q);
 	if (!route_allows(q->route, method))
 		return serve_error(q, 405, "the method is not allowed for this path");
-	if (q->route->kind == R_HEALTH || q->route->kind == R_VERSION)
+	if (q->route->kind == R_HEALTH || q->route->kind == R_VERSION || q->route->kind == R_LOAD)
 		return MHD_YES;
 	if (origin != NULL && !conf_origin_allowed(origin))
 		return serve_error(q, 403, "pages of this origin may not use the server");
@@ -308,6 +360,11 @@ begin(Request *q, const char *method)
 	{
 		q->too_large = true;
 		return serve_error(q, 413, "the body is larger than vllm.http_max_body");
+	}
+	if (q->route->kind == R_API)
+	{
+		q->counted = true;
+		atomic_fetch_add(&load, 1);
 	}
 	return MHD_YES;
 }
@@ -392,6 +449,8 @@ serve_completed(void *cls, struct MHD_Connection *http, void **ctx, enum MHD_Req
 	(void) why;
 	if (q == NULL)
 		return;
+	if (q->counted)
+		atomic_fetch_sub(&load, 1);
 	buf_free(&q->body);
 	mem_free(q->path);
 	mem_free(q->role);

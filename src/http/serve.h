@@ -24,6 +24,8 @@ typedef struct Request
 	bool		too_large;
 	bool		stream;			/* the body asks for one */
 	bool		answered;
+	bool		last;			/* of its connection */
+	bool		counted;		/* in serve_load() */
 } Request;
 
 /* MHD's callbacks */
@@ -37,10 +39,14 @@ enum MHD_Result serve_error(Request *q, int status, const char *message);
 /* Queue an answer made elsewhere; takes over the response. */
 enum MHD_Result serve_response(Request *q, int status, const char *type, struct MHD_Response *r);
 
-/* Requests that are being answered. */
+/* What is to end before the door may: requests, and streams, which may outlive theirs. */
 int			serve_active(void);
-/* a request begins, ends: of serve_active() */
+/* one begins, ends: of serve_active() */
 void		serve_count(int by);
+/* Requests of the API that are being answered. */
+int			serve_load(void);
+/* From now on connections are closed behind an answer. */
+void		serve_last(void);
 
 /* ---- stream.c ---- */
 

@@ -31,16 +31,23 @@ sub until_log
 	return until_true(sub { slurp_file($node->logfile, $log_at) =~ $what });
 }
 
-sub door_pid
+sub all_doors
 {
 	my $sup = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'});
+	my @found;
+
 	for my $f (glob '/proc/[0-9]*/stat')
 	{
 		open(my $h, '<', $f) or next;
 		my $line = <$h> // next;
-		return $1 if $line =~ /^(\d+) \(vllm_pg_http\) [^Z] $sup /;
+		push @found, $1 if $line =~ /^(\d+) \(vllm_pg_http\) [^Z] $sup /;
 	}
-	return 0;
+	return @found;
+}
+
+sub door_pid
+{
+	return (all_doors())[0] // 0;
 }
 
 SKIP:
@@ -150,7 +157,7 @@ SKIP:
 	$r = $http->post("$base/v1/completions", { content => sub { $left-- > 0 ? 'x' x 5000 : '' },
 			headers => { Authorization => "Bearer $key{app}", 'Content-Type' => 'application/json' } });
 	is($r->{status}, 413, '413 without a length');
-	for ([ '22023', 400 ], [ '54000', 400 ], [ '42704', 404 ], [ '42501', 403 ], [ '0A000', 501 ], [ '53300', 503 ], [ '55000', 503 ], [ '57014', 504 ], [ '58000', 503 ], [ 'XX000', 500 ])
+	for ([ '22023', 400 ], [ '54000', 400 ], [ '42704', 404 ], [ '42501', 403 ], [ '0A000', 501 ], [ '53300', 503 ], [ '55000', 503 ], [ '57014', 408 ], [ '58000', 503 ], [ 'XX000', 500 ])
 	{
 		my ($s, $c) = $post->('/v1/completions', qq({"sqlstate": "$_->[0]"}), 'app');
 		is($s, $_->[1], "SQLSTATE $_->[0]");
@@ -158,6 +165,17 @@ SKIP:
 	}
 	like(scalar $post->('/v1/completions', '{"error": 404}', 'app'), qr/^404 .*no such thing/, "an error body has its code's status");
 	unlike(slurp_file($node->logfile), qr/geheim|$key{app}|\Q$key{poor}\E/, 'no body that is refused and no key in the log');
+
+	my $raw = sub {
+		my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 30) or die;
+		print $s $_[0];
+		local $/;
+		return <$s>;
+	};
+	my $two = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $key{app}\r\nContent-Type: application/json\r\nContent-Length: 15\r\n";
+	like($raw->("${two}Content-Length: 15\r\n\r\n{\"prompt\": \"x\"}"), qr/^HTTP\S+ 400 .*more than one length/s, 'two lengths of a body');
+	like($raw->("${two}Transfer-Encoding: chunked\r\n\r\nf\r\n{\"prompt\": \"x\"}\r\n0\r\n\r\n"), qr/^HTTP\S+ 400 .*more than one length/s, 'a length and chunks');
+	like($raw->("GET /version HTTP/1.1\r\n\r\n"), qr/^HTTP\S+ 400 /, 'HTTP/1.1 without a host');
 
 	# ---- browsers ----
 
@@ -226,6 +244,32 @@ SKIP:
 	close $_ for @hanging;
 	ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'they end');
 
+	# ---- what is counted ----
+
+	my @streams = map { $open->('/v1/completions', '{"stream": true, "prompt": "@slow:50 ' . 'w ' x 400 . '"}') } 1 .. 2;
+	scalar <$_> for @streams;
+	is($http->get("$base/load")->{content}, '{"server_load":2}', '/load counts requests');
+	like($http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content}, qr/^http_requests_in_progress 2$/m, 'likewise /metrics');
+	close $_ for @streams;
+	ok(until_true(sub { $http->get("$base/load")->{content} eq '{"server_load":0}' }), 'until they end');
+
+	# ---- fewer connections than are allowed ----
+
+	$node->safe_psql('postgres', q{ALTER ROLE vllm_http CONNECTION LIMIT 2; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vllm_http'});
+	ok(until_sql($node, q{SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'vllm_http'}), 'the server has room for two connections');
+	my @many = map { $open->('/v1/completions', '{"prompt": "@delay:50 x"}') } 1 .. 3;
+	is(join(' ', map { (<$_> =~ / (\d+) /)[0] } @many), '200 200 200', 'who gets none waits for one of those that there are');
+	$node->safe_psql('postgres', 'ALTER ROLE vllm_http CONNECTION LIMIT -1');
+
+	# ---- keys that can not be looked up ----
+
+	my $lock = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('door'), '-c', 'BEGIN; LOCK TABLE vllm.api_key; SELECT pg_sleep(60)' ], '<', '/dev/null', '>', '/dev/null', '2>', '/dev/null');
+	ok(until_sql($node, q{SELECT count(*) = 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND relation IS NOT NULL}), 'the table of keys is locked');
+	like($say->('/v1/completions', 'x', 'app'), qr/^503 .*could not look up the API key/, 'a key that can not be looked up: 503, soon');
+	is($http->get("$base/health")->{status}, 200, 'health goes on');
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
+	$lock->finish;
+
 	# ---- the engine dies ----
 
 	$s = $open->('/v1/completions', '{"prompt": "@hang"}');
@@ -286,6 +330,25 @@ SKIP:
 	print $s "GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " . 'x' x 40000 . "\r\n\r\n";
 	like(scalar <$s> // 'HTTP/1.1 431', qr/ 431 /, 'headers have a limit');
 	close $s;
+
+	# ---- a reload while requests are in hand ----
+
+	my $hangs = $open->('/v1/completions', '{"prompt": "@hang"}');
+	$s = $open->('/v1/completions', '{"stream": true, "prompt": "@slow:100 ' . 'w ' x 40 . '"}');
+	scalar <$s>;
+	$old = door_pid();
+	$node->append_conf('postgresql.conf', "vllm.http_idle_timeout = 50\n");
+	my $since = time;
+	$node->reload;
+	ok(until_true(sub { my ($p) = grep { $_ != $old } all_doors(); $p && $http->get("$base/health")->{status} == 200 }), 'a reload: another server');
+	ok(is_alive($old), 'while the old one has requests in hand');
+	like($say->('/v1/completions', 'no pause', 'app'), qr/^200 .*NO PAUSE/s, 'who comes is answered');
+	my $all = do { local $/; <$s> };
+	is(scalar(() = $all =~ /"W"|" W"/g), 40, 'a stream goes on');
+	like($all, qr/\[DONE\]/, 'to its end');
+	like(do { local $/; <$hangs> }, qr/^HTTP\S+ 503 .*the HTTP server is ending/s, 'what takes too long is told so');
+	cmp_ok(time - $since, '<', 25, 'after a while');
+	ok(until_true(sub { !is_alive($old) }), 'then the old one is gone');
 
 	# ---- a graceful end ----
 
