@@ -73,6 +73,9 @@ api_field(ApiRequest *r, const WireField *f, bool *known, Err *e)
 			r->models = mem_realloc(r->models, (size_t) (r->n_models + 1) * sizeof(ApiText));
 			r->models[r->n_models++] = t;
 			return true;
+		case WTAG_API_PROMPT_EMBEDS:
+			r->prompt_embeds = f->i != 0;
+			return true;
 		case WTAG_API_TRUST_TEMPLATE:
 			r->trust_template = f->i != 0;
 			return true;

@@ -29,6 +29,7 @@ typedef struct ApiRequest
 	bool		stream;			/* chunks are wanted */
 	bool		as_body;		/* an error is to be answered as a body, too */
 	ApiText		unknown;		/* error, warn, ignore: what to do about unknown members */
+	bool		prompt_embeds;	/* a prompt may be embeddings */
 	bool		trust_template; /* a body may have a chat template of its own */
 	ApiText		tool_parser;	/* of chats, where the model names none */
 	ApiText		reasoning_parser;

@@ -2,7 +2,8 @@
  * api_completions.c
  *	  /v1/completions.
  *
- * A prompt is a text or token ids, and there may be several.  With echo the answer begins
+ * A prompt is a text or token ids, and there may be several; or embeddings, in base64 what torch.save() writes of
+ * a tensor, whose answers come first.  With echo the answer begins
  * with the prompt; of token ids the text is asked for first (round 0), as are the token
  * ids of a text that are to be returned.
  *
@@ -12,7 +13,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/api_encode.h"
 #include "engine/api_int.h"
+#include "load/torchfile.h"
 
 /* What an item is for: answers to a prompt, its text, its ids, the text of its first token. */
 enum
@@ -23,8 +26,10 @@ enum
 typedef struct Completions
 {
 	ApiGen		g;
-	const cJSON **prompts;		/* owned; strings, or arrays of ids */
+	const cJSON **prompts;		/* owned; strings, or arrays of ids; NULL: embeddings, which come first */
+	const cJSON **embeds;		/* owned; [n_embeds] strings */
 	int			n_prompts;
+	int			n_embeds;		/* of them */
 	bool		echo;
 	bool		echo_only;		/* max_tokens = 0 */
 	bool		special;		/* add_special_tokens */
@@ -42,6 +47,7 @@ drop(ApiCall *a)
 		return;
 	apigen_free(&k->g);
 	mem_free(k->prompts);
+	mem_free(k->embeds);
 	mem_free(k->echoed);
 	mem_free(k->offsets);
 	mem_free(k);
@@ -53,26 +59,90 @@ bad_prompt(Err *e)
 	return api_bad(e, "prompt", "must be a string, an array of strings, an array of token ids, or an array of such arrays");
 }
 
+/* Tensors in base64: one, or several */
+static bool
+take_embeds(ApiCall *a, Completions *k, Err *e)
+{
+	const ApiMember *m = apibody_get(&a->body, "prompt_embeds");
+	const cJSON *v = m != NULL ? m->v : NULL;
+	bool		many = cJSON_IsArray(v);
+	int			n = many ? cJSON_GetArraySize(v) : v != NULL;
+
+	if (n == 0)
+		return true;
+	if (!a->req->prompt_embeds)
+	{
+		err_set(e, ERR_UNSUPPORTED, "prompts of embeddings are not enabled");
+		err_detail(e, "parameter=prompt_embeds");
+		return err_hint(e, "Setting vllm.enable_prompt_embeds allows them.");
+	}
+	if (n > API_MAX_ITEMS)
+		return api_bad(e, "prompt_embeds", "has more than 4096 elements");
+	k->embeds = mem_zalloc((size_t) n * sizeof(cJSON *));
+	for (const cJSON *x = many ? v->child : v; x != NULL; x = many ? x->next : NULL)
+	{
+		if (!cJSON_IsString(x))
+			return api_bad(e, "prompt_embeds", "must be a string, or an array of strings: tensors in base64");
+		k->embeds[k->n_embeds++] = x;
+	}
+	return true;
+}
+
 static bool
 take_prompts(ApiCall *a, Completions *k, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "prompt");
 	const cJSON *v = m != NULL ? m->v : NULL;
 	bool		many = cJSON_IsArray(v) && !api_is_ids(v);
-	int			n = many ? cJSON_GetArraySize(v) : 1;
+	int			n = many ? cJSON_GetArraySize(v) : v != NULL;
 
-	if (v == NULL || (many && n == 0))
+	if (!take_embeds(a, k, e))
+		return false;
+	/* beside embeddings an empty one is none */
+	if (k->n_embeds > 0 && cJSON_IsString(v) && v->valuestring[0] == '\0')
+		n = 0;
+	if (n + k->n_embeds == 0)
 		return api_bad(e, "prompt", "must be given, and not be empty");
-	if (n > API_MAX_ITEMS)
+	if (n + k->n_embeds > API_MAX_ITEMS)
 		return api_bad(e, "prompt", "has more than 4096 elements");
-	k->prompts = mem_zalloc((size_t) n * sizeof(cJSON *));
-	for (const cJSON *x = many ? v->child : v; x != NULL; x = many ? x->next : NULL)
+	k->prompts = mem_zalloc((size_t) (n + k->n_embeds) * sizeof(cJSON *));
+	k->n_prompts = k->n_embeds;
+	for (const cJSON *x = many ? v->child : v; n > 0 && x != NULL; x = many ? x->next : NULL)
 	{
 		if (!cJSON_IsString(x) && !api_is_ids(x))
 			return bad_prompt(e);
 		k->prompts[k->n_prompts++] = x;
 	}
 	return true;
+}
+
+/* The tensor of a prompt of embeddings, as fields. */
+static bool
+put_embeds(const cJSON *v, WireOut *o, Err *e)
+{
+	Buf			bytes = {0};
+	TorchTensor t = {0};
+	bool		ok = base64_read(&bytes, v->valuestring, strlen(v->valuestring)) ||
+		api_bad(e, "prompt_embeds", "must be base64");
+
+	ok = ok && torch_tensor_read(bytes.data != NULL ? bytes.data : "", bytes.len, &t, e);
+	buf_free(&bytes);
+	/* one prompt of a batch */
+	while (ok && t.n_dims > 2 && t.dim[0] == 1)
+		memmove(t.dim, t.dim + 1, (size_t) --t.n_dims * sizeof(t.dim[0]));
+	if (ok && t.n_dims != 2)
+		ok = err_set(e, ERR_INVALID, "prompt_embeds must be a tensor of two dimensions, a row a token");
+	if (ok && t.n == 0)
+		ok = err_set(e, ERR_INVALID, "prompt_embeds must not be empty");
+	if (ok)
+	{
+		wire_put_int(o, WTAG_EMBEDS_WIDTH, t.dim[1] < INT_MAX ? (int64_t) t.dim[1] : INT_MAX);
+		wire_put_floats(o, WTAG_PROMPT_EMBEDS, t.data, t.n);
+	}
+	else if (e->cls == ERR_BAD_FILE)
+		e->cls = ERR_INVALID;
+	mem_free(t.data);
+	return ok || err_detail(e, "parameter=prompt_embeds");
 }
 
 /* max_tokens: 16 if not given; 0 with echo: the prompt alone, for which the engine makes one token all the same. */
@@ -106,9 +176,16 @@ read_logprobs(ApiCall *a, Completions *k, Err *e)
 }
 
 static bool
+no_echo(Err *e)
+{
+	err_set(e, ERR_UNSUPPORTED, "prompt_embeds have no text, and so no echo");
+	return err_detail(e, "parameter=echo");
+}
+
+static bool
 read_completions(ApiCall *a, Completions *k, Err *e)
 {
-	static const char *const refused[] = {"suffix", "prompt_embeds", NULL};
+	static const char *const refused[] = {"suffix", NULL};
 	WireOut		o = conv_out(&k->g.params);
 
 	k->special = true;
@@ -117,7 +194,7 @@ read_completions(ApiCall *a, Completions *k, Err *e)
 		api_put_parsers(a, &o);
 	return take_prompts(a, k, e) && apibody_bool(&a->body, "echo", &k->echo, e) &&
 		apibody_bool(&a->body, "add_special_tokens", &k->special, e) &&
-		apibody_refuse(&a->body, refused, e) &&
+		apibody_refuse(&a->body, refused, e) && (!k->echo || k->n_embeds == 0 || no_echo(e)) &&
 		apigen_read(a, &k->g, e) && put_max_tokens(a, k, e) && read_logprobs(a, k, e);
 }
 
@@ -136,6 +213,8 @@ ask_prompts(ApiCall *a, const Completions *k, Err *e)
 	{
 		const cJSON *v = k->prompts[p];
 
+		if (v == NULL)
+			continue;
 		if (k->echo && !cJSON_IsString(v))
 		{
 			WireOut		o = api_out(api_item(a, WK_DETOKENIZE, ROLE_TEXT, p));
@@ -201,7 +280,9 @@ ask_answers(ApiCall *a, Completions *k, Err *e)
 		WireOut		o = conv_out(&fields);
 		bool		ok = true;
 
-		if (cJSON_IsString(v))
+		if (v == NULL)
+			ok = put_embeds(k->embeds[p], &o, e);
+		else if (cJSON_IsString(v))
 		{
 			wire_put_str(&o, WTAG_PROMPT, v->valuestring, strlen(v->valuestring));
 			wire_put_int(&o, WTAG_ADD_SPECIAL, k->special);
@@ -257,6 +338,11 @@ write_prompt_ids(const ApiCall *a, const Completions *k, int p, JsonOut *j)
 	ApiReply	r;
 
 	json_key(j, "prompt_token_ids");
+	if (k->prompts[p] == NULL)
+	{
+		json_null(j);
+		return;
+	}
 	if (reply_of(a, ROLE_IDS, p, &r))
 	{
 		api_write_ids(j, &r.ids);

@@ -112,3 +112,46 @@ base64_add(Buf *out, const void *data, size_t n)
 		buf_add(out, c, sizeof(c));
 	}
 }
+
+/* 0 .. 63; -1: no digit */
+static int
+base64_digit(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+bool
+base64_read(Buf *out, const char *s, size_t n)
+{
+	if (n % 4 != 0)
+		return false;
+	buf_reserve(out, n / 4 * 3);
+	for (size_t i = 0; i < n; i += 4)
+	{
+		int			pad = i + 4 < n ? 0 : (s[i + 3] == '=') + (s[i + 3] == '=' && s[i + 2] == '=');
+		uint32_t	w = 0;
+		char		bytes[3];
+
+		for (int k = 0; k < 4; k++)
+		{
+			int			digit = k < 4 - pad ? base64_digit(s[i + (size_t) k]) : 0;
+
+			if (digit < 0)
+				return false;
+			w = w << 6 | (uint32_t) digit;
+		}
+		if (pad > 0 && (w & (pad == 1 ? 0xFF : 0xFFFF)) != 0)
+			return false;
+		bytes[0] = (char) (w >> 16);
+		bytes[1] = (char) (w >> 8);
+		bytes[2] = (char) w;
+		buf_add(out, bytes, (size_t) (3 - pad));
+	}
+	return true;
+}

@@ -103,6 +103,7 @@ api_head(EngineRequest *r, FunctionCallInfo fcinfo)
 	wire_put_int(&out, WTAG_API_AS_BODY, errors_as_body(fcinfo));
 	wire_put_str(&out, WTAG_API_UNKNOWN, unknown, strlen(unknown));
 	wire_put_int(&out, WTAG_API_TRUST_TEMPLATE, vllm_trust_request_chat_template);
+	wire_put_int(&out, WTAG_API_PROMPT_EMBEDS, vllm_enable_prompt_embeds);
 	if (vllm_tool_call_parser != NULL && vllm_tool_call_parser[0] != '\0')
 		wire_put_text(&out, WTAG_API_TOOL_PARSER, vllm_tool_call_parser, strlen(vllm_tool_call_parser));
 	if (vllm_reasoning_parser != NULL && vllm_reasoning_parser[0] != '\0')

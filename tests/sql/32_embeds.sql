@@ -48,3 +48,9 @@ SELECT pg_temp.error_of($$SELECT llm_embeds_generate(array_fill(0::real, ARRAY[6
 SELECT llm_generate('still here');
 RESET vllm.enable_prompt_embeds;
 DROP ROLE regress_embeds;
+
+-- in a body: a tensor as torch.save() writes it (tests/unit/test_api.c has good ones)
+SELECT v1_completions('{"prompt_embeds": "YWJj"}');
+SET vllm.enable_prompt_embeds = on;
+SELECT v1_completions('{"prompt_embeds": "YWJj"}');
+RESET vllm.enable_prompt_embeds;

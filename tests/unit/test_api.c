@@ -178,6 +178,8 @@ put_text(WireOut *o, WireTag tag, const char *s)
 	wire_put_str(o, tag, s, strlen(s));
 }
 
+static bool prompt_embeds;		/* are allowed */
+
 static Talk *
 call(const char *path, const char *body, bool stream, bool as_body)
 {
@@ -201,6 +203,7 @@ call(const char *path, const char *body, bool stream, bool as_body)
 	put_text(&o, WTAG_API_PATH, path);
 	put_text(&o, WTAG_API_BODY, body);
 	put_text(&o, WTAG_API_UNKNOWN, "error");
+	wire_put_int(&o, WTAG_API_PROMPT_EMBEDS, prompt_embeds);
 	put_text(&o, WTAG_API_TOOL_PARSER, "hermes");
 	put_text(&o, WTAG_API_REASONING_PARSER, "mistral");
 	wire_put_int(&o, WTAG_API_AS_BODY, as_body);
@@ -461,6 +464,100 @@ test_many(void)
 	buf_free(&b);
 }
 
+/* A tensor of tests/golden/torch_tensors.txt, in base64; the caller's. */
+static char *
+tensor(const char *name)
+{
+	FILE	   *f = fopen("tests/golden/torch_tensors.txt", "r");
+	char	   *line = mem_alloc(65536);
+	char	   *data = NULL;
+
+	while (f != NULL && data == NULL && fgets(line, 65536, f) != NULL)
+		if (strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == '\t')
+			data = mem_strndup(strrchr(line, '\t') + 1, strcspn(strrchr(line, '\t') + 1, "\n"));
+	CHECK(data != NULL, "%s is not in tests/golden/torch_tensors.txt", name);
+	if (f != NULL)
+		fclose(f);
+	mem_free(line);
+	return data != NULL ? data : mem_strdup("");
+}
+
+/* A body in which @NAME@ is that tensor; the answer has these parts, one behind the other. */
+static void
+check_embeds(const char *body, bool stream, const char *const *parts)
+{
+	Buf			b = {0};
+	Buf			out = {0};
+	const char *at;
+
+	for (const char *p = body; *p != '\0';)
+	{
+		const char *end = *p == '@' ? strchr(p + 1, '@') : NULL;
+
+		if (end == NULL)
+			buf_addc(&b, *p++);
+		else
+		{
+			char	   *name = mem_strndup(p + 1, (size_t) (end - p - 1));
+			char	   *data = tensor(name);
+
+			buf_addstr(&b, data);
+			mem_free(data);
+			mem_free(name);
+			p = end + 1;
+		}
+	}
+	answers("/v1/completions", b.data, stream, &out);
+	at = out.data;
+	for (; *parts != NULL && at != NULL; parts++)
+		at = strstr(at, *parts);
+	CHECK(at != NULL, "%s: no %s in %s", body, parts[-1], out.data);
+	buf_free(&b);
+	buf_free(&out);
+}
+
+static void
+test_embeds(void)
+{
+	static const struct
+	{
+		const char *body;
+		bool		stream;
+		const char *parts[6];
+	}			cases[] = {
+		{"{\"prompt_embeds\": \"@fake half@\"}", false, {"\"text\":\"HI YOU\"", "\"prompt_tokens\":6,", NULL}},
+		{"{\"prompt_embeds\": [\"@fake batch@\", \"@fake half@\"], \"prompt\": [\"a b\", [99]], \"n\": 2, \"temperature\": 1, \"seed\": 5}", false,
+			{"\"index\":0,\"text\":\"X Y Z #5\"", "\"index\":2,\"text\":\"HI YOU #5\"", "\"index\":4,\"text\":\"A B #5\"", "\"index\":6,\"text\":\"C #5\"", NULL}},
+		{"{\"prompt_embeds\": \"@fake half@\", \"prompt\": \"\"}", false, {"HI YOU", NULL}},
+		{"{\"prompt_embeds\": \"@fake half@\", \"return_token_ids\": true}", false, {"\"token_ids\":[256,257]", "\"prompt_token_ids\":null", NULL}},
+		{"{\"prompt_embeds\": \"@fake half@\", \"truncate_prompt_tokens\": 3}", false, {"\"YOU\"", NULL}},
+		{"{\"prompt_embeds\": [\"@fake half@\"], \"logprobs\": 1, \"stream\": true}", true, {"\"HI\"", "\" YOU\"", NULL}},
+		{"{\"prompt_embeds\": [], \"prompt\": \"a b\"}", false, {"\"A B\"", NULL}},
+		{"{\"prompt_embeds\": null}", false, {"prompt must be given", NULL}},
+		{"{\"prompt_embeds\": \"@fake half@\", \"echo\": true}", false, {"no echo", "\"param\":\"echo\"", NULL}},
+		{"{\"prompt_embeds\": \"@fake half@\", \"prompt_logprobs\": 1}", false, {"no prompt_logprobs", NULL}},
+		{"{\"prompt_embeds\": 5}", false, {"prompt_embeds must be a string", NULL}},
+		{"{\"prompt_embeds\": [\"@fake half@\", 5]}", false, {"prompt_embeds must be a string", NULL}},
+		{"{\"prompt_embeds\": \"nonsense!\"}", false, {"prompt_embeds must be base64", "\"param\":\"prompt_embeds\",\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"\"}", false, {"no archive", "\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"YWJj\"}", false, {"no archive", "\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"@fake narrow@\"}", false, {"rows of 4 numbers", "not of 3", "\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"@fake vector@\"}", false, {"two dimensions", "\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"@scalar@\"}", false, {"two dimensions", NULL}},
+		{"{\"prompt_embeds\": \"@empty@\"}", false, {"must not be empty", NULL}},
+		{"{\"prompt_embeds\": \"@fake infinite@\"}", false, {"finite numbers, got inf in row 1, column 1", "\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"@double@\"}", false, {"float32, float16 or bfloat16", NULL}},
+		{"{\"prompt_embeds\": \"@code@\"}", false, {"only dense tensors", NULL}}
+	};
+	static const char *const off[] = {"not enabled", "\"param\":\"prompt_embeds\"", NULL};
+
+	check_embeds(cases[0].body, false, off);
+	prompt_embeds = true;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_embeds(cases[i].body, cases[i].stream, cases[i].parts);
+	prompt_embeds = false;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -481,6 +578,7 @@ main(int argc, char **argv)
 		test_cancel();
 		test_errors();
 		test_many();
+		test_embeds();
 	}
 	peer_tell(&P, CONTROL_STOP "\n");
 	CHECK(peer_exit_status(&P, 5000) == 0, "exit status");

@@ -1,0 +1,30 @@
+/*
+ * torchfile.h
+ *	  One tensor, as torch.save() writes it.
+ */
+#ifndef VLLM_LOAD_TORCHFILE_H
+#define VLLM_LOAD_TORCHFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define TORCH_MAX_DIMS	8
+
+typedef struct TorchTensor
+{
+	int			n_dims;
+	size_t		dim[TORCH_MAX_DIMS];
+	size_t		n;				/* elements */
+	float	   *data;			/* [n] row-major; owned by the caller */
+} TorchTensor;
+
+/*
+ * Read a dense tensor of float32, float16 or bfloat16 from the bytes of a file.  Nothing of it is
+ * executed: what isn't such a tensor is ERR_BAD_FILE, another type of tensor ERR_UNSUPPORTED.
+ */
+bool		torch_tensor_read(const char *s, size_t n, TorchTensor *out, Err *e);
+
+#endif
