@@ -10,8 +10,10 @@
  * samples the EOS.  With ignore_eos the end's ids are not allowed, and the answer goes on
  * for as long as the grammar does.  min_tokens yields to the grammar.
  *
- * A model that thinks first: up to the ids of `after` the output is free, and no part of
- * what the grammar sees.
+ * A model that thinks first: up to the mark that ends its thoughts the output is free, and no
+ * part of what the grammar sees.  The mark is text, as for the parser that takes the thoughts off, in
+ * whatever tokens it comes; those that would go on behind it are not allowed, so the grammar begins
+ * with a token of its own.
  *
  * Forced text.  Where the grammar leaves one way to go on, the bytes up to the next choice
  * are known.  They are tokenized behind what stands before them, and appended without asking the
@@ -41,7 +43,10 @@ struct Constraint
 {
 	Constraints *cs;
 	GramMatch  *match;
-	IntVec		after;			/* free until the output ends with these; empty = from the start */
+	const char *mark;			/* free until the output has this text; NULL = from the start */
+	size_t		n_mark;
+	size_t		seen;			/* bytes of it that the output ends with */
+	bool		wide;			/* some token has the mark and goes on */
 	bool		active;
 	bool		jump;			/* what is forced may be appended */
 };
@@ -65,6 +70,8 @@ struct Constraints
 	pthread_mutex_t making;		/* guards the vocabulary until it is there */
 	GramVocab  *vocab;			/* NULL = not yet */
 	size_t		longest;		/* bytes of a token */
+	const char *mark;			/* under making: the last one asked for */
+	bool		wide;			/* ... and whether some token has it and goes on */
 	size_t		n_words;
 	uint32_t   *words;			/* [max_seqs][n_words] */
 	uint32_t   *scratch;		/* [n_words] the step thread's */
@@ -85,17 +92,66 @@ struct Constraints
 
 /* ---- sequences ---- */
 
+/* ---- the mark ---- */
+
+/* One byte more, when the output ends with so many bytes of the mark: with how many then? */
+static size_t
+mark_step(const char *mark, size_t seen, char c)
+{
+	for (size_t k = seen + 1; k > 0; k--)
+		if (mark[k - 1] == c && memcmp(mark + seen + 1 - k, mark, k - 1) == 0)
+			return k;
+	return 0;
+}
+
+/* Does the token complete the mark, and go on behind it? */
+static bool
+goes_beyond(const char *mark, size_t n_mark, size_t seen, const char *s, size_t n)
+{
+	if (n < 2 || memchr(s, mark[n_mark - 1], n - 1) == NULL)
+		return false;
+	for (size_t i = 0; i + 1 < n; i++)
+		if ((seen = mark_step(mark, seen, s[i])) == n_mark)
+			return true;
+	return false;
+}
+
+/* Has the model's vocabulary a token that goes beyond the mark by itself? */
+static bool
+mark_is_wide(Constraints *cs, const char *mark, size_t n_mark)
+{
+	bool		wide;
+
+	pthread_mutex_lock(&cs->making);
+	if (cs->mark != mark)
+	{
+		cs->mark = mark;
+		cs->wide = false;
+		for (int32_t i = 0; i < cs->n_valid && !cs->wide; i++)
+		{
+			size_t		n;
+			const char *s = tok_piece(cs->tok, i, &n);
+
+			cs->wide = goes_beyond(mark, n_mark, 0, s, n);
+		}
+	}
+	wide = cs->wide;
+	pthread_mutex_unlock(&cs->making);
+	return wide;
+}
+
 Constraint *
-constraint_new(Constraints *cs, Grammar *g, IntVec *after, bool jump)
+constraint_new(Constraints *cs, Grammar *g, const char *mark, bool jump)
 {
 	Constraint *c = mem_zalloc(sizeof(*c));
 
 	c->cs = cs;
 	c->match = gram_match_new(g, cs->vocab);
 	grammar_unref(g);
-	c->after = *after;
-	*after = (IntVec) {0};
-	c->active = c->after.len == 0;
+	c->mark = mark;
+	c->n_mark = mark != NULL ? strlen(mark) : 0;
+	c->active = mark == NULL;
+	c->wide = mark != NULL && mark_is_wide(cs, mark, c->n_mark);
 	c->jump = jump && cs->jump;
 	return c;
 }
@@ -107,8 +163,6 @@ constraint_fork(const Constraint *c)
 
 	*r = *c;
 	r->match = gram_match_fork(c->match);
-	r->after = (IntVec) {0};
-	intvec_add(&r->after, c->after.data, c->after.len);
 	return r;
 }
 
@@ -118,7 +172,6 @@ constraint_free(Constraint *c)
 	if (c == NULL)
 		return;
 	gram_match_free(c->match);
-	intvec_free(&c->after);
 	mem_free(c);
 }
 
@@ -143,15 +196,21 @@ has_id(const int32_t *ids, size_t n, int32_t id)
 	return false;
 }
 
-/* Free so far: has it ended? */
-static void
-look_for_start(Constraint *c, const Req *r)
+/* Free so far: does this token end it? */
+static bool
+free_token(Constraint *c, int32_t id, Err *e)
 {
-	size_t		n = c->after.len;
+	size_t		n;
+	const char *s = tok_piece(c->cs->tok, id, &n);
 
-	if ((size_t) req_n_output(r) >= n &&
-		memcmp(r->tokens.data + r->tokens.len - n, c->after.data, n * sizeof(int32_t)) == 0)
-		c->active = true;
+	for (size_t i = 0; i < n && !c->active; i++)
+	{
+		c->seen = mark_step(c->mark, c->seen, s[i]);
+		c->active = c->seen == c->n_mark;
+		if (c->active && i + 1 < n)
+			return err_set(e, ERR_INTERNAL, "token %d goes beyond the end of the thoughts", id);
+	}
+	return true;
 }
 
 bool
@@ -161,10 +220,7 @@ constraint_token(Constraint *c, const Req *r, OutResult *res, Err *e)
 	bool		ok;
 
 	if (!c->active)
-	{
-		look_for_start(c, r);
-		return true;
-	}
+		return free_token(c, id, e);
 	if (!gram_match_token(c->match, id, &ok, e))
 		return false;
 	/* a stop id that is no text, where the text is complete: out_ends() knows its reason */
@@ -192,6 +248,21 @@ is_empty(const uint32_t *words, size_t n)
 	return true;
 }
 
+/* Anything but what would go on behind the mark. */
+static void
+free_mask(const Constraints *cs, const Constraint *c, uint32_t *words)
+{
+	memset(words, 0, cs->n_words * sizeof(uint32_t));
+	for (int32_t i = 0; i < cs->n_valid; i++)
+	{
+		size_t		n;
+		const char *s = tok_piece(cs->tok, i, &n);
+
+		if (!goes_beyond(c->mark, c->n_mark, c->seen, s, n))
+			words[i / 32] |= 1u << (i % 32);
+	}
+}
+
 /* What the request's own ids mean for a mask of its grammar. */
 static bool
 make_mask(const Constraints *cs, const Req *r, uint32_t *words, Err *e)
@@ -199,6 +270,11 @@ make_mask(const Constraints *cs, const Req *r, uint32_t *words, Err *e)
 	Constraint *c = r->constraint;
 	const GenParams *p = &r->params;
 
+	if (!c->active)
+	{
+		free_mask(cs, c, words);
+		return true;
+	}
 	if (!gram_match_mask(c->match, words, e))
 		return false;
 	if (p->n_stop_ids > 0 && gram_match_accepting(c->match))
@@ -267,7 +343,9 @@ mask_main(void *arg)
 static bool
 has_mask(const PlanEntry *pe)
 {
-	return pe->sample && pe->r->constraint != NULL && pe->r->constraint->active;
+	const Constraint *c = pe->r->constraint;
+
+	return pe->sample && c != NULL && (c->active || c->wide || c->seen > 0);
 }
 
 void

@@ -25,10 +25,10 @@ void		constraints_free(Constraints *cs);
 bool		constraints_prepare(Constraints *cs, Err *e);
 
 /*
- * After constraints_prepare().  Takes over the reference, and the ids of *after: the output is free
- * until it ends with these.  jump: what is forced may be appended.
+ * After constraints_prepare().  Takes over the reference.  mark: the output is free until it has this text,
+ * a literal; NULL = it isn't.  jump: what is forced may be appended.
  */
-Constraint *constraint_new(Constraints *cs, Grammar *g, IntVec *after, bool jump);
+Constraint *constraint_new(Constraints *cs, Grammar *g, const char *mark, bool jump);
 Constraint *constraint_fork(const Constraint *c);
 void		constraint_free(Constraint *c); /* NULL will do */
 

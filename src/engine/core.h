@@ -168,7 +168,7 @@ typedef struct ReqSpec
 								 * prompt's tokens, of which only the number counts; NULL = none */
 	GenParams	params;			/* taken over */
 	Grammar    *grammar;		/* what the output must look like, taken over; NULL = anything.  After core_prepare_grammar() */
-	IntVec		grammar_after;	/* taken over: the output is free until it ends with these ids */
+	const char *grammar_after;	/* a literal: the output is free until it has this text; NULL = it isn't */
 	Thoughts   *thoughts;		/* of a model that thinks, taken over; NULL = nobody asks */
 	PoolSpec	pool;			/* taken over; instead of prompt and params */
 	ReqSink		sink;

@@ -282,9 +282,8 @@ core_submit(Core *c, ReqSpec *spec)
 	if (r->pooled == NULL && r->group == NULL)
 		out_begin(r, c->tok);
 	if (spec->grammar != NULL)
-		r->constraint = constraint_new(c->constraints, spec->grammar, &spec->grammar_after, may_jump(r));
+		r->constraint = constraint_new(c->constraints, spec->grammar, spec->grammar_after, may_jump(r));
 	spec->grammar = NULL;
-	intvec_free(&spec->grammar_after);
 	r->thoughts = spec->thoughts;
 	spec->thoughts = NULL;
 	atomic_fetch_add(&c->inbox->n_live, 1);

@@ -425,7 +425,6 @@ req_free(Req *r)
 {
 	genparams_free(&r->spec.params);
 	grammar_unref(r->spec.grammar);
-	intvec_free(&r->spec.grammar_after);
 	thoughts_free(r->spec.thoughts);
 	poolspec_free(&r->spec.pool);
 	intvec_free(&r->spec.prompt);

@@ -351,7 +351,6 @@ request_free(Request *r)
 		return;
 	genparams_free(&r->params);
 	structured_free(&r->structured);
-	intvec_free(&r->reasoning_end);
 	thoughts_free(r->thoughts);
 	buf_free(&r->parse.schema);
 	mem_free(r->pool.choices);
@@ -510,10 +509,7 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	spec.params = r->params;
 	spec.grammar = grammar;
 	if (!r->structured.in_reasoning)
-	{
 		spec.grammar_after = r->reasoning_end;
-		r->reasoning_end = (IntVec) {0};
-	}
 	spec.thoughts = r->thoughts;
 	r->thoughts = NULL;
 	genparams_init(&r->params);
@@ -589,7 +585,7 @@ typedef struct TextJob
 	GrammarCache *grammars;
 	Grammar    *grammar;		/* what it became */
 	Answer	   *answer;			/* takes a chat's answer apart; NULL: nothing does */
-	IntVec		after;			/* a grammar holds from behind these tokens on */
+	const char *after;			/* a grammar holds from behind this text on; NULL = from the start */
 	Thoughts   *thoughts;		/* NULL: nobody asks how long they are */
 	PoolRequest chat_pr;		/* ... whose text a template makes of messages */
 	PoolSpec	pool;			/* what it became */
@@ -604,7 +600,6 @@ chat_run(TextJob *t)
 {
 	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
 	Buf			marks = {0};
-	const char *until;
 
 	if (t->kind == WK_GENERATE && t->text != NULL && !(t->own != NULL && chat_has_template(t->own)) &&
 		t->chat->source.s == NULL && !chat_has_template(t->be->chat(in)))
@@ -620,9 +615,8 @@ chat_run(TextJob *t)
 	if (t->ok && t->kind == WK_GENERATE)
 		t->ok = parsing_of_chat(&t->c->req->parse, t->c->req->options, t->chat, t->out.data, t->out.len, t->c->req->stream,
 								&t->answer, &t->e);
-	until = t->answer != NULL && t->structured != NULL && !t->c->req->structured.in_reasoning ? answer_until(t->answer) : NULL;
-	if (t->ok && until != NULL)
-		t->ok = t->be->encode(in, until, strlen(until), 0, &t->after, &t->e);
+	if (t->answer != NULL && t->structured != NULL && !t->c->req->structured.in_reasoning)
+		t->after = answer_until(t->answer);
 	buf_free(&marks);
 }
 
@@ -659,7 +653,7 @@ thoughts_run(TextJob *t)
 	else if (budget && t->structured != NULL && r->structured.in_reasoning)
 		t->ok = budget_refused(ERR_INVALID, "can't be used with enable_in_reasoning",
 							   "Thoughts that a grammar constrains end as it says.", &t->e);
-	if (!t->ok || tag == NULL || (t->structured != NULL && t->after.len == 0))
+	if (!t->ok || tag == NULL || (t->structured != NULL && t->after == NULL))
 		return;
 	t->ok = t->be->encode(in, tag, strlen(tag), 0, &end, &t->e) &&
 		(t->answer != NULL || t->be->encode(in, reason_format_start(f), strlen(reason_format_start(f)), 0, &start, &t->e));
@@ -805,7 +799,6 @@ text_finish(TextJob *t)
 			c->answer = t->answer;
 			t->answer = NULL;
 			c->req->reasoning_end = t->after;
-			memset(&t->after, 0, sizeof(t->after));
 			c->req->thoughts = t->thoughts;
 			t->thoughts = NULL;
 			submit(c, &t->ids, t->rows, t->grammar);
@@ -821,7 +814,6 @@ text_finish(TextJob *t)
 	mem_free(t->rows);
 	grammar_unref(t->grammar);
 	answer_free(t->answer);
-	intvec_free(&t->after);
 	thoughts_free(t->thoughts);
 	poolspec_free(&t->pool);
 	intvec_free(&t->extra.ids);

@@ -45,8 +45,8 @@ typedef struct Request
 	unsigned	given;			/* GP_* */
 	GenParams	params;			/* moved out at submit */
 	StructuredSpec structured;
-	IntVec		reasoning_end;	/* ids that end the thinking of a model that begins with it; a grammar begins
-								 * behind them.  Empty = it doesn't think */
+	const char *reasoning_end;	/* a literal: ends the thoughts of a model that begins with them, and a grammar
+								 * begins behind it; NULL = it doesn't think */
 	Thoughts   *thoughts;		/* how long the model may think, until it is submitted; NULL = nobody asks */
 	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */
 	ChunkRequest chunk;			/* WK_CHUNK */

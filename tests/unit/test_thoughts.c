@@ -120,7 +120,7 @@ ask(Core *c, uint64_t id, GenParams p, Thoughts *t, Grammar *g, Rec *rec)
 
 	spec.prompt = random_prompt((uint32_t) id * 7 + 1, 10 + (int) (id % 5));
 	if (g != NULL)
-		intvec_push(&spec.grammar_after, END);
+		spec.grammar_after = "</think>";
 	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e))
 	{
 		fprintf(stderr, "core_normalize: %s\n", e.msg);
