@@ -1,6 +1,8 @@
-# Answers of SQL types: models with random weights at temperature 1.5 write values of 45 types.
+# Answers of SQL types: two models with random weights and vocabularies of
+# their own write 44 values of each of 58 types at temperature 1.5.
 #
 # - every whole answer (finish_reason stop) is cast without an error, in the real engine;
+# - PostgreSQL's json_populate_record casts it, too, and to the same value;
 # - llm_generate_as and llm_extract in one statement, with answers that are cut off as NULL.
 use strict;
 use warnings;
@@ -13,11 +15,15 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use VllmTest;
 
-my $dir = PostgreSQL::Test::Utils::tempdir_short() . '/random';
-mkdir $dir or die;
-for my $f (glob getcwd() . '/fixtures/models/qwen3_f16/*')
+my $top = PostgreSQL::Test::Utils::tempdir_short();
+my %dirs = (random => 'qwen3_f16', other => 'llama3_f32');
+for my $name (keys %dirs)
 {
-	copy($f, $dir) or die "$f: $!";
+	mkdir "$top/$name" or die;
+	for my $f (glob getcwd() . "/fixtures/models/$dirs{$name}/*")
+	{
+		copy($f, "$top/$name") or die "$f: $!";
+	}
 }
 
 my $node = PostgreSQL::Test::Cluster->new('types');
@@ -34,7 +40,7 @@ $node->safe_psql('postgres', qq{
 	ALTER DATABASE postgres SET extra_float_digits = 0});
 $node->safe_psql('postgres', qq{
 	CREATE EXTENSION vllm_pg;
-	SELECT llm_create_model('random', '$dir');
+	SELECT llm_create_model('random', '$top/random'), llm_create_model('other', '$top/other');
 	CREATE TYPE mood AS ENUM ('sad', 'ok', 'very "happy"');
 	CREATE DOMAIN pos AS int CHECK (VALUE > 0 AND VALUE < 100);
 	CREATE DOMAIN tenths AS numeric(5, 1) CHECK (VALUE >= 0.25 AND VALUE < 100);
@@ -49,33 +55,58 @@ $node->safe_psql('postgres', qq{
 	CREATE TYPE flat AS (a smallint, b varchar(5), c date, d code);
 	CREATE TYPE deep AS (f flat, l few, m mood, w words);
 	CREATE TABLE item (name varchar(8) NOT NULL, price numeric(6, 2), twice numeric GENERATED ALWAYS AS (price * 2) STORED, bits bit(5));
+	CREATE DOMAIN or_null AS int CHECK (VALUE IS NULL OR VALUE BETWEEN 3 AND 40);
+	CREATE DOMAIN row_ AS flat;
+	CREATE DOMAIN codes AS code[] CHECK (array_length(VALUE, 1) <= 2);
+	CREATE DOMAIN small AS numeric(3, 5);
+	CREATE DOMAIN hundreds AS numeric(4, -2) CHECK (VALUE > -350);
+	CREATE TYPE had AS (a int, gone text, b uuid);
+	ALTER TYPE had DROP ATTRIBUTE gone;
+	ALTER TYPE had ADD ATTRIBUTE c mood;
+	ALTER TYPE mood ADD VALUE 'glad' BEFORE 'ok';
+	ALTER TYPE mood RENAME VALUE 'sad' TO 'sorry';
+	CREATE TYPE cut AS (a char(3), b varbit(4), c time(0), d timestamp(2), e interval day to second(1), f varchar(3)[]);
 	CREATE TABLE types AS SELECT * FROM unnest(ARRAY['bool', 'smallint', 'int', 'bigint', 'oid', 'real', 'double precision', 'numeric',
 		'text', 'name', '"char"', 'date', 'time', 'timetz', 'timestamp', 'timestamptz', 'interval', 'uuid', 'bytea', 'inet', 'cidr', 'macaddr',
 		'macaddr8', 'bit varying', 'pg_lsn', 'json', 'jsonb', 'int[]', 'date[]', 'mood', 'mood[]', 'pos', 'tenths', 'below', 'level', 'either', 'code', 'seven',
-		'words', 'few', 'calm', 'int4range', 'daterange', 'numrange', 'tstzrange', 'flat', 'deep', 'item']) typ;
+		'words', 'few', 'calm', 'int4range', 'daterange', 'numrange', 'tstzrange', 'flat', 'deep', 'item', 'or_null',
+		'row_', 'row_[]', 'codes', 'small', 'hundreds', 'had', 'cut', 'int8range', 'tsrange']) typ;
 	CREATE FUNCTION error_of(typ text, instance text) RETURNS text LANGUAGE plpgsql AS \$\$
 	BEGIN
 		EXECUTE format('SELECT vllm.from_json(\$1, NULL::%s)', typ) USING instance::json;
 		RETURN NULL;
 	EXCEPTION WHEN OTHERS THEN
 		RETURN sqlstate || ' ' || sqlerrm;
+	END \$\$;
+	-- the value that PostgreSQL itself makes of it, beside ours
+	CREATE FUNCTION differs(typ text, instance text) RETURNS text LANGUAGE plpgsql AS \$\$
+	DECLARE ours text; theirs text;
+	BEGIN
+		EXECUTE format('SELECT vllm.from_json(\$1, NULL::%s)::text', typ) INTO ours USING instance::json;
+		EXECUTE format('CREATE TYPE pg_temp.wrapped AS (v %s)', typ);
+		EXECUTE 'SELECT (json_populate_record(NULL::pg_temp.wrapped, json_build_object(''v'', \$1))).v::text' INTO theirs USING instance::json;
+		DROP TYPE pg_temp.wrapped;
+		RETURN CASE WHEN ours IS DISTINCT FROM theirs THEN format('%s, not %s', ours, theirs) END;
 	END \$\$});
 
 my $types = $node->safe_psql('postgres', 'SELECT count(*) FROM types');
-cmp_ok($types, '>=', 40, "$types types");
+cmp_ok($types, '>=', 58, "$types types");
 
 # ---- whole answers, whatever the model writes ----
 
 $node->safe_psql('postgres', q{
 	CREATE TABLE answers AS SELECT typ, i, (r).text, (r).finish_reason
 	FROM (SELECT typ, i, llm_generate_full('Write: ' || typ, max_tokens => 96, temperature => 1.5, seed => i, json_schema => llm_type_schema(typ::regtype),
-		model => 'random') r FROM types, generate_series(1, 12) i) s});
+		model => CASE WHEN i % 2 = 0 THEN 'random' ELSE 'other' END) r FROM types, generate_series(1, 44) i) s});
 is($node->safe_psql('postgres', q{SELECT typ, i, text, error_of(typ, text) FROM answers WHERE finish_reason = 'stop' AND error_of(typ, text) IS NOT NULL}),
 	'', 'every whole answer is a value');
 is($node->safe_psql('postgres', q{SELECT typ, i, text FROM answers WHERE finish_reason = 'stop' AND NOT llm_grammar_accepts(llm_type_schema(typ::regtype), text)}),
 	'', '... and an instance of its schema');
+is($node->safe_psql('postgres', q{SELECT typ, i, text, differs(typ, text) FROM answers WHERE finish_reason = 'stop' AND typ NOT LIKE '%range' AND text <> 'null'
+	AND i % 3 = 0 AND differs(typ, text) IS NOT NULL}), '', '... and PostgreSQL makes the same value of it');
 my $whole = $node->safe_psql('postgres', q{SELECT count(*) FROM answers WHERE finish_reason = 'stop'});
 my $all = $node->safe_psql('postgres', q{SELECT count(*) FROM answers});
+cmp_ok($all, '>=', 2000, "$all answers");
 cmp_ok($whole, '>=', $all / 2, "$whole of $all answers are whole");
 is($node->safe_psql('postgres', q{SELECT count(*) FROM answers WHERE finish_reason NOT IN ('stop', 'length')}), '0', 'the others are cut off');
 is($node->safe_psql('postgres', q{SELECT string_agg(typ, ' ') FROM (SELECT typ FROM types EXCEPT SELECT typ FROM answers WHERE finish_reason = 'stop') s}),
