@@ -34,6 +34,8 @@ typedef struct Responses
 	int			n_parts;		/* items that are done */
 	int64_t		sequence;
 	Buf			text;			/* of the item */
+	Buf			logprobs;		/* of its tokens, with commas between */
+	size_t		n_sent;			/* bytes of these that deltas had */
 	Buf			output;			/* items that are done, with commas between */
 	bool		cut;			/* it has ended for want of tokens */
 } Responses;
@@ -47,6 +49,7 @@ drop(ApiCall *a)
 		return;
 	apigen_free(&k->g);
 	buf_free(&k->text);
+	buf_free(&k->logprobs);
 	buf_free(&k->output);
 	mem_free(k);
 }
@@ -459,8 +462,35 @@ make(ApiCall *a, Err *e)
 
 /* ---- the answer ---- */
 
+/* logprobs: elements, with commas between; NULL = none */
 static void
-write_output_text(const Responses *k, ApiText text, const ApiEntries *entries, JsonOut *j)
+write_logprobs(const char *logprobs, size_t n, JsonOut *j)
+{
+	json_key(j, "logprobs");
+	json_open(j, '[');
+	if (n > 0)
+		json_raw(j, logprobs, n);
+	json_close(j, ']');
+}
+
+/* More of an answer's tokens. */
+static void
+add_logprobs(Responses *k, const ApiEntries *entries)
+{
+	Buf			b = {0};
+	JsonOut		j = {.b = &b};
+
+	if (!k->want_logprobs || entries == NULL || entries->counts.n == 0)
+		return;
+	api_write_token_logprobs(&j, entries, (int) k->g.logprobs, k->g.as_ids);
+	if (k->logprobs.len > 0 && b.len > 2)
+		buf_addc(&k->logprobs, ',');
+	buf_add(&k->logprobs, b.data + 1, b.len - 2);
+	buf_free(&b);
+}
+
+static void
+write_output_text(ApiText text, const Buf *logprobs, JsonOut *j)
 {
 	json_open(j, '{');
 	json_key_cstr(j, "type", "output_text");
@@ -469,20 +499,13 @@ write_output_text(const Responses *k, ApiText text, const ApiEntries *entries, J
 	json_key(j, "annotations");
 	json_open(j, '[');
 	json_close(j, ']');
-	json_key(j, "logprobs");
-	if (k->want_logprobs && entries != NULL)
-		api_write_token_logprobs(j, entries, (int) k->g.logprobs, k->g.as_ids);
-	else
-	{
-		json_open(j, '[');
-		json_close(j, ']');
-	}
+	write_logprobs(logprobs->data, logprobs->len, j);
 	json_close(j, '}');
 }
 
 /* text.s NULL: the item is only beginning */
 static void
-write_message(const Responses *k, ApiText text, const ApiEntries *entries, bool cut, JsonOut *j)
+write_message(const Responses *k, ApiText text, bool cut, JsonOut *j)
 {
 	json_open(j, '{');
 	json_key_cstr(j, "id", k->message_id);
@@ -492,7 +515,7 @@ write_message(const Responses *k, ApiText text, const ApiEntries *entries, bool 
 	json_key(j, "content");
 	json_open(j, '[');
 	if (text.s != NULL)
-		write_output_text(k, text, entries, j);
+		write_output_text(text, &k->logprobs, j);
 	json_close(j, ']');
 	json_close(j, '}');
 }
@@ -638,8 +661,9 @@ finish(ApiCall *a, JsonOut *j, Err *e)
 		r = all.a[0];
 	if (r.reasoning.n > 0)
 		write_reasoning(k, r.reasoning, &items);
+	add_logprobs(k, &r.entries);
 	if (r.text.s != NULL && (r.text.n > 0 || r.tool_calls.n == 0))
-		write_message(k, r.text, &r.entries, was_cut(&r), &items);
+		write_message(k, r.text, was_cut(&r), &items);
 	write_calls(a, r.tool_calls, &items);
 	write_response(a, it, &k->output, was_cut(&r), j);
 	apianswers_free(&all);
@@ -690,6 +714,7 @@ begin_part(ApiCall *a, Part part, JsonOut *j)
 {
 	Responses  *k = a->own;
 	static const ApiText nothing = {0};
+	static const Buf none = {0};
 
 	k->part = part;
 	buf_reset(&k->text);
@@ -699,14 +724,14 @@ begin_part(ApiCall *a, Part part, JsonOut *j)
 	if (part == PART_REASONING)
 		write_reasoning(k, nothing, j);
 	else
-		write_message(k, nothing, NULL, false, j);
+		write_message(k, nothing, false, j);
 	send_event(a, j);
 	if (part == PART_REASONING)
 		return;
 	open_item_event(k, "response.content_part.added", k->message_id, j);
 	json_key_int(j, "content_index", 0);
 	json_key(j, "part");
-	write_output_text(k, (ApiText) {"", 0}, NULL, j);
+	write_output_text((ApiText) {"", 0}, &none, j);
 	send_event(a, j);
 }
 
@@ -743,25 +768,23 @@ end_part(ApiCall *a, JsonOut *j)
 	json_key(j, "text");
 	json_str(j, text.s, text.n);
 	if (k->part == PART_TEXT)
-	{
-		json_key(j, "logprobs");
-		json_open(j, '[');
-		json_close(j, ']');
-	}
+		write_logprobs(k->logprobs.data, k->logprobs.len, j);
 	send_event(a, j);
 	if (k->part == PART_TEXT)
 	{
 		open_item_event(k, "response.content_part.done", k->message_id, j);
 		json_key_int(j, "content_index", 0);
 		json_key(j, "part");
-		write_output_text(k, text, NULL, j);
+		write_output_text(text, &k->logprobs, j);
 		send_event(a, j);
-		write_message(k, text, NULL, k->cut, &out);
+		write_message(k, text, k->cut, &out);
 	}
 	else
 		write_reasoning(k, text, &out);
 	item_done(a, &item, j);
 	k->part = PART_NONE;
+	buf_reset(&k->logprobs);
+	k->n_sent = 0;
 	buf_free(&item);
 }
 
@@ -777,7 +800,9 @@ add_text(ApiCall *a, Part part, ApiText text, const ApiEntries *entries, JsonOut
 	}
 	buf_add(&k->text, text.s, text.n);
 	if (text.n == 0)
-		return;
+		return;					/* the next delta has the log-probabilities of what is held back */
+	if (part == PART_TEXT)
+		add_logprobs(k, entries);
 	open_item_event(k, part == PART_REASONING ? "response.reasoning_text.delta" : "response.output_text.delta",
 					part == PART_REASONING ? k->reasoning_id : k->message_id, j);
 	json_key_int(j, "content_index", 0);
@@ -785,14 +810,10 @@ add_text(ApiCall *a, Part part, ApiText text, const ApiEntries *entries, JsonOut
 	json_str(j, text.s, text.n);
 	if (part == PART_TEXT)
 	{
-		json_key(j, "logprobs");
-		if (k->want_logprobs)
-			api_write_token_logprobs(j, entries, (int) k->g.logprobs, k->g.as_ids);
-		else
-		{
-			json_open(j, '[');
-			json_close(j, ']');
-		}
+		size_t		comma = k->n_sent > 0 && k->logprobs.len > k->n_sent;
+
+		write_logprobs(k->logprobs.data + k->n_sent + comma, k->logprobs.len - k->n_sent - comma, j);
+		k->n_sent = k->logprobs.len;
 	}
 	send_event(a, j);
 }
@@ -842,6 +863,8 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	}
 	if (r->reasoning.n > 0)
 		add_text(a, PART_REASONING, r->reasoning, NULL, &j);
+	if (r->text.n == 0 && r->reasoning.n == 0 && k->part != PART_REASONING)
+		add_logprobs(k, &r->entries);
 	if (r->text.n > 0 || (r->finish_reason.s != NULL && k->n_parts == 0 && k->part == PART_NONE && calls == NULL))
 		add_text(a, PART_TEXT, r->text, &r->entries, &j);
 	for (const cJSON *v = calls != NULL ? calls->child : NULL; v != NULL; v = v->next)
