@@ -814,6 +814,113 @@ BEGIN ATOMIC
         allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate)).completions) AS c;
 END;
 
+CREATE FUNCTION llm_chat_full(
+    messages json,
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    prompt_logprobs int DEFAULT NULL,
+    logprob_token_ids int[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL)
+RETURNS llm_output
+AS 'MODULE_PATHNAME', 'llm_chat_full'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION llm_chat_batch(
+    conversations json[],
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    prompt_logprobs int DEFAULT NULL,
+    logprob_token_ids int[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL)
+RETURNS SETOF llm_completion
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 40
+BEGIN ATOMIC
+    SELECT s.at::int - 1, c.index, c.text, c.reasoning, c.tool_calls, c.token_ids, c.finish_reason, c.stop_reason,
+           c.cumulative_logprob, c.logprobs
+    FROM (SELECT b.at, (llm_chat_full(b.conversation, n, logprobs, prompt_logprobs, logprob_token_ids, max_tokens, temperature, top_p, top_k,
+              min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, tools,
+              chat_template, chat_template_kwargs, add_generation_prompt, continue_final_message, documents,
+              content_format, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
+              allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, tool_choice,
+              parallel_tool_calls, include_reasoning, reasoning_effort, thinking_token_budget)).completions AS answers
+          FROM unnest(conversations) WITH ORDINALITY AS b (conversation, at)) AS s, unnest(s.answers) AS c
+    ORDER BY s.at, c.index;
+END;
+
 CREATE FUNCTION llm_beams(
     prompt text,
     beam_width int,

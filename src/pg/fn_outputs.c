@@ -39,9 +39,11 @@ typedef struct Entries
 typedef struct Answer
 {
 	int			index;
-	WireField	text,
+	WireField	text,			/* .s = NULL of these: absent */
+				reasoning,
+				tool_calls,
 				ids,
-				finish_reason,	/* .s = NULL: absent */
+				finish_reason,
 				stop_reason;
 	bool		has_cum;
 	double		cum;
@@ -95,6 +97,12 @@ answer_field(Answer *a, const WireField *f)
 	{
 		case WTAG_TEXT:
 			a->text = *f;
+			break;
+		case WTAG_REASONING:
+			a->reasoning = *f;
+			break;
+		case WTAG_TOOL_CALLS:
+			a->tool_calls = *f;
 			break;
 		case WTAG_TOKEN_IDS:
 			a->ids = *f;
@@ -290,8 +298,9 @@ completion(const Answer *a, TupleDesc desc)
 
 	values[0] = Int32GetDatum(0);
 	values[1] = Int32GetDatum(a->index);
-	values[2] = PointerGetDatum(text_from_wire(a->text.s, a->text.n));
-	nulls[3] = nulls[4] = true;
+	values[2] = text_or_null(&a->text, &nulls[2]);
+	values[3] = text_or_null(&a->reasoning, &nulls[3]);
+	values[4] = text_or_null(&a->tool_calls, &nulls[4]);
 	values[5] = int_array(&a->ids);
 	values[6] = text_or_null(&a->finish_reason, &nulls[6]);
 	values[7] = text_or_null(&a->stop_reason, &nulls[7]);
@@ -401,6 +410,14 @@ void
 output_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	generate_head_with(r, fcinfo, GEN_WANT_IDS | GEN_ANSWERS);
+}
+
+/* llm_chat_full(messages json, options of an llm_output() and of an llm_chat()) */
+void
+chat_full_head(EngineRequest *r, FunctionCallInfo fcinfo)
+{
+	output_head(r, fcinfo);
+	chat_put_template(r, fcinfo);
 }
 
 void

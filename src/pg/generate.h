@@ -58,6 +58,7 @@ Datum		token_embeds_result(const Reply *reply, Oid rettype, bool *isnull);
 
 /* fn_outputs.c; their input is generate_input() */
 void		output_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		chat_full_head(EngineRequest *r, FunctionCallInfo fcinfo);
 void		beams_head(EngineRequest *r, FunctionCallInfo fcinfo);
 Datum		output_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		beams_result(const Reply *reply, Oid rettype, bool *isnull);

@@ -640,11 +640,11 @@ options_check_answers(const GenOptions *o, bool answers, bool beams)
 	static const OptId about_beams[] = {OPT_beam_width, OPT_length_penalty};
 
 	if (o->v[OPT_n].set && o->v[OPT_n].i > 1 && (!answers || beams))
-		no_room("n", "n greater than 1", "llm_completions() and llm_output() return all answers.");
+		no_room("n", "n greater than 1", "llm_completions(), llm_output() and, of chats, llm_chat_full() return all answers.");
 	for (int i = 0; i < (int) lengthof(about_tokens) && (!answers || beams); i++)
 		if (o->v[about_tokens[i]].set)
 			no_room(optdefs[about_tokens[i]].name, optdefs[about_tokens[i]].name,
-					"llm_completions() and llm_output() return log-probabilities.");
+					"llm_completions(), llm_output() and, of chats, llm_chat_full() return log-probabilities.");
 	for (int i = 0; i < (int) lengthof(about_beams) && !beams; i++)
 		if (o->v[about_beams[i]].set)
 			no_room(optdefs[about_beams[i]].name, optdefs[about_beams[i]].name, "llm_beam_search() is a beam search.");

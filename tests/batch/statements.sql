@@ -24,6 +24,7 @@ SELECT llm_generate('constant') FROM generate_series(1, 5)
 SELECT llm_generate('no table') -- inline
 SELECT id, llm_ask(body, 'system ' || grp) FROM docs
 SELECT id, llm_ask(body), llm_chat_text(json_build_array(json_build_object('role', 'user', 'content', body))) FROM docs
+SELECT id, (llm_chat_full(json_build_array(json_build_object('role', 'user', 'content', body)), n => 2, temperature => 0.5, seed => id)).completions FROM docs
 SELECT grp, llm_chat_text(llm_chat_agg('user', body ORDER BY id)) FROM docs GROUP BY grp ORDER BY grp
 SELECT id, llm_render_chat(json_build_array(json_build_object('role', 'user', 'content', body)), chat_template => '{{ messages[0].content }}') FROM docs
 SELECT id, llm_chat_text(json_build_array(json_build_object('role', 'user', 'content', body)), chat_template => '{{ raise_exception(messages[0].content) }}') FROM docs -- log: more

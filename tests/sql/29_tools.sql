@@ -103,3 +103,17 @@ UPDATE turn SET m = '{"role": "user", "content": "@say:It is sunny. </think>Take
 SELECT pg_temp.parts(llm_chat(json_agg(m ORDER BY n), tools => :'tools', chat_template => :'template')) FROM turn;
 RESET vllm.tool_call_parser;
 RESET vllm.reasoning_parser;
+-- reasoning and calls in columns of their own, of several answers and of several conversations
+SET vllm.reasoning_parser = 'deepseek_r1';
+SET vllm.tool_call_parser = 'hermes';
+SELECT c.index, c.text, c.reasoning, c.tool_calls -> 0 -> 'function' ->> 'name' AS called, c.finish_reason
+  FROM unnest((llm_chat_full(pg_temp.say('I think.</think>Hello'), n => 3, temperature => 1, seed => 5)).completions) c;
+SELECT (o.completions[1]).text IS NULL AS no_text, (o.completions[1]).reasoning, json_array_length((o.completions[1]).tool_calls) AS calls, (o.completions[1]).finish_reason,
+       (o.usage).prompt_tokens > 0 AS usage, o.prompt, o.model, cardinality((o.completions[1]).logprobs) > 0 AS logprobs
+  FROM llm_chat_full(pg_temp.say('I think.</think><tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call>'), tools => :'tools', logprobs => 1) o;
+SELECT prompt_index, index, text, reasoning, tool_calls, finish_reason FROM llm_chat_batch(ARRAY[pg_temp.say('A.</think>a'), NULL, pg_temp.say('B.</think>b')], n => 2, temperature => 1, seed => 1);
+SELECT count(*) FROM llm_chat_batch('{}');
+SELECT llm_chat(pg_temp.say('x'), params => '{"n": 2}');
+SELECT text, reasoning FROM llm_completions('@say:I think.</think>x@end');
+RESET vllm.tool_call_parser;
+RESET vllm.reasoning_parser;
