@@ -1187,21 +1187,21 @@ RETURN CASE WHEN coalesce(json_typeof(body->'error'), 'null') <> 'object' THEN 2
         WHEN 'not_found_error' THEN 404 WHEN 'overloaded_error' THEN 503 WHEN 'api_error' THEN 500 ELSE 400 END
     END;
 
-/* The text as json, NULL if it is none. */
+/* The text as json, NULL if it is none, or has escapes that are no characters. */
 CREATE FUNCTION vllm.json_or_null(line text) RETURNS json
 AS 'MODULE_PATHNAME', 'llm_json_or_null' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
-/* What is wrong with a line of a batch, as the error body; NULL = nothing. */
-CREATE FUNCTION vllm.batch_refusal(custom_id text, url text, body json, nth bigint) RETURNS json
+/* What is wrong with a line of a batch beside its body, as the error body; NULL = nothing.  problem: what is known already. */
+CREATE FUNCTION vllm.batch_refusal(custom_id text, url text, body json, nth bigint, problem text) RETURNS json
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (SELECT CASE WHEN refusal IS NOT NULL THEN
     json_build_object('error', json_build_object('message', refusal, 'type', 'BadRequestError', 'param', param, 'code', 400)) END
-FROM (SELECT CASE WHEN custom_id IS NULL THEN 'custom_id must be given'
+FROM (SELECT CASE WHEN problem IS NOT NULL THEN problem
+        WHEN custom_id IS NULL THEN 'custom_id must be given'
         WHEN nth > 1 THEN format('custom_id "%s" is used more than once', custom_id)
         WHEN url IS NULL THEN 'url must be given'
-        WHEN body IS NULL THEN 'body must be given, as a JSON object'
-        WHEN json_typeof(body) = 'object' AND body->>'stream' = 'true' THEN 'request must not be sent in stream mode' END,
-    CASE WHEN custom_id IS NULL OR nth > 1 THEN 'custom_id' WHEN url IS NULL THEN 'url' WHEN body IS NULL THEN 'body' ELSE 'stream' END)
+        WHEN body IS NULL THEN 'body must be given, as a JSON object' END,
+    CASE WHEN problem IS NOT NULL THEN NULL WHEN custom_id IS NULL OR nth > 1 THEN 'custom_id' WHEN url IS NULL THEN 'url' ELSE 'body' END)
     AS t(refusal, param));
 
 CREATE FUNCTION llm_run_batch(query text, "window" int DEFAULT NULL, OUT custom_id text, OUT status_code int, OUT response json, OUT error json)

@@ -67,17 +67,25 @@ param_of(const ApiError *e)
 	return t;
 }
 
+/* More of a message: a sentence each. */
+static void
+add_sentence(Buf *text, ApiText t)
+{
+	buf_addstr(text, text->len > 0 && text->data[text->len - 1] == '.' ? " " : ". ");
+	buf_add(text, t.s, t.n);
+}
+
+/* With the hint, and the detail where the asker is to blame and it is more than the parameter. */
 static void
 write_message(JsonOut *j, const ApiError *e)
 {
 	Buf			text = {0};
 
 	buf_add(&text, e->message.s, e->message.n);
+	if (e->detail.n > 0 && api_error_status(e) < 500 && param_of(e).s == NULL)
+		add_sentence(&text, e->detail);
 	if (e->hint.n > 0)
-	{
-		buf_addstr(&text, ". ");
-		buf_add(&text, e->hint.s, e->hint.n);
-	}
+		add_sentence(&text, e->hint);
 	json_key(j, "message");
 	json_str(j, text.data != NULL ? text.data : "", text.len);
 	buf_free(&text);

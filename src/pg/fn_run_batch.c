@@ -34,6 +34,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/plancache.h"
 
 #include "pg/compat.h"
 #include "pg/vllm_pg.h"
@@ -63,15 +64,15 @@ schema_of(FunctionCallInfo fcinfo)
 
 /*
  * SELECT n, custom_id, body of the answer FROM rows, which has the columns n, custom_id,
- * url and body; the answers come in the order of n.
+ * url, body and problem; the answers come in the order of n.
  */
 static void
 append_answers(StringInfo s, FunctionCallInfo fcinfo, const char *rows)
 {
 	appendStringInfo(s,
 					 "SELECT n, custom_id, CASE WHEN refusal IS NULL THEN %s.llm_api(url, body, 'return') ELSE refusal END AS answer "
-					 "FROM (SELECT n, custom_id, url, body, vllm.batch_refusal(custom_id, url, body, nth) AS refusal "
-					 "FROM (SELECT n, custom_id, url, body, pg_catalog.row_number() OVER (PARTITION BY custom_id ORDER BY n) AS nth "
+					 "FROM (SELECT n, custom_id, url, body, vllm.batch_refusal(custom_id, url, body, nth, problem) AS refusal "
+					 "FROM (SELECT n, custom_id, url, body, problem, pg_catalog.row_number() OVER (PARTITION BY custom_id ORDER BY n) AS nth "
 					 "FROM (%s) AS r) AS r ORDER BY n) AS r",
 					 schema_of(fcinfo), rows);
 }
@@ -119,11 +120,31 @@ take_rows(ReturnSetInfo *rsinfo, const char *sql)
 	SPI_cursor_close(portal);
 }
 
+/* What is wrong with the query is told of the query as it was given. */
+static void
+check_query(const char *query)
+{
+	SPIPlanPtr	plan = SPI_prepare(query, 0, NULL);
+	CachedPlanSource *source;
+
+	if (plan == NULL || !SPI_is_cursor_plan(plan))
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("query must be one statement that returns rows")));
+	source = linitial(SPI_plan_get_plan_sources(plan));
+	if (source->resultDesc->natts != 3)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("query must have three columns: custom_id, url and body; it has %d", source->resultDesc->natts)));
+	SPI_freeplan(plan);
+}
+
 /* llm_run_batch(query text, window int) */
 Datum
 llm_run_batch(PG_FUNCTION_ARGS)
 {
 	int			nest = NewGUCNestLevel();
+	char	   *query;
 	StringInfoData rows;
 	StringInfoData sql;
 
@@ -140,10 +161,11 @@ llm_run_batch(PG_FUNCTION_ARGS)
 					 errmsg("window must be at least 1, got %d", PG_GETARG_INT32(1))));
 		set_local("vllm.batch_window", psprintf("%d", PG_GETARG_INT32(1)));
 	}
+	query = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	initStringInfo(&rows);
 	appendStringInfo(&rows,
-					 "SELECT pg_catalog.row_number() OVER () AS n, custom_id::text, url::text, body::json FROM (%s\n) AS q(custom_id, url, body)",
-					 text_to_cstring(PG_GETARG_TEXT_PP(0)));
+					 "SELECT pg_catalog.row_number() OVER () AS n, custom_id::text, url::text, body::json, NULL::text AS problem "
+					 "FROM (%s\n) AS q(custom_id, url, body)", query);
 	initStringInfo(&sql);
 	appendStringInfoString(&sql,
 						   "SELECT custom_id, status, CASE WHEN status = 200 THEN answer END, CASE WHEN status <> 200 THEN answer->'error' END "
@@ -151,6 +173,7 @@ llm_run_batch(PG_FUNCTION_ARGS)
 	append_answers(&sql, fcinfo, rows.data);
 	appendStringInfoString(&sql, ") AS a OFFSET 0) AS a");
 	SPI_connect();
+	check_query(query);
 	take_rows((ReturnSetInfo *) fcinfo->resultinfo, sql.data);
 	SPI_finish();
 	AtEOXact_GUC(true, nest);
@@ -165,11 +188,12 @@ llm_run_batch(PG_FUNCTION_ARGS)
 /* A line is a line: no quotes, no columns. */
 #define LINE_FORMAT "(FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02', ENCODING 'UTF8')"
 
-/* url of a line that can't be sent is NULL */
 #define LINE_ROWS \
-	"SELECT n, line->>'custom_id' AS custom_id, CASE WHEN coalesce(line->>'method', 'POST') = 'POST' THEN line->>'url' END AS url, " \
-	"line->'body' AS body FROM (SELECT n, CASE WHEN json_typeof(j) = 'object' THEN j ELSE '{}'::json END AS line " \
-	"FROM (SELECT n, coalesce(vllm.json_or_null(line), '{}'::json) AS j FROM " LINES " WHERE line ~ '[^[:space:]]') AS j) AS l"
+	"SELECT n, line->>'custom_id' AS custom_id, line->>'url' AS url, line->'body' AS body, " \
+	"CASE WHEN bad THEN 'the line is not a JSON object' WHEN line->>'method' <> 'POST' THEN pg_catalog.format('method must be POST, got %s', line->'method') END AS problem " \
+	"FROM (SELECT n, CASE WHEN bad THEN '{}'::json ELSE j END AS line, bad " \
+	"FROM (SELECT n, j, coalesce(json_typeof(j), '') <> 'object' AS bad FROM (SELECT n, vllm.json_or_null(line) AS j " \
+	"FROM " LINES " WHERE line ~ '[^[:space:]]') AS j) AS j) AS l"
 
 #define OUTPUT_LINE \
 	"SELECT n, status, pg_catalog.json_build_object('id', 'vllm-' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), 'custom_id', custom_id, " \

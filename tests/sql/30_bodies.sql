@@ -254,6 +254,14 @@ SELECT count(DISTINCT custom_id), count(*) FILTER (WHERE status_code = 200)
 FROM llm_run_batch($$SELECT i, '/v1/completions', json_build_object('prompt', i::text) FROM generate_series(1, 300) i$$);
 CREATE TEMPORARY TABLE "Bodies 1" AS SELECT 'ignored' AS note, '{"prompt": "hi"}'::json AS body, '/v1/completions' AS url, 'c1' AS custom_id;
 SELECT custom_id, response->'choices'->0->>'text' FROM llm_run_batch('"Bodies 1"'::regclass);
+-- half a character in one body
+SELECT custom_id, status_code, response->'choices'->0->>'text' AS text, error->>'message' AS message
+FROM llm_run_batch($$VALUES ('a', '/v1/completions', '{"prompt": "\ud800"}'::json), ('b', '/v1/completions', '{"prompt": "b"}'), ('c', '/v1/messages', '{"messages": []}')$$);
+SELECT custom_id, status_code FROM llm_run_batch($$VALUES ('a', '/v1/completions', '{"prompt": "\ud800"}'::json)$$);
+SELECT * FROM llm_run_batch('SELECT 1');
+SELECT * FROM llm_run_batch('SELECT 1 FROM nowhere');
+SELECT * FROM llm_run_batch('SELECT 1; SELECT 2');
+SELECT * FROM llm_run_batch('');
 SELECT * FROM llm_run_batch('SELECT 1', 0);
 SELECT * FROM llm_run_batch(NULL);
 SHOW vllm.batch_window;
