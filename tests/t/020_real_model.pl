@@ -88,7 +88,8 @@ like($err, qr/invalid value for parameter "vllm.kv_cache_dtype": "int4".*must be
 # kill -9 in mid-generation: the calls fail with a hint, the next one works
 my $pid = $node->safe_psql('postgres', 'SELECT pid FROM llm_stat_engine');
 my $up = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
-@h = map { run_bg("SELECT llm_generate('Ticket: it is broken', max_tokens => 900, ignore_eos => true)") } 1 .. 4;
+# so much work that a fast machine is at it when the signal comes
+@h = map { run_bg("SELECT count(llm_generate('Ticket: it is broken ' || g, max_tokens => 900, ignore_eos => true)) FROM generate_series(1, 200) g") } 1 .. 4;
 $node->poll_query_until('postgres', 'SELECT running >= 4 FROM llm_stat_engine');
 kill 9, $pid;
 my $lost = 0;
