@@ -22,6 +22,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/hist.h"
 #include "wire/wire.h"
 
 /* The engine's end of the arena. */
@@ -93,7 +94,7 @@ struct Conv
 	bool		dirty;
 	bool		stream;			/* set by the server before submit */
 	bool		want_ids;
-	int64_t		token_us;		/* when its last token came, 0 = none yet */
+	HistState	hist;
 	Buf			last;			/* fields of the final frame, staged */
 	int			last_kind;		/* WireFrame, 0 = none; -1 = close without a frame */
 

@@ -149,6 +149,7 @@ typedef struct ReqEvent
 	const int32_t *greedy;		/* likewise: 1 = each was the likeliest */
 	int			prompt_tokens, output_tokens, cached_tokens, preemptions;	/* of all answers */
 	int			reasoning_tokens;	/* of output_tokens; -1 = nobody has counted */
+	int			longest;		/* output_tokens of the longest answer; 0: there is one answer */
 	int64_t		arrival_us, scheduled_us, first_token_us, now_us;
 } ReqEvent;
 
@@ -260,8 +261,21 @@ void		core_on_progress(Core *c, void (*fn) (void *ctx), void *ctx);
 bool		core_step(Core *c);
 bool		core_has_work(const Core *c);	/* thread-safe */
 
+#define STEP_SIZES	14			/* at most 1, 8, 16, 32 ... 16384 tokens, or more */
+/* Which of them is a step of n tokens? */
+static inline int
+step_size(int n)
+{
+	int			i = 0;
+
+	while (i < STEP_SIZES - 1 && n > (i == 0 ? 1 : 4 << i))
+		i++;
+	return i;
+}
+
 typedef struct CoreStats
 {
+	int64_t		step_sizes[STEP_SIZES]; /* how many steps were that large */
 	int64_t		steps, step_rows, step_seqs, step_us, generate_us, max_batch;
 	int64_t		requests, finished, failed, cancelled;
 	int64_t		prompt_tokens, cached_tokens, output_tokens, preemptions;

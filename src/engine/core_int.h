@@ -75,6 +75,7 @@ typedef struct Group
 	/* delivering thread */
 	int			n_told;			/* answers whose end has been told */
 	int			n_output;		/* tokens of all */
+	int			longest;		/* tokens of the longest */
 	int			n_thought;		/* ... of thoughts */
 	int			preemptions;
 	ReqFinish	finish;			/* the worst of the ends */

@@ -785,6 +785,7 @@ account(Core *c, const Plan *plan, int64_t us)
 		generating += plan->e[i].r->pooled == NULL ? plan->e[i].n : 0;
 	sched_learn(c->sched, plan->units, us);
 	st->steps++;
+	st->step_sizes[step_size(plan->n_rows)]++;
 	st->step_rows += plan->n_rows;
 	st->step_seqs += plan->n;
 	st->step_us += us;

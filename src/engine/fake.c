@@ -875,6 +875,7 @@ fake_step(Inst *in, const Settings *s)
 	int64_t		start = clock_us();
 	int			n = 0;
 	int64_t		now;
+	int64_t		rows;
 	Req		   *r;
 
 	if (s->fake_step_ms > 0)
@@ -882,6 +883,7 @@ fake_step(Inst *in, const Settings *s)
 	now = clock_us();
 	pthread_mutex_lock(&in->lock);
 	in->st.steps++;
+	rows = in->st.step_rows;
 	r = in->head;
 	while (r != NULL && n < s->fake_batch)
 	{
@@ -919,6 +921,7 @@ fake_step(Inst *in, const Settings *s)
 		r = next;
 	}
 	in->st.step_seqs += n;
+	in->st.step_sizes[step_size((int) (in->st.step_rows - rows))]++;
 	if (n > in->st.max_batch)
 		in->st.max_batch = n;
 	in->st.step_us += clock_us() - start;

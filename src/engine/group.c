@@ -86,7 +86,10 @@ group_event(Group *g, ReqEvent *ev, const Err *err)
 
 	g->n_output += ev->output_tokens - a->n_told;
 	a->n_told = ev->output_tokens;
+	if (a->n_told > g->longest)
+		g->longest = a->n_told;
 	ev->output_tokens = g->n_output;
+	ev->longest = g->longest;
 	if (ev->reasoning_tokens >= 0)
 	{
 		g->n_thought += ev->reasoning_tokens - a->n_thought;

@@ -64,21 +64,39 @@ finished(EntryCounters *n, const ReqEvent *ev)
 	observe(n, WH_PREFILL, first - scheduled);
 	observe(n, WH_DECODE, ev->now_us - first);
 	observe(n, WH_GENERATION, ev->output_tokens);
+	observe(n, WH_LONGEST, ev->longest > 0 ? ev->longest : ev->output_tokens);
 	if (ev->output_tokens > 1)
 		observe(n, WH_TPOT, (ev->now_us - first) / (ev->output_tokens - 1));
 }
 
-void
-hist_event(EntryCounters *n, const ReqEvent *ev, int64_t *last_us)
+/* Tokens, when they come: a request may take minutes. */
+static void
+tokens(EntryCounters *n, const ReqEvent *ev, HistState *s)
 {
+	if (!s->prefilled && (ev->n_ids > 0 || finish_name(ev->finish) != NULL))
+	{
+		s->prefilled = true;
+		atomic_fetch_add_explicit(&n->prefilled_tokens, ev->prompt_tokens, memory_order_relaxed);
+	}
+	if (ev->output_tokens > s->output_tokens)
+	{
+		atomic_fetch_add_explicit(&n->generated_tokens, ev->output_tokens - s->output_tokens, memory_order_relaxed);
+		s->output_tokens = ev->output_tokens;
+	}
+}
+
+void
+hist_event(EntryCounters *n, const ReqEvent *ev, HistState *s)
+{
+	tokens(n, ev, s);
 	/* of several answers to one prompt the first tells the pace */
 	if (ev->n_ids > 0 && ev->index == 0)
 	{
-		if (*last_us == 0)
+		if (s->last_us == 0)
 			observe(n, WH_TTFT, (ev->first_token_us > 0 ? ev->first_token_us : ev->now_us) - ev->arrival_us);
 		else
-			observe(n, WH_ITL, ev->now_us - *last_us);
-		*last_us = ev->now_us;
+			observe(n, WH_ITL, ev->now_us - s->last_us);
+		s->last_us = ev->now_us;
 	}
 	if (ev->finish == FIN_NONE)
 		return;

@@ -8,9 +8,17 @@
 #include "engine/core.h"
 #include "engine/stats.h"
 
+/* What is known of a request; 0 at first. */
+typedef struct HistState
+{
+	int64_t		last_us;		/* when its last token came */
+	int			output_tokens;	/* that have been counted */
+	bool		prefilled;		/* so has its prompt */
+} HistState;
+
 /* A request has been accepted. */
 void		hist_submit(EntryCounters *n, const GenParams *p);
-/* An event of it; *last_us: of its last token, 0 at first. */
-void		hist_event(EntryCounters *n, const ReqEvent *ev, int64_t *last_us);
+/* An event of it. */
+void		hist_event(EntryCounters *n, const ReqEvent *ev, HistState *s);
 
 #endif

@@ -156,7 +156,7 @@ request_sink(void *ctx, Req *r, const ReqEvent *ev)
 	bool		active = conv_live(c, &v);
 
 	(void) r;
-	hist_event(entry_counters(c->entry), ev, &c->token_us);
+	hist_event(entry_counters(c->entry), ev, &c->hist);
 	if (c->replies != NULL)
 	{
 		if (active)

@@ -161,14 +161,23 @@ total(Stats *s, CoreStats *t)
 	t->cancelled += s->early_cancelled;
 }
 
+/* Steps are counted by the instance. */
+static void
+fill_steps(WireHist *to, const CoreStats *cs)
+{
+	_Static_assert(STEP_SIZES <= WIRE_HIST_BUCKETS, "no room");
+	memcpy(to->count, cs->step_sizes, sizeof(cs->step_sizes));
+	to->sum = cs->step_rows;
+}
+
 static void
 fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 {
+	CoreStats	cs;
+
 	*to = r->m;
 	if (r->inst != NULL)
 	{
-		CoreStats	cs;
-
 		s->be->stats(r->inst, &cs);
 		to->kv_blocks_total = cs.kv_blocks_total;
 		to->kv_blocks_used = cs.kv_blocks_used;
@@ -180,6 +189,8 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 	to->prompt_tokens = atomic_load(&r->counters->prompt_tokens);
 	to->output_tokens = atomic_load(&r->counters->output_tokens);
 	to->preemptions = atomic_load(&r->counters->preemptions);
+	to->prefilled_tokens = atomic_load_explicit(&r->counters->prefilled_tokens, memory_order_relaxed);
+	to->generated_tokens = atomic_load_explicit(&r->counters->generated_tokens, memory_order_relaxed);
 	for (int i = 0; i < WIRE_N_ENDS; i++)
 		to->ended[i] = atomic_load_explicit(&r->counters->ended[i], memory_order_relaxed);
 	for (int i = 0; i < WIRE_N_HISTS; i++)
@@ -190,6 +201,8 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 			to->hist[i].count[b] = atomic_load_explicit(&h->count[b], memory_order_relaxed);
 		to->hist[i].sum = atomic_load_explicit(&h->sum, memory_order_relaxed);
 	}
+	if (r->inst != NULL)
+		fill_steps(&to->hist[WH_ITERATION], &cs);
 }
 
 void

@@ -90,8 +90,8 @@ static const Figure figures[] = {
 	{"vllm:num_requests_running", "gauge", offsetof(WireModelStat, running), "Requests in steps."},
 	{"vllm:num_requests_waiting", "gauge", offsetof(WireModelStat, waiting), "Requests that wait for a place in a step."},
 	{"vllm:num_preemptions_total", "counter", offsetof(WireModelStat, preemptions), "Requests that gave their KV blocks back and were computed again."},
-	{"vllm:prompt_tokens_total", "counter", offsetof(WireModelStat, prompt_tokens), "Tokens of prompts, of requests that have ended."},
-	{"vllm:generation_tokens_total", "counter", offsetof(WireModelStat, output_tokens), "Tokens generated, of requests that have ended."},
+	{"vllm:prompt_tokens_total", "counter", offsetof(WireModelStat, prefilled_tokens), "Tokens of prompts, when they have been computed."},
+	{"vllm:generation_tokens_total", "counter", offsetof(WireModelStat, generated_tokens), "Tokens of answers, as they come."},
 	{"vllm_pg:requests_total", "counter", offsetof(WireModelStat, requests), "Requests that have come."},
 };
 

@@ -387,7 +387,11 @@ static const double bucket_bounds[][WIRE_HIST_BUCKETS] = {
 #define WB_REQUEST	2
 	{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680},
 #define WB_COUNT	3
-	{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000}
+	{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000},
+#define WB_FEW		4
+	{1, 2, 5, 10, 20},
+#define WB_STEP		5
+	{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 };
 
 static const struct
@@ -426,7 +430,7 @@ wire_hist_text(WireHistId id)
 bool
 wire_hist_is_time(WireHistId id)
 {
-	return hists[id].buckets != WB_COUNT;
+	return hists[id].buckets < WB_COUNT;
 }
 
 int

@@ -199,7 +199,8 @@ typedef struct WireModelStat
 	int32_t		shared_with;	/* index of the entry whose weights it uses, -1 */
 	int64_t		kv_blocks_total, kv_blocks_used, kv_bytes;
 	int64_t		running, waiting;
-	int64_t		requests, prompt_tokens, output_tokens, preemptions;
+	int64_t		requests, prompt_tokens, output_tokens, preemptions;	/* tokens: of requests that have ended */
+	int64_t		prefilled_tokens, generated_tokens;	/* as they come; these never go down */
 	int64_t		ended[WIRE_N_ENDS];
 	WireHist	hist[WIRE_N_HISTS];
 } WireModelStat;

@@ -50,6 +50,41 @@ sub door_pid
 	return (all_doors())[0] // 0;
 }
 
+# what is wrong with a text of the exposition format 0.0.4; '' = nothing
+sub bad_metrics
+{
+	my ($text) = @_;
+	my (%type, %seen, %bucket);
+
+	return 'no line end' if $text !~ /\n\z/;
+	for my $line (split /\n/, $text)
+	{
+		next if $line =~ /^# HELP [a-zA-Z_:][a-zA-Z0-9_:]* \S/;
+		if ($line =~ /^# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge|histogram)$/)
+		{
+			return "twice: $line" if $type{$1}++;
+			$type{$1} = $2;
+			next;
+		}
+		my ($name, $labels, $value) = $line =~ /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\]|\\[\\"n])*",?)*)\})? (\d+(?:\.\d+)?(?:e[-+]?\d+)?)$/
+		  or return "no sample: $line";
+		$labels //= '';
+		return "twice: $line" if $seen{"$name $labels"}++;
+		(my $family = $name) =~ s/_(bucket|sum|count)$// if !$type{$name};
+		$family //= $name;
+		return "no type: $line" if !$type{$family};
+		return "a counter must end in _total: $line" if $type{$family} eq 'counter' && $family !~ /_total$/;
+		if ($type{$family} eq 'histogram' && $name =~ /_bucket$/)
+		{
+			(my $of = $labels) =~ s/,le="([^"]*)"$// or return "no bound: $line";
+			return "a bucket has less than the one before: $line" if $value < ($bucket{"$family $of"} // 0);
+			$bucket{"$family $of"} = $value;
+		}
+		return "not the last bucket: $line" if $name =~ /_count$/ && $bucket{"$family $labels"} != $value;
+	}
+	return keys %type > 20 ? '' : 'too few';
+}
+
 SKIP:
 {
 	my $program = "$ENV{VLLM_PG_LIBDIR}/vllm_pg_http";
@@ -250,8 +285,18 @@ SKIP:
 	scalar <$_> for @streams;
 	is($http->get("$base/load")->{content}, '{"server_load":2}', '/load counts requests');
 	like($http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content}, qr/^http_requests_in_progress 2$/m, 'likewise /metrics');
+	my $text = sub { $http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content} };
+	my $generated = sub { ($text->() =~ /^vllm:generation_tokens_total\{[^}]*model_name="tickets-2m"\} (\d+)$/m)[0] };
+	my $tokens = $generated->();
+	ok(until_true(sub { $generated->() > $tokens + 5 }, 10), 'tokens are counted as they come');
 	close $_ for @streams;
 	ok(until_true(sub { $http->get("$base/load")->{content} eq '{"server_load":0}' }), 'until they end');
+
+	$node->safe_psql('door', q{SELECT llm_create_model(E'a "quoted" \\\\ name', '/fake/quoted'); SELECT llm_generate('x', model => E'a "quoted" \\\\ name')});
+	my $metrics = $text->();
+	is(bad_metrics($metrics), '', 'metrics are as Prometheus has them');
+	like($metrics, qr/^vllm:request_success_total\{engine="0",model_name="a \\"quoted\\" \\\\ name",finished_reason="stop"\} 1$/m, 'names are escaped');
+	is(($metrics =~ /^vllm:iteration_tokens_total_count\{engine="0",model_name="a [^}]*\} (\d+)$/m)[0], 1, 'steps are counted by their tokens');
 
 	# ---- fewer connections than are allowed ----
 

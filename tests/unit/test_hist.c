@@ -41,16 +41,29 @@ test_buckets(void)
 	}
 }
 
+/* The core counts steps in the same buckets. */
+static void
+test_steps(void)
+{
+	int			n;
+
+	(void) wire_hist_bounds(WH_ITERATION, &n);
+	CHECK(n == STEP_SIZES - 1, "%d bounds", n);
+	for (int i = 0; i < 20000; i++)
+		CHECK(step_size(i) == wire_hist_bucket(WH_ITERATION, i), "a step of %d tokens", i);
+}
+
 static void
 test_events(void)
 {
 	static EntryCounters n;
 	int32_t		ids[2] = {7, 8};
-	int64_t		last = 0;
+	HistState	last = {0};
 	ReqEvent	ev = {.ids = ids,.n_ids = 1,.prompt_tokens = 5,.output_tokens = 1,
 	.arrival_us = 1000000,.scheduled_us = 1400000,.first_token_us = 2000000,.now_us = 2000000};
 
 	hist_event(&n, &ev, &last);
+	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 1, "tokens count as they come");
 	CHECK(count(&n, WH_TTFT) == 1 && n.hist[WH_TTFT].sum == 1000000 && count(&n, WH_ITL) == 0, "the first token");
 	/* two tokens in one event, another answer's token, then the end without one */
 	ev.n_ids = 2;
@@ -61,7 +74,7 @@ test_events(void)
 	ev.index = 1;
 	ev.now_us = 2070000;
 	hist_event(&n, &ev, &last);
-	CHECK(count(&n, WH_ITL) == 1 && last == 2060000, "another answer");
+	CHECK(count(&n, WH_ITL) == 1 && last.last_us == 2060000, "another answer");
 	CHECK(count(&n, WH_E2E) == 0 && n.ended[WE_STOP] == 0, "not ended");
 	ev.index = 0;
 	ev.n_ids = 0;
@@ -72,12 +85,17 @@ test_events(void)
 	CHECK(n.hist[WH_QUEUE].sum == 400000 && n.hist[WH_PREFILL].sum == 600000 && n.hist[WH_DECODE].sum == 1000000 &&
 		  n.hist[WH_INFERENCE].sum == 1600000, "its parts");
 	CHECK(n.hist[WH_PROMPT].sum == 5 && n.hist[WH_GENERATION].sum == 3 && n.hist[WH_TPOT].sum == 500000, "tokens");
+	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 3 && n.hist[WH_LONGEST].sum == 3, "tokens: %lld", (long long) n.generated_tokens);
 	/* a pooled one, one that never came to a step, one that failed */
 	ev = (ReqEvent) {.finish = FIN_STOP,.prompt_tokens = 4,.arrival_us = 5,.now_us = 10};
+	last = (HistState) {0};
 	hist_event(&n, &ev, &last);
 	CHECK(count(&n, WH_PROMPT) == 2 && count(&n, WH_GENERATION) == 1 && count(&n, WH_DECODE) == 1, "pooled");
+	CHECK(n.prefilled_tokens == 9 && n.generated_tokens == 3, "its tokens");
 	ev.finish = FIN_ERROR;
+	last = (HistState) {0};
 	hist_event(&n, &ev, &last);
+	CHECK(n.prefilled_tokens == 9, "what fails before it was computed");
 	ev.finish = FIN_ABORT;
 	hist_event(&n, &ev, &last);
 	CHECK(n.ended[WE_ERROR] == 1 && n.ended[WE_ABORT] == 1 && count(&n, WH_E2E) == 2, "what fails has no times");
@@ -91,6 +109,7 @@ int
 main(void)
 {
 	test_buckets();
+	test_steps();
 	test_events();
 	return check_done("test_hist");
 }
