@@ -716,6 +716,9 @@ text_run(Job *j)
 	TextJob    *t = (TextJob *) j;
 	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
 
+	/* nobody waits any more for what stood in the queue; others do, behind it */
+	if (!conv_is_active(t->c))
+		return;
 	if (t->kind == WK_TOKENIZE)
 	{
 		ModelFacts	f;

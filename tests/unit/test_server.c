@@ -335,6 +335,49 @@ test_cancel(void)
 	ends("cancels");
 }
 
+static Talk *
+generate_regex(const char *prompt, const char *regex)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	put_model(&o, "m", "/fake/m");
+	put_text(&o, WTAG_PROMPT, prompt);
+	put_text(&o, WTAG_REGEX, regex);
+	wire_put_int(&o, WTAG_MAX_TOKENS, 100);
+	wire_put_num(&o, WTAG_TEMPERATURE, 0);
+	t = talk_begin(&P, WK_GENERATE, &b);
+	buf_free(&b);
+	return t;
+}
+
+/* Who has gone needs no grammar: the next one doesn't wait for those of twelve who have. */
+static void
+test_cancelled_grammars(void)
+{
+	Talk	   *t[12];
+	char		regex[16];
+	int64_t		before;
+
+	for (int i = 0; i < 12; i++)
+	{
+		snprintf(regex, sizeof(regex), "a{%d}", i + 1);
+		t[i] = generate_regex("@encode:500 and some more words", regex);
+	}
+	usleep(20000);
+	for (int i = 0; i < 12; i++)
+	{
+		talk_cancel(t[i]);
+		CHECK(talk_wait_closed(t[i], 2000), "cancelled while its grammar waits");
+		talk_free(t[i]);
+	}
+	before = clock_ns();
+	CHECK(strcmp(answer(generate_regex("b", "b+")), "b") == 0, "an answer");
+	CHECK(clock_ns() - before < INT64_C(2000000000), "after %lld ms", (long long) (clock_ns() - before) / 1000000);
+	ends("cancelled grammars");
+}
+
 /* Cancelled slots are claimed again at once; late events must not reach the new owner. */
 static void
 test_reuse(void)
@@ -616,6 +659,7 @@ main(int argc, char **argv)
 	test_big();
 	test_slow_reader();
 	test_cancel();
+	test_cancelled_grammars();
 	test_reuse();
 	test_turnover();
 	test_many();
