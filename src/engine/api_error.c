@@ -62,7 +62,7 @@ param_of(const ApiError *e)
 	if (at == NULL)
 		return t;
 	t.s = at + strlen(key);
-	while (t.s + t.n < e->detail.s + e->detail.n && strchr(" ,;\n", t.s[t.n]) == NULL)
+	while (t.s + t.n < e->detail.s + e->detail.n && strchr(" ,;:\n", t.s[t.n]) == NULL)
 		t.n++;
 	return t;
 }

@@ -705,9 +705,15 @@ grammar_run(TextJob *t)
 static void
 structured_run(TextJob *t)
 {
-	if (t->ok && t->structured != NULL)
-		t->ok = t->be->prepare_grammar(loaded_inst(t->pin), &t->e) &&
-			(t->grammar = grammar_cache_get(t->grammars, t->structured, &t->e)) != NULL;
+	if (!t->ok || t->structured == NULL)
+		return;
+	t->ok = t->be->prepare_grammar(loaded_inst(t->pin), &t->e);
+	if (!t->ok)
+		return;
+	t->grammar = grammar_cache_get(t->grammars, t->structured, &t->e);
+	t->ok = t->grammar != NULL;
+	if (!t->ok)
+		structured_blame(&t->c->req->structured, &t->e);
 }
 
 static void

@@ -195,7 +195,7 @@ take(StructuredSpec *s, const char **name, const char *param, GramKind kind, Jso
 		err_set(e, ERR_INVALID, "you can only use one kind of structured output, but %s and %s are given", *name, param);
 		return err_detail(e, "parameter=%s", param);
 	}
-	*name = param;
+	*name = s->param = param;
 	s->given = true;
 	s->gram.kind = kind;
 	s->gram.text = text.s;
@@ -373,4 +373,20 @@ structured_check(StructuredSpec *s, Err *e)
 		s->gram.n_choices = s->n_choices;
 	}
 	return true;
+}
+
+void
+structured_blame(const StructuredSpec *s, Err *e)
+{
+	char		detail[sizeof(e->detail)];
+
+	if (e->cls != ERR_INVALID && e->cls != ERR_UNSUPPORTED && e->cls != ERR_TOO_LONG)
+		return;
+	memcpy(detail, e->detail, sizeof(detail));
+	if (strncmp(detail, "parameter=", 10) != 0)
+		err_detail(e, "parameter=%s%s%.400s", s->param, detail[0] != '\0' ? ": " : "", detail);
+	if (e->hint[0] == '\0' && e->cls == ERR_UNSUPPORTED)
+		err_hint(e, "Leave it out, and check the answers for it.");
+	else if (e->hint[0] == '\0' && e->cls == ERR_TOO_LONG)
+		err_hint(e, "Make it simpler, or allow more than is wanted and check the answers.");
 }

@@ -29,6 +29,7 @@ typedef struct StructuredSpec
 
 	/* structured_check() */
 	bool		given;			/* gram holds */
+	const char *param;			/* ... by this parameter */
 	bool		in_reasoning;	/* from the first token on, even if the model thinks first */
 	GramSpec	gram;
 	char	  **owned;			/* texts that gram points to */
@@ -40,6 +41,8 @@ bool		structured_field(StructuredSpec *s, const WireField *f, bool *known, Err *
 /* All fields are in: which kind is it?  ERR_INVALID with parameter=. */
 bool		structured_check(StructuredSpec *s, Err *e);
 void		structured_free(StructuredSpec *s);
+/* There is no grammar, for *e: say of which parameter, and what can be done. */
+void		structured_blame(const StructuredSpec *s, Err *e);
 
 /*
  * Grammars by what they were made of, and the errors of those that could not be made;

@@ -654,7 +654,10 @@ cfg_finish(Cfg *c, CfgNode root, Err *e)
 
 	if (!cfg_finish_any(c, root, &empty, e))
 		return false;
-	return !empty || err_set(e, ERR_INVALID, "grammar does not match any text");
+	if (!empty)
+		return true;
+	err_set(e, ERR_INVALID, "grammar does not match any text");
+	return err_hint(e, "Look for parts that contradict each other, or rules that never end.");
 }
 
 /* ---- transitions ---- */

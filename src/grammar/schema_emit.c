@@ -352,6 +352,18 @@ schema_node(Builder *b, Goal *g)
 /* ---- the whole ---- */
 
 static bool
+is_space(Re *re, ReNode x)
+{
+	static const char all[] = "[ \\t\\n\\r]*";
+	ReSyntax	syntax = {.mode = RE_RAW};
+	ReNode		space = RE_NONE;
+	Err			e = {0};
+
+	re_parse(re, all, strlen(all), &syntax, &space, &e);
+	return !re_live(re, re_and(re, x, re_not(re, space)));
+}
+
+static bool
 setup(Builder *b, const GramOptions *o)
 {
 	ReSyntax	syntax = {.mode = RE_RAW};
@@ -362,6 +374,12 @@ setup(Builder *b, const GramOptions *o)
 		b->space = RE_EMPTY;
 	else if (!re_parse(b->re, space, strlen(space), &syntax, &b->space, b->e))
 		return false;
+	if (o->whitespace_pattern != NULL && !is_space(b->re, b->space))
+	{
+		err_set(b->e, ERR_INVALID, "whitespace_pattern must match nothing but white space");
+		err_detail(b->e, "parameter=structured_outputs.whitespace_pattern");
+		return err_hint(b->e, "JSON has spaces, tabs, newlines and carriage returns: [ \\t\\n\\r]*");
+	}
 	b->mode = o->validate ? RE_JSON : RE_JSON_USUAL;
 	b->any_string = re_any_text(b->re, b->mode);
 	b->after_colon = b->space;

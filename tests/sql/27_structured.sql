@@ -44,7 +44,7 @@ SELECT llm_generate('{"b": 1}', json_schema => '{"type": "object"}') AS closed,
 SELECT llm_generate('{"b":1}', json_schema => '{"type": "object", "additionalProperties": true}', params => '{"structured_outputs": {"disable_additional_properties": true}}') AS closed;
 SELECT llm_generate('[ 1]', json_schema => '{"type": "array"}') AS space,
 	llm_generate('[ 1]', json_schema => '{"type": "array"}', params => '{"structured_outputs": {"disable_any_whitespace": true}}') AS none,
-	llm_generate('[__1]', json_schema => '{"type": "array"}', params => '{"structured_outputs": {"whitespace_pattern": "_*"}}') AS own;
+	llm_generate('[   1]', json_schema => '{"type": "array"}', params => '{"structured_outputs": {"whitespace_pattern": " {0,3}"}}') AS own;
 SET vllm.default_params = '{"regex": "[0-9]"}';
 SELECT llm_generate('7'), llm_generate('x'), llm_generate('7', choice => '{a}') AS this_one, llm_generate('7', params => '{"response_format": {"type": "text"}}') AS none;
 RESET vllm.default_params;
@@ -72,6 +72,8 @@ SELECT o, struct_fails(format('SELECT llm_generate(''x'', %s)', o)) FROM (VALUES
 	('params => ''{"structured_outputs": []}'''),
 	('params => ''{"response_format": {"type": "xml"}}'''),
 	('choice => ''{}'''), ('choice => ''{""}'''), ('regex => '''''), ('grammar => '' '''), ('json_schema => ''[]'''),
+	('json_schema => ''{}'', params => ''{"structured_outputs": {"whitespace_pattern": "_*"}}'''),
+	('json_schema => ''{"properties": {"a": false}, "required": ["a"], "type": "object"}'''),
 	('regex => ''(a'''), ('regex => ''a(?!b)'''), ('regex => ''(a)\1'''),
 	('grammar => ''root ::= nothing'''),
 	('json_schema => ''{"type": "strange"}'''), ('json_schema => ''{"type": "array", "uniqueItems": true}'''),
