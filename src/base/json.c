@@ -110,12 +110,11 @@ json_members(JsonMembers *m, const char *s, size_t n)
 	return skip_char(m, '{');
 }
 
-int
-json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value)
+/* Up to the next one, behind its comma; 0: there is none, and nothing stands behind the end. */
+static int
+next_item(JsonMembers *m, char end)
 {
-	const char *at;
-
-	if (skip_char(m, '}'))
+	if (skip_char(m, end))
 	{
 		skip_space(m);
 		return m->p == m->end ? 0 : -1;
@@ -124,16 +123,48 @@ json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value)
 		return -1;
 	m->first = false;
 	skip_space(m);
-	at = m->p;
+	return 1;
+}
+
+static bool
+take_value(JsonMembers *m, JsonSpan *value)
+{
+	const char *at = m->p;
+
+	if (!skip_value(m))
+		return false;
+	*value = (JsonSpan) {at, (size_t) (m->p - at)};
+	return true;
+}
+
+int
+json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value)
+{
+	int			got = next_item(m, '}');
+	const char *at = m->p;
+
+	if (got < 1)
+		return got;
 	if (at >= m->end || *at != '"' || !skip_string(m))
 		return -1;
 	*key = (JsonSpan) {at + 1, (size_t) (m->p - at) - 2};
 	if (!skip_char(m, ':'))
 		return -1;
 	skip_space(m);
-	at = m->p;
-	if (!skip_value(m))
-		return -1;
-	*value = (JsonSpan) {at, (size_t) (m->p - at)};
-	return 1;
+	return take_value(m, value) ? 1 : -1;
+}
+
+bool
+json_elements(JsonMembers *m, const char *s, size_t n)
+{
+	*m = (JsonMembers) {s, s + n, true};
+	return skip_char(m, '[');
+}
+
+int
+json_element(JsonMembers *m, JsonSpan *value)
+{
+	int			got = next_item(m, ']');
+
+	return got < 1 ? got : take_value(m, value) ? 1 : -1;
 }

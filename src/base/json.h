@@ -25,7 +25,7 @@ typedef struct JsonSpan
 	size_t		n;
 } JsonSpan;
 
-/* Where the reading of an object stands. */
+/* Where the reading of an object, or an array, stands. */
 typedef struct JsonMembers
 {
 	const char *p;
@@ -41,5 +41,8 @@ bool		json_members(JsonMembers *m, const char *s, size_t n);
  * looked at but for where it ends.
  */
 int			json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value);
+/* The same of an array's elements. */
+bool		json_elements(JsonMembers *m, const char *s, size_t n);
+int			json_element(JsonMembers *m, JsonSpan *value);
 
 #endif

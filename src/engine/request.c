@@ -302,6 +302,7 @@ check_calls(Request *r, Err *e)
 	if (r->structured.schema.s != NULL)
 		return params_bad(e, "tool_choice", "can't require a tool's call and json_schema at once");
 	r->structured.schema = (JsonSpan) {r->parse.schema.data, r->parse.schema.len};
+	r->structured.schema_name = "tool_choice";
 	return true;
 }
 

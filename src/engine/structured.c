@@ -355,11 +355,12 @@ bool
 structured_check(StructuredSpec *s, Err *e)
 {
 	const char *name = NULL;
+	const char *schema_name = s->schema_name != NULL ? s->schema_name : "json_schema";
 	JsonSpan	schema = {0};
 
 	s->gram.opt.strict = true;
 	if ((s->schema.s != NULL && (!json_value(s, "json_schema", s->schema, &schema, e) ||
-								 !take(s, &name, "json_schema", GRAM_JSON_SCHEMA, schema, e))) ||
+								 !take(s, &name, schema_name, GRAM_JSON_SCHEMA, schema, e))) ||
 		(s->regex.s != NULL && !take(s, &name, "regex", GRAM_REGEX, s->regex, e)) ||
 		(s->n_choices > 0 && !take(s, &name, "choice", GRAM_CHOICE, (JsonSpan) {0}, e)) ||
 		(s->grammar.s != NULL && !take(s, &name, "grammar", GRAM_GRAMMAR, s->grammar, e)) ||

@@ -18,6 +18,7 @@
 typedef struct StructuredSpec
 {
 	JsonSpan	schema;			/* .s = NULL: not given */
+	const char *schema_name;	/* what gave it, for errors; NULL = json_schema */
 	JsonSpan	regex;
 	JsonSpan	grammar;
 	JsonSpan	outputs;		/* structured_outputs: a JSON object */

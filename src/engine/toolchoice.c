@@ -2,12 +2,18 @@
  * toolchoice.c
  *	  The JSON schema of calls that must be made (toolchoice.h).
  *
+ * A tool's parameters stand in it as they were written, with all digits.  Where they have
+ * references they get an "$id", so that "#" is the tool's own schema there, too, and not
+ * the list's.
+ *
  * Tested by tests/unit/test_answer.c, tests/sql/29_tools.sql.
  */
 #include "engine/toolchoice.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
+
+#include "base/json.h"
 
 static bool
 bad(Err *e, const char *param, const char *what, const char *value)
@@ -16,156 +22,160 @@ bad(Err *e, const char *param, const char *what, const char *value)
 	return err_detail(e, "parameter=%s", param);
 }
 
-/* Move definitions to *defs. */
+/* ---- are they right? ---- */
+
+/* A tool's definitions join those of the others. */
 static bool
-hoist(cJSON *schema, const char *key, cJSON *defs, Err *e)
+join_definitions(const cJSON *params, const char *key, cJSON *all, Err *e)
 {
-	cJSON	   *own = cJSON_DetachItemFromObjectCaseSensitive(schema, key);
-	bool		ok = true;
+	const cJSON *d;
 
-	while (ok && cJSON_IsObject(own) && own->child != NULL)
+	cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(params, key))
 	{
-		cJSON	   *d = cJSON_DetachItemViaPointer(own, own->child);
-		const cJSON *there = cJSON_GetObjectItemCaseSensitive(defs, d->string);
+		const cJSON *there = d->string != NULL ? cJSON_GetObjectItemCaseSensitive(all, d->string) : NULL;
 
-		if (there == NULL)
-			cJSON_AddItemToObject(defs, d->string, d);
-		else
-		{
-			ok = cJSON_Compare(there, d, true) || bad(e, "tools", "tools define \"%.60s\" in different ways", d->string);
-			cJSON_Delete(d);
-		}
+		if (there != NULL && !cJSON_Compare(there, d, true))
+			return bad(e, "tools", "tools define \"%.60s\" in different ways", d->string);
+		if (there == NULL && d->string != NULL)
+			cJSON_AddItemReferenceToObject(all, d->string, (cJSON *) d);
 	}
-	cJSON_Delete(own);
-	return ok;
+	return true;
 }
 
-/* A function's parameters, its definitions moved to *defs; NULL with *e set. */
-static cJSON *
-parameters(const cJSON *function, cJSON *defs, cJSON *old, Err *e)
+static bool
+check_parameters(const cJSON *function, cJSON *defs, cJSON *old, Err *e)
 {
-	cJSON	   *p = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(function, "parameters"), true);
+	const cJSON *p = cJSON_GetObjectItemCaseSensitive(function, "parameters");
 
 	if (p == NULL || cJSON_IsNull(p))
-	{
-		cJSON_Delete(p);
-		p = cJSON_CreateObject();
-		cJSON_AddStringToObject(p, "type", "object");
-		cJSON_AddItemToObject(p, "properties", cJSON_CreateObject());
-	}
+		return true;
 	if (!cJSON_IsObject(p))
-		bad(e, "tools", "the parameters of tool \"%.60s\" must be a JSON schema, an object",
-			cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(function, "name")));
-	else if (hoist(p, "$defs", defs, e) && hoist(p, "definitions", old, e))
-		return p;
-	cJSON_Delete(p);
-	return NULL;
+		return bad(e, "tools", "the parameters of tool \"%.60s\" must be a JSON schema, an object",
+				   cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(function, "name")));
+	return join_definitions(p, "$defs", defs, e) && join_definitions(p, "definitions", old, e);
 }
 
-/* {"name": NAME, "parameters": SCHEMA} */
-static cJSON *
-call_schema(const char *name, cJSON *params)
-{
-	cJSON	   *s = cJSON_CreateObject();
-	cJSON	   *properties = cJSON_CreateObject();
-	cJSON	   *one = cJSON_CreateObject();
-	cJSON	   *required = cJSON_CreateArray();
-
-	cJSON_AddItemToObject(one, "const", cJSON_CreateString(name));
-	cJSON_AddItemToObject(properties, "name", one);
-	cJSON_AddItemToObject(properties, "parameters", params);
-	cJSON_AddStringToObject(s, "type", "object");
-	cJSON_AddItemToObject(s, "properties", properties);
-	cJSON_AddItemToArray(required, cJSON_CreateString("name"));
-	cJSON_AddItemToArray(required, cJSON_CreateString("parameters"));
-	cJSON_AddItemToObject(s, "required", required);
-	return s;
-}
-
-/* Add each tool's schema to *any, or only the named one's parameters; false with *e set. */
+/* The tools that may be called: all, or the named one. */
 static bool
-collect(const cJSON *tools, const char *named, cJSON *any, cJSON *defs, cJSON *old, Err *e)
+check_tools(const cJSON *tools, const char *named, Err *e)
 {
+	cJSON	   *defs = cJSON_CreateObject();
+	cJSON	   *old = cJSON_CreateObject();
 	const cJSON *t;
+	bool		ok = true;
+	int			n = 0;
 
 	cJSON_ArrayForEach(t, tools)
 	{
 		const cJSON *f = cJSON_GetObjectItemCaseSensitive(t, "function");
 		const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(f, "name"));
-		cJSON	   *p;
 
 		if (name == NULL || name[0] == '\0')
-			return bad(e, "tools", "each of tools must have a function with a name%s", "");
+			ok = bad(e, "tools", "each of tools must have a function with a name%s", "");
+		if (!ok)
+			break;
 		if (named != NULL && strcmp(name, named) != 0)
 			continue;
-		p = parameters(f, defs, old, e);
-		if (p == NULL)
-			return false;
-		cJSON_AddItemToArray(any, named != NULL ? p : call_schema(name, p));
+		n++;
+		ok = check_parameters(f, defs, old, e);
 	}
-	if (cJSON_GetArraySize(any) > 0)
-		return true;
+	cJSON_Delete(defs);
+	cJSON_Delete(old);
+	if (!ok || n > 0)
+		return ok;
 	return named != NULL ? bad(e, "tool_choice", "tool_choice names \"%.60s\", which is not among the tools", named) :
 		bad(e, "tools", "tools must be an array of at least one tool%s", "");
 }
 
-static cJSON *
-list_schema(cJSON *any, bool one_call)
-{
-	cJSON	   *s = cJSON_CreateObject();
-	cJSON	   *items = cJSON_CreateObject();
+/* ---- the schema ---- */
 
-	cJSON_AddItemToObject(items, "anyOf", any);
-	cJSON_AddStringToObject(s, "type", "array");
-	cJSON_AddNumberToObject(s, "minItems", 1);
-	if (one_call)
-		cJSON_AddNumberToObject(s, "maxItems", 1);
-	cJSON_AddItemToObject(s, "items", items);
-	return s;
+/* The first member of this name, as it is written. */
+static JsonSpan
+member(JsonSpan object, const char *name)
+{
+	JsonMembers m;
+	JsonSpan	key,
+				value;
+
+	if (object.s != NULL && json_members(&m, object.s, object.n))
+		while (json_member(&m, &key, &value) > 0)
+			if (key.n == strlen(name) && memcmp(key.s, name, key.n) == 0)
+				return value;
+	return (JsonSpan) {0};
 }
 
+/* no: among the tools; NAMED alone needs no "$id", as it is the root. */
 static void
-add_definitions(cJSON *schema, const char *key, cJSON *defs)
+put_parameters(JsonSpan params, int no, bool root, Buf *out)
 {
-	if (defs->child != NULL)
-		cJSON_AddItemToObject(schema, key, defs);
-	else
-		cJSON_Delete(defs);
+	if (params.s == NULL || params.s[0] != '{')
+	{
+		buf_addstr(out, "{\"type\":\"object\",\"properties\":{}}");
+		return;
+	}
+	if (root || memmem(params.s, params.n, "$ref", 4) == NULL || member(params, "$id").s != NULL)
+	{
+		buf_add(out, params.s, params.n);
+		return;
+	}
+	/* it has members, as there is a reference */
+	buf_printf(out, "{\"$id\":\"tool:%d\",", no);
+	buf_add(out, params.s + 1, params.n - 1);
+}
+
+static bool
+is_name(JsonSpan name, const char *named)
+{
+	cJSON	   *v = cJSON_ParseWithLength(name.s, name.n);
+	bool		yes = cJSON_IsString(v) && strcmp(v->valuestring, named) == 0;
+
+	cJSON_Delete(v);
+	return yes;
+}
+
+/* Each tool's schema, with commas between, or only the named one's parameters. */
+static void
+put_tools(const char *tools, size_t n, const char *named, Buf *out)
+{
+	JsonMembers m;
+	JsonSpan	tool;
+	int			no = 0;
+
+	if (!json_elements(&m, tools, n))
+		return;
+	while (json_element(&m, &tool) > 0)
+	{
+		JsonSpan	function = member(tool, "function");
+		JsonSpan	name = member(function, "name");
+
+		if (name.s == NULL || (named != NULL && !is_name(name, named)))
+			continue;
+		if (named == NULL)
+		{
+			buf_printf(out, "%s{\"type\":\"object\",\"properties\":{\"name\":{\"const\":", no > 0 ? "," : "");
+			buf_add(out, name.s, name.n);
+			buf_addstr(out, "},\"parameters\":");
+		}
+		put_parameters(member(function, "parameters"), no++, named != NULL, out);
+		if (named != NULL)
+			return;
+		buf_addstr(out, "},\"required\":[\"name\",\"parameters\"]}");
+	}
 }
 
 bool
 toolchoice_schema(const char *tools, size_t n, const char *named, bool one_call, Buf *out, Err *e)
 {
 	cJSON	   *root = cJSON_ParseWithLength(tools, n);
-	cJSON	   *any = cJSON_CreateArray();
-	cJSON	   *defs = cJSON_CreateObject();
-	cJSON	   *old = cJSON_CreateObject();
-	bool		ok = collect(root, named, any, defs, old, e);
-	cJSON	   *schema = NULL;
-	char	   *text = NULL;
+	bool		ok = check_tools(cJSON_IsArray(root) ? root : NULL, named, e);
 
 	cJSON_Delete(root);
-	if (ok && named != NULL)
-		schema = cJSON_DetachItemFromArray(any, 0);
-	else if (ok)
-	{
-		schema = list_schema(any, one_call);
-		any = NULL;
-	}
-	if (ok)
-	{
-		add_definitions(schema, "$defs", defs);
-		add_definitions(schema, "definitions", old);
-		text = cJSON_PrintUnformatted(schema);
-		buf_addstr(out, text);
-	}
-	else
-	{
-		cJSON_Delete(defs);
-		cJSON_Delete(old);
-	}
-	cJSON_free(text);
-	cJSON_Delete(schema);
-	cJSON_Delete(any);
-	return ok;
+	if (!ok)
+		return false;
+	if (named == NULL)
+		buf_printf(out, "{\"type\":\"array\",\"minItems\":1,%s\"items\":{\"anyOf\":[", one_call ? "\"maxItems\":1," : "");
+	put_tools(tools, n, named, out);
+	if (named == NULL)
+		buf_addstr(out, "]}}");
+	return true;
 }

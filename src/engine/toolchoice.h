@@ -11,8 +11,7 @@
 /*
  * Append the schema to *out.  tools: the request's, JSON text.  named: only this tool, and
  * the schema is that of its parameters; NULL: an array of at least one {"name", "parameters"}
- * (one_call: of just one).  $defs of all tools stand at the top: definitions of one name that
- * differ are an error.
+ * (one_call: of just one).  Definitions ($defs) of one name that differ are an error.
  */
 bool		toolchoice_schema(const char *tools, size_t n, const char *named, bool one_call, Buf *out, Err *e);
 

@@ -74,6 +74,10 @@ SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '{"type": "f
 SELECT llm_chat(pg_temp.say('x'), tools => '[]', tool_choice => '"required"');
 SELECT llm_chat(pg_temp.say('x'), tools => '[{"type": "function"}]', tool_choice => '"required"');
 SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '"required"', json_schema => '{}');
+SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '"required"', regex => 'a');
+-- "#" is the tool's own schema, and numbers keep their digits
+SELECT pg_temp.parts(llm_chat('[{"role": "user", "content": "x"}]', tool_choice => '"required"', tools => '[{"function": {"name": "a", "parameters": {"type": "object",
+  "properties": {"y": {"$ref": "#/$defs/d"}, "z": {"$ref": "#/properties/y"}, "x": {"$ref": "#"}}, "required": ["y", "z"], "$defs": {"d": {"const": 9007199254740993}}}}}]'));
 SELECT llm_chat(pg_temp.say('x'), tool_choice => '"required"', tools => '[{"function": {"name": "a", "parameters": {"$defs": {"d": {"type": "integer"}}}}}, {"function": {"name": "b", "parameters": {"$defs": {"d": {"type": "string"}}}}}]');
 -- how long a model may think: what the fake model can't show is tests/t/088_thoughts.pl's
 SELECT llm_chat(pg_temp.say('x'), thinking_token_budget => 5);

@@ -87,11 +87,17 @@ schemas(void)
 		"{\"function\":{\"name\":\"g\"}}]";
 
 	check_schema(tools, NULL, false, "{\"type\":\"array\",\"minItems\":1,\"items\":{\"anyOf\":["
-				 "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"f\"},\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d\"}}}},\"required\":[\"name\",\"parameters\"]},"
-				 "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"g\"},\"parameters\":{\"type\":\"object\",\"properties\":{}}},\"required\":[\"name\",\"parameters\"]}]},"
-				 "\"$defs\":{\"d\":{\"type\":\"integer\"}}}");
+				 "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"f\"},\"parameters\":{\"$id\":\"tool:0\",\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d\"}},\"$defs\":{\"d\":{\"type\":\"integer\"}}}},\"required\":[\"name\",\"parameters\"]},"
+				 "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"g\"},\"parameters\":{\"type\":\"object\",\"properties\":{}}},\"required\":[\"name\",\"parameters\"]}]}}");
 	check_schema(tools, "f", false, "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d\"}},\"$defs\":{\"d\":{\"type\":\"integer\"}}}");
 	check_schema(tools, "h", false, "tool_choice names \"h\", which is not among the tools");
+	/* as it is written: digits, the order of members, an id of its own */
+	check_schema("[ {\"x\":[1,{}], \"function\" : {\"parameters\" : {\"$id\":\"x\",\"const\" : 12345678901234567890, \"$ref\":\"#\"} ,\"name\":\"\\u0066\"}} ]", NULL, true,
+				 "{\"type\":\"array\",\"minItems\":1,\"maxItems\":1,\"items\":{\"anyOf\":[{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"\\u0066\"},"
+				 "\"parameters\":{\"$id\":\"x\",\"const\" : 12345678901234567890, \"$ref\":\"#\"}},\"required\":[\"name\",\"parameters\"]}]}}");
+	check_schema("[{\"function\":{\"name\":\"\\u0066\",\"parameters\":{\"maximum\":1.50}}}]", "f", false, "{\"maximum\":1.50}");
+	check_schema("{\"a\":{\"function\":{\"name\":\"f\"}}}", NULL, false, "tools must be an array of at least one tool");
+	check_schema("[{\"function\":{\"name\":\"f\"}}", NULL, false, "tools must be an array of at least one tool");
 	check_schema("[]", NULL, false, "tools must be an array of at least one tool");
 	check_schema("[{\"function\":{\"name\":\"f\",\"parameters\":[]}}]", NULL, true, "the parameters of tool \"f\" must be a JSON schema, an object");
 	check_schema("[{\"function\":{\"name\":\"f\",\"parameters\":{\"$defs\":{\"d\":{}}}}},{\"function\":{\"name\":\"g\",\"parameters\":{\"$defs\":{\"d\":true}}}}]", NULL, true,
