@@ -186,9 +186,11 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 	if (strcmp(v->string, "reasoning_parser") == 0)
 		return cJSON_IsString(v) ? reasoning_parser_by_name(v->valuestring, strlen(v->valuestring), &reason, e) :
 			opt_wrong(v, e, "the name of a reasoning parser");
+	if (strcmp(v->string, "exclude_tools_when_tool_choice_none") == 0)
+		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, chat_template, content_format, tool_call_parser and reasoning_parser.");
+					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 
 const QuantScheme *

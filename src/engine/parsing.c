@@ -131,6 +131,16 @@ parsers_of_options(const char *options, const ToolFormat **tools, const ReasonFo
 	cJSON_Delete(root);
 }
 
+bool
+parsing_hides_tools(const ParseRequest *r, const char *options)
+{
+	cJSON	   *root = r->has_choice && r->choice == TOOLS_NONE && options != NULL ? cJSON_Parse(options) : NULL;
+	bool		hide = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "exclude_tools_when_tool_choice_none"));
+
+	cJSON_Delete(root);
+	return hide;
+}
+
 const ReasonFormat *
 parsing_reason(const ParseRequest *r, const char *options)
 {

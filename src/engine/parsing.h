@@ -47,6 +47,8 @@ bool		reasoning_parser_by_name(const char *name, size_t n, const ReasonFormat **
  */
 bool		parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat,
 							const char *prompt, size_t n, bool stream, Answer **out, Err *e);
+/* Shall the template see no tools?  If none may be called and the model's options say so. */
+bool		parsing_hides_tools(const ParseRequest *r, const char *options);
 /* The reasoning parser of a request, or of its model; NULL: none. */
 const ReasonFormat *parsing_reason(const ParseRequest *r, const char *options);
 /* Is there anything to put? */

@@ -600,6 +600,7 @@ static void
 chat_run(TextJob *t)
 {
 	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
+	ChatRequest seen;
 	Buf			marks = {0};
 
 	if (t->kind == WK_GENERATE && t->text != NULL && !(t->own != NULL && chat_has_template(t->own)) &&
@@ -608,7 +609,10 @@ chat_run(TextJob *t)
 		t->ok = t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
 		return;
 	}
-	t->ok = chat_render(t->own, in != NULL ? t->be->chat(in) : NULL, t->chat, &t->out, &marks, &t->e);
+	seen = *t->chat;
+	if (parsing_hides_tools(&t->c->req->parse, t->c->req->options))
+		seen.tools = (ChatText) {0};
+	t->ok = chat_render(t->own, in != NULL ? t->be->chat(in) : NULL, &seen, &t->out, &marks, &t->e);
 	if (t->ok && t->kind == WK_GENERATE && t->out.len == 0)
 		t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
 	if (t->ok && t->kind != WK_CHAT_RENDER)

@@ -121,3 +121,9 @@ SELECT llm_chat(pg_temp.say('x'), params => '{"n": 2}');
 SELECT text, reasoning FROM llm_completions('@say:I think.</think>x@end');
 RESET vllm.tool_call_parser;
 RESET vllm.reasoning_parser;
+-- tools that may not be called: does the template see them?
+SELECT llm_create_model('shy', '/fake/shy', '{"exclude_tools_when_tool_choice_none": true}');
+SELECT m AS model, c::text AS choice, llm_chat_text('[{"role": "user", "content": "x"}]', tools => :'tools', tool_choice => c, model => m, chat_template => '{{ tools | length if tools else "none" }}')
+  FROM (VALUES ('tickets-2m', '"none"'::json), ('shy', '"none"'), ('shy', NULL)) v(m, c);
+SELECT llm_drop_model('shy');
+SELECT llm_create_model('shy', '/fake/shy', '{"exclude_tools_when_tool_choice_none": 1}');
