@@ -180,6 +180,7 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 	int32_t    *ids = mem_alloc((size_t) n * sizeof(int32_t));
 	OutResult  *res = mem_alloc((size_t) n * sizeof(OutResult));
 	bool		failed = false;
+	int			n_live = 0;
 	Err			err;
 
 	first_tokens(c, g, id, raw, mask, ids);
@@ -197,11 +198,18 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 			failed = !core_extend(c, a, ids[i], &res[i], &err);
 		if (failed)
 			res[i] = (OutResult) {.finish = FIN_ERROR};
-		if (res[i].finish != FIN_NONE)
-			continue;
-		sched_resume(c->sched, a, stem);
-		c->n_multi_seqs++;
+		n_live += res[i].finish == FIN_NONE;
 	}
+	/* the first of those that go on has the stem's place, the others wait in line, in front of their session */
+	for (int i = n; i-- > 0;)
+		if (res[i].finish == FIN_NONE)
+		{
+			c->n_multi_seqs++;
+			if (--n_live > 0)
+				sched_fork(c->sched, g->answers[i], stem);
+			else
+				sched_resume(c->sched, g->answers[i], stem);
+		}
 	sched_let_go(c->sched, stem);
 	/* the group is there until the last one has been worked off */
 	for (int i = 0; i < n; i++)
@@ -230,6 +238,32 @@ answers_forced(Core *c, Group *g, OutResult res)
 		core_tell(c, answer(c, g, i), (size_t) g->stem->n_prompt, res);
 }
 
+/*
+ * The n hypotheses of the next generation: as many as may go on at once take the places of those before,
+ * the others wait in line.
+ */
+static void
+begin_generation(Core *c, Beam *b, int n)
+{
+	int			places = c->opt.max_num_seqs - sched_n_running(c->sched);
+	Req		   *parent;
+
+	if (places > beam_n_old(b))
+		places = beam_n_old(b);
+	for (int i = 0; i < n && i < places; i++)
+	{
+		Req		   *next = beam_live(b, i, &parent);
+
+		sched_resume(c->sched, next, parent);
+	}
+	for (int i = n; i-- > places;)
+	{
+		Req		   *next = beam_live(b, i, &parent);
+
+		sched_fork(c->sched, next, parent);
+	}
+}
+
 /* The row of a hypothesis; with the last one of a generation the next begins. */
 static void
 commit_beam(Core *c, Req *r, const float *raw)
@@ -253,13 +287,7 @@ commit_beam(Core *c, Req *r, const float *raw)
 	if (--g->n_left > 0)
 		return;
 	n = beam_next(b, c->max_model_len);
-	for (int i = 0; i < n; i++)
-	{
-		Req		   *parent;
-		Req		   *next = beam_live(b, i, &parent);
-
-		sched_resume(c->sched, next, parent);
-	}
+	begin_generation(c, b, n);
 	g->n_left = n;
 	c->n_multi_seqs += n;
 	for (int i = 0; i < beam_n_old(b); i++)

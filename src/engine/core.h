@@ -279,7 +279,8 @@ typedef struct CoreStats
 	int64_t		steps, step_rows, step_seqs, step_us, generate_us, max_batch;
 	int64_t		requests, finished, failed, cancelled;
 	int64_t		prompt_tokens, cached_tokens, output_tokens, preemptions;
-	int64_t		running, waiting;
+	int64_t		running, waiting;	/* sequences: each of a request's answers counts */
+	int64_t		live;			/* requests that have not ended */
 	int64_t		kv_blocks_total, kv_blocks_used, kv_bytes;
 } CoreStats;
 /* thread-safe snapshot; totals only grow, but for output_tokens and failed, see core_stats() */

@@ -51,6 +51,7 @@ publish(Core *c)
 	st->preemptions = sched_n_preemptions(c->sched);
 	st->running = sched_n_running(c->sched);
 	st->waiting = sched_n_waiting(c->sched);
+	st->live = (int64_t) c->by_id.n;
 	st->kv_blocks_total = kvpool_total(c->pool);
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_available(c->pool);
 	st->kv_bytes = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks * (size_t) kvpool_total(c->pool));
@@ -1128,6 +1129,7 @@ core_stats(const Core *c, CoreStats *out)
 	out->finished += forgiven;
 	out->requests += (int64_t) in->n_new;
 	out->waiting += (int64_t) in->n_new;
+	out->live += (int64_t) in->n_new;
 	pthread_mutex_unlock(&in->lock);
 }
 

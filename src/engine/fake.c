@@ -934,6 +934,7 @@ fake_stats(const Inst *in, CoreStats *out)
 {
 	pthread_mutex_lock((pthread_mutex_t *) &in->lock);
 	*out = in->st;
+	out->live = out->running + out->waiting;
 	pthread_mutex_unlock((pthread_mutex_t *) &in->lock);
 }
 

@@ -10,7 +10,7 @@
  *	2. running requests that lack more (prompts, recomputed ones), same order;
  *	3. if nobody was preempted: waiting requests, as blocks and the row and time
  *	   budgets admit.  Preempted ones come first, then forks that go on in their
- *	   parents' place, then new ones; new ones in round
+ *	   parents' place (one each: more would keep others out), then new ones; new ones in round
  *	   robin over sessions, FCFS within a session; the first that doesn't fit
  *	   ends the pass, so nobody is overtaken for ever.
  *

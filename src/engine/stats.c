@@ -106,7 +106,7 @@ stats_detach(Stats *s, const Inst *in)
 		{
 			s->be->stats(in, &cs);
 			/* what is alive now will be aborted */
-			cs.cancelled += cs.running + cs.waiting;
+			cs.cancelled += cs.live;
 			accumulate(&s->gone, &cs, 1);
 			s->inst[i] = s->inst[--s->n_inst];
 			break;

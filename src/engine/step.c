@@ -201,7 +201,7 @@ step_live(Step *s)
 		CoreStats	cs;
 
 		s->be->stats(s->inst[i], &cs);
-		n += cs.running + cs.waiting;
+		n += cs.live;
 	}
 	return n;
 }

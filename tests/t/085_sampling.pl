@@ -57,6 +57,14 @@ is(sql($all), $want, 'batched and row by row: the same');
 my @bg = map { bg($node, $all) } 1 .. 3;
 is(scalar(finish($_)), $want, 'beside others: the same') for @bg;
 
+# many answers and one: nobody waits for all of them, and the books are in order meanwhile
+my $many = bg($node, q{SELECT count(*) FROM llm_completions('Ticket:', n => 1500, temperature => 1.5, max_tokens => 60, ignore_eos => true)});
+ok(until_sql($node, q{SELECT waiting > 100 FROM llm_stat_engine}), 'many answers wait');
+is(sql(qq{SELECT llm_generate($prompt, max_tokens => 24, temperature => 0)}), $greedy, 'another session gets its answer');
+cmp_ok(sql(q{SELECT waiting FROM llm_stat_engine}), '>', 50, '... long before they are through');
+is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
+is(scalar(finish($many)), '1500', 'all of them');
+
 # truncation
 is( sql(qq{SELECT (usage).prompt_tokens FROM llm_generate_full(repeat('word ', 200), max_tokens => 3, truncate => 7)}), '7', 'truncate to 7 tokens');
 is( sql(qq{SELECT llm_generate('the kettle arrived broken', max_tokens => 8, temperature => 0, truncate => 3) =

@@ -360,6 +360,54 @@ test_random(uint32_t seed)
 	core_free(c);
 }
 
+/*
+ * More answers, or hypotheses, than places: another session's request doesn't wait for all of them.
+ * Of several that begin together each gets its turn.
+ */
+static void
+test_fair(bool beams, int n_others)
+{
+	Core	   *c = new_core(4, 64, 400, 0);
+	Answers    *many = mem_zalloc(sizeof(Answers));
+	Answers    *others = mem_zalloc((size_t) n_others * sizeof(Answers));
+	GenParams	p = sampled(MAX_ANSWERS, 24, 1);
+	int			steps = 0;
+	int			done = 0;
+	CoreStats	st;
+
+	if (beams)
+	{
+		p.out.n = 1;
+		p.out.beam_width = MAX_ANSWERS;
+		p.temperature = 0;
+	}
+	p.ignore_eos = true;
+	answers_submit(c, 1, random_prompt(5, 20), p, many);
+	core_step(c);
+	core_step(c);
+	for (int i = 0; i < n_others; i++)
+		answers_submit(c, (uint64_t) i + 2, random_prompt((uint32_t) i, 10), sampled(1, 5, 1), &others[i]);
+	while (core_has_work(c) && done < n_others && steps < 1000)
+	{
+		core_step(c);
+		steps++;
+		done = 0;
+		for (int i = 0; i < n_others; i++)
+			done += others[i].finish != FIN_NONE;
+	}
+	core_stats(c, &st);
+	CHECK(st.live == 1 && st.running + st.waiting > 1, "%d requests, %d sequences", (int) st.live, (int) (st.running + st.waiting));
+	CHECK(many->finish == FIN_NONE && steps < 40 + 10 * n_others, "%s: %d others took %d steps", beams ? "beams" : "answers", n_others, steps);
+	answers_run(c, "fair");
+	CHECK(many->n == MAX_ANSWERS && many->finish < FIN_ABORT && many->finish != FIN_NONE, "%d answers", many->n);
+	answers_free(many);
+	for (int i = 0; i < n_others; i++)
+		answers_free(&others[i]);
+	mem_free(many);
+	mem_free(others);
+	core_free(c);
+}
+
 static void
 test_all(void)
 {
@@ -392,6 +440,11 @@ main(void)
 		overlap = i % 2 == 1;
 		recurrent = i >= 2;
 		test_all();
+		for (int n = overlap ? 9 : 1; n < 9; n += 4)
+		{
+			test_fair(false, n);
+			test_fair(true, n);
+		}
 	}
 	test_refused();
 	kpool_free(pool);
