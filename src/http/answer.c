@@ -27,10 +27,11 @@ typedef struct StateRow
 /* exact ones before their classes */
 static const StateRow states[] = {
 	{"22P05", 400}, {"22", 400},	/* data exception: parameters, bad JSON, encoding */
+	{"25006", 400},				/* something is to be stored, on a standby */
 	{"54", 400},				/* context or limits exceeded */
 	{"42501", 403},				/* not granted */
 	{"42704", 404},				/* no such model, adapter */
-	{"42883", 503},				/* the extension of the database is older than the door */
+	{"42883", 503}, {"3F000", 503}, /* the extension of the database is older than the door, or has moved */
 	{"0A000", 501},
 	{"28", 401},
 	{"53300", 503}, {"53200", 503}, {"53", 503},

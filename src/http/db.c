@@ -47,6 +47,15 @@ fail(DbError *e, DbEnd end, int status, const char *message)
 	return end;
 }
 
+/* Has the extension moved to another schema since the connection was made? */
+static bool
+is_stale(const PGresult *r)
+{
+	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+
+	return state != NULL && (strcmp(state, "3F000") == 0 || strcmp(state, "42883") == 0);
+}
+
 /* An error's text: with detail and hint where it is the client's own doing. */
 static void
 take_error(const PGresult *r, DbError *e)
@@ -92,7 +101,7 @@ ignore_notice(void *arg, const PGresult *r)
 static bool
 find_extension(Db *db, DbError *e)
 {
-	PGresult   *r = PQexec(db->conn, "SELECT n.nspname, x.extversion FROM pg_catalog.pg_extension x "
+	PGresult   *r = PQexec(db->conn, "SELECT n.nspname FROM pg_catalog.pg_extension x "
 						   "JOIN pg_catalog.pg_namespace n ON n.oid = x.extnamespace WHERE x.extname = 'vllm_pg'");
 	bool		found = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
 
@@ -102,7 +111,6 @@ find_extension(Db *db, DbError *e)
 
 		db->schema = mem_strdup(quoted ? quoted : "public");
 		PQfreemem(quoted);
-		snprintf(db->version, sizeof(db->version), "%s", PQgetvalue(r, 0, 1));
 	}
 	else
 		fail(e, DB_LOST, 503, "extension \"vllm_pg\" is not installed in the server's database");
@@ -310,6 +318,11 @@ db_next(Db *db, int client, PGresult **out, DbError *e)
 			return drain(db, CANCEL_WAIT) ? DB_OK : lost(db, e);
 		default:
 			take_error(r, e);
+			if (is_stale(r))
+			{
+				PQclear(r);
+				return DB_LOST;
+			}
 			PQclear(r);
 			return drain(db, CANCEL_WAIT) && PQstatus(db->conn) == CONNECTION_OK ? DB_ERROR : DB_LOST;
 	}

@@ -31,7 +31,6 @@ typedef struct Db
 {
 	PGconn	   *conn;
 	char	   *schema;			/* of the extension, quoted; owned */
-	char		version[32];	/* of the extension */
 	struct Db  *next;			/* in the pool: idle ones */
 } Db;
 

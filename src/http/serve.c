@@ -67,19 +67,21 @@ header(const Request *q, const char *name)
 
 /* ---- answers ---- */
 
+/* Clients in pages send headers of their own, and ask whether they may: any that they name, as the origin is trusted. */
 static void
 add_cors(const Request *q, struct MHD_Response *r)
 {
 	const char *origin = header(q, "Origin");
+	const char *headers = header(q, "Access-Control-Request-Headers");
 
 	if (http_conf.allowed_origins[0] == '\0')
 		return;
-	MHD_add_response_header(r, "Vary", "Origin");
+	MHD_add_response_header(r, "Vary", "Origin, Access-Control-Request-Headers");
 	if (origin == NULL || !conf_origin_allowed(origin))
 		return;
 	MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
 	MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-	MHD_add_response_header(r, "Access-Control-Allow-Headers",
+	MHD_add_response_header(r, "Access-Control-Allow-Headers", headers != NULL ? headers :
 							"authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
 	MHD_add_response_header(r, "Access-Control-Max-Age", "600");
 }
@@ -165,16 +167,23 @@ static enum MHD_Result
 serve_version(Request *q)
 {
 	DbError		e;
+	PGresult   *r = NULL;
 	Buf			body = {0};
+	DbEnd		end;
 	Db		   *db = db_front_take(&e);
 
 	if (db == NULL)
 		return serve_error(q, 503, e.message);
-	buf_addstr(&body, "{\"version\":");
-	answer_json_string(&body, db->version);
-	buf_addc(&body, '}');
-	db_front_give(db, true);
-	return serve_body(q, 200, "application/json", &body);
+	end = db_query(db, -1, "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg'", 0, NULL, &r, &e);
+	if (end == DB_OK)
+	{
+		buf_addstr(&body, "{\"version\":");
+		answer_json_string(&body, PQgetvalue(r, 0, 0));
+		buf_addc(&body, '}');
+	}
+	PQclear(r);
+	db_front_give(db, end == DB_OK);
+	return end == DB_OK ? serve_body(q, 200, "application/json", &body) : serve_end(q, end, &e);
 }
 
 /* As vLLM tells it. */
@@ -259,7 +268,7 @@ serve_api(Request *q)
 		bool		ended = db_end(db, end == DB_OK && status == 0);
 
 		if (end == DB_OK && status == 0 && !ended)
-			end = DB_LOST, e = (DbError) {.status = 500, .message = "could not commit the request's transaction"};
+			end = DB_LOST, e = (DbError) {.status = 500,.message = NOT_COMMITTED};
 		db_give(db, ended);
 	}
 	if (end == DB_OK)

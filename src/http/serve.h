@@ -11,6 +11,8 @@
 #include "http/db.h"
 #include "http/route.h"
 
+#define NOT_COMMITTED	"could not commit the request's transaction"
+
 /* Of one request; made by its first line, freed when it is completed. */
 typedef struct Request
 {

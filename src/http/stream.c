@@ -30,13 +30,19 @@ typedef struct Stream
 	size_t		sent;			/* of it */
 } Stream;
 
-/* The transaction ends, the connection goes back. */
-static void
+/* The transaction ends, the connection goes back; false: it could not. */
+static bool
 end_db(Stream *s, bool commit, bool usable)
 {
+	bool		ended = true;
+
 	if (s->db != NULL)
-		db_give(s->db, usable && db_end(s->db, commit));
+	{
+		ended = usable && db_end(s->db, commit);
+		db_give(s->db, ended);
+	}
 	s->db = NULL;
+	return ended;
 }
 
 static void
@@ -48,7 +54,7 @@ stream_free(void *cls)
 	{
 		/* the client left */
 		db_cancel(s->db);
-		end_db(s, false, true);
+		(void) end_db(s, false, true);
 	}
 	buf_free(&s->out);
 	mem_free(s);
@@ -96,7 +102,11 @@ next_row(Stream *s)
 		PQclear(r);
 		return true;
 	}
-	end_db(s, end == DB_OK, end == DB_OK || end == DB_ERROR || end == DB_GONE);
+	if (!end_db(s, end == DB_OK, end == DB_OK || end == DB_ERROR || end == DB_GONE) && end == DB_OK)
+	{
+		end = DB_LOST;
+		e = (DbError) {.status = 500,.message = NOT_COMMITTED};
+	}
 	if (end == DB_GONE)
 		return false;
 	if (end != DB_OK)
@@ -145,7 +155,7 @@ stream_read(void *cls, uint64_t pos, char *to, size_t max)
 static enum MHD_Result
 refuse(Request *q, Stream *s, DbEnd end, const DbError *e)
 {
-	end_db(s, false, end == DB_ERROR || end == DB_GONE);
+	(void) end_db(s, false, end == DB_ERROR || end == DB_GONE);
 	stream_free(s);
 	return end == DB_GONE ? MHD_NO : serve_error(q, e->status, e->message);
 }
@@ -174,9 +184,12 @@ stream_start(Request *q, Db *db)
 		end = db_next(db, s->client, &r, &e);
 	if (end != DB_OK)
 		return refuse(q, s, end, &e);
-	if (r == NULL)
-		end_db(s, true, true);
-	else if ((status = answer_error_status(PQgetvalue(r, 0, 0))) != 0)
+	if (r == NULL && !end_db(s, true, true))
+	{
+		e = (DbError) {.status = 500,.message = NOT_COMMITTED};
+		return refuse(q, s, DB_LOST, &e);
+	}
+	if (r != NULL && (status = answer_error_status(PQgetvalue(r, 0, 0))) != 0)
 	{
 		Buf			body = {0};
 
@@ -185,7 +198,7 @@ stream_start(Request *q, Db *db)
 		stream_free(s);
 		return serve_body(q, status, "application/json", &body);
 	}
-	else
+	if (r != NULL)
 		add_event(s, PQgetvalue(r, 0, 0));
 	PQclear(r);
 	if (s->db == NULL)

@@ -13,6 +13,7 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 
 #include "pg/api.h"
 #include "pg/encode.h"
@@ -78,6 +79,22 @@ is_response(const char *fields, size_t n, text **body)
 	return found && *body != NULL;
 }
 
+/* "store": false must not even try: the transaction may be read-only. */
+static bool
+is_kept(text *body)
+{
+	LOCAL_FCINFO(call, 2);
+	Datum		store;
+
+	InitFunctionCallInfoData(*call, NULL, 2, InvalidOid, NULL, NULL);
+	call->args[0].value = PointerGetDatum(body);
+	call->args[0].isnull = false;
+	call->args[1].value = CStringGetTextDatum("store");
+	call->args[1].isnull = false;
+	store = json_object_field_text(call);
+	return call->isnull || strcmp(TextDatumGetCString(store), "false") != 0;
+}
+
 void
 api_store_response(const char *request, size_t request_len, text *response)
 {
@@ -85,7 +102,7 @@ api_store_response(const char *request, size_t request_len, text *response)
 	Datum		values[2];
 	text	   *body;
 
-	if (!is_response(request, request_len, &body))
+	if (!is_response(request, request_len, &body) || !is_kept(body))
 		return;
 	values[0] = PointerGetDatum(body);
 	values[1] = PointerGetDatum(response);

@@ -215,6 +215,8 @@ SELECT (v1_responses('{"input": "x", "store": false, "text": {"format": {"type":
 SELECT c->>'type', c->>'delta' FROM v1_responses_stream('{"input": "hi you", "max_output_tokens": 2, "request_id": "three"}') c;
 SELECT v1_responses_get('resp_three')->'output'->0->'content'->0->>'text';
 BEGIN TRANSACTION READ ONLY;
+SELECT v1_responses('{"input": "x", "store": false}')->>'status';
+SELECT count(c) FROM v1_responses_stream('{"input": "x", "store": false}') c;
 SELECT v1_responses('{"input": "x"}');
 ROLLBACK;
 SELECT count(*) FROM vllm.response;

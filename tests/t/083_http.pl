@@ -106,10 +106,14 @@ SKIP:
 		GRANT app, poor TO vllm_http});
 	$node->safe_psql('door', q{
 		CREATE EXTENSION vllm_pg;
+		CREATE TABLE once (a int UNIQUE DEFERRABLE INITIALLY DEFERRED);
+		GRANT INSERT ON once TO app;
 		CREATE OR REPLACE FUNCTION llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json LANGUAGE plpgsql AS $$
 		BEGIN
 			IF body->>'sqlstate' IS NOT NULL THEN
 				RAISE EXCEPTION 'as asked' USING ERRCODE = body->>'sqlstate', DETAIL = 'a detail';
+			ELSIF body->>'once' IS NOT NULL THEN
+				INSERT INTO public.once VALUES (1), (1);
 			ELSIF body->>'error' IS NOT NULL THEN
 				RETURN json_build_object('error', json_build_object('message', 'no such thing', 'type', 'NotFoundError', 'param', 'model', 'code', (body->>'error')::int));
 			END IF;
@@ -118,7 +122,7 @@ SKIP:
 		END $$;
 		CREATE OR REPLACE FUNCTION llm_api_stream(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS SETOF json LANGUAGE sql AS $$
 			SELECT json_build_object('type', 'delta', 'role', current_user, 'chunk', public.llm_generate_stream(body->>'prompt', model => body->>'model'),
-				'broken', CASE WHEN body->>'broken' IS NOT NULL THEN 1 / (random() * 0)::int END)
+				'once', CASE WHEN body->>'once' IS NOT NULL THEN public.llm_api(path, body) END, 'broken', CASE WHEN body->>'broken' IS NOT NULL THEN 1 / (random() * 0)::int END)
 		$$});
 	my %key = map { $_ => $node->safe_psql('door', "SELECT llm_create_api_key('$_', '$_')") } qw(app poor stranger);
 	$node->append_conf('postgresql.conf', "vllm.http_port = $port\nvllm.http_max_body = 64kB\nvllm.http_max_connections = 3\nvllm.http_queue_timeout = 500ms\n");
@@ -221,8 +225,8 @@ SKIP:
 	ok(until_true(sub { my $p = door_pid(); $p && $p != $old && $http->get("$base/health")->{status} == 200 }), 'a changed setting: another process');
 	is(($post->('/v1/completions', '{"prompt": "x"}', 'app', Origin => 'http://good.example'))[2]{'access-control-allow-origin'}, 'http://good.example', 'those that are allowed may');
 	is(($post->('/v1/completions', '{"prompt": "x"}', 'app', Origin => 'http://evil.example'))[0], 403, 'others may not');
-	$r = $http->request('OPTIONS', "$base/v1/completions", { headers => { Origin => 'http://other.example', 'Access-Control-Request-Method' => 'POST' } });
-	like("$r->{status} $r->{headers}{'access-control-allow-headers'}", qr/^204 .*authorization/, 'and ask first');
+	$r = $http->request('OPTIONS', "$base/v1/completions", { headers => { Origin => 'http://other.example', 'Access-Control-Request-Method' => 'POST', 'Access-Control-Request-Headers' => 'authorization,x-stainless-os' } });
+	is("$r->{status} $r->{headers}{'access-control-allow-headers'}", '204 authorization,x-stainless-os', 'and ask first, with whatever headers');
 
 	# ---- streams ----
 
@@ -243,6 +247,9 @@ SKIP:
 	($status, $content) = $post->('/v1/chat/completions', '{"prompt": "@error", "stream": true}', 'app');
 	cmp_ok($status, '>=', 400, 'likewise');
 	is($post->('/v1/completions', '{"prompt": "x", "n": {"stream": true}}', 'app') =~ /^200 \{"path"/ ? 1 : 0, 1, 'a nested "stream" is none');
+	like(scalar $post->('/v1/completions', '{"once": true, "prompt": "x"}', 'app'), qr/^500 .*could not commit/, 'what can not be committed is an error');
+	like(scalar $post->('/v1/completions', '{"once": true, "prompt": "x", "stream": true}', 'app'), qr/^200 .*"X".*\n\ndata: \{"error":.*could not commit.*\n\ndata: \[DONE\]/s, 'in a stream an event');
+	like($say->('/v1/completions', 'x', 'app'), qr/^200 /, 'and no harm');
 	my $s = $open->('/v1/completions', '{"stream": true, "prompt": "@slow:150 a b c d e"}');
 	my @times;
 	while (my $line = <$s>) { push @times, time if $line =~ /^data/; last if $line =~ /DONE/ }
@@ -394,6 +401,16 @@ SKIP:
 	like(do { local $/; <$hangs> }, qr/^HTTP\S+ 503 .*the HTTP server is ending/s, 'what takes too long is told so');
 	cmp_ok(time - $since, '<', 25, 'after a while');
 	ok(until_true(sub { !is_alive($old) }), 'then the old one is gone');
+
+	# ---- the extension moves ----
+
+	$node->safe_psql('door', 'DROP EXTENSION vllm_pg CASCADE; CREATE SCHEMA other; GRANT USAGE ON SCHEMA other TO PUBLIC; CREATE EXTENSION vllm_pg SCHEMA other; ALTER DATABASE door SET search_path = public, other');
+	$key{app} = $node->safe_psql('door', q{SELECT llm_create_api_key('app', 'app')});
+	like($say->('/v1/completions', 'moved', 'app'), qr/^(200|503) /, 'the extension is in another schema');
+	like($say->('/v1/completions', 'moved', 'app'), qr/^200 .*MOVED/, 'it is found');
+	$node->safe_psql('door', 'UPDATE pg_extension SET extversion = $$9.9$$ WHERE extname = $$vllm_pg$$');
+	is($http->get("$base/version")->{content}, '{"version":"9.9"}', 'and another version told');
+	$node->safe_psql('door', 'UPDATE pg_extension SET extversion = $$0.6$$ WHERE extname = $$vllm_pg$$');
 
 	# ---- a graceful end ----
 
