@@ -260,6 +260,54 @@ apibody_is(ApiBody *b, const char *name, bool array, Err *e)
 	return wrong(m, name, array ? "an array" : "an object", e);
 }
 
+/* Is this key, whose escapes are not undone, that name? */
+static bool
+is_key(JsonSpan key, const char *name)
+{
+	cJSON	   *v;
+	bool		same;
+
+	if (memchr(key.s, '\\', key.n) == NULL)
+		return key.n == strlen(name) && memcmp(key.s, name, key.n) == 0;
+	v = cJSON_ParseWithLength(key.s - 1, key.n + 2);
+	same = cJSON_IsString(v) && strcmp(v->valuestring, name) == 0;
+	cJSON_Delete(v);
+	return same;
+}
+
+JsonSpan
+api_raw_member(JsonSpan object, const char *name)
+{
+	JsonMembers m;
+	JsonSpan	key,
+				value;
+
+	if (object.s != NULL && json_members(&m, object.s, object.n))
+		while (json_member(&m, &key, &value) > 0)
+			if (is_key(key, name))
+				return value;
+	return (JsonSpan) {0};
+}
+
+void
+api_write_members(JsonOut *j, JsonSpan object, const char *except)
+{
+	JsonMembers m;
+	JsonSpan	key,
+				value;
+
+	if (!json_members(&m, object.s, object.n))
+		return;
+	while (json_member(&m, &key, &value) > 0)
+	{
+		if (is_key(key, except))
+			continue;
+		json_raw(j, key.s - 1, key.n + 2);
+		json_colon(j);
+		json_raw(j, value.s, value.n);
+	}
+}
+
 bool
 api_is_ids(const cJSON *v)
 {

@@ -18,6 +18,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/json.h"
 #include "base/jsonw.h"
 #include "engine/api.h"
 #include "engine/server.h"
@@ -59,6 +60,10 @@ bool		apibody_int(ApiBody *b, const char *name, int64_t min, int64_t max, int64_
 bool		apibody_str(ApiBody *b, const char *name, const char **out, Err *e);
 /* Is it an object, or an array, if it is given? */
 bool		apibody_is(ApiBody *b, const char *name, bool array, Err *e);
+/* The first member of an object that has this name, as it was written; .s = NULL: none. */
+JsonSpan	api_raw_member(JsonSpan object, const char *name);
+/* All members of an object but those of one name, as they were written, digits and all. */
+void		api_write_members(JsonOut *j, JsonSpan object, const char *except);
 /* Is v an array of integers that are token ids? */
 bool		api_is_ids(const cJSON *v);
 /* Write the token ids as a field. */

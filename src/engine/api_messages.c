@@ -169,11 +169,11 @@ write_user(const cJSON *content, JsonOut *j, Err *e)
 	return true;
 }
 
-/* {"type": "tool_use", "id": ..., "name": ..., "input": {...}} */
+/* {"type": "tool_use", "id": ..., "name": ..., "input": {...}}; raw: as it was written */
 static void
-write_tool_use(const cJSON *block, JsonOut *j)
+write_tool_use(const cJSON *block, JsonSpan raw, JsonOut *j)
 {
-	char	   *text = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(block, "input"));
+	JsonSpan	input = api_raw_member(raw, "input");
 
 	json_open(j, '{');
 	json_key_cstr(j, "id", str_of(block, "id"));
@@ -181,16 +181,18 @@ write_tool_use(const cJSON *block, JsonOut *j)
 	json_key(j, "function");
 	json_open(j, '{');
 	json_key_cstr(j, "name", str_of(block, "name"));
-	json_key_cstr(j, "arguments", text);
+	json_key(j, "arguments");
+	json_str(j, input.s != NULL ? input.s : "{}", input.s != NULL ? input.n : 2);
 	json_close(j, '}');
 	json_close(j, '}');
-	cJSON_free(text);
 }
 
 /* What the assistant has said, thought and called. */
 static bool
-write_assistant(const cJSON *content, JsonOut *j, Err *e)
+write_assistant(const cJSON *content, JsonSpan raw, JsonOut *j, Err *e)
 {
+	JsonMembers m;
+	JsonSpan	block;
 	Buf			text = {0};
 	Buf			thought = {0};
 	bool		calls = false;
@@ -220,9 +222,10 @@ write_assistant(const cJSON *content, JsonOut *j, Err *e)
 	{
 		json_key(j, "tool_calls");
 		json_open(j, '[');
-		for (const cJSON *v = content->child; v != NULL; v = v->next)
+		(void) json_elements(&m, raw.s, raw.n);
+		for (const cJSON *v = content->child; v != NULL && json_element(&m, &block) > 0; v = v->next)
 			if (is_type(v, "tool_use"))
-				write_tool_use(v, j);
+				write_tool_use(v, block, j);
 		json_close(j, ']');
 	}
 	json_close(j, '}');
@@ -231,8 +234,9 @@ write_assistant(const cJSON *content, JsonOut *j, Err *e)
 	return ok;
 }
 
+/* raw: the message as it was written */
 static bool
-write_message(const cJSON *m, JsonOut *j, Err *e)
+write_message(const cJSON *m, JsonSpan raw, JsonOut *j, Err *e)
 {
 	const char *role = str_of(m, "role");
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
@@ -242,7 +246,7 @@ write_message(const cJSON *m, JsonOut *j, Err *e)
 	if (cJSON_IsArray(content) && strcmp(role, "user") == 0)
 		return write_user(content, j, e);
 	if (cJSON_IsArray(content) && strcmp(role, "assistant") == 0)
-		return write_assistant(content, j, e);
+		return write_assistant(content, api_raw_member(raw, "content"), j, e);
 	if (!cJSON_IsString(content) && !cJSON_IsArray(content))
 		return bad_block(NULL, e);
 	if (cJSON_IsArray(content))
@@ -269,6 +273,8 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *messages = apibody_get(&a->body, "messages");
 	const ApiMember *system = apibody_get(&a->body, "system");
+	JsonMembers each;
+	JsonSpan	raw;
 	Buf			out = {0};
 	Buf			text = {0};
 	JsonOut		j = {.b = &out};
@@ -286,8 +292,9 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 		write_buf(&j, "content", &text);
 		json_close(&j, '}');
 	}
-	for (const cJSON *m = messages->v->child; m != NULL && ok; m = m->next)
-		ok = write_message(m, &j, e);
+	(void) json_elements(&each, messages->raw.s, messages->raw.n);
+	for (const cJSON *m = messages->v->child; m != NULL && ok && json_element(&each, &raw) > 0; m = m->next)
+		ok = write_message(m, raw, &j, e);
 	json_close(&j, ']');
 	if (ok)
 		wire_put_str(o, WTAG_MESSAGES, out.data, out.len);
@@ -357,20 +364,19 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "output_config");
 	const cJSON *format = m != NULL ? cJSON_GetObjectItemCaseSensitive(m->v, "format") : NULL;
-	char	   *schema;
+	JsonSpan	schema;
 	Buf			text = {0};
 
 	if (format == NULL || cJSON_IsNull(format))
 		return true;
-	schema = is_type(format, "json_schema") ? cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(format, "schema")) : NULL;
-	if (schema == NULL)
+	schema = api_raw_member(api_raw_member((JsonSpan) {m->raw.s, m->raw.n}, "format"), "schema");
+	if (!is_type(format, "json_schema") || schema.s == NULL)
 		return api_bad(e, "output_config", "must have a format of the type \"json_schema\", with a schema");
 	buf_addstr(&text, "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"output\",\"schema\":");
-	buf_addstr(&text, schema);
+	buf_add(&text, schema.s, schema.n);
 	buf_addstr(&text, "}}");
 	wire_put_str(o, WTAG_RESPONSE_FORMAT, text.data, text.len);
 	buf_free(&text);
-	cJSON_free(schema);
 	return true;
 }
 

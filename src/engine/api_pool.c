@@ -351,11 +351,12 @@ const ApiEndpoint api_embeddings = {.prefix = "embd-",.make = embeddings_make,.f
 static bool
 pooling_body_make(ApiCall *a, Err *e)
 {
+	static const char *const refused[] = {"data", NULL};	/* of a plug-in */
 	Pool	   *k;
 	WireOut		o;
 	bool		embeds;
 
-	if (!start(a, &k, NULL, e))
+	if (!apibody_refuse(&a->body, refused, e) || !start(a, &k, NULL, e))
 		return false;
 	embeds = strcmp(k->task, "embed") == 0 || strcmp(k->task, "token_embed") == 0;
 	if (!embeds && strcmp(k->task, "classify") != 0 && strcmp(k->task, "token_classify") != 0 && strcmp(k->task, "reward") != 0)

@@ -324,8 +324,9 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *m = apibody_get(&a->body, "text");
 	const cJSON *format = m != NULL ? cJSON_GetObjectItemCaseSensitive(m->v, "format") : NULL;
 	const char *type = str_of(format, "type");
-	char	   *text;
+	JsonSpan	raw;
 	Buf			out = {0};
+	JsonOut		j = {.b = &out};
 
 	if (format == NULL || cJSON_IsNull(format))
 		return true;
@@ -333,24 +334,23 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 		return api_bad(e, "text", "must have a format with a type");
 	if (strcmp(type, "text") == 0)
 		return true;
-	text = cJSON_PrintUnformatted(format);
+	raw = api_raw_member((JsonSpan) {m->raw.s, m->raw.n}, "format");
+	if (raw.s == NULL)
+		return api_bad(e, "text", "must have a format");
 	if (strcmp(type, "json_schema") == 0)
 	{
 		/* the same members, but for the type, are an object's of chat completions */
-		cJSON	   *inner = cJSON_Parse(text);
-
-		cJSON_DeleteItemFromObjectCaseSensitive(inner, "type");
-		cJSON_free(text);
-		text = cJSON_PrintUnformatted(inner);
-		cJSON_Delete(inner);
-		buf_addstr(&out, "{\"type\":\"json_schema\",\"json_schema\":");
-		buf_addstr(&out, text);
-		buf_addc(&out, '}');
+		json_open(&j, '{');
+		json_key_cstr(&j, "type", type);
+		json_key(&j, type);
+		json_open(&j, '{');
+		api_write_members(&j, raw, "type");
+		json_close(&j, '}');
+		json_close(&j, '}');
 	}
 	else
-		buf_addstr(&out, text);
+		json_raw(&j, raw.s, raw.n);
 	wire_put_str(o, WTAG_RESPONSE_FORMAT, out.data, out.len);
-	cJSON_free(text);
 	buf_free(&out);
 	return true;
 }
@@ -421,7 +421,8 @@ check_types(ApiCall *a, Err *e)
 static bool
 check_fields(ApiCall *a, Err *e)
 {
-	static const char *const refused[] = {"background", "prompt", "conversation", "enable_response_messages", "previous_input_messages", "n", NULL};
+	static const char *const refused[] = {"background", "prompt", "conversation", "enable_response_messages", "previous_input_messages",
+	"mm_processor_kwargs", "n", NULL};
 	bool		store = true;
 
 	return apibody_refuse(&a->body, refused, e) && apibody_bool(&a->body, "store", &store, e) && check_types(a, e);

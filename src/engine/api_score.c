@@ -168,6 +168,7 @@ rerank_make(ApiCall *a, Err *e)
 {
 	static const char *const names[] = {"documents", NULL};
 	static const char *const ignored[] = {"return_documents", "max_chunks_per_doc", NULL};
+	static const char *const refused[] = {"chat_template", NULL};
 	const ApiMember *query = apibody_get(&a->body, "query");
 	Texts		q = {"query", NULL, 1};
 	Texts		documents;
@@ -179,7 +180,7 @@ rerank_make(ApiCall *a, Err *e)
 	if (query == NULL || text_of(query->v) == NULL)
 		return api_bad(e, "query", "must be given, as a string");
 	q.v = query->v;
-	if (!take_texts(a, names, &documents, e) || !apibody_int(&a->body, "top_n", 0, INT_MAX, &top, e))
+	if (!take_texts(a, names, &documents, e) || !apibody_refuse(&a->body, refused, e) || !apibody_int(&a->body, "top_n", 0, INT_MAX, &top, e))
 		return false;
 	ok = common_fields(a, &fields, e);
 	if (ok)

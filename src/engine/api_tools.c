@@ -124,20 +124,15 @@ api_put_effort(WireOut *o, const char *name, const char *effort, Err *e)
 
 /* {"type": "function", "name": ..., ...} becomes {"type": "function", "function": {"name": ..., ...}}. */
 static void
-write_function(const cJSON *tool, JsonOut *j)
+write_function(JsonSpan tool, JsonOut *j)
 {
-	cJSON	   *inner = cJSON_Duplicate(tool, true);
-	char	   *text;
-
-	cJSON_DeleteItemFromObjectCaseSensitive(inner, "type");
-	text = cJSON_PrintUnformatted(inner);
 	json_open(j, '{');
 	json_key_cstr(j, "type", "function");
 	json_key(j, "function");
-	json_raw(j, text, strlen(text));
+	json_open(j, '{');
+	api_write_members(j, tool, "type");
 	json_close(j, '}');
-	cJSON_free(text);
-	cJSON_Delete(inner);
+	json_close(j, '}');
 }
 
 bool
@@ -147,6 +142,8 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
 	bool		none = tools == NULL || tools->v->child == NULL;
 	bool		ok = true;
+	JsonMembers m;
+	JsonSpan	raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
@@ -157,12 +154,13 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 	if (none)
 		return true;
 	json_open(&j, '[');
+	(void) json_elements(&m, tools->raw.s, tools->raw.n);
 	for (const cJSON *v = tools->v->child; v != NULL && ok; v = v->next)
 	{
 		ok = is_word(cJSON_GetObjectItemCaseSensitive(v, "type"), "function") ? check_function(v, "parameters", e) :
 			not_a_function(e);
-		if (ok)
-			write_function(v, &j);
+		if (ok && json_element(&m, &raw) > 0)
+			write_function(raw, &j);
 	}
 	json_close(&j, ']');
 	if (ok)
@@ -173,20 +171,12 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 
 /* ---- Anthropic's messages ---- */
 
+/* raw: the tool as it was written */
 static void
-write_anthropic(const cJSON *tool, JsonOut *j)
+write_anthropic(const cJSON *tool, JsonSpan raw, JsonOut *j)
 {
-	cJSON	   *schema = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(tool, "input_schema"), true);
-	char	   *text;
+	JsonSpan	schema = api_raw_member(raw, "input_schema");
 
-	if (!cJSON_IsObject(schema))
-	{
-		cJSON_Delete(schema);
-		schema = cJSON_CreateObject();
-	}
-	if (cJSON_GetObjectItemCaseSensitive(schema, "type") == NULL)
-		cJSON_AddStringToObject(schema, "type", "object");
-	text = cJSON_PrintUnformatted(schema);
 	json_open(j, '{');
 	json_key_cstr(j, "type", "function");
 	json_key(j, "function");
@@ -195,11 +185,14 @@ write_anthropic(const cJSON *tool, JsonOut *j)
 	if (str_of(tool, "description") != NULL)
 		json_key_cstr(j, "description", str_of(tool, "description"));
 	json_key(j, "parameters");
-	json_raw(j, text, strlen(text));
+	json_open(j, '{');
+	if (api_raw_member(schema, "type").s == NULL)
+		json_key_cstr(j, "type", "object");
+	if (schema.s != NULL)
+		api_write_members(j, schema, "");
 	json_close(j, '}');
 	json_close(j, '}');
-	cJSON_free(text);
-	cJSON_Delete(schema);
+	json_close(j, '}');
 }
 
 /* {"type": "auto" | "any" | "tool" | "none", "name": ..., "disable_parallel_tool_use": ...} */
@@ -241,6 +234,8 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, WireOut *params, Err *e)
 	const ApiMember *tools = apibody_get(&a->body, "tools");
 	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
 	bool		ok = true;
+	JsonMembers m;
+	JsonSpan	raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
@@ -251,13 +246,14 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, WireOut *params, Err *e)
 		return choice == NULL || is_word(cJSON_GetObjectItemCaseSensitive(choice->v, "type"), "none") ||
 			api_bad(e, "tool_choice", "needs tools");
 	json_open(&j, '[');
+	(void) json_elements(&m, tools->raw.s, tools->raw.n);
 	for (const cJSON *v = tools->v->child; v != NULL && ok; v = v->next)
 	{
 		const cJSON *type = cJSON_GetObjectItemCaseSensitive(v, "type");
 
 		ok = type == NULL || cJSON_IsNull(type) || is_word(type, "custom") ? check_function(v, "input_schema", e) : not_a_function(e);
-		if (ok)
-			write_anthropic(v, &j);
+		if (ok && json_element(&m, &raw) > 0)
+			write_anthropic(v, raw, &j);
 	}
 	json_close(&j, ']');
 	if (ok)

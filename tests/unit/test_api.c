@@ -85,6 +85,28 @@ test_body(void)
 	}
 }
 
+/* Members keep their digits and escapes; names are what their escapes mean. */
+static void
+test_raw(void)
+{
+	static const char text[] = "{\"a\":{\"id\":12345678901234567890},\"ty\\u0070e\":\"x\",\"n\":1.50,\"a\":2,\"s\":\"\\u00e9\"}";
+	JsonSpan	object = {text, sizeof(text) - 1};
+	JsonSpan	v = api_raw_member(object, "a");
+	Buf			b = {0};
+	JsonOut		j = {.b = &b};
+
+	CHECK(v.n == 27 && memcmp(v.s, "{\"id\":12345678901234567890}", 27) == 0, "%.*s", (int) v.n, v.s);
+	v = api_raw_member(object, "type");
+	CHECK(v.n == 3 && memcmp(v.s, "\"x\"", 3) == 0, "%.*s", (int) v.n, v.s);
+	CHECK(api_raw_member(object, "id").s == NULL && api_raw_member(v, "a").s == NULL, "a member that is not there");
+	json_open(&j, '{');
+	json_key_int(&j, "first", 1);
+	api_write_members(&j, object, "type");
+	json_close(&j, '}');
+	CHECK(strcmp(b.data, "{\"first\":1,\"a\":{\"id\":12345678901234567890},\"n\":1.50,\"a\":2,\"s\":\"\\u00e9\"}") == 0, "%s", b.data);
+	buf_free(&b);
+}
+
 /* The number that bits of a small type stand for; NAN for none. */
 static double
 decode(int exp_bits, int man_bits, bool no_infinity, uint32_t bits)
@@ -574,6 +596,7 @@ main(int argc, char **argv)
 	{
 		test_writer();
 		test_body();
+		test_raw();
 		test_vectors();
 		test_cancel();
 		test_errors();
