@@ -106,7 +106,8 @@ CREATE FUNCTION vllm.new_llm_generate_stream(
     grammar text DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
-    truncate int DEFAULT NULL)
+    truncate int DEFAULT NULL,
+    stream_interval int DEFAULT NULL)
 RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
 AS 'MODULE_PATHNAME', 'llm_generate_stream' LANGUAGE C;
 
@@ -235,7 +236,8 @@ CREATE FUNCTION vllm.new_llm_chat_stream(
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
-    thinking_token_budget int DEFAULT NULL)
+    thinking_token_budget int DEFAULT NULL,
+    stream_interval int DEFAULT NULL)
 RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
 AS 'MODULE_PATHNAME', 'llm_chat_stream' LANGUAGE C;
 

@@ -52,6 +52,7 @@ static const Param params[] = {
 	{"spaces_between_special_tokens", WTAG_SPACES_BETWEEN_SPECIAL_TOKENS, P_BOOL, 0, 1},
 	{"vllm_xargs", WTAG_EXTRA_ARGS, P_OBJECT, 0, 0},
 	{"thinking_token_budget", WTAG_THINKING_TOKEN_BUDGET, P_INT, -1, INT_MAX},
+	{"stream_interval", WTAG_STREAM_INTERVAL, P_INT, 1, INT_MAX},
 	{"priority", WTAG_PRIORITY, P_INT, INT_MIN, INT_MAX},
 	{"cache_salt", WTAG_CACHE_SALT, P_STR, 1, 1024},
 	{"structured_outputs", WTAG_STRUCTURED_OUTPUTS, P_OBJECT, 0, 0},
@@ -69,7 +70,6 @@ static const LaterParam later[] = {
 	{"routed_experts_prompt_start", 0},
 	{"kv_transfer_params", 0},
 	{"ec_transfer_params", 0},
-	{"stream_interval", 1},
 };
 
 static bool

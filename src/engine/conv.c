@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "engine/answer.h"
 #include "engine/replies.h"
+#include "engine/stream_hold.h"
 
 /* ---- the link ---- */
 
@@ -136,6 +137,7 @@ conv_free(Conv *c)
 	buf_free(&c->last);
 	intvec_free(&c->ids);
 	replies_free(c->replies);
+	stream_hold_free(c->hold);
 	answer_free(c->answer);
 	mem_free(c->in);
 	pthread_mutex_destroy(&c->lock);

@@ -90,6 +90,7 @@ struct Conv
 	IntVec		ids;
 	struct Answer *answer;		/* takes the text apart; NULL: text is text */
 	struct Replies *replies;	/* instead, of several answers or with log-probabilities; else NULL */
+	struct StreamHold *hold;	/* puts events together; NULL: each is told */
 	Conv	   *dirty_next;
 	bool		dirty;
 	bool		stream;			/* set by the server before submit */

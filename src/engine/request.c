@@ -22,6 +22,7 @@
 #include "engine/replies.h"
 #include "engine/request_params.h"
 #include "engine/server.h"
+#include "engine/stream_hold.h"
 #include "grammar/grammar.h"
 
 #define INLINE_TEXT		4096	/* bytes or ids handled on the server thread */
@@ -203,6 +204,8 @@ other_field(Request *r, const WireField *f, Err *e)
 		case WTAG_STREAM:
 			r->stream = f->i != 0;
 			return true;
+		case WTAG_STREAM_INTERVAL:
+			return params_int(f, 1, INT_MAX, &r->stream_interval, e);
 		case WTAG_WANT_IDS:
 			r->want_ids = f->i != 0;
 			r->has_want_ids = true;
@@ -496,6 +499,8 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	buf_free(&b);
 	conv_live(c, &v);
 	c->stream = r->stream;
+	if (r->stream && r->stream_interval > 1)
+		c->hold = stream_hold_new(r->stream_interval);
 	c->want_ids = r->want_ids;
 	if (r->want_answers || replies_wanted(&r->params.out))
 		c->replies = replies_new(s->be, in, embeds == NULL ? ids : NULL, r->want_ids, c->answer);

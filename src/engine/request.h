@@ -34,6 +34,7 @@ typedef struct Request
 	bool		has_chat;		/* chat.messages instead of a prompt */
 	ChatRequest chat;
 	bool		stream;
+	int			stream_interval;	/* tokens that a stream tells at once; 0 = not given */
 	bool		want_ids;
 	bool		has_want_ids;
 	bool		want_answers;

@@ -13,6 +13,7 @@
 #include "engine/replies.h"
 #include "engine/request.h"
 #include "engine/server.h"
+#include "engine/stream_hold.h"
 
 static void
 put_usage(WireOut *o, const ReqEvent *ev)
@@ -145,6 +146,40 @@ sink_answer(Conv *c, const ReqEvent *ev)
 	buf_free(&b);
 }
 
+/* A stream without answers of its own kind. */
+static void
+sink_text(Conv *c, const ReqEvent *ev)
+{
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	if (ev->text_len == 0 && !(c->want_ids && ev->n_ids > 0))
+		return;
+	wire_put_str(&o, WTAG_TEXT, ev->text_len > 0 ? ev->text : "", ev->text_len);
+	if (c->want_ids)
+		wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
+	/* the last delta travels with the final frame's wake */
+	conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
+	buf_free(&b);
+}
+
+static void
+sink_event(Conv *c, const ReqEvent *ev)
+{
+	if (c->replies != NULL)
+		sink_replies(c, ev);
+	else if (c->answer != NULL)
+		sink_answer(c, ev);
+	else if (c->stream)
+		sink_text(c, ev);
+	else
+	{
+		buf_add(&c->text, ev->text, ev->text_len);
+		if (c->want_ids)
+			intvec_add(&c->ids, ev->ids, (size_t) ev->n_ids);
+	}
+}
+
 void
 request_sink(void *ctx, Req *r, const ReqEvent *ev)
 {
@@ -154,37 +189,12 @@ request_sink(void *ctx, Req *r, const ReqEvent *ev)
 		ev->output_tokens, ev->preemptions, ev->first_token_us > 0 ? ev->first_token_us : -1
 	};
 	bool		active = conv_live(c, &v);
+	ReqEvent	told = *ev;
 
 	(void) r;
 	hist_event(entry_counters(c->entry), ev, &c->hist);
-	if (c->replies != NULL)
-	{
-		if (active)
-			sink_replies(c, ev);
-	}
-	else if (c->answer != NULL)
-	{
-		if (active)
-			sink_answer(c, ev);
-	}
-	else if (active && c->stream && (ev->text_len > 0 || (c->want_ids && ev->n_ids > 0)))
-	{
-		Buf			b = {0};
-		WireOut		o = conv_out(&b);
-
-		wire_put_str(&o, WTAG_TEXT, ev->text_len > 0 ? ev->text : "", ev->text_len);
-		if (c->want_ids)
-			wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
-		/* the last delta travels with the final frame's wake */
-		conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
-		buf_free(&b);
-	}
-	else if (active && !c->stream)
-	{
-		buf_add(&c->text, ev->text, ev->text_len);
-		if (c->want_ids)
-			intvec_add(&c->ids, ev->ids, (size_t) ev->n_ids);
-	}
+	if (active && (c->hold == NULL || stream_hold_event(c->hold, &told)))
+		sink_event(c, c->hold == NULL ? ev : &told);
 	if (ev->finish != FIN_NONE)
 	{
 		stage_final(c, ev);

@@ -345,6 +345,13 @@ set_json(const OptDef *d, OptValue *v, JsonbValue *j)
 	{
 		case OPT_TYPE_INT:
 		case OPT_TYPE_BIG:
+			/* as in vLLM: one of the likeliest, or none */
+			if (j->type == jbvBool && (d->tag == WTAG_LOGPROBS || d->tag == WTAG_PROMPT_LOGPROBS))
+			{
+				if (j->val.boolean)
+					set_int(d, v, 1);
+				break;
+			}
 			set_int(d, v, json_int(d, j, j));
 			break;
 		case OPT_TYPE_NUM:
@@ -542,6 +549,13 @@ options_finish(GenOptions *o)
 	if (v[OPT_cache_salt].set && (v[OPT_cache_salt].strs[0][0] == '\0' || pg_mbstrlen(v[OPT_cache_salt].strs[0]) > 1024))
 		options_refuse(&optdefs[OPT_cache_salt], "must have 1 to 1024 characters",
 					   psprintf("%d characters", pg_mbstrlen(v[OPT_cache_salt].strs[0])));
+	/* of so many answers the likeliest n */
+	if (v[OPT_best_of].set && v[OPT_best_of].i != (v[OPT_n].set ? v[OPT_n].i : 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("best_of other than n is not supported"),
+				 errdetail("parameter=best_of, value=" INT64_FORMAT, v[OPT_best_of].i),
+				 errhint("Ask llm_completions() for n answers with logprobs, and order them by cumulative_logprob.")));
 	if (v[OPT_detokenize].set && !v[OPT_detokenize].i && v[OPT_stop].set && v[OPT_stop].n > 0)
 		options_refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false");
 	if (v[OPT_temperature].set && v[OPT_temperature].num > 0 && v[OPT_temperature].num < 0.01)
@@ -633,8 +647,26 @@ no_room(const char *name, const char *what, const char *hint)
 			 errhint("%s", hint)));
 }
 
+/* vLLM's names of what comes when, and their numbers: each function does one of them. */
+static void
+check_output_kind(const char *kind, bool stream)
+{
+	static const char *const names[] = {"CUMULATIVE", "DELTA", "FINAL_ONLY"};
+	int			n = -1;
+
+	for (int i = 0; i < (int) lengthof(names); i++)
+		if (strcmp(kind, psprintf("%d", i)) == 0 || strcmp(kind, psprintf("\"%s\"", names[i])) == 0)
+			n = i;
+	if (n < 0)
+		options_refuse(&optdefs[OPT_output_kind], "must be CUMULATIVE (0), DELTA (1) or FINAL_ONLY (2)", kind);
+	/* the last of what grows is the whole */
+	if (stream ? n != 1 : n == 1)
+		no_room("output_kind", psprintf("output_kind %s", names[n]),
+				stream ? "A stream's rows are what is new (DELTA)." : "llm_generate_stream() and llm_chat_stream() return what is new (DELTA).");
+}
+
 void
-options_check_answers(const GenOptions *o, bool answers, bool beams)
+options_check_answers(const GenOptions *o, bool answers, bool beams, bool stream)
 {
 	static const OptId about_tokens[] = {OPT_logprobs, OPT_prompt_logprobs, OPT_logprob_token_ids};
 	static const OptId about_beams[] = {OPT_beam_width, OPT_length_penalty};
@@ -648,6 +680,8 @@ options_check_answers(const GenOptions *o, bool answers, bool beams)
 	for (int i = 0; i < (int) lengthof(about_beams) && !beams; i++)
 		if (o->v[about_beams[i]].set)
 			no_room(optdefs[about_beams[i]].name, optdefs[about_beams[i]].name, "llm_beam_search() is a beam search.");
+	if (o->v[OPT_output_kind].set)
+		check_output_kind(o->v[OPT_output_kind].strs[0], stream);
 	if (beams && !o->v[OPT_beam_width].set)
 		options_refuse(&optdefs[OPT_beam_width], "must be given", "null");
 }

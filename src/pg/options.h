@@ -95,9 +95,9 @@ void		options_read(GenOptions *o, FunctionCallInfo fcinfo);
 
 /*
  * Refuse what the caller has no room for: more than one answer, log-probabilities (answers:
- * it has), what makes a beam search (beams: it is one).
+ * it has), what makes a beam search (beams: it is one), rows as they come (stream).
  */
-void		options_check_answers(const GenOptions *o, bool answers, bool beams);
+void		options_check_answers(const GenOptions *o, bool answers, bool beams, bool stream);
 
 /* Fields for a WK_GENERATE message. */
 void		options_put(const GenOptions *o, WireOut *out);

@@ -66,3 +66,16 @@ SELECT pg_temp.error_of(q) FROM (VALUES
     (18, $$SELECT llm_generate('a', priority => 0, cache_salt => 'mine')$$),
     (19, $$SELECT llm_generate('a', cache_salt => '')$$),
     (20, $$SELECT llm_generate('a', cache_salt => repeat('x', 1025))$$)) AS v (i, q) ORDER BY i;
+
+-- what is told when
+SELECT seq, text, token_ids, finish_reason FROM llm_generate_stream('@tokens:9', stream_interval => 3);
+SELECT seq, text FROM llm_generate_stream('@tokens:3', stream_interval => 100, params => '{"output_kind": "DELTA"}');
+SELECT string_agg(text, '') FROM llm_chat_stream('[{"role": "user", "content": "@tokens:20"}]', stream_interval => 7);
+SELECT llm_api_stream('/v1/completions', '{"prompt": "@tokens:7", "stream_interval": 4, "n": 2, "temperature": 1, "seed": 1, "logprobs": 0, "return_token_ids": true}')
+    -> 'choices' -> 0 -> 'token_ids' AS ids;
+SELECT llm_generate('a b', params => '{"output_kind": 2, "best_of": 1, "stream_interval": 5}'), llm_generate('a b', params => '{"output_kind": "CUMULATIVE"}');
+SELECT cardinality(c.logprobs) FROM llm_completions('a b', params => '{"logprobs": true, "prompt_logprobs": false}') AS c;
+SELECT pg_temp.error_of(q) FROM (VALUES ($$SELECT llm_generate('a', params => '{"best_of": 2}')$$), ($$SELECT llm_completions('a', n => 2, params => '{"best_of": 1}')$$),
+    ($$SELECT llm_generate('a', params => '{"output_kind": 1}')$$), ($$SELECT llm_generate_stream('a', params => '{"output_kind": "FINAL_ONLY"}')$$),
+    ($$SELECT llm_generate_stream('a', params => '{"output_kind": 0}')$$), ($$SELECT llm_generate('a', params => '{"output_kind": 3}')$$),
+    ($$SELECT llm_generate('a', params => '{"output_kind": "delta"}')$$), ($$SELECT llm_generate_stream('a', stream_interval => 0)$$)) AS x (q);

@@ -1,0 +1,98 @@
+/*
+ * stream_hold.c
+ *	  Streams that tell several tokens at once (stream_interval).
+ *
+ * Events of one answer are put together until as many tokens have come as the request wants in one
+ * go; whoever makes frames of them sees fewer, larger ones.  One thread at a time: the one that calls
+ * the request's sink.
+ *
+ * Tested by tests/unit/test_server_core.c.
+ */
+#include "engine/stream_hold.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+typedef struct Held
+{
+	bool		told;			/* its first text has been */
+	bool		given;			/* what is held has been told: it goes with the next event */
+	IntVec		ids;
+	Buf			text;
+	Logprobs   *lp;				/* NULL: not wanted */
+} Held;
+
+struct StreamHold
+{
+	int			interval;
+	Held	   *a;				/* by answer */
+	int			n;
+};
+
+StreamHold *
+stream_hold_new(int interval)
+{
+	StreamHold *h = mem_zalloc(sizeof(*h));
+
+	h->interval = interval;
+	return h;
+}
+
+static void
+clear(Held *a)
+{
+	intvec_free(&a->ids);
+	buf_free(&a->text);
+	logprobs_free(a->lp);
+	a->lp = NULL;
+	a->given = false;
+}
+
+void
+stream_hold_free(StreamHold *h)
+{
+	if (h == NULL)
+		return;
+	for (int i = 0; i < h->n; i++)
+		clear(&h->a[i]);
+	mem_free(h->a);
+	mem_free(h);
+}
+
+static Held *
+answer(StreamHold *h, int i)
+{
+	if (i >= h->n)
+	{
+		h->a = mem_realloc(h->a, (size_t) (i + 1) * sizeof(Held));
+		memset(h->a + h->n, 0, (size_t) (i + 1 - h->n) * sizeof(Held));
+		h->n = i + 1;
+	}
+	return &h->a[i];
+}
+
+bool
+stream_hold_event(StreamHold *h, ReqEvent *ev)
+{
+	Held	   *a = answer(h, ev->index);
+
+	if (a->given)
+		clear(a);
+	intvec_add(&a->ids, ev->ids, (size_t) ev->n_ids);
+	buf_add(&a->text, ev->text, ev->text_len);
+	if (ev->logprobs != NULL && a->lp == NULL)
+		a->lp = logprobs_new();
+	if (ev->logprobs != NULL)
+		logprobs_append(a->lp, ev->logprobs);
+	if (a->told && a->ids.len < (size_t) h->interval && ev->ended == FIN_NONE && ev->finish == FIN_NONE)
+		return false;
+	a->told = a->told || a->text.len > 0;
+	a->given = true;
+	ev->ids = a->ids.data;
+	ev->n_ids = (int) a->ids.len;
+	ev->text = a->text.data != NULL ? a->text.data : "";
+	ev->text_len = a->text.len;
+	ev->logprobs = a->lp;
+	return true;
+}
