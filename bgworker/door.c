@@ -7,9 +7,9 @@
  *	no process	vllm.http_port = 0, or ended	port set and next_start reached -> running
  *	running										settings changed -> leaving; process ends -> no process
  *
- * One that leaves has been sent SIGTERM: it listens no more and answers what it has in hand, until it
- * ends or kill_at comes.  Meanwhile the next one serves, so a reload turns nobody away; there is
- * at most one that leaves.
+ * One that leaves is sent SIGTERM, when the next one has come so far as to wait for its port: then it listens
+ * no more and answers what it has in hand, until it ends or kill_at comes.  Meanwhile the next
+ * one serves, so a reload turns nobody away; there is at most one that leaves.
  *
  * A door that ends by itself comes back after a back-off of RETRY_MIN doubling to
  * RETRY_MAX; one that can't use its settings (its port is taken, a bad certificate)
@@ -39,6 +39,7 @@
 #define RETRY_MIN		100		/* ms */
 #define RETRY_MAX		30000
 #define HEALTHY_AFTER	10000	/* ms: a door that lived so long starts the back-off anew */
+#define START_TIME		200		/* ms that a door takes to come to its port */
 #define DRAIN_TIMEOUT	15000	/* ms from SIGTERM to SIGKILL; the door itself gives its requests 10 s */
 #define DOOR_EXIT_SETTINGS	2	/* src/http/main.c: trying again won't help by itself */
 #define MAX_ARGS		64
@@ -59,6 +60,7 @@ static struct
 static struct
 {
 	EngineProcess proc;
+	TimestampTz term_at;		/* 0 = SIGTERM was sent */
 	TimestampTz kill_at;
 } leaving = {.proc = {.control_fd = -1,.log_fd = -1,.log = &leaving_log}};
 
@@ -158,6 +160,14 @@ door_ended(int status)
 
 /* Ask it to end: it answers what it has in hand. */
 static void
+end_leaving(void)
+{
+	(void) kill(leaving.proc.pid, SIGTERM);
+	leaving.term_at = 0;
+	leaving.kill_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+}
+
+static void
 end_door(void)
 {
 	spawn_kill(&leaving.proc);
@@ -168,8 +178,9 @@ end_door(void)
 	door.proc.log_fd = -1;
 	door.backoff = 0;
 	door.moved = true;
-	(void) kill(leaving.proc.pid, SIGTERM);
-	leaving.kill_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+	leaving.term_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), START_TIME);
+	if (vllm_http_port == 0)
+		end_leaving();
 }
 
 /* The one that leaves. */
@@ -182,7 +193,11 @@ leaving_turn(void)
 		return;
 	if (leaving.proc.log_fd >= 0 && !childlog_read(&leaving_log, leaving.proc.log_fd))
 		spawn_close(&leaving.proc.log_fd);
-	if (spawn_reap(&leaving.proc, &status) || GetCurrentTimestamp() < leaving.kill_at)
+	if (spawn_reap(&leaving.proc, &status))
+		return;
+	if (leaving.term_at != 0 && GetCurrentTimestamp() >= leaving.term_at)
+		end_leaving();
+	if (leaving.term_at != 0 || GetCurrentTimestamp() < leaving.kill_at)
 		return;
 	ereport(LOG, (errmsg("killing the HTTP server, which does not end")));
 	spawn_kill(&leaving.proc);
@@ -236,7 +251,7 @@ door_timeout(void)
 	if (door.proc.pid == 0 && vllm_http_port != 0)
 		return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), door.next_start) + 1;
 	/* its log is not waited for */
-	return leaving.proc.pid != 0 ? 100 : 1000;
+	return leaving.proc.pid == 0 ? 1000 : leaving.term_at != 0 ? 10 : 100;
 }
 
 void

@@ -78,11 +78,11 @@ read_pem(const char *path)
 static bool
 bind_to(int fd, const struct addrinfo *a)
 {
-	for (int ms = 0; bind(fd, a->ai_addr, a->ai_addrlen) != 0; ms += 50)
+	for (int ms = 0; bind(fd, a->ai_addr, a->ai_addrlen) != 0; ms += 2)
 	{
 		if (errno != EADDRINUSE || ms >= BIND_MS)
 			return false;
-		usleep(50000);
+		usleep(2000);
 	}
 	return true;
 }
