@@ -1,0 +1,207 @@
+/*
+ * fuzz_parse.c
+ *	  Answers taken apart: any text, by any pair of parsers.
+ *
+ * The input is four bytes, which say how (parser of reasoning, of tool calls, flags, where to
+ * cut), and the text.  What comes out must not depend on the cuts, and calls must be JSON.
+ */
+#include "fuzz.h"
+
+#include <cjson/cJSON.h>
+
+#include "base/mem.h"
+#include "engine/answer.h"
+
+#define HEAD	4
+#define MAX_TEXT	65536
+
+static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}, \"o\": {\"type\": \"object\"}}}}}]";
+
+/* The k-th of a list of names with commas between, modulo how many there are. */
+static const char *
+name_of(void (*names) (Buf *), size_t k, size_t *n)
+{
+	static Buf	list;
+	size_t		count = 1;
+	const char *p;
+
+	buf_reset(&list);
+	names(&list);
+	for (size_t i = 0; i < list.len; i++)
+		count += list.data[i] == ',';
+	p = list.data;
+	for (k %= count; k > 0; k--)
+		p = strchr(p, ',') + 2;
+	*n = strcspn(p, ",");
+	return p;
+}
+
+typedef struct Parts
+{
+	Buf			all;
+} Parts;
+
+static void
+put(Parts *p, const char *what, const Buf *b)
+{
+	buf_printf(&p->all, "%s %zu ", what, b->len);
+	buf_add(&p->all, b->data, b->len);
+}
+
+/* cut: 0 = whole. */
+static Parts
+take_apart(const AnswerSpec *s, const char *text, size_t n, unsigned cut)
+{
+	Answer	   *a = answer_new(s);
+	Parts		p = {0};
+	Buf			calls = {0};
+	cJSON	   *json;
+
+	for (size_t at = 0; at < n;)
+	{
+		size_t		k = cut == 0 ? n : 1 + fuzz_below(&cut, 1 + fuzz_below(&cut, 40));
+
+		if (k > n - at)
+			k = n - at;
+		answer_feed(a, text + at, k);
+		at += k;
+	}
+	answer_finish(a);
+	put(&p, "content", answer_content(a));
+	put(&p, "reasoning", answer_reasoning(a));
+	put(&p, "calls", answer_calls(a));
+	buf_addc(&calls, '[');
+	buf_add(&calls, answer_calls(a)->data, answer_calls(a)->len);
+	buf_addc(&calls, ']');
+	json = cJSON_ParseWithLength(calls.data, calls.len);
+	if (json == NULL || cJSON_GetArraySize(json) != answer_n_calls(a) || (s->one_call && answer_n_calls(a) > 1))
+		abort();
+	cJSON_Delete(json);
+	buf_free(&calls);
+	answer_free(a);
+	return p;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	AnswerSpec	s = {.tools_json = tools,.n_tools_json = sizeof(tools) - 1,.key = 1};
+	const char *text = (const char *) data + HEAD;
+	size_t		n;
+	const char *name;
+	Parts		whole;
+	Parts		pieces;
+
+	if (size < HEAD || size > MAX_TEXT)
+		return 0;
+	if (data[0] > 0)
+	{
+		name = name_of(reason_format_names, data[0] - 1u, &n);
+		s.reason = reason_format_find(name, n);
+	}
+	name = name_of(tool_format_names, data[1], &n);
+	s.tools = tool_format_find(name, n);
+	s.choice = (data[2] & 7) == 7 ? TOOLS_NAMED : (data[2] & 7) == 6 ? TOOLS_REQUIRED : (data[2] & 7) == 5 ? TOOLS_NONE : TOOLS_AUTO;
+	s.named = "f";
+	s.one_call = (data[2] & 8) != 0;
+	s.drop_reasoning = (data[2] & 16) != 0;
+	s.stream = (data[2] & 32) != 0;
+	s.at = (ReasonAt) (data[2] >> 6);
+	n = size - HEAD;
+	whole = take_apart(&s, text, n, 0);
+	pieces = take_apart(&s, text, n, 1u + data[3]);
+	if (whole.all.len != pieces.all.len || memcmp(whole.all.data, pieces.all.data, whole.all.len) != 0)
+		abort();
+	buf_free(&whole.all);
+	buf_free(&pieces.all);
+	return 0;
+}
+
+/* ---- seeds: the texts of tests/parse ---- */
+
+typedef struct Seeds
+{
+	Buf		   *b;
+	size_t		n;
+} Seeds;
+
+static const Seeds *
+all_seeds(void)
+{
+	static const char *const patterns[] = {"tests/parse/*.json", NULL};
+	static Seeds s;
+	const glob_t *g;
+
+	if (s.n > 0)
+		return &s;
+	g = fuzz_files(patterns);
+	for (size_t i = 0; i < g->gl_pathc; i++)
+	{
+		Buf			file = fuzz_read(g->gl_pathv[i]);
+		cJSON	   *root = cJSON_ParseWithLength(file.data, file.len);
+		const cJSON *c;
+
+		cJSON_ArrayForEach(c, cJSON_GetObjectItem(root, "cases"))
+		{
+			const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(c, "text"));
+			const char head[HEAD] = {(char) (i % 19), (char) i, (char) (s.n % 256), (char) s.n};
+
+			s.b = mem_realloc(s.b, (s.n + 1) * sizeof(Buf));
+			s.b[s.n] = (Buf) {0};
+			buf_add(&s.b[s.n], head, HEAD);
+			buf_addstr(&s.b[s.n++], text != NULL ? text : "");
+		}
+		cJSON_Delete(root);
+		buf_free(&file);
+	}
+	return &s;
+}
+
+size_t
+fuzz_count(void)
+{
+	return all_seeds()->n;
+}
+
+void
+fuzz_seed(size_t i, Buf *b)
+{
+	buf_add(b, all_seeds()->b[i].data, all_seeds()->b[i].len);
+}
+
+/* Another pair of parsers, a part of another text, a mark, or bytes. */
+void
+fuzz_change(Buf *b, unsigned *seed)
+{
+	static const char *const piece[] = {"<think>", "</think>", "[THINK]", "[/THINK]", "<tool_call>", "</tool_call>", "<tool_calls>", "</tool_calls>", "[TOOL_CALLS]", "[ARGS]", "<|tool_call|>", "<function=f>", "</function>", "<parameter=a>", "</parameter>",
+		"<arg_key>a</arg_key>", "<arg_value>", "</arg_value>", "{\"name\": \"f\", \"arguments\": {\"a\": 1}}", "[f(a=1), f(s='x')]", "<|channel|>", "<|message|>", "<|start|>assistant", "<|end|>", "<|call|>", "```json\n", "```", "\n", "\\", "\"", "'", "{", "}", "[", "]", "(", ")",
+		",", ";", "\xC3\xA9", "<escape>", "<response>", "</response>", "<answer>\n", "\n</answer>", "Here is my response:", "functools", "<|python_tag|>", "<seed:think>", "</seed:think>", "<\xEF\xBD\x9Ctool\xE2\x96\x81" "calls\xE2\x96\x81" "begin\xEF\xBD\x9C>"};
+	const Seeds *all = all_seeds();
+	unsigned	what = (unsigned) rand_r(seed) % 8;
+
+	if (what == 0 && b->len >= HEAD)
+		b->data[fuzz_below(seed, HEAD)] = (char) rand_r(seed);
+	else if (what < 5)
+	{
+		const char *s = piece[fuzz_below(seed, sizeof(piece) / sizeof(piece[0]))];
+
+		fuzz_replace(b, fuzz_below(seed, b->len + 1), rand_r(seed) % 3 == 0 ? fuzz_below(seed, 12) : 0, s, strlen(s));
+	}
+	else if (what == 5)
+	{
+		const Buf  *o = &all->b[fuzz_below(seed, all->n)];
+		size_t		from = fuzz_below(seed, o->len);
+
+		fuzz_replace(b, fuzz_below(seed, b->len + 1), 0, o->data + from, fuzz_below(seed, o->len - from + 1));
+	}
+	else
+		fuzz_bytes(b, b->len, seed);
+}
+
+#ifndef FUZZ_LIBFUZZER
+int
+main(int argc, char **argv)
+{
+	return fuzz_main("fuzz_parse", argc, argv, 20000);
+}
+#endif
