@@ -47,6 +47,13 @@ number_any(Re *re, bool generate)
 				 re_and(re, rx(re, "-?(?:0|[1-9][0-9]{0,14})\\.[0-9]{1,15}"), rx(re, "-?[0-9.]{1,16}")));
 }
 
+/* Those whose order is regular: see above. */
+ReNode
+number_ordered(Re *re)
+{
+	return rx(re, "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?|-?(?:0(?:\\.0+)?|[1-9](?:\\.[0-9]+)?)[eE][+-]?[0-9]+");
+}
+
 /* ---- whole numbers: exponents ---- */
 
 /* Digits, of any number of zeros before them, of at least n. */

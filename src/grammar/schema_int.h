@@ -334,6 +334,7 @@ bool		schema_format(Re *re, ReMode mode, const char *name, size_t n, ReNode *out
 
 /* json_number.c */
 ReNode		number_any(Re *re, bool generate);
+ReNode		number_ordered(Re *re);
 ReNode		number_integer(Re *re, bool plain, bool generate);
 ReNode		number_min(Re *re, const Dec *d, bool strict, bool generate);
 ReNode		number_equal(Re *re, const Dec *d, bool generate);

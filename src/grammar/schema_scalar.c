@@ -337,7 +337,8 @@ number_clause(Re *re, const Clause *c, bool generate)
 static ReNode
 numbers_in(Builder *b, Re *re, const Clauses *c, bool generate)
 {
-	ReNode		r = number_any(re, generate);
+	/* bounds are exact among these only, and so is what is left of them */
+	ReNode		r = c->n > 0 && !generate ? number_ordered(re) : number_any(re, generate);
 
 	schema_work(b, 200);
 	for (uint32_t i = 0; i < c->n && !b->failed; i++)
