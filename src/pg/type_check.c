@@ -184,6 +184,12 @@ is_call(const TypeShape *s, Node *e, const char *const *names)
 
 /* ---- numbers ---- */
 
+static int
+scale_of(int32 typmod)
+{
+	return (((typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024;
+}
+
 /* As written in JSON, whatever extra_float_digits is. */
 static char *
 number_text(Oid type, Datum value)
@@ -264,7 +270,7 @@ read_bound(const TypeShape *s, List **to, Compare cmp, const Const *c)
 	}
 	else if (s->kind == TYPE_NUMERIC && s->base_typmod >= (int32) VARHDRSZ)
 	{
-		number = scaled_bound((((s->base_typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024, number, upper, exclusive);
+		number = scaled_bound(scale_of(s->base_typmod), number, upper, exclusive);
 		exclusive = false;
 	}
 	else if (s->kind != TYPE_NUMERIC)
@@ -277,9 +283,21 @@ read_bound(const TypeShape *s, List **to, Compare cmp, const Const *c)
 
 /* ---- lists ---- */
 
+/*
+ * Does a number with a scale stay as it is when it is stored?  Others are rounded, so that more than
+ * the number itself becomes equal to it.
+ */
+static bool
+is_stored_as(int32 typmod, const char *number)
+{
+	Datum		n = type_numeric(number);
+
+	return DatumGetBool(DirectFunctionCall2(numeric_eq, n, DirectFunctionCall2(numeric_round, n, Int32GetDatum(scale_of(typmod)))));
+}
+
 /* A constant as JSON; NULL: one that values of this type aren't compared with so. */
 static char *
-constant_json(const TypeShape *s, Oid type, Datum value)
+constant_json(const TypeShape *s, bool among, Oid type, Datum value)
 {
 	StringInfoData out;
 	char	   *number;
@@ -288,10 +306,14 @@ constant_json(const TypeShape *s, Oid type, Datum value)
 	{
 		case TYPE_INT:
 		case TYPE_NUMERIC:
-			if (!is_number_type(type) || (s->kind == TYPE_NUMERIC && s->base_typmod >= (int32) VARHDRSZ))
+			if (!is_number_type(type))
 				return NULL;
 			number = number_text(type, value);
-			return is_finite(number) ? number : NULL;
+			if (!is_finite(number))
+				return NULL;
+			if (s->kind == TYPE_NUMERIC && s->base_typmod >= (int32) VARHDRSZ && !(among && is_stored_as(s->base_typmod, number)))
+				return NULL;
+			return number;
 		case TYPE_STRING:
 			if (s->string->pattern != NULL || s->base == BPCHAROID || (type != TEXTOID && type != VARCHAROID && type != NAMEOID))
 				return NULL;
@@ -308,19 +330,16 @@ constant_json(const TypeShape *s, Oid type, Datum value)
 	return out.data;
 }
 
-/*
- * Is all that differs in JSON different for an operator, too?  Not what its collation finds
- * equal, nor one number in two spellings, which a grammar can't all tell.
- */
+/* Is all that differs in JSON different for an operator, too?  Not what its collation finds equal. */
 static bool
-tells_apart(const TypeShape *s, Oid collation)
+tells_apart(Oid collation)
 {
-	return s->kind != TYPE_NUMERIC && (!OidIsValid(collation) || get_collation_isdeterministic(collation));
+	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
 }
 
 /* values: JSON, in brackets none */
 static bool
-put_enum(const TypeShape *s, List **to, bool among, const char *values, Oid collation)
+put_enum(List **to, bool among, const char *values, Oid collation)
 {
 	if (among)
 	{
@@ -331,15 +350,15 @@ put_enum(const TypeShape *s, List **to, bool among, const char *values, Oid coll
 		add(to, "minLength", "1");
 	else
 		add(to, "not", psprintf("{\"enum\": [%s]}", values));
-	return tells_apart(s, collation);
+	return tells_apart(collation);
 }
 
 static bool
 read_equal(const TypeShape *s, List **to, Compare cmp, const Const *c, Oid collation)
 {
-	char	   *value = constant_json(s, c->consttype, c->constvalue);
+	char	   *value = constant_json(s, cmp == CMP_EQ, c->consttype, c->constvalue);
 
-	return value != NULL && put_enum(s, to, cmp == CMP_EQ, value, collation);
+	return value != NULL && put_enum(to, cmp == CMP_EQ, value, collation);
 }
 
 /* VALUE = ANY (array), VALUE <> ALL (array) */
@@ -365,13 +384,13 @@ read_array(const TypeShape *s, List **to, ScalarArrayOpExpr *e)
 	initStringInfo(&list);
 	for (int i = 0; i < n; i++)
 	{
-		char	   *value = nulls[i] ? NULL : constant_json(s, ARR_ELEMTYPE(array), values[i]);
+		char	   *value = nulls[i] ? NULL : constant_json(s, e->useOr, ARR_ELEMTYPE(array), values[i]);
 
 		if (value == NULL)
 			return false;
 		appendStringInfo(&list, "%s%s", i > 0 ? ", " : "", value);
 	}
-	return n > 0 && put_enum(s, to, e->useOr, list.data, e->inputcollid);
+	return n > 0 && put_enum(to, e->useOr, list.data, e->inputcollid);
 }
 
 /* ---- strings and arrays ---- */

@@ -51,6 +51,16 @@ put_literal(StringInfo out, char c)
 	appendStringInfoChar(out, c);
 }
 
+/* A character of a bracket expression; two of & or ~ would be an operator there. */
+static void
+put_member(StringInfo out, char c)
+{
+	if (c == '&' || c == '~')
+		appendStringInfo(out, "\\u%04x", c);
+	else
+		appendStringInfo(out, strchr("\\]^-[", c) != NULL ? "\\%c" : "%c", c);
+}
+
 /* An escape, s behind its backslash; NULL: one that can't be said. */
 static const char *
 escape(StringInfo out, const char *s, bool in_brackets, bool negated)
@@ -66,7 +76,7 @@ escape(StringInfo out, const char *s, bool in_brackets, bool negated)
 	else if (isalnum((unsigned char) *s) || (unsigned char) *s >= 0x80)
 		return NULL;
 	else if (in_brackets)
-		appendStringInfo(out, strchr("\\]^-[", *s) != NULL ? "\\%c" : "%c", *s);
+		put_member(out, *s);
 	else
 		put_literal(out, *s);
 	return s + 1;
@@ -114,9 +124,11 @@ brackets(StringInfo out, const char *s)
 			/* a hyphen is itself at the ends, and makes a range elsewhere */
 			bool		range = *s == '-' && !first && s[1] != ']';
 
-			if (strchr("]^[", *s) != NULL || (*s == '-' && !range))
-				appendStringInfoChar(out, '\\');
-			appendStringInfoChar(out, *s++);
+			if (range)
+				appendStringInfoChar(out, '-');
+			else
+				put_member(out, *s);
+			s++;
 		}
 	}
 	if (s == NULL)

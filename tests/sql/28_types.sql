@@ -196,6 +196,15 @@ CREATE DOMAIN not_five AS numeric CHECK (VALUE <> 5);
 CREATE DOMAIN whole_row AS inner_ CHECK (VALUE IS NOT NULL);
 SELECT d AS domain, llm_type_schema(d::regtype)::jsonb - 'properties' AS schema FROM unnest(ARRAY['or_null', 'at_most', 'other_dim', 'whole_row']) d;
 SELECT s -> 'not' AS not, s -> '$comment' AS comment FROM llm_type_schema('not_five') s;
+CREATE DOMAIN steps AS numeric(5, 2) CHECK (VALUE IN (0.5, 1, 2.25));
+CREATE DOMAIN no_step AS numeric(5, 2) CHECK (VALUE = 0.005);
+CREATE DOMAIN not_one AS numeric(5, 2) CHECK (VALUE <> 1);
+SELECT d AS domain, llm_type_schema(d::regtype) AS schema FROM unnest(ARRAY['steps', 'no_step', 'not_one']) d;
+-- the same number, spelled otherwise
+SELECT j, llm_grammar_accepts(llm_type_schema('not_five'), j), llm_grammar_accepts(llm_type_schema('half_open'), j) FROM unnest(ARRAY['5', '50e-1', '0.5e1', '500e-2', '50e2', '6']) j;
+-- characters that are themselves in brackets here, and operators there
+CREATE DOMAIN classes AS text CHECK (VALUE ~ '^[a&&b~~c][!-&&][\&\&]$');
+SELECT llm_type_schema('classes') -> 'allOf' AS pattern, llm_grammar_accepts(llm_type_schema('classes'), '"b&&"') AS yes, llm_grammar_accepts(llm_type_schema('classes'), '"d&&"') AS no;
 SELECT vllm.from_json('null', NULL::or_null) IS NULL AS n, vllm.from_json('[1, 2, 3]', NULL::at_most), vllm.from_json('{"a": 1, "b": null}', (NULL::inner_));
 -- a collation that finds different texts equal
 DO $$
