@@ -155,30 +155,36 @@ part_or(Re *re, const Parts *v)
 	return r;
 }
 
-/* Anchored rounds can only be the first and the last; the others match nothing there. */
+/* x, min .. max times less those that are taken; as few as one likes if others may match nothing. */
+static ReNode
+other_rounds(Re *re, ReNode x, uint32_t min, uint32_t max, uint32_t taken, bool any)
+{
+	return re_repeat(re, x, any || min < taken ? 0 : min - taken, max == RE_INF ? RE_INF : max - taken);
+}
+
+/*
+ * Rounds that are anchored can only be the first and the last.  What stands before the first or behind
+ * the last matches nothing: so an anchored round that may match nothing there can be met any number of times.
+ */
 static Part
 part_repeat(Re *re, const Part *a, uint32_t min, uint32_t max)
 {
 	ReNode		x = a->at[0][0];
-	uint32_t	min1 = min > 0 ? min - 1 : 0;
-	uint32_t	max1 = max == RE_INF ? RE_INF : max - 1;
-	ReNode		rest;
+	bool		begins = re_nullable(re, a->at[1][0]);
+	bool		ends = re_nullable(re, a->at[0][1]);
 	Part		r = plain(re_repeat(re, x, min, max));
 
 	if (max == 0)
 		return plain(RE_EMPTY);
 	if (a->at[1][0] == RE_NONE && a->at[0][1] == RE_NONE && a->at[1][1] == RE_NONE)
 		return r;
-	rest = re_repeat(re, x, min1, max1);
-	/* an anchor that matches nothing may be met any number of times */
-	if (re_nullable(re, a->at[1][0]) || re_nullable(re, a->at[0][1]) || re_nullable(re, a->at[1][1]))
-		rest = re_or(re, rest, re_repeat(re, x, 0, max1));
-	r.at[1][0] = re_cat(re, a->at[1][0], rest);
-	r.at[0][1] = re_cat(re, rest, a->at[0][1]);
-	r.at[1][1] = a->at[1][1];
+	r.at[1][0] = re_cat(re, a->at[1][0], other_rounds(re, x, min, max, 1, begins));
+	r.at[0][1] = re_cat(re, other_rounds(re, x, min, max, 1, ends), a->at[0][1]);
+	/* all in one round, or from the first to the last */
+	r.at[1][1] = min <= 1 || begins || ends || re_nullable(re, x) ? a->at[1][1] : only_empty(re, a->at[1][1]);
 	if (max > 1)
 		r.at[1][1] = re_or(re, r.at[1][1], re_cat(re, a->at[1][0],
-												  re_cat(re, re_repeat(re, x, 0, max == RE_INF ? RE_INF : max - 2), a->at[0][1])));
+												  re_cat(re, other_rounds(re, x, min, max, 2, begins || ends), a->at[0][1])));
 	return r;
 }
 
