@@ -549,6 +549,9 @@ apply(Builder *b, const Place *p, Applicator what, const Jv *v, const char *name
 		case A_REF:
 			if (v->type != JV_STR)
 				schema_fail(b, ERR_INVALID, "\"%s\" must be a string", name);
+			/* what it means is up to the documents that one comes through */
+			if (strcmp(name, "$ref") != 0 && b->n_resources > 1)
+				schema_refuse(b, name, "It is supported in schemas that hold no others with an $id.");
 			to = b->failed ? NULL : schema_ref(b, v, p->resource);
 			if (to == NULL)
 				return union_all(b);

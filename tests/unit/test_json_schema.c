@@ -106,6 +106,9 @@ static const struct
 	{"{\"$id\":\"http://x.y/root\",\"$defs\":{\"a\":{\"$id\":\"sub\",\"type\":\"null\"},\"b\":{\"$anchor\":\"q\",\"type\":\"string\"}},\"anyOf\":[{\"$ref\":\"sub\"},{\"$ref\":\"#q\"}]}",
 	{"null", "\"\""}, {"1"}},
 	{"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"definitions\":{\"a\":{\"type\":\"string\"}},\"$ref\":\"#/definitions/a\",\"maxLength\":1}", {"\"xx\""}, {"1"}},
+	{"{\"$dynamicAnchor\":\"n\",\"type\":\"object\",\"properties\":{\"kids\":{\"type\":\"array\",\"items\":{\"$dynamicRef\":\"#n\"}}},\"additionalProperties\":false}",
+	{"{}", "{\"kids\":[{\"kids\":[]}]}"}, {"{\"kids\":[1]}", "{\"kids\":[{\"x\":1}]}"}},
+	{"{\"$schema\":\"https://json-schema.org/draft/2019-09/schema\",\"$recursiveAnchor\":true,\"items\":{\"$recursiveRef\":\"#\"},\"type\":\"array\"}", {"[]", "[[],[[]]]"}, {"[1]", "[[1]]"}},
 	{"{\"format\":\"date\"}", {"\"2024-02-29\"", "\"2000-12-31\"", "1"}, {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\"", "\"2024-04-31\"", "\"2024-1-01\""}},
 	{"{\"format\":\"date-time\"}", {"\"2024-02-29T23:59:59Z\"", "\"2016-12-31T23:59:60Z\"", "\"2024-01-01t00:00:00.123+05:30\""}, {"\"2024-01-01T00:00:00\"", "\"2024-01-01 00:00:00Z\"", "\"2024-12-31T23:59:60Z\"", "\"2024-01-01T24:00:00Z\""}},
 	{"{\"format\":\"ipv4\"}", {"\"1.2.3.255\""}, {"\"1.2.3.256\"", "\"1.2.3\"", "\"01.2.3.4\""}},
@@ -141,7 +144,10 @@ test_refused(void)
 		"{\"uniqueItems\":true,\"type\":\"array\"}", "{\"format\":\"regex\"}", "{\"pattern\":\"(?=a)\"}", "{\"$ref\":\"http://elsewhere/x\"}",
 		"{\"allOf\":[{\"properties\":{\"a\":{}}}],\"unevaluatedProperties\":false}", "{\"multipleOf\":268435457}", "{\"multipleOf\":1e-31}",
 		"{\"contains\":{\"type\":\"null\"},\"unevaluatedItems\":false}", "{\"$schema\":\"http://json-schema.org/draft-03/schema#\",\"disallow\":\"string\"}",
-		"{\"$schema\":\"http://json-schema.org/draft-03/schema#\",\"properties\":{\"a\":{\"required\":true}}}"
+		"{\"$schema\":\"http://json-schema.org/draft-03/schema#\",\"properties\":{\"a\":{\"required\":true}}}",
+		/* which "x" is meant is up to where one comes from */
+		"{\"$id\":\"http://x/strict\",\"$dynamicAnchor\":\"x\",\"$ref\":\"tree\",\"unevaluatedProperties\":true,\"$defs\":{\"t\":{\"$id\":\"tree\",\"$dynamicAnchor\":\"x\",\"properties\":{\"kids\":{\"items\":{\"$dynamicRef\":\"#x\"}}}}}}",
+		"{\"$schema\":\"https://json-schema.org/draft/2019-09/schema\",\"$id\":\"http://x/y\",\"$recursiveAnchor\":true,\"$ref\":\"z\",\"$defs\":{\"t\":{\"$id\":\"z\",\"$recursiveAnchor\":true,\"items\":{\"$recursiveRef\":\"#\"}}}}"
 	};
 	static const char *const wrong[] = {
 		"{\"type\":1}", "{\"type\":\"strange\"}", "{\"enum\":1}", "{\"$ref\":\"#/x\"}", "{\"minimum\":\"1\"}", "{\"pattern\":\"[\"}", "{\"anyOf\":[]}", "3",
