@@ -13,7 +13,7 @@
  * A model that thinks first: up to the mark that ends its thoughts the output is free, and no
  * part of what the grammar sees.  The mark is text, as for the parser that takes the thoughts off, in
  * whatever tokens it comes; those that would go on behind it are not allowed, so the grammar begins
- * with a token of its own.
+ * with a token of its own.  Nor are the ids that end an answer: there would be none.
  *
  * Forced text.  Where the grammar leaves one way to go on, the bytes up to the next choice
  * are known.  They are tokenized behind what stands before them, and appended without asking the
@@ -75,6 +75,7 @@ struct Constraints
 	size_t		n_words;
 	uint32_t   *words;			/* [max_seqs][n_words] */
 	uint32_t   *scratch;		/* [n_words] the step thread's */
+	uint32_t   *free;			/* [n_words] all but the end's ids */
 	MaskRow    *row;			/* [max_seqs] */
 	int			n_rows;			/* of the step at hand; 0 = no row has a mask */
 	IntVec		ids;			/* scratch */
@@ -248,18 +249,18 @@ is_empty(const uint32_t *words, size_t n)
 	return true;
 }
 
-/* Anything but what would go on behind the mark. */
+/* Anything but the end, and what would go on behind the mark. */
 static void
 free_mask(const Constraints *cs, const Constraint *c, uint32_t *words)
 {
-	memset(words, 0, cs->n_words * sizeof(uint32_t));
-	for (int32_t i = 0; i < cs->n_valid; i++)
+	memcpy(words, cs->free, cs->n_words * sizeof(uint32_t));
+	for (int32_t i = 0; i < cs->n_valid && (c->wide || c->seen > 0); i++)
 	{
 		size_t		n;
 		const char *s = tok_piece(cs->tok, i, &n);
 
-		if (!goes_beyond(c->mark, c->n_mark, c->seen, s, n))
-			words[i / 32] |= 1u << (i % 32);
+		if (goes_beyond(c->mark, c->n_mark, c->seen, s, n))
+			words[i / 32] &= ~(1u << (i % 32));
 	}
 }
 
@@ -343,9 +344,7 @@ mask_main(void *arg)
 static bool
 has_mask(const PlanEntry *pe)
 {
-	const Constraint *c = pe->r->constraint;
-
-	return pe->sample && c != NULL && (c->active || c->wide || c->seen > 0);
+	return pe->sample && pe->r->constraint != NULL;
 }
 
 void
@@ -577,6 +576,10 @@ constraints_prepare(Constraints *cs, Err *e)
 		cs->n_words = gram_vocab_words(v);
 		cs->words = mem_alloc((size_t) cs->max_seqs * cs->n_words * sizeof(uint32_t));
 		cs->scratch = mem_alloc(cs->n_words * sizeof(uint32_t));
+		cs->free = mem_zalloc(cs->n_words * sizeof(uint32_t));
+		for (int32_t i = 0; i < cs->n_valid; i++)
+			if (!has_id(cs->end.data, cs->end.len, i))
+				cs->free[i / 32] |= 1u << (i % 32);
 		cs->row = mem_zalloc((size_t) cs->max_seqs * sizeof(MaskRow));
 		cs->threaded = pthread_create(&cs->thread, NULL, mask_main, cs) == 0;
 		if (cs->threaded)
@@ -625,6 +628,7 @@ constraints_free(Constraints *cs)
 	buf_free(&cs->text);
 	mem_free(cs->words);
 	mem_free(cs->scratch);
+	mem_free(cs->free);
 	mem_free(cs->row);
 	pthread_cond_destroy(&cs->done);
 	pthread_cond_destroy(&cs->more);
