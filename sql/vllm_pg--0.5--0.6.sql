@@ -1215,6 +1215,10 @@ RETURNS SETOF record
 LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
 BEGIN ATOMIC SELECT * FROM llm_run_batch(format('SELECT custom_id, url, body FROM %s', input), "window"); END;
 
+/* Commits after each part, and leaves out what output has already. */
+CREATE PROCEDURE llm_run_batch_table(input regclass, output regclass, part_rows int DEFAULT 1000)
+AS 'MODULE_PATHNAME', 'llm_run_batch_table' LANGUAGE C;
+
 CREATE FUNCTION llm_run_batch_file(input_path text, output_path text, model text DEFAULT NULL,
     OUT total int, OUT succeeded int, OUT failed int, OUT duration_ms float8)
 RETURNS record

@@ -1,10 +1,13 @@
 /*
  * fn_run_batch.c
- *	  llm_run_batch, llm_run_batch_file: many bodies, as OpenAI's batch files have them.
+ *	  llm_run_batch, llm_run_batch_table, llm_run_batch_file: many bodies, as OpenAI's batch files have them.
  *
  * Both are one query over llm_api(), so that the batch node keeps the requests in flight
  * and their answers in order: a row that is refused becomes an answer that says so, and the
  * others go on.  (An engine that is lost is no answer: it ends the statement.)
+ *
+ * The table form is for runs of hours: it commits after each part, and what has an answer
+ * already is not asked again, so that the same CALL goes on where one has ended.
  *
  * The file form reads the file into a temporary table, line by line: whatever a line
  * holds, it is answered, and nothing in it ends the file, as a backslash and a dot would
@@ -28,6 +31,7 @@
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "storage/fd.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -41,6 +45,7 @@
 
 PG_FUNCTION_INFO_V1(llm_json_or_null);
 PG_FUNCTION_INFO_V1(llm_run_batch);
+PG_FUNCTION_INFO_V1(llm_run_batch_table);
 PG_FUNCTION_INFO_V1(llm_run_batch_file);
 
 #define FETCH	100				/* rows at a time */
@@ -178,6 +183,92 @@ llm_run_batch(PG_FUNCTION_ARGS)
 	SPI_finish();
 	AtEOXact_GUC(true, nest);
 	return (Datum) 0;
+}
+
+/* ---- llm_run_batch_table(input regclass, output regclass, part_rows int) ---- */
+
+static char *
+table_name(Oid table)
+{
+	if (get_rel_name(table) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", table)));
+	return DatumGetCString(DirectFunctionCall1(regclassout, ObjectIdGetDatum(table)));
+}
+
+/* The only column of the only row. */
+static int64
+run_number(const char *sql)
+{
+	bool		isnull;
+
+	if (SPI_execute(sql, false, 1) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not count the rows of a batch");
+	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+}
+
+static void
+check_ids(const char *input)
+{
+	if (SPI_execute(psprintf("SELECT custom_id::text FROM %s GROUP BY 1 HAVING pg_catalog.count(*) > 1 OR custom_id::text IS NULL", input),
+					false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read the rows of a batch");
+	if (SPI_processed > 0)
+	{
+		char	   *id = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 id == NULL ? errmsg("custom_id must be given in all rows of %s", input) :
+				 errmsg("custom_id \"%s\" is used more than once in %s", id, input),
+				 errhint("By it the answers that are there already are known.")));
+	}
+}
+
+static void
+run_parts(FunctionCallInfo fcinfo, const char *input, const char *output, int part_rows)
+{
+	char	   *rest = psprintf("FROM %s AS i WHERE NOT EXISTS (SELECT FROM %s AS o WHERE o.custom_id::text = i.custom_id::text)", input, output);
+	char	   *query = psprintf("SELECT i.custom_id, i.url, i.body %s LIMIT %d", rest, part_rows);
+	char	   *sql = psprintf("INSERT INTO %s (custom_id, status_code, response, error) SELECT custom_id, status_code, response, error FROM %s.llm_run_batch(%s)",
+							   output, schema_of(fcinfo), quote_literal_cstr(query));
+	int64		n;
+
+	check_ids(input);
+	n = run_number(psprintf("SELECT pg_catalog.count(*) %s", rest));
+	/* not more often than that: what is inserted may not stay there */
+	for (int64 done = 0; done < n; done += part_rows)
+	{
+		run(sql, SPI_OK_INSERT);
+		SPI_commit();
+	}
+}
+
+Datum
+llm_run_batch_table(PG_FUNCTION_ARGS)
+{
+	static const char *const names[] = {"input", "output", "part_rows"};
+	const CallContext *call = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
+
+	for (int i = 0; i < 3; i++)
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("%s must not be null", names[i])));
+	if (PG_GETARG_INT32(2) < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("part_rows must be at least 1, got %d", PG_GETARG_INT32(2))));
+	if (call == NULL || call->atomic)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("llm_run_batch_table cannot run inside a transaction block"),
+				 errhint("It commits after each part; llm_run_batch is for one transaction.")));
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	run_parts(fcinfo, table_name(PG_GETARG_OID(0)), table_name(PG_GETARG_OID(1)), PG_GETARG_INT32(2));
+	SPI_finish();
+	PG_RETURN_VOID();
 }
 
 /* ---- llm_run_batch_file(input_path text, output_path text, model text) ---- */

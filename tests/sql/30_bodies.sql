@@ -256,6 +256,25 @@ SELECT count(DISTINCT custom_id), count(*) FILTER (WHERE status_code = 200)
 FROM llm_run_batch($$SELECT i, '/v1/completions', json_build_object('prompt', i::text) FROM generate_series(1, 300) i$$);
 CREATE TEMPORARY TABLE "Bodies 1" AS SELECT 'ignored' AS note, '{"prompt": "hi"}'::json AS body, '/v1/completions' AS url, 'c1' AS custom_id;
 SELECT custom_id, response->'choices'->0->>'text' FROM llm_run_batch('"Bodies 1"'::regclass);
+-- in parts, each committed; a second call goes on
+CREATE TEMPORARY TABLE requests AS SELECT 'r' || i AS custom_id, '/v1/completions' AS url, json_build_object('prompt', CASE WHEN i = 3 THEN '@error' ELSE 'hi ' || i END) AS body
+FROM generate_series(1, 7) i;
+CREATE TEMPORARY TABLE answers (custom_id text PRIMARY KEY, status_code int, response json, error json);
+CALL llm_run_batch_table('requests', 'answers', 2);
+SELECT custom_id, status_code, response->'choices'->0->>'text' AS text, error->>'message' AS message FROM answers ORDER BY 1;
+DELETE FROM answers WHERE custom_id IN ('r2', 'r3');
+UPDATE answers SET response = '{}';
+CALL llm_run_batch_table('requests', 'answers');
+SELECT custom_id, status_code, response->'choices'->0->>'text' AS text FROM answers ORDER BY 1;
+CALL llm_run_batch_table('requests', 'answers', 0);
+CALL llm_run_batch_table('requests', NULL);
+BEGIN;
+CALL llm_run_batch_table('requests', 'answers');
+ROLLBACK;
+INSERT INTO requests VALUES ('r1', '/v1/completions', '{}');
+CALL llm_run_batch_table('requests', 'answers');
+UPDATE requests SET custom_id = NULL;
+CALL llm_run_batch_table('requests', 'answers');
 -- half a character in one body
 SELECT custom_id, status_code, response->'choices'->0->>'text' AS text, error->>'message' AS message
 FROM llm_run_batch($$VALUES ('a', '/v1/completions', '{"prompt": "\ud800"}'::json), ('b', '/v1/completions', '{"prompt": "b"}'), ('c', '/v1/messages', '{"messages": []}')$$);

@@ -43,6 +43,17 @@ like($said, qr/alive/, 'the session lives on');
 ok(until_ready($node, $old), 'the engine is back');
 is($node->safe_psql('postgres', q{SELECT v1_completions('{"prompt": "a b"}')->'choices'->0->>'text'}), 'A B', 'and answers');
 
+# ---- a batch of a table that is interrupted ----
+
+$node->safe_psql('postgres', q{CREATE TABLE requests AS SELECT i AS custom_id, '/v1/completions' AS url, json_build_object('prompt', CASE WHEN i = 25 THEN '@hang' ELSE 'hi ' || i END) AS body
+	FROM generate_series(1, 40) i; CREATE TABLE answers (custom_id text PRIMARY KEY, status_code int, response json, error json)});
+$node->psql('postgres', "SET statement_timeout = '3s'; CALL llm_run_batch_table('requests', 'answers', 10)");
+is($node->safe_psql('postgres', 'SELECT count(*), max(custom_id::int) FROM answers'), '20|20', 'what was committed before the timeout is there');
+$node->safe_psql('postgres', q{UPDATE requests SET body = '{"prompt": "at last"}' WHERE custom_id = 25; CREATE TABLE before AS SELECT custom_id, response->>'id' AS id FROM answers});
+$node->safe_psql('postgres', "CALL llm_run_batch_table('requests', 'answers', 10)");
+is($node->safe_psql('postgres', q{SELECT count(*), count(*) FILTER (WHERE status_code = 200), max(response->'choices'->0->>'text') FILTER (WHERE custom_id = '25') FROM answers}), '40|40|AT LAST', 'the rest follows');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM answers a JOIN before b USING (custom_id) WHERE a.response->>'id' = b.id}), '20', 'and nothing is asked twice');
+
 # ---- batch files ----
 
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
