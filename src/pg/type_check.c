@@ -4,7 +4,7 @@
  *
  * Read are, joined by AND, and by OR where all arms can be read:
  *
- *	 VALUE < 5, 0 <= VALUE, BETWEEN		minimum, maximum, exclusive or not
+ *	 VALUE < 5, 0 <= VALUE, BETWEEN		minimum, maximum, exclusive or not; of dates a pattern
  *	 VALUE = 'x', VALUE IN (...)		enum
  *	 VALUE <> 'x', VALUE NOT IN (...)	not
  *	 VALUE ~ '^[a-z]+$', LIKE, SIMILAR TO	pattern
@@ -35,6 +35,8 @@
 #include "nodes/primnodes.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/datetime.h"
 #include "utils/lsyscache.h"
 #include "utils/numeric.h"
 #include "utils/syscache.h"
@@ -244,6 +246,49 @@ scaled_bound(int scale, const char *c, bool upper, bool exclusive)
 	return DatumGetCString(DirectFunctionCall1(numeric_out, t));
 }
 
+/* Dates as they are written have the order of their texts: d, or a digit beyond d's and any behind it. */
+static char *
+date_pattern(const char *d, bool upper)
+{
+	StringInfoData out;
+	StringInfoData json;
+
+	initStringInfo(&out);
+	appendStringInfo(&out, "^(?:%s", d);
+	for (int i = 0; d[i] != '\0'; i++)
+	{
+		if (d[i] == '-' || d[i] == (upper ? '0' : '9'))
+			continue;
+		appendStringInfo(&out, "|%.*s[%c-%c]", i, d, upper ? '0' : d[i] + 1, upper ? d[i] - 1 : '9');
+		for (int j = i + 1; d[j] != '\0'; j++)
+			appendStringInfoString(&out, d[j] == '-' ? "-" : "[0-9]");
+	}
+	appendStringInfoString(&out, ")$");
+	initStringInfo(&json);
+	type_put_string(&json, out.data);
+	return json.data;
+}
+
+static bool
+read_date_bound(List **to, Compare cmp, const Const *c)
+{
+	bool		upper = cmp == CMP_LT || cmp == CMP_LE;
+	DateADT		date = DatumGetDateADT(c->constvalue);
+	int			year,
+				month,
+				day;
+
+	if (DATE_NOT_FINITE(date))
+		return false;
+	if (cmp == CMP_LT || cmp == CMP_GT)
+		date += upper ? -1 : 1;
+	j2date(date + POSTGRES_EPOCH_JDATE, &year, &month, &day);
+	if (year < 1 || year > 9999)
+		return false;
+	add(to, "pattern", date_pattern(psprintf("%04d-%02d-%02d", year, month, day), upper));
+	return true;
+}
+
 static bool
 read_bound(const TypeShape *s, List **to, Compare cmp, const Const *c)
 {
@@ -251,6 +296,8 @@ read_bound(const TypeShape *s, List **to, Compare cmp, const Const *c)
 	bool		exclusive = cmp == CMP_LT || cmp == CMP_GT;
 	char	   *number;
 
+	if (s->base == DATEOID && c->consttype == DATEOID)
+		return read_date_bound(to, cmp, c);
 	if (!is_number_type(c->consttype))
 		return false;
 	number = number_text(c->consttype, c->constvalue);

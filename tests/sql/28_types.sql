@@ -202,6 +202,30 @@ CREATE DOMAIN not_one AS numeric(5, 2) CHECK (VALUE <> 1);
 SELECT d AS domain, llm_type_schema(d::regtype) AS schema FROM unnest(ARRAY['steps', 'no_step', 'not_one']) d;
 -- the same number, spelled otherwise
 SELECT j, llm_grammar_accepts(llm_type_schema('not_five'), j), llm_grammar_accepts(llm_type_schema('half_open'), j) FROM unnest(ARRAY['5', '50e-1', '0.5e1', '500e-2', '50e2', '6']) j;
+-- dates have the order of their texts
+CREATE DOMAIN born AS date CHECK (VALUE >= '1900-01-01' AND VALUE < '2026-11-20');
+SELECT llm_type_schema('born', true);
+DO $$
+DECLARE
+    op text;
+    bound date;
+    d date;
+    said bool;
+BEGIN
+    FOR op, bound IN SELECT o, b FROM unnest(ARRAY['<', '<=', '>', '>=']) o,
+        unnest(ARRAY['0001-01-02', '0999-12-31', '1900-01-01', '1999-12-31', '2000-02-29', '2024-03-01', '9989-09-09', '9999-12-30']::date[]) b
+    LOOP
+        EXECUTE format('CREATE DOMAIN dated AS date CHECK (VALUE %s %L)', op, bound);
+        FOR d IN SELECT bound + i FROM unnest(ARRAY[-1, 0, 1, 10, -10, 31, -31, 400, -400, 4000, -4000]) i WHERE bound + i BETWEEN '0001-01-01' AND '9999-12-31' LOOP
+            EXECUTE format('SELECT %L::date %s %L::date', d, op, bound) INTO said;
+            EXECUTE 'SELECT $1 = llm_grammar_accepts(llm_type_schema(''dated''), to_json($2)::text)' INTO said USING said, d;
+            IF NOT said THEN RAISE 'wrong: % % %', d, op, bound; END IF;
+        END LOOP;
+        DROP DOMAIN dated;
+    END LOOP;
+END $$;
+CREATE DOMAIN never AS date CHECK (VALUE < '0001-01-01');
+SELECT llm_type_schema('never') -> '$comment' AS comment;
 -- characters that are themselves in brackets here, and operators there
 CREATE DOMAIN classes AS text CHECK (VALUE ~ '^[a&&b~~c][!-&&][\&\&]$');
 SELECT llm_type_schema('classes') -> 'allOf' AS pattern, llm_grammar_accepts(llm_type_schema('classes'), '"b&&"') AS yes, llm_grammar_accepts(llm_type_schema('classes'), '"d&&"') AS no;
