@@ -99,14 +99,6 @@ read_chat(ApiCall *a, Chat *k, Err *e)
 }
 
 static bool
-put_parsing(ApiCall *a, Chat *k, Err *e)
-{
-	WireOut		o = conv_out(&k->g.params);
-
-	return api_put_parsing(a, &o, e);
-}
-
-static bool
 make(ApiCall *a, Err *e)
 {
 	Chat	   *k = a->own;
@@ -118,12 +110,12 @@ make(ApiCall *a, Err *e)
 	if (a->round == 0)
 	{
 		k = a->own = mem_zalloc(sizeof(Chat));
-		if (!read_chat(a, k, e) || !api_check_tools(a, e) || !put_parsing(a, k, e))
+		if (!read_chat(a, k, e) || !api_check_tools(a, e))
 			return false;
 		k->g.told = mem_zalloc((size_t) k->g.n * sizeof(int64_t));
 	}
 	ok = apibody_str(&a->body, "reasoning_effort", &effort, e) && api_put_effort(&o, "reasoning_effort", effort, e) &&
-		api_chat_fields(a, &o, true, e);
+		api_chat_fields(a, &o, true, e) && api_put_parsing(a, &o, e);
 	if (ok && k->g.want_ids && a->round == 0)
 	{
 		ApiItem    *it = api_item(a, WK_TOKENIZE, ROLE_IDS, 0);

@@ -239,7 +239,7 @@ bool		api_check_tools(ApiCall *a, Err *e);
 /* ... of Responses, and the tools as a chat's */
 bool		api_put_tools(ApiCall *a, WireOut *o, Err *e);
 /* ... of Anthropic's messages, and the tools and the choice as a chat's */
-bool		api_put_anthropic_tools(ApiCall *a, WireOut *o, WireOut *params, Err *e);
+bool		api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e);
 /* What a chat's answer is taken apart by: parsers, and of a chat's body or Responses' what it says itself. */
 void		api_put_parsers(ApiCall *a, WireOut *o);
 bool		api_put_parsing(ApiCall *a, WireOut *o, Err *e);

@@ -321,7 +321,7 @@ put_effort(ApiCall *a, WireOut *o, Err *e)
  * business (chat_template_kwargs).
  */
 static bool
-put_thinking(const cJSON *thinking, WireOut *params, Err *e)
+put_thinking(const cJSON *thinking, WireOut *o, Err *e)
 {
 	const cJSON *budget = cJSON_GetObjectItemCaseSensitive(thinking, "budget_tokens");
 
@@ -334,13 +334,13 @@ put_thinking(const cJSON *thinking, WireOut *params, Err *e)
 	if (!cJSON_IsNumber(budget) || !(budget->valuedouble >= 0 && budget->valuedouble <= INT_MAX) ||
 		budget->valuedouble != (double) (int) budget->valuedouble)
 		return api_bad(e, "thinking.budget_tokens", "must be an integer that is not negative");
-	wire_put_int(params, WTAG_THINKING_TOKEN_BUDGET, (int64_t) budget->valuedouble);
+	wire_put_int(o, WTAG_THINKING_TOKEN_BUDGET, (int64_t) budget->valuedouble);
 	return true;
 }
 
-/* What both endpoints take; params: how the answer is taken apart. */
+/* What both endpoints take. */
 static bool
-put_chat(ApiCall *a, WireOut *o, WireOut *params, Err *e)
+put_chat(ApiCall *a, WireOut *o, Err *e)
 {
 	static const char *const ignored[] = {"metadata", "service_tier", "cache_control", NULL};
 	static const char *const refused[] = {"container", "mcp_servers", "context_management", NULL};
@@ -350,12 +350,12 @@ put_chat(ApiCall *a, WireOut *o, WireOut *params, Err *e)
 	apibody_ignore(&a->body, ignored);
 	if (!apibody_refuse(&a->body, refused, e))
 		return false;
-	if (thinking != NULL && !put_thinking(thinking->v, params, e))
+	if (thinking != NULL && !put_thinking(thinking->v, o, e))
 		return false;
 	if (kwargs != NULL)
 		wire_put_str(o, WTAG_CHAT_KWARGS, kwargs->raw.s, kwargs->raw.n);
 	wire_put_int(o, WTAG_GENERATION_PROMPT, 1);
-	return put_messages(a, o, e) && put_effort(a, o, e) && api_put_anthropic_tools(a, o, params, e);
+	return put_messages(a, o, e) && put_effort(a, o, e) && api_put_anthropic_tools(a, o, e);
 }
 
 /* output_config: {"format": {"type": "json_schema", "schema": {...}}} */
@@ -416,8 +416,7 @@ make(ApiCall *a, Err *e)
 	Messages   *k = a->own = mem_zalloc(sizeof(Messages));
 	Buf			fields = {0};
 	WireOut		o = conv_out(&fields);
-	WireOut		params = conv_out(&k->g.params);
-	bool		ok = put_sampling(a, k, e) && put_chat(a, &o, &params, e);
+	bool		ok = put_sampling(a, k, e) && put_chat(a, &o, e);
 
 	if (ok)
 		apigen_item(a, &k->g, 0, &fields, 0);
@@ -760,14 +759,9 @@ static bool
 count_make(ApiCall *a, Err *e)
 {
 	WireOut		o = api_out(api_item(a, WK_TOKENIZE, 0, 0));
-	Buf			params = {0};	/* what an answer would be taken apart by is not needed */
-	WireOut		p = conv_out(&params);
-	bool		ok;
 
 	wire_put_int(&o, WTAG_WANT_IDS, 0);
-	ok = put_chat(a, &o, &p, e);
-	buf_free(&params);
-	return ok;
+	return put_chat(a, &o, e);
 }
 
 static bool

@@ -229,7 +229,7 @@ put_anthropic_choice(const cJSON *choice, WireOut *o, Err *e)
 }
 
 bool
-api_put_anthropic_tools(ApiCall *a, WireOut *o, WireOut *params, Err *e)
+api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *tools = apibody_get(&a->body, "tools");
 	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
@@ -239,7 +239,7 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, WireOut *params, Err *e)
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
-	api_put_parsers(a, params);
+	api_put_parsers(a, o);
 	if (tools != NULL && !cJSON_IsArray(tools->v))
 		return api_bad(e, "tools", "must be an array of tools");
 	if (tools == NULL || tools->v->child == NULL)
@@ -259,7 +259,7 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, WireOut *params, Err *e)
 	if (ok)
 		wire_put_str(o, WTAG_TOOLS, out.data, out.len);
 	buf_free(&out);
-	return ok && put_anthropic_choice(choice != NULL ? choice->v : NULL, params, e);
+	return ok && put_anthropic_choice(choice != NULL ? choice->v : NULL, o, e);
 }
 
 /* ---- the calls of an answer ---- */

@@ -157,6 +157,15 @@ SELECT pg_temp.stable(c->'choices'->0->'delta') FROM v1_chat_completions_stream(
 SELECT pg_temp.stable(v1_messages(pg_temp.say('I think.' || :'calls', '{"max_tokens": 100, "tools": [{"name": "f", "input_schema": {}}, {"name": "g"}]}'))->'content');
 SELECT c->>'type', c->'item'->>'type', c->>'arguments' FROM v1_responses_stream(json_build_object('input', '@say:I think.' || :'calls' || '@end', 'store', false,
     'tools', '[{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]'::json)) c;
+-- what a prompt is counted as is what it takes, also where tools are hidden
+SELECT llm_create_model('hides', '/fake/hides', '{"exclude_tools_when_tool_choice_none": true, "chat_template": "{{ tools }} {{ messages[0].content }}"}');
+SELECT choice, v1_messages(b)->'usage'->'input_tokens' AS took, v1_messages_count_tokens(b)->'input_tokens' AS counted
+FROM (VALUES ('auto'), ('none')) c(choice), json_build_object('model', 'hides', 'max_tokens', 3, 'messages', '[{"role": "user", "content": "x"}]'::json,
+    'tools', '[{"name": "f"}]'::json, 'thinking', '{"type": "enabled", "budget_tokens": 5}'::json, 'tool_choice', json_build_object('type', choice)) b;
+SELECT choice, c->'usage'->'prompt_tokens' AS took, json_array_length(c->'prompt_token_ids') AS ids
+FROM (VALUES ('auto'), ('none')) t(choice), v1_chat_completions(json_build_object('model', 'hides', 'max_tokens', 3, 'messages', '[{"role": "user", "content": "x"}]'::json,
+    'tools', '[{"type": "function", "function": {"name": "f"}}]'::json, 'return_token_ids', true, 'tool_choice', choice)) c;
+SELECT llm_drop_model('hides');
 SET vllm.tool_call_parser = 'none such';
 SELECT v1_chat_completions(pg_temp.say('x'));
 SELECT v1_tokenize('{"prompt": "x"}')->'count';
