@@ -329,7 +329,9 @@ tool_call(Tool *t, const JsonNode *object)
 	check_names(t, object);
 	read_values(t, object, &a);
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT pg_catalog.to_json(r.*) FROM %s(%s) r",
+	/* a row that is null comes out of FROM as one of nulls */
+	appendStringInfo(&query, "SELECT %spg_catalog.to_json(r.*)%s FROM %s(%s) r",
+					 t->returns_set ? "" : "CASE WHEN NOT r.* IS NULL THEN ", t->returns_set ? "" : " END",
 					 quote_qualified_identifier(t->schema, t->name), a.list.data);
 	SPI_connect();
 	plan = SPI_prepare(query.data, a.n, a.types);
