@@ -216,12 +216,34 @@ hashes_equal(const char *a, const char *b)
 	return differ == 0;
 }
 
+/* The keys whose hash begins like this one, and their roles.  Each request asks, so it is planned once a session. */
+static void
+find_candidates(Datum hash)
+{
+	static SPIPlanPtr plan = NULL;
+	JobRole		role;
+
+	job_role_internal(&role);
+	if (plan == NULL)
+	{
+		Oid			types[1] = {BYTEAOID};
+		SPIPlanPtr	made = SPI_prepare("SELECT k.hash, r.rolname::text FROM vllm.api_key k JOIN pg_roles r ON r.oid = k.role "
+									   "WHERE substr(k.hash, 1, 8) = substr($1, 1, 8) AND k.revoked IS NULL "
+									   "AND coalesce(k.expires > clock_timestamp(), true)", 1, types);
+
+		if (made == NULL || SPI_keepplan(made) != 0)
+			elog(ERROR, "could not use vllm.api_key");
+		plan = made;
+	}
+	if (SPI_execute_plan(plan, &hash, NULL, true, 0) < 0)
+		elog(ERROR, "could not use vllm.api_key");
+	job_role_end(&role);
+}
+
 /* vllm.http_login(hash bytea): the role that a key's SHA-256 stands for, or NULL */
 Datum
 llm_http_login(PG_FUNCTION_ARGS)
 {
-	Oid			types[1] = {BYTEAOID};
-	Datum		v[1];
 	bytea	   *hash;
 	char	   *name = NULL;
 	MemoryContext caller = CurrentMemoryContext;
@@ -232,10 +254,7 @@ llm_http_login(PG_FUNCTION_ARGS)
 	if (VARSIZE_ANY_EXHDR(hash) != HASH_BYTES)
 		PG_RETURN_NULL();
 	SPI_connect();
-	v[0] = PointerGetDatum(hash);
-	(void) table_execute("SELECT k.hash, r.rolname::text FROM vllm.api_key k JOIN pg_roles r ON r.oid = k.role "
-						 "WHERE substr(k.hash, 1, 8) = substr($1, 1, 8) AND k.revoked IS NULL "
-						 "AND coalesce(k.expires > clock_timestamp(), true)", 1, types, v, NULL, true);
+	find_candidates(PointerGetDatum(hash));
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
