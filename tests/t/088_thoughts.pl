@@ -42,5 +42,21 @@ is(sql(q{SELECT count(DISTINCT text) FROM llm_completions('I <think>hm', n => 3,
 is(sql(q{SELECT (llm_generate_full('I <think>hm', params => '{"thinking_token_budget": 2}', max_tokens => 30)).usage.reasoning_tokens}), '2', 'llm_usage');
 is(sql(q{SELECT v1_completions('{"prompt": "I <think>hm", "thinking_token_budget": 0, "max_tokens": 30}') -> 'choices' -> 0 ->> 'text' ~ '^</think>'}), 't', 'v1_completions');
 
+# bodies
+sql(q{SELECT llm_create_model('thinker', path, '{"chat_template": "Hm <think>{# #}"}') FROM llm_models LIMIT 1});
+my $messages = q{"model": "thinker", "messages": [{"role": "user", "content": "x"}], "temperature": 0, "max_tokens": 30};
+my $free = sql(qq{SELECT v1_chat_completions('{$messages}') -> 'choices' -> 0 -> 'message' ->> 'reasoning'});
+is(sql(qq{SELECT v1_chat_completions('{$messages, "thinking_token_budget": 3}') -> 'choices' -> 0 -> 'message' ->> 'reasoning' = substr('$free', 1, length(v1_chat_completions('{$messages, "thinking_token_budget": 3}') -> 'choices' -> 0 -> 'message' ->> 'reasoning'))
+	AND length(v1_chat_completions('{$messages, "thinking_token_budget": 3}') -> 'choices' -> 0 -> 'message' ->> 'content') > 0}), 't', 'v1_chat_completions');
+is(sql(qq{SELECT v1_messages('{$messages, "thinking": {"type": "enabled", "budget_tokens": 3}}') -> 'content' -> 0 ->> 'thinking'}),
+	sql(qq{SELECT v1_chat_completions('{$messages, "thinking_token_budget": 3}') -> 'choices' -> 0 -> 'message' ->> 'reasoning'}), 'v1_messages');
+cmp_ok(sql(q{SELECT v1_responses('{"model": "thinker", "input": "x", "temperature": 0, "max_output_tokens": 30, "thinking_token_budget": 3, "store": false}') -> 'usage' -> 'output_tokens_details' ->> 'reasoning_tokens'}), '<=', 3, 'v1_responses');
+my ($rc, $out, $err) = $node->psql('postgres', qq{SELECT v1_messages('{$messages, "thinking": {"type": "enabled", "budget_tokens": -1}}')});
+like($err, qr/thinking.budget_tokens must be an integer that is not negative/, 'a budget that is none');
+
+# whoever leaves while the tag is written leaves nothing behind
+$node->psql('postgres', qq{SET statement_timeout = 5; SELECT llm_chat($chat, thinking_token_budget => 30, ignore_eos => true) FROM generate_series(1, 200) i});
+is(sql(q{SELECT llm_chat_text('[{"role": "user", "content": "x"}]', model => 'thinker', thinking_token_budget => 0, max_tokens => 5) IS NOT NULL}), 't', 'the engine goes on');
+
 $node->stop;
 done_testing();
