@@ -129,6 +129,8 @@ answer_new(const AnswerSpec *spec)
 		a->tools = tool_parser_new(spec->tools, spec->tools_json, spec->n_tools_json, spec->key, tool_sink, a);
 	if (spec->reason != NULL && !(tools && tool_format_reasons(spec->tools)))
 		a->reason = reason_parser_new(spec->reason, spec->kwargs, spec->n_kwargs, spec->at, reason_sink, a);
+	if (a->reason != NULL && spec->tag_only)
+		reason_parser_tag_only(a->reason);
 	return a;
 }
 

@@ -33,6 +33,7 @@ typedef struct AnswerSpec
 	uint64_t	key;			/* for ids of calls */
 	bool		one_call;		/* parallel_tool_calls = false: the first is kept */
 	bool		drop_reasoning; /* include_reasoning = false */
+	bool		tag_only;		/* nothing but the end tag ends the thoughts: a grammar begins there */
 	bool		stream;			/* calls have their index, as in a stream's deltas */
 } AnswerSpec;
 

@@ -161,7 +161,7 @@ parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *c
 	AnswerSpec	spec = {
 		.choice = r->has_choice ? r->choice : given ? TOOLS_AUTO : TOOLS_NONE,.named = r->named,
 		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,.n_kwargs = chat->kwargs.n,
-		.key = digest(prompt, n, 0),.one_call = r->one_call,.drop_reasoning = r->drop_reasoning,
+		.key = digest(prompt, n, 0),.one_call = r->one_call,.drop_reasoning = r->drop_reasoning,.tag_only = r->constrained,
 		.stream = stream
 	};
 

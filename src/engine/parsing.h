@@ -24,6 +24,7 @@ typedef struct ParseRequest
 	char		named[TOOL_NAME_LEN];
 	bool		one_call;		/* parallel_tool_calls = false */
 	bool		drop_reasoning; /* include_reasoning = false */
+	bool		constrained;	/* there is a grammar */
 	bool		at_once;		/* a grammar holds from the start, as thoughts are not wanted: there are none */
 	bool		has_budget;
 	int			budget;			/* thinking_token_budget; has_budget */

@@ -344,6 +344,7 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 		request_free(r);
 		return NULL;
 	}
+	r->parse.constrained = r->structured.given;
 	r->parse.at_once = r->structured.given && r->parse.drop_reasoning;
 	return r;
 }
@@ -671,7 +672,7 @@ thoughts_run(TextJob *t)
 		at = REASON_OPEN;
 	if (t->ok && end.len > 0)
 		t->thoughts = thoughts_new(f, t->chat != NULL ? t->chat->kwargs.s : NULL, t->chat != NULL ? t->chat->kwargs.n : 0, at,
-								   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, &end);
+								   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, t->structured != NULL, &end);
 	intvec_free(&start);
 	intvec_free(&end);
 }

@@ -21,6 +21,7 @@ struct Thoughts
 	size_t		n_kwargs;
 	ReasonAt	at;
 	int			budget;
+	bool		tag_only;
 	IntVec		end;
 
 	ReasonParser *parser;		/* NULL: behind the thoughts */
@@ -50,7 +51,8 @@ stop_reading(Thoughts *t)
 }
 
 Thoughts *
-thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, IntVec *end)
+thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, bool tag_only,
+			 IntVec *end)
 {
 	Thoughts   *t = mem_zalloc(sizeof(*t));
 
@@ -59,9 +61,12 @@ thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonA
 	t->n_kwargs = n_kwargs;
 	t->at = at;
 	t->budget = budget;
+	t->tag_only = tag_only;
 	t->end = *end;
 	*end = (IntVec) {0};
 	t->parser = reason_parser_new(f, kwargs, n_kwargs, at, sink, t);
+	if (tag_only)
+		reason_parser_tag_only(t->parser);
 	t->within = at == REASON_OPEN;
 	t->closing = t->within && budget == 0;
 	if (reason_parser_stage(t->parser) == REASON_BEHIND)
@@ -75,7 +80,7 @@ thoughts_fork(const Thoughts *t)
 	IntVec		end = {0};
 
 	intvec_add(&end, t->end.data, t->end.len);
-	return thoughts_new(t->format, t->kwargs, t->n_kwargs, t->at, t->budget, &end);
+	return thoughts_new(t->format, t->kwargs, t->n_kwargs, t->at, t->budget, t->tag_only, &end);
 }
 
 void

@@ -19,8 +19,9 @@
 
 typedef struct Thoughts Thoughts;
 
-/* end: the end tag's tokens, taken over; kwargs: as of reason_parser_new(). */
-Thoughts   *thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, IntVec *end);
+/* end: the end tag's tokens, taken over; kwargs: as of reason_parser_new(); tag_only: nothing else ends them. */
+Thoughts   *thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, bool tag_only,
+						 IntVec *end);
 /* Of another answer to the same prompt. */
 Thoughts   *thoughts_fork(const Thoughts *t);
 void		thoughts_free(Thoughts *t);

@@ -109,6 +109,8 @@ ReasonAt	reason_format_at(const ReasonFormat *f, const char *prompt, size_t n, b
 /* kwargs: chat_template_kwargs, JSON text, or NULL; they may turn thinking off. */
 ReasonParser *reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at,
 								ParseSink sink, void *ctx);
+/* Nothing but the end tag ends the thoughts, as a grammar begins behind it. */
+void		reason_parser_tag_only(ReasonParser *p);
 void		reason_parser_feed(ReasonParser *p, const char *s, size_t n);
 void		reason_parser_finish(ReasonParser *p);
 ReasonStage reason_parser_stage(const ReasonParser *p);

@@ -140,6 +140,7 @@ struct ReasonParser
 	Buf			text;			/* what was not passed on yet */
 	size_t		scan;			/* nothing that is looked for begins before this */
 	bool		begun;			/* append: the tag was sent */
+	bool		tag_only;		/* f->also_ends doesn't */
 	Harmony    *harmony;
 };
 
@@ -221,6 +222,12 @@ reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, Re
 	else if (f->anywhere && at == REASON_UNKNOWN)
 		p->state = SEEK;
 	return p;
+}
+
+void
+reason_parser_tag_only(ReasonParser *p)
+{
+	p->tag_only = true;
 }
 
 void
@@ -329,7 +336,7 @@ thought(ReasonParser *p)
 	size_t		at;
 	int			which;
 
-	if (p->f->also_ends != NULL)
+	if (p->f->also_ends != NULL && !p->tag_only)
 		lits[n++] = p->f->also_ends;
 	else if (p->f->lines)
 		lits[n++] = strcat(line, p->f->end);

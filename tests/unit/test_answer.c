@@ -64,6 +64,11 @@ answers(void)
 	s = (AnswerSpec) {.choice = TOOLS_REQUIRED};
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}]", "||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", "[{\"name\":\"f\",\"parameters\":{}}, {\"na|||0");
+	/* where a grammar follows nothing but the end tag ends the thoughts */
+	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.choice = TOOLS_NONE};
+	check_parts(&s, "A<tool_call>B</think>C", "<tool_call>B</think>C|A||0");
+	s.tag_only = true;
+	check_parts(&s, "A<tool_call>B</think>C", "C|A<tool_call>B||0");
 	s = (AnswerSpec) {.reason = reason_format_find("openai_gptoss", 13),.tools = tool_format_find("openai", 6),.choice = TOOLS_AUTO};
 	check_parts(&s, "<|channel|>analysis<|message|>A<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}",
 				"|A|{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");

@@ -107,7 +107,7 @@ thoughts(const char *parser, ReasonAt at, int budget)
 	Thoughts   *t;
 
 	tok_encode(tok, reason_format_end(f), strlen(reason_format_end(f)), 0, &end, &e);
-	t = thoughts_new(f, NULL, 0, at, budget, &end);
+	t = thoughts_new(f, NULL, 0, at, budget, false, &end);
 	tok_free(tok);
 	return t;
 }
@@ -456,7 +456,7 @@ test_refused(void)
 	CHECK(r.finish == FIN_ERROR && strstr(r.err.msg, "beam search") != NULL, "finish %d %s", r.finish, r.err.msg);
 	rec_free(&r);
 	intvec_push(&end, TINY_VOCAB + 5);
-	one(opt, params(10, 0, 1), thoughts_new(reason_format_find("deepseek_r1", 11), NULL, 0, REASON_OPEN, 4, &end), &r);
+	one(opt, params(10, 0, 1), thoughts_new(reason_format_find("deepseek_r1", 11), NULL, 0, REASON_OPEN, 4, false, &end), &r);
 	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_UNSUPPORTED, "finish %d %s", r.finish, r.err.msg);
 	rec_free(&r);
 }
