@@ -159,7 +159,6 @@ put_model(EngineRequest *r, FunctionCallInfo fcinfo)
 	WireOut		out = vclient_out(&r->body);
 	char	   *path = text_to_cstring(PG_GETARG_TEXT_PP(ARG_PATH));
 	ModelRow   *model;
-	char	   *stored = api_store_find(path, body_member(fcinfo, "previous_response_id"));
 	ListCell   *cell;
 
 	if (strcmp(path, RESPONSES_PATH) == 0 && !is_text(body_member(fcinfo, "store"), "false"))
@@ -168,8 +167,6 @@ put_model(EngineRequest *r, FunctionCallInfo fcinfo)
 		PreventCommandIfReadOnly("/v1/responses without \"store\": false");
 		PreventCommandIfParallelMode("/v1/responses without \"store\": false");
 	}
-	if (stored)
-		wire_put_text(&out, WTAG_API_PREVIOUS, stored, strlen(stored));
 	if (strncmp(path, RESPONSE_PATH, strlen(RESPONSE_PATH)) == 0)
 	{
 		vclient_put_identity(&out);
@@ -189,6 +186,23 @@ put_model(EngineRequest *r, FunctionCallInfo fcinfo)
 	model = catalog_model_for_use(body_model(fcinfo));
 	r->model = model->name;
 	catalog_put(model, &out);
+}
+
+/*
+ * What is stored that the request needs.  Its errors are raised in any case: it runs a query, and
+ * what that leaves behind only the end of the transaction clears away.
+ */
+static void
+put_stored(WireOut *out, FunctionCallInfo fcinfo)
+{
+	char	   *path = text_to_cstring(PG_GETARG_TEXT_PP(ARG_PATH));
+	char	   *stored;
+
+	if (strncmp(path, RESPONSES_PATH, strlen(RESPONSES_PATH)) != 0)
+		return;
+	stored = api_store_find(path, body_member(fcinfo, "previous_response_id"));
+	if (stored != NULL)
+		wire_put_text(out, WTAG_API_PREVIOUS, stored, strlen(stored));
 }
 
 /* What is sent instead of a body that is refused. */
@@ -220,6 +234,8 @@ api_input(EngineRequest *r, FunctionCallInfo fcinfo)
 		refused = engine_func_head(&looks_up, r, fcinfo);
 	if (refused != NULL && !errors_as_body(fcinfo))
 		return refused;
+	if (refused == NULL)
+		put_stored(&out, fcinfo);
 	wire_put_text(&out, WTAG_API_PATH, VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path));
 	if (refused == NULL)
 		wire_put_text(&out, WTAG_API_BODY, VARDATA_ANY(body), VARSIZE_ANY_EXHDR(body));

@@ -248,6 +248,11 @@ SELECT v1_responses('{"input": "next", "request_id": "two", "previous_response_i
 SELECT id, response->'output'->0->'content'->0->>'text' FROM vllm.response ORDER BY id;
 SET ROLE "Regress_Bodies x";
 SELECT v1_responses('{"input": "x"}')->>'status';
+-- without the right to them: an error, and nothing is left behind
+SET row_security = off;
+SELECT llm_api('/v1/responses/resp_one', '{}', 'return');
+SELECT llm_api('/v1/responses', '{"input": "x", "previous_response_id": "resp_one"}', 'return');
+RESET row_security;
 RESET ROLE;
 -- a superuser's are those of its own role, too
 SELECT v1_responses_get('resp_one')->'output'->0->'content'->0->>'text';
