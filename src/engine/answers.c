@@ -144,6 +144,7 @@ static void
 first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *mask, int32_t *ids)
 {
 	size_t		width = (size_t) core_info(c)->vocab_size;
+	Err			err;
 
 	for (int i = 0; i < g->n; i++)
 		answer(c, g, i);
@@ -167,8 +168,9 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 		for (int i = 0; i < n; i++)
 			ids[at + i] = core_next_id(g->answers[at + i], c->fork_rows[i].id);
 	}
+	/* core_normalize() has seen to it that there is room for those of one token each */
 	for (int i = 0; i < g->n; i++)
-		core_note_token(c, g->answers[i], ids[i], raw);
+		(void) core_note_token(c, g->answers[i], ids[i], raw, &err);
 }
 
 /* The prompt is computed: the answers go on from there, but for those whose first token ends them. */

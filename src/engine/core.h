@@ -194,6 +194,7 @@ typedef struct CoreOptions
 	bool		priorities;		/* who waits is admitted by priority; else in turn over sessions */
 	int			max_logprobs;	/* most that a request may ask for; LOGPROBS_ALL: no limit; 0 = LOGPROBS_MAX,
 								 * LOGPROBS_ZERO = 0 */
+	int64_t		max_entries;	/* log-probabilities that a request may gather; 0 = LOGPROB_MAX_ENTRIES */
 	bool		raw_logits;		/* they are told instead of log-probabilities */
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */

@@ -145,6 +145,7 @@ struct Req
 	int			n_told;			/* the delivering thread's: output tokens told */
 	int			n_thought;		/* likewise: those of thoughts */
 	Logprobs   *prompt_lp;		/* what is known of the prompt's; NULL: not wanted, or on the way out */
+	int64_t		n_entries;		/* log-probabilities so far, of all answers; the stem's */
 	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
 
 	/* output side (output.c); see deliver.c for who owns what */
@@ -413,6 +414,7 @@ const GenDefaults *core_defaults(const Core *c);
 const Sched *core_sched(const Core *c);
 const Plugins *core_plugins(const Core *c);
 int			core_max_logprobs(const Core *c);
+int64_t		core_max_entries(const Core *c);
 bool		core_priorities(const Core *c);
 
 #define OUT_CONTEXT 6			/* tokens of the prompt, for the detokenizer */

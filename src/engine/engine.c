@@ -678,27 +678,32 @@ sample(Core *c, const Plan *plan)
 		}
 }
 
-/* The log-probabilities of r's next token. */
-void
-core_note_token(Core *c, Req *r, int32_t id, const float *raw)
+bool
+core_note_token(Core *c, Req *r, int32_t id, const float *raw, Err *e)
 {
 	const OutParams *o = &r->params.out;
 	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
-	Logprob    *e;
+	int64_t		most = core_max_entries(c);
+	int64_t    *so_far = r->group != NULL ? &r->group->stem->n_entries : &r->n_entries;
+	Logprob    *entries;
 	int			n;
 
 	if (id < 0 || (o->logprobs == LOGPROBS_NONE && o->logprob_ids.len == 0))
-		return;
+		return true;
 	if (o->logprob_ids.len > 0)
 	{
 		want.ids = o->logprob_ids.data;
 		want.n_ids = (int) o->logprob_ids.len;
 	}
-	e = mem_alloc((size_t) logprobs_most(&want, c->defaults.n_valid) * sizeof(Logprob));
-	n = logprobs_row(raw, core_info(c)->vocab_size, c->defaults.n_valid, id, &want, e);
+	entries = mem_alloc((size_t) logprobs_most(&want, c->defaults.n_valid) * sizeof(Logprob));
+	n = logprobs_row(raw, core_info(c)->vocab_size, c->defaults.n_valid, id, &want, entries);
 	r->token_lp = logprobs_new();
-	logprobs_add(r->token_lp, e, n);
-	mem_free(e);
+	logprobs_add(r->token_lp, entries, n);
+	mem_free(entries);
+	*so_far += n;
+	/* a stream gathers nothing */
+	return r->watched || *so_far <= most ||
+		err_set(e, ERR_TOO_LONG, "more than %lld log-probabilities in one answer", (long long) most);
 }
 
 void
@@ -745,15 +750,18 @@ commit_token(Core *c, Req *r, int32_t id)
 static void
 commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, const Err *no_mask)
 {
+	Err			err;
+
 	if (no_mask != NULL)
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, no_mask);
 	else if (r->group != NULL && (r->group->beam != NULL || r == r->group->stem))
 		answers_commit(c, r, id, raw, mask);
 	else
 	{
-		if (id >= 0)
-			core_note_token(c, r, id, raw);
-		commit_token(c, r, id);
+		if (id >= 0 && !core_note_token(c, r, id, raw, &err))
+			core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
+		else
+			commit_token(c, r, id);
 	}
 }
 
@@ -1101,6 +1109,12 @@ core_max_logprobs(const Core *c)
 	int			max = c->opt.max_logprobs;
 
 	return max == 0 ? LOGPROBS_MAX : max == LOGPROBS_ZERO ? 0 : max;
+}
+
+int64_t
+core_max_entries(const Core *c)
+{
+	return c->opt.max_entries > 0 ? c->opt.max_entries : LOGPROB_MAX_ENTRIES;
 }
 
 bool

@@ -99,7 +99,8 @@ bool		core_extend(Core *c, Req *r, int32_t id, OutResult *res, Err *e);
 /* r's tokens from tokens[from] on are on the way out; with the last of them it is over if res says so. */
 void		core_tell(Core *c, Req *r, size_t from, OutResult res);
 /* The log-probabilities of r's next token, if they are wanted; raw: its row as the model gave it. */
-void		core_note_token(Core *c, Req *r, int32_t id, const float *raw);
+/* The log-probabilities of r's next token; false: it has gathered too many. */
+bool		core_note_token(Core *c, Req *r, int32_t id, const float *raw, Err *e);
 
 /* ---- answers.c: several answers to one prompt ---- */
 

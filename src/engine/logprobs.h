@@ -15,6 +15,7 @@
 #define LOGPROBS_ZERO	(-2)	/* CoreOptions.max_logprobs: a token's own alone */
 #define LOGPROBS_MAX	20		/* CoreOptions.max_logprobs where none is given */
 #define LOGPROB_MAX_IDS 128
+#define LOGPROB_MAX_ENTRIES (1 << 24)	/* of a request's answers that are told in one go, and of its prompt */
 
 typedef struct Logprob
 {

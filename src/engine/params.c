@@ -354,6 +354,30 @@ priority_check(int priority, bool priorities, Err *e)
 	return err_hint(e, "Set vllm.scheduling_policy to priority.");
 }
 
+/* Log-probabilities of a prompt, and of one token of each answer: more of these than may be gathered? */
+static bool
+check_entries(const Core *c, const OutParams *out, int64_t n_prompt, Err *e)
+{
+	LogprobWant prompt = {.top = out->prompt_logprobs};
+	LogprobWant answers = {.top = out->logprobs,.ids = out->logprob_ids.data,.n_ids = (int) out->logprob_ids.len};
+	int			n_valid = core_defaults(c)->n_valid;
+	int64_t		most = core_max_entries(c);
+
+	if (out->prompt_logprobs != LOGPROBS_NONE && n_prompt * logprobs_most(&prompt, n_valid) > most)
+	{
+		err_set(e, ERR_TOO_LONG, "prompt_logprobs of %lld tokens, %d each, are more than the maximum of %lld", (long long) n_prompt,
+				logprobs_most(&prompt, n_valid), (long long) most);
+		return bad_param(e, "prompt_logprobs");
+	}
+	if (out->logprobs != LOGPROBS_NONE && (int64_t) out->n * logprobs_most(&answers, n_valid) > most)
+	{
+		err_set(e, ERR_TOO_LONG, "logprobs of %d answers, %d for each token, are more than the maximum of %lld", out->n,
+				logprobs_most(&answers, n_valid), (long long) most);
+		return bad_param(e, "logprobs");
+	}
+	return true;
+}
+
 bool
 core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
 {
@@ -379,5 +403,5 @@ core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt
 	if (p->top_k >= d->n_valid)
 		p->top_k = 0;
 	join_stop_ids(p, d);
-	return check_prompt(c, prompt, e) && fit_max_tokens(c, p, given, (int) prompt->len, e);
+	return check_prompt(c, prompt, e) && check_entries(c, &p->out, (int64_t) prompt->len, e) && fit_max_tokens(c, p, given, (int) prompt->len, e);
 }

@@ -18,6 +18,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/typcache.h"
 
 #include "pg/client.h"
@@ -232,11 +233,14 @@ token_text(const char *s, int len)
 	return text_from_wire(clean.data, clean.len);
 }
 
+/* scratch: for what the row is made of */
 static Datum
-logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, const char *s, bool chosen)
+logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, const char *s, bool chosen, MemoryContext scratch)
 {
+	MemoryContext old = MemoryContextSwitchTo(scratch);
 	int			len = wire_int_at(&e->lengths, i);
 	bytea	   *bytes = palloc(VARHDRSZ + len);
+	HeapTuple	tuple;
 	Datum		values[7];
 	bool		nulls[7] = {0};
 
@@ -249,10 +253,13 @@ logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, co
 	values[4] = Float4GetDatum(value);
 	values[5] = Int32GetDatum(wire_int_at(&e->ranks, i));
 	values[6] = BoolGetDatum(chosen);
-	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
+	MemoryContextSwitchTo(old);
+	tuple = heap_form_tuple(desc, values, nulls);
+	MemoryContextReset(scratch);
+	return HeapTupleGetDatum(tuple);
 }
 
-/* llm_logprob[], or NULL where none were asked for */
+/* llm_logprob[], or NULL where none were asked for.  There may be millions: only the array is left of them. */
 static Datum
 logprobs(const Entries *e, Oid array_type, bool *isnull)
 {
@@ -262,6 +269,10 @@ logprobs(const Entries *e, Oid array_type, bool *isnull)
 	float	   *values;
 	const char *s = e->bytes.s;
 	size_t		at = 0;
+	MemoryContext cxt,
+				scratch,
+				old;
+	Datum		array;
 
 	*isnull = e->counts.n == 0;
 	if (*isnull)
@@ -273,17 +284,23 @@ logprobs(const Entries *e, Oid array_type, bool *isnull)
 	desc = lookup_rowtype_tupdesc(type, -1);
 	if (desc->natts != 7)
 		elog(ERROR, "llm_logprob has %d attributes, expected 7", desc->natts);
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "log-probabilities", ALLOCSET_DEFAULT_SIZES);
+	scratch = AllocSetContextCreate(cxt, "log-probability", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
 	rows = palloc(Max(e->ids.n, 1) * sizeof(Datum));
 	values = palloc(Max(e->ids.n, 1) * sizeof(float));
 	wire_floats(&e->values, values);
 	for (size_t pos = 0; pos < e->counts.n; pos++)
 		for (int k = 0; k < wire_int_at(&e->counts, pos); k++)
 		{
-			rows[at] = logprob_row(desc, (int) pos + 1, e, at, values[at], s, k == 0);
+			rows[at] = logprob_row(desc, (int) pos + 1, e, at, values[at], s, k == 0, scratch);
 			s += wire_int_at(&e->lengths, at++);
 		}
 	ReleaseTupleDesc(desc);
-	return composite_array(rows, (int) at, type);
+	MemoryContextSwitchTo(old);
+	array = composite_array(rows, (int) at, type);
+	MemoryContextDelete(cxt);
+	return array;
 }
 
 /*

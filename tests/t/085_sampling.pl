@@ -65,6 +65,10 @@ cmp_ok(sql(q{SELECT waiting FROM llm_stat_engine}), '>', 50, '... long before th
 is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 is(scalar(finish($many)), '1500', 'all of them');
 
+# many log-probabilities take memory for themselves, and little more
+is( sql(q{SELECT sum(cardinality(logprobs)) > 200000 FROM llm_completions('Ticket:', n => 64, temperature => 1, seed => 1, max_tokens => 200, ignore_eos => true, logprobs => 20);
+	SELECT (regexp_match(pg_read_file('/proc/self/status'), 'VmHWM:\\s+(\\d+)'))[1]::int < 400000}), "t\nt", 'memory of log-probabilities');
+
 # truncation
 is( sql(qq{SELECT (usage).prompt_tokens FROM llm_generate_full(repeat('word ', 200), max_tokens => 3, truncate => 7)}), '7', 'truncate to 7 tokens');
 is( sql(qq{SELECT llm_generate('the kettle arrived broken', max_tokens => 8, temperature => 0, truncate => 3) =

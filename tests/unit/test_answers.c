@@ -12,13 +12,15 @@
 static KPool *pool;
 static bool overlap;
 static bool recurrent;
+static int64_t max_entries;		/* log-probabilities of a request; 0 = the usual limit */
 
 static Core *
 new_core(int seqs, int rows, int blocks, int chunk)
 {
 	CoreOptions opt = {
 		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16, .kv_blocks = blocks,
-		.kv_type = KT_F32, .pool = pool, .overlap = overlap, .max_chunk = chunk
+		.kv_type = KT_F32, .pool = pool, .overlap = overlap, .max_chunk = chunk, .max_entries = max_entries,
+		.max_logprobs = max_entries > 0 ? LOGPROBS_ALL : 0
 	};
 	Conf	   *conf = conf_new();
 	Err			e = {0};
@@ -408,6 +410,55 @@ test_fair(bool beams, int n_others)
 	core_free(c);
 }
 
+/* More log-probabilities than may be gathered end the request; those of a stream are told at once. */
+static void
+test_too_many(void)
+{
+	static const int ns[] = {1, 1, 5};
+
+	max_entries = 5000;
+	for (int i = 0; i < 3; i++)
+	{
+		Core	   *c = new_core(8, 64, 100, 0);
+		ReqSpec		spec = {.id = 1, .sink = answers_sink, .stream = i == 1, .prompt = random_prompt(1, 20)};
+		Answers		s = {0};
+		Err			e;
+
+		spec.sink_ctx = &s;
+		spec.params = sampled(ns[i], 40, 1);
+		spec.params.ignore_eos = true;
+		spec.params.out.logprobs = LOGPROBS_ALL;
+		CHECK(core_normalize(c, &spec.params, ~0u, &spec.prompt, &e), "%s", e.msg);
+		atomic_fetch_add(&answers_open, 1);
+		core_submit(c, &spec);
+		answers_run(c, "too many");
+		if (i == 1)
+			CHECK(s.finish == FIN_LENGTH && s.output_tokens == 40, "stream: finish %d", s.finish);
+		else
+			CHECK(s.finish == FIN_ERROR && s.err.cls == ERR_TOO_LONG && strstr(s.err.msg, "more than 5000") != NULL && s.n == ns[i],
+				  "finish %d, %s", s.finish, s.err.msg);
+		answers_free(&s);
+		core_free(c);
+	}
+	for (int i = 0; i < 3; i++)
+	{
+		Core	   *c = new_core(8, 64, 100, 0);
+		GenParams	p = sampled(i == 1 ? 17 : 1, 5, 1);
+		IntVec		prompt = random_prompt(1, i == 0 ? 17 : 16);
+		Err			e = {0};
+
+		if (i == 1)
+			p.out.logprobs = LOGPROBS_ALL;
+		else
+			p.out.prompt_logprobs = LOGPROBS_ALL;
+		CHECK(core_normalize(c, &p, ~0u, &prompt, &e) == (i == 2) && (i == 2 || e.cls == ERR_TOO_LONG), "case %d: %s", i, e.msg);
+		genparams_free(&p);
+		intvec_free(&prompt);
+		core_free(c);
+	}
+	max_entries = 0;
+}
+
 static void
 test_all(void)
 {
@@ -447,6 +498,7 @@ main(void)
 		}
 	}
 	test_refused();
+	test_too_many();
 	kpool_free(pool);
 	return check_done("answers");
 }
