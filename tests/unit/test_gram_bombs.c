@@ -7,6 +7,7 @@
  * time: limits are on those, and times follow from them.
  */
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "check.h"
@@ -117,10 +118,13 @@ bomb(const GramSpec *s, const char *name, const char *text)
 	Grammar    *g;
 	uint64_t	worst = 0;
 	bool		yes;
+	clock_t		before;
 
 	if (!s->opt.validate)
 		built(s, name);
+	before = clock();
 	g = grammar_new(s, &e);
+	before = clock() - before;
 	CHECK(g != NULL || is_limit(&e), "%s: %d %s", name, e.cls, e.msg);
 	if (g != NULL)
 	{
@@ -130,7 +134,8 @@ bomb(const GramSpec *s, const char *name, const char *text)
 		CHECK(grammar_accepts(g, text, strlen(text), &yes, &e) || is_limit(&e), "%s: %s", name, e.msg);
 	}
 	if (getenv("GRAM_VERBOSE") != NULL)
-		fprintf(stderr, "%8llu steps, %6zu KB %.80s\n", (unsigned long long) worst, g != NULL ? grammar_memory(g) / 1024 : 0, e.msg);
+		fprintf(stderr, "%6.1f ms, %8llu steps, %6zu KB %.80s\n", (double) before * 1000 / CLOCKS_PER_SEC, (unsigned long long) worst,
+				g != NULL ? grammar_memory(g) / 1024 : 0, e.msg);
 	grammar_unref(g);
 }
 
