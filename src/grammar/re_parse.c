@@ -389,6 +389,9 @@ char_class(Pattern *p, ReRanges *v)
 		/* [] matches nothing in ECMA-262 and begins with ] elsewhere: the former needs its end at once */
 		if (first && p->s[p->i] == ']' && !p->syntax.unicode && memchr(p->s + p->i + 1, ']', p->n - p->i - 1) == NULL)
 			break;
+		/* a difference where Rust reads it; [a--] has the hyphen */
+		if (!first && p->syntax.unicode && looking_at(p, "--") && p->i + 2 < p->n && p->s[p->i + 2] != ']')
+			return unsupported(p, "set operation in a class");
 		first = false;
 		if (!class_item(p, v, &single))
 			return false;

@@ -298,6 +298,8 @@ refused(void)
 		ErrClass	cls;
 		const char *word;
 	}			cases[] = {
+		{"[a-z&&[^b]]", ERR_UNSUPPORTED, "set operation"}, {"[a-z--[aeiou]]", ERR_UNSUPPORTED, "set operation"},
+		{"[\\w--\\d]", ERR_UNSUPPORTED, "set operation"}, {"[a-c~~b]", ERR_UNSUPPORTED, "set operation"},
 		{"(?=a)b", ERR_UNSUPPORTED, "look-ahead"}, {"(?!a)b", ERR_UNSUPPORTED, "look-ahead"}, {"(?<=a)b", ERR_UNSUPPORTED, "look-behind"},
 		{"(?<!a)b", ERR_UNSUPPORTED, "look-behind"}, {"(a)\\1", ERR_UNSUPPORTED, "back-reference"}, {"\\bword", ERR_UNSUPPORTED, "word boundary"},
 		{"a\\B", ERR_UNSUPPORTED, "word boundary"}, {"(?>a)", ERR_UNSUPPORTED, "atomic"}, {"a++", ERR_UNSUPPORTED, "quantifier"},
@@ -310,7 +312,7 @@ refused(void)
 	{
 		Re		   *re = re_new(0);
 		Err			e = {0};
-		ReSyntax	syntax = {.search = true};
+		ReSyntax	syntax = {.search = true,.unicode = true};
 		ReNode		x;
 
 		CHECK(!re_parse(re, cases[i].pattern, strlen(cases[i].pattern), &syntax, &x, &e) && e.cls == cases[i].cls &&
