@@ -101,10 +101,18 @@ out_of_range(const TypeShape *s, const JsonNode *j, const Place *at)
 				  format_type_with_typemod(s->type, s->typmod));
 }
 
-/* By the type's own input function. */
-static Datum
-read_text(TypeShape *s, char *text)
+/*
+ * By the type's own input function.  What it finds wrong with the text is returned, too; that may be
+ * caught here without a subtransaction, because these are types of the system whose
+ * functions hold nothing but memory where they complain of their input.
+ */
+static ErrorData *
+read_text(TypeShape *s, char *text, const Place *at, Datum *value)
 {
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile refused = NULL;
+	StringInfoData place;
+
 	if (!s->has_input)
 	{
 		Oid			function;
@@ -113,7 +121,27 @@ read_text(TypeShape *s, char *text)
 		fmgr_info(function, &s->input);
 		s->has_input = true;
 	}
-	return InputFunctionCall(&s->input, text, s->ioparam, s->base_typmod);
+	PG_TRY();
+	{
+		*value = InputFunctionCall(&s->input, text, s->ioparam, s->base_typmod);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		refused = CopyErrorData();
+		if (ERRCODE_TO_CATEGORY(refused->sqlerrcode) != ERRCODE_DATA_EXCEPTION)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	if (refused == NULL)
+		return NULL;
+	initStringInfo(&place);
+	put_place(&place, at);
+	if (place.len > 0)
+		refused->detail = psprintf("%s%sIt stands at \"%s\" in the JSON text.", refused->detail ? refused->detail : "",
+								   refused->detail ? " " : "", place.data);
+	return refused;
 }
 
 /* ---- numbers ---- */
@@ -128,8 +156,7 @@ to_int(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 		DatumGetBool(DirectFunctionCall2(numeric_lt, n, type_numeric(s->least))) ||
 		DatumGetBool(DirectFunctionCall2(numeric_gt, n, type_numeric(s->most))))
 		return out_of_range(s, j, at);
-	*value = read_text(s, DatumGetCString(DirectFunctionCall1(numeric_out, whole)));
-	return NULL;
+	return read_text(s, DatumGetCString(DirectFunctionCall1(numeric_out, whole)), at, value);
 }
 
 static ErrorData *
@@ -353,11 +380,9 @@ convert_base(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 				return wrong_kind(s, j, at, JSON_STRING);
 			if (s->base == NAMEOID && strlen(j->text) >= NAMEDATALEN)
 				return refuse(at, ERRCODE_STRING_DATA_RIGHT_TRUNCATION, "value too long for type name, which has %d bytes", NAMEDATALEN - 1);
-			*value = read_text(s, j->text);
-			return NULL;
+			return read_text(s, j->text, at, value);
 		case TYPE_JSON:
-			*value = read_text(s, pnstrdup(j->raw, j->raw_len));
-			return NULL;
+			return read_text(s, pnstrdup(j->raw, j->raw_len), at, value);
 		case TYPE_ARRAY:
 			return to_array(s, j, at, value);
 		case TYPE_COMPOSITE:

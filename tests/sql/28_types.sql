@@ -269,6 +269,13 @@ SELECT llm_type_schema('l4');
 SELECT llm_type_schema('l6');
 SELECT vllm.from_json('{}', NULL::l6);
 RESET statement_timeout;
+-- where it stands, when the type's own function says no
+CREATE TYPE placed AS (a int, l date[], j jsonb);
+\set VERBOSITY default
+SELECT vllm.from_json('{"a": 1, "l": ["2024-02-29", "2023-02-29"], "j": 1}', NULL::placed);
+SELECT vllm.from_json('{"a": 1, "l": [], "j": {"x": 1e-20000}}', NULL::placed);
+SELECT vllm.from_json('"2023-02-29"', NULL::date);
+\set VERBOSITY terse
 -- values within values, deeper than any
 SELECT llm_generate_as(repeat('[', 1001) || repeat(']', 1001), NULL::json);
 SELECT llm_generate_as(repeat('[', 1001) || repeat(']', 1001), NULL::json, on_error => 'null') IS NULL AS refused;
