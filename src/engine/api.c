@@ -210,7 +210,7 @@ apireply_read(ApiReply *r, const char *fields, size_t n)
 ApiUsage
 api_usage(const ApiCall *a, int role)
 {
-	ApiUsage	u = {0};
+	ApiUsage	u = {.reasoning = -1};
 
 	for (int i = 0; i < a->n_items; i++)
 	{
@@ -218,6 +218,8 @@ api_usage(const ApiCall *a, int role)
 
 		if (it->role != role)
 			continue;
+		if (it->reasoning_tokens >= 0)
+			u.reasoning = (u.reasoning > 0 ? u.reasoning : 0) + it->reasoning_tokens;
 		u.prompt += it->prompt_tokens;
 		u.cached += it->cached_tokens;
 		u.completion += it->completion_tokens;
@@ -236,6 +238,13 @@ api_write_usage(JsonOut *j, const ApiUsage *u)
 	json_open(j, '{');
 	json_key_int(j, "cached_tokens", u->cached);
 	json_close(j, '}');
+	if (u->reasoning >= 0)
+	{
+		json_key(j, "completion_tokens_details");
+		json_open(j, '{');
+		json_key_int(j, "reasoning_tokens", u->reasoning);
+		json_close(j, '}');
+	}
 	json_close(j, '}');
 }
 
@@ -430,7 +439,7 @@ item_done(ApiCall *a, ApiItem *it, Buf *fields)
 	it->prompt_tokens = r.prompt_tokens >= 0 ? r.prompt_tokens : 0;
 	it->completion_tokens = r.completion_tokens >= 0 ? r.completion_tokens : 0;
 	it->cached_tokens = r.cached_tokens >= 0 ? r.cached_tokens : 0;
-	it->reasoning_tokens = r.reasoning_tokens >= 0 ? r.reasoning_tokens : 0;
+	it->reasoning_tokens = r.reasoning_tokens;
 	if (a->n_done == a->n_items)
 		gathered(a);
 }

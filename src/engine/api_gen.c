@@ -145,7 +145,7 @@ apigen_item(ApiCall *a, const ApiGen *g, int prompt, const Buf *fields, int role
 void
 apigen_chunk_usage(JsonOut *j, const ApiGen *g, const ApiItem *it, int64_t completion)
 {
-	ApiUsage	u = {.prompt = it->prompt_tokens,.completion = completion};
+	ApiUsage	u = {.prompt = it->prompt_tokens,.completion = completion,.reasoning = -1};
 
 	if (!g->usage)
 		return;

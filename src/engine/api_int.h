@@ -224,6 +224,7 @@ bool		api_params(ApiCall *a, WireOut *o, Err *e);
 typedef struct ApiUsage
 {
 	int64_t		prompt, completion, cached;
+	int64_t		reasoning;		/* of completion; -1: nobody has counted */
 } ApiUsage;
 
 ApiUsage	api_usage(const ApiCall *a, int role);

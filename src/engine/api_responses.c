@@ -600,7 +600,7 @@ write_usage(const ApiItem *it, JsonOut *j)
 	json_key_int(j, "output_tokens", it->completion_tokens);
 	json_key(j, "output_tokens_details");
 	json_open(j, '{');
-	json_key_int(j, "reasoning_tokens", it->reasoning_tokens);
+	json_key_int(j, "reasoning_tokens", it->reasoning_tokens >= 0 ? it->reasoning_tokens : 0);
 	json_close(j, '}');
 	json_key_int(j, "total_tokens", it->prompt_tokens + it->completion_tokens);
 	json_close(j, '}');

@@ -212,6 +212,14 @@ def openai_reasoning():
 
 
 @case
+def openai_thinking_budget():
+    r = chat(model=THINKING_MODEL, max_tokens=30, extra_body={"thinking_token_budget": 4, "structured_outputs": {"choice": ["yes"]}})
+    m = r.choices[0].message
+    assert m.reasoning and r.usage.completion_tokens_details.reasoning_tokens <= 4, r
+    same(m.content, "yes")
+
+
+@case
 def openai_completions():
     r = oa.completions.create(model=MODEL, prompt=["Ticket: late.\nSentiment:", "Ticket: broken.\nSentiment:"], max_tokens=5, temperature=0)
     same([c.index for c in r.choices], [0, 1])
@@ -351,6 +359,14 @@ def anthropic_thinking():
     same(whole.type, "thinking")
     with an.messages.stream(**message(model=THINKING_MODEL)) as s:
         same(s.get_final_message().content[0].thinking, whole.thinking)
+
+
+@case
+def anthropic_thinking_budget():
+    r = an.messages.create(**message(model=THINKING_MODEL, max_tokens=40, thinking={"type": "enabled", "budget_tokens": 4},
+                                     extra_body={"temperature": 0, "structured_outputs": {"choice": ["yes"]}}))
+    same([b.type for b in r.content], ["thinking", "text"])
+    same(r.content[1].text, "yes")
 
 
 @case
