@@ -14,7 +14,8 @@
 
 struct Answer
 {
-	AnswerSpec	spec;			/* its texts are ours */
+	AnswerSpec	spec;			/* `named` is ours, its other texts are gone */
+	const char *until;			/* what ends the thoughts; NULL = there may be none */
 	ReasonParser *reason;		/* NULL: none */
 	ToolParser *tools;			/* NULL: none */
 	Buf			content;
@@ -123,30 +124,37 @@ answer_new(const AnswerSpec *spec)
 
 	a->spec = *spec;
 	a->spec.named = copy(spec->named, spec->named != NULL ? strlen(spec->named) : 0);
-	a->spec.tools_json = copy(spec->tools_json, spec->n_tools_json);
-	a->spec.kwargs = copy(spec->kwargs, spec->n_kwargs);
+	a->spec.tools_json = a->spec.kwargs = NULL;	/* the caller's */
 	if (tools)
 		a->tools = tool_parser_new(spec->tools, spec->tools_json, spec->n_tools_json, spec->key, tool_sink, a);
 	if (spec->reason != NULL && !(tools && tool_format_reasons(spec->tools)))
 		a->reason = reason_parser_new(spec->reason, spec->kwargs, spec->n_kwargs, spec->at, reason_sink, a);
 	if (a->reason != NULL && spec->tag_only)
 		reason_parser_tag_only(a->reason);
+	if (a->reason != NULL)
+		a->until = reason_format_until(spec->reason, spec->kwargs, spec->n_kwargs, spec->at);
 	return a;
 }
 
 Answer *
 answer_fork(const Answer *a, int index)
 {
-	AnswerSpec	spec = a->spec;
+	Answer	   *r = mem_zalloc(sizeof(*r));
 
-	spec.key += (uint64_t) index;
-	return answer_new(&spec);
+	r->spec = a->spec;
+	r->spec.key += (uint64_t) index;
+	r->spec.named = copy(a->spec.named, a->spec.named != NULL ? strlen(a->spec.named) : 0);
+	if (a->tools != NULL)
+		r->tools = tool_parser_fork(a->tools, r->spec.key, tool_sink, r);
+	if (a->reason != NULL)
+		r->reason = reason_parser_fork(a->reason, reason_sink, r);
+	return r;
 }
 
 const char *
 answer_until(const Answer *a)
 {
-	return a->reason == NULL ? NULL : reason_format_until(a->spec.reason, a->spec.kwargs, a->spec.n_kwargs, a->spec.at);
+	return a->until;
 }
 
 ReasonAt
@@ -170,8 +178,6 @@ answer_free(Answer *a)
 	reason_parser_free(a->reason);
 	tool_parser_free(a->tools);
 	mem_free((char *) a->spec.named);
-	mem_free((char *) a->spec.tools_json);
-	mem_free((char *) a->spec.kwargs);
 	buf_free(&a->content);
 	buf_free(&a->think);
 	buf_free(&a->calls);

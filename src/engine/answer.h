@@ -41,7 +41,7 @@ typedef struct Answer Answer;
 
 /* Nothing of *spec is needed afterwards. */
 Answer	   *answer_new(const AnswerSpec *spec);
-/* Another one of the same kind, for the index-th answer to the same prompt. */
+/* Another one of the same kind, for the index-th answer to the same prompt; a has been fed nothing. */
 Answer	   *answer_fork(const Answer *a, int index);
 /* What ends the thoughts that precede everything else, NULL if the model won't think. */
 const char *answer_until(const Answer *a);

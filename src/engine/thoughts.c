@@ -16,12 +16,7 @@
 
 struct Thoughts
 {
-	const ReasonFormat *format;
-	char	   *kwargs;
-	size_t		n_kwargs;
-	ReasonAt	at;
 	int			budget;
-	bool		tag_only;
 	IntVec		end;
 
 	ReasonParser *parser;		/* NULL: behind the thoughts */
@@ -56,12 +51,7 @@ thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonA
 {
 	Thoughts   *t = mem_zalloc(sizeof(*t));
 
-	t->format = f;
-	t->kwargs = kwargs != NULL ? mem_strndup(kwargs, n_kwargs) : NULL;
-	t->n_kwargs = n_kwargs;
-	t->at = at;
 	t->budget = budget;
-	t->tag_only = tag_only;
 	t->end = *end;
 	*end = (IntVec) {0};
 	t->parser = reason_parser_new(f, kwargs, n_kwargs, at, sink, t);
@@ -77,10 +67,14 @@ thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonA
 Thoughts *
 thoughts_fork(const Thoughts *t)
 {
-	IntVec		end = {0};
+	Thoughts   *r = mem_alloc(sizeof(*r));
 
-	intvec_add(&end, t->end.data, t->end.len);
-	return thoughts_new(t->format, t->kwargs, t->n_kwargs, t->at, t->budget, t->tag_only, &end);
+	*r = *t;
+	r->end = (IntVec) {0};
+	intvec_add(&r->end, t->end.data, t->end.len);
+	if (t->parser != NULL)
+		r->parser = reason_parser_fork(t->parser, sink, r);
+	return r;
 }
 
 void
@@ -90,7 +84,6 @@ thoughts_free(Thoughts *t)
 		return;
 	reason_parser_free(t->parser);
 	intvec_free(&t->end);
-	mem_free(t->kwargs);
 	mem_free(t);
 }
 

@@ -22,7 +22,7 @@ typedef struct Thoughts Thoughts;
 /* end: the end tag's tokens, taken over; kwargs: as of reason_parser_new(); tag_only: nothing else ends them. */
 Thoughts   *thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, bool tag_only,
 						 IntVec *end);
-/* Of another answer to the same prompt. */
+/* Of another answer to the same prompt, which has no thoughts yet. */
 Thoughts   *thoughts_fork(const Thoughts *t);
 void		thoughts_free(Thoughts *t);
 

@@ -65,6 +65,8 @@ bool		tool_format_reasons(const ToolFormat *f);
  */
 ToolParser *tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t key,
 							ParseSink sink, void *ctx);
+/* As p was before anything was fed, of a text of its own; they share what was made of the tools.  Any thread. */
+ToolParser *tool_parser_fork(const ToolParser *p, uint64_t key, ParseSink sink, void *ctx);
 void		tool_parser_feed(ToolParser *p, const char *s, size_t n);
 void		tool_parser_finish(ToolParser *p);
 void		tool_parser_free(ToolParser *p);
@@ -109,6 +111,8 @@ ReasonAt	reason_format_at(const ReasonFormat *f, const char *prompt, size_t n, b
 /* kwargs: chat_template_kwargs, JSON text, or NULL; they may turn thinking off. */
 ReasonParser *reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at,
 								ParseSink sink, void *ctx);
+/* As p was before anything was fed, of a text of its own. */
+ReasonParser *reason_parser_fork(const ReasonParser *p, ParseSink sink, void *ctx);
 /* Nothing but the end tag ends the thoughts, as a grammar begins behind it. */
 void		reason_parser_tag_only(ReasonParser *p);
 void		reason_parser_feed(ReasonParser *p, const char *s, size_t n);

@@ -224,6 +224,20 @@ reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, Re
 	return p;
 }
 
+ReasonParser *
+reason_parser_fork(const ReasonParser *p, ParseSink sink, void *ctx)
+{
+	ReasonParser *r = mem_alloc(sizeof(*r));
+
+	*r = *p;
+	r->sink = sink;
+	r->ctx = ctx;
+	r->text = (Buf) {0};
+	r->scan = 0;
+	r->harmony = p->harmony != NULL ? harmony_new(harmony_sink, r, 0) : NULL;
+	return r;
+}
+
 void
 reason_parser_tag_only(ReasonParser *p)
 {

@@ -9,6 +9,7 @@
  *
  * Tested by tests/unit/test_parse.c with the cases of tests/parse/.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/digest.h"
@@ -115,10 +116,17 @@ out_free(ToolOut *out)
 
 /* ---- the parser ---- */
 
+/* The request's tools, of the parsers of all its answers. */
+typedef struct ToolSet
+{
+	atomic_int	refs;
+	cJSON	   *tree;
+} ToolSet;
+
 struct ToolParser
 {
 	const ToolFormat *f;
-	cJSON	   *tools;
+	ToolSet    *tools;			/* NULL: none are given */
 	uint64_t	key;
 	ParseSink	sink;
 	void	   *ctx;
@@ -133,13 +141,13 @@ struct ToolParser
 	Harmony    *harmony;		/* NULL: marks decide */
 };
 
-ToolParser *
-tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t key, ParseSink sink, void *ctx)
+static ToolParser *
+new_parser(const ToolFormat *f, ToolSet *tools, uint64_t key, ParseSink sink, void *ctx)
 {
 	ToolParser *p = mem_zalloc(sizeof(*p));
 
 	p->f = f;
-	p->tools = tools != NULL ? cJSON_ParseWithLength(tools, n_tools) : NULL;
+	p->tools = tools;
 	p->key = key;
 	p->sink = sink;
 	p->ctx = ctx;
@@ -149,12 +157,38 @@ tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t
 	return p;
 }
 
+ToolParser *
+tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t key, ParseSink sink, void *ctx)
+{
+	ToolSet    *set = NULL;
+
+	if (tools != NULL)
+	{
+		set = mem_zalloc(sizeof(*set));
+		atomic_init(&set->refs, 1);
+		set->tree = cJSON_ParseWithLength(tools, n_tools);
+	}
+	return new_parser(f, set, key, sink, ctx);
+}
+
+ToolParser *
+tool_parser_fork(const ToolParser *p, uint64_t key, ParseSink sink, void *ctx)
+{
+	if (p->tools != NULL)
+		atomic_fetch_add(&p->tools->refs, 1);
+	return new_parser(p->f, p->tools, key, sink, ctx);
+}
+
 void
 tool_parser_free(ToolParser *p)
 {
 	if (p == NULL)
 		return;
-	cJSON_Delete(p->tools);
+	if (p->tools != NULL && atomic_fetch_sub(&p->tools->refs, 1) == 1)
+	{
+		cJSON_Delete(p->tools->tree);
+		mem_free(p->tools);
+	}
 	harmony_free(p->harmony);
 	buf_free(&p->text);
 	mem_free(p);
@@ -325,7 +359,7 @@ send_call(ToolParser *p, const ToolCall *c, uint64_t sum, int index)
 void
 tool_parser_finish(ToolParser *p)
 {
-	ToolOut		out = {.tools = p->tools};
+	ToolOut		out = {.tools = p->tools != NULL ? p->tools->tree : NULL};
 	Span		s = {p->text.data, p->text.data + p->text.len};
 	uint64_t	sum = digest(p->text.data, p->text.len, p->key);
 	bool		ok = false;

@@ -3,10 +3,12 @@
  *	  src/engine/answer.c: reasoning, content and calls of one answer, and the schemas of
  *	  calls that must be made (toolchoice.c).
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
+#include "base/mem.h"
 #include "engine/answer.h"
 #include "engine/toolchoice.h"
 
@@ -109,10 +111,47 @@ schemas(void)
 				 "tools define \"d\" in different ways");
 }
 
+/* As many answers as there may be share what was made of the tools. */
+static void
+many(void)
+{
+	Buf			tools = {0};
+	AnswerSpec	s = {.tools = tool_format_find("qwen3_coder", 11),.choice = TOOLS_AUTO,.reason = reason_format_find("qwen3", 5),.kwargs = "{}",.n_kwargs = 2};
+	size_t		before = mallinfo2().uordblks;
+	Answer	   *first;
+	Answer	  **a = mem_alloc(16384 * sizeof(Answer *));
+	int			right = 0;
+
+	buf_addstr(&tools, "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"n\":{\"type\":\"integer\"}},\"enum\":[0");
+	for (int i = 0; i < 100000; i++)
+		buf_addstr(&tools, ",0");
+	buf_addstr(&tools, "]}}}]");
+	s.tools_json = tools.data;
+	s.n_tools_json = tools.len;
+	first = answer_new(&s);
+	buf_free(&tools);
+	for (int i = 0; i < 16384; i++)
+		a[i] = answer_fork(first, i);
+	answer_free(first);
+	CHECK(mallinfo2().uordblks - before < (size_t) 64 << 20, "%zu bytes", mallinfo2().uordblks - before);
+	for (int i = 0; i < 16384; i++)
+	{
+		static const char text[] = "A</think><function=f><parameter=n>1</parameter></function>";
+
+		answer_feed(a[i], text, sizeof(text) - 1);
+		answer_finish(a[i]);
+		right += answer_n_calls(a[i]) == 1 && strstr(answer_calls(a[i])->data, "{\\\"n\\\": 1}") != NULL && answer_reasoning(a[i])->len == 1;
+		answer_free(a[i]);
+	}
+	CHECK(right == 16384, "%d answers are right", right);
+	mem_free(a);
+}
+
 int
 main(void)
 {
 	answers();
 	schemas();
+	many();
 	return check_done("test_answer");
 }
