@@ -36,6 +36,25 @@ is(sql(q{SELECT count(*) FROM answer b, tool WHERE i IN (2, 3) AND a ->> 'finish
 	tool_choice => CASE WHEN i % 2 = 0 THEN '"required"' ELSE '{"type": "function", "function": {"name": "order"}}' END::json, parallel_tool_calls => false,
 	chat_template => '{{ messages[0].content }}', temperature => 1.5, seed => i, max_tokens => 120) -> 'tool_calls')::text}), '0', 'the same again, ids too');
 
+# the same in bodies: chats, Responses and Anthropic's messages make the calls that llm_chat makes
+sql(q{SELECT llm_create_model('caller', path, '{"chat_template": "{{ messages[0].content }}"}') FROM llm_models WHERE name = 'tickets-2m'});
+sql(q{CREATE TABLE body AS SELECT i, llm_chat(m, tools => tools, tool_choice => '"required"', parallel_tool_calls => false, temperature => 1.5, seed => i, max_tokens => 400, model => 'caller') AS a,
+	v1_chat_completions(json_build_object('model', 'caller', 'messages', m, 'tools', tools, 'tool_choice', 'required', 'parallel_tool_calls', false, 'temperature', 1.5, 'seed', i, 'max_tokens', 400))
+		-> 'choices' -> 0 AS chat,
+	v1_responses(json_build_object('model', 'caller', 'input', m, 'tools', flat, 'tool_choice', 'required', 'parallel_tool_calls', false, 'temperature', 1.5, 'seed', i,
+		'max_output_tokens', 400, 'store', false)) AS response,
+	v1_messages(json_build_object('model', 'caller', 'messages', m, 'tools', anthropic, 'tool_choice', '{"type": "any", "disable_parallel_tool_use": true}'::json, 'temperature', 1.5, 'seed', i,
+		'max_tokens', 400)) AS message
+	FROM tool, generate_series(1, 20) i, LATERAL (SELECT '[{"role": "user", "content": "My order 57 is lost."}]'::json AS m,
+		(SELECT json_agg(json_build_object('type', 'function', 'name', t -> 'function' -> 'name', 'parameters', t -> 'function' -> 'parameters')) FROM json_array_elements(tools) t) AS flat,
+		(SELECT json_agg(json_build_object('name', t -> 'function' -> 'name', 'input_schema', t -> 'function' -> 'parameters')) FROM json_array_elements(tools) t) AS anthropic) s});
+is(sql(q{SELECT count(*) > 4 FROM body WHERE a ->> 'finish_reason' = 'tool_calls'}), 't', 'most end in time');
+is(sql(q{SELECT count(*) FROM body WHERE (chat -> 'message' -> 'tool_calls')::text IS DISTINCT FROM (a -> 'tool_calls')::text OR chat ->> 'finish_reason' <> a ->> 'finish_reason'}), '0', 'chats');
+is(sql(q{SELECT count(*) FROM body WHERE a ->> 'finish_reason' = 'tool_calls' AND (response ->> 'status' <> 'completed' OR json_array_length(response -> 'output') <> 1 OR
+	response -> 'output' -> 0 ->> 'arguments' <> a -> 'tool_calls' -> 0 -> 'function' ->> 'arguments')}), '0', 'Responses');
+is(sql(q{SELECT count(*) FROM body WHERE a ->> 'finish_reason' = 'tool_calls' AND (message ->> 'stop_reason' <> 'tool_use' OR json_array_length(message -> 'content') <> 1 OR
+	message -> 'content' -> 0 ->> 'input' <> a -> 'tool_calls' -> 0 -> 'function' ->> 'arguments')}), '0', 'messages');
+
 # SQL functions as tools: the call is made, its result is read, the second answer is free
 sql(q{CREATE TYPE state AS ENUM ('sent', 'lost');
 	CREATE DOMAIN number AS int CHECK (VALUE BETWEEN 1 AND 99);
