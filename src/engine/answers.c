@@ -144,6 +144,7 @@ static void
 first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *mask, int32_t *ids)
 {
 	size_t		width = (size_t) core_info(c)->vocab_size;
+	NoteRow    *notes;
 	Err			err;
 
 	for (int i = 0; i < g->n; i++)
@@ -168,9 +169,14 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 		for (int i = 0; i < n; i++)
 			ids[at + i] = core_next_id(g->answers[at + i], c->fork_rows[i].id);
 	}
+	notes = mem_alloc((size_t) g->n * sizeof(NoteRow));
+	for (int i = 0; i < g->n; i++)
+		notes[i] = (NoteRow) {g->answers[i], ids[i], raw};
+	core_note_tokens(c, notes, g->n);
 	/* core_normalize() has seen to it that there is room for those of one token each */
 	for (int i = 0; i < g->n; i++)
-		(void) core_note_token(c, g->answers[i], ids[i], raw, &err);
+		(void) core_may_gather(c, g->answers[i], &err);
+	mem_free(notes);
 }
 
 /* The prompt is computed: the answers go on from there, but for those whose first token ends them. */

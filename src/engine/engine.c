@@ -647,6 +647,76 @@ keep_raw(const Core *c, int i, const SmpRow *row)
 			to[id] = -INFINITY;
 }
 
+/* The log-probabilities of r's next token; NULL: it wants none. */
+static Logprobs *
+token_logprobs(const Core *c, const Req *r, int32_t id, const float *raw)
+{
+	const OutParams *o = &r->params.out;
+	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
+	Logprobs   *lp;
+	Logprob    *e;
+	int			n;
+
+	if (id < 0 || !wants_logprobs(r))
+		return NULL;
+	if (o->logprob_ids.len > 0)
+	{
+		want.ids = o->logprob_ids.data;
+		want.n_ids = (int) o->logprob_ids.len;
+	}
+	e = mem_alloc((size_t) logprobs_most(&want, c->defaults.n_valid) * sizeof(Logprob));
+	n = logprobs_row(raw, core_info(c)->vocab_size, c->defaults.n_valid, id, &want, e);
+	lp = logprobs_new();
+	logprobs_add(lp, e, n);
+	mem_free(e);
+	return lp;
+}
+
+typedef struct NoteRun
+{
+	const Core *c;
+	const NoteRow *rows;
+} NoteRun;
+
+static void
+note_one(void *arg, int i, int ith)
+{
+	const NoteRun *a = arg;
+	const NoteRow *row = &a->rows[i];
+
+	(void) ith;
+	row->r->token_lp = token_logprobs(a->c, row->r, row->id, row->raw);
+}
+
+void
+core_note_tokens(const Core *c, const NoteRow *rows, int n)
+{
+	NoteRun		run = {c, rows};
+
+	if (n > 0)
+		kpool_run(c->opt.pool, note_one, &run, n);
+}
+
+/* The log-probabilities of the tokens that a step has sampled; those of several answers' first are answers.c's. */
+static void
+note_rows(Core *c, const Plan *plan)
+{
+	int			n = 0;
+	int			at = 0;
+
+	for (int i = 0; i < plan->n; i++)
+	{
+		Req		   *r = plan->e[i].r;
+
+		if (!plan->e[i].sample)
+			continue;
+		if (wants_logprobs(r) && !r->cancelled && (r->group == NULL || r != r->group->stem))
+			c->notes[n++] = (NoteRow) {r, c->rows[at].id, raw_row(c, at)};
+		at++;
+	}
+	core_note_tokens(c, c->notes, n);
+}
+
 static void
 sample(Core *c, const Plan *plan)
 {
@@ -676,31 +746,18 @@ sample(Core *c, const Plan *plan)
 			c->rows[n].id = core_next_id(plan->e[i].r, c->rows[n].id);
 			n++;
 		}
+	note_rows(c, plan);
 }
 
 bool
-core_note_token(Core *c, Req *r, int32_t id, const float *raw, Err *e)
+core_may_gather(const Core *c, Req *r, Err *e)
 {
-	const OutParams *o = &r->params.out;
-	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
 	int64_t		most = core_max_entries(c);
 	int64_t    *so_far = r->group != NULL ? &r->group->stem->n_entries : &r->n_entries;
-	Logprob    *entries;
-	int			n;
 
-	if (id < 0 || (o->logprobs == LOGPROBS_NONE && o->logprob_ids.len == 0))
+	if (r->token_lp == NULL)
 		return true;
-	if (o->logprob_ids.len > 0)
-	{
-		want.ids = o->logprob_ids.data;
-		want.n_ids = (int) o->logprob_ids.len;
-	}
-	entries = mem_alloc((size_t) logprobs_most(&want, c->defaults.n_valid) * sizeof(Logprob));
-	n = logprobs_row(raw, core_info(c)->vocab_size, c->defaults.n_valid, id, &want, entries);
-	r->token_lp = logprobs_new();
-	logprobs_add(r->token_lp, entries, n);
-	mem_free(entries);
-	*so_far += n;
+	*so_far += (int64_t) r->token_lp->n;
 	/* a stream gathers nothing */
 	return r->watched || *so_far <= most ||
 		err_set(e, ERR_TOO_LONG, "more than %lld log-probabilities in one answer", (long long) most);
@@ -758,7 +815,7 @@ commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, 
 		answers_commit(c, r, id, raw, mask);
 	else
 	{
-		if (id >= 0 && !core_note_token(c, r, id, raw, &err))
+		if (!core_may_gather(c, r, &err))
 			core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 		else
 			commit_token(c, r, id);
@@ -989,6 +1046,7 @@ open_core(Core *c, const Conf *conf, Err *e)
 		smp_use_plugins(c->sampler, host);
 	}
 	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
+	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(NoteRow));
 	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs, !o->no_jump);
 	publish(c);
 	return true;
@@ -1048,6 +1106,7 @@ core_free(Core *c)
 	gendefaults_free(&c->defaults);
 	idmap_free(&c->by_id);
 	mem_free(c->rows);
+	mem_free(c->notes);
 	mem_free(c->fork_rows);
 	mem_free(c->doomed);
 	mem_free(c->drained);

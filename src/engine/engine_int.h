@@ -33,6 +33,14 @@ typedef struct Inbox
 	atomic_int	n_live;			/* submitted and not taken out of the schedule */
 } Inbox;
 
+/* A token that has been sampled, and the row that it was sampled from, as the model gave it. */
+typedef struct NoteRow
+{
+	Req		   *r;
+	int32_t		id;				/* < 0: there is none */
+	const float *raw;
+} NoteRow;
+
 struct Core
 {
 	CoreOptions opt;
@@ -52,6 +60,7 @@ struct Core
 	Constraints *constraints;
 	IntVec		forced;			/* scratch */
 	SmpRow	   *rows;			/* [max_num_seqs] */
+	NoteRow    *notes;			/* [max_num_seqs] */
 	float	   *logits;			/* [max_num_seqs][vocab_size] */
 	size_t		logits_size;
 	float	   *raw;			/* as logits: copies of rows that are wanted as the model gave them */
@@ -99,8 +108,10 @@ bool		core_extend(Core *c, Req *r, int32_t id, OutResult *res, Err *e);
 /* r's tokens from tokens[from] on are on the way out; with the last of them it is over if res says so. */
 void		core_tell(Core *c, Req *r, size_t from, OutResult res);
 /* The log-probabilities of r's next token, if they are wanted; raw: its row as the model gave it. */
-/* The log-probabilities of r's next token; false: it has gathered too many. */
-bool		core_note_token(Core *c, Req *r, int32_t id, const float *raw, Err *e);
+/* The log-probabilities of requests' next tokens, into their token_lp; of those that want none NULL. */
+void		core_note_tokens(const Core *c, const NoteRow *rows, int n);
+/* Is there room for those of r's next token, too? */
+bool		core_may_gather(const Core *c, Req *r, Err *e);
 
 /* ---- answers.c: several answers to one prompt ---- */
 

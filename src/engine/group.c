@@ -12,7 +12,7 @@
  *	delivering thread	adds up what is told
  *
  * Owner of a Group, its Reqs and what they share (params): itself, until the last event has
- * been told.  Tested by tests/unit/test_group.c.
+ * been told.  Tested by tests/unit/test_answers.c.
  */
 #include "engine/core_int.h"
 

@@ -15,7 +15,7 @@
  * A prompt's positions are found step by step, and stay found when the request is preempted.
  *
  * Any thread, no state.  O(vocabulary) a row, and O(k log k) for the k likeliest.  Tested by
- * tests/unit/test_logprobs.c.
+ * tests/unit/test_answers.c and tests/golden/logprobs_golden.c.
  */
 #include "engine/core_int.h"
 
@@ -74,13 +74,17 @@ logprobs_append(Logprobs *to, const Logprobs *from)
 
 /* ---- one row ---- */
 
-/* Log of the sum of exp(x); smp_logsumexp() is quicker, but takes no masked logits. */
+/* Log of the sum of exp(x); the quick way takes no masked logits. */
 static double
-log_sum(const float *x, int n)
+log_sum(const float *x, int n, int n_valid)
 {
 	float		most = -INFINITY;
 	double		sum = 0;
+	int32_t		best;
+	double		quick = smp_logsumexp(x, n, n_valid, &best);
 
+	if (!isnan(quick))
+		return quick;
 	for (int i = 0; i < n; i++)
 		most = x[i] > most ? x[i] : most;
 	for (int i = 0; i < n; i++)
@@ -182,7 +186,7 @@ put_first(Logprob *e, int k, Logprob own)
 int
 logprobs_row(const float *x, int n, int n_valid, int32_t id, const LogprobWant *w, Logprob *e)
 {
-	double		norm = w->logits ? 0 : log_sum(x, n);
+	double		norm = w->logits ? 0 : log_sum(x, n, n_valid);
 	int			k = logprobs_most(w, n_valid) - 1;
 	int			m;
 	Logprob		own = {.id = id, .value = x[id]};

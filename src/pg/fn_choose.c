@@ -12,7 +12,7 @@
  * the model's template lets the assistant speak.  chat NULL: with a template if the
  * model has one; then both go to the engine.
  *
- * Tests: tests/sql/18_choose.sql, tests/t/049_choose.pl.
+ * Tests: tests/sql/18_choose.sql, tests/t/028_choose.pl.
  */
 #include "postgres.h"
 
