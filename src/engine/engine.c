@@ -227,13 +227,6 @@ inbox_add(Inbox *in, InboxItem item)
 	pthread_mutex_unlock(&in->lock);
 }
 
-/* Of its answers' tokens? */
-static bool
-wants_logprobs(const Req *r)
-{
-	return r->params.out.logprobs != LOGPROBS_NONE || r->params.out.logprob_ids.len > 0;
-}
-
 /*
  * May tokens be appended without asking the model?  They have no log-probabilities, and the request may
  * have its own idea of which tokens spell a text.
@@ -243,7 +236,7 @@ may_jump(const Req *r)
 {
 	const LogitRules *l = r->params.rules;
 
-	return !wants_logprobs(r) && r->params.plugins == 0 && (l == NULL || (!l->has_allowed && l->n_words == 0));
+	return !core_wants_logprobs(r) && r->params.plugins == 0 && (l == NULL || (!l->has_allowed && l->n_words == 0));
 }
 
 Req *
@@ -624,13 +617,7 @@ core_next_id(const Req *r, int32_t id)
 static bool
 wants_raw(const Req *r)
 {
-	return wants_logprobs(r) || r->group != NULL;
-}
-
-static float *
-raw_row(const Core *c, int i)
-{
-	return c->raw + (size_t) i * (size_t) core_info(c)->vocab_size;
+	return core_wants_logprobs(r) || r->group != NULL;
 }
 
 /* A copy of a row, before the sampler writes over it; of what a grammar forbids nothing is left in it. */
@@ -638,83 +625,13 @@ static void
 keep_raw(const Core *c, int i, const SmpRow *row)
 {
 	int			width = core_info(c)->vocab_size;
-	float	   *to = raw_row(c, i);
+	float	   *to = core_raw_row(c, i);
 
 	memcpy(to, c->logits + (size_t) i * (size_t) width, (size_t) width * sizeof(float));
 	/* a mask knows ids that may be sampled only */
 	for (int id = 0; row->mask != NULL && id < width; id++)
 		if (id >= c->defaults.n_valid || (row->mask[id / 32] >> id % 32 & 1) == 0)
 			to[id] = -INFINITY;
-}
-
-/* The log-probabilities of r's next token; NULL: it wants none. */
-static Logprobs *
-token_logprobs(const Core *c, const Req *r, int32_t id, const float *raw)
-{
-	const OutParams *o = &r->params.out;
-	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
-	Logprobs   *lp;
-	Logprob    *e;
-	int			n;
-
-	if (id < 0 || !wants_logprobs(r))
-		return NULL;
-	if (o->logprob_ids.len > 0)
-	{
-		want.ids = o->logprob_ids.data;
-		want.n_ids = (int) o->logprob_ids.len;
-	}
-	e = mem_alloc((size_t) logprobs_most(&want, c->defaults.n_valid) * sizeof(Logprob));
-	n = logprobs_row(raw, core_info(c)->vocab_size, c->defaults.n_valid, id, &want, e);
-	lp = logprobs_new();
-	logprobs_add(lp, e, n);
-	mem_free(e);
-	return lp;
-}
-
-typedef struct NoteRun
-{
-	const Core *c;
-	const NoteRow *rows;
-} NoteRun;
-
-static void
-note_one(void *arg, int i, int ith)
-{
-	const NoteRun *a = arg;
-	const NoteRow *row = &a->rows[i];
-
-	(void) ith;
-	row->r->token_lp = token_logprobs(a->c, row->r, row->id, row->raw);
-}
-
-void
-core_note_tokens(const Core *c, const NoteRow *rows, int n)
-{
-	NoteRun		run = {c, rows};
-
-	if (n > 0)
-		kpool_run(c->opt.pool, note_one, &run, n);
-}
-
-/* The log-probabilities of the tokens that a step has sampled; those of several answers' first are answers.c's. */
-static void
-note_rows(Core *c, const Plan *plan)
-{
-	int			n = 0;
-	int			at = 0;
-
-	for (int i = 0; i < plan->n; i++)
-	{
-		Req		   *r = plan->e[i].r;
-
-		if (!plan->e[i].sample)
-			continue;
-		if (wants_logprobs(r) && !r->cancelled && (r->group == NULL || r != r->group->stem))
-			c->notes[n++] = (NoteRow) {r, c->rows[at].id, raw_row(c, at)};
-		at++;
-	}
-	core_note_tokens(c, c->notes, n);
 }
 
 static void
@@ -746,21 +663,7 @@ sample(Core *c, const Plan *plan)
 			c->rows[n].id = core_next_id(plan->e[i].r, c->rows[n].id);
 			n++;
 		}
-	note_rows(c, plan);
-}
-
-bool
-core_may_gather(const Core *c, Req *r, Err *e)
-{
-	int64_t		most = core_max_entries(c);
-	int64_t    *so_far = r->group != NULL ? &r->group->stem->n_entries : &r->n_entries;
-
-	if (r->token_lp == NULL)
-		return true;
-	*so_far += (int64_t) r->token_lp->n;
-	/* a stream gathers nothing */
-	return r->watched || *so_far <= most ||
-		err_set(e, ERR_TOO_LONG, "more than %lld log-probabilities in one answer", (long long) most);
+	core_note_rows(c, plan);
 }
 
 void
@@ -830,7 +733,7 @@ commit(Core *c, const Plan *plan)
 	for (int i = 0; i < plan->n; i++)
 	{
 		const PlanEntry *pe = &plan->e[i];
-		const float *raw = raw_row(c, n);
+		const float *raw = core_raw_row(c, n);
 		int32_t		id = pe->sample ? c->rows[n++].id : -1;
 
 		pe->r->computed += pe->n;

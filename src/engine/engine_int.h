@@ -108,7 +108,13 @@ bool		core_extend(Core *c, Req *r, int32_t id, OutResult *res, Err *e);
 /* r's tokens from tokens[from] on are on the way out; with the last of them it is over if res says so. */
 void		core_tell(Core *c, Req *r, size_t from, OutResult res);
 /* The log-probabilities of r's next token, if they are wanted; raw: its row as the model gave it. */
-/* The log-probabilities of requests' next tokens, into their token_lp; of those that want none NULL. */
+/* note.c: does r want those of its answers' tokens? */
+bool		core_wants_logprobs(const Req *r);
+/* The row that a step's i-th token is sampled from, as the model gave it. */
+float	   *core_raw_row(const Core *c, int i);
+/* The log-probabilities of what a step has sampled, but for several answers' first tokens. */
+void		core_note_rows(Core *c, const Plan *plan);
+/* ... of requests' next tokens, into their token_lp; of those that want none NULL. */
 void		core_note_tokens(const Core *c, const NoteRow *rows, int n);
 /* Is there room for those of r's next token, too? */
 bool		core_may_gather(const Core *c, Req *r, Err *e);

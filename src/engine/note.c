@@ -1,0 +1,110 @@
+/*
+ * note.c
+ *	  Log-probabilities of a step's tokens, between sampling and committing.
+ *
+ * Of rows that are asked for them a copy was kept as the model gave it; when the tokens are known, the
+ * rows are looked at by all threads.  A request gathers only so many, unless it is a stream, which
+ * tells them at once.
+ *
+ * Owner: the step thread.  Tested by tests/unit/test_answers.c and tests/golden/logprobs_golden.c.
+ */
+#include "engine/engine_int.h"
+
+#include "base/mem.h"
+
+/* Of its answers' tokens? */
+bool
+core_wants_logprobs(const Req *r)
+{
+	return r->params.out.logprobs != LOGPROBS_NONE || r->params.out.logprob_ids.len > 0;
+}
+
+float *
+core_raw_row(const Core *c, int i)
+{
+	return c->raw + (size_t) i * (size_t) core_info(c)->vocab_size;
+}
+
+/* The log-probabilities of r's next token; NULL: it wants none. */
+static Logprobs *
+token_logprobs(const Core *c, const Req *r, int32_t id, const float *raw)
+{
+	const OutParams *o = &r->params.out;
+	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
+	Logprobs   *lp;
+	Logprob    *e;
+	int			n;
+
+	if (id < 0 || !core_wants_logprobs(r))
+		return NULL;
+	if (o->logprob_ids.len > 0)
+	{
+		want.ids = o->logprob_ids.data;
+		want.n_ids = (int) o->logprob_ids.len;
+	}
+	e = mem_alloc((size_t) logprobs_most(&want, c->defaults.n_valid) * sizeof(Logprob));
+	n = logprobs_row(raw, core_info(c)->vocab_size, c->defaults.n_valid, id, &want, e);
+	lp = logprobs_new();
+	logprobs_add(lp, e, n);
+	mem_free(e);
+	return lp;
+}
+
+typedef struct NoteRun
+{
+	const Core *c;
+	const NoteRow *rows;
+} NoteRun;
+
+static void
+note_one(void *arg, int i, int ith)
+{
+	const NoteRun *a = arg;
+	const NoteRow *row = &a->rows[i];
+
+	(void) ith;
+	row->r->token_lp = token_logprobs(a->c, row->r, row->id, row->raw);
+}
+
+void
+core_note_tokens(const Core *c, const NoteRow *rows, int n)
+{
+	NoteRun		run = {c, rows};
+
+	if (n > 0)
+		kpool_run(c->opt.pool, note_one, &run, n);
+}
+
+/* The log-probabilities of the tokens that a step has sampled; those of several answers' first are answers.c's. */
+void
+core_note_rows(Core *c, const Plan *plan)
+{
+	int			n = 0;
+	int			at = 0;
+
+	for (int i = 0; i < plan->n; i++)
+	{
+		Req		   *r = plan->e[i].r;
+
+		if (!plan->e[i].sample)
+			continue;
+		if (core_wants_logprobs(r) && !r->cancelled && (r->group == NULL || r != r->group->stem))
+			c->notes[n++] = (NoteRow) {r, c->rows[at].id, core_raw_row(c, at)};
+		at++;
+	}
+	core_note_tokens(c, c->notes, n);
+}
+
+bool
+core_may_gather(const Core *c, Req *r, Err *e)
+{
+	int64_t		most = core_max_entries(c);
+	int64_t    *so_far = r->group != NULL ? &r->group->stem->n_entries : &r->n_entries;
+
+	if (r->token_lp == NULL)
+		return true;
+	*so_far += (int64_t) r->token_lp->n;
+	/* a stream gathers nothing */
+	return r->watched || *so_far <= most ||
+		err_set(e, ERR_TOO_LONG, "more than %lld log-probabilities in one answer", (long long) most);
+}
