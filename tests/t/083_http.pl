@@ -322,6 +322,52 @@ SKIP:
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
 	$lock->finish;
 
+	# ---- what many requests cost and leave ----
+
+	# n times the same on one connection: microseconds each
+	my $many_times = sub {
+		my ($n, $body) = @_;
+		my $c = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 30) or die;
+		my $request = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $key{app}\r\nContent-Type: application/json\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
+		my $start = time;
+		for (1 .. $n)
+		{
+			my ($length, $status) = (0);
+			print $c $request;
+			while (my $line = <$c>)
+			{
+				$status //= $line;
+				$length = $1 if $line =~ /^Content-Length: (\d+)/i;
+				last if $line eq "\r\n";
+			}
+			read($c, my $content, $length) == $length or die "request $_ was not answered: " . ($status // 'closed');
+		}
+		return (time - $start) * 1e6 / $n;
+	};
+	my $leave = sub {
+		my $c = $open->('/v1/completions', '{"stream": true, "prompt": "@slow:20 ' . 'w ' x 100 . '"}');
+		scalar <$c>;
+		close $c;
+	};
+	$many_times->(300, $_) for '{}', '{"stream": true', '{"error": 404}';
+	$leave->() for 1 .. 20;
+	ok(until_true(sub { $http->get("$base/load")->{content} eq '{"server_load":0}' }), 'nothing is in hand');
+	my $door = door_pid();
+	my ($rss, $fds) = (rss_kb($door), fd_count($door));
+	my $http_us = $many_times->(3000, '{}');
+	$many_times->(500, $_) for '{"stream": true', '{"error": 404}', '{"long": "' . 'x' x 30000 . '"}';
+	$leave->() for 1 .. 100;
+	ok(until_true(sub { $http->get("$base/load")->{content} eq '{"server_load":0}' }), 'nothing is in hand');
+	cmp_ok(rss_kb($door) - $rss, '<', 3000, '4,600 requests later it is not larger');
+	cmp_ok(fd_count($door), '<=', $fds + 2, 'and has no more open');
+	my $sql_us = $node->safe_psql('door', q{
+		DO $$ DECLARE start timestamptz := clock_timestamp(); BEGIN
+			FOR i IN 1 .. 3000 LOOP PERFORM public.llm_api('/v1/completions', '{}'); END LOOP;
+			PERFORM set_config('x.us', (extract(epoch FROM clock_timestamp() - start) * 1e6 / 3000)::int::text, false);
+		END $$; SELECT current_setting('x.us')});
+	figure('a request that asks the engine nothing: %.0f us by HTTP, %.0f us in a loop of SQL; RSS + %d kB over 4,600', $http_us, $sql_us, rss_kb($door) - $rss);
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
+
 	# ---- the engine dies ----
 
 	$s = $open->('/v1/completions', '{"prompt": "@hang"}');
