@@ -329,9 +329,9 @@ acceptable(const Core *c, const Req *r, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take structured output");
 	if (r->embeds != NULL && r->prompt_lp != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a prompt of embeddings has no tokens, and so no prompt_logprobs");
-	if (r->thoughts != NULL && r->group != NULL && r->group->beam != NULL)
+	if (r->thoughts != NULL && thoughts_limited(r->thoughts) && r->group != NULL && r->group->beam != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take thinking_token_budget");
-	if (r->thoughts != NULL && thoughts_highest_id(r->thoughts) >= c->defaults.n_valid)
+	if (r->thoughts != NULL && thoughts_limited(r->thoughts) && thoughts_highest_id(r->thoughts) >= c->defaults.n_valid)
 		return err_set(e, ERR_UNSUPPORTED, "the model has no logits for the tokens that end its thoughts");
 	if (r->n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",

@@ -147,6 +147,12 @@ thoughts_token(Thoughts *t, const Tok *tok, const int32_t *ids, int n)
 	}
 }
 
+bool
+thoughts_limited(const Thoughts *t)
+{
+	return t->budget >= 0;
+}
+
 int32_t
 thoughts_forced(const Thoughts *t)
 {

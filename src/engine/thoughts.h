@@ -28,6 +28,8 @@ void		thoughts_free(Thoughts *t);
 
 /* Take in the newest of the answer's n tokens. */
 void		thoughts_token(Thoughts *t, const Tok *tok, const int32_t *ids, int n);
+/* Is there a budget? */
+bool		thoughts_limited(const Thoughts *t);
 /* What must come next, -1 = anything. */
 int32_t		thoughts_forced(const Thoughts *t);
 /* The largest of the end tag's ids. */

@@ -455,6 +455,12 @@ test_refused(void)
 	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
 	CHECK(r.finish == FIN_ERROR && strstr(r.err.msg, "beam search") != NULL, "finish %d %s", r.finish, r.err.msg);
 	rec_free(&r);
+	/* ... but has thoughts */
+	p = params(10, 0, 1);
+	p.out.beam_width = 2;
+	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, THOUGHTS_NO_BUDGET), &r);
+	CHECK(r.finish != FIN_ERROR, "finish %d %s", r.finish, r.err.msg);
+	rec_free(&r);
 	intvec_push(&end, TINY_VOCAB + 5);
 	one(opt, params(10, 0, 1), thoughts_new(reason_format_find("deepseek_r1", 11), NULL, 0, REASON_OPEN, 4, false, &end), &r);
 	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_UNSUPPORTED, "finish %d %s", r.finish, r.err.msg);
