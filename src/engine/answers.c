@@ -193,7 +193,7 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 
 	first_tokens(c, g, id, raw, mask, ids);
 	stem->first_token_us = clock_us();
-	c->stats.prompt_tokens += stem->n_prompt;
+	core_count_prompt(c, stem);
 	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(stem);	/* what is forced counts for each */
 	sched_keep(c->sched, stem);
 	c->n_multi_seqs--;
@@ -240,7 +240,7 @@ answers_forced(Core *c, Group *g, OutResult res)
 {
 	int			n = g->n;
 
-	c->stats.prompt_tokens += g->stem->n_prompt;
+	core_count_prompt(c, g->stem);
 	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(g->stem);
 	for (int i = 0; i < n; i++)
 		core_tell(c, answer(c, g, i), (size_t) g->stem->n_prompt, res);
@@ -283,7 +283,7 @@ commit_beam(Core *c, Req *r, const float *raw)
 	if (r == g->stem && r->first_token_us == 0)
 	{
 		r->first_token_us = clock_us();
-		c->stats.prompt_tokens += r->n_prompt;
+		core_count_prompt(c, r);
 	}
 	if (!beam_row(b, r, raw, core_info(c)->vocab_size, c->defaults.n_valid, c->defaults.eos))
 	{

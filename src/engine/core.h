@@ -75,6 +75,7 @@ typedef struct GenParams
 	int			repeat_count;	/* so many of it end the answer */
 	bool		tight_special;	/* no space between special tokens: not spaces_between_special_tokens */
 	char	   *extra_args;		/* owned; a json object for logits processors; NULL = none */
+	char	   *cache_salt;		/* owned; K and V are shared among requests of the same salt only; NULL = none */
 	uint32_t	plugins;		/* which of these take part: CoreOptions.plugins */
 } GenParams;
 
@@ -163,6 +164,7 @@ typedef struct ReqSpec
 {
 	uint64_t	session;		/* fairness key: round robin over sessions, FCFS within one */
 	uint64_t	id;				/* caller's name for it; with generation: unique */
+	uint64_t	owner;			/* K and V are shared among requests of one owner only; 0 = everybody's */
 	bool		stream;			/* events are wanted at once; else they may come a little late */
 	IntVec		prompt;			/* taken over */
 	float	   *embeds;			/* taken over; [prompt.len][ModelInfo.embed_width] finite rows that stand for the
@@ -197,6 +199,7 @@ typedef struct CoreOptions
 	int64_t		max_entries;	/* log-probabilities that a request may gather; 0 = LOGPROB_MAX_ENTRIES */
 	bool		raw_logits;		/* they are told instead of log-probabilities */
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */
+	bool		prefix_caching; /* requests that begin alike share what has been computed */
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */
 	const Plugins *plugins;		/* logits processors; NULL = none */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */

@@ -14,6 +14,7 @@
 #include "engine/core.h"
 #include "engine/idmap.h"
 #include "engine/kvpool.h"
+#include "engine/prefix.h"
 #include "text/detok.h"
 #include "text/stop.h"
 
@@ -101,6 +102,7 @@ struct Req
 {
 	uint64_t	id;
 	uint64_t	session;
+	uint64_t	owner;			/* ReqSpec.owner */
 	int			priority;		/* the lower, the sooner */
 	ReqSink		sink;
 	void	   *sink_ctx;
@@ -121,6 +123,12 @@ struct Req
 	IntVec		blocks;			/* block table, append-only while running */
 	int			slot;			/* of its recurrent state, while it runs; -1 = none */
 	bool		watched;		/* somebody reads its tokens as they come */
+	/* share.c */
+	bool		shares;			/* what it computes may be others', too */
+	uint64_t	root;			/* the chain that its first block is behind (prefix.h) */
+	uint64_t	chain;			/* behind n_noted blocks */
+	int			n_noted;		/* of its blocks, whose content is known to others */
+	int			cached;			/* tokens that it found computed before it was first preempted */
 	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
 	Req		   *prev;			/* neighbours in a waiting queue, or among those held */
@@ -226,6 +234,38 @@ void		cost_learn(Cost *c, double units, double us);
 /* Most rows from position pos on (at most n) that keep `units` so far within target_us. */
 int			cost_rows(const Cost *c, double units, int pos, int n, double target_us);
 
+/* ---- share.c: requests that begin alike ---- */
+typedef struct Share
+{
+	Prefix	   *prefix;			/* NULL: nothing is shared */
+	KvPool	   *pool;
+	int			block_size;
+} Share;
+
+/* What of a request's tokens is there already. */
+typedef struct ShareHit
+{
+	int			tokens;			/* so many, its own included */
+	int			n_blocks;		/* in so many blocks of others, all full, */
+	int			n_idle;			/* ... of which so many are on the free list; */
+	int32_t		copied;			/* and the rest in the first part of this one; 0 = none */
+} ShareHit;
+
+/* Can requests of such a model share what they compute? */
+bool		share_may(const ModelInfo *info);
+/* r has computed, or computes in the plan at hand (pending), `upto` tokens. */
+void		share_note(Share *s, Req *r, int upto, bool pending);
+/* r gives its blocks back, and leaves word of what is in them. */
+void		share_leave(Share *s, Req *r);
+/* kvpool_alloc(), of blocks that will hold something else. */
+bool		share_alloc(Share *s, int n, int32_t *out);
+/* What others have of r's tokens behind those noted, r's `computed` must be. */
+ShareHit	share_find(const Share *s, const Req *r);
+/* r has its tokens so far, and its blocks. */
+void		share_take(Share *s, Req *r, const ShareHit *h, Plan *plan);
+/* r has its parent's blocks. */
+void		share_inherit(Req *r, const Req *parent);
+
 /* ---- sched.c ---- */
 typedef struct Sched Sched;
 
@@ -239,6 +279,7 @@ typedef struct SchedOptions
 	int64_t		step_target_us; /* 0 = the row budget alone */
 	int			max_chunk;		/* 0 = off */
 	double		attn_weight;
+	Prefix	   *prefix;			/* what blocks hold; NULL: nothing is shared */
 } SchedOptions;
 
 Sched	   *sched_new(KvPool *pool, const SchedOptions *opt);

@@ -94,6 +94,7 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 		.err = res->finish == FIN_ERROR ? p->err : NULL,
 		.prompt_tokens = r->n_prompt,
 		.output_tokens = n_output,
+		.cached_tokens = p->cached,
 		.preemptions = p->preemptions,
 		.reasoning_tokens = p->reasoning,
 		.arrival_us = r->arrival_us,
@@ -119,7 +120,8 @@ emit_beams(Deliver *d, const Parcel *p)
 	int			n_output;
 	ReqEvent	ev = {
 		.ended = p->res.finish, .finish = p->res.finish, .err = p->err, .text = "", .prompt_tokens = r->n_prompt,
-		.preemptions = p->preemptions, .reasoning_tokens = -1, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us,
+		.preemptions = p->preemptions, .cached_tokens = p->cached, .reasoning_tokens = -1, .arrival_us = r->arrival_us,
+		.scheduled_us = p->scheduled_us,
 		.first_token_us = p->first_token_us, .now_us = clock_us()
 	};
 	int			n = beam_n_results(r->group->beam, &n_output);
@@ -143,9 +145,8 @@ emit_pooled(const Parcel *p)
 	float	   *space = NULL;
 	Err			err;
 	ReqEvent	ev = {
-		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens, .preemptions = p->preemptions,
-		.reasoning_tokens = -1,
-		.arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
+		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens, .cached_tokens = p->cached,
+		.preemptions = p->preemptions, .reasoning_tokens = -1, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
 	};
 
 	if (ev.finish == FIN_STOP && !pooled_finish(r->pooled, &ev, &space, &err))

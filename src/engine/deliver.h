@@ -25,6 +25,7 @@ typedef struct Parcel
 	Logprobs   *prompt_lp;		/* likewise; with the first token */
 	int			preemptions;
 	int			reasoning;		/* tokens of thoughts so far; -1 = nobody counts */
+	int			cached;			/* of the request's prompt tokens */
 	int64_t		scheduled_us;
 	int64_t		first_token_us;
 } Parcel;

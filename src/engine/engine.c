@@ -72,11 +72,34 @@ req_ctx(const Req *r)
 	return r->sink_ctx;
 }
 
+/* What a grammar has forced is computed with the prompt, but is not of it. */
+static int
+cached_prompt(const Req *r)
+{
+	return r->cached < r->n_prompt ? r->cached : r->n_prompt;
+}
+
+/* Tokens of r's prompt that were there already; of all sequences of a pooled request. */
+static int
+cached_of(const Req *r)
+{
+	int			n = 0;
+
+	if (r->group != NULL)
+		return cached_prompt(r->group->stem);
+	if (r->pooled == NULL)
+		return cached_prompt(r);
+	/* choices go on from the prompt, which counts once */
+	for (int i = 0; i < (r->pooled->spec.join == PJ_CHOICES ? 1 : r->pooled->n_reqs); i++)
+		n += cached_prompt(r->pooled->reqs[i]);
+	return n;
+}
+
 static void
 hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *err)
 {
 	Parcel		p = {
-		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions,
+		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions, .cached = cached_of(r),
 		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp,
 		.reasoning = r->thoughts != NULL ? thoughts_count(r->thoughts) : -1
 	};
@@ -102,6 +125,14 @@ void
 core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
 	hand_over(c, r, id, req_n_output(r), res, err);
+}
+
+/* r's prompt, of a request that generates, has been computed. */
+void
+core_count_prompt(Core *c, const Req *r)
+{
+	c->stats.prompt_tokens += r->n_prompt;
+	c->stats.cached_tokens += cached_of(r);
 }
 
 /* A request has ended: whoever hears of it finds it counted. */
@@ -180,7 +211,10 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 		c->n_multi--;
 	}
 	if (p->finish == FIN_STOP)
+	{
 		c->stats.prompt_tokens += p->n_tokens;
+		c->stats.cached_tokens += cached_of(first);
+	}
 	core_count_end(c, p->finish);
 	core_hand_over(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
@@ -205,7 +239,7 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 		idmap_del(&c->by_id, r->id);
 	/* all of the answer was forced: no token of it has been sampled */
 	if (res.finish < FIN_ABORT && r->first_token_us == 0)
-		c->stats.prompt_tokens += r->n_prompt;
+		core_count_prompt(c, r);
 	core_count_end(c, res.finish);
 	core_hand_over(c, r, id, res, err);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
@@ -246,6 +280,7 @@ core_submit(Core *c, ReqSpec *spec)
 
 	r->id = spec->id;
 	r->session = spec->session;
+	r->owner = spec->owner;
 	r->sink = spec->sink;
 	r->sink_ctx = spec->sink_ctx;
 	r->params = spec->params;
@@ -409,6 +444,24 @@ begin_output(Core *c, Req *r)
 	return res.finish == FIN_NONE;
 }
 
+/* Whose blocks its may be; forks learn it from their parents. */
+static void
+begin_sharing(Core *c, Req *r)
+{
+	Req		   *one[] = {r};
+	Req		  **reqs = r->pooled != NULL ? r->pooled->reqs : one;
+	int			n = r->pooled != NULL ? r->pooled->n_reqs : 1;
+	const char *salt = r->params.cache_salt;
+
+	if (c->prefix == NULL)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		reqs[i]->shares = reqs[i]->seen_to == 0 && r->embeds == NULL;
+		reqs[i]->root = reqs[i]->chain = prefix_root(c->prefix, r->owner, salt, salt != NULL ? strlen(salt) : 0);
+	}
+}
+
 static void
 accept(Core *c, Req *r)
 {
@@ -422,6 +475,7 @@ accept(Core *c, Req *r)
 		return;
 	}
 	idmap_put(&c->by_id, r->id, r);
+	begin_sharing(c, r);
 	if (p != NULL || r->group != NULL)
 		c->n_multi++;
 	if (p == NULL)
@@ -698,7 +752,7 @@ commit_token(Core *c, Req *r, int32_t id)
 	if (r->first_token_us == 0)
 	{
 		r->first_token_us = clock_us();
-		c->stats.prompt_tokens += r->n_prompt;
+		core_count_prompt(c, r);
 	}
 	if (core_extend(c, r, id, &res, &err))
 		core_tell(c, r, from, res);
@@ -923,6 +977,8 @@ open_core(Core *c, const Conf *conf, Err *e)
 	if (!check_options(c, e) || !open_kv(c, e) || !open_state(c, e))
 		return false;
 	so.block_size = o->block_size;
+	if (o->prefix_caching && share_may(info))
+		so.prefix = c->prefix = prefix_new(c->kv.n_blocks, o->block_size);
 	c->logits_size = (size_t) o->max_num_seqs * (size_t) info->vocab_size * sizeof(float);
 	c->logits = map_area(c->logits_size);
 	if (c->logits == NULL)
@@ -995,6 +1051,7 @@ core_free(Core *c)
 	intvec_free(&c->forced);
 	batch_free(c->batch);
 	sched_free(c->sched);
+	prefix_free(c->prefix);
 	kvpool_free(c->pool);
 	marena_free(&c->kv_area);
 	marena_free(&c->state_area);

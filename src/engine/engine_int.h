@@ -54,6 +54,7 @@ struct Core
 	MArena		state_area;		/* recurrent state, a slot for each running request */
 	size_t		kv_size;
 	KvPool	   *pool;
+	Prefix	   *prefix;			/* NULL: nothing is shared */
 	Sched	   *sched;
 	BatchBuf   *batch;
 	Sampler    *sampler;
@@ -89,6 +90,8 @@ struct Core
 
 /* The newest token of a request (id >= 0), its end, or both, on the way out. */
 void		core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
+/* A request's prompt has been computed: count it. */
+void		core_count_prompt(Core *c, const Req *r);
 /* A request has ended: count it, where whoever hears of the end finds it. */
 void		core_count_end(Core *c, ReqFinish fin);
 /* Cancelled, or ended by a stop string: to be finished at the step's boundary. */

@@ -49,6 +49,19 @@ list_append(KvPool *p, int32_t b)
 	p->available++;
 }
 
+/* ... at the head: it is the next to be reused. */
+static void
+list_prepend(KvPool *p, int32_t b)
+{
+	int32_t		head = p->blocks[NULL_BLOCK].next;
+
+	p->blocks[b].prev = NULL_BLOCK;
+	p->blocks[b].next = head;
+	p->blocks[head].prev = b;
+	p->blocks[NULL_BLOCK].next = b;
+	p->available++;
+}
+
 static void
 list_remove(KvPool *p, int32_t b)
 {
@@ -121,6 +134,13 @@ kvpool_unref(KvPool *p, int32_t block)
 {
 	if (--p->blocks[block].refs == 0)
 		list_append(p, block);
+}
+
+void
+kvpool_unref_first(KvPool *p, int32_t block)
+{
+	if (--p->blocks[block].refs == 0)
+		list_prepend(p, block);
 }
 
 int

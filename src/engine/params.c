@@ -137,6 +137,7 @@ genparams_free(GenParams *p)
 	intvec_free(&p->out.logprob_ids);
 	logit_rules_free(p->rules);
 	mem_free(p->extra_args);
+	mem_free(p->cache_salt);
 	memset(p, 0, sizeof(*p));
 }
 

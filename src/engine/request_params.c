@@ -208,8 +208,11 @@ params_field(GenParams *p, unsigned *given, const WireField *f, bool *known, Err
 		case WTAG_PRIORITY:
 			return params_int(f, INT_MIN, INT_MAX, &p->priority, e);
 		case WTAG_CACHE_SALT:
-			/* nothing is cached that could be shared */
-			return (f->n > 0 && f->n <= MAX_SALT) || params_bad(e, "cache_salt", "must have 1 to 4096 bytes");
+			if (f->n == 0 || f->n > MAX_SALT)
+				return params_bad(e, "cache_salt", "must have 1 to 4096 bytes");
+			mem_free(p->cache_salt);
+			p->cache_salt = mem_strndup(f->s, f->n);
+			return true;
 		case WTAG_MAX_TOKENS:
 			*given |= GP_MAX_TOKENS;
 			return params_int(f, 1, INT_MAX, &p->max_tokens, e);

@@ -78,6 +78,7 @@ struct Sched
 {
 	SchedOptions opt;
 	KvPool	   *pool;
+	Share		share;
 	Cost		cost;
 
 	Req		  **running;		/* [opt.max_seqs], by admit_no */
@@ -302,13 +303,11 @@ sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e)
 	return err_hint(e, "Lower max_tokens or give the model more KV cache memory.");
 }
 
-/* What a running request holds, on every way out.  Blocks are freed in reverse order:
- * the end of a sequence is reused first. */
+/* What a running request holds, on every way out. */
 static void
 free_memory(Sched *s, Req *r)
 {
-	while (r->blocks.len > 0)
-		kvpool_unref(s->pool, r->blocks.data[--r->blocks.len]);
+	share_leave(&s->share, r);
 	if (r->slot >= 0)
 		s->free_slots[s->n_free_slots++] = r->slot;
 	r->slot = -1;
@@ -371,12 +370,15 @@ take_over(Sched *s, Req *r)
 	int			blocks = blocks_of_parent(s, r);
 	int			tokens = tokens_of_parent(s, r);
 
+	share_note(&s->share, r->parent, r->parent->computed, false);
+	share_inherit(r, r->parent);
 	if (inherits(r))
 	{
 		IntVec		t = r->blocks;
 
 		r->blocks = r->parent->blocks;
 		r->parent->blocks = t;
+		r->parent->computed = r->parent->n_noted = 0;
 		r->computed = tokens;
 		leave_parent(s, r);
 		return;
@@ -390,7 +392,7 @@ take_over(Sched *s, Req *r)
 	{
 		int32_t		own;
 
-		kvpool_alloc(s->pool, 1, &own);
+		share_alloc(&s->share, 1, &own);
 		intvec_push(&r->blocks, own);
 		s->plan.copies[s->plan.n_copies++] = (BlockCopy) {r->parent->blocks.data[blocks], own};
 	}
@@ -412,7 +414,7 @@ grow_blocks(Sched *s, Req *r, int n_tokens)
 		return false;
 	for (int i = 0; i < need; i++)
 		intvec_push(&r->blocks, 0);
-	return kvpool_alloc(s->pool, need, r->blocks.data + have);
+	return share_alloc(&s->share, need, r->blocks.data + have);
 }
 
 /* Take back what the plan gave to a request. */
@@ -548,8 +550,23 @@ static void
 plan_decodes(Sched *s)
 {
 	for (int i = 0; i < s->n_running; i++)
-		if (req_todo(s->running[i]) == 1 && s->plan.n_rows < s->opt.max_rows)
-			plan_give(s, s->running[i], 1);
+	{
+		Req		   *r = s->running[i];
+
+		share_note(&s->share, r, r->computed, false);
+		if (req_todo(r) == 1 && s->plan.n_rows < s->opt.max_rows)
+			plan_give(s, r, 1);
+	}
+}
+
+/* n rows of a request that nobody preempts any more in this plan, but itself. */
+static void
+give_prompt(Sched *s, Req *r, int n)
+{
+	if (!plan_give(s, r, n))
+		return;
+	s->prompt_rows += n;
+	share_note(&s->share, r, r->computed + n, true);
 }
 
 static void
@@ -558,17 +575,19 @@ plan_prompts(Sched *s)
 	for (int i = 0; i < s->n_running; i++)
 	{
 		Req		   *r = s->running[i];
+		ShareHit	hit;
 		int			n;
 
 		if (req_todo(r) <= 1)
 			continue;
 		s->others--;
 		s->others_todo -= req_todo(r);
-		n = chunk_for(s, r, r->computed);
+		hit = share_find(&s->share, r);
+		n = chunk_for(s, r, hit.tokens);
 		if (n == 0)
 			break;
-		if (plan_give(s, r, n))
-			s->prompt_rows += n;
+		share_take(&s->share, r, &hit, &s->plan);
+		give_prompt(s, r, n);
 	}
 }
 
@@ -587,8 +606,17 @@ blocks_promised(const Sched *s)
 	return n;
 }
 
+/* What of a waiting request's tokens is there already: its parent's, or others'. */
+static ShareHit
+tokens_there(const Sched *s, const Req *r)
+{
+	ShareHit	h = {.tokens = tokens_of_parent(s, r), .n_blocks = blocks_of_parent(s, r)};
+
+	return r->parent != NULL && r->parent->state == RQ_HELD ? h : share_find(&s->share, r);
+}
+
 static void
-admit(Sched *s, Req *r, int64_t now_us)
+admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 {
 	Session    *ss;
 	int			at;
@@ -609,7 +637,13 @@ admit(Sched *s, Req *r, int64_t now_us)
 		r->admit_no = s->next_admit_no++;
 		r->scheduled_us = now_us;
 	}
-	take_over(s, r);
+	if (r->parent != NULL && r->parent->state == RQ_HELD)
+		take_over(s, r);
+	else
+	{
+		leave_parent(s, r);
+		share_take(&s->share, r, hit, &s->plan);
+	}
 	for (at = s->n_running++; at > 0 && precedes(r, s->running[at - 1]); at--)
 		s->running[at] = s->running[at - 1];
 	s->running[at] = r;
@@ -623,22 +657,22 @@ plan_admissions(Sched *s, int64_t now_us)
 
 	while ((r = next_waiting(s)) != NULL && s->n_running < s->opt.max_seqs)
 	{
+		ShareHit	hit = tokens_there(s, r);
 		int			need = blocks_for(s, (int64_t) r->tokens.len);
 		int			n;
 
-		if (s->n_running > 0 && kvpool_available(s->pool) < need - blocks_of_parent(s, r) + promised)
+		if (s->n_running > 0 && kvpool_available(s->pool) < need - hit.n_blocks + hit.n_idle + promised)
 			break;
 		s->others--;
 		s->others_todo -= req_todo(r);
-		n = chunk_for(s, r, tokens_of_parent(s, r));
+		n = chunk_for(s, r, hit.tokens);
 		/* it goes on where another was, which had its row in any case */
 		if (n == 0 && r->state == RQ_RESUMED && s->plan.n_rows < s->opt.max_rows)
 			n = 1;
 		if (n == 0)
 			break;
-		admit(s, r, now_us);
-		plan_give(s, r, n);
-		s->prompt_rows += n;
+		admit(s, r, &hit, now_us);
+		give_prompt(s, r, n);
 		promised += need - (int) r->blocks.len + 1;
 	}
 }
@@ -652,6 +686,8 @@ sched_plan(Sched *s, int64_t now_us)
 		s->running[i]->plan_at = -1;
 	p->n = p->n_rows = p->n_sample = p->n_preempted = p->n_copies = 0;
 	p->units = 0;
+	if (s->opt.prefix != NULL)
+		prefix_next_step(s->opt.prefix);
 
 	s->prompt_rows = 0;
 	s->target_us = (double) s->opt.step_target_us * UNWATCHED;
@@ -695,6 +731,7 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 
 	s->opt = *opt;
 	s->pool = pool;
+	s->share = (Share) {opt->prefix, pool, opt->block_size};
 	s->cost.attn_weight = opt->attn_weight;
 	s->next_admit_no = 1;
 	s->running = mem_zalloc((size_t) opt->max_seqs * sizeof(Req *));
@@ -747,13 +784,22 @@ sched_add(Sched *s, Req *r)
 	list_insert(enqueue(s, r), r);
 }
 
+static void
+begin_as(Req *r, const Req *parent)
+{
+	r->shares = parent->shares;
+	r->chain = r->root = parent->root;
+}
+
 void
 sched_fork(Sched *s, Req *r, Req *parent)
 {
 	list_insert_before(enqueue(s, r), r);
 	r->parent = parent;
-	if (parent != NULL)
-		parent->n_forks++;
+	if (parent == NULL)
+		return;
+	parent->n_forks++;
+	begin_as(r, parent);
 }
 
 void
@@ -765,6 +811,7 @@ sched_resume(Sched *s, Req *r, Req *parent)
 	list_insert(&s->resumed, r);
 	r->parent = parent;
 	parent->n_forks++;
+	begin_as(r, parent);
 }
 
 static void

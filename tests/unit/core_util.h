@@ -71,6 +71,7 @@ typedef struct Rec
 	int			events;
 	int			late_events;	/* after the finish: must stay 0 */
 	int			preemptions;
+	int			cached;
 	int			output_tokens;
 	int64_t		arrival_us;
 	int64_t		scheduled_us;
@@ -89,6 +90,7 @@ rec_sink(void *ctx, Req *r, const ReqEvent *ev)
 	buf_add(&rec->text, ev->text, ev->text_len);
 	rec->finish = ev->finish;
 	rec->preemptions = ev->preemptions;
+	rec->cached = ev->cached_tokens;
 	rec->output_tokens = ev->output_tokens;
 	rec->arrival_us = ev->arrival_us;
 	rec->scheduled_us = ev->scheduled_us;

@@ -1,7 +1,7 @@
 /*
  * invariance.h
- *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens,
- *	  preempted once, with 1 and 2 threads: identical logits, bit for bit.
+ *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens, behind
+ *	  another of the same prompt, preempted once, with 1 and 2 threads: identical logits, bit for bit.
  *
  * The includer gives a way to make a Core; every sampled row's logits of the
  * request under test are recorded through CoreOptions.tap and compared with
@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "core_util.h"
+#include "engine/core_int.h"
 
 #define INV_TARGET	1000		/* id of the request under test */
 #define INV_PROMPT	40
@@ -29,16 +30,17 @@ typedef struct InvRun
 	Rec			rec;
 	int			rows;
 	int64_t		max_batch;
-	int			max_rows_step;
+	int			cached;			/* so many tokens are to be found */
 } InvRun;
 
 typedef enum InvCase
 {
-	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_PREEMPTED, INV_ALL, INV_CASES
+	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_CACHED, INV_PREEMPTED, INV_ALL, INV_ALL_CACHED, INV_CASES
 } InvCase;
 
 static const char *const inv_names[INV_CASES] = {
-	"alone", "in a batch of 16", "chunked at 7", "preempted once", "batch, chunked and preempted"
+	"alone", "in a batch of 16", "chunked at 7", "computed before", "preempted once", "batch, chunked and preempted",
+	"all of it, and what others have computed"
 };
 
 static inline void
@@ -91,6 +93,19 @@ inv_submit(Core *c, int id, int n_prompt, int n_output, double temperature, Rec 
 	submit_rows = false;
 }
 
+/* Another request with the first n tokens of the target's prompt, to its end. */
+static inline void
+inv_before(Core *c, int n, int n_output, Rec *rec)
+{
+	GenParams	p = greedy_params(n_output);
+	IntVec		prompt = inv_prompt(INV_TARGET, n, 250);
+
+	p.detokenize = false;
+	submit(c, (uint64_t) (2000 + n), 0, prompt, p, ~0u, rec);
+	while (core_has_work(c))
+		core_step(c);
+}
+
 /*
  * Preempted once: an older request of 30 + 60 tokens and the target of 40 + 24
  * share 6 blocks of 16.  The target is the newer one: when the blocks run out it
@@ -102,7 +117,8 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 	CoreOptions opt = {
 		.max_num_seqs = 16, .max_num_batched_tokens = 512, .max_model_len = 128, .block_size = 16,
 		.kv_blocks = which >= INV_PREEMPTED ? 6 : 16 * 8, .kv_type = KT_F32,
-		.max_chunk = which == INV_CHUNKED || which == INV_ALL ? 7 : 0, .tap = inv_tap, .tap_ctx = run
+		.max_chunk = which == INV_CHUNKED || which >= INV_ALL ? 7 : 0,
+		.prefix_caching = which == INV_CACHED || which == INV_ALL_CACHED, .tap = inv_tap, .tap_ctx = run
 	};
 	Core	   *c;
 	CoreStats	st;
@@ -113,13 +129,19 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 	memset(run, 0, sizeof(*run));
 	if ((c = make(ctx, &opt, n_threads)) == NULL)
 		return;
+	/* all of its prompt, and the half of it */
+	run->cached = opt.prefix_caching && share_may(core_info(c)) ? INV_PROMPT - 1 : 0;
+	if (opt.prefix_caching)
+		inv_before(c, INV_PROMPT, 40, &mates[8]);
+	if (which == INV_ALL_CACHED)
+		inv_before(c, 20, 3, &mates[9]);
 	if (which == INV_BATCH)
 		for (int i = 0; i < 15; i++)
 			inv_submit(c, i, 3 + 5 * i, 30 + i, i % 2, &mates[i]);
 	if (which >= INV_PREEMPTED)
 		inv_submit(c, 1, 30, 60, 0, &mates[0]);
 	inv_submit(c, INV_TARGET, INV_PROMPT, INV_OUTPUT, temperature, &run->rec);
-	for (int i = 2; i < 8 && which == INV_ALL; i++)
+	for (int i = 2; i < 8 && which >= INV_ALL; i++)
 	{
 		core_step(c);			/* the target is admitted first */
 		inv_submit(c, i, 20 + i, 10, i % 2, &mates[i]);
@@ -207,6 +229,8 @@ inv_check(const char *label, InvMaker make, void *ctx)
 					CHECK(run.max_batch == 16, "%s: a batch of %d", label, (int) run.max_batch);
 				CHECK(run.rec.preemptions == (which >= INV_PREEMPTED), "%s, %s: preempted %d times", label,
 					  inv_names[which], run.rec.preemptions);
+				CHECK(run.rec.cached == run.cached || (which == INV_ALL_CACHED && run.cached > 0 && run.rec.cached > 0),
+					  "%s, %s: %d tokens were cached", label, inv_names[which], run.rec.cached);
 				inv_run_free(&run);
 			}
 		inv_run_free(&first);

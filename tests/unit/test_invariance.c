@@ -33,6 +33,8 @@ main(void)
 	pools[2] = kpool_new(2);
 	inv_check("fake model", make_fake, NULL);
 	inv_check_rows("fake model", make_fake, NULL);
+	fake.no_state = true;
+	inv_check("fake model without state", make_fake, NULL);
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	kpool_free(pools[1]);
 	kpool_free(pools[2]);

@@ -1,0 +1,168 @@
+/*
+ * share.c
+ *	  Requests that begin alike: their common blocks are computed once.
+ *
+ * What a request has computed is noted block by block (share_note), what it still lacks is looked
+ * up when it gets rows (share_find, share_take), whether it is new, was preempted, or is in the middle
+ * of its prompt.  So requests that arrive together and begin alike help each other: in one step
+ * each goes on where the one before it ends.
+ *
+ *	full blocks		are shared, with a reference; nobody writes to them: a request writes behind
+ *					its `computed` only
+ *	the last one	which may be full and yet be wanted in part, is copied, and what is wanted of the
+ *					copy is kept
+ *
+ * The rows that a request must compute itself are never taken: the last one, as its logits
+ * are wanted, and those whose hidden values or logits go into its result.
+ *
+ * Blocks of a plan at hand are noted before they are computed (`pending`).  So only requests
+ * that can't be preempted any more in this plan may note theirs: those with rows of prompts, as the
+ * plan hands them out in order and preempts from the end, and those just admitted, as behind a
+ * preemption nobody is.
+ *
+ * Owner: the step thread.  Tested by tests/unit/test_share.c, which knows what is in each block.
+ */
+#include "engine/core_int.h"
+
+#include "base/mem.h"
+
+bool
+share_may(const ModelInfo *info)
+{
+	return !info->both_ways && info->state_bytes == 0 && info->n_kv_layers > 0;
+}
+
+/* So many of its first tokens may come from others. */
+static int
+limit_of(const Req *r)
+{
+	int			limit = (int) r->tokens.len - 1;
+	int			wanted = limit;
+
+	/* rows before those that are there already are wanted no more */
+	if (r->prompt_lp != NULL)
+		wanted = (int) r->prompt_lp->counts.len - 1;
+	else if (r->pooled != NULL)
+		wanted = r->out_from;
+	return wanted < limit ? wanted : limit;
+}
+
+static const int32_t *
+tokens_at(const Share *s, const Req *r, int block)
+{
+	return r->tokens.data + (size_t) block * (size_t) s->block_size;
+}
+
+/* ---- what a request has ---- */
+
+void
+share_note(Share *s, Req *r, int upto, bool pending)
+{
+	if (s->prefix == NULL || !r->shares)
+		return;
+	for (; (r->n_noted + 1) * s->block_size <= upto; r->n_noted++)
+		r->chain = prefix_add(s->prefix, r->chain, r->blocks.data[r->n_noted], tokens_at(s, r, r->n_noted), s->block_size,
+							  pending);
+}
+
+void
+share_leave(Share *s, Req *r)
+{
+	int			rest;
+
+	share_note(s, r, r->computed, false);
+	rest = r->computed - r->n_noted * s->block_size;
+	if (s->prefix != NULL && r->shares && rest > 0)
+		prefix_add(s->prefix, r->chain, r->blocks.data[r->n_noted], tokens_at(s, r, r->n_noted), rest, false);
+	r->n_noted = 0;
+	r->chain = r->root;
+	/* the end of a sequence is reused first; what nobody can find, before all others */
+	while (r->blocks.len > 0)
+	{
+		int32_t		b = r->blocks.data[--r->blocks.len];
+
+		if (s->prefix != NULL && prefix_has(s->prefix, b))
+			kvpool_unref(s->pool, b);
+		else
+			kvpool_unref_first(s->pool, b);
+	}
+}
+
+bool
+share_alloc(Share *s, int n, int32_t *out)
+{
+	if (!kvpool_alloc(s->pool, n, out))
+		return false;
+	for (int i = 0; s->prefix != NULL && i < n; i++)
+		prefix_drop(s->prefix, out[i]);
+	return true;
+}
+
+/* ---- what others have ---- */
+
+ShareHit
+share_find(const Share *s, const Req *r)
+{
+	ShareHit	h = {.tokens = r->computed};
+	int			limit = limit_of(r);
+	int			at = r->n_noted;
+	uint64_t	chain = r->chain;
+	int32_t		b;
+	int			same;
+
+	if (s->prefix == NULL || !r->shares)
+		return h;
+	while ((at + 1) * s->block_size <= limit && (b = prefix_find(s->prefix, chain, tokens_at(s, r, at), &chain)) != 0)
+	{
+		h.n_blocks++;
+		h.n_idle += kvpool_refs(s->pool, b) == 0;
+		h.tokens = ++at * s->block_size;
+	}
+	if (r->computed > at * s->block_size)
+		return h;				/* its own block has more, or as much */
+	same = limit - at * s->block_size < s->block_size ? limit - at * s->block_size : s->block_size;
+	h.copied = prefix_find_part(s->prefix, chain, tokens_at(s, r, at), same, &same);
+	if (h.copied != 0)
+		h.tokens += same;
+	return h;
+}
+
+void
+share_take(Share *s, Req *r, const ShareHit *h, Plan *plan)
+{
+	int			tokens = h->tokens;
+	int32_t		own;
+
+	/* its own last block, which is not full, has no more than the first that is found */
+	if (h->n_blocks > 0)
+		while ((int) r->blocks.len > r->n_noted)
+			kvpool_unref_first(s->pool, r->blocks.data[--r->blocks.len]);
+	for (int i = 0; i < h->n_blocks; i++)
+	{
+		int32_t		b = prefix_find(s->prefix, r->chain, tokens_at(s, r, r->n_noted), &r->chain);
+
+		kvpool_ref(s->pool, b);
+		intvec_push(&r->blocks, b);
+		r->n_noted++;
+	}
+	/* a source on the free list may be the next to be handed out: then it is its own copy */
+	if (h->copied != 0 && share_alloc(s, 1, &own))
+	{
+		intvec_push(&r->blocks, own);
+		if (own != h->copied)
+			plan->copies[plan->n_copies++] = (BlockCopy) {h->copied, own};
+	}
+	else if (h->copied != 0)
+		tokens = r->n_noted * s->block_size;
+	/* what it had before it was preempted does not count as found */
+	if (r->preemptions == 0)
+		r->cached += tokens - r->computed;
+	r->computed = tokens;
+}
+
+void
+share_inherit(Req *r, const Req *parent)
+{
+	r->chain = parent->chain;
+	r->n_noted = parent->n_noted;
+}

@@ -1,0 +1,557 @@
+/*
+ * test_share.c
+ *	  Blocks that requests share, without a model: a world that knows what is in each block.
+ *
+ *	1. prefix.c against a naive list, random operations;
+ *	2. hand-written traces: what is found, what is computed once, salts, order of reuse;
+ *	3. random requests with common beginnings in tiny pools, cancelled, preempted, with forks:
+ *	   whoever reads a block finds what its own tokens would have put there.
+ *
+ * A place in a block holds a hash of the token there and all before it, as K and V do.
+ */
+#include "engine/core_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#include "check.h"
+
+static uint32_t rnd_state = 1;
+
+static int
+rnd(int n)
+{
+	rnd_state = rnd_state * 1664525u + 1013904223u;
+	return (int) ((rnd_state >> 8) % (uint32_t) n);
+}
+
+/* ---- prefix.c ---- */
+
+#define N_BLOCKS 40
+#define B 4
+
+typedef struct Known
+{
+	bool		known;
+	uint64_t	parent;
+	uint64_t	chain;
+	int			n;
+	int32_t		tokens[B];
+} Known;
+
+static void
+test_prefix(void)
+{
+	Prefix	   *p = prefix_new(N_BLOCKS, B);
+	Known		have[N_BLOCKS] = {0};
+	uint64_t	chains[8] = {prefix_root(p, 0, NULL, 0), prefix_root(p, 0, "a", 1), prefix_root(p, 1, NULL, 0), prefix_root(p, 1, "a", 1)};
+	int			n_known = 0;
+	int			bad = 0;
+
+	for (int i = 0; i < 4; i++)
+		for (int j = i + 1; j < 4; j++)
+			CHECK(chains[i] != chains[j] && chains[i] != 0, "roots %d and %d", i, j);
+	CHECK(prefix_root(p, 1, "a", 1) == chains[3], "a root is not the same twice");
+	for (int i = 4; i < 8; i++)
+		chains[i] = chains[i - 4];
+	for (int step = 0; step < 200000; step++)
+	{
+		uint64_t	chain = chains[rnd(8)];
+		int32_t		tokens[B];
+		int32_t		b = 1 + rnd(N_BLOCKS - 1);
+		int			n = rnd(3) > 0 ? B : 1 + rnd(B);
+		int32_t		found = 0;
+		int			most = 0;
+		uint64_t	next = 0;
+		int			same;
+
+		for (int i = 0; i < B; i++)
+			tokens[i] = rnd(2);
+		for (int i = 1; i < N_BLOCKS; i++)
+		{
+			int			k = 0;
+
+			if (!have[i].known || have[i].parent != chain)
+				continue;
+			while (k < n && k < have[i].n && have[i].tokens[k] == tokens[k])
+				k++;
+			most = k > most ? k : most;
+			if (have[i].n == B && memcmp(have[i].tokens, tokens, sizeof(tokens)) == 0)
+				found = i;
+		}
+		bad += prefix_find(p, chain, tokens, &next) != found || (found != 0 && next != have[found].chain);
+		/* of many that begin alike only some are looked at, so the best may be missed */
+		if (prefix_find_part(p, chain, tokens, n, &same) == 0)
+			bad += most != 0 || same != 0;
+		else
+			bad += same < 1 || same > most;
+		if (rnd(3) == 0)
+		{
+			prefix_drop(p, b);
+			n_known -= have[b].known;
+			have[b].known = false;
+		}
+		else
+		{
+			bool		there = n == B ? found != 0 : (prefix_find_part(p, chain, tokens, n, &same) != 0 && same == n);
+			uint64_t	behind = prefix_add(p, chain, b, tokens, n, false);
+
+			if (there)
+				bad += n == B && behind != have[found].chain;
+			else
+			{
+				n_known += !have[b].known;
+				have[b] = (Known) {true, chain, behind, n, {0}};
+				memcpy(have[b].tokens, tokens, sizeof(tokens));
+				bad += (n == B) != (behind != 0);
+				if (n == B && rnd(2) == 0)
+					chains[4 + rnd(4)] = behind;
+			}
+		}
+		for (int i = 1; i < N_BLOCKS; i++)
+			bad += prefix_has(p, i) != have[i].known;
+		bad += prefix_count(p) != n_known;
+	}
+	CHECK(bad == 0, "%d answers differ from the list's", bad);
+	prefix_clear(p);
+	CHECK(prefix_count(p) == 0, "%d are known", prefix_count(p));
+	prefix_free(p);
+}
+
+/* ---- a world ---- */
+
+#define MAX_REQS 512
+
+typedef struct World
+{
+	KvPool	   *pool;
+	Prefix	   *prefix;
+	Sched	   *s;
+	int			block;
+	int			n_blocks;
+	uint64_t   *held;			/* [n_blocks][block] */
+	Req		   *reqs[MAX_REQS];
+	int			last[MAX_REQS];
+	int			n_vocab;
+	/* figures */
+	int			computed;		/* rows of all steps */
+	int			bad;
+	int			copies;
+} World;
+
+static World
+world_new(SchedOptions opt, int blocks, bool shared)
+{
+	World		w;
+
+	memset(&w, 0, sizeof(w));
+	w.n_vocab = 1000;
+	w.block = opt.block_size = 16;
+	w.n_blocks = blocks + 1;
+	w.pool = kvpool_new(w.n_blocks);
+	if (shared)
+		opt.prefix = w.prefix = prefix_new(w.n_blocks, 16);
+	w.s = sched_new(w.pool, &opt);
+	w.held = mem_zalloc((size_t) w.n_blocks * 16 * sizeof(uint64_t));
+	return w;
+}
+
+static Req *
+req_new(World *w, int id, int max_tokens)
+{
+	Req		   *r = mem_zalloc(sizeof(*r));
+
+	r->id = (uint64_t) id;
+	r->slot = r->plan_at = -1;
+	w->reqs[id] = r;
+	w->last[id] = max_tokens;
+	return r;
+}
+
+static void
+root(World *w, Req *r, uint64_t owner)
+{
+	r->shares = w->prefix != NULL;
+	if (r->shares)
+		r->root = r->chain = prefix_root(w->prefix, owner, NULL, 0);
+}
+
+/* Its first `common` tokens are those of all requests with this seed; max_tokens more will come. */
+static Req *
+add(World *w, int id, int n_prompt, int common, uint32_t seed, int max_tokens)
+{
+	Req		   *r = req_new(w, id, n_prompt + max_tokens);
+	uint32_t	mine = rnd_state;
+
+	r->n_prompt = n_prompt;
+	r->session = (uint64_t) rnd(3);
+	rnd_state = seed;
+	for (int i = 0; i < n_prompt; i++)
+	{
+		if (i == common)
+			rnd_state = mine + (uint32_t) id;
+		intvec_push(&r->tokens, rnd(w->n_vocab));
+	}
+	rnd_state = mine;
+	root(w, r, 0);
+	sched_add(w->s, r);
+	return r;
+}
+
+static void
+drop(World *w, int id)
+{
+	Req		   *r = w->reqs[id];
+
+	sched_remove(w->s, r);
+	intvec_free(&r->tokens);
+	intvec_free(&r->blocks);
+	mem_free(r);
+	w->reqs[id] = NULL;
+}
+
+static void
+world_free(World *w)
+{
+	for (int i = 0; i < MAX_REQS; i++)
+		if (w->reqs[i] != NULL)
+			drop(w, i);
+	sched_free(w->s);
+	CHECK(kvpool_available(w->pool) == kvpool_total(w->pool), "%d blocks are left", kvpool_total(w->pool) - kvpool_available(w->pool));
+	kvpool_free(w->pool);
+	prefix_free(w->prefix);
+	mem_free(w->held);
+}
+
+static uint64_t
+mix(uint64_t h, int32_t token)
+{
+	h = (h ^ (uint64_t) (uint32_t) token) * UINT64_C(0x9E3779B97F4A7C15);
+	return h ^ h >> 29;
+}
+
+static uint64_t *
+place(World *w, const Req *r, int pos)
+{
+	return &w->held[(size_t) r->blocks.data[pos / w->block] * (size_t) w->block + (size_t) (pos % w->block)];
+}
+
+/* One step: all copies, all writes, then all reads, as a layer does. */
+static const Plan *
+compute(World *w)
+{
+	const Plan *p = sched_plan(w->s, 1);
+
+	for (int i = 0; i < p->n_copies; i++)
+		memcpy(w->held + p->copies[i].to * w->block, w->held + p->copies[i].from * w->block, (size_t) w->block * sizeof(uint64_t));
+	w->copies += p->n_copies;
+	w->computed += p->n_rows;
+	for (int i = 0; i < p->n; i++)
+	{
+		const Req  *r = p->e[i].r;
+		uint64_t	h = 0;
+
+		for (int pos = 0; pos < r->computed + p->e[i].n; pos++)
+		{
+			h = mix(h, r->tokens.data[pos]);
+			if (pos >= r->computed)
+				*place(w, r, pos) = h;
+		}
+	}
+	for (int i = 0; i < p->n; i++)
+	{
+		const Req  *r = p->e[i].r;
+		uint64_t	h = 0;
+
+		for (int pos = 0; pos < r->computed + p->e[i].n; pos++)
+		{
+			h = mix(h, r->tokens.data[pos]);
+			w->bad += *place(w, r, pos) != h;
+		}
+	}
+	return p;
+}
+
+static void
+step(World *w)
+{
+	const Plan *p = compute(w);
+	Err			e = {0};
+
+	for (int i = 0; i < p->n; i++)
+	{
+		Req		   *r = p->e[i].r;
+		uint64_t	h = 0;
+
+		r->computed += p->e[i].n;
+		if (!p->e[i].sample)
+			continue;
+		/* the next token depends on nothing but those before it */
+		for (size_t k = 0; k < r->tokens.len; k++)
+			h = mix(h, r->tokens.data[k]);
+		intvec_push(&r->tokens, (int32_t) (h >> 40) % w->n_vocab);
+		if ((int) r->tokens.len >= w->last[r->id])
+			drop(w, (int) r->id);
+	}
+	CHECK(sched_check(w->s, &e), "%s", e.msg);
+}
+
+static void
+run_all(World *w)
+{
+	for (int i = 0; i < 100000 && sched_n_running(w->s) + sched_n_waiting(w->s) > 0; i++)
+		step(w);
+}
+
+/* ---- traces ---- */
+
+static const SchedOptions plain = {.max_seqs = 8, .max_rows = 256};
+
+/* A prompt that has been there costs one row; what was answered counts as well. */
+static void
+test_again(void)
+{
+	World		w = world_new(plain, 40, true);
+	Req		   *r;
+
+	add(&w, 1, 70, 70, 7, 10);
+	run_all(&w);
+	CHECK(w.computed == 79, "%d rows", w.computed);
+	w.computed = 0;
+	r = add(&w, 2, 70, 70, 7, 1);
+	step(&w);
+	CHECK(w.computed == 1 && w.copies == 1, "%d rows, %d copies", w.computed, w.copies);
+	/* the same prompt and its whole answer, and what is said to it */
+	w.computed = 0;
+	r = add(&w, 3, 70, 70, 7, 50);
+	for (int i = 0; i < 10; i++)
+		step(&w);
+	CHECK(r->cached == 69 && w.computed == 10, "%d cached, %d rows", r->cached, w.computed);
+	r = add(&w, 4, 90, 60, 7, 1);
+	w.computed = 0;
+	compute(&w);
+	CHECK(r->cached == 60 && r->computed == 60, "%d are found of 60 in common", r->cached);
+	CHECK(w.bad == 0, "%d places hold something else", w.bad);
+	world_free(&w);
+}
+
+/* Requests that come together: the common part is computed once, in one step or in several. */
+static void
+test_together(int rows, int common)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 16, .max_rows = rows}, 400, true);
+	int			tails = 0;
+	int			n_steps = 0;
+
+	for (int i = 1; i <= 16; i++)
+	{
+		add(&w, i, common + 20 + i, common, 5, 1);
+		tails += 20 + i;
+	}
+	run_all(&w);
+	for (; n_steps < 1000 && sched_n_running(w.s) > 0; n_steps++)
+		step(&w);
+	/* what is behind the last full block when they come is each one's own */
+	CHECK(w.computed >= common + tails && w.computed <= common + tails + 16 * 16, "%d rows a step: %d rows, %d in common, %d not",
+		  rows, w.computed, common, tails);
+	CHECK(w.bad == 0, "%d places hold something else", w.bad);
+	world_free(&w);
+}
+
+/* Another owner finds nothing. */
+static void
+test_owners(void)
+{
+	World		w = world_new(plain, 40, true);
+	Req		   *r;
+
+	add(&w, 1, 70, 70, 7, 10);
+	run_all(&w);
+	r = add(&w, 2, 70, 70, 7, 2);
+	sched_remove(w.s, r);
+	root(&w, r, 42);
+	sched_add(w.s, r);
+	w.computed = 0;
+	step(&w);
+	CHECK(w.computed == 70 && r->cached == 0, "%d rows", w.computed);
+	r = add(&w, 3, 70, 70, 7, 2);
+	sched_remove(w.s, r);
+	r->shares = false;
+	sched_add(w.s, r);
+	w.computed = 0;
+	step(&w);
+	CHECK(w.computed == 71 && r->cached == 0, "%d rows", w.computed);
+	world_free(&w);
+}
+
+/* The longest unused goes first, a sequence's end before its beginning. */
+static void
+test_lru(void)
+{
+	World		w = world_new(plain, 12, true);
+	Req		   *r;
+
+	add(&w, 1, 64, 64, 1, 1);
+	run_all(&w);
+	add(&w, 2, 64, 64, 2, 1);
+	run_all(&w);
+	add(&w, 3, 40, 40, 1, 1);	/* uses the beginning of the first */
+	run_all(&w);
+	add(&w, 4, 96, 0, 9, 1);	/* six blocks: four that were empty, two of those unused longest */
+	run_all(&w);
+	r = add(&w, 5, 64, 64, 1, 5);
+	step(&w);
+	CHECK(r->cached >= 32 && r->cached < 63, "%d of the first prompt are left", r->cached);
+	r = add(&w, 6, 64, 64, 2, 5);
+	step(&w);
+	CHECK(r->cached >= 16, "%d of the second", r->cached);
+	CHECK(w.bad == 0, "%d places hold something else", w.bad);
+	world_free(&w);
+}
+
+/* Who was preempted finds its blocks again, but for those that were handed out. */
+static void
+test_preempted(void)
+{
+	int			computed[2];
+
+	for (int shared = 0; shared < 2; shared++)
+	{
+		World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64}, 9, shared);
+
+		add(&w, 1, 60, 0, 1, 40);
+		add(&w, 2, 40, 0, 2, 40);
+		run_all(&w);
+		CHECK(sched_n_preemptions(w.s) > 0 && w.bad == 0, "%d preemptions, %d bad", (int) sched_n_preemptions(w.s), w.bad);
+		computed[shared] = w.computed;
+		world_free(&w);
+	}
+	CHECK(computed[1] < computed[0], "%d rows with shared blocks, %d without", computed[1], computed[0]);
+}
+
+/* ---- random ---- */
+
+/* A request goes on as n forks. */
+static void
+fork_some(World *w, int id, int n)
+{
+	Req		   *parent = w->reqs[id];
+	int			made = 0;
+
+	for (int i = MAX_REQS / 2; i < MAX_REQS && made < n; i++)
+	{
+		Req		   *r;
+
+		if (w->reqs[i] != NULL)
+			continue;
+		r = req_new(w, i, (int) parent->tokens.len + 2 + rnd(20));
+		r->n_prompt = parent->n_prompt;
+		r->session = parent->session;
+		r->priority = parent->priority;
+		intvec_add(&r->tokens, parent->tokens.data, parent->tokens.len);
+		intvec_push(&r->tokens, rnd(w->n_vocab));
+		made++;
+		if (rnd(2) == 0)
+			sched_fork(w->s, r, parent);
+		else
+			sched_resume(w->s, r, parent);
+	}
+	if (made > 0)
+		sched_hold(w->s, parent);
+}
+
+/* Half the time one that is there. */
+static int
+some(World *w)
+{
+	int			id = 1 + rnd(MAX_REQS / 2 - 1);
+
+	for (int i = 0; i < MAX_REQS / 2 && w->reqs[id] == NULL; i++)
+		id = id % (MAX_REQS / 2 - 1) + 1;
+	return rnd(2) == 0 || w->reqs[id] == NULL ? 1 + rnd(MAX_REQS / 2 - 1) : id;
+}
+
+static void
+test_random(uint32_t seed, int blocks, bool priorities)
+{
+	World		w = world_new((SchedOptions) {
+		.max_seqs = 6, .max_rows = 48, .priorities = priorities, .max_chunk = seed % 3 == 0 ? 7 : 0
+	}, blocks, true);
+	int64_t		found = 0;
+	int			n_forked = 0;
+	int			parents[MAX_REQS] = {0};
+
+	rnd_state = seed;
+	w.n_vocab = seed % 2 == 0 ? 2 : 1000;
+	for (int i = 0; i < 3000 && check_failed == 0; i++)
+	{
+		int			id = some(&w);
+		Req		   *r = w.reqs[id];
+		int			n = 1 + rnd(blocks * 16 / 3);
+
+		if (r == NULL && sched_n_waiting(w.s) < 20)
+		{
+			parents[id] = 0;
+			r = add(&w, id, n, rnd(3) == 0 ? n : rnd(n + 1), (uint32_t) rnd(4), 1 + rnd(30));
+			r->priority = rnd(3);
+			if (rnd(4) == 0)
+				w.last[id] = INT32_MAX;
+		}
+		else if (r != NULL && (rnd(12) == 0 || r->tokens.len > (size_t) (blocks - 1) * 16))
+		{
+			/* who has forks is not cancelled: their owner would cancel all */
+			if (r->n_forks == 0 && r->state != RQ_GONE)
+				drop(&w, id);
+		}
+		else if (r != NULL && r->state == RQ_RUNNING && req_todo(r) == 1 && r->n_forks == 0 && rnd(4) == 0 && parents[id] == 0)
+		{
+			/* its last token is a fork's business */
+			r->tokens.len--;
+			if (req_todo(r) == 0 && r->tokens.len > 0)
+			{
+				parents[id] = 1;
+				fork_some(&w, id, 1 + rnd(4));
+				n_forked++;
+			}
+			else
+				r->tokens.len++;
+		}
+		/* a held parent whose forks have gone on is done */
+		for (int k = 1; k < MAX_REQS / 2; k++)
+			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_GONE && w.reqs[k]->n_forks == 0)
+				drop(&w, k);
+		if (r != NULL)
+			found += r->cached;
+		for (int k = 1; k < MAX_REQS; k++)
+			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_RUNNING && (int) w.reqs[k]->tokens.len > (blocks - 1) * 16 && w.reqs[k]->n_forks == 0)
+				drop(&w, k);
+		step(&w);
+	}
+	CHECK(w.bad == 0, "seed %u, %d blocks: %d places hold something else", seed, blocks, w.bad);
+	CHECK(n_forked > 10, "seed %u: forked %d times", seed, n_forked);
+	CHECK(found > 0 && w.copies > 0, "seed %u: %d found, %d copies", seed, (int) found, w.copies);
+	CHECK(sched_n_preemptions(w.s) > 0 || blocks > 20, "seed %u, %d blocks: nobody was preempted", seed, blocks);
+	/* forks before their parents */
+	for (int k = MAX_REQS - 1; k > 0; k--)
+		if (w.reqs[k] != NULL)
+			drop(&w, k);
+	world_free(&w);
+}
+
+int
+main(void)
+{
+	test_prefix();
+	test_again();
+	test_together(512, 100);
+	test_together(64, 300);
+	test_together(1000, 16);
+	test_owners();
+	test_lru();
+	test_preempted();
+	for (uint32_t seed = 1; seed <= 40; seed++)
+		test_random(seed, seed % 4 == 0 ? 60 : 12 + (int) (seed % 9), seed % 5 == 0);
+	return check_done("share");
+}
