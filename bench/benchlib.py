@@ -244,8 +244,10 @@ class Server:
 
     def __init__(self, args, conf=""):
         self.name = f"scratch{os.getpid()}"
+        # all tokens are to be computed, but where their sharing is the work
+        caching = "on" if "prefix" in getattr(args, "works", ()) else "off"
         lines = [f"vllm.cpu_threads = {args.threads}", "max_connections = 60", "fsync = off",
-                 "vllm.engine_timeout = 120s", conf, *getattr(args, "conf", [])]
+                 "vllm.engine_timeout = 120s", f"vllm.enable_prefix_caching = {caching}", conf, *getattr(args, "conf", [])]
         self.sessions, self.conf = [], "\n".join(lines)
         out = self.shell('cluster_install >&2\nPORT=$(free_port 55900)\ncluster_init "$NAME" "$PORT" "$CONF" >&2\n'
                          'cluster_start "$NAME" >&2\necho "$BASE|$SOCK|$PORT|$PG_BIN"')

@@ -35,6 +35,7 @@ server() {	# server "CONF": a fresh one
 	cluster_stop bench immediate || true
 	cluster_init bench "$PORT" "max_connections = 20
 fsync = off
+vllm.enable_prefix_caching = off
 $1"
 	cluster_start bench
 	sql -c 'CREATE EXTENSION vllm_pg'

@@ -31,6 +31,7 @@ typedef struct ModelOpts
 	char		quantization[16];	/* a QuantScheme's name */
 	char		dtype[16];		/* likewise; if quantization is not given */
 	bool		no_jump;		/* "jump_forward": false */
+	int			prefix_caching; /* "enable_prefix_caching": 1, -1; 0 = not given */
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */
@@ -158,6 +159,8 @@ typedef struct Backend
 	void		(*on_events) (Inst *in, void (*fn) (void *ctx), void *ctx);
 	/* NULL: no step is long.  Else fn(ctx) now and then on the way of a long one, on the thread of step(). */
 	void		(*on_progress) (Inst *in, void (*fn) (void *ctx), void *ctx);
+	/* forget what was computed for requests that are gone; NULL = nothing is kept */
+	void		(*reset_prefix_cache) (Inst *in);
 	/* tests' hooks, may be NULL: every generate and pooled request on arrival; unknown control commands */
 	void		(*note) (const ReqNote *n);
 	bool		(*control) (const char *command, Buf *out);

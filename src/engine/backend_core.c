@@ -194,6 +194,7 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.kv_type = kv_type(o, s, mi->dtype),
 			.step_target_us = (int64_t) s->step_target_ms * 1000,
 			.no_jump = o->no_jump,
+			.prefix_caching = o->prefix_caching != 0 ? o->prefix_caching > 0 : s->enable_prefix_caching,
 			.plugins = plugins_loaded(),
 			.priorities = strcmp(s->scheduling_policy, "priority") == 0,
 			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,
@@ -543,6 +544,13 @@ check_state(const Inst *in, Err *e)
 	return in->core == NULL || core_check(in->core, e);
 }
 
+static void
+reset_prefix_cache(Inst *in)
+{
+	if (in->core != NULL)
+		core_reset_prefix_cache(in->core);
+}
+
 const Backend backend_core = {
 	.name = "core",
 	.check = check,
@@ -570,4 +578,5 @@ const Backend backend_core = {
 	.on_progress = on_progress,
 	.stats = stats,
 	.check_state = check_state,
+	.reset_prefix_cache = reset_prefix_cache,
 };

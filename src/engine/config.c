@@ -51,6 +51,8 @@ static const Row rows[] = {
 	{"step_target_ms", ROW_INT, OFF(step_target_ms), 0, 60000, 1},
 	{"batch_invariant", ROW_BOOL, OFF(batch_invariant), 0, 1, 1},
 	{"scheduling_policy", ROW_STR, OFF(scheduling_policy), 0, sizeof(((Settings *) 0)->scheduling_policy), 1},
+	{"enable_prefix_caching", ROW_BOOL, OFF(enable_prefix_caching), 0, 1, 1},
+	{"prefix_cache_isolation", ROW_STR, OFF(prefix_cache_isolation), 0, sizeof(((Settings *) 0)->prefix_cache_isolation), 1},
 	{"max_logprobs", ROW_INT, OFF(max_logprobs), -1, INT32_MAX, 1},
 	{"logprobs_mode", ROW_STR, OFF(logprobs_mode), 0, sizeof(((Settings *) 0)->logprobs_mode), 1},
 	{"fake_step_ms", ROW_INT, OFF(fake_step_ms), 0, 60000, 1},
@@ -75,6 +77,8 @@ settings_box_init(SettingsBox *b)
 			.step_target_ms = 200,
 			.batch_invariant = true,
 			.scheduling_policy = "fcfs",
+			.enable_prefix_caching = true,
+			.prefix_cache_isolation = "role",
 			.max_logprobs = LOGPROBS_MAX,
 			.logprobs_mode = "raw_logprobs",
 			.fake_batch = 32
@@ -123,6 +127,18 @@ settings_kv_dtype_ok(const char *s)
 		strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0 || strcmp(s, "int8") == 0;
 }
 
+uint64_t
+settings_owner(SettingsBox *b, uint32_t dboid, uint32_t roleid)
+{
+	char		how;
+
+	pthread_mutex_lock(&b->lock);
+	how = b->s.prefix_cache_isolation[0];
+	pthread_mutex_unlock(&b->lock);
+	/* never 0, which is everybody's, and no role's number is a database's */
+	return how == 'r' ? UINT64_C(1) << 32 | roleid : how == 'd' ? UINT64_C(2) << 32 | dboid : 0;
+}
+
 static bool
 parse_number(const Row *r, const char *value, int64_t *out, Err *e)
 {
@@ -163,6 +179,9 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"", value);
 		if (r->off == OFF(scheduling_policy) && strcmp(value, "fcfs") != 0 && strcmp(value, "priority") != 0)
 			return err_set(e, ERR_INVALID, "setting \"scheduling_policy\" must be fcfs or priority, got \"%.64s\"", value);
+		if (r->off == OFF(prefix_cache_isolation) && strcmp(value, "none") != 0 && strcmp(value, "role") != 0 &&
+			strcmp(value, "database") != 0)
+			return err_set(e, ERR_INVALID, "setting \"prefix_cache_isolation\" must be none, role or database, got \"%.64s\"", value);
 		if (r->off == OFF(logprobs_mode) && strcmp(value, "raw_logprobs") != 0 && strcmp(value, "raw_logits") != 0)
 			return err_set(e, ERR_INVALID, "setting \"logprobs_mode\" must be raw_logprobs or raw_logits, got \"%.64s\"", value);
 		if (r->off == OFF(repack_cache) && value[0] != '\0' && value[0] != '/')

@@ -28,6 +28,8 @@ typedef struct Settings
 	int			step_target_ms; /* 0 = the token budget alone */
 	bool		batch_invariant;
 	char		scheduling_policy[12];	/* fcfs, priority */
+	bool		enable_prefix_caching;	/* requests that begin alike share what is computed */
+	char		prefix_cache_isolation[12]; /* among whom: none, role, database */
 	int			max_logprobs;	/* most that a request may ask for; -1 = no limit */
 	char		logprobs_mode[20];	/* raw_logprobs, raw_logits */
 	int			fake_step_ms;	/* --fake: duration of a step */
@@ -48,6 +50,8 @@ bool		settings_equal(const Settings *a, const Settings *b);
 bool		settings_set(SettingsBox *b, const char *name, const char *value, Err *e);
 /* The same for one "name=value" text. */
 bool		settings_assign(SettingsBox *b, const char *text, Err *e);
+/* Among whose requests one of this role and database shares K and V: ReqSpec.owner. */
+uint64_t	settings_owner(SettingsBox *b, uint32_t dboid, uint32_t roleid);
 /* compute threads of a model that is loaded now */
 int			settings_threads(const Settings *s);
 

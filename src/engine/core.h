@@ -277,6 +277,9 @@ step_size(int n)
 	return i;
 }
 
+/* Forget what was computed for requests that are gone.  On the step thread, between steps. */
+void		core_reset_prefix_cache(Core *c);
+
 typedef struct CoreStats
 {
 	int64_t		step_sizes[STEP_SIZES]; /* how many steps were that large */

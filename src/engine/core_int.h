@@ -253,6 +253,10 @@ typedef struct ShareHit
 
 /* Can requests of such a model share what they compute? */
 bool		share_may(const ModelInfo *info);
+/* r is new: among whose requests it shares (NULL: nobody's); forks learn it from their parents. */
+void		share_begin(const Prefix *p, Req *r);
+/* Tokens of the prompt that were there already; of all sequences of a pooled request. */
+int			share_cached(const Req *r);
 /* r has computed, or computes in the plan at hand (pending), `upto` tokens. */
 void		share_note(Share *s, Req *r, int upto, bool pending);
 /* r gives its blocks back, and leaves word of what is in them. */

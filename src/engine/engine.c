@@ -72,34 +72,11 @@ req_ctx(const Req *r)
 	return r->sink_ctx;
 }
 
-/* What a grammar has forced is computed with the prompt, but is not of it. */
-static int
-cached_prompt(const Req *r)
-{
-	return r->cached < r->n_prompt ? r->cached : r->n_prompt;
-}
-
-/* Tokens of r's prompt that were there already; of all sequences of a pooled request. */
-static int
-cached_of(const Req *r)
-{
-	int			n = 0;
-
-	if (r->group != NULL)
-		return cached_prompt(r->group->stem);
-	if (r->pooled == NULL)
-		return cached_prompt(r);
-	/* choices go on from the prompt, which counts once */
-	for (int i = 0; i < (r->pooled->spec.join == PJ_CHOICES ? 1 : r->pooled->n_reqs); i++)
-		n += cached_prompt(r->pooled->reqs[i]);
-	return n;
-}
-
 static void
 hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *err)
 {
 	Parcel		p = {
-		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions, .cached = cached_of(r),
+		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions, .cached = share_cached(r),
 		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp,
 		.reasoning = r->thoughts != NULL ? thoughts_count(r->thoughts) : -1
 	};
@@ -132,7 +109,7 @@ void
 core_count_prompt(Core *c, const Req *r)
 {
 	c->stats.prompt_tokens += r->n_prompt;
-	c->stats.cached_tokens += cached_of(r);
+	c->stats.cached_tokens += share_cached(r);
 }
 
 /* A request has ended: whoever hears of it finds it counted. */
@@ -213,7 +190,7 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	if (p->finish == FIN_STOP)
 	{
 		c->stats.prompt_tokens += p->n_tokens;
-		c->stats.cached_tokens += cached_of(first);
+		c->stats.cached_tokens += share_cached(first);
 	}
 	core_count_end(c, p->finish);
 	core_hand_over(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
@@ -444,24 +421,6 @@ begin_output(Core *c, Req *r)
 	return res.finish == FIN_NONE;
 }
 
-/* Whose blocks its may be; forks learn it from their parents. */
-static void
-begin_sharing(Core *c, Req *r)
-{
-	Req		   *one[] = {r};
-	Req		  **reqs = r->pooled != NULL ? r->pooled->reqs : one;
-	int			n = r->pooled != NULL ? r->pooled->n_reqs : 1;
-	const char *salt = r->params.cache_salt;
-
-	if (c->prefix == NULL)
-		return;
-	for (int i = 0; i < n; i++)
-	{
-		reqs[i]->shares = reqs[i]->seen_to == 0 && r->embeds == NULL;
-		reqs[i]->root = reqs[i]->chain = prefix_root(c->prefix, r->owner, salt, salt != NULL ? strlen(salt) : 0);
-	}
-}
-
 static void
 accept(Core *c, Req *r)
 {
@@ -475,7 +434,7 @@ accept(Core *c, Req *r)
 		return;
 	}
 	idmap_put(&c->by_id, r->id, r);
-	begin_sharing(c, r);
+	share_begin(c->prefix, r);
 	if (p != NULL || r->group != NULL)
 		c->n_multi++;
 	if (p == NULL)
@@ -1164,6 +1123,13 @@ core_stats(const Core *c, CoreStats *out)
 	out->waiting += (int64_t) in->n_new;
 	out->live += (int64_t) in->n_new;
 	pthread_mutex_unlock(&in->lock);
+}
+
+void
+core_reset_prefix_cache(Core *c)
+{
+	if (c->prefix != NULL)
+		prefix_clear(c->prefix);
 }
 
 void

@@ -174,6 +174,11 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		o->no_jump = cJSON_IsFalse(v);
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	}
+	if (strcmp(v->string, "enable_prefix_caching") == 0)
+	{
+		o->prefix_caching = cJSON_IsTrue(v) ? 1 : -1;
+		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
+	}
 	/* chatmodel_of_options() reads these */
 	if (strcmp(v->string, "content_format") == 0)
 		return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(v, e, "auto, string or openai");
@@ -190,7 +195,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
+					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, enable_prefix_caching, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 
 const QuantScheme *

@@ -476,7 +476,8 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	Server	   *s = c->srv;
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
-	ReqSpec		spec = {.session = r->session,.id = c->id,.stream = r->stream,.sink = request_sink,.sink_ctx = c};
+	ReqSpec		spec = {.session = r->session,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,.stream = r->stream,
+	.sink = request_sink,.sink_ctx = c};
 	ConvLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};
 	WireOut		o = conv_out(&b);
@@ -534,7 +535,8 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
 	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
-	ReqSpec		spec = {.session = r->session,.id = c->id,.sink = request_sink,.sink_ctx = c,.pool = *pool};
+	ReqSpec		spec = {.session = r->session,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,
+	.sink = request_sink,.sink_ctx = c,.pool = *pool};
 	WireOut		last = conv_out(&c->last);
 	ConvLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
 	Buf			b = {0};

@@ -252,6 +252,12 @@ sleep_run(Job *j)
 }
 
 static void
+reset_prefix_cache_run(Job *j)
+{
+	step_reset_prefix_cache(((StepJob *) j)->step);
+}
+
+static void
 step_job_done(Job *j)
 {
 	StepJob    *t = (StepJob *) j;
@@ -324,6 +330,11 @@ server_control(Server *s, Conv *c, const char *command)
 	if (strcmp(command, "integrity") == 0)
 	{
 		integrity(s, c);
+		return;
+	}
+	if (strcmp(command, "reset-prefix-cache") == 0)
+	{
+		step_job(s, c, reset_prefix_cache_run, 0, NULL);
 		return;
 	}
 	if (strncmp(command, "sleep-step ", 11) == 0)

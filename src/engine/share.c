@@ -24,12 +24,52 @@
  */
 #include "engine/core_int.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 bool
 share_may(const ModelInfo *info)
 {
 	return !info->both_ways && info->state_bytes == 0 && info->n_kv_layers > 0;
+}
+
+void
+share_begin(const Prefix *p, Req *r)
+{
+	Req		   *one[] = {r};
+	Req		  **reqs = r->pooled != NULL ? r->pooled->reqs : one;
+	int			n = r->pooled != NULL ? r->pooled->n_reqs : 1;
+	const char *salt = r->params.cache_salt;
+
+	for (int i = 0; p != NULL && i < n; i++)
+	{
+		/* embeddings are no tokens */
+		reqs[i]->shares = reqs[i]->seen_to == 0 && r->embeds == NULL;
+		reqs[i]->root = reqs[i]->chain = prefix_root(p, r->owner, salt, salt != NULL ? strlen(salt) : 0);
+	}
+}
+
+/* What a grammar has forced is computed with the prompt, but is not of it. */
+static int
+cached_prompt(const Req *r)
+{
+	return r->cached < r->n_prompt ? r->cached : r->n_prompt;
+}
+
+int
+share_cached(const Req *r)
+{
+	int			n = 0;
+
+	if (r->group != NULL)
+		return cached_prompt(r->group->stem);
+	if (r->pooled == NULL)
+		return cached_prompt(r);
+	/* choices go on from the prompt, which counts once */
+	for (int i = 0; i < (r->pooled->spec.join == PJ_CHOICES ? 1 : r->pooled->n_reqs); i++)
+		n += cached_prompt(r->pooled->reqs[i]);
+	return n;
 }
 
 /* So many of its first tokens may come from others. */

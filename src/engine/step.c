@@ -191,6 +191,14 @@ step_check(Step *s, Err *e)
 	return true;
 }
 
+void
+step_reset_prefix_cache(Step *s)
+{
+	for (int i = 0; i < s->n_inst; i++)
+		if (s->be->reset_prefix_cache != NULL)
+			s->be->reset_prefix_cache(s->inst[i]);
+}
+
 int64_t
 step_live(Step *s)
 {

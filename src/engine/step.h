@@ -22,6 +22,7 @@ void		step_run(Step *s, Job *j);
 void		step_attach(Step *s, Inst *in);
 void		step_detach(Step *s, Inst *in);	/* frees it; live requests end first */
 bool		step_check(Step *s, Err *e);	/* check_state of all instances */
+void		step_reset_prefix_cache(Step *s);	/* likewise */
 /* live requests (running + waiting) of all instances */
 int64_t		step_live(Step *s);
 /* The next step is preceded by a sleep (tests). */

@@ -47,6 +47,8 @@ char	   *vllm_kv_cache_dtype = "auto";
 char	   *vllm_huge_pages = "try";
 static char *vllm_scheduling_policy = "fcfs";
 static char *vllm_logprobs_mode = "raw_logprobs";
+static char *vllm_prefix_cache_isolation = "role";
+static bool vllm_enable_prefix_caching;
 static int	vllm_max_logprobs;
 char	   *vllm_repack_cache = "";
 bool		vllm_batch_invariant;
@@ -128,20 +130,23 @@ typedef struct BoolRow
 	bool		boot;
 	GucContext	context;
 	GucBoolCheckHook check;
+	const char *engine;
 	const char *desc;
 } BoolRow;
 
 static const BoolRow bool_rows[] = {
-	{"vllm.batch_invariant", &vllm_batch_invariant, true, PGC_SIGHUP, check_invariant,
+	{"vllm.batch_invariant", &vllm_batch_invariant, true, PGC_SIGHUP, check_invariant, NULL,
 	"Makes results independent of what else is in the batch."},
-	{"vllm.batch", &vllm_batch, true, PGC_USERSET, NULL,
+	{"vllm.batch", &vllm_batch, true, PGC_USERSET, NULL, NULL,
 	"Keeps the LLM calls of many rows of a statement in flight together."},
-	{"vllm.batch_dedup", &vllm_batch_dedup, true, PGC_USERSET, NULL,
+	{"vllm.batch_dedup", &vllm_batch_dedup, true, PGC_USERSET, NULL, NULL,
 	"Computes identical deterministic LLM requests of a statement only once."},
-	{"vllm.batch_strict", &vllm_batch_strict, false, PGC_USERSET, NULL,
+	{"vllm.batch_strict", &vllm_batch_strict, false, PGC_USERSET, NULL, NULL,
 	"Looks ahead only where an error can't be raised earlier than row by row."},
-	{"vllm.enable_prompt_embeds", &vllm_enable_prompt_embeds, false, PGC_SUSET, NULL,
+	{"vllm.enable_prompt_embeds", &vllm_enable_prompt_embeds, false, PGC_SUSET, NULL, NULL,
 	"Lets prompts be embeddings, and a model's own embeddings be read."},
+	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, NULL, "enable_prefix_caching",
+	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
 };
 
 static bool check_block_size(int *newval, void **extra, GucSource source);
@@ -151,6 +156,7 @@ static bool check_kv_dtype(char **newval, void **extra, GucSource source);
 static bool check_huge_pages(char **newval, void **extra, GucSource source);
 static bool check_policy(char **newval, void **extra, GucSource source);
 static bool check_logprobs_mode(char **newval, void **extra, GucSource source);
+static bool check_isolation(char **newval, void **extra, GucSource source);
 static bool check_repack_cache(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
@@ -192,6 +198,8 @@ static const StringRow string_rows[] = {
 	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
 	{"vllm.logprobs_mode", &vllm_logprobs_mode, "raw_logprobs", PGC_SIGHUP, 0, check_logprobs_mode, "logprobs_mode",
 	"What is told as log-probabilities: raw_logprobs or raw_logits."},
+	{"vllm.prefix_cache_isolation", &vllm_prefix_cache_isolation, "role", PGC_SIGHUP, 0, check_isolation, "prefix_cache_isolation",
+	"Among whose requests prompts that begin alike are computed once: none (all roles'), role or database."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_repack_cache, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
@@ -262,6 +270,14 @@ static bool
 check_logprobs_mode(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"raw_logprobs", "raw_logits", NULL};
+
+	return one_of(*newval, names, "The value");
+}
+
+static bool
+check_isolation(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"none", "role", "database", NULL};
 
 	return one_of(*newval, names, "The value");
 }
@@ -351,6 +367,9 @@ vllm_guc_engine_config(void)
 	for (int i = 0; i < (int) lengthof(int_rows); i++)
 		if (int_rows[i].engine)
 			appendStringInfo(&s, "%s=%d\n", int_rows[i].engine, *int_rows[i].var);
+	for (int i = 0; i < (int) lengthof(bool_rows); i++)
+		if (bool_rows[i].engine)
+			appendStringInfo(&s, "%s=%s\n", bool_rows[i].engine, *bool_rows[i].var ? "on" : "off");
 	for (int i = 0; i < (int) lengthof(string_rows); i++)
 		if (string_rows[i].engine)
 			appendStringInfo(&s, "%s=%s\n", string_rows[i].engine, *string_rows[i].var);
