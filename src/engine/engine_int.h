@@ -86,6 +86,10 @@ struct Core
 	Deliver    *deliver;
 };
 
+/* ---- open.c ---- */
+/* Everything but the model, the tokenizer and what threads share.  core_free() releases it. */
+bool		core_open(Core *c, const Conf *conf, Err *e);
+
 /* ---- engine.c ---- */
 
 /* The newest token of a request (id >= 0), its end, or both, on the way out. */

@@ -1,0 +1,169 @@
+/*
+ * open.c
+ *	  What a core has for its life: the KV area and its blocks, recurrent state, rows of
+ *	  logits and hidden values, scheduler, sampler, constraints.
+ *
+ * Large areas are mapped without memory behind them, which comes when they are first touched.  All
+ * of it is released by core_free(), also when core_open() fails half way.
+ */
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/constraint.h"
+#include "engine/engine_int.h"
+
+/* How much dearer an operation of attention is than one of a matmul. */
+#define ATTN_FACTOR 2.0
+
+/* Address space without memory behind it until it is touched; zeroed. */
+static void *
+map_area(size_t size)
+{
+	void	   *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* No layer has K and V: blocks only count, and one is enough for any request. */
+static bool
+open_no_kv(Core *c)
+{
+	int			n = c->opt.kv_blocks > 0 ? c->opt.kv_blocks : 2 * c->opt.max_num_seqs;
+
+	if (c->opt.kv_blocks == 0)
+		c->opt.block_size = (c->max_model_len + 15) / 16 * 16;
+	c->kv.block_size = c->opt.block_size;
+	c->kv.n_blocks = n + 1;
+	c->pool = kvpool_new(c->kv.n_blocks);
+	return true;
+}
+
+static bool
+open_state(Core *c, Err *e)
+{
+	uint64_t	one = core_info(c)->state_bytes;
+	size_t		size;
+	char		what[80];
+
+	if (one == 0)
+		return true;
+	snprintf(what, sizeof(what), "The recurrent state of %d requests", c->opt.max_num_seqs);
+	if (!mem_mul((size_t) one, (size_t) c->opt.max_num_seqs, &size))
+		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
+	return marena_reserve(&c->state_area, size, c->opt.huge, what, e);
+}
+
+/*
+ * The KV area: kv_blocks, or as many as kv_bytes hold.  The null block comes on top:
+ * it is never touched, so it takes address space only.
+ */
+static bool
+open_kv(Core *c, Err *e)
+{
+	const CoreOptions *o = &c->opt;
+	const ModelInfo *info = core_info(c);
+	size_t		one,
+				n;
+	char		what[64];
+
+	c->kv = (KvView) {
+		.type = o->kv_type, .n_layers = info->n_kv_layers, .n_blocks = 1, .block_size = o->block_size,
+		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim
+	};
+	if (info->n_kv_layers == 0)
+		return open_no_kv(c);
+	one = kv_layout(&c->kv);
+	if (one == 0)
+		return err_set(e, ERR_NOMEM, "KV cache block of %d tokens is too large", o->block_size);
+	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks : o->kv_bytes / one;
+	if (n < 1)
+	{
+		err_set(e, ERR_INVALID, "KV cache of %zu bytes is too small", o->kv_bytes);
+		return err_detail(e, "A block of %d tokens takes %zu bytes.", o->block_size, one);
+	}
+	c->kv.n_blocks = n < INT32_MAX ? (int) n + 1 : INT32_MAX;
+	c->kv_size = kv_layout(&c->kv);
+	snprintf(what, sizeof(what), "The KV cache of %d blocks", c->kv.n_blocks);
+	if (c->kv_size == 0)
+		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
+	if (!marena_reserve(&c->kv_area, c->kv_size, o->huge, what, e))
+		return false;
+	c->kv.base = c->kv_area.base;
+	c->pool = kvpool_new(c->kv.n_blocks);
+	if ((int64_t) kvpool_total(c->pool) * o->block_size < c->max_model_len - 1)
+		log_line('W', "KV cache holds %lld tokens, less than the maximum model length of %d",
+				 (long long) kvpool_total(c->pool) * o->block_size, c->max_model_len);
+	return true;
+}
+
+static bool
+check_options(Core *c, Err *e)
+{
+	const CoreOptions *o = &c->opt;
+	int			model_len = core_info(c)->max_model_len;
+
+	if (o->max_num_seqs < 1)
+		return err_set(e, ERR_INVALID, "max_num_seqs must be at least 1, got %d", o->max_num_seqs);
+	if (o->max_num_batched_tokens < o->max_num_seqs)
+		return err_set(e, ERR_INVALID, "max_num_batched_tokens must be at least max_num_seqs (%d), got %d",
+					   o->max_num_seqs, o->max_num_batched_tokens);
+	if (o->block_size < 16 || o->block_size % 16 != 0)
+		return err_set(e, ERR_INVALID, "block_size must be a multiple of 16, got %d", o->block_size);
+	if (o->max_model_len < 0 || o->max_model_len > model_len)
+		return err_set(e, ERR_INVALID, "max_model_len must be between 0 and the model's %d, got %d",
+					   model_len, o->max_model_len);
+	c->max_model_len = o->max_model_len > 0 ? o->max_model_len : model_len;
+	return true;
+}
+
+bool
+core_open(Core *c, const Conf *conf, Err *e)
+{
+	const ModelInfo *info = core_info(c);
+	const CoreOptions *o = &c->opt;
+	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_kv_layers;
+	SchedOptions so = {
+		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
+		.slots = info->state_bytes > 0, .priorities = o->priorities, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk,
+		.attn_weight = info->n_params > 0 ? ATTN_FACTOR * attn / (2.0 * (double) info->n_params) : 0
+	};
+
+	gendefaults_init(&c->defaults, conf, c->tok, info->vocab_size);
+	if (!check_options(c, e) || !open_kv(c, e) || !open_state(c, e))
+		return false;
+	so.block_size = o->block_size;
+	if (o->prefix_caching && share_may(info))
+		so.prefix = c->prefix = prefix_new(c->kv.n_blocks, o->block_size);
+	c->logits_size = (size_t) o->max_num_seqs * (size_t) info->vocab_size * sizeof(float);
+	c->logits = map_area(c->logits_size);
+	if (c->logits == NULL)
+		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
+	c->hidden_size = (size_t) o->max_num_batched_tokens * (size_t) info->hidden_size * sizeof(float);
+	c->hidden = map_area(c->hidden_size);
+	if (c->hidden == NULL)
+		return err_set(e, ERR_NOMEM, "could not map %zu bytes of hidden rows", c->hidden_size);
+	c->raw = map_area(c->logits_size);
+	c->fork_size = (size_t) FORK_ROWS * (size_t) info->vocab_size * sizeof(float);
+	c->fork_logits = map_area(c->fork_size);
+	if (c->raw == NULL || c->fork_logits == NULL)
+		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
+	c->fork_rows = mem_zalloc(FORK_ROWS * sizeof(SmpRow));
+	c->sched = sched_new(c->pool, &so);
+	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, info->embed_width, (float *) c->state_area.base);
+	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
+	if (plugins_count(o->plugins) > 0 && info->generates)
+	{
+		PluginHost *host = plugin_host_new(o->plugins, c->defaults.n_valid, c->defaults.eos, e);
+
+		if (host == NULL)
+			return false;
+		smp_use_plugins(c->sampler, host);
+	}
+	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
+	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(NoteRow));
+	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs, !o->no_jump);
+	return true;
+}
