@@ -1,7 +1,7 @@
 -- Embeddings: options, results, errors, one rule for NULL, empty and long texts, and what is asked.
 SET client_min_messages = warning;
 SELECT proname, provolatile, proparallel, proisstrict, prosupport <> 0 AS support
-FROM pg_proc WHERE proname ~ '^llm_(embed|encode)' AND prorettype <> 'trigger'::regtype ORDER BY 1;
+FROM pg_proc WHERE proname ~ '^llm_(embed(_|$)|encode)' AND prorettype <> 'trigger'::regtype ORDER BY 1;
 
 -- ---- results ----
 SELECT array_length(e, 1), round(sum(x * x)::numeric, 4) AS length FROM llm_embed('the cat sat on the mat') e, unnest(e) x GROUP BY e;

@@ -21,7 +21,7 @@ SELECT llm_generate('one two three'), llm_generate('four'), llm_generate('a b c 
 SELECT llm_embed('a vector') IS NOT NULL AS embedded;
 SELECT m.name, substring(m.labels FROM 'finished_reason="(\w+)"') AS why, m.value - coalesce(b.value, 0) AS more
 FROM metrics() m LEFT JOIN before b USING (name, labels)
-WHERE m.labels LIKE '%"tickets-2m"%' AND m.name ~ '(_total|_count|tokens_sum)$' AND m.value <> coalesce(b.value, 0) ORDER BY 1, 2;
+WHERE m.labels LIKE '%"tickets-2m"%' AND m.name ~ '(_total|_count|tokens_sum)$' AND m.name !~ 'iteration_tokens' AND m.value <> coalesce(b.value, 0) ORDER BY 1, 2;
 
 -- histograms: buckets add up to the count, the last one has all, and none is below the one before
 SELECT count(*) > 10 AS histograms, bool_and(steps_up) AS steps_up, bool_and(last = metric(replace(name, '_bucket', '_count'))) AS whole

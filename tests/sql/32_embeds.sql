@@ -44,7 +44,7 @@ SELECT pg_temp.error_of('SELECT llm_embeds_generate(' || v || ')') FROM (VALUES
     ($$'{{104,0,0,0}}', prompt_logprobs => 1$$), ($$'{{104,0,0,0}}', params => '{"prompt_logprobs": 1}'$$),
     ($$'{{104,0,0,0}}', params => '{"n": 2}'$$), ($$'{{104,0,0,0}}', temperature => -1$$), ($$'{{104,0,0,0}}', model => 'no such'$$)) AS x (v);
 SELECT pg_temp.error_of($$SELECT llm_embeds_output('{{104,0,0,0}}', params => '{"prompt_logprobs": 1}')$$);
-SELECT pg_temp.error_of($$SELECT llm_embeds_generate(array_fill(0::real, ARRAY[6000000, 4]))$$);
+SELECT regexp_replace(pg_temp.error_of($$SELECT llm_embeds_generate(array_fill(0::real, ARRAY[6000000, 4]))$$), '96000\d+', '96000...');
 SELECT llm_generate('still here');
 RESET vllm.enable_prompt_embeds;
 DROP ROLE regress_embeds;

@@ -103,7 +103,7 @@ test_errors(void)
 	CHECK(answer_status_of("22023") == 400 && answer_status_of("22P02") == 400 && answer_status_of("54000") == 400, "as documented");
 	CHECK(answer_status_of("42501") == 403 && answer_status_of("42704") == 404 && answer_status_of("0A000") == 501, "as documented");
 	CHECK(answer_status_of("53300") == 503 && answer_status_of("55000") == 503 && answer_status_of("57P03") == 503, "as documented");
-	CHECK(answer_status_of("57014") == 504 && answer_status_of("58000") == 503 && answer_status_of("58030") == 500, "as documented");
+	CHECK(answer_status_of("57014") == 408 && answer_status_of("58000") == 503 && answer_status_of("58030") == 500, "as documented");
 	CHECK(answer_status_of("XX000") == 500 && answer_status_of("") == 500, "as documented");
 	answer_error(&b, OPENAI, 404, "no \"x\"\n\xff\xc3\xa4");
 	CHECK(strcmp(b.data, "{\"error\":{\"message\":\"no \\\"x\\\"\\u000a\\ufffd\xc3\xa4\",\"type\":\"NotFoundError\",\"param\":null,\"code\":404}}") == 0, "as documented");
