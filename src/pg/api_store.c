@@ -52,7 +52,7 @@ api_store_find(const char *path, const char *previous_id)
 
 	if (strncmp(path, RESPONSES, strlen(RESPONSES)) != 0)
 		return NULL;
-	if (*id == '\0' || strcmp(id, "/") == 0)
+	if (*id == '\0')
 		return previous_id ? look_up("SELECT items::text FROM vllm.response WHERE " OWN "id = $1", previous_id) : NULL;
 	if (*id != '/')
 		return NULL;
@@ -71,8 +71,12 @@ is_response(const char *fields, size_t n, text **body)
 	while (wire_next(&in, &f) > 0)
 	{
 		if (f.tag == WTAG_API_PATH)
-			found = f.n >= strlen(RESPONSES) && strncmp(f.s, RESPONSES, strlen(RESPONSES)) == 0 &&
-				(f.n == strlen(RESPONSES) || (f.n == strlen(RESPONSES) + 1 && f.s[f.n - 1] == '/'));
+		{
+			/* without slashes at its end */
+			while (f.n > 1 && f.s[f.n - 1] == '/')
+				f.n--;
+			found = f.n == strlen(RESPONSES) && strncmp(f.s, RESPONSES, f.n) == 0;
+		}
 		else if (f.tag == WTAG_API_BODY)
 			*body = text_from_wire(f.s, f.n);
 	}

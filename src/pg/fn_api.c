@@ -153,11 +153,22 @@ is_text(const char *s, const char *word)
 	return s != NULL && strcmp(s, word) == 0;
 }
 
+/* The path without slashes at its end, as the engine has it. */
+static char *
+get_path(FunctionCallInfo fcinfo)
+{
+	char	   *path = text_to_cstring(PG_GETARG_TEXT_PP(ARG_PATH));
+
+	for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	return path;
+}
+
 static void
 put_model(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
-	char	   *path = text_to_cstring(PG_GETARG_TEXT_PP(ARG_PATH));
+	char	   *path = get_path(fcinfo);
 	ModelRow   *model;
 	ListCell   *cell;
 
@@ -195,12 +206,13 @@ put_model(EngineRequest *r, FunctionCallInfo fcinfo)
 static void
 put_stored(WireOut *out, FunctionCallInfo fcinfo)
 {
-	char	   *path = text_to_cstring(PG_GETARG_TEXT_PP(ARG_PATH));
+	char	   *path = get_path(fcinfo);
+	bool		creates = strcmp(path, RESPONSES_PATH) == 0;
 	char	   *stored;
 
-	if (strncmp(path, RESPONSES_PATH, strlen(RESPONSES_PATH)) != 0)
+	if (!creates && strncmp(path, RESPONSE_PATH, strlen(RESPONSE_PATH)) != 0)
 		return;
-	stored = api_store_find(path, body_member(fcinfo, "previous_response_id"));
+	stored = api_store_find(path, creates ? body_member(fcinfo, "previous_response_id") : NULL);
 	if (stored != NULL)
 		wire_put_text(out, WTAG_API_PREVIOUS, stored, strlen(stored));
 }

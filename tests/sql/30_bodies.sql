@@ -215,6 +215,10 @@ SELECT v1_responses('{"input": [{"role": "user", "content": [{"type": "input_tex
     "previous_response_id": "resp_one", "request_id": "two"}')->'output'->0->'content'->0->>'text';
 SELECT pg_temp.stable(items) FROM vllm.response WHERE id = 'resp_two';
 SELECT v1_responses_get('resp_two')->>'status';
+SELECT llm_api('/v1/responses//', '{"input": "x", "previous_response_id": "resp_two", "request_id": "slash"}')->>'id';
+SELECT llm_api('/v1/responses/resp_slash/', '{"x": "\u0000"}', 'return')->>'previous_response_id';
+SELECT llm_api('/v1/responses/', '{"input": "\u0000"}', 'return')->'error'->>'code';
+DELETE FROM vllm.response WHERE id = 'resp_slash';
 SELECT v1_responses_get('resp_three');
 SELECT v1_responses_cancel('resp_two');
 SELECT v1_responses('{"input": "x", "previous_response_id": "resp_nine"}');
