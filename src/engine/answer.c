@@ -197,12 +197,10 @@ answer_feed(Answer *a, const char *s, size_t n)
 static void
 make_call(Answer *a, const char *name, const Buf *args)
 {
-	uint64_t	h = digest(args->data, args->len, a->spec.key + (uint64_t) a->n_calls);
+	uint64_t	sum = digest(args->data, args->len, a->spec.key);
 	Buf			id = {0};
 
-	h = digest(name, strlen(name), h);
-	buf_printf(&id, "chatcmpl-tool-%016llx%016llx", (unsigned long long) h,
-			   (unsigned long long) digest(&h, sizeof(h), a->spec.key));
+	tool_format_id(a->spec.tools, digest(name, strlen(name), sum), name, a->n_calls, &id);
 	begin_call(a, id.data, name);
 	quote_inner(&a->calls, args->data != NULL ? args->data : "", args->len);
 	end_call(a);

@@ -46,5 +46,5 @@ parse(Span s, const char *at, ToolOut *out)
 }
 
 const ToolFormat tool_kimi_k2 = {
-	.marks = {"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"},.special = true,.parse = parse
+	.marks = {"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"},.special = true,.named_ids = true,.parse = parse
 };

@@ -55,6 +55,8 @@ const ToolFormat *tool_format_find(const char *name, size_t n);
 void		tool_format_names(Buf *out);
 /* Are its marks special tokens, which text must keep (skip_special_tokens = false)? */
 bool		tool_format_special(const ToolFormat *f);
+/* Append an id for the index-th call, of this function, as the format's template wants it; f = NULL: any. */
+void		tool_format_id(const ToolFormat *f, uint64_t sum, const char *name, int index, Buf *out);
 /* Does it split off the reasoning itself? */
 bool		tool_format_reasons(const ToolFormat *f);
 

@@ -318,33 +318,31 @@ tool_parser_feed(ToolParser *p, const char *s, size_t n)
 
 /* ---- ids ---- */
 
-/* It looks random, and is the same for the same call of the same output; sum: the output's. */
-static void
-make_id(const ToolParser *p, uint64_t sum, int index, char *id, size_t size)
+void
+tool_format_id(const ToolFormat *f, uint64_t sum, const char *name, int index, Buf *out)
 {
 	static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 	uint64_t	h = digest(&index, sizeof(index), sum);
 
-	if (p->f->short_ids)
-	{
+	if (f != NULL && f->named_ids)
+		buf_printf(out, "functions.%s:%d", name, index);
+	else if (f != NULL && f->short_ids)
 		for (int i = 0; i < 9; i++, h /= 62)
-			id[i] = letters[h % 62];
-		id[9] = '\0';
-	}
+			buf_addc(out, letters[h % 62]);
 	else
-		snprintf(id, size, "chatcmpl-tool-%016llx%016llx", (unsigned long long) h,
-				 (unsigned long long) digest(&h, sizeof(h), sum));
+		buf_printf(out, "chatcmpl-tool-%016llx%016llx", (unsigned long long) h,
+				   (unsigned long long) digest(&h, sizeof(h), sum));
 }
 
 static void
 send_call(ToolParser *p, const ToolCall *c, uint64_t sum, int index)
 {
-	char		made[64];
-	const char *id = c->id.len > 0 ? c->id.data : made;
-	ParseEvent	ev = {.index = index,.id = id,.name = c->name.data};
+	Buf			made = {0};
+	ParseEvent	ev = {.index = index,.name = c->name.data};
 
 	if (c->id.len == 0)
-		make_id(p, sum, index, made, sizeof(made));
+		tool_format_id(p->f, sum, c->name.data, index, &made);
+	ev.id = c->id.len > 0 ? c->id.data : made.data;
 	ev.kind = PARSE_CALL;
 	p->sink(p->ctx, &ev);
 	ev.kind = PARSE_ARGUMENTS;
@@ -354,6 +352,7 @@ send_call(ToolParser *p, const ToolCall *c, uint64_t sum, int index)
 	ev.kind = PARSE_CALL_END;
 	ev.n = 0;
 	p->sink(p->ctx, &ev);
+	buf_free(&made);
 }
 
 void

@@ -45,6 +45,7 @@ struct ToolFormat
 	bool		all;			/* no mark decides: everything waits */
 	bool		special;		/* marks are special tokens */
 	bool		short_ids;		/* nine letters and digits */
+	bool		named_ids;		/* functions.NAME:INDEX */
 
 	/*
 	 * s: the whole output; at: the first mark.  content_end is preset to at (less white

@@ -4,6 +4,7 @@
  *	  calls that must be made (toolchoice.c).
  */
 #include <malloc.h>
+#include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,6 +112,41 @@ schemas(void)
 				 "tools define \"d\" in different ways");
 }
 
+/* Calls that must be made have ids as the model's template wants them back. */
+static void
+ids(void)
+{
+	static const struct
+	{
+		const char *parser;
+		const char *pattern;
+	}			want[] = {
+		{"mistral", "\"id\": \"[0-9A-Za-z]{9}\".*\"id\": \"[0-9A-Za-z]{9}\""}, {"kimi_k2", "\"id\": \"functions.f:0\".*\"id\": \"functions.f:1\""},
+		{"hermes", "\"id\": \"chatcmpl-tool-[0-9a-f]{32}\".*\"id\": \"chatcmpl-tool-[0-9a-f]{32}\""}, {NULL, "\"id\": \"chatcmpl-tool-[0-9a-f]{32}\""}
+	};
+	static const char text[] = "[{\"name\":\"f\",\"parameters\":{}},{\"name\":\"f\",\"parameters\":{}}]";
+
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+	{
+		AnswerSpec	s = {.choice = TOOLS_REQUIRED,.key = 7};
+		Answer	   *a;
+		regex_t		re;
+		const char *second;
+
+		if (want[i].parser != NULL)
+			s.tools = tool_format_find(want[i].parser, strlen(want[i].parser));
+		a = answer_new(&s);
+		answer_feed(a, text, sizeof(text) - 1);
+		answer_finish(a);
+		regcomp(&re, want[i].pattern, REG_EXTENDED | REG_NOSUB);
+		CHECK(regexec(&re, answer_calls(a)->data, 0, NULL, 0) == 0, "%s: %s", want[i].parser, answer_calls(a)->data);
+		second = strstr(answer_calls(a)->data, "}, {") + 3;
+		CHECK(strncmp(answer_calls(a)->data, second, 20) != 0 || strncmp(answer_calls(a)->data, second, 60) != 0, "%s: equal ids", want[i].parser);
+		regfree(&re);
+		answer_free(a);
+	}
+}
+
 /* As many answers as there may be share what was made of the tools. */
 static void
 many(void)
@@ -152,6 +188,7 @@ main(void)
 {
 	answers();
 	schemas();
+	ids();
 	many();
 	return check_done("test_answer");
 }
