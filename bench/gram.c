@@ -187,6 +187,7 @@ walk(Grammar *g, Vocab *v, const char *text, Times *times, uint32_t *words, doub
 typedef struct Result
 {
 	Times		compile;
+	Times		compile_large;	/* specifications of 10 KB and more */
 	Times		cold;
 	Times		warm;
 	size_t		refused,
@@ -213,6 +214,8 @@ measure(const GramSpec *s, const char *text, const char *name, Vocab *v, Result 
 		return;
 	}
 	add_time(&r->compile, clock_ns() - start);
+	if (s->len >= 10000)
+		add_time(&r->compile_large, (int64_t) (r->compile.us[r->compile.n - 1] * 1000));
 	if (!walk(g, v, text, &r->cold, words, &cold))
 	{
 		r->misfits++;
@@ -307,6 +310,8 @@ print_result(const char *what, Result *r)
 {
 	printf("%s: %zu grammars, %zu refused, %zu texts that don't fit, largest %zu KB\n", what, r->compile.n + r->refused, r->refused, r->misfits, r->memory / 1024);
 	print_times("compile", &r->compile);
+	if (r->compile_large.n > 0)
+		print_times("10 KB +", &r->compile_large);
 	print_times("cold", &r->cold);
 	print_times("warm", &r->warm);
 }
