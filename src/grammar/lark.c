@@ -434,6 +434,7 @@ directive(Lark *p)
 {
 	NoteText   *t = &p->t;
 	NoteNode	x;
+	size_t		n = 0;
 	bool		ok;
 
 	if (note_accept(t, "%import"))
@@ -447,7 +448,9 @@ directive(Lark *p)
 			nodes_push(&p->ignore, x);
 		return ok;
 	}
-	return note_error(t, ERR_UNSUPPORTED, "%.*s is not supported", (int) (t->n - t->i < 10 ? t->n - t->i : 10), t->s + t->i);
+	while (n < t->n - t->i && n < 60 && strchr(" \t\r\n", t->s[t->i + n]) == NULL)
+		n++;
+	return note_error(t, ERR_UNSUPPORTED, "%.*s is not supported", (int) n, t->s + t->i);
 }
 
 /* A rule or a terminal; *rule = its number. */

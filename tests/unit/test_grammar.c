@@ -127,7 +127,7 @@ refused(void)
 		{GRAM_GRAMMAR, "root ::= \"a\"{9999999}", ERR_TOO_LONG, "count"}, {GRAM_GRAMMAR, "root ::= \"\\xZZ\"", ERR_INVALID, "escape"}, {GRAM_GRAMMAR, "root ::= \"\\ud800\"", ERR_INVALID, "character"},
 		{GRAM_GRAMMAR, "root ::= \"a\" root", ERR_INVALID, "any text"}, {GRAM_GRAMMAR, "root ::= <tok>", ERR_UNSUPPORTED, "tokens"}, {GRAM_GRAMMAR, "root ::= (=\"a\")", ERR_UNSUPPORTED, "look-ahead"},
 		{GRAM_GRAMMAR, "start: b", ERR_INVALID, "\"b\""}, {GRAM_GRAMMAR, "start: \"a\" ; x", ERR_INVALID, "unexpected"}, {GRAM_GRAMMAR, "%import python.X\nstart: X", ERR_UNSUPPORTED, "%import"},
-		{GRAM_GRAMMAR, "%import common.NOPE\nstart: NOPE", ERR_UNSUPPORTED, "NOPE"}, {GRAM_GRAMMAR, "%declare X\nstart: X", ERR_UNSUPPORTED, "%declare"}, {GRAM_GRAMMAR, "start{x}: x", ERR_UNSUPPORTED, "templates"},
+		{GRAM_GRAMMAR, "%import common.NOPE\nstart: NOPE", ERR_UNSUPPORTED, "NOPE"}, {GRAM_GRAMMAR, "%declare X\nstart: X", ERR_UNSUPPORTED, "%declare is"}, {GRAM_GRAMMAR, "%llguidance {}\nstart: \"a\"", ERR_UNSUPPORTED, "%llguidance is"}, {GRAM_GRAMMAR, "start{x}: x", ERR_UNSUPPORTED, "templates"},
 		{GRAM_GRAMMAR, "start: /a(?!b)/", ERR_UNSUPPORTED, "look-ahead"}, {GRAM_GRAMMAR, "start: /a/x", ERR_UNSUPPORTED, "flag x"}, {GRAM_GRAMMAR, "start: \"a\"~3..2", ERR_INVALID, "order"},
 		{GRAM_STRUCTURAL_TAG, "[]", ERR_INVALID, "object"}, {GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"nope\"}}", ERR_UNSUPPORTED, "nope"},
 		{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\"], \"structures\": [{\"begin\": \"x\", \"schema\": {}, \"end\": \"\"}]}", ERR_INVALID, "triggers"}
