@@ -525,6 +525,7 @@ read_value(Reader *r)
 		JvType		type;
 	}			words[] = {{"null", JV_NULL}, {"false", JV_FALSE}, {"true", JV_TRUE}};
 	Jv		   *v = arena_alloc(r->a, sizeof(Jv));
+	const char *start;
 
 	space(r);
 	if (r->p == r->end)
@@ -532,8 +533,15 @@ read_value(Reader *r)
 		bad(r, "unexpected end");
 		return NULL;
 	}
+	start = r->p;
 	if (*r->p == '{' || *r->p == '[')
-		return read_container(r, v) ? v : NULL;
+	{
+		if (!read_container(r, v))
+			return NULL;
+		v->s = start;
+		v->len = (size_t) (r->p - start);
+		return v;
+	}
 	if (*r->p == '"')
 	{
 		r->p++;
@@ -551,6 +559,8 @@ read_value(Reader *r)
 		{
 			r->p += n;
 			v->type = words[i].type;
+			v->s = start;
+			v->len = n;
 			v->hash = mix(7, v->type);
 			return v;
 		}

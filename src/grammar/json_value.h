@@ -44,7 +44,7 @@ struct Jv
 {
 	JvType		type;
 	uint32_t	n;				/* array, object: how many */
-	const char *s;				/* string: decoded, UTF-8; number: as it is written */
+	const char *s;				/* string: decoded, UTF-8; others: as they are written */
 	size_t		len;
 	const Jv   *child;			/* array, object: the first one */
 	const Jv   *next;

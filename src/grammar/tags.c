@@ -11,14 +11,11 @@
  * this trigger, so the text can't go on as if there had been none.  Likewise for any_text
  * within a tag: it ends at the first place where the tag's end stands.
  */
-#include <cjson/cJSON.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
 #include "grammar/grammar_int.h"
+#include "grammar/json_value.h"
 
-#define MAX_VALUES	200000
 #define MAX_DEPTH	60
 
 typedef struct Tags
@@ -29,7 +26,7 @@ typedef struct Tags
 	Err		   *e;
 } Tags;
 
-static bool format(Tags *t, const cJSON *f, int depth, CfgNode *out);
+static bool format(Tags *t, const Jv *f, int depth, CfgNode *out);
 
 static bool
 invalid(Tags *t, const char *what)
@@ -37,24 +34,65 @@ invalid(Tags *t, const char *what)
 	return err_set(t->e, ERR_INVALID, "invalid structural tag: %s", what);
 }
 
-static const char *
-string(const cJSON *o, const char *key)
+static const Jv *
+string(const Jv *o, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const Jv   *v = jv_get(o, key);
 
-	return cJSON_IsString(v) ? v->valuestring : NULL;
+	return jv_is(v, JV_STR) ? v : NULL;
 }
 
 static bool
-is_true(const cJSON *o, const char *key)
+is(const Jv *v, const char *s)
 {
-	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, key));
+	return v->len == strlen(s) && memcmp(v->s, s, v->len) == 0;
+}
+
+static bool
+starts_with(const Jv *v, const Jv *start)
+{
+	return v->len >= start->len && memcmp(v->s, start->s, start->len) == 0;
+}
+
+/* *to = a switch, off if it is not there. */
+static bool
+flag(Tags *t, const Jv *o, const char *key, bool *to)
+{
+	const Jv   *v = jv_get(o, key);
+
+	*to = jv_is(v, JV_TRUE);
+	if (v == NULL || v->type == JV_TRUE || v->type == JV_FALSE)
+		return true;
+	err_set(t->e, ERR_INVALID, "invalid structural tag: %s must be true or false", key);
+	return false;
+}
+
+/* Has the object no other keys than type and these, with spaces between? */
+static bool
+known(Tags *t, const Jv *o, const char *keys)
+{
+	for (const Jv *m = jv_is(o, JV_OBJ) ? o->child : NULL; m != NULL; m = m->next)
+	{
+		const char *at = keys;
+		bool		found = m->key_len == 4 && memcmp(m->key, "type", 4) == 0;
+
+		while (!found && *at != '\0')
+		{
+			size_t		n = strcspn(at, " ");
+
+			found = n == m->key_len && memcmp(at, m->key, n) == 0;
+			at += n + (at[n] == ' ');
+		}
+		if (!found)
+			return err_set(t->e, ERR_UNSUPPORTED, "structural tag key \"%.*s\" is not supported here", m->key_len < 60 ? (int) m->key_len : 60, m->key);
+	}
+	return true;
 }
 
 static ReNode
-text_re(Tags *t, const char *s)
+text_re(Tags *t, const char *s, size_t n)
 {
-	return re_bytes(t->re, s, strlen(s));
+	return re_bytes(t->re, s, n);
 }
 
 /* Texts that end with mark where one of marks ends for the first time. */
@@ -81,119 +119,129 @@ without(Tags *t, ReNode marks)
 /* ---- parts ---- */
 
 static bool
-sub_spec(Tags *t, GramKind kind, const char *text, CfgNode *out)
+sub_spec(Tags *t, GramKind kind, const Jv *text, CfgNode *out)
 {
-	GramSpec	s = {.kind = kind,.text = text,.len = strlen(text),.opt = *t->o};
+	GramSpec	s = {.kind = kind,.text = text->s,.len = text->len,.opt = *t->o};
 
 	return spec_build(t->c, &s, out, t->e);
 }
 
+/* As it is written: its numbers are exact. */
 static bool
-schema(Tags *t, const cJSON *s, CfgNode *out)
+schema(Tags *t, const Jv *s, CfgNode *out)
 {
-	char	   *text;
-	bool		ok;
-
-	if (s == NULL)
-		return invalid(t, "there is no schema");
-	text = cJSON_PrintUnformatted(s);
-	if (text == NULL)
-		return err_set(t->e, ERR_NOMEM, "out of memory");
-	ok = sub_spec(t, GRAM_JSON_SCHEMA, text, out);
-	cJSON_free(text);
-	return ok;
+	return s != NULL ? sub_spec(t, GRAM_JSON_SCHEMA, s, out) : invalid(t, "there is no schema");
 }
 
 /* One end, or one of several; RE_NONE with *e set if it is malformed. */
 static ReNode
-end_re(Tags *t, const cJSON *tag)
+end_re(Tags *t, const Jv *tag)
 {
-	const cJSON *end = cJSON_GetObjectItemCaseSensitive(tag, "end");
-	const cJSON *x;
+	const Jv   *end = jv_get(tag, "end");
 	ReNode		r = RE_NONE;
+	bool		ok = jv_is(end, JV_ARR);
 
-	if (cJSON_IsString(end))
-		return text_re(t, end->valuestring);
-	cJSON_ArrayForEach(x, end)
-		if (cJSON_IsString(x))
-			r = re_or(t->re, r, text_re(t, x->valuestring));
-	if (r == RE_NONE)
-		invalid(t, "a tag's end must be a string or strings");
-	return r;
+	if (jv_is(end, JV_STR))
+		return text_re(t, end->s, end->len);
+	for (const Jv *x = ok ? end->child : NULL; x != NULL && ok; x = x->next)
+	{
+		ok = x->type == JV_STR;
+		if (ok)
+			r = re_or(t->re, r, text_re(t, x->s, x->len));
+	}
+	if (ok && r != RE_NONE)
+		return r;
+	invalid(t, "a tag's end must be a string or strings");
+	return RE_NONE;
 }
 
 /* A tag but the first `skip` bytes of its beginning. */
 static bool
-tag_rest(Tags *t, const cJSON *tag, size_t skip, int depth, CfgNode *out)
+tag_rest(Tags *t, const Jv *tag, size_t skip, int depth, CfgNode *out)
 {
-	const char *begin = string(tag, "begin");
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(tag, "content");
-	const char *type = string(content, "type");
-	ReNode		end = end_re(t, tag);
+	const Jv   *begin = string(tag, "begin");
+	const Jv   *content = jv_get(tag, "content");
+	const Jv   *type = string(content, "type");
+	ReNode		end;
 	CfgNode		part[3];
 
-	if (end == RE_NONE)
+	if (!known(t, tag, "begin content schema end") || (end = end_re(t, tag)) == RE_NONE)
 		return false;
 	if (begin == NULL)
 		return invalid(t, "a tag's begin must be a string");
-	part[0] = cfg_lexeme(t->c, text_re(t, begin + skip));
+	if (content != NULL && jv_get(tag, "schema") != NULL)
+		return invalid(t, "a tag has a content or a schema");
+	part[0] = cfg_lexeme(t->c, text_re(t, begin->s + skip, begin->len - skip));
 	part[2] = cfg_lexeme(t->c, end);
-	if (type != NULL && strcmp(type, "any_text") == 0 && !re_nullable(t->re, end))
+	if (type != NULL && is(type, "any_text") && !re_nullable(t->re, end))
 	{
+		if (!known(t, content, ""))
+			return false;
 		part[1] = cfg_lexeme(t->c, up_to(t, end, end));
 		part[2] = CFG_EMPTY;
 	}
-	else if (content != NULL ? !format(t, content, depth + 1, &part[1]) :
-			 !schema(t, cJSON_GetObjectItemCaseSensitive(tag, "schema"), &part[1]))
+	else if (content != NULL ? !format(t, content, depth + 1, &part[1]) : !schema(t, jv_get(tag, "schema"), &part[1]))
 		return false;
 	*out = cfg_seqs(t->c, part, 3);
 	return true;
 }
 
 static bool
-triggered(Tags *t, const cJSON *f, const cJSON *tags, int depth, CfgNode *out)
+is_list(const Jv *v)
 {
-	const cJSON *triggers = cJSON_GetObjectItemCaseSensitive(f, "triggers");
-	const cJSON *x;
-	const cJSON *tag;
-	ReNode		marks = RE_NONE;
-	CfgNode		any = CFG_NONE;
-	bool		first = is_true(f, "stop_after_first");
-	bool		one = is_true(f, "at_least_one");
-	CfgNode		rest;
-	CfgNode		tail;
+	return jv_is(v, JV_ARR) && v->n > 0;
+}
 
-	if (!cJSON_IsArray(triggers) || cJSON_GetArraySize(triggers) == 0 || !cJSON_IsArray(tags) || cJSON_GetArraySize(tags) == 0)
+/* Each tag has a trigger that it begins with. */
+static bool
+check_triggers(Tags *t, const Jv *triggers, const Jv *tags)
+{
+	if (!is_list(triggers) || !is_list(tags))
 		return invalid(t, "triggers and tags must be arrays that are not empty");
-	cJSON_ArrayForEach(x, triggers)
-	{
-		if (!cJSON_IsString(x) || x->valuestring[0] == '\0')
+	for (const Jv *x = triggers->child; x != NULL; x = x->next)
+		if (x->type != JV_STR || x->len == 0)
 			return invalid(t, "a trigger must be a string that is not empty");
-		marks = re_or(t->re, marks, text_re(t, x->valuestring));
-	}
-	cJSON_ArrayForEach(tag, tags)
+	for (const Jv *tag = tags->child; tag != NULL; tag = tag->next)
 	{
-		const char *begin = string(tag, "begin");
+		const Jv   *begin = string(tag, "begin");
 		bool		found = false;
 
-		cJSON_ArrayForEach(x, triggers)
-			found = found || (begin != NULL && strncmp(begin, x->valuestring, strlen(x->valuestring)) == 0);
+		for (const Jv *x = triggers->child; x != NULL && begin != NULL; x = x->next)
+			found = found || starts_with(begin, x);
 		if (!found)
 			return invalid(t, "a tag's begin must start with one of the triggers");
 	}
-	cJSON_ArrayForEach(x, triggers)
+	return true;
+}
+
+static bool
+triggered(Tags *t, const Jv *f, const Jv *tags, int depth, CfgNode *out)
+{
+	const Jv   *triggers = jv_get(f, "triggers");
+	ReNode		marks = RE_NONE;
+	CfgNode		any = CFG_NONE;
+	bool		first;
+	bool		one;
+	CfgNode		rest;
+	CfgNode		tail;
+
+	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) || !check_triggers(t, triggers, tags))
+		return false;
+	for (const Jv *x = triggers->child; x != NULL; x = x->next)
+		marks = re_or(t->re, marks, text_re(t, x->s, x->len));
+	for (const Jv *x = triggers->child; x != NULL; x = x->next)
 	{
 		CfgNode		of_trigger = CFG_NONE;
 
-		cJSON_ArrayForEach(tag, tags)
+		for (const Jv *tag = tags->child; tag != NULL; tag = tag->next)
 		{
-			if (strncmp(string(tag, "begin"), x->valuestring, strlen(x->valuestring)) != 0)
+			if (!starts_with(string(tag, "begin"), x))
 				continue;
-			if (!tag_rest(t, tag, strlen(x->valuestring), depth, &rest))
+			if (!tag_rest(t, tag, x->len, depth, &rest))
 				return false;
 			of_trigger = cfg_alt(t->c, of_trigger, rest);
 		}
-		any = cfg_alt(t->c, any, cfg_seq(t->c, cfg_lexeme(t->c, up_to(t, text_re(t, x->valuestring), marks)), of_trigger));
+		any = cfg_alt(t->c, any, cfg_seq(t->c, cfg_lexeme(t->c, up_to(t, text_re(t, x->s, x->len), marks)), of_trigger));
 	}
 	tail = cfg_lexeme(t->c, without(t, marks));
 	if (first)
@@ -204,38 +252,39 @@ triggered(Tags *t, const cJSON *f, const cJSON *tags, int depth, CfgNode *out)
 }
 
 static bool
-separated(Tags *t, const cJSON *f, int depth, CfgNode *out)
+separated(Tags *t, const Jv *f, int depth, CfgNode *out)
 {
-	const cJSON *tags = cJSON_GetObjectItemCaseSensitive(f, "tags");
-	const char *sep = string(f, "separator");
-	const cJSON *tag;
+	const Jv   *tags = jv_get(f, "tags");
+	const Jv   *sep = string(f, "separator");
 	CfgNode		any = CFG_NONE;
-	CfgNode		one;
+	CfgNode		node;
+	bool		first;
+	bool		one;
 
-	if (!cJSON_IsArray(tags) || sep == NULL)
+	if (!jv_is(tags, JV_ARR) || sep == NULL)
 		return invalid(t, "tags_with_separator needs tags and a separator");
-	cJSON_ArrayForEach(tag, tags)
+	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one))
+		return false;
+	for (const Jv *tag = tags->child; tag != NULL; tag = tag->next)
 	{
-		if (!tag_rest(t, tag, 0, depth, &one))
+		if (!tag_rest(t, tag, 0, depth, &node))
 			return false;
-		any = cfg_alt(t->c, any, one);
+		any = cfg_alt(t->c, any, node);
 	}
-	*out = cfg_list(t->c, any, cfg_lexeme(t->c, text_re(t, sep)), is_true(f, "at_least_one"),
-					is_true(f, "stop_after_first") ? 1 : CFG_INF);
+	*out = cfg_list(t->c, any, cfg_lexeme(t->c, text_re(t, sep->s, sep->len)), one, first ? 1 : CFG_INF);
 	return true;
 }
 
 static bool
-elements(Tags *t, const cJSON *f, bool all, int depth, CfgNode *out)
+elements(Tags *t, const Jv *f, bool all, int depth, CfgNode *out)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(f, "elements");
-	const cJSON *x;
+	const Jv   *list = jv_get(f, "elements");
 	CfgNode		one;
 
-	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) == 0)
+	if (!is_list(list))
 		return invalid(t, "elements must be an array that is not empty");
 	*out = all ? CFG_EMPTY : CFG_NONE;
-	cJSON_ArrayForEach(x, list)
+	for (const Jv *x = list->child; x != NULL; x = x->next)
 	{
 		if (!format(t, x, depth + 1, &one))
 			return false;
@@ -244,65 +293,68 @@ elements(Tags *t, const cJSON *f, bool all, int depth, CfgNode *out)
 	return true;
 }
 
+/* Formats that hold others. */
 static bool
-format(Tags *t, const cJSON *f, int depth, CfgNode *out)
+compound(Tags *t, const Jv *f, const Jv *type, int depth, CfgNode *out)
 {
-	const char *type = string(f, "type");
-	const char *s;
+	if (is(type, "sequence"))
+		return known(t, f, "elements") && elements(t, f, true, depth, out);
+	if (is(type, "or"))
+		return known(t, f, "elements") && elements(t, f, false, depth, out);
+	if (is(type, "tag"))
+		return tag_rest(t, f, 0, depth, out);
+	if (is(type, "triggered_tags"))
+		return known(t, f, "triggers tags at_least_one stop_after_first") && triggered(t, f, jv_get(f, "tags"), depth, out);
+	if (is(type, "tags_with_separator"))
+		return known(t, f, "tags separator at_least_one stop_after_first") && separated(t, f, depth, out);
+	return err_set(t->e, ERR_UNSUPPORTED, "structural tag format \"%.*s\" is not supported", type->len < 60 ? (int) type->len : 60, type->s);
+}
+
+static bool
+format(Tags *t, const Jv *f, int depth, CfgNode *out)
+{
+	const Jv   *type = string(f, "type");
+	const Jv   *s;
 
 	if (depth > MAX_DEPTH)
 		return err_set(t->e, ERR_TOO_LONG, "structural tag is more than %d levels deep", MAX_DEPTH);
 	if (type == NULL)
 		return invalid(t, "a format must be an object with a type");
-	if (strcmp(type, "const_string") == 0)
+	if (is(type, "const_string"))
 	{
 		if ((s = string(f, "value")) == NULL)
 			return invalid(t, "const_string needs a value");
-		*out = cfg_lexeme(t->c, text_re(t, s));
-		return true;
+		*out = cfg_lexeme(t->c, text_re(t, s->s, s->len));
+		return known(t, f, "value");
 	}
-	if (strcmp(type, "json_schema") == 0)
-		return schema(t, cJSON_GetObjectItemCaseSensitive(f, "json_schema"), out);
-	if (strcmp(type, "regex") == 0)
-		return (s = string(f, "pattern")) != NULL ? sub_spec(t, GRAM_REGEX, s, out) : invalid(t, "regex needs a pattern");
-	if (strcmp(type, "grammar") == 0)
-		return (s = string(f, "grammar")) != NULL ? sub_spec(t, GRAM_GRAMMAR, s, out) : invalid(t, "grammar needs a grammar");
-	if (strcmp(type, "any_text") == 0)
+	if (is(type, "json_schema"))
+		return known(t, f, "json_schema") && schema(t, jv_get(f, "json_schema"), out);
+	if (is(type, "regex"))
+		return (s = string(f, "pattern")) != NULL ? known(t, f, "pattern") && sub_spec(t, GRAM_REGEX, s, out) : invalid(t, "regex needs a pattern");
+	if (is(type, "grammar"))
+		return (s = string(f, "grammar")) != NULL ? known(t, f, "grammar") && sub_spec(t, GRAM_GRAMMAR, s, out) : invalid(t, "grammar needs a grammar");
+	if (is(type, "any_text"))
 	{
 		*out = cfg_lexeme(t->c, re_any_text(t->re, RE_RAW));
-		return true;
+		return known(t, f, "");
 	}
-	if (strcmp(type, "sequence") == 0)
-		return elements(t, f, true, depth, out);
-	if (strcmp(type, "or") == 0)
-		return elements(t, f, false, depth, out);
-	if (strcmp(type, "tag") == 0)
-		return tag_rest(t, f, 0, depth, out);
-	if (strcmp(type, "triggered_tags") == 0)
-		return triggered(t, f, cJSON_GetObjectItemCaseSensitive(f, "tags"), depth, out);
-	if (strcmp(type, "tags_with_separator") == 0)
-		return separated(t, f, depth, out);
-	return err_set(t->e, ERR_UNSUPPORTED, "structural tag format \"%.60s\" is not supported", type);
+	return compound(t, f, type, depth, out);
 }
 
 bool
 tags_build(Cfg *c, const char *text, size_t n, const GramOptions *o, CfgNode *out, Err *e)
 {
 	Tags		t = {c, cfg_re(c), o, e};
-	cJSON	   *root;
-	const cJSON *f;
-	bool		ok;
+	Arena	   *a = arena_new();
+	const Jv   *root = jv_read(a, text, n, e);
+	bool		ok = root != NULL;
 
-	if (json_values(text, n, MAX_VALUES) > MAX_VALUES)
-		return err_set(e, ERR_TOO_LONG, "structural tag has more than %d values", MAX_VALUES);
-	root = cJSON_ParseWithLength(text, n);
-	f = cJSON_GetObjectItemCaseSensitive(root, "format");
-	if (!cJSON_IsObject(root))
+	if (ok && root->type != JV_OBJ)
 		ok = invalid(&t, "it must be a JSON object");
-	else if (f != NULL)
-		ok = format(&t, f, 0, out);
-	else
-		ok = triggered(&t, root, cJSON_GetObjectItemCaseSensitive(root, "structures"), 0, out);
-	cJSON_Delete(root);
+	else if (ok && jv_get(root, "format") != NULL)
+		ok = known(&t, root, "format") && format(&t, jv_get(root, "format"), 0, out);
+	else if (ok)
+		ok = known(&t, root, "structures triggers") && triggered(&t, root, jv_get(root, "structures"), 0, out);
+	arena_free(a);
 	return ok;
 }

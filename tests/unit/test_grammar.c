@@ -49,7 +49,9 @@ static const Case cases[] = {
 	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"triggered_tags\", \"triggers\": [\"<\"], \"at_least_one\": true, \"stop_after_first\": true, \"tags\": [{\"begin\": \"<a>\", "
 		"\"content\": {\"type\": \"const_string\", \"value\": \"1\"}, \"end\": \"</a>\"}]}}", {"<a>1</a>", "hm <a>1</a>"}, {"", "hm", "<a>1</a>x"}},
 	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tags_with_separator\", \"separator\": \", \", \"tags\": [{\"begin\": \"(\", \"content\": {\"type\": \"regex\", \"pattern\": \"a\"}, \"end\": \")\"}]}}",
-		{"", "(a)", "(a), (a)"}, {"(a),", "(a)(a)"}}
+		{"", "(a)", "(a), (a)"}, {"(a),", "(a)(a)"}},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"json_schema\", \"json_schema\": {\"type\": \"integer\", \"minimum\": 9007199254740993, \"maximum\": 9007199254740994}}}",
+		{"9007199254740993", "9007199254740994"}, {"9007199254740992", "9007199254740995"}}
 };
 
 static bool
@@ -129,6 +131,10 @@ refused(void)
 		{GRAM_GRAMMAR, "start: b", ERR_INVALID, "\"b\""}, {GRAM_GRAMMAR, "start: \"a\" ; x", ERR_INVALID, "unexpected"}, {GRAM_GRAMMAR, "%import python.X\nstart: X", ERR_UNSUPPORTED, "%import"},
 		{GRAM_GRAMMAR, "%import common.NOPE\nstart: NOPE", ERR_UNSUPPORTED, "NOPE"}, {GRAM_GRAMMAR, "%declare X\nstart: X", ERR_UNSUPPORTED, "%declare is"}, {GRAM_GRAMMAR, "%llguidance {}\nstart: \"a\"", ERR_UNSUPPORTED, "%llguidance is"}, {GRAM_GRAMMAR, "start{x}: x", ERR_UNSUPPORTED, "templates"},
 		{GRAM_GRAMMAR, "start: /a(?!b)/", ERR_UNSUPPORTED, "look-ahead"}, {GRAM_GRAMMAR, "start: /a/x", ERR_UNSUPPORTED, "flag x"}, {GRAM_GRAMMAR, "start: \"a\"~3..2", ERR_INVALID, "order"},
+		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\", \"excludes\": [\"x\"]}}", ERR_UNSUPPORTED, "excludes"},
+		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"triggered_tags\", \"triggers\": [\"<\"], \"at_least_one\": 1, \"tags\": [{\"begin\": \"<\", \"content\": {\"type\": \"any_text\"}, \"end\": \">\"}]}}",
+			ERR_INVALID, "at_least_one"},
+		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\"}, \"triggers\": [\"<\"]}", ERR_UNSUPPORTED, "triggers"},
 		{GRAM_STRUCTURAL_TAG, "[]", ERR_INVALID, "object"}, {GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"nope\"}}", ERR_UNSUPPORTED, "nope"},
 		{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\"], \"structures\": [{\"begin\": \"x\", \"schema\": {}, \"end\": \"\"}]}", ERR_INVALID, "triggers"}
 	};
