@@ -164,6 +164,8 @@ typedef struct Prepare
 	const JinTemplate *t;
 	ChatFormat	format;			/* STRING or OPENAI */
 	bool		keep_strings;	/* OPENAI, but a string may stay one */
+	bool		text_arguments; /* of tool calls: a text, not the object that it holds */
+	bool		parsed;			/* there were such texts */
 	JStr	   *final;			/* continue_final_message: the text to be continued */
 } Prepare;
 
@@ -267,9 +269,21 @@ with_entry(Jin *j, const JDict *d, const char *key, JVal v)
 	return (JVal) {.t = JT_DICT,.d = r};
 }
 
+/* What a call's arguments, a text or none, are for the template. */
+static JVal
+normal_arguments(Jin *j, Prepare *p, const JVal *a)
+{
+	bool		empty = a->t == JT_NONE || jin_strip(j, a->s, NULL, 3)->n == 0;
+
+	p->parsed = true;
+	if (p->text_arguments)
+		return empty ? jin_sval(jin_str(j, "{}", 2, false)) : *a;
+	return empty ? (JVal) {.t = JT_DICT,.d = jin_dict(j)} : jin_json_read(j, a->s->s, a->s->n, true);
+}
+
 /* Tool calls with their arguments as objects. */
 static JVal
-normal_calls(Jin *j, size_t i, JVal calls)
+normal_calls(Jin *j, Prepare *p, size_t i, JVal calls)
 {
 	JList	   *l = jin_list(j, 0);
 
@@ -280,18 +294,11 @@ normal_calls(Jin *j, size_t i, JVal calls)
 		JVal		call = calls.l->v[k];
 		const JVal *f = call.t == JT_DICT ? jin_dict_cget(j, call.d, "function") : NULL;
 		const JVal *a = f != NULL && f->t == JT_DICT ? jin_dict_cget(j, f->d, "arguments") : NULL;
-		JVal		object;
 
 		if (call.t != JT_DICT)
 			bad_message(j, i, "has a tool call that is not an object");
 		if (a != NULL && (a->t == JT_STR || a->t == JT_NONE))
-		{
-			if (a->t == JT_NONE || jin_strip(j, a->s, NULL, 3)->n == 0)
-				object = (JVal) {.t = JT_DICT,.d = jin_dict(j)};
-			else
-				object = jin_json_read(j, a->s->s, a->s->n, true);
-			call = with_entry(j, call.d, "function", with_entry(j, f->d, "arguments", object));
-		}
+			call = with_entry(j, call.d, "function", with_entry(j, f->d, "arguments", normal_arguments(j, p, a)));
 		jin_list_add(j, l, call);
 	}
 	return jin_lval(l, JT_LIST);
@@ -329,7 +336,7 @@ name_reasoning(Jin *j, JDict *d)
 }
 
 static JVal
-normal_message(Jin *j, const Prepare *p, size_t i, JVal m)
+normal_message(Jin *j, Prepare *p, size_t i, JVal m)
 {
 	JDict	   *d = jin_dict(j);
 	const JVal *role;
@@ -349,7 +356,7 @@ normal_message(Jin *j, const Prepare *p, size_t i, JVal m)
 		else if (jin_str_is(key, "content"))
 			v = normal_content(j, p, i, v);
 		else if (jin_str_is(key, "tool_calls"))
-			v = normal_calls(j, i, v);
+			v = normal_calls(j, p, i, v);
 		jin_dict_put(j, d, m.d->e[k].k, v);
 	}
 	name_reasoning(j, d);
@@ -561,13 +568,30 @@ choose_format(Prepare *p, const ChatModel *own)
 	p->keep_strings = uses.string_test;
 }
 
+/* *rendered: the messages are right, whatever comes of them. */
+static bool
+render(Prepare *p, Buf *out, Buf *marks, bool *rendered, Err *e)
+{
+	Jin		   *j = jin_new(NULL);
+	size_t		from = out->len;
+	bool		ok;
+
+	*rendered = jin_guard(j, prepare, p, e);
+	ok = *rendered && jin_render(j, p->t, out, marks, e);
+	if (ok && p->r->continue_final_message)
+		ok = cut_final(p, out, marks, from, e);
+	jin_end(j);
+	return ok;
+}
+
 bool
 chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r, Buf *out, Buf *marks, Err *e)
 {
 	JinTemplate *compiled = NULL;
 	Prepare		p = {.r = r,.model = model};
-	Jin		   *j;
 	size_t		from = out->len;
+	size_t		marks_from = marks->len;
+	bool		rendered;
 	bool		ok;
 
 	if (r->add_generation_prompt && r->continue_final_message)
@@ -576,11 +600,17 @@ chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r, 
 	if (p.t == NULL)
 		return false;
 	choose_format(&p, own);
-	j = jin_new(NULL);
-	ok = jin_guard(j, prepare, &p, e) && jin_render(j, p.t, out, marks, e);
-	if (ok && r->continue_final_message)
-		ok = cut_final(&p, out, marks, from, e);
-	jin_end(j);
+	ok = render(&p, out, marks, &rendered, e);
+	if (!ok && rendered && p.parsed)
+	{
+		/* some templates (DeepSeek's) put texts together, and can't with objects */
+		Err			again;
+
+		out->len = from;
+		marks->len = marks_from;
+		p.text_arguments = true;
+		ok = render(&p, out, marks, &rendered, &again);
+	}
 	jin_free(compiled);
 	return ok;
 }

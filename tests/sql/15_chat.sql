@@ -15,6 +15,10 @@ SELECT llm_render_chat('[]', '[{"type":"function","function":{"name":"f","parame
 -- normalized messages: arguments as objects, parts as text, reasoning's names
 SELECT llm_render_chat('[{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"q\": [1, 2.50]}"}},{"function":{"name":"g","arguments":""}}]}]',
        chat_template => '{% for c in messages[0].tool_calls %}{{ c.function.arguments|tojson }}{{ c.function.arguments.q }};{% endfor %}{{ messages[0].content }}');
+-- a template that puts texts together gets arguments as a text; one that fails either way says why it failed with objects
+SELECT llm_render_chat('[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"q\":  1}"}},{"function":{"name":"g","arguments":""}}]}]', chat_template => '{% for c in messages[0].tool_calls %}{{ c.function.name + ":" + c.function.arguments }};{% endfor %}');
+SELECT llm_render_chat('[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]', chat_template => '{{ 1 + messages[0].tool_calls[0].function.arguments }}');
+SELECT llm_render_chat('[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{"}}]}]', chat_template => '{{ messages[0].tool_calls[0].function.arguments }}');
 SELECT llm_render_chat('[{"role":"user","content":["a",{"type":"text","text":"b"},{"type":"refusal","refusal":"c"}]}]', chat_template => '{{ messages[0].content }}'),
        llm_render_chat('[{"role":"user","content":"a"}]', chat_template => '{% for m in messages %}{% for p in m.content %}{{ p.type }}={{ p.text }}{% endfor %}{% endfor %}'),
        llm_render_chat('[{"role":"assistant","content":"x","reasoning":"r"}]', chat_template => '{{ messages[0].reasoning_content }}{{ messages[0].thinking }}');
