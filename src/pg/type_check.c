@@ -348,6 +348,7 @@ constant_json(const TypeShape *s, bool among, Oid type, Datum value)
 {
 	StringInfoData out;
 	char	   *number;
+	char	   *text;
 
 	switch (s->kind)
 	{
@@ -362,7 +363,8 @@ constant_json(const TypeShape *s, bool among, Oid type, Datum value)
 				return NULL;
 			return number;
 		case TYPE_STRING:
-			if (s->string->pattern != NULL || s->base == BPCHAROID || (type != TEXTOID && type != VARCHAROID && type != NAMEOID))
+			if (s->string->pattern != NULL || (s->base == BPCHAROID) != (type == BPCHAROID) ||
+				(type != BPCHAROID && type != TEXTOID && type != VARCHAROID && type != NAMEOID))
 				return NULL;
 			break;
 		case TYPE_ENUM:
@@ -373,20 +375,26 @@ constant_json(const TypeShape *s, bool among, Oid type, Datum value)
 			return NULL;
 	}
 	initStringInfo(&out);
-	type_put_string(&out, number_text(type, value));
+	text = number_text(type, value);
+	if (type == BPCHAROID)
+		text[bpchartruelen(text, (int) strlen(text))] = '\0';
+	type_put_string(&out, text);
 	return out.data;
 }
 
-/* Is all that differs in JSON different for an operator, too?  Not what its collation finds equal. */
+/*
+ * Is all that differs in JSON different for an operator, too?  Not what its collation finds equal, nor
+ * char(n) with blanks behind it.
+ */
 static bool
-tells_apart(Oid collation)
+tells_apart(const TypeShape *s, Oid collation)
 {
-	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
+	return s->base != BPCHAROID && (!OidIsValid(collation) || get_collation_isdeterministic(collation));
 }
 
 /* values: JSON, in brackets none */
 static bool
-put_enum(List **to, bool among, const char *values, Oid collation)
+put_enum(const TypeShape *s, List **to, bool among, const char *values, Oid collation)
 {
 	if (among)
 	{
@@ -397,7 +405,7 @@ put_enum(List **to, bool among, const char *values, Oid collation)
 		add(to, "minLength", "1");
 	else
 		add(to, "not", psprintf("{\"enum\": [%s]}", values));
-	return tells_apart(collation);
+	return tells_apart(s, collation);
 }
 
 static bool
@@ -405,7 +413,7 @@ read_equal(const TypeShape *s, List **to, Compare cmp, const Const *c, Oid colla
 {
 	char	   *value = constant_json(s, cmp == CMP_EQ, c->consttype, c->constvalue);
 
-	return value != NULL && put_enum(to, cmp == CMP_EQ, value, collation);
+	return value != NULL && put_enum(s, to, cmp == CMP_EQ, value, collation);
 }
 
 /* VALUE = ANY (array), VALUE <> ALL (array) */
@@ -437,10 +445,21 @@ read_array(const TypeShape *s, List **to, ScalarArrayOpExpr *e)
 			return false;
 		appendStringInfo(&list, "%s%s", i > 0 ? ", " : "", value);
 	}
-	return n > 0 && put_enum(to, e->useOr, list.data, e->inputcollid);
+	return n > 0 && put_enum(s, to, e->useOr, list.data, e->inputcollid);
 }
 
 /* ---- strings and arrays ---- */
+
+/* Might a text that matches not match with blanks behind it? */
+static bool
+looks_at_end(Compare cmp, const char *pattern)
+{
+	size_t		n = strlen(pattern);
+
+	if (cmp == CMP_LIKE)
+		return n == 0 || pattern[n - 1] != '%' || (n > 1 && pattern[n - 2] == '\\');
+	return strchr(pattern, '$') != NULL;
+}
 
 static bool
 read_pattern(const TypeShape *s, List **to, Compare cmp, const Const *c)
@@ -449,7 +468,7 @@ read_pattern(const TypeShape *s, List **to, Compare cmp, const Const *c)
 	StringInfoData json;
 	char	   *from;
 
-	if (s->kind != TYPE_STRING || s->string->pattern != NULL || s->base == BPCHAROID || c->consttype != TEXTOID)
+	if (s->kind != TYPE_STRING || s->string->pattern != NULL || c->consttype != TEXTOID)
 		return false;
 	from = TextDatumGetCString(c->constvalue);
 	initStringInfo(&pattern);
@@ -458,6 +477,9 @@ read_pattern(const TypeShape *s, List **to, Compare cmp, const Const *c)
 	initStringInfo(&json);
 	type_put_string(&json, pattern.data);
 	add(to, "pattern", json.data);
+	/* what char(n) is padded with is matched, too, so where that matters it must be there */
+	if (s->base == BPCHAROID && s->max_length > 0 && looks_at_end(cmp, from))
+		add(to, "minLength", psprintf("%d", s->max_length));
 	return true;
 }
 

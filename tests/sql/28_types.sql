@@ -226,6 +226,16 @@ BEGIN
 END $$;
 CREATE DOMAIN never AS date CHECK (VALUE < '0001-01-01');
 SELECT llm_type_schema('never') -> '$comment' AS comment;
+-- char(n) is compared without the blanks behind it and matched with them
+CREATE DOMAIN flag AS char(1) CHECK (VALUE IN ('Y', 'N'));
+CREATE DOMAIN country AS char(2) CHECK (VALUE ~ '^[A-Z]{2}$' AND VALUE <> 'XX');
+CREATE DOMAIN padded AS char(4) CHECK (VALUE ~ '^[a-z]{2,3} *$' OR VALUE = 'Q');
+CREATE DOMAIN begins AS bpchar CHECK (VALUE LIKE 'a%');
+CREATE DOMAIN opens AS char(4) CHECK (VALUE ~ '^a' AND VALUE LIKE '%b%');
+SELECT d AS domain, llm_type_schema(d::regtype) FROM unnest(ARRAY['flag', 'country', 'padded', 'begins', 'opens']) d;
+SELECT d AS domain, j, (value_of(d, j)).error FROM unnest(ARRAY['flag', 'country', 'padded', 'begins', 'opens']) d,
+    unnest(ARRAY['"Y"', '"Y "', '"XX"', '"DE"', '"D"', '"ab"', '"ab  "', '"abc "', '"abcd"', '"Q"', '"Q   "', '"a"', '"a "', '""', '" "']) j
+WHERE llm_grammar_accepts(llm_type_schema(d::regtype), j) ORDER BY d, j COLLATE "C";
 -- characters that are themselves in brackets here, and operators there
 CREATE DOMAIN classes AS text CHECK (VALUE ~ '^[a&&b~~c][!-&&][\&\&]$');
 SELECT llm_type_schema('classes') -> 'allOf' AS pattern, llm_grammar_accepts(llm_type_schema('classes'), '"b&&"') AS yes, llm_grammar_accepts(llm_type_schema('classes'), '"d&&"') AS no;

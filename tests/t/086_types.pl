@@ -1,5 +1,5 @@
 # Answers of SQL types: two models with random weights and vocabularies of
-# their own write 44 values of each of 60 types at temperature 1.5.
+# their own write 44 values of each of 62 types at temperature 1.5.
 #
 # - every whole answer (finish_reason stop) is cast without an error, in the real engine;
 # - PostgreSQL's json_populate_record casts it, too, and to the same value;
@@ -57,6 +57,8 @@ $node->safe_psql('postgres', qq{
 	CREATE TABLE item (name varchar(8) NOT NULL, price numeric(6, 2), twice numeric GENERATED ALWAYS AS (price * 2) STORED, bits bit(5));
 	CREATE DOMAIN or_null AS int CHECK (VALUE IS NULL OR VALUE BETWEEN 3 AND 40);
 	CREATE DOMAIN born AS date CHECK (VALUE > '1899-12-31' AND VALUE <= '2026-11-20');
+	CREATE DOMAIN flag AS char(1) CHECK (VALUE IN ('Y', 'N'));
+	CREATE DOMAIN country AS char(2) CHECK (VALUE ~ '^[A-Z]{2}\$');
 	CREATE DOMAIN row_ AS flat;
 	CREATE DOMAIN codes AS code[] CHECK (array_length(VALUE, 1) <= 2);
 	CREATE DOMAIN small AS numeric(3, 5);
@@ -71,7 +73,7 @@ $node->safe_psql('postgres', qq{
 		'text', 'name', '"char"', 'date', 'time', 'timetz', 'timestamp', 'timestamptz', 'interval', 'uuid', 'bytea', 'inet', 'cidr', 'macaddr',
 		'macaddr8', 'bit varying', 'pg_lsn', 'json', 'jsonb', 'int[]', 'date[]', 'mood', 'mood[]', 'pos', 'tenths', 'below', 'level', 'either', 'code', 'seven',
 		'words', 'few', 'calm', 'int4range', 'daterange', 'numrange', 'tstzrange', 'flat', 'deep', 'item', 'or_null',
-		'row_', 'row_[]', 'codes', 'small', 'hundreds', 'had', 'cut', 'int8range', 'tsrange', 'born', 'born[]']) typ;
+		'row_', 'row_[]', 'codes', 'small', 'hundreds', 'had', 'cut', 'int8range', 'tsrange', 'born', 'born[]', 'flag', 'country']) typ;
 	CREATE FUNCTION error_of(typ text, instance text) RETURNS text LANGUAGE plpgsql AS \$\$
 	BEGIN
 		EXECUTE format('SELECT vllm.from_json(\$1, NULL::%s)', typ) USING instance::json;
@@ -91,7 +93,7 @@ $node->safe_psql('postgres', qq{
 	END \$\$});
 
 my $types = $node->safe_psql('postgres', 'SELECT count(*) FROM types');
-cmp_ok($types, '>=', 60, "$types types");
+cmp_ok($types, '>=', 62, "$types types");
 
 # ---- whole answers, whatever the model writes ----
 
