@@ -9,7 +9,7 @@
 #include "http/route.h"
 
 /* an answer begins; route NULL: no such path */
-void		count_answer(const Route *route, int status);
+void		count_answer(const Route *route, const char *method, int status);
 /* Prometheus text */
 void		count_text(Buf *b);
 

@@ -34,7 +34,7 @@
 
 #define EXIT_SETTINGS	2		/* bgworker/door.c */
 #define MAX_DAEMONS		8		/* addresses */
-#define CLIENTS			1024	/* connections of each address; more wait to be accepted */
+#define CLIENTS			1024	/* connections of each address; more are closed at once */
 #define HEADER_MAX		(32 * 1024) /* bytes of a request's line and headers */
 #define STACK_SIZE		(512 * 1024)
 #define BACKLOG			511

@@ -105,7 +105,7 @@ serve_response(Request *q, int status, const char *type, struct MHD_Response *r)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
 	add_cors(q, r);
 	q->answered = true;
-	count_answer(q->route, status);
+	count_answer(q->route, q->method, status);
 	ok = MHD_queue_response(q->http, (unsigned) status, r);
 	MHD_destroy_response(r);
 	return ok;
@@ -379,13 +379,14 @@ begin(Request *q, const char *method)
 }
 
 static Request *
-new_request(struct MHD_Connection *http, const char *url)
+new_request(struct MHD_Connection *http, const char *url, const char *method)
 {
 	Request    *q = mem_zalloc(sizeof(Request));
 
 	q->http = http;
 	q->client = MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	q->path = mem_strdup(url);
+	q->method = mem_strdup(method);
 	q->route = route_find(url);
 	q->dialect = q->route != NULL ? q->route->dialect : OPENAI;
 	serve_count(1);
@@ -421,7 +422,7 @@ serve(void *cls, struct MHD_Connection *http, const char *url, const char *metho
 	(void) version;
 	if (q == NULL)
 	{
-		*ctx = q = new_request(http, url);
+		*ctx = q = new_request(http, url, method);
 		return begin(q, method);
 	}
 	if (*upload_size > 0)
@@ -462,6 +463,7 @@ serve_completed(void *cls, struct MHD_Connection *http, void **ctx, enum MHD_Req
 		atomic_fetch_sub(&load, 1);
 	buf_free(&q->body);
 	mem_free(q->path);
+	mem_free(q->method);
 	mem_free(q->role);
 	mem_free(q);
 	*ctx = NULL;

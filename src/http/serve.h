@@ -19,6 +19,7 @@ typedef struct Request
 	struct MHD_Connection *http;
 	int			client;			/* its socket */
 	const Route *route;			/* NULL: none */
+	char	   *method;			/* owned */
 	Dialect		dialect;
 	char	   *path;			/* owned */
 	char	   *role;			/* of the key; owned, NULL: no key was needed */

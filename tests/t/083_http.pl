@@ -290,7 +290,7 @@ SKIP:
 
 	my @streams = map { $open->('/v1/completions', '{"stream": true, "prompt": "@slow:50 ' . 'w ' x 400 . '"}') } 1 .. 2;
 	scalar <$_> for @streams;
-	is($http->get("$base/load")->{content}, '{"server_load":2}', '/load counts requests');
+	ok(until_true(sub { $http->get("$base/load")->{content} eq '{"server_load":2}' }, 10), '/load counts requests');
 	like($http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content}, qr/^http_requests_in_progress 2$/m, 'likewise /metrics');
 	my $text = sub { $http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content} };
 	my $generated = sub { ($text->() =~ /^vllm:generation_tokens_total\{[^}]*model_name="tickets-2m"\} (\d+)$/m)[0] };
@@ -301,6 +301,7 @@ SKIP:
 
 	$node->safe_psql('door', q{SELECT llm_create_model(E'a "quoted" \\\\ name', '/fake/quoted'); SELECT llm_generate('x', model => E'a "quoted" \\\\ name')});
 	my $metrics = $text->();
+	like($metrics, qr/^http_requests_total\{handler="\/health",method="GET",status="2xx"\} \d+$/m, 'answers are counted');
 	is(bad_metrics($metrics), '', 'metrics are as Prometheus has them');
 	like($metrics, qr/^vllm:request_success_total\{engine="0",model_name="a \\"quoted\\" \\\\ name",finished_reason="stop"\} 1$/m, 'names are escaped');
 	is(($metrics =~ /^vllm:iteration_tokens_total_count\{engine="0",model_name="a [^}]*\} (\d+)$/m)[0], 1, 'steps are counted by their tokens');
@@ -309,7 +310,7 @@ SKIP:
 
 	$node->safe_psql('postgres', q{ALTER ROLE vllm_http CONNECTION LIMIT 2; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vllm_http'});
 	ok(until_sql($node, q{SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'vllm_http'}), 'the server has room for two connections');
-	my @many = map { $open->('/v1/completions', '{"prompt": "@delay:50 x"}') } 1 .. 3;
+	my @many = map { $open->('/v1/completions', '{"prompt": "@delay:10 x"}') } 1 .. 3;
 	is(join(' ', map { (<$_> =~ / (\d+) /)[0] } @many), '200 200 200', 'who gets none waits for one of those that there are');
 	$node->safe_psql('postgres', 'ALTER ROLE vllm_http CONNECTION LIMIT -1');
 
