@@ -7,6 +7,7 @@ Needs the packages jsonschema (with its formats), regex and lark.  Instances mus
 jsonschema, texts of expressions must match regex (whose \\w is Unicode's, re's has no marks), those of Lark grammars must be parsed by
 lark, those of EBNF by lark after a translation.  Prints what isn't, and counts; fails if there is any.
 """
+import decimal
 import json
 import re
 import subprocess
@@ -21,10 +22,11 @@ PROGRAM = "build/engine/tests/unit/test_gram_walk"
 
 def check_json(schema, text, memo):
     if schema not in memo:
-        s = json.loads(schema)
+        # doubles would round: 1226.679 is a multiple of 0.9973
+        s = json.loads(schema, parse_float=decimal.Decimal)
         cls = jsonschema.validators.validator_for(s, default=jsonschema.Draft202012Validator)
         memo[schema] = cls(s, format_checker=cls.FORMAT_CHECKER)
-    error = jsonschema.exceptions.best_match(memo[schema].iter_errors(json.loads(text)))
+    error = jsonschema.exceptions.best_match(memo[schema].iter_errors(json.loads(text, parse_float=decimal.Decimal)))
     if error is not None:
         raise ValueError(error.message[:200])
 
