@@ -985,8 +985,8 @@ BEGIN ATOMIC
         'token_logprobs', coalesce(json_agg(t.logprob ORDER BY t.pos), '[]'),
         'top_logprobs', coalesce(json_agg(t.top ORDER BY t.pos), '[]'),
         'text_offset', coalesce(json_agg(t.at ORDER BY t.pos), '[]')) END
-    FROM (SELECT e.pos, max(e.token) FILTER (WHERE e.chosen) AS token, max(e.logprob) FILTER (WHERE e.chosen) AS logprob,
-              json_object_agg(e.token, e.logprob ORDER BY e.rank) AS top,
+    FROM (SELECT e.pos, max(e.token) FILTER (WHERE e.chosen) AS token, greatest(max(e.logprob) FILTER (WHERE e.chosen), -9999::real) AS logprob,
+              json_object_agg(e.token, greatest(e.logprob, -9999::real) ORDER BY e.rank) AS top,
               coalesce(sum(length(max(e.token) FILTER (WHERE e.chosen)))
                        OVER (ORDER BY e.pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS at
           FROM unnest(entries) AS e

@@ -144,13 +144,15 @@ static void
 first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *mask, int32_t *ids)
 {
 	size_t		width = (size_t) core_info(c)->vocab_size;
-	NoteRow    *notes;
+	bool		processed = c->opt.tell_processed && core_wants_logprobs(g->stem);
+	NoteRow    *notes = mem_alloc((size_t) g->n * sizeof(NoteRow));
 	Err			err;
 
 	for (int i = 0; i < g->n; i++)
 		answer(c, g, i);
 	ids[0] = id;
-	for (int at = 1; at < g->n; at += FORK_ROWS)
+	/* what the first one was drawn from was not kept: it is drawn again */
+	for (int at = processed ? 0 : 1; at < g->n; at += FORK_ROWS)
 	{
 		int			n = g->n - at < FORK_ROWS ? g->n - at : FORK_ROWS;
 
@@ -164,15 +166,21 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 				x[k] = x[k] > -INFINITY ? x[k] : 0;
 			c->fork_rows[i] = core_smp_row(g->answers[at + i]);
 			c->fork_rows[i].mask = mask;
+			if (processed)
+				c->fork_rows[i].processed = c->fork_processed + (size_t) i * width;
 		}
 		smp_run(c->sampler, c->fork_rows, n, c->fork_logits);
 		for (int i = 0; i < n; i++)
+		{
 			ids[at + i] = core_next_id(g->answers[at + i], c->fork_rows[i].id);
+			notes[at + i] = (NoteRow) {g->answers[at + i], ids[at + i], processed ? c->fork_rows[i].processed : raw};
+		}
+		if (processed)
+			core_note_tokens(c, notes + at, n);
 	}
-	notes = mem_alloc((size_t) g->n * sizeof(NoteRow));
-	for (int i = 0; i < g->n; i++)
-		notes[i] = (NoteRow) {g->answers[i], ids[i], raw};
-	core_note_tokens(c, notes, g->n);
+	notes[0] = (NoteRow) {g->answers[0], ids[0], raw};
+	if (!processed)
+		core_note_tokens(c, notes, g->n);
 	/* core_normalize() has seen to it that there is room for those of one token each */
 	for (int i = 0; i < g->n; i++)
 		(void) core_may_gather(c, g->answers[i], &err);

@@ -198,7 +198,8 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.plugins = plugins_loaded(),
 			.priorities = strcmp(s->scheduling_policy, "priority") == 0,
 			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,
-			.raw_logits = strcmp(s->logprobs_mode, "raw_logits") == 0,
+			.tell_logits = strstr(s->logprobs_mode, "_logits") != NULL,
+			.tell_processed = strncmp(s->logprobs_mode, "processed_", 10) == 0,
 			.overlap = true
 	};
 	if (mi->both_ways)

@@ -182,8 +182,9 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 		if (r->off == OFF(prefix_cache_isolation) && strcmp(value, "none") != 0 && strcmp(value, "role") != 0 &&
 			strcmp(value, "database") != 0)
 			return err_set(e, ERR_INVALID, "setting \"prefix_cache_isolation\" must be none, role or database, got \"%.64s\"", value);
-		if (r->off == OFF(logprobs_mode) && strcmp(value, "raw_logprobs") != 0 && strcmp(value, "raw_logits") != 0)
-			return err_set(e, ERR_INVALID, "setting \"logprobs_mode\" must be raw_logprobs or raw_logits, got \"%.64s\"", value);
+		if (r->off == OFF(logprobs_mode) && strcmp(value, "raw_logprobs") != 0 && strcmp(value, "raw_logits") != 0 &&
+			strcmp(value, "processed_logprobs") != 0 && strcmp(value, "processed_logits") != 0)
+			return err_set(e, ERR_INVALID, "setting \"logprobs_mode\" must be raw_logprobs, raw_logits, processed_logprobs or processed_logits, got \"%.64s\"", value);
 		if (r->off == OFF(repack_cache) && value[0] != '\0' && value[0] != '/')
 			return err_set(e, ERR_INVALID, "setting \"repack_cache\" must be an absolute path, got \"%.64s\"", value);
 	}

@@ -31,7 +31,7 @@ typedef struct Settings
 	bool		enable_prefix_caching;	/* requests that begin alike share what is computed */
 	char		prefix_cache_isolation[12]; /* among whom: none, role, database */
 	int			max_logprobs;	/* most that a request may ask for; -1 = no limit */
-	char		logprobs_mode[20];	/* raw_logprobs, raw_logits */
+	char		logprobs_mode[20];	/* raw_logprobs, raw_logits, processed_ of both */
 	int			fake_step_ms;	/* --fake: duration of a step */
 	int			fake_batch;		/* --fake: requests finished per step */
 } Settings;

@@ -197,7 +197,8 @@ typedef struct CoreOptions
 	int			max_logprobs;	/* most that a request may ask for; LOGPROBS_ALL: no limit; 0 = LOGPROBS_MAX,
 								 * LOGPROBS_ZERO = 0 */
 	int64_t		max_entries;	/* log-probabilities that a request may gather; 0 = LOGPROB_MAX_ENTRIES */
-	bool		raw_logits;		/* they are told instead of log-probabilities */
+	bool		tell_logits;	/* they are told instead of log-probabilities */
+	bool		tell_processed; /* ... of an answer's tokens, and either behind all stages of sampling */
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */
 	bool		prefix_caching; /* requests that begin alike share what has been computed */
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */

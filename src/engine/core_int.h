@@ -420,6 +420,9 @@ struct SmpRow
 	TokenCounts **counts;		/* likewise */
 	const uint32_t *mask;		/* a grammar's: bit id % 32 of word id / 32 says that id may come; NULL = all may */
 	PluginSeat *seat;			/* needed where params->plugins are */
+	float	   *processed;		/* [width] result: the logits that the token is drawn from, behind all stages,
+								 * -INFINITY where it can't be; NULL = not wanted */
+	float		shift;			/* the sampler's: what is missing of processed */
 	int32_t		id;				/* result, or SMP_* */
 };
 

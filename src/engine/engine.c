@@ -265,7 +265,7 @@ core_submit(Core *c, ReqSpec *spec)
 	r->n_prompt = (int) r->tokens.len;
 	r->plan_at = -1;
 	r->slot = -1;
-	r->params.out.logits = c->opt.raw_logits;
+	r->params.out.logits = c->opt.tell_logits;
 	r->priority = r->params.priority;
 	r->watched = spec->stream;
 	r->urgent = spec->stream || r->params.n_stop > 0;
@@ -629,6 +629,13 @@ wants_raw(const Req *r)
 	return core_wants_logprobs(r) || r->group != NULL;
 }
 
+/* ... or as the token was drawn from it?  The first tokens of several answers are answers.c's. */
+static bool
+tells_processed(const Core *c, const Req *r)
+{
+	return c->opt.tell_processed && core_wants_logprobs(r) && (r->group == NULL || (r->group->beam == NULL && r != r->group->stem));
+}
+
 /* A copy of a row, before the sampler writes over it; of what a grammar forbids nothing is left in it. */
 static void
 keep_raw(const Core *c, int i, const SmpRow *row)
@@ -660,7 +667,9 @@ sample(Core *c, const Plan *plan)
 			c->opt.tap(c->opt.tap_ctx, r, req_n_output(r), c->logits + (size_t) n * (size_t) width, width);
 		c->rows[n] = core_smp_row(r);
 		c->rows[n].mask = constraints_mask(c->constraints, i);
-		if (wants_raw(r))
+		if (tells_processed(c, r))
+			c->rows[n].processed = core_raw_row(c, n);
+		else if (wants_raw(r))
 			keep_raw(c, n, &c->rows[n]);
 		n++;
 	}
@@ -867,6 +876,8 @@ core_free(Core *c)
 		munmap(c->raw, c->logits_size);
 	if (c->fork_logits != NULL)
 		munmap(c->fork_logits, c->fork_size);
+	if (c->fork_processed != NULL)
+		munmap(c->fork_processed, c->fork_size);
 	if (c->hidden != NULL)
 		munmap(c->hidden, c->hidden_size);
 	gendefaults_free(&c->defaults);

@@ -67,6 +67,7 @@ struct Core
 	float	   *raw;			/* as logits: copies of rows that are wanted as the model gave them */
 	SmpRow	   *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */
 	float	   *fork_logits;	/* [FORK_ROWS][vocab_size] */
+	float	   *fork_processed; /* likewise; SmpRow.processed */
 	size_t		fork_size;
 	float	   *hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
 	size_t		hidden_size;

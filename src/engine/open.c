@@ -148,7 +148,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	c->raw = map_area(c->logits_size);
 	c->fork_size = (size_t) FORK_ROWS * (size_t) info->vocab_size * sizeof(float);
 	c->fork_logits = map_area(c->fork_size);
-	if (c->raw == NULL || c->fork_logits == NULL)
+	c->fork_processed = map_area(c->fork_size);
+	if (c->raw == NULL || c->fork_logits == NULL || c->fork_processed == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
 	c->fork_rows = mem_zalloc(FORK_ROWS * sizeof(SmpRow));
 	c->sched = sched_new(c->pool, &so);

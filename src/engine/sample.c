@@ -660,13 +660,41 @@ filter(const Sampler *s, Work *w, const GenParams *p, const float *logits, float
 	return f;
 }
 
+static inline bool
+passes(const Work *w, Filter f, int i)
+{
+	return w->z[i] > f.min || (w->z[i] == f.min && i <= f.tie_id);
+}
+
+/* What a token is drawn from, as logits again; f NULL: of temperature 0, where nothing is filtered. */
+static void
+put_processed(const Sampler *s, const Work *w, const SmpRow *row, const float *logits, const Filter *f, float shift)
+{
+	for (int i = 0; i < s->width; i++)
+		if (i >= s->n_valid || (f != NULL && !passes(w, *f, i)))
+			row->processed[i] = -INFINITY;
+		else
+			row->processed[i] = f != NULL ? w->z[i] + shift : logits[i];
+}
+
 /* Stages 7 to 11 of a row whose likeliest is known. */
 static int32_t
 end_row(const Sampler *s, Work *w, const SmpRow *row, const float *logits, int32_t top, double inv_t)
 {
-	if (top < 0 || row->params->temperature == 0)
+	Filter		f;
+
+	if (top < 0)
 		return top;
-	return draw(s, w, row, filter(s, w, row->params, logits, logits[top], inv_t), top);
+	if (row->params->temperature == 0)
+	{
+		if (row->processed != NULL)
+			put_processed(s, w, row, logits, NULL, 0);
+		return top;
+	}
+	f = filter(s, w, row->params, logits, logits[top], inv_t);
+	if (row->processed != NULL)
+		put_processed(s, w, row, logits, &f, row->shift + (float) (logits[top] * inv_t));
+	return draw(s, w, row, f, top);
 }
 
 static int32_t
@@ -692,7 +720,7 @@ smp_filter(Sampler *s, SmpRow *row, float *logits)
 	}
 	f = filter(s, w, row->params, logits, logits[row->id], 1.0 / row->params->temperature);
 	for (int i = 0; i < s->n_valid; i++)
-		logits[i] = w->z[i] < f.min || (w->z[i] == f.min && i > f.tie_id) ? -INFINITY : w->z[i];
+		logits[i] = passes(w, f, i) ? w->z[i] : -INFINITY;
 	return true;
 }
 
@@ -776,6 +804,7 @@ middle_one(void *arg, int chunk, int ith)
 		row->id = end_row(s, w, row, logits, top, 1.0 / row->params->temperature);
 		return;
 	}
+	row->shift = (float) (logits[top] / row->params->temperature);
 	scale_row(s, w, logits, logits[top], (float) (1.0 / row->params->temperature));
 	memcpy(logits, w->z, (size_t) s->n_valid * sizeof(float));
 	if (row->mask != NULL)

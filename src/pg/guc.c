@@ -197,7 +197,7 @@ static const StringRow string_rows[] = {
 	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy, "scheduling_policy",
 	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
 	{"vllm.logprobs_mode", &vllm_logprobs_mode, "raw_logprobs", PGC_SIGHUP, 0, check_logprobs_mode, "logprobs_mode",
-	"What is told as log-probabilities: raw_logprobs or raw_logits."},
+	"What is told as log-probabilities: raw_logprobs, raw_logits, processed_logprobs or processed_logits."},
 	{"vllm.prefix_cache_isolation", &vllm_prefix_cache_isolation, "role", PGC_SIGHUP, 0, check_isolation, "prefix_cache_isolation",
 	"Among whose requests prompts that begin alike are computed once: none (all roles'), role or database."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_repack_cache, "repack_cache",
@@ -269,7 +269,7 @@ check_policy(char **newval, void **extra, GucSource source)
 static bool
 check_logprobs_mode(char **newval, void **extra, GucSource source)
 {
-	static const char *const names[] = {"raw_logprobs", "raw_logits", NULL};
+	static const char *const names[] = {"raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits", NULL};
 
 	return one_of(*newval, names, "The value");
 }

@@ -29,6 +29,8 @@ SELECT o.prompt, o.prompt_token_ids, o.prompt_logprobs IS NULL AS no_prompt_logp
 FROM llm_output('abc', n => 2, temperature => 1, seed => 3) AS o;
 SELECT llm_output_json(llm_output('a b', logprobs => 2));
 SELECT llm_output_json(NULL) IS NULL AS nothing;
+-- JSON has no infinity: as OpenAI writes it
+SELECT vllm.logprobs_json(ARRAY[ROW(1, 5, 'a', 'a', '-0.5', 1, true), ROW(1, 6, 'b', 'b', '-infinity', 2, false)]::llm_logprob[]);
 
 -- beam search
 SELECT * FROM llm_beam_search('one two three', 3);

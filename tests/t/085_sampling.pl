@@ -92,6 +92,19 @@ like(error(q{SELECT llm_generate('x', allowed_token_ids => '{2}', min_tokens => 
 	qr/leave no token to choose from/, 'parameters that leave nothing');
 is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
+# what log-probabilities are told of
+for my $mode (qw(processed_logprobs processed_logits raw_logits raw_logprobs))
+{
+	sql("ALTER SYSTEM SET vllm.logprobs_mode = '$mode'");
+	sql('SELECT pg_reload_conf()');
+	sql(q{SELECT llm_unload_model('tickets-2m')});
+	my $got = sql(qq{SELECT count(*) FILTER (WHERE logprob > '-infinity'), round(sum(exp(logprob))::numeric, 3), min(logprob) >= 0 FROM
+		(SELECT (unnest(logprobs)).* FROM llm_completions($prompt, n => 2, max_tokens => 1, temperature => 0.7, seed => 1, top_k => 2, logprobs => 4)) l WHERE logprob > -700});
+	like($got, $mode eq 'processed_logprobs' ? qr/^4\|2.000\|f/ : $mode eq 'processed_logits' ? qr/^4\|\d+/ : $mode eq 'raw_logits' ? qr/^(8|9|10)\|\d+/ : qr/^(8|9|10)\|[01]\.\d+\|f/,
+		"vllm.logprobs_mode = $mode");
+}
+like(error("ALTER SYSTEM SET vllm.logprobs_mode = 'cooked'"), qr/invalid value/, 'no such mode');
+
 # ---- logits processors ----
 like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"favor": 65}}')}), qr/extra_args are for logits processors, and none takes these/,
 	'extra_args without a processor');

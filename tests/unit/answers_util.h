@@ -96,14 +96,14 @@ answers_free(Answers *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/* Takes over prompt and params. */
+/* Takes over prompt and params; given: GP_*. */
 static inline void
-answers_submit(Core *c, uint64_t id, IntVec prompt, GenParams p, Answers *to)
+answers_submit_given(Core *c, uint64_t id, IntVec prompt, GenParams p, unsigned given, Answers *to)
 {
 	ReqSpec		spec = {.id = id, .session = id, .prompt = prompt, .sink = answers_sink, .sink_ctx = to};
 	Err			e;
 
-	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &prompt, &e))
+	if (!core_normalize(c, &p, given, &prompt, &e))
 	{
 		fprintf(stderr, "core_normalize: %s\n", e.msg);
 		exit(2);
@@ -111,6 +111,12 @@ answers_submit(Core *c, uint64_t id, IntVec prompt, GenParams p, Answers *to)
 	spec.params = p;
 	atomic_fetch_add(&answers_open, 1);
 	core_submit(c, &spec);
+}
+
+static inline void
+answers_submit(Core *c, uint64_t id, IntVec prompt, GenParams p, Answers *to)
+{
+	answers_submit_given(c, id, prompt, p, GP_TEMPERATURE | GP_MAX_TOKENS, to);
 }
 
 /* Steps until nothing is left to do, with the invariants checked in each. */

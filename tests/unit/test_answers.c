@@ -12,6 +12,7 @@
 static KPool *pool;
 static bool overlap;
 static bool recurrent;
+static bool processed;			/* log-probabilities behind all stages */
 static int64_t max_entries;		/* log-probabilities of a request; 0 = the usual limit */
 
 static Core *
@@ -19,7 +20,7 @@ new_core(int seqs, int rows, int blocks, int chunk)
 {
 	CoreOptions opt = {
 		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16, .kv_blocks = blocks,
-		.kv_type = KT_F32, .pool = pool, .overlap = overlap, .max_chunk = chunk, .max_entries = max_entries,
+		.kv_type = KT_F32, .pool = pool, .overlap = overlap, .max_chunk = chunk, .max_entries = max_entries, .tell_processed = processed,
 		.max_logprobs = max_entries > 0 ? LOGPROBS_ALL : 0
 	};
 	Conf	   *conf = conf_new();
@@ -459,6 +460,59 @@ test_too_many(void)
 	max_entries = 0;
 }
 
+/*
+ * Log-probabilities behind all stages: of two tokens that top_k leaves, which share all there is; those of
+ * an answer are those of a request of its own; of temperature 0 the greatest is the row's own.
+ */
+static void
+test_processed(void)
+{
+	Core	   *c;
+	Answers		many = {0};
+	Answers		one[3];
+	Answers		greedy = {0};
+	GenParams	p;
+
+	memset(one, 0, sizeof(one));
+	processed = true;
+	c = new_core(6, 64, 100, 0);
+	for (int i = 0; i < 4; i++)
+	{
+		p = sampled(i == 3 ? 3 : 1, 8, i == 3 ? 5 : 5 + i);
+		p.top_k = 2;
+		p.out.logprobs = 3;
+		answers_submit_given(c, (uint64_t) i + 1, random_prompt(4, 20), p, ~0u, i == 3 ? &many : &one[i]);
+	}
+	p = sampled(1, 8, 1);
+	p.temperature = 0;
+	p.out.logprobs = 0;
+	answers_submit(c, 9, random_prompt(4, 20), p, &greedy);
+	answers_run(c, "processed");
+	for (int i = 0; i < 3; i++)
+	{
+		const Logprobs *a = many.a[i].lp;
+		const Logprobs *b = one[i].a[0].lp;
+
+		CHECK(a != NULL && b != NULL && a->n == b->n && a->n > 0 && memcmp(a->e, b->e, a->n * sizeof(Logprob)) == 0, "answer %d", i);
+		for (size_t k = 0, at = 0; a != NULL && k < a->counts.len; at += (size_t) a->counts.data[k++])
+		{
+			double		sum = 0;
+
+			for (int j = 0; j < a->counts.data[k]; j++)
+				sum += exp((double) a->e[at + (size_t) j].value);
+			CHECK(fabs(sum - 1) < 1e-5 && a->e[at].value > -INFINITY, "answer %d, token %zu: %g", i, k, sum);
+		}
+		answers_free(&one[i]);
+	}
+	for (size_t k = 0; greedy.a[0].lp != NULL && k < greedy.a[0].lp->n; k++)
+		CHECK(greedy.a[0].lp->e[k].rank == 1, "rank %d", greedy.a[0].lp->e[k].rank);
+	CHECK(greedy.a[0].lp != NULL && greedy.a[0].lp->n > 0, "no log-probabilities");
+	answers_free(&many);
+	answers_free(&greedy);
+	core_free(c);
+	processed = false;
+}
+
 static void
 test_all(void)
 {
@@ -499,6 +553,7 @@ main(void)
 	}
 	test_refused();
 	test_too_many();
+	test_processed();
 	kpool_free(pool);
 	return check_done("answers");
 }

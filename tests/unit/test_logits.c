@@ -174,6 +174,38 @@ case_free(Case *k)
 	genparams_free(&k->p);
 }
 
+/* What a draw tells of what it was drawn from: the same distribution, and of temperature 0 the greatest. */
+static const char *
+run_processed(const cJSON *c)
+{
+	const cJSON *expect = cJSON_GetObjectItem(c, "expect");
+	const cJSON *probs = cJSON_GetObjectItem(expect, "p");
+	const char *wrong = NULL;
+	float		x[MAX_N];
+	float		processed[MAX_N];
+	double		sum = 0;
+	Case		k;
+
+	case_init(&k, c);
+	memcpy(x, k.logits, sizeof(x));
+	k.row.processed = processed;
+	smp_run(k.s, &k.row, 1, x);
+	for (int i = 0; k.row.id >= 0 && i < k.n_valid; i++)
+		sum += exp((double) processed[i]);
+	for (int i = 0; k.row.id >= 0 && i < k.n_valid && wrong == NULL; i++)
+	{
+		char		name[16];
+
+		snprintf(name, sizeof(name), "%d", i);
+		if (probs == NULL)
+			wrong = processed[i] > processed[(int) number(expect, "top", 0)] ? "processed: another is greater" : NULL;
+		else if (fabs(exp((double) processed[i]) / sum - number(probs, name, 0)) > 1e-4)
+			wrong = "processed: another distribution";
+	}
+	case_free(&k);
+	return wrong;
+}
+
 static const char *
 run_case(const cJSON *c)
 {
@@ -187,7 +219,7 @@ run_case(const cJSON *c)
 	ok = smp_filter(k.s, &k.row, x);
 	wrong = compare(cJSON_GetObjectItem(c, "expect"), &k.row, ok, x, k.n_valid);
 	case_free(&k);
-	return wrong;
+	return wrong != NULL ? wrong : run_processed(c);
 }
 
 static void
