@@ -10,13 +10,14 @@
 #include "engine/core_int.h"
 
 static KPool *pool;
+static bool prefix_caching;
 
 static Core *
 make_core(bool overlap)
 {
 	CoreOptions o = {
 		.pool = pool, .max_num_seqs = 24, .max_num_batched_tokens = 128, .max_model_len = 128, .block_size = 16,
-		.kv_blocks = 200, .kv_type = KT_F32, .overlap = overlap
+		.kv_blocks = 200, .kv_type = KT_F32, .overlap = overlap, .prefix_caching = prefix_caching
 	};
 	Conf	   *conf = conf_new();
 	Err			e = {0};
@@ -159,6 +160,55 @@ test_penalty(void)
 	core_free(c);
 }
 
+/* The answer of a core of its own. */
+static void
+ask_alone(bool rows, const IntVec *prompt, GenParams p, Answers *to)
+{
+	Core	   *c;
+
+	prefix_caching = false;
+	c = make_core(false);
+	ask(c, 1, rows, copy_of(prompt), p, to);
+	answers_run(c, "alone");
+	core_free(c);
+	prefix_caching = true;
+}
+
+/*
+ * What has been computed of rows is shared with nobody: not with other rows, of which there are as many, and
+ * not with tokens that the placeholders look like.
+ */
+static void
+test_shared(void)
+{
+	Core	   *c;
+	uint64_t	id = 1;
+
+	prefix_caching = true;
+	fake.no_state = true;		/* which can't be shared */
+	c = make_core(false);
+	for (int round = 0; round < 2; round++)
+		for (int kind = 0; kind < 4; kind++)
+			for (int which = 0; which < 4; which++)
+			{
+				Answers		a = {0};
+				Answers		b = {0};
+				IntVec		prompt = random_prompt((uint32_t) which, 60);
+
+				/* the last one is of the ids that stand for rows */
+				for (size_t i = 0; i < prompt.len && which == 3; i++)
+					prompt.data[i] = 0;
+				ask_alone(false, &prompt, params_of(kind), &b);
+				ask(c, id++, which < 3, prompt, params_of(kind), &a);
+				answers_run(c, "shared");
+				check_same("beside a prefix cache", &a, &b);
+				answers_free(&a);
+				answers_free(&b);
+			}
+	core_free(c);
+	prefix_caching = fake.no_state = false;
+}
+
 static void
 test_refused(void)
 {
@@ -209,6 +259,7 @@ main(void)
 	test_same(true);
 	test_text();
 	test_penalty();
+	test_shared();
 	test_refused();
 	test_cancel();
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
