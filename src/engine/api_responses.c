@@ -339,6 +339,8 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 		return api_bad(e, "text", "must have a format");
 	if (strcmp(type, "json_schema") == 0)
 	{
+		if (str_of(format, "name") == NULL)
+			return api_bad(e, "text", "must have a format with a name");
 		/* the same members, but for the type, are an object's of chat completions */
 		json_open(&j, '{');
 		json_key_cstr(&j, "type", type);
@@ -432,12 +434,20 @@ check_fields(ApiCall *a, Err *e)
 static bool
 put_reasoning(ApiCall *a, WireOut *o, Err *e)
 {
+	static const char *const names[] = {"effort", "summary", "generate_summary", NULL};
 	const ApiMember *m = apibody_get(&a->body, "reasoning");
 
 	if (m == NULL)
 		return true;
 	if (!cJSON_IsObject(m->v))
 		return api_bad(e, "reasoning", "must be an object");
+	for (int i = 0; names[i] != NULL; i++)
+	{
+		const cJSON *v = cJSON_GetObjectItemCaseSensitive(m->v, names[i]);
+
+		if (v != NULL && !cJSON_IsNull(v) && !cJSON_IsString(v))
+			return api_bad(e, "reasoning", "must have strings as effort and summary");
+	}
 	return api_put_effort(o, "reasoning.effort", str_of(m->v, "effort"), e);
 }
 

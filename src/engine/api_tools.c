@@ -151,6 +151,8 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 		return api_bad(e, "tools", "must be an array of tools");
 	if (choice != NULL && none && !is_word(choice->v, "none") && !is_word(choice->v, "auto"))
 		return api_bad(e, "tool_choice", "needs tools");
+	if (choice != NULL && cJSON_IsObject(choice->v) && !is_word(cJSON_GetObjectItemCaseSensitive(choice->v, "type"), "function"))
+		return api_bad(e, "tool_choice", "must be none, auto, required or of the type function");
 	if (none)
 		return true;
 	json_open(&j, '[');
