@@ -6,9 +6,12 @@
  * A case is a list of output ids and what must come of it.  In `ids` a letter
  * stands for the byte token of that letter; the words of core_util.h are
  * H (" hello"), W (" world"), S ("stop"), P ("ping"); . is EOS, , is id 290.
+ *
+ * Beside those written here, 600 of a plain model of the rules (tests/golden/stopping.py).
  */
 #include "engine/core_int.h"
 
+#include <cjson/cJSON.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -206,6 +209,66 @@ run_case(size_t i, const Case *k, const Tok *tok)
 	mem_free(r);
 }
 
+static int
+number(const cJSON *object, const char *name)
+{
+	return cJSON_GetObjectItem(object, name)->valueint;
+}
+
+static bool
+is_true(const cJSON *object, const char *name)
+{
+	return cJSON_IsTrue(cJSON_GetObjectItem(object, name));
+}
+
+static void
+run_golden(size_t i, const cJSON *c, const Tok *tok)
+{
+	const cJSON *expect = cJSON_GetObjectItem(c, "expect");
+	const char *finish = cJSON_GetObjectItem(expect, "finish")->valuestring;
+	const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(expect, "reason"));
+	Case		k = {
+		.ids = cJSON_GetObjectItem(c, "ids")->valuestring, .max_tokens = number(c, "max_tokens"),
+		.min_tokens = number(c, "min_tokens"), .include_stop = is_true(c, "include_stop"),
+		.ignore_eos = is_true(c, "ignore_eos"), .extra_stop_id = is_true(c, "extra_stop_id"),
+		.n_ids = number(expect, "n_ids"), .text = cJSON_GetObjectItem(expect, "text")->valuestring, .reason = reason,
+		.finish = strcmp(finish, "stop") == 0 ? FIN_STOP : strcmp(finish, "length") == 0 ? FIN_LENGTH : FIN_REPETITION
+	};
+	int			n = 0;
+
+	for (const cJSON *s = cJSON_GetObjectItem(c, "stop")->child; s != NULL; s = s->next)
+		k.stop[n++] = s->valuestring;
+	n = 0;
+	for (const cJSON *x = cJSON_GetObjectItem(c, "repeat")->child; x != NULL; x = x->next)
+		k.repeat[n++] = x->valueint;
+	/* core_normalize()'s */
+	if (k.repeat[0] > 0 && k.repeat[1] == 0)
+		k.repeat[1] = 1;
+	run_case(1000 + i, &k, tok);
+}
+
+static void
+test_golden(const Tok *tok)
+{
+	FILE	   *f = fopen("tests/golden/stopping.json", "r");
+	Buf			b = {0};
+	char		chunk[8192];
+	size_t		n;
+	cJSON	   *all;
+
+	while (f != NULL && (n = fread(chunk, 1, sizeof(chunk), f)) > 0)
+		buf_add(&b, chunk, n);
+	if (f != NULL)
+		fclose(f);
+	all = b.data != NULL ? cJSON_Parse(b.data) : NULL;
+	CHECK(cJSON_GetArraySize(all) == 600, "no tests/golden/stopping.json");
+	n = 0;
+	for (const cJSON *c = all != NULL ? all->child : NULL; c != NULL; c = c->next)
+		run_golden(n++, c, tok);
+	cJSON_Delete(all);
+	buf_free(&b);
+}
+
 int
 main(void)
 {
@@ -213,6 +276,7 @@ main(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		run_case(i, &cases[i], tok);
+	test_golden(tok);
 	tok_free(tok);
 	return check_done("output");
 }
