@@ -3,7 +3,8 @@
  *	  llm_metrics_text(): the engine's figures as Prometheus text.
  *
  * Names are vLLM's, so that its dashboards work: "vllm:" and one row for each model of this database
- * that the engine has heard of, label model_name.  What vLLM has no name for begins with "vllm_pg:".
+ * that the engine has heard of, label model_name.  Models of the same files share an instance, whose figures
+ * the first of them has, so that sums are right.  What vLLM has no name for begins with "vllm_pg:".
  * Counters start at 0 with the engine; monitoring systems know such resets.
  *
  * Tests: tests/sql/31_keys.sql, tests/t/083_http.pl.
@@ -24,6 +25,8 @@ typedef struct Line
 {
 	char	   *label;			/* model_name="..." */
 	const WireModelStat *ms;
+	int			instance;		/* models of the same files share one: its number */
+	bool		first;			/* of those that share it, which tells what is the instance's */
 } Line;
 
 static void
@@ -53,6 +56,17 @@ label(const char *name)
 	return s.data;
 }
 
+static bool
+has_instance(List *lines, int instance)
+{
+	ListCell   *lc;
+
+	foreach(lc, lines)
+		if (((Line *) lfirst(lc))->instance == instance)
+			return true;
+	return false;
+}
+
 /* Models of this database that the engine knows. */
 static List *
 collect(WireStats *stats)
@@ -73,6 +87,8 @@ collect(WireStats *stats)
 		line = palloc(sizeof(Line));
 		line->label = label(m->name);
 		line->ms = ms;
+		line->instance = ms->shared_with >= 0 ? ms->shared_with : (int) (ms - stats->models);
+		line->first = !has_instance(lines, line->instance);
 		lines = lappend(lines, line);
 	}
 	return lines;
@@ -83,16 +99,17 @@ typedef struct Figure
 	const char *name;
 	const char *type;
 	size_t		offset;			/* of an int64 of WireModelStat */
+	bool		of_instance;	/* not of the model alone */
 	const char *help;
 } Figure;
 
 static const Figure figures[] = {
-	{"vllm:num_requests_running", "gauge", offsetof(WireModelStat, running), "Requests in steps."},
-	{"vllm:num_requests_waiting", "gauge", offsetof(WireModelStat, waiting), "Requests that wait for a place in a step."},
-	{"vllm:num_preemptions_total", "counter", offsetof(WireModelStat, preemptions), "Requests that gave their KV blocks back and were computed again."},
-	{"vllm:prompt_tokens_total", "counter", offsetof(WireModelStat, prefilled_tokens), "Tokens of prompts, when they have been computed."},
-	{"vllm:generation_tokens_total", "counter", offsetof(WireModelStat, generated_tokens), "Tokens of answers, as they come."},
-	{"vllm_pg:requests_total", "counter", offsetof(WireModelStat, requests), "Requests that have come."},
+	{"vllm:num_requests_running", "gauge", offsetof(WireModelStat, running), true, "Requests in steps."},
+	{"vllm:num_requests_waiting", "gauge", offsetof(WireModelStat, waiting), true, "Requests that wait for a place in a step."},
+	{"vllm:num_preemptions_total", "counter", offsetof(WireModelStat, preemptions), false, "Requests that gave their KV blocks back and were computed again."},
+	{"vllm:prompt_tokens_total", "counter", offsetof(WireModelStat, prefilled_tokens), false, "Tokens of prompts, when they have been computed."},
+	{"vllm:generation_tokens_total", "counter", offsetof(WireModelStat, generated_tokens), false, "Tokens of answers, as they come."},
+	{"vllm_pg:requests_total", "counter", offsetof(WireModelStat, requests), false, "Requests that have come."},
 };
 
 static void
@@ -109,7 +126,8 @@ put_figures(StringInfo s, List *lines)
 		{
 			const Line *l = lfirst(lc);
 
-			appendStringInfo(s, "%s{%s} " INT64_FORMAT "\n", f->name, l->label, *(const int64 *) ((const char *) l->ms + f->offset));
+			if (l->first || !f->of_instance)
+				appendStringInfo(s, "%s{%s} " INT64_FORMAT "\n", f->name, l->label, *(const int64 *) ((const char *) l->ms + f->offset));
 		}
 	}
 	head(s, "vllm:kv_cache_usage_perc", "gauge", "Part of the KV cache in use; 1 is all.");
@@ -225,7 +243,8 @@ llm_metrics_text(PG_FUNCTION_ARGS)
 
 		head(&s, name, "histogram", wire_hist_text(id));
 		foreach(lc, lines)
-			put_histogram(&s, lfirst(lc), id);
+			if (((Line *) lfirst(lc))->first || id != WH_ITERATION)
+				put_histogram(&s, lfirst(lc), id);
 	}
 	put_engine(&s, stats);
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(s.data, s.len));

@@ -288,11 +288,15 @@ SKIP:
 
 	# ---- what is counted ----
 
+	$node->safe_psql('door', q{SELECT llm_create_model('same', path) FROM llm_models WHERE name = 'tickets-2m'; SELECT llm_generate('x', model => 'same')});
 	my @streams = map { $open->('/v1/completions', '{"stream": true, "prompt": "@slow:50 ' . 'w ' x 400 . '"}') } 1 .. 2;
 	scalar <$_> for @streams;
 	ok(until_true(sub { $http->get("$base/load")->{content} eq '{"server_load":2}' }, 10), '/load counts requests');
 	like($http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content}, qr/^http_requests_in_progress 2$/m, 'likewise /metrics');
 	my $text = sub { $http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content} };
+	my $running = 0;
+	$running += $_ for $text->() =~ /^vllm:num_requests_(?:running|waiting)\{[^}]*\} (\d+)$/mg;
+	is($running, 2, 'each request once, whatever models share an instance');
 	my $generated = sub { ($text->() =~ /^vllm:generation_tokens_total\{[^}]*model_name="tickets-2m"\} (\d+)$/m)[0] };
 	my $tokens = $generated->();
 	ok(until_true(sub { $generated->() > $tokens + 5 }, 10), 'tokens are counted as they come');
