@@ -131,7 +131,7 @@ answer_new(const AnswerSpec *spec)
 		a->reason = reason_parser_new(spec->reason, spec->kwargs, spec->n_kwargs, spec->at, reason_sink, a);
 	if (a->reason != NULL && spec->tag_only)
 		reason_parser_tag_only(a->reason);
-	if (a->reason != NULL)
+	if (spec->reason != NULL)
 		a->until = reason_format_until(spec->reason, spec->kwargs, spec->n_kwargs, spec->at);
 	return a;
 }
@@ -161,6 +161,12 @@ ReasonAt
 answer_at(const Answer *a)
 {
 	return a->spec.at;
+}
+
+bool
+answer_takes_calls(const Answer *a)
+{
+	return a->tools != NULL;
 }
 
 bool

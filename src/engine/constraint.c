@@ -13,7 +13,8 @@
  * A model that thinks first: up to the mark that ends its thoughts the output is free, and no
  * part of what the grammar sees.  The mark is text, as for the parser that takes the thoughts off, in
  * whatever tokens it comes; those that would go on behind it are not allowed, so the grammar begins
- * with a token of its own.  Nor are the ids that end an answer: there would be none.
+ * with a token of its own.  Nor are the ids that end an answer, as there would be none, unless it may
+ * be a call of a tool.
  *
  * Forced text.  Where the grammar leaves one way to go on, the bytes up to the next choice
  * are known.  They are tokenized behind what stands before them, and appended without asking the
@@ -39,14 +40,22 @@
 #define CONTEXT			8		/* tokens before the forced text that the tokenizer sees */
 #define LOOK_BACK		4		/* tokens at the end of it that a longer one may replace */
 
+/* How far the output has come on its way to the text that ends the thoughts. */
+typedef struct Mark
+{
+	const char *part;			/* up to a MARK_GAP or the end */
+	size_t		n;
+	size_t		seen;			/* bytes of it that the output ends with */
+} Mark;
+
 struct Constraint
 {
 	Constraints *cs;
 	GramMatch  *match;
-	const char *mark;			/* free until the output has this text; NULL = from the start */
-	size_t		n_mark;
-	size_t		seen;			/* bytes of it that the output ends with */
+	const char *mark_text;		/* free until the output has this; NULL = from the start */
+	Mark		mark;
 	bool		wide;			/* some token has the mark and goes on */
+	bool		may_end;		/* ... also before that */
 	bool		active;
 	bool		jump;			/* what is forced may be appended */
 };
@@ -95,31 +104,44 @@ struct Constraints
 
 /* ---- the mark ---- */
 
-/* One byte more, when the output ends with so many bytes of the mark: with how many then? */
-static size_t
-mark_step(const char *mark, size_t seen, char c)
+static Mark
+mark_of(const char *text)
 {
-	for (size_t k = seen + 1; k > 0; k--)
-		if (mark[k - 1] == c && memcmp(mark + seen + 1 - k, mark, k - 1) == 0)
-			return k;
-	return 0;
+	return (Mark) {.part = text,.n = strcspn(text, MARK_GAP)};
+}
+
+/* One byte more of the output: is the mark complete? */
+static bool
+mark_step(Mark *m, char c)
+{
+	size_t		k = m->seen + 1;
+
+	while (k > 0 && !(m->part[k - 1] == c && memcmp(m->part + m->seen + 1 - k, m->part, k - 1) == 0))
+		k--;
+	m->seen = k;
+	if (k < m->n)
+		return false;
+	if (m->part[k] == '\0')
+		return true;
+	*m = mark_of(m->part + k + 1);
+	return false;
 }
 
 /* Does the token complete the mark, and go on behind it? */
 static bool
-goes_beyond(const char *mark, size_t n_mark, size_t seen, const char *s, size_t n)
+goes_beyond(Mark m, char last, const char *s, size_t n)
 {
-	if (n < 2 || memchr(s, mark[n_mark - 1], n - 1) == NULL)
+	if (n < 2 || memchr(s, last, n - 1) == NULL)
 		return false;
 	for (size_t i = 0; i + 1 < n; i++)
-		if ((seen = mark_step(mark, seen, s[i])) == n_mark)
+		if (mark_step(&m, s[i]))
 			return true;
 	return false;
 }
 
 /* Has the model's vocabulary a token that goes beyond the mark by itself? */
 static bool
-mark_is_wide(Constraints *cs, const char *mark, size_t n_mark)
+mark_is_wide(Constraints *cs, const char *mark)
 {
 	bool		wide;
 
@@ -133,7 +155,7 @@ mark_is_wide(Constraints *cs, const char *mark, size_t n_mark)
 			size_t		n;
 			const char *s = tok_piece(cs->tok, i, &n);
 
-			cs->wide = goes_beyond(mark, n_mark, 0, s, n);
+			cs->wide = goes_beyond(mark_of(mark), mark[strlen(mark) - 1], s, n);
 		}
 	}
 	wide = cs->wide;
@@ -142,17 +164,21 @@ mark_is_wide(Constraints *cs, const char *mark, size_t n_mark)
 }
 
 Constraint *
-constraint_new(Constraints *cs, Grammar *g, const char *mark, bool jump)
+constraint_new(Constraints *cs, Grammar *g, const char *mark, bool may_end, bool jump)
 {
 	Constraint *c = mem_zalloc(sizeof(*c));
 
 	c->cs = cs;
 	c->match = gram_match_new(g, cs->vocab);
 	grammar_unref(g);
-	c->mark = mark;
-	c->n_mark = mark != NULL ? strlen(mark) : 0;
+	c->mark_text = mark;
 	c->active = mark == NULL;
-	c->wide = mark != NULL && mark_is_wide(cs, mark, c->n_mark);
+	c->may_end = may_end;
+	if (mark != NULL)
+	{
+		c->mark = mark_of(mark);
+		c->wide = mark_is_wide(cs, mark);
+	}
 	c->jump = jump && cs->jump;
 	return c;
 }
@@ -206,8 +232,7 @@ free_token(Constraint *c, int32_t id, Err *e)
 
 	for (size_t i = 0; i < n && !c->active; i++)
 	{
-		c->seen = mark_step(c->mark, c->seen, s[i]);
-		c->active = c->seen == c->n_mark;
+		c->active = mark_step(&c->mark, s[i]);
 		if (c->active && i + 1 < n)
 			return err_set(e, ERR_INTERNAL, "token %d goes beyond the end of the thoughts", id);
 	}
@@ -253,13 +278,18 @@ is_empty(const uint32_t *words, size_t n)
 static void
 free_mask(const Constraints *cs, const Constraint *c, uint32_t *words)
 {
+	bool		near = c->wide || c->mark.seen > 0 || c->mark.part != c->mark_text;
+	char		last = c->mark_text[strlen(c->mark_text) - 1];
+
 	memcpy(words, cs->free, cs->n_words * sizeof(uint32_t));
-	for (int32_t i = 0; i < cs->n_valid && (c->wide || c->seen > 0); i++)
+	for (size_t i = 0; i < cs->end.len && c->may_end; i++)
+		words[cs->end.data[i] / 32] |= 1u << (cs->end.data[i] % 32);
+	for (int32_t i = 0; i < cs->n_valid && near; i++)
 	{
 		size_t		n;
 		const char *s = tok_piece(cs->tok, i, &n);
 
-		if (goes_beyond(c->mark, c->n_mark, c->seen, s, n))
+		if (goes_beyond(c->mark, last, s, n))
 			words[i / 32] &= ~(1u << (i % 32));
 	}
 }

@@ -26,9 +26,10 @@ bool		constraints_prepare(Constraints *cs, Err *e);
 
 /*
  * After constraints_prepare().  Takes over the reference.  mark: the output is free until it has this text,
- * a literal; NULL = it isn't.  jump: what is forced may be appended.
+ * a literal, in which anything may stand at a MARK_GAP; NULL = it isn't.  may_end: it may also end before
+ * that.  jump: what is forced may be appended.
  */
-Constraint *constraint_new(Constraints *cs, Grammar *g, const char *mark, bool jump);
+Constraint *constraint_new(Constraints *cs, Grammar *g, const char *mark, bool may_end, bool jump);
 Constraint *constraint_fork(const Constraint *c);
 void		constraint_free(Constraint *c); /* NULL will do */
 

@@ -171,7 +171,9 @@ typedef struct ReqSpec
 								 * prompt's tokens, of which only the number counts; NULL = none */
 	GenParams	params;			/* taken over */
 	Grammar    *grammar;		/* what the output must look like, taken over; NULL = anything.  After core_prepare_grammar() */
-	const char *grammar_after;	/* a literal: the output is free until it has this text; NULL = it isn't */
+	const char *grammar_after;	/* a literal: the output is free until it has this text (MARK_GAP: and anything between);
+								 * NULL = it isn't */
+	bool		grammar_may_end;	/* it may end before that */
 	Thoughts   *thoughts;		/* of a model that thinks, taken over; NULL = nobody asks */
 	PoolSpec	pool;			/* taken over; instead of prompt and params */
 	ReqSink		sink;

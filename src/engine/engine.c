@@ -284,7 +284,7 @@ core_submit(Core *c, ReqSpec *spec)
 	if (r->pooled == NULL && r->group == NULL)
 		out_begin(r, c->tok);
 	if (spec->grammar != NULL)
-		r->constraint = constraint_new(c->constraints, spec->grammar, spec->grammar_after, may_jump(r));
+		r->constraint = constraint_new(c->constraints, spec->grammar, spec->grammar_after, spec->grammar_may_end, may_jump(r));
 	spec->grammar = NULL;
 	r->thoughts = spec->thoughts;
 	spec->thoughts = NULL;

@@ -518,6 +518,7 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	spec.grammar = grammar;
 	if (!r->structured.in_reasoning)
 		spec.grammar_after = r->reasoning_end;
+	spec.grammar_may_end = c->answer != NULL && answer_takes_calls(c->answer);
 	spec.thoughts = r->thoughts;
 	r->thoughts = NULL;
 	genparams_init(&r->params);

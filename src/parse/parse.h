@@ -104,8 +104,9 @@ const char *reason_format_start(const ReasonFormat *f);
 const char *reason_format_end(const ReasonFormat *f);
 /*
  * What the model writes at the end of its thoughts, before anything else; NULL: it won't
- * think, or may do without it.
+ * think, or may do without it.  At a MARK_GAP in it anything may stand.
  */
+#define MARK_GAP	"\1"
 const char *reason_format_until(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at);
 /* Where does a prompt of this text end?  goes_on: it goes on with the last message. */
 ReasonAt	reason_format_at(const ReasonFormat *f, const char *prompt, size_t n, bool goes_on);

@@ -191,7 +191,7 @@ const char *
 reason_format_until(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at)
 {
 	if (f->harmony)
-		return "<|channel|>final<|message|>";
+		return "<|channel|>final" MARK_GAP "<|message|>";	/* as in final <|constrain|>json<|message|> */
 	if (f->end == NULL || at == REASON_CLOSED || !thinks(f, kwargs, n_kwargs))
 		return NULL;
 	return at == REASON_OPEN || !(f->needs_start || f->anywhere) ? f->end : NULL;

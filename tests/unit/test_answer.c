@@ -75,6 +75,13 @@ answers(void)
 	s = (AnswerSpec) {.reason = reason_format_find("openai_gptoss", 13),.tools = tool_format_find("openai", 6),.choice = TOOLS_AUTO};
 	check_parts(&s, "<|channel|>analysis<|message|>A<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}",
 				"|A|{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
+	/* a format of tools that tells the thoughts itself: they end all the same */
+	{
+		Answer	   *a = answer_new(&s);
+
+		CHECK(answer_until(a) != NULL && strncmp(answer_until(a), "<|channel|>final", 16) == 0 && answer_takes_calls(a), "a grammar begins in the final message");
+		answer_free(a);
+	}
 }
 
 static void
