@@ -19,10 +19,13 @@
 #define TINY_BYTE(c) (3 + (unsigned char) (c))
 #define TINY_WORD	259			/* " hello", " world", "stop", "ping", " end" */
 
+/*
+ * A vocabulary of TINY_VOCAB: specials, bytes, the words, of which the first n_special are special
+ * tokens, and others that nobody writes, "w" or what `others` is and a number.
+ */
 static inline Tok *
-tiny_tok(void)
+tok_of_words(const char *const *words, int n, int n_special, const char *others, bool space_prefix)
 {
-	static const char *const words[] = {"\342\226\201hello", "\342\226\201world", "stop", "ping", "\342\226\201end"};
 	static char spelling[TINY_VOCAB][16];
 	static const char *tokens[TINY_VOCAB];
 	static size_t lens[TINY_VOCAB];
@@ -30,7 +33,7 @@ tiny_tok(void)
 	static int32_t types[TINY_VOCAB];
 	TokGguf		g = {
 		.model = "llama", .n = TINY_VOCAB, .tokens = tokens, .token_len = lens, .scores = scores,
-		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0, .add_space_prefix = 1
+		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0, .add_space_prefix = space_prefix
 	};
 	Err			e = {0};
 	Tok		   *t;
@@ -41,14 +44,14 @@ tiny_tok(void)
 			snprintf(spelling[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
 		else if (i < TINY_WORD)
 			snprintf(spelling[i], 16, "<0x%02X>", i - 3);
-		else if (i < TINY_WORD + 5)
+		else if (i < TINY_WORD + n)
 			snprintf(spelling[i], 16, "%s", words[i - TINY_WORD]);
 		else
-			snprintf(spelling[i], 16, "w%d", i);
+			snprintf(spelling[i], 16, "%s%d", others, i);
 		tokens[i] = spelling[i];
 		lens[i] = strlen(spelling[i]);
 		scores[i] = -(float) i;
-		types[i] = i == 0 ? 2 : i < 3 ? 3 : i < TINY_WORD ? 6 : 1;
+		types[i] = i == 0 ? 2 : i < 3 ? 3 : i < TINY_WORD ? 6 : i < TINY_WORD + n_special ? 3 : 1;
 	}
 	t = tok_from_gguf(&g, &e);
 	if (t == NULL)
@@ -57,6 +60,14 @@ tiny_tok(void)
 		exit(2);
 	}
 	return t;
+}
+
+static inline Tok *
+tiny_tok(void)
+{
+	static const char *const words[] = {"\342\226\201hello", "\342\226\201world", "stop", "ping", "\342\226\201end"};
+
+	return tok_of_words(words, 5, 0, "w", true);
 }
 
 /* A request as its owner saw it. */

@@ -68,40 +68,8 @@ json_tok(void)
 		"{\"", "\":", "na", "nam", "name", "name\"", "\"}", "\",", "ag", "age", "tr", "tru", "true", "fa", "fal", "fals", "false",
 		"\":\"", ",\"", "[\"", "]}", "[t", "he", "hel", "hell", "hello", "\342\226\201\"", "\342\226\201hello", "12", "123", "ye", "yes", "no", "{\"na", "\342\226\201"
 	};
-	static char spelling[TINY_VOCAB][16];
-	static const char *tokens[TINY_VOCAB];
-	static size_t lens[TINY_VOCAB];
-	static float scores[TINY_VOCAB];
-	static int32_t types[TINY_VOCAB];
-	TokGguf		g = {
-		.model = "llama", .n = TINY_VOCAB, .tokens = tokens, .token_len = lens, .scores = scores,
-		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0, .add_space_prefix = 1
-	};
-	Err			e = {0};
-	Tok		   *t;
 
-	for (int i = 0; i < TINY_VOCAB; i++)
-	{
-		if (i < 3)
-			snprintf(spelling[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
-		else if (i < TINY_WORD)
-			snprintf(spelling[i], 16, "<0x%02X>", i - 3);
-		else if ((size_t) (i - TINY_WORD) < sizeof(words) / sizeof(words[0]))
-			snprintf(spelling[i], 16, "%s", words[i - TINY_WORD]);
-		else
-			snprintf(spelling[i], 16, "\342\226\201w%d", i);
-		tokens[i] = spelling[i];
-		lens[i] = strlen(spelling[i]);
-		scores[i] = -(float) i;
-		types[i] = i == 0 ? 2 : i < 3 ? 3 : i < TINY_WORD ? 6 : 1;
-	}
-	t = tok_from_gguf(&g, &e);
-	if (t == NULL)
-	{
-		fprintf(stderr, "tok_from_gguf: %s\n", e.msg);
-		exit(2);
-	}
-	return t;
+	return tok_of_words(words, (int) (sizeof(words) / sizeof(words[0])), 0, "\342\226\201w", true);
 }
 
 static CoreOptions

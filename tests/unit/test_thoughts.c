@@ -20,41 +20,9 @@
 static Tok *
 tag_tok(void)
 {
-	static char spelling[TINY_VOCAB][16];
-	static const char *tokens[TINY_VOCAB];
-	static size_t lens[TINY_VOCAB];
-	static float scores[TINY_VOCAB];
-	static int32_t types[TINY_VOCAB];
-	TokGguf		g = {
-		.model = "llama", .n = TINY_VOCAB, .tokens = tokens, .token_len = lens, .scores = scores,
-		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0, .add_space_prefix = 0
-	};
 	static const char *const tags[] = {"<think>", "</think>", "<tool_call>"};
-	Err			e = {0};
-	Tok		   *t;
 
-	for (int i = 0; i < TINY_VOCAB; i++)
-	{
-		if (i < 3)
-			snprintf(spelling[i], 16, "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
-		else if (i < TINY_WORD)
-			snprintf(spelling[i], 16, "<0x%02X>", i - 3);
-		else if (i < TINY_WORD + 3)
-			snprintf(spelling[i], 16, "%s", tags[i - TINY_WORD]);
-		else
-			snprintf(spelling[i], 16, "w%d", i);
-		tokens[i] = spelling[i];
-		lens[i] = strlen(spelling[i]);
-		scores[i] = -(float) i;
-		types[i] = i == 0 ? 2 : i < 3 ? 3 : i < TINY_WORD ? 6 : i < TINY_WORD + 3 ? 3 : 1;
-	}
-	t = tok_from_gguf(&g, &e);
-	if (t == NULL)
-	{
-		fprintf(stderr, "tok_from_gguf: %s\n", e.msg);
-		exit(2);
-	}
-	return t;
+	return tok_of_words(tags, 3, 3, "w", false);
 }
 
 static CoreOptions
