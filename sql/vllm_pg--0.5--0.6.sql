@@ -1261,6 +1261,11 @@ WHERE pg_catalog.pg_has_role(k.role::oid, 'MEMBER');
 
 GRANT SELECT ON llm_api_keys TO PUBLIC;
 
+CREATE FUNCTION llm_reset_prefix_cache() RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_reset_prefix_cache' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION llm_reset_prefix_cache() FROM PUBLIC;
+
 CREATE FUNCTION llm_metrics_text() RETURNS text
 AS 'MODULE_PATHNAME', 'llm_metrics_text' LANGUAGE C VOLATILE;
 

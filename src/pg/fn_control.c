@@ -1,6 +1,6 @@
 /*
  * fn_control.c
- *	  llm_cancel, llm_engine_restart, llm_version, vllm.control, and the question
+ *	  llm_cancel, llm_engine_restart, llm_reset_prefix_cache, llm_version, vllm.control, and the question
  *	  with which the install script begins.
  *
  * Tests: tests/sql/09_cancel.sql, tests/sql/12_restart.sql.
@@ -24,6 +24,7 @@ PG_FUNCTION_INFO_V1(llm_cancel);
 PG_FUNCTION_INFO_V1(llm_engine_restart);
 PG_FUNCTION_INFO_V1(llm_version);
 PG_FUNCTION_INFO_V1(llm_control);
+PG_FUNCTION_INFO_V1(llm_reset_prefix_cache);
 
 #define VERSION_NAME	"0.6"
 
@@ -111,25 +112,17 @@ llm_version(PG_FUNCTION_ARGS)
 											  vllm_state_name(pg_atomic_read_u32(&vllm_shared->state)))));
 }
 
-/* vllm.control(command text) */
-Datum
-llm_control(PG_FUNCTION_ARGS)
+/* What the engine says to a command. */
+static text *
+control(const char *command)
 {
 	StringInfoData body;
 	WireOut		out;
 	CallFrame	f;
 	Call	   *call;
 	Reply		r;
-	char	   *command;
 	text	   *result;
 
-	if (!superuser())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to give the engine commands")));
-	if (PG_ARGISNULL(0))
-		PG_RETURN_NULL();
-	command = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	initStringInfo(&body);
 	out = vclient_out(&body);
 	vclient_put_identity(&out);
@@ -138,5 +131,28 @@ llm_control(PG_FUNCTION_ARGS)
 	reply_read(&r, &f);
 	result = reply_text(&r);
 	vcall_end(call);
-	PG_RETURN_TEXT_P(result);
+	return result;
+}
+
+/* vllm.control(command text) */
+Datum
+llm_control(PG_FUNCTION_ARGS)
+{
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to give the engine commands")));
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(control(text_to_cstring(PG_GETARG_TEXT_PP(0))));
+}
+
+/* llm_reset_prefix_cache(): who may is a matter of EXECUTE */
+Datum
+llm_reset_prefix_cache(PG_FUNCTION_ARGS)
+{
+	if (vllm_shared == NULL)
+		return llm_check_preload(fcinfo);
+	control("reset-prefix-cache");
+	PG_RETURN_BOOL(true);
 }

@@ -62,7 +62,7 @@ cached($long);
 is(cached($long, '', 'SET ROLE reader; '), $n - 1, 'database: roles share');
 like(error("ALTER SYSTEM SET vllm.prefix_cache_isolation = 'session'"), qr/must be one of: none, role, database/, 'isolation by what is not known');
 isolation('role');
-is(sql("SELECT vllm.control('reset-prefix-cache')"), 'ok', 'all is forgotten');
+is(sql("SELECT llm_reset_prefix_cache()"), 't', 'all is forgotten');
 is(cached($long), 0, '... then');
 
 # a column: the instruction is computed once, and answers do not depend on it
@@ -73,7 +73,8 @@ is(sql(sprintf($all, '')), $want, 'a column: the same answers');
 is(sql(sprintf($all, '')), $want, '... again');
 my @bg = map { bg($node, sprintf($all, '')) } 1 .. 4;
 is(scalar(finish($_)), $want, '... and from several sessions') for @bg;
-sql("SELECT vllm.control('reset-prefix-cache')");
+sql("SELECT llm_reset_prefix_cache()");
+like(error('SET ROLE reader; SELECT llm_reset_prefix_cache()'), qr/permission denied for function llm_reset_prefix_cache/, 'not by anybody');
 my ($sum, $found) = split /\|/, sql(q{SELECT sum((r.usage).prompt_tokens), sum((r.usage).cached_tokens) FROM docs,
 	LATERAL llm_generate_full(p, max_tokens => 1, temperature => 0) r});
 my $common = sql(q{SELECT cardinality(llm_tokenize(repeat('Summarize what the customer says in one word. ', 6)))});
