@@ -377,7 +377,7 @@ kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks)
 	uint32_t	done;
 	int64_t		until = 0;
 
-	if (p->nthreads == 1 || nchunks <= 1)
+	if (p == NULL || p->nthreads == 1 || nchunks <= 1)
 	{
 		for (int i = 0; i < nchunks; i++)
 			fn(arg, i, 0);

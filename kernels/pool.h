@@ -21,7 +21,7 @@ KPool	   *kpool_new(int nthreads);	/* nthreads >= 1; NULL when threads can't sta
 KPool	   *kpool_new_on(int nthreads, const int *cpus);
 void		kpool_free(KPool *p);
 int			kpool_nthreads(const KPool *p);
-void		kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks);
+void		kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks);	/* p NULL: on the caller's thread */
 /*
  * The calling thread will be thread 0 of p's loops: move it to that CPU if p is
  * pinned, back to where it came from if not, or if p is NULL.  Cheap when it is there.

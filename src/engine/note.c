@@ -71,11 +71,7 @@ core_note_tokens(const Core *c, const NoteRow *rows, int n)
 {
 	NoteRun		run = {c, rows};
 
-	if (c->opt.pool != NULL && n > 0)
-		kpool_run(c->opt.pool, note_one, &run, n);
-	else
-		for (int i = 0; i < n; i++)
-			note_one(&run, i, 0);
+	kpool_run(c->opt.pool, note_one, &run, n);
 }
 
 /* The log-probabilities of the tokens that a step has sampled; those of several answers' first are answers.c's. */

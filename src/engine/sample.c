@@ -832,13 +832,9 @@ late_one(void *arg, int chunk, int ith)
 }
 
 static void
-run_rows(Sampler *s, void (*one) (void *arg, int chunk, int ith), int n)
+run_rows(Sampler *s, KPoolFn one, int n)
 {
-	if (s->pool != NULL && n > 1)
-		kpool_run(s->pool, one, s, n);
-	else
-		for (int i = 0; i < n; i++)
-			one(s, i, 0);
+	kpool_run(s->pool, one, s, n);
 }
 
 static void
