@@ -5,8 +5,8 @@
  * One Core per loaded model: model, tokenizer, block pool, scheduler.  All of it
  * is touched by the step thread alone, but for the thread-safe inbox (submit and
  * cancel).  A request is `computed` chasing `n_tokens`: there is no prefill and
- * no decode phase; chunked prefill, preemption by recompute and (later)
- * prefix hits and speculation are the same subtraction.
+ * no decode phase; chunked prefill, preemption by recompute,
+ * prefix hits and (later) speculation are the same subtraction.
  *
  * core_step():	plan -> forward -> sample -> commit -> emit		(engine.c)
  *

@@ -235,15 +235,15 @@ inbox_add(Inbox *in, InboxItem item)
 }
 
 /*
- * May tokens be appended without asking the model?  They have no log-probabilities, and the request may
- * have its own idea of which tokens spell a text.
+ * May tokens be appended without asking the model?  They have no log-probabilities, would go out before the
+ * prompt's are known, and the request may have its own idea of which tokens spell a text.
  */
 static bool
 may_jump(const Req *r)
 {
 	const LogitRules *l = r->params.rules;
 
-	return !core_wants_logprobs(r) && r->params.plugins == 0 && (l == NULL || (!l->has_allowed && l->n_words == 0));
+	return !core_wants_logprobs(r) && r->prompt_lp == NULL && r->params.plugins == 0 && (l == NULL || (!l->has_allowed && l->n_words == 0));
 }
 
 Req *

@@ -83,6 +83,7 @@ typedef struct Rec
 	int			late_events;	/* after the finish: must stay 0 */
 	int			preemptions;
 	int			cached;
+	int			prompt_lps;		/* positions of the prompt with log-probabilities */
 	int			output_tokens;
 	int64_t		arrival_us;
 	int64_t		scheduled_us;
@@ -102,6 +103,8 @@ rec_sink(void *ctx, Req *r, const ReqEvent *ev)
 	rec->finish = ev->finish;
 	rec->preemptions = ev->preemptions;
 	rec->cached = ev->cached_tokens;
+	if (ev->prompt_logprobs != NULL)
+		rec->prompt_lps += (int) ev->prompt_logprobs->counts.len;
 	rec->output_tokens = ev->output_tokens;
 	rec->arrival_us = ev->arrival_us;
 	rec->scheduled_us = ev->scheduled_us;

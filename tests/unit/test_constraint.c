@@ -286,6 +286,18 @@ test_ends(void)
 	CHECK(r.finish == FIN_LENGTH && r.ids.len == 2, "finish %d after %zu", r.finish, r.ids.len);
 	rec_free(&r);
 
+	/* what is forced doesn't go out before the prompt's log-probabilities */
+	for (int no_jump = 0; no_jump < 2; no_jump++)
+	{
+		opt.no_jump = no_jump;
+		p = params(20, 0, 1);
+		p.out.prompt_logprobs = 1;
+		one(opt, GRAM_REGEX, "hello, [a-c]{3}", p, NULL, &r, &st);
+		CHECK(r.finish == FIN_STOP && r.prompt_lps > 1, "finish %d, log-probabilities of %d positions", r.finish, r.prompt_lps);
+		rec_free(&r);
+	}
+	opt.no_jump = false;
+
 	/* complete and at max_tokens: it is complete */
 	opt.no_jump = true;
 	one(opt, GRAM_REGEX, "[a-c]{3}x", params(4, 1, 1), NULL, &r, &st);
