@@ -48,12 +48,14 @@ bad(const char *param, const char *what, Err *e)
 	return err_detail(e, "parameter=%s", param);
 }
 
+#define MAX_CHOICE	4096		/* bytes of tool_choice */
+
 /* "none", "auto", "required", or {"type": "function", "function": {"name": ...}} */
 static bool
 choice_field(ParseRequest *r, const WireField *f, Err *e)
 {
 	static const char *const words[] = {[TOOLS_NONE] = "none", [TOOLS_AUTO] = "auto", [TOOLS_REQUIRED] = "required"};
-	cJSON	   *root = cJSON_ParseWithLength(f->s, f->n);
+	cJSON	   *root = f->n <= MAX_CHOICE ? cJSON_ParseWithLength(f->s, f->n) : NULL;
 	const char *word = cJSON_GetStringValue(root);
 	const cJSON *function = cJSON_GetObjectItemCaseSensitive(root, "function");
 	const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(function != NULL ? function : root, "name"));

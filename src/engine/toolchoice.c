@@ -24,6 +24,30 @@ bad(Err *e, const char *param, const char *what, const char *value)
 
 /* ---- are they right? ---- */
 
+#define MAX_VALUES	10000		/* JSON values of all tools: definitions are looked up one by one */
+
+/* cJSON_Compare() compares the members of objects twice, at each level: 2^depth. */
+static bool
+same(const cJSON *a, const cJSON *b)
+{
+	const cJSON *x;
+	const cJSON *y = b->child;
+
+	if ((a->type & 0xFF) != (b->type & 0xFF) || cJSON_GetArraySize(a) != cJSON_GetArraySize(b))
+		return false;
+	if (!cJSON_IsObject(a) && !cJSON_IsArray(a))
+		return cJSON_Compare(a, b, true);
+	cJSON_ArrayForEach(x, a)
+	{
+		const cJSON *z = cJSON_IsObject(a) ? cJSON_GetObjectItemCaseSensitive(b, x->string) : y;
+
+		if (z == NULL || !same(x, z))
+			return false;
+		y = y->next;
+	}
+	return true;
+}
+
 /* A tool's definitions join those of the others. */
 static bool
 join_definitions(const cJSON *params, const char *key, cJSON *all, Err *e)
@@ -34,7 +58,7 @@ join_definitions(const cJSON *params, const char *key, cJSON *all, Err *e)
 	{
 		const cJSON *there = d->string != NULL ? cJSON_GetObjectItemCaseSensitive(all, d->string) : NULL;
 
-		if (there != NULL && !cJSON_Compare(there, d, true))
+		if (there != NULL && !same(there, d))
 			return bad(e, "tools", "tools define \"%.60s\" in different ways", d->string);
 		if (there == NULL && d->string != NULL)
 			cJSON_AddItemReferenceToObject(all, d->string, (cJSON *) d);
@@ -166,9 +190,16 @@ put_tools(const char *tools, size_t n, const char *named, Buf *out)
 bool
 toolchoice_schema(const char *tools, size_t n, const char *named, bool one_call, Buf *out, Err *e)
 {
-	cJSON	   *root = cJSON_ParseWithLength(tools, n);
-	bool		ok = check_tools(cJSON_IsArray(root) ? root : NULL, named, e);
+	cJSON	   *root;
+	bool		ok;
 
+	if (json_values(tools, n, MAX_VALUES) > MAX_VALUES)
+	{
+		err_set(e, ERR_TOO_LONG, "tools have more than %d JSON values", MAX_VALUES);
+		return err_detail(e, "parameter=tools");
+	}
+	root = cJSON_ParseWithLength(tools, n);
+	ok = check_tools(cJSON_IsArray(root) ? root : NULL, named, e);
 	cJSON_Delete(root);
 	if (!ok)
 		return false;

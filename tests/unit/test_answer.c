@@ -95,6 +95,36 @@ check_schema(const char *tools, const char *named, bool one, const char *want)
 	buf_free(&b);
 }
 
+/* Definitions that are the same in each tool, deep, and more than may be. */
+static void
+deep_schemas(void)
+{
+	Buf			x = {0};
+	Buf			tools = {0};
+	Buf			b = {0};
+	Err			e = {0};
+
+	for (int i = 0; i < 200; i++)
+		buf_addstr(&x, "{\"a\":");
+	buf_addstr(&x, "1");
+	for (int i = 0; i < 200; i++)
+		buf_addstr(&x, "}");
+	buf_addstr(&tools, "[");
+	for (int i = 0; i < 3; i++)
+		buf_printf(&tools, "%s{\"function\":{\"name\":\"f%d\",\"parameters\":{\"$defs\":{\"d\":%s}}}}", i > 0 ? "," : "", i, x.data);
+	buf_addstr(&tools, "]");
+	CHECK(toolchoice_schema(tools.data, tools.len, NULL, false, &b, &e), "%s", e.msg);
+	buf_free(&tools);
+	buf_addstr(&tools, "[{\"function\":{\"name\":\"f\",\"parameters\":{\"enum\":[0");
+	for (int i = 0; i < 20000; i++)
+		buf_addstr(&tools, ",0");
+	buf_addstr(&tools, "]}}}]");
+	CHECK(!toolchoice_schema(tools.data, tools.len, NULL, false, &b, &e) && e.cls == ERR_TOO_LONG, "%s", e.msg);
+	buf_free(&x);
+	buf_free(&tools);
+	buf_free(&b);
+}
+
 static void
 schemas(void)
 {
@@ -195,6 +225,7 @@ main(void)
 {
 	answers();
 	schemas();
+	deep_schemas();
 	ids();
 	many();
 	return check_done("test_answer");
