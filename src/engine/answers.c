@@ -232,6 +232,9 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 	{
 		Req		   *a = g->answers[i];
 
+		/* the failure of one before has doomed it: reap() ends it */
+		if (a->cancelled && (ids[i] < 0 || res[i].finish == FIN_ERROR))
+			continue;
 		if (ids[i] < 0)
 			core_fail_token(c, a, ids[i]);
 		else if (res[i].finish == FIN_ERROR)

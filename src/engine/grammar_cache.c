@@ -105,7 +105,7 @@ drop_oldest(GrammarCache *c)
 	return true;
 }
 
-/* Bytes of all grammars there are. */
+/* Bytes of all grammars there are, and of all specifications, also of those that are none. */
 static size_t
 memory_of(GrammarCache *c)
 {
@@ -115,8 +115,11 @@ memory_of(GrammarCache *c)
 
 	pthread_mutex_lock(&c->lock);
 	for (int i = 0; i < c->n; i++)
+	{
+		sum += c->entry[i]->key.len;
 		if (c->entry[i]->g != NULL)
 			g[n++] = grammar_ref(c->entry[i]->g);
+	}
 	pthread_mutex_unlock(&c->lock);
 	for (int i = 0; i < n; i++)
 	{

@@ -355,7 +355,9 @@ priority_check(int priority, bool priorities, Err *e)
 	return err_hint(e, "Set vllm.scheduling_policy to priority.");
 }
 
-/* Log-probabilities of a prompt, and of one token of each answer: more of these than may be gathered? */
+#define MAX_COPIED	(INT64_C(1) << 27)	/* tokens that several answers begin with, together */
+
+/* Log-probabilities of a prompt, and of one token of each answer, and copies of a prompt: more than may be gathered? */
 static bool
 check_entries(const Core *c, const OutParams *out, int64_t n_prompt, Err *e)
 {
@@ -364,6 +366,11 @@ check_entries(const Core *c, const OutParams *out, int64_t n_prompt, Err *e)
 	int			n_valid = core_defaults(c)->n_valid;
 	int64_t		most = core_max_entries(c);
 
+	if (out->n * n_prompt > MAX_COPIED)
+	{
+		err_set(e, ERR_TOO_LONG, "%d answers to a prompt of %lld tokens are too many", out->n, (long long) n_prompt);
+		return bad_param(e, "n");
+	}
 	if (out->prompt_logprobs != LOGPROBS_NONE && n_prompt * logprobs_most(&prompt, n_valid) > most)
 	{
 		err_set(e, ERR_TOO_LONG, "prompt_logprobs of %lld tokens, %d each, are more than the maximum of %lld", (long long) n_prompt,

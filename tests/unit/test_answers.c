@@ -241,6 +241,28 @@ refused(Core *c, GenParams p, const char *param, const char *words)
 	genparams_free(&p);
 }
 
+/* The copies of a prompt that answers begin with. */
+static void
+test_copies(void)
+{
+	for (int n = 8192; n <= 16384; n *= 2)
+	{
+		CoreOptions opt = {.max_num_seqs = 4, .max_num_batched_tokens = 64, .block_size = 16, .kv_blocks = 1000, .kv_type = KT_F32, .pool = pool};
+		Conf	   *conf = conf_new();
+		Err			e = {0};
+		Core	   *c = core_new(fake_model(16000), tiny_tok(), conf, &opt, &e);
+		GenParams	p = sampled(n, 5, 1);
+		IntVec		prompt = random_prompt(1, 10000);
+
+		conf_free(conf);
+		CHECK(core_normalize(c, &p, ~0u, &prompt, &e) == (n == 8192) && (n == 8192 || (e.cls == ERR_TOO_LONG && strstr(e.detail, "parameter=n"))),
+			  "%d answers: %s", n, e.msg);
+		genparams_free(&p);
+		intvec_free(&prompt);
+		core_free(c);
+	}
+}
+
 static void
 test_refused(void)
 {
@@ -552,6 +574,7 @@ main(void)
 		}
 	}
 	test_refused();
+	test_copies();
 	test_too_many();
 	test_processed();
 	kpool_free(pool);
