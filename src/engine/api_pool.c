@@ -92,9 +92,14 @@ bool
 api_pool_fields(ApiCall *a, WireOut *o, Err *e)
 {
 	static const char *const refused[] = {"mm_processor_kwargs", "priority", "lora_request", NULL};
-	static const char *const ignored[] = {"user", "cache_salt", "padding", NULL};
+	static const char *const ignored[] = {"user", "padding", NULL};
+	const char *salt = NULL;
 
 	apibody_ignore(&a->body, ignored);
+	if (!apibody_str(&a->body, "cache_salt", &salt, e))
+		return false;
+	if (salt != NULL)
+		wire_put_str(o, WTAG_CACHE_SALT, salt, strlen(salt));
 	return apibody_refuse(&a->body, refused, e) && put_truncation(a, o, e) && put_activation(a, o, e);
 }
 

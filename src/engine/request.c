@@ -564,6 +564,8 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	c->in = NULL;
 	r->prompt = NULL;
 	r->chat = (ChatRequest) {0};
+	spec.params.cache_salt = r->params.cache_salt;
+	r->params.cache_salt = NULL;
 	atomic_fetch_add(step_inflight(s->step), 1);
 	atomic_store(&c->in_core, true);
 	s->be->submit(in, &spec);
