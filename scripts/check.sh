@@ -109,10 +109,10 @@ unit/test_logits unit/test_plugins unit/test_gram_re unit/test_gram_parse unit/t
 	make -s -j"$(nproc)" SAN=address,undefined engine $(for b in $asan_tests; do echo "$san/tests/$b"; done) >build/check/build-san.out 2>&1 &&
 		make -s -j"$(nproc)" SAN=thread engine $(for b in $tsan_tests; do echo "$tsan/tests/$b"; done) >>build/check/build-san.out 2>&1 ||
 		{ tail -n 30 build/check/build-san.out; failed=$((failed + 1)) failures="$failures build-san"; return; }
-	# goldens take names of models instead of an engine
+	# goldens take names of models instead of an engine, and one test a file of schemas
 	for b in $asan_tests; do
 		case $b in
-			golden/*) SAN_NAME=asan- run_program "$san/tests/$b" ;;
+			golden/* | unit/test_json_schema) SAN_NAME=asan- run_program "$san/tests/$b" ;;
 			*) SAN_NAME=asan- run_program "$san/tests/$b" "$san/vllm_pg_engine" ;;
 		esac
 	done
