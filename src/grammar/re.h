@@ -86,6 +86,7 @@ ReNode		re_any_text(Re *re, ReMode mode);
 
 ReNode		re_cat(Re *re, ReNode a, ReNode b);
 ReNode		re_or(Re *re, ReNode a, ReNode b);
+ReNode		re_or_list(Re *re, const ReNode *a, size_t n);	/* at once; of none RE_NONE */
 ReNode		re_and(Re *re, ReNode a, ReNode b);
 ReNode		re_not(Re *re, ReNode a);	/* all other byte strings */
 /* Digits that, written behind those of a number of remainder r, make a multiple of m; "." and "-" are passed over. */

@@ -87,9 +87,6 @@ struct Re
 
 /* ---- for the files ---- */
 
-/* Alternation of n at once. */
-ReNode		re_or_list(Re *re, const ReNode *a, size_t n);
-
 /* Ranges in order, apart from one another; returns how many are left. */
 size_t		re_ranges_sort(ReRange *r, size_t n);
 

@@ -13,10 +13,13 @@
  */
 #include <string.h>
 
+#include "base/mem.h"
+#include "grammar/cfg_int.h"
 #include "grammar/grammar_int.h"
 #include "grammar/json_value.h"
 
 #define MAX_DEPTH	60
+#define MAX_PAIRS	100000		/* triggers times tags */
 
 typedef struct Tags
 {
@@ -89,10 +92,30 @@ known(Tags *t, const Jv *o, const char *keys)
 	return true;
 }
 
-static ReNode
-text_re(Tags *t, const char *s, size_t n)
+/* A text as it stands; `what` names it in errors. */
+static bool
+text_re(Tags *t, const char *what, const char *s, size_t n, ReNode *out)
 {
-	return re_bytes(t->re, s, n);
+	*out = re_bytes(t->re, s, n);
+	if (*out != RE_NONE)
+		return true;
+	return re_check(t->re, t->e) && err_set(t->e, ERR_INVALID, "invalid structural tag: a %s must not contain a NUL", what);
+}
+
+/* One of the texts of a list. */
+static bool
+texts_re(Tags *t, const char *what, const Jv *list, ReNode *out)
+{
+	ReNode	   *part = mem_alloc((list->n + 1) * sizeof(ReNode));
+	size_t		n = 0;
+	bool		ok = true;
+
+	for (const Jv *x = list->child; x != NULL && ok; x = x->next)
+		ok = text_re(t, what, x->s, x->len, &part[n++]);
+	if (ok)
+		*out = re_or_list(t->re, part, n);
+	mem_free(part);
+	return ok;
 }
 
 /* Texts that end with mark where one of marks ends for the first time. */
@@ -133,63 +156,79 @@ schema(Tags *t, const Jv *s, CfgNode *out)
 	return s != NULL ? sub_spec(t, GRAM_JSON_SCHEMA, s, out) : invalid(t, "there is no schema");
 }
 
-/* One end, or one of several; RE_NONE with *e set if it is malformed. */
-static ReNode
-end_re(Tags *t, const Jv *tag)
-{
-	const Jv   *end = jv_get(tag, "end");
-	ReNode		r = RE_NONE;
-	bool		ok = jv_is(end, JV_ARR);
-
-	if (jv_is(end, JV_STR))
-		return text_re(t, end->s, end->len);
-	for (const Jv *x = ok ? end->child : NULL; x != NULL && ok; x = x->next)
-	{
-		ok = x->type == JV_STR;
-		if (ok)
-			r = re_or(t->re, r, text_re(t, x->s, x->len));
-	}
-	if (ok && r != RE_NONE)
-		return r;
-	invalid(t, "a tag's end must be a string or strings");
-	return RE_NONE;
-}
-
-/* A tag but the first `skip` bytes of its beginning. */
-static bool
-tag_rest(Tags *t, const Jv *tag, size_t skip, int depth, CfgNode *out)
-{
-	const Jv   *begin = string(tag, "begin");
-	const Jv   *content = jv_get(tag, "content");
-	const Jv   *type = string(content, "type");
-	ReNode		end;
-	CfgNode		part[3];
-
-	if (!known(t, tag, "begin content schema end") || (end = end_re(t, tag)) == RE_NONE)
-		return false;
-	if (begin == NULL)
-		return invalid(t, "a tag's begin must be a string");
-	if (content != NULL && jv_get(tag, "schema") != NULL)
-		return invalid(t, "a tag has a content or a schema");
-	part[0] = cfg_lexeme(t->c, text_re(t, begin->s + skip, begin->len - skip));
-	part[2] = cfg_lexeme(t->c, end);
-	if (type != NULL && is(type, "any_text") && !re_nullable(t->re, end))
-	{
-		if (!known(t, content, ""))
-			return false;
-		part[1] = cfg_lexeme(t->c, up_to(t, end, end));
-		part[2] = CFG_EMPTY;
-	}
-	else if (content != NULL ? !format(t, content, depth + 1, &part[1]) : !schema(t, jv_get(tag, "schema"), &part[1]))
-		return false;
-	*out = cfg_seqs(t->c, part, 3);
-	return true;
-}
-
 static bool
 is_list(const Jv *v)
 {
 	return jv_is(v, JV_ARR) && v->n > 0;
+}
+
+static bool
+all_strings(const Jv *list)
+{
+	for (const Jv *x = list->child; x != NULL; x = x->next)
+		if (x->type != JV_STR)
+			return false;
+	return true;
+}
+
+/* One end, or one of several. */
+static bool
+end_re(Tags *t, const Jv *tag, ReNode *out)
+{
+	const Jv   *end = jv_get(tag, "end");
+
+	if (jv_is(end, JV_STR))
+		return text_re(t, "tag's end", end->s, end->len, out);
+	if (is_list(end) && all_strings(end))
+		return texts_re(t, "tag's end", end, out);
+	return invalid(t, "a tag's end must be a string or strings");
+}
+
+/* What follows a tag's begin. */
+static bool
+tag_body(Tags *t, const Jv *tag, int depth, CfgNode *out)
+{
+	const Jv   *content = jv_get(tag, "content");
+	const Jv   *type = string(content, "type");
+	ReNode		end;
+	CfgNode		inner;
+
+	if (!known(t, tag, "begin content schema end") || !end_re(t, tag, &end))
+		return false;
+	if (content != NULL && jv_get(tag, "schema") != NULL)
+		return invalid(t, "a tag has a content or a schema");
+	if (type != NULL && is(type, "any_text") && !re_nullable(t->re, end))
+	{
+		*out = cfg_lexeme(t->c, up_to(t, end, end));
+		return known(t, content, "");
+	}
+	if (content != NULL ? !format(t, content, depth + 1, &inner) : !schema(t, jv_get(tag, "schema"), &inner))
+		return false;
+	*out = cfg_seq(t->c, inner, cfg_lexeme(t->c, end));
+	return true;
+}
+
+/* A tag but the first `skip` bytes of its begin, before its body. */
+static bool
+tag_from(Tags *t, const Jv *tag, size_t skip, CfgNode body, CfgNode *out)
+{
+	const Jv   *begin = string(tag, "begin");
+	ReNode		re;
+
+	if (begin == NULL)
+		return invalid(t, "a tag's begin must be a string");
+	if (!text_re(t, "tag's begin", begin->s + skip, begin->len - skip, &re))
+		return false;
+	*out = cfg_seq(t->c, cfg_lexeme(t->c, re), body);
+	return true;
+}
+
+static bool
+tag_whole(Tags *t, const Jv *tag, int depth, CfgNode *out)
+{
+	CfgNode		body;
+
+	return tag_body(t, tag, depth, &body) && tag_from(t, tag, 0, body, out);
 }
 
 /* Each tag has a trigger that it begins with. */
@@ -198,6 +237,11 @@ check_triggers(Tags *t, const Jv *triggers, const Jv *tags)
 {
 	if (!is_list(triggers) || !is_list(tags))
 		return invalid(t, "triggers and tags must be arrays that are not empty");
+	if ((uint64_t) triggers->n * tags->n > MAX_PAIRS)
+	{
+		err_set(t->e, ERR_TOO_LONG, "structural tag has %u triggers and %u tags", triggers->n, tags->n);
+		return err_hint(t->e, "Their product must be at most %d; a trigger may stand for several tags.", MAX_PAIRS);
+	}
 	for (const Jv *x = triggers->child; x != NULL; x = x->next)
 		if (x->type != JV_STR || x->len == 0)
 			return invalid(t, "a trigger must be a string that is not empty");
@@ -214,35 +258,63 @@ check_triggers(Tags *t, const Jv *triggers, const Jv *tags)
 	return true;
 }
 
+/* The tags that begin with the trigger, behind it; part[] has room for all. */
+static bool
+behind_trigger(Tags *t, const Jv *trigger, const Jv *tags, const CfgNode *body, CfgNode *part, CfgNode *out)
+{
+	size_t		n = 0;
+
+	for (const Jv *tag = tags->child; tag != NULL; tag = tag->next, body++)
+		if (starts_with(string(tag, "begin"), trigger) && !tag_from(t, tag, trigger->len, *body, &part[n++]))
+			return false;
+	*out = cfg_alts(t->c, part, n);
+	return cfg_check(t->c, t->e);
+}
+
+/* Free text up to a trigger, and what follows it. */
+static bool
+any_tag(Tags *t, const Jv *triggers, const Jv *tags, ReNode marks, int depth, CfgNode *out)
+{
+	CfgNode    *body = mem_alloc((tags->n + 1) * sizeof(CfgNode));
+	CfgNode    *part = mem_alloc((tags->n + 1) * sizeof(CfgNode));
+	CfgNode    *any = mem_alloc((triggers->n + 1) * sizeof(CfgNode));
+	size_t		n = 0;
+	bool		ok = true;
+
+	/* a body is compiled once, however many triggers its tag has */
+	for (const Jv *tag = tags->child; tag != NULL && ok; tag = tag->next)
+		ok = tag_body(t, tag, depth, &body[n++]);
+	n = 0;
+	for (const Jv *x = triggers->child; x != NULL && ok; x = x->next)
+	{
+		ReNode		mark;
+		CfgNode		rest;
+
+		ok = text_re(t, "trigger", x->s, x->len, &mark) && behind_trigger(t, x, tags, body, part, &rest);
+		if (ok)
+			any[n++] = cfg_seq(t->c, cfg_lexeme(t->c, up_to(t, mark, marks)), rest);
+	}
+	if (ok)
+		*out = cfg_alts(t->c, any, n);
+	mem_free(body);
+	mem_free(part);
+	mem_free(any);
+	return ok;
+}
+
 static bool
 triggered(Tags *t, const Jv *f, const Jv *tags, int depth, CfgNode *out)
 {
 	const Jv   *triggers = jv_get(f, "triggers");
-	ReNode		marks = RE_NONE;
-	CfgNode		any = CFG_NONE;
+	ReNode		marks;
+	CfgNode		any;
 	bool		first;
 	bool		one;
-	CfgNode		rest;
 	CfgNode		tail;
 
-	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) || !check_triggers(t, triggers, tags))
+	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) || !check_triggers(t, triggers, tags) ||
+		!texts_re(t, "trigger", triggers, &marks) || !any_tag(t, triggers, tags, marks, depth, &any))
 		return false;
-	for (const Jv *x = triggers->child; x != NULL; x = x->next)
-		marks = re_or(t->re, marks, text_re(t, x->s, x->len));
-	for (const Jv *x = triggers->child; x != NULL; x = x->next)
-	{
-		CfgNode		of_trigger = CFG_NONE;
-
-		for (const Jv *tag = tags->child; tag != NULL; tag = tag->next)
-		{
-			if (!starts_with(string(tag, "begin"), x))
-				continue;
-			if (!tag_rest(t, tag, x->len, depth, &rest))
-				return false;
-			of_trigger = cfg_alt(t->c, of_trigger, rest);
-		}
-		any = cfg_alt(t->c, any, cfg_seq(t->c, cfg_lexeme(t->c, up_to(t, text_re(t, x->s, x->len), marks)), of_trigger));
-	}
 	tail = cfg_lexeme(t->c, without(t, marks));
 	if (first)
 		*out = one ? any : cfg_alt(t->c, any, tail);
@@ -251,27 +323,38 @@ triggered(Tags *t, const Jv *f, const Jv *tags, int depth, CfgNode *out)
 	return true;
 }
 
+/* All that a list says, one behind the other or one of them. */
+static bool
+parts(Tags *t, const Jv *list, bool (*make) (Tags *, const Jv *, int, CfgNode *), bool all, int depth, CfgNode *out)
+{
+	CfgNode    *part = mem_alloc((list->n + 1) * sizeof(CfgNode));
+	size_t		n = 0;
+	bool		ok = true;
+
+	for (const Jv *x = list->child; x != NULL && ok; x = x->next)
+		ok = make(t, x, depth, &part[n++]) && cfg_check(t->c, t->e);
+	if (ok)
+		*out = all ? cfg_seqs(t->c, part, n) : cfg_alts(t->c, part, n);
+	mem_free(part);
+	return ok;
+}
+
 static bool
 separated(Tags *t, const Jv *f, int depth, CfgNode *out)
 {
 	const Jv   *tags = jv_get(f, "tags");
 	const Jv   *sep = string(f, "separator");
-	CfgNode		any = CFG_NONE;
-	CfgNode		node;
+	ReNode		between;
+	CfgNode		any;
 	bool		first;
 	bool		one;
 
 	if (!jv_is(tags, JV_ARR) || sep == NULL)
 		return invalid(t, "tags_with_separator needs tags and a separator");
-	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one))
+	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) ||
+		!parts(t, tags, tag_whole, false, depth, &any) || !text_re(t, "separator", sep->s, sep->len, &between))
 		return false;
-	for (const Jv *tag = tags->child; tag != NULL; tag = tag->next)
-	{
-		if (!tag_rest(t, tag, 0, depth, &node))
-			return false;
-		any = cfg_alt(t->c, any, node);
-	}
-	*out = cfg_list(t->c, any, cfg_lexeme(t->c, text_re(t, sep->s, sep->len)), one, first ? 1 : CFG_INF);
+	*out = cfg_list(t->c, any, cfg_lexeme(t->c, between), one, first ? 1 : CFG_INF);
 	return true;
 }
 
@@ -279,18 +362,8 @@ static bool
 elements(Tags *t, const Jv *f, bool all, int depth, CfgNode *out)
 {
 	const Jv   *list = jv_get(f, "elements");
-	CfgNode		one;
 
-	if (!is_list(list))
-		return invalid(t, "elements must be an array that is not empty");
-	*out = all ? CFG_EMPTY : CFG_NONE;
-	for (const Jv *x = list->child; x != NULL; x = x->next)
-	{
-		if (!format(t, x, depth + 1, &one))
-			return false;
-		*out = all ? cfg_seq(t->c, *out, one) : cfg_alt(t->c, *out, one);
-	}
-	return true;
+	return is_list(list) ? parts(t, list, format, all, depth + 1, out) : invalid(t, "elements must be an array that is not empty");
 }
 
 /* Formats that hold others. */
@@ -302,7 +375,7 @@ compound(Tags *t, const Jv *f, const Jv *type, int depth, CfgNode *out)
 	if (is(type, "or"))
 		return known(t, f, "elements") && elements(t, f, false, depth, out);
 	if (is(type, "tag"))
-		return tag_rest(t, f, 0, depth, out);
+		return tag_whole(t, f, depth, out);
 	if (is(type, "triggered_tags"))
 		return known(t, f, "triggers tags at_least_one stop_after_first") && triggered(t, f, jv_get(f, "tags"), depth, out);
 	if (is(type, "tags_with_separator"))
@@ -315,6 +388,7 @@ format(Tags *t, const Jv *f, int depth, CfgNode *out)
 {
 	const Jv   *type = string(f, "type");
 	const Jv   *s;
+	ReNode		re;
 
 	if (depth > MAX_DEPTH)
 		return err_set(t->e, ERR_TOO_LONG, "structural tag is more than %d levels deep", MAX_DEPTH);
@@ -324,7 +398,9 @@ format(Tags *t, const Jv *f, int depth, CfgNode *out)
 	{
 		if ((s = string(f, "value")) == NULL)
 			return invalid(t, "const_string needs a value");
-		*out = cfg_lexeme(t->c, text_re(t, s->s, s->len));
+		if (!text_re(t, "value", s->s, s->len, &re))
+			return false;
+		*out = cfg_lexeme(t->c, re);
 		return known(t, f, "value");
 	}
 	if (is(type, "json_schema"))

@@ -136,7 +136,14 @@ refused(void)
 			ERR_INVALID, "at_least_one"},
 		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\"}, \"triggers\": [\"<\"]}", ERR_UNSUPPORTED, "triggers"},
 		{GRAM_STRUCTURAL_TAG, "[]", ERR_INVALID, "object"}, {GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"nope\"}}", ERR_UNSUPPORTED, "nope"},
-		{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\"], \"structures\": [{\"begin\": \"x\", \"schema\": {}, \"end\": \"\"}]}", ERR_INVALID, "triggers"}
+		{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\"], \"structures\": [{\"begin\": \"x\", \"schema\": {}, \"end\": \"\"}]}", ERR_INVALID, "triggers"},
+		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\", \"content\": {\"type\": \"any_text\"}, \"end\": \"\\u0000\"}}", ERR_INVALID, "end must not"},
+		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\", \"content\": {\"type\": \"any_text\"}, \"end\": [\">\", \"a\\u0000\"]}}", ERR_INVALID, "end must not"},
+		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\\u0000\", \"content\": {\"type\": \"any_text\"}, \"end\": \">\"}}", ERR_INVALID, "begin must not"},
+		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"or\", \"elements\": [{\"type\": \"any_text\"}, {\"type\": \"const_string\", \"value\": \"\\u0000\"}]}}", ERR_INVALID, "value must not"},
+		{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\", \"\\u0000\"], \"structures\": [{\"begin\": \"<\", \"schema\": {}, \"end\": \"\"}]}", ERR_INVALID, "trigger must not"},
+		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tags_with_separator\", \"separator\": \"\\u0000\", \"tags\": [{\"begin\": \"<\", \"content\": {\"type\": \"any_text\"}, \"end\": \">\"}]}}",
+			ERR_INVALID, "separator must not"}
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
