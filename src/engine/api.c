@@ -113,6 +113,18 @@ is_word(ApiText t, const char *word)
 	return t.n == strlen(word) && memcmp(t.s, word, t.n) == 0;
 }
 
+bool
+api_room(const ApiCall *a, size_t n, size_t shared, Err *e)
+{
+	size_t		most = API_MAX_SHARED / (n > 0 ? n : 1);
+
+	shared += a->head.len;
+	if (shared <= most)
+		return true;
+	err_set(e, ERR_TOO_LONG, "the request's body has %zu bytes for each of its %zu texts, more than %zu", shared, n, most);
+	return err_hint(e, "Ask for fewer texts at once.");
+}
+
 WireOut
 api_out(ApiItem *it)
 {

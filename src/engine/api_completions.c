@@ -273,6 +273,8 @@ ask_first(ApiCall *a, const Completions *k, int p)
 static bool
 ask_answers(ApiCall *a, Completions *k, Err *e)
 {
+	if (!api_room(a, (size_t) k->n_prompts, k->g.params.len, e))
+		return false;
 	for (int p = 0; p < k->n_prompts; p++)
 	{
 		const cJSON *v = k->prompts[p];

@@ -27,6 +27,7 @@
 #define API_MAX_CHOICES	65536	/* answers of one body */
 #define API_MAX_VALUES	(4 << 20)	/* JSON values of a body */
 #define API_ID_LEN		96
+#define API_MAX_SHARED	((size_t) 512 << 20)	/* bytes of what inner requests have in common, all copies together */
 #define API_MAX_ID		64		/* of a body's request_id */
 
 /* ---- the body ---- */
@@ -207,6 +208,8 @@ struct ApiEndpoint
 /* make(): a new item, whose message begins with the head (good until the next one); its writer. */
 ApiItem    *api_item(ApiCall *a, WireKind kind, int role, int index);
 WireOut		api_out(ApiItem *it);
+/* Before n items that share so many bytes, each its own copy: is there room? */
+bool		api_room(const ApiCall *a, size_t n, size_t shared, Err *e);
 /* Send a chunk. */
 void		api_chunk(ApiCall *a, const Buf *json);
 /* "prefix" and 32 hexadecimal digits */

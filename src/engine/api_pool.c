@@ -134,6 +134,8 @@ add_inputs(ApiCall *a, const Pool *k, Err *e)
 	many = m != NULL && cJSON_IsArray(m->v) && !api_is_ids(m->v);
 	if (m == NULL || (many && m->v->child == NULL))
 		return api_bad(e, "input", "must be given, and not be empty");
+	if (!api_room(a, many ? (size_t) cJSON_GetArraySize(m->v) : 1, k->fields.len, e))
+		return false;
 	for (const cJSON *v = many ? m->v->child : m->v; v != NULL; v = many ? v->next : NULL)
 	{
 		if (index == API_MAX_ITEMS)

@@ -82,12 +82,14 @@ common_fields(ApiCall *a, Buf *fields, Err *e)
 }
 
 /* 1:1, 1:N, N:N */
-static void
-add_pairs(ApiCall *a, const Buf *fields, const Texts *x, const Texts *y)
+static bool
+add_pairs(ApiCall *a, const Buf *fields, const Texts *x, const Texts *y, Err *e)
 {
 	const cJSON *p = cJSON_IsArray(x->v) ? x->v->child : x->v;
 	const cJSON *q = cJSON_IsArray(y->v) ? y->v->child : y->v;
 
+	if (!api_room(a, (size_t) y->n, fields->len + (x->n == 1 ? strlen(text_of(p)) : 0), e))
+		return false;
 	for (int i = 0; i < y->n; i++)
 	{
 		add_pair(a, fields, text_of(p), text_of(q), i);
@@ -96,6 +98,7 @@ add_pairs(ApiCall *a, const Buf *fields, const Texts *x, const Texts *y)
 		if (y->n > 1)
 			q = q->next;
 	}
+	return true;
 }
 
 static bool
@@ -113,9 +116,7 @@ score_make(ApiCall *a, Err *e)
 		return false;
 	if (x.n != 1 && x.n != y.n)
 		return api_bad(e, x.name, "and the other texts must be 1:1, 1:N or N:N");
-	ok = common_fields(a, &fields, e);
-	if (ok)
-		add_pairs(a, &fields, &x, &y);
+	ok = common_fields(a, &fields, e) && add_pairs(a, &fields, &x, &y, e);
 	buf_free(&fields);
 	return ok;
 }
@@ -182,9 +183,7 @@ rerank_make(ApiCall *a, Err *e)
 	q.v = query->v;
 	if (!take_texts(a, names, &documents, e) || !apibody_refuse(&a->body, refused, e) || !apibody_int(&a->body, "top_n", 0, INT_MAX, &top, e))
 		return false;
-	ok = common_fields(a, &fields, e);
-	if (ok)
-		add_pairs(a, &fields, &q, &documents);
+	ok = common_fields(a, &fields, e) && add_pairs(a, &fields, &q, &documents, e);
 	buf_free(&fields);
 	return ok;
 }

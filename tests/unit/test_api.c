@@ -486,6 +486,42 @@ test_many(void)
 	buf_free(&b);
 }
 
+/* What inner requests share is copied for each of them: refused before it takes all memory. */
+static void
+test_shared(void)
+{
+	static const char *const bodies[][3] = {
+		{"/v1/completions", "{\"stop\": [\"", "\"], \"prompt\": ["}, {"/v1/score", "{\"text_1\": \"", "\", \"text_2\": ["},
+		{"/v1/score", "{\"text_1\": \"a\", \"instruction\": \"", "\", \"text_2\": ["}, {"/v1/rerank", "{\"query\": \"", "\", \"documents\": ["},
+		{"/v1/embeddings", "{\"cache_salt\": \"", "\", \"input\": ["}
+	};
+	Buf			b = {0};
+
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+	{
+		Talk	   *t;
+		Frame		f;
+		const char *text;
+
+		buf_reset(&b);
+		buf_addstr(&b, bodies[i][1]);
+		for (int k = 0; k < 150000; k++)
+			buf_addc(&b, 'x');
+		buf_addstr(&b, bodies[i][2]);
+		for (int k = 0; k < API_MAX_ITEMS; k++)
+			buf_printf(&b, "%s\"t%d\"", k > 0 ? "," : "", k);
+		buf_addstr(&b, "]}");
+		t = call(bodies[i][0], b.data, false, true);
+		CHECK(talk_final(t, &f, 30000) && f.kind == WF_DONE, "no answer");
+		text = whole(&f, WTAG_TEXT);
+		CHECK(frame_int(&f, WTAG_API_STATUS) == 400 && strstr(text, "for each of its 4096 texts") != NULL, "%s: %lld %.300s", bodies[i][1],
+			  (long long) frame_int(&f, WTAG_API_STATUS), text);
+		talk_wait_closed(t, 5000);
+		talk_free(t);
+	}
+	buf_free(&b);
+}
+
 /* A tensor of tests/golden/torch_tensors.txt, in base64; the caller's. */
 static char *
 tensor(const char *name)
@@ -601,6 +637,7 @@ main(int argc, char **argv)
 		test_cancel();
 		test_errors();
 		test_many();
+		test_shared();
 		test_embeds();
 	}
 	peer_tell(&P, CONTROL_STOP "\n");
