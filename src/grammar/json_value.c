@@ -631,6 +631,34 @@ equal_numbers(const Jv *a, const Jv *b)
 	return dec_cmp(&p, &q) == 0;
 }
 
+/* The members from m and o on, as many of each, in whatever order. */
+static bool
+equal_members(const Jv *m, const Jv *o)
+{
+	const Jv  **x;
+	uint32_t	n = 0;
+	bool		equal = true;
+
+	/* mostly they stand in the same order */
+	for (; m != NULL && same_key(m, o); m = m->next, o = o->next)
+		if (!jv_equal(m, o))
+			return false;
+	for (const Jv *v = m; v != NULL; v = v->next)
+		n++;
+	x = mem_alloc((2 * (size_t) n + 1) * sizeof(Jv *));
+	for (uint32_t i = 0; i < n; i++, m = m->next, o = o->next)
+	{
+		x[i] = m;
+		x[n + i] = o;
+	}
+	qsort(x, n, sizeof(Jv *), by_key);
+	qsort(x + n, n, sizeof(Jv *), by_key);
+	for (uint32_t i = 0; i < n && equal; i++)
+		equal = same_key(x[i], x[n + i]) && jv_equal(x[i], x[n + i]);
+	mem_free(x);
+	return equal;
+}
+
 bool
 jv_equal(const Jv *a, const Jv *b)
 {
@@ -650,16 +678,7 @@ jv_equal(const Jv *a, const Jv *b)
 					return false;
 			return true;
 		case JV_OBJ:
-			for (const Jv *m = a->child, *at = b->child; m != NULL; m = m->next)
-			{
-				/* mostly they stand in the same order */
-				const Jv   *o = at != NULL && same_key(at, m) ? at : jv_get_n(b, m->key, m->key_len);
-
-				if (o == NULL || !jv_equal(m, o))
-					return false;
-				at = o->next;
-			}
-			return true;
+			return equal_members(a->child, b->child);
 		default:
 			return true;
 	}

@@ -137,6 +137,19 @@ exact(Builder *b, const Jv *v, bool neg)
 	return u;
 }
 
+/* Sets of numbers write out zeros up to a number's first digit, so its exponent has bounds. */
+static bool
+check_number(Builder *b, const Jv *v)
+{
+	char		buf[DEC_MAX_TEXT];
+	Dec			d;
+
+	if (dec_read(v->s, v->len, buf, &d) && labs(d.exp) <= DEC_MAX_TEXT)
+		return true;
+	return schema_fail(b, ERR_TOO_LONG, "the number %.*s%s of the JSON schema is too long", (int) (v->len > 40 ? 40 : v->len), v->s,
+					   v->len > 40 ? "..." : "");
+}
+
 Union *
 schema_values(Builder *b, const Jv *const *v, uint32_t n, bool neg)
 {
@@ -164,7 +177,8 @@ schema_values(Builder *b, const Jv *const *v, uint32_t n, bool neg)
 				break;
 			case JV_NUM:
 				types |= T_NUM;
-				num->values[num->n_values++] = v[i];
+				if (check_number(b, v[i]))
+					num->values[num->n_values++] = v[i];
 				break;
 			case JV_STR:
 				types |= T_STR;

@@ -108,6 +108,9 @@ resolve(Builder *b, const char *base, size_t base_len, const char *s, size_t n, 
 	while (n >= 2 && s[0] == '.' && s[1] == '/')
 		s += 2, n -= 2;
 	buf_add(&out, s, n);
+	/* a long base is copied for each reference */
+	if (!schema_work(b, out.len / 16))
+		buf_reset(&out);
 	*len = out.len;
 	r = arena_strndup(b->arena, out.data == NULL ? "" : out.data, out.len);
 	buf_free(&out);
@@ -288,12 +291,14 @@ follow(Builder *b, uint32_t *resource, const char *s, size_t n)
 		const char *slash = memchr(s + 1, '/', (size_t) (end - s) - 1);
 		size_t		len = pointer_part(s + 1, (size_t) ((slash == NULL ? end : slash) - s) - 1, part);
 
-		schema_work(b, 1 + v->n / 16);
+		schema_work(b, 1 + (v->n + b->n_resources) / 16);
 		if (v->type == JV_ARR)
 		{
-			unsigned long at = len > 0 && len < 9 ? strtoul(part, NULL, 10) : ULONG_MAX;
+			unsigned long at = ULONG_MAX;
 
 			part[len] = '\0';
+			if (len > 0 && len < 9 && strspn(part, "0123456789") == len && (part[0] != '0' || len == 1))
+				at = strtoul(part, NULL, 10);
 			for (v = v->child; v != NULL && at > 0; at--)
 				v = v->next;
 		}

@@ -124,6 +124,17 @@ static const struct
 	{"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":false}}", {NULL}, {"{}", "{\"a\":1}", "1"}}
 };
 
+/* The text of the part before an index must not stay in it: 1 of "t1", 123456789 of a long name. */
+static void
+test_index(void)
+{
+	static const char schema[] = "{\"$defs\":{\"t1\":[{\"type\":\"string\"},{\"type\":\"integer\"}],\"123456789\":[{\"type\":\"null\"}]},"
+		"\"items\":{\"$ref\":\"#/$defs/123456789/0\"},\"properties\":{\"a\":{\"$ref\":\"#/$defs/t1/0\"},\"b\":{\"$ref\":\"#/$defs/t1/1\"}}}";
+
+	CHECK(ask(schema, "{\"a\":\"x\",\"b\":1}") == YES && ask(schema, "{\"a\":1}") == NO && ask(schema, "{\"b\":\"x\"}") == NO, "items of t1");
+	CHECK(ask(schema, "[null]") == YES && ask(schema, "[1]") == NO, "the item of 123456789");
+}
+
 static void
 test_cases(void)
 {
@@ -136,6 +147,10 @@ test_cases(void)
 				CHECK(ask(cases[i].schema, cases[i].no[j]) == NO, "%s does not take %s", cases[i].schema, cases[i].no[j]);
 		}
 }
+
+#define DIGITS_100 "1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
+#define LONG_NUMBER(before, behind) before DIGITS_100 DIGITS_100 DIGITS_100 DIGITS_100 "1" behind
+#define LIST_AT(pointer) "{\"$defs\":{\"t1\":[{\"type\":\"string\"},{\"type\":\"integer\"}]},\"$ref\":\"#/$defs/t1" pointer "\"}"
 
 static void
 test_refused(void)
@@ -154,7 +169,12 @@ test_refused(void)
 		"{\"a\":}", "{\"$defs\":{\"a\":{\"$ref\":\"#/$defs/b\"},\"b\":{\"$ref\":\"#/$defs/a\"}},\"$ref\":\"#/$defs/a\"}", "{\"allOf\":[{\"$ref\":\"#\"}]}",
 		"{\"maxLength\":-1}", "{\"multipleOf\":0}", "{\"properties\":[]}", "{\"required\":true}", "{\"required\":\"a\"}", "{\"required\":[1]}",
 		"{\"uniqueItems\":\"yes\"}", "{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"minimum\":1,\"exclusiveMinimum\":true}",
-		"{\"dependentRequired\":{\"a\":\"b\"}}", "{\"dependentSchemas\":{\"a\":[\"b\"]}}", "{\"exclusiveMaximum\":\"1\"}"
+		"{\"dependentRequired\":{\"a\":\"b\"}}", "{\"dependentSchemas\":{\"a\":[\"b\"]}}", "{\"exclusiveMaximum\":\"1\"}",
+		/* numbers too long to be told from others */
+		"{\"const\":1e-5000}", "{\"not\":{\"const\":1e-5000}}", "{\"enum\":[2,1e999999999]}", "{\"not\":{\"enum\":[[{\"a\":1e-402}]]}}", "{\"enum\":[[1e401]]}",
+		LONG_NUMBER("{\"const\":", "}"), LONG_NUMBER("{\"not\":{\"const\":", "}}"),
+		/* pointers whose parts are no index */
+		LIST_AT("/0x"), LIST_AT("/1x"), LIST_AT("/+1"), LIST_AT("/-1"), LIST_AT("/ 1"), LIST_AT("/"), LIST_AT("/01"), LIST_AT("/2"), LIST_AT("/4294967296")
 	};
 
 	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
@@ -283,6 +303,7 @@ main(int argc, char **argv)
 		return check_done("json_schema");
 	}
 	test_cases();
+	test_index();
 	test_refused();
 	test_narrow();
 	test_file("../shared/json_schema/maskbench_dev.jsonl", 1, 5);
