@@ -616,11 +616,15 @@ settle(Cfg *c)
 		x->alive = alive;
 		x->nullable = nullable;
 		for (uint32_t k = i > 0 ? s.first[i - 1] : 0; k < s.first[i]; k++)
-			if (!c->node[s.user[k]].queued)
-			{
-				c->node[s.user[k]].queued = true;
-				s.queue[s.n++] = s.user[k];
-			}
+		{
+			Node	   *u = &c->node[s.user[k]];
+
+			/* to look at many alternatives again for each of them would take their square */
+			if (u->queued || (u->alive && (u->nullable || !nullable)))
+				continue;
+			u->queued = true;
+			s.queue[s.n++] = s.user[k];
+		}
 	}
 	mem_free(s.first);
 	mem_free(s.user);

@@ -18,7 +18,8 @@
 
 #define MAX_NODES		1000000
 #define MAX_REGULAR		2000	/* nodes of a rule that becomes an expression */
-#define MAX_DEPTH		300		/* of trees and of rules within one another */
+#define MAX_DEPTH		300		/* of trees */
+#define MAX_LEVELS		3000	/* of the trees of rules that are built within one another */
 #define MAX_NUMBER		1000000
 
 typedef enum Kind
@@ -74,7 +75,7 @@ struct Notation
 				cap_rules;
 	uint32_t   *hash;			/* of names */
 	uint32_t	hash_cap;
-	uint32_t	depth;
+	uint32_t	levels;			/* of the trees being built */
 	bool		full;
 };
 
@@ -275,14 +276,16 @@ static Built
 build_ref(Notation *n, uint32_t rule)
 {
 	Rule	   *r = &n->rule[rule];
+	uint32_t	levels = n->node[r->body].depth + 1;
 	Built		b;
 
-	if (r->progress == P_NEW && n->depth < MAX_DEPTH)
+	/* what is too deep here is built later, by note_build() */
+	if (r->progress == P_NEW && n->levels + levels <= MAX_LEVELS)
 	{
 		r->progress = P_AT_WORK;
-		n->depth++;
+		n->levels += levels;
 		b = build(n, r->body);
-		n->depth--;
+		n->levels -= levels;
 		r = &n->rule[rule];
 		r->progress = P_DONE;
 		r->built = b;

@@ -23,10 +23,14 @@ static bool
 write_list(const Re *re, const ReParts *x, size_t max, Buf *out)
 {
 	Buf		   *part = mem_zalloc((x->b + 1) * sizeof(Buf));
+	size_t		sum = out->len;
 	bool		ok = true;
 
 	for (uint32_t i = 0; i < x->b && ok; i++)
-		ok = re_write(re, re->kids[x->a + i], max, &part[i]);
+	{
+		ok = sum <= max && re_write(re, re->kids[x->a + i], max - sum, &part[i]);
+		sum += part[i].len;
+	}
 	if (ok)
 		qsort(part, x->b, sizeof(Buf), by_text);
 	for (uint32_t i = 0; i < x->b; i++)
