@@ -5,7 +5,7 @@
  * libmicrohttpd gives each client a thread of its own, so everything here may wait.
  *
  *	headers		route, method, origin, key, length: what is wrong is answered before the body is sent
- *	body		collected, up to max_body
+ *	body		collected up to max_body, if llm_api() is to have it; else let go
  *	end			a connection of the pool, BEGIN, SET LOCAL ROLE, llm_api() or llm_api_stream(), COMMIT
  *
  * The key is looked up with the door's own connection, so that a full pool refuses nobody who
@@ -335,13 +335,24 @@ has_two_lengths(const Request *q)
 	return n > 1;
 }
 
+/* MHD_YES with q->answered unset: the body may come. */
+static enum MHD_Result
+check_length(Request *q)
+{
+	const char *length = header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	if (length == NULL || strtoull(length, NULL, 10) <= http_conf.max_body)
+		return MHD_YES;
+	return serve_error(q, 413, "the body is larger than vllm.http_max_body");
+}
+
 /* What can be said before the body; MHD_YES with q->answered unset: go on. */
 static enum MHD_Result
 begin(Request *q, const char *method)
 {
 	const char *origin = header(q, "Origin");
-	const char *length = header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
 	bool		posts = strcmp(method, "POST") == 0;
+	enum MHD_Result ok;
 	int			status;
 	char		message[1024];
 
@@ -357,7 +368,7 @@ begin(Request *q, const char *method)
 	if (!route_allows(q->route, method))
 		return serve_error(q, 405, "the method is not allowed for this path");
 	if (q->route->kind == R_HEALTH || q->route->kind == R_VERSION || q->route->kind == R_LOAD)
-		return MHD_YES;
+		return check_length(q);
 	if (origin != NULL && !conf_origin_allowed(origin))
 		return serve_error(q, 403, "pages of this origin may not use the server");
 	status = auth_role(q, &q->role, message, sizeof(message));
@@ -365,17 +376,13 @@ begin(Request *q, const char *method)
 		return serve_error(q, status, message);
 	if (posts && !is_json(header(q, MHD_HTTP_HEADER_CONTENT_TYPE)))
 		return serve_error(q, 415, "the body must be application/json");
-	if (length != NULL && strtoull(length, NULL, 10) > http_conf.max_body)
-	{
-		q->too_large = true;
-		return serve_error(q, 413, "the body is larger than vllm.http_max_body");
-	}
-	if (q->route->kind == R_API)
+	ok = check_length(q);
+	if (!q->answered && q->route->kind == R_API)
 	{
 		q->counted = true;
 		atomic_fetch_add(&load, 1);
 	}
-	return MHD_YES;
+	return ok;
 }
 
 static Request *
@@ -391,6 +398,27 @@ new_request(struct MHD_Connection *http, const char *url, const char *method)
 	q->dialect = q->route != NULL ? q->route->dialect : OPENAI;
 	serve_count(1);
 	return q;
+}
+
+/*
+ * A piece of the body.  Routes of the door need none, and ask for no key, so nothing of it is kept; one that goes
+ * on and on is cut off there (false), while a known client is told when it has ended.
+ */
+static bool
+take_upload(Request *q, const char *data, size_t n)
+{
+	bool		kept = q->route->kind == R_API;
+
+	q->received += n;
+	if (q->received > http_conf.max_body)
+	{
+		q->too_large = true;
+		buf_free(&q->body);
+		return kept;
+	}
+	if (kept)
+		buf_add(&q->body, data, n);
+	return true;
 }
 
 /* The body has come.  A GET, and what ends in an id or a verb, needs none. */
@@ -427,18 +455,10 @@ serve(void *cls, struct MHD_Connection *http, const char *url, const char *metho
 	}
 	if (*upload_size > 0)
 	{
-		if (!q->answered && !q->too_large)
-		{
-			if (q->body.len + *upload_size > http_conf.max_body)
-			{
-				q->too_large = true;
-				buf_free(&q->body);
-			}
-			else
-				buf_add(&q->body, upload, *upload_size);
-		}
+		bool		ok = q->answered || take_upload(q, upload, *upload_size);
+
 		*upload_size = 0;
-		return MHD_YES;
+		return ok ? MHD_YES : MHD_NO;
 	}
 	if (q->answered)
 		return MHD_YES;

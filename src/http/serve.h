@@ -23,7 +23,8 @@ typedef struct Request
 	Dialect		dialect;
 	char	   *path;			/* owned */
 	char	   *role;			/* of the key; owned, NULL: no key was needed */
-	Buf			body;
+	Buf			body;			/* what llm_api() is to have */
+	size_t		received;		/* bytes of the body, kept or not */
 	bool		too_large;
 	bool		stream;			/* the body asks for one */
 	bool		answered;

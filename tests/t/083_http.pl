@@ -216,6 +216,33 @@ SKIP:
 	like($raw->("${two}Transfer-Encoding: chunked\r\n\r\nf\r\n{\"prompt\": \"x\"}\r\n0\r\n\r\n"), qr/^HTTP\S+ 400 .*more than one length/s, 'a length and chunks');
 	like($raw->("GET /version HTTP/1.1\r\n\r\n"), qr/^HTTP\S+ 400 /, 'HTTP/1.1 without a host');
 
+	# ---- what the door answers by itself takes nobody's upload ----
+
+	like($raw->("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"), qr/^HTTP\S+ 200 /, 'a body that nobody needs');
+	like($raw->("POST /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 70000\r\n\r\n"), qr/^HTTP\S+ 413 .*larger than vllm.http_max_body/s, 'one beyond the limit: 413 before it comes');
+	{
+		local $SIG{PIPE} = 'IGNORE';
+		my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 30) or die;
+		my $sent = 0;
+		print $s "POST /ping HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+		$sent++ while $sent < 2000 && syswrite($s, "2710\r\n" . 'x' x 10000 . "\r\n");
+		cmp_ok($sent, '<', 2000, 'one that does not end is cut off');
+	}
+	my @uploads = map {
+		my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 30) or die;
+		print $s "GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 60001\r\n\r\nx";
+		$s
+	} 1 .. 100;
+	usleep(300_000);
+	my $empty = rss_kb(door_pid());
+	print {$_} 'x' x 59999 for @uploads;
+	usleep(700_000);
+	my $more = rss_kb(door_pid()) - $empty;
+	cmp_ok($more, '<', 3500, '6 MB sent without a key are kept nowhere');
+	is(scalar(grep { print {$_} 'x'; (<$_> // '') =~ / 200 / } @uploads), 100, 'and those who sent them are answered');
+	close $_ for @uploads;
+	figure('100 uploads of 60 kB without a key: RSS + %d kB', $more);
+
 	# ---- browsers ----
 
 	is(($post->('/v1/completions', '{"prompt": "x"}', 'app', Origin => 'http://evil.example'))[0], 403, 'pages of other origins may not');
