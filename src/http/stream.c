@@ -15,12 +15,14 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "http/conf.h"
 #include "http/serve.h"
 
 #define BLOCK	16384			/* bytes that libmicrohttpd asks for at once */
 
 typedef struct Stream
 {
+	struct MHD_Connection *http;
 	Db		   *db;				/* NULL: given back */
 	int			client;
 	Dialect		dialect;
@@ -121,6 +123,17 @@ next_row(Stream *s)
 	return true;
 }
 
+/*
+ * libmicrohttpd takes the time that it spends in stream_read() for the client's silence.  A limit that is
+ * set after none begins anew.
+ */
+static void
+restart_idle_clock(const Stream *s)
+{
+	(void) MHD_set_connection_option(s->http, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
+	(void) MHD_set_connection_option(s->http, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned) http_conf.idle_timeout_s);
+}
+
 static ssize_t
 stream_read(void *cls, uint64_t pos, char *to, size_t max)
 {
@@ -140,6 +153,7 @@ stream_read(void *cls, uint64_t pos, char *to, size_t max)
 				return MHD_CONTENT_READER_END_WITH_ERROR;
 			/* what has come meanwhile goes along */
 		} while (s->out.len == 0 || (s->out.len < max && s->db != NULL && db_has_next(s->db)));
+		restart_idle_clock(s);
 	}
 	n = s->out.len - s->sent;
 	if (n == 0)
@@ -174,6 +188,7 @@ stream_start(Request *q, Db *db)
 
 	serve_count(1);
 	s->db = db;
+	s->http = q->http;
 	s->client = q->client;
 	s->dialect = q->dialect;
 	s->named = q->dialect == ANTHROPIC || strcmp(q->route->path, "/v1/responses") == 0;

@@ -461,6 +461,16 @@ SKIP:
 	like(scalar <$s> // 'HTTP/1.1 431', qr/ 431 /, 'headers have a limit');
 	close $s;
 
+	# it is the client's silence that counts, not the model's
+	for (0, 1)
+	{
+		$s = $open->('/v1/completions', sprintf('{"stream": %s, "prompt": "@slow:1500 @delay:1500 a b"}', $_ ? 'true' : 'false'));
+		my $all = do { local $/; <$s> };
+		like($all, qr/ 200 OK.*"[^"]*A".*"[^"]*B".*\[DONE\]/s, 'a stream may pause for longer than that') if $_;
+		like($all, qr/ 200 OK.*" : "[^"]*A B"/s, 'an answer may take longer') if !$_;
+		close $s;
+	}
+
 	# ---- a reload while requests are in hand ----
 
 	my $hangs = $open->('/v1/completions', '{"prompt": "@hang"}');
