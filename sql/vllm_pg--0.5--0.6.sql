@@ -1239,7 +1239,8 @@ CREATE TABLE vllm.api_key (
 
 CREATE INDEX api_key_hash_idx ON vllm.api_key (pg_catalog.substr(hash, 1, 8));
 REVOKE ALL ON vllm.api_key FROM PUBLIC;
-SELECT pg_catalog.pg_extension_config_dump('vllm.api_key', '');
+-- a role that is gone is dumped as its number, which may be another role's where it is restored
+SELECT pg_catalog.pg_extension_config_dump('vllm.api_key', 'WHERE role::pg_catalog.oid IN (SELECT oid FROM pg_catalog.pg_roles)');
 
 CREATE FUNCTION llm_create_api_key(name text, role text DEFAULT NULL, valid_until timestamptz DEFAULT NULL) RETURNS text
 AS 'MODULE_PATHNAME', 'llm_create_api_key' LANGUAGE C VOLATILE;

@@ -75,7 +75,8 @@ for my $v (@older)
 }
 
 # dump and restore keeps the user's models
-$node->safe_psql('fresh', q{SELECT llm_create_model('mine', '/fake/ready'); SELECT llm_grant('mine', 'public')});
+$node->safe_psql('fresh', q{SELECT llm_create_model('mine', '/fake/ready'); SELECT llm_grant('mine', 'public');
+	CREATE ROLE owner; CREATE ROLE leaver; SELECT llm_create_api_key('kept', 'owner'), llm_create_api_key('lost', 'leaver'); DROP ROLE leaver});
 my $dump = $node->basedir . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('fresh'), '-f', $dump ], 'pg_dump');
 $node->safe_psql('postgres', 'CREATE DATABASE restored');
@@ -83,5 +84,9 @@ $node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr
 is($node->safe_psql('restored', 'SELECT * FROM vllm.model ORDER BY 1'),
 	$node->safe_psql('fresh', 'SELECT * FROM vllm.model ORDER BY 1'), 'models travel with pg_dump');
 is($node->safe_psql('restored', q{SELECT llm_generate('hello there', model => 'mine')}), 'HELLO THERE', 'and work there');
+# a key whose role is gone would be dumped with a number, which another role may have there
+is($node->safe_psql('fresh', 'SELECT string_agg(name, $$ $$ ORDER BY name) FROM vllm.api_key'), 'kept lost', 'there are two API keys');
+is($node->safe_psql('restored', 'SELECT name, role, state FROM llm_api_keys'), 'kept|owner|active', 'that of a role that is there travels');
+is($node->safe_psql('restored', 'SELECT count(*) FROM vllm.api_key'), '1', 'and no other');
 $node->stop;
 done_testing();
