@@ -132,6 +132,15 @@ note_door_role(Oid role)
 						 quote_identifier(vllm_http_role))));
 }
 
+static void
+already_exists(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("API key \"%s\" already exists", name),
+			 errhint("Revoke it with llm_revoke_api_key() first.")));
+}
+
 /* llm_create_api_key(name text, role text, valid_until timestamptz) */
 Datum
 llm_create_api_key(PG_FUNCTION_ARGS)
@@ -143,7 +152,8 @@ llm_create_api_key(PG_FUNCTION_ARGS)
 	char	   *key = make_key();
 	Oid			role = PG_ARGISNULL(1) ? GetUserId() : get_role_oid(text_to_cstring(PG_GETARG_TEXT_PP(1)), false);
 	Oid			old;
-	bool		in_force;
+	bool		again,
+				in_force;
 
 	PreventCommandIfReadOnly("llm_create_api_key()");
 	PreventCommandDuringRecovery("llm_create_api_key()");
@@ -154,13 +164,11 @@ llm_create_api_key(PG_FUNCTION_ARGS)
 				 errmsg("valid_until must be in the future"),
 				 errdetail("It is %s.", timestamptz_to_str(PG_GETARG_TIMESTAMPTZ(2)))));
 	SPI_connect();
-	if (find_key(name, &old, &in_force))
+	again = find_key(name, &old, &in_force);
+	if (again)
 	{
 		if (in_force)
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("API key \"%s\" already exists", name),
-					 errhint("Revoke it with llm_revoke_api_key() first.")));
+			already_exists(name);
 		require_may_become(old);
 	}
 	v[0] = CStringGetTextDatum(name);
@@ -169,11 +177,13 @@ llm_create_api_key(PG_FUNCTION_ARGS)
 	v[3] = ObjectIdGetDatum(GetUserId());
 	v[4] = PG_ARGISNULL(2) ? (Datum) 0 : PG_GETARG_DATUM(2);
 	nulls[4] = PG_ARGISNULL(2) ? 'n' : ' ';
-	(void) table_execute("INSERT INTO vllm.api_key (name, hash, role, created, created_by, expires) "
-						 "VALUES ($1, $2, $3, clock_timestamp(), $4, $5) ON CONFLICT (name) DO UPDATE "
-						 "SET hash = excluded.hash, role = excluded.role, created = excluded.created, "
-						 "created_by = excluded.created_by, expires = excluded.expires, revoked = NULL",
-						 5, types, v, nulls, false);
+	/* the row that was found is locked; where there was none another session may have made one meanwhile */
+	if (table_execute(again ? "UPDATE vllm.api_key SET hash = $2, role = $3, created = clock_timestamp(), created_by = $4, "
+					  "expires = $5, revoked = NULL WHERE name = $1" :
+					  "INSERT INTO vllm.api_key (name, hash, role, created, created_by, expires) "
+					  "VALUES ($1, $2, $3, clock_timestamp(), $4, $5) ON CONFLICT (name) DO NOTHING",
+					  5, types, v, nulls, false) != 1)
+		already_exists(name);
 	SPI_finish();
 	note_door_role(role);
 	PG_RETURN_TEXT_P(cstring_to_text(key));
