@@ -249,7 +249,8 @@ base_shape(Making *m, TypeShape *s)
 		s->kind = TYPE_JSON;
 	else if (number_shape(s) || string_shape(s))
 		 /* done */ ;
-	else if (OidIsValid(element))
+	/* int2vector and oidvector have elements, too, but another layout and limits of their own */
+	else if (OidIsValid(element) && get_array_type(element) == s->base)
 		array_shape(m, s, element);
 	else if (type == TYPTYPE_ENUM)
 		s->kind = TYPE_ENUM;

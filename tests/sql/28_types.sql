@@ -48,6 +48,9 @@ CREATE TYPE has_xml AS (a int, x xml);
 SELECT llm_type_schema('has_xml');
 CREATE TABLE grid (cells int[][]);
 SELECT llm_type_schema('grid');
+-- arrays by their elements, but not by their layout
+SELECT llm_type_schema('int2vector');
+SELECT vllm.from_json('[]', NULL::oidvector);
 SELECT llm_type_schema('int8multirange');
 SELECT llm_type_schema(0::oid::regtype);
 
