@@ -207,7 +207,7 @@ count_of(const JsonNode *usage, const char *name)
 	return m != NULL && m->kind == JSON_NUMBER ? strtoll(m->text, NULL, 10) : 0;
 }
 
-/* Who was made to call a tool once is free afterwards, or it would never answer. */
+/* Who was made to call a tool once is free afterwards, wherever that was said, or it would never answer. */
 static void
 free_choice(Run *run)
 {
@@ -215,8 +215,9 @@ free_choice(Run *run)
 	JsonNode   *tree;
 	StringInfoData rest;
 
+	/* json null: not what vllm.default_params says either */
 	if (run->arg_tool_choice >= 0)
-		run->call->args[run->arg_tool_choice].isnull = true;
+		run->call->args[run->arg_tool_choice] = (NullableDatum) {CStringGetTextDatum("null"), false};
 	if (params == NULL || params->isnull)
 		return;
 	tree = json_tree(DatumGetTextPP(params->value));

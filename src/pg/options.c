@@ -204,7 +204,10 @@ set_array(const OptDef *d, OptValue *v, ArrayType *array)
 		set_ids(d, v, values, n);
 }
 
-/* A value as it is written; null is "not given". */
+/*
+ * A value as it is written; null is "not given", so what the session's defaults say holds.  But as tool_choice
+ * it is "none is said", whatever they say: llm_chat_run() must be able to free the model of a choice.
+ */
 static void
 set_json_text(const OptDef *d, OptValue *v, char *json)
 {
@@ -212,7 +215,11 @@ set_json_text(const OptDef *d, OptValue *v, char *json)
 	size_t		space = strspn(json, " \t\r\n");
 
 	if (strncmp(json + space, "null", 4) == 0)
+	{
+		v->set = d->tag == WTAG_TOOL_CHOICE;
+		v->n = 0;
 		return;
+	}
 	str = palloc(sizeof(char *));
 	*str = json;
 	set_strs(d, v, str, 1);

@@ -183,6 +183,13 @@ FROM llm_chat_run('[{"role": "user", "content": "hello"}]', '{order_of(int)}', t
 SELECT r ->> 'finish_reason' AS reason, r ->> 'rounds' AS rounds, json_array_length(r -> 'messages') AS messages
 FROM (VALUES ('{"tool_choice": "required", "temperature": 0}'), ('{"temperature": 0, "tool_choice": {"type": "function", "function": {"name": "order_of"}}, "top_k": 1}'),
     ('{"tool_choice": "required"}')) v(p), llm_chat_run('[{"role": "user", "content": "hello"}]', '{order_of(int)}', params => p::json) r;
+SET vllm.default_params = '{"tool_choice": "required", "temperature": 0}';
+SELECT r ->> 'finish_reason' AS reason, r ->> 'rounds' AS rounds, json_array_length(r -> 'messages') AS messages
+FROM llm_chat_run('[{"role": "user", "content": "hello"}]', '{order_of(int)}') r;
+-- null says that there is none, whatever the defaults say
+SELECT tool_choice, (llm_chat('[{"role": "user", "content": "hello"}]', tools => json_build_array(llm_tool('order_of(int)')), tool_choice => tool_choice)) -> 'tool_calls' IS NULL AS free
+FROM (VALUES (NULL::json), ('null'), (' null ')) v(tool_choice);
+RESET vllm.default_params;
 SELECT llm_chat_run('[{"role": "user", "content": "hello"}]', '{}', tool_choice => '"required"');
 SELECT llm_chat_run(NULL, '{}') IS NULL AS null_in_null_out;
 SELECT llm_chat_run('[]', NULL);
