@@ -26,11 +26,11 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
-#include "utils/jsonb.h"
 
 #include "pg/encode.h"
 #include "pg/engine_func.h"
 #include "pg/fn_args.h"
+#include "pg/json_tree.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_agg_step);
@@ -240,22 +240,20 @@ static const char *const own_options[] = {"combine", "split", "chat_template"};
 
 /* Set the argument of this name; false if it is none of ours. */
 static bool
-take_option(FunctionCallInfo call, const char *key, Datum json)
+take_option(FunctionCallInfo call, const JsonNode *m)
 {
 	for (int i = 0; i < (int) lengthof(own_options); i++)
-		if (strcmp(key, own_options[i]) == 0)
+		if (strcmp(m->key, own_options[i]) == 0)
 		{
-			int			arg = fn_arg(call, key);
-			LOCAL_FCINFO(get, 2);
-			Datum		value;
+			NullableDatum *arg = &call->args[fn_arg(call, m->key)];
+			char	   *value = m->kind == JSON_STRING ? m->text : pnstrdup(m->raw, m->raw_len);
 
-			InitFunctionCallInfoData(*get, NULL, 2, DEFAULT_COLLATION_OID, NULL, NULL);
-			get->args[0] = (NullableDatum) {json, false};
-			get->args[1] = (NullableDatum) {CStringGetTextDatum(key), false};
-			value = json_object_field_text(get);
-			if (!get->isnull && strcmp(key, "split") == 0)
-				value = DirectFunctionCall1(boolin, CStringGetDatum(TextDatumGetCString(value)));
-			call->args[arg] = (NullableDatum) {value, get->isnull};
+			if (m->kind == JSON_NULL)
+				*arg = (NullableDatum) {0, true};
+			else if (strcmp(m->key, "split") == 0)
+				*arg = (NullableDatum) {DirectFunctionCall1(boolin, CStringGetDatum(value)), false};
+			else
+				*arg = (NullableDatum) {CStringGetTextDatum(value), false};
 			return true;
 		}
 	return false;
@@ -265,30 +263,23 @@ take_option(FunctionCallInfo call, const char *key, Datum json)
 static void
 take_options(FunctionCallInfo call, const char *json)
 {
-	Datum		whole = CStringGetTextDatum(json);
-	Jsonb	   *params = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
-	JsonbIterator *it;
-	JsonbValue	j;
+	const JsonNode *params = json_tree(cstring_to_text(json));
 	StringInfoData rest;
 
-	if (!JB_ROOT_IS_OBJECT(params))
+	if (params->kind != JSON_OBJECT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("params must be a json object")));
 	initStringInfo(&rest);
-	it = JsonbIteratorInit(&params->root);
-	(void) JsonbIteratorNext(&it, &j, true);	/* WJB_BEGIN_OBJECT */
-	while (JsonbIteratorNext(&it, &j, true) == WJB_KEY)
+	for (const JsonNode *m = params->first; m != NULL; m = m->next)
 	{
-		char	   *key = pnstrdup(j.val.string.val, j.val.string.len);
-
-		(void) JsonbIteratorNext(&it, &j, true);	/* WJB_VALUE */
-		if (take_option(call, key, whole))
+		CHECK_FOR_INTERRUPTS();
+		if (take_option(call, m))
 			continue;
 		appendStringInfoString(&rest, rest.len == 0 ? "{" : ", ");
-		escape_json(&rest, key);
-		appendStringInfo(&rest, ": %s", TextDatumGetCString(DirectFunctionCall2(json_object_field, whole,
-																				  CStringGetTextDatum(key))));
+		escape_json(&rest, m->key);
+		appendStringInfoString(&rest, ": ");
+		appendBinaryStringInfo(&rest, m->raw, m->raw_len);
 	}
 	appendStringInfoString(&rest, rest.len == 0 ? "{}" : "}");
 	call->args[fn_arg(call, "params")] = (NullableDatum) {CStringGetTextDatum(rest.data), false};

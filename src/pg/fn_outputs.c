@@ -291,11 +291,14 @@ logprobs(const Entries *e, Oid array_type, bool *isnull)
 	values = palloc(Max(e->ids.n, 1) * sizeof(float));
 	wire_floats(&e->values, values);
 	for (size_t pos = 0; pos < e->counts.n; pos++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		for (int k = 0; k < wire_int_at(&e->counts, pos); k++)
 		{
 			rows[at] = logprob_row(desc, (int) pos + 1, e, at, values[at], s, k == 0, scratch);
 			s += wire_int_at(&e->lengths, at++);
 		}
+	}
 	ReleaseTupleDesc(desc);
 	MemoryContextSwitchTo(old);
 	array = composite_array(rows, (int) at, type);

@@ -31,6 +31,13 @@ SELECT count(*) FROM
     (SELECT g, llm_reduce(array_agg(w ORDER BY i), 'Join:', max_tokens => 5) AS a FROM (SELECT i, i % 7 AS g, 'word' || i AS w FROM generate_series(1, 200) i) s GROUP BY g) x
     JOIN (SELECT g, llm_agg(w, 'Join:', '{"max_tokens": 5}' ORDER BY i) AS a FROM (SELECT i, i % 7 AS g, 'word' || i AS w FROM generate_series(1, 200) i) s GROUP BY g) y
     USING (g, a);
+-- options by the ten thousand are read once; of two of a name the last holds
+SET statement_timeout = '20s';
+SELECT left(fails($$SELECT llm_agg('a', 'Join:', (SELECT json_object_agg('key ' || i, i) FROM generate_series(1, 50000) i))$$), 36);
+RESET statement_timeout;
+SELECT llm_agg(x, 'Join:', '{"max_tokens": 1, "split": true, "max_tokens": 2, "combine": null, "split": false}') FROM (VALUES ('a'), ('b')) v (x);
+SELECT llm_agg(x, 'Join:', '{"split": "perhaps"}') FROM (VALUES ('a')) v (x);
+SELECT llm_agg(x, 'Join:', '[]') FROM (VALUES ('a')) v (x);
 -- as a window, over batch and serially
 SELECT i, llm_agg(i::text, 'Join:') OVER (ORDER BY i DESC ROWS 2 PRECEDING) FROM generate_series(1, 4) i;
 SET vllm.batch = off;
