@@ -1,4 +1,4 @@
-# Structured output in the real engine, through SQL: random models of six vocabularies at temperature 1.5 under 50
+# Structured output in the real engine, through SQL: six random models of five vocabularies at temperature 1.5 under 50
 # schemas, 20 regular expressions and 10 grammars, 2,400 answers, 960 of them without forced text.  All of them fit unless they were
 # cut: checked by llm_grammar_accepts, which compiles schemas for texts that exist, by the cast
 # to json, and by PostgreSQL's own regular expressions.  And: streams, forced text on and off, several answers,
