@@ -20,8 +20,13 @@
 
 #define RESPONSES	"/v1/responses"
 
-/* for who may see the rows of others, too */
-#define OWN			"owner = pg_catalog.quote_ident(current_user)::regrole AND "
+/*
+ * For who may see the rows of others, too.  The caller's search_path decides which operators are found, so
+ * they are named, and the types are those that pg_catalog's have: regrole = regrole might be anybody's.
+ */
+#define OWN \
+	"owner::pg_catalog.oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::pg_catalog.regrole::pg_catalog.oid AND " \
+	"id OPERATOR(pg_catalog.=) "
 
 /* The text in the only row and column of a query about `arg`, in the caller's memory; NULL: there is none. */
 static char *
@@ -53,10 +58,10 @@ api_store_find(const char *path, const char *previous_id)
 	if (strncmp(path, RESPONSES, strlen(RESPONSES)) != 0)
 		return NULL;
 	if (*id == '\0')
-		return previous_id ? look_up("SELECT items::text FROM vllm.response WHERE " OWN "id = $1", previous_id) : NULL;
+		return previous_id ? look_up("SELECT items::text FROM vllm.response WHERE " OWN "$1", previous_id) : NULL;
 	if (*id != '/')
 		return NULL;
-	return look_up("SELECT response::text FROM vllm.response WHERE " OWN "id = pg_catalog.split_part($1, '/', 4)", path);
+	return look_up("SELECT response::text FROM vllm.response WHERE " OWN "pg_catalog.split_part($1, '/', 4)", path);
 }
 
 /* The path and the body of a request's fields. */

@@ -50,12 +50,38 @@ PG_FUNCTION_INFO_V1(llm_run_batch_file);
 
 #define FETCH	100				/* rows at a time */
 
+/*
+ * In a PG_CATCH() block: is the error one of these lines' own, which makes them no JSON here: brackets deeper than the
+ * stack, a character that the database's encoding lacks?  Then it is forgotten.
+ */
+static void
+forgive_line(MemoryContext cxt)
+{
+	int			code = geterrcode();
+
+	if (code != ERRCODE_STATEMENT_TOO_COMPLEX && code != ERRCODE_UNTRANSLATABLE_CHARACTER)
+		PG_RE_THROW();
+	MemoryContextSwitchTo(cxt);
+	FlushErrorState();
+}
+
 Datum
 llm_json_or_null(PG_FUNCTION_ARGS)
 {
 	text	   *line = PG_GETARG_TEXT_PP(0);
+	MemoryContext cxt = CurrentMemoryContext;
+	volatile bool valid = false;
 
-	if (pg_parse_json(compat_json_lexer(line), &nullSemAction) != JSON_SUCCESS)
+	PG_TRY();
+	{
+		valid = pg_parse_json(compat_json_lexer(line), &nullSemAction) == JSON_SUCCESS;
+	}
+	PG_CATCH();
+	{
+		forgive_line(cxt);
+	}
+	PG_END_TRY();
+	if (!valid)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(line);
 }
@@ -75,7 +101,7 @@ static void
 append_answers(StringInfo s, FunctionCallInfo fcinfo, const char *rows)
 {
 	appendStringInfo(s,
-					 "SELECT n, custom_id, CASE WHEN refusal IS NULL THEN %s.llm_api(url, body, 'return') ELSE refusal END AS answer "
+					 "SELECT n, custom_id, CASE WHEN refusal IS NULL THEN %s.llm_api(url, body, 'return'::text) ELSE refusal END AS answer "
 					 "FROM (SELECT n, custom_id, url, body, vllm.batch_refusal(custom_id, url, body, nth, problem) AS refusal "
 					 "FROM (SELECT n, custom_id, url, body, problem, pg_catalog.row_number() OVER (PARTITION BY custom_id ORDER BY n) AS nth "
 					 "FROM (%s) AS r) AS r ORDER BY n) AS r",
@@ -173,7 +199,7 @@ llm_run_batch(PG_FUNCTION_ARGS)
 					 "FROM (%s\n) AS q(custom_id, url, body)", query);
 	initStringInfo(&sql);
 	appendStringInfoString(&sql,
-						   "SELECT custom_id, status, CASE WHEN status = 200 THEN answer END, CASE WHEN status <> 200 THEN answer->'error' END "
+						   "SELECT custom_id, status, CASE WHEN status = 200 THEN answer END, CASE WHEN status <> 200 THEN answer OPERATOR(pg_catalog.->) 'error' END "
 						   "FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM (");
 	append_answers(&sql, fcinfo, rows.data);
 	appendStringInfoString(&sql, ") AS a OFFSET 0) AS a");
@@ -279,17 +305,23 @@ llm_run_batch_table(PG_FUNCTION_ARGS)
 /* A line is a line: no quotes, no columns. */
 #define LINE_FORMAT "(FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02', ENCODING 'UTF8')"
 
+/*
+ * Queries run under the caller's search_path.  No arrow of the system takes (json, json), what a json and an unknown
+ * literal are tried as first: so they are named, or another schema's would come before them.
+ */
 #define LINE_ROWS \
-	"SELECT n, line->>'custom_id' AS custom_id, line->>'url' AS url, line->'body' AS body, " \
-	"CASE WHEN bad THEN 'the line is not a JSON object' WHEN line->>'method' <> 'POST' THEN pg_catalog.format('method must be POST, got %s', line->'method') END AS problem " \
+	"SELECT n, line OPERATOR(pg_catalog.->>) 'custom_id' AS custom_id, line OPERATOR(pg_catalog.->>) 'url' AS url, " \
+	"line OPERATOR(pg_catalog.->) 'body' AS body, CASE WHEN bad THEN 'the line is not a JSON object' " \
+	"WHEN (line OPERATOR(pg_catalog.->>) 'method') <> 'POST'::text " \
+	"THEN pg_catalog.format('method must be POST, got %s', line OPERATOR(pg_catalog.->) 'method') END AS problem " \
 	"FROM (SELECT n, CASE WHEN bad THEN '{}'::json ELSE j END AS line, bad " \
-	"FROM (SELECT n, j, coalesce(json_typeof(j), '') <> 'object' AS bad FROM (SELECT n, vllm.json_or_null(line) AS j " \
+	"FROM (SELECT n, j, coalesce(pg_catalog.json_typeof(j), '') <> 'object'::text AS bad FROM (SELECT n, vllm.json_or_null(line) AS j " \
 	"FROM " LINES " WHERE line ~ '[^[:space:]]') AS j) AS j) AS l"
 
 #define OUTPUT_LINE \
 	"SELECT n, status, pg_catalog.json_build_object('id', 'vllm-' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), 'custom_id', custom_id, " \
 	"'response', pg_catalog.json_build_object('status_code', status, 'request_id', 'vllm-batch-' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), " \
-	"'body', CASE WHEN status = 200 THEN answer END), 'error', CASE WHEN status <> 200 THEN answer->'error' END)::text AS line " \
+	"'body', CASE WHEN status = 200 THEN answer END), 'error', CASE WHEN status <> 200 THEN answer OPERATOR(pg_catalog.->) 'error' END)::text AS line " \
 	"FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM ("
 
 /* One more line, without its end; false at the end of the file. */
@@ -308,16 +340,27 @@ read_line(FILE *file, const char *path, StringInfo line)
 	return c != EOF || line->len > 0;
 }
 
-/* A line as text; one that is not UTF-8 becomes something that is not JSON either. */
+/* A line as text; one that is not UTF-8, or not of the database's characters, becomes something that is not JSON either. */
 static Datum
 line_text(const StringInfoData *line)
 {
 	int			len = line->len;
-	char	   *s;
+	MemoryContext cxt = CurrentMemoryContext;
+	char	   *volatile s = NULL;
 
 	if (pg_encoding_verifymbstr(PG_UTF8, line->data, len) != len)
 		return CStringGetTextDatum("not UTF-8");
-	s = pg_any_to_server(line->data, len, PG_UTF8);
+	PG_TRY();
+	{
+		s = pg_any_to_server(line->data, len, PG_UTF8);
+	}
+	PG_CATCH();
+	{
+		forgive_line(cxt);
+	}
+	PG_END_TRY();
+	if (s == NULL)
+		return CStringGetTextDatum("not of the database's encoding");
 	return PointerGetDatum(cstring_to_text_with_len(s, s == line->data ? len : strlen(s)));
 }
 

@@ -106,5 +106,51 @@ for (["SET ROLE plain;", "$out.2", qr/pg_write_server_files/], ['', 'here.jsonl'
 like($stderr, qr/No such file/, 'a file that is not there is an error');
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname LIKE 'vllm_batch%'"), '0', 'no table is left');
 
+# ---- a line that can't be read ends no file ----
+
+$node->safe_psql('postgres', "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
+$node->safe_psql('latin', 'CREATE EXTENSION vllm_pg');
+my $fine = '{"custom_id": "%s", "url": "/v1/completions", "body": {"prompt": "%s"}}' . "\n";
+my @odd = ('[' x 50000, '[' x 50000 . ']' x 50000, '{"a":' x 50000, '{"custom_id": "deep", "url": "/v1/completions", "body": {"prompt": ' . '[' x 3000 . ']' x 3000 . '}}');
+my @foreign = ('{"custom_id": "raw", "url": "/v1/completions", "body": {"prompt": "' . "\xe2\x82\xac" . '"}}', '{"custom_id": "escaped", "url": "/v1/completions", "body": {"prompt": "\\u20ac"}}');
+open($fh, '>', "$dir/odd.jsonl") or die;
+printf $fh $fine, 1, "\xc3\xa9";
+print $fh "$_\n" for @odd, @foreign;
+printf $fh $fine, 2, 'b';
+close($fh);
+for (['postgres', '8|4|4', '200,400,400,400,400,200,200,200'], ['latin', '8|2|6', '200,400,400,400,400,400,400,200'])
+{
+	my ($db, $counts, $statuses) = @$_;
+	is($node->safe_psql($db, "SELECT total, succeeded, failed FROM llm_run_batch_file('$dir/odd.jsonl', '$out.$db')"), $counts, "lines that are odd: $db");
+	open($fh, '<', "$out.$db") or die;
+	@lines = map { decode_json($_) } <$fh>;
+	close($fh);
+	is(join(',', map { $_->{response}{status_code} } @lines), $statuses, "each is answered in $db");
+	is($lines[0]{response}{body}{choices}[0]{text}, "\x{e9}", 'so are those before');
+	is($lines[1]{error}{message}, 'the line is not a JSON object', 'that it can not be read');
+}
+
+# ---- operators of somebody else's ----
+
+$node->safe_psql('postgres', 'CREATE DATABASE hostile');
+my $caught = q{AS $$BEGIN RAISE 'caught by %', current_user; END$$ LANGUAGE plpgsql};
+$node->safe_psql('hostile', qq{
+	CREATE EXTENSION vllm_pg;
+	CREATE FUNCTION trap(json, json) RETURNS json $caught;
+	CREATE FUNCTION trap_text(json, json) RETURNS text $caught;
+	CREATE FUNCTION trap(regrole, regrole) RETURNS bool $caught;
+	CREATE FUNCTION trap(regrole, oid) RETURNS bool $caught;
+	CREATE OPERATOR -> (FUNCTION = trap, LEFTARG = json, RIGHTARG = json);
+	CREATE OPERATOR ->> (FUNCTION = trap_text, LEFTARG = json, RIGHTARG = json);
+	CREATE OPERATOR = (FUNCTION = trap, LEFTARG = regrole, RIGHTARG = regrole);
+	CREATE OPERATOR = (FUNCTION = trap, LEFTARG = regrole, RIGHTARG = oid)});
+is($node->safe_psql('hostile', "SELECT succeeded, failed FROM llm_run_batch_file('$dir/one.jsonl', '$out.3')"), '1|0', 'a file is read with the system\'s operators');
+is($node->safe_psql('hostile', q{SELECT custom_id, status_code, error::text <> '' FROM llm_run_batch($$VALUES ('a', '/v1/completions', '{"prompt": "x"}'::json), ('b', '/v1/none', '{}')$$)}),
+	"a|200|\nb|404|t", 'so is a batch');
+is($node->safe_psql('hostile', q{SELECT v1_responses('{"input": "one"}') OPERATOR(pg_catalog.->>) 'id'::text AS id \gset
+	SELECT llm_api('/v1/responses/' || :'id') OPERATOR(pg_catalog.->>) 'status'::text,
+		v1_responses(json_build_object('input', 'two', 'previous_response_id', :'id')) OPERATOR(pg_catalog.->>) 'status'::text}),
+	'completed|completed', 'and what is kept');
+
 $node->stop;
 done_testing();
