@@ -275,6 +275,12 @@ is_key(JsonSpan key, const char *name)
 	return same;
 }
 
+const char *
+api_str(const cJSON *object, const char *name)
+{
+	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+}
+
 JsonSpan
 api_raw_member(JsonSpan object, const char *name)
 {

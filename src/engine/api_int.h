@@ -61,6 +61,8 @@ bool		apibody_int(ApiBody *b, const char *name, int64_t min, int64_t max, int64_
 bool		apibody_str(ApiBody *b, const char *name, const char **out, Err *e);
 /* Is it an object, or an array, if it is given? */
 bool		apibody_is(ApiBody *b, const char *name, bool array, Err *e);
+/* An object's member that is a string; NULL: there is none, or it is something else. */
+const char *api_str(const cJSON *object, const char *name);
 /* The first member of an object that has this name, as it was written; .s = NULL: none. */
 JsonSpan	api_raw_member(JsonSpan object, const char *name);
 /* All members of an object but those of one name, as they were written, digits and all. */

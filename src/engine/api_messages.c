@@ -45,18 +45,10 @@ drop(ApiCall *a)
 
 /* ---- messages ---- */
 
-static const char *
-str_of(const cJSON *v, const char *name)
-{
-	const cJSON *s = cJSON_GetObjectItemCaseSensitive(v, name);
-
-	return cJSON_IsString(s) ? s->valuestring : NULL;
-}
-
 static bool
 is_type(const cJSON *block, const char *type)
 {
-	const char *t = str_of(block, "type");
+	const char *t = api_str(block, "type");
 
 	return t != NULL && strcmp(t, type) == 0;
 }
@@ -64,7 +56,7 @@ is_type(const cJSON *block, const char *type)
 static bool
 bad_block(const cJSON *block, Err *e)
 {
-	const char *type = str_of(block, "type");
+	const char *type = api_str(block, "type");
 
 	if (type == NULL)
 		return api_bad(e, "messages", "have a content that is neither a text nor blocks with a type");
@@ -91,7 +83,7 @@ join_texts(const cJSON *content, Buf *out, Err *e)
 		return bad_block(NULL, e);
 	for (const cJSON *v = cJSON_IsArray(content) ? content->child : NULL; v != NULL; v = v->next)
 	{
-		const char *text = str_of(v, "text");
+		const char *text = api_str(v, "text");
 
 		if (!is_type(v, "text") || text == NULL)
 			return bad_block(v, e);
@@ -117,14 +109,14 @@ write_tool_result(const cJSON *block, JsonOut *j, Err *e)
 	Buf			text = {0};
 	bool		ok;
 
-	if (str_of(block, "tool_use_id") == NULL)
+	if (api_str(block, "tool_use_id") == NULL)
 		return bad_block(block, e);
 	ok = join_texts(content, &text, e);
 	if (ok)
 	{
 		json_open(j, '{');
 		json_key_cstr(j, "role", "tool");
-		json_key_cstr(j, "tool_call_id", str_of(block, "tool_use_id"));
+		json_key_cstr(j, "tool_call_id", api_str(block, "tool_use_id"));
 		write_buf(j, "content", &text);
 		json_close(j, '}');
 	}
@@ -157,11 +149,11 @@ write_user(const cJSON *content, JsonOut *j, Err *e)
 	{
 		if (is_type(v, "tool_result"))
 			continue;
-		if (!is_type(v, "text") || str_of(v, "text") == NULL)
+		if (!is_type(v, "text") || api_str(v, "text") == NULL)
 			return bad_block(v, e);
 		json_open(j, '{');
 		json_key_cstr(j, "type", "text");
-		json_key_cstr(j, "text", str_of(v, "text"));
+		json_key_cstr(j, "text", api_str(v, "text"));
 		json_close(j, '}');
 	}
 	json_close(j, ']');
@@ -176,11 +168,11 @@ write_tool_use(const cJSON *block, JsonSpan raw, JsonOut *j)
 	JsonSpan	input = api_raw_member(raw, "input");
 
 	json_open(j, '{');
-	json_key_cstr(j, "id", str_of(block, "id"));
+	json_key_cstr(j, "id", api_str(block, "id"));
 	json_key_cstr(j, "type", "function");
 	json_key(j, "function");
 	json_open(j, '{');
-	json_key_cstr(j, "name", str_of(block, "name"));
+	json_key_cstr(j, "name", api_str(block, "name"));
 	json_key(j, "arguments");
 	json_str(j, input.s != NULL ? input.s : "{}", input.s != NULL ? input.n : 2);
 	json_close(j, '}');
@@ -200,11 +192,11 @@ write_assistant(const cJSON *content, JsonSpan raw, JsonOut *j, Err *e)
 
 	for (const cJSON *v = content->child; v != NULL && ok; v = v->next)
 	{
-		if (is_type(v, "text") && str_of(v, "text") != NULL)
-			buf_addstr(&text, str_of(v, "text"));
-		else if (is_type(v, "thinking") && str_of(v, "thinking") != NULL)
-			buf_addstr(&thought, str_of(v, "thinking"));
-		else if (is_type(v, "tool_use") && str_of(v, "id") != NULL && str_of(v, "name") != NULL &&
+		if (is_type(v, "text") && api_str(v, "text") != NULL)
+			buf_addstr(&text, api_str(v, "text"));
+		else if (is_type(v, "thinking") && api_str(v, "thinking") != NULL)
+			buf_addstr(&thought, api_str(v, "thinking"));
+		else if (is_type(v, "tool_use") && api_str(v, "id") != NULL && api_str(v, "name") != NULL &&
 				 cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(v, "input")))
 			calls = true;
 		else if (!is_type(v, "redacted_thinking"))
@@ -238,7 +230,7 @@ write_assistant(const cJSON *content, JsonSpan raw, JsonOut *j, Err *e)
 static bool
 write_message(const cJSON *m, JsonSpan raw, JsonOut *j, Err *e)
 {
-	const char *role = str_of(m, "role");
+	const char *role = api_str(m, "role");
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
 
 	if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0))
@@ -313,7 +305,7 @@ put_effort(ApiCall *a, WireOut *o, Err *e)
 
 	if (m != NULL && !cJSON_IsObject(m->v))
 		return api_bad(e, "output_config", "must be an object");
-	return m == NULL || api_put_effort(o, "output_config.effort", str_of(m->v, "effort"), e);
+	return m == NULL || api_put_effort(o, "output_config.effort", api_str(m->v, "effort"), e);
 }
 
 /*

@@ -56,14 +56,6 @@ drop(ApiCall *a)
 
 /* ---- items ---- */
 
-static const char *
-str_of(const cJSON *v, const char *name)
-{
-	const cJSON *s = cJSON_GetObjectItemCaseSensitive(v, name);
-
-	return cJSON_IsString(s) ? s->valuestring : NULL;
-}
-
 static bool
 bad_item(const char *what, const char *type, Err *e)
 {
@@ -82,12 +74,12 @@ join_parts(const cJSON *content, Buf *out, Err *e)
 	}
 	for (const cJSON *v = cJSON_IsArray(content) ? content->child : NULL; v != NULL; v = v->next)
 	{
-		const char *text = str_of(v, "text");
+		const char *text = api_str(v, "text");
 
 		if (text == NULL)
-			text = str_of(v, "refusal");
+			text = api_str(v, "refusal");
 		if (text == NULL)
-			return bad_item("content parts", str_of(v, "type") != NULL ? str_of(v, "type") : "", e);
+			return bad_item("content parts", api_str(v, "type") != NULL ? api_str(v, "type") : "", e);
 		buf_addstr(out, text);
 	}
 	return cJSON_IsArray(content) || api_bad(e, "input", "has an item without content");
@@ -146,7 +138,7 @@ turn_thinks(Turn *t, const cJSON *item, JsonOut *j, Err *e)
 {
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
 
-	if (str_of(item, "encrypted_content") != NULL)
+	if (api_str(item, "encrypted_content") != NULL)
 		return bad_item("items with encrypted_content", "reasoning", e);
 	if (!cJSON_IsArray(content))
 		return true;
@@ -169,9 +161,9 @@ static bool
 turn_calls(Turn *t, const cJSON *item, Err *e)
 {
 	JsonOut		j = {.b = &t->calls};
-	const char *id = str_of(item, "call_id");
-	const char *name = str_of(item, "name");
-	const char *arguments = str_of(item, "arguments");
+	const char *id = api_str(item, "call_id");
+	const char *name = api_str(item, "name");
+	const char *arguments = api_str(item, "arguments");
 
 	if (id == NULL || name == NULL || arguments == NULL)
 		return api_bad(e, "input", "has a function_call without call_id, name or arguments");
@@ -211,7 +203,7 @@ static bool
 write_call_output(const cJSON *item, JsonOut *j, Err *e)
 {
 	Buf			text = {0};
-	const char *id = str_of(item, "call_id");
+	const char *id = api_str(item, "call_id");
 	bool		ok = id != NULL ? join_parts(cJSON_GetObjectItemCaseSensitive(item, "output"), &text, e) :
 		api_bad(e, "input", "has a function_call_output without call_id");
 
@@ -230,8 +222,8 @@ write_call_output(const cJSON *item, JsonOut *j, Err *e)
 static bool
 write_item(Turn *t, const cJSON *item, JsonOut *j, Err *e)
 {
-	const char *type = str_of(item, "type");
-	const char *role = str_of(item, "role");
+	const char *type = api_str(item, "type");
+	const char *role = api_str(item, "role");
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
 
 	if (type == NULL && role == NULL)
@@ -323,7 +315,7 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "text");
 	const cJSON *format = m != NULL ? cJSON_GetObjectItemCaseSensitive(m->v, "format") : NULL;
-	const char *type = str_of(format, "type");
+	const char *type = api_str(format, "type");
 	JsonSpan	raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
@@ -339,7 +331,7 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 		return api_bad(e, "text", "must have a format");
 	if (strcmp(type, "json_schema") == 0)
 	{
-		if (str_of(format, "name") == NULL)
+		if (api_str(format, "name") == NULL)
 			return api_bad(e, "text", "must have a format with a name");
 		/* the same members, but for the type, are an object's of chat completions */
 		json_open(&j, '{');
@@ -448,7 +440,7 @@ put_reasoning(ApiCall *a, WireOut *o, Err *e)
 		if (v != NULL && !cJSON_IsNull(v) && !cJSON_IsString(v))
 			return api_bad(e, "reasoning", "must have strings as effort and summary");
 	}
-	return api_put_effort(o, "reasoning.effort", str_of(m->v, "effort"), e);
+	return api_put_effort(o, "reasoning.effort", api_str(m->v, "effort"), e);
 }
 
 static bool

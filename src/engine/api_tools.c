@@ -13,12 +13,6 @@
 
 #include "engine/api_int.h"
 
-static const char *
-str_of(const cJSON *v, const char *name)
-{
-	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, name));
-}
-
 static bool
 is_word(const cJSON *v, const char *word)
 {
@@ -36,7 +30,7 @@ not_a_function(Err *e)
 static bool
 check_function(const cJSON *f, const char *schema, Err *e)
 {
-	const char *name = str_of(f, "name");
+	const char *name = api_str(f, "name");
 	const cJSON *description = cJSON_GetObjectItemCaseSensitive(f, "description");
 	const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(f, schema);
 
@@ -183,9 +177,9 @@ write_anthropic(const cJSON *tool, JsonSpan raw, JsonOut *j)
 	json_key_cstr(j, "type", "function");
 	json_key(j, "function");
 	json_open(j, '{');
-	json_key_cstr(j, "name", str_of(tool, "name"));
-	if (str_of(tool, "description") != NULL)
-		json_key_cstr(j, "description", str_of(tool, "description"));
+	json_key_cstr(j, "name", api_str(tool, "name"));
+	if (api_str(tool, "description") != NULL)
+		json_key_cstr(j, "description", api_str(tool, "description"));
 	json_key(j, "parameters");
 	json_open(j, '{');
 	if (api_raw_member(schema, "type").s == NULL)
@@ -202,7 +196,7 @@ static bool
 put_anthropic_choice(const cJSON *choice, WireOut *o, Err *e)
 {
 	const cJSON *type = cJSON_GetObjectItemCaseSensitive(choice, "type");
-	const char *name = str_of(choice, "name");
+	const char *name = api_str(choice, "name");
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
@@ -275,19 +269,19 @@ api_calls(ApiText calls)
 const char *
 api_call_id(const cJSON *call)
 {
-	return str_of(call, "id");
+	return api_str(call, "id");
 }
 
 const char *
 api_call_name(const cJSON *call)
 {
-	return str_of(cJSON_GetObjectItemCaseSensitive(call, "function"), "name");
+	return api_str(cJSON_GetObjectItemCaseSensitive(call, "function"), "name");
 }
 
 const char *
 api_call_arguments(const cJSON *call)
 {
-	const char *arguments = str_of(cJSON_GetObjectItemCaseSensitive(call, "function"), "arguments");
+	const char *arguments = api_str(cJSON_GetObjectItemCaseSensitive(call, "function"), "arguments");
 
 	return arguments != NULL ? arguments : "";
 }
