@@ -70,6 +70,32 @@ tiny_tok(void)
 	return tok_of_words(words, 5, 0, "w", true);
 }
 
+static inline CoreOptions
+options(int seqs, int rows, int blocks)
+{
+	return (CoreOptions) {
+		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16,
+		.kv_blocks = blocks, .kv_type = KT_F32
+	};
+}
+
+/* Takes over both; ready for requests with a grammar. */
+static inline Core *
+core_for_grammars(Model *model, Tok *tok, CoreOptions opt)
+{
+	Conf	   *conf = conf_new();
+	Err			e = {0};
+	Core	   *c = core_new(model, tok, conf, &opt, &e);
+
+	conf_free(conf);
+	if (c == NULL || !core_prepare_grammar(c, &e))
+	{
+		fprintf(stderr, "core_new: %s\n", e.msg);
+		exit(2);
+	}
+	return c;
+}
+
 /* A request as its owner saw it. */
 typedef struct Rec
 {

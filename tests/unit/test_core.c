@@ -19,15 +19,6 @@
 #include "core_util.h"
 #include "fake_model.h"
 
-static CoreOptions
-options(int seqs, int rows, int blocks)
-{
-	return (CoreOptions) {
-		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16,
-		.kv_blocks = blocks, .kv_type = KT_F32
-	};
-}
-
 static Core *
 new_core(CoreOptions opt, int max_model_len)
 {

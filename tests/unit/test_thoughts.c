@@ -25,29 +25,10 @@ tag_tok(void)
 	return tok_of_words(tags, 3, 3, "w", false);
 }
 
-static CoreOptions
-options(int seqs, int rows, int blocks)
-{
-	return (CoreOptions) {
-		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16,
-		.kv_blocks = blocks, .kv_type = KT_F32
-	};
-}
-
 static Core *
 new_core(CoreOptions opt)
 {
-	Conf	   *conf = conf_new();
-	Err			e = {0};
-	Core	   *c = core_new(fake_model(1024), tag_tok(), conf, &opt, &e);
-
-	conf_free(conf);
-	if (c == NULL || !core_prepare_grammar(c, &e))
-	{
-		fprintf(stderr, "core_new: %s\n", e.msg);
-		exit(2);
-	}
-	return c;
+	return core_for_grammars(fake_model(1024), tag_tok(), opt);
 }
 
 static GenParams
