@@ -167,7 +167,7 @@ count_regress() {	# count_regress NAME RAW STATUS: pg_regress's own lines to our
 	tally "$1" "build/check/$1.out" "$bad"
 }
 
-# The PyPI clients of the HTTP server, into $BASE/clients; without them their tests are skipped.
+# The Python clients of the HTTP server, into $BASE/clients; without them their tests are skipped.
 find_clients() {
 	[ -d "$BASE/clients/anthropic" ] && return
 	local w pip

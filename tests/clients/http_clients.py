@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The PyPI clients `openai` and `anthropic` against the HTTP server.
+"""The Python packages `openai` and `anthropic` against the HTTP server.
 
     http_clients.py BASE_URL KEY BAD_MODEL TOOL_MODEL THINKING_MODEL
 

@@ -1,4 +1,4 @@
-# The PyPI clients `openai` and `anthropic` against the HTTP server and the bundled model
+# The Python packages `openai` and `anthropic` against the HTTP server and the bundled model
 # (tests/clients/http_clients.py has the cases).
 use strict;
 use warnings;

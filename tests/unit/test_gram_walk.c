@@ -13,7 +13,7 @@
  *
  *	 test_gram_walk -d SEED [SCHEMAS [VOCABULARY]]
  *								writes what was generated as JSON lines {kind, spec, text}, for
- *								tests/golden/gram_check.py and schema_random.py, which ask PyPI's jsonschema, regex and lark
+ *								tests/golden/gram_check.py and schema_random.py, which ask Python's jsonschema, regex and lark
  */
 #include <cjson/cJSON.h>
 
