@@ -32,7 +32,7 @@
 #include "engine/server.h"
 #include "wire/control.h"
 
-#define ENGINE_VERSION "0.6.0"
+#define ENGINE_VERSION "0.7.0"
 
 typedef struct Args
 {

@@ -496,9 +496,10 @@ SKIP:
 	$key{app} = $node->safe_psql('door', q{SELECT llm_create_api_key('app', 'app')});
 	like($say->('/v1/completions', 'moved', 'app'), qr/^(200|503) /, 'the extension is in another schema');
 	like($say->('/v1/completions', 'moved', 'app'), qr/^200 .*MOVED/, 'it is found');
+	my $version = $node->safe_psql('door', 'SELECT extversion FROM pg_extension WHERE extname = $$vllm_pg$$');
 	$node->safe_psql('door', 'UPDATE pg_extension SET extversion = $$9.9$$ WHERE extname = $$vllm_pg$$');
 	is($http->get("$base/version")->{content}, '{"version":"9.9"}', 'and another version told');
-	$node->safe_psql('door', 'UPDATE pg_extension SET extversion = $$0.6$$ WHERE extname = $$vllm_pg$$');
+	$node->safe_psql('door', 'UPDATE pg_extension SET extversion = $$' . $version . '$$ WHERE extname = $$vllm_pg$$');
 
 	# ---- a graceful end ----
 
