@@ -1,7 +1,7 @@
 /*
  * core_int.h
  *	  What the modules of the core share: requests, plans, and the modules'
- *	  entry points.  Included by src/engine/{engine,sched,cost,batch,sample,
+ *	  entry points.  Included by src/engine/{engine,sched*,cost,batch,sample,
  *	  output,deliver,params}.c and their tests, by nobody else.
  *
  * A Req is owned by the step thread from the moment it leaves the inbox.  It is

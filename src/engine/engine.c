@@ -5,7 +5,7 @@
  * core_step() is the loop's body and the place to start reading:
  *
  *		drain	new requests and cancels from the inbox		(here)
- *		plan	who gets how many rows						(sched.c)
+ *		plan	who gets how many rows						(sched_plan.c)
  *		forward	rows -> K/V and logits						(src/model)
  *		  beside	what grammars allow						(constraint.c)
  *		sample	logits -> a token for each complete row		(sample.c)

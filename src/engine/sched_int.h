@@ -1,0 +1,89 @@
+/*
+ * sched_int.h
+ *	  The scheduler's own state, for the files that make it: sched.c (blocks, forks, preemption),
+ *	  sched_queue.c (who waits, and who is next) and sched_plan.c (rows).
+ */
+#ifndef VLLM_ENGINE_SCHED_INT_H
+#define VLLM_ENGINE_SCHED_INT_H
+
+#include "engine/core_int.h"
+
+typedef struct ReqList
+{
+	Req		   *head;
+	Req		   *tail;
+	int			n;
+} ReqList;
+
+/* The waiting requests of one session; freed when it has none. */
+typedef struct Session
+{
+	uint64_t	key;
+	ReqList		queue;
+	struct Session *prev;		/* neighbours in the round robin */
+	struct Session *next;
+} Session;
+
+struct Sched
+{
+	SchedOptions opt;
+	KvPool	   *pool;
+	Share		share;
+	Cost		cost;
+
+	Req		  **running;		/* [opt.max_seqs], by admit_no */
+	int			n_running;
+	ReqList		preempted;		/* by admit_no */
+	ReqList		resumed;		/* forks in the place of their parents */
+	ReqList		held;			/* newest last */
+	Session    *ring_head;		/* next session to be served */
+	Session    *ring_tail;
+	IdMap		sessions;
+	int			n_waiting;		/* in session queues */
+	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
+	uint64_t	next_admit_no;
+	int64_t		n_preemptions;
+	int		   *free_slots;		/* [n_free_slots] */
+	int			n_free_slots;
+
+	Plan		plan;
+	/* scratch of the plan at hand */
+	int			others;			/* candidates for prompt rows not yet looked at */
+	int64_t		others_todo;	/* the rows they want */
+	int			prompt_rows;	/* prompt rows handed out */
+	double		target_us;		/* of this step; 0 = none */
+};
+
+/* ---- sched_queue.c ---- */
+void		reqlist_push_tail(ReqList *l, Req *r);
+void		reqlist_remove(ReqList *l, Req *r);
+/* Behind all that have its priority, or a lower number; in front of all that have it, or a higher one. */
+void		reqlist_insert(ReqList *l, Req *r);
+void		reqlist_insert_before(ReqList *l, Req *r);
+/* Does a come before b, of any class?  Of equals who was admitted first. */
+bool		sched_precedes(const Req *a, const Req *b);
+/* r waits from now on: the queue that it is to be put into. */
+ReqList    *queue_join(Sched *s, Req *r);
+/* r, of any class, waits no more. */
+void		queue_remove(Sched *s, Req *r);
+/* Who is to be admitted next; NULL = nobody waits. */
+Req		   *queue_next(const Sched *s);
+/* r, which was new, is admitted: the next turn is another session's. */
+void		queue_turn(Sched *s, const Req *r);
+bool		queue_check(const Sched *s, Err *e);
+
+/* ---- sched.c ---- */
+int			sched_blocks(const Sched *s, int64_t n_tokens);
+/* A held request gives its blocks back. */
+void		sched_release_held(Sched *s, Req *r);
+/* r needs its parent no more. */
+void		sched_leave_parent(Sched *s, Req *r);
+/* How many blocks could r take over without a copy, and how many tokens has it then? */
+int			sched_parent_blocks(const Sched *s, const Req *r);
+int			sched_parent_tokens(const Sched *s, const Req *r);
+/* What its parent has computed of r's tokens; r's own rows follow. */
+void		sched_take_over(Sched *s, Req *r);
+/* Preempt the most recently admitted running request. */
+void		sched_preempt_last(Sched *s);
+
+#endif

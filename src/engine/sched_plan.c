@@ -1,0 +1,306 @@
+/*
+ * sched_plan.c
+ *	  The scheduler's plan: which requests get how many rows of the next step.
+ *
+ *	1. running requests that lack one row (they decode), in order of admission;
+ *	2. running requests that lack more (prompts, recomputed ones), same order;
+ *	3. if nobody was preempted: waiting requests (sched_queue.c), as blocks and the row and time
+ *	   budgets admit; the first that doesn't fit ends the pass, so nobody is overtaken for ever.
+ *
+ * A prompt's chunk is bounded by the row budget, by the predicted time of the
+ * step (cost.c) and, while others want rows too, by half of what is left: one
+ * long prompt can neither stop the decodes nor keep short prompts out.
+ *
+ * A new request is admitted only if its whole prompt fits beside what the running ones
+ * still need, plus a block for each of them.
+ *
+ * Owner: the step thread.  A plan costs O(running + admitted).
+ */
+#include "engine/sched_int.h"
+
+#define MIN_CHUNK 16			/* prompt rows a step may always have */
+#define UNWATCHED 4				/* a step nobody reads along with may take so many times the target */
+
+/* ---- rows ---- */
+
+static bool
+grow_blocks(Sched *s, Req *r, int n_tokens)
+{
+	int			have = (int) r->blocks.len;
+	int			need = sched_blocks(s, n_tokens) - have;
+
+	if (need <= 0)
+		return true;
+	if (kvpool_available(s->pool) < need)
+		return false;
+	for (int i = 0; i < need; i++)
+		intvec_push(&r->blocks, 0);
+	return share_alloc(&s->share, need, r->blocks.data + have);
+}
+
+/* n rows for a running request; false: it was itself preempted for want of blocks. */
+static bool
+plan_give(Sched *s, Req *r, int n)
+{
+	PlanEntry  *pe;
+
+	while (!grow_blocks(s, r, r->computed + n))
+	{
+		if (s->held.n > 0)
+		{
+			sched_release_held(s, s->held.tail);
+			continue;
+		}
+		sched_preempt_last(s);
+		if (r->state != RQ_RUNNING)
+			return false;
+	}
+	r->plan_at = s->plan.n++;
+	pe = &s->plan.e[r->plan_at];
+	pe->r = r;
+	pe->n = n;
+	pe->sample = r->pooled == NULL && n == req_todo(r);
+	pe->out_at = pe->n_out = 0;
+	if (r->pooled != NULL)
+		pooled_rows(r, n, &pe->out_at, &pe->n_out);
+	else if (r->prompt_lp != NULL)
+		logprobs_prompt_rows(r, n, &pe->out_at, &pe->n_out);
+	s->plan.n_rows += n;
+	s->plan.n_sample += pe->sample;
+	s->plan.units += cost_units(&s->cost, r->computed, n);
+	return true;
+}
+
+static void
+plan_compact(Plan *p)
+{
+	int			n = 0;
+
+	p->pools = false;
+	for (int i = 0; i < p->n; i++)
+	{
+		if (p->e[i].r == NULL)
+			continue;
+		p->e[n] = p->e[i];
+		p->e[n].r->plan_at = n;
+		p->pools = p->pools || p->e[n].n_out > 0;
+		n++;
+	}
+	p->n = n;
+}
+
+/* Rows for a sequence that can't be cut: the first of a step may take any time. */
+static int
+whole_room(const Sched *s, int room)
+{
+	int			fast;
+
+	if (s->target_us <= 0 || s->plan.n_rows == 0)
+		return room;
+	fast = cost_rows(&s->cost, s->plan.units, 0, room, s->target_us);
+	return fast < room ? fast : room;
+}
+
+/* How many prompt rows, from row `from` on, may this request have now?  0 = the budgets are spent. */
+static int
+chunk_for(Sched *s, const Req *r, int from)
+{
+	int			room = s->opt.max_rows - s->plan.n_rows;
+	int			todo = (int) r->tokens.len - from;
+	int64_t		share;
+
+	if (r->whole)
+		return todo <= whole_room(s, room) ? todo : 0;
+	if (s->target_us > 0)
+	{
+		int			fast = cost_rows(&s->cost, s->plan.units, from, room, s->target_us);
+
+		/* some progress even when the decodes alone use up the time */
+		if (s->prompt_rows == 0 && fast < MIN_CHUNK)
+			fast = MIN_CHUNK;
+		room = fast < room ? fast : room;
+	}
+	if (todo > room && s->others > 0)
+	{
+		share = room - s->others_todo;
+		if (share < (room + 1) / 2)
+			share = (room + 1) / 2;
+		room = (int) share;
+	}
+	if (s->opt.max_chunk > 0 && room > s->opt.max_chunk)
+		room = s->opt.max_chunk;
+	return todo < room ? todo : room;
+}
+
+static void
+plan_decodes(Sched *s)
+{
+	for (int i = 0; i < s->n_running; i++)
+	{
+		Req		   *r = s->running[i];
+
+		share_note(&s->share, r, r->computed, false);
+		if (req_todo(r) == 1 && s->plan.n_rows < s->opt.max_rows)
+			plan_give(s, r, 1);
+	}
+}
+
+/* n rows of a request that nobody preempts any more in this plan, but itself. */
+static void
+give_prompt(Sched *s, Req *r, int n)
+{
+	if (!plan_give(s, r, n))
+		return;
+	s->prompt_rows += n;
+	share_note(&s->share, r, r->computed + n, true);
+}
+
+static void
+plan_prompts(Sched *s)
+{
+	for (int i = 0; i < s->n_running; i++)
+	{
+		Req		   *r = s->running[i];
+		ShareHit	hit;
+		int			n;
+
+		if (req_todo(r) <= 1)
+			continue;
+		s->others--;
+		s->others_todo -= req_todo(r);
+		hit = share_find(&s->share, r);
+		n = chunk_for(s, r, hit.tokens);
+		if (n == 0)
+			break;
+		share_take(&s->share, r, &hit, &s->plan);
+		give_prompt(s, r, n);
+	}
+}
+
+/* ---- admissions ---- */
+
+/* Blocks that the running requests will want soon: their known tokens and one more each. */
+static int
+blocks_promised(const Sched *s)
+{
+	int			n = 0;
+
+	for (int i = 0; i < s->n_running; i++)
+	{
+		const Req  *r = s->running[i];
+
+		n += sched_blocks(s, (int64_t) r->tokens.len) - (int) r->blocks.len + 1;
+	}
+	return n;
+}
+
+/* What of a waiting request's tokens is there already: its parent's, or others'. */
+static ShareHit
+tokens_there(const Sched *s, const Req *r)
+{
+	ShareHit	h = {.tokens = sched_parent_tokens(s, r), .n_blocks = sched_parent_blocks(s, r)};
+
+	return r->parent != NULL && r->parent->state == RQ_HELD ? h : share_find(&s->share, r);
+}
+
+static void
+admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
+{
+	int			at;
+
+	queue_remove(s, r);
+	if (r->state == RQ_WAITING)
+		queue_turn(s, r);
+	r->state = RQ_RUNNING;
+	/* as many slots as may run; what is in one doesn't matter, a sequence begins with zeros */
+	if (s->opt.slots)
+		r->slot = s->free_slots[--s->n_free_slots];
+	if (r->admit_no == 0)
+	{
+		r->admit_no = s->next_admit_no++;
+		r->scheduled_us = now_us;
+	}
+	if (r->parent != NULL && r->parent->state == RQ_HELD)
+		sched_take_over(s, r);
+	else
+	{
+		sched_leave_parent(s, r);
+		share_take(&s->share, r, hit, &s->plan);
+	}
+	for (at = s->n_running++; at > 0 && sched_precedes(r, s->running[at - 1]); at--)
+		s->running[at] = s->running[at - 1];
+	s->running[at] = r;
+}
+
+static void
+plan_admissions(Sched *s, int64_t now_us)
+{
+	int			promised = blocks_promised(s);
+	Req		   *r;
+
+	while ((r = queue_next(s)) != NULL && s->n_running < s->opt.max_seqs)
+	{
+		ShareHit	hit = tokens_there(s, r);
+		int			need = sched_blocks(s, (int64_t) r->tokens.len);
+		int			n;
+
+		if (s->n_running > 0 && kvpool_available(s->pool) < need - hit.n_blocks + hit.n_idle + promised)
+			break;
+		s->others--;
+		s->others_todo -= req_todo(r);
+		n = chunk_for(s, r, hit.tokens);
+		/* it goes on where another was, which had its row in any case */
+		if (n == 0 && r->state == RQ_RESUMED && s->plan.n_rows < s->opt.max_rows)
+			n = 1;
+		if (n == 0)
+			break;
+		admit(s, r, &hit, now_us);
+		give_prompt(s, r, n);
+		promised += need - (int) r->blocks.len + 1;
+	}
+}
+
+const Plan *
+sched_plan(Sched *s, int64_t now_us)
+{
+	Plan	   *p = &s->plan;
+
+	for (int i = 0; i < s->n_running; i++)
+		s->running[i]->plan_at = -1;
+	p->n = p->n_rows = p->n_sample = p->n_preempted = p->n_copies = 0;
+	p->units = 0;
+	if (s->opt.prefix != NULL)
+		prefix_next_step(s->opt.prefix);
+
+	s->prompt_rows = 0;
+	s->target_us = (double) s->opt.step_target_us * UNWATCHED;
+	s->others = 0;
+	s->others_todo = 0;
+	if (s->n_running < s->opt.max_seqs)
+	{
+		s->others = s->n_waiting + s->preempted.n + s->resumed.n;
+		s->others_todo = s->todo_waiting;
+	}
+	for (int i = 0; i < s->n_running; i++)
+	{
+		int			todo = req_todo(s->running[i]);
+
+		s->others += todo > 1;
+		s->others_todo += todo > 1 ? todo : 0;
+		if (todo == 1 && s->running[i]->watched)
+			s->target_us = (double) s->opt.step_target_us;
+	}
+
+	plan_decodes(s);
+	plan_prompts(s);
+	if (p->n_preempted == 0)
+		plan_admissions(s, now_us);
+	plan_compact(p);
+	return p;
+}
+
+void
+sched_learn(Sched *s, double units, int64_t us)
+{
+	cost_learn(&s->cost, units, (double) us);
+}
