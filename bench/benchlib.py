@@ -191,8 +191,8 @@ def prompt(n, seed, prefix=""):
 
 
 def prompts(count, n, common=0, seed=0):
-    """Distinct prompts, with so many tokens in common at the front."""
-    head = prompt(common, "prefix") if common else ""
+    """Distinct prompts, with so many tokens in common at the front; other ones for another seed."""
+    head = prompt(common, f"prefix {seed}") if common else ""
     return [prompt(n, f"{seed}-{i}", head) for i in range(count)]
 
 
@@ -242,10 +242,10 @@ class Session:
 class Server:
     """A cluster of its own under build/bench, removed at the end; use with `with`."""
 
-    def __init__(self, args, conf=""):
+    def __init__(self, args, conf="", share=False):
         self.name = f"scratch{os.getpid()}"
         # all tokens are to be computed, but where their sharing is the work
-        caching = "on" if "prefix" in getattr(args, "works", ()) else "off"
+        caching = "on" if share or "prefix" in getattr(args, "works", ()) else "off"
         lines = [f"vllm.cpu_threads = {args.threads}", "max_connections = 60", "fsync = off",
                  "vllm.engine_timeout = 120s", f"vllm.enable_prefix_caching = {caching}", conf, *getattr(args, "conf", [])]
         self.sessions, self.conf = [], "\n".join(lines)
