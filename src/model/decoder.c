@@ -246,6 +246,22 @@ norm(Decoder *d, const Norm *n, float *to, const float *from)
 	norm_rows(d, n, to, from, d->c.hidden);
 }
 
+/* x is what goes into the layer of this norm, or it is the last norm: is it wanted? */
+static void
+tap(Decoder *d, const Norm *n)
+{
+	const ModelTaps *t = d->b->taps;
+	size_t		width = (size_t) d->c.hidden;
+
+	if (n == &d->norm && t->raw != NULL)
+		for (int i = 0; i < d->b->n_out; i++)
+			memcpy(t->raw + (size_t) i * width, d->x + (size_t) (t->all != NULL ? d->b->out_rows[i] : i) * width, width * sizeof(float));
+	for (int l = 0; l < t->n_layers; l++)
+		if (n == &d->layers[t->layers[l]].attn_norm)
+			for (size_t i = 0; i < (size_t) d->rows; i++)
+				memcpy(t->mid + (i * (size_t) t->n_layers + (size_t) l) * width, d->x + i * width, width * sizeof(float));
+}
+
 void
 dec_norm(Decoder *d, const Norm *n)
 {
@@ -257,6 +273,8 @@ dec_norm(Decoder *d, const Norm *n)
 		norm(d, n, d->h, d->x);
 	}
 	d->pending = false;
+	if (d->b->taps != NULL)
+		tap(d, n);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -491,31 +509,39 @@ out_of(const Layer *l)
 	return l->o.n > 0 ? &l->o : &l->ssm.out;
 }
 
-/*
- * Behind the last layer's attention a row matters only if its logits are wanted,
- * which in a prompt is one of many: drop the others.  Row numbers ascend, so rows
- * can be moved up in place.
- */
-bool
-dec_wanted(Decoder *d, const Layer *l)
+/* rows[i] = rows[out_rows[i]]: row numbers ascend, so rows can be moved up in place. */
+static void
+keep_wanted(const Decoder *d, float *rows, size_t width)
 {
-	size_t		width = (size_t) d->c.hidden;
-	size_t		heads = (size_t) out_of(l)->k;
-
-	if (d->stopped)
-		return false;
-	if (l != &d->layers[d->c.n_layers - 1])
-		return true;
 	for (int i = 0; i < d->b->n_out; i++)
 	{
 		size_t		row = (size_t) d->b->out_rows[i];
 
-		if (row == (size_t) i)
-			continue;
-		memcpy(d->x + (size_t) i * width, d->x + row * width, width * sizeof(float));
-		memcpy(d->h + (size_t) i * width, d->h + row * width, width * sizeof(float));
-		memcpy(d->att + (size_t) i * heads, d->att + row * heads, heads * sizeof(float));
+		if (row != (size_t) i)
+			memcpy(rows + (size_t) i * width, rows + row * width, width * sizeof(float));
 	}
+}
+
+static bool
+taps_all(const Decoder *d)
+{
+	return d->b->taps != NULL && d->b->taps->all != NULL;
+}
+
+/*
+ * Behind the last layer's attention a row matters only if its logits are wanted,
+ * which in a prompt is one of many: drop the others.
+ */
+bool
+dec_wanted(Decoder *d, const Layer *l)
+{
+	if (d->stopped)
+		return false;
+	if (l != &d->layers[d->c.n_layers - 1] || taps_all(d))
+		return true;
+	keep_wanted(d, d->x, (size_t) d->c.hidden);
+	keep_wanted(d, d->h, (size_t) d->c.hidden);
+	keep_wanted(d, d->att, (size_t) out_of(l)->k);
 	d->rows = d->b->n_out;
 	return d->rows > 0;
 }
@@ -644,11 +670,31 @@ head_norm_row(void *arg, int row, int ith)
 		y[i] *= h->d->head_norm[i];
 }
 
+/* h is behind the last norm.  false: no row is left. */
+static bool
+tap_last(Decoder *d)
+{
+	const ModelTaps *t = d->b->taps;
+	size_t		width = (size_t) d->c.hidden;
+
+	if (taps_all(d))
+	{
+		memcpy(t->all, d->h, (size_t) d->rows * width * sizeof(float));
+		keep_wanted(d, d->h, width);
+		d->rows = d->b->n_out;
+	}
+	if (t->out != NULL)
+		memcpy(t->out, d->h, (size_t) d->rows * width * sizeof(float));
+	return d->rows > 0;
+}
+
 void
 dec_logits(Decoder *d, float *logits)
 {
 	const float *h = d->h;
 
+	if (d->b->taps != NULL && !tap_last(d))
+		return;
 	if (d->b->hidden)
 	{
 		memcpy(logits, d->h, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));

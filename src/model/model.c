@@ -462,6 +462,16 @@ model_token_row(const Model *m, int32_t token, float *out)
 	return true;
 }
 
+bool
+model_can_tap(const Model *m, int layer)
+{
+	const Decoder *d = &m->d;
+
+	/* elsewhere dec_norm() isn't what a layer begins with */
+	return layer >= 0 && layer < d->c.n_layers && !d->c.post_norm &&
+		(d->layers[layer].attn_norm.w != NULL || d->c.no_norm_weight);
+}
+
 void
 model_profile(Model *m, Profile *p)
 {

@@ -112,6 +112,22 @@ const ModelInfo *model_info(const Model *m);
 bool		model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 						const Kernels *k, ModelInfo *info, Err *e);
 
+/*
+ * Hidden rows beside the logits, for what guesses tokens from them (draft.h).  NULL = not wanted; the logits have
+ * the same bits either way.
+ */
+#define TAP_LAYERS 8
+
+typedef struct ModelTaps
+{
+	float	   *all;			/* [n_rows][hidden_size] of all rows, behind the last norm */
+	float	   *out;			/* [n_out][hidden_size] likewise, of those that are wanted */
+	float	   *raw;			/* [n_out][hidden_size] before that norm */
+	float	   *mid;			/* [n_rows][n_layers][hidden_size] of all rows: what goes into these layers */
+	int			n_layers;
+	int			layers[TAP_LAYERS]; /* model_can_tap() */
+} ModelTaps;
+
 typedef struct Batch
 {
 	KRows		rows;			/* n_rows, sequences, positions, block tables */
@@ -124,6 +140,7 @@ typedef struct Batch
 	bool		hidden;			/* hidden rows are wanted instead of logits */
 	int			n_out;			/* rows that are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
+	const ModelTaps *taps;		/* NULL = none */
 	bool		(*stop) (void *ctx);	/* asked now and then on the way: true = go no further; NULL = never */
 	void	   *stop_ctx;
 	float	   *state;			/* recurrent state, 64-byte aligned: that of slot s at s * state_bytes
@@ -145,6 +162,9 @@ bool		model_token_row(const Model *m, int32_t token, float *out);
 
 /* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out. */
 void		model_logits(Model *m, const float *hidden, int n, float *logits);
+
+/* May ModelTaps.mid have what goes into this layer, 0 .. n_layers - 1? */
+bool		model_can_tap(const Model *m, int layer);
 
 /* The layers before pooling, for n hidden rows; y: [n][pools[t].row]. */
 void		model_pool_rows(Model *m, const float *x, int n, float *y);

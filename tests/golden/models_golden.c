@@ -394,6 +394,68 @@ check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	mem_free(ints);
 }
 
+/* Hidden rows beside the logits: those of Batch.hidden, and the logits stay as they are. */
+static void
+check_taps(const char *name, Run *r, const Golden *g, const float *all)
+{
+	const ModelInfo *info = model_info(r->m);
+	int			n = g->n_prompt;
+	size_t		width = (size_t) info->hidden_size;
+	size_t		vocab = (size_t) g->vocab;
+	float	   *rows = mem_alloc((size_t) n * width * sizeof(float));
+	float	   *wanted = mem_alloc(2 * width * sizeof(float));
+	float	   *raw = mem_alloc(2 * width * sizeof(float));
+	float	   *mid = mem_alloc(2 * (size_t) n * width * sizeof(float));
+	float	   *hidden = mem_alloc((size_t) n * width * sizeof(float));
+	int			layers = model_can_tap(r->m, 0) && model_can_tap(r->m, info->n_layers - 1) ? 2 : 0;
+	ModelTaps	t = {.all = rows, .out = wanted, .raw = raw, .mid = mid, .n_layers = layers, .layers = {0, info->n_layers - 1}};
+	int32_t		start[2] = {0, n};
+	int32_t		p[MAX_ROWS];
+	int32_t		out[MAX_ROWS];
+	const int32_t *tables[1] = {r->table[0]};
+	Batch		b = {.rows = {n, 1, start, p, tables, &r->slot[0]}, .tokens = g->prompt, .n_out = n, .out_rows = out,
+		.state = r->state, .hidden = true};
+	int			at[2] = {n / 2, n - 1};
+
+	for (int i = 0; i < n; i++)
+		p[i] = out[i] = i;
+	model_forward(r->m, &b, &r->kv, hidden);
+	for (size_t i = 0; i < 2 * (size_t) n * width; i++)
+		mid[i] = NAN;
+	b.hidden = false;
+	b.taps = &t;
+	b.n_out = 2;
+	memcpy(out, at, sizeof(at));
+	model_forward(r->m, &b, &r->kv, r->logits);
+	CHECK(memcmp(rows, hidden, (size_t) n * width * sizeof(float)) == 0, "%s: other hidden rows beside the logits", name);
+	for (size_t i = 0; i < 2; i++)
+	{
+		CHECK(memcmp(r->logits + i * vocab, all + (size_t) at[i] * vocab, vocab * sizeof(float)) == 0,
+			  "%s: other logits beside hidden rows", name);
+		CHECK(memcmp(wanted + i * width, hidden + (size_t) at[i] * width, width * sizeof(float)) == 0,
+			  "%s: other wanted hidden rows", name);
+	}
+	for (size_t i = 0; i < 2 * (size_t) n * width && layers > 0; i++)
+		if (isnan(mid[i]))
+		{
+			CHECK(false, "%s: no row that goes into layer %d", name, t.layers[i / width % 2]);
+			break;
+		}
+	t = (ModelTaps) {.out = hidden, .raw = mid};
+	mid[0] = NAN;				/* some have no last norm */
+	model_forward(r->m, &b, &r->kv, r->logits);
+	CHECK(memcmp(wanted, hidden, 2 * width * sizeof(float)) == 0, "%s: other hidden rows without all", name);
+	CHECK(isnan(mid[0]) || memcmp(raw, mid, 2 * width * sizeof(float)) == 0, "%s: other rows before the last norm", name);
+	t.all = rows;
+	b.n_out = 0;
+	model_forward(r->m, &b, &r->kv, NULL);
+	mem_free(rows);
+	mem_free(wanted);
+	mem_free(raw);
+	mem_free(mid);
+	mem_free(hidden);
+}
+
 static void
 check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2,
 			const char **arch)
@@ -432,6 +494,10 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 			  "%s on %s: a decode row changes beside another sequence", name, k->name);
 		CHECK(memcmp(last, all + (size_t) (n - 2) * (size_t) g->vocab, row) == 0,
 			  "%s on %s: a prompt's row changes beside another sequence", name, k->name);
+		run_end(&r);
+
+		run_start(&r, m);
+		check_taps(name, &r, g, all);
 		run_end(&r);
 
 		run_start(&r, m);
