@@ -760,6 +760,11 @@ make_head(ApiCall *a, const Request *r)
 		wire_put_str(&o, WTAG_MODEL_PATH, r->path, strlen(r->path));
 	if (r->options != NULL)
 		wire_put_str(&o, WTAG_MODEL_OPTIONS, r->options, strlen(r->options));
+	if (r->lora_path != NULL)
+	{
+		wire_put_str(&o, WTAG_LORA, r->lora, strlen(r->lora));
+		wire_put_str(&o, WTAG_LORA_PATH, r->lora_path, strlen(r->lora_path));
+	}
 }
 
 /* How much each of the models to be listed takes, as far as it is known. */

@@ -17,6 +17,7 @@
 #include "engine/config.h"
 #include "engine/core.h"
 #include "engine/source.h"
+#include "model/lora.h"
 
 typedef struct Inst Inst;		/* a loaded model */
 
@@ -32,6 +33,11 @@ typedef struct ModelOpts
 	char		dtype[16];		/* likewise; if quantization is not given */
 	bool		no_jump;		/* "jump_forward": false */
 	int			prefix_caching; /* "enable_prefix_caching": 1, -1; 0 = not given */
+	int			enable_lora;	/* 1, -1; 0 = not given */
+	int			max_loras;
+	int			max_cpu_loras;
+	int			max_lora_rank;
+	char		lora_dtype[12];
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */
@@ -49,6 +55,18 @@ typedef struct ModelFacts
 	int64_t		weight_bytes;
 	int64_t		n_params;
 } ModelFacts;
+
+/* What adapters may be; of a model's options and, where these are silent, the settings (modelopts.c). */
+typedef struct LoraLimits
+{
+	bool		enabled;
+	int			max_loras;		/* distinct ones in a step */
+	int			max_cpu_loras;	/* in memory, at least max_loras */
+	int			max_rank;
+	char		dtype[12];		/* of their matrices: auto, float16, bfloat16, float32 */
+} LoraLimits;
+
+bool		lora_limits(const ModelOpts *o, const Settings *s, LoraLimits *out, Err *e);
 
 /* The fields of a WK_POOL or WK_LOGPROBS message; texts point into the message. */
 #define POOL_MAX_CHOICES 4096
@@ -161,6 +179,11 @@ typedef struct Backend
 	void		(*on_progress) (Inst *in, void (*fn) (void *ctx), void *ctx);
 	/* forget what was computed for requests that are gone; NULL = nothing is kept */
 	void		(*reset_prefix_cache) (Inst *in);
+	/* Are the files of an adapter good?  Loader threads. */
+	bool		(*lora_check) (const char *path, LoraInfo *out, Err *e);
+	/* ... and for this model; the adapter outlives neither the requests nor its cache (lora.h), but the instance.
+	 * ERR_UNSUPPORTED, ERR_BAD_FILE, ERR_INVALID (its rank). */
+	LoraAdapter *(*lora_load) (const Inst *in, const char *path, const LoraLimits *limits, Err *e);
 	/* tests' hooks, may be NULL: every generate and pooled request on arrival; unknown control commands */
 	void		(*note) (const ReqNote *n);
 	bool		(*control) (const char *command, Buf *out);

@@ -552,6 +552,21 @@ reset_prefix_cache(Inst *in)
 		core_reset_prefix_cache(in->core);
 }
 
+static bool
+lora_check(const char *path, LoraInfo *out, Err *e)
+{
+	(void) path, (void) out;
+	return err_set(e, ERR_UNSUPPORTED, "adapters are not supported");
+}
+
+static LoraAdapter *
+lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
+{
+	(void) in, (void) path, (void) limits;
+	err_set(e, ERR_UNSUPPORTED, "adapters are not supported");
+	return NULL;
+}
+
 const Backend backend_core = {
 	.name = "core",
 	.check = check,
@@ -580,4 +595,6 @@ const Backend backend_core = {
 	.stats = stats,
 	.check_state = check_state,
 	.reset_prefix_cache = reset_prefix_cache,
+	.lora_check = lora_check,
+	.lora_load = lora_load,
 };

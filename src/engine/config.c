@@ -53,6 +53,11 @@ static const Row rows[] = {
 	{"scheduling_policy", ROW_STR, OFF(scheduling_policy), 0, sizeof(((Settings *) 0)->scheduling_policy), 1},
 	{"enable_prefix_caching", ROW_BOOL, OFF(enable_prefix_caching), 0, 1, 1},
 	{"prefix_cache_isolation", ROW_STR, OFF(prefix_cache_isolation), 0, sizeof(((Settings *) 0)->prefix_cache_isolation), 1},
+	{"enable_lora", ROW_BOOL, OFF(enable_lora), 0, 1, 1},
+	{"max_loras", ROW_INT, OFF(max_loras), 1, LORA_MAX_CACHED, 1},
+	{"max_cpu_loras", ROW_INT, OFF(max_cpu_loras), 0, LORA_MAX_CACHED, 1},
+	{"max_lora_rank", ROW_INT, OFF(max_lora_rank), 1, 512, 1},
+	{"lora_dtype", ROW_STR, OFF(lora_dtype), 0, sizeof(((Settings *) 0)->lora_dtype), 1},
 	{"max_logprobs", ROW_INT, OFF(max_logprobs), -1, INT32_MAX, 1},
 	{"logprobs_mode", ROW_STR, OFF(logprobs_mode), 0, sizeof(((Settings *) 0)->logprobs_mode), 1},
 	{"fake_step_ms", ROW_INT, OFF(fake_step_ms), 0, 60000, 1},
@@ -79,6 +84,10 @@ settings_box_init(SettingsBox *b)
 			.scheduling_policy = "fcfs",
 			.enable_prefix_caching = true,
 			.prefix_cache_isolation = "role",
+			.enable_lora = true,
+			.max_loras = 32,
+			.max_lora_rank = 64,
+			.lora_dtype = "auto",
 			.max_logprobs = LOGPROBS_MAX,
 			.logprobs_mode = "raw_logprobs",
 			.fake_batch = 32
@@ -125,6 +134,23 @@ settings_kv_dtype_ok(const char *s)
 {
 	return strcmp(s, "auto") == 0 || strcmp(s, "float32") == 0 ||
 		strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0 || strcmp(s, "int8") == 0;
+}
+
+bool
+lora_dtype_ok(const char *s)
+{
+	return strcmp(s, "auto") == 0 || strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0 || strcmp(s, "float32") == 0;
+}
+
+bool
+lora_rank_ok(int rank)
+{
+	static const int ranks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};
+
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+		if (ranks[i] == rank)
+			return true;
+	return false;
 }
 
 uint64_t
@@ -185,6 +211,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 		if (r->off == OFF(logprobs_mode) && strcmp(value, "raw_logprobs") != 0 && strcmp(value, "raw_logits") != 0 &&
 			strcmp(value, "processed_logprobs") != 0 && strcmp(value, "processed_logits") != 0)
 			return err_set(e, ERR_INVALID, "setting \"logprobs_mode\" must be raw_logprobs, raw_logits, processed_logprobs or processed_logits, got \"%.64s\"", value);
+		if (r->off == OFF(lora_dtype) && !lora_dtype_ok(value))
+			return err_set(e, ERR_INVALID, "setting \"lora_dtype\" must be auto, float16, bfloat16 or float32, got \"%.64s\"", value);
 		if (r->off == OFF(repack_cache) && value[0] != '\0' && value[0] != '/')
 			return err_set(e, ERR_INVALID, "setting \"repack_cache\" must be an absolute path, got \"%.64s\"", value);
 	}
@@ -192,6 +220,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 		return false;
 	if (r->off == OFF(block_size) && v % 16 != 0)
 		return err_set(e, ERR_INVALID, "setting \"block_size\" must be a multiple of 16");
+	if (r->off == OFF(max_lora_rank) && !lora_rank_ok((int) v))
+		return err_set(e, ERR_INVALID, "setting \"max_lora_rank\" must be one of " LORA_RANKS);
 
 	pthread_mutex_lock(&b->lock);
 	switch (r->kind)

@@ -12,6 +12,9 @@
 #include "base/err.h"
 #include "wire/cpulist.h"
 
+#define LORA_MAX_CACHED	4096	/* adapters of a model in memory */
+#define LORA_RANKS		"1, 8, 16, 32, 64, 128, 256, 320 and 512"	/* of max_lora_rank */
+
 typedef struct Settings
 {
 	int			cpu_threads;	/* compute threads; 0 = one for each CPU that may be used */
@@ -30,6 +33,11 @@ typedef struct Settings
 	char		scheduling_policy[12];	/* fcfs, priority */
 	bool		enable_prefix_caching;	/* requests that begin alike share what is computed */
 	char		prefix_cache_isolation[12]; /* among whom: none, role, database */
+	bool		enable_lora;	/* requests may name adapters */
+	int			max_loras;		/* distinct ones in a step */
+	int			max_cpu_loras;	/* of a model in memory; 0 = max_loras */
+	int			max_lora_rank;
+	char		lora_dtype[12]; /* auto, float16, bfloat16, float32 */
 	int			max_logprobs;	/* most that a request may ask for; -1 = no limit */
 	char		logprobs_mode[20];	/* raw_logprobs, raw_logits, processed_ of both */
 	int			fake_step_ms;	/* --fake: duration of a step */
@@ -57,5 +65,8 @@ int			settings_threads(const Settings *s);
 
 /* Is this one of auto, float32, float16, bfloat16? */
 bool		settings_kv_dtype_ok(const char *s);
+/* ... of adapters' matrices; and one of LORA_RANKS? */
+bool		lora_dtype_ok(const char *s);
+bool		lora_rank_ok(int rank);
 
 #endif

@@ -32,6 +32,7 @@ typedef struct Link
 	WireHeader *hdr;			/* in the arena; its geometry is arena.geo */
 	int			control_fd;
 	pthread_mutex_t wake_lock;	/* the to_worker ring has one writer at a time */
+	_Atomic int watch_ends;		/* the server thread wants to know when requests have ended */
 } Link;
 
 void		link_init(Link *l, const WireArena *arena, int control_fd);
@@ -56,6 +57,7 @@ typedef enum ConvStage
 {
 	CONV_RECEIVING = 0,
 	CONV_LOADING,				/* waits for its model's load */
+	CONV_LORA,					/* ... for its adapter's */
 	CONV_BUSY,					/* a job works for it */
 	CONV_RUNNING				/* submitted to the backend */
 } ConvStage;
@@ -81,6 +83,8 @@ struct Conv
 	size_t		in_cap;
 	struct Request *req;
 	struct Entry *entry;		/* holds a reference */
+	struct Lora *lora;			/* likewise; NULL = the model alone */
+	Conv	   *lora_next;		/* while it waits for one */
 	bool		job_busy;		/* a job points here */
 	int64_t		told_us;		/* last WF_PROGRESS */
 	double		told;			/* its figure */

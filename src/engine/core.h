@@ -29,6 +29,7 @@
 #include "engine/logprobs.h"
 #include "engine/thoughts.h"
 #include "grammar/grammar.h"
+#include "model/lora.h"
 #include "model/model.h"
 #include "model/pooler.h"
 #include "text/tokenizer.h"
@@ -176,6 +177,7 @@ typedef struct ReqSpec
 	bool		grammar_may_end;	/* it may end before that */
 	Thoughts   *thoughts;		/* of a model that thinks, taken over; NULL = nobody asks */
 	PoolSpec	pool;			/* taken over; instead of prompt and params */
+	const LoraAdapter *lora;	/* lives until the finishing event; NULL = the model alone */
 	ReqSink		sink;
 	void	   *sink_ctx;
 } ReqSpec;

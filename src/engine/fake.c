@@ -135,6 +135,12 @@ words_of_prompt(Req *r, int max_tokens)
 	int			n = 0;
 
 	r->finish = FIN_STOP;
+	if (r->spec.lora != NULL && max_tokens > 0)
+	{
+		buf_printf(&r->answer, "[%s]", r->spec.lora->label);
+		end_token(r);
+		n++;
+	}
 	for (;;)
 	{
 		while (isspace((unsigned char) *p))
@@ -411,6 +417,8 @@ send_pooled(Req *r)
 	ReqEvent	ev = {.finish = FIN_STOP,.ended = FIN_STOP,.now_us = clock_us(),.reasoning_tokens = -1};
 
 	fakepool_answer(&r->spec.pool, &p);
+	for (int i = 0; r->spec.lora != NULL && i < p.n_rows * p.width; i++)
+		p.values[i] = -p.values[i];
 	ev.values = p.values;
 	ev.n_rows = p.n_rows;
 	ev.width = p.width;
@@ -683,6 +691,50 @@ static const ChatModel *
 fake_chat(const Inst *in)
 {
 	return in->chat;
+}
+
+/* ---- adapters: any directory will do ---- */
+
+static const char *
+last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+static bool
+fake_lora_check(const char *path, LoraInfo *out, Err *e)
+{
+	const char *name = last_part(path);
+
+	memset(out, 0, sizeof(*out));
+	if (strncmp(path, "/fake/", 6) != 0 && access(path, R_OK) != 0)
+		return err_set(e, ERR_IO, "could not open directory \"%.256s\"", path);
+	if (strcmp(name, "fail") == 0)
+		return err_set(e, ERR_BAD_FILE, "fake adapter failure");
+	if (strncmp(name, "slow:", 5) == 0)
+		usleep((useconds_t) atoi(name + 5) * 1000);
+	out->rank = strncmp(name, "rank:", 5) == 0 ? atoi(name + 5) : 8;
+	out->alpha = 16;
+	out->bytes = 4096 * (int64_t) out->rank;
+	snprintf(out->modules, sizeof(out->modules), "q_proj,v_proj");
+	return true;
+}
+
+static LoraAdapter *
+fake_lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
+{
+	LoraAdapter *a = mem_zalloc(sizeof(LoraAdapter));
+
+	(void) in;
+	snprintf(a->label, sizeof(a->label), "%s", last_part(path));
+	if (fake_lora_check(path, &a->info, e) && a->info.rank <= limits->max_rank)
+		return a;
+	if (a->info.rank > limits->max_rank)
+		err_set(e, ERR_TOO_LONG, "the adapter's rank %d is above max_lora_rank (%d)", a->info.rank, limits->max_rank);
+	lora_free(a);
+	return NULL;
 }
 
 /* Tokens of answers have no text of their own. */
@@ -1051,6 +1103,8 @@ const Backend backend_fake = {
 	.step = fake_step,
 	.stats = fake_stats,
 	.check_state = fake_check_state,
+	.lora_check = fake_lora_check,
+	.lora_load = fake_lora_load,
 	.note = fake_note,
 	.control = fake_control,
 };

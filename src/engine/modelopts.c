@@ -124,6 +124,9 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{"max_model_len", offsetof(ModelOpts, max_model_len), 1, INT_MAX},
 		{"max_num_seqs", offsetof(ModelOpts, max_num_seqs), 1, 4096},
 		{"max_num_batched_tokens", offsetof(ModelOpts, max_num_batched_tokens), 1, 65536},
+		{"max_loras", offsetof(ModelOpts, max_loras), 1, LORA_MAX_CACHED},
+		{"max_cpu_loras", offsetof(ModelOpts, max_cpu_loras), 1, LORA_MAX_CACHED},
+		{"max_lora_rank", offsetof(ModelOpts, max_lora_rank), 1, 512},
 	};
 	const ToolFormat *tools;
 	const ReasonFormat *reason;
@@ -135,6 +138,8 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{
 			if (!opt_int(v, ints[i].min, ints[i].max, &n, e))
 				return false;
+			if (ints[i].off == offsetof(ModelOpts, max_lora_rank) && !lora_rank_ok((int) n))
+				return opt_wrong(v, e, "one of " LORA_RANKS);
 			*(int *) ((char *) o + ints[i].off) = (int) n;
 			return true;
 		}
@@ -179,6 +184,18 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		o->prefix_caching = cJSON_IsTrue(v) ? 1 : -1;
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	}
+	if (strcmp(v->string, "enable_lora") == 0)
+	{
+		o->enable_lora = cJSON_IsTrue(v) ? 1 : -1;
+		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
+	}
+	if (strcmp(v->string, "lora_dtype") == 0)
+	{
+		if (!cJSON_IsString(v) || !lora_dtype_ok(v->valuestring))
+			return opt_wrong(v, e, "auto, float16, bfloat16 or float32");
+		snprintf(o->lora_dtype, sizeof(o->lora_dtype), "%s", v->valuestring);
+		return true;
+	}
 	/* chatmodel_of_options() reads these */
 	if (strcmp(v->string, "content_format") == 0)
 		return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(v, e, "auto, string or openai");
@@ -195,13 +212,29 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, enable_prefix_caching, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
+					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, enable_prefix_caching, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 
 const QuantScheme *
 model_opts_scheme(const ModelOpts *o)
 {
 	return o->quantization[0] != '\0' ? quant_scheme(o->quantization) : quant_dtype(o->dtype);
+}
+
+bool
+lora_limits(const ModelOpts *o, const Settings *s, LoraLimits *out, Err *e)
+{
+	int			cpu = o->max_cpu_loras > 0 ? o->max_cpu_loras : s->max_cpu_loras;
+
+	out->enabled = o->enable_lora == 0 ? s->enable_lora : o->enable_lora > 0;
+	out->max_loras = o->max_loras > 0 ? o->max_loras : s->max_loras;
+	out->max_cpu_loras = cpu > 0 ? cpu : out->max_loras;
+	out->max_rank = o->max_lora_rank > 0 ? o->max_lora_rank : s->max_lora_rank;
+	snprintf(out->dtype, sizeof(out->dtype), "%s", o->lora_dtype[0] != '\0' ? o->lora_dtype : s->lora_dtype);
+	if (out->max_cpu_loras >= out->max_loras)
+		return true;
+	err_set(e, ERR_INVALID, "max_cpu_loras (%d) must be at least max_loras (%d)", out->max_cpu_loras, out->max_loras);
+	return err_hint(e, "They are options of a model, or the settings vllm.max_cpu_loras and vllm.max_loras.");
 }
 
 bool
@@ -222,5 +255,8 @@ model_opts_parse(const char *json, ModelOpts *out, Err *e)
 	for (const cJSON *v = root->child; v != NULL && ok; v = v->next)
 		ok = cJSON_IsNull(v) || opt_one(v, out, e);
 	cJSON_Delete(root);
+	if (ok && out->max_cpu_loras > 0 && out->max_cpu_loras < out->max_loras)
+		ok = err_set(e, ERR_INVALID, "model option \"max_cpu_loras\" (%d) must be at least max_loras (%d)", out->max_cpu_loras,
+					 out->max_loras);
 	return ok;
 }

@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/lora.h"
 #include "engine/request.h"
 #include "engine/server.h"
 #include "load/load.h"
@@ -48,6 +49,7 @@ struct Loaded
 	int			pins;
 	Inst	   *inst;			/* ready */
 	ModelFacts	facts;
+	LoraCache  *loras;			/* NULL: nobody has asked for an adapter */
 	Conv	   *unloader;		/* answered when the memory is free */
 	Err			err;
 	int64_t		start_us;
@@ -293,6 +295,8 @@ loaded_free(Loaded *l)
 	while (*pp != l)
 		pp = &(*pp)->next;
 	*pp = l->next;
+	if (l->loras != NULL)
+		loras_close(l->loras);
 	if (l->unloader != NULL)
 	{
 		l->unloader->job_busy = false;
@@ -496,7 +500,8 @@ attach_or_load(Entry *en, const char *print)
 	Buf			key = {0};
 	Loaded	   *l;
 
-	buf_printf(&key, "%s|%d %d %d %d %d %" PRId64 " %s %s %s %.17g %s %s", print, en->opts.no_jump, en->opts.prefix_caching, en->opts.max_model_len, en->opts.max_num_seqs,
+	buf_printf(&key, "%s|%d %d %d %d %s %d %d %d %d %d %" PRId64 " %s %s %s %.17g %s %s", print, en->opts.enable_lora, en->opts.max_loras,
+			   en->opts.max_cpu_loras, en->opts.max_lora_rank, en->opts.lora_dtype, en->opts.no_jump, en->opts.prefix_caching, en->opts.max_model_len, en->opts.max_num_seqs,
 			   en->opts.max_num_batched_tokens, en->opts.kv_cache_memory_bytes, en->opts.kv_cache_dtype,
 			   en->opts.quantization, en->opts.dtype, en->opts.rope_theta, en->opts.rope_scaling, en->opts.hf_overrides);
 	for (l = m->loaded; l != NULL; l = l->next)
@@ -656,6 +661,49 @@ models_progress(Models *m)
 	{
 		m->shown_us = now;
 		show(m);
+	}
+}
+
+/* ---- adapters ---- */
+
+LoraCache *
+entry_loras(Entry *en, Err *e)
+{
+	Loaded	   *l = en->loaded;
+	LoraLimits	limits;
+
+	if (l->loras == NULL && lora_limits(&l->opts, &l->set, &limits, e))
+		l->loras = loras_new(en->m->srv, l->inst, &limits);
+	return l->loras;
+}
+
+LoraCache *
+models_loras(const Models *m, uint32_t dboid, const char *name)
+{
+	for (const Entry *en = m->entries; en != NULL; en = en->next)
+		if (en->dboid == dboid && strcmp(en->name, name) == 0 && en->state == WM_READY)
+			return en->loaded->loras;
+	return NULL;
+}
+
+void
+models_list_loras(const Models *m, uint32_t dboid, JsonOut *j)
+{
+	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+		if (l->loras != NULL)
+			loras_list(l->loras, dboid, j);
+}
+
+void
+models_attend_loras(Models *m)
+{
+	if (atomic_load(&m->srv->link.watch_ends) == 0)
+		return;
+	for (Loaded *l = m->loaded, *next; l != NULL; l = next)
+	{
+		next = l->next;
+		if (l->loras != NULL)
+			loras_attend(l->loras);
 	}
 }
 

@@ -16,6 +16,7 @@
 #ifndef VLLM_ENGINE_MODELS_H
 #define VLLM_ENGINE_MODELS_H
 
+#include "base/jsonw.h"
 #include "engine/backend.h"
 #include "engine/conv.h"
 #include "engine/stats.h"
@@ -64,6 +65,15 @@ void		models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash);
 Loaded	   *entry_pin(Entry *en);
 void		loaded_unpin(Loaded *l);
 Inst	   *loaded_inst(const Loaded *l);
+
+/* The adapters of a model that is ready; NULL with *e set: its options and the settings contradict each other. */
+struct LoraCache *entry_loras(Entry *en, Err *e);
+/* ... NULL: it isn't, or nobody has asked for one. */
+struct LoraCache *models_loras(const Models *m, uint32_t dboid, const char *name);
+/* All of a database's (0: of all) as members of a JSON array. */
+void		models_list_loras(const Models *m, uint32_t dboid, JsonOut *j);
+/* Who waits for an adapter's place; called on every wake of the server thread. */
+void		models_attend_loras(Models *m);
 
 /* Send progress frames; called on every wake of the server thread. */
 void		models_progress(Models *m);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/hist.h"
+#include "engine/lora.h"
 #include "engine/replies.h"
 #include "engine/request_params.h"
 #include "engine/server.h"
@@ -159,6 +160,13 @@ other_field(Request *r, const WireField *f, Err *e)
 		case WTAG_MODEL_HASH:
 			r->model_hash = (uint64_t) f->i;
 			return true;
+		case WTAG_LORA:
+			return copy_name(r->lora, sizeof(r->lora), f, e);
+		case WTAG_LORA_PATH:
+			return copy_text(&r->lora_path, f, e);
+		case WTAG_LORA_PIN:
+			r->lora_pin = f->i != 0;
+			return true;
 		case WTAG_COMMAND:
 			return copy_name(r->command, sizeof(r->command), f, e);
 		case WTAG_SCHEMA:
@@ -285,8 +293,12 @@ check_whole(int kind, Request *r, Err *e)
 	if ((kind == WK_MODEL_CHECK || kind == WK_MODEL_INSPECT) && r->path == NULL)
 		return err_set(e, ERR_INTERNAL, "model check without a path");
 	if ((kind == WK_GENERATE || request_is_pooled(kind) || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
-		 kind == WK_CHUNK || kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD) && r->model[0] == '\0')
+		 kind == WK_CHUNK || kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD || kind == WK_LORA_LOAD || kind == WK_LORA_UNLOAD) && r->model[0] == '\0')
 		return err_set(e, ERR_INTERNAL, "request without a model");
+	if ((kind == WK_LORA_CHECK || kind == WK_LORA_LOAD || kind == WK_LORA_UNLOAD) && r->lora_path == NULL)
+		return err_set(e, ERR_INTERNAL, "adapter request without a path");
+	if (r->lora_path != NULL && r->lora_path[0] != '/')
+		return err_set(e, ERR_INVALID, "the path of adapter \"%s\" must be absolute, got \"%.256s\"", r->lora, r->lora_path);
 	if ((r->given & GP_MAX_TOKENS) && p->min_tokens > p->max_tokens)
 		return params_bad(e, "min_tokens", "must not be greater than max_tokens");
 	if (p->n_stop > 0 && !p->detokenize)
@@ -320,6 +332,7 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	genparams_init(&r->params);
 	r->add_special = true;
 	r->pool.activation = r->pool.step_tag = -1;
+	r->lora_pin = -1;
 	while ((got = wire_next(&in, &f)) > 0)
 	{
 		bool		known;
@@ -364,6 +377,7 @@ request_free(Request *r)
 	api_request_free(&r->api);
 	mem_free(r->path);
 	mem_free(r->options);
+	mem_free(r->lora_path);
 	mem_free(r);
 }
 
@@ -477,7 +491,7 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
 	ReqSpec		spec = {.session = r->session,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,.stream = r->stream,
-	.sink = request_sink,.sink_ctx = c};
+	.sink = request_sink,.sink_ctx = c,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
 	ConvLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};
 	WireOut		o = conv_out(&b);
@@ -537,7 +551,7 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	Inst	   *in = entry_inst(c->entry);
 	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
 	ReqSpec		spec = {.session = r->session,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,
-	.sink = request_sink,.sink_ctx = c,.pool = *pool};
+	.sink = request_sink,.sink_ctx = c,.pool = *pool,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
 	WireOut		last = conv_out(&c->last);
 	ConvLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
 	Buf			b = {0};
@@ -951,25 +965,35 @@ text_start(Conv *c)
 	jobs_submit(c->srv->jobs, (JobQueue) queue, &job->j);
 }
 
-static void
-put_facts(WireOut *o, const ModelFacts *f)
+static bool
+wants_lora(const Conv *c)
 {
-	wire_put_str(o, WTAG_ARCH, f->arch, strlen(f->arch));
-	wire_put_str(o, WTAG_DTYPE, f->dtype, strlen(f->dtype));
-	wire_put_int(o, WTAG_MAX_MODEL_LEN, f->max_model_len);
-	wire_put_int(o, WTAG_WEIGHT_BYTES, f->weight_bytes);
-	wire_put_int(o, WTAG_N_PARAMS, f->n_params);
+	return c->req->lora_path != NULL && (is_counted(c->kind) || c->kind == WK_LORA_LOAD);
 }
 
 static void
-answer_facts(Conv *c, const ModelFacts *f)
+lora_first(Conv *c)
 {
-	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	Err			e;
+	LoraCache  *lc = entry_loras(c->entry, &e);
 
-	put_facts(&o, f);
-	conv_end(c, WF_DONE, &b);
-	buf_free(&b);
+	if (lc != NULL)
+		loras_want(lc, c);
+	else
+		request_fail(c, &e);
+}
+
+static void
+lora_list(Conv *c)
+{
+	Buf			text = {0};
+	JsonOut		j = {.b = &text};
+
+	json_open(&j, '[');
+	models_list_loras(c->srv->models, c->req->dboid, &j);
+	json_close(&j, ']');
+	request_answer_text(c, &text);
+	buf_free(&text);
 }
 
 void
@@ -977,10 +1001,14 @@ request_run(Conv *c)
 {
 	ModelFacts	f;
 
-	if (c->kind == WK_MODEL_LOAD)
+	if (c->lora == NULL && wants_lora(c))
+		lora_first(c);
+	else if (c->kind == WK_LORA_LOAD)
+		loras_loaded(c);
+	else if (c->kind == WK_MODEL_LOAD)
 	{
 		entry_facts(c->entry, &f);
-		answer_facts(c, &f);
+		request_answer_facts(c, &f);
 	}
 	else if (c->kind == WK_GENERATE && c->req->has_ids && !c->req->structured.given && !c->req->parse.has_budget)
 	{
@@ -992,93 +1020,6 @@ request_run(Conv *c)
 	}
 	else
 		text_start(c);
-}
-
-/* ---- model checks ---- */
-
-typedef struct CheckJob
-{
-	Job			j;
-	Conv	   *c;
-	const Backend *be;
-	char	   *path;
-	ModelOpts	opts;
-	Settings	set;
-	bool		inspect;		/* a description is wanted, in json */
-	ModelFacts	facts;
-	Buf			json;
-	bool		ok;
-	Err			e;
-} CheckJob;
-
-static void
-check_run(Job *j)
-{
-	CheckJob   *k = (CheckJob *) j;
-
-	if (k->inspect)
-		k->ok = k->be->inspect(k->path, &k->opts, &k->set, &k->json, &k->e);
-	else
-		k->ok = k->be->check(k->path, &k->opts, &k->set, &k->facts, &k->e);
-}
-
-static void
-answer_json(Conv *c, const Buf *json)
-{
-	Buf			fields = {0};
-	WireOut		out = conv_out(&fields);
-
-	wire_put_str(&out, WTAG_TEXT, json->data, json->len);
-	conv_end(c, WF_DONE, &fields);
-	buf_free(&fields);
-}
-
-static void
-check_done(Job *j)
-{
-	CheckJob   *k = (CheckJob *) j;
-
-	k->c->job_busy = false;
-	if (conv_is_active(k->c))
-	{
-		if (k->ok && k->inspect)
-			answer_json(k->c, &k->json);
-		else if (k->ok)
-			answer_facts(k->c, &k->facts);
-		else
-			request_fail(k->c, &k->e);
-	}
-	buf_free(&k->json);
-	mem_free(k->path);
-	mem_free(k);
-}
-
-static void
-check_start(Conv *c)
-{
-	CheckJob   *k = mem_zalloc(sizeof(CheckJob));
-	ChatModel  *chat = NULL;
-	Err			e;
-	bool		ok = model_opts_parse(c->req->options, &k->opts, &e) &&
-		chatmodel_of_options(c->req->options, &chat, &e) && (chat == NULL || chat_check(chat, &e));
-
-	chat_free(chat);
-	if (!ok)
-	{
-		mem_free(k);
-		request_fail(c, &e);
-		return;
-	}
-	k->j.run = check_run;
-	k->j.done = check_done;
-	k->c = c;
-	k->be = c->srv->be;
-	k->inspect = c->kind == WK_MODEL_INSPECT;
-	k->path = mem_strdup(c->req->path);
-	settings_get(c->srv->box, &k->set);
-	c->job_busy = true;
-	c->stage = CONV_BUSY;
-	jobs_submit(c->srv->jobs, JQ_CHECK, &k->j);
 }
 
 /* ---- start ---- */
@@ -1161,11 +1102,12 @@ request_start(Conv *c)
 		case WK_DETOKENIZE:
 		case WK_CHUNK:
 		case WK_MODEL_LOAD:
+		case WK_LORA_LOAD:
 			with_model(c);
 			break;
 		case WK_MODEL_CHECK:
 		case WK_MODEL_INSPECT:
-			check_start(c);
+			request_check(c);
 			break;
 		case WK_MODEL_UNLOAD:
 			models_unload(c->srv->models, c->req->dboid, c->req->model, c);
@@ -1173,6 +1115,15 @@ request_start(Conv *c)
 		case WK_MODEL_FORGET:
 			models_forget(c->srv->models, c->req->dboid, c->req->model, c->req->model_hash);
 			conv_end(c, WF_DONE, NULL);
+			break;
+		case WK_LORA_CHECK:
+			loras_check(c);
+			break;
+		case WK_LORA_UNLOAD:
+			loras_unload(models_loras(c->srv->models, c->req->dboid, c->req->model), c);
+			break;
+		case WK_LORA_LIST:
+			lora_list(c);
 			break;
 		case WK_CONTROL:
 			server_control(c->srv, c, c->req->command);

@@ -24,6 +24,9 @@ typedef struct Request
 	char	   *path;			/* owned; NULL = not given */
 	char	   *options;		/* owned; NULL = none */
 	uint64_t	model_hash;		/* 0 = not given */
+	char		lora[WIRE_NAME_LEN];	/* an adapter's name; "" = not given */
+	char	   *lora_path;		/* owned; NULL = none */
+	int			lora_pin;		/* 1, 0; -1 = not given */
 	char		command[128];
 	bool		has_prompt;
 	const char *prompt;
@@ -73,6 +76,11 @@ void		request_start(Conv *c);
 void		request_run(Conv *c);
 /* End with an error; counts it if it is a generate request the backend never saw. */
 void		request_fail(Conv *c, const Err *e);
+/* WK_MODEL_CHECK, WK_MODEL_INSPECT (request_check.c) */
+void		request_check(Conv *c);
+/* End with what is known of a model; with a text. */
+void		request_answer_facts(Conv *c, const ModelFacts *f);
+void		request_answer_text(Conv *c, const Buf *text);
 /* A request's sink: events of the backend become frames of its conversation, ctx. */
 void		request_sink(void *ctx, Req *r, const ReqEvent *ev);
 /* Cancelled by its backend or lost: stop the work, let go of the slot. */

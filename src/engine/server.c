@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/api.h"
+#include "engine/lora.h"
 #include "engine/request.h"
 
 /* submitted requests that the step thread hears of together */
@@ -46,6 +47,8 @@ server_try_free(Conv *c)
 	if (c->api != NULL && !api_free(c->api))
 		return false;
 	request_free(c->req);
+	if (c->lora != NULL)
+		lora_unref(c->lora);
 	if (c->entry != NULL)
 		entry_unref(c->entry);
 	conv_free(c);
@@ -471,6 +474,7 @@ server_run(Server *s)
 		any |= jobs_drain(s->jobs);
 		tell_step(s);
 		models_progress(s->models);
+		models_attend_loras(s->models);
 		if (s->limbo != NULL)
 			sweep_limbo(s);
 		if (now - swept > 1000000)

@@ -122,6 +122,8 @@ send_finals(Step *s)
 		atomic_fetch_sub(&s->inflight, 1);
 		/* release: the server may free c from here on (partner: conversation_free_able) */
 		atomic_store_explicit(&c->in_core, false, memory_order_release);
+		if (atomic_load(&s->link->watch_ends) > 0)
+			link_ring_doorbell(s->link);
 		c = next;
 	}
 	return true;

@@ -50,6 +50,11 @@ static char *vllm_logprobs_mode = "raw_logprobs";
 static char *vllm_prefix_cache_isolation = "role";
 static bool vllm_enable_prefix_caching;
 static int	vllm_max_logprobs;
+static bool vllm_enable_lora;
+static int	vllm_max_loras;
+static int	vllm_max_cpu_loras;
+static int	vllm_max_lora_rank;
+static char *vllm_lora_dtype = "auto";
 char	   *vllm_repack_cache = "";
 bool		vllm_batch_invariant;
 int			vllm_step_target;
@@ -105,6 +110,12 @@ static const IntRow int_rows[] = {
 	"Sets the size of the KV cache of each model."},
 	{"vllm.step_target", &vllm_step_target, 200, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
 	"Sets how long a step of the engine should take at most; prompts are cut into chunks for it.  0 means no limit."},
+	{"vllm.max_loras", &vllm_max_loras, 32, 1, 4096, PGC_SIGHUP, 0, "max_loras",
+	"Sets the maximum number of different adapters in one step of a model."},
+	{"vllm.max_cpu_loras", &vllm_max_cpu_loras, 0, 0, 4096, PGC_SIGHUP, 0, "max_cpu_loras",
+	"Sets how many adapters of a model are kept in memory; 0 means as many as vllm.max_loras."},
+	{"vllm.max_lora_rank", &vllm_max_lora_rank, 64, 1, 512, PGC_SIGHUP, 0, "max_lora_rank",
+	"Sets the maximum rank of adapters: 1, 8, 16, 32, 64, 128, 256, 320 or 512."},
 	{"vllm.max_logprobs", &vllm_max_logprobs, 20, -1, INT_MAX, PGC_SIGHUP, 0, "max_logprobs",
 	"Sets how many log-probabilities of a token a request may ask for; -1 means no limit."},
 	{"vllm.batch_window", &vllm_batch_window, 0, 0, WIRE_MAX_SLOTS, PGC_USERSET, 0, NULL,
@@ -147,9 +158,14 @@ static const BoolRow bool_rows[] = {
 	"Lets prompts be embeddings, and a model's own embeddings be read."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, NULL, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
+	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, NULL, "enable_lora",
+	"Lets calls name adapters, of models that are loaded from now on."},
 };
 
 static bool check_block_size(int *newval, void **extra, GucSource source);
+static bool check_cpu_loras(int *newval, void **extra, GucSource source);
+static bool check_lora_rank(int *newval, void **extra, GucSource source);
+static bool check_lora_dtype(char **newval, void **extra, GucSource source);
 static bool check_isa(char **newval, void **extra, GucSource source);
 static bool check_affinity(char **newval, void **extra, GucSource source);
 static bool check_kv_dtype(char **newval, void **extra, GucSource source);
@@ -200,6 +216,8 @@ static const StringRow string_rows[] = {
 	"What is told as log-probabilities: raw_logprobs, raw_logits, processed_logprobs or processed_logits."},
 	{"vllm.prefix_cache_isolation", &vllm_prefix_cache_isolation, "role", PGC_SIGHUP, 0, check_isolation, "prefix_cache_isolation",
 	"Among whose requests prompts that begin alike are computed once: none (all roles'), role or database."},
+	{"vllm.lora_dtype", &vllm_lora_dtype, "auto", PGC_SIGHUP, 0, check_lora_dtype, "lora_dtype",
+	"Sets the type in which adapters are kept: auto (their files'), float16, bfloat16 or float32."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_repack_cache, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
@@ -275,6 +293,35 @@ check_logprobs_mode(char **newval, void **extra, GucSource source)
 }
 
 static bool
+check_lora_dtype(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"auto", "float16", "bfloat16", "float32", NULL};
+
+	return one_of(*newval, names, "The type");
+}
+
+static bool
+check_cpu_loras(int *newval, void **extra, GucSource source)
+{
+	if (*newval == 0 || *newval >= vllm_max_loras)
+		return true;
+	GUC_check_errdetail("vllm.max_cpu_loras must be 0 or at least vllm.max_loras (%d).", vllm_max_loras);
+	return false;
+}
+
+static bool
+check_lora_rank(int *newval, void **extra, GucSource source)
+{
+	static const int ranks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};
+
+	for (int i = 0; i < (int) lengthof(ranks); i++)
+		if (*newval == ranks[i])
+			return true;
+	GUC_check_errdetail("The rank must be one of: 1, 8, 16, 32, 64, 128, 256, 320, 512.");
+	return false;
+}
+
+static bool
 check_isolation(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"none", "role", "database", NULL};
@@ -339,8 +386,11 @@ vllm_guc_init(void)
 	{
 		const IntRow *r = &int_rows[i];
 
+		GucIntCheckHook check = r->var == &vllm_block_size ? check_block_size :
+			r->var == &vllm_max_cpu_loras ? check_cpu_loras : r->var == &vllm_max_lora_rank ? check_lora_rank : NULL;
+
 		DefineCustomIntVariable(r->name, r->desc, NULL, r->var, r->boot, r->min, r->max, r->context, r->flags,
-								r->var == &vllm_block_size ? check_block_size : NULL, NULL, NULL);
+								check, NULL, NULL);
 	}
 	for (int i = 0; i < (int) lengthof(string_rows); i++)
 	{

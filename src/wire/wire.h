@@ -57,7 +57,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	6
+#define WIRE_VERSION	7
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
 #define WIRE_STATS_SIZE	(256 * 1024)
@@ -321,6 +321,11 @@ typedef enum WireKind			/* requests */
 	WK_API,						/* a body of OpenAI's or Anthropic's interfaces -> WF_TEXT..., WF_DONE, each with
 								 * TEXT, a JSON object; with API_AS_BODY no WF_ERROR for what the body asks */
 	WK_PARSE,					/* tool calls or reasoning of the prompt -> WF_DONE with TEXT, REASONING */
+	WK_LORA_CHECK,				/* an adapter's files good? -> WF_DONE with TEXT, a JSON object */
+	WK_LORA_LOAD,				/* ... for this model: into its cache -> WF_DONE likewise */
+	WK_LORA_UNLOAD,				/* out of it, as soon as no request uses it -> WF_DONE with COUNT 1, or 0: it wasn't there */
+	WK_LORA_LIST,				/* what is in the caches, of one database or (DATABASE absent or 0) all -> WF_DONE with
+								 * TEXT, a JSON array */
 	WK_COUNT
 } WireKind;
 

@@ -1,0 +1,707 @@
+/*
+ * lora.c
+ *	  The cache of adapters of a loaded model.
+ *
+ * A request for an adapter takes two steps, each beside the server thread.  A probe looks at the files
+ * (those who ask before it has begun share it).  Then either the adapter is there, or it is
+ * loaded into a place, which may be somebody else's who hasn't been used for long.  Conversations
+ * that wait are in one list each: a probe's, a loading adapter's, or that of those who want a
+ * place; job_busy keeps them until then.
+ *
+ * Tested by tests/unit/test_lora_cache.c.
+ */
+#include "engine/lora.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/models.h"
+#include "engine/request.h"
+#include "engine/server.h"
+
+#define MAX_NAMES	16			/* of an adapter that are told; the oldest is forgotten */
+
+typedef struct Waiting
+{
+	Conv	   *head;
+	Conv	  **tail;
+} Waiting;
+
+/* Who has asked for it. */
+typedef struct LoraName
+{
+	uint32_t	dboid;
+	char		model[WIRE_NAME_LEN];
+	char		name[WIRE_NAME_LEN];
+} LoraName;
+
+struct Lora
+{
+	Lora	   *next;
+	LoraCache  *lc;
+	char	   *path;
+	char	   *print;			/* of the files */
+	uint64_t	id;
+	LoraAdapter *a;				/* NULL: it is being loaded */
+	bool		pinned;
+	bool		doomed;			/* nobody finds it any more */
+	int			users;			/* conversations that hold it */
+	int64_t		n_requests;
+	int64_t		used_us;		/* of the last request: since the epoch */
+	uint64_t	used_no;		/* ... and in order */
+	LoraName	names[MAX_NAMES];
+	int			n_names;
+	Waiting		waiting;
+};
+
+typedef struct Probe
+{
+	Job			j;
+	struct Probe *next;
+	LoraCache  *lc;
+	Loaded *pin;
+	char	   *path;
+	char	   *print;			/* NULL: err */
+	Err			err;
+	_Atomic bool begun;
+	Waiting		waiting;
+} Probe;
+
+struct LoraCache
+{
+	struct Server *srv;
+	const Inst *inst;			/* NULL: the model is gone */
+	LoraLimits	limits;
+	Lora	   *all;
+	int			n;
+	Probe	   *probes;			/* not done */
+	Waiting		homeless;		/* they want a place; their Conv.lora is NULL */
+	uint64_t	uses;
+	bool		freed;			/* a place may have become free */
+};
+
+/* ---- lists of conversations ---- */
+
+static void
+wait_init(Waiting *w)
+{
+	w->head = NULL;
+	w->tail = &w->head;
+}
+
+static void
+wait_add(Waiting *w, Conv *c)
+{
+	c->lora_next = NULL;
+	*w->tail = c;
+	w->tail = &c->lora_next;
+}
+
+static Conv *
+wait_take(Waiting *w)
+{
+	Conv	   *c = w->head;
+
+	if (c != NULL)
+	{
+		w->head = c->lora_next;
+		if (w->head == NULL)
+			w->tail = &w->head;
+	}
+	return c;
+}
+
+/* It waits no more. */
+static void
+go_on(Conv *c, const Err *e)
+{
+	c->job_busy = false;
+	if (e == NULL)
+	{
+		if (conv_is_active(c))
+			request_run(c);
+	}
+	else
+		request_fail(c, e);
+}
+
+static void
+fail_all(Waiting *w, const Err *e)
+{
+	Conv	   *c;
+
+	while ((c = wait_take(w)) != NULL)
+		go_on(c, e);
+}
+
+/* ---- adapters ---- */
+
+LoraCache *
+loras_new(struct Server *srv, const Inst *inst, const LoraLimits *limits)
+{
+	LoraCache  *lc = mem_zalloc(sizeof(LoraCache));
+
+	lc->srv = srv;
+	lc->inst = inst;
+	lc->limits = *limits;
+	wait_init(&lc->homeless);
+	return lc;
+}
+
+/* The last of it is gone. */
+static void
+cache_settle(LoraCache *lc)
+{
+	if (lc->inst == NULL && lc->all == NULL && lc->probes == NULL)
+		mem_free(lc);
+}
+
+static void
+lora_gone(Lora *l)
+{
+	LoraCache  *lc = l->lc;
+	Lora	  **pp = &lc->all;
+
+	while (*pp != l)
+		pp = &(*pp)->next;
+	*pp = l->next;
+	lc->n--;
+	lc->freed = true;
+	lora_free(l->a);
+	mem_free(l->path);
+	mem_free(l->print);
+	mem_free(l);
+	cache_settle(lc);
+}
+
+/* Nobody is to find it any more; true: it is gone. */
+static bool
+lora_doom(Lora *l)
+{
+	l->doomed = true;
+	l->pinned = false;
+	if (l->users > 0 || l->a == NULL)
+		return false;
+	lora_gone(l);
+	return true;
+}
+
+void
+loras_close(LoraCache *lc)
+{
+	Err			e;
+
+	err_set(&e, ERR_NOT_READY, "the model was unloaded");
+	for (const Conv *c = lc->homeless.head; c != NULL; c = c->lora_next)
+		atomic_fetch_sub(&lc->srv->link.watch_ends, 1);
+	fail_all(&lc->homeless, &e);
+	for (Lora *l = lc->all, *next; l != NULL; l = next)
+	{
+		next = l->next;
+		lora_doom(l);
+	}
+	lc->inst = NULL;
+	cache_settle(lc);
+}
+
+static void
+lora_named(Lora *l, const Conv *c)
+{
+	const Request *r = c->req;
+	int			i;
+
+	for (i = 0; i < l->n_names; i++)
+		if (l->names[i].dboid == r->dboid && strcmp(l->names[i].model, r->model) == 0 && strcmp(l->names[i].name, r->lora) == 0)
+			return;
+	if (l->n_names == MAX_NAMES)
+		memmove(&l->names[0], &l->names[1], (size_t) --l->n_names * sizeof(LoraName));
+	l->names[l->n_names].dboid = r->dboid;
+	snprintf(l->names[l->n_names].model, WIRE_NAME_LEN, "%s", r->model);
+	snprintf(l->names[l->n_names].name, WIRE_NAME_LEN, "%s", r->lora);
+	l->n_names++;
+}
+
+/* c has it from now on. */
+static void
+lora_use(Lora *l, Conv *c)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	l->users++;
+	l->n_requests++;
+	l->used_us = (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+	l->used_no = ++l->lc->uses;
+	if (c->req->lora_pin >= 0)
+		l->pinned = c->req->lora_pin > 0;
+	c->lora = l;
+	go_on(c, NULL);
+}
+
+const LoraAdapter *
+lora_adapter(const Lora *l)
+{
+	return l->a;
+}
+
+void
+lora_unref(Lora *l)
+{
+	l->lc->freed = true;
+	if (--l->users == 0 && l->doomed)
+		lora_gone(l);
+}
+
+/* ---- loading ---- */
+
+typedef struct LoadJob
+{
+	Job			j;
+	Lora	   *l;
+	Loaded *pin;
+	const Backend *be;
+	const Inst *inst;
+	LoraLimits	limits;
+	LoraAdapter *a;
+	Err			err;
+	int64_t		start_us;
+} LoadJob;
+
+static void
+load_run(Job *j)
+{
+	LoadJob    *t = (LoadJob *) j;
+
+	t->a = t->be->lora_load(t->inst, t->l->path, &t->limits, &t->err);
+}
+
+static void
+load_done(Job *j)
+{
+	LoadJob    *t = (LoadJob *) j;
+	Lora	   *l = t->l;
+	Waiting		waiting = l->waiting;
+	Conv	   *c;
+
+	if (waiting.head == NULL)
+		waiting.tail = &waiting.head;
+	wait_init(&l->waiting);
+	l->a = t->a;
+	if (t->a != NULL)
+	{
+		t->a->id = l->id;
+		log_line('I', "adapter loaded from \"%s\": rank %d, %" PRId64 " kB, %" PRId64 " ms", l->path, t->a->info.rank,
+				 t->a->info.bytes >> 10, (clock_us() - t->start_us) / 1000);
+		l->users++;				/* waiters may give it back at once */
+		while ((c = wait_take(&waiting)) != NULL)
+			lora_use(l, c);
+		lora_unref(l);
+	}
+	else
+	{
+		log_line('W', "could not load adapter from \"%s\": %s", l->path, t->err.msg);
+		lora_gone(l);
+		fail_all(&waiting, &t->err);
+	}
+	loaded_unpin(t->pin);
+	mem_free(t);
+}
+
+static void
+lora_begin(LoraCache *lc, Conv *c, const char *path, const char *print, bool pinned)
+{
+	static uint64_t last_id;	/* of this process: K and V of one are never another's */
+	Lora	   *l = mem_zalloc(sizeof(Lora));
+	LoadJob    *t = mem_zalloc(sizeof(LoadJob));
+
+	l->lc = lc;
+	l->path = mem_strdup(path);
+	l->print = mem_strdup(print);
+	l->id = ++last_id;
+	l->pinned = pinned;
+	wait_init(&l->waiting);
+	wait_add(&l->waiting, c);
+	lora_named(l, c);
+	l->next = lc->all;
+	lc->all = l;
+	lc->n++;
+	t->j.run = load_run;
+	t->j.done = load_done;
+	t->l = l;
+	t->pin = entry_pin(c->entry);
+	t->be = lc->srv->be;
+	t->inst = lc->inst;
+	t->limits = lc->limits;
+	t->start_us = clock_us();
+	jobs_submit(lc->srv->jobs, JQ_LORA, &t->j);
+}
+
+/* Is there a place, or can one be made? */
+static bool
+make_room(LoraCache *lc)
+{
+	Lora	   *oldest = NULL;
+
+	if (lc->n < lc->limits.max_cpu_loras)
+		return true;
+	for (Lora *l = lc->all; l != NULL; l = l->next)
+		if (l->users == 0 && !l->pinned && l->a != NULL && (oldest == NULL || l->used_no < oldest->used_no))
+			oldest = l;
+	if (oldest == NULL)
+		return false;
+	lora_gone(oldest);
+	return true;
+}
+
+static bool
+all_pinned(const LoraCache *lc)
+{
+	for (const Lora *l = lc->all; l != NULL; l = l->next)
+		if (!l->pinned || l->doomed)
+			return false;
+	return true;
+}
+
+/* What lies at c's path has been looked at. */
+static void
+place(LoraCache *lc, Conv *c, const char *print)
+{
+	const char *path = c->req->lora_path;
+	bool		pinned = false;
+	Err			e;
+
+	for (Lora *l = lc->all, *next; l != NULL; l = next)
+	{
+		next = l->next;
+		if (l->doomed || strcmp(l->path, path) != 0)
+			continue;
+		if (strcmp(l->print, print) == 0)
+		{
+			lora_named(l, c);
+			if (l->a != NULL)
+				lora_use(l, c);
+			else
+				wait_add(&l->waiting, c);
+			return;
+		}
+		pinned = l->pinned;
+		lora_doom(l);
+	}
+	if (make_room(lc))
+		lora_begin(lc, c, path, print, pinned);
+	else if (all_pinned(lc))
+	{
+		err_set(&e, ERR_NOT_READY, "adapter \"%s\" can't be loaded: all %d places are taken by pinned ones", c->req->lora,
+				lc->limits.max_cpu_loras);
+		err_hint(&e, "Raise max_cpu_loras, or unload an adapter.");
+		go_on(c, &e);
+	}
+	else
+	{
+		wait_add(&lc->homeless, c);
+		atomic_fetch_add(&lc->srv->link.watch_ends, 1);
+	}
+}
+
+/* ---- what lies at a path ---- */
+
+static bool
+add_file(Buf *b, const char *dir, const char *name)
+{
+	char		file[4096];
+	struct stat st;
+
+	if (snprintf(file, sizeof(file), "%s/%s", dir, name) >= (int) sizeof(file) || stat(file, &st) != 0)
+		return false;
+	buf_printf(b, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld;", (uintmax_t) st.st_dev, (uintmax_t) st.st_ino, (intmax_t) st.st_size,
+			   (intmax_t) st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (intmax_t) st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+	return true;
+}
+
+/* What there is is good enough here: the loader says what is missing. */
+static void
+probe_run(Job *j)
+{
+	static const char *const names[] = {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"};
+	Probe	   *p = (Probe *) j;
+	Buf			b = {0};
+
+	atomic_store(&p->begun, true);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!add_file(&b, p->path, names[i]))
+			buf_addc(&b, '-');
+	p->print = b.data;
+}
+
+static void
+probe_done(Job *j)
+{
+	Probe	   *p = (Probe *) j;
+	LoraCache  *lc = p->lc;
+	Probe	  **pp = &lc->probes;
+	Conv	   *c;
+	Err			gone;
+
+	while (*pp != p)
+		pp = &(*pp)->next;
+	*pp = p->next;
+	err_set(&gone, ERR_NOT_READY, "the model was unloaded");
+	while ((c = wait_take(&p->waiting)) != NULL)
+		if (!conv_is_active(c))
+			c->job_busy = false;
+		else if (lc->inst == NULL)
+			go_on(c, &gone);
+		else
+			place(lc, c, p->print);
+	loaded_unpin(p->pin);
+	mem_free(p->path);
+	mem_free(p->print);
+	mem_free(p);
+}
+
+void
+loras_want(LoraCache *lc, Conv *c)
+{
+	const char *path = c->req->lora_path;
+	Probe	   *p;
+	Err			e;
+
+	if (!lc->limits.enabled)
+	{
+		err_set(&e, ERR_UNSUPPORTED, "model \"%s\" takes no adapters", entry_name(c->entry));
+		err_hint(&e, "Its option enable_lora, or the setting vllm.enable_lora, is off.");
+		request_fail(c, &e);
+		return;
+	}
+	c->stage = CONV_LORA;
+	c->job_busy = true;
+	for (p = lc->probes; p != NULL; p = p->next)
+		if (!atomic_load(&p->begun) && strcmp(p->path, path) == 0)
+		{
+			wait_add(&p->waiting, c);
+			return;
+		}
+	p = mem_zalloc(sizeof(Probe));
+	p->j.run = probe_run;
+	p->j.done = probe_done;
+	p->lc = lc;
+	p->pin = entry_pin(c->entry);
+	p->path = mem_strdup(path);
+	wait_init(&p->waiting);
+	wait_add(&p->waiting, c);
+	p->next = lc->probes;
+	lc->probes = p;
+	jobs_submit(lc->srv->jobs, JQ_LORA, &p->j);
+}
+
+/* ---- places that become free ---- */
+
+/* A conversation that is over lets go before its slot is used again. */
+static void
+let_go(Conv *c, void *arg)
+{
+	(void) arg;
+	if (c->lora != NULL && !conv_is_active(c) && !c->job_busy &&
+		!atomic_load_explicit(&c->in_core, memory_order_acquire))
+	{
+		lora_unref(c->lora);
+		c->lora = NULL;
+	}
+}
+
+void
+loras_attend(LoraCache *lc)
+{
+	Waiting		again = lc->homeless;
+	Conv	   *c;
+
+	if (lc->homeless.head == NULL)
+		return;
+	server_each(lc->srv, let_go, NULL);
+	if (!lc->freed)
+		return;
+	lc->freed = false;
+	wait_init(&lc->homeless);
+	while ((c = wait_take(&again)) != NULL)
+	{
+		atomic_fetch_sub(&lc->srv->link.watch_ends, 1);
+		c->job_busy = false;
+		if (conv_is_active(c))
+			loras_want(lc, c);	/* the files may have changed meanwhile */
+	}
+}
+
+/* ---- requests about adapters ---- */
+
+static void
+put_info(JsonOut *j, const LoraInfo *info)
+{
+	const char *p = info->modules;
+
+	json_key_int(j, "rank", info->rank);
+	json_key(j, "alpha");
+	json_double(j, info->alpha);
+	json_key(j, "rslora");
+	json_bool(j, info->rslora);
+	json_key_int(j, "bytes", info->bytes);
+	json_key_cstr(j, "base_model", info->base[0] != '\0' ? info->base : NULL);
+	json_key(j, "modules");
+	json_open(j, '[');
+	while (*p != '\0')
+	{
+		size_t		n = strcspn(p, ",");
+
+		json_str(j, p, n);
+		p += n + (p[n] == ',');
+	}
+	json_close(j, ']');
+}
+
+static void
+answer_info(Conv *c, const LoraInfo *info)
+{
+	Buf			text = {0};
+	Buf			fields = {0};
+	WireOut		o = conv_out(&fields);
+	JsonOut		j = {.b = &text};
+
+	json_open(&j, '{');
+	put_info(&j, info);
+	json_close(&j, '}');
+	wire_put_str(&o, WTAG_TEXT, text.data, text.len);
+	conv_end(c, WF_DONE, &fields);
+	buf_free(&text);
+	buf_free(&fields);
+}
+
+void
+loras_loaded(Conv *c)
+{
+	answer_info(c, &c->lora->a->info);
+	lora_unref(c->lora);
+	c->lora = NULL;
+}
+
+typedef struct CheckJob
+{
+	Job			j;
+	Conv	   *c;
+	LoraInfo	info;
+	bool		ok;
+	Err			err;
+} CheckJob;
+
+static void
+check_run(Job *j)
+{
+	CheckJob   *k = (CheckJob *) j;
+
+	k->ok = k->c->srv->be->lora_check(k->c->req->lora_path, &k->info, &k->err);
+}
+
+static void
+check_done(Job *j)
+{
+	CheckJob   *k = (CheckJob *) j;
+
+	k->c->job_busy = false;
+	if (!k->ok)
+		request_fail(k->c, &k->err);
+	else if (conv_is_active(k->c))
+		answer_info(k->c, &k->info);
+	mem_free(k);
+}
+
+void
+loras_check(Conv *c)
+{
+	CheckJob   *k = mem_zalloc(sizeof(CheckJob));
+
+	k->j.run = check_run;
+	k->j.done = check_done;
+	k->c = c;
+	c->job_busy = true;
+	c->stage = CONV_BUSY;
+	jobs_submit(c->srv->jobs, JQ_LORA, &k->j);
+}
+
+void
+loras_unload(LoraCache *lc, Conv *c)
+{
+	Buf			fields = {0};
+	WireOut		o = conv_out(&fields);
+	int			n = 0;
+
+	for (Lora *l = lc != NULL ? lc->all : NULL, *next; l != NULL; l = next)
+	{
+		next = l->next;
+		if (l->doomed || strcmp(l->path, c->req->lora_path) != 0)
+			continue;
+		lora_doom(l);
+		n++;
+	}
+	wire_put_int(&o, WTAG_COUNT, n);
+	conv_end(c, WF_DONE, &fields);
+	buf_free(&fields);
+}
+
+/* How many requests use it, of which so many are in a step. */
+typedef struct Users
+{
+	const Lora *l;
+	int			running;
+	int			waiting;
+} Users;
+
+static void
+count_user(Conv *c, void *arg)
+{
+	Users	   *u = arg;
+
+	if (c->lora != u->l || !atomic_load_explicit(&c->in_core, memory_order_acquire))
+		return;
+	u->running++;
+}
+
+static void
+put_one(const Lora *l, const LoraName *name, JsonOut *j)
+{
+	Users		u = {l, 0, 0};
+
+	server_each(l->lc->srv, count_user, &u);
+	for (const Conv *c = l->waiting.head; c != NULL; c = c->lora_next)
+		u.waiting++;
+	json_open(j, '{');
+	json_key_int(j, "database", name->dboid);
+	json_key_cstr(j, "model", name->model);
+	json_key_cstr(j, "name", name->name);
+	json_key_cstr(j, "path", l->path);
+	json_key_int(j, "id", (int64_t) l->id);
+	json_key_cstr(j, "state", l->a == NULL ? "loading" : l->doomed ? "leaving" : "ready");
+	json_key(j, "pinned");
+	json_bool(j, l->pinned);
+	json_key_int(j, "running", u.running);
+	json_key_int(j, "waiting", u.waiting);
+	json_key_int(j, "requests", l->n_requests);
+	json_key_int(j, "last_use_us", l->used_us);
+	if (l->a != NULL)
+		put_info(j, &l->a->info);
+	json_close(j, '}');
+}
+
+void
+loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j)
+{
+	for (const Lora *l = lc->all; l != NULL; l = l->next)
+		for (int i = 0; i < l->n_names; i++)
+			if (dboid == 0 || l->names[i].dboid == dboid)
+				put_one(l, &l->names[i], j);
+}

@@ -1,0 +1,51 @@
+/*
+ * lora.h
+ *	  The adapters of a loaded model: which are in memory, and who uses them.
+ *
+ * Server thread only.  A Lora is what lies at a path, as it was when somebody last asked: each request
+ * looks whether the files are still the same (size, inode, times), and what has changed is
+ * another Lora, with another identity.  The name that a request has for it is only told.
+ *
+ *	state		leaves it by
+ *	LOADING		loader done -> READY, or gone with an error for all who wait
+ *	READY		evicted (nobody uses it, it isn't pinned, and its place is wanted), unloaded, or
+ *				its files have changed: it is gone when the last request that uses it is
+ *
+ * At most max_cpu_loras are there at a time, in use or not; a request that finds no place waits for one.
+ */
+#ifndef VLLM_ENGINE_LORA_H
+#define VLLM_ENGINE_LORA_H
+
+#include "base/jsonw.h"
+#include "engine/backend.h"
+#include "engine/conv.h"
+
+typedef struct Lora Lora;
+typedef struct LoraCache LoraCache;
+struct Server;
+
+/* limits: of the model's options and the settings it was loaded with. */
+LoraCache  *loras_new(struct Server *srv, const Inst *inst, const LoraLimits *limits);
+/* The model is gone.  What requests still hold goes with them. */
+void		loras_close(LoraCache *lc);
+
+/*
+ * c's request has a path, and its model is ready: c waits for the adapter, then it has a
+ * reference, and request_run() goes on.  Or the request fails.
+ */
+void		loras_want(LoraCache *lc, Conv *c);
+/* The adapter that the core works with. */
+const LoraAdapter *lora_adapter(const Lora *l);
+void		lora_unref(Lora *l);
+
+/* Requests: WK_LORA_CHECK; a WK_LORA_LOAD that has its adapter; WK_LORA_UNLOAD. */
+void		loras_check(Conv *c);
+void		loras_loaded(Conv *c);
+void		loras_unload(LoraCache *lc, Conv *c);
+/* Those that the database's requests have asked for by this name of a model (dboid 0: of any), as members of a JSON array. */
+void		loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j);
+
+/* A request is over: places may be free.  Called in each round of the server thread. */
+void		loras_attend(LoraCache *lc);
+
+#endif

@@ -1,0 +1,326 @@
+/*
+ * test_lora_cache.c
+ *	  The cache of adapters from outside (--fake): load, share, evict, pin,
+ *	  unload, files that change, places that are taken.
+ */
+#include "wire_peer.h"
+
+#include "check.h"
+
+static Peer P;
+
+static void
+put_text(WireOut *o, WireTag tag, const char *s)
+{
+	wire_put_str(o, tag, s, strlen(s));
+}
+
+static Talk *
+ask(WireKind kind, const char *model, const char *path, int pin, const char *prompt)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_int(&o, WTAG_DATABASE, 1);
+	wire_put_int(&o, WTAG_ROLE, 10);
+	if (model != NULL)
+	{
+		put_text(&o, WTAG_MODEL, model);
+		if (kind != WK_LORA_UNLOAD)
+		{
+			put_text(&o, WTAG_MODEL_PATH, "/fake/m");
+			put_text(&o, WTAG_MODEL_OPTIONS, strcmp(model, "off") == 0 ? "{\"enable_lora\": false}" :
+					 strcmp(model, "odd") == 0 ? "{\"max_loras\": 40, \"max_cpu_loras\": 3}" : "{\"max_loras\": 2, \"max_cpu_loras\": 2}");
+		}
+	}
+	if (path != NULL)
+	{
+		const char *slash = strrchr(path, '/');
+
+		put_text(&o, WTAG_LORA, slash != NULL ? slash + 1 : path);
+		put_text(&o, WTAG_LORA_PATH, path);
+	}
+	if (pin >= 0)
+		wire_put_int(&o, WTAG_LORA_PIN, pin);
+	if (prompt != NULL)
+		put_text(&o, WTAG_PROMPT, prompt);
+	t = talk_begin(&P, kind, &b);
+	buf_free(&b);
+	return t;
+}
+
+/* The text, "count N" or "SQLSTATE|message" of the final frame. */
+static const char *
+result(Talk *t)
+{
+	static char buf[65536];
+	Frame		f;
+
+	snprintf(buf, sizeof(buf), "closed");
+	while (talk_wait(t, &f, 10000))
+	{
+		if (f.kind == WF_ERROR)
+			snprintf(buf, sizeof(buf), "%s|%s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE));
+		else if (f.final && frame_int(&f, WTAG_COUNT) >= 0)
+			snprintf(buf, sizeof(buf), "count %lld", (long long) frame_int(&f, WTAG_COUNT));
+		else if (f.final)
+			snprintf(buf, sizeof(buf), "%s", frame_str(&f, WTAG_TEXT));
+		if (f.final)
+			break;
+	}
+	talk_wait_closed(t, 2000);
+	talk_free(t);
+	return buf;
+}
+
+static const char *
+gen(const char *path, const char *prompt)
+{
+	return result(ask(WK_GENERATE, "m", path, -1, prompt));
+}
+
+static const char *
+list(void)
+{
+	return result(ask(WK_LORA_LIST, NULL, NULL, -1, NULL));
+}
+
+static int
+listed(void)
+{
+	int			n = 0;
+
+	for (const char *p = list(); (p = strstr(p, "\"path\"")) != NULL; p++)
+		n++;
+	return n;
+}
+
+static bool
+has(const char *name)
+{
+	char		key[128];
+
+	snprintf(key, sizeof(key), "\"path\":\"/fake/%s\"", name);
+	return strstr(list(), key) != NULL;
+}
+
+#define IS(got, want) \
+	do { const char *got_ = (got); CHECK(strcmp(got_, want) == 0, "got %s", got_); } while (0)
+#define BEGINS(got, want) \
+	do { const char *got_ = (got); CHECK(strncmp(got_, want, strlen(want)) == 0, "got %s", got_); } while (0)
+
+static void
+test_use(void)
+{
+	IS(list(), "[]");
+	IS(gen(NULL, "a b"), "A B");
+	IS(gen("/fake/one", "a b"), "[one] A B");
+	IS(gen("/fake/two", "a b"), "[two] A B");
+	IS(gen(NULL, "a b"), "A B");
+	CHECK(listed() == 2 && has("one") && has("two"), "%s", list());
+	/* the one that hasn't been used for longest goes */
+	IS(gen("/fake/one", "c"), "[one] C");
+	IS(gen("/fake/three", "c"), "[three] C");
+	CHECK(listed() == 2 && has("one") && has("three"), "%s", list());
+	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/two", -1, NULL)), "{\"rank\":8,\"alpha\":16");
+	CHECK(listed() == 2 && has("two") && has("three"), "%s", list());
+	BEGINS(result(ask(WK_LORA_CHECK, NULL, "/fake/rank:32", -1, NULL)), "{\"rank\":32,");
+	CHECK(listed() == 2, "a check leaves the cache as it is");
+}
+
+static void
+test_errors(void)
+{
+	IS(gen("/fake/fail", "a"), "XX001|fake adapter failure");
+	IS(result(ask(WK_LORA_CHECK, NULL, "/fake/fail", -1, NULL)), "XX001|fake adapter failure");
+	BEGINS(gen("/nowhere/x", "a"), "58030|");
+	BEGINS(gen("relative", "a"), "22023|");
+	BEGINS(gen("/fake/rank:128", "a"), "54000|the adapter's rank 128 is above max_lora_rank (64)");
+	BEGINS(result(ask(WK_GENERATE, "off", "/fake/one", -1, "a")), "0A000|model \"off\" takes no adapters");
+	BEGINS(result(ask(WK_GENERATE, "odd", "/fake/one", -1, "a")), "22023|model option \"max_cpu_loras\" (3) must be at least max_loras (40)");
+}
+
+static void
+test_pin(void)
+{
+	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/one", 1, NULL)), "{\"rank\"");
+	IS(gen("/fake/four", "a"), "[four] A");
+	IS(gen("/fake/five", "a"), "[five] A");
+	CHECK(has("one") && has("five") && listed() == 2, "%s", list());
+	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/five", 1, NULL)), "{\"rank\"");
+	BEGINS(gen("/fake/four", "a"), "55000|adapter \"four\" can't be loaded");
+	IS(result(ask(WK_LORA_UNLOAD, "m", "/fake/five", -1, NULL)), "count 1");
+	IS(result(ask(WK_LORA_UNLOAD, "m", "/fake/five", -1, NULL)), "count 0");
+	IS(result(ask(WK_LORA_UNLOAD, "nobody", "/fake/five", -1, NULL)), "count 0");
+	IS(gen("/fake/four", "a"), "[four] A");
+	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/one", 0, NULL)), "{\"rank\"");
+}
+
+/* Both places are in use: the third waits until one is free, others go on. */
+static void
+test_wait(void)
+{
+	Talk	   *a = ask(WK_GENERATE, "m", "/fake/a", -1, "x @delay:300");
+	Talk	   *b = ask(WK_GENERATE, "m", "/fake/b", -1, "x @hang");
+	Talk	   *c;
+	Talk	   *d;
+	Frame		f;
+	int64_t		start = clock_us();
+
+	usleep(100000);
+	CHECK(has("a") && has("b"), "%s", list());
+	c = ask(WK_GENERATE, "m", "/fake/c", -1, "y");
+	d = ask(WK_GENERATE, "m", "/fake/d", -1, "z");
+	IS(gen(NULL, "base"), "BASE");
+	IS(gen("/fake/a", "also"), "[a] ALSO");
+	CHECK(!talk_wait(c, &f, 50), "nobody may load a third");
+	/* leaving, but still in use: its place is taken */
+	IS(result(ask(WK_LORA_UNLOAD, "m", "/fake/b", -1, NULL)), "count 1");
+	CHECK(strstr(list(), "leaving") != NULL, "%s", list());
+	talk_cancel(d);
+	talk_free(d);
+	IS(result(a), "[a] X @DELAY:300");
+	IS(result(c), "[c] Y");
+	CHECK(clock_us() - start < 900000, "it waited %lld ms", (long long) (clock_us() - start) / 1000);
+	talk_cancel(b);
+	talk_free(b);
+	for (int i = 0; i < 100 && has("b"); i++)
+		usleep(20000);
+	CHECK(!has("b"), "%s", list());
+}
+
+/* A slow load: those who want it share it, others don't wait. */
+static void
+test_slow(void)
+{
+	Talk	   *t[3];
+	int64_t		start = clock_us();
+
+	for (int i = 0; i < 3; i++)
+		t[i] = ask(WK_GENERATE, "m", "/fake/slow:400", -1, "x");
+	IS(gen(NULL, "base"), "BASE");
+	CHECK(clock_us() - start < 300000, "others wait");
+	for (int i = 0; i < 3; i++)
+		IS(result(t[i]), "[slow:400] X");
+	CHECK(clock_us() - start < 790000, "it is loaded once");
+	/* given up while it is loaded */
+	t[0] = ask(WK_GENERATE, "m", "/fake/slow:401", -1, "x");
+	usleep(50000);
+	talk_cancel(t[0]);
+	talk_free(t[0]);
+	/* the model goes while an adapter is loaded */
+	t[1] = ask(WK_GENERATE, "m", "/fake/slow:402", -1, "x");
+	usleep(50000);
+	result(ask(WK_MODEL_UNLOAD, "m", NULL, -1, NULL));
+	BEGINS(result(t[1]), "55000|");
+	IS(gen("/fake/one", "back"), "[one] BACK");
+	IS(gen(NULL, "back"), "BACK");
+}
+
+/* Files that have changed are another adapter. */
+static void
+test_change(void)
+{
+	char		dir[] = "/tmp/test_lora_XXXXXX";
+	char		file[256];
+	char		want[300];
+	FILE	   *f;
+	const char *id;
+	long long	first;
+
+	CHECK(mkdtemp(dir) != NULL, "a directory");
+	snprintf(file, sizeof(file), "%s/adapter_config.json", dir);
+	snprintf(want, sizeof(want), "[%s] A", strrchr(dir, '/') + 1);
+	f = fopen(file, "w");
+	fputs("{}", f);
+	fclose(f);
+	IS(gen(dir, "a"), want);
+	id = strstr(list(), dir);
+	first = id != NULL ? atoll(strstr(id, "\"id\":") + 5) : -1;
+	IS(gen(dir, "a"), want);
+	id = strstr(list(), dir);
+	CHECK(id != NULL && atoll(strstr(id, "\"id\":") + 5) == first, "the same files");
+	f = fopen(file, "w");
+	fputs("{ }", f);
+	fclose(f);
+	IS(gen(dir, "a"), want);
+	id = strstr(list(), dir);
+	CHECK(id != NULL && atoll(strstr(id, "\"id\":") + 5) > first, "%s", list());
+	unlink(file);
+	rmdir(dir);
+	BEGINS(gen(dir, "a"), "58030|");
+}
+
+/* Many of everything; nothing may be left. */
+static void
+test_random(void)
+{
+	Talk	   *t[24] = {NULL};
+	unsigned	seed = 7;
+
+	for (int i = 0; i < 600; i++)
+	{
+		int			k = (int) (rand_r(&seed) % 24);
+		char		path[64];
+
+		if (t[k] != NULL)
+		{
+			if (rand_r(&seed) % 4 == 0)
+			{
+				talk_cancel(t[k]);
+				talk_free(t[k]);
+			}
+			else
+				BEGINS(result(t[k]), "[");
+			t[k] = NULL;
+		}
+		snprintf(path, sizeof(path), "/fake/%sr%d", rand_r(&seed) % 8 == 0 ? "x/" : "", (int) (rand_r(&seed) % 5));
+		t[k] = ask(WK_GENERATE, "m", path, -1, rand_r(&seed) % 4 == 0 ? "x @delay:3" : "x");
+		if (i % 50 == 49)
+			result(ask(WK_LORA_UNLOAD, "m", path, -1, NULL));
+	}
+	for (int k = 0; k < 24; k++)
+		if (t[k] != NULL)
+			BEGINS(result(t[k]), "[");
+	for (int i = 0; i < 100 && strstr(list(), "\"state\":\"leaving\"") != NULL; i++)
+		usleep(20000);
+	CHECK(listed() <= 2 * 16 && strstr(list(), "\"running\":1") == NULL, "%s", list());
+	{
+		Buf			b = {0};
+		WireOut		o = peer_out(&b);
+
+		put_text(&o, WTAG_COMMAND, "integrity");
+		IS(result(talk_begin(&P, WK_CONTROL, &b)), "ok");
+		buf_free(&b);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const args[] = {"--fake", NULL};
+
+	peer_find_engine(&P);
+	if (argc > 1)
+		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
+	signal(SIGPIPE, SIG_IGN);
+	peer_arena(&P, 64, 32768, 1 << 24);
+	peer_spawn(&P, args);
+	CHECK(peer_wait_ready(&P, 10000), "ready");
+	if (P.ready)
+	{
+		test_use();
+		test_errors();
+		test_pin();
+		test_wait();
+		test_slow();
+		test_change();
+		test_random();
+	}
+	peer_tell(&P, "stop\n");
+	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
+	CHECK(!peer_complaints(&P), "no sanitizer complaints");
+	peer_free(&P);
+	return check_done("test_lora_cache");
+}
