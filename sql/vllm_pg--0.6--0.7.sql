@@ -4,3 +4,10 @@
  */
 
 \echo Use "ALTER EXTENSION vllm_pg UPDATE TO '0.7'" to load this file. \quit
+
+/* ---- figures (fn_metrics.c) ---- */
+
+CREATE FUNCTION llm_metrics(OUT name text, OUT kind text, OUT labels jsonb, OUT value float8,
+                            OUT sum float8, OUT count int8, OUT buckets jsonb)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_metrics' LANGUAGE C VOLATILE;

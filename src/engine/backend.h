@@ -54,6 +54,7 @@ typedef struct ModelFacts
 	int			max_model_len;
 	int64_t		weight_bytes;
 	int64_t		n_params;
+	CacheFacts	cache;
 } ModelFacts;
 
 /* What adapters may be; of a model's options and, where these are silent, the settings (modelopts.c). */

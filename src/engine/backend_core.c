@@ -384,7 +384,10 @@ facts(const Inst *in, ModelFacts *out)
 	if (in->core == NULL)
 		tokenizer_facts(out);
 	else
+	{
 		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
+		core_cache_facts(in->core, &out->cache);
+	}
 }
 
 static const Tok *

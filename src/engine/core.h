@@ -33,6 +33,7 @@
 #include "model/model.h"
 #include "model/pooler.h"
 #include "text/tokenizer.h"
+#include "wire/wire.h"
 
 /* ---- how many answers, and what is told of their tokens (api.md 1.1, 1.7) ---- */
 typedef struct OutParams
@@ -221,6 +222,15 @@ Core	   *core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *o
 void		core_free(Core *c);		/* every live request ends with FIN_ABORT first */
 
 const ModelInfo *core_info(const Core *c);
+
+typedef struct CacheFacts
+{
+	int			block_size;		/* tokens; 0 = no K and V are kept */
+	bool		prefix_caching;
+	char		dtype[16];		/* f16 and so on */
+} CacheFacts;
+void		core_cache_facts(const Core *c, CacheFacts *out);
+
 const Tok  *core_tok(const Core *c);
 int			core_max_model_len(const Core *c);
 
@@ -287,13 +297,17 @@ void		core_reset_prefix_cache(Core *c);
 
 typedef struct CoreStats
 {
+	union						/* running, waiting: sequences, each of a request's answers counts */
+	{
+		WireFigures fig;
+		struct
+		{
+#define FIGURE(name, kind, metric, labels, help) int64_t name;
+#include "wire/wire_figures.def"
+#undef FIGURE
+		};
+	};
 	int64_t		step_sizes[STEP_SIZES]; /* how many steps were that large */
-	int64_t		steps, step_rows, step_seqs, step_us, generate_us, max_batch;
-	int64_t		requests, finished, failed, cancelled;
-	int64_t		prompt_tokens, cached_tokens, output_tokens, preemptions;
-	int64_t		running, waiting;	/* sequences: each of a request's answers counts */
-	int64_t		live;			/* requests that have not ended */
-	int64_t		kv_blocks_total, kv_blocks_used, kv_bytes;
 } CoreStats;
 /* thread-safe snapshot; totals only grow, but for output_tokens and failed, see core_stats() */
 void		core_stats(const Core *c, CoreStats *out);

@@ -100,12 +100,24 @@ core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	hand_over(c, r, id, req_n_output(r), res, err);
 }
 
+/* A prompt has been computed, or found. */
+static void
+count_prompt(Core *c, int tokens, int cached)
+{
+	c->stats.prompt_tokens += tokens;
+	c->stats.cached_tokens += cached;
+	if (c->prefix != NULL)
+	{
+		c->stats.prefix_queries += tokens;
+		c->stats.prefix_hits += cached;
+	}
+}
+
 /* r's prompt, of a request that generates, has been computed. */
 void
 core_count_prompt(Core *c, const Req *r)
 {
-	c->stats.prompt_tokens += r->n_prompt;
-	c->stats.cached_tokens += share_cached(r);
+	count_prompt(c, r->n_prompt, share_cached(r));
 }
 
 /* A request has ended: whoever hears of it finds it counted. */
@@ -185,8 +197,7 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	}
 	if (p->finish == FIN_STOP)
 	{
-		c->stats.prompt_tokens += p->n_tokens;
-		c->stats.cached_tokens += share_cached(first);
+		count_prompt(c, p->n_tokens, share_cached(first));
 	}
 	core_count_end(c, p->finish);
 	core_hand_over(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
@@ -697,6 +708,7 @@ core_fail_token(Core *c, Req *r, int32_t id)
 		err_set(&err, ERR_INTERNAL, "logits processors made logits that are not numbers");
 	else
 		err_set(&err, ERR_INTERNAL, "model produced non-finite logits");
+	c->stats.corrupted += id == SMP_NOT_FINITE;
 	err_detail(&err, "After %zu tokens.", r->tokens.len);
 	core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 }

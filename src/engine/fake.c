@@ -556,7 +556,7 @@ fake_facts(const Inst *in, ModelFacts *out)
 	*out = (ModelFacts)
 	{
 		.arch = "fake",.dtype = "F32",.isa = "fake",.max_model_len = in->max_len,
-			.weight_bytes = 1 << 20,.n_params = 1 << 18
+			.weight_bytes = 1 << 20,.n_params = 1 << 18,.cache = {.block_size = BLOCK_TOKENS,.dtype = "f16"}
 	};
 }
 

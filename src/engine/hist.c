@@ -59,6 +59,7 @@ finished(EntryCounters *n, const ReqEvent *ev)
 	observe(n, WH_QUEUE, scheduled - ev->arrival_us);
 	observe(n, WH_INFERENCE, ev->now_us - scheduled);
 	observe(n, WH_PROMPT, ev->prompt_tokens);
+	observe(n, WH_PREFILL_KV, ev->prompt_tokens - ev->cached_tokens);
 	if (ev->output_tokens == 0)
 		return;					/* pooled, or nothing was generated */
 	observe(n, WH_PREFILL, first - scheduled);
@@ -77,6 +78,7 @@ tokens(EntryCounters *n, const ReqEvent *ev, HistState *s)
 	{
 		s->prefilled = true;
 		atomic_fetch_add_explicit(&n->prefilled_tokens, ev->prompt_tokens, memory_order_relaxed);
+		atomic_fetch_add_explicit(&n->reused_tokens, ev->cached_tokens, memory_order_relaxed);
 	}
 	if (ev->output_tokens > s->output_tokens)
 	{

@@ -161,7 +161,7 @@ fingerprint(const char *path)
 /* ---- what others see ---- */
 
 static void
-fill_stat(const Entry *en, StatsRow *r)
+fill_stat(Entry *en, StatsRow *r)
 {
 	memset(r, 0, sizeof(*r));
 	r->counters = &en->n;
@@ -183,6 +183,9 @@ fill_stat(const Entry *en, StatsRow *r)
 	r->m.weight_bytes = en->loaded->facts.weight_bytes;
 	r->m.n_params = en->loaded->facts.n_params;
 	r->m.max_model_len = en->loaded->facts.max_model_len;
+	r->m.block_size = en->loaded->facts.cache.block_size;
+	r->m.prefix_caching = en->loaded->facts.cache.prefix_caching;
+	snprintf(r->m.kv_dtype, sizeof(r->m.kv_dtype), "%s", en->loaded->facts.cache.dtype);
 }
 
 /* Publish the rows: after every change, before anyone is told of it. */

@@ -6,7 +6,9 @@
  * Large areas are mapped without memory behind them, which comes when they are first touched.  All
  * of it is released by core_free(), also when core_open() fails half way.
  */
+#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/log.h"
@@ -167,4 +169,20 @@ core_open(Core *c, const Conf *conf, Err *e)
 	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(NoteRow));
 	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs, !o->no_jump);
 	return true;
+}
+
+/* ---- what was opened ---- */
+
+void
+core_cache_facts(const Core *c, CacheFacts *out)
+{
+	const char *type = ktype_name(c->opt.kv_type);
+
+	memset(out, 0, sizeof(*out));
+	if (core_info(c)->both_ways)
+		return;
+	out->block_size = c->opt.block_size;
+	out->prefix_caching = c->prefix != NULL;
+	for (size_t i = 0; type[i] != '\0' && i + 1 < sizeof(out->dtype); i++)
+		out->dtype[i] = (char) tolower((unsigned char) type[i]);
 }

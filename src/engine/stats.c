@@ -32,8 +32,8 @@ struct Stats
 	int			n_rows;
 	const Inst *inst[MAX_INST];
 	int			n_inst;
-	CoreStats	gone;			/* of instances that are no more */
-	CoreStats	base;			/* subtracted (reset) */
+	WireFigures gone;			/* of instances that are no more */
+	WireFigures base;			/* subtracted (reset) */
 	int64_t		early_failed, early_cancelled;
 	int64_t		rss;
 	int64_t		rss_us;
@@ -56,34 +56,69 @@ stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads)
 	return s;
 }
 
+/* The counters, which only grow: sign * b added to a. */
+static void
+accumulate(WireFigures *a, WireFigures *b, int sign)
+{
+	for (int i = 0; i < WIRE_N_FIGURES; i++)
+	{
+		int64_t    *x = wire_figure(a, i);
+		int64_t		y = *wire_figure(b, i);
+
+		if (wire_figures[i].kind == WIRE_COUNTER)
+			*x += sign * y;
+		else if (wire_figures[i].kind == WIRE_PEAK && sign > 0 && y > *x)
+			*x = y;
+	}
+}
+
+static void
+add_gauges(WireFigures *a, WireFigures *b)
+{
+	for (int i = 0; i < WIRE_N_FIGURES; i++)
+		if (wire_figures[i].kind == WIRE_GAUGE)
+			*wire_figure(a, i) += *wire_figure(b, i);
+}
+
+static bool
+has_inst(const StatsRow *rows, int n, const Inst *in)
+{
+	for (int i = 0; i < n; i++)
+		if (rows[i].inst == in)
+			return true;
+	return false;
+}
+
+/* A model's instance goes: the model keeps what it has counted, with the first of the models that shared it. */
+static void
+keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
+{
+	CoreStats	cs;
+
+	for (int i = 0; i < n; i++)
+		if (rows[i].counters == old->counters)
+		{
+			s->be->stats(old->inst, &cs);
+			accumulate(&old->counters->gone, &cs.fig, 1);
+			for (int b = 0; b < STEP_SIZES; b++)
+				old->counters->gone_steps[b] += cs.step_sizes[b];
+		}
+}
+
 void
 stats_rows(Stats *s, const StatsRow *rows, int n)
 {
 	pthread_mutex_lock(&s->lock);
+	for (int i = 0; i < s->n_rows; i++)
+	{
+		const StatsRow *old = &s->rows[i];
+
+		if (old->inst != NULL && !has_inst(s->rows, i, old->inst) && !has_inst(rows, n, old->inst))
+			keep_counters(s, old, rows, n);
+	}
 	memcpy(s->rows, rows, (size_t) n * sizeof(StatsRow));
 	s->n_rows = n;
 	pthread_mutex_unlock(&s->lock);
-}
-
-/* The counters that only grow, sign * b added to a. */
-static void
-accumulate(CoreStats *a, const CoreStats *b, int sign)
-{
-	a->steps += sign * b->steps;
-	a->step_rows += sign * b->step_rows;
-	a->step_seqs += sign * b->step_seqs;
-	a->step_us += sign * b->step_us;
-	a->generate_us += sign * b->generate_us;
-	a->requests += sign * b->requests;
-	a->finished += sign * b->finished;
-	a->failed += sign * b->failed;
-	a->cancelled += sign * b->cancelled;
-	a->prompt_tokens += sign * b->prompt_tokens;
-	a->cached_tokens += sign * b->cached_tokens;
-	a->output_tokens += sign * b->output_tokens;
-	a->preemptions += sign * b->preemptions;
-	if (sign > 0 && b->max_batch > a->max_batch)
-		a->max_batch = b->max_batch;
 }
 
 void
@@ -107,7 +142,7 @@ stats_detach(Stats *s, const Inst *in)
 			s->be->stats(in, &cs);
 			/* what is alive now will be aborted */
 			cs.cancelled += cs.live;
-			accumulate(&s->gone, &cs, 1);
+			accumulate(&s->gone, &cs.fig, 1);
 			s->inst[i] = s->inst[--s->n_inst];
 			break;
 		}
@@ -140,9 +175,9 @@ stats_rss(void)
 	return (int64_t) rss * sysconf(_SC_PAGESIZE);
 }
 
-/* Everything summed up; kv and running figures are of now. */
+/* Everything summed up. */
 static void
-total(Stats *s, CoreStats *t)
+total(Stats *s, WireFigures *t)
 {
 	*t = s->gone;
 	for (int i = 0; i < s->n_inst; i++)
@@ -150,11 +185,8 @@ total(Stats *s, CoreStats *t)
 		CoreStats	cs;
 
 		s->be->stats(s->inst[i], &cs);
-		accumulate(t, &cs, 1);
-		t->running += cs.running;
-		t->waiting += cs.waiting;
-		t->kv_blocks_total += cs.kv_blocks_total;
-		t->kv_blocks_used += cs.kv_blocks_used;
+		accumulate(t, &cs.fig, 1);
+		add_gauges(t, &cs.fig);
 	}
 	t->requests += s->early_failed + s->early_cancelled;
 	t->failed += s->early_failed;
@@ -163,33 +195,29 @@ total(Stats *s, CoreStats *t)
 
 /* Steps are counted by the instance. */
 static void
-fill_steps(WireHist *to, const CoreStats *cs)
+add_steps(WireHist *to, const int64_t *sizes)
 {
 	_Static_assert(STEP_SIZES <= WIRE_HIST_BUCKETS, "no room");
-	memcpy(to->count, cs->step_sizes, sizeof(cs->step_sizes));
-	to->sum = cs->step_rows;
+	for (int i = 0; i < STEP_SIZES; i++)
+		to->count[i] += sizes[i];
 }
 
 static void
 fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 {
-	CoreStats	cs;
+	CoreStats	cs = {0};
 
 	*to = r->m;
 	if (r->inst != NULL)
-	{
 		s->be->stats(r->inst, &cs);
-		to->kv_blocks_total = cs.kv_blocks_total;
-		to->kv_blocks_used = cs.kv_blocks_used;
-		to->kv_bytes = cs.kv_bytes;
-		to->running = cs.running;
-		to->waiting = cs.waiting;
-	}
+	to->fig = cs.fig;
+	accumulate(&to->fig, &r->counters->gone, 1);
 	to->requests = atomic_load(&r->counters->requests);
 	to->prompt_tokens = atomic_load(&r->counters->prompt_tokens);
 	to->output_tokens = atomic_load(&r->counters->output_tokens);
 	to->preemptions = atomic_load(&r->counters->preemptions);
 	to->prefilled_tokens = atomic_load_explicit(&r->counters->prefilled_tokens, memory_order_relaxed);
+	to->reused_tokens = atomic_load_explicit(&r->counters->reused_tokens, memory_order_relaxed);
 	to->generated_tokens = atomic_load_explicit(&r->counters->generated_tokens, memory_order_relaxed);
 	for (int i = 0; i < WIRE_N_ENDS; i++)
 		to->ended[i] = atomic_load_explicit(&r->counters->ended[i], memory_order_relaxed);
@@ -201,15 +229,16 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 			to->hist[i].count[b] = atomic_load_explicit(&h->count[b], memory_order_relaxed);
 		to->hist[i].sum = atomic_load_explicit(&h->sum, memory_order_relaxed);
 	}
-	if (r->inst != NULL)
-		fill_steps(&to->hist[WH_ITERATION], &cs);
+	add_steps(&to->hist[WH_ITERATION], cs.step_sizes);
+	add_steps(&to->hist[WH_ITERATION], r->counters->gone_steps);
+	to->hist[WH_ITERATION].sum = to->fig.step_rows;
 }
 
 void
 stats_publish(Stats *s)
 {
 	WireStats  *w = s->to;
-	CoreStats	t;
+	WireFigures t;
 	uint32_t	seq;
 
 	pthread_mutex_lock(&s->lock);
@@ -224,24 +253,7 @@ stats_publish(Stats *s)
 	seq = atomic_load_explicit(&w->seq, memory_order_relaxed) & ~UINT32_C(1);
 	atomic_store_explicit(&w->seq, seq + 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	w->steps = t.steps;
-	w->step_rows = t.step_rows;
-	w->step_seqs = t.step_seqs;
-	w->step_us = t.step_us;
-	w->generate_us = t.generate_us;
-	w->max_batch = t.max_batch;
-	w->requests = t.requests;
-	w->finished = t.finished;
-	w->failed = t.failed;
-	w->cancelled = t.cancelled;
-	w->prompt_tokens = t.prompt_tokens;
-	w->cached_tokens = t.cached_tokens;
-	w->output_tokens = t.output_tokens;
-	w->preemptions = t.preemptions;
-	w->running = t.running;
-	w->waiting = t.waiting;
-	w->kv_blocks_total = t.kv_blocks_total;
-	w->kv_blocks_used = t.kv_blocks_used;
+	w->fig = t;
 	w->rss_bytes = s->rss;
 	for (int i = 0; i < s->n_rows; i++)
 		fill_row(s, &w->models[i], &s->rows[i]);

@@ -22,9 +22,12 @@ typedef struct Hist				/* WireHist, while it is counted */
 typedef struct EntryCounters
 {
 	_Atomic int64_t requests, prompt_tokens, output_tokens, preemptions;
-	_Atomic int64_t prefilled_tokens, generated_tokens;
+	_Atomic int64_t prefilled_tokens, reused_tokens, generated_tokens;
 	_Atomic int64_t ended[WIRE_N_ENDS];
 	Hist		hist[WIRE_N_HISTS];
+	/* stats.c's, under its lock: of instances that it had before */
+	WireFigures gone;
+	int64_t		gone_steps[STEP_SIZES];
 } EntryCounters;
 
 /* One row of WireStats.models: what changes seldom, and where the rest is. */
@@ -32,7 +35,7 @@ typedef struct StatsRow
 {
 	WireModelStat m;
 	const Inst *inst;			/* NULL unless ready */
-	const EntryCounters *counters;
+	EntryCounters *counters;
 } StatsRow;
 
 Stats	   *stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads);

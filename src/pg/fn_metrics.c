@@ -1,59 +1,207 @@
 /*
  * fn_metrics.c
- *	  llm_metrics_text(): the engine's figures as Prometheus text.
+ *	  The engine's figures: llm_metrics_text() as Prometheus text, llm_metrics() as rows.
  *
  * Names are vLLM's, so that its dashboards work: "vllm:" and one row for each model of this database
  * that the engine has heard of, label model_name.  Models of the same files share an instance, whose figures
  * the first of them has, so that sums are right.  What vLLM has no name for begins with "vllm_pg:".
  * Counters start at 0 with the engine; monitoring systems know such resets.
  *
- * Tests: tests/sql/31_keys.sql, tests/t/083_http.pl.
+ * Both functions walk over the same families and differ in their Output.  What instances count are the
+ * rows of wire_figures.def, what requests count is in counters[] and wire_hist.def.
+ *
+ * Tests: tests/sql/31_metrics.sql, tests/sql/33_llm_metrics.sql, tests/t/083_http.pl, tests/t/095_observability.pl.
  */
 #include "postgres.h"
 
+#include "common/shortest_dec.h"
+#include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
 
 #include "pg/catalog.h"
 #include "pg/engine_stats.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_metrics_text);
+PG_FUNCTION_INFO_V1(llm_metrics);
 
-/* A model's label and figures. */
+/* A model, and what the engine says of it. */
 typedef struct Line
 {
-	char	   *label;			/* model_name="..." */
+	const char *name;
 	const WireModelStat *ms;
 	int			instance;		/* models of the same files share one: its number */
 	bool		first;			/* of those that share it, which tells what is the instance's */
 } Line;
 
-static void
-head(StringInfo s, const char *name, const char *type, const char *help)
+/* Where figures go.  Labels beside the model's are written as Prometheus has them: a="b",c="d". */
+typedef struct Output Output;
+struct Output
 {
-	appendStringInfo(s, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	void		(*family) (Output *o, const char *name, const char *type, const char *help);
+	void		(*number) (Output *o, const Line *l, const char *labels, double value);
+	void		(*histogram) (Output *o, const Line *l, WireHistId id);
+	const char *name;			/* of the family at hand */
+	const char *type;
+	StringInfoData text;		/* of the text */
+	ReturnSetInfo *rows;		/* of the rows */
+};
+
+/* ---- as text ---- */
+
+static void
+put_family(Output *o, const char *name, const char *type, const char *help)
+{
+	appendStringInfo(&o->text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* A label's value: backslash, quote and line end are escaped. */
-static char *
-label(const char *name)
+/* {engine="0",model_name="..."} and more; in a label's value backslash, quote and line end are escaped. */
+static void
+put_labels(StringInfo s, const Line *l, const char *labels)
+{
+	if (l == NULL && labels[0] == '\0')
+		return;
+	appendStringInfoChar(s, '{');
+	if (l != NULL)
+	{
+		appendStringInfoString(s, "engine=\"0\",model_name=\"");
+		for (const char *p = l->name; *p != '\0'; p++)
+		{
+			if (*p == '\\' || *p == '"')
+				appendStringInfoChar(s, '\\');
+			if (*p == '\n')
+				appendStringInfoString(s, "\\n");
+			else
+				appendStringInfoChar(s, *p);
+		}
+		appendStringInfo(s, "\"%s", labels[0] != '\0' ? "," : "");
+	}
+	appendStringInfo(s, "%s}", labels);
+}
+
+static void
+put_number(Output *o, const Line *l, const char *labels, double value)
+{
+	char		buf[DOUBLE_SHORTEST_DECIMAL_LEN];
+
+	double_to_shortest_decimal_buf(value, buf);
+	appendStringInfoString(&o->text, o->name);
+	put_labels(&o->text, l, labels);
+	appendStringInfo(&o->text, " %s\n", buf);
+}
+
+static double
+hist_sum(const WireHist *h, WireHistId id)
+{
+	return wire_hist_is_time(id) ? h->sum / 1e6 : (double) h->sum;
+}
+
+static void
+put_histogram(Output *o, const Line *l, WireHistId id)
+{
+	const WireHist *h = &l->ms->hist[id];
+	const char *family = o->name;
+	int			n;
+	const double *bounds = wire_hist_bounds(id, &n);
+	int64		total = 0;
+
+	o->name = psprintf("%s_bucket", family);
+	for (int i = 0; i <= n; i++)
+	{
+		total += h->count[i];
+		put_number(o, l, i < n ? psprintf("le=\"%.10g\"", bounds[i]) : "le=\"+Inf\"", total);
+	}
+	o->name = psprintf("%s_sum", family);
+	put_number(o, l, "", hist_sum(h, id));
+	o->name = psprintf("%s_count", family);
+	put_number(o, l, "", total);
+	o->name = family;
+}
+
+/* ---- as rows ---- */
+
+static void
+row_family(Output *o, const char *name, const char *type, const char *help)
+{
+}
+
+static Datum
+jsonb_of(const StringInfoData *s)
+{
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(s->data));
+}
+
+/* The labels as an object; those of a text a="b",c="d" have nothing to be escaped. */
+static Datum
+row_labels(const Line *l, const char *labels)
 {
 	StringInfoData s;
 
 	initStringInfo(&s);
-	appendStringInfoString(&s, "engine=\"0\",model_name=\"");
-	for (const char *p = name; *p != '\0'; p++)
+	appendStringInfoChar(&s, '{');
+	if (l != NULL)
 	{
-		if (*p == '\\' || *p == '"')
-			appendStringInfoChar(&s, '\\');
-		if (*p == '\n')
-			appendStringInfoString(&s, "\\n");
-		else
-			appendStringInfoChar(&s, *p);
+		appendStringInfoString(&s, "\"engine\": \"0\", \"model_name\": ");
+		escape_json(&s, l->name);
 	}
-	appendStringInfoChar(&s, '"');
-	return s.data;
+	while (labels[0] != '\0')
+	{
+		const char *eq = strchr(labels, '=');
+		const char *end = strchr(eq + 2, '"') + 1;
+
+		appendStringInfo(&s, "%s\"%.*s\": %.*s", s.len > 1 ? ", " : "", (int) (eq - labels), labels, (int) (end - eq - 1), eq + 1);
+		labels = *end == ',' ? end + 1 : end;
+	}
+	appendStringInfoChar(&s, '}');
+	return jsonb_of(&s);
+}
+
+static void
+row_number(Output *o, const Line *l, const char *labels, double value)
+{
+	Datum		values[7] = {CStringGetTextDatum(o->name), CStringGetTextDatum(o->type), row_labels(l, labels), Float8GetDatum(value)};
+	bool		nulls[7] = {[4] = true, [5] = true, [6] = true};
+
+	tuplestore_putvalues(o->rows->setResult, o->rows->setDesc, values, nulls);
+}
+
+static void
+row_histogram(Output *o, const Line *l, WireHistId id)
+{
+	const WireHist *h = &l->ms->hist[id];
+	Datum		values[7] = {CStringGetTextDatum(o->name), CStringGetTextDatum(o->type), row_labels(l, "")};
+	bool		nulls[7] = {[3] = true};
+	StringInfoData s;
+	int			n;
+	const double *bounds = wire_hist_bounds(id, &n);
+	int64		total = 0;
+
+	initStringInfo(&s);
+	for (int i = 0; i <= n; i++)
+	{
+		total += h->count[i];
+		if (i < n)
+			appendStringInfo(&s, "%s\"%.10g\": " INT64_FORMAT, i == 0 ? "{" : ", ", bounds[i], total);
+		else
+			appendStringInfo(&s, ", \"+Inf\": " INT64_FORMAT "}", total);
+	}
+	values[4] = Float8GetDatum(hist_sum(h, id));
+	values[5] = Int64GetDatum(total);
+	values[6] = jsonb_of(&s);
+	tuplestore_putvalues(o->rows->setResult, o->rows->setDesc, values, nulls);
+}
+
+/* ---- the figures ---- */
+
+static void
+family(Output *o, const char *name, const char *type, const char *help)
+{
+	o->name = name;
+	o->type = type;
+	o->family(o, name, type, help);
 }
 
 static bool
@@ -85,7 +233,7 @@ collect(WireStats *stats)
 		if (ms == NULL)
 			continue;
 		line = palloc(sizeof(Line));
-		line->label = label(m->name);
+		line->name = m->name;
 		line->ms = ms;
 		line->instance = ms->shared_with >= 0 ? ms->shared_with : (int) (ms - stats->models);
 		line->first = !has_instance(lines, line->instance);
@@ -94,104 +242,156 @@ collect(WireStats *stats)
 	return lines;
 }
 
-typedef struct Figure
+/* A word of the arena's for a label: what it may consist of. */
+static const char *
+arena_word(const char *s, size_t size)
+{
+	size_t		n = strnlen(s, size);
+
+	return pnstrdup(s, Min(n, strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_")));
+}
+
+/* What a model's requests count. */
+static const struct
 {
 	const char *name;
-	const char *type;
 	size_t		offset;			/* of an int64 of WireModelStat */
-	bool		of_instance;	/* not of the model alone */
 	const char *help;
-} Figure;
-
-static const Figure figures[] = {
-	{"vllm:num_requests_running", "gauge", offsetof(WireModelStat, running), true, "Requests in steps."},
-	{"vllm:num_requests_waiting", "gauge", offsetof(WireModelStat, waiting), true, "Requests that wait for a place in a step."},
-	{"vllm:num_preemptions_total", "counter", offsetof(WireModelStat, preemptions), false, "Requests that gave their KV blocks back and were computed again."},
-	{"vllm:prompt_tokens_total", "counter", offsetof(WireModelStat, prefilled_tokens), false, "Tokens of prompts, when they have been computed."},
-	{"vllm:generation_tokens_total", "counter", offsetof(WireModelStat, generated_tokens), false, "Tokens of answers, as they come."},
-	{"vllm_pg:requests_total", "counter", offsetof(WireModelStat, requests), false, "Requests that have come."},
+}			counters[] = {
+	{"vllm:num_preemptions_total", offsetof(WireModelStat, preemptions), "Requests that gave their KV blocks back and were computed again."},
+	{"vllm:prompt_tokens_total", offsetof(WireModelStat, prefilled_tokens), "Tokens of prompts, when they have been computed."},
+	{"vllm:prompt_tokens_cached_total", offsetof(WireModelStat, reused_tokens), "Of these: tokens that other requests had computed."},
+	{"vllm:generation_tokens_total", offsetof(WireModelStat, generated_tokens), "Tokens of answers, as they come."},
+	{"vllm_pg:requests_total", offsetof(WireModelStat, requests), "Requests that have come."},
 };
 
 static void
-put_figures(StringInfo s, List *lines)
+put_counters(Output *o, List *lines)
 {
 	ListCell   *lc;
 
-	for (int i = 0; i < lengthof(figures); i++)
+	for (int i = 0; i < lengthof(counters); i++)
 	{
-		const Figure *f = &figures[i];
-
-		head(s, f->name, f->type, f->help);
+		family(o, counters[i].name, "counter", counters[i].help);
 		foreach(lc, lines)
 		{
 			const Line *l = lfirst(lc);
 
-			if (l->first || !f->of_instance)
-				appendStringInfo(s, "%s{%s} " INT64_FORMAT "\n", f->name, l->label, *(const int64 *) ((const char *) l->ms + f->offset));
+			o->number(o, l, "", *(const int64 *) ((const char *) l->ms + counters[i].offset));
 		}
 	}
-	head(s, "vllm:kv_cache_usage_perc", "gauge", "Part of the KV cache in use; 1 is all.");
+	family(o, "vllm:prompt_tokens_by_source_total", "counter", "Tokens of prompts, by who has computed them.");
 	foreach(lc, lines)
 	{
 		const Line *l = lfirst(lc);
 
-		appendStringInfo(s, "vllm:kv_cache_usage_perc{%s} %g\n", l->label,
-						 l->ms->kv_blocks_total > 0 ? (double) l->ms->kv_blocks_used / l->ms->kv_blocks_total : 0.0);
+		o->number(o, l, "source=\"local_compute\"", l->ms->prefilled_tokens - l->ms->reused_tokens);
+		o->number(o, l, "source=\"local_cache_hit\"", l->ms->reused_tokens);
 	}
-	head(s, "vllm:cache_config_info", "gauge", "The KV cache.");
-	foreach(lc, lines)
-	{
-		const Line *l = lfirst(lc);
+}
 
-		if (l->ms->kv_blocks_total > 0)
-			appendStringInfo(s, "vllm:cache_config_info{%s,block_size=\"%d\",num_gpu_blocks=\"" INT64_FORMAT "\"} 1\n",
-							 l->label, vllm_block_size, l->ms->kv_blocks_total);
+/* What instances count; rows of one metric stand together. */
+static void
+put_figures(Output *o, List *lines)
+{
+	static const char *const kinds[] = {[WIRE_COUNTER] = "counter", [WIRE_GAUGE] = "gauge", [WIRE_PEAK] = "gauge"};
+	const char *last = "";
+
+	for (int i = 0; i < WIRE_N_FIGURES; i++)
+	{
+		const WireFigureDef *f = &wire_figures[i];
+		ListCell   *lc;
+
+		if (f->metric[0] == '\0')
+			continue;
+		if (strcmp(f->metric, last) != 0)
+			family(o, f->metric, kinds[f->kind], f->help);
+		last = f->metric;
+		foreach(lc, lines)
+		{
+			const Line *l = lfirst(lc);
+
+			if (l->first)
+				o->number(o, l, f->labels, *wire_figure((WireFigures *) &l->ms->fig, i));
+		}
 	}
 }
 
 static void
-put_ends(StringInfo s, List *lines)
+put_derived(Output *o, List *lines)
+{
+	ListCell   *lc;
+
+	family(o, "vllm:num_requests_waiting_by_reason", "gauge", "Requests that wait: for capacity, or deferred whatever room there is.");
+	foreach(lc, lines)
+	{
+		const Line *l = lfirst(lc);
+
+		if (!l->first)
+			continue;
+		o->number(o, l, "reason=\"capacity\"", l->ms->fig.waiting - l->ms->fig.waiting_deferred);
+		o->number(o, l, "reason=\"deferred\"", l->ms->fig.waiting_deferred);
+	}
+	family(o, "vllm:kv_cache_usage_perc", "gauge", "Part of the KV cache in use; 1 is all.");
+	foreach(lc, lines)
+	{
+		const Line *l = lfirst(lc);
+
+		o->number(o, l, "", l->ms->fig.kv_blocks_total > 0 ? (double) l->ms->fig.kv_blocks_used / l->ms->fig.kv_blocks_total : 0.0);
+	}
+	family(o, "vllm:cache_config_info", "gauge", "The KV cache.");
+	foreach(lc, lines)
+	{
+		const WireModelStat *ms = ((Line *) lfirst(lc))->ms;
+
+		if (ms->block_size > 0)
+			o->number(o, lfirst(lc), psprintf("block_size=\"%d\",cache_dtype=\"%s\",enable_prefix_caching=\"%s\","
+											  "kv_cache_memory_bytes=\"" INT64_FORMAT "\",num_gpu_blocks=\"" INT64_FORMAT "\"",
+											  ms->block_size, arena_word(ms->kv_dtype, sizeof(ms->kv_dtype)),
+											  ms->prefix_caching ? "True" : "False", ms->fig.kv_bytes, ms->fig.kv_blocks_total), 1);
+	}
+}
+
+static void
+put_ends(Output *o, List *lines)
 {
 	static const char *const ends[WIRE_N_ENDS] = {
-		[WE_STOP] = "stop",[WE_LENGTH] = "length",[WE_REPETITION] = "repetition",[WE_ABORT] = "abort",[WE_ERROR] = "error"
+		[WE_STOP] = "finished_reason=\"stop\"", [WE_LENGTH] = "finished_reason=\"length\"",
+		[WE_REPETITION] = "finished_reason=\"repetition\"", [WE_ABORT] = "finished_reason=\"abort\"",
+		[WE_ERROR] = "finished_reason=\"error\""
 	};
 	ListCell   *lc;
 
-	head(s, "vllm:request_success_total", "counter", "Requests that have ended, by how.");
+	family(o, "vllm:request_success_total", "counter", "Requests that have ended, by how.");
 	foreach(lc, lines)
-	{
-		const Line *l = lfirst(lc);
-
 		for (int i = 0; i < WIRE_N_ENDS; i++)
-			appendStringInfo(s, "vllm:request_success_total{%s,finished_reason=\"%s\"} " INT64_FORMAT "\n",
-							 l->label, ends[i], l->ms->ended[i]);
+			o->number(o, lfirst(lc), ends[i], ((Line *) lfirst(lc))->ms->ended[i]);
+}
+
+static void
+put_histograms(Output *o, List *lines)
+{
+	ListCell   *lc;
+
+	for (int id = 0; id < WIRE_N_HISTS; id++)
+	{
+		family(o, psprintf("vllm:%s", wire_hist_metric(id)), "histogram", wire_hist_text(id));
+		foreach(lc, lines)
+			if (((Line *) lfirst(lc))->first || id != WH_ITERATION)
+				o->histogram(o, lfirst(lc), id);
 	}
 }
 
 static void
-put_histogram(StringInfo s, const Line *l, WireHistId id)
+put_one(Output *o, const char *name, const char *type, const char *help, double value)
 {
-	const WireHist *h = &l->ms->hist[id];
-	const char *name = wire_hist_metric(id);
-	int			n;
-	const double *bounds = wire_hist_bounds(id, &n);
-	int64		total = 0;
-
-	for (int i = 0; i <= n; i++)
-	{
-		total += h->count[i];
-		if (i < n)
-			appendStringInfo(s, "vllm:%s_bucket{%s,le=\"%.10g\"} " INT64_FORMAT "\n", name, l->label, bounds[i], total);
-		else
-			appendStringInfo(s, "vllm:%s_bucket{%s,le=\"+Inf\"} " INT64_FORMAT "\n", name, l->label, total);
-	}
-	appendStringInfo(s, "vllm:%s_sum{%s} %.17g\nvllm:%s_count{%s} " INT64_FORMAT "\n", name, l->label,
-					 wire_hist_is_time(id) ? h->sum / 1e6 : (double) h->sum, name, l->label, total);
+	family(o, name, type, help);
+	o->number(o, NULL, "", value);
 }
 
 /* The engine as a whole. */
 static void
-put_engine(StringInfo s, const WireStats *stats)
+put_engine(Output *o, const WireStats *stats)
 {
 	VllmShared *v = vllm_shared;
 	int			used;
@@ -203,31 +403,22 @@ put_engine(StringInfo s, const WireStats *stats)
 	waiting = v->wait_len;
 	restarts = v->restarts;
 	LWLockRelease(v->lock);
-	head(s, "vllm_pg:engine_ready", "gauge", "1: the engine serves.");
-	appendStringInfo(s, "vllm_pg:engine_ready %d\n", pg_atomic_read_u32(&v->state) == VLLM_READY);
-	head(s, "vllm_pg:engine_restarts_total", "counter", "Engines started after the first one.");
-	appendStringInfo(s, "vllm_pg:engine_restarts_total " INT64_FORMAT "\n", restarts);
-	head(s, "vllm_pg:slots_used", "gauge", "Calls that have a slot, of all databases.");
-	appendStringInfo(s, "vllm_pg:slots_used %d\n", used);
-	head(s, "vllm_pg:slots_waiting", "gauge", "Calls that wait for a slot.");
-	appendStringInfo(s, "vllm_pg:slots_waiting %d\n", waiting);
+	put_one(o, "vllm_pg:engine_ready", "gauge", "1: the engine serves.", pg_atomic_read_u32(&v->state) == VLLM_READY);
+	put_one(o, "vllm_pg:engine_restarts_total", "counter", "Engines started after the first one.", restarts);
+	put_one(o, "vllm_pg:slots_used", "gauge", "Calls that have a slot, of all databases.", used);
+	put_one(o, "vllm_pg:slots_waiting", "gauge", "Calls that wait for a slot.", waiting);
 	if (stats == NULL)
 		return;
-	head(s, "vllm_pg:steps_total", "counter", "Forward passes.");
-	appendStringInfo(s, "vllm_pg:steps_total " INT64_FORMAT "\n", stats->steps);
-	head(s, "vllm_pg:engine_resident_bytes", "gauge", "Memory of the engine process.");
-	appendStringInfo(s, "vllm_pg:engine_resident_bytes " INT64_FORMAT "\n", stats->rss_bytes);
+	put_one(o, "vllm_pg:steps_total", "counter", "Forward passes.", stats->steps);
+	put_one(o, "vllm_pg:engine_resident_bytes", "gauge", "Memory of the engine process.", stats->rss_bytes);
 }
 
-Datum
-llm_metrics_text(PG_FUNCTION_ARGS)
+static void
+put_all(Output *o)
 {
-	StringInfoData s;
 	WireStats  *stats;
 	List	   *lines;
-	ListCell   *lc;
 
-	initStringInfo(&s);
 	if (vllm_shared == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -235,17 +426,31 @@ llm_metrics_text(PG_FUNCTION_ARGS)
 				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
 	stats = engine_stats_snapshot();
 	lines = collect(stats);
-	put_figures(&s, lines);
-	put_ends(&s, lines);
-	for (int id = 0; id < WIRE_N_HISTS; id++)
-	{
-		char	   *name = psprintf("vllm:%s", wire_hist_metric(id));
+	put_figures(o, lines);
+	put_counters(o, lines);
+	put_derived(o, lines);
+	put_ends(o, lines);
+	put_histograms(o, lines);
+	put_engine(o, stats);
+}
 
-		head(&s, name, "histogram", wire_hist_text(id));
-		foreach(lc, lines)
-			if (((Line *) lfirst(lc))->first || id != WH_ITERATION)
-				put_histogram(&s, lfirst(lc), id);
-	}
-	put_engine(&s, stats);
-	PG_RETURN_TEXT_P(cstring_to_text_with_len(s.data, s.len));
+Datum
+llm_metrics_text(PG_FUNCTION_ARGS)
+{
+	Output		o = {.family = put_family, .number = put_number, .histogram = put_histogram};
+
+	initStringInfo(&o.text);
+	put_all(&o);
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(o.text.data, o.text.len));
+}
+
+Datum
+llm_metrics(PG_FUNCTION_ARGS)
+{
+	Output		o = {.family = row_family, .number = row_number, .histogram = row_histogram};
+
+	InitMaterializedSRF(fcinfo, 0);
+	o.rows = (ReturnSetInfo *) fcinfo->resultinfo;
+	put_all(&o);
+	return (Datum) 0;
 }

@@ -254,11 +254,11 @@ model_row(Row *row, const ModelRow *m, const WireModelStat *ms)
 	row_loaded(row, ms, v->n_params);
 	row_loaded(row, ms, v->weight_bytes);
 	row_loaded(row, ms, v->max_model_len);
-	row_loaded(row, ms, v->kv_blocks_total);
-	row_loaded(row, ms, v->kv_blocks_used);
-	row_loaded(row, ms, v->kv_bytes);
-	row_int(row, v->running);
-	row_int(row, v->waiting);
+	row_loaded(row, ms, v->fig.kv_blocks_total);
+	row_loaded(row, ms, v->fig.kv_blocks_used);
+	row_loaded(row, ms, v->fig.kv_bytes);
+	row_int(row, v->fig.running);
+	row_int(row, v->fig.waiting);
 	row_int(row, v->requests);
 	row_int(row, v->prompt_tokens);
 	row_int(row, v->output_tokens);

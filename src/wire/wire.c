@@ -445,3 +445,9 @@ wire_hist_bucket(WireHistId id, int64_t value)
 		i++;
 	return i;
 }
+
+const WireFigureDef wire_figures[WIRE_N_FIGURES] = {
+#define FIGURE(name, kind, metric, labels, help) {#name, WIRE_##kind, metric, labels, help},
+#include "wire_figures.def"
+#undef FIGURE
+};

@@ -60,7 +60,7 @@
 #define WIRE_VERSION	7
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
-#define WIRE_STATS_SIZE	(256 * 1024)
+#define WIRE_STATS_SIZE	(512 * 1024)
 #define WIRE_MAX_MODELS	64
 #define WIRE_MAX_SLOTS	65536
 #define WIRE_NAME_LEN	64		/* NAMEDATALEN */
@@ -183,6 +183,37 @@ bool		wire_hist_is_time(WireHistId id);
 /* Where a value belongs; of times: microseconds. */
 int			wire_hist_bucket(WireHistId id, int64_t value);
 
+/* What instances of models count: one row each in wire_figures.def. */
+typedef struct WireFigures
+{
+#define FIGURE(name, kind, metric, labels, help) int64_t name;
+#include "wire_figures.def"
+#undef FIGURE
+} WireFigures;
+
+typedef enum WireFigureKind
+{
+	WIRE_COUNTER, WIRE_GAUGE, WIRE_PEAK
+} WireFigureKind;
+
+typedef struct WireFigureDef
+{
+	const char *name;
+	WireFigureKind kind;
+	const char *metric;			/* "" = none */
+	const char *labels;
+	const char *help;
+} WireFigureDef;
+
+#define WIRE_N_FIGURES	((int) (sizeof(WireFigures) / sizeof(int64_t)))
+extern const WireFigureDef wire_figures[WIRE_N_FIGURES];	/* in the order of WireFigures' fields */
+
+static inline int64_t *
+wire_figure(WireFigures *f, int i)
+{
+	return (int64_t *) f + i;
+}
+
 typedef struct WireModelStat
 {
 	uint32_t	state;			/* WireModelState */
@@ -197,10 +228,12 @@ typedef struct WireModelStat
 	int64_t		n_params;
 	int32_t		max_model_len;
 	int32_t		shared_with;	/* index of the entry whose weights it uses, -1 */
-	int64_t		kv_blocks_total, kv_blocks_used, kv_bytes;
-	int64_t		running, waiting;
+	int32_t		block_size;		/* tokens; 0 = no KV cache */
+	int32_t		prefix_caching;
+	char		kv_dtype[16];
+	WireFigures fig;			/* of its instance, and counters of those it had before */
 	int64_t		requests, prompt_tokens, output_tokens, preemptions;	/* tokens: of requests that have ended */
-	int64_t		prefilled_tokens, generated_tokens;	/* as they come; these never go down */
+	int64_t		prefilled_tokens, reused_tokens, generated_tokens;	/* as they come; these never go down */
 	int64_t		ended[WIRE_N_ENDS];
 	WireHist	hist[WIRE_N_HISTS];
 } WireModelStat;
@@ -210,16 +243,16 @@ typedef struct WireStats
 	_Atomic uint32_t seq;		/* odd while being written */
 	uint32_t	n_models;
 	int64_t		started_us;		/* CLOCK_MONOTONIC at engine start */
-	int64_t		steps;			/* forward passes */
-	int64_t		step_rows;		/* sum of rows (tokens) over steps */
-	int64_t		step_seqs;		/* sum of sequences over steps: avg_batch = step_seqs/steps */
-	int64_t		step_us;		/* time in steps */
-	int64_t		generate_us;	/* of it, by rows, for requests that generate */
-	int64_t		max_batch;
-	int64_t		requests, finished, failed, cancelled;
-	int64_t		prompt_tokens, cached_tokens, output_tokens, preemptions;
-	int64_t		running, waiting;	/* now */
-	int64_t		kv_blocks_total, kv_blocks_used;
+	union						/* of all instances */
+	{
+		WireFigures fig;
+		struct
+		{
+#define FIGURE(name, kind, metric, labels, help) int64_t name;
+#include "wire_figures.def"
+#undef FIGURE
+		};
+	};
 	int64_t		rss_bytes;
 	char		isa[32];
 	int32_t		cpu_threads;

@@ -15,6 +15,24 @@ SELECT count(*) FROM metrics() m WHERE NOT EXISTS (SELECT FROM regexp_matches(ll
 SELECT t[1] AS metric, t[2] AS type FROM regexp_matches(llm_metrics_text(), '^# TYPE ([a-z_:0-9]+) (\w+)$', 'gn') t;
 SELECT count(*) - count(DISTINCT (name, labels)) AS twice FROM metrics();
 
+-- llm_metrics() has the same
+CREATE FUNCTION label_text(labels jsonb) RETURNS text LANGUAGE sql AS $$
+    SELECT coalesce(string_agg(key || '=' || to_json(value), ',' ORDER BY key), '') FROM jsonb_each_text(labels) $$;
+CREATE FUNCTION sorted(labels text) RETURNS text LANGUAGE sql AS $$
+    SELECT coalesce(string_agg(l[1], ',' ORDER BY l[1]), '') FROM regexp_matches(labels, '[a-z_]+="(?:[^"\\]|\\.)*"', 'g') l $$;
+WITH a AS (SELECT * FROM llm_metrics()), b AS (SELECT * FROM metrics()),
+rows AS (SELECT name, label_text(labels) AS labels, value FROM a WHERE kind <> 'histogram'
+    UNION ALL SELECT name || '_sum', label_text(labels), sum FROM a WHERE kind = 'histogram'
+    UNION ALL SELECT name || '_count', label_text(labels), count FROM a WHERE kind = 'histogram'
+    UNION ALL SELECT name || '_bucket', label_text(labels || jsonb_build_object('le', b.key)), b.value::float8
+        FROM a, jsonb_each_text(buckets) b WHERE kind = 'histogram')
+SELECT (SELECT count(*) FROM rows) = (SELECT count(*) FROM b) AND count(*) > 100 AS all_there,
+    count(*) FILTER (WHERE r.value IS DISTINCT FROM b.value AND r.name !~ 'resident') AS different, count(*) FILTER (WHERE r.name IS NULL OR b.name IS NULL) AS missing
+FROM rows r FULL JOIN b ON r.name = b.name AND r.labels = sorted(b.labels);
+SELECT name, kind, value FROM llm_metrics() WHERE labels = '{}' AND name ~ 'ready|restarts' ORDER BY name;
+SELECT labels->>'cache_dtype' AS dtype, labels->>'block_size' AS block_size, labels->>'enable_prefix_caching' AS caching
+FROM llm_metrics() WHERE name = 'vllm:cache_config_info' AND labels->>'model_name' = 'tickets-2m';
+
 -- requests are counted: the fake engine makes a token of each word
 CREATE TEMP TABLE before AS SELECT * FROM metrics();
 SELECT llm_generate('one two three'), llm_generate('four'), llm_generate('a b c d', max_tokens => 2);
@@ -34,7 +52,8 @@ FROM (SELECT name, bool_and(value >= coalesce(previous, 0)) AS steps_up, max(val
 SELECT metric('vllm:e2e_request_latency_seconds_sum') >= metric('vllm:request_queue_time_seconds_sum') AS waits,
     abs(metric('vllm:request_queue_time_seconds_sum') + metric('vllm:request_inference_time_seconds_sum')
         - metric('vllm:e2e_request_latency_seconds_sum')) < 1e-5 AS parts,
-    metric('vllm:time_to_first_token_seconds_sum') <= metric('vllm:e2e_request_latency_seconds_sum') AS first;
+    (SELECT sum(m.value - coalesce(b.value, 0)) FILTER (WHERE name ~ 'first') <= sum(m.value - coalesce(b.value, 0)) FILTER (WHERE name ~ 'e2e')
+        FROM metrics() m LEFT JOIN before b USING (name, labels) WHERE name ~ '(first_token|e2e).*_sum') AS first;
 
 -- a request that fails, one that is cancelled
 SELECT fails($$SELECT llm_generate('@error')$$);
@@ -52,5 +71,5 @@ SET ROLE regress_vllm_looks;
 SELECT value FROM metrics() WHERE name = 'vllm_pg:engine_ready';
 RESET ROLE;
 DROP ROLE regress_vllm_looks;
-DROP FUNCTION metric, metrics;
+DROP FUNCTION metric, metrics, label_text, sorted;
 DROP TABLE before;

@@ -59,7 +59,7 @@ test_events(void)
 	static EntryCounters n;
 	int32_t		ids[2] = {7, 8};
 	HistState	last = {0};
-	ReqEvent	ev = {.ids = ids,.n_ids = 1,.prompt_tokens = 5,.output_tokens = 1,
+	ReqEvent	ev = {.ids = ids,.n_ids = 1,.prompt_tokens = 5,.cached_tokens = 3,.output_tokens = 1,
 	.arrival_us = 1000000,.scheduled_us = 1400000,.first_token_us = 2000000,.now_us = 2000000};
 
 	hist_event(&n, &ev, &last);
@@ -84,6 +84,7 @@ test_events(void)
 	CHECK(n.ended[WE_STOP] == 1 && count(&n, WH_E2E) == 1 && n.hist[WH_E2E].sum == 2000000, "the end");
 	CHECK(n.hist[WH_QUEUE].sum == 400000 && n.hist[WH_PREFILL].sum == 600000 && n.hist[WH_DECODE].sum == 1000000 &&
 		  n.hist[WH_INFERENCE].sum == 1600000, "its parts");
+	CHECK(n.hist[WH_PREFILL_KV].sum == 2 && n.reused_tokens == 3, "what was found needn't be computed");
 	CHECK(n.hist[WH_PROMPT].sum == 5 && n.hist[WH_GENERATION].sum == 3 && n.hist[WH_TPOT].sum == 500000, "tokens");
 	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 3 && n.hist[WH_LONGEST].sum == 3, "tokens: %lld", (long long) n.generated_tokens);
 	/* a pooled one, one that never came to a step, one that failed */
@@ -105,11 +106,34 @@ test_events(void)
 	CHECK(n.ended[WE_LENGTH] == 1 && n.hist[WH_E2E].sum == 2000005, "no negative times");
 }
 
+/* Rows of one metric stand together, with one kind; counters have names that say so; nothing is told twice. */
+static void
+test_figures(void)
+{
+	for (int i = 0; i < WIRE_N_FIGURES; i++)
+	{
+		const WireFigureDef *f = &wire_figures[i];
+		size_t		n = strlen(f->metric);
+		bool		total = n > 6 && strcmp(f->metric + n - 6, "_total") == 0;
+
+		CHECK(f->help[0] != '\0', "%s says what it is", f->name);
+		CHECK(n == 0 || total == (f->kind == WIRE_COUNTER), "%s: %s", f->name, f->metric);
+		for (int j = 0; n > 0 && j < i; j++)
+			if (strcmp(wire_figures[j].metric, f->metric) == 0)
+			{
+				CHECK(strcmp(wire_figures[i - 1].metric, f->metric) == 0, "rows of %s stand together", f->metric);
+				CHECK(wire_figures[j].kind == f->kind && strcmp(wire_figures[j].labels, f->labels) != 0, "rows of %s differ by labels",
+					  f->metric);
+			}
+	}
+}
+
 int
 main(void)
 {
 	test_buckets();
 	test_steps();
 	test_events();
+	test_figures();
 	return check_done("test_hist");
 }

@@ -205,6 +205,7 @@ test_unload(void)
 {
 	Talk	   *run;
 	Talk	   *wait;
+	WireFigures kept;
 	const char *r;
 
 	gen(1, "u", "/fake/u", NULL, "x");
@@ -218,7 +219,11 @@ test_unload(void)
 	CHECK(strcmp(act(WK_MODEL_UNLOAD, 1, "ul"), "") == 0, "unload while loading");
 	r = result(wait, NULL);
 	CHECK(strcmp(r, "55000|model \"ul\" was unloaded|") == 0, "waiting: %s", r);
+	kept = st->models[row(1, "u")].fig;
+	CHECK(kept.steps > 0 && kept.requests == 2 && kept.running == 0 && kept.kv_blocks_total == 0,
+		  "a model keeps what its instance has counted: %lld steps, %lld requests", (long long) kept.steps, (long long) kept.requests);
 	CHECK(strcmp(gen(1, "u", "/fake/u", NULL, "back"), "BACK") == 0, "comes back on use");
+	CHECK(st->models[row(1, "u")].fig.requests == 3 && st->models[row(1, "u")].fig.steps > kept.steps, "... and goes on from there");
 	CHECK(strcmp(act(WK_MODEL_UNLOAD, 7, "never"), "") == 0, "unloading what is not there");
 	/* the loader gave up, so the next load does not wait for a minute */
 	CHECK(strcmp(gen(1, "quick", "/fake/q", NULL, "soon"), "SOON") == 0, "loader is free");
