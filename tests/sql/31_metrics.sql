@@ -16,6 +16,7 @@ SELECT t[1] AS metric, t[2] AS type FROM regexp_matches(llm_metrics_text(), '^# 
 SELECT count(*) - count(DISTINCT (name, labels)) AS twice FROM metrics();
 
 -- llm_metrics() has the same
+SELECT llm_generate('loads');
 CREATE FUNCTION label_text(labels jsonb) RETURNS text LANGUAGE sql AS $$
     SELECT coalesce(string_agg(key || '=' || to_json(value), ',' ORDER BY key), '') FROM jsonb_each_text(labels) $$;
 CREATE FUNCTION sorted(labels text) RETURNS text LANGUAGE sql AS $$
