@@ -1,6 +1,6 @@
 #!/bin/bash
 # The suite.  `check.sh` runs all of it on PostgreSQL 15; `check.sh pg16` (pg18) the SQL
-# and TAP parts on that version; `check.sh unit|kernels|golden|san|regress|tap|demo|lint|fuzz` a part.
+# and TAP parts on that version; `check.sh unit|kernels|golden|san|regress|tap|demo|soak|lint|fuzz` a part.
 # Every program prints `NAME: N passed, N failed, N skipped`; the last line adds up.
 # Works as root (servers run as user postgres) and as a plain user.
 set -uo pipefail
@@ -69,6 +69,13 @@ check_fuzz() {
 	local st=$?
 	grep -E '^fuzz_.* executions' build/check/fuzz.out
 	tally fuzz build/check/fuzz.out $st
+}
+
+# Many sessions, mixed calls, cancels and kills of the engine: three minutes of bench/soak.
+check_soak() {
+	bench/soak --minutes 3 >build/check/soak.out 2>&1
+	tally soak build/check/soak.out $?
+	grep -E '^(latency|[0-9.]+ minutes)' build/check/soak.out
 }
 
 check_lint() {
@@ -249,6 +256,7 @@ case $part in
 	regress) check_sql ;;
 	tap) check_tap ;;
 	demo) check_demo ;;
+	soak) check_soak ;;
 	fuzz) check_fuzz ;;
 	pg16 | pg18) check_sql; check_tap ;;
 	all)
@@ -260,6 +268,7 @@ case $part in
 		check_sql
 		check_tap
 		check_demo
+		check_soak
 		check_san ;;
 	*) echo "unknown part: $part"; exit 2 ;;
 esac
