@@ -73,6 +73,7 @@ new_req(const Req *stem, int index)
 	r->index = index;
 	r->id = stem->id;
 	r->session = stem->session;
+	r->by = stem->by;
 	r->priority = stem->priority;
 	r->params = stem->params;	/* the stem's memory */
 	r->params.temperature = 0;	/* the sampler has nothing to do */

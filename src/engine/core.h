@@ -162,9 +162,20 @@ typedef struct Req Req;
  * the finishing event.  Must not block. */
 typedef void (*ReqSink) (void *ctx, Req *r, const ReqEvent *ev);
 
+/* Who asks, and what that role may take (docs/sched.md). */
+typedef struct Asker
+{
+	uint64_t	role;			/* fair shares and limits are its */
+	int			weight;			/* of its share; 0 = ASKER_WEIGHT */
+	bool		background;		/* it can wait */
+} Asker;
+
+#define ASKER_WEIGHT	100
+
 typedef struct ReqSpec
 {
-	uint64_t	session;		/* fairness key: round robin over sessions, FCFS within one */
+	uint64_t	session;		/* of one role: in turn, FCFS within one */
+	Asker		by;
 	uint64_t	id;				/* caller's name for it; with generation: unique */
 	uint64_t	owner;			/* K and V are shared among requests of one owner only; 0 = everybody's */
 	bool		stream;			/* events are wanted at once; else they may come a little late */
@@ -198,7 +209,8 @@ typedef struct CoreOptions
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
 	int64_t		step_target_us; /* chunk prefill so that a step stays under this, or 4 times it while no answer
 								 * is streamed; 0 = budget alone */
-	bool		priorities;		/* who waits is admitted by priority; else in turn over sessions */
+	bool		priorities;		/* who waits is admitted by priority; else in turn over roles and sessions */
+	int			background_share;	/* percent that requests in the background get while others wait; 0 = none */
 	int			max_logprobs;	/* most that a request may ask for; LOGPROBS_ALL: no limit; 0 = LOGPROBS_MAX,
 								 * LOGPROBS_ZERO = 0 */
 	int64_t		max_entries;	/* log-probabilities that a request may gather; 0 = LOGPROB_MAX_ENTRIES */

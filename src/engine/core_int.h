@@ -12,6 +12,7 @@
 #define VLLM_ENGINE_CORE_INT_H
 
 #include "engine/core.h"
+#include "engine/fair.h"
 #include "engine/idmap.h"
 #include "engine/kvpool.h"
 #include "engine/prefix.h"
@@ -102,6 +103,9 @@ struct Req
 {
 	uint64_t	id;
 	uint64_t	session;
+	Asker		by;
+	Fair	   *line;			/* sched_queue.c: where it waits, or has waited; NULL before and behind */
+	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	uint64_t	owner;			/* ReqSpec.owner */
 	int			priority;		/* the lower, the sooner */
 	ReqSink		sink;
@@ -278,7 +282,8 @@ typedef struct SchedOptions
 	int			max_seqs;
 	int			max_rows;
 	int			block_size;
-	bool		priorities;		/* by these, not in turn over sessions */
+	bool		priorities;		/* by these, not in turn over roles and sessions */
+	int			background_share;	/* percent, 0 .. 50 */
 	bool		slots;			/* each running request has a slot of recurrent state, 0 .. max_seqs-1 */
 	int64_t		step_target_us; /* 0 = the row budget alone */
 	int			max_chunk;		/* 0 = off */
@@ -318,7 +323,7 @@ int			sched_n_waiting(const Sched *s);	/* preempted ones included */
 int			sched_n_held(const Sched *s);
 int64_t		sched_n_preemptions(const Sched *s);
 /* Any request that is still there; NULL = empty. */
-Req		   *sched_any(const Sched *s);
+Req		   *sched_any(Sched *s);
 bool		sched_check(const Sched *s, Err *e);
 
 /* ---- pooled.c: sequences' rows -> vectors ---- */

@@ -264,6 +264,7 @@ core_submit(Core *c, ReqSpec *spec)
 
 	r->id = spec->id;
 	r->session = spec->session;
+	r->by = spec->by;
 	r->owner = spec->owner;
 	r->sink = spec->sink;
 	r->sink_ctx = spec->sink_ctx;

@@ -52,6 +52,7 @@ group_begin(Req *r)
 		a->index = i;
 		a->id = r->id;
 		a->session = r->session;
+		a->by = r->by;
 		a->priority = r->priority;
 		a->sink = r->sink;
 		a->sink_ctx = r->sink_ctx;

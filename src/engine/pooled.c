@@ -54,6 +54,7 @@ add_req(Pooled *p, Req *first, int seq)
 	{
 		r->id = first->id;
 		r->session = first->session;
+		r->by = first->by;
 		r->arrival_us = first->arrival_us;
 		r->plan_at = r->slot = -1;
 	}

@@ -21,7 +21,9 @@
  * blocks are short; then, as after a preemption, forks compute all by themselves.
  *
  * With SchedOptions.priorities new requests wait in one queue, by priority, and all orders below are
- * by (priority, first admission): who has the lower number is admitted first, and preempted last.
+ * by (priority, first admission): who has the lower number is admitted first, and preempted last.  Of
+ * those with the same, requests in the background come behind the others until they have been preempted
+ * once: from then on they are as old as they are, so that nobody is preempted for ever.
  *
  * Invariants (sched_check):
  *  - running[] is in order of first admission, the preempted queue too, and all
@@ -89,6 +91,7 @@ sched_release_held(Sched *s, Req *r)
 {
 	reqlist_remove(&s->held, r);
 	sched_free_memory(s, r);
+	queue_leave(r);
 	r->computed = 0;
 	r->state = RQ_GONE;
 }
@@ -198,8 +201,9 @@ sched_preempt_last(Sched *s)
 	if (r->pooled != NULL)
 		pooled_restart(r);
 	r->preemptions++;
+	r->yields = false;
 	r->state = RQ_PREEMPTED;
-	reqlist_insert_before(&s->preempted, r);
+	reqlist_insert_before(&s->line[queue_class(r)].preempted, r);
 	s->todo_waiting += req_todo(r);
 	s->plan.n_preempted++;
 	s->n_preemptions++;
@@ -232,7 +236,8 @@ sched_free(Sched *s)
 {
 	if (s == NULL)
 		return;
-	idmap_free(&s->sessions);
+	for (int c = 0; c < N_CLASSES; c++)
+		fair_clear(&s->line[c].roles);
 	mem_free(s->running);
 	mem_free(s->free_slots);
 	mem_free(s->plan.e);
@@ -244,6 +249,7 @@ void
 sched_add(Sched *s, Req *r)
 {
 	reqlist_insert(queue_join(s, r), r);
+	queue_joined(s, r);
 }
 
 static void
@@ -257,6 +263,7 @@ void
 sched_fork(Sched *s, Req *r, Req *parent)
 {
 	reqlist_insert_before(queue_join(s, r), r);
+	queue_joined(s, r);
 	r->parent = parent;
 	if (parent == NULL)
 		return;
@@ -268,6 +275,7 @@ void
 sched_resume(Sched *s, Req *r, Req *parent)
 {
 	r->state = RQ_RESUMED;
+	queue_enter(s, r);
 	r->plan_at = r->slot = -1;
 	s->todo_waiting += req_todo(r);
 	reqlist_insert(&s->resumed, r);
@@ -328,6 +336,7 @@ sched_remove(Sched *s, Req *r)
 		queue_remove(s, r);
 	sched_leave_parent(s, r);
 	sched_free_memory(s, r);
+	queue_leave(r);
 	r->computed = 0;
 	r->state = RQ_GONE;
 }
@@ -341,7 +350,11 @@ sched_n_running(const Sched *s)
 int
 sched_n_waiting(const Sched *s)
 {
-	return s->n_waiting + s->preempted.n + s->resumed.n;
+	int			n = s->resumed.n;
+
+	for (int c = 0; c < N_CLASSES; c++)
+		n += s->line[c].n_new + s->line[c].preempted.n;
+	return n;
 }
 
 int
@@ -357,7 +370,7 @@ sched_n_preemptions(const Sched *s)
 }
 
 Req *
-sched_any(const Sched *s)
+sched_any(Sched *s)
 {
 	return s->n_running > 0 ? s->running[0] : queue_next(s);
 }
@@ -396,15 +409,17 @@ check_order(const Sched *s, Err *e)
 			return err_set(e, ERR_INTERNAL, "running[%d] is out of order", i);
 		last = s->running[i];
 	}
-	if (s->opt.priorities)
-		last = NULL;			/* who was preempted may be overtaken by who came later */
-	for (const Req *r = s->preempted.head; r != NULL; r = r->next)
-	{
-		if (last != NULL && !sched_precedes(last, r))
-			return err_set(e, ERR_INTERNAL, "preempted request %llu is out of order",
-						   (unsigned long long) r->id);
-		last = r;
-	}
+	/* who was preempted may be overtaken by who came later, but in the order of arrival */
+	if (s->opt.priorities || last == NULL || last->yields)
+		last = NULL;
+	for (int c = 0; c < N_CLASSES; c++, last = NULL)
+		for (const Req *r = s->line[c].preempted.head; r != NULL; r = r->next)
+		{
+			if (last != NULL && !sched_precedes(last, r))
+				return err_set(e, ERR_INTERNAL, "preempted request %llu is out of order",
+							   (unsigned long long) r->id);
+			last = r;
+		}
 	return true;
 }
 

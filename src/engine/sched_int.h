@@ -8,21 +8,20 @@
 
 #include "engine/core_int.h"
 
-typedef struct ReqList
+/* The classes of requests, each with a tree of roles and sessions. */
+enum
 {
-	Req		   *head;
-	Req		   *tail;
-	int			n;
-} ReqList;
+	CLASS_FRONT, CLASS_BACK, N_CLASSES
+};
 
-/* The waiting requests of one session; freed when it has none. */
-typedef struct Session
+/* One of them. */
+typedef struct Line
 {
-	uint64_t	key;
-	ReqList		queue;
-	struct Session *prev;		/* neighbours in the round robin */
-	struct Session *next;
-} Session;
+	ReqList		preempted;		/* by admit_no */
+	Fair		roles;			/* new ones */
+	int			n_new;			/* ... so many */
+	double		clock;			/* service it has had / its share; see fair.h */
+} Line;
 
 struct Sched
 {
@@ -33,13 +32,10 @@ struct Sched
 
 	Req		  **running;		/* [opt.max_seqs], by admit_no */
 	int			n_running;
-	ReqList		preempted;		/* by admit_no */
+	Line		line[N_CLASSES];
+	double		line_now;		/* the clock of the class that had the last turn; never goes back */
 	ReqList		resumed;		/* forks in the place of their parents */
 	ReqList		held;			/* newest last */
-	Session    *ring_head;		/* next session to be served */
-	Session    *ring_tail;
-	IdMap		sessions;
-	int			n_waiting;		/* in session queues */
 	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
 	uint64_t	next_admit_no;
 	int64_t		n_preemptions;
@@ -51,6 +47,7 @@ struct Sched
 	int			others;			/* candidates for prompt rows not yet looked at */
 	int64_t		others_todo;	/* the rows they want */
 	int			prompt_rows;	/* prompt rows handed out */
+	int			n_back;			/* of the background, that run */
 	double		target_us;		/* of this step; 0 = none */
 };
 
@@ -62,14 +59,23 @@ void		reqlist_insert(ReqList *l, Req *r);
 void		reqlist_insert_before(ReqList *l, Req *r);
 /* Does a come before b, of any class?  Of equals who was admitted first. */
 bool		sched_precedes(const Req *a, const Req *b);
-/* r waits from now on: the queue that it is to be put into. */
+/* r comes: it has a line, until queue_leave(). */
+void		queue_enter(Sched *s, Req *r);
+/* r waits from now on: the queue that it is to be put into, followed by queue_joined(). */
 ReqList    *queue_join(Sched *s, Req *r);
+void		queue_joined(Sched *s, Req *r);
 /* r, of any class, waits no more. */
 void		queue_remove(Sched *s, Req *r);
+/* r has gone. */
+void		queue_leave(Req *r);
 /* Who is to be admitted next; NULL = nobody waits. */
-Req		   *queue_next(const Sched *s);
-/* r, which was new, is admitted: the next turn is another session's. */
-void		queue_turn(Sched *s, const Req *r);
+Req		   *queue_next(Sched *s);
+/* Does anybody of that class wait, but those that go on in another's place? */
+bool		queue_waits(const Sched *s, int class);
+int			queue_class(const Req *r);
+/* r, which was new, is admitted; r gets so much service. */
+void		queue_turn(Sched *s, Req *r);
+void		queue_charge(Sched *s, Req *r, double service);
 bool		queue_check(const Sched *s, Err *e);
 
 /* ---- sched.c ---- */

@@ -19,6 +19,8 @@
 #include "engine/sched_int.h"
 
 #define MIN_CHUNK 16			/* prompt rows a step may always have */
+#define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
+#define SPARE 4					/* the background leaves the fourth part of seats and blocks free */
 #define UNWATCHED 4				/* a step nobody reads along with may take so many times the target */
 
 /* ---- rows ---- */
@@ -67,6 +69,8 @@ plan_give(Sched *s, Req *r, int n)
 		logprobs_prompt_rows(r, n, &pe->out_at, &pe->n_out);
 	s->plan.n_rows += n;
 	s->plan.n_sample += pe->sample;
+	if (pe->sample)
+		queue_charge(s, r, ANSWER_TOKEN);
 	s->plan.units += cost_units(&s->cost, r->computed, n);
 	return true;
 }
@@ -211,6 +215,10 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	queue_remove(s, r);
 	if (r->state == RQ_WAITING)
 		queue_turn(s, r);
+	if (r->admit_no == 0)
+		queue_charge(s, r, req_todo(r) - hit->tokens);
+	r->yields = r->by.background && r->preemptions == 0;
+	s->n_back += r->by.background;
 	r->state = RQ_RUNNING;
 	/* as many slots as may run; what is in one doesn't matter, a sequence begins with zeros */
 	if (s->opt.slots)
@@ -232,6 +240,17 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	s->running[at] = r;
 }
 
+/* The background fills up what others leave, but not all of it, so that the next of them need not wait.  One may
+ * always run. */
+static bool
+leaves_room(const Sched *s, const Req *r, int need)
+{
+	if (!r->by.background || s->n_back == 0 || queue_waits(s, CLASS_FRONT))
+		return true;
+	return s->n_running < s->opt.max_seqs - s->opt.max_seqs / SPARE &&
+		kvpool_available(s->pool) - need >= kvpool_total(s->pool) / SPARE;
+}
+
 static void
 plan_admissions(Sched *s, int64_t now_us)
 {
@@ -245,6 +264,8 @@ plan_admissions(Sched *s, int64_t now_us)
 		int			n;
 
 		if (s->n_running > 0 && kvpool_available(s->pool) < need - hit.n_blocks + hit.n_idle + promised)
+			break;
+		if (!leaves_room(s, r, need - hit.n_blocks + hit.n_idle + promised))
 			break;
 		s->others--;
 		s->others_todo -= req_todo(r);
@@ -272,19 +293,20 @@ sched_plan(Sched *s, int64_t now_us)
 	if (s->opt.prefix != NULL)
 		prefix_next_step(s->opt.prefix);
 
-	s->prompt_rows = 0;
+	s->prompt_rows = s->n_back = 0;
 	s->target_us = (double) s->opt.step_target_us * UNWATCHED;
 	s->others = 0;
 	s->others_todo = 0;
 	if (s->n_running < s->opt.max_seqs)
 	{
-		s->others = s->n_waiting + s->preempted.n + s->resumed.n;
+		s->others = sched_n_waiting(s);
 		s->others_todo = s->todo_waiting;
 	}
 	for (int i = 0; i < s->n_running; i++)
 	{
 		int			todo = req_todo(s->running[i]);
 
+		s->n_back += s->running[i]->by.background;
 		s->others += todo > 1;
 		s->others_todo += todo > 1 ? todo : 0;
 		if (todo == 1 && s->running[i]->watched)

@@ -2,17 +2,22 @@
  * sched_queue.c
  *	  Who waits, and who is next: the scheduler's queues.
  *
- * Preempted requests come first, then forks that go on in their parents' place, then new ones, in
- * round robin over sessions, FCFS within one.  With SchedOptions.priorities new requests wait in one
- * queue, by priority, and the classes are compared by it.
+ * Preempted requests come first, then forks that go on in their parents' place, then new ones, by
+ * fair shares of roles and of the sessions of a role (fair.h), FCFS within a session.  With
+ * SchedOptions.priorities new requests wait in one queue, by priority, and these three are compared
+ * by it.
  *
- * Invariant (queue_check): a session is known exactly while it has requests that wait.
+ * Requests in the background (Asker) have a line of their own.  They come when nobody else waits,
+ * and else for their share of what both classes get: SchedOptions.background_share.
  *
- * Owner: the step thread.  Add and remove are O(1), but for a priority's place in its queue.
+ * Service is counted in tokens: a prompt's that had to be computed, once, and an answer's twice, as
+ * each needs a step of its own.  What is computed again after a preemption is nobody's service.
+ *
+ * Owner: the step thread.  Add and remove are O(log(roles) + log(sessions)), but for a priority's
+ * place in its queue.
  */
 #include "engine/sched_int.h"
 
-#include "base/mem.h"
 
 /* ---- lists ---- */
 
@@ -46,7 +51,9 @@ reqlist_push_head(ReqList *l, Req *r)
 bool
 sched_precedes(const Req *a, const Req *b)
 {
-	return a->priority != b->priority ? a->priority < b->priority : a->admit_no < b->admit_no;
+	if (a->priority != b->priority)
+		return a->priority < b->priority;
+	return a->yields != b->yields ? b->yields : a->admit_no < b->admit_no;
 }
 
 /* Behind all that have its priority, or a lower number. */
@@ -110,53 +117,53 @@ reqlist_remove(ReqList *l, Req *r)
 	l->n--;
 }
 
-static void
-ring_append(Sched *s, Session *ss)
-{
-	ss->prev = s->ring_tail;
-	ss->next = NULL;
-	if (s->ring_tail != NULL)
-		s->ring_tail->next = ss;
-	else
-		s->ring_head = ss;
-	s->ring_tail = ss;
-}
-
-static void
-ring_remove(Sched *s, Session *ss)
-{
-	if (ss->prev != NULL)
-		ss->prev->next = ss->next;
-	else
-		s->ring_head = ss->next;
-	if (ss->next != NULL)
-		ss->next->prev = ss->prev;
-	else
-		s->ring_tail = ss->prev;
-}
-
 /* ---- waiting ---- */
 
-/* With priorities there is but one queue of new requests. */
-static uint64_t
-session_of(const Sched *s, const Req *r)
+int
+queue_class(const Req *r)
 {
-	return s->opt.priorities ? 0 : r->session;
+	return r->by.background ? CLASS_BACK : CLASS_FRONT;
 }
 
-static void
-dequeue_session(Sched *s, Req *r)
+/* Where r waits.  With priorities there is but one queue of new requests. */
+static Fair *
+line_of(Sched *s, const Req *r)
 {
-	Session    *ss = idmap_get(&s->sessions, session_of(s, r));
+	Fair	   *roles = &s->line[queue_class(r)].roles;
+	int			weight = r->by.weight > 0 ? r->by.weight : ASKER_WEIGHT;
 
-	reqlist_remove(&ss->queue, r);
-	s->n_waiting--;
-	if (ss->queue.n == 0)
-	{
-		ring_remove(s, ss);
-		idmap_del(&s->sessions, ss->key);
-		mem_free(ss);
-	}
+	if (s->opt.priorities)
+		return fair_kid(roles, 0, 1);
+	return fair_kid(fair_kid(roles, r->by.role, weight), r->session, 1);
+}
+
+void
+queue_enter(Sched *s, Req *r)
+{
+	if (r->line == NULL)
+		fair_ref(r->line = line_of(s, r));
+}
+
+ReqList *
+queue_join(Sched *s, Req *r)
+{
+	Line	   *l = &s->line[queue_class(r)];
+
+	queue_enter(s, r);
+	if (l->n_new++ == 0 && l->clock < s->line_now)
+		l->clock = s->line_now;
+	r->state = RQ_WAITING;
+	r->plan_at = -1;
+	r->slot = -1;
+	s->todo_waiting += req_todo(r);
+	return &r->line->queue;
+}
+
+void
+queue_joined(Sched *s, Req *r)
+{
+	(void) s;
+	fair_wait(r->line);
 }
 
 void
@@ -164,70 +171,94 @@ queue_remove(Sched *s, Req *r)
 {
 	s->todo_waiting -= req_todo(r);
 	if (r->state == RQ_PREEMPTED)
-		reqlist_remove(&s->preempted, r);
+		reqlist_remove(&s->line[queue_class(r)].preempted, r);
 	else if (r->state == RQ_RESUMED)
 		reqlist_remove(&s->resumed, r);
 	else
-		dequeue_session(s, r);
-}
-
-/* Who is to be admitted next; NULL = nobody waits. */
-Req *
-queue_next(const Sched *s)
-{
-	Req		   *classes[] = {s->preempted.head, s->resumed.head, s->ring_head != NULL ? s->ring_head->queue.head : NULL};
-	Req		   *first = NULL;
-
-	for (int i = 0; i < 3; i++)
-		if (classes[i] != NULL && (first == NULL || classes[i]->priority < first->priority))
-			first = classes[i];
-	return first;
-}
-
-/* r, which was new, is admitted: the next turn is another session's. */
-void
-queue_turn(Sched *s, const Req *r)
-{
-	Session    *ss = idmap_get(&s->sessions, session_of(s, r));
-
-	if (ss == NULL)
-		return;
-	ring_remove(s, ss);
-	ring_append(s, ss);
-}
-
-/* The queue that r shall wait in. */
-ReqList *
-queue_join(Sched *s, Req *r)
-{
-	Session    *ss = idmap_get(&s->sessions, session_of(s, r));
-
-	if (ss == NULL)
 	{
-		ss = mem_zalloc(sizeof(*ss));
-		ss->key = session_of(s, r);
-		idmap_put(&s->sessions, ss->key, ss);
-		ring_append(s, ss);
+		reqlist_remove(&r->line->queue, r);
+		s->line[queue_class(r)].n_new--;
+		if (r->line->queue.n == 0)
+			fair_rest(r->line);
 	}
-	r->state = RQ_WAITING;
-	r->plan_at = -1;
-	r->slot = -1;
-	s->n_waiting++;
-	s->todo_waiting += req_todo(r);
-	return &ss->queue;
+}
+
+void
+queue_leave(Req *r)
+{
+	if (r->line != NULL)
+		fair_unref(r->line);
+	r->line = NULL;
+}
+
+/* The first of one class. */
+static Req *
+first_of(Line *l)
+{
+	Fair	   *f = fair_first(&l->roles);
+	Req		   *fresh = f != NULL ? f->queue.head : NULL;
+	Req		   *old = l->preempted.head;
+
+	return old != NULL && (fresh == NULL || old->priority <= fresh->priority) ? old : fresh;
+}
+
+Req *
+queue_next(Sched *s)
+{
+	Req		   *front = first_of(&s->line[CLASS_FRONT]);
+	Req		   *back = first_of(&s->line[CLASS_BACK]);
+	Req		   *resumed = s->resumed.head;
+
+	/* it has had its turn */
+	if (resumed != NULL && (front == NULL || front->state != RQ_PREEMPTED || resumed->priority < front->priority) &&
+		(front == NULL || resumed->priority <= front->priority))
+		return resumed;
+	if (front == NULL || back == NULL)
+		return front != NULL ? front : back;
+	if (front->state == RQ_PREEMPTED || s->opt.background_share == 0)
+		return front;
+	return s->line[CLASS_BACK].clock < s->line[CLASS_FRONT].clock ? back : front;
+}
+
+bool
+queue_waits(const Sched *s, int class)
+{
+	return s->line[class].n_new > 0 || s->line[class].preempted.n > 0;
+}
+
+void
+queue_turn(Sched *s, Req *r)
+{
+	double		clock = s->line[queue_class(r)].clock;
+
+	if (clock > s->line_now)
+		s->line_now = clock;
+	fair_turn(r->line);
+}
+
+void
+queue_charge(Sched *s, Req *r, double service)
+{
+	int			share = s->opt.background_share;
+
+	if (r->line == NULL)
+		return;
+	fair_charge(r->line, service);
+	s->line[queue_class(r)].clock += service / (r->by.background ? share > 0 ? share : 1 : 100 - share);
 }
 
 /* ---- integrity ---- */
 
 static bool
-check_list(const ReqList *l, ReqState state, int64_t *todo, Err *e)
+check_list(const ReqList *l, ReqState state, int class, int64_t *todo, Err *e)
 {
 	const Req  *prev = NULL;
 	int			n = 0;
 
 	for (const Req *r = l->head; r != NULL; prev = r, r = r->next, n++)
 	{
-		if (r->state != state || r->prev != prev || r->blocks.len != 0 || r->slot >= 0 || r->computed != 0)
+		if (r->state != state || r->prev != prev || r->blocks.len != 0 || r->slot >= 0 || r->computed != 0 ||
+			(class >= 0 && queue_class(r) != class))
 			return err_set(e, ERR_INTERNAL, "waiting request %llu: state %d, %zu blocks, %d computed",
 						   (unsigned long long) r->id, r->state, r->blocks.len, r->computed);
 		*todo += req_todo(r);
@@ -237,27 +268,36 @@ check_list(const ReqList *l, ReqState state, int64_t *todo, Err *e)
 	return true;
 }
 
+/* All queues below f. */
+static bool
+check_tree(const Fair *f, int class, int *n, int64_t *todo, Err *e)
+{
+	for (int i = 0; i < f->n; i++)
+		if (!check_tree(f->heap[i], class, n, todo, e))
+			return false;
+	*n += f->queue.n;
+	return check_list(&f->queue, RQ_WAITING, class, todo, e);
+}
+
 bool
 queue_check(const Sched *s, Err *e)
 {
 	int64_t		todo = 0;
-	int			n = 0;
-	size_t		n_sessions = 0;
 
-	if (!check_list(&s->preempted, RQ_PREEMPTED, &todo, e) || !check_list(&s->resumed, RQ_RESUMED, &todo, e))
+	if (!check_list(&s->resumed, RQ_RESUMED, -1, &todo, e))
 		return false;
-	for (const Session *ss = s->ring_head; ss != NULL; ss = ss->next, n_sessions++)
+	for (int c = 0; c < N_CLASSES; c++)
 	{
-		if (ss->queue.n == 0 || idmap_get(&s->sessions, ss->key) != ss)
-			return err_set(e, ERR_INTERNAL, "session %llu is empty or unknown",
-						   (unsigned long long) ss->key);
-		if (!check_list(&ss->queue, RQ_WAITING, &todo, e))
+		const Line *l = &s->line[c];
+		int			n = 0;
+
+		if (!check_list(&l->preempted, RQ_PREEMPTED, c, &todo, e) || !check_tree(&l->roles, c, &n, &todo, e))
 			return false;
-		n += ss->queue.n;
+		if (!fair_check(&l->roles) || n != l->n_new)
+			return err_set(e, ERR_INTERNAL, "%d requests of class %d wait, counted %d", n, c, l->n_new);
 	}
-	if (n != s->n_waiting || todo != s->todo_waiting || n_sessions != s->sessions.n)
-		return err_set(e, ERR_INTERNAL, "%d requests in %zu sessions want %lld rows, counted %d, %zu, %lld",
-					   n, n_sessions, (long long) todo, s->n_waiting, s->sessions.n,
+	if (todo != s->todo_waiting)
+		return err_set(e, ERR_INTERNAL, "waiting requests want %lld rows, counted %lld", (long long) todo,
 					   (long long) s->todo_waiting);
 	return true;
 }

@@ -44,6 +44,7 @@ world_new(SchedOptions opt, int blocks)
 }
 
 static int	add_priority;		/* of requests made from now on */
+static Asker add_by;			/* likewise */
 
 static void
 add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
@@ -51,6 +52,7 @@ add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
 	Req		   *r = mem_zalloc(sizeof(*r));
 
 	r->priority = add_priority;
+	r->by = add_by;
 	r->id = (uint64_t) id;
 	r->session = session;
 	r->n_prompt = n_prompt;
@@ -246,7 +248,7 @@ test_serial(void)
 	world_free(&w);
 }
 
-/* Round robin over sessions, FCFS within one; a late session waits one turn. */
+/* In turn over sessions, FCFS within one; who leaves and comes back is no better off. */
 static void
 test_fairness(void)
 {
@@ -261,10 +263,10 @@ test_fairness(void)
 	STEP(&w, "6:4!");
 	STEP(&w, "7:4!");
 	STEP(&w, "2:4!");
-	add(&w, 9, 30, 4, 1);		/* session 30 comes back: behind 20 and 10 */
+	add(&w, 9, 30, 4, 1);		/* session 30 comes back: behind 20 */
 	STEP(&w, "8:4!");
+	STEP(&w, "9:4!");			/* its second, and 10 has had two */
 	STEP(&w, "3:4!");
-	STEP(&w, "9:4!");
 	STEP(&w, "4:4!");
 	STEP(&w, "5:4!");
 	STEP(&w, "");
@@ -347,6 +349,8 @@ test_refund(void)
 static void
 test_no_livelock(void)
 {
+	int64_t		preemptions = 0;
+
 	for (int blocks = 4; blocks <= 12; blocks++)
 	{
 		World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 24}, blocks);
@@ -360,10 +364,165 @@ test_no_livelock(void)
 			steps++;
 		}
 		CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "%d blocks: %d steps", blocks, steps);
-		if (blocks < 9)
-			CHECK(sched_n_preemptions(w.s) > 0, "%d blocks: nobody was preempted", blocks);
+		preemptions += sched_n_preemptions(w.s);
 		world_free(&w);
 	}
+	CHECK(preemptions > 0, "nobody was preempted");
+}
+
+/* ---- shares ---- */
+
+typedef struct Asked
+{
+	Asker		by;
+	uint64_t	session;
+	int			most;			/* tokens of its prompts, and of its answers */
+	bool		off;			/* it has nothing more to ask */
+	double		got;			/* what has ended: tokens of prompts, and twice those of answers */
+} Asked;
+
+/* Each of n askers always has two requests that wait or run; so many steps. */
+static void
+serve(World *w, Asked *a, int n, int steps)
+{
+	uint32_t	x = 7;
+	double		asked[MAX_REQS];
+
+	for (int i = 0; i < steps; i++)
+	{
+		for (int id = 0; id < 2 * n; id++)
+		{
+			Asked	   *k = &a[id / 2];
+			int			prompt = 1 + (int) ((x = x * 1664525u + 1013904223u) >> 8) % k->most;
+			int			answer = 1 + (int) ((x = x * 1664525u + 1013904223u) >> 8) % k->most;
+
+			if (w->reqs[id] != NULL || k->off)
+				continue;
+			add_by = k->by;
+			add(w, id, k->session, prompt, answer);
+			add_by = (Asker) {0};
+		}
+		for (int id = 0; id < 2 * n; id++)
+			asked[id] = w->reqs[id] != NULL ? 2.0 * w->last[id] - w->reqs[id]->n_prompt : 0;
+		step(w);
+		for (int id = 0; id < 2 * n; id++)
+			a[id / 2].got += w->reqs[id] == NULL ? asked[id] : 0;
+	}
+}
+
+#define NEAR(got, want) CHECK((got) > (want) * 0.93 && (got) < (want) * 1.07, "%g, not %g", (double) (got), (double) (want))
+
+/* Roles that always want service get it by their weights, their sessions evenly, whatever the sizes. */
+static void
+test_weights(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 64}, 100);
+	Asked		a[] = {
+		{.by = {.role = 1}, .session = 1, .most = 5},	/* a weight of 100 */
+		{.by = {.role = 2, .weight = 300}, .session = 2, .most = 40},
+		{.by = {.role = 2, .weight = 300}, .session = 3, .most = 10},
+		{.by = {.role = 3, .weight = 50}, .session = 2, .most = 20},
+	};
+	double		all = 0;
+
+	serve(&w, a, 4, 40000);
+	for (int i = 0; i < 4; i++)
+		all += a[i].got;
+	NEAR(a[0].got / all, 100 / 450.0);
+	NEAR(a[1].got / all, 150 / 450.0);
+	NEAR(a[2].got / all, 150 / 450.0);
+	NEAR(a[3].got / all, 50 / 450.0);
+	/* who has been away has saved nothing: the shares are the same from now on */
+	a[1].off = a[2].off = true;
+	serve(&w, a, 4, 20000);
+	a[1].off = a[2].off = false;
+	for (int i = 0; i < 4; i++)
+		a[i].got = 0;
+	serve(&w, a, 4, 2000);
+	NEAR((a[1].got + a[2].got) / (a[0].got + a[1].got + a[2].got + a[3].got), 300 / 450.0);
+	world_free(&w);
+}
+
+/* The background has its share while others wait, all when they don't, and leaves room for them. */
+static void
+test_background(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64, .background_share = 10}, 100);
+	Asked		a[] = {
+		{.by = {.role = 1}, .session = 1, .most = 12}, {.by = {.role = 2}, .session = 2, .most = 12},
+		{.by = {.role = 3}, .session = 3, .most = 12}, {.by = {.role = 4}, .session = 4, .most = 12},
+		{.by = {.role = 1, .background = true}, .session = 5, .most = 12},
+		{.by = {.role = 5, .background = true}, .session = 6, .most = 12},
+		{.by = {.role = 5, .background = true}, .session = 7, .most = 12},
+	};
+	double		all = 0;
+	const char *at;
+	int			n;
+
+	serve(&w, a, 7, 20000);
+	for (int i = 0; i < 7; i++)
+		all += a[i].got;
+	NEAR(a[0].got / all, 0.9 / 4);
+	NEAR((a[4].got + a[5].got + a[6].got) / all, 0.1);
+	NEAR(a[4].got / all, 0.05);
+	/* nobody else: three of four seats */
+	for (int i = 0; i < 4; i++)
+		a[i].off = true;
+	for (int i = 0; i < 200; i++)
+	{
+		serve(&w, a, 7, 1);
+		for (at = w.trace, n = 0; *at != '\0'; at++)
+			n += *at == ':';
+		CHECK(n == 3 || i < 20, "%d run: %s", n, w.trace);
+	}
+	/* the next has its turn at once */
+	add(&w, 60, 9, 4, 2);
+	step(&w);
+	CHECK(w.reqs[60]->state == RQ_RUNNING, "state %d", w.reqs[60]->state);
+	world_free(&w);
+}
+
+/* Without a share the background waits as long as others do; alone it runs. */
+static void
+test_background_none(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 64}, 100);
+
+	add_by.background = true;
+	add(&w, 1, 1, 4, 1);
+	add_by.background = false;
+	for (int i = 2; i < 40; i++)
+		add(&w, i, 2, 4, 1);
+	for (int i = 2; i < 40; i++)
+	{
+		step(&w);
+		CHECK(w.reqs[1]->admit_no == 0 && w.reqs[i] == NULL, "request %d is overtaken", i);
+	}
+	STEP(&w, "1:4!");
+	world_free(&w);
+}
+
+/* It gives way to others when blocks are short, but once only. */
+static void
+test_background_preempt(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64, .background_share = 10}, 5);
+
+	add_by.background = true;
+	add(&w, 1, 1, 15, 60);
+	add_by.background = false;
+	STEP(&w, "1:15!");
+	add(&w, 2, 2, 14, 40);
+	while (w.reqs[1]->state == RQ_RUNNING)
+		step(&w);
+	CHECK(w.reqs[2] != NULL && w.reqs[2]->preemptions == 0, "the other gave way");
+	while (w.reqs[1]->state != RQ_RUNNING)
+		step(&w);
+	add(&w, 3, 2, 14, 40);
+	while (w.reqs[1] != NULL)
+		step(&w);
+	CHECK(w.reqs[3]->preemptions == 1, "%d", w.reqs[3]->preemptions);
+	world_free(&w);
 }
 
 /* ---- priorities ---- */
@@ -639,6 +798,10 @@ main(void)
 	test_preempt();
 	test_refund();
 	test_no_livelock();
+	test_weights();
+	test_background();
+	test_background_none();
+	test_background_preempt();
 	test_priorities();
 	test_preempt_priority();
 	test_priorities_end();

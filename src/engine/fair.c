@@ -1,0 +1,258 @@
+/*
+ * fair.c
+ *	  A tree of those who wait for service: whose turn is it?
+ *
+ * A node stays known while it has requests, and then as long as its clock is ahead of its
+ * siblings': until then it has had more than its share.  Those that are not ahead are looked for
+ * when the number of siblings has doubled, and all are forgotten when nobody is left at all.
+ *
+ * Owner: the step thread.  All operations but fair_clear() and a sweep, which is paid by the nodes
+ * that it doubles, are O(depth * log(siblings)).  Tested by tests/unit/test_sched.c.
+ */
+#include "engine/fair.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define FEW_KIDS 16
+
+/* ---- the heap of a parent ---- */
+
+static bool
+before(const Fair *a, const Fair *b)
+{
+	return a->clock != b->clock ? a->clock < b->clock : a->since < b->since;
+}
+
+static void
+place(Fair *up, int at, Fair *f)
+{
+	up->heap[at] = f;
+	f->at = at;
+}
+
+static void
+sift_up(Fair *up, int at)
+{
+	Fair	   *f = up->heap[at];
+
+	for (; at > 0 && before(f, up->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		place(up, at, up->heap[(at - 1) / 2]);
+	place(up, at, f);
+}
+
+static void
+sift_down(Fair *up, int at)
+{
+	Fair	   *f = up->heap[at];
+
+	for (;;)
+	{
+		int			kid = 2 * at + 1;
+
+		if (kid >= up->n)
+			break;
+		if (kid + 1 < up->n && before(up->heap[kid + 1], up->heap[kid]))
+			kid++;
+		if (!before(up->heap[kid], f))
+			break;
+		place(up, at, up->heap[kid]);
+		at = kid;
+	}
+	place(up, at, f);
+}
+
+static void
+heap_add(Fair *up, Fair *f)
+{
+	if (up->n == up->cap)
+	{
+		up->cap = up->cap == 0 ? 8 : 2 * up->cap;
+		up->heap = mem_realloc(up->heap, (size_t) up->cap * sizeof(Fair *));
+	}
+	up->heap[up->n++] = f;
+	sift_up(up, up->n - 1);
+}
+
+static void
+heap_remove(Fair *up, Fair *f)
+{
+	int			at = f->at;
+	Fair	   *last = up->heap[--up->n];
+
+	f->at = -1;
+	if (last == f)
+		return;
+	place(up, at, last);
+	sift_up(up, at);
+	sift_down(up, last->at);
+}
+
+/* ---- nodes ---- */
+
+Fair *
+fair_kid(Fair *up, uint64_t key, double weight)
+{
+	Fair	   *f = idmap_get(&up->kids, key);
+
+	if (f == NULL)
+	{
+		f = mem_zalloc(sizeof(*f));
+		f->up = up;
+		f->key = key;
+		f->at = -1;
+		f->clock = up->now;
+		idmap_put(&up->kids, key, f);
+	}
+	f->weight = weight;
+	return f;
+}
+
+void
+fair_clear(Fair *f)
+{
+	for (size_t i = 0; i < f->kids.cap; i++)
+	{
+		Fair	   *kid = f->kids.slots[i].value;
+
+		if (kid == NULL)
+			continue;
+		fair_clear(kid);
+		mem_free(kid);
+	}
+	idmap_free(&f->kids);
+	mem_free(f->heap);
+	f->heap = NULL;
+	f->n = f->cap = 0;
+	f->sweep_at = 0;
+	f->now = 0;
+	f->turns = 0;
+}
+
+/* Forget the children that nobody needs and that are not ahead. */
+static void
+sweep(Fair *up)
+{
+	Fair	  **idle = mem_alloc(up->kids.n * sizeof(Fair *));
+	size_t		n = 0;
+
+	for (size_t i = 0; i < up->kids.cap; i++)
+	{
+		Fair	   *kid = up->kids.slots[i].value;
+
+		if (kid != NULL && kid->n_refs == 0 && kid->clock <= up->now)
+			idle[n++] = kid;
+	}
+	for (size_t i = 0; i < n; i++)
+	{
+		idmap_del(&up->kids, idle[i]->key);
+		fair_clear(idle[i]);
+		mem_free(idle[i]);
+	}
+	mem_free(idle);
+	up->sweep_at = up->kids.n > FEW_KIDS / 2 ? 2 * up->kids.n : FEW_KIDS;
+}
+
+void
+fair_ref(Fair *f)
+{
+	for (; f != NULL; f = f->up)
+		f->n_refs++;
+}
+
+void
+fair_unref(Fair *f)
+{
+	Fair	   *empty = NULL;	/* the highest that has nobody */
+	Fair	   *up;
+
+	for (; f != NULL; f = f->up)
+		if (--f->n_refs == 0)
+			empty = f;
+	if (empty == NULL)
+		return;
+	up = empty->up;
+	if (up == NULL)
+		fair_clear(empty);
+	else if (up->kids.n >= (up->sweep_at > 0 ? up->sweep_at : FEW_KIDS))
+		sweep(up);
+}
+
+/* ---- turns ---- */
+
+void
+fair_wait(Fair *f)
+{
+	for (; f->up != NULL && f->at < 0; f = f->up)
+	{
+		if (f->clock < f->up->now)
+			f->clock = f->up->now;
+		f->since = ++f->up->turns;
+		heap_add(f->up, f);
+	}
+}
+
+void
+fair_rest(Fair *f)
+{
+	for (; f->up != NULL && f->n == 0; f = f->up)
+		heap_remove(f->up, f);
+}
+
+Fair *
+fair_first(Fair *f)
+{
+	if (f->n == 0)
+		return NULL;
+	while (f->n > 0)
+		f = f->heap[0];
+	return f;
+}
+
+void
+fair_turn(Fair *f)
+{
+	for (; f->up != NULL; f = f->up)
+	{
+		if (f->clock > f->up->now)
+			f->up->now = f->clock;
+		f->since = ++f->up->turns;
+		if (f->at >= 0)
+			sift_down(f->up, f->at);
+	}
+}
+
+void
+fair_charge(Fair *f, double service)
+{
+	for (; f->up != NULL; f = f->up)
+	{
+		f->clock += service / f->weight;
+		if (f->at >= 0)
+			sift_down(f->up, f->at);
+	}
+}
+
+bool
+fair_check(const Fair *f)
+{
+	int64_t		refs = 0;
+	int			n = 0;
+
+	for (int i = 0; i < f->n; i++)
+		if (f->heap[i]->at != i || (i > 0 && before(f->heap[i], f->heap[(i - 1) / 2])))
+			return false;
+	for (size_t i = 0; i < f->kids.cap; i++)
+	{
+		const Fair *kid = f->kids.slots[i].value;
+
+		if (kid == NULL)
+			continue;
+		if ((kid->at >= 0) != (kid->n > 0 || kid->queue.n > 0) || !fair_check(kid))
+			return false;
+		n += kid->at >= 0;
+		refs += kid->n_refs;
+	}
+	return n == f->n && (f->kids.n == 0 || refs == f->n_refs);
+}

@@ -1,0 +1,71 @@
+/*
+ * fair.h
+ *	  A tree of those who wait for service: whose turn is it?
+ *
+ * Each node has a clock: the service that it has had, divided by its weight.  Among nodes of one
+ * parent it is the turn of the one whose clock is behind the others'; so those that always want
+ * service get it by their weights, whatever the size of what they ask for.  Who comes back after a
+ * while begins where the others are: nobody saves up.  Who has just had more than its share and
+ * comes back is still ahead: to leave and return brings nothing.
+ *
+ * Leaves have queues; the scheduler's are sessions, below roles, below the two classes of requests.
+ */
+#ifndef VLLM_ENGINE_FAIR_H
+#define VLLM_ENGINE_FAIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/idmap.h"
+
+typedef struct Req Req;
+
+/* A list of requests, by their prev and next. */
+typedef struct ReqList
+{
+	Req		   *head;
+	Req		   *tail;
+	int			n;
+} ReqList;
+
+typedef struct Fair Fair;
+struct Fair
+{
+	Fair	   *up;				/* NULL: the root */
+	uint64_t	key;			/* unique among its parent's */
+	double		weight;			/* > 0 */
+	double		clock;			/* service so far / weight, from some start on */
+	uint64_t	since;			/* when it came, or had its last turn: of equals the least is first */
+	int			at;				/* place in its parent's heap; -1 = nobody below it waits */
+	int64_t		n_refs;			/* requests below it, that wait or run */
+	ReqList		queue;			/* a leaf's */
+	/* of its children */
+	IdMap		kids;			/* all that are known */
+	size_t		sweep_at;		/* so many of them: look whom to forget */
+	Fair	  **heap;			/* [n]: those that wait, by clock and since */
+	int			n;
+	int			cap;
+	double		now;			/* the clock of who had the last turn; never goes back */
+	uint64_t	turns;
+};
+
+/* The child of that key, made if there is none; it has that weight from now on. */
+Fair	   *fair_kid(Fair *up, uint64_t key, double weight);
+/* A request begins, or ends, to be one of f's, a leaf.  f may be gone behind fair_unref(). */
+void		fair_ref(Fair *f);
+void		fair_unref(Fair *f);
+/* Somebody waits in f, a leaf; nobody does any more. */
+void		fair_wait(Fair *f);
+void		fair_rest(Fair *f);
+/* The leaf below f whose turn it is; NULL = nobody waits. */
+Fair	   *fair_first(Fair *f);
+/* f, a leaf, has its turn; it gets so much service. */
+void		fair_turn(Fair *f);
+void		fair_charge(Fair *f, double service);
+/* Everything below f. */
+void		fair_clear(Fair *f);
+/* Is the heap one, and each node below f in it exactly when it waits? */
+bool		fair_check(const Fair *f);
+
+#endif
