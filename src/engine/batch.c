@@ -7,7 +7,7 @@
  * until the next batch_build() or a change of a request in it.  Tested through
  * tests/unit/test_core.c and test_invariance.c.
  */
-#include "engine/core_int.h"
+#include "engine/spec.h"
 
 #include <string.h>
 
@@ -114,7 +114,9 @@ batch_build(BatchBuf *b, const Plan *plan)
 		b->tables[s] = pe->r->blocks.data;
 		if (b->slots != NULL)
 			b->slots[s] = pe->r->slot;
-		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed, (size_t) pe->n * sizeof(int32_t));
+		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed, (size_t) (pe->n - pe->n_drafts) * sizeof(int32_t));
+		if (pe->n_drafts > 0)
+			memcpy(b->tokens + row + pe->n - pe->n_drafts, pe->r->spec->drafts.data, (size_t) pe->n_drafts * sizeof(int32_t));
 		embeds = set_embeds(b, row, pe->r, pe->n) || embeds;
 		for (int i = 0; i < pe->n; i++)
 			b->pos[row + i] = pe->r->computed + i;
@@ -125,8 +127,8 @@ batch_build(BatchBuf *b, const Plan *plan)
 		else
 			memset(b->types + row, 0, (size_t) pe->n * sizeof(int32_t));
 		row += pe->n;
-		if (pe->sample)
-			b->out_rows[n_out++] = row - 1;
+		for (int i = plan_logits(pe); i > 0; i--)
+			b->out_rows[n_out++] = row - i;
 	}
 	b->seq_start[plan->n] = row;
 	b->batch.rows.n_rows = row;

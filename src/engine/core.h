@@ -6,7 +6,7 @@
  * is touched by the step thread alone, but for the thread-safe inbox (submit and
  * cancel).  A request is `computed` chasing `n_tokens`: there is no prefill and
  * no decode phase; chunked prefill, preemption by recompute,
- * prefix hits and (later) speculation are the same subtraction.
+ * prefix hits and speculation are the same subtraction.
  *
  * core_step():	plan -> forward -> sample -> commit -> emit		(engine.c)
  *
@@ -27,6 +27,7 @@
 #include "engine/logits.h"
 #include "engine/plugins.h"
 #include "engine/logprobs.h"
+#include "engine/spec_config.h"
 #include "engine/thoughts.h"
 #include "grammar/grammar.h"
 #include "model/lora.h"
@@ -220,6 +221,7 @@ typedef struct CoreOptions
 	bool		prefix_caching; /* requests that begin alike share what has been computed */
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */
 	const Plugins *plugins;		/* logits processors; NULL = none */
+	SpecConfig	spec;			/* how to speculate */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
 	int			max_chunk;
 	/* tests: called with every sampled row's logits before sampling */
@@ -228,6 +230,9 @@ typedef struct CoreOptions
 } CoreOptions;
 
 typedef struct Core Core;
+
+/* How many rows of logits a step may have: ModelOptions.max_out. */
+int			core_max_logits(const CoreOptions *opt);
 
 /* Takes over model and tok (also on failure).  conf: for generation.* and EOS ids. */
 Core	   *core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *e);

@@ -95,6 +95,9 @@ typedef enum ReqState
 	RQ_GONE						/* removed from the scheduler; about to finish */
 } ReqState;
 
+/* spec.h */
+typedef struct SpecReq SpecReq;
+
 /* constraint.c */
 typedef struct Constraint Constraint;
 typedef struct Constraints Constraints;
@@ -171,6 +174,7 @@ struct Req
 	int			end_output;		/* output tokens up to the stop string */
 	TokenCounts *counts;		/* for penalties; the step thread's and its sampler's */
 	PluginSeat	seat;			/* among logits processors; the step thread's */
+	SpecReq    *spec;			/* its drafts; NULL = nobody has asked for any */
 	char		reason[16];		/* decimal stop id; the step thread's */
 
 	/* figures for the owner */
@@ -196,11 +200,21 @@ req_n_output(const Req *r)
 typedef struct PlanEntry
 {
 	Req		   *r;
-	int			n;				/* rows: tokens computed .. computed + n - 1 */
-	bool		sample;			/* the last row reaches the end: logits wanted */
+	int			n;				/* rows: tokens computed .. computed + n - 1, drafts included */
+	bool		sample;			/* they reach the end: logits of the last token and of the drafts are wanted */
+	int			n_drafts;		/* how many of the rows are drafts, which go on behind its tokens */
+	int			draft_at;		/* ... the first of them is so many of r->spec's */
+	int			logits_at;		/* its first row of the step's logits */
 	int			out_at;			/* pooled: its first wanted row, counted from its first */
 	int			n_out;			/* ... and how many there are from that on */
 } PlanEntry;
+
+/* Rows of logits of an entry. */
+static inline int
+plan_logits(const PlanEntry *pe)
+{
+	return pe->sample ? 1 + pe->n_drafts : 0;
+}
 
 /* A fork's own block gets what its parent has in its last, which is not full. */
 typedef struct BlockCopy
@@ -214,7 +228,7 @@ typedef struct Plan
 	int			n;				/* entries = sequences of the step */
 	PlanEntry  *e;				/* [max_seqs] */
 	int			n_rows;
-	int			n_sample;
+	int			n_sample;		/* rows of logits */
 	bool		pools;			/* some are pooled: hidden rows are wanted */
 	int			n_copies;		/* to be made before the step, in this order */
 	BlockCopy  *copies;			/* [max_seqs] */
@@ -289,6 +303,8 @@ typedef struct SchedOptions
 	int			max_chunk;		/* 0 = off */
 	double		attn_weight;
 	Prefix	   *prefix;			/* what blocks hold; NULL: nothing is shared */
+	struct Spec *spec;			/* NULL: nobody is ahead */
+	int			max_logits;		/* rows of logits in a step, with spec */
 } SchedOptions;
 
 Sched	   *sched_new(KvPool *pool, const SchedOptions *opt);
@@ -319,6 +335,7 @@ bool		sched_fits(const Sched *s, int64_t n_tokens);
 /* The same as an error with figures (ERR_TOO_LONG). */
 bool		sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e);
 int			sched_n_running(const Sched *s);
+Req		   *sched_running(const Sched *s, int i);
 int			sched_n_waiting(const Sched *s);	/* preempted ones included */
 int			sched_n_held(const Sched *s);
 int64_t		sched_n_preemptions(const Sched *s);
@@ -428,6 +445,7 @@ struct SmpRow
 	float	   *processed;		/* [width] result: the logits that the token is drawn from, behind all stages,
 								 * -INFINITY where it can't be; NULL = not wanted */
 	float		shift;			/* the sampler's: what is missing of processed */
+	float	   *logits;			/* [width]; smp_run() sets it */
 	int32_t		id;				/* result, or SMP_* */
 };
 
@@ -437,6 +455,8 @@ struct SmpRow
 
 /* Sample rows[i] from logits[i * width ...], which is overwritten (masks). */
 void		smp_run(Sampler *s, SmpRow *rows, int n, float *logits);
+/* The same from each row's own logits.  again: more tokens of requests that were in the run before, some may be missing. */
+void		smp_run_rows(Sampler *s, SmpRow *rows, int n, bool again);
 
 /*
  * All stages but the draw, of one row: logits become z, the logarithm of what a draw's probabilities

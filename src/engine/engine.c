@@ -8,8 +8,8 @@
  *		plan	who gets how many rows						(sched_plan.c)
  *		forward	rows -> K/V and logits						(src/model)
  *		  beside	what grammars allow						(constraint.c)
- *		sample	logits -> a token for each complete row		(sample.c)
- *		commit	computed += rows; does the token end it?	(output.c)
+ *		sample	logits -> a token for each complete row		(commit.c, sample.c)
+ *		commit	computed += rows; does the token end it?	(commit.c, output.c)
  *		deliver	token -> text, events to the owner's sink	(deliver.c)
  *
  * Everything is owned by the step thread, but for the inbox, which any thread
@@ -36,6 +36,7 @@
 #include "engine/constraint.h"
 #include "engine/engine_int.h"
 #include "engine/rng.h"
+#include "engine/spec.h"
 
 /* ---- statistics, requests ---- */
 
@@ -208,6 +209,8 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 void
 core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
+	if (r->spec != NULL)
+		spec_end(c->spec, r);
 	if (r->pooled != NULL)
 	{
 		finish_seq(c, r, res.finish, err);
@@ -551,7 +554,7 @@ pool_rows_of_step(Core *c, const Plan *plan)
 {
 	size_t		width = (size_t) core_info(c)->hidden_size;
 	PoolStep	s = {.model = c->model, .pool = c->opt.pool, .hidden = c->hidden, .logits = c->logits,
-		.max_logits = c->opt.max_num_seqs, .n_valid = c->defaults.n_valid};
+		.max_logits = core_max_logits(&c->opt), .n_valid = c->defaults.n_valid};
 	int			at = 0;
 	int			n = 0;
 
@@ -559,11 +562,13 @@ pool_rows_of_step(Core *c, const Plan *plan)
 	logprobs_collect(&s, plan);
 	for (int i = 0; i < plan->n; i++)
 	{
+		int			wanted = plan_logits(&plan->e[i]);
+
 		at += plan->e[i].n_out;
-		if (plan->e[i].sample && at > n)
-			memcpy(c->hidden + (size_t) n * width, c->hidden + (size_t) at * width, width * sizeof(float));
-		n += plan->e[i].sample;
-		at += plan->e[i].sample;
+		if (at > n)
+			memmove(c->hidden + (size_t) n * width, c->hidden + (size_t) at * width, (size_t) wanted * width * sizeof(float));
+		n += wanted;
+		at += wanted;
 	}
 	model_logits(c->model, c->hidden, n, c->logits);
 }
@@ -610,169 +615,9 @@ forward(Core *c, const Plan *plan)
 		return false;
 	if (plan->pools)
 		pool_rows_of_step(c, plan);
+	if (c->spec != NULL)
+		spec_step(c->spec, &(SpecStep) {.plan = plan, .batch = &b, .kv = &c->kv});
 	return true;
-}
-
-SmpRow
-core_smp_row(Req *r)
-{
-	int			skip = r->embeds != NULL ? r->n_prompt : 0; /* a prompt of embeddings has no tokens */
-
-	return (SmpRow) {
-		.params = &r->params, .seed = r->seed, .position = req_n_output(r), .tokens = r->tokens.data + skip,
-		.n_prompt = r->n_prompt - skip, .n_tokens = (int) r->tokens.len - skip, .counts = &r->counts,
-		.seat = &r->seat
-	};
-}
-
-/* no token to choose from is no error where there is no choice */
-int32_t
-core_next_id(const Req *r, int32_t id)
-{
-	int32_t		forced = r->thoughts != NULL ? thoughts_forced(r->thoughts) : -1;
-
-	return forced < 0 || (id < 0 && id != SMP_NO_TOKEN) || (r->constraint != NULL && constraint_active(r->constraint)) ? id : forced;
-}
-
-/* Is the row wanted as the model gave it?  The sampler writes over it. */
-static bool
-wants_raw(const Req *r)
-{
-	return core_wants_logprobs(r) || r->group != NULL;
-}
-
-/* ... or as the token was drawn from it?  The first tokens of several answers are answers.c's. */
-static bool
-tells_processed(const Core *c, const Req *r)
-{
-	return c->opt.tell_processed && core_wants_logprobs(r) && (r->group == NULL || (r->group->beam == NULL && r != r->group->stem));
-}
-
-/* A copy of a row, before the sampler writes over it; of what a grammar forbids nothing is left in it. */
-static void
-keep_raw(const Core *c, int i, const SmpRow *row)
-{
-	int			width = core_info(c)->vocab_size;
-	float	   *to = core_raw_row(c, i);
-
-	memcpy(to, c->logits + (size_t) i * (size_t) width, (size_t) width * sizeof(float));
-	/* a mask knows ids that may be sampled only */
-	for (int id = 0; row->mask != NULL && id < width; id++)
-		if (id >= c->defaults.n_valid || (row->mask[id / 32] >> id % 32 & 1) == 0)
-			to[id] = -INFINITY;
-}
-
-static void
-sample(Core *c, const Plan *plan)
-{
-	int			width = core_info(c)->vocab_size;
-	int			n = 0;
-
-	constraints_wait(c->constraints);
-	for (int i = 0; i < plan->n; i++)
-	{
-		Req		   *r = plan->e[i].r;
-
-		if (!plan->e[i].sample)
-			continue;
-		if (c->opt.tap != NULL)
-			c->opt.tap(c->opt.tap_ctx, r, req_n_output(r), c->logits + (size_t) n * (size_t) width, width);
-		c->rows[n] = core_smp_row(r);
-		c->rows[n].mask = constraints_mask(c->constraints, i);
-		if (tells_processed(c, r))
-			c->rows[n].processed = core_raw_row(c, n);
-		else if (wants_raw(r))
-			keep_raw(c, n, &c->rows[n]);
-		n++;
-	}
-	smp_run(c->sampler, c->rows, n, c->logits);
-	n = 0;
-	for (int i = 0; i < plan->n; i++)
-		if (plan->e[i].sample)
-		{
-			c->rows[n].id = core_next_id(plan->e[i].r, c->rows[n].id);
-			n++;
-		}
-	core_note_rows(c, plan);
-}
-
-void
-core_fail_token(Core *c, Req *r, int32_t id)
-{
-	Err			err;
-
-	if (id == SMP_NO_TOKEN)
-		err_set(&err, ERR_INVALID, "the parameters leave no token to choose from");
-	else if (id == SMP_PLUGIN && r->seat.failed != NULL)
-		err_set(&err, ERR_INTERNAL, "logits processor \"%s\" failed", r->seat.failed);
-	else if (id == SMP_PLUGIN)
-		err_set(&err, ERR_INTERNAL, "logits processors made logits that are not numbers");
-	else
-		err_set(&err, ERR_INTERNAL, "model produced non-finite logits");
-	c->stats.corrupted += id == SMP_NOT_FINITE;
-	err_detail(&err, "After %zu tokens.", r->tokens.len);
-	core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
-}
-
-static void
-commit_token(Core *c, Req *r, int32_t id)
-{
-	size_t		from = r->tokens.len;
-	OutResult	res;
-	Err			err;
-
-	if (id < 0)
-	{
-		core_fail_token(c, r, id);
-		return;
-	}
-	if (r->first_token_us == 0)
-	{
-		r->first_token_us = clock_us();
-		core_count_prompt(c, r);
-	}
-	if (core_extend(c, r, id, &res, &err))
-		core_tell(c, r, from, res);
-	else
-		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
-}
-
-/* no_mask: why a grammar has not said what may come. */
-static void
-commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, const Err *no_mask)
-{
-	Err			err;
-
-	if (no_mask != NULL)
-		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, no_mask);
-	else if (r->group != NULL && (r->group->beam != NULL || r == r->group->stem))
-		answers_commit(c, r, id, raw, mask);
-	else
-	{
-		if (!core_may_gather(c, r, &err))
-			core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
-		else
-			commit_token(c, r, id);
-	}
-}
-
-static void
-commit(Core *c, const Plan *plan)
-{
-	int			n = 0;
-
-	for (int i = 0; i < plan->n; i++)
-	{
-		const PlanEntry *pe = &plan->e[i];
-		const float *raw = core_raw_row(c, n);
-		int32_t		id = pe->sample ? c->rows[n++].id : -1;
-
-		pe->r->computed += pe->n;
-		if (pe->sample && !pe->r->cancelled)
-			commit_row(c, pe->r, id, raw, constraints_mask(c->constraints, i), constraints_error(c->constraints, i));
-		else if (pe->r->pooled != NULL && req_todo(pe->r) == 0 && !pe->r->cancelled)
-			core_finish(c, pe->r, -1, (OutResult) {.finish = FIN_STOP}, NULL);
-	}
 }
 
 static void
@@ -784,6 +629,8 @@ account(Core *c, const Plan *plan, int64_t us)
 	for (int i = 0; i < plan->n; i++)
 		generating += plan->e[i].r->pooled == NULL ? plan->e[i].n : 0;
 	sched_learn(c->sched, plan->units, us);
+	if (c->spec != NULL)
+		spec_learn(c->spec, plan, us);
 	st->steps++;
 	st->step_sizes[step_size(plan->n_rows)]++;
 	st->step_rows += plan->n_rows;
@@ -808,6 +655,8 @@ core_step(Core *c)
 		kpool_bind(c->opt.pool);
 	reap(c);
 	deliver_send(c->deliver, start);
+	if (c->spec != NULL)
+		spec_propose(c->spec, c->sched);
 	plan = sched_plan(c->sched, start);
 	if (plan->n > 0 && !forward(c, plan))
 	{
@@ -820,10 +669,10 @@ core_step(Core *c)
 	{
 		drain(c);				/* a cancel that came meanwhile drops this step's token */
 		profile_mark(prof, PROF_SCHEDULE);
-		sample(c, plan);
+		core_sample(c, plan, false);
 		profile_mark(prof, PROF_SAMPLE);
 		account(c, plan, clock_us() - start);
-		commit(c, plan);
+		core_commit(c, plan);
 		reap(c);
 		deliver_send(c->deliver, clock_us());
 		profile_mark(prof, PROF_OUTPUT);
@@ -878,6 +727,7 @@ core_free(Core *c)
 	constraints_free(c->constraints);
 	intvec_free(&c->forced);
 	batch_free(c->batch);
+	spec_free(c->spec);
 	sched_free(c->sched);
 	prefix_free(c->prefix);
 	kvpool_free(c->pool);
@@ -886,7 +736,7 @@ core_free(Core *c)
 	if (c->logits != NULL)
 		munmap(c->logits, c->logits_size);
 	if (c->raw != NULL)
-		munmap(c->raw, c->logits_size);
+		munmap(c->raw, c->raw_size);
 	if (c->fork_logits != NULL)
 		munmap(c->fork_logits, c->fork_size);
 	if (c->fork_processed != NULL)
@@ -897,6 +747,7 @@ core_free(Core *c)
 	idmap_free(&c->by_id);
 	mem_free(c->rows);
 	mem_free(c->notes);
+	mem_free(c->round.e);
 	mem_free(c->fork_rows);
 	mem_free(c->doomed);
 	mem_free(c->drained);

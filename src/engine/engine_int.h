@@ -56,15 +56,18 @@ struct Core
 	KvPool	   *pool;
 	Prefix	   *prefix;			/* NULL: nothing is shared */
 	Sched	   *sched;
+	struct Spec *spec;			/* NULL: nobody is ahead */
+	Plan		round;			/* whose drafts were right so far; e: [max_num_seqs] */
 	BatchBuf   *batch;
 	Sampler    *sampler;
 	Constraints *constraints;
 	IntVec		forced;			/* scratch */
 	SmpRow	   *rows;			/* [max_num_seqs] */
 	NoteRow    *notes;			/* [max_num_seqs] */
-	float	   *logits;			/* [max_num_seqs][vocab_size] */
+	float	   *logits;			/* [core_max_logits()][vocab_size] */
 	size_t		logits_size;
-	float	   *raw;			/* as logits: copies of rows that are wanted as the model gave them */
+	size_t		raw_size;
+	float	   *raw;			/* [max_num_seqs][vocab_size]: copies of rows that are wanted as the model gave them */
 	SmpRow	   *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */
 	float	   *fork_logits;	/* [FORK_ROWS][vocab_size] */
 	float	   *fork_processed; /* likewise; SmpRow.processed */
@@ -105,6 +108,12 @@ void		core_doom(Core *c, Req *r, bool stopped);
 void		core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* ... as the sampler has no token for it; id: why. */
 void		core_fail_token(Core *c, Req *r, int32_t id);
+
+/* ---- commit.c ---- */
+/* A token of each entry, from its row at logits_at; again: entries of the step that have had one. */
+void		core_sample(Core *c, const Plan *plan, bool again);
+/* They are added to their requests, and so are more as far as drafts were right. */
+void		core_commit(Core *c, const Plan *plan);
 SmpRow		core_smp_row(Req *r);
 /* r's next token, of which the sampler has made id: when the model's thoughts must end, the end tag's. */
 int32_t		core_next_id(const Req *r, int32_t id);

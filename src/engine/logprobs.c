@@ -288,6 +288,6 @@ logprobs_collect(const PoolStep *s, const Plan *plan)
 
 		if (pe->n_out > 0 && pe->r->pooled == NULL)
 			prompt_rows(s, pe, hidden);
-		hidden += (size_t) (pe->n_out + pe->sample) * width;
+		hidden += (size_t) (pe->n_out + plan_logits(pe)) * width;
 	}
 }

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "engine/constraint.h"
 #include "engine/engine_int.h"
+#include "engine/spec.h"
 
 /* How much dearer an operation of attention is than one of a matmul. */
 #define ATTN_FACTOR 2.0
@@ -139,7 +140,11 @@ core_open(Core *c, const Conf *conf, Err *e)
 	so.block_size = o->block_size;
 	if (o->prefix_caching && share_may(info))
 		so.prefix = c->prefix = prefix_new(c->kv.n_blocks, o->block_size);
-	c->logits_size = (size_t) o->max_num_seqs * (size_t) info->vocab_size * sizeof(float);
+	if (o->spec.type != NULL && !spec_open(c, &o->spec, &c->spec, e))
+		return false;
+	so.spec = c->spec;
+	so.max_logits = core_max_logits(o);
+	c->logits_size = (size_t) core_max_logits(o) * (size_t) info->vocab_size * sizeof(float);
 	c->logits = map_area(c->logits_size);
 	if (c->logits == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
@@ -147,7 +152,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	c->hidden = map_area(c->hidden_size);
 	if (c->hidden == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of hidden rows", c->hidden_size);
-	c->raw = map_area(c->logits_size);
+	c->raw_size = (size_t) o->max_num_seqs * (size_t) info->vocab_size * sizeof(float);
+	c->raw = map_area(c->raw_size);
 	c->fork_size = (size_t) FORK_ROWS * (size_t) info->vocab_size * sizeof(float);
 	c->fork_logits = map_area(c->fork_size);
 	c->fork_processed = map_area(c->fork_size);
@@ -167,6 +173,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	}
 	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
 	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(NoteRow));
+	if (c->spec != NULL)
+		c->round.e = mem_zalloc((size_t) o->max_num_seqs * sizeof(PlanEntry));
 	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs, !o->no_jump);
 	return true;
 }

@@ -386,7 +386,7 @@ plugin_host_update(PluginHost *h, SmpRow *rows, int n)
 }
 
 void
-plugin_host_apply(PluginHost *h, uint32_t which, SmpRow *rows, int n, float *logits, int width)
+plugin_host_apply(PluginHost *h, uint32_t which, SmpRow *rows, int n)
 {
 	for (int i = 0; i < h->p->n; i++)
 	{
@@ -402,7 +402,7 @@ plugin_host_apply(PluginHost *h, uint32_t which, SmpRow *rows, int n, float *log
 			h->row_at[m] = k;
 			h->rows[m++] = (VllmLogitsRow) {
 				.slot = r->seat->slot, .n_output = r->n_tokens - r->n_prompt, .output = r->tokens + r->n_prompt,
-				.logits = logits + (size_t) k * (size_t) width
+				.logits = r->logits
 			};
 		}
 		if (m == 0 || h->p->p[i]->apply_cpu(h->self[i], h->rows, m) == 0)

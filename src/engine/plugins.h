@@ -49,8 +49,8 @@ void		plugin_host_update(PluginHost *h, struct SmpRow *rows, int n);
 
 /*
  * Let those of `which` change the rows that they take part in, if the row's id is not below 0.  Where
- * one fails the row's id becomes SMP_PLUGIN.  logits: [n][width].
+ * one fails the row's id becomes SMP_PLUGIN.
  */
-void		plugin_host_apply(PluginHost *h, uint32_t which, struct SmpRow *rows, int n, float *logits, int width);
+void		plugin_host_apply(PluginHost *h, uint32_t which, struct SmpRow *rows, int n);
 
 #endif

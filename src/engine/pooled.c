@@ -392,7 +392,7 @@ logprobs(const PoolStep *s, const Plan *plan)
 		const PlanEntry *pe = &plan->e[i];
 		bool		ours = pe->n_out > 0 && pe->r->pooled != NULL && pe->r->pooled->spec.task == PT_LOGPROBS;
 
-		if (!ours && pe->n_out + pe->sample > 0)
+		if (!ours && pe->n_out + plan_logits(pe) > 0)
 			score_run(&a);
 		for (int j = 0; ours && j < pe->n_out; j++)
 		{
@@ -402,7 +402,7 @@ logprobs(const PoolStep *s, const Plan *plan)
 				a.hidden = row + (size_t) j * width;
 			a.rows[a.n++] = (LogprobRow) {.r = pe->r, .pos = pe->r->computed + pe->out_at + j};
 		}
-		row += (size_t) (pe->n_out + pe->sample) * width;
+		row += (size_t) (pe->n_out + plan_logits(pe)) * width;
 	}
 	score_run(&a);
 	mem_free(a.rows);
@@ -427,7 +427,7 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 			model_pool_head(s->model, pe->r->pooled->spec.task, rows, pe->n_out, more_values(pe->r, pe->n_out));
 		else
 			gather(s, pe, rows);
-		rows += (size_t) (pe->n_out + pe->sample) * width;
+		rows += (size_t) (pe->n_out + plan_logits(pe)) * width;
 	}
 	if (scored)
 		logprobs(s, plan);

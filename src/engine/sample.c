@@ -92,9 +92,7 @@ struct Sampler
 	bool		had_plugins;	/* the last run had rows with some: they hear of its end */
 	float	   *kept;			/* [cap_kept][width] what a grammar allows */
 	int			cap_kept;
-	/* the run at hand */
-	SmpRow	   *rows;
-	float	   *logits;
+	SmpRow	   *rows;			/* the run at hand */
 };
 
 /* ---- stages 0 to 8 ---- */
@@ -730,7 +728,7 @@ run_one(void *arg, int chunk, int ith)
 	Sampler    *s = arg;
 	SmpRow	   *row = &s->rows[chunk];
 
-	row->id = sample_row(s, &s->work[ith], row, s->logits + (size_t) chunk * (size_t) s->width);
+	row->id = sample_row(s, &s->work[ith], row, row->logits);
 }
 
 /* ---- with logits processors ---- */
@@ -739,12 +737,6 @@ run_one(void *arg, int chunk, int ith)
  * They see the rows of a step at once, so the stages are walked in parts.  A row that none takes
  * part in goes the same way as without them.
  */
-
-static float *
-row_logits(const Sampler *s, int i)
-{
-	return s->logits + (size_t) i * (size_t) s->width;
-}
 
 static bool
 is_late(const Sampler *s, const SmpRow *row)
@@ -759,10 +751,10 @@ begin_one(void *arg, int chunk, int ith)
 	Sampler    *s = arg;
 	SmpRow	   *row = &s->rows[chunk];
 
-	row->id = row->params->plugins == 0 ? sample_row(s, &s->work[ith], row, row_logits(s, chunk)) :
-		begin_row(s, &s->work[ith], row, row_logits(s, chunk));
+	row->id = row->params->plugins == 0 ? sample_row(s, &s->work[ith], row, row->logits) :
+		begin_row(s, &s->work[ith], row, row->logits);
 	if (row->params->plugins != 0 && row->mask != NULL)
-		memcpy(s->kept + (size_t) chunk * (size_t) s->width, row_logits(s, chunk), (size_t) s->n_valid * sizeof(float));
+		memcpy(s->kept + (size_t) chunk * (size_t) s->width, row->logits, (size_t) s->n_valid * sizeof(float));
 }
 
 /* What processors have left: numbers, of what the grammar allows, and where that is nothing, it wins. */
@@ -790,7 +782,7 @@ middle_one(void *arg, int chunk, int ith)
 	Sampler    *s = arg;
 	SmpRow	   *row = &s->rows[chunk];
 	Work	   *w = &s->work[ith];
-	float	   *logits = row_logits(s, chunk);
+	float	   *logits = row->logits;
 	int32_t		top;
 
 	if (row->params->plugins == 0 || row->id < 0)
@@ -818,7 +810,7 @@ late_one(void *arg, int chunk, int ith)
 	Sampler    *s = arg;
 	SmpRow	   *row = &s->rows[chunk];
 	Work	   *w = &s->work[ith];
-	float	   *logits = row_logits(s, chunk);
+	float	   *logits = row->logits;
 	int32_t		top;
 
 	if (row->id < 0 || !is_late(s, row))
@@ -838,7 +830,7 @@ run_rows(Sampler *s, KPoolFn one, int n)
 }
 
 static void
-run_with_plugins(Sampler *s, int n)
+run_with_plugins(Sampler *s, int n, bool again)
 {
 	uint32_t	late = plugin_host_late(s->host);
 	bool		any_late = false;
@@ -848,15 +840,17 @@ run_with_plugins(Sampler *s, int n)
 		s->kept = mem_realloc(s->kept, (size_t) n * (size_t) s->width * sizeof(float));
 		s->cap_kept = n;
 	}
-	plugin_host_update(s->host, s->rows, n);
+	/* all of them have sat down in the run before, and those who are missing stay seated */
+	if (!again)
+		plugin_host_update(s->host, s->rows, n);
 	run_rows(s, begin_one, n);
-	plugin_host_apply(s->host, ~late, s->rows, n, s->logits, s->width);
+	plugin_host_apply(s->host, ~late, s->rows, n);
 	for (int i = 0; i < n; i++)
 		any_late = any_late || is_late(s, &s->rows[i]);
 	run_rows(s, middle_one, n);
 	if (!any_late)
 		return;
-	plugin_host_apply(s->host, late, s->rows, n, s->logits, s->width);
+	plugin_host_apply(s->host, late, s->rows, n);
 	run_rows(s, late_one, n);
 }
 
@@ -938,19 +932,26 @@ smp_logsumexp(const float *x, int n, int n_valid, int32_t *best)
 }
 
 void
-smp_run(Sampler *s, SmpRow *rows, int n, float *logits)
+smp_run_rows(Sampler *s, SmpRow *rows, int n, bool again)
 {
 	bool		plugins = false;
 
 	s->rows = rows;
-	s->logits = logits;
 	for (int i = 0; i < n; i++)
 		plugins = plugins || (s->host != NULL && rows[i].params->plugins != 0);
-	if (plugins || (s->host != NULL && s->had_plugins))
-		run_with_plugins(s, n);
+	if (plugins || (s->host != NULL && s->had_plugins && !again))
+		run_with_plugins(s, n, again);
 	else
 		run_rows(s, run_one, n);
-	s->had_plugins = plugins;
+	s->had_plugins = plugins || (again && s->had_plugins);
+}
+
+void
+smp_run(Sampler *s, SmpRow *rows, int n, float *logits)
+{
+	for (int i = 0; i < n; i++)
+		rows[i].logits = logits + (size_t) i * (size_t) s->width;
+	smp_run_rows(s, rows, n, false);
 }
 
 void

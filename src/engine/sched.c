@@ -83,6 +83,27 @@ sched_free_memory(Sched *s, Req *r)
 	r->slot = -1;
 }
 
+/*
+ * Blocks that hold nothing but drafts, or space for them, are given back: whoever runs has what it would
+ * have without speculation.  False: there were none.
+ */
+bool
+sched_take_spare(Sched *s)
+{
+	int			n = 0;
+
+	for (int i = 0; s->opt.spec != NULL && i < s->n_running; i++)
+	{
+		Req		   *r = s->running[i];
+		int			planned = r->plan_at >= 0 ? s->plan.e[r->plan_at].n : 0;
+		size_t		keep = (size_t) sched_blocks(s, r->computed + planned);
+
+		for (; r->blocks.len > keep; n++)
+			kvpool_unref_first(s->pool, r->blocks.data[--r->blocks.len]);
+	}
+	return n > 0;
+}
+
 /* ---- forks ---- */
 
 /* A held request gives its blocks back. */
@@ -183,7 +204,7 @@ plan_refund(Sched *s, Req *r)
 		return;
 	pe = &s->plan.e[r->plan_at];
 	s->plan.n_rows -= pe->n;
-	s->plan.n_sample -= pe->sample;
+	s->plan.n_sample -= plan_logits(pe);
 	s->plan.units -= cost_units(&s->cost, r->computed, pe->n);
 	pe->r = NULL;				/* plan_compact() drops it */
 	r->plan_at = -1;
@@ -345,6 +366,12 @@ int
 sched_n_running(const Sched *s)
 {
 	return s->n_running;
+}
+
+Req *
+sched_running(const Sched *s, int i)
+{
+	return s->running[i];
 }
 
 int

@@ -80,6 +80,8 @@ bool		queue_check(const Sched *s, Err *e);
 
 /* ---- sched.c ---- */
 int			sched_blocks(const Sched *s, int64_t n_tokens);
+/* Give blocks back that hold no tokens; false: there were none. */
+bool		sched_take_spare(Sched *s);
 /* A held request gives its blocks back. */
 void		sched_release_held(Sched *s, Req *r);
 /* r needs its parent no more. */

@@ -5,7 +5,9 @@
  *	1. running requests that lack one row (they decode), in order of admission;
  *	2. running requests that lack more (prompts, recomputed ones), same order;
  *	3. if nobody was preempted: waiting requests (sched_queue.c), as blocks and the row and time
- *	   budgets admit; the first that doesn't fit ends the pass, so nobody is overtaken for ever.
+ *	   budgets admit; the first that doesn't fit ends the pass, so nobody is overtaken for ever;
+ *	4. drafts behind the tokens of those that decode, in what is left: they take nobody's row, and
+ *	   nobody's block (sched_take_spare()).
  *
  * A prompt's chunk is bounded by the row budget, by the predicted time of the
  * step (cost.c) and, while others want rows too, by half of what is left: one
@@ -17,6 +19,7 @@
  * Owner: the step thread.  A plan costs O(running + admitted).
  */
 #include "engine/sched_int.h"
+#include "engine/spec.h"
 
 #define MIN_CHUNK 16			/* prompt rows a step may always have */
 #define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
@@ -48,6 +51,8 @@ plan_give(Sched *s, Req *r, int n)
 
 	while (!grow_blocks(s, r, r->computed + n))
 	{
+		if (sched_take_spare(s))
+			continue;
 		if (s->held.n > 0)
 		{
 			sched_release_held(s, s->held.tail);
@@ -62,7 +67,7 @@ plan_give(Sched *s, Req *r, int n)
 	pe->r = r;
 	pe->n = n;
 	pe->sample = r->pooled == NULL && n == req_todo(r);
-	pe->out_at = pe->n_out = 0;
+	pe->out_at = pe->n_out = pe->n_drafts = pe->draft_at = 0;
 	if (r->pooled != NULL)
 		pooled_rows(r, n, &pe->out_at, &pe->n_out);
 	else if (r->prompt_lp != NULL)
@@ -192,8 +197,9 @@ blocks_promised(const Sched *s)
 	for (int i = 0; i < s->n_running; i++)
 	{
 		const Req  *r = s->running[i];
+		int			more = sched_blocks(s, (int64_t) r->tokens.len) - (int) r->blocks.len + 1;
 
-		n += sched_blocks(s, (int64_t) r->tokens.len) - (int) r->blocks.len + 1;
+		n += more > 0 ? more : 0;	/* one that is ahead has more than it was promised */
 	}
 	return n;
 }
@@ -264,7 +270,12 @@ plan_admissions(Sched *s, int64_t now_us)
 		int			n;
 
 		if (s->n_running > 0 && kvpool_available(s->pool) < need - hit.n_blocks + hit.n_idle + promised)
-			break;
+		{
+			if (!sched_take_spare(s))
+				break;
+			promised = blocks_promised(s);
+			continue;
+		}
 		if (!leaves_room(s, r, need - hit.n_blocks + hit.n_idle + promised))
 			break;
 		s->others--;
@@ -278,6 +289,45 @@ plan_admissions(Sched *s, int64_t now_us)
 		admit(s, r, &hit, now_us);
 		give_prompt(s, r, n);
 		promised += need - (int) r->blocks.len + 1;
+	}
+}
+
+/* ---- drafts ---- */
+
+/* So many of r's drafts can be had without a block that somebody else needs now. */
+static int
+drafts_in_blocks(const Sched *s, const Req *r, int upto, int n)
+{
+	int64_t		there = ((int64_t) r->blocks.len + kvpool_available(s->pool)) * s->opt.block_size;
+
+	return upto + n <= there ? n : (int) (there - upto);
+}
+
+static void
+plan_drafts(Sched *s)
+{
+	Plan	   *p = &s->plan;
+	int			room = s->opt.max_rows - p->n_rows;
+
+	if (s->opt.max_logits - p->n_sample < room)
+		room = s->opt.max_logits - p->n_sample;
+	spec_choose(s->opt.spec, p, room);
+	for (int i = 0; i < p->n && room > 0; i++)
+	{
+		PlanEntry  *pe = &p->e[i];
+		Req		   *r = pe->r;
+		int			upto = r->computed + pe->n;
+		int			n = r->spec != NULL && pe->sample && pe->n == 1 ? (int) r->spec->drafts.len : 0;
+
+		n = drafts_in_blocks(s, r, upto, n < room ? n : room);
+		if (n <= 0 || !grow_blocks(s, r, upto + n))
+			continue;
+		pe->n += n;
+		pe->n_drafts = n;
+		p->n_rows += n;
+		p->n_sample += n;
+		p->units += cost_units(&s->cost, upto, n);
+		room -= n;
 	}
 }
 
@@ -318,6 +368,13 @@ sched_plan(Sched *s, int64_t now_us)
 	if (p->n_preempted == 0)
 		plan_admissions(s, now_us);
 	plan_compact(p);
+	if (s->opt.spec != NULL && p->n_preempted == 0)
+		plan_drafts(s);
+	for (int i = 0, at = 0; i < p->n; i++)
+	{
+		p->e[i].logits_at = at;
+		at += plan_logits(&p->e[i]);
+	}
 	return p;
 }
 

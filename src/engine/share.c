@@ -173,8 +173,8 @@ share_take(Share *s, Req *r, const ShareHit *h, Plan *plan)
 	int			tokens = h->tokens;
 	int32_t		own;
 
-	/* its own last block, which is not full, has no more than the first that is found */
-	if (h->n_blocks > 0)
+	/* its own last block, which is not full, has no more than the first that is found; those behind have nothing */
+	if (h->n_blocks > 0 || h->copied != 0)
 		while ((int) r->blocks.len > r->n_noted)
 			kvpool_unref_first(s->pool, r->blocks.data[--r->blocks.len]);
 	for (int i = 0; i < h->n_blocks; i++)

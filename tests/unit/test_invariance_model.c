@@ -31,7 +31,7 @@ make_real(void *ctx, const CoreOptions *opt, int n_threads)
 	CoreOptions o = *opt;
 	ModelOptions mo = {
 		.kernels = k->kernels, .pool = pools[n_threads], .max_rows = o.max_num_batched_tokens,
-		.max_out = o.max_num_seqs
+		.max_out = core_max_logits(&o)
 	};
 	Err			e = {0};
 	Files	   *f = files_open(k->path, &e);

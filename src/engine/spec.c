@@ -1,0 +1,195 @@
+/*
+ * spec.c
+ *	  Speculation in one model: who is asked for drafts, and what has become of them.
+ *
+ * Before each plan the proposer is asked for all running requests that decode: their last token is all
+ * that is not computed.  Of what it says spec_choose.c takes what is worth a row.
+ *
+ * Nobody is ahead of the end of its answer, or of the model's length, so no draft needs a block
+ * that the request would not need in the end.  Sequences that only compute (pooled ones, the
+ * stems of several answers) and hypotheses of beam searches, which end with each token, have no drafts.
+ *
+ * Owner: the step thread.  Tested by tests/unit/test_spec.c.
+ */
+#include "engine/spec.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/engine_int.h"
+#include "engine/spec_int.h"
+
+#define MAX_LOGITS	256			/* rows for drafts in a step; a row takes 4 bytes for each id */
+
+/* ---- proposers ---- */
+
+#define PROPOSER(symbol) extern const ProposerType proposer_##symbol;
+#include "engine/spec.def"
+#undef PROPOSER
+
+static const ProposerType *const types[] = {
+#define PROPOSER(symbol) &proposer_##symbol,
+#include "engine/spec.def"
+#undef PROPOSER
+};
+
+#define N_TYPES (sizeof(types) / sizeof(types[0]))
+
+const ProposerType *
+proposer_find(const char *name)
+{
+	for (size_t i = 0; i < N_TYPES; i++)
+		if (strcmp(types[i]->name, name) == 0)
+			return types[i];
+	return NULL;
+}
+
+void
+proposer_names(Buf *out)
+{
+	for (size_t i = 0; i < N_TYPES; i++)
+		buf_printf(out, "%s%s", i == 0 ? "" : i + 1 < N_TYPES ? ", " : " or ", types[i]->name);
+}
+
+/* ---- a model's ---- */
+
+int
+core_max_logits(const CoreOptions *opt)
+{
+	int			more = opt->max_num_seqs * opt->spec.n_drafts;
+
+	if (opt->spec.type == NULL)
+		return opt->max_num_seqs;
+	return opt->max_num_seqs + (more < MAX_LOGITS ? more : MAX_LOGITS);
+}
+
+/* Why can't it be done with such a model?  NULL = it can. */
+static const char *
+why_not(const ModelInfo *info)
+{
+	if (!info->generates || info->both_ways)
+		return "It generates no text.";
+	if (info->state_bytes > 0)
+		return "It has recurrent state, which can't be taken back.";
+	return NULL;
+}
+
+bool
+spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
+{
+	const char *why = why_not(core_info(c));
+	Spec	   *s;
+
+	*out = NULL;
+	if (why != NULL && conf->asked)
+	{
+		err_set(e, ERR_UNSUPPORTED, "speculative_config is not supported with this model");
+		return err_detail(e, "%s", why);
+	}
+	if (why != NULL)
+	{
+		log_line('I', "no speculation with this model: %s", why);
+		return true;
+	}
+	s = mem_zalloc(sizeof(*s));
+	s->conf = *conf;
+	s->env = (SpecEnv) {
+		.conf = &s->conf, .core = c, .max_seqs = c->opt.max_num_seqs, .max_rows = c->opt.max_num_batched_tokens,
+		.max_model_len = c->max_model_len, .n_valid = c->defaults.n_valid
+	};
+	s->asks = mem_zalloc((size_t) s->env.max_seqs * sizeof(SpecAsk));
+	s->hits = SPEC_HITS;
+	if (!conf->type->open(&s->env, &s->proposer, e))
+	{
+		s->proposer = NULL;
+		spec_free(s);
+		return false;
+	}
+	*out = s;
+	return true;
+}
+
+void
+spec_free(Spec *s)
+{
+	if (s == NULL)
+		return;
+	if (s->proposer != NULL)
+		s->conf.type->close(s->proposer);
+	mem_free(s->asks);
+	mem_free(s);
+}
+
+const ProposerType *
+spec_type(const Spec *s)
+{
+	return s->conf.type;
+}
+
+/* How far may r be ahead? */
+static int
+room_of(const Spec *s, const Req *r)
+{
+	int			to_end = r->params.max_tokens - req_n_output(r);
+	int			to_len = s->env.max_model_len - (int) r->tokens.len;
+
+	if (r->pooled != NULL || r->cancelled || req_todo(r) != 1 || req_n_output(r) < 1 ||
+		(r->group != NULL && (r->group->beam != NULL || r == r->group->stem)))
+		return 0;
+	if (to_len < to_end)
+		to_end = to_len;
+	/* the last token of an answer is nobody's input */
+	return to_end - 1 < s->conf.n_drafts ? to_end - 1 : s->conf.n_drafts;
+}
+
+void
+spec_propose(Spec *s, const Sched *sched)
+{
+	int			n_running = sched_n_running(sched);
+	int			n_decoding = 0;
+	int			n = 0;
+
+	for (int i = 0; i < n_running; i++)
+	{
+		Req		   *r = sched_running(sched, i);
+		int			most = room_of(s, r);
+
+		n_decoding += req_todo(r) == 1;
+		if (r->spec != NULL)
+			intvec_reset(&r->spec->drafts);
+		if (most < 1)
+			continue;
+		if (r->spec == NULL)
+		{
+			r->spec = mem_zalloc(sizeof(SpecReq));
+			r->spec->hits = s->hits;
+		}
+		s->asks[n++] = (SpecAsk) {r, most};
+	}
+	if (s->conf.max_batch > 0 && n_decoding > s->conf.max_batch)
+		return;
+	if ((s->conf.type->flags & SPEC_DEAR) != 0)
+		n = spec_afford(s, s->asks, n, n_decoding);
+	if (n > 0)
+		s->conf.type->propose(s->proposer, s->asks, n);
+}
+
+void
+spec_step(Spec *s, const SpecStep *step)
+{
+	if (s->conf.type->step != NULL)
+		s->conf.type->step(s->proposer, step);
+}
+
+void
+spec_end(Spec *s, Req *r)
+{
+	if (r->spec == NULL)
+		return;
+	if (s->conf.type->forget != NULL)
+		s->conf.type->forget(s->proposer, r);
+	intvec_free(&r->spec->drafts);
+	mem_free(r->spec);
+	r->spec = NULL;
+}

@@ -1,0 +1,107 @@
+/*
+ * spec.h
+ *	  Speculation: tokens that may come next are computed before it is known whether they do.
+ *
+ * A proposer guesses; a step computes the guesses, the drafts, as rows behind the request's own;
+ * each of the rows is then sampled as ever, one after the other, as long as the draft behind it
+ * is the token that it gave (commit.c).  So a proposer has no say in what an answer is, only in how
+ * soon it is there.  docs/speculation.md tells the whole.
+ *
+ *	 spec.c			a model's: whom to ask, and for how many
+ *	 spec_choose.c	... and how many of them are worth a row
+ *	 spec.def		the proposers, a file each
+ *
+ * Owner: the step thread.
+ */
+#ifndef VLLM_ENGINE_SPEC_H
+#define VLLM_ENGINE_SPEC_H
+
+#include "engine/core_int.h"
+#include "engine/spec_config.h"
+
+/* ---- proposers ---- */
+
+/* What a proposer may know of the model. */
+typedef struct SpecEnv
+{
+	const SpecConfig *conf;
+	Core	   *core;			/* whose answers these are; NULL in tests of a proposer alone */
+	int			max_seqs;
+	int			max_rows;
+	int			max_model_len;
+	int			n_valid;		/* ids that may be sampled */
+} SpecEnv;
+
+/* At most `most` drafts behind r's tokens are to be added to r->spec->drafts, which are none. */
+typedef struct SpecAsk
+{
+	Req		   *r;
+	int			most;
+} SpecAsk;
+
+/* A step that has been computed, but not sampled yet. */
+typedef struct SpecStep
+{
+	const Plan *plan;
+	const Batch *batch;
+	const KvView *kv;
+	const float *hidden;		/* SPEC_HIDDEN: [n_rows][hidden_size], of all rows of the step */
+} SpecStep;
+
+#define SPEC_HIDDEN		(1u << 0)	/* it wants hidden rows */
+#define SPEC_DEAR		(1u << 1)	/* drafts take time to make: none that won't be computed are asked for */
+#define SPEC_ALL		(1u << 2)	/* tests: they are computed, whether it pays or not */
+
+typedef struct ProposerType
+{
+	const char *name;			/* the method */
+	unsigned	flags;
+	/* *out: the proposer; false with *e set */
+	bool		(*open) (const SpecEnv *env, void **out, Err *e);
+	void		(*close) (void *p);
+	/* of all requests of the coming step at once; what is known is computed, but for the last token */
+	void		(*propose) (void *p, SpecAsk *asks, int n);
+	/* the target has computed a step, of which prompts are part, too; NULL = not wanted */
+	void		(*step) (void *p, const SpecStep *s);
+	/* r, which has been asked for, ends: its r->spec->own is to be released; NULL = there is none */
+	void		(*forget) (void *p, Req *r);
+} ProposerType;
+
+/* By the name of its method; NULL = unknown. */
+const ProposerType *proposer_find(const char *name);
+void		proposer_names(Buf *out);
+
+/* ---- a request's part of it ---- */
+struct SpecReq
+{
+	IntVec		drafts;			/* behind its tokens, for the step at hand */
+	void	   *own;			/* the proposer's */
+	double		hits;			/* how often a draft was right, of late */
+	int			passed_over;	/* how often its drafts were not worth a row, in a row */
+};
+
+/* ---- a model's ---- */
+typedef struct Spec Spec;
+
+/* *out NULL: the model can't, and nobody has asked for it. */
+bool		spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e);
+void		spec_free(Spec *s);
+const ProposerType *spec_type(const Spec *s);
+
+/* A plan is to be made: ask for drafts of the running requests. */
+void		spec_propose(Spec *s, const Sched *sched);
+/*
+ * The rest of the plan is made, and has room for so many rows more: drafts that are not worth it are
+ * dropped.
+ */
+void		spec_choose(Spec *s, const Plan *plan, int room);
+/* A plan took so long to be computed, and sampled once. */
+void		spec_learn(Spec *s, const Plan *plan, int64_t us);
+/* A plan has been computed. */
+void		spec_step(Spec *s, const SpecStep *step);
+/* A draft of r's has been right, or wrong. */
+void		spec_tested(Spec *s, Req *r, bool hit);
+/* r ends; it may never have been asked for. */
+void		spec_end(Spec *s, Req *r);
+
+#endif

@@ -1,0 +1,468 @@
+/*
+ * test_spec.c
+ *	  Speculation changes no answer: a mixed crowd of requests (greedy and sampled, penalties, words and
+ *	  stop strings, several answers, log-probabilities, grammars, thoughts' budgets, cancels) with and
+ *	  without it, in batches, in chunks, in tiny pools; all logits that a token was taken from are
+ *	  compared, too, and every invariant is checked after each step.
+ *
+ * The proposer is scripted: it knows the answers, and is right, wrong or silent as the case
+ * says, so acceptance can be computed beforehand.
+ */
+#include "check.h"
+#include "core_util.h"
+#include "engine/engine_int.h"
+#include "engine/rng.h"
+#include "engine/spec.h"
+#include "fake_model.h"
+
+#define N_REQS	50
+#define MOST	3				/* answers to one prompt */
+
+/* ---- what a request's owner saw ---- */
+
+typedef struct Seen
+{
+	Rec			rec;
+	Buf			logits[MOST];	/* hashes of the rows that tokens were taken from */
+	Buf			text[MOST];
+	Buf			lps[MOST];
+	IntVec		ids[MOST];
+} Seen;
+
+static Seen *crowd;				/* [N_REQS] of the run at hand */
+
+static void
+see(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Seen	   *s = ctx;
+
+	rec_sink(&s->rec, r, ev);
+	intvec_add(&s->ids[ev->index], ev->ids, (size_t) ev->n_ids);
+	buf_add(&s->text[ev->index], ev->text, ev->text_len);
+	for (size_t i = 0; ev->logprobs != NULL && i < ev->logprobs->n; i++)
+		buf_add(&s->lps[ev->index], (const char *) &ev->logprobs->e[i], sizeof(Logprob));
+	if (ev->ended != FIN_NONE)
+		buf_printf(&s->text[ev->index], "|%d %s", ev->ended, ev->stop_reason != NULL ? ev->stop_reason : "-");
+}
+
+static void
+tap(void *ctx, const Req *r, int position, const float *logits, int n)
+{
+	uint64_t	h = (uint64_t) position;
+
+	(void) ctx;
+	for (int i = 0; i < n; i++)
+	{
+		uint32_t	bits;
+
+		memcpy(&bits, &logits[i], sizeof(bits));
+		h = fake_mix(h, bits);
+	}
+	buf_add(&crowd[r->id - 1].logits[r->index], (const char *) &h, sizeof(h));
+}
+
+static void
+seen_free(Seen *s)
+{
+	for (int i = 0; i < N_REQS; i++)
+	{
+		rec_free(&s[i].rec);
+		for (int k = 0; k < MOST; k++)
+		{
+			buf_free(&s[i].logits[k]);
+			buf_free(&s[i].text[k]);
+			buf_free(&s[i].lps[k]);
+			intvec_free(&s[i].ids[k]);
+		}
+	}
+	mem_free(s);
+}
+
+/* ---- the scripted proposer ---- */
+
+typedef enum Script
+{
+	SC_RIGHT, SC_WRONG, SC_TWO, SC_RANDOM, SC_SCRIPTS
+} Script;
+
+static struct
+{
+	const Seen *answers;		/* [N_REQS] */
+	Script		script;
+	uint64_t	rng;
+	int			asked;
+	int			forgotten;
+}			script;
+
+static uint64_t
+draw_below(uint64_t n)
+{
+	script.rng = fake_mix(script.rng, 77);
+	return (script.rng >> 20) % n;
+}
+
+/* Is the i-th draft to be right? */
+static bool
+shall_hit(int i)
+{
+	switch (script.script)
+	{
+		case SC_RIGHT:
+			return true;
+		case SC_WRONG:
+			return false;
+		case SC_TWO:
+			return i != 2;
+		default:
+			return draw_below(4) > 0;
+	}
+}
+
+static void
+scripted(void *p, SpecAsk *asks, int n)
+{
+	(void) p;
+	for (int i = 0; i < n; i++)
+	{
+		Req		   *r = asks[i].r;
+		const IntVec *ids = &script.answers[r->id - 1].ids[r->index];
+		int			most = script.script == SC_RANDOM ? (int) draw_below((uint64_t) asks[i].most + 1) : asks[i].most;
+
+		script.asked++;
+		CHECK(asks[i].most >= 1 && r->spec->drafts.len == 0, "asked for %d drafts", asks[i].most);
+		CHECK(r->tokens.len + (size_t) asks[i].most < (size_t) (r->n_prompt + r->params.max_tokens), "ahead of the end");
+		r->spec->own = r;
+		for (int k = 0; k < most; k++)
+		{
+			size_t		at = (size_t) (req_n_output(r) + k);
+			int32_t		right = at < ids->len ? ids->data[at] : 40;
+
+			intvec_push(&r->spec->drafts, shall_hit(k) ? right : (right + 1) % 250);
+		}
+	}
+}
+
+static void
+forget(void *p, Req *r)
+{
+	(void) p;
+	script.forgotten += r->spec->own != NULL;
+}
+
+static bool
+open_script(const SpecEnv *env, void **out, Err *e)
+{
+	(void) env;
+	(void) e;
+	*out = mem_alloc(1);
+	return true;
+}
+
+static const ProposerType scripted_type = {
+	.name = "scripted", .flags = SPEC_ALL, .open = open_script, .close = mem_free, .propose = scripted, .forget = forget
+};
+
+/* ---- the crowd ---- */
+
+/* Request i, a bit of everything. */
+static void
+ask(Core *c, int i, Seen *s)
+{
+	GenParams	p = greedy_params(5 + i * 7 % 40);
+	ReqSpec		spec = {
+		.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .prompt = random_prompt((uint32_t) i / 2, 3 + i * 13 % 50),
+		.sink = see, .sink_ctx = s, .stream = i % 3 == 0
+	};
+	Err			e;
+
+	p.has_seed = true;
+	p.seed = 100 + i;
+	if (i % 3 > 0)
+		p.temperature = 0.5 + i % 5 * 0.3;
+	if (i % 4 == 1)
+		p.top_k = 20;
+	if (i % 4 == 2)
+		p.top_p = 0.8;
+	if (i % 5 == 2)
+	{
+		LogitRules *r = genparams_rules(&p);
+
+		r->repetition_penalty = 1.2;
+		r->frequency_penalty = 0.4;
+		r->presence_penalty = -0.3;
+	}
+	if (i % 7 == 3)
+	{
+		p.ignore_eos = false;
+		p.min_tokens = 4;
+	}
+	if (i % 6 == 4)
+	{
+		p.stop = mem_zalloc(2 * sizeof(char *));
+		p.stop_len = mem_zalloc(2 * sizeof(size_t));
+		p.stop[0] = mem_strdup("w2");
+		p.stop[1] = mem_strdup("e");
+		p.stop_len[0] = 2;
+		p.stop_len[1] = 1;
+		p.n_stop = 2;
+		p.include_stop = i % 12 == 4;
+	}
+	if (i % 5 == 4)
+		p.out.logprobs = 2;
+	if (i % 9 == 5)
+		p.out.prompt_logprobs = 1;
+	if (i % 8 == 7 && p.temperature > 0)
+		p.out.n = MOST;
+	if (i % 11 == 6)
+		p.repeat_max = p.repeat_min = 1, p.repeat_count = 2;
+	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS | GP_TOP_K | GP_TOP_P, &spec.prompt, &e))
+	{
+		fprintf(stderr, "core_normalize: %s\n", e.msg);
+		exit(2);
+	}
+	spec.params = p;
+	core_submit(c, &spec);
+}
+
+typedef struct Case
+{
+	int			seqs,
+				rows,
+				blocks,
+				chunk;
+	bool		prefix,
+				overlap;
+	bool		cancels;
+} Case;
+
+/* All of it; n_drafts 0: without speculation. */
+static Seen *
+run(const Case *k, int n_drafts, CoreStats *st)
+{
+	CoreOptions opt = options(k->seqs, k->rows, k->blocks);
+	Conf	   *conf = conf_new();
+	Seen	   *s = mem_zalloc(N_REQS * sizeof(Seen));
+	Err			e = {0};
+	Core	   *c;
+	uint64_t	rng = 5;
+	int			next = 0;
+
+	opt.max_chunk = k->chunk;
+	opt.prefix_caching = k->prefix;
+	opt.overlap = k->overlap;
+	opt.tap = tap;
+	if (n_drafts > 0)
+		opt.spec = (SpecConfig) {.type = &scripted_type, .n_drafts = n_drafts};
+	crowd = s;
+	c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
+	conf_free(conf);
+	if (c == NULL)
+	{
+		fprintf(stderr, "core_new: %s\n", e.msg);
+		exit(2);
+	}
+	while (next < N_REQS || core_has_work(c))
+	{
+		rng = fake_mix(rng, 3);
+		for (uint64_t n = rng >> 40 & 3; n > 0 && next < N_REQS; n--, next++)
+			ask(c, next, &s[next]);
+		if (k->cancels && next > 0 && (rng >> 50 & 7) == 0)
+			core_cancel(c, (rng >> 30) % (uint64_t) next + 1);
+		core_step(c);
+		if (!core_check(c, &e))
+		{
+			CHECK(false, "%s", e.msg);
+			break;
+		}
+	}
+	core_stats(c, st);
+	core_free(c);
+	return s;
+}
+
+static bool
+equal(const void *a, size_t n_a, const void *b, size_t n_b)
+{
+	return n_a == n_b && (n_a == 0 || memcmp(a, b, n_a) == 0);
+}
+
+/* of a prefix when it was cancelled */
+static bool
+begins(const void *a, size_t n_a, const void *b, size_t n_b)
+{
+	return equal(a, n_a < n_b ? n_a : n_b, b, n_a < n_b ? n_a : n_b);
+}
+
+static void
+compare(const char *label, const Seen *want, const Seen *got, bool logits)
+{
+	for (int i = 0; i < N_REQS; i++)
+	{
+		bool		cut = want[i].rec.finish == FIN_ABORT || got[i].rec.finish == FIN_ABORT;
+		bool		(*same) (const void *a, size_t n_a, const void *b, size_t n_b) = cut ? begins : equal;
+
+		CHECK(cut || want[i].rec.finish == got[i].rec.finish, "%s, %d: finish %d instead of %d (%s)", label, i, got[i].rec.finish,
+			  want[i].rec.finish, got[i].rec.err.msg);
+		CHECK(got[i].rec.late_events == 0, "%s, %d: events behind the end", label, i);
+		CHECK(cut || want[i].rec.prompt_lps == got[i].rec.prompt_lps, "%s, %d: prompt's log-probabilities", label, i);
+		CHECK(cut || want[i].rec.output_tokens == got[i].rec.output_tokens, "%s, %d: %d output tokens instead of %d", label, i,
+			  got[i].rec.output_tokens, want[i].rec.output_tokens);
+		for (int k = 0; k < MOST; k++)
+		{
+			const Seen *a = &want[i];
+			const Seen *b = &got[i];
+
+			CHECK(same(a->ids[k].data, a->ids[k].len * 4, b->ids[k].data, b->ids[k].len * 4), "%s, %d: tokens differ", label, i);
+			CHECK(cut || same(a->text[k].data, a->text[k].len, b->text[k].data, b->text[k].len), "%s, %d: \"%s\" instead of \"%s\"",
+				  label, i, b->text[k].data, a->text[k].data);
+			CHECK(same(a->lps[k].data, a->lps[k].len, b->lps[k].data, b->lps[k].len), "%s, %d: log-probabilities differ", label, i);
+			/* with threads a token or two behind a stop string may be computed */
+			CHECK(!logits || same(a->logits[k].data, a->logits[k].len, b->logits[k].data, b->logits[k].len) ||
+				  (b->rec.has_reason && begins(a->logits[k].data, a->logits[k].len, b->logits[k].data, b->logits[k].len)),
+				  "%s, %d: logits differ", label, i);
+		}
+	}
+}
+
+static void
+test_crowd(void)
+{
+	static const Case cases[] = {
+		{1, 64, 200, 0, false, false, false},
+		{8, 64, 400, 0, false, false, false},
+		{32, 512, 2000, 0, false, false, false},
+		{8, 64, 400, 5, true, false, false},
+		{8, 24, 12, 0, false, false, false},
+		{16, 40, 16, 7, true, false, false},
+		{16, 256, 30, 0, true, true, false},
+		{16, 128, 24, 0, true, false, true},
+		{16, 128, 24, 9, true, true, true},
+		{6, 6, 14, 0, true, false, true},
+	};
+	static const Case plain = {16, 256, 2000, 0, false, false, false};
+	CoreStats	st;
+	Seen	   *want = run(&plain, 0, &st);
+	int			preempted = 0;
+
+	CHECK(st.spec_drafts == 0 && st.spec_draft_tokens == 0, "drafts without speculation");
+	script.answers = want;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int sc = 0; sc < SC_SCRIPTS; sc++)
+			for (int n_drafts = 1; n_drafts <= 9; n_drafts += 4)
+			{
+				char		label[80];
+				Seen	   *got;
+
+				snprintf(label, sizeof(label), "case %zu, script %d, %d drafts", i, sc, n_drafts);
+				script.script = (Script) sc;
+				script.rng = i + 1;
+				fake.bad_slots = 0;
+				got = run(&cases[i], n_drafts, &st);
+				CHECK(fake.bad_slots == 0, "%s: %d slots of others", label, fake.bad_slots);
+				compare(label, want, got, true);
+				CHECK(st.spec_draft_tokens >= st.spec_accepted && (st.spec_drafts > 0 || cases[i].rows == 6), "%s: %lld of %lld drafts", label,
+					  (long long) st.spec_accepted, (long long) st.spec_draft_tokens);
+				CHECK(sc != SC_WRONG || st.spec_accepted == 0, "%s: wrong drafts were taken", label);
+				preempted += (int) st.preemptions;
+				seen_free(got);
+			}
+	CHECK(preempted > 0, "nobody was preempted");
+	seen_free(want);
+}
+
+/* ---- figures ---- */
+
+/* One request of n tokens; drafts of `script`. */
+static CoreStats
+run_one(int n, int n_drafts, Script sc)
+{
+	CoreOptions opt = options(1, 64, 100);
+	Conf	   *conf = conf_new();
+	Seen	   *s = mem_zalloc(N_REQS * sizeof(Seen));
+	Seen	   *known = mem_zalloc(N_REQS * sizeof(Seen));
+	CoreStats	st;
+	Err			e = {0};
+
+	for (int with = 0; with < 2; with++)
+	{
+		Seen	   *to = with ? s : known;
+		Core	   *c;
+		ReqSpec		spec = {.id = 1, .prompt = random_prompt(9, 20), .params = greedy_params(n), .sink = see, .sink_ctx = to};
+
+		opt.spec = (SpecConfig) {.type = with ? &scripted_type : NULL, .n_drafts = n_drafts};
+		script.answers = known;
+		script.script = sc;
+		script.asked = script.forgotten = 0;
+		c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
+		CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+		core_submit(c, &spec);
+		while (core_has_work(c))
+			core_step(c);
+		core_stats(c, &st);
+		core_free(c);
+	}
+	CHECK(s[0].ids[0].len == (size_t) n && memcmp(s[0].ids[0].data, known[0].ids[0].data, (size_t) n * 4) == 0, "tokens differ");
+	CHECK(script.asked == 0 || script.forgotten == 1, "forgotten %d times", script.forgotten);
+	conf_free(conf);
+	seen_free(s);
+	seen_free(known);
+	return st;
+}
+
+static void
+test_figures(void)
+{
+	/* 1 token with the prompt, then 5 a step */
+	CoreStats	st = run_one(21, 4, SC_RIGHT);
+
+	CHECK(st.steps == 1 + 4 && st.spec_drafts == 4 && st.spec_draft_tokens == 16 && st.spec_accepted == 16,
+		  "%lld steps, %lld drafts of %lld tokens, %lld accepted", (long long) st.steps, (long long) st.spec_drafts,
+		  (long long) st.spec_draft_tokens, (long long) st.spec_accepted);
+	for (int i = 0; i < SPEC_MAX_DRAFTS; i++)
+		CHECK((&st.spec_accepted_0)[i] == (i < 4 ? 4 : 0), "%lld accepted at %d", (long long) (&st.spec_accepted_0)[i], i);
+	/* the third is wrong: 3 a step; the last step has room for one draft only, 22 = 1 + 6 * 3 + 3 (2 drafts) */
+	st = run_one(22, 4, SC_TWO);
+	CHECK(st.steps == 1 + 7 && st.spec_drafts == 7 && st.spec_draft_tokens == 6 * 4 + 2 && st.spec_accepted == 14 &&
+		  st.spec_accepted_0 == 7 && st.spec_accepted_1 == 7 && st.spec_accepted_2 == 0,
+		  "%lld steps, %lld drafts of %lld tokens, %lld accepted", (long long) st.steps, (long long) st.spec_drafts,
+		  (long long) st.spec_draft_tokens, (long long) st.spec_accepted);
+	st = run_one(22, 4, SC_WRONG);
+	CHECK(st.steps == 22 && st.spec_accepted == 0 && st.spec_drafts == 20, "%lld steps, %lld drafts", (long long) st.steps,
+		  (long long) st.spec_drafts);
+	/* nobody is ahead of the end */
+	st = run_one(2, 4, SC_RIGHT);
+	CHECK(st.steps == 2 && st.spec_drafts == 0, "%lld steps, %lld drafts", (long long) st.steps, (long long) st.spec_drafts);
+}
+
+/* ---- models that can't ---- */
+
+static void
+test_refused(void)
+{
+	CoreOptions opt = options(4, 64, 100);
+	Conf	   *conf = conf_new();
+	Err			e = {0};
+	Core	   *c;
+
+	fake.no_state = false;
+	opt.spec = (SpecConfig) {.type = &scripted_type, .n_drafts = 3, .asked = true};
+	c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
+	CHECK(c == NULL && e.cls == ERR_UNSUPPORTED, "%s", e.msg);
+	core_free(c);
+	opt.spec.asked = false;
+	c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
+	CHECK(c != NULL, "%s", e.msg);
+	core_free(c);
+	conf_free(conf);
+	fake.no_state = true;
+}
+
+int
+main(void)
+{
+	fake.no_state = true;
+	test_crowd();
+	test_figures();
+	test_refused();
+	return check_done("spec");
+}
