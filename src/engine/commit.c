@@ -20,6 +20,7 @@
  *
  * Owner: the step thread.  Tested by tests/unit/test_spec.c, test_core.c and test_invariance.c.
  */
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 

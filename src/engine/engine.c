@@ -611,6 +611,8 @@ forward(Core *c, const Plan *plan)
 		b.stop = unwanted;
 		b.stop_ctx = &stop;
 	}
+	if (c->spec != NULL)
+		spec_before(c->spec, plan, &b);
 	if (!model_forward(c->model, &b, &c->kv, plan->pools ? c->hidden : c->logits))
 		return false;
 	if (plan->pools)

@@ -43,6 +43,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/spec.h"
 
 /* ---- blocks ---- */
 
@@ -221,6 +222,8 @@ sched_preempt_last(Sched *s)
 	r->computed = 0;
 	if (r->pooled != NULL)
 		pooled_restart(r);
+	if (s->opt.spec != NULL)
+		spec_lost(s->opt.spec, r);
 	r->preemptions++;
 	r->yields = false;
 	r->state = RQ_PREEMPTED;

@@ -176,10 +176,24 @@ spec_propose(Spec *s, const Sched *sched)
 }
 
 void
+spec_before(Spec *s, const Plan *plan, Batch *batch)
+{
+	if (s->conf.type->before != NULL)
+		s->conf.type->before(s->proposer, plan, batch);
+}
+
+void
 spec_step(Spec *s, const SpecStep *step)
 {
 	if (s->conf.type->step != NULL)
 		s->conf.type->step(s->proposer, step);
+}
+
+void
+spec_lost(Spec *s, Req *r)
+{
+	if (r->spec != NULL && s->conf.type->lost != NULL)
+		s->conf.type->lost(s->proposer, r);
 }
 
 void

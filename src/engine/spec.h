@@ -45,12 +45,10 @@ typedef struct SpecStep
 	const Plan *plan;
 	const Batch *batch;
 	const KvView *kv;
-	const float *hidden;		/* SPEC_HIDDEN: [n_rows][hidden_size], of all rows of the step */
 } SpecStep;
 
-#define SPEC_HIDDEN		(1u << 0)	/* it wants hidden rows */
-#define SPEC_DEAR		(1u << 1)	/* drafts take time to make: none that won't be computed are asked for */
-#define SPEC_ALL		(1u << 2)	/* tests: they are computed, whether it pays or not */
+#define SPEC_DEAR		(1u << 0)	/* drafts take time to make: none that won't be computed are asked for */
+#define SPEC_ALL		(1u << 1)	/* tests: they are computed, whether it pays or not */
 
 typedef struct ProposerType
 {
@@ -61,9 +59,13 @@ typedef struct ProposerType
 	void		(*close) (void *p);
 	/* of all requests of the coming step at once; what is known is computed, but for the last token */
 	void		(*propose) (void *p, SpecAsk *asks, int n);
-	/* the target has computed a step, of which prompts are part, too; NULL = not wanted */
+	/* the target is about to compute a step: what it shall leave of it may be asked for (Batch.taps); NULL = nothing */
+	void		(*before) (void *p, const Plan *plan, Batch *batch);
+	/* ... and has computed it, prompts, pooled sequences and all; NULL = not wanted */
 	void		(*step) (void *p, const SpecStep *s);
-	/* r, which has been asked for, ends: its r->spec->own is to be released; NULL = there is none */
+	/* r, which has been asked for, has lost its blocks; NULL = that doesn't matter */
+	void		(*lost) (void *p, Req *r);
+	/* ... ends: its r->spec->own is to be released; NULL = there is none */
 	void		(*forget) (void *p, Req *r);
 } ProposerType;
 
@@ -97,10 +99,13 @@ void		spec_propose(Spec *s, const Sched *sched);
 void		spec_choose(Spec *s, const Plan *plan, int room);
 /* A plan took so long to be computed, and sampled once. */
 void		spec_learn(Spec *s, const Plan *plan, int64_t us);
-/* A plan has been computed. */
+/* A plan is to be computed, and has been. */
+void		spec_before(Spec *s, const Plan *plan, Batch *batch);
 void		spec_step(Spec *s, const SpecStep *step);
 /* A draft of r's has been right, or wrong. */
 void		spec_tested(Spec *s, Req *r, bool hit);
+/* r is preempted; it may never have been asked for. */
+void		spec_lost(Spec *s, Req *r);
 /* r ends; it may never have been asked for. */
 void		spec_end(Spec *s, Req *r);
 
