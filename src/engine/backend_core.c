@@ -195,6 +195,7 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.step_target_us = (int64_t) s->step_target_ms * 1000,
 			.no_jump = o->no_jump,
 			.prefix_caching = o->prefix_caching != 0 ? o->prefix_caching > 0 : s->enable_prefix_caching,
+			.max_loras = o->max_loras > 0 ? o->max_loras : s->max_loras,
 			.plugins = plugins_loaded(),
 			.priorities = strcmp(s->scheduling_policy, "priority") == 0,
 			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,

@@ -75,6 +75,7 @@ new_req(const Req *stem, int index)
 	r->session = stem->session;
 	r->by = stem->by;
 	r->priority = stem->priority;
+	r->lora = stem->lora;
 	r->params = stem->params;	/* the stem's memory */
 	r->params.temperature = 0;	/* the sampler has nothing to do */
 	r->params.min_tokens = 0;

@@ -218,6 +218,7 @@ typedef struct CoreOptions
 	bool		tell_logits;	/* they are told instead of log-probabilities */
 	bool		tell_processed; /* ... of an answer's tokens, and either behind all stages of sampling */
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */
+	int			max_loras;		/* different adapters in a step; 0 = no limit */
 	bool		prefix_caching; /* requests that begin alike share what has been computed */
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */
 	const Plugins *plugins;		/* logits processors; NULL = none */

@@ -111,6 +111,8 @@ struct Req
 	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	uint64_t	owner;			/* ReqSpec.owner */
 	int			priority;		/* the lower, the sooner */
+	const LoraAdapter *lora;	/* ReqSpec.lora */
+	int			passed;			/* by so many others while there was no place for its adapter */
 	ReqSink		sink;
 	void	   *sink_ctx;
 	GenParams	params;
@@ -298,6 +300,7 @@ typedef struct SchedOptions
 	int			block_size;
 	bool		priorities;		/* by these, not in turn over roles and sessions */
 	int			background_share;	/* percent, 0 .. 50 */
+	int			max_loras;		/* different adapters in a step; 0 = no limit */
 	bool		slots;			/* each running request has a slot of recurrent state, 0 .. max_seqs-1 */
 	int64_t		step_target_us; /* 0 = the row budget alone */
 	int			max_chunk;		/* 0 = off */

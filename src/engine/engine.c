@@ -269,6 +269,7 @@ core_submit(Core *c, ReqSpec *spec)
 	r->session = spec->session;
 	r->by = spec->by;
 	r->owner = spec->owner;
+	r->lora = spec->lora;
 	r->sink = spec->sink;
 	r->sink_ctx = spec->sink_ctx;
 	r->params = spec->params;

@@ -54,6 +54,7 @@ group_begin(Req *r)
 		a->session = r->session;
 		a->by = r->by;
 		a->priority = r->priority;
+		a->lora = r->lora;
 		a->sink = r->sink;
 		a->sink_ctx = r->sink_ctx;
 		a->params = r->params;	/* the stem's memory */

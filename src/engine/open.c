@@ -130,7 +130,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_kv_layers;
 	SchedOptions so = {
 		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
-		.slots = info->state_bytes > 0, .priorities = o->priorities, .background_share = o->background_share, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk,
+		.slots = info->state_bytes > 0, .priorities = o->priorities, .background_share = o->background_share, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk, .max_loras = o->max_loras,
 		.attn_weight = info->n_params > 0 ? ATTN_FACTOR * attn / (2.0 * (double) info->n_params) : 0
 	};
 

@@ -55,6 +55,7 @@ add_req(Pooled *p, Req *first, int seq)
 		r->id = first->id;
 		r->session = first->session;
 		r->by = first->by;
+		r->lora = first->lora;
 		r->arrival_us = first->arrival_us;
 		r->plan_at = r->slot = -1;
 	}

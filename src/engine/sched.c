@@ -266,6 +266,7 @@ sched_free(Sched *s)
 	mem_free(s->free_slots);
 	mem_free(s->plan.e);
 	mem_free(s->plan.copies);
+	mem_free(s->lora.of);
 	mem_free(s);
 }
 
@@ -358,6 +359,7 @@ sched_remove(Sched *s, Req *r)
 		leave_running(s, r);
 	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED || r->state == RQ_RESUMED)
 		queue_remove(s, r);
+	sched_lora_gone(s, r);
 	sched_leave_parent(s, r);
 	sched_free_memory(s, r);
 	queue_leave(r);

@@ -23,6 +23,23 @@ typedef struct Line
 	double		clock;			/* service it has had / its share; see fair.h */
 } Line;
 
+/* sched_lora.c */
+typedef struct Passing
+{
+	int			n;				/* requests with adapters that have been admitted */
+	int			worst;			/* the greatest number of their priorities */
+} Passing;
+
+typedef struct SchedLora
+{
+	const LoraAdapter **of;		/* [n] that have a place, as of the plan at hand */
+	int			n;
+	int			cap;
+	Passing		passing[N_CLASSES];	/* of the plan at hand */
+	ReqList		aside;			/* of the plan at hand: they find no place */
+	Req		   *next;			/* has been passed too often; NULL = nobody */
+} SchedLora;
+
 struct Sched
 {
 	SchedOptions opt;
@@ -41,6 +58,8 @@ struct Sched
 	int64_t		n_preemptions;
 	int		   *free_slots;		/* [n_free_slots] */
 	int			n_free_slots;
+
+	SchedLora	lora;
 
 	Plan		plan;
 	/* scratch of the plan at hand */
@@ -77,6 +96,21 @@ int			queue_class(const Req *r);
 void		queue_turn(Sched *s, Req *r);
 void		queue_charge(Sched *s, Req *r, double service);
 bool		queue_check(const Sched *s, Err *e);
+
+/* ---- sched_lora.c ---- */
+/* Before admissions: which adapters have a place. */
+void		sched_lora_begin(Sched *s);
+/* Who is next, if r is by its queue (NULL = nobody). */
+Req		   *sched_lora_first(const Sched *s, Req *r);
+/* Is there a place for r, which is next? */
+bool		sched_lora_may(const Sched *s, const Req *r);
+/* ... no: it waits aside; false: too many do, nobody more is admitted in this plan. */
+bool		sched_lora_aside(Sched *s, Req *r);
+void		sched_lora_admitted(Sched *s, Req *r);
+/* r is taken out. */
+void		sched_lora_gone(Sched *s, const Req *r);
+/* Behind admissions: who is aside waits again, in front. */
+void		sched_lora_end(Sched *s);
 
 /* ---- sched.c ---- */
 int			sched_blocks(const Sched *s, int64_t n_tokens);

@@ -225,6 +225,7 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 		queue_charge(s, r, req_todo(r) - hit->tokens);
 	r->yields = r->by.background && r->preemptions == 0;
 	s->n_back += r->by.background;
+	sched_lora_admitted(s, r);
 	r->state = RQ_RUNNING;
 	/* as many slots as may run; what is in one doesn't matter, a sequence begins with zeros */
 	if (s->opt.slots)
@@ -263,12 +264,20 @@ plan_admissions(Sched *s, int64_t now_us)
 	int			promised = blocks_promised(s);
 	Req		   *r;
 
-	while ((r = queue_next(s)) != NULL && s->n_running < s->opt.max_seqs)
+	sched_lora_begin(s);
+	while ((r = sched_lora_first(s, queue_next(s))) != NULL && s->n_running < s->opt.max_seqs)
 	{
-		ShareHit	hit = tokens_there(s, r);
+		ShareHit	hit;
 		int			need = sched_blocks(s, (int64_t) r->tokens.len);
 		int			n;
 
+		if (!sched_lora_may(s, r))
+		{
+			if (!sched_lora_aside(s, r))
+				break;
+			continue;
+		}
+		hit = tokens_there(s, r);
 		if (s->n_running > 0 && kvpool_available(s->pool) < need - hit.n_blocks + hit.n_idle + promised)
 		{
 			if (!sched_take_spare(s))
@@ -290,6 +299,7 @@ plan_admissions(Sched *s, int64_t now_us)
 		give_prompt(s, r, n);
 		promised += need - (int) r->blocks.len + 1;
 	}
+	sched_lora_end(s);
 }
 
 /* ---- drafts ---- */

@@ -40,14 +40,26 @@ share_begin(const Prefix *p, Req *r)
 	Req		   *one[] = {r};
 	Req		  **reqs = r->pooled != NULL ? r->pooled->reqs : one;
 	int			n = r->pooled != NULL ? r->pooled->n_reqs : 1;
-	const char *salt = r->params.cache_salt;
+	Buf			salt = {0};
+	uint64_t	root;
 
-	for (int i = 0; p != NULL && i < n; i++)
+	if (p == NULL)
+		return;
+	if (r->params.cache_salt != NULL)
+		buf_addstr(&salt, r->params.cache_salt);
+	if (r->lora != NULL)
+	{
+		buf_addc(&salt, '\0');	/* which no salt has */
+		buf_add(&salt, &r->lora->id, sizeof(r->lora->id));
+	}
+	root = prefix_root(p, r->owner, salt.data, salt.len);
+	for (int i = 0; i < n; i++)
 	{
 		/* embeddings are no tokens */
 		reqs[i]->shares = reqs[i]->seen_to == 0 && r->embeds == NULL;
-		reqs[i]->root = reqs[i]->chain = prefix_root(p, r->owner, salt, salt != NULL ? strlen(salt) : 0);
+		reqs[i]->root = reqs[i]->chain = root;
 	}
+	buf_free(&salt);
 }
 
 /* What a grammar has forced is computed with the prompt, but is not of it. */

@@ -1,0 +1,146 @@
+/*
+ * sched_lora.c
+ *	  How many adapters a step has: at most SchedOptions.max_loras.
+ *
+ * An adapter has a place while one of its requests runs, is held or preempted, or is to go on in its
+ * parent's place: so nobody who has begun must wait for a place again.  A new request that would bring one
+ * more is set aside for the plan at hand, others pass it, and it is put back in front.  Who has been passed by
+ * LORA_PATIENCE requests with adapters, and of no better priority, is next: until it is admitted no other one of
+ * its kind is, and places become free.  Requests without an adapter mix with any.
+ *
+ * Owner: the step thread.  Costs nothing while no request has an adapter.  Tested by
+ * tests/unit/test_sched_lora.c.
+ */
+#include "engine/sched_int.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define LORA_PATIENCE	32
+#define LORA_MAX_ASIDE	256		/* that one plan looks at */
+
+static bool
+has_place(const SchedLora *l, const LoraAdapter *a)
+{
+	for (int i = 0; i < l->n; i++)
+		if (l->of[i] == a)
+			return true;
+	return false;
+}
+
+static void
+take_place(Sched *s, const Req *r)
+{
+	SchedLora  *l = &s->lora;
+
+	if (r->lora == NULL || has_place(l, r->lora))
+		return;
+	if (l->n == l->cap)
+	{
+		l->cap = l->cap > 0 ? 2 * l->cap : 16;
+		l->of = mem_realloc(l->of, (size_t) l->cap * sizeof(*l->of));
+	}
+	l->of[l->n++] = r->lora;
+}
+
+void
+sched_lora_begin(Sched *s)
+{
+	s->lora.n = 0;
+	memset(s->lora.passing, 0, sizeof(s->lora.passing));
+	for (int i = 0; i < s->n_running; i++)
+		take_place(s, s->running[i]);
+	for (int c = 0; c < N_CLASSES; c++)
+		for (const Req *r = s->line[c].preempted.head; r != NULL; r = r->next)
+			take_place(s, r);
+	for (const Req *r = s->resumed.head; r != NULL; r = r->next)
+		take_place(s, r);
+	for (const Req *r = s->held.head; r != NULL; r = r->next)
+		take_place(s, r);
+}
+
+static bool
+finds_place(const Sched *s, const Req *r)
+{
+	return s->opt.max_loras == 0 || s->lora.n < s->opt.max_loras || has_place(&s->lora, r->lora);
+}
+
+/* Is r of a better class, or priority? */
+static bool
+goes_before(const Req *r, const Req *other)
+{
+	return queue_class(r) < queue_class(other) || r->priority < other->priority;
+}
+
+Req *
+sched_lora_first(const Sched *s, Req *r)
+{
+	Req		   *next = s->lora.next;
+
+	if (next == NULL || r == NULL || r->state != RQ_WAITING || goes_before(r, next) || !finds_place(s, next))
+		return r;
+	return next;
+}
+
+bool
+sched_lora_may(const Sched *s, const Req *r)
+{
+	const Req  *next = s->lora.next;
+
+	if (r->lora == NULL || r->state != RQ_WAITING)
+		return true;
+	return (next == NULL || next == r || goes_before(r, next)) && finds_place(s, r);
+}
+
+void
+sched_lora_admitted(Sched *s, Req *r)
+{
+	Passing    *p = &s->lora.passing[queue_class(r)];
+
+	if (r->lora == NULL)
+		return;
+	take_place(s, r);
+	if (p->n++ == 0 || r->priority > p->worst)
+		p->worst = r->priority;
+	sched_lora_gone(s, r);
+}
+
+void
+sched_lora_gone(Sched *s, const Req *r)
+{
+	if (s->lora.next == r)
+		s->lora.next = NULL;
+}
+
+bool
+sched_lora_aside(Sched *s, Req *r)
+{
+	if (s->lora.aside.n == LORA_MAX_ASIDE)
+		return false;
+	queue_remove(s, r);
+	reqlist_push_tail(&s->lora.aside, r);
+	s->others--;
+	s->others_todo -= req_todo(r);
+	return true;
+}
+
+void
+sched_lora_end(Sched *s)
+{
+	ReqList    *aside = &s->lora.aside;
+
+	/* the first that was seen is in front again */
+	for (Req *r = aside->tail; r != NULL; r = aside->tail)
+	{
+		const Passing *p = &s->lora.passing[queue_class(r)];
+
+		reqlist_remove(aside, r);
+		reqlist_insert_before(queue_join(s, r), r);
+		queue_joined(s, r);
+		if (p->n > 0 && p->worst >= r->priority)
+			r->passed += p->n;
+		if (r->passed >= LORA_PATIENCE && (s->lora.next == NULL || r->passed > s->lora.next->passed))
+			s->lora.next = r;
+	}
+}
