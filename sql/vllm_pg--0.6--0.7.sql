@@ -11,3 +11,195 @@ CREATE FUNCTION llm_metrics(OUT name text, OUT kind text, OUT labels jsonb, OUT 
                             OUT sum float8, OUT count int8, OUT buckets jsonb)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_metrics' LANGUAGE C VOLATILE;
+
+/* ---- adapters (lora.c, fn_lora.c; docs/lora.md) ---- */
+
+-- only functions write it; names are shared with vllm.model
+CREATE TABLE vllm.lora (
+    name name PRIMARY KEY,
+    model name NOT NULL,            -- what it is an adapter of
+    path text NOT NULL,
+    owner regrole NOT NULL,
+    grantees regrole[] NOT NULL,    -- '-' is PUBLIC
+    created timestamptz NOT NULL
+);
+
+REVOKE ALL ON vllm.lora FROM PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('vllm.lora', '');
+
+CREATE FUNCTION llm_create_lora(name text, model text, path text, replace bool DEFAULT false) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_create_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_alter_lora(name text, path text DEFAULT NULL, new_name text DEFAULT NULL) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_alter_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_drop_lora(name text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_load_lora(name text, pin bool DEFAULT NULL) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_load_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_unload_lora(name text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_unload_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION v1_load_lora_adapter(request json) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_v1_load_lora_adapter' LANGUAGE C VOLATILE STRICT;
+
+CREATE FUNCTION v1_unload_lora_adapter(request json) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_v1_unload_lora_adapter' LANGUAGE C VOLATILE STRICT;
+
+CREATE FUNCTION vllm.lora_rows(OUT name text, OUT model text, OUT path text, OUT may_see bool, OUT owner text,
+    OUT grants text[], OUT created timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_lora_rows' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE FUNCTION vllm.lora_states() RETURNS json
+AS 'MODULE_PATHNAME', 'llm_lora_states' LANGUAGE C VOLATILE;
+
+-- parent and root as in vLLM's list of models: the model, and where the files are
+CREATE VIEW llm_loras AS
+WITH engine AS MATERIALIZED (
+    SELECT s.* FROM json_to_recordset(vllm.lora_states()) AS s(model text, name text, path text, state text, pinned bool, running int,
+        waiting int, requests bigint, last_use_us bigint, rank int, alpha float8, rslora bool, bytes bigint, modules json)
+    WHERE s.state <> 'leaving')
+SELECT coalesce(r.name, e.name) AS name, coalesce(r.model, e.model) AS parent,
+    CASE WHEN coalesce(r.may_see, pg_has_role('pg_read_server_files', 'USAGE')) THEN coalesce(r.path, e.path) END AS root,
+    CASE WHEN r.name IS NOT NULL THEN 'catalog' ELSE 'directory' END AS source,
+    coalesce(e.state, 'unloaded') AS state, e.rank, e.alpha, e.rslora,
+    (SELECT array_agg(m.module ORDER BY m.at) FROM json_array_elements_text(e.modules) WITH ORDINALITY AS m(module, at)) AS modules,
+    e.bytes, e.pinned, e.running, e.waiting, e.requests,
+    timestamptz 'epoch' + e.last_use_us * interval '1 microsecond' AS last_used, r.owner, r.grants, r.created
+FROM vllm.lora_rows() AS r
+FULL JOIN engine AS e ON e.name = r.name AND e.model = r.model AND e.path = r.path;
+
+GRANT SELECT ON llm_loras TO PUBLIC;
+
+/*
+ * The functions that a model answers get an argument, lora, and stay what they are: views, grants and comments
+ * go on.  Each is declared anew under another name, its signature moves to the old one's row, and
+ * the new one goes.
+ */
+DO LANGUAGE plpgsql $do$
+DECLARE
+    f record;
+    bodies text[] := ARRAY[
+    'llm_embed_bytes', $$RETURN vllm.embedding_bytes(llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate,
+        long_input, model, params, timeout_ms, lora), dtype, endian)$$,
+    'llm_rerank', $$BEGIN ATOMIC
+        SELECT d.at::int, llm_score(query, d.text, use_activation, instruction, truncate, model, params, timeout_ms, lora) AS score, d.text
+        FROM unnest(documents) WITH ORDINALITY AS d (text, at)
+        WHERE query IS NOT NULL
+        ORDER BY score DESC NULLS LAST, d.at
+        LIMIT vllm.rerank_limit(top_n);
+        END$$,
+    'llm_classify', $$BEGIN ATOMIC
+        SELECT l.index, l.label, l.prob
+        FROM unnest((vllm.classify(input, use_activation, top, truncate, model, params, timeout_ms, lora))[:COALESCE(top, 2147483647)]) AS l;
+        END$$,
+    'llm_token_classify', $$BEGIN ATOMIC
+        SELECT t.pos, t.token, t.start, t.stop, t.label, t.score
+        FROM vllm.token_labels(vllm.token_scores(input, aggregation, truncate, model, params, timeout_ms, lora), input, aggregation) AS t;
+        END$$,
+    'llm_choice_probs', $$BEGIN ATOMIC
+        SELECT c.label, c.logprob, c.prob
+        FROM unnest(vllm.choices(prompt, labels, normalization, chat, model, timeout_ms, lora)) AS c;
+        END$$,
+    'llm_loglikelihood', $$BEGIN ATOMIC
+        SELECT l.logprob, l.tokens, l.is_greedy
+        FROM vllm.loglikelihood(context, continuation, model, timeout_ms, lora) AS l;
+        END$$,
+    'llm_nearest', $$BEGIN ATOMIC
+        SELECT n.distance, n.row_id, n.source_table
+        FROM llm_nearest(llm_embed(query, prompt_name => prompt_name, instruction => instruction, model => model, lora => lora),
+                         source, "column", k, metric, filter, codes, oversample) n;
+        END$$,
+    'llm_completions', $$BEGIN ATOMIC
+        SELECT c.* FROM unnest((llm_output(prompt, n, logprobs, prompt_logprobs, logprob_token_ids,
+            max_tokens, temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params,
+            model, timeout_ms, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
+            allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora)).completions) AS c;
+        END$$,
+    'llm_chat_batch', $$BEGIN ATOMIC
+        SELECT s.at::int - 1, c.index, c.text, c.reasoning, c.tool_calls, c.token_ids, c.finish_reason, c.stop_reason,
+               c.cumulative_logprob, c.logprobs
+        FROM (SELECT b.at, (llm_chat_full(b.conversation, n, logprobs, prompt_logprobs, logprob_token_ids, max_tokens, temperature, top_p, top_k,
+                  min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, tools,
+                  chat_template, chat_template_kwargs, add_generation_prompt, continue_final_message, documents,
+                  content_format, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
+                  allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, tool_choice,
+                  parallel_tool_calls, include_reasoning, reasoning_effort, thinking_token_budget, lora)).completions AS answers
+              FROM unnest(conversations) WITH ORDINALITY AS b (conversation, at)) AS s, unnest(s.answers) AS c
+        ORDER BY s.at, c.index;
+        END$$,
+    'llm_beam_search', $$BEGIN ATOMIC
+        SELECT b.* FROM unnest(llm_beams(prompt, beam_width, max_tokens, ignore_eos, temperature, length_penalty,
+            include_stop_str_in_output, params, model, timeout_ms, lora)) AS b;
+        END$$,
+    'llm_beam_search_batch', $$BEGIN ATOMIC
+        SELECT s.at::int - 1, b.*
+        FROM (SELECT p.at, llm_beams(p.prompt, beam_width, max_tokens, ignore_eos, temperature, length_penalty,
+                  include_stop_str_in_output, params, model, timeout_ms, lora) AS beams
+              FROM unnest(prompts) WITH ORDINALITY AS p (prompt, at)) AS s, unnest(s.beams) AS b
+        ORDER BY s.at, b.rank;
+        END$$,
+    'llm_reduce', $$RETURN vllm.reduce(vllm.reduce_texts(inputs), instruction, combine, split, max_tokens, temperature, top_p, top_k, min_p, seed,
+        stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, chat_template, chat_template_kwargs,
+        presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words, allowed_token_ids,
+        json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora)$$];
+BEGIN
+    -- those in C first: the bodies call them
+    FOR f IN
+        SELECT p.oid, p.prosrc, pg_catalog.pg_get_function_arguments(p.oid) AS arguments, pg_catalog.pg_get_function_result(p.oid) AS result, b.body
+        FROM pg_catalog.pg_proc p
+        JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e'
+        JOIN pg_catalog.pg_extension x ON d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.refobjid = x.oid AND x.extname = 'vllm_pg'
+        JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+        LEFT JOIN (SELECT bodies[2 * i - 1] AS name, bodies[2 * i] AS body, i FROM pg_catalog.generate_series(1, pg_catalog.cardinality(bodies) / 2) AS i) b
+            ON b.name = p.proname AND l.lanname = 'sql'
+        WHERE 'model' = ANY (p.proargnames[1:p.pronargs])
+        AND CASE l.lanname WHEN 'c' THEN p.prosrc <> ALL ('{llm_grant,llm_revoke,llm_tokenize,llm_detokenize,llm_count_tokens,llm_render_chat,
+                llm_tokenize_chat,llm_token_embeddings,llm_chunk_spans,llm_create_lora,llm_run_batch_file,llm_create_embedding_job,
+                llm_create_completion_job,llm_alter_job}') ELSE b.body IS NOT NULL END
+        ORDER BY b.i NULLS FIRST, p.oid
+    LOOP
+        EXECUTE pg_catalog.format('CREATE FUNCTION vllm.with_lora(%s, lora text DEFAULT NULL) RETURNS %s ', f.arguments, f.result) ||
+            CASE WHEN f.body IS NULL THEN pg_catalog.format('AS %L, %L LANGUAGE C', 'MODULE_PATHNAME', f.prosrc) ELSE 'LANGUAGE sql ' || f.body END;
+        UPDATE pg_catalog.pg_proc old
+        SET pronargs = new.pronargs, pronargdefaults = new.pronargdefaults, proargtypes = new.proargtypes,
+            proallargtypes = new.proallargtypes, proargmodes = new.proargmodes, proargnames = new.proargnames,
+            proargdefaults = new.proargdefaults, prosqlbody = new.prosqlbody
+        FROM pg_catalog.pg_proc new
+        WHERE new.pronamespace = 'vllm'::pg_catalog.regnamespace AND new.proname = 'with_lora' AND old.oid = f.oid;
+        DROP FUNCTION vllm.with_lora;
+    END LOOP;
+END $do$;
+
+-- polymorphic, so its body is a string
+CREATE FUNCTION vllm.with_lora(
+    rows anyelement,
+    query text,
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10,
+    model text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS SETOF anyelement
+LANGUAGE sql STABLE
+AS $$
+    SELECT * FROM @extschema@.llm_nearest_rows($1, @extschema@.llm_embed($2, prompt_name => $10, instruction => $11, model => $9, lora => $12),
+                                               $3, $4, $5, $6, $7, $8)
+$$;
+
+UPDATE pg_catalog.pg_proc old
+SET pronargs = new.pronargs, pronargdefaults = new.pronargdefaults, proargtypes = new.proargtypes, proargnames = new.proargnames,
+    proargdefaults = new.proargdefaults, prosrc = new.prosrc
+FROM pg_catalog.pg_proc new
+WHERE new.pronamespace = 'vllm'::pg_catalog.regnamespace AND new.proname = 'with_lora'
+AND old.oid = '@extschema@.llm_nearest_rows(anyelement,text,name,int,text,text,name,int,text,text,text)'::pg_catalog.regprocedure;
+
+DROP FUNCTION vllm.with_lora;

@@ -70,8 +70,14 @@ api_field(ApiRequest *r, const WireField *f, bool *known, Err *e)
 		case WTAG_API_MODEL:
 			if (r->n_models == API_MAX_ITEMS)
 				return err_set(e, ERR_TOO_LONG, "there are more than %d models", API_MAX_ITEMS);
-			r->models = mem_realloc(r->models, (size_t) (r->n_models + 1) * sizeof(ApiText));
-			r->models[r->n_models++] = t;
+			r->models = mem_realloc(r->models, (size_t) (r->n_models + 1) * sizeof(ApiModel));
+			r->models[r->n_models++] = (ApiModel) {.name = t};
+			return true;
+		case WTAG_API_ROOT:
+		case WTAG_API_PARENT:
+			if (r->n_models == 0)
+				return err_set(e, ERR_INTERNAL, "%s without a model", f->tag == WTAG_API_ROOT ? "root" : "parent");
+			*(f->tag == WTAG_API_ROOT ? &r->models[r->n_models - 1].root : &r->models[r->n_models - 1].parent) = t;
 			return true;
 		case WTAG_API_PROMPT_EMBEDS:
 			r->prompt_embeds = f->i != 0;
@@ -773,7 +779,12 @@ take_lens(ApiCall *a, uint32_t dboid)
 {
 	a->model_lens = mem_zalloc((size_t) (a->req->n_models + 1) * sizeof(int));
 	for (int i = 0; i < a->req->n_models; i++)
-		a->model_lens[i] = models_known_len(a->srv->models, dboid, a->req->models[i].s, a->req->models[i].n);
+	{
+		const ApiModel *m = &a->req->models[i];
+		ApiText		base = m->parent.s != NULL ? m->parent : m->name;
+
+		a->model_lens[i] = models_known_len(a->srv->models, dboid, base.s, base.n);
+	}
 }
 
 static bool
@@ -804,7 +815,7 @@ api_start(Conv *c)
 	a->req = &r->api;
 	a->stream = r->stream;
 	a->created = (int64_t) time(NULL);
-	snprintf(a->model, sizeof(a->model), "%s", r->model);
+	snprintf(a->model, sizeof(a->model), "%s", r->lora_path != NULL ? r->lora : r->model);
 	a->ep = find_endpoint(r->api.path);
 	if (r->api.sqlstate.s != NULL)
 	{

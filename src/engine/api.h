@@ -21,6 +21,14 @@ typedef struct ApiText
 	size_t		n;
 } ApiText;
 
+/* One of the list of models. */
+typedef struct ApiModel
+{
+	ApiText		name;
+	ApiText		root;			/* of an adapter: its files */
+	ApiText		parent;			/* ... and its model */
+} ApiModel;
+
 /* The fields of a WK_API message; texts point into it. */
 typedef struct ApiRequest
 {
@@ -34,7 +42,7 @@ typedef struct ApiRequest
 	ApiText		tool_parser;	/* of chats, where the model names none */
 	ApiText		reasoning_parser;
 	ApiText		previous;		/* JSON: the items before, or the response that is asked for */
-	ApiText    *models;			/* owned: those that may be listed */
+	ApiModel   *models;			/* owned: those that may be listed */
 	int			n_models;
 	/* the asker has found an error, and wants it as a body */
 	ApiText		sqlstate;

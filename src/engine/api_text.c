@@ -23,17 +23,22 @@ models_make(ApiCall *a, Err *e)
 static void
 write_model(const ApiCall *a, int i, JsonOut *j)
 {
-	const ApiText *name = &a->req->models[i];
+	const ApiModel *m = &a->req->models[i];
+	ApiText		root = m->root.s != NULL ? m->root : m->name;
 
 	json_open(j, '{');
 	json_key(j, "id");
-	json_str(j, name->s, name->n);
+	json_str(j, m->name.s, m->name.n);
 	json_key_cstr(j, "object", "model");
 	json_key_int(j, "created", a->created);
 	json_key_cstr(j, "owned_by", "vllm");
 	json_key(j, "root");
-	json_str(j, name->s, name->n);
-	json_key_null(j, "parent");
+	json_str(j, root.s, root.n);
+	json_key(j, "parent");
+	if (m->parent.s != NULL)
+		json_str(j, m->parent.s, m->parent.n);
+	else
+		json_null(j);
 	json_key(j, "max_model_len");
 	if (a->model_lens[i] > 0)
 		json_int(j, a->model_lens[i]);
@@ -68,7 +73,7 @@ model_finish(ApiCall *a, JsonOut *j, Err *e)
 	ApiText		name = {a->req->path.s + skip, a->req->path.n - skip};
 
 	for (int i = 0; i < a->req->n_models; i++)
-		if (a->req->models[i].n == name.n && memcmp(a->req->models[i].s, name.s, name.n) == 0)
+		if (a->req->models[i].name.n == name.n && memcmp(a->req->models[i].name.s, name.s, name.n) == 0)
 		{
 			write_model(a, i, j);
 			return true;

@@ -225,6 +225,23 @@ serve_metrics(Request *q)
 
 /* ---- the API ---- */
 
+/* A function that has the body alone, and returns a sentence. */
+static DbEnd
+call_named(Request *q, Db *db, Buf *body, DbError *e)
+{
+	const char *params[1] = {q->body.data};
+	PGresult   *r = NULL;
+	char		sql[256];
+	DbEnd		end;
+
+	snprintf(sql, sizeof(sql), "SELECT %s.v1_%s($1::json)", db->schema, q->route->path + strlen("/v1/"));
+	end = db_query(db, q->client, sql, 1, params, &r, e);
+	if (end == DB_OK)
+		buf_addstr(body, PQgetvalue(r, 0, 0));
+	PQclear(r);
+	return end;
+}
+
 static DbEnd
 call_api(Request *q, Db *db, Buf *body, int *status, DbError *e)
 {
@@ -259,7 +276,7 @@ serve_api(Request *q)
 	if (end == DB_OK && q->route->streams && q->stream)
 		return stream_start(q, db);
 	if (end == DB_OK)
-		end = call_api(q, db, &body, &status, &e);
+		end = q->route->kind == R_LORA ? call_named(q, db, &body, &e) : call_api(q, db, &body, &status, &e);
 	if (end == DB_LOST)
 		db_give(db, false);
 	else
@@ -272,7 +289,7 @@ serve_api(Request *q)
 		db_give(db, ended);
 	}
 	if (end == DB_OK)
-		return serve_body(q, status ? status : 200, "application/json", &body);
+		return serve_body(q, status ? status : 200, q->route->kind == R_LORA ? "text/plain; charset=utf-8" : "application/json", &body);
 	buf_free(&body);
 	return serve_end(q, end, &e);
 }
@@ -291,6 +308,7 @@ serve_request(Request *q)
 		case R_METRICS:
 			return serve_metrics(q);
 		case R_API:
+		case R_LORA:
 			break;
 	}
 	return serve_api(q);
@@ -335,6 +353,13 @@ has_two_lengths(const Request *q)
 	return n > 1;
 }
 
+/* Is there a call that has its body? */
+static bool
+asks_database(const Request *q)
+{
+	return q->route->kind == R_API || q->route->kind == R_LORA;
+}
+
 /* MHD_YES with q->answered unset: the body may come. */
 static enum MHD_Result
 check_length(Request *q)
@@ -377,7 +402,7 @@ begin(Request *q, const char *method)
 	if (posts && !is_json(header(q, MHD_HTTP_HEADER_CONTENT_TYPE)))
 		return serve_error(q, 415, "the body must be application/json");
 	ok = check_length(q);
-	if (!q->answered && q->route->kind == R_API)
+	if (!q->answered && asks_database(q))
 	{
 		q->counted = true;
 		atomic_fetch_add(&load, 1);
@@ -407,7 +432,7 @@ new_request(struct MHD_Connection *http, const char *url, const char *method)
 static bool
 take_upload(Request *q, const char *data, size_t n)
 {
-	bool		kept = q->route->kind == R_API;
+	bool		kept = asks_database(q);
 
 	q->received += n;
 	if (q->received > http_conf.max_body)
@@ -464,7 +489,7 @@ serve(void *cls, struct MHD_Connection *http, const char *url, const char *metho
 		return MHD_YES;
 	if (q->too_large)
 		return serve_error(q, 413, "the body is larger than vllm.http_max_body");
-	if (q->route->kind == R_API && !check_body(q, method, message, sizeof(message)))
+	if (asks_database(q) && !check_body(q, method, message, sizeof(message)))
 		return serve_error(q, 400, message);
 	return serve_request(q);
 }

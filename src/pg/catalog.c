@@ -1,6 +1,7 @@
 /*
  * catalog.c
  *	  The table vllm.model: which models a database knows and who may use them.
+ *	  (vllm.lora, their adapters, is lora.c's.)
  *
  * Users see it through the view llm_models and change it through functions only,
  * so the code here reads and writes it as core does with its catalogs: scans with
@@ -42,6 +43,7 @@
 #include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"
+#include "pg/lora.h"
 #include "pg/vllm_pg.h"
 
 #define LIBDIR	"$libdir/"
@@ -53,8 +55,8 @@ enum
 	COL_BUNDLED, N_COLS = COL_BUNDLED
 };
 
-static Oid
-relation_oid(const char *name)
+Oid
+catalog_relation(const char *name)
 {
 	Oid			nsp = get_namespace_oid("vllm", true);
 	Oid			relid = OidIsValid(nsp) ? get_relname_relid(name, nsp) : InvalidOid;
@@ -81,7 +83,6 @@ row_from_tuple(HeapTuple tuple, TupleDesc desc)
 	Datum		values[N_COLS];
 	bool		nulls[N_COLS];
 	ModelRow   *m = palloc0(sizeof(ModelRow));
-	Datum	   *elems;
 
 	if (desc->natts != N_COLS)
 		elog(ERROR, "vllm.model has %d columns, expected %d", desc->natts, N_COLS);
@@ -93,16 +94,25 @@ row_from_tuple(HeapTuple tuple, TupleDesc desc)
 	m->url = text_or_null(values, nulls, COL_URL);
 	m->owner = DatumGetObjectId(values[COL_OWNER - 1]);
 	m->bundled = DatumGetBool(values[COL_BUNDLED - 1]);
-	deconstruct_array(DatumGetArrayTypeP(values[COL_GRANTEES - 1]), REGROLEOID,
-					  sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &m->n_grantees);
-	m->grantees = palloc(sizeof(Oid) * Max(m->n_grantees, 1));
-	for (int i = 0; i < m->n_grantees; i++)
-		m->grantees[i] = DatumGetObjectId(elems[i]);
+	m->grantees = catalog_roles(values[COL_GRANTEES - 1], &m->n_grantees);
 	return m;
 }
 
-static Datum
-grantees_datum(const Oid *roles, int n)
+Oid *
+catalog_roles(Datum array, int *n)
+{
+	Datum	   *elems;
+	Oid		   *roles;
+
+	deconstruct_array(DatumGetArrayTypeP(array), REGROLEOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, n);
+	roles = palloc(sizeof(Oid) * Max(*n, 1));
+	for (int i = 0; i < *n; i++)
+		roles[i] = DatumGetObjectId(elems[i]);
+	return roles;
+}
+
+Datum
+catalog_roles_datum(const Oid *roles, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 
@@ -123,7 +133,7 @@ scan_begin(Relation rel, const char *name, NameData *key_name)
 		namestrcpy(key_name, name);
 		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_NAMEEQ, NameGetDatum(key_name));
 	}
-	return systable_beginscan(rel, relation_oid("model_pkey"), true, NULL, name ? 1 : 0, &key);
+	return systable_beginscan(rel, catalog_relation("model_pkey"), true, NULL, name ? 1 : 0, &key);
 }
 
 ModelRow *
@@ -137,7 +147,7 @@ catalog_find(const char *name)
 
 	if (strlen(name) >= NAMEDATALEN)	/* namestrcpy would cut it */
 		return NULL;
-	rel = table_open(relation_oid("model"), AccessShareLock);
+	rel = table_open(catalog_relation("model"), AccessShareLock);
 	scan = scan_begin(rel, name, &key_name);
 	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
 		m = row_from_tuple(tuple, RelationGetDescr(rel));
@@ -155,7 +165,7 @@ row_name_cmp(const ListCell *a, const ListCell *b)
 List *
 catalog_list(void)
 {
-	Relation	rel = table_open(relation_oid("model"), AccessShareLock);
+	Relation	rel = table_open(catalog_relation("model"), AccessShareLock);
 	NameData	unused;
 	SysScanDesc scan = scan_begin(rel, NULL, &unused);
 	HeapTuple	tuple;
@@ -179,12 +189,18 @@ catalog_is_owner(const ModelRow *m, Oid role)
 }
 
 bool
+catalog_is_granted(const Oid *roles, int n, Oid role)
+{
+	for (int i = 0; i < n; i++)
+		if (!OidIsValid(roles[i]) || has_privs_of_role(role, roles[i]))
+			return true;
+	return false;
+}
+
+bool
 catalog_may_use(const ModelRow *m, Oid role)
 {
-	for (int i = 0; i < m->n_grantees; i++)
-		if (!OidIsValid(m->grantees[i]) || has_privs_of_role(role, m->grantees[i]))
-			return true;
-	return catalog_is_owner(m, role);
+	return catalog_is_granted(m->grantees, m->n_grantees, role) || catalog_is_owner(m, role);
 }
 
 static ModelRow *
@@ -202,26 +218,48 @@ existing_model(const char *name)
 }
 
 ModelRow *
-catalog_model_for_use(const char *name)
+catalog_for_use(const char *name, const char *lora)
 {
 	ModelRow   *m;
+	LoraRow    *l = NULL;
 
 	if (vllm_shared == NULL)
 		vclient_require_engine();	/* not preloaded: says so */
+	if (lora != NULL)
+		l = lora_named(lora, name);
 	if (name == NULL)
 		name = vllm_model;
-	if (name == NULL || name[0] == '\0')
+	if (l == NULL && (name == NULL || name[0] == '\0'))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("no model was given"),
 				 errhint("Name one with model => '...' or in the setting vllm.model.")));
-	m = existing_model(name);
+	m = catalog_find(l != NULL ? l->model : name);
+	if (m == NULL && l == NULL)
+		l = lora_resolve(name);
+	if (m == NULL)
+		m = existing_model(l != NULL ? l->model : name);
 	if (!catalog_may_use(m, GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for model \"%s\"", m->name),
 				 errhint("The owner of a model can grant its use with llm_grant().")));
+	if (l != NULL)
+		lora_check_use(l);
+	m->lora = l;
 	return m;
+}
+
+ModelRow *
+catalog_model_for_use(const char *name)
+{
+	return catalog_for_use(name, NULL);
+}
+
+const char *
+catalog_called(const ModelRow *m)
+{
+	return m->lora ? m->lora->name : m->name;
 }
 
 ModelRow *
@@ -241,7 +279,7 @@ catalog_model_for_owner(const char *name)
 void
 catalog_lock(const char *name)
 {
-	LockDatabaseObject(relation_oid("model"),
+	LockDatabaseObject(catalog_relation("model"),
 					   DatumGetUInt32(hash_any((const unsigned char *) name, strlen(name))),
 					   0, ExclusiveLock);
 }
@@ -249,7 +287,7 @@ catalog_lock(const char *name)
 void
 catalog_insert(const ModelRow *m)
 {
-	Relation	rel = table_open(relation_oid("model"), RowExclusiveLock);
+	Relation	rel = table_open(catalog_relation("model"), RowExclusiveLock);
 	Datum		values[N_COLS] = {0};
 	bool		nulls[N_COLS] = {0};
 	NameData	name;
@@ -265,7 +303,7 @@ catalog_insert(const ModelRow *m)
 	if (m->url)
 		values[COL_URL - 1] = CStringGetTextDatum(m->url);
 	values[COL_OWNER - 1] = ObjectIdGetDatum(m->owner);
-	values[COL_GRANTEES - 1] = grantees_datum(m->grantees, m->n_grantees);
+	values[COL_GRANTEES - 1] = catalog_roles_datum(m->grantees, m->n_grantees);
 	values[COL_BUNDLED - 1] = BoolGetDatum(m->bundled);
 	CatalogTupleInsert(rel, heap_form_tuple(RelationGetDescr(rel), values, nulls));
 	table_close(rel, RowExclusiveLock);
@@ -276,7 +314,7 @@ catalog_insert(const ModelRow *m)
 static void
 change_row(const char *name, const Oid *roles, int n)
 {
-	Relation	rel = table_open(relation_oid("model"), RowExclusiveLock);
+	Relation	rel = table_open(catalog_relation("model"), RowExclusiveLock);
 	NameData	key_name;
 	SysScanDesc scan = scan_begin(rel, name, &key_name);
 	HeapTuple	tuple = systable_getnext(scan);
@@ -291,7 +329,7 @@ change_row(const char *name, const Oid *roles, int n)
 		bool		nulls[N_COLS] = {0};
 		bool		replace[N_COLS] = {0};
 
-		values[COL_GRANTEES - 1] = grantees_datum(roles, n);
+		values[COL_GRANTEES - 1] = catalog_roles_datum(roles, n);
 		replace[COL_GRANTEES - 1] = true;
 		CatalogTupleUpdate(rel, &tuple->t_self,
 						   heap_modify_tuple(tuple, RelationGetDescr(rel), values, nulls, replace));
@@ -352,4 +390,6 @@ catalog_put(const ModelRow *m, WireOut *out)
 	wire_put_str(out, WTAG_MODEL_PATH, path, strlen(path));
 	if (m->options)
 		wire_put_text(out, WTAG_MODEL_OPTIONS, m->options, strlen(m->options));
+	if (m->lora)
+		lora_put(m->lora, out);
 }

@@ -23,6 +23,7 @@ typedef struct ModelRow
 	int			n_grantees;
 	Oid		   *grantees;		/* roles, InvalidOid = PUBLIC */
 	bool		bundled;		/* belongs to the extension */
+	struct LoraRow *lora;		/* catalog_for_use(): with this adapter (lora.h); NULL = alone */
 } ModelRow;
 
 /* NULL if there is none. */
@@ -32,15 +33,19 @@ List	   *catalog_list(void);
 
 /*
  * The model a call names (NULL: vllm.model), which the current user may use:
- * ERROR 42704 or 42501 otherwise.  For its owner: ERROR unless the current user
- * has the owner's privileges.
+ * ERROR 42704 or 42501 otherwise.  The name may be an adapter's, or the adapter
+ * is named beside it (lora, NULL = none): then it is the adapter's model, with its
+ * lora set.  For its owner: ERROR unless the current user has the owner's privileges.
  */
+ModelRow   *catalog_for_use(const char *name, const char *lora);
 ModelRow   *catalog_model_for_use(const char *name);
 ModelRow   *catalog_model_for_owner(const char *name);
+/* What a call names it by: the adapter, if there is one. */
+const char *catalog_called(const ModelRow *m);
 bool		catalog_may_use(const ModelRow *m, Oid role);
 bool		catalog_is_owner(const ModelRow *m, Oid role);
 
-/* Serialise changes of one name until the end of the transaction. */
+/* Serialise changes of one name, a model's or an adapter's, until the end of the transaction. */
 void		catalog_lock(const char *name);
 void		catalog_insert(const ModelRow *m);
 void		catalog_delete(const char *name);
@@ -52,7 +57,13 @@ char	   *catalog_path(const ModelRow *m);
 /* wire_model_hash() of the path and options that catalog_put() sends. */
 uint64		catalog_hash(const ModelRow *m);
 
-/* Fields that every message about a model carries: who asks, name, path, options. */
+/* Fields that every message about a model carries: who asks, name, path, options, adapter. */
 void		catalog_put(const ModelRow *m, WireOut *out);
+
+/* For lora.c: a table of the schema vllm; roles in a row; may the role do as one of these? */
+Oid			catalog_relation(const char *name);
+Oid		   *catalog_roles(Datum array, int *n);
+Datum		catalog_roles_datum(const Oid *roles, int n);
+bool		catalog_is_granted(const Oid *roles, int n, Oid role);
 
 #endif

@@ -160,16 +160,19 @@ constant_text(List *args, int at, char **out)
 	return true;
 }
 
-/* args: llm_filter(instruction, input, threshold, model, ...) */
+/* args: llm_filter(instruction, input, threshold, model, template, chat, timeout_ms, lora) */
 static double
 selectivity(List *args)
 {
 	char	   *instruction;
 	char	   *model = NULL;
+	char	   *lora = NULL;
 
 	if (!constant_text(args, 0, &instruction) || instruction == NULL || !constant_text(args, 3, &model))
 		return 0.5;
-	return share_of(selectivity_key(model ? model : vllm_model, instruction));
+	if (list_length(args) > 7 && !constant_text(args, 7, &lora))
+		return 0.5;
+	return share_of(selectivity_key(lora ? lora : model ? model : vllm_model, instruction));
 }
 
 /* ---- cost ---- */

@@ -27,6 +27,7 @@
 #include "pg/client.h"
 #include "pg/encode.h"
 #include "pg/generate.h"
+#include "pg/lora.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_api_stream);
@@ -38,6 +39,9 @@ PG_FUNCTION_INFO_V1(llm_api_stream);
 /* endpoints that need no model */
 #define MODELS_PATH		"/v1/models"
 #define RESPONSE_PATH	"/v1/responses/"
+/* what changes the catalog */
+#define LOAD_LORA_PATH	"/v1/load_lora_adapter"
+#define UNLOAD_LORA_PATH	"/v1/unload_lora_adapter"
 /* what is stored when it is answered */
 #define RESPONSES_PATH	"/v1/responses"
 
@@ -164,13 +168,40 @@ get_path(FunctionCallInfo fcinfo)
 	return path;
 }
 
+/* What the asker may name: models, and adapters of them. */
+static void
+put_list(WireOut *out)
+{
+	ListCell   *model;
+	ListCell   *lora;
+
+	foreach(model, catalog_list())
+	{
+		const ModelRow *m = lfirst(model);
+
+		if (!catalog_may_use(m, GetUserId()))
+			continue;
+		wire_put_text(out, WTAG_API_MODEL, m->name, strlen(m->name));
+		foreach(lora, lora_list(m->name))
+		{
+			const LoraRow *l = lfirst(lora);
+			const char *root = lora_may_see_path(l) ? l->path : l->name;
+
+			if (!lora_may_use(l, GetUserId()))
+				continue;
+			wire_put_text(out, WTAG_API_MODEL, l->name, strlen(l->name));
+			wire_put_text(out, WTAG_API_ROOT, root, strlen(root));
+			wire_put_text(out, WTAG_API_PARENT, m->name, strlen(m->name));
+		}
+	}
+}
+
 static void
 put_model(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 	char	   *path = get_path(fcinfo);
 	ModelRow   *model;
-	ListCell   *cell;
 
 	if (strcmp(path, RESPONSES_PATH) == 0 && !is_text(body_member(fcinfo, "store"), "false"))
 	{
@@ -186,14 +217,14 @@ put_model(EngineRequest *r, FunctionCallInfo fcinfo)
 	if (strncmp(path, MODELS_PATH, strlen(MODELS_PATH)) == 0)
 	{
 		vclient_put_identity(&out);
-		foreach(cell, catalog_list())
-		{
-			model = lfirst(cell);
-			if (catalog_may_use(model, GetUserId()))
-				wire_put_text(&out, WTAG_API_MODEL, model->name, strlen(model->name));
-		}
+		put_list(&out);
 		return;
 	}
+	if (strcmp(path, LOAD_LORA_PATH) == 0 || strcmp(path, UNLOAD_LORA_PATH) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s is not answered by llm_api()", path),
+				 errhint("Call v1_%s().", path + strlen("/v1/"))));
 	model = catalog_model_for_use(body_model(fcinfo));
 	r->model = model->name;
 	catalog_put(model, &out);

@@ -33,6 +33,7 @@
 #include "pg/choose.h"
 #include "pg/client.h"
 #include "pg/encode.h"
+#include "pg/fn_args.h"
 #include "pg/generate.h"
 #include "pg/vllm_pg.h"
 
@@ -312,8 +313,9 @@ put_question(EngineRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
 ErrorData *
 filter_input(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	const char *model = PG_ARGISNULL(filter_args.model) ? vllm_model :
-		text_to_cstring(PG_GETARG_TEXT_PP(filter_args.model));
+	int			lora = fn_arg_given(fcinfo, "lora");
+	int			named = lora >= 0 ? lora : filter_args.model;
+	const char *model = PG_ARGISNULL(named) ? vllm_model : text_to_cstring(PG_GETARG_TEXT_PP(named));
 
 	put_note(r, psprintf("%.17g " UINT64_FORMAT, threshold(fcinfo),
 						 selectivity_key(model, text_to_cstring(PG_GETARG_TEXT_PP(0)))));

@@ -41,7 +41,7 @@ PG_FUNCTION_INFO_V1(llm_token_labels);
 void
 classify_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	static const uint8 args[] = {POPT_use_activation, POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms};
+	static const uint8 args[] = {POPT_use_activation, POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"classify", POOL_CLASSIFY, 1, lengthof(args), args, POOL_WANT_LABELS};
 
 	if (!PG_ARGISNULL(CLASSIFY_ARG_TOP) && PG_GETARG_INT32(CLASSIFY_ARG_TOP) < 1)
@@ -56,14 +56,14 @@ classify_head(EngineRequest *r, FunctionCallInfo fcinfo)
 void
 class_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	static const uint8 args[] = {POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms};
+	static const uint8 args[] = {POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"classify", POOL_CLASSIFY, 1, lengthof(args), args, POOL_WANT_LABELS};
 
 	pool_head(r, fcinfo, &f);
 }
 
 /* llm_classify_probs(input, use_activation, truncate, model, params, timeout_ms); the rewards' likewise */
-static const uint8 plain_args[] = {POPT_use_activation, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms};
+static const uint8 plain_args[] = {POPT_use_activation, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 
 void
 classify_probs_head(EngineRequest *r, FunctionCallInfo fcinfo)
@@ -96,7 +96,7 @@ reward_steps_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {
 		POPT_step_tag_id, POPT_returned_token_ids, POPT_use_activation, POPT_truncate, POPT_model,
-		POPT_PARAMS, POPT_timeout_ms
+		POPT_PARAMS, POPT_timeout_ms, POPT_lora
 	};
 	static const PoolFunc f = {"reward", POOL_REWARD, 1, lengthof(args), args, 0};
 
@@ -139,7 +139,7 @@ aggregation_arg(FunctionCallInfo fcinfo, int arg)
 void
 token_classify_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	static const uint8 args[] = {POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms};
+	static const uint8 args[] = {POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"token_classify", POOL_CLASSIFY, 1, lengthof(args), args, POOL_WANT_LABELS | POOL_WANT_OFFSETS};
 
 	(void) aggregation_arg(fcinfo, TOKENS_ARG_AGGREGATION);

@@ -23,7 +23,7 @@ PG_FUNCTION_INFO_V1(llm_embedding_bytes);
 
 static const uint8 embed_args[] = {
 	POPT_dimensions, POPT_use_activation, POPT_instruction, POPT_prompt_name, POPT_truncate,
-	POPT_long_input, POPT_model, POPT_PARAMS, POPT_timeout_ms
+	POPT_long_input, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora
 };
 
 void
@@ -49,7 +49,7 @@ embed_multi_head(EngineRequest *r, FunctionCallInfo fcinfo)
 static const uint8 encode_args[] = {
 	POPT_OTHER, POPT_dimensions, POPT_use_activation, POPT_step_tag_id, POPT_returned_token_ids,
 	POPT_instruction, POPT_prompt_name, POPT_truncate, POPT_long_input, POPT_model, POPT_PARAMS,
-	POPT_timeout_ms
+	POPT_timeout_ms, POPT_lora
 };
 
 static const struct

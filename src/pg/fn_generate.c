@@ -64,7 +64,7 @@ generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
 	WireOut		out = vclient_out(&r->body);
 
 	options_check_answers(options, (flags & GEN_ANSWERS) != 0, (flags & GEN_BEAMS) != 0, (flags & GEN_STREAM) != 0);
-	model = catalog_model_for_use(options_model(options));
+	model = catalog_for_use(options_model(options), options_lora(options));
 	r->kind = WK_GENERATE;
 	r->model = model->name;
 	r->timeout_ms = options_timeout_ms(options);

@@ -122,7 +122,7 @@ set_options(NewJob *n, FunctionCallInfo fcinfo, int arg)
 static void
 set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 {
-	n->def.model = catalog_model_for_use(text_arg(fcinfo, arg))->name;
+	n->def.model = pstrdup(catalog_called(catalog_model_for_use(text_arg(fcinfo, arg))));
 	job_set_argument(n, "model", n->def.model);
 }
 

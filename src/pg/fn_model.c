@@ -1,7 +1,7 @@
 /*
  * fn_model.c
  *	  llm_create_model, llm_inspect_model, llm_drop_model, llm_load_model,
- *	  llm_unload_model, llm_grant, llm_revoke.
+ *	  llm_unload_model, llm_grant, llm_revoke (the last two of adapters, too).
  *
  * Create, drop, grant and revoke change a row of vllm.model and roll back with the
  * transaction; release.c tells the engine about the outcome.  Create makes the
@@ -24,6 +24,8 @@
 #include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"
+#include "pg/lora.h"
+#include "pg/model_args.h"
 #include "pg/release.h"
 #include "pg/result.h"
 #include "pg/vllm_pg.h"
@@ -36,9 +38,8 @@ PG_FUNCTION_INFO_V1(llm_unload_model);
 PG_FUNCTION_INFO_V1(llm_grant);
 PG_FUNCTION_INFO_V1(llm_revoke);
 
-/* A text argument that must be there. */
-static char *
-required_arg(FunctionCallInfo fcinfo, int arg, const char *what)
+char *
+model_arg(FunctionCallInfo fcinfo, int arg, const char *what)
 {
 	char	   *s;
 
@@ -116,8 +117,18 @@ check_options(const char *options)
 				 errmsg("options must be a json object")));
 }
 
-static void
-check_may_read(const char *denied)
+void
+model_check_name(const char *kind, const char *name)
+{
+	if (strlen(name) >= NAMEDATALEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("%s name \"%s\" is too long", kind, name),
+				 errdetail("It may have at most %d bytes.", NAMEDATALEN - 1)));
+}
+
+void
+model_check_may_read(const char *denied)
 {
 	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
 		ereport(ERROR,
@@ -134,18 +145,14 @@ llm_create_model(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("llm_create_model()");
 	PreventCommandIfParallelMode("llm_create_model()");
-	m.name = required_arg(fcinfo, 0, "model name");
-	if (strlen(m.name) >= NAMEDATALEN)
-		ereport(ERROR,
-				(errcode(ERRCODE_NAME_TOO_LONG),
-				 errmsg("model name \"%s\" is too long", m.name),
-				 errdetail("It may have at most %d bytes.", NAMEDATALEN - 1)));
+	m.name = model_arg(fcinfo, 0, "model name");
+	model_check_name("model", m.name);
 	m.path = optional_arg(fcinfo, 1);
 	m.options = optional_arg(fcinfo, 2);
 	m.provider = PG_ARGISNULL(3) ? "local" : optional_arg(fcinfo, 3);
 	m.url = optional_arg(fcinfo, 4);
 	m.owner = GetUserId();
-	check_may_read("permission denied to create a model");
+	model_check_may_read("permission denied to create a model");
 	check_provider(&m);
 	check_options(m.options);
 	canonicalize_path(m.path);
@@ -155,6 +162,11 @@ llm_create_model(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("model \"%s\" already exists", m.name)));
+	if (lora_find(m.name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("adapter \"%s\" already exists", m.name),
+				 errdetail("Adapters and models share their names.")));
 	release_created(&m);
 	tell_engine(WK_MODEL_CHECK, &m);
 	catalog_insert(&m);
@@ -173,9 +185,9 @@ llm_inspect_model(PG_FUNCTION_ARGS)
 	Reply		r;
 	text	   *result;
 
-	m.path = required_arg(fcinfo, 0, "path");
+	m.path = model_arg(fcinfo, 0, "path");
 	m.options = optional_arg(fcinfo, 1);
-	check_may_read("permission denied to inspect a model");
+	model_check_may_read("permission denied to inspect a model");
 	check_provider(&m);
 	check_options(m.options);
 	canonicalize_path(m.path);
@@ -190,11 +202,31 @@ llm_inspect_model(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(result);
 }
 
+/* Adapters of a model are nothing without it. */
+static void
+check_no_adapters(const char *model)
+{
+	List	   *rows = lora_list(model);
+	StringInfoData names;
+	ListCell   *lc;
+
+	if (rows == NIL)
+		return;
+	initStringInfo(&names);
+	foreach(lc, rows)
+		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", ((LoraRow *) lfirst(lc))->name);
+	ereport(ERROR,
+			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg("cannot drop model \"%s\" because it has adapters", model),
+			 errdetail("They are %s.", names.data),
+			 errhint("llm_drop_lora() drops an adapter.")));
+}
+
 /* llm_drop_model(name text) */
 Datum
 llm_drop_model(PG_FUNCTION_ARGS)
 {
-	char	   *name = required_arg(fcinfo, 0, "model name");
+	char	   *name = model_arg(fcinfo, 0, "model name");
 	ModelRow   *m;
 
 	PreventCommandIfReadOnly("llm_drop_model()");
@@ -206,6 +238,7 @@ llm_drop_model(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop model \"%s\" because extension vllm_pg requires it", name),
 				 errhint("llm_revoke('%s', 'public') keeps others from using it.", name)));
+	check_no_adapters(name);
 	release_dropped(m);
 	catalog_delete(name);
 	PG_RETURN_VOID();
@@ -217,7 +250,7 @@ llm_drop_model(PG_FUNCTION_ARGS)
 Datum
 llm_load_model(PG_FUNCTION_ARGS)
 {
-	tell_engine(WK_MODEL_LOAD, catalog_model_for_owner(required_arg(fcinfo, 0, "model name")));
+	tell_engine(WK_MODEL_LOAD, catalog_model_for_owner(model_arg(fcinfo, 0, "model name")));
 	PG_RETURN_VOID();
 }
 
@@ -225,33 +258,50 @@ llm_load_model(PG_FUNCTION_ARGS)
 Datum
 llm_unload_model(PG_FUNCTION_ARGS)
 {
-	tell_engine(WK_MODEL_UNLOAD, catalog_model_for_owner(required_arg(fcinfo, 0, "model name")));
+	tell_engine(WK_MODEL_UNLOAD, catalog_model_for_owner(model_arg(fcinfo, 0, "model name")));
 	PG_RETURN_VOID();
 }
 
 /* ---- grant and revoke ---- */
 
-/* Add (grant) or take away the role of argument 1 from the model of argument 0. */
+/* The roles without, or with, this one. */
+static Oid *
+change_roles(const Oid *old, int *n, Oid role, bool grant)
+{
+	Oid		   *roles = palloc(sizeof(Oid) * (*n + 1));
+	int			kept = 0;
+
+	for (int i = 0; i < *n; i++)
+		if (old[i] != role)
+			roles[kept++] = old[i];
+	if (grant)
+		roles[kept++] = role;
+	*n = kept;
+	return roles;
+}
+
+/* Add (grant) or take away the role of argument 1 from the model, or adapter, of argument 0. */
 static void
 change_grant(FunctionCallInfo fcinfo, bool grant)
 {
-	char	   *name = required_arg(fcinfo, 0, "model name");
-	char	   *role_name = required_arg(fcinfo, 1, "role name");
+	char	   *name = model_arg(fcinfo, 0, "model name");
+	char	   *role_name = model_arg(fcinfo, 1, "role name");
 	Oid			role = pg_strcasecmp(role_name, "public") == 0 ? InvalidOid :
 		get_role_oid(role_name, false);
 	ModelRow   *m;
-	Oid		   *roles;
-	int			n = 0;
+	LoraRow    *l;
 
 	catalog_lock(name);
+	if (catalog_find(name) == NULL && lora_find(name) != NULL)
+	{
+		l = lora_for_owner(name);
+		l->grantees = change_roles(l->grantees, &l->n_grantees, role, grant);
+		lora_update(name, l);
+		return;
+	}
 	m = catalog_model_for_owner(name);
-	roles = palloc(sizeof(Oid) * (m->n_grantees + 1));
-	for (int i = 0; i < m->n_grantees; i++)
-		if (m->grantees[i] != role)
-			roles[n++] = m->grantees[i];
-	if (grant)
-		roles[n++] = role;
-	catalog_set_grantees(name, roles, n);
+	m->grantees = change_roles(m->grantees, &m->n_grantees, role, grant);
+	catalog_set_grantees(name, m->grantees, m->n_grantees);
 }
 
 /* llm_grant(model text, role text) */

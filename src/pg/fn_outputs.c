@@ -385,7 +385,7 @@ output_result(const Reply *reply, Oid rettype, bool *isnull)
 	values[6] = reply_usage(reply, TupleDescAttr(desc, 6)->atttypid);
 	values[7] = reply_timings(reply);
 	values[8] = request_text(reply, WTAG_MODEL, &nulls[8]);
-	nulls[9] = true;
+	values[9] = request_text(reply, WTAG_LORA, &nulls[9]);
 	values[10] = BoolGetDatum(true);
 	tuple = heap_form_tuple(desc, values, nulls);
 	ReleaseTupleDesc(desc);

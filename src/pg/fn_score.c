@@ -44,7 +44,7 @@ PG_FUNCTION_INFO_V1(llm_rerank_agg_final);
 void
 similarity_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
-	static const uint8 args[] = {POPT_model, POPT_PARAMS, POPT_timeout_ms};
+	static const uint8 args[] = {POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, 0};
 	WireOut		out;
 
@@ -53,15 +53,15 @@ similarity_head(EngineRequest *r, FunctionCallInfo fcinfo)
 	wire_put_int(&out, WTAG_ALIKE, 1);
 }
 
-/* llm_score(query, document, use_activation, instruction, truncate, model, params, timeout_ms) */
-#define SCORE_NARGS		8
+/* llm_score(query, document, use_activation, instruction, truncate, model, params, timeout_ms, lora) */
+#define SCORE_NARGS		9
 #define SCORE_ARG_MODEL	5
 
 void
 score_head(EngineRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {
-		POPT_use_activation, POPT_instruction, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms
+		POPT_use_activation, POPT_instruction, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora
 	};
 	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, 0};
 

@@ -14,6 +14,7 @@
 #include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"
+#include "pg/fn_args.h"
 #include "pg/generate.h"
 #include "pg/vllm_pg.h"
 
@@ -24,12 +25,13 @@ bool_arg(FunctionCallInfo fcinfo, int arg, bool otherwise)
 	return PG_ARGISNULL(arg) ? otherwise : PG_GETARG_BOOL(arg);
 }
 
-/* The model that argument `arg` names. */
+/* The model that argument `arg` names, with the adapter that an argument "lora" does. */
 void
 generate_model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg)
 {
-	ModelRow   *model = catalog_model_for_use(PG_ARGISNULL(arg) ? NULL :
-											  text_to_cstring(PG_GETARG_TEXT_PP(arg)));
+	int			lora = fn_arg_given(fcinfo, "lora");
+	ModelRow   *model = catalog_for_use(PG_ARGISNULL(arg) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(arg)),
+										lora < 0 ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(lora)));
 	WireOut		out = vclient_out(&r->body);
 
 	r->kind = kind;

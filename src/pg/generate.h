@@ -29,7 +29,7 @@ void		generate_head_of(EngineRequest *r, const struct GenOptions *options, int f
 /* A setting's parser, if there is one; a model's own comes before it. */
 void		generate_put_parser(WireOut *out, WireTag tag, const char *name);
 
-/* The head of a request that needs a model's tokenizer or template; arg: its name. */
+/* The head of a request that needs a model, or its tokenizer or template; arg: its name. */
 void		generate_model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg);
 
 /* A value-per-call set of what a request streams. */

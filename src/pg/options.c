@@ -40,24 +40,10 @@ static const OptDef optdefs[OPT_COUNT] = {
 #define OPTION(name, type, tag, lo, hi, rule) \
 	[OPT_##name] = {#name, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
 #define ALIAS(alias, name)
-#define LATER(name)
 #define REMOVED(name, hint)
 #include "pg/options.def"
 #undef OPTION
 #undef ALIAS
-#undef LATER
-#undef REMOVED
-};
-
-static const char *const later[] = {
-#define OPTION(name, type, tag, lo, hi, rule)
-#define ALIAS(alias, name)
-#define LATER(name) #name,
-#define REMOVED(name, hint)
-#include "pg/options.def"
-#undef OPTION
-#undef ALIAS
-#undef LATER
 #undef REMOVED
 };
 
@@ -68,11 +54,9 @@ static const struct
 }			removed[] = {
 #define OPTION(name, type, tag, lo, hi, rule)
 #define ALIAS(alias, name)
-#define LATER(name)
 #define REMOVED(name, hint) {#name, hint},
 #include "pg/options.def"
 #undef OPTION
-#undef LATER
 #undef ALIAS
 #undef REMOVED
 };
@@ -80,16 +64,14 @@ static const struct
 static const OptAlias aliases[] = {
 #define OPTION(name, type, tag, lo, hi, rule)
 #define ALIAS(alias, name) {#alias, #name},
-#define LATER(name)
 #define REMOVED(name, hint)
 #include "pg/options.def"
 #undef OPTION
 #undef ALIAS
-#undef LATER
 #undef REMOVED
 };
 
-static const OptTable generate_options = {optdefs, OPT_COUNT, aliases, lengthof(aliases), later, lengthof(later)};
+static const OptTable generate_options = {optdefs, OPT_COUNT, aliases, lengthof(aliases)};
 
 /* what a value of the type is called in an error message */
 static const char *const type_names[] = {
@@ -400,14 +382,6 @@ json_as_written(const char *json, const char *key)
 												   CStringGetTextDatum(key)));
 }
 
-static void
-not_yet(const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("parameter \"%s\" is not supported yet", name)));
-}
-
 /* Nobody knows the key: say which ones there are, and which one was meant. */
 static void
 unknown_parameter(const OptTable *t, const char *name)
@@ -416,9 +390,6 @@ unknown_parameter(const OptTable *t, const char *name)
 	const char *nearest = NULL;
 	int			best = Min((int) strlen(name) / 2, 3);
 
-	for (int i = 0; i < t->n_later; i++)
-		if (strcmp(name, t->later[i]) == 0)
-			not_yet(name);
 	for (int i = 0; t == &generate_options && i < (int) lengthof(removed); i++)
 		if (strcmp(name, removed[i].name) == 0)
 			ereport(ERROR,
@@ -577,8 +548,7 @@ options_finish(GenOptions *o)
 		v[OPT_seed].set = false;
 }
 
-/* What an argument is: an option, one of `later`, params, or none of these. */
-#define ARG_LATER	1000
+/* What an argument is: an option, params, or none of these. */
 #define ARG_PARAMS	2000
 #define ARG_OTHER	(-1)
 
@@ -587,9 +557,6 @@ argument_number(const char *name, Oid type)
 {
 	if (strcmp(name, "params") == 0 && type == JSONOID)
 		return ARG_PARAMS;
-	for (int i = 0; i < (int) lengthof(later); i++)
-		if (strcmp(name, later[i]) == 0)
-			return ARG_LATER + i;
 	for (int i = 0; i < OPT_COUNT; i++)
 		if (strcmp(name, optdefs[i].name) == 0)
 		{
@@ -616,6 +583,7 @@ options_read(GenOptions *o, FunctionCallInfo fcinfo)
 {
 	const GenOptions *defaults;
 	bool		shaped = false;
+	bool		modelled;
 	char	   *params = NULL;
 	int			n;
 	const int16 *numbers = fn_arg_numbers(fcinfo, argument_number, &n);
@@ -627,19 +595,18 @@ options_read(GenOptions *o, FunctionCallInfo fcinfo)
 			continue;
 		if (numbers[i] == ARG_PARAMS)
 			params = TextDatumGetCString(PG_GETARG_DATUM(i));
-		else if (numbers[i] >= ARG_LATER)
-			not_yet(later[numbers[i] - ARG_LATER]);
 		else
 			options_argument(&optdefs[numbers[i]], &o->v[numbers[i]], PG_GETARG_DATUM(i));
 	}
 	if (params != NULL)
 		options_json(&generate_options, o->v, params, "params");
 	defaults = session_defaults();
-	/* who says what this answer must look like doesn't want the session's kind, too */
+	/* who says what this answer must look like doesn't want the session's kind, too, nor who names a model its adapter */
+	modelled = o->v[OPT_model].set || o->v[OPT_lora].set;
 	for (int i = 0; defaults && i < OPT_COUNT; i++)
 		shaped = shaped || (o->v[i].set && names_a_kind(i));
 	for (int i = 0; defaults && i < OPT_COUNT; i++)
-		if (!o->v[i].set && !(shaped && names_a_kind(i)))
+		if (!o->v[i].set && !(shaped && names_a_kind(i)) && !(modelled && (i == OPT_model || i == OPT_lora)))
 			o->v[i] = defaults->v[i];
 	options_finish(o);
 }
@@ -736,6 +703,12 @@ const char *
 options_model(const GenOptions *o)
 {
 	return o->v[OPT_model].set ? o->v[OPT_model].strs[0] : NULL;
+}
+
+const char *
+options_lora(const GenOptions *o)
+{
+	return o->v[OPT_lora].set ? o->v[OPT_lora].strs[0] : NULL;
 }
 
 int

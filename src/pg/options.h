@@ -15,12 +15,10 @@ typedef enum OptId
 {
 #define OPTION(name, type, tag, lo, hi, rule) OPT_##name,
 #define ALIAS(alias, name)
-#define LATER(name)
 #define REMOVED(name, hint)
 #include "pg/options.def"
 #undef OPTION
 #undef ALIAS
-#undef LATER
 #undef REMOVED
 	OPT_COUNT
 } OptId;
@@ -67,8 +65,6 @@ typedef struct OptTable
 	int			n;
 	const OptAlias *aliases;
 	int			n_aliases;
-	const char *const *later;	/* known, but not supported yet */
-	int			n_later;
 } OptTable;
 
 /* One option from a function's argument that is not NULL. */
@@ -104,6 +100,8 @@ void		options_put(const GenOptions *o, WireOut *out);
 
 /* NULL: not given, so vllm.model */
 const char *options_model(const GenOptions *o);
+/* NULL: no adapter is named beside it */
+const char *options_lora(const GenOptions *o);
 int			options_timeout_ms(const GenOptions *o);
 /* Is there a thinking_token_budget? */
 bool		options_limit_thoughts(const GenOptions *o);

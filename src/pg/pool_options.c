@@ -48,7 +48,7 @@ static const OptAlias aliases[] = {
 #undef POOL_ALIAS
 };
 
-static const OptTable table = {defs, POPT_COUNT, aliases, lengthof(aliases), NULL, 0};
+static const OptTable table = {defs, POPT_COUNT, aliases, lengthof(aliases)};
 
 /* ---- options ---- */
 
@@ -112,7 +112,8 @@ pool_head(EngineRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 	if (params)
 		options_json(&table, v, params, "params");
 	check_values(f, v);
-	model = catalog_model_for_use(v[POPT_model].set ? v[POPT_model].strs[0] : NULL);
+	model = catalog_for_use(v[POPT_model].set ? v[POPT_model].strs[0] : NULL,
+							v[POPT_lora].set ? v[POPT_lora].strs[0] : NULL);
 	r->kind = WK_POOL;
 	r->model = model->name;
 	r->timeout_ms = v[POPT_timeout_ms].set ? (int) v[POPT_timeout_ms].i : 0;

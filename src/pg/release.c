@@ -42,6 +42,7 @@
 #include "pg/api.h"
 #include "pg/client.h"
 #include "pg/encode.h"
+#include "pg/lora.h"
 #include "pg/release.h"
 #include "pg/vllm_pg.h"
 
@@ -367,6 +368,7 @@ vllm_sql_init(void)
 							 &vllm_invalid_text, INVALID_TEXT_REPLACE, invalid_text_values,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	vllm_api_init();
+	lora_init();
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = vllm_object_access;
 }

@@ -1,0 +1,344 @@
+/*
+ * fn_lora.c
+ *	  llm_create_lora, llm_alter_lora, llm_drop_lora, llm_load_lora, llm_unload_lora, and what the view
+ *	  llm_loras reads.
+ *
+ * As with models (fn_model.c): create, alter and drop change a row of vllm.lora and roll back with the
+ * transaction; create and a new path make the engine look at the files first.  Load and unload
+ * act on the engine at once and are not transactional.  What the engine keeps of a dropped adapter goes when
+ * the transaction commits (lora_release.c).
+ *
+ * Who may: create, and alter the path: superusers and pg_read_server_files, who may use the model;
+ * everything else: the adapter's owner and superusers.  An adapter of vllm.lora_dir is loaded and
+ * unloaded by the owner of its model.
+ *
+ * Tests: tests/sql/33_lora.sql, tests/t/091_lora.pl.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/lora.h"
+#include "pg/lora_release.h"
+#include "pg/model_args.h"
+#include "pg/result.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_create_lora);
+PG_FUNCTION_INFO_V1(llm_alter_lora);
+PG_FUNCTION_INFO_V1(llm_drop_lora);
+PG_FUNCTION_INFO_V1(llm_load_lora);
+PG_FUNCTION_INFO_V1(llm_unload_lora);
+PG_FUNCTION_INFO_V1(llm_lora_rows);
+PG_FUNCTION_INFO_V1(llm_lora_states);
+
+/* ---- what is asked of the engine ---- */
+
+/* Send a message about an adapter of m and wait until the engine has done it; pin < 0: not said. */
+static void
+tell_engine(WireKind kind, const ModelRow *m, int pin)
+{
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	Call	   *call;
+
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	catalog_put(m, &out);
+	if (pin >= 0)
+		wire_put_int(&out, WTAG_LORA_PIN, pin);
+	vcall_simple(kind, &body, m->name, 0, CurrentMemoryContext, &f, &call);
+	vcall_end(call);
+}
+
+/* Are the files good?  Not yet whether they fit the model, which might have to be loaded for that. */
+static void
+check_files(ModelRow *m, LoraRow *l)
+{
+	m->lora = l;
+	tell_engine(WK_LORA_CHECK, m, -1);
+}
+
+/* ---- arguments ---- */
+
+static bool
+goes_up(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "..")) != NULL; p += 2)
+		if ((p == path || p[-1] == '/') && (p[2] == '\0' || p[2] == '/'))
+			return true;
+	return false;
+}
+
+/* An absolute path that goes down only: what is written is where the files are. */
+static char *
+check_path(char *path)
+{
+	if (!is_absolute_path(path))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("path \"%s\" is not absolute", path)));
+	if (goes_up(path))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("path \"%s\" must not contain \"..\"", path)));
+	canonicalize_path(path);
+	return path;
+}
+
+static void
+check_free_name(const char *name)
+{
+	if (catalog_find(name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("model \"%s\" already exists", name),
+				 errdetail("Adapters and models share their names.")));
+}
+
+static void
+not_in(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+}
+
+/* The model that an adapter is to be for, NULL: vllm.model. */
+static ModelRow *
+base_model(const char *name)
+{
+	ModelRow   *m = catalog_model_for_use(name);
+
+	if (m->lora != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" is an adapter, not a model", m->lora->name),
+				 errhint("It is one of model \"%s\".", m->name)));
+	/* it must not be dropped meanwhile */
+	catalog_lock(m->name);
+	return catalog_model_for_use(m->name);
+}
+
+/* ---- create, alter, drop ---- */
+
+/* What old has another is to have. */
+static void
+keep_rights(LoraRow *l, const LoraRow *old)
+{
+	l->owner = old->owner;
+	l->grantees = old->grantees;
+	l->n_grantees = old->n_grantees;
+}
+
+void
+lora_create(char *name, const char *model, char *path, bool replace)
+{
+	LoraRow		l = {.name = name,.owner = GetUserId(),.created = GetCurrentTransactionStartTimestamp()};
+	LoraRow    *old;
+	ModelRow   *m;
+
+	not_in("llm_create_lora()");
+	model_check_name("adapter", name);
+	model_check_may_read("permission denied to create an adapter");
+	l.path = check_path(path);
+	catalog_lock(name);
+	m = base_model(model);
+	l.model = m->name;
+	check_free_name(name);
+	old = lora_find(name);
+	if (old != NULL && !replace)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("adapter \"%s\" already exists", name),
+				 errhint("replace => true puts another in its place.")));
+	if (old != NULL)
+		keep_rights(&l, lora_for_owner(name));
+	check_files(m, &l);
+	if (old == NULL)
+		lora_insert(&l);
+	else
+	{
+		lora_release(old);
+		lora_update(name, &l);
+	}
+}
+
+/* llm_create_lora(name text, model text, path text, replace bool) */
+Datum
+llm_create_lora(PG_FUNCTION_ARGS)
+{
+	char	   *name = model_arg(fcinfo, 0, "adapter name");
+	char	   *model = PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1));
+
+	lora_create(name, model, model_arg(fcinfo, 2, "path"), !PG_ARGISNULL(3) && PG_GETARG_BOOL(3));
+	PG_RETURN_VOID();
+}
+
+/* llm_alter_lora(name text, path text, new_name text): NULL leaves things as they are */
+Datum
+llm_alter_lora(PG_FUNCTION_ARGS)
+{
+	char	   *name = model_arg(fcinfo, 0, "adapter name");
+	LoraRow    *l;
+
+	not_in("llm_alter_lora()");
+	catalog_lock(name);
+	l = lora_for_owner(name);
+	if (!PG_ARGISNULL(1))
+	{
+		LoraRow		old = *l;
+
+		model_check_may_read("permission denied to change the path of an adapter");
+		l->path = check_path(model_arg(fcinfo, 1, "path"));
+		check_files(base_model(l->model), l);
+		lora_release(&old);
+	}
+	if (!PG_ARGISNULL(2))
+	{
+		l->name = model_arg(fcinfo, 2, "new name");
+		model_check_name("adapter", l->name);
+		catalog_lock(l->name);
+		check_free_name(l->name);
+		if (lora_find(l->name) != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("adapter \"%s\" already exists", l->name)));
+	}
+	lora_update(name, l);
+	PG_RETURN_VOID();
+}
+
+void
+lora_drop(const char *name)
+{
+	not_in("llm_drop_lora()");
+	catalog_lock(name);
+	lora_release(lora_for_owner(name));
+	lora_delete(name);
+}
+
+/* llm_drop_lora(name text) */
+Datum
+llm_drop_lora(PG_FUNCTION_ARGS)
+{
+	lora_drop(model_arg(fcinfo, 0, "adapter name"));
+	PG_RETURN_VOID();
+}
+
+/* ---- load and unload ---- */
+
+/* The model with the adapter, which the current user may load and unload. */
+static ModelRow *
+loadable(const char *name)
+{
+	ModelRow   *m = catalog_for_use(NULL, name);
+
+	if (m->lora->from_dir)
+		(void) catalog_model_for_owner(m->name);
+	else
+		(void) lora_for_owner(name);
+	return m;
+}
+
+void
+lora_load(const char *name, int pin)
+{
+	tell_engine(WK_LORA_LOAD, loadable(name), pin);
+}
+
+/* llm_load_lora(name text, pin bool) */
+Datum
+llm_load_lora(PG_FUNCTION_ARGS)
+{
+	lora_load(model_arg(fcinfo, 0, "adapter name"), PG_ARGISNULL(1) ? -1 : PG_GETARG_BOOL(1));
+	PG_RETURN_VOID();
+}
+
+/* llm_unload_lora(name text) */
+Datum
+llm_unload_lora(PG_FUNCTION_ARGS)
+{
+	tell_engine(WK_LORA_UNLOAD, loadable(model_arg(fcinfo, 0, "adapter name")), -1);
+	PG_RETURN_VOID();
+}
+
+/* ---- llm_loras ---- */
+
+static char *
+role_name(Oid role)
+{
+	char	   *name = OidIsValid(role) ? GetUserNameFromId(role, true) : "public";
+
+	return name ? name : psprintf("%u", role);
+}
+
+static Datum
+role_names(const Oid *roles, int n)
+{
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		elems[i] = CStringGetTextDatum(role_name(roles[i]));
+	return PointerGetDatum(construct_array(elems, n, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+/* vllm.lora_rows(OUT name, model, path, may_see, owner, grants, created): the rows of vllm.lora */
+Datum
+llm_lora_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, lora_list(NULL))
+	{
+		const LoraRow *l = lfirst(lc);
+		Datum		values[7];
+		bool		nulls[7] = {0};
+
+		values[0] = CStringGetTextDatum(l->name);
+		values[1] = CStringGetTextDatum(l->model);
+		values[2] = CStringGetTextDatum(l->path);
+		values[3] = BoolGetDatum(lora_may_see_path(l));
+		values[4] = CStringGetTextDatum(role_name(l->owner));
+		values[5] = role_names(l->grantees, l->n_grantees);
+		values[6] = TimestampTzGetDatum(l->created);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* vllm.lora_states(): what the engine has of this database's adapters, a json array; empty without an engine */
+Datum
+llm_lora_states(PG_FUNCTION_ARGS)
+{
+	VllmEngineState state = vllm_shared == NULL ? VLLM_DOWN : pg_atomic_read_u32(&vllm_shared->state);
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	Call	   *call;
+	Reply		r;
+	text	   *result;
+
+	if (state != VLLM_READY)
+		PG_RETURN_TEXT_P(cstring_to_text("[]"));
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	vclient_put_identity(&out);
+	vcall_simple(WK_LORA_LIST, &body, NULL, 0, CurrentMemoryContext, &f, &call);
+	reply_read(&r, &f);
+	result = reply_text(&r);
+	vcall_end(call);
+	PG_RETURN_TEXT_P(result);
+}

@@ -1,0 +1,69 @@
+/*
+ * lora.h
+ *	  The table vllm.lora: adapters of models, and who may use them.
+ */
+#ifndef VLLM_PG_LORA_H
+#define VLLM_PG_LORA_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "utils/timestamp.h"
+
+#include "wire/wire.h"
+
+/* One row, or what vllm.lora_dir has under that name; palloc'ed, strings in the server's encoding. */
+typedef struct LoraRow
+{
+	char	   *name;
+	char	   *model;			/* the name of the model it is for */
+	char	   *path;			/* absolute */
+	Oid			owner;			/* InvalidOid: of the directory, or gone */
+	int			n_grantees;
+	Oid		   *grantees;		/* roles, InvalidOid = PUBLIC */
+	TimestampTz created;
+	bool		from_dir;		/* of vllm.lora_dir: there is no row */
+} LoraRow;
+
+extern char *vllm_lora_dir;		/* vllm.lora_dir: '' = none */
+extern bool vllm_allow_runtime_lora;	/* vllm.allow_runtime_lora */
+
+void		lora_init(void);	/* _PG_init: the settings */
+
+/* NULL if there is none: of the table alone. */
+LoraRow    *lora_find(const char *name);
+/* ... or of vllm.lora_dir: as an adapter of vllm.model. */
+LoraRow    *lora_resolve(const char *name);
+/*
+ * The adapter that a call names beside a model (NULL: none is named): ERROR 42704 if there is none, 22023 if it
+ * is another model's.
+ */
+LoraRow    *lora_named(const char *name, const char *model);
+
+/* ERROR 42501 unless the current user may use it; what its model asks for is another matter. */
+void		lora_check_use(const LoraRow *l);
+bool		lora_may_use(const LoraRow *l, Oid role);
+/* ... and its path be seen by the current user? */
+bool		lora_may_see_path(const LoraRow *l);
+bool		lora_is_owner(const LoraRow *l, Oid role);
+/* ERROR 42704 or 42501 */
+LoraRow    *lora_for_owner(const char *name);
+
+/* All rows, LoraRow *, ordered by name; model: of this one alone, NULL = all. */
+List	   *lora_list(const char *model);
+
+/* The caller holds catalog_lock() of the name. */
+void		lora_insert(const LoraRow *l);
+void		lora_delete(const char *name);
+/* All columns of the row `name` but created. */
+void		lora_update(const char *name, const LoraRow *l);
+
+/* fn_lora.c: llm_create_lora(); llm_load_lora(), pin < 0: not said; llm_drop_lora() */
+void		lora_create(char *name, const char *model, char *path, bool replace);
+void		lora_load(const char *name, int pin);
+void		lora_drop(const char *name);
+
+/* Fields that say which adapter a message is about. */
+void		lora_put(const LoraRow *l, WireOut *out);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * lora_release.c
+ *	  Telling the engine that an adapter of the catalog is gone.
+ *
+ * When a transaction commits that has dropped an adapter, or has given it another path, the engine is asked
+ * to unload what it has under the old path.  Nothing depends on it: no request names that path any more,
+ * and what stays because no slot was free is evicted like anything that nobody asks for; and should
+ * another row have the same path, its next request loads the adapter again.  So there is no
+ * queue as models have (release.c), whose memory nothing else would free.
+ *
+ * A message is made when the row is changed and lives in TopMemoryContext, because at the end of a
+ * transaction nothing may throw or allocate; it belongs to the nesting level that it was made in.
+ *
+ * Tests: tests/t/091_lora.pl.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/lora_release.h"
+
+typedef struct Gone
+{
+	dlist_node	node;
+	int			level;			/* GetCurrentTransactionNestLevel() */
+	size_t		len;
+	char		message[FLEXIBLE_ARRAY_MEMBER];
+} Gone;
+
+static dlist_head gone = DLIST_STATIC_INIT(gone);
+
+/* The levels from `level` on end. */
+static void
+settle(int level, bool tell)
+{
+	dlist_mutable_iter it;
+
+	dlist_foreach_modify(it, &gone)
+	{
+		Gone	   *g = dlist_container(Gone, node, it.cur);
+
+		if (g->level < level)
+			continue;
+		if (tell)
+			(void) vclient_post(WK_LORA_UNLOAD, g->message, g->len);
+		dlist_delete(&g->node);
+		pfree(g);
+	}
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT)
+		settle(0, true);
+	else if (event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		settle(0, false);
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId parentSubid, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	dlist_iter	it;
+
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		settle(level, false);
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+		dlist_foreach(it, &gone)
+		{
+			Gone	   *g = dlist_container(Gone, node, it.cur);
+
+			if (g->level >= level)
+				g->level = level - 1;
+		}
+}
+
+void
+lora_release(const LoraRow *l)
+{
+	static bool registered = false;
+	ModelRow   *m = catalog_find(l->model);
+	LoraRow		row = *l;
+	StringInfoData body;
+	WireOut		out;
+	Gone	   *g;
+
+	if (m == NULL)
+		return;
+	if (!registered)
+	{
+		RegisterXactCallback(xact_callback, NULL);
+		RegisterSubXactCallback(subxact_callback, NULL);
+		registered = true;
+	}
+	m->lora = &row;
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	catalog_put(m, &out);
+	g = MemoryContextAllocZero(TopMemoryContext, offsetof(Gone, message) + body.len);
+	g->level = GetCurrentTransactionNestLevel();
+	g->len = body.len;
+	memcpy(g->message, body.data, body.len);
+	dlist_push_tail(&gone, &g->node);
+}

@@ -1,0 +1,19 @@
+/*
+ * model_args.h
+ *	  Arguments of the functions that make models and adapters (fn_model.c, fn_lora.c).
+ */
+#ifndef VLLM_PG_MODEL_ARGS_H
+#define VLLM_PG_MODEL_ARGS_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+
+/* A text argument that must be there. */
+char	   *model_arg(FunctionCallInfo fcinfo, int arg, const char *what);
+/* ERROR 42622 if a name is too long for one; kind: "model" */
+void		model_check_name(const char *kind, const char *name);
+/* ERROR 42501, with this message, unless the current user may name files of the server. */
+void		model_check_may_read(const char *denied);
+
+#endif
