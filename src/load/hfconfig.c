@@ -210,6 +210,12 @@ files_override(Files *f, const char *json, Err *e)
 }
 
 void
+files_lift(Files *f, const char *prefix)
+{
+	conf_lift(f->conf, prefix);
+}
+
+void
 files_set_nums(Files *f, const char *key, const double *v, size_t n)
 {
 	conf_set_nums(f->conf, key, v, n);

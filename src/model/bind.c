@@ -37,6 +37,8 @@ struct Binder
 	int			n_ignored;
 	const char *layers;			/* prefix of layers' names in HF, once it is known */
 	bool		ignore_extra;	/* layers behind the last one */
+	bool		ignore_rest;	/* whatever nobody asks for */
+	const BindExtra *extra;		/* the layer that is bound alone; NULL = all are */
 	bool		converted;		/* some were of a type of GGUF that no kernel knows */
 	const KTensor *matrix;		/* the quantized one that was last asked for */
 	char		matrix_name[MAX_NAME];
@@ -186,6 +188,12 @@ bool
 bind_ignore_under(Binder *b, const char *beginning)
 {
 	return bind_ignore(b, beginning) && (b->ignored_under[b->n_ignored - 1] = true);
+}
+
+void
+bind_ignore_rest(Binder *b)
+{
+	b->ignore_rest = true;
 }
 
 void
@@ -832,11 +840,37 @@ bind_stack(Binder *b, Stack *s, int n, int per_row)
 /* ---- layers, and heads of attention ---- */
 
 bool
+bind_layer_at(Binder *b, const char *hf, const char *gguf, Layer *l, bool (*layer) (Binder *b, Decoder *d, Layer *l))
+{
+	bool		ok;
+
+	snprintf(b->hf_prefix, sizeof(b->hf_prefix), "%s", hf);
+	snprintf(b->gguf_prefix, sizeof(b->gguf_prefix), "%s", gguf);
+	ok = layer(b, b->d, l);
+	b->hf_prefix[0] = b->gguf_prefix[0] = '\0';
+	return ok;
+}
+
+void
+bind_extra(Binder *b, const BindExtra *x)
+{
+	b->extra = x;
+}
+
+const BindExtra *
+bind_extra_layer(const Binder *b)
+{
+	return b->extra;
+}
+
+bool
 bind_layers(Binder *b, const char *hf, bool (*layer) (Binder *b, Decoder *d, Layer *l))
 {
 	Decoder    *d = b->d;
 	bool		ok = true;
 
+	if (b->extra != NULL)
+		return bind_layer_at(b, b->extra->hf, b->extra->gguf, &d->layers[0], layer);
 	b->layers = hf;
 	for (int i = 0; ok && i < d->c.n_layers; i++)
 	{
@@ -1006,7 +1040,7 @@ check_unused(Binder *b)
 {
 	const KTensor *t;
 
-	if (b->src->at == NULL)
+	if (b->src->at == NULL || b->ignore_rest)
 		return true;
 	qsort(b->used, b->n_used, sizeof(*b->used), ptr_cmp);
 	for (size_t i = 0; (t = b->src->at(b->src->ctx, i)) != NULL; i++)

@@ -41,6 +41,26 @@ bool		bind_positions(Binder *b, const char *hf);
 
 bool		bind_layers(Binder *b, const char *hf, bool (*layer) (Binder *b, Decoder *d, Layer *l));
 
+/* One layer, whose names are behind `hf` and `gguf`. */
+bool		bind_layer_at(Binder *b, const char *hf, const char *gguf, Layer *l,
+						  bool (*layer) (Binder *b, Decoder *d, Layer *l));
+
+/*
+ * For a layer behind an architecture's last one, which guesses tokens (draft_mtp.c): from here on bind_layers()
+ * binds that one alone, with names behind hf and gguf, bind_final_norm() takes its own norm, of these names behind
+ * them, and embedding and head stay the target's.
+ */
+typedef struct BindExtra
+{
+	char		hf[64];
+	char		gguf[32];
+	const char *norm;
+	const char *gguf_norm;
+} BindExtra;
+
+void		bind_extra(Binder *b, const BindExtra *x);
+const BindExtra *bind_extra_layer(const Binder *b); /* NULL = none */
+
 /* A norm of n elements, with a bias where the configuration has LayerNorm and the
  * file a bias. */
 bool		bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n);
@@ -162,6 +182,8 @@ bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* ...
 bool		bind_ignore(Binder *b, const char *ending);
 /* ... that begin so. */
 bool		bind_ignore_under(Binder *b, const char *beginning);
+/* All that isn't asked for may. */
+void		bind_ignore_rest(Binder *b);
 /* So may layers behind the last one: they guess tokens ahead. */
 void		bind_ignore_extra_layers(Binder *b);
 

@@ -16,6 +16,8 @@ bind_embed(Binder *b, const char *hf)
 
 	d->embed.k = d->c.embed_width > 0 ? d->c.embed_width : d->c.hidden;
 	d->embed.is_head = true;
+	if (bind_extra_layer(b) != NULL)
+		return true;
 	return bind_linear(b, &d->embed, hf, "token_embd", d->c.vocab, false);
 }
 
@@ -32,7 +34,15 @@ bind_positions(Binder *b, const char *hf)
 bool
 bind_final_norm(Binder *b, const char *hf)
 {
-	return bind_norm(b, &bind_decoder(b)->norm, hf, "output_norm", bind_decoder_conf(b)->hidden);
+	const BindExtra *x = bind_extra_layer(b);
+	char		own[128];
+	char		gguf[64];
+
+	if (x == NULL)
+		return bind_norm(b, &bind_decoder(b)->norm, hf, "output_norm", bind_decoder_conf(b)->hidden);
+	snprintf(own, sizeof(own), "%s%s", x->hf, x->norm);
+	snprintf(gguf, sizeof(gguf), "%s%s", x->gguf, x->gguf_norm);
+	return bind_norm(b, &bind_decoder(b)->norm, own, gguf, bind_decoder_conf(b)->hidden);
 }
 
 bool
@@ -41,6 +51,8 @@ bind_head(Binder *b, const char *hf)
 	Decoder    *d = bind_decoder(b);
 	static const char ending[] = "lm_head.weight";
 
+	if (bind_extra_layer(b) != NULL)
+		return true;
 	if (d->c.tied || d->c.no_head)
 		return bind_ignore(b, ending);
 	d->head.k = d->embed.k;

@@ -195,6 +195,11 @@ add_rows(Decoder *d, void (*fill) (void *arg, int row, int ith))
 void
 dec_embed(Decoder *d)
 {
+	if (d->draft.lender != NULL)
+	{
+		dec_fuse(d);
+		return;
+	}
 	if (d->rows == 1)
 		embed_row(d, 0, 0);
 	else

@@ -131,6 +131,24 @@ typedef enum HeadKind
 	HEAD_STEPS					/* ForProcessRewardModel: labels of each step */
 } HeadKind;
 
+/* What guesses tokens (draft.h) reads from its configuration. */
+typedef struct DraftConf
+{
+	int			given;			/* width of the rows of another model that it is given; 0 = it isn't given any */
+	int			n_layers;		/* ... which go into so many of its layers, */
+	int			layers[TAP_LAYERS];
+	int			heads;			/* guesses from one row; 0 = any number, each from the one before */
+	int			blocks;			/* Medusa: of each head */
+	int			inner;			/* MLP speculator: width of its state */
+	bool		tied;			/* ... one set of weights for all heads */
+	bool		scaled;			/* ... what it is given is normed */
+	bool		norm_residual;	/* EAGLE-3: the residual stream begins behind the norm */
+	bool		mask_first;		/* the token of the first row counts as zeros */
+	bool		given_first;	/* what is given stands before the token's row */
+	bool		fed_raw;		/* it gets back what stands before its last norm */
+	int			after;			/* MTP: the number of the model's layers */
+} DraftConf;
+
 /* What an architecture reads from config.json.  Zero is the plain choice of all
  * that dec_conf() doesn't set.  What stands in sizes, eps, act, tied and rope[].keys before
  * dec_conf() is the architecture's default of a key that may be absent. */
@@ -194,6 +212,7 @@ typedef struct DecoderConf
 	Rope		rope[DEC_ROPES];
 	MoeConf		moe;
 	MlaConf		mla;			/* before dec_conf() */
+	DraftConf	draft;
 } DecoderConf;
 
 /*
@@ -360,6 +379,25 @@ typedef struct MlaWork
 } MlaWork;
 
 typedef struct Bound Bound;
+typedef struct Arch Arch;
+
+/* What guesses tokens has beyond layers, or instead. */
+typedef struct DraftPart
+{
+	struct Decoder *lender;		/* whose embedding and head it uses where it has none; NULL: nothing is computed */
+	const Arch *inner;			/* whose layer it is; NULL = its own */
+	Norm		token_norm;		/* of the token's row; without weights: none */
+	Norm		given_norm;		/* of what is given */
+	Linear		fuse;			/* both side by side, or what is given -> hidden */
+	float	   *pair;			/* [rows][pair_width] */
+	int			pair_width;
+	/* heads */
+	Linear	   *blocks;			/* Medusa: [heads][blocks]; MLP: [heads] from state to state */
+	Linear	   *outs;			/* [heads], or none: the lender's */
+	Linear	   *tables;			/* MLP: [heads] embeddings */
+	Norm	   *norms;			/* MLP: [heads] */
+	int			n_outs;
+} DraftPart;
 
 typedef struct Decoder
 {
@@ -390,6 +428,7 @@ typedef struct Decoder
 	float		token_bias;
 	Layer	   *layers;
 	Norm		norm;			/* before the head */
+	DraftPart	draft;
 	Stack	  **stacks;			/* all there are */
 	size_t		n_stacks;
 
@@ -432,7 +471,7 @@ typedef struct Decoder
 typedef struct Binder Binder;
 
 /* A row of models.def. */
-typedef struct Arch
+struct Arch
 {
 	const char *name;
 	const char *classes;		/* Hugging Face's, separated by blanks */
@@ -440,7 +479,23 @@ typedef struct Arch
 	bool		(*conf) (const Conf *c, DecoderConf *out, Err *e);
 	bool		(*bind) (Binder *b, Decoder *d);
 	void		(*forward) (Decoder *d, float *logits);
-} Arch;
+};
+
+/* ---- model.c ---- */
+/* The architecture that a configuration asks for. */
+const Arch *model_arch(const Conf *c, HeadKind *head, Err *e);
+/* As model_new(), of an architecture that isn't in models.def; what it lacks is the lender's. */
+Model	   *model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e);
+/* ... and as model_check(); lender: what is known of it. */
+bool		model_check_as(const Arch *a, const ModelInfo *lender, const Conf *conf, const ModelSource *src,
+						   const QuantScheme *quant, const Kernels *k, ModelInfo *info, DraftConf *draft, Err *e);
+Decoder    *model_decoder(Model *m);
+
+/* ---- draft.c ---- */
+/* x of the tokens' rows and what is given beside them */
+void		dec_fuse(Decoder *d);
+/* y = the tokens' rows of the embedding, which may be the lender's */
+void		dec_draft_rows(Decoder *d, float *y);
 
 /* ---- decoder.c: blocks of a forward pass, in the order of use ---- */
 void		dec_embed(Decoder *d);	/* x = E[token] + P[position] + T[type] */

@@ -60,8 +60,8 @@ has_class(const char *classes, const char *name, size_t len, bool stem)
 	return false;
 }
 
-static const Arch *
-find_arch(const Conf *c, HeadKind *head, Err *e)
+const Arch *
+model_arch(const Conf *c, HeadKind *head, Err *e)
 {
 	const char *gguf = conf_str(c, "gguf.architecture", NULL);
 	const char *name = gguf != NULL ? gguf : conf_str(c, "architectures", NULL);
@@ -113,6 +113,10 @@ decoder_clear(Decoder *d)
 		stack_free(d->stacks[i]);
 	mem_free(d->stacks);
 	mem_free(d->layers);
+	mem_free(d->draft.blocks);
+	mem_free(d->draft.outs);
+	mem_free(d->draft.tables);
+	mem_free(d->draft.norms);
 	mem_free(d->ws_extra);
 	marena_free(&d->weights);
 	marena_free(&d->work);
@@ -136,11 +140,16 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	Decoder    *d = &m->d;
 	ModelInfo  *info = &m->info;
 
-	if ((m->arch = find_arch(conf, &d->c.head, e)) == NULL || !m->arch->conf(conf, &d->c, e) || !kinds_ok(conf, e))
+	bool		drafts = m->arch != NULL;
+
+	if (!drafts && (m->arch = model_arch(conf, &d->c.head, e)) == NULL)
 		return false;
-	if (!heads_conf(conf, &d->c, e))
+	if (!m->arch->conf(conf, &d->c, e) || !kinds_ok(conf, e) || (!drafts && !heads_conf(conf, &d->c, e)))
 		return false;
 	d->classifier_pool = d->c.both_ways ? POOL_CLS : POOL_LAST;
+	/* who guesses tokens goes as far as who is asked for them */
+	if (drafts && max_len > 0)
+		d->c.max_len = max_len;
 	if (max_len < 0 || max_len > d->c.max_len)
 		return err_set(e, ERR_INVALID, "max_model_len %d is outside the range of the model (1 .. %d)",
 					   max_len, d->c.max_len);
@@ -170,7 +179,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 		if (d->c.layers[i].ahead > 0 && (info->reach == 0 || d->c.layers[i].ahead < info->reach))
 			info->reach = d->c.layers[i].ahead;
 	info->generates = !d->c.both_ways && !d->c.no_head;
-	return heads_info(d, conf, info, e);
+	return drafts || heads_info(d, conf, info, e);
 }
 
 /* Rows of a step that are multiplied with a stack's matrices at once: enough for these to be read
@@ -225,7 +234,7 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (32 + DEC_ROPES)
+#define MAX_PIECES (36 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -320,6 +329,8 @@ work_pieces(Decoder *d, Piece *p)
 		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state};
 		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner};
 	}
+	if (d->draft.pair_width > 0)
+		p[n++] = (Piece) {&d->draft.pair, rows, (size_t) d->draft.pair_width};
 	if (d->c.both_ways)
 		p[n++] = (Piece) {(float **) &d->ends, rows, 1};
 	p[n++] = (Piece) {&d->head_x, HEAD_ROWS, heads_width(d)};
@@ -391,9 +402,22 @@ measure_head(Decoder *d)
 Model *
 model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e)
 {
+	return model_new_as(NULL, NULL, conf, src, opt, e);
+}
+
+Model *
+model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e)
+{
 	Model	   *m = mem_zalloc(sizeof(Model));
 	Decoder    *d = &m->d;
 
+	m->arch = a;
+	if (lender != NULL)
+	{
+		d->draft.lender = &lender->d;
+		d->c.hidden = lender->info.hidden_size;
+		d->c.vocab = lender->info.vocab_size;
+	}
 	d->k = opt->kernels;
 	d->pool = opt->pool;
 	d->max_rows = opt->max_rows;
@@ -440,15 +464,39 @@ bool
 model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 			const Kernels *k, ModelInfo *info, Err *e)
 {
+	DraftConf	draft;
+
+	return model_check_as(NULL, NULL, conf, src, quant, k, info, &draft, e);
+}
+
+bool
+model_check_as(const Arch *a, const ModelInfo *lender, const Conf *conf, const ModelSource *src,
+			   const QuantScheme *quant, const Kernels *k, ModelInfo *info, DraftConf *draft, Err *e)
+{
 	Model	   *m = mem_zalloc(sizeof(Model));
 	bool		ok;
 
+	m->arch = a;
 	m->d.k = k;
+	if (lender != NULL)
+	{
+		m->d.c.hidden = lender->hidden_size;
+		m->d.c.vocab = lender->vocab_size;
+	}
 	ok = open_model(m, conf, src, 0, quant, e);
 	if (ok)
+	{
 		*info = m->info;
+		*draft = m->d.c.draft;
+	}
 	model_free(m);
 	return ok;
+}
+
+Decoder *
+model_decoder(Model *m)
+{
+	return &m->d;
 }
 
 bool

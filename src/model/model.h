@@ -134,6 +134,8 @@ typedef struct Batch
 	const int32_t *tokens;		/* [n_rows], in [0, vocab_size) */
 	const float *const *embeds; /* [n_rows] what stands for the token's row of the embedding, [embed_width];
 								 * NULL = the token's own.  NULL: all are */
+	const float *given;			/* [n_rows][...] for what guesses tokens (draft.h): rows of another model, */
+	bool		fed_back;		/* ... or what it has left itself for the row before */
 	const int32_t *types;		/* [n_rows] token types; NULL = all 0 */
 	const int32_t *seen;		/* [n_seqs] attention both ways: positions from this one on are not attended to;
 								 * NULL = all are */

@@ -1,0 +1,445 @@
+/*
+ * draft.c
+ *	  The door of what guesses tokens: choose the method, load it beside its target, run it.
+ *
+ * What a Draft lacks is its target's: embedding and head are read where the target has them.  A vocabulary of its own
+ * ("d2t", "token_map") is mapped to the target's ids here, so that nobody else knows of it.
+ */
+#include "model/draft.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "model/draft_int.h"
+
+typedef struct DraftType
+{
+	Arch		arch;			/* its name is the method's */
+	DraftKind	kind;
+} DraftType;
+
+static const DraftType types[] = {
+#define DRAFT(method, kind, model_types, conf, bind, forward) {{#method, model_types, "", conf, bind, forward}, kind},
+#include "model/drafts.def"
+#undef DRAFT
+};
+
+#define N_TYPES (sizeof(types) / sizeof(types[0]))
+
+struct Draft
+{
+	DraftInfo	info;
+	const DraftType *type;
+	Model	   *m;
+	Model	   *target;
+	int32_t    *map;			/* [n_map] the target's ids of its own; NULL = they are the same */
+	int			n_map;
+	int			max_out;
+	float	   *rows;			/* [max_out][widest row] scratch */
+	float	   *logits;			/* [max_out][the head's rows] scratch */
+	size_t		logits_width;
+};
+
+static const DraftType *
+find_type(const char *method)
+{
+	for (size_t i = 0; i < N_TYPES; i++)
+		if (strcmp(types[i].arch.name, method) == 0)
+			return &types[i];
+	return NULL;
+}
+
+bool
+draft_is_method(const char *method)
+{
+	return find_type(method) != NULL;
+}
+
+const char *
+draft_guess(const Conf *conf, const char *path)
+{
+	const char *type = conf_str(conf, "speculators_model_type", conf_str(conf, "model_type", ""));
+	const char *class_name = conf_str(conf, "architectures", "");
+	const char *slash = strrchr(path, '/');
+	const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+
+	for (size_t i = 0; i < N_TYPES; i++)
+		if (types[i].arch.classes[0] != '\0' && strcmp(types[i].arch.classes, type) == 0)
+			return types[i].arch.name;
+	if (conf_has(conf, "medusa_num_heads"))
+		return "medusa";
+	if (conf_has(conf, "draft_vocab_size") || strstr(class_name, "Eagle3") != NULL || strstr(name, "eagle3") != NULL ||
+		strstr(name, "EAGLE3") != NULL)
+		return "eagle3";
+	if (strncmp(class_name, "Eagle", 5) == 0 || strncmp(class_name, "EAGLE", 5) == 0 || strstr(name, "eagle-") != NULL ||
+		strstr(name, "EAGLE-") != NULL)
+		return "eagle";
+	return "draft_model";
+}
+
+/* ---- loading ---- */
+
+/* What the target must have, once its configuration and that of what guesses are known. */
+static bool
+fits(const char *method, const ModelInfo *target, const ModelInfo *info, const DraftConf *c, Err *e)
+{
+	if (!target->generates || target->both_ways || target->state_bytes > 0)
+	{
+		err_set(e, ERR_UNSUPPORTED, "speculative decoding is not supported with architecture \"%s\"", target->arch);
+		return err_detail(e, "The model must generate, and keep all of a sequence in its KV cache.");
+	}
+	if (info->state_bytes > 0 || info->both_ways)
+		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't guess tokens: its state can't be taken back", info->arch);
+	if (c->given > 0 && c->given != target->hidden_size)
+		return err_set(e, ERR_INVALID, "what guesses tokens was made for hidden rows of %d values, the model has %d",
+					   c->given, target->hidden_size);
+	if (strcmp(method, "draft_model") == 0 && !info->generates)
+		return err_set(e, ERR_INVALID, "the draft model doesn't generate: it has no head for a vocabulary");
+	for (int i = 0; i < c->n_layers; i++)
+		if (c->layers[0] >= 0 && c->layers[i] >= target->n_layers)
+			return err_set(e, ERR_INVALID, "what guesses tokens wants what goes into layer %d, the model has %d layers",
+						   c->layers[i], target->n_layers);
+	return true;
+}
+
+static void
+fill_info(DraftInfo *info, const DraftType *t, const ModelInfo *target, const DraftConf *c, const Conf *conf)
+{
+	info->method = t->arch.name;
+	info->kind = t->kind;
+	info->most = c->heads;
+	info->usual = c->heads;
+	if (strcmp(info->method, "mtp") == 0)
+		info->usual = (int) conf_int(conf, "num_nextn_predict_layers", 1);
+	if (info->usual > DRAFT_MOST || (info->usual < 1 && strcmp(info->method, "mtp") == 0))
+		info->usual = 1;
+	info->n_layers = c->n_layers;
+	memcpy(info->layers, c->layers, sizeof(info->layers));
+	info->given = (c->n_layers > 0 ? c->n_layers : 1) * c->given;
+	/* near the first layer, in the middle, near the last */
+	if (c->n_layers == 3 && c->layers[0] < 0)
+	{
+		info->layers[0] = target->n_layers > 2 ? 2 : target->n_layers - 1;
+		info->layers[1] = target->n_layers / 2;
+		info->layers[2] = target->n_layers > 3 ? target->n_layers - 3 : 0;
+	}
+}
+
+/* Ids of a vocabulary of its own: offsets ("d2t") or the ids themselves ("token_map"). */
+static bool
+read_map(Draft *d, const ModelSource *src, Err *e)
+{
+	const KTensor *t = src->find(src->ctx, "d2t");
+	bool		offsets = t != NULL;
+	const Decoder *m = model_decoder(d->m);
+	int			rows = m->head.n > 0 ? m->head.n : m->draft.n_outs > 0 ? m->draft.outs[0].n : 0;
+	int			vocab = model_info(d->target)->vocab_size;
+
+	if (t == NULL)
+		t = src->find(src->ctx, "token_map");
+	/* not of heads that know all ids nevertheless */
+	if (t == NULL || rows == 0 || (t->ndim == 1 && !offsets && t->shape[0] != rows))
+		return true;
+	if (t->ndim != 1 || t->shape[0] != rows || t->type != KT_I64)
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" isn't %d numbers of 64 bits", t->name, dec_where(src, t), rows);
+	d->n_map = rows;
+	d->map = mem_alloc((size_t) rows * sizeof(int32_t));
+	for (int i = 0; i < rows; i++)
+	{
+		int64_t		id;
+
+		memcpy(&id, (const uint8_t *) t->data + (size_t) i * sizeof(id), sizeof(id));
+		if (offsets && (id < -(int64_t) DEC_MAX_VOCAB || id > DEC_MAX_VOCAB))
+			id = -1;
+		else if (offsets)
+			id += i;
+		if (id < 0 || id >= vocab)
+			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a token that the model doesn't have", t->name, dec_where(src, t));
+		d->map[i] = (int32_t) id;
+	}
+	return true;
+}
+
+static bool
+can_tap(const Draft *d, Err *e)
+{
+	for (int i = 0; i < d->info.n_layers; i++)
+		if (!model_can_tap(d->target, d->info.layers[i]))
+			return err_set(e, ERR_UNSUPPORTED, "method \"%s\" is not supported with architecture \"%s\": its layers have no norm "
+						   "in front", d->info.method, model_info(d->target)->arch);
+	return true;
+}
+
+static void
+make_scratch(Draft *d)
+{
+	const Decoder *m = model_decoder(d->m);
+	size_t		n = (size_t) d->max_out;
+	size_t		width = (size_t) (m->c.draft.inner > m->c.hidden ? m->c.draft.inner : m->c.hidden);
+
+	d->rows = mem_alloc(n * width * sizeof(float));
+	d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0 ? m->head.n : model_info(d->target)->vocab_size);
+	d->logits = mem_alloc(n * d->logits_width * sizeof(float));
+}
+
+Draft *
+draft_new(const char *method, const Conf *conf, const ModelSource *src, const ModelOptions *opt, Model *target, Err *e)
+{
+	const DraftType *t = find_type(method);
+	Draft	   *d = mem_zalloc(sizeof(Draft));
+	bool		own = t != NULL && t->kind == DRAFT_MODEL;
+
+	d->type = t;
+	d->target = target;
+	d->max_out = opt->max_out;
+	if (t == NULL)
+		err_set(e, ERR_INVALID, "there is no method \"%s\"", method);
+	else if ((d->m = own ? model_new(conf, src, opt, e) : model_new_as(&t->arch, target, conf, src, opt, e)) != NULL)
+	{
+		const DraftConf *c = &model_decoder(d->m)->c.draft;
+
+		fill_info(&d->info, t, model_info(target), c, conf);
+		d->info.model = *model_info(d->m);
+		if (fits(method, model_info(target), model_info(d->m), c, e) && can_tap(d, e) && (own || read_map(d, src, e)))
+		{
+			make_scratch(d);
+			return d;
+		}
+	}
+	draft_free(d);
+	return NULL;
+}
+
+void
+draft_free(Draft *d)
+{
+	if (d == NULL)
+		return;
+	model_free(d->m);
+	mem_free(d->map);
+	mem_free(d->rows);
+	mem_free(d->logits);
+	mem_free(d);
+}
+
+const DraftInfo *
+draft_info(const Draft *d)
+{
+	return &d->info;
+}
+
+bool
+draft_check(const char *method, const Conf *conf, const ModelSource *src, const QuantScheme *quant, const Kernels *k,
+			const ModelInfo *target, DraftInfo *info, Err *e)
+{
+	const DraftType *t = find_type(method);
+	DraftConf	c = {0};
+
+	memset(info, 0, sizeof(*info));
+	if (t == NULL)
+		return err_set(e, ERR_INVALID, "there is no method \"%s\"", method);
+	if (!(t->kind == DRAFT_MODEL ? model_check(conf, src, quant, k, &info->model, e) :
+		  model_check_as(&t->arch, target, conf, src, quant, k, &info->model, &c, e)))
+		return false;
+	fill_info(info, t, target, &c, conf);
+	return fits(method, target, &info->model, &c, e);
+}
+
+/* ---- binding ---- */
+
+Linear *
+draft_linears(int n)
+{
+	return mem_zalloc((size_t) n * sizeof(Linear));
+}
+
+bool
+draft_linear(Binder *b, Linear *l, const char *hf, int n, int k)
+{
+	char		bias[128];
+
+	snprintf(bias, sizeof(bias), "%s.bias", hf);
+	l->k = k;
+	return bind_linear(b, l, hf, "", n, bind_has(b, bias, ""));
+}
+
+/* ---- rows in, guesses out ---- */
+
+typedef struct DraftRows
+{
+	Decoder    *d;
+	float	   *to;
+} DraftRows;
+
+static void
+token_row(void *arg, int row, int ith)
+{
+	const DraftRows *r = arg;
+	Decoder    *d = r->d;
+	const Linear *table = d->embed.n > 0 ? &d->embed : &d->draft.lender->embed;
+	int32_t		token = d->b->tokens[row];
+	float	   *to = r->to + (size_t) row * (size_t) d->c.hidden;
+
+	(void) ith;
+	if (token >= 0 && token < table->n && !(d->c.draft.mask_first && d->b->rows.pos[row] == 0))
+		d->k->mat_row(&table->mat[0], token, to);
+	else
+		memset(to, 0, (size_t) d->c.hidden * sizeof(float));
+}
+
+void
+dec_draft_rows(Decoder *d, float *y)
+{
+	kpool_run(d->pool, token_row, &(DraftRows) {d, y}, d->rows);
+}
+
+/* rows of x, normed or not, become one half of the pairs */
+static void
+put_half(Decoder *d, const Norm *n, const float *x, int half)
+{
+	size_t		width = (size_t) d->c.hidden;
+
+	if (n->w != NULL)
+	{
+		d->k->rmsnorm(d->pool, d->h, x, n->w, d->rows, d->c.hidden, d->c.eps);
+		x = d->h;
+	}
+	for (size_t i = 0; i < (size_t) d->rows; i++)
+		memcpy(d->draft.pair + (2 * i + (size_t) half) * width, x + i * width, width * sizeof(float));
+}
+
+void
+dec_fuse(Decoder *d)
+{
+	int			given = d->c.draft.given_first ? 0 : 1;
+
+	dec_draft_rows(d, d->y);
+	put_half(d, &d->draft.token_norm, d->y, 1 - given);
+	put_half(d, &d->draft.given_norm, d->b->given, given);
+	dec_linear(d, &d->draft.fuse, d->draft.pair, d->draft.fuse.k, d->rows, d->x, d->c.hidden);
+	d->pending = false;
+}
+
+static int32_t
+best_of(const Draft *d, const float *logits, size_t n)
+{
+	size_t		best = 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (logits[i] > logits[best])
+			best = i;
+	return d->map != NULL ? d->map[best] : (int32_t) best;
+}
+
+/* Guess h of n rows, and what is left of these for the next. */
+static void
+one_head(Draft *d, int h, const int32_t *tokens, int n, float *state)
+{
+	Decoder    *m = model_decoder(d->m);
+	bool		medusa = m->c.draft.inner == 0;
+	float	   *x = d->rows;
+
+	if (medusa)
+		medusa_rows(m, h, state, n, x);
+	else
+	{
+		mlp_rows(m, h, tokens, n, state);
+		x = state;
+	}
+	if (m->draft.n_outs == 0)
+		model_logits(d->target, x, n, d->logits);
+	else
+		dec_linear(m, &m->draft.outs[h < m->draft.n_outs ? h : 0], x, m->draft.outs[0].k, n, d->logits, (int) d->logits_width);
+}
+
+void
+draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, int32_t *out)
+{
+	Decoder    *m = model_decoder(d->m);
+	size_t		width = (size_t) m->c.hidden;
+	static const Batch none = {0};
+	float	   *state;
+	int32_t    *last;
+
+	if (n == 0)
+		return;
+	m->b = &none;
+	m->rows = n;
+	m->stopped = false;
+	state = m->c.draft.inner == 0 ? m->h : d->rows;
+	last = mem_alloc((size_t) n * sizeof(int32_t));
+	memcpy(state, hidden, (size_t) n * width * sizeof(float));
+	memcpy(last, tokens, (size_t) n * sizeof(int32_t));
+	for (int h = 0; h < k; h++)
+	{
+		one_head(d, h, last, n, state);
+		for (int i = 0; i < n; i++)
+			out[i * k + h] = last[i] = best_of(d, d->logits + (size_t) i * d->logits_width, d->logits_width);
+	}
+	mem_free(last);
+}
+
+int
+draft_fed_width(const Draft *d)
+{
+	return d->type->kind == DRAFT_CHAIN ? d->info.model.hidden_size : 0;
+}
+
+/* Logits of a smaller vocabulary, as the target's. */
+static void
+spread(const Draft *d, const float *from, int n, int width, float *to)
+{
+	size_t		vocab = (size_t) model_info(d->target)->vocab_size;
+
+	for (int i = 0; i < n; i++)
+	{
+		const float *x = from + (size_t) i * (size_t) width;
+		float	   *y = to + (size_t) i * vocab;
+
+		for (size_t j = 0; j < vocab; j++)
+			y[j] = -INFINITY;
+		for (int j = 0; j < width; j++)
+			if (d->map != NULL)
+				y[d->map[j]] = x[j];
+			else if ((size_t) j < vocab)
+				y[j] = x[j];
+	}
+}
+
+void
+draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *fed)
+{
+	Decoder    *m = model_decoder(d->m);
+	ModelTaps	taps = {.raw = m->c.draft.fed_raw ? fed : NULL};
+	Batch		own = *b;
+
+	if (d->type->kind == DRAFT_MODEL)
+	{
+		if (d->info.model.vocab_size == model_info(d->target)->vocab_size || b->n_out == 0)
+			model_forward(d->m, b, kv, logits);
+		else
+		{
+			model_forward(d->m, b, kv, d->logits);
+			spread(d, d->logits, b->n_out, d->info.model.vocab_size, logits);
+		}
+		return;
+	}
+	own.hidden = true;
+	own.taps = b->n_out > 0 ? &taps : NULL;
+	model_forward(d->m, &own, kv, d->rows);
+	if (b->n_out == 0)
+		return;
+	if (taps.raw == NULL && fed != NULL)
+		memcpy(fed, d->rows, (size_t) b->n_out * (size_t) m->c.hidden * sizeof(float));
+	if (m->head.n == 0)
+		model_logits(d->target, d->rows, b->n_out, logits);
+	else if (m->head.n == model_info(d->target)->vocab_size && d->map == NULL)
+		model_logits(d->m, d->rows, b->n_out, logits);
+	else
+	{
+		dec_linear(m, &m->head, d->rows, m->head.k, b->n_out, d->logits, m->head.n);
+		spread(d, d->logits, b->n_out, m->head.n, logits);
+	}
+}

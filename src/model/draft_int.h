@@ -1,0 +1,35 @@
+/*
+ * draft_int.h
+ *	  Private to src/model: what the files of drafts.def share.
+ */
+#ifndef VLLM_MODEL_DRAFT_INT_H
+#define VLLM_MODEL_DRAFT_INT_H
+
+#include "model/bind.h"
+#include "model/draft.h"
+
+bool		medusa_conf(const Conf *c, DecoderConf *o, Err *e);
+bool		medusa_bind(Binder *b, Decoder *d);
+bool		mlp_conf(const Conf *c, DecoderConf *o, Err *e);
+bool		mlp_bind(Binder *b, Decoder *d);
+bool		eagle_conf(const Conf *c, DecoderConf *o, Err *e);
+bool		eagle_bind(Binder *b, Decoder *d);
+void		eagle_forward(Decoder *d, float *logits);
+bool		eagle3_conf(const Conf *c, DecoderConf *o, Err *e);
+bool		eagle3_bind(Binder *b, Decoder *d);
+void		eagle3_forward(Decoder *d, float *logits);
+bool		mtp_conf(const Conf *c, DecoderConf *o, Err *e);
+bool		mtp_bind(Binder *b, Decoder *d);
+void		mtp_forward(Decoder *d, float *logits);
+
+/* Head h's hidden rows for n rows: x becomes them. */
+void		medusa_rows(Decoder *d, int h, const float *hidden, int n, float *x);
+/* The state behind guess h - 1 (h 0: hidden, of the target) and its tokens becomes that of guess h. */
+void		mlp_rows(Decoder *d, int h, const int32_t *tokens, int n, float *state);
+
+/* One matrix more for heads: an array of n empty ones. */
+Linear	   *draft_linears(int n);
+/* ... of k inputs, and its n outputs; bias: if the file has one. */
+bool		draft_linear(Binder *b, Linear *l, const char *hf, int n, int k);
+
+#endif
