@@ -203,3 +203,31 @@ WHERE new.pronamespace = 'vllm'::pg_catalog.regnamespace AND new.proname = 'with
 AND old.oid = '@extschema@.llm_nearest_rows(anyelement,text,name,int,text,text,name,int,text,text,text)'::pg_catalog.regprocedure;
 
 DROP FUNCTION vllm.with_lora;
+
+-- ---- models that sleep ----
+
+CREATE FUNCTION llm_sleep(level int DEFAULT 1, mode text DEFAULT 'abort', model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION llm_wake_up(tags text[] DEFAULT NULL, model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION llm_is_sleeping(model text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION llm_pause(mode text DEFAULT 'abort', model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION llm_resume(model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION llm_is_paused(model text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+REVOKE ALL ON FUNCTION llm_sleep(int, text, text), llm_wake_up(text[], text), llm_pause(text, text), llm_resume(text) FROM PUBLIC;

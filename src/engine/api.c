@@ -759,6 +759,8 @@ make_head(ApiCall *a, const Request *r)
 	wire_put_int(&o, WTAG_DATABASE, r->dboid);
 	wire_put_int(&o, WTAG_ROLE, r->roleid);
 	wire_put_int(&o, WTAG_SESSION, (int64_t) r->session);
+	if (r->sleep_wait)
+		wire_put_int(&o, WTAG_SLEEP_WAIT, 1);
 	if (r->model[0] == '\0')
 		return;
 	wire_put_str(&o, WTAG_MODEL, r->model, strlen(r->model));

@@ -185,6 +185,12 @@ typedef struct Backend
 	/* ... and for this model; the adapter outlives neither the requests nor its cache (lora.h), but the instance.
 	 * ERR_UNSUPPORTED, ERR_BAD_FILE, ERR_INVALID (its rank). */
 	LoraAdapter *(*lora_load) (const Inst *in, const char *path, const LoraLimits *limits, Err *e);
+	/* compute nothing until go_on(), but take in and cancel requests; free_kv: give K and V's memory back; step thread */
+	void		(*rest) (Inst *in, bool free_kv);
+	void		(*go_on) (Inst *in);
+	/* while it rests, on any thread: weights to a file in dir, and back; NULL: there are none */
+	bool		(*store) (Inst *in, const char *dir, Err *e);
+	bool		(*fetch) (Inst *in, Err *e);
 	/* tests' hooks, may be NULL: every generate and pooled request on arrival; unknown control commands */
 	void		(*note) (const ReqNote *n);
 	bool		(*control) (const char *command, Buf *out);

@@ -571,6 +571,32 @@ lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 	return NULL;
 }
 
+static void
+rest(Inst *in, bool free_kv)
+{
+	if (in->core != NULL)
+		core_rest(in->core, free_kv);
+}
+
+static void
+go_on(Inst *in)
+{
+	if (in->core != NULL)
+		core_go_on(in->core);
+}
+
+static bool
+store(Inst *in, const char *dir, Err *e)
+{
+	return in->core == NULL || core_store(in->core, dir, e);
+}
+
+static bool
+fetch(Inst *in, Err *e)
+{
+	return in->core == NULL || core_fetch(in->core, e);
+}
+
 const Backend backend_core = {
 	.name = "core",
 	.check = check,
@@ -601,4 +627,8 @@ const Backend backend_core = {
 	.reset_prefix_cache = reset_prefix_cache,
 	.lora_check = lora_check,
 	.lora_load = lora_load,
+	.rest = rest,
+	.go_on = go_on,
+	.store = store,
+	.fetch = fetch,
 };

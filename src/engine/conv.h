@@ -58,6 +58,7 @@ typedef enum ConvStage
 	CONV_RECEIVING = 0,
 	CONV_LOADING,				/* waits for its model's load */
 	CONV_LORA,					/* ... for its adapter's */
+	CONV_ASLEEP,				/* waits for its model to wake */
 	CONV_BUSY,					/* a job works for it */
 	CONV_RUNNING				/* submitted to the backend */
 } ConvStage;

@@ -310,6 +310,17 @@ step_size(int n)
 	return i;
 }
 
+/*
+ * Compute nothing until core_go_on(), but take in requests and cancel them (resting.c).  free_kv: those that
+ * run are preempted, nothing of the prefix cache is left, and the memory of K and V goes back to the
+ * system.  On the step thread, between steps.
+ */
+void		core_rest(Core *c, bool free_kv);
+void		core_go_on(Core *c);
+/* While it rests, on any thread: weights to a file in dir, and back.  On an error nothing has changed. */
+bool		core_store(Core *c, const char *dir, Err *e);
+bool		core_fetch(Core *c, Err *e);
+
 /* Forget what was computed for requests that are gone.  On the step thread, between steps. */
 void		core_reset_prefix_cache(Core *c);
 

@@ -337,6 +337,8 @@ void		sched_learn(Sched *s, double units, int64_t us);
 bool		sched_fits(const Sched *s, int64_t n_tokens);
 /* The same as an error with figures (ERR_TOO_LONG). */
 bool		sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e);
+/* Between two steps: nobody runs or is held any more, all blocks are free. */
+void		sched_preempt_all(Sched *s);
 int			sched_n_running(const Sched *s);
 Req		   *sched_running(const Sched *s, int i);
 int			sched_n_waiting(const Sched *s);	/* preempted ones included */

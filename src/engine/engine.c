@@ -40,8 +40,8 @@
 
 /* ---- statistics, requests ---- */
 
-static void
-publish(Core *c)
+void
+core_publish(Core *c)
 {
 	CoreStats  *st = &c->stats;
 
@@ -131,7 +131,7 @@ core_count_end(Core *c, ReqFinish fin)
 		c->stats.cancelled++;
 	else
 		c->stats.finished++;
-	publish(c);
+	core_publish(c);
 }
 
 /* A pooled request has failed or is cancelled: its sequences needn't go on, or begin. */
@@ -319,6 +319,8 @@ core_cancel(Core *c, uint64_t id)
 bool
 core_has_work(const Core *c)
 {
+	if (c->resting)
+		return core_rest_due(c);
 	return atomic_load(&c->inbox->n_live) > 0;
 }
 
@@ -658,6 +660,11 @@ core_step(Core *c)
 		kpool_bind(c->opt.pool);
 	reap(c);
 	deliver_send(c->deliver, start);
+	if (c->resting)
+	{
+		core_publish(c);
+		return any;
+	}
 	if (c->spec != NULL)
 		spec_propose(c->spec, c->sched);
 	plan = sched_plan(c->sched, start);
@@ -681,7 +688,7 @@ core_step(Core *c)
 		profile_mark(prof, PROF_OUTPUT);
 		any = true;
 	}
-	publish(c);
+	core_publish(c);
 	profile_mark(prof, PROF_SCHEDULE);
 	return any;
 }
@@ -702,7 +709,7 @@ core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *
 	pthread_mutex_init(&c->inbox->lock, NULL);
 	if (core_open(c, conf, e))
 	{
-		publish(c);
+		core_publish(c);
 		return c;
 	}
 	core_free(c);

@@ -85,6 +85,7 @@ struct Core
 	size_t		cap_drained;
 	void		(*on_progress) (void *ctx); /* NULL = nobody asks */
 	void	   *progress_ctx;
+	bool		resting;		/* core_rest() */
 	CoreStats	stats;
 	Inbox	   *inbox;
 	Deliver    *deliver;
@@ -96,6 +97,8 @@ bool		core_open(Core *c, const Conf *conf, Err *e);
 
 /* ---- engine.c ---- */
 
+/* The statistics, for other threads. */
+void		core_publish(Core *c);
 /* The newest token of a request (id >= 0), its end, or both, on the way out. */
 void		core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* A request's prompt has been computed: count it. */
@@ -135,6 +138,10 @@ void		core_note_rows(Core *c, const Plan *plan);
 void		core_note_tokens(const Core *c, const NoteRow *rows, int n);
 /* Is there room for those of r's next token, too? */
 bool		core_may_gather(const Core *c, Req *r, Err *e);
+
+/* ---- rest.c ---- */
+/* Has somebody left anything for a core that rests? */
+bool		core_rest_due(const Core *c);
 
 /* ---- answers.c: several answers to one prompt ---- */
 

@@ -72,6 +72,7 @@ struct Inst
 	bool		priorities;		/* are allowed */
 	unsigned	tasks;			/* bits 1 << PoolTask */
 	int64_t		counter;		/* unseeded sampling */
+	bool		resting;
 	ChatModel  *chat;
 };
 
@@ -882,7 +883,7 @@ fake_next_due(Inst *in)
 
 	pthread_mutex_lock(&in->lock);
 	for (Req *r = in->head; r != NULL; r = r->next)
-		if (r->due_us < due)
+		if (r->due_us < due && (!in->resting || r->cancelled))
 			due = r->due_us;
 	pthread_mutex_unlock(&in->lock);
 	return due;
@@ -945,7 +946,7 @@ fake_step(Inst *in, const Settings *s)
 		size_t		before = r->sent;
 		int64_t		due = 0;
 
-		if (r->due_us > now)
+		if (r->due_us > now || (in->resting && !r->cancelled))
 		{
 			r = r->next;
 			continue;
@@ -979,6 +980,27 @@ fake_step(Inst *in, const Settings *s)
 	in->st.step_us += clock_us() - start;
 	in->st.generate_us = in->st.step_us;
 	pthread_mutex_unlock(&in->lock);
+}
+
+static void
+set_resting(Inst *in, bool resting)
+{
+	pthread_mutex_lock(&in->lock);
+	in->resting = resting;
+	pthread_mutex_unlock(&in->lock);
+}
+
+static void
+fake_rest(Inst *in, bool free_kv)
+{
+	(void) free_kv;
+	set_resting(in, true);
+}
+
+static void
+fake_go_on(Inst *in)
+{
+	set_resting(in, false);
 }
 
 static void
@@ -1105,6 +1127,8 @@ const Backend backend_fake = {
 	.check_state = fake_check_state,
 	.lora_check = fake_lora_check,
 	.lora_load = fake_lora_load,
+	.rest = fake_rest,
+	.go_on = fake_go_on,
 	.note = fake_note,
 	.control = fake_control,
 };

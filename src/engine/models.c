@@ -15,7 +15,7 @@
  *
  * Tested by tests/unit/test_models_registry.c and test_server.c.
  */
-#include "engine/models.h"
+#include "engine/models_int.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,62 +31,7 @@
 #include "base/mem.h"
 #include "engine/lora.h"
 #include "engine/request.h"
-#include "engine/server.h"
 #include "load/load.h"
-
-struct Loaded
-{
-	Job			j;				/* load, then free */
-	Loaded	   *next;
-	Models	   *m;
-	char	   *key;
-	char	   *path;
-	ModelOpts	opts;
-	Settings	set;
-	bool		done;			/* the load has ended */
-	bool		dying;
-	int			refs;
-	int			pins;
-	Inst	   *inst;			/* ready */
-	ModelFacts	facts;
-	LoraCache  *loras;			/* NULL: nobody has asked for an adapter */
-	Conv	   *unloader;		/* answered when the memory is free */
-	Err			err;
-	int64_t		start_us;
-	_Atomic int permille;		/* progress, by the loader */
-	_Atomic bool give_up;
-};
-
-struct Entry
-{
-	Entry	   *next;
-	Models	   *m;
-	uint32_t	dboid;
-	char		name[WIRE_NAME_LEN];
-	char	   *path;
-	char	   *options;		/* "" = none */
-	ChatModel  *chat;			/* the option's template, NULL = none */
-	ModelOpts	opts;
-	WireModelState state;
-	Loaded	   *loaded;			/* while LOADING (second stage) or READY */
-	uint64_t	attempt;
-	Err			err;			/* FAILED */
-	/* FAILED: what failed, so that the same again is refused at once; NULL: try again */
-	char	   *fail_print;		/* fingerprint of the files */
-	Settings   *fail_set;
-	int			refs;			/* the registry's and conversations' */
-	EntryCounters n;
-};
-
-struct Models
-{
-	struct Server *srv;
-	Entry	   *entries;
-	int			n_entries;
-	Loaded	   *loaded;
-	int			n_loading;
-	int64_t		shown_us;		/* rows last updated for progress */
-};
 
 Models *
 models_new(struct Server *srv)
@@ -169,6 +114,8 @@ fill_stat(Entry *en, StatsRow *r)
 	r->m.dboid = en->dboid;
 	r->m.hash = wire_model_hash(en->path, en->options);
 	r->m.shared_with = -1;
+	r->m.asleep = (int32_t) en->asleep;
+	r->m.sleep_level = en->sleep_level;
 	snprintf(r->m.name, sizeof(r->m.name), "%s", en->name);
 	if (en->state == WM_FAILED)
 		snprintf(r->m.error, sizeof(r->m.error), "%.255s", en->err.msg);
@@ -188,9 +135,8 @@ fill_stat(Entry *en, StatsRow *r)
 	snprintf(r->m.kv_dtype, sizeof(r->m.kv_dtype), "%s", en->loaded->facts.cache.dtype);
 }
 
-/* Publish the rows: after every change, before anyone is told of it. */
-static void
-show(Models *m)
+void
+models_show(Models *m)
 {
 	StatsRow	rows[WIRE_MAX_MODELS];
 	const Loaded *of[WIRE_MAX_MODELS];
@@ -327,8 +273,7 @@ free_done(Job *j)
 	loaded_free(l);
 }
 
-/* Nobody wants it any more? */
-static void
+void
 loaded_settle(Loaded *l)
 {
 	if (l->refs > 0 || l->dying)
@@ -382,7 +327,7 @@ wake_one(Conv *c, void *arg)
 		return;
 	if (w->err != NULL)
 		request_fail(c, w->err);
-	else
+	else if (!sleep_stops(c))
 		request_run(c);
 }
 
@@ -393,7 +338,7 @@ wake_waiting(Entry *en)
 	Err			err = en->err;
 	Wake		w = {en, en->state == WM_READY ? NULL : &err};
 
-	show(en->m);
+	models_show(en->m);
 	server_each(en->m->srv, wake_one, &w);
 }
 
@@ -516,6 +461,7 @@ attach_or_load(Entry *en, const char *print)
 		buf_free(&key);
 		l->refs++;
 		en->loaded = l;
+		sleep_inherit(en, l);
 		if (l->done)
 		{
 			en->state = WM_READY;
@@ -625,13 +571,24 @@ entry_wait(Entry *en, Conv *c, bool retry)
 		p->attempt = ++en->attempt;
 		entry_ref(en);
 		en->state = WM_LOADING;
-		show(en->m);
+		models_show(en->m);
 		jobs_submit(en->m->srv->jobs, JQ_LOAD, &p->j);
 		if (p->recheck)
 			return;				/* most likely an error in a moment */
 	}
 	snprintf(text, sizeof(text), "loading model \"%s\"", en->name);
 	progress_frame(c, text, 0);
+}
+
+void
+entry_go(Conv *c)
+{
+	if (sleep_stops(c))
+		return;
+	if (entry_inst(c->entry) != NULL)
+		request_run(c);
+	else
+		entry_wait(c->entry, c, c->kind == WK_MODEL_LOAD);
 }
 
 static void
@@ -663,7 +620,7 @@ models_progress(Models *m)
 	if (now - m->shown_us > 50000)
 	{
 		m->shown_us = now;
-		show(m);
+		models_show(m);
 	}
 }
 
@@ -728,25 +685,40 @@ fail_one(Conv *c, void *arg)
 		request_fail(c, &f->err);
 }
 
-/* Requests fail, weights are let go.  Returns the Loaded if it is on its way out. */
-static Loaded *
-entry_release(Entry *en, const char *what, const Conv *except)
+void
+entry_fail_requests(Entry *en, const Err *e, const Conv *except)
 {
-	Fail		f = {.en = en,.except = except};
+	Fail		f = {.en = en,.except = except,.err = *e};
+
+	server_each(en->m->srv, fail_one, &f);
+}
+
+Loaded *
+entry_let_go(Entry *en)
+{
 	Loaded	   *l = en->loaded;
 
-	err_set(&f.err, ERR_NOT_READY, "model \"%s\" was %s", en->name, what);
-	server_each(en->m->srv, fail_one, &f);
 	en->attempt++;
 	en->state = WM_UNLOADED;
 	en->loaded = NULL;
-	show(en->m);
+	models_show(en->m);
 	if (l == NULL)
 		return NULL;
 	l->refs--;
 	if (l->refs > 0)
 		return NULL;
 	return l;
+}
+
+/* Requests fail, weights are let go.  Returns the Loaded if it is on its way out. */
+static Loaded *
+entry_release(Entry *en, const char *what, const Conv *except)
+{
+	Err			e;
+
+	err_set(&e, ERR_NOT_READY, "model \"%s\" was %s", en->name, what);
+	entry_fail_requests(en, &e, except);
+	return entry_let_go(en);
 }
 
 void
@@ -783,7 +755,7 @@ entry_remove(Models *m, Entry *en, const char *what)
 		pp = &(*pp)->next;
 	*pp = en->next;
 	m->n_entries--;
-	show(m);
+	models_show(m);
 	entry_unref(en);
 	if (l != NULL)
 		loaded_settle(l);
@@ -837,6 +809,7 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 	en->chat = chat;
 	en->state = WM_UNLOADED;
 	en->refs = 1;
+	sleep_inherit(en, NULL);
 	en->next = m->entries;
 	m->entries = en;
 	m->n_entries++;

@@ -53,6 +53,9 @@ bool		entry_facts(Entry *en, ModelFacts *out);
  */
 void		entry_wait(Entry *en, Conv *c, bool retry);
 
+/* c, which has its entry, goes on or waits for the model. */
+void		entry_go(Conv *c);
+
 /* Drop weights; requests on the entry fail.  c is answered when the memory is free. */
 void		models_unload(Models *m, uint32_t dboid, const char *name, Conv *c);
 /*
@@ -74,6 +77,16 @@ struct LoraCache *models_loras(const Models *m, uint32_t dboid, const char *name
 void		models_list_loras(const Models *m, uint32_t dboid, JsonOut *j);
 /* Who waits for an adapter's place; called on every wake of the server thread. */
 void		models_attend_loras(Models *m);
+/* ---- sleep.c ---- */
+/*
+ * A control command that puts models to sleep, wakes them or asks about that; model "": all of them.
+ * false: it is none.
+ */
+bool		sleep_command(Models *m, Conv *c, const char *command);
+/* c has its entry: may it not go on, as the model is asleep?  It then waits, or has failed. */
+bool		sleep_stops(Conv *c);
+/* Move on what has been asked for; true: call again soon.  On every wake of the server thread. */
+bool		sleep_turn(Models *m);
 
 /* Send progress frames; called on every wake of the server thread. */
 void		models_progress(Models *m);

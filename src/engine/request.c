@@ -135,6 +135,46 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 	}
 }
 
+/* Fields of a chat; *known = false if it is none. */
+static bool
+chat_field(Request *r, const WireField *f, bool *known, Err *e)
+{
+	*known = true;
+	switch (f->tag)
+	{
+		case WTAG_MESSAGES:
+			r->has_chat = true;
+			r->chat.messages = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_TOOLS:
+			r->chat.tools = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_DOCUMENTS:
+			r->chat.documents = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_CHAT_KWARGS:
+			r->chat.kwargs = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_REASONING_EFFORT:
+			r->chat.effort = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_CONTENT_FORMAT:
+			return copy_format(&r->chat.format, f, e);
+		case WTAG_CHAT_TEMPLATE:
+			r->chat.source = (ChatText) {f->s, f->n};
+			return true;
+		case WTAG_GENERATION_PROMPT:
+			r->chat.add_generation_prompt = f->i != 0;
+			return true;
+		case WTAG_CONTINUE_FINAL:
+			r->chat.continue_final_message = f->i != 0;
+			return true;
+		default:
+			*known = false;
+			return true;
+	}
+}
+
 static bool
 other_field(Request *r, const WireField *f, Err *e)
 {
@@ -167,6 +207,9 @@ other_field(Request *r, const WireField *f, Err *e)
 		case WTAG_LORA_PIN:
 			r->lora_pin = f->i != 0;
 			return true;
+		case WTAG_SLEEP_WAIT:
+			r->sleep_wait = f->i != 0;
+			return true;
 		case WTAG_COMMAND:
 			return copy_name(r->command, sizeof(r->command), f, e);
 		case WTAG_SCHEMA:
@@ -177,33 +220,6 @@ other_field(Request *r, const WireField *f, Err *e)
 			r->has_prompt = true;
 			r->prompt = f->s;
 			r->prompt_len = f->n;
-			return true;
-		case WTAG_MESSAGES:
-			r->has_chat = true;
-			r->chat.messages = (ChatText) {f->s, f->n};
-			return true;
-		case WTAG_TOOLS:
-			r->chat.tools = (ChatText) {f->s, f->n};
-			return true;
-		case WTAG_DOCUMENTS:
-			r->chat.documents = (ChatText) {f->s, f->n};
-			return true;
-		case WTAG_CHAT_KWARGS:
-			r->chat.kwargs = (ChatText) {f->s, f->n};
-			return true;
-		case WTAG_REASONING_EFFORT:
-			r->chat.effort = (ChatText) {f->s, f->n};
-			return true;
-		case WTAG_CONTENT_FORMAT:
-			return copy_format(&r->chat.format, f, e);
-		case WTAG_CHAT_TEMPLATE:
-			r->chat.source = (ChatText) {f->s, f->n};
-			return true;
-		case WTAG_GENERATION_PROMPT:
-			r->chat.add_generation_prompt = f->i != 0;
-			return true;
-		case WTAG_CONTINUE_FINAL:
-			r->chat.continue_final_message = f->i != 0;
 			return true;
 		case WTAG_PROMPT_IDS:
 			r->has_ids = true;
@@ -344,6 +360,7 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 			(!known && !parsing_field(&r->parse, &f, &known, e)) ||
 			(!known && !api_field(&r->api, &f, &known, e)) ||
 			(!known && !structured_field(&r->structured, &f, &known, e)) ||
+			(!known && !chat_field(r, &f, &known, e)) ||
 			(!known && !other_field(r, &f, e)))
 		{
 			request_free(r);
@@ -1058,10 +1075,7 @@ with_model(Conv *c)
 	entry_ref(c->entry);
 	if (is_counted(c->kind))
 		atomic_fetch_add(&entry_counters(c->entry)->requests, 1);
-	if (entry_inst(c->entry) != NULL)
-		request_run(c);
-	else
-		entry_wait(c->entry, c, c->kind == WK_MODEL_LOAD);
+	entry_go(c);
 }
 
 void

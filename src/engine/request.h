@@ -28,6 +28,7 @@ typedef struct Request
 	char	   *lora_path;		/* owned; NULL = none */
 	int			lora_pin;		/* 1, 0; -1 = not given */
 	char		command[128];
+	bool		sleep_wait;		/* it waits while its model is asleep */
 	bool		has_prompt;
 	const char *prompt;
 	size_t		prompt_len;

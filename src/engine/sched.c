@@ -233,6 +233,17 @@ sched_preempt_last(Sched *s)
 	s->n_preemptions++;
 }
 
+void
+sched_preempt_all(Sched *s)
+{
+	for (int i = 0; i < s->n_running; i++)
+		s->running[i]->plan_at = -1;
+	while (s->n_running > 0)
+		sched_preempt_last(s);
+	while (s->held.n > 0)
+		sched_release_held(s, s->held.tail);
+}
+
 /* ---- life ---- */
 
 Sched *

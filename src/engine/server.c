@@ -196,6 +196,12 @@ answer_text(Conv *c, const char *text, size_t n)
 	buf_free(&b);
 }
 
+void
+server_answer(Conv *c, const char *text)
+{
+	answer_text(c, text, strlen(text));
+}
+
 static int
 count_fds(void)
 {
@@ -335,6 +341,8 @@ server_control(Server *s, Conv *c, const char *command)
 		integrity(s, c);
 		return;
 	}
+	if (sleep_command(s->models, c, command))
+		return;
 	if (strcmp(command, "reset-prefix-cache") == 0)
 	{
 		step_job(s, c, reset_prefix_cache_run, 0, NULL);
@@ -383,7 +391,12 @@ server_wait(Server *s)
 	struct timespec ts = {.tv_sec = 1};
 	uint32_t	bell = atomic_load(&h->doorbell);
 
-	if (s->limbo != NULL)
+	if (s->soon)
+		ts = (struct timespec)
+		{
+			.tv_nsec = 2000000
+		};
+	else if (s->limbo != NULL)
 		ts = (struct timespec)
 		{
 			.tv_nsec = 50000000
@@ -475,6 +488,7 @@ server_run(Server *s)
 		tell_step(s);
 		models_progress(s->models);
 		models_attend_loras(s->models);
+		s->soon = sleep_turn(s->models);
 		if (s->limbo != NULL)
 			sweep_limbo(s);
 		if (now - swept > 1000000)

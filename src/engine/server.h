@@ -27,6 +27,7 @@ typedef struct Server
 	Conv	  **table;			/* by slot: the conversation, NULL if none */
 	Conv	   *limbo;			/* closed, but a job or the backend still has them */
 	uint64_t	next_id;
+	bool		soon;			/* sleep_turn() waits for something that nobody rings for */
 	int			unpoked;		/* requests submitted of which the step thread hasn't heard */
 } Server;
 
@@ -45,6 +46,7 @@ void		server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg);
 /* Free a conversation if nobody needs it any more: closed, and neither a job nor the backend has it. */
 bool		server_try_free(Conv *c);
 /* WK_CONTROL */
+void		server_answer(Conv *c, const char *text);
 void		server_control(Server *s, Conv *c, const char *command);
 
 #endif

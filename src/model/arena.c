@@ -10,10 +10,14 @@
  */
 #include "model/arena.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
@@ -57,6 +61,7 @@ reserve_hugetlb(MArena *a, size_t size, const char *what, Err *e)
 	}
 	a->base = p;
 	a->size = size;
+	a->huge = HUGE_ON;
 	return true;
 }
 
@@ -66,8 +71,7 @@ marena_reserve(MArena *a, size_t size, HugePages huge, const char *what, Err *e)
 	unsigned char *p = MAP_FAILED;
 	size_t		head;
 
-	a->base = NULL;
-	a->size = a->used = 0;
+	*a = (MArena) {.base = NULL};
 	if (size == 0)
 		return true;
 	if (size < SIZE_MAX / 2)
@@ -91,6 +95,7 @@ marena_reserve(MArena *a, size_t size, HugePages huge, const char *what, Err *e)
 		munmap(p + head + size, HUGE_PAGE - head);
 	a->base = p + head;
 	a->size = size;
+	a->huge = huge;
 	madvise(a->base, size, huge == HUGE_OFF ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 	return true;
 }
@@ -102,9 +107,7 @@ marena_map(MArena *a, int fd, size_t at, size_t size)
 
 	if (p == MAP_FAILED)
 		return false;
-	a->base = p;
-	a->size = size;
-	a->used = 0;
+	*a = (MArena) {.base = p,.size = size,.of_file = true};
 	return true;
 }
 
@@ -130,6 +133,129 @@ marena_free(MArena *a)
 {
 	if (a->base != NULL)
 		munmap(a->base, a->size);
-	a->base = NULL;
-	a->size = a->used = 0;
+	if (a->stored > 0)
+		close(a->stored - 1);
+	*a = (MArena) {.base = NULL};
+}
+
+/* ---- giving memory back for a while ---- */
+
+#define PIECE ((size_t) 16 << 20)	/* written or read at once */
+
+/* A file without a name, or one that has lost it. */
+static int
+nameless(const char *dir)
+{
+	char		name[4096];
+	int			fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+		return fd;
+	if (snprintf(name, sizeof(name), "%s/vllm_pg.stored.XXXXXX", dir) >= (int) sizeof(name))
+	{
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	if ((fd = mkostemp(name, O_CLOEXEC)) >= 0)
+		unlink(name);
+	return fd;
+}
+
+static bool
+write_out(int fd, const unsigned char *from, size_t n)
+{
+	for (size_t at = 0; at < n;)
+	{
+		ssize_t		put = write(fd, from + at, n - at < PIECE ? n - at : PIECE);
+
+		if (put < 0 && errno != EINTR)
+			return false;
+		at += put > 0 ? (size_t) put : 0;
+	}
+	/* else it only moves to the page cache, where it stays until it is written */
+	return fdatasync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+}
+
+static bool
+read_in(int fd, unsigned char *to, size_t n)
+{
+	for (size_t at = 0; at < n;)
+	{
+		ssize_t		got = pread(fd, to + at, n - at < PIECE ? n - at : PIECE, (off_t) at);
+
+		if (got == 0)
+			errno = EIO;
+		if (got == 0 || (got < 0 && errno != EINTR))
+			return false;
+		at += got > 0 ? (size_t) got : 0;
+	}
+	return true;
+}
+
+static int
+map_flags(const MArena *a)
+{
+	return MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | (a->huge == HUGE_ON ? MAP_HUGETLB | HUGE_2MB : MAP_NORESERVE);
+}
+
+bool
+marena_store(MArena *a, const char *dir, Err *e)
+{
+	int			fd;
+
+	if (a->base == NULL || a->stored > 0)
+		return true;
+	if (a->of_file)
+	{
+		madvise(a->base, a->size, MADV_DONTNEED);
+		return true;
+	}
+	fd = nameless(dir);
+	if (fd < 0 || !write_out(fd, a->base, a->used))
+	{
+		err_set(e, ERR_IO, "could not put weights into a file: %s", strerror(errno));
+		err_detail(e, "%zu MB are to go into directory \"%.300s\".", (a->used >> 20) + 1, dir);
+		err_hint(e, "Level 2 needs no file; vllm.repack_cache names another directory.");
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	if (mmap(a->base, a->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+	{
+		err_set(e, ERR_NOMEM, "could not give memory of weights back: %s", strerror(errno));
+		close(fd);
+		return false;
+	}
+	a->stored = fd + 1;
+	return true;
+}
+
+bool
+marena_fetch(MArena *a, Err *e)
+{
+	if (a->stored == 0)
+		return true;
+	if (mmap(a->base, a->size, PROT_READ | PROT_WRITE, map_flags(a), -1, 0) == MAP_FAILED)
+	{
+		err_set(e, ERR_NOMEM, "out of memory");
+		return err_detail(e, "%zu MB are needed for weights.", a->size >> 20);
+	}
+	madvise(a->base, a->size, a->huge == HUGE_OFF ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+	if (!read_in(a->stored - 1, a->base, a->used))
+	{
+		err_set(e, ERR_IO, "could not read weights back: %s", strerror(errno));
+		mmap(a->base, a->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		return false;
+	}
+	close(a->stored - 1);
+	a->stored = 0;
+	return true;
+}
+
+void
+marena_drop(MArena *a)
+{
+	/* reserved pages can't be given back so before Linux 5.18: then they stay, and are zeroed when used */
+	if (a->base != NULL && madvise(a->base, a->size, MADV_DONTNEED) != 0)
+		memset(a->base, 0, a->size);
 }

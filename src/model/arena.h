@@ -27,6 +27,9 @@ typedef struct MArena
 	unsigned char *base;		/* NULL = nothing reserved */
 	size_t		size;			/* bytes, a multiple of 2 MB */
 	size_t		used;
+	bool		of_file;		/* marena_map() */
+	HugePages	huge;			/* as it was reserved */
+	int			stored;			/* the file that has its content, + 1; 0 = it is in memory */
 } MArena;
 
 /*
@@ -41,6 +44,16 @@ bool		marena_map(MArena *a, int fd, size_t at, size_t size);
 /* 64-byte aligned; the sum of all takes may not exceed the reservation */
 void	   *marena_take(MArena *a, size_t size);
 void		marena_free(MArena *a);
+
+/*
+ * Give the memory back, not the addresses: nothing may touch it before marena_fetch(), which brings the
+ * content back.  It goes to a nameless file in dir; what was mapped from a file is just let go.  An
+ * error (ERR_IO, ERR_NOMEM) leaves everything as it was.
+ */
+bool		marena_store(MArena *a, const char *dir, Err *e);
+bool		marena_fetch(MArena *a, Err *e);
+/* Give the memory back and forget the content: it is zeros from now on. */
+void		marena_drop(MArena *a);
 
 /* What a take of size bytes uses up: add these to get the reservation's size.
  * false on overflow. */

@@ -454,6 +454,18 @@ model_free(Model *m)
 	mem_free(m);
 }
 
+bool
+model_store(Model *m, const char *dir, Err *e)
+{
+	return marena_store(&m->d.weights, dir, e);
+}
+
+bool
+model_fetch(Model *m, Err *e)
+{
+	return marena_fetch(&m->d.weights, e);
+}
+
 const ModelInfo *
 model_info(const Model *m)
 {

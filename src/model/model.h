@@ -105,6 +105,13 @@ typedef struct ModelOptions
  */
 Model	   *model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e);
 void		model_free(Model *m);
+
+/*
+ * Weights to a file in dir, and out of memory; and back.  Between the two only model_info() works, and
+ * model_free().  On an error nothing has changed.
+ */
+bool		model_store(Model *m, const char *dir, Err *e);
+bool		model_fetch(Model *m, Err *e);
 const ModelInfo *model_info(const Model *m);
 
 /* Only the checks of model_new (llm_create_model): no weights are read or packed.

@@ -203,8 +203,8 @@ catalog_may_use(const ModelRow *m, Oid role)
 	return catalog_is_granted(m->grantees, m->n_grantees, role) || catalog_is_owner(m, role);
 }
 
-static ModelRow *
-existing_model(const char *name)
+ModelRow *
+catalog_model(const char *name)
 {
 	ModelRow   *m = catalog_find(name);
 
@@ -238,7 +238,7 @@ catalog_for_use(const char *name, const char *lora)
 	if (m == NULL && l == NULL)
 		l = lora_resolve(name);
 	if (m == NULL)
-		m = existing_model(l != NULL ? l->model : name);
+		m = catalog_model(l != NULL ? l->model : name);
 	if (!catalog_may_use(m, GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -265,7 +265,7 @@ catalog_called(const ModelRow *m)
 ModelRow *
 catalog_model_for_owner(const char *name)
 {
-	ModelRow   *m = existing_model(name);
+	ModelRow   *m = catalog_model(name);
 
 	if (!catalog_is_owner(m, GetUserId()))
 		ereport(ERROR,

@@ -832,4 +832,6 @@ vclient_put_identity(WireOut *o)
 	wire_put_int(o, WTAG_ROLE, GetUserId());
 	/* a pid comes again, hence the start time */
 	wire_put_int(o, WTAG_SESSION, (int64) MyProcPid << 32 ^ (MyStartTimestamp & 0xffffffff));
+	if (vllm_sleep_requests[0] == 'w')
+		wire_put_int(o, WTAG_SLEEP_WAIT, 1);
 }

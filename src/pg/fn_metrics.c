@@ -339,6 +339,16 @@ put_derived(Output *o, List *lines)
 
 		o->number(o, l, "", l->ms->fig.kv_blocks_total > 0 ? (double) l->ms->fig.kv_blocks_used / l->ms->fig.kv_blocks_total : 0.0);
 	}
+	family(o, "vllm:engine_sleep_state", "gauge", "1: the model is awake; its weights are in a file; all of it is gone.");
+	foreach(lc, lines)
+	{
+		const Line *l = lfirst(lc);
+		int			level = l->ms->asleep & WIRE_SLEEP_WEIGHTS ? l->ms->sleep_level : 0;
+
+		o->number(o, l, "sleep_state=\"awake\"", l->ms->asleep == 0);
+		o->number(o, l, "sleep_state=\"weights_offloaded\"", level == 1);
+		o->number(o, l, "sleep_state=\"discard_all\"", level == 2);
+	}
 	family(o, "vllm:cache_config_info", "gauge", "The KV cache.");
 	foreach(lc, lines)
 	{

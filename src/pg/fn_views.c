@@ -192,11 +192,11 @@ model_state(const WireModelStat *ms)
 		case WM_LOADING:
 			return "loading";
 		case WM_READY:
-			return "ready";
+			return ms->asleep == 0 ? "ready" : ms->sleep_level == 0 ? "paused" : "asleep";
 		case WM_FAILED:
 			return "failed";
 		default:
-			return "unloaded";
+			return ms == NULL || ms->asleep == 0 ? "unloaded" : ms->sleep_level == 0 ? "paused" : "asleep";
 	}
 }
 
@@ -317,6 +317,7 @@ static const char *const phase_names[] = {
 	[WP_RUNNING] = "running",
 	[WP_PREEMPTED] = "preempted",
 	[WP_FINISHED] = "finished",
+	[WP_ASLEEP] = "asleep",
 };
 
 /* One owned slot; o is a copy, the figures are read as they are now. */

@@ -56,6 +56,7 @@ static int	vllm_max_cpu_loras;
 static int	vllm_max_lora_rank;
 static char *vllm_lora_dtype = "auto";
 char	   *vllm_repack_cache = "";
+char	   *vllm_sleep_requests = "error";
 bool		vllm_batch_invariant;
 int			vllm_step_target;
 bool		vllm_batch = true;
@@ -174,6 +175,7 @@ static bool check_policy(char **newval, void **extra, GucSource source);
 static bool check_logprobs_mode(char **newval, void **extra, GucSource source);
 static bool check_isolation(char **newval, void **extra, GucSource source);
 static bool check_repack_cache(char **newval, void **extra, GucSource source);
+static bool check_sleep_requests(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
 {
@@ -218,6 +220,8 @@ static const StringRow string_rows[] = {
 	"Among whose requests prompts that begin alike are computed once: none (all roles'), role or database."},
 	{"vllm.lora_dtype", &vllm_lora_dtype, "auto", PGC_SIGHUP, 0, check_lora_dtype, "lora_dtype",
 	"Sets the type in which adapters are kept: auto (their files'), float16, bfloat16 or float32."},
+	{"vllm.sleep_requests", &vllm_sleep_requests, "error", PGC_USERSET, 0, check_sleep_requests, NULL,
+	"What a call does whose model has been put to sleep: error, or wait until it wakes."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_repack_cache, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
@@ -325,6 +329,14 @@ static bool
 check_isolation(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"none", "role", "database", NULL};
+
+	return one_of(*newval, names, "The value");
+}
+
+static bool
+check_sleep_requests(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"error", "wait", NULL};
 
 	return one_of(*newval, names, "The value");
 }

@@ -73,7 +73,7 @@ typedef enum WireState
 /* What the engine is doing with a slot's request (live figure). */
 typedef enum WirePhase
 {
-	WP_NONE = 0, WP_RECEIVING, WP_LOADING_MODEL, WP_WAITING, WP_RUNNING, WP_PREEMPTED, WP_FINISHED
+	WP_NONE = 0, WP_RECEIVING, WP_LOADING_MODEL, WP_WAITING, WP_RUNNING, WP_PREEMPTED, WP_FINISHED, WP_ASLEEP
 } WirePhase;
 
 typedef enum WireWake
@@ -151,6 +151,12 @@ typedef enum WireModelState
 	WM_UNUSED = 0, WM_UNLOADED, WM_LOADING, WM_READY, WM_FAILED
 } WireModelState;
 
+/* What a model that sleeps lacks: bits of WireModelStat.asleep. */
+#define WIRE_SLEEP_WEIGHTS	1
+#define WIRE_SLEEP_KV		2
+#define WIRE_SLEEP_SCHEDULING 4
+#define WIRE_SLEEP_ALL		7
+
 /* How requests end. */
 typedef enum WireEnd
 {
@@ -227,6 +233,8 @@ typedef struct WireModelStat
 	int64_t		weight_bytes;
 	int64_t		n_params;
 	int32_t		max_model_len;
+	int32_t		asleep;			/* WIRE_SLEEP_*; 0 = awake */
+	int32_t		sleep_level;	/* 0 .. 2 */
 	int32_t		shared_with;	/* index of the entry whose weights it uses, -1 */
 	int32_t		block_size;		/* tokens; 0 = no KV cache */
 	int32_t		prefix_caching;

@@ -1,0 +1,72 @@
+/*
+ * resting.c
+ *	  A core that rests: it takes in what comes, cancels what shall be, and computes nothing.
+ *
+ * Requests stay where they are.  If their memory is given back all are preempted first, so they are
+ * computed again when the core goes on, with the same result to the bit; the prefix cache forgets
+ * everything, as its blocks will be zeros.  What the KV cache and work space had in memory goes back to
+ * the system at once; the addresses stay.  Weights can go to a file meanwhile (model_store()).
+ *
+ * All on the step thread, between steps, but for the weights' two ways, which are anybody's while
+ * the core rests.
+ *
+ * Tested by tests/unit/test_resting.c.
+ */
+#include <sys/mman.h>
+
+#include "engine/engine_int.h"
+
+static void
+drop(void *area, size_t size)
+{
+	if (area != NULL)
+		madvise(area, size, MADV_DONTNEED);
+}
+
+void
+core_rest(Core *c, bool free_kv)
+{
+	c->resting = true;
+	if (!free_kv)
+		return;
+	sched_preempt_all(c->sched);
+	core_reset_prefix_cache(c);
+	marena_drop(&c->kv_area);
+	marena_drop(&c->state_area);
+	drop(c->logits, c->logits_size);
+	drop(c->raw, c->logits_size);
+	drop(c->fork_logits, c->fork_size);
+	drop(c->fork_processed, c->fork_size);
+	drop(c->hidden, c->hidden_size);
+	core_publish(c);
+}
+
+void
+core_go_on(Core *c)
+{
+	c->resting = false;
+}
+
+bool
+core_store(Core *c, const char *dir, Err *e)
+{
+	return model_store(c->model, dir, e);
+}
+
+bool
+core_fetch(Core *c, Err *e)
+{
+	return model_fetch(c->model, e);
+}
+
+bool
+core_rest_due(const Core *c)
+{
+	Inbox	   *in = c->inbox;
+	bool		any;
+
+	pthread_mutex_lock(&in->lock);
+	any = in->n > 0;
+	pthread_mutex_unlock(&in->lock);
+	return any || c->n_doomed > 0;
+}

@@ -1,0 +1,636 @@
+/*
+ * sleep.c
+ *	  Models that sleep: what they had in memory is given back, and they come back with the same answers.
+ *
+ *	level	given up						comes back by
+ *	0		nothing: no step is made		going on
+ *	1		KV cache; weights to a file		reading the file
+ *	2		the whole instance				loading the model's files as they are then
+ *
+ * An entry's `asleep` says what it lacks (WIRE_SLEEP_*); it is set before anything else happens, so that no new
+ * request gets on its way, and its last bit is cleared when everything is back.  Requests for a model
+ * that is asleep wait in stage CONV_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep
+ * together.
+ *
+ * What somebody asks for is a SleepOp; they are worked off one after the other, each a few steps of
+ * op_turn(), some of them jobs: the step thread lets an instance rest, a loader thread moves its weights.
+ * Who asks may go away: while requests are awaited that takes the sleep back, later the op goes on to its end.
+ *
+ * Server thread, but for the jobs' run functions.  Tested by tests/unit/test_sleep.c, tests/t/093_sleep.pl.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "engine/models_int.h"
+#include "engine/request.h"
+
+typedef enum SleepMode
+{
+	SLEEP_ABORT,				/* requests fail */
+	SLEEP_WAIT,					/* requests are awaited */
+	SLEEP_KEEP					/* they go on when the model wakes */
+} SleepMode;
+
+typedef enum OpStage
+{
+	OP_NEW,
+	OP_DRAIN,					/* requests are awaited */
+	OP_NEXT,					/* the next instance */
+	OP_JOB,						/* a job has it */
+	OP_PINS,					/* the instance at hand is used by others' jobs */
+	OP_GONE,					/* memory of instances that were let go is awaited */
+	OP_END
+} OpStage;
+
+struct SleepOp
+{
+	Job			j;
+	SleepOp    *next;
+	Models	   *m;
+	Conv	   *c;				/* who asked; job_busy keeps it */
+	bool		wake;
+	OpStage		stage;
+	Entry	   *en;				/* holds a reference; NULL = all */
+	int			level;
+	SleepMode	mode;
+	unsigned	bits;			/* wake: what shall come back */
+	Loaded	   *at;				/* pinned; NULL = none */
+	char		dir[1024];		/* for weights */
+	Err			e;				/* of the instance at hand; cls ERR_NONE = fine */
+	Err			failed;			/* why this became a wake */
+};
+
+/* ---- who sleeps ---- */
+
+static bool
+in_scope(const SleepOp *op, const Entry *en)
+{
+	return op->en == NULL || op->en == en || (en->loaded != NULL && en->loaded == op->en->loaded);
+}
+
+void
+sleep_inherit(Entry *en, const Loaded *l)
+{
+	const Entry *from = NULL;
+
+	if (l == NULL)
+	{
+		en->asleep = en->m->asleep;
+		en->sleep_level = en->m->sleep_level;
+		return;
+	}
+	for (const Entry *o = en->m->entries; o != NULL && from == NULL; o = o->next)
+		if (o != en && o->loaded == l)
+			from = o;
+	if (from != NULL && from->asleep != 0)
+	{
+		en->asleep = from->asleep;
+		en->sleep_level = from->sleep_level;
+	}
+}
+
+/* Does it only turn text into tokens or back?  The tokenizer stays as long as there is an instance. */
+static bool
+needs_no_weights(const Conv *c)
+{
+	return c->kind == WK_DETOKENIZE || c->kind == WK_CHUNK || c->kind == WK_CHAT_RENDER ||
+		(c->kind == WK_TOKENIZE && !c->req->embeds.want);
+}
+
+bool
+sleep_stops(Conv *c)
+{
+	Entry	   *en = c->entry;
+	Err			e;
+
+	if (en->asleep == 0 || (needs_no_weights(c) && entry_inst(en) != NULL))
+		return false;
+	/* it waited for the load when somebody began to wait for it */
+	if (c->stage == CONV_LOADING && en->m->ops != NULL && en->m->ops->stage == OP_DRAIN && in_scope(en->m->ops, en))
+		return false;
+	if (en->sleep_level > 0 && !c->req->sleep_wait && c->stage != CONV_ASLEEP)
+	{
+		err_set(&e, ERR_NOT_READY, "model \"%s\" is asleep", en->name);
+		err_hint(&e, "llm_wake_up() wakes it; with vllm.sleep_requests = \"wait\" requests wait for that.");
+		request_fail(c, &e);
+		return true;
+	}
+	c->stage = CONV_ASLEEP;
+	conv_phase(c, WP_ASLEEP);
+	return true;
+}
+
+/* What is still missing when `bits` are back.  With weights and KV cache a sleeper has all that it needs. */
+static unsigned
+sleep_left(unsigned asleep, int level, unsigned bits)
+{
+	asleep &= ~bits;
+	return level > 0 && (asleep & (WIRE_SLEEP_WEIGHTS | WIRE_SLEEP_KV)) == 0 ? 0 : asleep;
+}
+
+/* ---- conversations ---- */
+
+typedef struct Convs
+{
+	const SleepOp *op;
+	Conv	  **c;
+	size_t		n;
+	size_t		cap;
+} Convs;
+
+/* those that wait for a model which is awake */
+static void
+add_waker(Conv *c, void *arg)
+{
+	Convs	   *all = arg;
+
+	if (c->stage != CONV_ASLEEP || !conv_is_active(c) || c->entry->asleep != 0)
+		return;
+	if (all->n == all->cap)
+	{
+		all->cap = all->cap == 0 ? 64 : all->cap * 2;
+		all->c = mem_realloc(all->c, all->cap * sizeof(Conv *));
+	}
+	all->c[all->n++] = c;
+}
+
+static int
+by_arrival(const void *a, const void *b)
+{
+	uint64_t	x = (*(Conv *const *) a)->id;
+	uint64_t	y = (*(Conv *const *) b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Who waited goes on, in the order of arrival. */
+static void
+wake_requests(Models *m)
+{
+	Convs		all = {0};
+
+	server_each(m->srv, add_waker, &all);
+	if (all.n > 0)
+		qsort(all.c, all.n, sizeof(Conv *), by_arrival);
+	for (size_t i = 0; i < all.n; i++)
+		entry_go(all.c[i]);
+	mem_free(all.c);
+}
+
+static void
+count_live(Conv *c, void *arg)
+{
+	Convs	   *all = arg;
+
+	if (c->entry != NULL && in_scope(all->op, c->entry) &&
+		((c->stage == CONV_RUNNING && atomic_load(&c->in_core)) ||
+		 (conv_is_active(c) && (c->stage == CONV_LOADING || c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy)))))
+		all->n++;
+}
+
+static bool
+drained(const SleepOp *op)
+{
+	Convs		live = {.op = op};
+
+	server_each(op->m->srv, count_live, &live);
+	return live.n == 0;
+}
+
+static void
+park_loading(Conv *c, void *arg)
+{
+	if (c->entry == arg && c->stage == CONV_LOADING && conv_is_active(c))
+	{
+		c->stage = CONV_ASLEEP;
+		conv_phase(c, WP_ASLEEP);
+	}
+}
+
+/* ---- an op's beginning and end ---- */
+
+static void
+op_end(SleepOp *op)
+{
+	Models	   *m = op->m;
+	Conv	   *c = op->c;
+
+	m->ops = op->next;
+	stats_publish(m->srv->stats);
+	c->job_busy = false;
+	if (op->e.cls != ERR_NONE || op->failed.cls != ERR_NONE)
+		conv_end_error(c, op->e.cls != ERR_NONE ? &op->e : &op->failed);
+	else
+		server_answer(c, "ok");
+	if (op->en != NULL)
+		entry_unref(op->en);
+	mem_free(op);
+}
+
+/* A load that is on its way is given up. */
+static void
+stop_load(Entry *en)
+{
+	Loaded	   *l;
+
+	if (en->state != WM_LOADING)
+		return;
+	server_each(en->m->srv, park_loading, en);
+	l = entry_let_go(en);
+	if (l != NULL)
+		loaded_settle(l);
+}
+
+static void
+fall_asleep(SleepOp *op, Entry *en)
+{
+	Err			e;
+
+	en->was_asleep = en->asleep;
+	en->was_level = en->sleep_level;
+	en->asleep |= op->level == 0 ? WIRE_SLEEP_SCHEDULING : WIRE_SLEEP_ALL;
+	if (op->level > en->sleep_level)
+		en->sleep_level = op->level;
+	if (op->mode == SLEEP_WAIT)
+		return;
+	stop_load(en);
+	if (op->mode == SLEEP_KEEP)
+		return;
+	err_set(&e, ERR_NOT_READY, "model \"%s\" was %s", en->name, op->level == 0 ? "paused" : "put to sleep");
+	err_hint(&e, "%s wakes it.", op->level == 0 ? "llm_resume()" : "llm_wake_up()");
+	entry_fail_requests(en, &e, op->c);
+}
+
+static void
+begin_sleep(SleepOp *op)
+{
+	Models	   *m = op->m;
+
+	if (op->en == NULL)
+	{
+		m->was_asleep = m->asleep;
+		m->was_level = m->sleep_level;
+		m->asleep |= op->level == 0 ? WIRE_SLEEP_SCHEDULING : WIRE_SLEEP_ALL;
+		if (op->level > m->sleep_level)
+			m->sleep_level = op->level;
+	}
+	for (Entry *en = m->entries; en != NULL; en = en->next)
+		if (in_scope(op, en))
+			fall_asleep(op, en);
+	models_show(m);
+	op->stage = op->mode == SLEEP_WAIT ? OP_DRAIN : OP_NEXT;
+}
+
+static void
+end_drain(SleepOp *op)
+{
+	/* loads for which nobody waits any more */
+	for (Entry *en = op->m->entries; en != NULL; en = en->next)
+		if (in_scope(op, en))
+			stop_load(en);
+	op->stage = OP_NEXT;
+}
+
+/* Back to what it was before begin_sleep(). */
+static void
+take_back(SleepOp *op)
+{
+	Models	   *m = op->m;
+
+	if (op->en == NULL)
+	{
+		m->asleep = m->was_asleep;
+		m->sleep_level = m->was_level;
+	}
+	for (Entry *en = m->entries; en != NULL; en = en->next)
+		if (in_scope(op, en))
+		{
+			en->asleep = en->was_asleep;
+			en->sleep_level = en->was_level;
+		}
+	models_show(m);
+	wake_requests(m);
+	op->stage = OP_END;
+}
+
+/* All instances are as they shall be: what was asked for holds. */
+static void
+end_wake(SleepOp *op)
+{
+	Models	   *m = op->m;
+
+	for (Entry *en = m->entries; en != NULL; en = en->next)
+		if (in_scope(op, en) && en->asleep != 0)
+		{
+			en->asleep = sleep_left(en->asleep, en->sleep_level, op->bits);
+			if (en->asleep == 0)
+				en->sleep_level = 0;
+		}
+	if (op->en == NULL && m->asleep != 0)
+	{
+		m->asleep = sleep_left(m->asleep, m->sleep_level, op->bits);
+		if (m->asleep == 0)
+			m->sleep_level = 0;
+	}
+	models_show(m);
+	wake_requests(m);
+	op->stage = OP_END;
+}
+
+/* ---- instances ---- */
+
+/* A sleep that fails is taken back, also for those that sleep already; who asked gets the error. */
+static void
+job_done(Job *j)
+{
+	SleepOp    *op = (SleepOp *) j;
+	Loaded	   *l = op->at;
+
+	op->at = NULL;
+	op->stage = OP_NEXT;
+	if (op->e.cls != ERR_NONE && op->wake)
+		op->stage = OP_END;
+	else if (op->e.cls != ERR_NONE)
+	{
+		op->wake = true;
+		op->bits = WIRE_SLEEP_ALL;
+		op->failed = op->e;
+		op->e.cls = ERR_NONE;
+	}
+	loaded_unpin(l);
+}
+
+static void
+store_run(Job *j)
+{
+	SleepOp    *op = (SleepOp *) j;
+	const Backend *be = op->m->srv->be;
+
+	if (be->store == NULL || be->store(op->at->inst, op->dir, &op->e))
+		op->at->rest = LR_STORED;
+}
+
+/* It goes on. */
+static void
+go_on_run(Job *j)
+{
+	SleepOp    *op = (SleepOp *) j;
+
+	op->m->srv->be->go_on(op->at->inst);
+	op->at->rest = LR_AWAKE;
+}
+
+static void
+rest_run(Job *j)
+{
+	SleepOp    *op = (SleepOp *) j;
+
+	op->m->srv->be->rest(op->at->inst, op->level > 0);
+	op->at->rest = LR_RESTS;
+}
+
+static void
+rest_done(Job *j)
+{
+	SleepOp    *op = (SleepOp *) j;
+
+	if (op->level == 0)
+		job_done(j);
+	else
+		op->stage = OP_PINS;
+}
+
+static void
+fetch_run(Job *j)
+{
+	SleepOp    *op = (SleepOp *) j;
+	const Backend *be = op->m->srv->be;
+
+	if (be->fetch == NULL || be->fetch(op->at->inst, &op->e))
+		op->at->rest = LR_RESTS;
+}
+
+/* The next instance of an entry in scope that is not yet as it shall be; NULL = none. */
+static Loaded *
+next_instance(const SleepOp *op)
+{
+	for (const Entry *en = op->m->entries; en != NULL; en = en->next)
+	{
+		Loaded	   *l = en->loaded;
+
+		if (en->state != WM_READY || !in_scope(op, en))
+			continue;
+		if (!op->wake && (op->level >= 2 || l->rest < (op->level == 0 ? LR_RESTS : LR_STORED)))
+			return l;
+		if (op->wake && l->rest == LR_STORED && (op->bits & WIRE_SLEEP_WEIGHTS) != 0)
+			return l;
+		if (op->wake && l->rest == LR_RESTS && sleep_left(en->asleep, en->sleep_level, op->bits) == 0)
+			return l;
+	}
+	return NULL;
+}
+
+static void
+let_go_of(SleepOp *op, Loaded *l)
+{
+	Loaded	   *last = NULL;
+
+	for (Entry *en = op->m->entries; en != NULL; en = en->next)
+		if (en->loaded == l)
+			last = entry_let_go(en);
+	if (last != NULL)
+		loaded_settle(last);
+}
+
+static void
+next_step(SleepOp *op)
+{
+	Server	   *s = op->m->srv;
+	Loaded	   *l = next_instance(op);
+
+	if (l == NULL && op->wake)
+		end_wake(op);
+	else if (l == NULL)
+		op->stage = op->level >= 2 ? OP_GONE : OP_END;
+	else if (!op->wake && op->level >= 2)
+		let_go_of(op, l);
+	else
+	{
+		l->pins++;
+		op->at = l;
+		op->stage = OP_JOB;
+		op->j.done = op->wake ? job_done : rest_done;
+		op->j.run = !op->wake ? rest_run : l->rest == LR_STORED ? fetch_run : go_on_run;
+		if (op->wake && l->rest == LR_STORED)
+			jobs_submit(s->jobs, JQ_LOAD, &op->j);
+		else
+			step_run(s->step, &op->j);
+	}
+}
+
+static bool
+all_gone(const Models *m)
+{
+	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+		if (l->refs == 0)
+			return false;
+	return true;
+}
+
+/* One move; false: it waits for something. */
+static bool
+op_turn(SleepOp *op)
+{
+	switch (op->stage)
+	{
+		case OP_NEW:
+			if (op->wake)
+				op->stage = OP_NEXT;
+			else
+				begin_sleep(op);
+			return true;
+		case OP_DRAIN:
+			if (!conv_is_active(op->c))
+				take_back(op);
+			else if (drained(op))
+				end_drain(op);
+			else
+				return false;
+			return true;
+		case OP_NEXT:
+			next_step(op);
+			return op->stage != OP_JOB;
+		case OP_JOB:
+			return false;
+		case OP_PINS:
+			if (op->at->pins > 1)
+				return false;
+			op->stage = OP_JOB;
+			op->j.run = store_run;
+			op->j.done = job_done;
+			jobs_submit(op->m->srv->jobs, JQ_LOAD, &op->j);
+			return false;
+		case OP_GONE:
+			if (!all_gone(op->m))
+				return false;
+			op->stage = OP_END;
+			return true;
+		case OP_END:
+			break;
+	}
+	op_end(op);
+	return true;
+}
+
+bool
+sleep_turn(Models *m)
+{
+	while (m->ops != NULL)
+		if (!op_turn(m->ops))
+			return m->ops->stage != OP_JOB;
+	return false;
+}
+
+/* ---- commands ---- */
+
+/* Where weights go: beside the packed ones, else where the server has its temporary files. */
+static void
+choose_dir(Models *m, char *dir, size_t size)
+{
+	Settings	set;
+
+	settings_get(m->srv->box, &set);
+	if (set.repack_cache[0] != '\0')
+		snprintf(dir, size, "%s", set.repack_cache);
+	else if (access("base", W_OK) == 0)
+	{
+		mkdir("base/pgsql_tmp", 0700);
+		snprintf(dir, size, "base/pgsql_tmp");
+	}
+	else
+		snprintf(dir, size, ".");
+}
+
+static void
+op_add(Models *m, Conv *c, SleepOp o)
+{
+	SleepOp    *op = mem_alloc(sizeof(SleepOp));
+	SleepOp   **pp = &m->ops;
+
+	*op = o;
+	op->m = m;
+	op->c = c;
+	choose_dir(m, op->dir, sizeof(op->dir));
+	if (op->en != NULL)
+		entry_ref(op->en);
+	c->job_busy = true;
+	c->stage = CONV_BUSY;
+	while (*pp != NULL)
+		pp = &(*pp)->next;
+	*pp = op;
+}
+
+/* What of all entries, or of one, is asleep. */
+static unsigned
+asleep_bits(const Models *m, const Entry *en)
+{
+	unsigned	bits = m->asleep;
+
+	if (en != NULL)
+		return en->asleep;
+	for (en = m->entries; en != NULL; en = en->next)
+		bits |= en->asleep;
+	return bits;
+}
+
+static bool
+mode_by_name(const char *name, SleepMode *mode)
+{
+	static const char *const names[] = {[SLEEP_ABORT] = "abort", [SLEEP_WAIT] = "wait", [SLEEP_KEEP] = "keep"};
+
+	for (int i = 0; i < 3; i++)
+		if (strcmp(name, names[i]) == 0)
+		{
+			*mode = (SleepMode) i;
+			return true;
+		}
+	return false;
+}
+
+bool
+sleep_command(Models *m, Conv *c, const char *command)
+{
+	SleepOp		op = {.wake = false};
+	bool		asks = strcmp(command, "is-sleeping") == 0 || strcmp(command, "is-paused") == 0;
+	char		mode[16] = "";
+	Err			e;
+
+	if (sscanf(command, "sleep %d %15s", &op.level, mode) == 2)
+	{
+		if (op.level < 0 || op.level > 2 || !mode_by_name(mode, &op.mode))
+			return false;
+	}
+	else if (sscanf(command, "wake %u", &op.bits) == 1)
+		op.wake = true;
+	else if (!asks)
+		return false;
+	if (c->req->model[0] != '\0' &&
+		(op.en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
+		conv_end_error(c, &e);
+	else if (asks)
+		server_answer(c, (asleep_bits(m, op.en) & (command[3] == 's' ? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING)) != 0 ? "t" : "f");
+	else if (op.level == 2 && op.mode == SLEEP_KEEP)
+	{
+		err_set(&e, ERR_INVALID, "mode \"keep\" is not possible at level 2");
+		err_detail(&e, "The weights that requests began with are gone then.");
+		err_hint(&e, "Use level 1, or mode \"wait\" or \"abort\".");
+		conv_end_error(c, &e);
+	}
+	else
+		op_add(m, c, op);
+	return true;
+}

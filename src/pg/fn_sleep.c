@@ -1,0 +1,154 @@
+/*
+ * fn_sleep.c
+ *	  llm_sleep, llm_wake_up, llm_is_sleeping, llm_pause, llm_resume, llm_is_paused.
+ *
+ * Each is a control command; what it means stands in src/engine/sleep.c.  Who may is a matter of
+ * EXECUTE, whoever owns the model.
+ *
+ * Tests: tests/t/093_sleep.pl.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/result.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_sleep);
+PG_FUNCTION_INFO_V1(llm_wake_up);
+PG_FUNCTION_INFO_V1(llm_is_sleeping);
+PG_FUNCTION_INFO_V1(llm_pause);
+PG_FUNCTION_INFO_V1(llm_resume);
+PG_FUNCTION_INFO_V1(llm_is_paused);
+
+/* The engine's answer to a command about a model, or with NULL about all of them. */
+static char *
+tell(const char *command, const char *model)
+{
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	Call	   *call;
+	Reply		r;
+	char	   *answer;
+
+	if (vllm_shared == NULL)
+		vclient_require_engine();	/* says why not */
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	if (model != NULL)
+		catalog_put(catalog_model(model), &out);
+	else
+		vclient_put_identity(&out);
+	wire_put_str(&out, WTAG_COMMAND, command, strlen(command));
+	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
+	reply_read(&r, &f);
+	answer = text_to_cstring(reply_text(&r));
+	vcall_end(call);
+	return answer;
+}
+
+static char *
+text_arg(FunctionCallInfo fcinfo, int arg)
+{
+	return PG_ARGISNULL(arg) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(arg));
+}
+
+static void
+sleep_now(int level, const char *mode, const char *model)
+{
+	if (level < 0 || level > 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("level must be 0, 1 or 2, got %d", level),
+				 errhint("0 pauses, 1 gives the KV cache back and puts weights into a file, 2 drops both.")));
+	if (mode == NULL || (strcmp(mode, "abort") != 0 && strcmp(mode, "wait") != 0 && strcmp(mode, "keep") != 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 mode == NULL ? errmsg("mode must not be null") : errmsg("mode must be abort, wait or keep, got \"%s\"", mode),
+				 errhint("It says what happens to requests: they fail, are awaited, or go on later.")));
+	(void) tell(psprintf("sleep %d %s", level, mode), model);
+}
+
+/* llm_sleep(level int, mode text, model text) */
+Datum
+llm_sleep(PG_FUNCTION_ARGS)
+{
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("level must not be null")));
+	sleep_now(PG_GETARG_INT32(0), text_arg(fcinfo, 1), text_arg(fcinfo, 2));
+	PG_RETURN_VOID();
+}
+
+/* llm_pause(mode text, model text) */
+Datum
+llm_pause(PG_FUNCTION_ARGS)
+{
+	sleep_now(0, text_arg(fcinfo, 0), text_arg(fcinfo, 1));
+	PG_RETURN_VOID();
+}
+
+/* WIRE_SLEEP_* of a tag's name */
+static int
+tag_bit(const char *tag)
+{
+	if (strcmp(tag, "weights") == 0)
+		return WIRE_SLEEP_WEIGHTS;
+	if (strcmp(tag, "kv_cache") == 0)
+		return WIRE_SLEEP_KV;
+	if (strcmp(tag, "scheduling") == 0)
+		return WIRE_SLEEP_SCHEDULING;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unknown tag \"%s\"", tag),
+			 errhint("Tags are weights, kv_cache and scheduling; without any all come back.")));
+}
+
+/* llm_wake_up(tags text[], model text) */
+Datum
+llm_wake_up(PG_FUNCTION_ARGS)
+{
+	int			bits = PG_ARGISNULL(0) ? WIRE_SLEEP_ALL : 0;
+
+	if (!PG_ARGISNULL(0))
+	{
+		Datum	   *tags;
+		bool	   *nulls;
+		int			n;
+
+		deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT, &tags, &nulls, &n);
+		for (int i = 0; i < n; i++)
+			bits |= tag_bit(nulls[i] ? "" : TextDatumGetCString(tags[i]));
+	}
+	(void) tell(psprintf("wake %d", bits), text_arg(fcinfo, 1));
+	PG_RETURN_VOID();
+}
+
+/* llm_resume(model text) */
+Datum
+llm_resume(PG_FUNCTION_ARGS)
+{
+	(void) tell(psprintf("wake %d", WIRE_SLEEP_SCHEDULING), text_arg(fcinfo, 0));
+	PG_RETURN_VOID();
+}
+
+/* llm_is_sleeping(model text) */
+Datum
+llm_is_sleeping(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(tell("is-sleeping", text_arg(fcinfo, 0))[0] == 't');
+}
+
+/* llm_is_paused(model text) */
+Datum
+llm_is_paused(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(tell("is-paused", text_arg(fcinfo, 0))[0] == 't');
+}

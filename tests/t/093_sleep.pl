@@ -1,0 +1,191 @@
+# Models that sleep, with the bundled one: memory really goes, answers come back the same, and
+# whatever is cancelled or killed meanwhile leaves nothing behind.
+use strict;
+use warnings;
+use lib 't';
+use File::Spec;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+use VllmTest;
+
+my $node = PostgreSQL::Test::Cluster->new('sleep');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "max_connections = 60\nvllm.kv_cache_memory_bytes = '48MB'\nstatement_timeout = '60s'\nvllm.huge_pages = 'off'\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg; CREATE ROLE reader LOGIN');
+
+sub sql { return $node->safe_psql('postgres', shift); }
+sub error { return ($node->psql('postgres', "\\set VERBOSITY verbose\n" . shift))[2]; }
+sub rss { return rss_kb(engine_pid($node)); }
+
+my $prompt = q{E'Ticket: The kettle arrived broken and I want my money back.\nSummary:'};
+my $ask = "SELECT llm_generate($prompt, max_tokens => 30, temperature => 0, ignore_eos => true)";
+my $answer = sql($ask);
+sub cached { return sql("SELECT (r.usage).cached_tokens FROM llm_generate_full($prompt, max_tokens => 30, temperature => 0, ignore_eos => true) r"); }
+cmp_ok(cached(), '>', 5, 'the prompt is cached');
+
+# memory: the KV cache is filled, then given back
+sql(q{SELECT count(llm_generate(repeat(md5(i::text) || ' ', 12), max_tokens => 1)) FROM generate_series(1, 1200) i});
+my ($kv, $total) = split /\|/, sql("SELECT kv_bytes, kv_blocks_total FROM vllm.model_list() WHERE kv_bytes IS NOT NULL");
+my $full = rss();
+sql('SELECT llm_sleep(1)');
+my $slept = rss();
+my $again;
+sql('SELECT llm_wake_up()');
+is(sql($ask), $answer, 'the same answer after level 1');
+is(sql("SELECT llm_is_sleeping() OR llm_is_paused()"), 'f', 'awake');
+figure('KV cache %d kB, engine RSS %d kB when it is full, %d kB asleep', $kv / 1024, $full, $slept);
+cmp_ok($full - $slept, '>=', 0.9 * $kv / 1024, 'at least 90 % of the KV cache is given back');
+for my $level (0 .. 2)
+{
+	sql("SELECT llm_sleep($level, 'wait')");
+	is(sql('SELECT llm_is_sleeping(), llm_is_paused(), state FROM llm_models'), 't|t|' . ($level ? 'asleep' : 'paused'), "level $level");
+	like(sql('SELECT llm_metrics_text()'), $level == 2 ? qr/sleep_state="discard_all"\} 1/ : $level ? qr/sleep_state="weights_offloaded"\} 1/ : qr/sleep_state="awake"\} 0/, '... in the metrics');
+	like(error($ask), qr/55000.*model "tickets-2m" is asleep.*llm_wake_up/s, '... and a call fails') if $level;
+	is(sql("SELECT llm_count_tokens('Hello there') > 0"), 't', '... but the tokenizer is there') if $level < 2;
+	my $b = bg($node, "SET vllm.sleep_requests = 'wait'", $ask);
+	my $c = bg($node, "SET vllm.sleep_requests = 'wait'", "SET statement_timeout = '300ms'", $ask);
+	ok(until_sql($node, "SELECT count(*) FROM llm_requests WHERE state = 'asleep'", '2'), '... or waits');
+	like((finish($c))[1], qr/57014/, '... and can be cancelled');
+	sql('SELECT llm_wake_up()');
+	is(scalar finish($b), $answer, '... until it is awake, with the same answer');
+	is(sql('SELECT llm_is_sleeping()'), 'f', 'awake');
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
+	sql('SELECT llm_sleep(1); SELECT llm_wake_up()') if $level == 0;
+	is(cached(), 0, 'the prefix cache is empty') if $level == 0;
+}
+is(sql("SELECT llm_sleep(1); SELECT llm_wake_up('{weights}'); SELECT llm_is_sleeping(); SELECT llm_wake_up('{kv_cache}'); SELECT llm_is_sleeping()"), "\n\nt\n\nf", 'tags');
+
+# modes, in a statement of many rows
+my $many = "SELECT md5(string_agg(llm_generate($prompt || i, max_tokens => 60, temperature => 0, ignore_eos => true), '|' ORDER BY i)) FROM generate_series(1, 200) i";
+my $md5 = sql($many);
+# a statement whose first step takes a while
+sub slow
+{
+	sql("SELECT vllm.control('sleep-step 600')");
+	return bg($node, @_);
+}
+sub busy { return until_sql($node, "SELECT count(*) > 3 FROM llm_requests WHERE kind = 'generate' AND state IN ('waiting', 'running')"); }
+for my $level (0, 1)
+{
+	my $b = slow("SET vllm.sleep_requests = 'wait'", $many);
+	ok(busy(), 'busy');
+	sql("SELECT llm_sleep($level, 'keep')");
+	my $steps = stat_engine($node, 'steps');
+	usleep(200000);
+	is(stat_engine($node, 'steps'), $steps, "level $level, keep: no step is made");
+	is(stat_engine($node, 'kv_blocks_used'), 0, '... and no block is in use') if $level;
+	sql('SELECT llm_wake_up()');
+	is(scalar finish($b), $md5, '... and all goes on, with the same answers');
+	$b = slow($many);
+	ok(busy(), 'busy');
+	sql("SELECT llm_sleep($level, 'abort')");
+	like((finish($b))[1], qr/55000.*(put to sleep|was paused)/s, "level $level, abort: it fails");
+	sql('SELECT llm_wake_up()');
+	$b = slow("SET vllm.sleep_requests = 'wait'", $many);
+	ok(busy(), 'busy');
+	my $s = bg($node, "SELECT llm_sleep($level, 'wait')");
+	is(scalar finish($s), '', "level $level, wait: asleep");
+	is(stat_engine($node, 'running'), 0, '... nobody runs');
+	sql('SELECT llm_wake_up()');
+	is(scalar finish($b), $md5, '... and the rest comes later');
+}
+is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SELECT llm_resume(); SELECT llm_is_paused()"), "\nt|t\n\nf", 'pause and resume');
+
+# a sleep that waits for requests is cancelled: nothing has happened
+{
+	my $b = slow($many);
+	ok(busy(), 'busy');
+	my $s = bg($node, "SET statement_timeout = '20ms'", "SELECT llm_sleep(1, 'wait')");
+	finish($s);
+	sql('SELECT llm_wake_up()');
+	finish($b);
+	is(sql('SELECT llm_is_sleeping()'), 'f', 'awake');
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
+}
+
+# level 2, then other files: the new model's answers
+{
+	my $path = File::Spec->rel2abs($node->basedir . '/model');
+	system('cp', '-r', sql('SELECT path FROM llm_models'), $path) == 0 or die;
+	sql("SELECT llm_create_model('mine', '$path')");
+	my $mine = "SELECT llm_generate($prompt, model => 'mine', max_tokens => 30, temperature => 0, ignore_eos => true)";
+	is(sql($mine), $answer, 'a copy of the model');
+	sql("SELECT llm_sleep(2, model => 'mine')");
+	is(sql($ask), $answer, 'the other one is awake');
+	is(sql("SELECT llm_is_sleeping('mine'), llm_is_sleeping('tickets-2m')"), 't|f', 'one of two sleeps');
+	my ($file) = glob("$path/*.safetensors");
+	open(my $f, '+<:raw', $file) or die "$file: $!";
+	read($f, my $head, 8);
+	my $n = unpack('Q<', $head);
+	my $size = -s $file;
+	# the signs of all weights in the middle of the file
+	seek($f, 8 + $n + int(($size - 8 - $n) / 2), 0);
+	read($f, my $data, 200000);
+	$data ^= "\x00\x80" x 100000;
+	seek($f, 8 + $n + int(($size - 8 - $n) / 2), 0);
+	print $f $data;
+	close($f);
+	sql("SELECT llm_wake_up(model => 'mine')");
+	isnt(sql($mine), $answer, 'other weights, other answer');
+	is(sql($ask), $answer, '... of that model only');
+	sql("SELECT llm_drop_model('mine')");
+}
+
+# who may
+like(error("SET ROLE reader; SELECT llm_$_"), qr/42501|permission denied/, "llm_$_")
+	for ('sleep()', 'wake_up()', 'pause()', 'resume()');
+is(sql('SET ROLE reader; SELECT llm_is_sleeping(), llm_is_paused()'), 'f|f', 'everybody may ask');
+like(error('SELECT llm_sleep(3)'), qr/22023.*level must be 0, 1 or 2, got 3/s, 'level 3');
+like(error("SELECT llm_sleep(1, 'maybe')"), qr/22023.*mode must be abort, wait or keep, got "maybe"/s, 'mode');
+like(error("SELECT llm_sleep(2, 'keep')"), qr/22023.*mode "keep" is not possible at level 2/s, 'keep at level 2');
+like(error("SELECT llm_wake_up('{kv}')"), qr/22023.*unknown tag "kv"/s, 'tag');
+like(error("SELECT llm_sleep(model => 'nobody')"), qr/42704/, 'model');
+
+# no room for the weights: an error, and it is awake
+{
+	sql("ALTER SYSTEM SET vllm.repack_cache = '/nowhere/at/all'");
+	$node->reload;
+	sleep 1;
+	like(error('SELECT llm_sleep(1)'), qr/58030.*could not put weights into a file.*nowhere/s, 'no directory');
+	is(sql('SELECT llm_is_sleeping()'), 'f', 'still awake');
+	is(sql($ask), $answer, '... and answers');
+	sql('ALTER SYSTEM RESET vllm.repack_cache');
+	$node->reload;
+	sleep 1;
+}
+
+# the engine is killed in its sleep, and while it falls asleep
+for my $how ('asleep', 'falling')
+{
+	my $pid = engine_pid($node);
+	my $b;
+	if ($how eq 'asleep') { sql('SELECT llm_sleep(1)'); }
+	else { $b = bg($node, 'SELECT llm_sleep(1) FROM generate_series(1, 50)'); usleep(50000); }
+	my $w = bg($node, "SET vllm.sleep_requests = 'wait'", $ask);
+	usleep(100000);
+	kill 'KILL', $pid;
+	my ($out, $err) = finish($w);
+	ok($out eq $answer || $err =~ /58000|57P03/, "killed $how: who waits gets an answer or an error");
+	finish($b) if $b;
+	until_ready($node, $pid);
+	sql('SELECT llm_wake_up()') if $how eq 'falling';
+	is(sql($ask), $answer, '... the next engine is awake');
+}
+
+# storm: sleeps and wakes of many sessions, and calls that wait
+{
+	my $fds = fd_count(engine_pid($node));
+	my @b = map { bg($node, "SET vllm.sleep_requests = 'wait'", "SELECT DISTINCT llm_generate($prompt, max_tokens => 30, temperature => 0, ignore_eos => true) FROM generate_series(1, 40)") } 1 .. 6;
+	my @s = map { my $l = $_ % 3; bg($node, "SELECT llm_sleep($l, '" . ($l == 2 ? 'wait' : 'keep') . "'), llm_wake_up() FROM generate_series(1, 8)") } 1 .. 3;
+	finish($_) for @s;
+	sql('SELECT llm_wake_up()');
+	is(scalar finish($_), $answer, 'an answer in the storm') for @b;
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
+	ok(until_true(sub { fd_count(engine_pid($node)) <= $fds }, 5), 'no descriptor is left');
+}
+$node->stop;
+done_testing();

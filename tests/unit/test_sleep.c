@@ -1,0 +1,375 @@
+/*
+ * test_sleep.c
+ *	  Models that sleep, with the real core: every level and mode, with requests in flight; memory goes,
+ *	  answers come back the same.
+ */
+#include "wire_peer.h"
+
+#include "check.h"
+
+#define MODEL "build/fixtures/models/llama_f32"
+#define OTHER "build/fixtures/models/qwen2_f32"
+
+static Peer P;
+static volatile WireStats *st;
+
+static Talk *
+send_ask(WireKind kind, int db, const char *model, const char *path, const char *prompt, const char *command, int max_tokens, bool wait)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_int(&o, WTAG_DATABASE, db);
+	wire_put_int(&o, WTAG_SESSION, db);
+	if (wait)
+		wire_put_int(&o, WTAG_SLEEP_WAIT, 1);
+	if (model != NULL)
+		wire_put_str(&o, WTAG_MODEL, model, strlen(model));
+	if (path != NULL)
+		wire_put_str(&o, WTAG_MODEL_PATH, path, strlen(path));
+	if (prompt != NULL)
+		wire_put_str(&o, WTAG_PROMPT, prompt, strlen(prompt));
+	if (command != NULL)
+		wire_put_str(&o, WTAG_COMMAND, command, strlen(command));
+	if (kind == WK_GENERATE)
+	{
+		wire_put_int(&o, WTAG_MAX_TOKENS, max_tokens);
+		wire_put_num(&o, WTAG_TEMPERATURE, 0);
+		wire_put_int(&o, WTAG_IGNORE_EOS, 1);
+	}
+	t = talk_begin(&P, kind, &b);
+	buf_free(&b);
+	return t;
+}
+
+/* The answer's text, or "SQLSTATE: message"; cached: CACHED_TOKENS. */
+static char *
+result(Talk *t, int64_t *cached)
+{
+	Buf			b = {0};
+	Frame		f;
+	bool		final = false;
+
+	while (!final && talk_wait(t, &f, 30000))
+	{
+		final = f.final;
+		if (f.kind == WF_ERROR)
+			buf_printf(&b, "%s: %s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE));
+		else if (f.kind != WF_PROGRESS)
+			buf_addstr(&b, frame_str(&f, WTAG_TEXT));
+		if (final && cached != NULL)
+			*cached = frame_int(&f, WTAG_CACHED_TOKENS);
+	}
+	if (!final)
+		buf_addstr(&b, " (no final frame)");
+	talk_wait_closed(t, 5000);
+	talk_free(t);
+	buf_addstr(&b, "");
+	return b.data;
+}
+
+static const char *prompt = "The quick brown fox jumps over the lazy dog and runs away";
+
+static Talk *
+gen(int db, const char *path, int n, bool wait)
+{
+	return send_ask(WK_GENERATE, db, "m", path, prompt, NULL, n, wait);
+}
+
+/* The answer to a command; model: of database db. */
+static const char *
+command(const char *what, int db, const char *model)
+{
+	static char buf[1024];
+	char	   *r = result(send_ask(WK_CONTROL, db, model, NULL, NULL, what, 0, false), NULL);
+
+	snprintf(buf, sizeof(buf), "%s", r);
+	free(r);
+	return buf;
+}
+
+static void
+is(Talk *t, const char *want, const char *what)
+{
+	char	   *r = result(t, NULL);
+
+	CHECK(strcmp(r, want) == 0, "%s: \"%s\" instead of \"%s\"", what, r, want);
+	free(r);
+}
+
+static void
+said(const char *what, const char *want)
+{
+	const char *r = command(what, 0, NULL);
+
+	CHECK(strcmp(r, want) == 0, "%s: %s", what, r);
+}
+
+static int
+row(int db)
+{
+	for (uint32_t i = 0; i < st->n_models; i++)
+		if ((int) st->models[i].dboid == db)
+			return (int) i;
+	return -1;
+}
+
+static void
+nap(void)
+{
+	usleep(30000);
+}
+
+/* The next step takes its time: what is sent now is in flight for a while. */
+static void
+slow(void)
+{
+	said("sleep-step 300", "ok");
+}
+
+/* Every level: text after it as before, nothing cached. */
+static void
+test_levels(const char *want)
+{
+	int64_t		cached = -1;
+
+	for (int level = 0; level <= 2; level++)
+	{
+		char		cmd[32];
+		char	   *r;
+
+		snprintf(cmd, sizeof(cmd), "sleep %d wait", level);
+		said(cmd, "ok");
+		said("is-sleeping", "t");
+		said("is-paused", "t");
+		CHECK(st->models[row(1)].asleep != 0 && st->models[row(1)].sleep_level == level, "shown");
+		said("integrity", "ok");
+		if (level > 0)
+			is(gen(1, MODEL, 20, false), "55000: model \"m\" is asleep", "an error while it sleeps");
+		if (level < 2)
+		{
+			char	   *n = result(send_ask(WK_TOKENIZE, 1, "m", MODEL, "Hello", NULL, 0, false), NULL);
+
+			CHECK(strchr(n, ':') == NULL, "the tokenizer is awake: %s", n);
+			free(n);
+		}
+		said("wake 7", "ok");
+		said("is-sleeping", "f");
+		r = result(gen(1, MODEL, 20, false), &cached);
+		CHECK(strcmp(r, want) == 0, "level %d: the same text: %s", level, r);
+		CHECK(level == 0 || cached == 0, "level %d: %lld tokens were cached", level, (long long) cached);
+		free(r);
+		said("integrity", "ok");
+	}
+	/* asleep already, and deeper */
+	said("sleep 1 abort", "ok");
+	said("sleep 1 abort", "ok");
+	said("sleep 2 abort", "ok");
+	said("sleep 0 keep", "ok");
+	CHECK(st->models[row(1)].sleep_level == 2 && st->models[row(1)].state == WM_UNLOADED, "level 2");
+	said("wake 7", "ok");
+	said("wake 7", "ok");
+	is(gen(1, MODEL, 20, false), want, "awake again");
+}
+
+static void
+test_tags(const char *want)
+{
+	Talk	   *t;
+
+	said("sleep 1 abort", "ok");
+	said("wake 4", "ok");
+	said("is-sleeping", "t");
+	said("wake 1", "ok");
+	said("is-sleeping", "t");
+	t = gen(1, MODEL, 20, true);
+	nap();
+	CHECK(atomic_load(&wire_slot(&P.arena, t->slot)->phase) == WP_ASLEEP, "it waits");
+	said("wake 2", "ok");
+	said("is-sleeping", "f");
+	is(t, want, "all parts are back");
+}
+
+static void
+test_modes(const char *want, const char *long_want)
+{
+	Talk	   *t[6];
+
+	for (int level = 0; level <= 1; level++)
+	{
+		/* abort: those in flight fail, those that come later wait */
+		slow();
+		for (int i = 0; i < 6; i++)
+			t[i] = gen(1, MODEL, 200, false);
+		nap();
+		said(level == 0 ? "sleep 0 abort" : "sleep 1 abort", "ok");
+		for (int i = 0; i < 6; i++)
+			is(t[i], level == 0 ? "55000: model \"m\" was paused" : "55000: model \"m\" was put to sleep", "aborted");
+		t[0] = gen(1, MODEL, 20, true);
+		said("integrity", "ok");
+		said("wake 7", "ok");
+		is(t[0], want, "waited");
+
+		/* keep: they go on */
+		slow();
+		for (int i = 0; i < 6; i++)
+			t[i] = gen(1, MODEL, 200, false);
+		nap();
+		said(level == 0 ? "sleep 0 keep" : "sleep 1 keep", "ok");
+		said("integrity", "ok");
+		CHECK(level == 0 || st->kv_blocks_used == 0, "%lld blocks are held", (long long) st->kv_blocks_used);
+		EVENTUALLY(atomic_load(&P.h->busy) == 0);
+		CHECK(atomic_load(&P.h->busy) == 0, "nothing to do");
+		/* and can be cancelled meanwhile */
+		talk_cancel(t[5]);
+		CHECK(talk_wait_closed(t[5], 5000), "cancelled in its sleep");
+		talk_free(t[5]);
+		EVENTUALLY(st->running + st->waiting == 5);
+		said("integrity", "ok");
+		said("wake 7", "ok");
+		for (int i = 0; i < 5; i++)
+			is(t[i], long_want, "kept");
+		said("integrity", "ok");
+	}
+	/* wait: they finish first */
+	for (int level = 0; level <= 2; level++)
+	{
+		char		cmd[32];
+
+		slow();
+		for (int i = 0; i < 3; i++)
+			t[i] = gen(1, MODEL, 200, false);
+		nap();
+		snprintf(cmd, sizeof(cmd), "sleep %d wait", level);
+		said(cmd, "ok");
+		CHECK(st->running + st->waiting == 0, "nobody is left");
+		for (int i = 0; i < 3; i++)
+			is(t[i], long_want, "awaited");
+		said("wake 7", "ok");
+	}
+	CHECK(strncmp(command("sleep 2 keep", 0, NULL), "22023", 5) == 0, "level 2 keeps nothing");
+	CHECK(strncmp(command("sleep 3 wait", 0, NULL), "22023", 5) == 0, "no level 3");
+	CHECK(strncmp(command("sleep 1 often", 0, NULL), "22023", 5) == 0, "no such mode");
+}
+
+/* Who asked goes away while requests are awaited: the sleep is taken back. */
+static void
+test_asker_leaves(const char *want, const char *long_want)
+{
+	Talk	   *t;
+	Talk	   *s;
+	Talk	   *waiter;
+
+	slow();
+	t = gen(1, MODEL, 200, false);
+	nap();
+	s = send_ask(WK_CONTROL, 0, NULL, NULL, NULL, "sleep 1 wait", 0, false);
+	usleep(2000);
+	waiter = gen(1, MODEL, 20, true);
+	talk_cancel(s);
+	CHECK(talk_wait_closed(s, 5000), "cancelled");
+	talk_free(s);
+	is(t, long_want, "it was not disturbed");
+	is(waiter, want, "nor who came later");
+	said("is-sleeping", "f");
+	said("integrity", "ok");
+}
+
+/* One model of two; a new entry that shares its weights sleeps with it. */
+static void
+test_one(const char *want)
+{
+	char	   *other = result(send_ask(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
+	char	   *again;
+
+	CHECK(strcmp(command("sleep 1 wait", 1, "m"), "ok") == 0, "one sleeps");
+	again = result(send_ask(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
+	CHECK(strcmp(other, again) == 0, "the other one is awake: %s", again);
+	CHECK(strcmp(command("is-sleeping", 2, "n"), "f") == 0, "not asleep");
+	CHECK(strcmp(command("is-sleeping", 1, "m"), "t") == 0, "asleep");
+	is(gen(3, MODEL, 20, false), "55000: model \"m\" is asleep", "shared");
+	CHECK(strcmp(command("wake 7", 1, "m"), "ok") == 0, "woken");
+	is(gen(3, MODEL, 20, false), want, "both are awake");
+	CHECK(strncmp(command("sleep 1 wait", 9, "nobody"), "42704", 5) == 0, "unknown");
+	/* unloaded in its sleep */
+	CHECK(strcmp(command("sleep 1 wait", 2, "n"), "ok") == 0, "sleeps");
+	free(result(send_ask(WK_MODEL_UNLOAD, 2, "n", NULL, NULL, NULL, 0, false), NULL));
+	CHECK(strcmp(command("wake 7", 2, "n"), "ok") == 0, "woken");
+	free(again);
+	again = result(send_ask(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
+	CHECK(strcmp(other, again) == 0, "loaded again: %s", again);
+	free(again);
+	free(other);
+	/* all, with a model that comes while they sleep */
+	said("sleep 1 wait", "ok");
+	is(send_ask(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), "55000: model \"late\" is asleep", "new ones sleep, too");
+	said("wake 7", "ok");
+	is(send_ask(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), want, "woken with all");
+}
+
+/* Sleep and wake again and again while requests come and go. */
+static void
+test_storm(const char *want)
+{
+	for (int round = 0; round < 30; round++)
+	{
+		Talk	   *t[8];
+		char		cmd[32];
+
+		for (int i = 0; i < 8; i++)
+			t[i] = gen(1 + i % 3, MODEL, 20, true);
+		if (round % 3 == 0)
+			usleep((useconds_t) round * 300);
+		snprintf(cmd, sizeof(cmd), "sleep %d %s", round % 3, round % 3 == 2 || round % 2 ? "wait" : "keep");
+		said(cmd, "ok");
+		if (round % 4 == 1)
+		{
+			talk_cancel(t[0]);
+			CHECK(talk_wait_closed(t[0], 5000), "cancelled");
+			talk_free(t[0]);
+		}
+		said("wake 7", "ok");
+		for (int i = round % 4 == 1; i < 8; i++)
+			is(t[i], want, cmd);
+		said("integrity", "ok");
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const args[] = {"--set", "kv_cache_memory=16", "--set", "cpu_threads=2", NULL};
+	char	   *want;
+	char	   *long_want;
+	int			fds;
+
+	signal(SIGPIPE, SIG_IGN);
+	snprintf(P.engine, sizeof(P.engine), "%s", argc > 1 ? argv[1] : "");
+	if (argc < 2)
+		peer_find_engine(&P);
+	peer_arena(&P, 64, 16384, 1 << 20);
+	peer_spawn(&P, args);
+	CHECK(peer_wait_ready(&P, 20000), "engine is ready");
+	st = wire_stats(&P.arena);
+	want = result(gen(1, MODEL, 20, false), NULL);
+	CHECK(strncmp(want + 5, ": ", 2) != 0, "%s", want);
+	long_want = result(gen(1, MODEL, 200, false), NULL);
+	fds = atoi(command("fds", 0, NULL));
+	test_levels(want);
+	test_tags(want);
+	test_modes(want, long_want);
+	test_asker_leaves(want, long_want);
+	test_one(want);
+	test_storm(want);
+	CHECK(atoi(command("fds", 0, NULL)) == fds, "%s descriptors instead of %d", command("fds", 0, NULL), fds);
+	free(want);
+	free(long_want);
+	peer_tell(&P, CONTROL_STOP "\n");
+	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
+	CHECK(!peer_complaints(&P), "no sanitizer complaints");
+	if (check_failed > 0 && P.text.len > 0)
+		fprintf(stderr, "%s", P.text.data);
+	peer_free(&P);
+	return check_done("test_sleep");
+}
