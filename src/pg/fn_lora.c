@@ -169,7 +169,8 @@ lora_create(char *name, const char *model, char *path, bool replace)
 		lora_insert(&l);
 	else
 	{
-		lora_release(old);
+		if (strcmp(old->path, l.path) != 0 || strcmp(old->model, l.model) != 0)
+			lora_release(old);
 		lora_update(name, &l);
 	}
 }

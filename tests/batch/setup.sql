@@ -32,6 +32,11 @@ CREATE TABLE nothing (id int, body text);
 CREATE TABLE bad (id int PRIMARY KEY, body text, n int, m text);
 INSERT INTO bad SELECT i, CASE i WHEN 5 THEN '@error:53200:row five' WHEN 7 THEN '' ELSE 'fine ' || i END, i, CASE WHEN i < 5 THEN 'tickets-2m' ELSE 'no such' END FROM generate_series(1, 8) i;
 
+-- adapters of the model; row 25 names none that there is
+SELECT llm_create_lora('red', 'tickets-2m', '/fake/adapters/red', replace => true), llm_create_lora('blue', 'tickets-2m', '/fake/adapters/blue', replace => true);
+CREATE TABLE tuned (id int PRIMARY KEY, body text, l text);
+INSERT INTO tuned SELECT i, 'tuned ' || i % 7, CASE WHEN i = 25 THEN 'no such' ELSE (ARRAY['red', 'blue', NULL])[i % 3 + 1] END FROM generate_series(1, 30) i;
+
 -- partitions, inheritance
 CREATE TABLE parts (id int, region text, body text, answer text) PARTITION BY LIST (region);
 CREATE TABLE parts_n PARTITION OF parts FOR VALUES IN ('north');

@@ -671,3 +671,17 @@ SET vllm.enable_prompt_embeds = on; SELECT id, (llm_embeds_output(llm_token_embe
 SET vllm.enable_prompt_embeds = on; SELECT id, llm_embeds_generate(CASE WHEN id = 6 THEN '{1,2}' ELSE llm_token_embeddings(body) END) FROM docs -- log: more
 SET vllm.enable_prompt_embeds = on; SELECT id, llm_embeds_generate(CASE WHEN id = 6 THEN '{NULL}' ELSE '{97,0,0,0}'::real[] END) FROM docs -- log: more
 SELECT id, llm_embeds_generate(llm_token_embeddings(body)) FROM docs
+
+-- adapters: each row its own
+SELECT id, llm_generate(body, lora => l, temperature => 0) FROM tuned WHERE id < 25
+SELECT id, llm_generate(body, lora => l) FROM tuned WHERE id < 25 ORDER BY id DESC
+SELECT id, llm_generate(body, lora => l, temperature => 0) FROM tuned -- log: more
+SELECT id, llm_generate(body, lora => l, temperature => 0) FROM tuned ORDER BY id LIMIT 24
+SELECT id, llm_generate(body, model => coalesce(l, 'tickets-2m')), llm_generate(body, lora => 'red') FROM tuned WHERE id < 25
+SELECT id, llm_generate(llm_generate(body, lora => l), lora => 'blue') FROM tuned WHERE id < 10
+SELECT id, CASE WHEN l = 'red' THEN llm_generate(body, lora => l) ELSE llm_ask(body, lora => l) END FROM tuned WHERE id < 25
+SELECT id, llm_embed(body, lora => l), llm_score(body, body, lora => l), llm_class(body, lora => l) FROM tuned WHERE id < 10
+SELECT id, llm_choose(body, ARRAY['yes', 'no'], lora => l), (llm_output(body, lora => l, n => 2, seed => 1, temperature => 1)).lora FROM tuned WHERE id < 10
+SELECT l, count(*), max(llm_generate(body, lora => l)) FROM tuned WHERE id < 25 GROUP BY l ORDER BY l
+SELECT t.id, a.text FROM tuned t, LATERAL llm_completions(t.body, lora => t.l) a WHERE t.id < 10 -- inline
+UPDATE tuned SET body = llm_generate(body, lora => l) WHERE id < 25 RETURNING id, body

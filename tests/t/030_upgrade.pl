@@ -69,6 +69,8 @@ for my $v (@older)
 	is($node->safe_psql($db, q{SELECT * FROM answers}), 'VIEW OF A FUNCTION|B|stop', "update from $v: the view goes on");
 	is($node->safe_psql($db, q{SELECT llm_generate('a b c', max_tokens => 1, presence_penalty => NULL, logit_bias => NULL)}), 'A',
 		"update from $v: there are new arguments");
+	is($node->safe_psql($db, q{SELECT llm_create_lora('red', 'tickets-2m', '/fake/adapters/red'); SELECT llm_generate('a b', lora => 'red'), llm_drop_lora('red')}),
+		"\n[red] A B|", "update from $v: and adapters");
 	$node->safe_psql($db, q{UPDATE pg_proc SET proacl = NULL WHERE oid = 'llm_generate'::regproc; DROP VIEW answers});
 	is($node->safe_psql($db, $shape), $fresh, "update from $v equals a fresh install");
 	is($node->safe_psql($db, 'SELECT * FROM vllm.model ORDER BY 1'), $fresh_rows, "update from $v: the same rows");
@@ -76,6 +78,7 @@ for my $v (@older)
 
 # dump and restore keeps the user's models
 $node->safe_psql('fresh', q{SELECT llm_create_model('mine', '/fake/ready'); SELECT llm_grant('mine', 'public');
+	SELECT llm_create_lora('tuned', 'mine', '/fake/adapters/tuned'), llm_create_lora('bundled_tuned', 'tickets-2m', '/fake/adapters/other'), llm_grant('tuned', 'public');
 	CREATE ROLE owner; CREATE ROLE leaver; SELECT llm_create_api_key('kept', 'owner'), llm_create_api_key('lost', 'leaver'); DROP ROLE leaver});
 my $dump = $node->basedir . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('fresh'), '-f', $dump ], 'pg_dump');
@@ -84,6 +87,9 @@ $node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr
 is($node->safe_psql('restored', 'SELECT * FROM vllm.model ORDER BY 1'),
 	$node->safe_psql('fresh', 'SELECT * FROM vllm.model ORDER BY 1'), 'models travel with pg_dump');
 is($node->safe_psql('restored', q{SELECT llm_generate('hello there', model => 'mine')}), 'HELLO THERE', 'and work there');
+is($node->safe_psql('restored', 'SELECT * FROM vllm.lora ORDER BY 1'), $node->safe_psql('fresh', 'SELECT * FROM vllm.lora ORDER BY 1'), 'adapters travel, too');
+is($node->safe_psql('restored', q{SELECT llm_generate('hello there', lora => 'tuned'), llm_generate('hello there', model => 'bundled_tuned')}),
+	'[tuned] HELLO THERE|[other] HELLO THERE', 'and work there');
 # a key whose role is gone would be dumped with a number, which another role may have there
 is($node->safe_psql('fresh', 'SELECT string_agg(name, $$ $$ ORDER BY name) FROM vllm.api_key'), 'kept lost', 'there are two API keys');
 is($node->safe_psql('restored', 'SELECT name, role, state FROM llm_api_keys'), 'kept|owner|active', 'that of a role that is there travels');
