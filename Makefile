@@ -149,7 +149,7 @@ $(PROCESSORS): tests/plugins/processors.c src/engine/vllm_logits_processor.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 -pedantic -O1 -g -Wall -Wextra -Werror -fPIC -shared -Isrc/engine -o $@ $< -lm
 
-$(BUILD)/tests/unit/test_plugins: | $(PROCESSORS)
+$(BUILD)/tests/unit/test_plugins $(BUILD)/tests/unit/test_spec: | $(PROCESSORS)
 
 # The models that tests read, out of their archives.
 FIXTURES = $(patsubst tests/%.tar.xz,build/%.done,$(wildcard tests/fixtures/*.tar.xz))

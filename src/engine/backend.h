@@ -38,6 +38,7 @@ typedef struct ModelOpts
 	int			max_cpu_loras;
 	int			max_lora_rank;
 	char		lora_dtype[12];
+	char		speculative_config[SPEC_TEXT];	/* a JSON object, or "null": off */
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */

@@ -178,6 +178,22 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) + 3 * (size_t) co->max_num_seqs + 2);
 }
 
+/* The model's own option comes before the setting. */
+static bool
+plan_speculation(const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
+{
+	bool		own = o->speculative_config[0] != '\0';
+
+	if (!spec_config_parse(own ? o->speculative_config : s->speculative_config, &co->spec, e))
+	{
+		if (!own)
+			err_detail(e, "The setting vllm.speculative_config is wrong.");
+		return false;
+	}
+	co->spec.asked = own;
+	return true;
+}
+
 /* Options of the core and of the model that agree with each other. */
 static bool
 plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
@@ -203,6 +219,8 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.tell_processed = strncmp(s->logprobs_mode, "processed_", 10) == 0,
 			.overlap = true
 	};
+	if (!plan_speculation(o, s, co, e))
+		return false;
 	if (mi->both_ways)
 		plan_both_ways(mi, o, co);
 	huge_pages_by_name(s->huge_pages, &co->huge);

@@ -58,6 +58,7 @@ static const Row rows[] = {
 	{"max_cpu_loras", ROW_INT, OFF(max_cpu_loras), 0, LORA_MAX_CACHED, 1},
 	{"max_lora_rank", ROW_INT, OFF(max_lora_rank), 1, 512, 1},
 	{"lora_dtype", ROW_STR, OFF(lora_dtype), 0, sizeof(((Settings *) 0)->lora_dtype), 1},
+	{"speculative_config", ROW_STR, OFF(speculative_config), 0, sizeof(((Settings *) 0)->speculative_config), 1},
 	{"max_logprobs", ROW_INT, OFF(max_logprobs), -1, INT32_MAX, 1},
 	{"logprobs_mode", ROW_STR, OFF(logprobs_mode), 0, sizeof(((Settings *) 0)->logprobs_mode), 1},
 	{"fake_step_ms", ROW_INT, OFF(fake_step_ms), 0, 60000, 1},

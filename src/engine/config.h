@@ -38,6 +38,7 @@ typedef struct Settings
 	int			max_cpu_loras;	/* of a model in memory; 0 = max_loras */
 	int			max_lora_rank;
 	char		lora_dtype[12]; /* auto, float16, bfloat16, float32 */
+	char		speculative_config[1024];	/* a JSON object, "" = none; checked when a model is loaded */
 	int			max_logprobs;	/* most that a request may ask for; -1 = no limit */
 	char		logprobs_mode[20];	/* raw_logprobs, raw_logits, processed_ of both */
 	int			fake_step_ms;	/* --fake: duration of a step */

@@ -111,6 +111,27 @@ opt_hf_overrides(const cJSON *v, ModelOpts *o, Err *e)
 						   sizeof(o->hf_overrides) - 1);
 }
 
+/* false: off, whatever vllm.speculative_config is */
+static bool
+opt_speculative(const cJSON *v, ModelOpts *o, Err *e)
+{
+	SpecConfig	c;
+	char	   *text;
+	bool		ok;
+
+	if (!cJSON_IsObject(v) && !cJSON_IsFalse(v))
+		return opt_wrong(v, e, "a JSON object, or false");
+	text = cJSON_PrintUnformatted(v);
+	ok = text != NULL && strlen(text) < sizeof(o->speculative_config);
+	if (ok)
+		snprintf(o->speculative_config, sizeof(o->speculative_config), "%s", cJSON_IsFalse(v) ? "null" : text);
+	cJSON_free(text);
+	if (!ok)
+		return err_set(e, ERR_INVALID, "model option \"speculative_config\" is too long (maximum is %zu bytes)",
+					   sizeof(o->speculative_config) - 1);
+	return spec_config_parse(o->speculative_config, &c, e);
+}
+
 static bool
 opt_one(const cJSON *v, ModelOpts *o, Err *e)
 {
@@ -179,6 +200,8 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		o->no_jump = cJSON_IsFalse(v);
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	}
+	if (strcmp(v->string, "speculative_config") == 0)
+		return opt_speculative(v, o, e);
 	if (strcmp(v->string, "enable_prefix_caching") == 0)
 	{
 		o->prefix_caching = cJSON_IsTrue(v) ? 1 : -1;
@@ -212,7 +235,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, enable_prefix_caching, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
+					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 
 const QuantScheme *

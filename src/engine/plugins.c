@@ -306,10 +306,22 @@ sits(const PluginHost *h, const PluginSeat *s)
 	return s->key != 0 && s->slot < h->n_slots && h->slots[s->slot].key == s->key;
 }
 
+/* So many slots are there, or are needed, if nobody leaves. */
+static int
+slots_wanted(const PluginHost *h, const SmpRow *rows, int n)
+{
+	int			wanted = 0;
+
+	for (int i = 0; i < h->n_slots; i++)
+		wanted += h->slots[i].key != 0;
+	for (int i = 0; i < n; i++)
+		wanted += rows[i].params->plugins != 0 && !sits(h, rows[i].seat);
+	return wanted > n ? wanted : n;
+}
+
 static void
 remove_absent(PluginHost *h)
 {
-	h->n_removed = 0;
 	for (int i = 0; i < h->n_slots; i++)
 	{
 		Slot	   *s = &h->slots[i];
@@ -366,16 +378,18 @@ tell(PluginHost *h, int i)
 }
 
 void
-plugin_host_update(PluginHost *h, SmpRow *rows, int n)
+plugin_host_update(PluginHost *h, SmpRow *rows, int n, bool again)
 {
 	int			from = 0;
 
-	make_room(h, n);
-	h->step++;
+	make_room(h, again ? slots_wanted(h, rows, n) : n);
+	h->step += !again;
 	for (int i = 0; i < n; i++)
 		if (rows[i].params->plugins != 0 && sits(h, rows[i].seat))
 			h->slots[rows[i].seat->slot].step = h->step;
-	remove_absent(h);
+	h->n_removed = 0;
+	if (!again)
+		remove_absent(h);
 	h->n_added = 0;
 	for (int i = 0; i < n; i++)
 		if (rows[i].params->plugins != 0 && !sits(h, rows[i].seat))

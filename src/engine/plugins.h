@@ -44,8 +44,9 @@ struct SmpRow;
 /* Those that come behind the temperature */
 uint32_t	plugin_host_late(const PluginHost *h);
 
-/* Tell what has changed: rows[0..n) are those of this step, of which some have plugins. */
-void		plugin_host_update(PluginHost *h, struct SmpRow *rows, int n);
+/* Tell what has changed: rows[0..n) are those of this step, of which some have plugins; again: more rows of the
+ * step, of some of its requests, and those who are missing stay where they are. */
+void		plugin_host_update(PluginHost *h, struct SmpRow *rows, int n, bool again);
 
 /*
  * Let those of `which` change the rows that they take part in, if the row's id is not below 0.  Where

@@ -840,9 +840,7 @@ run_with_plugins(Sampler *s, int n, bool again)
 		s->kept = mem_realloc(s->kept, (size_t) n * (size_t) s->width * sizeof(float));
 		s->cap_kept = n;
 	}
-	/* all of them have sat down in the run before, and those who are missing stay seated */
-	if (!again)
-		plugin_host_update(s->host, s->rows, n);
+	plugin_host_update(s->host, s->rows, n, again);
 	run_rows(s, begin_one, n);
 	plugin_host_apply(s->host, ~late, s->rows, n);
 	for (int i = 0; i < n; i++)

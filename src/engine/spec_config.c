@@ -3,7 +3,7 @@
  *	  The object speculative_config, with vLLM's keys.
  *
  * A key is a row here, with the methods that it is for.  One that is unknown, or that its method
- * has no use for, is an error.  Tested by tests/unit/test_spec_config.c.
+ * has no use for, is an error.  Tested by tests/unit/test_spec_propose.c.
  */
 #include "engine/spec_config.h"
 

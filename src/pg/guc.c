@@ -49,6 +49,7 @@ static char *vllm_scheduling_policy = "fcfs";
 static char *vllm_logprobs_mode = "raw_logprobs";
 static char *vllm_prefix_cache_isolation = "role";
 static bool vllm_enable_prefix_caching;
+static char *vllm_speculative_config;
 static int	vllm_max_logprobs;
 static bool vllm_enable_lora;
 static int	vllm_max_loras;
@@ -176,6 +177,7 @@ static bool check_logprobs_mode(char **newval, void **extra, GucSource source);
 static bool check_isolation(char **newval, void **extra, GucSource source);
 static bool check_repack_cache(char **newval, void **extra, GucSource source);
 static bool check_sleep_requests(char **newval, void **extra, GucSource source);
+static bool check_speculative(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
 {
@@ -214,6 +216,8 @@ static const StringRow string_rows[] = {
 	"Use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, or an error)."},
 	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy, "scheduling_policy",
 	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
+	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_speculative, "speculative_config",
+	"JSON object that says how tokens are guessed ahead, in models that are loaded from now on; empty means not at all."},
 	{"vllm.logprobs_mode", &vllm_logprobs_mode, "raw_logprobs", PGC_SIGHUP, 0, check_logprobs_mode, "logprobs_mode",
 	"What is told as log-probabilities: raw_logprobs, raw_logits, processed_logprobs or processed_logits."},
 	{"vllm.prefix_cache_isolation", &vllm_prefix_cache_isolation, "role", PGC_SIGHUP, 0, check_isolation, "prefix_cache_isolation",
@@ -367,6 +371,30 @@ check_repack_cache(char **newval, void **extra, GucSource source)
 			return false;
 		}
 	return true;
+}
+
+#define MAX_SPECULATIVE	(CONTROL_LINE - (int) strlen(CONTROL_CONFIG " speculative_config=\n") - 1)
+
+/* The engine gets it as a line, and knows the keys: it says what is wrong when a model is loaded. */
+static bool
+check_speculative(char **newval, void **extra, GucSource source)
+{
+	const char *s = *newval;
+	size_t		n = strlen(s);
+
+	if (n > 0 && (s[0] != '{' || s[n - 1] != '}'))
+		GUC_check_errdetail("The value must be a JSON object, or empty.");
+	else if ((int) n > MAX_SPECULATIVE)
+		GUC_check_errdetail("The value is too long (maximum is %d bytes).", MAX_SPECULATIVE);
+	else
+	{
+		while (*s != '\0' && (unsigned char) *s >= ' ')
+			s++;
+		if (*s == '\0')
+			return true;
+		GUC_check_errdetail("The value must not contain control characters.");
+	}
+	return false;
 }
 
 static bool

@@ -1,13 +1,16 @@
 /*
  * test_spec.c
  *	  Speculation changes no answer: a mixed crowd of requests (greedy and sampled, penalties, words and
- *	  stop strings, several answers, log-probabilities, grammars, thoughts' budgets, cancels) with and
- *	  without it, in batches, in chunks, in tiny pools; all logits that a token was taken from are
- *	  compared, too, and every invariant is checked after each step.
+ *	  stop strings, several answers, log-probabilities, cancels; and one of grammars, thoughts with a
+ *	  budget and logits processors) with and without it, in batches, in chunks, in tiny pools; all logits that a
+ *	  token was taken from are compared, too, and every invariant is checked after each step.
  *
  * The proposer is scripted: it knows the answers, and is right, wrong or silent as the case
- * says, so acceptance can be computed beforehand.
+ * says, so acceptance can be computed beforehand.  Then the real ones that need no weights.
  */
+#include <limits.h>
+#include <stdlib.h>
+
 #include "check.h"
 #include "core_util.h"
 #include "engine/engine_int.h"
@@ -224,6 +227,97 @@ ask(Core *c, int i, Seen *s)
 	core_submit(c, &spec);
 }
 
+/* ---- the other crowd: what must come, and what may ---- */
+
+static Plugins *plugins;		/* favor, no_twice */
+
+static Tok *
+tag_tok(void)
+{
+	static const char *const words[] = {
+		"<think>", "</think>", "<tool_call>", "{\"", "\":", "na", "name", "name\"", "\"}", "\",", "ag", "age", "tr", "true", "fal",
+		"false", "\":\"", ",\"", "]}", "he", "hel", "hello", "12", "123", "ye", "yes", "no", "{\"na"
+	};
+
+	return tok_of_words(words, (int) (sizeof(words) / sizeof(words[0])), 3, "w", false);
+}
+
+static Grammar *
+grammar_of(int i)
+{
+	static const struct
+	{
+		GramKind	kind;
+		const char *text;
+	}			specs[] = {
+		{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":8},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150}},\"required\":[\"name\",\"age\"]}"},
+		{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"name\"},\"ok\":{\"type\":\"boolean\"}},\"required\":[\"name\",\"ok\"]}"},
+		{GRAM_REGEX, "(yes|no|hello)+"},
+		{GRAM_GRAMMAR, "root ::= num ((\"+\" | \"*\") num){0,4}\nnum ::= [0-9]{1,3} | \"(\" num \")\""},
+		{GRAM_JSON_OBJECT, ""},
+	};
+	GramSpec	s = {.kind = specs[i % 5].kind, .text = specs[i % 5].text, .len = strlen(specs[i % 5].text), .opt.strict = true};
+	Err			e = {0};
+	Grammar    *g = grammar_new(&s, &e);
+
+	CHECK(g != NULL, "%s", e.msg);
+	return g;
+}
+
+static Thoughts *
+thoughts_of(int budget)
+{
+	const ReasonFormat *f = reason_format_find("qwen3", 5);
+	Tok		   *tok = tag_tok();
+	IntVec		end = {0};
+	Err			e;
+	Thoughts   *t;
+
+	tok_encode(tok, "</think>", 8, 0, &end, &e);
+	t = thoughts_new(f, NULL, 0, REASON_OPEN, budget, false, &end);
+	tok_free(tok);
+	return t;
+}
+
+static void
+ask_tagged(Core *c, int i, Seen *s)
+{
+	GenParams	p = greedy_params(6 + i * 7 % 40);
+	ReqSpec		spec = {
+		.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .prompt = random_prompt((uint32_t) i / 2, 3 + i * 13 % 50),
+		.sink = see, .sink_ctx = s, .stream = i % 3 == 0
+	};
+	Err			e;
+
+	p.ignore_eos = i % 4 == 0;
+	p.has_seed = true;
+	p.seed = i;
+	p.skip_special = false;
+	p.temperature = i % 3 * 0.6;
+	if (i % 5 == 4)
+		p.out.logprobs = 1;
+	if (i % 8 == 7 && p.temperature > 0)
+		p.out.n = MOST;
+	if (i % 4 == 3)
+	{
+		p.extra_args = mem_strdup(i % 8 == 3 ? "{\"no_twice\": 1}" : "{\"favor\": 60, \"no_twice\": 1}");
+		CHECK(plugins_check(plugins, p.extra_args, &p.plugins, &e), "%s", e.msg);
+	}
+	if (i % 3 == 1)
+		spec.thoughts = thoughts_of(i % 2 == 0 ? 5 : THOUGHTS_NO_BUDGET);
+	if (i % 4 < 2)
+		spec.grammar = grammar_of(i / 4);
+	if (spec.grammar != NULL && spec.thoughts != NULL)
+		spec.grammar_after = "</think>";
+	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e))
+	{
+		fprintf(stderr, "core_normalize: %s\n", e.msg);
+		exit(2);
+	}
+	spec.params = p;
+	core_submit(c, &spec);
+}
+
 typedef struct Case
 {
 	int			seqs,
@@ -233,11 +327,12 @@ typedef struct Case
 	bool		prefix,
 				overlap;
 	bool		cancels;
+	bool		tagged;			/* the other crowd */
 } Case;
 
-/* All of it; n_drafts 0: without speculation. */
+/* All of it. */
 static Seen *
-run(const Case *k, int n_drafts, CoreStats *st)
+run(const Case *k, SpecConfig spec, CoreStats *st)
 {
 	CoreOptions opt = options(k->seqs, k->rows, k->blocks);
 	Conf	   *conf = conf_new();
@@ -251,12 +346,12 @@ run(const Case *k, int n_drafts, CoreStats *st)
 	opt.prefix_caching = k->prefix;
 	opt.overlap = k->overlap;
 	opt.tap = tap;
-	if (n_drafts > 0)
-		opt.spec = (SpecConfig) {.type = &scripted_type, .n_drafts = n_drafts};
+	opt.spec = spec;
+	opt.plugins = k->tagged ? plugins : NULL;
 	crowd = s;
-	c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
+	c = core_new(fake_model(512), k->tagged ? tag_tok() : tiny_tok(), conf, &opt, &e);
 	conf_free(conf);
-	if (c == NULL)
+	if (c == NULL || (k->tagged && !core_prepare_grammar(c, &e)))
 	{
 		fprintf(stderr, "core_new: %s\n", e.msg);
 		exit(2);
@@ -265,7 +360,7 @@ run(const Case *k, int n_drafts, CoreStats *st)
 	{
 		rng = fake_mix(rng, 3);
 		for (uint64_t n = rng >> 40 & 3; n > 0 && next < N_REQS; n--, next++)
-			ask(c, next, &s[next]);
+			(k->tagged ? ask_tagged : ask) (c, next, &s[next]);
 		if (k->cancels && next > 0 && (rng >> 50 & 7) == 0)
 			core_cancel(c, (rng >> 30) % (uint64_t) next + 1);
 		core_step(c);
@@ -324,49 +419,77 @@ compare(const char *label, const Seen *want, const Seen *got, bool logits)
 	}
 }
 
+static const Case cases[] = {
+	{1, 64, 200, 0, false, false, false, false},
+	{8, 64, 400, 0, false, false, false, false},
+	{32, 512, 2000, 0, false, false, false, false},
+	{8, 64, 400, 5, true, false, false, false},
+	{8, 24, 12, 0, false, false, false, false},
+	{16, 40, 16, 7, true, false, false, false},
+	{16, 256, 30, 0, true, true, false, false},
+	{16, 128, 24, 0, true, false, true, false},
+	{16, 128, 24, 9, true, true, true, false},
+	{6, 6, 14, 0, true, false, true, false},
+};
+
+#define N_CASES ((int) (sizeof(cases) / sizeof(cases[0])))
+
 static void
-test_crowd(void)
+test_case(const char *label, Case k, const Seen *want, SpecConfig spec, CoreStats *st)
 {
-	static const Case cases[] = {
-		{1, 64, 200, 0, false, false, false},
-		{8, 64, 400, 0, false, false, false},
-		{32, 512, 2000, 0, false, false, false},
-		{8, 64, 400, 5, true, false, false},
-		{8, 24, 12, 0, false, false, false},
-		{16, 40, 16, 7, true, false, false},
-		{16, 256, 30, 0, true, true, false},
-		{16, 128, 24, 0, true, false, true},
-		{16, 128, 24, 9, true, true, true},
-		{6, 6, 14, 0, true, false, true},
-	};
-	static const Case plain = {16, 256, 2000, 0, false, false, false};
+	Seen	   *got;
+
+	fake.bad_slots = 0;
+	got = run(&k, spec, st);
+	CHECK(fake.bad_slots == 0, "%s: %d slots of others", label, fake.bad_slots);
+	compare(label, want, got, true);
+	CHECK(st->spec_draft_tokens >= st->spec_accepted && st->spec_draft_tokens >= st->spec_drafts, "%s: %lld of %lld drafts", label,
+		  (long long) st->spec_accepted, (long long) st->spec_draft_tokens);
+	seen_free(got);
+}
+
+static void
+test_crowd(bool tagged)
+{
+	const Case	plain = {16, 256, 2000, 0, false, false, false, tagged};
 	CoreStats	st;
-	Seen	   *want = run(&plain, 0, &st);
-	int			preempted = 0;
+	Seen	   *want = run(&plain, (SpecConfig) {0}, &st);
+	int64_t		preempted = 0;
+	int64_t		accepted = 0;
+	char		label[80];
 
 	CHECK(st.spec_drafts == 0 && st.spec_draft_tokens == 0, "drafts without speculation");
 	script.answers = want;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (int i = 0; i < N_CASES; i++)
+	{
+		Case		k = cases[i];
+
+		k.tagged = tagged;
 		for (int sc = 0; sc < SC_SCRIPTS; sc++)
 			for (int n_drafts = 1; n_drafts <= 9; n_drafts += 4)
 			{
-				char		label[80];
-				Seen	   *got;
-
-				snprintf(label, sizeof(label), "case %zu, script %d, %d drafts", i, sc, n_drafts);
+				snprintf(label, sizeof(label), "%scase %d, script %d, %d drafts", tagged ? "tagged, " : "", i, sc, n_drafts);
 				script.script = (Script) sc;
-				script.rng = i + 1;
-				fake.bad_slots = 0;
-				got = run(&cases[i], n_drafts, &st);
-				CHECK(fake.bad_slots == 0, "%s: %d slots of others", label, fake.bad_slots);
-				compare(label, want, got, true);
-				CHECK(st.spec_draft_tokens >= st.spec_accepted && (st.spec_drafts > 0 || cases[i].rows == 6), "%s: %lld of %lld drafts", label,
-					  (long long) st.spec_accepted, (long long) st.spec_draft_tokens);
+				script.rng = (uint64_t) i + 1;
+				test_case(label, k, want, (SpecConfig) {.type = &scripted_type, .n_drafts = n_drafts}, &st);
+				CHECK(st.spec_drafts > 0 || k.rows == 6, "%s: no drafts", label);
 				CHECK(sc != SC_WRONG || st.spec_accepted == 0, "%s: wrong drafts were taken", label);
-				preempted += (int) st.preemptions;
-				seen_free(got);
+				preempted += st.preemptions;
+				accepted += st.spec_accepted;
 			}
-	CHECK(preempted > 0, "nobody was preempted");
+		for (int real = 0; real < 2; real++)
+		{
+			SpecConfig	spec;
+			Err			e = {0};
+
+			snprintf(label, sizeof(label), "%scase %d, %s", tagged ? "tagged, " : "", i, real == 0 ? "ngram" : "suffix");
+			CHECK(spec_config_parse(real == 0 ? "{\"method\":\"ngram\",\"num_speculative_tokens\":5,\"prompt_lookup_min\":1,\"prompt_lookup_max\":3}" :
+									"{\"method\":\"suffix\"}", &spec, &e), "%s", e.msg);
+			test_case(label, k, want, spec, &st);
+			CHECK(st.spec_drafts > 0 || k.rows == 6, "%s: no drafts", label);
+		}
+	}
+	CHECK(preempted > 0 && accepted > 0, "%lld preempted, %lld accepted", (long long) preempted, (long long) accepted);
 	seen_free(want);
 }
 
@@ -457,12 +580,30 @@ test_refused(void)
 	fake.no_state = true;
 }
 
-int
-main(void)
+static void
+load_plugins(const char *program)
 {
+	char		path[PATH_MAX];
+	char		library[PATH_MAX];
+	char		list[2 * PATH_MAX + 20];
+	Err			e = {0};
+
+	snprintf(path, sizeof(path), "%.*s/../plugins/processors.so", (int) (strrchr(program, '/') - program), program);
+	CHECK(realpath(path, library) != NULL, "no %s", path);
+	snprintf(list, sizeof(list), "%s:favor,%s:no_twice", library, library);
+	CHECK(plugins_load(list, &plugins, &e), "%s", e.msg);
+}
+
+int
+main(int argc, char **argv)
+{
+	(void) argc;
 	fake.no_state = true;
-	test_crowd();
+	load_plugins(argv[0]);
+	test_crowd(false);
+	test_crowd(true);
 	test_figures();
 	test_refused();
+	plugins_free(plugins);
 	return check_done("spec");
 }

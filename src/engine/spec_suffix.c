@@ -1,0 +1,546 @@
+/*
+ * spec_suffix.c
+ *	  Drafts from suffixes: what followed, here or in other answers, when the last tokens were the same
+ *	  (engine.md 2.19; after SuffixDecoding, Oliaro et al. 2024, arXiv:2411.04975).
+ *
+ * There are two histories: the request's own tokens, and what the model has answered of late, to all that share
+ * what they compute (the same owner and cache_salt: nobody learns from times what others were told).  A column of
+ * similar rows is the ideal case: so an answer is put into the second one in pieces while it grows, with
+ * the end of its prompt in front, and rows in flight help each other.
+ *
+ * What one looks for is the trie of all suffixes: the places where the last L tokens have been before are the
+ * node of depth L, the tokens behind them its children, and a child's share of the places is its
+ * probability.  There is no trie, but hash chains of places, for L = 1, 3 and 8, the latest first, of which
+ * the latest CANDS are looked at.  From a node the most frequent child is taken as long as the product of shares is
+ * at least min_prob, up to max_factor * L drafts, and depth tokens with L.  Of all L, and both histories, the path with
+ * the greatest sum of products wins: so many drafts are expected to be right.
+ *
+ * Memory: 24 bytes for each token of a running request, up to twice that while it grows; for answers
+ * a ring of RING tokens, whatever comes: the oldest are forgotten, and so are those of more than max_cached
+ * requests ago.  A token costs O(1) to put in, a guess O(CANDS * depth).
+ *
+ * Owner: the step thread.  Tested by tests/unit/test_spec_propose.c against counting places.
+ */
+#include "engine/spec.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/rng.h"
+
+#define RING		(1u << 18)	/* tokens of answers */
+#define PIECES		(1u << 14)	/* ... in so many pieces */
+#define PIECE		32			/* tokens of an answer that are put in at once */
+#define FIRST_CAP	256
+#define ORDERS		3
+#define CANDS		32			/* places that are looked at */
+#define TRIES		128			/* ... among so many of the same hash */
+#define DEPTH_MOST	64
+#define NOWHERE		UINT32_MAX
+
+static const int orders[ORDERS] = {8, 3, 1};
+
+/*
+ * Places are numbers of tokens since the beginning, modulo 2^32.  A chain has places behind an
+ * n-gram: the token there is what followed.
+ */
+typedef struct Hist
+{
+	const int32_t *tokens;		/* [cap], a ring */
+	uint32_t	cap;			/* a power of two */
+	uint32_t	n;				/* tokens that have come; the last cap of them are here */
+	uint32_t   *head[ORDERS];	/* [cap] by hash: the latest place + 1; 0 = none */
+	uint32_t   *prev[ORDERS];	/* [cap] the place before in the chain + 1 */
+} Hist;
+
+/* A part of an answer, behind some tokens of what is before it. */
+typedef struct Piece
+{
+	uint32_t	no;
+	uint32_t	from;			/* its first token, those before the part included */
+	uint32_t	to;
+	uint32_t	next;			/* where the answer goes on; NOWHERE = it has not */
+	uint64_t	root;			/* whose it is */
+	uint64_t	request;
+} Piece;
+
+/* A request's. */
+typedef struct Own
+{
+	Hist		h;
+	int			from;			/* tokens before are not looked at */
+	uint64_t	root;
+	uint64_t	request;		/* 0 = nothing of it is among the answers */
+	int			told;			/* tokens that are */
+	uint32_t	last;			/* number of its last piece */
+} Own;
+
+typedef struct Proposer
+{
+	int			depth;
+	uint64_t	max_cached;
+	double		max_factor;
+	double		min_prob;
+	uint64_t	seed;
+	Prefix	   *roots;			/* for prefix_root() alone */
+	/* answers; no memory when max_cached is 0 */
+	Hist		h;
+	int32_t    *tokens;			/* [RING], h's */
+	uint32_t   *piece;			/* [RING] of each token */
+	Piece	   *pieces;			/* [PIECES], a ring */
+	uint32_t	n_pieces;
+	uint64_t	n_requests;
+} Proposer;
+
+/* Where a search looks. */
+typedef struct Where
+{
+	const Proposer *p;
+	const Hist *h;
+	bool		answers;		/* not the request's own */
+	uint64_t	root;
+	const int32_t *last;		/* behind the last token */
+	int			n_last;			/* so many before that may be compared */
+} Where;
+
+typedef struct Cand
+{
+	uint32_t	at;
+	int			same;			/* tokens before it that are the last ones */
+} Cand;
+
+typedef struct Path
+{
+	int32_t		ids[SPEC_MAX_DRAFTS];
+	int			n;
+	double		score;
+} Path;
+
+/* ---- histories ---- */
+
+static void
+hist_free(Hist *h)
+{
+	for (int i = 0; i < ORDERS; i++)
+	{
+		mem_free(h->head[i]);
+		mem_free(h->prev[i]);
+	}
+}
+
+static void
+hist_alloc(Hist *h, uint32_t cap)
+{
+	h->cap = cap;
+	for (int i = 0; i < ORDERS; i++)
+	{
+		h->head[i] = mem_zalloc((size_t) cap * sizeof(uint32_t));
+		h->prev[i] = mem_zalloc((size_t) cap * sizeof(uint32_t));
+	}
+}
+
+static uint32_t
+hash_step(uint64_t *h, int32_t id)
+{
+	*h = (*h ^ (uint32_t) id) * UINT64_C(0x9E3779B97F4A7C15);
+	*h ^= *h >> 29;
+	return (uint32_t) (*h >> 32);
+}
+
+/* Is the token at this place still here? */
+static bool
+is_here(const Hist *h, uint32_t at)
+{
+	return h->n - at <= h->cap && h->n != at;
+}
+
+/* Put the place behind n-grams into their chains; of n tokens before it. */
+static void
+hist_note(const Proposer *p, Hist *h, uint64_t root, uint32_t at, uint32_t n)
+{
+	uint32_t	mask = h->cap - 1;
+
+	for (int i = 0; i < ORDERS; i++)
+	{
+		uint64_t	hash = p->seed ^ root;
+		uint32_t	slot = 0;
+
+		if (n < (uint32_t) orders[i])
+			continue;
+		for (int k = 1; k <= orders[i]; k++)
+			slot = hash_step(&hash, h->tokens[(at - (uint32_t) k) & mask]);
+		h->prev[i][at & mask] = h->head[i][slot & mask];
+		h->head[i][slot & mask] = at + 1;
+	}
+}
+
+/* ---- a request's own tokens ---- */
+
+static Own *
+own_of(const Proposer *p, Req *r)
+{
+	Own		   *o = r->spec->own;
+	const char *salt = r->params.cache_salt;
+
+	if (o != NULL)
+		return o;
+	r->spec->own = o = mem_zalloc(sizeof(*o));
+	/* embeddings are no tokens */
+	o->from = r->embeds != NULL ? r->n_prompt : 0;
+	o->told = r->n_prompt;
+	o->root = prefix_root(p->roots, r->owner, salt, salt != NULL ? strlen(salt) : 0);
+	return o;
+}
+
+/* Places behind which a token has come. */
+static void
+own_catch_up(const Proposer *p, Own *o, const Req *r)
+{
+	uint32_t	len = (uint32_t) r->tokens.len - (uint32_t) o->from;
+	uint32_t	from = o->h.n;
+
+	if (len > o->h.cap)
+	{
+		uint32_t	cap = FIRST_CAP;
+
+		while (cap < len)
+			cap *= 2;
+		hist_free(&o->h);
+		hist_alloc(&o->h, cap);
+		from = 0;
+	}
+	o->h.tokens = r->tokens.data + o->from;
+	o->h.n = len;
+	for (uint32_t at = from; at < len; at++)
+		hist_note(p, &o->h, 0, at, at);
+}
+
+/* ---- answers ---- */
+
+static Piece *
+piece_by_no(const Proposer *p, uint32_t no)
+{
+	Piece	   *x = &p->pieces[no % PIECES];
+
+	return no != 0 && x->no == no ? x : NULL;
+}
+
+/* Tokens o->told .. upto of r's answer, behind the last ones before. */
+static void
+tell_piece(Proposer *p, Own *o, const Req *r, int upto)
+{
+	int			before = o->told - o->from < p->depth ? o->told - o->from : p->depth;
+	uint32_t	mask = RING - 1;
+	uint32_t	from = p->h.n;
+	Piece	   *was;
+	Piece	   *x;
+
+	if (o->request == 0)
+		o->request = ++p->n_requests;
+	if (++p->n_pieces == 0)
+		p->n_pieces = 1;
+	was = piece_by_no(p, o->last);
+	x = &p->pieces[p->n_pieces % PIECES];
+	if (was != NULL)
+		was->next = from + (uint32_t) before;
+	*x = (Piece) {
+		.no = p->n_pieces, .from = from, .to = from + (uint32_t) (before + upto - o->told), .next = NOWHERE,
+		.root = o->root, .request = o->request
+	};
+	for (int i = o->told - before; i < upto; i++, p->h.n++)
+	{
+		p->tokens[p->h.n & mask] = r->tokens.data[i];
+		p->piece[p->h.n & mask] = x->no;
+	}
+	for (uint32_t at = from + (uint32_t) before; at != x->to; at++)
+		hist_note(p, &p->h, o->root, at, at - from);
+	o->last = x->no;
+	o->told = upto;
+}
+
+/* The piece of a place whose token may be seen by this root; NULL = it may not. */
+static const Piece *
+piece_of(const Proposer *p, uint32_t at, uint64_t root)
+{
+	const Piece *x;
+
+	if (!is_here(&p->h, at))
+		return NULL;
+	x = piece_by_no(p, p->piece[at & (RING - 1)]);
+	return x != NULL && x->root == root && p->n_requests - x->request < p->max_cached ? x : NULL;
+}
+
+/* ---- the search ---- */
+
+/* How many tokens before this place are the last ones? */
+static int
+same_before(const Where *w, uint32_t at, uint32_t room)
+{
+	uint32_t	mask = w->h->cap - 1;
+	int			most = w->n_last < w->p->depth - 1 ? w->n_last : w->p->depth - 1;
+	int			n = 0;
+
+	if (room < (uint32_t) most)
+		most = (int) room;
+	while (n < most && w->h->tokens[(at - 1 - (uint32_t) n) & mask] == w->last[-1 - n])
+		n++;
+	return n;
+}
+
+/* The latest places behind the last orders[order] tokens. */
+static int
+find_cands(const Where *w, int order, Cand *c)
+{
+	const Hist *h = w->h;
+	uint32_t	mask = h->cap - 1;
+	uint64_t	hash = w->p->seed ^ w->root;
+	uint32_t	at = 0;
+	int			n = 0;
+
+	if (w->n_last < orders[order] || h->cap == 0)
+		return 0;
+	for (int k = 1; k <= orders[order]; k++)
+		at = hash_step(&hash, w->last[-k]);
+	at = h->head[order][at & mask];
+	for (int i = 0; i < TRIES && n < CANDS && at != 0; i++)
+	{
+		uint32_t	room = at - 1;	/* tokens before it */
+
+		at--;
+		if (!is_here(h, at))
+			break;
+		if (w->answers)
+		{
+			const Piece *x = piece_of(w->p, at, w->root);
+
+			room = x != NULL ? at - x->from : 0;
+			if (h->cap - (h->n - at) < room)
+				room = h->cap - (h->n - at);
+		}
+		c[n] = (Cand) {at, same_before(w, at, room)};
+		n += c[n].same >= orders[order];
+		at = h->prev[order][at & mask];
+	}
+	return n;
+}
+
+/* The place behind this one; NOWHERE = nothing has followed. */
+static uint32_t
+place_behind(const Where *w, uint32_t at)
+{
+	const Piece *x;
+
+	if (!w->answers)
+		return at + 1 < w->h->n ? at + 1 : NOWHERE;
+	x = piece_of(w->p, at, w->root);
+	if (x == NULL)
+		return NOWHERE;
+	if (at + 1 != x->to)
+		return at + 1;
+	return x->next != NOWHERE && piece_of(w->p, x->next, w->root) != NULL ? x->next : NOWHERE;
+}
+
+/* Of n places the most frequent token, of equals the latest; *count: how many have it. */
+static int32_t
+most_frequent(const Hist *h, const uint32_t *at, int n, int *count)
+{
+	uint32_t	mask = h->cap - 1;
+	int32_t		best = 0;
+
+	*count = 0;
+	for (int i = 0; i < n; i++)
+	{
+		int32_t		id = h->tokens[at[i] & mask];
+		int			k = 0;
+
+		for (int j = i; j < n && n - i > *count; j++)
+			k += h->tokens[at[j] & mask] == id;
+		if (k > *count)
+		{
+			*count = k;
+			best = id;
+		}
+	}
+	return best;
+}
+
+/* The path from the n places on, of at most `most` tokens. */
+static void
+walk(const Where *w, uint32_t *at, int n, int most, Path *out)
+{
+	uint32_t	mask = w->h->cap - 1;
+	double		prob = 1;
+
+	out->n = 0;
+	out->score = 0;
+	while (out->n < most && n > 0)
+	{
+		int			count;
+		int			m = 0;
+		int32_t		id = most_frequent(w->h, at, n, &count);
+
+		prob *= (double) count / n;
+		if (prob < w->p->min_prob)
+			break;
+		out->score += prob;
+		out->ids[out->n++] = id;
+		for (int i = 0; i < n; i++)
+		{
+			uint32_t	next = w->h->tokens[at[i] & mask] == id ? place_behind(w, at[i]) : NOWHERE;
+
+			if (next != NOWHERE)
+				at[m++] = next;
+		}
+		n = m;
+	}
+}
+
+/* How many drafts may follow, if L tokens were the same? */
+static int
+most_behind(const Proposer *p, int same, int most)
+{
+	double		n = p->max_factor * same;
+
+	if (p->depth - same < most)
+		most = p->depth - same;
+	return n < most ? (int) n : most;
+}
+
+/* Try each depth of the trie at which another set of places begins, from the deepest on. */
+static void
+try_depths(const Where *w, const Cand *c, int n, int least, int most, Path *best)
+{
+	uint32_t	at[CANDS];
+	int			deepest = w->p->depth - 1;
+
+	while (deepest >= least)
+	{
+		int			m = 0;
+		int			same = 0;	/* the node's own depth: the least of its places */
+		int			next = least - 1;
+		int			room = 0;
+		Path		path;
+
+		for (int i = 0; i < n; i++)
+			if (c[i].same >= deepest)
+				at[m++] = c[i].at;
+			else if (c[i].same > next)
+				next = c[i].same;
+		/* all depths down to the next place have this set */
+		for (int d = deepest; m > 0 && d > next; d--)
+			if (most_behind(w->p, d, most) >= room)
+			{
+				room = most_behind(w->p, d, most);
+				same = d;
+			}
+		if (same > 0 && room > 0)
+		{
+			walk(w, at, m, room, &path);
+			if (path.score > best->score)
+				*best = path;
+		}
+		deepest = next;
+	}
+}
+
+static void
+search(const Where *w, int most, Path *best)
+{
+	Cand		c[CANDS];
+
+	for (int i = 0; i < ORDERS; i++)
+	{
+		int			n = find_cands(w, i, c);
+
+		if (n > 0)
+			try_depths(w, c, n, orders[i], most, best);
+	}
+}
+
+static void
+propose_one(Proposer *p, Req *r, int most)
+{
+	Own		   *o = own_of(p, r);
+	int			len = (int) r->tokens.len;
+	Where		w = {.p = p, .last = r->tokens.data + len, .n_last = len - o->from};
+	Path		best = {.n = 0};
+
+	own_catch_up(p, o, r);
+	while (p->max_cached > 0 && len - o->told >= PIECE)
+		tell_piece(p, o, r, o->told + PIECE);
+	w.h = &o->h;
+	search(&w, most, &best);
+	if (p->max_cached > 0)
+	{
+		w.h = &p->h;
+		w.answers = true;
+		w.root = o->root;
+		search(&w, most, &best);
+	}
+	intvec_add(&r->spec->drafts, best.ids, (size_t) best.n);
+}
+
+static void
+suffix_propose(void *p, SpecAsk *asks, int n)
+{
+	for (int i = 0; i < n; i++)
+		propose_one(p, asks[i].r, asks[i].most);
+}
+
+/* ---- life ---- */
+
+static void
+suffix_forget(void *self, Req *r)
+{
+	Proposer   *p = self;
+	Own		   *o = r->spec->own;
+
+	if (o == NULL)
+		return;
+	while (p->max_cached > 0 && o->told < (int) r->tokens.len)
+		tell_piece(p, o, r, o->told + PIECE < (int) r->tokens.len ? o->told + PIECE : (int) r->tokens.len);
+	hist_free(&o->h);
+	mem_free(o);
+	r->spec->own = NULL;
+}
+
+static void
+suffix_close(void *self)
+{
+	Proposer   *p = self;
+
+	hist_free(&p->h);
+	mem_free(p->tokens);
+	mem_free(p->piece);
+	mem_free(p->pieces);
+	prefix_free(p->roots);
+	mem_free(p);
+}
+
+static bool
+suffix_open(const SpecEnv *env, void **out, Err *e)
+{
+	Proposer   *p = mem_zalloc(sizeof(*p));
+
+	(void) e;
+	p->depth = env->conf->depth;
+	p->max_cached = (uint64_t) env->conf->max_cached;
+	p->max_factor = env->conf->max_factor;
+	p->min_prob = env->conf->min_prob;
+	p->seed = rng_seed();
+	p->roots = prefix_new(2, 16);
+	if (p->max_cached > 0)
+	{
+		hist_alloc(&p->h, RING);
+		p->tokens = mem_zalloc(RING * sizeof(int32_t));
+		p->piece = mem_zalloc(RING * sizeof(uint32_t));
+		p->pieces = mem_zalloc(PIECES * sizeof(Piece));
+		p->h.tokens = p->tokens;
+	}
+	*out = p;
+	return true;
+}
+
+const ProposerType proposer_suffix = {
+	.name = "suffix", .open = suffix_open, .close = suffix_close, .propose = suffix_propose, .forget = suffix_forget
+};
