@@ -133,6 +133,15 @@ opt_speculative(const cJSON *v, ModelOpts *o, Err *e)
 }
 
 static bool
+opt_lora_dtype(const cJSON *v, ModelOpts *o, Err *e)
+{
+	if (!cJSON_IsString(v) || !lora_dtype_ok(v->valuestring))
+		return opt_wrong(v, e, "auto, float16, bfloat16 or float32");
+	snprintf(o->lora_dtype, sizeof(o->lora_dtype), "%s", v->valuestring);
+	return true;
+}
+
+static bool
 opt_one(const cJSON *v, ModelOpts *o, Err *e)
 {
 	static const struct
@@ -149,11 +158,22 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{"max_cpu_loras", offsetof(ModelOpts, max_cpu_loras), 1, LORA_MAX_CACHED},
 		{"max_lora_rank", offsetof(ModelOpts, max_lora_rank), 1, 512},
 	};
+	static const struct
+	{
+		const char *name;
+		bool		(*take) (const cJSON *v, ModelOpts *o, Err *e);
+	}			others[] = {
+		{"dtype", opt_dtype}, {"rope_scaling", opt_rope_scaling}, {"hf_overrides", opt_hf_overrides},
+		{"speculative_config", opt_speculative}, {"lora_dtype", opt_lora_dtype},
+	};
 	const ToolFormat *tools;
 	const ReasonFormat *reason;
 	ChatFormat	format;
 	int64_t		n;
 
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strcmp(v->string, others[i].name) == 0)
+			return others[i].take(v, o, e);
 	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
 		if (strcmp(v->string, ints[i].name) == 0)
 		{
@@ -182,12 +202,6 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		snprintf(o->quantization, sizeof(o->quantization), "%s", q->name);
 		return true;
 	}
-	if (strcmp(v->string, "dtype") == 0)
-		return opt_dtype(v, o, e);
-	if (strcmp(v->string, "rope_scaling") == 0)
-		return opt_rope_scaling(v, o, e);
-	if (strcmp(v->string, "hf_overrides") == 0)
-		return opt_hf_overrides(v, o, e);
 	if (strcmp(v->string, "rope_theta") == 0)
 	{
 		if (!cJSON_IsNumber(v) || !(v->valuedouble > 0 && v->valuedouble <= 1e12))
@@ -200,8 +214,6 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		o->no_jump = cJSON_IsFalse(v);
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	}
-	if (strcmp(v->string, "speculative_config") == 0)
-		return opt_speculative(v, o, e);
 	if (strcmp(v->string, "enable_prefix_caching") == 0)
 	{
 		o->prefix_caching = cJSON_IsTrue(v) ? 1 : -1;
@@ -211,13 +223,6 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 	{
 		o->enable_lora = cJSON_IsTrue(v) ? 1 : -1;
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
-	}
-	if (strcmp(v->string, "lora_dtype") == 0)
-	{
-		if (!cJSON_IsString(v) || !lora_dtype_ok(v->valuestring))
-			return opt_wrong(v, e, "auto, float16, bfloat16 or float32");
-		snprintf(o->lora_dtype, sizeof(o->lora_dtype), "%s", v->valuestring);
-		return true;
 	}
 	/* chatmodel_of_options() reads these */
 	if (strcmp(v->string, "content_format") == 0)

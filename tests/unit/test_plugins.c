@@ -87,16 +87,16 @@ test_check(void)
 
 /* ---- in the sampler ---- */
 
-typedef struct Asker
+typedef struct Sampled
 {
 	GenParams	p;
 	PluginSeat	seat;
 	int32_t		tokens[64];
 	int			n_tokens;
-} Asker;
+} Sampled;
 
 static void
-asker_init(Asker *a, const Plugins *p, const char *args, double temperature)
+asker_init(Sampled *a, const Plugins *p, const char *args, double temperature)
 {
 	Err			e;
 
@@ -110,7 +110,7 @@ asker_init(Asker *a, const Plugins *p, const char *args, double temperature)
 }
 
 static SmpRow
-row_of(Asker *a, uint64_t seed)
+row_of(Sampled *a, uint64_t seed)
 {
 	return (SmpRow) {
 		.params = &a->p, .seed = seed, .position = a->n_tokens - 1, .tokens = a->tokens, .n_prompt = 1,
@@ -154,7 +154,7 @@ test_company(void)
 	KPool	   *pool = kpool_new(3);
 	Sampler    *s = new_sampler(p, pool);
 	Sampler    *alone = smp_new(NULL, N + 8, N);
-	Asker		a[ASKERS];
+	Sampled		a[ASKERS];
 	int			wrong = 0,
 				twice = 0,
 				other = 0;
@@ -188,7 +188,7 @@ test_company(void)
 		smp_run(s, rows, n, logits);
 		for (int k = 0; k < n; k++)
 		{
-			Asker	   *x = &a[who[k]];
+			Sampled	   *x = &a[who[k]];
 			SmpRow		r = row_of(x, (uint64_t) step * 100 + (uint64_t) who[k]);
 			GenParams	q = x->p;
 			int			kind = who[k] % 4;
@@ -216,7 +216,7 @@ test_company(void)
 }
 
 static int32_t
-one(Sampler *s, Asker *a, const uint32_t *mask, double temperature)
+one(Sampler *s, Sampled *a, const uint32_t *mask, double temperature)
 {
 	static float logits[N + 8];
 	SmpRow		row = row_of(a, 5);
@@ -240,7 +240,7 @@ test_grammar(void)
 	for (int i = 0; i < 3; i++)
 		for (int t = 0; t < 2; t++)
 		{
-			Asker		a;
+			Sampled		a;
 			int32_t		id;
 
 			asker_init(&a, p, args[i], t);
@@ -272,7 +272,7 @@ test_failures(void)
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
 	{
-		Asker		a;
+		Sampled		a;
 		int32_t		id;
 
 		asker_init(&a, p, t[i].args, 1);
@@ -292,7 +292,7 @@ test_late(void)
 {
 	Plugins    *p = load("sharpen");
 	Sampler    *s = new_sampler(p, NULL);
-	Asker		a;
+	Sampled		a;
 
 	asker_init(&a, p, "{\"sharpen\": -1}", 0);
 	CHECK(one(s, &a, NULL, 0) != one(s, &a, NULL, 0.01), "turned round, the least likely comes; greedy is left alone");
