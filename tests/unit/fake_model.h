@@ -207,6 +207,24 @@ model_info(const Model *m)
 	return &m->info;
 }
 
+/* It has no weights. */
+bool
+model_store(Model *m, const char *dir, Err *e)
+{
+	(void) m;
+	(void) dir;
+	(void) e;
+	return true;
+}
+
+bool
+model_fetch(Model *m, Err *e)
+{
+	(void) m;
+	(void) e;
+	return true;
+}
+
 void
 model_free(Model *m)
 {
