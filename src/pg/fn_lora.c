@@ -120,14 +120,16 @@ base_model(const char *name)
 {
 	ModelRow   *m = catalog_model_for_use(name);
 
+	/* it must not be dropped meanwhile */
+	catalog_lock(m->name);
+	if (m->lora == NULL)
+		m = catalog_model_for_use(m->name);
 	if (m->lora != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" is an adapter, not a model", m->lora->name),
 				 errhint("It is one of model \"%s\".", m->name)));
-	/* it must not be dropped meanwhile */
-	catalog_lock(m->name);
-	return catalog_model_for_use(m->name);
+	return m;
 }
 
 /* ---- create, alter, drop ---- */

@@ -306,7 +306,12 @@ static const char *const kind_names[WK_COUNT] = {
 	[WK_LOGPROBS] = "logprobs",
 	[WK_CHUNK] = "chunk",
 	[WK_GRAMMAR] = "grammar",
+	[WK_API] = "api",
 	[WK_PARSE] = "parse",
+	[WK_LORA_CHECK] = "check adapter",
+	[WK_LORA_LOAD] = "load adapter",
+	[WK_LORA_UNLOAD] = "unload adapter",
+	[WK_LORA_LIST] = "list adapters",
 };
 
 static const char *const phase_names[] = {

@@ -1,5 +1,5 @@
 # Adapters: the directory, unloading and dropping while in use, other sessions, a lost engine, jobs,
-# batches, HTTP; first with the fake engine, whose answers begin with [NAME], then with a real model.
+# batches, HTTP, with the fake engine, whose answers begin with [NAME].
 use strict;
 use warnings;
 use Cwd qw(abs_path);
