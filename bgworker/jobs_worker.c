@@ -1123,6 +1123,7 @@ vllm_jobs_worker_main(Datum arg)
 	if (!jobs_worker_enter(dbid))
 		proc_exit(0);
 	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
+	vclient_for_others();
 	pgstat_report_appname("vllm_pg job worker");
 	own_settings();
 	watch_timeout = RegisterTimeout(USER_TIMEOUT, watch);

@@ -66,6 +66,8 @@ err_sqlstate(ErrClass cls)
 			return "53300";
 		case ERR_NOT_READY:
 			return "55000";
+		case ERR_LIMIT:
+			return "53400";
 		case ERR_CANCELLED:
 			return "57014";
 		case ERR_LOST:

@@ -27,6 +27,7 @@ typedef enum ErrClass
 	ERR_NOMEM,					/* 53200 out_of_memory */
 	ERR_QUEUE_FULL,				/* 53300 too_many_connections */
 	ERR_NOT_READY,				/* 55000 object_not_in_prerequisite_state: sleeping, unloaded */
+	ERR_LIMIT,					/* 53400 configuration_limit_exceeded: what a role may take */
 	ERR_CANCELLED,				/* 57014 query_canceled */
 	ERR_LOST,					/* 58000 system_error: the engine went away */
 	ERR_INTERNAL				/* XX000 */

@@ -46,11 +46,12 @@ finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 		core_doom(c, g->answers[i], false);
 	last = --g->n_left == 0;
 	if (last)
+	{
 		finish_group(c, g, g->failed);
+		core_gone(c, g->stem);
+	}
 	/* the last one takes the group with it */
 	core_hand_over(c, r, id, res, err);
-	if (last)
-		atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
 /* The prompt has not come to its end: there will be no answers. */
@@ -64,9 +65,9 @@ finish_stem(Core *c, Req *stem, OutResult res, const Err *err)
 		c->n_multi_seqs--;
 	sched_remove(c->sched, stem);
 	finish_group(c, g, res.finish);
+	core_gone(c, stem);
 	for (int i = 0; i < n; i++)
 		core_hand_over(c, g->answers[i], -1, res, err);
-	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
 /* A beam search ends: nothing of it stays in the schedule. */
@@ -74,14 +75,15 @@ static void
 finish_beams(Core *c, Group *g)
 {
 	ReqFinish	fin = g->failed > FIN_REPETITION ? g->failed : FIN_STOP;
-	int			n_tokens;
+	int			n_tokens = 0;
 
 	beam_end(g->beam);
 	if (fin == FIN_STOP && beam_n_results(g->beam, &n_tokens) > 0)
 		c->stats.output_tokens += n_tokens;
+	gate_charge(g->stem, fin == FIN_STOP ? n_tokens : 0);
 	finish_group(c, g, fin);
+	core_gone(c, g->stem);
 	core_hand_over(c, g->stem, -1, (OutResult) {.finish = fin}, fin == FIN_ERROR ? &g->err : NULL);
-	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
 /* A hypothesis, or the stem, has failed or is cancelled: so is the search, when all of them are out. */

@@ -550,6 +550,8 @@ launch(ApiCall *a)
 
 		in->srv = a->srv;
 		in->kind = it->kind;
+		in->deadline_us = a->c->deadline_us;
+		in->timeout_ms = a->c->timeout_ms;
 		in->in = it->in.data;
 		in->in_len = it->in.len;
 		memset(&it->in, 0, sizeof(it->in));
@@ -761,6 +763,7 @@ make_head(ApiCall *a, const Request *r)
 	wire_put_int(&o, WTAG_SESSION, (int64_t) r->session);
 	if (r->sleep_wait)
 		wire_put_int(&o, WTAG_SLEEP_WAIT, 1);
+	asker_put(&r->by, &o);
 	if (r->model[0] == '\0')
 		return;
 	wire_put_str(&o, WTAG_MODEL, r->model, strlen(r->model));

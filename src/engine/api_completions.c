@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "engine/api_encode.h"
 #include "engine/api_int.h"
+#include "engine/request.h"
 #include "load/torchfile.h"
 
 /* What an item is for: answers to a prompt, its text, its ids, the text of its first token. */
@@ -145,11 +146,12 @@ put_embeds(const cJSON *v, WireOut *o, Err *e)
 	return ok || err_detail(e, "parameter=prompt_embeds");
 }
 
-/* max_tokens: 16 if not given; 0 with echo: the prompt alone, for which the engine makes one token all the same. */
+/* max_tokens: 16, or the most that the role may have, if not given; 0 with echo: the prompt alone, for which the engine makes one token all the same. */
 static bool
 put_max_tokens(ApiCall *a, Completions *k, Err *e)
 {
-	int64_t		max = 16;
+	int			most = a->c->req->by.max_tokens;
+	int64_t		max = most > 0 && most < 16 ? most : 16;
 	WireOut		o = conv_out(&k->g.params);
 
 	if (!apibody_int(&a->body, "max_tokens", k->echo ? 0 : 1, INT_MAX, &max, e))

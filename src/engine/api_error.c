@@ -26,6 +26,7 @@ static const ErrorKind kinds[] = {
 	{"28", 401, "AuthenticationError", "authentication_error"},
 	{"42501", 403, "PermissionDeniedError", "permission_error"},
 	{"42704", 404, "NotFoundError", "not_found_error"},
+	{"53400", 429, "RateLimitError", "rate_limit_error"},
 	{"53", 503, "ServiceUnavailableError", "overloaded_error"},
 	{"54000", 400, "BadRequestError", "invalid_request_error"},
 	{"55000", 503, "ServiceUnavailableError", "overloaded_error"},

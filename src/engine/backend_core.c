@@ -19,6 +19,7 @@
 #include "engine/inspect.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -194,6 +195,20 @@ plan_speculation(const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
 	return true;
 }
 
+/* What roles have taken counts over all models. */
+static Accounts *
+accounts(void)
+{
+	static Accounts *of_all;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
+	if (of_all == NULL)
+		of_all = accounts_new();
+	pthread_mutex_unlock(&lock);
+	return of_all;
+}
+
 /* Options of the core and of the model that agree with each other. */
 static bool
 plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
@@ -214,6 +229,8 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.max_loras = o->max_loras > 0 ? o->max_loras : s->max_loras,
 			.plugins = plugins_loaded(),
 			.priorities = strcmp(s->scheduling_policy, "priority") == 0,
+			.background_share = s->background_share,
+			.accounts = accounts(),
 			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,
 			.tell_logits = strstr(s->logprobs_mode, "_logits") != NULL,
 			.tell_processed = strncmp(s->logprobs_mode, "processed_", 10) == 0,
@@ -527,7 +544,7 @@ cancel(Inst *in, uint64_t id)
 static int64_t
 next_due(Inst *in)
 {
-	return in->core != NULL && core_has_work(in->core) ? 0 : INT64_MAX;
+	return in->core != NULL ? core_next_due(in->core) : INT64_MAX;
 }
 
 static void

@@ -31,6 +31,7 @@ typedef struct Settings
 	int			step_target_ms; /* 0 = the token budget alone */
 	bool		batch_invariant;
 	char		scheduling_policy[12];	/* fcfs, priority */
+	int			background_share;	/* percent */
 	bool		enable_prefix_caching;	/* requests that begin alike share what is computed */
 	char		prefix_cache_isolation[12]; /* among whom: none, role, database */
 	bool		enable_lora;	/* requests may name adapters */

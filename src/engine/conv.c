@@ -99,6 +99,8 @@ conv_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id)
 	/* the backend has set our cursors to where the conversation starts */
 	c->req_tail = atomic_load_explicit(&s->req_tail, memory_order_relaxed);
 	c->rep_head = atomic_load_explicit(&s->rep_head, memory_order_relaxed);
+	c->deadline_us = atomic_load_explicit(&s->deadline_us, memory_order_relaxed);
+	c->timeout_ms = (int) (atomic_load_explicit(&s->timeout_ms, memory_order_relaxed) & INT32_MAX);
 	atomic_store_explicit(&s->arrival_us, c->arrival_us, memory_order_relaxed);
 	atomic_store_explicit(&s->phase, WP_RECEIVING, memory_order_relaxed);
 	return c;

@@ -69,6 +69,8 @@ struct Conv
 	uint32_t	slot;
 	uint32_t	gen;
 	uint64_t	id;				/* unique in the engine's life */
+	int64_t		deadline_us;	/* 0 = none */
+	int			timeout_ms;
 	int64_t		arrival_us;
 
 	/* server thread */

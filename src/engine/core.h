@@ -169,14 +169,21 @@ typedef struct Asker
 	uint64_t	role;			/* fair shares and limits are its */
 	int			weight;			/* of its share; 0 = ASKER_WEIGHT */
 	bool		background;		/* it can wait */
+	int			max_requests;	/* in flight; 0 = any number */
+	int			tokens_per_minute;	/* 0 = any number */
+	int			max_tokens;		/* most that a request may ask for; 0 = any number */
+	int			wait_ms;		/* for the first two; -1 = as long as it takes, 0 = an error at once */
 } Asker;
 
 #define ASKER_WEIGHT	100
+#define ASKER_MAX_WEIGHT 10000
 
 typedef struct ReqSpec
 {
 	uint64_t	session;		/* of one role: in turn, FCFS within one */
 	Asker		by;
+	int64_t		deadline_us;	/* clock_us(): it fails then; 0 = none */
+	int			timeout_ms;		/* ... that long after it was asked for */
 	uint64_t	id;				/* caller's name for it; with generation: unique */
 	uint64_t	owner;			/* K and V are shared among requests of one owner only; 0 = everybody's */
 	bool		stream;			/* events are wanted at once; else they may come a little late */
@@ -194,6 +201,12 @@ typedef struct ReqSpec
 	ReqSink		sink;
 	void	   *sink_ctx;
 } ReqSpec;
+
+/* What roles have taken, over all cores (gate.h). */
+typedef struct Accounts Accounts;
+
+Accounts   *accounts_new(void);
+void		accounts_free(Accounts *a);
 
 typedef struct CoreOptions
 {
@@ -221,6 +234,7 @@ typedef struct CoreOptions
 	int			max_loras;		/* different adapters in a step; 0 = no limit */
 	bool		prefix_caching; /* requests that begin alike share what has been computed */
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */
+	Accounts   *accounts;		/* NULL: the core's own */
 	const Plugins *plugins;		/* logits processors; NULL = none */
 	SpecConfig	spec;			/* how to speculate */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
@@ -297,6 +311,8 @@ void		core_on_progress(Core *c, void (*fn) (void *ctx), void *ctx);
 /* Run one step; false if there was nothing to do. */
 bool		core_step(Core *c);
 bool		core_has_work(const Core *c);	/* thread-safe */
+/* When the next step is due: 0 = now, INT64_MAX = there is no work.  On the step thread. */
+int64_t		core_next_due(const Core *c);
 
 #define STEP_SIZES	14			/* at most 1, 8, 16, 32 ... 16384 tokens, or more */
 /* Which of them is a step of n tokens? */

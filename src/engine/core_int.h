@@ -5,7 +5,7 @@
  *	  output,deliver,params}.c and their tests, by nobody else.
  *
  * A Req is owned by the step thread from the moment it leaves the inbox.  It is
- * in exactly one place: the inbox, a waiting queue (its session's, or the one
+ * in exactly one place: the inbox, a gate, a waiting queue (its session's, or the one
  * of preempted requests), the running list, or the list of those held.
  */
 #ifndef VLLM_ENGINE_CORE_INT_H
@@ -87,6 +87,7 @@ typedef struct Group
 typedef enum ReqState
 {
 	RQ_NEW = 0,					/* in the inbox */
+	RQ_DEFERRED,				/* at the gate */
 	RQ_WAITING,					/* in its session's queue */
 	RQ_PREEMPTED,				/* in the queue of preempted requests */
 	RQ_RESUMED,					/* in the queue of those that go on where another was */
@@ -97,6 +98,9 @@ typedef enum ReqState
 
 /* spec.h */
 typedef struct SpecReq SpecReq;
+/* gate.c */
+typedef struct Account Account;
+typedef struct Gate Gate;
 
 /* constraint.c */
 typedef struct Constraint Constraint;
@@ -107,7 +111,13 @@ struct Req
 	uint64_t	id;
 	uint64_t	session;
 	Asker		by;
-	Fair	   *line;			/* sched_queue.c: where it waits, or has waited; NULL before and behind */
+	Account    *account;		/* gate.c: counts among its role's requests in flight; NULL = not */
+	int			gate_tokens;	/* of its prompts */
+	int64_t		gate_until_us;	/* it waits at the gate until then; 0 = as long as it takes */
+	int64_t		deadline_us;	/* 0 = none */
+	int			timeout_ms;
+	bool		late;			/* it is past its deadline, or has waited too long at the gate */
+	Fair	   *line;			/* gate.c, sched_queue.c: where it waits, or has waited; NULL before and behind */
 	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	uint64_t	owner;			/* ReqSpec.owner */
 	int			priority;		/* the lower, the sooner */

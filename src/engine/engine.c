@@ -47,7 +47,8 @@ core_publish(Core *c)
 
 	st->preemptions = sched_n_preemptions(c->sched);
 	st->running = sched_n_running(c->sched);
-	st->waiting = sched_n_waiting(c->sched);
+	st->waiting = sched_n_waiting(c->sched) + gate_n(c->gate);
+	st->waiting_deferred = gate_n(c->gate);
 	st->live = (int64_t) c->by_id.n;
 	st->kv_blocks_total = kvpool_total(c->pool);
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_available(c->pool);
@@ -201,7 +202,21 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 		count_prompt(c, p->n_tokens, share_cached(first));
 	}
 	core_count_end(c, p->finish);
+	core_gone(c, first);
 	core_hand_over(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
+}
+
+/* r, a request's first, is to be scheduled, or over before that: here it counts, its end takes it back. */
+static void
+count_multi(Core *c, const Req *r)
+{
+	c->n_multi += r->pooled != NULL || r->group != NULL;
+}
+
+void
+core_gone(Core *c, Req *r)
+{
+	gate_leave(c->gate, r);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
@@ -211,6 +226,11 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
 	if (r->spec != NULL)
 		spec_end(c->spec, r);
+	if (r->state == RQ_DEFERRED)
+	{
+		gate_remove(c->gate, r);
+		count_multi(c, r);
+	}
 	if (r->pooled != NULL)
 	{
 		finish_seq(c, r, res.finish, err);
@@ -228,8 +248,8 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	if (res.finish < FIN_ABORT && r->first_token_us == 0)
 		core_count_prompt(c, r);
 	core_count_end(c, res.finish);
+	core_gone(c, r);
 	core_hand_over(c, r, id, res, err);
-	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
 /* ---- inbox ---- */
@@ -268,6 +288,8 @@ core_submit(Core *c, ReqSpec *spec)
 	r->id = spec->id;
 	r->session = spec->session;
 	r->by = spec->by;
+	r->deadline_us = spec->deadline_us;
+	r->timeout_ms = spec->timeout_ms;
 	r->owner = spec->owner;
 	r->lora = spec->lora;
 	r->sink = spec->sink;
@@ -324,6 +346,25 @@ core_has_work(const Core *c)
 	return atomic_load(&c->inbox->n_live) > 0;
 }
 
+int64_t
+core_next_due(const Core *c)
+{
+	Inbox	   *in = c->inbox;
+	bool		mail;
+	int64_t		due;
+
+	if (!core_has_work(c))
+		return INT64_MAX;
+	pthread_mutex_lock(&in->lock);
+	mail = in->n > 0;
+	pthread_mutex_unlock(&in->lock);
+	/* all of them wait at the gate */
+	if (mail || !c->idle || (size_t) gate_n(c->gate) < c->by_id.n)
+		return 0;
+	due = gate_due(c->gate);
+	return due < c->next_deadline_us ? due : c->next_deadline_us;
+}
+
 bool
 core_prepare_grammar(Core *c, Err *e)
 {
@@ -371,6 +412,7 @@ push_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 {
 	intvec_push(&r->tokens, id);
 	c->stats.output_tokens++;
+	gate_charge(r, 1);
 	if (r->thoughts != NULL)
 		thoughts_token(r->thoughts, c->tok, r->tokens.data + r->n_prompt, req_n_output(r));
 	*res = out_ends(r, c->defaults.eos, c->max_model_len);
@@ -435,22 +477,13 @@ begin_output(Core *c, Req *r)
 	return res.finish == FIN_NONE;
 }
 
+/* r may be scheduled. */
 static void
-accept(Core *c, Req *r)
+begin(Core *c, Req *r)
 {
 	Pooled	   *p = r->pooled;
-	Err			err;
 
-	c->stats.requests++;
-	if (!acceptable(c, r, &err))
-	{
-		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
-		return;
-	}
-	idmap_put(&c->by_id, r->id, r);
-	share_begin(c->prefix, r);
-	if (p != NULL || r->group != NULL)
-		c->n_multi++;
+	count_multi(c, r);
 	if (p == NULL)
 	{
 		if (!begin_output(c, r))
@@ -464,6 +497,43 @@ accept(Core *c, Req *r)
 	{
 		c->n_multi_seqs++;
 		sched_add(c->sched, p->reqs[i]);
+	}
+}
+
+/* r fails at that time, unless it has ended; 0 = never. */
+static void
+note_deadline(Core *c, int64_t when_us)
+{
+	if (when_us > 0 && when_us < c->next_deadline_us)
+		c->next_deadline_us = when_us;
+}
+
+static void
+accept(Core *c, Req *r)
+{
+	Err			err;
+
+	c->stats.requests++;
+	if (!acceptable(c, r, &err))
+	{
+		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
+		return;
+	}
+	idmap_put(&c->by_id, r->id, r);
+	share_begin(c->prefix, r);
+	note_deadline(c, r->deadline_us);
+	switch (gate_enter(c->gate, r, r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt, clock_us(), &err))
+	{
+		case GATE_PASS:
+			begin(c, r);
+			break;
+		case GATE_WAIT:
+			note_deadline(c, r->gate_until_us);
+			break;
+		case GATE_REFUSE:
+			count_multi(c, r);
+			core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
+			break;
 	}
 }
 
@@ -541,12 +611,74 @@ on_stopped(void *ctx, uint64_t id, int index)
 		doom_request(c, idmap_get(&c->by_id, id), true, index);
 }
 
+/* Why a request is late. */
+static void
+late_error(const Core *c, const Req *first, int64_t now, Err *e)
+{
+	if (first->state == RQ_DEFERRED && (first->deadline_us == 0 || now < first->deadline_us))
+	{
+		gate_late(c->gate, first, now, e);
+		return;
+	}
+	err_set(e, ERR_CANCELLED, "canceling LLM request due to timeout");
+	err_detail(e, "The request took longer than %d ms.", first->timeout_ms);
+}
+
+/* Doom those that are past their time, and find the next such moment. */
+static void
+doom_late(Core *c, int64_t now)
+{
+	if (now < c->next_deadline_us)
+		return;
+	c->next_deadline_us = INT64_MAX;
+	for (size_t i = 0; i < c->by_id.cap; i++)
+	{
+		Req		   *r = c->by_id.slots[i].value;
+		int64_t		due;
+
+		if (r == NULL || r->late)
+			continue;
+		due = r->deadline_us;
+		if (r->state == RQ_DEFERRED && r->gate_until_us > 0 && (due == 0 || r->gate_until_us < due))
+			due = r->gate_until_us;
+		if (due == 0 || now < due)
+		{
+			note_deadline(c, due);
+			continue;
+		}
+		r->late = true;
+		doom_request(c, r, false, 0);
+	}
+}
+
 static void
 reap(Core *c)
 {
 	for (size_t i = 0; i < c->n_doomed; i++)
-		core_finish(c, c->doomed[i], -1, (OutResult) {.finish = c->doomed[i]->stopped ? FIN_STOP : FIN_ABORT}, NULL);
+	{
+		Req		   *r = c->doomed[i];
+		Req		   *first = idmap_get(&c->by_id, r->id);
+		Err			err;
+
+		if (first != NULL && first->late && !r->stopped)
+		{
+			late_error(c, first, clock_us(), &err);
+			core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
+		}
+		else
+			core_finish(c, r, -1, (OutResult) {.finish = r->stopped ? FIN_STOP : FIN_ABORT}, NULL);
+	}
 	c->n_doomed = 0;
+}
+
+/* Who has waited at the gate, and may pass. */
+static void
+let_in(Core *c, int64_t now)
+{
+	Req		   *r;
+
+	while ((r = gate_next(c->gate, now)) != NULL)
+		begin(c, r);
 }
 
 /* ---- the step ---- */
@@ -658,7 +790,9 @@ core_step(Core *c)
 	any = drain(c);
 	if (c->opt.pool != NULL)
 		kpool_bind(c->opt.pool);
+	doom_late(c, start);
 	reap(c);
+	let_in(c, start);
 	deliver_send(c->deliver, start);
 	if (c->resting)
 	{
@@ -677,7 +811,8 @@ core_step(Core *c)
 	}
 	else if (plan->n > 0)
 	{
-		drain(c);				/* a cancel that came meanwhile drops this step's token */
+		drain(c);				/* a cancel that came meanwhile drops this step's token, */
+		doom_late(c, clock_us());	/* as does a deadline */
 		profile_mark(prof, PROF_SCHEDULE);
 		core_sample(c, plan, false);
 		profile_mark(prof, PROF_SAMPLE);
@@ -689,6 +824,7 @@ core_step(Core *c)
 		any = true;
 	}
 	core_publish(c);
+	c->idle = !any;
 	profile_mark(prof, PROF_SCHEDULE);
 	return any;
 }
@@ -727,10 +863,8 @@ core_free(Core *c)
 	{
 		drain(c);
 		reap(c);
-		while ((r = sched_any(c->sched)) != NULL)
-		{
+		while ((r = gate_any(c->gate)) != NULL || (r = sched_any(c->sched)) != NULL)
 			core_finish(c, r, -1, (OutResult) {.finish = FIN_ABORT}, NULL);
-		}
 	}
 	deliver_free(c->deliver);
 	smp_free(c->sampler);
@@ -739,6 +873,8 @@ core_free(Core *c)
 	batch_free(c->batch);
 	spec_free(c->spec);
 	sched_free(c->sched);
+	gate_free(c->gate);
+	accounts_free(c->accounts);
 	prefix_free(c->prefix);
 	kvpool_free(c->pool);
 	marena_free(&c->kv_area);
@@ -880,7 +1016,7 @@ core_on_progress(Core *c, void (*fn) (void *ctx), void *ctx)
 bool
 core_check(const Core *c, Err *e)
 {
-	int			n = sched_n_running(c->sched) + sched_n_waiting(c->sched);
+	int			n = sched_n_running(c->sched) + sched_n_waiting(c->sched) + gate_n(c->gate);
 	int			used = kvpool_total(c->pool) - kvpool_available(c->pool);
 
 	if (!sched_check(c->sched, e))

@@ -10,6 +10,7 @@
 
 #include "engine/core_int.h"
 #include "engine/deliver.h"
+#include "engine/gate.h"
 
 #define FORK_ROWS	16			/* answers to one prompt that are sampled at once */
 
@@ -58,6 +59,10 @@ struct Core
 	Sched	   *sched;
 	struct Spec *spec;			/* NULL: nobody is ahead */
 	Plan		round;			/* whose drafts were right so far; e: [max_num_seqs] */
+	Gate	   *gate;
+	Accounts   *accounts;		/* its own; NULL: it has others' */
+	int64_t		next_deadline_us;	/* none is before that */
+	bool		idle;			/* the last step found nothing to compute */
 	BatchBuf   *batch;
 	Sampler    *sampler;
 	Constraints *constraints;
@@ -107,6 +112,8 @@ void		core_count_prompt(Core *c, const Req *r);
 void		core_count_end(Core *c, ReqFinish fin);
 /* Cancelled, or ended by a stop string: to be finished at the step's boundary. */
 void		core_doom(Core *c, Req *r, bool stopped);
+/* A request, of which this is the first Req, is over. */
+void		core_gone(Core *c, Req *r);
 /* It is over for the step thread. */
 void		core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* ... as the sampler has no token for it; id: why. */

@@ -160,6 +160,10 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (c->raw == NULL || c->fork_logits == NULL || c->fork_processed == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
 	c->fork_rows = mem_zalloc(FORK_ROWS * sizeof(SmpRow));
+	if (o->accounts == NULL)
+		c->accounts = accounts_new();
+	c->gate = gate_new(o->accounts != NULL ? o->accounts : c->accounts);
+	c->next_deadline_us = INT64_MAX;
 	c->sched = sched_new(c->pool, &so);
 	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, info->embed_width, (float *) c->state_area.base);
 	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);

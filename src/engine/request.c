@@ -348,13 +348,14 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	genparams_init(&r->params);
 	r->add_special = true;
 	r->pool.activation = r->pool.step_tag = -1;
+	r->by.wait_ms = -1;
 	r->lora_pin = -1;
 	while ((got = wire_next(&in, &f)) > 0)
 	{
 		bool		known;
 
 		if (!params_field(&r->params, &r->given, &f, &known, e) ||
-			(!known && !replies_field(&r->params.out, &f, &known, e)) || (!known && !embeds_field(&r->embeds, &f, &known, e)) ||
+			(!known && !replies_field(&r->params.out, &f, &known, e)) || (!known && !embeds_field(&r->embeds, &f, &known, e)) || (!known && !asker_field(&r->by, &f, &known, e)) ||
 			(!known && !pool_field(&r->pool, &f, &known, e)) ||
 			(!known && !chunking_field(&r->chunk, &f, &known, e)) ||
 			(!known && !parsing_field(&r->parse, &f, &known, e)) ||
@@ -507,7 +508,7 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	Server	   *s = c->srv;
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
-	ReqSpec		spec = {.session = r->session,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,.stream = r->stream,
+	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->deadline_us,.timeout_ms = c->timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,.stream = r->stream,
 	.sink = request_sink,.sink_ctx = c,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
 	ConvLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};
@@ -517,7 +518,8 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	/* its marks may be special tokens */
 	if (c->answer != NULL && answer_wants_special(c->answer))
 		r->params.skip_special = false;
-	if (!truncate(r, s, in, ids, embeds, &e) || !fits_whole(s->be, in, r, ids, &e) ||
+	if (!asker_max_tokens(&r->by, &r->params, r->given, &e) ||
+		!truncate(r, s, in, ids, embeds, &e) || !fits_whole(s->be, in, r, ids, &e) ||
 		!s->be->normalize(in, &r->params, r->given, ids, &e))
 	{
 		intvec_free(ids);
@@ -526,6 +528,8 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 		request_fail(c, &e);
 		return;
 	}
+	if (r->by.max_tokens > 0 && r->params.max_tokens > r->by.max_tokens)
+		r->params.max_tokens = r->by.max_tokens;
 	hist_submit(entry_counters(c->entry), &r->params);
 	wire_put_int(&o, WTAG_PROMPT_TOKENS, (int64_t) ids->len);
 	conv_frame(c, WF_ACCEPTED, &b, false);
@@ -567,7 +571,7 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
 	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
-	ReqSpec		spec = {.session = r->session,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,
+	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->deadline_us,.timeout_ms = c->timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,
 	.sink = request_sink,.sink_ctx = c,.pool = *pool,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
 	WireOut		last = conv_out(&c->last);
 	ConvLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};

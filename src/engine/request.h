@@ -7,6 +7,7 @@
 #define VLLM_ENGINE_REQUEST_H
 
 #include "engine/api.h"
+#include "engine/asker.h"
 #include "engine/backend.h"
 #include "engine/chunking.h"
 #include "engine/conv.h"
@@ -20,6 +21,7 @@ typedef struct Request
 	uint32_t	dboid;
 	uint32_t	roleid;
 	uint64_t	session;
+	Asker		by;
 	char		model[WIRE_NAME_LEN];
 	char	   *path;			/* owned; NULL = not given */
 	char	   *options;		/* owned; NULL = none */

@@ -34,6 +34,7 @@ static const StateRow states[] = {
 	{"42883", 503}, {"3F000", 503}, /* the extension of the database is older than the door, or has moved */
 	{"0A000", 501},
 	{"28", 401},
+	{"53400", 429},				/* a limit of the role */
 	{"53300", 503}, {"53200", 503}, {"53", 503},
 	{"55000", 503},				/* asleep, unloaded */
 	{"57014", 408},				/* timeout_ms, statement_timeout, llm_cancel */

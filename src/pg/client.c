@@ -27,6 +27,8 @@
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -290,6 +292,22 @@ forget_conversation(Call *c)
 
 static bool pump_request(Call *c);
 
+/* The engine has the deadline, too: nobody may be looking when it is there. */
+static void
+put_deadline(Call *c)
+{
+	WireSlot   *w = wire_slot(&vllm_arena, c->slot);
+	struct timespec ts;
+
+	if (c->deadline == 0)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	atomic_store_explicit(&w->timeout_ms, c->timeout_ms, memory_order_relaxed);
+	atomic_store_explicit(&w->deadline_us,
+						  (int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000 + 1000 * (int64) vcall_time_left(c, INT_MAX),
+						  memory_order_relaxed);
+}
+
 bool
 vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
@@ -319,6 +337,7 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	c->head.kind = kind;
 	c->head.len = body->len;
 	c->body = body->data;
+	put_deadline(c);
 	/* nothing can have come back yet */
 	(void) pump_request(c);
 	if (wait_slot)
@@ -825,6 +844,38 @@ vclient_out(StringInfo s)
 	return o;
 }
 
+static bool for_others;
+
+void
+vclient_for_others(void)
+{
+	for_others = true;
+}
+
+/*
+ * The role whose share and limits count: the one that has logged in, whose settings these are.  A
+ * job's is its owner, and it is in the background.
+ */
+static void
+put_asker(WireOut *o)
+{
+	wire_put_int(o, WTAG_LOGIN, for_others ? GetUserId() : GetSessionUserId());
+	if (vllm_background || for_others)
+		wire_put_int(o, WTAG_BACKGROUND, 1);
+	if (for_others)
+		return;
+	if (vllm_role_weight != 100)
+		wire_put_int(o, WTAG_ROLE_WEIGHT, vllm_role_weight);
+	if (vllm_role_max_requests > 0)
+		wire_put_int(o, WTAG_ROLE_MAX_REQUESTS, vllm_role_max_requests);
+	if (vllm_role_tokens_per_minute > 0)
+		wire_put_int(o, WTAG_ROLE_TOKENS_PER_MINUTE, vllm_role_tokens_per_minute);
+	if (vllm_role_max_tokens > 0)
+		wire_put_int(o, WTAG_ROLE_MAX_TOKENS, vllm_role_max_tokens);
+	if (vllm_role_max_requests > 0 || vllm_role_tokens_per_minute > 0)
+		wire_put_int(o, WTAG_ROLE_LIMIT_WAIT, vllm_role_limit_timeout);
+}
+
 void
 vclient_put_identity(WireOut *o)
 {
@@ -834,4 +885,5 @@ vclient_put_identity(WireOut *o)
 	wire_put_int(o, WTAG_SESSION, (int64) MyProcPid << 32 ^ (MyStartTimestamp & 0xffffffff));
 	if (vllm_sleep_requests[0] == 'w')
 		wire_put_int(o, WTAG_SLEEP_WAIT, 1);
+	put_asker(o);
 }

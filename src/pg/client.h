@@ -132,7 +132,9 @@ VclientCancel vclient_cancel_request(int64 id, bool (*may) (Oid role));
 
 /* A WireOut that appends to a StringInfo. */
 WireOut		vclient_out(StringInfo s);
-/* DATABASE, ROLE, SESSION fields. */
+/* This process asks for others, in the background: a worker of jobs. */
+void		vclient_for_others(void);
+/* DATABASE, ROLE, SESSION fields, and what the scheduler has to know. */
 void		vclient_put_identity(WireOut *o);
 
 /* Cancel every call of this backend (before_shmem_exit). */

@@ -24,6 +24,13 @@ char	   *vllm_default_params = "";
 int			vllm_default_max_tokens = 256;
 int			vllm_max_prompt_bytes = 16 * 1024;
 bool		vllm_enable_prompt_embeds = false;
+bool		vllm_background;
+int			vllm_role_weight = 100;
+int			vllm_role_max_requests;
+int			vllm_role_tokens_per_minute;
+int			vllm_role_max_tokens;
+int			vllm_role_limit_timeout = -1;
+static int	vllm_background_share;
 int			vllm_queue_timeout = 60000;
 int			vllm_engine_timeout = 30000;
 int			vllm_hang_timeout;
@@ -90,6 +97,18 @@ static const IntRow int_rows[] = {
 	"Sets the maximum size of a prompt."},
 	{"vllm.default_max_tokens", &vllm_default_max_tokens, 256, 0, INT_MAX, PGC_USERSET, 0, NULL,
 	"Sets the number of tokens generated when max_tokens is not given; 0 means up to the model's context length."},
+	{"vllm.role_weight", &vllm_role_weight, 100, 1, 10000, PGC_SUSET, 0, NULL,
+	"Sets the weight of the role's share of the engine, among roles whose requests wait."},
+	{"vllm.role_max_requests", &vllm_role_max_requests, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
+	"Limits the LLM requests of the role that are in flight, over all its sessions; 0 means no limit."},
+	{"vllm.role_tokens_per_minute", &vllm_role_tokens_per_minute, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
+	"Limits the tokens of the role's prompts and answers in a minute, over all its sessions; 0 means no limit."},
+	{"vllm.role_max_tokens", &vllm_role_max_tokens, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
+	"Limits max_tokens of the role's requests; 0 means no limit."},
+	{"vllm.role_limit_timeout", &vllm_role_limit_timeout, -1, -1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
+	"Sets how long a request waits for a limit of its role before it fails; -1 means as long as it takes."},
+	{"vllm.background_share", &vllm_background_share, 6, 0, 50, PGC_SIGHUP, 0, "background_share",
+	"Sets the percentage of the engine that requests in the background get while others wait, in models that are loaded from now on."},
 	{"vllm.queue_timeout", &vllm_queue_timeout, 60000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
 	"Sets how long a request waits for a free slot before it fails."},
 	{"vllm.engine_timeout", &vllm_engine_timeout, 30000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
@@ -158,6 +177,8 @@ static const BoolRow bool_rows[] = {
 	"Looks ahead only where an error can't be raised earlier than row by row."},
 	{"vllm.enable_prompt_embeds", &vllm_enable_prompt_embeds, false, PGC_SUSET, NULL, NULL,
 	"Lets prompts be embeddings, and a model's own embeddings be read."},
+	{"vllm.background", &vllm_background, false, PGC_USERSET, NULL, NULL,
+	"Lets LLM requests of the session wait for those of others."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, NULL, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
 	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, NULL, "enable_lora",

@@ -515,7 +515,7 @@ options_finish(GenOptions *o)
 	if (!v[OPT_max_tokens].set && vllm_default_max_tokens > 0)
 	{
 		v[OPT_max_tokens].set = true;
-		v[OPT_max_tokens].i = vllm_default_max_tokens;
+		v[OPT_max_tokens].i = vllm_role_max_tokens > 0 ? Min(vllm_default_max_tokens, vllm_role_max_tokens) : vllm_default_max_tokens;
 		o->default_max_tokens = true;
 	}
 	if (v[OPT_min_tokens].set && v[OPT_max_tokens].set &&

@@ -286,6 +286,7 @@ slot_open(int slot, VslotClaim *c)
 	atomic_store_explicit(&w->preemptions, 0, memory_order_relaxed);
 	atomic_store_explicit(&w->arrival_us, 0, memory_order_relaxed);
 	atomic_store_explicit(&w->first_token_us, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->deadline_us, 0, memory_order_relaxed);
 	/* partner: the engine's acquire load of state before it reads the slot */
 	atomic_store_explicit(&w->state, WS_OPEN, memory_order_release);
 

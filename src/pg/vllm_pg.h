@@ -16,6 +16,13 @@ extern char *vllm_default_params;	/* vllm.default_params: json text, '' = none *
 extern int	vllm_default_max_tokens;	/* vllm.default_max_tokens, 0 = rest of the context */
 extern int	vllm_max_prompt_bytes;	/* kB */
 extern bool vllm_enable_prompt_embeds;
+/* shares and limits (docs/operations.md) */
+extern bool vllm_background;
+extern int	vllm_role_weight;
+extern int	vllm_role_max_requests; /* 0 = no limit; so are the next two */
+extern int	vllm_role_tokens_per_minute;
+extern int	vllm_role_max_tokens;
+extern int	vllm_role_limit_timeout;	/* ms, -1 = none */
 extern int	vllm_queue_timeout; /* ms */
 extern int	vllm_engine_timeout;	/* ms */
 extern int	vllm_hang_timeout;	/* ms */

@@ -104,7 +104,10 @@ typedef struct WireSlot
 	_Atomic uint32_t let_go;	/* engine: = gen, its last store into the slot */
 	_Atomic int64_t arrival_us; /* CLOCK_MONOTONIC */
 	_Atomic int64_t first_token_us;
-	char		unused[WIRE_SLOT_SIZE - 16 * 4 - 2 * 8];
+	/* by the backend, before it rings */
+	_Atomic int64_t deadline_us;	/* CLOCK_MONOTONIC; 0 = none */
+	_Atomic uint32_t timeout_ms;	/* what it was made from */
+	char		unused[WIRE_SLOT_SIZE - 16 * 4 - 4 * 8];
 } WireSlot;
 
 _Static_assert(sizeof(WireSlot) == WIRE_SLOT_SIZE, "slot layout");

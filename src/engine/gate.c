@@ -1,0 +1,310 @@
+/*
+ * gate.c
+ *	  What roles may take: requests in flight, tokens per minute.
+ *
+ * A bucket is kept as the time at which it is full again: that is all that is needed, whatever the
+ * rate (each request brings its own).  It is empty when that is a minute or more ahead.
+ *
+ * Tested by tests/unit/test_gate.c, tests/unit/test_sim.c, and with roles by tests/t/094_limits.pl.
+ */
+#include "engine/gate.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/sched_int.h"
+
+#define MINUTE_US	INT64_C(60000000)
+#define FEW_ACCOUNTS 64
+
+struct Account
+{
+	uint64_t	role;
+	int			in_flight;
+	double		full_us;		/* clock_us() when its bucket is full */
+};
+
+struct Accounts
+{
+	IdMap		by_role;
+	size_t		sweep_at;		/* so many: look whom to forget */
+	uint64_t	changes;		/* +1 when a request ends */
+};
+
+struct Gate
+{
+	Accounts   *accounts;
+	Fair		roles;			/* those that wait: roles, sessions */
+	int			n;
+	uint64_t	seen;			/* Accounts.changes at the last look */
+	int64_t		due_us;			/* a bucket has something again; INT64_MAX = nobody waits for one */
+};
+
+/* ---- accounts ---- */
+
+Accounts *
+accounts_new(void)
+{
+	Accounts   *a = mem_zalloc(sizeof(*a));
+
+	a->sweep_at = FEW_ACCOUNTS;
+	return a;
+}
+
+void
+accounts_free(Accounts *a)
+{
+	if (a == NULL)
+		return;
+	for (size_t i = 0; i < a->by_role.cap; i++)
+		mem_free(a->by_role.slots[i].value);
+	idmap_free(&a->by_role);
+	mem_free(a);
+}
+
+/* Forget those that say nothing. */
+static void
+sweep(Accounts *a, int64_t now_us)
+{
+	Account   **idle = mem_alloc((a->by_role.n + 1) * sizeof(Account *));
+	size_t		n = 0;
+
+	for (size_t i = 0; i < a->by_role.cap; i++)
+	{
+		Account    *acc = a->by_role.slots[i].value;
+
+		if (acc != NULL && acc->in_flight == 0 && acc->full_us <= (double) now_us)
+			idle[n++] = acc;
+	}
+	for (size_t i = 0; i < n; i++)
+	{
+		idmap_del(&a->by_role, idle[i]->role);
+		mem_free(idle[i]);
+	}
+	mem_free(idle);
+	a->sweep_at = FEW_ACCOUNTS + 2 * a->by_role.n;
+}
+
+static Account *
+account_of(Accounts *a, uint64_t role, int64_t now_us)
+{
+	Account    *acc = idmap_get(&a->by_role, role);
+
+	if (acc != NULL)
+		return acc;
+	if (a->by_role.n >= a->sweep_at)
+		sweep(a, now_us);
+	acc = mem_zalloc(sizeof(*acc));
+	acc->role = role;
+	idmap_put(&a->by_role, role, acc);
+	return acc;
+}
+
+static void
+charge(Account *acc, int tokens_per_minute, int n, int64_t now_us)
+{
+	if (acc->full_us < (double) now_us)
+		acc->full_us = (double) now_us;
+	acc->full_us += (double) n * (double) MINUTE_US / tokens_per_minute;
+}
+
+/* When may one with such limits pass?  INT64_MAX: when another ends. */
+static int64_t
+open_at(const Account *acc, const Asker *by, int64_t now_us)
+{
+	int64_t		filled = (int64_t) acc->full_us - MINUTE_US + 1;
+
+	if (by->max_requests > 0 && acc->in_flight >= by->max_requests)
+		return INT64_MAX;
+	return by->tokens_per_minute > 0 && filled > now_us ? filled : now_us;
+}
+
+/* ---- the gate ---- */
+
+Gate *
+gate_new(Accounts *a)
+{
+	Gate	   *g = mem_zalloc(sizeof(*g));
+
+	g->accounts = a;
+	g->due_us = INT64_MAX;
+	return g;
+}
+
+void
+gate_free(Gate *g)
+{
+	if (g == NULL)
+		return;
+	fair_clear(&g->roles);
+	mem_free(g);
+}
+
+static void
+pass(Req *r, Account *acc, int64_t now_us)
+{
+	r->account = acc;
+	acc->in_flight++;
+	if (r->by.tokens_per_minute > 0)
+		charge(acc, r->by.tokens_per_minute, r->gate_tokens, now_us);
+}
+
+static void
+put_limit(const Req *r, const Account *acc, int64_t now_us, Err *e)
+{
+	const Asker *by = &r->by;
+	int64_t		open = open_at(acc, by, now_us);
+
+	if (open == INT64_MAX || by->tokens_per_minute == 0)
+	{
+		err_set(e, ERR_LIMIT, "role has its limit of %d LLM requests in flight", by->max_requests);
+		err_hint(e, "The limit is the role's setting vllm.role_max_requests; vllm.role_limit_timeout says how long to wait.");
+	}
+	else
+	{
+		err_set(e, ERR_LIMIT, "role has used up its limit of %d LLM tokens per minute", by->tokens_per_minute);
+		err_detail(e, "The next request may begin in %.1f s.", (double) (open - now_us) / 1e6);
+		err_hint(e, "The limit is the role's setting vllm.role_tokens_per_minute; vllm.role_limit_timeout says how long to wait.");
+	}
+}
+
+GateAnswer
+gate_enter(Gate *g, Req *r, int n_tokens, int64_t now_us, Err *e)
+{
+	Account    *acc;
+	Fair	   *role;
+	int64_t		open;
+
+	r->gate_tokens = n_tokens;
+	if (r->by.role == 0)
+		return GATE_PASS;
+	acc = account_of(g->accounts, r->by.role, now_us);
+	open = open_at(acc, &r->by, now_us);
+	role = idmap_get(&g->roles.kids, r->by.role);
+	/* nobody overtakes those of its role */
+	if (open <= now_us && (role == NULL || role->n == 0))
+	{
+		pass(r, acc, now_us);
+		return GATE_PASS;
+	}
+	if (r->by.wait_ms == 0)
+	{
+		put_limit(r, acc, now_us, e);
+		return GATE_REFUSE;
+	}
+	r->line = fair_kid(fair_kid(&g->roles, r->by.role, 1), r->session, 1);
+	fair_ref(r->line);
+	r->state = RQ_DEFERRED;
+	if (r->by.wait_ms > 0)
+		r->gate_until_us = now_us + (int64_t) r->by.wait_ms * 1000;
+	reqlist_push_tail(&r->line->queue, r);
+	fair_wait(r->line);
+	g->n++;
+	if (open < g->due_us)
+		g->due_us = open;
+	return GATE_WAIT;
+}
+
+void
+gate_remove(Gate *g, Req *r)
+{
+	Fair	   *line = r->line;
+
+	reqlist_remove(&line->queue, r);
+	if (line->queue.n == 0)
+		fair_rest(line);
+	r->line = NULL;
+	fair_unref(line);
+	r->state = RQ_NEW;
+	g->n--;
+}
+
+Req *
+gate_next(Gate *g, int64_t now_us)
+{
+	if (g->n == 0 || (g->seen == g->accounts->changes && now_us < g->due_us))
+		return NULL;
+	for (int i = 0; i < g->roles.n; i++)
+	{
+		Fair	   *line = fair_first(g->roles.heap[i]);
+		Req		   *r = line->queue.head;
+		Account    *acc = account_of(g->accounts, r->by.role, now_us);
+
+		if (open_at(acc, &r->by, now_us) > now_us)
+			continue;
+		fair_turn(line);
+		fair_charge(line, 1);
+		gate_remove(g, r);
+		pass(r, acc, now_us);
+		return r;
+	}
+	/* nobody: when is that to be asked again? */
+	g->seen = g->accounts->changes;
+	g->due_us = INT64_MAX;
+	for (int i = 0; i < g->roles.n; i++)
+	{
+		Req		   *r = fair_first(g->roles.heap[i])->queue.head;
+		int64_t		open = open_at(account_of(g->accounts, r->by.role, now_us), &r->by, now_us);
+
+		if (open < g->due_us)
+			g->due_us = open;
+	}
+	return NULL;
+}
+
+void
+gate_late(const Gate *g, const Req *r, int64_t now_us, Err *e)
+{
+	const Account *acc = idmap_get(&g->accounts->by_role, r->by.role);
+	Account		none = {0};
+
+	put_limit(r, acc != NULL ? acc : &none, now_us, e);
+	if (e->detail[0] == '\0')
+		err_detail(e, "It has waited for %d ms.", r->by.wait_ms);
+}
+
+void
+gate_leave(Gate *g, Req *r)
+{
+	if (r->account == NULL)
+		return;
+	r->account->in_flight--;
+	r->account = NULL;
+	g->accounts->changes++;
+}
+
+void
+gate_charge(const Req *r, int n)
+{
+	const Req  *first = r->group != NULL ? r->group->stem : r->pooled != NULL ? r->pooled->reqs[0] : r;
+
+	if (r->by.tokens_per_minute > 0 && first->account != NULL)
+		charge(first->account, r->by.tokens_per_minute, n, clock_us());
+}
+
+int64_t
+gate_due(const Gate *g)
+{
+	if (g->n == 0)
+		return INT64_MAX;
+	return g->seen != g->accounts->changes ? 0 : g->due_us;
+}
+
+int
+gate_n(const Gate *g)
+{
+	return g->n;
+}
+
+Req *
+gate_any(Gate *g)
+{
+	Fair	   *line = fair_first(&g->roles);
+
+	return line != NULL ? line->queue.head : NULL;
+}
+
+bool
+gate_check(const Gate *g)
+{
+	return fair_check(&g->roles) && g->roles.n_refs == g->n && (g->n > 0) == (g->roles.n > 0);
+}

@@ -1,0 +1,108 @@
+# What roles may take, with the bundled model: settings that only a superuser gives, limits over all
+# sessions of a role, and requests in the background.
+use strict;
+use warnings;
+use lib 't';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use VllmTest;
+
+my $node = PostgreSQL::Test::Cluster->new('limits');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "max_connections = 60\nvllm.kv_cache_memory_bytes = '16MB'\nstatement_timeout = '60s'\nvllm.max_num_seqs = 4\n");
+$node->start;
+$node->safe_psql('postgres', q{
+	CREATE EXTENSION vllm_pg;
+	CREATE ROLE app LOGIN;
+	CREATE ROLE other LOGIN;
+	CREATE ROLE nobody;
+	GRANT nobody TO app;
+	CREATE TABLE log (n serial, what text);
+	GRANT ALL ON log TO PUBLIC;
+	GRANT ALL ON SEQUENCE log_n_seq TO PUBLIC;
+	SELECT llm_generate('warm', max_tokens => 1)});
+
+sub sql { return $node->safe_psql('postgres', shift); }
+
+# as that role, by login
+sub as_role
+{
+	my ($role, @sql) = @_;
+	my $b = { out => '', err => '', start => time };
+	$b->{h} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres') . " user=$role", map { ('-c', $_) } @sql ],
+		'<', '/dev/null', '>', \$b->{out}, '2>', \$b->{err});
+	return $b;
+}
+
+sub answer { my ($out, $err) = finish(as_role(@_)); return $out eq '' ? $err : $out; }
+
+my $ask = q{SELECT length(llm_generate('Ticket: %s', max_tokens => %d, ignore_eos => true, temperature => 0)) > 0};
+my $long = sprintf($ask, 'long', 400);
+my $short = sprintf($ask, 'short', 3);
+
+# ---- who may set them ----
+for my $s (qw(role_weight role_max_requests role_tokens_per_minute role_max_tokens))
+{
+	like(answer('app', "SET vllm.$s = 5"), qr/42501.*permission denied to set parameter "vllm.$s"/s, "$s: not the role itself");
+	like(answer('app', "ALTER ROLE app SET vllm.$s = 5"), qr/42501/, '... not for its next session either');
+}
+is(answer('app', 'SET vllm.background = on', 'SHOW vllm.background'), 'on', 'anybody can wait');
+
+# ---- max_tokens ----
+sql('ALTER ROLE app SET vllm.role_max_tokens = 10');
+like(answer('app', $long), qr/22023: max_tokens must be at most 10 for this role, got 400.*parameter=max_tokens.*vllm\.role_max_tokens/s, 'max_tokens is limited');
+my $count = q{SELECT (r.usage).completion_tokens FROM llm_generate_full('Ticket: x', ignore_eos => true, temperature => 0, params => %s) r};
+is(answer('app', sprintf($count, "'{}'")), 10, '... and is the limit when it is not given');
+is(answer('app', 'SET vllm.default_max_tokens = 0', sprintf($count, "'{}'")), 10, '... also without a default');
+is(answer('app', 'SET vllm.default_max_tokens = 7', sprintf($count, "'{}'")), 7, '... but not more than the default');
+like(answer('app', sprintf($count, q('{"max_tokens": 11}'))), qr/22023: max_tokens must be at most 10/, 'in params');
+like(answer('app', q{SELECT llm_api('/v1/completions', '{"prompt": "x", "max_tokens": 11}')}), qr/22023: max_tokens must be at most 10|at most 10 for this role/, 'in a body');
+is(answer('app', q{SELECT llm_api('/v1/completions', '{"prompt": "x", "ignore_eos": true, "temperature": 0}')->'usage'->>'completion_tokens'}), 10, '... where it is not given');
+like(answer('app', 'SET ROLE nobody', $long), qr/22023: max_tokens must be at most 10/, 'SET ROLE changes nothing');
+like(answer('other', $long), qr/^t$/, 'others are not limited');
+sql('ALTER ROLE app RESET vllm.role_max_tokens');
+
+# ---- requests in flight ----
+sql('ALTER ROLE app SET vllm.role_max_requests = 1');
+my $held = as_role('app', q{SELECT count(*) = 32 FROM llm_completions('Ticket: held', n => 32, max_tokens => 480, temperature => 1, ignore_eos => true)});
+ok(until_sql($node, q{SELECT count(*) FROM llm_requests}, '1'), 'one is in flight, of many answers');
+like(answer('app', "SET vllm.role_limit_timeout = 0", $short), qr/53400: role has its limit of 1 LLM requests in flight.*vllm\.role_max_requests/s, 'another is refused');
+like(answer('app', "SET vllm.role_limit_timeout = '20ms'", $short), qr/53400/, '... or after a while');
+like(answer('app', q{SELECT llm_generate('x', timeout_ms => 20)}), qr/57014: canceling LLM request due to timeout/, 'timeout_ms holds there, too');
+is(answer('other', $short), 't', 'others go on');
+is(answer('app', $short), 't', 'the next one waits');
+is((finish($held))[0], 't', 'the first has ended');
+my @many = map { as_role('app', $short) } 1 .. 4;
+is((finish($_))[0], 't', 'sessions of the role wait for each other') for @many;
+is(answer('app', q{SELECT count(llm_generate('Ticket: ' || i, max_tokens => 3)) FROM generate_series(1, 20) i}), 20, 'a statement of many rows');
+sql('ALTER ROLE app RESET vllm.role_max_requests');
+
+# ---- tokens per minute ----
+sql('ALTER ROLE app SET vllm.role_tokens_per_minute = 600');
+is(answer('app', sprintf($ask, 'x', 480)), 't', 'within the minute');
+is(answer('app', sprintf($ask, 'x', 140)), 't', 'the last one may overdraw it');
+like(answer('app', 'SET vllm.role_limit_timeout = 0', $short), qr/53400: role has used up its limit of 600 LLM tokens per minute.*The next request may begin in [0-9.]+ s/s, 'then there are none');
+is(answer('other', $short), 't', 'others have theirs');
+my $begin = time;
+is(answer('app', $short), 't', 'who waits gets them');
+cmp_ok(time - $begin, '>', 0.3, '... later');
+sql('ALTER ROLE app RESET vllm.role_tokens_per_minute');
+
+# ---- the background ----
+# one session fills the engine with rows that can wait; another's come first
+my $rows = q{INSERT INTO log (what) SELECT '%s' || length(llm_generate('Ticket: ' || i, max_tokens => 60, ignore_eos => true)) * 0 FROM generate_series(1, %d) i};
+my $back = as_role('app', 'SET vllm.background = on', 'SET vllm.batch = on', sprintf($rows, 'b', 300));
+ok(until_sql($node, q{SELECT count(*) > 4 FROM llm_requests}, 't'), 'the background works');
+$begin = time;
+is(answer('other', sprintf($ask, 'x', 20)), 't', 'a request in front of it');
+my $front = time - $begin;
+my $state = sql('SELECT count(*) > 0 FROM llm_requests');
+is($state, 't', sprintf('... is done in %.2f s, before the background is', $front));
+finish($back);
+is(sql(q{SELECT count(*) FROM log WHERE what = 'b0'}), 300, 'the background ends, too');
+
+$node->stop;
+done_testing();
