@@ -353,6 +353,8 @@ core_next_due(const Core *c)
 	bool		mail;
 	int64_t		due;
 
+	if (c->resting)
+		return core_rest_due(c) ? 0 : c->next_deadline_us;
 	if (!core_has_work(c))
 		return INT64_MAX;
 	pthread_mutex_lock(&in->lock);
