@@ -236,7 +236,8 @@ typedef struct CoreOptions
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */
 	Accounts   *accounts;		/* NULL: the core's own */
 	const Plugins *plugins;		/* logits processors; NULL = none */
-	SpecConfig	spec;			/* how to speculate */
+	SpecConfig	spec;			/* how to speculate, */
+	struct Drafter *drafter;	/* ... and with what; taken over, NULL = it takes no weights */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
 	int			max_chunk;
 	/* tests: called with every sampled row's logits before sampling */

@@ -34,6 +34,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/constraint.h"
+#include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/rng.h"
 #include "engine/spec.h"
@@ -874,6 +875,8 @@ core_free(Core *c)
 	intvec_free(&c->forced);
 	batch_free(c->batch);
 	spec_free(c->spec);
+	if (c->opt.drafter != NULL)
+		c->opt.drafter->free(c->opt.drafter);
 	sched_free(c->sched);
 	gate_free(c->gate);
 	accounts_free(c->accounts);

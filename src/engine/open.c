@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/constraint.h"
+#include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/spec.h"
 
@@ -69,6 +70,7 @@ open_kv(Core *c, Err *e)
 	const CoreOptions *o = &c->opt;
 	const ModelInfo *info = core_info(c);
 	size_t		one,
+				more,
 				n;
 	char		what[64];
 
@@ -81,11 +83,12 @@ open_kv(Core *c, Err *e)
 	one = kv_layout(&c->kv);
 	if (one == 0)
 		return err_set(e, ERR_NOMEM, "KV cache block of %d tokens is too large", o->block_size);
-	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks : o->kv_bytes / one;
+	more = o->drafter != NULL ? drafter_block_bytes(&o->drafter->info, o->kv_type, o->block_size) : 0;
+	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks : o->kv_bytes / (one + more);
 	if (n < 1)
 	{
 		err_set(e, ERR_INVALID, "KV cache of %zu bytes is too small", o->kv_bytes);
-		return err_detail(e, "A block of %d tokens takes %zu bytes.", o->block_size, one);
+		return err_detail(e, "A block of %d tokens takes %zu bytes.", o->block_size, one + more);
 	}
 	c->kv.n_blocks = n < INT32_MAX ? (int) n + 1 : INT32_MAX;
 	c->kv_size = kv_layout(&c->kv);

@@ -127,6 +127,25 @@ spec_type(const Spec *s)
 	return s->conf.type;
 }
 
+bool
+spec_may(const Req *r)
+{
+	/* a draft, the token behind it, and the one before */
+	return r->pooled == NULL && r->params.max_tokens - req_n_output(r) > 1 &&
+		!(r->group != NULL && (r->group->beam != NULL || r == r->group->stem));
+}
+
+SpecReq *
+spec_request(Spec *s, Req *r)
+{
+	if (r->spec == NULL)
+	{
+		r->spec = mem_zalloc(sizeof(SpecReq));
+		r->spec->hits = s->hits;
+	}
+	return r->spec;
+}
+
 /* How far may r be ahead? */
 static int
 room_of(const Spec *s, const Req *r)
@@ -134,8 +153,7 @@ room_of(const Spec *s, const Req *r)
 	int			to_end = r->params.max_tokens - req_n_output(r);
 	int			to_len = s->env.max_model_len - (int) r->tokens.len;
 
-	if (r->pooled != NULL || r->cancelled || req_todo(r) != 1 || req_n_output(r) < 1 ||
-		(r->group != NULL && (r->group->beam != NULL || r == r->group->stem)))
+	if (!spec_may(r) || r->cancelled || req_todo(r) != 1 || req_n_output(r) < 1)
 		return 0;
 	if (to_len < to_end)
 		to_end = to_len;
@@ -160,11 +178,7 @@ spec_propose(Spec *s, const Sched *sched)
 			intvec_reset(&r->spec->drafts);
 		if (most < 1)
 			continue;
-		if (r->spec == NULL)
-		{
-			r->spec = mem_zalloc(sizeof(SpecReq));
-			r->spec->hits = s->hits;
-		}
+		spec_request(s, r);
 		s->asks[n++] = (SpecAsk) {r, most};
 	}
 	if (s->conf.max_batch > 0 && n_decoding > s->conf.max_batch)

@@ -48,6 +48,7 @@ typedef struct SpecStep
 } SpecStep;
 
 #define SPEC_DEAR		(1u << 0)	/* drafts take time to make: none that won't be computed are asked for */
+#define SPEC_WEIGHTS	(1u << 2)	/* it has weights: CoreOptions.drafter */
 #define SPEC_ALL		(1u << 1)	/* tests: they are computed, whether it pays or not */
 
 typedef struct ProposerType
@@ -89,6 +90,11 @@ typedef struct Spec Spec;
 bool		spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e);
 void		spec_free(Spec *s);
 const ProposerType *spec_type(const Spec *s);
+
+/* May r have drafts at all, now or later? */
+bool		spec_may(const Req *r);
+/* Its part, which is made if there is none. */
+SpecReq    *spec_request(Spec *s, Req *r);
 
 /* A plan is to be made: ask for drafts of the running requests. */
 void		spec_propose(Spec *s, const Sched *sched);

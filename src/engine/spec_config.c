@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "engine/spec.h"
+#include "quant/quantize.h"
 
 #define LOOKUP_DEFAULT	5
 #define LOOKUP_MOST		32
@@ -75,6 +76,61 @@ take_number(const cJSON *v, const Key *k, SpecConfig *c, Err *e)
 	return true;
 }
 
+/* ---- of methods with weights ---- */
+
+static bool
+has_weights(const SpecConfig *c)
+{
+	return c->type == NULL || (c->type->flags & SPEC_WEIGHTS) != 0;
+}
+
+static bool
+take_model(const cJSON *v, SpecConfig *c, Err *e)
+{
+	if (!cJSON_IsString(v) || v->valuestring[0] != '/')
+		return bad_key(v, e, "an absolute path");
+	if (strlen(v->valuestring) >= sizeof(c->model))
+		return err_set(e, ERR_INVALID, "speculative_config key \"model\" is too long (maximum is %zu bytes)", sizeof(c->model) - 1);
+	if (c->type != NULL && strcmp(c->type->name, "mtp") == 0)
+	{
+		err_set(e, ERR_INVALID, "speculative_config key \"model\" is not for the method \"mtp\"");
+		return err_hint(e, "What it guesses with is in the model's own files.");
+	}
+	snprintf(c->model, sizeof(c->model), "%s", v->valuestring);
+	return true;
+}
+
+static bool
+take_quantization(const cJSON *v, SpecConfig *c, Err *e)
+{
+	if (!cJSON_IsString(v) || quant_scheme(v->valuestring) == NULL)
+		return bad_key(v, e, "a name that the model option \"quantization\" takes");
+	snprintf(c->quantization, sizeof(c->quantization), "%s", v->valuestring);
+	return true;
+}
+
+static const struct
+{
+	const char *name;
+	bool		(*take) (const cJSON *v, SpecConfig *c, Err *e);
+}			weight_keys[] = {{"model", take_model}, {"quantization", take_quantization}};
+
+#define N_WEIGHT_KEYS (sizeof(weight_keys) / sizeof(weight_keys[0]))
+
+/* vLLM's names of what a model family's files have behind its layers. */
+static bool
+is_mtp(const char *method)
+{
+	static const char *const families[] = {
+		"deepseek_mtp", "mimo_mtp", "glm4_moe_mtp", "ernie_mtp", "qwen3_next_mtp", "longcat_flash_mtp", "pangu_ultra_moe_mtp"
+	};
+
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (strcmp(method, families[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool
 unknown_key(const char *key, Err *e)
 {
@@ -82,6 +138,8 @@ unknown_key(const char *key, Err *e)
 
 	err_set(e, ERR_INVALID, "unknown speculative_config key \"%.64s\"", key);
 	buf_addstr(&known, "method");
+	for (size_t i = 0; i < N_WEIGHT_KEYS; i++)
+		buf_printf(&known, ", %s", weight_keys[i].name);
 	for (size_t i = 0; i < N_KEYS; i++)
 		buf_printf(&known, ", %s", keys[i].name);
 	err_hint(e, "Known keys are %s.", known.data);
@@ -98,9 +156,18 @@ take_key(const cJSON *v, SpecConfig *c, Err *e)
 
 		if (strcmp(k->name, v->string) != 0)
 			continue;
-		if (k->method != NULL && strcmp(k->method, c->type->name) != 0)
-			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"", k->name, c->type->name);
+		if (k->method != NULL && (c->type == NULL || strcmp(k->method, c->type->name) != 0))
+			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"", k->name,
+						   c->type != NULL ? c->type->name : "draft_model");
 		return take_number(v, k, c, e);
+	}
+	for (size_t i = 0; i < N_WEIGHT_KEYS; i++)
+	{
+		if (strcmp(weight_keys[i].name, v->string) != 0)
+			continue;
+		if (!has_weights(c))
+			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"", v->string, c->type->name);
+		return weight_keys[i].take(v, c, e);
 	}
 	return unknown_key(v->string, e);
 }
@@ -112,8 +179,9 @@ take_method(const cJSON *object, SpecConfig *c, Err *e)
 	Buf			names = {0};
 
 	if (cJSON_IsString(v))
-		c->type = proposer_find(v->valuestring);
-	if (c->type != NULL)
+		c->type = proposer_find(is_mtp(v->valuestring) ? "mtp" : v->valuestring);
+	/* the files at "model" say the method */
+	if (c->type != NULL || ((v == NULL || cJSON_IsNull(v)) && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(object, "model"))))
 		return true;
 	proposer_names(&names);
 	if (v == NULL || cJSON_IsNull(v))
@@ -128,6 +196,9 @@ take_method(const cJSON *object, SpecConfig *c, Err *e)
 static bool
 fill(SpecConfig *c, Err *e)
 {
+	if (has_weights(c))
+		return c->model[0] != '\0' || strcmp(c->type->name, "mtp") == 0 ||
+			err_set(e, ERR_INVALID, "speculative_config key \"model\" must be given with the method \"%s\"", c->type->name);
 	if (strcmp(c->type->name, "ngram") == 0)
 	{
 		if (c->lookup_max == 0)

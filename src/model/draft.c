@@ -184,19 +184,33 @@ make_scratch(Draft *d)
 	d->logits = mem_alloc(n * d->logits_width * sizeof(float));
 }
 
+/* A draft model whose context may be shorter than the target's: it guesses as far as it goes. */
+static Model *
+shorter(const Conf *conf, const ModelSource *src, ModelOptions *opt, Err *e)
+{
+	ModelInfo	info;
+
+	if (!model_check(conf, src, opt->quant, opt->kernels, &info, e))
+		return NULL;
+	if (opt->max_model_len > info.max_model_len)
+		opt->max_model_len = info.max_model_len;
+	return model_new(conf, src, opt, e);
+}
+
 Draft *
 draft_new(const char *method, const Conf *conf, const ModelSource *src, const ModelOptions *opt, Model *target, Err *e)
 {
 	const DraftType *t = find_type(method);
 	Draft	   *d = mem_zalloc(sizeof(Draft));
 	bool		own = t != NULL && t->kind == DRAFT_MODEL;
+	ModelOptions mo = *opt;
 
 	d->type = t;
 	d->target = target;
 	d->max_out = opt->max_out;
 	if (t == NULL)
 		err_set(e, ERR_INVALID, "there is no method \"%s\"", method);
-	else if ((d->m = own ? model_new(conf, src, opt, e) : model_new_as(&t->arch, target, conf, src, opt, e)) != NULL)
+	else if ((d->m = own ? shorter(conf, src, &mo, e) : model_new_as(&t->arch, target, conf, src, opt, e)) != NULL)
 	{
 		const DraftConf *c = &model_decoder(d->m)->c.draft;
 

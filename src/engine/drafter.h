@@ -1,0 +1,28 @@
+/*
+ * drafter.h
+ *	  What guesses tokens with weights of its own, as the core sees it: a Draft (model/draft.h), or what a test has in
+ *	  its place.
+ *
+ * The core owns it and calls it on the step thread.
+ */
+#ifndef VLLM_ENGINE_DRAFTER_H
+#define VLLM_ENGINE_DRAFTER_H
+
+#include "model/draft.h"
+
+typedef struct Drafter Drafter;
+
+struct Drafter
+{
+	DraftInfo	info;
+	int			fed_width;		/* draft_fed_width() */
+	/* as draft_heads() and draft_forward() */
+	void		(*heads) (Drafter *d, const float *hidden, const int32_t *tokens, int n, int k, int32_t *out);
+	void		(*forward) (Drafter *d, const Batch *b, const KvView *kv, float *logits, float *fed);
+	void		(*free) (Drafter *d);	/* with *d */
+};
+
+/* Bytes that it takes in a block of the KV cache: its K and V of so many tokens. */
+size_t		drafter_block_bytes(const DraftInfo *info, KType type, int block_size);
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * spec_draft.h
+ *	  Private to spec_draft.c and spec_follow.c: drafts of what has weights.
+ */
+#ifndef VLLM_ENGINE_SPEC_DRAFT_H
+#define VLLM_ENGINE_SPEC_DRAFT_H
+
+#include "engine/drafter.h"
+#include "engine/engine_int.h"
+#include "engine/spec.h"
+
+/* What is kept of a request from one step to the next. */
+typedef struct Follow
+{
+	int			done;			/* positions whose K and V the drafter has; heads: the position of the first row */
+	int			have;			/* rows of the target from there on; those of wrong drafts are not of use */
+	int			cap;
+	float	   *rows;			/* [cap][given] */
+	/* DRAFT_MODEL: tokens from position `done` on that it has K and V of, if they come true */
+	IntVec		guesses;
+	IntVec		guess_blocks;	/* ... in these blocks */
+	int			place;			/* whose blocks of the drafter's own it has, while drafts are made */
+	bool		blind;			/* its prompt has no tokens: it can't be followed */
+} Follow;
+
+typedef struct Follower
+{
+	Core	   *core;
+	Drafter    *d;
+	int			vocab;			/* width of logits */
+	int			n_valid;
+	int			max_rows;
+	int			max_seqs;
+	Sampler    *sampler;
+	ModelTaps	taps;
+	float	   *tapped;			/* [max_rows][given] what the target leaves of a step */
+	float	   *given;			/* [max_rows][...] of the batch at hand */
+	float	   *fed;			/* [max_seqs][fed_width] what a chain has left itself, */
+	float	   *carried;		/* ... of those in go_on */
+	float	   *logits;			/* [max_seqs][vocab] */
+	int32_t    *tokens;			/* [max_rows] */
+	int32_t    *ids;			/* [max_seqs][most] */
+	int32_t    *picked;			/* [max_seqs] */
+	SmpRow	   *smp;			/* [max_seqs] */
+	int		   *smp_of;			/* [max_seqs] */
+
+	/* spec_follow.c */
+	KvView		kv;				/* K and V by the target's block numbers, and blocks of its own behind them */
+	MArena		area;
+	int			max_len;		/* positions that the drafter knows */
+	int			max_blocks;		/* of a table */
+	int32_t    *pos;			/* [max_rows] */
+	int32_t    *seq_start;		/* [max_seqs + 1] */
+	const int32_t **tables;		/* [max_seqs] */
+	int32_t    *table_space;	/* [max_seqs][max_blocks] */
+	int32_t    *out_rows;		/* [max_seqs] */
+	SpecAsk   **out_of;			/* [max_seqs] who asked for the drafts behind them */
+	SpecAsk   **go_on;			/* [max_seqs] who wants more */
+	int			n_rows;			/* of the batch in the making */
+	int			n_seqs;
+	int			n_out;
+} Follower;
+
+/* ---- spec_draft.c ---- */
+Follow	   *follow_of(const Req *r);	/* NULL = nothing is kept */
+Follow	   *follow_new(Follower *f, Req *r, int done);
+/* n rows more behind those it has. */
+void		follow_keep(const Follower *f, Follow *w, const float *rows, int n);
+/* picked[i] = the draft of n rows of logits, -1 = none. */
+void		follow_pick(Follower *f, SpecAsk *const *asks, int n);
+
+/* ---- spec_follow.c ---- */
+bool		follow_open(Follower *f, const SpecEnv *env, Err *e);
+void		follow_close(Follower *f);
+void		follow_step(Follower *f, const SpecStep *s);
+void		follow_propose(Follower *f, SpecAsk *asks, int n);
+
+#endif

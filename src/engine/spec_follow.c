@@ -1,0 +1,398 @@
+/*
+ * spec_follow.c
+ *	  A chain or a smaller model beside the target: K and V for the same positions, in the same blocks.
+ *
+ * Whatever the target computes the drafter computes, too, right behind it: rows of prompts with the step, so that who
+ * shares blocks, or forks, finds both; a request's newest rows when drafts are wanted of it, in one
+ * batch with the first of these, or when there are FLUSH of them.  Block tables are the target's.  Drafts beyond the
+ * blocks that a request has are computed in blocks of the drafter's own, and what stands there is not kept.
+ *
+ * A model's row is a token.  A chain's is a token and the target's row of the position before, whose position it has:
+ * its K and V are known when the token is.  So the row of a prompt's end is not there for those who share
+ * the prompt and go on otherwise.  That, like all that is wrong here, can make drafts worse and nothing else.
+ */
+#include "engine/spec_draft.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define FLUSH 8					/* rows that wait for drafts to be wanted */
+
+size_t
+drafter_block_bytes(const DraftInfo *info, KType type, int block_size)
+{
+	KvView		kv = {
+		.type = type, .n_layers = info->model.n_kv_layers, .n_blocks = 1, .block_size = block_size,
+		.n_kv_heads = info->model.n_kv_heads, .head_dim = info->model.head_dim, .v_dim = info->model.v_dim
+	};
+
+	return info->kind == DRAFT_HEADS || kv.n_layers == 0 ? 0 : kv_layout(&kv);
+}
+
+/* Blocks of a request for drafts beyond its own. */
+static int
+extra_blocks(int block_size)
+{
+	return (SPEC_MAX_DRAFTS + block_size - 1) / block_size + 1;
+}
+
+bool
+follow_open(Follower *f, const SpecEnv *env, Err *e)
+{
+	const KvView *target = &env->core->kv;
+	const ModelInfo *mi = &f->d->info.model;
+	int			extra = extra_blocks(target->block_size);
+	size_t		seqs = (size_t) env->max_seqs;
+	size_t		rows = (size_t) env->max_rows;
+	size_t		size;
+	char		what[80];
+
+	f->kv = (KvView) {
+		.type = target->type, .n_layers = mi->n_kv_layers, .n_blocks = target->n_blocks + env->max_seqs * extra,
+		.block_size = target->block_size, .n_kv_heads = mi->n_kv_heads, .head_dim = mi->head_dim, .v_dim = mi->v_dim
+	};
+	size = kv_layout(&f->kv);
+	snprintf(what, sizeof(what), "The KV cache of the drafts, %d blocks", f->kv.n_blocks);
+	if (size == 0)
+		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
+	if (!marena_reserve(&f->area, size, env->core->opt.huge, what, e))
+		return false;
+	f->kv.base = f->area.base;
+	f->max_len = mi->max_model_len;
+	f->max_blocks = env->max_model_len / target->block_size + 1 + extra;
+	f->pos = mem_alloc(rows * sizeof(int32_t));
+	f->seq_start = mem_alloc((seqs + 1) * sizeof(int32_t));
+	f->tables = mem_alloc(seqs * sizeof(int32_t *));
+	f->table_space = mem_alloc(seqs * (size_t) f->max_blocks * sizeof(int32_t));
+	f->out_rows = mem_alloc(seqs * sizeof(int32_t));
+	f->out_of = mem_alloc(seqs * sizeof(SpecAsk *));
+	f->go_on = mem_alloc(seqs * sizeof(SpecAsk *));
+	return true;
+}
+
+void
+follow_close(Follower *f)
+{
+	mem_free(f->pos);
+	mem_free(f->seq_start);
+	mem_free((void *) f->tables);
+	mem_free(f->table_space);
+	mem_free(f->out_rows);
+	mem_free((void *) f->out_of);
+	mem_free((void *) f->go_on);
+}
+
+/* ---- a batch ---- */
+
+/* A model's row is at its token's position, a chain's one before. */
+static int
+ahead(const Follower *f)
+{
+	return f->d->info.kind == DRAFT_CHAIN;
+}
+
+/* The request's table for place `seq` of the batch, and behind it blocks of the drafter's own. */
+static const int32_t *
+table_of(Follower *f, const Req *r, int seq)
+{
+	const Follow *w = follow_of(r);
+	int			place = w != NULL ? w->place : 0;
+	int32_t    *t = f->table_space + (size_t) seq * (size_t) f->max_blocks;
+	int			extra = extra_blocks(f->kv.block_size);
+	int			n = (int) r->blocks.len < f->max_blocks - extra ? (int) r->blocks.len : f->max_blocks - extra;
+
+	if (n > 0)
+		memcpy(t, r->blocks.data, (size_t) n * sizeof(int32_t));
+	for (int i = 0; i < extra; i++)
+		t[n + i] = f->core->kv.n_blocks + place * extra + i;
+	return t;
+}
+
+/* Compute the batch in the making; logits of its n_out rows are in f->logits, what they feed back in f->fed. */
+static void
+run(Follower *f, bool fed_back)
+{
+	Batch		b = {
+		.rows = {.n_rows = f->n_rows, .n_seqs = f->n_seqs, .pos = f->pos, .seq_start = f->seq_start, .block_table = f->tables},
+		.tokens = f->tokens, .given = f->given, .fed_back = fed_back, .n_out = f->n_out, .out_rows = f->out_rows
+	};
+
+	f->seq_start[f->n_seqs] = f->n_rows;
+	if (f->n_rows > 0)
+		f->d->forward(f->d, &b, &f->kv, f->logits, f->fed);
+	f->n_rows = f->n_seqs = f->n_out = 0;
+}
+
+/* Rows of r from position `from` on; rows: the target's, of a chain.  They fit. */
+static void
+add_rows(Follower *f, const Req *r, const float *rows, int from, int n)
+{
+	size_t		width = (size_t) f->d->info.given;
+
+	f->seq_start[f->n_seqs] = f->n_rows;
+	f->tables[f->n_seqs] = table_of(f, r, f->n_seqs);
+	f->n_seqs++;
+	for (int i = 0; i < n; i++)
+	{
+		f->pos[f->n_rows + i] = from + i;
+		f->tokens[f->n_rows + i] = r->tokens.data[from + i + ahead(f)];
+	}
+	if (ahead(f))
+		memcpy(f->given + (size_t) f->n_rows * width, rows, (size_t) n * width * sizeof(float));
+	f->n_rows += n;
+}
+
+/* ... whose outputs nobody wants: in as many batches as it takes. */
+static void
+write_rows(Follower *f, const Req *r, const float *rows, int from, int n)
+{
+	if (n > f->max_len - from)
+		n = f->max_len - from;
+	while (n > 0)
+	{
+		int			m = f->max_rows - f->n_rows < n ? f->max_rows - f->n_rows : n;
+
+		if (m == 0 || f->n_seqs == f->max_seqs)
+		{
+			run(f, false);
+			continue;
+		}
+		add_rows(f, r, rows, from, m);
+		rows += ahead(f) ? (size_t) m * (size_t) f->d->info.given : 0;
+		from += m;
+		n -= m;
+	}
+}
+
+/* ---- what the target has computed ---- */
+
+/* Of a model: K and V that were computed for guesses count once these came true, as far as r's blocks are the same. */
+static void
+take_guesses(const Follower *f, const Req *r, Follow *w)
+{
+	int			first = w->done;
+
+	for (size_t i = 0; i < w->guesses.len; i++)
+	{
+		size_t		p = (size_t) first + i;
+		size_t		block = p / (size_t) f->kv.block_size;
+
+		if (p >= r->tokens.len || block >= r->blocks.len || r->blocks.data[block] != w->guess_blocks.data[i] ||
+			r->tokens.data[p] != w->guesses.data[i])
+			break;
+		w->done++;
+	}
+	intvec_reset(&w->guesses);
+	intvec_reset(&w->guess_blocks);
+}
+
+/* Rows whose tokens are known, up to `end` tokens. */
+static void
+flush(Follower *f, const Req *r, Follow *w, int end)
+{
+	int			n = end - ahead(f) - w->done;
+	size_t		width = (size_t) f->d->info.given;
+
+	if (ahead(f) && n > w->have)
+		n = w->have;
+	if (n <= 0)
+		return;
+	write_rows(f, r, w->rows, w->done, n);
+	w->done += n;
+	if (ahead(f))
+	{
+		w->have -= n;
+		memmove(w->rows, w->rows + (size_t) n * width, (size_t) w->have * width * sizeof(float));
+	}
+}
+
+/* The rows of one entry, of which rows has the target's. */
+static void
+follow_entry(Follower *f, const PlanEntry *pe, const float *rows)
+{
+	Req		   *r = pe->r;
+	Follow	   *w = follow_of(r);
+	int			n = pe->n - pe->n_drafts;
+	int			end = r->computed + n;
+	int			known = end < (int) r->tokens.len - ahead(f) ? end : (int) r->tokens.len - ahead(f);
+
+	if (w == NULL)
+	{
+		bool		blind = r->embeds != NULL;
+
+		if (!blind && known > r->computed)
+			write_rows(f, r, rows, r->computed, known - r->computed);
+		if (!pe->sample || !spec_may(r))
+			return;
+		w = follow_new(f, r, known);
+		w->blind = blind;
+		if (ahead(f))
+			follow_keep(f, w, rows + (size_t) (known - r->computed) * (size_t) f->d->info.given, end - known + pe->n_drafts);
+		return;
+	}
+	if (w->blind)
+		return;
+	/* rows of drafts that were wrong are behind `computed` */
+	if (ahead(f) && w->done + w->have > r->computed)
+		w->have = r->computed - w->done;
+	if (ahead(f) && w->done + w->have == r->computed)
+		follow_keep(f, w, rows, pe->n);
+	if (!ahead(f))
+		take_guesses(f, r, w);
+	if (end - w->done > FLUSH)
+		flush(f, r, w, end < (int) r->tokens.len ? end : (int) r->tokens.len);
+}
+
+void
+follow_step(Follower *f, const SpecStep *s)
+{
+	const float *rows = f->tapped;
+
+	for (int i = 0; i < s->plan->n_copies; i++)
+		memcpy(f->kv.base + (size_t) s->plan->copies[i].to * f->kv.block_stride,
+			   f->kv.base + (size_t) s->plan->copies[i].from * f->kv.block_stride, f->kv.block_stride);
+	for (int i = 0; i < s->plan->n; i++)
+	{
+		follow_entry(f, &s->plan->e[i], rows);
+		rows += (size_t) s->plan->e[i].n * (size_t) f->d->info.given;
+	}
+	run(f, false);
+}
+
+/* ---- drafts ---- */
+
+/* The drafts of the batch's rows; who wants more is left in go_on, and its row in f->carried. */
+static int
+take_drafts(Follower *f, int n, int n_go_on)
+{
+	size_t		width = (size_t) f->d->fed_width;
+
+	follow_pick(f, f->out_of, n);
+	for (int i = 0; i < n; i++)
+	{
+		SpecAsk    *a = f->out_of[i];
+
+		if (f->picked[i] < 0 || f->picked[i] >= f->n_valid)
+			continue;
+		intvec_push(&a->r->spec->drafts, f->picked[i]);
+		if ((int) a->r->spec->drafts.len == a->most)
+			continue;
+		memcpy(f->carried + (size_t) n_go_on * width, f->fed + (size_t) i * width, width * sizeof(float));
+		f->go_on[n_go_on++] = a;
+	}
+	return n_go_on;
+}
+
+/* Rows of r up to the one behind which drafts begin: that of its last token.  Returns their number; 0: there are none. */
+static int
+first_rows(Follower *f, const Req *r, Follow *w)
+{
+	int			to = (int) r->tokens.len - ahead(f);
+
+	if (w == NULL || w->blind || (int) r->tokens.len + SPEC_MAX_DRAFTS > f->max_len)
+		return 0;
+	if (!ahead(f))
+		take_guesses(f, r, w);
+	else if (w->done + w->have > to)
+		w->have = to - w->done;
+	if (ahead(f) && (w->done + w->have != to || w->have == 0))
+		return 0;
+	if (!ahead(f) && w->done == to)
+		w->done--;
+	return to - w->done;
+}
+
+/* K and V of tokens up to position `end` are there. */
+static void
+note_done(Follower *f, const Req *r, Follow *w, int end)
+{
+	if (ahead(f))
+	{
+		w->done = end;
+		w->have = 0;
+		return;
+	}
+	/* the last token's block may be taken back before the target computes it */
+	w->done = end - 1;
+	intvec_push(&w->guesses, r->tokens.data[end - 1]);
+}
+
+/* The block of a model's guess, if it is one that will be the target's, too. */
+static void
+note_block(const Follower *f, const Req *r, Follow *w)
+{
+	size_t		p = (size_t) w->done + w->guess_blocks.len;
+	size_t		block = p / (size_t) f->kv.block_size;
+
+	intvec_push(&w->guess_blocks, block < r->blocks.len ? r->blocks.data[block] : -1);
+}
+
+/* One more draft of each in go_on. */
+static int
+go_on(Follower *f, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		SpecAsk    *a = f->go_on[i];
+		Req		   *r = a->r;
+		Follow	   *w = follow_of(r);
+		size_t		k = r->spec->drafts.len;
+		int32_t		token = r->spec->drafts.data[k - 1];
+
+		f->seq_start[i] = f->out_rows[i] = i;
+		f->tables[i] = table_of(f, r, i);
+		f->pos[i] = (int32_t) (r->tokens.len + k) - 1 - ahead(f);
+		f->tokens[i] = token;
+		f->out_of[i] = a;
+		if (!ahead(f))
+		{
+			intvec_push(&w->guesses, token);
+			note_block(f, r, w);
+		}
+	}
+	memcpy(f->given, f->carried, (size_t) n * (size_t) f->d->fed_width * sizeof(float));
+	f->n_rows = f->n_seqs = f->n_out = n;
+	run(f, true);
+	return take_drafts(f, n, 0);
+}
+
+void
+follow_propose(Follower *f, SpecAsk *asks, int n)
+{
+	int			more = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		Req		   *r = asks[i].r;
+		Follow	   *w = follow_of(r);
+		int			rows = first_rows(f, r, w);
+
+		if (rows == 0 || rows > f->max_rows)
+			continue;
+		if (f->n_rows + rows > f->max_rows)
+		{
+			int			n_out = f->n_out;
+
+			run(f, false);
+			more = take_drafts(f, n_out, more);
+		}
+		w->place = i;
+		add_rows(f, r, w->rows, w->done, rows);
+		f->out_rows[f->n_out] = f->n_rows - 1;
+		f->out_of[f->n_out++] = &asks[i];
+		note_done(f, r, w, w->done + rows);
+		if (!ahead(f))
+			note_block(f, r, w);
+	}
+	if (f->n_rows > 0)
+	{
+		int			n_out = f->n_out;
+
+		run(f, false);
+		more = take_drafts(f, n_out, more);
+	}
+	while (more > 0)
+		more = go_on(f, more);
+}
