@@ -35,6 +35,7 @@ struct Inst
 	Tok		   *tok;			/* of that; else it is the Core's */
 	KPool	   *pool;
 	const Kernels *kernels;
+	uint64_t	draft_bytes;	/* weights of what drafts */
 	ChatModel  *chat;
 	PoolModel  *pooling;		/* NULL: a tokenizer only */
 };
@@ -57,9 +58,9 @@ kv_type(const ModelOpts *o, const Settings *s, KType weights)
 	return source_kv_type(weights);
 }
 
-/* Tokens that fit into the KV memory. */
+/* Tokens that fit into the KV memory, of which what drafts takes a part. */
 static int64_t
-kv_tokens(const ModelInfo *mi, KType type, int block_size, int64_t bytes)
+kv_tokens(const ModelInfo *mi, const DraftInfo *draft, KType type, int block_size, int64_t bytes)
 {
 	KvView		kv = {
 		.type = type,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = block_size,
@@ -71,6 +72,8 @@ kv_tokens(const ModelInfo *mi, KType type, int block_size, int64_t bytes)
 	if (mi->n_kv_layers == 0 || mi->both_ways)
 		return INT32_MAX;
 	per_block = kv_layout(&kv);
+	if (per_block > 0)
+		per_block += drafter_block_bytes(draft, type, block_size);
 	return per_block == 0 ? 0 : bytes / (int64_t) per_block * block_size;
 }
 
@@ -179,9 +182,10 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) + 3 * (size_t) co->max_num_seqs + 2);
 }
 
-/* The model's own option comes before the setting. */
+/* The model's own option comes before the setting, which is not for models that can't. */
 static bool
-plan_speculation(const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
+plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df,
+				 Err *e)
 {
 	bool		own = o->speculative_config[0] != '\0';
 
@@ -192,6 +196,12 @@ plan_speculation(const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
 		return false;
 	}
 	co->spec.asked = own;
+	if (draftfiles_open(df, &co->spec, f->src, mi, f->tok, f->kernels, e))
+		return true;
+	if (own)
+		return false;
+	log_line('W', "no speculation with this model: %s", e->msg);
+	memset(&co->spec, 0, sizeof(co->spec));
 	return true;
 }
 
@@ -211,7 +221,7 @@ accounts(void)
 
 /* Options of the core and of the model that agree with each other. */
 static bool
-plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
+plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
 {
 	int64_t		bytes = o->kv_cache_memory_bytes > 0 ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
 
@@ -236,7 +246,8 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 			.tell_processed = strncmp(s->logprobs_mode, "processed_", 10) == 0,
 			.overlap = true
 	};
-	if (!plan_speculation(o, s, co, e))
+	memset(df, 0, sizeof(*df));
+	if (!plan_speculation(mi, f, o, s, co, df, e))
 		return false;
 	if (mi->both_ways)
 		plan_both_ways(mi, o, co);
@@ -244,7 +255,7 @@ plan_core(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOption
 	if (co->max_num_batched_tokens < co->max_num_seqs)
 		co->max_num_batched_tokens = co->max_num_seqs;
 	if (!plan_state(mi, co, e) ||
-		!context_length(mi, o, kv_tokens(mi, co->kv_type, co->block_size, (int64_t) co->kv_bytes), &co->max_model_len, e))
+		!context_length(mi, o, kv_tokens(mi, &df->info, co->kv_type, co->block_size, (int64_t) co->kv_bytes), &co->max_model_len, e))
 		return false;
 	if (mi->both_ways && co->max_model_len > both_ways_len(mi, o))
 	{
@@ -284,11 +295,14 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	ModelInfo	mi;
 	char	   *id = s->repack_cache[0] != '\0' ? files_contents_id(src->files) : NULL;
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo};
+	DraftFiles	df = {0};
 	bool		guarded;
+	bool		drafts = false;
 
 	if (!model_check(conf, &ms, model_opts_scheme(o), in->kernels, &mi, e) ||
-		!plan_core(&mi, o, s, &co, e))
+		!plan_core(&mi, &(PlanFor) {src, tok, in->kernels}, o, s, &co, &df, e))
 	{
+		draftfiles_close(&df);
 		mem_free(id);
 		tok_free(tok);
 		return false;
@@ -305,12 +319,16 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	/* bound only while it packs: threads that core_new() makes would inherit it */
 	kpool_bind(in->pool);
 	guarded = load_read_guard(src->files, new_model, &n, e);
+	if (guarded && n.model != NULL)
+		drafts = draftfiles_load(&df, &co.spec, &mo, n.model, &co.drafter, e);
 	kpool_bind(NULL);
+	in->draft_bytes = df.info.model.weight_bytes;
+	draftfiles_close(&df);
 	mem_free(id);
-	if (!guarded || n.model == NULL)
+	if (!guarded || n.model == NULL || !drafts)
 	{
 		/* a truncated file explains whatever else went wrong */
-		if (guarded)
+		if (guarded && n.model == NULL)
 			*e = n.err;
 		if (n.model != NULL)
 			model_free(n.model);
@@ -380,6 +398,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	const Kernels *k = kernels_select(s->cpu_isa, NULL);
 	CoreOptions co;
 	ModelInfo	mi;
+	DraftFiles	df = {0};
 	Tok		   *tok;
 	bool		ok;
 
@@ -396,10 +415,13 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 		return true;
 	}
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
-		plan_core(&mi, o, s, &co, e);
-	source_done(&src);
+		plan_core(&mi, &(PlanFor) {&src, tok, k}, o, s, &co, &df, e);
 	if (ok)
 		fill_facts(&mi, "", co.max_model_len, out);
+	if (ok)
+		out->weight_bytes += (int64_t) df.info.model.weight_bytes;
+	draftfiles_close(&df);
+	source_done(&src);
 	if (tok != NULL)
 		tok_free(tok);
 	files_close(files);
@@ -422,6 +444,7 @@ facts(const Inst *in, ModelFacts *out)
 	else
 	{
 		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
+		out->weight_bytes += (int64_t) in->draft_bytes;
 		core_cache_facts(in->core, &out->cache);
 	}
 }

@@ -146,7 +146,7 @@ put_template_error(cJSON *o, const Files *f)
 	chat_free(c);
 }
 
-static void
+static Tok *
 put_tokenizer(cJSON *o, const Files *f)
 {
 	FilesTokenizer ft;
@@ -178,8 +178,8 @@ put_tokenizer(cJSON *o, const Files *f)
 		cJSON_AddNumberToObject(x, "vocab_size", tok_vocab_size(tok));
 		cJSON_AddNumberToObject(x, "bos_token_id", tok_bos(tok));
 		cJSON_AddNumberToObject(x, "eos_token_id", tok_eos(tok));
-		tok_free(tok);
 	}
+	return tok;
 }
 
 /* Sizes that the configuration has under other names, or leaves out. */
@@ -276,19 +276,31 @@ put_tasks(cJSON *o, const ModelInfo *mi, const Conf *c)
 
 /* What the model would be here: sizes, and the memory that it takes. */
 static void
-put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co)
+put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co, const DraftFiles *df)
 {
 	cJSON	   *m = cJSON_CreateObject();
 	KvView		kv = {.type = co->kv_type,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = co->block_size,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
 	size_t		block = mi->n_kv_layers > 0 ? kv_layout(&kv) : 0;
+	uint64_t	weights = mi->weight_bytes;
 
+	if (df->method != NULL)
+	{
+		cJSON	   *d = cJSON_AddObjectToObject(o, "drafts");
+
+		cJSON_AddStringToObject(d, "method", df->method);
+		cJSON_AddNumberToObject(d, "num_speculative_tokens", co->spec.n_drafts);
+		cJSON_AddNumberToObject(d, "parameters", (double) df->info.model.n_params);
+		cJSON_AddNumberToObject(d, "weight_bytes", (double) df->info.model.weight_bytes);
+		block += drafter_block_bytes(&df->info, co->kv_type, co->block_size);
+		weights += df->info.model.weight_bytes;
+	}
 	put_sizes(o, mi);
 	cJSON_AddStringToObject(o, "arch", mi->arch);
 	cJSON_AddStringToObject(o, "dtype", ktype_name(mi->dtype));
 	cJSON_AddNumberToObject(o, "parameters", (double) mi->n_params);
 	cJSON_AddNumberToObject(o, "max_model_len", co->max_model_len);
-	cJSON_AddNumberToObject(m, "weight_bytes", (double) mi->weight_bytes);
+	cJSON_AddNumberToObject(m, "weight_bytes", (double) weights);
 	cJSON_AddNumberToObject(m, "kv_bytes_per_token", (double) block / co->block_size);
 	if (mi->state_bytes > 0)
 	{
@@ -313,6 +325,9 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	char	   *text;
 	bool		only;
 	bool		ok;
+	PlanFor		plan_for = {.src = &src, .kernels = k};
+	DraftFiles	df = {0};
+	Tok		   *tok;
 
 	if (f == NULL)
 		return false;
@@ -320,20 +335,19 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	cJSON_AddStringToObject(o, "path", path);
 	put_config(o, files_conf(f));
 	put_weights(o, f);
-	put_tokenizer(o, f);
+	plan_for.tok = tok = put_tokenizer(o, f);
 	put_template_error(o, f);
 	only = source_tokenizer_only(f);
 	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) && pooling_prepare(f, opts->hf_overrides, &why) &&
 		(only || (model_check(files_conf(f), &ms, model_opts_scheme(opts), k, &mi, &why) &&
-				  plan(&mi, opts, s, &co, &why)));
-	source_done(&src);
+				  plan(&mi, &plan_for, opts, s, &co, &df, &why)));
 	cJSON_AddBoolToObject(o, "supported", ok && cJSON_GetObjectItem(cJSON_GetObjectItem(o, "tokenizer"), "unsupported") == NULL);
 	cJSON_AddBoolToObject(o, "tokenizer_only", only);
 	if (only)
 		;						/* nothing else to say */
 	else if (ok)
 	{
-		put_loaded(o, &mi, &co);
+		put_loaded(o, &mi, &co, &df);
 		put_tasks(o, &mi, files_conf(f));
 	}
 	else
@@ -342,6 +356,9 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	buf_addstr(json, text != NULL ? text : "{}");
 	cJSON_free(text);
 	cJSON_Delete(o);
+	draftfiles_close(&df);
+	source_done(&src);
+	tok_free(tok);
 	files_close(f);
 	return true;
 }

@@ -6,9 +6,20 @@
 #define VLLM_ENGINE_INSPECT_H
 
 #include "engine/backend.h"
+#include "engine/draftload.h"
 
-/* Options of the core that agree with the model's (backend_core.c). */
-typedef bool (*InspectPlan) (const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e);
+/* The files of a model, its tokenizer (NULL = it has none that can be read), and the kernels that shall run it. */
+typedef struct PlanFor
+{
+	Source	   *src;
+	const Tok  *tok;
+	const Kernels *kernels;
+} PlanFor;
+
+/* Options of the core that agree with the model's, and what drafts for it: *df is to be closed, also after an error
+ * (backend_core.c). */
+typedef bool (*InspectPlan) (const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co,
+							 DraftFiles *df, Err *e);
 
 /* Append a JSON object to *json.  false with *e set: the files can't be read as a model. */
 bool		inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const Kernels *k, InspectPlan plan,

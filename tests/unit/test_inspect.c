@@ -11,9 +11,11 @@
 #include "tests/unit/load_util.h"
 
 static bool
-plan(const ModelInfo *mi, const ModelOpts *o, const Settings *s, CoreOptions *co, Err *e)
+plan(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
 {
+	(void) f;
 	(void) s;
+	(void) df;
 	(void) e;
 	*co = (CoreOptions) {.block_size = 16,.kv_bytes = 1 << 20,.kv_type = KT_F16};
 	co->max_model_len = o->max_model_len > 0 ? o->max_model_len : mi->max_model_len;
