@@ -215,12 +215,21 @@ call(const char *path, const char *body, bool stream, bool as_body)
 	if (strncmp(path, "/v1/models", 10) == 0)
 	{
 		put_text(&o, WTAG_API_MODEL, "m");
+		put_text(&o, WTAG_API_MODEL, "tuned");
+		put_text(&o, WTAG_API_ROOT, "/fake/adapters/tuned");
+		put_text(&o, WTAG_API_PARENT, "m");
 		put_text(&o, WTAG_API_MODEL, "other");
 	}
 	else
 	{
 		put_text(&o, WTAG_MODEL, "m");
 		put_text(&o, WTAG_MODEL_PATH, "/fake/m");
+		/* which a backend finds out by the body's model */
+		if (strstr(body, "\"tuned\"") != NULL)
+		{
+			put_text(&o, WTAG_LORA, "tuned");
+			put_text(&o, WTAG_LORA_PATH, "/fake/adapters/tuned");
+		}
 	}
 	put_text(&o, WTAG_API_PATH, path);
 	put_text(&o, WTAG_API_BODY, body);
