@@ -48,29 +48,15 @@ AS 'MODULE_PATHNAME', 'llm_v1_load_lora_adapter' LANGUAGE C VOLATILE STRICT;
 CREATE FUNCTION v1_unload_lora_adapter(request json) RETURNS text
 AS 'MODULE_PATHNAME', 'llm_v1_unload_lora_adapter' LANGUAGE C VOLATILE STRICT;
 
-CREATE FUNCTION vllm.lora_rows(OUT name text, OUT model text, OUT path text, OUT may_see bool, OUT owner text,
-    OUT grants text[], OUT created timestamptz)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'llm_lora_rows' LANGUAGE C VOLATILE ROWS 10;
-
-CREATE FUNCTION vllm.lora_states() RETURNS json
-AS 'MODULE_PATHNAME', 'llm_lora_states' LANGUAGE C VOLATILE;
-
 -- parent and root as in vLLM's list of models: the model, and where the files are
-CREATE VIEW llm_loras AS
-WITH engine AS MATERIALIZED (
-    SELECT s.* FROM json_to_recordset(vllm.lora_states()) AS s(model text, name text, path text, state text, pinned bool, running int,
-        waiting int, requests bigint, last_use_us bigint, rank int, alpha float8, rslora bool, bytes bigint, modules json)
-    WHERE s.state <> 'leaving')
-SELECT coalesce(r.name, e.name) AS name, coalesce(r.model, e.model) AS parent,
-    CASE WHEN coalesce(r.may_see, pg_has_role('pg_read_server_files', 'USAGE')) THEN coalesce(r.path, e.path) END AS root,
-    CASE WHEN r.name IS NOT NULL THEN 'catalog' ELSE 'directory' END AS source,
-    coalesce(e.state, 'unloaded') AS state, e.rank, e.alpha, e.rslora,
-    (SELECT array_agg(m.module ORDER BY m.at) FROM json_array_elements_text(e.modules) WITH ORDINALITY AS m(module, at)) AS modules,
-    e.bytes, e.pinned, e.running, e.waiting, e.requests,
-    timestamptz 'epoch' + e.last_use_us * interval '1 microsecond' AS last_used, r.owner, r.grants, r.created
-FROM vllm.lora_rows() AS r
-FULL JOIN engine AS e ON e.name = r.name AND e.model = r.model AND e.path = r.path;
+CREATE FUNCTION vllm.lora_list(
+    OUT name text, OUT parent text, OUT root text, OUT source text, OUT state text, OUT rank int, OUT alpha float8,
+    OUT rslora bool, OUT modules text[], OUT bytes bigint, OUT pinned bool, OUT running int, OUT waiting int,
+    OUT requests bigint, OUT last_used timestamptz, OUT owner text, OUT grants text[], OUT created timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_lora_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW llm_loras AS SELECT * FROM vllm.lora_list();
 
 GRANT SELECT ON llm_loras TO PUBLIC;
 

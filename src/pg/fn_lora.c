@@ -1,7 +1,6 @@
 /*
  * fn_lora.c
- *	  llm_create_lora, llm_alter_lora, llm_drop_lora, llm_load_lora, llm_unload_lora, and what the view
- *	  llm_loras reads.
+ *	  llm_create_lora, llm_alter_lora, llm_drop_lora, llm_load_lora, llm_unload_lora.
  *
  * As with models (fn_model.c): create, alter and drop change a row of vllm.lora and roll back with the
  * transaction; create and a new path make the engine look at the files first.  Load and unload
@@ -17,13 +16,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_authid.h"
-#include "funcapi.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/timestamp.h"
 
 #include "pg/catalog.h"
 #include "pg/client.h"
@@ -31,16 +25,12 @@
 #include "pg/lora.h"
 #include "pg/lora_release.h"
 #include "pg/model_args.h"
-#include "pg/result.h"
-#include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_lora);
 PG_FUNCTION_INFO_V1(llm_alter_lora);
 PG_FUNCTION_INFO_V1(llm_drop_lora);
 PG_FUNCTION_INFO_V1(llm_load_lora);
 PG_FUNCTION_INFO_V1(llm_unload_lora);
-PG_FUNCTION_INFO_V1(llm_lora_rows);
-PG_FUNCTION_INFO_V1(llm_lora_states);
 
 /* ---- what is asked of the engine ---- */
 
@@ -274,74 +264,4 @@ llm_unload_lora(PG_FUNCTION_ARGS)
 {
 	tell_engine(WK_LORA_UNLOAD, loadable(model_arg(fcinfo, 0, "adapter name")), -1);
 	PG_RETURN_VOID();
-}
-
-/* ---- llm_loras ---- */
-
-static char *
-role_name(Oid role)
-{
-	char	   *name = OidIsValid(role) ? GetUserNameFromId(role, true) : "public";
-
-	return name ? name : psprintf("%u", role);
-}
-
-static Datum
-role_names(const Oid *roles, int n)
-{
-	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
-
-	for (int i = 0; i < n; i++)
-		elems[i] = CStringGetTextDatum(role_name(roles[i]));
-	return PointerGetDatum(construct_array(elems, n, TEXTOID, -1, false, TYPALIGN_INT));
-}
-
-/* vllm.lora_rows(OUT name, model, path, may_see, owner, grants, created): the rows of vllm.lora */
-Datum
-llm_lora_rows(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ListCell   *lc;
-
-	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, lora_list(NULL))
-	{
-		const LoraRow *l = lfirst(lc);
-		Datum		values[7];
-		bool		nulls[7] = {0};
-
-		values[0] = CStringGetTextDatum(l->name);
-		values[1] = CStringGetTextDatum(l->model);
-		values[2] = CStringGetTextDatum(l->path);
-		values[3] = BoolGetDatum(lora_may_see_path(l));
-		values[4] = CStringGetTextDatum(role_name(l->owner));
-		values[5] = role_names(l->grantees, l->n_grantees);
-		values[6] = TimestampTzGetDatum(l->created);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-	}
-	return (Datum) 0;
-}
-
-/* vllm.lora_states(): what the engine has of this database's adapters, a json array; empty without an engine */
-Datum
-llm_lora_states(PG_FUNCTION_ARGS)
-{
-	VllmEngineState state = vllm_shared == NULL ? VLLM_DOWN : pg_atomic_read_u32(&vllm_shared->state);
-	StringInfoData body;
-	WireOut		out;
-	CallFrame	f;
-	Call	   *call;
-	Reply		r;
-	text	   *result;
-
-	if (state != VLLM_READY)
-		PG_RETURN_TEXT_P(cstring_to_text("[]"));
-	initStringInfo(&body);
-	out = vclient_out(&body);
-	vclient_put_identity(&out);
-	vcall_simple(WK_LORA_LIST, &body, NULL, 0, CurrentMemoryContext, &f, &call);
-	reply_read(&r, &f);
-	result = reply_text(&r);
-	vcall_end(call);
-	PG_RETURN_TEXT_P(result);
 }
