@@ -275,6 +275,10 @@ const char *ktype_name(KType t);	/* "F32", "BF16", ... */
 /* half and bfloat16 conversions, round to nearest even (scalar, exact) */
 float		kf16_to_f32(uint16_t h);
 uint16_t	kf32_to_f16(float f);
+/* t: KT_F8_E4M3 or KT_F8_E5M2.  To the nearest, ties to even; what is larger than the largest number
+ * becomes that.  A NaN stays one, and E4M3 has no other code for an infinity. */
+float		kf8_to_f32(KType t, uint8_t code);
+uint8_t		kf32_to_f8(KType t, float f);
 float		kbf16_to_f32(uint16_t h);
 uint16_t	kf32_to_bf16(float f);
 

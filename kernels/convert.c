@@ -2,7 +2,7 @@
  * convert.c
  *	  Exact scalar conversions, and the KV strides.
  *
- * Conversions to half and bfloat16 round to nearest even; a NaN stays a (quiet)
+ * Conversions to half, bfloat16 and FP8 round to nearest even; a NaN stays a (quiet)
  * NaN, subnormals are kept.  tests/kernels/conform walks all 65,536 patterns.
  */
 #include "kutil.h"
@@ -49,6 +49,70 @@ kf32_to_f16(float f)
 	if (mag < 0x38800000u)		/* subnormal: let the FPU round at 2^-24 */
 		return sign | (uint16_t) (k_bits(k_float(mag) + 0.5f) - k_bits(0.5f));
 	return sign | (uint16_t) ((mag - 0x38000000u + 0xfffu + (mag >> 13 & 1)) >> 13);
+}
+
+float
+kf8_to_f32(KType t, uint8_t code)
+{
+	uint32_t	sign = (uint32_t) (code & 0x80) << 24;
+	uint32_t	mag = code & 0x7f;
+
+	if (t == KT_F8_E5M2)		/* the upper half of a half */
+		return kf16_to_f32((uint16_t) (code << 8));
+	if (mag == 0x7f)
+		return k_float(sign | 0x7fc00000u);
+	/* as halves: the exponent bias differs by 120 */
+	return k_float(sign | k_bits(k_float(mag << 20) * 0x1p120f));
+}
+
+uint8_t
+kf32_to_f8(KType t, float f)
+{
+	bool		e4 = t == KT_F8_E4M3;
+	uint32_t	u = k_bits(f);
+	uint8_t		sign = (uint8_t) (u >> 24 & 0x80);
+	uint32_t	mag = u & 0x7fffffffu;
+	uint32_t	most = e4 ? 0x43e00000u : 0x47600000u;	/* 448, 57344 */
+	uint32_t	normal = e4 ? 0x3c800000u : 0x38800000u;	/* 2^-6, 2^-14 */
+	float		magic = e4 ? 0x1p14f : 0x1p7f;	/* its last bit is the least subnormal */
+	int			drop = e4 ? 20 : 21;
+
+	if (mag > 0x7f800000u || (e4 && mag == 0x7f800000u))
+		return sign | 0x7f;
+	if (mag == 0x7f800000u)
+		return sign | 0x7c;
+	if (mag < normal)			/* subnormal: let the FPU round */
+		return sign | (uint8_t) (k_bits(k_float(mag) + magic) - k_bits(magic));
+	if (mag > most)
+		mag = most;
+	mag -= normal - (1u << 23);
+	return sign | (uint8_t) ((mag + (1u << (drop - 1)) - 1 + (mag >> drop & 1)) >> drop);
+}
+
+static float
+largest(const float *x, size_t n, float than)
+{
+	for (size_t i = 0; i < n; i++)
+		than = fabsf(x[i]) > than || isnan(x[i]) ? fabsf(x[i]) : than;
+	return than;
+}
+
+void
+kv_largest(const KvView *kv, int layer, int n_blocks, float *k, float *v)
+{
+	size_t		bs = (size_t) kv->block_size;
+
+	*k = *v = 0;
+	for (int b = 0; b < n_blocks; b++)
+		for (int h = 0; h < kv->n_kv_heads; h++)
+		{
+			uint8_t    *cell = kv_cell(kv, layer, b, h);
+			const float *vs = (const float *) (void *) kv_cell_v(kv, cell);
+
+			*k = largest((const float *) (void *) cell, bs * (size_t) kv->head_dim, *k);
+			for (size_t i = 0; i < bs; i++)
+				*v = largest(vs + i * (size_t) kv_vdim(kv), (size_t) kv_vwidth(kv), *v);
+		}
 }
 
 size_t

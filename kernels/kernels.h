@@ -46,20 +46,21 @@ typedef struct KMat
 /*
  * Paged KV of one model.  Layout of one (layer, block, kv_head) cell is private
  * to the kernels: K dim-major [head_dim][block_size], then V [block_size][v_dim]; INT8
- * has one scale for each token's K and one for its V (docs/kernels.md).
+ * has one scale for each token's K and one for its V, FP8 one for each layer's (docs/kernels.md).
  * The address of a cell: base + block*block_stride + layer*layer_stride +
  * head*head_stride (bytes).  A block is one piece of memory with all its layers: so
  * a first token touches few pages, and a block can be moved as a whole.
  */
 typedef struct KvView
 {
-	KType		type;			/* KT_F32, KT_F16, KT_BF16 or KT_INT8 */
+	KType		type;			/* KT_F32, KT_F16, KT_BF16, KT_INT8, KT_F8_E4M3 or KT_F8_E5M2 */
 	int			n_layers;
 	int			n_blocks;
 	int			block_size;		/* tokens, a multiple of 16 */
 	int			n_kv_heads;
 	int			head_dim;		/* of K, at most KV_MAX_DIM */
 	int			v_dim;			/* of V, at most KV_MAX_DIM; 0: head_dim */
+	const float *scales;		/* FP8: [n_layers][2] of K and of V, above 0; NULL: all 1 */
 	uint8_t    *base;
 	size_t		layer_stride;
 	size_t		block_stride;
@@ -255,5 +256,8 @@ bool		kernels_usable(const Kernels *k);
 /* Strides and size of a KV area; fills head/block/layer_stride, returns bytes in
  * total for n_layers x n_blocks (0 on overflow). */
 size_t		kv_layout(KvView *kv);
+
+/* The largest |K| and |V| of a layer in blocks 0 .. n_blocks-1 of a KV of floats (KT_F32), all of them full. */
+void		kv_largest(const KvView *kv, int layer, int n_blocks, float *k, float *v);
 
 #endif

@@ -43,7 +43,20 @@ k_align64(size_t n)
 static inline size_t
 kv_elem(KType t)
 {
-	return t == KT_F32 ? 4 : t == KT_INT8 ? 1 : 2;
+	return t == KT_F32 ? 4 : t == KT_F16 || t == KT_BF16 ? 2 : 1;
+}
+
+static inline bool
+kv_is_f8(KType t)
+{
+	return t == KT_F8_E4M3 || t == KT_F8_E5M2;
+}
+
+/* what a layer's codes of K (0) or V (1) are multiplied with: FP8's; 1 for all other types */
+static inline float
+kv_scale(const KvView *kv, int layer, int v)
+{
+	return kv_is_f8(kv->type) && kv->scales != NULL ? kv->scales[2 * layer + v] : 1.0f;
 }
 
 /* elements of a token's V */

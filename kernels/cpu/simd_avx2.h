@@ -216,6 +216,44 @@ v_load_i8(const int8_t *p)
 	return (v16) {load_i8x8(p), load_i8x8(p + 8)};
 }
 
+/*
+ * FP8 codes as halves: E5M2 is the upper half of one; E4M3 has a bit of exponent less, and its
+ * NaN would be a number.  With few constants: they, too, want registers.
+ */
+static inline __m256i
+halves_e5m2(const uint8_t *p)
+{
+	return _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) p)), 8);
+}
+
+static inline __m256i
+halves_e4m3(const uint8_t *p)
+{
+	__m256i		u = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) p));
+	__m256i		mag = _mm256_slli_epi16(u, 9);
+	__m256i		nan = _mm256_cmpeq_epi16(mag, _mm256_set1_epi16((short) 0xfe00));
+	__m256i		sign = _mm256_slli_epi16(_mm256_srli_epi16(u, 7), 15);
+
+	return _mm256_or_si256(_mm256_or_si256(_mm256_srli_epi16(mag, 2), sign), nan);
+}
+
+static inline v16
+v_load_e5m2(const uint8_t *p)
+{
+	__m256i		h = halves_e5m2(p);
+
+	return (v16) {_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
+}
+
+/* the values by F8_UP */
+static inline v16
+v_load_e4m3(const uint8_t *p)
+{
+	__m256i		h = halves_e4m3(p);
+
+	return (v16) {_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
+}
+
 static inline void
 v_store_f16(uint16_t *p, v16 x)
 {

@@ -191,6 +191,38 @@ v_load_i8(const int8_t *p)
 	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) p)));
 }
 
+/*
+ * FP8 codes as halves: E5M2 is the upper half of one; E4M3 has a bit of exponent less, and its
+ * NaN would be a number.  With few constants: they, too, want registers.
+ */
+static inline __m256i
+halves_e5m2(const uint8_t *p)
+{
+	return _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) p)), 8);
+}
+
+static inline __m256i
+halves_e4m3(const uint8_t *p)
+{
+	__m256i		u = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) p));
+	__m256i		h = _mm256_and_si256(_mm256_slli_epi16(u, 7), _mm256_set1_epi16((short) 0xbf80));
+
+	return _mm256_or_si256(h, _mm256_cmpeq_epi16(_mm256_add_epi16(h, h), _mm256_set1_epi16(0x7f00)));
+}
+
+static inline v16
+v_load_e5m2(const uint8_t *p)
+{
+	return _mm512_cvtph_ps(halves_e5m2(p));
+}
+
+/* the values by F8_UP */
+static inline v16
+v_load_e4m3(const uint8_t *p)
+{
+	return _mm512_cvtph_ps(halves_e4m3(p));
+}
+
 static inline void
 v_store_f16(uint16_t *p, v16 x)
 {

@@ -234,21 +234,27 @@ v_load_bf16(const uint16_t *p)
 	return (v16) {f4_load_bf16(p), f4_load_bf16(p + 4), f4_load_bf16(p + 8), f4_load_bf16(p + 12)};
 }
 
+/* halves in the low bits of each lane */
 static inline f4
-f4_load_f16(const uint16_t *p)
+f4_of_f16(u4 u)
 {
-	h4			h;
-	u4			u,
-				mag;
+	u4			mag;
 	i4			special;
 	f4			f;
 
-	memcpy(&h, p, sizeof(h));
-	u = __builtin_convertvector(h, u4);
 	mag = (u & u4_set1(0x7fff)) << 13;
 	special = (i4) mag >= (i4) u4_set1(0x7c00 << 13);
 	f = f4_select(special, (f4) (mag | u4_set1(0x7f800000)), (f4) mag * f4_set1(0x1p112f));
 	return (f4) ((u4) f | (u & u4_set1(0x8000)) << 16);
+}
+
+static inline f4
+f4_load_f16(const uint16_t *p)
+{
+	h4			h;
+
+	memcpy(&h, p, sizeof(h));
+	return f4_of_f16(__builtin_convertvector(h, u4));
 }
 
 static inline v16
@@ -267,6 +273,36 @@ static inline v16
 v_load_i8(const int8_t *p)
 {
 	return (v16) {f4_load_i8(p), f4_load_i8(p + 4), f4_load_i8(p + 8), f4_load_i8(p + 12)};
+}
+
+static inline f4
+f4_load_e4m3(const uint8_t *p)
+{
+	u4			u = {p[0], p[1], p[2], p[3]};
+	u4			mag = (u & u4_set1(0x7f)) << 20;
+	i4			nan = mag == u4_set1(0x7f << 20);
+	f4			f = f4_select(nan, (f4) u4_set1(0x7fc00000), (f4) mag * f4_set1(0x1p112f));
+
+	return (f4) ((u4) f | (u & u4_set1(0x80)) << 24);
+}
+
+/* the values by F8_UP */
+static inline v16
+v_load_e4m3(const uint8_t *p)
+{
+	return (v16) {f4_load_e4m3(p), f4_load_e4m3(p + 4), f4_load_e4m3(p + 8), f4_load_e4m3(p + 12)};
+}
+
+static inline f4
+f4_load_e5m2(const uint8_t *p)
+{
+	return f4_of_f16((u4) {p[0], p[1], p[2], p[3]} << 8);
+}
+
+static inline v16
+v_load_e5m2(const uint8_t *p)
+{
+	return (v16) {f4_load_e5m2(p), f4_load_e5m2(p + 4), f4_load_e5m2(p + 8), f4_load_e5m2(p + 12)};
 }
 
 static inline void

@@ -23,7 +23,8 @@
  * and values are then products of small float matrices.  With few rows that
  * doesn't pay, and the products widen the elements in registers.  The values and
  * their order are the same, so are the bits.  INT8: the codes are widened, a key's
- * scale multiplies its score and a value's scale its weight.
+ * scale multiplies its score and a value's scale its weight.  FP8: a layer's scale of K multiplies
+ * the queries, that of V the sums.
  *
  * While a strip is worked on, the cells of the next one are fetched to L2.
  *
@@ -34,6 +35,7 @@
 #define ATTN_DIRECT 2			/* rows of an item that isn't worth widening K and V */
 #define ATTN_ITEMS	2			/* per thread: fewer items than that are split */
 #define ATTN_PARTS	4			/* per thread and wave */
+#define F8_UP		256.0f		/* v_load_e4m3() gives values less by this: as halves with E4M3's exponent */
 
 /* (m, d, o) of the rows of an item; o: [ATTN_TILE][vdim] follows it */
 typedef struct AttnPart
@@ -55,6 +57,8 @@ typedef struct AttnJob
 	int			vdim;			/* V's width in whole vectors */
 	int			qdim;			/* q's and K's */
 	int			wdim;			/* the wider one */
+	float		kscale;			/* the layer's (kv_scale) */
+	float		vscale;
 	int			group;			/* heads of a KV head */
 	int			heads;			/* of them in an item */
 	int			hparts;			/* items a KV head's group is cut into */
@@ -308,6 +312,8 @@ DEF_WIDEN(f32)
 DEF_WIDEN(f16)
 DEF_WIDEN(bf16)
 DEF_WIDEN(i8)
+DEF_WIDEN(e4m3)
+DEF_WIDEN(e5m2)
 
 typedef struct AttnType
 {
@@ -327,6 +333,10 @@ attn_type(KType t)
 			return (AttnType) {tiles[KT_F16], widen_keys_f16, widen_values_f16};
 		case KT_BF16:
 			return (AttnType) {tiles[KT_BF16], widen_keys_bf16, widen_values_bf16};
+		case KT_F8_E4M3:
+			return (AttnType) {tiles_e4m3, widen_keys_e4m3, widen_values_e4m3};
+		case KT_F8_E5M2:
+			return (AttnType) {tiles_e5m2, widen_keys_e5m2, widen_values_e5m2};
 		default:
 			return (AttnType) {tiles_i8, widen_keys_i8, widen_values_i8};
 	}
@@ -669,6 +679,7 @@ attn_split(const AttnJob *j, const AttnItem *it, int split, const AttnWork *w)
 				rows = it->nq * it->nh,
 				end = k_min((split + 1) * ATTN_SPLIT, row_hi(j, it->row0 + it->nq - 1)),
 				pos = k_max(split * ATTN_SPLIT, row_lo(j, it->row0));
+	float		scale = j->a->scale * j->kscale;
 
 	for (int r = 0; r < rows; r++)
 	{
@@ -676,7 +687,7 @@ attn_split(const AttnJob *j, const AttnItem *it, int split, const AttnWork *w)
 			(size_t) (it->head0 + r % it->nh) * hd;
 
 		for (int d = 0; d < hd; d++)
-			w->q[(size_t) r * hd + d] = src[d] * j->a->scale;
+			w->q[(size_t) r * hd + d] = src[d] * scale;
 		w->part->m[r] = -INFINITY;
 	}
 	memset(w->lanes, 0, rows * 16 * sizeof(float));
@@ -751,7 +762,7 @@ attn_finish(const AttnJob *j, const AttnItem *it, AttnPart *state)
 		int			head = it->head0 + r % it->nh;
 		const float *o = part_o(state) + (size_t) r * j->vdim;
 		float	   *out = j->out + ((size_t) (it->row0 + r / it->nh) * j->n_heads + head) * vw;
-		float		inv = attn_inverse(j, head, state->m[r], state->d[r]);
+		float		inv = attn_inverse(j, head, state->m[r], state->d[r]) * j->vscale;
 
 		for (int i = 0; i < vw; i++)
 			out[i] = o[i] * inv;
@@ -843,6 +854,12 @@ attn_plan(AttnJob *j, int nthreads, void *ws)
 	j->wave_len = j->items > 0 ? k_max(1, ATTN_PARTS * nthreads / j->items) : 1;
 }
 
+static inline float
+f8_up(KType t)
+{
+	return t == KT_F8_E4M3 ? F8_UP : 1.0f;
+}
+
 static void
 attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 	 const float *q, int ldq, int n_heads, const KAttn *a, float *out, void *ws)
@@ -852,7 +869,8 @@ attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 	size_t		work = 0;
 	AttnJob		j = {
 		.kv = kv, .r = r, .q = q, .out = out, .layer = layer, .ldq = ldq, .n_heads = n_heads,
-		.a = a, .vdim = kv_vdim(kv), .qdim = attn_qdim(kv), .wdim = k_max(kv_vdim(kv), attn_qdim(kv))
+		.a = a, .vdim = kv_vdim(kv), .qdim = attn_qdim(kv), .wdim = k_max(kv_vdim(kv), attn_qdim(kv)),
+		.kscale = kv_scale(kv, layer, 0) * f8_up(kv->type), .vscale = kv_scale(kv, layer, 1) * f8_up(kv->type)
 	};
 
 	attn_plan(&j, nthreads, ws);

@@ -477,6 +477,21 @@ kv_write_int8(const KvView *kv, uint8_t *cell, int at, const float *k, const flo
 	}
 }
 
+/* ... as codes of the layer's scales */
+static void
+kv_write_f8(const KvView *kv, int layer, uint8_t *cell, int at, const float *k, const float *v)
+{
+	size_t		bs = kv->block_size;
+	uint8_t    *vc = kv_cell_v(kv, cell) + (size_t) at * kv_vdim(kv);
+	float		ks = kv_scale(kv, layer, 0),
+				vs = kv_scale(kv, layer, 1);
+
+	for (int d = 0; d < kv->head_dim; d++)
+		cell[d * bs + at] = kf32_to_f8(kv->type, k[d] / ks);
+	for (int d = 0; d < kv_vwidth(kv); d++)
+		vc[d] = kf32_to_f8(kv->type, v[d] / vs);
+}
+
 /* ... as floats of the KV's type */
 static void
 kv_write_float(const KvView *kv, uint8_t *cell, int at, const float *k, const float *v)
@@ -526,6 +541,8 @@ kv_write_row(void *arg, int row, int ith)
 
 		if (kv->type == KT_INT8)
 			kv_write_int8(kv, cell, at, k, v);
+		else if (kv_is_f8(kv->type))
+			kv_write_f8(kv, j->layer, cell, at, k, v);
 		else
 			kv_write_float(kv, cell, at, k, v);
 	}

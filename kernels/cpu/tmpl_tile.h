@@ -54,10 +54,14 @@ typedef struct TileRow
 #define PANEL_f16(MR, p)	{ v16 wv = v_load_f16(w + p * ps); R##MR(FMA, p) }
 #define PANEL_bf16(MR, p)	{ v16 wv = v_load_bf16(w + p * ps); R##MR(FMA, p) }
 #define PANEL_i8(MR, p)		{ v16 wv = v_load_i8(w + p * ps); R##MR(FMA, p) }
+#define PANEL_e4m3(MR, p)	{ v16 wv = v_load_e4m3(w + p * ps); R##MR(FMA, p) }
+#define PANEL_e5m2(MR, p)	{ v16 wv = v_load_e5m2(w + p * ps); R##MR(FMA, p) }
 #define STEP1_f32(MR)		{ v16 wv = v_load(w); R##MR(BCAST_FMA, 0) }
 #define STEP1_f16(MR)		{ v16 wv = v_load_f16(w); R##MR(BCAST_FMA, 0) }
 #define STEP1_bf16(MR)		{ v16 wv = v_load_bf16(w); R##MR(BCAST_FMA, 0) }
 #define STEP1_i8(MR)		{ v16 wv = v_load_i8(w); R##MR(BCAST_FMA, 0) }
+#define STEP1_e4m3(MR)		{ v16 wv = v_load_e4m3(w); R##MR(BCAST_FMA, 0) }
+#define STEP1_e5m2(MR)		{ v16 wv = v_load_e5m2(w); R##MR(BCAST_FMA, 0) }
 #define STEP1(T, MR)		{ __builtin_prefetch(w + ps, 0, 2); STEP1_##T(MR) }
 #define STEP2(T, MR)		{ R##MR(BCAST, ) P2(PANEL_##T, MR) }
 #define STEP4(T, MR)		{ R##MR(BCAST, ) P4(PANEL_##T, MR) }
@@ -66,6 +70,8 @@ typedef struct TileRow
 #define ELEM_f16		uint16_t
 #define ELEM_bf16		uint16_t
 #define ELEM_i8			int8_t
+#define ELEM_e4m3		uint8_t
+#define ELEM_e5m2		uint8_t
 
 /*
  * x: rows ldx apart; w: panels ps elements apart, ldw elements from k to k+1;
@@ -90,7 +96,9 @@ TILE(T, MR, NP) (const void *xv, size_t ldx, const void *wv, size_t ps, size_t l
 V_TILES(f32)
 V_TILES(f16)
 V_TILES(bf16)
-V_TILES(i8)						/* codes of an INT8 KV */
+V_TILES(i8)						/* codes of an INT8 or FP8 KV */
+V_TILES(e4m3)
+V_TILES(e5m2)
 
 /* by type of the weights (KT_F32, KT_F16, KT_BF16) and rows */
 static const TileRow tiles[3][V_MAX_MR + 1] = {
@@ -99,6 +107,8 @@ static const TileRow tiles[3][V_MAX_MR + 1] = {
 	{V_TILE_TABLE(bf16)},
 };
 static const TileRow tiles_i8[V_MAX_MR + 1] = {V_TILE_TABLE(i8)};
+static const TileRow tiles_e4m3[V_MAX_MR + 1] = {V_TILE_TABLE(e4m3)};
+static const TileRow tiles_e5m2[V_MAX_MR + 1] = {V_TILE_TABLE(e5m2)};
 
 /* rows of the next tile when n are left: even tiles rather than a thin last one */
 static inline int

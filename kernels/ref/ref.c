@@ -381,19 +381,34 @@ ref_softcap(KPool *pool, float *y, int rows, int dim, float cap)
 		y[i] = cap * tanhf(y[i] / cap);
 }
 
-/*
- * Element i of a token's K (i = d * block_size + place) or V is at[i]; INT8's is a
- * code that *scale belongs to.
- */
+/* The scale of a token's K, in the cell: INT8's; or the layer's; of its V */
 static float
-kv_get(const KvView *kv, const uint8_t *at, size_t i, const float *scale)
+kv_k_scale(const KvView *kv, int layer, uint8_t *cell, int place)
 {
-	return kv->type == KT_INT8 ? (float) (int8_t) at[i] * *scale : kelem_get(kv->type, at, i);
+	return kv->type == KT_INT8 ? kv_cell_scales(kv, cell)[place] : kv_scale(kv, layer, 0);
 }
 
-/* n elements of x, `stride` apart at `to`; INT8: a scale for all of them */
+static float
+kv_v_scale(const KvView *kv, int layer, uint8_t *cell, int place)
+{
+	return kv->type == KT_INT8 ? kv_cell_scales(kv, cell)[kv->block_size + place] : kv_scale(kv, layer, 1);
+}
+
+/*
+ * Element i of a token's K (i = d * block_size + place) or V is at[i]; INT8's and FP8's is a
+ * code that the scale belongs to.
+ */
+static float
+kv_get(const KvView *kv, const uint8_t *at, size_t i, float scale)
+{
+	if (kv_is_f8(kv->type))
+		return kf8_to_f32(kv->type, at[i]) * scale;
+	return kv->type == KT_INT8 ? (float) (int8_t) at[i] * scale : kelem_get(kv->type, at, i);
+}
+
+/* n elements of x, `stride` apart at `to`; INT8: a scale for all of them, which is made here */
 static void
-kv_put(const KvView *kv, uint8_t *to, size_t first, size_t stride, const float *x, int n, float *scale)
+kv_put(const KvView *kv, uint8_t *to, size_t first, size_t stride, const float *x, int n, float *scale, float f8_scale)
 {
 	float		inv = 0.0f;
 
@@ -402,6 +417,8 @@ kv_put(const KvView *kv, uint8_t *to, size_t first, size_t stride, const float *
 	for (int i = 0; i < n; i++)
 		if (kv->type == KT_INT8)
 			to[first + i * stride] = (uint8_t) (inv == 0.0f ? 0 : (int) rintf(x[i] * inv));
+		else if (kv_is_f8(kv->type))
+			to[first + i * stride] = kf32_to_f8(kv->type, x[i] / f8_scale);
 		else
 			kelem_put(kv->type, to, first + i * stride, x[i]);
 }
@@ -423,9 +440,9 @@ ref_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r,
 			uint8_t    *kc = kv_cell(kv, layer, block, h);
 			float	   *scales = kv_cell_scales(kv, kc);
 
-			kv_put(kv, kc, at, bs, k + (size_t) i * ldk + (size_t) h * hd, hd, scales + at);
+			kv_put(kv, kc, at, bs, k + (size_t) i * ldk + (size_t) h * hd, hd, scales + at, kv_scale(kv, layer, 0));
 			kv_put(kv, kv_cell_v(kv, kc), (size_t) at * kv_vdim(kv), 1, v + (size_t) i * ldv + (size_t) h * vw,
-				   vw, scales + bs + at);
+				   vw, scales + bs + at, kv_scale(kv, layer, 1));
 		}
 }
 
@@ -453,7 +470,7 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 		float		s = 0.0f;
 
 		for (int d = 0; d < kv->head_dim; d++)
-			s = fmaf(q[d], kv_get(kv, kc, (size_t) d * bs + t % bs, kv_cell_scales(kv, kc) + t % bs), s);
+			s = fmaf(q[d], kv_get(kv, kc, (size_t) d * bs + t % bs, kv_k_scale(kv, layer, kc, t % bs)), s);
 		p[t] = s * a->scale;
 		if (a->softcap > 0)
 			p[t] = a->softcap * tanhf(p[t] / a->softcap);
@@ -479,7 +496,7 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 			uint8_t    *kc = kv_cell(kv, layer, table[t / bs], kvh);
 
 			o += (double) p[t] * kv_get(kv, kv_cell_v(kv, kc), (size_t) (t % bs) * kv_vdim(kv) + d,
-										kv_cell_scales(kv, kc) + bs + t % bs);
+										kv_v_scale(kv, layer, kc, t % bs));
 		}
 		out[d] = (float) (o / sum);
 	}

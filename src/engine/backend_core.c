@@ -45,17 +45,10 @@ struct Inst
 static KType
 kv_type(const ModelOpts *o, const Settings *s, KType weights)
 {
-	const char *name = o->kv_cache_dtype[0] != '\0' ? o->kv_cache_dtype : s->kv_cache_dtype;
+	KType		type;
 
-	if (strcmp(name, "float32") == 0)
-		return KT_F32;
-	if (strcmp(name, "float16") == 0)
-		return KT_F16;
-	if (strcmp(name, "bfloat16") == 0)
-		return KT_BF16;
-	if (strcmp(name, "int8") == 0)
-		return KT_INT8;
-	return source_kv_type(weights);
+	settings_kv_type(o->kv_cache_dtype[0] != '\0' ? o->kv_cache_dtype : s->kv_cache_dtype, weights, &type);
+	return type;
 }
 
 /* Tokens that fit into the KV memory, of which what drafts takes a part. */
@@ -233,6 +226,7 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 			.block_size = s->block_size,
 			.kv_bytes = (size_t) bytes,
 			.kv_type = kv_type(o, s, mi->dtype),
+			.compute_kv_scales = o->kv_scales != 0 ? o->kv_scales > 0 : s->calculate_kv_scales,
 			.step_target_us = (int64_t) s->step_target_ms * 1000,
 			.no_jump = o->no_jump,
 			.prefix_caching = o->prefix_caching != 0 ? o->prefix_caching > 0 : s->enable_prefix_caching,

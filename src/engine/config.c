@@ -16,6 +16,7 @@
 
 #include "engine/cpuplan.h"
 #include "engine/logprobs.h"
+#include "engine/source.h"
 #include "model/arena.h"
 
 typedef enum RowKind
@@ -45,6 +46,7 @@ static const Row rows[] = {
 	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 1 << 16, INT64_C(1) << 46, 1},
 	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 1, INT64_C(1) << 26, 1 << 20},
 	{"kv_cache_dtype", ROW_STR, OFF(kv_cache_dtype), 0, sizeof(((Settings *) 0)->kv_cache_dtype), 1},
+	{"calculate_kv_scales", ROW_BOOL, OFF(calculate_kv_scales), 0, 1, 1},
 	{"huge_pages", ROW_STR, OFF(huge_pages), 0, sizeof(((Settings *) 0)->huge_pages), 1},
 	{"repack_cache", ROW_STR, OFF(repack_cache), 0, sizeof(((Settings *) 0)->repack_cache), 1},
 	{"logits_processors", ROW_STR, OFF(logits_processors), 0, sizeof(((Settings *) 0)->logits_processors), 1},
@@ -133,10 +135,25 @@ settings_threads(const Settings *s)
 }
 
 bool
-settings_kv_dtype_ok(const char *s)
+settings_kv_type(const char *s, KType weights, KType *out)
 {
-	return strcmp(s, "auto") == 0 || strcmp(s, "float32") == 0 ||
-		strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0 || strcmp(s, "int8") == 0;
+	static const struct
+	{
+		const char *name;
+		KType		type;
+	}			names[] = {
+		{"float32", KT_F32}, {"float16", KT_F16}, {"bfloat16", KT_BF16}, {"int8", KT_INT8}, {"fp8", KT_F8_E4M3},
+		{"fp8_e4m3", KT_F8_E4M3}, {"fp8_e5m2", KT_F8_E5M2}
+	};
+
+	*out = source_kv_type(weights);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(s, names[i].name) == 0)
+		{
+			*out = names[i].type;
+			return true;
+		}
+	return strcmp(s, "auto") == 0;
 }
 
 bool
@@ -195,12 +212,13 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 	int			cpus[CPULIST_CPUS];
 	char		why[128];
 	HugePages	huge;
+	KType		type;
 
 	if (r->kind == ROW_STR)
 	{
 		if (strlen(value) >= (size_t) r->max)
 			return err_set(e, ERR_INVALID, "value for setting \"%s\" is too long", r->name);
-		if (r->off == OFF(kv_cache_dtype) && !settings_kv_dtype_ok(value))
+		if (r->off == OFF(kv_cache_dtype) && !settings_kv_type(value, KT_F32, &type))
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
 		if (r->off == OFF(cpu_affinity) && cpulist_parse(value, cpus, why, sizeof(why)) == CPULIST_BAD)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);

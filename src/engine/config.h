@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "kernels.h"
 #include "wire/cpulist.h"
 
 #define LORA_MAX_CACHED	4096	/* adapters of a model in memory */
@@ -24,7 +25,8 @@ typedef struct Settings
 	int			max_num_batched_tokens;
 	int			block_size;		/* tokens of a KV block */
 	int64_t		kv_cache_memory_bytes;	/* per model */
-	char		kv_cache_dtype[16]; /* auto, float32, float16, bfloat16, int8 */
+	char		kv_cache_dtype[16]; /* auto or a type (settings_kv_type) */
+	bool		calculate_kv_scales;	/* of an FP8 KV cache, on loading */
 	char		huge_pages[8];	/* try, off, on */
 	char		repack_cache[1024]; /* directory of packed weights, "" = none */
 	char		logits_processors[1024];	/* library:symbol, ...; "" = none (plugins.h) */
@@ -65,9 +67,10 @@ uint64_t	settings_owner(SettingsBox *b, uint32_t dboid, uint32_t roleid);
 /* compute threads of a model that is loaded now */
 int			settings_threads(const Settings *s);
 
-/* Is this one of auto, float32, float16, bfloat16? */
-bool		settings_kv_dtype_ok(const char *s);
-/* ... of adapters' matrices; and one of LORA_RANKS? */
+/* A type of the KV cache by its name; auto: what a model with such weights takes.  False: there is no such. */
+bool		settings_kv_type(const char *s, KType weights, KType *out);
+#define KV_DTYPES "auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3 or fp8_e5m2"
+/* Is this a type of adapters' matrices; and one of LORA_RANKS? */
 bool		lora_dtype_ok(const char *s);
 bool		lora_rank_ok(int rank);
 

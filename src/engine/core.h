@@ -219,6 +219,7 @@ typedef struct CoreOptions
 	size_t		kv_bytes;		/* for the block pool */
 	int			kv_blocks;		/* usable blocks; > 0 overrides kv_bytes (tests) */
 	KType		kv_type;
+	bool		compute_kv_scales;	/* FP8: from a text, on loading, whatever the checkpoint has */
 	HugePages	huge;			/* for the KV */
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
 	int64_t		step_target_us; /* chunk prefill so that a step stays under this, or 4 times it while no answer

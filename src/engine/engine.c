@@ -883,6 +883,7 @@ core_free(Core *c)
 	prefix_free(c->prefix);
 	kvpool_free(c->pool);
 	marena_free(&c->kv_area);
+	mem_free(c->kv_scales);
 	marena_free(&c->state_area);
 	if (c->logits != NULL)
 		munmap(c->logits, c->logits_size);

@@ -54,6 +54,7 @@ struct Core
 	MArena		kv_area;
 	MArena		state_area;		/* recurrent state, a slot for each running request */
 	size_t		kv_size;
+	float	   *kv_scales;		/* [n_kv_layers][2], of FP8; else NULL */
 	KvPool	   *pool;
 	Prefix	   *prefix;			/* NULL: nothing is shared */
 	Sched	   *sched;
@@ -99,6 +100,10 @@ struct Core
 /* ---- open.c ---- */
 /* Everything but the model, the tokenizer and what threads share.  core_free() releases it. */
 bool		core_open(Core *c, const Conf *conf, Err *e);
+
+/* ---- kvscales.c ---- */
+/* The scales of K and V, if the KV cache needs some.  Behind the KV area and the state. */
+bool		kvscales_open(Core *c, Err *e);
 
 /* ---- engine.c ---- */
 

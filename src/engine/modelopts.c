@@ -142,6 +142,28 @@ opt_lora_dtype(const cJSON *v, ModelOpts *o, Err *e)
 }
 
 static bool
+opt_kv_dtype(const cJSON *v, ModelOpts *o, Err *e)
+{
+	KType		type;
+
+	if (!cJSON_IsString(v) || !settings_kv_type(v->valuestring, KT_F32, &type))
+		return opt_wrong(v, e, KV_DTYPES);
+	snprintf(o->kv_cache_dtype, sizeof(o->kv_cache_dtype), "%s", v->valuestring);
+	return true;
+}
+
+static bool
+opt_quantization(const cJSON *v, ModelOpts *o, Err *e)
+{
+	const QuantScheme *q = cJSON_IsString(v) ? quant_scheme(v->valuestring) : NULL;
+
+	if (q == NULL)
+		return opt_wrong(v, e, "%s", quant_scheme_list());
+	snprintf(o->quantization, sizeof(o->quantization), "%s", q->name);
+	return true;
+}
+
+static bool
 opt_one(const cJSON *v, ModelOpts *o, Err *e)
 {
 	static const struct
@@ -158,12 +180,22 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{"max_cpu_loras", offsetof(ModelOpts, max_cpu_loras), 1, LORA_MAX_CACHED},
 		{"max_lora_rank", offsetof(ModelOpts, max_lora_rank), 1, 512},
 	};
+	/* 1, -1; 0 = not given */
+	static const struct
+	{
+		const char *name;
+		size_t		off;
+	}			switches[] = {
+		{"calculate_kv_scales", offsetof(ModelOpts, kv_scales)},
+		{"enable_prefix_caching", offsetof(ModelOpts, prefix_caching)},
+		{"enable_lora", offsetof(ModelOpts, enable_lora)},
+	};
 	static const struct
 	{
 		const char *name;
 		bool		(*take) (const cJSON *v, ModelOpts *o, Err *e);
 	}			others[] = {
-		{"dtype", opt_dtype}, {"rope_scaling", opt_rope_scaling}, {"hf_overrides", opt_hf_overrides},
+		{"kv_cache_dtype", opt_kv_dtype}, {"quantization", opt_quantization}, {"dtype", opt_dtype}, {"rope_scaling", opt_rope_scaling}, {"hf_overrides", opt_hf_overrides},
 		{"speculative_config", opt_speculative}, {"lora_dtype", opt_lora_dtype},
 	};
 	const ToolFormat *tools;
@@ -186,22 +218,6 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		}
 	if (strcmp(v->string, "kv_cache_memory_bytes") == 0)
 		return opt_int(v, 1 << 16, INT64_C(1) << 46, &o->kv_cache_memory_bytes, e);
-	if (strcmp(v->string, "kv_cache_dtype") == 0)
-	{
-		if (!cJSON_IsString(v) || !settings_kv_dtype_ok(v->valuestring))
-			return opt_wrong(v, e, "auto, float32, float16, bfloat16 or int8");
-		snprintf(o->kv_cache_dtype, sizeof(o->kv_cache_dtype), "%s", v->valuestring);
-		return true;
-	}
-	if (strcmp(v->string, "quantization") == 0)
-	{
-		const QuantScheme *q = cJSON_IsString(v) ? quant_scheme(v->valuestring) : NULL;
-
-		if (q == NULL)
-			return opt_wrong(v, e, "%s", quant_scheme_list());
-		snprintf(o->quantization, sizeof(o->quantization), "%s", q->name);
-		return true;
-	}
 	if (strcmp(v->string, "rope_theta") == 0)
 	{
 		if (!cJSON_IsNumber(v) || !(v->valuedouble > 0 && v->valuedouble <= 1e12))
@@ -214,16 +230,12 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		o->no_jump = cJSON_IsFalse(v);
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	}
-	if (strcmp(v->string, "enable_prefix_caching") == 0)
-	{
-		o->prefix_caching = cJSON_IsTrue(v) ? 1 : -1;
-		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
-	}
-	if (strcmp(v->string, "enable_lora") == 0)
-	{
-		o->enable_lora = cJSON_IsTrue(v) ? 1 : -1;
-		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
-	}
+	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
+		if (strcmp(v->string, switches[i].name) == 0)
+		{
+			*(int *) ((char *) o + switches[i].off) = cJSON_IsTrue(v) ? 1 : -1;
+			return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
+		}
 	/* chatmodel_of_options() reads these */
 	if (strcmp(v->string, "content_format") == 0)
 		return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(v, e, "auto, string or openai");
@@ -239,7 +251,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 	if (strcmp(v->string, "exclude_tools_when_tool_choice_none") == 0)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
-	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, kv_cache_memory_bytes, "
+	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, kv_cache_memory_bytes, "
 					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 

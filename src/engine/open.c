@@ -138,7 +138,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	};
 
 	gendefaults_init(&c->defaults, conf, c->tok, info->vocab_size);
-	if (!check_options(c, e) || !open_kv(c, e) || !open_state(c, e))
+	if (!check_options(c, e) || !open_kv(c, e) || !open_state(c, e) || !kvscales_open(c, e))
 		return false;
 	so.block_size = o->block_size;
 	if (o->prefix_caching && share_may(info))

@@ -991,6 +991,53 @@ bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k)
 	return bind_norm(b, &l->q_norm, q, "attn_q_norm", nq) && bind_norm(b, &l->k_norm, k, "attn_k_norm", nk);
 }
 
+/* ---- scales of an FP8 KV cache ---- */
+
+/* A layer's of K or V, whatever its name is; of several numbers each is a head's. */
+static void
+bind_kv_scale(Binder *b, Layer *l, int i, const char *const *names)
+{
+	for (; *names != NULL; names++)
+	{
+		char		name[MAX_NAME];
+		const KTensor *t;
+		KTensor    *v;
+
+		full_name(b, *names, "", "", name);
+		if ((t = find(b, name)) == NULL || !is_float(t->type))
+			continue;
+		l->n_kv_scale[i] = 1;
+		for (int d = 0; d < t->ndim; d++)
+			l->n_kv_scale[i] *= (int) t->shape[d];
+		v = make_view(b, t, NULL, l->n_kv_scale[i], 1);
+		v->ndim = 1;
+		use(b, t);
+		add_vector(b, &l->kv_scale[i], v, 0);
+		return;
+	}
+}
+
+static void
+bind_kv_scales(Binder *b)
+{
+	static const char *const k[] = {
+		"self_attn.k_scale", "self_attn.attn.k_scale", "self_attn.k_proj.k_scale", "self_attn.qkv_proj.k_scale",
+		"self_attn.k_proj.output_scale", "self_attn.kv_scale", NULL
+	};
+	static const char *const v[] = {
+		"self_attn.v_scale", "self_attn.attn.v_scale", "self_attn.v_proj.v_scale", "self_attn.qkv_proj.v_scale",
+		"self_attn.v_proj.output_scale", "self_attn.kv_scale", NULL
+	};
+
+	for (int i = 0; b->layers != NULL && !b->gguf && i < b->d->c.n_layers; i++)
+	{
+		snprintf(b->hf_prefix, sizeof(b->hf_prefix), "%s%d.", b->layers, i);
+		bind_kv_scale(b, &b->d->layers[i], 0, k);
+		bind_kv_scale(b, &b->d->layers[i], 1, v);
+	}
+	b->hf_prefix[0] = '\0';
+}
+
 /* ---- the whole ---- */
 
 static int
@@ -1069,8 +1116,10 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 		d->layers[i].c = &d->c.layers[i];
 	/* old checkpoints store tables that follow from the configuration */
 	ok = bind_ignore(&b, ".inv_freq") && bind_ignore(&b, ".rotary_emb.cos_cached") &&
-		bind_ignore(&b, ".rotary_emb.sin_cached") && a->bind(&b, d) && bind_heads(&b, d) &&
-		check_unused(&b);
+		bind_ignore(&b, ".rotary_emb.sin_cached") && a->bind(&b, d) && bind_heads(&b, d);
+	if (ok)
+		bind_kv_scales(&b);
+	ok = ok && check_unused(&b);
 	mem_free(b.used);
 	if (b.converted)
 		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));

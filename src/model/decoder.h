@@ -347,6 +347,8 @@ typedef struct Layer
 	Linear		down;			/* inter -> hidden */
 	Moe			moe;			/* instead of up and down */
 	Mla			mla;			/* instead of qkv */
+	float	   *kv_scale[2];	/* of an FP8 cache's K and V, as the checkpoint has them; NULL = it has none */
+	int			n_kv_scale[2];
 	SsmLayer	ssm;
 } Layer;
 

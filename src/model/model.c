@@ -24,6 +24,7 @@ struct Model
 	const Arch *arch;
 	ModelInfo	info;
 	int			max_out;
+	float	   *kv_scales;
 	Decoder		d;
 };
 
@@ -399,6 +400,46 @@ measure_head(Decoder *d)
 	kpool_run(d->pool, measure_row, d, d->c.vocab);
 }
 
+/* The largest is one that none of a layer's values is too large for. */
+static float
+largest_scale(const float *x, int n)
+{
+	float		s = 0;
+
+	for (int i = 0; i < n; i++)
+		s = isfinite(x[i]) && x[i] > s ? x[i] : s;
+	return s;
+}
+
+static void
+find_kv_scales(Model *m)
+{
+	const Decoder *d = &m->d;
+	int			found = 0;
+
+	m->kv_scales = mem_alloc((2 * (size_t) d->n_kv_layers + 1) * sizeof(float));
+	for (int i = 0; i < 2 * d->n_kv_layers; i++)
+		m->kv_scales[i] = 1;
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		const LayerConf *c = &d->c.layers[i];
+
+		for (int j = 0; j < 2 && (!c->recurrent || c->both); j++)
+		{
+			float		s = largest_scale(d->layers[i].kv_scale[j], d->layers[i].n_kv_scale[j]);
+
+			/* 0 and less: calibration left it out */
+			if (s > 0)
+			{
+				m->kv_scales[2 * c->kv + j] = s;
+				found++;
+			}
+		}
+	}
+	if (found > 0)
+		m->info.kv_scales = m->kv_scales;
+}
+
 Model *
 model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e)
 {
@@ -437,6 +478,7 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	}
 	for (size_t i = 0; i < d->n_stacks; i++)
 		stack_ready(d->stacks[i]);
+	find_kv_scales(m);
 	if (d->head_norm != NULL)
 		measure_head(d);
 	heads_ready(d, conf);
@@ -451,6 +493,7 @@ model_free(Model *m)
 	if (m == NULL)
 		return;
 	decoder_clear(&m->d);
+	mem_free(m->kv_scales);
 	mem_free(m);
 }
 

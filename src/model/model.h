@@ -39,6 +39,8 @@ typedef struct ModelInfo
 	int			n_kv_heads;
 	int			head_dim;
 	int			v_dim;			/* of V in the KV cache; 0 = head_dim */
+	const float *kv_scales;		/* of an FP8 KV cache, as the checkpoint has them: [n_kv_layers][2], of K and of V, 1 where
+								 * it has none; NULL = it has none, or weights aren't loaded */
 	KType		dtype;			/* type of most weights, in memory */
 	char		quantization[24];	/* the method of a quantized checkpoint, "" = none */
 	uint64_t	weight_bytes;	/* packed */

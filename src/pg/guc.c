@@ -57,6 +57,7 @@ static char *vllm_logprobs_mode = "raw_logprobs";
 static char *vllm_prefix_cache_isolation = "role";
 static bool vllm_enable_prefix_caching;
 static char *vllm_speculative_config;
+static bool vllm_calculate_kv_scales;
 static int	vllm_max_logprobs;
 static bool vllm_enable_lora;
 static int	vllm_max_loras;
@@ -179,6 +180,8 @@ static const BoolRow bool_rows[] = {
 	"Lets prompts be embeddings, and a model's own embeddings be read."},
 	{"vllm.background", &vllm_background, false, PGC_USERSET, NULL, NULL,
 	"Lets LLM requests of the session wait for those of others."},
+	{"vllm.calculate_kv_scales", &vllm_calculate_kv_scales, false, PGC_SIGHUP, NULL, "calculate_kv_scales",
+	"Computes the scales of an FP8 KV cache when a model is loaded, instead of taking the checkpoint's."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, NULL, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
 	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, NULL, "enable_lora",
@@ -232,7 +235,7 @@ static const StringRow string_rows[] = {
 	{"vllm.cpu_isa", &vllm_cpu_isa, "auto", PGC_SIGHUP, 0, check_isa, "cpu_isa",
 	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16."},
 	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
-	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16 or int8."},
+	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16, int8, fp8 (the same as fp8_e4m3), fp8_e4m3 or fp8_e5m2."},
 	{"vllm.huge_pages", &vllm_huge_pages, "try", PGC_SIGHUP, 0, check_huge_pages, "huge_pages",
 	"Use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, or an error)."},
 	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy, "scheduling_policy",
@@ -292,7 +295,7 @@ check_affinity(char **newval, void **extra, GucSource source)
 static bool
 check_kv_dtype(char **newval, void **extra, GucSource source)
 {
-	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", "int8", NULL};
+	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", "int8", "fp8", "fp8_e4m3", "fp8_e5m2", NULL};
 
 	return one_of(*newval, names, "The type");
 }

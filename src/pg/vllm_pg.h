@@ -43,7 +43,7 @@ extern int	vllm_max_num_seqs;
 extern int	vllm_max_num_batched_tokens;
 extern int	vllm_block_size;
 extern int	vllm_kv_cache_memory;	/* MB per model */
-extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16, int8 */
+extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16, int8, fp8 ... */
 extern char *vllm_huge_pages;	/* try, off, on */
 extern char *vllm_repack_cache; /* absolute path of a directory, "" = none */
 extern char *vllm_sleep_requests;	/* error, wait */

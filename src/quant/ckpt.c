@@ -404,7 +404,7 @@ ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const 
 	return NULL;
 }
 
-/* Scales of the KV cache, which has no use for them here (docs/models.md). */
+/* Scales of the KV cache: whoever wants them finds them by their names (bind.c). */
 static void
 ignore_kv_scales(Ckpt *c, CkptReader *r, const char *module)
 {

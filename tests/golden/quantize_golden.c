@@ -48,6 +48,8 @@ static const struct
 	{KT_F16, 0.1, 0.99999},
 	{KT_BF16, 0.3, 0.9999},
 	{KT_INT8, 0.5, 0.999},
+	{KT_F8_E4M3, 1.0, 0.99},
+	{KT_F8_E5M2, 4.0, 0.97},
 };
 
 #define N_KV_TYPES (int) (sizeof(kv_types) / sizeof(kv_types[0]))

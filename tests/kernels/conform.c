@@ -380,6 +380,7 @@ main(int argc, char **argv)
 	for (int t = 1; t <= MAX_THREADS; t++)
 		pools[t] = kpool_new(t);
 	test_conversions();
+	test_f8();
 	test_dispatch();
 	test_pool();
 	for (const Kernels *const *k = kernels_all(); *k; k++)

@@ -65,6 +65,7 @@ void		test_grouped(const Impl *im);
 void		test_pack(const Impl *im);
 void		test_rows(const Impl *im);
 void		test_attn(const Impl *im);
+void		test_f8(void);
 void		test_ssm(const Impl *im);
 
 #endif

@@ -50,7 +50,10 @@ typedef struct World
 	float	   *bias;			/* [heads][2 * max_len - 1] */
 } World;
 
-/* every byte 0xff is a NaN in the float types and in INT8's scales */
+/* of layer 0, which nobody asks for, and of layer 1 */
+static const float f8_scales[] = {1e9f, 1e9f, 0.3f, 0.011f};
+
+/* every byte 0xff is a NaN in the float types and in INT8's scales; FP8: so is each code */
 static void
 poison(World *w)
 {
@@ -102,7 +105,7 @@ make_world(World *w, const AttnCase *c, const Impl *im)
 	make_options(w);
 	w->kv = (KvView) {
 		.type = c->type, .n_layers = 2, .block_size = c->bs, .n_kv_heads = c->kv_heads,
-		.head_dim = c->hd, .v_dim = c->v_dim
+		.head_dim = c->hd, .v_dim = c->v_dim, .scales = f8_scales
 	};
 	for (int s = 0; s < NSEQ; s++)
 	{
@@ -321,12 +324,13 @@ same_cells(World *w)
 }
 
 /*
- * INT8 against F32: what quantizing costs.  An element is off by at most half a
+ * Codes against F32: what quantizing costs.  INT8: an element is off by at most half a
  * scale, absmax/254; the values here are even in [-a, a], so absmax is about a and
- * the mean square error of K and V (1/254 a)^2 / 3, 5e-6 of their own.
+ * the mean square error of K and V (1/254 a)^2 / 3, 5e-6 of their own.  FP8: an element is off by at
+ * most 1/16 (E5M2: 1/8) of itself.
  */
 static void
-check_int8_error(World *w)
+check_code_error(World *w, double most)
 {
 	AttnCase	c = *w->c;
 	World		f;
@@ -350,7 +354,7 @@ check_int8_error(World *w)
 	{
 		double		e = nmse(f.alone[s], w->alone[s], (size_t) c.len[s] * c.heads * w->vd);
 
-		EXPECT(e <= 3e-4, "%s attn INT8 hd %d: nmse %g against F32", w->im->k->name, c.hd, e);
+		EXPECT(e <= most, "%s attn %s hd %d: nmse %g against F32", w->im->k->name, ktype_name(w->c->type), c.hd, e);
 	}
 	free_world(&f);
 }
@@ -458,7 +462,9 @@ check_case(const Impl *im, const AttnCase *c, int id)
 			   "%s: not the bits of the others", name);
 	EXPECT(same_cells(&w), "%s: cells", name);
 	if (c->type == KT_INT8 && c->softcap == 0)
-		check_int8_error(&w);
+		check_code_error(&w, 3e-4);
+	else if (kv_is_f8(c->type) && c->softcap == 0)
+		check_code_error(&w, c->type == KT_F8_E4M3 ? 0.02 : 0.08);
 	for (int threads = 1; threads <= 3; threads++)
 	{
 		if (im->slow && threads != 2)
@@ -616,6 +622,8 @@ test_attn(const Impl *im)
 		{KT_F16, 64, 6, 2, 48, 600, {1100, 520, 33}, 0, 0, 0},
 		{KT_INT8, 64, 14, 2, 16, 0, {700, 40, 530}, 0, 0, 0},
 		{KT_INT8, 96, 6, 2, 48, 100, {300, 129, 33}, 0, 0, 0},
+		{KT_F8_E4M3, 64, 14, 2, 16, 0, {700, 40, 530}, 0, 0, 0},
+		{KT_F8_E5M2, 96, 6, 2, 48, 100, {300, 129, 33}, 0, 0, 0},
 	};
 	/* as far as emulated and slow ones go, too */
 	static const AttnCase short_cases[] = {
@@ -648,6 +656,11 @@ test_attn(const Impl *im)
 		{KT_F32, 40, 4, 4, 16, 0, {67, 17, 33}, 0, 0, BOTH | BIAS},
 		{KT_F16, 48, 6, 2, 16, 20, {67, 17, 90}, 0, 0, BOTH | BIAS | SINKS},
 		{KT_BF16, 40, 6, 2, 16, 20, {67, 17, 90}, 0, 0, BIAS},
+		{KT_F8_E4M3, 128, 4, 2, 16, 0, {5, 33, 90}, 0, 0, 0},
+		{KT_F8_E4M3, 20, 8, 2, 16, 7, {17, 16, 140}, 0, 0, SINKS},
+		{KT_F8_E4M3, 576, 40, 1, 16, 0, {6, 20, 4}, 0, 512, ALIBI},
+		{KT_F8_E5M2, 64, 14, 2, 16, 0, {5, 33, 90}, 0, 0, 0},
+		{KT_F8_E5M2, 48, 5, 5, 32, 0, {12, 31, 68}, 4.0f, 7, 0},
 	};
 	static const AttnCase count_cases[] = {
 		{KT_F32, 20, 3, 1, 16, 0, {70, 67, 68}, 0, 0, 0},
@@ -655,6 +668,8 @@ test_attn(const Impl *im)
 		{KT_F16, 32, 4, 2, 16, 9, {67, 80, 68}, 0, 0, CHUNK},
 		{KT_BF16, 16, 7, 1, 32, 0, {67, 69, 90}, 3.0f, 0, 0},
 		{KT_INT8, 24, 7, 1, 16, 0, {70, 67, 81}, 0, 0, 0},
+		{KT_F8_E4M3, 24, 7, 1, 16, 0, {70, 67, 81}, 0, 0, 0},
+		{KT_F8_E5M2, 32, 4, 2, 16, 9, {67, 80, 68}, 0, 0, 0},
 		{KT_BF16, 40, 5, 1, 16, 0, {70, 67, 81}, 0, 24, SINKS | ALIBI},
 	};
 	int			count = sizeof(cases) / sizeof(cases[0]);

@@ -82,7 +82,7 @@ is($node->safe_psql('postgres', q{
 	'its blocks are smaller');
 $node->safe_psql('postgres', q{SELECT llm_drop_model('small')});
 ($ret, $out, $err) = $node->psql('postgres', q{ALTER SYSTEM SET vllm.kv_cache_dtype = 'int4'});
-like($err, qr/invalid value for parameter "vllm.kv_cache_dtype": "int4".*must be one of: auto, float32, float16, bfloat16, int8/s,
+like($err, qr/invalid value for parameter "vllm.kv_cache_dtype": "int4".*must be one of: auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3, fp8_e5m2/s,
 	'an unknown type of KV cache is an error');
 
 # kill -9 in mid-generation: the calls fail with a hint, the next one works

@@ -172,7 +172,7 @@ test_fail(void)
 	r = gen(1, "opt", "/fake/x", "{\"max_model_len\": \"a\"}", "x");
 	CHECK(strcmp(r, "22023|model option \"max_model_len\" must be an integer between 1 and 2147483647, got \"a\"|") == 0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"kv_cache_dtype\": [8]}", "x");
-	CHECK(strcmp(r, "22023|model option \"kv_cache_dtype\" must be auto, float32, float16, bfloat16 or int8, got [8]|") == 0,
+	CHECK(strcmp(r, "22023|model option \"kv_cache_dtype\" must be auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3 or fp8_e5m2, got [8]|") == 0,
 		  "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"quantization\": \"q3\"}", "x");
 	CHECK(strcmp(r, "22023|model option \"quantization\" must be int8, int4, q8_0, q6_k, q4_0, q4_1 or q4_k, got \"q3\"|") == 0,

@@ -294,7 +294,7 @@ generates(const Case *k)
 int
 main(void)
 {
-	static const KType kv_types[] = {KT_F32, KT_F16, KT_BF16, KT_INT8};
+	static const KType kv_types[] = {KT_F32, KT_F16, KT_BF16, KT_INT8, KT_F8_E4M3, KT_F8_E5M2};
 	struct dirent **names = NULL;
 	int			n = scandir(MODELS, &names, NULL, by_name);
 	int			n_models = 0;
@@ -322,7 +322,7 @@ main(void)
 			/* quantized types that it doesn't know; encoders */
 			if (!has_all_types(&k) || !generates(&k))
 				continue;
-			k.kv_type = kv_types[n_models++ % 4];
+			k.kv_type = kv_types[n_models++ % 6];
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
 			check_case(&k, label);
 		}

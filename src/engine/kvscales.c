@@ -1,0 +1,155 @@
+/*
+ * kvscales.c
+ *	  The scales of an FP8 KV cache: one for each layer's K and one for its V.
+ *
+ * The checkpoint's, if it has some; or, when the model option calculate_kv_scales asks for it,
+ * computed once when the model is loaded, from a text that is always the same.  They
+ * can't be taken from what is asked first: then an answer would depend on who came first.
+ * Without either they are 1, with a warning.
+ *
+ * Tested by tests/unit/test_kvscales.c.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/engine_int.h"
+
+#define SAMPLE_TOKENS	256
+
+/* What an FP8 code may reach for the largest value seen: below the largest of E4M3, 448, by what may come. */
+#define K_MOST	200.0f
+#define V_MOST	100.0f
+
+/* Of several kinds: prose, names, numbers, code, other languages. */
+static const char sample[] =
+	"The harbour master counted the ships again. Eleven had come in before the storm, two were still missing, and nobody "
+	"on the pier could say whether the lights out there were theirs. \"Wait until six,\" she said, \"then ring the bell.\"\n"
+	"Invoice 2024-0817: 3 x bolts M8 (0.42 EUR), 12 x washers (0.07 EUR), total 2.10 EUR; paid on 2024-09-03 by A. Lindqvist.\n"
+	"SELECT name, count(*) FROM orders WHERE price > 10.5 GROUP BY name ORDER BY 2 DESC LIMIT 5;\n"
+	"for (int i = 0; i < n; i++)\n\tsum += x[i] * y[i];\n"
+	"{\"id\": 17, \"tags\": [\"red\", \"blue\"], \"ok\": true, \"note\": null}\n"
+	"Der Zug hat zehn Minuten Versp\xc3\xa4tung. \xc2\xbf" "D\xc3\xb3nde est\xc3\xa1 la estaci\xc3\xb3n? "
+	"\xe6\x98\x8e\xe5\xa4\xa9\xe4\xbc\x9a\xe4\xb8\x8b\xe9\x9b\xa8\xe3\x80\x82 "
+	"\xd0\x9f\xd0\xbe\xd0\xb5\xd0\xb7\xd0\xb4 \xd0\xbf\xd1\x80\xd0\xb8\xd0\xb4\xd1\x91\xd1\x82 \xd0\xb2 \xd1\x88\xd0\xb5\xd1\x81\xd1\x82\xd1\x8c.\n";
+
+/* The sample's tokens, again and again: as many as fill blocks. */
+static bool
+sample_tokens(const Core *c, int n, int32_t *out, Err *e)
+{
+	IntVec		ids = {0};
+	bool		ok = tok_encode(c->tok, sample, sizeof(sample) - 1, TOK_ADD_SPECIAL, &ids, e) &&
+		(ids.len > 0 || err_set(e, ERR_UNSUPPORTED, "scales of the KV cache can't be computed with this tokenizer"));
+
+	for (int i = 0; ok && i < n; i++)
+	{
+		int32_t		id = ids.data[(size_t) i % ids.len];
+
+		out[i] = id < core_info(c)->vocab_size ? id : 0;
+	}
+	intvec_free(&ids);
+	return ok;
+}
+
+/* K and V of n tokens as floats, in an area of their own. */
+static void
+run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n)
+{
+	int32_t		start[2] = {0, n};
+	int32_t		pos[SAMPLE_TOKENS];
+	int32_t		table[SAMPLE_TOKENS];
+	int32_t		slot = 0;
+	int32_t		last = n - 1;
+	const int32_t *tables[1] = {table};
+	Batch		b = {
+		.rows = {n, 1, start, pos, tables, &slot}, .tokens = tokens, .hidden = true, .n_out = 1, .out_rows = &last,
+		.state = (float *) c->state_area.base
+	};
+	float	   *out = mem_alloc((size_t) core_info(c)->hidden_size * sizeof(float));
+
+	for (int i = 0; i < n; i++)
+	{
+		pos[i] = i;
+		table[i] = i;
+	}
+	if (c->state_area.base == NULL)
+		b.rows.state_slot = NULL;
+	model_forward(c->model, &b, kv, out);
+	mem_free(out);
+}
+
+static float
+scale_for(float largest, float most)
+{
+	return isfinite(largest) && largest >= 0x1p-60f ? largest / most : 1.0f;
+}
+
+static bool
+compute(Core *c, float *scales, Err *e)
+{
+	KvView		kv = c->kv;
+	int			n = SAMPLE_TOKENS;
+	int32_t		tokens[SAMPLE_TOKENS];
+	size_t		size;
+
+	n = n < c->opt.max_num_batched_tokens ? n : c->opt.max_num_batched_tokens;
+	n = n < c->max_model_len ? n : c->max_model_len;
+	n = n / 16 * 16;
+	if (n == 0)
+		return err_set(e, ERR_INVALID, "scales of the KV cache need steps and sequences of at least 16 tokens");
+	kv.type = KT_F32;
+	kv.block_size = 16;
+	kv.n_blocks = n / 16;
+	size = kv_layout(&kv);
+	if (!sample_tokens(c, n, tokens, e))
+		return false;
+	if ((kv.base = mem_try_aligned(size)) == NULL)
+		return err_set(e, ERR_NOMEM, "out of memory: %zu bytes for computing scales of the KV cache", size);
+	memset(kv.base, 0, size);
+	run_sample(c, &kv, tokens, n);
+	for (int l = 0; l < kv.n_layers; l++)
+	{
+		float		k,
+					v;
+
+		kv_largest(&kv, l, kv.n_blocks, &k, &v);
+		scales[2 * l] = scale_for(k, K_MOST);
+		scales[2 * l + 1] = scale_for(v, V_MOST);
+	}
+	mem_free(kv.base);
+	return true;
+}
+
+bool
+kvscales_open(Core *c, Err *e)
+{
+	int			n = 2 * c->kv.n_layers;
+	const float *has = core_info(c)->kv_scales;
+	float		least,
+				most;
+
+	if ((c->kv.type != KT_F8_E4M3 && c->kv.type != KT_F8_E5M2) || n == 0)
+		return true;
+	c->kv_scales = mem_alloc((size_t) n * sizeof(float));
+	c->kv.scales = c->kv_scales;
+	for (int i = 0; i < n; i++)
+		c->kv_scales[i] = has != NULL ? has[i] : 1;
+	if (c->opt.compute_kv_scales && !compute(c, c->kv_scales, e))
+		return false;
+	if (has == NULL && !c->opt.compute_kv_scales)
+	{
+		log_line('W', "the checkpoint has no scales for an FP8 KV cache: they are 1 (the model option "
+				 "calculate_kv_scales computes them)");
+		return true;
+	}
+	least = most = c->kv_scales[0];
+	for (int i = 1; i < n; i++)
+	{
+		least = fminf(least, c->kv_scales[i]);
+		most = fmaxf(most, c->kv_scales[i]);
+	}
+	log_line('I', "FP8 KV cache: scales are %s, %g to %g", c->opt.compute_kv_scales ? "computed" : "the checkpoint's",
+			 (double) least, (double) most);
+	return true;
+}
