@@ -201,8 +201,8 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 	int			n_live = 0;
 	Err			err;
 
+	stem->first_token_us = clock_us();	/* and the answers', which are made now: the prompt counts once */
 	first_tokens(c, g, id, raw, mask, ids);
-	stem->first_token_us = clock_us();
 	core_count_prompt(c, stem);
 	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(stem);	/* what is forced counts for each */
 	sched_keep(c->sched, stem);

@@ -58,13 +58,16 @@ test_alike(int n, int n_prompt, int max_tokens, int seqs, int blocks, int chunk)
 	Answers		all = {0};
 	int			total = 0;
 	char		what[80];
+	CoreStats	st;
 
 	snprintf(what, sizeof(what), "%d answers to %d tokens, %d at once in %d blocks", n, n_prompt, seqs, blocks);
 	answers_submit(c, 1, copy_of(&prompt), sampled(n, max_tokens, 40), &all);
 	answers_run(c, what);
 	CHECK(all.finish != FIN_NONE && all.finish <= FIN_LENGTH && all.n == n && all.late == 0, "%s: finish %d, %s", what,
 		  all.finish, all.err.msg);
-	CHECK(all.prompt_tokens == n_prompt, "%s: %d prompt tokens", what, all.prompt_tokens);
+	core_stats(c, &st);
+	CHECK(all.prompt_tokens == n_prompt && st.prompt_tokens == n_prompt, "%s: %d prompt tokens, counted %lld", what, all.prompt_tokens,
+		  (long long) st.prompt_tokens);
 	for (int i = 0; i < n; i++)
 	{
 		Answers		one = {0};
