@@ -52,7 +52,7 @@ HTTP_LIBS = -L$(shell $(PQ_CONFIG) --libdir) -lmicrohttpd -lpq -lgnutls -lcjson 
 HAVE_HTTP := $(shell printf '\043include <microhttpd.h>\n\043include <libpq-fe.h>\n\043include <gnutls/crypto.h>\n' | \
 	$(CC) $(HTTP_CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
 HTTP_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/http/*.c)) \
-	$(patsubst %,$(BUILD)/src/base/%.o,buf log mem)
+	$(patsubst %,$(BUILD)/src/base/%.o,buf log mem) $(BUILD)/src/wire/traceparent.o
 HTTP = $(if $(HAVE_HTTP),$(BUILD)/vllm_pg_http)
 
 http: $(HTTP)

@@ -38,6 +38,7 @@
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
+#include "wire/traceparent.h"
 #include "wire/wire.h"
 
 typedef enum VllmEngineState
@@ -66,7 +67,10 @@ typedef struct VllmOwner
 	int			next_free;		/* free list link, -1 = end */
 	uint32		gen;			/* the slot's gen of this claim */
 	uint16		msg_kind;		/* WireKind */
+	int			priority;
 	char		model[NAMEDATALEN];
+	char		lora[NAMEDATALEN];	/* '' = none */
+	char		traceparent[TRACEPARENT_LEN + 1];	/* '' = none */
 	TimestampTz since;
 	int64		request_id;		/* unique in the cluster's life */
 } VllmOwner;

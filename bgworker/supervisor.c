@@ -40,6 +40,7 @@
 
 #include "bgworker/door.h"
 #include "bgworker/spawn.h"
+#include "bgworker/statlog.h"
 #include "pg/release.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
@@ -428,6 +429,7 @@ supervise(void)
 		drop_wait_set();
 	vslot_reap_zombies();
 	release_post_queued();
+	statlog_turn();
 }
 
 static void
@@ -456,6 +458,7 @@ next_timeout(void)
 	if (vllm_shared->n_zombies > 0 || vllm_shared->n_forgets > 0)
 		t = Min(t, 50);
 	t = Min(t, door_timeout());
+	t = Min(t, statlog_timeout());
 	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
 }
 

@@ -28,7 +28,7 @@ allow src/parse 'parse/|base/'
 allow src/quant 'quant/|base/|blocks\.h'
 allow src/load 'load/|quant/|base/|blocks\.h|text/tokenizer\.h'
 allow src/model 'model/|quant/|base/|kernels\.h|blocks\.h'
-allow src/http 'http/|base/'
+allow src/http 'http/|base/|wire/traceparent'
 allow src/engine 'engine/|model/|text/|grammar/|parse/|load/|wire/|base/|quant/|kernels\.h|pool\.h|blocks\.h'
 allow kernels 'ref/|cpu/|cuda/|emu/|simde/'
 rule "layers: no PostgreSQL header outside src/pg and bgworker" \

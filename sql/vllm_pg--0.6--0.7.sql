@@ -217,3 +217,48 @@ RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 REVOKE ALL ON FUNCTION llm_sleep(int, text, text), llm_wake_up(text[], text), llm_pause(text, text), llm_resume(text) FROM PUBLIC;
+/* ---- statistics of requests (request_stat.c) ---- */
+
+CREATE FUNCTION vllm.requests(
+    OUT id bigint, OUT pid int, OUT database text, OUT role text, OUT model text, OUT kind text,
+    OUT state text, OUT arrival timestamptz, OUT prompt_tokens bigint, OUT computed_tokens bigint,
+    OUT cached_tokens bigint, OUT output_tokens bigint, OUT preemptions bigint, OUT ttft_ms float8,
+    OUT lora text, OUT priority int, OUT traceparent text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_request_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE OR REPLACE VIEW llm_requests AS
+    SELECT id, pid, database, role, model, kind, state, arrival,
+           clock_timestamp() - arrival AS age, prompt_tokens, computed_tokens, cached_tokens,
+           output_tokens, preemptions, ttft_ms, lora, priority, traceparent
+    FROM vllm.requests();
+
+DROP FUNCTION vllm.request_list();
+
+CREATE FUNCTION vllm.stat_list(
+    roles bool, OUT userid oid, OUT dbid oid, OUT queryid bigint, OUT model text, OUT lora text,
+    OUT calls bigint, OUT requests bigint, OUT errors bigint, OUT cancelled bigint,
+    OUT prompt_tokens bigint, OUT cached_tokens bigint, OUT output_tokens bigint, OUT preemptions bigint,
+    OUT total_time float8, OUT min_time float8, OUT max_time float8, OUT mean_time float8, OUT stddev_time float8,
+    OUT queue_time float8, OUT prefill_time float8, OUT decode_time float8,
+    OUT stats_since timestamptz, OUT last_used timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_stat_list' LANGUAGE C VOLATILE STRICT;
+
+CREATE VIEW llm_stat_query AS SELECT * FROM vllm.stat_list(false);
+
+CREATE VIEW llm_stat_role AS
+    SELECT s.userid, r.rolname AS role, s.dbid, d.datname AS database, s.calls, s.requests, s.errors, s.cancelled,
+           s.prompt_tokens, s.cached_tokens, s.output_tokens, s.preemptions,
+           s.total_time, s.min_time, s.max_time, s.mean_time, s.stddev_time,
+           s.queue_time, s.prefill_time, s.decode_time, s.stats_since, s.last_used
+    FROM vllm.stat_list(true) s
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.userid
+    LEFT JOIN pg_catalog.pg_database d ON d.oid = s.dbid;
+
+GRANT SELECT ON llm_stat_query, llm_stat_role TO PUBLIC;
+
+CREATE FUNCTION llm_stat_reset(userid oid DEFAULT NULL, dbid oid DEFAULT NULL, queryid bigint DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_stat_reset' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION llm_stat_reset(oid, oid, bigint) FROM PUBLIC;

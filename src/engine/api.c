@@ -764,6 +764,8 @@ make_head(ApiCall *a, const Request *r)
 	if (r->sleep_wait)
 		wire_put_int(&o, WTAG_SLEEP_WAIT, 1);
 	asker_put(&r->by, &o);
+	if (r->traceparent[0] != '\0')
+		wire_put_str(&o, WTAG_TRACEPARENT, r->traceparent, strlen(r->traceparent));
 	if (r->model[0] == '\0')
 		return;
 	wire_put_str(&o, WTAG_MODEL, r->model, strlen(r->model));

@@ -190,6 +190,12 @@ other_field(Request *r, const WireField *f, Err *e)
 			r->session = (uint64_t) f->i;
 			return true;
 		case WTAG_REQUEST_ID:
+		case WTAG_TRACESTATE:	/* the asker's log has it */
+			return true;
+		case WTAG_TRACEPARENT:
+			if (!traceparent_ok(f->s, f->n))
+				return err_set(e, ERR_INTERNAL, "malformed traceparent");
+			memcpy(r->traceparent, f->s, TRACEPARENT_LEN);
 			return true;
 		case WTAG_MODEL:
 			return copy_name(r->model, sizeof(r->model), f, e);

@@ -14,6 +14,7 @@
 #include "engine/parsing.h"
 #include "engine/prompt_embeds.h"
 #include "engine/structured.h"
+#include "wire/traceparent.h"
 
 /* Pointers point into the conversation's message body. */
 typedef struct Request
@@ -22,6 +23,7 @@ typedef struct Request
 	uint32_t	roleid;
 	uint64_t	session;
 	Asker		by;
+	char		traceparent[TRACEPARENT_LEN + 1];	/* '' = none */
 	char		model[WIRE_NAME_LEN];
 	char	   *path;			/* owned; NULL = not given */
 	char	   *options;		/* owned; NULL = none */

@@ -32,6 +32,7 @@
 #include "base/mem.h"
 #include "http/answer.h"
 #include "http/conf.h"
+#include "wire/traceparent.h"
 
 #define CANCEL_WAIT		5000	/* ms that a cancelled statement may take to end */
 #define LOOK_AROUND		200		/* ms between looks at the client while a place is awaited */
@@ -381,18 +382,37 @@ command(Db *db, int client, const char *sql, DbError *e)
 	}
 }
 
+/* What is no trace context is as if it weren't there; a tracestate goes with a traceparent only. */
+static void
+set_trace(Db *db, const char *const trace[2], Buf *sql)
+{
+	char	   *state;
+
+	if (trace == NULL || trace[0] == NULL || !traceparent_ok(trace[0], strlen(trace[0])))
+		return;
+	buf_printf(sql, "; SET LOCAL vllm.traceparent = '%.*s'", TRACEPARENT_LEN, trace[0]);
+	if (trace[1] == NULL || !tracestate_ok(trace[1], strlen(trace[1])))
+		return;
+	state = PQescapeLiteral(db->conn, trace[1], strlen(trace[1]));
+	if (state != NULL)
+		buf_printf(sql, "; SET LOCAL vllm.tracestate = %s", state);
+	PQfreemem(state);
+}
+
 DbEnd
-db_begin(Db *db, const char *role, int client, DbError *e)
+db_begin(Db *db, const char *role, const char *const trace[2], int client, DbError *e)
 {
 	char	   *quoted = PQescapeIdentifier(db->conn, role, strlen(role));
-	char		sql[512];
+	Buf			sql = {0};
 	DbEnd		end;
 
 	if (quoted == NULL)
 		return fail(e, DB_ERROR, 500, "the role's name can't be used");
-	snprintf(sql, sizeof(sql), "BEGIN; SET LOCAL ROLE %s", quoted);
+	buf_printf(&sql, "BEGIN; SET LOCAL ROLE %s", quoted);
 	PQfreemem(quoted);
-	end = command(db, client, sql, e);
+	set_trace(db, trace, &sql);
+	end = command(db, client, sql.data, e);
+	buf_free(&sql);
 	if (end == DB_ERROR && !atomic_load(&interrupted))
 	{
 		log_line('W', "role \"%s\" can't become role \"%s\": %s", http_conf.role, role, e->message);

@@ -53,8 +53,8 @@ void		db_close_all(void);
 Db		   *db_front_take(DbError *e);
 void		db_front_give(Db *db, bool idle);
 
-/* BEGIN, and become the role for the transaction. */
-DbEnd		db_begin(Db *db, const char *role, int client, DbError *e);
+/* BEGIN, and become the role for the transaction; trace: headers traceparent and tracestate, NULL = none. */
+DbEnd		db_begin(Db *db, const char *role, const char *const trace[2], int client, DbError *e);
 /* COMMIT, or ROLLBACK; false: the connection can't be used again, or COMMIT failed. */
 bool		db_end(Db *db, bool commit);
 

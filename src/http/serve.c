@@ -210,7 +210,7 @@ serve_metrics(Request *q)
 	if (db == NULL)
 		return serve_error(q, 503, e.message);
 	snprintf(sql, sizeof(sql), "SELECT %s.llm_metrics_text()", db->schema);
-	end = db_begin(db, q->role, -1, &e);
+	end = db_begin(db, q->role, NULL, -1, &e);
 	if (end == DB_OK)
 		end = db_query(db, -1, sql, 0, NULL, &r, &e);
 	if (end == DB_OK)
@@ -272,7 +272,7 @@ serve_api(Request *q)
 
 	if (end != DB_OK)
 		return serve_end(q, end, &e);
-	end = db_begin(db, q->role, q->client, &e);
+	end = db_begin(db, q->role, (const char *const[2]) {header(q, "traceparent"), header(q, "tracestate")}, q->client, &e);
 	if (end == DB_OK && q->route->streams && q->stream)
 		return stream_start(q, db);
 	if (end == DB_OK)

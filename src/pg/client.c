@@ -36,6 +36,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/client.h"
+#include "pg/request_note.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
@@ -69,6 +70,8 @@ struct Call
 	TimestampTz deadline;		/* 0 = none */
 	int			timeout_ms;
 	char		model[NAMEDATALEN];
+	RequestNote note;
+	bool		noted;			/* request_note_end() has been told */
 	/* a model is being loaded for us */
 	bool		loading;
 	TimestampTz loading_since;
@@ -96,12 +99,34 @@ vclient_install_exit_hook(void)
 	installed = true;
 }
 
+/* How it has ended, once; reply: its last frame, or NULL. */
+static void
+tell_end(Call *c, RequestEnd end, const CallFrame *reply)
+{
+	RequestEnded e = {
+		.end = end,.id = c->request_id,.model = c->model,
+		.live = reply == NULL ? wire_slot(&vllm_arena, c->slot) : NULL
+	};
+
+	if (reply != NULL)
+	{
+		e.reply = reply->data;
+		e.reply_len = reply->len;
+		e.message = c->body;
+		e.message_len = c->head.len;
+	}
+	c->noted = true;
+	request_note_end(&c->note, &e);
+}
+
 /* Memory context reset: the call ends, whatever its state.  Never throws. */
 static void
 call_reset(void *arg)
 {
 	Call	   *c = arg;
 
+	if (c->slot >= 0 && !c->final_read && !c->noted)
+		tell_end(c, c->broken || (c->lost && !c->cancelled) ? REQUEST_FAILED : REQUEST_CANCELLED, NULL);
 	if (c->slot >= 0)
 		vslot_release(c->slot, c->gen, c->final_read ? VSLOT_FINISHED : VSLOT_CANCEL);
 	c->slot = -1;
@@ -312,7 +337,7 @@ bool
 vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
 {
-	VslotClaim	claim = {.kind = kind,.model = model};
+	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note};
 
 	Assert(c->slot < 0);
 	require_preload();
@@ -324,6 +349,8 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	/* everything that can fail for want of memory comes before the claim */
 	forget_conversation(c);
 	strlcpy(c->model, model ? model : "", sizeof(c->model));
+	request_note_begin(&c->note, kind, body->data, body->len);
+	c->noted = false;
 	c->timeout_ms = timeout_ms;
 	if (timeout_ms > 0)
 		c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
@@ -652,6 +679,7 @@ vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
 		/* the engine has let go: the slot serves the next call while this one is read */
 		c->final_read = true;
 		vcall_end(c);
+		tell_end(c, m.kind == WF_ERROR ? REQUEST_FAILED : REQUEST_DONE, f);
 	}
 	if (m.kind == WF_ERROR)
 	{
@@ -886,4 +914,5 @@ vclient_put_identity(WireOut *o)
 	if (vllm_sleep_requests[0] == 'w')
 		wire_put_int(o, WTAG_SLEEP_WAIT, 1);
 	put_asker(o);
+	request_note_put_trace(o);
 }

@@ -327,7 +327,7 @@ static const char *const phase_names[] = {
 
 /* One owned slot; o is a copy, the figures are read as they are now. */
 static void
-request_row(Row *row, const VllmOwner *o, int slot_no)
+request_row(Row *row, const VllmOwner *o, int slot_no, int natts)
 {
 	WireSlot   *slot = wire_slot(&vllm_arena, slot_no);
 	uint32		phase = atomic_load_explicit(&slot->phase, memory_order_relaxed);
@@ -352,6 +352,12 @@ request_row(Row *row, const VllmOwner *o, int slot_no)
 		row_num(row, (first - arrival) / 1000.0);
 	else
 		row_null(row);
+	/* an extension that has not been updated has no more columns */
+	if (natts == row->n)
+		return;
+	row_str(row, o->lora[0] ? o->lora : NULL);
+	row_datum(row, Int32GetDatum(o->priority));
+	row_str(row, o->traceparent[0] ? o->traceparent : NULL);
 }
 
 Datum
@@ -379,7 +385,7 @@ llm_request_list(PG_FUNCTION_ARGS)
 			continue;
 		if (!all && !has_privs_of_role(GetUserId(), o->roleid))
 			continue;
-		request_row(&row, o, i);
+		request_row(&row, o, i, ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc->natts);
 		row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;

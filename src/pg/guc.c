@@ -14,6 +14,7 @@
 #include "lib/stringinfo.h"
 #include "utils/guc.h"
 
+#include "pg/request_stat.h"
 #include "pg/vllm_pg.h"
 #include "wire/control.h"
 #include "wire/cpulist.h"
@@ -68,6 +69,7 @@ char	   *vllm_repack_cache = "";
 char	   *vllm_sleep_requests = "error";
 bool		vllm_batch_invariant;
 int			vllm_step_target;
+int			vllm_log_stats_interval;
 bool		vllm_batch = true;
 bool		vllm_batch_dedup = true;
 bool		vllm_batch_strict;
@@ -142,6 +144,12 @@ static const IntRow int_rows[] = {
 	"Sets how many log-probabilities of a token a request may ask for; -1 means no limit."},
 	{"vllm.batch_window", &vllm_batch_window, 0, 0, WIRE_MAX_SLOTS, PGC_USERSET, 0, NULL,
 	"Sets the maximum number of LLM requests that one statement keeps in flight; 0 means as many as the engine can use."},
+	{"vllm.log_min_duration", &vllm_log_min_duration, -1, -1, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL,
+	"Sets the minimum duration above which LLM requests are logged, without prompts and answers; -1 means never, 0 all."},
+	{"vllm.log_stats_interval", &vllm_log_stats_interval, 0, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, NULL,
+	"Sets how often the engine's throughput is logged while it works; 0 means never."},
+	{"vllm.stat_max", &vllm_stat_max, 1000, 100, 1000000, PGC_POSTMASTER, 0, NULL,
+	"Sets the maximum number of queries and roles whose LLM requests are told apart in llm_stat_query and llm_stat_role."},
 	{"vllm.progress_interval", &vllm_progress_interval, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
 	"Sets after how many rows of an LLM Batch node a NOTICE tells the progress; 0 means never."},
 	{"vllm.job_workers", &vllm_job_workers, 2, 0, 64, PGC_SIGHUP, 0, NULL,
@@ -176,6 +184,10 @@ static const BoolRow bool_rows[] = {
 	"Computes identical deterministic LLM requests of a statement only once."},
 	{"vllm.batch_strict", &vllm_batch_strict, false, PGC_USERSET, NULL, NULL,
 	"Looks ahead only where an error can't be raised earlier than row by row."},
+	{"vllm.stat_track", &vllm_stat_track, true, PGC_SUSET, NULL, NULL,
+	"Counts LLM requests in llm_stat_query and llm_stat_role."},
+	{"vllm.stat_save", &vllm_stat_save, true, PGC_SIGHUP, NULL, NULL,
+	"Keeps llm_stat_query and llm_stat_role over restarts of the server."},
 	{"vllm.enable_prompt_embeds", &vllm_enable_prompt_embeds, false, PGC_SUSET, NULL, NULL,
 	"Lets prompts be embeddings, and a model's own embeddings be read."},
 	{"vllm.background", &vllm_background, false, PGC_USERSET, NULL, NULL,
@@ -199,6 +211,8 @@ static bool check_huge_pages(char **newval, void **extra, GucSource source);
 static bool check_policy(char **newval, void **extra, GucSource source);
 static bool check_logprobs_mode(char **newval, void **extra, GucSource source);
 static bool check_isolation(char **newval, void **extra, GucSource source);
+static bool check_traceparent(char **newval, void **extra, GucSource source);
+static bool check_tracestate(char **newval, void **extra, GucSource source);
 static bool check_repack_cache(char **newval, void **extra, GucSource source);
 static bool check_sleep_requests(char **newval, void **extra, GucSource source);
 static bool check_speculative(char **newval, void **extra, GucSource source);
@@ -250,6 +264,10 @@ static const StringRow string_rows[] = {
 	"Sets the type in which adapters are kept: auto (their files'), float16, bfloat16 or float32."},
 	{"vllm.sleep_requests", &vllm_sleep_requests, "error", PGC_USERSET, 0, check_sleep_requests, NULL,
 	"What a call does whose model has been put to sleep: error, or wait until it wakes."},
+	{"vllm.traceparent", &vllm_traceparent, "", PGC_USERSET, 0, check_traceparent, NULL,
+	"Names the trace that LLM requests belong to, as the W3C's header traceparent does; empty means none."},
+	{"vllm.tracestate", &vllm_tracestate, "", PGC_USERSET, 0, check_tracestate, NULL,
+	"What goes with vllm.traceparent, as the W3C's header tracestate."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_repack_cache, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
@@ -367,6 +385,24 @@ check_sleep_requests(char **newval, void **extra, GucSource source)
 	static const char *const names[] = {"error", "wait", NULL};
 
 	return one_of(*newval, names, "The value");
+}
+
+static bool
+check_traceparent(char **newval, void **extra, GucSource source)
+{
+	if (**newval == '\0' || traceparent_ok(*newval, strlen(*newval)))
+		return true;
+	GUC_check_errhint("A traceparent looks like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.");
+	return false;
+}
+
+static bool
+check_tracestate(char **newval, void **extra, GucSource source)
+{
+	if (tracestate_ok(*newval, strlen(*newval)))
+		return true;
+	GUC_check_errhint("A tracestate is a list of at most 32 pairs such as vendor=value, of at most 512 bytes.");
+	return false;
 }
 
 /* what is left of a line on the control socket */

@@ -34,6 +34,7 @@
 #include "pg/encode.h"
 #include "pg/fn_args.h"
 #include "pg/options.h"
+#include "wire/traceparent.h"
 #include "pg/vllm_pg.h"
 
 static const OptDef optdefs[OPT_COUNT] = {
@@ -139,6 +140,9 @@ set_strs(const OptDef *d, OptValue *v, char **strs, int n)
 	for (int i = 0; i < n; i++)
 		if (d->type == OPT_TYPE_STRS && strs[i][0] == '\0')
 			options_refuse(d, "cannot contain an empty string", "''");
+	if ((d->tag == WTAG_TRACEPARENT && !traceparent_ok(strs[0], strlen(strs[0]))) ||
+		(d->tag == WTAG_TRACESTATE && !tracestate_ok(strs[0], strlen(strs[0]))))
+		options_refuse(d, d->rule, strs[0]);
 	v->strs = strs;
 	v->n = n;
 	v->set = true;

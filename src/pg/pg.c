@@ -20,6 +20,7 @@
 #include "pg/batch.h"
 #include "pg/choose.h"
 #include "pg/future.h"
+#include "pg/request_stat.h"
 #include "pg/vllm_pg.h"
 
 PG_MODULE_MAGIC;
@@ -38,8 +39,10 @@ shmem_request(void)
 	RequestAddinShmemSpace(batch_progress_shared_size());
 	RequestAddinShmemSpace(selectivity_shared_size());
 	RequestAddinShmemSpace(jobs_shared_size());
+	RequestAddinShmemSpace(request_stat_shared_size());
 	RequestNamedLWLockTranche("vllm_pg", 1);
 	RequestNamedLWLockTranche("vllm_pg_jobs", 1);
+	RequestNamedLWLockTranche("vllm_pg_stat", 1);
 }
 
 static void
@@ -51,6 +54,7 @@ shmem_startup(void)
 	batch_progress_shared_init();
 	selectivity_shared_init();
 	jobs_shared_init();
+	request_stat_shared_init();
 }
 
 void
@@ -63,6 +67,7 @@ _PG_init(void)
 	vllm_guc_http_init();
 	vllm_sql_init();
 	vllm_future_init();
+	request_note_init();
 	batch_init();
 	MarkGUCPrefixReserved("vllm");
 	prev_shmem_request_hook = shmem_request_hook;

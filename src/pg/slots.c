@@ -266,6 +266,9 @@ slot_open(int slot, VslotClaim *c)
 	o->roleid = GetUserId();
 	o->msg_kind = c->kind;
 	strlcpy(o->model, c->model ? c->model : "", sizeof(o->model));
+	o->priority = c->note ? c->note->priority : 0;
+	strlcpy(o->lora, c->note ? c->note->lora : "", sizeof(o->lora));
+	strlcpy(o->traceparent, c->note ? c->note->traceparent : "", sizeof(o->traceparent));
 	o->since = GetCurrentTimestamp();
 	o->request_id = s->next_request_id++;
 	s->claims++;

@@ -7,6 +7,7 @@
 #define VLLM_PG_SLOTS_H
 
 #include "bgworker/state.h"
+#include "pg/request_note.h"
 
 typedef enum VslotResult
 {
@@ -20,6 +21,7 @@ typedef struct VslotClaim
 {
 	WireKind	kind;
 	const char *model;			/* NULL = none */
+	const RequestNote *note;	/* likewise */
 	/* out */
 	int			slot;
 	uint32		gen;

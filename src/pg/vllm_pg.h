@@ -35,6 +35,7 @@ extern char *vllm_engine_args;	/* vllm.engine_args: "--fake" in tests */
 extern int	vllm_engine_nice;
 extern int	vllm_engine_memory_limit;	/* MB, 0 = none: RLIMIT_AS of the engine */
 extern int	vllm_step_target;	/* ms */
+extern int	vllm_log_stats_interval;	/* s, 0 = never */
 /* passed on to the engine (SIGHUP): */
 extern int	vllm_cpu_threads;	/* 0 = as many as CPUs may be used */
 extern char *vllm_cpu_affinity; /* wire/cpulist.h */

@@ -12,7 +12,11 @@ SELECT line FROM regexp_split_to_table(llm_metrics_text(), '\n') line
 WHERE line !~ '^# (HELP|TYPE) [a-z_:0-9]+ .+$' AND line !~ '^[a-z_:0-9]+(\{([a-z_]+="([^"\\\n]|\\.)*",?)+\})? [-+0-9.e]+$' AND line <> '';
 SELECT count(*) FROM metrics() m WHERE NOT EXISTS (SELECT FROM regexp_matches(llm_metrics_text(), '^# TYPE ([a-z_:0-9]+) ', 'gn') t
     WHERE m.name IN (t[1], t[1] || '_bucket', t[1] || '_sum', t[1] || '_count'));
+\pset format unaligned
+\pset tuples_only on
 SELECT t[1] AS metric, t[2] AS type FROM regexp_matches(llm_metrics_text(), '^# TYPE ([a-z_:0-9]+) (\w+)$', 'gn') t;
+\pset tuples_only off
+\pset format aligned
 SELECT count(*) - count(DISTINCT (name, labels)) AS twice FROM metrics();
 
 -- llm_metrics() has the same
@@ -30,7 +34,7 @@ rows AS (SELECT name, label_text(labels) AS labels, value FROM a WHERE kind <> '
 SELECT (SELECT count(*) FROM rows) = (SELECT count(*) FROM b) AND count(*) > 100 AS all_there,
     count(*) FILTER (WHERE r.value IS DISTINCT FROM b.value AND r.name !~ 'resident') AS different, count(*) FILTER (WHERE r.name IS NULL OR b.name IS NULL) AS missing
 FROM rows r FULL JOIN b ON r.name = b.name AND r.labels = sorted(b.labels);
-SELECT name, kind, value FROM llm_metrics() WHERE labels = '{}' AND name ~ 'ready|restarts' ORDER BY name;
+SELECT name, kind, value FROM llm_metrics() WHERE labels = '{}' AND name ~ 'ready';
 SELECT labels->>'cache_dtype' AS dtype, labels->>'block_size' AS block_size, labels->>'enable_prefix_caching' AS caching
 FROM llm_metrics() WHERE name = 'vllm:cache_config_info' AND labels->>'model_name' = 'tickets-2m';
 

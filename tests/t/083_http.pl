@@ -153,6 +153,28 @@ SKIP:
 	is($http->post("$base/v1/completions", { content => '{"prompt": "x"}',
 		headers => { 'x-api-key' => $key{app}, 'Content-Type' => 'application/json; charset=utf-8' } })->{status}, 200, 'x-api-key');
 
+	# ---- the trace that a request belongs to ----
+
+	$node->safe_psql('door', q{
+		CREATE TABLE traces (parent text, state text);
+		GRANT INSERT ON traces TO app;
+		CREATE FUNCTION note_trace() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			NEW.parent := current_setting('vllm.traceparent'); NEW.state := current_setting('vllm.tracestate'); RETURN NEW; END $$;
+		CREATE TRIGGER note BEFORE INSERT ON traces FOR EACH ROW EXECUTE FUNCTION note_trace();
+		ALTER FUNCTION llm_api(text, json, text) RENAME TO plain_api;
+		CREATE FUNCTION llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO public.traces DEFAULT VALUES; RETURN public.plain_api(path, body, on_error); END $$});
+	my $context = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+	for ([$context, "rojo=1,b=it's\\"], [$context, '=bad'], ['00-bad', 'rojo=1'], [undef, 'rojo=1'], [$context, undef])
+	{
+		my ($parent, $state) = @$_;
+		my ($code, $said) = $post->('/v1/completions', '{"prompt": "traced"}', 'app', (defined $parent ? (traceparent => $parent) : ()), (defined $state ? (tracestate => $state) : ()));
+		diag($said) if $code != 200;
+	}
+	is($node->safe_psql('door', "SELECT string_agg(parent || '|' || state, ' ') FROM traces"), "$context|rojo=1,b=it's\\ $context| | | $context|",
+		'headers of a trace are taken over, and what is none is not');
+	$node->safe_psql('door', 'DROP FUNCTION llm_api(text, json, text); ALTER FUNCTION plain_api(text, json, text) RENAME TO llm_api; DROP TABLE traces; DROP FUNCTION note_trace()');
+
 	# ---- who may ----
 
 	for (['', 'no API key was given'], ['sk-wrong', 'is not valid'], [substr($key{app}, 0, -1), 'is not valid'], ["$key{app}0", 'is not valid'], ['EMPTY', 'is not valid'])

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "check.h"
+#include "wire/traceparent.h"
 #include "wire/wire.h"
 
 static void
@@ -277,6 +278,41 @@ test_no_lost_wake(void)
 	free(mt_arena.base);
 }
 
+static void
+test_traceparent(void)
+{
+	static const char *const good[] = {
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
+		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-comes", "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff"
+	};
+	static const char *const bad[] = {
+		"", "00", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0", "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.more", "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-011",
+		"00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "0g-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	};
+	static const char *const states[] = {"", "rojo=00f067aa0ba902b7", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "a@b=1 , \tc*/_-=2,,", "1=x"};
+	static const char *const no_states[] = {"rojo", "=1", "rojo=", "Rojo=1", "a@b@c=1", "a=b=c", "a=\x01", "@a=1"};
+	char		many[TRACESTATE_LEN + 2] = "";
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		CHECK(traceparent_ok(good[i], strlen(good[i])), "%s", good[i]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK(!traceparent_ok(bad[i], strlen(bad[i])), "\"%s\" is none", bad[i]);
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+		CHECK(tracestate_ok(states[i], strlen(states[i])), "%s", states[i]);
+	for (size_t i = 0; i < sizeof(no_states) / sizeof(no_states[0]); i++)
+		CHECK(!tracestate_ok(no_states[i], strlen(no_states[i])), "\"%s\" is none", no_states[i]);
+	for (int i = 0; i < 32; i++)
+		strcat(many, "k=v,");
+	CHECK(tracestate_ok(many, strlen(many)), "32 members");
+	strcat(many, "k=v");
+	CHECK(!tracestate_ok(many, strlen(many)), "33 are too many");
+	memset(many, ',', sizeof(many));
+	CHECK(tracestate_ok(many, TRACESTATE_LEN) && !tracestate_ok(many, TRACESTATE_LEN + 1), "512 bytes at most");
+}
+
 int
 main(void)
 {
@@ -288,5 +324,6 @@ main(void)
 	test_names();
 	test_model_hash();
 	test_no_lost_wake();
+	test_traceparent();
 	return check_done("test_wire");
 }

@@ -1,0 +1,74 @@
+/*
+ * statlog.c
+ *	  A line of the engine's figures in the log, every vllm.log_stats_interval.
+ *
+ * As vLLM's: tokens a second since the line before, what runs and waits, how full the KV caches are and
+ * how many of the prompts' tokens were found in them.  An engine that has done nothing for two
+ * intervals is not worth a line but of DEBUG1.
+ *
+ * Tests: tests/t/095_observability.pl.
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "bgworker/statlog.h"
+#include "pg/engine_stats.h"
+#include "pg/vllm_pg.h"
+
+static TimestampTz last_at;		/* 0 = there was no line yet */
+static WireFigures last;
+static int64 last_engine;		/* when that engine began: WireStats.started_us */
+static int	idle;				/* intervals in a row */
+
+long
+statlog_timeout(void)
+{
+	if (vllm_log_stats_interval <= 0)
+		return 60000;
+	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), TimestampTzPlusMilliseconds(last_at, vllm_log_stats_interval * 1000L)) + 1;
+}
+
+static double
+percent(int64 part, int64 whole)
+{
+	return whole > 0 ? 100.0 * part / whole : 0;
+}
+
+static void
+log_line(const WireFigures *f, const WireFigures *before, double seconds)
+{
+	bool		works = f->prompt_tokens != before->prompt_tokens || f->output_tokens != before->output_tokens || f->live > 0;
+
+	idle = works ? 0 : idle + 1;
+	ereport(idle > 2 ? DEBUG1 : LOG,
+			(errmsg("engine: prompt throughput %.1f tokens/s, generation throughput %.1f tokens/s, running %lld, waiting %lld, "
+					"KV cache usage %.1f%%, prefix cache hit rate %.1f%%",
+					(f->prompt_tokens - before->prompt_tokens) / seconds, (f->output_tokens - before->output_tokens) / seconds,
+					(long long) f->running, (long long) f->waiting, percent(f->kv_blocks_used, f->kv_blocks_total),
+					percent(f->prefix_hits - before->prefix_hits, f->prefix_queries - before->prefix_queries))));
+}
+
+void
+statlog_turn(void)
+{
+	static const WireFigures none = {0};
+	TimestampTz now;
+	WireStats  *st;
+
+	if (vllm_log_stats_interval <= 0 || statlog_timeout() > 1)
+		return;
+	now = GetCurrentTimestamp();
+	st = engine_stats_snapshot();
+	if (st == NULL)
+		idle = 0;
+	else if (last_at != 0)
+		log_line(&st->fig, st->started_us == last_engine ? &last : &none, Max((now - last_at) / 1e6, 1e-3));
+	if (st != NULL)
+	{
+		last = st->fig;
+		last_engine = st->started_us;
+		pfree(st);
+	}
+	last_at = now;
+}

@@ -1,0 +1,13 @@
+/*
+ * statlog.h
+ *	  A line of the engine's figures in the log, every vllm.log_stats_interval.
+ */
+#ifndef VLLM_BGWORKER_STATLOG_H
+#define VLLM_BGWORKER_STATLOG_H
+
+/* Log the line if it is due; the supervisor's, at each turn. */
+void		statlog_turn(void);
+/* ms until it is due */
+long		statlog_timeout(void);
+
+#endif

@@ -1,0 +1,257 @@
+/*
+ * request_note.c
+ *	  What is told of requests besides their answers.
+ *
+ * Tests: tests/sql/33_observe.sql, tests/t/095_observability.pl.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "tcop/pquery.h"
+#include "tcop/utility.h"
+#include "utils/backend_status.h"
+#include "utils/portal.h"
+#include "utils/timestamp.h"
+
+#include "pg/request_note.h"
+#include "pg/request_stat.h"
+#include "pg/vllm_pg.h"
+
+int			vllm_log_min_duration = -1;
+char	   *vllm_traceparent = "";
+char	   *vllm_tracestate = "";
+
+/* The session runs EXECUTE: what is told of the statement is about that, not about the query it executes. */
+static bool executing = false;
+static ProcessUtility_hook_type prev_process_utility = NULL;
+
+static void
+note_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+					 ProcessUtilityContext context, ParamListInfo params,
+					 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+{
+	if (context == PROCESS_UTILITY_TOPLEVEL)
+		executing = IsA(pstmt->utilityStmt, ExecuteStmt);
+	if (prev_process_utility)
+		prev_process_utility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+	if (context == PROCESS_UTILITY_TOPLEVEL)
+		executing = false;
+}
+
+/* As pg_stat_statements has it; 0 = nobody computes it. */
+static uint64
+my_query_id(void)
+{
+	if (executing && ActivePortal != NULL && ActivePortal->stmts != NIL)
+		return linitial_node(PlannedStmt, ActivePortal->stmts)->queryId;
+	return pgstat_get_my_query_id();
+}
+
+void
+request_note_init(void)
+{
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = note_process_utility;
+}
+
+/* Does a model answer it? */
+static bool
+is_request(WireKind kind)
+{
+	return kind == WK_GENERATE || kind == WK_POOL || kind == WK_LOGPROBS || kind == WK_API;
+}
+
+/* A field's text, if it fits. */
+static void
+take_text(char *to, Size size, const WireField *f)
+{
+	Size		n = f->n < size ? f->n : 0;
+
+	memcpy(to, f->s, n);
+	to[n] = '\0';
+}
+
+void
+request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
+{
+	WireIn		in = {fields, fields + len};
+	WireField	f;
+
+	n->kind = kind;
+	n->roleid = GetUserId();
+	n->priority = 0;
+	n->lora[0] = n->traceparent[0] = '\0';
+	n->query_id = 0;
+	if (!is_request(kind))
+		return;
+	n->query_id = my_query_id();
+	n->statement = GetCurrentStatementStartTimestamp();
+	n->start = GetCurrentTimestamp();
+	/* of several the last counts */
+	while (wire_next(&in, &f) > 0)
+		switch (f.tag)
+		{
+			case WTAG_PRIORITY:
+				n->priority = (int) f.i;
+				break;
+			case WTAG_LORA:
+				take_text(n->lora, sizeof(n->lora), &f);
+				break;
+			case WTAG_TRACEPARENT:
+				memcpy(n->traceparent, f.s, Min(f.n, TRACEPARENT_LEN));
+				n->traceparent[Min(f.n, TRACEPARENT_LEN)] = '\0';
+				break;
+		}
+}
+
+static void
+read_figures(RequestFigures *r, const char *reply, Size len)
+{
+	WireIn		in = {reply, reply + len};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+		switch (f.tag)
+		{
+			case WTAG_PROMPT_TOKENS:
+				r->prompt_tokens = Max(f.i, 0);
+				break;
+			case WTAG_CACHED_TOKENS:
+				r->cached_tokens = Max(f.i, 0);
+				break;
+			case WTAG_COMPLETION_TOKENS:
+				r->output_tokens = Max(f.i, 0);
+				break;
+			case WTAG_PREEMPTIONS:
+				r->preemptions = Max(f.i, 0);
+				break;
+			case WTAG_QUEUE_US:
+				r->queue_us = Max(f.i, 0);
+				break;
+			case WTAG_PREFILL_US:
+				r->prefill_us = Max(f.i, 0);
+				break;
+			case WTAG_DECODE_US:
+				r->decode_us = Max(f.i, 0);
+				break;
+			case WTAG_E2E_US:
+				r->total_us = Max(f.i, 0);
+				break;
+			case WTAG_FINISH_REASON:
+				take_text(r->reason, sizeof(r->reason), &f);
+				break;
+		}
+}
+
+/* ---- the log of slow requests ---- */
+
+static void
+append_ms(StringInfo s, const char *name, int64 us)
+{
+	if (us >= 0)
+		appendStringInfo(s, ", %s %.3f ms", name, us / 1000.0);
+}
+
+/* The tracestate of a message; '' = none. */
+static char *
+find_tracestate(const char *message, Size len)
+{
+	WireIn		in = {message, message + len};
+	WireField	f;
+	char	   *state = "";
+
+	while (message != NULL && wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_TRACESTATE)
+			state = pnstrdup(f.s, Min(f.n, TRACESTATE_LEN));
+	return state;
+}
+
+static const char *
+kind_name(WireKind kind)
+{
+	return kind == WK_POOL ? "pool" : kind == WK_LOGPROBS ? "logprobs" : kind == WK_API ? "api" : "generate";
+}
+
+/* Names where the catalogs can be read: not while a transaction is aborted. */
+static char *
+role_and_database(Oid role)
+{
+	char	   *r = IsTransactionState() ? GetUserNameFromId(role, true) : NULL;
+	char	   *d = IsTransactionState() ? get_database_name(MyDatabaseId) : NULL;
+
+	return psprintf("role \"%s\", database \"%s\"", r ? r : psprintf("%u", role), d ? d : psprintf("%u", MyDatabaseId));
+}
+
+/* One line, without the statement, which may have a prompt in it. */
+static void
+log_slow(const RequestNote *n, const RequestEnded *e, const RequestFigures *r)
+{
+	StringInfoData s;
+	char	   *state = find_tracestate(e->message, e->message_len);
+
+	initStringInfo(&s);
+	append_ms(&s, "queue", r->queue_us);
+	append_ms(&s, "prefill", r->prefill_us);
+	append_ms(&s, "decode", r->decode_us);
+	appendStringInfo(&s, ", tokens prompt " INT64_FORMAT " cached " INT64_FORMAT " output " INT64_FORMAT, r->prompt_tokens, r->cached_tokens,
+					 r->output_tokens);
+	if (r->preemptions > 0)
+		appendStringInfo(&s, ", preemptions " INT64_FORMAT, r->preemptions);
+	appendStringInfo(&s, ", finish %s, %s", r->reason, role_and_database(n->roleid));
+	if (n->query_id != 0)
+		appendStringInfo(&s, ", query id " INT64_FORMAT, (int64) n->query_id);
+	if (n->traceparent[0] != '\0')
+		appendStringInfo(&s, ", traceparent %s", n->traceparent);
+	if (state[0] != '\0')
+		appendStringInfo(&s, ", tracestate %s", state);
+	ereport(LOG,
+			(errmsg("LLM request " INT64_FORMAT " (%s) of model \"%s\"%s%s%s took %.3f ms%s", e->id, kind_name(n->kind), e->model,
+					n->lora[0] != '\0' ? " with adapter \"" : "", n->lora, n->lora[0] != '\0' ? "\"" : "", r->total_us / 1000.0, s.data),
+			 errhidestmt(true), errhidecontext(true)));
+	pfree(s.data);
+}
+
+static void
+read_live(RequestFigures *r, const WireSlot *live)
+{
+	r->prompt_tokens = atomic_load_explicit(&live->prompt_tokens, memory_order_relaxed);
+	r->cached_tokens = atomic_load_explicit(&live->cached_tokens, memory_order_relaxed);
+	r->output_tokens = atomic_load_explicit(&live->output_tokens, memory_order_relaxed);
+	r->preemptions = atomic_load_explicit(&live->preemptions, memory_order_relaxed);
+}
+
+void
+request_note_end(const RequestNote *n, const RequestEnded *e)
+{
+	RequestFigures r = {.queue_us = -1, .prefill_us = -1, .decode_us = -1, .total_us = -1};
+
+	if (!is_request(n->kind))
+		return;
+	if (e->reply != NULL)
+		read_figures(&r, e->reply, e->reply_len);
+	else if (e->live != NULL)
+		read_live(&r, e->live);
+	if (r.total_us < 0)
+		r.total_us = Max(GetCurrentTimestamp() - n->start, 0);
+	if (e->end != REQUEST_DONE)
+		strlcpy(r.reason, e->end == REQUEST_FAILED ? "error" : "abort", sizeof(r.reason));
+	else if (r.reason[0] == '\0')
+		strlcpy(r.reason, "stop", sizeof(r.reason));
+	request_stat_count(n, e->end, e->model, &r);
+	if (vllm_log_min_duration >= 0 && r.total_us >= (int64) vllm_log_min_duration * 1000 && !proc_exit_inprogress)
+		log_slow(n, e, &r);
+}
+
+void
+request_note_put_trace(WireOut *o)
+{
+	if (vllm_traceparent[0] != '\0')
+		wire_put_str(o, WTAG_TRACEPARENT, vllm_traceparent, strlen(vllm_traceparent));
+	if (vllm_tracestate[0] != '\0')
+		wire_put_str(o, WTAG_TRACESTATE, vllm_tracestate, strlen(vllm_tracestate));
+}

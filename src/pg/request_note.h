@@ -1,0 +1,80 @@
+/*
+ * request_note.h
+ *	  What is told of requests besides their answers: in llm_requests while they run, in
+ *	  llm_stat_query and llm_stat_role when they have ended, and in the log when they were slow.
+ *
+ * A note is taken from the request's message when it starts, and its figures from the last
+ * frame of the reply.  Neither has a word of prompts or answers.
+ */
+#ifndef VLLM_PG_REQUEST_NOTE_H
+#define VLLM_PG_REQUEST_NOTE_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+
+#include "wire/traceparent.h"
+#include "wire/wire.h"
+
+typedef struct RequestNote
+{
+	WireKind	kind;
+	Oid			roleid;
+	uint64		query_id;		/* of the session's statement, 0 = not known */
+	TimestampTz statement;		/* when that began */
+	TimestampTz start;
+	int			priority;
+	char		lora[NAMEDATALEN];	/* '' = none */
+	char		traceparent[TRACEPARENT_LEN + 1];	/* '' = none */
+} RequestNote;
+
+typedef enum RequestEnd
+{
+	REQUEST_DONE, REQUEST_FAILED, REQUEST_CANCELLED
+} RequestEnd;
+
+/* What the engine says of a request that has ended. */
+typedef struct RequestFigures
+{
+	int64		prompt_tokens,
+				cached_tokens,
+				output_tokens,
+				preemptions;
+	int64		queue_us,		/* -1 = not known */
+				prefill_us,
+				decode_us,
+				total_us;
+	char		reason[24];		/* finish_reason, '' = none */
+} RequestFigures;
+
+/* fields: of the request's message */
+void		request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len);
+/*
+ * The request has ended.  Called once for each note, on every path: after an ERROR nothing is allocated
+ * but what the log takes, and nothing is thrown.
+ */
+typedef struct RequestEnded
+{
+	RequestEnd	end;
+	int64		id;
+	const char *model;
+	const char *reply;			/* fields of its last frame, NULL = there is none: */
+	Size		reply_len;
+	const WireSlot *live;		/* then what its slot says */
+	const char *message;		/* its own fields, NULL = they are gone */
+	Size		message_len;
+} RequestEnded;
+void		request_note_end(const RequestNote *n, const RequestEnded *e);
+
+/* settings */
+extern int	vllm_log_min_duration;	/* ms, -1 = never */
+extern char *vllm_traceparent;	/* '' = none */
+extern char *vllm_tracestate;
+
+/* _PG_init */
+void		request_note_init(void);
+
+/* The settings' fields of a message. */
+void		request_note_put_trace(WireOut *o);
+
+#endif

@@ -1,0 +1,183 @@
+# What the engine tells of itself: metrics of a workload of known lengths, statistics by query and role, the
+# log of slow requests, profiles, the dashboard.
+use strict;
+use warnings;
+use lib 't';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Exposition;
+use VllmTest;
+use Time::HiRes qw(usleep);
+
+# ---- metrics: the bundled model, every counter to the token ----
+
+my $node = PostgreSQL::Test::Cluster->new('observe');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "max_connections = 30\nvllm.kv_cache_memory_bytes = '16MB'\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
+sub sql { return $node->safe_psql('postgres', shift); }
+sub metrics { return read_exposition(sql('SELECT llm_metrics_text()') . "\n"); }
+
+is(eval { metrics(); 'ok' } // $@, 'ok', 'an engine without a model has metrics in order');
+sql("SELECT llm_load_model('tickets-2m')");
+my $m = eval { metrics() };
+is($@, '', 'a model that has done nothing: metrics in order');
+is(sample($m, 'vllm:num_requests_running', model_name => 'tickets-2m'), 0, 'a gauge of it');
+is(sample($m, 'vllm:e2e_request_latency_seconds_count', model_name => 'tickets-2m'), 0, 'a histogram of it');
+
+# prompt, tokens of the answer, answers
+my @work = (['Ticket: the kettle is broken.', 5, 1], ['Where is my parcel? It should have come on Monday.', 1, 1], ['I want my money back', 8, 1],
+	['Thanks for the quick help, all is well now!', 3, 2], ['Ticket: the kettle is broken.', 4, 1]);
+my ($prompts, $outputs, $asked, $answers, $intervals, $rows, $cached, $tpot) = (0) x 8;
+for (@work)
+{
+	my ($prompt, $max, $n) = @$_;
+	my ($p, $o, $c) = split /\|/, sql($n == 1
+		? "SELECT (usage).prompt_tokens, (usage).completion_tokens, (usage).cached_tokens FROM llm_generate_full('$prompt', max_tokens => $max, ignore_eos => true)"
+		: "SELECT (usage).prompt_tokens, (usage).completion_tokens, (usage).cached_tokens FROM llm_output('$prompt', max_tokens => $max, ignore_eos => true, n => $n, temperature => 1, seed => 7)");
+	is("$p $o", sql("SELECT cardinality(llm_tokenize('$prompt'))") . ' ' . $max * $n, "'$prompt' has known lengths");
+	$prompts += $p;
+	$outputs += $o;
+	$cached += $c;
+	$asked += $max;
+	$answers += $n;
+	$intervals += $max - 1;
+	$rows += $p - $c + $n * ($max - 1);
+	$tpot += $o > 1;
+}
+cmp_ok($cached, '>', 0, "the same prompt again is found ($cached tokens)");
+$m = metrics();
+my %is = (
+	'vllm:prompt_tokens_total' => $prompts, 'vllm:generation_tokens_total' => $outputs, 'vllm:prompt_tokens_cached_total' => $cached,
+	'vllm:prefix_cache_queries_total' => $prompts, 'vllm:prefix_cache_hits_total' => $cached, 'vllm:num_preemptions_total' => 0, 'vllm:corrupted_requests_total' => 0,
+	'vllm_pg:requests_total' => scalar @work, 'vllm:num_requests_running' => 0, 'vllm:num_requests_waiting' => 0,
+	'vllm:request_prompt_tokens_sum' => $prompts, 'vllm:request_generation_tokens_sum' => $outputs, 'vllm:request_prefill_kv_computed_tokens_sum' => $prompts - $cached,
+	'vllm:request_max_num_generation_tokens_sum' => $asked, 'vllm:request_params_max_tokens_sum' => $asked, 'vllm:request_params_n_sum' => $answers,
+	'vllm:inter_token_latency_seconds_count' => $intervals, 'vllm:iteration_tokens_total_sum' => $rows,
+	'vllm:request_time_per_output_token_seconds_count' => $tpot,
+	map { ("vllm:${_}_count" => scalar @work) } qw(time_to_first_token_seconds e2e_request_latency_seconds request_queue_time_seconds request_prefill_time_seconds
+	  request_decode_time_seconds request_inference_time_seconds request_prompt_tokens request_generation_tokens request_max_num_generation_tokens request_params_n
+	  request_params_max_tokens request_prefill_kv_computed_tokens));
+is(sample($m, $_, model_name => 'tickets-2m'), $is{$_}, "$_ = $is{$_}") for sort keys %is;
+is(sample($m, 'vllm:request_success_total', model_name => 'tickets-2m', finished_reason => 'length'), scalar @work, 'how they ended');
+is(sample($m, 'vllm:request_success_total', model_name => 'tickets-2m', finished_reason => $_), 0, "none $_") for qw(stop abort error repetition);
+is(sample($m, 'vllm:prompt_tokens_by_source_total', source => 'local_cache_hit'), $cached, 'where prompts came from');
+my %sum = map { ($_ => sample($m, "vllm:${_}_seconds_sum", model_name => 'tickets-2m')) } qw(e2e_request_latency request_queue_time request_inference_time request_prefill_time request_decode_time time_to_first_token);
+cmp_ok(abs($sum{request_queue_time} + $sum{request_inference_time} - $sum{e2e_request_latency}), '<', 1e-4, 'queue and inference add up to the whole');
+cmp_ok(abs($sum{request_prefill_time} + $sum{request_decode_time} - $sum{request_inference_time}), '<', 1e-4, 'so do prefill and decode to inference');
+cmp_ok(abs($sum{request_queue_time} + $sum{request_prefill_time} - $sum{time_to_first_token}), '<', 1e-3, '... and queue and prefill to the first token');
+is(sample($m, 'vllm:kv_cache_usage_perc', model_name => 'tickets-2m'), 0, 'no block is in use when nothing runs');
+my ($info) = @{ $m->{'vllm:cache_config_info'}{samples} };
+cmp_ok($info->{labels}{num_gpu_blocks}, '>', 10, 'blocks of the KV cache');
+is("$info->{value} $info->{labels}{block_size} $info->{labels}{enable_prefix_caching}", '1 16 True', 'the KV cache');
+
+# an odd name, and counters that live on without their model
+sql(q{SELECT llm_create_model(E'an "odd"\\\\ \n name', (SELECT path FROM llm_models LIMIT 1), options => '{"max_num_seqs": 3}')});
+sql(q{SELECT llm_generate('x', model => E'an "odd"\\\\ \n name', max_tokens => 2, ignore_eos => true)});
+$m = metrics();
+my $odd = "an \"odd\"\\ \n name";
+is(sample($m, 'vllm:generation_tokens_total', model_name => $odd), 2, 'a name with quotes, a backslash and a line end comes back as it was');
+sql("SELECT llm_unload_model('tickets-2m')");
+$m = metrics();
+is(sample($m, 'vllm:iteration_tokens_total_sum', model_name => 'tickets-2m'), $rows, 'a model that is unloaded keeps its counters');
+is(sample($m, 'vllm:prefix_cache_hits_total', model_name => 'tickets-2m'), $cached, '... all of them');
+sql("SELECT llm_generate('Again.', max_tokens => 3, ignore_eos => true)");
+cmp_ok(sample(metrics(), 'vllm:iteration_tokens_total_sum', model_name => 'tickets-2m'), '>', $rows, '... and goes on from there');
+$node->stop;
+
+# ---- statistics, with pg_stat_statements; the fake engine ----
+
+$node = new_node('stats', "compute_query_id = auto\nrestart_after_crash = on\nvllm.stat_max = 100\nlog_min_error_statement = error\nlog_statement = none\nlog_min_duration_statement = -1\n");
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_stat_statements, vllm_pg'");
+$node->restart;
+until_ready($node);
+SKIP:
+{
+	my ($rc) = $node->psql('postgres', 'CREATE EXTENSION pg_stat_statements');
+	skip 'pg_stat_statements is not installed', 3 if $rc != 0;
+	sql('SELECT pg_stat_statements_reset()');
+	sql("SELECT llm_generate('one two') FROM generate_series(1, 4)");
+	sql("PREPARE p(text) AS SELECT llm_generate(\$1 || ' more'); EXECUTE p('a'); EXECUTE p('b')");
+	sql("CREATE FUNCTION f(text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN llm_generate(\$1); END'");
+	sql("SELECT f('in a function')");
+	is(sql(q{SELECT q.query, s.calls = q.calls, s.requests, s.output_tokens FROM llm_stat_query s JOIN pg_stat_statements q USING (userid, dbid, queryid) WHERE q.toplevel ORDER BY s.requests, s.output_tokens}),
+		"SELECT f(\$1)|t|1|3\nPREPARE p(text) AS SELECT llm_generate(\$1 || \$2)|t|2|4\nSELECT llm_generate(\$1) FROM generate_series(\$2, \$3)|t|4|8",
+		'queries join with pg_stat_statements, with as many calls')
+	  or diag(sql('SELECT queryid, query, calls FROM pg_stat_statements'));
+	is(sql('SELECT requests, output_tokens, role FROM llm_stat_role'), '7|15|' . sql('SELECT current_user'), "a role's");
+	is(sql('SELECT count(*) FROM llm_stat_query WHERE queryid IS NULL'), 0, 'all have identifiers');
+}
+
+# over a restart they stay, with a crash they go
+my $before = sql('SELECT requests, errors, output_tokens, total_time, calls FROM llm_stat_role');
+$node->restart;
+until_ready($node);
+is(sql('SELECT requests, errors, output_tokens, total_time, calls FROM llm_stat_role'), $before, 'statistics survive a restart');
+my $victim = bg($node, 'SELECT pg_sleep(60)');
+my $asleep = "FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%' AND pid <> pg_backend_pid()";
+until_sql($node, "SELECT count(*) = 1 $asleep");
+kill 'KILL', sql("SELECT pid $asleep");
+finish($victim);
+usleep(300_000);
+until_ready($node);
+is(sql('SELECT count(*) FROM llm_stat_role'), 0, '... and are forgotten by a crash');
+sql('ALTER SYSTEM SET vllm.stat_save = off');
+$node->reload;
+sql("SELECT llm_generate('x')");
+$node->restart;
+until_ready($node);
+is(sql('SELECT count(*) FROM llm_stat_role'), 0, '... and if nobody wants to keep them');
+
+sql('SELECT llm_stat_reset()');
+
+# more queries than there is room for: the oldest go, the role stays, and nothing breaks
+sql(join(';', map { "SELECT llm_generate('q') AS q$_, " . join(',', (1) x $_) } 1 .. 130));
+my ($entries, $requests) = split /\|/, sql('SELECT (SELECT count(*) FROM llm_stat_query), (SELECT requests FROM llm_stat_role)');
+cmp_ok($entries, '<=', 99, "not more than vllm.stat_max entries ($entries)");
+cmp_ok($entries, '>=', 80, '... and most of the room is used');
+is($requests, 130, "the role's have not lost any");
+
+# ---- the log of slow requests ----
+
+my $trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+my $at = -s $node->logfile;
+sub log_since { return substr(slurp_file($node->logfile), $at); }
+sql("SELECT llm_generate('secret quick')");
+sql("SET vllm.log_min_duration = 0; SET vllm.traceparent = '$trace'; SET vllm.tracestate = 'a=b'; SELECT llm_generate('secret words go here')");
+my $log = log_since();
+like($log, qr/LOG:  LLM request \d+ \(generate\) of model "tickets-2m" took [\d.]+ ms, queue [\d.]+ ms, prefill [\d.]+ ms, decode [\d.]+ ms, tokens prompt \d+ cached 0 output 4, finish stop, role "\w+", database "postgres", query id -?\d+, traceparent $trace, tracestate a=b$/m,
+	'a request that took long is a line of the log');
+unlike($log, qr/secret/i, '... without its prompt, answer and statement');
+is(() = $log =~ /LLM request/g, 1, '... and one that did not is none');
+$at = -s $node->logfile;
+$node->psql('postgres', "SET vllm.log_min_duration = 0; SELECT llm_generate('\@error secret')");
+like(log_since(), qr/LOG:  LLM request \d+ \(generate\) of model "tickets-2m" took .* finish error, /, 'one that failed');
+$at = -s $node->logfile;
+$node->psql('postgres', "SET vllm.log_min_duration = '20ms'; SET statement_timeout = 60; SELECT llm_generate('\@hang')");
+$node->psql('postgres', "SET vllm.log_min_duration = '20ms'; SELECT llm_generate('\@hang', timeout_ms => 40)");
+$node->psql('postgres', "SET vllm.log_min_duration = '10s'; SELECT llm_generate('\@hang', timeout_ms => 40)");
+is(() = log_since() =~ /LOG:  LLM request \d+ .* finish abort, /g, 2, 'those that were cancelled, or took too long');
+is($node->psql('postgres', 'SET ROLE pg_monitor; SET vllm.log_min_duration = 0'), 3, 'who logs is a matter of privilege');
+
+# ---- the line of throughput ----
+
+$at = -s $node->logfile;
+sql("ALTER SYSTEM SET vllm.log_stats_interval = 1");
+$node->reload;
+ok(until_true(sub { sql("SELECT llm_generate('a b c d')"); select(undef, undef, undef, 0.1);
+		return log_since() =~ /LOG:  engine: prompt throughput [1-9][\d.]* tokens\/s, generation throughput [1-9][\d.]* tokens\/s, running \d+, waiting 0, KV cache usage [\d.]+%, prefix cache hit rate 0\.0%/ }),
+	'a line of throughput');
+sleep 4;
+$at = -s $node->logfile;
+sleep 3;
+unlike(log_since(), qr/throughput/, '... while the engine works');
+sql("ALTER SYSTEM RESET vllm.log_stats_interval");
+$node->reload;
+
+# nothing is left behind
+is(sql('SELECT slots_total - slots_free FROM llm_stat_engine'), 0, 'all slots are free');
+$node->stop;
+done_testing();
