@@ -20,6 +20,9 @@ struct Drafter
 	void		(*heads) (Drafter *d, const float *hidden, const int32_t *tokens, int n, int k, int32_t *out);
 	void		(*forward) (Drafter *d, const Batch *b, const KvView *kv, float *logits, float *fed);
 	void		(*free) (Drafter *d);	/* with *d */
+	/* as model_store() and model_fetch() */
+	bool		(*store) (Drafter *d, const char *dir, Err *e);
+	bool		(*fetch) (Drafter *d, Err *e);
 };
 
 /* Bytes that it takes in a block of the KV cache: its K and V of so many tokens. */

@@ -150,6 +150,18 @@ free_loaded(Drafter *d)
 	mem_free(d);
 }
 
+static bool
+store(Drafter *d, const char *dir, Err *e)
+{
+	return draft_store(((Loaded *) d)->draft, dir, e);
+}
+
+static bool
+fetch(Drafter *d, Err *e)
+{
+	return draft_fetch(((Loaded *) d)->draft, e);
+}
+
 /* draft_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */
 typedef struct NewDraft
 {
@@ -195,7 +207,8 @@ draftfiles_load(DraftFiles *df, const SpecConfig *spec, const ModelOptions *opt,
 	l = mem_zalloc(sizeof(*l));
 	l->draft = n.draft;
 	l->d = (Drafter) {
-		.info = *draft_info(n.draft), .fed_width = draft_fed_width(n.draft), .heads = heads, .forward = forward, .free = free_loaded
+		.info = *draft_info(n.draft), .fed_width = draft_fed_width(n.draft), .heads = heads, .forward = forward, .free = free_loaded,
+		.store = store, .fetch = fetch
 	};
 	*out = &l->d;
 	return true;

@@ -14,7 +14,9 @@
  */
 #include <sys/mman.h>
 
+#include "engine/drafter.h"
 #include "engine/engine_int.h"
+#include "engine/spec.h"
 
 static void
 drop(void *area, size_t size)
@@ -33,8 +35,10 @@ core_rest(Core *c, bool free_kv)
 	core_reset_prefix_cache(c);
 	marena_drop(&c->kv_area);
 	marena_drop(&c->state_area);
+	if (c->spec != NULL)
+		spec_rest(c->spec);
 	drop(c->logits, c->logits_size);
-	drop(c->raw, c->logits_size);
+	drop(c->raw, c->raw_size);
 	drop(c->fork_logits, c->fork_size);
 	drop(c->fork_processed, c->fork_size);
 	drop(c->hidden, c->hidden_size);
@@ -50,13 +54,23 @@ core_go_on(Core *c)
 bool
 core_store(Core *c, const char *dir, Err *e)
 {
-	return model_store(c->model, dir, e);
+	Drafter    *d = c->opt.drafter;
+	Err			back;
+
+	if (!model_store(c->model, dir, e))
+		return false;
+	if (d == NULL || d->store(d, dir, e))
+		return true;
+	model_fetch(c->model, &back);
+	return false;
 }
 
 bool
 core_fetch(Core *c, Err *e)
 {
-	return model_fetch(c->model, e);
+	Drafter    *d = c->opt.drafter;
+
+	return model_fetch(c->model, e) && (d == NULL || d->fetch(d, e));
 }
 
 bool

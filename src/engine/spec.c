@@ -204,6 +204,13 @@ spec_step(Spec *s, const SpecStep *step)
 }
 
 void
+spec_rest(Spec *s)
+{
+	if (s->conf.type->rest != NULL)
+		s->conf.type->rest(s->proposer);
+}
+
+void
 spec_lost(Spec *s, Req *r)
 {
 	if (r->spec != NULL && s->conf.type->lost != NULL)

@@ -68,6 +68,8 @@ typedef struct ProposerType
 	void		(*lost) (void *p, Req *r);
 	/* ... ends: its r->spec->own is to be released; NULL = there is none */
 	void		(*forget) (void *p, Req *r);
+	/* nobody has blocks: the memory of its own K and V is to be given back; NULL = it has none */
+	void		(*rest) (void *p);
 } ProposerType;
 
 /* By the name of its method; NULL = unknown. */
@@ -110,6 +112,8 @@ void		spec_before(Spec *s, const Plan *plan, Batch *batch);
 void		spec_step(Spec *s, const SpecStep *step);
 /* A draft of r's has been right, or wrong. */
 void		spec_tested(Spec *s, Req *r, bool hit);
+/* The model rests, and nobody has blocks. */
+void		spec_rest(Spec *s);
 /* r is preempted; it may never have been asked for. */
 void		spec_lost(Spec *s, Req *r);
 /* r ends; it may never have been asked for. */

@@ -207,6 +207,12 @@ step(void *self, const SpecStep *s)
 }
 
 static void
+rest(void *self)
+{
+	marena_drop(&((Follower *) self)->area);
+}
+
+static void
 close_it(void *self)
 {
 	Follower   *f = self;
@@ -285,7 +291,7 @@ open_it(const SpecEnv *env, void **out, Err *e)
 #define DRAFTS(symbol, method) \
 	const ProposerType proposer_##symbol = { \
 		.name = method, .flags = SPEC_DEAR | SPEC_WEIGHTS, .open = open_it, .close = close_it, .propose = propose, .before = before, \
-		.step = step, .lost = forget, .forget = forget \
+		.step = step, .lost = forget, .forget = forget, .rest = rest \
 	};
 
 DRAFTS(draft_model, "draft_model")

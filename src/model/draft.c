@@ -238,6 +238,18 @@ draft_free(Draft *d)
 	mem_free(d);
 }
 
+bool
+draft_store(Draft *d, const char *dir, Err *e)
+{
+	return model_store(d->m, dir, e);
+}
+
+bool
+draft_fetch(Draft *d, Err *e)
+{
+	return model_fetch(d->m, e);
+}
+
 const DraftInfo *
 draft_info(const Draft *d)
 {

@@ -57,6 +57,10 @@ Draft	   *draft_new(const char *method, const Conf *conf, const ModelSource *src
 void		draft_free(Draft *d);
 const DraftInfo *draft_info(const Draft *d);
 
+/* As model_store() and model_fetch(), of its own weights. */
+bool		draft_store(Draft *d, const char *dir, Err *e);
+bool		draft_fetch(Draft *d, Err *e);
+
 /* Only the checks; target: what is known of it. */
 bool		draft_check(const char *method, const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 						const Kernels *k, const ModelInfo *target, DraftInfo *info, Err *e);

@@ -51,6 +51,7 @@ typedef struct Case
 	int			chunk;
 	bool		prefix;
 	bool		cancels;
+	bool		rests;
 	bool		plain;			/* all have the same length, and no rules */
 } Case;
 
@@ -153,6 +154,19 @@ ask(Core *c, int i, Seen *s, const Case *k)
 	core_submit(c, &spec);
 }
 
+/* Asleep for a moment: blocks and weights are given back. */
+static void
+rest(Core *c)
+{
+	Err			e = {0};
+
+	core_rest(c, true);
+	CHECK(core_store(c, "/tmp", &e), "%s", e.msg);
+	CHECK(core_check(c, &e), "%s", e.msg);
+	CHECK(core_fetch(c, &e), "%s", e.msg);
+	core_go_on(c);
+}
+
 static Seen *
 run(const char *target, const char *config, const Case *k, CoreStats *st)
 {
@@ -167,6 +181,8 @@ run(const char *target, const char *config, const Case *k, CoreStats *st)
 		rng = mix(rng, 3);
 		for (uint64_t n = rng >> 40 & 3; n > 0 && next < N_REQS; n--, next++)
 			ask(c, next, &s[next], k);
+		if (k->rests && (rng >> 45 & 15) == 0)
+			rest(c);
 		if (k->cancels && next > 0 && (rng >> 50 & 7) == 0)
 			core_cancel(c, (rng >> 30) % (uint64_t) next + 1);
 		core_step(c);
@@ -216,6 +232,7 @@ static const Case cases[] = {
 	{.name = "chunks", .seqs = 8, .rows = 64, .blocks = 100, .chunk = 7, .prefix = true},
 	{.name = "tight", .seqs = 8, .rows = 64, .blocks = 16, .prefix = true},
 	{.name = "cancels", .seqs = 16, .rows = 128, .blocks = 60, .prefix = true, .cancels = true},
+	{.name = "rests", .seqs = 16, .rows = 128, .blocks = 100, .prefix = true, .rests = true},
 	{.name = "alone", .seqs = 1, .rows = 32, .blocks = 20, .prefix = true},
 	{.name = "plain", .seqs = 12, .rows = 128, .blocks = 200, .prefix = true, .plain = true}
 };

@@ -1,0 +1,112 @@
+# Drafts of what has weights, through SQL: each method's answers are those without it, its memory is
+# counted, and files that don't fit are refused.
+use strict;
+use warnings;
+use Cwd qw(getcwd);
+use File::Copy qw(copy);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $fixtures = getcwd() . '/fixtures/drafts';
+my $top = PostgreSQL::Test::Utils::tempdir_short();
+
+# A copy where the server's user can read it.
+sub model
+{
+	my ($name, $as) = @_;
+	my $to = "$top/" . ($as // $name);
+	mkdir $to or die "$to: $!";
+	copy($_, "$to/" . (split /\//)[-1]) or die "$_: $!" for glob("$fixtures/$name/*");
+	return $to;
+}
+
+my $node = PostgreSQL::Test::Cluster->new('drafts');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "vllm.kv_cache_memory_bytes = '4MB'\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
+
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+sub fails
+{
+	my ($sql, $what, $name) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
+	like($err, $what, $name);
+	return;
+}
+
+my %path = map { $_ => model($_) } qw(target target_mtp medusa mlp eagle-llama eagle3 eagle3_speculators);
+sql("SELECT llm_create_model('plain', '$path{target}'), llm_create_model('plain_mtp', '$path{target_mtp}')");
+
+# 50 prompts, some alike, greedy and drawn
+sub answers
+{
+	my ($model) = @_;
+	return sql(qq{SELECT md5(string_agg(a, '|' ORDER BY i)) FROM (SELECT i, llm_generate(left('The ticket ' || i / 5 || ' is about ' || md5(i::text), 10 + i), model => '$model',
+		max_tokens => 5 + i % 20, temperature => i % 3 * 0.6, seed => i) AS a FROM generate_series(1, 50) i) x});
+}
+
+my %want = (target => answers('plain'), target_mtp => answers('plain_mtp'));
+my @methods = (
+	[ 'draft_model', 'target', qq{"model": "$path{target}", "num_speculative_tokens": 4} ],
+	[ 'draft_model', 'target', qq{"method": "draft_model", "model": "$path{target_mtp}", "num_speculative_tokens": 2, "quantization": "q8_0"} ],
+	[ 'medusa', 'target', qq{"model": "$path{medusa}"} ],
+	[ 'mlp_speculator', 'target', qq{"model": "$path{mlp}", "num_speculative_tokens": 2} ],
+	[ 'eagle', 'target', qq{"model": "$path{'eagle-llama'}", "num_speculative_tokens": 3} ],
+	[ 'eagle3', 'target', qq{"model": "$path{eagle3}", "num_speculative_tokens": 3} ],
+	[ 'eagle3', 'target', qq{"model": "$path{eagle3_speculators}", "num_speculative_tokens": 3} ],
+	[ 'mtp', 'target_mtp', qq{"method": "mtp"} ],
+);
+my $n = 0;
+for (@methods)
+{
+	my ($method, $target, $config) = @$_;
+	my $name = 'm' . $n++;
+	my $options = qq{{"speculative_config": {$config}}};
+
+	is(sql("SELECT j ->> 'supported', j #>> '{drafts,method}', (j #>> '{drafts,weight_bytes}')::bigint > 0 FROM llm_inspect_model('$path{$target}', '$options') j"),
+		"true|$method|t", "$method: llm_inspect_model");
+	sql("SELECT llm_create_model('$name', '$path{$target}', '$options')");
+	is(answers($name), $want{$target}, "$method: the same answers");
+	my $plain = $target eq 'target' ? 'plain' : 'plain_mtp';
+	is(sql("SELECT m.weight_bytes > p.weight_bytes FROM llm_models m, llm_models p WHERE m.name = '$name' AND p.name = '$plain'"), 't', "$method: its weights count");
+}
+
+# a model that drafts for itself is always right
+my $figures = q{SELECT sum(value) FROM llm_metrics() WHERE name = 'vllm:spec_decode_num_%s_total' AND labels ->> 'model_name' = 'm0'};
+my ($draft, $accepted) = map { sql(sprintf($figures, $_)) } qw(draft_tokens accepted_tokens);
+cmp_ok($draft, '>', 0, 'there were drafts');
+cmp_ok($accepted, '>', 0.8 * $draft, "most were right ($accepted of $draft)");
+
+# ---- what is refused ----
+
+sub refused
+{
+	my ($target, $config, $what, $name) = @_;
+	fails(qq{SELECT llm_create_model('no', '$path{$target}', '{"speculative_config": $config}')}, $what, $name);
+	return;
+}
+
+refused('target', '{"method": "mtp"}', qr/22023.*have no layer that guesses tokens/, 'no MTP layer');
+refused('target', qq{{"model": "$top/nothing", "num_speculative_tokens": 2}}, qr/58030.*could not open/, 'no such files');
+refused('target', qq{{"model": "$path{medusa}", "num_speculative_tokens": 9}}, qr/22023.*must be at most 4 with these files, got 9/, 'more than heads');
+refused('target', qq{{"model": "$path{target}"}}, qr/22023.*"num_speculative_tokens" must be given/, 'nobody says how many');
+refused('target', qq{{"method": "eagle", "model": "$path{medusa}", "num_speculative_tokens": 2}}, qr/XX001/, 'not the method of the files');
+refused('target', qq{{"method": "medusa", "model": "medusa"}}, qr/22023.*absolute path/, 'a relative path');
+refused('target', qq{{"method": "ngram", "num_speculative_tokens": 2, "model": "$path{medusa}"}}, qr/22023.*not for the method "ngram"/, 'no weights');
+my $other = getcwd() . '/models/tickets-2m';
+refused('target', qq{{"model": "$other", "num_speculative_tokens": 2}}, qr/(22023.*another vocabulary|58030)/, 'another vocabulary');
+
+my $cut = model('medusa', 'cut');
+truncate "$cut/model.safetensors", 500 or die;
+refused('target', qq{{"method": "medusa", "model": "$cut"}}, qr/XX001/, 'a truncated file');
+
+# who may not name a file of the server may not name this one, either
+sql('CREATE ROLE visitor LOGIN; GRANT EXECUTE ON FUNCTION llm_create_model, llm_inspect_model TO visitor; GRANT USAGE ON SCHEMA public TO visitor');
+fails(qq{SET ROLE visitor; SELECT llm_create_model('no', '$path{target}', '{"speculative_config": {"model": "$path{medusa}"}}')}, qr/42501/, 'llm_create_model');
+fails(qq{SET ROLE visitor; SELECT llm_inspect_model('$path{target}', '{"speculative_config": {"model": "$path{medusa}"}}')}, qr/42501/, 'llm_inspect_model');
+
+$node->stop;
+done_testing();
