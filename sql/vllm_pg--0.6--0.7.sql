@@ -262,3 +262,18 @@ CREATE FUNCTION llm_stat_reset(userid oid DEFAULT NULL, dbid oid DEFAULT NULL, q
 AS 'MODULE_PATHNAME', 'llm_stat_reset' LANGUAGE C VOLATILE;
 
 REVOKE EXECUTE ON FUNCTION llm_stat_reset(oid, oid, bigint) FROM PUBLIC;
+
+/* ---- devices, and a dashboard in text (fn_views.c, fn_top.c) ---- */
+
+CREATE FUNCTION vllm.device_list(
+    OUT device int, OUT kind text, OUT name text, OUT isa text, OUT cpus int, OUT usable_cpus int, OUT threads int,
+    OUT memory_total bigint, OUT memory_available bigint, OUT engine_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_device_list' LANGUAGE C VOLATILE ROWS 1;
+
+CREATE VIEW llm_devices AS SELECT * FROM vllm.device_list();
+
+GRANT SELECT ON llm_devices TO PUBLIC;
+
+CREATE FUNCTION llm_top(requests int DEFAULT 10) RETURNS SETOF text
+AS 'MODULE_PATHNAME', 'llm_top' LANGUAGE C VOLATILE ROWS 25;

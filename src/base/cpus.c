@@ -14,6 +14,7 @@
  */
 #include "base/cpus.h"
 
+#include <string.h>
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -115,4 +116,23 @@ cpus_usable(void)
 	if (n < 1)
 		n = 1;
 	return quota > 0 && quota < n ? quota : n;
+}
+
+void
+cpus_name(char *out, size_t size)
+{
+	FILE	   *f = fopen("/proc/cpuinfo", "re");
+	char		line[256];
+
+	out[0] = '\0';
+	if (f == NULL)
+		return;
+	while (out[0] == '\0' && fgets(line, sizeof(line), f) != NULL)
+	{
+		char	   *colon = strchr(line, ':');
+
+		if (strncmp(line, "model name", 10) == 0 && colon != NULL)
+			snprintf(out, size, "%.*s", (int) strcspn(colon + 2, "\n"), colon + 2);
+	}
+	fclose(f);
 }

@@ -5,6 +5,8 @@
 #ifndef VLLM_BASE_CPUS_H
 #define VLLM_BASE_CPUS_H
 
+#include <stddef.h>
+
 /* The CPUs that the calling thread may run on, ascending, at most max; 0 = unknown.
  * cpus NULL: how many. */
 int			cpus_allowed(int *cpus, int max);
@@ -15,5 +17,7 @@ int			cpus_allowed(int *cpus, int max);
 int			cpus_quota(const char *root);
 /* Threads that can run at the same time: what is allowed, within the quota. */
 int			cpus_usable(void);
+/* What /proc/cpuinfo calls the first of them; "" = nothing. */
+void		cpus_name(char *out, size_t size);
 
 #endif

@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/mem.h"
+#include "base/sysmem.h"
 
 #define MAX_INST	(2 * WIRE_MAX_MODELS)
 
@@ -37,8 +39,19 @@ struct Stats
 	int64_t		early_failed, early_cancelled;
 	int64_t		rss;
 	int64_t		rss_us;
+	int64_t		available;
+	int64_t		available_us;
 	int64_t		when_us;
 };
+
+/* -1 = unknown */
+static int64_t
+available_memory(void)
+{
+	uint64_t	n = sysmem_available("");
+
+	return n > INT64_MAX ? -1 : (int64_t) n;
+}
 
 Stats *
 stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads)
@@ -53,6 +66,11 @@ stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads)
 	to->started_us = clock_us();
 	to->cpu_threads = cpu_threads;
 	snprintf(to->isa, sizeof(to->isa), "%s", isa);
+	to->cpus = (int32_t) sysconf(_SC_NPROCESSORS_ONLN);
+	to->cpus_usable = cpus_usable();
+	cpus_name(to->cpu_name, sizeof(to->cpu_name));
+	to->memory_total = (int64_t) sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+	s->available = available_memory();
 	return s;
 }
 
@@ -250,11 +268,17 @@ stats_publish(Stats *s)
 		s->rss = stats_rss();
 		s->rss_us = s->when_us;
 	}
+	if (s->when_us - s->available_us > 1000000)
+	{
+		s->available = available_memory();
+		s->available_us = s->when_us;
+	}
 	seq = atomic_load_explicit(&w->seq, memory_order_relaxed) & ~UINT32_C(1);
 	atomic_store_explicit(&w->seq, seq + 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	w->fig = t;
 	w->rss_bytes = s->rss;
+	w->memory_available = s->available;
 	for (int i = 0; i < s->n_rows; i++)
 		fill_row(s, &w->models[i], &s->rows[i]);
 	w->n_models = (uint32_t) s->n_rows;

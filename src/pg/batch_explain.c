@@ -56,6 +56,13 @@ tokens_per_second(const BatchNode *n)
 	return seconds > 0 ? tokens / seconds : 0;
 }
 
+/* How much of the prompts had been computed before. */
+static double
+percent_cached(const BatchNode *n)
+{
+	return n->stats.prompt_tokens > 0 ? 100.0 * n->stats.cached_tokens / n->stats.prompt_tokens : 0;
+}
+
 /* What is still in flight when all is over is given up with the node. */
 static int64
 cancelled(const BatchNode *n)
@@ -73,14 +80,16 @@ explain_text(const BatchNode *n, ExplainState *es)
 					 "  Cancelled: " INT64_FORMAT "  Skipped: " INT64_FORMAT "  Max In Flight: %d\n",
 					 s->calls, s->deduplicated, cancelled(n), n->skipped, s->max_in_flight);
 	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfo(es->str, "Prompt Tokens: " INT64_FORMAT "  Cached Tokens: " INT64_FORMAT
-					 "  Output Tokens: " INT64_FORMAT "\n",
-					 s->prompt_tokens, s->cached_tokens, s->output_tokens);
+	appendStringInfo(es->str, "Prompt Tokens: " INT64_FORMAT "  Cached Tokens: " INT64_FORMAT,
+					 s->prompt_tokens, s->cached_tokens);
+	if (s->cached_tokens > 0)
+		appendStringInfo(es->str, " (%.1f%%)", percent_cached(n));
+	appendStringInfo(es->str, "  Output Tokens: " INT64_FORMAT "\n", s->output_tokens);
 	if (!es->timing)
 		return;
 	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfo(es->str, "Waits: " INT64_FORMAT "  Wait Time: %.3f ms  Tokens/s: %.1f\n",
-					 s->waits, INSTR_TIME_GET_MILLISEC(s->wait_time), tokens_per_second(n));
+	appendStringInfo(es->str, "Waits: " INT64_FORMAT "  Wait Time: %.3f ms  Queue Time: %.3f ms  Tokens/s: %.1f\n",
+					 s->waits, INSTR_TIME_GET_MILLISEC(s->wait_time), s->calls > 0 ? s->queue_us / 1000.0 / s->calls : 0, tokens_per_second(n));
 }
 
 static void
@@ -96,10 +105,12 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyInteger("Prompt Tokens", NULL, s->prompt_tokens, es);
 	ExplainPropertyInteger("Cached Tokens", NULL, s->cached_tokens, es);
 	ExplainPropertyInteger("Output Tokens", NULL, s->output_tokens, es);
+	ExplainPropertyFloat("Prefix Hits", "%", percent_cached(n), 1, es);
 	if (!es->timing)
 		return;
 	ExplainPropertyInteger("Waits", NULL, s->waits, es);
 	ExplainPropertyFloat("Wait Time", "ms", INSTR_TIME_GET_MILLISEC(s->wait_time), 3, es);
+	ExplainPropertyFloat("Queue Time", "ms", s->calls > 0 ? s->queue_us / 1000.0 / s->calls : 0, 3, es);
 	ExplainPropertyFloat("Tokens/s", NULL, tokens_per_second(n), 1, es);
 }
 

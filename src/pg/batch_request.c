@@ -543,8 +543,9 @@ malformed(BatchPool *p)
 }
 
 static void
-add_tokens(BatchStats *s, int64 prompt, int64 cached, int64 output)
+add_tokens(BatchStats *s, int64 prompt, int64 cached, int64 output, int64 queue_us)
 {
+	s->queue_us += queue_us;
 	s->prompt_tokens += prompt;
 	s->cached_tokens += cached;
 	s->output_tokens += output;
@@ -558,7 +559,8 @@ count_tokens(BatchRequest *q)
 	WireField	f;
 	int64		prompt = 0,
 				cached = 0,
-				output = 0;
+				output = 0,
+				queue_us = 0;
 	int			rc;
 
 	while ((rc = wire_next(&in, &f)) > 0)
@@ -569,12 +571,14 @@ count_tokens(BatchRequest *q)
 			cached = Max(f.i, 0);
 		else if (f.tag == WTAG_COMPLETION_TOKENS)
 			output = Max(f.i, 0);
+		else if (f.tag == WTAG_QUEUE_US)
+			queue_us = Max(f.i, 0);
 	}
 	if (rc < 0)
 		return false;
-	add_tokens(&q->pool->stats, prompt, cached, output);
+	add_tokens(&q->pool->stats, prompt, cached, output, queue_us);
 	if (q->stats)
-		add_tokens(q->stats, prompt, cached, output);
+		add_tokens(q->stats, prompt, cached, output, queue_us);
 	return true;
 }
 

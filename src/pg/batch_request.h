@@ -37,6 +37,7 @@ typedef struct BatchStats
 	int64		prompt_tokens,
 				cached_tokens,
 				output_tokens;
+	int64		queue_us;		/* the requests' time before their first steps */
 	int64		waits;			/* sleeps on the latch */
 	instr_time	wait_time;
 } BatchStats;

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "bgworker/state.h"
 #include "pg/catalog.h"
 #include "wire/wire.h"
 
@@ -14,5 +15,13 @@
 WireStats  *engine_stats_snapshot(void);
 /* Of a model of this database; NULL: the engine has not heard of it. */
 WireModelStat *engine_stats_of_model(WireStats *stats, const ModelRow *m);
+
+/*
+ * Who owns which slot: a copy of all.  Those with a request_id have a request that the user may
+ * see, those without have none.
+ */
+VllmOwner  *engine_requests(int *n_slots);
+/* What its request is about now: "running" and so on; NULL = not known. */
+const char *engine_request_state(const VllmOwner *o, int slot);
 
 #endif

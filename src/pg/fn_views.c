@@ -33,6 +33,7 @@
 PG_FUNCTION_INFO_V1(llm_model_list);
 PG_FUNCTION_INFO_V1(llm_request_list);
 PG_FUNCTION_INFO_V1(llm_engine_stats);
+PG_FUNCTION_INFO_V1(llm_device_list);
 
 #define MAX_COLS	40
 #define SEQ_TRIES	1000
@@ -325,12 +326,39 @@ static const char *const phase_names[] = {
 	[WP_ASLEEP] = "asleep",
 };
 
+const char *
+engine_request_state(const VllmOwner *o, int slot)
+{
+	uint32		phase = atomic_load_explicit(&wire_slot(&vllm_arena, slot)->phase, memory_order_relaxed);
+
+	return o->kind == VO_ZOMBIE ? "cancelling" : phase < lengthof(phase_names) ? phase_names[phase] : NULL;
+}
+
+VllmOwner *
+engine_requests(int *n_slots)
+{
+	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	VllmOwner  *owners;
+
+	*n_slots = vllm_shared == NULL ? 0 : vllm_shared->n_slots;
+	owners = palloc(Max(*n_slots, 1) * sizeof(VllmOwner));
+	if (*n_slots == 0)
+		return owners;
+	LWLockAcquire(vllm_shared->lock, LW_SHARED);
+	memcpy(owners, vllm_shared->owners, sizeof(VllmOwner) * *n_slots);
+	LWLockRelease(vllm_shared->lock);
+	for (int i = 0; i < *n_slots; i++)
+		if ((owners[i].kind != VO_OWNED && owners[i].kind != VO_ZOMBIE) ||
+			(owners[i].request_id != 0 && !all && !has_privs_of_role(GetUserId(), owners[i].roleid)))
+			owners[i].request_id = 0;
+	return owners;
+}
+
 /* One owned slot; o is a copy, the figures are read as they are now. */
 static void
 request_row(Row *row, const VllmOwner *o, int slot_no, int natts)
 {
 	WireSlot   *slot = wire_slot(&vllm_arena, slot_no);
-	uint32		phase = atomic_load_explicit(&slot->phase, memory_order_relaxed);
 	int64		arrival = atomic_load_explicit(&slot->arrival_us, memory_order_relaxed);
 	int64		first = atomic_load_explicit(&slot->first_token_us, memory_order_relaxed);
 
@@ -340,8 +368,7 @@ request_row(Row *row, const VllmOwner *o, int slot_no, int natts)
 	row_str(row, role_name(o->roleid));
 	row_str(row, o->model[0] ? o->model : NULL);
 	row_str(row, o->msg_kind < WK_COUNT ? kind_names[o->msg_kind] : NULL);
-	row_str(row, o->kind == VO_ZOMBIE ? "cancelling" :
-			phase < lengthof(phase_names) ? phase_names[phase] : NULL);
+	row_str(row, engine_request_state(o, slot_no));
 	row_time(row, o->since);
 	row_int(row, atomic_load_explicit(&slot->prompt_tokens, memory_order_relaxed));
 	row_int(row, atomic_load_explicit(&slot->computed_tokens, memory_order_relaxed));
@@ -366,28 +393,15 @@ llm_request_list(PG_FUNCTION_ARGS)
 	Row			row = {0};
 	VllmOwner  *owners;
 	int			n;
-	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (vllm_shared == NULL)
-		return (Datum) 0;
-	n = vllm_shared->n_slots;
-	owners = palloc(sizeof(VllmOwner) * n);
-	LWLockAcquire(vllm_shared->lock, LW_SHARED);
-	memcpy(owners, vllm_shared->owners, sizeof(VllmOwner) * n);
-	LWLockRelease(vllm_shared->lock);
-
+	owners = engine_requests(&n);
 	for (int i = 0; i < n; i++)
-	{
-		const VllmOwner *o = &owners[i];
-
-		if ((o->kind != VO_OWNED && o->kind != VO_ZOMBIE) || o->request_id == 0)
-			continue;
-		if (!all && !has_privs_of_role(GetUserId(), o->roleid))
-			continue;
-		request_row(&row, o, i, ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc->natts);
-		row_emit(&row, fcinfo);
-	}
+		if (owners[i].request_id != 0)
+		{
+			request_row(&row, &owners[i], i, ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc->natts);
+			row_emit(&row, fcinfo);
+		}
 	return (Datum) 0;
 }
 
@@ -487,6 +501,36 @@ llm_engine_stats(PG_FUNCTION_ARGS)
 	else
 		while (row.n < rsinfo->setDesc->natts)
 			row_null(&row);
+	row_emit(&row, fcinfo);
+	return (Datum) 0;
+}
+
+/* ---- llm_devices ---- */
+
+/* The CPUs; none while there is no engine. */
+Datum
+llm_device_list(PG_FUNCTION_ARGS)
+{
+	WireStats  *st;
+	Row			row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	st = vllm_shared != NULL ? engine_stats_snapshot() : NULL;
+	if (st == NULL)
+		return (Datum) 0;
+	row_datum(&row, Int32GetDatum(0));
+	row_str(&row, "cpu");
+	row_arena_str(&row, st->cpu_name, sizeof(st->cpu_name));
+	row_arena_str(&row, st->isa, sizeof(st->isa));
+	row_datum(&row, Int32GetDatum(st->cpus));
+	row_datum(&row, Int32GetDatum(st->cpus_usable));
+	row_datum(&row, Int32GetDatum(st->cpu_threads));
+	row_int(&row, st->memory_total);
+	if (st->memory_available >= 0)
+		row_int(&row, st->memory_available);
+	else
+		row_null(&row);
+	row_int(&row, st->rss_bytes);
 	row_emit(&row, fcinfo);
 	return (Datum) 0;
 }

@@ -267,6 +267,9 @@ typedef struct WireStats
 	int64_t		rss_bytes;
 	char		isa[32];
 	int32_t		cpu_threads;
+	char		cpu_name[64];
+	int32_t		cpus, cpus_usable;	/* of the machine; for the engine */
+	int64_t		memory_total, memory_available;
 	WireModelStat models[WIRE_MAX_MODELS];
 } WireStats;
 
