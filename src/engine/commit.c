@@ -200,8 +200,8 @@ follow(Core *c, PlanEntry *pe)
 
 	for (; n < pe->n_drafts && req_todo(r) > 0 && r->tokens.data[r->computed] == drafts[pe->draft_at]; n++)
 	{
+		spec_tested(c->spec, r, pe->draft_at, true);
 		count_accepted(c, pe->draft_at++);
-		spec_tested(c->spec, r, true);
 		r->computed++;
 		pe->logits_at++;
 	}
@@ -209,7 +209,7 @@ follow(Core *c, PlanEntry *pe)
 	if (req_todo(r) == 0)
 		return n > 0;
 	if (pe->n_drafts > 0)
-		spec_tested(c->spec, r, false);
+		spec_tested(c->spec, r, pe->draft_at, false);
 	return false;
 }
 

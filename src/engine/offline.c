@@ -6,7 +6,7 @@
  *			[--prompts FILE | --random-prompts N,LEN] [--max-tokens N]
  *			[--temperature T] [--seed N] [--max-num-seqs N]
  *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
- *			[--quantization NAME] [--repack-cache DIRECTORY] [--huge-pages try|off|on]
+ *			[--speculative-config OBJECT] [--quantization NAME] [--repack-cache DIRECTORY] [--huge-pages try|off|on]
  *			[--ids] [--stats] [--profile]
  *
  * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
@@ -38,6 +38,7 @@ typedef struct Args
 	const char *prompts;
 	const char *cache;			/* NULL = none */
 	const QuantScheme *quant;
+	SpecConfig	spec;
 	HugePages	huge;
 	int			n_random;
 	int			len_random;
@@ -146,6 +147,13 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 	if (strcmp(name, "--quantization") == 0)
 		return (a->quant = quant_scheme(v)) != NULL ||
 			err_set(e, ERR_INVALID, "--quantization must be %s, got \"%s\"", quant_scheme_list(), v);
+	if (strcmp(name, "--speculative-config") == 0)
+	{
+		if (!spec_config_parse(v, &a->spec, e))
+			return false;
+		a->spec.asked = true;
+		return true;
+	}
 	if (strcmp(name, "--huge-pages") == 0)
 		return huge_pages_by_name(v, &a->huge) ||
 			err_set(e, ERR_INVALID, "--huge-pages must be try, off or on, got \"%s\"", v);
@@ -237,13 +245,13 @@ open_core(Run *run, Err *e)
 {
 	const Args *a = &run->args;
 	ModelOptions mo = {
-		.kernels = run->kernels, .pool = run->pool, .max_rows = a->max_rows, .max_out = a->max_num_seqs,
+		.kernels = run->kernels, .pool = run->pool, .max_rows = a->max_rows,
 		.quant = a->quant, .huge = a->huge, .cache_dir = a->cache
 	};
 	CoreOptions co = {
 		.kernels = run->kernels, .pool = run->pool, .max_num_seqs = a->max_num_seqs,
 		.max_num_batched_tokens = a->max_rows, .block_size = 32, .kv_bytes = (size_t) a->kv_mib << 20,
-		.step_target_us = a->step_target_ms * INT64_C(1000), .huge = a->huge
+		.step_target_us = a->step_target_ms * INT64_C(1000), .huge = a->huge, .spec = a->spec
 	};
 	Source		source = {.files = run->files, .progress = a->stats ? note_memory : NULL, .ctx = run};
 	ModelSource src = source_of(&source);
@@ -257,6 +265,7 @@ open_core(Run *run, Err *e)
 		return false;
 	}
 	mo.cache_id = id;
+	mo.max_out = core_max_logits(&co);
 	model = model_new(files_conf(run->files), &src, &mo, e);
 	source_done(&source);
 	mem_free(id);

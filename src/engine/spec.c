@@ -99,7 +99,9 @@ spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
 		.max_model_len = c->max_model_len, .n_valid = c->defaults.n_valid
 	};
 	s->asks = mem_zalloc((size_t) s->env.max_seqs * sizeof(SpecAsk));
-	s->hits = SPEC_HITS;
+	s->hits[0] = s->hits[1] = SPEC_HITS;
+	for (int i = 0; i < SPEC_GRADES; i++)
+		s->graded[i][0] = s->graded[i][1] = SPEC_HITS;
 	if (!conf->type->open(&s->env, &s->proposer, e))
 	{
 		s->proposer = NULL;
@@ -141,7 +143,7 @@ spec_request(Spec *s, Req *r)
 	if (r->spec == NULL)
 	{
 		r->spec = mem_zalloc(sizeof(SpecReq));
-		r->spec->hits = s->hits;
+		memcpy(r->spec->hits, s->hits, sizeof(s->hits));
 	}
 	return r->spec;
 }
@@ -175,7 +177,10 @@ spec_propose(Spec *s, const Sched *sched)
 
 		n_decoding += req_todo(r) == 1;
 		if (r->spec != NULL)
+		{
 			intvec_reset(&r->spec->drafts);
+			r->spec->grade = 0;
+		}
 		if (most < 1)
 			continue;
 		spec_request(s, r);

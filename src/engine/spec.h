@@ -77,11 +77,21 @@ const ProposerType *proposer_find(const char *name);
 void		proposer_names(Buf *out);
 
 /* ---- a request's part of it ---- */
+#define SPEC_GRADES		4
+
+/* The grade of drafts that followed when so many tokens were the same. */
+static inline int
+spec_grade(int same)
+{
+	return same < 2 ? 0 : same < 3 ? 1 : same < 6 ? 2 : 3;
+}
+
 struct SpecReq
 {
 	IntVec		drafts;			/* behind its tokens, for the step at hand */
 	void	   *own;			/* the proposer's */
-	double		hits;			/* how often a draft was right, of late */
+	int			grade;			/* of these drafts: how much they are worth in the proposer's eyes, < SPEC_GRADES */
+	double		hits[2];		/* how often, of late, a step's first draft was right, and one behind right ones */
 	int			passed_over;	/* how often its drafts were not worth a row, in a row */
 };
 
@@ -110,8 +120,8 @@ void		spec_learn(Spec *s, const Plan *plan, int64_t us);
 /* A plan is to be computed, and has been. */
 void		spec_before(Spec *s, const Plan *plan, Batch *batch);
 void		spec_step(Spec *s, const SpecStep *step);
-/* A draft of r's has been right, or wrong. */
-void		spec_tested(Spec *s, Req *r, bool hit);
+/* The at-th draft of r's has been right, or wrong, and those before it were right. */
+void		spec_tested(Spec *s, Req *r, int at, bool hit);
 /* The model rests, and nobody has blocks. */
 void		spec_rest(Spec *s);
 /* r is preempted; it may never have been asked for. */

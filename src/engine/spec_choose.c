@@ -2,22 +2,24 @@
  * spec_choose.c
  *	  How many drafts are worth a row?
  *
- * A step of n rows takes T(n), and the j-th draft of a request is right, with all before it, with
- * probability a^j, where a is how often its drafts have been right of late.  We take the drafts that
- * make
+ * A step of n rows takes T(n), and the j-th draft of a request, j = 0, 1, ..., is right with all before it with
+ * probability p_j = a b^j, where a is how often its first drafts have been right of late, and b how often those
+ * behind right ones: who copies goes on to copy, so b is mostly the greater.  Drafts have grades: what followed when more
+ * tokens were the same is right more often.  How often drafts of a grade are right is known of all requests together; a and b
+ * are that, times how this request compares with all.  We take the drafts that make
  *
- *		tokens per second = (requests + sum of a^j of the drafts taken) / T(rows)
+ *		tokens per second = (requests + sum of p_j of the drafts taken) / T(rows)
  *
- * the greatest.  Drafts with the greatest a^j come first, so it is enough to try a few bounds: all
- * drafts with a^j of at least so much are taken.  Where a step is bound by reading weights T hardly
+ * the greatest.  Drafts with the greatest p_j come first, so it is enough to try a few bounds: all
+ * drafts with p_j of at least so much are taken.  Where a step is bound by reading weights T hardly
  * grows and even poor drafts pay; where it is bound by arithmetic, as large batches are, T grows
  * with each row and only very good ones do: then speculation is off by itself.
  *
- * T is measured: of steps that only decode, by size, as a moving average.  Of sizes that have not been seen it
- * is guessed too low rather than too high, so that they are tried, and then they are known.  A
- * measurement that was too high, as something else ran on the CPUs, would keep a size from being tried again; so now and
- * then a draft is taken though it seems to be a loss, and a request whose drafts have been wrong is given
- * another chance.  Such probes are a small part of all rows.
+ * T is a line through the times of the latest steps that only decoded: T(n) = mean + slope (n - mean n). Where all were
+ * of one size nothing is known of the slope, and a small one is assumed, so that drafts are tried; a few steps
+ * with drafts then tell what it is. Old steps are forgotten, so after some hundred steps without drafts they are
+ * tried once more, as load, texts and lengths change. Likewise a request whose drafts have been wrong is given
+ * another chance now and then. Both are a small part of all rows.
  *
  * In a step with prompts every row costs its arithmetic, and prompts fill the step as it is: drafts
  * must be nearly sure.
@@ -30,102 +32,108 @@
 
 #include "base/mem.h"
 
-#define RATE			0.1		/* weight of a new outcome, or time */
+#define RATE			0.1		/* weight of a new outcome */
 #define RATE_ALL		0.02	/* ... of an outcome among those of all requests */
 #define SURE			0.8		/* a draft of at least that is worth a row of any step */
-#define GROWTH			0.3		/* of a step's time per row, by which more rows than were seen are guessed to add */
-#define PROBE_STEPS		32		/* a probe after so many steps without drafts, */
-#define PROBE_DRAFTS	64		/* ... and of a request, after it was passed over so often */
+#define MEMORY			0.98	/* what a step's weight becomes with the next one */
+#define GROWTH			0.1		/* a row's part of its step, where nothing is known */
+#define RIDGE			0.05	/* weight of that, in squares of the mean number of rows */
+#define PROBE			64		/* a request that was passed over so often may try */
+#define OUTLIER			2		/* a time counts as so many times the average at most */
 #define LEAST			0.001
+#define MOST			0.98	/* nothing is sure */
 
 /* ---- times ---- */
 
-/* Sizes of steps: 1, 2, 3, 4, 6, 8, 12, 16, 24 ... */
-static int
-size_of_rows(int n)
-{
-	int			i = n < 1 ? 0 : ilogb(n);
-
-	if (n <= 2)
-		return n <= 1 ? 0 : 1;
-	i = 2 * i - 1 + (n >= 3 << (i - 1));
-	return i < SPEC_SIZES ? i : SPEC_SIZES - 1;
-}
-
-static int
-rows_of_size(int i)
-{
-	return i < 2 ? i + 1 : (i % 2 == 0 ? 3 : 2) << (i - 1) / 2;
-}
-
 /* 0 = nothing is known. */
 static double
-time_of(const Spec *s, int n)
+time_of(const Spec *s, double n)
 {
-	int			at = size_of_rows(n);
-	int			below = at;
-	int			above = at + 1;
-	double		lo;
-	double		part;
+	const SpecTimes *t = &s->times;
+	double		mean_n;
+	double		mean_us;
+	double		ridge;
+	double		slope;
 
-	while (below >= 0 && s->us[below] == 0)
-		below--;
-	while (above < SPEC_SIZES && s->us[above] == 0)
-		above++;
-	if (below < 0)
-		return above < SPEC_SIZES ? s->us[above] : 0;
-	lo = rows_of_size(below);
-	if (n <= lo)
-		return s->us[below];
-	if (above == SPEC_SIZES)
-		return s->us[below] * (1 + GROWTH * (n - lo) / lo);
-	part = (n - lo) / (rows_of_size(above) - lo);
-	return s->us[below] + part * fmax(0, s->us[above] - s->us[below]);
+	if (t->weight == 0)
+		return 0;
+	mean_n = t->n / t->weight;
+	mean_us = t->us / t->weight;
+	ridge = RIDGE * mean_n * mean_n;
+	slope = t->n_us - mean_n * t->us + ridge * GROWTH * mean_us / mean_n;
+	slope /= t->nn - mean_n * t->n + ridge;
+	return mean_us + fmax(0, slope) * (n - mean_n);
 }
 
 void
 spec_learn(Spec *s, const Plan *plan, int64_t us)
 {
-	double	   *t = &s->us[size_of_rows(plan->n_rows)];
+	SpecTimes  *t = &s->times;
+	double		n = plan->n_rows;
+	double		seen = (double) us;
 
 	/* rows of prompts have no logits, and are not one's own to choose */
 	if (plan->n_rows == 0 || plan->n_rows != plan->n_sample)
 		return;
-	*t = *t == 0 ? (double) us : *t + RATE * ((double) us - *t);
+	/* a step that lost the CPU to somebody else says little */
+	if (t->weight > 0)
+		seen = fmin(seen, OUTLIER * fmax(1, time_of(s, n)));
+	t->weight = t->weight * MEMORY + 1;
+	t->n = t->n * MEMORY + n;
+	t->nn = t->nn * MEMORY + n * n;
+	t->us = t->us * MEMORY + seen;
+	t->n_us = t->n_us * MEMORY + n * seen;
 }
 
 /* ---- outcomes ---- */
 
 void
-spec_tested(Spec *s, Req *r, bool hit)
+spec_tested(Spec *s, Req *r, int at, bool hit)
 {
-	r->spec->hits += RATE * (hit - r->spec->hits);
-	s->hits += RATE_ALL * (hit - s->hits);
+	double	   *one = &r->spec->hits[at > 0];
+	double	   *all = &s->hits[at > 0];
+	double	   *graded = &s->graded[r->spec->grade][at > 0];
+
+	*one += RATE * (hit - *one);
+	*all += RATE_ALL * (hit - *all);
+	*graded += RATE_ALL * (hit - *graded);
 }
 
 /* ---- the choice ---- */
-
-/* Of n drafts, so many are right with probability of at least p; *sum: of theirs. */
-static int
-drafts_above(double hits, int n, double p, double *sum)
-{
-	double		a = fmax(LEAST, fmin(hits, 1 - LEAST));
-	double		all = a;
-	int			k = 0;
-
-	for (; k < n && all >= p; k++)
-	{
-		*sum += all;
-		all *= a;
-	}
-	return k;
-}
 
 typedef struct Offer
 {
 	Req		   *r;
 	int			n;				/* drafts that may be had */
+	double		first;			/* how often the first is right, */
+	double		next;			/* ... and each of the others behind right ones */
 } Offer;
+
+static Offer
+offer_of(const Spec *s, Req *r, int n)
+{
+	const SpecReq *x = r->spec;
+	double		p[2];
+
+	for (int i = 0; i < 2; i++)
+		p[i] = fmin(MOST, s->graded[x->grade][i] * x->hits[i] / fmax(LEAST, s->hits[i]));
+	return (Offer) {r, n, fmax(LEAST, p[0]), p[1]};
+}
+
+/* Of the drafts, so many are right with probability of at least p; *sum: of theirs. */
+static int
+drafts_above(const Offer *o, double p, double *sum)
+{
+	double		all = o->first;
+	int			k = 0;
+
+	for (; k < o->n && all >= p; k++)
+	{
+		*sum += all;
+		all *= o->next;
+	}
+	return k;
+}
 
 /* The bound that is best for n_rows rows without drafts; 2 = none is worth it. */
 static double
@@ -142,7 +150,7 @@ best_bound(const Spec *s, const Offer *o, int n, int n_rows, int room)
 		double		r;
 
 		for (int i = 0; i < n; i++)
-			rows += drafts_above(o[i].r->spec->hits, o[i].n, bounds[b], &gain);
+			rows += drafts_above(&o[i], bounds[b], &gain);
 		if (rows == 0 || rows > room)
 			continue;
 		r = (n_rows + gain) / fmax(1, time_of(s, n_rows + rows));
@@ -157,32 +165,17 @@ best_bound(const Spec *s, const Offer *o, int n, int n_rows, int room)
 
 /* How many of the n that r offers are taken? */
 static int
-take(Spec *s, const Offer *o, double bound, bool probe)
+take(const Offer *o, double bound)
 {
+	SpecReq    *r = o->r->spec;
 	double		sum = 0;
-	int			k = drafts_above(o->r->spec->hits, o->n, bound, &sum);
+	int			k = drafts_above(o, bound, &sum);
 
-	(void) s;
-	if (k > 0 || o->n == 0)
-		o->r->spec->passed_over = 0;
-	else if (probe || ++o->r->spec->passed_over >= PROBE_DRAFTS)
-	{
-		o->r->spec->passed_over = 0;
+	if (k == 0 && o->n > 0 && ++r->passed_over >= PROBE)
 		k = 1;
-	}
+	if (k > 0)
+		r->passed_over = 0;
 	return k;
-}
-
-/* One more step in which nobody would be ahead: is it time to try? */
-static bool
-may_probe(Spec *s, double bound)
-{
-	if (bound <= 1 || ++s->since_probe >= PROBE_STEPS)
-	{
-		s->since_probe = 0;
-		return bound > 1;
-	}
-	return false;
 }
 
 void
@@ -191,21 +184,19 @@ spec_choose(Spec *s, const Plan *plan, int room)
 	Offer	   *o = mem_alloc((size_t) (plan->n + 1) * sizeof(Offer));
 	int			n = 0;
 	double		bound;
-	bool		probe;
 
 	for (int i = 0; i < plan->n; i++)
 	{
 		Req		   *r = plan->e[i].r;
 
 		if (r->spec != NULL && r->spec->drafts.len > 0)
-			o[n++] = (Offer) {r, (int) r->spec->drafts.len};
+			o[n++] = offer_of(s, r, (int) r->spec->drafts.len);
 	}
 	if (n > 0 && (s->conf.type->flags & (SPEC_DEAR | SPEC_ALL)) == 0)
 	{
 		bound = plan->n_rows == plan->n_sample ? best_bound(s, o, n, plan->n_rows, room) : SURE;
-		probe = may_probe(s, bound);
 		for (int i = 0; i < n; i++)
-			o[i].r->spec->drafts.len = (size_t) take(s, &o[i], bound, probe && i == 0);
+			o[i].r->spec->drafts.len = (size_t) take(&o[i], bound);
 	}
 	mem_free(o);
 }
@@ -216,15 +207,13 @@ spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows)
 	Offer	   *o = mem_alloc((size_t) (n + 1) * sizeof(Offer));
 	int			left = 0;
 	double		bound;
-	bool		probe;
 
 	for (int i = 0; i < n; i++)
-		o[i] = (Offer) {asks[i].r, asks[i].most};
+		o[i] = offer_of(s, asks[i].r, asks[i].most);
 	bound = n > 0 ? best_bound(s, o, n, n_rows, s->env.max_rows - n_rows) : 2;
-	probe = n > 0 && may_probe(s, bound);
 	for (int i = 0; i < n; i++)
 	{
-		int			k = take(s, &o[i], bound, probe && i == 0);
+		int			k = take(&o[i], bound);
 
 		if (k > 0)
 			asks[left++] = (SpecAsk) {asks[i].r, k};

@@ -7,8 +7,17 @@
 
 #include "engine/spec.h"
 
-#define SPEC_HITS		0.5		/* how often drafts are right, before there were any */
-#define SPEC_SIZES		24		/* sizes of steps whose times are known */
+#define SPEC_HITS		0.7		/* how often drafts are right, before there were any */
+
+/* Sums over the latest steps: their number, rows, microseconds, and products of these; old ones count less. */
+typedef struct SpecTimes
+{
+	double		weight;
+	double		n;
+	double		nn;
+	double		us;
+	double		n_us;
+} SpecTimes;
 
 struct Spec
 {
@@ -17,9 +26,9 @@ struct Spec
 	void	   *proposer;
 	SpecAsk    *asks;			/* [max_seqs] */
 	/* spec_choose.c */
-	double		hits;			/* how often drafts are right, of late, over all requests */
-	double		us[SPEC_SIZES]; /* time of a step of so many rows; 0 = not seen */
-	int			since_probe;	/* steps in which nobody was ahead though drafts were there */
+	double		hits[2];		/* as SpecReq's, over all requests */
+	double		graded[SPEC_GRADES][2]; /* ... and of drafts of each grade */
+	SpecTimes	times;
 };
 
 /* How many drafts are worth being made?  asks[].most is cut; who is left comes first.  Returns their number. */

@@ -155,6 +155,7 @@ propose_one(const Proposer *p, Req *r, int most)
 		end = t->at[slot_of(p, g, t, r->tokens.data, len, n)] - 1;
 		if (end < 0)
 			continue;
+		r->spec->grade = spec_grade(n);
 		intvec_add(&r->spec->drafts, r->tokens.data + end, (size_t) (len - end < most ? len - end : most));
 		return;
 	}

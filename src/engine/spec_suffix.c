@@ -113,6 +113,7 @@ typedef struct Path
 {
 	int32_t		ids[SPEC_MAX_DRAFTS];
 	int			n;
+	int			same;			/* depth of the node that it begins at */
 	double		score;
 } Path;
 
@@ -435,6 +436,7 @@ try_depths(const Where *w, const Cand *c, int n, int least, int most, Path *best
 			}
 		if (same > 0 && room > 0)
 		{
+			path.same = same;
 			walk(w, at, m, room, &path);
 			if (path.score > best->score)
 				*best = path;
@@ -477,6 +479,7 @@ propose_one(Proposer *p, Req *r, int most)
 		w.root = o->root;
 		search(&w, most, &best);
 	}
+	r->spec->grade = spec_grade(best.same);
 	intvec_add(&r->spec->drafts, best.ids, (size_t) best.n);
 }
 

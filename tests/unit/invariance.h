@@ -1,7 +1,8 @@
 /*
  * invariance.h
  *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens, behind
- *	  another of the same prompt, preempted once, with 1 and 2 threads: identical logits, bit for bit.
+ *	  another of the same prompt, with drafts that are right and wrong, preempted once, with 1 and 2 threads:
+ *	  identical logits, bit for bit.
  *
  * The includer gives a way to make a Core; every sampled row's logits of the
  * request under test are recorded through CoreOptions.tap and compared with
@@ -13,6 +14,7 @@
 #include "check.h"
 #include "core_util.h"
 #include "engine/core_int.h"
+#include "engine/spec.h"
 
 #define INV_TARGET	1000		/* id of the request under test */
 #define INV_PROMPT	40
@@ -35,13 +37,47 @@ typedef struct InvRun
 
 typedef enum InvCase
 {
-	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_CACHED, INV_PREEMPTED, INV_ALL, INV_ALL_CACHED, INV_CASES
+	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_CACHED, INV_SPEC, INV_PREEMPTED, INV_ALL, INV_ALL_CACHED, INV_ALL_SPEC, INV_CASES
 } InvCase;
 
 static const char *const inv_names[INV_CASES] = {
-	"alone", "in a batch of 16", "chunked at 7", "computed before", "preempted once", "batch, chunked and preempted",
-	"all of it, and what others have computed"
+	"alone", "in a batch of 16", "chunked at 7", "computed before", "with drafts", "preempted once", "batch, chunked and preempted",
+	"all of it, and what others have computed", "all of it, and drafts"
 };
+
+/* ---- drafts of the target: of 5 the fourth is wrong; of others nonsense ---- */
+
+static const InvRun *inv_known;	/* the target's answer */
+
+static inline void
+inv_propose(void *p, SpecAsk *asks, int n)
+{
+	(void) p;
+	for (int i = 0; i < n; i++)
+	{
+		Req		   *r = asks[i].r;
+		const IntVec *ids = &inv_known->rec.ids;
+
+		for (int k = 0; k < asks[i].most; k++)
+		{
+			size_t		at = (size_t) (req_n_output(r) + k);
+			bool		right = r->id == INV_TARGET && k != 3 && at < ids->len;
+
+			intvec_push(&r->spec->drafts, right ? ids->data[at] : 40 + k);
+		}
+	}
+}
+
+static inline bool
+inv_open(const SpecEnv *env, void **out, Err *e)
+{
+	(void) env;
+	(void) e;
+	*out = mem_alloc(1);
+	return true;
+}
+
+static const ProposerType inv_proposer = {.name = "known", .flags = SPEC_ALL, .open = inv_open, .close = mem_free, .propose = inv_propose};
 
 static inline void
 inv_tap(void *ctx, const Req *r, int position, const float *logits, int n)
@@ -120,10 +156,14 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 		.max_chunk = which == INV_CHUNKED || which >= INV_ALL ? 7 : 0,
 		.prefix_caching = which == INV_CACHED || which == INV_ALL_CACHED, .tap = inv_tap, .tap_ctx = run
 	};
+	bool		drafts = which == INV_SPEC || which == INV_ALL_SPEC;
 	Core	   *c;
 	CoreStats	st;
 	Rec			mates[15];
 	Err			e = {0};
+
+	if (drafts)
+		opt.spec = (SpecConfig) {.type = &inv_proposer, .n_drafts = 5};
 
 	memset(mates, 0, sizeof(mates));
 	memset(run, 0, sizeof(*run));
@@ -135,7 +175,7 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 		inv_before(c, INV_PROMPT, 40, &mates[8]);
 	if (which == INV_ALL_CACHED)
 		inv_before(c, 20, 3, &mates[9]);
-	if (which == INV_BATCH)
+	if (which == INV_BATCH || which == INV_SPEC)
 		for (int i = 0; i < 15; i++)
 			inv_submit(c, i, 3 + 5 * i, 30 + i, i % 2, &mates[i]);
 	if (which >= INV_PREEMPTED)
@@ -157,6 +197,8 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 	}
 	core_stats(c, &st);
 	run->max_batch = st.max_batch;
+	CHECK(st.spec_drafts == 0 || drafts, "drafts that nobody has asked for");
+	CHECK(!drafts || core_info(c)->state_bytes > 0 || st.spec_accepted > 0, "%s: no draft was taken", inv_names[which]);
 	core_free(c);
 	for (int i = 0; i < 15; i++)
 		rec_free(&mates[i]);
@@ -180,6 +222,7 @@ inv_check_rows(const char *label, InvMaker make, void *ctx)
 		InvRun		first;
 
 		inv_run(make, ctx, INV_ALONE, 1, temperature, &first);
+		inv_known = &first;
 		CHECK(first.rows == INV_OUTPUT, "%s: %d rows", label, first.rows);
 		inv_rows = true;
 		for (int which = INV_ALONE; which < INV_CASES; which++)
@@ -193,7 +236,7 @@ inv_check_rows(const char *label, InvMaker make, void *ctx)
 			CHECK(run.rec.ids.len == first.rec.ids.len && first.rec.ids.len > 0 &&
 				  memcmp(run.rec.ids.data, first.rec.ids.data, first.rec.ids.len * sizeof(int32_t)) == 0,
 				  "%s, embeddings, %s: tokens differ", label, inv_names[which]);
-			CHECK(run.rec.preemptions == (which >= INV_PREEMPTED), "%s, embeddings, %s: preempted %d times", label,
+			CHECK(run.rec.preemptions == (which >= INV_PREEMPTED) || which == INV_ALL_SPEC, "%s, embeddings, %s: preempted %d times", label,
 				  inv_names[which], run.rec.preemptions);
 			inv_run_free(&run);
 		}
@@ -212,6 +255,7 @@ inv_check(const char *label, InvMaker make, void *ctx)
 		InvRun		first;
 
 		inv_run(make, ctx, INV_ALONE, 1, temperature, &first);
+		inv_known = &first;
 		CHECK(first.rows == INV_OUTPUT && first.rec.ids.len == INV_OUTPUT, "%s: %d rows", label, first.rows);
 		for (int which = INV_ALONE; which < INV_CASES; which++)
 			for (int n_threads = 1; n_threads <= 2; n_threads++)
@@ -227,7 +271,8 @@ inv_check(const char *label, InvMaker make, void *ctx)
 					  "%s, %s, %d threads: tokens differ", label, inv_names[which], n_threads);
 				if (which == INV_BATCH)
 					CHECK(run.max_batch == 16, "%s: a batch of %d", label, (int) run.max_batch);
-				CHECK(run.rec.preemptions == (which >= INV_PREEMPTED), "%s, %s: preempted %d times", label,
+				/* who is ahead may be done before */
+				CHECK(run.rec.preemptions == (which >= INV_PREEMPTED) || which == INV_ALL_SPEC, "%s, %s: preempted %d times", label,
 					  inv_names[which], run.rec.preemptions);
 				CHECK(run.rec.cached == run.cached || (which == INV_ALL_CACHED && run.cached > 0 && run.rec.cached > 0),
 					  "%s, %s: %d tokens were cached", label, inv_names[which], run.rec.cached);

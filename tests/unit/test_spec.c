@@ -456,6 +456,7 @@ test_crowd(bool tagged)
 	Seen	   *want = run(&plain, (SpecConfig) {0}, &st);
 	int64_t		preempted = 0;
 	int64_t		accepted = 0;
+	int64_t		guessed[2] = {0};
 	char		label[80];
 
 	CHECK(st.spec_drafts == 0 && st.spec_draft_tokens == 0, "drafts without speculation");
@@ -486,10 +487,12 @@ test_crowd(bool tagged)
 			CHECK(spec_config_parse(real == 0 ? "{\"method\":\"ngram\",\"num_speculative_tokens\":5,\"prompt_lookup_min\":1,\"prompt_lookup_max\":3}" :
 									"{\"method\":\"suffix\"}", &spec, &e), "%s", e.msg);
 			test_case(label, k, want, spec, &st);
-			CHECK(st.spec_drafts > 0 || k.rows == 6, "%s: no drafts", label);
+			guessed[real] += st.spec_drafts;
 		}
 	}
 	CHECK(preempted > 0 && accepted > 0, "%lld preempted, %lld accepted", (long long) preempted, (long long) accepted);
+	/* not in each case: they are taken where they pay */
+	CHECK(guessed[0] > 0 && guessed[1] > 0, "%lld and %lld drafts", (long long) guessed[0], (long long) guessed[1]);
 	seen_free(want);
 }
 

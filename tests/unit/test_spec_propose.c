@@ -318,7 +318,8 @@ guess(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n, i
 		r->params.cache_salt = mem_strdup(salt);
 	d = drafts_of(a, r, most);
 	k = (int) d->len;
-	memcpy(out, d->data, (size_t) k * sizeof(int32_t));
+	if (k > 0)
+		memcpy(out, d->data, (size_t) k * sizeof(int32_t));
 	/* that was all prompt: nothing of it is told */
 	req_end(a, r);
 	return k;
