@@ -212,6 +212,8 @@ catalog_model(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("model \"%s\" does not exist", name),
+				 lora_find(name) != NULL ?
+				 errhint("There is an adapter of this name; the view llm_loras says of which model.") :
 				 errhint("Models of this database are listed in the view llm_models; "
 						 "llm_create_model() adds one.")));
 	return m;
