@@ -82,6 +82,35 @@ typedef struct KRows
 	const int32_t *state_slot;	/* [n_seqs] of recurrent state; NULL: the model has none */
 } KRows;
 
+/*
+ * A low-rank product beside a matrix: t = scale * (x A^T), then y += t B^T.  A row's t are `rank`
+ * columns from `at` on.
+ */
+#define KLORA_PANEL 32
+
+typedef struct KLora
+{
+	KType		type;			/* of both: KT_F32, KT_F16 or KT_BF16 */
+	int32_t		rank;
+	int32_t		k;				/* inputs */
+	int32_t		n;				/* outputs */
+	int32_t		at;				/* first column of t */
+	int32_t		col;			/* first column of y */
+	float		scale;
+	const void *a;				/* [rank][k] */
+	const void *b;				/* KLORA_PANEL outputs side by side, [n / KLORA_PANEL, rounded up][rank][KLORA_PANEL]; zeros
+								 * behind the last */
+} KLora;
+
+/* One of them for some rows. */
+typedef struct KLoraJob
+{
+	const KLora *p;
+	const int32_t *rows;		/* [n_rows] of x, t and y */
+	int32_t		n_rows;
+	int32_t		first;			/* the op's: its first chunk */
+} KLoraJob;
+
 /* One layer's recurrent state: that of slot s begins at base + s * stride floats.  A
  * sequence whose first row has position 0 begins with zeros, whatever lies there. */
 typedef struct KState
@@ -182,6 +211,12 @@ typedef struct Kernels
 	void		(*mm_grouped) (KPool *pool, const KMat *w, int n_mats, const int32_t *row_start,
 							   const float *x, int ldx, float *y, int ldy,
 							   const float *const *bias, void *ws);
+
+	/* ---- low-rank products beside matrices, of some rows each ---- */
+	/* t of all jobs; columns of t that are nobody's stay as they are.  No row is in two jobs with the same `at`. */
+	void		(*lora_shrink) (KPool *pool, KLoraJob *jobs, int n, const float *x, int ldx, float *t, int ldt);
+	/* y += t B^T.  Jobs of one row have different columns. */
+	void		(*lora_expand) (KPool *pool, KLoraJob *jobs, int n, const float *t, int ldt, float *y, int ldy);
 
 	/* ---- row-wise ---- */
 	/* y = x / sqrt(mean(x^2) + eps) * w; y may be x, w may be NULL (1) */

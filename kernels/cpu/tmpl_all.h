@@ -19,6 +19,7 @@
 #endif
 #include "cpu/tmpl_mm.h"
 #include "cpu/tmpl_group.h"
+#include "cpu/tmpl_lora.h"
 #include "cpu/tmpl_rows.h"
 #include "cpu/tmpl_act.h"
 #include "cpu/tmpl_attn.h"
@@ -40,6 +41,8 @@ const Kernels KPASTE(kernels_, KNAME) = {
 	.mm = mm,
 	.mm_grouped_scratch = mm_grouped_scratch,
 	.mm_grouped = mm_grouped,
+	.lora_shrink = lora_shrink,
+	.lora_expand = lora_expand,
 	.rmsnorm = rmsnorm,
 	.add_rmsnorm = add_rmsnorm,
 	.layernorm = layernorm,

@@ -597,6 +597,51 @@ ref_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y
 		}
 }
 
+/* element i of a float table */
+static float
+lora_at(KType type, const void *p, size_t i)
+{
+	float		f;
+
+	kblock_to_float(type, (const uint8_t *) p + i * ktype_row_bytes(type, 1), 1, &f);
+	return f;
+}
+
+static void
+ref_lora_shrink(KPool *pool, KLoraJob *jobs, int n, const float *x, int ldx, float *t, int ldt)
+{
+	(void) pool;
+	for (const KLoraJob *j = jobs; j < jobs + n; j++)
+		for (int i = 0; i < j->n_rows; i++)
+			for (int r = 0; r < j->p->rank; r++)
+			{
+				const float *row = x + (size_t) j->rows[i] * ldx;
+				double		sum = 0;
+
+				for (int k = 0; k < j->p->k; k++)
+					sum += (double) row[k] * (double) lora_at(j->p->type, j->p->a, (size_t) r * j->p->k + k);
+				t[(size_t) j->rows[i] * ldt + j->p->at + r] = (float) sum * j->p->scale;
+			}
+}
+
+static void
+ref_lora_expand(KPool *pool, KLoraJob *jobs, int n, const float *t, int ldt, float *y, int ldy)
+{
+	(void) pool;
+	for (const KLoraJob *j = jobs; j < jobs + n; j++)
+		for (int i = 0; i < j->n_rows; i++)
+			for (int c = 0; c < j->p->n; c++)
+			{
+				size_t		panel = (size_t) (c / KLORA_PANEL) * j->p->rank * KLORA_PANEL + c % KLORA_PANEL;
+				double		sum = 0;
+
+				for (int r = 0; r < j->p->rank; r++)
+					sum += (double) t[(size_t) j->rows[i] * ldt + j->p->at + r] *
+						(double) lora_at(j->p->type, j->p->b, panel + (size_t) r * KLORA_PANEL);
+				y[(size_t) j->rows[i] * ldy + j->p->col + c] += (float) sum;
+			}
+}
+
 const Kernels kernels_ref = {
 	.name = "ref",
 	.mat_bytes = ref_mat_bytes,
@@ -606,6 +651,8 @@ const Kernels kernels_ref = {
 	.mm = ref_mm,
 	.mm_grouped_scratch = ref_mm_grouped_scratch,
 	.mm_grouped = ref_mm_grouped,
+	.lora_shrink = ref_lora_shrink,
+	.lora_expand = ref_lora_expand,
 	.rmsnorm = ref_rmsnorm,
 	.add_rmsnorm = ref_add_rmsnorm,
 	.layernorm = ref_layernorm,

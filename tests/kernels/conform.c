@@ -350,6 +350,7 @@ run(const Kernels *k)
 	rnd_seed(1);
 	test_mm(&im);
 	test_grouped(&im);
+	test_lora(&im);
 	test_pack(&im);
 	test_rows(&im);
 	test_attn(&im);

@@ -57,11 +57,13 @@ enum
 {
 	ID_ROWS = 0,
 	ID_ATTN = 1000,
-	ID_MAX = 2000
+	ID_LORA = 2000,
+	ID_MAX = 2100
 };
 
 void		test_mm(const Impl *im);
 void		test_grouped(const Impl *im);
+void		test_lora(const Impl *im);
 void		test_pack(const Impl *im);
 void		test_rows(const Impl *im);
 void		test_attn(const Impl *im);
