@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/cpuplan.h"
+#include "engine/lora_load.h"
 #include "engine/pooling.h"
 #include "engine/source.h"
 
@@ -608,18 +609,12 @@ reset_prefix_cache(Inst *in)
 		core_reset_prefix_cache(in->core);
 }
 
-static bool
-lora_check(const char *path, LoraInfo *out, Err *e)
-{
-	(void) path, (void) out;
-	return err_set(e, ERR_UNSUPPORTED, "adapters are not supported");
-}
-
 static LoraAdapter *
 lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 {
-	(void) in, (void) path, (void) limits;
-	err_set(e, ERR_UNSUPPORTED, "adapters are not supported");
+	if (in->core != NULL)
+		return lora_files_load(core_model(in->core), path, limits->max_rank, limits->dtype, e);
+	err_set(e, ERR_UNSUPPORTED, "a tokenizer without a model takes no adapters");
 	return NULL;
 }
 
@@ -677,7 +672,7 @@ const Backend backend_core = {
 	.stats = stats,
 	.check_state = check_state,
 	.reset_prefix_cache = reset_prefix_cache,
-	.lora_check = lora_check,
+	.lora_check = lora_files_check,
 	.lora_load = lora_load,
 	.rest = rest,
 	.go_on = go_on,

@@ -26,6 +26,7 @@ struct BatchBuf
 	int32_t    *out_rows;		/* [max_rows] */
 	const int32_t **tables;		/* [max_seqs] */
 	int32_t    *slots;			/* [max_seqs], NULL = no state */
+	const LoraAdapter **loras;	/* [max_seqs] */
 };
 
 BatchBuf *
@@ -42,6 +43,7 @@ batch_new(int max_rows, int max_seqs, int embed_width, float *state)
 	b->seen = mem_alloc((size_t) max_seqs * sizeof(int32_t));
 	b->out_rows = mem_alloc((size_t) max_rows * sizeof(int32_t));
 	b->tables = mem_alloc((size_t) max_seqs * sizeof(int32_t *));
+	b->loras = mem_alloc((size_t) max_seqs * sizeof(LoraAdapter *));
 	if (state != NULL)
 		b->slots = mem_alloc((size_t) max_seqs * sizeof(int32_t));
 	b->batch.state = state;
@@ -68,6 +70,7 @@ batch_free(BatchBuf *b)
 	mem_free(b->out_rows);
 	mem_free(b->tables);
 	mem_free(b->slots);
+	mem_free(b->loras);
 	mem_free(b);
 }
 
@@ -103,6 +106,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 	bool		typed = false;
 	bool		hides = false;
 	bool		embeds = false;
+	bool		adapted = false;
 
 	for (int s = 0; s < plan->n; s++)
 	{
@@ -112,6 +116,8 @@ batch_build(BatchBuf *b, const Plan *plan)
 		b->seen[s] = pe->r->seen_to > 0 ? pe->r->seen_to : INT32_MAX;
 		hides = hides || b->seen[s] != INT32_MAX;
 		b->tables[s] = pe->r->blocks.data;
+		b->loras[s] = pe->r->lora;
+		adapted = adapted || pe->r->lora != NULL;
 		if (b->slots != NULL)
 			b->slots[s] = pe->r->slot;
 		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed, (size_t) (pe->n - pe->n_drafts) * sizeof(int32_t));
@@ -135,6 +141,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 	b->batch.rows.n_seqs = plan->n;
 	b->batch.n_out = n_out;
 	b->batch.hidden = plan->pools;
+	b->batch.lora = adapted ? b->loras : NULL;
 	b->batch.embeds = embeds ? b->embeds : NULL;
 	b->batch.types = typed ? b->types : NULL;
 	b->batch.seen = hides ? b->seen : NULL;

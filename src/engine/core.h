@@ -256,6 +256,7 @@ Core	   *core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *o
 void		core_free(Core *c);		/* every live request ends with FIN_ABORT first */
 
 const ModelInfo *core_info(const Core *c);
+const Model *core_model(const Core *c);
 
 typedef struct CacheFacts
 {

@@ -381,6 +381,7 @@ typedef struct PoolStep
 	const float *hidden;
 	float	   *logits;
 	int			max_logits;
+	const LoraAdapter **loras;	/* space for as many rows' */
 	int			n_valid;		/* ids that may be sampled */
 } PoolStep;
 

@@ -692,9 +692,10 @@ pool_rows_of_step(Core *c, const Plan *plan)
 {
 	size_t		width = (size_t) core_info(c)->hidden_size;
 	PoolStep	s = {.model = c->model, .pool = c->opt.pool, .hidden = c->hidden, .logits = c->logits,
-		.max_logits = core_max_logits(&c->opt), .n_valid = c->defaults.n_valid};
+		.max_logits = core_max_logits(&c->opt), .loras = c->loras, .n_valid = c->defaults.n_valid};
 	int			at = 0;
 	int			n = 0;
+	bool		adapted = false;
 
 	pooled_collect(&s, plan);
 	logprobs_collect(&s, plan);
@@ -705,10 +706,13 @@ pool_rows_of_step(Core *c, const Plan *plan)
 		at += plan->e[i].n_out;
 		if (at > n)
 			memmove(c->hidden + (size_t) n * width, c->hidden + (size_t) at * width, (size_t) wanted * width * sizeof(float));
+		for (int k = 0; k < wanted; k++)
+			c->loras[n + k] = plan->e[i].r->lora;
+		adapted = adapted || (wanted > 0 && plan->e[i].r->lora != NULL);
 		n += wanted;
 		at += wanted;
 	}
-	model_logits(c->model, c->hidden, n, c->logits);
+	model_logits(c->model, c->hidden, adapted ? c->loras : NULL, n, c->logits);
 }
 
 typedef struct Stop
@@ -898,6 +902,7 @@ core_free(Core *c)
 	gendefaults_free(&c->defaults);
 	idmap_free(&c->by_id);
 	mem_free(c->rows);
+	mem_free(c->loras);
 	mem_free(c->notes);
 	mem_free(c->round.e);
 	mem_free(c->fork_rows);
@@ -912,6 +917,12 @@ core_free(Core *c)
 }
 
 /* ---- looking at one ---- */
+
+const Model *
+core_model(const Core *c)
+{
+	return c->model;
+}
 
 const ModelInfo *
 core_info(const Core *c)

@@ -72,6 +72,7 @@ struct Core
 	NoteRow    *notes;			/* [max_num_seqs] */
 	float	   *logits;			/* [core_max_logits()][vocab_size] */
 	size_t		logits_size;
+	const LoraAdapter **loras;	/* scratch: of as many rows */
 	size_t		raw_size;
 	float	   *raw;			/* [max_num_seqs][vocab_size]: copies of rows that are wanted as the model gave them */
 	SmpRow	   *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */

@@ -255,11 +255,14 @@ static void
 prompt_rows(const PoolStep *s, const PlanEntry *pe, const float *hidden)
 {
 	const ModelInfo *info = model_info(s->model);
+	const LoraAdapter *const *lora = pe->r->lora != NULL ? s->loras : NULL;
 	PromptRun	a = {.step = s, .r = pe->r, .want = prompt_want(pe->r), .vocab = info->vocab_size};
 	int			chunk;
 
 	a.most = logprobs_most(&a.want, s->n_valid);
 	chunk = a.most > MANY_ENTRIES ? 1 : s->max_logits;
+	for (int i = 0; pe->r->lora != NULL && i < s->max_logits; i++)
+		s->loras[i] = pe->r->lora;
 	a.e = mem_alloc((size_t) chunk * (size_t) a.most * sizeof(Logprob));
 	a.n = mem_alloc((size_t) chunk * sizeof(int));
 	for (int at = 0; at < pe->n_out; at += chunk)
@@ -267,7 +270,7 @@ prompt_rows(const PoolStep *s, const PlanEntry *pe, const float *hidden)
 		int			n = pe->n_out - at < chunk ? pe->n_out - at : chunk;
 
 		a.pos = pe->r->computed + pe->out_at + at;
-		model_logits(s->model, hidden + (size_t) at * (size_t) info->hidden_size, n, s->logits);
+		model_logits(s->model, hidden + (size_t) at * (size_t) info->hidden_size, lora, n, s->logits);
 		kpool_run(s->pool, prompt_row, &a, n);
 		for (int i = 0; i < n; i++)
 			logprobs_add(pe->r->prompt_lp, a.e + (size_t) i * (size_t) a.most, a.n[i]);

@@ -7,14 +7,14 @@
  *			[--temperature T] [--seed N] [--max-num-seqs N]
  *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
  *			[--speculative-config OBJECT] [--quantization NAME] [--repack-cache DIRECTORY] [--huge-pages try|off|on]
- *			[--ids] [--stats] [--profile]
+ *			[--lora PATH | --lora none]... [--ids] [--stats] [--profile]
  *
  * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
  * token ids, which ignore EOS), steps until all are done, prints one line per
  * answer in the order of the prompts (text with \n, \r, \t and \\ escaped; --ids:
  * token ids) and, with --stats, one line of figures, with --profile a table of where
  * the time of all steps but the first went, on stderr.  It is the oracle
- * for answers through SQL and the baseline for their speed.  Single-threaded but
+ * for answers through SQL and the baseline for their speed.  Adapters (--lora) are taken by the prompts in turn.  Single-threaded but
  * for the compute threads.  Tested by tests/unit/test_offline.c.
  */
 #include <errno.h>
@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "engine/core_int.h"
 #include "engine/cpuplan.h"
+#include "engine/lora_load.h"
 #include "engine/offline.h"
 #include "engine/rng.h"
 #include "engine/source.h"
@@ -54,6 +55,8 @@ typedef struct Args
 	bool		ids;
 	bool		stats;
 	bool		profile;
+	const char **loras;			/* [n_loras] paths that the prompts take in turn; NULL = the model alone */
+	int			n_loras;
 } Args;
 
 typedef struct Answer
@@ -72,6 +75,7 @@ typedef struct Run
 	KPool	   *pool;
 	const Kernels *kernels;
 	Core	   *core;
+	LoraAdapter **loras;		/* [args.n_loras] */
 	Answer	   *answers;		/* [n] */
 	int			n;
 	int			cap;
@@ -161,6 +165,12 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 		return temperature_arg(v, a, e);
 	if (strcmp(name, "--random-prompts") == 0)
 		return random_arg(v, a, e);
+	if (strcmp(name, "--lora") == 0)
+	{
+		a->loras = mem_realloc(a->loras, (size_t) (a->n_loras + 1) * sizeof(char *));
+		a->loras[a->n_loras++] = strcmp(v, "none") == 0 ? NULL : v;
+		return true;
+	}
 	if (strcmp(name, "--model") == 0)
 		a->model = v;
 	else if (strcmp(name, "--cpu-affinity") == 0)
@@ -280,6 +290,37 @@ open_core(Run *run, Err *e)
 	return run->core != NULL;
 }
 
+/* The same path twice is one adapter. */
+static bool
+open_loras(Run *run, Err *e)
+{
+	const Args *a = &run->args;
+
+	run->loras = mem_zalloc((size_t) (a->n_loras + 1) * sizeof(LoraAdapter *));
+	for (int i = 0; i < a->n_loras; i++)
+	{
+		for (int k = 0; k < i && a->loras[i] != NULL; k++)
+			if (a->loras[k] != NULL && strcmp(a->loras[i], a->loras[k]) == 0)
+				run->loras[i] = run->loras[k];
+		if (a->loras[i] == NULL || run->loras[i] != NULL)
+			continue;
+		if ((run->loras[i] = lora_files_load(core_model(run->core), a->loras[i], 512, "auto", e)) == NULL)
+			return false;
+		run->loras[i]->id = (uint64_t) i + 1;
+	}
+	return true;
+}
+
+static void
+free_loras(Run *run)
+{
+	for (int i = run->args.n_loras - 1; i >= 0 && run->loras != NULL; i--)
+		if (run->loras[i] != NULL && run->loras[i]->id == (uint64_t) i + 1)
+			lora_free(run->loras[i]);
+	mem_free(run->loras);
+	mem_free(run->args.loras);
+}
+
 static bool
 open_all(Run *run, Err *e)
 {
@@ -293,7 +334,7 @@ open_all(Run *run, Err *e)
 		return false;
 	kpool_bind(run->pool);
 	run->files = files_open(run->args.model, e);
-	return run->files != NULL && open_core(run, e);
+	return run->files != NULL && open_core(run, e) && open_loras(run, e);
 }
 
 /* ---- prompts ---- */
@@ -381,7 +422,10 @@ submit_one(Run *run, int i)
 {
 	const Args *args = &run->args;
 	Answer	   *a = &run->answers[i];
-	ReqSpec		spec = {.id = (uint64_t) i, .session = 1, .sink = on_event, .sink_ctx = a};
+	ReqSpec		spec = {
+		.id = (uint64_t) i, .session = 1, .sink = on_event, .sink_ctx = a,
+		.lora = args->n_loras > 0 ? run->loras[i % args->n_loras] : NULL
+	};
 	GenParams	p;
 	unsigned	given = 0;
 
@@ -542,5 +586,6 @@ offline_main(int argc, char **argv)
 		buf_free(&run.answers[i].text);
 	}
 	mem_free(run.answers);
+	free_loras(&run);
 	return failed == 0 ? 0 : 1;
 }

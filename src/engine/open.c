@@ -179,6 +179,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 		smp_use_plugins(c->sampler, host);
 	}
 	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
+	c->loras = mem_zalloc((size_t) core_max_logits(o) * sizeof(LoraAdapter *));
 	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(NoteRow));
 	if (c->spec != NULL)
 		c->round.e = mem_zalloc((size_t) o->max_num_seqs * sizeof(PlanEntry));

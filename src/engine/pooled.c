@@ -361,9 +361,16 @@ score(Pooled *p, int seq, const LogprobRow *row, const float *logits)
 static void
 score_run(LogprobRun *a)
 {
+	bool		any = false;
+
 	if (a->n == 0)
 		return;
-	model_logits(a->step->model, a->hidden, a->n, a->step->logits);
+	for (int i = 0; i < a->n; i++)
+	{
+		a->step->loras[i] = a->rows[i].r->lora;
+		any = any || a->rows[i].r->lora != NULL;
+	}
+	model_logits(a->step->model, a->hidden, any ? a->step->loras : NULL, a->n, a->step->logits);
 	kpool_run(a->step->pool, norm_of_row, a, a->n);
 	for (int i = 0; i < a->n; i++)
 	{

@@ -270,6 +270,30 @@ open_directory(Files *f, Err *e)
 	return ok;
 }
 
+static Files *
+files_new(const char *path)
+{
+	Files	   *f = mem_zalloc(sizeof(Files));
+
+	f->path = mem_strdup(path);
+	f->root = mem_strdup(path);
+	f->maps = mem_zalloc(FILES_MAX_MAPS * sizeof(FileMap));
+	f->conf = conf_new();
+	atomic_store(&f->damaged, -1);
+	return f;
+}
+
+Files *
+files_open_one(const char *path, const char *file, Err *e)
+{
+	Files	   *f = files_new(path);
+
+	if (safetensors_file(f, file, "", e) && files_index(f, e))
+		return f;
+	files_close(f);
+	return NULL;
+}
+
 Files *
 files_open(const char *path, Err *e)
 {
@@ -282,12 +306,7 @@ files_open(const char *path, Err *e)
 		err_set(e, ERR_IO, "could not open model \"%s\": %m", path);
 		return NULL;
 	}
-	f = mem_zalloc(sizeof(Files));
-	f->path = mem_strdup(path);
-	f->root = mem_strdup(path);
-	f->maps = mem_zalloc(FILES_MAX_MAPS * sizeof(FileMap));
-	f->conf = conf_new();
-	atomic_store(&f->damaged, -1);
+	f = files_new(path);
 	ok = (S_ISDIR(st.st_mode) ? open_directory(f, e) : gguf_open(f, path, e)) && files_index(f, e);
 	if (!ok)
 	{

@@ -74,6 +74,8 @@ struct Files
 };
 
 /* files.c */
+/* One file of safetensors, without a configuration. */
+Files	   *files_open_one(const char *path, const char *file, Err *e);
 int			files_map(Files *f, const char *path, Err *e);	/* index, -1 = error */
 bool		files_exists(const char *path);
 /* append a whole small file to *out */
@@ -94,6 +96,8 @@ char	   *files_join(const char *dir, const char *name);
 bool		safetensors_there(const char *dir);
 bool		safetensors_open(Files *f, Err *e);
 
+/* ... of one file; names are behind `prefix` */
+bool		safetensors_file(Files *f, const char *path, const char *prefix, Err *e);
 /* ... and those of a folder in it, a module's, behind `prefix` */
 bool		safetensors_add(Files *f, const char *dir, const char *prefix, Err *e);
 

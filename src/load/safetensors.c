@@ -209,8 +209,8 @@ st_header(Files *f, int map, const char *prefix, const char *json, size_t len, E
 }
 
 /* Map one file and add its tensors. */
-static bool
-st_file(Files *f, const char *path, const char *prefix, Err *e)
+bool
+safetensors_file(Files *f, const char *path, const char *prefix, Err *e)
 {
 	uint8_t		head[8];
 	uint64_t	len = 0;
@@ -272,7 +272,7 @@ st_shards(Files *f, const char *index, cJSON **entries, size_t n, Err *e)
 		if (i > 0 && strcmp(shard, entries[i - 1]->valuestring) == 0)
 			continue;
 		path = files_join(f->root, shard);
-		ok = st_file(f, path, "", e);
+		ok = safetensors_file(f, path, "", e);
 		mem_free(path);
 		if (!ok)
 			return e->cls == ERR_IO && e->detail[0] == '\0' ?
@@ -374,7 +374,7 @@ safetensors_open(Files *f, Err *e)
 	bool		ok;
 
 	if (files_exists(single))
-		ok = st_file(f, single, "", e);
+		ok = safetensors_file(f, single, "", e);
 	else if (files_exists(index))
 		ok = files_slurp(index, ST_MAX_INDEX, &text, e) &&
 			files_json_ok(index, text.data, text.len, FILES_JSON_TENSORS, e) && st_index(f, index, &text, e);
@@ -391,7 +391,7 @@ safetensors_add(Files *f, const char *dir, const char *prefix, Err *e)
 {
 	char	   *folder = files_join(f->path, dir);
 	char	   *file = files_join(folder, "model.safetensors");
-	bool		ok = files_exists(file) ? st_file(f, file, prefix, e) : st_none(folder, e);
+	bool		ok = files_exists(file) ? safetensors_file(f, file, prefix, e) : st_none(folder, e);
 
 	mem_free(file);
 	mem_free(folder);

@@ -21,7 +21,7 @@ baichuan_conf(const Conf *c, DecoderConf *out, Err *e)
 	if (out->no_rope)
 		dec_conf_alibi(out, 8, 1);
 	out->head_norm = out->vocab == VOCAB_2;
-	out->interleaved = conf_has(c, "gguf.architecture");
+	out->interleaved = out->permuted = conf_has(c, "gguf.architecture");
 	return true;
 }
 

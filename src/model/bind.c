@@ -35,6 +35,7 @@ struct Binder
 	const char *ignored[MAX_IGNORED];
 	bool		ignored_under[MAX_IGNORED]; /* it is how names begin, not how they end */
 	int			n_ignored;
+	bool		no_sites;		/* who trains adapters has other names, or rows in another order */
 	const char *layers;			/* prefix of layers' names in HF, once it is known */
 	bool		ignore_extra;	/* layers behind the last one */
 	bool		ignore_rest;	/* whatever nobody asks for */
@@ -506,6 +507,63 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 	return t;
 }
 
+/* Is it one that linear() of decoder.c computes for each row of a step? */
+static bool
+adaptable(const Decoder *d, const Linear *l)
+{
+	uintptr_t	at = (uintptr_t) l;
+	uintptr_t	first = (uintptr_t) d->layers;
+	const Layer *layer = &d->layers[(at - first) / sizeof(Layer)];
+
+	if (l == &d->embed || l == &d->head)
+		return true;
+	return at >= first && layer < d->layers + d->c.n_layers &&
+		(l == &layer->qkv || l == &layer->o || l == &layer->up || l == &layer->down);
+}
+
+void
+bind_site(Binder *b, Linear *l, const char *hf, int n_file, const int32_t *rows, int n)
+{
+	Decoder    *d = b->d;
+	char		name[MAX_NAME];
+	LoraSite   *s;
+
+	if (b->no_sites || hf[0] == '\0' || !adaptable(d, l))
+		return;
+	d->sites = room_for_one(d->sites, (size_t) d->n_sites, sizeof(*d->sites));
+	s = &d->sites[d->n_sites++];
+	snprintf(name, sizeof(name), "%s%s", b->hf_prefix, hf);
+	*s = (LoraSite) {
+		.module = mem_strdup(name), .l = l, .embedding = l == &d->embed, .from = l->n, .n = n, .n_file = n_file, .k = l->k
+	};
+	if (rows != NULL && !d->c.permuted)
+	{
+		s->perm = mem_alloc((size_t) n * sizeof(int32_t));
+		memcpy(s->perm, rows, (size_t) n * sizeof(int32_t));
+	}
+	if (s->embedding)
+	{
+		/* a row for each token, which is what goes in */
+		s->n = s->n_file = l->k;
+		s->k = n;
+	}
+}
+
+/* Targets of adapters have numbers; 0 is none. */
+static void
+number_targets(Decoder *d)
+{
+	d->n_targets = 1;
+	for (int i = 0; i < d->n_sites; i++)
+	{
+		LoraSite   *s = &d->sites[i];
+
+		if (s->l->lora == 0)
+			s->l->lora = d->n_targets++;
+		s->target = s->l->lora;
+	}
+}
+
 bool
 bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias)
 {
@@ -521,6 +579,7 @@ bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 		return false;
 	if (rows != NULL)
 		t = make_view(b, t, rows, n, l->k);
+	bind_site(b, l, hf, n_file, rows, n);
 	return add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n_file, rows, n));
 }
 
@@ -708,6 +767,7 @@ bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, b
 			return false;
 		t = make_transposed(b, t, 0, 0, 1, n, l->k, n);
 	}
+	bind_site(b, l, hf, n, NULL, n);
 	return add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n, NULL, n));
 }
 
@@ -893,6 +953,7 @@ bind_qkv(Binder *b, Layer *l, const char *hf, const char *gguf, bool grouped)
 	bool		ok;
 
 	l->qkv.k = c->hidden;
+	b->no_sites = b->gguf;		/* converters may have put the heads into another order */
 	for (int h = 0; h < heads; h++)
 	{
 		int			kv = (h - c->n_heads) % c->n_kv_heads;
@@ -907,6 +968,7 @@ bind_qkv(Binder *b, Layer *l, const char *hf, const char *gguf, bool grouped)
 	}
 	ok = bind_rows(b, &l->qkv, hf, gguf, heads * dim, grouped || c->interleaved ? rows : NULL, heads * dim,
 				   c->qkv_bias);
+	b->no_sites = false;
 	mem_free(rows);
 	return ok;
 }
@@ -1121,6 +1183,7 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 		bind_kv_scales(&b);
 	ok = ok && check_unused(&b);
 	mem_free(b.used);
+	number_targets(d);
 	if (b.converted)
 		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));
 	info->n_params = b.n_params;

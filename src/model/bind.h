@@ -80,6 +80,8 @@ bool		bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n,
 
 /* One more matrix [n][l->k] of a Linear, below the ones it has; l->k must be set. */
 bool		bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
+/* An adapter's weights for this module belong to the next n outputs of l; the functions around do that by themselves. */
+void		bind_site(Binder *b, Linear *l, const char *hf, int n_file, const int32_t *rows, int n);
 /* ... that has one row; it may be stored as a vector. */
 bool		bind_row(Binder *b, Linear *l, const char *hf, const char *gguf);
 /* ... of which our row i is the file's row rows[i], of n_file. */

@@ -53,9 +53,12 @@ bind_head(Binder *b, const char *hf)
 
 	if (bind_extra_layer(b) != NULL)
 		return true;
+	d->head.k = d->embed.k;
+	/* what an adapter adds to a head that is tied isn't added to the embedding */
+	if (d->c.tied && !d->c.no_head)
+		bind_site(b, &d->head, hf, d->c.vocab, NULL, d->c.vocab);
 	if (d->c.tied || d->c.no_head)
 		return bind_ignore(b, ending);
-	d->head.k = d->embed.k;
 	d->head.is_head = true;
 	return bind_linear(b, &d->head, hf, "output", d->c.vocab, d->c.head_bias);
 }

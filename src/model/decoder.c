@@ -48,18 +48,30 @@ linear_gain(Linear *l, int from, int n, float by)
 		l->gains[l->n_gains++] = (Gain) {from, n, by};
 }
 
-void
-dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
+static void
+product(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
 {
-	GainRows	g = {l, y, ldy};
-
 	for (int i = 0; i < l->n_mats; i++)
 		d->k->mm(d->pool, &l->mat[i], x, rows, ldx, y + l->col[i], ldy,
 				 l->bias != NULL ? l->bias + l->col[i] : NULL, d->ws);
+}
+
+static void
+gains(Decoder *d, const Linear *l, int rows, float *y, int ldy)
+{
+	GainRows	g = {l, y, ldy};
+
 	if (l->n_gains > 0 && rows == 1)
 		gain_row(&g, 0, 0);
 	else if (l->n_gains > 0)
 		kpool_run(d->pool, gain_row, &g, rows);
+}
+
+void
+dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
+{
+	product(d, l, x, ldx, rows, y, ldy);
+	gains(d, l, rows, y, ldy);
 }
 
 /*
@@ -80,15 +92,28 @@ stopped(Decoder *d)
 	return d->stopped;
 }
 
-/* y[rows][l->n] = x[rows][l->k] W^T + b */
+/* y[rows][l->n] = x[rows][l->k] W^T + b, and what adapters add to the target; rows are the step's */
 static void
-linear(Decoder *d, const Linear *l, const float *x, int rows, float *y)
+linear_as(Decoder *d, const Linear *l, int target, const float *x, int rows, float *y)
 {
 	int			most = d->b->stop != NULL ? STOP_ROWS : rows;
 
 	for (int i = 0; i < rows && !stopped(d); i += most)
-		dec_linear(d, l, x + (size_t) i * (size_t) l->k, l->k, rows - i < most ? rows - i : most,
-				   y + (size_t) i * (size_t) l->n, l->n);
+	{
+		int			n = rows - i < most ? rows - i : most;
+		float	   *to = y + (size_t) i * (size_t) l->n;
+
+		product(d, l, x + (size_t) i * (size_t) l->k, l->k, n, to, l->n);
+		if (d->lora.n > 0 && target > 0)
+			dec_lora(d, target, x, l->k, i, i + n, y, l->n);
+		gains(d, l, n, to, l->n);
+	}
+}
+
+static void
+linear(Decoder *d, const Linear *l, const float *x, int rows, float *y)
+{
+	linear_as(d, l, l->lora, x, rows, y);
 }
 
 void
@@ -204,6 +229,8 @@ dec_embed(Decoder *d)
 		embed_row(d, 0, 0);
 	else
 		kpool_run(d->pool, embed_row, d, d->rows);
+	if (d->lora.n > 0 && d->embed.lora > 0)
+		dec_lora_embed(d, d->project_in.n > 0 && !d->c.narrow ? d->h : d->x);
 	if (d->project_in.n > 0 && !d->c.narrow)
 		linear(d, &d->project_in, d->h, d->rows, d->x);
 	if (d->c.embed_scale != 0)
@@ -547,6 +574,7 @@ dec_wanted(Decoder *d, const Layer *l)
 	keep_wanted(d, d->x, (size_t) d->c.hidden);
 	keep_wanted(d, d->h, (size_t) d->c.hidden);
 	keep_wanted(d, d->att, (size_t) out_of(l)->k);
+	dec_lora_keep(d);
 	d->rows = d->b->n_out;
 	return d->rows > 0;
 }
@@ -686,6 +714,7 @@ tap_last(Decoder *d)
 	{
 		memcpy(t->all, d->h, (size_t) d->rows * width * sizeof(float));
 		keep_wanted(d, d->h, width);
+		dec_lora_keep(d);
 		d->rows = d->b->n_out;
 	}
 	if (t->out != NULL)
@@ -710,7 +739,7 @@ dec_logits(Decoder *d, float *logits)
 		linear(d, &d->project_out, d->h, d->rows, d->y);
 		h = d->y;
 	}
-	linear(d, d->c.tied ? &d->embed : &d->head, h, d->rows, logits);
+	linear_as(d, d->c.tied ? &d->embed : &d->head, d->head.lora, h, d->rows, logits);
 	if (d->head_norm != NULL)
 		kpool_run(d->pool, head_norm_row, &(HeadRows) {d, logits}, d->rows);
 	if (d->c.logit_scale != 0)

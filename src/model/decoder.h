@@ -194,6 +194,7 @@ typedef struct DecoderConf
 	bool		head_bias;
 	bool		head_norm;		/* the head's rows count with length 1 */
 	bool		interleaved;	/* rotary pairs lie side by side in the file, not as halves */
+	bool		permuted;		/* ... as its converter wants it: those that the model was trained with are halves */
 	bool		qkv_bias;
 	bool		o_bias;
 	bool		mlp_bias;
@@ -247,7 +248,38 @@ typedef struct Linear
 	float	   *bias;			/* [n], NULL = none */
 	int			n_gains;
 	Gain		gains[LINEAR_GAINS];
+	int			lora;			/* its number among the targets of adapters; 0 = it can have none */
 } Linear;
+
+/* A module of the files whose matrix can have something added: rows of a Linear. */
+typedef struct LoraSite
+{
+	char	   *module;			/* whole name, as in Hugging Face's checkpoints */
+	Linear	   *l;
+	int			target;			/* Linear.lora */
+	bool		embedding;
+	int			from;			/* first output in the Linear */
+	int			n;
+	int			n_file;			/* ... of the file's, of which output i is our output's number perm[i] */
+	int			k;
+	int32_t    *perm;			/* [n]; NULL = as in the file */
+} LoraSite;
+
+/* A step's rows by adapter. */
+typedef struct LoraWork
+{
+	int			n;				/* adapters in the step; 0: nothing of this costs anything */
+	const LoraAdapter **of;		/* [cap] */
+	int			cap;			/* rows there is room for */
+	int32_t    *group;			/* [cap] of each row; -1 = none */
+	int32_t    *rows;			/* [cap] those of adapter g from start[g] on, ascending */
+	int32_t    *start;			/* [cap + 1] */
+	KLoraJob   *jobs;			/* [cap_jobs] */
+	int			cap_jobs;
+	float	   *t;				/* [rows][ldt] between the two products */
+	size_t		t_size;
+	int			ldt;
+} LoraWork;
 
 /* Matrices of one shape, of which each row of activations is multiplied with one. */
 typedef struct Stack
@@ -434,6 +466,11 @@ typedef struct Decoder
 	Stack	  **stacks;			/* all there are */
 	size_t		n_stacks;
 
+	LoraSite   *sites;			/* [n_sites] */
+	int			n_sites;
+	int			n_targets;		/* numbers 1 .. n_targets - 1 are used */
+	LoraWork	lora;
+
 	size_t		state_floats;	/* of a sequence */
 	int			n_kv_layers;
 
@@ -525,6 +562,19 @@ void		dec_moe(Decoder *d, const Layer *l);	/* y = sum of w_i expert_i(h) */
 void		dec_ffn(Decoder *d, const Layer *l);	/* dec_moe or dec_glu */
 void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
 void		dec_logits(Decoder *d, float *logits);	/* logits = h W; or h itself, if that is wanted */
+
+/* ---- lora.c ---- */
+LoraAdapter *lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *info, KType as,
+					  const char *path, Err *e);
+/* The groups of a step, as Batch.lora says; ... of n rows that are no step. */
+void		dec_lora_begin(Decoder *d);
+void		dec_lora_rows(Decoder *d, const LoraAdapter *const *of, int n);
+/* Only the wanted rows are left. */
+void		dec_lora_keep(Decoder *d);
+/* y += what adapters add to a target, for rows from .. to - 1. */
+void		dec_lora(Decoder *d, int target, const float *x, int ldx, int from, int to, float *y, int ldy);
+void		dec_lora_embed(Decoder *d, float *y);
+void		dec_lora_free(Decoder *d);
 
 /* y[rows][ldy] = x[rows][ldx] W^T + b */
 void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy);

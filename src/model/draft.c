@@ -375,7 +375,7 @@ one_head(Draft *d, int h, const int32_t *tokens, int n, float *state)
 		x = state;
 	}
 	if (m->draft.n_outs == 0)
-		model_logits(d->target, x, n, d->logits);
+		model_logits(d->target, x, NULL, n, d->logits);
 	else
 		dec_linear(m, &m->draft.outs[h < m->draft.n_outs ? h : 0], x, m->draft.outs[0].k, n, d->logits, (int) d->logits_width);
 }
@@ -460,9 +460,9 @@ draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *
 	if (taps.raw == NULL && fed != NULL)
 		memcpy(fed, d->rows, (size_t) b->n_out * (size_t) m->c.hidden * sizeof(float));
 	if (m->head.n == 0)
-		model_logits(d->target, d->rows, b->n_out, logits);
+		model_logits(d->target, d->rows, NULL, b->n_out, logits);
 	else if (m->head.n == model_info(d->target)->vocab_size && d->map == NULL)
-		model_logits(d->m, d->rows, b->n_out, logits);
+		model_logits(d->m, d->rows, NULL, b->n_out, logits);
 	else
 	{
 		dec_linear(m, &m->head, d->rows, m->head.k, b->n_out, d->logits, m->head.n);

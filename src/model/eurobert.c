@@ -17,7 +17,7 @@ eurobert_conf(const Conf *c, DecoderConf *out, Err *e)
 	if (!llama_conf(c, out, e))
 		return false;
 	/* converters to GGUF leave its q and k as they are */
-	out->interleaved = false;
+	out->interleaved = out->permuted = false;
 	return true;
 }
 

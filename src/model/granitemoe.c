@@ -20,7 +20,7 @@ granitemoe_conf(const Conf *c, DecoderConf *out, Err *e)
 		!dec_conf_int(c, gguf ? "shared_expert_intermediate_size" : "shared_intermediate_size", 0, DEC_MAX_INTER, 0,
 					  &out->moe.shared_inter, e))
 		return false;
-	out->interleaved = gguf;
+	out->interleaved = out->permuted = gguf;
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	return true;
 }
@@ -90,7 +90,7 @@ granitemoehybrid_conf(const Conf *c, DecoderConf *out, Err *e)
 		out->attn_scale = plain;
 	for (int i = 0; i < out->n_layers; i++)
 		any = any || out->layers[i].recurrent;
-	out->interleaved = gguf;
+	out->interleaved = out->permuted = gguf;
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	/* Bamba: GGUF has the same name for it, with heads of which another half is rotated */
 	if (gguf && !out->no_rope && out->rope[0].dim != out->head_dim)

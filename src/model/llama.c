@@ -32,7 +32,7 @@ llama_conf(const Conf *c, DecoderConf *out, Err *e)
 		return true;
 	out->o_bias = conf_bool(c, "attention_out_bias", false);
 	/* llama.cpp's converter reorders q and k; its "llama" is Mistral and Mixtral, too */
-	out->interleaved = true;
+	out->interleaved = out->permuted = true;
 	return mistral_windows(c, out, 0, e);
 }
 

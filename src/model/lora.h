@@ -3,7 +3,9 @@
  *	  Low-rank adapters: y + scale * (x A^T) B^T beside a model's matrices.
  *
  * An adapter is read once and never changes.  It has its own memory and knows nothing of a model but
- * the sizes that it was made for, so whoever holds one may outlive the model.
+ * the sizes that it was made for, so whoever holds one may outlive the model.  A model's matrices
+ * that can have something added are numbered: targets.  What files call a module ("model.layers.0.self_attn.q_proj")
+ * is a part of a target, perhaps with its outputs in another order; bind.c knows (LoraSite).
  */
 #ifndef VLLM_MODEL_LORA_H
 #define VLLM_MODEL_LORA_H
@@ -11,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "kernels.h"
 
 /* What an adapter's files say. */
 typedef struct LoraInfo
@@ -24,11 +26,34 @@ typedef struct LoraInfo
 	char		modules[512];	/* q_proj, v_proj, ...: what it adds to; cut */
 } LoraInfo;
 
+/* What files have for a module. */
+typedef struct LoraModule
+{
+	const char *name;
+	bool		embedding;		/* a is a table: a column for each token */
+	double		scale;
+	const KTensor *a;			/* [rank][inputs] */
+	const KTensor *b;			/* [outputs][rank] */
+} LoraModule;
+
+/* All that is added to one matrix. */
+typedef struct LoraTarget
+{
+	KLora	   *parts;
+	int			n;
+	int			width;			/* of all their ranks */
+} LoraTarget;
+
 typedef struct LoraAdapter
 {
 	uint64_t	id;				/* of these files in this process, never 0 */
 	LoraInfo	info;
 	char		label[64];		/* the last part of its path */
+	LoraTarget *targets;		/* [n_targets] */
+	int			n_targets;
+	int			width;			/* of the widest target */
+	KLora	   *parts;			/* all there are */
+	void	   *data;			/* their matrices */
 } LoraAdapter;
 
 void		lora_free(LoraAdapter *a);

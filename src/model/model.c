@@ -112,6 +112,7 @@ decoder_clear(Decoder *d)
 	dec_conf_free(&d->c);
 	for (size_t i = 0; i < d->n_stacks; i++)
 		stack_free(d->stacks[i]);
+	dec_lora_free(d);
 	mem_free(d->stacks);
 	mem_free(d->layers);
 	mem_free(d->draft.blocks);
@@ -597,7 +598,7 @@ find_ends(Decoder *d, const KRows *r, const int32_t *seen)
 }
 
 void
-model_logits(Model *m, const float *hidden, int n, float *logits)
+model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int n, float *logits)
 {
 	Decoder    *d = &m->d;
 	const Batch all = {0};
@@ -608,7 +609,14 @@ model_logits(Model *m, const float *hidden, int n, float *logits)
 	memcpy(d->h, hidden, (size_t) n * (size_t) d->c.hidden * sizeof(float));
 	d->b = &all;
 	d->rows = n;
+	dec_lora_rows(d, lora, n);
 	dec_logits(d, logits);
+}
+
+LoraAdapter *
+model_lora(const Model *m, const LoraModule *modules, int n, const LoraInfo *info, KType as, const char *path, Err *e)
+{
+	return lora_new(&m->d, modules, n, info, as, path, e);
 }
 
 void
@@ -657,6 +665,7 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	d->stopped = false;
 	if (d->ends != NULL)
 		find_ends(d, &b->rows, b->seen);
+	dec_lora_begin(d);
 	m->arch->forward(d, out);
 	return !d->stopped;
 }

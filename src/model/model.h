@@ -20,6 +20,7 @@
 #include "base/profile.h"
 #include "kernels.h"
 #include "model/arena.h"
+#include "model/lora.h"
 #include "model/pooler.h"
 #include "quant/quantize.h"
 
@@ -148,6 +149,7 @@ typedef struct Batch
 	const int32_t *types;		/* [n_rows] token types; NULL = all 0 */
 	const int32_t *seen;		/* [n_seqs] attention both ways: positions from this one on are not attended to;
 								 * NULL = all are */
+	const LoraAdapter *const *lora; /* [n_seqs] NULL = the model alone; NULL: all are */
 	bool		hidden;			/* hidden rows are wanted instead of logits */
 	int			n_out;			/* rows that are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
@@ -171,8 +173,17 @@ bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
  */
 bool		model_token_row(const Model *m, int32_t token, float *out);
 
-/* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out. */
-void		model_logits(Model *m, const float *hidden, int n, float *logits);
+/* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out.  lora: [n], each
+ * row's adapter; NULL = none has one. */
+void		model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int n, float *logits);
+
+/*
+ * An adapter of what files have for its modules, checked against the model; its matrices are kept as `as` (KT_F32,
+ * KT_F16, KT_BF16; KT_COUNT: as they are).  Any thread.  path: for errors.  ERR_UNSUPPORTED (a module that
+ * can't have one), ERR_BAD_FILE (made for another model), ERR_NOMEM.
+ */
+LoraAdapter *model_lora(const Model *m, const LoraModule *modules, int n, const LoraInfo *info, KType as,
+						const char *path, Err *e);
 
 /* May ModelTaps.mid have what goes into this layer, 0 .. n_layers - 1? */
 bool		model_can_tap(const Model *m, int layer);

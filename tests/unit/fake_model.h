@@ -180,8 +180,9 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 }
 
 void
-model_logits(Model *m, const float *hidden, int n, float *logits)
+model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int n, float *logits)
 {
+	(void) lora;
 	(void) m;
 	memcpy(logits, hidden, (size_t) n * FAKE_VOCAB * sizeof(float));
 }

@@ -1,0 +1,103 @@
+/*
+ * lora_load.c
+ *	  Adapters from files.
+ *
+ * Tested by tests/unit/test_lora_files.c.
+ */
+#include "engine/lora_load.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "load/adapter.h"
+
+typedef struct Load
+{
+	const Model *m;
+	const Adapter *files;
+	const char *path;
+	KType		as;
+	LoraInfo	info;
+	LoraAdapter *a;
+	Err			err;
+} Load;
+
+static LoraInfo
+info_of(const Adapter *a)
+{
+	LoraInfo	info = {.rank = a->rank, .alpha = a->alpha, .rslora = a->rslora};
+
+	for (int i = 0; i < a->n; i++)
+		info.bytes += (int64_t) (a->modules[i].a->nbytes + a->modules[i].b->nbytes);
+	snprintf(info.base, sizeof(info.base), "%s", a->base);
+	snprintf(info.modules, sizeof(info.modules), "%s", a->names);
+	return info;
+}
+
+bool
+lora_files_check(const char *path, LoraInfo *out, Err *e)
+{
+	Adapter    *a = adapter_open(path, e);
+
+	if (a == NULL)
+		return false;
+	*out = info_of(a);
+	adapter_close(a);
+	return true;
+}
+
+static void
+load(void *arg)
+{
+	Load	   *l = arg;
+	LoraModule *modules = mem_alloc((size_t) l->files->n * sizeof(LoraModule));
+
+	for (int i = 0; i < l->files->n; i++)
+	{
+		const AdapterModule *m = &l->files->modules[i];
+
+		modules[i] = (LoraModule) {.name = m->name, .embedding = m->embedding, .scale = m->scale, .a = m->a, .b = m->b};
+	}
+	l->a = model_lora(l->m, modules, l->files->n, &l->info, l->as, l->path, &l->err);
+	mem_free(modules);
+}
+
+static KType
+type_by_name(const char *dtype)
+{
+	return strcmp(dtype, "float16") == 0 ? KT_F16 : strcmp(dtype, "bfloat16") == 0 ? KT_BF16 :
+		strcmp(dtype, "float32") == 0 ? KT_F32 : KT_COUNT;
+}
+
+LoraAdapter *
+lora_files_load(const Model *m, const char *path, int max_rank, const char *dtype, Err *e)
+{
+	Adapter    *files = adapter_open(path, e);
+	const char *slash = strrchr(path, '/');
+	Load		l = {.m = m, .files = files, .path = path, .as = type_by_name(dtype)};
+	bool		guarded;
+
+	if (files == NULL)
+		return NULL;
+	if (files->rank > max_rank)
+	{
+		err_set(e, ERR_TOO_LONG, "adapter \"%s\" has rank %d, which is above max_lora_rank (%d)", path, files->rank, max_rank);
+		err_hint(e, "Raise the model option max_lora_rank, or the setting vllm.max_lora_rank.");
+		adapter_close(files);
+		return NULL;
+	}
+	l.info = info_of(files);
+	guarded = load_read_guard(files->files, load, &l, e);
+	adapter_close(files);
+	if (guarded && l.a == NULL)
+		*e = l.err;
+	if (!guarded)
+	{
+		lora_free(l.a);
+		return NULL;
+	}
+	if (l.a != NULL)
+		snprintf(l.a->label, sizeof(l.a->label), "%s", slash != NULL ? slash + 1 : path);
+	return l.a;
+}

@@ -1,0 +1,286 @@
+/*
+ * adapter.c
+ *	  Adapters of the Python package peft.
+ *
+ * Which modules have one is decided by the tensors that are there; of the configuration counts what scales
+ * them, and what would make something else of them is refused.  Keys that nobody knows are ignored, tensors
+ * are not.
+ *
+ * Tested by tests/unit/test_lora_files.c.
+ */
+#include "load/adapter.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "load/files.h"
+
+#define MAX_RANK	65536
+
+/* ---- adapter_config.json ---- */
+
+static bool
+is_on(const cJSON *v)
+{
+	/* an empty list, or dictionary, asks for nothing */
+	return v != NULL && !cJSON_IsNull(v) && !cJSON_IsFalse(v) &&
+		!((cJSON_IsArray(v) || cJSON_IsObject(v)) && cJSON_GetArraySize(v) == 0);
+}
+
+/* What would change the result, and isn't understood. */
+static bool
+refuse_others(const cJSON *c, const char *path, Err *e)
+{
+	static const struct
+	{
+		const char *key;
+		const char *what;
+	}			keys[] = {
+		{"use_dora", "DoRA"},
+		{"modules_to_save", "whole modules (modules_to_save)"},
+		{"lora_bias", "biases (lora_bias)"},
+		{"use_qalora", "QA-LoRA"},
+		{"use_bdlora", "BD-LoRA"},
+		{"alora_invocation_tokens", "activated LoRA (alora_invocation_tokens)"},
+		{"arrow_config", "Arrow"},
+		{"layer_replication", "replicated layers (layer_replication)"},
+		{"target_parameters", "parameters that belong to no linear layer (target_parameters)"},
+		{"trainable_token_indices", "single tokens' embeddings (trainable_token_indices)"},
+		{"ensure_weight_tying", "tied adapters (ensure_weight_tying)"},
+	};
+	const cJSON *bias = cJSON_GetObjectItemCaseSensitive(c, "bias");
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (is_on(cJSON_GetObjectItemCaseSensitive(c, keys[i].key)))
+			return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" uses %s, which is not supported", path, keys[i].what);
+	if (is_on(bias) && !(cJSON_IsString(bias) && strcmp(bias->valuestring, "none") == 0))
+		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has biases, which are not supported", path);
+	return true;
+}
+
+static bool
+check_type(const cJSON *c, const char *path, Err *e)
+{
+	const cJSON *type = cJSON_GetObjectItemCaseSensitive(c, "peft_type");
+	const cJSON *modules = cJSON_GetObjectItemCaseSensitive(c, "target_modules");
+
+	if (!cJSON_IsString(type))
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"peft_type\" in its adapter_config.json", path);
+	if (strcmp(type->valuestring, "LORA") != 0)
+		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is of type \"%.32s\", only LORA is supported", path, type->valuestring);
+	if (!cJSON_IsString(modules) && !cJSON_IsArray(modules))
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"target_modules\" in its adapter_config.json", path);
+	return true;
+}
+
+static bool
+number_of(const cJSON *c, const char *key, double lo, double hi, const char *path, double *out, Err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(c, key);
+
+	if (!cJSON_IsNumber(v) || !(v->valuedouble >= lo && v->valuedouble <= hi))
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"%s\" in its adapter_config.json", path, key);
+	*out = v->valuedouble;
+	return true;
+}
+
+/* Patterns are regular expressions for the end of a name; those that are plain names are enough. */
+static bool
+check_patterns(const cJSON *c, const char *path, Err *e)
+{
+	const cJSON *p = cJSON_GetObjectItemCaseSensitive(c, "alpha_pattern");
+	const cJSON *v;
+
+	if (p == NULL || cJSON_IsNull(p))
+		return true;
+	if (!cJSON_IsObject(p))
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
+	cJSON_ArrayForEach(v, p)
+	{
+		if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble))
+			return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
+		if (strpbrk(v->string, "^$*+?()[]{}|\\") != NULL)
+			return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has a regular expression in its \"alpha_pattern\": \"%.64s\"", path, v->string);
+	}
+	return true;
+}
+
+/* The alpha of a module: that of the first pattern that its name ends with, from a dot on. */
+static double
+alpha_of(const cJSON *c, double alpha, const char *module)
+{
+	const cJSON *v;
+	size_t		n = strlen(module);
+
+	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(c, "alpha_pattern"))
+	{
+		size_t		k = strlen(v->string);
+
+		if (k <= n && strcmp(module + n - k, v->string) == 0 && (k == n || module[n - k - 1] == '.'))
+			return v->valuedouble;
+	}
+	return alpha;
+}
+
+/* ---- tensors ---- */
+
+static bool
+ends_with(const char *s, const char *end, size_t *stem)
+{
+	size_t		n = strlen(s);
+	size_t		k = strlen(end);
+
+	if (n <= k || strcmp(s + n - k, end) != 0)
+		return false;
+	*stem = n - k;
+	return true;
+}
+
+/* The module and the part of it that a tensor is. */
+static bool
+read_name(const char *name, size_t *stem, bool *embedding, bool *is_b)
+{
+	*embedding = ends_with(name, ".lora_embedding_A", stem) || ends_with(name, ".lora_embedding_B", stem);
+	*is_b = ends_with(name, ".lora_B.weight", stem) || ends_with(name, ".lora_embedding_B", stem);
+	return *embedding || *is_b || ends_with(name, ".lora_A.weight", stem);
+}
+
+static bool
+add_tensor(Adapter *a, const char *path, const KTensor *t, Err *e)
+{
+	static const char prefix[] = "base_model.model.";
+	const char *name = strncmp(t->name, prefix, sizeof(prefix) - 1) == 0 ? t->name + sizeof(prefix) - 1 : t->name;
+	AdapterModule *m = a->n > 0 ? &a->modules[a->n - 1] : NULL;
+	size_t		stem;
+	bool		embedding;
+	bool		is_b;
+
+	if (strstr(name, "lora_magnitude_vector") != NULL)
+		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" uses DoRA, which is not supported", path);
+	if (!read_name(name, &stem, &embedding, &is_b))
+		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has a tensor \"%s\", which is of no kind that is supported", path, t->name);
+	if (t->ndim != 2 || t->shape[0] < 1 || t->shape[1] < 1)
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" of adapter \"%s\" is no matrix", t->name, path);
+	/* sorted by name: A and B of a module are neighbours */
+	if (m == NULL || strlen(m->name) != stem || strncmp(m->name, name, stem) != 0 || m->embedding != embedding)
+	{
+		if ((a->n & (a->n - 1)) == 0)
+			a->modules = mem_realloc(a->modules, (size_t) (a->n > 0 ? 2 * a->n : 1) * sizeof(AdapterModule));
+		m = &a->modules[a->n++];
+		*m = (AdapterModule) {.name = mem_strndup(name, stem), .embedding = embedding};
+	}
+	if (is_b)
+		m->b = t;
+	else
+		m->a = t;
+	return true;
+}
+
+static void
+note_name(Adapter *a, const char *module)
+{
+	const char *dot = strrchr(module, '.');
+	const char *last = dot != NULL ? dot + 1 : module;
+	size_t		n = strlen(last);
+	size_t		len = strlen(a->names);
+
+	for (const char *p = a->names; (p = strstr(p, last)) != NULL; p++)
+		if ((p == a->names || p[-1] == ',') && (p[n] == '\0' || p[n] == ','))
+			return;
+	if (len + n + 2 < sizeof(a->names))
+		snprintf(a->names + len, sizeof(a->names) - len, "%s%s", len > 0 ? "," : "", last);
+}
+
+static bool
+finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterModule *m, Err *e)
+{
+	int64_t		rank;
+
+	if (m->a == NULL || m->b == NULL)
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has only one of the two matrices for module \"%s\"", path, m->name);
+	rank = m->a->shape[0];
+	if (m->b->shape[1] != rank || rank > MAX_RANK)
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of ranks %lld and %lld for module \"%s\"", path, (long long) rank,
+					   (long long) m->b->shape[1], m->name);
+	if (!is_on(cJSON_GetObjectItemCaseSensitive(c, "rank_pattern")) && rank != (int64_t) r)
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of rank %lld for module \"%s\", but its adapter_config.json says %d",
+					   path, (long long) rank, m->name, (int) r);
+	m->scale = alpha_of(c, a->alpha, m->name) / (a->rslora ? sqrt((double) rank) : (double) rank);
+	if (rank > a->rank)
+		a->rank = (int) rank;
+	note_name(a, m->name);
+	return true;
+}
+
+/* ---- the whole ---- */
+
+static bool
+read_config(Adapter *a, const char *path, const cJSON *c, double *r, Err *e)
+{
+	const cJSON *base = cJSON_GetObjectItemCaseSensitive(c, "base_model_name_or_path");
+	const char *from = cJSON_IsString(base) ? base->valuestring : "";
+
+	a->rslora = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "use_rslora"));
+	/* it is shown: printable ASCII */
+	for (size_t i = 0; from[i] != '\0' && i < sizeof(a->base) - 1; i++)
+		a->base[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+	return check_type(c, path, e) && refuse_others(c, path, e) && number_of(c, "r", 1, MAX_RANK, path, r, e) &&
+		number_of(c, "lora_alpha", -1e9, 1e9, path, &a->alpha, e) && check_patterns(c, path, e);
+}
+
+static bool
+read_tensors(Adapter *a, const char *path, const cJSON *c, double r, Err *e)
+{
+	for (size_t i = 0; i < files_count(a->files); i++)
+		if (!add_tensor(a, path, files_tensor(a->files, i), e))
+			return false;
+	if (a->n == 0)
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no weights", path);
+	for (int i = 0; i < a->n; i++)
+		if (!finish_module(a, path, c, r, &a->modules[i], e))
+			return false;
+	return true;
+}
+
+Adapter *
+adapter_open(const char *path, Err *e)
+{
+	Adapter    *a = mem_zalloc(sizeof(Adapter));
+	char	   *config = files_join(path, "adapter_config.json");
+	char	   *weights = files_join(path, "adapter_model.safetensors");
+	cJSON	   *c = NULL;
+	Buf			text = {0};
+	double		r = 0;
+	bool		ok = files_slurp(config, FILES_MAX_CONFIG, &text, e) && files_json_ok(config, text.data, text.len, FILES_JSON_CONFIG, e);
+
+	if (ok)
+	{
+		c = cJSON_ParseWithLengthOpts(text.data, text.len, NULL, false);
+		ok = cJSON_IsObject(c) || err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", config);
+	}
+	ok = ok && read_config(a, path, c, &r, e) && (a->files = files_open_one(path, weights, e)) != NULL &&
+		read_tensors(a, path, c, r, e);
+	cJSON_Delete(c);
+	buf_free(&text);
+	mem_free(config);
+	mem_free(weights);
+	if (ok)
+		return a;
+	adapter_close(a);
+	return NULL;
+}
+
+void
+adapter_close(Adapter *a)
+{
+	if (a == NULL)
+		return;
+	for (int i = 0; i < a->n; i++)
+		mem_free(a->modules[i].name);
+	mem_free(a->modules);
+	files_close(a->files);
+	mem_free(a);
+}
