@@ -507,61 +507,14 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 	return t;
 }
 
-/* Is it one that linear() of decoder.c computes for each row of a step? */
-static bool
-adaptable(const Decoder *d, const Linear *l)
-{
-	uintptr_t	at = (uintptr_t) l;
-	uintptr_t	first = (uintptr_t) d->layers;
-	const Layer *layer = &d->layers[(at - first) / sizeof(Layer)];
-
-	if (l == &d->embed || l == &d->head)
-		return true;
-	return at >= first && layer < d->layers + d->c.n_layers &&
-		(l == &layer->qkv || l == &layer->o || l == &layer->up || l == &layer->down);
-}
-
 void
 bind_site(Binder *b, Linear *l, const char *hf, int n_file, const int32_t *rows, int n)
 {
-	Decoder    *d = b->d;
 	char		name[MAX_NAME];
-	LoraSite   *s;
 
-	if (b->no_sites || hf[0] == '\0' || !adaptable(d, l))
-		return;
-	d->sites = room_for_one(d->sites, (size_t) d->n_sites, sizeof(*d->sites));
-	s = &d->sites[d->n_sites++];
 	snprintf(name, sizeof(name), "%s%s", b->hf_prefix, hf);
-	*s = (LoraSite) {
-		.module = mem_strdup(name), .l = l, .embedding = l == &d->embed, .from = l->n, .n = n, .n_file = n_file, .k = l->k
-	};
-	if (rows != NULL && !d->c.permuted)
-	{
-		s->perm = mem_alloc((size_t) n * sizeof(int32_t));
-		memcpy(s->perm, rows, (size_t) n * sizeof(int32_t));
-	}
-	if (s->embedding)
-	{
-		/* a row for each token, which is what goes in */
-		s->n = s->n_file = l->k;
-		s->k = n;
-	}
-}
-
-/* Targets of adapters have numbers; 0 is none. */
-static void
-number_targets(Decoder *d)
-{
-	d->n_targets = 1;
-	for (int i = 0; i < d->n_sites; i++)
-	{
-		LoraSite   *s = &d->sites[i];
-
-		if (s->l->lora == 0)
-			s->l->lora = d->n_targets++;
-		s->target = s->l->lora;
-	}
+	if (!b->no_sites && hf[0] != '\0')
+		lora_add_site(b->d, l, name, n_file, rows, n);
 }
 
 bool
@@ -1183,7 +1136,7 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 		bind_kv_scales(&b);
 	ok = ok && check_unused(&b);
 	mem_free(b.used);
-	number_targets(d);
+	lora_number_targets(d);
 	if (b.converted)
 		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));
 	info->n_params = b.n_params;

@@ -563,6 +563,12 @@ void		dec_ffn(Decoder *d, const Layer *l);	/* dec_moe or dec_glu */
 void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
 void		dec_logits(Decoder *d, float *logits);	/* logits = h W; or h itself, if that is wanted */
 
+/* ---- lora_sites.c ---- */
+/* A module's matrix becomes the next n outputs of l (bind_site()). */
+void		lora_add_site(Decoder *d, Linear *l, const char *module, int n_file, const int32_t *rows, int n);
+/* Targets of adapters get their numbers; 0 is none. */
+void		lora_number_targets(Decoder *d);
+
 /* ---- lora.c ---- */
 LoraAdapter *lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *info, KType as,
 					  const char *path, Err *e);
