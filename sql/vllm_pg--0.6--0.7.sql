@@ -190,6 +190,18 @@ AND old.oid = '@extschema@.llm_nearest_rows(anyelement,text,name,int,text,text,n
 
 DROP FUNCTION vllm.with_lora;
 
+-- ---- memory of models ----
+
+CREATE FUNCTION vllm.model_memory(OUT name text, OUT memory_bytes bigint, OUT last_used timestamptz, OUT expires timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_model_memory' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE OR REPLACE VIEW llm_models AS
+    SELECT l.name, l.path, l.arch, l.state, l.provider, l.dtype, l.progress, l.error, l.parameters, l.weight_bytes,
+           l.max_model_len, l.kv_blocks_total, l.kv_blocks_used, l.running, l.waiting, l.owner, l.grants, l.options,
+           m.memory_bytes, m.last_used, m.expires
+    FROM vllm.model_list() l LEFT JOIN vllm.model_memory() m ON m.name = l.name;
+
 -- ---- models that sleep ----
 
 CREATE FUNCTION llm_sleep(level int DEFAULT 1, mode text DEFAULT 'abort', model text DEFAULT NULL)

@@ -40,6 +40,8 @@ typedef struct ModelOpts
 	int			max_lora_rank;
 	char		lora_dtype[12];
 	char		speculative_config[SPEC_TEXT];	/* a JSON object, or "null": off */
+	bool		has_keep_alive; /* "keep_alive", */
+	int64_t		keep_alive;		/* ... in seconds; -1 = for ever, and pinned */
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */
@@ -55,6 +57,7 @@ typedef struct ModelFacts
 	char		isa[32];
 	int			max_model_len;
 	int64_t		weight_bytes;
+	int64_t		memory_bytes;	/* weights, KV cache, recurrent state */
 	int64_t		n_params;
 	CacheFacts	cache;
 } ModelFacts;

@@ -412,9 +412,11 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
 		plan_core(&mi, &(PlanFor) {&src, tok, k}, o, s, &co, &df, e);
 	if (ok)
+	{
 		fill_facts(&mi, "", co.max_model_len, out);
-	if (ok)
 		out->weight_bytes += (int64_t) df.info.model.weight_bytes;
+		out->memory_bytes = out->weight_bytes + (int64_t) (co.kv_bytes + (uint64_t) co.max_num_seqs * mi.state_bytes);
+	}
 	draftfiles_close(&df);
 	source_done(&src);
 	if (tok != NULL)
@@ -440,6 +442,7 @@ facts(const Inst *in, ModelFacts *out)
 	{
 		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
 		out->weight_bytes += (int64_t) in->draft_bytes;
+		out->memory_bytes = core_memory(in->core) + (int64_t) in->draft_bytes;
 		core_cache_facts(in->core, &out->cache);
 	}
 }

@@ -62,6 +62,9 @@ static const Row rows[] = {
 	{"max_lora_rank", ROW_INT, OFF(max_lora_rank), 1, 512, 1},
 	{"lora_dtype", ROW_STR, OFF(lora_dtype), 0, sizeof(((Settings *) 0)->lora_dtype), 1},
 	{"speculative_config", ROW_STR, OFF(speculative_config), 0, sizeof(((Settings *) 0)->speculative_config), 1},
+	{"memory_limit", ROW_INT64, OFF(memory_limit), 0, INT64_C(1) << 26, 1 << 20},
+	{"memory_timeout_ms", ROW_INT, OFF(memory_timeout_ms), 0, INT32_MAX, 1},
+	{"keep_alive", ROW_INT, OFF(keep_alive), -1, INT32_MAX, 1},
 	{"max_logprobs", ROW_INT, OFF(max_logprobs), -1, INT32_MAX, 1},
 	{"logprobs_mode", ROW_STR, OFF(logprobs_mode), 0, sizeof(((Settings *) 0)->logprobs_mode), 1},
 	{"fake_step_ms", ROW_INT, OFF(fake_step_ms), 0, 60000, 1},
@@ -94,6 +97,8 @@ settings_box_init(SettingsBox *b)
 			.max_lora_rank = 64,
 			.lora_dtype = "auto",
 			.max_logprobs = LOGPROBS_MAX,
+			.memory_timeout_ms = 60000,
+			.keep_alive = -1,
 			.logprobs_mode = "raw_logprobs",
 			.fake_batch = 32
 	};

@@ -268,6 +268,8 @@ void		core_cache_facts(const Core *c, CacheFacts *out);
 
 const Tok  *core_tok(const Core *c);
 int			core_max_model_len(const Core *c);
+/* Weights, KV cache and recurrent state. */
+int64_t		core_memory(const Core *c);
 
 /*
  * Defaults and model checks (api.md 1.2 steps 8-12): fill what `given` lacks from

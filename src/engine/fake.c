@@ -557,7 +557,7 @@ fake_facts(const Inst *in, ModelFacts *out)
 	*out = (ModelFacts)
 	{
 		.arch = "fake",.dtype = "F32",.isa = "fake",.max_model_len = in->max_len,
-			.weight_bytes = 1 << 20,.n_params = 1 << 18,.cache = {.block_size = BLOCK_TOKENS,.dtype = "f16"}
+			.weight_bytes = 1 << 20,.memory_bytes = in->st.kv_bytes,.n_params = 1 << 18,.cache = {.block_size = BLOCK_TOKENS,.dtype = "f16"}
 	};
 }
 
@@ -609,7 +609,7 @@ fake_check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *
 {
 	Inst		in = {.max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN};
 
-	(void) s;
+	in.st.kv_bytes = o->kv_cache_memory_bytes ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
 	if (strcmp(path, "/fake/bad") == 0)
 		return err_set(e, ERR_BAD_FILE, "fake bad model files");
 	fake_facts(&in, out);

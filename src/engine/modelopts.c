@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/parsing.h"
@@ -141,6 +142,34 @@ opt_lora_dtype(const cJSON *v, ModelOpts *o, Err *e)
 	return true;
 }
 
+/* Seconds, or a number with a unit as settings have it; -1 = for ever. */
+static bool
+opt_keep_alive(const cJSON *v, ModelOpts *o, Err *e)
+{
+	static const struct
+	{
+		const char *unit;
+		double		s;
+	}			units[] = {{"", 1}, {"ms", 0.001}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+	double		n = v->valuedouble;
+	double		s = cJSON_IsNumber(v) ? 1 : 0;
+
+	if (cJSON_IsString(v))
+	{
+		char	   *unit;
+
+		n = strtod(v->valuestring, &unit);
+		for (size_t i = 0; unit != v->valuestring && i < sizeof(units) / sizeof(units[0]); i++)
+			if (strcmp(unit + strspn(unit, " "), units[i].unit) == 0)
+				s = units[i].s;
+	}
+	if (s == 0 || !(n == -1 || (n >= 0 && n * s <= INT_MAX)))
+		return opt_wrong(v, e, "seconds, a text such as \"5min\", or -1 (for ever)");
+	o->has_keep_alive = true;
+	o->keep_alive = n < 0 ? -1 : (int64_t) ceil(n * s);
+	return true;
+}
+
 static bool
 opt_kv_dtype(const cJSON *v, ModelOpts *o, Err *e)
 {
@@ -236,6 +265,8 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 			*(int *) ((char *) o + switches[i].off) = cJSON_IsTrue(v) ? 1 : -1;
 			return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 		}
+	if (strcmp(v->string, "keep_alive") == 0)
+		return opt_keep_alive(v, o, e);
 	/* chatmodel_of_options() reads these */
 	if (strcmp(v->string, "content_format") == 0)
 		return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(v, e, "auto, string or openai");
@@ -252,7 +283,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
+					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 
 const QuantScheme *

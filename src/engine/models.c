@@ -106,7 +106,7 @@ fingerprint(const char *path)
 /* ---- what others see ---- */
 
 static void
-fill_stat(Entry *en, StatsRow *r)
+fill_stat(Entry *en, const Settings *set, StatsRow *r)
 {
 	memset(r, 0, sizeof(*r));
 	r->counters = &en->n;
@@ -116,6 +116,9 @@ fill_stat(Entry *en, StatsRow *r)
 	r->m.shared_with = -1;
 	r->m.asleep = (int32_t) en->asleep;
 	r->m.sleep_level = en->sleep_level;
+	r->m.used_us = en->used_us;
+	r->m.expires_us = room_expires_us(en, set);
+	r->m.memory_bytes = en->loaded != NULL && !en->loaded->queued ? en->loaded->need : 0;
 	snprintf(r->m.name, sizeof(r->m.name), "%s", en->name);
 	if (en->state == WM_FAILED)
 		snprintf(r->m.error, sizeof(r->m.error), "%.255s", en->err.msg);
@@ -140,11 +143,13 @@ models_show(Models *m)
 {
 	StatsRow	rows[WIRE_MAX_MODELS];
 	const Loaded *of[WIRE_MAX_MODELS];
+	Settings	set;
 	int			n = 0;
 
+	settings_get(m->srv->box, &set);
 	for (Entry *en = m->entries; en != NULL && n < WIRE_MAX_MODELS; en = en->next, n++)
 	{
-		fill_stat(en, &rows[n]);
+		fill_stat(en, &set, &rows[n]);
 		of[n] = en->loaded;
 		for (int i = 0; i < n && en->loaded != NULL; i++)
 			if (of[i] == en->loaded)
@@ -372,7 +377,11 @@ load_run(Job *j)
 
 	l->inst = be->load(l->path, &l->opts, &l->set, load_progress, l, &l->err);
 	if (l->inst != NULL)
+	{
 		be->facts(l->inst, &l->facts);
+		if (l->need == 0)
+			l->need = l->facts.memory_bytes;
+	}
 }
 
 typedef struct AttachJob
@@ -403,6 +412,7 @@ load_done(Job *j)
 	Models	   *m = l->m;
 
 	l->done = true;
+	l->ready_us = clock_us();
 	m->n_loading--;
 	if (l->inst != NULL)
 	{
@@ -415,7 +425,7 @@ load_done(Job *j)
 		step_run(m->srv->step, &a->j);
 		log_line('I', "model loaded from \"%s\": %s %s, %" PRId64 " MB, context %d, %" PRId64 " ms",
 				 l->path, l->facts.arch, l->facts.dtype, l->facts.weight_bytes >> 20,
-				 l->facts.max_model_len, (clock_us() - l->start_us) / 1000);
+				 l->facts.max_model_len, (clock_us() - l->began_us) / 1000);
 	}
 	else if (l->refs > 0)
 		log_line('W', "could not load model from \"%s\": %s", l->path, l->err.msg);
@@ -442,7 +452,7 @@ load_done(Job *j)
 
 /* The probe's result is there: share or load. */
 static void
-attach_or_load(Entry *en, const char *print)
+attach_or_load(Entry *en, const char *print, int64_t need)
 {
 	Models	   *m = en->m;
 	Buf			key = {0};
@@ -481,10 +491,27 @@ attach_or_load(Entry *en, const char *print)
 	m->loaded = l;
 	en->loaded = l;
 	settings_get(m->srv->box, &l->set);
+	l->need = need;
+	m->n_loading++;
+	if (l->set.memory_limit > 0)
+		room_ask(l);
+	else
+		load_start(l);
+}
+
+void
+load_start(Loaded *l)
+{
+	l->began_us = clock_us();
 	l->j.run = load_run;
 	l->j.done = load_done;
-	m->n_loading++;
-	jobs_submit(m->srv->jobs, JQ_LOAD, &l->j);
+	jobs_submit(l->m->srv->jobs, JQ_LOAD, &l->j);
+}
+
+void
+load_refused(Loaded *l)
+{
+	load_done(&l->j);
 }
 
 typedef struct ProbeJob
@@ -494,6 +521,10 @@ typedef struct ProbeJob
 	uint64_t	attempt;
 	char	   *path;
 	char	   *print;
+	const Backend *be;
+	ModelOpts	opts;
+	Settings	set;
+	int64_t		need;			/* memory; 0 = the load will tell */
 	bool		recheck;		/* it had failed: same files and settings, same error */
 } ProbeJob;
 
@@ -501,8 +532,13 @@ static void
 probe_run(Job *j)
 {
 	ProbeJob   *p = (ProbeJob *) j;
+	ModelFacts	facts;
+	Err			e;
 
 	p->print = fingerprint(p->path);
+	/* what is wrong with the files the load will say */
+	if (p->set.memory_limit > 0 && p->be->check(p->path, &p->opts, &p->set, &facts, &e))
+		p->need = facts.memory_bytes;
 }
 
 static void
@@ -529,7 +565,7 @@ probe_done(Job *j)
 			en->fail_print = mem_strdup(p->print);
 			en->fail_set = mem_alloc(sizeof(Settings));
 			*en->fail_set = set;
-			attach_or_load(en, p->print);
+			attach_or_load(en, p->print, p->need);
 		}
 	}
 	entry_unref(en);
@@ -570,6 +606,9 @@ entry_wait(Entry *en, Conv *c, bool retry)
 		p->recheck = en->state == WM_FAILED && !retry;
 		p->path = mem_strdup(en->path);
 		p->attempt = ++en->attempt;
+		p->be = en->m->srv->be;
+		p->opts = en->opts;
+		settings_get(en->m->srv->box, &p->set);
 		entry_ref(en);
 		en->state = WM_LOADING;
 		models_show(en->m);
@@ -584,6 +623,7 @@ entry_wait(Entry *en, Conv *c, bool retry)
 void
 entry_go(Conv *c)
 {
+	c->entry->used_us = clock_us();
 	if (sleep_stops(c))
 		return;
 	if (entry_inst(c->entry) != NULL)

@@ -77,6 +77,12 @@ struct LoraCache *models_loras(const Models *m, uint32_t dboid, const char *name
 void		models_list_loras(const Models *m, uint32_t dboid, JsonOut *j);
 /* Who waits for an adapter's place; called on every wake of the server thread. */
 void		models_attend_loras(Models *m);
+/* ---- room.c ---- */
+/* Loads that wait for room; true: call again soon.  On every wake of the server thread. */
+bool		room_turn(Models *m);
+/* Unload what nobody has asked for for too long; likewise. */
+void		room_tick(Models *m);
+
 /* ---- sleep.c ---- */
 /*
  * A control command that puts models to sleep, wakes them or asks about that; model "": all of them.

@@ -37,7 +37,15 @@ struct Loaded
 	LoraCache  *loras;			/* NULL: nobody has asked for an adapter */
 	Conv	   *unloader;		/* answered when the memory is free */
 	Err			err;
-	int64_t		start_us;
+	int64_t		start_us;		/* when it was asked for, */
+	int64_t		began_us;		/* ... when its load began, */
+	int64_t		ready_us;		/* ... and ended */
+	/* room.c */
+	int64_t		need;			/* memory */
+	bool		queued;			/* its load waits for room, */
+	int64_t		asked_us;		/* ... since when there was none */
+	bool		leaving;		/* it takes no new requests */
+	int			busy;			/* requests and jobs, as of the last look */
 	int			rest;			/* ready: LR_* */
 	_Atomic int permille;		/* progress, by the loader */
 	_Atomic bool give_up;
@@ -63,6 +71,7 @@ struct Entry
 	int			refs;			/* the registry's and conversations' */
 	unsigned	asleep;			/* WIRE_SLEEP_*: what is not there; 0 = awake */
 	int			sleep_level;	/* of asleep */
+	int64_t		used_us;		/* when it was last asked for, or busy */
 	unsigned	was_asleep;		/* before the SleepOp at hand */
 	int			was_level;
 	EntryCounters n;
@@ -76,6 +85,7 @@ struct Models
 	Loaded	   *loaded;
 	int			n_loading;
 	int64_t		shown_us;		/* rows last updated for progress */
+	int64_t		ticked_us;		/* room.c */
 	/* sleep.c */
 	unsigned	asleep;			/* of entries that come from now on */
 	int			sleep_level;
@@ -93,7 +103,28 @@ Loaded	   *entry_let_go(Entry *en);
 /* All requests of the entry but `except` fail. */
 void		entry_fail_requests(Entry *en, const Err *e, const Conv *except);
 
+/* There is room for it, or (err is set) never will be. */
+void		load_start(Loaded *l);
+void		load_refused(Loaded *l);
+
+/* ---- room.c ---- */
+typedef enum RoomAnswer
+{
+	ROOM_YES,
+	ROOM_LATER,					/* ask again soon */
+	ROOM_NEVER					/* *e says why */
+} RoomAnswer;
+
+/* Is there room for l->need bytes, which l does not take yet?  Others may be unloaded for it. */
+RoomAnswer	room_make(Loaded *l, Err *e);
+/* A new load, whose need is known. */
+void		room_ask(Loaded *l);
+/* When the entry will be unloaded if nobody asks for it; 0 = never. */
+int64_t		room_expires_us(const Entry *en, const Settings *set);
+
 /* ---- sleep.c ---- */
+/* Requests that wait in stage CONV_ASLEEP for nothing any more go on. */
+void		sleep_wake_requests(Models *m);
 /* A new entry, or one that shares l (NULL: nobody's): is it asleep? */
 void		sleep_inherit(Entry *en, const Loaded *l);
 

@@ -189,6 +189,14 @@ core_open(Core *c, const Conf *conf, Err *e)
 
 /* ---- what was opened ---- */
 
+int64_t
+core_memory(const Core *c)
+{
+	const ModelInfo *info = core_info(c);
+
+	return (int64_t) (info->weight_bytes + c->kv_size + (uint64_t) c->opt.max_num_seqs * info->state_bytes);
+}
+
 void
 core_cache_facts(const Core *c, CacheFacts *out)
 {

@@ -489,6 +489,8 @@ server_run(Server *s)
 		models_progress(s->models);
 		models_attend_loras(s->models);
 		s->soon = sleep_turn(s->models);
+		s->soon |= room_turn(s->models);
+		room_tick(s->models);
 		if (s->limbo != NULL)
 			sweep_limbo(s);
 		if (now - swept > 1000000)

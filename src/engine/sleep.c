@@ -107,6 +107,13 @@ sleep_stops(Conv *c)
 	Entry	   *en = c->entry;
 	Err			e;
 
+	if (en->asleep == 0 && en->loaded != NULL && en->loaded->leaving && c->stage != CONV_LOADING)
+	{
+		/* others shall have its room (room.c) */
+		c->stage = CONV_ASLEEP;
+		conv_phase(c, WP_WAITING);
+		return true;
+	}
 	if (en->asleep == 0 || (needs_no_weights(c) && entry_inst(en) != NULL))
 		return false;
 	/* it waited for the load when somebody began to wait for it */
@@ -168,8 +175,8 @@ by_arrival(const void *a, const void *b)
 }
 
 /* Who waited goes on, in the order of arrival. */
-static void
-wake_requests(Models *m)
+void
+sleep_wake_requests(Models *m)
 {
 	Convs		all = {0};
 
@@ -313,7 +320,7 @@ take_back(SleepOp *op)
 			en->sleep_level = en->was_level;
 		}
 	models_show(m);
-	wake_requests(m);
+	sleep_wake_requests(m);
 	op->stage = OP_END;
 }
 
@@ -337,7 +344,7 @@ end_wake(SleepOp *op)
 			m->sleep_level = 0;
 	}
 	models_show(m);
-	wake_requests(m);
+	sleep_wake_requests(m);
 	op->stage = OP_END;
 }
 
@@ -446,13 +453,19 @@ let_go_of(SleepOp *op, Loaded *l)
 		loaded_settle(last);
 }
 
-static void
+/* false: there is no room yet for weights that come back. */
+static bool
 next_step(SleepOp *op)
 {
 	Server	   *s = op->m->srv;
 	Loaded	   *l = next_instance(op);
+	RoomAnswer	room = l != NULL && op->wake && l->rest == LR_STORED ? room_make(l, &op->e) : ROOM_YES;
 
-	if (l == NULL && op->wake)
+	if (room == ROOM_LATER)
+		return false;
+	if (room == ROOM_NEVER)
+		op->stage = OP_END;
+	else if (l == NULL && op->wake)
 		end_wake(op);
 	else if (l == NULL)
 		op->stage = op->level >= 2 ? OP_GONE : OP_END;
@@ -470,6 +483,7 @@ next_step(SleepOp *op)
 		else
 			step_run(s->step, &op->j);
 	}
+	return true;
 }
 
 static bool
@@ -502,8 +516,7 @@ op_turn(SleepOp *op)
 				return false;
 			return true;
 		case OP_NEXT:
-			next_step(op);
-			return op->stage != OP_JOB;
+			return next_step(op) && op->stage != OP_JOB;
 		case OP_JOB:
 			return false;
 		case OP_PINS:

@@ -31,6 +31,7 @@
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_model_list);
+PG_FUNCTION_INFO_V1(llm_model_memory);
 PG_FUNCTION_INFO_V1(llm_request_list);
 PG_FUNCTION_INFO_V1(llm_engine_stats);
 PG_FUNCTION_INFO_V1(llm_device_list);
@@ -285,6 +286,43 @@ llm_model_list(PG_FUNCTION_ARGS)
 		ModelRow   *m = lfirst(lc);
 
 		model_row(&row, m, engine_stats_of_model(stats, m));
+		row_emit(&row, fcinfo);
+	}
+	return (Datum) 0;
+}
+
+/* A time of the engine's clock as one of ours; 0 = NULL. */
+static void
+row_engine_time(Row *row, int64 us)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	if (us == 0)
+		row_null(row);
+	else
+		row_datum(row, TimestampTzGetDatum(GetCurrentTimestamp() + us - ((int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000)));
+}
+
+/* vllm.model_memory() */
+Datum
+llm_model_memory(PG_FUNCTION_ARGS)
+{
+	WireStats  *stats;
+	ListCell   *lc;
+	Row			row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	stats = engine_stats_snapshot();
+	foreach(lc, catalog_list())
+	{
+		ModelRow   *m = lfirst(lc);
+		WireModelStat *ms = engine_stats_of_model(stats, m);
+
+		row_str(&row, m->name);
+		row_loaded(&row, ms, ms ? ms->memory_bytes : 0);
+		row_engine_time(&row, ms ? ms->used_us : 0);
+		row_engine_time(&row, ms ? ms->expires_us : 0);
 		row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;

@@ -67,6 +67,9 @@ static int	vllm_max_lora_rank;
 static char *vllm_lora_dtype = "auto";
 char	   *vllm_repack_cache = "";
 char	   *vllm_sleep_requests = "error";
+int			vllm_memory_limit;
+static int	vllm_memory_timeout;
+static int	vllm_keep_alive;
 bool		vllm_batch_invariant;
 int			vllm_step_target;
 int			vllm_log_stats_interval;
@@ -132,6 +135,12 @@ static const IntRow int_rows[] = {
 	"Sets the number of tokens in a block of the KV cache; a multiple of 16."},
 	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 512, 1, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",
 	"Sets the size of the KV cache of each model."},
+	{"vllm.memory_limit", &vllm_memory_limit, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "memory_limit",
+	"Limits the memory of all loaded models together; the least recently used ones are unloaded for others.  0 means no limit."},
+	{"vllm.memory_timeout", &vllm_memory_timeout, 60000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, "memory_timeout_ms",
+	"Sets how long the load of a model waits for memory that others have, before it fails."},
+	{"vllm.keep_alive", &vllm_keep_alive, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, "keep_alive",
+	"Sets how long a model stays loaded that nobody asks for; -1 means for ever."},
 	{"vllm.step_target", &vllm_step_target, 200, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
 	"Sets how long a step of the engine should take at most; prompts are cut into chunks for it.  0 means no limit."},
 	{"vllm.max_loras", &vllm_max_loras, 32, 1, 4096, PGC_SIGHUP, 0, "max_loras",

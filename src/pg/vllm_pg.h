@@ -47,6 +47,7 @@ extern int	vllm_kv_cache_memory;	/* MB per model */
 extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16, int8, fp8 ... */
 extern char *vllm_huge_pages;	/* try, off, on */
 extern char *vllm_repack_cache; /* absolute path of a directory, "" = none */
+extern int	vllm_memory_limit;	/* MB, 0 = none */
 extern char *vllm_sleep_requests;	/* error, wait */
 extern bool vllm_batch_invariant;
 /* the batch node (batch.h) */

@@ -135,6 +135,35 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	sql("SELECT llm_drop_model('mine')");
 }
 
+# three models, room for two
+{
+	sql("SELECT llm_create_model('m$_', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{\"kv_cache_memory_bytes\": 2000000$_}')") for 1 .. 3;
+	sql("SELECT llm_create_model('huge', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{\"kv_cache_memory_bytes\": 900000000}')");
+	sub ask { return sql("SELECT llm_generate($prompt, model => '$_[0]', max_tokens => 30, temperature => 0, ignore_eos => true)"); }
+	sub there { return sql("SELECT string_agg(name, ' ' ORDER BY name) FROM llm_models WHERE state = 'ready'"); }
+	sql("SELECT llm_unload_model('tickets-2m')");
+	sql("ALTER SYSTEM SET vllm.memory_limit = '60MB'; ALTER SYSTEM SET vllm.memory_timeout = '400ms'");
+	$node->reload;
+	sleep 1;
+	do { is(ask($_), $answer, "$_"); usleep(300000) } for 'm1', 'm2', 'm1', 'm3';
+	is(there(), 'm1 m3', 'the one that was used longest ago had to go');
+	is(sql("SELECT count(*) FROM llm_models WHERE state = 'ready' AND memory_bytes BETWEEN 20000000 + weight_bytes - 100000 AND 20000010 + weight_bytes AND last_used > now() - interval '1 min' AND expires IS NULL"),
+		'2', 'sizes and times');
+	like(error("SELECT llm_load_model('huge')"), qr/53200.*there is no room for model "huge".*It needs \d+ MB; of 60 MB \(vllm.memory_limit\)/s, 'too large');
+	is(there(), 'm1 m3', '... nobody had to go for it');
+	sql("SELECT llm_sleep(1, model => 'm1')");
+	is(ask('m2'), $answer, 'who sleeps takes no room');
+	usleep(300000);
+	is(there(), 'm2 m3', '... nobody had to go');
+	sql("SELECT llm_wake_up(model => 'm1')");
+	is(ask('m1'), $answer, 'it takes its room back');
+	is(there(), 'm1 m2', '... from the one that was used longest ago');
+	sql("SELECT llm_drop_model(n) FROM unnest(ARRAY['m1', 'm2', 'm3', 'huge']) n");
+	sql('ALTER SYSTEM RESET vllm.memory_limit; ALTER SYSTEM RESET vllm.memory_timeout');
+	$node->reload;
+	is(sql($ask), $answer, 'no limit');
+}
+
 # who may
 like(error("SET ROLE reader; SELECT llm_$_"), qr/42501|permission denied/, "llm_$_")
 	for ('sleep()', 'wake_up()', 'pause()', 'resume()');

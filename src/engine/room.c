@@ -1,0 +1,343 @@
+/*
+ * room.c
+ *	  Room for models: vllm.memory_limit and keep-alive.
+ *
+ * A model takes its weights, KV cache and recurrent state (ModelFacts.memory_bytes; the same before the load as
+ * after it).  With a limit a load first asks for room (room_ask()) and is queued if there is none.  The
+ * oldest of those that wait is served first; for it idle models are unloaded, least recently used ones
+ * before others, but none that its options pin ("keep_alive": -1) and none that has not yet been there as long as
+ * its load took: so loading never takes more than about half of the time.
+ *
+ * Models that are never idle would keep others out for ever.  So when somebody has waited PATIENCE_US, the least
+ * recently loaded of them gets no new requests (Loaded.leaving; these wait, too) until it is idle and can go: models
+ * that do not fit together take turns.  Who has waited vllm.memory_timeout fails with 53200 and the sizes.
+ *
+ * An entry that has been idle longer than its keep-alive is unloaded; idle means that no request is in flight.
+ *
+ * Server thread.  Tested by tests/unit/test_room.c, tests/t/093_sleep.pl.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/models_int.h"
+#include "engine/request.h"
+
+#define PATIENCE_US		INT64_C(2000000)
+#define STAY_LEAST_US	INT64_C(200000)
+#define STAY_MOST_US	INT64_C(30000000)	/* longest time that a load protects a model */
+#define TICK_US			INT64_C(500000)
+
+/* ---- who is busy, who is pinned ---- */
+
+static void
+count_busy(Conv *c, void *arg)
+{
+	Loaded	   *l = c->entry != NULL ? c->entry->loaded : NULL;
+
+	(void) arg;
+	if (l == NULL)
+		return;
+	if (c->stage == CONV_RUNNING ? atomic_load(&c->in_core) : conv_is_active(c) && c->stage != CONV_ASLEEP)
+		l->busy++;
+}
+
+/* Fill in Loaded.busy, and when entries were last used. */
+static void
+look(Models *m)
+{
+	int64_t		now = clock_us();
+
+	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+		l->busy = l->pins;
+	server_each(m->srv, count_busy, NULL);
+	for (Entry *en = m->entries; en != NULL; en = en->next)
+		if (en->loaded != NULL && en->loaded->busy > 0)
+			en->used_us = now;
+}
+
+/* Seconds; -1 = for ever. */
+static int64_t
+keep_alive(const Entry *en, const Settings *set)
+{
+	return en->opts.has_keep_alive ? en->opts.keep_alive : set->keep_alive;
+}
+
+int64_t
+room_expires_us(const Entry *en, const Settings *set)
+{
+	int64_t		s = keep_alive(en, set);
+
+	return en->state == WM_READY && s >= 0 ? en->used_us + s * 1000000 : 0;
+}
+
+static bool
+pinned(const Loaded *l)
+{
+	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
+		if (en->loaded == l && en->opts.has_keep_alive && en->opts.keep_alive < 0)
+			return true;
+	return false;
+}
+
+static int64_t
+last_used(const Loaded *l)
+{
+	int64_t		t = 0;
+
+	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
+		if (en->loaded == l && en->used_us > t)
+			t = en->used_us;
+	return t;
+}
+
+static const char *
+name_of(const Loaded *l)
+{
+	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
+		if (en->loaded == l)
+			return en->name;
+	return "?";
+}
+
+/* What it takes now. */
+static int64_t
+takes(const Loaded *l)
+{
+	return l->queued || l->rest == LR_STORED ? 0 : l->need;
+}
+
+static int64_t
+taken(const Models *m, const Loaded *but)
+{
+	int64_t		sum = 0;
+
+	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+		if (l != but)
+			sum += takes(l);
+	return sum;
+}
+
+/* ---- making room ---- */
+
+/* All of its entries are unloaded. */
+static void
+unload(Loaded *l)
+{
+	Models	   *m = l->m;
+	Loaded	   *last = NULL;
+
+	for (Entry *en = m->entries; en != NULL; en = en->next)
+		if (en->loaded == l)
+			last = entry_let_go(en);
+	if (l->leaving)
+		sleep_wake_requests(m);	/* which were held back: they wait for it to be loaded again */
+	if (last != NULL)
+		loaded_settle(last);
+}
+
+static bool
+may_go(const Loaded *l, int64_t now)
+{
+	int64_t		stay = l->ready_us - l->began_us;
+
+	if (!l->done || l->inst == NULL || l->refs == 0 || l->dying || takes(l) == 0 || pinned(l))
+		return false;
+	stay = stay < STAY_LEAST_US ? STAY_LEAST_US : stay > STAY_MOST_US ? STAY_MOST_US : stay;
+	return now - l->ready_us >= stay;
+}
+
+/* The idle one that was used longest ago; NULL = none. */
+static Loaded *
+idle_one(const Models *m, const Loaded *but, int64_t now)
+{
+	Loaded	   *best = NULL;
+
+	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+		if (l != but && l->busy == 0 && may_go(l, now) && (best == NULL || last_used(l) < last_used(best)))
+			best = l;
+	return best;
+}
+
+/* One that shall take no new requests, as it is never idle. */
+static void
+make_one_leave(const Models *m, const Loaded *but, int64_t now)
+{
+	Loaded	   *best = NULL;
+
+	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	{
+		if (l->leaving)
+			return;
+		if (l != but && may_go(l, now) && now - l->ready_us >= PATIENCE_US && (best == NULL || l->ready_us < best->ready_us))
+			best = l;
+	}
+	if (best != NULL)
+		best->leaving = true;
+}
+
+/* Nobody leaves any more: requests that were held back go on. */
+static void
+stay_all(Models *m)
+{
+	bool		any = false;
+
+	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	{
+		any |= l->leaving;
+		l->leaving = false;
+	}
+	if (any)
+		sleep_wake_requests(m);
+}
+
+static void
+list_holders(const Models *m, const Loaded *but, char *out, size_t size)
+{
+	size_t		at = 0;
+
+	out[0] = '\0';
+	for (const Loaded *l = m->loaded; l != NULL && at < size; l = l->next)
+		if (l != but && takes(l) > 0)
+			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "", name_of(l), takes(l) >> 20,
+									l->refs == 0 ? "on its way out" : !l->done ? "loading" : pinned(l) ? "pinned" : l->busy > 0 ? "busy" : "idle");
+}
+
+static bool
+no_room(const Models *m, const Loaded *l, int64_t limit, Err *e)
+{
+	char		who[400];
+
+	list_holders(m, l, who, sizeof(who));
+	err_set(e, ERR_NOMEM, "there is no room for model \"%s\"", name_of(l));
+	err_detail(e, "It needs %" PRId64 " MB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64 " MB are taken%s%s.", l->need >> 20, limit >> 20,
+			   taken(m, l) >> 20, who[0] != '\0' ? ": " : "", who);
+	return err_hint(e, "Raise vllm.memory_limit, lower the models' kv_cache_memory_bytes, or unload a model.");
+}
+
+RoomAnswer
+room_make(Loaded *l, Err *e)
+{
+	Models	   *m = l->m;
+	int64_t		now = clock_us();
+	Settings	set;
+	Loaded	   *victim;
+
+	settings_get(m->srv->box, &set);
+	if (set.memory_limit <= 0 || taken(m, l) + l->need <= set.memory_limit)
+		return ROOM_YES;
+	if (l->need > set.memory_limit)
+	{
+		no_room(m, l, set.memory_limit, e);
+		return ROOM_NEVER;
+	}
+	/* what is on its way out is not gone yet */
+	for (const Loaded *o = m->loaded; o != NULL; o = o->next)
+		if (o->refs == 0 && o != l)
+			return ROOM_LATER;
+	look(m);
+	victim = idle_one(m, l, now);
+	if (victim != NULL)
+	{
+		log_line('I', "model \"%s\" is unloaded to make room for \"%s\"", name_of(victim), name_of(l));
+		unload(victim);
+		return ROOM_LATER;
+	}
+	if (l->asked_us == 0)
+		l->asked_us = now;
+	if (now - l->asked_us > (int64_t) set.memory_timeout_ms * 1000)
+	{
+		no_room(m, l, set.memory_limit, e);
+		return ROOM_NEVER;
+	}
+	if (now - l->asked_us > PATIENCE_US)
+		make_one_leave(m, l, now);
+	return ROOM_LATER;
+}
+
+/* ---- loads ---- */
+
+void
+room_ask(Loaded *l)
+{
+	l->queued = true;
+	room_turn(l->m);
+}
+
+static void
+count_waiters(Conv *c, void *arg)
+{
+	Loaded	   *l = arg;
+
+	if (c->stage == CONV_LOADING && c->entry != NULL && c->entry->loaded == l && conv_is_active(c))
+		l->busy++;
+}
+
+/* The load that has been queued longest. */
+static Loaded *
+first_queued(const Models *m)
+{
+	Loaded	   *first = NULL;
+
+	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+		if (l->queued && (first == NULL || l->start_us < first->start_us))
+			first = l;
+	return first;
+}
+
+bool
+room_turn(Models *m)
+{
+	Loaded	   *l;
+
+	while ((l = first_queued(m)) != NULL)
+	{
+		RoomAnswer	r;
+
+		/* for nobody nothing is unloaded */
+		l->busy = 0;
+		if (!atomic_load(&l->give_up))
+			server_each(m->srv, count_waiters, l);
+		r = l->busy == 0 ? ROOM_NEVER : room_make(l, &l->err);
+		if (l->busy == 0)
+			unload(l);
+		if (r == ROOM_LATER)
+			return true;
+		l->queued = false;
+		if (r == ROOM_YES)
+			load_start(l);
+		else
+			load_refused(l);
+	}
+	stay_all(m);
+	return false;
+}
+
+/* ---- keep-alive ---- */
+
+void
+room_tick(Models *m)
+{
+	int64_t		now = clock_us();
+	Settings	set;
+
+	if (now - m->ticked_us < TICK_US)
+		return;
+	m->ticked_us = now;
+	settings_get(m->srv->box, &set);
+	look(m);
+	for (Entry *en = m->entries; en != NULL; en = en->next)
+	{
+		int64_t		expires = room_expires_us(en, &set);
+		Loaded	   *l = en->loaded;
+
+		if (expires == 0 || now < expires || l->busy > 0 || en->asleep != 0)
+			continue;
+		log_line('I', "model \"%s\" is unloaded: nobody has asked for it for %" PRId64 " s", en->name, (now - en->used_us) / 1000000);
+		l = entry_let_go(en);
+		if (l != NULL)
+			loaded_settle(l);
+	}
+}

@@ -1,0 +1,272 @@
+/*
+ * test_room.c
+ *	  Several models under a memory limit (--fake): who is unloaded for whom, who waits, who fails; keep-alive.
+ */
+#include "wire_peer.h"
+
+#include "check.h"
+
+static Peer P;
+static volatile WireStats *st;
+
+#define SIZE	"{\"kv_cache_memory_bytes\": 60000000}"
+
+static Talk *
+ask(const char *model, const char *options, const char *prompt)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+	char		path[64];
+
+	snprintf(path, sizeof(path), "/fake/%s", model);
+	wire_put_int(&o, WTAG_DATABASE, 1);
+	wire_put_int(&o, WTAG_SESSION, 1);
+	wire_put_str(&o, WTAG_MODEL, model, strlen(model));
+	wire_put_str(&o, WTAG_MODEL_PATH, path, strlen(path));
+	wire_put_str(&o, WTAG_MODEL_OPTIONS, options, strlen(options));
+	wire_put_str(&o, WTAG_PROMPT, prompt, strlen(prompt));
+	t = talk_begin(&P, WK_GENERATE, &b);
+	buf_free(&b);
+	return t;
+}
+
+static Talk *
+command(const char *what)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_str(&o, WTAG_COMMAND, what, strlen(what));
+	t = talk_begin(&P, WK_CONTROL, &b);
+	buf_free(&b);
+	return t;
+}
+
+/* "text", or "SQLSTATE: message / detail" */
+static const char *
+result(Talk *t)
+{
+	static char buf[2048];
+	Frame		f;
+	bool		final = false;
+
+	snprintf(buf, sizeof(buf), "no final frame");
+	while (!final && talk_wait(t, &f, 20000))
+	{
+		final = f.final;
+		if (f.kind == WF_ERROR)
+			snprintf(buf, sizeof(buf), "%s: %s / %s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_DETAIL));
+		else if (final)
+			snprintf(buf, sizeof(buf), "%s", frame_str(&f, WTAG_TEXT));
+	}
+	talk_wait_closed(t, 2000);
+	talk_free(t);
+	return buf;
+}
+
+static void
+is(const char *got, const char *want, const char *what)
+{
+	CHECK(strcmp(got, want) == 0, "%s: \"%s\" instead of \"%s\"", what, got, want);
+}
+
+static void
+starts(const char *got, const char *want, const char *what)
+{
+	CHECK(strncmp(got, want, strlen(want)) == 0, "%s: \"%s\" instead of \"%s\"", what, got, want);
+}
+
+static uint32_t
+state_of(const char *model)
+{
+	for (uint32_t i = 0; i < st->n_models; i++)
+		if (strcmp((const char *) st->models[i].name, model) == 0)
+			return st->models[i].state;
+	return WM_UNUSED;
+}
+
+static void
+set(const char *line)
+{
+	peer_tell(&P, line);
+	usleep(50000);
+}
+
+static void
+test_least_recent(void)
+{
+	is(result(ask("a", SIZE, "one")), "ONE", "a");
+	is(result(ask("b", SIZE, "two")), "TWO", "b fits beside it");
+	CHECK(state_of("a") == WM_READY && state_of("b") == WM_READY, "both are there");
+	is(result(ask("a", SIZE, "three")), "THREE", "a again");
+	is(result(ask("c", SIZE, "four")), "FOUR", "c takes the room of b");
+	CHECK(state_of("a") == WM_READY && state_of("b") == WM_UNLOADED && state_of("c") == WM_READY, "b was used longest ago: %u %u %u",
+		  state_of("a"), state_of("b"), state_of("c"));
+	is(result(ask("b", SIZE, "five")), "FIVE", "b takes that of a");
+	CHECK(state_of("a") == WM_UNLOADED && state_of("c") == WM_READY, "a was used longest ago");
+	starts(result(ask("giant", "{\"kv_cache_memory_bytes\": 300000000}", "x")), "53200: there is no room for model \"giant\" / It needs 286 MB; of 128 MB", "too large");
+	CHECK(state_of("b") == WM_READY && state_of("c") == WM_READY, "nobody had to go for that");
+}
+
+static void
+test_busy(void)
+{
+	Talk	   *b = ask("b", SIZE, "@delay:1200 busy");
+	Talk	   *c = ask("c", SIZE, "@delay:700 busy");
+	Talk	   *a;
+
+	usleep(30000);
+	a = ask("a", SIZE, "patient");
+	is(result(a), "PATIENT", "a waits for the first that is idle");
+	CHECK(state_of("c") == WM_UNLOADED && state_of("b") == WM_READY, "c was");
+	starts(result(c), "@DELAY:700", "c is not disturbed");
+	starts(result(b), "@DELAY:1200", "nor b");
+
+	/* who waits may go away */
+	b = ask("b", SIZE, "@delay:800 busy");
+	a = ask("a", SIZE, "@delay:800 busy");
+	usleep(30000);
+	c = ask("c", SIZE, "impatient");
+	usleep(30000);
+	talk_cancel(c);
+	CHECK(talk_wait_closed(c, 3000), "cancelled");
+	talk_free(c);
+	starts(result(a), "@DELAY", "a");
+	starts(result(b), "@DELAY", "b");
+	usleep(100000);
+	CHECK(state_of("a") == WM_READY && state_of("b") == WM_READY && state_of("c") == WM_UNLOADED, "nobody had to go for who went away");
+	is(result(command("integrity")), "ok", "integrity");
+}
+
+static void
+test_timeout(void)
+{
+	Talk	   *a;
+	Talk	   *b;
+	const char *r;
+
+	set("config memory_timeout_ms=300\n");
+	a = ask("a", SIZE, "@delay:1500 busy");
+	b = ask("b", SIZE, "@delay:1500 busy");
+	usleep(30000);
+	r = result(ask("c", SIZE, "x"));
+	starts(r, "53200: there is no room for model \"c\" / It needs 57 MB; of 128 MB (vllm.memory_limit) 114 MB are taken: ", "timeout");
+	CHECK(strstr(r, "\"a\" 57 MB (busy)") != NULL && strstr(r, "\"b\" 57 MB (busy)") != NULL, "%s", r);
+	starts(result(a), "@DELAY", "a");
+	starts(result(b), "@DELAY", "b");
+	is(result(ask("c", SIZE, "now")), "NOW", "another try");
+	set("config memory_timeout_ms=20000\n");
+}
+
+static void
+test_pinned(void)
+{
+	static const char pin[] = "{\"kv_cache_memory_bytes\": 60000000, \"keep_alive\": -1}";
+
+	is(result(ask("p", pin, "pinned")), "PINNED", "p");
+	is(result(ask("q", SIZE, "other")), "OTHER", "q");
+	is(result(ask("p", pin, "pinned")), "PINNED", "p");
+	is(result(ask("q", SIZE, "other")), "OTHER", "q");
+	is(result(ask("r", SIZE, "third")), "THIRD", "r");
+	CHECK(state_of("p") == WM_READY && state_of("q") == WM_UNLOADED, "a pinned model stays though it is older");
+}
+
+/* Two that don't fit together and are never idle take turns. */
+static void
+test_turns(void)
+{
+	static const char size[] = "{\"kv_cache_memory_bytes\": 100000000}";
+	int64_t		end = clock_us() + INT64_C(9000000);
+	int			n[2] = {0, 0};
+	int			loads = 0;
+	size_t		from = P.text.len;
+	Talk	   *t[2][2];
+
+	/* the pinned one's options are other ones now: it goes */
+	is(result(ask("p", SIZE, "free")), "FREE", "p");
+	for (int m = 0; m < 2; m++)
+		for (int i = 0; i < 2; i++)
+			t[m][i] = ask(m ? "x" : "y", size, i ? "@delay:90 go" : "@delay:60 go");
+	while (clock_us() < end)
+		for (int m = 0; m < 2; m++)
+			for (int i = 0; i < 2; i++)
+			{
+				Frame		f;
+				bool		final = false;
+
+				while (!final && talk_wait(t[m][i], &f, 5))
+					final = f.final;
+				if (!final)
+					continue;
+				CHECK(f.kind == WF_DONE, "%s: %s", frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_DETAIL));
+				n[m]++;
+				talk_wait_closed(t[m][i], 2000);
+				talk_free(t[m][i]);
+				t[m][i] = ask(m ? "x" : "y", size, i ? "@delay:90 go" : "@delay:60 go");
+			}
+	CHECK(n[0] > 10 && n[1] > 10, "%d and %d answers", n[0], n[1]);
+	peer_drain_log(&P);
+	for (const char *p = P.text.data + from; (p = strstr(p, "model loaded from")) != NULL; p++)
+		loads++;
+	CHECK(loads <= 46, "%d loads in 9 seconds", loads);
+	for (int m = 0; m < 2; m++)
+		for (int i = 0; i < 2; i++)
+			starts(result(t[m][i]), "@DELAY", "the last ones");
+	is(result(command("integrity")), "ok", "integrity");
+}
+
+static void
+test_keep_alive(void)
+{
+	is(result(ask("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "short")), "SHORT", "k");
+	CHECK(state_of("k") == WM_READY, "there");
+	for (int i = 0; i < 4; i++)
+	{
+		usleep(500000);
+		is(result(ask("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "again")), "AGAIN", "k");
+		CHECK(state_of("k") == WM_READY, "a call prolongs it");
+	}
+	EVENTUALLY(state_of("k") == WM_UNLOADED);
+	CHECK(state_of("k") == WM_UNLOADED, "nobody has asked for it");
+	is(result(ask("z", "{\"keep_alive\": 0, \"kv_cache_memory_bytes\": 1000000}", "@delay:1500 zero")), "@DELAY:1500 ZERO", "busy for longer than that");
+	EVENTUALLY(state_of("z") == WM_UNLOADED);
+	CHECK(state_of("z") == WM_UNLOADED, "keep_alive 0");
+	set("config keep_alive=1\n");
+	is(result(ask("d", "{\"kv_cache_memory_bytes\": 1000000}", "default")), "DEFAULT", "d");
+	is(result(ask("f", "{\"kv_cache_memory_bytes\": 1000000, \"keep_alive\": \"2 h\"}", "for ever")), "FOR EVER", "f");
+	EVENTUALLY(state_of("d") == WM_UNLOADED);
+	CHECK(state_of("d") == WM_UNLOADED && state_of("f") == WM_READY, "the setting's, but for those with one of their own");
+	starts(result(ask("g", "{\"keep_alive\": \"soon\"}", "x")), "22023: model option \"keep_alive\" must be seconds, a text such as \"5min\", or -1 (for ever), got \"soon\"", "bad");
+	starts(result(ask("g", "{\"keep_alive\": -5}", "x")), "22023: model option \"keep_alive\" must be", "bad");
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const args[] = {"--fake", "--set", "memory_limit=128", "--set", "memory_timeout_ms=20000", NULL};
+
+	signal(SIGPIPE, SIG_IGN);
+	if (argc > 1)
+		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
+	else
+		peer_find_engine(&P);
+	peer_arena(&P, 64, 16384, 1 << 20);
+	peer_spawn(&P, args);
+	CHECK(peer_wait_ready(&P, 20000), "engine is ready");
+	st = wire_stats(&P.arena);
+	test_least_recent();
+	test_busy();
+	test_timeout();
+	test_pinned();
+	test_turns();
+	test_keep_alive();
+	peer_tell(&P, CONTROL_STOP "\n");
+	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
+	CHECK(!peer_complaints(&P), "no sanitizer complaints");
+	if (check_failed > 0 && P.text.len > 0)
+		fprintf(stderr, "%s", P.text.data);
+	peer_free(&P);
+	return check_done("test_room");
+}
