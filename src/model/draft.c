@@ -95,6 +95,10 @@ fits(const char *method, const ModelInfo *target, const ModelInfo *info, const D
 	if (c->given > 0 && c->given != target->hidden_size)
 		return err_set(e, ERR_INVALID, "what guesses tokens was made for hidden rows of %d values, the model has %d",
 					   c->given, target->hidden_size);
+	if (c->given > 0 && c->heads == 0 && ((!c->own_embed && info->hidden_size != target->embed_width) ||
+										  (!c->own_head && info->hidden_size != target->hidden_size)))
+		return err_set(e, ERR_INVALID, "what guesses tokens has hidden rows of %d values and no %s of its own, the model's has %d",
+					   info->hidden_size, c->own_embed ? "head" : "embedding", c->own_embed ? target->hidden_size : target->embed_width);
 	if (strcmp(method, "draft_model") == 0 && !info->generates)
 		return err_set(e, ERR_INVALID, "the draft model doesn't generate: it has no head for a vocabulary");
 	for (int i = 0; i < c->n_layers; i++)

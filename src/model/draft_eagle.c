@@ -21,8 +21,6 @@
 static bool
 common_conf(const Conf *c, DecoderConf *o, Err *e)
 {
-	int			given = o->hidden;
-
 	o->eps = 1e-6f;
 	o->hidden = 0;
 	if (!dec_conf(c, o, e))
@@ -30,9 +28,6 @@ common_conf(const Conf *c, DecoderConf *o, Err *e)
 	if (!dec_conf_int(c, "target_hidden_size", 1, DEC_MAX_HIDDEN, o->hidden, &o->draft.given, e))
 		return false;
 	o->mlp_bias = conf_bool(c, "mlp_bias", false);
-	if (given > 0 && o->draft.given != given)
-		return err_set(e, ERR_INVALID, "what guesses tokens was made for hidden rows of %d values, the model has %d",
-					   o->draft.given, given);
 	return true;
 }
 
@@ -57,7 +52,11 @@ bind_rest(Binder *b, Decoder *d, Layer *l, int in)
 bool
 eagle_conf(const Conf *c, DecoderConf *o, Err *e)
 {
-	return common_conf(c, o, e);
+	if (!common_conf(c, o, e))
+		return false;
+	if (o->draft.given != o->hidden)
+		return err_set(e, ERR_BAD_FILE, "model configuration has \"target_hidden_size\" = %d, expected %d", o->draft.given, o->hidden);
+	return true;
 }
 
 static bool
@@ -173,8 +172,10 @@ eagle3_bind(Binder *b, Decoder *d)
 		!bind_norm(b, &d->norm, "model.norm", "", n))
 		return false;
 	/* an embedding of its own, or the target's */
-	if (bind_has(b, "model.embed_tokens.weight", "") && !bind_linear(b, &d->embed, "model.embed_tokens", "", d->c.vocab, false))
+	d->c.draft.own_embed = bind_has(b, "model.embed_tokens.weight", "");
+	if (d->c.draft.own_embed && !bind_linear(b, &d->embed, "model.embed_tokens", "", d->c.vocab, false))
 		return false;
+	d->c.draft.own_head = rows > 0;
 	if (rows > 0 && rows <= DEC_MAX_VOCAB && !bind_linear(b, &d->head, "lm_head", "", (int) rows, false))
 		return false;
 	return bind_ignore(b, "d2t") && bind_ignore(b, "t2d");

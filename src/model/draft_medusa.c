@@ -23,9 +23,10 @@ medusa_conf(const Conf *c, DecoderConf *o, Err *e)
 	static const char *const blocks[] = {"num_hidden_layers", "medusa_num_layers", NULL};
 
 	o->max_len = 1;
+	if (!dec_conf_int(c, "hidden_size", 1, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e))
+		return false;
 	o->draft.given = o->hidden;
-	return dec_conf_int(c, "hidden_size", 1, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e) &&
-		dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, o->vocab, &o->vocab, e) &&
+	return dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, o->vocab, &o->vocab, e) &&
 		dec_conf_int(c, dec_conf_key(c, heads), 1, DRAFT_MOST, 5, &o->draft.heads, e) &&
 		dec_conf_int(c, dec_conf_key(c, blocks), 0, MAX_BLOCKS, 1, &o->draft.blocks, e);
 }

@@ -26,12 +26,12 @@ mlp_conf(const Conf *c, DecoderConf *o, Err *e)
 	DraftConf  *d = &o->draft;
 
 	o->max_len = 1;
-	d->given = o->hidden;
 	if (!dec_conf_int(c, dec_conf_key(c, width), 1, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e) ||
 		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, o->vocab, &o->vocab, e) ||
 		!dec_conf_int(c, "inner_dim", 0, DEC_MAX_HIDDEN, 0, &d->inner, e) ||
 		!dec_conf_int(c, "n_predict", 1, DRAFT_MOST, 3, &d->heads, e))
 		return false;
+	d->given = o->hidden;
 	if (d->inner == 0)
 		d->inner = o->hidden;
 	d->tied = conf_bool(c, "tie_weights", false);

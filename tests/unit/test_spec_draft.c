@@ -310,7 +310,15 @@ test_refused(void)
 		{"target", "{\"model\": \"%s/x\", \"num_speculative_tokens\": 2}", "could not open"},
 		{"target", "{\"model\": \"%s/x\", \"quantization\": \"q99\"}", "\"quantization\" must be"},
 		{"target", "{\"method\": \"draft_model\", \"num_speculative_tokens\": 2, \"model\": \"%s/models/tickets-2m\"}", "another vocabulary"},
-		{"target", "{\"method\": \"eagle\", \"num_speculative_tokens\": 2, \"model\": \"%s/build/fixtures/models/llama_tied_bf16\"}", "hidden rows of 96 values, the model has 32"},
+		{"target", "{\"method\": \"eagle\", \"num_speculative_tokens\": 2, \"model\": \"%s/build/fixtures/models/llama_tied_bf16\"}", "\"fc.weight\" is missing"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "medusa\"}", "hidden rows of 32 values, the model has 48"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "mlp\"}", "hidden rows of 32 values, the model has 48"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle-llama\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle3_own\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
+		{"../models/jamba_f16", "{\"model\": \"%s/" DRAFTS "target\", \"num_speculative_tokens\": 2}", "not supported with architecture \"jamba\""},
+		{"target", "{\"model\": \"%s/build/fixtures/models/jamba_f16\", \"num_speculative_tokens\": 2}", "state can't be taken back"},
+		{"../encoders/bert", "{\"method\": \"mtp\"}", "has no layer that guesses tokens"},
 		{"target", "{\"method\": \"draft_model\", \"num_speculative_tokens\": 2, \"model\": \"%s/" DRAFTS "medusa\"}", "architecture"},
 	};
 
