@@ -289,3 +289,13 @@ GRANT SELECT ON llm_devices TO PUBLIC;
 
 CREATE FUNCTION llm_top(requests int DEFAULT 10) RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'llm_top' LANGUAGE C VOLATILE ROWS 25;
+
+/* ---- profiles (fn_profile.c) ---- */
+
+CREATE FUNCTION llm_start_profile(delay_steps int DEFAULT 0, max_steps int DEFAULT 0) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_start_profile' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_stop_profile(filename text DEFAULT NULL) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_stop_profile' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION llm_start_profile(int, int), llm_stop_profile(text) FROM PUBLIC;

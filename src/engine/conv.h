@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/hist.h"
+#include "wire/traceparent.h"
 #include "wire/wire.h"
 
 /* The engine's end of the arena. */
@@ -103,6 +104,9 @@ struct Conv
 	bool		stream;			/* set by the server before submit */
 	bool		want_ids;
 	HistState	hist;
+	char		traceparent[TRACEPARENT_LEN + 1];	/* set by the server before submit; '' = none */
+	char		lora_name[WIRE_NAME_LEN];	/* likewise */
+	int			pid;			/* likewise: of the session */
 	Buf			last;			/* fields of the final frame, staged */
 	int			last_kind;		/* WireFrame, 0 = none; -1 = close without a frame */
 

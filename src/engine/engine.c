@@ -788,11 +788,13 @@ account(Core *c, const Plan *plan, int64_t us)
 bool
 core_step(Core *c)
 {
-	Profile    *prof = c->opt.profile;
 	bool		any;
 	int64_t		start = clock_us();
 	const Plan *plan;
+	Profile    *prof;
 
+	core_trace_begin(c, start);
+	prof = c->opt.profile;
 	profile_mark(prof, PROF_BETWEEN);
 	any = drain(c);
 	if (c->opt.pool != NULL)
@@ -809,6 +811,7 @@ core_step(Core *c)
 	if (c->spec != NULL)
 		spec_propose(c->spec, c->sched);
 	plan = sched_plan(c->sched, start);
+	core_trace_mark(c, TM_PLAN);
 	if (plan->n > 0 && !forward(c, plan))
 	{
 		/* nothing has been committed, and all are to be reaped */
@@ -821,13 +824,16 @@ core_step(Core *c)
 		drain(c);				/* a cancel that came meanwhile drops this step's token, */
 		doom_late(c, clock_us());	/* as does a deadline */
 		profile_mark(prof, PROF_SCHEDULE);
+		core_trace_mark(c, TM_FORWARD);
 		core_sample(c, plan, false);
 		profile_mark(prof, PROF_SAMPLE);
+		core_trace_mark(c, TM_SAMPLE);
 		account(c, plan, clock_us() - start);
 		core_commit(c, plan);
 		reap(c);
 		deliver_send(c->deliver, clock_us());
 		profile_mark(prof, PROF_OUTPUT);
+		core_trace_end(c, plan);
 		any = true;
 	}
 	core_publish(c);

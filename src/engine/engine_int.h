@@ -10,6 +10,7 @@
 
 #include "engine/core_int.h"
 #include "engine/deliver.h"
+#include "engine/trace.h"
 #include "engine/gate.h"
 
 #define FORK_ROWS	16			/* answers to one prompt that are sampled at once */
@@ -94,6 +95,9 @@ struct Core
 	void	   *progress_ctx;
 	bool		resting;		/* core_rest() */
 	CoreStats	stats;
+	bool		tracing;		/* a profile is being recorded: as of this step */
+	TraceStep	trace;			/* ... of this step */
+	Profile		trace_profile;
 	Inbox	   *inbox;
 	Deliver    *deliver;
 };
@@ -155,6 +159,11 @@ bool		core_may_gather(const Core *c, Req *r, Err *e);
 /* ---- rest.c ---- */
 /* Has somebody left anything for a core that rests? */
 bool		core_rest_due(const Core *c);
+
+/* ---- steptrace.c: steps for a profile ---- */
+void		core_trace_begin(Core *c, int64_t now_us);
+void		core_trace_mark(Core *c, TraceMark m);
+void		core_trace_end(Core *c, const Plan *plan);
 
 /* ---- answers.c: several answers to one prompt ---- */
 

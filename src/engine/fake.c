@@ -18,6 +18,7 @@
 #include "engine/fake_grammar.h"
 #include "engine/fake_out.h"
 #include "engine/fake_pool.h"
+#include "engine/trace.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -979,6 +980,9 @@ fake_step(Inst *in, const Settings *s)
 		in->st.max_batch = n;
 	in->st.step_us += clock_us() - start;
 	in->st.generate_us = in->st.step_us;
+	if (n > 0 && trace_on())
+		trace_step(&(TraceStep) {.core = in, .at = {[TM_BEGIN] = start, [TM_PLAN] = now, [TM_END] = clock_us()}, .seqs = n,
+			.rows = (int) (in->st.step_rows - rows), .sampled = n});
 	pthread_mutex_unlock(&in->lock);
 }
 

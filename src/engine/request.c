@@ -1104,6 +1104,9 @@ request_start(Conv *c)
 		case WK_GENERATE:
 		case WK_POOL:
 		case WK_LOGPROBS:
+			memcpy(c->traceparent, c->req->traceparent, sizeof(c->traceparent));
+			memcpy(c->lora_name, c->req->lora, sizeof(c->lora_name));
+			c->pid = (int) (c->req->session >> 32);
 			note(c);
 			with_model(c);
 			break;

@@ -7,6 +7,7 @@
  *
  * Tested by tests/unit/test_server.c, test_server_core.c.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/hist.h"
@@ -14,6 +15,7 @@
 #include "engine/request.h"
 #include "engine/server.h"
 #include "engine/stream_hold.h"
+#include "engine/trace.h"
 
 static void
 put_usage(WireOut *o, const ReqEvent *ev)
@@ -180,6 +182,22 @@ sink_event(Conv *c, const ReqEvent *ev)
 	}
 }
 
+/* For a profile. */
+static void
+trace_end(const Conv *c, const ReqEvent *ev)
+{
+	TraceRequest t = {
+		.id = c->id, .arrival_us = ev->arrival_us, .scheduled_us = ev->scheduled_us, .first_us = ev->output_tokens > 0 ? ev->first_token_us : 0,
+		.end_us = ev->now_us, .prompt_tokens = ev->prompt_tokens, .cached_tokens = ev->cached_tokens,
+		.output_tokens = ev->output_tokens, .preemptions = ev->preemptions, .finish = ev->finish, .pid = c->pid
+	};
+
+	snprintf(t.model, sizeof(t.model), "%s", entry_name(c->entry));
+	memcpy(t.lora, c->lora_name, sizeof(t.lora));
+	memcpy(t.traceparent, c->traceparent, sizeof(t.traceparent));
+	trace_request(&t);
+}
+
 void
 request_sink(void *ctx, Req *r, const ReqEvent *ev)
 {
@@ -192,6 +210,8 @@ request_sink(void *ctx, Req *r, const ReqEvent *ev)
 	ReqEvent	told = *ev;
 
 	(void) r;
+	if (ev->finish != FIN_NONE && trace_on())
+		trace_end(c, ev);
 	hist_event(entry_counters(c->entry), ev, &c->hist);
 	if (active && (c->hold == NULL || stream_hold_event(c->hold, &told)))
 		sink_event(c, c->hold == NULL ? ev : &told);

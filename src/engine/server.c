@@ -31,6 +31,7 @@
 #include "engine/api.h"
 #include "engine/lora.h"
 #include "engine/request.h"
+#include "engine/trace.h"
 
 /* submitted requests that the step thread hears of together */
 #define GRAMMAR_BYTES	((size_t) 512 << 20)	/* of compiled grammars that are kept */
@@ -330,6 +331,21 @@ integrity(Server *s, Conv *c)
 	step_job(s, c, integrity_run, 0, NULL);
 }
 
+/* "start <steps left out> <most steps>", "stop" */
+static bool
+profile_command(const char *command, Buf *out, Err *e)
+{
+	int			delay = 0;
+	int			max = 0;
+
+	if (strcmp(command, "stop") == 0)
+		return trace_stop(out, e);
+	if (sscanf(command, "start %d %d", &delay, &max) != 2 || delay < 0 || max < 0)
+		return err_set(e, ERR_INVALID, "unknown control command \"profile-%.40s\"", command);
+	buf_addstr(out, "ok");
+	return trace_start(delay, max, e);
+}
+
 void
 server_control(Server *s, Conv *c, const char *command)
 {
@@ -357,6 +373,14 @@ server_control(Server *s, Conv *c, const char *command)
 	{
 		stats_reset(s->stats);
 		buf_addstr(&b, "ok");
+	}
+	else if (strncmp(command, "profile-", 8) == 0)
+	{
+		if (!profile_command(command + 8, &b, &e))
+		{
+			conv_end_error(c, &e);
+			return;
+		}
 	}
 	else if (strcmp(command, "fds") == 0)
 		buf_printf(&b, "%d", count_fds());

@@ -112,9 +112,8 @@ llm_version(PG_FUNCTION_ARGS)
 											  vllm_state_name(pg_atomic_read_u32(&vllm_shared->state)))));
 }
 
-/* What the engine says to a command. */
-static text *
-control(const char *command)
+text *
+engine_command(const char *command)
 {
 	StringInfoData body;
 	WireOut		out;
@@ -144,7 +143,7 @@ llm_control(PG_FUNCTION_ARGS)
 				 errmsg("must be superuser to give the engine commands")));
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	PG_RETURN_TEXT_P(control(text_to_cstring(PG_GETARG_TEXT_PP(0))));
+	PG_RETURN_TEXT_P(engine_command(text_to_cstring(PG_GETARG_TEXT_PP(0))));
 }
 
 /* llm_reset_prefix_cache(): who may is a matter of EXECUTE */
@@ -153,6 +152,6 @@ llm_reset_prefix_cache(PG_FUNCTION_ARGS)
 {
 	if (vllm_shared == NULL)
 		return llm_check_preload(fcinfo);
-	control("reset-prefix-cache");
+	engine_command("reset-prefix-cache");
 	PG_RETURN_BOOL(true);
 }

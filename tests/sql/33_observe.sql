@@ -86,3 +86,28 @@ SELECT llm_generate('a b c d e', model => repeat('模', 15) || E'\n');
 SELECT regexp_replace(line, ' +\S+ +\S+ +(\S+) +(\S+)$', ' \1 \2') AS line, length(line) + 11 AS columns FROM llm_top() line WHERE line ~ '模';
 SELECT line ~ ' 0 +0 +0.0% +1$' AS nothing_since FROM llm_top() line WHERE line ~ '模';
 SELECT llm_drop_model(repeat('模', 15) || E'\n');
+
+-- a profile: steps and requests as a Chrome trace
+SELECT fails('SELECT llm_stop_profile()');
+SELECT llm_start_profile();
+SELECT fails('SELECT llm_start_profile()');
+SELECT llm_generate('one two three', params => '{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}');
+CREATE TEMP TABLE profile AS SELECT llm_stop_profile()::jsonb AS p;
+SELECT e->>'name' AS name, e->>'ph' AS ph, count(*) > 0 AS there FROM profile, jsonb_array_elements(p->'traceEvents') e GROUP BY e->>'name', e->>'ph' ORDER BY (e->>'name') COLLATE "C", (e->>'ph') COLLATE "C";
+SELECT (e->'args') - 'pid'::text AS request, (e->'args'->>'pid')::int = pg_backend_pid() AS mine FROM profile, jsonb_array_elements(p->'traceEvents') e WHERE e->>'name' = 'request' AND e->>'ph' = 'b';
+SELECT fails('SELECT llm_stop_profile()');
+SELECT fails('SELECT llm_start_profile(-1)');
+SELECT fails($$SELECT llm_stop_profile('relative/path')$$);
+CREATE ROLE regress_vllm_profile;
+SET ROLE regress_vllm_profile;
+SELECT fails('SELECT llm_start_profile()');
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION llm_start_profile(int, int), llm_stop_profile(text) TO regress_vllm_profile;
+SET ROLE regress_vllm_profile;
+SELECT llm_start_profile(delay_steps => 2, max_steps => 1);
+SELECT fails($$SELECT llm_stop_profile('/tmp/profile.json')$$);
+SELECT llm_stop_profile()->'otherData'->'steps' AS steps;
+RESET ROLE;
+DROP OWNED BY regress_vllm_profile;
+DROP ROLE regress_vllm_profile;
+DROP TABLE profile;
