@@ -183,12 +183,14 @@ rows_of(const Core *c, IntVec *prompt)
 }
 
 static bool submit_rows;		/* prompts go as their tokens' rows */
+static const LoraAdapter *submit_lora;	/* with this adapter; NULL = none */
 
 /* Submit; params are normalised first, as the server does it. */
 static inline Req *
 submit(Core *c, uint64_t id, uint64_t session, IntVec prompt, GenParams p, unsigned given, Rec *rec)
 {
-	ReqSpec		spec = {.id = id, .session = session, .prompt = prompt, .sink = rec_sink, .sink_ctx = rec};
+	ReqSpec		spec = {.id = id, .session = session, .prompt = prompt, .sink = rec_sink, .sink_ctx = rec,
+		.lora = submit_lora};
 	Err			e;
 
 	if (!core_normalize(c, &p, given, &prompt, &e))

@@ -2,7 +2,7 @@
  * invariance.h
  *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens, behind
  *	  another of the same prompt, with drafts that are right and wrong, preempted once, with 1 and 2 threads:
- *	  identical logits, bit for bit.
+ *	  identical logits, bit for bit.  So with adapters, which requests beside it have, and perhaps itself.
  *
  * The includer gives a way to make a Core; every sampled row's logits of the
  * request under test are recorded through CoreOptions.tap and compared with
@@ -22,6 +22,20 @@
 
 static bool inv_rows;			/* the prompt under test goes as its tokens' rows of the embedding */
 static bool inv_no_prompt;		/* nothing looks at the prompt's tokens */
+
+/* Adapters: the request under test has number inv_lora_target (-1 = none), the others take them in turn. */
+#define INV_LORAS	3
+static const LoraAdapter *inv_loras[INV_LORAS];
+static int	inv_n_loras;
+static int	inv_lora_target = -1;
+
+static inline const LoraAdapter *
+inv_lora_of(int id)
+{
+	int			i = id >= INV_TARGET ? inv_lora_target : id % (inv_n_loras + 1) - 1;
+
+	return i >= 0 && i < inv_n_loras ? inv_loras[i] : NULL;
+}
 
 /* NULL = can't be made (already counted as failed or skipped) */
 typedef Core *(*InvMaker) (void *ctx, const CoreOptions *opt, int n_threads);
@@ -125,7 +139,9 @@ inv_submit(Core *c, int id, int n_prompt, int n_output, double temperature, Rec 
 		p.min_tokens = 3;
 	}
 	submit_rows = inv_rows && id % 2 == 0;
+	submit_lora = inv_lora_of(id);
 	submit(c, (uint64_t) id, (uint64_t) id % 3, inv_prompt((uint32_t) id, n_prompt, 250), p, ~0u, rec);
+	submit_lora = NULL;
 	submit_rows = false;
 }
 
@@ -137,7 +153,9 @@ inv_before(Core *c, int n, int n_output, Rec *rec)
 	IntVec		prompt = inv_prompt(INV_TARGET, n, 250);
 
 	p.detokenize = false;
+	submit_lora = inv_lora_of(INV_TARGET);
 	submit(c, (uint64_t) (2000 + n), 0, prompt, p, ~0u, rec);
+	submit_lora = NULL;
 	while (core_has_work(c))
 		core_step(c);
 }

@@ -11,9 +11,11 @@
 
 #include "invariance.h"
 
+#include "engine/lora_load.h"
 #include "engine/source.h"
 
 #define MODELS "build/fixtures/models"
+#define LORAS "build/fixtures/lora"
 
 static KPool *pools[3];
 
@@ -22,7 +24,28 @@ typedef struct Case
 	char		path[512];
 	const Kernels *kernels;
 	KType		kv_type;
+	const char *const *loras;	/* [INV_LORAS] adapters that inv_loras shall be, NULL behind the last; NULL = none */
 } Case;
+
+/* They outlive the model: others of the same files take them, too. */
+static void
+add_lora(const Model *m, const char *name)
+{
+	char		path[256];
+	Err			e = {0};
+	LoraAdapter *a;
+
+	snprintf(path, sizeof(path), LORAS "/%s", name);
+	for (int i = 0; i < inv_n_loras; i++)
+		if (strcmp(inv_loras[i]->label, name) == 0)
+			return;
+	a = lora_files_load(m, path, 64, "auto", &e);
+	CHECK(a != NULL, "%s: %s", path, e.msg);
+	if (a == NULL)
+		return;
+	a->id = (uint64_t) inv_n_loras + 1;
+	inv_loras[inv_n_loras++] = a;
+}
 
 static Core *
 make_real(void *ctx, const CoreOptions *opt, int n_threads)
@@ -46,6 +69,8 @@ make_real(void *ctx, const CoreOptions *opt, int n_threads)
 	o.kv_type = k->kv_type;
 	if (m != NULL && o.max_model_len > model_info(m)->max_model_len)
 		o.max_model_len = model_info(m)->max_model_len;
+	for (int i = 0; m != NULL && k->loras != NULL && inv_n_loras < INV_LORAS && k->loras[i] != NULL; i++)
+		add_lora(m, k->loras[i]);
 	if (t != NULL)
 		c = core_new(m, t, files_conf(f), &o, &e);
 	else if (m != NULL)
@@ -114,14 +139,49 @@ has_all_types(const Case *k)
 	return ok;
 }
 
+/* Models with adapters: the request under test with the first, and without one beside others that have. */
+static void
+check_loras(const Case *base)
+{
+	static const struct
+	{
+		const char *model;
+		const char *loras[INV_LORAS + 1];
+	}			table[] = {
+		{"llama_f32", {"llama_all", "llama_ends", "llama_rslora"}},
+		{"qwen2_f32", {"qwen2_ends"}},
+		{"gemma_bf16", {"gemma_all"}},
+		{"gpt2_f16", {"gpt2_conv1d"}},
+		{"falcon_new_f16", {"falcon_grouped"}},
+		{"llama_tied_q8_0_gguf.gguf", {"quant_q8_0"}},
+	};
+	Case		k = *base;
+	char		label[600];
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (strcmp(strrchr(k.path, '/') + 1, table[i].model) == 0)
+		{
+			k.loras = table[i].loras;
+			for (inv_lora_target = 0; inv_lora_target >= -1; inv_lora_target--)
+			{
+				snprintf(label, sizeof(label), "%s, %s, adapters, %s", table[i].model, k.kernels->name, inv_lora_target < 0 ? "of others" : "its own");
+				inv_check(label, make_real, &k);
+			}
+			while (inv_n_loras > 0)
+				lora_free((LoraAdapter *) (uintptr_t) inv_loras[--inv_n_loras]);
+		}
+	inv_lora_target = -1;
+}
+
 static int
 by_name(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* argv: names of models, or none for all */
 int
-main(void)
+main(int argc, char **argv)
 {
 	static const KType kv_types[] = {KT_F32, KT_F16, KT_BF16, KT_INT8, KT_F8_E4M3, KT_F8_E5M2};
 	struct dirent **names = NULL;
@@ -135,6 +195,12 @@ main(void)
 		Case		k;
 		bool		rows = false;
 
+		/* the suite gives the engine's path, which is no model's name */
+		if (argc > 1 && strchr(argv[1], '/') == NULL && strcmp(argv[1], names[i]->d_name) != 0)
+		{
+			free(names[i]);
+			continue;
+		}
 		for (const Kernels *const *kp = kernels_all(); names[i]->d_name[0] != '.' && *kp != NULL; kp++)
 		{
 			char		label[600];
@@ -156,7 +222,10 @@ main(void)
 			}
 			k.kv_type = kv_types[n_models++ % 6];
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
+			k.loras = NULL;
 			inv_check(label, make_real, &k);
+			if (strstr(k.kernels->name, "_") == NULL)
+				check_loras(&k);
 			if (rows)
 				continue;
 			rows = true;
