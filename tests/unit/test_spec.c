@@ -6,7 +6,8 @@
  *	  token was taken from are compared, too, and every invariant is checked after each step.
  *
  * The proposer is scripted: it knows the answers, and is right, wrong or silent as the case
- * says, so acceptance can be computed beforehand.  Then the real ones that need no weights.
+ * says, so acceptance can be computed beforehand.  Then the real ones that need no weights.  And which drafts
+ * are worth a row.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "core_util.h"
 #include "engine/engine_int.h"
 #include "engine/rng.h"
-#include "engine/spec.h"
+#include "engine/spec_int.h"
 #include "fake_model.h"
 
 #define N_REQS	50
@@ -583,6 +584,110 @@ test_refused(void)
 	fake.no_state = true;
 }
 
+/* ---- what is worth a row ---- */
+
+static const ProposerType plain_type = {.name = "plain"};
+
+/* Steps of 1 to 9 rows, that take base + row * n. */
+static void
+learn(Spec *s, double base, double row)
+{
+	for (int i = 0; i < 300; i++)
+	{
+		int			n = 1 + i % 9;
+
+		spec_learn(s, &(Plan) {.n_rows = n, .n_sample = n}, (int64_t) (base + row * n));
+	}
+}
+
+/*
+ * n requests with `offered` drafts each, of which hits / 100 are right: how many are taken, in a step that has
+ * so many rows of prompts?
+ */
+static int
+taken(Spec *s, int n, int offered, int hits, int prompt_rows, int room)
+{
+	PlanEntry	e[64] = {0};
+	Plan		plan = {.n = n, .e = e, .n_rows = n + prompt_rows, .n_sample = n};
+	Req		   *r = mem_zalloc((size_t) n * sizeof(Req));
+	SpecReq    *spec = mem_zalloc((size_t) n * sizeof(SpecReq));
+	int			sum = 0;
+
+	for (int i = 0; i < SPEC_GRADES; i++)
+		s->graded[i][0] = s->graded[i][1] = 0.5;
+	s->hits[0] = s->hits[1] = 0.5;
+	for (int i = 0; i < n; i++)
+	{
+		r[i].spec = &spec[i];
+		e[i] = (PlanEntry) {.r = &r[i], .n = 1, .sample = true};
+		spec[i].hits[0] = spec[i].hits[1] = hits / 100.0;
+		for (int k = 0; k < offered; k++)
+			intvec_push(&spec[i].drafts, 40);
+	}
+	spec_choose(s, &plan, room);
+	for (int i = 0; i < n; i++)
+	{
+		sum += (int) spec[i].drafts.len;
+		intvec_free(&spec[i].drafts);
+	}
+	mem_free(spec);
+	mem_free(r);
+	return sum;
+}
+
+static void
+test_choice(void)
+{
+	Spec		s = {.conf = {.type = &plain_type, .n_drafts = 8}, .env = {.max_rows = 512}};
+	int			n = 0;
+
+	/* nothing is known: try */
+	CHECK(taken(&s, 1, 8, 90, 0, 100) == 8, "%d", taken(&s, 1, 8, 90, 0, 100));
+	/* rows cost nothing: what has any hope */
+	learn(&s, 1000, 0);
+	CHECK(taken(&s, 1, 8, 90, 0, 100) == 8 && taken(&s, 4, 8, 90, 0, 100) == 32, "%d", taken(&s, 4, 8, 90, 0, 100));
+	CHECK(taken(&s, 1, 8, 10, 0, 100) >= 1 && taken(&s, 1, 8, 10, 0, 100) <= 2, "%d", taken(&s, 1, 8, 10, 0, 100));
+	CHECK(taken(&s, 4, 8, 90, 0, 20) <= 20, "more than there is room for");
+	/* rows cost all: nothing, however good */
+	learn(&s, 0, 1000);
+	CHECK(taken(&s, 1, 8, 90, 0, 100) == 0 && taken(&s, 16, 8, 90, 0, 300) == 0, "%d", taken(&s, 16, 8, 90, 0, 300));
+	/* between: nearly half a step for a draft that is right three times in ten is too much */
+	learn(&s, 1000, 800);
+	CHECK(taken(&s, 1, 8, 30, 0, 100) == 0, "%d", taken(&s, 1, 8, 30, 0, 100));
+	CHECK(taken(&s, 1, 8, 90, 0, 100) >= 3, "%d", taken(&s, 1, 8, 90, 0, 100));
+	/* beside prompts: the sure ones */
+	learn(&s, 1000, 0);
+	CHECK(taken(&s, 1, 8, 50, 100, 100) == 0 && taken(&s, 1, 8, 95, 100, 100) >= 2, "%d", taken(&s, 1, 8, 95, 100, 100));
+	/* an outlier, and a size that was slow once */
+	learn(&s, 1000, 0);
+	for (int i = 0; i < 5; i++)
+	{
+		spec_learn(&s, &(Plan) {.n_rows = 9, .n_sample = 9}, 1000000);
+		spec_learn(&s, &(Plan) {.n_rows = 1, .n_sample = 1}, 1000);
+	}
+	for (int i = 0; i < 400; i++)
+		spec_learn(&s, &(Plan) {.n_rows = 1, .n_sample = 1}, 1000);
+	CHECK(taken(&s, 1, 8, 90, 0, 100) > 0, "it is never tried again");
+	/* who is always wrong may try now and then */
+	learn(&s, 1000, 200);
+	{
+		SpecReq		spec = {.hits = {0.01, 0.01}};
+		Req			r = {.spec = &spec};
+		PlanEntry	e = {.r = &r, .n = 1, .sample = true};
+		Plan		plan = {.n = 1, .e = &e, .n_rows = 1, .n_sample = 1};
+
+		for (int i = 0; i < 640; i++)
+		{
+			while (spec.drafts.len < 8)
+				intvec_push(&spec.drafts, 40);
+			spec_choose(&s, &plan, 100);
+			n += (int) spec.drafts.len;
+		}
+		intvec_free(&spec.drafts);
+	}
+	CHECK(n == 10, "%d drafts in 640 steps", n);
+}
+
 static void
 load_plugins(const char *program)
 {
@@ -607,6 +712,7 @@ main(int argc, char **argv)
 	test_crowd(true);
 	test_figures();
 	test_refused();
+	test_choice();
 	plugins_free(plugins);
 	return check_done("spec");
 }
