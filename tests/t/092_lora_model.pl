@@ -2,7 +2,7 @@
 # files that change.
 use strict;
 use warnings;
-use Cwd qw(abs_path);
+use Cwd qw(abs_path getcwd);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -131,6 +131,21 @@ rename "$dir/a", "$dir/old";
 rename "$dir/b", "$dir/a";
 rename "$dir/old", "$dir/b";
 is(sql("SELECT count(*) FROM alone WHERE $ask, lora => 'a') <> b OR $ask, lora => 'b') <> a"), '0', 'files that change places are met by the next call');
+
+# adapters that the Python package peft has made (golden/gen_lora.py): of float and quantized models
+my $fixtures = getcwd() . '/fixtures';
+for my $case ([ 'llama_f32', 'llama_all', 'llama_rslora', 'llama_ends' ], [ 'quant_gptq', 'quant_gptq' ], [ 'quant_awq', 'quant_awq' ], [ 'gemma3_bf16', 'gemma3_all' ])
+{
+	my ($model, @adapters) = @$case;
+	sql("SELECT llm_create_model('m_$model', '$fixtures/models/$model')");
+	sql("SELECT llm_create_lora('$_', 'm_$model', '$fixtures/lora/$_')") for @adapters;
+	my $call = "llm_generate('Hello ' || i, max_tokens => 12, temperature => 0, ignore_eos => true, model => 'm_$model'";
+	my $alone = join(' ', map { "WHEN '$_' THEN $call, lora => '$_')" } @adapters);
+	is(sql("SET vllm.batch = off; CREATE TABLE p AS SELECT i, l, CASE l $alone ELSE $call) END AS want FROM generate_series(1, 6) i, unnest('{NULL," . join(',', @adapters) . "}'::text[]) l;
+		SELECT count(DISTINCT want) > 6 FROM p"), 't', "$model: each alone");
+	is(sql("SELECT count(*) FROM (SELECT want, $call, lora => l) AS got FROM p ORDER BY i, l) s WHERE got <> want"), '0', '... and rows that choose');
+	sql('DROP TABLE p');
+}
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 $node->stop;
 done_testing();
