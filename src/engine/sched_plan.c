@@ -233,7 +233,9 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	if (r->admit_no == 0)
 	{
 		r->admit_no = s->next_admit_no++;
-		r->scheduled_us = now_us;
+		/* an answer has its stem's */
+		if (r->scheduled_us == 0)
+			r->scheduled_us = now_us;
 	}
 	if (r->parent != NULL && r->parent->state == RQ_HELD)
 		sched_take_over(s, r);
