@@ -193,7 +193,7 @@ check_tap() {
 	local perl t out st
 	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
 	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
-	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && mkdir -p "$BASE/tmp" "$BASE/work"
+	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && cp docs/grafana.json "$BASE/t/" && mkdir -p "$BASE/tmp" "$BASE/work"
 	make -s fixtures || return 1
 	[ "$PG_MAJOR" != 15 ] || find_clients
 	cp -r tests/batch tests/clients tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"

@@ -69,7 +69,7 @@ is(sample($m, 'vllm:prompt_tokens_by_source_total', source => 'local_cache_hit')
 my %sum = map { ($_ => sample($m, "vllm:${_}_seconds_sum", model_name => 'tickets-2m')) } qw(e2e_request_latency request_queue_time request_inference_time request_prefill_time request_decode_time time_to_first_token);
 cmp_ok(abs($sum{request_queue_time} + $sum{request_inference_time} - $sum{e2e_request_latency}), '<', 1e-4, 'queue and inference add up to the whole');
 cmp_ok(abs($sum{request_prefill_time} + $sum{request_decode_time} - $sum{request_inference_time}), '<', 1e-4, 'so do prefill and decode to inference');
-cmp_ok(abs($sum{request_queue_time} + $sum{request_prefill_time} - $sum{time_to_first_token}), '<', 1e-3, '... and queue and prefill to the first token');
+cmp_ok(abs($sum{request_queue_time} + $sum{request_prefill_time} - $sum{time_to_first_token}), "<", 1e-3, '... and queue and prefill to the first token');
 is(sample($m, 'vllm:kv_cache_usage_perc', model_name => 'tickets-2m'), 0, 'no block is in use when nothing runs');
 my ($info) = @{ $m->{'vllm:cache_config_info'}{samples} };
 cmp_ok($info->{labels}{num_gpu_blocks}, '>', 10, 'blocks of the KV cache');
@@ -93,16 +93,19 @@ $sum += $_->{args}{rows} for @steps;
 my ($request) = grep { $_->{name} eq 'request' && $_->{ph} eq 'b' } @{ $profile->{traceEvents} };
 is($sum, $request->{args}{prompt_tokens} - $request->{args}{cached_tokens} + 11, 'steps have the rows of the prompt and of the answer');
 is("$request->{args}{model} $request->{args}{output_tokens} $request->{args}{finish} $request->{args}{traceparent}", "tickets-2m 12 length $trace_id", 'what it says of the request');
-for my $step (@steps)
+# parts come behind their step
+my (@parts, $bad);
+for my $e (@{ $profile->{traceEvents} }, { name => 'step', ph => 'X' })
 {
-	my @parts = grep { $_->{ph} eq 'X' && $_->{tid} == $step->{tid} && $_->{name} ne 'step' && $_->{ts} >= $step->{ts} && $_->{ts} + $_->{dur} <= $step->{ts} + $step->{dur} } @{ $profile->{traceEvents} };
+	next if $e->{ph} ne 'X';
+	if ($e->{name} ne 'step') { push @parts, $e; next }
 	my ($forward) = grep { $_->{name} eq 'forward' } @parts;
 	my $ops = 0;
-	$ops += $_ for values %{ $forward->{args} };
-	next if join(' ', map { $_->{name} } @parts) eq 'plan forward sample deliver' && $ops > 0 && $ops <= $forward->{dur} + 1000;
-	fail('a step without its parts: ' . join(' ', map { $_->{name} } @parts) . ", $ops of $forward->{dur} us");
-	last;
+	$ops += $_ for values %{ $forward->{args} // {} };
+	$bad //= join(' ', map { $_->{name} } @parts) . ", $ops us" if @parts && (join(' ', map { $_->{name} } @parts) ne 'plan forward sample deliver' || $ops == 0 || $ops > $forward->{dur} + 1000);
+	@parts = ();
 }
+is($bad, undef, 'each step has its parts, and its forward pass its operations');
 my %phase = map { my $e = $_; ($e->{name} => [ map { $_->{ts} } sort { $a->{ts} <=> $b->{ts} } grep { $_->{name} eq $e->{name} && ($_->{ph} eq 'b' || $_->{ph} eq 'e') } @{ $profile->{traceEvents} } ]) } grep { $_->{ph} eq 'b' } @{ $profile->{traceEvents} };
 is(join(' ', map { scalar @{ $phase{$_} } } qw(request queue prefill decode)), '2 2 2 2', 'the request and its phases');
 ok($phase{request}[0] == $phase{queue}[0] && $phase{queue}[1] == $phase{prefill}[0] && $phase{prefill}[1] == $phase{decode}[0] && $phase{decode}[1] == $phase{request}[1], '... one behind the other');
@@ -110,6 +113,28 @@ sql("SELECT llm_start_profile(delay_steps => 3, max_steps => 5)");
 sql("SELECT llm_generate('What is the time?', max_tokens => 12, ignore_eos => true)");
 is(sql("SELECT llm_stop_profile()->'otherData'->>'steps'"), 5, 'some steps are left out, and so many recorded');
 is($node->psql('postgres', "SELECT llm_stop_profile('$file')"), 3, 'nothing is recorded any more');
+
+# ---- the dashboard for Grafana: every name and label in it is there ----
+
+my $dashboard = JSON::PP->new->decode(slurp_file((grep { -f } map { "$_/grafana.json" } @INC, 'docs')[0]));
+$m = metrics();
+my %known = map { $_ => 1 } family_names($m);
+my %labels = (le => 1, map { %{ $_->{labels} } } map { @{ $_->{samples} // [] } } values %$m);
+my (@unknown, %used, %ids);
+for my $panel (@{ $dashboard->{panels} })
+{
+	push @unknown, "panel $panel->{id}" if $ids{ $panel->{id} }++ || $panel->{gridPos}{x} + $panel->{gridPos}{w} > 24;
+	for my $target (@{ $panel->{targets} // [] })
+	{
+		push @unknown, "no metric in $target->{expr}" if $target->{expr} !~ /vllm/;
+		for ($target->{expr} =~ /\b(vllm(?:_pg)?:\w+)/g) { $used{$_}++; push @unknown, $_ if !$known{$_} }
+		my $by = join(',', $target->{expr} =~ /(?:by|ignoring) \(([^)]*)\)/g, $target->{expr} =~ /\{(\w+)=~/g, ($target->{legendFormat} // '') =~ /\{\{(\w+)\}\}/g);
+		push @unknown, grep { !$labels{$_} } $by =~ /(\w+)/g;
+		push @unknown, "parentheses of $target->{expr}" if ($target->{expr} =~ tr/(//) != ($target->{expr} =~ tr/)//) || ($target->{expr} =~ tr/{//) != ($target->{expr} =~ tr/}//);
+	}
+}
+is(join(' ', @unknown), '', 'the dashboard asks for metrics and labels that the engine has');
+cmp_ok(scalar keys %used, '>', 25, scalar(keys %used) . ' of them');
 
 # an odd name, and counters that live on without their model
 sql(q{SELECT llm_create_model(E'an "odd"\\\\ \n name', (SELECT path FROM llm_models LIMIT 1), options => '{"max_num_seqs": 3}')});
@@ -214,6 +239,22 @@ sleep 3;
 unlike(log_since(), qr/throughput/, '... while the engine works');
 sql("ALTER SYSTEM RESET vllm.log_stats_interval");
 $node->reload;
+
+# ---- llm_top: rates between two looks, and without an engine ----
+
+my $top = sql(q{SELECT count(*) > 5 FROM llm_top(); SELECT llm_generate('one two three four five six'); SELECT pg_sleep(0.2); SELECT line FROM llm_top() line WHERE line ~ '^(Tokens|tickets)'});
+like($top, qr/^Tokens\/s  prompts (?!0,)[\d.]+, answers (?!0,)[\d.]+, steps\/s (?!0 )[\d.]+   \(last 0\.[2-9] s\)$/m, 'what came since the last look');
+like($top, qr/^tickets-2m +ready +0 +0 +(?!0 )[\d.]+ +(?!0 )[\d.]+ +0\.0% +\d+$/m, '... of each model');
+sql("ALTER SYSTEM SET vllm.engine_path = '/nonexistent/engine'");
+$node->reload;
+kill 'KILL', engine_pid($node);
+ok(until_true(sub { sql('SELECT string_agg(line, chr(10)) FROM llm_top() line') =~ /engine (failed|backoff).*Last error, 00:00:\d\d ago:\n  ./s }), 'without an engine it says why');
+is(sql('SELECT max(length(line)) <= 80 FROM llm_top() line'), 't', '... in lines of 80 columns');
+is(sql('SELECT count(*) FROM llm_devices'), 0, 'there is no device then');
+is(eval { metrics()->{'vllm_pg:engine_ready'}{samples}[0]{value} }, 0, 'and metrics are in order');
+sql('ALTER SYSTEM RESET vllm.engine_path');
+$node->reload;
+sql('SELECT llm_engine_restart()');
 
 # nothing is left behind
 is(sql('SELECT slots_total - slots_free FROM llm_stat_engine'), 0, 'all slots are free');
