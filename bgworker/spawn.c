@@ -205,7 +205,7 @@ spawn_program(EngineProcess *p, char **argv, char **why)
 }
 
 bool
-spawn_engine(EngineProcess *p, char **why)
+spawn_engine(EngineProcess *p, int side, char **why)
 {
 	char	   *path = spawn_engine_path();
 	char	  **argv = build_argv(path);
@@ -220,17 +220,17 @@ spawn_engine(EngineProcess *p, char **why)
 		*why = psprintf("could not execute \"%s\": %s", path, strerror(errno));
 		return false;
 	}
-	if (memory != 0 && memory < vllm_arena.geo.total_size)
+	if (memory != 0 && memory < vllm_geometry.total_size)
 	{
 		*why = psprintf("Setting vllm.engine_memory_limit is %d MB, but the arena alone is of %d MB.",
-						vllm_engine_memory_limit, (int) (vllm_arena.geo.total_size / (1024 * 1024)) + 1);
+						vllm_engine_memory_limit, (int) (vllm_geometry.total_size / (1024 * 1024)) + 1);
 		return false;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0 || pipe2(pipefd, O_CLOEXEC) != 0 ||
 		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
 		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
-	else if ((p->pid = fork_program(argv, (ChildFds) {sv[1], vllm_arena_fd, pipefd[1]}, memory,
+	else if ((p->pid = fork_program(argv, (ChildFds) {sv[1], vllm_arena_fds[side], pipefd[1]}, memory,
 									   vllm_engine_nice)) < 0)
 		*why = psprintf("could not fork the engine: %s", strerror(errno));
 	else

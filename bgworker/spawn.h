@@ -19,8 +19,8 @@ typedef struct EngineProcess
 
 /* path of the engine program: vllm.engine_path or beside this library; palloc'ed */
 char	   *spawn_engine_path(void);
-/* false: *why is set (palloc'ed), nothing was left open */
-bool		spawn_engine(EngineProcess *p, char **why);
+/* On that side's arena.  false: *why is set (palloc'ed), nothing was left open */
+bool		spawn_engine(EngineProcess *p, int side, char **why);
 /* close(*fd), *fd = -1 */
 void		spawn_close(int *fd);
 /* SIGKILL, reap, close */

@@ -22,6 +22,11 @@
  * becomes a zombie which the supervisor reaps when the engine has closed it or is dead.  A freed slot is
  * handed directly to the longest waiting backend, so nobody overtakes.
  *
+ * TWO SIDES.  There are two arenas, so that two engines can live at once: the one that serves, and a second one that
+ * is being made ready to follow it, or that has served and finishes what it has (llm_engine_upgrade(),
+ * bgworker/standby.c).  A slot is one number in both; while it is owned its conversation is in the arena of
+ * VllmOwner.side, which was the serving one when it was claimed.
+ *
  * A slot is claimed only while `serving` holds, and the supervisor marks every
  * OPEN slot LOST in the critical section that clears it: a conversation can't
  * begin between an engine's death and the marking, so none waits for the dead.
@@ -66,6 +71,7 @@ typedef struct VllmOwner
 	Oid			roleid;
 	int			next_free;		/* free list link, -1 = end */
 	uint32		gen;			/* the slot's gen of this claim */
+	int			side;			/* whose arena has the conversation */
 	uint16		msg_kind;		/* WireKind */
 	int			priority;
 	char		model[NAMEDATALEN];
@@ -94,6 +100,21 @@ typedef struct VllmForget
 
 #define VLLM_MAX_FORGETS	64
 
+#define VLLM_SIDES	2
+
+/* How far llm_engine_upgrade() is; W: who sets it. */
+typedef enum VllmUpgrade
+{
+	VUP_NONE = 0,				/* backend, supervisor */
+	VUP_WANTED,					/* backend: a second engine is wanted */
+	VUP_STARTING,				/* supervisor: it is on its way */
+	VUP_READY,					/* supervisor: it can be told to load models */
+	VUP_SWITCH,					/* backend: it has them; requests shall go to it */
+	VUP_DONE,					/* supervisor: they do */
+	VUP_FAILED,					/* supervisor: upgrade_error says why */
+	VUP_CANCELLED				/* backend: it shall go */
+} VllmUpgrade;
+
 typedef struct VllmShared
 {
 	LWLock	   *lock;
@@ -112,6 +133,12 @@ typedef struct VllmShared
 	TimestampTz last_error_at;	/* 0 = none so far */
 	bool		failing;		/* it has not been READY since */
 	bool		restart_requested;	/* llm_engine_restart() */
+	pg_atomic_uint32 side;		/* whose arena serves */
+	pg_atomic_uint32 epochs[VLLM_SIDES];	/* epoch of the engine on each side */
+	VllmUpgrade upgrade;		/* under the lock, as the next ones */
+	int			upgrade_drain_ms;	/* what the old engine has for its requests */
+	int			retiring_pid;	/* the old engine, 0 = none */
+	char		upgrade_error[512];
 	ConditionVariable state_cv;
 	/* slots */
 	int			n_slots;
@@ -133,8 +160,18 @@ typedef struct VllmShared
 extern VllmShared *vllm_shared;
 /* the mapping, same address in every process, and the geometry, which every process
  * has by fork: what the engine writes over the arena's header changes nothing here */
-extern WireArena vllm_arena;
-extern int	vllm_arena_fd;		/* valid in postmaster and its children */
+extern WireArena vllm_arenas[VLLM_SIDES];
+extern int	vllm_arena_fds[VLLM_SIDES]; /* valid in postmaster and its children */
+
+/* Both have the same. */
+#define vllm_geometry (vllm_arenas[0].geo)
+
+/* The arena of the engine that serves. */
+static inline const WireArena *
+vllm_serving_arena(void)
+{
+	return &vllm_arenas[pg_atomic_read_u32(&vllm_shared->side)];
+}
 
 Size		vllm_shared_size(void);
 void		vllm_shared_init(void); /* shmem_startup_hook: struct, lock, arena */

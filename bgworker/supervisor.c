@@ -14,7 +14,7 @@
  * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
  * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine that
  * has work but makes no step for vllm.hang_timeout, or whose server thread is silent
- * as long.  It keeps the HTTP door, too (door.c).  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
+ * as long.  A second engine beside the one that serves is standby.c's.  It keeps the HTTP door, too (door.c).  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
  * cost a reload of the models) and ends on SIGTERM with status 1, so that the
  * postmaster starts it again.
  *
@@ -40,37 +40,29 @@
 
 #include "bgworker/door.h"
 #include "bgworker/spawn.h"
+#include "bgworker/standby.h"
 #include "bgworker/statlog.h"
 #include "pg/release.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
 #include "wire/control.h"
 
-#define START_TIMEOUT	60000	/* ms until "ready" */
 #define BACKOFF_MIN		10		/* ms */
 #define BACKOFF_MAX		5000
 #define FAILED_RETRY	60000
 #define HEALTHY_AFTER	10000	/* an engine that lived this long starts the back-off anew */
-#define DRAIN_TIMEOUT	1000	/* ms from "stop", or from a closed control socket, to SIGKILL */
+#define MAX_EVENTS		7
 #define READ_MAX		65536	/* bytes taken from the engine in one turn */
 
 typedef struct Supervisor
 {
-	EngineProcess proc;
+	Engine		e;				/* that serves, or shall */
 	WaitEventSet *set;			/* NULL: to be made anew */
-	char		ctl[CONTROL_LINE];	/* partial line of the control socket */
-	int			ctl_len;
-	TimestampTz spawned_at;
-	TimestampTz drain_at;		/* DRAINING, or control socket closed: when to kill; 0 = never */
 	TimestampTz next_start;
 	int			backoff;		/* ms */
-	uint64		last_step;
-	TimestampTz step_seen_at;	/* last time the counter moved or there was no work */
-	int64		last_beat;
-	TimestampTz beat_seen_at;	/* last time the server thread's heartbeat changed */
 } Supervisor;
 
-static Supervisor sup = {.proc.log = &engine_log};
+static Supervisor sup = {.e = {.proc.log = &engine_log}};
 static volatile sig_atomic_t got_child = false;
 
 static void
@@ -86,7 +78,7 @@ child_handler(SIGNAL_ARGS)
 static WireHeader *
 header(void)
 {
-	return wire_header(&vllm_arena);
+	return wire_header(&vllm_arenas[sup.e.side]);
 }
 
 static VllmEngineState
@@ -108,7 +100,7 @@ set_state(VllmEngineState st, const char *error)
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	s->serving = st == VLLM_READY;
 	pg_atomic_write_u32(&s->state, st);
-	s->engine_pid = sup.proc.pid;
+	s->engine_pid = sup.e.proc.pid;
 	s->restart_at = sup.next_start;
 	if (error != NULL)
 	{
@@ -125,12 +117,13 @@ set_state(VllmEngineState st, const char *error)
 	{
 		if (pg_atomic_add_fetch_u32(&s->epoch, 1) > 1)
 			s->restarts++;
+		pg_atomic_write_u32(&s->epochs[sup.e.side], pg_atomic_read_u32(&s->epoch));
 		atomic_store(&header()->epoch, pg_atomic_read_u32(&s->epoch));
 	}
-	if (sup.proc.pid == 0)
+	if (sup.e.proc.pid == 0)
 	{
 		s->started_at = 0;
-		vslot_engine_gone_locked();
+		vslot_engine_gone_locked(sup.e.side);
 	}
 	LWLockRelease(s->lock);
 	ConditionVariableBroadcast(&s->state_cv);
@@ -161,9 +154,9 @@ start_engine(void)
 	char	   *why = NULL;
 
 	drop_wait_set();
-	childlog_reset(&engine_log);
-	sup.ctl_len = 0;
-	if (!spawn_engine(&sup.proc, &why))
+	childlog_reset(sup.e.proc.log);
+	sup.e.ctl_len = 0;
+	if (!spawn_engine(&sup.e.proc, sup.e.side, &why))
 	{
 		ereport(LOG, (errmsg("could not start the inference engine"), errdetail("%s", why)));
 		sup.next_start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FAILED_RETRY);
@@ -172,8 +165,8 @@ start_engine(void)
 		set_state(VLLM_FAILED, why);
 		return;
 	}
-	sup.drain_at = 0;
-	sup.spawned_at = sup.step_seen_at = sup.beat_seen_at = GetCurrentTimestamp();
+	sup.e.drain_at = 0;
+	sup.e.spawned_at = sup.e.step_seen_at = sup.e.beat_seen_at = GetCurrentTimestamp();
 	set_state(VLLM_STARTING, NULL);
 }
 
@@ -182,7 +175,7 @@ static void
 engine_ended(int status)
 {
 	char		why[512];
-	const char *last = engine_log.last;
+	const char *last = sup.e.proc.log->last;
 	int			code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
 	if (WIFSIGNALED(status))
@@ -208,7 +201,7 @@ engine_ended(int status)
 		engine_gone(VLLM_FAILED, FAILED_RETRY, why);
 		return;
 	}
-	if (TimestampDifferenceExceeds(sup.spawned_at, GetCurrentTimestamp(), HEALTHY_AFTER))
+	if (TimestampDifferenceExceeds(sup.e.spawned_at, GetCurrentTimestamp(), HEALTHY_AFTER))
 		sup.backoff = 0;
 	sup.backoff = Min(Max(sup.backoff * 2, BACKOFF_MIN), BACKOFF_MAX);
 	engine_gone(VLLM_BACKOFF, sup.backoff, why);
@@ -218,7 +211,7 @@ static void
 kill_engine(const char *why)
 {
 	ereport(LOG, (errmsg("killing the inference engine"), errdetail("%s", why)));
-	spawn_kill(&sup.proc);
+	spawn_kill(&sup.e.proc);
 	sup.backoff = Min(Max(sup.backoff * 2, BACKOFF_MIN), BACKOFF_MAX);
 	engine_gone(VLLM_BACKOFF, sup.backoff, why);
 }
@@ -229,8 +222,9 @@ supervisor_exit(int code, Datum arg)
 {
 	/* we may come here out of an error */
 	LWLockReleaseAll();
-	if (sup.proc.pid != 0)
-		spawn_kill(&sup.proc);
+	if (sup.e.proc.pid != 0)
+		spawn_kill(&sup.e.proc);
+	standby_kill();
 	door_kill();
 	set_state(VLLM_DOWN, NULL);
 	vllm_shared->supervisor_pid = 0;
@@ -238,17 +232,17 @@ supervisor_exit(int code, Datum arg)
 
 /* ---- the control socket ---- */
 
-static void
-control_send(const char *text)
+void
+engine_send(Engine *e, const char *text)
 {
 	/* when it is full the engine has not read for thousands of lines: health will tell */
-	if (sup.proc.control_fd >= 0 &&
-		send(sup.proc.control_fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) strlen(text))
+	if (e->proc.control_fd >= 0 &&
+		send(e->proc.control_fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) strlen(text))
 		ereport(LOG, (errmsg("could not send \"%.40s\" to the inference engine: %m", text)));
 }
 
 static void
-control_line(char *line)
+control_line(Engine *e, char *line)
 {
 	int			version;
 	int			pid;
@@ -260,7 +254,7 @@ control_line(char *line)
 		/* not before its version is known, and once */
 		if (state() != VLLM_LOADING)
 			return;
-		ereport(LOG, (errmsg("the inference engine is ready, pid %d", (int) sup.proc.pid)));
+		ereport(LOG, (errmsg("the inference engine is ready, pid %d", (int) sup.e.proc.pid)));
 		set_state(VLLM_READY, NULL);
 	}
 	else if (state() == VLLM_STARTING && sscanf(line, CONTROL_HELLO " %d %d", &version, &pid) == 2)
@@ -274,43 +268,61 @@ control_line(char *line)
 			snprintf(why, sizeof(why), "The engine program speaks wire version %d, this library %d.",
 					 version, WIRE_VERSION);
 			ereport(LOG, (errmsg("could not use the inference engine"), errdetail("%s", why)));
-			spawn_kill(&sup.proc);
+			spawn_kill(&sup.e.proc);
 			engine_gone(VLLM_FAILED, FAILED_RETRY, why);
 		}
 	}
 }
 
-static void
-control_read(void)
+bool
+engine_read(Engine *e, void (*line) (Engine *e, char *line))
 {
 	char		buf[4096];
 	ssize_t		n = -1;
+	bool		open = true;
 
-	for (int total = 0; total < READ_MAX && sup.proc.control_fd >= 0; total += n)
+	for (int total = 0; total < READ_MAX && e->proc.control_fd >= 0; total += n)
 	{
-		n = recv(sup.proc.control_fd, buf, sizeof(buf), MSG_DONTWAIT);
+		n = recv(e->proc.control_fd, buf, sizeof(buf), MSG_DONTWAIT);
 		if (n <= 0)
 			break;
-		for (ssize_t i = 0; i < n && sup.proc.control_fd >= 0; i++)
+		for (ssize_t i = 0; i < n && e->proc.control_fd >= 0; i++)
 		{
 			if (buf[i] == '\n')
 			{
-				sup.ctl[sup.ctl_len] = '\0';
-				sup.ctl_len = 0;
-				control_line(sup.ctl);
+				e->ctl[e->ctl_len] = '\0';
+				e->ctl_len = 0;
+				line(e, e->ctl);
 			}
-			else if (sup.ctl_len < CONTROL_LINE - 1)
-				sup.ctl[sup.ctl_len++] = buf[i];
+			else if (e->ctl_len < CONTROL_LINE - 1)
+				e->ctl[e->ctl_len++] = buf[i];
 		}
 	}
-	if (n == 0 && sup.proc.control_fd >= 0)
+	if (n == 0 && e->proc.control_fd >= 0)
 	{
 		/* it is ending, or mad: don't wait on the socket, but for its end */
-		drop_wait_set();
-		spawn_close(&sup.proc.control_fd);
-		sup.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+		spawn_close(&e->proc.control_fd);
+		e->drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ENGINE_DRAIN_TIMEOUT);
+		open = false;
 	}
-	(void) vslot_drain_wakes();
+	(void) vslot_drain_wakes(e->side);
+	return open;
+}
+
+/* Both are ready: the state stays what it is. */
+void
+engine_swap(Engine *other)
+{
+	Engine		e = sup.e;
+
+	sup.e = *other;
+	*other = e;
+	sup.backoff = 0;
+	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+	vllm_shared->engine_pid = sup.e.proc.pid;
+	vllm_shared->started_at = GetCurrentTimestamp();
+	LWLockRelease(vllm_shared->lock);
+	drop_wait_set();
 }
 
 /* ---- health ---- */
@@ -323,31 +335,31 @@ check_health(void)
 	int64		beat = atomic_load(&header()->heartbeat_us);
 	VllmEngineState st = state();
 
-	if (sup.proc.pid == 0)
+	if (sup.e.proc.pid == 0)
 		return;
 	if (st == VLLM_STARTING || st == VLLM_LOADING)
 	{
-		if (TimestampDifferenceExceeds(sup.spawned_at, now, START_TIMEOUT))
+		if (TimestampDifferenceExceeds(sup.e.spawned_at, now, ENGINE_START_TIMEOUT))
 			kill_engine("It did not become ready in time.");
 		return;
 	}
 	if (st != VLLM_READY)
 		return;
-	if (step != sup.last_step || atomic_load(&header()->busy) == 0)
+	if (step != sup.e.last_step || atomic_load(&header()->busy) == 0)
 	{
-		sup.last_step = step;
-		sup.step_seen_at = now;
+		sup.e.last_step = step;
+		sup.e.step_seen_at = now;
 	}
-	else if (TimestampDifferenceExceeds(sup.step_seen_at, now, vllm_hang_timeout))
+	else if (TimestampDifferenceExceeds(sup.e.step_seen_at, now, vllm_hang_timeout))
 		kill_engine("It has work but made no step for longer than vllm.hang_timeout.");
 	/* the server thread beats every second or so; what it writes there is not trusted */
-	if (beat != sup.last_beat)
+	if (beat != sup.e.last_beat)
 	{
-		sup.last_beat = beat;
-		sup.beat_seen_at = now;
+		sup.e.last_beat = beat;
+		sup.e.beat_seen_at = now;
 	}
-	else if (sup.proc.pid != 0 &&
-			 TimestampDifferenceExceeds(sup.beat_seen_at, now, vllm_hang_timeout + 5000))
+	else if (sup.e.proc.pid != 0 &&
+			 TimestampDifferenceExceeds(sup.e.beat_seen_at, now, vllm_hang_timeout + 5000))
 		kill_engine("Its server thread is silent for longer than vllm.hang_timeout.");
 }
 
@@ -363,7 +375,12 @@ reload_config(void)
 	if (state() == VLLM_FAILED)
 		sup.next_start = 0;
 	for (char *l = strtok_r(vllm_guc_engine_config(), "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save))
-		control_send(psprintf("%s %s\n", CONTROL_CONFIG, l));
+	{
+		char	   *line = psprintf("%s %s\n", CONTROL_CONFIG, l);
+
+		engine_send(&sup.e, line);
+		standby_send(line);
+	}
 	door_reload();
 }
 
@@ -379,14 +396,14 @@ take_restart_request(void)
 	if (!wanted)
 		return;
 	sup.backoff = 0;
-	if (sup.proc.pid == 0)
+	if (sup.e.proc.pid == 0)
 	{
 		sup.next_start = 0;
 		return;
 	}
 	set_state(VLLM_DRAINING, NULL);
-	control_send(CONTROL_STOP "\n");
-	sup.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
+	engine_send(&sup.e, CONTROL_STOP "\n");
+	sup.e.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ENGINE_DRAIN_TIMEOUT);
 }
 
 /* One turn: what has happened, what is due. */
@@ -401,30 +418,33 @@ supervise(void)
 		ConfigReloadPending = false;
 		reload_config();
 	}
-	if (sup.proc.log_fd >= 0 && !childlog_read(&engine_log, sup.proc.log_fd))
+	if (sup.e.proc.log_fd >= 0 && !childlog_read(sup.e.proc.log, sup.e.proc.log_fd))
 	{
 		drop_wait_set();
-		spawn_close(&sup.proc.log_fd);
+		spawn_close(&sup.e.proc.log_fd);
 	}
-	control_read();
+	if (!engine_read(&sup.e, control_line))
+		drop_wait_set();
 	got_child = false;
-	if (spawn_reap(&sup.proc, &status))
+	if (spawn_reap(&sup.e.proc, &status))
 		engine_ended(status);
 	take_restart_request();
 	now = GetCurrentTimestamp();
-	if (sup.proc.pid != 0 && sup.drain_at != 0 && now >= sup.drain_at)
+	if (sup.e.proc.pid != 0 && sup.e.drain_at != 0 && now >= sup.e.drain_at)
 	{
 		if (state() != VLLM_DRAINING)
 			kill_engine("It closed its control socket but did not end.");
 		else
 		{
-			spawn_kill(&sup.proc);
+			spawn_kill(&sup.e.proc);
 			engine_gone(VLLM_DOWN, 0, NULL);
 		}
 	}
-	if (sup.proc.pid == 0 && now >= sup.next_start)
+	if (sup.e.proc.pid == 0 && now >= sup.next_start)
 		start_engine();
 	check_health();
+	if (standby_turn())
+		drop_wait_set();
 	if (door_turn())
 		drop_wait_set();
 	vslot_reap_zombies();
@@ -435,13 +455,17 @@ supervise(void)
 static void
 make_wait_set(void)
 {
-	sup.set = compat_wait_event_set(5);
+	sup.set = compat_wait_event_set(MAX_EVENTS);
 	AddWaitEventToSet(sup.set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(sup.set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-	if (sup.proc.control_fd >= 0)
-		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, sup.proc.control_fd, NULL, NULL);
-	if (sup.proc.log_fd >= 0)
-		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, sup.proc.log_fd, NULL, NULL);
+	if (sup.e.proc.control_fd >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, sup.e.proc.control_fd, NULL, NULL);
+	if (sup.e.proc.log_fd >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, sup.e.proc.log_fd, NULL, NULL);
+	if (standby_engine()->proc.control_fd >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, standby_engine()->proc.control_fd, NULL, NULL);
+	if (standby_engine()->proc.log_fd >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, standby_engine()->proc.log_fd, NULL, NULL);
 	if (door_log_fd() >= 0)
 		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, door_log_fd(), NULL, NULL);
 }
@@ -451,13 +475,13 @@ next_timeout(void)
 {
 	long		t = 1000;
 
-	if (sup.proc.pid == 0)
+	if (sup.e.proc.pid == 0)
 		t = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), sup.next_start) + 1;
-	else if (sup.drain_at != 0)
+	else if (sup.e.drain_at != 0)
 		t = 20;
 	if (vllm_shared->n_zombies > 0 || vllm_shared->n_forgets > 0)
 		t = Min(t, 50);
-	t = Min(t, door_timeout());
+	t = Min(t, Min(door_timeout(), standby_timeout()));
 	t = Min(t, statlog_timeout());
 	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
 }
@@ -510,7 +534,7 @@ vllm_supervisor_main(Datum arg)
 	loop = AllocSetContextCreate(TopMemoryContext, "vllm_pg supervisor", ALLOCSET_DEFAULT_SIZES);
 	while (!ShutdownRequestPending)
 	{
-		WaitEvent	ev[5];
+		WaitEvent	ev[MAX_EVENTS];
 
 		supervise_safely(loop);
 		if (sup.set == NULL)

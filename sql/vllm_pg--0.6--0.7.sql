@@ -202,6 +202,14 @@ CREATE OR REPLACE VIEW llm_models AS
            m.memory_bytes, m.last_used, m.expires
     FROM vllm.model_list() l LEFT JOIN vllm.model_memory() m ON m.name = l.name;
 
+-- ---- another engine ----
+
+CREATE FUNCTION llm_engine_upgrade(drain_timeout_ms int DEFAULT 60000)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+REVOKE ALL ON FUNCTION llm_engine_upgrade(int) FROM PUBLIC;
+
 -- ---- models that sleep ----
 
 CREATE FUNCTION llm_sleep(level int DEFAULT 1, mode text DEFAULT 'abort', model text DEFAULT NULL)

@@ -614,6 +614,27 @@ mode_by_name(const char *name, SleepMode *mode)
 	return false;
 }
 
+/* Every model that is loaded and awake, as a request to load it has it; DATABASE begins one. */
+static void
+answer_loaded(const Models *m, Conv *c)
+{
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	for (const Entry *en = m->entries; en != NULL; en = en->next)
+	{
+		if (en->state != WM_READY || en->asleep != 0)
+			continue;
+		wire_put_int(&o, WTAG_DATABASE, en->dboid);
+		wire_put_str(&o, WTAG_MODEL, en->name, strlen(en->name));
+		wire_put_str(&o, WTAG_MODEL_PATH, en->path, strlen(en->path));
+		if (en->options[0] != '\0')
+			wire_put_str(&o, WTAG_MODEL_OPTIONS, en->options, strlen(en->options));
+	}
+	conv_end(c, WF_DONE, &b);
+	buf_free(&b);
+}
+
 bool
 sleep_command(Models *m, Conv *c, const char *command)
 {
@@ -622,6 +643,11 @@ sleep_command(Models *m, Conv *c, const char *command)
 	char		mode[16] = "";
 	Err			e;
 
+	if (strcmp(command, "loaded-models") == 0)
+	{
+		answer_loaded(m, c);
+		return true;
+	}
 	if (sscanf(command, "sleep %d %15s", &op.level, mode) == 2)
 	{
 		if (op.level < 0 || op.level > 2 || !mode_by_name(mode, &op.mode))

@@ -192,7 +192,7 @@ batch_pool_held_bytes(const BatchPool *p)
 static int
 automatic_window(const BatchPool *p)
 {
-	const volatile WireStats *st = wire_stats(&vllm_arena);
+	const volatile WireStats *st = wire_stats(vllm_serving_arena());
 	int64		batch = vllm_max_num_seqs;
 	int64		waiting = st->waiting;
 	int64		others = st->running + waiting - p->stats.in_flight;
@@ -445,7 +445,7 @@ may_start(const EngineRequest *r)
 	return vllm_shared != NULL &&
 		pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY &&
 		vllm_shared->n_free > 0 &&
-		(uint64) r->body.len + sizeof(WireMsg) <= vllm_arena.geo.max_request;
+		(uint64) r->body.len + sizeof(WireMsg) <= vllm_geometry.max_request;
 }
 
 BatchRequest *

@@ -52,6 +52,7 @@
 struct Call
 {
 	int			slot;			/* -1 once released */
+	int			side;			/* whose arena has it */
 	uint32		gen;			/* of our claim */
 	uint32		epoch;			/* of the engine that has our slot */
 	int64		request_id;
@@ -80,6 +81,15 @@ struct Call
 	TimestampTz told_at;
 };
 
+/* For the engine that follows, while it is made ready; -1: for the one that serves. */
+static int	call_side = -1;
+
+void
+vclient_talk_to(int side)
+{
+	call_side = side;
+}
+
 /* ---- release ---- */
 
 static void
@@ -105,7 +115,7 @@ tell_end(Call *c, RequestEnd end, const CallFrame *reply)
 {
 	RequestEnded e = {
 		.end = end,.id = c->request_id,.model = c->model,
-		.live = reply == NULL ? wire_slot(&vllm_arena, c->slot) : NULL
+		.live = reply == NULL ? wire_slot(&vllm_arenas[c->side], c->slot) : NULL
 	};
 
 	if (reply != NULL)
@@ -321,7 +331,7 @@ static bool pump_request(Call *c);
 static void
 put_deadline(Call *c)
 {
-	WireSlot   *w = wire_slot(&vllm_arena, c->slot);
+	WireSlot   *w = wire_slot(&vllm_arenas[c->side], c->slot);
 	struct timespec ts;
 
 	if (c->deadline == 0)
@@ -337,11 +347,11 @@ bool
 vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
 {
-	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note};
+	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.for_side = call_side};
 
 	Assert(c->slot < 0);
 	require_preload();
-	if ((uint64) body->len + sizeof(WireMsg) > vllm_arena.geo.max_request)
+	if ((uint64) body->len + sizeof(WireMsg) > vllm_geometry.max_request)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("request of %d bytes is too long", body->len),
@@ -357,6 +367,7 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	if (claim_slot(c, &claim, wait_slot) != VSLOT_OK)
 		return false;
 	c->slot = claim.slot;
+	c->side = claim.side;
 	c->gen = claim.gen;
 	c->epoch = claim.epoch;
 	c->request_id = claim.request_id;
@@ -403,9 +414,9 @@ vcall_request_id(const Call *c)
 static bool
 pump_request(Call *c)
 {
-	uint32		size = vllm_arena.geo.ring_size;
-	WireSlot   *w = wire_slot(&vllm_arena, c->slot);
-	char	   *ring = wire_req_ring(&vllm_arena, c->slot);
+	uint32		size = vllm_geometry.ring_size;
+	WireSlot   *w = wire_slot(&vllm_arenas[c->side], c->slot);
+	char	   *ring = wire_req_ring(&vllm_arenas[c->side], c->slot);
 	uint64		total = sizeof(c->head) + c->head.len;
 	bool		wrote = false;
 
@@ -441,8 +452,8 @@ pump_request(Call *c)
 static bool
 pump_reply(Call *c)
 {
-	uint32		size = vllm_arena.geo.ring_size;
-	WireSlot   *w = wire_slot(&vllm_arena, c->slot);
+	uint32		size = vllm_geometry.ring_size;
+	WireSlot   *w = wire_slot(&vllm_arenas[c->side], c->slot);
 	uint32		tail = atomic_load_explicit(&w->rep_tail, memory_order_relaxed);
 	/* partner: the engine's release store after it wrote the bytes */
 	uint32		head = atomic_load_explicit(&w->rep_head, memory_order_acquire);
@@ -456,7 +467,7 @@ pump_reply(Call *c)
 		return false;
 	}
 	enlargeStringInfo(&c->in, n);
-	(void) wire_ring_read(wire_rep_ring(&vllm_arena, c->slot), size, head, tail,
+	(void) wire_ring_read(wire_rep_ring(&vllm_arenas[c->side], c->slot), size, head, tail,
 						  c->in.data + c->in.len, n);
 	c->in.len += n;
 	c->in.data[c->in.len] = '\0';
@@ -538,7 +549,7 @@ vcall_poll(Call *c)
 
 	if (c->final_read || c->broken || c->lost)
 		return true;
-	w = wire_slot(&vllm_arena, c->slot);
+	w = wire_slot(&vllm_arenas[c->side], c->slot);
 	ring = pump_request(c);
 	/* partner: the engine publishes the last bytes after it set CLOSED */
 	state = atomic_load(&w->state);
@@ -554,7 +565,7 @@ vcall_poll(Call *c)
 		}
 		take_progress(c, &m);
 	}
-	if (state == WS_LOST || c->epoch != pg_atomic_read_u32(&vllm_shared->epoch))
+	if (state == WS_LOST || c->epoch != pg_atomic_read_u32(&vllm_shared->epochs[c->side]))
 		c->lost = true;
 	else if (state == WS_CLOSED && atomic_load(&w->let_go) == c->gen)
 	{
@@ -798,9 +809,9 @@ vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 bool
 vclient_post(WireKind kind, const char *body, size_t len)
 {
-	uint32		size = vllm_arena.geo.ring_size;
+	uint32		size = vllm_geometry.ring_size;
 	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = kind,.len = len};
-	VslotClaim	claim = {.kind = kind};
+	VslotClaim	claim = {.kind = kind,.for_side = -1};
 	VslotResult r;
 	WireSlot   *w;
 	char	   *ring;
@@ -812,8 +823,8 @@ vclient_post(WireKind kind, const char *body, size_t len)
 		return true;			/* a new engine knows nothing to forget */
 	if (r != VSLOT_OK)
 		return false;
-	w = wire_slot(&vllm_arena, claim.slot);
-	ring = wire_req_ring(&vllm_arena, claim.slot);
+	w = wire_slot(&vllm_arenas[claim.side], claim.slot);
+	ring = wire_req_ring(&vllm_arenas[claim.side], claim.slot);
 	(void) wire_ring_write(ring, size, 0, 0, &m, sizeof(m));
 	(void) wire_ring_write(ring, size, sizeof(m), 0, body, len);
 	atomic_store_explicit(&w->req_head, sizeof(m) + len, memory_order_release);
@@ -846,7 +857,7 @@ vclient_cancel_request(int64 id, bool (*may) (Oid role))
 	found = s->owners[slot].kind == VO_OWNED && s->owners[slot].request_id == id;
 	if (found)
 	{
-		atomic_store(&wire_slot(&vllm_arena, slot)->cancel, 1);
+		atomic_store(&wire_slot(&vllm_arenas[s->owners[slot].side], slot)->cancel, 1);
 		s->cancels++;
 	}
 	LWLockRelease(s->lock);

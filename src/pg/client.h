@@ -41,6 +41,8 @@ typedef struct CallFrame
  * with the supervisor's last error as detail and a hint to the server log.
  */
 void		vclient_require_engine(void);
+/* Whom conversations that begin from now on are for: the engine on that side; -1 = the one that serves. */
+void		vclient_talk_to(int side);
 
 /*
  * Start a conversation.  body: the message's fields (wire_put_* into a

@@ -290,7 +290,7 @@ put_requests(FunctionCallInfo fcinfo, int most)
 		const VllmOwner *o = live[i];
 		const char *role = GetUserNameFromId(o->roleid, true);
 		const char *state = engine_request_state(o, o - owners);
-		WireSlot   *slot = wire_slot(&vllm_arena, o - owners);
+		WireSlot   *slot = wire_slot(&vllm_arenas[o->side], o - owners);
 
 		putf(fcinfo, "%-9s %-7d %s  %s  %s %8s %7s %7s", short_number(o->request_id), o->pid, column(role ? role : "?", 11), column(o->model, 12),
 			 column(state ? state : "", 10), duration((now - o->since) / USECS_PER_SEC),

@@ -140,7 +140,7 @@ engine_stats_snapshot(void)
 
 	if (!engine_is_up())
 		return NULL;
-	from = wire_stats(&vllm_arena);
+	from = wire_stats(vllm_serving_arena());
 	copy = palloc(sizeof(WireStats));
 	for (int i = 0; i < SEQ_TRIES; i++)
 	{
@@ -367,7 +367,7 @@ static const char *const phase_names[] = {
 const char *
 engine_request_state(const VllmOwner *o, int slot)
 {
-	uint32		phase = atomic_load_explicit(&wire_slot(&vllm_arena, slot)->phase, memory_order_relaxed);
+	uint32		phase = atomic_load_explicit(&wire_slot(&vllm_arenas[o->side], slot)->phase, memory_order_relaxed);
 
 	return o->kind == VO_ZOMBIE ? "cancelling" : phase < lengthof(phase_names) ? phase_names[phase] : NULL;
 }
@@ -396,7 +396,7 @@ engine_requests(int *n_slots)
 static void
 request_row(Row *row, const VllmOwner *o, int slot_no, int natts)
 {
-	WireSlot   *slot = wire_slot(&vllm_arena, slot_no);
+	WireSlot   *slot = wire_slot(&vllm_arenas[o->side], slot_no);
 	int64		arrival = atomic_load_explicit(&slot->arrival_us, memory_order_relaxed);
 	int64		first = atomic_load_explicit(&slot->first_token_us, memory_order_relaxed);
 

@@ -10,7 +10,7 @@
  * state last.  attn and wake are not reset: a left-over entry in a slot ring is
  * harmless (somebody looks once too often), a lost one is not.
  *
- * The arena is one memfd made by the postmaster, mapped before any fork, so that
+ * There are two arenas (bgworker/state.h), each a memfd made by the postmaster, mapped before any fork, so that
  * it has the same address everywhere and the engine can inherit the descriptor.
  * After a crash restart the same postmaster comes here again: the engine is gone
  * with the supervisor (PDEATHSIG), the pages are given back and read as zeros.
@@ -36,17 +36,24 @@
 #include "pg/vllm_pg.h"
 
 VllmShared *vllm_shared = NULL;
-WireArena	vllm_arena;
-int			vllm_arena_fd = -1;
+WireArena	vllm_arenas[VLLM_SIDES];
+int			vllm_arena_fds[VLLM_SIDES] = {-1, -1};
 void		(*vslot_drain) (void) = NULL;
 
 #define WAKE_BATCH	256			/* slots popped before their owners are looked up */
 #define UNBELLED_MOST	32		/* slots that one doorbell may be late for */
 
 static inline WireHeader *
-header(void)
+header(int side)
 {
-	return wire_header(&vllm_arena);
+	return wire_header(&vllm_arenas[side]);
+}
+
+/* Where the conversation of an owned slot is. */
+static inline WireSlot *
+slot_of(int slot)
+{
+	return wire_slot(&vllm_arenas[vllm_shared->owners[slot].side], slot);
 }
 
 static inline VllmWaiter *
@@ -85,42 +92,45 @@ arena_layout(WireGeometry *g)
  * and the engine has the file open.
  */
 static void
-arena_create(const WireGeometry *g)
+arena_create(int side, const WireGeometry *g)
 {
-	vllm_arena_fd = memfd_create("vllm_pg arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (vllm_arena_fd < 0 || ftruncate(vllm_arena_fd, g->total_size) != 0 ||
-		fcntl(vllm_arena_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+	WireArena  *a = &vllm_arenas[side];
+	int			fd = memfd_create("vllm_pg arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	vllm_arena_fds[side] = fd;
+	if (fd < 0 || ftruncate(fd, g->total_size) != 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
 		ereport(FATAL,
 				(errcode_for_file_access(),
 				 errmsg("could not create the arena of vllm_pg: %m")));
-	vllm_arena.base = mmap(NULL, g->total_size, PROT_READ | PROT_WRITE,
-						   MAP_SHARED | MAP_NORESERVE, vllm_arena_fd, 0);
-	if (vllm_arena.base == MAP_FAILED)
+	a->base = mmap(NULL, g->total_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (a->base == MAP_FAILED)
 		ereport(FATAL,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not map the arena of vllm_pg (%zu bytes): %m",
 						(Size) g->total_size),
 				 errhint("Reduce vllm.max_queued_requests or vllm.ring_size.")));
-	vllm_arena.geo = *g;
+	a->geo = *g;
 }
 
 static void
-arena_init(void)
+arena_init(int side)
 {
+	WireArena  *a = &vllm_arenas[side];
 	WireGeometry g;
 
 	arena_layout(&g);
-	if (vllm_arena.base == NULL)
-		arena_create(&g);
+	if (a->base == NULL)
+		arena_create(side, &g);
 	else
 	{
 		/* crash restart in the same postmaster: PGC_POSTMASTER sizes did not change */
-		Assert(g.total_size == vllm_arena.geo.total_size);
-		if (fallocate(vllm_arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		Assert(g.total_size == a->geo.total_size);
+		if (fallocate(vllm_arena_fds[side], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					  0, g.total_size) != 0)
-			memset(vllm_arena.base, 0, g.total_size);
+			memset(a->base, 0, g.total_size);
 	}
-	wire_header(&vllm_arena)->geo = vllm_arena.geo;
+	wire_header(a)->geo = a->geo;
 }
 
 static void
@@ -131,6 +141,9 @@ shared_reset(VllmShared *s)
 	SpinLockInit(&s->submit_lock);
 	pg_atomic_init_u32(&s->state, VLLM_DOWN);
 	pg_atomic_init_u32(&s->epoch, 0);
+	pg_atomic_init_u32(&s->side, 0);
+	for (int i = 0; i < VLLM_SIDES; i++)
+		pg_atomic_init_u32(&s->epochs[i], 0);
 	ConditionVariableInit(&s->state_cv);
 	s->n_slots = vllm_max_queued_requests;
 	s->n_free = s->n_slots;
@@ -154,7 +167,8 @@ vllm_shared_init(void)
 	if (!found)
 	{
 		shared_reset(s);
-		arena_init();
+		for (int side = 0; side < VLLM_SIDES; side++)
+			arena_init(side);
 	}
 	vllm_shared = s;
 	LWLockRelease(AddinShmemInitLock);
@@ -231,7 +245,7 @@ slot_freed(int slot)
 	VllmShared *s = vllm_shared;
 	VllmOwner  *o = &s->owners[slot];
 
-	atomic_store_explicit(&wire_slot(&vllm_arena, slot)->state, WS_FREE, memory_order_release);
+	atomic_store_explicit(&slot_of(slot)->state, WS_FREE, memory_order_release);
 	o->pid = 0;
 	o->request_id = 0;
 	if (s->wait_head >= 0)
@@ -257,8 +271,10 @@ slot_open(int slot, VslotClaim *c)
 {
 	VllmShared *s = vllm_shared;
 	VllmOwner  *o = &s->owners[slot];
-	WireSlot   *w = wire_slot(&vllm_arena, slot);
+	WireSlot   *w;
 
+	o->side = c->for_side >= 0 ? c->for_side : (int) pg_atomic_read_u32(&s->side);
+	w = slot_of(slot);
 	o->kind = VO_OWNED;
 	o->procno = compat_my_procno();
 	o->pid = MyProcPid;
@@ -295,7 +311,8 @@ slot_open(int slot, VslotClaim *c)
 
 	c->slot = slot;
 	c->gen = o->gen;
-	c->epoch = pg_atomic_read_u32(&s->epoch);
+	c->side = o->side;
+	c->epoch = pg_atomic_read_u32(&s->epochs[o->side]);
 	c->request_id = o->request_id;
 }
 
@@ -443,7 +460,7 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 static bool
 engine_let_go(int slot)
 {
-	WireSlot   *w = wire_slot(&vllm_arena, slot);
+	WireSlot   *w = slot_of(slot);
 
 	return atomic_load_explicit(&w->state, memory_order_acquire) == WS_LOST ||
 		atomic_load_explicit(&w->let_go, memory_order_acquire) == vllm_shared->owners[slot].gen;
@@ -455,7 +472,7 @@ slot_release(int slot, VslotEnd end)
 {
 	VllmShared *s = vllm_shared;
 	VllmOwner  *o = &s->owners[slot];
-	WireSlot   *w = wire_slot(&vllm_arena, slot);
+	WireSlot   *w = slot_of(slot);
 
 	if (end == VSLOT_FINISHED || engine_let_go(slot))
 	{
@@ -506,21 +523,21 @@ vslot_release_all_mine(void)
 			vslot_release(i, s->owners[i].gen, VSLOT_CANCEL);
 }
 
-/* slots in the to_engine ring of which the engine has not been told */
-static int	unbelled = 0;
+/* slots in a side's to_engine ring of which its engine has not been told */
+static int	unbelled[VLLM_SIDES] = {0, 0};
 
 /* True if the engine has to be told of it. */
 static bool
-push_attention(int slot)
+push_attention(int slot, int side)
 {
-	WireSlot   *w = wire_slot(&vllm_arena, slot);
+	WireSlot   *w = wire_slot(&vllm_arenas[side], slot);
 	bool		pushed = false;
 
 	/* attn changes together with the ring, else a reset of both could come between */
 	SpinLockAcquire(&vllm_shared->submit_lock);
 	if (atomic_exchange(&w->attn, 1) == 0)
 	{
-		(void) wire_push(&vllm_arena, WQ_TO_ENGINE, slot);
+		(void) wire_push(&vllm_arenas[side], WQ_TO_ENGINE, slot);
 		pushed = true;
 	}
 	SpinLockRelease(&vllm_shared->submit_lock);
@@ -528,11 +545,11 @@ push_attention(int slot)
 }
 
 static void
-bell(void)
+bell(int side)
 {
-	WireHeader *h = header();
+	WireHeader *h = header(side);
 
-	unbelled = 0;
+	unbelled[side] = 0;
 	/* sequentially consistent; partner: the engine sets engine_sleeping, then looks again */
 	atomic_fetch_add(&h->doorbell, 1);
 	if (atomic_load(&h->engine_sleeping) != 0)
@@ -542,22 +559,27 @@ bell(void)
 void
 vslot_ring_engine(int slot)
 {
-	if (push_attention(slot) || unbelled > 0)
-		bell();
+	int			side = vllm_shared->owners[slot].side;
+
+	if (push_attention(slot, side) || unbelled[side] > 0)
+		bell(side);
 }
 
 void
 vslot_ring_later(int slot)
 {
-	if (push_attention(slot) && ++unbelled >= UNBELLED_MOST)
-		bell();
+	int			side = vllm_shared->owners[slot].side;
+
+	if (push_attention(slot, side) && ++unbelled[side] >= UNBELLED_MOST)
+		bell(side);
 }
 
 void
 vslot_ring_now(void)
 {
-	if (unbelled > 0)
-		bell();
+	for (int side = 0; side < VLLM_SIDES; side++)
+		if (unbelled[side] > 0)
+			bell(side);
 }
 
 void
@@ -566,7 +588,7 @@ vslot_quiet(int slot, bool quiet)
 	uint32		from = quiet ? WW_IDLE : WW_QUIET;
 
 	/* QUEUED stays: the supervisor will find the slot in its ring */
-	(void) atomic_compare_exchange_strong(&wire_slot(&vllm_arena, slot)->wake, &from,
+	(void) atomic_compare_exchange_strong(&slot_of(slot)->wake, &from,
 										  quiet ? WW_QUIET : WW_IDLE);
 }
 
@@ -605,7 +627,7 @@ vslot_reap_zombies(void)
 }
 
 static int
-drain_batch(void)
+drain_batch(int side)
 {
 	VllmShared *s = vllm_shared;
 	int			procno[WAKE_BATCH];
@@ -614,10 +636,10 @@ drain_batch(void)
 	uint32		slots[WAKE_BATCH];
 	bool		zombies = false;
 
-	while (n < WAKE_BATCH && wire_pop(&vllm_arena, WQ_TO_WORKER, &slots[n]))
+	while (n < WAKE_BATCH && wire_pop(&vllm_arenas[side], WQ_TO_WORKER, &slots[n]))
 	{
 		/* before the owner is woken; partner: the engine's exchange after its data */
-		atomic_exchange(&wire_slot(&vllm_arena, slots[n])->wake, WW_IDLE);
+		atomic_exchange(&wire_slot(&vllm_arenas[side], slots[n])->wake, WW_IDLE);
 		n++;
 	}
 	if (n == 0)
@@ -650,46 +672,49 @@ drain_batch(void)
 }
 
 int
-vslot_drain_wakes(void)
+vslot_drain_wakes(int side)
 {
 	int			total = 0;
 	int			n;
 
 	/* bounded, so that a mad engine can't keep the supervisor here */
-	while (total < 4 * WIRE_MAX_SLOTS && (n = drain_batch()) > 0)
+	while (total < 4 * WIRE_MAX_SLOTS && (n = drain_batch(side)) > 0)
 		total += n;
 	return total;
 }
 
 void
-vslot_engine_gone_locked(void)
+vslot_engine_gone_locked(int side)
 {
 	VllmShared *s = vllm_shared;
-	WireHeader *h = header();
+	WireHeader *h = header(side);
 
 	SpinLockAcquire(&s->submit_lock);
 	/* whatever the dead process wrote over it: the next one reads it */
-	h->geo = vllm_arena.geo;
+	h->geo = vllm_arenas[side].geo;
 	atomic_store(&h->to_engine.head, 0);
 	atomic_store(&h->to_engine.tail, 0);
 	atomic_store(&h->to_worker.head, 0);
 	atomic_store(&h->to_worker.tail, 0);
 	atomic_store(&h->engine_sleeping, 0);
 	atomic_store(&h->busy, 0);
-	for (uint32 i = 0; i < vllm_arena.geo.n_slots; i++)
+	for (uint32 i = 0; i < vllm_geometry.n_slots; i++)
 	{
-		atomic_store_explicit(&wire_slot(&vllm_arena, i)->attn, 0, memory_order_relaxed);
-		atomic_store_explicit(&wire_slot(&vllm_arena, i)->wake, WW_IDLE, memory_order_relaxed);
+		atomic_store_explicit(&wire_slot(&vllm_arenas[side], i)->attn, 0, memory_order_relaxed);
+		atomic_store_explicit(&wire_slot(&vllm_arenas[side], i)->wake, WW_IDLE, memory_order_relaxed);
 	}
 	SpinLockRelease(&s->submit_lock);
-	atomic_store(&wire_stats(&vllm_arena)->seq, 0);
+	atomic_store(&wire_stats(&vllm_arenas[side])->seq, 0);
 	/* the next one knows no models */
-	s->n_forgets = 0;
+	if (side == (int) pg_atomic_read_u32(&s->side))
+		s->n_forgets = 0;
 
 	for (int i = 0; i < s->n_slots; i++)
 	{
-		WireSlot   *w = wire_slot(&vllm_arena, i);
+		WireSlot   *w = wire_slot(&vllm_arenas[side], i);
 
+		if (s->owners[i].side != side)
+			continue;
 		if (s->owners[i].kind == VO_OWNED)
 		{
 			/* a final frame that is whole in the ring will still be read; CLOSED and nothing
@@ -704,4 +729,15 @@ vslot_engine_gone_locked(void)
 			slot_freed(i);
 		}
 	}
+}
+
+bool
+vslot_side_in_use_locked(int side)
+{
+	VllmShared *s = vllm_shared;
+
+	for (int i = 0; i < s->n_slots; i++)
+		if (s->owners[i].side == side && (s->owners[i].kind == VO_OWNED || s->owners[i].kind == VO_ZOMBIE))
+			return true;
+	return false;
 }

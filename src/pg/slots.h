@@ -22,8 +22,10 @@ typedef struct VslotClaim
 	WireKind	kind;
 	const char *model;			/* NULL = none */
 	const RequestNote *note;	/* likewise */
+	int			for_side;		/* -1 = the side that serves */
 	/* out */
 	int			slot;
+	int			side;
 	uint32		gen;
 	uint32		epoch;
 	int64		request_id;
@@ -81,13 +83,15 @@ void		vslot_listening(void);
 /* ---- the supervisor's part ---- */
 
 /* Pop the to_worker ring: wake owners, reap zombies; number of slots seen. */
-int			vslot_drain_wakes(void);
+int			vslot_drain_wakes(int side);
 /* Free every zombie that the engine has closed (or that is LOST). */
 void		vslot_reap_zombies(void);
 /*
- * With the lock held and no engine process alive: OPEN slots become LOST,
- * zombies are freed, the slot rings and the list of what to forget emptied.  Owners are woken.
+ * With the lock held and no engine process alive on that side: its OPEN slots become LOST,
+ * its zombies are freed, the slot rings and the list of what to forget emptied.  Owners are woken.
  */
-void		vslot_engine_gone_locked(void);
+void		vslot_engine_gone_locked(int side);
+/* With the lock held: does anybody have a conversation on that side? */
+bool		vslot_side_in_use_locked(int side);
 
 #endif

@@ -64,7 +64,7 @@ engine_speed(bool prompt)
 
 	if (vllm_shared != NULL && pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY)
 	{
-		const volatile WireStats *st = wire_stats(&vllm_arena);
+		const volatile WireStats *st = wire_stats(vllm_serving_arena());
 		double		tokens = prompt ? st->step_rows : st->output_tokens;
 		double		seconds = (prompt ? st->step_us : st->generate_us) / 1e6;
 

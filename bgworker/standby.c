@@ -1,0 +1,278 @@
+/*
+ * standby.c
+ *	  The second engine: the one that follows on the one that serves, and the one that has served.
+ *
+ * llm_engine_upgrade() goes on in steps, each the answer to the one before (VllmUpgrade in state.h):
+ *
+ *	WANTED		backend			-> start an engine on the other side
+ *	STARTING	supervisor		... until it says that it is ready; it may fail, and the old one stays
+ *	READY		supervisor		the backend loads the models into it that are in service
+ *	SWITCH		backend			-> in one critical section the side changes: calls that begin go to the new engine
+ *	DONE		supervisor		the old one retires: it finishes the conversations that it has, and ends when
+ *								there are none any more, or its time is over (then they are lost, as in a crash)
+ *	CANCELLED	backend			-> the new one ends; nothing has happened
+ *
+ * Until the switch the serving engine is none the wiser; behind it the new one is an engine like any other.  If
+ * the serving one ends before the switch the upgrade has failed, and it is restarted as ever.
+ *
+ * Tests: tests/t/094_upgrade_engine.pl.
+ */
+#include "postgres.h"
+
+#include <sys/wait.h>
+
+#include "utils/timestamp.h"
+
+#include "bgworker/standby.h"
+#include "pg/slots.h"
+#include "pg/vllm_pg.h"
+
+typedef enum Role
+{
+	SB_NONE = 0,				/* no process */
+	SB_STARTING,				/* "hello" outstanding, */
+	SB_LOADING,					/* ... "ready" */
+	SB_READY,
+	SB_RETIRING					/* has served */
+} Role;
+
+static ChildLog second_log = {.who = "inference engine"};
+static Engine other = {.proc = {.control_fd = -1,.log_fd = -1,.log = &second_log},.side = 1};
+static Role role = SB_NONE;
+static TimestampTz retire_by;	/* RETIRING: when its conversations are given up */
+static bool stale;				/* its sockets are not those of the wait set */
+
+const Engine *
+standby_engine(void)
+{
+	return &other;
+}
+
+long
+standby_timeout(void)
+{
+	return role == SB_NONE ? 1000 : 20;
+}
+
+void
+standby_send(const char *text)
+{
+	if (role != SB_NONE)
+		engine_send(&other, text);
+}
+
+/* How far the upgrade is; error: of VUP_FAILED. */
+static void
+set_upgrade(VllmUpgrade to, const char *error)
+{
+	VllmShared *s = vllm_shared;
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	/* who has given up does not want to know */
+	if (s->upgrade != VUP_CANCELLED || to == VUP_NONE)
+		s->upgrade = to;
+	if (error != NULL)
+		strlcpy(s->upgrade_error, error, sizeof(s->upgrade_error));
+	LWLockRelease(s->lock);
+	ConditionVariableBroadcast(&s->state_cv);
+}
+
+static VllmUpgrade
+upgrade(void)
+{
+	VllmUpgrade u;
+
+	LWLockAcquire(vllm_shared->lock, LW_SHARED);
+	u = vllm_shared->upgrade;
+	LWLockRelease(vllm_shared->lock);
+	return u;
+}
+
+/* There is no process: what it had is lost. */
+static void
+gone(void)
+{
+	VllmShared *s = vllm_shared;
+
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	vslot_engine_gone_locked(other.side);
+	if (role == SB_RETIRING)
+		s->retiring_pid = 0;
+	LWLockRelease(s->lock);
+	ConditionVariableBroadcast(&s->state_cv);
+	role = SB_NONE;
+	other.drain_at = 0;
+	stale = true;
+}
+
+void
+standby_kill(void)
+{
+	if (role == SB_NONE)
+		return;
+	spawn_kill(&other.proc);
+	gone();
+}
+
+static void
+fail(const char *why)
+{
+	ereport(LOG, (errmsg("could not upgrade the inference engine"), errdetail("%s", why)));
+	standby_kill();
+	set_upgrade(VUP_FAILED, why);
+}
+
+/* ---- before the switch ---- */
+
+static void
+begin(void)
+{
+	char	   *why = NULL;
+	VllmShared *s = vllm_shared;
+
+	/* the one before has not gone yet */
+	if (role != SB_NONE)
+		return;
+	if (pg_atomic_read_u32(&s->state) != VLLM_READY)
+	{
+		fail("The engine that serves is not ready.");
+		return;
+	}
+	childlog_reset(other.proc.log);
+	other.ctl_len = 0;
+	other.drain_at = 0;
+	if (!spawn_engine(&other.proc, other.side, &why))
+	{
+		fail(why);
+		return;
+	}
+	other.spawned_at = other.step_seen_at = other.beat_seen_at = GetCurrentTimestamp();
+	other.last_step = 0;
+	other.last_beat = 0;
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&s->epochs[other.side], pg_atomic_add_fetch_u32(&s->epoch, 1));
+	atomic_store(&wire_header(&vllm_arenas[other.side])->epoch, pg_atomic_read_u32(&s->epoch));
+	LWLockRelease(s->lock);
+	role = SB_STARTING;
+	stale = true;
+	set_upgrade(VUP_STARTING, NULL);
+}
+
+static void
+take_line(Engine *e, char *line)
+{
+	int			version;
+	int			pid;
+
+	if (role == SB_STARTING && sscanf(line, CONTROL_HELLO " %d %d", &version, &pid) == 2)
+	{
+		if (version == WIRE_VERSION)
+			role = SB_LOADING;
+		else
+			fail(psprintf("The engine program speaks wire version %d, this library %d.", version, WIRE_VERSION));
+	}
+	else if (role == SB_LOADING && strcmp(line, CONTROL_READY) == 0)
+	{
+		role = SB_READY;
+		set_upgrade(VUP_READY, NULL);
+	}
+}
+
+static void
+ended(int status)
+{
+	const char *last = other.proc.log->last;
+	Role		was = role;
+
+	gone();
+	if (was == SB_RETIRING)
+		ereport(LOG, (errmsg("the inference engine that has served has ended")));
+	else if (WIFSIGNALED(status))
+		fail(psprintf("The new engine process was terminated by signal %d%s%s.", WTERMSIG(status), last[0] ? ": " : "", last));
+	else
+		fail(psprintf("The new engine process exited with status %d%s%s.", WEXITSTATUS(status), last[0] ? ": " : "", last));
+}
+
+/* ---- the switch, and after it ---- */
+
+static void
+switch_over(void)
+{
+	VllmShared *s = vllm_shared;
+	int			drain_ms;
+
+	/* supervisor's and ours change places */
+	engine_swap(&other);
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&s->side, 1 - other.side);
+	s->retiring_pid = other.proc.pid;
+	drain_ms = s->upgrade_drain_ms;
+	LWLockRelease(s->lock);
+	role = SB_RETIRING;
+	retire_by = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), drain_ms);
+	stale = true;
+	set_upgrade(VUP_DONE, NULL);
+	ereport(LOG, (errmsg("the inference engine was changed, the old one with pid %d finishes what it has", (int) other.proc.pid)));
+}
+
+static void
+retire(TimestampTz now)
+{
+	bool		in_use;
+
+	if (other.drain_at != 0)
+		return;
+	LWLockAcquire(vllm_shared->lock, LW_SHARED);
+	in_use = vslot_side_in_use_locked(other.side);
+	LWLockRelease(vllm_shared->lock);
+	if (in_use && now < retire_by)
+		return;
+	if (in_use)
+		ereport(LOG, (errmsg("the inference engine that has served still has requests; they are given up")));
+	engine_send(&other, CONTROL_STOP "\n");
+	other.drain_at = TimestampTzPlusMilliseconds(now, ENGINE_DRAIN_TIMEOUT);
+}
+
+bool
+standby_turn(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	VllmUpgrade u = upgrade();
+	bool		was_stale;
+	int			status;
+
+	if (role != SB_NONE)
+	{
+		if (other.proc.log_fd >= 0 && !childlog_read(other.proc.log, other.proc.log_fd))
+		{
+			spawn_close(&other.proc.log_fd);
+			stale = true;
+		}
+		if (!engine_read(&other, take_line))
+			stale = true;
+		if (spawn_reap(&other.proc, &status))
+			ended(status);
+		else if (role != SB_NONE && other.drain_at != 0 && now >= other.drain_at)
+			ended((spawn_kill(&other.proc), SIGKILL));
+		else if ((role == SB_STARTING || role == SB_LOADING) && TimestampDifferenceExceeds(other.spawned_at, now, ENGINE_START_TIMEOUT))
+			fail("It did not become ready in time.");
+		else if (role == SB_RETIRING)
+			retire(now);
+		else if (role != SB_NONE && pg_atomic_read_u32(&vllm_shared->state) != VLLM_READY)
+			fail("The engine that serves has ended meanwhile.");
+		u = upgrade();
+	}
+	if (u == VUP_WANTED)
+		begin();
+	else if (u == VUP_SWITCH && role == SB_READY)
+		switch_over();
+	else if (u == VUP_CANCELLED)
+	{
+		if (role != SB_NONE && role != SB_RETIRING)
+			standby_kill();
+		set_upgrade(VUP_NONE, NULL);
+	}
+	was_stale = stale;
+	stale = false;
+	return was_stale;
+}

@@ -1,0 +1,236 @@
+/*
+ * fn_upgrade.c
+ *	  llm_engine_upgrade(): another engine takes over, and no request fails.
+ *
+ * The backend conducts, the supervisor acts (bgworker/standby.c has the steps).  The backend's part in the
+ * middle is to load into the new engine what is in service in the old one: that tells its models'
+ * names, files and options, and each goes to the new one as llm_load_model() would send it.  Whatever ends the
+ * function early, an error, a cancel or the end of the backend, cancels the upgrade.
+ *
+ * Tests: tests/t/094_upgrade_engine.pl.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/engine_stats.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_engine_upgrade);
+
+/* before_shmem_exit and PG_CATCH: the supervisor ends what has been begun */
+static void
+cancel_upgrade(int code, Datum arg)
+{
+	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+	if (vllm_shared->upgrade == VUP_DONE || vllm_shared->upgrade == VUP_FAILED)
+		vllm_shared->upgrade = VUP_NONE;
+	else if (vllm_shared->upgrade != VUP_NONE)
+		vllm_shared->upgrade = VUP_CANCELLED;
+	LWLockRelease(vllm_shared->lock);
+	vclient_talk_to(-1);
+	vllm_wake_supervisor();
+}
+
+static VllmUpgrade
+upgrade_state(char *why, Size size)
+{
+	VllmUpgrade u;
+
+	LWLockAcquire(vllm_shared->lock, LW_SHARED);
+	u = vllm_shared->upgrade;
+	strlcpy(why, u == VUP_FAILED ? vllm_shared->upgrade_error : "", size);
+	LWLockRelease(vllm_shared->lock);
+	return u;
+}
+
+/* Wait until the supervisor has come to `want`; ERROR if that fails. */
+static void
+wait_for(VllmUpgrade want)
+{
+	static uint32 wait_event = 0;
+	char		why[sizeof(vllm_shared->upgrade_error)];
+
+	for (;;)
+	{
+		VllmUpgrade u = upgrade_state(why, sizeof(why));
+
+		if (u == want)
+			break;
+		/* NONE: the supervisor has been started anew */
+		if (u == VUP_FAILED || u == VUP_NONE)
+		{
+			ConditionVariableCancelSleep();
+			ereport(ERROR,
+					(errcode(ERRCODE_CANNOT_CONNECT_NOW),
+					 errmsg("could not upgrade the inference engine"),
+					 why[0] ? errdetail("%s", why) : 0,
+					 errhint("The engine that served goes on; see the server log.")));
+		}
+		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
+										   compat_wait_event(&wait_event, "VllmUpgrade"));
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Two engines have everything twice for a while. */
+static void
+check_memory(void)
+{
+	WireStats  *stats = engine_stats_snapshot();
+	int64		sum = 0;
+	int64		limit = (int64) vllm_memory_limit * 1024 * 1024;
+
+	for (uint32 i = 0; stats && i < stats->n_models; i++)
+		if (stats->models[i].state == WM_READY && stats->models[i].shared_with < 0)
+			sum += stats->models[i].memory_bytes;
+	if (limit > 0 && sum > limit / 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("there is no room for a second engine"),
+				 errdetail("The loaded models take %lld MB, and twice of that is more than vllm.memory_limit, %d MB.",
+						   (long long) (sum >> 20), vllm_memory_limit),
+				 errhint("Raise vllm.memory_limit for the time of the upgrade, unload or put to sleep some models, or use llm_engine_restart().")));
+}
+
+static void
+begin_upgrade(int drain_ms)
+{
+	static uint32 wait_event = 0;
+	bool		busy = true;
+	bool		mine = false;
+
+	while (!mine)
+	{
+		LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+		busy = vllm_shared->upgrade != VUP_NONE && vllm_shared->upgrade != VUP_CANCELLED;
+		/* the one before the one that serves is to be gone */
+		mine = vllm_shared->upgrade == VUP_NONE && vllm_shared->retiring_pid == 0;
+		if (mine)
+		{
+			vllm_shared->upgrade = VUP_WANTED;
+			vllm_shared->upgrade_drain_ms = drain_ms;
+		}
+		LWLockRelease(vllm_shared->lock);
+		if (mine)
+			break;
+		if (busy)
+		{
+			ConditionVariableCancelSleep();
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("the inference engine is being upgraded already")));
+		}
+		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
+										   compat_wait_event(&wait_event, "VllmUpgrade"));
+	}
+	ConditionVariableCancelSleep();
+	vllm_wake_supervisor();
+}
+
+/* ---- models ---- */
+
+static void
+put_back(WireOut *o, const WireField *f)
+{
+	if (f->type == WT_INT)
+		wire_put_int(o, f->tag, f->i);
+	else
+		wire_put_str(o, f->tag, f->s, f->n);
+}
+
+static void
+load_context(void *arg)
+{
+	if (arg != NULL)
+		errcontext("loading model \"%s\" into the new inference engine", (char *) arg);
+}
+
+/* The fields of one model, as a request to load it, to the new engine. */
+static void
+load_one(const StringInfoData *body, char *name)
+{
+	ErrorContextCallback cb = {.previous = error_context_stack,.callback = load_context,.arg = name};
+	CallFrame	f;
+	Call	   *call;
+
+	error_context_stack = &cb;
+	vcall_simple(WK_MODEL_LOAD, body, name, 0, CurrentMemoryContext, &f, &call);
+	vcall_end(call);
+	error_context_stack = cb.previous;
+}
+
+/* What the engine has loaded, one after the other: DATABASE begins a model. */
+static void
+load_models(int side)
+{
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	Call	   *call;
+	WireIn		in;
+	WireField	field;
+	char	   *name = NULL;
+
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	vclient_put_identity(&out);
+	wire_put_str(&out, WTAG_COMMAND, "loaded-models", strlen("loaded-models"));
+	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
+	in.p = f.data;
+	in.end = f.data + f.len;
+	vclient_talk_to(side);
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	while (wire_next(&in, &field) > 0)
+	{
+		if (field.tag == WTAG_DATABASE && name != NULL)
+		{
+			load_one(&body, name);
+			resetStringInfo(&body);
+		}
+		if (field.tag == WTAG_MODEL)
+			name = text_to_cstring(text_from_wire(field.s, field.n));
+		if (field.type == WT_INT || field.type == WT_STR)
+			put_back(&out, &field);
+	}
+	if (name != NULL)
+		load_one(&body, name);
+	vclient_talk_to(-1);
+	vcall_end(call);
+}
+
+/* llm_engine_upgrade(drain_timeout_ms int) */
+Datum
+llm_engine_upgrade(PG_FUNCTION_ARGS)
+{
+	int			drain_ms = PG_ARGISNULL(0) ? 60000 : PG_GETARG_INT32(0);
+
+	if (drain_ms < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("drain_timeout_ms must not be negative, got %d", drain_ms)));
+	vclient_require_engine();
+	check_memory();
+	begin_upgrade(drain_ms);
+	PG_ENSURE_ERROR_CLEANUP(cancel_upgrade, (Datum) 0);
+	{
+		wait_for(VUP_READY);
+		load_models(1 - (int) pg_atomic_read_u32(&vllm_shared->side));
+		LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+		if (vllm_shared->upgrade == VUP_READY)
+			vllm_shared->upgrade = VUP_SWITCH;
+		LWLockRelease(vllm_shared->lock);
+		vllm_wake_supervisor();
+		wait_for(VUP_DONE);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(cancel_upgrade, (Datum) 0);
+	cancel_upgrade(0, (Datum) 0);
+	PG_RETURN_VOID();
+}
