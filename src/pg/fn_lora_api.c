@@ -19,6 +19,7 @@
 PG_FUNCTION_INFO_V1(llm_v1_load_lora_adapter);
 PG_FUNCTION_INFO_V1(llm_v1_unload_lora_adapter);
 
+/* vLLM's sentences stand alone, so that they are the message of HTTP's error, too: parameter NULL. */
 static void
 bad_body(const char *message, const char *parameter)
 {
@@ -85,10 +86,10 @@ llm_v1_load_lora_adapter(PG_FUNCTION_ARGS)
 	bool		inplace = bool_member(body, "load_inplace");
 
 	if (name == NULL || path == NULL)
-		bad_body("Both 'lora_name' and 'lora_path' must be provided.", name == NULL ? "lora_name" : "lora_path");
+		bad_body("Both 'lora_name' and 'lora_path' must be provided.", NULL);
 	if (!inplace && lora_find(name) != NULL)
 		bad_body(psprintf("The lora adapter '%s' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.",
-						  name), "lora_name");
+						  name), NULL);
 	lora_create(name, base, path, inplace);
 	lora_load(name, -1);
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("Success: LoRA adapter '%s' added successfully.", name)));
@@ -101,7 +102,7 @@ llm_v1_unload_lora_adapter(PG_FUNCTION_ARGS)
 	char	   *name = text_member(get_body(fcinfo), "lora_name");
 
 	if (name == NULL)
-		bad_body("'lora_name' needs to be provided to unload a LoRA adapter.", "lora_name");
+		bad_body("'lora_name' needs to be provided to unload a LoRA adapter.", NULL);
 	if (lora_find(name) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),

@@ -212,7 +212,7 @@ SKIP:
 	ok(until_true(sub { $post->('/v1/load_lora_adapter', '{}', $file_key) =~ /^400 / }, 5), 'HTTP: both must be given');
 	like($post->('/v1/load_lora_adapter', $load, $key), qr/^403 .*permission denied to create an adapter/, 'HTTP: files are for those who may');
 	is($post->('/v1/load_lora_adapter', $load, $file_key), q{200 Success: LoRA adapter 'served' added successfully.}, 'HTTP: added');
-	like($post->('/v1/load_lora_adapter', $load, $file_key), qr/^400 .*has already been loaded/, 'HTTP: once');
+	like($post->('/v1/load_lora_adapter', $load, $file_key), qr/^400 .*has already been loaded\. If you want to load the adapter in place, set 'load_inplace' to True\."/, 'HTTP: once');
 	like($post->('/v1/completions', '{"model": "served", "prompt": "a b"}', $file_key), qr/^200 .*"model":\s*"served".*\[served\] A B/, 'HTTP: used');
 	like($post->('/v1/completions', '{"model": "served", "prompt": "a b"}', $key), qr/^403 .*permission denied for adapter/, 'HTTP: by those who may');
 	my $list = $http->get("http://127.0.0.1:$port/v1/models", { headers => { authorization => "Bearer $file_key" } })->{content};
