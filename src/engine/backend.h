@@ -27,6 +27,9 @@ typedef struct ModelOpts
 	int			max_model_len;
 	int			max_num_seqs;
 	int			max_num_batched_tokens;
+	int			max_num_partial_prefills;
+	int			max_long_partial_prefills;
+	int			long_prefill_token_threshold;
 	int64_t		kv_cache_memory_bytes;
 	char		kv_cache_dtype[16];
 	int			kv_scales;		/* "calculate_kv_scales": 1, -1; 0 = not given */

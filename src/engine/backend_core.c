@@ -25,9 +25,11 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sysmem.h"
 #include "engine/cpuplan.h"
 #include "engine/lora_load.h"
 #include "engine/pooling.h"
+#include "engine/sizing.h"
 #include "engine/source.h"
 
 struct Inst
@@ -235,6 +237,9 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 			.plugins = plugins_loaded(),
 			.priorities = strcmp(s->scheduling_policy, "priority") == 0,
 			.background_share = s->background_share,
+			.max_partial = o->max_num_partial_prefills > 0 ? o->max_num_partial_prefills : s->max_num_partial_prefills,
+			.max_long_partial = o->max_long_partial_prefills > 0 ? o->max_long_partial_prefills : s->max_long_partial_prefills,
+			.long_prompt = o->long_prefill_token_threshold > 0 ? o->long_prefill_token_threshold : s->long_prefill_token_threshold,
 			.accounts = accounts(),
 			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,
 			.tell_logits = strstr(s->logprobs_mode, "_logits") != NULL,
@@ -244,6 +249,7 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 	memset(df, 0, sizeof(*df));
 	if (!plan_speculation(mi, f, o, s, co, df, e))
 		return false;
+	sizing_fill(mi, settings_threads(s), kv_tokens(mi, &df->info, co->kv_type, co->block_size, bytes), sysmem_available(""), co);
 	if (mi->both_ways)
 		plan_both_ways(mi, o, co);
 	huge_pages_by_name(s->huge_pages, &co->huge);
@@ -304,6 +310,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	}
 	co.kernels = in->kernels;
 	co.pool = in->pool;
+	log_line('I', "steps of at most %d sequences and %d tokens", co.max_num_seqs, co.max_num_batched_tokens);
 	mo = (ModelOptions)
 	{
 		.kernels = in->kernels,.pool = in->pool,.max_rows = co.max_num_batched_tokens,

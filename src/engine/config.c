@@ -40,8 +40,11 @@ static const Row rows[] = {
 	{"cpu_threads", ROW_INT, OFF(cpu_threads), 0, CPULIST_CPUS, 1},
 	{"cpu_affinity", ROW_STR, OFF(cpu_affinity), 0, sizeof(((Settings *) 0)->cpu_affinity), 1},
 	{"cpu_isa", ROW_STR, OFF(cpu_isa), 0, sizeof(((Settings *) 0)->cpu_isa), 1},
-	{"max_num_seqs", ROW_INT, OFF(max_num_seqs), 1, 4096, 1},
-	{"max_num_batched_tokens", ROW_INT, OFF(max_num_batched_tokens), 1, 65536, 1},
+	{"max_num_seqs", ROW_INT, OFF(max_num_seqs), 0, 4096, 1},
+	{"max_num_batched_tokens", ROW_INT, OFF(max_num_batched_tokens), 0, 65536, 1},
+	{"max_num_partial_prefills", ROW_INT, OFF(max_num_partial_prefills), 0, 4096, 1},
+	{"max_long_partial_prefills", ROW_INT, OFF(max_long_partial_prefills), 1, 4096, 1},
+	{"long_prefill_token_threshold", ROW_INT, OFF(long_prefill_token_threshold), 0, INT32_MAX, 1},
 	{"block_size", ROW_INT, OFF(block_size), 16, 256, 1},
 	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 1 << 16, INT64_C(1) << 46, 1},
 	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 1, INT64_C(1) << 26, 1 << 20},
@@ -80,8 +83,7 @@ settings_box_init(SettingsBox *b)
 	b->s = (Settings)
 	{
 		.cpu_isa = "auto",
-			.max_num_seqs = 64,
-			.max_num_batched_tokens = 512,
+			.max_long_partial_prefills = 1,
 			.block_size = 16,
 			.kv_cache_memory_bytes = INT64_C(512) << 20,
 			.kv_cache_dtype = "auto",

@@ -22,7 +22,10 @@ typedef struct Settings
 	char		cpu_affinity[CPULIST_LEN];	/* "" = not pinned, "auto", or a list (wire/cpulist.h) */
 	char		cpu_isa[32];	/* "auto" or a kernel set's name */
 	int			max_num_seqs;
-	int			max_num_batched_tokens;
+	int			max_num_batched_tokens; /* either 0: by the machine (sizing.h) */
+	int			max_num_partial_prefills;	/* 0 = any number */
+	int			max_long_partial_prefills;
+	int			long_prefill_token_threshold;	/* 0 = no prompt is long */
 	int			block_size;		/* tokens of a KV block */
 	int64_t		kv_cache_memory_bytes;	/* per model */
 	char		kv_cache_dtype[16]; /* auto or a type (settings_kv_type) */

@@ -214,6 +214,9 @@ typedef struct CoreOptions
 	KPool	   *pool;
 	int			max_num_seqs;	/* most sequences in a step */
 	int			max_num_batched_tokens; /* most rows in a step (upper bound of the budget) */
+	int			max_partial;	/* most prompts that are computed in part; 0 = any number */
+	int			max_long_partial;	/* ... of which so many are long; 0 = one */
+	int			long_prompt;	/* a prompt of more tokens is long, and gets at most so many rows of a step; 0 = none is */
 	int			max_model_len;	/* 0 = the model's */
 	int			block_size;		/* tokens */
 	size_t		kv_bytes;		/* for the block pool */

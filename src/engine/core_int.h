@@ -118,6 +118,7 @@ struct Req
 	int			timeout_ms;
 	bool		late;			/* it is past its deadline, or has waited too long at the gate */
 	Fair	   *line;			/* gate.c, sched_queue.c: where it waits, or has waited; NULL before and behind */
+	bool		is_long;		/* SchedOptions.long_prompt: when it was admitted */
 	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	uint64_t	owner;			/* ReqSpec.owner */
 	int			priority;		/* the lower, the sooner */
@@ -308,6 +309,9 @@ typedef struct SchedOptions
 	int			max_seqs;
 	int			max_rows;
 	int			block_size;
+	int			max_partial;	/* CoreOptions' */
+	int			max_long_partial;	/* > 0 */
+	int			long_prompt;
 	bool		priorities;		/* by these, not in turn over roles and sessions */
 	int			background_share;	/* percent, 0 .. 50 */
 	int			max_loras;		/* different adapters in a step; 0 = no limit */

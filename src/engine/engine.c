@@ -51,6 +51,8 @@ core_publish(Core *c)
 	st->waiting = sched_n_waiting(c->sched) + gate_n(c->gate);
 	st->waiting_deferred = gate_n(c->gate);
 	st->live = (int64_t) c->by_id.n;
+	st->max_num_seqs = c->opt.max_num_seqs;
+	st->max_num_batched_tokens = c->opt.max_num_batched_tokens;
 	st->kv_blocks_total = kvpool_total(c->pool);
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_available(c->pool);
 	st->kv_bytes = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks * (size_t) kvpool_total(c->pool));

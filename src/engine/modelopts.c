@@ -205,6 +205,9 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{"max_model_len", offsetof(ModelOpts, max_model_len), 1, INT_MAX},
 		{"max_num_seqs", offsetof(ModelOpts, max_num_seqs), 1, 4096},
 		{"max_num_batched_tokens", offsetof(ModelOpts, max_num_batched_tokens), 1, 65536},
+		{"max_num_partial_prefills", offsetof(ModelOpts, max_num_partial_prefills), 1, 4096},
+		{"max_long_partial_prefills", offsetof(ModelOpts, max_long_partial_prefills), 1, 4096},
+		{"long_prefill_token_threshold", offsetof(ModelOpts, long_prefill_token_threshold), 1, INT_MAX},
 		{"max_loras", offsetof(ModelOpts, max_loras), 1, LORA_MAX_CACHED},
 		{"max_cpu_loras", offsetof(ModelOpts, max_cpu_loras), 1, LORA_MAX_CACHED},
 		{"max_lora_rank", offsetof(ModelOpts, max_lora_rank), 1, 512},
@@ -283,7 +286,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, kv_cache_memory_bytes, "
-					"max_num_seqs, max_num_batched_tokens, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
+					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 
 const QuantScheme *

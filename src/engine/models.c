@@ -458,9 +458,10 @@ attach_or_load(Entry *en, const char *print, int64_t need)
 	Buf			key = {0};
 	Loaded	   *l;
 
-	buf_printf(&key, "%s|%d %d %d %d %d %s %d %d %d %d %d %" PRId64 " %s %s %s %.17g %s %s %s", print, en->opts.kv_scales, en->opts.enable_lora, en->opts.max_loras,
+	buf_printf(&key, "%s|%d %d %d %d %d %s %d %d %d %d %d %d %d %d %" PRId64 " %s %s %s %.17g %s %s %s", print, en->opts.kv_scales, en->opts.enable_lora, en->opts.max_loras,
 			   en->opts.max_cpu_loras, en->opts.max_lora_rank, en->opts.lora_dtype, en->opts.no_jump, en->opts.prefix_caching, en->opts.max_model_len, en->opts.max_num_seqs,
-			   en->opts.max_num_batched_tokens, en->opts.kv_cache_memory_bytes, en->opts.kv_cache_dtype,
+			   en->opts.max_num_batched_tokens, en->opts.max_num_partial_prefills, en->opts.max_long_partial_prefills,
+			   en->opts.long_prefill_token_threshold, en->opts.kv_cache_memory_bytes, en->opts.kv_cache_dtype,
 			   en->opts.quantization, en->opts.dtype, en->opts.rope_theta, en->opts.rope_scaling, en->opts.hf_overrides,
 			   en->opts.speculative_config);
 	for (l = m->loaded; l != NULL; l = l->next)

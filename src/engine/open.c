@@ -122,6 +122,12 @@ check_options(Core *c, Err *e)
 		return err_set(e, ERR_INVALID, "max_model_len must be between 0 and the model's %d, got %d",
 					   model_len, o->max_model_len);
 	c->max_model_len = o->max_model_len > 0 ? o->max_model_len : model_len;
+	if (o->long_prompt > c->max_model_len)
+		return err_set(e, ERR_INVALID, "long_prefill_token_threshold must be at most the model's length of %d, got %d", c->max_model_len,
+					   o->long_prompt);
+	if (o->max_partial > 0 && o->max_long_partial > o->max_partial)
+		return err_set(e, ERR_INVALID, "max_long_partial_prefills must be at most max_num_partial_prefills (%d), got %d", o->max_partial,
+					   o->max_long_partial);
 	return true;
 }
 
@@ -141,6 +147,12 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (!check_options(c, e) || !open_kv(c, e) || !open_state(c, e) || !kvscales_open(c, e))
 		return false;
 	so.block_size = o->block_size;
+	so.max_partial = o->max_partial;
+	so.max_long_partial = o->max_long_partial > 0 ? o->max_long_partial : 1;
+	so.long_prompt = o->long_prompt;
+	/* as vLLM has it */
+	if (so.long_prompt == 0 && so.max_partial > 1)
+		so.long_prompt = c->max_model_len / 25;
 	if (o->prefix_caching && share_may(info))
 		so.prefix = c->prefix = prefix_new(c->kv.n_blocks, o->block_size);
 	if (o->spec.type != NULL && !spec_open(c, &o->spec, &c->spec, e))

@@ -66,6 +66,8 @@ struct Sched
 	int			others;			/* candidates for prompt rows not yet looked at */
 	int64_t		others_todo;	/* the rows they want */
 	int			prompt_rows;	/* prompt rows handed out */
+	int			n_partial;		/* prompts that will not be complete; */
+	int			n_long;			/* ... of them long */
 	int			n_back;			/* of the background, that run */
 	double		target_us;		/* of this step; 0 = none */
 };

@@ -138,6 +138,8 @@ sched_lora_end(Sched *s)
 		reqlist_remove(aside, r);
 		reqlist_insert_before(queue_join(s, r), r);
 		queue_joined(s, r);
+		if (r->lora == NULL)
+			continue;
 		if (p->n > 0 && p->worst >= r->priority)
 			r->passed += p->n;
 		if (r->passed >= LORA_PATIENCE && (s->lora.next == NULL || r->passed > s->lora.next->passed))

@@ -138,6 +138,8 @@ chunk_for(Sched *s, const Req *r, int from)
 	}
 	if (s->opt.max_chunk > 0 && room > s->opt.max_chunk)
 		room = s->opt.max_chunk;
+	if (s->opt.long_prompt > 0 && room > s->opt.long_prompt)
+		room = s->opt.long_prompt;
 	return todo < room ? todo : room;
 }
 
@@ -160,6 +162,8 @@ give_prompt(Sched *s, Req *r, int n)
 {
 	if (!plan_give(s, r, n))
 		return;
+	s->n_partial += r->computed + n < (int) r->tokens.len;
+	s->n_long += r->computed + n < (int) r->tokens.len && r->is_long;
 	s->prompt_rows += n;
 	share_note(&s->share, r, r->computed + n, true);
 }
@@ -213,6 +217,12 @@ tokens_there(const Sched *s, const Req *r)
 	return r->parent != NULL && r->parent->state == RQ_HELD ? h : share_find(&s->share, r);
 }
 
+static bool
+is_long(const Sched *s, const Req *r, const ShareHit *hit)
+{
+	return s->opt.long_prompt > 0 && !r->whole && req_todo(r) - hit->tokens > s->opt.long_prompt;
+}
+
 static void
 admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 {
@@ -223,6 +233,7 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 		queue_turn(s, r);
 	if (r->admit_no == 0)
 		queue_charge(s, r, req_todo(r) - hit->tokens);
+	r->is_long = is_long(s, r, hit);
 	r->yields = r->by.background && r->preemptions == 0;
 	s->n_back += r->by.background;
 	sched_lora_admitted(s, r);
@@ -260,6 +271,17 @@ leaves_room(const Sched *s, const Req *r, int need)
 		kvpool_available(s->pool) - need >= kvpool_total(s->pool) / SPARE;
 }
 
+/* May r, which is new, get n rows of its prompt?  Not if too many are computed in part: shorter ones pass it. */
+static bool
+prompt_may_begin(const Sched *s, const Req *r, const ShareHit *hit, int n)
+{
+	if (r->state != RQ_WAITING || n >= req_todo(r) - hit->tokens)
+		return true;
+	if (s->opt.max_partial > 0 && s->n_partial >= s->opt.max_partial)
+		return false;
+	return !is_long(s, r, hit) || s->n_long < s->opt.max_long_partial;
+}
+
 static void
 plan_admissions(Sched *s, int64_t now_us)
 {
@@ -292,6 +314,14 @@ plan_admissions(Sched *s, int64_t now_us)
 		s->others--;
 		s->others_todo -= req_todo(r);
 		n = chunk_for(s, r, hit.tokens);
+		if (n > 0 && !prompt_may_begin(s, r, &hit, n))
+		{
+			s->others++;
+			s->others_todo += req_todo(r);
+			if (!sched_lora_aside(s, r))
+				break;
+			continue;
+		}
 		/* it goes on where another was, which had its row in any case */
 		if (n == 0 && r->state == RQ_RESUMED && s->plan.n_rows < s->opt.max_rows)
 			n = 1;
@@ -355,7 +385,7 @@ sched_plan(Sched *s, int64_t now_us)
 	if (s->opt.prefix != NULL)
 		prefix_next_step(s->opt.prefix);
 
-	s->prompt_rows = s->n_back = 0;
+	s->prompt_rows = s->n_back = s->n_partial = s->n_long = 0;
 	s->target_us = (double) s->opt.step_target_us * UNWATCHED;
 	s->others = 0;
 	s->others_todo = 0;

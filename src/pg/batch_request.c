@@ -193,7 +193,7 @@ static int
 automatic_window(const BatchPool *p)
 {
 	const volatile WireStats *st = wire_stats(vllm_serving_arena());
-	int64		batch = vllm_max_num_seqs;
+	int64		batch = vllm_max_num_seqs > 0 ? vllm_max_num_seqs : Max(st->max_num_seqs, 64);
 	int64		waiting = st->waiting;
 	int64		others = st->running + waiting - p->stats.in_flight;
 

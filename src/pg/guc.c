@@ -32,6 +32,9 @@ int			vllm_role_tokens_per_minute;
 int			vllm_role_max_tokens;
 int			vllm_role_limit_timeout = -1;
 static int	vllm_background_share;
+static int	vllm_max_partial;
+static int	vllm_max_long_partial;
+static int	vllm_long_prompt;
 int			vllm_queue_timeout = 60000;
 int			vllm_engine_timeout = 30000;
 int			vllm_hang_timeout;
@@ -127,10 +130,16 @@ static const IntRow int_rows[] = {
 	"Limits the address space of the engine process, from its next start on; 0 means no limit."},
 	{"vllm.cpu_threads", &vllm_cpu_threads, 0, 0, CPULIST_CPUS, PGC_SIGHUP, 0, "cpu_threads",
 	"Sets the number of compute threads of each model; 0 means one for each CPU that the engine may use."},
-	{"vllm.max_num_seqs", &vllm_max_num_seqs, 64, 1, 4096, PGC_SIGHUP, 0, "max_num_seqs",
-	"Sets the maximum number of sequences in one step of a model."},
-	{"vllm.max_num_batched_tokens", &vllm_max_num_batched_tokens, 512, 1, 65536, PGC_SIGHUP, 0, "max_num_batched_tokens",
-	"Sets the maximum number of tokens computed in one step of a model."},
+	{"vllm.max_num_seqs", &vllm_max_num_seqs, 0, 0, 4096, PGC_SIGHUP, 0, "max_num_seqs",
+	"Sets the maximum number of sequences in one step of a model; 0 means by the machine and the model."},
+	{"vllm.max_num_batched_tokens", &vllm_max_num_batched_tokens, 0, 0, 65536, PGC_SIGHUP, 0, "max_num_batched_tokens",
+	"Sets the maximum number of tokens computed in one step of a model; 0 means by the machine and the model."},
+	{"vllm.max_num_partial_prefills", &vllm_max_partial, 0, 0, 4096, PGC_SIGHUP, 0, "max_num_partial_prefills",
+	"Sets how many prompts may be computed in part at once; 0 means any number."},
+	{"vllm.max_long_partial_prefills", &vllm_max_long_partial, 1, 1, 4096, PGC_SIGHUP, 0, "max_long_partial_prefills",
+	"Sets how many of these may be long, so that shorter ones overtake the others."},
+	{"vllm.long_prefill_token_threshold", &vllm_long_prompt, 0, 0, INT_MAX, PGC_SIGHUP, 0, "long_prefill_token_threshold",
+	"Sets of how many tokens on a prompt is long, and how many of its tokens go into a step; 0 means that none is."},
 	{"vllm.block_size", &vllm_block_size, 16, 16, 256, PGC_SIGHUP, 0, "block_size",
 	"Sets the number of tokens in a block of the KV cache; a multiple of 16."},
 	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 512, 1, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",

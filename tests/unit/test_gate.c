@@ -125,7 +125,7 @@ test_in_flight(void)
 	core_cancel(c, 4);
 	step(c);
 	CHECK(rec[4].finish == FIN_ABORT, "cancelled at the gate: %d", rec[4].finish);
-	run(c, 1000);
+	run(c, 10000);
 	for (int i = 0; i < 7; i++)
 		CHECK(i == 4 || (rec[i].finish == FIN_LENGTH && rec[i].late_events == 0), "request %d: %d", i, rec[i].finish);
 	CHECK(rec[3].scheduled_us > 0 && rec[3].scheduled_us <= rec[2].scheduled_us + 1000000, "sessions in turn");
@@ -150,7 +150,7 @@ test_sequences(void)
 	CHECK(stats(c).running == 3 && stats(c).waiting_deferred == 1, "%d run", (int) stats(c).running);
 	core_cancel(c, 1);
 	ask(c, 2, 1, 5, 4, &rec[2]);
-	run(c, 1000);
+	run(c, 10000);
 	CHECK(rec[0].finish == FIN_LENGTH && rec[1].finish == FIN_ABORT && rec[2].finish == FIN_LENGTH, "%d %d %d", rec[0].finish,
 		  rec[1].finish, rec[2].finish);
 	core_free(c);
@@ -166,20 +166,20 @@ test_refused(void)
 
 	fake.base_us = 1000;
 	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = 0};
-	ask(c, 0, 1, 5, 60, &rec[0]);
+	ask(c, 0, 1, 5, 500, &rec[0]);
 	ask(c, 1, 1, 5, 4, &rec[1]);
-	by.wait_ms = 20;
+	by.wait_ms = 200;
 	ask(c, 2, 1, 5, 4, &rec[2]);
 	step(c);
 	CHECK(rec[1].finish == FIN_ERROR && rec[1].err.cls == ERR_LIMIT && strstr(rec[1].err.msg, "limit of 1 LLM requests in flight") != NULL,
 		  "%d %s", rec[1].finish, rec[1].err.msg);
 	CHECK(rec[2].finish == FIN_NONE, "the one that waits: %d", rec[2].finish);
-	while (rec[0].ids.len < 45)
+	while (rec[0].finish == FIN_NONE && rec[2].finish == FIN_NONE)
 		step(c);
 	CHECK(rec[2].finish == FIN_ERROR && rec[2].err.cls == ERR_LIMIT && rec[2].ids.len == 0, "waited too long: %d", rec[2].finish);
-	run(c, 1000);
-	CHECK(rec[0].finish == FIN_LENGTH, "%d", rec[0].finish);
 	fake.base_us = 0;
+	run(c, 10000);
+	CHECK(rec[0].finish == FIN_LENGTH, "%d", rec[0].finish);
 	core_free(c);
 	recs_free(rec);
 }
@@ -205,9 +205,9 @@ test_two_models(void)
 	step(b);
 	step(b);
 	CHECK(stats(b).waiting_deferred == 1 && core_next_due(b) == INT64_MAX, "due at %lld", (long long) core_next_due(b));
-	run(a, 1000);
+	run(a, 10000);
 	CHECK(core_next_due(b) == 0, "due at %lld", (long long) core_next_due(b));
-	run(b, 1000);
+	run(b, 10000);
 	CHECK(rec[0].finish == FIN_LENGTH && rec[1].finish == FIN_LENGTH, "%d %d", rec[0].finish, rec[1].finish);
 	/* what still waits goes with its model */
 	ask(a, 2, 1, 5, 3, &rec[2]);
@@ -233,7 +233,7 @@ test_tokens(void)
 
 	by = (Asker) {.role = 1, .tokens_per_minute = 600, .wait_ms = -1};
 	ask(c, 0, 1, 600, 4, &rec[0]);
-	run(c, 1000);
+	run(c, 10000);
 	start = clock_us();
 	ask(c, 1, 1, 5, 2, &rec[1]);
 	by.wait_ms = 0;
@@ -245,9 +245,9 @@ test_tokens(void)
 	CHECK(rec[1].ids.len == 0 && rec[3].finish == FIN_LENGTH, "another role has its own account");
 	CHECK(rec[2].finish == FIN_ERROR && rec[2].err.cls == ERR_LIMIT && strstr(rec[2].err.msg, "600 LLM tokens per minute") != NULL &&
 		  strstr(rec[2].err.detail, "begin in 0.") != NULL, "%s %s", rec[2].err.msg, rec[2].err.detail);
-	run(c, 3000);
+	run(c, 10000);
 	took = clock_us() - start;
-	CHECK(rec[1].finish == FIN_LENGTH && took > 250000 && took < 2000000, "finish %d after %lld us", rec[1].finish, (long long) took);
+	CHECK(rec[1].finish == FIN_LENGTH && took > 250000 && took < 5000000, "finish %d after %lld us", rec[1].finish, (long long) took);
 	core_free(c);
 	recs_free(rec);
 }
@@ -266,26 +266,26 @@ test_deadlines(void)
 	ask(c, 1, 1, 5, 500, &rec[1]);	/* waits for a seat */
 	ask(c, 2, 1, 5, 500, &rec[2]);	/* waits at the gate */
 	timeout_ms = 0;
-	run(c, 1000);
+	run(c, 10000);
 	for (int i = 0; i < 3; i++)
 		CHECK(rec[i].finish == FIN_ERROR && rec[i].err.cls == ERR_CANCELLED &&
 			  strcmp(rec[i].err.detail, "The request took longer than 30 ms.") == 0, "request %d: %d %s", i, rec[i].finish, rec[i].err.msg);
-	CHECK(rec[0].ids.len > 5 && rec[0].ids.len < 40 && rec[1].scheduled_us == 0 && rec[2].scheduled_us == 0, "%zu tokens",
+	CHECK(rec[0].ids.len > 0 && rec[0].ids.len < 40 && rec[1].scheduled_us == 0 && rec[2].scheduled_us == 0, "%zu tokens",
 		  rec[0].ids.len);
 	CHECK(stats(c).kv_blocks_used == 0 && stats(c).failed == 3, "%d blocks", (int) stats(c).kv_blocks_used);
 	by = (Asker) {0};
 	timeout_ms = 30;
 	ask(c, 3, 1, 1500, 500, &rec[3]);	/* in its prompt */
-	run(c, 1000);
+	run(c, 10000);
 	CHECK(rec[3].err.cls == ERR_CANCELLED && rec[3].ids.len == 0 && rec[3].scheduled_us > 0, "%s", rec[3].err.msg);
 	n_answers = 3;
 	ask(c, 4, 1, 5, 500, &rec[4]);
 	n_answers = 1;
-	run(c, 1000);
+	run(c, 10000);
 	CHECK(rec[4].finish == FIN_ERROR && rec[4].err.cls == ERR_CANCELLED && rec[4].late_events == 0, "%d %s", rec[4].finish, rec[4].err.msg);
 	timeout_ms = 5000;
 	ask(c, 5, 1, 5, 3, &rec[5]);
-	run(c, 1000);
+	run(c, 10000);
 	CHECK(rec[5].finish == FIN_LENGTH && stats(c).kv_blocks_used == 0, "%d", rec[5].finish);
 	timeout_ms = 0;
 	fake.base_us = 0;
@@ -317,7 +317,7 @@ test_due(void)
 	step(b);
 	due = core_next_due(b) - clock_us();
 	CHECK(due > 0 && due <= 20000, "due in %lld us", (long long) due);
-	run(b, 1000);
+	run(b, 10000);
 	CHECK(rec[1].err.cls == ERR_CANCELLED, "%s", rec[1].err.msg);
 	core_free(a);
 	core_free(b);

@@ -370,6 +370,67 @@ test_no_livelock(void)
 	CHECK(preemptions > 0, "nobody was preempted");
 }
 
+/* ---- long prompts ---- */
+
+/* A prompt of more than 20 tokens is long: one of them at a time, 20 rows a step, and shorter ones pass. */
+static void
+test_long(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 64, .long_prompt = 20, .max_long_partial = 1}, 100);
+
+	add(&w, 1, 1, 50, 1);
+	add(&w, 2, 1, 50, 1);
+	add(&w, 3, 1, 19, 1);
+	add(&w, 4, 2, 50, 1);
+	add(&w, 5, 2, 5, 1);
+	STEP(&w, "1:20 5:5! 3:19!");	/* in turn over sessions */
+	add(&w, 6, 1, 7, 1);
+	STEP(&w, "1:20 6:7!");
+	STEP(&w, "1:10! 4:20");		/* the other session's turn */
+	STEP(&w, "4:20");
+	STEP(&w, "4:10! 2:20");
+	STEP(&w, "2:20");
+	STEP(&w, "2:10!");
+	world_free(&w);
+}
+
+/* Prompts in part, long or not: two at once; what fits as a whole passes. */
+static void
+test_partial(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 32, .max_chunk = 10, .max_partial = 2, .max_long_partial = 1}, 100);
+
+	for (int i = 1; i <= 4; i++)
+		add(&w, i, 1, 15, 1);
+	add(&w, 5, 1, 3, 1);
+	STEP(&w, "1:10 2:10 5:3!");
+	STEP(&w, "1:5! 2:5! 3:10 4:10");
+	STEP(&w, "3:5! 4:5!");
+	world_free(&w);
+}
+
+/* With a stream of short prompts the long ones come to their end, in order. */
+static void
+test_long_end(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 32, .long_prompt = 8, .max_long_partial = 1}, 100);
+	int			ended = 0;
+
+	for (int id = 1; id <= 4; id++)
+		add(&w, id, (uint64_t) id, 100, 3);
+	for (int i = 0; i < 600; i++)
+	{
+		for (int id = 10; id < 16; id++)
+			if (w.reqs[id] == NULL)
+				add(&w, id, (uint64_t) id % 3 + 10, 1 + (i + id) % 8, 1 + (i + id) % 5);
+		step(&w);
+		if (ended < 4 && w.reqs[ended + 1] == NULL)
+			ended++;
+	}
+	CHECK(ended == 4, "%d long prompts have ended", ended);
+	world_free(&w);
+}
+
 /* ---- shares ---- */
 
 typedef struct Asked
@@ -798,6 +859,9 @@ main(void)
 	test_preempt();
 	test_refund();
 	test_no_livelock();
+	test_long();
+	test_partial();
+	test_long_end();
 	test_weights();
 	test_background();
 	test_background_none();

@@ -1,0 +1,59 @@
+/*
+ * sizing.c
+ *	  How large a model's steps may be, where nobody has said.
+ *
+ * Sequences share the reading of the weights, so many of them are good until the cores have enough to
+ * compute: 32 for each thread.  Each should have some KV cache, and its rows of logits take memory.
+ * Rows only bound what a step may be: how large it is in fact, the measured cost of rows decides (cost.c,
+ * step_target).  So they are given by what their work space takes.  docs/operations.md has the rule.
+ *
+ * Tested by tests/unit/test_sizing.c.
+ */
+#include "engine/sizing.h"
+
+#define SEQS_PER_THREAD 32
+#define LEAST_SEQS		64
+#define MOST_SEQS		256
+#define ROWS_PER_THREAD 256
+#define LEAST_ROWS		512
+#define MOST_ROWS		4096
+#define KV_TOKENS		64		/* of the KV cache, for each sequence */
+#define WORK_PART		16		/* so small a part of the memory may logits, and the rows' work space, take */
+#define WORK_FLOATS		24		/* about so many times the hidden size is a row's work space */
+#define FEW				8
+
+static int64_t
+clamp(int64_t n, int64_t least, int64_t most)
+{
+	return n < least ? least : n > most ? most : n;
+}
+
+/* At most as many as a part of the memory holds, if each takes so many bytes. */
+static int64_t
+at_most(int64_t n, uint64_t memory, uint64_t bytes)
+{
+	uint64_t	fit = bytes == 0 ? UINT64_MAX : memory / WORK_PART / bytes;
+
+	return (uint64_t) n > fit ? clamp((int64_t) fit, FEW, n) : n;
+}
+
+void
+sizing_fill(const ModelInfo *mi, int threads, int64_t kv_tokens, uint64_t memory, CoreOptions *co)
+{
+	int64_t		seqs = clamp((int64_t) threads * SEQS_PER_THREAD, LEAST_SEQS, MOST_SEQS);
+	int64_t		rows = clamp((int64_t) threads * ROWS_PER_THREAD, LEAST_ROWS, MOST_ROWS);
+
+	if (co->max_num_seqs == 0)
+	{
+		if (kv_tokens / KV_TOKENS < seqs)
+			seqs = clamp(kv_tokens / KV_TOKENS, FEW, seqs);
+		if (co->max_num_batched_tokens > 0 && seqs > co->max_num_batched_tokens)
+			seqs = co->max_num_batched_tokens;
+		co->max_num_seqs = (int) at_most(seqs, memory, 2 * sizeof(float) * (uint64_t) mi->vocab_size);
+	}
+	if (co->max_num_batched_tokens == 0)
+	{
+		rows = at_most(rows, memory, WORK_FLOATS * sizeof(float) * (uint64_t) mi->hidden_size);
+		co->max_num_batched_tokens = (int) (rows < co->max_num_seqs ? co->max_num_seqs : rows);
+	}
+}

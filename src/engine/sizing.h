@@ -1,0 +1,18 @@
+/*
+ * sizing.h
+ *	  How large a model's steps may be, where nobody has said.
+ */
+#ifndef VLLM_ENGINE_SIZING_H
+#define VLLM_ENGINE_SIZING_H
+
+#include <stdint.h>
+
+#include "engine/core.h"
+
+/*
+ * Fill in max_num_seqs and max_num_batched_tokens where they are 0.  kv_tokens: that the KV cache holds;
+ * memory: bytes that can be had (UINT64_MAX = unknown).
+ */
+void		sizing_fill(const ModelInfo *mi, int threads, int64_t kv_tokens, uint64_t memory, CoreOptions *co);
+
+#endif
