@@ -227,7 +227,7 @@ sched_preempt_last(Sched *s)
 	r->preemptions++;
 	r->yields = false;
 	r->state = RQ_PREEMPTED;
-	reqlist_insert_before(&s->line[queue_class(r)].preempted, r);
+	queue_preempted(s, r);
 	s->todo_waiting += req_todo(r);
 	s->plan.n_preempted++;
 	s->n_preemptions++;

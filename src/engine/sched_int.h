@@ -85,6 +85,8 @@ void		queue_enter(Sched *s, Req *r);
 /* r waits from now on: the queue that it is to be put into, followed by queue_joined(). */
 ReqList    *queue_join(Sched *s, Req *r);
 void		queue_joined(Sched *s, Req *r);
+/* r, which ran, waits in front of all new ones of its class, in order of age. */
+void		queue_preempted(Sched *s, Req *r);
 /* r, of any class, waits no more. */
 void		queue_remove(Sched *s, Req *r);
 /* r has gone. */

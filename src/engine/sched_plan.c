@@ -318,7 +318,8 @@ plan_admissions(Sched *s, int64_t now_us)
 		{
 			s->others++;
 			s->others_todo += req_todo(r);
-			if (!sched_lora_aside(s, r))
+			/* for whose adapter places become free, nobody passes it */
+			if (r == s->lora.next || !sched_lora_aside(s, r))
 				break;
 			continue;
 		}

@@ -79,14 +79,10 @@ reqlist_insert(ReqList *l, Req *r)
 	l->n++;
 }
 
-/* In front of all that have its priority, or a higher number. */
-void
-reqlist_insert_before(ReqList *l, Req *r)
+/* In front of at; NULL: behind all. */
+static void
+insert_at(ReqList *l, Req *r, Req *at)
 {
-	Req		   *at = l->head;
-
-	while (at != NULL && at->priority < r->priority)
-		at = at->next;
 	if (at == NULL)
 	{
 		reqlist_push_tail(l, r);
@@ -100,6 +96,17 @@ reqlist_insert_before(ReqList *l, Req *r)
 		l->head = r;
 	at->prev = r;
 	l->n++;
+}
+
+/* In front of all that have its priority, or a higher number. */
+void
+reqlist_insert_before(ReqList *l, Req *r)
+{
+	Req		   *at = l->head;
+
+	while (at != NULL && at->priority < r->priority)
+		at = at->next;
+	insert_at(l, r, at);
 }
 
 void
@@ -164,6 +171,17 @@ queue_joined(Sched *s, Req *r)
 {
 	(void) s;
 	fair_wait(r->line);
+}
+
+void
+queue_preempted(Sched *s, Req *r)
+{
+	ReqList    *l = &s->line[queue_class(r)].preempted;
+	Req		   *at = l->head;
+
+	while (at != NULL && sched_precedes(at, r))
+		at = at->next;
+	insert_at(l, r, at);
 }
 
 void

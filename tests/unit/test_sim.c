@@ -1,0 +1,561 @@
+/*
+ * test_sim.c
+ *	  The core under random schedules: worlds of random options, in which requests of every kind come,
+ *	  are cancelled, run late, wait for limits, are preempted, find what others have computed, in both
+ *	  classes and with any weights, with drafts and adapters; 10^5 events.
+ *
+ * After each step core_check() compares the blocks with the tables that hold them, and every counter.  What
+ * a request says is compared with what it says alone, on a core for one at a time that shares nothing: all
+ * of it, or as far as it came.  Nobody waits for ever: in worlds without strict orders no request gets older
+ * than a bound, and in all of them everything ends when nobody comes any more.
+ *
+ * What is new in the core goes in as a row of kinds (ask_for()), or as an option of a world (a_world()).
+ *
+ * And a progress test: many requests in a pool of under a tenth of the blocks that they need.
+ */
+#include "engine/core.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/core_int.h"
+#include "engine/spec.h"
+#include "grammar/grammar.h"
+
+#include "check.h"
+#include "core_util.h"
+#include "fake_model.h"
+#include "pooled_util.h"
+
+#define N_EVENTS	100000
+#define N_WORLDS	20
+#define N_KINDS		240			/* requests that are asked for again and again */
+#define MAX_LIVE	40
+#define MAX_ANSWERS 4
+#define MAX_LEN		256
+#define MAX_AGE		2500		/* steps; where no order is strict and no share tiny */
+#define N_LORAS		4
+
+static uint32_t rnd_state = 20;
+
+static int
+rnd(int n)
+{
+	rnd_state = rnd_state * 1664525u + 1013904223u;
+	return (int) ((rnd_state >> 8) % (uint32_t) n);
+}
+
+static int
+one_of(const int *values, int n)
+{
+	return values[rnd(n)];
+}
+
+#define ONE_OF(...) one_of((const int[]) {__VA_ARGS__}, (int) (sizeof((int[]) {__VA_ARGS__}) / sizeof(int)))
+
+/* ---- what is asked for, and answered ---- */
+
+typedef struct Seen
+{
+	IntVec		ids[MAX_ANSWERS];
+	Buf			text[MAX_ANSWERS];
+	float		values[FAKE_VOCAB];
+	int			n_values;
+	ReqFinish	finish;
+	Err			err;
+	int			late_events;	/* behind the end */
+	int			preemptions;
+	int			cached;
+} Seen;
+
+static Seen alone[N_KINDS];
+static LoraAdapter loras[N_LORAS];
+
+static void
+see(void *ctx, Req *r, const ReqEvent *ev)
+{
+	Seen	   *s = ctx;
+
+	(void) r;
+	s->late_events += s->finish != FIN_NONE;
+	intvec_add(&s->ids[ev->index], ev->ids, (size_t) ev->n_ids);
+	buf_add(&s->text[ev->index], ev->text, ev->text_len);
+	if (ev->values != NULL)
+	{
+		s->n_values = ev->n_rows * ev->width;
+		memcpy(s->values, ev->values, (size_t) s->n_values * sizeof(float));
+	}
+	s->finish = ev->finish;
+	s->preemptions = ev->preemptions;
+	s->cached = ev->cached_tokens;
+	if (ev->err != NULL)
+		s->err = *ev->err;
+}
+
+static void
+seen_free(Seen *s)
+{
+	for (int i = 0; i < MAX_ANSWERS; i++)
+	{
+		intvec_free(&s->ids[i]);
+		buf_free(&s->text[i]);
+	}
+	memset(s, 0, sizeof(*s));
+}
+
+static Grammar *
+grammar_of(int i)
+{
+	static const char *const specs[] = {"(yes|no|hello)+", "[a-z]{3,12}( [0-9]{1,4}){2}", "x*y"};
+	GramSpec	s = {.kind = GRAM_REGEX, .text = specs[i % 3], .len = strlen(specs[i % 3]), .opt.strict = true};
+	Err			e = {0};
+	Grammar    *g = grammar_new(&s, &e);
+
+	if (g == NULL)
+	{
+		fprintf(stderr, "grammar_new: %s\n", e.msg);
+		exit(2);
+	}
+	return g;
+}
+
+/* One of four beginnings, and something of its own. */
+static IntVec
+prompt_of(int k)
+{
+	static const int common[] = {0, 20, 37, 64};
+	int			family = k / 8 % 4;
+	IntVec		p = random_prompt((uint32_t) family, common[family]);
+	IntVec		own = random_prompt((uint32_t) k + 100, 1 + k * 7 % 40);
+
+	intvec_add(&p, own.data, own.len);
+	intvec_free(&own);
+	return p;
+}
+
+/* The k-th kind of request, without what the scheduler looks at. */
+static ReqSpec
+ask_for(int k)
+{
+	static char *stops[] = {"w2", "o"};
+	static size_t stop_lens[] = {2, 1};
+	ReqSpec		spec = {.prompt = prompt_of(k), .sink = see};
+	GenParams	p = greedy_params(1 + k * 13 % 110);
+
+	p.ignore_eos = k % 3 != 0;
+	if (k % 8 >= 2)
+	{
+		p.temperature = 1;
+		p.has_seed = true;
+		p.seed = k;
+	}
+	switch (k % 8)
+	{
+		case 3:
+			p.out.n = 2 + k % 3;
+			break;
+		case 4:
+			p.temperature = 0;
+			p.has_seed = false;
+			p.out.beam_width = 2 + k / 8 % 2;
+			p.out.length_penalty = 1;
+			break;
+		case 5:
+			p.n_stop = 2;
+			p.stop = mem_zalloc(sizeof(stops));
+			p.stop_len = mem_zalloc(sizeof(stop_lens));
+			for (int i = 0; i < 2; i++)
+			{
+				p.stop[i] = strdup(stops[i]);
+				p.stop_len[i] = stop_lens[i];
+			}
+			break;
+		case 6:
+			genparams_rules(&p)->presence_penalty = 1.5;
+			genparams_rules(&p)->repetition_penalty = 1.2;
+			break;
+		case 7:
+			if (k / 8 % 2)
+				spec.grammar = grammar_of(k / 16);
+			else
+			{
+				spec.pool = vector_spec(PT_EMBED, spec.prompt);
+				memset(&spec.prompt, 0, sizeof(spec.prompt));
+			}
+			break;
+	}
+	spec.params = p;
+	return spec;
+}
+
+static void
+submit_spec(Core *c, ReqSpec *spec, Seen *to)
+{
+	Err			e;
+
+	spec->sink_ctx = to;
+	if (spec->pool.task != PT_NONE)
+		genparams_free(&spec->params);
+	else if (!core_normalize(c, &spec->params, ~0u & ~GP_REPETITION_PENALTY, &spec->prompt, &e))
+	{
+		fprintf(stderr, "core_normalize: %s\n", e.msg);
+		exit(2);
+	}
+	core_submit(c, spec);
+}
+
+/* What each kind says when it is alone. */
+static void
+make_alone(void)
+{
+	CoreOptions opt = options(4, 64, 200);
+
+	for (int k = 0; k < N_KINDS; k++)
+	{
+		Core	   *c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
+		ReqSpec		spec = ask_for(k);
+
+		spec.id = 1;
+		submit_spec(c, &spec, &alone[k]);
+		while (core_has_work(c))
+			core_step(c);
+		core_free(c);
+		CHECK(alone[k].finish != FIN_NONE && alone[k].finish < FIN_ABORT, "kind %d alone: %d %s", k, alone[k].finish, alone[k].err.msg);
+	}
+}
+
+/* ---- worlds ---- */
+
+typedef struct Live
+{
+	bool		used;
+	int			kind;
+	uint64_t	id;
+	Seen		seen;
+	int			born;			/* step */
+	bool		cancelled;
+	bool		deadline;
+	bool		impatient;		/* it doesn't wait for its role's limit */
+} Live;
+
+typedef struct World
+{
+	Core	   *c;
+	CoreOptions opt;
+	bool		strict;			/* some may wait as long as others come, or long for a limit, an adapter, a tiny share */
+	int			most;			/* live requests */
+	int			max_requests[4];	/* of each role */
+	int			weight[4];
+	Live		live[MAX_LIVE];
+	int			n_live;
+	uint64_t	next_id;
+	int			step;
+	int			oldest;			/* steps */
+	Err			err;
+} World;
+
+/* Of all worlds, to see that everything has happened. */
+static struct
+{
+	int64_t		events, steps, ended, cancelled, late, refused, preemptions, cached, deferred, drafts, rows;
+	int			oldest;
+}			total;
+
+static void
+a_world(World *w, int i)
+{
+	static const char *const drafters[] = {
+		"{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_min\":1,\"prompt_lookup_max\":2}", "{\"method\":\"suffix\"}"
+	};
+	int			seqs = (rnd_state = (uint32_t) i * 7919 + 1, 2 + rnd(11));
+	CoreOptions opt = options(seqs, 16 + seqs + rnd(80), 15 + rnd(rnd(4) ? 8 : 60));
+	Err			e = {0};
+
+	memset(w, 0, sizeof(*w));
+	opt.prefix_caching = rnd(2);
+	opt.priorities = rnd(4) == 0;
+	opt.background_share = ONE_OF(0, 6, 50, 50);
+	opt.max_chunk = ONE_OF(0, 0, 7);
+	opt.max_partial = ONE_OF(0, 0, 1, 3);
+	opt.long_prompt = ONE_OF(0, 0, 12, 40);
+	opt.max_loras = ONE_OF(0, 1, 2);
+	opt.no_jump = rnd(4) == 0;
+	if (rnd(3) == 0 && !spec_config_parse(drafters[rnd(2)], &opt.spec, &e))
+		CHECK(false, "%s", e.msg);
+	for (int r = 0; r < 4; r++)
+		w->max_requests[r] = i % 3 == 0 ? ONE_OF(0, 1, 2, 5) : 0;
+	fake.no_state = rnd(4) > 0;
+	/* a third of the worlds is fair to all: there the age is bounded */
+	w->strict = i % 3 != 1;
+	if (!w->strict)
+	{
+		opt.priorities = false;
+		opt.background_share = 50;
+		opt.max_loras = 2;
+	}
+	w->opt = opt;
+	w->most = w->strict ? MAX_LIVE : 6;
+	for (int r = 0; r < 4; r++)
+		w->weight[r] = w->strict ? ONE_OF(0, 50, 400) : ONE_OF(0, 200);
+	w->c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
+	w->next_id = (uint64_t) i << 32 | 1;
+}
+
+static void
+arrive(World *w)
+{
+	Live	   *l = w->live;
+	ReqSpec		spec;
+	int			role = 1 + rnd(4);
+
+	while (l->used)
+		l++;
+	*l = (Live) {.used = true, .kind = rnd(N_KINDS), .id = w->next_id++, .born = w->step};
+	/* beams that go on are before all new ones for as long as the search lasts */
+	if (!w->strict && l->kind % 8 == 4)
+		l->kind++;
+	spec = ask_for(l->kind);
+	spec.id = l->id;
+	spec.session = (uint64_t) rnd(6);
+	spec.stream = rnd(2);
+	spec.owner = (uint64_t) rnd(2);
+	spec.by = (Asker) {
+		.role = (uint64_t) role, .weight = w->weight[role - 1], .background = rnd(4) == 0, .max_requests = w->max_requests[role - 1],
+		.wait_ms = rnd(20) == 0 ? rnd(2) : -1
+	};
+	l->impatient = spec.by.wait_ms >= 0;
+	if (w->opt.priorities)
+		spec.params.priority = rnd(5) - 2;
+	if (rnd(3) == 0 && spec.pool.task == PT_NONE)
+		spec.lora = &loras[rnd(N_LORAS)];
+	if (rnd(4) == 0 && spec.pool.task == PT_NONE)
+		spec.params.cache_salt = strdup("salt");
+	if (rnd(12) == 0)
+	{
+		l->deadline = true;
+		spec.timeout_ms = 1 + rnd(4);
+		spec.deadline_us = clock_us() + spec.timeout_ms * 1000;
+	}
+	submit_spec(w->c, &spec, &l->seen);
+	w->n_live++;
+}
+
+static void
+cancel_one(World *w)
+{
+	Live	   *l = &w->live[rnd(MAX_LIVE)];
+
+	if (!l->used)
+		return;
+	core_cancel(w->c, l->id);
+	l->cancelled = true;
+}
+
+static bool
+begins_with(const IntVec *whole, const IntVec *part)
+{
+	return part->len <= whole->len && (part->len == 0 || memcmp(whole->data, part->data, part->len * sizeof(int32_t)) == 0);
+}
+
+/* Is that what it says alone, or the beginning of it? */
+static bool
+same(const Live *l)
+{
+	const Seen *want = &alone[l->kind];
+	const Seen *got = &l->seen;
+
+	for (int i = 0; i < MAX_ANSWERS; i++)
+	{
+		if (!begins_with(&want->ids[i], &got->ids[i]))
+			return false;
+		if (got->finish < FIN_ABORT && (got->ids[i].len != want->ids[i].len || got->text[i].len != want->text[i].len ||
+										(got->text[i].len > 0 && memcmp(got->text[i].data, want->text[i].data, got->text[i].len) != 0)))
+			return false;
+	}
+	if (got->finish >= FIN_ABORT)
+		return true;
+	return got->finish == want->finish && got->n_values == want->n_values &&
+		memcmp(got->values, want->values, (size_t) got->n_values * sizeof(float)) == 0;
+}
+
+static bool
+may_end_so(const Live *l)
+{
+	if (l->seen.finish == FIN_ABORT)
+		return l->cancelled;
+	if (l->seen.finish != FIN_ERROR)
+		return true;
+	return (l->seen.err.cls == ERR_CANCELLED && l->deadline) || (l->seen.err.cls == ERR_LIMIT && l->impatient);
+}
+
+/* Whoever has ended is looked at. */
+static void
+look(World *w)
+{
+	for (Live *l = w->live; l < w->live + MAX_LIVE; l++)
+	{
+		const Seen *s = &l->seen;
+
+		if (!l->used)
+			continue;
+		/* several answers, and beams, wait for their places again and again */
+		if (w->step - l->born > w->oldest && alone[l->kind].ids[1].len == 0)
+			w->oldest = w->step - l->born;
+		if (s->finish == FIN_NONE)
+			continue;
+		CHECK(may_end_so(l), "request %d of kind %d ends with %d %s", (int) l->id, l->kind, s->finish, s->err.msg);
+		CHECK(same(l), "request %d of kind %d says something else than alone", (int) l->id, l->kind);
+		CHECK(s->late_events == 0, "request %d of kind %d: events behind its end", (int) l->id, l->kind);
+		total.ended += s->finish < FIN_ABORT;
+		total.cancelled += s->finish == FIN_ABORT;
+		total.late += s->finish == FIN_ERROR && s->err.cls == ERR_CANCELLED;
+		total.refused += s->finish == FIN_ERROR && s->err.cls == ERR_LIMIT;
+		total.preemptions += s->preemptions;
+		total.cached += s->cached;
+		seen_free(&l->seen);
+		l->used = false;
+		w->n_live--;
+	}
+}
+
+static bool
+step(World *w)
+{
+	core_step(w->c);
+	w->step++;
+	look(w);
+	return core_check(w->c, &w->err);
+}
+
+static void
+run_world(int i, int events)
+{
+	World	   *w = mem_zalloc(sizeof(World));
+	CoreStats	st;
+	bool		ok = true;
+	int			drained;
+
+	a_world(w, i);
+	for (int n = 0; n < events && ok; n++)
+	{
+		int			what = rnd(20);
+
+		if (what < 6 && w->n_live < w->most)
+			arrive(w);
+		else if (what == 6 && rnd(5) == 0)
+			cancel_one(w);
+		else
+			ok = step(w);
+		core_stats(w->c, &st);
+		total.deferred += st.waiting_deferred > 0;
+	}
+	CHECK(w->strict || w->oldest <= MAX_AGE, "world %d: a request is %d steps old", i, w->oldest);
+	if (!w->strict && w->oldest > total.oldest)
+		total.oldest = w->oldest;
+	for (drained = 0; drained < 20000 && w->n_live > 0 && ok; drained++)
+		ok = step(w);
+	CHECK(ok, "world %d, step %d: %s", i, w->step, w->err.msg);
+	core_stats(w->c, &st);
+	CHECK(w->n_live == 0, "world %d: %d requests don't end; %d run, %d wait, %d of them for limits", i, w->n_live, (int) st.running,
+		  (int) st.waiting, (int) st.waiting_deferred);
+	CHECK(st.kv_blocks_used == 0 && st.running == 0 && st.waiting == 0 && st.live == 0, "world %d: %d blocks are left", i,
+		  (int) st.kv_blocks_used);
+	total.events += events;
+	total.steps += w->step;
+	total.drafts += st.spec_draft_tokens;
+	total.rows += st.step_rows;
+	core_free(w->c);
+	mem_free(w);
+}
+
+static void
+test_worlds(void)
+{
+	const char *one = getenv("SIM_WORLD");
+
+	for (int i = one != NULL ? atoi(one) : 0; i < (one != NULL ? atoi(one) + 1 : N_WORLDS) && check_failed == 0; i++)
+		run_world(i, N_EVENTS / N_WORLDS);
+	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
+	/* it has all happened */
+	CHECK(total.ended > 2500 && total.cancelled > 300 && total.late > 20 && total.refused > 10 && total.preemptions > 100 &&
+		  total.cached > 3000 && total.deferred > 1000 && total.drafts > 300,
+		  "ended %d, cancelled %d, late %d, refused %d, preempted %d, cached %d, deferred %d, drafts %d", (int) total.ended,
+		  (int) total.cancelled, (int) total.late, (int) total.refused, (int) total.preemptions, (int) total.cached,
+		  (int) total.deferred, (int) total.drafts);
+	printf("%d events, %d steps, %d ended, %d cancelled, %d preemptions; the oldest was %d steps old\n", (int) total.events,
+		   (int) total.steps, (int) total.ended, (int) total.cancelled, (int) total.preemptions, total.oldest);
+}
+
+/* ---- a pool of under a tenth of what is needed ---- */
+
+/*
+ * All end, and little is computed twice: who has been preempted comes back when there is room for all of it, and
+ * for a block more of each that runs.
+ */
+static void
+test_progress(bool prefix)
+{
+	enum
+	{
+		N = 64
+	};
+	const int	blocks = 40;
+	CoreOptions opt = options(16, 64, blocks);
+	Core	   *c;
+	Seen	   *s = mem_zalloc(N * sizeof(Seen));
+	int64_t		needed = 0;		/* blocks */
+	int64_t		rows = 0;
+	int			bad = 0;
+	CoreStats	st;
+	Err			e = {0};
+
+	opt.prefix_caching = prefix;
+	fake.no_state = true;
+	c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
+	for (int i = 0; i < N; i++)
+	{
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .prompt = random_prompt((uint32_t) i + 1000, 10 + i % 20), .sink = see};
+		int			n = 90 + i % 50;
+
+		spec.params = greedy_params(n);
+		rows += (int) spec.prompt.len + n - 1;
+		needed += ((int) spec.prompt.len + n - 1 + 15) / 16;
+		submit_spec(c, &spec, &s[i]);
+	}
+	for (int i = 0; i < 20000 && core_has_work(c) && bad == 0; i++)
+	{
+		core_step(c);
+		bad = !core_check(c, &e);
+	}
+	core_stats(c, &st);
+	CHECK(bad == 0 && !core_has_work(c), "%d run, %d wait: %s", (int) st.running, (int) st.waiting, e.msg);
+	CHECK(blocks * 10 < needed, "%d blocks of %d", blocks, (int) needed);
+	for (int i = 0; i < N; i++)
+	{
+		bad += s[i].finish != FIN_LENGTH;
+		seen_free(&s[i]);
+	}
+	CHECK(bad == 0, "%d have not ended", bad);
+	CHECK(st.preemptions > 10 && st.step_rows < rows * 3 / 2, "%d preemptions: %d rows instead of %d", (int) st.preemptions,
+		  (int) st.step_rows, (int) rows);
+	printf("%d of %d blocks%s: %d preemptions, %.0f %% computed again\n", blocks, (int) needed, prefix ? ", prefix cache" : "",
+		   (int) st.preemptions, 100.0 * (double) (st.step_rows - rows) / (double) rows);
+	core_free(c);
+	mem_free(s);
+}
+
+int
+main(void)
+{
+	for (int i = 0; i < N_LORAS; i++)
+		loras[i] = (LoraAdapter) {.id = (uint64_t) i + 1};
+	make_alone();
+	test_worlds();
+	test_progress(false);
+	test_progress(true);
+	for (int k = 0; k < N_KINDS; k++)
+		seen_free(&alone[k]);
+	return check_done("sim");
+}
