@@ -278,6 +278,7 @@ open_it(const SpecEnv *env, void **out, Err *e)
 		f->taps.mid = f->tapped;
 	else
 		f->taps.all = f->tapped;
+	f->taps.all_raw = d->info.raw;
 	f->sampler = smp_new(env->core->opt.pool, f->vocab, env->n_valid);
 	if (d->info.kind != DRAFT_HEADS && !follow_open(f, env, e))
 	{

@@ -712,7 +712,7 @@ tap_last(Decoder *d)
 
 	if (taps_all(d))
 	{
-		memcpy(t->all, d->h, (size_t) d->rows * width * sizeof(float));
+		memcpy(t->all, t->all_raw ? d->x : d->h, (size_t) d->rows * width * sizeof(float));
 		keep_wanted(d, d->h, width);
 		dec_lora_keep(d);
 		d->rows = d->b->n_out;

@@ -146,6 +146,8 @@ typedef struct DraftConf
 	bool		mask_first;		/* the token of the first row counts as zeros */
 	bool		given_first;	/* what is given stands before the token's row */
 	bool		fed_raw;		/* it gets back what stands before its last norm */
+	bool		given_raw;		/* ... and the target's rows before that one's */
+	int			most;			/* guesses in a row, of what has no heads; 0 = any number */
 	bool		own_embed;		/* the embedding isn't the target's */
 	bool		own_head;
 	int			after;			/* MTP: the number of the model's layers */

@@ -113,10 +113,13 @@ fill_info(DraftInfo *info, const DraftType *t, const ModelInfo *target, const Dr
 {
 	info->method = t->arch.name;
 	info->kind = t->kind;
-	info->most = c->heads;
+	info->most = c->heads > 0 ? c->heads : c->most;
 	info->usual = c->heads;
+	info->raw = c->given_raw;
 	if (strcmp(info->method, "mtp") == 0)
 		info->usual = (int) conf_int(conf, "num_nextn_predict_layers", 1);
+	if (info->most > 0 && info->usual > info->most)
+		info->usual = info->most;
 	if (info->usual > DRAFT_MOST || (info->usual < 1 && strcmp(info->method, "mtp") == 0))
 		info->usual = 1;
 	info->n_layers = c->n_layers;

@@ -37,6 +37,7 @@ typedef struct DraftInfo
 	int			given;			/* width of what is wanted of the target for a row: ModelTaps.mid with */
 	int			n_layers;		/* ... so many layers, */
 	int			layers[TAP_LAYERS]; /* ... these; without any, ModelTaps.all or .out */
+	bool		raw;			/* ModelTaps.all_raw */
 	ModelInfo	model;			/* of what guesses: sizes of its K and V, weight_bytes */
 } DraftInfo;
 

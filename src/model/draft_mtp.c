@@ -6,7 +6,8 @@
  * It is a layer as the model's others, so the architecture's own functions bind and compute it (BindExtra); what
  * goes in is the norm of the token's row and that of the hidden row, side by side, through one matrix.  Embedding and
  * head are the model's, of which checkpoints may have a copy beside the layer.  Of several such layers the first is
- * taken, over and over.
+ * taken, over and over: it gets back what stands behind its last norm, as the rows that it was trained on stand
+ * behind the model's.  MiMo's is given rows before that norm, and can't go on from its own.
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -24,11 +25,13 @@ typedef struct MtpNames
 	const char *fuse;
 	const char *norm;
 	bool		given_first;
+	bool		given_raw;		/* it is given rows before the model's last norm */
+	int			most;			/* guesses; 0 = any number */
 } MtpNames;
 
 static const MtpNames families[] = {
-	{"model.layers.%d.", "enorm", "hnorm", "eh_proj", "shared_head.norm", false},
-	{"model.mtp_layers.0.", "token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm", true}
+	{"model.layers.%d.", "enorm", "hnorm", "eh_proj", "shared_head.norm", false, false, 0},
+	{"model.mtp_layers.0.", "token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm", true, true, 1}
 };
 
 #define N_FAMILIES (sizeof(families) / sizeof(families[0]))
@@ -108,7 +111,8 @@ mtp_bind(Binder *b, Decoder *d)
 		return err_set(bind_err(b), ERR_INVALID, "the model's files have no layer that guesses tokens (MTP)");
 	x.norm = f->norm;
 	d->c.draft.given_first = f->given_first;
-	d->c.draft.fed_raw = !f->given_first;
+	d->c.draft.given_raw = f->given_raw;
+	d->c.draft.most = f->most;
 	d->draft.inner = a;
 	d->draft.pair_width = 2 * d->c.hidden;
 	bind_extra(b, &x);

@@ -131,7 +131,8 @@ bool		model_check(const Conf *conf, const ModelSource *src, const QuantScheme *q
 typedef struct ModelTaps
 {
 	float	   *all;			/* [n_rows][hidden_size] of all rows, behind the last norm */
-	float	   *out;			/* [n_out][hidden_size] likewise, of those that are wanted */
+	bool		all_raw;		/* ... before that norm */
+	float	   *out;			/* [n_out][hidden_size] behind it, of those that are wanted */
 	float	   *raw;			/* [n_out][hidden_size] before that norm */
 	float	   *mid;			/* [n_rows][n_layers][hidden_size] of all rows: what goes into these layers */
 	int			n_layers;

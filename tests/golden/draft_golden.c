@@ -102,7 +102,7 @@ target_rows(Model *m, const Golden *g, const DraftInfo *info)
 	int32_t		pos[MAX_ROWS];
 	const int32_t *t[1] = {tables[0]};
 	KvView		kv = make_kv(model_info(m));
-	ModelTaps	taps = {.n_layers = info->n_layers};
+	ModelTaps	taps = {.n_layers = info->n_layers, .all_raw = info->raw};
 	Batch		b = {.rows = {.n_rows = n, .n_seqs = 1, .seq_start = start, .pos = pos, .block_table = t}, .tokens = g->prompt, .taps = &taps};
 
 	out.rows = mem_alloc((size_t) n * (size_t) out.width * sizeof(float));
@@ -278,7 +278,7 @@ main(int argc, char **argv)
 	static const char *const names[][2] = {
 		{"medusa", "medusa"}, {"medusa_small", "medusa"}, {"medusa_shared", "medusa"}, {"medusa_authors", "medusa"},
 		{"mlp", "mlp_speculator"}, {"mlp_tied", "mlp_speculator"}, {"eagle-llama", "eagle"}, {"eagle-norms", "eagle"},
-		{"eagle3", "eagle3"}, {"eagle3_own", "eagle3"}, {"eagle3_speculators", "eagle3"}, {"mtp", "mtp"}
+		{"eagle3", "eagle3"}, {"eagle3_own", "eagle3"}, {"eagle3_speculators", "eagle3"}, {"mtp", "mtp"}, {"mtp_mimo", "mtp"}
 	};
 	KPool	   *pool = kpool_new(2);
 
@@ -295,7 +295,7 @@ main(int argc, char **argv)
 		}
 		for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
 			if (kernels_usable(*k))
-				check_draft(names[i][0], names[i][1], strcmp(names[i][1], "mtp") == 0 ? "target_mtp" : "target", &g, *k, pool);
+				check_draft(names[i][0], names[i][1], strcmp(names[i][0], "mtp") == 0 ? "target_mtp" : strcmp(names[i][0], "mtp_mimo") == 0 ? "target_mimo" : "target", &g, *k, pool);
 		mem_free(g.logits);
 	}
 	kpool_free(pool);

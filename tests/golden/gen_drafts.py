@@ -7,6 +7,7 @@ Needs torch, transformers, safetensors and tokenizers.  Writes
 
     build/fixtures/drafts/target/       a Llama of seven layers
     build/fixtures/drafts/target_mtp/   a GLM-4.5 with a layer behind the last one
+    build/fixtures/drafts/target_mimo/  a MiMo, which is a Qwen2, with one
     build/fixtures/drafts/NAME/         what guesses the first one's tokens
     tests/golden/drafts_expected/NAME.bin
 
@@ -29,6 +30,7 @@ from safetensors.torch import save_file
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.glm4_moe.modeling_glm4_moe import Glm4MoeDecoderLayer, Glm4MoeRotaryEmbedding
+from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaConfig, LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -49,6 +51,7 @@ MTP = dict(TARGET, model_type="glm4_moe", num_hidden_layers=2, moe_intermediate_
            num_experts_per_tok=2, n_shared_experts=1, first_k_dense_replace=1, n_group=1, topk_group=1,
            routed_scaling_factor=1.5, norm_topk_prob=True, use_qk_norm=True, attention_bias=True, partial_rotary_factor=0.5,
            num_nextn_predict_layers=1)
+MIMO = dict(TARGET, model_type="qwen2", num_hidden_layers=2, rms_norm_eps=1e-6)
 # a draft's own: other sizes than the target's
 EAGLE = dict(model_type="llama", vocab_size=gm.VOCAB, hidden_size=HIDDEN, intermediate_size=40, num_hidden_layers=1,
              num_attention_heads=4, num_key_value_heads=2, head_dim=8, hidden_act="silu", max_position_embeddings=64,
@@ -99,7 +102,7 @@ def make_target(name, config, seed, extra=None):
     if extra:
         from safetensors.torch import load_file
         old = load_file(f"{FOLDER}/{name}/model.safetensors")
-        old.update({k: v.half().contiguous() for k, v in weights.items() if k not in old and "layers.2." in k})
+        old.update({k: v.half().contiguous() for k, v in weights.items() if k not in old and ("layers.2." in k or "mtp" in k)})
         save_file(old, f"{FOLDER}/{name}/model.safetensors", metadata={"format": "pt"})
     with open(f"{FOLDER}/{name}/config.json", "w") as f:
         json.dump(stored, f, indent=1)
@@ -375,9 +378,53 @@ def mtp():
         n = x.shape[1]
         out = parts["layer"](x, attention_mask=causal(n), position_embeddings=rope_of(rotary, x, n))
         out = (out[0] if isinstance(out, tuple) else out).reshape(n, HIDDEN)
-        return parts["norm"](out[-1]), out[-1]
+        out = parts["norm"](out[-1])
+        return out, out
 
     run_chain("mtp", prompt, step, hidden, target.lm_head)
+
+
+def mimo():
+    c = AutoConfig.for_model(**MIMO)
+    c._attn_implementation = "eager"
+    parts = {}
+
+    def extra(g):
+        layer = fill(Qwen2DecoderLayer(c, 0), g)
+        parts.update(layer=layer, fc=fill(nn.Linear(2 * HIDDEN, HIDDEN, bias=False), g),
+                     **{n: fill(LlamaRMSNorm(HIDDEN, c.rms_norm_eps), g)
+                        for n in ("token_layernorm", "hidden_layernorm", "final_layernorm")})
+        w = {f"model.mtp_layers.0.{k}": v for k, v in layer.state_dict().items()}
+        w["model.mtp_layers.0.input_proj.weight"] = parts["fc"].weight
+        w.update({f"model.mtp_layers.0.{n}.weight": parts[n].weight
+                  for n in ("token_layernorm", "hidden_layernorm", "final_layernorm")})
+        return w
+
+    target, _ = make_target("target_mimo", MIMO, 80, extra)
+    with open(f"{FOLDER}/target_mimo/config.json") as f:
+        stored = json.load(f)
+    stored.update(architectures=["MiMoForCausalLM"], model_type="mimo", attention_bias=True, num_nextn_predict_layers=1)
+    with open(f"{FOLDER}/target_mimo/config.json", "w") as f:
+        json.dump(stored, f, indent=1)
+    prompt = prompt_of(10)
+    raw = []
+    hook = target.model.norm.register_forward_pre_hook(lambda m, x: raw.append(x[0][0]))
+    hidden_of(target, prompt)
+    hook.remove()
+    hidden = raw[0]
+    rotary = Qwen2RotaryEmbedding(c)
+
+    def step(tokens, given, fed):
+        h = torch.cat([given] + [x[None] for x in fed])
+        e = target.model.embed_tokens(tokens).clone()
+        e[0] = 0
+        x = parts["fc"](torch.cat([parts["hidden_layernorm"](h), parts["token_layernorm"](e)], -1))[None]
+        n = x.shape[1]
+        out = parts["layer"](x, attention_mask=causal(n), position_embeddings=rope_of(rotary, x, n))
+        out = parts["final_layernorm"]((out[0] if isinstance(out, tuple) else out).reshape(n, HIDDEN)[-1])
+        return out, out
+
+    run_chain("mtp_mimo", prompt, step, hidden, target.lm_head)
 
 
 def split_experts(w, c):
@@ -415,10 +462,12 @@ def main():
         target, _ = make_target("target", TARGET, 78)
         target.config._attn_implementation = "eager"
         for name in sys.argv[1:] or DRAFTS:
-            if name != "mtp":
+            if name not in ("mtp", "mimo"):
                 DRAFTS[name](target)
         if not sys.argv[1:] or "mtp" in sys.argv[1:]:
             mtp()
+        if not sys.argv[1:] or "mimo" in sys.argv[1:]:
+            mimo()
 
 
 if __name__ == "__main__":

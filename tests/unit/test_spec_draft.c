@@ -253,6 +253,7 @@ static const struct
 	{"target", "{\"method\": \"eagle3\", \"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 3}", false},
 	{"target", "{\"model\": \"%s/" DRAFTS "eagle3_own\", \"num_speculative_tokens\": 2}", false},
 	{"target_mtp", "{\"method\": \"mtp\"}", false},
+	{"target_mimo", "{\"method\": \"mimo_mtp\"}", false},
 	{"target_mtp", "{\"method\": \"glm4_moe_mtp\", \"num_speculative_tokens\": 3}", false}
 };
 
@@ -303,6 +304,7 @@ test_refused(void)
 		{"target", "{\"method\": \"medusa\", \"model\": \"%s/" DRAFTS "medusa\", \"num_speculative_tokens\": 5}", "at most 4 with these files, got 5"},
 		{"target", "{\"method\": \"medusa\"}", "\"model\" must be given with the method \"medusa\""},
 		{"target", "{\"method\": \"mtp\"}", "no layer that guesses tokens"},
+		{"target_mimo", "{\"method\": \"mtp\", \"num_speculative_tokens\": 2}", "at most 1 with these files, got 2"},
 		{"target", "{\"method\": \"mtp\", \"model\": \"%s/x\"}", "not for the method \"mtp\""},
 		{"target", "{\"method\": \"ngram\", \"num_speculative_tokens\": 2, \"model\": \"%s/x\"}", "not for the method \"ngram\""},
 		{"target", "{\"model\": \"x\"}", "must be an absolute path"},

@@ -1,0 +1,14 @@
+/*
+ * mimo.c
+ *	  MiMo (Xiaomi 2025, arXiv:2505.07608): a Qwen2 with a layer behind its last one that guesses tokens (draft_mtp.c).
+ *
+ * Tested by tests/golden/draft_golden.c.
+ */
+#include "model/bind.h"
+
+bool
+mimo_bind(Binder *b, Decoder *d)
+{
+	bind_ignore_extra_layers(b);
+	return llama_bind(b, d);
+}
