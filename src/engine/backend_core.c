@@ -31,6 +31,7 @@
 #include "engine/pooling.h"
 #include "engine/sizing.h"
 #include "engine/source.h"
+#include "engine/spec.h"
 
 struct Inst
 {
@@ -192,6 +193,8 @@ plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, cons
 		return false;
 	}
 	co->spec.asked = own;
+	if (own && (co->spec.type != NULL || co->spec.model[0] != '\0') && !spec_suits(mi, e))
+		return false;
 	if (draftfiles_open(df, &co->spec, f->src, mi, f->tok, f->kernels, e))
 		return true;
 	if (own)

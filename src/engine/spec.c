@@ -64,33 +64,26 @@ core_max_logits(const CoreOptions *opt)
 	return opt->max_num_seqs + (more < MAX_LOGITS ? more : MAX_LOGITS);
 }
 
-/* Why can't it be done with such a model?  NULL = it can. */
-static const char *
-why_not(const ModelInfo *info)
+bool
+spec_suits(const ModelInfo *info, Err *e)
 {
-	if (!info->generates || info->both_ways)
-		return "It generates no text.";
-	if (info->state_bytes > 0)
-		return "It has recurrent state, which can't be taken back.";
-	return NULL;
+	if (info->generates && !info->both_ways && info->state_bytes == 0)
+		return true;
+	err_set(e, ERR_UNSUPPORTED, "speculative_config is not supported with this model");
+	return err_detail(e, info->generates && !info->both_ways ? "It has recurrent state, which can't be taken back." : "It generates no text.");
 }
 
 bool
 spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
 {
-	const char *why = why_not(core_info(c));
 	Spec	   *s;
 
 	*out = NULL;
-	if (why != NULL && conf->asked)
+	if (!spec_suits(core_info(c), e))
 	{
-		err_set(e, ERR_UNSUPPORTED, "speculative_config is not supported with this model");
-		return err_detail(e, "%s", why);
-	}
-	if (why != NULL)
-	{
-		log_line('I', "no speculation with this model: %s", why);
-		return true;
+		if (!conf->asked)
+			log_line('I', "no speculation with this model: %s", e->detail);
+		return !conf->asked;
 	}
 	s = mem_zalloc(sizeof(*s));
 	s->conf = *conf;

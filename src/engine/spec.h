@@ -98,6 +98,8 @@ struct SpecReq
 /* ---- a model's ---- */
 typedef struct Spec Spec;
 
+/* Can it be done with such a model? */
+bool		spec_suits(const ModelInfo *info, Err *e);
 /* *out NULL: the model can't, and nobody has asked for it. */
 bool		spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e);
 void		spec_free(Spec *s);

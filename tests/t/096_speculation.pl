@@ -2,6 +2,8 @@
 # its figures, the setting and the model option, and what is refused.
 use strict;
 use warnings;
+use Cwd qw(getcwd);
+use File::Copy qw(copy);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -106,6 +108,16 @@ for (
 	my ($config, $what) = @$_;
 	fails(qq{SELECT llm_create_model('no', $path, options => '{"speculative_config": $config}')}, qr/22023.*\Q$what\E/s, $what);
 }
+
+my $top = PostgreSQL::Test::Utils::tempdir_short();
+mkdir "$top/state" or die;
+copy($_, "$top/state/" . (split /\//)[-1]) or die "$_: $!" for glob(getcwd() . '/fixtures/models/falcon_mamba_f16/*');
+fails(qq{SELECT llm_create_model('no', '$top/state', options => '{"speculative_config": {"method": "suffix"}}')},
+	qr/0A000.*speculative_config is not supported with this model.*recurrent state/s, 'recurrent state');
+$node->append_conf('postgresql.conf', qq{vllm.speculative_config = '{"method": "suffix"}'});
+$node->reload;
+sql(qq{SELECT llm_create_model('state', '$top/state'), llm_load_model('state')});
+is(sql(q{SELECT length(llm_generate('abc', model => 'state', max_tokens => 3)) >= 0}), 't', '... which the setting passes over');
 
 $node->stop;
 done_testing();
