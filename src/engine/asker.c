@@ -3,7 +3,7 @@
  *	  Who asks, and what that role may take, as a message has it.
  *
  * The backend sends what its settings say; the role can't change these (src/pg/guc.c).  Checked again
- * here, as the arena is untrusted.  Tested by tests/t/094_limits.pl and tests/unit/test_gate.c.
+ * here, as the arena is untrusted.  Tested by tests/t/097_limits.pl and tests/unit/test_gate.c.
  */
 #include "engine/asker.h"
 

@@ -5,7 +5,7 @@
  * A bucket is kept as the time at which it is full again: that is all that is needed, whatever the
  * rate (each request brings its own).  It is empty when that is a minute or more ahead.
  *
- * Tested by tests/unit/test_gate.c, tests/unit/test_sim.c, and with roles by tests/t/094_limits.pl.
+ * Tested by tests/unit/test_gate.c, tests/unit/test_sim.c, and with roles by tests/t/097_limits.pl.
  */
 #include "engine/gate.h"
 

@@ -883,38 +883,6 @@ vclient_out(StringInfo s)
 	return o;
 }
 
-static bool for_others;
-
-void
-vclient_for_others(void)
-{
-	for_others = true;
-}
-
-/*
- * The role whose share and limits count: the one that has logged in, whose settings these are.  A
- * job's is its owner, and it is in the background.
- */
-static void
-put_asker(WireOut *o)
-{
-	wire_put_int(o, WTAG_LOGIN, for_others ? GetUserId() : GetSessionUserId());
-	if (vllm_background || for_others)
-		wire_put_int(o, WTAG_BACKGROUND, 1);
-	if (for_others)
-		return;
-	if (vllm_role_weight != 100)
-		wire_put_int(o, WTAG_ROLE_WEIGHT, vllm_role_weight);
-	if (vllm_role_max_requests > 0)
-		wire_put_int(o, WTAG_ROLE_MAX_REQUESTS, vllm_role_max_requests);
-	if (vllm_role_tokens_per_minute > 0)
-		wire_put_int(o, WTAG_ROLE_TOKENS_PER_MINUTE, vllm_role_tokens_per_minute);
-	if (vllm_role_max_tokens > 0)
-		wire_put_int(o, WTAG_ROLE_MAX_TOKENS, vllm_role_max_tokens);
-	if (vllm_role_max_requests > 0 || vllm_role_tokens_per_minute > 0)
-		wire_put_int(o, WTAG_ROLE_LIMIT_WAIT, vllm_role_limit_timeout);
-}
-
 void
 vclient_put_identity(WireOut *o)
 {
@@ -924,6 +892,6 @@ vclient_put_identity(WireOut *o)
 	wire_put_int(o, WTAG_SESSION, (int64) MyProcPid << 32 ^ (MyStartTimestamp & 0xffffffff));
 	if (vllm_sleep_requests[0] == 'w')
 		wire_put_int(o, WTAG_SLEEP_WAIT, 1);
-	put_asker(o);
+	vclient_put_asker(o);
 	request_note_put_trace(o);
 }

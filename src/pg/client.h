@@ -136,6 +136,8 @@ VclientCancel vclient_cancel_request(int64 id, bool (*may) (Oid role));
 WireOut		vclient_out(StringInfo s);
 /* This process asks for others, in the background: a worker of jobs. */
 void		vclient_for_others(void);
+/* Whose share and limits the request counts for (role_limits.c). */
+void		vclient_put_asker(WireOut *o);
 /* DATABASE, ROLE, SESSION fields, and what the scheduler has to know. */
 void		vclient_put_identity(WireOut *o);
 

@@ -12,7 +12,7 @@ use VllmTest;
 my $node = PostgreSQL::Test::Cluster->new('limits');
 $node->init;
 $node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
-$node->append_conf('postgresql.conf', "max_connections = 60\nvllm.kv_cache_memory_bytes = '16MB'\nstatement_timeout = '60s'\nvllm.max_num_seqs = 4\n");
+$node->append_conf('postgresql.conf', "max_connections = 60\nvllm.kv_cache_memory_bytes = '16MB'\nstatement_timeout = '60s'\nvllm.max_num_seqs = 4\nvllm.http_role = 'door'\n");
 $node->start;
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION vllm_pg;
@@ -20,6 +20,8 @@ $node->safe_psql('postgres', q{
 	CREATE ROLE other LOGIN;
 	CREATE ROLE nobody;
 	GRANT nobody TO app;
+	CREATE ROLE door LOGIN;
+	GRANT app, other TO door;
 	CREATE TABLE log (n serial, what text);
 	GRANT ALL ON log TO PUBLIC;
 	GRANT ALL ON SEQUENCE log_n_seq TO PUBLIC;
@@ -63,6 +65,14 @@ like(answer('app', q{SELECT llm_api('/v1/completions', '{"prompt": "x", "max_tok
 is(answer('app', q{SELECT llm_api('/v1/completions', '{"prompt": "x", "ignore_eos": true, "temperature": 0}')->'usage'->>'completion_tokens'}), 10, '... where it is not given');
 like(answer('app', 'SET ROLE nobody', $long), qr/22023: max_tokens must be at most 10/, 'SET ROLE changes nothing');
 like(answer('other', $long), qr/^t$/, 'others are not limited');
+# as the HTTP server does it
+like(answer('door', 'SET ROLE app', $long), qr/22023: max_tokens must be at most 10/, "an API key's role has its limits");
+is(answer('door', 'SET ROLE app', q{SELECT llm_api('/v1/completions', '{"prompt": "x", "ignore_eos": true, "temperature": 0}')->'usage'->>'completion_tokens'}), 10, '... also where they are defaults');
+is(answer('door', 'SET ROLE other', $long), 't', '... and another one its own');
+is(answer('door', $long), 't', '... and the server none');
+sql('ALTER ROLE app IN DATABASE postgres SET vllm.role_max_tokens = 5');
+like(answer('door', 'SET ROLE app', $long), qr/22023: max_tokens must be at most 5/, 'a setting for the database comes first');
+sql('ALTER ROLE app IN DATABASE postgres RESET vllm.role_max_tokens');
 sql('ALTER ROLE app RESET vllm.role_max_tokens');
 
 # ---- requests in flight ----

@@ -1,0 +1,149 @@
+/*
+ * role_limits.c
+ *	  What a request says of the role whose share and limits it counts for.
+ *
+ * That is the role that has logged in: these settings are what ALTER ROLE ... SET has made of them
+ * then, and neither SET ROLE nor a function of somebody else's changes them.  Two sessions ask for
+ * others: a worker of jobs, for their owners, in the background; and the HTTP server's, which becomes
+ * the role of each API key: there the settings of that role are looked up as its login would.
+ *
+ * Tested by tests/t/097_limits.pl.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_db_role_setting.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+
+#include "pg/client.h"
+#include "pg/vllm_pg.h"
+
+typedef struct RoleLimits
+{
+	int			weight;
+	int			max_requests;
+	int			tokens_per_minute;
+	int			max_tokens;
+	int			wait_ms;
+} RoleLimits;
+
+static bool for_others;
+
+void
+vclient_for_others(void)
+{
+	for_others = true;
+}
+
+/* Does the HTTP server ask, as the role of an API key? */
+static bool
+is_door(void)
+{
+	char	   *name;
+	bool		door;
+
+	if (GetUserId() == GetSessionUserId())
+		return false;
+	name = GetUserNameFromId(GetSessionUserId(), true);
+	door = name != NULL && vllm_http_role != NULL && strcmp(name, vllm_http_role) == 0;
+	if (name != NULL)
+		pfree(name);
+	return door;
+}
+
+/* One "name=value" of ALTER ROLE ... SET; others' and what can't be read stay as they are. */
+static void
+take_setting(RoleLimits *l, char *setting)
+{
+	const struct
+	{
+		const char *name;
+		int		   *to;
+		int			least;
+		int			flags;
+	}			known[] = {
+		{"vllm.role_weight", &l->weight, 1, 0},
+		{"vllm.role_max_requests", &l->max_requests, 0, 0},
+		{"vllm.role_tokens_per_minute", &l->tokens_per_minute, 0, 0},
+		{"vllm.role_max_tokens", &l->max_tokens, 0, 0},
+		{"vllm.role_limit_timeout", &l->wait_ms, -1, GUC_UNIT_MS},
+	};
+	char	   *value = strchr(setting, '=');
+	int			n;
+
+	if (value == NULL)
+		return;
+	*value++ = '\0';
+	for (int i = 0; i < (int) lengthof(known); i++)
+		if (pg_strcasecmp(setting, known[i].name) == 0 && parse_int(value, &n, known[i].flags, NULL) && n >= known[i].least)
+			*known[i].to = n;
+}
+
+/* The settings of a role, in all databases or in one. */
+static void
+take_settings(RoleLimits *l, Relation rel, Oid database, Oid role)
+{
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	t;
+
+	ScanKeyInit(&key[0], Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(database));
+	ScanKeyInit(&key[1], Anum_pg_db_role_setting_setrole, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(role));
+	scan = systable_beginscan(rel, DbRoleSettingDatidRolidIndexId, true, NULL, 2, key);
+	while (HeapTupleIsValid(t = systable_getnext(scan)))
+	{
+		bool		null;
+		Datum		d = heap_getattr(t, Anum_pg_db_role_setting_setconfig, RelationGetDescr(rel), &null);
+		Datum	   *settings;
+		int			n = 0;
+
+		if (!null)
+			deconstruct_array(DatumGetArrayTypeP(d), TEXTOID, -1, false, TYPALIGN_INT, &settings, NULL, &n);
+		for (int i = 0; i < n; i++)
+			take_setting(l, TextDatumGetCString(settings[i]));
+	}
+	systable_endscan(scan);
+}
+
+static void
+limits_of(RoleLimits *l, Oid role)
+{
+	Relation	rel = table_open(DbRoleSettingRelationId, AccessShareLock);
+
+	take_settings(l, rel, InvalidOid, role);
+	take_settings(l, rel, MyDatabaseId, role);
+	table_close(rel, AccessShareLock);
+}
+
+void
+vclient_put_asker(WireOut *o)
+{
+	bool		door = !for_others && is_door();
+	RoleLimits	l = {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute, vllm_role_max_tokens, vllm_role_limit_timeout};
+
+	wire_put_int(o, WTAG_LOGIN, door || for_others ? GetUserId() : GetSessionUserId());
+	if (vllm_background || for_others)
+		wire_put_int(o, WTAG_BACKGROUND, 1);
+	/* a job's owner may do without an answer at once: its limits are for its sessions */
+	if (for_others)
+		return;
+	if (door)
+		limits_of(&l, GetUserId());
+	if (l.weight != 100)
+		wire_put_int(o, WTAG_ROLE_WEIGHT, l.weight);
+	if (l.max_requests > 0)
+		wire_put_int(o, WTAG_ROLE_MAX_REQUESTS, l.max_requests);
+	if (l.tokens_per_minute > 0)
+		wire_put_int(o, WTAG_ROLE_TOKENS_PER_MINUTE, l.tokens_per_minute);
+	if (l.max_tokens > 0)
+		wire_put_int(o, WTAG_ROLE_MAX_TOKENS, l.max_tokens);
+	if (l.max_requests > 0 || l.tokens_per_minute > 0)
+		wire_put_int(o, WTAG_ROLE_LIMIT_WAIT, l.wait_ms);
+}
