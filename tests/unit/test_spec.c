@@ -458,6 +458,7 @@ test_crowd(bool tagged)
 	int64_t		preempted = 0;
 	int64_t		accepted = 0;
 	int64_t		guessed[2] = {0};
+	int64_t		few;
 	char		label[80];
 
 	CHECK(st.spec_drafts == 0 && st.spec_draft_tokens == 0, "drafts without speculation");
@@ -491,6 +492,12 @@ test_crowd(bool tagged)
 			guessed[real] += st.spec_drafts;
 		}
 	}
+	/* disable_by_batch_size: only when few are left */
+	script.script = SC_RIGHT;
+	test_case("many", plain, want, (SpecConfig) {.type = &scripted_type, .n_drafts = 4}, &st);
+	few = st.spec_drafts;
+	test_case("few", plain, want, (SpecConfig) {.type = &scripted_type, .n_drafts = 4, .max_batch = 2}, &st);
+	CHECK(st.spec_drafts > 0 && st.spec_drafts < few / 2, "%lld of %lld drafts", (long long) st.spec_drafts, (long long) few);
 	CHECK(preempted > 0 && accepted > 0, "%lld preempted, %lld accepted", (long long) preempted, (long long) accepted);
 	/* not in each case: they are taken where they pay */
 	CHECK(guessed[0] > 0 && guessed[1] > 0, "%lld and %lld drafts", (long long) guessed[0], (long long) guessed[1]);
@@ -516,7 +523,7 @@ run_one(int n, int n_drafts, Script sc)
 		Core	   *c;
 		ReqSpec		spec = {.id = 1, .prompt = random_prompt(9, 20), .params = greedy_params(n), .sink = see, .sink_ctx = to};
 
-		opt.spec = (SpecConfig) {.type = with ? &scripted_type : NULL, .n_drafts = n_drafts};
+		opt.spec = (SpecConfig) {.type = with ? &scripted_type : NULL, .n_drafts = n_drafts, .max_batch = 2};
 		script.answers = known;
 		script.script = sc;
 		script.asked = script.forgotten = 0;
