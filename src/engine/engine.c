@@ -55,7 +55,7 @@ core_publish(Core *c)
 	st->max_num_batched_tokens = c->opt.max_num_batched_tokens;
 	st->kv_blocks_total = kvpool_total(c->pool);
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_available(c->pool);
-	st->kv_bytes = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks * (size_t) kvpool_total(c->pool));
+	st->kv_bytes = (int64_t) ((c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * (size_t) kvpool_total(c->pool));
 	pthread_mutex_lock(&c->inbox->lock);
 	c->inbox->stats = *st;
 	pthread_mutex_unlock(&c->inbox->lock);

@@ -83,7 +83,7 @@ open_kv(Core *c, Err *e)
 	one = kv_layout(&c->kv);
 	if (one == 0)
 		return err_set(e, ERR_NOMEM, "KV cache block of %d tokens is too large", o->block_size);
-	more = o->drafter != NULL ? drafter_block_bytes(&o->drafter->info, o->kv_type, o->block_size) : 0;
+	c->draft_block = more = o->drafter != NULL ? drafter_block_bytes(&o->drafter->info, o->kv_type, o->block_size) : 0;
 	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks : o->kv_bytes / (one + more);
 	if (n < 1)
 	{
@@ -206,7 +206,7 @@ core_memory(const Core *c)
 {
 	const ModelInfo *info = core_info(c);
 
-	return (int64_t) (info->weight_bytes + c->kv_size + (uint64_t) c->opt.max_num_seqs * info->state_bytes);
+	return (int64_t) (info->weight_bytes + c->kv_size + c->draft_block * (uint64_t) c->kv.n_blocks + (uint64_t) c->opt.max_num_seqs * info->state_bytes);
 }
 
 void

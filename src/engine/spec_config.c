@@ -109,11 +109,21 @@ take_quantization(const cJSON *v, SpecConfig *c, Err *e)
 	return true;
 }
 
+/* Which published examples have: there is but one way to split a drafter. */
+static bool
+take_one(const cJSON *v, SpecConfig *c, Err *e)
+{
+	(void) c;
+	return (cJSON_IsNumber(v) && v->valuedouble == 1) || bad_key(v, e, "1");
+}
+
 static const struct
 {
 	const char *name;
 	bool		(*take) (const cJSON *v, SpecConfig *c, Err *e);
-}			weight_keys[] = {{"model", take_model}, {"quantization", take_quantization}};
+}			weight_keys[] = {
+	{"model", take_model}, {"quantization", take_quantization}, {"draft_tensor_parallel_size", take_one}
+};
 
 #define N_WEIGHT_KEYS (sizeof(weight_keys) / sizeof(weight_keys[0]))
 

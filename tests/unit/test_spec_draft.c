@@ -247,7 +247,7 @@ static const struct
 }			methods[] = {
 	{"target", "{\"method\": \"draft_model\", \"model\": \"%s/" DRAFTS "target\", \"num_speculative_tokens\": 4}", true},
 	{"target", "{\"model\": \"%s/" DRAFTS "target_mtp\", \"num_speculative_tokens\": 3, \"quantization\": \"q8_0\"}", false},
-	{"target", "{\"model\": \"%s/" DRAFTS "medusa_small\"}", false},
+	{"target", "{\"model\": \"%s/" DRAFTS "medusa_small\", \"draft_tensor_parallel_size\": 1}", false},
 	{"target", "{\"method\": \"mlp_speculator\", \"model\": \"%s/" DRAFTS "mlp_tied\"}", false},
 	{"target", "{\"model\": \"%s/" DRAFTS "eagle-llama\", \"num_speculative_tokens\": 5}", false},
 	{"target", "{\"method\": \"eagle3\", \"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 3}", false},
@@ -310,6 +310,7 @@ test_refused(void)
 		{"target", "{\"model\": \"x\"}", "must be an absolute path"},
 		{"target", "{\"model\": 5}", "must have a \"method\""},
 		{"target", "{\"model\": \"%s/x\", \"num_speculative_tokens\": 2}", "could not open"},
+		{"target", "{\"model\": \"%s/x\", \"draft_tensor_parallel_size\": 2}", "must be 1, got 2"},
 		{"target", "{\"model\": \"%s/x\", \"quantization\": \"q99\"}", "\"quantization\" must be"},
 		{"target", "{\"method\": \"draft_model\", \"num_speculative_tokens\": 2, \"model\": \"%s/models/tickets-2m\"}", "another vocabulary"},
 		{"target", "{\"method\": \"eagle\", \"num_speculative_tokens\": 2, \"model\": \"%s/build/fixtures/models/llama_tied_bf16\"}", "\"fc.weight\" is missing"},
