@@ -361,6 +361,9 @@ typedef struct CoreStats
 		};
 	};
 	int64_t		step_sizes[STEP_SIZES]; /* how many steps were that large */
+	int32_t		max_loras;		/* 0 until a request has an adapter */
+	char		loras_running[WIRE_LORA_NAMES];	/* adapters of requests that run, and that wait: names, a comma between two */
+	char		loras_waiting[WIRE_LORA_NAMES];
 } CoreStats;
 /* thread-safe snapshot; totals only grow, but for output_tokens and failed, see core_stats() */
 void		core_stats(const Core *c, CoreStats *out);

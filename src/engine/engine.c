@@ -53,6 +53,8 @@ core_publish(Core *c)
 	st->live = (int64_t) c->by_id.n;
 	st->max_num_seqs = c->opt.max_num_seqs;
 	st->max_num_batched_tokens = c->opt.max_num_batched_tokens;
+	if (sched_lora_names(c->sched, st->loras_running, st->loras_waiting))
+		st->max_loras = c->opt.max_loras;
 	st->kv_blocks_total = kvpool_total(c->pool);
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_available(c->pool);
 	st->kv_bytes = (int64_t) ((c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * (size_t) kvpool_total(c->pool));

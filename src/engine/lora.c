@@ -283,6 +283,18 @@ load_run(Job *j)
 	t->a = t->be->lora_load(t->inst, t->l->path, &t->limits, &t->err);
 }
 
+/* For lists of names: without what separates or quotes them. */
+static void
+plain_name(const char *from, char *to, size_t size)
+{
+	size_t		n = 0;
+
+	for (; from[n] != '\0' && n + 1 < size; n++)
+		to[n] = (from[n] >= '0' && from[n] <= '9') || (from[n] >= 'a' && from[n] <= 'z') || (from[n] >= 'A' && from[n] <= 'Z') ||
+			strchr("_-.:/", from[n]) != NULL ? from[n] : '?';
+	to[n] = '\0';
+}
+
 static void
 load_done(Job *j)
 {
@@ -298,6 +310,7 @@ load_done(Job *j)
 	if (t->a != NULL)
 	{
 		t->a->id = l->id;
+		plain_name(l->names[0].name, t->a->name, sizeof(t->a->name));
 		log_line('I', "adapter loaded from \"%s\": rank %d, %" PRId64 " kB, %" PRId64 " ms", l->path, t->a->info.rank,
 				 t->a->info.bytes >> 10, (clock_us() - t->start_us) / 1000);
 		l->users++;				/* waiters may give it back at once */

@@ -147,3 +147,71 @@ sched_lora_end(Sched *s)
 			s->lora.next = r;
 	}
 }
+
+/* ---- names ---- */
+
+#define NAMES_MAX	64
+
+/* Adapters of one list of names, each once. */
+typedef struct Names
+{
+	const LoraAdapter *seen[NAMES_MAX];
+	int			n;
+	char	   *text;
+	size_t		len;
+} Names;
+
+static void
+add_name(Names *l, const Req *r)
+{
+	size_t		n;
+
+	if (r->lora == NULL || l->n == NAMES_MAX)
+		return;
+	for (int i = 0; i < l->n; i++)
+		if (l->seen[i] == r->lora)
+			return;
+	n = strlen(r->lora->name);
+	if (n == 0 || l->len + n + 2 > WIRE_LORA_NAMES)
+		return;
+	l->seen[l->n++] = r->lora;
+	if (l->len > 0)
+		l->text[l->len++] = ',';
+	memcpy(l->text + l->len, r->lora->name, n + 1);
+	l->len += n;
+}
+
+static void
+add_list(Names *l, const ReqList *list)
+{
+	for (const Req *r = list->head; r != NULL; r = r->next)
+		add_name(l, r);
+}
+
+static void
+add_tree(Names *l, const Fair *f)
+{
+	add_list(l, &f->queue);
+	for (int i = 0; i < f->n; i++)
+		add_tree(l, f->heap[i]);
+}
+
+bool
+sched_lora_names(const Sched *s, char *running, char *waiting)
+{
+	Names		run = {.text = running};
+	Names		wait = {.text = waiting};
+
+	running[0] = waiting[0] = '\0';
+	if (!s->lora.used)
+		return false;
+	for (int i = 0; i < s->n_running; i++)
+		add_name(&run, s->running[i]);
+	add_list(&wait, &s->resumed);
+	for (int c = 0; c < N_CLASSES; c++)
+	{
+		add_list(&wait, &s->line[c].preempted);
+		add_tree(&wait, &s->line[c].roles);
+	}
+	return true;
+}

@@ -147,6 +147,7 @@ line_of(Sched *s, const Req *r)
 void
 queue_enter(Sched *s, Req *r)
 {
+	s->lora.used = s->lora.used || r->lora != NULL;
 	if (r->line == NULL)
 		fair_ref(r->line = line_of(s, r));
 }

@@ -229,6 +229,9 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 	if (r->inst != NULL)
 		s->be->stats(r->inst, &cs);
 	to->fig = cs.fig;
+	to->max_loras = cs.max_loras;
+	memcpy(to->loras_running, cs.loras_running, sizeof(to->loras_running));
+	memcpy(to->loras_waiting, cs.loras_waiting, sizeof(to->loras_waiting));
 	accumulate(&to->fig, &r->counters->gone, 1);
 	to->requests = atomic_load(&r->counters->requests);
 	to->prompt_tokens = atomic_load(&r->counters->prompt_tokens);

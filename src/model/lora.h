@@ -49,6 +49,7 @@ typedef struct LoraAdapter
 	uint64_t	id;				/* of these files in this process, never 0 */
 	LoraInfo	info;
 	char		label[64];		/* the last part of its path */
+	char		name[64];		/* that it was first asked for by, as far as it may stand in a list; set by who caches */
 	LoraTarget *targets;		/* [n_targets] */
 	int			n_targets;
 	int			width;			/* of the widest target */

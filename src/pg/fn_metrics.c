@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "common/shortest_dec.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
@@ -317,6 +319,37 @@ put_figures(Output *o, List *lines)
 	}
 }
 
+/* Names of adapters with commas, which the engine has made plain. */
+static const char *
+arena_names(const char *s, size_t size)
+{
+	size_t		n = strnlen(s, size);
+
+	return pnstrdup(s, Min(n, strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/?,")));
+}
+
+/* Of models whose adapters somebody has asked for. */
+static void
+put_loras(Output *o, List *lines)
+{
+	ListCell   *lc;
+	bool		any = false;
+
+	foreach(lc, lines)
+	{
+		const Line *l = lfirst(lc);
+
+		if (!l->first || l->ms->max_loras <= 0)
+			continue;
+		if (!any)
+			family(o, "vllm:lora_requests_info", "gauge", "Adapters of requests that run and that wait; the time at which that was so.");
+		any = true;
+		o->number(o, l, psprintf("max_lora=\"%d\",waiting_lora_adapters=\"%s\",running_lora_adapters=\"%s\"", l->ms->max_loras,
+								 arena_names(l->ms->loras_waiting, sizeof(l->ms->loras_waiting)),
+								 arena_names(l->ms->loras_running, sizeof(l->ms->loras_running))), (double) time(NULL));
+	}
+}
+
 static void
 put_derived(Output *o, List *lines)
 {
@@ -349,6 +382,7 @@ put_derived(Output *o, List *lines)
 		o->number(o, l, "sleep_state=\"weights_offloaded\"", level == 1);
 		o->number(o, l, "sleep_state=\"discard_all\"", level == 2);
 	}
+	put_loras(o, lines);
 	family(o, "vllm:cache_config_info", "gauge", "The KV cache.");
 	foreach(lc, lines)
 	{

@@ -64,6 +64,7 @@
 #define WIRE_MAX_MODELS	64
 #define WIRE_MAX_SLOTS	65536
 #define WIRE_NAME_LEN	64		/* NAMEDATALEN */
+#define WIRE_LORA_NAMES	512
 
 typedef enum WireState
 {
@@ -245,6 +246,9 @@ typedef struct WireModelStat
 	int32_t		block_size;		/* tokens; 0 = no KV cache */
 	int32_t		prefix_caching;
 	char		kv_dtype[16];
+	int32_t		max_loras;		/* different adapters in a step */
+	char		loras_running[WIRE_LORA_NAMES];	/* those of requests that run, and that wait: a,b,c as far as there is room */
+	char		loras_waiting[WIRE_LORA_NAMES];
 	WireFigures fig;			/* of its instance, and counters of those it had before */
 	int64_t		requests, prompt_tokens, output_tokens, preemptions;	/* tokens: of requests that have ended */
 	int64_t		prefilled_tokens, reused_tokens, generated_tokens;	/* as they come; these never go down */

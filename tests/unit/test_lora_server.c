@@ -67,7 +67,7 @@ result(Talk *t, int64_t *cached)
 	Buf			b = {0};
 	Frame		f;
 
-	if (!talk_final(t, &f, 30000))
+	if (!talk_final(t, &f, 10000))
 		buf_addstr(&b, "no answer");
 	else
 	{
@@ -113,6 +113,8 @@ test_mix(void)
 			for (int k = 0; k < i; k++)
 				CHECK(strcmp(alone[kind][i], alone[kind][k]) != 0, "adapters %d and %d answer the same", i, k);
 		}
+	CHECK(wire_stats(&P.arena)->models[0].max_loras == 2, "%d adapters in a step", wire_stats(&P.arena)->models[0].max_loras);
+	CHECK(wire_stats(&P.arena)->models[0].loras_running[0] == '\0', "nobody runs, but %s", wire_stats(&P.arena)->models[0].loras_running);
 	/* one place less than adapters, two in a step */
 	for (int round = 0; round < 4; round++)
 		for (int kind = 0; kind < 3; kind++)
@@ -124,7 +126,7 @@ test_mix(void)
 			{
 				char	   *got = result(t[kind][i][round], NULL);
 
-				CHECK(strcmp(got, alone[kind][i]) == 0, "kind %d, adapter %d: %s instead of %s", kind, i, got, alone[kind][i]);
+				CHECK(strcmp(got, alone[kind][i]) == 0, "kind %d, adapter %d: %.60s instead of %.60s", kind, i, got, alone[kind][i]);
 				free(got);
 			}
 	for (int kind = 0; kind < 3; kind++)

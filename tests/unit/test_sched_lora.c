@@ -198,6 +198,41 @@ test_random(unsigned seed, int max_loras, int blocks, bool priorities)
 	world_free(&w);
 }
 
+/* A stem that is held for its forks has a place: they come before who has been passed too often, as it never would be free. */
+static void
+test_forks(void)
+{
+	World		w = world_new(1, 4, 100, false);
+	Req		   *stem = add(&w, 1, 1, 1, 8, 100);
+	Req		   *fork;
+
+	step(&w);
+	add(&w, 2, 2, 2, 4, 1);
+	for (int i = 0; i < 40; i++)
+	{
+		add(&w, 100 + i, 3, 1, 4, 1);
+		step(&w);
+	}
+	fork = mem_zalloc(sizeof(*fork));
+	fork->id = 3;
+	fork->session = 1;
+	fork->lora = stem->lora;
+	fork->params.max_tokens = 1;
+	fork->n_prompt = (int) stem->tokens.len;
+	intvec_add(&fork->tokens, stem->tokens.data, stem->tokens.len);
+	w.n_left++;
+	sched_fork(w.s, fork, stem);
+	sched_hold(w.s, stem);
+	STEP("3");
+	for (int i = 0; i < 5; i++)
+		step(&w);
+	drop(&w, stem);
+	for (int i = 0; i < 60 && w.n_left > 0; i++)
+		step(&w);
+	CHECK(w.n_left == 0, "%d are left", w.n_left);
+	world_free(&w);
+}
+
 /* More requests aside than a plan looks at. */
 static void
 test_many(void)
@@ -249,6 +284,7 @@ main(void)
 		test_random(200 + i, 2, 8, true);
 	}
 	test_many();
+	test_forks();
 	test_roots();
 	return check_done("test_sched_lora");
 }
