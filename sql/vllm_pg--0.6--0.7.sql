@@ -202,6 +202,14 @@ CREATE OR REPLACE VIEW llm_models AS
            m.memory_bytes, m.last_used, m.expires
     FROM vllm.model_list() l LEFT JOIN vllm.model_memory() m ON m.name = l.name;
 
+-- ---- other weights ----
+
+CREATE FUNCTION llm_update_weights(model text DEFAULT NULL, path text DEFAULT NULL, mode text DEFAULT 'wait')
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+REVOKE ALL ON FUNCTION llm_update_weights(text, text, text) FROM PUBLIC;
+
 -- ---- another engine ----
 
 CREATE FUNCTION llm_engine_upgrade(drain_timeout_ms int DEFAULT 60000)

@@ -107,6 +107,8 @@ fill_facts(const ModelInfo *mi, const char *isa, int max_len, ModelFacts *out)
 	else
 		snprintf(out->dtype, sizeof(out->dtype), "%s", ktype_name(mi->dtype));
 	snprintf(out->isa, sizeof(out->isa), "%s", isa);
+	snprintf(out->shape, sizeof(out->shape), "%s, vocabulary %d, width %d, %d layers, %d heads of %d, %d KV heads, %d labels", mi->arch, mi->vocab_size,
+			 mi->hidden_size, mi->n_layers, mi->n_heads, mi->head_dim, mi->n_kv_heads, mi->n_labels);
 	out->max_model_len = max_len;
 	out->weight_bytes = (int64_t) mi->weight_bytes;
 	out->n_params = (int64_t) mi->n_params;

@@ -87,6 +87,7 @@ struct Conv
 	size_t		in_cap;
 	struct Request *req;
 	struct Entry *entry;		/* holds a reference */
+	struct Loaded *on;			/* RUNNING: pinned, it was left behind there (update.c); NULL = on its entry's */
 	struct Lora *lora;			/* likewise; NULL = the model alone */
 	Conv	   *lora_next;		/* while it waits for one */
 	bool		job_busy;		/* a job points here */

@@ -235,6 +235,7 @@ entry_unref(Entry *en)
 	forget_failure(en);
 	chat_free(en->chat);
 	mem_free(en->path);
+	mem_free(en->old_path);
 	mem_free(en->options);
 	mem_free(en);
 }
@@ -405,6 +406,18 @@ attach_done(Job *j)
 	mem_free(j);
 }
 
+void
+loaded_attach(Loaded *l)
+{
+	AttachJob  *a = mem_zalloc(sizeof(AttachJob));
+
+	a->j.run = attach_run;
+	a->j.done = attach_done;
+	a->step = l->m->srv->step;
+	a->inst = l->inst;
+	step_run(l->m->srv->step, &a->j);
+}
+
 static void
 load_done(Job *j)
 {
@@ -416,13 +429,7 @@ load_done(Job *j)
 	m->n_loading--;
 	if (l->inst != NULL)
 	{
-		AttachJob  *a = mem_zalloc(sizeof(AttachJob));
-
-		a->j.run = attach_run;
-		a->j.done = attach_done;
-		a->step = m->srv->step;
-		a->inst = l->inst;
-		step_run(m->srv->step, &a->j);
+		loaded_attach(l);
 		log_line('I', "model loaded from \"%s\": %s %s, %" PRId64 " MB, context %d, %" PRId64 " ms",
 				 l->path, l->facts.arch, l->facts.dtype, l->facts.weight_bytes >> 20,
 				 l->facts.max_model_len, (clock_us() - l->began_us) / 1000);
@@ -450,27 +457,61 @@ load_done(Job *j)
 	loaded_unpin(l);
 }
 
+static char *
+key_of(const char *print, const ModelOpts *o)
+{
+	Buf			key = {0};
+
+	buf_printf(&key, "%s|%d %d %d %d %d %s %d %d %d %d %d %d %d %d %" PRId64 " %s %s %s %.17g %s %s %s", print, o->kv_scales, o->enable_lora, o->max_loras,
+			   o->max_cpu_loras, o->max_lora_rank, o->lora_dtype, o->no_jump, o->prefix_caching, o->max_model_len, o->max_num_seqs,
+			   o->max_num_batched_tokens, o->max_num_partial_prefills, o->max_long_partial_prefills,
+			   o->long_prefill_token_threshold, o->kv_cache_memory_bytes, o->kv_cache_dtype,
+			   o->quantization, o->dtype, o->rope_theta, o->rope_scaling, o->hf_overrides,
+			   o->speculative_config);
+	return key.data;
+}
+
+char *
+models_key(const char *path, const ModelOpts *o)
+{
+	char	   *print = fingerprint(path);
+	char	   *key = key_of(print, o);
+
+	mem_free(print);
+	return key;
+}
+
+Loaded *
+loaded_new(Models *m, char *key, const char *path, const ModelOpts *o)
+{
+	Loaded	   *l = mem_zalloc(sizeof(Loaded));
+
+	l->m = m;
+	l->key = key;
+	l->path = mem_strdup(path);
+	l->opts = *o;
+	l->refs = 1;
+	l->start_us = clock_us();
+	l->next = m->loaded;
+	m->loaded = l;
+	return l;
+}
+
 /* The probe's result is there: share or load. */
 static void
 attach_or_load(Entry *en, const char *print, int64_t need)
 {
 	Models	   *m = en->m;
-	Buf			key = {0};
+	char	   *key = key_of(print, &en->opts);
 	Loaded	   *l;
 
-	buf_printf(&key, "%s|%d %d %d %d %d %s %d %d %d %d %d %d %d %d %" PRId64 " %s %s %s %.17g %s %s %s", print, en->opts.kv_scales, en->opts.enable_lora, en->opts.max_loras,
-			   en->opts.max_cpu_loras, en->opts.max_lora_rank, en->opts.lora_dtype, en->opts.no_jump, en->opts.prefix_caching, en->opts.max_model_len, en->opts.max_num_seqs,
-			   en->opts.max_num_batched_tokens, en->opts.max_num_partial_prefills, en->opts.max_long_partial_prefills,
-			   en->opts.long_prefill_token_threshold, en->opts.kv_cache_memory_bytes, en->opts.kv_cache_dtype,
-			   en->opts.quantization, en->opts.dtype, en->opts.rope_theta, en->opts.rope_scaling, en->opts.hf_overrides,
-			   en->opts.speculative_config);
 	for (l = m->loaded; l != NULL; l = l->next)
 		/* one without references is on its way out, if only a job still pins it */
-		if (l->refs > 0 && strcmp(l->key, key.data) == 0 && (!l->done || l->inst != NULL))
+		if (l->refs > 0 && !l->updates && strcmp(l->key, key) == 0 && (!l->done || l->inst != NULL))
 			break;
 	if (l != NULL)
 	{
-		buf_free(&key);
+		mem_free(key);
 		l->refs++;
 		en->loaded = l;
 		sleep_inherit(en, l);
@@ -481,15 +522,7 @@ attach_or_load(Entry *en, const char *print, int64_t need)
 		}
 		return;
 	}
-	l = mem_zalloc(sizeof(Loaded));
-	l->m = m;
-	l->key = key.data;
-	l->path = mem_strdup(en->path);
-	l->opts = en->opts;
-	l->refs = 1;
-	l->start_us = clock_us();
-	l->next = m->loaded;
-	m->loaded = l;
+	l = loaded_new(m, key, en->path, &en->opts);
 	en->loaded = l;
 	settings_get(m->srv->box, &l->set);
 	l->need = need;
@@ -866,7 +899,7 @@ models_entry(Models *m, uint32_t dboid, const char *name, const char *path,
 	{
 		if (en->dboid != dboid || strcmp(en->name, name) != 0)
 			continue;
-		if (path == NULL || (strcmp(en->path, path) == 0 &&
+		if (path == NULL || ((strcmp(en->path, path) == 0 || (en->old_path != NULL && strcmp(en->old_path, path) == 0)) &&
 							 strcmp(en->options, options != NULL ? options : "") == 0))
 			return en;
 		entry_remove(m, en, "changed");

@@ -83,6 +83,14 @@ bool		room_turn(Models *m);
 /* Unload what nobody has asked for for too long; likewise. */
 void		room_tick(Models *m);
 
+/* ---- update.c ---- */
+/* A control command that gives a model other weights; false: it is none. */
+bool		update_command(Models *m, Conv *c, const char *command);
+/* As sleep_turn(). */
+bool		update_turn(Models *m);
+/* c may have been left behind on an instance, which it doesn't need any more. */
+void		update_release(Conv *c);
+
 /* ---- sleep.c ---- */
 /*
  * A control command that puts models to sleep, wakes them or asks about that; model "": all of them.

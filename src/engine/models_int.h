@@ -10,6 +10,14 @@
 #include "engine/server.h"
 
 typedef struct SleepOp SleepOp;
+typedef struct UpdateOp UpdateOp;
+
+typedef enum SleepMode
+{
+	SLEEP_ABORT,				/* requests fail */
+	SLEEP_WAIT,					/* requests are awaited */
+	SLEEP_KEEP					/* they go on */
+} SleepMode;
 
 /* Loaded.rest */
 enum
@@ -45,6 +53,8 @@ struct Loaded
 	bool		queued;			/* its load waits for room, */
 	int64_t		asked_us;		/* ... since when there was none */
 	bool		leaving;		/* it takes no new requests */
+	bool		held;			/* likewise, while its weights are changed (update.c) */
+	bool		updates;		/* it is being loaded for that */
 	int			busy;			/* requests and jobs, as of the last look */
 	int			rest;			/* ready: LR_* */
 	_Atomic int permille;		/* progress, by the loader */
@@ -58,6 +68,7 @@ struct Entry
 	uint32_t	dboid;
 	char		name[WIRE_NAME_LEN];
 	char	   *path;
+	char	   *old_path;		/* before llm_update_weights(); NULL = none */
 	char	   *options;		/* "" = none */
 	ChatModel  *chat;			/* the option's template, NULL = none */
 	ModelOpts	opts;
@@ -91,6 +102,7 @@ struct Models
 	int			sleep_level;
 	unsigned	was_asleep;
 	int			was_level;
+	UpdateOp   *updates;		/* likewise */
 	SleepOp    *ops;			/* one after the other */
 };
 
@@ -103,6 +115,12 @@ Loaded	   *entry_let_go(Entry *en);
 /* All requests of the entry but `except` fail. */
 void		entry_fail_requests(Entry *en, const Err *e, const Conv *except);
 
+/* What two entries must have in common to share an instance; any thread.  To be freed. */
+char	   *models_key(const char *path, const ModelOpts *o);
+/* An instance that is not there yet, with one reference; takes over key. */
+Loaded	   *loaded_new(Models *m, char *key, const char *path, const ModelOpts *o);
+/* It is there: the step thread shall know it. */
+void		loaded_attach(Loaded *l);
 /* There is room for it, or (err is set) never will be. */
 void		load_start(Loaded *l);
 void		load_refused(Loaded *l);
@@ -123,6 +141,7 @@ void		room_ask(Loaded *l);
 int64_t		room_expires_us(const Entry *en, const Settings *set);
 
 /* ---- sleep.c ---- */
+bool		sleep_mode(const char *name, SleepMode *mode);
 /* Requests that wait in stage CONV_ASLEEP for nothing any more go on. */
 void		sleep_wake_requests(Models *m);
 /* A new entry, or one that shares l (NULL: nobody's): is it asleep? */

@@ -438,7 +438,7 @@ request_cancel(Conv *c)
 		api_cancel(c);
 	else if (c->stage == CONV_RUNNING)
 	{
-		Inst	   *in = entry_inst(c->entry);
+		Inst	   *in = c->on != NULL ? loaded_inst(c->on) : entry_inst(c->entry);
 
 		if (in != NULL && atomic_load_explicit(&c->in_core, memory_order_acquire))
 		{

@@ -99,7 +99,7 @@ name_of(const Loaded *l)
 	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			return en->name;
-	return "?";
+	return l->path;				/* the one that is to come (update.c) */
 }
 
 /* What it takes now. */
@@ -143,7 +143,7 @@ may_go(const Loaded *l, int64_t now)
 {
 	int64_t		stay = l->ready_us - l->began_us;
 
-	if (!l->done || l->inst == NULL || l->refs == 0 || l->dying || takes(l) == 0 || pinned(l))
+	if (!l->done || l->inst == NULL || l->updates || l->refs == 0 || l->dying || takes(l) == 0 || pinned(l))
 		return false;
 	stay = stay < STAY_LEAST_US ? STAY_LEAST_US : stay > STAY_MOST_US ? STAY_MOST_US : stay;
 	return now - l->ready_us >= stay;

@@ -50,6 +50,7 @@ server_try_free(Conv *c)
 	request_free(c->req);
 	if (c->lora != NULL)
 		lora_unref(c->lora);
+	update_release(c);
 	if (c->entry != NULL)
 		entry_unref(c->entry);
 	conv_free(c);
@@ -357,7 +358,7 @@ server_control(Server *s, Conv *c, const char *command)
 		integrity(s, c);
 		return;
 	}
-	if (sleep_command(s->models, c, command))
+	if (sleep_command(s->models, c, command) || update_command(s->models, c, command))
 		return;
 	if (strcmp(command, "reset-prefix-cache") == 0)
 	{
@@ -514,6 +515,7 @@ server_run(Server *s)
 		models_attend_loras(s->models);
 		s->soon = sleep_turn(s->models);
 		s->soon |= room_turn(s->models);
+		s->soon |= update_turn(s->models);
 		room_tick(s->models);
 		if (s->limbo != NULL)
 			sweep_limbo(s);

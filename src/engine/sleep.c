@@ -28,13 +28,6 @@
 #include "engine/models_int.h"
 #include "engine/request.h"
 
-typedef enum SleepMode
-{
-	SLEEP_ABORT,				/* requests fail */
-	SLEEP_WAIT,					/* requests are awaited */
-	SLEEP_KEEP					/* they go on when the model wakes */
-} SleepMode;
-
 typedef enum OpStage
 {
 	OP_NEW,
@@ -107,9 +100,9 @@ sleep_stops(Conv *c)
 	Entry	   *en = c->entry;
 	Err			e;
 
-	if (en->asleep == 0 && en->loaded != NULL && en->loaded->leaving && c->stage != CONV_LOADING)
+	if (en->asleep == 0 && en->loaded != NULL && (en->loaded->leaving || en->loaded->held) && c->stage != CONV_LOADING)
 	{
-		/* others shall have its room (room.c) */
+		/* others shall have its room (room.c), or it gets other weights (update.c) */
 		c->stage = CONV_ASLEEP;
 		conv_phase(c, WP_WAITING);
 		return true;
@@ -600,8 +593,8 @@ asleep_bits(const Models *m, const Entry *en)
 	return bits;
 }
 
-static bool
-mode_by_name(const char *name, SleepMode *mode)
+bool
+sleep_mode(const char *name, SleepMode *mode)
 {
 	static const char *const names[] = {[SLEEP_ABORT] = "abort", [SLEEP_WAIT] = "wait", [SLEEP_KEEP] = "keep"};
 
@@ -650,7 +643,7 @@ sleep_command(Models *m, Conv *c, const char *command)
 	}
 	if (sscanf(command, "sleep %d %15s", &op.level, mode) == 2)
 	{
-		if (op.level < 0 || op.level > 2 || !mode_by_name(mode, &op.mode))
+		if (op.level < 0 || op.level > 2 || !sleep_mode(mode, &op.mode))
 			return false;
 	}
 	else if (sscanf(command, "wake %u", &op.bits) == 1)

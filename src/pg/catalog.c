@@ -312,9 +312,9 @@ catalog_insert(const ModelRow *m)
 	CommandCounterIncrement();
 }
 
-/* Delete the row (roles == NULL) or replace its grantees. */
+/* Delete the row (col 0) or replace one of its columns. */
 static void
-change_row(const char *name, const Oid *roles, int n)
+change_row(const char *name, int col, Datum value)
 {
 	Relation	rel = table_open(catalog_relation("model"), RowExclusiveLock);
 	NameData	key_name;
@@ -323,7 +323,7 @@ change_row(const char *name, const Oid *roles, int n)
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "model \"%s\" vanished", name);
-	if (roles == NULL)
+	if (col == 0)
 		CatalogTupleDelete(rel, &tuple->t_self);
 	else
 	{
@@ -331,8 +331,8 @@ change_row(const char *name, const Oid *roles, int n)
 		bool		nulls[N_COLS] = {0};
 		bool		replace[N_COLS] = {0};
 
-		values[COL_GRANTEES - 1] = catalog_roles_datum(roles, n);
-		replace[COL_GRANTEES - 1] = true;
+		values[col - 1] = value;
+		replace[col - 1] = true;
 		CatalogTupleUpdate(rel, &tuple->t_self,
 						   heap_modify_tuple(tuple, RelationGetDescr(rel), values, nulls, replace));
 	}
@@ -344,13 +344,19 @@ change_row(const char *name, const Oid *roles, int n)
 void
 catalog_delete(const char *name)
 {
-	change_row(name, NULL, 0);
+	change_row(name, 0, (Datum) 0);
 }
 
 void
 catalog_set_grantees(const char *name, const Oid *roles, int n)
 {
-	change_row(name, roles, n);
+	change_row(name, COL_GRANTEES, catalog_roles_datum(roles, n));
+}
+
+void
+catalog_set_path(const char *name, const char *path)
+{
+	change_row(name, COL_PATH, CStringGetTextDatum(path));
 }
 
 /* ---- for the engine ---- */

@@ -52,6 +52,7 @@ void		catalog_lock(const char *name);
 void		catalog_insert(const ModelRow *m);
 void		catalog_delete(const char *name);
 void		catalog_set_grantees(const char *name, const Oid *roles, int n);
+void		catalog_set_path(const char *name, const char *path);
 
 /* Where the files are: absolute; $libdir is the folder this library was loaded from. */
 char	   *catalog_path(const ModelRow *m);

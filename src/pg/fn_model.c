@@ -1,7 +1,7 @@
 /*
  * fn_model.c
  *	  llm_create_model, llm_inspect_model, llm_drop_model, llm_load_model,
- *	  llm_unload_model, llm_grant, llm_revoke (the last two of adapters, too).
+ *	  llm_unload_model, llm_update_weights, llm_grant, llm_revoke (the last two of adapters, too).
  *
  * Create, drop, grant and revoke change a row of vllm.model and roll back with the
  * transaction; release.c tells the engine about the outcome.  Create makes the
@@ -35,6 +35,7 @@ PG_FUNCTION_INFO_V1(llm_inspect_model);
 PG_FUNCTION_INFO_V1(llm_drop_model);
 PG_FUNCTION_INFO_V1(llm_load_model);
 PG_FUNCTION_INFO_V1(llm_unload_model);
+PG_FUNCTION_INFO_V1(llm_update_weights);
 PG_FUNCTION_INFO_V1(llm_grant);
 PG_FUNCTION_INFO_V1(llm_revoke);
 
@@ -259,6 +260,66 @@ Datum
 llm_unload_model(PG_FUNCTION_ARGS)
 {
 	tell_engine(WK_MODEL_UNLOAD, catalog_model_for_owner(model_arg(fcinfo, 0, "model name")));
+	PG_RETURN_VOID();
+}
+
+/* ---- other weights ---- */
+
+/*
+ * The engine changes over at once, and takes requests with the old path as well until the transaction has ended.  If it
+ * is rolled back the engine forgets the model as it is then, and loads the old files for the next request.
+ */
+static void
+update_weights(const ModelRow *m, const char *mode)
+{
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	Call	   *call;
+	char	   *command = psprintf("update-weights %s", mode);
+
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	catalog_put(m, &out);
+	wire_put_str(&out, WTAG_COMMAND, command, strlen(command));
+	vcall_simple(WK_CONTROL, &body, m->name, 0, CurrentMemoryContext, &f, &call);
+	vcall_end(call);
+}
+
+/* llm_update_weights(model text, path text, mode text) */
+Datum
+llm_update_weights(PG_FUNCTION_ARGS)
+{
+	char	   *name = PG_ARGISNULL(0) ? vllm_model : model_arg(fcinfo, 0, "model name");
+	char	   *path = optional_arg(fcinfo, 1);
+	char	   *mode = optional_arg(fcinfo, 2);
+	ModelRow   *m;
+
+	if (mode == NULL || (strcmp(mode, "wait") != 0 && strcmp(mode, "keep") != 0 && strcmp(mode, "abort") != 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 mode == NULL ? errmsg("mode must not be null") : errmsg("mode must be wait, keep or abort, got \"%s\"", mode),
+				 errhint("It says what happens to requests that run: they are awaited, finish with the old weights, or fail.")));
+	m = catalog_model_for_owner(name);
+	if (path != NULL)
+	{
+		PreventCommandIfReadOnly("llm_update_weights()");
+		PreventCommandIfParallelMode("llm_update_weights()");
+		model_check_may_read("permission denied to change the path of a model");
+		catalog_lock(m->name);
+		m = catalog_model_for_owner(name);
+		if (m->bundled)
+			ereport(ERROR,
+					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+					 errmsg("cannot change the path of model \"%s\" because extension vllm_pg requires it", m->name)));
+		m->path = path;
+		check_provider(m);
+		canonicalize_path(m->path);
+		release_created(m);
+	}
+	update_weights(m, mode);
+	if (path != NULL)
+		catalog_set_path(m->name, m->path);
 	PG_RETURN_VOID();
 }
 

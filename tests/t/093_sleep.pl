@@ -135,6 +135,98 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	sql("SELECT llm_drop_model('mine')");
 }
 
+# other weights in place: of changed files, of other files, of files that don't fit; with calls in flight
+{
+	my $dir = File::Spec->rel2abs($node->basedir);
+	sub flip
+	{
+		my ($file, $off) = @_;
+		open(my $f, '+<:raw', $file) or die "$file: $!";
+		read($f, my $head, 8);
+		my $n = unpack('Q<', $head);
+		seek($f, 8 + $n + $off, 0);
+		read($f, my $data, 200000);
+		$data ^= "\x00\x80" x 100000;
+		seek($f, 8 + $n + $off, 0);
+		print $f $data;
+		close($f);
+	}
+	for my $name ('w1', 'w2')
+	{
+		system('cp', '-r', sql("SELECT path FROM llm_models WHERE name = 'tickets-2m'"), "$dir/$name") == 0 or die;
+	}
+	flip("$dir/w2/model.safetensors", 1200000);
+	sql("SELECT llm_create_model('w', '$dir/w1'); SELECT llm_create_model('other', '$dir/w2')");
+	my $w = "SELECT llm_generate($prompt, model => 'w', max_tokens => 30, temperature => 0, ignore_eos => true)";
+	my $other = sql("SELECT llm_generate($prompt, model => 'other', max_tokens => 30, temperature => 0, ignore_eos => true)");
+	isnt($other, $answer, 'two sets of weights');
+	is(sql($w), $answer, 'the first');
+	for my $mode ('wait', 'keep')
+	{
+		my ($path, $was, $is) = $mode eq 'wait' ? ('w2', $answer, $other) : ('w1', $other, $answer);
+		my @calls = map { bg($node, ("SELECT md5(x) FROM ($w) s(x)") x 40) } 1 .. 4;
+		my %md5 = map { $_ => sql("SELECT md5(\$q\$$_\$q\$)") } $was, $is;
+		sql("SELECT llm_update_weights('w', '$dir/$path', '$mode')");
+		is(sql($w), $is, "$mode: the other weights' answer");
+		my ($err, $wrong, $back) = ('', 0, 0);
+		for (@calls)
+		{
+			my ($out, $e) = finish($_);
+			my $new = 0;
+			$err .= $e;
+			for my $line (split /\n/, $out)
+			{
+				$wrong++ if $line ne $md5{$was} && $line ne $md5{$is};
+				$back++ if $new && $line eq $md5{$was};
+				$new ||= $line eq $md5{$is};
+			}
+		}
+		is("$err|$wrong|$back", '|0|0', '... no call fails, none mixes them, none goes back');
+		is(sql("SELECT path LIKE '%/$path' FROM llm_models WHERE name = 'w'"), 't', '... and the catalog knows');
+	}
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
+	# one statement that runs on: keep leaves it with the old weights
+	my $c = slow("SELECT DISTINCT llm_generate($prompt, model => 'w', max_tokens => 30, temperature => 0, ignore_eos => true) FROM generate_series(1, 3)");
+	until_sql($node, "SELECT count(*) > 0 FROM llm_requests WHERE model = 'w' AND state IN ('waiting', 'running')");
+	sql("SELECT llm_update_weights('w', '$dir/w2', 'keep')");
+	is(sql($w), $other, 'keep: new calls get the new weights');
+	is(scalar finish($c), $answer, '... who runs the old ones');
+	$c = slow($w);
+	until_sql($node, "SELECT count(*) > 0 FROM llm_requests WHERE model = 'w' AND state IN ('waiting', 'running')");
+	sql("SELECT llm_update_weights('w', '$dir/w1', 'abort')");
+	like((finish($c))[1], qr/55000.*was given other weights/s, 'abort: who runs fails');
+	is(sql($w), $answer, '... and others get the new weights');
+	# in a transaction
+	is(sql("BEGIN; SELECT llm_update_weights('w', '$dir/w2'); $w; ROLLBACK; $w"), "\n$other\n$answer", 'rolled back');
+	is(sql("SELECT path LIKE '%/w1' FROM llm_models WHERE name = 'w'"), 't', '... in the catalog, too');
+	# the same files, changed
+	flip("$dir/w1/model.safetensors", 1200000);
+	is(sql($w), $answer, 'files change, the weights in service do not');
+	sql("SELECT llm_update_weights('w')");
+	is(sql($w), $other, '... until they are read again');
+	# what can't be: the old ones stay
+	like(error("SELECT llm_update_weights('w', '/nowhere')"), qr/58030|XX001/, 'no such files');
+	is(sql($w), $other, '... the old weights stay');
+	system('cp', '-r', "$dir/w1", "$dir/w3") == 0 or die;
+	my $conf = slurp_file("$dir/w3/config.json");
+	$conf =~ s/"num_attention_heads": 4/"num_attention_heads": 8/;
+	$conf =~ s/"num_key_value_heads": 2/"num_key_value_heads": 4/;
+	$conf =~ s/"head_dim": 64/"head_dim": 32/;
+	open(my $f, '>', "$dir/w3/config.json") or die;
+	print $f $conf;
+	close($f);
+	like(error("SELECT llm_update_weights('w', '$dir/w3')"), qr/22023.*are not of the old ones' shape.*8 heads of 32.*4 heads of 64/s, 'another shape');
+	is(sql($w), $other, '... the old weights stay');
+	like(error("SELECT llm_update_weights('w', mode => 'now')"), qr/22023.*mode must be/s, 'mode');
+	like(error("SELECT llm_update_weights('tickets-2m', '$dir/w1')"), qr/2BP01/, 'the bundled one stays where it is');
+	like(error("SET ROLE reader; SELECT llm_update_weights('w')"), qr/42501/, 'who may');
+	# not loaded: only the path
+	sql("SELECT llm_unload_model('w'); SELECT llm_update_weights('w', '$dir/w2')");
+	is(sql($w), $other, 'an unloaded model has its files at the next call');
+	sql("SELECT llm_drop_model('w'); SELECT llm_drop_model('other')");
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
+}
+
 # three models, room for two
 {
 	sql("SELECT llm_create_model('m$_', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{\"kv_cache_memory_bytes\": 2000000$_}')") for 1 .. 3;

@@ -1,0 +1,399 @@
+/*
+ * update.c
+ *	  Other weights for a model that is in service (llm_update_weights()).
+ *
+ * The new files are loaded as an instance of their own, while the old one serves.  If that fails, or if they are not a
+ * model of the same shape, nothing has changed.  Then new requests are held back for a moment (Loaded.held), until
+ *
+ *	wait	all requests that the old instance has are done;
+ *	abort	... which fail;
+ *	keep	those that are being tokenized are on their way: the others finish on the old instance, which lives as long
+ *
+ * and the entries change over to the new one in one go.  So every request is answered by one set of weights, the old
+ * or the new one.  The prefix cache is the instance's: the new one's is empty.
+ *
+ * Without another path all entries that share the instance change over, for it is their files that have changed; with one
+ * just the entry that was named.  A request that comes with the path that the entry had before is
+ * served, too (Entry.old_path): the catalog's change may not have been committed.
+ *
+ * Server thread, but for the jobs' run functions.  Tested by tests/t/093_sleep.pl.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/models_int.h"
+#include "engine/request.h"
+
+typedef enum UpdateStage
+{
+	UP_NEW,
+	UP_ROOM,					/* room for the new instance is awaited */
+	UP_JOB,						/* a job has it */
+	UP_DRAIN,					/* requests are awaited */
+	UP_END
+} UpdateStage;
+
+struct UpdateOp
+{
+	Job			j;
+	UpdateOp   *next;
+	Models	   *m;
+	Conv	   *c;				/* who asked; job_busy keeps it */
+	Entry	   *en;				/* holds a reference */
+	char	   *path;
+	SleepMode	mode;
+	UpdateStage stage;
+	ModelOpts	opts;
+	Settings	set;
+	ModelFacts	facts;			/* of the new files */
+	char	   *key;
+	Loaded	   *to;				/* ours until the change; NULL = not begun */
+	Loaded	   *from;			/* pinned */
+	Err			e;				/* cls ERR_NONE = fine so far */
+};
+
+/* Is it one of the entries that change over? */
+static bool
+changes(const UpdateOp *op, const Entry *en)
+{
+	return en == op->en || (en->loaded == op->from && strcmp(op->path, op->en->path) == 0 && strcmp(en->path, op->path) == 0);
+}
+
+/* ---- jobs ---- */
+
+static void
+check_run(Job *j)
+{
+	UpdateOp   *op = (UpdateOp *) j;
+
+	op->key = models_key(op->path, &op->opts);
+	op->m->srv->be->check(op->path, &op->opts, &op->set, &op->facts, &op->e);
+}
+
+static bool
+go_on(void *ctx, double done)
+{
+	UpdateOp   *op = ctx;
+
+	(void) done;
+	return conv_is_active(op->c);
+}
+
+static void
+load_run(Job *j)
+{
+	UpdateOp   *op = (UpdateOp *) j;
+	Loaded	   *l = op->to;
+	const Backend *be = op->m->srv->be;
+
+	l->inst = be->load(op->path, &op->opts, &op->set, go_on, op, &op->e);
+	if (l->inst != NULL)
+		be->facts(l->inst, &l->facts);
+}
+
+static bool
+same_shape(UpdateOp *op)
+{
+	if (strcmp(op->facts.shape, op->from->facts.shape) == 0)
+		return true;
+	err_set(&op->e, ERR_INVALID, "the new weights of model \"%s\" are not of the old ones' shape", op->en->name);
+	err_detail(&op->e, "They are %.200s, the old ones %.200s.", op->facts.shape, op->from->facts.shape);
+	return err_hint(&op->e, "The old weights stay in service; register the new files as a model of their own.");
+}
+
+static void
+check_done(Job *j)
+{
+	UpdateOp   *op = (UpdateOp *) j;
+	Loaded	   *l;
+
+	op->stage = UP_END;
+	if (op->e.cls != ERR_NONE || !same_shape(op))
+		return;
+	l = op->to = loaded_new(op->m, op->key, op->path, &op->opts);
+	op->key = NULL;
+	l->set = op->set;
+	l->need = op->facts.memory_bytes;
+	l->updates = true;
+	op->stage = UP_ROOM;
+}
+
+static void
+load_done(Job *j)
+{
+	UpdateOp   *op = (UpdateOp *) j;
+	Loaded	   *l = op->to;
+
+	l->done = true;
+	l->ready_us = clock_us();
+	op->stage = UP_END;
+	if (l->inst == NULL)
+		return;
+	loaded_attach(l);
+	/* it has gone meanwhile, or been changed: what we have is of no use */
+	if (op->en->loaded != op->from)
+	{
+		err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile", op->en->name);
+		return;
+	}
+	op->from->held = true;
+	if (op->mode == SLEEP_ABORT)
+	{
+		Err			e;
+
+		err_set(&e, ERR_NOT_READY, "model \"%s\" was given other weights", op->en->name);
+		for (Entry *en = op->m->entries; en != NULL; en = en->next)
+			if (changes(op, en))
+				entry_fail_requests(en, &e, op->c);
+	}
+	op->stage = UP_DRAIN;
+}
+
+/* ---- the change ---- */
+
+typedef struct Old
+{
+	const UpdateOp *op;
+	int			n;
+} Old;
+
+static void
+count_old(Conv *c, void *arg)
+{
+	Old		   *o = arg;
+
+	if (c->entry == NULL || !changes(o->op, c->entry))
+		return;
+	if (c->stage == CONV_RUNNING)
+		o->n += o->op->mode == SLEEP_WAIT && c->on == NULL && atomic_load(&c->in_core);
+	else
+		o->n += conv_is_active(c) && (c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy));
+}
+
+static bool
+drained(UpdateOp *op)
+{
+	Old			o = {op, 0};
+
+	if (op->from->pins > 1 && op->mode == SLEEP_KEEP)
+		return false;
+	server_each(op->m->srv, count_old, &o);
+	return o.n == 0;
+}
+
+/* It stays where it is. */
+static void
+stay(Conv *c, void *arg)
+{
+	UpdateOp   *op = arg;
+
+	if (c->entry == NULL || !changes(op, c->entry) || c->stage != CONV_RUNNING || c->on != NULL || !atomic_load(&c->in_core))
+		return;
+	c->on = op->from;
+	op->from->pins++;
+}
+
+static void
+change_over(UpdateOp *op)
+{
+	Models	   *m = op->m;
+
+	server_each(m->srv, stay, op);
+	for (Entry *en = m->entries, *next; en != NULL; en = next)
+	{
+		next = en->next;
+		if (!changes(op, en))
+			continue;
+		en->loaded = op->to;
+		op->to->refs++;
+		op->from->refs--;
+		if (en == op->en && strcmp(en->path, op->path) != 0)
+		{
+			mem_free(en->old_path);
+			en->old_path = en->path;
+			en->path = mem_strdup(op->path);
+		}
+	}
+	op->to->updates = false;
+	models_show(m);
+	log_line('I', "model \"%s\" has other weights, from \"%s\"", op->en->name, op->path);
+	op->stage = UP_END;
+}
+
+/* Not in service: the next load takes the files that there are then. */
+static void
+only_path(UpdateOp *op)
+{
+	Entry	   *en = op->en;
+	Loaded	   *l = entry_let_go(en);
+
+	if (strcmp(en->path, op->path) != 0)
+	{
+		mem_free(en->old_path);
+		en->old_path = en->path;
+		en->path = mem_strdup(op->path);
+	}
+	models_show(op->m);
+	if (l != NULL)
+		loaded_settle(l);
+	op->stage = UP_END;
+}
+
+static void
+op_end(UpdateOp *op)
+{
+	Models	   *m = op->m;
+	Conv	   *c = op->c;
+	Loaded	   *from = op->from;
+	Loaded	   *to = op->to;
+
+	m->updates = op->next;
+	if (from != NULL)
+		from->held = false;
+	sleep_wake_requests(m);
+	c->job_busy = false;
+	if (op->e.cls != ERR_NONE)
+		conv_end_error(c, &op->e);
+	else
+		server_answer(c, "ok");
+	entry_unref(op->en);
+	mem_free(op->path);
+	mem_free(op->key);
+	mem_free(op);
+	if (to != NULL)
+	{
+		to->done = true;		/* its load may never have begun */
+		to->refs--;
+		loaded_settle(to);
+	}
+	if (from != NULL)
+		loaded_unpin(from);
+}
+
+static void
+begin(UpdateOp *op)
+{
+	Entry	   *en = op->en;
+
+	if (en->state != WM_READY || en->asleep != 0)
+	{
+		only_path(op);
+		return;
+	}
+	op->from = entry_pin(en);
+	op->opts = en->opts;
+	settings_get(op->m->srv->box, &op->set);
+	op->stage = UP_JOB;
+	op->j.run = check_run;
+	op->j.done = check_done;
+	jobs_submit(op->m->srv->jobs, JQ_LOAD, &op->j);
+}
+
+/* One move; false: it waits for something. */
+static bool
+op_turn(UpdateOp *op)
+{
+	switch (op->stage)
+	{
+		case UP_NEW:
+			/* not while something falls asleep or wakes */
+			if (op->m->ops != NULL)
+				return false;
+			begin(op);
+			return op->stage != UP_JOB;
+		case UP_ROOM:
+			if (!conv_is_active(op->c))
+				op->stage = UP_END;
+			else
+			{
+				RoomAnswer	r = room_make(op->to, &op->e);
+
+				if (r == ROOM_LATER)
+					return false;
+				op->stage = r == ROOM_YES ? UP_JOB : UP_END;
+				if (r == ROOM_YES)
+				{
+					op->to->began_us = clock_us();
+					op->j.run = load_run;
+					op->j.done = load_done;
+					jobs_submit(op->m->srv->jobs, JQ_LOAD, &op->j);
+					return false;
+				}
+			}
+			return true;
+		case UP_JOB:
+			return false;
+		case UP_DRAIN:
+			/* who asked has gone: the old weights stay */
+			if (!conv_is_active(op->c) || op->en->loaded != op->from)
+			{
+				err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile", op->en->name);
+				op->stage = UP_END;
+			}
+			else if (drained(op))
+				change_over(op);
+			else
+				return false;
+			return true;
+		case UP_END:
+			break;
+	}
+	op_end(op);
+	return true;
+}
+
+void
+update_release(Conv *c)
+{
+	Loaded	   *on = c->on;
+
+	if (on == NULL || atomic_load(&c->in_core))
+		return;
+	c->on = NULL;
+	loaded_unpin(on);
+}
+
+bool
+update_turn(Models *m)
+{
+	while (m->updates != NULL)
+		if (!op_turn(m->updates))
+			return m->updates->stage != UP_JOB;
+	return false;
+}
+
+bool
+update_command(Models *m, Conv *c, const char *command)
+{
+	UpdateOp   *op;
+	UpdateOp  **pp = &m->updates;
+	SleepMode	mode;
+	Entry	   *en;
+	Err			e;
+
+	if (strncmp(command, "update-weights ", 15) != 0 || !sleep_mode(command + 15, &mode))
+		return false;
+	en = models_entry(m, c->req->dboid, c->req->model, NULL, NULL, &e);
+	if (en == NULL && (en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
+	{
+		conv_end_error(c, &e);
+		return true;
+	}
+	op = mem_zalloc(sizeof(UpdateOp));
+	op->m = m;
+	op->c = c;
+	op->en = en;
+	op->mode = mode;
+	op->path = mem_strdup(c->req->path != NULL ? c->req->path : en->path);
+	entry_ref(en);
+	c->job_busy = true;
+	c->stage = CONV_BUSY;
+	while (*pp != NULL)
+		pp = &(*pp)->next;
+	*pp = op;
+	return true;
+}
