@@ -27,6 +27,8 @@
 #include "pg/engine_stats.h"
 #include "pg/vllm_pg.h"
 
+#define POSITION "position=\""
+
 PG_FUNCTION_INFO_V1(llm_metrics_text);
 PG_FUNCTION_INFO_V1(llm_metrics);
 
@@ -312,9 +314,11 @@ put_figures(Output *o, List *lines)
 		foreach(lc, lines)
 		{
 			const Line *l = lfirst(lc);
+			int64		value = *wire_figure((WireFigures *) &l->ms->fig, i);
 
-			if (l->first)
-				o->number(o, l, f->labels, *wire_figure((WireFigures *) &l->ms->fig, i));
+			/* positions at which no draft was right yet, but for the first of them */
+			if (l->first && (value != 0 || strncmp(f->labels, POSITION, strlen(POSITION)) != 0 || f->labels[strlen(POSITION)] == '0'))
+				o->number(o, l, f->labels, value);
 		}
 	}
 }
