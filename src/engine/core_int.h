@@ -357,6 +357,7 @@ int			sched_n_running(const Sched *s);
 Req		   *sched_running(const Sched *s, int i);
 int			sched_n_waiting(const Sched *s);	/* preempted ones included */
 int			sched_n_held(const Sched *s);
+int			sched_n_aside(const Sched *s);	/* of those waiting: others have passed them in the last plan */
 /* Names of adapters of requests that run, and that wait: [WIRE_LORA_NAMES].  false: nobody has ever had one. */
 bool		sched_lora_names(const Sched *s, char *running, char *waiting);
 int64_t		sched_n_preemptions(const Sched *s);

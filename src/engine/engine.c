@@ -49,7 +49,7 @@ core_publish(Core *c)
 	st->preemptions = sched_n_preemptions(c->sched);
 	st->running = sched_n_running(c->sched);
 	st->waiting = sched_n_waiting(c->sched) + gate_n(c->gate);
-	st->waiting_deferred = gate_n(c->gate);
+	st->waiting_deferred = gate_n(c->gate) + sched_n_aside(c->sched);
 	st->live = (int64_t) c->by_id.n;
 	st->max_num_seqs = c->opt.max_num_seqs;
 	st->max_num_batched_tokens = c->opt.max_num_batched_tokens;

@@ -406,6 +406,12 @@ sched_n_held(const Sched *s)
 	return s->held.n;
 }
 
+int
+sched_n_aside(const Sched *s)
+{
+	return s->lora.n_aside;
+}
+
 int64_t
 sched_n_preemptions(const Sched *s)
 {

@@ -37,6 +37,7 @@ typedef struct SchedLora
 	int			cap;
 	Passing		passing[N_CLASSES];	/* of the plan at hand */
 	ReqList		aside;			/* of the plan at hand: they find no place */
+	int			n_aside;		/* ... so many have been */
 	bool		used;			/* some request has had one */
 	Req		   *next;			/* has been passed too often; NULL = nobody */
 } SchedLora;

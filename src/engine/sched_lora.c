@@ -47,7 +47,7 @@ take_place(Sched *s, const Req *r)
 void
 sched_lora_begin(Sched *s)
 {
-	s->lora.n = 0;
+	s->lora.n = s->lora.n_aside = 0;
 	memset(s->lora.passing, 0, sizeof(s->lora.passing));
 	for (int i = 0; i < s->n_running; i++)
 		take_place(s, s->running[i]);
@@ -121,6 +121,7 @@ sched_lora_aside(Sched *s, Req *r)
 		return false;
 	queue_remove(s, r);
 	reqlist_push_tail(&s->lora.aside, r);
+	s->lora.n_aside++;
 	s->others--;
 	s->others_todo -= req_todo(r);
 	return true;

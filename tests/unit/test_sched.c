@@ -384,6 +384,7 @@ test_long(void)
 	add(&w, 4, 2, 50, 1);
 	add(&w, 5, 2, 5, 1);
 	STEP(&w, "1:20 5:5! 3:19!");	/* in turn over sessions */
+	CHECK(sched_n_aside(w.s) == 2 && sched_n_waiting(w.s) == 2, "%d are set aside", sched_n_aside(w.s));
 	add(&w, 6, 1, 7, 1);
 	STEP(&w, "1:20 6:7!");
 	STEP(&w, "1:10! 4:20");		/* the other session's turn */
