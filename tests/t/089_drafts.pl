@@ -80,6 +80,16 @@ my ($draft, $accepted) = map { sql(sprintf($figures, $_)) } qw(draft_tokens acce
 cmp_ok($draft, '>', 0, 'there were drafts');
 cmp_ok($accepted, '>', 0.8 * $draft, "most were right ($accepted of $draft)");
 
+# for all models: those that can't go without, and say so in the log
+$node->append_conf('postgresql.conf', qq{vllm.speculative_config = '{"method": "mtp"}'\n});
+$node->reload;
+sql("SELECT llm_unload_model('plain'), llm_unload_model('plain_mtp')");
+is(answers('plain'), $want{target}, 'the setting is not for this model');
+is(answers('plain_mtp'), $want{target_mtp}, 'the setting is for this one');
+like(slurp_file($node->logfile), qr/no speculation with this model: the model's files have no layer that guesses tokens/, 'the log says so');
+cmp_ok(sql(sprintf($figures =~ s/m0/plain_mtp/r, 'draft_tokens')), '>', 0, 'drafts by the setting');
+cmp_ok(sql("SELECT memory_bytes FROM llm_models WHERE name = 'plain_mtp'"), '>', sql("SELECT weight_bytes FROM llm_models WHERE name = 'plain_mtp'"), 'and K and V');
+
 # ---- what is refused ----
 
 sub refused
