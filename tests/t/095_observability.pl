@@ -129,7 +129,7 @@ for my $panel (@{ $dashboard->{panels} })
 		push @unknown, "no metric in $target->{expr}" if $target->{expr} !~ /vllm/;
 		for ($target->{expr} =~ /\b(vllm(?:_pg)?:\w+)/g) { $used{$_}++; push @unknown, $_ if !$known{$_} }
 		my $by = join(',', $target->{expr} =~ /(?:by|ignoring) \(([^)]*)\)/g, $target->{expr} =~ /\{(\w+)=~/g, ($target->{legendFormat} // '') =~ /\{\{(\w+)\}\}/g);
-		push @unknown, grep { !$labels{$_} } $by =~ /(\w+)/g;
+		push @unknown, grep { !exists $labels{$_} } $by =~ /(\w+)/g;
 		push @unknown, "parentheses of $target->{expr}" if ($target->{expr} =~ tr/(//) != ($target->{expr} =~ tr/)//) || ($target->{expr} =~ tr/{//) != ($target->{expr} =~ tr/}//);
 	}
 }
