@@ -116,6 +116,10 @@ is($node->psql('postgres', "SELECT llm_stop_profile('$file')"), 3, 'nothing is r
 
 # ---- the dashboard for Grafana: every name and label in it is there ----
 
+# a model that guesses: positions are told where a draft was right
+sql(q{SELECT llm_create_model('guesses', (SELECT path FROM llm_models WHERE name = 'tickets-2m'),
+	options => '{"speculative_config": {"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_min": 1, "prompt_lookup_max": 4}}')});
+sql(q{SELECT llm_generate(repeat('the same again and ', 20), model => 'guesses', max_tokens => 60, temperature => 0, ignore_eos => true)});
 my $dashboard = JSON::PP->new->decode(slurp_file((grep { -f } map { "$_/grafana.json" } @INC, 'docs')[0]));
 $m = metrics();
 my %known = map { $_ => 1 } family_names($m);
