@@ -527,6 +527,10 @@ vllm_supervisor_main(Datum arg)
 	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
 	vllm_shared->supervisor_pid = MyProcPid;
 	vllm_shared->supervisor_procno = compat_my_procno();
+	/* no engine has outlived the supervisor before us, on either side */
+	pg_atomic_write_u32(&vllm_shared->side, sup.e.side);
+	vllm_shared->upgrade = VUP_NONE;
+	vllm_shared->retiring_pid = 0;
 	LWLockRelease(vllm_shared->lock);
 	before_shmem_exit(supervisor_exit, (Datum) 0);
 	set_state(VLLM_DOWN, NULL);

@@ -102,7 +102,8 @@ struct Models
 	int			sleep_level;
 	unsigned	was_asleep;
 	int			was_level;
-	UpdateOp   *updates;		/* likewise */
+	UpdateOp   *updates;		/* likewise; */
+	bool		updating;		/* ... the first has begun */
 	SleepOp    *ops;			/* one after the other */
 };
 

@@ -186,7 +186,8 @@ count_live(Conv *c, void *arg)
 {
 	Convs	   *all = arg;
 
-	if (c->entry != NULL && in_scope(all->op, c->entry) &&
+	/* who is paused does not come to an end: he is kept, or at level 2 fails */
+	if (c->entry != NULL && in_scope(all->op, c->entry) && (c->entry->loaded == NULL || c->entry->loaded->rest == LR_AWAKE) &&
 		((c->stage == CONV_RUNNING && atomic_load(&c->in_core)) ||
 		 (conv_is_active(c) && (c->stage == CONV_LOADING || c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy)))))
 		all->n++;
@@ -495,7 +496,12 @@ op_turn(SleepOp *op)
 	switch (op->stage)
 	{
 		case OP_NEW:
-			if (op->wake)
+			/* not while weights are changed */
+			if (op->m->updating && conv_is_active(op->c))
+				return false;
+			if (!conv_is_active(op->c))
+				op->stage = OP_END;
+			else if (op->wake)
 				op->stage = OP_NEXT;
 			else
 				begin_sleep(op);

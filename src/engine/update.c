@@ -252,6 +252,7 @@ op_end(UpdateOp *op)
 	Loaded	   *to = op->to;
 
 	m->updates = op->next;
+	m->updating = false;
 	if (from != NULL)
 		from->held = false;
 	sleep_wake_requests(m);
@@ -284,6 +285,7 @@ begin(UpdateOp *op)
 		only_path(op);
 		return;
 	}
+	op->m->updating = true;
 	op->from = entry_pin(en);
 	op->opts = en->opts;
 	settings_get(op->m->srv->box, &op->set);

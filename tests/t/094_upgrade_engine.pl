@@ -152,6 +152,20 @@ for my $how ('kill', 'cancel', 'terminate', 'kill the old one')
 my $sup = sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'");
 ok(until_true(sub { 1 == scalar(my @p = `pgrep -P $sup`) }, 10), 'one engine is left');
 
+# a new supervisor, on whatever side the engine was
+for my $n (1, 2)
+{
+	sql('SELECT llm_engine_upgrade()') for 1 .. $n;
+	$old = engine_pid($node);
+	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'");
+	until_ready($node, $old);
+	is(sql($ask), $answer, 'after the end of the supervisor');
+	sql('SELECT llm_engine_upgrade()');
+	is(sql($ask), $answer, '... and another upgrade');
+	is(left_behind($node), '0|0|0|0|0|0', '... nothing is left');
+}
+$sup = sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'");
+
 # a call that takes longer than the old engine has: it is lost, the others are not
 sql("SELECT vllm.control('sleep-step 3000')");
 my $slow = bg($node, $ask);

@@ -248,6 +248,16 @@ test_modes(const char *want, const char *long_want)
 			is(t[i], long_want, "awaited");
 		said("wake 7", "ok");
 	}
+	/* paused, then deeper: they are kept at level 1 */
+	slow();
+	for (int i = 0; i < 3; i++)
+		t[i] = gen(1, MODEL, 200, false);
+	nap();
+	said("sleep 0 keep", "ok");
+	said("sleep 1 wait", "ok");
+	said("wake 7", "ok");
+	for (int i = 0; i < 3; i++)
+		is(t[i], long_want, "paused, and kept");
 	CHECK(strncmp(command("sleep 2 keep", 0, NULL), "22023", 5) == 0, "level 2 keeps nothing");
 	CHECK(strncmp(command("sleep 3 wait", 0, NULL), "22023", 5) == 0, "no level 3");
 	CHECK(strncmp(command("sleep 1 often", 0, NULL), "22023", 5) == 0, "no such mode");
