@@ -51,6 +51,12 @@ typedef struct KMat
  * head*head_stride (bytes).  A block is one piece of memory with all its layers: so
  * a first token touches few pages, and a block can be moved as a whole.
  */
+typedef struct KvPart
+{
+	uint16_t	part;			/* of a block's pages */
+	uint16_t	at;				/* among the page's layers */
+} KvPart;
+
 typedef struct KvView
 {
 	KType		type;			/* KT_F32, KT_F16, KT_BF16, KT_INT8, KT_F8_E4M3 or KT_F8_E5M2 */
@@ -60,7 +66,14 @@ typedef struct KvView
 	int			n_kv_heads;
 	int			head_dim;		/* of K, at most KV_MAX_DIM */
 	int			v_dim;			/* of V, at most KV_MAX_DIM; 0: head_dim */
-	const float *scales;		/* FP8: [n_layers][2] of K and of V, above 0; NULL: all 1 */
+	/*
+	 * NULL: a block is a page of memory, with all layers.  Else page pages[block * n_parts + parts[layer].part] has the
+	 * layer, as its parts[layer].at-th; n_layers and n_blocks are pages', and a block may lack pages that nobody reads.
+	 */
+	const int32_t *pages;
+	int			n_parts;
+	const KvPart *parts;
+	const float *scales;		/* FP8: for all layers 2, of K and of V, above 0; NULL: all 1 */
 	uint8_t    *base;
 	size_t		layer_stride;
 	size_t		block_stride;

@@ -80,6 +80,11 @@ kv_vdim(const KvView *kv)
 static inline uint8_t *
 kv_cell(const KvView *kv, int layer, int32_t block, int head)
 {
+	if (kv->pages != NULL)
+	{
+		block = kv->pages[block * kv->n_parts + kv->parts[layer].part];
+		layer = kv->parts[layer].at;
+	}
 	return kv->base + (size_t) layer * kv->layer_stride +
 		(size_t) block * kv->block_stride + (size_t) head * kv->head_stride;
 }

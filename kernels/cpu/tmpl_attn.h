@@ -211,7 +211,8 @@ typedef struct AttnFetch
 	const int32_t *block;		/* and others behind it: those of block .. end-1 */
 	const int32_t *end;
 	const KvView *kv;
-	const uint8_t *base;		/* cell of block 0 */
+	int			layer;
+	int			kvh;
 	int			lines;			/* at a time: for each row and panel of a product */
 } AttnFetch;
 
@@ -223,7 +224,7 @@ attn_fetch(const AttnJob *j, const AttnItem *it, int from, int to, int rows)
 	int			b0 = (from + kv->block_size - 1) / kv->block_size,
 				b1 = (to + kv->block_size - 1) / kv->block_size,
 				steps = rows * (ATTN_STRIP + j->vdim) / 16;
-	AttnFetch	f = {.kv = kv, .base = kv_cell(kv, j->layer, 0, it->kvh), .block = it->table + b0, .end = it->table + b0};
+	AttnFetch	f = {.kv = kv, .layer = j->layer, .kvh = it->kvh, .block = it->table + b0, .end = it->table + b0};
 
 	/* who has more rows comes back to the same cells soon */
 	if (it->nq > 1 || b1 <= b0)
@@ -243,7 +244,7 @@ fetch_lines(AttnFetch *f, int n)
 	{
 		if (f->block == f->end)
 			return;
-		p = f->base + *f->block++ * f->kv->block_stride;
+		p = kv_cell(f->kv, f->layer, *f->block++, f->kvh);
 		f->to = p + f->kv->head_stride;
 	}
 	to = f->to - p > n * 64 ? p + n * 64 : f->to;

@@ -33,6 +33,7 @@ typedef struct ModelOpts
 	int64_t		kv_cache_memory_bytes;
 	char		kv_cache_dtype[16];
 	int			kv_scales;		/* "calculate_kv_scales": 1, -1; 0 = not given */
+	int			no_windows;		/* "disable_hybrid_kv_cache_manager": likewise */
 	char		quantization[16];	/* a QuantScheme's name */
 	char		dtype[16];		/* likewise; if quantization is not given */
 	bool		no_jump;		/* "jump_forward": false */

@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "base/sysmem.h"
 #include "engine/cpuplan.h"
+#include "engine/kvgroups.h"
 #include "engine/lora_load.h"
 #include "engine/pooling.h"
 #include "engine/sizing.h"
@@ -55,23 +56,24 @@ kv_type(const ModelOpts *o, const Settings *s, KType weights)
 	return type;
 }
 
-/* Tokens that fit into the KV memory, of which what drafts takes a part. */
+/* Tokens that a sequence may have in the KV memory, of which what drafts takes a part. */
 static int64_t
-kv_tokens(const ModelInfo *mi, const DraftInfo *draft, KType type, int block_size, int64_t bytes)
+kv_tokens(const ModelInfo *mi, const DraftInfo *draft, const CoreOptions *co)
 {
+	KvGroups	groups = kvgroups_of(mi, co);
 	KvView		kv = {
-		.type = type,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = block_size,
+		.type = co->kv_type,.n_layers = groups.layers,.n_blocks = 1,.block_size = co->block_size,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim
 	};
-	size_t		per_block;
+	size_t		page;
 
 	/* both ways: nothing is kept */
 	if (mi->n_kv_layers == 0 || mi->both_ways)
 		return INT32_MAX;
-	per_block = kv_layout(&kv);
-	if (per_block > 0)
-		per_block += drafter_block_bytes(draft, type, block_size);
-	return per_block == 0 ? 0 : bytes / (int64_t) per_block * block_size;
+	page = kv_layout(&kv);
+	if (page > 0)
+		page += drafter_block_bytes(draft, co->kv_type, co->block_size);
+	return page == 0 ? 0 : kvgroups_tokens(&groups, co, (int64_t) (co->kv_bytes / page));
 }
 
 /* The context length: what is asked for must fit; else the model's, cut to what fits. */
@@ -234,6 +236,7 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 			.block_size = s->block_size,
 			.kv_bytes = (size_t) bytes,
 			.kv_type = kv_type(o, s, mi->dtype),
+			.no_windows = o->no_windows != 0 ? o->no_windows > 0 : s->no_windows,
 			.compute_kv_scales = o->kv_scales != 0 ? o->kv_scales > 0 : s->calculate_kv_scales,
 			.step_target_us = (int64_t) s->step_target_ms * 1000,
 			.no_jump = o->no_jump,
@@ -260,8 +263,9 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 	huge_pages_by_name(s->huge_pages, &co->huge);
 	if (co->max_num_batched_tokens < co->max_num_seqs)
 		co->max_num_batched_tokens = co->max_num_seqs;
+	co->no_windows = co->no_windows || drafter_block_bytes(&df->info, co->kv_type, co->block_size) > 0;
 	if (!plan_state(mi, co, e) ||
-		!context_length(mi, o, kv_tokens(mi, &df->info, co->kv_type, co->block_size, (int64_t) co->kv_bytes), &co->max_model_len, e))
+		!context_length(mi, o, kv_tokens(mi, &df->info, co), &co->max_model_len, e))
 		return false;
 	if (mi->both_ways && co->max_model_len > both_ways_len(mi, o))
 	{

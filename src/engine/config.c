@@ -49,6 +49,7 @@ static const Row rows[] = {
 	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 1 << 16, INT64_C(1) << 46, 1},
 	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 1, INT64_C(1) << 26, 1 << 20},
 	{"kv_cache_dtype", ROW_STR, OFF(kv_cache_dtype), 0, sizeof(((Settings *) 0)->kv_cache_dtype), 1},
+	{"disable_hybrid_kv_cache_manager", ROW_BOOL, OFF(no_windows), 0, 1, 1},
 	{"calculate_kv_scales", ROW_BOOL, OFF(calculate_kv_scales), 0, 1, 1},
 	{"huge_pages", ROW_STR, OFF(huge_pages), 0, sizeof(((Settings *) 0)->huge_pages), 1},
 	{"repack_cache", ROW_STR, OFF(repack_cache), 0, sizeof(((Settings *) 0)->repack_cache), 1},

@@ -222,6 +222,7 @@ typedef struct CoreOptions
 	size_t		kv_bytes;		/* for the block pool */
 	int			kv_blocks;		/* usable blocks; > 0 overrides kv_bytes (tests) */
 	KType		kv_type;
+	bool		no_windows;		/* what layers with windows see no more is kept nevertheless */
 	bool		compute_kv_scales;	/* FP8: from a text, on loading, whatever the checkpoint has */
 	HugePages	huge;			/* for the KV */
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */

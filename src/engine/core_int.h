@@ -141,6 +141,7 @@ struct Req
 								 * then; NULL = none.  One of several answers: the stem's */
 	int			computed;		/* tokens whose K/V are in the blocks */
 	IntVec		blocks;			/* block table, append-only while running */
+	int			w_from;			/* the first of them whose window it holds (kvpool.h) */
 	int			slot;			/* of its recurrent state, while it runs; -1 = none */
 	bool		watched;		/* somebody reads its tokens as they come */
 	/* share.c */
@@ -229,7 +230,7 @@ plan_logits(const PlanEntry *pe)
 	return pe->sample ? 1 + pe->n_drafts : 0;
 }
 
-/* A fork's own block gets what its parent has in its last, which is not full. */
+/* A page of a fork's own block gets what its parent has in its last, which is not full. */
 typedef struct BlockCopy
 {
 	int32_t		from;
@@ -244,7 +245,7 @@ typedef struct Plan
 	int			n_sample;		/* rows of logits */
 	bool		pools;			/* some are pooled: hidden rows are wanted */
 	int			n_copies;		/* to be made before the step, in this order */
-	BlockCopy  *copies;			/* [max_seqs] */
+	BlockCopy  *copies;			/* pages: [max_seqs] times those of a block */
 	int			n_preempted;	/* victims of this plan */
 	double		units;			/* predicted work, see cost.h */
 } Plan;
@@ -271,6 +272,7 @@ typedef struct Share
 	Prefix	   *prefix;			/* NULL: nothing is shared */
 	KvPool	   *pool;
 	int			block_size;
+	int			window;			/* positions that layers with windows see; 0: none has one */
 } Share;
 
 /* What of a request's tokens is there already. */
@@ -279,6 +281,8 @@ typedef struct ShareHit
 	int			tokens;			/* so many, its own included */
 	int			n_blocks;		/* in so many blocks of others, all full, */
 	int			n_idle;			/* ... of which so many are on the free list; */
+	int			n_windows;		/* and whose windows are needed, too, */
+	int			n_idle_windows;	/* ... of which at most so many are idle; */
 	int32_t		copied;			/* and the rest in the first part of this one; 0 = none */
 } ShareHit;
 
@@ -292,6 +296,12 @@ int			share_cached(const Req *r);
 void		share_note(Share *s, Req *r, int upto, bool pending);
 /* r gives its blocks back, and leaves word of what is in them. */
 void		share_leave(Share *s, Req *r);
+/* r gives its last block back, which holds nothing. */
+void		share_drop_last(Share *s, Req *r);
+/* r gives back the windows that its rows from `computed` on don't see. */
+void		share_trim(Share *s, Req *r);
+/* from's content is to be in `to` before the step is computed. */
+void		share_copy(const Share *s, int32_t from, int32_t to, Plan *plan);
 /* kvpool_alloc(), of blocks that will hold something else. */
 bool		share_alloc(Share *s, int n, int32_t *out);
 /* What others have of r's tokens behind those noted, r's `computed` must be. */
@@ -315,6 +325,7 @@ typedef struct SchedOptions
 	bool		priorities;		/* by these, not in turn over roles and sessions */
 	int			background_share;	/* percent, 0 .. 50 */
 	int			max_loras;		/* different adapters in a step; 0 = no limit */
+	int			window;			/* positions that layers with windows see; 0 = none has one */
 	bool		slots;			/* each running request has a slot of recurrent state, 0 .. max_seqs-1 */
 	int64_t		step_target_us; /* 0 = the row budget alone */
 	int			max_chunk;		/* 0 = off */

@@ -55,9 +55,9 @@ core_publish(Core *c)
 	st->max_num_batched_tokens = c->opt.max_num_batched_tokens;
 	if (sched_lora_names(c->sched, st->loras_running, st->loras_waiting))
 		st->max_loras = c->opt.max_loras;
-	st->kv_blocks_total = kvpool_total(c->pool);
-	st->kv_blocks_used = st->kv_blocks_total - kvpool_available(c->pool);
-	st->kv_bytes = (int64_t) ((c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * (size_t) kvpool_total(c->pool));
+	st->kv_blocks_total = kvpool_pages(c->pool);
+	st->kv_blocks_used = st->kv_blocks_total - kvpool_pages_available(c->pool);
+	st->kv_bytes = (int64_t) ((c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * (size_t) kvpool_pages(c->pool));
 	pthread_mutex_lock(&c->inbox->lock);
 	c->inbox->stats = *st;
 	pthread_mutex_unlock(&c->inbox->lock);
@@ -897,6 +897,7 @@ core_free(Core *c)
 	prefix_free(c->prefix);
 	kvpool_free(c->pool);
 	marena_free(&c->kv_area);
+	mem_free(c->kv_parts);
 	mem_free(c->kv_scales);
 	marena_free(&c->state_area);
 	if (c->logits != NULL)
@@ -1044,7 +1045,7 @@ bool
 core_check(const Core *c, Err *e)
 {
 	int			n = sched_n_running(c->sched) + sched_n_waiting(c->sched) + gate_n(c->gate);
-	int			used = kvpool_total(c->pool) - kvpool_available(c->pool);
+	int			used = kvpool_pages(c->pool) - kvpool_pages_available(c->pool);
 
 	if (!sched_check(c->sched, e))
 		return false;

@@ -56,6 +56,7 @@ struct Core
 	MArena		state_area;		/* recurrent state, a slot for each running request */
 	size_t		kv_size;
 	size_t		draft_block;	/* bytes that what drafts has for a block, in an area of its own */
+	KvPart	   *kv_parts;		/* of layers with windows; else NULL */
 	float	   *kv_scales;		/* [n_kv_layers][2], of FP8; else NULL */
 	KvPool	   *pool;
 	Prefix	   *prefix;			/* NULL: nothing is shared */

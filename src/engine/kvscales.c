@@ -88,7 +88,10 @@ scale_for(float largest, float most)
 static bool
 compute(Core *c, float *scales, Err *e)
 {
-	KvView		kv = c->kv;
+	KvView		kv = {
+		.type = KT_F32, .n_layers = core_info(c)->n_kv_layers, .block_size = 16, .n_kv_heads = c->kv.n_kv_heads,
+		.head_dim = c->kv.head_dim, .v_dim = c->kv.v_dim
+	};
 	int			n = SAMPLE_TOKENS;
 	int32_t		tokens[SAMPLE_TOKENS];
 	size_t		size;
@@ -98,8 +101,6 @@ compute(Core *c, float *scales, Err *e)
 	n = n / 16 * 16;
 	if (n == 0)
 		return err_set(e, ERR_INVALID, "scales of the KV cache need steps and sequences of at least 16 tokens");
-	kv.type = KT_F32;
-	kv.block_size = 16;
 	kv.n_blocks = n / 16;
 	size = kv_layout(&kv);
 	if (!sample_tokens(c, n, tokens, e))
@@ -124,7 +125,7 @@ compute(Core *c, float *scales, Err *e)
 bool
 kvscales_open(Core *c, Err *e)
 {
-	int			n = 2 * c->kv.n_layers;
+	int			n = 2 * core_info(c)->n_kv_layers;
 	const float *has = core_info(c)->kv_scales;
 	float		least,
 				most;

@@ -218,6 +218,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		const char *name;
 		size_t		off;
 	}			switches[] = {
+		{"disable_hybrid_kv_cache_manager", offsetof(ModelOpts, no_windows)},
 		{"calculate_kv_scales", offsetof(ModelOpts, kv_scales)},
 		{"enable_prefix_caching", offsetof(ModelOpts, prefix_caching)},
 		{"enable_lora", offsetof(ModelOpts, enable_lora)},
@@ -285,7 +286,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 	if (strcmp(v->string, "exclude_tools_when_tool_choice_none") == 0)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
-	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, kv_cache_memory_bytes, "
+	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, disable_hybrid_kv_cache_manager, kv_cache_memory_bytes, "
 					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 

@@ -16,6 +16,7 @@
 #include "engine/constraint.h"
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
+#include "engine/kvgroups.h"
 #include "engine/spec.h"
 
 /* How much dearer an operation of attention is than one of a matmul. */
@@ -60,6 +61,26 @@ open_state(Core *c, Err *e)
 	return marena_reserve(&c->state_area, size, c->opt.huge, what, e);
 }
 
+#define MAX_BLOCKS	(1 << 20)
+
+/* Blocks of several pages: as many as can have their full ones, or, without such, as many as sequences may want. */
+static void
+open_windows(Core *c, const KvGroups *g)
+{
+	const CoreOptions *o = &c->opt;
+	int			pages = c->kv.n_blocks - 1;
+	int64_t		n = g->full > 0 ? pages / g->full : pages / g->window + (int64_t) o->max_num_seqs * (c->max_model_len / o->block_size + 1);
+
+	n = n < MAX_BLOCKS || g->full > 0 ? n : MAX_BLOCKS;
+	c->pool = kvpool_new_windows((int) n + 1, pages, g->full, g->window);
+	c->kv_parts = kvgroups_parts(g, core_info(c));
+	c->kv.pages = kvpool_map(c->pool);
+	c->kv.n_parts = g->full + g->window;
+	c->kv.parts = c->kv_parts;
+	log_line('I', "KV cache: %d of %d layers keep their last %d tokens only", core_info(c)->n_kv_windows, core_info(c)->n_kv_layers,
+			 g->reach);
+}
+
 /*
  * The KV area: kv_blocks, or as many as kv_bytes hold.  The null block comes on top:
  * it is never touched, so it takes address space only.
@@ -69,13 +90,19 @@ open_kv(Core *c, Err *e)
 {
 	const CoreOptions *o = &c->opt;
 	const ModelInfo *info = core_info(c);
+	size_t		more = o->drafter != NULL ? drafter_block_bytes(&o->drafter->info, o->kv_type, o->block_size) : 0;
+	KvGroups	groups;
 	size_t		one,
-				more,
 				n;
+	int64_t		fits;
 	char		what[64];
 
+	/* what drafts has its own K and V of each block */
+	c->opt.no_windows = o->no_windows || more > 0;
+	c->draft_block = more;
+	groups = kvgroups_of(info, o);
 	c->kv = (KvView) {
-		.type = o->kv_type, .n_layers = info->n_kv_layers, .n_blocks = 1, .block_size = o->block_size,
+		.type = o->kv_type, .n_layers = groups.layers, .n_blocks = 1, .block_size = o->block_size,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim
 	};
 	if (info->n_kv_layers == 0)
@@ -83,8 +110,7 @@ open_kv(Core *c, Err *e)
 	one = kv_layout(&c->kv);
 	if (one == 0)
 		return err_set(e, ERR_NOMEM, "KV cache block of %d tokens is too large", o->block_size);
-	c->draft_block = more = o->drafter != NULL ? drafter_block_bytes(&o->drafter->info, o->kv_type, o->block_size) : 0;
-	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks : o->kv_bytes / (one + more);
+	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks * (size_t) (groups.full + groups.window) : o->kv_bytes / (one + more);
 	if (n < 1)
 	{
 		err_set(e, ERR_INVALID, "KV cache of %zu bytes is too small", o->kv_bytes);
@@ -98,10 +124,14 @@ open_kv(Core *c, Err *e)
 	if (!marena_reserve(&c->kv_area, c->kv_size, o->huge, what, e))
 		return false;
 	c->kv.base = c->kv_area.base;
-	c->pool = kvpool_new(c->kv.n_blocks);
-	if ((int64_t) kvpool_total(c->pool) * o->block_size < c->max_model_len - 1)
+	if (groups.window > 0)
+		open_windows(c, &groups);
+	else
+		c->pool = kvpool_new(c->kv.n_blocks);
+	fits = kvgroups_tokens(&groups, o, kvpool_pages(c->pool));
+	if (fits < c->max_model_len - 1)
 		log_line('W', "KV cache holds %lld tokens, less than the maximum model length of %d",
-				 (long long) kvpool_total(c->pool) * o->block_size, c->max_model_len);
+				 (long long) fits, c->max_model_len);
 	return true;
 }
 
@@ -153,8 +183,9 @@ core_open(Core *c, const Conf *conf, Err *e)
 	/* as vLLM has it */
 	if (so.long_prompt == 0 && so.max_partial > 1)
 		so.long_prompt = c->max_model_len / 25;
+	so.window = kvpool_window(c->pool) > 0 ? info->kv_window : 0;
 	if (o->prefix_caching && share_may(info))
-		so.prefix = c->prefix = prefix_new(c->kv.n_blocks, o->block_size);
+		so.prefix = c->prefix = prefix_new(kvpool_total(c->pool) + 1, o->block_size);
 	if (o->spec.type != NULL && !spec_open(c, &o->spec, &c->spec, e))
 		return false;
 	so.spec = c->spec;

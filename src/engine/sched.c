@@ -38,6 +38,7 @@
  * Owner: the step thread.  Add and remove are O(1) but for the shift in
  * running[].  Tested by tests/unit/test_sched.c (hand-written traces, fairness, random operations, tiny pools).
  */
+#include "engine/kvgroups.h"
 #include "engine/sched_int.h"
 
 #include <string.h>
@@ -53,22 +54,34 @@ sched_blocks(const Sched *s, int64_t n_tokens)
 	return (int) ((n_tokens + s->opt.block_size - 1) / s->opt.block_size);
 }
 
+int
+sched_pages(const Sched *s, int blocks, int windows)
+{
+	int			most = s->opt.window > 0 ? kvgroups_windows(s->opt.window, s->opt.max_rows, s->opt.block_size) : 0;
+
+	return blocks * kvpool_full(s->pool) + (windows < most ? windows : most) * kvpool_window(s->pool);
+}
+
 /* The last output token is never an input: it needs no K/V. */
 bool
 sched_fits(const Sched *s, int64_t n_tokens)
 {
-	return sched_blocks(s, n_tokens - 1) <= kvpool_total(s->pool);
+	int			blocks = sched_blocks(s, n_tokens - 1);
+
+	return blocks <= kvpool_total(s->pool) && sched_pages(s, blocks, blocks) <= kvpool_pages(s->pool);
 }
 
 bool
 sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e)
 {
 	int64_t		n_tokens = (int64_t) n_prompt + max_tokens;
+	int			blocks;
 
 	if (sched_fits(s, n_tokens))
 		return true;
-	err_set(e, ERR_TOO_LONG, "request needs %d KV cache blocks but the model has %d",
-			sched_blocks(s, n_tokens - 1), kvpool_total(s->pool));
+	blocks = sched_blocks(s, n_tokens - 1);
+	err_set(e, ERR_TOO_LONG, "request needs %d KV cache %s but the model has %d", sched_pages(s, blocks, blocks),
+			s->opt.window > 0 ? "pages" : "blocks", kvpool_pages(s->pool));
 	err_detail(e, "The prompt has %d tokens, max_tokens is %d and a block holds %d tokens.",
 			   n_prompt, max_tokens, s->opt.block_size);
 	return err_hint(e, "Lower max_tokens or give the model more KV cache memory.");
@@ -100,7 +113,7 @@ sched_take_spare(Sched *s)
 		size_t		keep = (size_t) sched_blocks(s, r->computed + planned);
 
 		for (; r->blocks.len > keep; n++)
-			kvpool_unref_first(s->pool, r->blocks.data[--r->blocks.len]);
+			share_drop_last(&s->share, r);
 	}
 	return n > 0;
 }
@@ -171,7 +184,7 @@ sched_take_over(Sched *s, Req *r)
 
 		r->blocks = r->parent->blocks;
 		r->parent->blocks = t;
-		r->parent->computed = r->parent->n_noted = 0;
+		r->parent->computed = r->parent->n_noted = r->parent->w_from = 0;
 		r->computed = tokens;
 		sched_leave_parent(s, r);
 		return;
@@ -179,6 +192,8 @@ sched_take_over(Sched *s, Req *r)
 	for (int i = 0; i < blocks; i++)
 	{
 		kvpool_ref(s->pool, r->parent->blocks.data[i]);
+		if (i >= r->w_from)
+			kvpool_window_ref(s->pool, r->parent->blocks.data[i]);
 		intvec_push(&r->blocks, r->parent->blocks.data[i]);
 	}
 	if (tokens > blocks * s->opt.block_size)
@@ -187,7 +202,7 @@ sched_take_over(Sched *s, Req *r)
 
 		share_alloc(&s->share, 1, &own);
 		intvec_push(&r->blocks, own);
-		s->plan.copies[s->plan.n_copies++] = (BlockCopy) {r->parent->blocks.data[blocks], own};
+		share_copy(&s->share, r->parent->blocks.data[blocks], own, &s->plan);
 	}
 	r->computed = tokens;
 	sched_leave_parent(s, r);
@@ -246,6 +261,16 @@ sched_preempt_all(Sched *s)
 
 /* ---- life ---- */
 
+/* A free block's content is gone. */
+static void
+forget_block(void *ctx, int32_t block)
+{
+	const Sched *s = ctx;
+
+	if (s->opt.prefix != NULL)
+		prefix_drop(s->opt.prefix, block);
+}
+
 Sched *
 sched_new(KvPool *pool, const SchedOptions *opt)
 {
@@ -253,7 +278,8 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 
 	s->opt = *opt;
 	s->pool = pool;
-	s->share = (Share) {opt->prefix, pool, opt->block_size};
+	s->share = (Share) {opt->prefix, pool, opt->block_size, opt->window};
+	kvpool_on_lost(pool, forget_block, s);
 	s->cost.attn_weight = opt->attn_weight;
 	s->next_admit_no = 1;
 	s->running = mem_zalloc((size_t) opt->max_seqs * sizeof(Req *));
@@ -262,7 +288,7 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 		s->free_slots[s->n_free_slots++] = --i;
 	/* no request gets two entries, and nobody is admitted after a preemption */
 	s->plan.e = mem_zalloc((size_t) opt->max_seqs * sizeof(PlanEntry));
-	s->plan.copies = mem_zalloc((size_t) opt->max_seqs * sizeof(BlockCopy));
+	s->plan.copies = mem_zalloc((size_t) opt->max_seqs * (size_t) (kvpool_full(pool) + kvpool_window(pool)) * sizeof(BlockCopy));
 	return s;
 }
 
@@ -427,7 +453,7 @@ sched_any(Sched *s)
 /* ---- integrity ---- */
 
 static bool
-check_blocks(const Sched *s, const Req *r, int *used, Err *e)
+check_blocks(const Sched *s, const Req *r, int *used, int *windows, Err *e)
 {
 	if (r->computed < 0 || (size_t) r->computed > r->tokens.len)
 		return err_set(e, ERR_INTERNAL, "request %llu has computed %d of %zu tokens",
@@ -443,6 +469,7 @@ check_blocks(const Sched *s, const Req *r, int *used, Err *e)
 			return err_set(e, ERR_INTERNAL, "request %llu holds block %d",
 						   (unsigned long long) r->id, b);
 		used[b]++;
+		windows[b] += (int) i >= r->w_from;
 	}
 	return true;
 }
@@ -473,25 +500,25 @@ check_order(const Sched *s, Err *e)
 }
 
 static bool
-check_used(const Sched *s, int *used, Err *e)
+check_used(const Sched *s, int *used, int *windows, Err *e)
 {
 	int			n = 0;
 
 	for (int i = 0; i < s->n_running; i++)
-		if (!check_blocks(s, s->running[i], used, e))
+		if (!check_blocks(s, s->running[i], used, windows, e))
 			return false;
 	for (const Req *r = s->held.head; r != NULL; r = r->next, n++)
 	{
 		if (r->state != RQ_HELD || r->n_forks < 1 || req_todo(r) != 0 || r->slot >= 0)
 			return err_set(e, ERR_INTERNAL, "held request %llu: state %d, %d forks, %d rows to do",
 						   (unsigned long long) r->id, r->state, r->n_forks, req_todo(r));
-		if (!check_blocks(s, r, used, e))
+		if (!check_blocks(s, r, used, windows, e))
 			return false;
 	}
 	if (n != s->held.n)
 		return err_set(e, ERR_INTERNAL, "%d requests are held, counted %d", n, s->held.n);
 	for (int b = 1; b <= kvpool_total(s->pool); b++)
-		if (used[b] != kvpool_refs(s->pool, b))
+		if (used[b] != kvpool_refs(s->pool, b) || (s->opt.window > 0 && windows[b] != kvpool_window_refs(s->pool, b)))
 			return err_set(e, ERR_INTERNAL, "block %d is in %d tables and has %d references",
 						   b, used[b], kvpool_refs(s->pool, b));
 	return true;
@@ -526,8 +553,8 @@ sched_check(const Sched *s, Err *e)
 
 	if (!kvpool_check(s->pool, e) || !check_order(s, e) || !check_slots(s, e) || !queue_check(s, e))
 		return false;
-	used = mem_zalloc(((size_t) kvpool_total(s->pool) + 1) * sizeof(int));
-	ok = check_used(s, used, e);
+	used = mem_zalloc(2 * ((size_t) kvpool_total(s->pool) + 1) * sizeof(int));
+	ok = check_used(s, used, used + kvpool_total(s->pool) + 1, e);
 	mem_free(used);
 	return ok;
 }

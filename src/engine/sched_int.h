@@ -120,6 +120,8 @@ void		sched_lora_end(Sched *s);
 
 /* ---- sched.c ---- */
 int			sched_blocks(const Sched *s, int64_t n_tokens);
+/* Pages that a sequence of so many blocks has at most at once, of which `windows` have their windows. */
+int			sched_pages(const Sched *s, int blocks, int windows);
 /* Give blocks back that hold no tokens; false: there were none. */
 bool		sched_take_spare(Sched *s);
 /* A held request gives its blocks back. */

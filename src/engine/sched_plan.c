@@ -34,6 +34,7 @@ grow_blocks(Sched *s, Req *r, int n_tokens)
 	int			have = (int) r->blocks.len;
 	int			need = sched_blocks(s, n_tokens) - have;
 
+	share_trim(&s->share, r);
 	if (need <= 0)
 		return true;
 	if (kvpool_available(s->pool) < need)
@@ -192,20 +193,37 @@ plan_prompts(Sched *s)
 
 /* ---- admissions ---- */
 
-/* Blocks that the running requests will want soon: their known tokens and one more each. */
+/* Pages that a running request will want soon: for its known tokens, and a block more. */
 static int
-blocks_promised(const Sched *s)
+pages_promised_to(const Sched *s, const Req *r)
+{
+	int			blocks = sched_blocks(s, (int64_t) r->tokens.len) + 1;
+	int			have = (int) r->blocks.len;
+	int			more = sched_pages(s, blocks - have, 0);
+	int			windows = sched_pages(s, 0, blocks) - (have - r->w_from) * kvpool_window(s->pool);
+
+	/* one that is ahead has more than it was promised */
+	return (more > 0 ? more : 0) + (windows > 0 ? windows : 0);
+}
+
+static int
+pages_promised(const Sched *s)
 {
 	int			n = 0;
 
 	for (int i = 0; i < s->n_running; i++)
-	{
-		const Req  *r = s->running[i];
-		int			more = sched_blocks(s, (int64_t) r->tokens.len) - (int) r->blocks.len + 1;
-
-		n += more > 0 ? more : 0;	/* one that is ahead has more than it was promised */
-	}
+		n += pages_promised_to(s, s->running[i]);
 	return n;
+}
+
+/* Pages that are not to be had any more when r is admitted. */
+static int
+pages_wanted(const Sched *s, const Req *r, const ShareHit *hit)
+{
+	int			blocks = sched_blocks(s, (int64_t) r->tokens.len);
+	int			windows = sched_pages(s, 0, blocks) - (hit->n_windows - hit->n_idle_windows) * kvpool_window(s->pool);
+
+	return sched_pages(s, blocks - hit->n_blocks + hit->n_idle, 0) + (windows > 0 ? windows : 0);
 }
 
 /* What of a waiting request's tokens is there already: its parent's, or others'. */
@@ -214,6 +232,8 @@ tokens_there(const Sched *s, const Req *r)
 {
 	ShareHit	h = {.tokens = sched_parent_tokens(s, r), .n_blocks = sched_parent_blocks(s, r)};
 
+	if (r->parent != NULL && h.n_blocks > r->parent->w_from)
+		h.n_windows = h.n_blocks - r->parent->w_from;
 	return r->parent != NULL && r->parent->state == RQ_HELD ? h : share_find(&s->share, r);
 }
 
@@ -268,7 +288,7 @@ leaves_room(const Sched *s, const Req *r, int need)
 	if (!r->by.background || s->n_back == 0 || queue_waits(s, CLASS_FRONT))
 		return true;
 	return s->n_running < s->opt.max_seqs - s->opt.max_seqs / SPARE &&
-		kvpool_available(s->pool) - need >= kvpool_total(s->pool) / SPARE;
+		kvpool_pages_available(s->pool) - need >= kvpool_pages(s->pool) / SPARE;
 }
 
 /* May r, which is new, get n rows of its prompt?  Not if too many are computed in part: shorter ones pass it. */
@@ -285,14 +305,14 @@ prompt_may_begin(const Sched *s, const Req *r, const ShareHit *hit, int n)
 static void
 plan_admissions(Sched *s, int64_t now_us)
 {
-	int			promised = blocks_promised(s);
+	int			promised = pages_promised(s);
 	Req		   *r;
 
 	sched_lora_begin(s);
 	while ((r = sched_lora_first(s, queue_next(s))) != NULL && s->n_running < s->opt.max_seqs)
 	{
 		ShareHit	hit;
-		int			need = sched_blocks(s, (int64_t) r->tokens.len);
+		int			need;
 		int			n;
 
 		if (!sched_lora_may(s, r))
@@ -302,14 +322,15 @@ plan_admissions(Sched *s, int64_t now_us)
 			continue;
 		}
 		hit = tokens_there(s, r);
-		if (s->n_running > 0 && kvpool_available(s->pool) < need - hit.n_blocks + hit.n_idle + promised)
+		need = pages_wanted(s, r, &hit) + promised;
+		if (s->n_running > 0 && kvpool_pages_available(s->pool) < need)
 		{
 			if (!sched_take_spare(s))
 				break;
-			promised = blocks_promised(s);
+			promised = pages_promised(s);
 			continue;
 		}
-		if (!leaves_room(s, r, need - hit.n_blocks + hit.n_idle + promised))
+		if (!leaves_room(s, r, need))
 			break;
 		s->others--;
 		s->others_todo -= req_todo(r);
@@ -330,7 +351,7 @@ plan_admissions(Sched *s, int64_t now_us)
 			break;
 		admit(s, r, &hit, now_us);
 		give_prompt(s, r, n);
-		promised += need - (int) r->blocks.len + 1;
+		promised += pages_promised_to(s, r);
 	}
 	sched_lora_end(s);
 }

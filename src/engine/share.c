@@ -117,6 +117,23 @@ share_note(Share *s, Req *r, int upto, bool pending)
 							  pending);
 }
 
+/* known: its content may be of use to others. */
+static void
+drop_last(Share *s, Req *r, bool known)
+{
+	int			at = (int) --r->blocks.len;
+	int32_t		b = r->blocks.data[at];
+
+	if (at >= r->w_from)
+		kvpool_window_unref(s->pool, b);
+	else
+		r->w_from = at;
+	if (known)
+		kvpool_unref(s->pool, b);
+	else
+		kvpool_unref_first(s->pool, b);
+}
+
 void
 share_leave(Share *s, Req *r)
 {
@@ -130,14 +147,47 @@ share_leave(Share *s, Req *r)
 	r->chain = r->root;
 	/* the end of a sequence is reused first; what nobody can find, before all others */
 	while (r->blocks.len > 0)
-	{
-		int32_t		b = r->blocks.data[--r->blocks.len];
+		drop_last(s, r, s->prefix != NULL && prefix_has(s->prefix, r->blocks.data[r->blocks.len - 1]));
+	r->w_from = 0;
+}
 
-		if (s->prefix != NULL && prefix_has(s->prefix, b))
-			kvpool_unref(s->pool, b);
-		else
-			kvpool_unref_first(s->pool, b);
-	}
+void
+share_drop_last(Share *s, Req *r)
+{
+	drop_last(s, r, false);
+}
+
+/* The first block that rows from `computed` on see with a window. */
+static int
+window_from(const Share *s, int computed)
+{
+	return s->window > 0 && computed >= s->window ? (computed + 1 - s->window) / s->block_size : 0;
+}
+
+static void
+trim_to(Share *s, Req *r, int from)
+{
+	for (; r->w_from < from && r->w_from < (int) r->blocks.len; r->w_from++)
+		kvpool_window_unref(s->pool, r->blocks.data[r->w_from]);
+}
+
+void
+share_trim(Share *s, Req *r)
+{
+	trim_to(s, r, window_from(s, r->computed));
+}
+
+void
+share_copy(const Share *s, int32_t from, int32_t to, Plan *plan)
+{
+	const int32_t *map = kvpool_map(s->pool);
+	int			n = kvpool_full(s->pool) + kvpool_window(s->pool);
+
+	if (map == NULL)
+		plan->copies[plan->n_copies++] = (BlockCopy) {from, to};
+	else
+		for (int i = 0; i < n; i++)
+			plan->copies[plan->n_copies++] = (BlockCopy) {map[from * n + i], map[to * n + i]};
 }
 
 bool
@@ -158,52 +208,100 @@ share_find(const Share *s, const Req *r)
 	ShareHit	h = {.tokens = r->computed};
 	int			limit = limit_of(r);
 	int			at = r->n_noted;
+	int			seen = at;		/* blocks looked at; of the last ones the windows are there from block `run` on */
+	int			run = r->w_from;
+	int			idle = 0;
+	int			idle_windows = 0;
 	uint64_t	chain = r->chain;
+	uint64_t	next = chain;
 	int32_t		b;
 	int			same;
 
 	if (s->prefix == NULL || !r->shares)
 		return h;
-	while ((at + 1) * s->block_size <= limit && (b = prefix_find(s->prefix, chain, tokens_at(s, r, at), &chain)) != 0)
+	while ((seen + 1) * s->block_size <= limit && (b = prefix_find(s->prefix, next, tokens_at(s, r, seen), &next)) != 0)
 	{
-		h.n_blocks++;
-		h.n_idle += kvpool_refs(s->pool, b) == 0;
-		h.tokens = ++at * s->block_size;
+		seen++;
+		idle += kvpool_refs(s->pool, b) == 0;
+		idle_windows += kvpool_window_refs(s->pool, b) == 0;
+		if (!kvpool_has_window(s->pool, b))
+			run = seen;
+		if (run > window_from(s, seen * s->block_size))
+			continue;
+		at = seen;
+		chain = next;
+		h.n_blocks = at - r->n_noted;
+		h.n_idle = idle;
+		h.n_idle_windows = idle_windows;
+		h.tokens = at * s->block_size;
 	}
+	h.n_windows = at - window_from(s, at * s->block_size);
+	h.n_windows = h.n_windows < h.n_blocks ? h.n_windows : h.n_blocks;
+	h.n_idle_windows = h.n_idle_windows < h.n_windows ? h.n_idle_windows : h.n_windows;
 	if (r->computed > at * s->block_size)
 		return h;				/* its own block has more, or as much */
 	same = limit - at * s->block_size < s->block_size ? limit - at * s->block_size : s->block_size;
 	h.copied = prefix_find_part(s->prefix, chain, tokens_at(s, r, at), same, &same);
+	if (h.copied != 0 && !kvpool_has_window(s->pool, h.copied))
+		h.copied = 0;
 	if (h.copied != 0)
 		h.tokens += same;
 	return h;
+}
+
+/* *own is a new block that gets what is in another. */
+static bool
+alloc_copy(Share *s, int32_t of, int32_t *own, Plan *plan)
+{
+	bool		pages = kvpool_map(s->pool) != NULL;
+	bool		ok;
+
+	/* its pages must not be taken for the copy */
+	if (pages)
+	{
+		kvpool_ref(s->pool, of);
+		kvpool_window_ref(s->pool, of);
+	}
+	/* else a source on the free list may be the next to be handed out: then it is its own copy */
+	ok = share_alloc(s, 1, own);
+	if (ok && *own != of)
+		share_copy(s, of, *own, plan);
+	if (pages)
+	{
+		kvpool_window_unref(s->pool, of);
+		kvpool_unref(s->pool, of);
+	}
+	return ok;
 }
 
 void
 share_take(Share *s, Req *r, const ShareHit *h, Plan *plan)
 {
 	int			tokens = h->tokens;
+	int			from;
 	int32_t		own;
 
 	/* its own last block, which is not full, has no more than the first that is found; those behind have nothing */
 	if (h->n_blocks > 0 || h->copied != 0)
 		while ((int) r->blocks.len > r->n_noted)
-			kvpool_unref_first(s->pool, r->blocks.data[--r->blocks.len]);
+			drop_last(s, r, false);
+	/* windows are there from here on */
+	from = h->n_blocks > 0 ? window_from(s, (r->n_noted + h->n_blocks) * s->block_size) : 0;
+	trim_to(s, r, from);
+	if (from > r->w_from)
+		r->w_from = from;
 	for (int i = 0; i < h->n_blocks; i++)
 	{
 		int32_t		b = prefix_find(s->prefix, r->chain, tokens_at(s, r, r->n_noted), &r->chain);
 
 		kvpool_ref(s->pool, b);
+		if (r->n_noted >= r->w_from)
+			kvpool_window_ref(s->pool, b);
 		intvec_push(&r->blocks, b);
 		r->n_noted++;
 	}
-	/* a source on the free list may be the next to be handed out: then it is its own copy */
-	if (h->copied != 0 && share_alloc(s, 1, &own))
-	{
+	if (h->copied != 0 && alloc_copy(s, h->copied, &own, plan))
 		intvec_push(&r->blocks, own);
-		if (own != h->copied)
-			plan->copies[plan->n_copies++] = (BlockCopy) {h->copied, own};
-	}
 	else if (h->copied != 0)
 		tokens = r->n_noted * s->block_size;
 	/* what it had before it was preempted does not count as found */
@@ -217,4 +315,5 @@ share_inherit(Req *r, const Req *parent)
 {
 	r->chain = parent->chain;
 	r->n_noted = parent->n_noted;
+	r->w_from = parent->w_from;
 }

@@ -25,6 +25,7 @@ struct Model
 	ModelInfo	info;
 	int			max_out;
 	float	   *kv_scales;
+	int		   *kv_windows;
 	Decoder		d;
 };
 
@@ -171,6 +172,16 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	info->embed_width = d->c.embed_width > 0 ? d->c.embed_width : d->c.hidden;
 	info->n_layers = d->c.n_layers;
 	info->n_kv_layers = d->n_kv_layers;
+	for (int i = 0; i < d->c.n_layers && !d->c.both_ways; i++)
+	{
+		const LayerConf *l = &d->c.layers[i];
+		int			window = l->window > 0 ? l->window : l->chunk;
+
+		if ((l->recurrent && !l->both) || window == 0)
+			continue;
+		info->n_kv_windows++;
+		info->kv_window = window > info->kv_window ? window : info->kv_window;
+	}
 	info->state_bytes = d->state_floats * sizeof(float);
 	info->n_heads = d->c.n_heads;
 	info->n_kv_heads = d->c.n_kv_heads;
@@ -412,6 +423,19 @@ largest_scale(const float *x, int n)
 	return s;
 }
 
+/* A chunk's first row sees as far back as a window's, at most. */
+static void
+find_kv_windows(Model *m)
+{
+	const DecoderConf *c = &m->d.c;
+
+	m->kv_windows = mem_zalloc(((size_t) m->d.n_kv_layers + 1) * sizeof(int));
+	for (int i = 0; i < c->n_layers; i++)
+		if (!c->layers[i].recurrent || c->layers[i].both)
+			m->kv_windows[c->layers[i].kv] = c->layers[i].window > 0 ? c->layers[i].window : c->layers[i].chunk;
+	m->info.kv_windows = m->kv_windows;
+}
+
 static void
 find_kv_scales(Model *m)
 {
@@ -480,6 +504,8 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	for (size_t i = 0; i < d->n_stacks; i++)
 		stack_ready(d->stacks[i]);
 	find_kv_scales(m);
+	if (!d->c.both_ways)
+		find_kv_windows(m);
 	if (d->head_norm != NULL)
 		measure_head(d);
 	heads_ready(d, conf);
@@ -495,6 +521,7 @@ model_free(Model *m)
 		return;
 	decoder_clear(&m->d);
 	mem_free(m->kv_scales);
+	mem_free(m->kv_windows);
 	mem_free(m);
 }
 

@@ -40,6 +40,10 @@ typedef struct ModelInfo
 	int			n_kv_heads;
 	int			head_dim;
 	int			v_dim;			/* of V in the KV cache; 0 = head_dim */
+	const int *kv_windows;		/* [n_kv_layers] so many positions back a layer sees at most; 0 = all.  NULL: both ways, or
+								 * weights aren't loaded */
+	int			n_kv_windows;	/* layers that have one, */
+	int			kv_window;		/* and the largest */
 	const float *kv_scales;		/* of an FP8 KV cache, as the checkpoint has them: [n_kv_layers][2], of K and of V, 1 where
 								 * it has none; NULL = it has none, or weights aren't loaded */
 	KType		dtype;			/* type of most weights, in memory */

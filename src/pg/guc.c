@@ -62,6 +62,7 @@ static char *vllm_prefix_cache_isolation = "role";
 static bool vllm_enable_prefix_caching;
 static char *vllm_speculative_config;
 static bool vllm_calculate_kv_scales;
+static bool vllm_disable_hybrid;
 static int	vllm_max_logprobs;
 static bool vllm_enable_lora;
 static int	vllm_max_loras;
@@ -212,6 +213,8 @@ static const BoolRow bool_rows[] = {
 	"Lets LLM requests of the session wait for those of others."},
 	{"vllm.calculate_kv_scales", &vllm_calculate_kv_scales, false, PGC_SIGHUP, NULL, "calculate_kv_scales",
 	"Computes the scales of an FP8 KV cache when a model is loaded, instead of taking the checkpoint's."},
+	{"vllm.disable_hybrid_kv_cache_manager", &vllm_disable_hybrid, false, PGC_SIGHUP, NULL, "disable_hybrid_kv_cache_manager",
+	"Lets layers with sliding windows keep K and V of all tokens, in models that are loaded from now on."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, NULL, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
 	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, NULL, "enable_lora",

@@ -67,6 +67,9 @@ make_real(void *ctx, const CoreOptions *opt, int n_threads)
 	o.kernels = k->kernels;
 	o.pool = pools[n_threads];
 	o.kv_type = k->kv_type;
+	/* the answer that all are compared with keeps everything */
+	o.no_windows = n_threads == 1 && o.max_chunk == 0 && !o.prefix_caching && o.kv_blocks > 6;
+	inv_windows = m != NULL && model_info(m)->n_kv_windows > 0;
 	if (m != NULL && o.max_model_len > model_info(m)->max_model_len)
 		o.max_model_len = model_info(m)->max_model_len;
 	for (int i = 0; m != NULL && k->loras != NULL && inv_n_loras < INV_LORAS && k->loras[i] != NULL; i++)
