@@ -245,6 +245,18 @@ RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 REVOKE ALL ON FUNCTION llm_sleep(int, text, text), llm_wake_up(text[], text), llm_pause(text, text), llm_resume(text) FROM PUBLIC;
+/* ---- memory of models ---- */
+
+CREATE FUNCTION vllm.memory_list(
+    OUT model text, OUT shared_with text, OUT weights bigint, OUT kv_reserved bigint, OUT kv bigint, OUT kv_tokens bigint,
+    OUT state bigint, OUT work bigint, OUT other bigint, OUT total bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_memory_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW llm_memory AS SELECT * FROM vllm.memory_list();
+
+GRANT SELECT ON llm_memory TO PUBLIC;
+
 /* ---- statistics of requests (request_stat.c) ---- */
 
 CREATE FUNCTION vllm.requests(

@@ -58,6 +58,7 @@ core_publish(Core *c)
 	st->kv_blocks_total = kvpool_pages(c->pool);
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_pages_available(c->pool);
 	st->kv_bytes = (int64_t) ((c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * (size_t) kvpool_pages(c->pool));
+	memory_publish(c, st);
 	pthread_mutex_lock(&c->inbox->lock);
 	c->inbox->stats = *st;
 	pthread_mutex_unlock(&c->inbox->lock);

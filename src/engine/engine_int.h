@@ -100,6 +100,7 @@ struct Core
 	bool		tracing;		/* a profile is being recorded: as of this step */
 	TraceStep	trace;			/* ... of this step */
 	Profile		trace_profile;
+	int64_t		other_memory;	/* of tables and rows of logits */
 	Inbox	   *inbox;
 	Deliver    *deliver;
 };
@@ -107,6 +108,11 @@ struct Core
 /* ---- open.c ---- */
 /* Everything but the model, the tokenizer and what threads share.  core_free() releases it. */
 bool		core_open(Core *c, const Conf *conf, Err *e);
+
+/* ---- memory.c ---- */
+/* Behind everything that is opened. */
+void		memory_open(Core *c);
+void		memory_publish(const Core *c, CoreStats *st);
 
 /* ---- kvscales.c ---- */
 /* The scales of K and V, if the KV cache needs some.  Behind the KV area and the state. */

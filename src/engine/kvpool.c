@@ -67,6 +67,8 @@ struct KvPool
 	int			n_blocks;		/* the null block included */
 	int			available;		/* length of the free list */
 	KvBlock    *blocks;			/* [n_blocks] */
+	uint8_t    *touched;		/* [pages + 1] */
+	int			n_touched;
 	Paging	   *paging;			/* NULL: a block is a page */
 };
 
@@ -116,6 +118,7 @@ kvpool_new(int n_blocks)
 	p->blocks = mem_zalloc((size_t) p->n_blocks * sizeof(KvBlock));
 	for (int32_t b = 1; b < p->n_blocks; b++)
 		list_append(p, b);
+	p->touched = mem_zalloc((size_t) p->n_blocks);
 	return p;
 }
 
@@ -145,6 +148,7 @@ kvpool_new_windows(int n_blocks, int n_pages, int full, int window)
 		g->windows[b].empty = true;
 		g->empty[g->n_empty++] = b;
 	}
+	p->touched = mem_zalloc((size_t) n_pages + 1);
 	return p;
 }
 
@@ -161,6 +165,7 @@ kvpool_free(KvPool *p)
 		mem_free(p->paging->empty);
 		mem_free(p->paging);
 	}
+	mem_free(p->touched);
 	mem_free(p->blocks);
 	mem_free(p);
 }
@@ -177,6 +182,26 @@ int
 kvpool_pages(const KvPool *p)
 {
 	return p->paging != NULL ? p->paging->n_pages : kvpool_total(p);
+}
+
+int
+kvpool_touched(const KvPool *p)
+{
+	return p->n_touched;
+}
+
+void
+kvpool_forget_touched(KvPool *p)
+{
+	memset(p->touched, 0, (size_t) kvpool_pages(p) + 1);
+	p->n_touched = 0;
+}
+
+static void
+touch(KvPool *p, int32_t page)
+{
+	p->n_touched += p->touched[page] == 0;
+	p->touched[page] = 1;
 }
 
 int
@@ -319,6 +344,7 @@ take_pages(KvPool *p, int32_t *at, int n)
 		while (g->n_free == 0)
 			reclaim(p);
 		at[i] = g->free[--g->n_free];
+		touch(p, at[i]);
 	}
 }
 
@@ -387,7 +413,10 @@ kvpool_alloc(KvPool *p, int n, int32_t *out)
 		int32_t		b = p->paging != NULL ? take_block(p) : p->blocks[NULL_BLOCK].next;
 
 		if (p->paging == NULL)
+		{
 			list_remove(p, b);
+			touch(p, b);
+		}
 		p->blocks[b].refs = 1;
 		out[i] = b;
 	}

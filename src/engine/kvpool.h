@@ -40,6 +40,9 @@ void		kvpool_unref_first(KvPool *p, int32_t block);
 int			kvpool_refs(const KvPool *p, int32_t block);
 
 /* ---- pages ---- */
+/* Pages that have been handed out, now or before: those that memory is behind; begin to count anew. */
+int			kvpool_touched(const KvPool *p);
+void		kvpool_forget_touched(KvPool *p);
 /* Pages of memory in all, and how many can be had. */
 int			kvpool_pages(const KvPool *p);
 int			kvpool_pages_available(const KvPool *p);

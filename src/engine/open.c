@@ -227,6 +227,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (c->spec != NULL)
 		c->round.e = mem_zalloc((size_t) o->max_num_seqs * sizeof(PlanEntry));
 	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs, !o->no_jump);
+	memory_open(c);
 	return true;
 }
 

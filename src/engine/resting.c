@@ -34,6 +34,7 @@ core_rest(Core *c, bool free_kv)
 	sched_preempt_all(c->sched);
 	core_reset_prefix_cache(c);
 	marena_drop(&c->kv_area);
+	kvpool_forget_touched(c->pool);
 	marena_drop(&c->state_area);
 	if (c->spec != NULL)
 		spec_rest(c->spec);

@@ -504,6 +504,8 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	for (size_t i = 0; i < d->n_stacks; i++)
 		stack_ready(d->stacks[i]);
 	find_kv_scales(m);
+	m->info.weights_memory = d->weights.used;
+	m->info.work_memory = d->work.used;
 	if (!d->c.both_ways)
 		find_kv_windows(m);
 	if (d->head_norm != NULL)

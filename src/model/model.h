@@ -50,6 +50,8 @@ typedef struct ModelInfo
 	char		quantization[24];	/* the method of a quantized checkpoint, "" = none */
 	uint64_t	weight_bytes;	/* packed */
 	uint64_t	n_params;
+	uint64_t	weights_memory; /* what weights and work space take once they are loaded */
+	uint64_t	work_memory;
 	uint64_t	state_bytes;	/* recurrent state of a sequence; 0 = none */
 	bool		both_ways;		/* attention looks ahead: a sequence is computed in one step, nothing is
 								 * kept of it */

@@ -35,6 +35,7 @@ PG_FUNCTION_INFO_V1(llm_model_memory);
 PG_FUNCTION_INFO_V1(llm_request_list);
 PG_FUNCTION_INFO_V1(llm_engine_stats);
 PG_FUNCTION_INFO_V1(llm_device_list);
+PG_FUNCTION_INFO_V1(llm_memory_list);
 
 #define MAX_COLS	40
 #define SEQ_TRIES	1000
@@ -520,6 +521,46 @@ engine_columns(Row *row, const WireStats *st)
 	row_int(row, st->kv_blocks_total);
 	row_int(row, st->kv_blocks_used);
 	row_int(row, st->rss_bytes);
+}
+
+/* llm_memory: what is loaded, by what for */
+static void
+memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
+{
+	const WireFigures *f = &ms->fig;
+	bool		shares = ms->shared_with >= 0;
+	int64		weights = ms->asleep & WIRE_SLEEP_WEIGHTS ? 0 : f->mem_weights;
+
+	row_arena_str(row, ms->name, sizeof(ms->name));
+	if (shares)
+		row_arena_str(row, stats->models[ms->shared_with].name, sizeof(ms->name));
+	else
+		row_null(row);
+	row_int(row, weights);
+	row_int(row, f->kv_bytes);
+	row_int(row, f->mem_kv);
+	row_int(row, f->kv_tokens);
+	row_int(row, f->mem_state);
+	row_int(row, f->mem_work);
+	row_int(row, f->mem_other);
+	row_int(row, shares ? 0 : weights + f->mem_kv + f->mem_state + f->mem_work + f->mem_other);
+}
+
+Datum
+llm_memory_list(PG_FUNCTION_ARGS)
+{
+	WireStats  *stats;
+	Row			row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	stats = engine_stats_snapshot();
+	for (uint32 i = 0; stats != NULL && i < stats->n_models; i++)
+		if (stats->models[i].state == WM_READY && stats->models[i].dboid == MyDatabaseId)
+		{
+			memory_row(&row, &stats->models[i], stats);
+			row_emit(&row, fcinfo);
+		}
+	return (Datum) 0;
 }
 
 Datum

@@ -1,0 +1,41 @@
+/*
+ * memory.c
+ *	  What a core's memory is for: the figures mem_*.
+ *
+ * Areas are mapped as a whole and get memory where they are touched.  Weights and work space count as a
+ * whole, since a step of the greatest size touches them; of the KV cache the pages that have been
+ * handed out at least once, as nothing is given back before the model sleeps or goes; of
+ * recurrent state and logits everything.
+ *
+ * Tested by tests/unit/test_memory.c against what the operating system says.
+ */
+#include "base/mem.h"
+#include "engine/engine_int.h"
+#include "engine/kvgroups.h"
+
+void
+memory_open(Core *c)
+{
+	const ModelInfo *info = core_info(c);
+	KvGroups	groups = kvgroups_of(info, &c->opt);
+	size_t		blocks = (size_t) kvpool_total(c->pool) + 1;
+	size_t		per_block = 24;	/* kvpool.c */
+
+	/* prefix.c: a node, its tokens, and its share of two tables */
+	if (c->prefix != NULL)
+		per_block += 64 + (size_t) c->opt.block_size * sizeof(int32_t) + 8;
+	if (groups.window > 0)
+		per_block += 32 + 4 * (size_t) (groups.full + groups.window);
+	c->other_memory = (int64_t) (c->logits_size + c->hidden_size + c->raw_size + 2 * c->fork_size + blocks * per_block);
+	c->stats.kv_tokens = info->n_kv_layers > 0 ? kvgroups_tokens(&groups, &c->opt, kvpool_pages(c->pool)) : 0;
+	c->stats.mem_state = (int64_t) info->state_bytes * c->opt.max_num_seqs;
+}
+
+void
+memory_publish(const Core *c, CoreStats *st)
+{
+	st->mem_weights = (int64_t) core_info(c)->weights_memory;
+	st->mem_work = (int64_t) core_info(c)->work_memory;
+	st->mem_kv = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * kvpool_touched(c->pool);
+	st->mem_other = c->other_memory;
+}

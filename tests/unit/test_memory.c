@@ -1,0 +1,104 @@
+/*
+ * test_memory.c
+ *	  What a core tells of its memory against what the operating system says.
+ */
+#include "check.h"
+#include "core_util.h"
+
+#include "engine/source.h"
+
+#define MODEL	"models/tickets-2m"
+#define REQS	64
+
+/* Memory of this process, in bytes. */
+static int64_t
+resident(void)
+{
+	FILE	   *f = fopen("/proc/self/smaps_rollup", "r");
+	char		line[256];
+	long long	kb = -1;
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL && sscanf(line, "Rss: %lld kB", &kb) != 1)
+		;
+	if (f != NULL)
+		fclose(f);
+	return kb < 0 ? -1 : kb * 1024;
+}
+
+static int64_t
+told(const CoreStats *st)
+{
+	return st->mem_weights + st->mem_kv + st->mem_state + st->mem_work + st->mem_other;
+}
+
+static Core *
+open_core(KPool *pool)
+{
+	CoreOptions o = {
+		.max_num_seqs = REQS, .max_num_batched_tokens = 512, .block_size = 16, .kv_bytes = 160 << 20, .kv_type = KT_F32, .pool = pool,
+		.kernels = kernels_select(NULL, NULL), .huge = HUGE_OFF, .prefix_caching = true
+	};
+	ModelOptions mo = {.kernels = o.kernels, .pool = pool, .max_rows = 512, .max_out = REQS, .huge = HUGE_OFF};
+	Err			e = {0};
+	Files	   *f = files_open(MODEL, &e);
+	Source		source = {.files = f};
+	ModelSource src = source_of(&source);
+	Model	   *m = f != NULL ? model_new(files_conf(f), &src, &mo, &e) : NULL;
+	Core	   *c = m != NULL ? core_new(m, source_tok(f, &e), files_conf(f), &o, &e) : NULL;
+
+	CHECK(c != NULL, "%s", e.msg);
+	source_done(&source);
+	if (f != NULL)
+		files_close(f);
+	return c;
+}
+
+int
+main(void)
+{
+	KPool	   *pool = kpool_new(2);
+	static Rec	recs[REQS];
+	int64_t		before = resident();
+	Core	   *c = open_core(pool);
+	CoreStats	st;
+	int			round = 0;
+
+	if (before < 0 || c == NULL)
+	{
+		check_skip(1, "no smaps_rollup, or no model");
+		return check_done("memory");
+	}
+	core_stats(c, &st);
+	CHECK(st.mem_weights > 0 && st.mem_work > 0 && st.mem_kv == 0 && st.kv_bytes > 100 << 20 && st.kv_tokens > 1000,
+		  "at first %lld bytes of KV are in use", (long long) st.mem_kv);
+	/* until all blocks have been in use */
+	do
+	{
+		for (int i = 0; i < REQS; i++)
+		{
+			GenParams	p = greedy_params(4);
+
+			p.detokenize = false;
+			p.ignore_eos = true;
+			submit(c, (uint64_t) i + 1, 0, random_prompt((uint32_t) (round * REQS + i), core_max_model_len(c) - 8), p, ~0u, &recs[i]);
+		}
+		while (core_has_work(c))
+			core_step(c);
+		for (int i = 0; i < REQS; i++)
+			rec_free(&recs[i]);
+		core_stats(c, &st);
+	}
+	while (st.mem_kv < st.kv_bytes && ++round < 200);
+	CHECK(st.mem_kv == st.kv_bytes && st.kv_blocks_used == 0, "%lld of %lld bytes of KV", (long long) st.mem_kv, (long long) st.kv_bytes);
+	printf("told %lld kB (weights %lld, KV %lld, work %lld, other %lld), resident %lld kB\n", (long long) told(&st) >> 10,
+		   (long long) st.mem_weights >> 10, (long long) st.mem_kv >> 10, (long long) st.mem_work >> 10,
+		   (long long) st.mem_other >> 10, (long long) (resident() - before) >> 10);
+	CHECK(told(&st) > (resident() - before) * 0.95 && told(&st) < (resident() - before) * 1.05, "%lld bytes are told, %lld are resident",
+		  (long long) told(&st), (long long) (resident() - before));
+	core_rest(c, true);
+	core_stats(c, &st);
+	CHECK(st.mem_kv == 0, "asleep %lld bytes of KV are in use", (long long) st.mem_kv);
+	core_free(c);
+	kpool_free(pool);
+	return check_done("memory");
+}
