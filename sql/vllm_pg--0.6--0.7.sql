@@ -248,7 +248,7 @@ REVOKE ALL ON FUNCTION llm_sleep(int, text, text), llm_wake_up(text[], text), ll
 /* ---- memory of models ---- */
 
 CREATE FUNCTION vllm.memory_list(
-    OUT model text, OUT shared_with text, OUT weights bigint, OUT kv_reserved bigint, OUT kv bigint, OUT kv_tokens bigint,
+    OUT model text, OUT shared_with text, OUT weights bigint, OUT kv_reserved bigint, OUT kv bigint, OUT kv_tokens bigint, OUT pinned_tokens bigint,
     OUT state bigint, OUT work bigint, OUT other bigint, OUT total bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_memory_list' LANGUAGE C VOLATILE ROWS 10;
@@ -256,6 +256,18 @@ AS 'MODULE_PATHNAME', 'llm_memory_list' LANGUAGE C VOLATILE ROWS 10;
 CREATE VIEW llm_memory AS SELECT * FROM vllm.memory_list();
 
 GRANT SELECT ON llm_memory TO PUBLIC;
+
+/* ---- prompts that stay computed ---- */
+
+CREATE FUNCTION llm_pin_prefix(prompt text, model text DEFAULT NULL, cache_salt text DEFAULT NULL, timeout_ms int DEFAULT NULL, params json DEFAULT NULL,
+    lora text DEFAULT NULL) RETURNS int
+AS 'MODULE_PATHNAME', 'llm_pin_prefix' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION llm_unpin_prefix(prompt text, model text DEFAULT NULL, cache_salt text DEFAULT NULL, timeout_ms int DEFAULT NULL, params json DEFAULT NULL,
+    lora text DEFAULT NULL) RETURNS int
+AS 'MODULE_PATHNAME', 'llm_unpin_prefix' LANGUAGE C VOLATILE;
+
+REVOKE ALL ON FUNCTION llm_pin_prefix(text, text, text, int, json, text), llm_unpin_prefix(text, text, text, int, json, text) FROM PUBLIC;
 
 /* ---- statistics of requests (request_stat.c) ---- */
 

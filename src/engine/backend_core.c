@@ -226,6 +226,7 @@ accounts(void)
 static bool
 plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
 {
+	CoreOptions whole;
 	int64_t		bytes = o->kv_cache_memory_bytes > 0 ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
 
 	*co = (CoreOptions)
@@ -257,7 +258,10 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 	memset(df, 0, sizeof(*df));
 	if (!plan_speculation(mi, f, o, s, co, df, e))
 		return false;
-	sizing_fill(mi, settings_threads(s), kv_tokens(mi, &df->info, co->kv_type, co->block_size, bytes), sysmem_available(""), co);
+	/* many sequences may be short, so that none gives up what is behind its windows */
+	whole = *co;
+	whole.no_windows = true;
+	sizing_fill(mi, settings_threads(s), kv_tokens(mi, &df->info, &whole), sysmem_available(""), co);
 	if (mi->both_ways)
 		plan_both_ways(mi, o, co);
 	huge_pages_by_name(s->huge_pages, &co->huge);

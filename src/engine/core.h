@@ -78,6 +78,7 @@ typedef struct GenParams
 	int			repeat_count;	/* so many of it end the answer */
 	bool		tight_special;	/* no space between special tokens: not spaces_between_special_tokens */
 	char	   *extra_args;		/* owned; a json object for logits processors; NULL = none */
+	int			pin;			/* the prompt stays computed (1), or no longer (-1); there is no answer to speak of */
 	char	   *cache_salt;		/* owned; K and V are shared among requests of the same salt only; NULL = none */
 	uint32_t	plugins;		/* which of these take part: CoreOptions.plugins */
 } GenParams;

@@ -331,6 +331,7 @@ typedef struct SchedOptions
 	int			max_chunk;		/* 0 = off */
 	double		attn_weight;
 	Prefix	   *prefix;			/* what blocks hold; NULL: nothing is shared */
+	struct Pins *pins;			/* what stays computed; NULL: nothing */
 	struct Spec *spec;			/* NULL: nobody is ahead */
 	int			max_logits;		/* rows of logits in a step, with spec */
 } SchedOptions;
@@ -338,6 +339,8 @@ typedef struct SchedOptions
 Sched	   *sched_new(KvPool *pool, const SchedOptions *opt);
 void		sched_free(Sched *s);	/* the scheduler must be empty */
 void		sched_add(Sched *s, Req *r);
+/* Others may know what a running request has computed. */
+void		sched_note(Sched *s, Req *r);
 /* Take a request out, wherever it is, and free its blocks (in reverse order) and its slot. */
 void		sched_remove(Sched *s, Req *r);
 /*

@@ -37,6 +37,7 @@
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/rng.h"
+#include "engine/pins.h"
 #include "engine/spec.h"
 
 /* ---- statistics, requests ---- */
@@ -247,6 +248,11 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 		answers_finish(c, r, id, res, err);
 		return;
 	}
+	if (r->params.pin != 0 && res.finish < FIN_ABORT && r->state == RQ_RUNNING)
+	{
+		sched_note(c->sched, r);
+		pins_of(c->pins, r);
+	}
 	sched_remove(c->sched, r);
 	if (idmap_get(&c->by_id, r->id) == r)
 		idmap_del(&c->by_id, r->id);
@@ -310,6 +316,8 @@ core_submit(Core *c, ReqSpec *spec)
 	r->plan_at = -1;
 	r->slot = -1;
 	r->params.out.logits = c->opt.tell_logits;
+	if (r->params.pin != 0)
+		r->params.max_tokens = 1;
 	r->priority = r->params.priority;
 	r->watched = spec->stream;
 	r->urgent = spec->stream || r->params.n_stop > 0;
@@ -411,7 +419,7 @@ acceptable(const Core *c, const Req *r, Err *e)
 	if (r->n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
 					   r->n_prompt, c->max_model_len);
-	return sched_must_fit(c->sched, r->n_prompt, r->params.max_tokens, e);
+	return pins_may(c->pins, r, e) && sched_must_fit(c->sched, r->n_prompt, r->params.max_tokens, e);
 }
 
 /* One more token of r's answer.  False with *e set: a limit of its grammar. */
@@ -895,6 +903,7 @@ core_free(Core *c)
 	sched_free(c->sched);
 	gate_free(c->gate);
 	accounts_free(c->accounts);
+	pins_free(c->pins);
 	prefix_free(c->prefix);
 	kvpool_free(c->pool);
 	marena_free(&c->kv_area);
@@ -1025,8 +1034,11 @@ core_stats(const Core *c, CoreStats *out)
 void
 core_reset_prefix_cache(Core *c)
 {
+	/* nobody would find them */
+	pins_clear(c->pins);
 	if (c->prefix != NULL)
 		prefix_clear(c->prefix);
+	core_publish(c);
 }
 
 void
@@ -1053,7 +1065,7 @@ core_check(const Core *c, Err *e)
 	if ((size_t) (n - c->n_multi_seqs + c->n_multi) != c->by_id.n)
 		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %d of them sequences of %d others, %zu are known",
 					   n, c->n_multi_seqs, c->n_multi, c->by_id.n);
-	if (sched_n_running(c->sched) + sched_n_held(c->sched) == 0 && used != 0)
+	if (sched_n_running(c->sched) + sched_n_held(c->sched) == 0 && (used > pins_pages(c->pins) || (used != 0 && pins_pages(c->pins) == 0)))
 		return err_set(e, ERR_INTERNAL, "%d blocks are in use and no request runs", used);
 	if (c->n_doomed != 0)
 		return err_set(e, ERR_INTERNAL, "%zu cancelled requests are left", c->n_doomed);

@@ -60,6 +60,7 @@ struct Core
 	float	   *kv_scales;		/* [n_kv_layers][2], of FP8; else NULL */
 	KvPool	   *pool;
 	Prefix	   *prefix;			/* NULL: nothing is shared */
+	struct Pins *pins;
 	Sched	   *sched;
 	struct Spec *spec;			/* NULL: nobody is ahead */
 	Plan		round;			/* whose drafts were right so far; e: [max_num_seqs] */

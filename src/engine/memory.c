@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "engine/engine_int.h"
 #include "engine/kvgroups.h"
+#include "engine/pins.h"
 
 void
 memory_open(Core *c)
@@ -38,4 +39,5 @@ memory_publish(const Core *c, CoreStats *st)
 	st->mem_work = (int64_t) core_info(c)->work_memory;
 	st->mem_kv = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * kvpool_touched(c->pool);
 	st->mem_other = c->other_memory;
+	st->kv_pinned_tokens = pins_tokens(c->pins);
 }

@@ -207,6 +207,8 @@ params_field(GenParams *p, unsigned *given, const WireField *f, bool *known, Err
 	{
 		case WTAG_PRIORITY:
 			return params_int(f, INT_MIN, INT_MAX, &p->priority, e);
+		case WTAG_PIN:
+			return params_int(f, -1, 1, &p->pin, e);
 		case WTAG_CACHE_SALT:
 			if (f->n == 0 || f->n > MAX_SALT)
 				return params_bad(e, "cache_salt", "must have 1 to 4096 bytes");

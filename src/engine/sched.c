@@ -39,6 +39,7 @@
  * running[].  Tested by tests/unit/test_sched.c (hand-written traces, fairness, random operations, tiny pools).
  */
 #include "engine/kvgroups.h"
+#include "engine/pins.h"
 #include "engine/sched_int.h"
 
 #include <string.h>
@@ -308,6 +309,12 @@ sched_free(Sched *s)
 }
 
 void
+sched_note(Sched *s, Req *r)
+{
+	share_note(&s->share, r, r->computed, false);
+}
+
+void
 sched_add(Sched *s, Req *r)
 {
 	reqlist_insert(queue_join(s, r), r);
@@ -517,6 +524,7 @@ check_used(const Sched *s, int *used, int *windows, Err *e)
 	}
 	if (n != s->held.n)
 		return err_set(e, ERR_INTERNAL, "%d requests are held, counted %d", n, s->held.n);
+	pins_count(s->opt.pins, used, windows);
 	for (int b = 1; b <= kvpool_total(s->pool); b++)
 		if (used[b] != kvpool_refs(s->pool, b) || (s->opt.window > 0 && windows[b] != kvpool_window_refs(s->pool, b)))
 			return err_set(e, ERR_INTERNAL, "block %d is in %d tables and has %d references",

@@ -18,6 +18,7 @@
  *
  * Owner: the step thread.  A plan costs O(running + admitted).
  */
+#include "engine/pins.h"
 #include "engine/sched_int.h"
 #include "engine/spec.h"
 
@@ -59,6 +60,9 @@ plan_give(Sched *s, Req *r, int n)
 			sched_release_held(s, s->held.tail);
 			continue;
 		}
+		/* alone it must fit */
+		if (s->n_running == 1 && pins_yield(s->opt.pins))
+			continue;
 		sched_preempt_last(s);
 		if (r->state != RQ_RUNNING)
 			return false;

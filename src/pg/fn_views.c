@@ -540,6 +540,7 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 	row_int(row, f->kv_bytes);
 	row_int(row, f->mem_kv);
 	row_int(row, f->kv_tokens);
+	row_int(row, f->kv_pinned_tokens);
 	row_int(row, f->mem_state);
 	row_int(row, f->mem_work);
 	row_int(row, f->mem_other);

@@ -66,6 +66,10 @@ Datum		beams_result(const Reply *reply, Oid rettype, bool *isnull);
 /* fn_tokenize.c */
 void		tokenize_head(EngineRequest *r, FunctionCallInfo fcinfo);
 void		count_tokens_head(EngineRequest *r, FunctionCallInfo fcinfo);
+/* fn_pin.c */
+void		pin_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		unpin_head(EngineRequest *r, FunctionCallInfo fcinfo);
+Datum		pin_result(const Reply *reply, Oid rettype, bool *isnull);
 void		detokenize_head(EngineRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *tokenize_input(EngineRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *detokenize_input(EngineRequest *r, FunctionCallInfo fcinfo);

@@ -1,0 +1,35 @@
+/*
+ * pins.h
+ *	  Prompts that stay computed: blocks that are kept for whoever begins with the same tokens.
+ *
+ * A request with GenParams.pin = 1 leaves references to its prompt's full blocks here when it is done, as the
+ * prefix cache knows them; one with -1 takes those of the same tokens away.  Whoever has another
+ * owner, salt or adapter has another root: it neither finds nor unpins them.
+ *
+ * Pins have at most half of the pool.  A request that needs more than the rest, when it runs alone, gets theirs,
+ * the oldest first: so every request that fits the pool can be computed.
+ *
+ * Owner: the step thread.
+ */
+#ifndef VLLM_ENGINE_PINS_H
+#define VLLM_ENGINE_PINS_H
+
+#include "engine/core_int.h"
+
+typedef struct Pins Pins;
+
+Pins	   *pins_new(KvPool *pool, Prefix *prefix, int block_size, int window);	/* prefix NULL: there won't be any */
+void		pins_free(Pins *p);
+/* May such a request be computed, and then be pinned?  53200 if there is no room. */
+bool		pins_may(const Pins *p, const Req *r, Err *e);
+/* r, whose blocks are known, is about to give them back. */
+void		pins_of(Pins *p, const Req *r);
+/* Somebody needs the memory, or nobody will find it: give up the oldest (false: there is none), or all. */
+bool		pins_yield(Pins *p);
+void		pins_clear(Pins *p);
+int64_t		pins_tokens(const Pins *p);
+int			pins_pages(const Pins *p);
+/* Add their references to counts by block. */
+void		pins_count(const Pins *p, int *used, int *windows);
+
+#endif

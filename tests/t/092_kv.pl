@@ -1,0 +1,77 @@
+# The KV cache with the bundled model: types, memory, prompts that stay computed.
+use strict;
+use warnings;
+use lib 't';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VllmTest;
+
+my $node = PostgreSQL::Test::Cluster->new('kv');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "vllm.kv_cache_memory_bytes = '2MB'\nvllm.max_num_seqs = 8\n");
+$node->start;
+$node->safe_psql('postgres', q{
+	CREATE EXTENSION vllm_pg;
+	CREATE ROLE reader LOGIN});
+
+sub sql { return $node->safe_psql('postgres', shift); }
+sub error { return ($node->psql('postgres', shift))[2]; }
+
+# ---- types ----
+my $prompt = q{'The kettle arrived broken, and I want my money back.'};
+foreach my $type (qw(bfloat16 int8 fp8 fp8_e4m3 fp8_e5m2))
+{
+	sql("SELECT llm_create_model('$type', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{\"kv_cache_dtype\": \"$type\"}')");
+	like(sql("SELECT llm_generate($prompt, model => '$type', max_tokens => 8, temperature => 0, ignore_eos => true)"), qr/./, "$type answers");
+}
+is(sql("SELECT llm_generate($prompt, model => 'fp8', max_tokens => 8, temperature => 0)"),
+	sql("SELECT llm_generate($prompt, model => 'fp8_e4m3', max_tokens => 8, temperature => 0)"), 'fp8 is fp8_e4m3');
+foreach my $c (['fp8', 1.95], ['fp8_e5m2', 1.95], ['int8', 1.8])
+{
+	is(sql("SELECT a.kv_blocks_total >= $c->[1] * b.kv_blocks_total FROM llm_models a, llm_models b WHERE a.name = '$c->[0]' AND b.name = 'bfloat16'"), 't',
+		"$c->[0] has at least $c->[1] times the blocks");
+}
+like(slurp_file($node->logfile), qr/checkpoint has no scales for an FP8 KV cache/, 'the log tells of scales');
+sql("SELECT llm_create_model('scaled', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{\"kv_cache_dtype\": \"fp8\", \"calculate_kv_scales\": true}')");
+like(sql("SELECT llm_generate($prompt, model => 'scaled', max_tokens => 8, temperature => 0)"), qr/./, 'computed scales');
+like(slurp_file($node->logfile), qr/FP8 KV cache: scales are computed/, '... as the log tells');
+like(error("SELECT llm_create_model('bad', '/x', options => '{\"kv_cache_dtype\": \"fp4\"}')"), qr/must be auto, float32.*fp8_e5m2, got "fp4"/, 'no such type');
+
+# ---- memory ----
+sql("SELECT llm_generate($prompt, max_tokens => 4)");
+is(sql("SELECT weights > 0 AND kv_reserved > 1000000 AND kv BETWEEN 1 AND kv_reserved AND work > 0 AND other > 0
+	AND total = weights + kv + state + work + other AND kv_tokens > 100 FROM llm_memory WHERE model = 'tickets-2m'"), 't', 'llm_memory');
+is(sql("SELECT (SELECT sum(total) FROM llm_memory) < (SELECT engine_rss FROM llm_stat_engine)"), 't', 'all of it is in the engine');
+is(sql("SELECT m.kv_reserved = l.kv_bytes FROM llm_memory m JOIN vllm.model_list() l ON l.name = m.model WHERE model = 'int8'"), 't', 'kv_reserved is kv_bytes');
+is(sql("SELECT count(*) FROM llm_metrics() WHERE name = 'vllm_pg:memory_bytes' AND labels->>'model_name' = 'tickets-2m'"), 5, 'and it is a metric');
+
+# ---- prompts that stay computed ----
+my $text = q{repeat('Our terms of business are these. ', 12)};
+my $fill = q{SELECT llm_generate(i || ' ' || repeat('Other words, again and again. ', 14), max_tokens => 2) FROM generate_series(1, 60) i};
+sub cached { return sql(($_[1] // '') . "SELECT (r.usage).cached_tokens FROM llm_generate_full($text || ' $_[0]', max_tokens => 2) r"); }
+my $n = sql("SELECT llm_pin_prefix($text)");
+cmp_ok($n, '>', 40, "a prompt of $n tokens is pinned");
+is(sql("SELECT pinned_tokens FROM llm_memory WHERE model = 'tickets-2m'"), int($n / 16) * 16, '... its full blocks');
+sql($fill);
+cmp_ok(cached('One.'), '>=', int($n / 16) * 16, 'it is found when everything else has been overwritten');
+is(cached('One.', 'SET ROLE reader; '), 0, 'by nobody else');
+like(error("SET ROLE reader; SELECT llm_pin_prefix('x')"), qr/permission denied for function llm_pin_prefix/, 'not everybody may pin');
+like(error("SELECT llm_pin_prefix('x')"), qr/too short to be pinned/, 'too short');
+my $long = error(q{SELECT llm_pin_prefix(i || repeat(' All of this is to be kept.', 20)) FROM generate_series(1, 60) i});
+like($long, qr/no room to pin a prompt of \d+ tokens/, 'more than half of the cache');
+like($long, qr/HINT:  Unpin others with llm_unpin_prefix/, '... and what can be done');
+sql("SELECT llm_unpin_prefix($text)");
+sql("SELECT llm_reset_prefix_cache()");
+is(cached('Two.'), 0, 'after a reset nothing is found');
+ok($node->poll_query_until('postgres', "SELECT pinned_tokens = 0 FROM llm_memory WHERE model = 'tickets-2m'"), '... and nothing is pinned');
+sql("SELECT llm_pin_prefix($text, cache_salt => 's')");
+sql($fill);
+cmp_ok(cached('Three.'), '<', 16, 'a salt of its own');
+sql("SELECT llm_unpin_prefix($text, cache_salt => 's')");
+$node->poll_query_until('postgres', "SELECT pinned_tokens = 0 FROM llm_memory WHERE model = 'tickets-2m'");
+is(sql("SELECT pinned_tokens FROM llm_memory WHERE model = 'tickets-2m'"), 0, 'unpinned');
+
+$node->stop;
+done_testing();

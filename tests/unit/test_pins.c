@@ -1,0 +1,117 @@
+/*
+ * test_pins.c
+ *	  Prompts that stay computed, with the fake model: what is found of them, who may, how much, and who
+ *	  gets their memory in the end.
+ */
+#include "check.h"
+#include "core_util.h"
+#include "fake_model.h"
+
+#include "engine/engine_int.h"
+#include "engine/pins.h"
+
+#define BLOCKS	20
+
+static KPool *pool;
+
+static Core *
+make(int blocks)
+{
+	CoreOptions o = options(4, 64, blocks);
+
+	o.pool = pool;
+	o.prefix_caching = true;
+	return core_for_grammars(fake_model(320), tiny_tok(), o);
+}
+
+/* A prompt of n tokens of some kind; pin: as GenParams.pin.  Returns what was found of it. */
+static int
+ask(Core *c, int kind, int n, int pin, uint64_t owner, Rec *rec)
+{
+	GenParams	p = greedy_params(2);
+	ReqSpec		spec = {.id = 1, .owner = owner, .sink = rec_sink, .sink_ctx = rec, .prompt = random_prompt((uint32_t) kind, n)};
+	Err			e = {0};
+
+	memset(rec, 0, sizeof(*rec));
+	p.pin = pin;
+	p.detokenize = false;
+	CHECK(core_normalize(c, &p, ~0u, &spec.prompt, &e), "%s", e.msg);
+	spec.params = p;
+	core_submit(c, &spec);
+	while (core_has_work(c))
+	{
+		core_step(c);
+		CHECK(core_check(c, &e), "%s", e.msg);
+	}
+	return rec->cached;
+}
+
+int
+main(void)
+{
+	Core	   *c;
+	Rec			r;
+	CoreStats	st;
+	Err			e = {0};
+
+	pool = kpool_new(1);
+	fake.no_state = true;
+	c = make(BLOCKS);
+	/* what is not pinned is overwritten by a prompt that takes everything, what is pinned is not */
+	ask(c, 1, 50, 0, 1, &r);
+	rec_free(&r);
+	ask(c, 9, 300, 0, 1, &r);
+	rec_free(&r);
+	CHECK(ask(c, 1, 50, 1, 1, &r) <= 16 && r.finish == FIN_LENGTH, "it was not pinned: %d tokens found", r.cached);
+	rec_free(&r);
+	for (int i = 10; i < 16; i++)
+	{
+		ask(c, i, 200, 0, 1, &r);
+		rec_free(&r);
+	}
+	core_stats(c, &st);
+	CHECK(st.kv_pinned_tokens == 48 && st.kv_blocks_used == 3, "%lld tokens in %lld blocks", (long long) st.kv_pinned_tokens,
+		  (long long) st.kv_blocks_used);
+	CHECK(ask(c, 1, 60, 0, 1, &r) == 48, "%d tokens of a pinned prompt are found", r.cached);
+	rec_free(&r);
+	CHECK(ask(c, 1, 50, 0, 2, &r) == 0, "another owner finds %d tokens", r.cached);
+	rec_free(&r);
+	/* again: one pin; unpinned by another owner: it stays */
+	ask(c, 1, 50, 1, 1, &r);
+	rec_free(&r);
+	ask(c, 1, 50, -1, 2, &r);
+	rec_free(&r);
+	core_stats(c, &st);
+	CHECK(st.kv_pinned_tokens == 48, "%lld tokens are pinned", (long long) st.kv_pinned_tokens);
+	/* half of the pool and no more; too short; too long */
+	ask(c, 2, 7 * 16, 1, 1, &r);
+	CHECK(r.finish == FIN_LENGTH, "7 blocks more: finish %d", r.finish);
+	rec_free(&r);
+	ask(c, 3, 16, 1, 1, &r);
+	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_NOMEM && strstr(r.err.hint, "llm_unpin_prefix") != NULL, "one more: %s", r.err.msg);
+	rec_free(&r);
+	ask(c, 3, 15, 1, 1, &r);
+	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_INVALID, "15 tokens: %s", r.err.msg);
+	rec_free(&r);
+	ask(c, 1, 50, -1, 1, &r);
+	rec_free(&r);
+	core_stats(c, &st);
+	CHECK(st.kv_pinned_tokens == 7 * 16 && st.kv_blocks_used == 7, "unpinned: %lld tokens are pinned", (long long) st.kv_pinned_tokens);
+	/* who needs all of the pool gets it */
+	ask(c, 4, 18 * 16, 0, 1, &r);
+	CHECK(r.finish == FIN_LENGTH, "18 of 20 blocks: finish %d, %s", r.finish, r.err.msg);
+	rec_free(&r);
+	core_stats(c, &st);
+	CHECK(st.kv_pinned_tokens == 0 && st.kv_blocks_used == 0, "%lld tokens are still pinned", (long long) st.kv_pinned_tokens);
+	ask(c, 1, 50, 1, 1, &r);
+	rec_free(&r);
+	core_reset_prefix_cache(c);
+	CHECK(core_check(c, &e), "%s", e.msg);
+	CHECK(ask(c, 1, 50, 0, 1, &r) == 0, "after a reset %d tokens are found", r.cached);
+	rec_free(&r);
+	ask(c, 1, 50, 1, 1, &r);
+	rec_free(&r);
+	core_free(c);
+	kpool_free(pool);
+	return check_done("pins");
+}
