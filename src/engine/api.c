@@ -214,6 +214,18 @@ apireply_read(ApiReply *r, const char *fields, size_t n)
 			case WTAG_REASONING_TOKENS:
 				r->reasoning_tokens = f.i;
 				break;
+			case WTAG_QUEUE_US:
+				r->times.queue_us = f.i;
+				break;
+			case WTAG_PREFILL_US:
+				r->times.prefill_us = f.i;
+				break;
+			case WTAG_DECODE_US:
+				r->times.decode_us = f.i;
+				break;
+			case WTAG_E2E_US:
+				r->times.total_us = f.i;
+				break;
 			case WTAG_COUNT:
 				r->count = f.i;
 				break;
@@ -303,11 +315,12 @@ put_warnings(const ApiCall *a, WireOut *o)
 		wire_put_str(o, WTAG_API_WARNING, a->warnings.data + i, strlen(a->warnings.data + i));
 }
 
-/* What the inner requests have taken, but for those that only turn texts into tokens and back. */
+/* What the inner requests have taken, but for those that only turn texts into tokens and back; of times the slowest one's. */
 static void
 put_usage(const ApiCall *a, WireOut *o)
 {
 	ApiUsage	u = {0};
+	ApiTimes	t = {0};
 
 	for (int i = 0; i < a->n_items; i++)
 	{
@@ -315,6 +328,8 @@ put_usage(const ApiCall *a, WireOut *o)
 
 		if (it->kind != WK_GENERATE && it->kind != WK_POOL)
 			continue;
+		if (it->times.total_us > t.total_us)
+			t = it->times;
 		u.prompt += it->prompt_tokens;
 		u.cached += it->cached_tokens;
 		u.completion += it->completion_tokens;
@@ -322,6 +337,12 @@ put_usage(const ApiCall *a, WireOut *o)
 	wire_put_int(o, WTAG_PROMPT_TOKENS, u.prompt);
 	wire_put_int(o, WTAG_CACHED_TOKENS, u.cached);
 	wire_put_int(o, WTAG_COMPLETION_TOKENS, u.completion);
+	if (t.total_us == 0)
+		return;
+	wire_put_int(o, WTAG_QUEUE_US, t.queue_us);
+	wire_put_int(o, WTAG_PREFILL_US, t.prefill_us);
+	wire_put_int(o, WTAG_DECODE_US, t.decode_us);
+	wire_put_int(o, WTAG_E2E_US, t.total_us);
 }
 
 static void
@@ -458,6 +479,7 @@ item_done(ApiCall *a, ApiItem *it, Buf *fields)
 	it->completion_tokens = r.completion_tokens >= 0 ? r.completion_tokens : 0;
 	it->cached_tokens = r.cached_tokens >= 0 ? r.cached_tokens : 0;
 	it->reasoning_tokens = r.reasoning_tokens;
+	it->times = r.times;
 	if (a->n_done == a->n_items)
 		gathered(a);
 }

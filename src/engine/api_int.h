@@ -74,6 +74,12 @@ bool		api_put_ids(WireOut *o, WireTag tag, const cJSON *v, const char *name, Err
 
 /* ---- inner requests ---- */
 
+/* How long a request took, and its parts. */
+typedef struct ApiTimes
+{
+	int64_t		queue_us, prefill_us, decode_us, total_us;
+} ApiTimes;
+
 typedef struct ApiItem
 {
 	WireKind	kind;
@@ -85,6 +91,7 @@ typedef struct ApiItem
 	Buf			reply;			/* fields of its final frame */
 	/* streaming */
 	int64_t		prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens;
+	ApiTimes	times;
 } ApiItem;
 
 /* What a reply's fields are; texts point into the item's reply.  Numbers: -1 = absent. */
@@ -95,6 +102,7 @@ typedef struct ApiReply
 	WireField	floats;
 	int64_t		rows;
 	int64_t		prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens;
+	ApiTimes	times;
 	int64_t		count;
 	int64_t		max_model_len;
 	ApiText		fields;			/* all, for lists */

@@ -220,6 +220,9 @@ like($log, qr/LOG:  LLM request \d+ \(generate\) of model "tickets-2m" took [\d.
 unlike($log, qr/secret/i, '... without its prompt, answer and statement');
 is(() = $log =~ /LLM request/g, 1, '... and one that did not is none');
 $at = -s $node->logfile;
+sql(q{SET vllm.log_min_duration = 0; SELECT v1_completions('{"model": "tickets-2m", "prompt": ["secret a", "secret b c"], "max_tokens": 5}')});
+like(log_since(), qr/LOG:  LLM request \d+ \(api\) of model "tickets-2m" took [\d.]+ ms, queue [\d.]+ ms, prefill [\d.]+ ms, decode [\d.]+ ms, tokens prompt 18 cached 0 output 5, finish stop,/, 'a body of two prompts');
+$at = -s $node->logfile;
 $node->psql('postgres', "SET vllm.log_min_duration = 0; SELECT llm_generate('\@error secret')");
 like(log_since(), qr/LOG:  LLM request \d+ \(generate\) of model "tickets-2m" took .* finish error, /, 'one that failed');
 $at = -s $node->logfile;
