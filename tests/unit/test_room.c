@@ -94,6 +94,13 @@ set(const char *line)
 	usleep(50000);
 }
 
+/* Long enough for all to have been there for as long as they may stay in any case. */
+static void
+settle(void)
+{
+	usleep(300000);
+}
+
 static void
 test_least_recent(void)
 {
@@ -101,9 +108,11 @@ test_least_recent(void)
 	is(result(ask("b", SIZE, "two")), "TWO", "b fits beside it");
 	CHECK(state_of("a") == WM_READY && state_of("b") == WM_READY, "both are there");
 	is(result(ask("a", SIZE, "three")), "THREE", "a again");
+	settle();
 	is(result(ask("c", SIZE, "four")), "FOUR", "c takes the room of b");
 	CHECK(state_of("a") == WM_READY && state_of("b") == WM_UNLOADED && state_of("c") == WM_READY, "b was used longest ago: %u %u %u",
 		  state_of("a"), state_of("b"), state_of("c"));
+	settle();
 	is(result(ask("b", SIZE, "five")), "FIVE", "b takes that of a");
 	CHECK(state_of("a") == WM_UNLOADED && state_of("c") == WM_READY, "a was used longest ago");
 	starts(result(ask("giant", "{\"kv_cache_memory_bytes\": 300000000}", "x")), "53200: there is no room for model \"giant\" / It needs 286 MB; of 128 MB", "too large");
@@ -113,10 +122,13 @@ test_least_recent(void)
 static void
 test_busy(void)
 {
-	Talk	   *b = ask("b", SIZE, "@delay:1200 busy");
-	Talk	   *c = ask("c", SIZE, "@delay:700 busy");
+	Talk	   *b;
+	Talk	   *c;
 	Talk	   *a;
 
+	settle();
+	b = ask("b", SIZE, "@delay:1200 busy");
+	c = ask("c", SIZE, "@delay:700 busy");
 	usleep(30000);
 	a = ask("a", SIZE, "patient");
 	is(result(a), "PATIENT", "a waits for the first that is idle");
@@ -169,6 +181,7 @@ test_pinned(void)
 	is(result(ask("q", SIZE, "other")), "OTHER", "q");
 	is(result(ask("p", pin, "pinned")), "PINNED", "p");
 	is(result(ask("q", SIZE, "other")), "OTHER", "q");
+	settle();
 	is(result(ask("r", SIZE, "third")), "THIRD", "r");
 	CHECK(state_of("p") == WM_READY && state_of("q") == WM_UNLOADED, "a pinned model stays though it is older");
 }
