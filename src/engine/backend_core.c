@@ -183,6 +183,17 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) + 3 * (size_t) co->max_num_seqs + 2);
 }
 
+/* What the setting asks for, and doesn't fit; false: the model's own option does. */
+static bool
+leave_out(SpecConfig *spec, const Err *e)
+{
+	if (spec->asked)
+		return false;
+	log_line('W', "no speculation with this model: %s", e->msg);
+	memset(spec, 0, sizeof(*spec));
+	return true;
+}
+
 /* The model's own option comes before the setting, which is not for models that can't. */
 static bool
 plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df,
@@ -199,13 +210,7 @@ plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, cons
 	co->spec.asked = own;
 	if (own && (co->spec.type != NULL || co->spec.model[0] != '\0') && !spec_suits(mi, e))
 		return false;
-	if (draftfiles_open(df, &co->spec, f->src, mi, f->tok, f->kernels, e))
-		return true;
-	if (own)
-		return false;
-	log_line('W', "no speculation with this model: %s", e->msg);
-	memset(&co->spec, 0, sizeof(co->spec));
-	return true;
+	return draftfiles_open(df, &co->spec, f->src, mi, f->tok, f->kernels, e) || leave_out(&co->spec, e);
 }
 
 /* What roles have taken counts over all models. */
@@ -335,9 +340,9 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	kpool_bind(in->pool);
 	guarded = load_read_guard(src->files, new_model, &n, e);
 	if (guarded && n.model != NULL)
-		drafts = draftfiles_load(&df, &co.spec, &mo, n.model, &co.drafter, e);
+		drafts = draftfiles_load(&df, &co.spec, &mo, n.model, &co.drafter, e) || leave_out(&co.spec, e);
 	kpool_bind(NULL);
-	in->draft_bytes = df.info.model.weight_bytes;
+	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
 	draftfiles_close(&df);
 	mem_free(id);
 	if (!guarded || n.model == NULL || !drafts)

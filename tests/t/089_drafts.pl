@@ -90,6 +90,21 @@ like(slurp_file($node->logfile), qr/no speculation with this model: the model's 
 cmp_ok(sql(sprintf($figures =~ s/m0/plain_mtp/r, 'draft_tokens')), '>', 0, 'drafts by the setting');
 cmp_ok(sql("SELECT memory_bytes FROM llm_models WHERE name = 'plain_mtp'"), '>', sql("SELECT weight_bytes FROM llm_models WHERE name = 'plain_mtp'"), 'and K and V');
 
+# ... and those whose files turn out to be of no use only when they are read
+my $wrong = model('eagle3', 'wrong');
+open(my $fh, '+<:raw', "$wrong/model.safetensors") or die;
+read($fh, my $size, 8) == 8 or die;
+read($fh, my $head, unpack('Q<', $size)) or die;
+$head =~ /"d2t":\{[^}]*"data_offsets":\[(\d+)/ or die;
+seek($fh, 8 + length($head) + $1, 0) or die;
+print $fh pack('q<', 1 << 20);
+close($fh) or die;
+$node->append_conf('postgresql.conf', qq{vllm.speculative_config = '{"model": "$wrong", "num_speculative_tokens": 2}'\n});
+$node->reload;
+sql("SELECT llm_unload_model('plain')");
+is(answers('plain'), $want{target}, 'files that are wrong are left out');
+like(slurp_file($node->logfile), qr/no speculation with this model: tensor "d2t" .* has a token that the model doesn't have/, 'the log says so, too');
+
 # ---- what is refused ----
 
 sub refused
