@@ -187,7 +187,10 @@ make_scratch(Draft *d)
 	size_t		width = (size_t) (m->c.draft.inner > m->c.hidden ? m->c.draft.inner : m->c.hidden);
 
 	d->rows = mem_alloc(n * width * sizeof(float));
-	d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0 ? m->head.n : model_info(d->target)->vocab_size);
+	if (d->type->kind == DRAFT_MODEL)
+		d->logits_width = (size_t) d->info.model.vocab_size;	/* its head may be its embedding */
+	else
+		d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0 ? m->head.n : model_info(d->target)->vocab_size);
 	d->logits = mem_alloc(n * d->logits_width * sizeof(float));
 }
 
