@@ -211,7 +211,11 @@ spec_rest(Spec *s)
 void
 spec_lost(Spec *s, Req *r)
 {
-	if (r->spec != NULL && s->conf.type->lost != NULL)
+	if (r->spec == NULL)
+		return;
+	/* of a step before, maybe: they may reach behind the end when it is admitted */
+	intvec_reset(&r->spec->drafts);
+	if (s->conf.type->lost != NULL)
 		s->conf.type->lost(s->proposer, r);
 }
 
