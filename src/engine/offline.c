@@ -31,6 +31,7 @@
 #include "engine/offline.h"
 #include "engine/rng.h"
 #include "engine/source.h"
+#include "engine/spec.h"
 
 typedef struct Args
 {
@@ -155,6 +156,8 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 	{
 		if (!spec_config_parse(v, &a->spec, e))
 			return false;
+		if (a->spec.model[0] != '\0' || (a->spec.type != NULL && (a->spec.type->flags & SPEC_WEIGHTS) != 0))
+			return err_set(e, ERR_UNSUPPORTED, "--speculative-config supports the methods ngram and suffix only");
 		a->spec.asked = true;
 		return true;
 	}

@@ -136,6 +136,7 @@ test_errors(void)
 {
 	static const char *const lines[] = {
 		"", "--model " MODEL, "--model /nowhere --random-prompts 1,1", "--nonsense 1",
+		"--model " MODEL " --random-prompts 1,1 --speculative-config {\"model\":\"/nowhere\"}",
 		"--model " MODEL " --random-prompts 1", "--model " MODEL " --random-prompts 1,1 --cpu-threads -1",
 		"--model " MODEL " --random-prompts 1,1 --cpu-affinity 0-", "--model " MODEL " --random-prompts 1,1 --cpu-affinity 1023",
 		"--model " MODEL " --random-prompts 1,1 --isa nonsense", "--model",
