@@ -5,14 +5,16 @@
  * Areas are mapped as a whole and get memory where they are touched.  Weights and work space count as a
  * whole, since a step of the greatest size touches them; of the KV cache the pages that have been
  * handed out at least once, as nothing is given back before the model sleeps or goes; of
- * recurrent state and logits everything.
+ * recurrent state and logits everything.  What drafts counts with each.
  *
  * Tested by tests/unit/test_memory.c against what the operating system says.
  */
 #include "base/mem.h"
+#include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/kvgroups.h"
 #include "engine/pins.h"
+#include "engine/spec.h"
 
 void
 memory_open(Core *c)
@@ -28,6 +30,8 @@ memory_open(Core *c)
 	if (groups.window > 0)
 		per_block += 32 + 4 * (size_t) (groups.full + groups.window);
 	c->other_memory = (int64_t) (c->logits_size + c->hidden_size + c->raw_size + 2 * c->fork_size + blocks * per_block);
+	if (c->spec != NULL)
+		c->other_memory += (int64_t) spec_memory(c->spec);
 	c->stats.kv_tokens = info->n_kv_layers > 0 ? kvgroups_tokens(&groups, &c->opt, kvpool_pages(c->pool)) : 0;
 	c->stats.mem_state = (int64_t) info->state_bytes * c->opt.max_num_seqs;
 }
@@ -35,8 +39,11 @@ memory_open(Core *c)
 void
 memory_publish(const Core *c, CoreStats *st)
 {
-	st->mem_weights = (int64_t) core_info(c)->weights_memory;
-	st->mem_work = (int64_t) core_info(c)->work_memory;
+	const ModelInfo *info = core_info(c);
+	const ModelInfo *draft = c->opt.drafter != NULL ? &c->opt.drafter->info.model : NULL;
+
+	st->mem_weights = (int64_t) (info->weights_memory + (draft != NULL ? draft->weights_memory : 0));
+	st->mem_work = (int64_t) (info->work_memory + (draft != NULL ? draft->work_memory : 0));
 	st->mem_kv = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * kvpool_touched(c->pool);
 	st->mem_other = c->other_memory;
 	st->kv_pinned_tokens = pins_tokens(c->pins);

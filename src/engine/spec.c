@@ -122,6 +122,12 @@ spec_type(const Spec *s)
 	return s->conf.type;
 }
 
+size_t
+spec_memory(const Spec *s)
+{
+	return s->conf.type->memory != NULL ? s->conf.type->memory(s->proposer) : 0;
+}
+
 bool
 spec_may(const Req *r)
 {

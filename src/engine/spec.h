@@ -70,6 +70,8 @@ typedef struct ProposerType
 	void		(*forget) (void *p, Req *r);
 	/* nobody has blocks: the memory of its own K and V is to be given back; NULL = it has none */
 	void		(*rest) (void *p);
+	/* bytes that it has for its life, K and V of the target's blocks aside; NULL = hardly any */
+	size_t		(*memory) (const void *p);
 } ProposerType;
 
 /* By the name of its method; NULL = unknown. */
@@ -104,6 +106,8 @@ bool		spec_suits(const ModelInfo *info, Err *e);
 bool		spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e);
 void		spec_free(Spec *s);
 const ProposerType *spec_type(const Spec *s);
+/* Bytes that the proposer has for its life. */
+size_t		spec_memory(const Spec *s);
 
 /* May r have drafts at all, now or later? */
 bool		spec_may(const Req *r);

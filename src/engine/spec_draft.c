@@ -212,6 +212,23 @@ rest(void *self)
 	marena_drop(&((Follower *) self)->area);
 }
 
+/* The buffers, and blocks of its own. */
+static size_t
+memory(const void *self)
+{
+	const Follower *f = self;
+	size_t		rows = (size_t) f->max_rows;
+	size_t		seqs = (size_t) f->max_seqs;
+	size_t		given = (size_t) f->d->info.given;
+	size_t		fed = (size_t) f->d->fed_width;
+	size_t		floats = rows * (given + (given > fed ? given : fed)) + 2 * seqs * fed;
+
+	if (f->d->info.kind == DRAFT_HEADS)
+		return floats * sizeof(float);
+	return (floats + seqs * (size_t) f->vocab) * sizeof(float) +
+		(size_t) (f->kv.n_blocks - f->core->kv.n_blocks) * f->kv.block_stride;
+}
+
 static void
 close_it(void *self)
 {
@@ -292,7 +309,7 @@ open_it(const SpecEnv *env, void **out, Err *e)
 #define DRAFTS(symbol, method) \
 	const ProposerType proposer_##symbol = { \
 		.name = method, .flags = SPEC_DEAR | SPEC_WEIGHTS, .open = open_it, .close = close_it, .propose = propose, .before = before, \
-		.step = step, .lost = forget, .forget = forget, .rest = rest \
+		.step = step, .lost = forget, .forget = forget, .rest = rest, .memory = memory \
 	};
 
 DRAFTS(draft_model, "draft_model")

@@ -520,6 +520,14 @@ suffix_close(void *self)
 	mem_free(p);
 }
 
+static size_t
+suffix_memory(const void *self)
+{
+	const Proposer *p = self;
+
+	return p->max_cached == 0 ? 0 : RING * (2 * ORDERS * sizeof(uint32_t) + sizeof(int32_t) + sizeof(uint32_t)) + PIECES * sizeof(Piece);
+}
+
 static bool
 suffix_open(const SpecEnv *env, void **out, Err *e)
 {
@@ -545,5 +553,6 @@ suffix_open(const SpecEnv *env, void **out, Err *e)
 }
 
 const ProposerType proposer_suffix = {
-	.name = "suffix", .open = suffix_open, .close = suffix_close, .propose = suffix_propose, .forget = suffix_forget
+	.name = "suffix", .open = suffix_open, .close = suffix_close, .propose = suffix_propose, .forget = suffix_forget,
+	.memory = suffix_memory
 };

@@ -192,6 +192,7 @@ make_scratch(Draft *d)
 	else
 		d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0 ? m->head.n : model_info(d->target)->vocab_size);
 	d->logits = mem_alloc(n * d->logits_width * sizeof(float));
+	d->info.model.work_memory += n * (width + d->logits_width) * sizeof(float);
 }
 
 /* A draft model whose context may be shorter than the target's: it guesses as far as it goes. */

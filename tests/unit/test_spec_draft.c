@@ -274,6 +274,7 @@ test_same_answers(void)
 			snprintf(label, sizeof(label), "%s, %.200s", cases[k].name, methods[m].config);
 			compare(label, want, got);
 			CHECK(st.spec_draft_tokens > 0, "%s: no drafts", label);
+			CHECK(st.mem_weights > plain.mem_weights && st.mem_work > plain.mem_work && st.mem_other > plain.mem_other, "%s: its memory doesn't count", label);
 			if (methods[m].itself && cases[k].plain)
 			{
 				CHECK(st.spec_accepted == st.spec_draft_tokens, "%s: %lld of %lld drafts were right", label,
