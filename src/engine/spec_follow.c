@@ -239,10 +239,12 @@ follow_entry(Follower *f, const PlanEntry *pe, const float *rows)
 		w->have = r->computed - w->done;
 	if (ahead(f) && w->done + w->have == r->computed)
 		follow_keep(f, w, rows, pe->n);
+	if (end - w->done <= FLUSH)
+		return;
+	/* not before: which of the guesses come true is known when the step is committed */
 	if (!ahead(f))
 		take_guesses(f, r, w);
-	if (end - w->done > FLUSH)
-		flush(f, r, w, end < (int) r->tokens.len ? end : (int) r->tokens.len);
+	flush(f, r, w, end < (int) r->tokens.len ? end : (int) r->tokens.len);
 }
 
 void
