@@ -9,7 +9,7 @@
  * O(lengths), not O(tokens).  An n-gram is named by a hash of its tokens, from hashes of what the
  * request begins with, so that it takes no walk over them; what is found is compared.
  *
- * Owner: the request, on the step thread.  Tested by tests/unit/test_X.
+ * Owner: the request, on the step thread.  Tested by tests/unit/test_spec_propose.c.
  */
 #include "engine/spec.h"
 
