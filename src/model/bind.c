@@ -1151,6 +1151,15 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	return ok;
 }
 
+bool
+dec_bound(const Decoder *d, float *const *to)
+{
+	for (size_t i = 0; i < d->bound->n_vectors; i++)
+		if (d->bound->vectors[i].to == to)
+			return true;
+	return false;
+}
+
 void
 dec_unbind(Decoder *d)
 {

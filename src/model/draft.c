@@ -92,6 +92,9 @@ fits(const char *method, const ModelInfo *target, const ModelInfo *info, const D
 	}
 	if (info->state_bytes > 0 || info->both_ways)
 		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't guess tokens: its state can't be taken back", info->arch);
+	if (c->n_layers > 0 && !target->norms_first)
+		return err_set(e, ERR_UNSUPPORTED, "method \"%s\" is not supported with architecture \"%s\": its layers have no norm in front",
+					   method, target->arch);
 	if (c->given > 0 && c->given != target->hidden_size)
 		return err_set(e, ERR_INVALID, "what guesses tokens was made for hidden rows of %d values, the model has %d",
 					   c->given, target->hidden_size);
@@ -169,16 +172,6 @@ read_map(Draft *d, const ModelSource *src, Err *e)
 	return true;
 }
 
-static bool
-can_tap(const Draft *d, Err *e)
-{
-	for (int i = 0; i < d->info.n_layers; i++)
-		if (!model_can_tap(d->target, d->info.layers[i]))
-			return err_set(e, ERR_UNSUPPORTED, "method \"%s\" is not supported with architecture \"%s\": its layers have no norm "
-						   "in front", d->info.method, model_info(d->target)->arch);
-	return true;
-}
-
 static void
 make_scratch(Draft *d)
 {
@@ -227,7 +220,7 @@ draft_new(const char *method, const Conf *conf, const ModelSource *src, const Mo
 
 		fill_info(&d->info, t, model_info(target), c, conf);
 		d->info.model = *model_info(d->m);
-		if (fits(method, model_info(target), model_info(d->m), c, e) && can_tap(d, e) && (own || read_map(d, src, e)))
+		if (fits(method, model_info(target), model_info(d->m), c, e) && (own || read_map(d, src, e)))
 		{
 			make_scratch(d);
 			return d;

@@ -135,6 +135,16 @@ kinds_ok(const Conf *conf, Err *e)
 	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", conf_misread(conf));
 }
 
+static bool
+norms_first(const Decoder *d)
+{
+	bool		all = !d->c.post_norm;
+
+	for (int i = 0; i < d->c.n_layers && all && !d->c.no_norm_weight; i++)
+		all = dec_bound(d, &d->layers[i].attn_norm.w);
+	return all;
+}
+
 /* Configuration and tensors, without reading weights. */
 static bool
 open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
@@ -182,6 +192,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 		info->n_kv_windows++;
 		info->kv_window = window > info->kv_window ? window : info->kv_window;
 	}
+	info->norms_first = norms_first(d);
 	info->state_bytes = d->state_floats * sizeof(float);
 	info->n_heads = d->c.n_heads;
 	info->n_kv_heads = d->c.n_kv_heads;

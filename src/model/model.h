@@ -53,6 +53,7 @@ typedef struct ModelInfo
 	uint64_t	weights_memory; /* what weights and work space take once they are loaded */
 	uint64_t	work_memory;
 	uint64_t	state_bytes;	/* recurrent state of a sequence; 0 = none */
+	bool		norms_first;	/* each layer begins with a norm: model_can_tap() of all */
 	bool		both_ways;		/* attention looks ahead: a sequence is computed in one step, nothing is
 								 * kept of it */
 	int			reach;			/* ... the fewest positions that a layer sees to either side; 0 = all */

@@ -320,6 +320,7 @@ test_refused(void)
 		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle-llama\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
 		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle3_own\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
 		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
+		{"../models/olmo2_bias_f16", "{\"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 2}", "its layers have no norm in front"},
 		{"../models/jamba_f16", "{\"model\": \"%s/" DRAFTS "target\", \"num_speculative_tokens\": 2}", "not supported with architecture \"jamba\""},
 		{"target", "{\"model\": \"%s/build/fixtures/models/jamba_f16\", \"num_speculative_tokens\": 2}", "state can't be taken back"},
 		{"../encoders/bert", "{\"method\": \"mtp\"}", "has no layer that guesses tokens"},
