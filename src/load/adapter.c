@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "load/files.h"
@@ -28,6 +29,21 @@ is_on(const cJSON *v)
 	/* an empty list, or dictionary, asks for nothing */
 	return v != NULL && !cJSON_IsNull(v) && !cJSON_IsFalse(v) &&
 		!((cJSON_IsArray(v) || cJSON_IsObject(v)) && cJSON_GetArraySize(v) == 0);
+}
+
+/*
+ * How an adapter began is nothing to us, but for the ways that begin by taking what it adds away from the base: its
+ * matrices are for the base that was left, which nobody has saved.
+ */
+static bool
+changes_base(const cJSON *init)
+{
+	static const char *const ways[] = {"pissa", "corda", "olora", "loftq", "lora_ga"};
+
+	for (size_t i = 0; cJSON_IsString(init) && i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (strncasecmp(init->valuestring, ways[i], strlen(ways[i])) == 0)
+			return true;
+	return false;
 }
 
 /* What would change the result, and isn't understood. */
@@ -52,12 +68,19 @@ refuse_others(const cJSON *c, const char *path, Err *e)
 		{"ensure_weight_tying", "tied adapters (ensure_weight_tying)"},
 	};
 	const cJSON *bias = cJSON_GetObjectItemCaseSensitive(c, "bias");
+	const cJSON *init = cJSON_GetObjectItemCaseSensitive(c, "init_lora_weights");
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (is_on(cJSON_GetObjectItemCaseSensitive(c, keys[i].key)))
 			return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" uses %s, which is not supported", path, keys[i].what);
 	if (is_on(bias) && !(cJSON_IsString(bias) && strcmp(bias->valuestring, "none") == 0))
 		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has biases, which are not supported", path);
+	if (changes_base(init))
+	{
+		err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is for a base that was changed when its training began (init_lora_weights \"%.32s\")", path,
+				init->valuestring);
+		return err_hint(e, "The Python package peft converts it: save_pretrained() with path_initial_model_for_weight_conversion.");
+	}
 	return true;
 }
 

@@ -100,6 +100,8 @@ test_config(const Model *m, const Buf *config)
 	refused(m, config, "\"bias\": \"none\"", "\"bias\": \"all\"", ERR_UNSUPPORTED, "biases");
 	refused(m, config, "\"lora_bias\": false", "\"lora_bias\": true", ERR_UNSUPPORTED, "lora_bias");
 	refused(m, config, "\"alora_invocation_tokens\": null", "\"alora_invocation_tokens\": [1]", ERR_UNSUPPORTED, "activated");
+	refused(m, config, "\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa_niter_16\"", ERR_UNSUPPORTED, "pissa_niter_16");
+	refused(m, config, "\"init_lora_weights\": true", "\"init_lora_weights\": \"OLoRA\"", ERR_UNSUPPORTED, "OLoRA");
 	refused(m, config, "\"layer_replication\": null", "\"layer_replication\": [[0, 1]]", ERR_UNSUPPORTED, "layer_replication");
 	refused(m, config, "\"r\": 8", "\"r\": 9", ERR_BAD_FILE, "rank 8");
 	refused(m, config, "\"r\": 8", "\"s\": 8", ERR_BAD_FILE, "\"r\"");
