@@ -7,7 +7,7 @@
  * no group, and a step of such rows costs nothing.  When rows are dropped on the way (dec_wanted) the
  * groups are made anew.
  *
- * Tested by tests/unit/test_lora.c, test_invariance_model.c and golden/lora_golden.
+ * Tested by tests/unit/test_lora_files.c, test_invariance_model.c, kernels/test_lora.c and golden/lora_golden.
  */
 #include "model/lora.h"
 
@@ -107,6 +107,11 @@ add_match(Making *u, const LoraModule *m, const LoraSite *s)
 
 	if (!check_shapes(u, m, s))
 		return false;
+	/* lora_expand() adds to an output once for each part that has it, and parts run side by side */
+	for (int i = 0; i < u->n; i++)
+		if (u->all[i].site == s)
+			return err_set(u->e, ERR_BAD_FILE, "adapter \"%s\" has modules \"%s\" and \"%s\", which are the same one of the model", u->path,
+						   u->all[i].m->name, m->name);
 	if (u->n == u->cap)
 	{
 		u->cap = u->cap > 0 ? 2 * u->cap : 64;

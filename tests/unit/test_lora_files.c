@@ -145,6 +145,13 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 		memcpy(at, "x_proj", 6);
 	spill("adapter_model.safetensors", text.data, text.len);
 	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "x_proj") != NULL, "%s", e.msg);
+	/* one module under two names */
+	buf_reset(&text);
+	buf_add(&text, weights->data, weights->len);
+	while ((at = memmem(text.data, text.len, "model.layers.1.", 15)) != NULL)
+		memcpy(at, "mpnet.layers.0.", 15);
+	spill("adapter_model.safetensors", text.data, text.len);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "the same one") != NULL, "%s", e.msg);
 	/* DoRA that isn't said */
 	buf_reset(&text);
 	buf_add(&text, weights->data, weights->len);
