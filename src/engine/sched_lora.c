@@ -88,8 +88,8 @@ sched_lora_may(const Sched *s, const Req *r)
 {
 	const Req  *next = s->lora.next;
 
-	/* a fork has its parent's place, which stays taken until it has been admitted */
-	if (r->lora == NULL || r->state != RQ_WAITING || r->parent != NULL)
+	/* a fork has its parent's place, which stays taken until it has been admitted, or the parent had to go */
+	if (r->lora == NULL || r->state != RQ_WAITING || (r->parent != NULL && r->parent->state != RQ_GONE))
 		return true;
 	return (next == NULL || next == r || goes_before(r, next)) && finds_place(s, r);
 }

@@ -233,6 +233,34 @@ test_forks(void)
 	world_free(&w);
 }
 
+/* A stem that had to go has no place any more: its forks wait for one like anybody. */
+static void
+test_orphans(void)
+{
+	World		w = world_new(1, 4, 100, false);
+	Req		   *stem = add(&w, 1, 1, 1, 8, 100);
+	Req		   *fork = mem_zalloc(sizeof(*fork));
+
+	step(&w);
+	fork->id = 2;
+	fork->session = 1;
+	fork->lora = stem->lora;
+	fork->params.max_tokens = 1;
+	fork->n_prompt = (int) stem->tokens.len;
+	intvec_add(&fork->tokens, stem->tokens.data, stem->tokens.len);
+	w.n_left++;
+	sched_fork(w.s, fork, stem);
+	sched_hold(w.s, stem);
+	add(&w, 3, 2, 2, 4, 2);
+	sched_preempt_all(w.s);
+	for (int i = 0; i < 60 && w.n_left > 1; i++)
+		step(&w);
+	CHECK(w.most == 1, "%d adapters in a step", w.most);
+	drop(&w, stem);
+	CHECK(w.n_left == 0, "%d are left", w.n_left);
+	world_free(&w);
+}
+
 /* More requests aside than a plan looks at. */
 static void
 test_many(void)
@@ -285,6 +313,7 @@ main(void)
 	}
 	test_many();
 	test_forks();
+	test_orphans();
 	test_roots();
 	return check_done("test_sched_lora");
 }
