@@ -24,7 +24,8 @@ typedef enum JobQueue
 	JQ_GRAMMAR,					/* the same for requests with grammars, which may take a second: two threads */
 	JQ_LOAD,					/* model loads: one at a time */
 	JQ_CHECK,					/* looks at model files without loading */
-	JQ_LORA,					/* looks at adapters' files, and loads them: two threads */
+	JQ_LORA,					/* loads adapters, or checks their files: two threads */
+	JQ_LOOK,					/* looks whether adapters' files are the same: never behind a load; two threads */
 	JQ_COUNT
 } JobQueue;
 

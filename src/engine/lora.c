@@ -512,7 +512,7 @@ loras_want(LoraCache *lc, Conv *c)
 	wait_add(&p->waiting, c);
 	p->next = lc->probes;
 	lc->probes = p;
-	jobs_submit(lc->srv->jobs, JQ_LORA, &p->j);
+	jobs_submit(lc->srv->jobs, JQ_LOOK, &p->j);
 }
 
 /* ---- places that become free ---- */

@@ -204,6 +204,16 @@ test_slow(void)
 	for (int i = 0; i < 3; i++)
 		IS(result(t[i]), "[slow:400] X");
 	CHECK(clock_us() - start < 790000, "it is loaded once");
+	/* nor does who has one that is there, while as many are loaded as there are threads */
+	IS(gen("/fake/one", "x"), "[one] X");
+	start = clock_us();
+	t[0] = ask(WK_LORA_CHECK, NULL, "/fake/slow:403", -1, NULL);
+	t[1] = ask(WK_LORA_CHECK, NULL, "/fake/slow:404", -1, NULL);
+	usleep(50000);
+	IS(gen("/fake/one", "x"), "[one] X");
+	CHECK(clock_us() - start < 300000, "who has an adapter waits for others' loads: %lld ms", (long long) (clock_us() - start) / 1000);
+	BEGINS(result(t[0]), "{\"rank\":8");
+	BEGINS(result(t[1]), "{\"rank\":8");
 	/* given up while it is loaded */
 	t[0] = ask(WK_GENERATE, "m", "/fake/slow:401", -1, "x");
 	usleep(50000);
