@@ -90,6 +90,7 @@ struct Conv
 	struct Loaded *on;			/* RUNNING: pinned, it was left behind there (update.c); NULL = on its entry's */
 	struct Lora *lora;			/* likewise; NULL = the model alone */
 	Conv	   *lora_next;		/* while it waits for one */
+	char	   *lora_print;		/* ... for a place: what it has found at the path */
 	bool		job_busy;		/* a job points here */
 	int64_t		told_us;		/* last WF_PROGRESS */
 	double		told;			/* its figure */

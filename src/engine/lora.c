@@ -8,6 +8,10 @@
  * that wait are in one list each: a probe's, a loading adapter's, or that of those who want a
  * place; job_busy keeps them until then.
  *
+ * Who wants a place gets it in order of arrival.  An adapter that is always in use would keep its place
+ * for ever: so when LORA_PATIENCE requests have begun while somebody waits, the one that was loaded longest ago is
+ * `leaving`.  New requests for it wait, too, behind those who did before, until it is idle and can go.
+ *
  * Tested by tests/unit/test_lora_cache.c.
  */
 #include "engine/lora.h"
@@ -28,6 +32,7 @@
 #include "engine/server.h"
 
 #define MAX_NAMES	16			/* of an adapter that are told; the oldest is forgotten */
+#define LORA_PATIENCE	32
 
 typedef struct Waiting
 {
@@ -84,6 +89,8 @@ struct LoraCache
 	int			n;
 	Probe	   *probes;			/* not done */
 	Waiting		homeless;		/* they want a place; their Conv.lora is NULL */
+	int			passed;			/* requests that have begun since one of these got one */
+	Lora	   *leaving;		/* it takes no new requests; NULL = none */
 	uint64_t	uses;
 	bool		freed;			/* a place may have become free */
 };
@@ -175,6 +182,8 @@ lora_gone(Lora *l)
 	*pp = l->next;
 	lc->n--;
 	lc->freed = true;
+	if (lc->leaving == l)
+		lc->leaving = NULL;
 	lora_free(l->a);
 	mem_free(l->path);
 	mem_free(l->print);
@@ -188,6 +197,8 @@ lora_doom(Lora *l)
 {
 	l->doomed = true;
 	l->pinned = false;
+	if (l->lc->leaving == l)
+		l->lc->leaving = NULL;
 	if (l->users > 0 || l->a == NULL)
 		return false;
 	lora_gone(l);
@@ -200,8 +211,12 @@ loras_close(LoraCache *lc)
 	Err			e;
 
 	err_set(&e, ERR_NOT_READY, "the model was unloaded");
-	for (const Conv *c = lc->homeless.head; c != NULL; c = c->lora_next)
+	for (Conv *c = lc->homeless.head; c != NULL; c = c->lora_next)
+	{
 		atomic_fetch_sub(&lc->srv->link.watch_ends, 1);
+		mem_free(c->lora_print);
+		c->lora_print = NULL;
+	}
 	fail_all(&lc->homeless, &e);
 	for (Lora *l = lc->all, *next; l != NULL; l = next)
 	{
@@ -229,19 +244,31 @@ lora_named(Lora *l, const Conv *c)
 	l->n_names++;
 }
 
+/* Somebody has waited for a place long enough: one that is in use takes no new requests until it is idle. */
+static void
+make_one_leave(LoraCache *lc)
+{
+	for (Lora *l = lc->all; l != NULL; l = l->next)
+		if (l->a != NULL && !l->pinned && !l->doomed && (lc->leaving == NULL || l->id < lc->leaving->id))
+			lc->leaving = l;
+}
+
 /* c has it from now on. */
 static void
 lora_use(Lora *l, Conv *c)
 {
+	LoraCache  *lc = l->lc;
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	l->users++;
 	l->n_requests++;
 	l->used_us = (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
-	l->used_no = ++l->lc->uses;
+	l->used_no = ++lc->uses;
 	if (c->req->lora_pin >= 0)
 		l->pinned = c->req->lora_pin > 0;
+	if (lc->homeless.head != NULL && ++lc->passed >= LORA_PATIENCE && lc->leaving == NULL)
+		make_one_leave(lc);
 	c->lora = l;
 	go_on(c, NULL);
 }
@@ -383,9 +410,37 @@ all_pinned(const LoraCache *lc)
 	return true;
 }
 
-/* What lies at c's path has been looked at. */
 static void
-place(LoraCache *lc, Conv *c, const char *print)
+wait_for_place(LoraCache *lc, Conv *c, const char *print)
+{
+	c->lora_print = mem_strdup(print);
+	wait_add(&lc->homeless, c);
+	atomic_fetch_add(&lc->srv->link.watch_ends, 1);
+}
+
+/* Its adapter is there, or is being loaded. */
+static void
+take(LoraCache *lc, Lora *l, Conv *c, const char *print)
+{
+	lora_named(l, c);
+	if (l->a == NULL)
+		wait_add(&l->waiting, c);
+	else if (l == lc->leaving && lc->homeless.head != NULL)
+		wait_for_place(lc, c, print);
+	else
+	{
+		if (l == lc->leaving)
+			lc->leaving = NULL;	/* nobody waits for its place any more */
+		lora_use(l, c);
+	}
+}
+
+/*
+ * What lies at c's path has been looked at.  again: before it waited for a place.  What is there by now is no older
+ * then: who had found other files would have driven it out.
+ */
+static void
+place(LoraCache *lc, Conv *c, const char *print, bool again)
 {
 	const char *path = c->req->lora_path;
 	bool		pinned = false;
@@ -396,21 +451,21 @@ place(LoraCache *lc, Conv *c, const char *print)
 		next = l->next;
 		if (l->doomed || strcmp(l->path, path) != 0)
 			continue;
-		if (strcmp(l->print, print) == 0)
+		if (again || strcmp(l->print, print) == 0)
 		{
-			lora_named(l, c);
-			if (l->a != NULL)
-				lora_use(l, c);
-			else
-				wait_add(&l->waiting, c);
+			take(lc, l, c, print);
 			return;
 		}
 		pinned = l->pinned;
 		lora_doom(l);
 	}
-	if (make_room(lc))
+	/* nobody passes those who wait */
+	if ((again || lc->homeless.head == NULL) && make_room(lc))
+	{
+		lc->passed = 0;
 		lora_begin(lc, c, path, print, pinned);
-	else if (all_pinned(lc))
+	}
+	else if (lc->n >= lc->limits.max_cpu_loras && all_pinned(lc))
 	{
 		err_set(&e, ERR_NOT_READY, "adapter \"%s\" can't be loaded: all %d places are taken by pinned ones", c->req->lora,
 				lc->limits.max_cpu_loras);
@@ -418,10 +473,7 @@ place(LoraCache *lc, Conv *c, const char *print)
 		go_on(c, &e);
 	}
 	else
-	{
-		wait_add(&lc->homeless, c);
-		atomic_fetch_add(&lc->srv->link.watch_ends, 1);
-	}
+		wait_for_place(lc, c, print);
 }
 
 /* ---- what lies at a path ---- */
@@ -473,7 +525,7 @@ probe_done(Job *j)
 		else if (lc->inst == NULL)
 			go_on(c, &gone);
 		else
-			place(lc, c, p->print);
+			place(lc, c, p->print, false);
 	loaded_unpin(p->pin);
 	mem_free(p->path);
 	mem_free(p->print);
@@ -533,22 +585,33 @@ let_go(Conv *c, void *arg)
 void
 loras_attend(LoraCache *lc)
 {
-	Waiting		again = lc->homeless;
+	Waiting		again;
 	Conv	   *c;
 
 	if (lc->homeless.head == NULL)
 		return;
 	server_each(lc->srv, let_go, NULL);
-	if (!lc->freed)
+	if (!lc->freed && conv_is_active(lc->homeless.head))
 		return;
 	lc->freed = false;
+	again = lc->homeless;
 	wait_init(&lc->homeless);
 	while ((c = wait_take(&again)) != NULL)
 	{
+		char	   *print = c->lora_print;
+
+		c->lora_print = NULL;
 		atomic_fetch_sub(&lc->srv->link.watch_ends, 1);
-		c->job_busy = false;
 		if (conv_is_active(c))
-			loras_want(lc, c);	/* the files may have changed meanwhile */
+			place(lc, c, print, true);
+		else
+			c->job_busy = false;
+		mem_free(print);
+	}
+	if (lc->homeless.head == NULL)
+	{
+		lc->leaving = NULL;
+		lc->passed = 0;
 	}
 }
 

@@ -190,6 +190,43 @@ test_wait(void)
 	CHECK(!has("b"), "%s", list());
 }
 
+/* Both places are always in use, and a third adapter has its turn nevertheless. */
+static void
+test_starve(void)
+{
+	static const char *const path[] = {"/fake/a", "/fake/b", "/fake/a", "/fake/b"};
+	static const char *const want[] = {"[a] X", "[b] X", "[a] X", "[b] X"};
+	Talk	   *t[4];
+	Talk	   *c;
+	Frame		f;
+	bool		done = false;
+	int			i;
+
+	/* two of each, by turns: when one ends the other has half of its time left */
+	for (int k = 0; k < 4; k++)
+	{
+		t[k] = ask(WK_GENERATE, "m", path[k], -1, "x @delay:80");
+		if (k == 1)
+			usleep(40000);
+	}
+	c = ask(WK_GENERATE, "m", "/fake/c", -1, "y");
+	for (i = 0; i < 160 && !done; i++)
+	{
+		BEGINS(result(t[i % 4]), want[i % 4]);
+		t[i % 4] = ask(WK_GENERATE, "m", path[i % 4], -1, "x @delay:80");
+		done = talk_wait(c, &f, 0) && (f.final || (talk_wait(c, &f, 0) && f.final));
+	}
+	CHECK(done, "adapter c has waited for %d requests", i);
+	if (done)
+		CHECK(f.kind == WF_DONE && strcmp(frame_str(&f, WTAG_TEXT), "[c] Y") == 0, "%s", frame_str(&f, WTAG_TEXT));
+	else
+		talk_cancel(c);
+	talk_wait_closed(c, 2000);
+	talk_free(c);
+	for (int k = 0; k < 4; k++)
+		BEGINS(result(t[k]), want[k]);
+}
+
 /* A slow load: those who want it share it, others don't wait. */
 static void
 test_slow(void)
@@ -324,6 +361,7 @@ main(int argc, char **argv)
 		test_errors();
 		test_pin();
 		test_wait();
+		test_starve();
 		test_slow();
 		test_change();
 		test_random();
