@@ -3,7 +3,8 @@
  *	  What the view llm_loras reads: the rows of vllm.lora, and what the engine has of them.
  *
  * The engine tells, as a JSON array, which adapters the database's requests have asked for: by name, model
- * and path.  What has no row is one of vllm.lora_dir. What nobody finds any more, and only requests that have begun still use, is not shown.
+ * and path.  What has no row is one of vllm.lora_dir if it lies there, else the row was renamed, or has been rolled back: nobody finds
+ * it by that name, and it is not shown.  Nor is what only requests that have begun still use.
  * Paths are for those who may read them, so they are compared here and not in SQL.
  *
  * Tests: tests/sql/33_lora.sql, tests/t/091_lora.pl.
@@ -244,7 +245,11 @@ llm_lora_list(PG_FUNCTION_ARGS)
 		emit(fcinfo, l, found);
 	}
 	foreach(le, in_engine)
-		if (!((InEngine *) lfirst(le))->has_row)
-			emit(fcinfo, NULL, lfirst(le));
+	{
+		const InEngine *e = lfirst(le);
+
+		if (!e->has_row && strcmp(e->path, psprintf("%s/%s", vllm_lora_dir, e->name)) == 0)
+			emit(fcinfo, NULL, e);
+	}
 	return (Datum) 0;
 }

@@ -152,6 +152,7 @@ $a->query_safe(q{RESET ROLE; PREPARE p(text) AS SELECT llm_generate('x', lora =>
 is($a->query_safe("EXECUTE p('red')") . $a->query_safe('EXECUTE p(NULL)') . $a->query_safe("EXECUTE p('blue')"), '[red] XX[blue] X', 'a prepared statement');
 sql(q{SELECT llm_alter_lora('red', new_name => 'ruby')});
 is($a->query_safe("EXECUTE p('ruby')"), '[red] X', '... meets the new name at once');
+is(sql(q{SELECT string_agg(name || ' ' || source, ', ' ORDER BY name) FROM llm_loras WHERE name IN ('red', 'ruby')}), 'ruby catalog', '... and nobody sees the old one');
 sql(q{SELECT llm_alter_lora('ruby', new_name => 'red')});
 $a->quit;
 
