@@ -459,6 +459,9 @@ place(LoraCache *lc, Conv *c, const char *print, bool again)
 		pinned = l->pinned;
 		lora_doom(l);
 	}
+	/* it takes the other's place in this, too, even if it has to wait for its own */
+	if (pinned && c->req->lora_pin < 0)
+		c->req->lora_pin = 1;
 	/* nobody passes those who wait */
 	if ((again || lc->homeless.head == NULL) && make_room(lc))
 	{

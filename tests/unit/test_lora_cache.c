@@ -274,6 +274,8 @@ test_change(void)
 	char		want[300];
 	FILE	   *f;
 	const char *id;
+	Talk	   *old;
+	Talk	   *other;
 	long long	first;
 
 	CHECK(mkdtemp(dir) != NULL, "a directory");
@@ -294,6 +296,20 @@ test_change(void)
 	IS(gen(dir, "a"), want);
 	id = strstr(list(), dir);
 	CHECK(id != NULL && atoll(strstr(id, "\"id\":") + 5) > first, "%s", list());
+	/* pinned ones are so again, even if there is no place at once: both are in use, one by what was there before */
+	BEGINS(result(ask(WK_LORA_LOAD, "m", dir, 1, NULL)), "{\"rank\"");
+	old = ask(WK_GENERATE, "m", dir, -1, "a @delay:300");
+	other = ask(WK_GENERATE, "m", "/fake/other", -1, "a @delay:300");
+	usleep(100000);
+	f = fopen(file, "w");
+	fputs("{  }", f);
+	fclose(f);
+	IS(gen(dir, "a"), want);
+	BEGINS(result(old), want);
+	BEGINS(result(other), "[other] A");
+	id = strstr(list(), dir);
+	CHECK(id != NULL && strstr(id, "\"pinned\":true") != NULL && strstr(id, "\"pinned\":true") < strchr(id, '}'), "%s", list());
+	result(ask(WK_LORA_UNLOAD, "m", dir, -1, NULL));
 	unlink(file);
 	rmdir(dir);
 	BEGINS(gen(dir, "a"), "58030|");
