@@ -222,7 +222,6 @@ static const BoolRow bool_rows[] = {
 };
 
 static bool check_block_size(int *newval, void **extra, GucSource source);
-static bool check_cpu_loras(int *newval, void **extra, GucSource source);
 static bool check_lora_rank(int *newval, void **extra, GucSource source);
 static bool check_lora_dtype(char **newval, void **extra, GucSource source);
 static bool check_isa(char **newval, void **extra, GucSource source);
@@ -372,15 +371,6 @@ check_lora_dtype(char **newval, void **extra, GucSource source)
 }
 
 static bool
-check_cpu_loras(int *newval, void **extra, GucSource source)
-{
-	if (*newval == 0 || *newval >= vllm_max_loras)
-		return true;
-	GUC_check_errdetail("vllm.max_cpu_loras must be 0 or at least vllm.max_loras (%d).", vllm_max_loras);
-	return false;
-}
-
-static bool
 check_lora_rank(int *newval, void **extra, GucSource source)
 {
 	static const int ranks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};
@@ -507,8 +497,8 @@ vllm_guc_init(void)
 	{
 		const IntRow *r = &int_rows[i];
 
-		GucIntCheckHook check = r->var == &vllm_block_size ? check_block_size :
-			r->var == &vllm_max_cpu_loras ? check_cpu_loras : r->var == &vllm_max_lora_rank ? check_lora_rank : NULL;
+		/* that vllm.max_cpu_loras is at least vllm.max_loras the engine checks: a file may set them in any order */
+		GucIntCheckHook check = r->var == &vllm_block_size ? check_block_size : r->var == &vllm_max_lora_rank ? check_lora_rank : NULL;
 
 		DefineCustomIntVariable(r->name, r->desc, NULL, r->var, r->boot, r->min, r->max, r->context, r->flags,
 								check, NULL, NULL);
