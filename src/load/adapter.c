@@ -244,9 +244,13 @@ static bool
 read_config(Adapter *a, const char *path, const cJSON *c, double *r, Err *e)
 {
 	const cJSON *base = cJSON_GetObjectItemCaseSensitive(c, "base_model_name_or_path");
+	const cJSON *rslora = cJSON_GetObjectItemCaseSensitive(c, "use_rslora");
 	const char *from = cJSON_IsString(base) ? base->valuestring : "";
 
-	a->rslora = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "use_rslora"));
+	/* to Python 1 is true as well; whatever else it may be, it decides the scale */
+	if (rslora != NULL && !cJSON_IsBool(rslora) && !cJSON_IsNull(rslora))
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"use_rslora\" in its adapter_config.json", path);
+	a->rslora = cJSON_IsTrue(rslora);
 	/* it is shown: printable ASCII */
 	for (size_t i = 0; from[i] != '\0' && i < sizeof(a->base) - 1; i++)
 		a->base[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';

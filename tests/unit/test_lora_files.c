@@ -107,6 +107,7 @@ test_config(const Model *m, const Buf *config)
 	refused(m, config, "\"r\": 8", "\"s\": 8", ERR_BAD_FILE, "\"r\"");
 	refused(m, config, "\"r\": 8", "\"r\": -1", ERR_BAD_FILE, "\"r\"");
 	refused(m, config, "\"lora_alpha\": 16", "\"lora_alpha\": \"x\"", ERR_BAD_FILE, "lora_alpha");
+	refused(m, config, "\"use_rslora\": false", "\"use_rslora\": 1", ERR_BAD_FILE, "use_rslora");
 	refused(m, config, "\"target_modules\"", "\"targets\"", ERR_BAD_FILE, "target_modules");
 	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"^q.*\": 3}", ERR_UNSUPPORTED, "regular expression");
 	refused(m, config, "{", "[", ERR_BAD_FILE, "not a JSON object");
