@@ -577,8 +577,8 @@ static void
 let_go(Conv *c, void *arg)
 {
 	(void) arg;
-	if (c->lora != NULL && !conv_is_active(c) && !c->job_busy &&
-		!atomic_load_explicit(&c->in_core, memory_order_acquire))
+	/* partner: send_finals() in step.c */
+	if (c->lora != NULL && !conv_is_active(c) && !c->job_busy && !atomic_load(&c->in_core))
 	{
 		lora_unref(c->lora);
 		c->lora = NULL;

@@ -120,8 +120,11 @@ send_finals(Step *s)
 		buf_free(&c->text);
 		intvec_free(&c->ids);
 		atomic_fetch_sub(&s->inflight, 1);
-		/* release: the server may free c from here on (partner: conversation_free_able) */
-		atomic_store_explicit(&c->in_core, false, memory_order_release);
+		/*
+		 * The server may free c from here on (partner: server_try_free()).  In one order with watch_ends: who begins to
+		 * watch and then finds this one in the core (let_go() in lora.c) is told.
+		 */
+		atomic_store(&c->in_core, false);
 		if (atomic_load(&s->link->watch_ends) > 0)
 			link_ring_doorbell(s->link);
 		c = next;
