@@ -145,6 +145,8 @@ int64_t		room_expires_us(const Entry *en, const Settings *set);
 bool		sleep_mode(const char *name, SleepMode *mode);
 /* Requests that wait in stage CONV_ASLEEP for nothing any more go on. */
 void		sleep_wake_requests(Models *m);
+/* A load that is on its way is given up; who waits for it waits in stage CONV_ASLEEP. */
+void		sleep_stop_load(Entry *en);
 /* A new entry, or one that shares l (NULL: nobody's): is it asleep? */
 void		sleep_inherit(Entry *en, const Loaded *l);
 

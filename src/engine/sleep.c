@@ -232,9 +232,8 @@ op_end(SleepOp *op)
 	mem_free(op);
 }
 
-/* A load that is on its way is given up. */
-static void
-stop_load(Entry *en)
+void
+sleep_stop_load(Entry *en)
 {
 	Loaded	   *l;
 
@@ -258,7 +257,7 @@ fall_asleep(SleepOp *op, Entry *en)
 		en->sleep_level = op->level;
 	if (op->mode == SLEEP_WAIT)
 		return;
-	stop_load(en);
+	sleep_stop_load(en);
 	if (op->mode == SLEEP_KEEP)
 		return;
 	err_set(&e, ERR_NOT_READY, "model \"%s\" was %s", en->name, op->level == 0 ? "paused" : "put to sleep");
@@ -292,7 +291,7 @@ end_drain(SleepOp *op)
 	/* loads for which nobody waits any more */
 	for (Entry *en = op->m->entries; en != NULL; en = en->next)
 		if (in_scope(op, en))
-			stop_load(en);
+			sleep_stop_load(en);
 	op->stage = OP_NEXT;
 }
 

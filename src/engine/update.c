@@ -229,8 +229,11 @@ static void
 only_path(UpdateOp *op)
 {
 	Entry	   *en = op->en;
-	Loaded	   *l = entry_let_go(en);
+	Loaded	   *l;
 
+	/* who waits for a load on its way waits for that of the new files: op_end() has it begin */
+	sleep_stop_load(en);
+	l = entry_let_go(en);
 	if (strcmp(en->path, op->path) != 0)
 	{
 		mem_free(en->old_path);

@@ -44,6 +44,22 @@ command(const char *what)
 	return t;
 }
 
+/* The same about a model that the engine knows. */
+static Talk *
+command_of(const char *what, const char *model)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_int(&o, WTAG_DATABASE, 1);
+	wire_put_str(&o, WTAG_MODEL, model, strlen(model));
+	wire_put_str(&o, WTAG_COMMAND, what, strlen(what));
+	t = talk_begin(&P, WK_CONTROL, &b);
+	buf_free(&b);
+	return t;
+}
+
 /* "text", or "SQLSTATE: message / detail" */
 static const char *
 result(Talk *t)
@@ -186,6 +202,19 @@ test_pinned(void)
 	CHECK(state_of("p") == WM_READY && state_of("q") == WM_UNLOADED, "a pinned model stays though it is older");
 }
 
+/* Other weights for a model on its way: who waits for it gets these. */
+static void
+test_update_of_load(void)
+{
+	Talk	   *t = ask("slow:600", SIZE, "hello");
+
+	usleep(200000);
+	CHECK(state_of("slow:600") == WM_LOADING, "on its way");
+	is(result(command_of("update-weights wait", "slow:600")), "ok", "update");
+	is(result(t), "HELLO", "who has waited before");
+	is(result(command("integrity")), "ok", "integrity");
+}
+
 /* Two that don't fit together and are never idle take turns. */
 static void
 test_turns(void)
@@ -273,6 +302,7 @@ main(int argc, char **argv)
 	test_busy();
 	test_timeout();
 	test_pinned();
+	test_update_of_load();
 	test_turns();
 	test_keep_alive();
 	peer_tell(&P, CONTROL_STOP "\n");
