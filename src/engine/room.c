@@ -217,8 +217,8 @@ no_room(const Models *m, const Loaded *l, int64_t limit, Err *e)
 	return err_hint(e, "Raise vllm.memory_limit, lower the models' kv_cache_memory_bytes, or unload a model.");
 }
 
-RoomAnswer
-room_make(Loaded *l, Err *e)
+static RoomAnswer
+try_room(Loaded *l, Err *e)
 {
 	Models	   *m = l->m;
 	int64_t		now = clock_us();
@@ -255,6 +255,17 @@ room_make(Loaded *l, Err *e)
 	if (now - l->asked_us > PATIENCE_US)
 		make_one_leave(m, l, now);
 	return ROOM_LATER;
+}
+
+RoomAnswer
+room_make(Loaded *l, Err *e)
+{
+	RoomAnswer	r = try_room(l, e);
+
+	/* an instance asks again each time that it wakes: that is another wait */
+	if (r != ROOM_LATER)
+		l->asked_us = 0;
+	return r;
 }
 
 /* ---- loads ---- */

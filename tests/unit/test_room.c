@@ -215,6 +215,32 @@ test_update_of_load(void)
 	is(result(command("integrity")), "ok", "integrity");
 }
 
+static const char large[] = "{\"kv_cache_memory_bytes\": 100000000}";
+
+/* Each wake that needs room has all of vllm.memory_timeout for it. */
+static void
+test_wake_waits(void)
+{
+	set("config memory_timeout_ms=2000\n");
+	is(result(ask("w", large, "one")), "ONE", "w");
+	for (int i = 0; i < 2; i++)
+	{
+		Talk	   *v;
+
+		is(result(command_of("sleep 1 wait", "w")), "ok", "asleep");
+		is(result(ask("v", large, "two")), "TWO", "v has the room");
+		settle();
+		v = ask("v", large, "@delay:900 busy");
+		usleep(30000);
+		is(result(command_of("wake 7", "w")), "ok", "woken when v is idle");
+		starts(result(v), "@DELAY:900", "v");
+		is(result(ask("w", large, "again")), "AGAIN", "w");
+		/* longer than the timeout since it has first asked */
+		usleep(1500000);
+	}
+	set("config memory_timeout_ms=20000\n");
+}
+
 /* Two that don't fit together and are never idle take turns. */
 static void
 test_turns(void)
@@ -304,6 +330,7 @@ main(int argc, char **argv)
 	test_pinned();
 	test_update_of_load();
 	test_turns();
+	test_wake_waits();
 	test_keep_alive();
 	peer_tell(&P, CONTROL_STOP "\n");
 	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
