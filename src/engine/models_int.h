@@ -97,6 +97,7 @@ struct Models
 	int			n_loading;
 	int64_t		shown_us;		/* rows last updated for progress */
 	int64_t		ticked_us;		/* room.c */
+	int64_t		wanted_us;		/* ... when somebody who wakes, or an update, last found no room; 0 = nobody waits */
 	/* sleep.c */
 	unsigned	asleep;			/* of entries that come from now on */
 	int			sleep_level;

@@ -29,6 +29,7 @@
 #define STAY_LEAST_US	INT64_C(200000)
 #define STAY_MOST_US	INT64_C(30000000)	/* longest time that a load protects a model */
 #define TICK_US			INT64_C(500000)
+#define ASKS_US			INT64_C(200000)		/* who waits for room asks again much sooner than that */
 
 /* ---- who is busy, who is pinned ---- */
 
@@ -265,6 +266,8 @@ room_make(Loaded *l, Err *e)
 	/* an instance asks again each time that it wakes: that is another wait */
 	if (r != ROOM_LATER)
 		l->asked_us = 0;
+	if (!l->queued)
+		l->m->wanted_us = r == ROOM_LATER ? clock_us() : 0;
 	return r;
 }
 
@@ -322,6 +325,9 @@ room_turn(Models *m)
 		else
 			load_refused(l);
 	}
+	/* one who wakes, or an update, may wait for somebody to leave, too (or may have gone away) */
+	if (m->wanted_us != 0 && clock_us() - m->wanted_us < ASKS_US)
+		return true;
 	stay_all(m);
 	return false;
 }

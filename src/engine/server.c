@@ -514,8 +514,9 @@ server_run(Server *s)
 		models_progress(s->models);
 		models_attend_loras(s->models);
 		s->soon = sleep_turn(s->models);
-		s->soon |= room_turn(s->models);
+		/* before new loads, which may be those of models that have left for it */
 		s->soon |= update_turn(s->models);
+		s->soon |= room_turn(s->models);
 		room_tick(s->models);
 		if (s->limbo != NULL)
 			sweep_limbo(s);

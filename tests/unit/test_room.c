@@ -241,6 +241,46 @@ test_wake_waits(void)
 	set("config memory_timeout_ms=20000\n");
 }
 
+/* Who wakes gets room, too, where another model is never idle. */
+static void
+test_wake_among_busy(void)
+{
+	int64_t		end = clock_us() + INT64_C(15000000);
+	Talk	   *t[2];
+	Talk	   *wake = NULL;
+	Frame		f;
+	bool		woken = false;
+
+	is(result(command_of("sleep 1 wait", "w")), "ok", "asleep");
+	for (int i = 0; i < 2; i++)
+		t[i] = ask("v", large, i ? "@delay:90 go" : "@delay:60 go");
+	usleep(300000);
+	wake = command_of("wake 7", "w");
+	while (!woken && clock_us() < end)
+	{
+		for (int i = 0; i < 2; i++)
+		{
+			bool		final = false;
+
+			while (!final && talk_wait(t[i], &f, 5))
+				final = f.final;
+			if (!final)
+				continue;
+			CHECK(f.kind == WF_DONE, "%s: %s", frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_DETAIL));
+			talk_wait_closed(t[i], 2000);
+			talk_free(t[i]);
+			t[i] = ask("v", large, i ? "@delay:90 go" : "@delay:60 go");
+		}
+		woken = talk_wait(wake, &f, 1);
+	}
+	CHECK(woken && f.kind == WF_DONE, "the wake: %s", woken ? frame_str(&f, WTAG_DETAIL) : "no answer");
+	talk_wait_closed(wake, 10000);
+	talk_free(wake);
+	for (int i = 0; i < 2; i++)
+		starts(result(t[i]), "@DELAY", "the last ones");
+	is(result(command("integrity")), "ok", "integrity");
+}
+
 /* Two that don't fit together and are never idle take turns. */
 static void
 test_turns(void)
@@ -331,6 +371,7 @@ main(int argc, char **argv)
 	test_update_of_load();
 	test_turns();
 	test_wake_waits();
+	test_wake_among_busy();
 	test_keep_alive();
 	peer_tell(&P, CONTROL_STOP "\n");
 	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
