@@ -378,11 +378,7 @@ load_run(Job *j)
 
 	l->inst = be->load(l->path, &l->opts, &l->set, load_progress, l, &l->err);
 	if (l->inst != NULL)
-	{
 		be->facts(l->inst, &l->facts);
-		if (l->need == 0)
-			l->need = l->facts.memory_bytes;
-	}
 }
 
 typedef struct AttachJob
@@ -429,6 +425,8 @@ load_done(Job *j)
 	m->n_loading--;
 	if (l->inst != NULL)
 	{
+		if (l->need == 0)
+			l->need = l->facts.memory_bytes;
 		loaded_attach(l);
 		log_line('I', "model loaded from \"%s\": %s %s, %" PRId64 " MB, context %d, %" PRId64 " ms",
 				 l->path, l->facts.arch, l->facts.dtype, l->facts.weight_bytes >> 20,

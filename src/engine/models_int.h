@@ -56,7 +56,8 @@ struct Loaded
 	bool		held;			/* likewise, while its weights are changed (update.c) */
 	bool		updates;		/* it is being loaded for that */
 	int			busy;			/* requests and jobs, as of the last look */
-	int			rest;			/* ready: LR_* */
+	_Atomic int rest;			/* ready: LR_*, by the job that has it */
+	bool		fetched;		/* its weights are on their way back: they have their room */
 	_Atomic int permille;		/* progress, by the loader */
 	_Atomic bool give_up;
 };

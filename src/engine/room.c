@@ -107,7 +107,7 @@ name_of(const Loaded *l)
 static int64_t
 takes(const Loaded *l)
 {
-	return l->queued || l->rest == LR_STORED ? 0 : l->need;
+	return l->queued || (l->rest == LR_STORED && !l->fetched) ? 0 : l->need;
 }
 
 static int64_t

@@ -351,6 +351,7 @@ job_done(Job *j)
 	Loaded	   *l = op->at;
 
 	op->at = NULL;
+	l->fetched = false;
 	op->stage = OP_NEXT;
 	if (op->e.cls != ERR_NONE && op->wake)
 		op->stage = OP_END;
@@ -467,6 +468,7 @@ next_step(SleepOp *op)
 	else
 	{
 		l->pins++;
+		l->fetched = op->wake && l->rest == LR_STORED;
 		op->at = l;
 		op->stage = OP_JOB;
 		op->j.done = op->wake ? job_done : rest_done;
