@@ -317,6 +317,8 @@ engine_swap(Engine *other)
 
 	sup.e = *other;
 	*other = e;
+	/* nobody has looked after its health: what was seen last may be as old as the process */
+	sup.e.step_seen_at = sup.e.beat_seen_at = GetCurrentTimestamp();
 	sup.backoff = 0;
 	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
 	vllm_shared->engine_pid = sup.e.proc.pid;
