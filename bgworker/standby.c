@@ -98,6 +98,7 @@ gone(void)
 	vslot_engine_gone_locked(other.side);
 	if (role == SB_RETIRING)
 		s->retiring_pid = 0;
+	s->second_up = false;
 	LWLockRelease(s->lock);
 	ConditionVariableBroadcast(&s->state_cv);
 	role = SB_NONE;
@@ -152,6 +153,7 @@ begin(void)
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	pg_atomic_write_u32(&s->epochs[other.side], pg_atomic_add_fetch_u32(&s->epoch, 1));
 	atomic_store(&wire_header(&vllm_arenas[other.side])->epoch, pg_atomic_read_u32(&s->epoch));
+	s->second_up = true;
 	LWLockRelease(s->lock);
 	role = SB_STARTING;
 	stale = true;

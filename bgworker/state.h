@@ -138,6 +138,7 @@ typedef struct VllmShared
 	VllmUpgrade upgrade;		/* under the lock, as the next ones */
 	int			upgrade_drain_ms;	/* what the old engine has for its requests */
 	int			retiring_pid;	/* the old engine, 0 = none */
+	bool		second_up;		/* there is an engine on the side that doesn't serve */
 	char		upgrade_error[512];
 	ConditionVariable state_cv;
 	/* slots */

@@ -533,6 +533,7 @@ vllm_supervisor_main(Datum arg)
 	pg_atomic_write_u32(&vllm_shared->side, sup.e.side);
 	vllm_shared->upgrade = VUP_NONE;
 	vllm_shared->retiring_pid = 0;
+	vllm_shared->second_up = false;
 	LWLockRelease(vllm_shared->lock);
 	before_shmem_exit(supervisor_exit, (Datum) 0);
 	set_state(VLLM_DOWN, NULL);

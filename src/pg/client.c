@@ -266,6 +266,11 @@ claim_slot(Call *c, VslotClaim *claim, bool wait_slot)
 			r = vslot_wait_claim(claim, (int) vcall_time_left(c, vllm_queue_timeout));
 		if (r == VSLOT_OK || (r == VSLOT_NONE && !wait_slot))
 			return r;
+		if (r == VSLOT_NO_ENGINE && claim->for_side >= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_CANNOT_CONNECT_NOW),
+					 errmsg("the new inference engine has ended"),
+					 errhint("The engine that served goes on; see the server log.")));
 		if (vcall_time_left(c, 1) <= 0)
 			ThrowErrorData(late_error(c));
 		if (r == VSLOT_NONE)

@@ -265,6 +265,16 @@ slot_freed(int slot)
 	s->n_free++;
 }
 
+/*
+ * Is there an engine to talk to?  As with `serving`, what is claimed from the critical section on in
+ * which an engine's conversations are marked LOST would wait for the dead.
+ */
+static bool
+has_engine(const VslotClaim *c)
+{
+	return c->for_side < 0 || c->for_side == (int) pg_atomic_read_u32(&vllm_shared->side) ? vllm_shared->serving : vllm_shared->second_up;
+}
+
 /* A slot without owner becomes ours and OPEN. */
 static void
 slot_open(int slot, VslotClaim *c)
@@ -325,7 +335,7 @@ vslot_try_claim(VslotClaim *c)
 	VslotResult result = VSLOT_OK;
 
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
-	if (!s->serving)
+	if (!has_engine(c))
 		result = VSLOT_NO_ENGINE;
 	else if (s->free_head < 0)
 		result = VSLOT_NONE;
@@ -355,7 +365,7 @@ take_grant(VslotClaim *c)
 		int			slot = w->granted;
 
 		w->granted = -1;
-		if (s->serving)
+		if (has_engine(c))
 		{
 			slot_open(slot, c);
 			result = VSLOT_OK;
