@@ -53,7 +53,7 @@ struct Loaded
 	bool		queued;			/* its load waits for room, */
 	int64_t		asked_us;		/* ... since when there was none */
 	bool		leaving;		/* it takes no new requests */
-	bool		held;			/* likewise, while its weights are changed (update.c) */
+	bool		held;			/* likewise, while its weights are changed (update.c), or jobs awaited before they go (sleep.c) */
 	bool		updates;		/* it is being loaded for that */
 	int			busy;			/* requests and jobs, as of the last look */
 	_Atomic int rest;			/* ready: LR_*, by the job that has it */

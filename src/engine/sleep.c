@@ -107,7 +107,16 @@ sleep_stops(Conv *c)
 		conv_phase(c, WP_WAITING);
 		return true;
 	}
-	if (en->asleep == 0 || (needs_no_weights(c) && entry_inst(en) != NULL))
+	if (en->asleep != 0 && needs_no_weights(c) && entry_inst(en) != NULL)
+	{
+		/* its jobs are awaited: with new ones all the time that would have no end */
+		if (!en->loaded->held)
+			return false;
+		c->stage = CONV_ASLEEP;
+		conv_phase(c, WP_WAITING);
+		return true;
+	}
+	if (en->asleep == 0)
 		return false;
 	/* it waited for the load when somebody began to wait for it */
 	if (c->stage == CONV_LOADING && en->m->ops != NULL && en->m->ops->stage == OP_DRAIN && in_scope(en->m->ops, en))
@@ -142,13 +151,13 @@ typedef struct Convs
 	size_t		cap;
 } Convs;
 
-/* those that wait for a model which is awake */
+/* those that wait for a model which is awake, or of which they need no weights */
 static void
 add_waker(Conv *c, void *arg)
 {
 	Convs	   *all = arg;
 
-	if (c->stage != CONV_ASLEEP || !conv_is_active(c) || c->entry->asleep != 0)
+	if (c->stage != CONV_ASLEEP || !conv_is_active(c) || (c->entry->asleep != 0 && !(needs_no_weights(c) && entry_inst(c->entry) != NULL)))
 		return;
 	if (all->n == all->cap)
 	{
@@ -402,7 +411,10 @@ rest_done(Job *j)
 	if (op->level == 0)
 		job_done(j);
 	else
+	{
+		op->at->held = true;
 		op->stage = OP_PINS;
+	}
 }
 
 static void
@@ -522,6 +534,8 @@ op_turn(SleepOp *op)
 		case OP_PINS:
 			if (op->at->pins > 1)
 				return false;
+			op->at->held = false;
+			sleep_wake_requests(op->m);
 			op->stage = OP_JOB;
 			op->j.run = store_run;
 			op->j.done = job_done;
