@@ -379,6 +379,7 @@ server_control(Server *s, Conv *c, const char *command)
 	{
 		if (!profile_command(command + 8, &b, &e))
 		{
+			buf_free(&b);
 			conv_end_error(c, &e);
 			return;
 		}
