@@ -30,7 +30,8 @@ PG_FUNCTION_INFO_V1(llm_top);
 /* What a model has counted, for the next call. */
 typedef struct ModelThen
 {
-	uint64		hash;			/* of the row that it was made from */
+	uint32		dboid;
+	char		name[WIRE_NAME_LEN];
 	int64		prefilled,
 				generated;
 } ModelThen;
@@ -217,12 +218,12 @@ put_engine(FunctionCallInfo fcinfo, const WireStats *st, const WireFigures *befo
 }
 
 static const ModelThen *
-model_then(uint64 hash)
+model_then(const WireModelStat *ms)
 {
 	static const ModelThen none = {0};
 
 	for (int i = 0; i < then.n_models; i++)
-		if (then.models[i].hash == hash)
+		if (then.models[i].dboid == ms->dboid && strncmp(then.models[i].name, ms->name, WIRE_NAME_LEN) == 0)
 			return &then.models[i];
 	return &none;
 }
@@ -249,7 +250,7 @@ put_models(FunctionCallInfo fcinfo, WireStats *st, double seconds)
 			put(fcinfo, "...");
 			break;
 		}
-		before = model_then(ms->hash);
+		before = model_then(ms);
 		putf(fcinfo, "%s  %s %4s  %4s  %8s  %8s %5.1f%%  %8s", column(m->name, 22),
 			 column(ms->asleep ? "asleep" : ms->state < lengthof(states) ? states[ms->state] : "?", 8), short_number(ms->fig.running),
 			 short_number(ms->fig.waiting), short_number(rate(ms->prefilled_tokens, before->prefilled, seconds)),
@@ -317,7 +318,7 @@ put_error(FunctionCallInfo fcinfo)
 		return;
 	put(fcinfo, "");
 	putf(fcinfo, "Last error, %s ago:", duration((GetCurrentTimestamp() - at) / USECS_PER_SEC));
-	putf(fcinfo, "  %s", column(pg_any_to_server(why, strlen(why), PG_UTF8), WIDTH - 2));
+	putf(fcinfo, "  %s", column(text_to_cstring(text_from_wire(why, strlen(why))), WIDTH - 2));
 }
 
 /* For the next call. */
@@ -329,7 +330,15 @@ remember(const WireStats *st)
 	then.fig = st->fig;
 	then.n_models = (int) st->n_models;
 	for (int i = 0; i < then.n_models; i++)
-		then.models[i] = (ModelThen) {st->models[i].hash, st->models[i].prefilled_tokens, st->models[i].generated_tokens};
+	{
+		const WireModelStat *ms = &st->models[i];
+		ModelThen  *m = &then.models[i];
+
+		m->dboid = ms->dboid;
+		memcpy(m->name, ms->name, sizeof(m->name));
+		m->prefilled = ms->prefilled_tokens;
+		m->generated = ms->generated_tokens;
+	}
 }
 
 /* llm_top(requests int) */
