@@ -811,19 +811,16 @@ vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 
 /* ---- without a Call ---- */
 
-bool
-vclient_post(WireKind kind, const char *body, size_t len)
+static bool
+post_to(int side, WireKind kind, const char *body, size_t len)
 {
 	uint32		size = vllm_geometry.ring_size;
 	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = kind,.len = len};
-	VslotClaim	claim = {.kind = kind,.for_side = -1};
-	VslotResult r;
+	VslotClaim	claim = {.kind = kind,.for_side = side};
+	VslotResult r = vslot_try_claim(&claim);
 	WireSlot   *w;
 	char	   *ring;
 
-	if (vllm_shared == NULL || MyProc == NULL || sizeof(m) + len > size / 2)
-		return false;
-	r = vslot_try_claim(&claim);
 	if (r == VSLOT_NO_ENGINE)
 		return true;			/* a new engine knows nothing to forget */
 	if (r != VSLOT_OK)
@@ -835,6 +832,24 @@ vclient_post(WireKind kind, const char *body, size_t len)
 	atomic_store_explicit(&w->req_head, sizeof(m) + len, memory_order_release);
 	vslot_release(claim.slot, claim.gen, VSLOT_POST);
 	return true;
+}
+
+bool
+vclient_post(WireKind kind, const char *body, size_t len)
+{
+	VllmShared *s = vllm_shared;
+	int			side;
+	bool		both;
+
+	if (s == NULL || MyProc == NULL || sizeof(WireMsg) + len > vllm_geometry.ring_size / 2)
+		return false;
+	LWLockAcquire(s->lock, LW_SHARED);
+	side = (int) pg_atomic_read_u32(&s->side);
+	/* the one that is made ready to follow may have it by now, too */
+	both = s->second_up && (s->upgrade == VUP_READY || s->upgrade == VUP_SWITCH);
+	LWLockRelease(s->lock);
+	/* twice does no harm */
+	return post_to(side, kind, body, len) && (!both || post_to(1 - side, kind, body, len));
 }
 
 VclientCancel
