@@ -532,7 +532,8 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 	int64		weights = ms->asleep & WIRE_SLEEP_WEIGHTS ? 0 : f->mem_weights;
 
 	row_arena_str(row, ms->name, sizeof(ms->name));
-	if (shares)
+	/* an index of the arena's is not trusted */
+	if (shares && (uint32) ms->shared_with < stats->n_models)
 		row_arena_str(row, stats->models[ms->shared_with].name, sizeof(ms->name));
 	else
 		row_null(row);
