@@ -55,6 +55,7 @@ struct Loaded
 	bool		leaving;		/* it takes no new requests */
 	bool		held;			/* likewise, while its weights are changed (update.c), or jobs awaited before they go (sleep.c) */
 	bool		updates;		/* it is being loaded for that */
+	bool		updated;		/* it serves until that one does */
 	int			busy;			/* requests and jobs, as of the last look */
 	_Atomic int rest;			/* ready: LR_*, by the job that has it */
 	bool		fetched;		/* its weights are on their way back: they have their room */

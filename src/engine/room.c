@@ -144,7 +144,7 @@ may_go(const Loaded *l, int64_t now)
 {
 	int64_t		stay = l->ready_us - l->began_us;
 
-	if (!l->done || l->inst == NULL || l->updates || l->refs == 0 || l->dying || takes(l) == 0 || pinned(l))
+	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || takes(l) == 0 || pinned(l))
 		return false;
 	stay = stay < STAY_LEAST_US ? STAY_LEAST_US : stay > STAY_MOST_US ? STAY_MOST_US : stay;
 	return now - l->ready_us >= stay;
@@ -350,7 +350,8 @@ room_tick(Models *m)
 		int64_t		expires = room_expires_us(en, &set);
 		Loaded	   *l = en->loaded;
 
-		if (expires == 0 || now < expires || l->busy > 0 || en->asleep != 0)
+		/* who leaves goes for somebody (unload()), and its requests wait for that */
+		if (expires == 0 || now < expires || l->busy > 0 || l->leaving || en->asleep != 0)
 			continue;
 		log_line('I', "model \"%s\" is unloaded: nobody has asked for it for %" PRId64 " s", en->name, (now - en->used_us) / 1000000);
 		l = entry_let_go(en);

@@ -257,7 +257,7 @@ op_end(UpdateOp *op)
 	m->updates = op->next;
 	m->updating = false;
 	if (from != NULL)
-		from->held = false;
+		from->held = from->updated = false;
 	sleep_wake_requests(m);
 	c->job_busy = false;
 	if (op->e.cls != ERR_NONE)
@@ -290,6 +290,7 @@ begin(UpdateOp *op)
 	}
 	op->m->updating = true;
 	op->from = entry_pin(en);
+	op->from->updated = true;
 	op->opts = en->opts;
 	settings_get(op->m->srv->box, &op->set);
 	op->stage = UP_JOB;

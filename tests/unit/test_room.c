@@ -281,6 +281,34 @@ test_wake_among_busy(void)
 	is(result(command("integrity")), "ok", "integrity");
 }
 
+/* An update that finds no room beside the model itself disturbs nobody, and least of all that. */
+static void
+test_update_without_room(void)
+{
+	Talk	   *u;
+
+	is(result(ask("u", large, "before")), "BEFORE", "u");
+	usleep(2200000);
+	set("config memory_timeout_ms=4000\n");
+	u = command_of("update-weights wait", "u");
+	usleep(3000000);
+	/* it has waited long enough for somebody to leave */
+	{
+		Talk	   *t = ask("u", large, "meanwhile");
+		Frame		f;
+		bool		final = false;
+
+		while (!final && talk_wait(t, &f, 500))
+			final = f.final;
+		CHECK(final && f.kind == WF_DONE, "it serves while its update waits");
+		talk_wait_closed(t, 5000);
+		talk_free(t);
+	}
+	starts(result(u), "53200: there is no room for model", "the update");
+	is(result(ask("u", large, "after")), "AFTER", "u");
+	set("config memory_timeout_ms=20000\n");
+}
+
 /* Two that don't fit together and are never idle take turns. */
 static void
 test_turns(void)
@@ -372,6 +400,7 @@ main(int argc, char **argv)
 	test_turns();
 	test_wake_waits();
 	test_wake_among_busy();
+	test_update_without_room();
 	test_keep_alive();
 	peer_tell(&P, CONTROL_STOP "\n");
 	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
