@@ -13,9 +13,11 @@
 #include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/backend_status.h"
+#include "utils/builtins.h"
 #include "utils/portal.h"
 #include "utils/timestamp.h"
 
+#include "pg/encode.h"
 #include "pg/request_note.h"
 #include "pg/request_stat.h"
 #include "pg/vllm_pg.h"
@@ -76,6 +78,18 @@ take_text(char *to, Size size, const WireField *f)
 	to[n] = '\0';
 }
 
+/* A name of the message's UTF-8, in the database's encoding. */
+static void
+take_name(char *to, Size size, const WireField *f)
+{
+	text	   *t = text_from_wire(f->s, f->n);
+	char	   *s = text_to_cstring(t);
+
+	strlcpy(to, s, size);
+	pfree(s);
+	pfree(t);
+}
+
 void
 request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 {
@@ -100,7 +114,7 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 				n->priority = (int) f.i;
 				break;
 			case WTAG_LORA:
-				take_text(n->lora, sizeof(n->lora), &f);
+				take_name(n->lora, sizeof(n->lora), &f);
 				break;
 			case WTAG_TRACEPARENT:
 				memcpy(n->traceparent, f.s, Min(f.n, TRACEPARENT_LEN));
