@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/models_int.h"
 #include "engine/request.h"
@@ -360,6 +361,8 @@ job_done(Job *j)
 	Loaded	   *l = op->at;
 
 	op->at = NULL;
+	if (l->fetched)
+		l->ready_us = clock_us();
 	l->fetched = false;
 	op->stage = OP_NEXT;
 	if (op->e.cls != ERR_NONE && op->wake)
@@ -481,6 +484,9 @@ next_step(SleepOp *op)
 	{
 		l->pins++;
 		l->fetched = op->wake && l->rest == LR_STORED;
+		/* a wake protects it from others as a load does (room.c) */
+		if (l->fetched)
+			l->began_us = clock_us();
 		op->at = l;
 		op->stage = OP_JOB;
 		op->j.done = op->wake ? job_done : rest_done;
