@@ -19,7 +19,8 @@
 struct Account
 {
 	uint64_t	role;
-	int			in_flight;
+	int			n_refs;			/* requests that have passed and not ended, */
+	int			in_flight;		/* ... of them those that bring a limit of their number */
 	double		full_us;		/* clock_us() when its bucket is full */
 };
 
@@ -72,7 +73,7 @@ sweep(Accounts *a, int64_t now_us)
 	{
 		Account    *acc = a->by_role.slots[i].value;
 
-		if (acc != NULL && acc->in_flight == 0 && acc->full_us <= (double) now_us)
+		if (acc != NULL && acc->n_refs == 0 && acc->full_us <= (double) now_us)
 			idle[n++] = acc;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -143,7 +144,9 @@ static void
 pass(Req *r, Account *acc, int64_t now_us)
 {
 	r->account = acc;
-	acc->in_flight++;
+	acc->n_refs++;
+	/* a job's, which has no limits, keeps no session of its owner waiting */
+	acc->in_flight += r->by.max_requests > 0;
 	if (r->by.tokens_per_minute > 0)
 		charge(acc, r->by.tokens_per_minute, r->gate_tokens, now_us);
 }
@@ -267,7 +270,8 @@ gate_leave(Gate *g, Req *r)
 {
 	if (r->account == NULL)
 		return;
-	r->account->in_flight--;
+	r->account->n_refs--;
+	r->account->in_flight -= r->by.max_requests > 0;
 	r->account = NULL;
 	g->accounts->changes++;
 }

@@ -133,6 +133,31 @@ test_in_flight(void)
 	recs_free(rec);
 }
 
+/* What a job asks for its owner has no limits, and keeps the owner's sessions from nothing. */
+static void
+test_jobs(void)
+{
+	Core	   *c = new_core(options(8, 64, 200), 512);
+	Rec			rec[N] = {0};
+
+	by = (Asker) {.role = 1, .background = true, .wait_ms = -1};
+	for (int i = 0; i < 4; i++)
+		ask(c, (uint64_t) i, 1, 5, 100, &rec[i]);
+	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = 0};
+	step(c);
+	ask(c, 4, 2, 5, 3, &rec[4]);
+	step(c);
+	CHECK(rec[4].finish == FIN_NONE && rec[4].ids.len == 1, "a session beside a job: %d %s", rec[4].finish, rec[4].err.msg);
+	ask(c, 5, 2, 5, 3, &rec[5]);
+	step(c);
+	CHECK(rec[5].finish == FIN_ERROR && rec[5].err.cls == ERR_LIMIT, "two sessions: %d %s", rec[5].finish, rec[5].err.msg);
+	run(c, 10000);
+	for (int i = 0; i < 5; i++)
+		CHECK(rec[i].finish == FIN_LENGTH, "request %d: %d", i, rec[i].finish);
+	core_free(c);
+	recs_free(rec);
+}
+
 /* Several answers, and sequences, are one request. */
 static void
 test_sequences(void)
@@ -333,6 +358,7 @@ int
 main(void)
 {
 	test_in_flight();
+	test_jobs();
 	test_sequences();
 	test_refused();
 	test_two_models();
