@@ -181,16 +181,29 @@ fair_unref(Fair *f)
 
 /* ---- turns ---- */
 
-void
-fair_wait(Fair *f)
+static void
+join(Fair *f, bool anew)
 {
 	for (; f->up != NULL && f->at < 0; f = f->up)
 	{
 		if (f->clock < f->up->now)
 			f->clock = f->up->now;
-		f->since = ++f->up->turns;
+		if (anew)
+			f->since = ++f->up->turns;
 		heap_add(f->up, f);
 	}
+}
+
+void
+fair_wait(Fair *f)
+{
+	join(f, true);
+}
+
+void
+fair_back(Fair *f)
+{
+	join(f, false);
 }
 
 void

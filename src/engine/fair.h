@@ -58,6 +58,8 @@ void		fair_unref(Fair *f);
 /* Somebody waits in f, a leaf; nobody does any more. */
 void		fair_wait(Fair *f);
 void		fair_rest(Fair *f);
+/* As fair_wait(), of a leaf that has not been served: it is as old as it was. */
+void		fair_back(Fair *f);
 /* The leaf below f whose turn it is; NULL = nobody waits. */
 Fair	   *fair_first(Fair *f);
 /* f, a leaf, has its turn; it gets so much service. */

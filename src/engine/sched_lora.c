@@ -139,7 +139,7 @@ sched_lora_end(Sched *s)
 
 		reqlist_remove(aside, r);
 		reqlist_insert_before(queue_join(s, r), r);
-		queue_joined(s, r);
+		fair_back(r->line);
 		if (r->lora == NULL)
 			continue;
 		if (p->n > 0 && p->worst >= r->priority)

@@ -410,15 +410,15 @@ test_partial(void)
 	world_free(&w);
 }
 
-/* With a stream of short prompts the long ones come to their end, in order. */
+/* With a stream of short prompts the long ones of several sessions come to their end, in order, however many plans each takes. */
 static void
-test_long_end(void)
+test_long_end(int n_prompt)
 {
 	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 32, .long_prompt = 8, .max_long_partial = 1}, 100);
 	int			ended = 0;
 
 	for (int id = 1; id <= 4; id++)
-		add(&w, id, (uint64_t) id, 100, 3);
+		add(&w, id, (uint64_t) id, n_prompt, 3);
 	for (int i = 0; i < 600; i++)
 	{
 		for (int id = 10; id < 16; id++)
@@ -427,8 +427,10 @@ test_long_end(void)
 		step(&w);
 		if (ended < 4 && w.reqs[ended + 1] == NULL)
 			ended++;
+		for (int id = ended + 2; id <= 4; id++)
+			CHECK(w.reqs[id] != NULL, "%d tokens: long prompt %d is overtaken by %d", n_prompt, ended + 1, id);
 	}
-	CHECK(ended == 4, "%d long prompts have ended", ended);
+	CHECK(ended == 4, "%d long prompts of %d tokens have ended", ended, n_prompt);
 	world_free(&w);
 }
 
@@ -862,7 +864,8 @@ main(void)
 	test_no_livelock();
 	test_long();
 	test_partial();
-	test_long_end();
+	for (int n = 80; n < 110; n++)
+		test_long_end(n);
 	test_weights();
 	test_background();
 	test_background_none();
