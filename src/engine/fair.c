@@ -4,7 +4,9 @@
  *
  * A node stays known while it has requests, and then as long as its clock is ahead of its
  * siblings': until then it has had more than its share.  Those that are not ahead are looked for
- * when the number of siblings has doubled, and all are forgotten when nobody is left at all.
+ * when the number of siblings has doubled, and all children of a node when it has no requests any more.
+ * Of very many siblings those that are ahead are forgotten, too: sessions of one request each, of which
+ * none ever comes back, all end ahead of the next one.
  *
  * Owner: the step thread.  All operations but fair_clear() and a sweep, which is paid by the nodes
  * that it doubles, are O(depth * log(siblings)).  Tested by tests/unit/test_sched.c.
@@ -16,6 +18,7 @@
 #include "base/mem.h"
 
 #define FEW_KIDS 16
+#define MANY_KIDS 4096
 
 /* ---- the heap of a parent ---- */
 
@@ -135,13 +138,14 @@ static void
 sweep(Fair *up)
 {
 	Fair	  **idle = mem_alloc(up->kids.n * sizeof(Fair *));
+	bool		many = up->kids.n >= MANY_KIDS;
 	size_t		n = 0;
 
 	for (size_t i = 0; i < up->kids.cap; i++)
 	{
 		Fair	   *kid = up->kids.slots[i].value;
 
-		if (kid != NULL && kid->n_refs == 0 && kid->clock <= up->now)
+		if (kid != NULL && kid->n_refs == 0 && (many || kid->clock <= up->now))
 			idle[n++] = kid;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -173,9 +177,8 @@ fair_unref(Fair *f)
 	if (empty == NULL)
 		return;
 	up = empty->up;
-	if (up == NULL)
-		fair_clear(empty);
-	else if (up->kids.n >= (up->sweep_at > 0 ? up->sweep_at : FEW_KIDS))
+	fair_clear(empty);
+	if (up != NULL && up->kids.n >= (up->sweep_at > 0 ? up->sweep_at : FEW_KIDS))
 		sweep(up);
 }
 

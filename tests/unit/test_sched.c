@@ -474,6 +474,46 @@ serve(World *w, Asked *a, int n, int steps)
 	}
 }
 
+/* So many sessions of one request each, one after the other: how many are known at most? */
+static size_t
+sessions_known(Fair *root, uint64_t role, int n)
+{
+	size_t		most = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		Fair	   *up = fair_kid(root, role, 1);
+		Fair	   *f = fair_kid(up, 1000 + (uint64_t) i, 1);
+
+		fair_ref(f);
+		fair_wait(f);
+		fair_turn(f);
+		fair_rest(f);
+		fair_charge(f, 10);
+		most = up->kids.n > most ? up->kids.n : most;
+		fair_unref(f);
+	}
+	return most;
+}
+
+/* Sessions that have gone are forgotten, though others of the role, or other roles, are always busy. */
+static void
+test_forgotten(void)
+{
+	Fair		root = {0};
+	Fair	   *busy = fair_kid(fair_kid(&root, 1, 1), 1, 1);
+	size_t		n;
+
+	fair_ref(busy);
+	n = sessions_known(&root, 2, 20000);
+	CHECK(n == 1, "%zu sessions of another role are known", n);
+	n = sessions_known(&root, 1, 20000);
+	CHECK(n < 5000, "%zu sessions of a busy role are known", n);
+	CHECK(fair_check(&root), "the tree is broken");
+	fair_unref(busy);
+	CHECK(root.kids.n == 0, "%zu roles are known", root.kids.n);
+}
+
 #define NEAR(got, want) CHECK((got) > (want) * 0.93 && (got) < (want) * 1.07, "%g, not %g", (double) (got), (double) (want))
 
 /* Roles that always want service get it by their weights, their sessions evenly, whatever the sizes. */
@@ -866,6 +906,7 @@ main(void)
 	test_partial();
 	for (int n = 80; n < 110; n++)
 		test_long_end(n);
+	test_forgotten();
 	test_weights();
 	test_background();
 	test_background_none();
