@@ -231,6 +231,8 @@ core_gone(Core *c, Req *r)
 void
 core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
+	Err			not_pinned;
+
 	if (r->spec != NULL)
 		spec_end(c->spec, r);
 	if (r->state == RQ_DEFERRED)
@@ -251,7 +253,12 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	if (r->params.pin != 0 && res.finish < FIN_ABORT && r->state == RQ_RUNNING)
 	{
 		sched_note(c->sched, r);
-		pins_of(c->pins, r);
+		if (!pins_of(c->pins, r, &not_pinned))
+		{
+			id = -1;
+			res = (OutResult) {.finish = FIN_ERROR};
+			err = &not_pinned;
+		}
 	}
 	sched_remove(c->sched, r);
 	if (idmap_get(&c->by_id, r->id) == r)
@@ -335,7 +342,10 @@ core_submit(Core *c, ReqSpec *spec)
 		r->seed = r->params.has_seed ? (uint64_t) r->params.seed : rng_seed();
 	if (r->pooled == NULL && r->group == NULL)
 		out_begin(r, c->tok);
-	if (spec->grammar != NULL)
+	/* what a session's defaults ask for could end it before anything is computed */
+	if (r->params.pin != 0)
+		grammar_unref(spec->grammar);
+	else if (spec->grammar != NULL)
 		r->constraint = constraint_new(c->constraints, spec->grammar, spec->grammar_after, spec->grammar_may_end, may_jump(r));
 	spec->grammar = NULL;
 	r->thoughts = spec->thoughts;

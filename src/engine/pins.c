@@ -126,6 +126,8 @@ pins_may(const Pins *p, const Req *r, Err *e)
 	int			need = pages_for(p, full_blocks(p, r));
 	int			have = pins_pages(p);
 
+	if (r->params.pin != 0 && r->group != NULL)
+		return err_set(e, ERR_INVALID, "a prompt is pinned, or unpinned, without answers: n must be 1, and there is no beam search");
 	if (r->params.pin <= 0)
 		return true;
 	if (p->prefix == NULL || r->embeds != NULL)
@@ -158,29 +160,34 @@ hold(Pins *p, Pin *pin)
 		kvpool_window_ref(p->pool, pin->blocks.data[--pin->w_from]);
 }
 
-void
-pins_of(Pins *p, const Req *r)
+bool
+pins_of(Pins *p, const Req *r, Err *e)
 {
 	Pin		  **at;
-	Err			e;
 
 	if (r->params.pin == 0 || p->prefix == NULL)
-		return;
+		return true;
 	at = find(p, r);
 	if (r->params.pin < 0)
 	{
 		if (*at != NULL)
 			release(p, at);
-		return;
+		return true;
 	}
+	if (*at != NULL)
+		return true;
 	/* others may have been pinned meanwhile */
-	if (*at != NULL || !pins_may(p, r, &e))
-		return;
+	if (!pins_may(p, r, e))
+		return false;
 	*at = mem_zalloc(sizeof(Pin));
 	(*at)->root = r->root;
 	for (int i = 0; i < full_blocks(p, r) * p->block_size; i++)
 		intvec_push(&(*at)->tokens, r->tokens.data[i]);
 	hold(p, *at);
+	/* the cache has been reset while it was computed, and with it what is pinned */
+	if ((int) (*at)->blocks.len < full_blocks(p, r))
+		release(p, at);
+	return true;
 }
 
 int64_t

@@ -20,10 +20,10 @@ typedef struct Pins Pins;
 
 Pins	   *pins_new(KvPool *pool, Prefix *prefix, int block_size, int window);	/* prefix NULL: there won't be any */
 void		pins_free(Pins *p);
-/* May such a request be computed, and then be pinned?  53200 if there is no room. */
+/* May such a request be computed, and then be pinned, or unpinned?  53200 if there is no room. */
 bool		pins_may(const Pins *p, const Req *r, Err *e);
-/* r, whose blocks are known, is about to give them back. */
-void		pins_of(Pins *p, const Req *r);
+/* r, whose blocks are known, is about to give them back.  53200: others have been pinned since pins_may(). */
+bool		pins_of(Pins *p, const Req *r, Err *e);
 /* Somebody needs the memory, or nobody will find it: give up the oldest (false: there is none), or all. */
 bool		pins_yield(Pins *p);
 void		pins_clear(Pins *p);

@@ -24,26 +24,104 @@ make(int blocks)
 	return core_for_grammars(fake_model(320), tiny_tok(), o);
 }
 
-/* A prompt of n tokens of some kind; pin: as GenParams.pin.  Returns what was found of it. */
-static int
-ask(Core *c, int kind, int n, int pin, uint64_t owner, Rec *rec)
+static int	n_answers = 1;		/* of what is asked from now on */
+static Grammar *grammar;		/* likewise; taken over */
+
+static void
+submit(Core *c, uint64_t id, int kind, int n, int pin, uint64_t owner, Rec *rec)
 {
 	GenParams	p = greedy_params(2);
-	ReqSpec		spec = {.id = 1, .owner = owner, .sink = rec_sink, .sink_ctx = rec, .prompt = random_prompt((uint32_t) kind, n)};
+	ReqSpec		spec = {.id = id, .owner = owner, .sink = rec_sink, .sink_ctx = rec, .prompt = random_prompt((uint32_t) kind, n)};
 	Err			e = {0};
 
 	memset(rec, 0, sizeof(*rec));
 	p.pin = pin;
 	p.detokenize = false;
+	p.out.n = n_answers;
+	p.temperature = n_answers > 1;
 	CHECK(core_normalize(c, &p, ~0u, &spec.prompt, &e), "%s", e.msg);
 	spec.params = p;
+	spec.grammar = grammar;
+	grammar = NULL;
 	core_submit(c, &spec);
+}
+
+static void
+run(Core *c)
+{
+	Err			e = {0};
+
 	while (core_has_work(c))
 	{
 		core_step(c);
 		CHECK(core_check(c, &e), "%s", e.msg);
 	}
+}
+
+/* A prompt of n tokens of some kind; pin: as GenParams.pin.  Returns what was found of it. */
+static int
+ask(Core *c, int kind, int n, int pin, uint64_t owner, Rec *rec)
+{
+	submit(c, 1, kind, n, pin, owner, rec);
+	run(c);
 	return rec->cached;
+}
+
+static void
+check_pinned(const Core *c, int tokens, int blocks)
+{
+	CoreStats	st;
+
+	core_stats(c, &st);
+	CHECK(st.kv_pinned_tokens == tokens && st.kv_blocks_used == blocks, "%lld tokens in %lld blocks, not %d in %d",
+		  (long long) st.kv_pinned_tokens, (long long) st.kv_blocks_used, tokens, blocks);
+}
+
+/* Who is told that a prompt is pinned can rely on it. */
+static void
+test_told(void)
+{
+	static const char yes[] = "yes";
+	GramSpec	s = {.kind = GRAM_REGEX, .text = yes, .len = sizeof(yes) - 1, .opt.strict = true};
+	Core	   *c = make(BLOCKS);
+	Rec			a,
+				b;
+	Err			e = {0};
+
+	/* two at once, where there is room for one */
+	submit(c, 1, 1, 97, 1, 1, &a);
+	submit(c, 2, 2, 97, 1, 1, &b);
+	run(c);
+	CHECK(a.finish < FIN_ABORT && b.finish == FIN_ERROR && b.err.cls == ERR_NOMEM, "%d, %d %s", a.finish, b.finish, b.err.msg);
+	CHECK(b.late_events == 0 && b.ids.len == 0, "%zu tokens, %d events behind the end", b.ids.len, b.late_events);
+	check_pinned(c, 96, 6);
+	rec_free(&a);
+	rec_free(&b);
+	/* the cache is reset on the way: it isn't pinned, but can be */
+	core_reset_prefix_cache(c);
+	submit(c, 1, 3, 97, 1, 1, &a);
+	core_step(c);
+	core_reset_prefix_cache(c);
+	run(c);
+	rec_free(&a);
+	check_pinned(c, 0, 0);
+	ask(c, 3, 97, 1, 1, &a);
+	rec_free(&a);
+	check_pinned(c, 96, 6);
+	/* a grammar that knows the answer beforehand: the prompt is computed nevertheless */
+	core_reset_prefix_cache(c);
+	grammar = grammar_new(&s, &e);
+	CHECK(grammar != NULL, "%s", e.msg);
+	ask(c, 4, 50, 1, 1, &a);
+	CHECK(a.finish < FIN_ABORT, "%d %s", a.finish, a.err.msg);
+	rec_free(&a);
+	check_pinned(c, 48, 3);
+	n_answers = 2;
+	ask(c, 5, 50, 1, 1, &a);
+	n_answers = 1;
+	CHECK(a.finish == FIN_ERROR && a.err.cls == ERR_INVALID, "%d %s", a.finish, a.err.msg);
+	rec_free(&a);
+	core_free(c);
 }
 
 int
@@ -112,6 +190,7 @@ main(void)
 	ask(c, 1, 50, 1, 1, &r);
 	rec_free(&r);
 	core_free(c);
+	test_told();
 	kpool_free(pool);
 	return check_done("pins");
 }
