@@ -138,6 +138,8 @@ WireOut		vclient_out(StringInfo s);
 void		vclient_for_others(void);
 /* Whose share and limits the request counts for (role_limits.c). */
 void		vclient_put_asker(WireOut *o);
+/* The most max_tokens that it may ask for; 0 = any number. */
+int			vclient_role_max_tokens(void);
 /* DATABASE, ROLE, SESSION fields, and what the scheduler has to know. */
 void		vclient_put_identity(WireOut *o);
 

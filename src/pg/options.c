@@ -31,6 +31,7 @@
 #include "utils/numeric.h"
 #include "utils/varlena.h"
 
+#include "pg/client.h"
 #include "pg/encode.h"
 #include "pg/fn_args.h"
 #include "pg/options.h"
@@ -518,8 +519,10 @@ options_finish(GenOptions *o)
 		options_refuse(&optdefs[OPT_choice], "must not be empty", "{}");
 	if (!v[OPT_max_tokens].set && vllm_default_max_tokens > 0)
 	{
+		int			most = vclient_role_max_tokens();
+
 		v[OPT_max_tokens].set = true;
-		v[OPT_max_tokens].i = vllm_role_max_tokens > 0 ? Min(vllm_default_max_tokens, vllm_role_max_tokens) : vllm_default_max_tokens;
+		v[OPT_max_tokens].i = most > 0 ? Min(vllm_default_max_tokens, most) : vllm_default_max_tokens;
 		o->default_max_tokens = true;
 	}
 	if (v[OPT_min_tokens].set && v[OPT_max_tokens].set &&

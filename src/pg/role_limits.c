@@ -5,7 +5,8 @@
  * That is the role that has logged in: these settings are what ALTER ROLE ... SET has made of them
  * then, and neither SET ROLE nor a function of somebody else's changes them.  Two sessions ask for
  * others: a worker of jobs, for their owners, in the background; and the HTTP server's, which becomes
- * the role of each API key: there the settings of that role are looked up as its login would.
+ * the role of each API key: there the settings of that role are looked up as its login would.  A worker has
+ * jobs of several owners, of whom none is to keep the others waiting: of the limits those that nobody waits for hold.
  *
  * Tested by tests/t/097_limits.pl.
  */
@@ -122,20 +123,36 @@ limits_of(RoleLimits *l, Oid role)
 	table_close(rel, AccessShareLock);
 }
 
+/* Whose account it is, and what that role may take. */
+static Oid
+asker(RoleLimits *l)
+{
+	*l = (RoleLimits) {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute, vllm_role_max_tokens, vllm_role_limit_timeout};
+	if (!for_others && !is_door())
+		return GetSessionUserId();
+	limits_of(l, GetUserId());
+	if (for_others)
+		l->max_requests = l->tokens_per_minute = 0;
+	return GetUserId();
+}
+
+int
+vclient_role_max_tokens(void)
+{
+	RoleLimits	l;
+
+	(void) asker(&l);
+	return l.max_tokens;
+}
+
 void
 vclient_put_asker(WireOut *o)
 {
-	bool		door = !for_others && is_door();
-	RoleLimits	l = {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute, vllm_role_max_tokens, vllm_role_limit_timeout};
+	RoleLimits	l;
 
-	wire_put_int(o, WTAG_LOGIN, door || for_others ? GetUserId() : GetSessionUserId());
+	wire_put_int(o, WTAG_LOGIN, asker(&l));
 	if (vllm_background || for_others)
 		wire_put_int(o, WTAG_BACKGROUND, 1);
-	/* a job's owner may do without an answer at once: its limits are for its sessions */
-	if (for_others)
-		return;
-	if (door)
-		limits_of(&l, GetUserId());
 	if (l.weight != 100)
 		wire_put_int(o, WTAG_ROLE_WEIGHT, l.weight);
 	if (l.max_requests > 0)
