@@ -282,6 +282,9 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 		log_line('I', "the longest text has %d tokens instead of %d: the option max_model_len allows more",
 				 co->max_model_len, mi->max_model_len);
 	}
+	/* the setting is every model's: where it is beyond one's length no prompt of that is long */
+	if (o->long_prefill_token_threshold == 0 && co->long_prompt > co->max_model_len)
+		co->long_prompt = co->max_model_len;
 	return true;
 }
 
