@@ -12,6 +12,8 @@
  * The state must have seen all positions before, in order.  With fake.no_kv it is all there is, and
  * the logits are a hash of it.
  *
+ * A request's adapter counts with each of its tokens, so what has been computed with another one changes the logits, too.
+ *
  * The token FAKE_NAN in the history makes the row's logits NaN.
  */
 #ifndef VLLM_TESTS_FAKE_MODEL_H
@@ -26,6 +28,7 @@
 
 #define FAKE_NAN	310			/* padding: in prompts only, never sampled */
 #define FAKE_VOCAB	320			/* wider than the tokenizer's: padded rows */
+#define FAKE_LORA	1024		/* what an adapter's number adds so many times to a token */
 #define FAKE_WIDTH	3			/* of a token's row of the embedding: its id, and two more */
 
 struct Model
@@ -107,7 +110,7 @@ fake_kv_logits(const KvView *kv, const int32_t *table, int pos, float *logits)
 		const FakeSlot *s = fake_slot(kv, table, p);
 
 		fake.bad_slots += s->pos != p + 1;
-		nan |= s->token == FAKE_NAN;
+		nan |= s->token % FAKE_LORA == FAKE_NAN;
 		h = fake_mix(h, (uint64_t) s->token);
 	}
 	fake_logits(h, nan, logits);
@@ -121,7 +124,7 @@ fake_recur(FakeState *st, int pos, int32_t token)
 		*st = (FakeState) {.hash = 1};
 	fake.bad_slots += st->next != pos;
 	st->next = pos + 1;
-	st->nan |= token == FAKE_NAN;
+	st->nan |= token % FAKE_LORA == FAKE_NAN;
 	st->hash = fake_mix(st->hash, (uint64_t) token);
 }
 
@@ -134,11 +137,13 @@ model_token_row(const Model *m, int32_t token, float *out)
 	return token >= 0 && token < FAKE_VOCAB;
 }
 
-/* The token of a row, or what stands for it. */
+/* The token of a row of sequence s, or what stands for it, and the sequence's adapter. */
 static inline int32_t
-fake_token(const Batch *b, int row)
+fake_token(const Batch *b, int s, int row)
 {
-	return b->embeds != NULL && b->embeds[row] != NULL ? (int32_t) b->embeds[row][0] : b->tokens[row];
+	int32_t		token = b->embeds != NULL && b->embeds[row] != NULL ? (int32_t) b->embeds[row][0] : b->tokens[row];
+
+	return b->lora != NULL && b->lora[s] != NULL ? token + FAKE_LORA * (int32_t) b->lora[s]->id : token;
 }
 
 bool
@@ -164,9 +169,9 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 
 		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
 		{
-			fake_recur(st, b->rows.pos[i], fake_token(b, i));
+			fake_recur(st, b->rows.pos[i], fake_token(b, s, i));
 			if (!no_kv)
-				*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, fake_token(b, i)};
+				*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, fake_token(b, s, i)};
 			else if (out < b->n_out && b->out_rows[out] == i)
 				fake_logits(st->hash, st->nan, logits + (size_t) out++ * FAKE_VOCAB);
 		}

@@ -187,6 +187,9 @@ ask_for(int k)
 			break;
 	}
 	spec.params = p;
+	/* whose prompts begin as those of others, with other adapters and none */
+	if (k % 5 < 2 && spec.pool.task == PT_NONE)
+		spec.lora = &loras[k / 5 % N_LORAS];
 	return spec;
 }
 
@@ -328,8 +331,6 @@ arrive(World *w)
 	l->impatient = spec.by.wait_ms >= 0;
 	if (w->opt.priorities)
 		spec.params.priority = rnd(5) - 2;
-	if (rnd(3) == 0 && spec.pool.task == PT_NONE)
-		spec.lora = &loras[rnd(N_LORAS)];
 	if (rnd(4) == 0 && spec.pool.task == PT_NONE)
 		spec.params.cache_salt = strdup("salt");
 	if (rnd(12) == 0)
