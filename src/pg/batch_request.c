@@ -211,6 +211,9 @@ batch_pool_room(BatchPool *p)
 	if (vllm_shared == NULL)
 		return 1;
 	window = vllm_batch_window > 0 ? vllm_batch_window : automatic_window(p);
+	/* more would wait for each other, or be refused: by the role's own limit */
+	if (vllm_role_max_requests > 0)
+		window = Min(window, vllm_role_max_requests);
 	room = Min(window - p->stats.in_flight,
 			   vllm_shared->n_free - vllm_shared->n_slots / 8);
 	return Max(room, p->stats.in_flight == 0 ? 1 : 0);

@@ -88,6 +88,8 @@ is((finish($held))[0], 't', 'the first has ended');
 my @many = map { as_role('app', $short) } 1 .. 4;
 is((finish($_))[0], 't', 'sessions of the role wait for each other') for @many;
 is(answer('app', q{SELECT count(llm_generate('Ticket: ' || i, max_tokens => 3)) FROM generate_series(1, 20) i}), 20, 'a statement of many rows');
+is(answer('app', 'SET vllm.role_limit_timeout = 0', q{SELECT count(llm_generate('Ticket: ' || i, max_tokens => 3)) FROM generate_series(1, 20) i}), 20,
+	"... whose rows don't get in each other's way");
 sql('ALTER ROLE app RESET vllm.role_max_requests');
 
 # ---- tokens per minute ----
