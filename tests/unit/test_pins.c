@@ -28,7 +28,7 @@ static int	n_answers = 1;		/* of what is asked from now on */
 static Grammar *grammar;		/* likewise; taken over */
 
 static void
-submit(Core *c, uint64_t id, int kind, int n, int pin, uint64_t owner, Rec *rec)
+submit_kind(Core *c, uint64_t id, int kind, int n, int pin, uint64_t owner, Rec *rec)
 {
 	GenParams	p = greedy_params(2);
 	ReqSpec		spec = {.id = id, .owner = owner, .sink = rec_sink, .sink_ctx = rec, .prompt = random_prompt((uint32_t) kind, n)};
@@ -62,7 +62,7 @@ run(Core *c)
 static int
 ask(Core *c, int kind, int n, int pin, uint64_t owner, Rec *rec)
 {
-	submit(c, 1, kind, n, pin, owner, rec);
+	submit_kind(c, 1, kind, n, pin, owner, rec);
 	run(c);
 	return rec->cached;
 }
@@ -89,8 +89,8 @@ test_told(void)
 	Err			e = {0};
 
 	/* two at once, where there is room for one */
-	submit(c, 1, 1, 97, 1, 1, &a);
-	submit(c, 2, 2, 97, 1, 1, &b);
+	submit_kind(c, 1, 1, 97, 1, 1, &a);
+	submit_kind(c, 2, 2, 97, 1, 1, &b);
 	run(c);
 	CHECK(a.finish < FIN_ABORT && b.finish == FIN_ERROR && b.err.cls == ERR_NOMEM, "%d, %d %s", a.finish, b.finish, b.err.msg);
 	CHECK(b.late_events == 0 && b.ids.len == 0, "%zu tokens, %d events behind the end", b.ids.len, b.late_events);
@@ -99,7 +99,7 @@ test_told(void)
 	rec_free(&b);
 	/* the cache is reset on the way: it isn't pinned, but can be */
 	core_reset_prefix_cache(c);
-	submit(c, 1, 3, 97, 1, 1, &a);
+	submit_kind(c, 1, 3, 97, 1, 1, &a);
 	core_step(c);
 	core_reset_prefix_cache(c);
 	run(c);
