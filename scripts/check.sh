@@ -30,10 +30,10 @@ tally() {
 	echo "${line/#*: /$1: }"
 }
 
-run_program() {	# run_program BINARY [ENGINE]: one of the suite's C programs, at most 5 minutes
+run_program() {	# run_program BINARY [ENGINE]: one of the suite's C programs, at most 10 minutes
 	local name=${SAN_NAME:-}$(basename "$1")
 	local out=build/check/$name.out
-	timeout 300 "$1" ${2:+"$2"} >"$out" 2>&1
+	timeout 600 "$1" ${2:+"$2"} >"$out" 2>&1
 	tally "$name" "$out" $?
 }
 
