@@ -1113,6 +1113,7 @@ test_latent_quantized(void)
 	for (size_t i = 0; i < d.n_stacks; i++)
 		stack_free(d.stacks[i]);
 	mem_free(d.stacks);
+	dec_lora_free(&d);
 	mem_free(d.layers);
 	dec_conf_free(&d.c);
 	conf_free(c);
