@@ -14,6 +14,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"
 #include "pg/result.h"
@@ -113,7 +114,7 @@ llm_version(PG_FUNCTION_ARGS)
 }
 
 text *
-engine_command(const char *command)
+engine_command(const char *command, const char *model)
 {
 	StringInfoData body;
 	WireOut		out;
@@ -124,7 +125,10 @@ engine_command(const char *command)
 
 	initStringInfo(&body);
 	out = vclient_out(&body);
-	vclient_put_identity(&out);
+	if (model != NULL)
+		catalog_put(catalog_model(model), &out);
+	else
+		vclient_put_identity(&out);
 	wire_put_text(&out, WTAG_COMMAND, command, strlen(command));
 	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
 	reply_read(&r, &f);
@@ -143,7 +147,7 @@ llm_control(PG_FUNCTION_ARGS)
 				 errmsg("must be superuser to give the engine commands")));
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	PG_RETURN_TEXT_P(engine_command(text_to_cstring(PG_GETARG_TEXT_PP(0))));
+	PG_RETURN_TEXT_P(engine_command(text_to_cstring(PG_GETARG_TEXT_PP(0)), NULL));
 }
 
 /* llm_reset_prefix_cache(): who may is a matter of EXECUTE */
@@ -152,6 +156,6 @@ llm_reset_prefix_cache(PG_FUNCTION_ARGS)
 {
 	if (vllm_shared == NULL)
 		return llm_check_preload(fcinfo);
-	engine_command("reset-prefix-cache");
+	engine_command("reset-prefix-cache", NULL);
 	PG_RETURN_BOOL(true);
 }

@@ -43,7 +43,7 @@ llm_start_profile(PG_FUNCTION_ARGS)
 	int			delay = count_argument(fcinfo, 0, "delay_steps");
 	int			max = count_argument(fcinfo, 1, "max_steps");
 
-	(void) engine_command(psprintf("profile-start %d %d", delay, max));
+	(void) engine_command(psprintf("profile-start %d %d", delay, max), NULL);
 	PG_RETURN_VOID();
 }
 
@@ -98,7 +98,7 @@ llm_stop_profile(PG_FUNCTION_ARGS)
 					(errcode_for_file_access(),
 					 errmsg("could not open file \"%s\" for writing: %m", path)));
 	}
-	json = engine_command("profile-stop");
+	json = engine_command("profile-stop", NULL);
 	if (path == NULL)
 		PG_RETURN_TEXT_P(json);
 	write_file(file, path, json);

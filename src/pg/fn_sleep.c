@@ -30,27 +30,9 @@ PG_FUNCTION_INFO_V1(llm_is_paused);
 static char *
 tell(const char *command, const char *model)
 {
-	StringInfoData body;
-	WireOut		out;
-	CallFrame	f;
-	Call	   *call;
-	Reply		r;
-	char	   *answer;
-
 	if (vllm_shared == NULL)
 		vclient_require_engine();	/* says why not */
-	initStringInfo(&body);
-	out = vclient_out(&body);
-	if (model != NULL)
-		catalog_put(catalog_model(model), &out);
-	else
-		vclient_put_identity(&out);
-	wire_put_str(&out, WTAG_COMMAND, command, strlen(command));
-	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
-	reply_read(&r, &f);
-	answer = text_to_cstring(reply_text(&r));
-	vcall_end(call);
-	return answer;
+	return text_to_cstring(engine_command(command, model));
 }
 
 static char *

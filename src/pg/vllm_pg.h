@@ -67,8 +67,8 @@ extern int	vllm_http_port;		/* 0 = no door */
 extern char *vllm_http_role;
 
 void		vllm_guc_init(void);
-/* What the engine says to a control command (fn_control.c). */
-text	   *engine_command(const char *command);
+/* What the engine says to a control command, about a model or (NULL) about all of them (fn_control.c). */
+text	   *engine_command(const char *command, const char *model);
 void		vllm_guc_http_init(void);
 /* "name=value" lines for the door; the files whose change starts it anew, NULL-terminated */
 char	   *vllm_guc_http_config(void);
