@@ -90,12 +90,20 @@ accumulate(WireFigures *a, WireFigures *b, int sign)
 	}
 }
 
+/* What holds now. */
 static void
 add_gauges(WireFigures *a, WireFigures *b)
 {
 	for (int i = 0; i < WIRE_N_FIGURES; i++)
+	{
+		int64_t    *x = wire_figure(a, i);
+		int64_t		y = *wire_figure(b, i);
+
 		if (wire_figures[i].kind == WIRE_GAUGE)
-			*wire_figure(a, i) += *wire_figure(b, i);
+			*x += y;
+		else if (wire_figures[i].kind == WIRE_LIMIT && y > *x)
+			*x = y;
+	}
 }
 
 static bool

@@ -202,6 +202,7 @@ step_reset_prefix_cache(Step *s)
 	for (int i = 0; i < s->n_inst; i++)
 		if (s->be->reset_prefix_cache != NULL)
 			s->be->reset_prefix_cache(s->inst[i]);
+	stats_publish(s->stats);
 }
 
 int64_t

@@ -298,7 +298,7 @@ put_counters(Output *o, List *lines)
 static void
 put_figures(Output *o, List *lines)
 {
-	static const char *const kinds[] = {[WIRE_COUNTER] = "counter", [WIRE_GAUGE] = "gauge", [WIRE_PEAK] = "gauge"};
+	static const char *const kinds[] = {[WIRE_COUNTER] = "counter", [WIRE_GAUGE] = "gauge", [WIRE_PEAK] = "gauge", [WIRE_LIMIT] = "gauge"};
 	const char *last = "";
 
 	for (int i = 0; i < WIRE_N_FIGURES; i++)

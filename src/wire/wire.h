@@ -203,7 +203,7 @@ typedef struct WireFigures
 
 typedef enum WireFigureKind
 {
-	WIRE_COUNTER, WIRE_GAUGE, WIRE_PEAK
+	WIRE_COUNTER, WIRE_GAUGE, WIRE_PEAK, WIRE_LIMIT
 } WireFigureKind;
 
 typedef struct WireFigureDef

@@ -47,6 +47,17 @@ is(sql("SELECT (SELECT sum(total) FROM llm_memory) < (SELECT engine_rss FROM llm
 is(sql("SELECT m.kv_reserved = l.kv_bytes FROM llm_memory m JOIN vllm.model_list() l ON l.name = m.model WHERE model = 'int8'"), 't', 'kv_reserved is kv_bytes');
 is(sql("SELECT count(*) FROM llm_metrics() WHERE name = 'vllm_pg:memory_bytes' AND labels->>'model_name' = 'tickets-2m'"), 5, 'and it is a metric');
 
+# ---- limits, as they are now ----
+sub limit { return sql("SELECT value FROM llm_metrics() WHERE name = 'vllm_pg:max_num_seqs' AND labels->>'model_name' = 'tickets-2m'"); }
+is(limit(), 8, 'the metric tells the sequences of a step');
+$node->append_conf('postgresql.conf', 'vllm.max_num_seqs = 3');
+$node->reload;
+sql("SELECT llm_unload_model('tickets-2m')");
+is(limit(), 0, '... nothing of a model that is unloaded');
+$node->poll_query_until('postgres', "SHOW vllm.max_num_seqs", '3');
+sql("SELECT llm_generate($prompt, max_tokens => 4)");
+is(limit(), 3, '... and what holds since it was loaded anew');
+
 # ---- prompts that stay computed ----
 my $text = q{repeat('Our terms of business are these. ', 12)};
 my $fill = q{SELECT llm_generate(i || ' ' || repeat('Other words, again and again. ', 14), max_tokens => 2) FROM generate_series(1, 60) i};
@@ -65,12 +76,14 @@ like($long, qr/HINT:  Unpin others with llm_unpin_prefix/, '... and what can be 
 sql("SELECT llm_unpin_prefix($text)");
 sql("SELECT llm_reset_prefix_cache()");
 is(cached('Two.'), 0, 'after a reset nothing is found');
-ok($node->poll_query_until('postgres', "SELECT pinned_tokens = 0 FROM llm_memory WHERE model = 'tickets-2m'"), '... and nothing is pinned');
+sql("SELECT llm_pin_prefix($text)");
+sql("SELECT llm_reset_prefix_cache()");
+is(sql("SELECT pinned_tokens, kv_blocks_used FROM llm_memory JOIN llm_models ON name = model WHERE model = 'tickets-2m'"), '0|0',
+	'... and nothing is pinned, which shows at once');
 sql("SELECT llm_pin_prefix($text, cache_salt => 's')");
 sql($fill);
 cmp_ok(cached('Three.'), '<', 16, 'a salt of its own');
 sql("SELECT llm_unpin_prefix($text, cache_salt => 's')");
-$node->poll_query_until('postgres', "SELECT pinned_tokens = 0 FROM llm_memory WHERE model = 'tickets-2m'");
 is(sql("SELECT pinned_tokens FROM llm_memory WHERE model = 'tickets-2m'"), 0, 'unpinned');
 
 $node->stop;
