@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sysmem.h"
 #include "engine/constraint.h"
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
@@ -83,6 +84,31 @@ open_windows(Core *c, const KvGroups *g)
 }
 
 /*
+ * The area takes memory as it is used, the tables of blocks (pool, prefix cache) take theirs at once.
+ */
+#define BLOCK_TABLES	128		/* bytes, at most, */
+#define TOKEN_TABLES	4		/* ... and for each token */
+
+static bool
+memory_for_kv(const Core *c, const char *what, Err *e)
+{
+	uint64_t	tables = (uint64_t) c->kv.n_blocks * (uint64_t) (BLOCK_TABLES + TOKEN_TABLES * c->opt.block_size);
+	uint64_t	have = sysmem_available("");
+
+	if (tables > have / 2)
+	{
+		err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
+		err_detail(e, "Its tables alone take %llu MB, and %llu MB are available.", (unsigned long long) tables >> 20,
+				   (unsigned long long) have >> 20);
+		return err_hint(e, "Lower vllm.kv_cache_memory_bytes, or the model's option kv_cache_memory_bytes.");
+	}
+	if (c->kv_size > have)
+		log_line('W', "%s may grow to %llu MB, and %llu MB of memory are available", what, (unsigned long long) c->kv_size >> 20,
+				 (unsigned long long) have >> 20);
+	return true;
+}
+
+/*
  * The KV area: kv_blocks, or as many as kv_bytes hold.  The null block comes on top:
  * it is never touched, so it takes address space only.
  */
@@ -122,7 +148,7 @@ open_kv(Core *c, Err *e)
 	snprintf(what, sizeof(what), "The KV cache of %d blocks", c->kv.n_blocks);
 	if (c->kv_size == 0)
 		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
-	if (!marena_reserve(&c->kv_area, c->kv_size, o->huge, what, e))
+	if (!memory_for_kv(c, what, e) || !marena_reserve(&c->kv_area, c->kv_size, o->huge, what, e))
 		return false;
 	c->kv.base = c->kv_area.base;
 	if (groups.window > 0)

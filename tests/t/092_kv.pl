@@ -40,6 +40,12 @@ like(slurp_file($node->logfile), qr/FP8 KV cache: scales are computed/, '... as 
 like(error("SELECT llm_create_model('bad', '/x', options => '{\"kv_cache_dtype\": \"fp4\"}')"), qr/must be auto, float32.*fp8_e5m2, got "fp4"/, 'no such type');
 
 # ---- memory ----
+my $pid = sql('SELECT pid FROM llm_stat_engine');
+sql("SELECT llm_create_model('huge', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{\"kv_cache_memory_bytes\": 70368744177664}')");
+like(error("\\set VERBOSITY verbose\nSELECT llm_generate($prompt, model => 'huge')"), qr/53200: out of memory: The KV cache of \d+ blocks is too large.*HINT:  Lower/s,
+	'a KV cache beyond the machine is an error');
+is(sql('SELECT pid FROM llm_stat_engine'), $pid, '... that the engine survives');
+sql("SELECT llm_drop_model('huge')");
 sql("SELECT llm_generate($prompt, max_tokens => 4)");
 is(sql("SELECT weights > 0 AND kv_reserved > 1000000 AND kv BETWEEN 1 AND kv_reserved AND work > 0 AND other > 0
 	AND total = weights + kv + state + work + other AND kv_tokens > 100 FROM llm_memory WHERE model = 'tickets-2m'"), 't', 'llm_memory');
