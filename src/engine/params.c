@@ -352,7 +352,7 @@ priority_check(int priority, bool priorities, Err *e)
 		return true;
 	err_set(e, ERR_INVALID, "priority must be 0 while requests are served in turn, got %d", priority);
 	bad_param(e, "priority");
-	return err_hint(e, "Set vllm.scheduling_policy to priority.");
+	return err_hint(e, "Set vllm.scheduling_policy to priority, and load the model anew: llm_unload_model().");
 }
 
 #define MAX_COPIED	(INT64_C(1) << 27)	/* tokens that several answers begin with, together */
