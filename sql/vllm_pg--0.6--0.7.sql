@@ -36,6 +36,10 @@ AS 'MODULE_PATHNAME', 'llm_alter_lora' LANGUAGE C VOLATILE;
 CREATE FUNCTION llm_drop_lora(name text) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_drop_lora' LANGUAGE C VOLATILE;
 
+-- with its adapters
+CREATE FUNCTION llm_drop_model(name text, cascade bool) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_model' LANGUAGE C VOLATILE;
+
 CREATE FUNCTION llm_load_lora(name text, pin bool DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_load_lora' LANGUAGE C VOLATILE;
 

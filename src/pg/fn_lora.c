@@ -221,6 +221,30 @@ lora_drop(const char *name)
 	lora_delete(name);
 }
 
+/* Each may be renamed, or get another model, while its lock is awaited; new ones wait for the model's, which we have. */
+void
+lora_drop_all(const char *model)
+{
+	List	   *rows;
+	ListCell   *lc;
+
+	while ((rows = lora_list(model)) != NIL)
+		foreach(lc, rows)
+		{
+			const char *name = ((LoraRow *) lfirst(lc))->name;
+			LoraRow    *l;
+
+			catalog_lock(name);
+			l = lora_find(name);
+			if (l == NULL || strcmp(l->model, model) != 0)
+				continue;
+			ereport(NOTICE,
+					(errmsg("drop cascades to adapter \"%s\"", name)));
+			lora_release(l);
+			lora_delete(name);
+		}
+}
+
 /* llm_drop_lora(name text) */
 Datum
 llm_drop_lora(PG_FUNCTION_ARGS)

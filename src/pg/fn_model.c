@@ -220,14 +220,16 @@ check_no_adapters(const char *model)
 			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 			 errmsg("cannot drop model \"%s\" because it has adapters", model),
 			 errdetail("They are %s.", names.data),
-			 errhint("llm_drop_lora() drops an adapter.")));
+			 errhint("llm_drop_lora() drops an adapter; llm_drop_model(%s, cascade => true) drops them with the model.",
+					 quote_literal_cstr(model))));
 }
 
-/* llm_drop_model(name text) */
+/* llm_drop_model(name text), llm_drop_model(name text, cascade bool) */
 Datum
 llm_drop_model(PG_FUNCTION_ARGS)
 {
 	char	   *name = model_arg(fcinfo, 0, "model name");
+	bool		cascade = PG_NARGS() > 1 && !PG_ARGISNULL(1) && PG_GETARG_BOOL(1);
 	ModelRow   *m;
 
 	PreventCommandIfReadOnly("llm_drop_model()");
@@ -239,7 +241,10 @@ llm_drop_model(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop model \"%s\" because extension vllm_pg requires it", name),
 				 errhint("llm_revoke('%s', 'public') keeps others from using it.", name)));
-	check_no_adapters(name);
+	if (cascade)
+		lora_drop_all(name);
+	else
+		check_no_adapters(name);
 	release_dropped(m);
 	catalog_delete(name);
 	PG_RETURN_VOID();

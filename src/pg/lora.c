@@ -260,11 +260,27 @@ not_found(const char *name)
 					 "llm_create_lora() adds one.")));
 }
 
+/* A call has one adapter: what it names as model, beside lora, isn't another one. */
+static void
+check_is_no_adapter(const char *model, const char *lora)
+{
+	LoraRow    *other = catalog_find(model) == NULL ? lora_resolve(model) : NULL;
+
+	if (other != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a call can't have both adapters, \"%s\" and \"%s\"", model, lora),
+				 errdetail("parameter=lora, value=%s; model is \"%s\", which is an adapter, too, of model \"%s\".", lora, model, other->model),
+				 errhint("Leave out model, or name the adapter's model there.")));
+}
+
 LoraRow *
 lora_named(const char *name, const char *model)
 {
 	LoraRow    *l = lora_find(name);
 
+	if (model != NULL && model[0] != '\0' && strcmp(model, name) != 0)
+		check_is_no_adapter(model, name);
 	if (l == NULL)
 		l = find_in_dir(name, base_of(model));
 	if (l == NULL)

@@ -58,10 +58,11 @@ void		lora_delete(const char *name);
 /* All columns of the row `name` but created. */
 void		lora_update(const char *name, const LoraRow *l);
 
-/* fn_lora.c: llm_create_lora(); llm_load_lora(), pin < 0: not said; llm_drop_lora() */
+/* fn_lora.c: llm_create_lora(); llm_load_lora(), pin < 0: not said; llm_drop_lora(), ... all of a model that is about to be dropped */
 void		lora_create(char *name, const char *model, char *path, bool replace);
 void		lora_load(const char *name, int pin);
 void		lora_drop(const char *name);
+void		lora_drop_all(const char *model);
 
 /* Fields that say which adapter a message is about. */
 void		lora_put(const LoraRow *l, WireOut *out);

@@ -100,6 +100,11 @@ SELECT llm_generate('x', lora => '');
 SELECT llm_generate('x', model => 'nobody');
 SELECT llm_generate('x', model => 'other', lora => 'red');
 SELECT llm_embed('x', model => 'other', lora => 'red');
+-- two adapters in one call, which may be the same one
+SELECT llm_generate('x', model => 'blue', lora => 'red');
+SELECT llm_embed('x', model => 'blue', lora => 'red');
+SELECT llm_generate('x', model => 'green', lora => 'red');
+SELECT llm_generate('x', model => 'red', lora => 'red'), llm_generate('x', model => '', lora => 'red');
 SELECT llm_drop_model('base');
 SELECT llm_load_lora('nobody');
 SELECT llm_load_model('red');
@@ -200,8 +205,25 @@ SELECT v1_load_lora_adapter('{"lora_name": "served", "lora_path": "/fake/adapter
 RESET ROLE;
 RESET vllm.allow_runtime_lora;
 
+-- a model with its adapters, whoever's they are
+SELECT llm_grant('other', 'lora_reader');
+SET ROLE lora_reader;
+SELECT llm_create_lora('theirs', 'other', '/fake/adapters/theirs');
+SELECT llm_drop_model('other', cascade => true);
+RESET ROLE;
+SELECT llm_drop_model('other');
+SELECT llm_drop_model('other', cascade => NULL);
+BEGIN;
+SELECT llm_drop_model('other', cascade => true);
+SELECT llm_generate('x', lora => 'theirs');
+ROLLBACK;
+SELECT llm_generate('x', lora => 'theirs');
+SELECT llm_drop_model('other', cascade => true);
+SELECT llm_generate('x', lora => 'theirs');
+SELECT llm_drop_model('tickets-2m', cascade => true);
+
 SELECT llm_drop_lora(name) FROM llm_loras WHERE source = 'catalog' ORDER BY name;
-SELECT llm_drop_model('base'), llm_drop_model('other');
+SELECT llm_drop_model('base', cascade => true);
 SELECT count(*) FROM vllm.lora;
 DROP TABLE chosen;
 DROP ROLE lora_user;
