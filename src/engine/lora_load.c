@@ -29,7 +29,8 @@ info_of(const Adapter *a)
 	LoraInfo	info = {.rank = a->rank, .alpha = a->alpha, .rslora = a->rslora};
 
 	for (int i = 0; i < a->n; i++)
-		info.bytes += (int64_t) (a->modules[i].a->nbytes + a->modules[i].b->nbytes);
+		if (a->modules[i].base == NULL)
+			info.bytes += (int64_t) (a->modules[i].a->nbytes + a->modules[i].b->nbytes);
 	snprintf(info.base, sizeof(info.base), "%s", a->base);
 	snprintf(info.modules, sizeof(info.modules), "%s", a->names);
 	return info;
@@ -57,7 +58,8 @@ load(void *arg)
 	{
 		const AdapterModule *m = &l->files->modules[i];
 
-		modules[i] = (LoraModule) {.name = m->name, .embedding = m->embedding, .scale = m->scale, .a = m->a, .b = m->b};
+		modules[i] = (LoraModule) {.name = m->name, .embedding = m->embedding, .scale = m->scale, .a = m->a, .b = m->b,
+		.base = m->base};
 	}
 	l->a = model_lora(l->m, modules, l->files->n, &l->info, l->as, l->path, &l->err);
 	mem_free(modules);

@@ -735,7 +735,8 @@ models_attend_loras(Models *m)
 	for (Loaded *l = m->loaded, *next; l != NULL; l = next)
 	{
 		next = l->next;
-		if (l->loras != NULL)
+		/* an adapter is compared with weights, which are elsewhere now */
+		if (l->loras != NULL && l->rest != LR_STORED)
 			loras_attend(l->loras);
 	}
 }

@@ -15,8 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/pattern.h"
 #include "load/files.h"
 
 #define MAX_RANK	65536
@@ -110,9 +112,21 @@ number_of(const cJSON *c, const char *key, double lo, double hi, const char *pat
 	return true;
 }
 
-/* Patterns are regular expressions for the end of a name; those that are plain names are enough. */
+/* What peft's get_pattern_key() looks for: the pattern is of the end of a name, from a dot on. */
+static Pattern *
+end_pattern(const char *text)
+{
+	Buf			re = {0};
+	Pattern    *p;
+
+	buf_printf(&re, "(.*\\.)?(%s)$", text);
+	p = pattern_new(re.data, false);
+	buf_free(&re);
+	return p;
+}
+
 static bool
-check_patterns(const cJSON *c, const char *path, Err *e)
+read_alphas(Adapter *a, const cJSON *c, const char *path, Err *e)
 {
 	const cJSON *p = cJSON_GetObjectItemCaseSensitive(c, "alpha_pattern");
 	const cJSON *v;
@@ -121,31 +135,36 @@ check_patterns(const cJSON *c, const char *path, Err *e)
 		return true;
 	if (!cJSON_IsObject(p))
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
+	a->alphas = mem_zalloc(((size_t) cJSON_GetArraySize(p) + 1) * sizeof(AdapterAlpha));
 	cJSON_ArrayForEach(v, p)
 	{
 		if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble))
 			return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
-		if (strpbrk(v->string, "^$*+?()[]{}|\\") != NULL)
-			return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has a regular expression in its \"alpha_pattern\": \"%.64s\"", path, v->string);
+		a->alphas[a->n_alphas].alpha = v->valuedouble;
+		if ((a->alphas[a->n_alphas++].of = end_pattern(v->string)) == NULL)
+			return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has \"%.64s\" in its \"alpha_pattern\", which is no valid regular expression",
+						   path, v->string);
 	}
 	return true;
 }
 
-/* The alpha of a module: that of the first pattern that its name ends with, from a dot on. */
-static double
-alpha_of(const cJSON *c, double alpha, const char *module)
+static bool
+alpha_of(const Adapter *a, const char *path, const char *module, double *alpha, Err *e)
 {
-	const cJSON *v;
-	size_t		n = strlen(module);
-
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(c, "alpha_pattern"))
-	{
-		size_t		k = strlen(v->string);
-
-		if (k <= n && strcmp(module + n - k, v->string) == 0 && (k == n || module[n - k - 1] == '.'))
-			return v->valuedouble;
-	}
-	return alpha;
+	*alpha = a->alpha;
+	for (int i = 0; i < a->n_alphas; i++)
+		switch (pattern_fit(a->alphas[i].of, module))
+		{
+			case PATTERN_NO:
+				break;
+			case PATTERN_YES:
+				*alpha = a->alphas[i].alpha;
+				return true;
+			case PATTERN_BAD:
+				return err_set(e, ERR_BAD_FILE, "the \"alpha_pattern\" of adapter \"%s\" takes too many steps to compare with module \"%s\"",
+							   path, module);
+		}
+	return true;
 }
 
 /* ---- tensors ---- */
@@ -171,6 +190,22 @@ read_name(const char *name, size_t *stem, bool *embedding, bool *is_b)
 	return *embedding || *is_b || ends_with(name, ".lora_A.weight", stem);
 }
 
+/* Beside an adapter of an embedding, or a head, peft saves what it adds to; the model looks whether it is its own. */
+static bool
+is_base(const char *name, size_t *stem)
+{
+	return ends_with(name, ".base_layer.weight", stem) || (strstr(name, "lora_") == NULL && ends_with(name, ".weight", stem));
+}
+
+static AdapterModule *
+add_module(Adapter *a, const char *name, size_t n)
+{
+	if ((a->n & (a->n - 1)) == 0)
+		a->modules = mem_realloc(a->modules, (size_t) (a->n > 0 ? 2 * a->n : 1) * sizeof(AdapterModule));
+	a->modules[a->n] = (AdapterModule) {.name = mem_strndup(name, n)};
+	return &a->modules[a->n++];
+}
+
 static bool
 add_tensor(Adapter *a, const char *path, const KTensor *t, Err *e)
 {
@@ -183,17 +218,20 @@ add_tensor(Adapter *a, const char *path, const KTensor *t, Err *e)
 
 	if (strstr(name, "lora_magnitude_vector") != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" uses DoRA, which is not supported", path);
+	if (t->ndim == 2 && is_base(name, &stem))
+	{
+		add_module(a, name, stem)->base = t;
+		return true;
+	}
 	if (!read_name(name, &stem, &embedding, &is_b))
 		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has a tensor \"%s\", which is of no kind that is supported", path, t->name);
 	if (t->ndim != 2 || t->shape[0] < 1 || t->shape[1] < 1)
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" of adapter \"%s\" is no matrix", t->name, path);
 	/* sorted by name: A and B of a module are neighbours */
-	if (m == NULL || strlen(m->name) != stem || strncmp(m->name, name, stem) != 0 || m->embedding != embedding)
+	if (m == NULL || m->base != NULL || strlen(m->name) != stem || strncmp(m->name, name, stem) != 0 || m->embedding != embedding)
 	{
-		if ((a->n & (a->n - 1)) == 0)
-			a->modules = mem_realloc(a->modules, (size_t) (a->n > 0 ? 2 * a->n : 1) * sizeof(AdapterModule));
-		m = &a->modules[a->n++];
-		*m = (AdapterModule) {.name = mem_strndup(name, stem), .embedding = embedding};
+		m = add_module(a, name, stem);
+		m->embedding = embedding;
 	}
 	if (is_b)
 		m->b = t;
@@ -221,7 +259,10 @@ static bool
 finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterModule *m, Err *e)
 {
 	int64_t		rank;
+	double		alpha;
 
+	if (m->base != NULL)
+		return true;
 	if (m->a == NULL || m->b == NULL)
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has only one of the two matrices for module \"%s\"", path, m->name);
 	rank = m->a->shape[0];
@@ -231,7 +272,9 @@ finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterMod
 	if (!is_on(cJSON_GetObjectItemCaseSensitive(c, "rank_pattern")) && rank != (int64_t) r)
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of rank %lld for module \"%s\", but its adapter_config.json says %d",
 					   path, (long long) rank, m->name, (int) r);
-	m->scale = alpha_of(c, a->alpha, m->name) / (a->rslora ? sqrt((double) rank) : (double) rank);
+	if (!alpha_of(a, path, m->name, &alpha, e))
+		return false;
+	m->scale = alpha / (a->rslora ? sqrt((double) rank) : (double) rank);
 	if (rank > a->rank)
 		a->rank = (int) rank;
 	note_name(a, m->name);
@@ -239,6 +282,21 @@ finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterMod
 }
 
 /* ---- the whole ---- */
+
+/* Older versions of peft write what Python's pickle makes. */
+static bool
+check_kind_of_file(const char *path, const char *weights, Err *e)
+{
+	char	   *pickled = files_join(path, "adapter_model.bin");
+	bool		ok = access(weights, F_OK) == 0 || access(pickled, F_OK) != 0;
+
+	mem_free(pickled);
+	if (ok)
+		return true;
+	err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has its weights in a PyTorch file, adapter_model.bin, which is not supported", path);
+	return err_hint(e, "Python converts it: safetensors.torch.save_file(torch.load(\"adapter_model.bin\", weights_only=True), "
+					"\"adapter_model.safetensors\").");
+}
 
 static bool
 read_config(Adapter *a, const char *path, const cJSON *c, double *r, Err *e)
@@ -255,7 +313,7 @@ read_config(Adapter *a, const char *path, const cJSON *c, double *r, Err *e)
 	for (size_t i = 0; from[i] != '\0' && i < sizeof(a->base) - 1; i++)
 		a->base[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
 	return check_type(c, path, e) && refuse_others(c, path, e) && number_of(c, "r", 1, MAX_RANK, path, r, e) &&
-		number_of(c, "lora_alpha", -1e9, 1e9, path, &a->alpha, e) && check_patterns(c, path, e);
+		number_of(c, "lora_alpha", -1e9, 1e9, path, &a->alpha, e) && read_alphas(a, c, path, e);
 }
 
 static bool
@@ -264,12 +322,10 @@ read_tensors(Adapter *a, const char *path, const cJSON *c, double r, Err *e)
 	for (size_t i = 0; i < files_count(a->files); i++)
 		if (!add_tensor(a, path, files_tensor(a->files, i), e))
 			return false;
-	if (a->n == 0)
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no weights", path);
 	for (int i = 0; i < a->n; i++)
 		if (!finish_module(a, path, c, r, &a->modules[i], e))
 			return false;
-	return true;
+	return a->rank > 0 || err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no weights", path);
 }
 
 Adapter *
@@ -288,7 +344,7 @@ adapter_open(const char *path, Err *e)
 		c = cJSON_ParseWithLengthOpts(text.data, text.len, NULL, false);
 		ok = cJSON_IsObject(c) || err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", config);
 	}
-	ok = ok && read_config(a, path, c, &r, e) && (a->files = files_open_one(path, weights, e)) != NULL &&
+	ok = ok && read_config(a, path, c, &r, e) && check_kind_of_file(path, weights, e) && (a->files = files_open_one(path, weights, e)) != NULL &&
 		read_tensors(a, path, c, r, e);
 	cJSON_Delete(c);
 	buf_free(&text);
@@ -308,6 +364,9 @@ adapter_close(Adapter *a)
 	for (int i = 0; i < a->n; i++)
 		mem_free(a->modules[i].name);
 	mem_free(a->modules);
+	for (int i = 0; i < a->n_alphas; i++)
+		pattern_free(a->alphas[i].of);
+	mem_free(a->alphas);
 	files_close(a->files);
 	mem_free(a);
 }

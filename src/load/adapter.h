@@ -18,13 +18,23 @@ typedef struct AdapterModule
 	double		scale;
 	const KTensor *a;			/* [rank][inputs] */
 	const KTensor *b;			/* [outputs][rank] */
+	const KTensor *base;		/* a copy of the model's own weights; then there are no others */
 } AdapterModule;
+
+/* An entry of alpha_pattern. */
+typedef struct AdapterAlpha
+{
+	struct Pattern *of;			/* modules whose names end so */
+	double		alpha;
+} AdapterAlpha;
 
 typedef struct Adapter
 {
 	Files	   *files;			/* for load_read_guard() */
 	int			rank;			/* the greatest of the modules' */
-	double		alpha;			/* lora_alpha; modules may have others */
+	double		alpha;			/* lora_alpha */
+	AdapterAlpha *alphas;		/* the first that fits a module counts */
+	int			n_alphas;
 	bool		rslora;
 	char		base[256];		/* base_model_name_or_path, cut */
 	char		names[512];		/* q_proj,v_proj,...: last words of the modules' names, cut */

@@ -127,12 +127,93 @@ add_match(Making *u, const LoraModule *m, const LoraSite *s)
 	return true;
 }
 
+static void
+tensor_row(const KTensor *t, int64_t row, float *out)
+{
+	kblock_to_float(t->type, (const uint8_t *) t->data + (size_t) row * ktype_row_bytes(t->type, t->shape[1]),
+					t->shape[1], out);
+}
+
+/* The same row but for rounding? */
+static bool
+same_row(const float *x, const float *y, int n, bool exact)
+{
+	double		diff = 0;
+	double		sum = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		double		d = fabs((double) x[i] - (double) y[i]);
+
+		/* a number of fewer bits, or of fewer again */
+		if (exact && !(d <= fabs((double) y[i]) / 64 + 1e-7))
+			return false;
+		diff += d * d;
+		sum += (double) y[i] * (double) y[i];
+	}
+	return exact || diff <= sum / 9;
+}
+
+/* Weights that are saved with an adapter: are they what the model has anyway? */
+static bool
+check_base(const Making *u, const LoraModule *m, const LoraSite *s)
+{
+	const Linear *l = s->l == &u->d->head && u->d->c.tied ? &u->d->embed : s->l;
+	int			rows = s->embedding ? s->k : s->n_file;
+	int			width = s->embedding ? s->n : s->k;
+	bool		exact = l->mat[0].type == KT_F32 || l->mat[0].type == KT_F16 || l->mat[0].type == KT_BF16;
+	float	   *x = NULL;
+	float	   *y = NULL;
+	int			row = 0;
+
+	if (m->base->shape[0] != rows || m->base->shape[1] != width)
+	{
+		err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path, m->name);
+		return err_detail(u->e, "They are %lld rows of %lld numbers; the model's are %d of %d.", (long long) m->base->shape[0],
+						  (long long) m->base->shape[1], rows, width);
+	}
+	x = mem_alloc((size_t) width * sizeof(float));
+	y = mem_alloc((size_t) width * sizeof(float));
+	for (; row < rows; row++)
+	{
+		u->d->k->mat_row(&l->mat[0], row, x);
+		tensor_row(m->base, row, y);
+		if (!same_row(x, y, width, exact))
+			break;
+	}
+	mem_free(x);
+	mem_free(y);
+	if (row == rows)
+		return true;
+	err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path, m->name);
+	return err_detail(u->e, "Those of token %d are not the model's.", row);
+}
+
+static bool
+match_base(const Making *u, const LoraModule *m)
+{
+	const char *name = short_name(m->name);
+
+	if (!float_type(u, m, m->base))
+		return false;
+	for (int i = 0; i < u->d->n_sites; i++)
+	{
+		const LoraSite *s = &u->d->sites[i];
+
+		if ((s->embedding || s->l == &u->d->head) && strcmp(short_name(s->module), name) == 0)
+			return check_base(u, m, s);
+	}
+	return err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path, m->name);
+}
+
 static bool
 match_module(Making *u, const LoraModule *m)
 {
 	const char *name = short_name(m->name);
 	int			n = u->n;
 
+	if (m->base != NULL)
+		return match_base(u, m);
 	if (!float_type(u, m, m->a) || !float_type(u, m, m->b))
 		return false;
 	for (int i = 0; i < u->d->n_sites; i++)
@@ -159,13 +240,6 @@ store(KType as, const float *x, int n, void *to)
 		for (int i = 0; i < n; i++)
 			h[i] = as == KT_F16 ? kf32_to_f16(x[i]) : kf32_to_bf16(x[i]);
 	return ok;
-}
-
-static void
-tensor_row(const KTensor *t, int64_t row, float *out)
-{
-	kblock_to_float(t->type, (const uint8_t *) t->data + (size_t) row * ktype_row_bytes(t->type, t->shape[1]),
-					t->shape[1], out);
 }
 
 /* A as it is; an embedding's turned, so that a token has a row. */

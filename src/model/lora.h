@@ -34,6 +34,7 @@ typedef struct LoraModule
 	double		scale;
 	const KTensor *a;			/* [rank][inputs] */
 	const KTensor *b;			/* [outputs][rank] */
+	const KTensor *base;		/* weights that must be the model's own; then there are no others */
 } LoraModule;
 
 /* All that is added to one matrix. */

@@ -9,13 +9,12 @@
  *
  * Tested by tests/unit/test_ckpt.c.
  */
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include <math.h>
-#include <pcre2.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/pattern.h"
 #include "quant/ckpt_int.h"
 
 static const CkptMethod methods[] = {
@@ -184,34 +183,19 @@ ckpt_known(const cJSON *o, const char *known, Err *e)
 	return true;
 }
 
-/* The pattern comes from a file: no look at more than some million steps of it. */
 bool
 ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err *e)
 {
-	int			code;
-	PCRE2_SIZE	at;
-	pcre2_code *re = pcre2_compile((PCRE2_SPTR) pattern, PCRE2_ZERO_TERMINATED, anywhere ? 0 : PCRE2_ANCHORED, &code, &at, NULL);
-	pcre2_match_data *data = re != NULL ? pcre2_match_data_create(1, NULL) : NULL;
-	pcre2_match_context *limits = re != NULL ? pcre2_match_context_create(NULL) : NULL;
-	int			rc = PCRE2_ERROR_NOMEMORY;
+	Pattern    *p = pattern_new(pattern, anywhere);
+	PatternFit	fit = p != NULL ? pattern_fit(p, name) : PATTERN_BAD;
 	cJSON		text = {.type = cJSON_String, .valuestring = (char *) pattern};
 	char		buf[120];
 
-	if (data != NULL && limits != NULL)
-	{
-		pcre2_set_match_limit(limits, 1000000);
-		pcre2_set_depth_limit(limits, 1000);
-		pcre2_set_heap_limit(limits, 1024);
-		rc = pcre2_match(re, (PCRE2_SPTR) name, strlen(name), 0, 0, data, limits);
-	}
-	pcre2_match_context_free(limits);
-	pcre2_match_data_free(data);
-	pcre2_code_free(re);
-	*out = rc >= 0;
-	if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH)
-		return true;
-	return err_set(e, ERR_BAD_FILE, "quantization configuration has %s, which can't be used as a regular expression",
-				   ckpt_show(&text, buf, sizeof(buf)));
+	pattern_free(p);
+	*out = fit == PATTERN_YES;
+	return fit != PATTERN_BAD ||
+		err_set(e, ERR_BAD_FILE, "quantization configuration has %s, which can't be used as a regular expression",
+				ckpt_show(&text, buf, sizeof(buf)));
 }
 
 bool

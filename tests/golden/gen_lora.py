@@ -36,7 +36,8 @@ EXPECTED = "tests/golden/lora_expected"
 ATTN = ["q_proj", "k_proj", "v_proj", "o_proj"]
 ALL = ATTN + ["gate_proj", "up_proj", "down_proj"]
 
-# base: a fixture of models; the rest are peft's keys, but for dtype: what the weights are stored as
+# base: a fixture of models; dtype: what the weights are stored as; save: with the embedding, and the head, that are
+# added to, as peft does of its own accord; the rest are peft's keys
 CASES = {
     "llama_all": dict(base="llama_f32", r=8, lora_alpha=16, target_modules=ALL),
     "llama_rslora": dict(base="llama_f32", r=16, lora_alpha=8, use_rslora=True, target_modules=["q_proj", "v_proj"],
@@ -56,6 +57,10 @@ CASES = {
     "falcon_grouped": dict(base="falcon_new_f16", r=8, lora_alpha=8, target_modules=["query_key_value", "dense"], dtype=torch.float16),
     "cohere_paired": dict(base="cohere_f16", r=8, lora_alpha=16, target_modules=ALL, dtype=torch.float16),
     "phi3_fused": dict(base="phi3_f16", r=8, lora_alpha=16, target_modules=["qkv_proj", "o_proj", "gate_up_proj", "down_proj"], dtype=torch.float16),
+    "llama_expressions": dict(base="llama_f32", r=4, lora_alpha=4, target_modules=ALL,
+                              alpha_pattern={"(q|v)_proj": 9, r".*\.[01]\.mlp\..*": 2, "layers.1.self.attn.k.proj": 7, r"^model\.layers\.0\..*\.o_proj": 6}),
+    "llama_saved": dict(base="llama_f32", r=5, lora_alpha=10, target_modules=["embed_tokens", "lm_head", "o_proj"], save="auto"),
+    "tied_saved": dict(base="llama_tied_bf16", r=4, lora_alpha=8, target_modules=["embed_tokens", "q_proj"], save=True),
     "quant_gptq": dict(base="quant_gptq", r=8, lora_alpha=16, target_modules=ALL, dtype=torch.float16),
     "quant_awq": dict(base="quant_awq", r=8, lora_alpha=16, target_modules=ALL, dtype=torch.float16),
     "quant_nf4": dict(base="quant_nf4", r=8, lora_alpha=16, target_modules=ALL, dtype=torch.float16),
@@ -149,9 +154,9 @@ def draw(model, dtype, seed):
             p.data.copy_(w.to(dtype).float())
 
 
-def save(model, path, base, dtype):
+def save(model, path, base, dtype, embeddings):
     shutil.rmtree(path, ignore_errors=True)
-    model.save_pretrained(path, save_embedding_layers=False)
+    model.save_pretrained(path, save_embedding_layers=embeddings)
     for name in os.listdir(path):
         if not name.startswith("adapter_"):
             os.remove(os.path.join(path, name))
@@ -168,6 +173,7 @@ def save(model, path, base, dtype):
 def make(name):
     case = dict(CASES[name])
     base, dtype = case.pop("base"), case.pop("dtype", torch.float32)
+    embeddings = case.pop("save", False)
     seed = sum(name.encode())
     rng = np.random.default_rng(seed)
     prompt = [gm.BOS] + [int(x) for x in rng.integers(3, gm.VOCAB, gm.N_PROMPT - 1)]
@@ -175,7 +181,7 @@ def make(name):
     plain = gm.logits_of(model, prompt)
     model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", lora_dropout=0.1, **case)).eval()
     draw(model, dtype, seed)
-    save(model, os.path.join(FIXTURES, name), base, dtype)
+    save(model, os.path.join(FIXTURES, name), base, dtype, embeddings)
     logits = gm.logits_of(model, prompt)
     os.makedirs(EXPECTED, exist_ok=True)
     positions = gm.POSITIONS

@@ -109,7 +109,9 @@ test_config(const Model *m, const Buf *config)
 	refused(m, config, "\"lora_alpha\": 16", "\"lora_alpha\": \"x\"", ERR_BAD_FILE, "lora_alpha");
 	refused(m, config, "\"use_rslora\": false", "\"use_rslora\": 1", ERR_BAD_FILE, "use_rslora");
 	refused(m, config, "\"target_modules\"", "\"targets\"", ERR_BAD_FILE, "target_modules");
-	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"^q.*\": 3}", ERR_UNSUPPORTED, "regular expression");
+	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": \"x\"}", ERR_BAD_FILE, "alpha_pattern");
+	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"k_proj\": 1, \"(q_proj\": 3}", ERR_BAD_FILE, "no valid regular expression");
+	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"(([a-z._0-9]+)*)*[xy]\": 3}", ERR_BAD_FILE, "too many steps");
 	refused(m, config, "{", "[", ERR_BAD_FILE, "not a JSON object");
 	spill("adapter_config.json", config->data, config->len);
 }
@@ -169,6 +171,59 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 	buf_free(&text);
 }
 
+/* An embedding that is saved beside the adapter must be the model's. */
+static void
+test_saved(const Model *m)
+{
+	Buf			config = {0};
+	Buf			weights = {0};
+	Err			e;
+	LoraAdapter *a;
+	char	   *at;
+	float		x;
+
+	slurp(LORAS "llama_saved/adapter_config.json", &config);
+	slurp(LORAS "llama_saved/adapter_model.safetensors", &weights);
+	spill("adapter_config.json", config.data, config.len);
+	spill("adapter_model.safetensors", weights.data, weights.len);
+	a = load(m, dir, 64, &e);
+	CHECK(a != NULL && strcmp(a->info.modules, "lm_head,embed_tokens,o_proj") == 0, "%s", a != NULL ? a->info.modules : e.msg);
+	lora_free(a);
+	/* the first tensor is the head's: its first number a little greater */
+	at = memmem(weights.data, weights.len, "\"data_offsets\":[0,", 18);
+	CHECK(at != NULL && memmem(weights.data, (size_t) (at - weights.data), "lm_head.base_layer.weight", 25) != NULL, "the first tensor");
+	at = weights.data + 8 + *(uint64_t *) weights.data;
+	memcpy(&x, at, sizeof(x));
+	x *= 1.05f;
+	memcpy(at, &x, sizeof(x));
+	spill("adapter_model.safetensors", weights.data, weights.len);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "its own weights for module \"lm_head\"") != NULL &&
+		  strstr(e.detail, "token 0") != NULL, "%s", e.msg);
+	/* of a module that isn't one */
+	while ((at = memmem(weights.data, weights.len, "lm_head", 7)) != NULL)
+		memcpy(at, "xm_head", 7);
+	spill("adapter_model.safetensors", weights.data, weights.len);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "xm_head") != NULL, "%s", e.msg);
+	buf_free(&config);
+	buf_free(&weights);
+}
+
+/* Weights that only Python reads. */
+static void
+test_pickled(const Model *m)
+{
+	char		from[300];
+	char		to[300];
+	Err			e;
+
+	snprintf(from, sizeof(from), "%s/adapter_model.safetensors", dir);
+	snprintf(to, sizeof(to), "%s/adapter_model.bin", dir);
+	CHECK(rename(from, to) == 0, "%s", to);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "adapter_model.bin") != NULL && strstr(e.hint, "save_file") != NULL,
+		  "%s", e.msg);
+	CHECK(rename(to, from) == 0, "%s", from);
+}
+
 /* Any bytes may come: an error or an adapter, never more. */
 static void
 test_hostile(const Model *m, const Buf *weights)
@@ -213,6 +268,8 @@ main(void)
 		test_config(m, &config);
 		test_weights(m, other, &weights);
 		test_hostile(m, &weights);
+		test_saved(m);
+		test_pickled(m);
 	}
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	CHECK(system(command) == 0, "%s", command);
