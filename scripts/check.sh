@@ -24,7 +24,8 @@ tally() {
 	passed=$((passed + $4)) failed=$((failed + $5)) skipped=$((skipped + ${6:-0}))
 	if [ "$5" != 0 ]; then
 		failures="$failures $1"
-		grep -aE 'FAILED|not ok|WARNING: ThreadSan|ERROR: Addr|runtime error' "$2" | head -n 20
+		grep -aE 'FAILED|not ok|^#  |WARNING: ThreadSan|ERROR: Addr|runtime error' "$2" | head -n 30 |
+			sed "s/^/$1: /" | tee -a build/check/failed
 	fi
 	grep -E '^skipped ' "$2" | sort | uniq -c | sed 's/^ *//' | head -n 5
 	echo "${line/#*: /$1: }"
@@ -223,12 +224,18 @@ count_tap() {
 	bad=$(grep -cE '^not ok [0-9]+' "$2")
 	[ "$3" = 0 ] || [ "$bad" != 0 ] || { bad=1; tail -n 30 "$2"; }
 	grep -E '^# (ms|figure)' "$2" | head -n 10
-	echo "$1: $((ok - skip)) passed, $bad failed, $skip skipped" >"${2%.raw}.out"
-	grep -E '^not ok' "$2" >>"${2%.raw}.out.failed"
+	{
+		grep -E '^not ok' "$2"
+		# the reasons are in the test's own log
+		[ "$bad" = 0 ] || grep -aE -A 8 'Failed test' "$BASE/work/tmp_check/log/regress_log_${1#tap-pg*-}" 2>/dev/null |
+			sed -E 's/^\[[0-9:.()s]+\]\([0-9.]+s\) //' | grep -aE '^#  '
+		echo "$1: $((ok - skip)) passed, $bad failed, $skip skipped"
+	} >"${2%.raw}.out"
 	tally "$1" "${2%.raw}.out" "$bad"
 }
 
 mkdir -p build/check
+rm -f build/check/failed
 PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)}
 PG_PREFIX=
 case $part in
@@ -272,6 +279,7 @@ case $part in
 		check_san ;;
 	*) echo "unknown part: $part"; exit 2 ;;
 esac
-[ -z "$failures" ] || echo "failed:$failures"
+# once more at the end, where it is seen
+[ -z "$failures" ] || { cat build/check/failed 2>/dev/null; echo "failed:$failures"; }
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
