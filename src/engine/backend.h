@@ -199,8 +199,12 @@ typedef struct Backend
 	void		(*rest) (Inst *in, bool free_kv);
 	void		(*go_on) (Inst *in);
 	/* while it rests, on any thread: weights to a file in dir, and back; NULL: there are none */
-	bool		(*store) (Inst *in, const char *dir, Err *e);
+	bool		(*store) (Inst *in, const char *dir, bool *lost, Err *e);
 	bool		(*fetch) (Inst *in, Err *e);
+	/* likewise: weights are let go, those of another instance of the same files and options come (core_adopt()); that is then
+	 * freed by the thread that has loaded it */
+	void		(*forget) (Inst *in);
+	bool		(*adopt) (Inst *in, Inst *from, Err *e);
 	/* tests' hooks, may be NULL: every generate and pooled request on arrival; unknown control commands */
 	void		(*note) (const ReqNote *n);
 	bool		(*control) (const char *command, Buf *out);

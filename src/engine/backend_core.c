@@ -664,15 +664,29 @@ go_on(Inst *in)
 }
 
 static bool
-store(Inst *in, const char *dir, Err *e)
+store(Inst *in, const char *dir, bool *lost, Err *e)
 {
-	return in->core == NULL || core_store(in->core, dir, e);
+	*lost = false;
+	return in->core == NULL || core_store(in->core, dir, lost, e);
 }
 
 static bool
 fetch(Inst *in, Err *e)
 {
 	return in->core == NULL || core_fetch(in->core, e);
+}
+
+static void
+forget(Inst *in)
+{
+	if (in->core != NULL)
+		core_forget(in->core);
+}
+
+static bool
+adopt(Inst *in, Inst *from, Err *e)
+{
+	return in->core == NULL || core_adopt(in->core, from->core, e);
 }
 
 const Backend backend_core = {
@@ -709,4 +723,6 @@ const Backend backend_core = {
 	.go_on = go_on,
 	.store = store,
 	.fetch = fetch,
+	.forget = forget,
+	.adopt = adopt,
 };

@@ -343,9 +343,14 @@ step_size(int n)
  */
 void		core_rest(Core *c, bool free_kv);
 void		core_go_on(Core *c);
-/* While it rests, on any thread: weights to a file in dir, and back.  On an error nothing has changed. */
-bool		core_store(Core *c, const char *dir, Err *e);
+/* While it rests, on any thread: weights to a file in dir, and back.  *lost: they are forgotten, else on an error nothing has
+ * changed. */
+bool		core_store(Core *c, const char *dir, bool *lost, Err *e);
 bool		core_fetch(Core *c, Err *e);
+/* Likewise: weights out of memory, and those of a core of the same files and options in their place, which then is good
+ * for core_free() alone. */
+void		core_forget(Core *c);
+bool		core_adopt(Core *c, Core *from, Err *e);
 
 /* Forget what was computed for requests that are gone.  On the step thread, between steps. */
 void		core_reset_prefix_cache(Core *c);

@@ -20,9 +20,11 @@ struct Drafter
 	void		(*heads) (Drafter *d, const float *hidden, const int32_t *tokens, int n, int k, int32_t *out);
 	void		(*forward) (Drafter *d, const Batch *b, const KvView *kv, float *logits, float *fed);
 	void		(*free) (Drafter *d);	/* with *d */
-	/* as model_store() and model_fetch() */
+	/* as model_store(), model_fetch(), model_forget() and model_adopt() */
 	bool		(*store) (Drafter *d, const char *dir, Err *e);
 	bool		(*fetch) (Drafter *d, Err *e);
+	void		(*forget) (Drafter *d);
+	bool		(*adopt) (Drafter *d, Drafter *from, Err *e);
 };
 
 /* Bytes that it takes in a block of the KV cache: its K and V of so many tokens. */

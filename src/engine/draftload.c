@@ -162,6 +162,18 @@ fetch(Drafter *d, Err *e)
 	return draft_fetch(((Loaded *) d)->draft, e);
 }
 
+static void
+forget(Drafter *d)
+{
+	draft_forget(((Loaded *) d)->draft);
+}
+
+static bool
+adopt(Drafter *d, Drafter *from, Err *e)
+{
+	return draft_adopt(((Loaded *) d)->draft, ((Loaded *) from)->draft, e);
+}
+
 /* draft_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */
 typedef struct NewDraft
 {
@@ -208,7 +220,7 @@ draftfiles_load(DraftFiles *df, const SpecConfig *spec, const ModelOptions *opt,
 	l->draft = n.draft;
 	l->d = (Drafter) {
 		.info = *draft_info(n.draft), .fed_width = draft_fed_width(n.draft), .heads = heads, .forward = forward, .free = free_loaded,
-		.store = store, .fetch = fetch
+		.store = store, .fetch = fetch, .forget = forget, .adopt = adopt
 	};
 	*out = &l->d;
 	return true;

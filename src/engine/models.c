@@ -252,6 +252,8 @@ loaded_free(Loaded *l)
 	*pp = l->next;
 	if (l->loras != NULL)
 		loras_close(l->loras);
+	if (l->left != NULL)
+		entry_unref(l->left);
 	if (l->unloader != NULL)
 	{
 		l->unloader->job_busy = false;
@@ -300,6 +302,21 @@ loaded_settle(Loaded *l)
 	l->j.run = free_run;
 	l->j.done = free_done;
 	step_run(l->m->srv->step, &l->j);
+}
+
+void
+loaded_leave(Loaded *l, Entry *en)
+{
+	if (l->left != NULL)
+		return;
+	l->left = en;
+	entry_ref(en);
+}
+
+bool
+loaded_goes(const Loaded *l)
+{
+	return l->dying || (l->refs == 0 && l->left == NULL);
 }
 
 Loaded *

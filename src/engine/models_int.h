@@ -24,7 +24,8 @@ enum
 {
 	LR_AWAKE = 0,
 	LR_RESTS,					/* it computes nothing */
-	LR_STORED					/* ... and has no KV memory, and its weights are in a file */
+	LR_STORED,					/* ... and has no KV memory, and its weights are in a file */
+	LR_FORGOTTEN				/* ... or nowhere: the model's files have them, if they are as they were */
 };
 
 struct Loaded
@@ -58,6 +59,9 @@ struct Loaded
 	bool		updated;		/* it serves until that one does */
 	int			busy;			/* requests and jobs, as of the last look */
 	_Atomic int rest;			/* ready: LR_*, by the job that has it */
+	Entry	   *left;			/* whose it was: requests that it has finish on it; holds a reference; NULL = it is entries' */
+	bool		lost;			/* its weights could not be kept */
+	bool		given_up;		/* ... and not be had again: its requests have failed */
 	bool		fetched;		/* its weights are on their way back: they have their room */
 	_Atomic int permille;		/* progress, by the loader */
 	_Atomic bool give_up;
@@ -116,6 +120,10 @@ void		models_show(Models *m);
 void		loaded_settle(Loaded *l);
 /* The entry has neither weights nor a load any more; returns its Loaded if that is on its way out. */
 Loaded	   *entry_let_go(Entry *en);
+/* Its requests finish on l, which is no entry's any more (Loaded.left). */
+void		loaded_leave(Loaded *l, Entry *en);
+/* On its way out, and not only when its requests have finished. */
+bool		loaded_goes(const Loaded *l);
 /* All requests of the entry but `except` fail. */
 void		entry_fail_requests(Entry *en, const Err *e, const Conv *except);
 

@@ -10,7 +10,7 @@
  * All on the step thread, between steps, but for the weights' two ways, which are anybody's while
  * the core rests.
  *
- * Tested by tests/unit/test_resting.c.
+ * Tested by tests/unit/test_sleep.c and test_spec_draft.c.
  */
 #include <sys/mman.h>
 
@@ -53,16 +53,21 @@ core_go_on(Core *c)
 }
 
 bool
-core_store(Core *c, const char *dir, Err *e)
+core_store(Core *c, const char *dir, bool *lost, Err *e)
 {
 	Drafter    *d = c->opt.drafter;
 	Err			back;
 
+	*lost = false;
 	if (!model_store(c->model, dir, e))
 		return false;
 	if (d == NULL || d->store(d, dir, e))
 		return true;
-	model_fetch(c->model, &back);
+	if (!model_fetch(c->model, &back))
+	{
+		core_forget(c);
+		*lost = true;
+	}
 	return false;
 }
 
@@ -72,6 +77,25 @@ core_fetch(Core *c, Err *e)
 	Drafter    *d = c->opt.drafter;
 
 	return model_fetch(c->model, e) && (d == NULL || d->fetch(d, e));
+}
+
+void
+core_forget(Core *c)
+{
+	model_forget(c->model);
+	if (c->opt.drafter != NULL)
+		c->opt.drafter->forget(c->opt.drafter);
+}
+
+bool
+core_adopt(Core *c, Core *from, Err *e)
+{
+	Drafter    *d = c->opt.drafter;
+	Drafter    *d2 = from->opt.drafter;
+
+	if ((d == NULL) != (d2 == NULL))
+		return err_set(e, ERR_INTERNAL, "weights that were loaded again draft with others");
+	return model_adopt(c->model, from->model, e) && (d == NULL || d->adopt(d, d2, e));
 }
 
 bool

@@ -100,14 +100,14 @@ name_of(const Loaded *l)
 	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			return en->name;
-	return l->path;				/* the one that is to come (update.c) */
+	return l->left != NULL ? l->left->name : l->path;	/* the one that is to come (update.c) */
 }
 
 /* What it takes now. */
 static int64_t
 takes(const Loaded *l)
 {
-	return l->queued || (l->rest == LR_STORED && !l->fetched) ? 0 : l->need;
+	return l->queued || (l->rest >= LR_STORED && !l->fetched) ? 0 : l->need;
 }
 
 static int64_t
@@ -203,7 +203,7 @@ list_holders(const Models *m, const Loaded *but, char *out, size_t size)
 	for (const Loaded *l = m->loaded; l != NULL && at < size; l = l->next)
 		if (l != but && takes(l) > 0)
 			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "", name_of(l), takes(l) >> 20,
-									l->refs == 0 ? "on its way out" : !l->done ? "loading" : pinned(l) ? "pinned" : l->busy > 0 ? "busy" : "idle");
+									loaded_goes(l) ? "on its way out" : l->refs == 0 ? "finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" : l->busy > 0 ? "busy" : "idle");
 }
 
 static bool
@@ -236,7 +236,7 @@ try_room(Loaded *l, Err *e)
 	}
 	/* what is on its way out is not gone yet */
 	for (const Loaded *o = m->loaded; o != NULL; o = o->next)
-		if (o->refs == 0 && o != l)
+		if (loaded_goes(o) && o != l)
 			return ROOM_LATER;
 	look(m);
 	victim = idle_one(m, l, now);

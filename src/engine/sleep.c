@@ -7,6 +7,10 @@
  *	1		KV cache; weights to a file		reading the file
  *	2		the whole instance				loading the model's files as they are then
  *
+ * An instance whose requests are kept at level 2 gives up KV cache and weights, and stays otherwise (LR_FORGOTTEN): when it wakes
+ * its files are loaded again, and if they are as they were their weights go where they had been (Backend.adopt()), so that
+ * the requests go on with the same answers; if not, they fail.
+ *
  * An entry's `asleep` says what it lacks (WIRE_SLEEP_*); it is set before anything else happens, so that no new
  * request gets on its way, and its last bit is cleared when everything is back.  Requests for a model
  * that is asleep wait in stage CONV_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep
@@ -25,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "engine/models_int.h"
 #include "engine/request.h"
@@ -47,6 +52,7 @@ struct SleepOp
 	Models	   *m;
 	Conv	   *c;				/* who asked; job_busy keeps it */
 	bool		wake;
+	bool		changed;		/* the files of the instance at hand are not what they were */
 	OpStage		stage;
 	Entry	   *en;				/* holds a reference; NULL = all */
 	int			level;
@@ -191,13 +197,20 @@ sleep_wake_requests(Models *m)
 	mem_free(all.c);
 }
 
+/* Where its request is, or would be. */
+static Loaded *
+conv_loaded(const Conv *c)
+{
+	return c->on != NULL ? c->on : c->entry->loaded;
+}
+
 static void
 count_live(Conv *c, void *arg)
 {
 	Convs	   *all = arg;
 
-	/* who is paused does not come to an end: he is kept, or at level 2 fails */
-	if (c->entry != NULL && in_scope(all->op, c->entry) && (c->entry->loaded == NULL || c->entry->loaded->rest == LR_AWAKE) &&
+	/* who is paused does not come to an end: he is kept */
+	if (c->entry != NULL && in_scope(all->op, c->entry) && (conv_loaded(c) == NULL || conv_loaded(c)->rest == LR_AWAKE) &&
 		((c->stage == CONV_RUNNING && atomic_load(&c->in_core)) ||
 		 (conv_is_active(c) && (c->stage == CONV_LOADING || c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy)))))
 		all->n++;
@@ -353,6 +366,58 @@ end_wake(SleepOp *op)
 
 /* ---- instances ---- */
 
+static void
+let_go_of(SleepOp *op, Loaded *l)
+{
+	Loaded	   *last = NULL;
+
+	for (Entry *en = op->m->entries; en != NULL; en = en->next)
+		if (en->loaded == l)
+			last = entry_let_go(en);
+	if (last != NULL)
+		loaded_settle(last);
+}
+
+typedef struct FailOn
+{
+	const Loaded *l;
+	Err			e;
+} FailOn;
+
+static void
+fail_on(Conv *c, void *arg)
+{
+	FailOn	   *f = arg;
+
+	if (c->entry != NULL && c->stage != CONV_ASLEEP && conv_loaded(c) == f->l)
+		request_fail(c, &f->e);
+}
+
+/* Its weights are no more: the requests that it has fail, and the next ones load the model anew. */
+static void
+give_up(SleepOp *op, Loaded *l)
+{
+	FailOn		f = {.l = l};
+	const char *name = l->left != NULL ? l->left->name : "";
+
+	for (const Entry *en = op->m->entries; en != NULL; en = en->next)
+		if (en->loaded == l)
+			name = en->name;
+	if (op->changed)
+	{
+		err_set(&f.e, ERR_NOT_READY, "the files of model \"%s\" have changed while it slept", name);
+		err_hint(&f.e, "A request is answered by one set of weights; ask again.");
+	}
+	else
+	{
+		err_set(&f.e, ERR_NOT_READY, "model \"%s\" has lost its weights", name);
+		err_detail(&f.e, "%.400s", op->e.msg);
+	}
+	l->given_up = true;
+	server_each(op->m->srv, fail_on, &f);
+	let_go_of(op, l);
+}
+
 /* A sleep that fails is taken back, also for those that sleep already; who asked gets the error. */
 static void
 job_done(Job *j)
@@ -365,6 +430,11 @@ job_done(Job *j)
 		l->ready_us = clock_us();
 	l->fetched = false;
 	op->stage = OP_NEXT;
+	/* a wake that fails leaves it asleep; not one that takes back a sleep which has lost what there was */
+	if (op->changed || (op->wake && l->lost && op->e.cls != ERR_NONE))
+		give_up(op, l);
+	else if (op->wake)
+		l->lost = false;
 	if (op->e.cls != ERR_NONE && op->wake)
 		op->stage = OP_END;
 	else if (op->e.cls != ERR_NONE)
@@ -374,6 +444,7 @@ job_done(Job *j)
 		op->failed = op->e;
 		op->e.cls = ERR_NONE;
 	}
+	op->changed = false;
 	loaded_unpin(l);
 }
 
@@ -383,8 +454,16 @@ store_run(Job *j)
 	SleepOp    *op = (SleepOp *) j;
 	const Backend *be = op->m->srv->be;
 
-	if (be->store == NULL || be->store(op->at->inst, op->dir, &op->e))
+	if (op->level >= 2)
+	{
+		if (be->forget != NULL)
+			be->forget(op->at->inst);
+		op->at->rest = LR_FORGOTTEN;
+	}
+	else if (be->store == NULL || be->store(op->at->inst, op->dir, &op->at->lost, &op->e))
 		op->at->rest = LR_STORED;
+	else if (op->at->lost)
+		op->at->rest = LR_FORGOTTEN;
 }
 
 /* It goes on. */
@@ -420,46 +499,120 @@ rest_done(Job *j)
 	}
 }
 
+static bool
+load_on(void *ctx, double done)
+{
+	(void) ctx;
+	(void) done;
+	return true;
+}
+
+/* The weights of the model's files, if these are what they were. */
+static bool
+reload(SleepOp *op)
+{
+	Loaded	   *l = op->at;
+	const Backend *be = op->m->srv->be;
+	Inst	   *again;
+	char	   *key;
+	bool		ok = true;
+
+	if (be->adopt == NULL)
+		return true;
+	again = be->load(l->path, &l->opts, &l->set, load_on, NULL, &op->e);
+	if (again == NULL)
+		return false;
+	/* behind the load: nobody has changed them meanwhile */
+	key = models_key(l->path, &l->opts);
+	op->changed = strcmp(key, l->key) != 0;
+	if (!op->changed)
+		ok = be->adopt(l->inst, again, &op->e);
+	mem_free(key);
+	be->free(again);
+	return ok && !op->changed;
+}
+
 static void
 fetch_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 	const Backend *be = op->m->srv->be;
+	Loaded	   *l = op->at;
 
-	if (be->fetch == NULL || be->fetch(op->at->inst, &op->e))
-		op->at->rest = LR_RESTS;
+	if (l->rest == LR_STORED && be->fetch != NULL && !be->fetch(l->inst, &op->e))
+	{
+		if (op->e.cls != ERR_IO)
+			return;
+		/* what can't be read back the model's files have */
+		log_line('W', "%s; the model's files are read instead", op->e.msg);
+		be->forget(l->inst);
+		l->rest = LR_FORGOTTEN;
+		op->e.cls = ERR_NONE;
+	}
+	if (l->rest == LR_STORED || reload(op))
+		l->rest = LR_RESTS;
 }
 
-/* The next instance of an entry in scope that is not yet as it shall be; NULL = none. */
+/* An entry whose requests it has; NULL: it is none that sleeps or wakes. */
+static const Entry *
+entry_of(const Loaded *l)
+{
+	if (!l->done || l->inst == NULL || l->dying || l->updates || l->given_up)
+		return NULL;
+	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
+		if (en->loaded == l && en->state == WM_READY)
+			return en;
+	return l->left;
+}
+
+typedef struct Kept
+{
+	const Loaded *l;
+	bool		any;
+} Kept;
+
+static void
+find_kept(Conv *c, void *arg)
+{
+	Kept	   *k = arg;
+
+	if (c->entry == NULL || conv_loaded(c) != k->l)
+		return;
+	k->any |= (c->stage == CONV_RUNNING && atomic_load(&c->in_core)) ||
+		(conv_is_active(c) && (c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy)));
+}
+
+/* At level 2: has it requests that shall go on? */
+static bool
+keeps(const SleepOp *op, const Loaded *l)
+{
+	Kept		k = {.l = l};
+
+	if (op->mode != SLEEP_ABORT)
+		server_each(op->m->srv, find_kept, &k);
+	return k.any;
+}
+
+/* The next instance in scope that is not yet as it shall be; NULL = none. */
 static Loaded *
 next_instance(const SleepOp *op)
 {
-	for (const Entry *en = op->m->entries; en != NULL; en = en->next)
+	for (Loaded *l = op->m->loaded; l != NULL; l = l->next)
 	{
-		Loaded	   *l = en->loaded;
+		const Entry *en = entry_of(l);
 
-		if (en->state != WM_READY || !in_scope(op, en))
+		if (en == NULL || !in_scope(op, en))
 			continue;
-		if (!op->wake && (op->level >= 2 || l->rest < (op->level == 0 ? LR_RESTS : LR_STORED)))
+		if (!op->wake && l->rest < (op->level == 0 ? LR_RESTS : op->level == 1 ? LR_STORED : LR_FORGOTTEN))
 			return l;
-		if (op->wake && l->rest == LR_STORED && (op->bits & WIRE_SLEEP_WEIGHTS) != 0)
+		if (!op->wake && op->level >= 2 && l->refs > 0 && !keeps(op, l))
+			return l;
+		if (op->wake && l->rest >= LR_STORED && (op->bits & WIRE_SLEEP_WEIGHTS) != 0)
 			return l;
 		if (op->wake && l->rest == LR_RESTS && sleep_left(en->asleep, en->sleep_level, op->bits) == 0)
 			return l;
 	}
 	return NULL;
-}
-
-static void
-let_go_of(SleepOp *op, Loaded *l)
-{
-	Loaded	   *last = NULL;
-
-	for (Entry *en = op->m->entries; en != NULL; en = en->next)
-		if (en->loaded == l)
-			last = entry_let_go(en);
-	if (last != NULL)
-		loaded_settle(last);
 }
 
 /* false: there is no room yet for weights that come back. */
@@ -468,7 +621,7 @@ next_step(SleepOp *op)
 {
 	Server	   *s = op->m->srv;
 	Loaded	   *l = next_instance(op);
-	RoomAnswer	room = l != NULL && op->wake && l->rest == LR_STORED ? room_make(l, &op->e) : ROOM_YES;
+	RoomAnswer	room = l != NULL && op->wake && l->rest >= LR_STORED ? room_make(l, &op->e) : ROOM_YES;
 
 	if (room == ROOM_LATER)
 		return false;
@@ -478,20 +631,20 @@ next_step(SleepOp *op)
 		end_wake(op);
 	else if (l == NULL)
 		op->stage = op->level >= 2 ? OP_GONE : OP_END;
-	else if (!op->wake && op->level >= 2)
+	else if (!op->wake && op->level >= 2 && l->refs > 0 && !keeps(op, l))
 		let_go_of(op, l);
 	else
 	{
 		l->pins++;
-		l->fetched = op->wake && l->rest == LR_STORED;
+		l->fetched = op->wake && l->rest >= LR_STORED;
 		/* a wake protects it from others as a load does (room.c) */
 		if (l->fetched)
 			l->began_us = clock_us();
 		op->at = l;
 		op->stage = OP_JOB;
 		op->j.done = op->wake ? job_done : rest_done;
-		op->j.run = !op->wake ? rest_run : l->rest == LR_STORED ? fetch_run : go_on_run;
-		if (op->wake && l->rest == LR_STORED)
+		op->j.run = !op->wake ? rest_run : l->rest >= LR_STORED ? fetch_run : go_on_run;
+		if (op->wake && l->rest >= LR_STORED)
 			jobs_submit(s->jobs, JQ_LOAD, &op->j);
 		else
 			step_run(s->step, &op->j);
@@ -503,7 +656,7 @@ static bool
 all_gone(const Models *m)
 {
 	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
-		if (l->refs == 0)
+		if (loaded_goes(l))
 			return false;
 	return true;
 }
@@ -538,7 +691,8 @@ op_turn(SleepOp *op)
 		case OP_JOB:
 			return false;
 		case OP_PINS:
-			if (op->at->pins > 1)
+			/* those of requests that were left behind stay */
+			if (op->at->refs > 0 && op->at->pins > 1)
 				return false;
 			op->at->held = false;
 			sleep_wake_requests(op->m);
@@ -682,13 +836,6 @@ sleep_command(Models *m, Conv *c, const char *command)
 		conv_end_error(c, &e);
 	else if (asks)
 		server_answer(c, (asleep_bits(m, op.en) & (command[3] == 's' ? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING)) != 0 ? "t" : "f");
-	else if (op.level == 2 && op.mode == SLEEP_KEEP)
-	{
-		err_set(&e, ERR_INVALID, "mode \"keep\" is not possible at level 2");
-		err_detail(&e, "The weights that requests began with are gone then.");
-		err_hint(&e, "Use level 1, or mode \"wait\" or \"abort\".");
-		conv_end_error(c, &e);
-	}
 	else
 		op_add(m, c, op);
 	return true;

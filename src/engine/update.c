@@ -9,6 +9,8 @@
  *	abort	... which fail;
  *	keep	those that are being tokenized are on their way: the others finish on the old instance, which lives as long
  *
+ * (those of an instance that is paused are not done before it goes on: they are kept in mode wait, too)
+ *
  * and the entries change over to the new one in one go.  So every request is answered by one set of weights, the old
  * or the new one.  The prefix cache is the instance's: the new one's is empty.
  *
@@ -123,6 +125,48 @@ check_done(Job *j)
 }
 
 static void
+fail_requests(UpdateOp *op)
+{
+	Err			e;
+
+	err_set(&e, ERR_NOT_READY, "model \"%s\" was given other weights", op->en->name);
+	for (Entry *en = op->m->entries; en != NULL; en = en->next)
+		if (changes(op, en))
+			entry_fail_requests(en, &e, op->c);
+}
+
+static void
+begin_change(UpdateOp *op)
+{
+	op->stage = UP_END;
+	/* it has gone meanwhile, or been changed: what we have is of no use */
+	if (op->en->loaded != op->from)
+	{
+		err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile", op->en->name);
+		return;
+	}
+	op->from->held = true;
+	if (op->mode == SLEEP_ABORT)
+		fail_requests(op);
+	op->stage = UP_DRAIN;
+}
+
+static void
+rest_run(Job *j)
+{
+	UpdateOp   *op = (UpdateOp *) j;
+
+	op->m->srv->be->rest(op->to->inst, false);
+	op->to->rest = LR_RESTS;
+}
+
+static void
+rest_done(Job *j)
+{
+	begin_change((UpdateOp *) j);
+}
+
+static void
 load_done(Job *j)
 {
 	UpdateOp   *op = (UpdateOp *) j;
@@ -134,23 +178,16 @@ load_done(Job *j)
 	if (l->inst == NULL)
 		return;
 	loaded_attach(l);
-	/* it has gone meanwhile, or been changed: what we have is of no use */
-	if (op->en->loaded != op->from)
+	if (op->en->asleep == 0)
 	{
-		err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile", op->en->name);
+		begin_change(op);
 		return;
 	}
-	op->from->held = true;
-	if (op->mode == SLEEP_ABORT)
-	{
-		Err			e;
-
-		err_set(&e, ERR_NOT_READY, "model \"%s\" was given other weights", op->en->name);
-		for (Entry *en = op->m->entries; en != NULL; en = en->next)
-			if (changes(op, en))
-				entry_fail_requests(en, &e, op->c);
-	}
-	op->stage = UP_DRAIN;
+	/* who is paused is so with other weights, too */
+	op->stage = UP_JOB;
+	op->j.run = rest_run;
+	op->j.done = rest_done;
+	step_run(op->m->srv->step, &op->j);
 }
 
 /* ---- the change ---- */
@@ -161,6 +198,13 @@ typedef struct Old
 	int			n;
 } Old;
 
+/* Requests that the old instance has stay with it, if they don't fail. */
+static bool
+keeps(const UpdateOp *op)
+{
+	return op->mode == SLEEP_KEEP || (op->mode == SLEEP_WAIT && op->from != NULL && op->from->rest != LR_AWAKE);
+}
+
 static void
 count_old(Conv *c, void *arg)
 {
@@ -169,7 +213,7 @@ count_old(Conv *c, void *arg)
 	if (c->entry == NULL || !changes(o->op, c->entry))
 		return;
 	if (c->stage == CONV_RUNNING)
-		o->n += o->op->mode == SLEEP_WAIT && c->on == NULL && atomic_load(&c->in_core);
+		o->n += o->op->mode == SLEEP_WAIT && !keeps(o->op) && c->on == NULL && atomic_load(&c->in_core);
 	else
 		o->n += conv_is_active(c) && (c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy));
 }
@@ -179,7 +223,7 @@ drained(UpdateOp *op)
 {
 	Old			o = {op, 0};
 
-	if (op->from->pins > 1 && op->mode == SLEEP_KEEP)
+	if (op->from != NULL && op->from->pins > 1 && keeps(op))
 		return false;
 	server_each(op->m->srv, count_old, &o);
 	return o.n == 0;
@@ -193,8 +237,9 @@ stay(Conv *c, void *arg)
 
 	if (c->entry == NULL || !changes(op, c->entry) || c->stage != CONV_RUNNING || c->on != NULL || !atomic_load(&c->in_core))
 		return;
-	c->on = op->from;
-	op->from->pins++;
+	c->on = c->entry->loaded;
+	c->on->pins++;
+	loaded_leave(c->on, c->entry);
 }
 
 static void
@@ -224,15 +269,39 @@ change_over(UpdateOp *op)
 	op->stage = UP_END;
 }
 
-/* Not in service: the next load takes the files that there are then. */
 static void
+count_lora(Conv *c, void *arg)
+{
+	Old		   *o = arg;
+
+	o->n += c->entry != NULL && changes(o->op, c->entry) && c->stage == CONV_LORA && conv_is_active(c);
+}
+
+/*
+ * Not in service: the next load takes the files that there are then.  Requests that it has kept in its sleep finish on what
+ * they began with.  false: some of them are on their way yet.
+ */
+static bool
 only_path(UpdateOp *op)
 {
 	Entry	   *en = op->en;
-	Loaded	   *l;
+	Loaded	   *l = NULL;
+	Old			o = {op, 0};
 
 	/* who waits for a load on its way waits for that of the new files: op_end() has it begin */
 	sleep_stop_load(en);
+	op->from = en->loaded;
+	if (op->from != NULL && op->mode == SLEEP_ABORT)
+		fail_requests(op);
+	server_each(op->m->srv, count_lora, &o);
+	if (op->from != NULL && o.n == 0)
+		server_each(op->m->srv, stay, op);
+	for (Entry *x = op->m->entries; x != NULL && op->from != NULL && o.n == 0; x = x->next)
+		if (x != en && changes(op, x))
+			entry_let_go(x);
+	op->from = NULL;
+	if (o.n > 0)
+		return false;
 	l = entry_let_go(en);
 	if (strcmp(en->path, op->path) != 0)
 	{
@@ -244,6 +313,7 @@ only_path(UpdateOp *op)
 	if (l != NULL)
 		loaded_settle(l);
 	op->stage = UP_END;
+	return true;
 }
 
 static void
@@ -278,16 +348,19 @@ op_end(UpdateOp *op)
 		loaded_unpin(from);
 }
 
-static void
+/* false: not yet */
+static bool
 begin(UpdateOp *op)
 {
 	Entry	   *en = op->en;
 
-	if (en->state != WM_READY || en->asleep != 0)
+	if (!conv_is_active(op->c))
 	{
-		only_path(op);
-		return;
+		op->stage = UP_END;
+		return true;
 	}
+	if (en->state != WM_READY || en->loaded->rest >= LR_STORED)
+		return only_path(op);
 	op->m->updating = true;
 	op->from = entry_pin(en);
 	op->from->updated = true;
@@ -297,6 +370,7 @@ begin(UpdateOp *op)
 	op->j.run = check_run;
 	op->j.done = check_done;
 	jobs_submit(op->m->srv->jobs, JQ_LOAD, &op->j);
+	return false;
 }
 
 /* One move; false: it waits for something. */
@@ -309,8 +383,7 @@ op_turn(UpdateOp *op)
 			/* not while something falls asleep or wakes */
 			if (op->m->ops != NULL)
 				return false;
-			begin(op);
-			return op->stage != UP_JOB;
+			return begin(op);
 		case UP_ROOM:
 			if (!conv_is_active(op->c))
 				op->stage = UP_END;

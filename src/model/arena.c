@@ -198,12 +198,31 @@ map_flags(const MArena *a)
 	return MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | (a->huge == HUGE_ON ? MAP_HUGETLB | HUGE_2MB : MAP_NORESERVE);
 }
 
+/* Addresses without memory. */
+static bool
+map_nothing(MArena *a)
+{
+	return mmap(a->base, a->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+static bool
+map_again(MArena *a, Err *e)
+{
+	if (mmap(a->base, a->size, PROT_READ | PROT_WRITE, map_flags(a), -1, 0) == MAP_FAILED)
+	{
+		err_set(e, ERR_NOMEM, "out of memory");
+		return err_detail(e, "%zu MB are needed for weights.", a->size >> 20);
+	}
+	madvise(a->base, a->size, a->huge == HUGE_OFF ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+	return true;
+}
+
 bool
 marena_store(MArena *a, const char *dir, Err *e)
 {
 	int			fd;
 
-	if (a->base == NULL || a->stored > 0)
+	if (a->base == NULL || a->stored > 0 || a->forgotten)
 		return true;
 	if (a->of_file)
 	{
@@ -220,7 +239,7 @@ marena_store(MArena *a, const char *dir, Err *e)
 			close(fd);
 		return false;
 	}
-	if (mmap(a->base, a->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+	if (!map_nothing(a))
 	{
 		err_set(e, ERR_NOMEM, "could not give memory of weights back: %s", strerror(errno));
 		close(fd);
@@ -235,20 +254,54 @@ marena_fetch(MArena *a, Err *e)
 {
 	if (a->stored == 0)
 		return true;
-	if (mmap(a->base, a->size, PROT_READ | PROT_WRITE, map_flags(a), -1, 0) == MAP_FAILED)
-	{
-		err_set(e, ERR_NOMEM, "out of memory");
-		return err_detail(e, "%zu MB are needed for weights.", a->size >> 20);
-	}
-	madvise(a->base, a->size, a->huge == HUGE_OFF ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+	if (!map_again(a, e))
+		return false;
 	if (!read_in(a->stored - 1, a->base, a->used))
 	{
 		err_set(e, ERR_IO, "could not read weights back: %s", strerror(errno));
-		mmap(a->base, a->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		map_nothing(a);
 		return false;
 	}
 	close(a->stored - 1);
 	a->stored = 0;
+	return true;
+}
+
+void
+marena_forget(MArena *a)
+{
+	if (a->base == NULL || a->forgotten)
+		return;
+	if (a->of_file)
+	{
+		madvise(a->base, a->size, MADV_DONTNEED);
+		return;
+	}
+	/* where the kernel has no room for another mapping the pages stay, which is all the same to who adopts */
+	map_nothing(a);
+	if (a->stored > 0)
+		close(a->stored - 1);
+	a->stored = 0;
+	a->forgotten = true;
+}
+
+bool
+marena_adopt(MArena *a, MArena *from, Err *e)
+{
+	if (!a->forgotten)
+		return true;
+	if (from->base == NULL || from->used != a->used || from->stored > 0 || from->forgotten)
+		return err_set(e, ERR_INTERNAL, "weights that were loaded again are not alike: %zu bytes instead of %zu", from->used, a->used);
+	if (from->size == a->size && !from->of_file &&
+		mremap(from->base, from->size, from->size, MREMAP_MAYMOVE | MREMAP_FIXED, a->base) != MAP_FAILED)
+		*from = (MArena) {.base = NULL};
+	else
+	{
+		if (!map_again(a, e))
+			return false;
+		memcpy(a->base, from->base, a->used);
+	}
+	a->forgotten = false;
 	return true;
 }
 

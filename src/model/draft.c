@@ -254,6 +254,18 @@ draft_fetch(Draft *d, Err *e)
 	return model_fetch(d->m, e);
 }
 
+void
+draft_forget(Draft *d)
+{
+	model_forget(d->m);
+}
+
+bool
+draft_adopt(Draft *d, Draft *from, Err *e)
+{
+	return model_adopt(d->m, from->m, e);
+}
+
 const DraftInfo *
 draft_info(const Draft *d)
 {

@@ -61,6 +61,9 @@ const DraftInfo *draft_info(const Draft *d);
 /* As model_store() and model_fetch(), of its own weights. */
 bool		draft_store(Draft *d, const char *dir, Err *e);
 bool		draft_fetch(Draft *d, Err *e);
+/* As model_forget() and model_adopt(). */
+void		draft_forget(Draft *d);
+bool		draft_adopt(Draft *d, Draft *from, Err *e);
 
 /* Only the checks; target: what is known of it. */
 bool		draft_check(const char *method, const Conf *conf, const ModelSource *src, const QuantScheme *quant,

@@ -550,6 +550,18 @@ model_fetch(Model *m, Err *e)
 	return marena_fetch(&m->d.weights, e);
 }
 
+void
+model_forget(Model *m)
+{
+	marena_forget(&m->d.weights);
+}
+
+bool
+model_adopt(Model *m, Model *from, Err *e)
+{
+	return marena_adopt(&m->d.weights, &from->d.weights, e);
+}
+
 const ModelInfo *
 model_info(const Model *m)
 {

@@ -122,6 +122,12 @@ void		model_free(Model *m);
  */
 bool		model_store(Model *m, const char *dir, Err *e);
 bool		model_fetch(Model *m, Err *e);
+/*
+ * Weights out of memory, and those of another model of the same files and options in their place, which
+ * then is good for model_free() alone.
+ */
+void		model_forget(Model *m);
+bool		model_adopt(Model *m, Model *from, Err *e);
 const ModelInfo *model_info(const Model *m);
 
 /* Only the checks of model_new (llm_create_model): no weights are read or packed.

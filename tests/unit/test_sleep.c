@@ -196,14 +196,17 @@ test_modes(const char *want, const char *long_want)
 {
 	Talk	   *t[6];
 
-	for (int level = 0; level <= 1; level++)
+	for (int level = 0; level <= 2; level++)
 	{
+		char		cmd[32];
+
 		/* abort: those in flight fail, those that come later wait */
 		slow();
 		for (int i = 0; i < 6; i++)
 			t[i] = gen(1, MODEL, 200, false);
 		nap();
-		said(level == 0 ? "sleep 0 abort" : "sleep 1 abort", "ok");
+		snprintf(cmd, sizeof(cmd), "sleep %d abort", level);
+		said(cmd, "ok");
 		for (int i = 0; i < 6; i++)
 			is(t[i], level == 0 ? "55000: model \"m\" was paused" : "55000: model \"m\" was put to sleep", "aborted");
 		t[0] = gen(1, MODEL, 20, true);
@@ -216,7 +219,8 @@ test_modes(const char *want, const char *long_want)
 		for (int i = 0; i < 6; i++)
 			t[i] = gen(1, MODEL, 200, false);
 		nap();
-		said(level == 0 ? "sleep 0 keep" : "sleep 1 keep", "ok");
+		snprintf(cmd, sizeof(cmd), "sleep %d keep", level);
+		said(cmd, "ok");
 		said("integrity", "ok");
 		CHECK(level == 0 || st->kv_blocks_used == 0, "%lld blocks are held", (long long) st->kv_blocks_used);
 		EVENTUALLY(atomic_load(&P.h->busy) == 0);
@@ -248,19 +252,136 @@ test_modes(const char *want, const char *long_want)
 			is(t[i], long_want, "awaited");
 		said("wake 7", "ok");
 	}
-	/* paused, then deeper: they are kept at level 1 */
-	slow();
-	for (int i = 0; i < 3; i++)
-		t[i] = gen(1, MODEL, 200, false);
-	nap();
-	said("sleep 0 keep", "ok");
-	said("sleep 1 wait", "ok");
-	said("wake 7", "ok");
-	for (int i = 0; i < 3; i++)
-		is(t[i], long_want, "paused, and kept");
-	CHECK(strncmp(command("sleep 2 keep", 0, NULL), "22023", 5) == 0, "level 2 keeps nothing");
+	/* paused, then deeper and deeper: they are kept, and fail when somebody wants that */
+	for (int last = 1; last <= 3; last++)
+	{
+		slow();
+		for (int i = 0; i < 3; i++)
+			t[i] = gen(1, MODEL, 200, false);
+		nap();
+		said("sleep 0 keep", "ok");
+		said(last == 1 ? "sleep 1 wait" : "sleep 1 keep", "ok");
+		if (last >= 2)
+			said("sleep 2 wait", "ok");
+		if (last == 3)
+			said("sleep 2 abort", "ok");
+		said("integrity", "ok");
+		said("wake 7", "ok");
+		for (int i = 0; i < 3; i++)
+			is(t[i], last < 3 ? long_want : "55000: model \"m\" was put to sleep", "paused, and kept");
+	}
+	is(gen(1, MODEL, 20, false), want, "loaded again");
 	CHECK(strncmp(command("sleep 3 wait", 0, NULL), "22023", 5) == 0, "no level 3");
 	CHECK(strncmp(command("sleep 1 often", 0, NULL), "22023", 5) == 0, "no such mode");
+}
+
+#define COPY "build/fixtures/sleep_copy"
+
+static Talk *
+begin_copy(void)
+{
+	Talk	   *t;
+
+	free(result(gen(7, COPY, 1, false), NULL));
+	slow();
+	t = gen(7, COPY, 200, false);
+	nap();
+	return t;
+}
+
+/* Requests that are kept while the model has no weights: what if the files are others, or gone, when it wakes? */
+static void
+test_files_change(const char *want, const char *long_want)
+{
+	Talk	   *t;
+	const char *r;
+
+	CHECK(system("rm -rf " COPY " && cp -r " MODEL " " COPY) == 0, "copied");
+	t = begin_copy();
+	said("sleep 2 keep", "ok");
+	CHECK(rename(COPY, COPY ".away") == 0, "moved away");
+	r = command("wake 7", 0, NULL);
+	CHECK(strncmp(r, "58030", 5) == 0 || strncmp(r, "XX001", 5) == 0, "files that are not there: %s", r);
+	said("is-sleeping", "t");
+	said("integrity", "ok");
+	CHECK(rename(COPY ".away", COPY) == 0, "moved back");
+	said("wake 7", "ok");
+	is(t, long_want, "the files are back");
+	t = begin_copy();
+	said("sleep 2 keep", "ok");
+	said("wake 1", "ok");
+	said("is-sleeping", "t");
+	said("wake 2", "ok");
+	is(t, long_want, "the same files");
+	t = begin_copy();
+	said("sleep 2 keep", "ok");
+	CHECK(system("touch " COPY "/config.json") == 0, "touched");
+	said("wake 7", "ok");
+	is(t, "55000: the files of model \"m\" have changed while it slept", "changed files");
+	is(gen(7, COPY, 20, false), want, "the next request loads them");
+	said("integrity", "ok");
+}
+
+/* The answer to "update-weights MODE" of database 7's model. */
+static const char *
+update(const char *mode)
+{
+	static char buf[1024];
+	char		cmd[64];
+	char	   *r;
+
+	snprintf(cmd, sizeof(cmd), "update-weights %s", mode);
+	r = result(send_ask(WK_CONTROL, 7, "m", COPY, NULL, cmd, 0, false), NULL);
+	snprintf(buf, sizeof(buf), "%s", r);
+	free(r);
+	return buf;
+}
+
+/* Other weights for a model that is paused, or asleep: requests that it has kept go on with the old ones. */
+static void
+test_update(const char *want, const char *long_want)
+{
+	static const char *const modes[] = {"keep", "wait", "abort"};
+
+	for (int level = 0; level <= 2; level++)
+		for (int m = 0; m < 3; m++)
+		{
+			Talk	   *t = begin_copy();
+			Talk	   *u;
+			char		cmd[64];
+			const char *r;
+
+			snprintf(cmd, sizeof(cmd), "sleep %d keep", level);
+			said(cmd, "ok");
+			r = update(modes[m]);
+			CHECK(strcmp(r, "ok") == 0, "level %d, %s: %s", level, modes[m], r);
+			u = gen(7, COPY, 20, true);
+			nap();
+			CHECK(atomic_load(&wire_slot(&P.arena, u->slot)->phase) == WP_ASLEEP, "level %d, %s: it waits", level, modes[m]);
+			said("integrity", "ok");
+			said("wake 7", "ok");
+			is(t, m < 2 ? long_want : "55000: model \"m\" was given other weights", cmd);
+			is(u, want, "who has waited");
+			said("integrity", "ok");
+		}
+	/* what was left behind is paused, and slept, with the model */
+	for (int level = 0; level <= 2; level++)
+	{
+		Talk	   *t = begin_copy();
+		char		cmd[64];
+		int64_t		steps;
+
+		CHECK(strcmp(update("keep"), "ok") == 0, "left behind");
+		snprintf(cmd, sizeof(cmd), "sleep %d keep", level);
+		said(cmd, "ok");
+		steps = st->steps;
+		nap();
+		CHECK(st->steps == steps, "level %d: %lld steps", level, (long long) (st->steps - steps));
+		said("wake 7", "ok");
+		is(t, long_want, cmd);
+		said("integrity", "ok");
+	}
+	CHECK(system("rm -r " COPY) == 0, "gone");
 }
 
 /* Who asked goes away while requests are awaited: the sleep is taken back. */
@@ -331,7 +452,7 @@ test_storm(const char *want)
 			t[i] = gen(1 + i % 3, MODEL, 20, true);
 		if (round % 3 == 0)
 			usleep((useconds_t) round * 300);
-		snprintf(cmd, sizeof(cmd), "sleep %d %s", round % 3, round % 3 == 2 || round % 2 ? "wait" : "keep");
+		snprintf(cmd, sizeof(cmd), "sleep %d %s", round % 3, round % 2 ? "wait" : "keep");
 		said(cmd, "ok");
 		if (round % 4 == 1)
 		{
@@ -369,9 +490,12 @@ main(int argc, char **argv)
 	test_levels(want);
 	test_tags(want);
 	test_modes(want, long_want);
+	test_files_change(want, long_want);
+	test_update(want, long_want);
 	test_asker_leaves(want, long_want);
 	test_one(want);
 	test_storm(want);
+	nap();
 	CHECK(atoi(command("fds", 0, NULL)) == fds, "%s descriptors instead of %d", command("fds", 0, NULL), fds);
 	free(want);
 	free(long_want);

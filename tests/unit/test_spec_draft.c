@@ -154,16 +154,60 @@ ask(Core *c, int i, Seen *s, const Case *k)
 	core_submit(c, &spec);
 }
 
-/* Asleep for a moment: blocks and weights are given back. */
-static void
-rest(Core *c)
+/* Its weights can't be stored, and those that the target has stored can't be read any more. */
+static bool
+store_nothing(Drafter *d, const char *dir, Err *e)
 {
+	(void) d;
+	(void) dir;
+	for (int fd = 3; fd < 1000; fd++)
+	{
+		char		link[64];
+		char		to[300];
+		ssize_t		n;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, to, sizeof(to) - 1);
+		to[n > 0 ? n : 0] = '\0';
+		if (strncmp(to, "/tmp/", 5) == 0 && strstr(to, "(deleted)") != NULL)
+			CHECK(ftruncate(fd, 0) == 0, "%s", to);
+	}
+	return err_set(e, ERR_IO, "no room");
+}
+
+/* Asleep for a moment: blocks and weights are given back, into a file or for good. */
+static void
+rest(Core *c, const char *target, const char *config, const Case *k, int how)
+{
+	Drafter    *d = c->opt.drafter;
 	Err			e = {0};
+	bool		lost = false;
 
 	core_rest(c, true);
-	CHECK(core_store(c, "/tmp", &e), "%s", e.msg);
-	CHECK(core_check(c, &e), "%s", e.msg);
-	CHECK(core_fetch(c, &e), "%s", e.msg);
+	if (how == 0 || d == NULL)
+	{
+		CHECK(core_store(c, "/tmp", &lost, &e), "%s", e.msg);
+		CHECK(core_check(c, &e), "%s", e.msg);
+		CHECK(core_fetch(c, &e), "%s", e.msg);
+	}
+	else
+	{
+		Core	   *again = make(target, config, k);
+
+		if (how == 1)
+			core_forget(c);
+		else
+		{
+			bool		(*store) (Drafter *d, const char *dir, Err *e) = d->store;
+
+			d->store = store_nothing;
+			CHECK(!core_store(c, "/tmp", &lost, &e) && lost && strcmp(e.msg, "no room") == 0, "lost: %s", e.msg);
+			d->store = store;
+		}
+		CHECK(core_check(c, &e), "%s", e.msg);
+		CHECK(core_adopt(c, again, &e), "%s", e.msg);
+		core_free(again);
+	}
 	core_go_on(c);
 }
 
@@ -182,7 +226,7 @@ run(const char *target, const char *config, const Case *k, CoreStats *st)
 		for (uint64_t n = rng >> 40 & 3; n > 0 && next < N_REQS; n--, next++)
 			ask(c, next, &s[next], k);
 		if (k->rests && (rng >> 45 & 15) == 0)
-			rest(c);
+			rest(c, target, config, k, (int) (rng >> 33 & 3) % 3);
 		if (k->cancels && next > 0 && (rng >> 50 & 7) == 0)
 			core_cancel(c, (rng >> 30) % (uint64_t) next + 1);
 		core_step(c);
