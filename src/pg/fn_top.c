@@ -2,7 +2,7 @@
  * fn_top.c
  *	  llm_top(): what the engine does, as text for psql's \watch.
  *
- * Lines of at most 80 columns.  Rates are those since the session's last call (or the engine's start), whose
+ * Lines of at most 78 columns: psql puts a blank before and behind them in a terminal of 80.  Rates are those since the session's last call (or the engine's start), whose
  * figures are kept for that; so \watch 1 shows the last second.  Without an engine the lines about it are
  * missing.  Requests are those that the user may see in llm_requests.
  *
@@ -23,7 +23,7 @@
 
 PG_FUNCTION_INFO_V1(llm_top);
 
-#define WIDTH		80
+#define WIDTH		78
 #define BAR			40
 #define MAX_MODELS	20			/* lines of models */
 
@@ -207,7 +207,7 @@ put_engine(FunctionCallInfo fcinfo, const WireStats *st, const WireFigures *befo
 
 	putf(fcinfo, "Requests  running %s, waiting %s; done %s, failed %s, cancelled %s", short_number(f->running),
 		 short_number(f->waiting), short_number(f->finished), short_number(f->failed), short_number(f->cancelled));
-	putf(fcinfo, "Tokens/s  prompts %s, answers %s, steps/s %s   (last %.1f s)", short_number(rate(f->prompt_tokens, before->prompt_tokens, seconds)),
+	putf(fcinfo, "Tokens/s  prompts %s, answers %s, steps/s %s  (last %.1f s)", short_number(rate(f->prompt_tokens, before->prompt_tokens, seconds)),
 		 short_number(rate(f->output_tokens, before->output_tokens, seconds)), short_number(rate(f->steps, before->steps, seconds)),
 		 Min(seconds, 999999.0));
 	putf(fcinfo, "KV cache  [%s] %5.1f %% of %s blocks", bar(part(f->kv_blocks_used, f->kv_blocks_total)),
@@ -228,15 +228,25 @@ model_then(const WireModelStat *ms)
 	return &none;
 }
 
+/* As llm_models has it. */
+static const char *
+model_state(const WireModelStat *ms)
+{
+	static const char *const states[] = {[WM_UNUSED] = "", [WM_UNLOADED] = "unloaded", [WM_LOADING] = "loading", [WM_READY] = "ready", [WM_FAILED] = "failed"};
+
+	if (ms->asleep != 0 && (ms->state == WM_READY || ms->state == WM_UNLOADED))
+		return ms->sleep_level == 0 ? "paused" : "asleep";
+	return ms->state < lengthof(states) ? states[ms->state] : "?";
+}
+
 static void
 put_models(FunctionCallInfo fcinfo, WireStats *st, double seconds)
 {
-	static const char *const states[] = {[WM_UNUSED] = "", [WM_UNLOADED] = "unloaded", [WM_LOADING] = "loading", [WM_READY] = "ready", [WM_FAILED] = "failed"};
 	int			n = 0;
 	ListCell   *lc;
 
 	put(fcinfo, "");
-	put(fcinfo, "MODEL                   STATE     RUN  WAIT  PROMPT/S  ANSWER/S     KV  REQUESTS");
+	put(fcinfo, "MODEL                 STATE     RUN  WAIT  PROMPT/S  ANSWER/S     KV  REQUESTS");
 	foreach(lc, catalog_list())
 	{
 		ModelRow   *m = lfirst(lc);
@@ -251,8 +261,8 @@ put_models(FunctionCallInfo fcinfo, WireStats *st, double seconds)
 			break;
 		}
 		before = model_then(ms);
-		putf(fcinfo, "%s  %s %4s  %4s  %8s  %8s %5.1f%%  %8s", column(m->name, 22),
-			 column(ms->asleep ? "asleep" : ms->state < lengthof(states) ? states[ms->state] : "?", 8), short_number(ms->fig.running),
+		putf(fcinfo, "%s  %s %4s  %4s  %8s  %8s %5.1f%%  %8s", column(m->name, 20),
+			 column(model_state(ms), 8), short_number(ms->fig.running),
 			 short_number(ms->fig.waiting), short_number(rate(ms->prefilled_tokens, before->prefilled, seconds)),
 			 short_number(rate(ms->generated_tokens, before->generated, seconds)), 100 * part(ms->fig.kv_blocks_used, ms->fig.kv_blocks_total),
 			 short_number(ms->requests));
@@ -285,7 +295,7 @@ put_requests(FunctionCallInfo fcinfo, int most)
 		return;
 	qsort(live, n, sizeof(VllmOwner *), by_age);
 	put(fcinfo, "");
-	put(fcinfo, "REQUEST   PID     ROLE         MODEL         STATE           AGE  PROMPT  ANSWER");
+	put(fcinfo, "REQUEST   PID     ROLE        MODEL        STATE           AGE  PROMPT  ANSWER");
 	for (int i = 0; i < Min(n, most); i++)
 	{
 		const VllmOwner *o = live[i];
@@ -293,7 +303,7 @@ put_requests(FunctionCallInfo fcinfo, int most)
 		const char *state = engine_request_state(o, o - owners);
 		WireSlot   *slot = wire_slot(&vllm_arenas[o->side], o - owners);
 
-		putf(fcinfo, "%-9s %-7d %s  %s  %s %8s %7s %7s", short_number(o->request_id), o->pid, column(role ? role : "?", 11), column(o->model, 12),
+		putf(fcinfo, "%-9s %-7d %s  %s  %s %8s %7s %7s", short_number(o->request_id), o->pid, column(role ? role : "?", 10), column(o->model, 11),
 			 column(state ? state : "", 10), duration((now - o->since) / USECS_PER_SEC),
 			 short_number(atomic_load_explicit(&slot->prompt_tokens, memory_order_relaxed)),
 			 short_number(atomic_load_explicit(&slot->output_tokens, memory_order_relaxed)));
@@ -318,7 +328,7 @@ put_error(FunctionCallInfo fcinfo)
 		return;
 	put(fcinfo, "");
 	putf(fcinfo, "Last error, %s ago:", duration((GetCurrentTimestamp() - at) / USECS_PER_SEC));
-	putf(fcinfo, "  %s", column(text_to_cstring(text_from_wire(why, strlen(why))), WIDTH - 2));
+	putf(fcinfo, "  %s", clip(text_to_cstring(text_from_wire(why, strlen(why))), WIDTH - 2, false));
 }
 
 /* For the next call. */

@@ -250,13 +250,13 @@ $node->reload;
 # ---- llm_top: rates between two looks, and without an engine ----
 
 my $top = sql(q{SELECT count(*) > 5 FROM llm_top(); SELECT llm_generate('one two three four five six'); SELECT pg_sleep(0.2); SELECT line FROM llm_top() line WHERE line ~ '^(Tokens|tickets)'});
-like($top, qr/^Tokens\/s  prompts (?!0,)[\d.]+, answers (?!0,)[\d.]+, steps\/s (?!0 )[\d.]+   \(last 0\.[2-9] s\)$/m, 'what came since the last look');
+like($top, qr/^Tokens\/s  prompts (?!0,)[\d.]+, answers (?!0,)[\d.]+, steps\/s (?!0 )[\d.]+  \(last 0\.[2-9] s\)$/m, 'what came since the last look');
 like($top, qr/^tickets-2m +ready +0 +0 +(?!0 )[\d.]+ +(?!0 )[\d.]+ +0\.0% +\d+$/m, '... of each model');
 sql("ALTER SYSTEM SET vllm.engine_path = '/nonexistent/engine'");
 $node->reload;
 kill 'KILL', engine_pid($node);
 ok(until_true(sub { sql('SELECT string_agg(line, chr(10)) FROM llm_top() line') =~ /engine (failed|backoff).*Last error, 00:00:\d\d ago:\n  ./s }), 'without an engine it says why');
-is(sql('SELECT max(length(line)) <= 80 FROM llm_top() line'), 't', '... in lines of 80 columns');
+is(sql('SELECT max(length(line)) <= 78 FROM llm_top() line'), 't', '... in lines of 78 columns');
 is(sql('SELECT count(*) FROM llm_devices'), 0, 'there is no device then');
 is(eval { metrics()->{'vllm_pg:engine_ready'}{samples}[0]{value} }, 0, 'and metrics are in order');
 sql('ALTER SYSTEM RESET vllm.engine_path');
