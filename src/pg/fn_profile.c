@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "catalog/pg_authid.h"
 #include "mb/pg_wchar.h"
@@ -67,13 +68,14 @@ check_file(text *filename)
 	return path;
 }
 
+/* In place of what the file had, which an error on the way to here has left alone. */
 static void
 write_file(FILE *file, const char *path, const text *json)
 {
 	char	   *s = text_to_cstring(json);
 	char	   *utf8 = pg_server_to_any(s, strlen(s), PG_UTF8);
 
-	if (fwrite(utf8, strlen(utf8), 1, file) != 1 || FreeFile(file) != 0)
+	if (ftruncate(fileno(file), 0) != 0 || fwrite(utf8, strlen(utf8), 1, file) != 1 || FreeFile(file) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", path)));
@@ -91,7 +93,7 @@ llm_stop_profile(PG_FUNCTION_ARGS)
 	if (path != NULL)
 	{
 		mask = umask(S_IWGRP | S_IWOTH);
-		file = AllocateFile(path, PG_BINARY_W);
+		file = AllocateFile(path, PG_BINARY_A);
 		umask(mask);
 		if (file == NULL)
 			ereport(ERROR,
