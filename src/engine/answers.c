@@ -20,14 +20,14 @@
 
 /* All answers of a request are over. */
 static void
-finish_group(Core *c, Group *g, ReqFinish fin)
+finish_group(Core *c, Group *g, ReqFinish fin, const Err *err)
 {
 	if (idmap_get(&c->by_id, g->stem->id) == g->stem)
 	{
 		idmap_del(&c->by_id, g->stem->id);
 		c->n_multi--;
 	}
-	core_count_end(c, fin);
+	core_count_end(c, fin, err);
 }
 
 /* One of several answers is over. */
@@ -47,7 +47,7 @@ finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	last = --g->n_left == 0;
 	if (last)
 	{
-		finish_group(c, g, g->failed);
+		finish_group(c, g, g->failed, err);
 		core_gone(c, g->stem);
 	}
 	/* the last one takes the group with it */
@@ -64,7 +64,7 @@ finish_stem(Core *c, Req *stem, OutResult res, const Err *err)
 	if (stem->state != RQ_NEW)
 		c->n_multi_seqs--;
 	sched_remove(c->sched, stem);
-	finish_group(c, g, res.finish);
+	finish_group(c, g, res.finish, err);
 	core_gone(c, stem);
 	for (int i = 0; i < n; i++)
 		core_hand_over(c, g->answers[i], -1, res, err);
@@ -81,7 +81,7 @@ finish_beams(Core *c, Group *g)
 	if (fin == FIN_STOP && beam_n_results(g->beam, &n_tokens) > 0)
 		c->stats.output_tokens += n_tokens;
 	gate_charge(g->stem, fin == FIN_STOP ? n_tokens : 0);
-	finish_group(c, g, fin);
+	finish_group(c, g, fin, &g->err);
 	core_gone(c, g->stem);
 	core_hand_over(c, g->stem, -1, (OutResult) {.finish = fin}, fin == FIN_ERROR ? &g->err : NULL);
 }

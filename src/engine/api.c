@@ -383,11 +383,17 @@ fail_fields(ApiCall *a, const Buf *fields)
 	buf_free(&body);
 }
 
+/* A body that comes to nothing is a request that has failed; its requests count themselves. */
 static void
 fail(ApiCall *a, const Err *e)
 {
 	Buf			fields = {0};
 
+	if (!a->over && a->n_items == 0)
+	{
+		stats_early(a->srv->stats, false);
+		stats_publish(a->srv->stats);
+	}
 	conv_put_error(&fields, e);
 	fail_fields(a, &fields);
 	buf_free(&fields);

@@ -372,6 +372,8 @@ beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx)
 		ev->cum_logprob = x->cum;
 		ev->is_beam = true;
 		ev->score = x->score;
+		if (ev->n_ids > ev->longest)
+			ev->longest = ev->n_ids;
 		ev->finish = i + 1 < b->n_results ? FIN_NONE : finish;
 		sink(ctx, b->stem->group->stem, ev);
 	}

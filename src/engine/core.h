@@ -295,6 +295,8 @@ void		genparams_init(GenParams *p);	/* hard defaults */
 LogitRules *genparams_rules(GenParams *p);	/* p->rules, made if it is NULL */
 /* "stop", "length", "repetition" of an answer that is whole; else NULL */
 const char *finish_name(ReqFinish f);
+/* Somebody has cancelled it, or its time was over; err: of FIN_ERROR, else ignored. */
+bool		finish_cancelled(ReqFinish f, const Err *err);
 void		genparams_free(GenParams *p);
 
 /*

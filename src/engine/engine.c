@@ -131,12 +131,12 @@ core_count_prompt(Core *c, const Req *r)
 
 /* A request has ended: whoever hears of it finds it counted. */
 void
-core_count_end(Core *c, ReqFinish fin)
+core_count_end(Core *c, ReqFinish fin, const Err *err)
 {
-	if (fin == FIN_ERROR)
-		c->stats.failed++;
-	else if (fin == FIN_ABORT)
+	if (finish_cancelled(fin, err))
 		c->stats.cancelled++;
+	else if (fin == FIN_ERROR)
+		c->stats.failed++;
 	else
 		c->stats.finished++;
 	core_publish(c);
@@ -208,7 +208,7 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	{
 		count_prompt(c, p->n_tokens, share_cached(first));
 	}
-	core_count_end(c, p->finish);
+	core_count_end(c, p->finish, &p->err);
 	core_gone(c, first);
 	core_hand_over(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
 }
@@ -266,7 +266,7 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	/* all of the answer was forced: no token of it has been sampled */
 	if (res.finish < FIN_ABORT && r->first_token_us == 0)
 		core_count_prompt(c, r);
-	core_count_end(c, res.finish);
+	core_count_end(c, res.finish, err);
 	core_gone(c, r);
 	core_hand_over(c, r, id, res, err);
 }

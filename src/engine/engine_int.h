@@ -128,7 +128,7 @@ void		core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 /* A request's prompt has been computed: count it. */
 void		core_count_prompt(Core *c, const Req *r);
 /* A request has ended: count it, where whoever hears of the end finds it. */
-void		core_count_end(Core *c, ReqFinish fin);
+void		core_count_end(Core *c, ReqFinish fin, const Err *err);
 /* Cancelled, or ended by a stop string: to be finished at the step's boundary. */
 void		core_doom(Core *c, Req *r, bool stopped);
 /* A request, of which this is the first Req, is over. */

@@ -29,8 +29,10 @@ hist_submit(EntryCounters *n, const GenParams *p)
 }
 
 static WireEnd
-end_of(ReqFinish f)
+end_of(ReqFinish f, const Err *err)
 {
+	if (finish_cancelled(f, err))
+		return WE_ABORT;
 	switch (f)
 	{
 		case FIN_STOP:
@@ -40,7 +42,6 @@ end_of(ReqFinish f)
 		case FIN_REPETITION:
 			return WE_REPETITION;
 		case FIN_ABORT:
-			return WE_ABORT;
 		case FIN_NONE:
 		case FIN_ERROR:
 			break;
@@ -88,6 +89,12 @@ tokens(EntryCounters *n, const ReqEvent *ev, HistState *s)
 }
 
 void
+hist_unserved(EntryCounters *n, bool cancelled)
+{
+	atomic_fetch_add_explicit(&n->ended[cancelled ? WE_ABORT : WE_ERROR], 1, memory_order_relaxed);
+}
+
+void
 hist_event(EntryCounters *n, const ReqEvent *ev, HistState *s)
 {
 	tokens(n, ev, s);
@@ -102,7 +109,7 @@ hist_event(EntryCounters *n, const ReqEvent *ev, HistState *s)
 	}
 	if (ev->finish == FIN_NONE)
 		return;
-	atomic_fetch_add_explicit(&n->ended[end_of(ev->finish)], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&n->ended[end_of(ev->finish, ev->err)], 1, memory_order_relaxed);
 	if (finish_name(ev->finish) != NULL)
 		finished(n, ev);
 }

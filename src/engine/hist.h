@@ -18,6 +18,8 @@ typedef struct HistState
 
 /* A request has been accepted. */
 void		hist_submit(EntryCounters *n, const GenParams *p);
+/* One has ended before that. */
+void		hist_unserved(EntryCounters *n, bool cancelled);
 /* An event of it. */
 void		hist_event(EntryCounters *n, const ReqEvent *ev, HistState *s);
 

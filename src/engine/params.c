@@ -125,6 +125,12 @@ finish_name(ReqFinish f)
 	}
 }
 
+bool
+finish_cancelled(ReqFinish f, const Err *err)
+{
+	return f == FIN_ABORT || (f == FIN_ERROR && err != NULL && err->cls == ERR_CANCELLED);
+}
+
 void
 genparams_free(GenParams *p)
 {

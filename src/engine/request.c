@@ -414,16 +414,25 @@ is_counted(int kind)
 
 /* ---- endings ---- */
 
+/* It has ended before the core had it. */
+static void
+count_unserved(const Conv *c, bool cancelled)
+{
+	if (!is_counted(c->kind))
+		return;
+	if (c->entry != NULL)
+		hist_unserved(entry_counters(c->entry), cancelled);
+	stats_early(c->srv->stats, cancelled);
+	stats_publish(c->srv->stats);
+}
+
 void
 request_fail(Conv *c, const Err *e)
 {
 	if (!conv_is_active(c))
 		return;
-	if (is_counted(c->kind) && c->stage != CONV_RUNNING)
-	{
-		stats_early(c->srv->stats, false);
-		stats_publish(c->srv->stats);
-	}
+	if (c->stage != CONV_RUNNING)
+		count_unserved(c, e->cls == ERR_CANCELLED);
 	conv_end_error(c, e);
 	if (c->stage == CONV_RUNNING)
 		request_cancel(c);
@@ -446,11 +455,8 @@ request_cancel(Conv *c)
 			step_poke(s->step);
 		}
 	}
-	else if (is_counted(c->kind) && conv_is_active(c))
-	{
-		stats_early(s->stats, true);
-		stats_publish(s->stats);
-	}
+	else if (conv_is_active(c))
+		count_unserved(c, true);
 }
 
 /* ---- the way to the backend: server thread ---- */

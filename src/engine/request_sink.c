@@ -101,9 +101,13 @@ stage_final(Conv *c, const ReqEvent *ev)
 	if (ev->finish == FIN_ERROR && ev->err != NULL)
 	{
 		if (ev->err->cls == ERR_NONE)
+		{
 			c->last_kind = -1;	/* fake: close without a frame */
-		else
-			conv_put_error(&c->last, ev->err);
+			return;
+		}
+		conv_put_error(&c->last, ev->err);
+		if (ev->scheduled_us > 0)
+			put_usage(&o, ev);
 		return;
 	}
 	/* whoever cancelled has closed the conversation: what is still open lost its model */

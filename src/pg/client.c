@@ -92,11 +92,17 @@ vclient_talk_to(int side)
 
 /* ---- release ---- */
 
+void		(*vclient_exit) (void) = NULL;
+
 static void
 exit_callback(int code, Datum arg)
 {
-	if (vllm_shared != NULL && MyProc != NULL)
-		vslot_release_all_mine();
+	if (vllm_shared == NULL || MyProc == NULL)
+		return;
+	/* calls that outlive transactions end one by one, and count; the rest is a safety net */
+	if (vclient_exit != NULL)
+		vclient_exit();
+	vslot_release_all_mine();
 }
 
 void
@@ -115,7 +121,7 @@ tell_end(Call *c, RequestEnd end, const CallFrame *reply)
 {
 	RequestEnded e = {
 		.end = end,.id = c->request_id,.model = c->model,
-		.live = reply == NULL ? wire_slot(&vllm_arenas[c->side], c->slot) : NULL
+		.live = c->slot >= 0 ? wire_slot(&vllm_arenas[c->side], c->slot) : NULL
 	};
 
 	if (reply != NULL)
@@ -694,8 +700,11 @@ vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
 	{
 		/* the engine has let go: the slot serves the next call while this one is read */
 		c->final_read = true;
+		if (m.kind == WF_ERROR)
+			tell_end(c, REQUEST_FAILED, f); /* with what the slot says */
 		vcall_end(c);
-		tell_end(c, m.kind == WF_ERROR ? REQUEST_FAILED : REQUEST_DONE, f);
+		if (m.kind != WF_ERROR)
+			tell_end(c, REQUEST_DONE, f);
 	}
 	if (m.kind == WF_ERROR)
 	{

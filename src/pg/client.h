@@ -145,5 +145,7 @@ void		vclient_put_identity(WireOut *o);
 
 /* Cancel every call of this backend (before_shmem_exit). */
 void		vclient_install_exit_hook(void);
+/* At the end of the backend: who has calls that outlive transactions ends them (fn_future.c). */
+extern void (*vclient_exit) (void);
 
 #endif

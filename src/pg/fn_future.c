@@ -212,6 +212,7 @@ vllm_future_init(void)
 	ProcessUtility_hook = future_process_utility;
 	prev_drain = vslot_drain;
 	vslot_drain = drain_for_slot;
+	vclient_exit = discard_all;
 }
 
 /* ---- waiting ---- */

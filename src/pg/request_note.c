@@ -8,13 +8,13 @@
 
 #include "access/xact.h"
 #include "commands/dbcommands.h"
+#include "commands/prepare.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
-#include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
-#include "utils/portal.h"
+#include "utils/plancache.h"
 #include "utils/timestamp.h"
 
 #include "pg/encode.h"
@@ -26,32 +26,49 @@ int			vllm_log_min_duration = -1;
 char	   *vllm_traceparent = "";
 char	   *vllm_tracestate = "";
 
-/* The session runs EXECUTE: what is told of the statement is about that, not about the query it executes. */
+/* The session runs EXECUTE: what is told of the statement is about that, not about the query it executes, whose identifier this is. */
 static bool executing = false;
+static uint64 executed_id;
 static ProcessUtility_hook_type prev_process_utility = NULL;
+
+static uint64
+prepared_query_id(const char *name)
+{
+	PreparedStatement *p = FetchPreparedStatement(name, false);
+
+	return p != NULL && p->plansource->query_list != NIL ? linitial_node(Query, p->plansource->query_list)->queryId : 0;
+}
 
 static void
 note_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 					 ProcessUtilityContext context, ParamListInfo params,
 					 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
 {
-	if (context == PROCESS_UTILITY_TOPLEVEL)
-		executing = IsA(pstmt->utilityStmt, ExecuteStmt);
-	if (prev_process_utility)
-		prev_process_utility(pstmt, query, read_only_tree, context, params, env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, query, read_only_tree, context, params, env, dest, qc);
-	if (context == PROCESS_UTILITY_TOPLEVEL)
-		executing = false;
+	if (context == PROCESS_UTILITY_TOPLEVEL && IsA(pstmt->utilityStmt, ExecuteStmt))
+	{
+		executing = true;
+		executed_id = prepared_query_id(castNode(ExecuteStmt, pstmt->utilityStmt)->name);
+	}
+	PG_TRY();
+	{
+		if (prev_process_utility)
+			prev_process_utility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		if (context == PROCESS_UTILITY_TOPLEVEL)
+			executing = false;
+	}
+	PG_END_TRY();
 }
 
 /* As pg_stat_statements has it; 0 = nobody computes it. */
 static uint64
 my_query_id(void)
 {
-	if (executing && ActivePortal != NULL && ActivePortal->stmts != NIL)
-		return linitial_node(PlannedStmt, ActivePortal->stmts)->queryId;
-	return pgstat_get_my_query_id();
+	return executing ? executed_id : pgstat_get_my_query_id();
 }
 
 void
@@ -123,8 +140,9 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 		}
 }
 
-static void
-read_figures(RequestFigures *r, const char *reply, Size len)
+/* How it has ended: what took too long is cancelled, and a body that says so has failed. */
+static RequestEnd
+read_figures(RequestFigures *r, RequestEnd end, const char *reply, Size len)
 {
 	WireIn		in = {reply, reply + len};
 	WireField	f;
@@ -159,7 +177,16 @@ read_figures(RequestFigures *r, const char *reply, Size len)
 			case WTAG_FINISH_REASON:
 				take_text(r->reason, sizeof(r->reason), &f);
 				break;
+			case WTAG_SQLSTATE:
+				if (f.n == 5 && memcmp(f.s, "57014", 5) == 0)
+					end = REQUEST_CANCELLED;
+				break;
+			case WTAG_API_STATUS:
+				if (f.i >= 400)
+					end = REQUEST_FAILED;
+				break;
 		}
+	return end;
 }
 
 /* ---- the log of slow requests ---- */
@@ -243,20 +270,21 @@ void
 request_note_end(const RequestNote *n, const RequestEnded *e)
 {
 	RequestFigures r = {.queue_us = -1, .prefill_us = -1, .decode_us = -1, .total_us = -1};
+	RequestEnd	end = e->end;
 
 	if (!is_request(n->kind))
 		return;
-	if (e->reply != NULL)
-		read_figures(&r, e->reply, e->reply_len);
-	else if (e->live != NULL)
+	if (e->live != NULL)
 		read_live(&r, e->live);
+	if (e->reply != NULL)
+		end = read_figures(&r, end, e->reply, e->reply_len);
 	if (r.total_us < 0)
 		r.total_us = Max(GetCurrentTimestamp() - n->start, 0);
-	if (e->end != REQUEST_DONE)
-		strlcpy(r.reason, e->end == REQUEST_FAILED ? "error" : "abort", sizeof(r.reason));
+	if (end != REQUEST_DONE)
+		strlcpy(r.reason, end == REQUEST_FAILED ? "error" : "abort", sizeof(r.reason));
 	else if (r.reason[0] == '\0')
 		strlcpy(r.reason, "stop", sizeof(r.reason));
-	request_stat_count(n, e->end, e->model, &r);
+	request_stat_count(n, end, e->model, &r);
 	if (vllm_log_min_duration >= 0 && r.total_us >= (int64) vllm_log_min_duration * 1000 && !proc_exit_inprogress)
 		log_slow(n, e, &r);
 }
