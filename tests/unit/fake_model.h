@@ -232,6 +232,21 @@ model_fetch(Model *m, Err *e)
 }
 
 void
+model_forget(Model *m)
+{
+	(void) m;
+}
+
+bool
+model_adopt(Model *m, Model *from, Err *e)
+{
+	(void) m;
+	(void) from;
+	(void) e;
+	return true;
+}
+
+void
 model_free(Model *m)
 {
 	mem_free(m);
