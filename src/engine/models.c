@@ -118,7 +118,7 @@ fill_stat(Entry *en, const Settings *set, StatsRow *r)
 	r->m.sleep_level = en->sleep_level;
 	r->m.used_us = en->used_us;
 	r->m.expires_us = room_expires_us(en, set);
-	r->m.memory_bytes = en->loaded != NULL && !en->loaded->queued ? en->loaded->need : 0;
+	r->m.memory_bytes = en->loaded != NULL ? room_takes(en->loaded) : 0;
 	snprintf(r->m.name, sizeof(r->m.name), "%s", en->name);
 	if (en->state == WM_FAILED)
 		snprintf(r->m.error, sizeof(r->m.error), "%.255s", en->err.msg);

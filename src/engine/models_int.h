@@ -149,6 +149,8 @@ typedef enum RoomAnswer
 RoomAnswer	room_make(Loaded *l, Err *e);
 /* A new load, whose need is known. */
 void		room_ask(Loaded *l);
+/* What it takes now. */
+int64_t		room_takes(const Loaded *l);
 /* When the entry will be unloaded if nobody asks for it; 0 = never. */
 int64_t		room_expires_us(const Entry *en, const Settings *set);
 

@@ -103,9 +103,8 @@ name_of(const Loaded *l)
 	return l->left != NULL ? l->left->name : l->path;	/* the one that is to come (update.c) */
 }
 
-/* What it takes now. */
-static int64_t
-takes(const Loaded *l)
+int64_t
+room_takes(const Loaded *l)
 {
 	return l->queued || (l->rest >= LR_STORED && !l->fetched) ? 0 : l->need;
 }
@@ -117,7 +116,7 @@ taken(const Models *m, const Loaded *but)
 
 	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
 		if (l != but)
-			sum += takes(l);
+			sum += room_takes(l);
 	return sum;
 }
 
@@ -144,7 +143,7 @@ may_go(const Loaded *l, int64_t now)
 {
 	int64_t		stay = l->ready_us - l->began_us;
 
-	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || takes(l) == 0 || pinned(l))
+	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || room_takes(l) == 0 || pinned(l))
 		return false;
 	stay = stay < STAY_LEAST_US ? STAY_LEAST_US : stay > STAY_MOST_US ? STAY_MOST_US : stay;
 	return now - l->ready_us >= stay;
@@ -201,8 +200,8 @@ list_holders(const Models *m, const Loaded *but, char *out, size_t size)
 
 	out[0] = '\0';
 	for (const Loaded *l = m->loaded; l != NULL && at < size; l = l->next)
-		if (l != but && takes(l) > 0)
-			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "", name_of(l), takes(l) >> 20,
+		if (l != but && room_takes(l) > 0)
+			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "", name_of(l), room_takes(l) >> 20,
 									loaded_goes(l) ? "on its way out" : l->refs == 0 ? "finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" : l->busy > 0 ? "busy" : "idle");
 }
 

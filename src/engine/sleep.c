@@ -788,7 +788,28 @@ sleep_mode(const char *name, SleepMode *mode)
 	return false;
 }
 
-/* Every model that is loaded and awake, as a request to load it has it; DATABASE begins one. */
+/* ---- for another engine ---- */
+
+static void
+put_entry(WireOut *o, const Entry *en)
+{
+	wire_put_int(o, WTAG_DATABASE, en->dboid);
+	wire_put_str(o, WTAG_MODEL, en->name, strlen(en->name));
+	wire_put_str(o, WTAG_MODEL_PATH, en->path, strlen(en->path));
+	if (en->options[0] != '\0')
+		wire_put_str(o, WTAG_MODEL_OPTIONS, en->options, strlen(en->options));
+}
+
+static void
+put_inherit(WireOut *o, int level, unsigned bits)
+{
+	char		command[64];
+
+	snprintf(command, sizeof(command), "inherit-sleep %d %u", level, bits);
+	wire_put_str(o, WTAG_COMMAND, command, strlen(command));
+}
+
+/* Every model that is loaded and awake, or but paused, as a request to load it has it; DATABASE begins one. */
 static void
 answer_loaded(const Models *m, Conv *c)
 {
@@ -796,17 +817,66 @@ answer_loaded(const Models *m, Conv *c)
 	WireOut		o = conv_out(&b);
 
 	for (const Entry *en = m->entries; en != NULL; en = en->next)
+		if (en->state == WM_READY && (en->asleep == 0 || en->sleep_level == 0))
+			put_entry(&o, en);
+	conv_end(c, WF_DONE, &b);
+	buf_free(&b);
+}
+
+/* Commands that make another engine sleep as this one does, likewise: models, then the engine. */
+static void
+answer_sleep_state(const Models *m, Conv *c)
+{
+	Buf			b = {0};
+	WireOut		o = conv_out(&b);
+
+	for (const Entry *en = m->entries; en != NULL; en = en->next)
 	{
-		if (en->state != WM_READY || en->asleep != 0)
+		if (en->asleep == 0 && m->asleep == 0)
 			continue;
-		wire_put_int(&o, WTAG_DATABASE, en->dboid);
-		wire_put_str(&o, WTAG_MODEL, en->name, strlen(en->name));
-		wire_put_str(&o, WTAG_MODEL_PATH, en->path, strlen(en->path));
-		if (en->options[0] != '\0')
-			wire_put_str(&o, WTAG_MODEL_OPTIONS, en->options, strlen(en->options));
+		put_entry(&o, en);
+		put_inherit(&o, en->sleep_level, en->asleep);
+	}
+	if (m->asleep != 0)
+	{
+		wire_put_int(&o, WTAG_DATABASE, 0);
+		put_inherit(&o, m->sleep_level, m->asleep);
 	}
 	conv_end(c, WF_DONE, &b);
 	buf_free(&b);
+}
+
+/* "inherit-sleep LEVEL BITS" of the model of the message, which need not be loaded, or of those to come */
+static void
+inherit(Models *m, Conv *c, int level, unsigned bits)
+{
+	Entry	   *en;
+	Err			e;
+
+	if (c->req->model[0] == '\0')
+	{
+		m->asleep = bits;
+		m->sleep_level = level;
+		models_show(m);
+		server_answer(c, "ok");
+		return;
+	}
+	en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e);
+	if (en == NULL)
+	{
+		conv_end_error(c, &e);
+		return;
+	}
+	/* it may have been loaded when it was but paused */
+	if (en->state == WM_READY && bits != 0)
+	{
+		op_add(m, c, (SleepOp) {.en = en,.level = level,.mode = SLEEP_KEEP});
+		return;
+	}
+	en->asleep = bits;
+	en->sleep_level = level;
+	models_show(m);
+	server_answer(c, "ok");
 }
 
 bool
@@ -820,6 +890,18 @@ sleep_command(Models *m, Conv *c, const char *command)
 	if (strcmp(command, "loaded-models") == 0)
 	{
 		answer_loaded(m, c);
+		return true;
+	}
+	if (strcmp(command, "sleep-state") == 0)
+	{
+		answer_sleep_state(m, c);
+		return true;
+	}
+	if (sscanf(command, "inherit-sleep %d %u", &op.level, &op.bits) == 2)
+	{
+		if (op.level < 0 || op.level > 2)
+			return false;
+		inherit(m, c, op.level, op.bits & WIRE_SLEEP_ALL);
 		return true;
 	}
 	if (sscanf(command, "sleep %d %15s", &op.level, mode) == 2)

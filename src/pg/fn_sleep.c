@@ -17,6 +17,7 @@
 #include "pg/client.h"
 #include "pg/encode.h"
 #include "pg/result.h"
+#include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_sleep);
@@ -33,6 +34,48 @@ tell(const char *command, const char *model)
 	if (vllm_shared == NULL)
 		vclient_require_engine();	/* says why not */
 	return text_to_cstring(engine_command(command, model));
+}
+
+/* The side of the engine that has served and finishes what it has; -1 = there is none. */
+static int
+retiring_side(void)
+{
+	int			side;
+
+	LWLockAcquire(vllm_shared->lock, LW_SHARED);
+	side = vllm_shared->retiring_pid != 0 ? 1 - (int) pg_atomic_read_u32(&vllm_shared->side) : -1;
+	LWLockRelease(vllm_shared->lock);
+	return side;
+}
+
+/* What a command says is meant for requests of an engine that retires, too (fn_upgrade.c). */
+static void
+tell_all(const char *command, const char *model)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	int			side;
+
+	(void) tell(command, model);
+	if ((side = retiring_side()) < 0)
+		return;
+	vclient_talk_to(side);
+	PG_TRY();
+	{
+		(void) engine_command(command, model);
+	}
+	PG_CATCH();
+	{
+		int			code = geterrcode();
+
+		vclient_talk_to(-1);
+		/* it has finished meanwhile */
+		if ((code != ERRCODE_CANNOT_CONNECT_NOW && code != ERRCODE_SYSTEM_ERROR) || retiring_side() == side)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	vclient_talk_to(-1);
 }
 
 static char *
@@ -54,7 +97,7 @@ sleep_now(int level, const char *mode, const char *model)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 mode == NULL ? errmsg("mode must not be null") : errmsg("mode must be abort, wait or keep, got \"%s\"", mode),
 				 errhint("It says what happens to requests: they fail, are awaited, or go on later.")));
-	(void) tell(psprintf("sleep %d %s", level, mode), model);
+	tell_all(psprintf("sleep %d %s", level, mode), model);
 }
 
 /* llm_sleep(level int, mode text, model text) */
@@ -108,8 +151,10 @@ llm_wake_up(PG_FUNCTION_ARGS)
 		deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT, &tags, &nulls, &n);
 		for (int i = 0; i < n; i++)
 			bits |= tag_bit(nulls[i] ? "" : TextDatumGetCString(tags[i]));
+		if (n == 0)
+			bits = WIRE_SLEEP_ALL;
 	}
-	(void) tell(psprintf("wake %d", bits), text_arg(fcinfo, 1));
+	tell_all(psprintf("wake %d", bits), text_arg(fcinfo, 1));
 	PG_RETURN_VOID();
 }
 
@@ -117,7 +162,7 @@ llm_wake_up(PG_FUNCTION_ARGS)
 Datum
 llm_resume(PG_FUNCTION_ARGS)
 {
-	(void) tell(psprintf("wake %d", WIRE_SLEEP_SCHEDULING), text_arg(fcinfo, 0));
+	tell_all(psprintf("wake %d", WIRE_SLEEP_SCHEDULING), text_arg(fcinfo, 0));
 	PG_RETURN_VOID();
 }
 

@@ -4,7 +4,8 @@
  *
  * The backend conducts, the supervisor acts (bgworker/standby.c has the steps).  The backend's part in the
  * middle is to load into the new engine what is in service in the old one: that tells its models'
- * names, files and options, and each goes to the new one as llm_load_model() would send it.  Whatever ends the
+ * names, files and options, and each goes to the new one as llm_load_model() would send it; then what sleeps or is paused
+ * there does so here.  Who wakes it wakes both (fn_sleep.c), as requests may wait in either.  Whatever ends the
  * function early, an error, a cancel or the end of the backend, cancels the upgrade.
  *
  * Tests: tests/t/094_upgrade_engine.pl.
@@ -166,9 +167,21 @@ load_one(const StringInfoData *body, char *name)
 	error_context_stack = cb.previous;
 }
 
-/* What the engine has loaded, one after the other: DATABASE begins a model. */
+/* A command of the engine that serves, for the new one. */
 static void
-load_models(int side)
+pass_one(const StringInfoData *body, char *name)
+{
+	CallFrame	f;
+	Call	   *call;
+
+	(void) name;
+	vcall_simple(WK_CONTROL, body, NULL, 0, CurrentMemoryContext, &f, &call);
+	vcall_end(call);
+}
+
+/* What the engine that serves answers to a command are the fields of messages: each goes to the new one.  DATABASE begins one. */
+static void
+hand_over(const char *command, int side, void (*pass) (const StringInfoData *body, char *name))
 {
 	StringInfoData body;
 	WireOut		out;
@@ -181,7 +194,7 @@ load_models(int side)
 	initStringInfo(&body);
 	out = vclient_out(&body);
 	vclient_put_identity(&out);
-	wire_put_str(&out, WTAG_COMMAND, "loaded-models", strlen("loaded-models"));
+	wire_put_str(&out, WTAG_COMMAND, command, strlen(command));
 	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
 	in.p = f.data;
 	in.end = f.data + f.len;
@@ -190,18 +203,19 @@ load_models(int side)
 	out = vclient_out(&body);
 	while (wire_next(&in, &field) > 0)
 	{
-		if (field.tag == WTAG_DATABASE && name != NULL)
+		if (field.tag == WTAG_DATABASE && body.len > 0)
 		{
-			load_one(&body, name);
+			pass(&body, name);
 			resetStringInfo(&body);
+			name = NULL;
 		}
 		if (field.tag == WTAG_MODEL)
 			name = text_to_cstring(text_from_wire(field.s, field.n));
 		if (field.type == WT_INT || field.type == WT_STR)
 			put_back(&out, &field);
 	}
-	if (name != NULL)
-		load_one(&body, name);
+	if (body.len > 0)
+		pass(&body, name);
 	vclient_talk_to(-1);
 	vcall_end(call);
 }
@@ -221,8 +235,13 @@ llm_engine_upgrade(PG_FUNCTION_ARGS)
 	begin_upgrade(drain_ms);
 	PG_ENSURE_ERROR_CLEANUP(cancel_upgrade, (Datum) 0);
 	{
+		int			side;
+
 		wait_for(VUP_READY);
-		load_models(1 - (int) pg_atomic_read_u32(&vllm_shared->side));
+		side = 1 - (int) pg_atomic_read_u32(&vllm_shared->side);
+		hand_over("loaded-models", side, load_one);
+		/* last, so that what is put to sleep meanwhile sleeps */
+		hand_over("sleep-state", side, pass_one);
 		LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
 		if (vllm_shared->upgrade == VUP_READY)
 			vllm_shared->upgrade = VUP_SWITCH;

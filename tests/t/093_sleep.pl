@@ -59,6 +59,8 @@ for my $level (0 .. 2)
 }
 is(sql("SELECT llm_sleep(1); SELECT llm_wake_up('{weights}'); SELECT llm_is_sleeping(); SELECT llm_wake_up('{kv_cache}'); SELECT llm_is_sleeping()"), "\n\nt\n\nf", 'tags');
 
+is(sql("SELECT llm_sleep(1); SELECT llm_wake_up('{}'); SELECT llm_is_sleeping()"), "\n\nf", 'no tags are all');
+
 # modes, in a statement of many rows
 my $many = "SELECT md5(string_agg(llm_generate($prompt || i, max_tokens => 60, temperature => 0, ignore_eos => true), '|' ORDER BY i)) FROM generate_series(1, 200) i";
 my $md5 = sql($many);

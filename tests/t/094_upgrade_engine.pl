@@ -178,6 +178,49 @@ is(sql($ask), $answer, 'the new one answers beside it');
 like((finish($slow))[1], qr/58000/, 'a call that outlives the old engine fails as in a crash');
 ok(until_true(sub { !is_alive($old) }, 10), 'the old one is gone');
 
+# who sleeps or is paused does so in the new one, too, and the old one wakes with it: nobody fails
+for my $level (0 .. 2)
+{
+	for my $model ('', 'second')
+	{
+		my $call = "SELECT llm_generate($prompt, model => 'second', max_tokens => 200, temperature => 0, ignore_eos => true)";
+		my $long = sql($call);
+		my $of = $model ? ", model => '$model'" : '';
+		sql("SELECT vllm.control('sleep-step 400')");
+		my $kept = bg($node, $call);
+		until_sql($node, "SELECT count(*) > 0 FROM llm_requests WHERE model = 'second' AND state IN ('waiting', 'running')");
+		sql("SELECT llm_sleep($level, 'keep'$of)");
+		my $before = bg($node, "SET vllm.sleep_requests = 'wait'; $call");
+		until_sql($node, "SELECT count(*) FROM llm_requests WHERE state = 'asleep'", '1');
+		$old = engine_pid($node);
+		sql('SELECT llm_engine_upgrade()');
+		isnt(engine_pid($node), $old, "level $level, " . ($model || 'all') . ': another engine');
+		is(sql("SELECT llm_is_sleeping(), llm_is_sleeping('second'), llm_is_sleeping('tickets-2m'), llm_is_paused('second')"), $model ? 't|t|f|t' : 't|t|t|t', '... sleeps');
+		my $after = bg($node, "SET vllm.sleep_requests = 'wait'; $call");
+		until_sql($node, "SELECT count(*) FROM llm_requests WHERE state = 'asleep'", '2');
+		sql($model ? "SELECT llm_wake_up(model => '$model')" : 'SELECT llm_wake_up()');
+		is(scalar finish($kept), $long, '... who was kept goes on in the old one');
+		is(scalar finish($before), $long, '... so does who has waited');
+		is(scalar finish($after), $long, '... and who has come later, in the new one');
+		is(sql('SELECT llm_is_sleeping()'), 'f', '... awake');
+		ok(until_true(sub { !is_alive($old) }, 10), '... the old one is gone');
+	}
+}
+# one of a sleeping engine is awake
+sql("SELECT llm_sleep(1); SELECT llm_wake_up(model => 'second'); SELECT llm_engine_upgrade()");
+is(sql("SELECT llm_is_sleeping(), llm_is_sleeping('second'), llm_is_sleeping('tickets-2m')"), 't|f|t', 'each as it was');
+sql('SELECT llm_wake_up()');
+is(sql($ask), $answer, 'awake');
+# sleepers need no room
+sql("SELECT llm_load_model('second'); ALTER SYSTEM SET vllm.memory_limit = '60MB'");
+$node->reload;
+sleep 1;
+sql("SELECT llm_sleep(1, model => 'tickets-2m')");
+is(sql("SELECT llm_engine_upgrade(); SELECT llm_wake_up(model => 'tickets-2m')"), "\n", 'sleepers need no room');
+sql('ALTER SYSTEM RESET vllm.memory_limit');
+$node->reload;
+is(sql($ask), $answer, 'awake');
+
 # two at once; who may
 {
 	my $u = bg($node, 'SELECT llm_engine_upgrade() FROM generate_series(1, 3)');
