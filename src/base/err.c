@@ -4,7 +4,9 @@
  */
 #include "base/err.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 bool
 err_set(Err *e, ErrClass cls, const char *fmt,...)
@@ -39,6 +41,34 @@ err_hint(Err *e, const char *fmt,...)
 	vsnprintf(e->hint, sizeof(e->hint), fmt, ap);
 	va_end(ap);
 	return false;
+}
+
+static void
+replace(char *text, size_t size, const char *what, const char *as)
+{
+	char		old[sizeof(((Err *) 0)->hint)];
+	size_t		n = 0;
+
+	if (strstr(text, what) == NULL)
+		return;
+	snprintf(old, sizeof(old), "%s", text);
+	for (const char *p = old; *p != '\0' && n + 1 < size;)
+	{
+		bool		found = strncmp(p, what, strlen(what)) == 0;
+
+		n += (size_t) snprintf(text + n, size - n, "%.*s", found ? INT_MAX : 1, found ? as : p);
+		p += found ? strlen(what) : 1;
+	}
+}
+
+void
+err_replace(Err *e, const char *what, const char *as)
+{
+	if (what[0] == '\0')
+		return;
+	replace(e->msg, sizeof(e->msg), what, as);
+	replace(e->detail, sizeof(e->detail), what, as);
+	replace(e->hint, sizeof(e->hint), what, as);
 }
 
 const char *

@@ -46,6 +46,8 @@ bool		err_set(Err *e, ErrClass cls, const char *fmt,...) __attribute__((format(p
 /* Add detail or hint to an error that is already set; returns false. */
 bool		err_detail(Err *e, const char *fmt,...) __attribute__((format(printf, 2, 3)));
 bool		err_hint(Err *e, const char *fmt,...) __attribute__((format(printf, 2, 3)));
+/* `what`, which is not empty, is told as `as` wherever it stands in the texts. */
+void		err_replace(Err *e, const char *what, const char *as);
 /* The five characters of a class, e.g. "22023". */
 const char *err_sqlstate(ErrClass cls);
 

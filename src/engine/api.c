@@ -806,6 +806,8 @@ make_head(ApiCall *a, const Request *r)
 		wire_put_str(&o, WTAG_LORA, r->lora, strlen(r->lora));
 		wire_put_str(&o, WTAG_LORA_PATH, r->lora_path, strlen(r->lora_path));
 	}
+	if (r->secret_paths != 0)
+		wire_put_int(&o, WTAG_SECRET_PATHS, r->secret_paths);
 }
 
 /* How much each of the models to be listed takes, as far as it is known. */

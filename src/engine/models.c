@@ -31,6 +31,7 @@
 #include "base/mem.h"
 #include "engine/lora.h"
 #include "engine/request.h"
+#include "engine/spec_config.h"
 #include "load/load.h"
 
 Models *
@@ -166,6 +167,18 @@ EntryCounters *
 entry_counters(Entry *en)
 {
 	return &en->n;
+}
+
+bool
+entry_draft_path(const Entry *en, char *path)
+{
+	SpecConfig	spec;
+	Err			e;
+
+	if (!spec_config_parse(en->opts.speculative_config, &spec, &e))
+		return false;
+	snprintf(path, SPEC_PATH, "%s", spec.model);
+	return path[0] != '\0';
 }
 
 const char *

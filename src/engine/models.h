@@ -41,6 +41,9 @@ void		entry_unref(Entry *en);
 EntryCounters *entry_counters(Entry *en);
 const char *entry_name(const Entry *en);
 
+/* Where the options of the entry have a drafter's files (size SPEC_PATH); false: nowhere. */
+bool		entry_draft_path(const Entry *en, char *path);
+
 /* The chat template that the entry's options give, NULL = none. */
 const ChatModel *entry_chat(const Entry *en);
 

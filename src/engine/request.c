@@ -23,6 +23,7 @@
 #include "engine/replies.h"
 #include "engine/request_params.h"
 #include "engine/server.h"
+#include "engine/spec_config.h"
 #include "engine/stream_hold.h"
 #include "grammar/grammar.h"
 
@@ -212,6 +213,9 @@ other_field(Request *r, const WireField *f, Err *e)
 			return copy_text(&r->lora_path, f, e);
 		case WTAG_LORA_PIN:
 			r->lora_pin = f->i != 0;
+			return true;
+		case WTAG_SECRET_PATHS:
+			r->secret_paths = (unsigned) f->i;
 			return true;
 		case WTAG_SLEEP_WAIT:
 			r->sleep_wait = f->i != 0;
@@ -426,9 +430,33 @@ count_unserved(const Conv *c, bool cancelled)
 	stats_publish(c->srv->stats);
 }
 
+/* What the asker may not know of where files are. */
+static void
+hide_paths(const Conv *c, Err *e)
+{
+	const Request *r = c->req;
+	char		draft[SPEC_PATH];
+
+	if ((r->secret_paths & WIRE_SECRET_LORA) != 0 && r->lora_path != NULL)
+		err_replace(e, r->lora_path, r->lora);
+	if ((r->secret_paths & WIRE_SECRET_MODEL) == 0 || r->path == NULL)
+		return;
+	err_replace(e, r->path, r->model);
+	if (c->entry != NULL && entry_draft_path(c->entry, draft))
+		err_replace(e, draft, "speculative_config");
+}
+
 void
 request_fail(Conv *c, const Err *e)
 {
+	Err			hidden;
+
+	if (c->req != NULL && c->req->secret_paths != 0)
+	{
+		hidden = *e;
+		hide_paths(c, &hidden);
+		e = &hidden;
+	}
 	if (!conv_is_active(c))
 		return;
 	if (c->stage != CONV_RUNNING)

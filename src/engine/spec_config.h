@@ -10,6 +10,7 @@
 #include "base/err.h"
 
 #define SPEC_MAX_DRAFTS	32		/* tokens that a request may be ahead */
+#define SPEC_PATH		1024
 #define SPEC_TEXT		2048	/* the object's text is shorter */
 
 struct ProposerType;
@@ -30,7 +31,7 @@ typedef struct SpecConfig
 	double		max_factor;		/* so many drafts for each token that was the same */
 	double		min_prob;		/* a draft's least estimated probability */
 	/* of what has weights; draftload.c says the method, if only the path is given, and how many drafts */
-	char		model[1024];	/* path; "" = none */
+	char		model[SPEC_PATH];	/* path; "" = none */
 	char		quantization[16];	/* of its weights: a QuantScheme's name, "" = as they are */
 } SpecConfig;
 

@@ -203,6 +203,12 @@ catalog_may_use(const ModelRow *m, Oid role)
 	return catalog_is_granted(m->grantees, m->n_grantees, role) || catalog_is_owner(m, role);
 }
 
+bool
+catalog_may_see_path(const ModelRow *m)
+{
+	return m->bundled || catalog_is_owner(m, GetUserId()) || has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
+}
+
 ModelRow *
 catalog_model(const char *name)
 {
@@ -391,6 +397,7 @@ void
 catalog_put(const ModelRow *m, WireOut *out)
 {
 	char	   *path = catalog_path(m);
+	int			secret = catalog_may_see_path(m) ? 0 : WIRE_SECRET_MODEL;
 
 	vclient_put_identity(out);
 	wire_put_text(out, WTAG_MODEL, m->name, strlen(m->name));
@@ -399,5 +406,10 @@ catalog_put(const ModelRow *m, WireOut *out)
 	if (m->options)
 		wire_put_text(out, WTAG_MODEL_OPTIONS, m->options, strlen(m->options));
 	if (m->lora)
+	{
 		lora_put(m->lora, out);
+		secret |= lora_may_see_path(m->lora) ? 0 : WIRE_SECRET_LORA;
+	}
+	if (secret != 0)
+		wire_put_int(out, WTAG_SECRET_PATHS, secret);
 }

@@ -57,6 +57,9 @@ void		catalog_set_path(const char *name, const char *path);
 /* Where the files are: absolute; $libdir is the folder this library was loaded from. */
 char	   *catalog_path(const ModelRow *m);
 
+/* May the current user see the path? */
+bool		catalog_may_see_path(const ModelRow *m);
+
 /* wire_model_hash() of the path and options that catalog_put() sends. */
 uint64		catalog_hash(const ModelRow *m);
 

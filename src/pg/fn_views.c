@@ -239,8 +239,7 @@ static void
 model_row(Row *row, const ModelRow *m, const WireModelStat *ms)
 {
 	static const WireModelStat none = {0};
-	bool		may_see = catalog_is_owner(m, GetUserId()) || m->bundled ||
-		has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
+	bool		may_see = catalog_may_see_path(m);
 	const WireModelStat *v = ms ? ms : &none;
 
 	row_str(row, m->name);

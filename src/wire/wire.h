@@ -65,6 +65,8 @@
 #define WIRE_MAX_SLOTS	65536
 #define WIRE_NAME_LEN	64		/* NAMEDATALEN */
 #define WIRE_LORA_NAMES	512
+#define WIRE_SECRET_MODEL	1	/* WTAG_SECRET_PATHS */
+#define WIRE_SECRET_LORA	2
 
 typedef enum WireState
 {

@@ -118,6 +118,15 @@ is(join(',', map { scalar finish($_) } @h), '0,0,0', '... in three sessions');
 is(sql(q{SELECT count(*) FROM llm_loras WHERE parent = 'narrow'}), '1', '... of which one is left in memory');
 like(error(q{SELECT llm_generate('x', model => 'narrow', lora => 'a')}), qr/^22023 adapter "a" is not one of model "narrow"/, 'a row belongs to its model');
 
+# who may not see where files are is not told by errors either
+sql(qq{CREATE ROLE stranger; SELECT llm_create_lora('flawed', 'tickets-2m', '$dir/large'), llm_grant('flawed', 'stranger'), llm_grant('tickets-2m', 'stranger')});
+my $flawed = q{SELECT llm_generate('x', lora => 'flawed')};
+is(error($flawed), qq{54000 adapter "$dir/large" has rank 72, which is above max_lora_rank (64)}, 'an error has the path');
+is(error("SET ROLE stranger; $flawed"), q{54000 adapter "flawed" has rank 72, which is above max_lora_rank (64)}, '... the name for those who may not see that');
+is(error(q{SET ROLE stranger; SELECT v1_completions('{"model": "flawed", "prompt": "x"}')}), q{54000 adapter "flawed" has rank 72, which is above max_lora_rank (64)},
+	'... in bodies, too');
+sql(q{SELECT llm_drop_lora('flawed')});
+
 # what else asks a model
 is(sql(q{SELECT (r).lora, cardinality((r).completions), ((r).completions)[1].logprobs IS NOT NULL FROM (SELECT llm_output('Ticket: x', n => 2, logprobs => 1, temperature => 1, seed => 1, lora => 'a') AS r) s}),
 	'a|2|t', 'several answers with log-probabilities');
