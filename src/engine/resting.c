@@ -10,7 +10,7 @@
  * All on the step thread, between steps, but for the weights' two ways, which are anybody's while
  * the core rests.
  *
- * Tested by tests/unit/test_sleep.c and test_spec_draft.c.
+ * Tested by tests/unit/test_sim.c, test_sleep.c and test_spec_draft.c.
  */
 #include <sys/mman.h>
 

@@ -12,6 +12,9 @@
  * The state must have seen all positions before, in order.  With fake.no_kv it is all there is, and
  * the logits are a hash of it.
  *
+ * With fake.window there are layers that see but the last positions, in pages of their own (engine/kvgroups.h).  A row
+ * reads all that it sees in each layer; of a layer that sees everything the logits are made, else of the largest window.
+ *
  * A request's adapter counts with each of its tokens, so what has been computed with another one changes the logits, too.
  *
  * The token FAKE_NAN in the history makes the row's logits NaN.
@@ -24,16 +27,20 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "kernels/kutil.h"
 #include "model/model.h"
 
 #define FAKE_NAN	310			/* padding: in prompts only, never sampled */
 #define FAKE_VOCAB	320			/* wider than the tokenizer's: padded rows */
 #define FAKE_LORA	1024		/* what an adapter's number adds so many times to a token */
 #define FAKE_WIDTH	3			/* of a token's row of the embedding: its id, and two more */
+#define FAKE_LAYERS	3			/* at most */
 
 struct Model
 {
 	ModelInfo	info;
+	int			windows[FAKE_LAYERS];	/* of each layer; 0 = it sees everything */
+	int			weights;
 };
 
 static struct
@@ -47,6 +54,9 @@ static struct
 	/* of models made from now on */
 	bool		no_kv;			/* no layer has K and V */
 	bool		no_state;		/* no layer has recurrent state */
+	int			window;			/* two layers see that many positions, and half as many; 0 = none does */
+	bool		all_windows;	/* ... and there is no other layer */
+	int			weights;		/* which: others, other logits */
 	bool		both_ways;		/* a sequence is computed in one step */
 	bool		mean;			/* an embedding is the rows' mean, not the last one */
 	void		(*hook) (void); /* called in each forward */
@@ -82,9 +92,9 @@ model_profile(Model *m, Profile *p)
 }
 
 static inline FakeSlot *
-fake_slot(const KvView *kv, const int32_t *table, int pos)
+fake_slot(const KvView *kv, int layer, const int32_t *table, int pos)
 {
-	FakeSlot   *cell = (FakeSlot *) (kv->base + (size_t) table[pos / kv->block_size] * kv->block_stride);
+	FakeSlot   *cell = (FakeSlot *) (void *) kv_cell(kv, layer, table[pos / kv->block_size], 0);
 
 	return &cell[pos % kv->block_size];
 }
@@ -98,20 +108,30 @@ fake_logits(uint64_t h, bool nan, float *logits)
 		logits[fake.bias_id] += fake.bias;
 }
 
-/* ... of all positions up to pos, by what lies in their slots */
+/* ... of all positions up to pos that layer 0 sees, by what lies in their slots; the other layers must have the same */
 static inline void
-fake_kv_logits(const KvView *kv, const int32_t *table, int pos, float *logits)
+fake_kv_logits(const Model *m, const KvView *kv, const int32_t *table, int pos, float *logits)
 {
-	uint64_t	h = 1;
+	uint64_t	h = 1 + (uint64_t) m->weights;
 	bool		nan = false;
 
-	for (int p = 0; p <= pos; p++)
+	for (int layer = 0; layer < m->info.n_kv_layers; layer++)
 	{
-		const FakeSlot *s = fake_slot(kv, table, p);
+		int			window = m->windows[layer];
 
-		fake.bad_slots += s->pos != p + 1;
-		nan |= s->token % FAKE_LORA == FAKE_NAN;
-		h = fake_mix(h, (uint64_t) s->token);
+		for (int p = window > 0 && pos >= window ? pos + 1 - window : 0; p <= pos; p++)
+		{
+			const FakeSlot *s = fake_slot(kv, layer, table, p);
+
+			fake.bad_slots += s->pos != p + 1;
+			if (layer > 0)
+			{
+				fake.bad_slots += s->token != fake_slot(kv, 0, table, p)->token;
+				continue;
+			}
+			nan |= s->token % FAKE_LORA == FAKE_NAN;
+			h = fake_mix(h, (uint64_t) s->token);
+		}
 	}
 	fake_logits(h, nan, logits);
 }
@@ -170,14 +190,14 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 		for (int i = b->rows.seq_start[s]; i < b->rows.seq_start[s + 1]; i++)
 		{
 			fake_recur(st, b->rows.pos[i], fake_token(b, s, i));
-			if (!no_kv)
-				*fake_slot(kv, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, fake_token(b, s, i)};
-			else if (out < b->n_out && b->out_rows[out] == i)
+			for (int layer = 0; layer < m->info.n_kv_layers; layer++)
+				*fake_slot(kv, layer, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, fake_token(b, s, i)};
+			if (no_kv && out < b->n_out && b->out_rows[out] == i)
 				fake_logits(st->hash, st->nan, logits + (size_t) out++ * FAKE_VOCAB);
 		}
 		for (int i = b->rows.seq_start[s]; !no_kv && i < b->rows.seq_start[s + 1]; i++)
 			if (out < b->n_out && b->out_rows[out] == i)
-				fake_kv_logits(kv, table, b->rows.pos[i], logits + (size_t) out++ * FAKE_VOCAB);
+				fake_kv_logits(m, kv, table, b->rows.pos[i], logits + (size_t) out++ * FAKE_VOCAB);
 	}
 	if (fake.base_us + fake.row_us > 0)
 		usleep((useconds_t) (fake.base_us + fake.row_us * b->rows.n_rows));
@@ -252,6 +272,22 @@ model_free(Model *m)
 	mem_free(m);
 }
 
+/* The layers with windows, behind those that see everything. */
+static inline void
+fake_windows(Model *m)
+{
+	int			n = fake.all_windows ? 0 : 1;
+
+	m->weights = fake.weights;
+	if (fake.window == 0)
+		return;
+	m->info.kv_window = m->windows[n] = fake.window;
+	m->windows[n + 1] = (fake.window + 1) / 2;
+	m->info.n_layers = m->info.n_kv_layers = n + 2;
+	m->info.n_kv_windows = 2;
+	m->info.kv_windows = m->windows;
+}
+
 static inline Model *
 fake_model(int max_model_len)
 {
@@ -265,6 +301,7 @@ fake_model(int max_model_len)
 	};
 	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {fake.mean ? POOL_MEAN : POOL_LAST}, .row = FAKE_VOCAB, .width = FAKE_VOCAB};
 	m->info.pools[PT_TOKEN_EMBED].width = FAKE_VOCAB;
+	fake_windows(m);
 	return m;
 }
 

@@ -2,14 +2,17 @@
  * test_sim.c
  *	  The core under random schedules: worlds of random options, in which requests of every kind come,
  *	  are cancelled, run late, wait for limits, are preempted, find what others have computed, in both
- *	  classes and with any weights, with drafts and adapters; 10^5 events.
+ *	  classes and with any weights, with drafts and adapters, on models with and without windows, which
+ *	  are paused, sleep, and get other weights; 10^5 events.
  *
  * After each step core_check() compares the blocks with the tables that hold them, and every counter.  What
  * a request says is compared with what it says alone, on a core for one at a time that shares nothing: all
- * of it, or as far as it came.  Nobody waits for ever: in worlds without strict orders no request gets older
+ * of it, or as far as it came.  A core is stepped when it says that it is due, as the engine's step thread does, so a
+ * wake-up that is lost shows.  Nobody waits for ever: in worlds without strict orders no request gets older
  * than a bound, and in all of them everything ends when nobody comes any more.
  *
- * What is new in the core goes in as a row of kinds (ask_for()), or as an option of a world (a_world()).
+ * What is new in the core goes in as a row of kinds (ask_for()), as an option of a world (a_world()), or among what
+ * is done with models (maintain()).
  *
  * And a progress test: many requests in a pool of under a tenth of the blocks that they need.
  */
@@ -37,6 +40,10 @@
 #define MAX_LEN		256
 #define MAX_AGE		2500		/* steps; where no order is strict and no share tiny */
 #define N_LORAS		4
+#define N_MODELS	2			/* that answer differently, with either weights: layers 0 that see all, and with windows */
+#define N_WEIGHTS	2
+#define WINDOW		24
+#define MAX_OLD		2			/* cores that finish what they have */
 
 static uint32_t rnd_state = 20;
 
@@ -70,7 +77,7 @@ typedef struct Seen
 	int			cached;
 } Seen;
 
-static Seen alone[N_KINDS];
+static Seen alone[N_MODELS][N_WEIGHTS][N_KINDS];
 static LoraAdapter loras[N_LORAS];
 
 static void
@@ -209,23 +216,28 @@ submit_spec(Core *c, ReqSpec *spec, Seen *to)
 	core_submit(c, spec);
 }
 
-/* What each kind says when it is alone. */
+/* What each kind says when it is alone, on a core that keeps everything. */
 static void
-make_alone(void)
+make_alone(int model, int weights)
 {
 	CoreOptions opt = options(4, 64, 200);
 
+	opt.no_windows = true;
+	fake.all_windows = model > 0;
+	fake.window = fake.all_windows ? WINDOW : 0;
+	fake.weights = weights;
 	for (int k = 0; k < N_KINDS; k++)
 	{
 		Core	   *c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
 		ReqSpec		spec = ask_for(k);
+		Seen	   *s = &alone[model][weights][k];
 
 		spec.id = 1;
-		submit_spec(c, &spec, &alone[k]);
+		submit_spec(c, &spec, s);
 		while (core_has_work(c))
 			core_step(c);
 		core_free(c);
-		CHECK(alone[k].finish != FIN_NONE && alone[k].finish < FIN_ABORT, "kind %d alone: %d %s", k, alone[k].finish, alone[k].err.msg);
+		CHECK(s->finish != FIN_NONE && s->finish < FIN_ABORT, "kind %d alone: %d %s", k, s->finish, s->err.msg);
 	}
 }
 
@@ -236,6 +248,8 @@ typedef struct Live
 	bool		used;
 	int			kind;
 	uint64_t	id;
+	const Core *c;				/* whose it is, */
+	int			weights;		/* ... and which that has */
 	Seen		seen;
 	int			born;			/* step */
 	bool		cancelled;
@@ -245,8 +259,15 @@ typedef struct Live
 
 typedef struct World
 {
-	Core	   *c;
+	Core	   *c;				/* which gets what comes, */
+	Core	   *old[MAX_OLD];	/* and those that finish what they have, with the weights from before; NULL = none */
 	CoreOptions opt;
+	int			window;			/* of the model's layers */
+	int			model;			/* of alone[] */
+	bool		no_state;
+	int			weights;
+	int			rests;			/* rounds that c rests from now on */
+	bool		held;			/* nobody comes until all are done, then it sleeps */
 	bool		strict;			/* some may wait as long as others come, or long for a limit, an adapter, a tiny share */
 	int			most;			/* live requests */
 	int			max_requests[4];	/* of each role */
@@ -254,7 +275,7 @@ typedef struct World
 	Live		live[MAX_LIVE];
 	int			n_live;
 	uint64_t	next_id;
-	int			step;
+	int			step;			/* rounds in which nothing rested */
 	int			oldest;			/* steps */
 	Err			err;
 } World;
@@ -262,9 +283,20 @@ typedef struct World
 /* Of all worlds, to see that everything has happened. */
 static struct
 {
-	int64_t		events, steps, ended, cancelled, late, refused, preemptions, cached, deferred, drafts, rows;
+	int64_t		events, steps, ended, cancelled, late, refused, preemptions, cached, deferred, drafts, rows, windows, slept, updated, gone;
 	int			oldest;
 }			total;
+
+/* A core of the world's model, with the weights that it has now. */
+static Core *
+a_core(const World *w)
+{
+	fake.window = w->window;
+	fake.all_windows = w->model > 0;
+	fake.no_state = w->no_state;
+	fake.weights = w->weights;
+	return core_for_grammars(fake_model(MAX_LEN), tiny_tok(), w->opt);
+}
 
 static void
 a_world(World *w, int i)
@@ -277,6 +309,7 @@ a_world(World *w, int i)
 	Err			e = {0};
 
 	memset(w, 0, sizeof(*w));
+	opt.accounts = accounts_new();
 	opt.prefix_caching = rnd(2);
 	opt.priorities = rnd(4) == 0;
 	opt.background_share = ONE_OF(0, 6, 50, 50);
@@ -289,7 +322,9 @@ a_world(World *w, int i)
 		CHECK(false, "%s", e.msg);
 	for (int r = 0; r < 4; r++)
 		w->max_requests[r] = i % 3 == 0 ? ONE_OF(0, 1, 2, 5) : 0;
-	fake.no_state = rnd(4) > 0;
+	w->no_state = rnd(4) > 0;
+	w->model = rnd(4) == 0;
+	w->window = w->model > 0 ? WINDOW : ONE_OF(0, 0, 5, 16, 40);
 	/* a third of the worlds is fair to all: there the age is bounded */
 	w->strict = i % 3 != 1;
 	if (!w->strict)
@@ -302,7 +337,7 @@ a_world(World *w, int i)
 	w->most = w->strict ? MAX_LIVE : 6;
 	for (int r = 0; r < 4; r++)
 		w->weight[r] = w->strict ? ONE_OF(0, 50, 400) : ONE_OF(0, 200);
-	w->c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
+	w->c = a_core(w);
 	w->next_id = (uint64_t) i << 32 | 1;
 }
 
@@ -315,7 +350,7 @@ arrive(World *w)
 
 	while (l->used)
 		l++;
-	*l = (Live) {.used = true, .kind = rnd(N_KINDS), .id = w->next_id++, .born = w->step};
+	*l = (Live) {.used = true, .kind = rnd(N_KINDS), .id = w->next_id++, .c = w->c, .weights = w->weights, .born = w->step};
 	/* beams that go on are before all new ones for as long as the search lasts */
 	if (!w->strict && l->kind % 8 == 4)
 		l->kind++;
@@ -344,14 +379,29 @@ arrive(World *w)
 }
 
 static void
+cancel(Live *l)
+{
+	core_cancel((Core *) l->c, l->id);
+	l->cancelled = true;
+}
+
+static void
 cancel_one(World *w)
 {
 	Live	   *l = &w->live[rnd(MAX_LIVE)];
 
-	if (!l->used)
-		return;
-	core_cancel(w->c, l->id);
-	l->cancelled = true;
+	if (l->used)
+		cancel(l);
+}
+
+static int
+n_live(const World *w, const Core *c)
+{
+	int			n = 0;
+
+	for (const Live *l = w->live; l < w->live + MAX_LIVE; l++)
+		n += l->used && l->c == c && l->seen.finish == FIN_NONE;
+	return n;
 }
 
 static bool
@@ -362,9 +412,9 @@ begins_with(const IntVec *whole, const IntVec *part)
 
 /* Is that what it says alone, or the beginning of it? */
 static bool
-same(const Live *l)
+same(const World *w, const Live *l)
 {
-	const Seen *want = &alone[l->kind];
+	const Seen *want = &alone[w->model][l->weights][l->kind];
 	const Seen *got = &l->seen;
 
 	for (int i = 0; i < MAX_ANSWERS; i++)
@@ -402,12 +452,12 @@ look(World *w)
 		if (!l->used)
 			continue;
 		/* several answers, and beams, wait for their places again and again */
-		if (w->step - l->born > w->oldest && alone[l->kind].ids[1].len == 0)
+		if (w->step - l->born > w->oldest && alone[w->model][l->weights][l->kind].ids[1].len == 0)
 			w->oldest = w->step - l->born;
 		if (s->finish == FIN_NONE)
 			continue;
 		CHECK(may_end_so(l), "request %d of kind %d ends with %d %s", (int) l->id, l->kind, s->finish, s->err.msg);
-		CHECK(same(l), "request %d of kind %d says something else than alone", (int) l->id, l->kind);
+		CHECK(same(w, l), "request %d of kind %d says something else than alone", (int) l->id, l->kind);
 		CHECK(s->late_events == 0, "request %d of kind %d: events behind its end", (int) l->id, l->kind);
 		total.ended += s->finish < FIN_ABORT;
 		total.cancelled += s->finish == FIN_ABORT;
@@ -421,13 +471,165 @@ look(World *w)
 	}
 }
 
+/* ---- what is done with models (docs/sleep.md), as the server has the core do it ---- */
+
+/* All that c has is over.  False: something is left of it. */
+static bool
+close_core(World *w, Core *c)
+{
+	CoreStats	st;
+	bool		clean = true;
+
+	core_stats(c, &st);
+	if (n_live(w, c) == 0)
+		clean = st.kv_blocks_used == 0 && st.running == 0 && st.waiting == 0 && st.live == 0;
+	CHECK(clean, "%d blocks are left, %d run, %d wait", (int) st.kv_blocks_used, (int) st.running, (int) st.waiting);
+	total.drafts += st.spec_draft_tokens;
+	total.rows += st.step_rows;
+	core_free(c);
+	return clean;
+}
+
+static void
+cancel_all(World *w)
+{
+	for (Live *l = w->live; l < w->live + MAX_LIVE; l++)
+		if (l->used && l->c == w->c)
+			cancel(l);
+}
+
+static void
+put_to_sleep(World *w)
+{
+	CoreStats	st;
+
+	core_rest(w->c, true);
+	core_stats(w->c, &st);
+	CHECK(st.kv_blocks_used == 0 && st.running == 0, "asleep: %d blocks, %d run", (int) st.kv_blocks_used, (int) st.running);
+	w->rests = 1 + rnd(20);
+	total.slept++;
+}
+
+/* Other weights: the old core finishes what it has, or fails it. */
+static void
+update(World *w, bool keep)
+{
+	Core	  **to = w->old[0] == NULL ? &w->old[0] : &w->old[1];
+
+	if (*to != NULL || w->rests > 0)
+		return;
+	if (!keep)
+		cancel_all(w);
+	*to = w->c;
+	w->weights = !w->weights;
+	w->c = a_core(w);
+	w->held = false;
+	total.updated++;
+}
+
+static void
+maintain(World *w)
+{
+	switch (rnd(8))
+	{
+		case 0:
+			core_rest(w->c, false);
+			w->rests = 1 + rnd(20);
+			break;
+		case 1:
+			put_to_sleep(w);
+			break;
+		case 2:
+			cancel_all(w);
+			put_to_sleep(w);
+			break;
+		case 3:
+			w->held = true;
+			break;
+		case 4:					/* level 2 */
+			cancel_all(w);
+			close_core(w, w->c);
+			look(w);
+			w->c = a_core(w);
+			w->rests = 0;
+			total.gone++;
+			break;
+		case 5:
+		case 6:
+			update(w, rnd(2));
+			break;
+		default:
+			core_reset_prefix_cache(w->c);
+	}
+}
+
+/* ---- a world's course ---- */
+
+/* As the step thread does: only if it is due. */
+static bool
+step_core(World *w, Core *c)
+{
+	if (core_next_due(c) <= clock_us())
+		core_step(c);
+	for (int i = 0; i < sched_n_running(core_sched(c)); i++)
+		total.windows += sched_running(core_sched(c), i)->w_from > 0;
+	return core_check(c, &w->err);
+}
+
 static bool
 step(World *w)
 {
-	core_step(w->c);
-	w->step++;
+	bool		ok = step_core(w, w->c);
+
+	for (int i = 0; i < MAX_OLD; i++)
+		ok = (w->old[i] == NULL || step_core(w, w->old[i])) && ok;
+	w->step += w->rests == 0;
 	look(w);
-	return core_check(w->c, &w->err);
+	for (int i = 0; i < MAX_OLD; i++)
+		if (w->old[i] != NULL && n_live(w, w->old[i]) == 0)
+		{
+			ok = close_core(w, w->old[i]) && ok;
+			w->old[i] = NULL;
+		}
+	if (w->rests > 0 && --w->rests == 0)
+		core_go_on(w->c);
+	if (w->held && n_live(w, w->c) == 0)
+	{
+		w->held = false;
+		put_to_sleep(w);
+	}
+	return ok;
+}
+
+/* Nobody is left, nor counts for a limit. */
+static void
+end_of_world(World *w, int i, bool ok)
+{
+	CoreStats	st;
+
+	core_stats(w->c, &st);
+	CHECK(ok, "world %d, step %d: %s", i, w->step, w->err.msg);
+	CHECK(w->n_live == 0, "world %d: %d requests don't end; %d run, %d wait, %d of them for limits", i, w->n_live, (int) st.running,
+		  (int) st.waiting, (int) st.waiting_deferred);
+	core_go_on(w->c);
+	for (int r = 1; r <= 4 && w->n_live == 0; r++)
+	{
+		ReqSpec		spec = ask_for(0);
+		Seen		s = {0};
+
+		spec.by = (Asker) {.role = (uint64_t) r, .max_requests = 1};
+		spec.id = w->next_id++;
+		submit_spec(w->c, &spec, &s);
+		while (core_has_work(w->c))
+			core_step(w->c);
+		CHECK(s.finish != FIN_NONE && s.finish < FIN_ABORT, "world %d, role %d: %s", i, r, s.err.msg);
+		seen_free(&s);
+	}
+	for (int k = 0; k < MAX_OLD; k++)
+		if (w->old[k] != NULL)
+			close_core(w, w->old[k]);
+	close_core(w, w->c);
+	accounts_free(w->opt.accounts);
 }
 
 static void
@@ -436,17 +638,18 @@ run_world(int i, int events)
 	World	   *w = mem_zalloc(sizeof(World));
 	CoreStats	st;
 	bool		ok = true;
-	int			drained;
 
 	a_world(w, i);
 	for (int n = 0; n < events && ok; n++)
 	{
 		int			what = rnd(20);
 
-		if (what < 6 && w->n_live < w->most)
+		if (what < 6 && w->n_live < w->most && !w->held)
 			arrive(w);
 		else if (what == 6 && rnd(5) == 0)
 			cancel_one(w);
+		else if (what == 7 && rnd(10) == 0)
+			maintain(w);
 		else
 			ok = step(w);
 		core_stats(w->c, &st);
@@ -455,19 +658,11 @@ run_world(int i, int events)
 	CHECK(w->strict || w->oldest <= MAX_AGE, "world %d: a request is %d steps old", i, w->oldest);
 	if (!w->strict && w->oldest > total.oldest)
 		total.oldest = w->oldest;
-	for (drained = 0; drained < 20000 && w->n_live > 0 && ok; drained++)
+	for (int n = 0; n < 20000 && w->n_live > 0 && ok; n++)
 		ok = step(w);
-	CHECK(ok, "world %d, step %d: %s", i, w->step, w->err.msg);
-	core_stats(w->c, &st);
-	CHECK(w->n_live == 0, "world %d: %d requests don't end; %d run, %d wait, %d of them for limits", i, w->n_live, (int) st.running,
-		  (int) st.waiting, (int) st.waiting_deferred);
-	CHECK(st.kv_blocks_used == 0 && st.running == 0 && st.waiting == 0 && st.live == 0, "world %d: %d blocks are left", i,
-		  (int) st.kv_blocks_used);
 	total.events += events;
 	total.steps += w->step;
-	total.drafts += st.spec_draft_tokens;
-	total.rows += st.step_rows;
-	core_free(w->c);
+	end_of_world(w, i, ok);
 	mem_free(w);
 }
 
@@ -481,10 +676,11 @@ test_worlds(void)
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	/* it has all happened */
 	CHECK(total.ended > 2500 && total.cancelled > 300 && total.late > 20 && total.refused > 10 && total.preemptions > 100 &&
-		  total.cached > 3000 && total.deferred > 1000 && total.drafts > 300,
-		  "ended %d, cancelled %d, late %d, refused %d, preempted %d, cached %d, deferred %d, drafts %d", (int) total.ended,
+		  total.cached > 3000 && total.deferred > 1000 && total.drafts > 300 && total.windows > 1000 && total.slept > 50 &&
+		  total.updated > 50 && total.gone > 20,
+		  "ended %d, cancelled %d, late %d, refused %d, preempted %d, cached %d, deferred %d, drafts %d, given up windows %d, slept %d, updated %d, gone %d", (int) total.ended,
 		  (int) total.cancelled, (int) total.late, (int) total.refused, (int) total.preemptions, (int) total.cached,
-		  (int) total.deferred, (int) total.drafts);
+		  (int) total.deferred, (int) total.drafts, (int) total.windows, (int) total.slept, (int) total.updated, (int) total.gone);
 	printf("%d events, %d steps, %d ended, %d cancelled, %d preemptions; the oldest was %d steps old\n", (int) total.events,
 		   (int) total.steps, (int) total.ended, (int) total.cancelled, (int) total.preemptions, total.oldest);
 }
@@ -514,6 +710,8 @@ test_progress(bool prefix)
 
 	opt.prefix_caching = prefix;
 	fake.no_state = true;
+	fake.window = fake.weights = 0;
+	fake.all_windows = false;
 	c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
 	for (int i = 0; i < N; i++)
 	{
@@ -552,11 +750,12 @@ main(void)
 {
 	for (int i = 0; i < N_LORAS; i++)
 		loras[i] = (LoraAdapter) {.id = (uint64_t) i + 1};
-	make_alone();
+	for (int i = 0; i < N_MODELS * N_WEIGHTS; i++)
+		make_alone(i / N_WEIGHTS, i % N_WEIGHTS);
 	test_worlds();
 	test_progress(false);
 	test_progress(true);
-	for (int k = 0; k < N_KINDS; k++)
-		seen_free(&alone[k]);
+	for (Seen *s = &alone[0][0][0]; s < &alone[0][0][0] + sizeof(alone) / sizeof(Seen); s++)
+		seen_free(s);
 	return check_done("sim");
 }
