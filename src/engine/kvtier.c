@@ -37,6 +37,19 @@ list_push(List *l, Entry *e, int link)
 }
 
 static void
+list_append(List *l, Entry *e, int link)
+{
+	e->prev[link] = l->tail;
+	e->next[link] = NULL;
+	if (l->tail != NULL)
+		l->tail->next[link] = e;
+	else
+		l->head = e;
+	l->tail = e;
+	l->n++;
+}
+
+static void
 list_unlink(List *l, Entry *e, int link)
 {
 	if (e->prev[link] != NULL)
@@ -53,8 +66,14 @@ list_unlink(List *l, Entry *e, int link)
 void
 tier_list_add(KvTier *t, Entry *e, ListId list)
 {
-	list_push(&t->lists[list], e, 0);
+	List	   *l = &t->lists[list];
+
+	if (l->tail != NULL && e->used < l->tail->used && list != L_READ)
+		list_append(l, e, 0);	/* its write has failed, or it was held for long */
+	else
+		list_push(l, e, 0);
 	e->list = list;
+	t->cool_bytes += list == L_COOL ? e->model->slot_bytes : 0;
 }
 
 void
@@ -62,6 +81,7 @@ tier_list_remove(KvTier *t, Entry *e)
 {
 	if (e->list != L_NONE)
 		list_unlink(&t->lists[e->list], e, 0);
+	t->cool_bytes -= e->list == L_COOL ? e->model->slot_bytes : 0;
 	e->list = L_NONE;
 }
 
@@ -74,6 +94,7 @@ slot_free(KvTier *t, Entry *e)
 
 	m->spare[m->n_warm++] = e->slot;
 	m->n_used--;
+	t->used_bytes -= m->slot_bytes;
 	e->at = NULL;
 	if (m->n_used == 0)
 		pthread_cond_signal(&t->more);	/* its memory goes back */
@@ -104,7 +125,6 @@ memory_gain(KvTier *t, Entry *e, bool dirty)
 	t->n_memory++;
 	e->dirty = dirty;
 	t->n_dirty += dirty;
-	t->dirty_bytes += dirty ? e->model->slot_bytes : 0;
 }
 
 /* and isn't any more. */
@@ -120,7 +140,6 @@ void
 tier_written(KvTier *t, Entry *e)
 {
 	t->n_dirty -= e->dirty;
-	t->dirty_bytes -= e->dirty ? e->model->slot_bytes : 0;
 	e->dirty = false;
 }
 
@@ -158,6 +177,8 @@ slot_take(KvTier *t, Entry *e)
 
 	if (m->area.base == NULL)
 	{
+		if (m->n_slots == 0)
+			return false;		/* found in files: larger than the memory now */
 		if (!marena_reserve(&m->area, (size_t) m->n_slots * m->slot_bytes, t->o.huge, "The KV cache's offload tier", &err))
 			return false;
 		if ((m->spare = mem_try_alloc((size_t) m->n_slots * sizeof(*m->spare))) == NULL)
@@ -185,6 +206,7 @@ slot_take(KvTier *t, Entry *e)
 		t->memory += m->slot_bytes;
 	}
 	m->n_used++;
+	t->used_bytes += m->slot_bytes;
 	e->at = m->area.base + (size_t) e->slot * m->slot_bytes;
 	return true;
 }
@@ -275,7 +297,11 @@ tier_forget(KvTier *t, Entry *e)
 	t->n_entries--;
 	e->gone = true;
 	if (e->list == L_READ)
+	{
 		tier_cancel_read(t, e);
+		t->tell = true;
+		pthread_cond_signal(&t->more);
+	}
 	else
 		tier_list_remove(t, e);
 	if (e->has_file)
@@ -381,19 +407,13 @@ tier_read_done(KvTier *t, Entry *e, bool ok)
 void
 tier_add_file(KvTier *t, Entry *e, bool newest)
 {
-	List	   *l = &t->filed;
-
 	e->has_file = true;
-	if (newest || l->tail == NULL)
-	{
-		list_push(l, e, 1);
-		return;
-	}
-	e->prev[1] = l->tail;
-	e->next[1] = NULL;
-	l->tail->next[1] = e;
-	l->tail = e;
-	l->n++;
+	if (e->gone)
+		tier_list_add(t, e, L_GONE);	/* there was a reset while it was written */
+	else if (newest)
+		list_push(&t->filed, e, 1);
+	else
+		list_append(&t->filed, e, 1);
 }
 
 void
@@ -455,7 +475,7 @@ kvtier_keep(KvTier *t, KvHold *h)
 	h->filling = false;
 	h->refs = 0;
 	t->stats.n_put++;
-	memory_gain(t, h, t->o.directory != NULL && !h->gone);
+	memory_gain(t, h, t->o.directory != NULL && !h->gone && !h->has_file);
 	touch(t, h);
 	tier_settle(t, h, L_WARM);
 	if (tier_wants_write(t))
@@ -587,6 +607,7 @@ tier_model(KvTier *t, const unsigned char id[KVTIER_KEY], size_t bytes)
 	m->slot_bytes = slot_bytes(bytes);
 	m->n_slots = t->o.memory_bytes / m->slot_bytes < INT32_MAX ? (int32_t) (t->o.memory_bytes / m->slot_bytes) : INT32_MAX;
 	m->epoch = t->all_epoch;
+	m->dir = -1;
 	m->next = t->models;
 	t->models = m;
 	return m;
@@ -598,6 +619,8 @@ tier_drop_models(KvTier *t)
 	for (KvTierModel **at = &t->models, *m; (m = *at) != NULL;)
 		if (m->joined == 0 && m->n_entries == 0 && m->area.base == NULL)
 		{
+			if (m->dir >= 0)
+				close(m->dir);
 			*at = m->next;
 			mem_free(m);
 		}
@@ -674,8 +697,9 @@ kvtier_flush(KvTier *t, int64_t deadline_us)
 
 	pthread_mutex_lock(&t->lock);
 	t->flushing++;
+	t->retry_us = 0;			/* what failed is tried once more */
 	pthread_cond_signal(&t->more);
-	while (tier_wants_write(t) || t->writing != NULL)
+	while (tier_wants_write(t) || t->writing != NULL || t->trying || (t->stats.files == KVF_LOCKED && t->retry_us == 0))
 		if (pthread_cond_timedwait(&t->done, &t->lock, &ts) != 0)
 			break;
 	t->flushing--;

@@ -66,6 +66,7 @@ struct KvTierModel
 	size_t		bytes;			/* of a block */
 	size_t		slot_bytes;		/* ... in memory: whole pages */
 	uint64_t	epoch;			/* of its last reset: what is older is not there */
+	int			dir;			/* its folder; the thread's own; -1 = not open */
 	int			joined;
 	size_t		n_entries;		/* that are not freed */
 	MArena		area;			/* slots; reserved when the first is wanted */
@@ -98,14 +99,26 @@ struct KvTier
 	uint64_t	epoch;			/* of the last reset, */
 	uint64_t	all_epoch;		/* and of the last one of everything */
 	Entry	   *writing;		/* what the thread writes just now */
+	size_t		used_bytes;		/* of slots that are used */
+	size_t		cool_bytes;		/* of those in L_COOL */
 	size_t		reading_bytes;	/* of what waits for being read, or is */
 	uint64_t	file_bytes;
 	size_t		memory;			/* bytes of slots that are used or warm */
 	size_t		n_memory;		/* entries in memory, but those being filled */
-	size_t		dirty_bytes;	/* of slots */
 	size_t		n_dirty;
 	size_t		sweep;			/* the table's next chain to look for entries of before a reset; SIZE_MAX = none */
-	KvTierStats stats;			/* what is counted */
+	KvTierStats stats;			/* what is counted, and the state of files */
+	bool		trying;			/* KVF_LOCKED: the thread is about to open them */
+	bool		tell;			/* fetches have ended, but not by being read */
+	int64_t		retry_us;		/* KVF_LOCKED, KVF_DOWN: when it is tried again */
+	int64_t		pause_us;		/* KVF_DOWN: how long that was */
+
+	/* the thread's own */
+	int			dir;			/* -1 = not open */
+	int			lock_fd;
+	int			reads_in_a_row;
+	int64_t		complained_us;	/* when it last logged a failure */
+	bool		told_locked;
 };
 
 /* The entry; NULL = none.  One of before a reset is forgotten. */

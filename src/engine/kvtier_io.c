@@ -2,8 +2,16 @@
  * kvtier_io.c
  *	  The offload tier's thread.
  *
- * It does one thing at a time, without the lock, and then looks what is most urgent: a read somebody waits for, a file
- * that must go, an entry to be written, memory to be given back.
+ * It does one thing at a time, without the lock, and then looks what is most urgent: a read that somebody waits for, a
+ * file that must go, an entry to be written, memory to be given back.  So for one key these come one after
+ * the other, and all that happens to files is in this file.
+ *
+ *	state		means								until
+ *	KVF_LOCKED	another process has the directory,	it can be opened and locked: each second
+ *				or it is gone
+ *	KVF_OPENING	files are looked for				that is done
+ *	KVF_READY
+ *	KVF_DOWN	a write has failed					another one doesn't: after 1, 2, 4 ... 60 seconds
  *
  * Tested by tests/unit/test_kvtier.c.
  */
@@ -11,50 +19,482 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/kvtier_file.h"
 #include "engine/kvtier_int.h"
+
+#define SECOND INT64_C(1000000)
+#define MAX_PAUSE (60 * SECOND)
+#define LOG_EVERY (60 * SECOND)
+#define MAX_FILES ((size_t) 1 << 20)	/* their entries take 250 MB */
+#define BATCH 256				/* entries under one lock */
+#define READS_IN_A_ROW 4		/* then it is a write's turn */
+#define RATE_WEIGHT 0.125		/* of the newest measurement */
+
+/* ---- when ---- */
+
+static bool
+writable(const KvTier *t, int64_t now)
+{
+	return t->stats.files == KVF_READY || (t->stats.files == KVF_DOWN && now >= t->retry_us);
+}
+
+/* Is there something to write?  Enough memory shall be free, or have files, that a quarter can go at once. */
+static bool
+wants_write(const KvTier *t, int64_t now)
+{
+	size_t		ready = t->o.memory_bytes - t->used_bytes + t->cool_bytes;
+
+	return t->lists[L_DIRTY].n > 0 && (t->flushing > 0 || ready < t->o.memory_bytes / 4) && writable(t, now);
+}
 
 bool
 tier_wants_write(const KvTier *t)
 {
-	(void) t;
-	return false;
+	return wants_write(t, clock_us());
+}
+
+static void
+measure(double *rate, size_t bytes, int64_t ns)
+{
+	double		now = (double) bytes * 1e9 / (double) (ns > 0 ? ns : 1);
+
+	*rate = *rate > 0 ? *rate + RATE_WEIGHT * (now - *rate) : now;
+}
+
+/* A line in the log, at most one a minute.  Without the lock. */
+static void
+complain(KvTier *t, const char *what, const char *why)
+{
+	int64_t		now = clock_us();
+
+	if (t->complained_us != 0 && now - t->complained_us < LOG_EVERY)
+		return;
+	t->complained_us = now;
+	log_line('W', "KV cache offload: could not %s in directory \"%s\": %s; the engine goes on without", what, t->o.directory, why);
+}
+
+static const char *
+reason(int why)
+{
+	return why == EBADMSG ? "it is damaged" : strerror(why);
+}
+
+/* ---- files ---- */
+
+/* The folder of a model; 0 or an errno. */
+static int
+open_model(KvTier *t, KvTierModel *m, bool create)
+{
+	if (m->dir >= 0 && !kvfile_dir_alive(m->dir))
+	{
+		close(m->dir);
+		m->dir = -1;
+	}
+	return m->dir >= 0 ? 0 : kvfile_open_model(t->dir, m->id, m->bytes, create, &m->dir);
+}
+
+/* Without the lock; a file that is not there is fine. */
+static int
+remove_file(KvTier *t, KvTierModel *m, const unsigned char *key)
+{
+	int			why = open_model(t, m, false);
+
+	if (why == 0)
+		why = kvfile_remove(m->dir, key);
+	if (why == ENOENT)
+		return 0;
+	if (why != 0)
+		complain(t, "remove a file", reason(why));
+	return why;
+}
+
+/* The directory is not there any more: it has no files, and is opened again when it is back. */
+static void
+lose_files(KvTier *t)
+{
+	Entry	   *e;
+	int			n = 0;
+
+	t->stats.files = KVF_LOCKED;
+	t->retry_us = clock_us() + SECOND;
+	while ((e = t->filed.tail) != NULL || (e = t->lists[L_GONE].tail) != NULL)
+	{
+		if (e->gone)
+			tier_list_remove(t, e);
+		tier_drop_file(t, e);
+		if (e->gone || (e->at == NULL && !e->reading))
+			tier_settle(t, e, L_NONE);
+		if (++n % BATCH == 0)
+		{
+			pthread_mutex_unlock(&t->lock);
+			pthread_mutex_lock(&t->lock);
+		}
+	}
+	t->file_bytes = 0;
+	for (KvTierModel *m = t->models; m != NULL; m = m->next)
+		if (m->dir >= 0)
+		{
+			close(m->dir);
+			m->dir = -1;
+		}
+	close(t->lock_fd);
+	close(t->dir);
+	t->lock_fd = t->dir = -1;
+}
+
+/* Some fetches have come to their end. */
+static void
+notify(KvTier *t)
+{
+	t->tell = false;
+	if (t->o.notify == NULL)
+		return;
+	pthread_mutex_unlock(&t->lock);
+	t->o.notify(t->o.notify_ctx);
+	pthread_mutex_lock(&t->lock);
+}
+
+static void
+read_one(KvTier *t)
+{
+	Entry	   *e = t->lists[L_READ].tail;
+	KvTierModel *m = e->model;
+	int64_t		began;
+	int			why;
+
+	tier_list_remove(t, e);
+	pthread_mutex_unlock(&t->lock);
+	began = clock_ns();
+	why = t->dir >= 0 ? open_model(t, m, false) : ENOENT;
+	if (why == 0)
+		why = kvfile_read(m->dir, m->id, e->key, e->at, m->bytes);
+	began = clock_ns() - began;
+	if (why != 0 && why != ENOENT)
+		complain(t, "use a file", reason(why));
+	pthread_mutex_lock(&t->lock);
+	if (why == 0)
+	{
+		t->stats.n_read++;
+		t->stats.read_bytes += m->bytes;
+		measure(&t->stats.read_rate, m->bytes, began);
+	}
+	t->stats.n_damaged += why == EBADMSG;
+	t->stats.n_errors += why != 0 && why != EBADMSG && why != ENOENT;
+	tier_read_done(t, e, why == 0);
+	t->reads_in_a_row++;
+	notify(t);
+}
+
+static void
+remove_gone(KvTier *t)
+{
+	Entry	   *e = t->lists[L_GONE].tail;
+	int			why;
+
+	/* it has a file, so it isn't freed */
+	tier_list_remove(t, e);
+	pthread_mutex_unlock(&t->lock);
+	why = remove_file(t, e->model, e->key);
+	pthread_mutex_lock(&t->lock);
+	t->stats.n_errors += why != 0;
+	t->file_bytes -= kvfile_size(e->model->bytes);
+	tier_drop_file(t, e);
+	tier_settle(t, e, L_NONE);
+}
+
+/* The file used longest ago makes room. */
+static void
+remove_oldest(KvTier *t)
+{
+	Entry	   *e = t->filed.tail;
+	KvTierModel *m = e->model;
+	unsigned char key[KVTIER_KEY];
+	int			why;
+
+	memcpy(key, e->key, KVTIER_KEY);
+	tier_drop_file(t, e);
+	if (e->at == NULL)
+		tier_settle(t, e, L_NONE);
+	pthread_mutex_unlock(&t->lock);
+	why = remove_file(t, m, key);
+	pthread_mutex_lock(&t->lock);
+	t->stats.n_removed++;
+	t->stats.n_errors += why != 0;
+	t->file_bytes -= kvfile_size(m->bytes);
+}
+
+static void
+write_failed(KvTier *t, int why)
+{
+	bool		alive;
+
+	pthread_mutex_unlock(&t->lock);
+	complain(t, "write a file", reason(why));
+	alive = kvfile_dir_alive(t->dir);
+	pthread_mutex_lock(&t->lock);
+	t->stats.n_errors++;
+	if (!alive)
+	{
+		lose_files(t);
+		return;
+	}
+	t->pause_us = t->pause_us == 0 ? SECOND : t->pause_us * 2 < MAX_PAUSE ? t->pause_us * 2 : MAX_PAUSE;
+	t->retry_us = clock_us() + t->pause_us;
+	t->stats.files = KVF_DOWN;
+}
+
+static void
+write_one(KvTier *t)
+{
+	Entry	   *e = t->lists[L_DIRTY].tail;
+	KvTierModel *m = e->model;
+	uint64_t	size = kvfile_size(m->bytes);
+	uint64_t	used = e->used;
+	int64_t		began;
+	int			why;
+
+	t->reads_in_a_row = 0;
+	if (t->filed.n > 0 && (t->file_bytes + size > t->o.disk_bytes || t->filed.n >= MAX_FILES))
+	{
+		remove_oldest(t);
+		return;
+	}
+	tier_list_remove(t, e);
+	if (size > t->o.disk_bytes)
+	{
+		tier_written(t, e);		/* as far as that goes */
+		tier_settle(t, e, L_WARM);
+		return;
+	}
+	e->writing = true;
+	t->writing = e;
+	pthread_mutex_unlock(&t->lock);
+	began = clock_ns();
+	if ((why = open_model(t, m, true)) == 0)
+		why = kvfile_write(m->dir, m->id, e->key, e->at, m->bytes);
+	began = clock_ns() - began;
+	pthread_mutex_lock(&t->lock);
+	e->writing = false;
+	t->writing = NULL;
+	if (why == 0)
+	{
+		t->stats.files = KVF_READY;
+		t->pause_us = 0;
+		t->stats.n_written++;
+		t->stats.written_bytes += m->bytes;
+		measure(&t->stats.write_rate, m->bytes, began);
+		t->file_bytes += size;
+		tier_written(t, e);
+		tier_add_file(t, e, true);
+	}
+	tier_settle(t, e, e->used == used ? L_COOL : L_WARM);
+	if (why != 0)
+		write_failed(t, why);
+	pthread_cond_broadcast(&t->done);
+}
+
+/* ---- opening ---- */
+
+static bool
+stopping(void *ctx)
+{
+	KvTier	   *t = ctx;
+	bool		stop;
+
+	pthread_mutex_lock(&t->lock);
+	stop = t->stop;
+	pthread_mutex_unlock(&t->lock);
+	return stop;
+}
+
+/* A file of an earlier start. */
+static void
+take_up(KvTier *t, const KvFound *f, uint64_t epoch)
+{
+	KvTierModel *m = tier_model(t, f->id, f->bytes);
+	Entry	   *e = tier_lookup(t, m, f->key);
+
+	if (e != NULL && e->has_file)
+		return;
+	t->file_bytes += kvfile_size(f->bytes);
+	if (e == NULL)
+	{
+		e = tier_new_entry(t, m, f->key);
+		e->epoch = epoch;
+		tier_add_file(t, e, false);
+		if (epoch < m->epoch)
+			tier_forget(t, e);
+		return;
+	}
+	/* the same bytes have been put meanwhile */
+	tier_written(t, e);
+	tier_add_file(t, e, false);
+	if (e->list == L_DIRTY)
+	{
+		tier_list_remove(t, e);
+		tier_settle(t, e, L_WARM);
+	}
+}
+
+static void
+scan(KvTier *t)
+{
+	KvFound    *found = NULL;
+	uint64_t	epoch = t->epoch;
+	size_t		n = 0;
+	int			why;
+
+	t->stats.files = KVF_OPENING;
+	pthread_mutex_unlock(&t->lock);
+	why = kvfile_scan(t->dir, MAX_FILES, stopping, t, &found, &n);
+	if (why != 0)
+		complain(t, "look for files", reason(why));
+	pthread_mutex_lock(&t->lock);
+	t->stats.n_errors += why != 0;
+	for (size_t i = 0; i < n; i++)
+	{
+		take_up(t, &found[i], epoch);
+		if (i % BATCH == 0)
+		{
+			pthread_mutex_unlock(&t->lock);
+			pthread_mutex_lock(&t->lock);
+		}
+	}
+	mem_free(found);
+	t->pause_us = 0;
+	t->stats.files = KVF_READY;
+	pthread_mutex_unlock(&t->lock);
+	log_line('I', "KV cache offload: directory \"%s\" has %zu blocks", t->o.directory, n);
+	pthread_mutex_lock(&t->lock);
+}
+
+/* Without the lock.  0: it is there, and it is ours. */
+static int
+lock_directory(KvTier *t)
+{
+	unsigned char secret[KVTIER_KEY];
+	Err			e;
+	int			why;
+
+	if (t->dir < 0 && (t->dir = kvfile_open_dir(t->o.directory, &e)) >= 0 &&
+		!kvfile_secret(t->dir, t->o.directory, t->secret, secret, &e))
+	{
+		close(t->dir);
+		t->dir = -1;
+	}
+	if (t->dir < 0)
+	{
+		complain(t, "open files", e.msg);
+		return ENOENT;
+	}
+	why = kvfile_lock(t->dir, &t->lock_fd);
+	if (why != 0 && why != EWOULDBLOCK)
+		complain(t, "lock files", reason(why));
+	if (why == EWOULDBLOCK && !t->told_locked)
+		log_line('I', "KV cache offload: another engine uses directory \"%s\"; until it has ended there is memory only", t->o.directory);
+	t->told_locked = why == EWOULDBLOCK;
+	return why;
+}
+
+/* The directory that kvtier_open() has opened, or that came back. */
+static void
+try_open(KvTier *t)
+{
+	int			why;
+
+	t->retry_us = clock_us() + SECOND;
+	t->trying = true;
+	pthread_mutex_unlock(&t->lock);
+	why = lock_directory(t);
+	pthread_mutex_lock(&t->lock);
+	t->stats.n_errors += why != 0 && why != EWOULDBLOCK;
+	if (why == 0)
+		scan(t);
+	t->trying = false;
+}
+
+/* ---- the thread ---- */
+
+static void
+give_back(KvTier *t, MArena *area)
+{
+	pthread_mutex_unlock(&t->lock);
+	marena_free(area);
+	pthread_mutex_lock(&t->lock);
 }
 
 /* Something has been done; false: there was nothing to do. */
 static bool
 work(KvTier *t)
 {
+	int64_t		now = clock_us();
+	bool		open = t->stats.files >= KVF_READY;
 	MArena		area;
 
-	if (tier_sweep(t))
+	if (t->lists[L_READ].n > 0 && (t->reads_in_a_row < READS_IN_A_ROW || !wants_write(t, now)))
+		read_one(t);
+	else if (t->lists[L_GONE].n > 0 && open)
+		remove_gone(t);
+	else if (t->stats.files == KVF_LOCKED && now >= t->retry_us)
+		try_open(t);
+	else if (open && t->file_bytes > t->o.disk_bytes && t->filed.n > 0)
+		remove_oldest(t);
+	else if (t->tell)
+		notify(t);
+	else if (tier_sweep(t))
 		return true;
-	if (tier_take_idle_area(t, &area))
-	{
-		pthread_mutex_unlock(&t->lock);
-		marena_free(&area);
-		pthread_mutex_lock(&t->lock);
-		return true;
-	}
-	return false;
+	else if (wants_write(t, now))
+		write_one(t);
+	else if (tier_take_idle_area(t, &area))
+		give_back(t, &area);
+	else
+		return false;
+	return true;
 }
 
 static void *
 tier_main(void *arg)
 {
 	KvTier	   *t = arg;
+	struct timespec ts;
 
 	pthread_mutex_lock(&t->lock);
 	while (!t->stop)
-		if (!work(t))
-		{
-			tier_drop_models(t);
+	{
+		if (work(t))
+			continue;
+		tier_drop_models(t);
+		t->reads_in_a_row = 0;
+		pthread_cond_broadcast(&t->done);
+		ts = (struct timespec) {.tv_sec = t->retry_us / SECOND,.tv_nsec = t->retry_us % SECOND * 1000};
+		if (t->stats.files == KVF_LOCKED || (t->stats.files == KVF_DOWN && clock_us() < t->retry_us))
+			pthread_cond_timedwait(&t->more, &t->lock, &ts);
+		else
 			pthread_cond_wait(&t->more, &t->lock);
-		}
+	}
 	pthread_mutex_unlock(&t->lock);
 	return NULL;
+}
+
+/* The directory, if there is one, and its secret. */
+static bool
+open_directory(KvTier *t, Err *e)
+{
+	unsigned char random[KVTIER_KEY];
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random))
+		return err_set(e, ERR_INTERNAL, "could not get random numbers: %m");
+	memcpy(t->secret, random, KVTIER_KEY);
+	if (t->o.directory == NULL)
+		return true;
+	t->stats.files = KVF_LOCKED;
+	t->dir = kvfile_open_dir(t->o.directory, e);
+	return t->dir >= 0 && kvfile_secret(t->dir, t->o.directory, random, t->secret, e);
 }
 
 bool
@@ -64,11 +504,10 @@ tier_start(KvTier *t, Err *e)
 	sigset_t	old;
 	int			r;
 
-	if (t->o.directory != NULL)
-		return err_set(e, ERR_UNSUPPORTED, "the KV cache's offload tier has no files yet");
-	if (getrandom(t->secret, sizeof(t->secret), 0) != (ssize_t) sizeof(t->secret))
-		return err_set(e, ERR_INTERNAL, "could not get random numbers: %m");
-	/* signals are for others */
+	t->dir = t->lock_fd = -1;
+	if (!open_directory(t, e))
+		return false;
+	/* signals are for others; a write beyond a limit of file sizes shall be an error only */
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
@@ -88,11 +527,19 @@ tier_start(KvTier *t, Err *e)
 void
 tier_stop(KvTier *t)
 {
-	if (!t->started)
-		return;
-	pthread_mutex_lock(&t->lock);
-	t->stop = true;
-	pthread_cond_signal(&t->more);
-	pthread_mutex_unlock(&t->lock);
-	pthread_join(t->thread, NULL);
+	if (t->started)
+	{
+		pthread_mutex_lock(&t->lock);
+		t->stop = true;
+		pthread_cond_signal(&t->more);
+		pthread_mutex_unlock(&t->lock);
+		pthread_join(t->thread, NULL);
+	}
+	for (KvTierModel *m = t->models; m != NULL; m = m->next)
+		if (m->dir >= 0)
+			close(m->dir);
+	if (t->lock_fd >= 0)
+		close(t->lock_fd);
+	if (t->dir >= 0)
+		close(t->dir);
 }
