@@ -271,7 +271,20 @@ CREATE FUNCTION llm_unpin_prefix(prompt text, model text DEFAULT NULL, cache_sal
     lora text DEFAULT NULL) RETURNS int
 AS 'MODULE_PATHNAME', 'llm_unpin_prefix' LANGUAGE C VOLATILE;
 
-REVOKE ALL ON FUNCTION llm_pin_prefix(text, text, text, int, json, text), llm_unpin_prefix(text, text, text, int, json, text) FROM PUBLIC;
+CREATE FUNCTION llm_unpin_prefix(id bigint) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_unpin_id' LANGUAGE C VOLATILE;
+
+REVOKE ALL ON FUNCTION llm_pin_prefix(text, text, text, int, json, text), llm_unpin_prefix(text, text, text, int, json, text), llm_unpin_prefix(bigint) FROM PUBLIC;
+
+CREATE FUNCTION vllm.pin_list(
+    OUT id bigint, OUT model text, OUT role text, OUT isolation text, OUT lora text, OUT salted bool, OUT tokens int, OUT bytes bigint,
+    OUT pinned_at timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_pin_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW llm_pinned_prefixes AS SELECT * FROM vllm.pin_list();
+
+GRANT SELECT ON llm_pinned_prefixes TO PUBLIC;
 
 /* ---- statistics of requests (request_stat.c) ---- */
 

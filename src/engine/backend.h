@@ -190,6 +190,9 @@ typedef struct Backend
 	void		(*on_progress) (Inst *in, void (*fn) (void *ctx), void *ctx);
 	/* forget what was computed for requests that are gone; NULL = nothing is kept */
 	void		(*reset_prefix_cache) (Inst *in);
+	/* prompts that stay computed: tell them, give one up (false: there is none of this number); NULL = there are none; step thread */
+	void		(*pins) (const Inst *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
+	bool		(*unpin) (Inst *in, uint64_t id);
 	/* Are the files of an adapter good?  Loader threads. */
 	bool		(*lora_check) (const char *path, LoraInfo *out, Err *e);
 	/* ... and for this model; the adapter outlives neither the requests nor its cache (lora.h), but the instance.

@@ -640,6 +640,19 @@ reset_prefix_cache(Inst *in)
 		core_reset_prefix_cache(in->core);
 }
 
+static void
+pins(const Inst *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+{
+	if (in->core != NULL)
+		core_pins(in->core, tell, ctx);
+}
+
+static bool
+unpin(Inst *in, uint64_t id)
+{
+	return in->core != NULL && core_unpin(in->core, id);
+}
+
 static LoraAdapter *
 lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 {
@@ -717,6 +730,8 @@ const Backend backend_core = {
 	.stats = stats,
 	.check_state = check_state,
 	.reset_prefix_cache = reset_prefix_cache,
+	.pins = pins,
+	.unpin = unpin,
 	.lora_check = lora_files_check,
 	.lora_load = lora_load,
 	.rest = rest,

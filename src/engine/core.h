@@ -164,6 +164,19 @@ typedef struct Req Req;
  * the finishing event.  Must not block. */
 typedef void (*ReqSink) (void *ctx, Req *r, const ReqEvent *ev);
 
+/* A prompt that stays computed (pins.h). */
+typedef struct PinInfo
+{
+	uint64_t	id;				/* of this process */
+	uint64_t	owner;			/* ReqSpec.owner */
+	uint32_t	role;
+	char	   *lora;			/* an adapter's name; NULL = none */
+	bool		salted;
+	int			tokens;			/* of its full blocks */
+	int64_t		bytes;			/* their K and V */
+	int64_t		since_us;		/* since 1970 */
+} PinInfo;
+
 /* Who asks, and what that role may take (docs/sched.md). */
 typedef struct Asker
 {
@@ -187,6 +200,7 @@ typedef struct ReqSpec
 	int			timeout_ms;		/* ... that long after it was asked for */
 	uint64_t	id;				/* caller's name for it; with generation: unique */
 	uint64_t	owner;			/* K and V are shared among requests of one owner only; 0 = everybody's */
+	uint32_t	role;			/* who is told as whom has pinned it */
 	bool		stream;			/* events are wanted at once; else they may come a little late */
 	IntVec		prompt;			/* taken over */
 	float	   *embeds;			/* taken over; [prompt.len][ModelInfo.embed_width] finite rows that stand for the
@@ -356,6 +370,9 @@ bool		core_adopt(Core *c, Core *from, Err *e);
 
 /* Forget what was computed for requests that are gone.  On the step thread, between steps. */
 void		core_reset_prefix_cache(Core *c);
+/* What is pinned, the oldest first; give one up (false: there is none of this number). */
+void		core_pins(const Core *c, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
+bool		core_unpin(Core *c, uint64_t id);
 
 typedef struct CoreStats
 {

@@ -121,6 +121,7 @@ struct Req
 	bool		is_long;		/* SchedOptions.long_prompt: when it was admitted */
 	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	uint64_t	owner;			/* ReqSpec.owner */
+	uint32_t	role;			/* ReqSpec.role */
 	int			priority;		/* the lower, the sooner */
 	const LoraAdapter *lora;	/* ReqSpec.lora */
 	int			passed;			/* by so many others while there was no place for its adapter */

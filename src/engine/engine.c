@@ -310,6 +310,7 @@ core_submit(Core *c, ReqSpec *spec)
 	r->deadline_us = spec->deadline_us;
 	r->timeout_ms = spec->timeout_ms;
 	r->owner = spec->owner;
+	r->role = spec->role;
 	r->lora = spec->lora;
 	r->sink = spec->sink;
 	r->sink_ctx = spec->sink_ctx;
@@ -540,13 +541,13 @@ accept(Core *c, Req *r)
 	Err			err;
 
 	c->stats.requests++;
+	share_begin(c->prefix, r);
 	if (!acceptable(c, r, &err))
 	{
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 		return;
 	}
 	idmap_put(&c->by_id, r->id, r);
-	share_begin(c->prefix, r);
 	note_deadline(c, r->deadline_us);
 	switch (gate_enter(c->gate, r, r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt, clock_us(), &err))
 	{
@@ -1052,6 +1053,21 @@ core_reset_prefix_cache(Core *c)
 }
 
 void
+core_pins(const Core *c, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+{
+	pins_each(c->pins, (int64_t) (c->kv_size / (size_t) c->kv.n_blocks + c->draft_block), tell, ctx);
+}
+
+bool
+core_unpin(Core *c, uint64_t id)
+{
+	bool		done = pins_drop(c->pins, id);
+
+	core_publish(c);
+	return done;
+}
+
+void
 core_on_events(Core *c, void (*fn) (void *ctx), void *ctx)
 {
 	deliver_on_round(c->deliver, fn, ctx);
@@ -1075,7 +1091,7 @@ core_check(const Core *c, Err *e)
 	if ((size_t) (n - c->n_multi_seqs + c->n_multi) != c->by_id.n)
 		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %d of them sequences of %d others, %zu are known",
 					   n, c->n_multi_seqs, c->n_multi, c->by_id.n);
-	if (sched_n_running(c->sched) + sched_n_held(c->sched) == 0 && (used > pins_pages(c->pins) || (used != 0 && pins_pages(c->pins) == 0)))
+	if (sched_n_running(c->sched) + sched_n_held(c->sched) == 0 && used != pins_pages(c->pins))
 		return err_set(e, ERR_INTERNAL, "%d blocks are in use and no request runs", used);
 	if (c->n_doomed != 0)
 		return err_set(e, ERR_INTERNAL, "%zu cancelled requests are left", c->n_doomed);

@@ -26,7 +26,7 @@ memory_open(Core *c)
 
 	/* prefix.c: a node, its tokens, and its share of two tables */
 	if (c->prefix != NULL)
-		per_block += 64 + (size_t) c->opt.block_size * sizeof(int32_t) + 8;
+		per_block += 64 + (size_t) c->opt.block_size * sizeof(int32_t) + 8 + pins_block_bytes();
 	if (groups.window > 0)
 		per_block += 32 + 4 * (size_t) (groups.full + groups.window);
 	c->other_memory = (int64_t) (c->logits_size + c->hidden_size + c->raw_size + 2 * c->fork_size + blocks * per_block);

@@ -6,7 +6,9 @@
  */
 #include "engine/pins.h"
 
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -16,11 +18,19 @@
 typedef struct Pin
 {
 	struct Pin *next;			/* newer */
+	PinInfo		info;			/* but its bytes */
 	uint64_t	root;
 	IntVec		tokens;			/* of the full blocks */
 	IntVec		blocks;
 	int			w_from;			/* the first of them whose window it holds */
 } Pin;
+
+/* How many pins hold a block, and its window: prompts that begin alike have blocks in common. */
+typedef struct Held
+{
+	int32_t		pins;
+	int32_t		windows;
+} Held;
 
 struct Pins
 {
@@ -29,6 +39,9 @@ struct Pins
 	int			block_size;
 	int			window;
 	Pin		   *oldest;
+	Held	   *held;			/* [kvpool_total + 1]; NULL without a prefix cache */
+	int			n_blocks;		/* that any pin holds, */
+	int			n_pages;		/* ... and their pages */
 };
 
 Pins *
@@ -36,8 +49,16 @@ pins_new(KvPool *pool, Prefix *prefix, int block_size, int window)
 {
 	Pins	   *p = mem_zalloc(sizeof(*p));
 
-	*p = (Pins) {pool, prefix, block_size, window, NULL};
+	*p = (Pins) {.pool = pool, .prefix = prefix, .block_size = block_size, .window = window};
+	if (prefix != NULL)
+		p->held = mem_zalloc(((size_t) kvpool_total(pool) + 1) * sizeof(Held));
 	return p;
+}
+
+size_t
+pins_block_bytes(void)
+{
+	return sizeof(Held);
 }
 
 /* The first block whose window rows behind `blocks` of them see. */
@@ -49,10 +70,18 @@ window_from(const Pins *p, int blocks)
 	return p->window > 0 && n >= p->window ? (n + 1 - p->window) / p->block_size : 0;
 }
 
-static int
-pages_for(const Pins *p, int blocks)
+/* Of a block and its window, or of the latter alone, so many pins more or less. */
+static void
+count(Pins *p, int32_t block, int pins, int windows)
 {
-	return blocks * kvpool_full(p->pool) + (blocks - window_from(p, blocks)) * kvpool_window(p->pool);
+	Held	   *h = &p->held[block];
+	bool		had = h->pins > 0;
+	bool		had_window = h->windows > 0;
+
+	h->pins += pins;
+	h->windows += windows;
+	p->n_blocks += (h->pins > 0) - had;
+	p->n_pages += ((h->pins > 0) - had) * kvpool_full(p->pool) + ((h->windows > 0) - had_window) * kvpool_window(p->pool);
 }
 
 static void
@@ -64,13 +93,16 @@ release(Pins *p, Pin **at)
 	while (pin->blocks.len > 0)
 	{
 		int			i = (int) --pin->blocks.len;
+		int32_t		b = pin->blocks.data[i];
 
+		count(p, b, -1, -(i >= pin->w_from));
 		if (i >= pin->w_from)
-			kvpool_window_unref(p->pool, pin->blocks.data[i]);
-		kvpool_unref(p->pool, pin->blocks.data[i]);
+			kvpool_window_unref(p->pool, b);
+		kvpool_unref(p->pool, b);
 	}
 	intvec_free(&pin->blocks);
 	intvec_free(&pin->tokens);
+	mem_free(pin->info.lora);
 	mem_free(pin);
 }
 
@@ -97,6 +129,7 @@ pins_free(Pins *p)
 	if (p == NULL)
 		return;
 	pins_clear(p);
+	mem_free(p->held);
 	mem_free(p);
 }
 
@@ -104,6 +137,27 @@ static int
 full_blocks(const Pins *p, const Req *r)
 {
 	return r->n_prompt / p->block_size;
+}
+
+/* Pages that r's prompt takes beside what is pinned already. */
+static int
+pages_for(const Pins *p, const Req *r)
+{
+	int			n = full_blocks(p, r);
+	uint64_t	chain = r->root;
+	int32_t		b = -1;			/* 0: it isn't there, nor what follows */
+	int			pages = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (b != 0)
+			b = prefix_find(p->prefix, chain, r->tokens.data + (size_t) i * (size_t) p->block_size, &chain);
+		if (b == 0 || p->held[b].pins == 0)
+			pages += kvpool_full(p->pool);
+		if (i >= window_from(p, n) && (b == 0 || p->held[b].windows == 0))
+			pages += kvpool_window(p->pool);
+	}
+	return pages;
 }
 
 /* Where the pin of r's prompt is, or would be. */
@@ -123,8 +177,7 @@ bool
 pins_may(const Pins *p, const Req *r, Err *e)
 {
 	int			most = kvpool_pages(p->pool) / SHARE;
-	int			need = pages_for(p, full_blocks(p, r));
-	int			have = pins_pages(p);
+	int			need;
 
 	if (r->params.pin != 0 && r->group != NULL)
 		return err_set(e, ERR_INVALID, "a prompt is pinned, or unpinned, without answers: n must be 1, and there is no beam search");
@@ -134,10 +187,11 @@ pins_may(const Pins *p, const Req *r, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "prompts can't be pinned: the model does not keep what it computes of them");
 	if (full_blocks(p, r) == 0)
 		return err_set(e, ERR_INVALID, "a prompt of %d tokens is too short to be pinned, a block has %d", r->n_prompt, p->block_size);
-	if (have + need <= most)
+	need = pages_for(p, r);
+	if (p->n_pages + need <= most)
 		return true;
 	err_set(e, ERR_NOMEM, "no room to pin a prompt of %d tokens", r->n_prompt);
-	err_detail(e, "It takes %d pages of the KV cache, pinned prompts have %d and may have %d of %d.", need, have, most,
+	err_detail(e, "It takes %d more pages of the KV cache, pinned prompts have %d and may have %d of %d.", need, p->n_pages, most,
 			   kvpool_pages(p->pool));
 	return err_hint(e, "Unpin others with llm_unpin_prefix, or raise vllm.kv_cache_memory_bytes.");
 }
@@ -153,11 +207,33 @@ hold(Pins *p, Pin *pin)
 		   (b = prefix_find(p->prefix, chain, pin->tokens.data + pin->blocks.len * (size_t) p->block_size, &chain)) != 0)
 	{
 		kvpool_ref(p->pool, b);
+		count(p, b, 1, 0);
 		intvec_push(&pin->blocks, b);
 	}
 	pin->w_from = (int) pin->blocks.len;
 	while (pin->w_from > window_from(p, (int) pin->blocks.len) && kvpool_has_window(p->pool, pin->blocks.data[pin->w_from - 1]))
-		kvpool_window_ref(p->pool, pin->blocks.data[--pin->w_from]);
+	{
+		b = pin->blocks.data[--pin->w_from];
+		kvpool_window_ref(p->pool, b);
+		count(p, b, 0, 1);
+	}
+}
+
+/* What is told of it. */
+static PinInfo
+info_of(const Req *r, int tokens)
+{
+	static atomic_uint_fast64_t ids;	/* of all models */
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (PinInfo)
+	{
+		.id = atomic_fetch_add(&ids, 1) + 1,.owner = r->owner,.role = r->role,
+		.lora = r->lora != NULL ? mem_strndup(r->lora->name, strlen(r->lora->name)) : NULL,
+		.salted = r->params.cache_salt != NULL,.tokens = tokens,
+		.since_us = (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000
+	};
 }
 
 bool
@@ -180,6 +256,7 @@ pins_of(Pins *p, const Req *r, Err *e)
 	if (!pins_may(p, r, e))
 		return false;
 	*at = mem_zalloc(sizeof(Pin));
+	(*at)->info = info_of(r, full_blocks(p, r) * p->block_size);
 	(*at)->root = r->root;
 	for (int i = 0; i < full_blocks(p, r) * p->block_size; i++)
 		intvec_push(&(*at)->tokens, r->tokens.data[i]);
@@ -193,21 +270,38 @@ pins_of(Pins *p, const Req *r, Err *e)
 int64_t
 pins_tokens(const Pins *p)
 {
-	int64_t		n = 0;
-
-	for (const Pin *pin = p->oldest; pin != NULL; pin = pin->next)
-		n += (int64_t) pin->tokens.len;
-	return n;
+	return (int64_t) p->n_blocks * p->block_size;
 }
 
 int
 pins_pages(const Pins *p)
 {
-	int			n = 0;
+	return p->n_pages;
+}
 
+void
+pins_each(const Pins *p, int64_t page_bytes, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+{
 	for (const Pin *pin = p->oldest; pin != NULL; pin = pin->next)
-		n += (int) pin->blocks.len * kvpool_full(p->pool) + ((int) pin->blocks.len - pin->w_from) * kvpool_window(p->pool);
-	return n;
+	{
+		PinInfo		i = pin->info;
+		int			n = (int) pin->blocks.len;
+
+		i.bytes = page_bytes * (n * kvpool_full(p->pool) + (n - pin->w_from) * kvpool_window(p->pool));
+		tell(ctx, &i);
+	}
+}
+
+bool
+pins_drop(Pins *p, uint64_t id)
+{
+	for (Pin **at = &p->oldest; *at != NULL; at = &(*at)->next)
+		if ((*at)->info.id == id)
+		{
+			release(p, at);
+			return true;
+		}
+	return false;
 }
 
 void

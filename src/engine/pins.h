@@ -6,7 +6,7 @@
  * prefix cache knows them; one with -1 takes those of the same tokens away.  Whoever has another
  * owner, salt or adapter has another root: it neither finds nor unpins them.
  *
- * Pins have at most half of the pool.  A request that needs more than the rest, when it runs alone, gets theirs,
+ * Pins have at most half of the pool; what several have in common counts once.  A request that needs more than the rest, when it runs alone, gets theirs,
  * the oldest first: so every request that fits the pool can be computed.
  *
  * Owner: the step thread.
@@ -20,15 +20,21 @@ typedef struct Pins Pins;
 
 Pins	   *pins_new(KvPool *pool, Prefix *prefix, int block_size, int window);	/* prefix NULL: there won't be any */
 void		pins_free(Pins *p);
-/* May such a request be computed, and then be pinned, or unpinned?  53200 if there is no room. */
+/* May such a request, whose root is known, be computed, and then be pinned, or unpinned?  53200 if there is no room. */
 bool		pins_may(const Pins *p, const Req *r, Err *e);
 /* r, whose blocks are known, is about to give them back.  53200: others have been pinned since pins_may(). */
 bool		pins_of(Pins *p, const Req *r, Err *e);
 /* Somebody needs the memory, or nobody will find it: give up the oldest (false: there is none), or all. */
 bool		pins_yield(Pins *p);
 void		pins_clear(Pins *p);
+/* What is pinned, the oldest first; texts are the pin's. */
+void		pins_each(const Pins *p, int64_t page_bytes, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
+bool		pins_drop(Pins *p, uint64_t id);	/* false: there is none of this number */
+/* What all of them hold, each block once. */
 int64_t		pins_tokens(const Pins *p);
 int			pins_pages(const Pins *p);
+/* So much memory for each block of the pool. */
+size_t		pins_block_bytes(void);
 /* Add their references to counts by block. */
 void		pins_count(const Pins *p, int *used, int *windows);
 

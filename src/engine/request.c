@@ -548,7 +548,7 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	Server	   *s = c->srv;
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
-	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->deadline_us,.timeout_ms = c->timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,.stream = r->stream,
+	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->deadline_us,.timeout_ms = c->timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.role = r->roleid,.id = c->id,.stream = r->stream,
 	.sink = request_sink,.sink_ctx = c,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
 	ConvLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};

@@ -30,6 +30,7 @@
 #include "base/mem.h"
 #include "engine/api.h"
 #include "engine/lora.h"
+#include "engine/pinlist.h"
 #include "engine/request.h"
 #include "engine/trace.h"
 
@@ -359,6 +360,8 @@ server_control(Server *s, Conv *c, const char *command)
 		return;
 	}
 	if (sleep_command(s->models, c, command) || update_command(s->models, c, command))
+		return;
+	if (pinlist_command(s, c, command))
 		return;
 	if (strcmp(command, "reset-prefix-cache") == 0)
 	{

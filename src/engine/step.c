@@ -205,6 +205,45 @@ step_reset_prefix_cache(Step *s)
 	stats_publish(s->stats);
 }
 
+typedef struct Teller
+{
+	const Inst *inst;
+	void		(*tell) (void *ctx, const Inst *in, const PinInfo *i);
+	void	   *ctx;
+} Teller;
+
+static void
+tell_pin(void *ctx, const PinInfo *i)
+{
+	const Teller *t = ctx;
+
+	t->tell(t->ctx, t->inst, i);
+}
+
+void
+step_pins(Step *s, void (*tell) (void *ctx, const Inst *in, const PinInfo *i), void *ctx)
+{
+	Teller		t = {NULL, tell, ctx};
+
+	for (int i = 0; i < s->n_inst; i++)
+	{
+		t.inst = s->inst[i];
+		if (s->be->pins != NULL)
+			s->be->pins(s->inst[i], tell_pin, &t);
+	}
+}
+
+bool
+step_unpin(Step *s, uint64_t id)
+{
+	bool		done = false;
+
+	for (int i = 0; i < s->n_inst && !done; i++)
+		done = s->be->unpin != NULL && s->be->unpin(s->inst[i], id);
+	stats_publish(s->stats);
+	return done;
+}
+
 int64_t
 step_live(Step *s)
 {

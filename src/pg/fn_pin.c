@@ -1,16 +1,34 @@
 /*
  * fn_pin.c
- *	  llm_pin_prefix, llm_unpin_prefix: a prompt stays computed, or no longer (rows of engine_func.def).
+ *	  llm_pin_prefix, llm_unpin_prefix: a prompt stays computed, or no longer (rows of engine_func.def); what
+ *	  the view llm_pinned_prefixes reads, and llm_unpin_prefix by number.
  *
- * To the engine it is a request for one token that nobody looks at.
+ * To the engine pinning is a request for one token that nobody looks at.  What is pinned it tells as a JSON array
+ * of all roles' pins in the models of the database; each role is shown its own.
  *
  * Tests: tests/t/092_kv.pl.
  */
 #include "postgres.h"
 
+#include "catalog/pg_authid.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
 #include "pg/client.h"
+#include "pg/encode.h"
 #include "pg/generate.h"
 #include "pg/result.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_pin_list);
+PG_FUNCTION_INFO_V1(llm_unpin_id);
+
+#define N_COLS		9
 
 static void
 head(EngineRequest *r, FunctionCallInfo fcinfo, int pin)
@@ -42,4 +60,111 @@ pin_result(const Reply *reply, Oid rettype, bool *isnull)
 {
 	*isnull = false;
 	return Int32GetDatum((int32) reply->prompt_tokens);
+}
+
+/* ---- what is pinned ---- */
+
+/* NULL: no engine serves, so nothing is. */
+static JsonbContainer *
+ask_engine(void)
+{
+	text	   *list;
+	Datum		json;
+
+	if (vllm_shared == NULL || pg_atomic_read_u32(&vllm_shared->state) != VLLM_READY)
+		return NULL;
+	list = engine_command("pins", NULL);
+	json = DirectFunctionCall1(jsonb_in, CStringGetDatum(text_to_cstring(list)));
+	return &DatumGetJsonbP(json)->root;
+}
+
+/* A member of the i-th pin; NULL = it has none of this name. */
+static JsonbValue *
+member(JsonbContainer *list, uint32 i, const char *name)
+{
+	JsonbValue *pin = getIthJsonbValueFromContainer(list, i);
+
+	return getKeyJsonValueFromContainer(pin->val.binary.data, name, strlen(name), NULL);
+}
+
+static int64
+number(JsonbContainer *list, uint32 i, const char *name)
+{
+	return DatumGetInt64(DirectFunctionCall1(numeric_int8, NumericGetDatum(member(list, i, name)->val.numeric)));
+}
+
+static Datum
+string(JsonbContainer *list, uint32 i, const char *name, bool *isnull)
+{
+	const JsonbValue *v = member(list, i, name);
+
+	*isnull = v == NULL;
+	return v == NULL ? (Datum) 0 : PointerGetDatum(cstring_to_text_with_len(v->val.string.val, v->val.string.len));
+}
+
+static void
+emit(ReturnSetInfo *rsinfo, JsonbContainer *list, uint32 i, Oid role)
+{
+	char	   *name = GetUserNameFromId(role, true);
+	Datum		values[N_COLS];
+	bool		nulls[N_COLS] = {0};
+
+	if (rsinfo->setDesc->natts != N_COLS)
+		elog(ERROR, "vllm.pin_list() has %d columns, expected %d", rsinfo->setDesc->natts, N_COLS);
+	values[0] = Int64GetDatum(number(list, i, "id"));
+	values[1] = string(list, i, "model", &nulls[1]);
+	values[2] = CStringGetTextDatum(name != NULL ? name : psprintf("%u", role));
+	values[3] = string(list, i, "isolation", &nulls[3]);
+	values[4] = string(list, i, "lora", &nulls[4]);
+	values[5] = BoolGetDatum(member(list, i, "salted")->val.boolean);
+	values[6] = Int32GetDatum((int32) number(list, i, "tokens"));
+	values[7] = Int64GetDatum(number(list, i, "bytes"));
+	values[8] = TimestampTzGetDatum(number(list, i, "since_us") - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* vllm.pin_list(OUT id, model, role, isolation, lora, salted, tokens, bytes, pinned_at) */
+Datum
+llm_pin_list(PG_FUNCTION_ARGS)
+{
+	JsonbContainer *list = ask_engine();
+	uint32		n = list != NULL ? JsonContainerSize(list) : 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (uint32 i = 0; i < n; i++)
+	{
+		Oid			role = (Oid) number(list, i, "role");
+
+		if (has_privs_of_role(GetUserId(), role) || has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
+			emit((ReturnSetInfo *) fcinfo->resultinfo, list, i, role);
+	}
+	return (Datum) 0;
+}
+
+/* llm_unpin_prefix(id bigint): false if nothing of this number is pinned */
+Datum
+llm_unpin_id(PG_FUNCTION_ARGS)
+{
+	JsonbContainer *list;
+	uint32		n;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	list = ask_engine();
+	n = list != NULL ? JsonContainerSize(list) : 0;
+	for (uint32 i = 0; i < n; i++)
+	{
+		text	   *done;
+
+		if (number(list, i, "id") != PG_GETARG_INT64(0))
+			continue;
+		if (!has_privs_of_role(GetUserId(), (Oid) number(list, i, "role")))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("permission denied to unpin prefix " INT64_FORMAT, PG_GETARG_INT64(0)),
+					 errhint("It is the prefix of a role whose privileges you do not have.")));
+		done = engine_command(psprintf("unpin " INT64_FORMAT, PG_GETARG_INT64(0)), NULL);
+		PG_RETURN_BOOL(VARSIZE_ANY_EXHDR(done) == 1 && *VARDATA_ANY(done) == 't');
+	}
+	PG_RETURN_BOOL(false);
 }

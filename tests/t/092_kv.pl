@@ -81,6 +81,31 @@ like($long, qr/no room to pin a prompt of \d+ tokens/, 'more than half of the ca
 like($long, qr/HINT:  Unpin others with llm_unpin_prefix/, '... and what can be done');
 sql("SELECT llm_unpin_prefix($text)");
 sql("SELECT llm_reset_prefix_cache()");
+
+# what several have in common counts once: each of these alone takes a quarter of the cache
+is(sql("SELECT count(llm_pin_prefix(repeat('Our terms of business are these. ', 12) || repeat(i || ' more. ', 8))) FROM generate_series(1, 5) i"), 5, 'five prompts that begin alike are pinned');
+is(sql("SELECT (SELECT pinned_tokens FROM llm_memory WHERE model = 'tickets-2m') < (SELECT sum(tokens) FROM llm_pinned_prefixes) / 2"), 't', '... in the memory of less than half of them');
+is(sql("SELECT (SELECT pinned_tokens FROM llm_memory WHERE model = 'tickets-2m') = 16 * kv_blocks_used FROM llm_models WHERE name = 'tickets-2m'"), 't', '... as blocks tell');
+sql("SELECT llm_unpin_prefix(id) FROM llm_pinned_prefixes ORDER BY id LIMIT 4");
+is(sql("SELECT tokens = pinned_tokens AND bytes = tokens / 16 * (kv_bytes / kv_blocks_total) FROM llm_pinned_prefixes, llm_memory, llm_stat_model WHERE llm_memory.model = 'tickets-2m' AND name = 'tickets-2m'"), 't',
+	'the last one has all of it');
+sql("SELECT llm_unpin_prefix(id) FROM llm_pinned_prefixes");
+is(sql("SELECT pinned_tokens, kv_blocks_used FROM llm_memory JOIN llm_models ON name = model WHERE model = 'tickets-2m'"), '0|0', 'all unpinned by number');
+
+# the list
+sql("GRANT EXECUTE ON FUNCTION llm_pin_prefix, llm_unpin_prefix(bigint) TO reader");
+sql("SELECT llm_pin_prefix($text)");
+sql("SET ROLE reader; SELECT llm_pin_prefix($text, cache_salt => 's')");
+my $list = "SELECT role, model, isolation, lora IS NULL, salted, tokens, pinned_at BETWEEN now() - interval '1 min' AND clock_timestamp() FROM llm_pinned_prefixes ORDER BY id";
+my $all = int($n / 16) * 16;
+is(sql($list), getpwuid($<) . "|tickets-2m|role|t|f|$all|t\nreader|tickets-2m|role|t|t|$all|t", 'what is pinned');
+is(sql("SET ROLE reader; $list"), "reader|tickets-2m|role|t|t|$all|t", '... a role sees its own');
+my $mine = sql("SELECT min(id) FROM llm_pinned_prefixes");
+like(error("SET ROLE reader; SELECT llm_unpin_prefix($mine)"), qr/permission denied to unpin prefix $mine/, '... and gives up no others');
+is(sql("SET ROLE reader; SELECT llm_unpin_prefix(id) FROM llm_pinned_prefixes"), 't', '... but its own');
+is(sql("SELECT llm_unpin_prefix($mine), llm_unpin_prefix($mine), llm_unpin_prefix(-1), llm_unpin_prefix(NULL::bigint)"), 't|f|f|', 'given up once');
+is(sql('SELECT count(*) FROM llm_pinned_prefixes'), 0, 'nothing is pinned');
+sql("SELECT llm_reset_prefix_cache()");
 is(cached('Two.'), 0, 'after a reset nothing is found');
 sql("SELECT llm_pin_prefix($text)");
 sql("SELECT llm_reset_prefix_cache()");

@@ -124,6 +124,66 @@ test_told(void)
 	core_free(c);
 }
 
+typedef struct List
+{
+	PinInfo		pins[8];
+	int			n;
+} List;
+
+static void
+tell(void *ctx, const PinInfo *i)
+{
+	List	   *l = ctx;
+
+	if (l->n < 8)
+		l->pins[l->n++] = *i;
+}
+
+/* What several have in common counts once, whichever of them goes. */
+static void
+test_common(void)
+{
+	Core	   *c = make(BLOCKS);
+	List		l = {.n = 0};
+	Rec			r;
+	Err			e = {0};
+
+	for (int n = 96; n <= 144; n += 16)
+	{
+		ask(c, 1, n + 1, 1, 1, &r);
+		CHECK(r.finish == FIN_LENGTH, "%d tokens: finish %d, %s", n, r.finish, r.err.msg);
+		rec_free(&r);
+		check_pinned(c, n, n / 16);
+	}
+	ask(c, 2, 33, 1, 1, &r);
+	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_NOMEM, "2 more blocks: finish %d", r.finish);
+	rec_free(&r);
+	ask(c, 1, 163, 1, 1, &r);
+	CHECK(r.finish == FIN_LENGTH, "1 more block: finish %d, %s", r.finish, r.err.msg);
+	rec_free(&r);
+	check_pinned(c, 160, 10);
+	core_pins(c, tell, &l);
+	CHECK(l.n == 5, "%d pins", l.n);
+	for (int i = 0; i < l.n; i++)
+		CHECK(l.pins[i].tokens == (i < 4 ? 96 + 16 * i : 160) && l.pins[i].owner == 1 && l.pins[i].lora == NULL && !l.pins[i].salted &&
+			  l.pins[i].bytes * l.pins[0].tokens == l.pins[0].bytes * l.pins[i].tokens, "pin %d has %d tokens in %lld bytes", i,
+			  l.pins[i].tokens, (long long) l.pins[i].bytes);
+	/* the longest, one in the middle, the shortest; nobody has such a number */
+	CHECK(core_unpin(c, l.pins[4].id), "no pin %llu", (unsigned long long) l.pins[4].id);
+	check_pinned(c, 144, 9);
+	CHECK(core_unpin(c, l.pins[1].id) && core_unpin(c, l.pins[0].id) && !core_unpin(c, l.pins[0].id), "given up once each");
+	check_pinned(c, 144, 9);
+	CHECK(core_check(c, &e), "%s", e.msg);
+	CHECK(core_unpin(c, l.pins[3].id), "no pin %llu", (unsigned long long) l.pins[3].id);
+	check_pinned(c, 128, 8);
+	/* who needs all of it takes the rest */
+	ask(c, 4, 18 * 16, 0, 1, &r);
+	CHECK(r.finish == FIN_LENGTH, "18 of 20 blocks: finish %d, %s", r.finish, r.err.msg);
+	rec_free(&r);
+	check_pinned(c, 0, 0);
+	core_free(c);
+}
+
 int
 main(void)
 {
@@ -191,6 +251,7 @@ main(void)
 	rec_free(&r);
 	core_free(c);
 	test_told();
+	test_common();
 	kpool_free(pool);
 	return check_done("pins");
 }
