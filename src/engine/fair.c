@@ -105,9 +105,11 @@ fair_kid(Fair *up, uint64_t key, double weight)
 		f->up = up;
 		f->key = key;
 		f->at = -1;
-		f->clock = up->now;
+		f->clock = f->left = up->now;
 		idmap_put(&up->kids, key, f);
 	}
+	if (f->n_refs > 0)
+		up->active += weight - f->weight;
 	f->weight = weight;
 	return f;
 }
@@ -129,7 +131,7 @@ fair_clear(Fair *f)
 	f->heap = NULL;
 	f->n = f->cap = 0;
 	f->sweep_at = 0;
-	f->now = 0;
+	f->now = f->active = 0;
 	f->turns = 0;
 }
 
@@ -162,7 +164,8 @@ void
 fair_ref(Fair *f)
 {
 	for (; f != NULL; f = f->up)
-		f->n_refs++;
+		if (f->n_refs++ == 0 && f->up != NULL)
+			f->up->active += f->weight;
 }
 
 void
@@ -173,7 +176,11 @@ fair_unref(Fair *f)
 
 	for (; f != NULL; f = f->up)
 		if (--f->n_refs == 0)
+		{
 			empty = f;
+			if (f->up != NULL)
+				f->up->active -= f->weight;
+		}
 	if (empty == NULL)
 		return;
 	up = empty->up;
@@ -184,15 +191,27 @@ fair_unref(Fair *f)
 
 /* ---- turns ---- */
 
+/* f, which has not waited, does so again.  Of what it was behind then it loses as much as the others have gone on. */
+static void
+catch_up(Fair *f)
+{
+	double		now = f->up->now;
+	double		behind = (f->left - f->clock) - (now - f->left);
+
+	if (f->clock < now)
+		f->clock = behind > 0 ? now - behind : now;
+}
+
 static void
 join(Fair *f, bool anew)
 {
 	for (; f->up != NULL && f->at < 0; f = f->up)
 	{
-		if (f->clock < f->up->now)
-			f->clock = f->up->now;
 		if (anew)
+		{
+			catch_up(f);
 			f->since = ++f->up->turns;
+		}
 		heap_add(f->up, f);
 	}
 }
@@ -213,7 +232,10 @@ void
 fair_rest(Fair *f)
 {
 	for (; f->up != NULL && f->n == 0; f = f->up)
+	{
 		heap_remove(f->up, f);
+		f->left = f->up->now;
+	}
 }
 
 Fair *
@@ -231,8 +253,6 @@ fair_turn(Fair *f)
 {
 	for (; f->up != NULL; f = f->up)
 	{
-		if (f->clock > f->up->now)
-			f->up->now = f->clock;
 		f->since = ++f->up->turns;
 		if (f->at >= 0)
 			sift_down(f->up, f->at);
@@ -245,6 +265,7 @@ fair_charge(Fair *f, double service)
 	for (; f->up != NULL; f = f->up)
 	{
 		f->clock += service / f->weight;
+		f->up->now += service / f->up->active;
 		if (f->at >= 0)
 			sift_down(f->up, f->at);
 	}
@@ -255,6 +276,7 @@ fair_check(const Fair *f)
 {
 	int64_t		refs = 0;
 	int			n = 0;
+	double		active = 0;
 
 	for (int i = 0; i < f->n; i++)
 		if (f->heap[i]->at != i || (i > 0 && before(f->heap[i], f->heap[(i - 1) / 2])))
@@ -269,6 +291,7 @@ fair_check(const Fair *f)
 			return false;
 		n += kid->at >= 0;
 		refs += kid->n_refs;
+		active += kid->n_refs > 0 ? kid->weight : 0;
 	}
-	return n == f->n && (f->kids.n == 0 || refs == f->n_refs);
+	return n == f->n && active == f->active && (f->kids.n == 0 || refs == f->n_refs);
 }

@@ -4,9 +4,13 @@
  *
  * Each node has a clock: the service that it has had, divided by its weight.  Among nodes of one
  * parent it is the turn of the one whose clock is behind the others'; so those that always want
- * service get it by their weights, whatever the size of what they ask for.  Who comes back after a
- * while begins where the others are: nobody saves up.  Who has just had more than its share and
- * comes back is still ahead: to leave and return brings nothing.
+ * service get it by their weights, whatever the size of what they ask for.
+ *
+ * Where the others are, the parent's own clock says: it goes on by the service that is given below it, divided by the
+ * weights of all that have requests there.  Who is new begins there, and who comes back after a
+ * while: what it was behind when it last waited is worth less and less, so nobody saves up.  Who has just had more than its
+ * share and comes back is still ahead: to leave and return brings nothing.  And as that clock goes on with each service, whoever
+ * it is for, those that are ahead have their turn however many new ones come.
  *
  * Leaves have queues; the scheduler's are sessions, below roles, below the two classes of requests.
  */
@@ -36,6 +40,7 @@ struct Fair
 	uint64_t	key;			/* unique among its parent's */
 	double		weight;			/* > 0 */
 	double		clock;			/* service so far / weight, from some start on */
+	double		left;			/* its parent's now when it last waited */
 	uint64_t	since;			/* when it came, or had its last turn: of equals the least is first */
 	int			at;				/* place in its parent's heap; -1 = nobody below it waits */
 	int64_t		n_refs;			/* requests below it, that wait or run */
@@ -46,7 +51,8 @@ struct Fair
 	Fair	  **heap;			/* [n]: those that wait, by clock and since */
 	int			n;
 	int			cap;
-	double		now;			/* the clock of who had the last turn; never goes back */
+	double		active;			/* the weights of those that have requests */
+	double		now;			/* where they are: the service they had / active; never goes back */
 	uint64_t	turns;
 };
 

@@ -209,26 +209,44 @@ test_refused(void)
 	recs_free(rec);
 }
 
+/* Two models, on the same accounts. */
+typedef struct Two
+{
+	Accounts   *accounts;
+	Core	   *a,
+			   *b;
+} Two;
+
+/* A role that may have one request in flight has one in a, so another waits at the gate of b, for so many ms or as long as it takes. */
+static Two
+two_models(CoreOptions opt, int ms, Rec *rec)
+{
+	Two			t = {.accounts = accounts_new()};
+
+	opt.accounts = t.accounts;
+	t.a = new_core(opt, 512);
+	t.b = new_core(opt, 512);
+	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = -1};
+	ask(t.a, 0, 1, 5, 3, &rec[0]);
+	step(t.a);
+	timeout_ms = ms;
+	ask(t.b, 1, 1, 5, 3, &rec[1]);
+	timeout_ms = 0;
+	CHECK(core_next_due(t.b) == 0, "mail");
+	step(t.b);
+	step(t.b);
+	return t;
+}
+
 /* An account counts over all models; the one that waits elsewhere is let in. */
 static void
 test_two_models(void)
 {
-	Accounts   *accounts = accounts_new();
-	CoreOptions opt = options(8, 64, 200);
-	Core	   *a,
-			   *b;
 	Rec			rec[N] = {0};
+	Two			t = two_models(options(8, 64, 200), 0, rec);
+	Core	   *a = t.a,
+			   *b = t.b;
 
-	opt.accounts = accounts;
-	a = new_core(opt, 512);
-	b = new_core(opt, 512);
-	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = -1};
-	ask(a, 0, 1, 5, 3, &rec[0]);
-	step(a);
-	ask(b, 1, 1, 5, 3, &rec[1]);
-	CHECK(core_next_due(b) == 0, "mail");
-	step(b);
-	step(b);
 	CHECK(stats(b).waiting_deferred == 1 && core_next_due(b) == INT64_MAX, "due at %lld", (long long) core_next_due(b));
 	run(a, 10000);
 	CHECK(core_next_due(b) == 0, "due at %lld", (long long) core_next_due(b));
@@ -243,7 +261,7 @@ test_two_models(void)
 	CHECK(rec[3].finish == FIN_ABORT, "%d", rec[3].finish);
 	core_free(a);
 	CHECK(rec[2].finish == FIN_ABORT, "%d", rec[2].finish);
-	accounts_free(accounts);
+	accounts_free(t.accounts);
 	recs_free(rec);
 }
 
@@ -301,7 +319,7 @@ test_deadlines(void)
 			  strcmp(rec[i].err.detail, "The request took longer than 30 ms.") == 0, "request %d: %d %s", i, rec[i].finish, rec[i].err.msg);
 	CHECK(rec[0].ids.len < 40 && rec[1].scheduled_us == 0 && rec[2].scheduled_us == 0, "%zu tokens",
 		  rec[0].ids.len);
-	CHECK(stats(c).kv_blocks_used == 0 && stats(c).failed == 3, "%d blocks", (int) stats(c).kv_blocks_used);
+	CHECK(stats(c).kv_blocks_used == 0 && stats(c).cancelled == 3, "%d blocks", (int) stats(c).kv_blocks_used);
 	by = (Asker) {0};
 	timeout_ms = 30;
 	ask(c, 3, 1, 1500, 500, &rec[3]);	/* in its prompt */
@@ -326,31 +344,16 @@ test_deadlines(void)
 static void
 test_due(void)
 {
-	Accounts   *accounts = accounts_new();
-	CoreOptions opt = options(1, 16, 200);
-	Core	   *a,
-			   *b;
 	Rec			rec[N] = {0};
-	int64_t		due;
+	Two			t = two_models(options(1, 16, 200), 300, rec);
+	int64_t		due = core_next_due(t.b) - clock_us();
 
-	opt.accounts = accounts;
-	a = new_core(opt, 512);
-	b = new_core(opt, 512);
-	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = -1};
-	ask(a, 0, 1, 5, 3, &rec[0]);
-	step(a);
-	timeout_ms = 300;
-	ask(b, 1, 1, 5, 3, &rec[1]);
-	timeout_ms = 0;
-	step(b);
-	step(b);
-	due = core_next_due(b) - clock_us();
 	CHECK(due > 0 && due <= 300000, "due in %lld us", (long long) due);
-	run(b, 10000);
+	run(t.b, 10000);
 	CHECK(rec[1].err.cls == ERR_CANCELLED, "%s", rec[1].err.msg);
-	core_free(a);
-	core_free(b);
-	accounts_free(accounts);
+	core_free(t.a);
+	core_free(t.b);
+	accounts_free(t.accounts);
 	recs_free(rec);
 }
 

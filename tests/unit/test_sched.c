@@ -547,6 +547,52 @@ test_weights(void)
 	world_free(&w);
 }
 
+/*
+ * A role has 8 clients that connect, ask one thing and go, more than one seat can serve, and two sessions that stay and
+ * always ask: all have the same share, and nobody's turn comes later than after one of everybody else's, or two.
+ */
+static void
+test_passers_by(int old_tokens)
+{
+	enum
+	{
+		PASSERS = 8, ALL = 10, STEPS = 6000
+	};
+	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 64}, 100);
+	uint64_t	session = 100;
+	double		got[ALL] = {0};
+	double		all = 0;
+	int			born[ALL] = {0};
+	int			longest = 0;	/* that one has been there, in steps */
+	int			most = 0;		/* that one request takes */
+
+	for (int i = 0; i < STEPS; i++)
+	{
+		for (int id = 0; id < ALL; id++)
+		{
+			int			answer = id < PASSERS ? 2 + id % 3 : old_tokens;
+
+			if (w.reqs[id] != NULL)
+				continue;
+			longest = i - born[id] > longest ? i - born[id] : longest;
+			most = answer > most ? answer : most;
+			got[id] += i > 0 ? 4 + 2 * answer : 0;
+			born[id] = i;
+			add(&w, id, id < PASSERS ? session++ : (uint64_t) id, 4, answer);
+		}
+		step(&w);
+	}
+	for (int id = 0; id < ALL; id++)
+	{
+		all += got[id];
+		longest = STEPS - born[id] > longest ? STEPS - born[id] : longest;
+	}
+	NEAR(got[PASSERS] / got[PASSERS + 1], 1);
+	CHECK(got[PASSERS] > all / ALL * 0.7 && got[PASSERS] < all / ALL * 1.4, "who stays gets %g of %g", got[PASSERS], all);
+	CHECK(longest <= 2 * ALL * most, "the longest wait is %d steps; %d requests of at most %d", longest, ALL, most);
+	world_free(&w);
+}
+
 /* The background has its share while others wait, all when they don't, and leaves room for them. */
 static void
 test_background(void)
@@ -908,6 +954,8 @@ main(void)
 		test_long_end(n);
 	test_forgotten();
 	test_weights();
+	for (int i = 1; i < 30; i += 7)
+		test_passers_by(i);
 	test_background();
 	test_background_none();
 	test_background_preempt();
