@@ -244,6 +244,7 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 			.kv_type = kv_type(o, s, mi->dtype),
 			.no_windows = o->no_windows != 0 ? o->no_windows > 0 : s->no_windows,
 			.compute_kv_scales = o->kv_scales != 0 ? o->kv_scales > 0 : s->calculate_kv_scales,
+			.kv_sample = s->kv_metrics_sample,
 			.step_target_us = (int64_t) s->step_target_ms * 1000,
 			.no_jump = o->no_jump,
 			.prefix_caching = o->prefix_caching != 0 ? o->prefix_caching > 0 : s->enable_prefix_caching,

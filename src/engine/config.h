@@ -30,6 +30,7 @@ typedef struct Settings
 	int64_t		kv_cache_memory_bytes;	/* per model */
 	char		kv_cache_dtype[16]; /* auto or a type (settings_kv_type) */
 	bool		no_windows;		/* all layers keep all tokens */
+	int			kv_metrics_sample;	/* blocks whose lives are told of, in millionths */
 	bool		calculate_kv_scales;	/* of an FP8 KV cache, on loading */
 	char		huge_pages[8];	/* try, off, on */
 	char		repack_cache[1024]; /* directory of packed weights, "" = none */

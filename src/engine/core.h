@@ -238,6 +238,7 @@ typedef struct CoreOptions
 	int			kv_blocks;		/* usable blocks; > 0 overrides kv_bytes (tests) */
 	KType		kv_type;
 	bool		no_windows;		/* what layers with windows see no more is kept nevertheless */
+	int			kv_sample;		/* blocks whose lives are told of, in millionths */
 	bool		compute_kv_scales;	/* FP8: from a text, on loading, whatever the checkpoint has */
 	HugePages	huge;			/* for the KV */
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
@@ -387,6 +388,7 @@ typedef struct CoreStats
 		};
 	};
 	int64_t		step_sizes[STEP_SIZES]; /* how many steps were that large */
+	WireHist	kv_life[WIRE_N_KV_HISTS];	/* of a sample of blocks */
 	int32_t		max_loras;		/* 0 until a request has an adapter */
 	char		loras_running[WIRE_LORA_NAMES];	/* adapters of requests that run, and that wait: names, a comma between two */
 	char		loras_waiting[WIRE_LORA_NAMES];

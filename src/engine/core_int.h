@@ -274,6 +274,7 @@ typedef struct Share
 	KvPool	   *pool;
 	int			block_size;
 	int			window;			/* positions that layers with windows see; 0: none has one */
+	struct KvLife *life;		/* is told of what becomes of blocks; NULL: nobody */
 } Share;
 
 /* What of a request's tokens is there already. */
@@ -333,6 +334,7 @@ typedef struct SchedOptions
 	double		attn_weight;
 	Prefix	   *prefix;			/* what blocks hold; NULL: nothing is shared */
 	struct Pins *pins;			/* what stays computed; NULL: nothing */
+	struct KvLife *life;		/* is told of what becomes of blocks; NULL: nobody */
 	struct Spec *spec;			/* NULL: nobody is ahead */
 	int			max_logits;		/* rows of logits in a step, with spec */
 } SchedOptions;

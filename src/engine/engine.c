@@ -36,6 +36,7 @@
 #include "engine/constraint.h"
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
+#include "engine/kvlife.h"
 #include "engine/rng.h"
 #include "engine/pins.h"
 #include "engine/spec.h"
@@ -916,6 +917,7 @@ core_free(Core *c)
 	accounts_free(c->accounts);
 	pins_free(c->pins);
 	prefix_free(c->prefix);
+	kvlife_free(c->life);
 	kvpool_free(c->pool);
 	marena_free(&c->kv_area);
 	mem_free(c->kv_parts);
@@ -1049,6 +1051,8 @@ core_reset_prefix_cache(Core *c)
 	pins_clear(c->pins);
 	if (c->prefix != NULL)
 		prefix_clear(c->prefix);
+	if (c->life != NULL)
+		kvlife_forget(c->life);
 	core_publish(c);
 }
 

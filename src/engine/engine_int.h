@@ -61,6 +61,7 @@ struct Core
 	KvPool	   *pool;
 	Prefix	   *prefix;			/* NULL: nothing is shared */
 	struct Pins *pins;
+	struct KvLife *life;		/* NULL: nobody wants to know */
 	Sched	   *sched;
 	struct Spec *spec;			/* NULL: nobody is ahead */
 	Plan		round;			/* whose drafts were right so far; e: [max_num_seqs] */

@@ -18,6 +18,7 @@
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/kvgroups.h"
+#include "engine/kvlife.h"
 #include "engine/pins.h"
 #include "engine/spec.h"
 
@@ -213,6 +214,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	so.window = kvpool_window(c->pool) > 0 ? info->kv_window : 0;
 	if (o->prefix_caching && share_may(info))
 		so.prefix = c->prefix = prefix_new(kvpool_total(c->pool) + 1, o->block_size);
+	if (o->kv_sample > 0)
+		so.life = c->life = kvlife_new(kvpool_total(c->pool) + 1, o->kv_sample, c->stats.kv_life);
 	so.pins = c->pins = pins_new(c->pool, c->prefix, o->block_size, so.window);
 	if (o->spec.type != NULL && !spec_open(c, &o->spec, &c->spec, e))
 		return false;

@@ -39,6 +39,7 @@
  * running[].  Tested by tests/unit/test_sched.c (hand-written traces, fairness, random operations, tiny pools).
  */
 #include "engine/kvgroups.h"
+#include "engine/kvlife.h"
 #include "engine/pins.h"
 #include "engine/sched_int.h"
 
@@ -270,6 +271,8 @@ forget_block(void *ctx, int32_t block)
 
 	if (s->opt.prefix != NULL)
 		prefix_drop(s->opt.prefix, block);
+	if (s->opt.life != NULL)
+		kvlife_lost(s->opt.life, block);
 }
 
 Sched *
@@ -279,7 +282,7 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 
 	s->opt = *opt;
 	s->pool = pool;
-	s->share = (Share) {opt->prefix, pool, opt->block_size, opt->window};
+	s->share = (Share) {opt->prefix, pool, opt->block_size, opt->window, opt->life};
 	kvpool_on_lost(pool, forget_block, s);
 	s->cost.attn_weight = opt->attn_weight;
 	s->next_admit_no = 1;

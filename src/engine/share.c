@@ -23,6 +23,7 @@
  * Owner: the step thread.  Tested by tests/unit/test_share.c, which knows what is in each block.
  */
 #include "engine/core_int.h"
+#include "engine/kvlife.h"
 
 #include <string.h>
 
@@ -197,6 +198,8 @@ share_alloc(Share *s, int n, int32_t *out)
 		return false;
 	for (int i = 0; s->prefix != NULL && i < n; i++)
 		prefix_drop(s->prefix, out[i]);
+	for (int i = 0; s->life != NULL && i < n; i++)
+		kvlife_taken(s->life, out[i]);
 	return true;
 }
 
@@ -295,6 +298,8 @@ share_take(Share *s, Req *r, const ShareHit *h, Plan *plan)
 		int32_t		b = prefix_find(s->prefix, r->chain, tokens_at(s, r, r->n_noted), &r->chain);
 
 		kvpool_ref(s->pool, b);
+		if (s->life != NULL)
+			kvlife_found(s->life, b);
 		if (r->n_noted >= r->w_from)
 			kvpool_window_ref(s->pool, b);
 		intvec_push(&r->blocks, b);

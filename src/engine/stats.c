@@ -115,6 +115,18 @@ has_inst(const StatsRow *rows, int n, const Inst *in)
 	return false;
 }
 
+/* Histograms of blocks. */
+static void
+add_hists(WireHist *to, const WireHist *h)
+{
+	for (int i = 0; i < WIRE_N_KV_HISTS; i++)
+	{
+		for (int b = 0; b < WIRE_HIST_BUCKETS; b++)
+			to[i].count[b] += h[i].count[b];
+		to[i].sum += h[i].sum;
+	}
+}
+
 /* A model's instance goes: the model keeps what it has counted, with the first of the models that shared it. */
 static void
 keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
@@ -128,6 +140,7 @@ keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
 			accumulate(&old->counters->gone, &cs.fig, 1);
 			for (int b = 0; b < STEP_SIZES; b++)
 				old->counters->gone_steps[b] += cs.step_sizes[b];
+			add_hists(old->counters->gone_kv, cs.kv_life);
 		}
 }
 
@@ -261,6 +274,8 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 	add_steps(&to->hist[WH_ITERATION], cs.step_sizes);
 	add_steps(&to->hist[WH_ITERATION], r->counters->gone_steps);
 	to->hist[WH_ITERATION].sum = to->fig.step_rows;
+	add_hists(&to->hist[WH_KV_LIFETIME], cs.kv_life);
+	add_hists(&to->hist[WH_KV_LIFETIME], r->counters->gone_kv);
 }
 
 void

@@ -28,6 +28,7 @@ typedef struct EntryCounters
 	/* stats.c's, under its lock: of instances that it had before */
 	WireFigures gone;
 	int64_t		gone_steps[STEP_SIZES];
+	WireHist	gone_kv[WIRE_N_KV_HISTS];
 } EntryCounters;
 
 /* One row of WireStats.models: what changes seldom, and where the rest is. */

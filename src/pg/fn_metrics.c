@@ -425,7 +425,7 @@ put_histograms(Output *o, List *lines)
 	{
 		family(o, psprintf("vllm:%s", wire_hist_metric(id)), "histogram", wire_hist_text(id));
 		foreach(lc, lines)
-			if (((Line *) lfirst(lc))->first || id != WH_ITERATION)
+			if (((Line *) lfirst(lc))->first || id < WH_ITERATION)
 				o->histogram(o, lfirst(lc), id);
 	}
 }

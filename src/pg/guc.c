@@ -9,6 +9,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include <limits.h>
 
 #include "lib/stringinfo.h"
@@ -62,6 +64,7 @@ static char *vllm_prefix_cache_isolation = "role";
 static bool vllm_enable_prefix_caching;
 static char *vllm_speculative_config;
 static bool vllm_calculate_kv_scales;
+static double vllm_kv_metrics_sample;
 static bool vllm_disable_hybrid;
 static int	vllm_max_logprobs;
 static bool vllm_enable_lora;
@@ -503,6 +506,9 @@ vllm_guc_init(void)
 		DefineCustomIntVariable(r->name, r->desc, NULL, r->var, r->boot, r->min, r->max, r->context, r->flags,
 								check, NULL, NULL);
 	}
+	DefineCustomRealVariable("vllm.kv_cache_metrics_sample",
+							 "Sets the part of the KV cache's blocks whose lives the metrics tell of, in models that are loaded from now on; 0 means none.",
+							 NULL, &vllm_kv_metrics_sample, 0.01, 0, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	for (int i = 0; i < (int) lengthof(string_rows); i++)
 	{
 		const StringRow *r = &string_rows[i];
@@ -534,5 +540,7 @@ vllm_guc_engine_config(void)
 	for (int i = 0; i < (int) lengthof(string_rows); i++)
 		if (string_rows[i].engine)
 			appendStringInfo(&s, "%s=%s\n", string_rows[i].engine, *string_rows[i].var);
+	/* as any number there, without a fraction: millionths */
+	appendStringInfo(&s, "kv_cache_metrics_sample=%d\n", (int) rint(vllm_kv_metrics_sample * 1e6));
 	return s.data;
 }

@@ -178,6 +178,9 @@ typedef enum WireHistId
 	WIRE_N_HISTS
 } WireHistId;
 
+/* Those of blocks, KV_LIFETIME and behind. */
+#define WIRE_N_KV_HISTS	(WIRE_N_HISTS - WH_KV_LIFETIME)
+
 #define WIRE_HIST_BUCKETS	23	/* most; the last one has no bound */
 
 typedef struct WireHist
