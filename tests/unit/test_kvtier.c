@@ -13,9 +13,11 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -781,6 +783,60 @@ test_write_fails(void)
 	kvtier_close(t);
 }
 
+/* A disk that is full, and has room again; in a process with mounts of its own. */
+static void
+fill_disk(void)
+{
+	KvTier	   *t;
+	Err			e;
+	KvTierModel *m;
+	KvTierStats st;
+	char		path[1024];
+
+	t = open_tier(32 * SLOT, dir, 100 * SLOT);
+	m = kvtier_join(t, id1, BYTES, &e);
+	CHECK(wait_files(t, KVF_READY), "open");
+	for (int i = 0; i < 32; i++)
+		put(t, m, i, BYTES);
+	CHECK(kvtier_flush(t, soon()) > 0, "it can't have room");
+	kvtier_stats(t, &st);
+	CHECK(st.files == KVF_DOWN && st.n_errors >= 1 && st.n_errors <= 2 && st.n_written > 0 && count_files(path) == (int) st.n_written, "%d written", (int) st.n_written);
+	check_all(t);
+	CHECK(kvtier_flush(t, soon()) > 0, "neither now");
+	kvtier_reset(t, m);			/* which makes room */
+	for (int i = 0; i < 2000 && count_files(NULL) > 0; i++)
+		usleep(5000);
+	put(t, m, 5, BYTES);
+	CHECK(kvtier_flush(t, soon()) == 0 && count_files(NULL) == 1, "there is room");
+	kvtier_shed(t, m);
+	CHECK(comes_back(t, m, 5, BYTES), "and back");
+	kvtier_close(t);
+}
+
+static void
+test_disk_full(void)
+{
+	pid_t		pid;
+	int			status;
+
+	new_dir();
+	if ((pid = fork()) == 0)
+	{
+		int			before = check_failed;
+
+		if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+			mount("none", dir, "tmpfs", 0, "size=64k,mode=0700") != 0)
+			_exit(77);
+		fill_disk();
+		_exit(check_failed > before);
+	}
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		check_skip(1, "may not mount a small disk");
+	else
+		CHECK(status == 0, "a full disk: status %d", status);
+}
+
 /* The directory is removed while it is in use, and made again. */
 static void
 test_vanished(void)
@@ -989,6 +1045,7 @@ main(void)
 	test_directory();
 	test_two();
 	test_write_fails();
+	test_disk_full();
 	test_vanished();
 	test_killed();
 	test_threads();
