@@ -40,6 +40,7 @@ set_number(const char *name, const char *value)
 		{"max_connections", &http_conf.max_connections},
 		{"queue_timeout_ms", &http_conf.queue_timeout_ms},
 		{"idle_timeout_s", &http_conf.idle_timeout_s},
+		{"dev_mode", &http_conf.dev_mode},
 	};
 	int			kb;
 

@@ -23,6 +23,7 @@ typedef struct HttpConf
 	int			port;
 	size_t		max_body;		/* bytes */
 	int			idle_timeout_s;
+	int			dev_mode;		/* 0, 1: paths that control the engine (dev.c) */
 	const char *allowed_origins;	/* commas; "*" = any; "" = none */
 	const char *ssl_cert_file;	/* "" = no TLS */
 	const char *ssl_key_file;

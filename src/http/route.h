@@ -14,6 +14,7 @@ typedef enum RouteKind
 	R_HEALTH, R_VERSION, R_LOAD,	/* of the door; no key is asked for */
 	R_METRICS,
 	R_API,						/* llm_api(), llm_api_stream() */
+	R_DEV,						/* dev.c, if vllm.http_dev_mode is on */
 	R_LORA						/* v1_load_lora_adapter(), v1_unload_lora_adapter(): /v1/NAME is v1_NAME() */
 } RouteKind;
 

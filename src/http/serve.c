@@ -276,7 +276,8 @@ serve_api(Request *q)
 	if (end == DB_OK && q->route->streams && q->stream)
 		return stream_start(q, db);
 	if (end == DB_OK)
-		end = q->route->kind == R_LORA ? call_named(q, db, &body, &e) : call_api(q, db, &body, &status, &e);
+		end = q->route->kind == R_LORA ? call_named(q, db, &body, &e) :
+			q->route->kind == R_DEV ? dev_call(q, db, &body, &e) : call_api(q, db, &body, &status, &e);
 	if (end == DB_LOST)
 		db_give(db, false);
 	else
@@ -289,7 +290,7 @@ serve_api(Request *q)
 		db_give(db, ended);
 	}
 	if (end == DB_OK)
-		return serve_body(q, status ? status : 200, q->route->kind == R_LORA ? "text/plain; charset=utf-8" : "application/json", &body);
+		return serve_body(q, status ? status : 200, body.len == 0 ? NULL : q->route->kind == R_LORA ? "text/plain; charset=utf-8" : "application/json", &body);
 	buf_free(&body);
 	return serve_end(q, end, &e);
 }
@@ -309,6 +310,7 @@ serve_request(Request *q)
 			return serve_metrics(q);
 		case R_API:
 		case R_LORA:
+		case R_DEV:
 			break;
 	}
 	return serve_api(q);
@@ -353,6 +355,14 @@ has_two_lengths(const Request *q)
 	return n > 1;
 }
 
+static bool
+has_body(const Request *q)
+{
+	const char *length = header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	return header(q, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL || (length != NULL && strcmp(length, "0") != 0);
+}
+
 /* Is there a call that has its body? */
 static bool
 asks_database(const Request *q)
@@ -388,6 +398,8 @@ begin(Request *q, const char *method)
 	}
 	if (q->route == NULL)
 		return serve_error(q, 404, "there is no such path");
+	if (q->route->kind == R_DEV && !http_conf.dev_mode)
+		return serve_error(q, 404, "there is no such path while vllm.http_dev_mode is off");
 	if (strcmp(method, "OPTIONS") == 0 && header(q, "Access-Control-Request-Method") != NULL)
 		return preflight(q);
 	if (!route_allows(q->route, method))
@@ -399,7 +411,8 @@ begin(Request *q, const char *method)
 	status = auth_role(q, &q->role, message, sizeof(message));
 	if (status != 0)
 		return serve_error(q, status, message);
-	if (posts && !is_json(header(q, MHD_HTTP_HEADER_CONTENT_TYPE)))
+	/* what stands in the query needs no body, nor its type */
+	if (posts && !is_json(header(q, MHD_HTTP_HEADER_CONTENT_TYPE)) && (q->route->kind != R_DEV || has_body(q)))
 		return serve_error(q, 415, "the body must be application/json");
 	ok = check_length(q);
 	if (!q->answered && asks_database(q))

@@ -52,6 +52,11 @@ int			serve_load(void);
 /* From now on connections are closed behind an answer. */
 void		serve_last(void);
 
+/* ---- dev.c ---- */
+
+/* A call of R_DEV under the right role; body: its answer. */
+DbEnd		dev_call(Request *q, Db *db, Buf *body, DbError *e);
+
 /* ---- stream.c ---- */
 
 /* llm_api_stream() on a connection with a transaction of the right role; takes over db. */

@@ -26,6 +26,7 @@ static int	http_max_connections;
 static int	http_queue_timeout;		/* ms */
 static int	http_max_body;			/* kB */
 static int	http_idle_timeout;		/* s */
+static bool http_dev_mode;
 static char *http_allowed_origins;
 static char *http_ssl_cert_file;
 static char *http_ssl_key_file;
@@ -117,6 +118,9 @@ vllm_guc_http_init(void)
 		DefineCustomIntVariable(r->name, r->desc, NULL, r->var, r->boot, r->min, r->max, PGC_SIGHUP, r->flags,
 								r->var == &vllm_http_port ? check_http_port : NULL, NULL, NULL);
 	}
+	DefineCustomBoolVariable("vllm.http_dev_mode",
+							 "Lets the HTTP server control the engine: /sleep, /wake_up, /pause and their kin.", NULL,
+							 &http_dev_mode, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	for (int i = 0; i < lengthof(strings); i++)
 	{
 		const HttpString *r = &strings[i];
@@ -134,6 +138,7 @@ vllm_guc_http_config(void)
 	initStringInfo(&s);
 	for (int i = 0; i < lengthof(ints); i++)
 		appendStringInfo(&s, "%s=%d\n", ints[i].door, *ints[i].var);
+	appendStringInfo(&s, "dev_mode=%d\n", http_dev_mode);
 	for (int i = 0; i < lengthof(strings); i++)
 		appendStringInfo(&s, "%s=%s\n", strings[i].door, *strings[i].var);
 	return s.data;

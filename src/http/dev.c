@@ -1,0 +1,103 @@
+/*
+ * dev.c
+ *	  Control of the engine by HTTP, as vLLM serves it in its development mode: sleep, wake, pause.
+ *
+ * Only while vllm.http_dev_mode is on; else there are no such paths.  Parameters stand in the query (?level=2); one that is
+ * not known is refused.  Each path is a function's call under the key's role, which needs EXECUTE on it.
+ *
+ * Tests: tests/t/083_http_dev.pl.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "http/conf.h"
+#include "http/serve.h"
+
+#define MOST_ARGS	4
+
+typedef struct DevCall
+{
+	const char *path;
+	const char *sql;			/* %s = the extension's schema */
+	const char *args[MOST_ARGS];	/* $1 and so on, NULL if not given; some of them have no meaning here */
+	const char *answer;			/* NULL: what the call gives */
+} DevCall;
+
+static const DevCall calls[] = {
+	{"/sleep", "SELECT %s.llm_sleep(coalesce($1, '1')::pg_catalog.int4, coalesce($2, 'abort'), $3::pg_catalog.text)", {"level", "mode", "model"}, ""},
+	{"/wake_up", "SELECT %s.llm_wake_up(pg_catalog.string_to_array($1, ','), $2::pg_catalog.text)", {"tags", "model"}, ""},
+	{"/is_sleeping", "SELECT pg_catalog.json_build_object('is_sleeping', %s.llm_is_sleeping($1::pg_catalog.text))", {"model"}, NULL},
+	{"/pause", "SELECT %s.llm_pause(coalesce($1, 'abort'), $2::pg_catalog.text), $3::pg_catalog.bool", {"mode", "model", "clear_cache"}, "{\"status\":\"paused\"}"},
+	{"/resume", "SELECT %s.llm_resume($1::pg_catalog.text)", {"model"}, "{\"status\":\"resumed\"}"},
+	{"/is_paused", "SELECT pg_catalog.json_build_object('is_paused', %s.llm_is_paused($1::pg_catalog.text))", {"model"}, NULL},
+};
+
+static const DevCall *
+call_of(const char *path)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (strcmp(calls[i].path, path) == 0)
+			return &calls[i];
+	return NULL;
+}
+
+/* ---- the query ---- */
+
+typedef struct Query
+{
+	const DevCall *call;
+	Buf			values[MOST_ARGS];
+	const char *unknown;
+} Query;
+
+/* An argument that is given again goes behind a comma: tags. */
+static enum MHD_Result
+take_arg(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	Query	   *q = cls;
+
+	(void) kind;
+	for (int i = 0; i < MOST_ARGS && q->call->args[i] != NULL; i++)
+		if (strcmp(q->call->args[i], name) == 0)
+		{
+			if (q->values[i].data != NULL)
+				buf_addc(&q->values[i], ',');
+			buf_addstr(&q->values[i], value != NULL ? value : "");
+			return MHD_YES;
+		}
+	q->unknown = name;
+	return MHD_NO;
+}
+
+DbEnd
+dev_call(Request *q, Db *db, Buf *body, DbError *e)
+{
+	Query		args = {.call = call_of(q->route->path)};
+	const char *params[MOST_ARGS] = {NULL};
+	PGresult   *r = NULL;
+	char		sql[512];
+	int			n = 0;
+	DbEnd		end;
+
+	MHD_get_connection_values(q->http, MHD_GET_ARGUMENT_KIND, take_arg, &args);
+	for (; n < MOST_ARGS && args.call->args[n] != NULL; n++)
+		params[n] = args.values[n].data;
+	if (args.unknown != NULL)
+	{
+		*e = (DbError) {.status = 400};
+		snprintf(e->message, sizeof(e->message), "unknown parameter \"%.100s\"", args.unknown);
+		end = DB_ERROR;
+	}
+	else
+	{
+		snprintf(sql, sizeof(sql), args.call->sql, db->schema);
+		end = db_query(db, q->client, sql, n, params, &r, e);
+	}
+	if (end == DB_OK)
+		buf_addstr(body, args.call->answer != NULL ? args.call->answer : PQgetvalue(r, 0, 0));
+	PQclear(r);
+	for (int i = 0; i < MOST_ARGS; i++)
+		buf_free(&args.values[i]);
+	return end;
+}
