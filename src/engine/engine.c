@@ -1028,6 +1028,8 @@ core_stats(const Core *c, CoreStats *out)
 
 	pthread_mutex_lock(&in->lock);
 	*out = in->stats;
+	if (c->away)
+		out->mem_weights = 0;
 	/*
 	 * What the step thread has counted is put right by what turned out since: a token
 	 * behind a stop string counts until that is found, and so does a failure there: so

@@ -98,6 +98,8 @@ struct Core
 	void		(*on_progress) (void *ctx); /* NULL = nobody asks */
 	void	   *progress_ctx;
 	bool		resting;		/* core_rest() */
+	bool		given_back;		/* ... and its memory is the system's */
+	_Atomic bool away;			/* weights, too: core_store(), core_forget() */
 	CoreStats	stats;
 	bool		tracing;		/* a profile is being recorded: as of this step */
 	TraceStep	trace;			/* ... of this step */

@@ -16,6 +16,13 @@
 #include "engine/pins.h"
 #include "engine/spec.h"
 
+/* Rows of logits and their like: what core_rest() gives back. */
+static size_t
+rows_memory(const Core *c)
+{
+	return c->logits_size + c->hidden_size + c->raw_size + 2 * c->fork_size;
+}
+
 void
 memory_open(Core *c)
 {
@@ -29,11 +36,10 @@ memory_open(Core *c)
 		per_block += 64 + (size_t) c->opt.block_size * sizeof(int32_t) + 8 + pins_block_bytes();
 	if (groups.window > 0)
 		per_block += 32 + 4 * (size_t) (groups.full + groups.window);
-	c->other_memory = (int64_t) (c->logits_size + c->hidden_size + c->raw_size + 2 * c->fork_size + blocks * per_block);
+	c->other_memory = (int64_t) (rows_memory(c) + blocks * per_block);
 	if (c->spec != NULL)
 		c->other_memory += (int64_t) spec_memory(c->spec);
 	c->stats.kv_tokens = info->n_kv_layers > 0 ? kvgroups_tokens(&groups, &c->opt, kvpool_pages(c->pool)) : 0;
-	c->stats.mem_state = (int64_t) info->state_bytes * c->opt.max_num_seqs;
 }
 
 void
@@ -45,6 +51,7 @@ memory_publish(const Core *c, CoreStats *st)
 	st->mem_weights = (int64_t) (info->weights_memory + (draft != NULL ? draft->weights_memory : 0));
 	st->mem_work = (int64_t) (info->work_memory + (draft != NULL ? draft->work_memory : 0));
 	st->mem_kv = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * kvpool_touched(c->pool);
-	st->mem_other = c->other_memory;
+	st->mem_other = c->other_memory - (c->given_back ? (int64_t) rows_memory(c) : 0);
+	st->mem_state = c->given_back ? 0 : (int64_t) info->state_bytes * c->opt.max_num_seqs;
 	st->kv_pinned_tokens = pins_tokens(c->pins);
 }

@@ -31,6 +31,7 @@ core_rest(Core *c, bool free_kv)
 	c->resting = true;
 	if (!free_kv)
 		return;
+	c->given_back = true;
 	sched_preempt_all(c->sched);
 	core_reset_prefix_cache(c);
 	marena_drop(&c->kv_area);
@@ -49,7 +50,7 @@ core_rest(Core *c, bool free_kv)
 void
 core_go_on(Core *c)
 {
-	c->resting = false;
+	c->resting = c->given_back = false;
 }
 
 bool
@@ -62,7 +63,10 @@ core_store(Core *c, const char *dir, bool *lost, Err *e)
 	if (!model_store(c->model, dir, e))
 		return false;
 	if (d == NULL || d->store(d, dir, e))
+	{
+		c->away = true;
 		return true;
+	}
 	if (!model_fetch(c->model, &back))
 	{
 		core_forget(c);
@@ -76,12 +80,16 @@ core_fetch(Core *c, Err *e)
 {
 	Drafter    *d = c->opt.drafter;
 
-	return model_fetch(c->model, e) && (d == NULL || d->fetch(d, e));
+	if (!model_fetch(c->model, e) || (d != NULL && !d->fetch(d, e)))
+		return false;
+	c->away = false;
+	return true;
 }
 
 void
 core_forget(Core *c)
 {
+	c->away = true;
 	model_forget(c->model);
 	if (c->opt.drafter != NULL)
 		c->opt.drafter->forget(c->opt.drafter);
@@ -95,7 +103,10 @@ core_adopt(Core *c, Core *from, Err *e)
 
 	if ((d == NULL) != (d2 == NULL))
 		return err_set(e, ERR_INTERNAL, "weights that were loaded again draft with others");
-	return model_adopt(c->model, from->model, e) && (d == NULL || d->adopt(d, d2, e));
+	if (!model_adopt(c->model, from->model, e) || (d != NULL && !d->adopt(d, d2, e)))
+		return false;
+	c->away = false;
+	return true;
 }
 
 bool

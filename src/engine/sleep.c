@@ -244,7 +244,7 @@ op_end(SleepOp *op)
 	Conv	   *c = op->c;
 
 	m->ops = op->next;
-	stats_publish(m->srv->stats);
+	models_show(m);
 	c->job_busy = false;
 	if (op->e.cls != ERR_NONE || op->failed.cls != ERR_NONE)
 		conv_end_error(c, op->e.cls != ERR_NONE ? &op->e : &op->failed);

@@ -528,7 +528,6 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 {
 	const WireFigures *f = &ms->fig;
 	bool		shares = ms->shared_with >= 0;
-	int64		weights = ms->asleep & WIRE_SLEEP_WEIGHTS ? 0 : f->mem_weights;
 
 	row_arena_str(row, ms->name, sizeof(ms->name));
 	/* an index of the arena's is not trusted */
@@ -536,7 +535,7 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 		row_arena_str(row, stats->models[ms->shared_with].name, sizeof(ms->name));
 	else
 		row_null(row);
-	row_int(row, weights);
+	row_int(row, f->mem_weights);
 	row_int(row, f->kv_bytes);
 	row_int(row, f->mem_kv);
 	row_int(row, f->kv_tokens);
@@ -544,7 +543,7 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 	row_int(row, f->mem_state);
 	row_int(row, f->mem_work);
 	row_int(row, f->mem_other);
-	row_int(row, shares ? 0 : weights + f->mem_kv + f->mem_state + f->mem_work + f->mem_other);
+	row_int(row, shares ? 0 : f->mem_weights + f->mem_kv + f->mem_state + f->mem_work + f->mem_other);
 }
 
 Datum

@@ -53,6 +53,16 @@ open_core(KPool *pool)
 	return c;
 }
 
+static void
+compare(const CoreStats *st, int64_t before, const char *when)
+{
+	int64_t		real = resident() - before;
+
+	/* the process has a little of its own by now */
+	CHECK(told(st) > real - (4 << 20) && told(st) < real + (4 << 20), "%s %lld bytes are told, %lld are resident", when, (long long) told(st), (long long) real);
+	printf("%s: told %lld kB, resident %lld kB\n", when, (long long) told(st) >> 10, (long long) real >> 10);
+}
+
 int
 main(void)
 {
@@ -62,6 +72,9 @@ main(void)
 	Core	   *c = open_core(pool);
 	CoreStats	st;
 	int			round = 0;
+	int64_t		rows;
+	bool		lost;
+	Err			e = {0};
 
 	if (before < 0 || c == NULL)
 	{
@@ -98,6 +111,22 @@ main(void)
 	core_rest(c, true);
 	core_stats(c, &st);
 	CHECK(st.mem_kv == 0, "asleep %lld bytes of KV are in use", (long long) st.mem_kv);
+	compare(&st, before, "at rest");
+	rows = st.mem_other;
+	CHECK(core_store(c, "/tmp", &lost, &e), "%s", e.msg);
+	core_stats(c, &st);
+	CHECK(st.mem_weights == 0, "%lld bytes of weights", (long long) st.mem_weights);
+	compare(&st, before, "stored");
+	CHECK(core_fetch(c, &e), "%s", e.msg);
+	core_go_on(c);
+	core_stats(c, &st);
+	CHECK(st.mem_weights > 0, "weights are back");
+	submit(c, 1, 0, random_prompt(1, 20), greedy_params(4), ~0u, &recs[0]);
+	while (core_has_work(c))
+		core_step(c);
+	rec_free(&recs[0]);
+	core_stats(c, &st);
+	CHECK(st.mem_other > rows && st.mem_kv > 0, "and all the rest");
 	core_free(c);
 	kpool_free(pool);
 	return check_done("memory");
