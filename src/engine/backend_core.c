@@ -264,6 +264,10 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 	memset(df, 0, sizeof(*df));
 	if (!plan_speculation(mi, f, o, s, co, df, e))
 		return false;
+	/* what is not given follows what is */
+	if (co->max_num_batched_tokens > 0 && co->max_num_batched_tokens < co->max_num_seqs)
+		return err_set(e, ERR_INVALID, "max_num_batched_tokens must be at least max_num_seqs (%d), got %d", co->max_num_seqs,
+					   co->max_num_batched_tokens);
 	/* many sequences may be short, so that none gives up what is behind its windows */
 	whole = *co;
 	whole.no_windows = true;

@@ -5,6 +5,7 @@ use lib 't';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep);
 use VllmTest;
 
 my $node = PostgreSQL::Test::Cluster->new('kv');
@@ -56,13 +57,32 @@ is(sql("SELECT count(*) FROM llm_metrics() WHERE name = 'vllm_pg:memory_bytes' A
 # ---- limits, as they are now ----
 sub limit { return sql("SELECT value FROM llm_metrics() WHERE name = 'vllm_pg:max_num_seqs' AND labels->>'model_name' = 'tickets-2m'"); }
 is(limit(), 8, 'the metric tells the sequences of a step');
-$node->append_conf('postgresql.conf', 'vllm.max_num_seqs = 3');
-$node->reload;
 sql("SELECT llm_unload_model('tickets-2m')");
 is(limit(), 0, '... nothing of a model that is unloaded');
-$node->poll_query_until('postgres', "SHOW vllm.max_num_seqs", '3');
-sql("SELECT llm_generate($prompt, max_tokens => 4)");
-is(limit(), 3, '... and what holds since it was loaded anew');
+
+# the engine hears of settings from its supervisor, a moment later than sessions
+sub holds
+{
+	my ($setting, $query, $expect) = @_;
+	my $got;
+	$node->append_conf('postgresql.conf', $setting);
+	$node->reload;
+	for (1 .. 100)
+	{
+		sql("SELECT llm_unload_model('tickets-2m')");
+		$got = join '', ($node->psql('postgres', "\\set VERBOSITY verbose\n$query"))[1, 2];
+		return 1 if $got =~ $expect;
+		sleep 0.1;
+	}
+	diag($got);
+	return 0;
+}
+my $ask = "SELECT length(llm_generate($prompt, max_tokens => 4))";
+ok(holds('vllm.max_num_seqs = 3', "$ask \\g /dev/null\nSELECT value FROM llm_metrics() WHERE name = 'vllm_pg:max_num_seqs' AND labels->>'model_name' = 'tickets-2m'", qr/^3$/),
+	'... and what holds since it was loaded anew');
+ok(holds('vllm.max_num_batched_tokens = 2', $ask, qr/22023: max_num_batched_tokens must be at least max_num_seqs \(3\), got 2/),
+	'limits that contradict each other are an error');
+ok(holds('vllm.max_num_batched_tokens = 0', $ask, qr/^\d+$/), '... until they do not');
 
 # ---- prompts that stay computed ----
 my $text = q{repeat('Our terms of business are these. ', 12)};
