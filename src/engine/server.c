@@ -333,19 +333,72 @@ integrity(Server *s, Conv *c)
 	step_job(s, c, integrity_run, 0, NULL);
 }
 
+/* A profile that has ended, which may become tens of megabytes of JSON: not on this thread. */
+typedef struct ProfileJob
+{
+	Job			j;
+	Conv	   *c;
+	TraceRecording *rec;
+	Buf			frame;			/* its fields */
+} ProfileJob;
+
+static void
+profile_run(Job *j)
+{
+	ProfileJob *t = (ProfileJob *) j;
+	WireOut		o = conv_out(&t->frame);
+	Buf			json = {0};
+
+	trace_write(t->rec, &json);
+	wire_put_str(&o, WTAG_TEXT, json.data, json.len);
+	buf_free(&json);
+	trace_free(t->rec);
+}
+
+static void
+profile_done(Job *j)
+{
+	ProfileJob *t = (ProfileJob *) j;
+
+	t->c->job_busy = false;
+	conv_end(t->c, WF_DONE, &t->frame);
+	buf_free(&t->frame);
+	mem_free(t);
+}
+
+static bool
+profile_stop(Server *s, Conv *c, Err *e)
+{
+	TraceRecording *rec = trace_stop(e);
+	ProfileJob *t;
+
+	if (rec == NULL)
+		return false;
+	t = mem_zalloc(sizeof(*t));
+	t->j.run = profile_run;
+	t->j.done = profile_done;
+	t->c = c;
+	t->rec = rec;
+	c->job_busy = true;
+	jobs_submit(s->jobs, JQ_CHECK, &t->j);
+	return true;
+}
+
 /* "start <steps left out> <most steps>", "stop" */
 static bool
-profile_command(const char *command, Buf *out, Err *e)
+profile_command(Server *s, Conv *c, const char *command, Err *e)
 {
 	int			delay = 0;
 	int			max = 0;
 
 	if (strcmp(command, "stop") == 0)
-		return trace_stop(out, e);
+		return profile_stop(s, c, e);
 	if (sscanf(command, "start %d %d", &delay, &max) != 2 || delay < 0 || max < 0)
 		return err_set(e, ERR_INVALID, "unknown control command \"profile-%.40s\"", command);
-	buf_addstr(out, "ok");
-	return trace_start(delay, max, e);
+	if (!trace_start(delay, max, e))
+		return false;
+	answer_text(c, "ok", 2);
+	return true;
 }
 
 void
@@ -363,6 +416,12 @@ server_control(Server *s, Conv *c, const char *command)
 		return;
 	if (pinlist_command(s, c, command))
 		return;
+	if (strncmp(command, "profile-", 8) == 0)
+	{
+		if (!profile_command(s, c, command + 8, &e))
+			conv_end_error(c, &e);
+		return;
+	}
 	if (strcmp(command, "reset-prefix-cache") == 0)
 	{
 		step_job(s, c, reset_prefix_cache_run, 0, NULL);
@@ -377,15 +436,6 @@ server_control(Server *s, Conv *c, const char *command)
 	{
 		stats_reset(s->stats);
 		buf_addstr(&b, "ok");
-	}
-	else if (strncmp(command, "profile-", 8) == 0)
-	{
-		if (!profile_command(command + 8, &b, &e))
-		{
-			buf_free(&b);
-			conv_end_error(c, &e);
-			return;
-		}
 	}
 	else if (strcmp(command, "fds") == 0)
 		buf_printf(&b, "%d", count_fds());

@@ -7,7 +7,8 @@
  * read and wrote.  Times are microseconds of the engine's clock.
  *
  * Threads: recording from step and delivering threads, start and stop from the server thread; all under
- * one mutex, which nobody takes while nothing is recorded.  Rings: the oldest go.
+ * one mutex, which nobody takes while nothing is recorded; a recording that has ended is whose who stopped it.
+ * Rings: the oldest go.
  *
  * Tests: tests/unit/test_trace.c, tests/t/095_observability.pl.
  */
@@ -24,25 +25,26 @@
 
 #define MAX_CORES	64			/* that are told apart */
 
-typedef struct Recording
+struct TraceRecording
 {
 	int			delay;			/* steps to be left out yet */
 	int			max;			/* steps to be recorded, 0 = no limit */
 	int64_t		n_steps;		/* recorded; the last TRACE_STEPS are there */
 	int64_t		n_requests;
 	int64_t		begun_us;
+	int64_t		ended_us;
 	TraceStep  *steps;
 	TraceRequest *requests;
-} Recording;
+};
 
 _Atomic bool trace_running;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Recording *rec;			/* under lock; NULL = none */
+static TraceRecording *rec;			/* under lock; NULL = none */
 
 bool
 trace_start(int delay, int max, Err *e)
 {
-	Recording  *r;
+	TraceRecording *r;
 	bool		ok;
 
 	pthread_mutex_lock(&lock);
@@ -232,8 +234,8 @@ put_request(JsonOut *j, const TraceRequest *r)
 	json_close(j, '}');
 }
 
-static void
-put_recording(const Recording *r, Buf *json)
+void
+trace_write(const TraceRecording *r, Buf *json)
 {
 	JsonOut		j = {.b = json};
 	const void *cores[MAX_CORES];
@@ -249,7 +251,7 @@ put_recording(const Recording *r, Buf *json)
 	json_key_int(&j, "requests", r->n_requests);
 	json_key_int(&j, "steps_dropped", first_step);
 	json_key_int(&j, "requests_dropped", first_request);
-	json_key_int(&j, "seconds", (clock_us() - r->begun_us) / 1000000);
+	json_key_int(&j, "seconds", (r->ended_us - r->begun_us) / 1000000);
 	json_close(&j, '}');
 	json_key(&j, "traceEvents");
 	json_open(&j, '[');
@@ -266,10 +268,10 @@ put_recording(const Recording *r, Buf *json)
 	json_close(&j, '}');
 }
 
-bool
-trace_stop(Buf *json, Err *e)
+TraceRecording *
+trace_stop(Err *e)
 {
-	Recording  *r;
+	TraceRecording *r;
 
 	pthread_mutex_lock(&lock);
 	atomic_store(&trace_running, false);
@@ -279,11 +281,19 @@ trace_stop(Buf *json, Err *e)
 	if (r == NULL)
 	{
 		err_set(e, ERR_NOT_READY, "no profile is being recorded");
-		return err_hint(e, "llm_start_profile() begins one; an engine that was restarted has forgotten it.");
+		err_hint(e, "llm_start_profile() begins one; an engine that was restarted has forgotten it.");
+		return NULL;
 	}
-	put_recording(r, json);
+	r->ended_us = clock_us();
+	return r;
+}
+
+void
+trace_free(TraceRecording *r)
+{
+	if (r == NULL)
+		return;
 	mem_free(r->steps);
 	mem_free(r->requests);
 	mem_free(r);
-	return true;
 }

@@ -59,8 +59,11 @@ trace_on(void)
 /* Record from now on, but for the first `delay` steps, and until there are `max` of them (0 = no limit).
  * False: a recording runs or waits to be fetched. */
 bool		trace_start(int delay, int max, Err *e);
-/* End it, and append it as a JSON object.  False: there is none. */
-bool		trace_stop(Buf *json, Err *e);
+/* End it; whoever has it makes it a JSON object, which may take a second, or frees it.  NULL: there is none. */
+typedef struct TraceRecording TraceRecording;
+TraceRecording *trace_stop(Err *e);
+void		trace_write(const TraceRecording *r, Buf *json);
+void		trace_free(TraceRecording *r);
 
 /* Any thread, while trace_on(); afterwards they do nothing. */
 void		trace_step(const TraceStep *s);
