@@ -78,6 +78,23 @@ put(Conf *c, const char *key, ConfKind kind)
 	return e;
 }
 
+void
+conf_hash(const Conf *c, Blake2 *b)
+{
+	for (size_t i = 0; i < c->len; i++)
+	{
+		const ConfEntry *e = &c->e[i];
+		const uint64_t head[] = {(uint64_t) e->kind, e->b, e->n};
+
+		blake2_add(b, e->key, strlen(e->key) + 1);
+		blake2_add(b, head, sizeof(head));
+		if (e->nums != NULL)
+			blake2_add(b, e->nums, e->n * sizeof(double));
+		for (size_t k = 0; e->strs != NULL && k < e->n; k++)
+			blake2_add(b, e->strs[k], strlen(e->strs[k]) + 1);
+	}
+}
+
 Conf *
 conf_new(void)
 {

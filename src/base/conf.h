@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/blake2.h"
+
 typedef struct Conf Conf;
 
 Conf	   *conf_new(void);
@@ -33,6 +35,9 @@ void		conf_set_null(Conf *c, const char *key);
 
 /* Let what stands under a prefix stand without it, too, unless it does already. */
 void		conf_lift(Conf *c, const char *prefix);
+
+/* All there is, in the order in which it was set. */
+void		conf_hash(const Conf *c, Blake2 *b);
 
 /* There is a value, which is not null. */
 bool		conf_has(const Conf *c, const char *key);

@@ -29,6 +29,7 @@
 #include "engine/cpuplan.h"
 #include "engine/kvgroups.h"
 #include "engine/lora_load.h"
+#include "engine/offload_store.h"
 #include "engine/pooling.h"
 #include "engine/sizing.h"
 #include "engine/source.h"
@@ -43,6 +44,7 @@ struct Inst
 	uint64_t	draft_bytes;	/* weights of what drafts */
 	ChatModel  *chat;
 	PoolModel  *pooling;		/* NULL: a tokenizer only */
+	KvTier	   *tier;			/* behind the KV cache; NULL = none */
 };
 
 /* ---- loading ---- */
@@ -351,6 +353,8 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		drafts = draftfiles_load(&df, &co.spec, &mo, n.model, &co.drafter, e) || leave_out(&co.spec, e);
 	kpool_bind(NULL);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
+	if (n.model != NULL && co.prefix_caching && share_may(&mi) && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
+		offload_store_id(src->files, &df, o, &co, co.kv_id);
 	draftfiles_close(&df);
 	mem_free(id);
 	if (!guarded || n.model == NULL || !drafts)
@@ -374,6 +378,7 @@ inst_free(Inst *in)
 {
 	if (in->core != NULL)
 		core_free(in->core);
+	offload_store_give(in->tier);
 	tok_free(in->tok);
 	if (in->pool != NULL)
 		kpool_free(in->pool);

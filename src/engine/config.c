@@ -48,6 +48,11 @@ static const Row rows[] = {
 	{"block_size", ROW_INT, OFF(block_size), 16, 256, 1},
 	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 1 << 16, INT64_C(1) << 46, 1},
 	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 1, INT64_C(1) << 26, 1 << 20},
+	{"kv_offload_bytes", ROW_INT64, OFF(kv_offload_bytes), 0, INT64_C(1) << 46, 1},
+	{"kv_offload", ROW_INT64, OFF(kv_offload_bytes), 0, INT64_C(1) << 26, 1 << 20},
+	{"kv_offload_directory", ROW_STR, OFF(kv_offload_directory), 0, sizeof(((Settings *) 0)->kv_offload_directory), 1},
+	{"kv_offload_disk_bytes", ROW_INT64, OFF(kv_offload_disk_bytes), 0, INT64_C(1) << 50, 1},
+	{"kv_offload_disk", ROW_INT64, OFF(kv_offload_disk_bytes), 1, INT64_C(1) << 30, 1 << 20},
 	{"kv_cache_dtype", ROW_STR, OFF(kv_cache_dtype), 0, sizeof(((Settings *) 0)->kv_cache_dtype), 1},
 	{"disable_hybrid_kv_cache_manager", ROW_BOOL, OFF(no_windows), 0, 1, 1},
 	{"calculate_kv_scales", ROW_BOOL, OFF(calculate_kv_scales), 0, 1, 1},
@@ -88,6 +93,7 @@ settings_box_init(SettingsBox *b)
 			.max_long_partial_prefills = 1,
 			.block_size = 16,
 			.kv_cache_memory_bytes = INT64_C(512) << 20,
+			.kv_offload_disk_bytes = INT64_C(10) << 30,
 			.kv_cache_dtype = "auto",
 			.kv_metrics_sample = 10000,
 			.huge_pages = "try",
@@ -244,8 +250,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "setting \"logprobs_mode\" must be raw_logprobs, raw_logits, processed_logprobs or processed_logits, got \"%.64s\"", value);
 		if (r->off == OFF(lora_dtype) && !lora_dtype_ok(value))
 			return err_set(e, ERR_INVALID, "setting \"lora_dtype\" must be auto, float16, bfloat16 or float32, got \"%.64s\"", value);
-		if (r->off == OFF(repack_cache) && value[0] != '\0' && value[0] != '/')
-			return err_set(e, ERR_INVALID, "setting \"repack_cache\" must be an absolute path, got \"%.64s\"", value);
+		if ((r->off == OFF(repack_cache) || r->off == OFF(kv_offload_directory)) && value[0] != '\0' && value[0] != '/')
+			return err_set(e, ERR_INVALID, "setting \"%s\" must be an absolute path, got \"%.64s\"", r->name, value);
 	}
 	else if (!parse_number(r, value, &v, e))
 		return false;

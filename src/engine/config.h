@@ -28,6 +28,9 @@ typedef struct Settings
 	int			long_prefill_token_threshold;	/* 0 = no prompt is long */
 	int			block_size;		/* tokens of a KV block */
 	int64_t		kv_cache_memory_bytes;	/* per model */
+	int64_t		kv_offload_bytes;	/* memory for what is overwritten there; 0 = none */
+	char		kv_offload_directory[1024]; /* files for it; "" = none */
+	int64_t		kv_offload_disk_bytes;
 	char		kv_cache_dtype[16]; /* auto or a type (settings_kv_type) */
 	bool		no_windows;		/* all layers keep all tokens */
 	int			kv_metrics_sample;	/* blocks whose lives are told of, in millionths */

@@ -256,9 +256,12 @@ typedef struct CoreOptions
 	bool		prefix_caching; /* requests that begin alike share what has been computed */
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */
 	Accounts   *accounts;		/* NULL: the core's own */
+	struct KvTier *kv_tier;		/* where blocks go that are overwritten (offload.h); NULL = nowhere */
+	unsigned char kv_id[32];	/* ... of a model with these weights */
 	const Plugins *plugins;		/* logits processors; NULL = none */
 	SpecConfig	spec;			/* how to speculate, */
 	struct Drafter *drafter;	/* ... and with what; taken over, NULL = it takes no weights */
+	bool		kv_always;		/* tests: what the tier has is never computed again, whatever that costs */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
 	int			max_chunk;
 	/* tests: called with every sampled row's logits before sampling */

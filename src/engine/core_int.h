@@ -98,6 +98,14 @@ typedef enum ReqState
 
 /* spec.h */
 typedef struct SpecReq SpecReq;
+/* offload.h */
+typedef struct Offload Offload;
+typedef struct OffloadWait OffloadWait;
+typedef struct OffloadKey
+{
+	unsigned char b[32];
+} OffloadKey;
+
 /* gate.c */
 typedef struct Account Account;
 typedef struct Gate Gate;
@@ -151,6 +159,13 @@ struct Req
 	uint64_t	chain;			/* behind n_noted blocks */
 	int			n_noted;		/* of its blocks, whose content is known to others */
 	int			cached;			/* tokens that it found computed before it was first preempted */
+	/* offload.c; nothing without a tier */
+	OffloadKey	root_key;		/* as root, for the store behind the pool */
+	OffloadKey	key;			/* as chain */
+	OffloadWait *wait;			/* what comes back for it; NULL = nothing */
+	int64_t		wait_until_us;	/* then it waits no more; 0 = it never has */
+	int			back_to;		/* so many of its tokens have come back, or are known to be missing */
+	bool		asked;			/* the store has been asked for it */
 	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
 	Req		   *prev;			/* neighbours in a waiting queue, or among those held */
@@ -266,6 +281,8 @@ double		cost_predict(const Cost *c, double units);
 void		cost_learn(Cost *c, double units, double us);
 /* Most rows from position pos on (at most n) that keep `units` so far within target_us. */
 int			cost_rows(const Cost *c, double units, int pos, int n, double target_us);
+/* Least time that a unit has taken; 0 = nothing is known. */
+double		cost_rate(const Cost *c);
 
 /* ---- share.c: requests that begin alike ---- */
 typedef struct Share
@@ -275,6 +292,7 @@ typedef struct Share
 	int			block_size;
 	int			window;			/* positions that layers with windows see; 0: none has one */
 	struct KvLife *life;		/* is told of what becomes of blocks; NULL: nobody */
+	Offload    *offload;		/* where blocks go that are overwritten; NULL = nowhere */
 } Share;
 
 /* What of a request's tokens is there already. */
@@ -308,6 +326,8 @@ void		share_copy(const Share *s, int32_t from, int32_t to, Plan *plan);
 bool		share_alloc(Share *s, int n, int32_t *out);
 /* What others have of r's tokens behind those noted, r's `computed` must be. */
 ShareHit	share_find(const Share *s, const Req *r);
+/* So many of r's tokens may come from others. */
+int			share_limit(const Req *r);
 /* r has its tokens so far, and its blocks. */
 void		share_take(Share *s, Req *r, const ShareHit *h, Plan *plan);
 /* r has its parent's blocks. */
@@ -335,6 +355,7 @@ typedef struct SchedOptions
 	Prefix	   *prefix;			/* what blocks hold; NULL: nothing is shared */
 	struct Pins *pins;			/* what stays computed; NULL: nothing */
 	struct KvLife *life;		/* is told of what becomes of blocks; NULL: nobody */
+	Offload    *offload;		/* NULL: what is overwritten is gone */
 	struct Spec *spec;			/* NULL: nobody is ahead */
 	int			max_logits;		/* rows of logits in a step, with spec */
 } SchedOptions;

@@ -55,6 +55,17 @@ cost_predict(const Cost *c, double units)
 	return units <= 2 * largest ? best : INFINITY;
 }
 
+double
+cost_rate(const Cost *c)
+{
+	double		best = INFINITY;
+
+	for (int b = 0; b < COST_BUCKETS; b++)
+		if (c->units[b] > 0)
+			best = fmin(best, c->us[b] / c->units[b]);
+	return isfinite(best) ? best : 0;
+}
+
 void
 cost_learn(Cost *c, double units, double us)
 {

@@ -37,6 +37,7 @@
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/kvlife.h"
+#include "engine/offload.h"
 #include "engine/rng.h"
 #include "engine/pins.h"
 #include "engine/spec.h"
@@ -61,6 +62,8 @@ core_publish(Core *c)
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_pages_available(c->pool);
 	st->kv_bytes = (int64_t) ((c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * (size_t) kvpool_pages(c->pool));
 	memory_publish(c, st);
+	if (c->offload != NULL)
+		core_offload_publish(c, st);
 	pthread_mutex_lock(&c->inbox->lock);
 	c->inbox->stats = *st;
 	pthread_mutex_unlock(&c->inbox->lock);
@@ -386,8 +389,13 @@ core_next_due(const Core *c)
 	pthread_mutex_lock(&in->lock);
 	mail = in->n > 0;
 	pthread_mutex_unlock(&in->lock);
+	if (mail || !c->idle)
+		return 0;
+	/* what comes back from files is not there yet */
+	if (c->offload != NULL && offload_n_waiting(c->offload) > 0)
+		return c->poll_us;
 	/* all of them wait at the gate */
-	if (mail || !c->idle || (size_t) gate_n(c->gate) < c->by_id.n)
+	if ((size_t) gate_n(c->gate) < c->by_id.n)
 		return 0;
 	due = gate_due(c->gate);
 	return due < c->next_deadline_us ? due : c->next_deadline_us;
@@ -543,6 +551,8 @@ accept(Core *c, Req *r)
 
 	c->stats.requests++;
 	share_begin(c->prefix, r);
+	if (c->offload != NULL)
+		offload_begin(c->offload, r);
 	if (!acceptable(c, r, &err))
 	{
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
@@ -863,6 +873,8 @@ core_step(Core *c)
 	}
 	core_publish(c);
 	c->idle = !any;
+	if (c->idle && c->offload != NULL)
+		c->poll_us = clock_us() + OFFLOAD_POLL_US;
 	profile_mark(prof, PROF_SCHEDULE);
 	return any;
 }
@@ -904,6 +916,8 @@ core_free(Core *c)
 		while ((r = gate_any(c->gate)) != NULL || (r = sched_any(c->sched)) != NULL)
 			core_finish(c, r, -1, (OutResult) {.finish = FIN_ABORT}, NULL);
 	}
+	if (c->offload != NULL)
+		core_offload_all(c);
 	deliver_free(c->deliver);
 	smp_free(c->sampler);
 	constraints_free(c->constraints);
@@ -913,6 +927,7 @@ core_free(Core *c)
 	if (c->opt.drafter != NULL)
 		c->opt.drafter->free(c->opt.drafter);
 	sched_free(c->sched);
+	offload_close(c->offload);
 	gate_free(c->gate);
 	accounts_free(c->accounts);
 	pins_free(c->pins);
@@ -1047,7 +1062,7 @@ core_stats(const Core *c, CoreStats *out)
 }
 
 void
-core_reset_prefix_cache(Core *c)
+core_forget_blocks(Core *c)
 {
 	/* nobody would find them */
 	pins_clear(c->pins);
@@ -1055,6 +1070,14 @@ core_reset_prefix_cache(Core *c)
 		prefix_clear(c->prefix);
 	if (c->life != NULL)
 		kvlife_forget(c->life);
+}
+
+void
+core_reset_prefix_cache(Core *c)
+{
+	core_forget_blocks(c);
+	if (c->offload != NULL)
+		offload_reset(c->offload);
 	core_publish(c);
 }
 

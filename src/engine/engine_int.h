@@ -62,13 +62,15 @@ struct Core
 	Prefix	   *prefix;			/* NULL: nothing is shared */
 	struct Pins *pins;
 	struct KvLife *life;		/* NULL: nobody wants to know */
+	Offload    *offload;		/* NULL: there is no store behind the pool */
 	Sched	   *sched;
 	struct Spec *spec;			/* NULL: nobody is ahead */
 	Plan		round;			/* whose drafts were right so far; e: [max_num_seqs] */
 	Gate	   *gate;
 	Accounts   *accounts;		/* its own; NULL: it has others' */
 	int64_t		next_deadline_us;	/* none is before that */
-	bool		idle;			/* the last step found nothing to compute */
+	bool		idle;			/* the last step found nothing to compute, */
+	int64_t		poll_us;		/* ... and is to be made again then, if somebody waits for files */
 	BatchBuf   *batch;
 	Sampler    *sampler;
 	Constraints *constraints;
@@ -113,6 +115,13 @@ struct Core
 /* Everything but the model, the tokenizer and what threads share.  core_free() releases it. */
 bool		core_open(Core *c, const Conf *conf, Err *e);
 
+/* ---- offload_core.c: the store behind the pool ---- */
+/* Behind everything that has K and V.  NULL: there is none, or it is of no use to this model. */
+Offload    *core_offload_open(Core *c);
+/* All that requests have left goes there, before K and V are given up. */
+void		core_offload_all(Core *c);
+void		core_offload_publish(const Core *c, CoreStats *st);
+
 /* ---- memory.c ---- */
 /* Behind everything that is opened. */
 void		memory_open(Core *c);
@@ -132,6 +141,8 @@ void		core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 void		core_count_prompt(Core *c, const Req *r);
 /* A request has ended: count it, where whoever hears of the end finds it. */
 void		core_count_end(Core *c, ReqFinish fin, const Err *err);
+/* Nobody finds what has been computed any more. */
+void		core_forget_blocks(Core *c);
 /* Cancelled, or ended by a stop string: to be finished at the step's boundary. */
 void		core_doom(Core *c, Req *r, bool stopped);
 /* A request, of which this is the first Req, is over. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/blake2.h"
 #include "base/mem.h"
 #include "load/adapter.h"
 
@@ -72,6 +73,22 @@ type_by_name(const char *dtype)
 		strcmp(dtype, "float32") == 0 ? KT_F32 : KT_COUNT;
 }
 
+static void
+content_of(const Load *l, unsigned char *out)
+{
+	char	   *id = files_contents_id(l->files->files);
+	int32_t		as = (int32_t) l->as;
+	Blake2		b;
+
+	blake2_begin(&b, NULL, 0);
+	blake2_add(&b, id, strlen(id) + 1);
+	blake2_add(&b, &as, sizeof(as));
+	for (int i = 0; i < l->files->n; i++)
+		blake2_add(&b, &l->files->modules[i].scale, sizeof(l->files->modules[i].scale));
+	blake2_end(&b, out);
+	mem_free(id);
+}
+
 LoraAdapter *
 lora_files_load(const Model *m, const char *path, int max_rank, const char *dtype, Err *e)
 {
@@ -91,6 +108,8 @@ lora_files_load(const Model *m, const char *path, int max_rank, const char *dtyp
 	}
 	l.info = info_of(files);
 	guarded = load_read_guard(files->files, load, &l, e);
+	if (l.a != NULL)
+		content_of(&l, l.a->content);
 	adapter_close(files);
 	if (guarded && l.a == NULL)
 		*e = l.err;

@@ -13,6 +13,7 @@
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/kvgroups.h"
+#include "engine/offload.h"
 #include "engine/pins.h"
 #include "engine/spec.h"
 
@@ -39,6 +40,8 @@ memory_open(Core *c)
 	c->other_memory = (int64_t) (rows_memory(c) + blocks * per_block);
 	if (c->spec != NULL)
 		c->other_memory += (int64_t) spec_memory(c->spec);
+	if (c->offload != NULL)
+		c->other_memory += (int64_t) offload_memory(c->offload);
 	c->stats.kv_tokens = info->n_kv_layers > 0 ? kvgroups_tokens(&groups, &c->opt, kvpool_pages(c->pool)) : 0;
 }
 

@@ -220,6 +220,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (o->spec.type != NULL && !spec_open(c, &o->spec, &c->spec, e))
 		return false;
 	so.spec = c->spec;
+	so.offload = c->offload = core_offload_open(c);
 	so.max_logits = core_max_logits(o);
 	c->logits_size = (size_t) core_max_logits(o) * (size_t) info->vocab_size * sizeof(float);
 	c->logits = map_area(c->logits_size);

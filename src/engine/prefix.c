@@ -253,6 +253,12 @@ prefix_has(const Prefix *p, int32_t block)
 	return p->nodes[block].n > 0;
 }
 
+bool
+prefix_is_full(const Prefix *p, int32_t block)
+{
+	return p->nodes[block].n == p->block_size && p->nodes[block].step <= p->step;
+}
+
 int
 prefix_count(const Prefix *p)
 {

@@ -12,10 +12,12 @@
  *
  * Tested by tests/unit/test_sim.c, test_sleep.c and test_spec_draft.c.
  */
+#include <string.h>
 #include <sys/mman.h>
 
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
+#include "engine/offload.h"
 #include "engine/spec.h"
 
 static void
@@ -33,7 +35,9 @@ core_rest(Core *c, bool free_kv)
 		return;
 	c->given_back = true;
 	sched_preempt_all(c->sched);
-	core_reset_prefix_cache(c);
+	if (c->offload != NULL)
+		core_offload_all(c);
+	core_forget_blocks(c);
 	marena_drop(&c->kv_area);
 	kvpool_forget_touched(c->pool);
 	marena_drop(&c->state_area);
@@ -103,6 +107,9 @@ core_adopt(Core *c, Core *from, Err *e)
 
 	if ((d == NULL) != (d2 == NULL))
 		return err_set(e, ERR_INTERNAL, "weights that were loaded again draft with others");
+	/* the files may have changed meanwhile */
+	if (c->offload != NULL && memcmp(c->opt.kv_id, from->opt.kv_id, sizeof(c->opt.kv_id)) != 0)
+		offload_stop(c->offload);
 	if (!model_adopt(c->model, from->model, e) || (d != NULL && !d->adopt(d, d2, e)))
 		return false;
 	c->away = false;

@@ -40,6 +40,7 @@
  */
 #include "engine/kvgroups.h"
 #include "engine/kvlife.h"
+#include "engine/offload.h"
 #include "engine/pins.h"
 #include "engine/sched_int.h"
 
@@ -282,7 +283,7 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 
 	s->opt = *opt;
 	s->pool = pool;
-	s->share = (Share) {opt->prefix, pool, opt->block_size, opt->window, opt->life};
+	s->share = (Share) {opt->prefix, pool, opt->block_size, opt->window, opt->life, opt->offload};
 	kvpool_on_lost(pool, forget_block, s);
 	s->cost.attn_weight = opt->attn_weight;
 	s->next_admit_no = 1;
@@ -329,6 +330,7 @@ begin_as(Req *r, const Req *parent)
 {
 	r->shares = parent->shares;
 	r->chain = r->root = parent->root;
+	r->key = r->root_key = parent->root_key;
 }
 
 void
@@ -408,6 +410,8 @@ sched_remove(Sched *s, Req *r)
 		queue_remove(s, r);
 	sched_lora_gone(s, r);
 	sched_leave_parent(s, r);
+	if (r->wait != NULL)
+		offload_end(s->opt.offload, r);
 	sched_free_memory(s, r);
 	queue_leave(r);
 	r->computed = 0;

@@ -18,6 +18,7 @@
  *
  * Owner: the step thread.  A plan costs O(running + admitted).
  */
+#include "engine/offload.h"
 #include "engine/pins.h"
 #include "engine/sched_int.h"
 #include "engine/spec.h"
@@ -261,6 +262,8 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	r->yields = r->by.background && r->preemptions == 0;
 	s->n_back += r->by.background;
 	sched_lora_admitted(s, r);
+	if (s->opt.offload != NULL)
+		offload_end(s->opt.offload, r);
 	r->state = RQ_RUNNING;
 	/* as many slots as may run; what is in one doesn't matter, a sequence begins with zeros */
 	if (s->opt.slots)
@@ -306,6 +309,18 @@ prompt_may_begin(const Sched *s, const Req *r, const ShareHit *hit, int n)
 	return !is_long(s, r, hit) || s->n_long < s->opt.max_long_partial;
 }
 
+/* What the store behind the pool has of r's tokens comes back; false: r waits for that. */
+static bool
+comes_back(Sched *s, Req *r, ShareHit *hit, int64_t now_us)
+{
+	OffloadAnswer a = OFFLOAD_NOTHING;
+
+	while (s->opt.offload != NULL &&
+		   (a = offload_back(s->opt.offload, &s->share, r, hit, &s->cost, &s->plan, now_us)) == OFFLOAD_BACK)
+		*hit = tokens_there(s, r);
+	return a == OFFLOAD_NOTHING;
+}
+
 static void
 plan_admissions(Sched *s, int64_t now_us)
 {
@@ -336,6 +351,13 @@ plan_admissions(Sched *s, int64_t now_us)
 		}
 		if (!leaves_room(s, r, need))
 			break;
+		if (!comes_back(s, r, &hit, now_us))
+		{
+			/* others pass it, but not who has had its turn */
+			if (r->state != RQ_WAITING || r == s->lora.next || !sched_lora_aside(s, r))
+				break;
+			continue;
+		}
 		s->others--;
 		s->others_todo -= req_todo(r);
 		n = chunk_for(s, r, hit.tokens);
@@ -410,6 +432,8 @@ sched_plan(Sched *s, int64_t now_us)
 	p->units = 0;
 	if (s->opt.prefix != NULL)
 		prefix_next_step(s->opt.prefix);
+	if (s->opt.offload != NULL)
+		offload_step(s->opt.offload);
 
 	s->prompt_rows = s->n_back = s->n_partial = s->n_long = 0;
 	s->target_us = (double) s->opt.step_target_us * UNWATCHED;

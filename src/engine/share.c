@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/offload.h"
 
 bool
 share_may(const ModelInfo *info)
@@ -86,8 +87,8 @@ share_cached(const Req *r)
 }
 
 /* So many of its first tokens may come from others. */
-static int
-limit_of(const Req *r)
+int
+share_limit(const Req *r)
 {
 	int			limit = (int) r->tokens.len - 1;
 	int			wanted = limit;
@@ -114,8 +115,15 @@ share_note(Share *s, Req *r, int upto, bool pending)
 	if (s->prefix == NULL || !r->shares)
 		return;
 	for (; (r->n_noted + 1) * s->block_size <= upto; r->n_noted++)
-		r->chain = prefix_add(s->prefix, r->chain, r->blocks.data[r->n_noted], tokens_at(s, r, r->n_noted), s->block_size,
-							  pending);
+	{
+		int32_t		b = r->blocks.data[r->n_noted];
+
+		r->chain = prefix_add(s->prefix, r->chain, b, tokens_at(s, r, r->n_noted), s->block_size, pending);
+		if (s->offload == NULL)
+			continue;
+		offload_next(s->offload, &r->key, tokens_at(s, r, r->n_noted));
+		offload_note(s->offload, b, &r->key);
+	}
 }
 
 /* known: its content may be of use to others. */
@@ -146,6 +154,7 @@ share_leave(Share *s, Req *r)
 		prefix_add(s->prefix, r->chain, r->blocks.data[r->n_noted], tokens_at(s, r, r->n_noted), rest, false);
 	r->n_noted = 0;
 	r->chain = r->root;
+	r->key = r->root_key;
 	/* the end of a sequence is reused first; what nobody can find, before all others */
 	while (r->blocks.len > 0)
 		drop_last(s, r, s->prefix != NULL && prefix_has(s->prefix, r->blocks.data[r->blocks.len - 1]));
@@ -197,7 +206,11 @@ share_alloc(Share *s, int n, int32_t *out)
 	if (!kvpool_alloc(s->pool, n, out))
 		return false;
 	for (int i = 0; s->prefix != NULL && i < n; i++)
+	{
+		if (s->offload != NULL)
+			offload_out(s->offload, out[i]);
 		prefix_drop(s->prefix, out[i]);
+	}
 	for (int i = 0; s->life != NULL && i < n; i++)
 		kvlife_taken(s->life, out[i]);
 	return true;
@@ -209,7 +222,7 @@ ShareHit
 share_find(const Share *s, const Req *r)
 {
 	ShareHit	h = {.tokens = r->computed};
-	int			limit = limit_of(r);
+	int			limit = share_limit(r);
 	int			at = r->n_noted;
 	int			seen = at;		/* blocks looked at; of the last ones the windows are there from block `run` on */
 	int			run = r->w_from;
@@ -304,6 +317,8 @@ share_take(Share *s, Req *r, const ShareHit *h, Plan *plan)
 			kvpool_window_ref(s->pool, b);
 		intvec_push(&r->blocks, b);
 		r->n_noted++;
+		if (s->offload != NULL)
+			r->key = *offload_key(s->offload, b);
 	}
 	if (h->copied != 0 && alloc_copy(s, h->copied, &own, plan))
 		intvec_push(&r->blocks, own);
@@ -319,6 +334,7 @@ void
 share_inherit(Req *r, const Req *parent)
 {
 	r->chain = parent->chain;
+	r->key = parent->key;
 	r->n_noted = parent->n_noted;
 	r->w_from = parent->w_from;
 }

@@ -207,6 +207,12 @@ spec_step(Spec *s, const SpecStep *step)
 		s->conf.type->step(s->proposer, step);
 }
 
+const KvView *
+spec_kv(const Spec *s)
+{
+	return s->conf.type->kv != NULL ? s->conf.type->kv(s->proposer) : NULL;
+}
+
 void
 spec_rest(Spec *s)
 {

@@ -68,6 +68,8 @@ typedef struct ProposerType
 	void		(*lost) (void *p, Req *r);
 	/* ... ends: its r->spec->own is to be released; NULL = there is none */
 	void		(*forget) (void *p, Req *r);
+	/* K and V of its own, in the target's blocks; NULL = it has none */
+	const KvView *(*kv) (const void *p);
 	/* nobody has blocks: the memory of its own K and V is to be given back; NULL = it has none */
 	void		(*rest) (void *p);
 	/* bytes that it has for its life, K and V of the target's blocks aside; NULL = hardly any */
@@ -108,6 +110,8 @@ void		spec_free(Spec *s);
 const ProposerType *spec_type(const Spec *s);
 /* Bytes that the proposer has for its life. */
 size_t		spec_memory(const Spec *s);
+/* K and V of its own, in the target's blocks; NULL = it has none. */
+const KvView *spec_kv(const Spec *s);
 
 /* May r have drafts at all, now or later? */
 bool		spec_may(const Req *r);

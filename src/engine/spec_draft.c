@@ -212,6 +212,14 @@ rest(void *self)
 	marena_drop(&((Follower *) self)->area);
 }
 
+static const KvView *
+own_kv(const void *self)
+{
+	const Follower *f = self;
+
+	return f->d->info.kind == DRAFT_HEADS ? NULL : &f->kv;
+}
+
 /* The buffers, and blocks of its own. */
 static size_t
 memory(const void *self)
@@ -309,7 +317,7 @@ open_it(const SpecEnv *env, void **out, Err *e)
 #define DRAFTS(symbol, method) \
 	const ProposerType proposer_##symbol = { \
 		.name = method, .flags = SPEC_DEAR | SPEC_WEIGHTS, .open = open_it, .close = close_it, .propose = propose, .before = before, \
-		.step = step, .lost = forget, .forget = forget, .rest = rest, .memory = memory \
+		.step = step, .lost = forget, .forget = forget, .kv = own_kv, .rest = rest, .memory = memory \
 	};
 
 DRAFTS(draft_model, "draft_model")

@@ -56,6 +56,8 @@ int			vllm_max_num_seqs;
 int			vllm_max_num_batched_tokens;
 int			vllm_block_size;
 int			vllm_kv_cache_memory;
+int			vllm_kv_offload;
+int			vllm_kv_offload_disk;
 char	   *vllm_kv_cache_dtype = "auto";
 char	   *vllm_huge_pages = "try";
 static char *vllm_scheduling_policy = "fcfs";
@@ -73,6 +75,7 @@ static int	vllm_max_cpu_loras;
 static int	vllm_max_lora_rank;
 static char *vllm_lora_dtype = "auto";
 char	   *vllm_repack_cache = "";
+char	   *vllm_kv_offload_directory = "";
 char	   *vllm_sleep_requests = "error";
 int			vllm_memory_limit;
 static int	vllm_memory_timeout;
@@ -148,6 +151,10 @@ static const IntRow int_rows[] = {
 	"Sets the number of tokens in a block of the KV cache; a multiple of 16."},
 	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 512, 1, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",
 	"Sets the size of the KV cache of each model."},
+	{"vllm.kv_offload_bytes", &vllm_kv_offload, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_offload",
+	"Sets how much memory what the KV caches lose may take, so that it comes back instead of being computed again; 0 means none."},
+	{"vllm.kv_offload_disk_bytes", &vllm_kv_offload_disk, 10240, 1, 1024 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_offload_disk",
+	"Sets how much of it may be kept in the files of vllm.kv_offload_directory."},
 	{"vllm.memory_limit", &vllm_memory_limit, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "memory_limit",
 	"Limits the memory of all loaded models together; the least recently used ones are unloaded for others.  0 means no limit."},
 	{"vllm.memory_timeout", &vllm_memory_timeout, 60000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, "memory_timeout_ms",
@@ -236,7 +243,7 @@ static bool check_logprobs_mode(char **newval, void **extra, GucSource source);
 static bool check_isolation(char **newval, void **extra, GucSource source);
 static bool check_traceparent(char **newval, void **extra, GucSource source);
 static bool check_tracestate(char **newval, void **extra, GucSource source);
-static bool check_repack_cache(char **newval, void **extra, GucSource source);
+static bool check_directory(char **newval, void **extra, GucSource source);
 static bool check_sleep_requests(char **newval, void **extra, GucSource source);
 static bool check_speculative(char **newval, void **extra, GucSource source);
 
@@ -291,7 +298,9 @@ static const StringRow string_rows[] = {
 	"Names the trace that LLM requests belong to, as the W3C's header traceparent does; empty means none."},
 	{"vllm.tracestate", &vllm_tracestate, "", PGC_USERSET, 0, check_tracestate, NULL,
 	"What goes with vllm.traceparent, as the W3C's header tracestate."},
-	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_repack_cache, "repack_cache",
+	{"vllm.kv_offload_directory", &vllm_kv_offload_directory, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "kv_offload_directory",
+	"Sets the directory for what the KV caches lose, where the engine finds it again after a restart; empty means none."},
+	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
 
@@ -419,12 +428,12 @@ check_tracestate(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* what is left of a line on the control socket */
-#define MAX_REPACK_CACHE	(CONTROL_LINE - strlen(CONTROL_CONFIG " repack_cache=\n"))
+/* what is left of a line on the control socket, with the longest of their names */
+#define MAX_DIRECTORY	(CONTROL_LINE - strlen(CONTROL_CONFIG " kv_offload_directory=\n"))
 
 /* The engine gets it as a line: an absolute path without control characters. */
 static bool
-check_repack_cache(char **newval, void **extra, GucSource source)
+check_directory(char **newval, void **extra, GucSource source)
 {
 	const char *s = *newval;
 
@@ -433,9 +442,9 @@ check_repack_cache(char **newval, void **extra, GucSource source)
 		GUC_check_errdetail("The directory must be an absolute path.");
 		return false;
 	}
-	if (strlen(s) > MAX_REPACK_CACHE)
+	if (strlen(s) > MAX_DIRECTORY)
 	{
-		GUC_check_errdetail("The path is too long (maximum is %d bytes).", (int) MAX_REPACK_CACHE);
+		GUC_check_errdetail("The path is too long (maximum is %d bytes).", (int) MAX_DIRECTORY);
 		return false;
 	}
 	for (; *s != '\0'; s++)

@@ -44,8 +44,11 @@ extern int	vllm_max_num_seqs;
 extern int	vllm_max_num_batched_tokens;
 extern int	vllm_block_size;
 extern int	vllm_kv_cache_memory;	/* MB per model */
+extern int	vllm_kv_offload;	/* MB */
+extern int	vllm_kv_offload_disk;	/* MB */
 extern char *vllm_kv_cache_dtype;	/* auto, float32, float16, bfloat16, int8, fp8 ... */
 extern char *vllm_huge_pages;	/* try, off, on */
+extern char *vllm_kv_offload_directory; /* absolute path, "" = none */
 extern char *vllm_repack_cache; /* absolute path of a directory, "" = none */
 extern int	vllm_memory_limit;	/* MB, 0 = none */
 extern char *vllm_sleep_requests;	/* error, wait */

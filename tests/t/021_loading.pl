@@ -27,9 +27,9 @@ my $at;
 # the setting itself
 my ($rc, $out, $err) = $node->psql('postgres', q{ALTER SYSTEM SET vllm.repack_cache = 'here'});
 like($err, qr/invalid value for parameter "vllm.repack_cache": "here".*must be an absolute path/s, 'a relative path is an error');
-my $long = '/' . 'x' x 1003;
+my $long = '/' . 'x' x 995;
 ($rc, $out, $err) = $node->psql('postgres', "ALTER SYSTEM SET vllm.repack_cache = '$long'");
-like($err, qr/invalid value for parameter "vllm.repack_cache".*too long \(maximum is 1003 bytes\)/s, 'so is one that no line to the engine holds');
+like($err, qr/invalid value for parameter "vllm.repack_cache".*too long \(maximum is 995 bytes\)/s, 'so is one that no line to the engine holds');
 ($rc, $out, $err) = $node->psql('postgres', q{ALTER SYSTEM SET vllm.huge_pages = 'maybe'});
 like($err, qr/invalid value for parameter "vllm.huge_pages": "maybe".*must be one of: try, off, on/s, 'an unknown word is an error');
 $node->safe_psql('postgres', 'CREATE ROLE nobody LOGIN');

@@ -1,7 +1,7 @@
 /*
  * invariance.h
  *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens, behind
- *	  another of the same prompt, with drafts that are right and wrong, preempted once, with 1 and 2 threads:
+ *	  another of the same prompt, with K and V that another core has left in a store, with drafts that are right and wrong, preempted once, with 1 and 2 threads:
  *	  identical logits, bit for bit.  So with adapters, which requests beside it have, and perhaps itself.
  *
  * The includer gives a way to make a Core; every sampled row's logits of the
@@ -13,7 +13,8 @@
 
 #include "check.h"
 #include "core_util.h"
-#include "engine/core_int.h"
+#include "engine/engine_int.h"
+#include "engine/kvtier.h"
 #include "engine/spec.h"
 
 #define INV_TARGET	1000		/* id of the request under test */
@@ -52,11 +53,11 @@ typedef struct InvRun
 
 typedef enum InvCase
 {
-	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_CACHED, INV_SPEC, INV_PREEMPTED, INV_ALL, INV_ALL_CACHED, INV_ALL_SPEC, INV_CASES
+	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_CACHED, INV_SPEC, INV_BACK, INV_PREEMPTED, INV_ALL, INV_ALL_CACHED, INV_ALL_SPEC, INV_CASES
 } InvCase;
 
 static const char *const inv_names[INV_CASES] = {
-	"alone", "in a batch of 16", "chunked at 7", "computed before", "with drafts", "preempted once", "batch, chunked and preempted",
+	"alone", "in a batch of 16", "chunked at 7", "computed before", "with drafts", "back from another core's store", "preempted once", "batch, chunked and preempted",
 	"all of it, and what others have computed", "all of it, and drafts"
 };
 
@@ -173,8 +174,9 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 		.max_num_seqs = 16, .max_num_batched_tokens = 512, .max_model_len = 128, .block_size = 16,
 		.kv_blocks = which >= INV_PREEMPTED ? 6 : 16 * 8, .kv_type = KT_F32,
 		.max_chunk = which == INV_CHUNKED || which >= INV_ALL ? 7 : 0,
-		.prefix_caching = which == INV_CACHED || which == INV_ALL_CACHED, .tap = inv_tap, .tap_ctx = run
+		.prefix_caching = which == INV_CACHED || which == INV_BACK || which == INV_ALL_CACHED, .tap = inv_tap, .tap_ctx = run
 	};
+	KvTier	   *tier = NULL;
 	bool		drafts = which == INV_SPEC || which == INV_ALL_SPEC;
 	Core	   *c;
 	CoreStats	st;
@@ -186,11 +188,25 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 
 	memset(mates, 0, sizeof(mates));
 	memset(run, 0, sizeof(*run));
+	if (which == INV_BACK)
+	{
+		opt.kv_always = true;
+		opt.kv_tier = tier = kvtier_open(&(KvTierOptions) {.memory_bytes = 4 << 20}, &e);
+	}
 	if ((c = make(ctx, &opt, n_threads)) == NULL)
 		return;
 	/* all of its prompt, and the half of it */
 	run->cached = opt.prefix_caching && share_may(core_info(c)) ? INV_PROMPT - 1 : 0;
-	if (opt.prefix_caching)
+	if (which == INV_BACK)
+	{
+		inv_before(c, INV_PROMPT, 40, &mates[8]);
+		core_free(c);
+		if ((c = make(ctx, &opt, n_threads)) == NULL)
+			return;
+		/* full blocks */
+		run->cached = c->offload != NULL ? INV_PROMPT / 16 * 16 : 0;
+	}
+	if (opt.prefix_caching && which != INV_BACK)
 		inv_before(c, INV_PROMPT, 40, &mates[8]);
 	if (which == INV_ALL_CACHED)
 		inv_before(c, 20, 3, &mates[9]);
@@ -219,6 +235,8 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 	CHECK(st.spec_drafts == 0 || drafts, "drafts that nobody has asked for");
 	CHECK(!drafts || core_info(c)->state_bytes > 0 || st.spec_accepted > 0, "%s: no draft was taken", inv_names[which]);
 	core_free(c);
+	if (tier != NULL)
+		kvtier_close(tier);
 	for (int i = 0; i < 15; i++)
 		rec_free(&mates[i]);
 }

@@ -5,15 +5,20 @@
  *	1. prefix.c against a naive list, random operations;
  *	2. hand-written traces: what is found, what is computed once, salts, order of reuse;
  *	3. random requests with common beginnings in tiny pools, cancelled, preempted, with forks:
- *	   whoever reads a block finds what its own tokens would have put there.
+ *	   whoever reads a block finds what its own tokens would have put there;
+ *	4. the same with a store behind the pool, in memory and in files, that forgets now and then.
  *
- * A place in a block holds a hash of the token there and all before it, as K and V do.
+ * A place in a block holds a hash of the token there and all before it, as K and V do.  What drafts has of it, with a
+ * store, is the same the other way round.
  */
-#include "engine/core_int.h"
+#include "engine/offload.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include "check.h"
@@ -132,6 +137,9 @@ typedef struct World
 	int			block;
 	int			n_blocks;
 	uint64_t   *held;			/* [n_blocks][block] */
+	uint64_t   *draft;			/* likewise; NULL without a store */
+	KvTier	   *tier;			/* NULL = none */
+	Offload    *offload;
 	Req		   *reqs[MAX_REQS];
 	int			last[MAX_REQS];
 	int			n_vocab;
@@ -141,8 +149,31 @@ typedef struct World
 	int			copies;
 } World;
 
+/* A store of so many blocks behind the pool, and in dir (NULL: no files). */
+static void
+world_tier(World *w, SchedOptions *opt, int blocks, const char *dir)
+{
+	static const unsigned char id[KVTIER_KEY] = "a model";
+	size_t		bytes = (size_t) w->block * sizeof(uint64_t);
+	KvTierOptions to = {.memory_bytes = (size_t) blocks * 4096, .directory = dir, .disk_bytes = 1 << 20};
+	Err			e = {0};
+
+	w->draft = mem_zalloc((size_t) w->n_blocks * bytes);
+	w->tier = kvtier_open(&to, &e);
+	if (w->tier == NULL)
+	{
+		fprintf(stderr, "kvtier_open: %s\n", e.msg);
+		exit(2);
+	}
+	opt->offload = w->offload = offload_open(&(OffloadSetup) {
+		.tier = w->tier, .id = id, .pool = w->pool, .prefix = w->prefix, .block_size = w->block, .always = true,
+		.areas = {{(uint8_t *) w->held, bytes}, {(uint8_t *) w->draft, bytes}}, .step_bytes = 24 * bytes
+	}, &e);
+	CHECK(w->offload != NULL, "%s", e.msg);
+}
+
 static World
-world_new(SchedOptions opt, int blocks, bool shared)
+world_with(SchedOptions opt, int blocks, bool shared, int tier_blocks, const char *dir)
 {
 	World		w;
 
@@ -153,9 +184,17 @@ world_new(SchedOptions opt, int blocks, bool shared)
 	w.pool = kvpool_new(w.n_blocks);
 	if (shared)
 		opt.prefix = w.prefix = prefix_new(w.n_blocks, 16);
-	w.s = sched_new(w.pool, &opt);
 	w.held = mem_zalloc((size_t) w.n_blocks * 16 * sizeof(uint64_t));
+	if (tier_blocks > 0)
+		world_tier(&w, &opt, tier_blocks, dir);
+	w.s = sched_new(w.pool, &opt);
 	return w;
+}
+
+static World
+world_new(SchedOptions opt, int blocks, bool shared)
+{
+	return world_with(opt, blocks, shared, 0, NULL);
 }
 
 static Req *
@@ -176,6 +215,9 @@ root(World *w, Req *r, uint64_t owner)
 	r->shares = w->prefix != NULL;
 	if (r->shares)
 		r->root = r->chain = prefix_root(w->prefix, owner, NULL, 0);
+	r->owner = owner;
+	if (w->offload != NULL)
+		offload_begin(w->offload, r);
 }
 
 /* Its first `common` tokens are those of all requests with this seed; max_tokens more will come. */
@@ -219,6 +261,15 @@ world_free(World *w)
 		if (w->reqs[i] != NULL)
 			drop(w, i);
 	sched_free(w->s);
+	offload_close(w->offload);
+	if (w->tier != NULL)
+	{
+		Err			e = {0};
+
+		CHECK(kvtier_check(w->tier, &e), "%s", e.msg);
+		kvtier_close(w->tier);
+	}
+	mem_free(w->draft);
 	CHECK(kvpool_available(w->pool) == kvpool_total(w->pool), "%d blocks are left", kvpool_total(w->pool) - kvpool_available(w->pool));
 	kvpool_free(w->pool);
 	prefix_free(w->prefix);
@@ -232,10 +283,18 @@ mix(uint64_t h, int32_t token)
 	return h ^ h >> 29;
 }
 
-static uint64_t *
-place(World *w, const Req *r, int pos)
+static size_t
+place(const World *w, const Req *r, int pos)
 {
-	return &w->held[(size_t) r->blocks.data[pos / w->block] * (size_t) w->block + (size_t) (pos % w->block)];
+	return (size_t) r->blocks.data[pos / w->block] * (size_t) w->block + (size_t) (pos % w->block);
+}
+
+static void
+fill(World *w, size_t at, uint64_t h)
+{
+	w->held[at] = h;
+	if (w->draft != NULL)
+		w->draft[at] = ~h;
 }
 
 /* One step: all copies, all writes, then all reads, as a layer does. */
@@ -245,7 +304,8 @@ compute(World *w)
 	const Plan *p = sched_plan(w->s, 1);
 
 	for (int i = 0; i < p->n_copies; i++)
-		memcpy(w->held + p->copies[i].to * w->block, w->held + p->copies[i].from * w->block, (size_t) w->block * sizeof(uint64_t));
+		for (int k = 0; k < w->block; k++)
+			fill(w, (size_t) (p->copies[i].to * w->block + k), w->held[p->copies[i].from * w->block + k]);
 	w->copies += p->n_copies;
 	w->computed += p->n_rows;
 	for (int i = 0; i < p->n; i++)
@@ -257,7 +317,7 @@ compute(World *w)
 		{
 			h = mix(h, r->tokens.data[pos]);
 			if (pos >= r->computed)
-				*place(w, r, pos) = h;
+				fill(w, place(w, r, pos), h);
 		}
 	}
 	for (int i = 0; i < p->n; i++)
@@ -268,7 +328,7 @@ compute(World *w)
 		for (int pos = 0; pos < r->computed + p->e[i].n; pos++)
 		{
 			h = mix(h, r->tokens.data[pos]);
-			w->bad += *place(w, r, pos) != h;
+			w->bad += w->held[place(w, r, pos)] != h || (w->draft != NULL && w->draft[place(w, r, pos)] != ~h);
 		}
 	}
 	return p;
@@ -474,11 +534,11 @@ some(World *w)
 }
 
 static void
-test_random(uint32_t seed, int blocks, bool priorities)
+test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const char *dir)
 {
-	World		w = world_new((SchedOptions) {
+	World		w = world_with((SchedOptions) {
 		.max_seqs = 6, .max_rows = 48, .priorities = priorities, .max_chunk = seed % 3 == 0 ? 7 : 0
-	}, blocks, true);
+	}, blocks, true, tier_blocks, dir);
 	int64_t		found = 0;
 	int			n_forked = 0;
 	int			parents[MAX_REQS] = {0};
@@ -528,7 +588,18 @@ test_random(uint32_t seed, int blocks, bool priorities)
 			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_RUNNING && (int) w.reqs[k]->tokens.len > (blocks - 1) * 16 && w.reqs[k]->n_forks == 0)
 				drop(&w, k);
 		step(&w);
+		if (w.offload != NULL && rnd(300) == 0)
+		{
+			prefix_clear(w.prefix);
+			offload_reset(w.offload);
+		}
+		if (w.offload != NULL && rnd(50) == 0)
+			offload_some(w.offload);
 	}
+	if (w.offload != NULL)
+		CHECK(offload_stats(w.offload)->hits > 0 && offload_stats(w.offload)->queries >= offload_stats(w.offload)->hits &&
+			  offload_stats(w.offload)->back_bytes > 0, "seed %u: %d of %d tokens came back", seed,
+			  (int) offload_stats(w.offload)->hits, (int) offload_stats(w.offload)->queries);
 	CHECK(w.bad == 0, "seed %u, %d blocks: %d places hold something else", seed, blocks, w.bad);
 	CHECK(n_forked > 5, "seed %u: forked %d times", seed, n_forked);
 	CHECK(found > 0 && w.copies > 0, "seed %u: %d found, %d copies", seed, (int) found, w.copies);
@@ -540,9 +611,125 @@ test_random(uint32_t seed, int blocks, bool priorities)
 	world_free(&w);
 }
 
+/* ---- the store ---- */
+
+static void
+scratch_dir(char *dir)
+{
+	strcpy(dir, "/tmp/vllm_share.XXXXXX");
+	if (mkdtemp(dir) == NULL)
+		exit(2);
+}
+
+static void
+remove_dir(const char *dir)
+{
+	char		cmd[100];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	if (system(cmd) != 0)
+		exit(2);
+}
+
+/* What a small pool has lost comes back, and is not computed again; not to another owner. */
+static void
+test_back(void)
+{
+	World		w = world_with(plain, 12, true, 100, NULL);
+	Req		   *r;
+
+	add(&w, 1, 100, 100, 1, 1);
+	run_all(&w);
+	add(&w, 2, 170, 170, 2, 1);	/* all but one of the blocks */
+	run_all(&w);
+	w.computed = 0;
+	r = add(&w, 3, 100, 100, 1, 2);
+	step(&w);
+	CHECK(w.computed == 4 && r->cached == 96, "%d rows, %d cached", w.computed, r->cached);
+	CHECK(offload_stats(w.offload)->hits >= 64, "%d tokens came back", (int) offload_stats(w.offload)->hits);
+	/* a prompt that ends with a block is wanted but for its last row */
+	add(&w, 4, 160, 160, 2, 1);
+	run_all(&w);
+	add(&w, 5, 170, 170, 3, 1);
+	run_all(&w);
+	w.computed = 0;
+	r = add(&w, 6, 160, 160, 2, 2);
+	step(&w);
+	CHECK(w.computed == 1 && r->cached == 159, "%d rows, %d cached", w.computed, r->cached);
+	run_all(&w);
+	add(&w, 7, 170, 170, 3, 1);
+	run_all(&w);
+	r = add(&w, 8, 160, 160, 2, 2);
+	sched_remove(w.s, r);
+	root(&w, r, 42);
+	sched_add(w.s, r);
+	w.computed = 0;
+	step(&w);
+	CHECK(r->cached == 0 && w.computed == 160, "%d rows of another owner", w.computed);
+	run_all(&w);
+	/* nor behind a reset */
+	prefix_clear(w.prefix);
+	offload_reset(w.offload);
+	r = add(&w, 9, 160, 160, 2, 2);
+	step(&w);
+	CHECK(r->cached == 0, "%d cached behind a reset", r->cached);
+	CHECK(w.bad == 0, "%d places hold something else", w.bad);
+	world_free(&w);
+}
+
+/* Another store finds the files of the one before; while they are read others go on. */
+static void
+test_files(void)
+{
+	char		dir[32];
+	World		w;
+	Req		   *r;
+
+	scratch_dir(dir);
+	w = world_with(plain, 12, true, 100, dir);
+	add(&w, 1, 170, 170, 1, 1);
+	run_all(&w);
+	offload_all(w.offload, clock_us() + 5000000);
+	CHECK(kvtier_flush(w.tier, clock_us() + 5000000) == 0, "some could not be written");
+	world_free(&w);
+	w = world_with(plain, 40, true, 100, dir);
+	for (int i = 0; i < 5000; i++)
+	{
+		KvTierStats st;
+
+		kvtier_stats(w.tier, &st);
+		if (st.files == KVF_READY)
+			break;
+		usleep(1000);
+	}
+	r = add(&w, 1, 170, 170, 1, 2);
+	add(&w, 2, 40, 40, 2, 20);
+	step(&w);
+	CHECK(sched_n_running(w.s) == 1 && r->state == RQ_WAITING, "%d run, state %d", sched_n_running(w.s), (int) r->state);
+	for (int i = 0; i < 5000 && r->state == RQ_WAITING; i++)
+	{
+		usleep(1000);
+		step(&w);
+	}
+	CHECK(r->cached == 160 && w.bad == 0, "%d cached, %d bad", r->cached, w.bad);
+	/* who is cancelled meanwhile leaves nothing */
+	prefix_clear(w.prefix);
+	run_all(&w);
+	prefix_clear(w.prefix);
+	kvtier_shed(w.tier, NULL);
+	r = add(&w, 3, 170, 170, 1, 2);
+	step(&w);
+	CHECK(r->wait != NULL, "it does not wait");
+	drop(&w, 3);
+	world_free(&w);
+	remove_dir(dir);
+}
+
 int
 main(void)
 {
+	char		dir[32];
+
 	test_prefix();
 	test_again();
 	test_together(512, 100);
@@ -552,6 +739,14 @@ main(void)
 	test_lru();
 	test_preempted();
 	for (uint32_t seed = 1; seed <= 40; seed++)
-		test_random(seed, seed % 4 == 0 ? 60 : 12 + (int) (seed % 9), seed % 5 == 0);
+		test_random(seed, seed % 4 == 0 ? 60 : 12 + (int) (seed % 9), seed % 5 == 0, 0, NULL);
+	test_back();
+	test_files();
+	for (uint32_t seed = 1; seed <= 40; seed++)
+		test_random(seed, 12 + (int) (seed % 9), seed % 5 == 0, 4 + (int) seed % 7 * 10, NULL);
+	scratch_dir(dir);
+	for (uint32_t seed = 1; seed <= 10; seed++)
+		test_random(seed, 12 + (int) (seed % 9), seed % 5 == 0, 4 + (int) seed % 7 * 10, dir);
+	remove_dir(dir);
 	return check_done("share");
 }

@@ -11,6 +11,9 @@
  * wake-up that is lost shows.  Nobody waits for ever: in worlds without strict orders no request gets older
  * than a bound, and in all of them everything ends when nobody comes any more.
  *
+ * Some worlds have a store behind their pool, in memory that may be less than the pool's, and in files: what one core has
+ * left there the next one finds.
+ *
  * What is new in the core goes in as a row of kinds (ask_for()), as an option of a world (a_world()), or among what
  * is done with models (maintain()).
  *
@@ -24,6 +27,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/core_int.h"
+#include "engine/kvtier.h"
 #include "engine/spec.h"
 #include "grammar/grammar.h"
 
@@ -260,6 +264,8 @@ typedef struct Live
 typedef struct World
 {
 	Core	   *c;				/* which gets what comes, */
+	KvTier	   *tier;			/* NULL = none */
+	char		dir[32];		/* of its files; "" = none */
 	Core	   *old[MAX_OLD];	/* and those that finish what they have, with the weights from before; NULL = none */
 	CoreOptions opt;
 	int			window;			/* of the model's layers */
@@ -283,19 +289,48 @@ typedef struct World
 /* Of all worlds, to see that everything has happened. */
 static struct
 {
-	int64_t		events, steps, ended, cancelled, late, refused, preemptions, cached, deferred, drafts, rows, windows, slept, updated, gone;
+	int64_t		events, steps, ended, cancelled, late, refused, preemptions, cached, deferred, drafts, rows, windows, slept, updated, gone, back;
 	int			oldest;
 }			total;
 
 /* A core of the world's model, with the weights that it has now. */
 static Core *
-a_core(const World *w)
+a_core(World *w)
 {
 	fake.window = w->window;
 	fake.all_windows = w->model > 0;
 	fake.no_state = w->no_state;
 	fake.weights = w->weights;
+	w->opt.kv_id[0] = (unsigned char) (1 + w->weights);
 	return core_for_grammars(fake_model(MAX_LEN), tiny_tok(), w->opt);
+}
+
+/* A store behind the pools of all its cores, with little memory and perhaps files. */
+static void
+a_store(World *w, int i, CoreOptions *opt)
+{
+	KvTierOptions to = {.memory_bytes = (size_t) (i % 3 == 0 ? 200 : 20) * 4096, .directory = w->dir, .disk_bytes = 1 << 20};
+	Err			e = {0};
+
+	if (i % 2 == 0)
+	{
+		strcpy(w->dir, "/tmp/vllm_sim.XXXXXX");
+		CHECK(mkdtemp(w->dir) != NULL, "no directory");
+	}
+	opt->kv_tier = w->tier = kvtier_open(&to, &e);
+	CHECK(w->tier != NULL, "%s", e.msg);
+	opt->kv_always = i % 5 > 0;
+}
+
+static void
+close_store(World *w, int i)
+{
+	char		cmd[64];
+
+	CHECK(kvtier_check(w->tier, &w->err), "world %d: %s", i, w->err.msg);
+	kvtier_close(w->tier);
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", w->dir);
+	CHECK(w->dir[0] == '\0' || system(cmd) == 0, "%s", cmd);
 }
 
 static void
@@ -333,6 +368,8 @@ a_world(World *w, int i)
 		opt.background_share = 50;
 		opt.max_loras = 2;
 	}
+	if (opt.prefix_caching && i % 4 != 0)
+		a_store(w, i, &opt);
 	w->opt = opt;
 	w->most = w->strict ? MAX_LIVE : 6;
 	for (int r = 0; r < 4; r++)
@@ -486,6 +523,7 @@ close_core(World *w, Core *c)
 	CHECK(clean, "%d blocks are left, %d run, %d wait", (int) st.kv_blocks_used, (int) st.running, (int) st.waiting);
 	total.drafts += st.spec_draft_tokens;
 	total.rows += st.step_rows;
+	total.back += st.external_hits;
 	core_free(c);
 	return clean;
 }
@@ -629,6 +667,8 @@ end_of_world(World *w, int i, bool ok)
 		if (w->old[k] != NULL)
 			close_core(w, w->old[k]);
 	close_core(w, w->c);
+	if (w->tier != NULL)
+		close_store(w, i);
 	accounts_free(w->opt.accounts);
 }
 
@@ -676,11 +716,12 @@ test_worlds(void)
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	/* it has all happened */
 	CHECK(total.ended > 2500 && total.cancelled > 300 && total.late > 20 && total.refused > 10 && total.preemptions > 100 &&
-		  total.cached > 3000 && total.deferred > 1000 && total.drafts > 300 && total.windows > 1000 && total.slept > 50 &&
+		  total.cached > 3000 && total.deferred > 1000 && total.drafts > 300 && total.back > 300 && total.windows > 1000 && total.slept > 50 &&
 		  total.updated > 50 && total.gone > 20,
-		  "ended %d, cancelled %d, late %d, refused %d, preempted %d, cached %d, deferred %d, drafts %d, given up windows %d, slept %d, updated %d, gone %d", (int) total.ended,
+		  "ended %d, cancelled %d, late %d, refused %d, preempted %d, cached %d, deferred %d, drafts %d, given up windows %d, slept %d, updated %d, gone %d, back %d", (int) total.ended,
 		  (int) total.cancelled, (int) total.late, (int) total.refused, (int) total.preemptions, (int) total.cached,
-		  (int) total.deferred, (int) total.drafts, (int) total.windows, (int) total.slept, (int) total.updated, (int) total.gone);
+		  (int) total.deferred, (int) total.drafts, (int) total.windows, (int) total.slept, (int) total.updated, (int) total.gone,
+		  (int) total.back);
 	printf("%d events, %d steps, %d ended, %d cancelled, %d preemptions; the oldest was %d steps old\n", (int) total.events,
 		   (int) total.steps, (int) total.ended, (int) total.cancelled, (int) total.preemptions, total.oldest);
 }

@@ -1,0 +1,89 @@
+/*
+ * offload_core.c
+ *	  A core's store behind the pool: what it keeps of a block, and what its name is.
+ *
+ * The name covers what decides the bits of K and V beside tokens: the files, options and the program, which whoever
+ * makes the core has put into CoreOptions.kv_id, and how the core lays them out.  So what another program,
+ * other kernels or another type have computed is never found.
+ *
+ * Tested by tests/unit/test_offload.c.
+ */
+#include <string.h>
+
+#include "base/blake2.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/engine_int.h"
+#include "engine/offload.h"
+#include "engine/spec.h"
+
+/* How long the steps of other models wait while one gives up its K and V. */
+#define ALL_US	INT64_C(2000000)
+
+static void
+make_id(const Core *c, const KvView *draft, unsigned char id[KVTIER_KEY])
+{
+	const KvView *kv = &c->kv;
+	const int32_t shape[] = {
+		1,						/* of this list, and of keys */
+		(int32_t) kv->type, kv->n_layers, kv->n_kv_heads, kv->head_dim, kv->v_dim, kv->block_size, (int32_t) kv->block_stride,
+		draft != NULL ? draft->n_layers : 0, draft != NULL ? (int32_t) draft->block_stride : 0
+	};
+	Blake2		b;
+
+	blake2_begin(&b, NULL, 0);
+	blake2_add(&b, c->opt.kv_id, sizeof(c->opt.kv_id));
+	blake2_add(&b, shape, sizeof(shape));
+	if (c->opt.kernels != NULL)
+		blake2_add(&b, c->opt.kernels->name, strlen(c->opt.kernels->name));
+	if (c->kv_scales != NULL)
+		blake2_add(&b, c->kv_scales, (size_t) core_info(c)->n_kv_layers * 2 * sizeof(float));
+	blake2_end(&b, id);
+}
+
+Offload *
+core_offload_open(Core *c)
+{
+	const KvView *draft = c->spec != NULL ? spec_kv(c->spec) : NULL;
+	unsigned char id[KVTIER_KEY];
+	Offload    *o;
+	Err			e;
+
+	if (c->opt.kv_tier == NULL || c->prefix == NULL)
+		return NULL;
+	if (kvpool_window(c->pool) > 0)
+	{
+		log_line('I', "the model has layers with windows, whose KV cache is not offloaded (vllm.disable_hybrid_kv_cache_manager)");
+		return NULL;
+	}
+	make_id(c, draft, id);
+	o = offload_open(&(OffloadSetup) {
+		.tier = c->opt.kv_tier, .id = id, .pool = c->pool, .prefix = c->prefix, .block_size = c->opt.block_size,
+		.always = c->opt.kv_always,
+		.areas = {
+			{c->kv.base, c->kv.block_stride}, {draft != NULL ? draft->base : NULL, draft != NULL ? draft->block_stride : 0}
+		}
+	}, &e);
+	if (o == NULL)
+		log_line('W', "the KV cache of this model is not offloaded: %s", e.msg);
+	return o;
+}
+
+void
+core_offload_all(Core *c)
+{
+	offload_all(c->offload, clock_us() + ALL_US);
+}
+
+void
+core_offload_publish(const Core *c, CoreStats *st)
+{
+	const OffloadStats *o = offload_stats(c->offload);
+
+	st->external_queries = o->queries;
+	st->external_hits = o->hits;
+	st->offload_out_bytes = o->out_bytes;
+	st->offload_back_bytes = o->back_bytes;
+	st->offload_dropped_bytes = o->dropped_bytes;
+	st->offload_late = o->late;
+}

@@ -1,0 +1,26 @@
+/*
+ * offload_store.h
+ *	  The engine's store behind the KV caches of all its models: opened for the first that has use for it, by the
+ *	  settings of then, and closed behind the last.
+ */
+#ifndef VLLM_ENGINE_OFFLOAD_STORE_H
+#define VLLM_ENGINE_OFFLOAD_STORE_H
+
+#include "engine/backend.h"
+#include "engine/draftload.h"
+#include "engine/kvtier.h"
+
+/* NULL: it is off.  Any thread; to be given back. */
+KvTier	   *offload_store_take(const Settings *s);
+void		offload_store_give(KvTier *t);
+/* What is in memory goes to files, as far as can be done until then (clock_us()). */
+void		offload_store_flush(int64_t deadline_us);
+/* Most memory that it takes; 0: it is off. */
+int64_t		offload_store_limit(const Settings *s);
+/* false: it isn't open. */
+bool		offload_store_stats(KvTierStats *out);
+
+/* What decides the bits of a model's K and V beside tokens and the core's layout: files, options and this program. */
+void		offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co, unsigned char id[KVTIER_KEY]);
+
+#endif
