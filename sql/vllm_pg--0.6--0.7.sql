@@ -206,6 +206,22 @@ CREATE OR REPLACE VIEW llm_models AS
            m.memory_bytes, m.last_used, m.expires
     FROM vllm.model_list() l LEFT JOIN vllm.model_memory() m ON m.name = l.name;
 
+-- ---- what models' requests were, and how long they took ----
+
+CREATE FUNCTION vllm.model_requests(
+    OUT name text, OUT cached_tokens bigint, OUT finished bigint, OUT failed bigint, OUT cancelled bigint,
+    OUT draft_tokens bigint, OUT accepted_tokens bigint, OUT mean_queue_ms float8, OUT mean_ttft_ms float8,
+    OUT mean_tpot_ms float8, OUT mean_e2e_ms float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_model_requests' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE OR REPLACE VIEW llm_stat_model AS
+    SELECT l.name, l.state, l.requests, l.prompt_tokens, l.output_tokens, l.preemptions, l.running, l.waiting,
+           l.kv_blocks_total, l.kv_blocks_used, l.kv_bytes, l.weight_bytes,
+           r.cached_tokens, r.finished, r.failed, r.cancelled, r.draft_tokens, r.accepted_tokens,
+           r.mean_queue_ms, r.mean_ttft_ms, r.mean_tpot_ms, r.mean_e2e_ms
+    FROM vllm.model_list() l LEFT JOIN vllm.model_requests() r ON r.name = l.name;
+
 -- ---- other weights ----
 
 CREATE FUNCTION llm_update_weights(model text DEFAULT NULL, path text DEFAULT NULL, mode text DEFAULT 'wait')
@@ -308,6 +324,7 @@ CREATE FUNCTION vllm.stat_list(
     roles bool, OUT userid oid, OUT dbid oid, OUT queryid bigint, OUT model text, OUT lora text,
     OUT calls bigint, OUT requests bigint, OUT errors bigint, OUT cancelled bigint,
     OUT prompt_tokens bigint, OUT cached_tokens bigint, OUT output_tokens bigint, OUT preemptions bigint,
+    OUT draft_tokens bigint, OUT accepted_tokens bigint,
     OUT total_time float8, OUT min_time float8, OUT max_time float8, OUT mean_time float8, OUT stddev_time float8,
     OUT queue_time float8, OUT prefill_time float8, OUT decode_time float8,
     OUT stats_since timestamptz, OUT last_used timestamptz)
@@ -318,7 +335,7 @@ CREATE VIEW llm_stat_query AS SELECT * FROM vllm.stat_list(false);
 
 CREATE VIEW llm_stat_role AS
     SELECT s.userid, r.rolname AS role, s.dbid, d.datname AS database, s.calls, s.requests, s.errors, s.cancelled,
-           s.prompt_tokens, s.cached_tokens, s.output_tokens, s.preemptions,
+           s.prompt_tokens, s.cached_tokens, s.output_tokens, s.preemptions, s.draft_tokens, s.accepted_tokens,
            s.total_time, s.min_time, s.max_time, s.mean_time, s.stddev_time,
            s.queue_time, s.prefill_time, s.decode_time, s.stats_since, s.last_used
     FROM vllm.stat_list(true) s

@@ -214,6 +214,15 @@ apireply_read(ApiReply *r, const char *fields, size_t n)
 			case WTAG_REASONING_TOKENS:
 				r->reasoning_tokens = f.i;
 				break;
+			case WTAG_PREEMPTIONS:
+				r->preemptions = f.i;
+				break;
+			case WTAG_DRAFT_TOKENS:
+				r->draft_tokens = f.i;
+				break;
+			case WTAG_ACCEPTED_TOKENS:
+				r->accepted_tokens = f.i;
+				break;
 			case WTAG_QUEUE_US:
 				r->times.queue_us = f.i;
 				break;
@@ -321,6 +330,9 @@ put_usage(const ApiCall *a, WireOut *o)
 {
 	ApiUsage	u = {0};
 	ApiTimes	t = {0};
+	int64_t		preemptions = 0;
+	int64_t		drafts = 0;
+	int64_t		accepted = 0;
 
 	for (int i = 0; i < a->n_items; i++)
 	{
@@ -333,7 +345,13 @@ put_usage(const ApiCall *a, WireOut *o)
 		u.prompt += it->prompt_tokens;
 		u.cached += it->cached_tokens;
 		u.completion += it->completion_tokens;
+		preemptions += it->preemptions;
+		drafts += it->draft_tokens;
+		accepted += it->accepted_tokens;
 	}
+	wire_put_int(o, WTAG_PREEMPTIONS, preemptions);
+	wire_put_int(o, WTAG_DRAFT_TOKENS, drafts);
+	wire_put_int(o, WTAG_ACCEPTED_TOKENS, accepted);
 	wire_put_int(o, WTAG_PROMPT_TOKENS, u.prompt);
 	wire_put_int(o, WTAG_CACHED_TOKENS, u.cached);
 	wire_put_int(o, WTAG_COMPLETION_TOKENS, u.completion);
@@ -485,6 +503,9 @@ item_done(ApiCall *a, ApiItem *it, Buf *fields)
 	it->completion_tokens = r.completion_tokens >= 0 ? r.completion_tokens : 0;
 	it->cached_tokens = r.cached_tokens >= 0 ? r.cached_tokens : 0;
 	it->reasoning_tokens = r.reasoning_tokens;
+	it->preemptions = r.preemptions;
+	it->draft_tokens = r.draft_tokens;
+	it->accepted_tokens = r.accepted_tokens;
 	it->times = r.times;
 	if (a->n_done == a->n_items)
 		gathered(a);

@@ -91,6 +91,7 @@ typedef struct ApiItem
 	Buf			reply;			/* fields of its final frame */
 	/* streaming */
 	int64_t		prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens;
+	int64_t		preemptions, draft_tokens, accepted_tokens;
 	ApiTimes	times;
 } ApiItem;
 
@@ -102,6 +103,7 @@ typedef struct ApiReply
 	WireField	floats;
 	int64_t		rows;
 	int64_t		prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens;
+	int64_t		preemptions, draft_tokens, accepted_tokens;	/* absent = 0 */
 	ApiTimes	times;
 	int64_t		count;
 	int64_t		max_model_len;

@@ -80,6 +80,7 @@ typedef struct Group
 	int			longest;		/* tokens of the longest */
 	int			n_thought;		/* ... of thoughts */
 	int			preemptions;
+	int			draft_tokens, accepted_tokens;
 	ReqFinish	finish;			/* the worst of the ends */
 	Err			told_err;
 } Group;
@@ -209,6 +210,7 @@ struct Req
 
 	/* figures for the owner */
 	int			preemptions;
+	int			draft_tokens, accepted_tokens;
 	int64_t		arrival_us;
 	int64_t		scheduled_us;	/* first admission, 0 = not yet */
 	int64_t		first_token_us;

@@ -96,6 +96,8 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 		.output_tokens = n_output,
 		.cached_tokens = p->cached,
 		.preemptions = p->preemptions,
+		.draft_tokens = p->draft_tokens,
+		.accepted_tokens = p->accepted_tokens,
 		.reasoning_tokens = p->reasoning,
 		.arrival_us = r->arrival_us,
 		.scheduled_us = p->scheduled_us,

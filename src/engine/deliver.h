@@ -24,6 +24,7 @@ typedef struct Parcel
 	Logprobs   *token_lp;		/* owned; NULL = not wanted */
 	Logprobs   *prompt_lp;		/* likewise; with the first token */
 	int			preemptions;
+	int			draft_tokens, accepted_tokens;
 	int			reasoning;		/* tokens of thoughts so far; -1 = nobody counts */
 	int			cached;			/* of the request's prompt tokens */
 	int64_t		scheduled_us;

@@ -103,10 +103,16 @@ group_event(Group *g, ReqEvent *ev, const Err *err)
 	if (ev->ended == FIN_NONE)
 	{
 		ev->preemptions += g->preemptions;
+		ev->draft_tokens += g->draft_tokens;
+		ev->accepted_tokens += g->accepted_tokens;
 		return;
 	}
 	g->preemptions += ev->preemptions;
 	ev->preemptions = g->preemptions;
+	g->draft_tokens += ev->draft_tokens;
+	ev->draft_tokens = g->draft_tokens;
+	g->accepted_tokens += ev->accepted_tokens;
+	ev->accepted_tokens = g->accepted_tokens;
 	if (ev->ended > g->finish)
 	{
 		g->finish = ev->ended;

@@ -27,6 +27,11 @@ put_usage(WireOut *o, const ReqEvent *ev)
 	wire_put_int(o, WTAG_COMPLETION_TOKENS, ev->output_tokens);
 	wire_put_int(o, WTAG_CACHED_TOKENS, ev->cached_tokens);
 	wire_put_int(o, WTAG_PREEMPTIONS, ev->preemptions);
+	if (ev->draft_tokens > 0)
+	{
+		wire_put_int(o, WTAG_DRAFT_TOKENS, ev->draft_tokens);
+		wire_put_int(o, WTAG_ACCEPTED_TOKENS, ev->accepted_tokens);
+	}
 	if (ev->reasoning_tokens >= 0)
 		wire_put_int(o, WTAG_REASONING_TOKENS, ev->reasoning_tokens);
 	wire_put_int(o, WTAG_QUEUE_US, sched - ev->arrival_us);

@@ -32,6 +32,7 @@
 
 PG_FUNCTION_INFO_V1(llm_model_list);
 PG_FUNCTION_INFO_V1(llm_model_memory);
+PG_FUNCTION_INFO_V1(llm_model_requests);
 PG_FUNCTION_INFO_V1(llm_request_list);
 PG_FUNCTION_INFO_V1(llm_engine_stats);
 PG_FUNCTION_INFO_V1(llm_device_list);
@@ -323,6 +324,53 @@ llm_model_memory(PG_FUNCTION_ARGS)
 		row_loaded(&row, ms, ms ? ms->memory_bytes : 0);
 		row_engine_time(&row, ms ? ms->used_us : 0);
 		row_engine_time(&row, ms ? ms->expires_us : 0);
+		row_emit(&row, fcinfo);
+	}
+	return (Datum) 0;
+}
+
+/* The mean of a histogram of times; NULL: there is none. */
+static void
+row_mean_ms(Row *row, const WireHist *h)
+{
+	int64		n = 0;
+
+	for (int i = 0; i < WIRE_HIST_BUCKETS; i++)
+		n += h->count[i];
+	if (n > 0)
+		row_num(row, h->sum / 1000.0 / n);
+	else
+		row_null(row);
+}
+
+/* vllm.model_requests(): of models that the engine has heard of */
+Datum
+llm_model_requests(PG_FUNCTION_ARGS)
+{
+	WireStats  *stats;
+	ListCell   *lc;
+	Row			row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	stats = engine_stats_snapshot();
+	foreach(lc, catalog_list())
+	{
+		ModelRow   *m = lfirst(lc);
+		const WireModelStat *ms = engine_stats_of_model(stats, m);
+
+		if (ms == NULL)
+			continue;
+		row_str(&row, m->name);
+		row_int(&row, ms->reused_tokens);
+		row_int(&row, ms->ended[WE_STOP] + ms->ended[WE_LENGTH] + ms->ended[WE_REPETITION]);
+		row_int(&row, ms->ended[WE_ERROR]);
+		row_int(&row, ms->ended[WE_ABORT]);
+		row_int(&row, ms->fig.spec_draft_tokens);
+		row_int(&row, ms->fig.spec_accepted);
+		row_mean_ms(&row, &ms->hist[WH_QUEUE]);
+		row_mean_ms(&row, &ms->hist[WH_TTFT]);
+		row_mean_ms(&row, &ms->hist[WH_TPOT]);
+		row_mean_ms(&row, &ms->hist[WH_E2E]);
 		row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;

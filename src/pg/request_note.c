@@ -162,6 +162,12 @@ read_figures(RequestFigures *r, RequestEnd end, const char *reply, Size len)
 			case WTAG_PREEMPTIONS:
 				r->preemptions = Max(f.i, 0);
 				break;
+			case WTAG_DRAFT_TOKENS:
+				r->draft_tokens = Max(f.i, 0);
+				break;
+			case WTAG_ACCEPTED_TOKENS:
+				r->accepted_tokens = Max(f.i, 0);
+				break;
 			case WTAG_QUEUE_US:
 				r->queue_us = Max(f.i, 0);
 				break;
@@ -243,6 +249,8 @@ log_slow(const RequestNote *n, const RequestEnded *e, const RequestFigures *r)
 					 r->output_tokens);
 	if (r->preemptions > 0)
 		appendStringInfo(&s, ", preemptions " INT64_FORMAT, r->preemptions);
+	if (r->draft_tokens > 0)
+		appendStringInfo(&s, ", drafts " INT64_FORMAT " accepted " INT64_FORMAT, r->draft_tokens, r->accepted_tokens);
 	appendStringInfo(&s, ", finish %s, %s", r->reason, role_and_database(n->roleid));
 	if (n->query_id != 0)
 		appendStringInfo(&s, ", query id " INT64_FORMAT, (int64) n->query_id);

@@ -40,6 +40,8 @@ typedef struct RequestFigures
 				cached_tokens,
 				output_tokens,
 				preemptions;
+	int64		draft_tokens,
+				accepted_tokens;
 	int64		queue_us,		/* -1 = not known */
 				prefill_us,
 				decode_us,

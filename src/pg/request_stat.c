@@ -68,7 +68,9 @@ typedef struct StatCounters
 	int64		prompt_tokens,
 				cached_tokens,
 				output_tokens,
-				preemptions;
+				preemptions,
+				draft_tokens,
+				accepted_tokens;
 	double		total_time,
 				min_time,
 				max_time,
@@ -279,6 +281,8 @@ add_request(StatCounters *c, RequestEnd end, const RequestFigures *r)
 	c->cached_tokens += r->cached_tokens;
 	c->output_tokens += r->output_tokens;
 	c->preemptions += r->preemptions;
+	c->draft_tokens += r->draft_tokens;
+	c->accepted_tokens += r->accepted_tokens;
 	c->total_time += ms;
 	c->min_time = c->requests == 1 ? ms : Min(c->min_time, ms);
 	c->max_time = Max(c->max_time, ms);
@@ -350,8 +354,8 @@ require_shared(void)
 static void
 put_row(ReturnSetInfo *rsinfo, const StatKey *key, const StatCounters *c)
 {
-	Datum		v[23];
-	bool		nulls[23] = {false};
+	Datum		v[25];
+	bool		nulls[25] = {false};
 	int			i = 0;
 
 	v[i++] = ObjectIdGetDatum(key->userid);
@@ -369,6 +373,8 @@ put_row(ReturnSetInfo *rsinfo, const StatKey *key, const StatCounters *c)
 	v[i++] = Int64GetDatum(c->cached_tokens);
 	v[i++] = Int64GetDatum(c->output_tokens);
 	v[i++] = Int64GetDatum(c->preemptions);
+	v[i++] = Int64GetDatum(c->draft_tokens);
+	v[i++] = Int64GetDatum(c->accepted_tokens);
 	v[i++] = Float8GetDatum(c->total_time);
 	v[i++] = Float8GetDatum(c->min_time);
 	v[i++] = Float8GetDatum(c->max_time);

@@ -117,6 +117,26 @@ cmp_ok($lived, '>', $unused, '... so they have lived longer than nobody wanted t
 sql("SELECT llm_unload_model('small')");
 is((life('lifetime_seconds_count'))[0], $ended, 'a model that is unloaded keeps them');
 
+# what speculation guessed, of each request, by role and model: as many as the metrics have
+sql(q{SELECT llm_create_model('guesses', (SELECT path FROM llm_models WHERE name = 'tickets-2m'),
+	options => '{"speculative_config": {"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_min": 1, "prompt_lookup_max": 4}}')});
+sql('SELECT llm_stat_reset()');
+sql(q{SELECT llm_generate(repeat('the same again and ', 20), model => 'guesses', max_tokens => 60, temperature => 0, ignore_eos => true)});
+sql(q{SELECT llm_completions(repeat('the same again and ', 20), model => 'guesses', n => 2, max_tokens => 60, temperature => 0.01, seed => 1, ignore_eos => true)});
+sub guesses { my $m = read_exposition(sql('SELECT llm_metrics_text()') . "\n"); return join(' ', map { sample($m, "vllm:spec_decode_num_${_}_tokens_total", model_name => 'guesses') } qw(draft accepted)); }
+sub counted { return sql("SELECT sum(draft_tokens) || ' ' || sum(accepted_tokens) FROM $_[0]"); }
+like(guesses(), qr/^[1-9]\d* [1-9]\d*$/, 'drafts ' . guesses());
+is(counted('llm_stat_role'), guesses(), '... of a role');
+is(counted('llm_stat_query'), guesses(), '... of queries');
+is(counted("llm_stat_model WHERE name = 'guesses'"), guesses(), '... of a model');
+sql(q{SELECT llm_api('/v1/completions', json_build_object('model', 'guesses', 'prompt', json_build_array(repeat('the same again and ', 20), repeat('once more and ', 20)), 'max_tokens', 60, 'temperature', 0, 'ignore_eos', true))});
+is(counted('llm_stat_role'), guesses(), '... of a body of two prompts');
+
+# the view of models: how requests have ended, and how long they took
+is(sql(q{SELECT requests || ' ' || finished || ' ' || failed || ' ' || cancelled FROM llm_stat_model WHERE name = 'guesses'}), '4 4 0 0', 'requests of a model');
+is(sql(q{SELECT bool_and(requests = finished + failed + cancelled) FROM llm_stat_model}), 't', '... of all: each has ended');
+is(sql(q{SELECT mean_queue_ms < mean_ttft_ms AND mean_ttft_ms < mean_e2e_ms AND mean_tpot_ms * 59 < mean_e2e_ms * 1.1 FROM llm_stat_model WHERE name = 'guesses'}), 't', 'means of times');
+
 is(sql('SELECT slots_total - slots_free FROM llm_stat_engine'), 0, 'all slots are free');
 $node->stop;
 done_testing();
