@@ -54,6 +54,7 @@ struct Sched
 	Line		line[N_CLASSES];
 	double		line_now;		/* the clock of the class that had the last turn; never goes back */
 	ReqList		resumed;		/* forks in the place of their parents */
+	int			n_resumed;		/* so many of them were admitted since a new request has been, while some waited */
 	ReqList		held;			/* newest last */
 	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
 	uint64_t	next_admit_no;
@@ -71,6 +72,7 @@ struct Sched
 	int			n_partial;		/* prompts that will not be complete; */
 	int			n_long;			/* ... of them long */
 	int			n_back;			/* of the background, that run */
+	bool		no_turn;		/* the new one whose turn it was before resumed ones can't be admitted */
 	double		target_us;		/* of this step; 0 = none */
 };
 
@@ -95,10 +97,12 @@ void		queue_remove(Sched *s, Req *r);
 void		queue_leave(Req *r);
 /* Who is to be admitted next; NULL = nobody waits. */
 Req		   *queue_next(Sched *s);
+/* r can't be admitted in the plan at hand.  Was it its turn before those that go on in another's place?  Then it is theirs. */
+bool		queue_stand_back(Sched *s, const Req *r);
 /* Does anybody of that class wait, but those that go on in another's place? */
 bool		queue_waits(const Sched *s, int class);
 int			queue_class(const Req *r);
-/* r, which was new, is admitted; r gets so much service. */
+/* r is admitted; r gets so much service. */
 void		queue_turn(Sched *s, Req *r);
 void		queue_charge(Sched *s, Req *r, double service);
 bool		queue_check(const Sched *s, Err *e);

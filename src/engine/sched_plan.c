@@ -254,8 +254,7 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	int			at;
 
 	queue_remove(s, r);
-	if (r->state == RQ_WAITING)
-		queue_turn(s, r);
+	queue_turn(s, r);
 	if (r->admit_no == 0)
 		queue_charge(s, r, req_todo(r) - hit->tokens);
 	r->is_long = is_long(s, r, hit);
@@ -344,13 +343,17 @@ plan_admissions(Sched *s, int64_t now_us)
 		need = pages_wanted(s, r, &hit) + promised;
 		if (s->n_running > 0 && kvpool_pages_available(s->pool) < need)
 		{
-			if (!sched_take_spare(s))
+			if (!sched_take_spare(s) && !queue_stand_back(s, r))
 				break;
 			promised = pages_promised(s);
 			continue;
 		}
 		if (!leaves_room(s, r, need))
-			break;
+		{
+			if (!queue_stand_back(s, r))
+				break;
+			continue;
+		}
 		if (!comes_back(s, r, &hit, now_us))
 		{
 			/* others pass it, but not who has had its turn */
@@ -374,7 +377,13 @@ plan_admissions(Sched *s, int64_t now_us)
 		if (n == 0 && r->state == RQ_RESUMED && s->plan.n_rows < s->opt.max_rows)
 			n = 1;
 		if (n == 0)
-			break;
+		{
+			if (!queue_stand_back(s, r))
+				break;
+			s->others++;
+			s->others_todo += req_todo(r);
+			continue;
+		}
 		admit(s, r, &hit, now_us);
 		give_prompt(s, r, n);
 		promised += pages_promised_to(s, r);
@@ -436,6 +445,7 @@ sched_plan(Sched *s, int64_t now_us)
 		offload_step(s->opt.offload);
 
 	s->prompt_rows = s->n_back = s->n_partial = s->n_long = 0;
+	s->no_turn = false;
 	s->target_us = (double) s->opt.step_target_us * UNWATCHED;
 	s->others = 0;
 	s->others_todo = 0;

@@ -3,7 +3,8 @@
  *	  Who waits, and who is next: the scheduler's queues.
  *
  * Preempted requests come first, then forks that go on in their parents' place, then new ones, by
- * fair shares of roles and of the sessions of a role (fair.h), FCFS within a session.  With
+ * fair shares of roles and of the sessions of a role (fair.h), FCFS within a session.  After RESUMED_PATIENCE forks it
+ * is a new one's turn before them, if there is room for it: a beam search has as many with each token.  With
  * SchedOptions.priorities new requests wait in one queue, by priority, and these three are compared
  * by it.
  *
@@ -18,6 +19,7 @@
  */
 #include "engine/sched_int.h"
 
+#define RESUMED_PATIENCE 64
 
 /* ---- lists ---- */
 
@@ -221,6 +223,23 @@ first_of(Line *l)
 	return old != NULL && (fresh == NULL || old->priority <= fresh->priority) ? old : fresh;
 }
 
+/* Is it the turn of r, of such a class, before one that goes on in its parent's place? */
+static bool
+is_turn(const Sched *s, const Req *r, const Req *resumed)
+{
+	return s->n_resumed >= RESUMED_PATIENCE && !s->no_turn && r != NULL && r->state == RQ_WAITING &&
+		queue_class(r) <= queue_class(resumed) && r->priority == resumed->priority;
+}
+
+bool
+queue_stand_back(Sched *s, const Req *r)
+{
+	if (s->resumed.head == NULL || !is_turn(s, r, s->resumed.head))
+		return false;
+	s->no_turn = true;
+	return true;
+}
+
 Req *
 queue_next(Sched *s)
 {
@@ -231,7 +250,11 @@ queue_next(Sched *s)
 	/* it has had its turn */
 	if (resumed != NULL && (front == NULL || front->state != RQ_PREEMPTED || resumed->priority < front->priority) &&
 		(front == NULL || resumed->priority <= front->priority))
-		return resumed;
+	{
+		if (front != NULL && is_turn(s, front, resumed))
+			return front;
+		return front == NULL && is_turn(s, back, resumed) ? back : resumed;
+	}
 	if (front == NULL || back == NULL)
 		return front != NULL ? front : back;
 	if (front->state == RQ_PREEMPTED || s->opt.background_share == 0)
@@ -250,6 +273,11 @@ queue_turn(Sched *s, Req *r)
 {
 	double		clock = s->line[queue_class(r)].clock;
 
+	if (r->state == RQ_RESUMED)
+		s->n_resumed = s->line[CLASS_FRONT].n_new + s->line[CLASS_BACK].n_new > 0 ? s->n_resumed + 1 : 0;
+	if (r->state != RQ_WAITING)
+		return;
+	s->n_resumed = 0;
 	if (clock > s->line_now)
 		s->line_now = clock;
 	fair_turn(r->line);

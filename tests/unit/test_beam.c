@@ -284,6 +284,51 @@ test_cancel(int after)
 	core_free(c);
 }
 
+/*
+ * Searches that take all seats, or nearly all blocks, for hundreds of steps: somebody new has his turn after a bounded
+ * number of their rows, and they end nevertheless.
+ */
+static void
+test_newcomer(int searches, int seqs, int blocks, bool background)
+{
+	Core	   *c = new_core(seqs, 64, blocks);
+	Answers		s[4] = {0};
+	int			steps = 0;
+
+	for (int i = 0; i < searches; i++)
+	{
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i, .prompt = random_prompt((uint32_t) i, 20), .sink = answers_sink, .sink_ctx = &s[i]};
+
+		spec.by.background = background;
+		spec.params = beams(4, 300, 1, true);
+		atomic_fetch_add(&answers_open, 1);
+		core_submit(c, &spec);
+	}
+	for (int i = 0; i < 30; i++)
+		core_step(c);
+	for (uint64_t id = 10; id < 13; id++)
+	{
+		ReqSpec		spec = {.id = id, .session = 9, .prompt = random_prompt(9, 40), .sink = answers_sink, .sink_ctx = &s[3]};
+
+		genparams_init(&spec.params);
+		spec.params.max_tokens = 5;
+		atomic_fetch_add(&answers_open, 1);
+		core_submit(c, &spec);
+		for (; s[3].finish == FIN_NONE && steps < 3000; steps++)
+			core_step(c);
+		answers_free(&s[3]);
+	}
+	CHECK(steps < (recurrent ? 300 : 100), "%d searches, %d seats, %d blocks: three that come take %d steps", searches, seqs, blocks, steps);
+	CHECK(s[0].finish == FIN_NONE, "the search is over");
+	answers_run(c, "newcomer");
+	for (int i = 0; i < searches; i++)
+	{
+		CHECK(s[i].finish == FIN_STOP && s[i].n == 4, "search %d: %d", i, s[i].finish);
+		answers_free(&s[i]);
+	}
+	core_free(c);
+}
+
 static void
 test_nan(void)
 {
@@ -326,6 +371,8 @@ main(void)
 	{
 		overlap = i % 2 == 1;
 		recurrent = i >= 2;
+		for (int k = 0; k < 6 && !overlap; k++)
+			test_newcomer(1 + k / 2, 4, 400, k % 2 == 1);
 		test_parity(8, 64, 100, "all at once");
 		test_parity(3, 16, 100, "three at once");
 		test_parity(8, 64, 8, "few blocks");
