@@ -186,16 +186,17 @@ static bool
 take_method(const cJSON *object, SpecConfig *c, Err *e)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(object, "method");
+	const cJSON *model = cJSON_GetObjectItemCaseSensitive(object, "model");
 	Buf			names = {0};
 
 	if (cJSON_IsString(v))
 		c->type = proposer_find(is_mtp(v->valuestring) ? "mtp" : v->valuestring);
 	/* the files at "model" say the method */
-	if (c->type != NULL || ((v == NULL || cJSON_IsNull(v)) && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(object, "model"))))
+	if (c->type != NULL || ((v == NULL || cJSON_IsNull(v)) && model != NULL && !cJSON_IsNull(model)))
 		return true;
 	proposer_names(&names);
 	if (v == NULL || cJSON_IsNull(v))
-		err_set(e, ERR_INVALID, "speculative_config must have a \"method\": %s", names.data);
+		err_set(e, ERR_INVALID, "speculative_config must have a \"method\" (%s), or files that guess tokens as \"model\"", names.data);
 	else
 		bad_key(v, e, names.data);
 	buf_free(&names);

@@ -90,7 +90,9 @@ fits(const char *method, const ModelInfo *target, const ModelInfo *info, const D
 		err_set(e, ERR_UNSUPPORTED, "speculative decoding is not supported with architecture \"%s\"", target->arch);
 		return err_detail(e, "The model must generate, and keep all of a sequence in its KV cache.");
 	}
-	if (info->state_bytes > 0 || info->both_ways)
+	if (info->both_ways)
+		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't guess tokens: it generates no text", info->arch);
+	if (info->state_bytes > 0)
 		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't guess tokens: its state can't be taken back", info->arch);
 	if (c->n_layers > 0 && !target->norms_first)
 		return err_set(e, ERR_UNSUPPORTED, "method \"%s\" is not supported with architecture \"%s\": its layers have no norm in front",

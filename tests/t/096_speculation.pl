@@ -101,6 +101,8 @@ for (
 	[ '{"method": "ngram"}', 'key "num_speculative_tokens" must be given' ],
 	[ '{"method": "ngram", "num_speculative_tokens": 0}', 'key "num_speculative_tokens" must be an integer between 1 and 32, got 0' ],
 	[ '{"method": "magic"}', 'key "method" must be ngram' ],
+	[ '{}', 'must have a "method" (ngram' ],
+	[ '{"model": 5}', 'key "model" must be an absolute path, got 5' ],
 	[ '{"method": "suffix", "prompt_lookup_max": 3}', 'key "prompt_lookup_max" is not for the method "suffix"' ],
 	[ '{"method": "suffix", "speed": 3}', 'unknown speculative_config key "speed"' ],
 	[ '3', 'must be a JSON object, or false, got 3' ])

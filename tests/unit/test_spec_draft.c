@@ -353,7 +353,7 @@ test_refused(void)
 		{"target", "{\"method\": \"mtp\", \"model\": \"%s/x\"}", "not for the method \"mtp\""},
 		{"target", "{\"method\": \"ngram\", \"num_speculative_tokens\": 2, \"model\": \"%s/x\"}", "not for the method \"ngram\""},
 		{"target", "{\"model\": \"x\"}", "must be an absolute path"},
-		{"target", "{\"model\": 5}", "must have a \"method\""},
+		{"target", "{\"model\": 5}", "must be an absolute path"},
 		{"target", "{\"model\": \"%s/x\", \"num_speculative_tokens\": 2}", "could not open"},
 		{"target", "{\"model\": \"%s/x\", \"draft_tensor_parallel_size\": 2}", "must be 1, got 2"},
 		{"target", "{\"model\": \"%s/x\", \"quantization\": \"q99\"}", "\"quantization\" must be"},
