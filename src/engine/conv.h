@@ -90,7 +90,9 @@ struct Conv
 	struct Loaded *on;			/* RUNNING: pinned, it was left behind there (update.c); NULL = on its entry's */
 	struct Lora *lora;			/* likewise; NULL = the model alone */
 	Conv	   *lora_next;		/* while it waits for one */
-	char	   *lora_print;		/* ... for a place: what it has found at the path */
+	char	   *lora_print;		/* ... for a place: what it has found at the path, */
+	int64_t		lora_bytes;		/* ... how large the file is, */
+	int64_t		lora_asked_us;	/* ... and since when there has been no room for it; 0 = there was */
 	bool		job_busy;		/* a job points here */
 	int64_t		told_us;		/* last WF_PROGRESS */
 	double		told;			/* its figure */

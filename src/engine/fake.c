@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -709,6 +710,8 @@ static bool
 fake_lora_check(const char *path, LoraInfo *out, Err *e)
 {
 	const char *name = last_part(path);
+	char		file[300];
+	struct stat st;
 
 	memset(out, 0, sizeof(*out));
 	if (strncmp(path, "/fake/", 6) != 0 && access(path, R_OK) != 0)
@@ -719,7 +722,8 @@ fake_lora_check(const char *path, LoraInfo *out, Err *e)
 		usleep((useconds_t) atoi(name + 5) * 1000);
 	out->rank = strncmp(name, "rank:", 5) == 0 ? atoi(name + 5) : 8;
 	out->alpha = 16;
-	out->bytes = 4096 * (int64_t) out->rank;
+	snprintf(file, sizeof(file), "%.256s/adapter_model.safetensors", path);
+	out->bytes = stat(file, &st) == 0 ? (int64_t) st.st_size : 4096 * (int64_t) out->rank;
 	snprintf(out->modules, sizeof(out->modules), "q_proj,v_proj");
 	return true;
 }

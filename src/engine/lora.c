@@ -56,6 +56,7 @@ struct Lora
 	char	   *print;			/* of the files */
 	uint64_t	id;
 	LoraAdapter *a;				/* NULL: it is being loaded */
+	int64_t		bytes;			/* memory; until it is loaded the size of its file */
 	bool		pinned;
 	bool		doomed;			/* nobody finds it any more */
 	int			users;			/* conversations that hold it */
@@ -74,8 +75,8 @@ typedef struct Probe
 	LoraCache  *lc;
 	Loaded *pin;
 	char	   *path;
-	char	   *print;			/* NULL: err */
-	Err			err;
+	char	   *print;
+	int64_t		bytes;			/* of the file with the weights */
 	_Atomic bool begun;
 	Waiting		waiting;
 } Probe;
@@ -93,6 +94,7 @@ struct LoraCache
 	Lora	   *leaving;		/* it takes no new requests; NULL = none */
 	uint64_t	uses;
 	bool		freed;			/* a place may have become free */
+	bool		no_room;		/* ... or memory has to (room.c) */
 };
 
 /* ---- lists of conversations ---- */
@@ -188,6 +190,7 @@ lora_gone(Lora *l)
 	mem_free(l->path);
 	mem_free(l->print);
 	mem_free(l);
+	models_show(lc->srv->models);
 	cache_settle(lc);
 }
 
@@ -337,9 +340,11 @@ load_done(Job *j)
 	if (t->a != NULL)
 	{
 		t->a->id = l->id;
+		l->bytes = t->a->info.bytes;
 		plain_name(l->names[0].name, t->a->name, sizeof(t->a->name));
 		log_line('I', "adapter loaded from \"%s\": rank %d, %" PRId64 " kB, %" PRId64 " ms", l->path, t->a->info.rank,
 				 t->a->info.bytes >> 10, (clock_us() - t->start_us) / 1000);
+		models_show(l->lc->srv->models);
 		l->users++;				/* waiters may give it back at once */
 		while ((c = wait_take(&waiting)) != NULL)
 			lora_use(l, c);
@@ -356,8 +361,9 @@ load_done(Job *j)
 }
 
 static void
-lora_begin(LoraCache *lc, Conv *c, const char *path, const char *print, bool pinned)
+lora_begin(LoraCache *lc, Conv *c, const char *print, bool pinned)
 {
+	const char *path = c->req->lora_path;
 	static uint64_t last_id;	/* of this process: K and V of one are never another's */
 	Lora	   *l = mem_zalloc(sizeof(Lora));
 	LoadJob    *t = mem_zalloc(sizeof(LoadJob));
@@ -365,6 +371,7 @@ lora_begin(LoraCache *lc, Conv *c, const char *path, const char *print, bool pin
 	l->lc = lc;
 	l->path = mem_strdup(path);
 	l->print = mem_strdup(print);
+	l->bytes = c->lora_bytes;
 	l->id = ++last_id;
 	l->pinned = pinned;
 	wait_init(&l->waiting);
@@ -384,17 +391,54 @@ lora_begin(LoraCache *lc, Conv *c, const char *path, const char *print, bool pin
 	jobs_submit(lc->srv->jobs, JQ_LORA, &t->j);
 }
 
-/* Is there a place, or can one be made? */
-static bool
-make_room(LoraCache *lc)
+/* The one that nobody uses and that was used longest ago; NULL = none. */
+static Lora *
+oldest_idle(const LoraCache *lc)
 {
 	Lora	   *oldest = NULL;
 
-	if (lc->n < lc->limits.max_cpu_loras)
-		return true;
 	for (Lora *l = lc->all; l != NULL; l = l->next)
 		if (l->users == 0 && !l->pinned && l->a != NULL && (oldest == NULL || l->used_no < oldest->used_no))
 			oldest = l;
+	return oldest;
+}
+
+int64_t
+loras_bytes(const LoraCache *lc)
+{
+	int64_t		sum = 0;
+
+	for (const Lora *l = lc->all; l != NULL; l = l->next)
+		sum += l->bytes;
+	return sum;
+}
+
+int64_t
+loras_oldest_us(const LoraCache *lc)
+{
+	const Lora *l = oldest_idle(lc);
+
+	return l != NULL ? l->used_us : INT64_MAX;
+}
+
+void
+loras_evict(LoraCache *lc)
+{
+	Lora	   *l = oldest_idle(lc);
+
+	log_line('I', "adapter \"%s\" leaves for what needs its memory", l->path);
+	lora_gone(l);
+}
+
+/* Is there a place, or can one be made? */
+static bool
+make_place(LoraCache *lc)
+{
+	Lora	   *oldest;
+
+	if (lc->n < lc->limits.max_cpu_loras)
+		return true;
+	oldest = oldest_idle(lc);
 	if (oldest == NULL)
 		return false;
 	lora_gone(oldest);
@@ -435,6 +479,27 @@ take(LoraCache *lc, Lora *l, Conv *c, const char *print)
 	}
 }
 
+/* There is a place, but vllm.memory_limit may have no memory for it. */
+static void
+begin_if_room(LoraCache *lc, Conv *c, const char *print, bool pinned)
+{
+	Err			e;
+	RoomAnswer	room = room_lora(c->entry, c->req->lora, c->lora_bytes, &c->lora_asked_us, &e);
+
+	if (room == ROOM_NEVER)
+		go_on(c, &e);
+	else if (room == ROOM_LATER)
+	{
+		lc->no_room = true;
+		wait_for_place(lc, c, print);
+	}
+	else
+	{
+		lc->passed = 0;
+		lora_begin(lc, c, print, pinned);
+	}
+}
+
 /*
  * What lies at c's path has been looked at.  again: before it waited for a place.  What is there by now is no older
  * then: who had found other files would have driven it out.
@@ -463,11 +528,8 @@ place(LoraCache *lc, Conv *c, const char *print, bool again)
 	if (pinned && c->req->lora_pin < 0)
 		c->req->lora_pin = 1;
 	/* nobody passes those who wait */
-	if ((again || lc->homeless.head == NULL) && make_room(lc))
-	{
-		lc->passed = 0;
-		lora_begin(lc, c, path, print, pinned);
-	}
+	if ((again || lc->homeless.head == NULL) && !lc->no_room && make_place(lc))
+		begin_if_room(lc, c, print, pinned);
 	else if (lc->n >= lc->limits.max_cpu_loras && all_pinned(lc))
 	{
 		err_set(&e, ERR_NOT_READY, "adapter \"%s\" can't be loaded: all %d places are taken by pinned ones", c->req->lora,
@@ -482,7 +544,7 @@ place(LoraCache *lc, Conv *c, const char *print, bool again)
 /* ---- what lies at a path ---- */
 
 static bool
-add_file(Buf *b, const char *dir, const char *name)
+add_file(Buf *b, const char *dir, const char *name, int64_t *size)
 {
 	char		file[4096];
 	struct stat st;
@@ -491,6 +553,7 @@ add_file(Buf *b, const char *dir, const char *name)
 		return false;
 	buf_printf(b, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld;", (uintmax_t) st.st_dev, (uintmax_t) st.st_ino, (intmax_t) st.st_size,
 			   (intmax_t) st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (intmax_t) st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+	*size = (int64_t) st.st_size;
 	return true;
 }
 
@@ -498,14 +561,17 @@ add_file(Buf *b, const char *dir, const char *name)
 static void
 probe_run(Job *j)
 {
-	static const char *const names[] = {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"};
+	static const char *const names[] = {"adapter_config.json", "adapter_model.bin", "adapter_model.safetensors"};
 	Probe	   *p = (Probe *) j;
 	Buf			b = {0};
 
 	atomic_store(&p->begun, true);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!add_file(&b, p->path, names[i]))
+	{
+		p->bytes = 0;
+		if (!add_file(&b, p->path, names[i], &p->bytes))
 			buf_addc(&b, '-');
+	}
 	p->print = b.data;
 }
 
@@ -528,7 +594,11 @@ probe_done(Job *j)
 		else if (lc->inst == NULL)
 			go_on(c, &gone);
 		else
+		{
+			c->lora_bytes = p->bytes;
+			c->lora_asked_us = 0;
 			place(lc, c, p->print, false);
+		}
 	loaded_unpin(p->pin);
 	mem_free(p->path);
 	mem_free(p->print);
@@ -586,17 +656,23 @@ let_go(Conv *c, void *arg)
 }
 
 void
+loras_let_go(struct Server *srv)
+{
+	server_each(srv, let_go, NULL);
+}
+
+bool
 loras_attend(LoraCache *lc)
 {
 	Waiting		again;
 	Conv	   *c;
 
 	if (lc->homeless.head == NULL)
-		return;
-	server_each(lc->srv, let_go, NULL);
-	if (!lc->freed && conv_is_active(lc->homeless.head))
-		return;
-	lc->freed = false;
+		return false;
+	loras_let_go(lc->srv);
+	if (!lc->freed && !lc->no_room && conv_is_active(lc->homeless.head))
+		return false;
+	lc->freed = lc->no_room = false;
 	again = lc->homeless;
 	wait_init(&lc->homeless);
 	while ((c = wait_take(&again)) != NULL)
@@ -616,6 +692,7 @@ loras_attend(LoraCache *lc)
 		lc->leaving = NULL;
 		lc->passed = 0;
 	}
+	return lc->no_room;
 }
 
 /* ---- requests about adapters ---- */

@@ -11,7 +11,8 @@
  *	READY		evicted (nobody uses it, it isn't pinned, and its place is wanted), unloaded, or
  *				its files have changed: it is gone when the last request that uses it is
  *
- * At most max_cpu_loras are there at a time, in use or not; a request that finds no place waits for one.
+ * At most max_cpu_loras are there at a time, in use or not; a request that finds no place waits for one, as
+ * it does if vllm.memory_limit leaves no memory (room.c).
  */
 #ifndef VLLM_ENGINE_LORA_H
 #define VLLM_ENGINE_LORA_H
@@ -45,7 +46,14 @@ void		loras_unload(LoraCache *lc, Conv *c);
 /* Those that the database's requests have asked for by this name of a model (dboid 0: of any), as members of a JSON array. */
 void		loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j);
 
-/* A request is over: places may be free.  Called in each round of the server thread. */
-void		loras_attend(LoraCache *lc);
+/* A request is over: places may be free.  Called in each round of the server thread; true: call again soon. */
+bool		loras_attend(LoraCache *lc);
+
+/* Requests that are over use nothing any more. */
+void		loras_let_go(struct Server *srv);
+/* For room.c: the memory of all there are; when that was last used which nobody uses, INT64_MAX = there is none; it goes. */
+int64_t		loras_bytes(const LoraCache *lc);
+int64_t		loras_oldest_us(const LoraCache *lc);
+void		loras_evict(LoraCache *lc);
 
 #endif

@@ -757,18 +757,21 @@ models_list_loras(const Models *m, uint32_t dboid, JsonOut *j)
 			loras_list(l->loras, dboid, j);
 }
 
-void
+bool
 models_attend_loras(Models *m)
 {
+	bool		soon = false;
+
 	if (atomic_load(&m->srv->link.watch_ends) == 0)
-		return;
+		return false;
 	for (Loaded *l = m->loaded, *next; l != NULL; l = next)
 	{
 		next = l->next;
 		/* an adapter is compared with weights, which are elsewhere now */
 		if (l->loras != NULL && l->rest != LR_STORED)
-			loras_attend(l->loras);
+			soon |= loras_attend(l->loras);
 	}
+	return soon;
 }
 
 /* ---- unloading and forgetting ---- */

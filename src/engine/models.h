@@ -44,6 +44,9 @@ const char *entry_name(const Entry *en);
 /* Where the options of the entry have a drafter's files (size SPEC_PATH); false: nowhere. */
 bool		entry_draft_path(const Entry *en, char *path);
 
+/* Publish the rows: after every change, before anyone is told of it. */
+void		models_show(Models *m);
+
 /* The chat template that the entry's options give, NULL = none. */
 const ChatModel *entry_chat(const Entry *en);
 
@@ -78,9 +81,22 @@ struct LoraCache *entry_loras(Entry *en, Err *e);
 struct LoraCache *models_loras(const Models *m, uint32_t dboid, const char *name);
 /* All of a database's (0: of all) as members of a JSON array. */
 void		models_list_loras(const Models *m, uint32_t dboid, JsonOut *j);
-/* Who waits for an adapter's place; called on every wake of the server thread. */
-void		models_attend_loras(Models *m);
+/* Who waits for an adapter's place; called on every wake of the server thread.  true: call again soon. */
+bool		models_attend_loras(Models *m);
+
 /* ---- room.c ---- */
+typedef enum RoomAnswer
+{
+	ROOM_YES,
+	ROOM_LATER,					/* ask again soon */
+	ROOM_NEVER					/* *e says why */
+} RoomAnswer;
+
+/*
+ * Is there room for an adapter of the entry's model?  Others may be unloaded for it.  *asked_us: 0 at first, else since when
+ * there has been none.
+ */
+RoomAnswer	room_lora(Entry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e);
 /* Loads that wait for room; true: call again soon.  On every wake of the server thread. */
 bool		room_turn(Models *m);
 /* Unload what nobody has asked for for too long; likewise. */

@@ -114,8 +114,6 @@ struct Models
 	SleepOp    *ops;			/* one after the other */
 };
 
-/* Publish the rows: after every change, before anyone is told of it. */
-void		models_show(Models *m);
 /* Nobody wants it any more? */
 void		loaded_settle(Loaded *l);
 /* The entry has neither weights nor a load any more; returns its Loaded if that is on its way out. */
@@ -138,18 +136,11 @@ void		load_start(Loaded *l);
 void		load_refused(Loaded *l);
 
 /* ---- room.c ---- */
-typedef enum RoomAnswer
-{
-	ROOM_YES,
-	ROOM_LATER,					/* ask again soon */
-	ROOM_NEVER					/* *e says why */
-} RoomAnswer;
-
 /* Is there room for l->need bytes, which l does not take yet?  Others may be unloaded for it. */
 RoomAnswer	room_make(Loaded *l, Err *e);
 /* A new load, whose need is known. */
 void		room_ask(Loaded *l);
-/* What it takes now. */
+/* What it takes now, with its adapters. */
 int64_t		room_takes(const Loaded *l);
 /* When the entry will be unloaded if nobody asks for it; 0 = never. */
 int64_t		room_expires_us(const Entry *en, const Settings *set);

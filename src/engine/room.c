@@ -3,7 +3,7 @@
  *	  Room for models: vllm.memory_limit and keep-alive.
  *
  * A model takes its weights, KV cache and recurrent state (ModelFacts.memory_bytes; the same before the load as
- * after it).  With a limit a load first asks for room (room_ask()) and is queued if there is none.  The
+ * after it), and its adapters.  With a limit a load first asks for room (room_ask()) and is queued if there is none.  The
  * oldest of those that wait is served first; for it idle models are unloaded, least recently used ones
  * before others, but none that its options pin ("keep_alive": -1) and none that has not yet been there as long as
  * its load took: so loading never takes more than about half of the time.
@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/lora.h"
 #include "engine/models_int.h"
 #include "engine/request.h"
 
@@ -103,10 +104,17 @@ name_of(const Loaded *l)
 	return l->left != NULL ? l->left->name : l->path;	/* the one that is to come (update.c) */
 }
 
+/* ... but for its adapters, which stay while it sleeps */
+static int64_t
+takes_itself(const Loaded *l)
+{
+	return l->queued || (l->rest >= LR_STORED && !l->fetched) ? 0 : l->need;
+}
+
 int64_t
 room_takes(const Loaded *l)
 {
-	return l->queued || (l->rest >= LR_STORED && !l->fetched) ? 0 : l->need;
+	return takes_itself(l) + (l->loras != NULL ? loras_bytes(l->loras) : 0);
 }
 
 static int64_t
@@ -143,7 +151,7 @@ may_go(const Loaded *l, int64_t now)
 {
 	int64_t		stay = l->ready_us - l->began_us;
 
-	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || room_takes(l) == 0 || pinned(l))
+	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || takes_itself(l) == 0 || pinned(l))
 		return false;
 	stay = stay < STAY_LEAST_US ? STAY_LEAST_US : stay > STAY_MOST_US ? STAY_MOST_US : stay;
 	return now - l->ready_us >= stay;
@@ -217,6 +225,28 @@ no_room(const Models *m, const Loaded *l, int64_t limit, Err *e)
 	return err_hint(e, "Raise vllm.memory_limit, lower the models' kv_cache_memory_bytes, or unload a model.");
 }
 
+/* An adapter that nobody uses goes, the one that was used longest ago: it comes back sooner than any model.  false: there is none. */
+static bool
+evict_adapter(const Models *m)
+{
+	Loaded	   *of = NULL;
+	int64_t		oldest = INT64_MAX;
+
+	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	{
+		int64_t		us = l->loras != NULL ? loras_oldest_us(l->loras) : INT64_MAX;
+
+		if (us < oldest)
+		{
+			oldest = us;
+			of = l;
+		}
+	}
+	if (of != NULL)
+		loras_evict(of->loras);
+	return of != NULL;
+}
+
 static RoomAnswer
 try_room(Loaded *l, Err *e)
 {
@@ -233,6 +263,10 @@ try_room(Loaded *l, Err *e)
 		no_room(m, l, set.memory_limit, e);
 		return ROOM_NEVER;
 	}
+	loras_let_go(m->srv);
+	while (evict_adapter(m))
+		if (taken(m, l) + l->need <= set.memory_limit)
+			return ROOM_YES;
 	/* what is on its way out is not gone yet */
 	for (const Loaded *o = m->loaded; o != NULL; o = o->next)
 		if (loaded_goes(o) && o != l)
@@ -268,6 +302,46 @@ room_make(Loaded *l, Err *e)
 	if (!l->queued)
 		l->m->wanted_us = r == ROOM_LATER ? clock_us() : 0;
 	return r;
+}
+
+RoomAnswer
+room_lora(Entry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e)
+{
+	Models	   *m = en->m;
+	int64_t		now = clock_us();
+	Settings	set;
+	Loaded	   *victim;
+	char		who[400];
+
+	settings_get(m->srv->box, &set);
+	if (set.memory_limit <= 0)
+		return ROOM_YES;
+	loras_let_go(m->srv);
+	do
+		if (taken(m, NULL) + bytes <= set.memory_limit)
+			return ROOM_YES;
+	while (evict_adapter(m));
+	if (en->loaded->need + bytes <= set.memory_limit)
+	{
+		look(m);
+		victim = idle_one(m, en->loaded, now);
+		if (victim != NULL)
+		{
+			log_line('I', "model \"%s\" is unloaded to make room for adapter \"%s\"", name_of(victim), name);
+			unload(victim);
+			return ROOM_LATER;
+		}
+		if (*asked_us == 0)
+			*asked_us = now;
+		if (now - *asked_us <= (int64_t) set.memory_timeout_ms * 1000)
+			return ROOM_LATER;
+	}
+	list_holders(m, NULL, who, sizeof(who));
+	err_set(e, ERR_NOMEM, "there is no room for adapter \"%s\"", name);
+	err_detail(e, "It needs %" PRId64 " kB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64 " MB are taken: %s.", bytes >> 10, set.memory_limit >> 20,
+			   taken(m, NULL) >> 20, who);
+	err_hint(e, "Raise vllm.memory_limit, or unload a model or adapter.");
+	return ROOM_NEVER;
 }
 
 /* ---- loads ---- */

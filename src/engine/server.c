@@ -566,8 +566,8 @@ server_run(Server *s)
 		any |= jobs_drain(s->jobs);
 		tell_step(s);
 		models_progress(s->models);
-		models_attend_loras(s->models);
-		s->soon = sleep_turn(s->models);
+		s->soon = models_attend_loras(s->models);
+		s->soon |= sleep_turn(s->models);
 		/* before new loads, which may be those of models that have left for it */
 		s->soon |= update_turn(s->models);
 		s->soon |= room_turn(s->models);

@@ -2,12 +2,17 @@
  * test_room.c
  *	  Several models under a memory limit (--fake): who is unloaded for whom, who waits, who fails; keep-alive.
  */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "wire_peer.h"
 
 #include "check.h"
 
 static Peer P;
 static volatile WireStats *st;
+
+static char dir[] = "/tmp/test_room_XXXXXX";
 
 #define SIZE	"{\"kv_cache_memory_bytes\": 60000000}"
 
@@ -25,6 +30,29 @@ ask(const char *model, const char *options, const char *prompt)
 	wire_put_str(&o, WTAG_MODEL, model, strlen(model));
 	wire_put_str(&o, WTAG_MODEL_PATH, path, strlen(path));
 	wire_put_str(&o, WTAG_MODEL_OPTIONS, options, strlen(options));
+	wire_put_str(&o, WTAG_PROMPT, prompt, strlen(prompt));
+	t = talk_begin(&P, WK_GENERATE, &b);
+	buf_free(&b);
+	return t;
+}
+
+static Talk *
+ask_lora(const char *model, const char *lora, const char *prompt)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+	char		path[128];
+
+	snprintf(path, sizeof(path), "/fake/%s", model);
+	wire_put_int(&o, WTAG_DATABASE, 1);
+	wire_put_int(&o, WTAG_SESSION, 1);
+	wire_put_str(&o, WTAG_MODEL, model, strlen(model));
+	wire_put_str(&o, WTAG_MODEL_PATH, path, strlen(path));
+	wire_put_str(&o, WTAG_MODEL_OPTIONS, SIZE, strlen(SIZE));
+	wire_put_str(&o, WTAG_LORA, lora, strlen(lora));
+	snprintf(path, sizeof(path), "%s/%s", dir, lora);
+	wire_put_str(&o, WTAG_LORA_PATH, path, strlen(path));
 	wire_put_str(&o, WTAG_PROMPT, prompt, strlen(prompt));
 	t = talk_begin(&P, WK_GENERATE, &b);
 	buf_free(&b);
@@ -353,6 +381,90 @@ test_turns(void)
 	is(result(command("integrity")), "ok", "integrity");
 }
 
+/* An adapter's file of so many megabytes, which take no room on the disk. */
+static void
+make_lora(const char *name, int mb)
+{
+	char		path[128];
+	int			fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	CHECK(mkdir(path, 0700) == 0, "%s", path);
+	snprintf(path, sizeof(path), "%s/%s/adapter_model.safetensors", dir, name);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	CHECK(fd >= 0 && ftruncate(fd, (off_t) mb << 20) == 0, "%s", path);
+	close(fd);
+}
+
+static int64_t
+takes(const char *model)
+{
+	for (uint32_t i = 0; i < st->n_models; i++)
+		if (strcmp((const char *) st->models[i].name, model) == 0)
+			return st->models[i].memory_bytes >> 20;
+	return -1;
+}
+
+static void
+test_adapters(void)
+{
+	char		cmd[128];
+	Talk	   *t;
+	const char *r;
+
+	CHECK(mkdtemp(dir) != NULL, "a directory");
+	make_lora("x", 30);
+	make_lora("y", 30);
+	make_lora("z", 30);
+	make_lora("giant", 80);
+	settle();
+	/* two beside the model, which is nobody's neighbour then; a third takes the place of the first */
+	is(result(ask_lora("la", "x", "one")), "[x] ONE", "x");
+	is(result(ask_lora("la", "y", "two")), "[y] TWO", "y");
+	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
+	is(result(ask_lora("la", "z", "three")), "[z] THREE", "z instead of x");
+	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
+	starts(result(ask_lora("la", "giant", "x")), "53200: there is no room for adapter \"giant\" / It needs 81920 kB; of 128 MB", "too large");
+	/* a model takes the room of adapters that nobody uses, and one of its own that of a model */
+	is(result(ask("lb", SIZE, "four")), "FOUR", "b beside a");
+	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_READY, "a without adapters: %u %u", state_of("la"), state_of("lb"));
+	settle();
+	is(result(ask_lora("la", "x", "five")), "[x] FIVE", "x instead of b");
+	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_UNLOADED, "b has gone: %u %u", state_of("la"), state_of("lb"));
+	/* who has what is wanted is waited for, */
+	is(result(ask_lora("la", "y", "six")), "[y] SIX", "y");
+	t = ask_lora("la", "x", "@delay:700 seven");
+	usleep(30000);
+	r = result(ask_lora("la", "z", "eight"));
+	is(r, "[z] EIGHT", "z instead of y");
+	starts(result(t), "[x] ", "x");
+	settle();
+	is(result(ask("lb", SIZE, "nine")), "NINE", "b");
+	t = ask("lb", SIZE, "@delay:700 ten");
+	usleep(30000);
+	is(result(ask_lora("la", "x", "eleven")), "[x] ELEVEN", "x waits for b");
+	starts(result(t), "@DELAY", "b");
+	/* ... but not for ever */
+	settle();
+	is(result(ask("lb", SIZE, "twelve")), "TWELVE", "b");
+	set("config memory_timeout_ms=200\n");
+	t = ask("lb", SIZE, "@delay:900 thirteen");
+	usleep(30000);
+	r = result(ask_lora("la", "x", "x"));
+	starts(r, "53200: there is no room for adapter \"x\" / It needs 30720 kB; of 128 MB (vllm.memory_limit) 114 MB are taken: ", "timeout");
+	starts(result(t), "@DELAY", "b");
+	set("config memory_timeout_ms=20000\n");
+	settle();
+	is(result(ask("lb", SIZE, "x")), "X", "b");
+	/* without a limit they are only counted */
+	set("config memory_limit=0\n");
+	is(result(ask_lora("la", "giant", "x")), "[giant] X", "giant");
+	set("config memory_limit=128\n");
+	is(result(ask("lb", SIZE, "x")), "X", "b goes on");
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	CHECK(system(cmd) == 0, "%s", cmd);
+}
+
 static void
 test_keep_alive(void)
 {
@@ -401,6 +513,7 @@ main(int argc, char **argv)
 	test_wake_waits();
 	test_wake_among_busy();
 	test_update_without_room();
+	test_adapters();
 	test_keep_alive();
 	peer_tell(&P, CONTROL_STOP "\n");
 	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
