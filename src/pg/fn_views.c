@@ -586,7 +586,10 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 	row_int(row, f->mem_weights);
 	row_int(row, f->kv_bytes);
 	row_int(row, f->mem_kv);
-	row_int(row, f->kv_tokens);
+	if (f->kv_tokens < PG_INT32_MAX)
+		row_int(row, f->kv_tokens);
+	else
+		row_null(row);
 	row_int(row, f->kv_pinned_tokens);
 	row_int(row, f->mem_state);
 	row_int(row, f->mem_work);

@@ -2,7 +2,9 @@
 use strict;
 use warnings;
 use lib 't';
+use File::Spec;
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -53,6 +55,22 @@ is(sql("SELECT weights > 0 AND kv_reserved > 1000000 AND kv BETWEEN 1 AND kv_res
 is(sql("SELECT (SELECT sum(total) FROM llm_memory) < (SELECT engine_rss FROM llm_stat_engine)"), 't', 'all of it is in the engine');
 is(sql("SELECT m.kv_reserved = l.kv_bytes FROM llm_memory m JOIN vllm.model_list() l ON l.name = m.model WHERE model = 'int8'"), 't', 'kv_reserved is kv_bytes');
 is(sql("SELECT count(*) FROM llm_metrics() WHERE name = 'vllm_pg:memory_bytes' AND labels->>'model_name' = 'tickets-2m'"), 5, 'and it is a metric');
+
+# ---- layers with windows ----
+my $mistral = File::Spec->rel2abs($node->basedir) . '/mistral';
+PostgreSQL::Test::RecursiveCopy::copypath(sql("SELECT path FROM llm_models WHERE name = 'tickets-2m'"), $mistral);
+my $config = slurp_file("$mistral/config.json");
+$config =~ s/"model_type": "llama"/"model_type": "mistral", "sliding_window": 48/ or die;
+$config =~ s/LlamaForCausalLM/MistralForCausalLM/ or die;
+open my $fh, '>', "$mistral/config.json" or die;
+print $fh $config;
+close $fh;
+sql("SELECT llm_create_model('windows', '$mistral'), llm_create_model('whole', '$mistral', options => '{\"disable_hybrid_kv_cache_manager\": true}')");
+my $answers = q{SELECT md5(string_agg(llm_generate(repeat(i || ' and again ', 40), model => '%s', max_tokens => 20, temperature => 0, ignore_eos => true), '|')) FROM generate_series(1, 20) i};
+is(sql(sprintf $answers, 'windows'), sql(sprintf $answers, 'whole'), 'windows change no answer');
+is(sql("SELECT max_model_len FROM llm_models WHERE name IN ('windows', 'whole') ORDER BY 1"), "1024\n2048", 'the same memory holds longer sequences');
+is(sql("SELECT kv_tokens FROM llm_memory WHERE model IN ('windows', 'whole') ORDER BY model"), "1024\n", '... of any length, where all layers have windows');
+sql("SELECT llm_drop_model('windows'), llm_drop_model('whole')");
 
 # ---- limits, as they are now ----
 sub limit { return sql("SELECT value FROM llm_metrics() WHERE name = 'vllm_pg:max_num_seqs' AND labels->>'model_name' = 'tickets-2m'"); }
