@@ -232,7 +232,7 @@ retire(TimestampTz now)
 	if (in_use)
 		ereport(LOG, (errmsg("the inference engine that has served still has requests; they are given up")));
 	engine_send(&other, CONTROL_STOP "\n");
-	other.drain_at = TimestampTzPlusMilliseconds(now, ENGINE_DRAIN_TIMEOUT);
+	other.drain_at = TimestampTzPlusMilliseconds(now, engine_stop_timeout());
 }
 
 bool

@@ -25,10 +25,13 @@ typedef struct Engine
 } Engine;
 
 #define ENGINE_START_TIMEOUT	60000	/* ms until "ready" */
-#define ENGINE_DRAIN_TIMEOUT	1000	/* ms from "stop", or from a closed control socket, to SIGKILL */
+#define ENGINE_DRAIN_TIMEOUT	1000	/* ms from a closed control socket, or from "stop", to SIGKILL */
+#define ENGINE_KEEP_TIMEOUT		5000	/* ... from "stop", if there are files that the KV cache goes to */
 
 /* supervisor.c: write a line; take in what an engine has written, a line at a time.  false: it has closed the socket. */
 void		engine_send(Engine *e, const char *text);
+/* ms from "stop" to SIGKILL. */
+int			engine_stop_timeout(void);
 bool		engine_read(Engine *e, void (*line) (Engine *e, char *line));
 /* The engine that serves becomes the other, and the other way round. */
 void		engine_swap(Engine *other);

@@ -216,6 +216,26 @@ kill_engine(const char *why)
 	engine_gone(VLLM_BACKOFF, sup.backoff, why);
 }
 
+int
+engine_stop_timeout(void)
+{
+	return vllm_kv_offload_directory[0] != '\0' ? ENGINE_KEEP_TIMEOUT : ENGINE_DRAIN_TIMEOUT;
+}
+
+/* An orderly end: what the engine keeps over a restart is written. */
+static void
+let_engine_keep(void)
+{
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), engine_stop_timeout());
+	int			status;
+
+	if (vllm_kv_offload_directory[0] == '\0')
+		return;
+	engine_send(&sup.e, CONTROL_STOP "\n");
+	while (!spawn_reap(&sup.e.proc, &status) && GetCurrentTimestamp() < until)
+		pg_usleep(5000);
+}
+
 /* before_shmem_exit: the engine doesn't outlive us, waiting backends are told */
 static void
 supervisor_exit(int code, Datum arg)
@@ -223,7 +243,11 @@ supervisor_exit(int code, Datum arg)
 	/* we may come here out of an error */
 	LWLockReleaseAll();
 	if (sup.e.proc.pid != 0)
+	{
+		if (ShutdownRequestPending)
+			let_engine_keep();
 		spawn_kill(&sup.e.proc);
+	}
 	standby_kill();
 	door_kill();
 	set_state(VLLM_DOWN, NULL);
@@ -405,7 +429,7 @@ take_restart_request(void)
 	}
 	set_state(VLLM_DRAINING, NULL);
 	engine_send(&sup.e, CONTROL_STOP "\n");
-	sup.e.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ENGINE_DRAIN_TIMEOUT);
+	sup.e.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), engine_stop_timeout());
 }
 
 /* One turn: what has happened, what is due. */

@@ -190,6 +190,13 @@ typedef struct Backend
 	void		(*on_progress) (Inst *in, void (*fn) (void *ctx), void *ctx);
 	/* forget what was computed for requests that are gone; NULL = nothing is kept */
 	void		(*reset_prefix_cache) (Inst *in);
+	/* An orderly end of the engine: is there anything to keep (any thread)?  What the instance has computed is handed over (step
+	 * thread); what has been is written (any thread).  NULL: nothing outlives it. */
+	bool		(*keeps) (void);
+	void		(*keep) (Inst *in, int64_t deadline_us);
+	void		(*kept) (int64_t deadline_us);
+	/* What has been kept is forgotten, also of models that aren't loaded (any thread). */
+	void		(*unkeep) (void);
 	/* prompts that stay computed: tell them, give one up (false: there is none of this number); NULL = there are none; step thread */
 	void		(*pins) (const Inst *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
 	bool		(*unpin) (Inst *in, uint64_t id);

@@ -651,6 +651,13 @@ reset_prefix_cache(Inst *in)
 }
 
 static void
+keep(Inst *in, int64_t deadline_us)
+{
+	if (in->core != NULL)
+		core_keep(in->core, deadline_us);
+}
+
+static void
 pins(const Inst *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
 {
 	if (in->core != NULL)
@@ -740,6 +747,10 @@ const Backend backend_core = {
 	.stats = stats,
 	.check_state = check_state,
 	.reset_prefix_cache = reset_prefix_cache,
+	.keeps = offload_store_has_files,
+	.keep = keep,
+	.kept = offload_store_flush,
+	.unkeep = offload_store_reset,
 	.pins = pins,
 	.unpin = unpin,
 	.lora_check = lora_files_check,

@@ -375,6 +375,8 @@ bool		core_adopt(Core *c, Core *from, Err *e);
 
 /* Forget what was computed for requests that are gone.  On the step thread, between steps. */
 void		core_reset_prefix_cache(Core *c);
+/* What has been computed goes to the tier behind the KV cache, as far as can be until then (clock_us()). */
+void		core_keep(Core *c, int64_t deadline_us);
 /* What is pinned, the oldest first; give one up (false: there is none of this number). */
 void		core_pins(const Core *c, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
 bool		core_unpin(Core *c, uint64_t id);

@@ -28,6 +28,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "engine/cpuplan.h"
+#include "engine/keep.h"
 #include "engine/offline.h"
 #include "engine/server.h"
 #include "wire/control.h"
@@ -46,6 +47,7 @@ typedef struct Control
 {
 	int			fd;
 	SettingsBox *box;
+	Server	   *server;
 } Control;
 
 /* ---- control socket ---- */
@@ -58,6 +60,7 @@ control_line(Control *k, char *line)
 	if (strcmp(line, CONTROL_STOP) == 0)
 	{
 		log_line('I', "engine stops");
+		keep_all(k->server->step, k->server->be);
 		_exit(ENGINE_EXIT_OK);
 	}
 	if (strncmp(line, CONTROL_CONFIG " ", sizeof(CONTROL_CONFIG)) == 0)
@@ -180,6 +183,7 @@ serve(const Args *a, SettingsBox *box)
 	s = server_new(&arena, a->control_fd, be, box, isa);
 	k.fd = a->control_fd;
 	k.box = box;
+	k.server = s;
 	if (pthread_create(&t, NULL, control_main, &k) != 0)
 	{
 		log_line('P', "could not start the control thread");

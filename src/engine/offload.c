@@ -52,6 +52,7 @@ struct Offload
 	/* blocks that became known since they were last put, as far as they still are */
 	IntVec		fresh;
 	unsigned char *is_fresh;	/* [blocks] */
+	size_t		batch;			/* of what goes out at rest: the store has room for several */
 	size_t		out_left;		/* of this step */
 	size_t		back_left;
 	double		us_per_byte;
@@ -96,6 +97,11 @@ offload_open(const OffloadSetup *setup, Err *e)
 	}
 	kvtier_stats(setup->tier, &st);
 	o->most_held = (size_t) st.memory_limit / 2;
+	if (o->set.step_bytes < o->bytes)
+		o->set.step_bytes = o->bytes;
+	o->batch = (size_t) st.memory_limit / 4 < o->set.step_bytes ? (size_t) st.memory_limit / 4 : o->set.step_bytes;
+	if (o->batch < o->bytes)
+		o->batch = o->bytes;
 	o->keys = mem_zalloc(n * sizeof(OffloadKey));
 	o->is_fresh = mem_zalloc(n);
 	offload_step(o);
@@ -232,7 +238,7 @@ offload_some(Offload *o)
 {
 	bool		any = o->fresh.len > 0;
 
-	o->out_left = o->set.step_bytes;
+	o->out_left = o->batch;
 	/* from the end: its order does not matter but for what is dropped */
 	while (o->fresh.len > 0 && o->out_left >= o->bytes)
 	{
@@ -251,7 +257,14 @@ offload_all(Offload *o, int64_t deadline_us)
 	/* what the last step has computed is there */
 	prefix_next_step(o->set.prefix);
 	while (offload_some(o) && clock_us() < deadline_us)
-		;
+	{
+		KvTierStats st;
+
+		/* what has no file yet would make room for what follows */
+		kvtier_stats(o->set.tier, &st);
+		if (st.files == KVF_READY && st.unwritten * o->bytes > st.memory_limit / 2)
+			kvtier_flush(o->set.tier, deadline_us);
+	}
 }
 
 void

@@ -76,6 +76,13 @@ core_offload_all(Core *c)
 }
 
 void
+core_keep(Core *c, int64_t deadline_us)
+{
+	if (c->offload != NULL)
+		offload_all(c->offload, deadline_us);
+}
+
+void
 core_offload_publish(const Core *c, CoreStats *st)
 {
 	const OffloadStats *o = offload_stats(c->offload);

@@ -102,13 +102,49 @@ offload_store_give(KvTier *t)
 	pthread_mutex_unlock(&store.lock);
 }
 
+/* What is open, for a while; NULL: nothing is. */
+static KvTier *
+use_store(void)
+{
+	KvTier	   *t;
+
+	pthread_mutex_lock(&store.lock);
+	t = store.tier;
+	store.users += t != NULL;
+	pthread_mutex_unlock(&store.lock);
+	return t;
+}
+
+bool
+offload_store_has_files(void)
+{
+	KvTierStats st;
+
+	return offload_store_stats(&st) && st.files != KVF_NONE;
+}
+
 void
 offload_store_flush(int64_t deadline_us)
 {
-	pthread_mutex_lock(&store.lock);
-	if (store.tier != NULL)
-		kvtier_flush(store.tier, deadline_us);
-	pthread_mutex_unlock(&store.lock);
+	KvTier	   *t = use_store();
+	size_t		left;
+
+	if (t == NULL)
+		return;
+	left = kvtier_flush(t, deadline_us);
+	if (left > 0)
+		log_line('I', "KV cache offload: %zu blocks could not be written in time", left);
+	offload_store_give(t);
+}
+
+void
+offload_store_reset(void)
+{
+	KvTier	   *t = use_store();
+
+	if (t != NULL)
+		kvtier_reset(t, NULL);
+	offload_store_give(t);
 }
 
 bool

@@ -1,7 +1,7 @@
 /*
  * offload_store.h
  *	  The engine's store behind the KV caches of all its models: opened for the first that has use for it, by the
- *	  settings of then, and closed behind the last.
+ *	  settings of then.  It stays for those that come again, until one comes with other settings.
  */
 #ifndef VLLM_ENGINE_OFFLOAD_STORE_H
 #define VLLM_ENGINE_OFFLOAD_STORE_H
@@ -13,8 +13,12 @@
 /* NULL: it is off.  Any thread; to be given back. */
 KvTier	   *offload_store_take(const Settings *s);
 void		offload_store_give(KvTier *t);
-/* What is in memory goes to files, as far as can be done until then (clock_us()). */
+/* Is there a directory?  Any thread. */
+bool		offload_store_has_files(void);
+/* What is in memory goes to files, as far as can be done until then (clock_us()).  Any thread. */
 void		offload_store_flush(int64_t deadline_us);
+/* Forget everything, of models that aren't loaded, too.  Any thread. */
+void		offload_store_reset(void);
 /* Most memory that it takes; 0: it is off. */
 int64_t		offload_store_limit(const Settings *s);
 /* false: it isn't open. */

@@ -202,7 +202,16 @@ step_reset_prefix_cache(Step *s)
 	for (int i = 0; i < s->n_inst; i++)
 		if (s->be->reset_prefix_cache != NULL)
 			s->be->reset_prefix_cache(s->inst[i]);
+	if (s->be->unkeep != NULL)
+		s->be->unkeep();
 	stats_publish(s->stats);
+}
+
+void
+step_keep(Step *s, int64_t deadline_us)
+{
+	for (int i = 0; i < s->n_inst; i++)
+		s->be->keep(s->inst[i], deadline_us);
 }
 
 typedef struct Teller

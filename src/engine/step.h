@@ -23,6 +23,7 @@ void		step_attach(Step *s, Inst *in);
 void		step_detach(Step *s, Inst *in);	/* frees it; live requests end first */
 bool		step_check(Step *s, Err *e);	/* check_state of all instances */
 void		step_reset_prefix_cache(Step *s);	/* likewise */
+void		step_keep(Step *s, int64_t deadline_us);	/* of all instances; likewise */
 void		step_pins(Step *s, void (*tell) (void *ctx, const Inst *in, const PinInfo *i), void *ctx);
 bool		step_unpin(Step *s, uint64_t id);
 /* live requests (running + waiting) of all instances */
