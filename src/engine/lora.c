@@ -831,7 +831,9 @@ static void
 put_one(const Lora *l, const LoraName *name, JsonOut *j)
 {
 	Users		u = {l, 0, 0};
+	char		hash[17];
 
+	snprintf(hash, sizeof(hash), "%016" PRIx64, wire_model_hash(l->path, ""));
 	server_each(l->lc->srv, count_user, &u);
 	for (const Conv *c = l->waiting.head; c != NULL; c = c->lora_next)
 		u.waiting++;
@@ -840,6 +842,7 @@ put_one(const Lora *l, const LoraName *name, JsonOut *j)
 	json_key_cstr(j, "model", name->model);
 	json_key_cstr(j, "name", name->name);
 	json_key_cstr(j, "path", l->path);
+	json_key_cstr(j, "path_hash", hash);
 	json_key_int(j, "id", (int64_t) l->id);
 	json_key_cstr(j, "state", l->a == NULL ? "loading" : l->doomed ? "leaving" : "ready");
 	json_key(j, "pinned");

@@ -16,6 +16,7 @@
 
 #include "fmgr.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -185,7 +186,9 @@ put_list(WireOut *out)
 		foreach(lora, lora_list(m->name))
 		{
 			const LoraRow *l = lfirst(lora);
-			const char *root = lora_may_see_path(l) ? l->path : l->name;
+			/* of SQL_ASCII: a body can't have what is no text */
+			bool		is_text = GetDatabaseEncoding() != PG_SQL_ASCII || pg_verify_mbstr(PG_UTF8, l->path, strlen(l->path), true);
+			const char *root = is_text && lora_may_see_path(l) ? l->path : l->name;
 
 			if (!lora_may_use(l, GetUserId()))
 				continue;

@@ -3,7 +3,7 @@
  *	  What the view llm_loras reads: the rows of vllm.lora, and what the engine has of them.
  *
  * The engine tells, as a JSON array, which adapters the database's requests have asked for: by name, model
- * and path.  What has no row is one of vllm.lora_dir if it lies there, else the row was renamed, or has been rolled back: nobody finds
+ * and path, of which there is a hash, as JSON has no place for all bytes that a path may have.  What has no row is one of vllm.lora_dir if it lies there, else the row was renamed, or has been rolled back: nobody finds
  * it by that name, and it is not shown.  Nor is what only requests that have begun still use.
  * Paths are for those who may read them, so they are compared here and not in SQL.
  *
@@ -31,6 +31,7 @@
 PG_FUNCTION_INFO_V1(llm_lora_list);
 
 #define N_COLS		18
+#define UINT64_HEX	"%016" INT64_MODIFIER "x"
 
 /* An adapter that the engine has. */
 typedef struct InEngine
@@ -38,7 +39,7 @@ typedef struct InEngine
 	JsonbContainer *object;
 	char	   *name;
 	char	   *model;
-	char	   *path;
+	char	   *path_hash;
 	char	   *state;
 	bool		has_row;
 } InEngine;
@@ -100,7 +101,7 @@ engine_list(void)
 		e->object = v->val.binary.data;
 		e->name = string_of(member(e->object, "name"));
 		e->model = string_of(member(e->object, "model"));
-		e->path = string_of(member(e->object, "path"));
+		e->path_hash = string_of(member(e->object, "path_hash"));
 		e->state = string_of(member(e->object, "state"));
 		if (strcmp(e->state, "leaving") != 0)
 			list = lappend(list, e);
@@ -178,6 +179,21 @@ figure(const InEngine *e, const char *name, Oid type, bool *isnull)
 	return (Datum) 0;
 }
 
+static bool
+is_at(const InEngine *e, const char *path)
+{
+	char		hash[17];
+
+	snprintf(hash, sizeof(hash), UINT64_HEX, wire_model_hash(path, ""));
+	return strcmp(e->path_hash, hash) == 0;
+}
+
+static char *
+path_in_dir(const InEngine *e)
+{
+	return psprintf("%s/%s", vllm_lora_dir, e->name);
+}
+
 /* l, e: either may be NULL */
 static void
 emit(FunctionCallInfo fcinfo, const LoraRow *l, const InEngine *e)
@@ -201,7 +217,7 @@ emit(FunctionCallInfo fcinfo, const LoraRow *l, const InEngine *e)
 	values[1] = CStringGetTextDatum(l != NULL ? l->model : e->model);
 	nulls[2] = !may_see;
 	if (may_see)
-		values[2] = CStringGetTextDatum(l != NULL ? l->path : e->path);
+		values[2] = CStringGetTextDatum(l != NULL ? l->path : path_in_dir(e));
 	values[3] = CStringGetTextDatum(l != NULL ? "catalog" : "directory");
 	values[4] = CStringGetTextDatum(e != NULL ? e->state : "unloaded");
 	for (int i = 0; i < lengthof(figures); i++)
@@ -237,7 +253,7 @@ llm_lora_list(PG_FUNCTION_ARGS)
 		{
 			InEngine   *e = lfirst(le);
 
-			if (strcmp(e->name, l->name) != 0 || strcmp(e->model, l->model) != 0 || strcmp(e->path, l->path) != 0)
+			if (strcmp(e->name, l->name) != 0 || strcmp(e->model, l->model) != 0 || !is_at(e, l->path))
 				continue;
 			e->has_row = true;
 			found = e;
@@ -248,7 +264,7 @@ llm_lora_list(PG_FUNCTION_ARGS)
 	{
 		const InEngine *e = lfirst(le);
 
-		if (!e->has_row && strcmp(e->path, psprintf("%s/%s", vllm_lora_dir, e->name)) == 0)
+		if (!e->has_row && is_at(e, path_in_dir(e)))
 			emit(fcinfo, NULL, e);
 	}
 	return (Datum) 0;

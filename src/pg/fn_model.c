@@ -358,7 +358,7 @@ change_grant(FunctionCallInfo fcinfo, bool grant)
 	LoraRow    *l;
 
 	catalog_lock(name);
-	if (catalog_find(name) == NULL && lora_find(name) != NULL)
+	if (catalog_find(name) == NULL && lora_resolve(name) != NULL)
 	{
 		l = lora_for_owner(name);
 		l->grantees = change_roles(l->grantees, &l->n_grantees, role, grant);

@@ -329,6 +329,12 @@ lora_for_owner(const char *name)
 {
 	LoraRow    *l = lora_find(name);
 
+	if (l == NULL && lora_resolve(name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("adapter \"%s\" is one of the directory of vllm.lora_dir, not of the database", name),
+				 errdetail("It has no owner and no grants: who may use its model may use it."),
+				 errhint("llm_create_lora() makes an adapter of the database of it.")));
 	if (l == NULL)
 		not_found(name);
 	if (!lora_is_owner(l, GetUserId()))

@@ -46,7 +46,7 @@ bool		lora_may_use(const LoraRow *l, Oid role);
 /* ... and its path be seen by the current user? */
 bool		lora_may_see_path(const LoraRow *l);
 bool		lora_is_owner(const LoraRow *l, Oid role);
-/* ERROR 42704 or 42501 */
+/* ERROR 42704, 42501, or 42809: it is of vllm.lora_dir */
 LoraRow    *lora_for_owner(const char *name);
 
 /* All rows, LoraRow *, ordered by name; model: of this one alone, NULL = all. */

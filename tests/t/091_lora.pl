@@ -79,6 +79,8 @@ is(sql(q{SET ROLE reader; SELECT name, parent, root IS NULL, source, state, owne
 is(sql(q{SELECT root FROM llm_loras}), "$dir/sql_adapter", '... and where it is');
 like(error(q{SET ROLE other; SELECT llm_generate('x', lora => 'sql_adapter')}), qr/^42501 permission denied for model/, 'who may not may not');
 like(error(q{SET ROLE reader; SELECT llm_unload_lora('sql_adapter')}), qr/^42501 must be owner of model/, 'unloading is for the owner of the model');
+is(error($_), '42809 adapter "sql_adapter" is one of the directory of vllm.lora_dir, not of the database', $_)
+	for q{SELECT llm_drop_lora('sql_adapter')}, q{SELECT llm_grant('sql_adapter', 'other')}, q{SELECT llm_alter_lora('sql_adapter', new_name => 'x')};
 sql(q{SELECT llm_unload_lora('sql_adapter')});
 is(sql(q{SELECT count(*) FROM llm_loras}), '0', 'it is unloaded');
 is(sql(q{SELECT llm_generate('x', lora => 'sql_adapter')}), '[sql_adapter] X', '... and loaded again');
@@ -90,6 +92,13 @@ is(sql(q{SELECT llm_create_lora('sql_adapter', 'base', '/fake/adapters/mine'); S
 sql(q{ALTER SYSTEM RESET vllm.lora_dir; SELECT pg_reload_conf()});
 until_sql($node, q{SELECT current_setting('vllm.lora_dir') = ''});
 is(error(q{SELECT llm_generate('x', lora => 'sql_adapter')}), q{42704 adapter "sql_adapter" does not exist}, 'without the setting there is none');
+
+# a directory whose name is no text in UTF-8
+sql(q{CREATE DATABASE bytes ENCODING sql_ascii TEMPLATE template0 LOCALE 'C'});
+is($node->safe_psql('bytes', qq{SET client_min_messages = error; CREATE EXTENSION vllm_pg; SELECT llm_create_model('base', '/fake/base');
+	SELECT llm_create_lora('bytes', 'base', E'/fake/b\\xe9'), llm_load_lora('bytes'); SELECT name || state || (root = E'/fake/b\\xe9') FROM llm_loras;
+	SELECT json_array_length(v1_models()->'data')}), "\n|\nbytesreadytrue\n3", 'a path of any bytes');
+sql(q{DROP DATABASE bytes});
 
 # ---- in use ----
 sql(q{SELECT llm_create_lora('red', 'base', '/fake/adapters/red'), llm_create_lora('blue', 'base', '/fake/adapters/blue')});
