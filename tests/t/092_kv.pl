@@ -120,6 +120,14 @@ like($long, qr/HINT:  Unpin others with llm_unpin_prefix/, '... and what can be 
 sql("SELECT llm_unpin_prefix($text)");
 sql("SELECT llm_reset_prefix_cache()");
 
+# what chats begin with, as the template writes it
+sql(q{SELECT llm_create_model('chats', path, options => '{"kv_cache_memory_bytes": 1048576, "chat_template": "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}\\n{% endfor %}"}') FROM llm_models WHERE name = 'tickets-2m'});
+my $system = '{"role": "system", "content": "You are a careful clerk who thinks of the customers first and never promises what the shop can not do."}';
+my $pinned = sql("SELECT llm_pin_prefix(llm_render_chat('[$system]', add_generation_prompt => false, model => 'chats'), params => '{\"add_special_tokens\": false}', model => 'chats')");
+is(sql("SELECT llm_chat('[$system, {\"role\": \"user\", \"content\": \"Where is it?\"}]', model => 'chats', max_tokens => 2)->'usage'->'prompt_tokens_details'->>'cached_tokens'"),
+	$pinned, "chats find $pinned pinned tokens");
+sql("SELECT llm_drop_model('chats')");
+
 # what several have in common counts once: each of these alone takes a quarter of the cache
 is(sql("SELECT count(llm_pin_prefix(repeat('Our terms of business are these. ', 12) || repeat(i || ' more. ', 8))) FROM generate_series(1, 5) i"), 5, 'five prompts that begin alike are pinned');
 is(sql("SELECT (SELECT pinned_tokens FROM llm_memory WHERE model = 'tickets-2m') < (SELECT sum(tokens) FROM llm_pinned_prefixes) / 2"), 't', '... in the memory of less than half of them');
