@@ -118,6 +118,7 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 	n->priority = 0;
 	n->lora[0] = n->traceparent[0] = '\0';
 	n->query_id = 0;
+	n->counts = is_request(kind) && kind != WK_API;
 	if (!is_request(kind))
 		return;
 	n->query_id = my_query_id();
@@ -129,6 +130,10 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 		{
 			case WTAG_PRIORITY:
 				n->priority = (int) f.i;
+				break;
+			case WTAG_MODEL:
+				/* bodies without one are answered by nobody's model, or are an error in a body's shape */
+				n->counts = true;
 				break;
 			case WTAG_LORA:
 				take_name(n->lora, sizeof(n->lora), &f);
@@ -280,7 +285,7 @@ request_note_end(const RequestNote *n, const RequestEnded *e)
 	RequestFigures r = {.queue_us = -1, .prefill_us = -1, .decode_us = -1, .total_us = -1};
 	RequestEnd	end = e->end;
 
-	if (!is_request(n->kind))
+	if (!n->counts)
 		return;
 	if (e->live != NULL)
 		read_live(&r, e->live);

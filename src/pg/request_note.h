@@ -19,6 +19,7 @@
 typedef struct RequestNote
 {
 	WireKind	kind;
+	bool		counts;			/* a model answers it */
 	Oid			roleid;
 	uint64		query_id;		/* of the session's statement, 0 = not known */
 	TimestampTz statement;		/* when that began */

@@ -59,6 +59,13 @@ adds("SELECT llm_generate('')", '1 0 1 0', '0 0 0 0', '1 1 0', 'a prompt that no
 adds(q{SELECT llm_api('/v1/completions', '{"model": "tickets-2m", "prompt": "x", "max_tokens": -5}')}, '1 0 1 0', '0 0 0 0', '1 1 0', 'a body that no model sees');
 adds(q{SELECT llm_api('/v1/completions', '{"model": "tickets-2m", "prompt": "x", "n": 2, "temperature": 0}')}, '1 0 1 0', '1 1 0 1', '1 1 0', 'a body that a model refuses');
 
+for (['{"model": "tickets-2m", "prompt": "x", "max_tokens": -5}', '1 0 1 0', '0 0 0 0', '1 1 0'], ['{"model": "tickets-2m", "prompt": "x", "n": 2, "temperature": 0}', '1 0 1 0', '1 1 0 1', '1 1 0'],
+	['{"model": "nobody", "prompt": "x"}', '0 0 0 0', '0 0 0 0', '0 0 0'], ['{"model": "tickets-2m", "prompt": ["x", "y"], "max_tokens": 2, "ignore_eos": true}', '2 2 0 0', '2 2 0 0', '1 0 0'])
+{
+	adds("SELECT llm_api('/v1/completions', '$_->[0]', on_error => 'return')", @$_[1 .. 3], "told by a body: $_->[0]");
+}
+adds("SELECT llm_api('/v1/models')", '0 0 0 0', '0 0 0 0', '0 0 0', 'what no model answers is no request');
+
 # past its time, whoever notices it first, with its tokens
 my $tokens = 0;
 for (1 .. 4)
@@ -72,6 +79,18 @@ adds("BEGIN; DECLARE c CURSOR FOR SELECT llm_generate_stream('long', max_tokens 
 
 # what a session leaves behind, when the engine has it
 adds("DO \$\$ BEGIN PERFORM llm_submit('long', max_tokens => 1500, ignore_eos => true); WHILE (SELECT count(*) = 0 FROM llm_requests WHERE output_tokens > 0) LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$", '1 0 0 1', '1 1 1 0', '1 0 1', 'a future that nobody fetches');
+
+# the engine is lost: so are its figures, not those of the role
+{
+	my ($before, $victim) = (figures(), bg($node, "SELECT llm_generate('long', max_tokens => 2000, ignore_eos => true) FROM generate_series(1, 3)"));
+	until_sql($node, 'SELECT count(*) = 3 FROM llm_requests WHERE output_tokens > 5');
+	kill 'KILL', sql('SELECT pid FROM llm_stat_engine');
+	finish($victim);
+	my $after = figures();
+	is(less($after->{role}, $before->{role}), '3 3 0', 'requests of an engine that is killed have failed');
+	cmp_ok($after->{tokens} - $before->{tokens}, '>', 15, '... with the tokens that they got');
+	sql("SELECT llm_load_model('tickets-2m')");
+}
 
 # a search for the best answers: the longest of them, not all
 my ($before, $after) = adds("SELECT count(*) FROM llm_beam_search('beam it', beam_width => 3, max_tokens => 4, ignore_eos => true)", '1 1 0 0', '1 1 0 0', '1 0 0', 'a search');
