@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_int.h"
@@ -92,6 +93,7 @@ spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
 		.max_model_len = c->max_model_len, .n_valid = c->defaults.n_valid
 	};
 	s->asks = mem_zalloc((size_t) s->env.max_seqs * sizeof(SpecAsk));
+	s->max_rows = core_max_logits(&c->opt) < s->env.max_rows ? core_max_logits(&c->opt) : s->env.max_rows;
 	s->hits[0] = s->hits[1] = SPEC_HITS;
 	for (int i = 0; i < SPEC_GRADES; i++)
 		s->graded[i][0] = s->graded[i][1] = SPEC_HITS;
@@ -162,12 +164,32 @@ room_of(const Spec *s, const Req *r)
 	return to_end - 1 < s->conf.n_drafts ? to_end - 1 : s->conf.n_drafts;
 }
 
+/* Drafts that take time, for as many of the n as are worth it. */
+static void
+propose_dear(Spec *s, int n, int n_decoding, bool prompts)
+{
+	int64_t		start = clock_us();
+	int			depth = 0;
+
+	n = spec_afford(s, s->asks, n, n_decoding, prompts);
+	for (int i = 0; i < n; i++)
+		depth = s->asks[i].most > depth ? s->asks[i].most : depth;
+	if (n == 0)
+		return;
+	s->conf.type->propose(s->proposer, s->asks, n);
+	spec_made(s, depth, clock_us() - start);
+}
+
 void
 spec_propose(Spec *s, const Sched *sched)
 {
 	int			n_running = sched_n_running(sched);
+	/* a seat is free for who waits, and others have come so of late */
+	bool		prompts = s->mixed && sched_n_waiting(sched) > 0 && n_running < s->env.max_seqs;
 	int			n_decoding = 0;
 	int			n = 0;
+
+	s->made_us = 0;
 
 	for (int i = 0; i < n_running; i++)
 	{
@@ -175,6 +197,7 @@ spec_propose(Spec *s, const Sched *sched)
 		int			most = room_of(s, r);
 
 		n_decoding += req_todo(r) == 1;
+		prompts = prompts || req_todo(r) > 1;
 		if (r->spec != NULL)
 		{
 			intvec_reset(&r->spec->drafts);
@@ -188,8 +211,8 @@ spec_propose(Spec *s, const Sched *sched)
 	if (s->conf.max_batch > 0 && n_decoding > s->conf.max_batch)
 		return;
 	if ((s->conf.type->flags & SPEC_DEAR) != 0)
-		n = spec_afford(s, s->asks, n, n_decoding);
-	if (n > 0)
+		propose_dear(s, n, n_decoding, prompts);
+	else if (n > 0)
 		s->conf.type->propose(s->proposer, s->asks, n);
 }
 

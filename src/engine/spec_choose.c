@@ -21,6 +21,9 @@
  * tried once more, as load, texts and lengths change. Likewise a request whose drafts have been wrong is given
  * another chance now and then. Both are a small part of all rows.
  *
+ * Drafts of what has weights take time to make: so much for each token that they are ahead, as measured.  It is added to T
+ * of the rows, and how many are worth it is asked before they are made.
+ *
  * In a step with prompts every row costs its arithmetic, and prompts fill the step as it is: drafts
  * must be nearly sure.
  *
@@ -70,7 +73,7 @@ spec_learn(Spec *s, const Plan *plan, int64_t us)
 {
 	SpecTimes  *t = &s->times;
 	double		n = plan->n_rows;
-	double		seen = (double) us;
+	double		seen = (double) (us - s->made_us);
 
 	/* rows of prompts have no logits, and are not one's own to choose */
 	if (plan->n_rows == 0 || plan->n_rows != plan->n_sample)
@@ -83,6 +86,15 @@ spec_learn(Spec *s, const Plan *plan, int64_t us)
 	t->nn = t->nn * MEMORY + n * n;
 	t->us = t->us * MEMORY + seen;
 	t->n_us = t->n_us * MEMORY + n * seen;
+}
+
+void
+spec_made(Spec *s, int depth, int64_t us)
+{
+	double		each = (double) us / fmax(1, depth);
+
+	s->made_us = us;
+	s->draft_us = s->draft_us == 0 ? each : s->draft_us + RATE * (fmin(each, OUTLIER * s->draft_us) - s->draft_us);
 }
 
 /* ---- outcomes ---- */
@@ -120,14 +132,14 @@ offer_of(const Spec *s, Req *r, int n)
 	return (Offer) {r, n, fmax(LEAST, p[0]), p[1]};
 }
 
-/* Of the drafts, so many are right with probability of at least p; *sum: of theirs. */
+/* Of the drafts, at most `most`, so many are right with probability of at least p; *sum: of theirs. */
 static int
-drafts_above(const Offer *o, double p, double *sum)
+drafts_above(const Offer *o, double p, int most, double *sum)
 {
 	double		all = o->first;
 	int			k = 0;
 
-	for (; k < o->n && all >= p; k++)
+	for (; k < o->n && k < most && all >= p; k++)
 	{
 		*sum += all;
 		all *= o->next;
@@ -135,7 +147,7 @@ drafts_above(const Offer *o, double p, double *sum)
 	return k;
 }
 
-/* The bound that is best for n_rows rows without drafts; 2 = none is worth it. */
+/* The bound that is best for n_rows rows without drafts, for which there is so much room; 2 = none is worth it. */
 static double
 best_bound(const Spec *s, const Offer *o, int n, int n_rows, int room)
 {
@@ -147,13 +159,19 @@ best_bound(const Spec *s, const Offer *o, int n, int n_rows, int room)
 	{
 		double		gain = 0;
 		int			rows = 0;
+		int			depth = 0;
 		double		r;
 
-		for (int i = 0; i < n; i++)
-			rows += drafts_above(&o[i], bounds[b], &gain);
-		if (rows == 0 || rows > room)
+		for (int i = 0; i < n && rows < room; i++)
+		{
+			int			k = drafts_above(&o[i], bounds[b], room - rows, &gain);
+
+			rows += k;
+			depth = k > depth ? k : depth;
+		}
+		if (rows == 0)
 			continue;
-		r = (n_rows + gain) / fmax(1, time_of(s, n_rows + rows));
+		r = (n_rows + gain) / fmax(1, time_of(s, n_rows + rows) + depth * s->draft_us);
 		if (r > rate)
 		{
 			rate = r;
@@ -163,18 +181,19 @@ best_bound(const Spec *s, const Offer *o, int n, int n_rows, int room)
 	return best;
 }
 
-/* How many of the n that r offers are taken? */
+/* How many of the n that r offers are taken?  *room: for so many rows, these are taken off. */
 static int
-take(const Offer *o, double bound)
+take(const Offer *o, double bound, int *room)
 {
 	SpecReq    *r = o->r->spec;
 	double		sum = 0;
-	int			k = drafts_above(o, bound, &sum);
+	int			k = drafts_above(o, bound, *room, &sum);
 
-	if (k == 0 && o->n > 0 && ++r->passed_over >= PROBE)
+	if (k == 0 && o->n > 0 && *room > 0 && ++r->passed_over >= PROBE)
 		k = 1;
 	if (k > 0)
 		r->passed_over = 0;
+	*room -= k;
 	return k;
 }
 
@@ -182,6 +201,8 @@ void
 spec_choose(Spec *s, const Plan *plan, int room)
 {
 	Offer	   *o = mem_alloc((size_t) (plan->n + 1) * sizeof(Offer));
+	bool		mixed = plan->n_rows != plan->n_sample;
+	bool		dear = (s->conf.type->flags & SPEC_DEAR) != 0;
 	int			n = 0;
 	double		bound;
 
@@ -192,28 +213,31 @@ spec_choose(Spec *s, const Plan *plan, int room)
 		if (r->spec != NULL && r->spec->drafts.len > 0)
 			o[n++] = offer_of(s, r, (int) r->spec->drafts.len);
 	}
-	if (n > 0 && (s->conf.type->flags & (SPEC_DEAR | SPEC_ALL)) == 0)
+	/* what has been made is wanted, but for prompts that nobody foresaw */
+	if (n > 0 && (s->conf.type->flags & SPEC_ALL) == 0 && (!dear || (mixed && !s->mixed)))
 	{
-		bound = plan->n_rows == plan->n_sample ? best_bound(s, o, n, plan->n_rows, room) : SURE;
+		bound = mixed ? SURE : best_bound(s, o, n, plan->n_rows, room);
 		for (int i = 0; i < n; i++)
-			o[i].r->spec->drafts.len = (size_t) take(&o[i], bound);
+			o[i].r->spec->drafts.len = (size_t) take(&o[i], bound, &room);
 	}
+	s->mixed = mixed;
 	mem_free(o);
 }
 
 int
-spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows)
+spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows, bool prompts)
 {
 	Offer	   *o = mem_alloc((size_t) (n + 1) * sizeof(Offer));
+	int			room = s->max_rows - n_rows;
 	int			left = 0;
 	double		bound;
 
 	for (int i = 0; i < n; i++)
 		o[i] = offer_of(s, asks[i].r, asks[i].most);
-	bound = n > 0 ? best_bound(s, o, n, n_rows, s->env.max_rows - n_rows) : 2;
+	bound = n == 0 ? 2 : prompts ? SURE : best_bound(s, o, n, n_rows, room);
 	for (int i = 0; i < n; i++)
 	{
-		int			k = take(&o[i], bound);
+		int			k = take(&o[i], bound, &room);
 
 		if (k > 0)
 			asks[left++] = (SpecAsk) {asks[i].r, k};

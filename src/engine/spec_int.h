@@ -25,13 +25,22 @@ struct Spec
 	SpecEnv		env;
 	void	   *proposer;
 	SpecAsk    *asks;			/* [max_seqs] */
+	int			max_rows;		/* of a step that decodes: beyond these there are no logits */
 	/* spec_choose.c */
 	double		hits[2];		/* as SpecReq's, over all requests */
 	double		graded[SPEC_GRADES][2]; /* ... and of drafts of each grade */
 	SpecTimes	times;
+	double		draft_us;		/* that it takes to make drafts one token further (SPEC_DEAR); 0 = not known, or none */
+	int64_t		made_us;		/* ... and to make those of the step at hand */
+	bool		mixed;			/* the last plan had rows of prompts */
 };
 
-/* How many drafts are worth being made?  asks[].most is cut; who is left comes first.  Returns their number. */
-int			spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows);
+/*
+ * How many drafts are worth being made, in a step of n_rows rows, with prompts or without?  asks[].most is cut; who
+ * is left comes first.  Returns their number.
+ */
+int			spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows, bool prompts);
+/* They have been made, the longest of so many tokens. */
+void		spec_made(Spec *s, int depth, int64_t us);
 
 #endif

@@ -95,6 +95,8 @@ static struct
 	Script		script;
 	uint64_t	rng;
 	int			asked;
+	int			made;			/* drafts */
+	int			us;				/* that each takes */
 	int			forgotten;
 }			script;
 
@@ -142,6 +144,9 @@ scripted(void *p, SpecAsk *asks, int n)
 			int32_t		right = at < ids->len ? ids->data[at] : 40;
 
 			intvec_push(&r->spec->drafts, shall_hit(k) ? right : (right + 1) % 250);
+			script.made++;
+			if (script.us > 0)
+				usleep((useconds_t) script.us);
 		}
 	}
 }
@@ -568,6 +573,75 @@ test_figures(void)
 	CHECK(st.steps == 2 && st.spec_drafts == 0, "%lld steps, %lld drafts", (long long) st.steps, (long long) st.spec_drafts);
 }
 
+/* ---- drafts that take time to make ---- */
+
+static const ProposerType dear_type = {
+	.name = "dear", .flags = SPEC_DEAR, .open = open_script, .close = mem_free, .propose = scripted, .forget = forget
+};
+
+/* n requests, and others that come one by one while these answer, with right drafts.  How many are made? */
+static CoreStats
+run_dear(int n, int late, int us)
+{
+	CoreOptions opt = options(n + 4, 600, 8 * (n + late));
+	Seen	   *known = mem_zalloc(N_REQS * sizeof(Seen));
+	Seen	   *got = mem_zalloc(N_REQS * sizeof(Seen));
+	CoreStats	st;
+
+	script.answers = known;
+	script.script = SC_RIGHT;
+	for (int with = 0; with < 2; with++)
+	{
+		Core	   *c;
+
+		opt.spec = (SpecConfig) {.type = with ? &dear_type : NULL, .n_drafts = n > 1 ? 9 : 5};
+		script.us = with ? us : 0;
+		script.made = 0;
+		c = core_for_grammars(fake_model(512), tiny_tok(), opt);
+		for (int i = 0; i < n + late; i++)
+		{
+			ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i, .prompt = random_prompt((uint32_t) i, 20),
+				.params = greedy_params(i < n ? 60 : 2), .sink = see, .sink_ctx = (with ? got : known) + i};
+			Err			e;
+
+			CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+			core_submit(c, &spec);
+			if (i >= n)
+				core_step(c);
+		}
+		while (core_has_work(c))
+			core_step(c);
+		core_stats(c, &st);
+		core_free(c);
+	}
+	for (int i = 0; i < n + late; i++)
+		CHECK(got[i].ids[0].len == known[i].ids[0].len && memcmp(got[i].ids[0].data, known[i].ids[0].data, got[i].ids[0].len * 4) == 0,
+			  "request %d: other tokens", i);
+	script.us = 0;
+	seen_free(known);
+	seen_free(got);
+	return st;
+}
+
+static void
+test_dear(void)
+{
+	CoreStats	st;
+
+	/* a step has 256 rows for drafts: no others are made */
+	fake.base_us = 200;
+	st = run_dear(N_REQS, 0, 0);
+	CHECK(st.spec_draft_tokens > 500 && st.spec_draft_tokens == script.made, "%d made, %d computed", script.made, (int) st.spec_draft_tokens);
+	fake.base_us = 2000;
+	/* in time for one token each makes five */
+	st = run_dear(1, 0, 100);
+	CHECK(st.steps < 40 && st.spec_draft_tokens == script.made, "%d steps, %d made, %d computed", (int) st.steps, script.made, (int) st.spec_draft_tokens);
+	/* it takes longer to guess a token than to compute it */
+	st = run_dear(1, 0, 6000);
+	CHECK(script.made < 12, "%d are made that cost more than they bring", script.made);
+	fake.base_us = 0;
+}
+
 /* ---- models that can't ---- */
 
 static void
@@ -695,6 +769,59 @@ test_choice(void)
 	CHECK(n == 10, "%d drafts in 640 steps", n);
 }
 
+/* n requests that may have `most` drafts each, right so often: how many are made for a step with prompts, or without? */
+static int
+afforded(Spec *s, int n, int most, int hits, bool prompts)
+{
+	SpecAsk    *asks = mem_zalloc((size_t) n * sizeof(SpecAsk));
+	Req		   *r = mem_zalloc((size_t) n * sizeof(Req));
+	SpecReq    *spec = mem_zalloc((size_t) n * sizeof(SpecReq));
+	int			sum = 0;
+	int			left;
+
+	for (int i = 0; i < n; i++)
+	{
+		r[i].spec = &spec[i];
+		spec[i].hits[0] = spec[i].hits[1] = hits / 100.0;
+		asks[i] = (SpecAsk) {&r[i], most};
+	}
+	left = spec_afford(s, asks, n, n, prompts);
+	for (int i = 0; i < left; i++)
+		sum += asks[i].most;
+	mem_free(asks);
+	mem_free(r);
+	mem_free(spec);
+	return sum;
+}
+
+static void
+test_afford(void)
+{
+	static const ProposerType type = {.name = "dear", .flags = SPEC_DEAR};
+	Spec		s = {.conf = {.type = &type, .n_drafts = 8}, .env = {.max_rows = 512}, .max_rows = 300};
+
+	learn(&s, 1000, 1);
+	taken(&s, 1, 1, 50, 0, 100);	/* half of all are right */
+	/* as many as have logits: as the first ones are worth more, rather one of each request than all of few */
+	CHECK(afforded(&s, 10, 8, 95, false) == 80, "%d", afforded(&s, 10, 8, 95, false));
+	CHECK(afforded(&s, 100, 8, 95, false) == 200, "%d", afforded(&s, 100, 8, 95, false));
+	CHECK(afforded(&s, 300, 8, 95, false) == 0, "%d", afforded(&s, 300, 8, 95, false));
+	/* beside prompts: the sure ones */
+	CHECK(afforded(&s, 10, 8, 60, true) == 0 && afforded(&s, 10, 8, 95, true) >= 20, "%d of 60 %%, %d of 95 %%",
+		  afforded(&s, 10, 8, 60, true), afforded(&s, 10, 8, 95, true));
+	/* prompts that nobody foresaw; what was foreseen was asked for with that in mind */
+	CHECK(taken(&s, 4, 8, 60, 100, 100) == 0, "%d", taken(&s, 4, 8, 60, 100, 100));
+	CHECK(taken(&s, 4, 8, 60, 100, 100) == 32, "%d", taken(&s, 4, 8, 60, 100, 100));
+	taken(&s, 1, 1, 50, 0, 100);
+	/* they take time: none, if that is more than what they bring, however many share it else */
+	for (int i = 0; i < 50; i++)
+		spec_made(&s, 4, 4 * 1000);
+	CHECK(afforded(&s, 1, 8, 90, false) == 0, "%d", afforded(&s, 1, 8, 90, false));
+	for (int i = 0; i < 50; i++)
+		spec_made(&s, 4, 4 * 100);
+	CHECK(afforded(&s, 1, 8, 90, false) >= 3, "%d", afforded(&s, 1, 8, 90, false));
+}
+
 static void
 load_plugins(const char *program)
 {
@@ -718,6 +845,8 @@ main(int argc, char **argv)
 	test_crowd(false);
 	test_crowd(true);
 	test_figures();
+	test_dear();
+	test_afford();
 	test_refused();
 	test_choice();
 	plugins_free(plugins);
