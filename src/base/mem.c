@@ -4,9 +4,37 @@
  */
 #include "base/mem.h"
 
+#include <malloc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static __thread bool counting;
+static __thread int64_t counted;
+
+void
+mem_count(void)
+{
+	counting = true;
+	counted = 0;
+}
+
+int64_t
+mem_counted(void)
+{
+	counting = false;
+	return counted;
+}
+
+/* p is there, sign 1, or goes, -1 */
+static inline void *
+count(void *p, int sign)
+{
+	if (counting && p != NULL)
+		counted += sign * (int64_t) malloc_usable_size(p);
+	return p;
+}
 
 static void *
 check(void *p, size_t size)
@@ -22,19 +50,19 @@ check(void *p, size_t size)
 void *
 mem_alloc(size_t size)
 {
-	return check(malloc(size ? size : 1), size);
+	return count(check(malloc(size ? size : 1), size), 1);
 }
 
 void *
 mem_zalloc(size_t size)
 {
-	return check(calloc(1, size ? size : 1), size);
+	return count(check(calloc(1, size ? size : 1), size), 1);
 }
 
 void *
 mem_realloc(void *p, size_t size)
 {
-	return check(realloc(p, size ? size : 1), size);
+	return check(mem_try_realloc(p, size), size);
 }
 
 char *
@@ -56,13 +84,18 @@ mem_strdup(const char *s)
 void *
 mem_try_alloc(size_t size)
 {
-	return malloc(size ? size : 1);
+	return count(malloc(size ? size : 1), 1);
 }
 
 void *
 mem_try_realloc(void *p, size_t size)
 {
-	return realloc(p, size ? size : 1);
+	size_t		was = counting && p != NULL ? malloc_usable_size(p) : 0;
+	void	   *r = realloc(p, size ? size : 1);
+
+	if (counting && r != NULL)
+		counted -= (int64_t) was;
+	return count(r, 1);
 }
 
 void *
@@ -76,13 +109,13 @@ mem_try_aligned(size_t size)
 	if (posix_memalign(&p, 64, size ? size : 64) != 0)
 		return NULL;
 	memset(p, 0, size);
-	return p;
+	return count(p, 1);
 }
 
 void
 mem_free(void *p)
 {
-	free(p);
+	free(count(p, -1));
 }
 
 _Bool

@@ -11,6 +11,7 @@
 #define VLLM_BASE_MEM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 void	   *mem_alloc(size_t size);
 void	   *mem_zalloc(size_t size);
@@ -22,6 +23,10 @@ void	   *mem_try_realloc(void *p, size_t size);
 /* 64-byte aligned, zeroed; NULL when there is none; free with mem_free */
 void	   *mem_try_aligned(size_t size);
 void		mem_free(void *p);
+
+/* What this thread allocates and does not free from the first to the second, in bytes. */
+void		mem_count(void);
+int64_t		mem_counted(void);
 
 /* *out = a * b; false on overflow */
 _Bool		mem_mul(size_t a, size_t b, size_t *out);

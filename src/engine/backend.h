@@ -62,7 +62,8 @@ typedef struct ModelFacts
 	char		shape[128];		/* weights of another one can't take its place */
 	int			max_model_len;
 	int64_t		weight_bytes;
-	int64_t		memory_bytes;	/* weights, KV cache, recurrent state */
+	int64_t		memory_bytes;	/* weights, KV cache, recurrent state, work space, rows of logits, tokenizer */
+	int64_t		stays_bytes;	/* of this, what it keeps while it sleeps */
 	int64_t		n_params;
 	CacheFacts	cache;
 } ModelFacts;

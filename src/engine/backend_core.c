@@ -42,6 +42,7 @@ struct Inst
 	KPool	   *pool;
 	const Kernels *kernels;
 	uint64_t	draft_bytes;	/* weights of what drafts */
+	int64_t		tok_bytes;		/* of the tokenizer */
 	ChatModel  *chat;
 	PoolModel  *pooling;		/* NULL: a tokenizer only */
 	KvTier	   *tier;			/* behind the KV cache; NULL = none */
@@ -387,6 +388,17 @@ inst_free(Inst *in)
 	mem_free(in);
 }
 
+static Tok *
+read_tok(const Files *files, int64_t *bytes, Err *e)
+{
+	Tok		   *tok;
+
+	mem_count();
+	tok = source_tok(files, e);
+	*bytes = mem_counted();
+	return tok;
+}
+
 static Inst *
 load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
 {
@@ -395,13 +407,13 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	Inst	   *in = mem_zalloc(sizeof(Inst));
 	CpuPlan		cpus;
 	bool		ok = false;
-	Tok		   *tok;
+	Tok		   *tok = NULL;
 
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
 	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
 		(src.files = files = files_open(path, e)) != NULL &&
 		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) &&
-		(tok = source_tok(src.files, e)) != NULL)
+		(tok = read_tok(src.files, &in->tok_bytes, e)) != NULL)
 	{
 		in->chat = chatmodel_of_files(files);
 		if (source_tokenizer_only(files))
@@ -433,27 +445,34 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	ModelInfo	mi;
 	DraftFiles	df = {0};
 	Tok		   *tok;
+	int64_t		tok_bytes = 0;
+	uint64_t	work = 0;
 	bool		ok;
 
 	if (files == NULL)
 		return false;
 	tok = files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) ?
-		source_tok(src.files, e) : NULL;
+		read_tok(src.files, &tok_bytes, e) : NULL;
 	if (tok != NULL && source_tokenizer_only(files))
 	{
 		tokenizer_facts(out);
+		out->memory_bytes = out->stays_bytes = tok_bytes;
 		tok_free(tok);
 		source_done(&src);
 		files_close(files);
 		return true;
 	}
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
-		plan_core(&mi, &(PlanFor) {&src, tok, k}, o, s, &co, &df, e);
+		plan_core(&mi, &(PlanFor) {&src, tok, k}, o, s, &co, &df, e) &&
+		model_work(files_conf(src.files), &ms, &(ModelOptions) {.kernels = k, .max_rows = co.max_num_batched_tokens,
+				   .max_model_len = co.max_model_len, .quant = model_opts_scheme(o)}, settings_threads(s), &work, e);
 	if (ok)
 	{
 		fill_facts(&mi, "", co.max_model_len, out);
 		out->weight_bytes += (int64_t) df.info.model.weight_bytes;
-		out->memory_bytes = out->weight_bytes + (int64_t) (co.kv_bytes + (uint64_t) co.max_num_seqs * mi.state_bytes);
+		out->stays_bytes = (int64_t) work + tok_bytes;
+		out->memory_bytes = out->weight_bytes + (int64_t) (co.kv_bytes + (uint64_t) co.max_num_seqs * mi.state_bytes) +
+			core_rows_memory(&mi, &co) + out->stays_bytes;
 	}
 	draftfiles_close(&df);
 	source_done(&src);
@@ -475,12 +494,16 @@ static void
 facts(const Inst *in, ModelFacts *out)
 {
 	if (in->core == NULL)
+	{
 		tokenizer_facts(out);
+		out->memory_bytes = out->stays_bytes = in->tok_bytes;
+	}
 	else
 	{
 		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
 		out->weight_bytes += (int64_t) in->draft_bytes;
-		out->memory_bytes = core_memory(in->core) + (int64_t) in->draft_bytes;
+		out->stays_bytes = core_work_memory(in->core) + in->tok_bytes;
+		out->memory_bytes = core_memory(in->core) + (int64_t) in->draft_bytes + in->tok_bytes;
 		core_cache_facts(in->core, &out->cache);
 	}
 }

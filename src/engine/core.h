@@ -292,8 +292,11 @@ void		core_cache_facts(const Core *c, CacheFacts *out);
 
 const Tok  *core_tok(const Core *c);
 int			core_max_model_len(const Core *c);
-/* Weights, KV cache and recurrent state. */
+/* Weights, KV cache, recurrent state, work space, and rows of logits and their like; of this the work space, which stays while
+ * it rests; the rows of a core that is not there yet. */
 int64_t		core_memory(const Core *c);
+int64_t		core_work_memory(const Core *c);
+int64_t		core_rows_memory(const ModelInfo *info, const CoreOptions *o);
 
 /*
  * Defaults and model checks (api.md 1.2 steps 8-12): fill what `given` lacks from

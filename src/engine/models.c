@@ -457,6 +457,7 @@ load_done(Job *j)
 	{
 		if (l->need == 0)
 			l->need = l->facts.memory_bytes;
+		l->stays = l->facts.stays_bytes;
 		loaded_attach(l);
 		log_line('I', "model loaded from \"%s\": %s %s, %" PRId64 " MB, context %d, %" PRId64 " ms",
 				 l->path, l->facts.arch, l->facts.dtype, l->facts.weight_bytes >> 20,

@@ -50,7 +50,8 @@ struct Loaded
 	int64_t		began_us;		/* ... when its load began, */
 	int64_t		ready_us;		/* ... and ended */
 	/* room.c */
-	int64_t		need;			/* memory */
+	int64_t		need;			/* memory, */
+	int64_t		stays;			/* ... and while it has neither KV cache nor weights */
 	bool		queued;			/* its load waits for room, */
 	int64_t		asked_us;		/* ... since when there was none */
 	bool		leaving;		/* it takes no new requests */

@@ -163,6 +163,16 @@ open_kv(Core *c, Err *e)
 	return true;
 }
 
+/* Rows of logits, and of the model's last layer. */
+static void
+row_sizes(Core *c, const CoreOptions *o, const ModelInfo *info)
+{
+	c->logits_size = (size_t) core_max_logits(o) * (size_t) info->vocab_size * sizeof(float);
+	c->hidden_size = (size_t) o->max_num_batched_tokens * (size_t) info->hidden_size * sizeof(float);
+	c->raw_size = (size_t) o->max_num_seqs * (size_t) info->vocab_size * sizeof(float);
+	c->fork_size = (size_t) FORK_ROWS * (size_t) info->vocab_size * sizeof(float);
+}
+
 static bool
 check_options(Core *c, Err *e)
 {
@@ -222,17 +232,14 @@ core_open(Core *c, const Conf *conf, Err *e)
 	so.spec = c->spec;
 	so.offload = c->offload = core_offload_open(c);
 	so.max_logits = core_max_logits(o);
-	c->logits_size = (size_t) core_max_logits(o) * (size_t) info->vocab_size * sizeof(float);
+	row_sizes(c, o, info);
 	c->logits = map_area(c->logits_size);
 	if (c->logits == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
-	c->hidden_size = (size_t) o->max_num_batched_tokens * (size_t) info->hidden_size * sizeof(float);
 	c->hidden = map_area(c->hidden_size);
 	if (c->hidden == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of hidden rows", c->hidden_size);
-	c->raw_size = (size_t) o->max_num_seqs * (size_t) info->vocab_size * sizeof(float);
 	c->raw = map_area(c->raw_size);
-	c->fork_size = (size_t) FORK_ROWS * (size_t) info->vocab_size * sizeof(float);
 	c->fork_logits = map_area(c->fork_size);
 	c->fork_processed = map_area(c->fork_size);
 	if (c->raw == NULL || c->fork_logits == NULL || c->fork_processed == NULL)
@@ -270,7 +277,23 @@ core_memory(const Core *c)
 {
 	const ModelInfo *info = core_info(c);
 
-	return (int64_t) (info->weight_bytes + c->kv_size + c->draft_block * (uint64_t) c->kv.n_blocks + (uint64_t) c->opt.max_num_seqs * info->state_bytes);
+	return (int64_t) (info->weight_bytes + c->kv_size + c->draft_block * (uint64_t) c->kv.n_blocks + (uint64_t) c->opt.max_num_seqs * info->state_bytes) +
+		core_rows_memory(info, &c->opt) + core_work_memory(c);
+}
+
+int64_t
+core_work_memory(const Core *c)
+{
+	return (int64_t) (core_info(c)->work_memory + (c->opt.drafter != NULL ? c->opt.drafter->info.model.work_memory : 0));
+}
+
+int64_t
+core_rows_memory(const ModelInfo *info, const CoreOptions *o)
+{
+	Core		c;
+
+	row_sizes(&c, o, info);
+	return (int64_t) (c.logits_size + c.hidden_size + c.raw_size + 2 * c.fork_size);
 }
 
 void

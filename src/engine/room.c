@@ -2,8 +2,8 @@
  * room.c
  *	  Room for models: vllm.memory_limit and keep-alive.
  *
- * A model takes its weights, KV cache and recurrent state (ModelFacts.memory_bytes; the same before the load as
- * after it), and its adapters.  With a limit a load first asks for room (room_ask()) and is queued if there is none.  The
+ * A model takes what ModelFacts.memory_bytes says before its load, asleep what stays_bytes says, and its adapters.  With a limit
+ * a load first asks for room (room_ask()) and is queued if there is none.  The
  * oldest of those that wait is served first; for it idle models are unloaded, least recently used ones
  * before others, but none that its options pin ("keep_alive": -1) and none that has not yet been there as long as
  * its load took: so loading never takes more than about half of the time.
@@ -108,7 +108,7 @@ name_of(const Loaded *l)
 static int64_t
 takes_itself(const Loaded *l)
 {
-	return l->queued || (l->rest >= LR_STORED && !l->fetched) ? 0 : l->need;
+	return l->queued ? 0 : l->rest >= LR_STORED && !l->fetched ? l->stays : l->need;
 }
 
 int64_t
@@ -151,7 +151,7 @@ may_go(const Loaded *l, int64_t now)
 {
 	int64_t		stay = l->ready_us - l->began_us;
 
-	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || takes_itself(l) == 0 || pinned(l))
+	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || l->queued || l->rest >= LR_STORED || pinned(l))
 		return false;
 	stay = stay < STAY_LEAST_US ? STAY_LEAST_US : stay > STAY_MOST_US ? STAY_MOST_US : stay;
 	return now - l->ready_us >= stay;

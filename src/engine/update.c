@@ -120,6 +120,7 @@ check_done(Job *j)
 	op->key = NULL;
 	l->set = op->set;
 	l->need = op->facts.memory_bytes;
+	l->stays = op->facts.stays_bytes;
 	l->updates = true;
 	op->stage = UP_ROOM;
 }

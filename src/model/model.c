@@ -217,14 +217,14 @@ stack_rows(const Decoder *d)
 /* Scratch of the ops for max_rows rows.  The KV's blocks are not known yet: their
  * size hardly matters, and model_forward() checks. */
 static size_t
-scratch_bytes(const Decoder *d)
+scratch_bytes(const Decoder *d, int threads)
 {
 	KvView		kv = {.type = KT_F32, .n_layers = d->n_kv_layers, .n_blocks = 1, .block_size = 16,
 		.n_kv_heads = d->c.n_kv_heads, .head_dim = d->c.head_dim, .v_dim = d->c.mla.latent};
 	size_t		most = 0;
 
 	if (d->n_kv_layers > 0)
-		most = d->k->attn_scratch(&kv, d->c.n_heads, d->max_rows, kpool_nthreads(d->pool));
+		most = d->k->attn_scratch(&kv, d->c.n_heads, d->max_rows, threads);
 
 	for (size_t i = 0; i < d->bound->n_linears; i++)
 		for (int p = 0; p < d->bound->linears[i]->n_parts; p++)
@@ -371,22 +371,32 @@ work_pieces(Decoder *d, Piece *p)
 	return n + mla_pieces(d, p + n);
 }
 
-/* The work space and the rope tables: sizes first, then one reservation. */
+/* The work space and the rope tables: sizes. */
+static bool
+work_sizes(Decoder *d, int threads, Piece *pieces, size_t *n, size_t *bytes, size_t *total)
+{
+	bool		fits = true;
+
+	*n = work_pieces(d, pieces);
+	*total = 0;
+	d->ws_size = scratch_bytes(d, threads);
+	for (size_t i = 0; i < *n; i++)
+		fits = fits && mem_mul(pieces[i].rows * sizeof(float), pieces[i].width, &bytes[i]) &&
+			marena_add(total, bytes[i]);
+	return fits && marena_add(total, d->ws_size);
+}
+
+/* ... then one reservation. */
 static bool
 plan_work(Decoder *d, Err *e)
 {
 	Piece		pieces[MAX_PIECES];
-	size_t		n = work_pieces(d, pieces);
-	size_t		total = 0;
+	size_t		n;
+	size_t		total;
 	size_t		bytes[MAX_PIECES];
 	char		what[100];
-	bool		fits = true;
+	bool		fits = work_sizes(d, kpool_nthreads(d->pool), pieces, &n, bytes, &total);
 
-	d->ws_size = scratch_bytes(d);
-	for (size_t i = 0; i < n; i++)
-		fits = fits && mem_mul(pieces[i].rows * sizeof(float), pieces[i].width, &bytes[i]) &&
-			marena_add(&total, bytes[i]);
-	fits = fits && marena_add(&total, d->ws_size);
 	snprintf(what, sizeof(what), "The work space for %d rows and %d positions", d->max_rows, d->c.max_len);
 	if (!fits || !marena_reserve(&d->work, total, d->huge, what, e))
 		return fits ? false : err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
@@ -575,6 +585,26 @@ model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 	DraftConf	draft;
 
 	return model_check_as(NULL, NULL, conf, src, quant, k, info, &draft, e);
+}
+
+bool
+model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, int threads, uint64_t *out, Err *e)
+{
+	Model	   *m = mem_zalloc(sizeof(Model));
+	Piece		pieces[MAX_PIECES];
+	size_t		bytes[MAX_PIECES];
+	size_t		n;
+	size_t		total;
+	bool		ok;
+
+	m->d.k = opt->kernels;
+	m->d.max_rows = opt->max_rows;
+	ok = open_model(m, conf, src, opt->max_model_len, opt->quant, e) &&
+		(work_sizes(&m->d, threads, pieces, &n, bytes, &total) || err_set(e, ERR_NOMEM, "out of memory: the work space is too large"));
+	if (ok)
+		*out = total;
+	model_free(m);
+	return ok;
 }
 
 bool

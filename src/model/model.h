@@ -130,6 +130,9 @@ void		model_forget(Model *m);
 bool		model_adopt(Model *m, Model *from, Err *e);
 const ModelInfo *model_info(const Model *m);
 
+/* What the work space of model_new(), on so many threads, would take; of opt max_rows, max_model_len, quant and kernels count. */
+bool		model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, int threads, uint64_t *out, Err *e);
+
 /* Only the checks of model_new (llm_create_model): no weights are read or packed.
  * k: the kernels that shall run it; NULL: any that know all types. */
 bool		model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,

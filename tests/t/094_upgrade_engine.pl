@@ -95,7 +95,7 @@ $node->reload;
 sleep 1;
 
 # it can't have the models: memory for both, and files that are gone
-sql("ALTER SYSTEM SET vllm.memory_limit = '60MB'");
+sql("ALTER SYSTEM SET vllm.memory_limit = '100MB'");
 $node->reload;
 sleep 1;
 like(error('SELECT llm_engine_upgrade()'), qr/53200.*there is no room for a second engine.*vllm.memory_limit/s, 'memory');
@@ -212,7 +212,7 @@ is(sql("SELECT llm_is_sleeping(), llm_is_sleeping('second'), llm_is_sleeping('ti
 sql('SELECT llm_wake_up()');
 is(sql($ask), $answer, 'awake');
 # sleepers need no room
-sql("SELECT llm_load_model('second'); ALTER SYSTEM SET vllm.memory_limit = '60MB'");
+sql("SELECT llm_load_model('second'); ALTER SYSTEM SET vllm.memory_limit = '100MB'");
 $node->reload;
 sleep 1;
 sql("SELECT llm_sleep(1, model => 'tickets-2m')");

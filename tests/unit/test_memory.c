@@ -2,6 +2,8 @@
  * test_memory.c
  *	  What a core tells of its memory against what the operating system says.
  */
+#include <dirent.h>
+
 #include "check.h"
 #include "core_util.h"
 
@@ -61,6 +63,45 @@ compare(const CoreStats *st, int64_t before, const char *when)
 	/* the process has a little of its own by now */
 	CHECK(told(st) > real - (4 << 20) && told(st) < real + (4 << 20), "%s %lld bytes are told, %lld are resident", when, (long long) told(st), (long long) real);
 	printf("%s: told %lld kB, resident %lld kB\n", when, (long long) told(st) >> 10, (long long) real >> 10);
+}
+
+/* What a load will take is known before it. */
+static void
+test_work(KPool *pool)
+{
+	DIR		   *dir = opendir("build/fixtures/models");
+	const struct dirent *d;
+	int			found = 0;
+
+	while (dir != NULL && (d = readdir(dir)) != NULL)
+	{
+		ModelOptions mo = {.kernels = kernels_select(NULL, NULL), .pool = pool, .max_rows = 100 + found, .max_out = 64, .huge = HUGE_OFF};
+		char		path[300];
+		Err			e = {0};
+		Files	   *f;
+		Source		source = {0};
+		ModelSource src;
+		Model	   *m;
+		uint64_t	work = 0;
+
+		snprintf(path, sizeof(path), "build/fixtures/models/%s", d->d_name);
+		if (d->d_name[0] == '.' || (f = files_open(path, &e)) == NULL)
+			continue;
+		source.files = f;
+		src = source_of(&source);
+		m = model_new(files_conf(f), &src, &mo, &e);
+		if (m != NULL)
+			mo.max_model_len = model_info(m)->max_model_len;
+		CHECK(m == NULL || (model_work(files_conf(f), &src, &mo, kpool_nthreads(pool), &work, &e) && work == model_info(m)->work_memory),
+			  "%s: %llu bytes instead of %llu (%s)", d->d_name, (unsigned long long) work, (unsigned long long) model_info(m)->work_memory, e.msg);
+		found += m != NULL;
+		model_free(m);
+		source_done(&source);
+		files_close(f);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	CHECK(found > 100, "%d models", found);
 }
 
 int
@@ -128,6 +169,7 @@ main(void)
 	core_stats(c, &st);
 	CHECK(st.mem_other > rows && st.mem_kv > 0, "and all the rest");
 	core_free(c);
+	test_work(pool);
 	kpool_free(pool);
 	return check_done("memory");
 }
