@@ -265,6 +265,12 @@ table_grow(KvTier *t, size_t want)
 		t->sweep = 0;
 }
 
+void
+tier_reserve(KvTier *t, size_t n)
+{
+	table_grow(t, t->n_entries + n);
+}
+
 Entry *
 tier_new_entry(KvTier *t, KvTierModel *m, const unsigned char *key)
 {

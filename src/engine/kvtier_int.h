@@ -127,6 +127,8 @@ Entry	   *tier_lookup(KvTier *t, const KvTierModel *m, const unsigned char *key)
 void		tier_forget(KvTier *t, Entry *e);
 /* Something has ended: put it where it belongs (list: if it may go), or free it. */
 void		tier_settle(KvTier *t, Entry *e, ListId list);
+/* So many more will come: it shall not grow under others' feet, entry by entry. */
+void		tier_reserve(KvTier *t, size_t n);
 /* A new one, in the table, that has nothing yet. */
 Entry	   *tier_new_entry(KvTier *t, KvTierModel *m, const unsigned char *key);
 /* The model; made if there is none. */

@@ -356,6 +356,7 @@ scan(KvTier *t)
 		complain(t, "look for files", reason(why));
 	pthread_mutex_lock(&t->lock);
 	t->stats.n_errors += why != 0;
+	tier_reserve(t, n);
 	for (size_t i = 0; i < n; i++)
 	{
 		take_up(t, &found[i], epoch);
