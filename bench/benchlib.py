@@ -276,7 +276,7 @@ class Server:
     def __exit__(self, *_):
         for s in self.sessions:
             s.close()
-        self.shell('cluster_stop "$NAME" immediate || true\nrm -rf "${BASE:?}/$NAME" "$BASE/$NAME.log"')
+        self.shell('cluster_stop "$NAME" immediate || true\nrm -rf "${BASE:?}/$NAME" "$BASE/$NAME".*')
 
     def session(self):
         s = Session(self)
