@@ -32,6 +32,7 @@
 #define LOG_EVERY (60 * SECOND)
 #define MAX_FILES ((size_t) 1 << 20)	/* their entries take 250 MB */
 #define BATCH 256				/* entries under one lock */
+#define BREATH_US 20
 #define READS_IN_A_ROW 4		/* then it is a write's turn */
 #define RATE_WEIGHT 0.125		/* of the newest measurement */
 
@@ -64,6 +65,15 @@ measure(double *rate, size_t bytes, int64_t ns)
 	double		now = (double) bytes * 1e9 / (double) (ns > 0 ? ns : 1);
 
 	*rate = *rate > 0 ? *rate + RATE_WEIGHT * (now - *rate) : now;
+}
+
+/* In the middle of much that needs the lock: whoever waits for it shall get it, which unlocking alone doesn't see to. */
+static void
+breathe(KvTier *t)
+{
+	pthread_mutex_unlock(&t->lock);
+	usleep(BREATH_US);
+	pthread_mutex_lock(&t->lock);
 }
 
 /* A line in the log, at most one a minute.  Without the lock. */
@@ -130,10 +140,7 @@ lose_files(KvTier *t)
 		if (e->gone || (e->at == NULL && !e->reading))
 			tier_settle(t, e, L_NONE);
 		if (++n % BATCH == 0)
-		{
-			pthread_mutex_unlock(&t->lock);
-			pthread_mutex_lock(&t->lock);
-		}
+			breathe(t);
 	}
 	t->file_bytes = 0;
 	for (KvTierModel *m = t->models; m != NULL; m = m->next)
@@ -361,10 +368,7 @@ scan(KvTier *t)
 	{
 		take_up(t, &found[i], epoch);
 		if (i % BATCH == 0)
-		{
-			pthread_mutex_unlock(&t->lock);
-			pthread_mutex_lock(&t->lock);
-		}
+			breathe(t);
 	}
 	mem_free(found);
 	t->pause_us = 0;
@@ -448,7 +452,7 @@ work(KvTier *t)
 	else if (t->tell)
 		notify(t);
 	else if (tier_sweep(t))
-		return true;
+		breathe(t);
 	else if (wants_write(t, now))
 		write_one(t);
 	else if (tier_take_idle_area(t, &area))
