@@ -69,6 +69,7 @@ typedef struct VllmOwner
 	int			pid;
 	Oid			dbid;
 	Oid			roleid;
+	Oid			limited;		/* VslotClaim's */
 	int			next_free;		/* free list link, -1 = end */
 	uint32		gen;			/* the slot's gen of this claim */
 	int			side;			/* whose arena has the conversation */
@@ -88,6 +89,7 @@ typedef struct VllmWaiter
 	int			next;
 	int			granted;		/* slot handed over, -1 = none yet */
 	bool		queued;
+	Oid			limited;		/* VslotClaim's */
 } VllmWaiter;
 
 /* What the engine shall forget: one version of a model, or (hash 0, no name) all of a database. */

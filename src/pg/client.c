@@ -283,6 +283,9 @@ claim_slot(Call *c, VslotClaim *claim, bool wait_slot)
 			ereport(ERROR,
 					(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
 					 errmsg("too many LLM requests are queued"),
+					 OidIsValid(claim->limited) ?
+					 errdetail("No request slot of %d became free within %d ms. A role with limits has at most half of them.",
+							   vllm_shared->n_slots, vllm_queue_timeout) :
 					 errdetail("No request slot of %d became free within %d ms.",
 							   vllm_shared->n_slots, vllm_queue_timeout),
 					 errhint("Raise vllm.max_queued_requests or vllm.queue_timeout.")));
@@ -358,7 +361,7 @@ bool
 vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
 {
-	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.for_side = call_side};
+	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.for_side = call_side,.limited = vclient_limited_role()};
 
 	Assert(c->slot < 0);
 	require_preload();

@@ -140,6 +140,8 @@ void		vclient_for_others(void);
 void		vclient_put_asker(WireOut *o);
 /* The most max_tokens that it may ask for; 0 = any number. */
 int			vclient_role_max_tokens(void);
+/* The role whose limits hold for requests of this session; InvalidOid: none wait for any. */
+Oid			vclient_limited_role(void);
 /* DATABASE, ROLE, SESSION fields, and what the scheduler has to know. */
 void		vclient_put_identity(WireOut *o);
 

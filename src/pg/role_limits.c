@@ -145,6 +145,20 @@ vclient_role_max_tokens(void)
 	return l.max_tokens;
 }
 
+Oid
+vclient_limited_role(void)
+{
+	RoleLimits	l = {.max_requests = vllm_role_max_requests, .tokens_per_minute = vllm_role_tokens_per_minute};
+	Oid			role = GetSessionUserId();
+
+	/* a worker of jobs brings no limits, and need not look */
+	if (for_others)
+		return InvalidOid;
+	if (is_door())
+		role = asker(&l);
+	return l.max_requests > 0 || l.tokens_per_minute > 0 ? role : InvalidOid;
+}
+
 void
 vclient_put_asker(WireOut *o)
 {

@@ -4,8 +4,8 @@
  *
  * Ownership lives in VllmShared (bgworker/state.h has the rules), under one
  * LWLock that is never held across anything slow: every critical section below is
- * O(1), but for the supervisor's pass over all slots when an engine has died and
- * a backend's pass at its exit.  The arena's slot words are shared with the
+ * O(1), but for the supervisor's pass over all slots when an engine has died, a backend's
+ * at its exit, and one for a role with limits while half of the slots are taken.  The arena's slot words are shared with the
  * engine and follow wire.h; a backend resets a slot's words while it claims it,
  * state last.  attn and wake are not reset: a left-over entry in a slot ring is
  * harmless (somebody looks once too often), a lost one is not.
@@ -221,14 +221,14 @@ queue_remove(int procno)
 }
 
 static void
-queue_append(int procno)
+queue_append(int procno, Oid limited)
 {
 	VllmShared *s = vllm_shared;
 	VllmWaiter *all = waiters();
 
 	all[procno] = (VllmWaiter)
 	{
-		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true
+		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.limited = limited
 	};
 	if (s->wait_tail >= 0)
 		all[s->wait_tail].next = procno;
@@ -238,28 +238,62 @@ queue_append(int procno)
 	s->wait_len++;
 }
 
+/* What waits for a limit of its role holds its slot: so that there are some for others, such a role has half of them. */
+static bool
+may_have(Oid limited)
+{
+	const VllmShared *s = vllm_shared;
+	int			most = Max(s->n_slots / 2, 1);
+	int			n = 0;
+
+	if (!OidIsValid(limited) || s->n_slots - s->n_free < most)
+		return true;
+	for (int i = 0; i < s->n_slots; i++)
+		n += s->owners[i].kind != VO_FREE && s->owners[i].limited == limited;
+	return n < most;
+}
+
+/* Who has waited longest, of those that may have a slot; -1 = nobody. */
+static int
+next_waiter(void)
+{
+	VllmWaiter *all = waiters();
+	Oid			has_enough = InvalidOid;
+
+	for (int i = vllm_shared->wait_head; i >= 0; i = all[i].next)
+	{
+		if (OidIsValid(has_enough) && all[i].limited == has_enough)
+			continue;
+		if (may_have(all[i].limited))
+			return i;
+		has_enough = all[i].limited;
+	}
+	return -1;
+}
+
 /* The slot is nobody's: to the longest waiting backend, else to the free list. */
 static void
 slot_freed(int slot)
 {
 	VllmShared *s = vllm_shared;
 	VllmOwner  *o = &s->owners[slot];
+	int			procno;
 
 	atomic_store_explicit(&slot_of(slot)->state, WS_FREE, memory_order_release);
+	o->kind = VO_FREE;
 	o->pid = 0;
 	o->request_id = 0;
-	if (s->wait_head >= 0)
+	procno = next_waiter();
+	if (procno >= 0)
 	{
-		int			procno = s->wait_head;
-
 		queue_remove(procno);
 		waiters()[procno].granted = slot;
 		o->kind = VO_GRANTED;
 		o->procno = procno;
+		o->limited = waiters()[procno].limited;
 		SetLatch(compat_proc_latch(procno));
 		return;
 	}
-	o->kind = VO_FREE;
 	o->next_free = s->free_head;
 	s->free_head = slot;
 	s->n_free++;
@@ -290,6 +324,7 @@ slot_open(int slot, VslotClaim *c)
 	o->pid = MyProcPid;
 	o->dbid = MyDatabaseId;
 	o->roleid = GetUserId();
+	o->limited = c->limited;
 	o->msg_kind = c->kind;
 	strlcpy(o->model, c->model ? c->model : "", sizeof(o->model));
 	o->priority = c->note ? c->note->priority : 0;
@@ -337,7 +372,7 @@ vslot_try_claim(VslotClaim *c)
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	if (!has_engine(c))
 		result = VSLOT_NO_ENGINE;
-	else if (s->free_head < 0)
+	else if (s->free_head < 0 || !may_have(c->limited))
 		result = VSLOT_NONE;
 	else
 	{
@@ -440,13 +475,13 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 	/* the engine must know of the slots that this backend holds, or none gets free */
 	vslot_ring_now();
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
-	if (s->serving && s->free_head >= 0)
+	if (s->serving && s->free_head >= 0 && may_have(c->limited))
 	{
 		/* one was freed since the caller looked */
 		LWLockRelease(s->lock);
 		return vslot_try_claim(c);
 	}
-	queue_append(me);
+	queue_append(me, c->limited);
 	LWLockRelease(s->lock);
 
 	PG_TRY();

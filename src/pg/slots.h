@@ -23,6 +23,7 @@ typedef struct VslotClaim
 	const char *model;			/* NULL = none */
 	const RequestNote *note;	/* likewise */
 	int			for_side;		/* -1 = the side that serves */
+	Oid			limited;		/* the role that it counts for, if that has limits: it has at most half of the slots */
 	/* out */
 	int			slot;
 	int			side;
@@ -31,7 +32,7 @@ typedef struct VslotClaim
 	int64		request_id;
 } VslotClaim;
 
-/* Take a free slot, at once or not at all; never overtakes a waiter. */
+/* Take a free slot, at once or not at all; never overtakes a waiter that may have it. */
 VslotResult vslot_try_claim(VslotClaim *c);
 
 /*

@@ -116,5 +116,30 @@ is($state, 't', sprintf('... is done in %.2f s, before the background is', $fron
 finish($back);
 is(sql(q{SELECT count(*) FROM log WHERE what = 'b0'}), 300, 'the background ends, too');
 
+# ---- what waits for a limit holds a slot: others have some nevertheless ----
+$node->append_conf('postgresql.conf', 'vllm.max_queued_requests = 8');
+$node->restart;
+ok(until_sql($node, q{SELECT length(llm_generate('warm', max_tokens => 1)) >= 0}, 't'), 'the engine is back, with 8 slots');
+sql('ALTER ROLE app SET vllm.role_tokens_per_minute = 60');
+is(answer('app', sprintf($ask, 'x', 400)), 't', 'a role has used up its tokens for minutes');
+my $submit = q{SELECT count(llm_submit('x', max_tokens => 2)) FROM generate_series(1, 4)};
+my @greedy = (as_role('app', $submit, 'SELECT pg_sleep(50)'));
+ok(until_sql($node, q{SELECT count(*) FROM llm_requests}, '4'), 'it has half of the slots');
+push @greedy, as_role('app', "SET vllm.queue_timeout = '30s'", $submit, 'SELECT pg_sleep(50)');
+ok(until_sql($node, q{SELECT slot_waiters FROM llm_stat_engine}, '1'), 'another session of it waits for one');
+like(answer('app', "SET vllm.queue_timeout = '200ms'", $short), qr/53300: too many LLM requests are queued.*A role with limits has at most half of them/s, '... or gets an error');
+is(answer('other', $short), 't', 'others go on') for 1 .. 3;
+is(answer('other', $submit), '4', '... with all the rest');
+is(sql(q{SELECT count(*) FROM llm_requests}), 4, 'the role has what it had');
+# sessions that end give theirs to those of the role that wait
+is(sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT DISTINCT pid FROM llm_requests) x}), 1, 'the first session ends');
+finish(shift @greedy);
+ok(until_sql($node, q{SELECT count(*) FROM llm_requests WHERE pid NOT IN (SELECT pid FROM pg_stat_activity WHERE wait_event = 'VllmSlot')}, '4'),
+	'... and the other has them');
+sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT DISTINCT pid FROM llm_requests) x});
+finish($_) for @greedy;
+sql('ALTER ROLE app RESET vllm.role_tokens_per_minute');
+ok(until_sql($node, q{SELECT slots_free FROM llm_stat_engine}, '8'), 'nothing is left');
+
 $node->stop;
 done_testing();
