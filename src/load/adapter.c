@@ -90,15 +90,21 @@ static bool
 check_type(const cJSON *c, const char *path, Err *e)
 {
 	const cJSON *type = cJSON_GetObjectItemCaseSensitive(c, "peft_type");
-	const cJSON *modules = cJSON_GetObjectItemCaseSensitive(c, "target_modules");
 
 	if (!cJSON_IsString(type))
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"peft_type\" in its adapter_config.json", path);
 	if (strcmp(type->valuestring, "LORA") != 0)
 		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is of type \"%.32s\", only LORA is supported", path, type->valuestring);
-	if (!cJSON_IsString(modules) && !cJSON_IsArray(modules))
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"target_modules\" in its adapter_config.json", path);
 	return true;
+}
+
+static bool
+check_targets(const cJSON *c, const char *path, Err *e)
+{
+	const cJSON *modules = cJSON_GetObjectItemCaseSensitive(c, "target_modules");
+
+	return cJSON_IsString(modules) || cJSON_IsArray(modules) ||
+		err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"target_modules\" in its adapter_config.json", path);
 }
 
 static bool
@@ -312,7 +318,7 @@ read_config(Adapter *a, const char *path, const cJSON *c, double *r, Err *e)
 	/* it is shown: printable ASCII */
 	for (size_t i = 0; from[i] != '\0' && i < sizeof(a->base) - 1; i++)
 		a->base[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
-	return check_type(c, path, e) && refuse_others(c, path, e) && number_of(c, "r", 1, MAX_RANK, path, r, e) &&
+	return check_type(c, path, e) && refuse_others(c, path, e) && check_targets(c, path, e) && number_of(c, "r", 1, MAX_RANK, path, r, e) &&
 		number_of(c, "lora_alpha", -1e9, 1e9, path, &a->alpha, e) && read_alphas(a, c, path, e);
 }
 

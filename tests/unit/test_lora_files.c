@@ -112,6 +112,7 @@ test_config(const Model *m, const Buf *config)
 	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": \"x\"}", ERR_BAD_FILE, "alpha_pattern");
 	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"k_proj\": 1, \"(q_proj\": 3}", ERR_BAD_FILE, "no valid regular expression");
 	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"(([a-z._0-9]+)*)*[xy]\": 3}", ERR_BAD_FILE, "too many steps");
+	refused(m, config, "\"target_modules\"", "\"target_parameters\": [\"experts.weight\"], \"x\"", ERR_UNSUPPORTED, "target_parameters");
 	refused(m, config, "{", "[", ERR_BAD_FILE, "not a JSON object");
 	spill("adapter_config.json", config->data, config->len);
 }
