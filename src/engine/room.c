@@ -407,6 +407,22 @@ room_turn(Models *m)
 
 /* ---- keep-alive ---- */
 
+/* The limit may have been lowered: one goes at a time, as its room is not free at once. */
+static void
+shrink(Models *m, int64_t limit)
+{
+	Loaded	   *victim;
+
+	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+		if (loaded_goes(l))
+			return;
+	if (limit > 0 && taken(m, NULL) > limit && (victim = idle_one(m, NULL, clock_us())) != NULL)
+	{
+		log_line('I', "model \"%s\" is unloaded: vllm.memory_limit is lower than what the models take", name_of(victim));
+		unload(victim);
+	}
+}
+
 void
 room_tick(Models *m)
 {
@@ -431,4 +447,6 @@ room_tick(Models *m)
 		if (l != NULL)
 			loaded_settle(l);
 	}
+	look(m);
+	shrink(m, set.memory_limit);
 }

@@ -196,6 +196,36 @@ test_busy(void)
 	is(result(command("integrity")), "ok", "integrity");
 }
 
+/* A limit that is lowered holds for what is there already: idle models go, busy ones when they are idle. */
+static void
+test_lowered(void)
+{
+	Talk	   *t;
+
+	set("config memory_limit=300\n");
+	settle();
+	is(result(ask("a", SIZE, "one")), "ONE", "a");
+	is(result(ask("b", SIZE, "two")), "TWO", "b");
+	is(result(ask("c", SIZE, "three")), "THREE", "c");
+	settle();
+	is(result(ask("b", SIZE, "four")), "FOUR", "b again");
+	CHECK(state_of("a") == WM_READY && state_of("c") == WM_READY, "all three");
+	set("config memory_limit=128\n");
+	usleep(1300000);
+	CHECK(state_of("a") == WM_UNLOADED && state_of("b") == WM_READY && state_of("c") == WM_READY, "a was used longest ago: %u %u %u", state_of("a"),
+		  state_of("b"), state_of("c"));
+	t = ask("b", SIZE, "@delay:1500 busy");
+	usleep(30000);
+	set("config memory_limit=50\n");
+	usleep(900000);
+	CHECK(state_of("b") == WM_READY && state_of("c") == WM_UNLOADED, "who is busy stays: %u %u", state_of("b"), state_of("c"));
+	starts(result(t), "@DELAY", "b");
+	usleep(1300000);
+	CHECK(state_of("b") == WM_UNLOADED, "... until it is idle");
+	set("config memory_limit=128\n");
+	is(result(ask("b", SIZE, "five")), "FIVE", "there is room again");
+}
+
 static void
 test_timeout(void)
 {
@@ -506,6 +536,7 @@ main(int argc, char **argv)
 	st = wire_stats(&P.arena);
 	test_least_recent();
 	test_busy();
+	test_lowered();
 	test_timeout();
 	test_pinned();
 	test_update_of_load();
