@@ -36,6 +36,19 @@ share_may(const ModelInfo *info)
 	return !info->both_ways && info->state_bytes == 0 && info->n_kv_layers > 0;
 }
 
+/* Files that are loaded again are the same adapter, whatever number they get. */
+static void
+add_adapter(Buf *b, const LoraAdapter *a)
+{
+	static const unsigned char unknown[sizeof(a->content)];
+
+	buf_addc(b, '\0');			/* which no salt has */
+	if (memcmp(a->content, unknown, sizeof(unknown)) != 0)
+		buf_add(b, a->content, sizeof(a->content));
+	else
+		buf_add(b, &a->id, sizeof(a->id));
+}
+
 void
 share_begin(const Prefix *p, Req *r)
 {
@@ -50,10 +63,7 @@ share_begin(const Prefix *p, Req *r)
 	if (r->params.cache_salt != NULL)
 		buf_addstr(&salt, r->params.cache_salt);
 	if (r->lora != NULL)
-	{
-		buf_addc(&salt, '\0');	/* which no salt has */
-		buf_add(&salt, &r->lora->id, sizeof(r->lora->id));
-	}
+		add_adapter(&salt, r->lora);
 	root = prefix_root(p, r->owner, salt.data, salt.len);
 	for (int i = 0; i < n; i++)
 	{

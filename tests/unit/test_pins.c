@@ -24,7 +24,8 @@ make(int blocks)
 	return core_for_grammars(fake_model(320), tiny_tok(), o);
 }
 
-static int	n_answers = 1;		/* of what is asked from now on */
+static const LoraAdapter *lora; /* of what is asked from now on */
+static int	n_answers = 1;		/* likewise */
 static Grammar *grammar;		/* likewise; taken over */
 
 static void
@@ -41,6 +42,7 @@ submit_kind(Core *c, uint64_t id, int kind, int n, int pin, uint64_t owner, Rec 
 	p.temperature = n_answers > 1;
 	CHECK(core_normalize(c, &p, ~0u, &spec.prompt, &e), "%s", e.msg);
 	spec.params = p;
+	spec.lora = lora;
 	spec.grammar = grammar;
 	grammar = NULL;
 	core_submit(c, &spec);
@@ -184,6 +186,37 @@ test_common(void)
 	core_free(c);
 }
 
+/* An adapter whose place others have taken meanwhile has the same K and V when it is loaded again. */
+static void
+test_adapters(void)
+{
+	static LoraAdapter a = {.id = 1,.name = "a",.content = {7}};
+	static LoraAdapter again = {.id = 2,.name = "a",.content = {7}};
+	static LoraAdapter other = {.id = 3,.name = "a",.content = {8}};
+	static LoraAdapter unknown[2] = {{.id = 4}, {.id = 5}};
+	static const LoraAdapter *const from[] = {&a, &a, &a, &unknown[0], &unknown[0]};
+	static const LoraAdapter *const to[] = {&again, &other, NULL, &unknown[0], &unknown[1]};
+	static const int found[] = {50, 0, 0, 50, 0};
+	Rec			r;
+
+	for (int i = 0; i < 5; i++)
+	{
+		Core	   *c = make(BLOCKS);
+		List		l = {.n = 0};
+
+		lora = from[i];
+		ask(c, 1, 50, 1, 1, &r);
+		rec_free(&r);
+		core_pins(c, tell, &l);
+		CHECK(l.n == 1 && strcmp(l.pins[0].lora, from[i]->name) == 0, "%d pins", l.n);
+		lora = to[i];
+		CHECK(ask(c, 1, 60, 0, 1, &r) == found[i], "%d: %d tokens found", i, r.cached);
+		rec_free(&r);
+		lora = NULL;
+		core_free(c);
+	}
+}
+
 int
 main(void)
 {
@@ -252,6 +285,7 @@ main(void)
 	core_free(c);
 	test_told();
 	test_common();
+	test_adapters();
 	kpool_free(pool);
 	return check_done("pins");
 }
