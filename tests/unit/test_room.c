@@ -211,16 +211,17 @@ test_lowered(void)
 	is(result(ask("b", SIZE, "four")), "FOUR", "b again");
 	CHECK(state_of("a") == WM_READY && state_of("c") == WM_READY, "all three");
 	set("config memory_limit=128\n");
-	usleep(1300000);
+	EVENTUALLY(state_of("a") == WM_UNLOADED);
+	usleep(700000);
 	CHECK(state_of("a") == WM_UNLOADED && state_of("b") == WM_READY && state_of("c") == WM_READY, "a was used longest ago: %u %u %u", state_of("a"),
 		  state_of("b"), state_of("c"));
-	t = ask("b", SIZE, "@delay:1500 busy");
+	t = ask("b", SIZE, "@delay:4000 busy");
 	usleep(30000);
 	set("config memory_limit=50\n");
-	usleep(900000);
+	EVENTUALLY(state_of("c") == WM_UNLOADED);
 	CHECK(state_of("b") == WM_READY && state_of("c") == WM_UNLOADED, "who is busy stays: %u %u", state_of("b"), state_of("c"));
 	starts(result(t), "@DELAY", "b");
-	usleep(1300000);
+	EVENTUALLY(state_of("b") == WM_UNLOADED);
 	CHECK(state_of("b") == WM_UNLOADED, "... until it is idle");
 	set("config memory_limit=128\n");
 	is(result(ask("b", SIZE, "five")), "FIVE", "there is room again");
