@@ -64,39 +64,50 @@ pin_result(const Reply *reply, Oid rettype, bool *isnull)
 
 /* ---- what is pinned ---- */
 
-/* NULL: no engine serves, so nothing is. */
+/*
+ * An array of the engine's, which is not trusted to have in it what it should; NULL: no engine serves, so nothing
+ * is pinned.
+ */
 static JsonbContainer *
 ask_engine(void)
 {
 	text	   *list;
 	Datum		json;
+	Jsonb	   *jb;
 
 	if (vllm_shared == NULL || pg_atomic_read_u32(&vllm_shared->state) != VLLM_READY)
 		return NULL;
 	list = engine_command("pins", NULL);
 	json = DirectFunctionCall1(jsonb_in, CStringGetDatum(text_to_cstring(list)));
-	return &DatumGetJsonbP(json)->root;
+	jb = DatumGetJsonbP(json);
+	return JB_ROOT_IS_ARRAY(jb) && !JB_ROOT_IS_SCALAR(jb) ? &jb->root : NULL;
 }
 
-/* A member of the i-th pin; NULL = it has none of this name. */
+/* A member of the i-th pin; NULL = it has none of this name and type. */
 static JsonbValue *
-member(JsonbContainer *list, uint32 i, const char *name)
+member(JsonbContainer *list, uint32 i, const char *name, enum jbvType type)
 {
 	JsonbValue *pin = getIthJsonbValueFromContainer(list, i);
+	JsonbValue *v;
 
-	return getKeyJsonValueFromContainer(pin->val.binary.data, name, strlen(name), NULL);
+	if (pin->type != jbvBinary || !JsonContainerIsObject(pin->val.binary.data))
+		return NULL;
+	v = getKeyJsonValueFromContainer(pin->val.binary.data, name, strlen(name), NULL);
+	return v != NULL && v->type == type ? v : NULL;
 }
 
 static int64
 number(JsonbContainer *list, uint32 i, const char *name)
 {
-	return DatumGetInt64(DirectFunctionCall1(numeric_int8, NumericGetDatum(member(list, i, name)->val.numeric)));
+	const JsonbValue *v = member(list, i, name, jbvNumeric);
+
+	return v == NULL ? 0 : DatumGetInt64(DirectFunctionCall1(numeric_int8, NumericGetDatum(v->val.numeric)));
 }
 
 static Datum
 string(JsonbContainer *list, uint32 i, const char *name, bool *isnull)
 {
-	const JsonbValue *v = member(list, i, name);
+	const JsonbValue *v = member(list, i, name, jbvString);
 
 	*isnull = v == NULL;
 	return v == NULL ? (Datum) 0 : PointerGetDatum(cstring_to_text_with_len(v->val.string.val, v->val.string.len));
@@ -106,6 +117,7 @@ static void
 emit(ReturnSetInfo *rsinfo, JsonbContainer *list, uint32 i, Oid role)
 {
 	char	   *name = GetUserNameFromId(role, true);
+	const JsonbValue *salted = member(list, i, "salted", jbvBool);
 	Datum		values[N_COLS];
 	bool		nulls[N_COLS] = {0};
 
@@ -116,7 +128,7 @@ emit(ReturnSetInfo *rsinfo, JsonbContainer *list, uint32 i, Oid role)
 	values[2] = CStringGetTextDatum(name != NULL ? name : psprintf("%u", role));
 	values[3] = string(list, i, "isolation", &nulls[3]);
 	values[4] = string(list, i, "lora", &nulls[4]);
-	values[5] = BoolGetDatum(member(list, i, "salted")->val.boolean);
+	values[5] = BoolGetDatum(salted != NULL && salted->val.boolean);
 	values[6] = Int32GetDatum((int32) number(list, i, "tokens"));
 	values[7] = Int64GetDatum(number(list, i, "bytes"));
 	values[8] = TimestampTzGetDatum(number(list, i, "since_us") - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
