@@ -59,33 +59,32 @@ visible(const struct dirent *d)
 	return d->d_name[0] != '.';
 }
 
-/* Which files lie at path; equal strings = the same files. */
-static char *
-fingerprint(const char *path)
+static void
+print_files(Buf *b, const char *path)
 {
-	Buf			b = {0};
+	size_t		before = b->len;
 	struct stat st;
 	struct dirent **names;
 	int			n;
 
 	if (stat(path, &st) != 0)
-		buf_printf(&b, "%s: errno %d", path, errno);
+		buf_printf(b, "%s: errno %d", path, errno);
 	else if (!S_ISDIR(st.st_mode))
 	{
 		char	   *part;
 
-		print_stat(&b, &st);
+		print_stat(b, &st);
 		for (int i = 1; (part = files_other_part(path, i)) != NULL; i++)
 		{
 			if (stat(part, &st) == 0)
-				print_stat(&b, &st);
+				print_stat(b, &st);
 			else
-				buf_printf(&b, "errno %d;", errno);
+				buf_printf(b, "errno %d;", errno);
 			mem_free(part);
 		}
 	}
 	else if ((n = scandir(path, &names, visible, alphasort)) < 0)
-		buf_printf(&b, "%s: errno %d", path, errno);
+		buf_printf(b, "%s: errno %d", path, errno);
 	else
 	{
 		for (int i = 0; i < n; i++)
@@ -94,13 +93,38 @@ fingerprint(const char *path)
 
 			if (snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name) < (int) sizeof(file) &&
 				stat(file, &st) == 0 && S_ISREG(st.st_mode))
-				print_stat(&b, &st);
+				print_stat(b, &st);
 			free(names[i]);
 		}
 		free(names);
 	}
-	if (b.data == NULL)
-		buf_printf(&b, "%s: empty", path);
+	if (b->len == before)
+		buf_printf(b, "%s: empty", path);
+}
+
+/* Where options have a drafter's files; false: nowhere. */
+static bool
+draft_path(const ModelOpts *o, char *path)
+{
+	SpecConfig	spec;
+	Err			e;
+
+	if (!spec_config_parse(o->speculative_config, &spec, &e))
+		return false;
+	snprintf(path, SPEC_PATH, "%s", spec.model);
+	return path[0] != '\0';
+}
+
+/* Which files lie at path, and what guesses tokens for them; equal strings = the same files. */
+static char *
+fingerprint(const char *path, const ModelOpts *o)
+{
+	Buf			b = {0};
+	char		draft[SPEC_PATH];
+
+	print_files(&b, path);
+	if (draft_path(o, draft))
+		print_files(&b, draft);
 	return b.data;
 }
 
@@ -172,13 +196,7 @@ entry_counters(Entry *en)
 bool
 entry_draft_path(const Entry *en, char *path)
 {
-	SpecConfig	spec;
-	Err			e;
-
-	if (!spec_config_parse(en->opts.speculative_config, &spec, &e))
-		return false;
-	snprintf(path, SPEC_PATH, "%s", spec.model);
-	return path[0] != '\0';
+	return draft_path(&en->opts, path);
 }
 
 const char *
@@ -503,7 +521,7 @@ key_of(const char *print, const ModelOpts *o)
 char *
 models_key(const char *path, const ModelOpts *o)
 {
-	char	   *print = fingerprint(path);
+	char	   *print = fingerprint(path, o);
 	char	   *key = key_of(print, o);
 
 	mem_free(print);
@@ -598,7 +616,7 @@ probe_run(Job *j)
 	ModelFacts	facts;
 	Err			e;
 
-	p->print = fingerprint(p->path);
+	p->print = fingerprint(p->path, &p->opts);
 	/* what is wrong with the files the load will say */
 	if (p->set.memory_limit > 0 && p->be->check(p->path, &p->opts, &p->set, &facts, &e))
 		p->need = facts.memory_bytes;

@@ -80,6 +80,16 @@ my ($draft, $accepted) = map { sql(sprintf($figures, $_)) } qw(draft_tokens acce
 cmp_ok($draft, '>', 0, 'there were drafts');
 cmp_ok($accepted, '>', 0.8 * $draft, "most were right ($accepted of $draft)");
 
+# a drafter's files that were away and come back, or change
+my $own = model('target', 'own');
+sql(qq{SELECT llm_create_model('away', '$path{target}', '{"speculative_config": {"model": "$own", "num_speculative_tokens": 2}}')});
+rename $own, "$own.not" or die;
+fails(q{SELECT llm_generate('x', model => 'away', max_tokens => 2)}, qr/could not open model "\Q$own\E"/, 'the files of the drafter are away') for 1 .. 2;
+rename "$own.not", $own or die;
+is(sql(q{SELECT llm_generate('x', model => 'away', max_tokens => 2, temperature => 0) = llm_generate('x', model => 'plain', max_tokens => 2, temperature => 0)}), 't',
+	'... and are there again');
+sql(q{SELECT llm_drop_model('away')});
+
 # for all models: those that can't go without, and say so in the log
 $node->append_conf('postgresql.conf', qq{vllm.speculative_config = '{"method": "mtp"}'\n});
 $node->reload;
