@@ -269,7 +269,7 @@ REVOKE ALL ON FUNCTION llm_sleep(int, text, text), llm_wake_up(text[], text), ll
 
 CREATE FUNCTION vllm.memory_list(
     OUT model text, OUT shared_with text, OUT weights bigint, OUT kv_reserved bigint, OUT kv bigint, OUT kv_tokens bigint, OUT pinned_tokens bigint,
-    OUT state bigint, OUT work bigint, OUT other bigint, OUT total bigint)
+    OUT state bigint, OUT work bigint, OUT offload bigint, OUT other bigint, OUT total bigint, OUT offload_files bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_memory_list' LANGUAGE C VOLATILE ROWS 10;
 

@@ -386,7 +386,7 @@ core_next_due(const Core *c)
 	if (c->resting)
 		return core_rest_due(c) ? 0 : c->next_deadline_us;
 	if (!core_has_work(c))
-		return INT64_MAX;
+		return c->offload != NULL && offload_idle_us(c->offload) > 0 ? c->poll_us : INT64_MAX;
 	pthread_mutex_lock(&in->lock);
 	mail = in->n > 0;
 	pthread_mutex_unlock(&in->lock);
@@ -872,10 +872,17 @@ core_step(Core *c)
 		core_trace_end(c, plan);
 		any = true;
 	}
-	core_publish(c);
 	c->idle = !any;
 	if (c->idle && c->offload != NULL)
+	{
 		c->poll_us = clock_us() + OFFLOAD_POLL_US;
+		if (!core_has_work(c))
+		{
+			offload_idle(c->offload);
+			c->poll_us = clock_us() + offload_idle_us(c->offload);
+		}
+	}
+	core_publish(c);
 	profile_mark(prof, PROF_SCHEDULE);
 	return any;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "engine/kvtier_file.h"
 #include "engine/kvtier_int.h"
 
 #define MIN_TABLE 1024
@@ -141,6 +142,7 @@ tier_written(KvTier *t, Entry *e)
 {
 	t->n_dirty -= e->dirty;
 	e->dirty = false;
+	t->eager = t->eager && t->n_dirty > 0;
 }
 
 static void
@@ -414,6 +416,7 @@ void
 tier_add_file(KvTier *t, Entry *e, bool newest)
 {
 	e->has_file = true;
+	e->model->n_files++;
 	if (e->gone)
 		tier_list_add(t, e, L_GONE);	/* there was a reset while it was written */
 	else if (newest)
@@ -428,6 +431,7 @@ tier_drop_file(KvTier *t, Entry *e)
 	if (!e->gone)
 		list_unlink(&t->filed, e, 1);
 	e->has_file = false;
+	e->model->n_files--;
 }
 
 /* ---- putting and getting ---- */
@@ -712,6 +716,24 @@ kvtier_flush(KvTier *t, int64_t deadline_us)
 	left = t->n_dirty;
 	pthread_mutex_unlock(&t->lock);
 	return left;
+}
+
+void
+kvtier_write(KvTier *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->eager = t->n_dirty > 0;
+	pthread_cond_signal(&t->more);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void
+kvtier_model_bytes(KvTier *t, const KvTierModel *m, uint64_t *memory, uint64_t *files)
+{
+	pthread_mutex_lock(&t->lock);
+	*memory = (uint64_t) (m->n_used + m->n_warm) * m->slot_bytes;
+	*files = m->n_files * kvfile_size(m->bytes);
+	pthread_mutex_unlock(&t->lock);
 }
 
 void

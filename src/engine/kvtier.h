@@ -116,6 +116,8 @@ void		kvtier_reset(KvTier *t, KvTierModel *m);
 /* Wait until all that is in memory has files, at most until then (clock_us()).  Returns how many
  * could not be written in time, or at all; without a directory 0. */
 size_t		kvtier_flush(KvTier *t, int64_t deadline_us);
+/* The thread has time: write all that has no file, until that is done. */
+void		kvtier_write(KvTier *t);
 /* Let go of what m (NULL: every model) has in memory and isn't held, with or without files: sleep. */
 void		kvtier_shed(KvTier *t, KvTierModel *m);
 
@@ -158,6 +160,8 @@ typedef struct KvTierStats
 } KvTierStats;
 
 void		kvtier_stats(KvTier *t, KvTierStats *out);
+/* What one model's entries take. */
+void		kvtier_model_bytes(KvTier *t, const KvTierModel *m, uint64_t *memory, uint64_t *files);
 /* Lists, counts and limits agree; *e says what is broken.  Takes long. */
 bool		kvtier_check(KvTier *t, Err *e);
 

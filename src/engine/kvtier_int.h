@@ -69,6 +69,7 @@ struct KvTierModel
 	int			dir;			/* its folder; the thread's own; -1 = not open */
 	int			joined;
 	size_t		n_entries;		/* that are not freed */
+	size_t		n_files;
 	MArena		area;			/* slots; reserved when the first is wanted */
 	int32_t		n_slots;
 	int32_t		fresh;			/* slots from here on were never used */
@@ -89,6 +90,7 @@ struct KvTier
 	bool		started;
 	bool		stop;
 	int			flushing;		/* callers of kvtier_flush() */
+	bool		eager;			/* kvtier_write() */
 	Entry	  **table;
 	size_t		n_table;		/* a power of two */
 	size_t		n_entries;		/* in it */

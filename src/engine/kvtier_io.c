@@ -50,7 +50,7 @@ wants_write(const KvTier *t, int64_t now)
 {
 	size_t		ready = t->o.memory_bytes - t->used_bytes + t->cool_bytes;
 
-	return t->lists[L_DIRTY].n > 0 && (t->flushing > 0 || ready < t->o.memory_bytes / 4) && writable(t, now);
+	return t->lists[L_DIRTY].n > 0 && (t->flushing > 0 || t->eager || ready < t->o.memory_bytes / 4) && writable(t, now);
 }
 
 bool

@@ -14,7 +14,7 @@
  *
  * Invariants: a request with `wait` is in a queue; the holds of all of them are at most half of the store's memory.
  *
- * Tested by tests/unit/test_offload.c and tests/t/098_offload.pl.
+ * Tested by tests/unit/test_offload.c and tests/t/099_offload.pl.
  */
 #include "engine/offload.h"
 
@@ -27,6 +27,8 @@
 #include "engine/rng.h"
 
 #define US_PER_BYTE		0.0002	/* of copying, before it has been measured */
+#define WRITING_US		20000	/* so often it is looked how far files are */
+#define IDLE_PART		16		/* of what a step may put, at once while there are no steps */
 #define LEARN_RATE		0.2
 #define LEARN_BYTES		((size_t) 64 << 10)	/* less tells nothing about the time of a byte */
 #define MOST_WAIT_US	INT64_C(2000000)	/* while nobody knows what computing takes */
@@ -57,6 +59,8 @@ struct Offload
 	size_t		back_left;
 	double		us_per_byte;
 	int			n_waiting;
+	bool		files;			/* the store has some */
+	bool		writing;		/* ... and gets more of them, as of the last idle moment */
 	bool		stopped;
 	OffloadStats stats;
 	/* scratch */
@@ -102,6 +106,7 @@ offload_open(const OffloadSetup *setup, Err *e)
 	o->batch = (size_t) st.memory_limit / 4 < o->set.step_bytes ? (size_t) st.memory_limit / 4 : o->set.step_bytes;
 	if (o->batch < o->bytes)
 		o->batch = o->bytes;
+	o->files = st.files != KVF_NONE;
 	o->keys = mem_zalloc(n * sizeof(OffloadKey));
 	o->is_fresh = mem_zalloc(n);
 	offload_step(o);
@@ -132,6 +137,12 @@ const OffloadStats *
 offload_stats(const Offload *o)
 {
 	return &o->stats;
+}
+
+void
+offload_bytes(const Offload *o, uint64_t *memory, uint64_t *files)
+{
+	kvtier_model_bytes(o->set.tier, o->model, memory, files);
 }
 
 /* ---- keys ---- */
@@ -234,11 +245,11 @@ offload_out(Offload *o, int32_t block)
 }
 
 bool
-offload_some(Offload *o)
+offload_some(Offload *o, size_t most)
 {
 	bool		any = o->fresh.len > 0;
 
-	o->out_left = o->batch;
+	o->out_left = most > o->bytes ? most : o->bytes;
 	/* from the end: its order does not matter but for what is dropped */
 	while (o->fresh.len > 0 && o->out_left >= o->bytes)
 	{
@@ -256,7 +267,7 @@ offload_all(Offload *o, int64_t deadline_us)
 {
 	/* what the last step has computed is there */
 	prefix_next_step(o->set.prefix);
-	while (offload_some(o) && clock_us() < deadline_us)
+	while (offload_some(o, o->batch) && clock_us() < deadline_us)
 	{
 		KvTierStats st;
 
@@ -265,6 +276,32 @@ offload_all(Offload *o, int64_t deadline_us)
 		if (st.files == KVF_READY && st.unwritten * o->bytes > st.memory_limit / 2)
 			kvtier_flush(o->set.tier, deadline_us);
 	}
+}
+
+int64_t
+offload_idle_us(const Offload *o)
+{
+	if (!o->files || o->stopped)
+		return 0;
+	return o->fresh.len > 0 ? OFFLOAD_POLL_US : o->writing ? WRITING_US : 0;
+}
+
+void
+offload_idle(Offload *o)
+{
+	KvTierStats st;
+
+	if (offload_idle_us(o) == 0)
+		return;
+	/* the thread shall follow, as what it has not written when memory is short is lost */
+	kvtier_stats(o->set.tier, &st);
+	if (o->fresh.len > 0 && st.unwritten * o->bytes <= o->most_held / 2)
+	{
+		offload_some(o, o->batch / IDLE_PART);
+		kvtier_write(o->set.tier);
+		kvtier_stats(o->set.tier, &st);
+	}
+	o->writing = st.unwritten > 0 && (st.files == KVF_READY || st.files == KVF_OPENING);
 }
 
 void

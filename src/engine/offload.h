@@ -78,8 +78,12 @@ const OffloadKey *offload_key(const Offload *o, int32_t block);
 void		offload_out(Offload *o, int32_t block);
 /* All that is known goes to the store, whatever a step may have, until then (clock_us()). */
 void		offload_all(Offload *o, int64_t deadline_us);
-/* Like it, of what became known since, and so much at once; false: there was nothing. */
-bool		offload_some(Offload *o);
+/* Like it, of what became known since, and at most so many bytes; false: there was nothing. */
+bool		offload_some(Offload *o, size_t most);
+/* There is nothing to compute: what became known goes to files, a part in each call. */
+void		offload_idle(Offload *o);
+/* When should that be done again?  In so many microseconds; 0 = never, all of it is there. */
+int64_t		offload_idle_us(const Offload *o);
 /* Nothing goes out any more, and nothing comes back: what is computed from now on has another name.  While no step is made. */
 void		offload_stop(Offload *o);
 /* Forget what the store has of the model. */
@@ -103,6 +107,8 @@ void		offload_end(Offload *o, Req *r);
 int			offload_n_waiting(const Offload *o);
 
 const OffloadStats *offload_stats(const Offload *o);
+/* What the store has of this model. */
+void		offload_bytes(const Offload *o, uint64_t *memory, uint64_t *files);
 size_t		offload_memory(const Offload *o);
 
 #endif

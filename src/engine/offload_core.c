@@ -86,7 +86,12 @@ void
 core_offload_publish(const Core *c, CoreStats *st)
 {
 	const OffloadStats *o = offload_stats(c->offload);
+	uint64_t	memory;
+	uint64_t	files;
 
+	offload_bytes(c->offload, &memory, &files);
+	st->mem_offload = (int64_t) memory;
+	st->offload_file_bytes = (int64_t) files;
 	st->external_queries = o->queries;
 	st->external_hits = o->hits;
 	st->offload_out_bytes = o->out_bytes;

@@ -6,7 +6,7 @@
  * A directory without memory gets BUFFER bytes of it, as what goes to files and comes from there passes through.  A
  * directory that can't be used is a warning: requests are answered without it.
  *
- * Tested by tests/t/098_offload.pl.
+ * Tested by tests/t/099_offload.pl.
  */
 #include "engine/offload_store.h"
 

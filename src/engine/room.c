@@ -2,7 +2,8 @@
  * room.c
  *	  Room for models: vllm.memory_limit and keep-alive.
  *
- * A model takes what ModelFacts.memory_bytes says before its load, asleep what stays_bytes says, and its adapters.  With a limit
+ * A model takes what ModelFacts.memory_bytes says before its load, asleep what stays_bytes says, and its adapters; the KV caches' offload
+ * tier takes all that it may have.  With a limit
  * a load first asks for room (room_ask()) and is queued if there is none.  The
  * oldest of those that wait is served first; for it idle models are unloaded, least recently used ones
  * before others, but none that its options pin ("keep_alive": -1) and none that has not yet been there as long as
@@ -24,6 +25,7 @@
 #include "base/log.h"
 #include "engine/lora.h"
 #include "engine/models_int.h"
+#include "engine/offload_store.h"
 #include "engine/request.h"
 
 #define PATIENCE_US		INT64_C(2000000)
@@ -117,10 +119,20 @@ room_takes(const Loaded *l)
 	return takes_itself(l) + (l->loras != NULL ? loras_bytes(l->loras) : 0);
 }
 
+/* The store behind the KV caches takes its part of the limit, whoever uses it. */
+static int64_t
+store_takes(const Models *m)
+{
+	Settings	set;
+
+	settings_get(m->srv->box, &set);
+	return m->srv->be->keeps != NULL ? offload_store_limit(&set) : 0;
+}
+
 static int64_t
 taken(const Models *m, const Loaded *but)
 {
-	int64_t		sum = 0;
+	int64_t		sum = store_takes(m);
 
 	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
 		if (l != but)
@@ -207,6 +219,8 @@ list_holders(const Models *m, const Loaded *but, char *out, size_t size)
 	size_t		at = 0;
 
 	out[0] = '\0';
+	if (store_takes(m) > 0)
+		at += (size_t) snprintf(out, size, "the KV caches' offload tier %" PRId64 " MB", store_takes(m) >> 20);
 	for (const Loaded *l = m->loaded; l != NULL && at < size; l = l->next)
 		if (l != but && room_takes(l) > 0)
 			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "", name_of(l), room_takes(l) >> 20,
@@ -258,7 +272,7 @@ try_room(Loaded *l, Err *e)
 	settings_get(m->srv->box, &set);
 	if (set.memory_limit <= 0 || taken(m, l) + l->need <= set.memory_limit)
 		return ROOM_YES;
-	if (l->need > set.memory_limit)
+	if (l->need + store_takes(m) > set.memory_limit)
 	{
 		no_room(m, l, set.memory_limit, e);
 		return ROOM_NEVER;

@@ -593,8 +593,10 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 	row_int(row, f->kv_pinned_tokens);
 	row_int(row, f->mem_state);
 	row_int(row, f->mem_work);
+	row_int(row, f->mem_offload);
 	row_int(row, f->mem_other);
-	row_int(row, shares ? 0 : f->mem_weights + f->mem_kv + f->mem_state + f->mem_work + f->mem_other);
+	row_int(row, shares ? 0 : f->mem_weights + f->mem_kv + f->mem_state + f->mem_work + f->mem_offload + f->mem_other);
+	row_int(row, f->offload_file_bytes);
 }
 
 Datum

@@ -51,10 +51,10 @@ is(sql('SELECT pid FROM llm_stat_engine'), $pid, '... that the engine survives')
 sql("SELECT llm_drop_model('huge')");
 sql("SELECT llm_generate($prompt, max_tokens => 4)");
 is(sql("SELECT weights > 0 AND kv_reserved > 1000000 AND kv BETWEEN 1 AND kv_reserved AND work > 0 AND other > 0
-	AND total = weights + kv + state + work + other AND kv_tokens > 100 FROM llm_memory WHERE model = 'tickets-2m'"), 't', 'llm_memory');
+	AND total = weights + kv + state + work + offload + other AND offload = 0 AND kv_tokens > 100 FROM llm_memory WHERE model = 'tickets-2m'"), 't', 'llm_memory');
 is(sql("SELECT (SELECT sum(total) FROM llm_memory) < (SELECT engine_rss FROM llm_stat_engine)"), 't', 'all of it is in the engine');
 is(sql("SELECT m.kv_reserved = l.kv_bytes FROM llm_memory m JOIN vllm.model_list() l ON l.name = m.model WHERE model = 'int8'"), 't', 'kv_reserved is kv_bytes');
-is(sql("SELECT count(*) FROM llm_metrics() WHERE name = 'vllm_pg:memory_bytes' AND labels->>'model_name' = 'tickets-2m'"), 5, 'and it is a metric');
+is(sql("SELECT count(*) FROM llm_metrics() WHERE name = 'vllm_pg:memory_bytes' AND labels->>'model_name' = 'tickets-2m'"), 6, 'and it is a metric');
 
 # ---- layers with windows ----
 my $mistral = File::Spec->rel2abs($node->basedir) . '/mistral';

@@ -594,7 +594,7 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 			offload_reset(w.offload);
 		}
 		if (w.offload != NULL && rnd(50) == 0)
-			offload_some(w.offload);
+			offload_some(w.offload, 1 << 20);
 	}
 	if (w.offload != NULL)
 		CHECK(offload_stats(w.offload)->hits > 0 && offload_stats(w.offload)->queries >= offload_stats(w.offload)->hits &&
