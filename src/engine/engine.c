@@ -805,6 +805,7 @@ account(Core *c, const Plan *plan, int64_t us)
 {
 	CoreStats  *st = &c->stats;
 	int64_t		generating = 0;
+	StepWork	work;
 
 	for (int i = 0; i < plan->n; i++)
 		generating += plan->e[i].r->pooled == NULL ? plan->e[i].n : 0;
@@ -816,6 +817,10 @@ account(Core *c, const Plan *plan, int64_t us)
 	st->step_rows += plan->n_rows;
 	st->step_seqs += plan->n;
 	st->step_us += us;
+	work = perf_step(core_info(c), plan, c->kv.n_layers > 0 ? c->kv.block_stride / (size_t) (c->kv.n_layers * c->kv.block_size) : 0);
+	st->flops += work.flops;
+	st->read_bytes += work.read;
+	st->written_bytes += work.written;
 	st->generate_us += plan->n_rows > 0 ? us * generating / plan->n_rows : 0;
 	if (plan->n > st->max_batch)
 		st->max_batch = plan->n;

@@ -183,6 +183,17 @@ bool		core_may_gather(const Core *c, Req *r, Err *e);
 /* Has somebody left anything for a core that rests? */
 bool		core_rest_due(const Core *c);
 
+/* ---- perf.c: what steps take ---- */
+typedef struct StepWork
+{
+	int64_t		flops,
+				read,			/* bytes */
+				written;
+} StepWork;
+
+/* Of a step that is planned; kv_token: bytes of K and V of a token in a layer. */
+StepWork	perf_step(const ModelInfo *info, const Plan *plan, size_t kv_token);
+
 /* ---- steptrace.c: steps for a profile ---- */
 void		core_trace_begin(Core *c, int64_t now_us);
 void		core_trace_mark(Core *c, TraceMark m);

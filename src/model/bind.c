@@ -1140,6 +1140,8 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	if (b.converted)
 		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));
 	info->n_params = b.n_params;
+	if (ok)
+		dec_work(d, &info->work);
 	info->weight_bytes = 0;
 	info->dtype = KT_F32;
 	for (int t = 0; t < KT_COUNT; t++)

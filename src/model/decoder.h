@@ -663,6 +663,8 @@ const char *dec_printable(const char *s, char *buf, size_t size);
 bool		dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src,
 					 const QuantScheme *quant, ModelInfo *info, Err *e);
 bool		dec_bound(const Decoder *d, float *const *to);	/* before dec_unbind(): is there a vector for it? */
+/* Of what was bound (work.c). */
+void		dec_work(const Decoder *d, ModelWork *w);
 void		dec_unbind(Decoder *d);	/* the files may be closed from here on */
 /* Pack what dec_bind found, or map it from the cache; sets info->weight_bytes. */
 bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo *info, Err *e);

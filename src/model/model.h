@@ -27,6 +27,18 @@
 typedef struct Model Model;
 
 /* What the rest of the engine must know of a model. */
+/* What a step is to compute and to read, but for attention (perf.c). */
+typedef struct ModelWork
+{
+	uint64_t	params;			/* of matrices that each row is multiplied with, */
+	uint64_t	bytes;			/* as they are in memory */
+	uint64_t	expert_params;	/* of experts: those of a row, */
+	uint64_t	expert_bytes;
+	uint64_t	experts_bytes;	/* ... and of all of them */
+	uint64_t	head_params;	/* of the vocabulary's head, which computes rows of logits */
+	uint64_t	head_bytes;
+} ModelWork;
+
 typedef struct ModelInfo
 {
 	const char *arch;			/* name in models.def: "llama", "qwen2", ... */
@@ -50,6 +62,7 @@ typedef struct ModelInfo
 	char		quantization[24];	/* the method of a quantized checkpoint, "" = none */
 	uint64_t	weight_bytes;	/* packed */
 	uint64_t	n_params;
+	ModelWork	work;
 	uint64_t	weights_memory; /* what weights and work space take once they are loaded */
 	uint64_t	work_memory;
 	uint64_t	state_bytes;	/* recurrent state of a sequence; 0 = none */

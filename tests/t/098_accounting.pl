@@ -6,6 +6,7 @@ use lib 't';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use JSON::PP ();
 use Exposition;
 use VllmTest;
 
@@ -155,6 +156,25 @@ is(counted('llm_stat_role'), guesses(), '... of a body of two prompts');
 is(sql(q{SELECT requests || ' ' || finished || ' ' || failed || ' ' || cancelled FROM llm_stat_model WHERE name = 'guesses'}), '4 4 0 0', 'requests of a model');
 is(sql(q{SELECT bool_and(requests = finished + failed + cancelled) FROM llm_stat_model}), 't', '... of all: each has ended');
 is(sql(q{SELECT mean_queue_ms < mean_ttft_ms AND mean_ttft_ms < mean_e2e_ms AND mean_tpot_ms * 59 < mean_e2e_ms * 1.1 FROM llm_stat_model WHERE name = 'guesses'}), 't', 'means of times');
+
+# estimates of operations and bytes, worked out from the model's config.json
+{
+	my $conf = JSON::PP->new->decode(slurp_file(sql(q{SELECT path || '/config.json' FROM llm_models WHERE name = 'tickets-2m'})));
+	my ($h, $inter, $layers, $heads, $kv, $dim, $vocab) = map { $conf->{$_} } qw(hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim vocab_size);
+	my $estimates = sub { my $m = read_exposition(sql('SELECT llm_metrics_text()') . "\n"); return join(' ', map { sample($m, "vllm:estimated_${_}_per_gpu_total", model_name => 'tickets-2m') } qw(flops read_bytes write_bytes)); };
+	my $layer = $h * ($heads + 2 * $kv) * $dim + $heads * $dim * $h + 3 * $h * $inter;
+	my ($p, $n) = (sql("SELECT cardinality(llm_tokenize('a prompt that nobody has asked for'))"), 9);
+	my $was = $estimates->();
+	sql('SELECT llm_reset_prefix_cache()');
+	sql("SELECT llm_generate('a prompt that nobody has asked for', max_tokens => $n, ignore_eos => true)");
+	my $pairs = 0;
+	$pairs += $_ for 1 .. $p + $n - 1;
+	my $seen = 0;
+	$seen += $_ for $p .. $p + $n - 1;
+	my $token = 2 * $kv * $dim * 2;
+	is(less($estimates->(), $was), join(' ', 2 * (($p + $n - 1) * $layer * $layers + $n * $vocab * $h) + 4 * $heads * $dim * $pairs * $layers,
+			$n * 2 * ($layer * $layers + $vocab * $h) + $seen * $layers * $token, ($p + $n - 1) * $layers * $token), 'operations and bytes of a request');
+}
 
 is(sql('SELECT slots_total - slots_free FROM llm_stat_engine'), 0, 'all slots are free');
 $node->stop;
