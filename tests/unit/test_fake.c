@@ -387,14 +387,7 @@ main(int argc, char **argv)
 {
 	static const char *const args[] = {"--fake", NULL};
 
-	peer_find_engine(&P);
-	if (argc > 1)
-		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
-	signal(SIGPIPE, SIG_IGN);
-	peer_arena(&P, 16, 32768, 1 << 24);
-	peer_spawn(&P, args);
-	CHECK(peer_wait_ready(&P, 10000), "ready");
-	if (P.ready)
+	if (peer_start(&P, argc, argv, args, 16, 32768, 1 << 24))
 	{
 		test_answers();
 		test_markers();
@@ -405,9 +398,6 @@ main(int argc, char **argv)
 		test_batches();
 		test_log();
 	}
-	peer_tell(&P, "stop\n");
-	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
-	CHECK(!peer_complaints(&P), "no sanitizer complaints");
-	peer_free(&P);
+	peer_end(&P);
 	return check_done("test_fake");
 }

@@ -155,15 +155,8 @@ main(int argc, char **argv)
 	Talk	   *t;
 	char	   *r;
 
-	peer_find_engine(&P);
-	if (argc > 1)
-		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
 	CHECK(getcwd(cwd, sizeof(cwd)) != NULL, "a directory");
-	signal(SIGPIPE, SIG_IGN);
-	peer_arena(&P, 64, 32768, 1 << 24);
-	peer_spawn(&P, args);
-	CHECK(peer_wait_ready(&P, 10000), "ready");
-	if (P.ready)
+	if (peer_start(&P, argc, argv, args, 64, 32768, 1 << 24))
 	{
 		test_mix();
 		test_errors();
@@ -174,9 +167,6 @@ main(int argc, char **argv)
 		free(r);
 	}
 	buf_free(&b);
-	peer_tell(&P, "stop\n");
-	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
-	CHECK(!peer_complaints(&P), "no sanitizer complaints");
-	peer_free(&P);
+	peer_end(&P);
 	return check_done("test_lora_server");
 }

@@ -413,16 +413,9 @@ main(int argc, char **argv)
 {
 	static const char *const args[] = {"--fake", NULL};
 
-	peer_find_engine(&P);
-	if (argc > 1)
-		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
-	signal(SIGPIPE, SIG_IGN);
-	peer_arena(&P, 32, 32768, 1 << 24);
-	st = wire_stats(&P.arena);
-	peer_spawn(&P, args);
-	CHECK(peer_wait_ready(&P, 10000), "ready");
-	if (P.ready)
+	if (peer_start(&P, argc, argv, args, 32, 32768, 1 << 24))
 	{
+		st = wire_stats(&P.arena);
 		test_load();
 		test_share();
 		test_fail();
@@ -434,9 +427,6 @@ main(int argc, char **argv)
 		test_check();
 		test_random();
 	}
-	peer_tell(&P, "stop\n");
-	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
-	CHECK(!peer_complaints(&P), "no sanitizer complaints");
-	peer_free(&P);
+	peer_end(&P);
 	return check_done("test_models_registry");
 }

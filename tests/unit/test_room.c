@@ -526,14 +526,8 @@ main(int argc, char **argv)
 {
 	static const char *const args[] = {"--fake", "--set", "memory_limit=128", "--set", "memory_timeout_ms=20000", NULL};
 
-	signal(SIGPIPE, SIG_IGN);
-	if (argc > 1)
-		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
-	else
-		peer_find_engine(&P);
-	peer_arena(&P, 64, 16384, 1 << 20);
-	peer_spawn(&P, args);
-	CHECK(peer_wait_ready(&P, 20000), "engine is ready");
+	if (!peer_start(&P, argc, argv, args, 64, 16384, 1 << 20))
+		return check_done("test_room");
 	st = wire_stats(&P.arena);
 	test_least_recent();
 	test_busy();
@@ -547,11 +541,6 @@ main(int argc, char **argv)
 	test_update_without_room();
 	test_adapters();
 	test_keep_alive();
-	peer_tell(&P, CONTROL_STOP "\n");
-	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
-	CHECK(!peer_complaints(&P), "no sanitizer complaints");
-	if (check_failed > 0 && P.text.len > 0)
-		fprintf(stderr, "%s", P.text.data);
-	peer_free(&P);
+	peer_end(&P);
 	return check_done("test_room");
 }

@@ -475,13 +475,8 @@ main(int argc, char **argv)
 	char	   *long_want;
 	int			fds;
 
-	signal(SIGPIPE, SIG_IGN);
-	snprintf(P.engine, sizeof(P.engine), "%s", argc > 1 ? argv[1] : "");
-	if (argc < 2)
-		peer_find_engine(&P);
-	peer_arena(&P, 64, 16384, 1 << 20);
-	peer_spawn(&P, args);
-	CHECK(peer_wait_ready(&P, 20000), "engine is ready");
+	if (!peer_start(&P, argc, argv, args, 64, 16384, 1 << 20))
+		return check_done("test_sleep");
 	st = wire_stats(&P.arena);
 	want = result(gen(1, MODEL, 20, false), NULL);
 	CHECK(strncmp(want + 5, ": ", 2) != 0, "%s", want);
@@ -499,11 +494,6 @@ main(int argc, char **argv)
 	CHECK(atoi(command("fds", 0, NULL)) == fds, "%s descriptors instead of %d", command("fds", 0, NULL), fds);
 	free(want);
 	free(long_want);
-	peer_tell(&P, CONTROL_STOP "\n");
-	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
-	CHECK(!peer_complaints(&P), "no sanitizer complaints");
-	if (check_failed > 0 && P.text.len > 0)
-		fprintf(stderr, "%s", P.text.data);
-	peer_free(&P);
+	peer_end(&P);
 	return check_done("test_sleep");
 }

@@ -30,6 +30,8 @@
 #include "wire/control.h"
 #include "wire/wire.h"
 
+#include "check.h"
+
 typedef struct Peer
 {
 	char		engine[1024];	/* path of vllm_pg_engine */
@@ -296,6 +298,36 @@ peer_free(Peer *p)
 #define EVENTUALLY(cond) \
 	for (int eventually_ = 0; eventually_ < 3000 && !(cond); eventually_++) \
 		usleep(1000)
+
+/* An engine (the program's first argument, else the one beside it) with such arguments, and an arena of its own, is ready. */
+static inline bool
+peer_start(Peer *p, int argc, char **argv, const char *const *args, uint32_t n_slots, uint32_t ring_size, uint64_t max_request)
+{
+	bool		ready;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (argc > 1)
+		snprintf(p->engine, sizeof(p->engine), "%s", argv[1]);
+	else
+		peer_find_engine(p);
+	peer_arena(p, n_slots, ring_size, max_request);
+	peer_spawn(p, args);
+	ready = peer_wait_ready(p, 20000);
+	CHECK(ready, "engine is ready");
+	return ready;
+}
+
+/* ... ends, as it should. */
+static inline void
+peer_end(Peer *p)
+{
+	peer_tell(p, CONTROL_STOP "\n");
+	CHECK(peer_exit_status(p, 10000) == 0, "stops");
+	CHECK(!peer_complaints(p), "no sanitizer complaints");
+	if (check_failed > 0 && p->text.len > 0)
+		fprintf(stderr, "%s", p->text.data);
+	peer_free(p);
+}
 
 /* Is the engine a sanitized build (whose memory figures mean little)? */
 static inline bool
