@@ -1,0 +1,290 @@
+/*
+ * test_offload.c
+ *	  The offload tier of a core: what one core has computed another one finds, in memory and in files, if it
+ *	  is the same model, owner, salt and adapter; what becomes of it when a core rests, forgets, or the disk is lost.
+ *
+ * Blocks under random schedules are test_share.c's and test_sim.c's, real models' bits test_invariance_model.c's.
+ */
+#include "engine/offload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/blake2.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine_int.h"
+
+#include "check.h"
+#include "core_util.h"
+#include "fake_model.h"
+
+#define PROMPT	100
+#define FULL	96				/* its tokens in full blocks */
+
+/* Of Python's hashlib.blake2b(data[:n], key=key[:k], digest_size=32), of bytes 0, 7, 14 ... and a key of 0, 1, 2 ... */
+static void
+test_blake2(void)
+{
+	static const struct
+	{
+		size_t		k;
+		size_t		n;
+		const char *hex;
+	}			cases[] = {
+		{0, 0, "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8"},
+		{0, 128, "14696d2a98d9f8a280da8b132b1045b345e1033759c6b02fcc4ee885c8ae7c37"},
+		{0, 129, "3934215260b1039be9d9d2b073b059bcd50120c327a22af93eb4d98cf821c14c"},
+		{32, 0, "4e51e7a913fc80137da52880fecca175bf81e117d5c68126dc2774033517ea0d"},
+		{32, 100, "a9191ad045497530185c5bf59c70199321f0f26ad9bf6d2c9873a76aab33eba0"},
+		{64, 1000, "98f39fd8d97044262657da17b02b900eae756ad10da44c41cb1ceccf7edd6691"},
+	};
+	uint8_t		key[BLAKE2_MAX_KEY];
+	uint8_t		data[1000];
+
+	for (size_t i = 0; i < sizeof(key); i++)
+		key[i] = (uint8_t) i;
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t) (i * 7);
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++)
+		for (size_t piece = 1; piece < 300; piece += 61)
+		{
+			Blake2		b;
+			uint8_t		sum[BLAKE2_BYTES];
+			char		hex[2 * BLAKE2_BYTES + 1];
+
+			blake2_begin(&b, key, cases[c].k);
+			for (size_t at = 0; at < cases[c].n; at += piece)
+				blake2_add(&b, data + at, cases[c].n - at < piece ? cases[c].n - at : piece);
+			blake2_end(&b, sum);
+			for (int i = 0; i < BLAKE2_BYTES; i++)
+				snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+			CHECK(strcmp(hex, cases[c].hex) == 0, "key of %zu, %zu bytes in pieces of %zu: %s", cases[c].k, cases[c].n, piece, hex);
+		}
+}
+
+/* ---- cores ---- */
+
+static KvTier *tier;
+static uint64_t next_id = 1;
+static Buf	expected;			/* what the prompt says, without a tier */
+
+static KvTier *
+a_tier(const char *dir)
+{
+	KvTierOptions o = {.memory_bytes = 1 << 20, .directory = dir, .disk_bytes = 1 << 24};
+	Err			e = {0};
+	KvTier	   *t = kvtier_open(&o, &e);
+	KvTierStats st = {0};
+
+	CHECK(t != NULL, "%s", e.msg);
+	for (int i = 0; i < 5000 && dir != NULL && st.files != KVF_READY; i++)
+	{
+		usleep(1000);
+		kvtier_stats(t, &st);
+	}
+	return t;
+}
+
+/* A core with this number for a name, and so many blocks. */
+static Core *
+a_core(int id, int blocks)
+{
+	CoreOptions o = options(4, 64, blocks);
+
+	o.prefix_caching = true;
+	o.kv_tier = tier;
+	o.kv_id[0] = (unsigned char) id;
+	o.kv_always = true;
+	return core_for_grammars(fake_model(512), tiny_tok(), o);
+}
+
+typedef struct Ask
+{
+	uint32_t	seed;			/* of the prompt */
+	uint64_t	owner;
+	const char *salt;
+	const LoraAdapter *lora;
+} Ask;
+
+/* How many of its tokens were there? */
+static int
+ask(Core *c, Ask a)
+{
+	ReqSpec		spec = {.id = next_id++, .prompt = random_prompt(a.seed, PROMPT), .sink = rec_sink, .owner = a.owner, .lora = a.lora};
+	Rec			rec = {0};
+	int			cached;
+	Err			e = {0};
+
+	spec.sink_ctx = &rec;
+	spec.params = greedy_params(5);
+	if (a.salt != NULL)
+		spec.params.cache_salt = mem_strdup(a.salt);
+	CHECK(core_normalize(c, &spec.params, ~0u, &spec.prompt, &e), "%s", e.msg);
+	core_submit(c, &spec);
+	while (core_has_work(c))
+		core_step(c);
+	CHECK(core_check(c, &e), "%s", e.msg);
+	CHECK(rec.finish == FIN_LENGTH, "it ends with %d %s", rec.finish, rec.err.msg);
+	if (a.seed == 1 && a.lora == NULL)
+	{
+		if (expected.len == 0)
+			buf_add(&expected, rec.ids.data, rec.ids.len * sizeof(int32_t));
+		CHECK(rec.ids.len * sizeof(int32_t) == expected.len && memcmp(rec.ids.data, expected.data, expected.len) == 0, "another answer");
+	}
+	cached = rec.cached;
+	rec_free(&rec);
+	return cached;
+}
+
+static void
+expect(Core *c, Ask a, int tokens, const char *what)
+{
+	int			n = ask(c, a);
+
+	CHECK(n == tokens, "%s: %d tokens were found, not %d", what, n, tokens);
+}
+
+/* What the store has is who's it is. */
+static void
+test_names(void)
+{
+	LoraAdapter one = {.id = 1, .content = "a"};
+	LoraAdapter again = {.id = 2, .content = "a"};
+	LoraAdapter other = {.id = 1, .content = "b"};
+	LoraAdapter unknown = {.id = 1};
+	const Ask	asks[] = {{.seed = 1}, {.seed = 1, .owner = 7}, {.seed = 1, .salt = "s"}, {.seed = 1, .lora = &one}, {.seed = 1, .lora = &unknown}};
+	Core	   *c;
+
+	tier = a_tier(NULL);
+	c = a_core(1, 100);
+	for (int i = 0; i < 5; i++)
+		expect(c, asks[i], 0, "nobody has asked");
+	core_free(c);
+	c = a_core(1, 100);
+	expect(c, asks[0], FULL, "another core of the same model");
+	expect(c, asks[1], FULL, "... of the same owner");
+	expect(c, asks[2], FULL, "... of the same salt");
+	expect(c, asks[3], FULL, "... with the same adapter");
+	expect(c, asks[4], 0, "an adapter of which nobody knows what is in it");
+	expect(c, (Ask) {.seed = 1, .lora = &other}, 0, "another adapter");
+	expect(c, (Ask) {.seed = 1, .lora = &again}, PROMPT - 1, "the adapter under another number, which the pool knows by now");
+	expect(c, (Ask) {.seed = 1, .owner = 8}, 0, "another owner");
+	expect(c, (Ask) {.seed = 1, .salt = "t"}, 0, "another salt");
+	core_free(c);
+	c = a_core(2, 100);
+	expect(c, asks[0], 0, "another model");
+	core_free(c);
+	kvtier_close(tier);
+}
+
+/* A core that rests, forgets, gets other weights. */
+static void
+test_rest(void)
+{
+	Core	   *c;
+	Core	   *from;
+	CoreStats	st;
+	Err			e = {0};
+
+	tier = a_tier(NULL);
+	c = a_core(1, 100);
+	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	core_rest(c, true);
+	core_go_on(c);
+	expect(c, (Ask) {.seed = 1}, FULL, "behind a rest");
+	core_stats(c, &st);
+	CHECK(st.external_hits == FULL && st.external_queries >= FULL && st.offload_back_bytes > 0 && st.mem_offload > 0,
+		  "%d of %d tokens, %d bytes of %d", (int) st.external_hits, (int) st.external_queries, (int) st.offload_back_bytes, (int) st.mem_offload);
+	core_reset_prefix_cache(c);
+	expect(c, (Ask) {.seed = 1}, 0, "behind a reset");
+	/* the same weights, and then others */
+	core_rest(c, true);
+	from = a_core(1, 100);
+	CHECK(core_adopt(c, from, &e), "%s", e.msg);
+	core_free(from);
+	core_go_on(c);
+	expect(c, (Ask) {.seed = 1}, FULL, "with its weights");
+	core_rest(c, true);
+	from = a_core(2, 100);
+	CHECK(core_adopt(c, from, &e), "%s", e.msg);
+	core_free(from);
+	core_go_on(c);
+	expect(c, (Ask) {.seed = 1}, 0, "with other weights");
+	expect(c, (Ask) {.seed = 1}, PROMPT - 1, "... of which the pool is the memory");
+	core_rest(c, true);
+	core_go_on(c);
+	expect(c, (Ask) {.seed = 1}, 0, "... and it alone");
+	core_free(c);
+	kvtier_close(tier);
+}
+
+/* Steps without work write what is there; another process finds it. */
+static void
+test_idle(const char *dir)
+{
+	KvTierStats st;
+	Core	   *c;
+
+	tier = a_tier(dir);
+	c = a_core(1, 100);
+	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	for (int i = 0; i < 20000 && core_next_due(c) != INT64_MAX; i++)
+	{
+		int64_t		wait = core_next_due(c) - clock_us();
+
+		if (wait > 0)
+			usleep((useconds_t) wait);
+		core_step(c);
+	}
+	CHECK(core_next_due(c) == INT64_MAX, "it is never idle");
+	kvtier_stats(tier, &st);
+	CHECK(st.file_entries == FULL / 16 && st.unwritten == 0, "%d files, %d are missing", (int) st.file_entries, (int) st.unwritten);
+	core_free(c);
+	kvtier_close(tier);
+	tier = a_tier(dir);
+	c = a_core(1, 100);
+	expect(c, (Ask) {.seed = 1}, FULL, "from files");
+	/* the disk is lost while somebody wants what was there */
+	for (uint32_t k = 2; k < 6; k++)
+		expect(c, (Ask) {.seed = k}, 0, "others");
+	core_rest(c, true);
+	core_go_on(c);
+	kvtier_flush(tier, clock_us() + 5000000);
+	kvtier_shed(tier, NULL);
+	for (uint32_t k = 1; k < 6; k++)
+	{
+		if (k == 3)
+		{
+			char		cmd[64];
+
+			snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+			CHECK(system(cmd) == 0, "%s", cmd);
+		}
+		expect(c, (Ask) {.seed = k}, k < 3 ? FULL : 0, k < 3 ? "the disk is there" : "the disk is gone");
+	}
+	core_free(c);
+	kvtier_close(tier);
+}
+
+int
+main(void)
+{
+	char		dir[] = "/tmp/vllm_offload.XXXXXX";
+	Core	   *c;
+
+	fake.no_state = true;
+	test_blake2();
+	c = a_core(0, 100);
+	expect(c, (Ask) {.seed = 1}, 0, "without a tier");
+	core_free(c);
+	test_names();
+	test_rest();
+	if (mkdtemp(dir) == NULL)
+		return 2;
+	test_idle(dir);
+	buf_free(&expected);
+	return check_done("offload");
+}
