@@ -305,6 +305,13 @@ offload_idle(Offload *o)
 }
 
 void
+offload_shed(Offload *o, int64_t deadline_us)
+{
+	(void) kvtier_flush(o->set.tier, deadline_us);
+	kvtier_shed(o->set.tier, o->model);
+}
+
+void
 offload_stop(Offload *o)
 {
 	o->stopped = true;

@@ -15,10 +15,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/offload.h"
 #include "engine/spec.h"
+
+#define SHED_US	INT64_C(4000000)	/* most that writing may take */
 
 static void
 drop(void *area, size_t size)
@@ -57,6 +60,14 @@ core_go_on(Core *c)
 	c->resting = c->given_back = false;
 }
 
+/* What the offload tier has of its KV cache goes to files, where there are such, and out of memory. */
+static void
+shed(Core *c)
+{
+	if (c->offload != NULL)
+		offload_shed(c->offload, clock_us() + SHED_US);
+}
+
 bool
 core_store(Core *c, const char *dir, bool *lost, Err *e)
 {
@@ -64,6 +75,7 @@ core_store(Core *c, const char *dir, bool *lost, Err *e)
 	Err			back;
 
 	*lost = false;
+	shed(c);
 	if (!model_store(c->model, dir, e))
 		return false;
 	if (d == NULL || d->store(d, dir, e))
@@ -93,6 +105,7 @@ core_fetch(Core *c, Err *e)
 void
 core_forget(Core *c)
 {
+	shed(c);
 	c->away = true;
 	model_forget(c->model);
 	if (c->opt.drafter != NULL)

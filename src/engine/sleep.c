@@ -631,7 +631,7 @@ next_step(SleepOp *op)
 		end_wake(op);
 	else if (l == NULL)
 		op->stage = op->level >= 2 ? OP_GONE : OP_END;
-	else if (!op->wake && op->level >= 2 && l->refs > 0 && !keeps(op, l))
+	else if (!op->wake && op->level >= 2 && l->rest == LR_FORGOTTEN)
 		let_go_of(op, l);
 	else
 	{

@@ -194,7 +194,8 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	sql("SELECT llm_update_weights('w', '$dir/w2', 'keep')");
 	is(sql($w), $other, 'keep: new calls get the new weights');
 	is(scalar finish($c), $answer, '... who runs the old ones');
-	$c = slow($w);
+	sql("SELECT vllm.control('sleep-step 2500')");
+	$c = bg($node, $w);
 	until_sql($node, "SELECT count(*) > 0 FROM llm_requests WHERE model = 'w' AND state IN ('waiting', 'running')");
 	sql("SELECT llm_update_weights('w', '$dir/w1', 'abort')");
 	like((finish($c))[1], qr/55000.*was given other weights/s, 'abort: who runs fails');
@@ -319,6 +320,30 @@ for my $how ('asleep', 'falling')
 	is(scalar finish($_), $answer, 'an answer in the storm') for @b;
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 	ok(until_true(sub { fd_count(engine_pid($node)) <= $fds }, 5), 'no descriptor is left');
+}
+# what the offload tier has in memory goes, too; with files it is found again
+for my $files (0, 1)
+{
+	my $dir = File::Spec->rel2abs($node->basedir . '/tier');
+	sql("ALTER SYSTEM SET vllm.kv_offload_bytes = '64MB'; ALTER SYSTEM SET vllm.kv_cache_memory_bytes = '8MB'");
+	sql("ALTER SYSTEM SET vllm.kv_offload_directory = '$dir'") if $files;
+	$node->reload;
+	my $pid = engine_pid($node);
+	sql('SELECT llm_engine_restart()');
+	until_ready($node, $pid);
+	for my $level (1, 2)
+	{
+		sql(q{SELECT count(llm_generate(repeat(md5(i::text) || ' ', 12), max_tokens => 1)) FROM generate_series(1, 400) i});
+		my $long = "SELECT (r.usage).cached_tokens FROM llm_generate_full(repeat(md5('400') || ' ', 12), max_tokens => 1) r";
+		my $before = rss();
+		sql("SELECT llm_sleep($level)");
+		my $slept = rss();
+		figure('with a tier of 64 MB%s, level %d: engine RSS %d kB, asleep %d kB', $files ? ' and files' : '', $level, $before, $slept);
+		cmp_ok($before - $slept, '>', 40000, "the offload tier's memory is given back");
+		sql('SELECT llm_wake_up()');
+		cmp_ok(sql($long), $files ? '>' : '==', 0, $files ? '... and its files are not' : '... with all that was in it');
+		is(sql($ask), $answer, '... the same answer');
+	}
 }
 $node->stop;
 done_testing();
