@@ -145,8 +145,8 @@ tier_written(KvTier *t, Entry *e)
 	t->eager = t->eager && t->n_dirty > 0;
 }
 
-static void
-evict(KvTier *t, Entry *e)
+void
+tier_evict(KvTier *t, Entry *e)
 {
 	t->stats.n_dropped += e->dirty;
 	tier_list_remove(t, e);
@@ -189,13 +189,14 @@ slot_take(KvTier *t, Entry *e)
 			return false;
 		}
 	}
+	m->shedding = false;
 	while (m->n_warm == 0 && t->memory + m->slot_bytes > t->o.memory_bytes)
 	{
 		if (cool_one(t))
 			continue;
 		if ((v = victim(t)) == NULL)
 			return false;
-		evict(t, v);
+		tier_evict(t, v);
 	}
 	if (m->n_warm > 0)
 		e->slot = m->spare[--m->n_warm];
@@ -686,16 +687,20 @@ kvtier_reset(KvTier *t, KvTierModel *m)
 void
 kvtier_shed(KvTier *t, KvTierModel *m)
 {
-	static const ListId lists[] = {L_WARM, L_COOL, L_DIRTY};
+	static const ListId lists[] = {L_WARM, L_COOL};
 
 	pthread_mutex_lock(&t->lock);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 2; i++)
 		for (Entry *e = t->lists[lists[i]].tail, *next; e != NULL; e = next)
 		{
 			next = e->prev[0];
 			if (m == NULL || e->model == m)
-				evict(t, e);
+				tier_evict(t, e);
 		}
+	for (KvTierModel *k = t->models; k != NULL; k = k->next)
+		k->shedding = k->shedding || m == NULL || m == k;
+	t->eager = t->n_dirty > 0;
+	pthread_cond_signal(&t->more);
 	pthread_mutex_unlock(&t->lock);
 }
 

@@ -70,6 +70,7 @@ struct KvTierModel
 	int			joined;
 	size_t		n_entries;		/* that are not freed */
 	size_t		n_files;
+	bool		shedding;		/* what has been written shall not stay in memory */
 	MArena		area;			/* slots; reserved when the first is wanted */
 	int32_t		n_slots;
 	int32_t		fresh;			/* slots from here on were never used */
@@ -140,6 +141,8 @@ void		tier_drop_models(KvTier *t);
 /* e has a file, used last or first of all; it has none any more. */
 void		tier_add_file(KvTier *t, Entry *e, bool newest);
 void		tier_drop_file(KvTier *t, Entry *e);
+/* e, which is in a list that may go, goes out of memory. */
+void		tier_evict(KvTier *t, Entry *e);
 /* e need not be written any more. */
 void		tier_written(KvTier *t, Entry *e);
 /* e's turn to be read will not come, or is over. */

@@ -263,6 +263,7 @@ write_one(KvTier *t)
 	uint64_t	size = kvfile_size(m->bytes);
 	uint64_t	used = e->used;
 	int64_t		began;
+	bool		shed;
 	int			why;
 
 	t->reads_in_a_row = 0;
@@ -299,7 +300,10 @@ write_one(KvTier *t)
 		tier_written(t, e);
 		tier_add_file(t, e, true);
 	}
+	shed = why == 0 && m->shedding && !e->gone;
 	tier_settle(t, e, e->used == used ? L_COOL : L_WARM);
+	if (shed && e->list != L_NONE)
+		tier_evict(t, e);
 	if (why != 0)
 		write_failed(t, why);
 	pthread_cond_broadcast(&t->done);

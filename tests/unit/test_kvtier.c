@@ -479,6 +479,40 @@ test_restart(void)
 	kvtier_close(t);
 }
 
+/* What shall have a file leaves memory when it is written, unless its model is used meanwhile. */
+static void
+test_shed(void)
+{
+	static const unsigned char id2[KVTIER_KEY] = {2};
+	KvTier	   *t = open_tier(64 * SLOT, new_dir(), 1000 * SLOT * 2);
+	Err			e;
+	KvTierModel *m = kvtier_join(t, id1, BYTES, &e);
+	KvTierModel *other = kvtier_join(t, id2, BYTES, &e);
+	KvTierStats st;
+
+	CHECK(wait_files(t, KVF_READY), "open");
+	for (int i = 0; i < 20; i++)
+	{
+		put(t, m, i, BYTES);
+		put(t, other, i, BYTES);
+	}
+	kvtier_shed(t, m);
+	for (int i = 0; i < 2000; i++)
+	{
+		kvtier_stats(t, &st);
+		if (st.memory_entries == 20 && st.unwritten == 0)
+			break;
+		usleep(5000);
+	}
+	CHECK(st.memory_entries == 20 && st.file_entries == 40 && st.n_dropped == 0, "%d in memory, %d in files", (int) st.memory_entries, (int) st.file_entries);
+	for (int i = 0; i < 20; i++)
+		CHECK(place(t, m, i) == KVT_FILE && place(t, other, i) == KVT_MEMORY && comes_back(t, m, i, BYTES), "block %d", i);
+	put(t, m, 20, BYTES);
+	CHECK(kvtier_flush(t, soon()) == 0 && place(t, m, 20) == KVT_MEMORY, "it is used again");
+	check_all(t);
+	kvtier_close(t);
+}
+
 /* The files used longest ago go, by this start and by the one before. */
 static void
 test_disk_limit(void)
@@ -1039,6 +1073,7 @@ main(void)
 	test_memory();
 	test_random();
 	test_restart();
+	test_shed();
 	test_disk_limit();
 	test_damage();
 	test_foreign();
