@@ -10,10 +10,12 @@
  */
 #include "engine/kvtier.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/kvtier_file.h"
 #include "engine/kvtier_int.h"
@@ -21,6 +23,7 @@
 #define MIN_TABLE 1024
 #define SWEEP 256				/* chains at a time */
 #define FIRST_RATE 200e6		/* bytes a second, until one has been measured */
+#define RATE_HALF_LIFE_US 10e6	/* of a rate below it that is not measured any more */
 
 /* ---- lists ---- */
 
@@ -588,6 +591,9 @@ kvtier_read_wait(KvTier *t, size_t bytes)
 
 	pthread_mutex_lock(&t->lock);
 	rate = t->stats.read_rate > 0 ? t->stats.read_rate : FIRST_RATE;
+	/* a disk that was slow once is asked again some time */
+	if (rate < FIRST_RATE)
+		rate += (FIRST_RATE - rate) * (1 - exp2(-(double) (clock_us() - t->read_at_us) / RATE_HALF_LIFE_US));
 	all = (double) t->reading_bytes + (double) bytes;
 	pthread_mutex_unlock(&t->lock);
 	return all / rate;

@@ -99,6 +99,7 @@ struct KvTier
 	List		filed;			/* entries with files, but those that are gone */
 	KvTierModel *models;
 	uint64_t	clock;			/* stamps */
+	int64_t		read_at_us;		/* when stats.read_rate was measured last */
 	uint64_t	epoch;			/* of the last reset, */
 	uint64_t	all_epoch;		/* and of the last one of everything */
 	Entry	   *writing;		/* what the thread writes just now */

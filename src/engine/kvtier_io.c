@@ -189,6 +189,7 @@ read_one(KvTier *t)
 		t->stats.n_read++;
 		t->stats.read_bytes += m->bytes;
 		measure(&t->stats.read_rate, m->bytes, began);
+		t->read_at_us = clock_us();
 	}
 	t->stats.n_damaged += why == EBADMSG;
 	t->stats.n_errors += why != 0 && why != EBADMSG && why != ENOENT;

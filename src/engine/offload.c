@@ -26,7 +26,8 @@
 #include "base/mem.h"
 #include "engine/rng.h"
 
-#define US_PER_BYTE		0.0002	/* of copying, before it has been measured */
+#define BYTES_PER_US	5000.0	/* of copying, before it has been measured */
+#define LEAST_PER_US	500.0	/* no memory is slower: the thread was kept from its processor */
 #define WRITING_US		20000	/* so often it is looked how far files are */
 #define IDLE_PART		16		/* of what a step may put, at once while there are no steps */
 #define LEARN_RATE		0.2
@@ -57,7 +58,7 @@ struct Offload
 	size_t		batch;			/* of what goes out at rest: the store has room for several */
 	size_t		out_left;		/* of this step */
 	size_t		back_left;
-	double		us_per_byte;
+	double		bytes_per_us;
 	int			n_waiting;
 	bool		files;			/* the store has some */
 	bool		writing;		/* ... and gets more of them, as of the last idle moment */
@@ -92,7 +93,7 @@ offload_open(const OffloadSetup *setup, Err *e)
 		o->set.step_bytes = OFFLOAD_STEP_BYTES;
 	for (int i = 0; i < OFFLOAD_AREAS; i++)
 		o->bytes += setup->areas[i].bytes;
-	o->us_per_byte = US_PER_BYTE;
+	o->bytes_per_us = BYTES_PER_US;
 	o->model = kvtier_join(setup->tier, setup->id, o->bytes, e);
 	if (o->model == NULL)
 	{
@@ -422,7 +423,7 @@ gain(const Offload *o, const Req *r, const ShareHit *hit, const Place *p, const 
 	int			upto = (p->block + n) * o->set.block_size;
 	int			tokens = (upto < limit ? upto : limit) - hit->tokens;
 	double		rate = cost_rate(cost);
-	double		us = (double) n * (double) o->bytes * o->us_per_byte;
+	double		us = (double) n * (double) o->bytes / o->bytes_per_us;
 	double		others = cost_predict(cost, plan->units);
 
 	if (n == 0 || tokens <= 0)
@@ -563,12 +564,15 @@ bring_some(Offload *o, Share *s, Req *r, Place *p)
 	}
 }
 
+/* What is learnt decides whether it is done again: no single measurement, however odd, may end that. */
 static void
 learn(Offload *o, size_t bytes, int64_t us)
 {
+	double		now = (double) bytes / (double) (us > 0 ? us : 1);
+
 	o->stats.back_bytes += (int64_t) bytes;
 	if (bytes >= LEARN_BYTES)
-		o->us_per_byte += LEARN_RATE * ((double) us / (double) bytes - o->us_per_byte);
+		o->bytes_per_us = fmax(o->bytes_per_us + LEARN_RATE * (now - o->bytes_per_us), LEAST_PER_US);
 }
 
 /* r is asked for the first time, or has got tokens back. */
