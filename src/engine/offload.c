@@ -279,13 +279,6 @@ offload_all(Offload *o, int64_t deadline_us)
 	}
 }
 
-void
-offload_rest(Offload *o)
-{
-	if (o->files)
-		kvtier_shed(o->set.tier, o->model);
-}
-
 int64_t
 offload_idle_us(const Offload *o)
 {

@@ -82,8 +82,6 @@ void		offload_all(Offload *o, int64_t deadline_us);
 void		offload_shed(Offload *o, int64_t deadline_us);
 /* Like it, of what became known since, and at most so many bytes; false: there was nothing. */
 bool		offload_some(Offload *o, size_t most);
-/* The model goes to rest: what the store has of it in memory goes as well, if it is in files, or will be. */
-void		offload_rest(Offload *o);
 /* There is nothing to compute: what became known goes to files, a part in each call. */
 void		offload_idle(Offload *o);
 /* When should that be done again?  In so many microseconds; 0 = never, all of it is there. */

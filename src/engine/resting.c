@@ -39,10 +39,7 @@ core_rest(Core *c, bool free_kv)
 	c->given_back = true;
 	sched_preempt_all(c->sched);
 	if (c->offload != NULL)
-	{
 		core_offload_all(c);
-		offload_rest(c->offload);
-	}
 	core_forget_blocks(c);
 	marena_drop(&c->kv_area);
 	kvpool_forget_touched(c->pool);
