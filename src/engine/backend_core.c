@@ -293,7 +293,8 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 	/* the setting is every model's: where it is beyond one's length no prompt of that is long */
 	if (o->long_prefill_token_threshold == 0 && co->long_prompt > co->max_model_len)
 		co->long_prompt = co->max_model_len;
-	return true;
+	/* here, so that a model that can't be loaded isn't created */
+	return core_check_options(co, mi->max_model_len, e);
 }
 
 /* model_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */

@@ -327,6 +327,8 @@ void		genparams_free(GenParams *p);
  */
 bool		core_prepare_grammar(Core *c, Err *e);
 
+/* Do these agree with each other, for a model of this length? */
+bool		core_check_options(const CoreOptions *o, int model_len, Err *e);
 /* A token's row of the embedding, [ModelInfo.embed_width], as ReqSpec.embeds has it; any thread. */
 bool		core_token_row(const Core *c, int32_t token, float *out);
 

@@ -173,11 +173,10 @@ row_sizes(Core *c, const CoreOptions *o, const ModelInfo *info)
 	c->fork_size = (size_t) FORK_ROWS * (size_t) info->vocab_size * sizeof(float);
 }
 
-static bool
-check_options(Core *c, Err *e)
+bool
+core_check_options(const CoreOptions *o, int model_len, Err *e)
 {
-	const CoreOptions *o = &c->opt;
-	int			model_len = core_info(c)->max_model_len;
+	int			len = o->max_model_len > 0 ? o->max_model_len : model_len;
 
 	if (o->max_num_seqs < 1)
 		return err_set(e, ERR_INVALID, "max_num_seqs must be at least 1, got %d", o->max_num_seqs);
@@ -189,9 +188,8 @@ check_options(Core *c, Err *e)
 	if (o->max_model_len < 0 || o->max_model_len > model_len)
 		return err_set(e, ERR_INVALID, "max_model_len must be between 0 and the model's %d, got %d",
 					   model_len, o->max_model_len);
-	c->max_model_len = o->max_model_len > 0 ? o->max_model_len : model_len;
-	if (o->long_prompt > c->max_model_len)
-		return err_set(e, ERR_INVALID, "long_prefill_token_threshold must be at most the model's length of %d, got %d", c->max_model_len,
+	if (o->long_prompt > len)
+		return err_set(e, ERR_INVALID, "long_prefill_token_threshold must be at most the model's length of %d, got %d", len,
 					   o->long_prompt);
 	if (o->max_partial > 0 && o->max_long_partial > o->max_partial)
 		return err_set(e, ERR_INVALID, "max_long_partial_prefills must be at most max_num_partial_prefills (%d), got %d", o->max_partial,
@@ -212,7 +210,10 @@ core_open(Core *c, const Conf *conf, Err *e)
 	};
 
 	gendefaults_init(&c->defaults, conf, c->tok, info->vocab_size);
-	if (!check_options(c, e) || !open_kv(c, e) || !open_state(c, e) || !kvscales_open(c, e))
+	if (!core_check_options(o, info->max_model_len, e))
+		return false;
+	c->max_model_len = o->max_model_len > 0 ? o->max_model_len : info->max_model_len;
+	if (!open_kv(c, e) || !open_state(c, e) || !kvscales_open(c, e))
 		return false;
 	so.block_size = o->block_size;
 	so.max_partial = o->max_partial;

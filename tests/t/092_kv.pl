@@ -98,6 +98,12 @@ sub holds
 my $ask = "SELECT length(llm_generate($prompt, max_tokens => 4))";
 ok(holds('vllm.max_num_seqs = 3', "$ask \\g /dev/null\nSELECT value FROM llm_metrics() WHERE name = 'vllm_pg:max_num_seqs' AND labels->>'model_name' = 'tickets-2m'", qr/^3$/),
 	'... and what holds since it was loaded anew');
+foreach my $c (['"max_num_seqs": 4, "max_num_batched_tokens": 2', qr/max_num_batched_tokens must be at least max_num_seqs \(4\), got 2/],
+	['"max_num_partial_prefills": 2, "max_long_partial_prefills": 3', qr/max_long_partial_prefills must be at most max_num_partial_prefills \(2\), got 3/],
+	['"long_prefill_token_threshold": 100000', qr/long_prefill_token_threshold must be at most the model's length of \d+, got 100000/])
+{
+	like(error("SELECT llm_create_model('odd', path, options => '{$c->[0]}') FROM llm_models WHERE name = 'tickets-2m'"), $c->[1], "$c->[0] is no model");
+}
 ok(holds('vllm.max_num_batched_tokens = 2', $ask, qr/22023: max_num_batched_tokens must be at least max_num_seqs \(3\), got 2/),
 	'limits that contradict each other are an error');
 ok(holds('vllm.max_num_batched_tokens = 0', $ask, qr/^\d+$/), '... until they do not');
