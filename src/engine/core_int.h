@@ -166,6 +166,7 @@ struct Req
 	OffloadWait *wait;			/* what comes back for it; NULL = nothing */
 	int64_t		wait_until_us;	/* then it waits no more; 0 = it never has */
 	int			back_to;		/* so many of its tokens have come back, or are known to be missing */
+	int			back;			/* so many have, before it was first preempted */
 	bool		asked;			/* the store has been asked for it */
 	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
@@ -314,6 +315,8 @@ bool		share_may(const ModelInfo *info);
 void		share_begin(const Prefix *p, Req *r);
 /* Tokens of the prompt that were there already; of all sequences of a pooled request. */
 int			share_cached(const Req *r);
+/* ... of which so many may have come back from the store behind the pool. */
+int			share_back(const Req *r);
 /* r has computed, or computes in the plan at hand (pending), `upto` tokens. */
 void		share_note(Share *s, Req *r, int upto, bool pending);
 /* r gives its blocks back, and leaves word of what is in them. */

@@ -116,14 +116,16 @@ core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 
 /* A prompt has been computed, or found. */
 static void
-count_prompt(Core *c, int tokens, int cached)
+count_prompt(Core *c, const Req *r, int tokens)
 {
+	int			cached = share_cached(r);
+
 	c->stats.prompt_tokens += tokens;
 	c->stats.cached_tokens += cached;
 	if (c->prefix != NULL)
 	{
 		c->stats.prefix_queries += tokens;
-		c->stats.prefix_hits += cached;
+		c->stats.prefix_hits += cached - share_back(r);
 	}
 }
 
@@ -131,7 +133,7 @@ count_prompt(Core *c, int tokens, int cached)
 void
 core_count_prompt(Core *c, const Req *r)
 {
-	count_prompt(c, r->n_prompt, share_cached(r));
+	count_prompt(c, r, r->n_prompt);
 }
 
 /* A request has ended: whoever hears of it finds it counted. */
@@ -210,9 +212,7 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 		c->n_multi--;
 	}
 	if (p->finish == FIN_STOP)
-	{
-		count_prompt(c, p->n_tokens, share_cached(first));
-	}
+		count_prompt(c, first, p->n_tokens);
 	core_count_end(c, p->finish, &p->err);
 	core_gone(c, first);
 	core_hand_over(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);

@@ -585,6 +585,7 @@ count(Offload *o, Req *r, const ShareHit *hit, const Place *p)
 	if (upto > r->back_to)
 	{
 		o->stats.hits += upto - r->back_to;
+		r->back += upto - r->back_to;
 		r->back_to = upto;
 	}
 }

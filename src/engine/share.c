@@ -81,19 +81,37 @@ cached_prompt(const Req *r)
 	return r->cached < r->n_prompt ? r->cached : r->n_prompt;
 }
 
-int
-share_cached(const Req *r)
+static int
+back_prompt(const Req *r)
+{
+	return r->back < cached_prompt(r) ? r->back : cached_prompt(r);
+}
+
+static int
+sum_of(const Req *r, int (*of) (const Req *r))
 {
 	int			n = 0;
 
 	if (r->group != NULL)
-		return cached_prompt(r->group->stem);
+		return of(r->group->stem);
 	if (r->pooled == NULL)
-		return cached_prompt(r);
+		return of(r);
 	/* choices go on from the prompt, which counts once */
 	for (int i = 0; i < (r->pooled->spec.join == PJ_CHOICES ? 1 : r->pooled->n_reqs); i++)
-		n += cached_prompt(r->pooled->reqs[i]);
+		n += of(r->pooled->reqs[i]);
 	return n;
+}
+
+int
+share_cached(const Req *r)
+{
+	return sum_of(r, cached_prompt);
+}
+
+int
+share_back(const Req *r)
+{
+	return sum_of(r, back_prompt);
 }
 
 /* So many of its first tokens may come from others. */

@@ -196,7 +196,7 @@ test_rest(void)
 	core_go_on(c);
 	expect(c, (Ask) {.seed = 1}, FULL, "behind a rest");
 	core_stats(c, &st);
-	CHECK(st.external_hits == FULL && st.external_queries >= FULL && st.offload_back_bytes > 0 && st.mem_offload > 0,
+	CHECK(st.prefix_hits == 0 && st.external_hits == FULL && st.external_queries >= FULL && st.offload_back_bytes > 0 && st.mem_offload > 0,
 		  "%d of %d tokens, %d bytes of %d", (int) st.external_hits, (int) st.external_queries, (int) st.offload_back_bytes, (int) st.mem_offload);
 	core_reset_prefix_cache(c);
 	expect(c, (Ask) {.seed = 1}, 0, "behind a reset");
