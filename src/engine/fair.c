@@ -13,6 +13,7 @@
  */
 #include "engine/fair.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -92,6 +93,73 @@ heap_remove(Fair *up, Fair *f)
 	sift_down(up, last->at);
 }
 
+/* ---- a parent's clock ---- */
+
+/* f, which has no requests any more: it is active until its parent's clock has reached its own. */
+static void
+stay_ahead(Fair *f)
+{
+	Fair	   *up = f->up;
+
+	if (up->ahead == NULL || f->clock < up->soonest)
+		up->soonest = f->clock;
+	f->is_ahead = true;
+	f->prev = NULL;
+	f->next = up->ahead;
+	if (f->next != NULL)
+		f->next->prev = f;
+	up->ahead = f;
+}
+
+/* It has requests again, or has been reached, or is forgotten. */
+static void
+leave_ahead(Fair *f)
+{
+	f->is_ahead = false;
+	if (f->prev != NULL)
+		f->prev->next = f->next;
+	else
+		f->up->ahead = f->next;
+	if (f->next != NULL)
+		f->next->prev = f->prev;
+}
+
+/* The clock has reached the first of those that are ahead. */
+static void
+reach(Fair *up)
+{
+	Fair	   *next;
+
+	up->now = up->soonest > up->now ? up->soonest : up->now;
+	up->soonest = INFINITY;
+	for (Fair *f = up->ahead; f != NULL; f = next)
+	{
+		next = f->next;
+		if (f->clock <= up->now)
+		{
+			leave_ahead(f);
+			up->active -= f->weight;
+		}
+		else if (f->clock < up->soonest)
+			up->soonest = f->clock;
+	}
+}
+
+static void
+go_on(Fair *up, double service)
+{
+	while (up->ahead != NULL)
+	{
+		double		need = (up->soonest - up->now) * up->active;
+
+		if (service < need)
+			break;
+		service -= need > 0 ? need : 0;
+		reach(up);
+	}
+	up->now += service / up->active;
+}
+
 /* ---- nodes ---- */
 
 Fair *
@@ -108,7 +176,7 @@ fair_kid(Fair *up, uint64_t key, double weight)
 		f->clock = f->left = up->now;
 		idmap_put(&up->kids, key, f);
 	}
-	if (f->n_refs > 0)
+	if (f->n_refs > 0 || f->is_ahead)
 		up->active += weight - f->weight;
 	f->weight = weight;
 	return f;
@@ -132,6 +200,7 @@ fair_clear(Fair *f)
 	f->n = f->cap = 0;
 	f->sweep_at = 0;
 	f->now = f->active = 0;
+	f->ahead = NULL;
 	f->turns = 0;
 }
 
@@ -152,6 +221,11 @@ sweep(Fair *up)
 	}
 	for (size_t i = 0; i < n; i++)
 	{
+		if (idle[i]->is_ahead)
+		{
+			leave_ahead(idle[i]);
+			up->active -= idle[i]->weight;
+		}
 		idmap_del(&up->kids, idle[i]->key);
 		fair_clear(idle[i]);
 		mem_free(idle[i]);
@@ -164,8 +238,14 @@ void
 fair_ref(Fair *f)
 {
 	for (; f != NULL; f = f->up)
-		if (f->n_refs++ == 0 && f->up != NULL)
+	{
+		if (f->n_refs++ > 0 || f->up == NULL)
+			continue;
+		if (f->is_ahead)
+			leave_ahead(f);
+		else
 			f->up->active += f->weight;
+	}
 }
 
 void
@@ -178,7 +258,10 @@ fair_unref(Fair *f)
 		if (--f->n_refs == 0)
 		{
 			empty = f;
-			if (f->up != NULL)
+			/* not a leaf: one that comes anew for each request would count twice */
+			if (f->up != NULL && f->kids.n > 0 && f->clock > f->up->now)
+				stay_ahead(f);
+			else if (f->up != NULL)
 				f->up->active -= f->weight;
 		}
 	if (empty == NULL)
@@ -265,7 +348,7 @@ fair_charge(Fair *f, double service)
 	for (; f->up != NULL; f = f->up)
 	{
 		f->clock += service / f->weight;
-		f->up->now += service / f->up->active;
+		go_on(f->up, service);
 		if (f->at >= 0)
 			sift_down(f->up, f->at);
 	}
@@ -291,7 +374,9 @@ fair_check(const Fair *f)
 			return false;
 		n += kid->at >= 0;
 		refs += kid->n_refs;
-		active += kid->n_refs > 0 ? kid->weight : 0;
+		active += kid->n_refs > 0 || kid->is_ahead ? kid->weight : 0;
+		if (kid->is_ahead && (kid->n_refs > 0 || kid->clock < f->soonest))
+			return false;
 	}
 	return n == f->n && active == f->active && (f->kids.n == 0 || refs == f->n_refs);
 }

@@ -7,7 +7,8 @@
  * service get it by their weights, whatever the size of what they ask for.
  *
  * Where the others are, the parent's own clock says: it goes on by the service that is given below it, divided by the
- * weights of all that have requests there.  Who is new begins there, and who comes back after a
+ * weights of all that are active there: that have requests, or, but for leaves, have none any more and are still ahead, as the service
+ * that they had in one go was theirs by and by.  Who is new begins there, and who comes back after a
  * while: what it was behind when it last waited is worth less and less, so nobody saves up.  Who has just had more than its
  * share and comes back is still ahead: to leave and return brings nothing.  And as that clock goes on with each service, whoever
  * it is for, those that are ahead have their turn however many new ones come.
@@ -44,6 +45,9 @@ struct Fair
 	uint64_t	since;			/* when it came, or had its last turn: of equals the least is first */
 	int			at;				/* place in its parent's heap; -1 = nobody below it waits */
 	int64_t		n_refs;			/* requests below it, that wait or run */
+	bool		is_ahead;		/* it is in its parent's list of these, between: */
+	Fair	   *prev;
+	Fair	   *next;
 	ReqList		queue;			/* a leaf's */
 	/* of its children */
 	IdMap		kids;			/* all that are known */
@@ -51,7 +55,9 @@ struct Fair
 	Fair	  **heap;			/* [n]: those that wait, by clock and since */
 	int			n;
 	int			cap;
-	double		active;			/* the weights of those that have requests */
+	double		active;			/* the weights of those that are active; */
+	Fair	   *ahead;			/* ... of them those without requests, a list, */
+	double		soonest;		/* ... and the least of their clocks */
 	double		now;			/* where they are: the service they had / active; never goes back */
 	uint64_t	turns;
 };

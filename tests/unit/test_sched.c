@@ -593,6 +593,38 @@ test_passers_by(int old_tokens)
 	world_free(&w);
 }
 
+/* A role of little weight that asks seldom, less than its share, beside one of great weight that always asks: it doesn't wait. */
+static void
+test_seldom(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 64}, 100);
+	int			longest = 0;
+	int			asked = 0;
+
+	for (int i = 0; i < 150000; i++)
+	{
+		for (int id = 1; id < 4; id++)
+			if (w.reqs[id] == NULL)
+			{
+				add_by = (Asker) {.role = 1, .weight = 1000};
+				add(&w, id, 1, 4, 5);
+			}
+		if (i % 1000 == 999 && w.reqs[0] == NULL)
+		{
+			add_by = (Asker) {.role = 2, .weight = 10};
+			add(&w, 0, 2, 4, 5);
+			asked = i;
+		}
+		add_by = (Asker) {0};
+		step(&w);
+		if (w.reqs[0] != NULL && i - asked > longest)
+			longest = i - asked;
+	}
+	/* who runs, one that was ahead, and it */
+	CHECK(longest <= 15, "who asks seldom waits %d steps", longest);
+	world_free(&w);
+}
+
 /* The background has its share while others wait, all when they don't, and leaves room for them. */
 static void
 test_background(void)
@@ -954,6 +986,7 @@ main(void)
 		test_long_end(n);
 	test_forgotten();
 	test_weights();
+	test_seldom();
 	for (int i = 1; i < 30; i += 7)
 		test_passers_by(i);
 	test_background();
