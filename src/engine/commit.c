@@ -179,11 +179,10 @@ commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, 
 
 /* The at-th draft of a step was right. */
 static void
-count_accepted(Core *c, Req *r, int at)
+count_accepted(Core *c, int at)
 {
 	_Static_assert(offsetof(CoreStats, spec_accepted_31) - offsetof(CoreStats, spec_accepted_0) ==
 				   (SPEC_MAX_DRAFTS - 1) * sizeof(int64_t), "a row of wire_figures.def for each position");
-	r->accepted_tokens++;
 	c->stats.spec_accepted++;
 	(&c->stats.spec_accepted_0)[at]++;
 }
@@ -202,7 +201,8 @@ follow(Core *c, PlanEntry *pe)
 	for (; n < pe->n_drafts && req_todo(r) > 0 && r->tokens.data[r->computed] == drafts[pe->draft_at]; n++)
 	{
 		spec_tested(c->spec, r, pe->draft_at, true);
-		count_accepted(c, pe->r, pe->draft_at++);
+		count_accepted(c, pe->draft_at++);
+		r->accepted_tokens += n > 0;	/* the first has been counted */
 		r->computed++;
 		pe->logits_at++;
 	}
@@ -224,11 +224,13 @@ commit_entry(Core *c, PlanEntry *pe, int i, int32_t id, const float *raw)
 
 	if (pe->sample && !r->cancelled)
 	{
+		/* before its last event, which tells that */
+		r->accepted_tokens += hit;
 		if (commit_row(c, r, id, raw, constraints_mask(c->constraints, i), constraints_error(c->constraints, i)))
 			return n_drafts > 0 && follow(c, pe);
 		/* it may be gone */
 		if (hit)
-			count_accepted(c, pe->r, pe->draft_at);
+			count_accepted(c, pe->draft_at);
 	}
 	else if (r->pooled != NULL && req_todo(r) == 0 && !r->cancelled)
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_STOP}, NULL);

@@ -27,6 +27,8 @@
 typedef struct Seen
 {
 	Rec			rec;
+	int64_t		drafted;		/* of all answers, with the last event */
+	int64_t		accepted;
 	Buf			logits[MOST];	/* hashes of the rows that tokens were taken from */
 	Buf			text[MOST];
 	Buf			lps[MOST];
@@ -41,6 +43,8 @@ see(void *ctx, Req *r, const ReqEvent *ev)
 	Seen	   *s = ctx;
 
 	rec_sink(&s->rec, r, ev);
+	s->drafted = ev->draft_tokens;
+	s->accepted = ev->accepted_tokens;
 	intvec_add(&s->ids[ev->index], ev->ids, (size_t) ev->n_ids);
 	buf_add(&s->text[ev->index], ev->text, ev->text_len);
 	for (size_t i = 0; ev->logprobs != NULL && i < ev->logprobs->n; i++)
@@ -542,6 +546,8 @@ run_one(int n, int n_drafts, Script sc)
 	}
 	CHECK(s[0].ids[0].len == (size_t) n && memcmp(s[0].ids[0].data, known[0].ids[0].data, (size_t) n * 4) == 0, "tokens differ");
 	CHECK(script.asked == 0 || script.forgotten == 1, "forgotten %d times", script.forgotten);
+	CHECK(s[0].drafted == st.spec_draft_tokens && s[0].accepted == st.spec_accepted, "the request's figures: %lld of %lld drafts",
+		  (long long) s[0].accepted, (long long) s[0].drafted);
 	conf_free(conf);
 	seen_free(s);
 	seen_free(known);
