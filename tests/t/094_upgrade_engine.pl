@@ -72,7 +72,8 @@ sql("ALTER SYSTEM SET vllm.engine_nice = 3");
 $node->reload;
 sleep 1;
 sql('SELECT llm_engine_upgrade()');
-is((split ' ', (slurp_file('/proc/' . engine_pid($node) . '/stat') =~ /\) (.*)/)[0])[16], 3, 'the new one has the new settings');
+# (it can't be nicer than who started the server)
+is((split ' ', (slurp_file('/proc/' . engine_pid($node) . '/stat') =~ /\) (.*)/)[0])[16], getpriority(0, 0) > 3 ? getpriority(0, 0) : 3, 'the new one has the new settings');
 sql('ALTER SYSTEM RESET vllm.engine_nice');
 $node->reload;
 
