@@ -582,8 +582,9 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 		for (int k = 1; k < MAX_REQS / 2; k++)
 			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_GONE && w.reqs[k]->n_forks == 0)
 				drop(&w, k);
-		if (r != NULL)
-			found += r->cached;
+		/* r may be gone */
+		if (w.reqs[id] != NULL)
+			found += w.reqs[id]->cached;
 		for (int k = 1; k < MAX_REQS; k++)
 			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_RUNNING && (int) w.reqs[k]->tokens.len > (blocks - 1) * 16 && w.reqs[k]->n_forks == 0)
 				drop(&w, k);
