@@ -61,7 +61,10 @@ struct Offload
 	double		bytes_per_us;
 	int			n_waiting;
 	bool		files;			/* the store has some */
-	bool		writing;		/* ... and gets more of them, as of the last idle moment */
+	/* ... as of the last idle moment: */
+	bool		shut;			/* nothing can be written */
+	bool		behind;			/* more is to be written than shall be at once */
+	bool		writing;		/* something is */
 	bool		stopped;
 	OffloadStats stats;
 	/* scratch */
@@ -282,9 +285,11 @@ offload_all(Offload *o, int64_t deadline_us)
 int64_t
 offload_idle_us(const Offload *o)
 {
-	if (!o->files || o->stopped)
+	if (!o->files || o->stopped || o->shut)
 		return 0;
-	return o->fresh.len > 0 ? OFFLOAD_POLL_US : o->writing ? WRITING_US : 0;
+	if (o->fresh.len > 0)
+		return o->behind ? WRITING_US : OFFLOAD_POLL_US;
+	return o->writing ? WRITING_US : 0;
 }
 
 void
@@ -292,17 +297,20 @@ offload_idle(Offload *o)
 {
 	KvTierStats st;
 
-	if (offload_idle_us(o) == 0)
+	if (!o->files || o->stopped || (o->fresh.len == 0 && !o->writing))
 		return;
-	/* the thread shall follow, as what it has not written when memory is short is lost */
 	kvtier_stats(o->set.tier, &st);
-	if (o->fresh.len > 0 && st.unwritten * o->bytes <= o->most_held / 2)
+	/* another process has them, or the disk is full: not before something has been computed again */
+	o->shut = st.files != KVF_READY && st.files != KVF_OPENING;
+	/* the thread shall follow, as what it has not written when memory is short is lost */
+	o->behind = st.unwritten * o->bytes > o->most_held / 2;
+	if (o->fresh.len > 0 && !o->shut && !o->behind)
 	{
 		offload_some(o, o->batch / IDLE_PART);
 		kvtier_write(o->set.tier);
 		kvtier_stats(o->set.tier, &st);
 	}
-	o->writing = st.unwritten > 0 && (st.files == KVF_READY || st.files == KVF_OPENING);
+	o->writing = st.unwritten > 0;
 }
 
 void

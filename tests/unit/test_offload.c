@@ -71,6 +71,8 @@ static KvTier *tier;
 static uint64_t next_id = 1;
 static Buf	expected;			/* what the prompt says, without a tier */
 
+static bool locked;				/* another store has the directory */
+
 static KvTier *
 a_tier(const char *dir)
 {
@@ -80,7 +82,7 @@ a_tier(const char *dir)
 	KvTierStats st = {0};
 
 	CHECK(t != NULL, "%s", e.msg);
-	for (int i = 0; i < 5000 && dir != NULL && st.files != KVF_READY; i++)
+	for (int i = 0; i < 5000 && dir != NULL && st.files != (locked ? KVF_LOCKED : KVF_READY); i++)
 	{
 		usleep(1000);
 		kvtier_stats(t, &st);
@@ -221,16 +223,10 @@ test_rest(void)
 	kvtier_close(tier);
 }
 
-/* Steps without work write what is there; another process finds it. */
+/* Steps without work, as long as they are due. */
 static void
-test_idle(const char *dir)
+be_idle(Core *c)
 {
-	KvTierStats st;
-	Core	   *c;
-
-	tier = a_tier(dir);
-	c = a_core(1, 100);
-	expect(c, (Ask) {.seed = 1}, 0, "at first");
 	for (int i = 0; i < 20000 && core_next_due(c) != INT64_MAX; i++)
 	{
 		int64_t		wait = core_next_due(c) - clock_us();
@@ -240,6 +236,40 @@ test_idle(const char *dir)
 		core_step(c);
 	}
 	CHECK(core_next_due(c) == INT64_MAX, "it is never idle");
+}
+
+/* Nobody waits for files that another process has. */
+static void
+test_locked(const char *dir)
+{
+	KvTier	   *first = a_tier(dir);
+	Core	   *c;
+
+	locked = true;
+	tier = a_tier(dir);
+	c = a_core(1, 100);
+	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	be_idle(c);
+	core_rest(c, true);
+	core_go_on(c);
+	expect(c, (Ask) {.seed = 1}, FULL, "from memory");
+	core_free(c);
+	kvtier_close(tier);
+	kvtier_close(first);
+	locked = false;
+}
+
+/* They write what is there; another process finds it. */
+static void
+test_idle(const char *dir)
+{
+	KvTierStats st;
+	Core	   *c;
+
+	tier = a_tier(dir);
+	c = a_core(1, 100);
+	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	be_idle(c);
 	kvtier_stats(tier, &st);
 	CHECK(st.file_entries == FULL / 16 && st.unwritten == 0, "%d files, %d are missing", (int) st.file_entries, (int) st.unwritten);
 	core_free(c);
@@ -284,6 +314,7 @@ main(void)
 	test_rest();
 	if (mkdtemp(dir) == NULL)
 		return 2;
+	test_locked(dir);
 	test_idle(dir);
 	buf_free(&expected);
 	return check_done("offload");

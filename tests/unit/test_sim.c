@@ -287,6 +287,7 @@ typedef struct World
 	int			n_live;
 	uint64_t	next_id;
 	int			step;			/* rounds in which nothing rested */
+	bool		waits;			/* one of its cores has waited for files in this step */
 	int			oldest;			/* steps */
 	Err			err;
 } World;
@@ -608,6 +609,14 @@ maintain(World *w)
 static bool
 step_core(World *w, Core *c)
 {
+	int64_t		wait = core_next_due(c) - clock_us();
+
+	/* files are read, however long that takes: nobody gets older by it */
+	if (wait > 0 && wait <= 1000)
+	{
+		usleep((useconds_t) wait);
+		w->waits = true;
+	}
 	if (core_next_due(c) <= clock_us())
 		core_step(c);
 	for (int i = 0; i < sched_n_running(core_sched(c)); i++)
@@ -618,11 +627,13 @@ step_core(World *w, Core *c)
 static bool
 step(World *w)
 {
-	bool		ok = step_core(w, w->c);
+	bool		ok;
 
+	w->waits = false;
+	ok = step_core(w, w->c);
 	for (int i = 0; i < MAX_OLD; i++)
 		ok = (w->old[i] == NULL || step_core(w, w->old[i])) && ok;
-	w->step += w->rests == 0;
+	w->step += w->rests == 0 && !w->waits;
 	look(w);
 	for (int i = 0; i < MAX_OLD; i++)
 		if (w->old[i] != NULL && n_live(w, w->old[i]) == 0)
