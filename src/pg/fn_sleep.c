@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "storage/condition_variable.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 
@@ -48,14 +49,48 @@ retiring_side(void)
 	return side;
 }
 
-/* What a command says is meant for requests of an engine that retires, too (fn_upgrade.c). */
+/* The side that serves: if another engine is just about to take over, its. */
+static int
+serving_side(void)
+{
+	static uint32 wait_event = 0;
+
+	for (;;)
+	{
+		bool		changing;
+		int			side;
+
+		LWLockAcquire(vllm_shared->lock, LW_SHARED);
+		changing = vllm_shared->upgrade == VUP_SWITCH;
+		side = (int) pg_atomic_read_u32(&vllm_shared->side);
+		LWLockRelease(vllm_shared->lock);
+		if (!changing)
+		{
+			ConditionVariableCancelSleep();
+			return side;
+		}
+		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
+										   compat_wait_event(&wait_event, "VllmUpgrade"));
+	}
+}
+
+/*
+ * What a command says is meant for requests of an engine that retires, too (fn_upgrade.c).  And for one that has taken over
+ * while the other one did it, which may be long: that has inherited what was before.
+ */
 static void
 tell_all(const char *command, const char *model)
 {
 	MemoryContext cxt = CurrentMemoryContext;
+	int			told;
 	int			side;
 
-	(void) tell(command, model);
+	vclient_require_engine();
+	do
+	{
+		told = serving_side();
+		(void) tell(command, model);
+	} while (serving_side() != told);
 	if ((side = retiring_side()) < 0)
 		return;
 	vclient_talk_to(side);

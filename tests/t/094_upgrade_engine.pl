@@ -212,6 +212,20 @@ sql("SELECT llm_sleep(1); SELECT llm_wake_up(model => 'second'); SELECT llm_engi
 is(sql("SELECT llm_is_sleeping(), llm_is_sleeping('second'), llm_is_sleeping('tickets-2m')"), 't|f|t', 'each as it was');
 sql('SELECT llm_wake_up()');
 is(sql($ask), $answer, 'awake');
+# one that waits for requests while the engine changes is repeated in the new one
+{
+	sql("SELECT vllm.control('sleep-step 2000')");
+	my $busy = bg($node, $ask);
+	until_sql($node, "SELECT count(*) FROM llm_requests WHERE kind = 'generate'", '1');
+	my $sleep = bg($node, "SELECT llm_sleep(1, 'wait')");
+	until_sql($node, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT llm_sleep(1%' AND state = 'active'", '1');
+	sql('SELECT llm_engine_upgrade()');
+	is(scalar finish($busy), $answer, 'who was there is answered');
+	finish($sleep);
+	is(sql('SELECT llm_is_sleeping()'), 't', '... and the new engine sleeps');
+	sql('SELECT llm_wake_up()');
+	is(sql($ask), $answer, '... until it wakes');
+}
 # sleepers need no room
 sql("SELECT llm_load_model('second'); ALTER SYSTEM SET vllm.memory_limit = '100MB'");
 $node->reload;
