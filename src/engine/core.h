@@ -153,6 +153,7 @@ typedef struct ReqEvent
 	const int32_t *counts;		/* PT_LOGPROBS: [n_rows] scored tokens of each sequence */
 	const int32_t *greedy;		/* likewise: 1 = each was the likeliest */
 	int			prompt_tokens, output_tokens, cached_tokens, preemptions;	/* of all answers */
+	int			back_tokens;	/* of cached_tokens: from the offload tier */
 	int			draft_tokens, accepted_tokens;	/* likewise: that were computed ahead, and were right */
 	int			reasoning_tokens;	/* of output_tokens; -1 = nobody has counted */
 	int			longest;		/* output_tokens of the longest answer; 0: there is one answer */

@@ -95,6 +95,7 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 		.prompt_tokens = r->n_prompt,
 		.output_tokens = n_output,
 		.cached_tokens = p->cached,
+		.back_tokens = p->back,
 		.preemptions = p->preemptions,
 		.draft_tokens = p->draft_tokens,
 		.accepted_tokens = p->accepted_tokens,
@@ -122,7 +123,7 @@ emit_beams(Deliver *d, const Parcel *p)
 	int			n_output;
 	ReqEvent	ev = {
 		.ended = p->res.finish, .finish = p->res.finish, .err = p->err, .text = "", .prompt_tokens = r->n_prompt,
-		.preemptions = p->preemptions, .cached_tokens = p->cached, .reasoning_tokens = -1, .arrival_us = r->arrival_us,
+		.preemptions = p->preemptions, .cached_tokens = p->cached, .back_tokens = p->back, .reasoning_tokens = -1, .arrival_us = r->arrival_us,
 		.scheduled_us = p->scheduled_us,
 		.first_token_us = p->first_token_us, .now_us = clock_us()
 	};
@@ -148,7 +149,7 @@ emit_pooled(const Parcel *p)
 	Err			err;
 	ReqEvent	ev = {
 		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens, .cached_tokens = p->cached,
-		.preemptions = p->preemptions, .reasoning_tokens = -1, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
+		.back_tokens = p->back, .preemptions = p->preemptions, .reasoning_tokens = -1, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
 	};
 
 	if (ev.finish == FIN_STOP && !pooled_finish(r->pooled, &ev, &space, &err))

@@ -27,6 +27,7 @@ typedef struct Parcel
 	int			draft_tokens, accepted_tokens;
 	int			reasoning;		/* tokens of thoughts so far; -1 = nobody counts */
 	int			cached;			/* of the request's prompt tokens */
+	int			back;			/* ... of which have come back from the offload tier */
 	int64_t		scheduled_us;
 	int64_t		first_token_us;
 } Parcel;

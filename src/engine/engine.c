@@ -86,7 +86,7 @@ hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *e
 {
 	Parcel		p = {
 		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions,
-		.draft_tokens = r->draft_tokens, .accepted_tokens = r->accepted_tokens, .cached = share_cached(r),
+		.draft_tokens = r->draft_tokens, .accepted_tokens = r->accepted_tokens, .cached = share_cached(r), .back = share_back(r),
 		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp,
 		.reasoning = r->thoughts != NULL ? thoughts_count(r->thoughts) : -1
 	};

@@ -80,6 +80,7 @@ tokens(EntryCounters *n, const ReqEvent *ev, HistState *s)
 		s->prefilled = true;
 		atomic_fetch_add_explicit(&n->prefilled_tokens, ev->prompt_tokens, memory_order_relaxed);
 		atomic_fetch_add_explicit(&n->reused_tokens, ev->cached_tokens, memory_order_relaxed);
+		atomic_fetch_add_explicit(&n->back_tokens, ev->back_tokens, memory_order_relaxed);
 	}
 	if (ev->output_tokens > s->output_tokens)
 	{

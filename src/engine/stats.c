@@ -260,6 +260,7 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 	to->preemptions = atomic_load(&r->counters->preemptions);
 	to->prefilled_tokens = atomic_load_explicit(&r->counters->prefilled_tokens, memory_order_relaxed);
 	to->reused_tokens = atomic_load_explicit(&r->counters->reused_tokens, memory_order_relaxed);
+	to->back_tokens = atomic_load_explicit(&r->counters->back_tokens, memory_order_relaxed);
 	to->generated_tokens = atomic_load_explicit(&r->counters->generated_tokens, memory_order_relaxed);
 	for (int i = 0; i < WIRE_N_ENDS; i++)
 		to->ended[i] = atomic_load_explicit(&r->counters->ended[i], memory_order_relaxed);

@@ -22,7 +22,7 @@ typedef struct Hist				/* WireHist, while it is counted */
 typedef struct EntryCounters
 {
 	_Atomic int64_t requests, prompt_tokens, output_tokens, preemptions;
-	_Atomic int64_t prefilled_tokens, reused_tokens, generated_tokens;
+	_Atomic int64_t prefilled_tokens, reused_tokens, back_tokens, generated_tokens;
 	_Atomic int64_t ended[WIRE_N_ENDS];
 	Hist		hist[WIRE_N_HISTS];
 	/* stats.c's, under its lock: of instances that it had before */

@@ -288,12 +288,10 @@ put_counters(Output *o, List *lines)
 	foreach(lc, lines)
 	{
 		const Line *l = lfirst(lc);
-		/* those of prompts that are not computed yet count already */
-		int64		back = Min(l->ms->fig.external_hits, l->ms->reused_tokens);
 
 		o->number(o, l, "source=\"local_compute\"", l->ms->prefilled_tokens - l->ms->reused_tokens);
-		o->number(o, l, "source=\"local_cache_hit\"", l->ms->reused_tokens - back);
-		o->number(o, l, "source=\"external_kv_transfer\"", back);
+		o->number(o, l, "source=\"local_cache_hit\"", l->ms->reused_tokens - l->ms->back_tokens);
+		o->number(o, l, "source=\"external_kv_transfer\"", l->ms->back_tokens);
 	}
 }
 

@@ -256,7 +256,7 @@ typedef struct WireModelStat
 	char		loras_waiting[WIRE_LORA_NAMES];
 	WireFigures fig;			/* of its instance, and counters of those it had before */
 	int64_t		requests, prompt_tokens, output_tokens, preemptions;	/* tokens: of requests that have ended */
-	int64_t		prefilled_tokens, reused_tokens, generated_tokens;	/* as they come; these never go down */
+	int64_t		prefilled_tokens, reused_tokens, back_tokens, generated_tokens;	/* as they come; these never go down.  back: of reused, from the offload tier */
 	int64_t		ended[WIRE_N_ENDS];
 	WireHist	hist[WIRE_N_HISTS];
 } WireModelStat;

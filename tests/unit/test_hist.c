@@ -59,7 +59,7 @@ test_events(void)
 	static EntryCounters n;
 	int32_t		ids[2] = {7, 8};
 	HistState	last = {0};
-	ReqEvent	ev = {.ids = ids,.n_ids = 1,.prompt_tokens = 5,.cached_tokens = 3,.output_tokens = 1,
+	ReqEvent	ev = {.ids = ids,.n_ids = 1,.prompt_tokens = 5,.cached_tokens = 3,.back_tokens = 2,.output_tokens = 1,
 	.arrival_us = 1000000,.scheduled_us = 1400000,.first_token_us = 2000000,.now_us = 2000000};
 
 	hist_event(&n, &ev, &last);
@@ -85,6 +85,7 @@ test_events(void)
 	CHECK(n.hist[WH_QUEUE].sum == 400000 && n.hist[WH_PREFILL].sum == 600000 && n.hist[WH_DECODE].sum == 1000000 &&
 		  n.hist[WH_INFERENCE].sum == 1600000, "its parts");
 	CHECK(n.hist[WH_PREFILL_KV].sum == 2 && n.reused_tokens == 3, "what was found needn't be computed");
+	CHECK(n.back_tokens == 2, "where it was found");
 	CHECK(n.hist[WH_PROMPT].sum == 5 && n.hist[WH_GENERATION].sum == 3 && n.hist[WH_TPOT].sum == 500000, "tokens");
 	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 3 && n.hist[WH_LONGEST].sum == 3, "tokens: %lld", (long long) n.generated_tokens);
 	/* a pooled one, one that never came to a step, one that failed */
