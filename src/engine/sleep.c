@@ -33,6 +33,7 @@
 #include "base/mem.h"
 #include "engine/models_int.h"
 #include "engine/request.h"
+#include "engine/spec_config.h"
 
 typedef enum OpStage
 {
@@ -237,6 +238,23 @@ park_loading(Conv *c, void *arg)
 
 /* ---- an op's beginning and end ---- */
 
+/* Of all models: which one it was need not be one whose files the asker may know of. */
+static void
+op_fail(const SleepOp *op)
+{
+	Err			e = op->e.cls != ERR_NONE ? op->e : op->failed;
+	char		draft[SPEC_PATH];
+
+	if (op->en == NULL && op->c->req != NULL && (op->c->req->secret_paths & WIRE_SECRET_MODEL) != 0)
+		for (const Entry *en = op->m->entries; en != NULL; en = en->next)
+		{
+			err_replace(&e, en->path, en->name);
+			if (entry_draft_path(en, draft))
+				err_replace(&e, draft, "speculative_config");
+		}
+	request_fail(op->c, &e);
+}
+
 static void
 op_end(SleepOp *op)
 {
@@ -247,7 +265,7 @@ op_end(SleepOp *op)
 	models_show(m);
 	c->job_busy = false;
 	if (op->e.cls != ERR_NONE || op->failed.cls != ERR_NONE)
-		conv_end_error(c, op->e.cls != ERR_NONE ? &op->e : &op->failed);
+		op_fail(op);
 	else
 		server_answer(c, "ok");
 	if (op->en != NULL)

@@ -128,7 +128,11 @@ engine_command(const char *command, const char *model)
 	if (model != NULL)
 		catalog_put(catalog_model(model), &out);
 	else
+	{
 		vclient_put_identity(&out);
+		if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+			wire_put_int(&out, WTAG_SECRET_PATHS, WIRE_SECRET_MODEL | WIRE_SECRET_LORA);
+	}
 	wire_put_text(&out, WTAG_COMMAND, command, strlen(command));
 	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
 	reply_read(&r, &f);

@@ -246,7 +246,7 @@ typedef struct WireModelStat
 	int32_t		sleep_level;	/* 0 .. 2 */
 	int64_t		used_us;		/* CLOCK_MONOTONIC when it was last asked for, or busy; 0 = never */
 	int64_t		expires_us;		/* ... when it will be unloaded; 0 = never */
-	int64_t		memory_bytes;	/* loaded: all of it but adapters */
+	int64_t		memory_bytes;	/* loaded: all of it, adapters too */
 	int32_t		shared_with;	/* index of the entry whose weights it uses, -1 */
 	int32_t		block_size;		/* tokens; 0 = no KV cache */
 	int32_t		prefix_caching;

@@ -135,6 +135,23 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	sql("SELECT llm_wake_up(model => 'mine')");
 	isnt(sql($mine), $answer, 'other weights, other answer');
 	is(sql($ask), $answer, '... of that model only');
+	# files that are gone: who may wake a model need not know where they were
+	my $long = sql($mine);
+	sql("GRANT EXECUTE ON FUNCTION llm_wake_up TO reader; SELECT vllm.control('sleep-step 2000')");
+	my $kept = bg($node, $mine);
+	until_sql($node, "SELECT count(*) FROM llm_requests WHERE model = 'mine' AND state IN ('waiting', 'running')", '1');
+	sql("SELECT llm_sleep(2, 'keep', 'mine')");
+	rename($path, "$path.away") or die "$path: $!";
+	for my $call ('llm_wake_up()', "llm_wake_up(model => 'mine')")
+	{
+		like(error("SELECT $call"), qr/ERROR: .*\Q$path\E/s, "$call: files that are gone");
+		my $error = error("SET ROLE reader; SELECT $call");
+		like($error, qr/ERROR: .*mine/s, '... an error for whoever may');
+		unlike($error, qr/\Q$path\E/, '... without the path');
+	}
+	rename("$path.away", $path) or die "$path: $!";
+	sql("SELECT llm_wake_up(model => 'mine'); REVOKE EXECUTE ON FUNCTION llm_wake_up FROM reader");
+	is(scalar finish($kept), $long, '... there again');
 	sql("SELECT llm_drop_model('mine')");
 }
 
