@@ -59,6 +59,11 @@ SKIP:
 	is($ask->('GET', '/is_sleeping', 'boss'), '200 {"is_sleeping" : false}', 'none of it did anything');
 	my $r = $http->post("$base/sleep", { content => 'level=2', headers => { Authorization => "Bearer $key{boss}", 'Content-Type' => 'application/x-www-form-urlencoded' } });
 	is($r->{status}, 415, 'a form is refused');
+	for my $body ('{"level": 2}', '{}')
+	{
+		$r = $http->post("$base/wake_up", { content => $body, headers => { Authorization => "Bearer $key{boss}", 'Content-Type' => 'application/json' } });
+		is($r->{status}, $body eq '{}' ? 200 : 400, "a body, $body");
+	}
 	like($http->get("$base/metrics", { headers => { Authorization => "Bearer $key{boss}" } })->{content}, qr/http_requests_total\{handler="\/sleep",method="POST",status="2xx"\} 2/, 'counted');
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 }
