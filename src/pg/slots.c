@@ -363,26 +363,30 @@ slot_open(int slot, VslotClaim *c)
 
 /* ---- claim ---- */
 
+static VslotResult
+claim_locked(VslotClaim *c)
+{
+	VllmShared *s = vllm_shared;
+	int			slot = s->free_head;
+
+	if (!has_engine(c))
+		return VSLOT_NO_ENGINE;
+	if (slot < 0 || !may_have(c->limited))
+		return VSLOT_NONE;
+	s->free_head = s->owners[slot].next_free;
+	s->n_free--;
+	slot_open(slot, c);
+	return VSLOT_OK;
+}
+
 VslotResult
 vslot_try_claim(VslotClaim *c)
 {
-	VllmShared *s = vllm_shared;
-	VslotResult result = VSLOT_OK;
+	VslotResult result;
 
-	LWLockAcquire(s->lock, LW_EXCLUSIVE);
-	if (!has_engine(c))
-		result = VSLOT_NO_ENGINE;
-	else if (s->free_head < 0 || !may_have(c->limited))
-		result = VSLOT_NONE;
-	else
-	{
-		int			slot = s->free_head;
-
-		s->free_head = s->owners[slot].next_free;
-		s->n_free--;
-		slot_open(slot, c);
-	}
-	LWLockRelease(s->lock);
+	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+	result = claim_locked(c);
+	LWLockRelease(vllm_shared->lock);
 	return result;
 }
 
@@ -475,14 +479,13 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 	/* the engine must know of the slots that this backend holds, or none gets free */
 	vslot_ring_now();
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
-	if (s->serving && s->free_head >= 0 && may_have(c->limited))
-	{
-		/* one was freed since the caller looked */
-		LWLockRelease(s->lock);
-		return vslot_try_claim(c);
-	}
-	queue_append(me, c->limited);
+	/* one was freed since the caller looked, or the engine has ended: nobody hands out slots that are free already */
+	result = claim_locked(c);
+	if (result == VSLOT_NONE)
+		queue_append(me, c->limited);
 	LWLockRelease(s->lock);
+	if (result != VSLOT_NONE)
+		return result;
 
 	PG_TRY();
 	{
