@@ -12,9 +12,11 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -146,6 +148,14 @@ put_back(WireOut *o, const WireField *f)
 		wire_put_str(o, f->tag, f->s, f->n);
 }
 
+/* They are models of all databases: who may upgrade need not know where their files are. */
+static void
+hide_path(WireOut *o)
+{
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		wire_put_int(o, WTAG_SECRET_PATHS, WIRE_SECRET_MODEL);
+}
+
 static void
 load_context(void *arg)
 {
@@ -205,6 +215,7 @@ hand_over(const char *command, int side, void (*pass) (const StringInfoData *bod
 	{
 		if (field.tag == WTAG_DATABASE && body.len > 0)
 		{
+			hide_path(&out);
 			pass(&body, name);
 			resetStringInfo(&body);
 			name = NULL;
@@ -215,7 +226,10 @@ hand_over(const char *command, int side, void (*pass) (const StringInfoData *bod
 			put_back(&out, &field);
 	}
 	if (body.len > 0)
+	{
+		hide_path(&out);
 		pass(&body, name);
+	}
 	vclient_talk_to(-1);
 	vcall_end(call);
 }
