@@ -786,8 +786,8 @@ models_attend_loras(Models *m)
 	for (Loaded *l = m->loaded, *next; l != NULL; l = next)
 	{
 		next = l->next;
-		/* an adapter is compared with weights, which are elsewhere now */
-		if (l->loras != NULL && l->rest != LR_STORED)
+		/* an adapter is compared with weights, which may be on their way elsewhere */
+		if (l->loras != NULL && l->rest == LR_AWAKE)
 			soon |= loras_attend(l->loras);
 	}
 	return soon;
