@@ -670,6 +670,30 @@ next_step(SleepOp *op)
 	return true;
 }
 
+typedef struct Left
+{
+	const Loaded *l;
+	int			n;
+} Left;
+
+static void
+count_left(Conv *c, void *arg)
+{
+	Left	   *left = arg;
+
+	left->n += c->on == left->l;
+}
+
+/* Requests that pin it as they were left behind there (update.c).  They stay: while it rests they come to no end. */
+static int
+left_behind(const Loaded *l)
+{
+	Left		left = {.l = l};
+
+	server_each(l->m->srv, count_left, &left);
+	return left.n;
+}
+
 static bool
 all_gone(const Models *m)
 {
@@ -709,8 +733,7 @@ op_turn(SleepOp *op)
 		case OP_JOB:
 			return false;
 		case OP_PINS:
-			/* those of requests that were left behind stay */
-			if (op->at->refs > 0 && op->at->pins > 1)
+			if (op->at->pins > 1 + left_behind(op->at))
 				return false;
 			op->at->held = false;
 			sleep_wake_requests(op->m);

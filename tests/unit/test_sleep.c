@@ -276,6 +276,7 @@ test_modes(const char *want, const char *long_want)
 }
 
 #define COPY "build/fixtures/sleep_copy"
+#define OTHER_COPY "build/fixtures/sleep_copy_2"
 
 static Talk *
 begin_copy(void)
@@ -381,7 +382,25 @@ test_update(const char *want, const char *long_want)
 		is(t, long_want, cmd);
 		said("integrity", "ok");
 	}
-	CHECK(system("rm -r " COPY) == 0, "gone");
+	/* ... which others have yet */
+	for (int level = 1; level <= 2; level++)
+	{
+		Talk	   *t;
+		char		cmd[64];
+
+		CHECK(system("rm -rf " OTHER_COPY " && cp -r " MODEL " " OTHER_COPY) == 0, "copied");
+		is(gen(8, COPY, 20, false), want, "a model of the same files");
+		t = begin_copy();
+		is(send_ask(WK_CONTROL, 7, "m", OTHER_COPY, NULL, "update-weights keep", 0, false), "ok", "another path");
+		snprintf(cmd, sizeof(cmd), "sleep %d keep", level);
+		said(cmd, "ok");
+		said("wake 7", "ok");
+		is(t, long_want, cmd);
+		is(gen(8, COPY, 20, false), want, "who still has it");
+		is(gen(7, MODEL, 20, false), want, "its next model");
+		said("integrity", "ok");
+	}
+	CHECK(system("rm -r " COPY " " OTHER_COPY) == 0, "gone");
 }
 
 /* Who asked goes away while requests are awaited: the sleep is taken back. */
