@@ -261,6 +261,16 @@ evict_adapter(const Models *m)
 	return of != NULL;
 }
 
+/* Is one on its way out, but not gone yet?  Then nobody else need go before that. */
+static bool
+some_go(const Models *m, const Loaded *but)
+{
+	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+		if (l != but && loaded_goes(l))
+			return true;
+	return false;
+}
+
 static RoomAnswer
 try_room(Loaded *l, Err *e)
 {
@@ -281,10 +291,8 @@ try_room(Loaded *l, Err *e)
 	while (evict_adapter(m))
 		if (taken(m, l) + l->need <= set.memory_limit)
 			return ROOM_YES;
-	/* what is on its way out is not gone yet */
-	for (const Loaded *o = m->loaded; o != NULL; o = o->next)
-		if (loaded_goes(o) && o != l)
-			return ROOM_LATER;
+	if (some_go(m, l))
+		return ROOM_LATER;
 	look(m);
 	victim = idle_one(m, l, now);
 	if (victim != NULL)
@@ -330,13 +338,16 @@ room_lora(Entry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e)
 	settings_get(m->srv->box, &set);
 	if (set.memory_limit <= 0)
 		return ROOM_YES;
-	loras_let_go(m->srv);
-	do
-		if (taken(m, NULL) + bytes <= set.memory_limit)
-			return ROOM_YES;
-	while (evict_adapter(m));
-	if (en->loaded->need + bytes <= set.memory_limit)
+	/* for what can never be nobody goes */
+	if (en->loaded->need + bytes + store_takes(m) <= set.memory_limit)
 	{
+		loras_let_go(m->srv);
+		do
+			if (taken(m, NULL) + bytes <= set.memory_limit)
+				return ROOM_YES;
+		while (evict_adapter(m));
+		if (some_go(m, en->loaded))
+			return ROOM_LATER;
 		look(m);
 		victim = idle_one(m, en->loaded, now);
 		if (victim != NULL)

@@ -15,6 +15,7 @@ static volatile WireStats *st;
 static char dir[] = "/tmp/test_room_XXXXXX";
 
 #define SIZE	"{\"kv_cache_memory_bytes\": 60000000}"
+#define SMALL	"{\"kv_cache_memory_bytes\": 24000000}"
 
 static Talk *
 ask(const char *model, const char *options, const char *prompt)
@@ -456,6 +457,16 @@ test_adapters(void)
 	is(result(ask_lora("la", "z", "three")), "[z] THREE", "z instead of x");
 	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
 	starts(result(ask_lora("la", "giant", "x")), "53200: there is no room for adapter \"giant\" / It needs 81920 kB; of 128 MB", "too large");
+	CHECK(takes("la") == 117, "nobody had to go for that: %lld", (long long) takes("la"));
+	/* one of two models is enough, and no other goes before its memory has come back */
+	is(result(ask("s1", SMALL, "small")), "SMALL", "s1");
+	is(result(ask("s2", SMALL, "too")), "TOO", "s2");
+	settle();
+	t = command("sleep-step 500");
+	usleep(50000);
+	is(result(ask_lora("la", "x", "three and a half")), "[x] THREE AND A HALF", "x instead of s1");
+	CHECK(state_of("s1") == WM_UNLOADED && state_of("s2") == WM_READY, "only s1 has gone: %u %u", state_of("s1"), state_of("s2"));
+	result(t);
 	/* a model takes the room of adapters that nobody uses, and one of its own that of a model */
 	is(result(ask("lb", SIZE, "four")), "FOUR", "b beside a");
 	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_READY, "a without adapters: %u %u", state_of("la"), state_of("lb"));
