@@ -538,7 +538,14 @@ place(LoraCache *lc, Conv *c, const char *print, bool again)
 		go_on(c, &e);
 	}
 	else
+	{
+		/* behind one for which there is no memory it waits for that, too (room_lora()) */
+		if (!lc->no_room)
+			c->lora_asked_us = 0;
+		else if (c->lora_asked_us == 0)
+			c->lora_asked_us = clock_us();
 		wait_for_place(lc, c, print);
+	}
 }
 
 /* ---- what lies at a path ---- */

@@ -442,6 +442,7 @@ test_adapters(void)
 {
 	char		cmd[128];
 	Talk	   *t;
+	Talk	   *second;
 	const char *r;
 
 	CHECK(mkdtemp(dir) != NULL, "a directory");
@@ -489,11 +490,14 @@ test_adapters(void)
 	/* ... but not for ever */
 	settle();
 	is(result(ask("lb", SIZE, "twelve")), "TWELVE", "b");
-	set("config memory_timeout_ms=200\n");
+	set("config memory_timeout_ms=500\n");
 	t = ask("lb", SIZE, "@delay:900 thirteen");
 	usleep(30000);
+	second = ask_lora("la", "y", "y");
 	r = result(ask_lora("la", "x", "x"));
 	starts(r, "53200: there is no room for adapter \"x\" / It needs 30720 kB; of 128 MB (vllm.memory_limit) 114 MB are taken: ", "timeout");
+	/* all wait at the same time */
+	starts(result(second), "53200: there is no room for adapter \"y\"", "timeout of the second");
 	starts(result(t), "@DELAY", "b");
 	set("config memory_timeout_ms=20000\n");
 	settle();
