@@ -47,17 +47,21 @@ static void
 replace(char *text, size_t size, const char *what, const char *as)
 {
 	char		old[sizeof(((Err *) 0)->hint)];
+	size_t		len = strlen(text);
+	bool		cut = len + 1 == size;	/* then its end may be the beginning of `what` */
 	size_t		n = 0;
 
-	if (strstr(text, what) == NULL)
+	if (!cut && strstr(text, what) == NULL)
 		return;
 	snprintf(old, sizeof(old), "%s", text);
 	for (const char *p = old; *p != '\0' && n + 1 < size;)
 	{
-		bool		found = strncmp(p, what, strlen(what)) == 0;
+		size_t		left = len - (size_t) (p - old);
+		size_t		k = cut && left < strlen(what) ? left : strlen(what);
+		bool		found = strncmp(p, what, k) == 0;
 
 		n += (size_t) snprintf(text + n, size - n, "%.*s", found ? INT_MAX : 1, found ? as : p);
-		p += found ? strlen(what) : 1;
+		p += found ? k : 1;
 	}
 }
 

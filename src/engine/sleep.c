@@ -429,7 +429,7 @@ give_up(SleepOp *op, Loaded *l)
 	else
 	{
 		err_set(&f.e, ERR_NOT_READY, "model \"%s\" has lost its weights", name);
-		err_detail(&f.e, "%.400s", op->e.msg);
+		err_detail(&f.e, "%s", op->e.msg);
 	}
 	l->given_up = true;
 	server_each(op->m->srv, fail_on, &f);
