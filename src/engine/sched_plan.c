@@ -335,7 +335,7 @@ plan_admissions(Sched *s, int64_t now_us)
 
 		if (!sched_lora_may(s, r))
 		{
-			if (!sched_lora_aside(s, r))
+			if (!sched_lora_aside(s, r) && !queue_stand_back(s, r))
 				break;
 			continue;
 		}
@@ -357,7 +357,7 @@ plan_admissions(Sched *s, int64_t now_us)
 		if (!comes_back(s, r, &hit, now_us))
 		{
 			/* others pass it, but not who has had its turn */
-			if (r->state != RQ_WAITING || r == s->lora.next || !sched_lora_aside(s, r))
+			if ((r->state != RQ_WAITING || r == s->lora.next || !sched_lora_aside(s, r)) && !queue_stand_back(s, r))
 				break;
 			continue;
 		}

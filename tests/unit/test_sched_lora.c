@@ -233,6 +233,45 @@ test_forks(void)
 	world_free(&w);
 }
 
+/* Hypotheses have the only place, and more requests want another one than a plan sets aside: whose turn it is in vain stops nobody. */
+static void
+test_beam(void)
+{
+	World		w = world_new(1, 4, 100, false);
+	Req		   *r = add(&w, 1, 1, 1, 8, 1000);
+
+	step(&w);
+	for (int i = 0; i < 300; i++)
+		add(&w, 10 + i, (uint64_t) (10 + i), 2, 4, 1);
+	for (int i = 0; i < 200; i++)
+	{
+		Req		   *next = mem_zalloc(sizeof(*next));
+
+		next->id = (uint64_t) (1000 + i);
+		next->session = 1;
+		next->lora = r->lora;
+		next->params.max_tokens = 1000;
+		next->n_prompt = r->n_prompt;
+		intvec_add(&next->tokens, r->tokens.data, r->tokens.len);
+		w.n_left++;
+		sched_resume(w.s, next, r);
+		sched_hold(w.s, r);
+		step(&w);
+		if (next->state != RQ_RUNNING)
+		{
+			CHECK(false, "hypothesis %d waits", i);
+			break;
+		}
+		drop(&w, r);
+		r = next;
+	}
+	drop(&w, r);
+	for (int i = 0; i < 400 && w.n_left > 0; i++)
+		step(&w);
+	CHECK(w.n_left == 0 && w.most == 1, "%d are left, %d adapters in a step", w.n_left, w.most);
+	world_free(&w);
+}
+
 /* A stem that had to go has no place any more: its forks wait for one like anybody. */
 static void
 test_orphans(void)
@@ -313,6 +352,7 @@ main(void)
 	}
 	test_many();
 	test_forks();
+	test_beam();
 	test_orphans();
 	test_roots();
 	return check_done("test_sched_lora");
