@@ -17,11 +17,13 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/pattern.h"
 #include "load/files.h"
 
 #define MAX_RANK	65536
+#define ALPHAS_US	INT64_C(10000000)	/* most time for comparing all modules with all patterns, which takes hardly any if no harm is meant */
 
 /* ---- adapter_config.json ---- */
 
@@ -155,11 +157,11 @@ read_alphas(Adapter *a, const cJSON *c, const char *path, Err *e)
 }
 
 static bool
-alpha_of(const Adapter *a, const char *path, const char *module, double *alpha, Err *e)
+alpha_of(const Adapter *a, const char *path, const char *module, int64_t until_us, double *alpha, Err *e)
 {
 	*alpha = a->alpha;
 	for (int i = 0; i < a->n_alphas; i++)
-		switch (pattern_fit(a->alphas[i].of, module))
+		switch (clock_us() < until_us ? pattern_fit(a->alphas[i].of, module) : PATTERN_BAD)
 		{
 			case PATTERN_NO:
 				break;
@@ -262,7 +264,7 @@ note_name(Adapter *a, const char *module)
 }
 
 static bool
-finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterModule *m, Err *e)
+finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterModule *m, int64_t until_us, Err *e)
 {
 	int64_t		rank;
 	double		alpha;
@@ -278,7 +280,7 @@ finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterMod
 	if (!is_on(cJSON_GetObjectItemCaseSensitive(c, "rank_pattern")) && rank != (int64_t) r)
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of rank %lld for module \"%s\", but its adapter_config.json says %d",
 					   path, (long long) rank, m->name, (int) r);
-	if (!alpha_of(a, path, m->name, &alpha, e))
+	if (!alpha_of(a, path, m->name, until_us, &alpha, e))
 		return false;
 	m->scale = alpha / (a->rslora ? sqrt((double) rank) : (double) rank);
 	if (rank > a->rank)
@@ -325,11 +327,14 @@ read_config(Adapter *a, const char *path, const cJSON *c, double *r, Err *e)
 static bool
 read_tensors(Adapter *a, const char *path, const cJSON *c, double r, Err *e)
 {
+	int64_t		until_us;
+
 	for (size_t i = 0; i < files_count(a->files); i++)
 		if (!add_tensor(a, path, files_tensor(a->files, i), e))
 			return false;
+	until_us = clock_us() + ALPHAS_US;
 	for (int i = 0; i < a->n; i++)
-		if (!finish_module(a, path, c, r, &a->modules[i], e))
+		if (!finish_module(a, path, c, r, &a->modules[i], until_us, e))
 			return false;
 	return a->rank > 0 || err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no weights", path);
 }
