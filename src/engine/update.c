@@ -230,6 +230,30 @@ drained(UpdateOp *op)
 	return o.n == 0;
 }
 
+static void
+count_homeless(Conv *c, void *arg)
+{
+	Old		   *o = arg;
+
+	o->n += c->entry != NULL && changes(o->op, c->entry) && c->stage == CONV_LORA && conv_is_active(c) && c->lora_print != NULL;
+}
+
+/* Paused, with requests that want an adapter's place: none becomes free before the wake, which waits for us. */
+static bool
+never_drained(UpdateOp *op)
+{
+	Old			o = {op, 0};
+
+	if (op->from->rest == LR_AWAKE)
+		return false;
+	server_each(op->m->srv, count_homeless, &o);
+	if (o.n == 0)
+		return false;
+	err_set(&op->e, ERR_NOT_READY, "model \"%s\" is paused while requests wait for places of adapters", op->en->name);
+	err_hint(&op->e, "The old weights stay in service; llm_resume() lets requests go on.");
+	return true;
+}
+
 /* It stays where it is. */
 static void
 stay(Conv *c, void *arg)
@@ -416,6 +440,8 @@ op_turn(UpdateOp *op)
 			}
 			else if (drained(op))
 				change_over(op);
+			else if (never_drained(op))
+				op->stage = UP_END;
 			else
 				return false;
 			return true;
