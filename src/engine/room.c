@@ -97,13 +97,23 @@ last_used(const Loaded *l)
 	return t;
 }
 
+/* NULL: it is no model's yet (update.c), or any more */
 static const char *
-name_of(const Loaded *l)
+model_of(const Loaded *l)
 {
 	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			return en->name;
-	return l->left != NULL ? l->left->name : l->path;	/* the one that is to come (update.c) */
+	return l->left != NULL ? l->left->name : NULL;
+}
+
+/* For the log, and who has asked for l. */
+static const char *
+name_of(const Loaded *l)
+{
+	const char *name = model_of(l);
+
+	return name != NULL ? name : l->path;
 }
 
 /* ... but for its adapters, which stay while it sleeps */
@@ -222,8 +232,10 @@ list_holders(const Models *m, const Loaded *but, char *out, size_t size)
 	if (store_takes(m) > 0)
 		at += (size_t) snprintf(out, size, "the KV caches' offload tier %" PRId64 " MB", store_takes(m) >> 20);
 	for (const Loaded *l = m->loaded; l != NULL && at < size; l = l->next)
+		/* paths are not for everybody */
 		if (l != but && room_takes(l) > 0)
-			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "", name_of(l), room_takes(l) >> 20,
+			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "",
+									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" : "one that was unloaded", room_takes(l) >> 20,
 									loaded_goes(l) ? "on its way out" : l->refs == 0 ? "finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" : l->busy > 0 ? "busy" : "idle");
 }
 
