@@ -111,7 +111,8 @@ void		kvtier_release(KvTier *t, KvHold *h);
 double		kvtier_read_wait(KvTier *t, size_t bytes);
 
 /* ---- all of it ---- */
-/* Forget all entries of m (NULL: of all models): none is found from now on, but what is held and ready stays so. */
+/* Forget all entries of m (NULL: of all models): none is found from now on, but what is held and ready stays so.  Nor are files that
+ * can't be looked at yet: they go when that is possible. */
 void		kvtier_reset(KvTier *t, KvTierModel *m);
 /* Wait until all that is in memory has files, at most until then (clock_us()).  Returns how many
  * could not be written in time, or at all; without a directory 0. */

@@ -102,6 +102,7 @@ struct KvTier
 	int64_t		read_at_us;		/* when stats.read_rate was measured last */
 	uint64_t	epoch;			/* of the last reset, */
 	uint64_t	all_epoch;		/* and of the last one of everything */
+	uint64_t	shut_epoch;		/* the epoch when files were there last: what is found is of before later ones */
 	Entry	   *writing;		/* what the thread writes just now */
 	size_t		used_bytes;		/* of slots that are used */
 	size_t		cool_bytes;		/* of those in L_COOL */

@@ -131,6 +131,7 @@ lose_files(KvTier *t)
 	int			n = 0;
 
 	t->stats.files = KVF_LOCKED;
+	t->shut_epoch = t->epoch;
 	t->retry_us = clock_us() + SECOND;
 	while ((e = t->filed.tail) != NULL || (e = t->lists[L_GONE].tail) != NULL)
 	{
@@ -357,7 +358,6 @@ static void
 scan(KvTier *t)
 {
 	KvFound    *found = NULL;
-	uint64_t	epoch = t->epoch;
 	size_t		n = 0;
 	int			why;
 
@@ -371,7 +371,7 @@ scan(KvTier *t)
 	tier_reserve(t, n);
 	for (size_t i = 0; i < n; i++)
 	{
-		take_up(t, &found[i], epoch);
+		take_up(t, &found[i], t->shut_epoch);
 		if (i % BATCH == 0)
 			breathe(t);
 	}

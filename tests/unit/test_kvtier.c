@@ -784,6 +784,36 @@ test_two(void)
 	kvtier_close(b);
 }
 
+/* A reset counts for the files that another store has, too. */
+static void
+test_reset_locked(void)
+{
+	KvTier	   *a = open_tier(8 * SLOT, new_dir(), 100 * SLOT);
+	KvTier	   *b;
+	Err			e;
+	KvTierModel *ma = kvtier_join(a, id1, BYTES, &e);
+	KvTierModel *mb;
+
+	CHECK(wait_files(a, KVF_READY), "open");
+	b = open_tier(8 * SLOT, dir, 100 * SLOT);
+	mb = kvtier_join(b, id1, BYTES, &e);
+	for (int i = 0; i < 4; i++)
+		put(a, ma, i, BYTES);
+	CHECK(kvtier_flush(a, soon()) == 0 && count_files(NULL) == 4, "%d files", count_files(NULL));
+	kvtier_reset(b, NULL);
+	put(b, mb, 3, BYTES);
+	put(b, mb, 4, BYTES);
+	kvtier_close(a);
+	CHECK(wait_files(b, KVF_READY), "its turn");
+	CHECK(place(b, mb, 0) == KVT_NONE && place(b, mb, 2) == KVT_NONE, "what was there before");
+	CHECK(comes_back(b, mb, 3, BYTES) && comes_back(b, mb, 4, BYTES), "what was put since");
+	check_all(b);
+	for (int i = 0; i < 2000 && count_files(NULL) > 1; i++)
+		usleep(5000);
+	CHECK(kvtier_flush(b, soon()) == 0 && count_files(NULL) == 2, "%d files", count_files(NULL));
+	kvtier_close(b);
+}
+
 /* ---- failures ---- */
 
 /* Files can't be written; memory goes on, and so do files when they can. */
@@ -1079,6 +1109,7 @@ main(void)
 	test_foreign();
 	test_directory();
 	test_two();
+	test_reset_locked();
 	test_write_fails();
 	test_disk_full();
 	test_vanished();
