@@ -693,10 +693,13 @@ kvtier_reset(KvTier *t, KvTierModel *m)
 void
 kvtier_shed(KvTier *t, KvTierModel *m)
 {
-	static const ListId lists[] = {L_WARM, L_COOL};
+	static const ListId lists[] = {L_WARM, L_COOL, L_DIRTY};
+	int			n;
 
 	pthread_mutex_lock(&t->lock);
-	for (int i = 0; i < 2; i++)
+	/* when files can be written again, if ever, nobody knows */
+	n = t->stats.files == KVF_READY || t->stats.files == KVF_OPENING ? 2 : 3;
+	for (int i = 0; i < n; i++)
 		for (Entry *e = t->lists[lists[i]].tail, *next; e != NULL; e = next)
 		{
 			next = e->prev[0];

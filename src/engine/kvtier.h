@@ -120,7 +120,7 @@ size_t		kvtier_flush(KvTier *t, int64_t deadline_us);
 /* The thread has time: write all that has no file, until that is done. */
 void		kvtier_write(KvTier *t);
 /* Sleep: let go of what m (NULL: every model) has in memory and isn't held.  What shall have a file goes when that is written, if m isn't
- * used again before. */
+ * used again before; if files can't be written now, at once. */
 void		kvtier_shed(KvTier *t, KvTierModel *m);
 
 typedef enum KvFilesState

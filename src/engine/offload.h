@@ -78,8 +78,8 @@ const OffloadKey *offload_key(const Offload *o, int32_t block);
 void		offload_out(Offload *o, int32_t block);
 /* All that is known goes to the store, whatever a step may have, until then (clock_us()). */
 void		offload_all(Offload *o, int64_t deadline_us);
-/* Of all that the store has of this model nothing stays in memory, but what could not be written by then: that goes as soon as it is.  Any
- * thread, while nothing is computed. */
+/* Of all that the store has of this model nothing stays in memory, but what could not be written by then: that goes as soon as it is, or
+ * at once if nothing can be written now.  Any thread, while nothing is computed. */
 void		offload_shed(Offload *o, int64_t deadline_us);
 /* Like it, of what became known since, and at most so many bytes; false: there was nothing. */
 bool		offload_some(Offload *o, size_t most);

@@ -844,6 +844,15 @@ test_write_fails(void)
 	CHECK(kvtier_flush(t, soon()) == 0 && count_files(NULL) == 8, "%d files", count_files(NULL));
 	kvtier_stats(t, &st);
 	CHECK(st.files == KVF_READY, "state %d", st.files);
+	/* who sleeps has no memory for that */
+	CHECK(setrlimit(RLIMIT_FSIZE, &(struct rlimit) {1000, old.rlim_max}) == 0, "a limit");
+	put(t, m, 20, BYTES);
+	CHECK(kvtier_flush(t, soon()) == 1 && place(t, m, 20) == KVT_MEMORY, "it isn't written");
+	kvtier_shed(t, m);
+	kvtier_stats(t, &st);
+	CHECK(st.memory_entries == 0 && st.unwritten == 0 && place(t, m, 20) == KVT_NONE && place(t, m, 19) == KVT_FILE, "%d in memory", (int) st.memory_entries);
+	check_all(t);
+	setrlimit(RLIMIT_FSIZE, &old);
 	kvtier_close(t);
 }
 
