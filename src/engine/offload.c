@@ -36,6 +36,9 @@
 
 struct OffloadWait
 {
+	OffloadWait *prev;			/* of other requests */
+	OffloadWait *next;
+	Req		   *r;
 	int			from;			/* number of the first block in the sequence */
 	int			n;
 	int			cap;
@@ -60,6 +63,7 @@ struct Offload
 	size_t		back_left;
 	double		bytes_per_us;
 	int			n_waiting;
+	OffloadWait *waits;			/* of all requests */
 	bool		files;			/* the store has some */
 	/* ... as of the last idle moment: */
 	bool		shut;			/* nothing can be written */
@@ -327,8 +331,17 @@ offload_stop(Offload *o)
 }
 
 void
+offload_let_go(Offload *o)
+{
+	while (o->waits != NULL)
+		offload_end(o, o->waits->r);
+}
+
+void
 offload_reset(Offload *o)
 {
+	/* what is on its way back is of before, too */
+	offload_let_go(o);
 	kvtier_reset(o->set.tier, o->model);
 	while (o->fresh.len > 0)
 		o->is_fresh[o->fresh.data[--o->fresh.len]] = 0;
@@ -466,7 +479,11 @@ begin_wait(Offload *o, Req *r, const Place *p, int n)
 			break;
 		o->held += o->bytes;
 	}
-	r->wait = w;
+	w->r = r;
+	w->next = o->waits;
+	if (w->next != NULL)
+		w->next->prev = w;
+	o->waits = r->wait = w;
 }
 
 static void
@@ -486,6 +503,12 @@ end_wait(Offload *o, Req *r)
 
 	for (int i = 0; i < w->n; i++)
 		release(o, &w->holds[i]);
+	if (w->prev != NULL)
+		w->prev->next = w->next;
+	else
+		o->waits = w->next;
+	if (w->next != NULL)
+		w->next->prev = w->prev;
 	mem_free(w->holds);
 	mem_free(w);
 	r->wait = NULL;

@@ -89,6 +89,8 @@ void		offload_idle(Offload *o);
 int64_t		offload_idle_us(const Offload *o);
 /* Nothing goes out any more, and nothing comes back: what is computed from now on has another name.  While no step is made. */
 void		offload_stop(Offload *o);
+/* Nothing is on its way back any more; requests may ask again. */
+void		offload_let_go(Offload *o);
 /* Forget what the store has of the model. */
 void		offload_reset(Offload *o);
 

@@ -39,7 +39,11 @@ core_rest(Core *c, bool free_kv)
 	c->given_back = true;
 	sched_preempt_all(c->sched);
 	if (c->offload != NULL)
+	{
+		/* what is held stays in memory */
+		offload_let_go(c->offload);
 		core_offload_all(c);
+	}
 	core_forget_blocks(c);
 	marena_drop(&c->kv_area);
 	kvpool_forget_touched(c->pool);

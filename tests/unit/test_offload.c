@@ -109,6 +109,7 @@ typedef struct Ask
 	uint64_t	owner;
 	const char *salt;
 	const LoraAdapter *lora;
+	void		(*meanwhile) (Core *c);	/* behind its first step */
 } Ask;
 
 /* How many of its tokens were there? */
@@ -126,6 +127,11 @@ ask(Core *c, Ask a)
 		spec.params.cache_salt = mem_strdup(a.salt);
 	CHECK(core_normalize(c, &spec.params, ~0u, &spec.prompt, &e), "%s", e.msg);
 	core_submit(c, &spec);
+	if (a.meanwhile != NULL)
+	{
+		core_step(c);
+		a.meanwhile(c);
+	}
 	while (core_has_work(c))
 		core_step(c);
 	CHECK(core_check(c, &e), "%s", e.msg);
@@ -299,6 +305,58 @@ test_idle(const char *dir)
 	kvtier_close(tier);
 }
 
+static bool waited;				/* something was on its way when it happened */
+
+static void
+forget_meanwhile(Core *c)
+{
+	waited = offload_n_waiting(c->offload) > 0;
+	core_reset_prefix_cache(c);
+}
+
+static void
+rest_meanwhile(Core *c)
+{
+	KvTierStats st;
+
+	waited = offload_n_waiting(c->offload) > 0;
+	core_rest(c, true);
+	kvtier_flush(tier, clock_us() + 5000000);
+	kvtier_shed(tier, NULL);
+	kvtier_stats(tier, &st);
+	/* one may be read just now */
+	CHECK(st.memory_entries <= 1, "%d blocks are in memory", (int) st.memory_entries);
+	core_go_on(c);
+}
+
+/* A core rests, or forgets, while blocks are read for a request that waits for them. */
+static void
+test_on_the_way(const char *dir)
+{
+	char		cmd[64];
+	Core	   *c;
+	int			n;
+
+	tier = a_tier(dir);
+	c = a_core(3, 100);
+	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	core_rest(c, true);
+	core_go_on(c);
+	kvtier_flush(tier, clock_us() + 5000000);
+	kvtier_shed(tier, NULL);
+	expect(c, (Ask) {.seed = 1, .meanwhile = rest_meanwhile}, FULL, "behind a rest");
+	core_rest(c, true);
+	core_go_on(c);
+	kvtier_flush(tier, clock_us() + 5000000);
+	kvtier_shed(tier, NULL);
+	n = ask(c, (Ask) {.seed = 1, .meanwhile = forget_meanwhile});
+	CHECK(!waited || n == 0, "%d tokens of before a reset came back", n);
+	core_free(c);
+	kvtier_close(tier);
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	CHECK(system(cmd) == 0, "%s", cmd);
+}
+
 int
 main(void)
 {
@@ -316,6 +374,7 @@ main(void)
 		return 2;
 	test_locked(dir);
 	test_idle(dir);
+	test_on_the_way(dir);
 	buf_free(&expected);
 	return check_done("offload");
 }
