@@ -17,10 +17,12 @@
 #include <unistd.h>
 
 #include "base/blake2.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
 #define BUFFER	(INT64_C(64) << 20)
+#define CLOSE_US	INT64_C(4000000)	/* most that writing may take before it is opened anew */
 
 static struct
 {
@@ -71,11 +73,28 @@ open_store(const Settings *s)
 	snprintf(store.directory, sizeof(store.directory), "%s", s->kv_offload_directory);
 }
 
+/* It is about to be opened anew: what is in memory only would be gone. */
+static void
+flush_old(const Settings *s)
+{
+	KvTier	   *t;
+
+	pthread_mutex_lock(&store.lock);
+	t = store.users == 0 && !as_opened(s) ? store.tier : NULL;
+	store.users += t != NULL;
+	pthread_mutex_unlock(&store.lock);
+	if (t == NULL)
+		return;
+	kvtier_flush(t, clock_us() + CLOSE_US);
+	offload_store_give(t);
+}
+
 KvTier *
 offload_store_take(const Settings *s)
 {
 	KvTier	   *t;
 
+	flush_old(s);
 	pthread_mutex_lock(&store.lock);
 	if (store.tier != NULL && store.users == 0 && !as_opened(s))
 	{
