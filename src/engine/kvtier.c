@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "engine/kvtier_file.h"
 #include "engine/kvtier_int.h"
@@ -172,26 +173,35 @@ victim(const KvTier *t)
 	return warm->used < cool->used ? warm : cool;
 }
 
+/* Addresses for m's slots; false: the system has none, which is told once. */
+static bool
+reserve(KvTier *t, KvTierModel *m)
+{
+	Err			err = {0};
+
+	if (marena_reserve(&m->area, (size_t) m->n_slots * m->slot_bytes, t->o.huge, "The KV cache's offload tier", &err))
+	{
+		if ((m->spare = mem_try_alloc((size_t) m->n_slots * sizeof(*m->spare))) != NULL)
+			return true;
+		marena_free(&m->area);
+	}
+	if (!m->told)
+		log_line('W', "KV cache offload: could not reserve %zu MB of addresses; a model's KV cache is not offloaded (check vllm.kv_offload_bytes and the kernel's vm.overcommit_memory)",
+				 (size_t) m->n_slots * m->slot_bytes >> 20);
+	m->told = true;
+	return false;
+}
+
 /* A slot for e, with memory within the limit. */
 static bool
 slot_take(KvTier *t, Entry *e)
 {
 	KvTierModel *m = e->model;
-	Err			err;
 	Entry	   *v;
 
-	if (m->area.base == NULL)
-	{
-		if (m->n_slots == 0)
-			return false;		/* found in files: larger than the memory now */
-		if (!marena_reserve(&m->area, (size_t) m->n_slots * m->slot_bytes, t->o.huge, "The KV cache's offload tier", &err))
-			return false;
-		if ((m->spare = mem_try_alloc((size_t) m->n_slots * sizeof(*m->spare))) == NULL)
-		{
-			marena_free(&m->area);
-			return false;
-		}
-	}
+	/* no slots: found in files, and larger than the memory now */
+	if (m->area.base == NULL && (m->n_slots == 0 || !reserve(t, m)))
+		return false;
 	m->shedding = false;
 	while (m->n_warm == 0 && t->memory + m->slot_bytes > t->o.memory_bytes)
 	{

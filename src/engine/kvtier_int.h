@@ -71,6 +71,7 @@ struct KvTierModel
 	size_t		n_entries;		/* that are not freed */
 	size_t		n_files;
 	bool		shedding;		/* what has been written shall not stay in memory */
+	bool		told;			/* that there are no addresses for its slots */
 	MArena		area;			/* slots; reserved when the first is wanted */
 	int32_t		n_slots;
 	int32_t		fresh;			/* slots from here on were never used */
