@@ -118,8 +118,9 @@ is((ask($prompt, more => q{, params => '{"cache_salt": "x"}'}))[0], 0, 'nor anot
 written();
 sql('SELECT llm_engine_restart()');
 until_ready($node);
-is((ask($prompt, as => 'other'))[0], 0, 'nor a role behind a restart');
-cmp_ok((ask($prompt, as => 'reader'))[0], '>=', $full, '... but who has asked does');
+# (first, while nobody knows that computing so little may be faster)
+cmp_ok((ask($prompt, as => 'reader'))[0], '>=', $full, 'who has asked finds it behind a restart');
+is((ask($prompt, as => 'other'))[0], 0, '... and another role nothing');
 
 # sleep and unload
 ($cached, $text) = ask($prompt);
