@@ -75,7 +75,8 @@ write_file(FILE *file, const char *path, const text *json)
 	char	   *s = text_to_cstring(json);
 	char	   *utf8 = pg_server_to_any(s, strlen(s), PG_UTF8);
 
-	if (ftruncate(fileno(file), 0) != 0 || fwrite(utf8, strlen(utf8), 1, file) != 1 || FreeFile(file) != 0)
+	/* a pipe or a terminal has no length */
+	if ((ftruncate(fileno(file), 0) != 0 && errno != EINVAL) || fwrite(utf8, strlen(utf8), 1, file) != 1 || FreeFile(file) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", path)));
