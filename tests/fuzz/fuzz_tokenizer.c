@@ -137,7 +137,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1)
 		return 0;
-	end = memmem(data, size, end_mark, 4);
+	end = memmem(data + 1, size - 1, end_mark, 4);
 	len = end != NULL ? (size_t) (end - data) - 1 : size - 1;
 	if (end != NULL)
 	{
