@@ -71,11 +71,11 @@ adds("SELECT llm_api('/v1/models')", '0 0 0 0', '0 0 0 0', '0 0 0', 'what no mod
 my $tokens = 0;
 for (1 .. 4)
 {
-	my ($before, $after) = adds("SELECT llm_generate('long', max_tokens => 2000, ignore_eos => true, timeout_ms => 250)", '1 0 0 1', '1 1 1 0', '1 0 1', "past its time is cancelled ($_)");
+	my ($before, $after) = adds("SELECT llm_generate('long', max_tokens => 2000, ignore_eos => true, timeout_ms => 100)", '1 0 0 1', '1 1 1 0', '1 0 1', "past its time is cancelled ($_)");
 	$tokens++ if $after->{tokens} > $before->{tokens};
 }
 is($tokens, 4, '... with the tokens that it got');
-adds("SET statement_timeout = 250; SELECT llm_generate('long', max_tokens => 2000, ignore_eos => true)", '1 0 0 1', '1 1 1 0', '1 0 1', 'so is that of a statement');
+adds("SET statement_timeout = 100; SELECT llm_generate('long', max_tokens => 2000, ignore_eos => true)", '1 0 0 1', '1 1 1 0', '1 0 1', 'so is that of a statement');
 adds("BEGIN; DECLARE c CURSOR FOR SELECT llm_generate_stream('long', max_tokens => 1500, ignore_eos => true); FETCH 2 FROM c; CLOSE c", '1 0 0 1', '1 1 1 0', '1 0 1', 'a cursor that is closed');
 
 # what a session leaves behind, when the engine has it
