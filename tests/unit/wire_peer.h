@@ -385,6 +385,15 @@ talk_state(const Talk *t)
 	return atomic_load(&wire_slot(&t->p->arena, t->slot)->state);
 }
 
+/* Will nothing more be written?  CLOSED alone may be seen before the last bytes (wire.h). */
+static inline bool
+talk_over(const Talk *t)
+{
+	uint32_t	state = talk_state(t);
+
+	return state != WS_OPEN && (state != WS_CLOSED || atomic_load(&wire_slot(&t->p->arena, t->slot)->let_go) == t->gen);
+}
+
 /* Move bytes both ways; true if anything moved. */
 static inline bool
 talk_pump(Talk *t)
@@ -502,7 +511,7 @@ talk_wait(Talk *t, Frame *f, int timeout_ms)
 
 	for (;;)
 	{
-		bool		closed = talk_state(t) != WS_OPEN;
+		bool		closed = talk_over(t);
 
 		while (talk_pump(t))
 			;
@@ -530,9 +539,9 @@ talk_wait_closed(Talk *t, int timeout_ms)
 {
 	int64_t		end = clock_us() + timeout_ms * INT64_C(1000);
 
-	while (talk_state(t) == WS_OPEN && clock_us() < end)
+	while (!talk_over(t) && clock_us() < end)
 		peer_wait(t->p, 10);
-	return talk_state(t) != WS_OPEN;
+	return talk_over(t);
 }
 
 /* Give the slot back; the engine must have let go. */
