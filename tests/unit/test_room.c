@@ -17,28 +17,9 @@ static char dir[] = "/tmp/test_room_XXXXXX";
 #define SIZE	"{\"kv_cache_memory_bytes\": 60000000}"
 #define SMALL	"{\"kv_cache_memory_bytes\": 24000000}"
 
+/* lora: NULL or the name of an adapter in dir */
 static Talk *
-ask(const char *model, const char *options, const char *prompt)
-{
-	Buf			b = {0};
-	WireOut		o = peer_out(&b);
-	Talk	   *t;
-	char		path[64];
-
-	snprintf(path, sizeof(path), "/fake/%s", model);
-	wire_put_int(&o, WTAG_DATABASE, 1);
-	wire_put_int(&o, WTAG_SESSION, 1);
-	wire_put_str(&o, WTAG_MODEL, model, strlen(model));
-	wire_put_str(&o, WTAG_MODEL_PATH, path, strlen(path));
-	wire_put_str(&o, WTAG_MODEL_OPTIONS, options, strlen(options));
-	wire_put_str(&o, WTAG_PROMPT, prompt, strlen(prompt));
-	t = talk_begin(&P, WK_GENERATE, &b);
-	buf_free(&b);
-	return t;
-}
-
-static Talk *
-ask_lora(const char *model, const char *lora, const char *prompt)
+ask_with(const char *model, const char *options, const char *lora, const char *prompt)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -50,14 +31,29 @@ ask_lora(const char *model, const char *lora, const char *prompt)
 	wire_put_int(&o, WTAG_SESSION, 1);
 	wire_put_str(&o, WTAG_MODEL, model, strlen(model));
 	wire_put_str(&o, WTAG_MODEL_PATH, path, strlen(path));
-	wire_put_str(&o, WTAG_MODEL_OPTIONS, SIZE, strlen(SIZE));
-	wire_put_str(&o, WTAG_LORA, lora, strlen(lora));
-	snprintf(path, sizeof(path), "%s/%s", dir, lora);
-	wire_put_str(&o, WTAG_LORA_PATH, path, strlen(path));
+	wire_put_str(&o, WTAG_MODEL_OPTIONS, options, strlen(options));
+	if (lora != NULL)
+	{
+		wire_put_str(&o, WTAG_LORA, lora, strlen(lora));
+		snprintf(path, sizeof(path), "%s/%s", dir, lora);
+		wire_put_str(&o, WTAG_LORA_PATH, path, strlen(path));
+	}
 	wire_put_str(&o, WTAG_PROMPT, prompt, strlen(prompt));
 	t = talk_begin(&P, WK_GENERATE, &b);
 	buf_free(&b);
 	return t;
+}
+
+static Talk *
+ask(const char *model, const char *options, const char *prompt)
+{
+	return ask_with(model, options, NULL, prompt);
+}
+
+static Talk *
+ask_lora(const char *model, const char *lora, const char *prompt)
+{
+	return ask_with(model, SIZE, lora, prompt);
 }
 
 static Talk *
