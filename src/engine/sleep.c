@@ -205,6 +205,15 @@ conv_loaded(const Conv *c)
 	return c->on != NULL ? c->on : c->entry->loaded;
 }
 
+/* Has its instance it, or a job for it? */
+static bool
+at_work(Conv *c)
+{
+	if (c->stage == CONV_RUNNING)
+		return atomic_load(&c->in_core);
+	return conv_is_active(c) && (c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy));
+}
+
 static void
 count_live(Conv *c, void *arg)
 {
@@ -212,8 +221,7 @@ count_live(Conv *c, void *arg)
 
 	/* who is paused does not come to an end: he is kept */
 	if (c->entry != NULL && in_scope(all->op, c->entry) && (conv_loaded(c) == NULL || conv_loaded(c)->rest == LR_AWAKE) &&
-		((c->stage == CONV_RUNNING && atomic_load(&c->in_core)) ||
-		 (conv_is_active(c) && (c->stage == CONV_LOADING || c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy)))))
+		(at_work(c) || (c->stage == CONV_LOADING && conv_is_active(c))))
 		all->n++;
 }
 
@@ -594,10 +602,7 @@ find_kept(Conv *c, void *arg)
 {
 	Kept	   *k = arg;
 
-	if (c->entry == NULL || conv_loaded(c) != k->l)
-		return;
-	k->any |= (c->stage == CONV_RUNNING && atomic_load(&c->in_core)) ||
-		(conv_is_active(c) && (c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy)));
+	k->any |= c->entry != NULL && conv_loaded(c) == k->l && at_work(c);
 }
 
 /* At level 2: has it requests that shall go on? */
