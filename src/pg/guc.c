@@ -304,16 +304,20 @@ static const StringRow string_rows[] = {
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
 
+/* In any case of letters, as PostgreSQL's enums are; *value becomes what the list has. */
 static bool
-one_of(const char *value, const char *const *list, const char *what)
+one_of(char **value, const char *const *list, const char *what)
 {
 	StringInfoData all;
 
 	initStringInfo(&all);
 	for (int i = 0; list[i]; i++)
 	{
-		if (strcmp(value, list[i]) == 0)
+		if (pg_strcasecmp(*value, list[i]) == 0)
+		{
+			strcpy(*value, list[i]);
 			return true;
+		}
 		appendStringInfo(&all, "%s%s", i ? ", " : "", list[i]);
 	}
 	GUC_check_errdetail("%s must be one of: %s.", what, all.data);
@@ -325,7 +329,7 @@ check_isa(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"auto", "ref", "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", NULL};
 
-	return one_of(*newval, names, "The instruction set");
+	return one_of(newval, names, "The instruction set");
 }
 
 /* Which CPUs the engine may use is found out by the engine, at a model's load. */
@@ -347,7 +351,7 @@ check_kv_dtype(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", "int8", "fp8", "fp8_e4m3", "fp8_e5m2", NULL};
 
-	return one_of(*newval, names, "The type");
+	return one_of(newval, names, "The type");
 }
 
 static bool
@@ -355,7 +359,7 @@ check_huge_pages(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"try", "off", "on", NULL};
 
-	return one_of(*newval, names, "The value");
+	return one_of(newval, names, "The value");
 }
 
 static bool
@@ -363,7 +367,7 @@ check_policy(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"fcfs", "priority", NULL};
 
-	return one_of(*newval, names, "The value");
+	return one_of(newval, names, "The value");
 }
 
 static bool
@@ -371,7 +375,7 @@ check_logprobs_mode(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits", NULL};
 
-	return one_of(*newval, names, "The value");
+	return one_of(newval, names, "The value");
 }
 
 static bool
@@ -379,7 +383,7 @@ check_lora_dtype(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"auto", "float16", "bfloat16", "float32", NULL};
 
-	return one_of(*newval, names, "The type");
+	return one_of(newval, names, "The type");
 }
 
 static bool
@@ -399,7 +403,7 @@ check_isolation(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"none", "role", "database", NULL};
 
-	return one_of(*newval, names, "The value");
+	return one_of(newval, names, "The value");
 }
 
 static bool
@@ -407,7 +411,7 @@ check_sleep_requests(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"error", "wait", NULL};
 
-	return one_of(*newval, names, "The value");
+	return one_of(newval, names, "The value");
 }
 
 static bool

@@ -104,6 +104,11 @@ SELECT llm_generate('x', temperature => 0.001, seed => 1);
 SELECT llm_generate('x', temperature => 0.00);
 -- a prompt that is too long is refused before anything is sent
 SHOW vllm.max_prompt_bytes;
+-- fixed values in any case of letters, as those of PostgreSQL's own settings
+SET vllm.sleep_requests = 'WAIT';
+SHOW vllm.sleep_requests;
+SET vllm.sleep_requests = 'never';
+RESET vllm.sleep_requests;
 SELECT fails($$SELECT llm_generate(repeat('x', 16777217))$$);
 SELECT length(llm_generate(repeat('x', 16777216)));
 -- a setting that is no json
