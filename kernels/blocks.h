@@ -6,6 +6,7 @@
 #ifndef VLLM_KERNELS_BLOCKS_H
 #define VLLM_KERNELS_BLOCKS_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,7 +60,7 @@ typedef struct KBlockQ8_0
 	int8_t		qs[Q8_0_BLOCK];
 } KBlockQ8_0;
 
-_Static_assert(sizeof(KBlockQ8_0) == 34, "Q8_0 block is 34 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ8_0) == 34, "Q8_0 block is 34 bytes, as in GGUF");
 
 /* Q4_0: w = d * (nibble - 8).  IQ4_NL: w = d * kcode_iq4[nibble]. */
 typedef struct KBlockQ4_0
@@ -68,7 +69,7 @@ typedef struct KBlockQ4_0
 	uint8_t		qs[16];
 } KBlockQ4_0;
 
-_Static_assert(sizeof(KBlockQ4_0) == 18, "Q4_0 and IQ4_NL blocks are 18 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ4_0) == 18, "Q4_0 and IQ4_NL blocks are 18 bytes, as in GGUF");
 
 /* Q4_1: w = d * nibble + m */
 typedef struct KBlockQ4_1
@@ -78,7 +79,7 @@ typedef struct KBlockQ4_1
 	uint8_t		qs[16];
 } KBlockQ4_1;
 
-_Static_assert(sizeof(KBlockQ4_1) == 20, "Q4_1 block is 20 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ4_1) == 20, "Q4_1 block is 20 bytes, as in GGUF");
 
 /* Q5_0: w = d * ((nibble | bit << 4) - 16); bit of weight i is bit i%8 of qh[i/8] */
 typedef struct KBlockQ5_0
@@ -88,7 +89,7 @@ typedef struct KBlockQ5_0
 	uint8_t		qs[16];
 } KBlockQ5_0;
 
-_Static_assert(sizeof(KBlockQ5_0) == 22, "Q5_0 block is 22 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ5_0) == 22, "Q5_0 block is 22 bytes, as in GGUF");
 
 /* Q5_1: w = d * (nibble | bit << 4) + m, bits as in Q5_0 */
 typedef struct KBlockQ5_1
@@ -99,7 +100,7 @@ typedef struct KBlockQ5_1
 	uint8_t		qs[16];
 } KBlockQ5_1;
 
-_Static_assert(sizeof(KBlockQ5_1) == 24, "Q5_1 block is 24 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ5_1) == 24, "Q5_1 block is 24 bytes, as in GGUF");
 
 /* MXFP4: w = 2^(e-128) * kcode_mxfp4[nibble] (the table holds E2M1 doubled); e = 255 is NaN */
 typedef struct KBlockMXFP4
@@ -108,7 +109,7 @@ typedef struct KBlockMXFP4
 	uint8_t		qs[16];
 } KBlockMXFP4;
 
-_Static_assert(sizeof(KBlockMXFP4) == 17, "MXFP4 block is 17 bytes, as in GGUF");
+static_assert(sizeof(KBlockMXFP4) == 17, "MXFP4 block is 17 bytes, as in GGUF");
 
 /* The K formats and IQ4_XS: super-blocks of 256 weights, with sub-blocks of 16 or 32. */
 #define QK_BLOCK 256
@@ -125,7 +126,7 @@ typedef struct KBlockQ2_K
 	uint16_t	dmin;
 } KBlockQ2_K;
 
-_Static_assert(sizeof(KBlockQ2_K) == 84, "Q2_K block is 84 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ2_K) == 84, "Q2_K block is 84 bytes, as in GGUF");
 
 /*
  * Q3_K: sub-block s of 16: w = d * (sc[s] - 32) * (low | bit << 2, minus 4).
@@ -141,7 +142,7 @@ typedef struct KBlockQ3_K
 	uint16_t	d;
 } KBlockQ3_K;
 
-_Static_assert(sizeof(KBlockQ3_K) == 110, "Q3_K block is 110 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ3_K) == 110, "Q3_K block is 110 bytes, as in GGUF");
 
 /*
  * Q4_K: sub-block s of 32: w = d * sc[s] * nibble - dmin * mn[s].
@@ -157,7 +158,7 @@ typedef struct KBlockQ4_K
 	uint8_t		qs[128];
 } KBlockQ4_K;
 
-_Static_assert(sizeof(KBlockQ4_K) == 144, "Q4_K block is 144 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ4_K) == 144, "Q4_K block is 144 bytes, as in GGUF");
 
 /* Q5_K: as Q4_K with a fifth bit: that of weight 32 s + c is bit s of qh[c] */
 typedef struct KBlockQ5_K
@@ -169,7 +170,7 @@ typedef struct KBlockQ5_K
 	uint8_t		qs[128];
 } KBlockQ5_K;
 
-_Static_assert(sizeof(KBlockQ5_K) == 176, "Q5_K block is 176 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ5_K) == 176, "Q5_K block is 176 bytes, as in GGUF");
 
 /*
  * Q6_K: sub-block s of 16: w = d * scales[s] * ((low | high << 4) - 32).
@@ -184,7 +185,7 @@ typedef struct KBlockQ6_K
 	uint16_t	d;
 } KBlockQ6_K;
 
-_Static_assert(sizeof(KBlockQ6_K) == 210, "Q6_K block is 210 bytes, as in GGUF");
+static_assert(sizeof(KBlockQ6_K) == 210, "Q6_K block is 210 bytes, as in GGUF");
 
 /*
  * IQ4_XS: sub-block s of 32: w = d * (sc[s] - 32) * kcode_iq4[nibble of qs[16 s ..]].
@@ -198,7 +199,7 @@ typedef struct KBlockIQ4_XS
 	uint8_t		qs[128];
 } KBlockIQ4_XS;
 
-_Static_assert(sizeof(KBlockIQ4_XS) == 136, "IQ4_XS block is 136 bytes, as in GGUF");
+static_assert(sizeof(KBlockIQ4_XS) == 136, "IQ4_XS block is 136 bytes, as in GGUF");
 
 /*
  * NVFP4: 64 weights, sub-block s of 16: w = d[s] * kcode_mxfp4[nibble] / 2, the low nibbles of
@@ -211,7 +212,7 @@ typedef struct KBlockNVFP4
 	uint8_t		qs[32];
 } KBlockNVFP4;
 
-_Static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF");
+static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF");
 
 /*
  * INT8: a row is its scale, a float, and then one signed byte a weight:
