@@ -125,7 +125,7 @@ check-pg16:
 	@scripts/check.sh pg16
 
 # parts of check
-check-unit check-kernels check-golden check-san check-regress check-tap lint:
+check-unit check-kernels check-emu check-golden check-san check-regress check-tap lint:
 	@scripts/check.sh $(patsubst check-%,%,$@)
 
 # ---- the suite's C programs ----
@@ -162,6 +162,7 @@ build/fixtures/%.done: tests/fixtures/%.tar.xz
 $(TEST_BIN) $(FUZZ_BIN): | $(FIXTURES)
 
 -include tests/kernels/module.mk
+-include tests/emu/module.mk
 -include $(TEST_BIN:=.d) $(FUZZ_BIN:=.d) $(BENCH_BIN:=.d)
 
 tests: $(ENGINE) $(TEST_BIN) $(KERNEL_TEST_BIN)
@@ -180,4 +181,4 @@ clean:
 	rm -rf build
 
 .PHONY: all engine http module processors install demo demo-stop check check-full check-pg16 check-unit \
-	check-kernels check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean
+	check-kernels check-emu check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean

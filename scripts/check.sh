@@ -1,6 +1,6 @@
 #!/bin/bash
 # The suite.  `check.sh` runs all of it on PostgreSQL 15; `check.sh pg16` (pg18) the SQL
-# and TAP parts on that version; `check.sh unit|kernels|golden|san|regress|tap|demo|soak|lint|fuzz` a part.
+# and TAP parts on that version; `check.sh unit|kernels|emu|golden|san|regress|tap|demo|soak|lint|fuzz` a part.
 # Every program prints `NAME: N passed, N failed, N skipped`; the last line adds up.
 # Works as root (servers run as user postgres) and as a plain user.
 set -uo pipefail
@@ -41,6 +41,22 @@ run_program() {	# run_program BINARY [ENGINE]: one of the suite's C programs, at
 check_programs() {	# check_programs DIR-PATTERN
 	local b
 	for b in $1; do [ -x "$b" ] && [ ! -d "$b" ] && run_program "$b"; done
+}
+
+# CUDA kernels on the CPU, and the code that is common to both sides through nvcc where there is one.
+check_emu() {
+	local n
+	n=$(ls tests/emu/test_*.cu | wc -l)
+	if [ "$(uname -m)" != x86_64 ] || ! command -v g++ >/dev/null; then
+		printf 'skipped %s: needs x86-64 and g++\nemu: 0 passed, 0 failed, %s skipped\n' "$n" "$n" >build/check/emu.out
+		tally emu build/check/emu.out 0
+		return
+	fi
+	make -s -j"$(nproc)" emu-tests >build/check/build-emu.out 2>&1 ||
+		{ cat build/check/build-emu.out; failed=$((failed + 1)) failures="$failures build-emu"; return; }
+	check_programs 'build/engine/emu/test_*'
+	make -s emu-nvcc >build/check/emu-nvcc.out 2>&1
+	tally emu-nvcc build/check/emu-nvcc.out $?
 }
 
 # The goldens, and whether docs/models.md says what they prove.
@@ -245,7 +261,7 @@ esac || { echo "$part: can't get the server"; echo "0 passed, 1 failed, 0 skippe
 export PG_CONFIG PG_PREFIX
 PG_MAJOR=$($PG_CONFIG --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
 
-if ! make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" >build/check/build.out 2>&1; then
+if [ "$part" != emu ] && ! make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" >build/check/build.out 2>&1; then
 	cat build/check/build.out
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
@@ -257,6 +273,7 @@ esac
 case $part in
 	unit) check_programs 'build/engine/tests/unit/test_*' ;;
 	kernels) check_programs 'build/engine/tests/kernels/*' ;;
+	emu) check_emu ;;
 	golden) check_golden ;;
 	lint) check_lint ;;
 	san) check_san ;;
@@ -270,6 +287,7 @@ case $part in
 		check_lint
 		check_programs 'build/engine/tests/unit/test_*'
 		check_programs 'build/engine/tests/kernels/*'
+		check_emu
 		check_golden
 		check_fuzz
 		check_sql

@@ -1,0 +1,368 @@
+/*
+ * cemu.c
+ *	  Threads of a block as fibers, and where they wait for each other.
+ *
+ * A fiber runs until it waits; nothing preempts it.  All threads of a barrier, and
+ * all lanes of a warp's operation, must come to the same source line; a thread that
+ * has returned must not be waited for.  Both are stricter than hardware.
+ */
+#include "emu/cemu.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define STACK	(128 * 1024)	/* with its guard page */
+#define GUARD	4096
+
+void		cemu_switch(void **from, void *to);
+
+CemuThread *cemu_now;
+CemuLaunch *cemu_launched;
+
+static CemuLaunch launched;		/* not where the host has it: kernels read only constants and what is theirs */
+static CemuThread threads[CEMU_THREADS];
+static int	n_threads;
+static char *stacks;
+static void *host_sp;
+static CemuOrder order = CEMU_FORWARD;
+static uint64_t rng = 0x9e3779b97f4a7c15u;
+static int	n_waiting;			/* at the block's barrier */
+static int	n_exited;
+static int	barrier_sum,
+			barrier_result;
+
+CemuThread *
+cemu_thread(int id)
+{
+	return &threads[id];
+}
+
+int
+cemu_n_threads(void)
+{
+	return n_threads;
+}
+
+void
+cemu_order(CemuOrder o, uint64_t seed)
+{
+	order = o;
+	rng = seed * 2 + 0x9e3779b97f4a7c15u;
+}
+
+/* xorshift64*, Vigna 2016 */
+uint64_t
+cemu_random(void)
+{
+	rng ^= rng >> 12;
+	rng ^= rng << 25;
+	rng ^= rng >> 27;
+	return rng * 0x2545f4914f6cdd1du;
+}
+
+void
+cemu_fail(const char *fmt,...)
+{
+	va_list		ap;
+
+	fflush(stdout);
+	fprintf(stderr, "emu: ");
+	if (cemu_launched != NULL)
+	{
+		CemuDim		b = cemu_launched->at;
+
+		fprintf(stderr, "%s: block (%u, %u, %u)", cemu_launched->name, b.x, b.y, b.z);
+		if (cemu_now != NULL)
+			fprintf(stderr, " thread (%u, %u, %u)", cemu_now->idx.x, cemu_now->idx.y, cemu_now->idx.z);
+		fprintf(stderr, ": ");
+	}
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	abort();
+}
+
+/* A thread ran off its stack, or something touched memory that the compiler didn't announce. */
+static void
+on_segv(int sig, siginfo_t *info, void *context)
+{
+	char	   *p = info->si_addr;
+
+	(void) sig;
+	(void) context;
+	signal(SIGSEGV, SIG_DFL);
+	if (cemu_now != NULL && p >= cemu_now->stack && p < cemu_now->stack + GUARD)
+		cemu_fail("stack overflow (a thread has %d kB of local memory)", STACK / 1024);
+	if (cemu_launched != NULL)
+		cemu_fail("segmentation fault at %p", (void *) p);
+}
+
+static void
+stacks_make(void)
+{
+	static char alt[64 * 1024];
+	stack_t		ss = {.ss_sp = alt, .ss_size = sizeof(alt)};
+	struct sigaction sa = {.sa_sigaction = on_segv, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+
+	stacks = mmap(NULL, (size_t) STACK * CEMU_THREADS, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (stacks == MAP_FAILED)
+		cemu_fail("no memory for stacks: %s", strerror(errno));
+	for (int i = 0; i < CEMU_THREADS; i++)
+		mprotect(stacks + (size_t) STACK * i, GUARD, PROT_NONE);
+	sigaltstack(&ss, NULL);
+	sigaction(SIGSEGV, &sa, NULL);
+}
+
+/* a waiting thread, for a message */
+static const char *
+place(const CemuThread *t)
+{
+	static char buf[2][320];
+	static int	turn;
+	char	   *b = buf[turn ^= 1];
+
+	if (t->state == CEMU_EXITED)
+		snprintf(b, sizeof(buf[0]), "thread (%u, %u, %u) has returned", t->idx.x, t->idx.y, t->idx.z);
+	else
+		snprintf(b, sizeof(buf[0]), "thread (%u, %u, %u) is in %s at %s:%d", t->idx.x, t->idx.y, t->idx.z,
+				 t->op, t->file, t->line);
+	return b;
+}
+
+static void
+yield(void)
+{
+	CemuThread *t = cemu_now;
+
+	cemu_switch(&t->sp, host_sp);
+}
+
+static void
+thread_main(void)
+{
+	CemuThread *t = cemu_now;
+
+	cemu_launched->fn(cemu_launched->args);
+	if (t->n_copies > 0)
+		cemu_fail("returns with %d copies of cp.async in flight", t->n_copies);
+	t->state = CEMU_EXITED;
+	n_exited++;
+	for (int i = 0; n_waiting > 0 && i < n_threads; i++)
+		if (threads[i].state == CEMU_BARRIER)
+			cemu_fail("returned, and %s and waits for it", place(&threads[i]));
+	yield();
+	abort();
+}
+
+/* the frame that cemu_switch pops: control words, six registers, where to return to */
+static void
+thread_begin(int i)
+{
+	CemuThread *t = &threads[i];
+	CemuDim		b = cemu_launched->block;
+	uint64_t   *sp;
+
+	t->id = i;
+	t->idx = (CemuDim) {(unsigned) i % b.x, (unsigned) i / b.x % b.y, (unsigned) i / b.x / b.y};
+	t->stack = stacks + (size_t) STACK * i;
+	t->state = CEMU_RUN;
+	t->n_copies = t->group = 0;
+	sp = (uint64_t *) (t->stack + STACK) - 9;	/* as after a call: 8 behind a multiple of 16 */
+	memset(sp, 0, 9 * sizeof(*sp));
+	__asm__ volatile ("stmxcsr (%0); fnstcw 4(%0)"::"r" (sp):"memory");
+	sp[7] = (uint64_t) (uintptr_t) thread_main;
+	t->sp = sp;
+}
+
+/* Nobody can go on. */
+static void
+stuck(void)
+{
+	CemuThread *t = NULL;
+
+	for (int i = 0; i < n_threads && t == NULL; i++)
+		if (threads[i].state == CEMU_WARPOP)
+			t = &threads[i];
+	if (t == NULL)
+		cemu_fail("all threads wait");	/* can't be: the last one at a barrier goes on */
+	for (int i = 0; i < CEMU_WARP; i++)
+	{
+		int			id = t->id / CEMU_WARP * CEMU_WARP + i;
+
+		if (!(t->mask >> i & 1) || (id < n_threads && threads[id].state == CEMU_WARPOP &&
+									threads[id].line == t->line && threads[id].mask == t->mask))
+			continue;
+		if (id >= n_threads)
+			cemu_fail("%s, mask %08x: the block has no lane %d", place(t), t->mask, i);
+		cemu_fail("divergent: %s, mask %08x, and %s, mask %08x", place(t), t->mask, place(&threads[id]), threads[id].mask);
+	}
+	cemu_fail("%s: all wait", place(t));
+}
+
+static void
+permute(int *p, int n)
+{
+	for (int i = 0; i < n; i++)
+		p[i] = order == CEMU_REVERSE ? n - 1 - i : i;
+	for (int i = n - 1; order == CEMU_RANDOM && i > 0; i--)
+	{
+		int			j = (int) (cemu_random() % (uint64_t) (i + 1)),
+					k = p[i];
+
+		p[i] = p[j];
+		p[j] = k;
+	}
+}
+
+static void
+block_run(void)
+{
+	int			turn[CEMU_THREADS];
+
+	n_waiting = n_exited = barrier_sum = 0;
+	cemu_mem_block(n_threads, cemu_launched->smem);
+	for (int i = 0; i < n_threads; i++)
+		thread_begin(i);
+	while (n_exited < n_threads)
+	{
+		int			ran = 0;
+
+		permute(turn, n_threads);
+		for (int i = 0; i < n_threads; i++)
+			if (threads[turn[i]].state == CEMU_RUN)
+			{
+				ran = 1;
+				cemu_now = &threads[turn[i]];
+				cemu_switch(&host_sp, cemu_now->sp);
+				cemu_now = NULL;
+			}
+		if (!ran)
+			stuck();
+	}
+}
+
+void
+cemu_run(CemuLaunch *l)
+{
+	size_t		blocks = (size_t) l->grid.x * l->grid.y * l->grid.z;
+	int		   *turn;
+
+	if (cemu_launched != NULL)
+		cemu_fail("a kernel launches %s", l->name);
+	if (stacks == NULL)
+		stacks_make();
+	n_threads = (int) (l->block.x * l->block.y * l->block.z);
+	turn = malloc(blocks * sizeof(int));
+	if (turn == NULL)
+		cemu_fail("no memory for %zu blocks", blocks);
+	launched = *l;
+	cemu_launched = &launched;
+	cemu_mem_launch();
+	permute(turn, (int) blocks);
+	for (size_t i = 0; i < blocks; i++)
+	{
+		unsigned	b = (unsigned) turn[i];
+
+		launched.at = (CemuDim) {b % l->grid.x, b / l->grid.x % l->grid.y, b / l->grid.x / l->grid.y};
+		block_run();
+	}
+	cemu_launched = NULL;
+	free(turn);
+}
+
+static void
+wait_in(CemuState state, const char *op, const char *file, int line)
+{
+	if (cemu_now == NULL)
+		cemu_fail("%s at %s:%d: not in a kernel", op, file, line);
+	cemu_now->state = state;
+	cemu_now->op = op;
+	cemu_now->file = file;
+	cemu_now->line = line;
+}
+
+int
+cemu_barrier_count(const char *op, int pred, const char *file, int line)
+{
+	wait_in(CEMU_BARRIER, op, file, line);
+	for (int i = 0; i < n_threads; i++)
+	{
+		CemuThread *t = &threads[i];
+
+		if (t->state == CEMU_EXITED)
+			cemu_fail("waits in %s at %s:%d for all, and %s", op, file, line, place(t));
+		if (t->state == CEMU_BARRIER && (t->line != line || strcmp(t->file, file) != 0))
+			cemu_fail("divergent barrier: it is in %s at %s:%d, and %s", op, file, line, place(t));
+	}
+	barrier_sum += pred != 0;
+	if (++n_waiting < n_threads)
+	{
+		yield();
+		return barrier_result;
+	}
+	barrier_result = barrier_sum;
+	n_waiting = barrier_sum = 0;
+	for (int i = 0; i < n_threads; i++)
+		threads[i].state = CEMU_RUN;
+	cemu_mem_barrier(n_threads);
+	return barrier_result;
+}
+
+void
+cemu_barrier(const char *op, const char *file, int line)
+{
+	cemu_barrier_count(op, 0, file, line);
+}
+
+void
+cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args, uint32_t mask),
+		  const char *file, int line)
+{
+	void	   *args[CEMU_WARP] = {0};
+	int			here = 0,
+				all = __builtin_popcount(mask);
+	CemuThread *t = cemu_now,
+			   *first;
+
+	wait_in(CEMU_WARPOP, op, file, line);
+	first = &threads[t->id / CEMU_WARP * CEMU_WARP];
+	t->mask = mask;
+	t->arg = arg;
+	if (!(mask >> t->id % CEMU_WARP & 1))
+		cemu_fail("is in %s at %s:%d, and mask %08x lacks its lane %d", op, file, line, mask, t->id % CEMU_WARP);
+	for (int i = 0; i < CEMU_WARP; i++)
+	{
+		CemuThread *o = first + i;
+
+		if (!(mask >> i & 1))
+			continue;
+		if (o >= threads + n_threads)
+			cemu_fail("is in %s at %s:%d with mask %08x, and the block has no lane %d", op, file, line, mask, i);
+		if (o->state == CEMU_EXITED)
+			cemu_fail("waits in %s at %s:%d with mask %08x, and %s", op, file, line, mask, place(o));
+		if (o->state != CEMU_WARPOP)
+			continue;
+		if (o->line != line || o->mask != mask || strcmp(o->op, op) != 0 || strcmp(o->file, file) != 0)
+			cemu_fail("divergent: it is in %s at %s:%d, mask %08x, and %s, mask %08x", op, file, line, mask,
+					  place(o), o->mask);
+		args[i] = o->arg;
+		here++;
+	}
+	if (here < all)
+	{
+		yield();
+		return;
+	}
+	for (int i = 0; i < CEMU_WARP; i++)
+		if (mask >> i & 1)
+			first[i].state = CEMU_RUN;
+	compute(args, mask);
+}

@@ -1,0 +1,199 @@
+/*
+ * cemu.h
+ *	  CUDA kernels on the CPU: what runs below kernels/emu/cuda_emu.h, in C.
+ *
+ * A block runs at a time, on the calling thread, a fiber for each of its threads;
+ * a fiber runs until it waits.  The .cu files are compiled with gcc's
+ * -fsanitize=thread and linked without its library: the calls that the compiler
+ * puts before every load and store come to cemu_mem.c, which knows what memory
+ * is whose and who touched it last.  Any fault ends the process with a message
+ * on stderr that names kernel, block, thread and source line.
+ *
+ * Names begin with cemu_; AVX-512's emulation (avx512_emu.h) is another thing.
+ */
+#ifndef VLLM_KERNELS_CEMU_H
+#define VLLM_KERNELS_CEMU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
+#define CEMU_WARP	32
+#define CEMU_THREADS 1024		/* of a block */
+
+typedef struct CemuDim
+{
+	unsigned	x,
+				y,
+				z;
+} CemuDim;
+
+/* where a thread is in its block's turn */
+typedef enum CemuState
+{
+	CEMU_RUN,
+	CEMU_BARRIER,				/* waits for the block */
+	CEMU_WARPOP,				/* waits for the lanes of its mask */
+	CEMU_EXITED
+} CemuState;
+
+/* a copy by cp.async that was issued and isn't there yet */
+typedef struct CemuCopy
+{
+	void	   *dst;
+	const void *src;
+	int			size;
+	int			from;			/* bytes of src; the rest is zeros */
+	int			group;			/* of the thread's commits */
+} CemuCopy;
+
+typedef struct CemuThread
+{
+	CemuDim		idx;			/* threadIdx; first, kernels read it */
+	int			id;				/* linear */
+	void	   *sp;
+	char	   *stack;
+	CemuState	state;
+	const char *op;				/* what it waits in, and where */
+	const char *file;
+	int			line;
+	uint32_t	mask;
+	void	   *arg;
+	uint32_t	seg;			/* what it does until it next synchronizes: cemu_mem.c */
+	uint32_t	clock[CEMU_WARP];	/* of each lane of its warp: what this thread has seen done */
+	CemuCopy   *copies;			/* oldest first */
+	int			n_copies;
+	int			copies_room;
+	int			group;			/* commits so far */
+} CemuThread;
+
+typedef struct CemuLaunch
+{
+	const char *name;
+	CemuDim		grid;
+	CemuDim		block;
+	CemuDim		at;				/* blockIdx */
+	size_t		smem;
+	size_t		most;			/* that it and static arrays may have */
+	void		(*fn) (void *args);
+	void	   *args;
+	size_t		args_size;
+} CemuLaunch;
+
+/* in which order threads run until they wait, and blocks */
+typedef enum CemuOrder
+{
+	CEMU_FORWARD,
+	CEMU_REVERSE,
+	CEMU_RANDOM
+} CemuOrder;
+
+extern CemuThread *cemu_now;	/* the running thread; NULL: the host */
+extern CemuLaunch *cemu_launched;
+
+/* ---- cemu.c: threads, barriers ---- */
+void		cemu_order(CemuOrder order, uint64_t seed);
+uint64_t	cemu_random(void);
+void		cemu_run(CemuLaunch *l);
+void		cemu_barrier(const char *op, const char *file, int line);
+/* __syncthreads_count, _and, _or at once: how many threads came with pred */
+int			cemu_barrier_count(const char *op, int pred, const char *file, int line);
+/*
+ * The lanes of mask meet; the last one computes for all: args[i] is what lane i came with, NULL
+ * for lanes not in the mask.
+ */
+void		cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args, uint32_t mask),
+					  const char *file, int line);
+__attribute__((noreturn, format(printf, 1, 2)))
+void		cemu_fail(const char *fmt,...);
+CemuThread *cemu_thread(int id);
+int			cemu_n_threads(void);
+
+/* ---- cemu_warp.c: what warps do together ---- */
+typedef enum CemuShfl
+{
+	CEMU_IDX,
+	CEMU_UP,
+	CEMU_DOWN,
+	CEMU_XOR
+} CemuShfl;
+typedef enum CemuVote
+{
+	CEMU_BALLOT,
+	CEMU_MATCH_ANY,
+	CEMU_MATCH_ALL,
+	CEMU_ADD,
+	CEMU_MIN_S,
+	CEMU_MAX_S,
+	CEMU_MIN_U,
+	CEMU_MAX_U,
+	CEMU_AND,
+	CEMU_OR,
+	CEMU_XOR_BITS
+} CemuVote;
+typedef enum CemuMma
+{
+	CEMU_F16,
+	CEMU_BF16,
+	CEMU_S8
+} CemuMma;
+
+void		cemu_syncwarp(uint32_t mask, const char *file, int line);
+uint64_t	cemu_shfl(CemuShfl kind, uint32_t mask, uint64_t v, int by, int width, const char *file, int line);
+uint32_t	cemu_vote(CemuVote kind, uint32_t mask, uint64_t v, const char *file, int line);
+/* d = a b + c of m16n8k16 (k32 of s8); words as the instruction has them; d may be c */
+void		cemu_mma(CemuMma kind, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c,
+					 const char *file, int line);
+void		cemu_ldmatrix(uint32_t *d, int n, int trans, const void *row, const char *file, int line);
+void		cemu_cp_async(void *dst, const void *src, int size, int from);
+void		cemu_cp_commit(void);
+void		cemu_cp_wait(int left);
+float		cemu_f16_to_f32(uint16_t h);
+uint16_t	cemu_f32_to_f16(float f);
+float		cemu_bf16_to_f32(uint16_t h);
+uint16_t	cemu_f32_to_bf16(float f);
+float		cemu_f8_to_f32(int e5m2, uint8_t c);
+uint8_t		cemu_f32_to_f8(int e5m2, float f);
+
+/* ---- cemu_mem.c: whose memory it is, and who touched it ---- */
+typedef enum CemuAccess
+{
+	CEMU_READ,
+	CEMU_WRITE,
+	CEMU_ATOMIC
+} CemuAccess;
+
+void	   *cemu_malloc(size_t size);	/* of the device; NULL: no room */
+int			cemu_free(void *p); /* 0: wasn't one */
+void		cemu_memory_limit(size_t bytes);
+void		cemu_memory_info(size_t *room, size_t *all);
+/* does [p, p + n) lie in one allocation? */
+int			cemu_is_device(const void *p, size_t n);
+void	   *cemu_shared(const void *key, size_t size, size_t align);
+void	   *cemu_dynamic(void);
+/* as the thread t, or the running one */
+void		cemu_touch(CemuThread *t, const void *p, size_t n, CemuAccess kind, const void *pc);
+void		cemu_pending(const void *p, size_t n);
+void		cemu_arrived(const void *p, size_t n);
+/* a launch, a block, what synchronizes */
+void		cemu_mem_launch(void);
+void		cemu_mem_block(int n_threads, size_t dynamic);
+void		cemu_mem_barrier(int n_threads);
+void		cemu_mem_warp(CemuThread *first, uint32_t mask);
+size_t		cemu_shared_used(void);
+
+/* ---- cemu_rt.c: the runtime's calls ---- */
+void		cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const void *fn);
+/* 1 (default): streams' work runs late, in any order that events allow; 0: at once */
+void		cemu_lazy(int on);
+/* of the device; 9.0 unless told */
+void		cemu_capability(int major, int minor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,603 @@
+/*
+ * cemu_mem.c
+ *	  Every load and store of a kernel: may it, and who else was there.
+ *
+ * Two arenas, the device's and a block's shared memory; both are filled with 0xFF
+ * (NaN) and know which bytes are allocated (valid[]: how many of 8 bytes).  Behind
+ * each allocation lies a gap that is nobody's.  A kernel may touch these, its own
+ * stack and its arguments, and read constants.
+ *
+ * Races: what a thread does between two of its barriers is a segment.  Each byte
+ * has the segments that wrote it last and of its two last readers.  Two segments
+ * of a launch are ordered if they are of one thread, or of one block with a
+ * barrier between, or of one warp with a __syncwarp between that both were in.
+ * Shuffles, votes, ldmatrix and mma order nothing: the language promises none.
+ * Two accesses that aren't ordered, one of them a write, are a race, unless both
+ * are atomic.  Of blocks of a launch nothing is ordered.  Whether a race is found
+ * doesn't depend on the order in which threads run here, but for one thing: of
+ * three or more concurrent readers of a byte in one warp two are remembered.
+ */
+#include "emu/cemu.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define DEVICE_SIZE	((size_t) 512 << 20)
+#define SHARED_SIZE	((size_t) 512 << 10)	/* addresses; what a block may have is the runtime's to say */
+#define SEGS		((uint32_t) 1 << 24)	/* of one launch */
+#define ATOMIC		0x80000000u
+#define PENDING		0x7fffffffu
+#define MAX_SHARED	64
+
+typedef struct Cell
+{
+	uint32_t	w,
+				r1,
+				r2;
+} Cell;
+
+typedef struct Seg
+{
+	uint32_t	block;			/* counted over all launches */
+	uint32_t	epoch;			/* of the block */
+	uint32_t	clock;			/* of the thread */
+	uint32_t	thread;
+} Seg;
+
+typedef struct Arena
+{
+	const char *name;
+	char	   *base;
+	size_t		size;
+	uint8_t    *valid;
+	Cell	   *cells;
+	uint32_t	floor;			/* segments below are over */
+} Arena;
+
+typedef struct Piece
+{
+	size_t		at;
+	size_t		size;
+} Piece;
+
+static Arena device = {.name = "device memory", .size = DEVICE_SIZE};
+static Arena shared = {.name = "shared memory", .size = SHARED_SIZE};
+static Piece *pieces;			/* of the device, by address */
+static size_t n_pieces,
+			pieces_room,
+			cursor,				/* where to look for room: what was freed is used late */
+			used,
+			limit = DEVICE_SIZE;
+static struct
+{
+	const void *key;
+	size_t		at;
+	size_t		size;
+}			statics[MAX_SHARED];
+static int	n_statics;
+static size_t shared_end,
+			dynamic_at,
+			dynamic_size,
+			shared_sum;
+static Seg *segs;
+static uint32_t launch_first = 1,	/* the first segment of this launch */
+			seg_next = 1,
+			block_no,
+			epoch;
+
+extern char __executable_start,
+			_end;
+
+static void *
+reserve(size_t n)
+{
+	void	   *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		cemu_fail("no address space: %s", strerror(errno));
+	return p;
+}
+
+static void
+arena_make(Arena *a)
+{
+	if (a->base != NULL)
+		return;
+	a->base = reserve(a->size);
+	a->valid = reserve(a->size / 8);
+	a->cells = reserve(a->size * sizeof(Cell));
+	if (segs == NULL)
+		segs = reserve(SEGS * sizeof(Seg));
+}
+
+/* [at, at + n) is allocated now: at is a multiple of 8 */
+static void
+valid_set(Arena *a, size_t at, size_t n)
+{
+	memset(a->valid + at / 8, 8, n / 8);
+	if (n % 8 != 0)
+		a->valid[(at + n) / 8] = (uint8_t) (n % 8);
+}
+
+static int
+valid_all(const Arena *a, size_t at, size_t n)
+{
+	for (size_t g = at / 8; g <= (at + n - 1) / 8; g++)
+	{
+		size_t		end = at + n - g * 8;
+
+		if ((end < 8 ? end : 8) > a->valid[g])
+			return 0;
+	}
+	return 1;
+}
+
+static size_t
+gap(size_t size)
+{
+	size_t		g = size < 256 ? 256 : size > 65536 ? 65536 : size;
+
+	return (g + 255) / 256 * 256;
+}
+
+/* the first room of n bytes with gaps in pieces from index i on; the index to insert at, or -1 */
+static long
+room_from(size_t i, size_t from, size_t n)
+{
+	for (; i <= n_pieces; i++)
+	{
+		size_t		begin = i == 0 ? 65536 : pieces[i - 1].at + pieces[i - 1].size + gap(pieces[i - 1].size);
+		size_t		end = i == n_pieces ? DEVICE_SIZE - 65536 : pieces[i].at;
+
+		begin = (begin + 255) / 256 * 256;
+		if (begin < from)
+			begin = from;
+		if (begin + n + gap(n) <= end)
+		{
+			cursor = begin;
+			return (long) i;
+		}
+	}
+	return -1;
+}
+
+void *
+cemu_malloc(size_t size)
+{
+	size_t		n = size == 0 ? 1 : size;
+	long		i;
+
+	arena_make(&device);
+	if (n > DEVICE_SIZE || used + n > limit)
+		return NULL;
+	i = room_from(0, cursor, n);
+	if (i < 0)
+		i = room_from(0, 0, n);
+	if (i < 0)
+		return NULL;
+	if (n_pieces == pieces_room)
+	{
+		pieces_room = pieces_room * 2 + 64;
+		pieces = realloc(pieces, pieces_room * sizeof(*pieces));
+		if (pieces == NULL)
+			cemu_fail("no memory");
+	}
+	memmove(pieces + i + 1, pieces + i, (n_pieces++ - (size_t) i) * sizeof(*pieces));
+	pieces[i] = (Piece) {cursor, n};
+	used += n;
+	memset(device.base + cursor, 0xff, n);
+	valid_set(&device, cursor, n);
+	cursor += n + gap(n);
+	cursor = (cursor + 255) / 256 * 256;
+	return device.base + pieces[i].at;
+}
+
+int
+cemu_free(void *p)
+{
+	for (size_t i = 0; i < n_pieces; i++)
+		if (device.base + pieces[i].at == (char *) p)
+		{
+			memset(p, 0xff, pieces[i].size);
+			memset(device.valid + pieces[i].at / 8, 0, pieces[i].size / 8 + 1);
+			used -= pieces[i].size;
+			memmove(pieces + i, pieces + i + 1, (--n_pieces - i) * sizeof(*pieces));
+			return 1;
+		}
+	return 0;
+}
+
+void
+cemu_memory_limit(size_t bytes)
+{
+	limit = bytes > DEVICE_SIZE ? DEVICE_SIZE : bytes;
+}
+
+void
+cemu_memory_info(size_t *room, size_t *all)
+{
+	*all = limit;
+	*room = used < limit ? limit - used : 0;
+}
+
+static int
+in_arena(const Arena *a, const char *p)
+{
+	return a->base != NULL && p >= a->base && p < a->base + a->size;
+}
+
+int
+cemu_is_device(const void *p, size_t n)
+{
+	return n == 0 || (in_arena(&device, p) && valid_all(&device, (size_t) ((const char *) p - device.base), n));
+}
+
+/* ---- shared memory of the block that runs ---- */
+
+/* n bytes from shared_end on, with a gap before */
+static size_t
+shared_take(size_t n, size_t align)
+{
+	size_t		at = (shared_end + 256 + align - 1) / align * align;
+
+	if (at + n + 256 > shared.size)
+		cemu_fail("%zu bytes of shared memory", at + n);
+	memset(shared.base + at, 0xff, n);
+	valid_set(&shared, at, n);
+	shared_end = at + n;
+	shared_sum += n;
+	return at;
+}
+
+void *
+cemu_shared(const void *key, size_t size, size_t align)
+{
+	for (int i = 0; i < n_statics; i++)
+		if (statics[i].key == key)
+			return shared.base + statics[i].at;
+	if (n_statics == MAX_SHARED)
+		cemu_fail("more than %d shared arrays", MAX_SHARED);
+	statics[n_statics].key = key;
+	statics[n_statics].size = size;
+	statics[n_statics].at = shared_take(size, align < 128 ? 128 : align);
+	if (shared_sum - dynamic_size > 48 * 1024 || shared_sum > cemu_launched->most)
+		cemu_fail("%zu bytes of static shared memory and %zu of the launch's, at most 49152 and together %zu",
+				  shared_sum - dynamic_size, dynamic_size, cemu_launched->most);
+	return shared.base + statics[n_statics++].at;
+}
+
+void *
+cemu_dynamic(void)
+{
+	return shared.base + dynamic_at;
+}
+
+size_t
+cemu_shared_used(void)
+{
+	return shared_sum;
+}
+
+/* ---- segments ---- */
+
+static void
+seg_begin(CemuThread *t)
+{
+	uint32_t	i = seg_next++ - launch_first;
+
+	if (i >= SEGS)
+		cemu_fail("more than %u segments: a smaller shape, please", SEGS);
+	segs[i] = (Seg) {block_no, epoch, t->clock[t->id % CEMU_WARP], (uint32_t) t->id};
+	t->seg = i + launch_first;
+}
+
+void
+cemu_mem_launch(void)
+{
+	arena_make(&device);
+	arena_make(&shared);
+	if (seg_next > PENDING - SEGS)
+	{
+		madvise(device.cells, device.size * sizeof(Cell), MADV_DONTNEED);
+		madvise(shared.cells, shared.size * sizeof(Cell), MADV_DONTNEED);
+		seg_next = 1;
+	}
+	launch_first = seg_next;
+	device.floor = launch_first;
+}
+
+void
+cemu_mem_block(int n_threads, size_t dynamic)
+{
+	shared.floor = seg_next;
+	memset(shared.valid, 0, shared_end / 8 + 1);
+	n_statics = 0;
+	shared_end = shared_sum = 0;
+	dynamic_size = dynamic;
+	dynamic_at = shared_take(dynamic, 1024);
+	block_no++;
+	epoch = 0;
+	for (int i = 0; i < n_threads; i++)
+	{
+		CemuThread *t = cemu_thread(i);
+
+		t->id = i;
+		memset(t->clock, 0, sizeof(t->clock));
+		t->clock[i % CEMU_WARP] = 1;
+		seg_begin(t);
+	}
+}
+
+void
+cemu_mem_barrier(int n_threads)
+{
+	epoch++;
+	for (int i = 0; i < n_threads; i++)
+		seg_begin(cemu_thread(i));
+}
+
+/* the lanes of mask have seen what each of them had */
+void
+cemu_mem_warp(CemuThread *first, uint32_t mask)
+{
+	uint32_t	all[CEMU_WARP] = {0};
+
+	for (int i = 0; i < CEMU_WARP; i++)
+		for (int j = 0; (mask >> i & 1) && j < CEMU_WARP; j++)
+			if (first[i].clock[j] > all[j])
+				all[j] = first[i].clock[j];
+	for (int i = 0; i < CEMU_WARP; i++)
+		if (mask >> i & 1)
+		{
+			memcpy(first[i].clock, all, sizeof(all));
+			first[i].clock[i]++;
+			seg_begin(&first[i]);
+		}
+}
+
+/* ---- an access ---- */
+
+/* " at FILE:LINE", by addr2line where there is one, and where that was inlined */
+static const char *
+where(const void *pc)
+{
+	static char buf[600];
+	char		cmd[600],
+				line[256];
+	Dl_info		info;
+	FILE	   *f;
+
+	buf[0] = '\0';
+	if (pc == NULL || dladdr(pc, &info) == 0)
+		return buf;
+	snprintf(cmd, sizeof(cmd), "addr2line -s -i -e '%s' %#zx 2>/dev/null", info.dli_fname,
+			 (size_t) ((const char *) pc - 1 - (const char *) info.dli_fbase));
+	f = popen(cmd, "r");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL && line[0] != '?' && strlen(buf) < sizeof(buf) / 2)
+	{
+		line[strcspn(line, " \n")] = '\0';
+		strcat(strcat(buf, buf[0] == '\0' ? " at " : " in "), line);
+	}
+	if (f != NULL)
+		pclose(f);
+	return buf;
+}
+
+static const char *
+verb(CemuAccess kind)
+{
+	return kind == CEMU_READ ? "reads" : kind == CEMU_WRITE ? "writes" : "atomically changes";
+}
+
+static int
+ordered(uint32_t seg, const CemuThread *t, uint32_t floor)
+{
+	const Seg  *s;
+
+	seg &= ~ATOMIC;
+	if (seg < floor)
+		return 1;
+	s = &segs[seg - launch_first];
+	if (s->block != block_no)
+		return 0;
+	return s->thread == (uint32_t) t->id || s->epoch < epoch ||
+		(s->thread / CEMU_WARP == (uint32_t) t->id / CEMU_WARP && t->clock[s->thread % CEMU_WARP] >= s->clock);
+}
+
+static int
+same_warp(uint32_t seg, const CemuThread *t)
+{
+	const Seg  *s = &segs[seg - launch_first];
+
+	return s->block == block_no && s->thread / CEMU_WARP == (uint32_t) t->id / CEMU_WARP;
+}
+
+__attribute__((noreturn))
+static void
+race(const Arena *a, size_t at, const CemuThread *t, uint32_t seg, const char *did, CemuAccess kind, const void *pc)
+{
+	const Seg  *s = &segs[(seg & ~ATOMIC) - launch_first];
+	CemuDim		b = cemu_launched->block;
+
+	if (s->block != block_no)
+		cemu_fail("race: %s byte %zu of %s%s, and another block of this launch %s it", verb(kind), at, a->name,
+				  where(pc), did);
+	cemu_fail("race: thread %d %s byte %zu of %s%s, and thread (%u, %u, %u) %s it with no barrier between", t->id,
+			  verb(kind), at, a->name, where(pc), s->thread % b.x, s->thread / b.x % b.y, s->thread / b.x / b.y, did);
+}
+
+static void
+cell_touch(const Arena *a, Cell *c, const CemuThread *t, CemuAccess kind, const void *pc)
+{
+	size_t		at = (size_t) (c - a->cells);
+
+	if (c->w == PENDING)
+		cemu_fail("%s byte %zu of %s%s before cp.async's wait", verb(kind), at, a->name, where(pc));
+	if (!(kind == CEMU_ATOMIC && (c->w & ATOMIC)) && !ordered(c->w, t, a->floor))
+		race(a, at, t, c->w, c->w & ATOMIC ? "atomically changed" : "wrote", kind, pc);
+	if (kind == CEMU_READ)
+	{
+		if (c->r1 == t->seg)
+			return;
+		if (!ordered(c->r1, t, a->floor))
+		{
+			/* keep one of another warp if there is: it races with more */
+			if (ordered(c->r2, t, a->floor) || !same_warp(c->r1, t) || same_warp(c->r2, t))
+				c->r2 = c->r1;
+		}
+		c->r1 = t->seg;
+		return;
+	}
+	if (!ordered(c->r1, t, a->floor))
+		race(a, at, t, c->r1, "read", kind, pc);
+	if (!ordered(c->r2, t, a->floor))
+		race(a, at, t, c->r2, "read", kind, pc);
+	c->w = t->seg | (kind == CEMU_ATOMIC ? ATOMIC : 0);
+	c->r1 = c->r2 = 0;
+}
+
+static void
+touch_arena(Arena *a, const CemuThread *t, const char *p, size_t n, CemuAccess kind, const void *pc)
+{
+	size_t		at = (size_t) (p - a->base);
+	Cell	   *c = a->cells + at;
+	Cell		before = *c,
+				after;
+
+	if (at + n > a->size || !valid_all(a, at, n))
+		cemu_fail("out of bounds: %s %zu bytes at %s + %zu%s, which are not all allocated", verb(kind), n, a->name, at,
+				  where(pc));
+	cell_touch(a, c, t, kind, pc);
+	after = *c;
+	for (size_t i = 1; i < n; i++)
+		if (memcmp(&c[i], &before, sizeof(Cell)) == 0)
+			c[i] = after;
+		else
+		{
+			before = c[i];
+			cell_touch(a, &c[i], t, kind, pc);
+			after = c[i];
+		}
+}
+
+/* not in an arena: a kernel's own stack, its arguments, constants */
+static void
+touch_other(const CemuThread *t, const char *p, size_t n, CemuAccess kind, const void *pc)
+{
+	if (kind == CEMU_READ && ((p >= &__executable_start && p < &_end) ||
+							  (p >= (char *) cemu_launched->args && p + n <= (char *) cemu_launched->args + cemu_launched->args_size)))
+		return;
+	for (int i = 0; i < cemu_n_threads(); i++)
+		if (i != t->id && p >= cemu_thread(i)->stack && p < cemu_thread(i)->stack + 128 * 1024)
+			cemu_fail("%s local memory of thread %d%s", verb(kind), i, where(pc));
+	cemu_fail("%s %zu bytes at %p%s, which is no device memory%s", verb(kind), n, (const void *) p, where(pc),
+			  p < (char *) 65536 ? " (a null pointer)" : "");
+}
+
+void
+cemu_touch(CemuThread *t, const void *p, size_t n, CemuAccess kind, const void *pc)
+{
+	const char *q = p;
+
+	if (t == NULL)
+	{
+		if (in_arena(&device, q) || in_arena(&shared, q))
+			cemu_fail("the host %s memory of the device at %p%s", verb(kind), p, where(pc));
+		return;
+	}
+	if (n == 0 || (q >= t->stack && q < t->stack + 128 * 1024))
+		return;
+	if (in_arena(&shared, q))
+		touch_arena(&shared, t, q, n, kind, pc);
+	else if (in_arena(&device, q))
+		touch_arena(&device, t, q, n, kind, pc);
+	else
+		touch_other(t, q, n, kind, pc);
+}
+
+static Cell *
+cells_of(const char *p)
+{
+	return in_arena(&shared, p) ? shared.cells + (p - shared.base) : device.cells + (p - device.base);
+}
+
+/* cp.async: nobody may touch these bytes from here ... */
+void
+cemu_pending(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		cells_of(p)[i].w = PENDING;
+}
+
+/* ... to here */
+void
+cemu_arrived(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		cells_of(p)[i].w = 0;
+}
+
+/* ---- what the compiler calls ---- */
+
+static inline void
+hook(const char *p, size_t n, CemuAccess kind, const void *pc)
+{
+	/* elsewhere 16 bytes may be two of 8: x86 doesn't care, and the compiler knows */
+	if (((uintptr_t) p & (n - 1)) != 0 && cemu_now != NULL && (in_arena(&shared, p) || in_arena(&device, p)))
+		cemu_fail("misaligned: %s %zu bytes at %p%s", verb(kind), n, (const void *) p, where(pc));
+	cemu_touch(cemu_now, p, n, kind, pc);
+}
+
+#define HOOKS(n) \
+	void __tsan_read##n(void *p); \
+	void __tsan_write##n(void *p); \
+	void __tsan_unaligned_read##n(void *p); \
+	void __tsan_unaligned_write##n(void *p); \
+	void __tsan_read##n(void *p) { hook(p, n, CEMU_READ, __builtin_return_address(0)); } \
+	void __tsan_write##n(void *p) { hook(p, n, CEMU_WRITE, __builtin_return_address(0)); } \
+	void __tsan_unaligned_read##n(void *p) { cemu_touch(cemu_now, p, n, CEMU_READ, __builtin_return_address(0)); } \
+	void __tsan_unaligned_write##n(void *p) { cemu_touch(cemu_now, p, n, CEMU_WRITE, __builtin_return_address(0)); }
+
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+
+void		__tsan_read_range(void *p, size_t n);
+void		__tsan_write_range(void *p, size_t n);
+void		__tsan_init(void);
+void		__tsan_func_entry(void *pc);
+void		__tsan_func_exit(void);
+
+void
+__tsan_read_range(void *p, size_t n)
+{
+	cemu_touch(cemu_now, p, n, CEMU_READ, __builtin_return_address(0));
+}
+
+void
+__tsan_write_range(void *p, size_t n)
+{
+	cemu_touch(cemu_now, p, n, CEMU_WRITE, __builtin_return_address(0));
+}
+
+void
+__tsan_init(void)
+{
+}
+
+void
+__tsan_func_entry(void *pc)
+{
+	(void) pc;
+}
+
+void
+__tsan_func_exit(void)
+{
+}

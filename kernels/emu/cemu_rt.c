@@ -1,0 +1,637 @@
+/*
+ * cemu_rt.c
+ *	  Streams, events, graphs and memory: the runtime's calls of cuda_rt.h.
+ *
+ * A stream is a queue of works; an event has a count of its records and the last one
+ * that was reached.  Whoever waits runs works of any stream that can go on, chosen by
+ * cemu_random(), until what it waits for is there.  A graph owns works and lends them;
+ * a work is freed with its last reference.
+ */
+#include "emu/cemu.h"
+#include "emu/cuda_rt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum WorkKind
+{
+	W_KERNEL,
+	W_COPY,
+	W_SET,
+	W_RECORD,
+	W_WAIT
+} WorkKind;
+
+typedef struct Work
+{
+	WorkKind	kind;
+	int			refs;
+	CemuLaunch *launch;
+	void		(*drop) (CemuLaunch *l);
+	void	   *dst;
+	const void *src;
+	size_t		n;
+	int			c;
+	struct CemuEvent *event;
+	uint64_t	no;				/* of the event's records */
+} Work;
+
+typedef struct Works
+{
+	Work	  **w;
+	size_t		n,
+				room,
+				head;
+} Works;
+
+typedef struct CemuGraph
+{
+	Works		works;
+	int			refs;
+} CemuGraph;
+
+typedef struct CemuStream
+{
+	Works		works;
+	CemuGraph  *capture;
+	struct CemuStream *next;
+} CemuStream;
+
+typedef struct CemuEvent
+{
+	uint64_t	recorded,
+				reached;
+	int			works;			/* in queues */
+	int			gone;
+} CemuEvent;
+
+typedef struct Func
+{
+	const void *fn;
+	int			smem;
+} Func;
+
+static CemuStream *streams;
+static Func funcs[256];
+static int	n_funcs;
+static int	lazy = 1;
+static int	capability = 90;
+static cudaError_t last_error;
+
+static cudaError_t
+error(cudaError_t e)
+{
+	last_error = e;
+	return e;
+}
+
+static void *
+need(void *p)
+{
+	if (p == NULL)
+		cemu_fail("no memory");
+	return p;
+}
+
+static void
+works_add(Works *q, Work *w)
+{
+	if (q->head > 0 && q->head == q->n)
+		q->head = q->n = 0;
+	if (q->n == q->room)
+		q->w = need(realloc(q->w, (q->room = q->room * 2 + 16) * sizeof(*q->w)));
+	q->w[q->n++] = w;
+}
+
+static void
+work_drop(Work *w)
+{
+	if (--w->refs > 0)
+		return;
+	if (w->launch != NULL)
+		w->drop(w->launch);
+	if (w->event != NULL && --w->event->works == 0 && w->event->gone)
+		free(w->event);
+	free(w);
+}
+
+static int
+runnable(const CemuStream *s)
+{
+	Work	   *w;
+
+	if (s->works.head == s->works.n)
+		return 0;
+	w = s->works.w[s->works.head];
+	return w->kind != W_WAIT || w->event->reached >= w->no;
+}
+
+static void
+check_range(const char *call, const void *p, size_t n, int must)
+{
+	if (must && !cemu_is_device(p, n))
+		cemu_fail("out of bounds: %s of %zu bytes at %p, which are not all allocated on the device", call, n, p);
+}
+
+static void
+work_run(Work *w)
+{
+	switch (w->kind)
+	{
+		case W_KERNEL:
+			cemu_run(w->launch);
+			break;
+		case W_COPY:
+			/* freed since it was asked for? */
+			check_range("cudaMemcpy to", w->dst, w->n, w->c == cudaMemcpyHostToDevice || w->c == cudaMemcpyDeviceToDevice);
+			check_range("cudaMemcpy from", w->src, w->n, w->c == cudaMemcpyDeviceToHost || w->c == cudaMemcpyDeviceToDevice);
+			memmove(w->dst, w->src, w->n);
+			break;
+		case W_SET:
+			check_range("cudaMemset", w->dst, w->n, 1);
+			memset(w->dst, w->c, w->n);
+			break;
+		case W_RECORD:
+			if (w->no > w->event->reached)
+				w->event->reached = w->no;
+			break;
+		case W_WAIT:
+			break;
+	}
+}
+
+/* one work of a stream that can go on, or nothing: 0 */
+static int
+step(void)
+{
+	CemuStream *ready[64];
+	CemuStream *s;
+	Work	   *w;
+	int			n = 0;
+
+	for (s = streams; s != NULL && n < 64; s = s->next)
+		if (runnable(s))
+			ready[n++] = s;
+	if (n == 0)
+		return 0;
+	s = ready[cemu_random() % (uint64_t) n];
+	w = s->works.w[s->works.head++];
+	work_run(w);
+	work_drop(w);
+	return 1;
+}
+
+static cudaError_t
+drain(const CemuStream *s)
+{
+	while (s == NULL || s->works.head < s->works.n)
+		if (!step())
+			break;
+	for (CemuStream *o = streams; o != NULL; o = o->next)
+		if ((s == NULL || o == s) && o->works.head < o->works.n)
+			cemu_fail("a stream waits for an event that is never reached");
+	return cudaSuccess;
+}
+
+/* takes w over */
+static cudaError_t
+put(CemuStream *s, Work *w)
+{
+	if (s == NULL)
+	{
+		drain(NULL);
+		work_run(w);
+		work_drop(w);
+		return cudaSuccess;
+	}
+	works_add(s->capture != NULL ? &s->capture->works : &s->works, w);
+	if (!lazy && s->capture == NULL)
+		drain(s);
+	return cudaSuccess;
+}
+
+static Work *
+work(WorkKind kind)
+{
+	Work	   *w = need(calloc(1, sizeof(*w)));
+
+	w->kind = kind;
+	w->refs = 1;
+	return w;
+}
+
+void
+cemu_lazy(int on)
+{
+	lazy = on;
+}
+
+void
+cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const void *fn)
+{
+	uint64_t	threads = (uint64_t) l->block.x * l->block.y * l->block.z;
+	size_t		most = 48 * 1024;
+	Work	   *w;
+
+	for (int i = 0; i < n_funcs; i++)
+		if (funcs[i].fn == fn)
+			most = (size_t) funcs[i].smem;
+	if (threads == 0 || threads > CEMU_THREADS || l->block.z > 64 || l->grid.x == 0 || l->grid.y == 0 || l->grid.z == 0 ||
+		l->grid.x > 0x7fffffffu || l->grid.y > 65535 || l->grid.z > 65535 || l->smem > most)
+	{
+		error(l->smem > most ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration);
+		drop(l);
+		return;
+	}
+	l->most = most;
+	w = work(W_KERNEL);
+	w->launch = l;
+	w->drop = drop;
+	put(stream, w);
+}
+
+/* ---- memory ---- */
+
+cudaError_t
+cudaMalloc(void **p, size_t n)
+{
+	*p = cemu_malloc(n);
+	return *p != NULL ? cudaSuccess : error(cudaErrorMemoryAllocation);
+}
+
+/* waits for all that runs, as CUDA's does */
+cudaError_t
+cudaFree(void *p)
+{
+	drain(NULL);
+	return p == NULL || cemu_free(p) ? cudaSuccess : error(cudaErrorInvalidValue);
+}
+
+cudaError_t
+cudaMallocHost(void **p, size_t n)
+{
+	*p = malloc(n);
+	return *p != NULL ? cudaSuccess : error(cudaErrorMemoryAllocation);
+}
+
+cudaError_t
+cudaFreeHost(void *p)
+{
+	free(p);
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind, cudaStream_t s)
+{
+	Work	   *w;
+
+	if (kind == cudaMemcpyDefault)
+		kind = (cemu_is_device(src, 1) ? 2 : 0) + (cemu_is_device(dst, 1) ? 1 : 0);
+	w = work(W_COPY);
+	w->dst = dst;
+	w->src = src;
+	w->n = n;
+	w->c = (int) kind;
+	return put(s, w);
+}
+
+cudaError_t
+cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind kind)
+{
+	return cudaMemcpyAsync(dst, src, n, kind, NULL);
+}
+
+cudaError_t
+cudaMemsetAsync(void *p, int c, size_t n, cudaStream_t s)
+{
+	Work	   *w = work(W_SET);
+
+	w->dst = p;
+	w->c = c;
+	w->n = n;
+	return put(s, w);
+}
+
+cudaError_t
+cudaMemset(void *p, int c, size_t n)
+{
+	return cudaMemsetAsync(p, c, n, NULL);
+}
+
+cudaError_t
+cudaMemGetInfo(size_t *room, size_t *all)
+{
+	cemu_memory_info(room, all);
+	return cudaSuccess;
+}
+
+/* ---- streams and events ---- */
+
+cudaError_t
+cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
+{
+	(void) flags;
+	*s = need(calloc(1, sizeof(**s)));
+	(*s)->next = streams;
+	streams = *s;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamCreate(cudaStream_t *s)
+{
+	return cudaStreamCreateWithFlags(s, 0);
+}
+
+cudaError_t
+cudaStreamSynchronize(cudaStream_t s)
+{
+	if (s != NULL && s->capture != NULL)
+		return error(cudaErrorStreamCaptureUnsupported);
+	return drain(s);
+}
+
+cudaError_t
+cudaStreamQuery(cudaStream_t s)
+{
+	return s == NULL || s->works.head == s->works.n ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t
+cudaStreamDestroy(cudaStream_t s)
+{
+	CemuStream **at = &streams;
+
+	if (s == NULL)
+		return error(cudaErrorInvalidResourceHandle);
+	drain(s);
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	free(s->works.w);
+	free(s);
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceSynchronize(void)
+{
+	return drain(NULL);
+}
+
+cudaError_t
+cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
+{
+	(void) flags;
+	*e = need(calloc(1, sizeof(**e)));
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaEventCreate(cudaEvent_t *e)
+{
+	return cudaEventCreateWithFlags(e, 0);
+}
+
+cudaError_t
+cudaEventDestroy(cudaEvent_t e)
+{
+	e->gone = 1;
+	if (e->works == 0)
+		free(e);
+	return cudaSuccess;
+}
+
+static cudaError_t
+put_event(WorkKind kind, cudaEvent_t e, cudaStream_t s)
+{
+	Work	   *w;
+
+	if (s != NULL && s->capture != NULL)
+		return error(cudaErrorStreamCaptureUnsupported);
+	w = work(kind);
+	w->event = e;
+	e->works++;
+	w->no = kind == W_RECORD ? ++e->recorded : e->recorded;
+	return put(s, w);
+}
+
+cudaError_t
+cudaEventRecord(cudaEvent_t e, cudaStream_t s)
+{
+	return put_event(W_RECORD, e, s);
+}
+
+cudaError_t
+cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
+{
+	(void) flags;
+	return put_event(W_WAIT, e, s);
+}
+
+cudaError_t
+cudaEventQuery(cudaEvent_t e)
+{
+	return e->reached >= e->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t
+cudaEventSynchronize(cudaEvent_t e)
+{
+	uint64_t	no = e->recorded;
+
+	while (e->reached < no)
+		if (!step())
+			cemu_fail("an event is never reached");
+	return cudaSuccess;
+}
+
+/* there is no time here */
+cudaError_t
+cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	if (from->reached == 0 || to->reached == 0)
+		return error(cudaErrorNotReady);
+	*ms = 0.001f;
+	return cudaSuccess;
+}
+
+/* ---- graphs: of one stream's kernels, copies and fills ---- */
+
+cudaError_t
+cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
+{
+	(void) mode;
+	if (s == NULL || s->capture != NULL)
+		return error(cudaErrorStreamCaptureUnsupported);
+	s->capture = need(calloc(1, sizeof(*s->capture)));
+	s->capture->refs = 1;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
+{
+	*g = s->capture;
+	s->capture = NULL;
+	return *g != NULL ? cudaSuccess : error(cudaErrorInvalidValue);
+}
+
+cudaError_t
+cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long flags)
+{
+	(void) flags;
+	g->refs++;
+	*x = g;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
+{
+	for (size_t i = 0; i < x->works.n; i++)
+	{
+		x->works.w[i]->refs++;
+		put(s, x->works.w[i]);
+	}
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaGraphDestroy(cudaGraph_t g)
+{
+	if (--g->refs > 0)
+		return cudaSuccess;
+	for (size_t i = 0; i < g->works.n; i++)
+		work_drop(g->works.w[i]);
+	free(g->works.w);
+	free(g);
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaGraphExecDestroy(cudaGraphExec_t x)
+{
+	return cudaGraphDestroy(x);
+}
+
+/* ---- the rest ---- */
+
+void
+cemu_capability(int major, int minor)
+{
+	capability = major * 10 + minor;
+}
+
+/* what a block may have if it asks for it: CUDA's programming guide, technical specifications */
+static int
+shared_optin(void)
+{
+	switch (capability)
+	{
+		case 75:
+			return 64 * 1024;
+		case 80:
+		case 87:
+			return 163 * 1024;
+		case 86:
+		case 89:
+		case 120:
+			return 99 * 1024;
+		default:
+			return 227 * 1024;
+	}
+}
+
+cudaError_t
+cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int d)
+{
+	if (d != 0)
+		return error(cudaErrorInvalidValue);
+	switch (a)
+	{
+		case cudaDevAttrMultiProcessorCount:
+			*v = 4;
+			break;
+		case cudaDevAttrComputeCapabilityMajor:
+			*v = capability / 10;
+			break;
+		case cudaDevAttrComputeCapabilityMinor:
+			*v = capability % 10;
+			break;
+		case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+			*v = shared_optin();
+			break;
+		default:
+			return error(cudaErrorInvalidValue);
+	}
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaFuncSetAttribute(const void *fn, cudaFuncAttribute a, int v)
+{
+	int			i = 0;
+
+	if (a != cudaFuncAttributeMaxDynamicSharedMemorySize || v < 0 || v > shared_optin())
+		return error(cudaErrorInvalidValue);
+	while (i < n_funcs && funcs[i].fn != fn)
+		i++;
+	if (i == (int) (sizeof(funcs) / sizeof(funcs[0])))
+		cemu_fail("too many kernels with much shared memory");
+	funcs[i] = (Func) {fn, v};
+	n_funcs += i == n_funcs;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaGetDeviceCount(int *n)
+{
+	*n = 1;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaSetDevice(int d)
+{
+	return d == 0 ? cudaSuccess : error(cudaErrorInvalidValue);
+}
+
+cudaError_t
+cudaPeekAtLastError(void)
+{
+	return last_error;
+}
+
+cudaError_t
+cudaGetLastError(void)
+{
+	cudaError_t e = last_error;
+
+	last_error = cudaSuccess;
+	return e;
+}
+
+const char *
+cudaGetErrorString(cudaError_t e)
+{
+	switch (e)
+	{
+		case cudaSuccess:
+			return "no error";
+		case cudaErrorMemoryAllocation:
+			return "out of memory";
+		case cudaErrorInvalidConfiguration:
+			return "invalid configuration argument";
+		case cudaErrorStreamCaptureUnsupported:
+			return "operation not permitted when stream is capturing";
+		case cudaErrorNotReady:
+			return "device not ready";
+		case cudaErrorInvalidResourceHandle:
+			return "invalid resource handle";
+		default:
+			return "invalid argument";
+	}
+}

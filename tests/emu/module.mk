@@ -1,0 +1,63 @@
+# tests/emu: CUDA kernels on the CPU (kernels/emu).  The .cu files are compiled with the calls that
+# -fsanitize=thread puts before every access, and linked without its library: cemu_mem.c takes them.
+
+EMU_DIR = $(BUILD)/emu
+EMU_OBJ = $(patsubst kernels/emu/%,$(EMU_DIR)/%.o,$(wildcard kernels/emu/*.c kernels/emu/*.S))
+EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/cuda/*.cu))
+# what of the CPU's kernels the tests compare with
+EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref)
+EMU_TEST_BIN = $(patsubst tests/emu/%.cu,$(EMU_DIR)/%,$(wildcard tests/emu/test_*.cu))
+CXXFLAGS_EMU = -std=c++17 -O1 -g -Wall -Wextra -Werror -Wno-unknown-pragmas -fno-exceptions -fno-rtti \
+	-ffp-contract=off -fno-math-errno -fno-tree-vectorize -fno-tree-sra -fsanitize=thread -x c++
+
+$(EMU_DIR)/%.c.o: kernels/emu/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -fno-sanitize=all -MMD -MP -c -o $@ $<
+
+$(EMU_DIR)/%.S.o: kernels/emu/%.S
+	@mkdir -p $(@D)
+	$(CC) -c -o $@ $<
+
+$(EMU_DIR)/%.cu.o: kernels/cuda/%.cu
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS_ENGINE) $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
+
+$(EMU_DIR)/%.test.o: tests/emu/%.cu
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS_ENGINE) $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
+
+$(EMU_TEST_BIN): $(EMU_DIR)/%: $(EMU_DIR)/%.test.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EMU_REF_OBJ)
+	$(CXX) -pthread -o $@ $^ -lm -ldl
+
+.PRECIOUS: $(EMU_DIR)/%.test.o
+
+emu-tests: $(if $(filter x86_64,$(shell uname -m)),$(EMU_TEST_BIN))
+
+# What the tests' kernels show of common.cuh and mma.cuh, for each generation that they tell apart.
+NVCC ?= $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
+EMU_SM = 75 80 90 100
+
+emu-nvcc:
+ifeq ($(NVCC),)
+	@printf 'skipped $(words $(EMU_SM)): no nvcc\nemu-nvcc: 0 passed, 0 failed, $(words $(EMU_SM)) skipped\n'
+else
+	@mkdir -p $(EMU_DIR)
+	$(NVCC) $(foreach s,$(EMU_SM),-gencode arch=compute_$s,code=sm_$s) -std=c++17 -O1 -fmad=false -Werror all-warnings \
+		-Ikernels -c -o $(EMU_DIR)/seam.nvcc.o tests/emu/seam.cu
+	@echo 'emu-nvcc: $(words $(EMU_SM)) passed, 0 failed, 0 skipped'
+endif
+
+# The same tests for a GPU: what the emulation does is what the device does.
+GPU_TEST_BIN = $(patsubst %,$(BUILD)/gpu/%,$(filter-out test_faults,$(patsubst tests/emu/%.cu,%,$(wildcard tests/emu/test_*.cu))))
+
+$(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard kernels/cuda/* tests/emu/*.h tests/emu/*.cuh) $(EMU_REF_OBJ)
+	@mkdir -p $(@D)
+	$(NVCC) $(GPU_ARCH) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -I. -D_GNU_SOURCE \
+		-o $@ $< $(wildcard kernels/cuda/*.cu) $(EMU_REF_OBJ)
+
+GPU_ARCH ?= -arch=native
+gpu-tests: $(GPU_TEST_BIN)
+
+-include $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d)
+
+.PHONY: emu-tests emu-nvcc gpu-tests
