@@ -6,7 +6,7 @@
  *
  *		drain	new requests and cancels from the inbox		(here)
  *		plan	who gets how many rows						(sched_plan.c)
- *		forward	rows -> K/V and logits						(src/model)
+ *		forward	rows -> K/V and logits						(forward.c, src/model)
  *		  beside	what grammars allow						(constraint.c)
  *		sample	logits -> a token for each complete row		(commit.c, sample.c)
  *		commit	computed += rows; does the token end it?	(commit.c, output.c)
@@ -611,8 +611,8 @@ doom_request(Core *c, Req *r, bool stopped, int index)
 }
 
 /* Take in what other threads have left: queue the new, mark the cancelled. */
-static bool
-drain(Core *c)
+bool
+core_drain(Core *c)
 {
 	Inbox	   *in = c->inbox;
 	InboxItem  *items;
@@ -722,84 +722,6 @@ let_in(Core *c, int64_t now)
 
 /* ---- the step ---- */
 
-/* Hidden rows: those of pooled requests are worked off, the others become logits. */
-static void
-pool_rows_of_step(Core *c, const Plan *plan)
-{
-	size_t		width = (size_t) core_info(c)->hidden_size;
-	PoolStep	s = {.model = c->model, .pool = c->opt.pool, .hidden = c->hidden, .logits = c->logits,
-		.max_logits = core_max_logits(&c->opt), .loras = c->loras, .n_valid = c->defaults.n_valid};
-	int			at = 0;
-	int			n = 0;
-	bool		adapted = false;
-
-	pooled_collect(&s, plan);
-	logprobs_collect(&s, plan);
-	for (int i = 0; i < plan->n; i++)
-	{
-		int			wanted = plan_logits(&plan->e[i]);
-
-		at += plan->e[i].n_out;
-		if (at > n)
-			memmove(c->hidden + (size_t) n * width, c->hidden + (size_t) at * width, (size_t) wanted * width * sizeof(float));
-		for (int k = 0; k < wanted; k++)
-			c->loras[n + k] = plan->e[i].r->lora;
-		adapted = adapted || (wanted > 0 && plan->e[i].r->lora != NULL);
-		n += wanted;
-		at += wanted;
-	}
-	model_logits(c->model, c->hidden, adapted ? c->loras : NULL, n, c->logits);
-}
-
-typedef struct Stop
-{
-	Core	   *core;
-	const Plan *plan;
-} Stop;
-
-/* Does nobody want the step any more?  Asked on its way, on the step thread. */
-static bool
-unwanted(void *ctx)
-{
-	const Stop *s = ctx;
-
-	if (s->core->on_progress != NULL)
-		s->core->on_progress(s->core->progress_ctx);
-	drain(s->core);
-	for (int i = 0; i < s->plan->n; i++)
-		if (!s->plan->e[i].r->cancelled)
-			return false;
-	return true;
-}
-
-/* false: it was stopped. */
-static bool
-forward(Core *c, const Plan *plan)
-{
-	Batch		b = *batch_build(c->batch, plan);
-	Stop		stop = {c, plan};
-
-	for (int i = 0; i < plan->n_copies; i++)
-		memcpy(c->kv.base + (size_t) plan->copies[i].to * c->kv.block_stride,
-			   c->kv.base + (size_t) plan->copies[i].from * c->kv.block_stride, c->kv.block_stride);
-	constraints_begin(c->constraints, plan);
-	profile_mark(c->opt.profile, PROF_SCHEDULE);
-	if (core_info(c)->both_ways)
-	{
-		b.stop = unwanted;
-		b.stop_ctx = &stop;
-	}
-	if (c->spec != NULL)
-		spec_before(c->spec, plan, &b);
-	if (!model_forward(c->model, &b, &c->kv, plan->pools ? c->hidden : c->logits))
-		return false;
-	if (plan->pools)
-		pool_rows_of_step(c, plan);
-	if (c->spec != NULL)
-		spec_step(c->spec, &(SpecStep) {.plan = plan, .batch = &b, .kv = &c->kv});
-	return true;
-}
-
 static void
 account(Core *c, const Plan *plan, int64_t us)
 {
@@ -837,7 +759,7 @@ core_step(Core *c)
 	core_trace_begin(c, start);
 	prof = c->opt.profile;
 	profile_mark(prof, PROF_BETWEEN);
-	any = drain(c);
+	any = core_drain(c);
 	if (c->opt.pool != NULL)
 		kpool_bind(c->opt.pool);
 	doom_late(c, start);
@@ -853,7 +775,7 @@ core_step(Core *c)
 		spec_propose(c->spec, c->sched);
 	plan = sched_plan(c->sched, start);
 	core_trace_mark(c, TM_PLAN);
-	if (plan->n > 0 && !forward(c, plan))
+	if (plan->n > 0 && !core_forward(c, plan))
 	{
 		/* nothing has been committed, and all are to be reaped */
 		reap(c);
@@ -862,7 +784,7 @@ core_step(Core *c)
 	}
 	else if (plan->n > 0)
 	{
-		drain(c);				/* a cancel that came meanwhile drops this step's token, */
+		core_drain(c);				/* a cancel that came meanwhile drops this step's token, */
 		doom_late(c, clock_us());	/* as does a deadline */
 		profile_mark(prof, PROF_SCHEDULE);
 		core_trace_mark(c, TM_FORWARD);
@@ -924,7 +846,7 @@ core_free(Core *c)
 		return;
 	if (c->sched != NULL)
 	{
-		drain(c);
+		core_drain(c);
 		reap(c);
 		while ((r = gate_any(c->gate)) != NULL || (r = sched_any(c->sched)) != NULL)
 			core_finish(c, r, -1, (OutResult) {.finish = FIN_ABORT}, NULL);

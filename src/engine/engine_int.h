@@ -152,6 +152,13 @@ void		core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* ... as the sampler has no token for it; id: why. */
 void		core_fail_token(Core *c, Req *r, int32_t id);
 
+/* What has been left in the inbox; false: nothing. */
+bool		core_drain(Core *c);
+
+/* ---- forward.c ---- */
+/* A planned step's rows become K, V and logits.  false: nobody wants it any more, it was stopped. */
+bool		core_forward(Core *c, const Plan *plan);
+
 /* ---- commit.c ---- */
 /* A token of each entry, from its row at logits_at; again: entries of the step that have had one. */
 void		core_sample(Core *c, const Plan *plan, bool again);
