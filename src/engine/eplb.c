@@ -1,0 +1,292 @@
+/*
+ * eplb.c
+ *	  Copies of experts that are asked often, and a place for each.
+ *
+ * Three steps a layer.  The router's groups of experts are dealt to the nodes, heaviest first, so
+ * that a token whose experts are in few groups stays on few nodes.  Within a node the slots that are
+ * over go one by one to the expert with the most load per copy.  Then the node's copies are dealt to
+ * its ranks.  Both times "dealt" means: the heaviest goes to the lightest that has room.  Where the
+ * groups can't be divided among the nodes all experts are one group and all ranks one node.
+ *
+ * Loads are compared as doubles.  They are counts far below 2^53, so sums are exact; quotients are
+ * rounded alike everywhere.
+ */
+#include "engine/eplb.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* One layer at work; a node's experts are numbered from 0 in the order in which its groups came. */
+typedef struct Layer
+{
+	const EplbShape *s;
+	int			groups;
+	int			nodes;
+	double	   *group_load;		/* [groups] */
+	double	   *load;			/* [logical], of a node's experts, node by node */
+	int		   *node_of;		/* [groups] */
+	int		   *place_of;		/* [groups]: its number among its node's groups */
+	int		   *expert;			/* [logical]: which one that is */
+	int		   *copies;			/* [logical] */
+	int		   *held;			/* [physical]: the node's expert, slot by slot in order of making */
+	int		   *copy;			/* [physical]: which copy of it */
+	double	   *share;			/* [physical]: load of a copy */
+	int		   *rank_of;		/* [physical] */
+	int		   *slot_of;		/* [physical]: place among its rank's slots */
+	int		   *order;			/* [physical], scratch of deal() */
+	double	   *full;			/* [physical], likewise */
+	int		   *taken;			/* [physical], likewise */
+} Layer;
+
+bool
+eplb_check(const EplbShape *s, Err *e)
+{
+	if (s->ranks < 1 || s->nodes < 1 || s->groups < 1 || s->logical < 1 || s->layers < 1)
+		return err_set(e, ERR_INVALID, "experts of %d layers can't be placed: %d experts in %d groups, %d ranks of %d nodes",
+					   s->layers, s->logical, s->groups, s->ranks, s->nodes);
+	if (s->physical < s->logical)
+		return err_set(e, ERR_INVALID, "%d places are too few for %d experts", s->physical, s->logical);
+	if (s->physical % s->ranks != 0)
+	{
+		err_set(e, ERR_INVALID, "%d experts and %d redundant ones can't be divided among %d ranks", s->logical,
+				s->physical - s->logical, s->ranks);
+		return err_hint(e, "The next number of redundant experts that can be is %d.",
+						s->physical - s->logical + s->ranks - s->physical % s->ranks);
+	}
+	if (s->ranks % s->nodes != 0)
+		return err_set(e, ERR_INVALID, "%d ranks can't be divided among %d nodes", s->ranks, s->nodes);
+	if (s->logical % s->groups != 0)
+		return err_set(e, ERR_INVALID, "%d experts can't be divided into %d groups", s->logical, s->groups);
+	return true;
+}
+
+int
+eplb_width(const EplbShape *s)
+{
+	return s->physical - s->logical + 1;
+}
+
+/* item[n] in order of falling weight, equal ones as they stand: few items, so insertion does */
+static void
+sort_down(const double *weight, int n, int *item)
+{
+	for (int i = 0; i < n; i++)
+	{
+		int			at = i;
+
+		for (; at > 0 && weight[item[at - 1]] < weight[i]; at--)
+			item[at] = item[at - 1];
+		item[at] = i;
+	}
+}
+
+/* Deal n items to m packs of n / m each: the heaviest to the lightest pack with room, the first of these. */
+static void
+deal(Layer *l, const double *weight, int n, int m, int *pack, int *place)
+{
+	int			room = n / m;
+
+	if (room == 1)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			pack[i] = i;
+			place[i] = 0;
+		}
+		return;
+	}
+	sort_down(weight, n, l->order);
+	for (int p = 0; p < m; p++)
+	{
+		l->full[p] = 0;
+		l->taken[p] = 0;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		int			item = l->order[i];
+		int			best = -1;
+
+		for (int p = 0; p < m; p++)
+			if (l->taken[p] < room && (best < 0 || l->full[p] < l->full[best]))
+				best = p;
+		pack[item] = best;
+		place[item] = l->taken[best]++;
+		l->full[best] += weight[item];
+	}
+}
+
+/* Which node each group goes to; then expert[] and load[] are the experts node by node. */
+static void
+deal_groups(Layer *l, const int64_t *load)
+{
+	int			size = l->s->logical / l->groups;
+	int			per_node = l->groups / l->nodes;
+
+	for (int g = 0; g < l->groups; g++)
+	{
+		l->group_load[g] = 0;
+		for (int i = 0; i < size; i++)
+			l->group_load[g] += (double) load[g * size + i];
+	}
+	deal(l, l->group_load, l->groups, l->nodes, l->node_of, l->place_of);
+	for (int g = 0; g < l->groups; g++)
+		for (int i = 0; i < size; i++)
+		{
+			int			at = (l->node_of[g] * per_node + l->place_of[g]) * size + i;
+
+			l->expert[at] = g * size + i;
+			l->load[at] = (double) load[g * size + i];
+		}
+}
+
+/* The slots of one node, whose experts begin at `from`: each expert once, then copies of the busiest. */
+static void
+replicate(Layer *l, int from, int n, int slots, int *held, int *copy)
+{
+	for (int i = 0; i < slots; i++)
+	{
+		int			best = i;
+
+		if (i >= n)
+		{
+			best = 0;
+			for (int x = 1; x < n; x++)
+				if (l->load[from + x] / l->copies[from + x] > l->load[from + best] / l->copies[from + best])
+					best = x;
+		}
+		held[i] = best;
+		copy[i] = i < n ? 0 : l->copies[from + best];
+		l->copies[from + best] = copy[i] + 1;
+	}
+}
+
+/* The slots of node `node` into the map of this layer. */
+static void
+fill_node(Layer *l, int node, int32_t *expert, int32_t *slots, int32_t *count)
+{
+	int			n = l->s->logical / l->nodes;
+	int			physical = l->s->physical / l->nodes;
+	int			ranks = l->s->ranks / l->nodes;
+	int			from = node * n;
+
+	replicate(l, from, n, physical, l->held, l->copy);
+	for (int i = 0; i < physical; i++)
+		l->share[i] = l->load[from + l->held[i]] / l->copies[from + l->held[i]];
+	deal(l, l->share, physical, ranks, l->rank_of, l->slot_of);
+	for (int i = 0; i < physical; i++)
+	{
+		int			slot = node * physical + l->rank_of[i] * (physical / ranks) + l->slot_of[i];
+		int			which = l->expert[from + l->held[i]];
+
+		expert[slot] = which;
+		slots[which * eplb_width(l->s) + l->copy[i]] = slot;
+	}
+	for (int x = 0; x < n; x++)
+		count[l->expert[from + x]] = l->copies[from + x];
+}
+
+static void *
+piece(char **at, size_t size)
+{
+	char	   *p = *at;
+
+	*at += (size + 7) / 8 * 8;
+	return p;
+}
+
+/* the arrays of l out of one allocation, which is returned */
+static void *
+layer_new(Layer *l, const EplbShape *s)
+{
+	size_t		log = (size_t) s->logical;
+	size_t		phy = (size_t) s->physical;
+	bool		by_node = s->groups % s->nodes == 0 && s->physical % s->nodes == 0;
+	char	   *all = mem_zalloc(16 * (phy + 1) * sizeof(double));
+	char	   *at = all;
+
+	*l = (Layer) {.s = s,.groups = by_node ? s->groups : 1,.nodes = by_node ? s->nodes : 1};
+	l->group_load = piece(&at, log * sizeof(double));
+	l->load = piece(&at, log * sizeof(double));
+	l->share = piece(&at, phy * sizeof(double));
+	l->full = piece(&at, phy * sizeof(double));
+	l->node_of = piece(&at, log * sizeof(int));
+	l->place_of = piece(&at, log * sizeof(int));
+	l->expert = piece(&at, log * sizeof(int));
+	l->copies = piece(&at, log * sizeof(int));
+	l->held = piece(&at, phy * sizeof(int));
+	l->copy = piece(&at, phy * sizeof(int));
+	l->rank_of = piece(&at, phy * sizeof(int));
+	l->slot_of = piece(&at, phy * sizeof(int));
+	l->order = piece(&at, phy * sizeof(int));
+	l->taken = piece(&at, phy * sizeof(int));
+	return all;
+}
+
+void
+eplb_rearrange(const EplbShape *s, const int64_t *load, EplbMap *out)
+{
+	size_t		width = (size_t) eplb_width(s);
+	Layer		l;
+	void	   *space = layer_new(&l, s);
+
+	for (size_t i = 0; i < (size_t) s->layers * (size_t) s->logical * width; i++)
+		out->slots[i] = -1;
+	for (int i = 0; i < s->layers; i++)
+	{
+		size_t		at = (size_t) i * (size_t) s->logical;
+
+		memset(l.copies, 0, (size_t) s->logical * sizeof(int));
+		deal_groups(&l, load + at);
+		for (int node = 0; node < l.nodes; node++)
+			fill_node(&l, node, out->expert + (size_t) i * (size_t) s->physical, out->slots + at * width, out->count + at);
+	}
+	mem_free(space);
+}
+
+void
+eplb_first(const EplbShape *s, EplbMap *out)
+{
+	int			width = eplb_width(s);
+
+	for (int l = 0; l < s->layers; l++)
+	{
+		int32_t    *expert = out->expert + (size_t) l * (size_t) s->physical;
+		int32_t    *slots = out->slots + (size_t) l * (size_t) (s->logical * width);
+		int32_t    *count = out->count + (size_t) l * (size_t) s->logical;
+
+		for (int i = 0; i < s->logical * width; i++)
+			slots[i] = -1;
+		memset(count, 0, (size_t) s->logical * sizeof(int32_t));
+		for (int i = 0; i < s->physical; i++)
+		{
+			expert[i] = i % s->logical;
+			slots[expert[i] * width + count[expert[i]]++] = i;
+		}
+	}
+}
+
+double
+eplb_balance(const EplbShape *s, const int64_t *load)
+{
+	int			each = s->physical / s->ranks;
+	double		mean = 0;
+	double		most = 0;
+
+	for (int l = 0; l < s->layers; l++)
+	{
+		double		top = 0;
+
+		for (int r = 0; r < s->ranks; r++)
+		{
+			double		sum = 0;
+
+			for (int i = 0; i < each; i++)
+				sum += (double) *load++;
+			mean += sum / s->ranks;
+			top = sum > top ? sum : top;
+		}
+		most += top;
+	}
+	return most > 0 ? mean / most : 1;
+}

@@ -1,0 +1,232 @@
+/*
+ * test_eplb.c
+ *	  Where the balancer puts experts: two maps worked out by the published rule, what must hold of
+ *	  every map, and that loads are more even behind it.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/eplb.h"
+#include "tests/unit/check.h"
+
+/* the two layers of the published example */
+static const int64_t example[24] = {
+	90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86,
+	20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27
+};
+
+static EplbMap
+map_new(const EplbShape *s)
+{
+	size_t		layers = (size_t) s->layers;
+
+	return (EplbMap) {
+		mem_zalloc(layers * (size_t) s->physical * sizeof(int32_t)),
+		mem_zalloc(layers * (size_t) (s->logical * eplb_width(s)) * sizeof(int32_t)),
+		mem_zalloc(layers * (size_t) s->logical * sizeof(int32_t))
+	};
+}
+
+static void
+map_free(EplbMap *m)
+{
+	mem_free(m->expert);
+	mem_free(m->slots);
+	mem_free(m->count);
+}
+
+static uint32_t
+dice(uint32_t *s)
+{
+	*s ^= *s << 13;
+	*s ^= *s >> 17;
+	return *s ^= *s << 5;
+}
+
+/* Every expert has a slot, every slot an expert, and the two lists are each other's inverse. */
+static bool
+is_map(const EplbShape *s, const EplbMap *m)
+{
+	int			width = eplb_width(s);
+
+	for (int l = 0; l < s->layers; l++)
+	{
+		const int32_t *expert = m->expert + l * s->physical;
+		int			total = 0;
+
+		for (int i = 0; i < s->logical; i++)
+		{
+			const int32_t *slots = m->slots + (l * s->logical + i) * width;
+			int			n = m->count[l * s->logical + i];
+
+			if (n < 1 || n > width)
+				return false;
+			for (int j = 0; j < width; j++)
+				if (j < n ? slots[j] < 0 || slots[j] >= s->physical || expert[slots[j]] != i : slots[j] != -1)
+					return false;
+			for (int j = 1; j < n; j++)
+				for (int k = 0; k < j; k++)
+					if (slots[j] == slots[k])
+						return false;
+			total += n;
+		}
+		if (total != s->physical)
+			return false;
+	}
+	return true;
+}
+
+static void
+test_example(void)
+{
+	static const int32_t by_node[32] = {
+		5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1,
+		7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1
+	};
+	static const int32_t all[32] = {
+		10, 6, 10, 7, 0, 2, 11, 4, 5, 9, 5, 4, 8, 3, 1, 1,
+		1, 10, 2, 4, 5, 11, 5, 0, 6, 7, 6, 3, 8, 8, 9, 7
+	};
+	EplbShape	s = {.layers = 2,.logical = 12,.physical = 16,.groups = 4,.nodes = 2,.ranks = 8};
+	EplbMap		m = map_new(&s);
+	Err			e;
+
+	CHECK(eplb_check(&s, &e), "%s", e.msg);
+	CHECK(eplb_width(&s) == 5, "%d", eplb_width(&s));
+	eplb_rearrange(&s, example, &m);
+	CHECK(memcmp(m.expert, by_node, sizeof(by_node)) == 0, "groups on nodes");
+	CHECK(is_map(&s, &m), "groups on nodes");
+	s.groups = s.nodes = 1;
+	eplb_rearrange(&s, example, &m);
+	CHECK(memcmp(m.expert, all, sizeof(all)) == 0, "one group");
+	CHECK(is_map(&s, &m), "one group");
+	/* three groups aren't for two nodes: as if there were neither */
+	s.groups = 3;
+	s.nodes = 2;
+	eplb_rearrange(&s, example, &m);
+	CHECK(memcmp(m.expert, all, sizeof(all)) == 0, "groups that nodes don't divide");
+	map_free(&m);
+}
+
+static void
+test_first(void)
+{
+	static const int32_t expert[6] = {0, 1, 2, 3, 0, 1};
+	static const int32_t slots[12] = {0, 4, -1, 1, 5, -1, 2, -1, -1, 3, -1, -1};
+	static const int32_t count[4] = {2, 2, 1, 1};
+	EplbShape	s = {.layers = 1,.logical = 4,.physical = 6,.groups = 1,.nodes = 1,.ranks = 2};
+	EplbMap		m = map_new(&s);
+
+	eplb_first(&s, &m);
+	CHECK(memcmp(m.expert, expert, sizeof(expert)) == 0, "experts");
+	CHECK(memcmp(m.slots, slots, sizeof(slots)) == 0, "slots");
+	CHECK(memcmp(m.count, count, sizeof(count)) == 0, "counts");
+	map_free(&m);
+}
+
+/* tokens per slot, if the copies of an expert share its tokens alike */
+static void
+spread(const EplbShape *s, const EplbMap *m, const int64_t *load, int64_t *out)
+{
+	for (int l = 0; l < s->layers; l++)
+		for (int i = 0; i < s->physical; i++)
+		{
+			int			x = l * s->logical + m->expert[l * s->physical + i];
+
+			out[l * s->physical + i] = load[x] / m->count[x];
+		}
+}
+
+static void
+test_random(void)
+{
+	static const int experts[] = {4, 8, 16, 60, 64, 128, 256};
+	uint32_t	seed = 12345;
+	double		gained = 0;
+
+	for (int round = 0; round < 300; round++)
+	{
+		int			n = experts[dice(&seed) % 7];
+		int			ranks = 1 << dice(&seed) % 3;
+		int			nodes = ranks > 1 && dice(&seed) % 2 == 0 ? 2 : 1;
+		int			extra = (int) (dice(&seed) % 5) * ranks;
+		EplbShape	s = {.layers = 3,.logical = n,.physical = n + extra,.groups = 1 << dice(&seed) % 3,.nodes = nodes,.ranks = ranks};
+		EplbMap		m = map_new(&s);
+		EplbMap		again = map_new(&s);
+		EplbMap		before = map_new(&s);
+		int64_t    *load = mem_zalloc((size_t) (3 * n) * sizeof(int64_t));
+		int64_t    *slot = mem_zalloc((size_t) (3 * s.physical) * sizeof(int64_t));
+		double		was;
+		Err			e;
+
+		for (int i = 0; i < 3 * n; i++)
+			load[i] = 100 * (int64_t) (dice(&seed) % (round % 3 == 0 ? 1 : round % 3 == 1 ? 1000 : 1 << dice(&seed) % 20));
+		CHECK(eplb_check(&s, &e), "%s", e.msg);
+		eplb_rearrange(&s, load, &m);
+		CHECK(is_map(&s, &m), "round %d: %d experts, %d slots, %d groups, %d nodes, %d ranks", round, n, s.physical, s.groups,
+			  nodes, ranks);
+		eplb_rearrange(&s, load, &again);
+		CHECK(memcmp(m.expert, again.expert, (size_t) (3 * s.physical) * sizeof(int32_t)) == 0, "round %d twice", round);
+		eplb_first(&s, &before);
+		CHECK(is_map(&s, &before), "the first map, round %d", round);
+		spread(&s, &before, load, slot);
+		was = eplb_balance(&s, slot);
+		spread(&s, &m, load, slot);
+		/* dealing isn't the best there is: a round may lose, all of them may not */
+		gained += eplb_balance(&s, slot) - was;
+		map_free(&m);
+		map_free(&again);
+		map_free(&before);
+		mem_free(load);
+		mem_free(slot);
+	}
+	CHECK(gained > 0.05 * 300, "%g in 300 rounds", gained);
+}
+
+static void
+test_balance(void)
+{
+	EplbShape	s = {.layers = 2,.logical = 4,.physical = 4,.groups = 1,.nodes = 1,.ranks = 2};
+	static const int64_t even[8] = {1, 3, 2, 2, 5, 0, 0, 5};
+	static const int64_t one[8] = {4, 4, 0, 0, 0, 0, 8, 0};
+	static const int64_t none[8];
+
+	CHECK(eplb_balance(&s, even) == 1, "%g", eplb_balance(&s, even));
+	CHECK(eplb_balance(&s, one) == 0.5, "%g", eplb_balance(&s, one));
+	CHECK(eplb_balance(&s, none) == 1, "%g", eplb_balance(&s, none));
+}
+
+static void
+test_errors(void)
+{
+	EplbShape	good = {.layers = 1,.logical = 12,.physical = 16,.groups = 4,.nodes = 2,.ranks = 8};
+	EplbShape	s = good;
+	Err			e;
+
+	s.physical = 15;
+	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "12 experts and 3 redundant ones can't be divided among 8 ranks") != NULL &&
+		  strcmp(err_sqlstate(e.cls), "22023") == 0 && strstr(e.hint, "is 4.") != NULL, "%s %s", e.msg, e.hint);
+	s = good;
+	s.physical = 8;
+	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "8 places are too few for 12 experts") != NULL, "%s", e.msg);
+	s = good;
+	s.nodes = 3;
+	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "8 ranks can't be divided among 3 nodes") != NULL, "%s", e.msg);
+	s = good;
+	s.groups = 5;
+	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "12 experts can't be divided into 5 groups") != NULL, "%s", e.msg);
+	s = good;
+	s.ranks = 0;
+	CHECK(!eplb_check(&s, &e), "no ranks");
+}
+
+int
+main(void)
+{
+	test_example();
+	test_first();
+	test_random();
+	test_balance();
+	test_errors();
+	return check_done("test_eplb");
+}
