@@ -1,0 +1,134 @@
+/*
+ * test_split.c
+ *	  Columns of a matrix have the same bits whether all of it is packed or a part: what makes ranks
+ *	  of a tensor-parallel group compute what one alone would.
+ *
+ * All types of weights on all implementations that this CPU can run, cut in two, and at a place that
+ * no strip ends at.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "kutil.h"
+#include "tests/unit/check.h"
+
+#define K 512					/* inputs: a multiple of every block */
+#define MOST_N 320
+#define MOST_ROWS 40
+
+static uint32_t
+dice(void)
+{
+	static uint32_t s = 7;
+
+	s ^= s << 13;
+	s ^= s >> 17;
+	return s ^= s << 5;
+}
+
+/* in [-1, 1) */
+static float
+number(void)
+{
+	return (float) (int) (dice() >> 8) / 8388608.0f - 1;
+}
+
+/* A row of random codes with scales of which products stay small. */
+static void
+fill_row(KType t, uint8_t *row)
+{
+	size_t		bytes = ktype_row_bytes(t, K);
+	size_t		block = ktype_row_bytes(t, ktype_block(t));
+	uint16_t	scale = kf32_to_f16(0.01f);
+	float		whole = 0.01f;
+
+	for (size_t i = 0; i < bytes; i++)
+		row[i] = (uint8_t) dice();
+	if (t <= KT_BF16)
+		for (int i = 0; i < K; i++)
+			kelem_put(t, row, i, number());
+	else if (t == KT_INT8)
+		memcpy(row, &whole, sizeof(whole));
+	else
+		for (size_t i = 0; i < bytes; i += block)
+		{
+			/* its scales stand at either end of a block */
+			if (t == KT_MXFP4)
+				row[i] = 120;
+			else
+				for (size_t at = 0; at < 4; at += 2)
+				{
+					memcpy(row + i + at, &scale, sizeof(scale));
+					memcpy(row + i + block - 4 + at, &scale, sizeof(scale));
+				}
+		}
+}
+
+/* rows from .. to - 1 of w, packed */
+static KMat
+pack(const Kernels *k, KType t, const uint8_t *w, int from, int to)
+{
+	size_t		bytes = ktype_row_bytes(t, K);
+	KTensor		part = {.name = "w",.type = t,.ndim = 2,.shape = {to - from, K},.data = w + bytes * (size_t) from,
+	.nbytes = bytes * (size_t) (to - from)};
+	KMat		m = {.type = t,.n = to - from,.k = K,.nbytes = k->mat_bytes(t, to - from, K)};
+
+	m.data = mem_try_aligned(m.nbytes);
+	for (int i = 0; i < m.n; i += 64)
+		k->mat_pack(&m, &part, i, i + 64 < m.n ? i + 64 : m.n);
+	return m;
+}
+
+/* The matrix whole and cut at `cut`, times a few rows. */
+static bool
+same_bits(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int cut, int rows)
+{
+	static float x[MOST_ROWS * K] __attribute__((aligned(64)));
+	static float y[2][MOST_ROWS * MOST_N] __attribute__((aligned(64)));
+	KMat		all = pack(k, t, w, 0, n);
+	KMat		left = pack(k, t, w, 0, cut);
+	KMat		right = pack(k, t, w, cut, n);
+	void	   *ws = mem_try_aligned(k->mm_scratch(t, rows, K) + 64);
+
+	for (int i = 0; i < rows * K; i++)
+		x[i] = number();
+	k->mm(pool, &all, x, rows, K, y[0], n, NULL, ws);
+	k->mm(pool, &left, x, rows, K, y[1], n, NULL, ws);
+	k->mm(pool, &right, x, rows, K, y[1] + cut, n, NULL, ws);
+	mem_free(all.data);
+	mem_free(left.data);
+	mem_free(right.data);
+	mem_free(ws);
+	return memcmp(y[0], y[1], (size_t) (rows * n) * sizeof(float)) == 0;
+}
+
+int
+main(void)
+{
+	static const int widths[] = {48, 96, 192, MOST_N};
+	static const int rows[] = {1, 7, MOST_ROWS};
+	KPool	   *pool = kpool_new(1);
+	uint8_t    *w = mem_alloc(MOST_N * ktype_row_bytes(KT_F32, K));
+
+	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
+		for (int t = 0; t < KT_COUNT && kernels_usable(*k); t++)
+			for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]) && ktype_row_bytes((KType) t, K) > 0; i++)
+			{
+				int			n = widths[i];
+
+				if ((*k)->mat_bytes((KType) t, n, K) == 0)
+					continue;
+				for (int j = 0; j < n; j++)
+					fill_row((KType) t, w + ktype_row_bytes((KType) t, K) * (size_t) j);
+				for (int r = 0; r < 3; r++)
+				{
+					CHECK(same_bits(*k, pool, (KType) t, w, n, n / 2, rows[r]), "%s %s: %d columns, %d rows", (*k)->name,
+						  ktype_name((KType) t), n, rows[r]);
+					CHECK(same_bits(*k, pool, (KType) t, w, n, 19, rows[r]), "%s %s: 19 of %d columns, %d rows", (*k)->name,
+						  ktype_name((KType) t), n, rows[r]);
+				}
+			}
+	mem_free(w);
+	kpool_free(pool);
+	return check_done("test_split");
+}
