@@ -1,0 +1,139 @@
+/*
+ * gpumem.c
+ *	  A device's memory, divided.
+ *
+ *		kv = total * utilization - (total - free, behind the last stage)
+ *
+ * What others use counts against the utilization, too, other models of this engine among them: so it is
+ * the device that is filled so far and no further, whoever came first.  A stage's part is what went missing
+ * while it ran.  Somebody else may give memory back meanwhile: then it counts as nothing, and only what is free
+ * in the end decides.
+ *
+ * Tested by tests/unit/test_gpumem.c on a device that is a number.
+ */
+#include "engine/gpumem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define TRIES	3				/* behind the first one, */
+#define LESS	20				/* each a 20th less */
+
+static uint64_t
+in_use(const GpuLoad *l, uint64_t *total)
+{
+	uint64_t	free_bytes = 0;
+
+	l->mem(l->ctx, &free_bytes, total);
+	return free_bytes < *total ? *total - free_bytes : 0;
+}
+
+/* 1.23 GB, or 45.6 MB of what is less */
+static const char *
+size_text(uint64_t bytes, char *buf, size_t size)
+{
+	double		mb = (double) bytes / (1024 * 1024);
+
+	snprintf(buf, size, mb < 1024 ? "%.1f MB" : "%.2f GB", mb < 1024 ? mb : mb / 1024);
+	return buf;
+}
+
+/* "The device has 79.10 GB, of which ... weights 15.00 GB, work space 300.0 MB" */
+static void
+tell_sums(const GpuLoad *l, const GpuMem *m, double utilization, Err *e)
+{
+	char		text[sizeof(e->detail)];
+	char		a[32];
+	char		b[32];
+	size_t		at;
+
+	at = (size_t) snprintf(text, sizeof(text), "The device has %s", size_text(m->total, a, sizeof(a)));
+	if (utilization > 0)
+		at += (size_t) snprintf(text + at, sizeof(text) - at, ", of which %s may be used (vllm.gpu_memory_utilization = %g)",
+								size_text((uint64_t) ((double) m->total * utilization), b, sizeof(b)), utilization);
+	at += (size_t) snprintf(text + at, sizeof(text) - at, ". In use before: %s", size_text(m->before, a, sizeof(a)));
+	for (int i = 0; i < m->n && at < sizeof(text); i++)
+		at += (size_t) snprintf(text + at, sizeof(text) - at, "; %s: %s", l->stages[i].what, size_text(m->taken[i], a, sizeof(a)));
+	err_detail(e, "%s.", text);
+}
+
+bool
+gpumem_measure(const GpuLoad *l, GpuMem *m, Err *e)
+{
+	uint64_t	used;
+
+	memset(m, 0, sizeof(*m));
+	used = m->before = in_use(l, &m->total);
+	for (int i = 0; i < l->n_stages && i < GPUMEM_STAGES; i++)
+	{
+		uint64_t	now;
+
+		if (!l->stages[i].run(l->ctx, e))
+		{
+			if (e->cls == ERR_NOMEM && e->detail[0] == '\0')
+				tell_sums(l, m, 0, e);
+			return false;
+		}
+		now = in_use(l, &m->total);
+		m->taken[m->n++] = now > used ? now - used : 0;
+		used = now;
+	}
+	return true;
+}
+
+bool
+gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, Err *e)
+{
+	uint64_t	total;
+	uint64_t	used = in_use(l, &total);
+	uint64_t	most = (uint64_t) ((double) total * a->utilization);
+	char		text[32];
+
+	*kv = a->kv_bytes > 0 ? a->kv_bytes : most > used ? most - used : 0;
+	*kv -= *kv % a->block_bytes;
+	if (*kv > 0)
+		return true;
+	if (a->kv_bytes > 0)
+	{
+		err_set(e, ERR_INVALID, "KV cache of %llu bytes is too small", (unsigned long long) a->kv_bytes);
+		return err_detail(e, "A block takes %llu bytes.", (unsigned long long) a->block_bytes);
+	}
+	err_set(e, ERR_NOMEM, "out of memory: device %s has no room for a KV cache", l->device);
+	tell_sums(l, m, a->utilization, e);
+	return err_hint(e, "A block of K and V takes %s. Raise vllm.gpu_memory_utilization, lower max_num_batched_tokens, or unload another model.",
+					size_text(a->block_bytes, text, sizeof(text)));
+}
+
+bool
+gpumem_take(const GpuLoad *l, GpuMem *m, const GpuAsk *a, Err *e)
+{
+	uint64_t	kv;
+	int			tries = a->kv_bytes > 0 ? 0 : TRIES;
+	char		want[32];
+	char		text[32];
+
+	if (!gpumem_budget(l, m, a, &kv, e))
+		return false;
+	size_text(kv, want, sizeof(want));
+	for (int i = 0; kv > 0; i++)
+	{
+		m->kv_area = l->alloc_kv(l->ctx, kv);
+		if (m->kv_area != NULL)
+		{
+			m->kv = kv;
+			return true;
+		}
+		if (i == tries)
+			break;
+		kv -= kv / LESS;
+		kv -= kv % a->block_bytes;
+		log_line('W', "device %s has no %s for a KV cache: %s are tried", l->device, want, size_text(kv, text, sizeof(text)));
+		size_text(kv, want, sizeof(want));
+	}
+	err_set(e, ERR_NOMEM, "out of memory: device %s has no %s for a KV cache", l->device, want);
+	tell_sums(l, m, a->kv_bytes > 0 ? 0 : a->utilization, e);
+	return err_hint(e, a->kv_bytes > 0 ? "Lower vllm.kv_cache_memory_bytes, or the model's option kv_cache_memory_bytes." :
+					"Lower vllm.gpu_memory_utilization, or unload another model.");
+}
