@@ -4,10 +4,11 @@
 #	make check			build and run the whole suite on PostgreSQL 15
 #	make install		into the PostgreSQL that PG_CONFIG names
 #
-# Artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11, here), when
-# libmicrohttpd, libpq and GnuTLS are there vllm_pg_http and, when there is CUDA, vllm_pg_cuda.so.  Objects live under build/; SAN=
-# address,undefined or SAN=thread makes a sanitized build beside the plain one; FUZZ=1
-# CC=clang makes libFuzzer targets (scripts/fuzz.sh).
+#	make cuda			build vllm_pg_cuda.so, where there is nvcc (kernels/cuda/module.mk)
+#
+# Artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11, here) and, when libmicrohttpd,
+# libpq and GnuTLS are there, vllm_pg_http.  Objects live under build/; SAN=address,undefined or SAN=thread makes
+# a sanitized build beside the plain one; FUZZ=1 CC=clang makes libFuzzer targets (scripts/fuzz.sh).
 
 PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
 CC ?= gcc
@@ -100,7 +101,7 @@ module:
 		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) with_llvm=no
 
 install: all
-	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) \
+	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) CUDA=$(wildcard vllm_pg_cuda.so) \
 		DESTDIR=$(DESTDIR) scripts/install.sh
 
 # ---- a newcomer's two commands ----
@@ -125,7 +126,7 @@ check-pg16:
 	@scripts/check.sh pg16
 
 # parts of check
-check-unit check-kernels check-emu check-golden check-san check-regress check-tap lint:
+check-unit check-kernels check-emu check-cuda check-golden check-san check-regress check-tap lint:
 	@scripts/check.sh $(patsubst check-%,%,$@)
 
 # ---- the suite's C programs ----
@@ -162,6 +163,7 @@ build/fixtures/%.done: tests/fixtures/%.tar.xz
 $(TEST_BIN) $(FUZZ_BIN): | $(FIXTURES)
 
 -include tests/kernels/module.mk
+-include kernels/cuda/module.mk
 -include tests/emu/module.mk
 -include $(TEST_BIN:=.d) $(FUZZ_BIN:=.d) $(BENCH_BIN:=.d)
 
@@ -178,7 +180,7 @@ bench: all
 	@bench/run.sh
 
 clean:
-	rm -rf build
+	rm -rf build vllm_pg_cuda.so
 
 .PHONY: all engine http module processors install demo demo-stop check check-full check-pg16 check-unit \
-	check-kernels check-emu check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean
+	check-kernels check-emu check-cuda check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The suite.  `check.sh` runs all of it on PostgreSQL 15; `check.sh pg16` (pg18) the SQL
-# and TAP parts on that version; `check.sh unit|kernels|emu|golden|san|regress|tap|demo|soak|lint|fuzz` a part.
+# and TAP parts on that version; `check.sh unit|kernels|emu|cuda|golden|san|regress|tap|demo|soak|lint|fuzz` a part.
 # Every program prints `NAME: N passed, N failed, N skipped`; the last line adds up.
 # Works as root (servers run as user postgres) and as a plain user.
 set -uo pipefail
@@ -57,6 +57,15 @@ check_emu() {
 	check_programs 'build/engine/emu/test_*'
 	make -s emu-nvcc >build/check/emu-nvcc.out 2>&1
 	tally emu-nvcc build/check/emu-nvcc.out $?
+}
+
+# Skipped well where there is no nvcc; where there is one, the library builds without a warning and its kernels
+# take what is written down.
+check_cuda() {
+	tests/cuda_missing.sh >build/check/cuda_missing.out 2>&1
+	tally cuda_missing build/check/cuda_missing.out $?
+	make -s -j"$(nproc)" cuda-check >build/check/cuda.out 2>&1
+	tally cuda build/check/cuda.out $?
 }
 
 # The goldens, and whether docs/models.md says what they prove.
@@ -261,7 +270,7 @@ esac || { echo "$part: can't get the server"; echo "0 passed, 1 failed, 0 skippe
 export PG_CONFIG PG_PREFIX
 PG_MAJOR=$($PG_CONFIG --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
 
-if [ "$part" != emu ] && ! make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" >build/check/build.out 2>&1; then
+if [ "$part" != emu ] && [ "$part" != cuda ] && ! make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" >build/check/build.out 2>&1; then
 	cat build/check/build.out
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
@@ -274,6 +283,7 @@ case $part in
 	unit) check_programs 'build/engine/tests/unit/test_*' ;;
 	kernels) check_programs 'build/engine/tests/kernels/*' ;;
 	emu) check_emu ;;
+	cuda) check_cuda ;;
 	golden) check_golden ;;
 	lint) check_lint ;;
 	san) check_san ;;
@@ -288,6 +298,7 @@ case $part in
 		check_programs 'build/engine/tests/unit/test_*'
 		check_programs 'build/engine/tests/kernels/*'
 		check_emu
+		check_cuda
 		check_golden
 		check_fuzz
 		check_sql

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Install the module, the engine, the HTTP door if it was built, the SQL scripts and the bundled model.
+# Install the module, the engine, the HTTP door and the GPU's library if they were built, the SQL scripts and the
+# bundled model.
 #
-#	PG_CONFIG=... MODULE=build/pg15/vllm_pg.so ENGINE=build/engine/vllm_pg_engine HTTP= \
+#	PG_CONFIG=... MODULE=build/pg15/vllm_pg.so ENGINE=build/engine/vllm_pg_engine HTTP= CUDA= \
 #		[DESTDIR=...] scripts/install.sh
 #
 # Everything that belongs together lies beside the library ($pkglibdir), where the
@@ -20,6 +21,7 @@ put() {	# put MODE FILE DIR
 put 755 "$MODULE" "$lib"
 put 755 "$ENGINE" "$lib"
 [ -z "${HTTP:-}" ] || put 755 "$HTTP" "$lib"
+[ -z "${CUDA:-}" ] || put 755 "$CUDA" "$lib"
 # what a logits processor is compiled with
 put 644 src/engine/vllm_logits_processor.h "${DESTDIR:-}$($PG_CONFIG --includedir-server)/extension/vllm_pg"
 for f in vllm_pg.control vllm_pg_vector.control sql/vllm_pg--*.sql sql/vllm_pg_vector--*.sql; do put 644 "$f" "$ext"; done

@@ -3,7 +3,9 @@
 
 EMU_DIR = $(BUILD)/emu
 EMU_OBJ = $(patsubst kernels/emu/%,$(EMU_DIR)/%.o,$(wildcard kernels/emu/*.c kernels/emu/*.S))
-EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/cuda/*.cu))
+# files of wgmma have no emulation but that of their twins
+EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(filter-out %_sm90.cu,$(wildcard kernels/cuda/*.cu))) \
+	$(patsubst %.c,$(BUILD)/%.o,$(wildcard kernels/cuda/*.c))
 # what of the CPU's kernels the tests compare with
 EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref)
 EMU_TEST_BIN = $(patsubst tests/emu/%.cu,$(EMU_DIR)/%,$(wildcard tests/emu/test_*.cu))
@@ -34,7 +36,6 @@ $(EMU_TEST_BIN): $(EMU_DIR)/%: $(EMU_DIR)/%.test.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EM
 emu-tests: $(if $(filter x86_64,$(shell uname -m)),$(EMU_TEST_BIN))
 
 # What the tests' kernels show of common.cuh and mma.cuh, for each generation that they tell apart.
-NVCC ?= $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
 EMU_SM = 75 80 90 100
 
 emu-nvcc:

@@ -1,0 +1,59 @@
+# kernels/cuda: vllm_pg_cuda.so, the GPU's op table, where there is nvcc.
+#
+# A .cu file is compiled for the capabilities of CUDA_SM, and for later ones as PTX of the last; one named
+# *_sm90.cu (wgmma, TMA) for sm_90a alone, which the host chooses at run time.  Warnings are errors, registers
+# that spill, too.  Products are fused where the source says fmaf(), as under g++ (tests/emu).  What ptxas says of
+# each kernel is kept in kernels/cuda/resources.txt.
+
+CUDA_HOME ?= /usr/local/cuda
+NVCC ?= $(or $(shell command -v nvcc),$(wildcard $(CUDA_HOME)/bin/nvcc))
+CUDA_SM ?= 75 80 90a 100
+CUDA_DIR ?= build/cuda
+CUDA_LIB ?= vllm_pg_cuda.so
+CUDA_OBJ = $(patsubst kernels/cuda/%.cu,$(CUDA_DIR)/%.o,$(wildcard kernels/cuda/*.cu))
+# the host's plain C: packing, and what it needs of the CPU's kernels
+CUDA_C_OBJ = $(patsubst kernels/%.c,$(CUDA_DIR)/%.c.o,$(wildcard kernels/cuda/*.c) kernels/convert.c kernels/quants.c)
+CUDA_GENCODE = $(foreach s,$(CUDA_SM),-gencode arch=compute_$s,code=sm_$s) \
+	$(if $(filter 100,$(CUDA_SM)),-gencode arch=compute_100$(comma)code=compute_100)
+NVCCFLAGS = -std=c++17 -O3 --fmad=false -lineinfo -Werror all-warnings -Xptxas -v,-warn-spills,-Werror \
+	-Xcompiler -fPIC,-Wall,-Wextra,-Werror,-fvisibility=hidden,-ffp-contract=off -D_GNU_SOURCE -I. -Ikernels
+
+cuda: $(if $(NVCC),$(CUDA_LIB))
+	@$(if $(NVCC),true,echo 'cuda: skipped, nvcc is missing')
+
+# libcublasLt and libnccl are looked for where the toolkit has them, when the library asks for them
+$(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
+	$(NVCC) -shared -cudart static -o $@.new $^ -Xlinker --exclude-libs,ALL,-z,defs,-rpath,$(abspath $(dir $(lastword $(NVCC)))../lib64) -ldl
+	mv -f $@.new $@
+
+$(CUDA_DIR)/%_sm90.o: CUDA_GENCODE = -gencode arch=compute_90a,code=sm_90a
+
+# other capabilities, flags or another toolkit are a new build
+CUDA_STAMP = $(CUDA_DIR)/flags
+
+$(CUDA_STAMP): cuda-stamp
+	@mkdir -p $(@D)
+	@{ echo '$(NVCC) $(CUDA_SM) $(NVCCFLAGS)'; $(NVCC) --version; } >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(CUDA_DIR)/%.o: kernels/cuda/%.cu $(CUDA_STAMP)
+	@mkdir -p $(@D)
+	@echo '$(NVCC) $(CUDA_GENCODE) $<'
+	@$(NVCC) $(CUDA_GENCODE) $(NVCCFLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< >$(@:.o=.log) 2>&1 || \
+		{ grep -v '^ptxas info\|bytes stack frame, 0 bytes spill' $(@:.o=.log); rm -f $@; exit 1; }
+
+$(CUDA_DIR)/%.c.o: kernels/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+
+# compare registers, spills and shared memory with what is written down (check.sh's part `cuda`), or write it down
+cuda-check cuda-resources: cuda
+ifeq ($(NVCC),)
+	@printf 'skipped 1: no nvcc\ncuda: 0 passed, 0 failed, 1 skipped\n'
+else
+	@scripts/cuda_resources.py $(if $(filter cuda-resources,$@),--write) $(patsubst %.o,%.log,$(CUDA_OBJ))
+endif
+
+-include $(CUDA_OBJ:.o=.d) $(CUDA_C_OBJ:.o=.d)
+
+.PHONY: cuda cuda-check cuda-resources cuda-stamp
