@@ -16,6 +16,11 @@
  *    Masked or stale KV is never multiplied in.
  *  - No allocation, no system call but the pool's, no errors: shapes were
  *    checked when the model was built.
+ *
+ * WHERE THINGS LIE.  The pool says which device ops run on (kpool_device).  Floats, operands,
+ * matrices, KV, scratch and integers that ops write are the device's memory.  Arrays that a
+ * comment calls the host's, and structs, are read before the op returns: those of KStep
+ * (device.h) a device has already, others it stages.  On CPUs it is all one memory.
  */
 #ifndef VLLM_KERNELS_KERNELS_H
 #define VLLM_KERNELS_KERNELS_H
@@ -27,9 +32,25 @@
 #include "blocks.h"
 #include "pool.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Version of what mat_pack() writes, in all implementations: count it up with any
  * change, since packed weights are kept on disk (vllm.repack_cache). */
 #define KERNELS_LAYOUT	3
+
+/*
+ * OPERANDS: rows that nothing but products read, in the type that an implementation multiplies.
+ * Its elements are Kernels.op_size bytes: floats on CPUs, whose files define K_OP_FLOAT and read
+ * and write them as such; BF16 or F16 on GPUs.  Everybody else only hands them on, and counts
+ * elements, never bytes.
+ */
+#ifdef K_OP_FLOAT
+typedef float KOp;
+#else
+typedef struct KOp KOp;
+#endif
 
 /* A weight matrix [n][k] in the packed layout of one Kernels. */
 typedef struct KMat
@@ -93,7 +114,79 @@ typedef struct KRows
 	const int32_t *pos;			/* [n_rows] absolute position */
 	const int32_t *const *block_table;	/* [n_seqs] */
 	const int32_t *state_slot;	/* [n_seqs] of recurrent state; NULL: the model has none */
+	int			row0;			/* these are the step's rows from row0 on, in its sequences from seq0 on: */
+	int			seq0;			/* a device has the step's arrays (KStep), CPUs need neither */
 } KRows;
+
+/* How a mixture's router chooses experts (route.h).  Equally good ones: the first. */
+typedef enum KRouting
+{
+	KROUTE_SOFTMAX,				/* scores are the softmax of all logits */
+	KROUTE_SIGMOID,				/* scores are each logit's sigmoid */
+	KROUTE_TOPK_SOFTMAX,		/* scores are the logits, weights the softmax of the chosen ones */
+	KROUTE_TOPK_SIGMOID,		/* ... weights the sigmoid of each */
+	KROUTE_SPARSEMIXER			/* Phi-3.5-MoE's */
+} KRouting;
+
+typedef enum KGroupBy
+{
+	KGROUP_MAX,					/* a group is as good as its best expert */
+	KGROUP_TOP2					/* ... as its two best together */
+} KGroupBy;
+
+#define KROUTE_MAX_EXPERTS 1024
+#define KROUTE_MAX_CHOSEN 64
+
+typedef struct KRoute
+{
+	int			n_experts;		/* at most KROUTE_MAX_EXPERTS */
+	int			top_k;			/* experts of a row, at most KROUTE_MAX_CHOSEN */
+	KRouting	routing;
+	KGroupBy	group_by;
+	int			n_groups;		/* 0 or 1: no groups; divides n_experts */
+	int			top_groups;		/* the groups that are chosen from */
+	bool		normalize;		/* weights add up to 1, */
+	float		normalize_min;	/* ... unless their sum is less than this */
+	float		scale;			/* factor of all weights */
+	float		jitter;			/* KROUTE_SPARSEMIXER: how far behind the best one counts */
+	const float *correction;	/* [n_experts] added to scores for the choice, not for weights; NULL: none */
+} KRoute;
+
+/*
+ * How one row's token is drawn (src/engine/sample.c defines the stages and their order).  Arrays are
+ * the host's; an implementation stages them.
+ */
+#define KSAMPLE_TOP 20			/* log probabilities of a row, at most */
+
+typedef struct KSample
+{
+	float		inv_t;			/* 1 / temperature; 0: the largest logit */
+	float		min_p_log;		/* log(min_p); -inf: no limit */
+	float		top_p;			/* 1: no limit */
+	int			top_k;			/* 0: no limit */
+	uint64_t	seed;
+	uint32_t	pos;			/* of the output: the noise is keyed by seed, pos and token */
+	int			n_logprobs;		/* 0 .. KSAMPLE_TOP */
+	const uint32_t *mask;		/* bit i: token i may follow; NULL: all */
+	const int32_t *ids;			/* [n_ids] tokens with a bias, ascending */
+	const float *add;			/* [n_ids] */
+	int			n_ids;
+	const int32_t *pen_ids;		/* [n_pen] tokens that were there, ascending */
+	const int32_t *pen_counts;	/* [n_pen] how often in the output; 0: only in the prompt */
+	int			n_pen;
+	float		presence;
+	float		frequency;
+	float		repetition;		/* 1: none */
+} KSample;
+
+typedef struct KSampled
+{
+	int32_t		id;				/* -1: a logit isn't finite; -2: no token is left */
+	float		logprob;
+	int32_t		n_top;
+	int32_t		top_id[KSAMPLE_TOP];
+	float		top_logprob[KSAMPLE_TOP];
+} KSampled;
 
 /*
  * A low-rank product beside a matrix: t = scale * (x A^T), then y += t B^T.  A row's t are `rank`
@@ -308,4 +401,7 @@ size_t		kv_layout(KvView *kv);
 /* The largest |K| and |V| of a layer in blocks 0 .. n_blocks-1 of a KV of floats (KT_F32), all of them full. */
 void		kv_largest(const KvView *kv, int layer, int n_blocks, float *k, float *v);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

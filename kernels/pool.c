@@ -77,6 +77,7 @@ struct KPool
 	int		   *cpus;			/* [nthreads] where they run; NULL = anywhere */
 	Worker	   *workers;		/* [nthreads - 1] */
 	Range	   *ranges;			/* [nthreads] */
+	KDevice    *device;			/* of its ops; NULL = none */
 	uint32_t	loop;			/* caller's: number of the loop */
 	/* the loop at hand: written by the caller, read by all */
 	_Alignas(LINE) _Atomic(KPoolFn) fn;
@@ -343,6 +344,18 @@ int
 kpool_nthreads(const KPool *p)
 {
 	return p->nthreads;
+}
+
+void
+kpool_set_device(KPool *p, KDevice *d)
+{
+	p->device = d;
+}
+
+KDevice *
+kpool_device(const KPool *p)
+{
+	return p != NULL ? p->device : NULL;
 }
 
 /* Deal out a loop.  The order matters: what a taker reads first, the words last. */

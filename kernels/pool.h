@@ -13,7 +13,12 @@
 #ifndef VLLM_KERNELS_POOL_H
 #define VLLM_KERNELS_POOL_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct KPool KPool;
+typedef struct KDevice KDevice;	/* device.h */
 typedef void (*KPoolFn) (void *arg, int chunk, int ith);
 
 KPool	   *kpool_new(int nthreads);	/* nthreads >= 1; NULL when threads can't start */
@@ -27,5 +32,16 @@ void		kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks);	/* p NULL: on the
  * pinned, back to where it came from if not, or if p is NULL.  Cheap when it is there.
  */
 void		kpool_bind(const KPool *p);
+
+/*
+ * The device that ops called with this pool run on; NULL, as at first, or p NULL: CPUs.  Set once,
+ * before the first op.  The threads are then for what remains on the host.
+ */
+void		kpool_set_device(KPool *p, KDevice *d);
+KDevice    *kpool_device(const KPool *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -503,6 +503,8 @@ attn_in_pieces(Decoder *d, int layer, KAttn a, int seq)
 		r.seq_start = start;
 		r.pos += i;
 		r.block_table += seq;
+		r.row0 = i;
+		r.seq0 = seq;
 		a.ends = d->ends + i;
 		d->k->attn(d->pool, d->kv, layer, &r, d->qkv + (size_t) i * (size_t) qkv_width(d), qkv_width(d), d->c.n_heads, &a,
 				   d->att + (size_t) i * (size_t) (d->c.n_heads * d->c.head_dim), d->ws);

@@ -228,7 +228,7 @@ cut_rows(MlaStep *s)
 	w->seq_start[n] = s->rows;
 	s->r = (KRows) {
 		.n_rows = s->rows, .n_seqs = n, .seq_start = w->seq_start, .pos = all->pos + s->row0,
-		.block_table = all->block_table + first
+		.block_table = all->block_table + first, .row0 = s->row0, .seq0 = first
 	};
 	for (int h = 0; h <= s->d->c.n_heads; h++)
 		w->start[h] = h * s->rows;
