@@ -1,0 +1,83 @@
+/*
+ * kv.h
+ *	  The KV and the rows of a step as kernels of CUDA get them, by value.
+ *
+ * A cell (layer, block, KV head) has the size that kv_layout() gives it, but another
+ * order than the CPU's: K [block_size][head_dim], then V [block_size][v_dim rounded up
+ * to 16], so that a token's K is one piece of memory.  INT8: behind them a float scale
+ * of each token's K, then of each V.
+ */
+#ifndef VLLM_KERNELS_CUDA_KV_H
+#define VLLM_KERNELS_CUDA_KV_H
+
+#include "kernels.h"
+
+/* One layer of a KvView. */
+typedef struct CudaKv
+{
+	KType		type;
+	int			block_size;
+	int			n_kv_heads;
+	int			head_dim;
+	int			v_dim;			/* never 0 */
+	int			v_pad;			/* v_dim rounded up to 16: a token's V in the cell */
+	const int32_t *pages;		/* of the device, [n][n_parts], or NULL */
+	int			n_parts;
+	int			part;			/* the layer's */
+	float		k_scale;		/* FP8's; 1 for other types */
+	float		v_scale;
+	uint8_t    *base;			/* of the layer, in page 0 */
+	size_t		page_stride;
+	size_t		head_stride;
+	size_t		v_at;			/* bytes in a cell before V */
+	size_t		scales_at;		/* ... before INT8's scales */
+} CudaKv;
+
+/* The rows of a step, or of a part of it.  All arrays are the device's. */
+typedef struct CudaRows
+{
+	int			n_rows;
+	int			n_seqs;
+	int			row0;			/* subtracted from seq_start, for rows that begin in the middle of a step */
+	const int32_t *seq_start;	/* [n_seqs + 1] */
+	const int32_t *pos;			/* [n_rows]; -1: a row that isn't one, whose K and V go nowhere */
+	const int32_t *table;		/* [n_seqs][ld_table] blocks */
+	int			ld_table;
+} CudaRows;
+
+/* bytes of an element, also in kernels */
+#define cuda_kv_size(t) ((t) == KT_F32 ? 4 : (t) == KT_F16 || (t) == KT_BF16 ? 2 : 1)
+
+/* base and pages: the device's; all else of kv is the host's */
+static inline CudaKv
+cuda_kv(const KvView *kv, int layer, const int32_t *pages)
+{
+	bool		f8 = (kv->type == KT_F8_E4M3 || kv->type == KT_F8_E5M2) && kv->scales != NULL;
+	int			v_dim = kv->v_dim > 0 ? kv->v_dim : kv->head_dim;
+	int			at = layer;
+	CudaKv		c = {};
+
+	c.type = kv->type;
+	c.block_size = kv->block_size;
+	c.n_kv_heads = kv->n_kv_heads;
+	c.head_dim = kv->head_dim;
+	c.v_dim = v_dim;
+	c.v_pad = (v_dim + 15) & ~15;
+	c.k_scale = f8 ? kv->scales[2 * layer] : 1.0f;
+	c.v_scale = f8 ? kv->scales[2 * layer + 1] : 1.0f;
+	if (kv->pages != NULL)
+	{
+		c.pages = pages;
+		c.n_parts = kv->n_parts;
+		c.part = kv->parts[layer].part;
+		at = kv->parts[layer].at;
+	}
+	c.base = kv->base + (size_t) at * kv->layer_stride;
+	c.page_stride = kv->block_stride;
+	c.head_stride = kv->head_stride;
+	c.v_at = (size_t) kv->block_size * (size_t) kv->head_dim * cuda_kv_size(kv->type);
+	c.scales_at = c.v_at + (size_t) kv->block_size * (size_t) c.v_pad * cuda_kv_size(kv->type);
+	return c;
+}
+
+#endif
