@@ -204,7 +204,7 @@ step(World *w, const Kernels *k, KPool *pool, const int *from, const int *to, fl
 		}
 	}
 	seq_start[n] = rows;
-	r = (KRows) {rows, n, seq_start, pos, tables, NULL};
+	r = (KRows) {rows, n, seq_start, pos, tables, NULL, 0, 0};
 	k->kv_write(pool, &w->kv, 1, &r, x + qd, ld, x + qd + kd, ld);
 	k->attn(pool, &w->kv, 1, &r, x, ld, c->heads, &a, o, ws);
 	for (int i = 0; i < n; i++)
@@ -286,7 +286,7 @@ worst_error(World *w)
 			int			at = c->len[s] - 1 - i;
 			int32_t		pos = at;
 			const int32_t *tables[1] = {w->table[s]};
-			KRows		r = {1, 1, (int32_t[]) {0, 1}, &pos, tables, NULL};
+			KRows		r = {1, 1, (int32_t[]) {0, 1}, &pos, tables, NULL, 0, 0};
 			KAttn		a = w->attn;
 			double		e;
 
