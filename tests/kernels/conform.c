@@ -382,6 +382,7 @@ main(int argc, char **argv)
 		pools[t] = kpool_new(t);
 	test_conversions();
 	test_f8();
+	test_pack_cuda();
 	test_dispatch();
 	test_pool();
 	for (const Kernels *const *k = kernels_all(); *k; k++)

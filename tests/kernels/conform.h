@@ -68,6 +68,7 @@ void		test_pack(const Impl *im);
 void		test_rows(const Impl *im);
 void		test_attn(const Impl *im);
 void		test_f8(void);
+void		test_pack_cuda(void);
 void		test_ssm(const Impl *im);
 
 #endif

@@ -2,7 +2,7 @@
 # AVX-512 by SIMDe when it is there, AVX-VNNI on any CPU with AVX2
 
 KERNEL_TEST_BIN = $(BUILD)/tests/kernels/conform
-KERNEL_TEST_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kernels/*.c))
+KERNEL_TEST_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kernels/*.c) kernels/cuda/pack.c)
 
 ifeq ($(shell uname -m),x86_64)
 KERNEL_EMU_OBJ = $(BUILD)/kernels/emu/avx2_vnni.o
