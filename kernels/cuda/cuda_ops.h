@@ -31,4 +31,17 @@ void		cuda_kv_put(const KvView *kv, int32_t page, const void *from, cudaStream_t
 /* largest[0] = the largest |K|, [1] = |V| of blocks 0 .. n_blocks - 1, all of them full, of a KV of floats; of the device */
 void		cuda_kv_largest(const CudaKv *kv, int n_blocks, float *largest, cudaStream_t stream);
 
+/*
+ * Mixtures of experts, as the ops of the same names (kernels.h).  type: of h and x, KT_F32, KT_F16
+ * or KT_BF16.  Of logits nothing is written.
+ */
+void		cuda_moe_route(const KRoute *c, const float *logits, int rows, int32_t *experts, float *weights,
+						   cudaStream_t stream);
+void		cuda_moe_place(const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place,
+						   cudaStream_t stream);
+void		cuda_moe_gather(KType type, void *x, const void *h, int rows, int top_k, const int32_t *place,
+							const float *weights, int hidden, cudaStream_t stream);
+void		cuda_moe_combine(float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
+							 const float *gate, bool shared, const float *out_bias, int hidden, cudaStream_t stream);
+
 #endif

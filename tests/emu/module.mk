@@ -7,7 +7,7 @@ EMU_OBJ = $(patsubst kernels/emu/%,$(EMU_DIR)/%.o,$(wildcard kernels/emu/*.c ker
 EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(filter-out %_sm90.cu,$(wildcard kernels/cuda/*.cu))) \
 	$(patsubst %.c,$(BUILD)/%.o,$(wildcard kernels/cuda/*.c))
 # what of the CPU's kernels the tests compare with
-EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref)
+EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref) $(BUILD)/src/model/route.o
 EMU_TEST_BIN = $(patsubst tests/emu/%.cu,$(EMU_DIR)/%,$(wildcard tests/emu/test_*.cu))
 CXXFLAGS_EMU = -std=c++17 -O1 -g -Wall -Wextra -Werror -Wno-unknown-pragmas -fno-exceptions -fno-rtti \
 	-ffp-contract=off -fno-math-errno -fno-tree-vectorize -fno-tree-sra -fsanitize=thread -x c++
@@ -53,7 +53,7 @@ GPU_TEST_BIN = $(patsubst %,$(BUILD)/gpu/%,$(filter-out test_faults,$(patsubst t
 
 $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard kernels/cuda/* tests/emu/*.h tests/emu/*.cuh) $(EMU_REF_OBJ)
 	@mkdir -p $(@D)
-	$(NVCC) $(GPU_ARCH) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -I. -D_GNU_SOURCE \
+	$(NVCC) $(GPU_ARCH) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE \
 		-o $@ $< $(wildcard kernels/cuda/*.cu) $(EMU_REF_OBJ)
 
 GPU_ARCH ?= -arch=native

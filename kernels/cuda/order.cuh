@@ -1,0 +1,30 @@
+/*
+ * order.cuh
+ *	  Numbers as integers that compare as they do: what is chosen by warps and blocks.
+ *
+ * Integers are added and compared in any order with the same result, so a choice by
+ * keys depends on nothing but the numbers.
+ */
+#ifndef VLLM_KERNELS_CUDA_ORDER_CUH
+#define VLLM_KERNELS_CUDA_ORDER_CUH
+
+#include "cuda/common.cuh"
+
+/* The larger the later; -0 is 0; NaN is before everything; no number has the key 0. */
+static __device__ __forceinline__ unsigned
+key_of(float v)
+{
+	unsigned	u = __float_as_uint(v + 0.0f);
+
+	if (v != v)
+		return 1;
+	return u >> 31 != 0 ? ~u : u | 0x80000000u;
+}
+
+static __device__ __forceinline__ float
+of_key(unsigned key)
+{
+	return __uint_as_float(key >> 31 != 0 ? key & 0x7fffffffu : ~key);
+}
+
+#endif
