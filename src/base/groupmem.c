@@ -1,0 +1,279 @@
+/*
+ * groupmem.c
+ *	  A memory file shared by the ranks of a group.
+ *
+ * Who waits spins for some microseconds, as a collective of ranks with the same work to do is mostly
+ * short, then sleeps on the word itself (a futex across processes).  A sleeper wakes every GROUP_LOOK_MS
+ * to look whether the others still live, so a lost rank is noticed without help from anybody.
+ *
+ * The file is sparse: rooms and slots that no communicator uses take no memory.
+ *
+ * Tested by tests/unit/test_comm.c.
+ */
+#include "base/groupmem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SPINS 2000				/* some 20 to 50 us */
+
+struct GroupHead
+{
+	GroupWord	dead;			/* 0, or the missing rank + 1 */
+	GroupWord	came[GROUP_MOST];	/* the rank has its lock */
+	GroupWord	written;		/* bytes of the stream, modulo 2^32: GROUP_STREAM is far less */
+	GroupWord	read[GROUP_MOST];	/* likewise, by each rank */
+	uint8_t		stream[GROUP_STREAM];
+};
+
+/* of a room, with its slots */
+static size_t
+room_size(int world)
+{
+	return sizeof(GroupRoom) + 2 * (size_t) world * GROUP_SLOT;
+}
+
+int
+groupmem_file(Err *e)
+{
+	int			fd = memfd_create("vllm_pg group", MFD_CLOEXEC);
+
+	if (fd < 0)
+		err_set(e, ERR_IO, "could not make memory for a group of ranks: %s", strerror(errno));
+	return fd;
+}
+
+/* The rank's byte of the file, locked by its description; how: F_OFD_SETLK, or F_OFD_GETLK to look. */
+static bool
+lock_byte(int fd, int rank, int how, struct flock *l)
+{
+	*l = (struct flock) {.l_type = F_WRLCK,.l_whence = SEEK_SET,.l_start = rank,.l_len = 1};
+	return fcntl(fd, how, l) == 0;
+}
+
+bool
+groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e)
+{
+	char		path[64];
+	struct flock l;
+
+	*g = (GroupMem) {.rank = rank,.world = world,.fd = -1};
+	if (world < 1 || world > GROUP_MOST || rank < 0 || rank >= world)
+		return err_set(e, ERR_INVALID, "rank %d of %d is not possible, of %d ranks at most", rank, world, GROUP_MOST);
+	g->size = sizeof(GroupHead) + 2 * (size_t) world * room_size(world);
+	/* a lock belongs to a description, and the one at hand may be others', too */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	g->fd = open(path, O_RDWR | O_CLOEXEC);
+	if (g->fd < 0 || ftruncate(g->fd, (off_t) g->size) != 0)
+		err_set(e, ERR_IO, "could not open the memory of a group of ranks: %s", strerror(errno));
+	else if (!lock_byte(g->fd, rank, F_OFD_SETLK, &l))
+		err_set(e, ERR_IO, "rank %d of the group is there already", rank);
+	else if ((g->head = mmap(NULL, g->size, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, 0)) == MAP_FAILED)
+		err_set(e, ERR_NOMEM, "could not map the memory of a group of ranks: %s", strerror(errno));
+	else
+	{
+		atomic_store(&g->head->came[rank].v, 1);
+		groupmem_wake(&g->head->came[rank].v);
+		return true;
+	}
+	g->head = NULL;
+	groupmem_close(g);
+	return false;
+}
+
+void
+groupmem_close(GroupMem *g)
+{
+	if (g->head != NULL)
+		(void) munmap(g->head, g->size);
+	if (g->fd >= 0)
+		(void) close(g->fd);
+	g->head = NULL;
+	g->fd = -1;
+}
+
+/* Sleepers wake by themselves within GROUP_LOOK_MS. */
+static void
+miss(GroupMem *g, int rank)
+{
+	uint32_t	none = 0;
+
+	atomic_compare_exchange_strong(&g->head->dead.v, &none, (uint32_t) rank + 1);
+}
+
+void
+groupmem_kill(GroupMem *g)
+{
+	miss(g, g->rank);
+}
+
+bool
+groupmem_dead(const GroupMem *g)
+{
+	return atomic_load_explicit(&g->head->dead.v, memory_order_acquire) != 0;
+}
+
+int
+groupmem_missed(const GroupMem *g)
+{
+	return (int) atomic_load(&g->head->dead.v) - 1;
+}
+
+/* Is everyone who came still there? */
+static void
+look(GroupMem *g)
+{
+	for (int r = 0; r < g->world; r++)
+	{
+		struct flock l;
+
+		if (r != g->rank && atomic_load(&g->head->came[r].v) != 0 && lock_byte(g->fd, r, F_OFD_GETLK, &l) &&
+			l.l_type == F_UNLCK)
+			miss(g, r);
+	}
+}
+
+static void
+pause_cpu(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+bool
+groupmem_wait(GroupMem *g, _Atomic uint32_t *word, uint32_t seen)
+{
+	struct timespec ts = {.tv_nsec = GROUP_LOOK_MS * 1000000L};
+
+	for (int i = 0; i < SPINS; i++)
+	{
+		if (atomic_load_explicit(word, memory_order_acquire) != seen)
+			return !groupmem_dead(g);
+		pause_cpu();
+	}
+	while (!groupmem_dead(g))
+	{
+		if (atomic_load_explicit(word, memory_order_acquire) != seen)
+			return true;
+		if (syscall(SYS_futex, word, FUTEX_WAIT, seen, &ts, NULL, 0) != 0 && errno == ETIMEDOUT)
+			look(g);
+	}
+	return false;
+}
+
+void
+groupmem_wake(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+bool
+groupmem_assemble(GroupMem *g, int ms)
+{
+	struct timespec ts = {.tv_nsec = GROUP_LOOK_MS * 1000000L};
+
+	for (int r = 0; r < g->world; r++)
+		for (; atomic_load(&g->head->came[r].v) == 0; ms -= GROUP_LOOK_MS)
+		{
+			if (ms <= 0 || groupmem_dead(g))
+				return false;
+			syscall(SYS_futex, &g->head->came[r].v, FUTEX_WAIT, 0, &ts, NULL, 0);
+			look(g);
+		}
+	return true;
+}
+
+/* ---- the stream ---- */
+
+/* The next n bytes of the stream may go round its end: how many lie before it. */
+static size_t
+until_end(const GroupMem *g, size_t n)
+{
+	size_t		left = GROUP_STREAM - g->at % GROUP_STREAM;
+
+	return n < left ? n : left;
+}
+
+static uint8_t *
+stream_at(const GroupMem *g)
+{
+	return g->head->stream + g->at % GROUP_STREAM;
+}
+
+bool
+groupmem_write(GroupMem *g, const void *data, size_t n)
+{
+	const uint8_t *from = data;
+
+	while (n > 0)
+	{
+		size_t		room = GROUP_STREAM;
+		size_t		part;
+
+		for (int r = 1; r < g->world; r++)
+		{
+			uint32_t	read;
+
+			while ((uint32_t) g->at - (read = atomic_load_explicit(&g->head->read[r].v, memory_order_acquire)) == GROUP_STREAM)
+				if (!groupmem_wait(g, &g->head->read[r].v, read))
+					return false;
+			if (GROUP_STREAM - ((uint32_t) g->at - read) < room)
+				room = GROUP_STREAM - ((uint32_t) g->at - read);
+		}
+		part = until_end(g, n < room ? n : room);
+		memcpy(stream_at(g), from, part);
+		from += part;
+		n -= part;
+		g->at += part;
+		atomic_store_explicit(&g->head->written.v, (uint32_t) g->at, memory_order_release);
+		groupmem_wake(&g->head->written.v);
+	}
+	return !groupmem_dead(g);
+}
+
+bool
+groupmem_read(GroupMem *g, void *data, size_t n)
+{
+	uint8_t    *to = data;
+
+	while (n > 0)
+	{
+		uint32_t	written;
+		size_t		part;
+
+		while ((written = atomic_load_explicit(&g->head->written.v, memory_order_acquire)) == (uint32_t) g->at)
+			if (!groupmem_wait(g, &g->head->written.v, written))
+				return false;
+		part = written - (uint32_t) g->at;
+		part = until_end(g, n < part ? n : part);
+		memcpy(to, stream_at(g), part);
+		to += part;
+		n -= part;
+		g->at += part;
+		atomic_store_explicit(&g->head->read[g->rank].v, (uint32_t) g->at, memory_order_release);
+		groupmem_wake(&g->head->read[g->rank].v);
+	}
+	return true;
+}
+
+/* ---- rooms ---- */
+
+GroupRoom *
+groupmem_room(const GroupMem *g, int room)
+{
+	return (GroupRoom *) ((uint8_t *) (g->head + 1) + (size_t) room * room_size(g->world));
+}
+
+void *
+groupmem_slot(const GroupMem *g, int room, int member, int which)
+{
+	return (uint8_t *) (groupmem_room(g, room) + 1) + ((size_t) which * (size_t) g->world + (size_t) member) * GROUP_SLOT;
+}

@@ -1,0 +1,90 @@
+/*
+ * groupmem.h
+ *	  Memory that the ranks of a group share, and waiting for one another in it.
+ *
+ * Ranks are processes (in tests threads, too) that were given one memory file, made by whoever starts
+ * them.  It begins as zeros, which is its first state: whoever opens it first need not be rank 0.  In it are
+ *
+ *		a word that says the group is dead, and which rank was the first to be missed
+ *		a stream of bytes from rank 0 to all others, who each read all of it in their own time
+ *		rooms, numbered from 0: words and slots of a communicator (model/comm_shm.c)
+ *
+ * No wait lasts longer than the group lives: a rank holds a lock on its byte of the file, which the kernel
+ * lets go of when the process ends, however it ends.  Who waits looks at the others' locks every
+ * GROUP_LOOK_MS; one that was there and is gone makes the group dead, for good.  From then on
+ * every call returns at once, and buffers are of no use: the process is meant to end.
+ */
+#ifndef VLLM_BASE_GROUPMEM_H
+#define VLLM_BASE_GROUPMEM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define GROUP_MOST		16		/* ranks */
+#define GROUP_SLOT		(1 << 20)	/* bytes that a rank hands over at once; larger things go in pieces */
+#define GROUP_STREAM	(1 << 22)	/* bytes of the stream that some rank has not read yet */
+#define GROUP_LOOK_MS	20
+
+/* Each on a cache line of its own. */
+typedef struct GroupWord
+{
+	_Atomic uint32_t v;
+	uint32_t	pad[15];
+} GroupWord;
+
+/* What a communicator has in the file: its own, whichever ranks it is of. */
+typedef struct GroupRoom
+{
+	GroupWord	arrived;		/* at the barrier at hand */
+	GroupWord	round;			/* barriers that are over */
+	GroupWord	sent[GROUP_MOST][GROUP_MOST];	/* pieces from one to another, */
+	GroupWord	taken[GROUP_MOST][GROUP_MOST];	/* ... and those that are copied */
+} GroupRoom;
+
+typedef struct GroupHead GroupHead;
+
+typedef struct GroupMem
+{
+	int			rank;
+	int			world;
+	int			fd;				/* a description of its own, which has the lock */
+	GroupHead  *head;
+	size_t		size;
+	uint64_t	at;				/* of the stream: bytes written by rank 0, read by others */
+} GroupMem;
+
+/* A file for groupmem_open(); -1 with *e set. */
+int			groupmem_file(Err *e);
+
+/* Map the file as one rank of `world`.  fd may be closed behind it.  ERR_IO, ERR_INVALID. */
+bool		groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e);
+void		groupmem_close(GroupMem *g);
+
+/* The group is dead; this rank knows why. */
+void		groupmem_kill(GroupMem *g);
+bool		groupmem_dead(const GroupMem *g);
+int			groupmem_missed(const GroupMem *g); /* the rank that was missed first, or killed the group; -1: it lives */
+
+/* Wait until every rank has opened the file, at most so long; false: the group is dead, or some didn't come. */
+bool		groupmem_assemble(GroupMem *g, int ms);
+
+/* Wait until *word isn't `seen` any more; false: the group is dead. */
+bool		groupmem_wait(GroupMem *g, _Atomic uint32_t *word, uint32_t seen);
+/* Who waits for the word shall look. */
+void		groupmem_wake(_Atomic uint32_t *word);
+
+/* Rank 0: the next bytes of the stream.  Waits while the slowest reader is GROUP_STREAM behind. */
+bool		groupmem_write(GroupMem *g, const void *data, size_t n);
+/* The others. */
+bool		groupmem_read(GroupMem *g, void *data, size_t n);
+
+/* Rooms are 0 .. 2 world - 1. */
+GroupRoom  *groupmem_room(const GroupMem *g, int room);
+/* One of two slots of `member` in it. */
+void	   *groupmem_slot(const GroupMem *g, int room, int member, int which);
+
+#endif

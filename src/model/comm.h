@@ -1,0 +1,53 @@
+/*
+ * comm.h
+ *	  What the ranks of a model say to each other.
+ *
+ * Every rank makes the same calls in the same order, with the same sizes.  Buffers are the device's memory;
+ * elements are of `size` bytes.  A sum is that of rank 0's part, rank 1's, ... in this order, and has
+ * the same bits on all ranks.  Nothing fails: when a rank is gone failed() says so, what buffers hold is
+ * of no use, and the process ends.
+ */
+#ifndef VLLM_MODEL_COMM_H
+#define VLLM_MODEL_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/groupmem.h"
+#include "pool.h"
+
+typedef struct KComm KComm;
+
+typedef struct KCommOps
+{
+	/*
+	 * Columns side by side: rank r has rows of columns starts[r] .. starts[r + 1] - 1, mine[rows][that many];
+	 * all[rows][starts[ranks]].  all isn't mine.
+	 */
+	void		(*gather) (KComm *c, KPool *pool, void *all, const void *mine, int rows, const int32_t *starts, size_t size);
+	void		(*sum) (KComm *c, KPool *pool, float *x, size_t n);
+	/* mine: elements of x from n rank / ranks up to the next rank's, summed */
+	void		(*sum_scatter) (KComm *c, KPool *pool, float *mine, const float *x, size_t n);
+	void		(*broadcast) (KComm *c, KPool *pool, void *x, size_t bytes, int root);
+	void		(*send) (KComm *c, KPool *pool, const void *x, size_t bytes, int to);
+	void		(*recv) (KComm *c, KPool *pool, void *x, size_t bytes, int from);
+	void		(*barrier) (KComm *c);
+	bool		(*failed) (KComm *c);
+	void		(*free) (KComm *c);
+} KCommOps;
+
+struct KComm
+{
+	const KCommOps *ops;
+	int			rank;
+	int			size;			/* ranks */
+};
+
+/*
+ * Of `size` of a group's ranks, among which this one is number `rank`, in shared memory (comm_shm.c).
+ * They have this room of the group's memory for themselves.
+ */
+KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
+
+#endif

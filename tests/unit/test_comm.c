@@ -1,0 +1,459 @@
+/*
+ * test_comm.c
+ *	  Ranks that talk through shared memory: random collectives of processes and of threads, each
+ *	  compared with what it must give; the stream of commands; ranks that are lost.
+ *
+ * What rank r puts into element i of call number n is a function of the three, so everyone knows what
+ * the others have.  All ranks throw the same dice.
+ */
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "model/comm.h"
+#include "tests/unit/check.h"
+
+#define MOST (3 * GROUP_SLOT / 4)	/* floats of a rank's part: three slots */
+#define OK_STATUS 0
+#define WRONG_STATUS 3
+#define DEAD_STATUS 7
+
+static uint32_t
+dice(uint32_t *s)
+{
+	*s ^= *s << 13;
+	*s ^= *s >> 17;
+	return *s ^= *s << 5;
+}
+
+/* what rank `rank` has; fractions, so that the order of a sum shows */
+static float
+value(uint32_t call, int rank, size_t i)
+{
+	uint32_t	h = (call * 2654435761u) ^ ((uint32_t) rank * 40503u) ^ ((uint32_t) i * 2246822519u);
+
+	h ^= h >> 15;
+	return (float) (int) (h * 2654435761u >> 8) / 5242880.0f - 1.5f;
+}
+
+static double
+now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double) ts.tv_sec + 1e-9 * (double) ts.tv_nsec;
+}
+
+/* A rank at work. */
+typedef struct Rank
+{
+	KComm	   *c;
+	uint32_t	call;
+	float	   *mine;			/* [MOST] */
+	float	   *all;			/* [MOST GROUP_MOST] */
+	bool		wrong;
+} Rank;
+
+static float
+sum_of(const Rank *r, size_t i)
+{
+	float		sum = value(r->call, 0, i);
+
+	for (int k = 1; k < r->c->size; k++)
+		sum += value(r->call, k, i);
+	return sum;
+}
+
+static void
+fill(Rank *r, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		r->mine[i] = value(r->call, r->c->rank, i);
+}
+
+static void
+one_gather(Rank *r, size_t n, uint32_t d)
+{
+	int			rows = 1 + (int) (d % 5);
+	int32_t		starts[GROUP_MOST + 1] = {0};
+
+	/* uneven, and perhaps none at all */
+	for (int k = 0; k < r->c->size; k++)
+		starts[k + 1] = starts[k] + (int32_t) (n / (size_t) rows * (size_t) ((d >> k) % 3) / 2);
+	fill(r, (size_t) rows * (size_t) (starts[r->c->rank + 1] - starts[r->c->rank]));
+	r->c->ops->gather(r->c, NULL, r->all, r->mine, rows, starts, sizeof(float));
+	for (int k = 0; k < r->c->size; k++)
+	{
+		int			w = starts[k + 1] - starts[k];
+
+		for (int i = 0; i < rows; i++)
+			for (int j = 0; j < w; j++)
+				r->wrong |= r->all[(size_t) i * (size_t) starts[r->c->size] + (size_t) (starts[k] + j)] !=
+					value(r->call, k, (size_t) i * (size_t) w + (size_t) j);
+	}
+}
+
+static void
+one_sum(Rank *r, size_t n, bool scatter)
+{
+	size_t		from = scatter ? n * (size_t) r->c->rank / (size_t) r->c->size : 0;
+	size_t		to = scatter ? n * (size_t) (r->c->rank + 1) / (size_t) r->c->size : n;
+
+	fill(r, n);
+	if (scatter)
+		r->c->ops->sum_scatter(r->c, NULL, r->all, r->mine, n);
+	else
+	{
+		memcpy(r->all, r->mine, n * sizeof(float));
+		r->c->ops->sum(r->c, NULL, r->all, n);
+	}
+	for (size_t i = from; i < to; i++)
+		r->wrong |= r->all[i - from] != sum_of(r, i);
+}
+
+static void
+one_broadcast(Rank *r, size_t n, uint32_t d)
+{
+	int			root = (int) (d % (uint32_t) r->c->size);
+
+	fill(r, n);
+	r->c->ops->broadcast(r->c, NULL, r->mine, n * sizeof(float), root);
+	for (size_t i = 0; i < n; i++)
+		r->wrong |= r->mine[i] != value(r->call, root, i);
+}
+
+/* each to its neighbour, the even ones first: a ring */
+static void
+one_send(Rank *r, size_t n)
+{
+	int			to = (r->c->rank + 1) % r->c->size;
+	int			from = (r->c->rank + r->c->size - 1) % r->c->size;
+
+	fill(r, n);
+	if (r->c->rank != 0)
+		r->c->ops->recv(r->c, NULL, r->all, n * sizeof(float), from);
+	r->c->ops->send(r->c, NULL, r->mine, n * sizeof(float), to);
+	if (r->c->rank == 0)
+		r->c->ops->recv(r->c, NULL, r->all, n * sizeof(float), from);
+	for (size_t i = 0; i < n; i++)
+		r->wrong |= r->all[i] != value(r->call, from, i);
+}
+
+/* so many calls, as the dice fall; the process's exit status */
+static int
+work(GroupMem *g, int calls, uint32_t seed)
+{
+	Rank		r = {.c = comm_shm(g, 0, g->rank, g->world),.mine = mem_alloc(MOST * sizeof(float)),
+	.all = mem_alloc(GROUP_MOST * (size_t) MOST * sizeof(float))};
+	int			status;
+
+	for (int i = 0; i < calls && !r.wrong && !r.c->ops->failed(r.c); i++)
+	{
+		uint32_t	d = dice(&seed);
+		/* most are small, a few take several pieces */
+		size_t		n = dice(&seed) % (d % 4096 == 0 ? MOST : d % 64 == 0 ? 4096 : 200);
+
+		r.call = (uint32_t) i;
+		switch (dice(&seed) % 6)
+		{
+			case 0:
+			case 1:
+				one_gather(&r, n, dice(&seed));
+				break;
+			case 2:
+				one_sum(&r, n, false);
+				break;
+			case 3:
+				one_sum(&r, n, true);
+				break;
+			case 4:
+				one_broadcast(&r, n, dice(&seed));
+				break;
+			default:
+				/* a send may still lie in a slot that a collective would use */
+				r.c->ops->barrier(r.c);
+				one_send(&r, n);
+				r.c->ops->barrier(r.c);
+		}
+	}
+	status = r.c->ops->failed(r.c) ? DEAD_STATUS : r.wrong ? WRONG_STATUS : OK_STATUS;
+	r.c->ops->free(r.c);
+	mem_free(r.mine);
+	mem_free(r.all);
+	return status;
+}
+
+/* ---- ranks as processes and as threads ---- */
+
+typedef struct Job
+{
+	int			fd;
+	int			rank;
+	int			world;
+	int			calls;
+	uint32_t	seed;
+	int			status;
+} Job;
+
+static void *
+run_job(void *arg)
+{
+	Job		   *j = arg;
+	GroupMem	g;
+	Err			e;
+
+	j->status = WRONG_STATUS;
+	if (!groupmem_open(&g, j->fd, j->rank, j->world, &e))
+		return NULL;
+	if (groupmem_assemble(&g, 30000))
+		j->status = work(&g, j->calls, j->seed);
+	groupmem_close(&g);
+	return NULL;
+}
+
+static pid_t
+fork_job(const Job *j)
+{
+	pid_t		pid = fork();
+
+	if (pid == 0)
+	{
+		Job			mine = *j;
+
+		run_job(&mine);
+		_exit(mine.status);
+	}
+	return pid;
+}
+
+static int
+status_of(pid_t pid)
+{
+	int			status = -1;
+
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void
+test_processes(int world, int calls)
+{
+	Err			e;
+	int			fd = groupmem_file(&e);
+	pid_t		pids[GROUP_MOST] = {0};
+
+	for (int r = 0; r < world; r++)
+		pids[r] = fork_job(&(Job) {.fd = fd,.rank = r,.world = world,.calls = calls,.seed = 99});
+	for (int r = 0; r < world; r++)
+	{
+		int			status = status_of(pids[r]);
+
+		CHECK(status == OK_STATUS, "rank %d of %d processes: %d", r, world, status);
+	}
+	close(fd);
+}
+
+static void
+test_threads(int world, int calls)
+{
+	Err			e;
+	int			fd = groupmem_file(&e);
+	Job			jobs[GROUP_MOST];
+	pthread_t	threads[GROUP_MOST];
+
+	for (int r = 0; r < world; r++)
+	{
+		jobs[r] = (Job) {.fd = fd,.rank = r,.world = world,.calls = calls,.seed = 5};
+		pthread_create(&threads[r], NULL, run_job, &jobs[r]);
+	}
+	for (int r = 0; r < world; r++)
+	{
+		pthread_join(threads[r], NULL);
+		CHECK(jobs[r].status == OK_STATUS, "rank %d of %d threads: %d", r, world, jobs[r].status);
+	}
+	close(fd);
+}
+
+/* ---- the stream ---- */
+
+#define MESSAGES 3000
+
+static size_t
+message_size(int i)
+{
+	return i % 500 == 7 ? 3 * (size_t) GROUP_STREAM / 2 : (size_t) (i * 37 % 5000);
+}
+
+static void *
+run_reader(void *arg)
+{
+	Job		   *j = arg;
+	GroupMem	g;
+	Err			e;
+	uint8_t    *buf = mem_alloc(2 * (size_t) GROUP_STREAM);
+
+	j->status = groupmem_open(&g, j->fd, j->rank, j->world, &e) && groupmem_assemble(&g, 30000) ? OK_STATUS : WRONG_STATUS;
+	for (int i = 0; i < MESSAGES && j->status == OK_STATUS; i++)
+	{
+		size_t		n = message_size(i);
+
+		if (j->rank == 0)
+			memset(buf, i & 255, n);
+		if (!(j->rank == 0 ? groupmem_write(&g, buf, n) : groupmem_read(&g, buf, n)))
+			j->status = DEAD_STATUS;
+		for (size_t b = 0; b < n && j->status == OK_STATUS; b++)
+			if (buf[b] != (i & 255))
+				j->status = WRONG_STATUS;
+	}
+	/* rank 0 stays until all have read */
+	if (j->status == OK_STATUS)
+	{
+		KComm	   *c = comm_shm(&g, 0, j->rank, j->world);
+
+		c->ops->barrier(c);
+		c->ops->free(c);
+	}
+	groupmem_close(&g);
+	mem_free(buf);
+	return NULL;
+}
+
+static void
+test_stream(void)
+{
+	Err			e;
+	int			fd = groupmem_file(&e);
+	Job			jobs[3];
+	pthread_t	threads[3];
+
+	for (int r = 0; r < 3; r++)
+	{
+		jobs[r] = (Job) {.fd = fd,.rank = r,.world = 3};
+		pthread_create(&threads[r], NULL, run_reader, &jobs[r]);
+	}
+	for (int r = 0; r < 3; r++)
+	{
+		pthread_join(threads[r], NULL);
+		CHECK(jobs[r].status == OK_STATUS, "rank %d of the stream: %d", r, jobs[r].status);
+	}
+	close(fd);
+}
+
+/* ---- a lost rank ---- */
+
+/* seconds from a rank's end to the last other's */
+static double
+lose_one(int world, int victim)
+{
+	Err			e;
+	int			fd = groupmem_file(&e);
+	pid_t		pids[GROUP_MOST] = {0};
+	double		start;
+
+	for (int r = 0; r < world; r++)
+		pids[r] = fork_job(&(Job) {.fd = fd,.rank = r,.world = world,.calls = INT32_MAX,.seed = 3});
+	usleep(100000);
+	start = now();
+	kill(pids[victim], SIGKILL);
+	for (int r = 0; r < world; r++)
+	{
+		int			status = status_of(pids[r]);
+
+		CHECK(status == (r == victim ? -1 : DEAD_STATUS), "rank %d, when %d was killed: %d", r, victim, status);
+	}
+	close(fd);
+	return now() - start;
+}
+
+static void
+test_killed(void)
+{
+	double		best = 10;
+
+	/* all are late on a machine with other things to do */
+	for (int i = 0; i < 5; i++)
+	{
+		double		took = lose_one(2 + i % 3, i % 2);
+
+		best = took < best ? took : best;
+	}
+	CHECK(best < 0.1, "noticed after %.0f ms at best", best * 1000);
+}
+
+/* Who is missed before anything was said; who is there twice; who makes no sense. */
+static void
+test_opening(void)
+{
+	Err			e;
+	int			fd = groupmem_file(&e);
+	GroupMem	a,
+				b;
+
+	CHECK(groupmem_open(&a, fd, 0, 2, &e), "%s", e.msg);
+	CHECK(!groupmem_assemble(&a, 100), "rank 1 isn't there");
+	CHECK(!groupmem_open(&b, fd, 0, 2, &e) && strcmp(e.msg, "rank 0 of the group is there already") == 0, "%s", e.msg);
+	CHECK(groupmem_open(&b, fd, 1, 2, &e) && groupmem_assemble(&a, 100) && !groupmem_dead(&a), "both are there");
+	groupmem_close(&b);
+	CHECK(!groupmem_wait(&a, &groupmem_room(&a, 0)->round.v, 0) && groupmem_missed(&a) == 1, "rank 1 left");
+	groupmem_close(&a);
+	CHECK(!groupmem_open(&a, fd, 2, 2, &e) && strstr(e.msg, "rank 2 of 2 is not possible") != NULL, "%s", e.msg);
+	CHECK(!groupmem_open(&a, fd, 0, GROUP_MOST + 1, &e), "too many");
+	close(fd);
+}
+
+static int
+open_files(void)
+{
+	DIR		   *d = opendir("/proc/self/fd");
+	int			n = 0;
+
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+static void
+test_leaks(void)
+{
+	int			before = open_files();
+	Err			e;
+
+	for (int i = 0; i < 100; i++)
+	{
+		int			fd = groupmem_file(&e);
+		GroupMem	a;
+		GroupMem	again;
+
+		CHECK(groupmem_open(&a, fd, 0, 4, &e) && !groupmem_open(&again, fd, 0, 4, &e), "%s", e.msg);
+		groupmem_close(&a);
+		close(fd);
+	}
+	CHECK(open_files() == before, "%d files before, %d now", before, open_files());
+}
+
+int
+main(void)
+{
+#ifdef __SANITIZE_THREAD__
+	int			calls = 2000;
+#else
+	int			calls = 30000;
+#endif
+
+	test_opening();
+	test_leaks();
+	test_processes(2, calls);
+	test_processes(4, calls);
+	test_processes(3, calls);
+	test_threads(3, calls / 4);
+	test_stream();
+	test_killed();
+	return check_done("test_comm");
+}
