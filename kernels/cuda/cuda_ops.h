@@ -2,16 +2,62 @@
  * cuda_ops.h
  *	  The host's side of kernels/cuda: each call puts one op's kernels into a stream.
  *
- * Pointers are the device's, rows begin at multiples of 16 bytes if their length is one.
+ * What an op does: kernels.h.  Pointers are the device's; `as` is an operand's type (KT_F32, KT_BF16, KT_F16).
  * Errors of a launch are left to cudaGetLastError().  Include common.cuh first.
  */
 #ifndef VLLM_KERNELS_CUDA_OPS_H
 #define VLLM_KERNELS_CUDA_OPS_H
 
 #include "cuda/kv.h"
+#include "kernels.h"
 
-/* y = x / sqrt(mean(x^2) + eps) * w; y may be x, w may be NULL (1) */
-void		cuda_rmsnorm(float *y, const float *x, const float *w, int rows, int dim, float eps, cudaStream_t stream);
+/* ---- norm.cu ---- */
+
+/* y may be x if both are floats */
+void		cuda_rmsnorm(void *y, KType as, const float *x, const float *w, int rows, int dim, float eps, cudaStream_t stream);
+void		cuda_add_rmsnorm(void *y, KType as, float *x, const float *d, const float *w, int rows, int dim, float eps,
+							 cudaStream_t stream);
+void		cuda_layernorm(void *y, KType as, const float *x, const float *w, const float *b, int rows, int dim, float eps,
+						   cudaStream_t stream);
+void		cuda_norm_heads(KNormKind kind, float *x, int rows, int ld, int heads, int dim, const float *w, int ldw,
+							float eps, cudaStream_t stream);
+
+/* ---- rows.cu ---- */
+
+void		cuda_add(float *x, const float *d, int rows, int dim, cudaStream_t stream);
+void		cuda_scale(float *x, int rows, int dim, float s, cudaStream_t stream);
+/* columns from .. from + n - 1 of each row *= by */
+void		cuda_scale_cols(float *y, int rows, int ldy, int from, int n, float by, cudaStream_t stream);
+/* y[i][j] *= w[j] */
+void		cuda_mul_cols(float *y, int rows, int ldy, const float *w, int n, cudaStream_t stream);
+/* to at most `most` and at least -most; a NaN stays */
+void		cuda_clip(float *x, int rows, int ld, int n, float most, cudaStream_t stream);
+/* x[i][h][j] += b[h * ldb + j] */
+void		cuda_add_head_bias(float *x, int rows, int ld, int heads, int dim, const float *b, int ldb, cudaStream_t stream);
+/* rows at positions from every - first on, times 1 + scale * log(1 + how many times `every`) */
+void		cuda_temper(float *q, int rows, int ld, int n, const int32_t *pos, float scale, int every, int first,
+						cudaStream_t stream);
+void		cuda_softcap(float *y, int rows, int dim, float cap, cudaStream_t stream);
+/* y may be x if both are floats */
+void		cuda_act(KAct a, void *y, KType as, const float *x, int rows, int dim, cudaStream_t stream);
+void		cuda_act_mul(KAct a, void *y, KType as, const float *gu, int rows, int dim, cudaStream_t stream);
+/* p: alpha_p, alpha_n, beta, eps, on the host; y may be x if both are floats */
+void		cuda_xielu(void *y, KType as, const float *x, int rows, int dim, const float p[4], cudaStream_t stream);
+/* y = a act(b), of_b < 0: a b; y may be a or b if it is floats */
+void		cuda_mul_rows(void *y, KType as, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim,
+						  int of_b, cudaStream_t stream);
+void		cuda_to_op(void *y, KType as, const float *x, int ldx, int rows, int dim, cudaStream_t stream);
+void		cuda_from_op(float *y, const void *x, KType as, int rows, int dim, cudaStream_t stream);
+void		cuda_copy_rows(float *y, int ldy, const float *x, int ldx, int rows, int dim, cudaStream_t stream);
+/* row to[i] of y = row i of x */
+void		cuda_put_rows(float *y, int ldy, const float *x, const int32_t *to, int rows, int dim, cudaStream_t stream);
+/* x[i] = x[idx[i]]; idx ascend */
+void		cuda_keep_rows(void *x, int elem_size, const int32_t *idx, int n, int width, cudaStream_t stream);
+/* width columns of each head of each row; y_row, x_head, ...: elements from one to the next */
+void		cuda_swap_heads(void *y, KType as, size_t y_row, size_t y_head, const float *x, size_t x_row, size_t x_head,
+							int rows, int heads, int width, cudaStream_t stream);
+/* y[i] = bias + the sum of x[i][j] w[j], in double, ascending */
+void		cuda_dot_rows(float *y, const float *x, int rows, int dim, const float *w, float bias, cudaStream_t stream);
 
 /* ---- rope_kv.cu: rotation and the KV ---- */
 

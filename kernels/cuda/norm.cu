@@ -1,82 +1,189 @@
 /*
  * norm.cu
- *	  RMSNorm: a block a row.
+ *	  Norms: a block a row, or a warp where rows are short.
  *
- * Row invariant: thread t sums columns t, t + THREADS, ... (of float4 where the row's
- * length is a multiple of 4), then the tree of block_sum(); neither knows the number of
- * rows.  Reads a row twice; the second time it comes from L2.
+ * Row invariant: lane t of those that a row has sums the columns of quads t, t + lanes, ..., then come the
+ * trees of warp_sum() and block_sum(); how many lanes depends on the row's length only.  Reads a row two or three
+ * times, all but the first from L1 or L2.
+ *
+ * A column is read and written by one thread, so y may be x, and what add_rmsnorm() adds is the row that it norms.
  */
 #include "cuda/common.cuh"
+#include "cuda/quad.cuh"
 #include "cuda/cuda_ops.h"
 
 #define WARPS	8
 #define THREADS (WARPS * 32)
+#define SHORT	512				/* columns, up to which a row is a warp's */
 
-static __device__ __forceinline__ float
-square(float v, float sum)
+typedef struct Norm
 {
-	return fmaf(v, v, sum);
+	float	   *x;				/* [n / heads] rows of heads, ld apart; y's are ldy apart */
+	int			ld;
+	int			ldy;
+	const float *d;				/* [n / heads][heads * dim], added to x, or NULL */
+	const float *w;				/* head h's is w + h * ldw; NULL: 1 */
+	int			ldw;
+	const float *b;				/* NULL: 0 */
+	int			n;				/* heads of all rows */
+	int			heads;
+	int			dim;
+	float		eps;
+	bool		centred;		/* KNORM_LAYER */
+} Norm;
+
+/* the sum over the lanes of a row */
+template <int LANES> static __device__ __forceinline__ float
+row_sum(float v, float *sums)
+{
+	return LANES == 32 ? warp_sum(v) : block_sum<LANES / 32>(v, sums);
 }
 
 static __device__ __forceinline__ float
-square(float4 v, float sum)
+quad_sum(float4 v, float sum)
+{
+	return sum + v.x + v.y + v.z + v.w;
+}
+
+static __device__ __forceinline__ float
+square_sum(float4 v, float sum)
 {
 	return fmaf(v.w, v.w, fmaf(v.z, v.z, fmaf(v.y, v.y, fmaf(v.x, v.x, sum))));
 }
 
-static __device__ __forceinline__ float
-scaled(float v, float r)
-{
-	return v * r;
-}
-
+/* v - mean, but zeros behind the row's end */
 static __device__ __forceinline__ float4
-scaled(float4 v, float r)
+centre(float4 v, float mean, int left)
 {
-	return make_float4(v.x * r, v.y * r, v.z * r, v.w * r);
+	return make_float4(v.x - mean, left > 1 ? v.y - mean : 0.0f, left > 2 ? v.z - mean : 0.0f, left > 3 ? v.w - mean : 0.0f);
 }
 
-static __device__ __forceinline__ float
-times(float v, float w)
+/* x += d, of this lane's columns */
+template <bool V, int LANES> static __device__ __forceinline__ void
+add_to(float *x, const float *d, int dim, int lane)
 {
-	return v * w;
+#pragma unroll 2
+	for (int i = 4 * lane; i < dim; i += 4 * LANES)
+		quad_put<V>(x + i, dim - i, quad_get<V>(x + i, dim - i) + quad_get<V>(d + i, dim - i));
 }
 
-static __device__ __forceinline__ float4
-times(float4 v, float4 w)
+/* the mean of a row, and 1 / what it is to be divided by; sums: [2][warps] */
+template <bool V, int LANES> static __device__ __forceinline__ float2
+measure(const Norm &a, const float *x, int lane, float *sums)
 {
-	return make_float4(v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w);
-}
+	float		mean = 0.0f,
+				sum = 0.0f;
 
-/* n: of V in a row */
-template <typename V> __global__ void __launch_bounds__(THREADS)
-rmsnorm_kernel(V *y, const V *x, const V *w, int n, float dim, float eps)
-{
-	SHARED(float, sums, [WARPS]);
-	size_t		row = (size_t) blockIdx.x * n;
-	float		sum = 0.0f,
-				r;
-
-	for (int i = threadIdx.x; i < n; i += THREADS)
-		sum = square(x[row + i], sum);
-	sum = block_sum<WARPS>(sum, sums);
-	r = 1.0f / sqrtf(sum / dim + eps);
-	for (int i = threadIdx.x; i < n; i += THREADS)
+	if (a.centred)
 	{
-		V			v = scaled(x[row + i], r);
+#pragma unroll 2
+		for (int i = 4 * lane; i < a.dim; i += 4 * LANES)
+			mean = quad_sum(quad_get<V>(x + i, a.dim - i), mean);
+		mean = row_sum<LANES>(mean, sums) / (float) a.dim;
+	}
+#pragma unroll 2
+	for (int i = 4 * lane; i < a.dim; i += 4 * LANES)
+	{
+		float4		v = quad_get<V>(x + i, a.dim - i);
 
-		y[row + i] = w != NULL ? times(v, w[i]) : v;
+		sum = square_sum(a.centred ? centre(v, mean, a.dim - i) : v, sum);
+	}
+	sum = row_sum<LANES>(sum, sums + LANES / 32);
+	return make_float2(mean, 1.0f / sqrtf(sum / (float) a.dim + a.eps));
+}
+
+template <typename T, bool V, int LANES> __global__ void __launch_bounds__(THREADS)
+norm_kernel(T *y, const Norm a)
+{
+	SHARED(float, sums, [2 * WARPS]);
+	int			lane = threadIdx.x % LANES;
+	int			r = blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
+	size_t		row = (size_t) (r / a.heads),
+				head = (size_t) (r % a.heads);
+	float	   *x = a.x + row * a.ld + head * a.dim;
+	const float *w = a.w != NULL ? a.w + head * a.ldw : NULL;
+	float2		m;
+
+	/* a warp's rows have no barrier */
+	if (r >= a.n)
+		return;
+	if (a.d != NULL)
+		add_to<V, LANES>(x, a.d + (size_t) r * a.dim, a.dim, lane);
+	m = measure<V, LANES>(a, x, lane, sums);
+	y += row * a.ldy + head * a.dim;
+#pragma unroll 2
+	for (int i = 4 * lane; i < a.dim; i += 4 * LANES)
+	{
+		int			left = a.dim - i;
+		float4		v = quad_get<V>(x + i, left);
+
+		v = (a.centred ? centre(v, m.x, left) : v) * m.y;
+		if (w != NULL)
+			v = v * quad_get<V>(w + i, left);
+		if (a.b != NULL)
+			v = v + quad_get<V>(a.b + i, left);
+		quad_put<V>(y + i, left, v);
 	}
 }
 
-void
-cuda_rmsnorm(float *y, const float *x, const float *w, int rows, int dim, float eps, cudaStream_t stream)
+template <typename T, int LANES> static void
+norm_lanes(T *y, const Norm *a, bool whole, cudaStream_t stream)
 {
-	if (rows == 0)
-		return;
-	if (dim % 4 == 0)
-		LAUNCH(rmsnorm_kernel<float4>, rows, THREADS, 0, stream,
-			   (float4 *) y, (const float4 *) x, (const float4 *) w, dim / 4, (float) dim, eps);
+	int			blocks = (a->n + THREADS / LANES - 1) / (THREADS / LANES);
+
+	if (whole)
+		LAUNCH((norm_kernel<T, true, LANES>), blocks, THREADS, 0, stream, y, *a);
 	else
-		LAUNCH(rmsnorm_kernel<float>, rows, THREADS, 0, stream, y, x, w, dim, (float) dim, eps);
+		LAUNCH((norm_kernel<T, false, LANES>), blocks, THREADS, 0, stream, y, *a);
+}
+
+template <typename T> static void
+norm(T *y, const Norm *a, cudaStream_t stream)
+{
+	bool		whole = quads_whole(a->x, a->ld, a->dim, sizeof(float)) && quads_whole(y, a->ldy, a->dim, sizeof(T)) &&
+		(a->w == NULL || quads_whole(a->w, a->ldw, a->dim, sizeof(float))) &&
+		(a->b == NULL || quads_whole(a->b, 0, a->dim, sizeof(float))) &&
+		(a->d == NULL || quads_whole(a->d, a->dim, a->dim, sizeof(float)));
+
+	if (a->n == 0)
+		return;
+	if (a->dim <= SHORT)
+		norm_lanes<T, 32>(y, a, whole, stream);
+	else
+		norm_lanes<T, THREADS>(y, a, whole, stream);
+}
+
+void
+cuda_rmsnorm(void *y, KType as, const float *x, const float *w, int rows, int dim, float eps, cudaStream_t stream)
+{
+	Norm		a = {(float *) x, dim, dim, NULL, w, 0, NULL, rows, 1, dim, eps, false};
+
+	WITH_OPERAND(norm, as, y, &a, stream);
+}
+
+void
+cuda_add_rmsnorm(void *y, KType as, float *x, const float *d, const float *w, int rows, int dim, float eps,
+				 cudaStream_t stream)
+{
+	Norm		a = {x, dim, dim, d, w, 0, NULL, rows, 1, dim, eps, false};
+
+	WITH_OPERAND(norm, as, y, &a, stream);
+}
+
+void
+cuda_layernorm(void *y, KType as, const float *x, const float *w, const float *b, int rows, int dim, float eps,
+			   cudaStream_t stream)
+{
+	Norm		a = {(float *) x, dim, dim, NULL, w, 0, b, rows, 1, dim, eps, true};
+
+	WITH_OPERAND(norm, as, y, &a, stream);
+}
+
+void
+cuda_norm_heads(KNormKind kind, float *x, int rows, int ld, int heads, int dim, const float *w, int ldw, float eps,
+				cudaStream_t stream)
+{
+	Norm		a = {x, ld, ld, NULL, w, ldw, NULL, rows * heads, heads, dim, eps, kind == KNORM_LAYER};
+
+	norm(x, &a, stream);
 }
