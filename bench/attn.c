@@ -109,7 +109,7 @@ time_shape(const Kernels *k, KPool *pool, KvView *kv, const Shape *s, int heads,
 				start[MAX_SEQS + 1];
 	int			blocks = (s->context + kv->block_size - 1) / kv->block_size,
 				used = 0;
-	KRows		r = {s->seqs * s->rows, s->seqs, start, pos, tablep, NULL};
+	KRows		r = {.n_rows = s->seqs * s->rows, .n_seqs = s->seqs, .seq_start = start, .pos = pos, .block_table = tablep};
 	KAttn		a = {.scale = 0.125f, .window = s->window};
 	double		best = 1e9;
 	double		t0 = now();

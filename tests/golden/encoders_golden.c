@@ -182,7 +182,7 @@ step(Model *m, const Golden *g, const int *order, int n, bool last, StopAt *stop
 			tables[i][j] = used++;
 		table[i] = tables[i];
 	}
-	b.rows = (KRows) {start[n], n, start, pos, table, NULL};
+	b.rows = (KRows) {.n_rows = start[n], .n_seqs = n, .seq_start = start, .pos = pos, .block_table = table};
 	kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = used, .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
 	kv.base = mem_try_aligned(kv_layout(&kv) + 64);
