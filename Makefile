@@ -150,6 +150,14 @@ $(PROCESSORS): tests/plugins/processors.c src/engine/vllm_logits_processor.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 -pedantic -O1 -g -Wall -Wextra -Werror -fPIC -shared -Isrc/engine -o $@ $< -lm
 
+# Libraries of devices that aren't there.
+DEVICE_LIBS = $(patsubst %,$(BUILD)/tests/plugins/%.so,devices devices_other)
+device-libs: $(DEVICE_LIBS)
+
+$(DEVICE_LIBS): tests/plugins/devices.c kernels/device.h kernels/kernels.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -shared -Ikernels $(if $(findstring other,$@),-DOTHER_ABI) -o $@ $<
+
 $(BUILD)/tests/unit/test_plugins $(BUILD)/tests/unit/test_spec: | $(PROCESSORS)
 
 # The models that tests read, out of their archives.
@@ -182,5 +190,5 @@ bench: all
 clean:
 	rm -rf build vllm_pg_cuda.so
 
-.PHONY: all engine http module processors install demo demo-stop check check-full check-pg16 check-unit \
+.PHONY: all engine http module processors device-libs install demo demo-stop check check-full check-pg16 check-unit \
 	check-kernels check-emu check-cuda check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean

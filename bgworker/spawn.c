@@ -29,6 +29,7 @@
 #include "wire/control.h"
 
 #define MAX_ARGS 256
+#define MAX_ENV 64
 
 char *
 spawn_sibling(const char *name)
@@ -80,6 +81,34 @@ build_argv(char *path)
 	return argv;
 }
 
+/* What CUDA and NCCL read themselves; nothing else of the server's environment is the engine's. */
+static bool
+env_passes(const char *var)
+{
+	if (strncmp(var, "CUDA_VISIBLE_DEVICES=", 21) == 0)
+		return vllm_cuda_visible_devices[0] == '\0';
+	return strncmp(var, "CUDA_DEVICE_ORDER=", 18) == 0 || strncmp(var, "NCCL_", 5) == 0;
+}
+
+/* Programs that compute nothing get the first two; NULL-terminated, palloc'ed */
+static char **
+build_env(bool computes)
+{
+	char	  **env = palloc0(sizeof(char *) * MAX_ENV);
+	int			n = 0;
+
+	env[n++] = "PATH=/usr/bin:/bin";
+	env[n++] = "LC_ALL=C";
+	if (!computes)
+		return env;
+	if (vllm_cuda_visible_devices[0] != '\0')
+		env[n++] = psprintf("CUDA_VISIBLE_DEVICES=%s", vllm_cuda_visible_devices);
+	for (char **v = environ; *v != NULL && n < MAX_ENV - 1; v++)
+		if (env_passes(*v))
+			env[n++] = *v;
+	return env;
+}
+
 /* What a child gets; -1: not that one. */
 typedef struct ChildFds
 {
@@ -117,9 +146,8 @@ child_fds(ChildFds fds)
 
 /* In the child: likewise. */
 static void
-child_exec(char *const *argv, ChildFds fds, pid_t parent, rlim_t memory, int niceness)
+child_exec(char *const *argv, char *const *env, ChildFds fds, pid_t parent, rlim_t memory, int niceness)
 {
-	static char *const env[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
 	struct rlimit rl = {memory, memory};
 	sigset_t	none;
 	int			oom;
@@ -163,7 +191,7 @@ spawn_close(int *fd)
  * ours, run in the child, would touch shared memory in the parent's name.
  */
 static pid_t
-fork_program(char *const *argv, ChildFds fds, rlim_t memory, int niceness)
+fork_program(char *const *argv, char *const *env, ChildFds fds, rlim_t memory, int niceness)
 {
 	sigset_t	all;
 	sigset_t	old;
@@ -174,7 +202,7 @@ fork_program(char *const *argv, ChildFds fds, rlim_t memory, int niceness)
 	(void) sigprocmask(SIG_SETMASK, &all, &old);
 	pid = fork();
 	if (pid == 0)
-		child_exec(argv, fds, me, memory, niceness);
+		child_exec(argv, env, fds, me, memory, niceness);
 	(void) sigprocmask(SIG_SETMASK, &old, NULL);
 	return pid;
 }
@@ -190,7 +218,7 @@ spawn_program(EngineProcess *p, char **argv, char **why)
 		*why = psprintf("could not execute \"%s\": %s", argv[0], strerror(errno));
 	else if (pipe2(pipefd, O_CLOEXEC) != 0 || fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create a pipe: %s", strerror(errno));
-	else if ((p->pid = fork_program(argv, (ChildFds) {-1, -1, pipefd[1]}, 0, 0)) < 0)
+	else if ((p->pid = fork_program(argv, build_env(false), (ChildFds) {-1, -1, pipefd[1]}, 0, 0)) < 0)
 		*why = psprintf("could not fork: %s", strerror(errno));
 	else
 	{
@@ -204,12 +232,18 @@ spawn_program(EngineProcess *p, char **argv, char **why)
 	return false;
 }
 
+int
+spawn_memory_limit(void)
+{
+	return strncmp(vllm_device, "cuda", 4) == 0 ? 0 : vllm_engine_memory_limit;
+}
+
 bool
 spawn_engine(EngineProcess *p, int side, char **why)
 {
 	char	   *path = spawn_engine_path();
 	char	  **argv = build_argv(path);
-	rlim_t		memory = (rlim_t) vllm_engine_memory_limit * 1024 * 1024;
+	rlim_t		memory = (rlim_t) spawn_memory_limit() * 1024 * 1024;
 	int			sv[2] = {-1, -1};
 	int			pipefd[2] = {-1, -1};
 
@@ -220,6 +254,10 @@ spawn_engine(EngineProcess *p, int side, char **why)
 		*why = psprintf("could not execute \"%s\": %s", path, strerror(errno));
 		return false;
 	}
+	if (spawn_memory_limit() != vllm_engine_memory_limit)
+		ereport(WARNING,
+				(errmsg("setting vllm.engine_memory_limit is ignored: vllm.device is \"%s\"", vllm_device),
+				 errdetail("It limits address space, of which CUDA takes far more than memory.")));
 	if (memory != 0 && memory < vllm_geometry.total_size)
 	{
 		*why = psprintf("Setting vllm.engine_memory_limit is %d MB, but the arena alone is of %d MB.",
@@ -230,7 +268,7 @@ spawn_engine(EngineProcess *p, int side, char **why)
 		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
 		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
-	else if ((p->pid = fork_program(argv, (ChildFds) {sv[1], vllm_arena_fds[side], pipefd[1]}, memory,
+	else if ((p->pid = fork_program(argv, build_env(true), (ChildFds) {sv[1], vllm_arena_fds[side], pipefd[1]}, memory,
 									   vllm_engine_nice)) < 0)
 		*why = psprintf("could not fork the engine: %s", strerror(errno));
 	else

@@ -19,6 +19,8 @@ typedef struct EngineProcess
 
 /* path of the engine program: vllm.engine_path or beside this library; palloc'ed */
 char	   *spawn_engine_path(void);
+/* vllm.engine_memory_limit in MB where it holds, which is not with a CUDA device; 0 = none */
+int			spawn_memory_limit(void);
 /* On that side's arena.  false: *why is set (palloc'ed), nothing was left open */
 bool		spawn_engine(EngineProcess *p, int side, char **why);
 /* close(*fd), *fd = -1 */

@@ -187,7 +187,7 @@ engine_ended(int status)
 		snprintf(why, sizeof(why), "The engine process exited with status %d%s%s.",
 				 code, last[0] ? ": " : "", last);
 	/* with too little of it a program can't even say what it lacks */
-	if (vllm_engine_memory_limit != 0 && state() == VLLM_STARTING)
+	if (spawn_memory_limit() != 0 && state() == VLLM_STARTING)
 		snprintf(why + strlen(why), sizeof(why) - strlen(why),
 				 " Setting vllm.engine_memory_limit is %d MB.", vllm_engine_memory_limit);
 	if (state() == VLLM_DRAINING)

@@ -49,7 +49,7 @@ typedef struct KDevInfo
 {
 	int			ordinal;
 	char		name[64];
-	char		uuid[40];
+	char		uuid[48];		/* GPU-, and 36 characters */
 	char		driver[32];
 	int			cc;				/* compute capability, 90 for 9.0 */
 	int			sms;

@@ -228,14 +228,14 @@ check_tap() {
 	mkdir -p "$BASE/hooks"
 	${CC:-cc} -O1 -g -Wall -fPIC -shared -Isrc -I"$($PG_CONFIG --includedir-server)" -D_GNU_SOURCE \
 		-o "$BASE/hooks/hooks_audit.so" tests/hooks/hooks_audit.c
-	make -s processors && cp build/engine/tests/plugins/processors.so "$BASE/hooks/"
+	make -s processors device-libs && cp build/engine/tests/plugins/*.so "$BASE/hooks/"
 	for t in tests/t/[0-9]*.pl; do
 		case $(basename "$t") in 9*) [ -n "${FULL:-}" ] || continue ;; esac
 		out=build/check/tap-pg$PG_MAJOR-$(basename "$t" .pl)
 		(cd "$BASE/work" && as_pg env EXTRA_CONF="shared_preload_libraries = 'vllm_pg'
 $EXT_CONF" PG_REGRESS="$($PG_CONFIG --pgxs | xargs dirname)/../../src/test/regress/pg_regress" \
 			TESTDATADIR="$BASE/tmp" TESTLOGDIR="$BASE/tmp" TMPDIR=/tmp PG_TEST_TIMEOUT_DEFAULT=60 \
-			PGHOST= VLLM_PG_HOOKS="$BASE/hooks/hooks_audit.so" VLLM_PG_CLIENTS="$BASE/clients" VLLM_PG_PROCESSORS="$BASE/hooks/processors.so" VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
+			PGHOST= VLLM_PG_HOOKS="$BASE/hooks/hooks_audit.so" VLLM_PG_CLIENTS="$BASE/clients" VLLM_PG_PROCESSORS="$BASE/hooks/processors.so" VLLM_PG_DEVICES="$BASE/hooks" VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
 			timeout 600 prove -v -I "$perl" -I "$BASE/t" "$BASE/t/$(basename "$t")") >"$out.raw" 2>&1
 		st=$?
 		count_tap "$(basename "$out")" "$out.raw" $st

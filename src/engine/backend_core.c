@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "base/sysmem.h"
 #include "engine/cpuplan.h"
+#include "engine/devices.h"
 #include "engine/kvgroups.h"
 #include "engine/lora_load.h"
 #include "engine/offload_store.h"
@@ -411,7 +412,7 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	Tok		   *tok = NULL;
 
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
-	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
+	if (in->kernels != NULL && devices_check(s, e) && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
 		(src.files = files = files_open(path, e)) != NULL &&
 		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) &&
 		(tok = read_tok(src.files, &in->tok_bytes, e)) != NULL)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "engine/cpuplan.h"
+#include "engine/devices.h"
 #include "engine/logprobs.h"
 #include "engine/source.h"
 #include "model/arena.h"
@@ -40,6 +41,8 @@ static const Row rows[] = {
 	{"cpu_threads", ROW_INT, OFF(cpu_threads), 0, CPULIST_CPUS, 1},
 	{"cpu_affinity", ROW_STR, OFF(cpu_affinity), 0, sizeof(((Settings *) 0)->cpu_affinity), 1},
 	{"cpu_isa", ROW_STR, OFF(cpu_isa), 0, sizeof(((Settings *) 0)->cpu_isa), 1},
+	{"device", ROW_STR, OFF(device), 0, sizeof(((Settings *) 0)->device), 1},
+	{"device_library", ROW_STR, OFF(device_library), 0, sizeof(((Settings *) 0)->device_library), 1},
 	{"max_num_seqs", ROW_INT, OFF(max_num_seqs), 0, 4096, 1},
 	{"max_num_batched_tokens", ROW_INT, OFF(max_num_batched_tokens), 0, 65536, 1},
 	{"max_num_partial_prefills", ROW_INT, OFF(max_num_partial_prefills), 0, 4096, 1},
@@ -90,6 +93,7 @@ settings_box_init(SettingsBox *b)
 	b->s = (Settings)
 	{
 		.cpu_isa = "auto",
+			.device = "auto",
 			.max_long_partial_prefills = 1,
 			.block_size = 16,
 			.kv_cache_memory_bytes = INT64_C(512) << 20,
@@ -228,6 +232,7 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 	int			cpus[CPULIST_CPUS];
 	char		why[128];
 	HugePages	huge;
+	int			ordinal;
 	KType		type;
 
 	if (r->kind == ROW_STR)
@@ -238,6 +243,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
 		if (r->off == OFF(cpu_affinity) && cpulist_parse(value, cpus, why, sizeof(why)) == CPULIST_BAD)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
+		if (r->off == OFF(device) && !devices_parse(value, &ordinal))
+			return err_set(e, ERR_INVALID, "setting \"device\" must be auto, cpu, cuda or cuda:N, got \"%.64s\"", value);
 		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))
 			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"", value);
 		if (r->off == OFF(scheduling_policy) && strcmp(value, "fcfs") != 0 && strcmp(value, "priority") != 0)
@@ -250,7 +257,7 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "setting \"logprobs_mode\" must be raw_logprobs, raw_logits, processed_logprobs or processed_logits, got \"%.64s\"", value);
 		if (r->off == OFF(lora_dtype) && !lora_dtype_ok(value))
 			return err_set(e, ERR_INVALID, "setting \"lora_dtype\" must be auto, float16, bfloat16 or float32, got \"%.64s\"", value);
-		if ((r->off == OFF(repack_cache) || r->off == OFF(kv_offload_directory)) && value[0] != '\0' && value[0] != '/')
+		if ((r->off == OFF(repack_cache) || r->off == OFF(kv_offload_directory) || r->off == OFF(device_library)) && value[0] != '\0' && value[0] != '/')
 			return err_set(e, ERR_INVALID, "setting \"%s\" must be an absolute path, got \"%.64s\"", r->name, value);
 	}
 	else if (!parse_number(r, value, &v, e))

@@ -21,6 +21,8 @@ typedef struct Settings
 	int			cpu_threads;	/* compute threads; 0 = one for each CPU that may be used */
 	char		cpu_affinity[CPULIST_LEN];	/* "" = not pinned, "auto", or a list (wire/cpulist.h) */
 	char		cpu_isa[32];	/* "auto" or a kernel set's name */
+	char		device[16];		/* auto, cpu, cuda, cuda:N */
+	char		device_library[1024];	/* "" = beside the engine (devices.h) */
 	int			max_num_seqs;
 	int			max_num_batched_tokens; /* either 0: by the machine (sizing.h) */
 	int			max_num_partial_prefills;	/* 0 = any number */

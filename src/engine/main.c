@@ -28,12 +28,13 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "engine/cpuplan.h"
+#include "engine/devices.h"
 #include "engine/keep.h"
 #include "engine/offline.h"
 #include "engine/server.h"
 #include "wire/control.h"
 
-#define ENGINE_VERSION "0.7.0"
+#define ENGINE_VERSION "0.8.0"
 
 typedef struct Args
 {
@@ -138,6 +139,18 @@ map_arena(int fd, WireArena *a)
 	close(fd);
 }
 
+/* A device that can't be used is an error of each load: the engine goes on for what needs none. */
+static void
+find_devices(const Settings *set)
+{
+	Err			e;
+
+	if (strcmp(set->device, "cpu") != 0)
+		devices_find(set->device_library);
+	if (!devices_check(set, &e))
+		log_line('W', "%s (setting vllm.device)", e.msg);
+}
+
 static int
 serve(const Args *a, SettingsBox *box)
 {
@@ -171,6 +184,7 @@ serve(const Args *a, SettingsBox *box)
 			return ENGINE_EXIT_USAGE;
 		}
 		plugins_set_loaded(plugins);
+		find_devices(&set);
 	}
 	signal(SIGPIPE, SIG_IGN);
 	if (fcntl(a->control_fd, F_SETFD, FD_CLOEXEC) != 0)

@@ -22,6 +22,7 @@
 #include "base/cpus.h"
 #include "base/mem.h"
 #include "base/sysmem.h"
+#include "engine/devices.h"
 
 #define MAX_INST	(2 * WIRE_MAX_MODELS)
 
@@ -41,6 +42,8 @@ struct Stats
 	int64_t		rss_us;
 	int64_t		available;
 	int64_t		available_us;
+	int			n_devices;
+	WireDevice	devices[WIRE_MAX_DEVICES];
 	int64_t		when_us;
 };
 
@@ -51,6 +54,27 @@ available_memory(void)
 	uint64_t	n = sysmem_available("");
 
 	return n > INT64_MAX ? -1 : (int64_t) n;
+}
+
+static void
+look_at_devices(Stats *s)
+{
+	s->n_devices = devices_n();
+	for (int i = 0; i < s->n_devices; i++)
+	{
+		WireDevice *d = &s->devices[i];
+		KDevInfo	info;
+
+		devices_info(i, &info);
+		*d = (WireDevice) {
+			.ordinal = i, .capability = info.cc, .multiprocessors = info.sms, .usable = info.usable, .rank = -1,
+			.memory_total = (int64_t) info.total, .memory_available = (int64_t) info.free
+		};
+		snprintf(d->name, sizeof(d->name), "%s", info.name);
+		snprintf(d->uuid, sizeof(d->uuid), "%s", info.uuid);
+		snprintf(d->driver, sizeof(d->driver), "%s", info.driver);
+		snprintf(d->note, sizeof(d->note), "%s", info.why);
+	}
 }
 
 Stats *
@@ -71,6 +95,7 @@ stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads)
 	cpus_name(to->cpu_name, sizeof(to->cpu_name));
 	to->memory_total = (int64_t) sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 	s->available = available_memory();
+	look_at_devices(s);
 	return s;
 }
 
@@ -299,13 +324,18 @@ stats_publish(Stats *s)
 	{
 		s->available = available_memory();
 		s->available_us = s->when_us;
+		look_at_devices(s);
 	}
+	else if (s->n_devices != devices_n())
+		look_at_devices(s);
 	seq = atomic_load_explicit(&w->seq, memory_order_relaxed) & ~UINT32_C(1);
 	atomic_store_explicit(&w->seq, seq + 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	w->fig = t;
 	w->rss_bytes = s->rss;
 	w->memory_available = s->available;
+	w->n_devices = (uint32_t) s->n_devices;
+	memcpy(w->devices, s->devices, (size_t) s->n_devices * sizeof(WireDevice));
 	for (int i = 0; i < s->n_rows; i++)
 		fill_row(s, &w->models[i], &s->rows[i]);
 	w->n_models = (uint32_t) s->n_rows;

@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(llm_version);
 PG_FUNCTION_INFO_V1(llm_control);
 PG_FUNCTION_INFO_V1(llm_reset_prefix_cache);
 
-#define VERSION_NAME	"0.7"
+#define VERSION_NAME	"0.8"
 
 Datum
 llm_check_preload(PG_FUNCTION_ARGS)

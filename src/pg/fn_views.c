@@ -639,10 +639,63 @@ llm_engine_stats(PG_FUNCTION_ARGS)
 
 /* ---- llm_devices ---- */
 
-/* The CPUs; none while there is no engine. */
+static void
+row_bytes(Row *row, int64 n, bool known)
+{
+	if (known)
+		row_int(row, n);
+	else
+		row_null(row);
+}
+
+static void
+cpu_row(Row *row, const WireStats *st)
+{
+	row_datum(row, Int32GetDatum(0));
+	row_str(row, "cpu");
+	row_arena_str(row, st->cpu_name, sizeof(st->cpu_name));
+	row_arena_str(row, st->isa, sizeof(st->isa));
+	row_datum(row, Int32GetDatum(st->cpus));
+	row_datum(row, Int32GetDatum(st->cpus_usable));
+	row_datum(row, Int32GetDatum(st->cpu_threads));
+	row_int(row, st->memory_total);
+	row_bytes(row, st->memory_available, st->memory_available >= 0);
+	row_int(row, st->rss_bytes);
+	for (int i = 0; i < 4; i++)
+		row_null(row);
+	row_datum(row, BoolGetDatum(true));
+	row_datum(row, Int32GetDatum(0));
+	row_null(row);
+}
+
+static void
+cuda_row(Row *row, const WireDevice *d)
+{
+	row_datum(row, Int32GetDatum(d->ordinal));
+	row_str(row, "cuda");
+	row_arena_str(row, d->name, sizeof(d->name));
+	for (int i = 0; i < 4; i++)
+		row_null(row);
+	row_int(row, d->memory_total);
+	row_bytes(row, d->memory_available, d->memory_available > 0);
+	row_int(row, d->engine_bytes);
+	row_str(row, d->capability > 0 ? psprintf("%d.%d", d->capability / 10, d->capability % 10) : NULL);
+	row_datum(row, Int32GetDatum(d->multiprocessors));
+	row_arena_str(row, d->driver, sizeof(d->driver));
+	row_arena_str(row, d->uuid, sizeof(d->uuid));
+	row_datum(row, BoolGetDatum(d->usable != 0));
+	if (d->rank >= 0)
+		row_datum(row, Int32GetDatum(d->rank));
+	else
+		row_null(row);
+	row_arena_str(row, d->note, sizeof(d->note));
+}
+
+/* The CPUs and what the engine has found besides; none while there is no engine. */
 Datum
 llm_device_list(PG_FUNCTION_ARGS)
 {
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	WireStats  *st;
 	Row			row = {0};
 
@@ -650,19 +703,15 @@ llm_device_list(PG_FUNCTION_ARGS)
 	st = vllm_shared != NULL ? engine_stats_snapshot() : NULL;
 	if (st == NULL)
 		return (Datum) 0;
-	row_datum(&row, Int32GetDatum(0));
-	row_str(&row, "cpu");
-	row_arena_str(&row, st->cpu_name, sizeof(st->cpu_name));
-	row_arena_str(&row, st->isa, sizeof(st->isa));
-	row_datum(&row, Int32GetDatum(st->cpus));
-	row_datum(&row, Int32GetDatum(st->cpus_usable));
-	row_datum(&row, Int32GetDatum(st->cpu_threads));
-	row_int(&row, st->memory_total);
-	if (st->memory_available >= 0)
-		row_int(&row, st->memory_available);
-	else
-		row_null(&row);
-	row_int(&row, st->rss_bytes);
+	cpu_row(&row, st);
+	/* a catalog of 0.7 has the columns of CPUs only */
+	row.n = Min(row.n, rsinfo->setDesc->natts);
 	row_emit(&row, fcinfo);
+	for (uint32 i = 0; i < Min(st->n_devices, WIRE_MAX_DEVICES); i++)
+	{
+		cuda_row(&row, &st->devices[i]);
+		row.n = Min(row.n, rsinfo->setDesc->natts);
+		row_emit(&row, fcinfo);
+	}
 	return (Datum) 0;
 }

@@ -52,6 +52,9 @@ int			vllm_engine_memory_limit;
 int			vllm_cpu_threads;
 char	   *vllm_cpu_affinity = "";
 char	   *vllm_cpu_isa = "auto";
+char	   *vllm_device = "auto";
+char	   *vllm_cuda_visible_devices = "";
+static char *vllm_device_library = "";
 int			vllm_max_num_seqs;
 int			vllm_max_num_batched_tokens;
 int			vllm_block_size;
@@ -236,6 +239,8 @@ static bool check_lora_rank(int *newval, void **extra, GucSource source);
 static bool check_lora_dtype(char **newval, void **extra, GucSource source);
 static bool check_isa(char **newval, void **extra, GucSource source);
 static bool check_affinity(char **newval, void **extra, GucSource source);
+static bool check_device(char **newval, void **extra, GucSource source);
+static bool check_visible(char **newval, void **extra, GucSource source);
 static bool check_kv_dtype(char **newval, void **extra, GucSource source);
 static bool check_huge_pages(char **newval, void **extra, GucSource source);
 static bool check_policy(char **newval, void **extra, GucSource source);
@@ -278,6 +283,12 @@ static const StringRow string_rows[] = {
 	"Binds compute threads to CPUs: a list such as 0-3,8, auto for all that the engine may use, empty for none."},
 	{"vllm.cpu_isa", &vllm_cpu_isa, "auto", PGC_SIGHUP, 0, check_isa, "cpu_isa",
 	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16."},
+	{"vllm.device", &vllm_device, "auto", PGC_SIGHUP, 0, check_device, "device",
+	"Sets what models are computed on: auto, cpu, cuda or cuda:N."},
+	{"vllm.device_library", &vllm_device_library, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "device_library",
+	"Sets the path of the library of CUDA devices; empty means vllm_pg_cuda.so beside the engine program."},
+	{"vllm.cuda_visible_devices", &vllm_cuda_visible_devices, "", PGC_SIGHUP, 0, check_visible, NULL,
+	"Sets CUDA_VISIBLE_DEVICES of the engine process, from its next start on; empty means that of the server."},
 	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
 	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16, int8, fp8 (the same as fp8_e4m3), fp8_e4m3 or fp8_e5m2."},
 	{"vllm.huge_pages", &vllm_huge_pages, "try", PGC_SIGHUP, 0, check_huge_pages, "huge_pages",
@@ -343,6 +354,31 @@ check_affinity(char **newval, void **extra, GucSource source)
 		return true;
 	GUC_check_errdetail("%s.", why);
 	GUC_check_errhint("Give CPU numbers and ranges such as 0-3,8 or 0-14:2, auto, or nothing.");
+	return false;
+}
+
+/* Which devices there are is found out by the engine. */
+static bool
+check_device(char **newval, void **extra, GucSource source)
+{
+	const char *s = *newval;
+	size_t		n = strncmp(s, "cuda:", 5) == 0 ? strspn(s + 5, "0123456789") : 0;
+
+	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || (n >= 1 && n <= 3 && s[5 + n] == '\0'))
+		return true;
+	GUC_check_errdetail("The device must be auto, cpu, cuda or cuda:N.");
+	return false;
+}
+
+/* It becomes a word of the engine's environment: numbers and UUIDs. */
+static bool
+check_visible(char **newval, void **extra, GucSource source)
+{
+	size_t		n = strlen(*newval);
+
+	if (n < 512 && strspn(*newval, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-,/") == n)
+		return true;
+	GUC_check_errdetail("The value is a list of devices' numbers or UUIDs, with commas and without spaces.");
 	return false;
 }
 

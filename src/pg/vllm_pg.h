@@ -40,6 +40,8 @@ extern int	vllm_log_stats_interval;	/* s, 0 = never */
 extern int	vllm_cpu_threads;	/* 0 = as many as CPUs may be used */
 extern char *vllm_cpu_affinity; /* wire/cpulist.h */
 extern char *vllm_cpu_isa;		/* "auto" */
+extern char *vllm_device;		/* auto, cpu, cuda, cuda:N */
+extern char *vllm_cuda_visible_devices;	/* the engine's CUDA_VISIBLE_DEVICES; "" = the server's */
 extern int	vllm_max_num_seqs;
 extern int	vllm_max_num_batched_tokens;
 extern int	vllm_block_size;

@@ -57,10 +57,11 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	7
+#define WIRE_VERSION	8
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
 #define WIRE_STATS_SIZE	(512 * 1024)
+#define WIRE_MAX_DEVICES	16
 #define WIRE_MAX_MODELS	64
 #define WIRE_MAX_SLOTS	65536
 #define WIRE_NAME_LEN	64		/* NAMEDATALEN */
@@ -261,6 +262,22 @@ typedef struct WireModelStat
 	WireHist	hist[WIRE_N_HISTS];
 } WireModelStat;
 
+/* What there is besides the CPUs; what isn't known is 0 or empty. */
+typedef struct WireDevice
+{
+	char		name[64];
+	char		uuid[48];
+	char		driver[32];
+	char		note[128];		/* why it can't be used */
+	int32_t		ordinal;		/* N of cuda:N */
+	int32_t		capability;		/* 90 for 9.0 */
+	int32_t		multiprocessors;
+	int32_t		usable;
+	int32_t		rank;			/* the engine's process that computes on it; -1 = none */
+	int64_t		memory_total, memory_available;
+	int64_t		engine_bytes;	/* of it the engine's */
+} WireDevice;
+
 typedef struct WireStats
 {
 	_Atomic uint32_t seq;		/* odd while being written */
@@ -282,6 +299,8 @@ typedef struct WireStats
 	char		cpu_name[64];
 	int32_t		cpus, cpus_usable;	/* of the machine; for the engine */
 	int64_t		memory_total, memory_available;
+	uint32_t	n_devices;
+	WireDevice	devices[WIRE_MAX_DEVICES];
 	WireModelStat models[WIRE_MAX_MODELS];
 } WireStats;
 

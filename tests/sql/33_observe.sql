@@ -74,7 +74,8 @@ SELECT llm_cancel(id) FROM llm_requests WHERE pid = pg_backend_pid();
 RESET compute_query_id;
 
 -- devices; the dashboard: lines of at most 78 columns, which a terminal of 80 shows
-SELECT device, kind, isa, cpus >= usable_cpus AND usable_cpus > 0 AS cpus, threads > 0 AS threads, memory_total > memory_available AS memory, engine_bytes > 0 AS used FROM llm_devices;
+SELECT device, kind, isa, cpus >= usable_cpus AND usable_cpus > 0 AS cpus, threads > 0 AS threads, memory_total > memory_available AS memory, engine_bytes > 0 AS used,
+       compute_capability, multiprocessors, driver, uuid, usable, rank, note FROM llm_devices;
 SELECT regexp_replace(regexp_replace(replace(regexp_replace(line, '[0-9.]+', 'N', 'g'), 'Nk', 'N'), ' +', ' ', 'g'), '[MG]B', 'MB', 'g') AS line FROM llm_top() line WHERE line ~ '^(vllm_pg|Calls|Requests|Tokens|KV|Prefixes|Memory|MODEL)';
 SELECT llm_submit('@hang', params => '{"model": "tickets-2m"}') IS NOT NULL AS submitted;
 SELECT count(*) FILTER (WHERE line ~ '^\d+ .* tickets-2m .*\d\d:\d\d:\d\d +\d+ +\d+$') > 0 AS requests, max(length(line)) <= 78 AS fits FROM llm_top() line;

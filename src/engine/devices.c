@@ -1,0 +1,233 @@
+/*
+ * devices.c
+ *	  The devices besides the CPUs.
+ *
+ * The library is opened at most once a process and never closed: its threads and the driver's stay. Where there is
+ * none, or a wrong one, each look tries again, so that it can be installed under an engine that runs.
+ * What the loader says about a library names files, so it goes to the log and not into an error of a call.
+ *
+ * Tested by tests/t/101_device.pl with libraries of stated devices (tests/plugins/devices.c).
+ */
+#include "engine/devices.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "wire/wire.h"
+
+typedef enum Found
+{
+	NOT_LOOKED, MISSING, BROKEN, OTHER_ABI, FOUND
+} Found;
+
+typedef const KDeviceOps *(*OpsFn) (uint32_t abi);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Found found;
+static const KDeviceOps *ops;	/* FOUND */
+static atomic_int n_devices;		/* written once, behind all else: who only wants to look at them never waits for the driver */
+
+bool
+devices_parse(const char *name, int *ordinal)
+{
+	const char *digits = name + 5;
+	int			n;
+
+	*ordinal = -2;
+	if (strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0)
+		return true;
+	*ordinal = -1;
+	if (strcmp(name, "cuda") == 0)
+		return true;
+	n = strncmp(name, "cuda:", 5) == 0 ? (int) strspn(digits, "0123456789") : 0;
+	if (n < 1 || n > 3 || digits[n] != '\0')
+		return false;
+	*ordinal = atoi(digits);
+	return true;
+}
+
+/* Beside the engine's program. */
+static void
+default_path(char *buf, size_t size)
+{
+	char		exe[PATH_MAX];
+	ssize_t		n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char	   *slash;
+
+	exe[n > 0 ? n : 0] = '\0';
+	slash = strrchr(exe, '/');
+	snprintf(buf, size, "%.*s%s", slash != NULL ? (int) (slash - exe) + 1 : 0, exe, DEVICES_LIBRARY);
+}
+
+static Found
+open_library(const char *path)
+{
+	void	   *lib;
+	OpsFn		get;
+
+	if (access(path, F_OK) != 0)
+		return MISSING;
+	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (lib == NULL)
+	{
+		log_line('W', "could not load %s: %s", path, dlerror());
+		return BROKEN;
+	}
+	get = (OpsFn) dlsym(lib, "vllm_pg_device_ops");
+	ops = get != NULL ? get(KDEVICE_ABI) : NULL;
+	if (ops != NULL && ops->abi == KDEVICE_ABI)
+		return FOUND;
+	ops = NULL;
+	log_line('W', get == NULL ? "%s is no library of devices" : "%s is of another version than this engine", path);
+	dlclose(lib);
+	return get == NULL ? BROKEN : OTHER_ABI;
+}
+
+static void
+info_of(int i, KDevInfo *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (!ops->info(i, out))
+	{
+		out->usable = false;
+		snprintf(out->why, sizeof(out->why), "the driver has nothing to say about it");
+	}
+	out->ordinal = i;
+}
+
+static void
+tell(int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		KDevInfo	d;
+
+		info_of(i, &d);
+		log_line('I', "device cuda:%d: %s, compute capability %d.%d, %llu MB%s%s", i, d.name, d.cc / 10, d.cc % 10,
+				 (unsigned long long) (d.total >> 20), d.usable ? "" : ", can't be used: ", d.usable ? "" : d.why);
+	}
+}
+
+void
+devices_find(const char *library)
+{
+	char		path[PATH_MAX + sizeof(DEVICES_LIBRARY)];
+	int			n;
+
+	pthread_mutex_lock(&lock);
+	if (found != FOUND)
+	{
+		snprintf(path, sizeof(path), "%s", library);
+		if (library[0] == '\0')
+			default_path(path, sizeof(path));
+		found = open_library(path);
+		if (found == FOUND)
+		{
+			n = ops->count();
+			n = n < 0 ? 0 : n > WIRE_MAX_DEVICES ? WIRE_MAX_DEVICES : n;
+			tell(n);
+			atomic_store(&n_devices, n);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+int
+devices_n(void)
+{
+	return atomic_load(&n_devices);
+}
+
+void
+devices_info(int i, KDevInfo *out)
+{
+	pthread_mutex_lock(&lock);
+	info_of(i, out);
+	pthread_mutex_unlock(&lock);
+}
+
+/* "cpu, cuda:0 (NVIDIA H200), ..." into an error's detail */
+static bool
+list_devices(int n, Err *e)
+{
+	char		text[sizeof(e->detail) - 32] = "cpu";
+	size_t		at = 3;
+	KDevInfo	d;
+
+	for (int i = 0; i < n && at < sizeof(text); i++)
+	{
+		devices_info(i, &d);
+		at += (size_t) snprintf(text + at, sizeof(text) - at, ", cuda:%d (%s)", i, d.name);
+	}
+	return err_detail(e, "There are the devices %s.", text);
+}
+
+static bool
+no_library(const char *want, Found how, Err *e)
+{
+	err_set(e, ERR_UNSUPPORTED, "device \"%s\" needs the library " DEVICES_LIBRARY ", which %s", want,
+			how == OTHER_ABI ? "is of another version than the engine" : how == BROKEN ? "can't be loaded" : "is not installed");
+	if (how == BROKEN)
+		err_detail(e, "The server log tells why.");
+	return err_hint(e, "Build it with \"make cuda\" and install it beside the engine, or set vllm.device to auto or cpu.");
+}
+
+/* The first that can be used; with none of them why the first can't. */
+static int
+first_usable(int n, KDevInfo *d)
+{
+	for (int i = 0; i < n; i++)
+	{
+		devices_info(i, d);
+		if (d->usable)
+			return i;
+	}
+	devices_info(0, d);
+	return 0;
+}
+
+bool
+devices_check(const Settings *s, Err *e)
+{
+	int			ordinal;
+	int			n;
+	Found		how;
+	KDevInfo	d;
+
+	if (!devices_parse(s->device, &ordinal))
+		return err_set(e, ERR_INVALID, "unknown device \"%.32s\"", s->device);
+	if (ordinal == -2)
+		return true;
+	devices_find(s->device_library);
+	pthread_mutex_lock(&lock);
+	how = found;
+	pthread_mutex_unlock(&lock);
+	n = devices_n();
+	if (how != FOUND)
+		return no_library(s->device, how, e);
+	if (ordinal >= n)
+	{
+		err_set(e, ERR_INVALID, "unknown device \"%s\"", s->device);
+		return list_devices(n, e);
+	}
+	if (n == 0)
+	{
+		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device", s->device);
+		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set vllm.device to auto or cpu.");
+	}
+	if (ordinal < 0)
+		ordinal = first_usable(n, &d);
+	else
+		devices_info(ordinal, &d);
+	if (!d.usable)
+		return err_set(e, ERR_UNSUPPORTED, "device \"cuda:%d\" (%s) can't be used: %s", ordinal, d.name, d.why);
+	err_set(e, ERR_UNSUPPORTED, "models are not computed on device \"cuda:%d\" (%s) yet", ordinal, d.name);
+	return err_hint(e, "Set vllm.device to auto or cpu: this version lists CUDA devices in llm_devices, and computes on CPUs.");
+}
