@@ -1,0 +1,305 @@
+/*
+ * hostdev.c
+ *	  "host": the CPUs as a device (device.h).
+ *
+ * Its memory is the host's and its ops are the CPU's, so results are those of the CPUs to the bit.  But it keeps
+ * whoever uses it to the letter of device.h: memory that is handed out holds NaNs, what get() and kv_get() are to
+ * bring is NaNs until it has been waited for, and what kv_put() takes along is read when the next step
+ * begins, or when it is asked whether that is done, and no sooner.
+ *
+ * Tested by tests/unit/test_devmem.c.
+ */
+#include "hostdev.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN		256
+#define POISON_MOST ((size_t) 64 << 20)	/* larger pieces aren't touched: they may never be */
+#define POLLS		2				/* an event is done at the second look */
+
+typedef struct Copy
+{
+	struct Copy *next;
+	void	   *dst;
+	const void *src;			/* a put's; a get has its bytes behind the struct */
+	size_t		size;
+	KEvent		event;			/* 0: wait() delivers it */
+	int			polls;
+} Copy;
+
+struct KDevice
+{
+	const Kernels *kernels;
+	pthread_mutex_t lock;		/* copies beside the ops come from any thread */
+	Copy	   *copies;			/* that have not been delivered, in the order of their calls */
+	Copy	  **last;
+	KEvent		n_events;
+};
+
+static int
+host_count(void)
+{
+	return 1;
+}
+
+static bool
+host_info(int ordinal, KDevInfo *out)
+{
+	if (ordinal != 0)
+		return false;
+	*out = (KDevInfo) {.name = "CPUs as a device", .usable = true};
+	return true;
+}
+
+static KDevice *
+host_open(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t errlen)
+{
+	KDevice    *d;
+
+	(void) o;
+	if (ordinal != 0 || host->abi != KDEVICE_ABI || (d = calloc(1, sizeof(*d))) == NULL)
+	{
+		snprintf(err, errlen, "there is no such device");
+		return NULL;
+	}
+	d->kernels = kernels_select(NULL, NULL);
+	d->last = &d->copies;
+	pthread_mutex_init(&d->lock, NULL);
+	return d;
+}
+
+static const Kernels *
+host_kernels(KDevice *d, KType op_type)
+{
+	return op_type == KT_F32 ? d->kernels : NULL;
+}
+
+/* ---- memory ---- */
+
+static void *
+host_pin(KDevice *d, size_t size)
+{
+	void	   *p = NULL;
+
+	(void) d;
+	return posix_memalign(&p, ALIGN, size > 0 ? size : 1) == 0 ? p : NULL;
+}
+
+static void *
+host_alloc(KDevice *d, size_t size, const char *what)
+{
+	void	   *p = host_pin(d, size);
+
+	(void) what;
+	if (p != NULL && size <= POISON_MOST)
+		memset(p, 0xff, size);
+	return p;
+}
+
+static void
+host_free(KDevice *d, void *p)
+{
+	(void) d;
+	free(p);
+}
+
+static bool
+host_pin_area(KDevice *d, void *p, size_t size)
+{
+	(void) d;
+	(void) p;
+	(void) size;
+	return true;
+}
+
+static void
+host_unpin_area(KDevice *d, void *p)
+{
+	(void) d;
+	(void) p;
+}
+
+/* It has no memory of its own. */
+static void
+host_mem(KDevice *d, uint64_t *free_bytes, uint64_t *total)
+{
+	(void) d;
+	*free_bytes = *total = 0;
+}
+
+/* ---- copies ---- */
+
+static Copy *
+add_copy(KDevice *d, void *dst, const void *src, size_t size, bool get)
+{
+	Copy	   *c = malloc(sizeof(*c) + (get ? size : 0));
+
+	if (c == NULL)
+		abort();				/* a device has no words for it either */
+	*c = (Copy) {.dst = dst, .src = src, .size = size};
+	if (get)
+	{
+		/* as of now, whatever ops do to it later */
+		memcpy(c + 1, src, size);
+		c->src = c + 1;
+		memset(dst, 0xff, size);
+	}
+	pthread_mutex_lock(&d->lock);
+	*d->last = c;
+	d->last = &c->next;
+	return c;
+}
+
+/* Those up to this event (0: of wait(), UINT64_MAX: of the copies beside the ops). */
+static void
+deliver(KDevice *d, KEvent event)
+{
+	Copy	  **at = &d->copies;
+
+	while (*at != NULL)
+	{
+		Copy	   *c = *at;
+
+		if (event == 0 ? c->event != 0 : c->event == 0 || c->event > event)
+		{
+			at = &c->next;
+			continue;
+		}
+		memcpy(c->dst, c->src, c->size);
+		*at = c->next;
+		free(c);
+	}
+	d->last = at;
+}
+
+static void
+host_put(KDevice *d, void *dst, const void *src, size_t size)
+{
+	(void) d;
+	memcpy(dst, src, size);
+}
+
+static void
+host_get(KDevice *d, void *dst, const void *src, size_t size)
+{
+	(void) add_copy(d, dst, src, size, true);
+	pthread_mutex_unlock(&d->lock);
+}
+
+static void
+host_fill(KDevice *d, void *dst, int byte, size_t size)
+{
+	(void) d;
+	memset(dst, byte, size);
+}
+
+static bool
+host_wait(KDevice *d, char *err, size_t errlen)
+{
+	(void) err;
+	(void) errlen;
+	pthread_mutex_lock(&d->lock);
+	deliver(d, 0);
+	pthread_mutex_unlock(&d->lock);
+	return true;
+}
+
+static KEvent
+beside(KDevice *d, void *dst, const void *src, size_t size, bool get)
+{
+	Copy	   *c = add_copy(d, dst, src, size, get);
+	KEvent		e = ++d->n_events;
+
+	c->event = e;
+	pthread_mutex_unlock(&d->lock);
+	return e;
+}
+
+static KEvent
+host_kv_put(KDevice *d, void *dst, const void *src, size_t size)
+{
+	return beside(d, dst, src, size, false);
+}
+
+static KEvent
+host_kv_get(KDevice *d, void *dst, const void *src, size_t size)
+{
+	return beside(d, dst, src, size, true);
+}
+
+static bool
+host_event_done(KDevice *d, KEvent e)
+{
+	Copy	   *c;
+	bool		done = true;
+
+	pthread_mutex_lock(&d->lock);
+	for (c = d->copies; c != NULL && c->event != e;)
+		c = c->next;
+	if (e != 0 && c != NULL)
+	{
+		done = ++c->polls >= POLLS;
+		if (done)
+			deliver(d, e);
+	}
+	pthread_mutex_unlock(&d->lock);
+	return done;
+}
+
+/* ---- steps ---- */
+
+static void
+host_step_begin(KDevice *d, const KStep *s)
+{
+	(void) s;
+	pthread_mutex_lock(&d->lock);
+	deliver(d, UINT64_MAX);
+	pthread_mutex_unlock(&d->lock);
+}
+
+static KRun
+host_graph(KDevice *d, const KGraphKey *key)
+{
+	(void) d;
+	(void) key;
+	return KRUN_EAGER;
+}
+
+static bool
+host_step_done(KDevice *d)
+{
+	(void) d;
+	return true;
+}
+
+static void
+host_step_flush(KDevice *d)
+{
+	(void) d;
+}
+
+static void
+host_close(KDevice *d)
+{
+	deliver(d, 0);
+	deliver(d, UINT64_MAX);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static const KDeviceOps host = {
+	.abi = KDEVICE_ABI, .count = host_count, .info = host_info, .open = host_open, .close = host_close, .kernels = host_kernels,
+	.alloc = host_alloc, .free = host_free, .pin = host_pin, .unpin = host_free, .pin_area = host_pin_area,
+	.unpin_area = host_unpin_area, .mem = host_mem, .put = host_put, .get = host_get, .fill = host_fill, .wait = host_wait,
+	.kv_put = host_kv_put, .kv_get = host_kv_get, .event_done = host_event_done, .step_begin = host_step_begin,
+	.graph = host_graph, .step_done = host_step_done, .step_flush = host_step_flush, .step_end = host_wait
+};
+
+const KDeviceOps *
+kdevice_of_cpus(const char *name)
+{
+	return strcmp(name, "host") == 0 ? &host : NULL;
+}

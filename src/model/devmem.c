@@ -1,0 +1,147 @@
+/*
+ * devmem.c
+ *	  Memory where ops are.
+ *
+ * Without a device this is what there was before there were devices: an MArena, or a mapping that gets memory
+ * where it is touched.
+ *
+ * Tested by tests/unit/test_devmem.c.
+ */
+#include "model/devmem.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+bool
+dev_wait(const Dev *dev, Err *e)
+{
+	char		why[256] = "";
+
+	if (dev == NULL || dev->ops->wait(dev->d, why, sizeof(why)))
+		return true;
+	return err_set(e, ERR_LOST, "the device is lost: %s", why);
+}
+
+/* ---- what ops alone touch ---- */
+
+static bool
+no_room(const char *what, size_t size, Err *e)
+{
+	err_set(e, ERR_NOMEM, "out of memory: the device has no room for %zu bytes", size);
+	return err_detail(e, "%s.", what);
+}
+
+bool
+devmem_reserve(DevMem *m, const Dev *dev, size_t size, HugePages huge, const char *what, Err *e)
+{
+	*m = (DevMem) {.dev = dev, .size = size};
+	snprintf(m->what, sizeof(m->what), "%s", what);
+	if (dev != NULL)
+		return devmem_back(m, e);
+	if (!marena_reserve(&m->arena, size, huge, what, e))
+		return false;
+	m->base = m->arena.base;
+	return true;
+}
+
+void
+devmem_free(DevMem *m)
+{
+	if (m->dev != NULL)
+		m->dev->ops->free(m->dev->d, m->base);
+	else
+		marena_free(&m->arena);
+	memset(m, 0, sizeof(*m));
+}
+
+void
+devmem_drop(DevMem *m)
+{
+	if (m->dev == NULL)
+	{
+		marena_drop(&m->arena);
+		return;
+	}
+	m->dev->ops->free(m->dev->d, m->base);
+	m->base = NULL;
+}
+
+bool
+devmem_back(DevMem *m, Err *e)
+{
+	if (m->dev == NULL || m->base != NULL || m->size == 0)
+		return true;
+	m->base = m->dev->ops->alloc(m->dev->d, m->size, m->what);
+	return m->base != NULL || no_room(m->what, m->size, e);
+}
+
+/* ---- what the host reads ---- */
+
+/* Address space without memory behind it until it is touched; zeroed. */
+static void *
+map_area(size_t size)
+{
+	void	   *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+bool
+hostdev_new(HostDev *h, const Dev *dev, size_t n, const char *what, Err *e)
+{
+	size_t		size = n * sizeof(float);
+
+	*h = (HostDev) {.on = dev, .n = n};
+	if (dev == NULL)
+	{
+		h->host = h->dev = map_area(size);
+		return h->host != NULL || err_set(e, ERR_NOMEM, "could not map %zu bytes of %s", size, what);
+	}
+	h->host = dev->ops->pin(dev->d, size);
+	if (h->host == NULL)
+		return err_set(e, ERR_NOMEM, "could not pin %zu bytes of %s", size, what);
+	return hostdev_back(h, e);
+}
+
+void
+hostdev_free(HostDev *h)
+{
+	if (h->on != NULL)
+	{
+		h->on->ops->free(h->on->d, h->dev);
+		h->on->ops->unpin(h->on->d, h->host);
+	}
+	else if (h->host != NULL)
+		munmap(h->host, h->n * sizeof(float));
+	memset(h, 0, sizeof(*h));
+}
+
+void
+hostdev_get(const HostDev *h, size_t from, size_t n)
+{
+	if (h->on != NULL && n > 0)
+		h->on->ops->get(h->on->d, h->host + from, h->dev + from, n * sizeof(float));
+}
+
+void
+hostdev_drop(HostDev *h)
+{
+	if (h->on == NULL)
+	{
+		if (h->host != NULL)
+			madvise(h->host, h->n * sizeof(float), MADV_DONTNEED);
+		return;
+	}
+	h->on->ops->free(h->on->d, h->dev);
+	h->dev = NULL;
+}
+
+bool
+hostdev_back(HostDev *h, Err *e)
+{
+	if (h->on == NULL || h->dev != NULL)
+		return true;
+	h->dev = h->on->ops->alloc(h->on->d, h->n * sizeof(float), "rows of results");
+	return h->dev != NULL || no_room("Rows of results", h->n * sizeof(float), e);
+}

@@ -1,0 +1,59 @@
+/*
+ * devmem.h
+ *	  Memory where ops are: a device's, or without one the host's.
+ *
+ * Who computes holds a Dev, or NULL for the CPUs, and takes pieces of two kinds: a DevMem, which only
+ * ops and copies touch, and a HostDev, rows that ops write and the host reads.  Of the CPUs a HostDev is
+ * one piece and reading it costs nothing; on a device it has a mirror on the host, and rows are there behind
+ * hostdev_get() and dev_wait().  Of a piece whose content isn't wanted the memory can be given back, and taken
+ * again; it may be at another address then.
+ */
+#ifndef VLLM_MODEL_DEVMEM_H
+#define VLLM_MODEL_DEVMEM_H
+
+#include "base/err.h"
+#include "device.h"
+#include "model/arena.h"
+
+typedef struct Dev
+{
+	const KDeviceOps *ops;
+	KDevice    *d;
+} Dev;
+
+/* All that was asked for has been done.  False with *e set: the device is lost. */
+bool		dev_wait(const Dev *dev, Err *e);
+
+typedef struct DevMem
+{
+	const Dev  *dev;			/* NULL: the host's, in `arena` */
+	void	   *base;			/* NULL: nothing is reserved, or it was given back */
+	size_t		size;
+	char		what[80];
+	MArena		arena;
+} DevMem;
+
+/* As marena_reserve(), whose zeros a device doesn't have: there the content is anything. */
+bool		devmem_reserve(DevMem *m, const Dev *dev, size_t size, HugePages huge, const char *what, Err *e);
+void		devmem_free(DevMem *m);
+/* The memory is given back, and with devmem_back() taken again.  The host's comes by itself. */
+void		devmem_drop(DevMem *m);
+bool		devmem_back(DevMem *m, Err *e);
+
+typedef struct HostDev
+{
+	const Dev  *on;				/* NULL: CPUs, and both are one */
+	float	   *dev;			/* what ops write, */
+	float	   *host;			/* and what the host reads */
+	size_t		n;
+} HostDev;
+
+/* n floats; ERR_NOMEM: what */
+bool		hostdev_new(HostDev *h, const Dev *dev, size_t n, const char *what, Err *e);
+void		hostdev_free(HostDev *h);
+/* Ask for n floats from there on. */
+void		hostdev_get(const HostDev *h, size_t from, size_t n);
+void		hostdev_drop(HostDev *h);
+bool		hostdev_back(HostDev *h, Err *e);
+
+#endif
