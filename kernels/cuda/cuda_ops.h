@@ -48,7 +48,9 @@ void		cuda_mul_rows(void *y, KType as, int ldy, const float *a, int lda, const f
 						  int of_b, cudaStream_t stream);
 void		cuda_to_op(void *y, KType as, const float *x, int ldx, int rows, int dim, cudaStream_t stream);
 void		cuda_from_op(float *y, const void *x, KType as, int rows, int dim, cudaStream_t stream);
-void		cuda_copy_rows(float *y, int ldy, const float *x, int ldx, int rows, int dim, cudaStream_t stream);
+/* row i of y = row idx[i] of x; idx NULL: row i */
+void		cuda_copy_rows(float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim,
+						   cudaStream_t stream);
 /* row to[i] of y = row i of x */
 void		cuda_put_rows(float *y, int ldy, const float *x, const int32_t *to, int rows, int dim, cudaStream_t stream);
 /* x[i] = x[idx[i]]; idx ascend */
@@ -58,6 +60,13 @@ void		cuda_swap_heads(void *y, KType as, size_t y_row, size_t y_head, const floa
 							int rows, int heads, int width, cudaStream_t stream);
 /* y[i] = bias + the sum of x[i][j] w[j], in double, ascending */
 void		cuda_dot_rows(float *y, const float *x, int rows, int dim, const float *w, float bias, cudaStream_t stream);
+
+/* ---- ssm.cu: slots has the sequences' ---- */
+
+void		cuda_conv(const KState *st, const int32_t *slots, const CudaRows *r, const float *x, int ldx, int dim, int width,
+					  const float *w, const float *b, bool silu, float *y, int ldy, cudaStream_t stream);
+void		cuda_scan(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as, int ldy,
+					  cudaStream_t stream);
 
 /* ---- rope_kv.cu: rotation and the KV ---- */
 

@@ -410,10 +410,30 @@ cuda_from_op(float *y, const void *x, KType as, int rows, int dim, cudaStream_t 
 	WITH_OPERAND(from_op, as, x, y, rows, dim, stream);
 }
 
-void
-cuda_copy_rows(float *y, int ldy, const float *x, int ldx, int rows, int dim, cudaStream_t stream)
+/* row i of y = row from[i] of x */
+struct GatherRows
 {
-	convert(y, ldy, x, ldx, rows, dim, stream);
+	float	   *y;
+	int			ldy;
+	const float *x;
+	int			ldx;
+	const int32_t *from;
+	int			dim;
+
+	__device__ __forceinline__ void
+	operator() (size_t row, int c) const
+	{
+		quad_put<false>(y + row * ldy + c, dim - c, quad_get<false>(x + (size_t) from[row] * ldx + c, dim - c));
+	}
+};
+
+void
+cuda_copy_rows(float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim, cudaStream_t stream)
+{
+	if (idx == NULL)
+		convert(y, ldy, x, ldx, rows, dim, stream);
+	else
+		each(GatherRows {y, ldy, x, ldx, idx, dim}, rows, dim, stream);
 }
 
 /* row to[i] of y = row i of x */

@@ -39,7 +39,7 @@ static void
 dev_add(const Rows *r, float *x, void *y, const Dev &, const Dev &d)
 {
 	cuda_add(x, d.p + r->first * r->dim, r->rows, r->dim, NULL);
-	cuda_copy_rows((float *) y, r->dim, x, r->dim, r->rows, r->dim, NULL);
+	cuda_copy_rows((float *) y, r->dim, x, r->dim, NULL, r->rows, r->dim, NULL);
 }
 
 static void
@@ -67,7 +67,7 @@ static void
 dev_softcap(const Rows *r, float *x, void *y, const Dev &, const Dev &)
 {
 	cuda_softcap(x, r->rows, r->dim, 1.7f, NULL);
-	cuda_copy_rows((float *) y, r->dim, x, r->dim, r->rows, r->dim, NULL);
+	cuda_copy_rows((float *) y, r->dim, x, r->dim, NULL, r->rows, r->dim, NULL);
 }
 
 static void
@@ -101,8 +101,8 @@ dev_act_mul(const Rows *r, float *x, void *y, const Dev &, const Dev &d)
 	/* rows of both halves: x's, and deltas */
 	Dev			gu(NULL, (size_t) r->rows * 2 * r->dim);
 
-	cuda_copy_rows(gu.p, 2 * r->dim, x, r->dim, r->rows, r->dim, NULL);
-	cuda_copy_rows(gu.p + r->dim, 2 * r->dim, d.p + r->first * r->dim, r->dim, r->rows, r->dim, NULL);
+	cuda_copy_rows(gu.p, 2 * r->dim, x, r->dim, NULL, r->rows, r->dim, NULL);
+	cuda_copy_rows(gu.p + r->dim, 2 * r->dim, d.p + r->first * r->dim, r->dim, NULL, r->rows, r->dim, NULL);
 	cuda_act_mul((KAct) r->variant, y, r->as, gu.p, r->rows, r->dim, NULL);
 	cudaDeviceSynchronize();
 }
@@ -161,7 +161,7 @@ static void
 dev_clip(const Rows *r, float *x, void *y, const Dev &, const Dev &)
 {
 	cuda_clip(x, r->rows, r->dim, r->dim - r->dim / 3, 0.9f, NULL);
-	cuda_copy_rows((float *) y, r->dim, x, r->dim, r->rows, r->dim, NULL);
+	cuda_copy_rows((float *) y, r->dim, x, r->dim, NULL, r->rows, r->dim, NULL);
 }
 
 static void
@@ -183,7 +183,7 @@ dev_cols(const Rows *r, float *x, void *y, const Dev &w, const Dev &)
 
 	cuda_scale_cols(x, r->rows, r->dim, from, r->dim - from, 1.3f, NULL);
 	cuda_mul_cols(x, r->rows, r->dim, w.p, r->dim, NULL);
-	cuda_copy_rows((float *) y, r->dim, x, r->dim, r->rows, r->dim, NULL);
+	cuda_copy_rows((float *) y, r->dim, x, r->dim, NULL, r->rows, r->dim, NULL);
 }
 
 static void
@@ -214,7 +214,7 @@ dev_head_bias(const Rows *r, float *x, void *y, const Dev &w, const Dev &)
 
 	head_shape(r, &heads, &width);
 	cuda_add_head_bias(x, r->rows, r->dim, heads, width, w.p, r->variant ? width : 0, NULL);
-	cuda_copy_rows((float *) y, r->dim, x, r->dim, r->rows, r->dim, NULL);
+	cuda_copy_rows((float *) y, r->dim, x, r->dim, NULL, r->rows, r->dim, NULL);
 }
 
 static void
@@ -236,7 +236,7 @@ dev_temper(const Rows *r, float *x, void *y, const Dev &, const Dev &)
 	DevOf<int32_t> pos(positions + r->first, r->rows);
 
 	cuda_temper(x, r->rows, r->dim, r->dim - r->dim / 4, pos.p, 0.1f, 100, 1, NULL);
-	cuda_copy_rows((float *) y, r->dim, x, r->dim, r->rows, r->dim, NULL);
+	cuda_copy_rows((float *) y, r->dim, x, r->dim, NULL, r->rows, r->dim, NULL);
 	cudaDeviceSynchronize();
 }
 
@@ -467,18 +467,24 @@ check_copies(int dim)
 {
 	Floats		x = numbered(5, dim + 3),
 				y = numbered(9, dim + 1);
-	const std::vector<int32_t> to = {7, 0, 3};
+	const std::vector<int32_t> to = {7, 0, 3},
+				from = {3, 0, 4, 3};
 
 	all_orders([&]() {
 		Dev			dx(x),
 					dy(y);
-		DevOf<int32_t> dt(to);
+		DevOf<int32_t> dt(to),
+					df(from);
 		Floats		want = y;
 
-		cuda_copy_rows(dy.p + 1, dim + 1, dx.p + 2, dim + 3, 4, dim, NULL);
+		cuda_copy_rows(dy.p + 1, dim + 1, dx.p + 2, dim + 3, NULL, 4, dim, NULL);
 		for (int i = 0; i < 4; i++)
 			memcpy(&want[i * (dim + 1) + 1], &x[i * (dim + 3) + 2], dim * sizeof(float));
 		CHECK(same(dy.get(), want), "copy_rows %d", dim);
+		cuda_copy_rows(dy.p, dim + 1, dx.p, dim + 3, df.p, 4, dim, NULL);
+		for (int i = 0; i < 4; i++)
+			memcpy(&want[i * (dim + 1)], &x[from[i] * (dim + 3)], dim * sizeof(float));
+		CHECK(same(dy.get(), want), "copy_rows %d by number", dim);
 		cuda_put_rows(dy.p, dim + 1, dx.p, dt.p, 3, dim, NULL);
 		for (int i = 0; i < 3; i++)
 			memcpy(&want[to[i] * (dim + 1)], &x[i * dim], dim * sizeof(float));
