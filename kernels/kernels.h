@@ -279,7 +279,11 @@ typedef enum KAct
 #define KACT(id, gate, up)	KACT_##id,
 #include "acts.def"
 #undef KACT
-	KACT_COUNT
+	KACT_COUNT,
+	/* alone only: */
+	KACT_TANH = KACT_COUNT,
+	KACT_SIGMOID,				/* 1 / (1 + e^-x), in double */
+	KACT_XIELU					/* act_op: with parameters */
 } KAct;
 
 typedef enum KNormKind
@@ -355,8 +359,37 @@ typedef struct Kernels
 	void		(*softcap) (KPool *pool, float *y, int rows, int dim, float cap);
 	/* y[i][j] = act(g[i][j]) * u[i][j]; g and u are halves of gu: [rows][2*dim] */
 	void		(*act_mul) (KPool *pool, KAct a, float *y, const float *gu, int rows, int dim);
-	/* y = act(y) */
+	/* y = act(y); not KACT_XIELU */
 	void		(*act) (KPool *pool, KAct a, float *y, int rows, int dim);
+	/*
+	 * y = act(x), for products; where operands are floats, y may be x.  p: of KACT_XIELU alpha_p,
+	 * alpha_n, beta and eps; NULL for others.  With it, a x^2 + beta x of x > 0, and
+	 * (e^min(x, eps) - 1 - x) alpha_n + beta x else.
+	 */
+	void		(*act_op) (KPool *pool, KAct a, const float *p, KOp *y, const float *x, int rows, int dim);
+	/* columns from .. from + n - 1 of y, *= by */
+	void		(*scale_cols) (KPool *pool, float *y, int rows, int ldy, int from, int n, float by);
+	/* column j of y, *= w[j] */
+	void		(*mul_cols) (KPool *pool, float *y, int rows, int ldy, const float *w, int n);
+	/* n columns of x, cut to -most .. most; a NaN stays */
+	void		(*clip) (KPool *pool, float *x, int rows, int ldx, int n, float most);
+	/* x += b for heads of dim columns each; ldb 0: the same b for all of them, else head h's is b + h*ldb */
+	void		(*add_head_bias) (KPool *pool, float *x, int rows, int ldx, int heads, int dim, const float *b, int ldb);
+	/*
+	 * n columns of q *= 1 + scale log(1 + s), s = (position + first) / every, rounded down, where s > 0.
+	 * pos: [rows], the host's.
+	 */
+	void		(*temper) (KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every, int first);
+
+	/* ---- rows from here to there ---- */
+	/* y's row i = row ids[i] + first of m, zeros if it has none.  ids: the host's; NULL: row `first` for all */
+	void		(*rows_of) (KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy);
+	/* y's row i = given[i], unless that is NULL; pointers and what they point to are the host's */
+	void		(*put_rows) (KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy);
+	/* y's row i = x's row i, or with idx, the host's, x's row idx[i] */
+	void		(*copy_rows) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim);
+	/* x's row i = x's row idx[i] in place; idx: [n], the host's, ascending.  Rows of width elements of elem_size bytes */
+	void		(*keep_rows) (KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
 
 	/* ---- attention ---- */
 	/* Store k ([rows][n_kv_heads*head_dim], row stride ldk) and v ([rows][n_kv_heads*v_dim],

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+/* operands of CPUs are floats, in this directory */
+#define K_OP_FLOAT
 #include "kernels.h"
 
 /*

@@ -116,15 +116,16 @@ act_mul_loop(const RowJob *j, int row, ActFn act, ActFn up)
 static inline __attribute__((always_inline)) void
 act_loop(const RowJob *j, int row, ActFn act)
 {
+	const float *x = j->cx + (size_t) row * j->dim;
 	float	   *y = j->y + (size_t) row * j->dim;
 	int			i = 0,
 				n;
 
 	for (; i + 16 <= j->dim; i += 16)
-		v_store(y + i, act(v_load(y + i)));
+		v_store(y + i, act(v_load(x + i)));
 	n = j->dim - i;
 	if (n > 0)
-		v_store_n(y + i, act(v_load_n(y + i, n)), n);
+		v_store_n(y + i, act(v_load_n(x + i, n)), n);
 }
 
 #define KACT(id, gate, with) \
@@ -164,9 +165,18 @@ act_mul(KPool *pool, KAct a, float *y, const float *gu, int rows, int dim)
 }
 
 static void
+act_op(KPool *pool, KAct a, const float *p, KOp *y, const float *x, int rows, int dim)
+{
+	RowJob		j = {.y = y, .cx = x, .dim = dim};
+
+	if (a >= KACT_COUNT)
+		misc_act(pool, a, p, y, x, rows, dim);
+	else
+		run_rows(pool, acts[a].alone, &j, rows, (size_t) rows * dim);
+}
+
+static void
 act(KPool *pool, KAct a, float *y, int rows, int dim)
 {
-	RowJob		j = {.y = y, .dim = dim};
-
-	run_rows(pool, acts[a].alone, &j, rows, (size_t) rows * dim);
+	act_op(pool, a, NULL, y, y, rows, dim);
 }

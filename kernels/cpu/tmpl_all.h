@@ -8,6 +8,7 @@
  * translation unit, compiled for its own instruction set.
  */
 #include "groups.h"
+#include "cpu/misc.h"
 #include "cpu/tmpl_tile.h"
 #include "cpu/tmpl_qpack.h"
 #include QTILE
@@ -32,6 +33,12 @@
 #define KSTR(a)			KSTR_(a)
 #endif
 
+static void
+rows_of(KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy)
+{
+	misc_rows_of(pool, mat_row, m, ids, first, rows, y, ldy);
+}
+
 const Kernels KPASTE(kernels_, KNAME) = {
 	.name = KSTR(KNAME),
 	.mat_bytes = mat_bytes,
@@ -53,6 +60,9 @@ const Kernels KPASTE(kernels_, KNAME) = {
 	.softcap = softcap,
 	.act_mul = act_mul,
 	.act = act,
+	.act_op = act_op,
+	.rows_of = rows_of,
+	MISC_OPS,
 	.kv_write = kv_write,
 	.attn_scratch = attn_scratch,
 	.attn = attn,

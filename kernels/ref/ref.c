@@ -9,6 +9,7 @@
  * the order all implementations keep.  Norms and softmax sum in double.
  */
 #include "groups.h"
+#include "ref/ref2.h"
 
 #include <math.h>
 
@@ -366,11 +367,32 @@ ref_act_mul(KPool *pool, KAct a, float *y, const float *gu, int rows, int dim)
 }
 
 static void
-ref_act(KPool *pool, KAct a, float *y, int rows, int dim)
+ref_act_op(KPool *pool, KAct a, const float *p, KOp *y, const float *x, int rows, int dim)
 {
 	(void) pool;
 	for (size_t i = 0; i < (size_t) rows * dim; i++)
-		y[i] = (float) acts[a].gate(y[i]);
+		y[i] = (float) (a < KACT_COUNT ? acts[a].gate(x[i]) : ref2_act(a, p, (double) x[i]));
+}
+
+static void
+ref_act(KPool *pool, KAct a, float *y, int rows, int dim)
+{
+	ref_act_op(pool, a, NULL, y, y, rows, dim);
+}
+
+static void
+ref_rows_of(KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+	{
+		int			id = first + (ids != NULL ? ids[i] : 0);
+
+		for (int j = 0; j < m->k; j++)
+			y[(size_t) i * ldy + j] = 0;
+		if (id >= 0 && id < m->n)
+			ref_mat_row(m, id, y + (size_t) i * ldy);
+	}
 }
 
 static void
@@ -663,6 +685,9 @@ const Kernels kernels_ref = {
 	.softcap = ref_softcap,
 	.act_mul = ref_act_mul,
 	.act = ref_act,
+	.act_op = ref_act_op,
+	.rows_of = ref_rows_of,
+	REF2_OPS,
 	.kv_write = ref_kv_write,
 	.attn_scratch = ref_attn_scratch,
 	.attn = ref_attn,

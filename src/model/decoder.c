@@ -12,7 +12,6 @@
 #include "model/decoder.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/mem.h"
 
@@ -20,25 +19,6 @@ static int
 qkv_width(const Decoder *d)
 {
 	return (d->c.n_heads + 2 * d->c.n_kv_heads) * d->c.head_dim;
-}
-
-typedef struct GainRows
-{
-	const Linear *l;
-	float	   *y;
-	int			ldy;
-} GainRows;
-
-static void
-gain_row(void *arg, int row, int ith)
-{
-	const GainRows *g = arg;
-	float	   *y = g->y + (size_t) row * (size_t) g->ldy;
-
-	(void) ith;
-	for (int i = 0; i < g->l->n_gains; i++)
-		for (int j = 0; j < g->l->gains[i].n; j++)
-			y[g->l->gains[i].from + j] *= g->l->gains[i].by;
 }
 
 void
@@ -59,12 +39,8 @@ product(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y
 static void
 gains(Decoder *d, const Linear *l, int rows, float *y, int ldy)
 {
-	GainRows	g = {l, y, ldy};
-
-	if (l->n_gains > 0 && rows == 1)
-		gain_row(&g, 0, 0);
-	else if (l->n_gains > 0)
-		kpool_run(d->pool, gain_row, &g, rows);
+	for (int i = 0; i < l->n_gains; i++)
+		d->k->scale_cols(d->pool, y, rows, ldy, l->gains[i].from, l->gains[i].n, l->gains[i].by);
 }
 
 void
@@ -159,49 +135,6 @@ dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int 
 						 s->bias + i * s->n, d->ws);
 }
 
-/* to = row i of a table; positions and ids were checked at admission, and an impossible
- * one may not read past it */
-static void
-table_row(Decoder *d, const Linear *table, int i, float *to)
-{
-	if (i >= 0 && i < table->n)
-		d->k->mat_row(&table->mat[0], i, to);
-	else
-		memset(to, 0, (size_t) table->k * sizeof(float));
-}
-
-static void
-embed_row(void *arg, int row, int ith)
-{
-	Decoder    *d = arg;
-	float	   *to = (d->project_in.n > 0 && !d->c.narrow ? d->h : d->x) + (size_t) row * (size_t) d->embed.k;
-
-	(void) ith;
-	if (d->b->embeds != NULL && d->b->embeds[row] != NULL)
-		memcpy(to, d->b->embeds[row], (size_t) d->embed.k * sizeof(float));
-	else
-		table_row(d, &d->embed, d->b->tokens[row], to);
-}
-
-static void
-position_row(void *arg, int row, int ith)
-{
-	Decoder    *d = arg;
-
-	(void) ith;
-	table_row(d, &d->pos, d->b->rows.pos[row] + d->c.pos_first, d->y + (size_t) row * (size_t) d->pos.k);
-}
-
-static void
-type_row(void *arg, int row, int ith)
-{
-	Decoder    *d = arg;
-
-	(void) ith;
-	/* a model of one type isn't told them */
-	table_row(d, &d->types, d->b->types != NULL && d->types.n > 1 ? d->b->types[row] : 0, d->y + (size_t) row * (size_t) d->types.k);
-}
-
 /* The width of x before dec_widen(). */
 static int
 embed_width(const Decoder *d)
@@ -209,36 +142,40 @@ embed_width(const Decoder *d)
 	return d->c.narrow ? d->embed.k : d->c.hidden;
 }
 
-/* x += a row of a table */
+/* x += rows of a table, first + ids[row] or all the same */
 static void
-add_rows(Decoder *d, void (*fill) (void *arg, int row, int ith))
+add_rows(Decoder *d, const Linear *table, const int32_t *ids, int first)
 {
-	kpool_run(d->pool, fill, d, d->rows);
+	d->k->rows_of(d->pool, &table->mat[0], ids, first, d->rows, d->y, table->k);
 	d->k->add(d->pool, d->x, d->y, d->rows, embed_width(d));
 }
 
+/* Positions and ids were checked at admission; an impossible one is a row of zeros. */
 void
 dec_embed(Decoder *d)
 {
+	bool		projected = d->project_in.n > 0 && !d->c.narrow;
+	float	   *to = projected ? d->h : d->x;
+
 	if (d->draft.lender != NULL)
 	{
 		dec_fuse(d);
 		return;
 	}
-	if (d->rows == 1)
-		embed_row(d, 0, 0);
-	else
-		kpool_run(d->pool, embed_row, d, d->rows);
+	d->k->rows_of(d->pool, &d->embed.mat[0], d->b->tokens, 0, d->rows, to, d->embed.k);
+	if (d->b->embeds != NULL)
+		d->k->put_rows(d->pool, d->b->embeds, d->rows, d->embed.k, to, d->embed.k);
 	if (d->lora.n > 0 && d->embed.lora > 0)
-		dec_lora_embed(d, d->project_in.n > 0 && !d->c.narrow ? d->h : d->x);
-	if (d->project_in.n > 0 && !d->c.narrow)
-		linear(d, &d->project_in, d->h, d->rows, d->x);
+		dec_lora_embed(d, to);
+	if (projected)
+		linear(d, &d->project_in, to, d->rows, d->x);
 	if (d->c.embed_scale != 0)
 		d->k->scale(d->pool, d->x, d->rows, d->c.hidden, d->c.embed_scale);
+	/* a model of one type isn't told them */
 	if (d->types.n > 0)
-		add_rows(d, type_row);
+		add_rows(d, &d->types, d->types.n > 1 ? d->b->types : NULL, 0);
 	if (d->pos.n > 0)
-		add_rows(d, position_row);
+		add_rows(d, &d->pos, d->b->rows.pos, d->c.pos_first);
 	d->pending = false;
 	profile_mark(d->profile, PROF_EMBED);
 }
@@ -278,20 +215,25 @@ norm(Decoder *d, const Norm *n, float *to, const float *from)
 	norm_rows(d, n, to, from, d->c.hidden);
 }
 
+/* rows as wide as the residual stream */
+static void
+copy(Decoder *d, float *to, const float *from)
+{
+	d->k->copy_rows(d->pool, to, d->c.hidden, from, d->c.hidden, NULL, d->rows, d->c.hidden);
+}
+
 /* x is what goes into the layer of this norm, or it is the last norm: is it wanted? */
 static void
 tap(Decoder *d, const Norm *n)
 {
 	const ModelTaps *t = d->b->taps;
-	size_t		width = (size_t) d->c.hidden;
+	int			width = d->c.hidden;
 
 	if (n == &d->norm && t->raw != NULL)
-		for (int i = 0; i < d->b->n_out; i++)
-			memcpy(t->raw + (size_t) i * width, d->x + (size_t) (t->all != NULL ? d->b->out_rows[i] : i) * width, width * sizeof(float));
+		d->k->copy_rows(d->pool, t->raw, width, d->x, width, t->all != NULL ? d->b->out_rows : NULL, d->b->n_out, width);
 	for (int l = 0; l < t->n_layers; l++)
 		if (n == &d->layers[t->layers[l]].attn_norm)
-			for (size_t i = 0; i < (size_t) d->rows; i++)
-				memcpy(t->mid + (i * (size_t) t->n_layers + (size_t) l) * width, d->x + i * width, width * sizeof(float));
+			d->k->copy_rows(d->pool, t->mid + (size_t) l * (size_t) width, t->n_layers * width, d->x, width, NULL, d->rows, width);
 }
 
 void
@@ -323,7 +265,7 @@ dec_widen(Decoder *d)
 	if (!d->c.narrow)
 		return;
 	linear(d, &d->project_in, d->x, d->rows, d->h);
-	memcpy(d->x, d->h, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
+	copy(d, d->x, d->h);
 	profile_mark(d->profile, PROF_EMBED);
 }
 
@@ -331,7 +273,7 @@ void
 dec_plain(Decoder *d)
 {
 	dec_add(d);
-	memcpy(d->h, d->x, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
+	copy(d, d->h, d->x);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -340,7 +282,7 @@ dec_post_norm(Decoder *d, const Norm *n)
 {
 	dec_add(d);
 	norm(d, n, d->h, d->x);
-	memcpy(d->x, d->h, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
+	copy(d, d->x, d->h);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -351,53 +293,13 @@ dec_out_norm(Decoder *d, const Norm *n)
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-typedef struct QkRows
-{
-	Decoder    *d;
-	const Layer *l;
-} QkRows;
-
-static void
-clip_row(void *arg, int row, int ith)
-{
-	Decoder    *d = arg;
-	int			width = qkv_width(d);
-	float	   *x = d->qkv + (size_t) row * (size_t) width;
-	float		most = d->c.clip_qkv;
-
-	(void) ith;
-	for (int i = 0; i < width; i++)
-		x[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
-}
-
 void
 dec_qkv(Decoder *d, const Layer *l)
 {
 	linear(d, &l->qkv, d->h, d->rows, d->qkv);
 	if (d->c.clip_qkv != 0)
-		kpool_run(d->pool, clip_row, d, d->rows);
+		d->k->clip(d->pool, d->qkv, d->rows, qkv_width(d), qkv_width(d), d->c.clip_qkv);
 	profile_mark(d->profile, PROF_MATMUL);
-}
-
-/* The biases of q's and k's norms, which all heads share unless they are normed as one vector. */
-static void
-qk_bias_row(void *arg, int row, int ith)
-{
-	const QkRows *r = arg;
-	const DecoderConf *c = &r->d->c;
-	float	   *x = r->d->qkv + (size_t) row * (size_t) qkv_width(r->d);
-
-	(void) ith;
-	for (int h = 0; h < c->n_heads + c->n_kv_heads; h++, x += c->head_dim)
-	{
-		bool		is_q = h < c->n_heads;
-		const float *b = is_q ? r->l->q_norm.b : r->l->k_norm.b;
-
-		if (c->qk_norm == QKNORM_WIDE)
-			b += (is_q ? h : h - c->n_heads) * c->head_dim;
-		for (int i = 0; i < c->head_dim; i++)
-			x[i] += b[i];
-	}
 }
 
 void
@@ -416,8 +318,14 @@ dec_qk_norm(Decoder *d, const Layer *l)
 					 l->q_norm.w, ldw, c->eps);
 	d->k->norm_heads(d->pool, kind, d->qkv + q, d->rows, qkv_width(d), wide ? 1 : c->n_kv_heads,
 					 wide ? k : c->head_dim, l->k_norm.w, ldw, c->eps);
+	/* the norms' biases, which all heads share unless they are normed as one vector */
 	if (l->q_norm.b != NULL)
-		kpool_run(d->pool, qk_bias_row, &(QkRows) {d, l}, d->rows);
+	{
+		int			ldb = wide ? c->head_dim : 0;
+
+		d->k->add_head_bias(d->pool, d->qkv, d->rows, qkv_width(d), c->n_heads, c->head_dim, l->q_norm.b, ldb);
+		d->k->add_head_bias(d->pool, d->qkv + q, d->rows, qkv_width(d), c->n_kv_heads, c->head_dim, l->k_norm.b, ldb);
+	}
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -429,25 +337,14 @@ dec_qk_plain_norm(Decoder *d)
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-static void
-temper_row(void *arg, int row, int ith)
-{
-	Decoder    *d = arg;
-	const Temper *t = &d->c.temper;
-	float		spans = floorf(((float) d->b->rows.pos[row] + (float) t->first) / (float) t->every);
-	float		by = log1pf(spans) * t->scale + 1;
-	float	   *q = d->qkv + (size_t) row * (size_t) qkv_width(d);
-
-	(void) ith;
-	for (int i = 0; spans > 0 && i < d->c.n_heads * d->c.head_dim; i++)
-		q[i] *= by;
-}
-
 void
 dec_temper(Decoder *d, const Layer *l)
 {
+	const Temper *t = &d->c.temper;
+
 	if (l->c->tempered)
-		kpool_run(d->pool, temper_row, d, d->rows);
+		d->k->temper(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads * d->c.head_dim, d->b->rows.pos, t->scale, t->every,
+					 t->first);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -545,15 +442,9 @@ out_of(const Layer *l)
 
 /* rows[i] = rows[out_rows[i]]: row numbers ascend, so rows can be moved up in place. */
 static void
-keep_wanted(const Decoder *d, float *rows, size_t width)
+keep_wanted(const Decoder *d, float *rows, int width)
 {
-	for (int i = 0; i < d->b->n_out; i++)
-	{
-		size_t		row = (size_t) d->b->out_rows[i];
-
-		if (row != (size_t) i)
-			memcpy(rows + (size_t) i * width, rows + row * width, width * sizeof(float));
-	}
+	d->k->keep_rows(d->pool, rows, sizeof(float), d->b->out_rows, d->b->n_out, width);
 }
 
 static bool
@@ -573,9 +464,9 @@ dec_wanted(Decoder *d, const Layer *l)
 		return false;
 	if (l != &d->layers[d->c.n_layers - 1] || taps_all(d))
 		return true;
-	keep_wanted(d, d->x, (size_t) d->c.hidden);
-	keep_wanted(d, d->h, (size_t) d->c.hidden);
-	keep_wanted(d, d->att, (size_t) out_of(l)->k);
+	keep_wanted(d, d->x, d->c.hidden);
+	keep_wanted(d, d->h, d->c.hidden);
+	keep_wanted(d, d->att, out_of(l)->k);
 	dec_lora_keep(d);
 	d->rows = d->b->n_out;
 	return d->rows > 0;
@@ -601,19 +492,6 @@ dec_glu(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
-typedef struct XieluRows
-{
-	float	   *x;
-	int			width;
-	int			pieces;			/* of a row */
-	float		alpha_p;
-	float		alpha_n;
-	float		beta;
-	float		eps;
-} XieluRows;
-
-#define XIELU_PIECE 512			/* columns that a thread takes at once */
-
 /* log(1 + e^x) */
 static float
 softplus(float x)
@@ -621,40 +499,16 @@ softplus(float x)
 	return x > 20 ? x : log1pf(expf(x));
 }
 
-static void
-xielu_piece(void *arg, int i, int ith)
-{
-	const XieluRows *a = arg;
-	int			from = i % a->pieces * XIELU_PIECE;
-	int			to = from + XIELU_PIECE < a->width ? from + XIELU_PIECE : a->width;
-	float	   *x = a->x + (size_t) (i / a->pieces) * (size_t) a->width;
-
-	(void) ith;
-	for (int j = from; j < to; j++)
-	{
-		float		v = x[j];
-
-		if (v > 0)
-			x[j] = a->alpha_p * v * v + a->beta * v;
-		else
-			x[j] = (expm1f(v < a->eps ? v : a->eps) - v) * a->alpha_n + a->beta * v;
-	}
-}
-
 /* xIELU (Huang and Schlag 2025, arXiv:2411.13010), whose slopes are learned */
 static void
 xielu(Decoder *d, const Layer *l)
 {
 	float		p[4];
-	XieluRows	a = {.x = d->act, .width = d->c.inter, .pieces = (d->c.inter + XIELU_PIECE - 1) / XIELU_PIECE};
 
 	for (int i = 0; i < 4; i++)
 		p[i] = l->xielu[i] != NULL ? *l->xielu[i] : l->c->xielu[i];
-	a.alpha_p = softplus(p[0]);
-	a.alpha_n = p[2] + softplus(p[1]);
-	a.beta = p[2];
-	a.eps = p[3];
-	kpool_run(d->pool, xielu_piece, &a, d->rows * a.pieces);
+	d->k->act_op(d->pool, KACT_XIELU, (float[4]) {softplus(p[0]), p[2] + softplus(p[1]), p[2], p[3]}, (KOp *) (void *) d->act,
+				 d->act, d->rows, d->c.inter);
 }
 
 void
@@ -688,39 +542,21 @@ dec_head(Decoder *d, float *logits)
 	dec_logits(d, logits);
 }
 
-typedef struct HeadRows
-{
-	const Decoder *d;
-	float	   *logits;
-} HeadRows;
-
-static void
-head_norm_row(void *arg, int row, int ith)
-{
-	const HeadRows *h = arg;
-	float	   *y = h->logits + (size_t) row * (size_t) h->d->c.vocab;
-
-	(void) ith;
-	for (int i = 0; i < h->d->c.vocab; i++)
-		y[i] *= h->d->head_norm[i];
-}
-
 /* h is behind the last norm.  false: no row is left. */
 static bool
 tap_last(Decoder *d)
 {
 	const ModelTaps *t = d->b->taps;
-	size_t		width = (size_t) d->c.hidden;
 
 	if (taps_all(d))
 	{
-		memcpy(t->all, t->all_raw ? d->x : d->h, (size_t) d->rows * width * sizeof(float));
-		keep_wanted(d, d->h, width);
+		copy(d, t->all, t->all_raw ? d->x : d->h);
+		keep_wanted(d, d->h, d->c.hidden);
 		dec_lora_keep(d);
 		d->rows = d->b->n_out;
 	}
 	if (t->out != NULL)
-		memcpy(t->out, d->h, (size_t) d->rows * width * sizeof(float));
+		copy(d, t->out, d->h);
 	return d->rows > 0;
 }
 
@@ -733,7 +569,7 @@ dec_logits(Decoder *d, float *logits)
 		return;
 	if (d->b->hidden)
 	{
-		memcpy(logits, d->h, (size_t) d->rows * (size_t) d->c.hidden * sizeof(float));
+		copy(d, logits, d->h);
 		return;
 	}
 	if (d->project_out.n > 0)
@@ -743,7 +579,7 @@ dec_logits(Decoder *d, float *logits)
 	}
 	linear_as(d, d->c.tied ? &d->embed : &d->head, d->head.lora, h, d->rows, logits);
 	if (d->head_norm != NULL)
-		kpool_run(d->pool, head_norm_row, &(HeadRows) {d, logits}, d->rows);
+		d->k->mul_cols(d->pool, logits, d->rows, d->c.vocab, d->head_norm, d->c.vocab);
 	if (d->c.logit_scale != 0)
 		d->k->scale(d->pool, logits, d->rows, d->c.vocab, d->c.logit_scale);
 	if (d->c.logit_softcap != 0)

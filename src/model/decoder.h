@@ -498,6 +498,7 @@ typedef struct Decoder
 	size_t		ws_size;
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */
 
+	int32_t    *ids;			/* [max_rows] of rows of a table that aren't a batch's; the host's */
 	int32_t    *ends;			/* [max_rows] both ways: one behind the last position of a row's sequence */
 	float	   *bias;			/* [n_heads][2 bias_span - 1] of attention by distance (KAttn); NULL = none */
 	int			bias_span;

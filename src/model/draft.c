@@ -311,47 +311,33 @@ draft_linear(Binder *b, Linear *l, const char *hf, int n, int k)
 
 /* ---- rows in, guesses out ---- */
 
-typedef struct DraftRows
-{
-	Decoder    *d;
-	float	   *to;
-} DraftRows;
-
-static void
-token_row(void *arg, int row, int ith)
-{
-	const DraftRows *r = arg;
-	Decoder    *d = r->d;
-	const Linear *table = d->embed.n > 0 ? &d->embed : &d->draft.lender->embed;
-	int32_t		token = d->b->tokens[row];
-	float	   *to = r->to + (size_t) row * (size_t) d->c.hidden;
-
-	(void) ith;
-	if (token >= 0 && token < table->n && !(d->c.draft.mask_first && d->b->rows.pos[row] == 0))
-		d->k->mat_row(&table->mat[0], token, to);
-	else
-		memset(to, 0, (size_t) d->c.hidden * sizeof(float));
-}
-
 void
 dec_draft_rows(Decoder *d, float *y)
 {
-	kpool_run(d->pool, token_row, &(DraftRows) {d, y}, d->rows);
+	const Linear *table = d->embed.n > 0 ? &d->embed : &d->draft.lender->embed;
+	const int32_t *ids = d->b->tokens;
+
+	if (d->c.draft.mask_first)
+	{
+		for (int i = 0; i < d->rows; i++)
+			d->ids[i] = d->b->rows.pos[i] == 0 ? -1 : d->b->tokens[i];
+		ids = d->ids;
+	}
+	d->k->rows_of(d->pool, &table->mat[0], ids, 0, d->rows, y, d->c.hidden);
 }
 
 /* rows of x, normed or not, become one half of the pairs */
 static void
 put_half(Decoder *d, const Norm *n, const float *x, int half)
 {
-	size_t		width = (size_t) d->c.hidden;
+	int			width = d->c.hidden;
 
 	if (n->w != NULL)
 	{
 		d->k->rmsnorm(d->pool, d->h, x, n->w, d->rows, d->c.hidden, d->c.eps);
 		x = d->h;
 	}
-	for (size_t i = 0; i < (size_t) d->rows; i++)
-		memcpy(d->draft.pair + (2 * i + (size_t) half) * width, x + i * width, width * sizeof(float));
+	d->k->copy_rows(d->pool, d->draft.pair + half * width, 2 * width, x, width, NULL, d->rows, width);
 }
 
 void
@@ -402,7 +388,7 @@ void
 draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, int32_t *out)
 {
 	Decoder    *m = model_decoder(d->m);
-	size_t		width = (size_t) m->c.hidden;
+	int			width = m->c.hidden;
 	static const Batch none = {0};
 	float	   *state;
 	int32_t    *last;
@@ -414,7 +400,7 @@ draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, 
 	m->stopped = false;
 	state = m->c.draft.inner == 0 ? m->h : d->rows;
 	last = mem_alloc((size_t) n * sizeof(int32_t));
-	memcpy(state, hidden, (size_t) n * width * sizeof(float));
+	m->k->copy_rows(m->pool, state, width, hidden, width, NULL, n, width);
 	memcpy(last, tokens, (size_t) n * sizeof(int32_t));
 	for (int h = 0; h < k; h++)
 	{
@@ -476,7 +462,7 @@ draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *
 	if (b->n_out == 0)
 		return;
 	if (taps.raw == NULL && fed != NULL)
-		memcpy(fed, d->rows, (size_t) b->n_out * (size_t) m->c.hidden * sizeof(float));
+		m->k->copy_rows(m->pool, fed, m->c.hidden, d->rows, m->c.hidden, NULL, b->n_out, m->c.hidden);
 	if (m->head.n == 0)
 		model_logits(d->target, d->rows, NULL, b->n_out, logits);
 	else if (m->head.n == model_info(d->target)->vocab_size && d->map == NULL)

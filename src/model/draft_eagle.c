@@ -13,7 +13,6 @@
  * Tested by tests/golden/draft_golden.c.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "model/draft_int.h"
 
@@ -185,25 +184,22 @@ void
 eagle3_forward(Decoder *d, float *logits)
 {
 	const Layer *l = &d->layers[0];
-	size_t		n = (size_t) d->c.hidden;
-	size_t		bytes = n * sizeof(float);
+	int			n = d->c.hidden;
 
 	if (d->b->fed_back)
-		memcpy(d->x, d->b->given, (size_t) d->rows * bytes);
+		d->k->copy_rows(d->pool, d->x, n, d->b->given, n, NULL, d->rows, n);
 	else
-		dec_linear(d, &d->draft.fuse, d->b->given, d->draft.fuse.k, d->rows, d->x, (int) n);
+		dec_linear(d, &d->draft.fuse, d->b->given, d->draft.fuse.k, d->rows, d->x, n);
 	dec_draft_rows(d, d->y);
-	d->k->rmsnorm(d->pool, d->y, d->y, d->draft.token_norm.w, d->rows, (int) n, d->c.eps);
-	d->k->rmsnorm(d->pool, d->h, d->x, d->draft.given_norm.w, d->rows, (int) n, d->c.eps);
-	for (size_t i = 0; i < (size_t) d->rows; i++)
-	{
-		memcpy(d->draft.pair + 2 * i * n, d->y + i * n, bytes);
-		memcpy(d->draft.pair + (2 * i + 1) * n, d->h + i * n, bytes);
-	}
+	d->k->rmsnorm(d->pool, d->y, d->y, d->draft.token_norm.w, d->rows, n, d->c.eps);
+	d->k->copy_rows(d->pool, d->draft.pair, 2 * n, d->y, n, NULL, d->rows, n);
+	/* y has become a pair's half: now it is the other one */
+	d->k->rmsnorm(d->pool, d->y, d->x, d->draft.given_norm.w, d->rows, n, d->c.eps);
+	d->k->copy_rows(d->pool, d->draft.pair + n, 2 * n, d->y, n, NULL, d->rows, n);
 	if (d->c.draft.norm_residual)
-		memcpy(d->x, d->h, (size_t) d->rows * bytes);
+		d->k->copy_rows(d->pool, d->x, n, d->y, n, NULL, d->rows, n);
 	d->pending = false;
-	dec_linear(d, &l->qkv, d->draft.pair, 2 * (int) n, d->rows, d->qkv, l->qkv.n);
+	dec_linear(d, &l->qkv, d->draft.pair, 2 * n, d->rows, d->qkv, l->qkv.n);
 	dec_rope(d, l);
 	dec_attn(d, l);
 	if (!dec_wanted(d, l))

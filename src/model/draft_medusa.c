@@ -108,7 +108,7 @@ medusa_rows(Decoder *d, int h, const float *hidden, int n, float *x)
 	const DraftConf *c = &d->c.draft;
 	int			width = d->c.hidden;
 
-	memcpy(x, hidden, (size_t) n * (size_t) width * sizeof(float));
+	d->k->copy_rows(d->pool, x, width, hidden, width, NULL, n, width);
 	for (int i = 0; i < c->blocks; i++)
 	{
 		dec_linear(d, &d->draft.blocks[h * c->blocks + i], x, width, n, d->y, width);

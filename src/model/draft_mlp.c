@@ -12,7 +12,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "model/draft_int.h"
@@ -113,16 +112,10 @@ mlp_rows(Decoder *d, int h, const int32_t *tokens, int n, float *state)
 		d->k->scale(d->pool, state, n, from, (float) sqrt(0.5));
 	}
 	dec_linear(d, &d->draft.blocks[stage(c, h, true)], state, from, n, x, c->inner);
-	for (int i = 0; i < n; i++)
-		if (tokens[i] >= 0 && tokens[i] < table->n)
-			d->k->mat_row(&table->mat[0], tokens[i], z + (size_t) i * (size_t) c->inner);
-		else
-			memset(z + (size_t) i * (size_t) c->inner, 0, (size_t) c->inner * sizeof(float));
+	d->k->rows_of(d->pool, &table->mat[0], tokens, 0, n, z, c->inner);
 	d->k->scale(d->pool, z, n, c->inner, token);
 	d->k->add(d->pool, x, z, n, c->inner);
 	d->k->rmsnorm(d->pool, state, x, norm->w, n, c->inner, NORM_EPS);
-	for (int i = 0; i < n; i++)
-		for (int j = 0; j < c->inner; j++)
-			state[(size_t) i * (size_t) c->inner + (size_t) j] += norm->b[j];
+	d->k->add_head_bias(d->pool, state, n, c->inner, 1, c->inner, norm->b, 0);
 	d->k->act(d->pool, KACT_GELU, state, n, c->inner);
 }

@@ -525,34 +525,15 @@ heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
 
 /* ---- evaluation ---- */
 
-typedef struct ActRows
-{
-	HeadAct		act;
-	float	   *x;
-	int			width;
-} ActRows;
-
-static void
-act_row(void *arg, int row, int ith)
-{
-	const ActRows *a = arg;
-	float	   *x = a->x + (size_t) row * (size_t) a->width;
-
-	(void) ith;
-	for (int i = 0; i < a->width; i++)
-		x[i] = a->act == HA_TANH ? tanhf(x[i]) : (float) (1 / (1 + exp(-(double) x[i])));
-}
-
 static void
 activate(Decoder *d, HeadAct act, float *x, int rows, int width)
 {
 	static const KAct of_table[] = {
-		[HA_RELU] = KACT_RELU, [HA_GELU] = KACT_GELU, [HA_GELU_TANH] = KACT_GELU_TANH, [HA_SILU] = KACT_SILU
+		[HA_TANH] = KACT_TANH, [HA_SIGMOID] = KACT_SIGMOID, [HA_RELU] = KACT_RELU, [HA_GELU] = KACT_GELU,
+		[HA_GELU_TANH] = KACT_GELU_TANH, [HA_SILU] = KACT_SILU
 	};
 
-	if (act == HA_TANH || act == HA_SIGMOID)
-		kpool_run(d->pool, act_row, &(ActRows) {act, x, width}, rows);
-	else if (act != HA_NONE)
+	if (act != HA_NONE)
 		d->k->act(d->pool, of_table[act], x, rows, width);
 }
 
@@ -568,7 +549,7 @@ run_layers(Decoder *d, const Head *h, const float *x, int rows, float *y)
 		if (l->dense.n_mats > 0)
 			dec_linear(d, &l->dense, x, l->dense.k, rows, to, l->dense.n);
 		else
-			memcpy(to, x, (size_t) rows * (size_t) l->dense.n * sizeof(float));
+			d->k->copy_rows(d->pool, to, l->dense.n, x, l->dense.n, NULL, rows, l->dense.n);
 		activate(d, l->act, to, rows, l->dense.n);
 		if (l->norm.w != NULL)
 			d->k->layernorm(d->pool, to, to, l->norm.w, l->norm.b, rows, l->dense.n, l->eps != 0 ? l->eps : d->c.eps);
@@ -621,7 +602,7 @@ run_head(Decoder *d, const Head *h, int width, const float *x, int n, float *y)
 {
 	if (h->n == 0)
 	{
-		memcpy(y, x, (size_t) n * (size_t) width * sizeof(float));
+		d->k->copy_rows(d->pool, y, width, x, width, NULL, n, width);
 		return;
 	}
 	for (int i = 0; i < n; i += HEAD_ROWS)

@@ -121,6 +121,7 @@ decoder_clear(Decoder *d)
 	mem_free(d->draft.tables);
 	mem_free(d->draft.norms);
 	mem_free(d->ws_extra);
+	mem_free(d->ids);
 	marena_free(&d->weights);
 	marena_free(&d->work);
 	memset(d, 0, sizeof(*d));
@@ -403,6 +404,7 @@ plan_work(Decoder *d, Err *e)
 	for (size_t i = 0; i < n; i++)
 		*pieces[i].at = marena_take(&d->work, bytes[i]);
 	d->ws = marena_take(&d->work, d->ws_size);
+	d->ids = mem_alloc((size_t) d->max_rows * sizeof(int32_t));
 	for (int i = 0; i < DEC_ROPES; i++)
 		if (d->c.rope[i].dim > 0)
 			rope_table(d->pool, d->c.rope[i].inv_freq, d->c.rope[i].dim, d->c.rope[i].mscale, d->c.max_len,

@@ -355,6 +355,7 @@ run(const Kernels *k)
 	test_rows(&im);
 	test_attn(&im);
 	test_ssm(&im);
+	test_misc(&im);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
 	printf("%-18s %d passed, %d failed, %.1f s of CPU\n", k->name, check_passed - before,
 		   check_failed - failed, (double) (t1.tv_sec - t0.tv_sec) + (t1.tv_nsec - t0.tv_nsec) * 1e-9);

@@ -70,5 +70,6 @@ void		test_attn(const Impl *im);
 void		test_f8(void);
 void		test_pack_cuda(void);
 void		test_ssm(const Impl *im);
+void		test_misc(const Impl *im);
 
 #endif

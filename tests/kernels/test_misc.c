@@ -1,0 +1,249 @@
+/*
+ * test_misc.c
+ *	  Ops that move and touch up rows, of one implementation, for conform.
+ *
+ * Each over all rows against the reference; then any rows of them alone, on some threads, must give the
+ * same bits, and a NaN or Inf must not leave its row.
+ */
+#include "tests/kernels/conform.h"
+
+#define ROWS	41
+#define MOST	200				/* columns */
+
+static const int dims[] = {1, 7, 16, 64, 100, 200};
+#define NDIMS	(int) (sizeof(dims) / sizeof(dims[0]))
+
+/* the op over rows row0 .. row0 + rows - 1 of x, to y */
+typedef void (*Op) (const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim);
+
+static float weights[MOST];
+static int32_t positions[ROWS];
+static KAct act;
+
+static void
+op_scale_cols(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	(void) row0;
+	memcpy(y, x, (size_t) rows * dim * 4);
+	k->scale_cols(pool, y, rows, dim, dim / 3, dim - dim / 3, 1.7f);
+}
+
+static void
+op_mul_cols(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	(void) row0;
+	memcpy(y, x, (size_t) rows * dim * 4);
+	k->mul_cols(pool, y, rows, dim, weights, dim - dim / 4);
+}
+
+static void
+op_clip(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	(void) row0;
+	memcpy(y, x, (size_t) rows * dim * 4);
+	k->clip(pool, y, rows, dim, dim, 1.5f);
+}
+
+/* heads of a third of the columns, with a bias each or one for all */
+static void
+op_head_bias(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	int			width = dim < 3 ? dim : dim / 3;
+
+	memcpy(y, x, (size_t) rows * dim * 4);
+	k->add_head_bias(pool, y, rows, dim, dim / width, width, weights, row0 < 0 ? 0 : width);
+}
+
+static void
+op_head_bias_shared(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	(void) row0;
+	op_head_bias(k, pool, y, x, -1, rows, dim);
+}
+
+static void
+op_temper(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	memcpy(y, x, (size_t) rows * dim * 4);
+	k->temper(pool, y, rows, dim, dim, positions + row0, 0.1f, 8192, 1);
+}
+
+static void
+op_act(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	static const float p[4] = {0.8f, 0.9f, 0.5f, -1e-6f};
+
+	(void) row0;
+	k->act_op(pool, act, act == KACT_XIELU ? p : NULL, y, x, rows, dim);
+}
+
+static void
+op_copy(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	(void) row0;
+	k->copy_rows(pool, y, dim, x, dim, NULL, rows, dim);
+}
+
+/* bound 0: ref's bits */
+static void
+check_op(const Impl *im, const char *name, Op op, double bound)
+{
+	for (int d = 0; d < NDIMS; d++)
+	{
+		int			dim = dims[d];
+		size_t		n = (size_t) ROWS * dim;
+		float	   *x = xalloc(n * 4),
+				   *want = xalloc(n * 4),
+				   *all = xalloc(n * 4),
+				   *y = xalloc(n * 4);
+		int			wrong = 0;
+
+		rnd_seed(d + 177);
+		rnd_fill(x, n, 3.0f);
+		op(ref, pools[1], want, x, 0, ROWS, dim);
+		op(im->k, pools[3], all, x, 0, ROWS, dim);
+		if (bound == 0)
+			EXPECT(memcmp(want, all, n * 4) == 0, "%s %s %d: not ref's bits", im->k->name, name, dim);
+		else
+			EXPECT(nmse(want, all, n) <= bound, "%s %s %d: nmse %g", im->k->name, name, dim, nmse(want, all, n));
+		for (int rows = 1; rows <= ROWS; rows++)
+		{
+			int			row0 = rnd_int(ROWS - rows + 1);
+
+			op(im->k, pools[1 + rows % 3], y, x + (size_t) row0 * dim, row0, rows, dim);
+			EXPECT(memcmp(y, all + (size_t) row0 * dim, (size_t) rows * dim * 4) == 0, "%s %s %d: %d rows from %d",
+				   im->k->name, name, dim, rows, row0);
+		}
+		x[(size_t) 3 * dim + dim / 2] = NAN;
+		x[(size_t) 9 * dim + dim - 1] = INFINITY;
+		op(im->k, pools[2], y, x, 0, ROWS, dim);
+		for (int i = 0; i < ROWS; i++)
+			wrong += i != 3 && i != 9 && memcmp(y + (size_t) i * dim, all + (size_t) i * dim, dim * 4) != 0;
+		EXPECT(wrong == 0, "%s %s %d: a bad value reached %d other rows", im->k->name, name, dim, wrong);
+		EXPECT(isnan(y[(size_t) 3 * dim + dim / 2]), "%s %s %d: NaN lost", im->k->name, name, dim);
+		free(x);
+		free(want);
+		free(all);
+		free(y);
+	}
+}
+
+/* Rows of matrices of all types: those of mat_row, zeros for ids out of range. */
+static void
+check_rows_of(const Impl *im, KType type)
+{
+	enum
+	{
+		N = 64, K = 256, LD = K + 16
+	};
+	static const int32_t ids[] = {5, -1, 63, 0, 64, 5, INT32_MAX, 7};
+	uint8_t    *rows = xalloc(ktype_row_bytes(type, K) * N);
+	KTensor		t = {.type = type, .ndim = 2, .shape = {N, K}, .data = rows, .nbytes = ktype_row_bytes(type, K) * N};
+	KMat		m = {.type = type, .n = N, .k = K, .nbytes = im->k->mat_bytes(type, N, K)};
+	float	   *y = xalloc(8 * LD * 4),
+				want[K];
+
+	if (m.nbytes == 0)
+	{
+		free(rows);
+		free(y);
+		return;
+	}
+	for (int i = 0; i < N; i++)
+		rnd_row(type, K, rows + ktype_row_bytes(type, K) * (size_t) i);
+	m.data = xalloc(m.nbytes);
+	im->k->mat_pack(&m, &t, 0, N);
+	for (int first = 0; first < 3; first++)
+	{
+		rnd_fill(y, 8 * LD, 1.0f);
+		y[K] = 17.0f;
+		im->k->rows_of(pools[1 + first], &m, first == 2 ? NULL : ids, first, 8, y, LD);
+		for (int i = 0; i < 8; i++)
+		{
+			int64_t		id = (int64_t) (first == 2 ? 0 : ids[i]) + first;
+
+			memset(want, 0, sizeof(want));
+			if (id >= 0 && id < N)
+				im->k->mat_row(&m, (int) id, want);
+			EXPECT(memcmp(y + (size_t) i * LD, want, sizeof(want)) == 0, "%s rows_of %s: row %d + %d", im->k->name,
+				   ktype_name(type), (int) id - first, first);
+		}
+		EXPECT(y[K] == 17.0f, "%s rows_of %s: wrote behind a row", im->k->name, ktype_name(type));
+	}
+	free(rows);
+	free(m.data);
+	free(y);
+}
+
+/* copy_rows between strides and by number, keep_rows in place, put_rows over some */
+static void
+check_moves(const Impl *im)
+{
+	static const int32_t idx[] = {0, 1, 4, 7, 8, 15};
+	static const int32_t any[] = {9, 0, 9, 3, 15, 1};
+	enum
+	{
+		N = 16, W = 37, LD = 50
+	};
+	float	   *x = xalloc(N * LD * 4),
+			   *y = xalloc(N * LD * 4);
+	const float *given[6] = {NULL, x + LD, NULL, NULL, x, x + 5 * LD};
+	int			wrong = 0;
+
+	rnd_fill(x, N * LD, 1.0f);
+	im->k->copy_rows(pools[2], y, W + 3, x, LD, any, 6, W);
+	for (int i = 0; i < 6; i++)
+		wrong += memcmp(y + (size_t) i * (W + 3), x + (size_t) any[i] * LD, W * 4) != 0 || y[(size_t) i * (W + 3) + W] != 0;
+	EXPECT(wrong == 0, "%s copy_rows by number", im->k->name);
+	im->k->put_rows(pools[2], given, 6, W, y, W + 3);
+	for (int i = 0; i < 6; i++)
+		wrong += memcmp(y + (size_t) i * (W + 3), given[i] != NULL ? given[i] : x + (size_t) any[i] * LD, W * 4) != 0;
+	EXPECT(wrong == 0, "%s put_rows", im->k->name);
+	for (int size = 2; size <= 4; size += 2)
+	{
+		memcpy(y, x, N * LD * 4);
+		im->k->keep_rows(pools[2], y, size, idx, 6, LD);
+		for (int i = 0; i < 6; i++)
+			wrong += memcmp((char *) y + (size_t) i * LD * size, (char *) x + (size_t) idx[i] * LD * size, (size_t) LD * size) != 0;
+		EXPECT(wrong == 0, "%s keep_rows of %d bytes an element", im->k->name, size);
+	}
+	free(x);
+	free(y);
+}
+
+/* values that can be worked out by hand */
+static void
+check_values(const Impl *im)
+{
+	float		q[4] = {1, 1, 1, 1};
+	int32_t		pos[4] = {0, 8190, 8191, 16384};
+	float		x[4] = {-9, NAN, 0.5f, INFINITY};
+
+	im->k->temper(pools[1], q, 4, 1, 1, pos, 0.1f, 8192, 1);
+	EXPECT(q[0] == 1 && q[1] == 1 && fabs(q[2] - (1 + 0.1 * log(2))) < 1e-6 && fabs(q[3] - (1 + 0.1 * log(3))) < 1e-6,
+		   "%s temper: %g %g %g %g", im->k->name, (double) q[0], (double) q[1], (double) q[2], (double) q[3]);
+	im->k->clip(pools[1], x, 1, 4, 4, 2.0f);
+	EXPECT(x[0] == -2 && isnan(x[1]) && x[2] == 0.5f && x[3] == 2, "%s clip", im->k->name);
+}
+
+void
+test_misc(const Impl *im)
+{
+	rnd_seed(5);
+	rnd_fill(weights, MOST, 1.0f);
+	for (int i = 0; i < ROWS; i++)
+		positions[i] = i * 1000;
+	check_op(im, "scale_cols", op_scale_cols, 0);
+	check_op(im, "mul_cols", op_mul_cols, 0);
+	check_op(im, "clip", op_clip, 0);
+	check_op(im, "add_head_bias", op_head_bias, 0);
+	check_op(im, "add_head_bias of all", op_head_bias_shared, 0);
+	check_op(im, "temper", op_temper, 1e-13);
+	check_op(im, "copy_rows", op_copy, 0);
+	for (act = (KAct) 0; act <= KACT_XIELU; act++)
+		check_op(im, "act_op", op_act, 1e-12);
+	for (int t = 0; t < KT_COUNT; t++)
+		check_rows_of(im, (KType) t);
+	check_moves(im);
+	check_values(im);
+}
