@@ -9,7 +9,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/decoder.h"
+#include "model/split.h"
 
 #include <math.h>
 
@@ -46,8 +46,12 @@ gains(Decoder *d, const Linear *l, int rows, float *y, int ldy)
 void
 dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
 {
-	product(d, l, x, ldx, rows, y, ldy);
-	gains(d, l, rows, y, ldy);
+	float	   *to = split_mine(d, l->all > 0, y);
+	int			ld = l->all > 0 ? l->n : ldy;
+
+	product(d, l, x, ldx, rows, to, ld);
+	gains(d, l, rows, to, ld);
+	split_whole(d, l->all > 0, y, rows, l->all, sizeof(float));
 }
 
 /*
@@ -73,17 +77,19 @@ static void
 linear_as(Decoder *d, const Linear *l, int target, const float *x, int rows, float *y)
 {
 	int			most = d->b->stop != NULL ? STOP_ROWS : rows;
+	float	   *part = split_mine(d, l->all > 0, y);
 
 	for (int i = 0; i < rows && !stopped(d); i += most)
 	{
 		int			n = rows - i < most ? rows - i : most;
-		float	   *to = y + (size_t) i * (size_t) l->n;
+		float	   *to = part + (size_t) i * (size_t) l->n;
 
 		product(d, l, x + (size_t) i * (size_t) l->k, l->k, n, to, l->n);
 		if (d->lora.n > 0 && target > 0)
-			dec_lora(d, target, x, l->k, i, i + n, y, l->n);
+			dec_lora(d, target, x, l->k, i, i + n, part, l->n);
 		gains(d, l, n, to, l->n);
 	}
+	split_whole(d, l->all > 0, y, rows, l->all, sizeof(float));
 }
 
 static void
@@ -160,6 +166,11 @@ dec_embed(Decoder *d)
 	if (d->draft.lender != NULL)
 	{
 		dec_fuse(d);
+		return;
+	}
+	if (!split_is_first(d))
+	{
+		split_take_x(d);
 		return;
 	}
 	d->k->rows_of(d->pool, &d->embed.mat[0], d->b->tokens, 0, d->rows, to, d->embed.k);
@@ -255,14 +266,15 @@ dec_norm(Decoder *d, const Norm *n)
 void
 dec_embed_norm(Decoder *d)
 {
-	norm_rows(d, &d->embed_norm, d->x, d->x, embed_width(d));
+	if (split_is_first(d))
+		norm_rows(d, &d->embed_norm, d->x, d->x, embed_width(d));
 	profile_mark(d->profile, PROF_EMBED);
 }
 
 void
 dec_widen(Decoder *d)
 {
-	if (!d->c.narrow)
+	if (!d->c.narrow || !split_is_first(d))
 		return;
 	linear(d, &d->project_in, d->x, d->rows, d->h);
 	copy(d, d->x, d->h);
@@ -429,7 +441,8 @@ dec_attn(Decoder *d, const Layer *l)
 			attn_in_pieces(d, layer, a, i);
 	else
 		d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
-				   d->att, d->ws);
+				   split_mine(d, d->ranks.heads, d->att), d->ws);
+	split_whole(d, d->ranks.heads, d->att, d->rows, l->o.k, sizeof(float));
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
@@ -462,7 +475,7 @@ dec_wanted(Decoder *d, const Layer *l)
 {
 	if (d->stopped)
 		return false;
-	if (l != &d->layers[d->c.n_layers - 1] || taps_all(d))
+	if (l != &d->layers[d->c.n_layers - 1] || taps_all(d) || !split_is_last(d))
 		return true;
 	keep_wanted(d, d->x, d->c.hidden);
 	keep_wanted(d, d->h, d->c.hidden);
@@ -485,7 +498,8 @@ dec_glu(Decoder *d, const Layer *l)
 {
 	linear(d, &l->up, d->h, d->rows, d->gu);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->act_mul(d->pool, d->c.act, d->act, d->gu, d->rows, d->c.inter);
+	d->k->act_mul(d->pool, d->c.act, split_mine(d, l->down.all > 0, d->act), d->gu, d->rows, d->c.inter);
+	split_whole(d, l->down.all > 0, d->act, d->rows, l->down.k, sizeof(float));
 	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
@@ -501,25 +515,28 @@ softplus(float x)
 
 /* xIELU (Huang and Schlag 2025, arXiv:2411.13010), whose slopes are learned */
 static void
-xielu(Decoder *d, const Layer *l)
+xielu(Decoder *d, const Layer *l, float *act)
 {
 	float		p[4];
 
 	for (int i = 0; i < 4; i++)
 		p[i] = l->xielu[i] != NULL ? *l->xielu[i] : l->c->xielu[i];
-	d->k->act_op(d->pool, KACT_XIELU, (float[4]) {softplus(p[0]), p[2] + softplus(p[1]), p[2], p[3]}, (KOp *) (void *) d->act,
-				 d->act, d->rows, d->c.inter);
+	d->k->act_op(d->pool, KACT_XIELU, (float[4]) {softplus(p[0]), p[2] + softplus(p[1]), p[2], p[3]}, (KOp *) (void *) act,
+				 act, d->rows, d->c.inter);
 }
 
 void
 dec_mlp(Decoder *d, const Layer *l)
 {
-	linear(d, &l->up, d->h, d->rows, d->act);
+	float	   *act = split_mine(d, l->down.all > 0, d->act);
+
+	linear(d, &l->up, d->h, d->rows, act);
 	profile_mark(d->profile, PROF_MATMUL);
 	if (d->c.xielu)
-		xielu(d, l);
+		xielu(d, l, act);
 	else
-		d->k->act(d->pool, d->c.act, d->act, d->rows, d->c.inter);
+		d->k->act(d->pool, d->c.act, act, d->rows, d->c.inter);
+	split_whole(d, l->down.all > 0, d->act, d->rows, l->down.k, sizeof(float));
 	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
@@ -564,12 +581,20 @@ void
 dec_logits(Decoder *d, float *logits)
 {
 	const float *h = d->h;
+	int			width = d->b->hidden ? d->c.hidden : d->c.vocab;
 
+	if (!split_is_last(d))
+	{
+		split_hand_x(d);
+		split_logits(d, logits, d->b->n_out, width);
+		return;
+	}
 	if (d->b->taps != NULL && !tap_last(d))
 		return;
 	if (d->b->hidden)
 	{
 		copy(d, logits, d->h);
+		split_logits(d, logits, d->rows, width);
 		return;
 	}
 	if (d->project_out.n > 0)
@@ -584,5 +609,6 @@ dec_logits(Decoder *d, float *logits)
 		d->k->scale(d->pool, logits, d->rows, d->c.vocab, d->c.logit_scale);
 	if (d->c.logit_softcap != 0)
 		d->k->softcap(d->pool, logits, d->rows, d->c.vocab, d->c.logit_softcap);
+	split_logits(d, logits, d->rows, width);
 	profile_mark(d->profile, PROF_HEAD);
 }

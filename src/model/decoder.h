@@ -253,6 +253,7 @@ typedef struct Linear
 	int			n_gains;
 	Gain		gains[LINEAR_GAINS];
 	int			lora;			/* its number among the targets of adapters; 0 = it can have none */
+	int			all;			/* ranks share its outputs, of which these are as many; 0 = what it has is all */
 } Linear;
 
 /* A module of the files whose matrix can have something added: rows of a Linear. */
@@ -398,6 +399,7 @@ typedef struct MoeWork
 	int32_t    *experts;		/* [rows][top_k] */
 	int32_t    *place;			/* [rows][top_k] where the pair's row of x, gu, act is */
 	int32_t    *start;			/* [n_experts + 1] first row of each expert there */
+	int32_t    *own;			/* ... of those that are this rank's, from its first one's */
 	float	   *x;				/* [rows top_k][hidden] in, then out */
 	float	   *gu;				/* [rows top_k][2 inter] */
 	float	   *act;			/* [rows top_k][inter] */
@@ -437,6 +439,19 @@ typedef struct DraftPart
 	int			n_outs;
 } DraftPart;
 
+/* What other ranks have of the model (split.h); sizes in DecoderConf are then this rank's. */
+typedef struct DecRanks
+{
+	KComm	   *tp;				/* NULL = all columns are here */
+	KComm	   *pp;				/* NULL = all layers are */
+	bool		heads;			/* attention's are shared */
+	bool		experts;		/* ... and experts, whole */
+	int			moe_inter;		/* of an expert whose columns are shared, all of them; 0 = they aren't */
+	int			first_layer;	/* layers[] is the model's from this one on */
+	int			max_out;		/* rows of logits */
+	float	   *part;			/* what this rank has computed of something that all need */
+} DecRanks;
+
 typedef struct Decoder
 {
 	DecoderConf c;
@@ -474,6 +489,7 @@ typedef struct Decoder
 	int			n_sites;
 	int			n_targets;		/* numbers 1 .. n_targets - 1 are used */
 	LoraWork	lora;
+	DecRanks	ranks;
 
 	size_t		state_floats;	/* of a sequence */
 	int			n_kv_layers;

@@ -17,6 +17,7 @@
 
 #include "base/mem.h"
 #include "model/bind.h"
+#include "model/split.h"
 
 /* of the norms of latents, whatever the configuration says of the others */
 #define LATENT_EPS 1e-6f
@@ -135,6 +136,7 @@ typedef struct MlaStep
 	const Layer *l;
 	const float *q;				/* of all rows */
 	int			ldq;
+	float	   *att;			/* likewise, of this rank's heads */
 	int			row0;
 	int			rows;
 	KRows		r;				/* the same for the kernels */
@@ -195,7 +197,7 @@ join_att(void *arg, int i, int ith)
 {
 	const MlaStep *s = arg;
 	int			v = s->d->c.mla.v;
-	float	   *to = s->d->att + (size_t) (s->row0 + i) * (size_t) s->l->o.k;
+	float	   *to = s->att + (size_t) (s->row0 + i) * (size_t) (s->d->c.n_heads * v);
 
 	(void) ith;
 	for (int h = 0; h < s->d->c.n_heads; h++)
@@ -286,9 +288,11 @@ dec_mla(Decoder *d, const Layer *l)
 	d->k->kv_write(d->pool, d->kv, l->c->kv, &d->b->rows, latent, ld, latent, ld);
 	s.q = q;
 	s.ldq = ldq;
+	s.att = split_mine(d, d->ranks.heads, d->att);
 	for (; s.row0 < d->rows; s.row0 += s.rows)
 	{
 		s.rows = d->rows - s.row0 < d->mla.rows ? d->rows - s.row0 : d->mla.rows;
 		mla_rows(&s);
 	}
+	split_whole(d, d->ranks.heads, d->att, d->rows, l->o.k, sizeof(float));
 }

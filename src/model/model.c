@@ -18,10 +18,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/heads.h"
+#include "model/split.h"
 
 struct Model
 {
 	const Arch *arch;
+	const ModelRanks *ranks;	/* while it is made */
 	ModelInfo	info;
 	int			max_out;
 	float	   *kv_scales;
@@ -115,7 +117,7 @@ decoder_clear(Decoder *d)
 		stack_free(d->stacks[i]);
 	dec_lora_free(d);
 	mem_free(d->stacks);
-	mem_free(d->layers);
+	mem_free(d->layers != NULL ? d->layers - d->ranks.first_layer : NULL);
 	mem_free(d->draft.blocks);
 	mem_free(d->draft.outs);
 	mem_free(d->draft.tables);
@@ -171,7 +173,8 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 		d->c.max_len = max_len;
 	dec_state_plan(d);
 	if (!dec_conf_ropes(conf, &d->c, e) ||
-		!dec_bind(d, m->arch, conf, src, quant, info, e) || !kinds_ok(conf, e))
+		!dec_bind(d, m->arch, conf, src, quant, info, e) || !kinds_ok(conf, e) ||
+		(m->ranks != NULL && !split_apply(d, m->ranks, e)))
 		return false;
 	if (conf_has(conf, "quantization_config.quant_method"))
 		snprintf(info->quantization, sizeof(info->quantization), "%s",
@@ -259,7 +262,7 @@ typedef struct Piece
 	size_t		width;
 } Piece;
 
-#define MAX_PIECES (36 + DEC_ROPES)
+#define MAX_PIECES (37 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -285,9 +288,10 @@ moe_pieces(Decoder *d, Piece *p)
 	p[n++] = (Piece) {(float **) &w->experts, rows, top_k};
 	p[n++] = (Piece) {(float **) &w->place, rows, top_k};
 	p[n++] = (Piece) {(float **) &w->start, 1, experts + 1};
+	p[n++] = (Piece) {(float **) &w->own, 1, d->ranks.experts ? experts + 1 : 0};
 	p[n++] = (Piece) {&w->x, rows * top_k, (size_t) d->c.hidden};
 	p[n++] = (Piece) {&w->gu, rows * top_k, 2 * (size_t) c->inter};
-	p[n++] = (Piece) {&w->act, rows * top_k, (size_t) c->inter};
+	p[n++] = (Piece) {&w->act, rows * top_k, (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter)};
 	p[n++] = (Piece) {&w->gate, (size_t) d->max_rows, 1};
 	return n;
 }
@@ -369,7 +373,9 @@ work_pieces(Decoder *d, Piece *p)
 	for (int i = 0; i < DEC_ROPES; i++)
 		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim};
 	n += moe_pieces(d, p + n);
-	return n + mla_pieces(d, p + n);
+	n += mla_pieces(d, p + n);
+	p[n++] = (Piece) {&d->ranks.part, 1, split_part(d)};
+	return n;
 }
 
 /* The work space and the rope tables: sizes. */
@@ -511,7 +517,8 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	d->pool = opt->pool;
 	d->max_rows = opt->max_rows;
 	d->huge = opt->huge;
-	m->max_out = opt->max_out;
+	m->max_out = d->ranks.max_out = opt->max_out;
+	m->ranks = opt->ranks;
 	if (opt->max_rows < 1 || opt->max_out < 1)
 	{
 		err_set(e, ERR_INVALID, "a model needs room for at least one row, not %d", opt->max_rows);
@@ -601,6 +608,8 @@ model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, in
 
 	m->d.k = opt->kernels;
 	m->d.max_rows = opt->max_rows;
+	m->d.ranks.max_out = opt->max_out;
+	m->ranks = opt->ranks;
 	ok = open_model(m, conf, src, opt->max_model_len, opt->quant, e) &&
 		(work_sizes(&m->d, threads, pieces, &n, bytes, &total) || err_set(e, ERR_NOMEM, "out of memory: the work space is too large"));
 	if (ok)
@@ -751,5 +760,5 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 		find_ends(d, &b->rows, b->seen);
 	dec_lora_begin(d);
 	m->arch->forward(d, out);
-	return !d->stopped;
+	return !d->stopped && !split_failed(d);
 }

@@ -20,6 +20,7 @@
 #include "base/profile.h"
 #include "kernels.h"
 #include "model/arena.h"
+#include "model/comm.h"
 #include "model/lora.h"
 #include "model/pooler.h"
 #include "quant/quantize.h"
@@ -106,6 +107,14 @@ typedef struct ModelSource
 	void	   *ctx;
 } ModelSource;
 
+/* Who else computes this model, each with weights of its own (split.h); all ranks make the same calls. */
+typedef struct ModelRanks
+{
+	KComm	   *tp;				/* of those that share columns; NULL, or of one: this rank has all */
+	KComm	   *pp;				/* of those that have other layers; likewise */
+	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all */
+} ModelRanks;
+
 typedef struct ModelOptions
 {
 	const Kernels *kernels;
@@ -117,6 +126,7 @@ typedef struct ModelOptions
 	HugePages	huge;			/* for weights and work space */
 	const char *cache_dir;		/* packed weights are kept here; NULL or "" = nowhere */
 	const char *cache_id;		/* ... under this identity of the source's contents */
+	const ModelRanks *ranks;	/* NULL = alone */
 } ModelOptions;
 
 /*

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "model/bind.h"
+#include "model/split.h"
 
 /* ---- configuration ---- */
 
@@ -283,6 +284,46 @@ each_row(const MoeStep *s, void (*fn) (void *arg, int i, int ith))
 			fn((void *) s, i, 0);
 }
 
+/* x[pairs][hidden], in and out, of experts whose first rows are in start */
+static void
+run_experts(const MoeStep *s, const int32_t *start, float *x, int pairs)
+{
+	Decoder    *d = s->d;
+	const MoeConf *c = &d->c.moe;
+	MoeWork    *w = &d->moe;
+	const Linear *down = &s->m->down.of[0];
+	bool		split = d->ranks.tp != NULL && !d->ranks.experts;
+	float	   *act = split_mine(d, split, w->act);
+
+	dec_stack(d, &s->m->up, start, x, d->c.hidden, c->plain ? act : w->gu, c->plain ? c->inter : 2 * c->inter);
+	profile_mark(d->profile, PROF_MATMUL);
+	if (c->plain)
+		d->k->act(d->pool, d->c.act, act, pairs, c->inter);
+	else
+		d->k->act_mul(d->pool, d->c.act, act, w->gu, pairs, c->inter);
+	split_whole(d, split, w->act, pairs, down->k, sizeof(float));
+	profile_mark(d->profile, PROF_ROWS);
+	dec_stack(d, &s->m->down, start, w->act, down->k, split_mine(d, split || d->ranks.experts, x), down->n);
+	split_whole(d, split, x, pairs, d->c.hidden, sizeof(float));
+	profile_mark(d->profile, PROF_MATMUL);
+}
+
+/* Only the rows of this rank's experts, then all ranks' together. */
+static void
+own_experts(const MoeStep *s)
+{
+	MoeWork    *w = &s->d->moe;
+	const KComm *tp = s->d->ranks.tp;
+	int			first = split_at(s->d->c.moe.n_experts, tp->size, tp->rank);
+	int			n = s->m->up.n;
+
+	for (int i = 0; i <= n; i++)
+		w->own[i] = w->start[first + i] - w->start[first];
+	if (w->own[n] > 0)
+		run_experts(s, w->own, w->x + (size_t) w->start[first] * (size_t) s->d->c.hidden, w->own[n]);
+	split_whole_experts(s->d, w->x, w->start);
+}
+
 /* The rows at hand: y += what their experts compute. */
 static void
 moe_rows(const MoeStep *s)
@@ -298,15 +339,10 @@ moe_rows(const MoeStep *s)
 	place_pairs(s);
 	each_row(s, gather_row);
 	profile_mark(d->profile, PROF_ROWS);
-	dec_stack(d, &s->m->up, w->start, w->x, d->c.hidden, c->plain ? w->act : w->gu, c->plain ? c->inter : 2 * c->inter);
-	profile_mark(d->profile, PROF_MATMUL);
-	if (c->plain)
-		d->k->act(d->pool, d->c.act, w->act, s->rows * c->top_k, c->inter);
+	if (d->ranks.experts)
+		own_experts(s);
 	else
-		d->k->act_mul(d->pool, d->c.act, w->act, w->gu, s->rows * c->top_k, c->inter);
-	profile_mark(d->profile, PROF_ROWS);
-	dec_stack(d, &s->m->down, w->start, w->act, c->inter, w->x, d->c.hidden);
-	profile_mark(d->profile, PROF_MATMUL);
+		run_experts(s, w->start, w->x, s->rows * c->top_k);
 	each_row(s, combine_row);
 	profile_mark(d->profile, PROF_ROWS);
 }
@@ -319,7 +355,8 @@ shared_expert(Decoder *d, const Moe *m)
 		return;
 	dec_linear(d, &m->shared_up, d->h, d->c.hidden, d->rows, d->gu, m->shared_up.n);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->act_mul(d->pool, d->c.act, d->act, d->gu, d->rows, m->shared_down.k);
+	d->k->act_mul(d->pool, d->c.act, split_mine(d, m->shared_down.all > 0, d->act), d->gu, d->rows, m->shared_up.n / 2);
+	split_whole(d, m->shared_down.all > 0, d->act, d->rows, m->shared_down.k, sizeof(float));
 	profile_mark(d->profile, PROF_ROWS);
 	dec_linear(d, &m->shared_down, d->act, m->shared_down.k, d->rows, d->y, d->c.hidden);
 	if (m->shared_gate.n > 0)

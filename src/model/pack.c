@@ -567,6 +567,11 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 	snprintf(quant, sizeof(quant), "%s", opt->quant != NULL ? opt->quant->name : "none");
 	buf_printf(&key, "layout %d\nplan %016llx\n%s", KERNELS_LAYOUT, (unsigned long long) p->plan,
 			   opt->cache_id != NULL ? opt->cache_id : "");
+	/* ranks' parts differ where their plans don't */
+	if (p->d->ranks.tp != NULL)
+		buf_printf(&key, "\nrank %d of %d%s", p->d->ranks.tp->rank, p->d->ranks.tp->size, p->d->ranks.experts ? " by experts" : "");
+	if (p->d->ranks.pp != NULL)
+		buf_printf(&key, "\nstage %d of %d", p->d->ranks.pp->rank, p->d->ranks.pp->size);
 	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, dec_where(p->src, NULL), p->d->k->name, quant,
 				   key.data, p->bytes);
 	buf_free(&key);

@@ -1,0 +1,638 @@
+/*
+ * split.c
+ *	  A rank's part of a model.
+ *
+ * The rules go by the kind of Linear, not by architecture: split_layer() has them all.
+ *
+ * Tested by tests/unit/test_ranks.c.
+ */
+#include "model/split.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "model/bind.h"
+
+/* Outputs from .. from + n - 1. */
+typedef struct Range
+{
+	int			from;
+	int			n;
+} Range;
+
+int
+split_at(int total, int ranks, int rank)
+{
+	return (int) ((int64_t) total * rank / ranks);
+}
+
+int
+split_layers(int layers, int stages, int stage)
+{
+	int			at = 0;
+
+	for (int s = 0; s < stage; s++)
+		at += layers / stages + (s < stages - 1 && s >= stages - 1 - layers % stages);
+	return at;
+}
+
+/* this rank's part of `total` */
+static Range
+own(const Decoder *d, int total)
+{
+	const KComm *c = d->ranks.tp;
+	int			from = split_at(total, c->size, c->rank);
+
+	return (Range) {from, split_at(total, c->size, c->rank + 1) - from};
+}
+
+/* ---- parts of what was bound ---- */
+
+/* memory of d->bound, which doubles its list as bind.c does */
+static void *
+keep(Decoder *d, size_t bytes)
+{
+	Bound	   *o = d->bound;
+
+	if ((o->n_views & (o->n_views - 1)) == 0)
+		o->views = mem_realloc(o->views, (o->n_views > 0 ? 2 * o->n_views : 1) * sizeof(*o->views));
+	return o->views[o->n_views++] = mem_zalloc(bytes);
+}
+
+/* How many of from .. from + n - 1 are in the ranges; their numbers less `from` to `which`, unless that is NULL. */
+static int
+in_ranges(const Range *r, int n_ranges, int from, int n, int32_t *which)
+{
+	int			found = 0;
+
+	for (int i = 0; i < n_ranges; i++)
+	{
+		int			first = r[i].from > from ? r[i].from : from;
+		int			end = r[i].from + r[i].n < from + n ? r[i].from + r[i].n : from + n;
+
+		for (int j = first; j < end; j++)
+		{
+			if (which != NULL)
+				which[found] = j - from;
+			found++;
+		}
+	}
+	return found;
+}
+
+/* rows which[n] of t */
+static const KTensor *
+some_rows(Decoder *d, const KTensor *t, const int32_t *which, int n)
+{
+	KTensor    *v = keep(d, sizeof(KTensor));
+	int32_t    *perm = keep(d, (size_t) n * sizeof(int32_t));
+
+	for (int i = 0; i < n; i++)
+		perm[i] = t->row_perm != NULL ? t->row_perm[which[i]] : which[i];
+	*v = *t;
+	v->shape[0] = n;
+	v->row_perm = perm;
+	v->base = t->base != NULL ? t->base : t;
+	return v;
+}
+
+static void
+pick_sites(Decoder *d, const Linear *l, const Range *r, int n)
+{
+	for (int i = 0; i < d->n_sites; i++)
+	{
+		LoraSite   *s = &d->sites[i];
+		int32_t    *perm;
+		int			kept;
+
+		if (s->l != l || s->embedding)
+			continue;
+		perm = mem_alloc(((size_t) s->n + 1) * sizeof(int32_t));
+		kept = in_ranges(r, n, s->from, s->n, perm);
+		for (int j = 0; j < kept && s->perm != NULL; j++)
+			perm[j] = s->perm[perm[j]];
+		mem_free(s->perm);
+		s->perm = perm;
+		s->n = kept;
+		s->from = in_ranges(r, n, 0, s->from, NULL);
+	}
+}
+
+/* Only these outputs of l are left; ranges ascend. */
+static void
+pick(Decoder *d, Linear *l, const Range *r, int n)
+{
+	int32_t    *which = mem_alloc((size_t) l->n * sizeof(int32_t));
+	int			first = 0;
+	int			parts = 0;
+
+	pick_sites(d, l, r, n);
+	for (int p = 0; p < l->n_parts; p++)
+	{
+		int			rows = (int) l->w[p]->shape[0];
+		int			kept = in_ranges(r, n, first, rows, which);
+
+		first += rows;
+		if (kept == 0)
+			continue;
+		l->as[parts] = l->as[p];
+		l->b[parts] = l->b[p] != NULL ? some_rows(d, l->b[p], which, kept) : NULL;
+		l->w[parts++] = some_rows(d, l->w[p], which, kept);
+	}
+	for (int i = 0; i < l->n_gains; i++)
+		l->gains[i] = (Gain) {in_ranges(r, n, 0, l->gains[i].from, NULL), in_ranges(r, n, l->gains[i].from, l->gains[i].n, NULL),
+		l->gains[i].by};
+	l->n = in_ranges(r, n, 0, l->n, NULL);
+	l->n_parts = parts;
+	mem_free(which);
+}
+
+/* l by columns, which are gathered behind it */
+static void
+pick_columns(Decoder *d, Linear *l)
+{
+	Range		r = own(d, l->n);
+
+	if (l->n == 0)
+		return;
+	l->all = l->n;
+	pick(d, l, &r, 1);
+}
+
+/* gate and up side by side, or up alone, of an MLP so wide */
+static void
+pick_up(Decoder *d, Linear *l, int inter)
+{
+	Range		r = own(d, inter);
+	Range		both[2] = {r, {inter + r.from, r.n}};
+
+	pick(d, l, both, l->n > inter ? 2 : 1);
+}
+
+/* elements of a vector, which may have been bound in pieces */
+static void
+pick_vector(Decoder *d, float *const *to, Range r)
+{
+	Bound	   *o = d->bound;
+	size_t		n = 0;
+
+	for (size_t i = 0; i < o->n_vectors; i++)
+	{
+		BoundVector v = o->vectors[i];
+
+		if (v.to == to)
+		{
+			int			size = (int) v.src->shape[0];
+			int32_t    *which = mem_alloc((size_t) size * sizeof(int32_t));
+			int			kept = in_ranges(&r, 1, v.at, size, which);
+
+			if (kept > 0)
+				v.src = some_rows(d, v.src, which, kept);
+			mem_free(which);
+			if (kept == 0)
+				continue;
+			v.at = v.at > r.from ? v.at - r.from : 0;
+			v.of = v.of > 0 ? r.n : 0;
+		}
+		o->vectors[n++] = v;
+	}
+	o->n_vectors = n;
+}
+
+/* Matrices r.from .. of a stack are all that is left. */
+static void
+pick_matrices(Decoder *d, Stack *s, Range r)
+{
+	Bound	   *o = d->bound;
+	uintptr_t	first = (uintptr_t) s->of;
+	size_t		n = 0;
+
+	for (size_t i = 0; i < o->n_linears; i++)
+	{
+		uintptr_t	at = (uintptr_t) o->linears[i];
+		int			which = at >= first && at < (uintptr_t) (s->of + s->n) ? (int) ((at - first) / sizeof(Linear)) : -1;
+
+		if (which >= 0 && (which < r.from || which >= r.from + r.n))
+			continue;
+		o->linears[n++] = which < 0 ? o->linears[i] : &s->of[which - r.from];
+	}
+	o->n_linears = n;
+	memmove(s->of, s->of + r.from, (size_t) r.n * sizeof(Linear));
+	s->n = r.n;
+}
+
+/* ---- columns ---- */
+
+/* The rank's heads of k and v; of fewer than ranks several have the same. */
+static Range
+own_kv(const Decoder *d)
+{
+	const KComm *c = d->ranks.tp;
+	int			kv = d->c.n_kv_heads;
+
+	return kv % c->size == 0 ? own(d, kv) : (Range) {split_at(kv, c->size, c->rank), 1};
+}
+
+static Range
+times(Range r, int by)
+{
+	return (Range) {r.from * by, r.n * by};
+}
+
+static Range
+behind(Range r, int first)
+{
+	return (Range) {first + r.from, r.n};
+}
+
+static void
+split_heads(Decoder *d, Layer *l)
+{
+	const DecoderConf *c = &d->c;
+	Range		q = times(own(d, c->n_heads), c->head_dim);
+	Range		k = times(own_kv(d), c->head_dim);
+	Range		qkv[3] = {q, behind(k, c->n_heads * c->head_dim), behind(k, (c->n_heads + c->n_kv_heads) * c->head_dim)};
+
+	if (l->qkv.n == 0)
+		return;
+	pick(d, &l->qkv, qkv, 3);
+	pick_vector(d, &l->sinks, own(d, c->n_heads));
+	if (c->qk_norm != QKNORM_HEADS)
+		return;
+	pick_vector(d, &l->q_norm.w, q);
+	pick_vector(d, &l->q_norm.b, q);
+	pick_vector(d, &l->k_norm.w, k);
+	pick_vector(d, &l->k_norm.b, k);
+}
+
+static void
+split_latent(Decoder *d, Layer *l)
+{
+	const MlaConf *m = &d->c.mla;
+	Range		heads = own(d, d->c.n_heads);
+	Range		q = times(heads, m->plain + m->rope);
+	Range		in[2] = {q, {d->c.n_heads * (m->plain + m->rope), m->latent + m->rope}};
+
+	if (l->mla.in.n == 0)
+		return;
+	if (m->q_latent > 0)
+		pick(d, &l->mla.q, &q, 1);
+	else
+		pick(d, &l->mla.in, in, 2);
+	pick_matrices(d, &l->mla.k, heads);
+	pick_matrices(d, &l->mla.v, heads);
+}
+
+static void
+split_moe(Decoder *d, Moe *m)
+{
+	if (m->up.n == 0)
+		return;
+	if (d->ranks.experts)
+	{
+		Range		r = own(d, d->c.moe.n_experts);
+
+		pick_matrices(d, &m->up, r);
+		pick_matrices(d, &m->down, r);
+	}
+	else
+	{
+		Range		columns = own(d, d->c.hidden);
+
+		for (int i = 0; i < m->up.n; i++)
+		{
+			/* moe.c makes these whole, all experts' at once */
+			pick_up(d, &m->up.of[i], d->c.moe.inter);
+			pick(d, &m->down.of[i], &columns, 1);
+		}
+	}
+	if (m->shared_up.n > 0)
+		pick_up(d, &m->shared_up, m->shared_down.k);
+	pick_columns(d, &m->shared_down);
+}
+
+static void
+split_layer(Decoder *d, Layer *l)
+{
+	if (d->ranks.heads)
+	{
+		split_heads(d, l);
+		split_latent(d, l);
+	}
+	pick_columns(d, &l->o);
+	if (l->down.n > 0)
+		pick_up(d, &l->up, l->down.k);
+	pick_columns(d, &l->down);
+	split_moe(d, &l->moe);
+}
+
+/* The head's rows; where it is the embedding, which stays whole, they are one more matrix. */
+static void
+split_head(Decoder *d)
+{
+	Bound	   *o = d->bound;
+	int			lora = d->head.lora;
+
+	/* of these the head is read in other ways, too */
+	if (d->c.no_head || d->c.head_norm || d->scores_tokens || (d->c.tied ? d->embed.n : d->head.n) == 0)
+		return;
+	if (d->c.tied)
+	{
+		d->head = d->embed;
+		d->head.lora = lora;
+		o->linears = mem_realloc(o->linears, 2 * (o->n_linears + 1) * sizeof(*o->linears));
+		o->linears[o->n_linears++] = &d->head;
+		d->c.tied = false;
+	}
+	pick_columns(d, &d->head);
+}
+
+static bool
+can_split(const Decoder *d, Err *e)
+{
+	const DecoderConf *c = &d->c;
+	int			n = d->ranks.tp->size;
+	bool		dense = false;
+
+	if (c->both_ways)
+		return err_set(e, ERR_UNSUPPORTED, "a model whose attention looks both ways can't be shared by %d ranks", n);
+	if (c->no_attn)
+		return err_set(e, ERR_UNSUPPORTED, "a model without attention can't be shared by %d ranks", n);
+	if (d->ranks.heads && c->n_heads % n != 0)
+		return err_set(e, ERR_INVALID, "%d attention heads can't be divided among %d ranks", c->n_heads, n);
+	if (d->ranks.heads && c->mla.latent == 0 && c->n_kv_heads % n != 0 && n % c->n_kv_heads != 0)
+		return err_set(e, ERR_INVALID, "%d key-value heads can't be divided among %d ranks", c->n_kv_heads, n);
+	for (int i = 0; i < c->n_layers; i++)
+		dense = dense || d->layers[i].down.n > 0;
+	if (c->hidden < n || (dense && c->inter < n) || (c->moe.n_experts > 0 && c->moe.inter < n && !d->ranks.experts))
+		return err_set(e, ERR_INVALID, "the model's layers are too narrow for %d ranks", n);
+	if (d->ranks.experts && c->moe.n_experts < n)
+		return err_set(e, ERR_INVALID, "%d experts can't be dealt to %d ranks", c->moe.n_experts, n);
+	return true;
+}
+
+/* Sizes that blocks of the forward pass go by. */
+static void
+shrink_conf(Decoder *d)
+{
+	DecoderConf *c = &d->c;
+	Range		heads = own(d, c->n_heads);
+
+	if (d->ranks.heads)
+	{
+		if (c->alibi != NULL)
+			memmove(c->alibi, c->alibi + heads.from, (size_t) heads.n * sizeof(float));
+		if (c->mla.latent == 0)
+			c->n_kv_heads = own_kv(d).n;
+		c->n_heads = heads.n;
+	}
+	c->inter = own(d, c->inter).n;
+	if (!d->ranks.experts)
+	{
+		d->ranks.moe_inter = c->moe.inter;
+		c->moe.inter = own(d, c->moe.inter).n;
+	}
+}
+
+static bool
+split_columns(Decoder *d, Err *e)
+{
+	/* all heads are one vector there */
+	d->ranks.heads = d->c.qk_norm != QKNORM_WIDE;
+	d->ranks.experts = d->ranks.experts && d->c.moe.n_experts > 0;
+	if (!can_split(d, e))
+		return false;
+	for (int i = 0; i < d->c.n_layers; i++)
+		split_layer(d, &d->layers[i]);
+	split_head(d);
+	shrink_conf(d);
+	return true;
+}
+
+/* ---- layers ---- */
+
+/* Is p within the layers of another stage, or in the matrices of one of their stacks? */
+static bool
+elsewhere(const Decoder *d, const void *p, int first, int end)
+{
+	uintptr_t	at = (uintptr_t) p;
+
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		const Layer *l = &d->layers[i];
+		const Stack *stacks[] = {&l->moe.up, &l->moe.down, &l->mla.k, &l->mla.v};
+
+		if (i >= first && i < end)
+			continue;
+		if (at >= (uintptr_t) l && at < (uintptr_t) (l + 1))
+			return true;
+		for (int s = 0; s < 4; s++)
+			if (at >= (uintptr_t) stacks[s]->of && at < (uintptr_t) (stacks[s]->of + stacks[s]->n))
+				return true;
+	}
+	return false;
+}
+
+/* Of everything that was bound, what other layers have is left out. */
+static void
+leave_layers(Decoder *d, int first, int end)
+{
+	Bound	   *o = d->bound;
+	size_t		n = 0;
+
+	for (size_t i = 0; i < o->n_linears; i++)
+		if (!elsewhere(d, o->linears[i], first, end))
+			o->linears[n++] = o->linears[i];
+	o->n_linears = n;
+	n = 0;
+	for (size_t i = 0; i < o->n_vectors; i++)
+		if (!elsewhere(d, o->vectors[i].to, first, end))
+			o->vectors[n++] = o->vectors[i];
+	o->n_vectors = n;
+	/* last: stacks are what tells theirs */
+	n = 0;
+	for (size_t i = 0; i < d->n_stacks; i++)
+		if (!elsewhere(d, d->stacks[i], first, end))
+			d->stacks[n++] = d->stacks[i];
+		else
+			stack_free(d->stacks[i]);
+	d->n_stacks = n;
+}
+
+/* A Linear that this stage doesn't need. */
+static void
+leave(Decoder *d, Linear *l)
+{
+	Bound	   *o = d->bound;
+	size_t		n = 0;
+
+	for (size_t i = 0; i < o->n_linears; i++)
+		if (o->linears[i] != l)
+			o->linears[n++] = o->linears[i];
+	o->n_linears = n;
+}
+
+static bool
+split_stages(Decoder *d, Err *e)
+{
+	const KComm *c = d->ranks.pp;
+	int			first = split_layers(d->c.n_layers, c->size, c->rank);
+	int			end = split_layers(d->c.n_layers, c->size, c->rank + 1);
+
+	if (d->c.n_layers < c->size)
+		return err_set(e, ERR_INVALID, "%d layers can't be divided into %d stages", d->c.n_layers, c->size);
+	if (d->c.both_ways)
+		return err_set(e, ERR_UNSUPPORTED, "a model whose attention looks both ways can't be divided into %d stages", c->size);
+	leave_layers(d, first, end);
+	if (!split_is_first(d))
+	{
+		leave(d, &d->pos);
+		leave(d, &d->types);
+		leave(d, &d->project_in);
+		if (!split_is_last(d) || !d->c.tied)
+			leave(d, &d->embed);
+	}
+	if (!split_is_last(d))
+	{
+		leave(d, &d->head);
+		leave(d, &d->project_out);
+		d->head.n = 0;
+	}
+	memmove(d->c.layers, d->c.layers + first, (size_t) (end - first) * sizeof(LayerConf));
+	d->layers += first;
+	d->ranks.first_layer = first;
+	d->c.n_layers = end - first;
+	for (int i = 0; i < d->c.n_layers; i++)
+		d->layers[i].c = &d->c.layers[i];
+	dec_state_plan(d);
+	return true;
+}
+
+bool
+split_apply(Decoder *d, const ModelRanks *r, Err *e)
+{
+	d->ranks.tp = r->tp != NULL && r->tp->size > 1 ? r->tp : NULL;
+	d->ranks.pp = r->pp != NULL && r->pp->size > 1 ? r->pp : NULL;
+	d->ranks.experts = r->experts;
+	return (d->ranks.pp == NULL || split_stages(d, e)) && (d->ranks.tp == NULL || split_columns(d, e));
+}
+
+/* ---- a step ---- */
+
+size_t
+split_part(const Decoder *d)
+{
+	size_t		rows = (size_t) d->max_rows;
+	size_t		pairs = (size_t) d->moe.rows * (size_t) d->c.moe.top_k;
+	size_t		most = 0;
+
+	if (d->ranks.tp == NULL)
+		return 0;
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		const Layer *l = &d->layers[i];
+		size_t		of_layer[] = {
+			(size_t) l->o.k, (size_t) l->o.n, (size_t) d->c.inter, (size_t) l->down.n, (size_t) l->moe.shared_up.n,
+			(size_t) l->moe.shared_down.n
+		};
+
+		for (size_t j = 0; j < sizeof(of_layer) / sizeof(of_layer[0]); j++)
+			most = rows * of_layer[j] > most ? rows * of_layer[j] : most;
+	}
+	if (pairs * (size_t) d->c.hidden > most)
+		most = pairs * (size_t) d->c.hidden;
+	if (pairs * (size_t) d->c.moe.inter > most)
+		most = pairs * (size_t) d->c.moe.inter;
+	return (size_t) d->ranks.max_out * (size_t) d->head.n > most ? (size_t) d->ranks.max_out * (size_t) d->head.n : most;
+}
+
+void *
+split_mine(Decoder *d, bool split, void *all)
+{
+	return split ? d->ranks.part : all;
+}
+
+void
+split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size)
+{
+	KComm	   *c = d->ranks.tp;
+	int32_t		starts[GROUP_MOST + 1];
+
+	if (!split)
+		return;
+	for (int r = 0; r <= c->size; r++)
+		starts[r] = split_at(total, c->size, r);
+	c->ops->gather(c, d->pool, all, d->ranks.part, rows, starts, size);
+}
+
+void
+split_whole_experts(Decoder *d, float *all, const int32_t *start)
+{
+	KComm	   *c = d->ranks.tp;
+	int32_t		starts[GROUP_MOST + 1];
+
+	for (int r = 0; r <= c->size; r++)
+		starts[r] = start[split_at(d->c.moe.n_experts, c->size, r)];
+	c->ops->gather(c, d->pool, all, d->ranks.part, 1, starts, (size_t) d->c.hidden * sizeof(float));
+}
+
+bool
+split_is_first(const Decoder *d)
+{
+	return d->ranks.pp == NULL || d->ranks.pp->rank == 0;
+}
+
+bool
+split_is_last(const Decoder *d)
+{
+	return d->ranks.pp == NULL || d->ranks.pp->rank == d->ranks.pp->size - 1;
+}
+
+static size_t
+x_bytes(const Decoder *d)
+{
+	return (size_t) d->rows * (size_t) d->c.hidden * sizeof(float);
+}
+
+void
+split_take_x(Decoder *d)
+{
+	KComm	   *c = d->ranks.pp;
+
+	c->ops->recv(c, d->pool, d->x, x_bytes(d), c->rank - 1);
+	/* a layer that begins without a norm reads h */
+	memcpy(d->h, d->x, x_bytes(d));
+	d->pending = false;
+}
+
+void
+split_hand_x(Decoder *d)
+{
+	KComm	   *c = d->ranks.pp;
+
+	dec_add(d);
+	c->ops->send(c, d->pool, d->x, x_bytes(d), c->rank + 1);
+}
+
+/* Only the first of a stage's ranks says and hears them. */
+void
+split_logits(Decoder *d, float *logits, int rows, int width)
+{
+	KComm	   *c = d->ranks.pp;
+	size_t		bytes = (size_t) rows * (size_t) width * sizeof(float);
+
+	if (c == NULL || (d->ranks.tp != NULL && d->ranks.tp->rank > 0))
+		return;
+	if (split_is_last(d))
+		c->ops->send(c, d->pool, logits, bytes, 0);
+	else if (split_is_first(d) && rows > 0)
+		c->ops->recv(c, d->pool, logits, bytes, c->size - 1);
+}
+
+bool
+split_failed(const Decoder *d)
+{
+	KComm	   *c = d->ranks.tp != NULL ? d->ranks.tp : d->ranks.pp;
+
+	return c != NULL && c->ops->failed(c);
+}

@@ -1,0 +1,58 @@
+/*
+ * split.h
+ *	  A model shared by ranks: which part of its weights each has, and how parts become whole again.
+ *
+ * Columns.  Every matrix is cut by its outputs, never by its inputs, so each number is one sum that one rank
+ * computes, and has the bits that it has on one rank alone.  A matrix reads whole rows; what it
+ * gives is gathered, unless what follows needs only the rank's own part: heads of q, k and v go to attention,
+ * gate and up to the activation.
+ *
+ *		qkv by heads -> attention -> gather -> o by columns -> gather
+ *		gate, up by columns -> activation -> gather -> down by columns -> gather
+ *		the vocabulary's head by columns -> gather
+ *
+ * Heads of k and v that are fewer than ranks are on several.  Experts are cut like an MLP, or stay whole and
+ * are dealt to ranks.  Norms, routers, the embedding, latents and state-space layers are on all ranks.
+ *
+ * Layers.  A stage has a run of layers; the first has the embedding, too, the last the head.  A stage hands
+ * the residual stream on, the last one the logits to the first.
+ *
+ * All of it happens between binding and packing: parts of a Linear become views of fewer rows of their
+ * tensors, so formats and architectures know nothing of it.
+ */
+#ifndef VLLM_MODEL_SPLIT_H
+#define VLLM_MODEL_SPLIT_H
+
+#include "model/decoder.h"
+
+/* Where rank `rank`'s part of so many things begins; of rank `ranks`: all of them. */
+int			split_at(int total, int ranks, int rank);
+/* ... and a stage's part of so many layers: what is over goes to the stages before the last. */
+int			split_layers(int layers, int stages, int stage);
+
+/* The rank's part of what was bound; sizes in d->c become its own.  ERR_INVALID, ERR_UNSUPPORTED. */
+bool		split_apply(Decoder *d, const ModelRanks *r, Err *e);
+
+/* floats of DecRanks.part */
+size_t		split_part(const Decoder *d);
+
+/*
+ * Where to write what is `split`: to the rank's part, or else to where all of it belongs, `all`.  Then
+ * split_whole() gathers parts to all[rows][total], of elements of `size` bytes.
+ */
+void	   *split_mine(Decoder *d, bool split, void *all);
+void		split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size);
+/* Rows of whole experts: all[start[n_experts]][hidden]. */
+void		split_whole_experts(Decoder *d, float *all, const int32_t *start);
+
+/* Is this the stage that embeds tokens; that computes logits? */
+bool		split_is_first(const Decoder *d);
+bool		split_is_last(const Decoder *d);
+/* x of the stage before; x to the next one; the last stage's logits to the first. */
+void		split_take_x(Decoder *d);
+void		split_hand_x(Decoder *d);
+void		split_logits(Decoder *d, float *logits, int rows, int width);
+/* Is a rank missing?  Then nothing that was computed is of any use. */
+bool		split_failed(const Decoder *d);
+
+#endif

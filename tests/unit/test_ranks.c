@@ -1,0 +1,350 @@
+/*
+ * test_ranks.c
+ *	  Models that ranks share give the bits of the model on one rank.
+ *
+ * Every fixture of tests/fixtures/models runs the same steps alone, with its columns on 2 ranks and its layers on
+ * 2; some also on 4 ranks, both ways at once, with whole experts dealt to ranks, and with other types of weights.
+ * Ranks are threads here, each with weights, work space and KV of its own.
+ *
+ * The steps: a prompt in two pieces, of which the first wants all rows and the second the last; tokens one by one; then one
+ * of this sequence beside the beginning of another.
+ */
+#include <dirent.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "engine/source.h"
+#include "tests/unit/check.h"
+
+#define FIXTURES "build/fixtures/models/"
+#define BLOCK 16
+#define MAX_ROWS 32
+#define PER_SEQ 4				/* blocks */
+#define PROMPT 22
+#define SINGLE 4				/* tokens one by one */
+#define SECOND 5				/* of the other sequence */
+#define N_OUT (13 + 1 + SINGLE + 2)	/* rows of logits */
+
+/* How a model is shared. */
+typedef struct Plan
+{
+	int			tp;
+	int			pp;
+	bool		experts;
+	const QuantScheme *quant;
+} Plan;
+
+typedef struct Job
+{
+	const char *path;
+	Plan		plan;
+	int			rank;
+	int			fd;				/* -1: alone */
+	float	   *out;			/* [N_OUT][vocab]; NULL: it could not be loaded */
+	int			vocab;
+	uint64_t	bytes;			/* of its weights */
+	int			heads;
+	Err			e;
+} Job;
+
+/* ---- one rank ---- */
+
+typedef struct Run
+{
+	Model	   *m;
+	KvView		kv;
+	int32_t		table[2][PER_SEQ];
+	int32_t		slots[2];
+	float	   *state;
+	float	   *out;			/* where the next logits go */
+	int			vocab;
+} Run;
+
+static void
+run_start(Run *r, Model *m, float *out)
+{
+	const ModelInfo *info = model_info(m);
+	size_t		size;
+
+	*r = (Run) {.m = m,.out = out,.vocab = info->vocab_size,.slots = {1, 0}};
+	r->kv = (KvView) {.type = KT_F32,.n_layers = info->n_kv_layers,.n_blocks = 2 * PER_SEQ,.block_size = BLOCK,
+	.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim};
+	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
+	r->kv.base = mem_try_aligned(size + 64);
+	memset(r->kv.base, 0xff, size);
+	r->state = mem_try_aligned(2 * info->state_bytes + 64);
+	for (int i = 0; i < 2 * PER_SEQ; i++)
+		r->table[i % 2][i / 2] = (i * 3 + 1) % (2 * PER_SEQ);
+}
+
+static void
+run_end(Run *r)
+{
+	mem_free(r->kv.base);
+	mem_free(r->state);
+}
+
+static int32_t
+token(const Run *r, int seq, int pos)
+{
+	return (int32_t) ((uint32_t) (pos * 7919 + seq * 104729 + 13) % (uint32_t) r->vocab);
+}
+
+/* n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted` rows at its end */
+static bool
+step(Run *r, int pos0, int n0, int n1, int wanted)
+{
+	int			n = n0 + n1;
+	int32_t		start[3] = {0, n0, n};
+	int32_t		pos[MAX_ROWS];
+	int32_t		tokens[MAX_ROWS];
+	int32_t		rows[MAX_ROWS];
+	const int32_t *tables[2] = {r->table[0], r->table[1]};
+	Batch		b = {.rows = {.n_rows = n,.n_seqs = n1 > 0 ? 2 : 1,.seq_start = start,.pos = pos,.block_table = tables,.state_slot = r->slots},
+	.tokens = tokens,.out_rows = rows,.state = r->state};
+
+	for (int i = 0; i < n; i++)
+	{
+		pos[i] = i < n0 ? pos0 + i : i - n0;
+		tokens[i] = token(r, i >= n0, pos[i]);
+		if (i < n0 ? i >= n0 - wanted : i >= n - wanted)
+			rows[b.n_out++] = i;
+	}
+	if (!model_forward(r->m, &b, &r->kv, r->out))
+		return false;
+	r->out += (size_t) b.n_out * (size_t) r->vocab;
+	return true;
+}
+
+static bool
+all_steps(Model *m, float *out)
+{
+	Run			r;
+	bool		ok;
+
+	run_start(&r, m, out);
+	ok = step(&r, 0, 13, 0, 13) && step(&r, 13, PROMPT - 13 - SINGLE, 0, 1);
+	for (int i = 0; ok && i < SINGLE; i++)
+		ok = step(&r, PROMPT - SINGLE + i, 1, 0, 1);
+	ok = ok && step(&r, PROMPT, 1, SECOND, 1);
+	run_end(&r);
+	return ok;
+}
+
+/* Load the model as this rank and run it. */
+static void
+run_as(Job *j, const ModelRanks *ranks)
+{
+	const char *why;
+	Files	   *f = files_open(j->path, &j->e);
+	Source		source = {.files = f};
+	ModelSource src;
+	KPool	   *pool = kpool_new(1);
+	ModelOptions opt = {.kernels = kernels_select("auto", &why),.pool = pool,.max_rows = MAX_ROWS,.max_out = MAX_ROWS,.quant = j->plan.quant,
+	.ranks = ranks};
+	Model	   *m = NULL;
+
+	if (f != NULL)
+	{
+		src = source_of(&source);
+		m = model_new(files_conf(f), &src, &opt, &j->e);
+		source_done(&source);
+		files_close(f);
+	}
+	if (m != NULL && model_info(m)->generates)
+	{
+		j->vocab = model_info(m)->vocab_size;
+		j->bytes = model_info(m)->weight_bytes;
+		j->heads = model_info(m)->n_heads;
+		j->out = mem_zalloc((size_t) N_OUT * (size_t) j->vocab * sizeof(float));
+		if (!all_steps(m, j->out))
+		{
+			mem_free(j->out);
+			j->out = NULL;
+			err_set(&j->e, ERR_LOST, "a rank is missing");
+		}
+	}
+	model_free(m);
+	kpool_free(pool);
+}
+
+static void *
+run_job(void *arg)
+{
+	Job		   *j = arg;
+	int			tp = j->plan.tp;
+	int			pp = j->plan.pp;
+	GroupMem	g;
+	ModelRanks	ranks = {.experts = j->plan.experts};
+
+	if (j->fd < 0)
+	{
+		run_as(j, NULL);
+		return NULL;
+	}
+	if (!groupmem_open(&g, j->fd, j->rank, tp * pp, &j->e) || !groupmem_assemble(&g, 60000))
+		return NULL;
+	ranks.tp = comm_shm(&g, j->rank / tp, j->rank % tp, tp);
+	ranks.pp = comm_shm(&g, tp * pp + j->rank % tp, j->rank / tp, pp);
+	run_as(j, &ranks);
+	ranks.tp->ops->free(ranks.tp);
+	ranks.pp->ops->free(ranks.pp);
+	/* whoever waits for one that could not load shall not wait forever */
+	if (j->out == NULL)
+		groupmem_kill(&g);
+	groupmem_close(&g);
+	return NULL;
+}
+
+/* ---- all ranks ---- */
+
+static void
+run_group(const char *path, Plan plan, Job *jobs)
+{
+	int			world = plan.tp * plan.pp;
+	pthread_t	threads[GROUP_MOST];
+	Err			e;
+	int			fd = groupmem_file(&e);
+
+	for (int r = 0; r < world; r++)
+	{
+		jobs[r] = (Job) {.path = path,.plan = plan,.rank = r,.fd = fd};
+		pthread_create(&threads[r], NULL, run_job, &jobs[r]);
+	}
+	for (int r = 0; r < world; r++)
+		pthread_join(threads[r], NULL);
+	close(fd);
+}
+
+static bool
+begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+static bool
+has_experts(const char *name)
+{
+	return begins(name, "mixtral") || begins(name, "deepseek3") || begins(name, "gpt_oss") || begins(name, "qwen3_moe");
+}
+
+static int	refused;
+
+/* The model as planned, compared with itself alone.  may_refuse: it need not be possible. */
+static void
+compare(const char *name, const char *path, const Job *alone, Plan plan, bool may_refuse)
+{
+	Job			jobs[GROUP_MOST];
+	size_t		size = (size_t) N_OUT * (size_t) alone->vocab * sizeof(float);
+
+	run_group(path, plan, jobs);
+	for (int r = 0; r < plan.tp * plan.pp; r++)
+	{
+		const Job  *j = &jobs[r];
+
+		if (j->out == NULL && may_refuse)
+		{
+			if (r == 0)
+			{
+				refused++;
+				fprintf(stderr, "%s on %d x %d: %s\n", name, plan.tp, plan.pp, j->e.msg);
+			}
+			CHECK(j->e.cls == ERR_UNSUPPORTED || j->e.cls == ERR_INVALID, "%s: %s", name, j->e.msg);
+		}
+		else if (j->out == NULL)
+			CHECK(false, "%s on %d x %d ranks, rank %d: %s", name, plan.tp, plan.pp, r, j->e.msg);
+		/* of other stages nobody hears logits but the first rank */
+		else if (r == 0 || plan.pp == 1)
+			CHECK(memcmp(j->out, alone->out, size) == 0, "%s on %d x %d ranks%s%s%s: rank %d has other bits", name, plan.tp, plan.pp,
+				  plan.experts ? ", by experts" : "", plan.quant != NULL ? ", as " : "", plan.quant != NULL ? plan.quant->name : "", r);
+		/* matrices end with a whole strip, which tiny experts feel */
+		if (j->out != NULL && !has_experts(name))
+			CHECK(j->bytes < alone->bytes, "%s on %d x %d ranks: %zu bytes of %zu", name, plan.tp, plan.pp, (size_t) j->bytes,
+				  (size_t) alone->bytes);
+		mem_free(j->out);
+	}
+}
+
+/* Those that are looked at more closely: one of a kind. */
+static bool
+is_close(const char *name)
+{
+	static const char *const names[] = {
+		"llama_f32", "gpt2_f16", "mixtral_f16", "deepseek3_f16", "deepseek2_f16", "gpt_oss_f16", "falcon_mqa_f16", "qwen3_moe_f16",
+		"granite4_f16", "gpt_oss_mxfp4", "quant_awq"
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* With weights of another type, as they are quantized on loading. */
+static void
+test_types(const char *name, const char *path, int tp)
+{
+	const QuantScheme *types[] = {quant_dtype("float32"), quant_dtype("bfloat16"), quant_scheme("q4_k"), quant_scheme("q8_0"), quant_scheme("int8")};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+	{
+		Job			alone = {.path = path,.plan = {1, 1, false, types[i]},.fd = -1};
+
+		run_job(&alone);
+		CHECK(alone.out != NULL, "%s as %s: %s", name, types[i]->name, alone.e.msg);
+		if (alone.out != NULL)
+			compare(name, path, &alone, (Plan) {tp, 1, false, types[i]}, false);
+		mem_free(alone.out);
+	}
+}
+
+static void
+test_model(const char *name)
+{
+	char		path[300];
+	Job			alone = {.path = path,.fd = -1};
+	bool		close_look = is_close(name);
+	int			tp;
+
+	snprintf(path, sizeof(path), FIXTURES "%s", name);
+	run_job(&alone);
+	if (alone.out == NULL)
+	{
+		check_skip(1, name);
+		return;
+	}
+	tp = alone.heads % 2 == 0 ? 2 : 3;
+	compare(name, path, &alone, (Plan) {tp, 1, false, NULL}, !close_look);
+	compare(name, path, &alone, (Plan) {1, 2, false, NULL}, !close_look);
+	if (close_look)
+		compare(name, path, &alone, (Plan) {tp, 2, false, NULL}, false);
+	if (close_look && alone.heads % 4 == 0)
+		compare(name, path, &alone, (Plan) {4, 1, false, NULL}, false);
+	if (close_look && has_experts(name))
+	{
+		compare(name, path, &alone, (Plan) {tp, 1, true, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, true, NULL}, false);
+	}
+	mem_free(alone.out);
+	if (close_look && name[strlen(name) - 1] != '4' && !begins(name, "quant"))
+		test_types(name, path, tp);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct dirent **names;
+	int			n = scandir(FIXTURES, &names, NULL, alphasort);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (names[i]->d_name[0] != '.' && (argc < 2 || strcmp(argv[1], names[i]->d_name) == 0))
+			test_model(names[i]->d_name);
+		free(names[i]);
+	}
+	free(names);
+	printf("refused: %d\n", refused);
+	return check_done("test_ranks");
+}
