@@ -22,7 +22,7 @@
 
 void		cemu_switch(void **from, void *to);
 
-CemuThread *cemu_now;
+__thread CemuThread *cemu_now;
 CemuLaunch *cemu_launched;
 
 static CemuLaunch launched;		/* not where the host has it: kernels read only constants and what is theirs */

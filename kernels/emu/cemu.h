@@ -92,7 +92,8 @@ typedef enum CemuOrder
 	CEMU_RANDOM
 } CemuOrder;
 
-extern CemuThread *cemu_now;	/* the running thread; NULL: the host */
+/* the running thread; NULL: the host, as other threads of the host are all the time */
+extern __thread CemuThread *cemu_now;
 extern CemuLaunch *cemu_launched;
 
 /* ---- cemu.c: threads, barriers ---- */
@@ -192,6 +193,10 @@ void		cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), co
 void		cemu_lazy(int on);
 /* of the device; 9.0 unless told */
 void		cemu_capability(int major, int minor);
+/* the nth call from now that takes something (memory, pinned memory, a stream, an event, a graph) fails; 0: none */
+void		cemu_fail_at(int n);
+/* how many such things there are */
+int			cemu_live(void);
 
 #ifdef __cplusplus
 }

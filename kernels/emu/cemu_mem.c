@@ -89,8 +89,9 @@ static uint32_t launch_first = 1,	/* the first segment of this launch */
 			block_no,
 			epoch;
 
-extern char __executable_start,
-			_end;
+/* of the program, or the library, that this is linked into */
+extern const char __ehdr_start __attribute__((visibility("hidden")));
+extern const char _end __attribute__((visibility("hidden")));
 
 static void *
 reserve(size_t n)
@@ -488,7 +489,7 @@ touch_arena(Arena *a, const CemuThread *t, const char *p, size_t n, CemuAccess k
 static void
 touch_other(const CemuThread *t, const char *p, size_t n, CemuAccess kind, const void *pc)
 {
-	if (kind == CEMU_READ && ((p >= &__executable_start && p < &_end) ||
+	if (kind == CEMU_READ && (p == (char *) &cemu_now || (p >= &__ehdr_start && p < &_end) ||
 							  (p >= (char *) cemu_launched->args && p + n <= (char *) cemu_launched->args + cemu_launched->args_size)))
 		return;
 	for (int i = 0; i < cemu_n_threads(); i++)

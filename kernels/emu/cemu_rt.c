@@ -4,12 +4,14 @@
  *
  * A stream is a queue of works; an event has a count of its records and the last one
  * that was reached.  Whoever waits runs works of any stream that can go on, chosen by
- * cemu_random(), until what it waits for is there.  A graph owns works and lends them;
- * a work is freed with its last reference.
+ * cemu_random(), until what it waits for is there; who asks whether it is there has one
+ * work run, perhaps.  A graph owns works and lends them; a work is freed with its last
+ * reference.  Threads of the host take turns: a lock is held in every call.
  */
 #include "emu/cemu.h"
 #include "emu/cuda_rt.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,13 +79,51 @@ static Func funcs[256];
 static int	n_funcs;
 static int	lazy = 1;
 static int	capability = 90;
-static cudaError_t last_error;
+static int	live,				/* memory, streams, events, graphs */
+			fail_in;			/* so many calls on, one fails */
+static __thread cudaError_t last_error;
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+static inline int
+take_lock(void)
+{
+	return pthread_mutex_lock(&lock);
+}
+
+static inline void
+drop_lock(const int *l)
+{
+	(void) l;
+	pthread_mutex_unlock(&lock);
+}
+
+/* for the rest of the function */
+#define LOCKED __attribute__((cleanup(drop_lock), unused)) const int locked = take_lock()
 
 static cudaError_t
 error(cudaError_t e)
 {
 	last_error = e;
 	return e;
+}
+
+/* May something be taken?  Not if the test wants that it fails. */
+static int
+may_take(void)
+{
+	return fail_in == 0 || --fail_in > 0;
+}
+
+void
+cemu_fail_at(int n)
+{
+	fail_in = n;
+}
+
+int
+cemu_live(void)
+{
+	return live;
 }
 
 static void *
@@ -182,6 +222,14 @@ step(void)
 	return 1;
 }
 
+/* Somebody looks whether something is done: time has passed, perhaps. */
+static void
+perhaps(void)
+{
+	if (cemu_random() % 2 == 0)
+		step();
+}
+
 static cudaError_t
 drain(const CemuStream *s)
 {
@@ -230,6 +278,7 @@ cemu_lazy(int on)
 void
 cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const void *fn)
 {
+	LOCKED;
 	uint64_t	threads = (uint64_t) l->block.x * l->block.y * l->block.z;
 	size_t		most = 48 * 1024;
 	Work	   *w;
@@ -256,7 +305,10 @@ cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const vo
 cudaError_t
 cudaMalloc(void **p, size_t n)
 {
-	*p = cemu_malloc(n);
+	LOCKED;
+
+	*p = may_take() ? cemu_malloc(n) : NULL;
+	live += *p != NULL;
 	return *p != NULL ? cudaSuccess : error(cudaErrorMemoryAllocation);
 }
 
@@ -264,27 +316,68 @@ cudaMalloc(void **p, size_t n)
 cudaError_t
 cudaFree(void *p)
 {
+	LOCKED;
+
 	drain(NULL);
-	return p == NULL || cemu_free(p) ? cudaSuccess : error(cudaErrorInvalidValue);
+	if (p == NULL)
+		return cudaSuccess;
+	if (!cemu_free(p))
+		return error(cudaErrorInvalidValue);
+	live--;
+	return cudaSuccess;
 }
 
+/* filled like the device's, so that nobody takes what was never written for zeros */
 cudaError_t
 cudaMallocHost(void **p, size_t n)
 {
-	*p = malloc(n);
-	return *p != NULL ? cudaSuccess : error(cudaErrorMemoryAllocation);
+	LOCKED;
+
+	*p = may_take() ? malloc(n) : NULL;
+	if (*p == NULL)
+		return error(cudaErrorMemoryAllocation);
+	memset(*p, 0xff, n);
+	live++;
+	return cudaSuccess;
 }
 
 cudaError_t
 cudaFreeHost(void *p)
 {
+	LOCKED;
+
+	drain(NULL);
+	live -= p != NULL;
 	free(p);
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaHostRegister(void *p, size_t n, unsigned flags)
+{
+	LOCKED;
+
+	(void) flags;
+	if (p == NULL || n == 0 || !may_take())
+		return error(cudaErrorInvalidValue);
+	live++;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaHostUnregister(void *p)
+{
+	LOCKED;
+
+	drain(NULL);
+	live -= p != NULL;
 	return cudaSuccess;
 }
 
 cudaError_t
 cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind, cudaStream_t s)
 {
+	LOCKED;
 	Work	   *w;
 
 	if (kind == cudaMemcpyDefault)
@@ -306,6 +399,7 @@ cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind kind)
 cudaError_t
 cudaMemsetAsync(void *p, int c, size_t n, cudaStream_t s)
 {
+	LOCKED;
 	Work	   *w = work(W_SET);
 
 	w->dst = p;
@@ -323,6 +417,8 @@ cudaMemset(void *p, int c, size_t n)
 cudaError_t
 cudaMemGetInfo(size_t *room, size_t *all)
 {
+	LOCKED;
+
 	cemu_memory_info(room, all);
 	return cudaSuccess;
 }
@@ -332,7 +428,12 @@ cudaMemGetInfo(size_t *room, size_t *all)
 cudaError_t
 cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 {
+	LOCKED;
+
 	(void) flags;
+	if (!may_take())
+		return error(cudaErrorMemoryAllocation);
+	live++;
 	*s = need(calloc(1, sizeof(**s)));
 	(*s)->next = streams;
 	streams = *s;
@@ -348,6 +449,8 @@ cudaStreamCreate(cudaStream_t *s)
 cudaError_t
 cudaStreamSynchronize(cudaStream_t s)
 {
+	LOCKED;
+
 	if (s != NULL && s->capture != NULL)
 		return error(cudaErrorStreamCaptureUnsupported);
 	return drain(s);
@@ -356,12 +459,16 @@ cudaStreamSynchronize(cudaStream_t s)
 cudaError_t
 cudaStreamQuery(cudaStream_t s)
 {
+	LOCKED;
+
+	perhaps();
 	return s == NULL || s->works.head == s->works.n ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t
 cudaStreamDestroy(cudaStream_t s)
 {
+	LOCKED;
 	CemuStream **at = &streams;
 
 	if (s == NULL)
@@ -370,6 +477,7 @@ cudaStreamDestroy(cudaStream_t s)
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
+	live--;
 	free(s->works.w);
 	free(s);
 	return cudaSuccess;
@@ -378,13 +486,20 @@ cudaStreamDestroy(cudaStream_t s)
 cudaError_t
 cudaDeviceSynchronize(void)
 {
+	LOCKED;
+
 	return drain(NULL);
 }
 
 cudaError_t
 cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
 {
+	LOCKED;
+
 	(void) flags;
+	if (!may_take())
+		return error(cudaErrorMemoryAllocation);
+	live++;
 	*e = need(calloc(1, sizeof(**e)));
 	return cudaSuccess;
 }
@@ -398,6 +513,9 @@ cudaEventCreate(cudaEvent_t *e)
 cudaError_t
 cudaEventDestroy(cudaEvent_t e)
 {
+	LOCKED;
+
+	live--;
 	e->gone = 1;
 	if (e->works == 0)
 		free(e);
@@ -407,6 +525,7 @@ cudaEventDestroy(cudaEvent_t e)
 static cudaError_t
 put_event(WorkKind kind, cudaEvent_t e, cudaStream_t s)
 {
+	LOCKED;
 	Work	   *w;
 
 	if (s != NULL && s->capture != NULL)
@@ -434,12 +553,16 @@ cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
 cudaError_t
 cudaEventQuery(cudaEvent_t e)
 {
+	LOCKED;
+
+	perhaps();
 	return e->reached >= e->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t
 cudaEventSynchronize(cudaEvent_t e)
 {
+	LOCKED;
 	uint64_t	no = e->recorded;
 
 	while (e->reached < no)
@@ -452,6 +575,8 @@ cudaEventSynchronize(cudaEvent_t e)
 cudaError_t
 cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
+	LOCKED;
+
 	if (from->reached == 0 || to->reached == 0)
 		return error(cudaErrorNotReady);
 	*ms = 0.001f;
@@ -463,9 +588,13 @@ cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 cudaError_t
 cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
 {
+	LOCKED;
+
 	(void) mode;
 	if (s == NULL || s->capture != NULL)
 		return error(cudaErrorStreamCaptureUnsupported);
+	if (!may_take())
+		return error(cudaErrorMemoryAllocation);
 	s->capture = need(calloc(1, sizeof(*s->capture)));
 	s->capture->refs = 1;
 	return cudaSuccess;
@@ -474,15 +603,23 @@ cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
 cudaError_t
 cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 {
+	LOCKED;
+
 	*g = s->capture;
 	s->capture = NULL;
+	live += *g != NULL;
 	return *g != NULL ? cudaSuccess : error(cudaErrorInvalidValue);
 }
 
 cudaError_t
 cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long flags)
 {
+	LOCKED;
+
 	(void) flags;
+	if (!may_take())
+		return error(cudaErrorMemoryAllocation);
+	live++;
 	g->refs++;
 	*x = g;
 	return cudaSuccess;
@@ -491,6 +628,8 @@ cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long flags
 cudaError_t
 cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
 {
+	LOCKED;
+
 	for (size_t i = 0; i < x->works.n; i++)
 	{
 		x->works.w[i]->refs++;
@@ -502,6 +641,9 @@ cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
 cudaError_t
 cudaGraphDestroy(cudaGraph_t g)
 {
+	LOCKED;
+
+	live--;
 	if (--g->refs > 0)
 		return cudaSuccess;
 	for (size_t i = 0; i < g->works.n; i++)
@@ -573,6 +715,7 @@ cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int d)
 cudaError_t
 cudaFuncSetAttribute(const void *fn, cudaFuncAttribute a, int v)
 {
+	LOCKED;
 	int			i = 0;
 
 	if (a != cudaFuncAttributeMaxDynamicSharedMemorySize || v < 0 || v > shared_optin())
@@ -597,6 +740,32 @@ cudaError_t
 cudaSetDevice(int d)
 {
 	return d == 0 ? cudaSuccess : error(cudaErrorInvalidValue);
+}
+
+cudaError_t
+cudaGetDeviceProperties(cudaDeviceProp *p, int d)
+{
+	size_t		room;
+
+	if (d != 0)
+		return error(cudaErrorInvalidValue);
+	memset(p, 0, sizeof(*p));
+	strcpy(p->name, "CUDA on the CPU");
+	strcpy(p->uuid.bytes, "emulated device");
+	cemu_memory_info(&room, &p->totalGlobalMem);
+	p->sharedMemPerBlockOptin = (size_t) shared_optin();
+	p->major = capability / 10;
+	p->minor = capability % 10;
+	p->multiProcessorCount = 4;
+	p->l2CacheSize = 1 << 20;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaDriverGetVersion(int *v)
+{
+	*v = 13000;
+	return cudaSuccess;
 }
 
 cudaError_t

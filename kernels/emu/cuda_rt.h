@@ -23,6 +23,7 @@ typedef enum cudaError
 	cudaErrorInvalidValue = 1,
 	cudaErrorMemoryAllocation = 2,
 	cudaErrorInvalidConfiguration = 9,
+	cudaErrorNoDevice = 100,
 	cudaErrorInvalidResourceHandle = 400,
 	cudaErrorNotReady = 600,
 	cudaErrorStreamCaptureUnsupported = 900
@@ -60,17 +61,39 @@ typedef enum cudaDeviceAttr
 	cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 } cudaDeviceAttr;
 
+typedef struct cudaUUID
+{
+	char		bytes[16];
+} cudaUUID_t;
+
+typedef struct cudaDeviceProp
+{
+	char		name[256];
+	cudaUUID_t	uuid;
+	size_t		totalGlobalMem;
+	size_t		sharedMemPerBlockOptin;
+	int			major;
+	int			minor;
+	int			multiProcessorCount;
+	int			l2CacheSize;
+} cudaDeviceProp;
+
+#define cudaHostRegisterDefault 0
 #define cudaStreamNonBlocking 1
 #define cudaEventDisableTiming 2
 
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int d);
 cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int d);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int d);
+cudaError_t cudaDriverGetVersion(int *v);
 cudaError_t cudaMemGetInfo(size_t *room, size_t *all);
 cudaError_t cudaMalloc(void **p, size_t n);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMallocHost(void **p, size_t n);
 cudaError_t cudaFreeHost(void *p);
+cudaError_t cudaHostRegister(void *p, size_t n, unsigned flags);
+cudaError_t cudaHostUnregister(void *p);
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind, cudaStream_t s);
 cudaError_t cudaMemset(void *p, int c, size_t n);
