@@ -76,6 +76,7 @@ typedef struct KDevOpen
 typedef struct KStep
 {
 	const KRows *rows;			/* row0 and seq0 are 0 */
+	const KvView *kv;			/* whose blocks the tables name; NULL: there are none, or nobody looks */
 	const int32_t *tokens;		/* [n_rows] */
 	const int32_t *types;		/* likewise, or NULL */
 	const int32_t *ends;		/* KAttn.ends, likewise */

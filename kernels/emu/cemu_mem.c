@@ -569,6 +569,24 @@ HOOKS(4)
 HOOKS(8)
 HOOKS(16)
 
+/* of the host's code only: kernels have CUDA's */
+#define ATOMICS(bits) \
+	uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *p, int order); \
+	void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t v, int order); \
+	uint##bits##_t __tsan_atomic##bits##_exchange(volatile uint##bits##_t *p, uint##bits##_t v, int order); \
+	uint##bits##_t __tsan_atomic##bits##_fetch_add(volatile uint##bits##_t *p, uint##bits##_t v, int order); \
+	uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *p, int order) \
+	{ (void) order; return __atomic_load_n(p, __ATOMIC_SEQ_CST); } \
+	void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t v, int order) \
+	{ (void) order; __atomic_store_n(p, v, __ATOMIC_SEQ_CST); } \
+	uint##bits##_t __tsan_atomic##bits##_exchange(volatile uint##bits##_t *p, uint##bits##_t v, int order) \
+	{ (void) order; return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); } \
+	uint##bits##_t __tsan_atomic##bits##_fetch_add(volatile uint##bits##_t *p, uint##bits##_t v, int order) \
+	{ (void) order; return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
+ATOMICS(8)
+ATOMICS(32)
+ATOMICS(64)
+
 void		__tsan_read_range(void *p, size_t n);
 void		__tsan_write_range(void *p, size_t n);
 void		__tsan_init(void);

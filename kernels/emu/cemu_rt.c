@@ -318,9 +318,9 @@ cudaFree(void *p)
 {
 	LOCKED;
 
-	drain(NULL);
 	if (p == NULL)
 		return cudaSuccess;
+	drain(NULL);
 	if (!cemu_free(p))
 		return error(cudaErrorInvalidValue);
 	live--;
@@ -346,8 +346,10 @@ cudaFreeHost(void *p)
 {
 	LOCKED;
 
+	if (p == NULL)
+		return cudaSuccess;
 	drain(NULL);
-	live -= p != NULL;
+	live--;
 	free(p);
 	return cudaSuccess;
 }

@@ -51,12 +51,11 @@ endif
 # The same tests for a GPU: what the emulation does is what the device does.
 GPU_TEST_BIN = $(patsubst %,$(BUILD)/gpu/%,$(filter-out test_faults,$(patsubst tests/emu/%.cu,%,$(wildcard tests/emu/test_*.cu))))
 
-$(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard kernels/cuda/* tests/emu/*.h tests/emu/*.cuh) $(EMU_REF_OBJ)
+$(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/emu/*.cuh) $(CUDA_OBJ) $(CUDA_C_OBJ) $(EMU_REF_OBJ)
 	@mkdir -p $(@D)
-	$(NVCC) $(GPU_ARCH) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE \
-		-o $@ $< $(wildcard kernels/cuda/*.cu) $(EMU_REF_OBJ)
+	$(NVCC) $(CUDA_GENCODE) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE \
+		-o $@ $< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ)
 
-GPU_ARCH ?= -arch=native
 gpu-tests: $(GPU_TEST_BIN)
 
 -include $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d)
