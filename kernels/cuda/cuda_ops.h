@@ -9,6 +9,7 @@
 #define VLLM_KERNELS_CUDA_OPS_H
 
 #include "cuda/kv.h"
+#include "cuda/lora.h"
 #include "kernels.h"
 
 /* ---- norm.cu ---- */
@@ -67,6 +68,13 @@ void		cuda_conv(const KState *st, const int32_t *slots, const CudaRows *r, const
 					  const float *w, const float *b, bool silu, float *y, int ldy, cudaStream_t stream);
 void		cuda_scan(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as, int ldy,
 					  cudaStream_t stream);
+
+/* ---- lora.cu ---- */
+
+void		cuda_lora_shrink(const CudaLora *l, const void *x, KType as, int ldx, float *t, int ldt, cudaStream_t stream);
+void		cuda_lora_expand(const CudaLora *l, const float *t, int ldt, float *y, int ldy, cudaStream_t stream);
+/* t = scale * row ids[row] of a, which is [inputs][rank]: an embedding's; zeros for other ids */
+void		cuda_lora_rows(const CudaLora *l, const int32_t *ids, float *t, int ldt, cudaStream_t stream);
 
 /* ---- rope_kv.cu: rotation and the KV ---- */
 
