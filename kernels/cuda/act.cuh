@@ -104,6 +104,10 @@ act_of(KAct a, float x)
 			return act_##gate(x);
 #include "acts.def"
 #undef KACT
+		case KACT_TANH:
+			return tanhf(x);
+		case KACT_SIGMOID:
+			return times_sigmoid(1.0f, x);
 		default:
 			return x;
 	}

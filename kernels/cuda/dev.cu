@@ -319,7 +319,7 @@ dev_const(KDevice *d, const void *host, size_t size)
 
 /* ---- copies in the ops' order ---- */
 
-static void
+void
 dev_put(KDevice *d, void *dst, const void *src, size_t size)
 {
 	uint8_t    *unused;

@@ -142,6 +142,8 @@ void		dev_lose(KDevice *d, const char *why);
 const void *dev_array(KDevice *d, const void *host, size_t size);
 /* Room in the stage for so many bytes in all, so that arrays of one op don't come to overwrite each other. */
 bool		dev_room(KDevice *d, size_t size);
+/* src may be used again at once; in the ops' order */
+void		dev_put(KDevice *d, void *dst, const void *src, size_t size);
 /* Of what stays the same: it is copied once for each content at an address. */
 const void *dev_const(KDevice *d, const void *host, size_t size);
 /* Of r's sequences the first rows; *row0 is to be taken off. */

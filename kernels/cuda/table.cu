@@ -13,7 +13,7 @@ extern "C"
 #include "cuda/pack.h"
 }
 
-#include <string.h>
+#include <stddef.h>
 
 /* of an op; NULL: it is lost, and there is nothing to do */
 static KDevice *
@@ -37,15 +37,174 @@ cuda_rows(KDevice *d, const KRows *r, const KvView *kv, CudaRows *c)
 	return !d->lost;
 }
 
+static const int32_t *
+ints(KDevice *d, const int32_t *host, int n)
+{
+	return (const int32_t *) dev_array(d, host, (size_t) n * sizeof(int32_t));
+}
+
+/* ---- row by row: nothing but floats of the device ---- */
+
+static void
+op_rmsnorm(KPool *pool, float *y, const float *x, const float *w, int rows, int dim, float eps)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_rmsnorm(y, KT_F32, x, w, rows, dim, eps, dev_stream(d));
+}
+
+static void
+op_add_rmsnorm(KPool *pool, float *y, float *x, const float *a, const float *w, int rows, int dim, float eps)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_add_rmsnorm(y, KT_F32, x, a, w, rows, dim, eps, dev_stream(d));
+}
+
+static void
+op_layernorm(KPool *pool, float *y, const float *x, const float *w, const float *b, int rows, int dim, float eps)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_layernorm(y, KT_F32, x, w, b, rows, dim, eps, dev_stream(d));
+}
+
+static void
+op_norm_heads(KPool *pool, KNormKind kind, float *x, int rows, int ld, int heads, int dim, const float *w, int ldw, float eps)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_norm_heads(kind, x, rows, ld, heads, dim, w, ldw, eps, dev_stream(d));
+}
+
+static void
+op_add(KPool *pool, float *x, const float *a, int rows, int dim)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_add(x, a, rows, dim, dev_stream(d));
+}
+
+static void
+op_scale(KPool *pool, float *x, int rows, int dim, float s)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_scale(x, rows, dim, s, dev_stream(d));
+}
+
+static void
+op_softcap(KPool *pool, float *y, int rows, int dim, float cap)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_softcap(y, rows, dim, cap, dev_stream(d));
+}
+
+static void
+op_act_mul(KPool *pool, KAct a, float *y, const float *gu, int rows, int dim)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_act_mul(a, y, KT_F32, gu, rows, dim, dev_stream(d));
+}
+
+static void
+op_act(KPool *pool, KAct a, float *y, int rows, int dim)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_act(a, y, KT_F32, y, rows, dim, dev_stream(d));
+}
+
+static void
+op_act_op(KPool *pool, KAct a, const float *p, KOp *y, const float *x, int rows, int dim)
+{
+	KDevice    *d = device_of(pool);
+
+	if (d == NULL)
+		return;
+	if (a == KACT_XIELU)
+		cuda_xielu(y, KT_F32, x, rows, dim, p, dev_stream(d));
+	else
+		cuda_act(a, y, KT_F32, x, rows, dim, dev_stream(d));
+}
+
+static void
+op_scale_cols(KPool *pool, float *y, int rows, int ldy, int from, int n, float by)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_scale_cols(y, rows, ldy, from, n, by, dev_stream(d));
+}
+
+static void
+op_mul_cols(KPool *pool, float *y, int rows, int ldy, const float *w, int n)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_mul_cols(y, rows, ldy, w, n, dev_stream(d));
+}
+
+static void
+op_clip(KPool *pool, float *x, int rows, int ldx, int n, float most)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_clip(x, rows, ldx, n, most, dev_stream(d));
+}
+
+static void
+op_add_head_bias(KPool *pool, float *x, int rows, int ldx, int heads, int dim, const float *b, int ldb)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_add_head_bias(x, rows, ldx, heads, dim, b, ldb, dev_stream(d));
+}
+
+/* ---- row by row, with integers of the host ---- */
+
+static void
+op_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every, int first)
+{
+	KDevice    *d = device_of(pool);
+	const int32_t *at = d != NULL ? ints(d, pos, rows) : NULL;
+
+	if (at != NULL)
+		cuda_temper(q, rows, ldq, n, at, scale, every, first, dev_stream(d));
+}
+
 static void
 op_rope(KPool *pool, float *x, int rows, int ld, int heads, int head_dim, const int32_t *pos, const float *cs, int rot_dim)
 {
 	KDevice    *d = device_of(pool);
-	const void *at = d == NULL ? NULL : dev_array(d, pos, (size_t) rows * sizeof(int32_t));
+	const int32_t *at = d != NULL ? ints(d, pos, rows) : NULL;
 
 	if (at != NULL)
-		cuda_rope(x, rows, ld, heads, head_dim, (const int32_t *) at, cs, rot_dim, dev_stream(d));
+		cuda_rope(x, rows, ld, heads, head_dim, at, cs, rot_dim, dev_stream(d));
 }
+
+/* few rows: what stands for tokens in a prompt */
+static void
+op_put_rows(KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy)
+{
+	KDevice    *d = device_of(pool);
+
+	for (int i = 0; d != NULL && i < rows; i++)
+		if (given[i] != NULL)
+			dev_put(d, y + (size_t) i * (size_t) ldy, given[i], (size_t) dim * sizeof(float));
+}
+
+static void
+op_copy_rows(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim)
+{
+	KDevice    *d = device_of(pool);
+
+	if (d == NULL)
+		return;
+	idx = ints(d, idx, rows);
+	if (!d->lost)
+		cuda_copy_rows(y, ldy, x, ldx, idx, rows, dim, dev_stream(d));
+}
+
+static void
+op_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width)
+{
+	KDevice    *d = device_of(pool);
+	const int32_t *at = d != NULL ? ints(d, idx, n) : NULL;
+
+	if (at != NULL)
+		cuda_keep_rows(x, elem_size, at, n, width, dev_stream(d));
+}
+
+/* ---- what knows sequences ---- */
 
 static void
 op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *k, int ldk, const float *v, int ldv)
@@ -61,6 +220,52 @@ op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const floa
 		cuda_kv_write(&one, &rows, k, ldk, v, ldv, dev_stream(d));
 }
 
+static void
+op_conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width, const float *w,
+		const float *b, bool silu, float *y, int ldy)
+{
+	KDevice    *d = device_of(pool);
+	CudaRows	rows;
+	const int32_t *slots;
+
+	if (d == NULL || !cuda_rows(d, r, NULL, &rows))
+		return;
+	slots = ints(d, r->state_slot, r->n_seqs);
+	if (slots != NULL)
+		cuda_conv(st, slots, &rows, x, ldx, dim, width, w, b, silu, y, ldy, dev_stream(d));
+}
+
+static void
+op_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y, int ldy)
+{
+	KDevice    *d = device_of(pool);
+	CudaRows	rows;
+	const int32_t *slots;
+
+	if (d == NULL || !cuda_rows(d, r, NULL, &rows))
+		return;
+	slots = ints(d, r->state_slot, r->n_seqs);
+	if (slots != NULL)
+		cuda_scan(st, slots, &rows, s, y, KT_F32, ldy, dev_stream(d));
+}
+
+/* ---- the table ---- */
+
+/* an op that no model can do without, by name */
+#define NEEDED(op) {#op, offsetof(Kernels, op)}
+static const struct
+{
+	const char *name;
+	size_t		at;
+}			needed[] = {
+	NEEDED(mat_bytes), NEEDED(mat_pack), NEEDED(mat_row), NEEDED(mm_scratch), NEEDED(mm), NEEDED(mm_grouped_scratch),
+	NEEDED(mm_grouped), NEEDED(lora_shrink), NEEDED(lora_expand), NEEDED(rmsnorm), NEEDED(add_rmsnorm), NEEDED(layernorm),
+	NEEDED(norm_heads), NEEDED(add), NEEDED(scale), NEEDED(rope), NEEDED(softcap), NEEDED(act_mul), NEEDED(act),
+	NEEDED(act_op), NEEDED(scale_cols), NEEDED(mul_cols), NEEDED(clip), NEEDED(add_head_bias), NEEDED(temper),
+	NEEDED(rows_of), NEEDED(put_rows), NEEDED(copy_rows), NEEDED(keep_rows), NEEDED(kv_write), NEEDED(attn_scratch),
+	NEEDED(attn), NEEDED(conv), NEEDED(scan),
+};
+
 static const Kernels *
 table(void)
 {
@@ -70,22 +275,45 @@ table(void)
 	k.mat_bytes = cuda_mat_bytes;
 	k.mat_pack = cuda_mat_pack;
 	k.mat_row = cuda_mat_row;
+	k.rmsnorm = op_rmsnorm;
+	k.add_rmsnorm = op_add_rmsnorm;
+	k.layernorm = op_layernorm;
+	k.norm_heads = op_norm_heads;
+	k.add = op_add;
+	k.scale = op_scale;
 	k.rope = op_rope;
+	k.softcap = op_softcap;
+	k.act_mul = op_act_mul;
+	k.act = op_act;
+	k.act_op = op_act_op;
+	k.scale_cols = op_scale_cols;
+	k.mul_cols = op_mul_cols;
+	k.clip = op_clip;
+	k.add_head_bias = op_add_head_bias;
+	k.temper = op_temper;
+	k.put_rows = op_put_rows;
+	k.copy_rows = op_copy_rows;
+	k.keep_rows = op_keep_rows;
 	k.kv_write = op_kv_write;
+	k.conv = op_conv;
+	k.scan = op_scan;
 	return &k;
 }
 
+/* operands are floats in every table so far */
 const Kernels *
 table_of(KType op_type)
 {
-	(void) op_type;
-	return table();
+	return op_type == KT_F32 ? table() : NULL;
 }
 
 const char *
 table_lacks(void)
 {
-	const Kernels *k = table();
+	const char *k = (const char *) table();
 
-	return k->mm == NULL ? "mm" : k->attn == NULL ? "attn" : NULL;
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+		if (*(void *const *) (k + needed[i].at) == NULL)
+			return needed[i].name;
+	return NULL;
 }

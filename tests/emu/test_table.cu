@@ -1,0 +1,251 @@
+/*
+ * test_table.cu
+ *	  The op table of CUDA as the model layer calls it: a pool with a device, arrays of the host
+ *	  where kernels.h says so, and kernels/ref beside it.
+ *
+ * What kernels compute is tested one by one elsewhere (test_rows.cu, ...).  Here an argument that
+ * goes astray between the two would show, with a step and without.
+ */
+#include "emu_test.h"
+#include "cuda/dev.h"
+
+#include <vector>
+
+extern "C"
+{
+extern const Kernels kernels_ref;
+}
+
+#define ROWS	9
+#define DIM		40
+
+static const KHost the_host = {KDEVICE_ABI, NULL, kpool_device, kpool_nthreads};
+static const KDeviceOps *ops;
+static KDevice *device;
+static KPool *pool;
+static const Kernels *k;
+static const Kernels *ref = &kernels_ref;
+
+/* floats on both sides, the same numbers */
+struct Both
+{
+	std::vector<float> h;
+	float	   *d;
+
+	Both(size_t n, float scale = 1.0f) : h(n)
+	{
+		for (auto &v : h)
+			v = (float) ((int) (dice() % 2001) - 1000) / 500.0f * scale;
+		d = (float *) ops->alloc(device, n * sizeof(float), "test");
+		ops->put(device, d, h.data(), n * sizeof(float));
+	}
+	~Both()
+	{
+		ops->free(device, d);
+	}
+	void
+	same(const char *op, double bound = 5e-6) const
+	{
+		float	   *got = (float *) ops->pin(device, h.size() * sizeof(float));
+		double		worst = 0;
+		char		err[256] = "";
+
+		ops->get(device, got, d, h.size() * sizeof(float));
+		CHECK(ops->wait(device, err, sizeof(err)), "%s: %s", op, err);
+		for (size_t i = 0; i < h.size(); i++)
+		{
+			double		e = fabs((double) got[i] - h[i]) / (fabs((double) h[i]) + 0.1);
+
+			worst = e > worst || e != e ? e : worst;
+		}
+		CHECK(worst <= bound, "%s: error %g", op, worst);
+		ops->unpin(device, got);
+	}
+};
+
+static void
+check_rows(void)
+{
+	Both		x(ROWS * DIM),
+				y(ROWS * DIM),
+				z(ROWS * 2 * DIM),
+				w(2 * DIM),
+				b(2 * DIM);
+	const float p[4] = {0.8f, 0.7f, 0.5f, -1e-6f};
+	int32_t		pos[ROWS],
+				idx[ROWS],
+				keep[] = {1, 2, 4, 5, 8};
+	const float *given[ROWS] = {NULL};
+	std::vector<float> one(DIM, 0.25f),
+				two(DIM, -1.5f);
+
+	for (int i = 0; i < ROWS; i++)
+	{
+		pos[i] = i * 3;
+		idx[i] = i * 2 / 3 + i / 4;
+	}
+	k->rmsnorm(pool, y.d, x.d, w.d, ROWS, DIM, 1e-5f);
+	ref->rmsnorm(NULL, y.h.data(), x.h.data(), w.h.data(), ROWS, DIM, 1e-5f);
+	y.same("rmsnorm");
+	k->add_rmsnorm(pool, y.d, x.d, z.d, NULL, ROWS, DIM, 1e-5f);
+	ref->add_rmsnorm(NULL, y.h.data(), x.h.data(), z.h.data(), NULL, ROWS, DIM, 1e-5f);
+	y.same("add_rmsnorm");
+	x.same("add_rmsnorm");
+	k->layernorm(pool, y.d, x.d, w.d, b.d, ROWS, DIM, 1e-5f);
+	ref->layernorm(NULL, y.h.data(), x.h.data(), w.h.data(), b.h.data(), ROWS, DIM, 1e-5f);
+	y.same("layernorm");
+	k->norm_heads(pool, KNORM_RMS, z.d, ROWS, 2 * DIM, 4, 10, w.d, 10, 1e-5f);
+	ref->norm_heads(NULL, KNORM_RMS, z.h.data(), ROWS, 2 * DIM, 4, 10, w.h.data(), 10, 1e-5f);
+	z.same("norm_heads");
+	k->add(pool, x.d, y.d, ROWS, DIM);
+	ref->add(NULL, x.h.data(), y.h.data(), ROWS, DIM);
+	x.same("add");
+	k->scale(pool, x.d, ROWS, DIM, 0.3f);
+	ref->scale(NULL, x.h.data(), ROWS, DIM, 0.3f);
+	x.same("scale");
+	k->softcap(pool, x.d, ROWS, DIM, 2.0f);
+	ref->softcap(NULL, x.h.data(), ROWS, DIM, 2.0f);
+	x.same("softcap");
+	k->act_mul(pool, KACT_SILU, y.d, z.d, ROWS, DIM);
+	ref->act_mul(NULL, KACT_SILU, y.h.data(), z.h.data(), ROWS, DIM);
+	y.same("act_mul");
+	k->act(pool, KACT_SIGMOID, y.d, ROWS, DIM);
+	ref->act(NULL, KACT_SIGMOID, y.h.data(), ROWS, DIM);
+	y.same("act");
+	k->act(pool, KACT_TANH, y.d, ROWS, DIM);
+	ref->act(NULL, KACT_TANH, y.h.data(), ROWS, DIM);
+	y.same("act, tanh");
+	k->act_op(pool, KACT_XIELU, p, (KOp *) y.d, x.d, ROWS, DIM);
+	ref->act_op(NULL, KACT_XIELU, p, (KOp *) y.h.data(), x.h.data(), ROWS, DIM);
+	y.same("act_op, xielu");
+	k->act_op(pool, KACT_RELU2, NULL, (KOp *) y.d, x.d, ROWS, DIM);
+	ref->act_op(NULL, KACT_RELU2, NULL, (KOp *) y.h.data(), x.h.data(), ROWS, DIM);
+	y.same("act_op");
+	k->scale_cols(pool, z.d, ROWS, 2 * DIM, 7, 13, -3.0f);
+	ref->scale_cols(NULL, z.h.data(), ROWS, 2 * DIM, 7, 13, -3.0f);
+	k->mul_cols(pool, z.d, ROWS, 2 * DIM, w.d, DIM);
+	ref->mul_cols(NULL, z.h.data(), ROWS, 2 * DIM, w.h.data(), DIM);
+	k->clip(pool, z.d, ROWS, 2 * DIM, DIM, 1.5f);
+	ref->clip(NULL, z.h.data(), ROWS, 2 * DIM, DIM, 1.5f);
+	k->add_head_bias(pool, z.d, ROWS, 2 * DIM, 4, 10, b.d, 10);
+	ref->add_head_bias(NULL, z.h.data(), ROWS, 2 * DIM, 4, 10, b.h.data(), 10);
+	k->temper(pool, z.d, ROWS, 2 * DIM, DIM, pos, 0.1f, 4, 2);
+	ref->temper(NULL, z.h.data(), ROWS, 2 * DIM, DIM, pos, 0.1f, 4, 2);
+	memset(pos, 0xff, sizeof(pos));
+	z.same("scale_cols to temper");
+	k->copy_rows(pool, z.d + 3, 2 * DIM, x.d, DIM, NULL, ROWS, DIM - 4);
+	ref->copy_rows(NULL, z.h.data() + 3, 2 * DIM, x.h.data(), DIM, NULL, ROWS, DIM - 4);
+	k->copy_rows(pool, y.d, DIM, x.d, DIM, idx, ROWS, DIM);
+	ref->copy_rows(NULL, y.h.data(), DIM, x.h.data(), DIM, idx, ROWS, DIM);
+	k->keep_rows(pool, z.d, 4, keep, 5, 2 * DIM);
+	ref->keep_rows(NULL, z.h.data(), 4, keep, 5, 2 * DIM);
+	given[2] = one.data();
+	given[7] = two.data();
+	k->put_rows(pool, given, ROWS, DIM, y.d, DIM);
+	ref->put_rows(NULL, given, ROWS, DIM, y.h.data(), DIM);
+	memset(one.data(), 0xff, DIM * sizeof(float));
+	memset(idx, 0xff, sizeof(idx));
+	memset(keep, 0xff, sizeof(keep));
+	y.same("copy_rows, put_rows");
+	z.same("copy_rows, keep_rows");
+}
+
+/* two sequences, of 4 and 5 rows; the second one's last rows also as a part of the step */
+static void
+check_seqs(bool step)
+{
+	const int	width = 4,
+				heads = 4,
+				state = 8;
+	Both		x(ROWS * DIM),
+				cs(64 * 10),
+				conv(3 * (width - 1) * DIM),
+				scan(3 * DIM * state),
+				w(width * DIM),
+				dt(ROWS * heads),
+				bc(ROWS * 2 * state),
+				y(ROWS * DIM);
+	int32_t		starts[] = {0, 4, ROWS},
+				slots[] = {2, 0},
+				pos[ROWS];
+	KRows		r = {};
+	KStep		s = {};
+	KState		cst = {conv.h.data(), (size_t) (width - 1) * DIM},
+				sst = {scan.h.data(), (size_t) DIM * state},
+				dcst = {conv.d, cst.stride},
+				dsst = {scan.d, sst.stride};
+	KScan		h = {},
+				d;
+	char		err[256] = "";
+
+	for (int i = 0; i < ROWS; i++)
+		pos[i] = i < 4 ? i : 20 + i;
+	r.n_rows = ROWS;
+	r.n_seqs = 2;
+	r.seq_start = starts;
+	r.pos = pos;
+	r.state_slot = slots;
+	s.rows = &r;
+	if (step)
+		ops->step_begin(device, &s);
+	k->rope(pool, x.d, ROWS, DIM, 4, 10, pos, cs.d, 8);
+	ref->rope(NULL, x.h.data(), ROWS, DIM, 4, 10, pos, cs.h.data(), 8);
+	k->conv(pool, &dcst, &r, x.d, DIM, DIM, width, w.d, NULL, true, y.d, DIM);
+	ref->conv(NULL, &cst, &r, x.h.data(), DIM, DIM, width, w.h.data(), NULL, true, y.h.data(), DIM);
+	h.heads = heads;
+	h.head_dim = DIM / heads;
+	h.state = state;
+	h.groups = 1;
+	h.ldx = DIM;
+	h.lddt = heads;
+	h.ldbc = 2 * state;
+	h.dt_max = 10.0f;
+	d = h;
+	h.x = y.h.data();
+	h.dt = dt.h.data();
+	h.b = bc.h.data();
+	h.c = bc.h.data() + state;
+	h.a = h.d = w.h.data();
+	d.x = y.d;
+	d.dt = dt.d;
+	d.b = bc.d;
+	d.c = bc.d + state;
+	d.a = d.d = w.d;
+	k->scan(pool, &dsst, &r, &d, x.d, DIM);
+	ref->scan(NULL, &sst, &r, &h, x.h.data(), DIM);
+	memset(pos, 0xff, sizeof(pos));
+	memset(slots, 0xff, sizeof(slots));
+	if (step)
+		CHECK(ops->step_end(device, err, sizeof(err)), "%s", err);
+	y.same("rope, conv", 1e-5);
+	conv.same("conv's state", 1e-5);
+	x.same("scan", 1e-4);
+	scan.same("scan's state", 1e-4);
+}
+
+int
+main(void)
+{
+	KDevOpen	o = {64, 8, 16, 64, true};
+	char		err[256] = "";
+	KDevInfo	info;
+
+	ops = vllm_pg_device_ops(KDEVICE_ABI);
+	device = ops->open(0, &the_host, &o, err, sizeof(err));
+	pool = kpool_new(1);
+	if (device == NULL)
+	{
+		fprintf(stderr, "%s\n", err);
+		return 1;
+	}
+	kpool_set_device(pool, device);
+	k = table_of(KT_F32);
+	ops->info(0, &info);
+	CHECK(info.usable == (ops->kernels(device, KT_F32) != NULL), "usable: %d, %s", info.usable, info.why);
+	all_orders(check_rows);
+	all_orders([]() { check_seqs(false); });
+	all_orders([]() { check_seqs(true); });
+	kpool_free(pool);
+	ops->close(device);
+	return check_done("test_emu_table");
+}
