@@ -89,32 +89,6 @@ kf32_to_f8(KType t, float f)
 	return sign | (uint8_t) ((mag + (1u << (drop - 1)) - 1 + (mag >> drop & 1)) >> drop);
 }
 
-static float
-largest(const float *x, size_t n, float than)
-{
-	for (size_t i = 0; i < n; i++)
-		than = fabsf(x[i]) > than || isnan(x[i]) ? fabsf(x[i]) : than;
-	return than;
-}
-
-void
-kv_largest(const KvView *kv, int layer, int n_blocks, float *k, float *v)
-{
-	size_t		bs = (size_t) kv->block_size;
-
-	*k = *v = 0;
-	for (int b = 0; b < n_blocks; b++)
-		for (int h = 0; h < kv->n_kv_heads; h++)
-		{
-			uint8_t    *cell = kv_cell(kv, layer, b, h);
-			const float *vs = (const float *) (void *) kv_cell_v(kv, cell);
-
-			*k = largest((const float *) (void *) cell, bs * (size_t) kv->head_dim, *k);
-			for (size_t i = 0; i < bs; i++)
-				*v = largest(vs + i * (size_t) kv_vdim(kv), (size_t) kv_vwidth(kv), *v);
-		}
-}
-
 size_t
 kv_layout(KvView *kv)
 {

@@ -328,6 +328,9 @@ typedef struct Kernels
 	/* y += t B^T.  Jobs of one row have different columns. */
 	void		(*lora_expand) (KPool *pool, KLoraJob *jobs, int n, const float *t, int ldt, float *y, int ldy);
 
+	/* t of embeddings' adapters, whose a is [k][rank]: scale * row ids[row] of a, zeros if there is none.  ids: the host's, by row */
+	void		(*lora_rows) (KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, int ldt);
+
 	/* ---- row-wise ---- */
 	/* y = x / sqrt(mean(x^2) + eps) * w; y may be x, w may be NULL (1) */
 	void		(*rmsnorm) (KPool *pool, float *y, const float *x, const float *w,
@@ -391,6 +394,42 @@ typedef struct Kernels
 	/* x's row i = x's row idx[i] in place; idx: [n], the host's, ascending.  Rows of width elements of elem_size bytes */
 	void		(*keep_rows) (KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
 
+	/* y = a * b of dim columns, or a * silu(b); y may be a */
+	void		(*mul_rows) (KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim,
+							 bool silu);
+	/* y[i] = the sum of x[i][j] * w[j], plus bias; in double, j ascending */
+	void		(*dot_rows) (KPool *pool, float *y, const float *x, int rows, int dim, const float *w, float bias);
+	/*
+	 * Row r's head h, of width elements: y[r * y_row + h * y_head] on = x[r * x_row + h * x_head] on.  y and x are operands
+	 * (y_op, x_op) or floats; strides are in elements.
+	 */
+	void		(*swap_heads) (KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row,
+							   size_t x_head, int rows, int heads, int width);
+	/* y[i] = i * by */
+	void		(*series) (KPool *pool, int32_t *y, int n, int32_t by);
+
+	/* ---- mixtures of experts ---- */
+	/*
+	 * Each row's top_k experts, ascending, and their weights.  logits: [rows][n_experts], overwritten or not; space: as
+	 * large.  A NaN leads to some choice and to a weight of NaN.
+	 */
+	void		(*moe_route) (KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights);
+	/*
+	 * Pairs of a row and an expert, ordered by expert, then by row: place[i] is where pair i goes, expert e's are
+	 * start[e] .. start[e + 1] - 1.
+	 */
+	void		(*moe_place) (KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place);
+	/* x's row place[i * top_k + j] = h's row i, with weights times weights[i * top_k + j] */
+	void		(*moe_gather) (KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place,
+							   const float *weights, int hidden);
+	/*
+	 * y's row i = sum over j ascending of weights[i * top_k + j] * x's row place[i * top_k + j], beginning with y's row
+	 * if shared, times the sigmoid of gate[i] unless gate is NULL, else with zeros; at last plus out_bias.
+	 * weights NULL: all 1.
+	 */
+	void		(*moe_combine) (KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place,
+								const float *weights, const float *gate, bool shared, const float *out_bias, int hidden);
+
 	/* ---- attention ---- */
 	/* Store k ([rows][n_kv_heads*head_dim], row stride ldk) and v ([rows][n_kv_heads*v_dim],
 	 * ldv) at the rows' positions. */
@@ -405,6 +444,14 @@ typedef struct Kernels
 	void		(*attn) (KPool *pool, const KvView *kv, int layer, const KRows *r,
 						 const float *q, int ldq, int n_heads, const KAttn *a,
 						 float *out, void *ws);
+
+	/* Pages from_to[2 i + 1] = pages from_to[2 i], one after the other; [2 n], the host's */
+	void		(*kv_copy) (KPool *pool, const KvView *kv, const int32_t *from_to, int n);
+	/*
+	 * out = the largest |K| and |V| of a layer in blocks 0 .. n_blocks - 1 of a KV of floats (KT_F32), all of them full;
+	 * NaN if there is one.  out is the host's: the op waits for it.
+	 */
+	void		(*kv_largest) (KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2]);
 
 	/* ---- recurrent state ---- */
 	/*
@@ -430,9 +477,6 @@ bool		kernels_usable(const Kernels *k);
 /* Strides and size of a KV area; fills head/block/layer_stride, returns bytes in
  * total for n_layers x n_blocks (0 on overflow). */
 size_t		kv_layout(KvView *kv);
-
-/* The largest |K| and |V| of a layer in blocks 0 .. n_blocks-1 of a KV of floats (KT_F32), all of them full. */
-void		kv_largest(const KvView *kv, int layer, int n_blocks, float *k, float *v);
 
 #ifdef __cplusplus
 }

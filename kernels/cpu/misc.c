@@ -6,6 +6,7 @@
  * there are few numbers.  A row is one chunk of the pool; a handful of rows isn't worth waking it.
  */
 #include "cpu/misc.h"
+#include "route.h"
 
 /* What most of them need. */
 typedef struct MiscJob
@@ -240,4 +241,292 @@ misc_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, i
 	for (int i = 0; i < n; i++)
 		if (idx[i] != i)
 			memcpy((char *) x + (size_t) i * bytes, (char *) x + (size_t) idx[i] * bytes, bytes);
+}
+
+/* ---- products of elements, sums, numbers ---- */
+
+typedef struct MulJob
+{
+	float	   *y;
+	const float *a;
+	const float *b;
+	int			ldy;
+	int			lda;
+	int			ldb;
+	int			dim;
+	bool		silu;
+} MulJob;
+
+static void
+mul_row(void *arg, int row, int ith)
+{
+	const MulJob *j = arg;
+	float	   *y = j->y + (size_t) row * (size_t) j->ldy;
+	const float *a = j->a + (size_t) row * (size_t) j->lda;
+	const float *b = j->b + (size_t) row * (size_t) j->ldb;
+
+	(void) ith;
+	if (j->silu)
+		for (int i = 0; i < j->dim; i++)
+			y[i] = a[i] * (b[i] * kroute_sigmoid(b[i]));
+	else
+		for (int i = 0; i < j->dim; i++)
+			y[i] = a[i] * b[i];
+}
+
+void
+misc_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu)
+{
+	MulJob		j = {y, a, b, ldy, lda, ldb, dim, silu};
+
+	kpool_run(pool, mul_row, &j, rows);
+}
+
+void
+misc_dot_rows(KPool *pool, float *y, const float *x, int rows, int dim, const float *w, float bias)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++, x += dim)
+	{
+		double		sum = (double) bias;
+
+		for (int j = 0; j < dim; j++)
+			sum += (double) w[j] * (double) x[j];
+		y[i] = (float) sum;
+	}
+}
+
+typedef struct SwapJob
+{
+	char	   *y;
+	const char *x;
+	size_t		y_row;			/* bytes */
+	size_t		y_head;
+	size_t		x_row;
+	size_t		x_head;
+	int			heads;
+	size_t		width;
+} SwapJob;
+
+static void
+swap_row(void *arg, int row, int ith)
+{
+	const SwapJob *j = arg;
+	char	   *y = j->y + (size_t) row * j->y_row;
+	const char *x = j->x + (size_t) row * j->x_row;
+
+	(void) ith;
+	for (int h = 0; h < j->heads; h++, y += j->y_head, x += j->x_head)
+		memcpy(y, x, j->width);
+}
+
+/* a few rows aren't worth waking the pool */
+static void
+each_row(KPool *pool, KPoolFn fn, void *job, int rows)
+{
+	if (rows > 4)
+		kpool_run(pool, fn, job, rows);
+	else
+		for (int i = 0; i < rows; i++)
+			fn(job, i, 0);
+}
+
+void
+misc_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row,
+				size_t x_head, int rows, int heads, int width)
+{
+	SwapJob		j = {
+		y, x, y_row * sizeof(float), y_head * sizeof(float), x_row * sizeof(float), x_head * sizeof(float), heads,
+		(size_t) width * sizeof(float)
+	};
+
+	/* operands are floats, too */
+	(void) y_op;
+	(void) x_op;
+	each_row(pool, swap_row, &j, rows);
+}
+
+void
+misc_series(KPool *pool, int32_t *y, int n, int32_t by)
+{
+	(void) pool;
+	for (int i = 0; i < n; i++)
+		y[i] = i * by;
+}
+
+/* ---- mixtures of experts ---- */
+
+typedef struct MoeJob
+{
+	const KRoute *route;
+	float	   *logits;
+	float	   *space;
+	int32_t    *experts;
+	float	   *route_weights;
+	float	   *y;
+	const float *x;
+	float	   *to;
+	const int32_t *place;
+	const float *weights;
+	const float *gate;
+	const float *out_bias;
+	bool		shared;
+	int			top_k;
+	int			hidden;
+} MoeJob;
+
+static void
+route_row(void *arg, int i, int ith)
+{
+	const MoeJob *j = arg;
+	size_t		experts = (size_t) i * (size_t) j->route->n_experts;
+	size_t		chosen = (size_t) i * (size_t) j->route->top_k;
+
+	(void) ith;
+	kroute(j->route, j->logits + experts, j->space + experts, j->experts + chosen, j->route_weights + chosen);
+}
+
+void
+misc_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights)
+{
+	MoeJob		j = {.route = c, .logits = logits, .space = space, .experts = experts, .route_weights = weights};
+
+	each_row(pool, route_row, &j, rows);
+}
+
+void
+misc_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place)
+{
+	(void) pool;
+	memset(start, 0, (size_t) (n_experts + 1) * sizeof(int32_t));
+	for (int i = 0; i < pairs; i++)
+		start[experts[i] + 1]++;
+	for (int i = 0; i < n_experts; i++)
+		start[i + 1] += start[i];
+	for (int i = 0; i < pairs; i++)
+		place[i] = start[experts[i]]++;
+	/* each start has moved to the next one's */
+	for (int i = n_experts; i > 0; i--)
+		start[i] = start[i - 1];
+	start[0] = 0;
+}
+
+static void
+gather_row(void *arg, int i, int ith)
+{
+	const MoeJob *j = arg;
+	size_t		hidden = (size_t) j->hidden;
+	const float *h = j->x + (size_t) i * hidden;
+
+	(void) ith;
+	for (int e = i * j->top_k; e < (i + 1) * j->top_k; e++)
+	{
+		float	   *to = j->to + (size_t) j->place[e] * hidden;
+
+		memcpy(to, h, hidden * sizeof(float));
+		for (size_t k = 0; j->weights != NULL && k < hidden; k++)
+			to[k] *= j->weights[e];
+	}
+}
+
+void
+misc_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place, const float *weights,
+				int hidden)
+{
+	MoeJob		j = {.to = x, .x = h, .top_k = top_k, .place = place, .weights = weights, .hidden = hidden};
+
+	each_row(pool, gather_row, &j, rows);
+}
+
+static void
+combine_row(void *arg, int i, int ith)
+{
+	const MoeJob *j = arg;
+	size_t		hidden = (size_t) j->hidden;
+	float	   *y = j->y + (size_t) i * hidden;
+	float		gate = j->shared && j->gate != NULL ? kroute_sigmoid(j->gate[i]) : 1;
+
+	(void) ith;
+	for (size_t k = 0; k < hidden; k++)
+		y[k] = j->shared ? gate * y[k] : 0;
+	for (int e = i * j->top_k; e < (i + 1) * j->top_k; e++)
+	{
+		float		weight = j->weights != NULL ? j->weights[e] : 1;
+		const float *from = j->x + (size_t) j->place[e] * hidden;
+
+		for (size_t k = 0; k < hidden; k++)
+			y[k] += weight * from[k];
+	}
+	for (size_t k = 0; j->out_bias != NULL && k < hidden; k++)
+		y[k] += j->out_bias[k];
+}
+
+void
+misc_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
+				 const float *gate, bool shared, const float *out_bias, int hidden)
+{
+	MoeJob		j = {
+		.y = y, .x = x, .top_k = top_k, .place = place, .weights = weights, .gate = gate, .shared = shared,
+		.out_bias = out_bias, .hidden = hidden
+	};
+
+	each_row(pool, combine_row, &j, rows);
+}
+
+/* ---- adapters, KV ---- */
+
+void
+misc_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, int ldt)
+{
+	(void) pool;
+	for (const KLoraJob *j = jobs; j < jobs + n; j++)
+		for (int i = 0; i < j->n_rows; i++)
+		{
+			const KLora *p = j->p;
+			int32_t		id = ids[j->rows[i]];
+			float	   *to = t + (size_t) j->rows[i] * (size_t) ldt + p->at;
+
+			if (id >= 0 && id < p->k)
+				kblock_to_float(p->type, (const uint8_t *) p->a + ktype_row_bytes(p->type, p->rank) * (size_t) id, p->rank, to);
+			else
+				memset(to, 0, (size_t) p->rank * sizeof(float));
+			for (int r = 0; r < p->rank; r++)
+				to[r] *= p->scale;
+		}
+}
+
+void
+misc_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n)
+{
+	(void) pool;
+	for (int i = 0; i < n; i++)
+		memcpy(kv->base + (size_t) from_to[2 * i + 1] * kv->block_stride, kv->base + (size_t) from_to[2 * i] * kv->block_stride,
+			   kv->block_stride);
+}
+
+static float
+largest(const float *x, size_t n, float than)
+{
+	for (size_t i = 0; i < n; i++)
+		than = fabsf(x[i]) > than || isnan(x[i]) ? fabsf(x[i]) : than;
+	return than;
+}
+
+void
+misc_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2])
+{
+	size_t		bs = (size_t) kv->block_size;
+
+	(void) pool;
+	out[0] = out[1] = 0;
+	for (int b = 0; b < n_blocks; b++)
+		for (int h = 0; h < kv->n_kv_heads; h++)
+		{
+			uint8_t    *cell = kv_cell(kv, layer, b, h);
+			const float *vs = (const float *) (void *) kv_cell_v(kv, cell);
+
+			out[0] = largest((const float *) (void *) cell, bs * (size_t) kv->head_dim, out[0]);
+			for (size_t i = 0; i < bs; i++)
+				out[1] = largest(vs + i * (size_t) kv_vdim(kv), (size_t) kv_vwidth(kv), out[1]);
+		}
 }

@@ -22,6 +22,19 @@ void		misc_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t
 void		misc_put_rows(KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy);
 void		misc_copy_rows(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim);
 void		misc_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
+void		misc_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu);
+void		misc_dot_rows(KPool *pool, float *y, const float *x, int rows, int dim, const float *w, float bias);
+void		misc_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row,
+							size_t x_head, int rows, int heads, int width);
+void		misc_series(KPool *pool, int32_t *y, int n, int32_t by);
+void		misc_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights);
+void		misc_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place);
+void		misc_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place, const float *weights, int hidden);
+void		misc_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
+							const float *gate, bool shared, const float *out_bias, int hidden);
+void		misc_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, int ldt);
+void		misc_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n);
+void		misc_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2]);
 
 /* their rows of an op table */
 #define MISC_OPS \
@@ -32,6 +45,17 @@ void		misc_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, in
 	.temper = misc_temper, \
 	.put_rows = misc_put_rows, \
 	.copy_rows = misc_copy_rows, \
-	.keep_rows = misc_keep_rows
+	.keep_rows = misc_keep_rows, \
+	.mul_rows = misc_mul_rows, \
+	.dot_rows = misc_dot_rows, \
+	.swap_heads = misc_swap_heads, \
+	.series = misc_series, \
+	.moe_route = misc_moe_route, \
+	.moe_place = misc_moe_place, \
+	.moe_gather = misc_moe_gather, \
+	.moe_combine = misc_moe_combine, \
+	.lora_rows = misc_lora_rows, \
+	.kv_copy = misc_kv_copy, \
+	.kv_largest = misc_kv_largest
 
 #endif

@@ -407,7 +407,7 @@ typedef struct Combine
 {
 	const int32_t *place;		/* [rows][top_k] */
 	const float *weights;		/* likewise; NULL = 1 */
-	const float *gate;			/* [rows] of what y has; NULL = 1 */
+	const float *gate;			/* [rows]: its sigmoid is the factor of what y has; NULL = 1 */
 	const float *out_bias;		/* [hidden] or NULL */
 	int			top_k;
 	bool		shared;			/* y has something */
@@ -418,7 +418,7 @@ moe_combine_kernel(Piece<float, N> *y, const Piece<float, N> *x, Combine c, int 
 {
 	size_t		row = blockIdx.x;
 	int			i = (int) (blockIdx.y * THREADS + threadIdx.x);
-	float		gate = c.gate != NULL && c.shared ? c.gate[row] : 1.0f;
+	float		gate = c.gate != NULL && c.shared ? sigmoid(c.gate[row]) : 1.0f;
 	Piece<float, N> sum;
 
 	if (i >= n)

@@ -5,6 +5,7 @@
  * Element by element, as kernels.h says it, on the calling thread.
  */
 #include "ref/ref2.h"
+#include "route.h"
 
 double
 ref2_act(KAct a, const float *p, double x)
@@ -104,4 +105,157 @@ ref2_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, i
 	for (int i = 0; i < n; i++)
 		for (int j = 0; j < row; j++)
 			bytes[at(i, row, j)] = bytes[at(idx[i], row, j)];
+}
+
+void
+ref2_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < dim; j++)
+		{
+			double		z = (double) b[at(i, ldb, j)];
+
+			y[at(i, ldy, j)] = (float) ((double) a[at(i, lda, j)] * (silu ? z / (1 + exp(-z)) : z));
+		}
+}
+
+void
+ref2_dot_rows(KPool *pool, float *y, const float *x, int rows, int dim, const float *w, float bias)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+	{
+		double		sum = (double) bias;
+
+		for (int j = 0; j < dim; j++)
+			sum += (double) x[at(i, dim, j)] * (double) w[j];
+		y[i] = (float) sum;
+	}
+}
+
+void
+ref2_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row,
+				size_t x_head, int rows, int heads, int width)
+{
+	(void) pool;
+	(void) y_op;
+	(void) x_op;
+	for (int h = 0; h < heads; h++)
+		for (int i = 0; i < rows; i++)
+			for (int j = 0; j < width; j++)
+				((float *) y)[(size_t) i * y_row + (size_t) h * y_head + (size_t) j] =
+					((const float *) x)[(size_t) i * x_row + (size_t) h * x_head + (size_t) j];
+}
+
+void
+ref2_series(KPool *pool, int32_t *y, int n, int32_t by)
+{
+	(void) pool;
+	for (int i = 0, x = 0; i < n; i++, x += by)
+		y[i] = x;
+}
+
+void
+ref2_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		kroute(c, logits + at(i, c->n_experts, 0), space, experts + at(i, c->top_k, 0), weights + at(i, c->top_k, 0));
+}
+
+void
+ref2_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place)
+{
+	int			n = 0;
+
+	(void) pool;
+	for (int e = 0; e < n_experts; e++)
+	{
+		start[e] = n;
+		for (int i = 0; i < pairs; i++)
+			if (experts[i] == e)
+				place[i] = n++;
+	}
+	start[n_experts] = n;
+}
+
+void
+ref2_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place, const float *weights,
+				int hidden)
+{
+	(void) pool;
+	for (int i = 0; i < rows * top_k; i++)
+		for (int j = 0; j < hidden; j++)
+			x[at(place[i], hidden, j)] = h[at(i / top_k, hidden, j)] * (weights != NULL ? weights[i] : 1);
+}
+
+void
+ref2_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
+				 const float *gate, bool shared, const float *out_bias, int hidden)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < hidden; j++)
+		{
+			double		sum = shared ? (double) y[at(i, hidden, j)] : 0;
+
+			if (shared && gate != NULL)
+				sum /= 1 + exp(-(double) gate[i]);
+			for (int k = i * top_k; k < (i + 1) * top_k; k++)
+				sum += (weights != NULL ? (double) weights[k] : 1) * (double) x[at(place[k], hidden, j)];
+			y[at(i, hidden, j)] = (float) (sum + (out_bias != NULL ? (double) out_bias[j] : 0));
+		}
+}
+
+void
+ref2_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, int ldt)
+{
+	(void) pool;
+	for (const KLoraJob *j = jobs; j < jobs + n; j++)
+		for (int i = 0; i < j->n_rows * j->p->rank; i++)
+		{
+			const KLora *p = j->p;
+			int			row = j->rows[i / p->rank];
+			int32_t		id = ids[row];
+			float		a = 0;
+
+			if (id >= 0 && id < p->k)
+				kblock_to_float(p->type, (const uint8_t *) p->a + at(id, p->rank, i % p->rank) * ktype_row_bytes(p->type, 1), 1, &a);
+			t[at(row, ldt, p->at + i % p->rank)] = a * p->scale;
+		}
+}
+
+void
+ref2_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n)
+{
+	(void) pool;
+	for (int i = 0; i < n; i++)
+		for (size_t b = 0; b < kv->block_stride; b++)
+			kv->base[(size_t) from_to[2 * i + 1] * kv->block_stride + b] = kv->base[(size_t) from_to[2 * i] * kv->block_stride + b];
+}
+
+/* NaN counts as more than anything */
+static float
+larger(float a, float b)
+{
+	return isnan(a) || isnan(b) ? NAN : fmaxf(a, fabsf(b));
+}
+
+void
+ref2_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2])
+{
+	(void) pool;
+	out[0] = out[1] = 0;
+	for (int b = 0; b < n_blocks; b++)
+		for (int h = 0; h < kv->n_kv_heads; h++)
+			for (int t = 0; t < kv->block_size; t++)
+			{
+				uint8_t    *cell = kv_cell(kv, layer, b, h);
+
+				for (int i = 0; i < kv->head_dim; i++)
+					out[0] = larger(out[0], kelem_get(KT_F32, cell, at(i, kv->block_size, t)));
+				for (int i = 0; i < kv_vwidth(kv); i++)
+					out[1] = larger(out[1], kelem_get(KT_F32, kv_cell_v(kv, cell), at(t, kv_vdim(kv), i)));
+			}
 }

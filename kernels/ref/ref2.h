@@ -18,6 +18,19 @@ void		ref2_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t
 void		ref2_put_rows(KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy);
 void		ref2_copy_rows(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim);
 void		ref2_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
+void		ref2_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu);
+void		ref2_dot_rows(KPool *pool, float *y, const float *x, int rows, int dim, const float *w, float bias);
+void		ref2_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row,
+							size_t x_head, int rows, int heads, int width);
+void		ref2_series(KPool *pool, int32_t *y, int n, int32_t by);
+void		ref2_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights);
+void		ref2_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place);
+void		ref2_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place, const float *weights, int hidden);
+void		ref2_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
+							const float *gate, bool shared, const float *out_bias, int hidden);
+void		ref2_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, int ldt);
+void		ref2_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n);
+void		ref2_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2]);
 
 #define REF2_OPS \
 	.scale_cols = ref2_scale_cols, \
@@ -27,6 +40,17 @@ void		ref2_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, in
 	.temper = ref2_temper, \
 	.put_rows = ref2_put_rows, \
 	.copy_rows = ref2_copy_rows, \
-	.keep_rows = ref2_keep_rows
+	.keep_rows = ref2_keep_rows, \
+	.mul_rows = ref2_mul_rows, \
+	.dot_rows = ref2_dot_rows, \
+	.swap_heads = ref2_swap_heads, \
+	.series = ref2_series, \
+	.moe_route = ref2_moe_route, \
+	.moe_place = ref2_moe_place, \
+	.moe_gather = ref2_moe_gather, \
+	.moe_combine = ref2_moe_combine, \
+	.lora_rows = ref2_lora_rows, \
+	.kv_copy = ref2_kv_copy, \
+	.kv_largest = ref2_kv_largest
 
 #endif

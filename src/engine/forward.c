@@ -70,9 +70,8 @@ core_forward(Core *c, const Plan *plan)
 	Batch		b = *batch_build(c->batch, plan);
 	Stop		stop = {c, plan};
 
-	for (int i = 0; i < plan->n_copies; i++)
-		memcpy(c->kv.base + (size_t) plan->copies[i].to * c->kv.block_stride,
-			   c->kv.base + (size_t) plan->copies[i].from * c->kv.block_stride, c->kv.block_stride);
+	if (plan->n_copies > 0)
+		c->opt.kernels->kv_copy(c->opt.pool, &c->kv, (const int32_t *) plan->copies, plan->n_copies);
 	constraints_begin(c->constraints, plan);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
 	if (core_info(c)->both_ways)

@@ -111,12 +111,11 @@ compute(Core *c, float *scales, Err *e)
 	run_sample(c, &kv, tokens, n);
 	for (int l = 0; l < kv.n_layers; l++)
 	{
-		float		k,
-					v;
+		float		largest[2];
 
-		kv_largest(&kv, l, kv.n_blocks, &k, &v);
-		scales[2 * l] = scale_for(k, K_MOST);
-		scales[2 * l + 1] = scale_for(v, V_MOST);
+		c->opt.kernels->kv_largest(c->opt.pool, &kv, l, kv.n_blocks, largest);
+		scales[2 * l] = scale_for(largest[0], K_MOST);
+		scales[2 * l + 1] = scale_for(largest[1], V_MOST);
 	}
 	mem_free(kv.base);
 	return true;

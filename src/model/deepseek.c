@@ -34,7 +34,7 @@ deepseek_layers(const Conf *c, DecoderConf *o, Err *e)
 
 	if (!dec_conf_moe(c, o, e) ||
 		!dec_conf_int(c, "first_k_dense_replace", 0, DEC_MAX_LAYERS, 0, &dense, e) ||
-		!dec_conf_int(c, "n_shared_experts", 0, MOE_MAX_EXPERTS, 0, &shared, e) ||
+		!dec_conf_int(c, "n_shared_experts", 0, KROUTE_MAX_EXPERTS, 0, &shared, e) ||
 		!dec_conf_int(c, "moe_layer_freq", 1, DEC_MAX_LAYERS, 1, &every, e))
 		return false;
 	if (every != 1)
@@ -50,9 +50,9 @@ deepseek_layers(const Conf *c, DecoderConf *o, Err *e)
 bool
 deepseek_sigmoid(const Conf *c, DecoderConf *o, Err *e)
 {
-	o->moe.routing = MOE_SIGMOID;
+	o->moe.routing = KROUTE_SIGMOID;
 	o->moe.correction = true;
-	o->moe.group_by = MOE_GROUP_TOP2;
+	o->moe.group_by = KGROUP_TOP2;
 	return deepseek_layers(c, o, e);
 }
 
@@ -88,8 +88,8 @@ deepseek2_conf(const Conf *c, DecoderConf *o, Err *e)
 	/* GGUF has one architecture for both */
 	if (conf_int(c, "gguf.expert_gating_func", 1) == 2)
 		return deepseek3_conf(c, o, e);
-	o->moe.routing = MOE_SOFTMAX;
-	o->moe.group_by = MOE_GROUP_MAX;
+	o->moe.routing = KROUTE_SOFTMAX;
+	o->moe.group_by = KGROUP_MAX;
 	if (!common(c, o, e) || !deepseek_layers(c, o, e) || !one_of(c, "scoring_func", "softmax", "softmax", e) ||
 		!one_of(c, "topk_method", "greedy", "group_limited_greedy", e))
 		return false;

@@ -38,7 +38,7 @@ ernie4_5_moe_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->moe.correction = out->moe.normalize = true;
 	if (!dec_conf(c, out, e) || !dec_conf_moe(c, out, e) || !expert_layers(c, out, e) ||
 		!dec_conf_num(c, "moe_norm_min", 0, 1, 1e-12, &out->moe.normalize_min, e) ||
-		!dec_conf_int(c, gguf ? "n_shared_experts" : "moe_num_shared_experts", 0, MOE_MAX_EXPERTS, gguf ? 0 : 2,
+		!dec_conf_int(c, gguf ? "n_shared_experts" : "moe_num_shared_experts", 0, KROUTE_MAX_EXPERTS, gguf ? 0 : 2,
 					  &shared, e))
 		return false;
 	out->interleaved = true;

@@ -32,7 +32,7 @@ gpt_oss_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->eps = 1e-5f;
 	out->head_dim = conf_has(c, "gguf.architecture") ? 0 : 64;
 	out->rope[0].keys = (RopeKeys) {.theta = 150000, .exact = conf_has(c, "gguf.architecture")};
-	out->moe.routing = MOE_TOPK_SOFTMAX;
+	out->moe.routing = KROUTE_TOPK_SOFTMAX;
 	out->moe.router_bias = out->moe.bias = true;
 	if (!dec_conf(c, out, e) || !dec_conf_moe(c, out, e) ||
 		!dec_conf_window(c, 128, true, &window, e) ||

@@ -15,7 +15,7 @@ granitemoe_conf(const Conf *c, DecoderConf *out, Err *e)
 {
 	bool		gguf = conf_has(c, "gguf.architecture");
 
-	out->moe.routing = MOE_TOPK_SOFTMAX;
+	out->moe.routing = KROUTE_TOPK_SOFTMAX;
 	if (!dec_conf(c, out, e) || !granite_multipliers(c, out, e) || !dec_conf_moe(c, out, e) ||
 		!dec_conf_int(c, gguf ? "shared_expert_intermediate_size" : "shared_intermediate_size", 0, DEC_MAX_INTER, 0,
 					  &out->moe.shared_inter, e))
@@ -61,7 +61,7 @@ feed_forward(const Conf *c, DecoderConf *out, Err *e)
 		out->inter = shared > 0 ? shared : out->inter;
 		return true;
 	}
-	out->moe.routing = MOE_TOPK_SOFTMAX;
+	out->moe.routing = KROUTE_TOPK_SOFTMAX;
 	out->moe.n_experts = 8;
 	out->moe.top_k = 2;
 	out->moe.shared_inter = shared;

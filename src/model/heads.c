@@ -616,18 +616,9 @@ dec_pool_head(Decoder *d, PoolTask t, int width, const float *x, int n, float *y
 	const Head *h = head_of(d, t);
 
 	if (d->token_row != NULL && t != PT_EMBED && t != PT_TOKEN_EMBED)
-	{
-		for (int i = 0; i < n; i++, x += d->c.hidden)
-		{
-			double		sum = (double) d->token_bias;
-
-			for (int j = 0; j < d->c.hidden; j++)
-				sum += (double) d->token_row[j] * (double) x[j];
-			y[i] = (float) sum;
-		}
-		return;
-	}
-	run_head(d, h, width, x, n, y);
+		d->k->dot_rows(d->pool, y, x, n, d->c.hidden, d->token_row, d->token_bias);
+	else
+		run_head(d, h, width, x, n, y);
 }
 
 void

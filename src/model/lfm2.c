@@ -100,7 +100,7 @@ lfm2_moe_conf(const Conf *c, DecoderConf *out, Err *e)
 	bool		gguf = conf_has(c, "gguf.architecture");
 	int			dense;
 
-	out->moe.routing = MOE_SIGMOID;
+	out->moe.routing = KROUTE_SIGMOID;
 	out->moe.correction = conf_bool(c, "use_expert_bias", true);
 	out->moe.normalize = true;
 	out->moe.n_experts = gguf ? 0 : 32;

@@ -59,7 +59,7 @@ experts(const Conf *c, DecoderConf *out, Err *e)
 	bool		gguf = conf_has(c, "gguf.architecture");
 	int			every;
 
-	out->moe.routing = MOE_TOPK_SIGMOID;
+	out->moe.routing = KROUTE_TOPK_SIGMOID;
 	out->moe.on_input = true;
 	out->moe.n_experts = gguf ? 0 : 16;
 	out->moe.top_k = 1;

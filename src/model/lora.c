@@ -549,26 +549,17 @@ dec_lora_embed(Decoder *d, float *y)
 {
 	LoraWork   *w = &d->lora;
 	int			n = jobs_of(w, d->embed.lora, 0, d->rows);
+	const int32_t *ids = d->b->tokens;
 
-	for (int j = 0; j < n; j++)
+	if (n == 0)
+		return;
+	/* a row that was given has no token */
+	if (d->b->embeds != NULL)
 	{
-		const KLora *p = w->jobs[j].p;
-
-		for (int i = 0; i < w->jobs[j].n_rows; i++)
-		{
-			int			row = w->jobs[j].rows[i];
-			int32_t		token = d->b->tokens[row];
-			float	   *t = w->t + (size_t) row * (size_t) w->ldt + p->at;
-			bool		own = d->b->embeds == NULL || d->b->embeds[row] == NULL;
-
-			if (own && token >= 0 && token < p->k)
-				kblock_to_float(p->type, (const uint8_t *) p->a + ktype_row_bytes(p->type, p->rank) * (size_t) token, p->rank, t);
-			else
-				memset(t, 0, (size_t) p->rank * sizeof(float));
-			for (int r = 0; r < p->rank; r++)
-				t[r] *= p->scale;
-		}
+		for (int i = 0; i < d->rows; i++)
+			d->ids[i] = d->b->embeds[i] == NULL ? d->b->tokens[i] : -1;
+		ids = d->ids;
 	}
-	if (n > 0)
-		d->k->lora_expand(d->pool, w->jobs, n, w->t, w->ldt, y, d->embed.k);
+	d->k->lora_rows(d->pool, w->jobs, n, ids, w->t, w->ldt);
+	d->k->lora_expand(d->pool, w->jobs, n, w->t, w->ldt, y, d->embed.k);
 }

@@ -12,7 +12,7 @@ minimax_m2_conf(const Conf *c, DecoderConf *out, Err *e)
 {
 	out->rope[0].keys.theta = 5000000;
 	out->qk_norm = QKNORM_WIDE;
-	out->moe.routing = MOE_SIGMOID;
+	out->moe.routing = KROUTE_SIGMOID;
 	out->moe.correction = out->moe.normalize = true;
 	return dec_conf(c, out, e) && dec_conf_moe(c, out, e);
 }

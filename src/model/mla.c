@@ -13,8 +13,6 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include <string.h>
-
 #include "base/mem.h"
 #include "model/bind.h"
 #include "model/split.h"
@@ -142,79 +140,7 @@ typedef struct MlaStep
 	KRows		r;				/* the same for the kernels */
 } MlaStep;
 
-static size_t
-at(const MlaStep *s, int head, int row, int width)
-{
-	return ((size_t) head * (size_t) s->rows + (size_t) row) * (size_t) width;
-}
-
-/* q's plain parts by head */
-static void
-split_q(void *arg, int i, int ith)
-{
-	const MlaStep *s = arg;
-	const MlaConf *c = &s->d->c.mla;
-	const float *q = s->q + (size_t) (s->row0 + i) * (size_t) s->ldq;
-
-	(void) ith;
-	for (int h = 0; h < s->d->c.n_heads; h++, q += c->plain + c->rope)
-		memcpy(s->d->mla.a + at(s, h, i, c->plain), q, (size_t) c->plain * sizeof(float));
-}
-
-/* the latent q: what came out by head, and the part with positions */
-static void
-join_q(void *arg, int i, int ith)
-{
-	const MlaStep *s = arg;
-	const MlaConf *c = &s->d->c.mla;
-	const float *q = s->q + (size_t) (s->row0 + i) * (size_t) s->ldq;
-	size_t		width = (size_t) (c->latent + c->rope);
-	float	   *to = s->d->mla.latent_q + (size_t) i * (size_t) s->d->c.n_heads * width;
-
-	(void) ith;
-	for (int h = 0; h < s->d->c.n_heads; h++, to += width, q += c->plain + c->rope)
-	{
-		memcpy(to, s->d->mla.b + at(s, h, i, c->latent), (size_t) c->latent * sizeof(float));
-		memcpy(to + c->latent, q + c->plain, (size_t) c->rope * sizeof(float));
-	}
-}
-
-/* attention's result by head, to where the latent q was */
-static void
-split_att(void *arg, int i, int ith)
-{
-	const MlaStep *s = arg;
-	int			latent = s->d->c.mla.latent;
-	const float *from = s->d->mla.b + (size_t) i * (size_t) s->d->c.n_heads * (size_t) latent;
-
-	(void) ith;
-	for (int h = 0; h < s->d->c.n_heads; h++, from += latent)
-		memcpy(s->d->mla.latent_q + at(s, h, i, latent), from, (size_t) latent * sizeof(float));
-}
-
-static void
-join_att(void *arg, int i, int ith)
-{
-	const MlaStep *s = arg;
-	int			v = s->d->c.mla.v;
-	float	   *to = s->att + (size_t) (s->row0 + i) * (size_t) (s->d->c.n_heads * v);
-
-	(void) ith;
-	for (int h = 0; h < s->d->c.n_heads; h++)
-		memcpy(to + (size_t) h * (size_t) v, s->d->mla.a + at(s, h, i, v), (size_t) v * sizeof(float));
-}
-
-static void
-each_row(MlaStep *s, void (*fn) (void *arg, int i, int ith))
-{
-	if (s->rows > 4)
-		kpool_run(s->d->pool, fn, s, s->rows);
-	else
-		for (int i = 0; i < s->rows; i++)
-			fn(s, i, 0);
-}
-
-/* The rows at hand as rows of sequences, and as rows of heads. */
+/* The rows at hand as rows of sequences, and the heads as groups of as many rows. */
 static void
 cut_rows(MlaStep *s)
 {
@@ -232,8 +158,14 @@ cut_rows(MlaStep *s)
 		.n_rows = s->rows, .n_seqs = n, .seq_start = w->seq_start, .pos = all->pos + s->row0,
 		.block_table = all->block_table + first, .row0 = s->row0, .seq0 = first
 	};
-	for (int h = 0; h <= s->d->c.n_heads; h++)
-		w->start[h] = h * s->rows;
+	s->d->k->series(s->d->pool, w->start, s->d->c.n_heads + 1, s->rows);
+}
+
+/* A part of each head's columns, from rows of heads to heads of rows, or back. */
+static void
+swap(const MlaStep *s, float *y, size_t y_row, size_t y_head, const float *x, size_t x_row, size_t x_head, int width)
+{
+	s->d->k->swap_heads(s->d->pool, y, false, y_row, y_head, x, false, x_row, x_head, s->rows, s->d->c.n_heads, width);
 }
 
 /* Attention of the rows at hand; k and v of all rows are stored. */
@@ -244,18 +176,28 @@ mla_rows(MlaStep *s)
 	const MlaConf *c = &d->c.mla;
 	MlaWork    *w = &d->mla;
 	KAttn		a = {.scale = d->c.attn_scale};
+	size_t		rows = (size_t) s->rows;
+	size_t		heads = (size_t) d->c.n_heads;
+	size_t		plain = (size_t) c->plain;
+	size_t		latent = (size_t) c->latent;
+	size_t		q_head = plain + (size_t) c->rope;
+	size_t		lq_head = latent + (size_t) c->rope;
+	size_t		v = (size_t) c->v;
+	const float *q = s->q + (size_t) s->row0 * (size_t) s->ldq;
 
 	cut_rows(s);
-	each_row(s, split_q);
+	/* q's plain parts by head, and what comes out, with the parts that have positions, by row */
+	swap(s, w->a, plain, rows * plain, q, (size_t) s->ldq, q_head, c->plain);
 	dec_stack(d, &s->l->mla.k, w->start, w->a, c->plain, w->b, c->latent);
-	each_row(s, join_q);
+	swap(s, w->latent_q, heads * lq_head, lq_head, w->b, latent, rows * latent, c->latent);
+	swap(s, w->latent_q + latent, heads * lq_head, lq_head, q + plain, (size_t) s->ldq, q_head, c->rope);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->attn(d->pool, d->kv, s->l->c->kv, &s->r, w->latent_q, d->c.n_heads * (c->latent + c->rope),
-			   d->c.n_heads, &a, w->b, d->ws);
+	d->k->attn(d->pool, d->kv, s->l->c->kv, &s->r, w->latent_q, (int) (heads * lq_head), d->c.n_heads, &a, w->b, d->ws);
 	profile_mark(d->profile, PROF_ATTENTION);
-	each_row(s, split_att);
+	/* attention's result by head, to where the latent q was, and what comes out by row */
+	swap(s, w->latent_q, latent, rows * latent, w->b, heads * latent, latent, c->latent);
 	dec_stack(d, &s->l->mla.v, w->start, w->latent_q, c->latent, w->a, c->v);
-	each_row(s, join_att);
+	swap(s, s->att + (size_t) s->row0 * heads * v, heads * v, v, w->a, v, rows * v, c->v);
 	profile_mark(d->profile, PROF_MATMUL);
 }
 

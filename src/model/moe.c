@@ -10,7 +10,6 @@
  * Tested by tests/unit/test_moe.c and tests/golden/models_golden.c.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "model/bind.h"
 #include "model/split.h"
@@ -40,8 +39,8 @@ dec_conf_moe(const Conf *c, DecoderConf *o, Err *e)
 	MoeConf    *m = &o->moe;
 	float		scale = m->scale != 0 ? m->scale : 1;
 
-	if (!dec_conf_int(c, dec_conf_key(c, counts), 1, MOE_MAX_EXPERTS, m->n_experts, &m->n_experts, e) ||
-		!dec_conf_int(c, dec_conf_key(c, chosen), 1, m->n_experts < MOE_MAX_CHOSEN ? m->n_experts : MOE_MAX_CHOSEN,
+	if (!dec_conf_int(c, dec_conf_key(c, counts), 1, KROUTE_MAX_EXPERTS, m->n_experts, &m->n_experts, e) ||
+		!dec_conf_int(c, dec_conf_key(c, chosen), 1, m->n_experts < KROUTE_MAX_CHOSEN ? m->n_experts : KROUTE_MAX_CHOSEN,
 					  m->top_k, &m->top_k, e) ||
 		!dec_conf_int(c, "moe_intermediate_size", 1, DEC_MAX_INTER, m->inter > 0 ? m->inter : o->inter, &m->inter, e) ||
 		!dec_conf_num(c, "routed_scaling_factor", 0, 1e6, (double) scale, &m->scale, e) || !conf_groups(c, m, e))
@@ -193,95 +192,14 @@ typedef struct MoeStep
 	int			rows;
 } MoeStep;
 
-static void
-route_row(void *arg, int i, int ith)
+KRoute
+moe_kroute(const MoeConf *c, const float *correction)
 {
-	const MoeStep *s = arg;
-	const MoeConf *c = &s->d->c.moe;
-	MoeWork    *w = &s->d->moe;
-	size_t		experts = (size_t) i * (size_t) c->n_experts;
-	size_t		chosen = (size_t) i * (size_t) c->top_k;
-
-	(void) ith;
-	moe_route(c, w->logits + experts, s->m->correction, w->space + experts, w->experts + chosen, w->weights + chosen);
-}
-
-/* Where each pair of row and expert goes, ordered by expert, then by row. */
-static void
-place_pairs(const MoeStep *s)
-{
-	const MoeConf *c = &s->d->c.moe;
-	MoeWork    *w = &s->d->moe;
-	int			pairs = s->rows * c->top_k;
-
-	memset(w->start, 0, (size_t) (c->n_experts + 1) * sizeof(int32_t));
-	for (int i = 0; i < pairs; i++)
-		w->start[w->experts[i] + 1]++;
-	for (int i = 0; i < c->n_experts; i++)
-		w->start[i + 1] += w->start[i];
-	for (int i = 0; i < pairs; i++)
-		w->place[i] = w->start[w->experts[i]]++;
-	for (int i = c->n_experts; i > 0; i--)
-		w->start[i] = w->start[i - 1];
-	w->start[0] = 0;
-}
-
-static void
-gather_row(void *arg, int i, int ith)
-{
-	const MoeStep *s = arg;
-	const MoeWork *w = &s->d->moe;
-	int			top_k = s->d->c.moe.top_k;
-	size_t		hidden = (size_t) s->d->c.hidden;
-	const float *h = s->d->h + (size_t) (s->row0 + i) * hidden;
-
-	(void) ith;
-	for (int j = 0; j < top_k; j++)
-	{
-		float	   *to = w->x + (size_t) w->place[i * top_k + j] * hidden;
-
-		memcpy(to, h, hidden * sizeof(float));
-		for (size_t k = 0; s->d->c.moe.on_input && k < hidden; k++)
-			to[k] *= w->weights[i * top_k + j];
-	}
-}
-
-/* y += sum of weight * output, the experts in ascending order */
-static void
-combine_row(void *arg, int i, int ith)
-{
-	const MoeStep *s = arg;
-	const MoeWork *w = &s->d->moe;
-	int			top_k = s->d->c.moe.top_k;
-	size_t		hidden = (size_t) s->d->c.hidden;
-	float	   *y = s->d->y + (size_t) (s->row0 + i) * hidden;
-	bool		shared = s->m->shared_up.n > 0;
-	float		gate = shared && s->m->shared_gate.n > 0 ? s->d->moe.gate[s->row0 + i] : 1;
-
-	(void) ith;
-	for (size_t k = 0; k < hidden; k++)
-		y[k] = shared ? gate * y[k] : 0;
-	for (int j = 0; j < top_k; j++)
-	{
-		float		weight = s->d->c.moe.on_input ? 1 : w->weights[i * top_k + j];
-		const float *from = w->x + (size_t) w->place[i * top_k + j] * hidden;
-
-		for (size_t k = 0; k < hidden; k++)
-			y[k] += weight * from[k];
-	}
-	for (size_t k = 0; s->m->out_bias != NULL && k < hidden; k++)
-		y[k] += s->m->out_bias[k];
-}
-
-/* a few rows aren't worth waking the pool */
-static void
-each_row(const MoeStep *s, void (*fn) (void *arg, int i, int ith))
-{
-	if (s->rows > 4)
-		kpool_run(s->d->pool, fn, (void *) s, s->rows);
-	else
-		for (int i = 0; i < s->rows; i++)
-			fn((void *) s, i, 0);
+	return (KRoute) {
+		.n_experts = c->n_experts, .top_k = c->top_k, .routing = c->routing, .group_by = c->group_by, .n_groups = c->n_groups,
+		.top_groups = c->top_groups, .normalize = c->normalize, .normalize_min = c->normalize_min, .scale = c->scale,
+		.jitter = c->jitter, .correction = correction
+	};
 }
 
 /* x[pairs][hidden], in and out, of experts whose first rows are in start */
@@ -330,24 +248,27 @@ moe_rows(const MoeStep *s)
 {
 	Decoder    *d = s->d;
 	const MoeConf *c = &d->c.moe;
+	KRoute		route = moe_kroute(c, s->m->correction);
 	MoeWork    *w = &d->moe;
-	const float *h = d->h + (size_t) s->row0 * (size_t) d->c.hidden;
+	size_t		at = (size_t) s->row0 * (size_t) d->c.hidden;
+	bool		shared = s->m->shared_up.n > 0;
 
-	dec_linear(d, &s->m->router, h, d->c.hidden, s->rows, w->logits, c->n_experts);
+	dec_linear(d, &s->m->router, d->h + at, d->c.hidden, s->rows, w->logits, c->n_experts);
 	profile_mark(d->profile, PROF_MATMUL);
-	each_row(s, route_row);
-	place_pairs(s);
-	each_row(s, gather_row);
+	d->k->moe_route(d->pool, &route, w->logits, s->rows, w->space, w->experts, w->weights);
+	d->k->moe_place(d->pool, w->experts, s->rows * c->top_k, c->n_experts, w->start, w->place);
+	d->k->moe_gather(d->pool, w->x, d->h + at, s->rows, c->top_k, w->place, c->on_input ? w->weights : NULL, d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);
 	if (d->ranks.experts)
 		own_experts(s);
 	else
 		run_experts(s, w->start, w->x, s->rows * c->top_k);
-	each_row(s, combine_row);
+	d->k->moe_combine(d->pool, d->y + at, w->x, s->rows, c->top_k, w->place, c->on_input ? NULL : w->weights,
+					  shared && s->m->shared_gate.n > 0 ? w->gate + s->row0 : NULL, shared, s->m->out_bias, d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-/* y = what the expert for all rows computes; its weights */
+/* y = what the expert for all rows computes; its weights' logits */
 static void
 shared_expert(Decoder *d, const Moe *m)
 {
@@ -360,11 +281,7 @@ shared_expert(Decoder *d, const Moe *m)
 	profile_mark(d->profile, PROF_ROWS);
 	dec_linear(d, &m->shared_down, d->act, m->shared_down.k, d->rows, d->y, d->c.hidden);
 	if (m->shared_gate.n > 0)
-	{
 		dec_linear(d, &m->shared_gate, d->h, d->c.hidden, d->rows, d->moe.gate, 1);
-		for (int i = 0; i < d->rows; i++)
-			d->moe.gate[i] = moe_sigmoid(d->moe.gate[i]);
-	}
 	profile_mark(d->profile, PROF_MATMUL);
 }
 

@@ -51,7 +51,7 @@ nomic_experts(const Conf *c, DecoderConf *out, Err *e)
 		return every == 0;
 	if (out->glu)
 		return err_set(e, ERR_UNSUPPORTED, "experts with a gate are not supported in this architecture");
-	if (!dec_conf_int(c, "moe_top_k", 1, MOE_MAX_CHOSEN, 1, &out->moe.top_k, e) || !dec_conf_moe(c, out, e))
+	if (!dec_conf_int(c, "moe_top_k", 1, KROUTE_MAX_CHOSEN, 1, &out->moe.top_k, e) || !dec_conf_moe(c, out, e))
 		return false;
 	out->moe.plain = true;
 	for (int i = 0; i < out->n_layers; i++)

@@ -15,7 +15,7 @@ phimoe_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->eps = 1e-5f;
 	out->layer_norm = out->norm_bias = true;
 	out->rope[0].keys.theta = 1000000;
-	out->moe.routing = MOE_SPARSEMIXER;
+	out->moe.routing = KROUTE_SPARSEMIXER;
 	if (!dec_conf(c, out, e) || !mistral_windows(c, out, 0, e) || !dec_conf_moe(c, out, e) ||
 		!dec_conf_num(c, "router_jitter_noise", 0, 1, 0.01, &out->moe.jitter, e))
 		return false;

@@ -262,20 +262,6 @@ mamba(Decoder *d, const Layer *l)
 	run_scan(d, l, &a);
 }
 
-/* att *= silu(z), where the norm comes first */
-static void
-gate_row(void *arg, int row, int ith)
-{
-	Decoder    *d = arg;
-	const SsmConf *s = &d->c.ssm;
-	const float *z = d->qkv + (size_t) row * (size_t) (s->inner + ssm_channels(s) + s->heads);
-	float	   *x = d->att + (size_t) row * (size_t) s->inner;
-
-	(void) ith;
-	for (int i = 0; i < s->inner; i++)
-		x[i] *= z[i] * moe_sigmoid(z[i]);
-}
-
 /* Mamba-2: qkv = z | x B C | steps; perhaps a norm behind the gate or before it. */
 static void
 mamba2(Decoder *d, const Layer *l)
@@ -295,8 +281,9 @@ mamba2(Decoder *d, const Layer *l)
 	run_scan(d, l, &a);
 	if (norm)
 		d->k->norm_heads(d->pool, KNORM_RMS, d->att, d->rows, s->inner, s->groups, group, l->ssm.norm.w, group, d->c.eps);
+	/* the gate, where the norm comes first */
 	if (norm && s->norm_first)
-		kpool_run(d->pool, gate_row, d, d->rows);
+		d->k->mul_rows(d->pool, d->att, s->inner, d->att, s->inner, d->qkv, ld, d->rows, s->inner, true);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -311,39 +298,17 @@ dec_ssm(Decoder *d, const Layer *l)
 		mamba2(d, l);
 }
 
-/* in = B | C | x: B *= x, or att = C times what the convolution gave */
-static void
-first_gate_row(void *arg, int row, int ith)
-{
-	Decoder    *d = arg;
-	int			n = d->c.ssm.inner;
-	float	   *b = d->qkv + (size_t) row * 3 * (size_t) n;
-
-	(void) ith;
-	for (int i = 0; i < n; i++)
-		b[i] *= b[2 * n + i];
-}
-
-static void
-second_gate_row(void *arg, int row, int ith)
-{
-	Decoder    *d = arg;
-	size_t		n = (size_t) d->c.ssm.inner;
-	const float *c = d->qkv + ((size_t) row * 3 + 1) * n;
-
-	(void) ith;
-	for (size_t i = 0; i < n; i++)
-		d->att[(size_t) row * n + i] = c[i] * d->ssm_x[(size_t) row * n + i];
-}
-
+/* in = B | C | x: B times x is what the convolution gets, C times what it gives comes out. */
 void
 dec_short_conv(Decoder *d, const Layer *l)
 {
+	int			n = d->c.ssm.inner;
+
 	dec_linear(d, &l->ssm.in, d->h, d->c.hidden, d->rows, d->qkv, l->ssm.in.n);
 	profile_mark(d->profile, PROF_MATMUL);
-	kpool_run(d->pool, first_gate_row, d, d->rows);
+	d->k->mul_rows(d->pool, d->qkv, 3 * n, d->qkv, 3 * n, d->qkv + 2 * n, 3 * n, d->rows, n, false);
 	convolve(d, l, d->qkv, l->ssm.in.n);
-	kpool_run(d->pool, second_gate_row, d, d->rows);
+	d->k->mul_rows(d->pool, d->att, n, d->qkv + n, 3 * n, d->ssm_x, n, d->rows, n, false);
 	profile_mark(d->profile, PROF_ROWS);
 }
 

@@ -1,6 +1,6 @@
 /*
  * test_moe.cu
- *	  kernels/cuda/moe.cu under emulation against src/model: the same experts, and but for
+ *	  kernels/cuda/moe.cu under emulation against kernels/route.c: the same experts, and but for
  *	  sums over all experts the same bits.
  */
 #include "emu_test.h"
@@ -8,10 +8,7 @@
 
 #include <vector>
 
-extern "C"
-{
-#include "model/moe.h"
-}
+#include "route.h"
 
 static float
 number(void)
@@ -20,24 +17,6 @@ number(void)
 }
 
 /* ---- routing ---- */
-
-static MoeConf
-conf_of(const KRoute *r)
-{
-	MoeConf		c = {};
-
-	c.n_experts = r->n_experts;
-	c.top_k = r->top_k;
-	c.routing = (MoeRouting) r->routing;
-	c.group_by = (MoeGroups) r->group_by;
-	c.n_groups = r->n_groups;
-	c.top_groups = r->top_groups;
-	c.normalize = r->normalize;
-	c.normalize_min = r->normalize_min;
-	c.scale = r->scale;
-	c.jitter = r->jitter;
-	return c;
-}
 
 /* Sums over all experts have another order: the weights then differ by rounding. */
 static bool
@@ -50,7 +29,7 @@ sums_all(const KRoute *r)
 static void
 route(KRoute r, bool correction, int rows)
 {
-	MoeConf		c = conf_of(&r);
+	KRoute		c = r;
 	size_t		n = (size_t) r.n_experts,
 				k = (size_t) r.top_k;
 	std::vector<float> logits(rows * n),
@@ -70,11 +49,12 @@ route(KRoute r, bool correction, int rows)
 		shift[i] = dice() % 3 == 0 ? 0.25f : number() / 4.0f;
 	dshift = dev(shift.data(), n);
 	r.correction = correction ? dshift : NULL;
+	c.correction = correction ? shift.data() : NULL;
 	for (int i = 0; i < rows; i++)
 	{
 		std::vector<float> l(logits.begin() + i * (long) n, logits.begin() + (i + 1) * (long) n);
 
-		moe_route(&c, l.data(), correction ? shift.data() : NULL, space.data(), &want[i * k], &want_w[i * k]);
+		kroute(&c, l.data(), space.data(), &want[i * k], &want_w[i * k]);
 	}
 	all_orders([&]() {
 		float	   *dl = dev(logits.data(), logits.size()),
@@ -301,7 +281,7 @@ combine(int rows, int top_k, int hidden, bool weighted, bool shared, bool gated,
 	for (int i = 0; i < rows; i++)
 		for (int k = 0; k < hidden; k++)
 		{
-			float		sum = shared ? (gated ? gate[i] : 1.0f) * y[i * hidden + k] : 0.0f;
+			float		sum = shared ? (gated ? kroute_sigmoid(gate[i]) : 1.0f) * y[i * hidden + k] : 0.0f;
 
 			for (int j = 0; j < top_k; j++)
 				sum += (weighted ? w[i * top_k + j] : 1.0f) * x[(size_t) to[i * top_k + j] * hidden + k];

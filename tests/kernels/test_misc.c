@@ -18,6 +18,7 @@ typedef void (*Op) (const Kernels *k, KPool *pool, float *y, const float *x, int
 
 static float weights[MOST];
 static int32_t positions[ROWS];
+static float positions_f[ROWS];	/* numbers of any kind, one a row */
 static KAct act;
 
 static void
@@ -82,6 +83,72 @@ op_copy(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int r
 {
 	(void) row0;
 	k->copy_rows(pool, y, dim, x, dim, NULL, rows, dim);
+}
+
+/* x's rows times themselves, with a silu or without */
+static void
+op_mul_rows(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	(void) row0;
+	k->mul_rows(pool, y, dim, x, dim, x, dim, rows, dim, false);
+}
+
+static void
+op_gate(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	(void) row0;
+	memcpy(y, x, (size_t) rows * dim * 4);
+	k->mul_rows(pool, y, dim, y, dim, x, dim, rows, dim, true);
+}
+
+/* the sum, in all columns */
+static void
+op_dot(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	float		sums[ROWS];
+
+	(void) row0;
+	k->dot_rows(pool, sums, x, rows, dim, weights, 0.25f);
+	for (int i = 0; i < rows * dim; i++)
+		y[i] = sums[i / dim];
+}
+
+/* a mixture of 12 experts, of which 3 compute a row, as if each gave back what it got */
+static void
+op_moe(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	enum
+	{
+		EXPERTS = 12, TOP = 3
+	};
+	KRoute		c = {.n_experts = EXPERTS, .top_k = TOP, .routing = KROUTE_SOFTMAX, .normalize = true, .scale = 2.0f};
+	float	   *logits = xalloc(ROWS * EXPERTS * 4),
+			   *space = xalloc(ROWS * EXPERTS * 4),
+			   *w = xalloc(ROWS * TOP * 4),
+			   *pairs = xalloc((size_t) ROWS * TOP * dim * 4);
+	int32_t    *experts = xalloc(ROWS * TOP * 4),
+			   *place = xalloc(ROWS * TOP * 4),
+				start[EXPERTS + 1];
+	bool		on_input = dim % 2 == 0;
+
+	for (int i = 0; i < rows; i++)
+		for (int e = 0; e < EXPERTS; e++)
+			logits[i * EXPERTS + e] = (float) ((row0 + i) * (e + 1) % 7);
+	k->moe_route(pool, &c, logits, rows, space, experts, w);
+	k->moe_place(pool, experts, rows * TOP, EXPERTS, start, place);
+	EXPECT(start[0] == 0 && start[EXPERTS] == rows * TOP, "%s moe_place: %d to %d", k->name, start[0], start[EXPERTS]);
+	for (int i = 0; i < rows * TOP; i++)
+		EXPECT(place[i] >= start[experts[i]] && place[i] < start[experts[i] + 1], "%s moe_place: pair %d at %d", k->name, i, place[i]);
+	k->moe_gather(pool, pairs, x, rows, TOP, place, on_input ? w : NULL, dim);
+	memcpy(y, x, (size_t) rows * dim * 4);
+	k->moe_combine(pool, y, pairs, rows, TOP, place, on_input ? NULL : w, dim % 3 == 0 ? NULL : positions_f + row0, dim != 7,
+				   dim > 64 ? weights : NULL, dim);
+	free(logits);
+	free(space);
+	free(w);
+	free(pairs);
+	free(experts);
+	free(place);
 }
 
 /* bound 0: ref's bits */
@@ -211,6 +278,75 @@ check_moves(const Impl *im)
 	free(y);
 }
 
+/* From rows of heads to heads of rows and back; numbers in a series. */
+static void
+check_heads(const Impl *im)
+{
+	enum
+	{
+		N = 13, HEADS = 5, W = 6, LD = HEADS * W + 4
+	};
+	float	   *x = xalloc(N * LD * 4),
+			   *y = xalloc(N * HEADS * W * 4),
+			   *back = xalloc(N * LD * 4);
+	int			wrong = 0;
+	int32_t		n[4];
+
+	rnd_fill(x, N * LD, 1.0f);
+	for (int rows = 1; rows <= N; rows += 3)
+	{
+		im->k->swap_heads(pools[2], y, false, W, (size_t) rows * W, x, false, LD, W, rows, HEADS, W);
+		im->k->swap_heads(pools[2], back, false, LD, W, y, false, W, (size_t) rows * W, rows, HEADS, W);
+		for (int i = 0; i < rows; i++)
+			for (int j = 0; j < HEADS * W; j++)
+				wrong += y[(j / W * rows + i) * W + j % W] != x[i * LD + j] || back[i * LD + j] != x[i * LD + j];
+	}
+	EXPECT(wrong == 0, "%s swap_heads: %d wrong", im->k->name, wrong);
+	im->k->series(pools[2], n, 4, 7);
+	EXPECT(n[0] == 0 && n[1] == 7 && n[3] == 21, "%s series", im->k->name);
+	free(x);
+	free(y);
+	free(back);
+}
+
+/* Rows of an embedding's adapter; a page copied; the largest K and V. */
+static void
+check_tables(const Impl *im)
+{
+	static const int32_t ids[4] = {2, -1, 0, 9};
+	static const int32_t rows[3] = {0, 1, 3};
+	static const int32_t pages[4] = {1, 0, 0, 2};
+	float		a[3][2] = {{1, 2}, {3, 4}, {5, 6}};
+	KLora		p = {.type = KT_F32, .rank = 2, .k = 3, .n = 1, .at = 1, .scale = 0.5f, .a = a};
+	KLoraJob	job = {.p = &p, .rows = rows, .n_rows = 3};
+	float		t[4][4];
+	KvView		kv = {.type = KT_F32, .n_layers = 2, .n_blocks = 3, .block_size = 16, .n_kv_heads = 2, .head_dim = 8, .v_dim = 20};
+	size_t		size = kv_layout(&kv);
+	float		most[2];
+
+	for (int i = 0; i < 16; i++)
+		t[i / 4][i % 4] = 7;
+	im->k->lora_rows(pools[1], &job, 1, ids, t[0], 4);
+	EXPECT(t[0][0] == 7 && t[0][1] == 2.5f && t[0][2] == 3 && t[0][3] == 7 && t[1][1] == 0 && t[1][2] == 0 && t[2][1] == 7 &&
+		   t[3][1] == 0, "%s lora_rows", im->k->name);
+	kv.base = xalloc(size);
+	rnd_fill((float *) kv.base, size / 4, 1.0f);
+	im->k->kv_copy(pools[2], &kv, pages, 2);
+	EXPECT(memcmp(kv.base, kv.base + kv.block_stride, kv.block_stride) == 0 &&
+		   memcmp(kv.base, kv.base + 2 * kv.block_stride, kv.block_stride) == 0, "%s kv_copy", im->k->name);
+	/* what stands in V's padding isn't looked at */
+	memset(kv.base, 0, size);
+	*(float *) (void *) (kv_cell(&kv, 1, 2, 1) + 4 * 100) = -3;
+	*(float *) (void *) (kv_cell_v(&kv, kv_cell(&kv, 1, 0, 0)) + 4 * 19) = 2;
+	*(float *) (void *) (kv_cell_v(&kv, kv_cell(&kv, 1, 0, 0)) + 4 * 20) = NAN;
+	im->k->kv_largest(pools[2], &kv, 1, 3, most);
+	EXPECT(most[0] == 3 && most[1] == 2, "%s kv_largest: %g %g", im->k->name, (double) most[0], (double) most[1]);
+	*(float *) (void *) (kv_cell_v(&kv, kv_cell(&kv, 1, 0, 0)) + 4 * 18) = NAN;
+	im->k->kv_largest(pools[2], &kv, 1, 2, most);
+	EXPECT(most[0] == 0 && isnan(most[1]), "%s kv_largest loses a NaN", im->k->name);
+	free(kv.base);
+}
+
 /* values that can be worked out by hand */
 static void
 check_values(const Impl *im)
@@ -232,7 +368,10 @@ test_misc(const Impl *im)
 	rnd_seed(5);
 	rnd_fill(weights, MOST, 1.0f);
 	for (int i = 0; i < ROWS; i++)
+	{
 		positions[i] = i * 1000;
+		positions_f[i] = rnd_float(2.0f);
+	}
 	check_op(im, "scale_cols", op_scale_cols, 0);
 	check_op(im, "mul_cols", op_mul_cols, 0);
 	check_op(im, "clip", op_clip, 0);
@@ -240,10 +379,16 @@ test_misc(const Impl *im)
 	check_op(im, "add_head_bias of all", op_head_bias_shared, 0);
 	check_op(im, "temper", op_temper, 1e-13);
 	check_op(im, "copy_rows", op_copy, 0);
+	check_op(im, "mul_rows", op_mul_rows, 0);
+	check_op(im, "mul_rows with silu", op_gate, 1e-12);
+	check_op(im, "dot_rows", op_dot, 0);
+	check_op(im, "mixture", op_moe, 1e-12);
 	for (act = (KAct) 0; act <= KACT_XIELU; act++)
 		check_op(im, "act_op", op_act, 1e-12);
 	for (int t = 0; t < KT_COUNT; t++)
 		check_rows_of(im, (KType) t);
 	check_moves(im);
+	check_heads(im);
+	check_tables(im);
 	check_values(im);
 }

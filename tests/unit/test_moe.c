@@ -1,13 +1,13 @@
 /*
  * test_moe.c
  *	  Which experts are chosen, and with which weights: against a plain reference, which
- *	  sorts where moe_route() selects, and against cases worked out by hand.
+ *	  sorts where kroute() selects, and against cases worked out by hand.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/moe.h"
+#include "route.h"
 #include "tests/unit/check.h"
 
 #define MAX_N 64
@@ -49,7 +49,7 @@ softmax(double *x, int n)
 
 /* -inf for all experts outside of the best groups */
 static void
-mask_groups(const MoeConf *c, double *choice)
+mask_groups(const KRoute *c, double *choice)
 {
 	int			size = c->n_experts / c->n_groups;
 	Ranked		groups[MAX_N];
@@ -61,7 +61,7 @@ mask_groups(const MoeConf *c, double *choice)
 		for (int i = 0; i < size; i++)
 			in[i] = (Ranked) {choice[g * size + i], i};
 		qsort(in, (size_t) size, sizeof(Ranked), ranked_cmp);
-		groups[g] = (Ranked) {in[0].v + (c->group_by == MOE_GROUP_TOP2 ? in[1].v : 0), g};
+		groups[g] = (Ranked) {in[0].v + (c->group_by == KGROUP_TOP2 ? in[1].v : 0), g};
 	}
 	qsort(groups, (size_t) c->n_groups, sizeof(Ranked), ranked_cmp);
 	for (int g = c->top_groups; g < c->n_groups; g++)
@@ -71,7 +71,7 @@ mask_groups(const MoeConf *c, double *choice)
 
 /* weight[i] of every expert, 0 for those not chosen */
 static void
-reference(const MoeConf *c, const float *logits, const float *correction, double *weight)
+reference(const KRoute *c, const float *logits, const float *correction, double *weight)
 {
 	double		score[MAX_N];
 	double		choice[MAX_N];
@@ -80,8 +80,8 @@ reference(const MoeConf *c, const float *logits, const float *correction, double
 	double		sum = 0;
 
 	for (int i = 0; i < c->n_experts; i++)
-		score[i] = c->routing == MOE_SIGMOID ? sigmoid((double) logits[i]) : (double) logits[i];
-	if (c->routing == MOE_SOFTMAX)
+		score[i] = c->routing == KROUTE_SIGMOID ? sigmoid((double) logits[i]) : (double) logits[i];
+	if (c->routing == KROUTE_SOFTMAX)
 		softmax(score, c->n_experts);
 	for (int i = 0; i < c->n_experts; i++)
 		choice[i] = score[i] + (correction != NULL ? (double) correction[i] : 0);
@@ -94,8 +94,8 @@ reference(const MoeConf *c, const float *logits, const float *correction, double
 	}
 	qsort(r, (size_t) c->n_experts, sizeof(Ranked), ranked_cmp);
 	for (int i = 0; i < c->top_k; i++)
-		chosen[i] = c->routing == MOE_TOPK_SIGMOID ? sigmoid(score[r[i].i]) : score[r[i].i];
-	if (c->routing == MOE_TOPK_SOFTMAX)
+		chosen[i] = c->routing == KROUTE_TOPK_SIGMOID ? sigmoid(score[r[i].i]) : score[r[i].i];
+	if (c->routing == KROUTE_TOPK_SOFTMAX)
 		softmax(chosen, c->top_k);
 	for (int i = 0; i < c->top_k; i++)
 		sum += chosen[i];
@@ -107,8 +107,9 @@ reference(const MoeConf *c, const float *logits, const float *correction, double
 /* ---- tests ---- */
 
 static void
-against_reference(const MoeConf *c, const float *logits, const float *correction, const char *what)
+against_reference(const KRoute *c, const float *logits, const float *correction, const char *what)
 {
+	KRoute		shifted = *c;
 	float		l[MAX_N];
 	float		space[MAX_N];
 	int32_t		experts[MAX_N];
@@ -119,7 +120,8 @@ against_reference(const MoeConf *c, const float *logits, const float *correction
 
 	reference(c, logits, correction, want);
 	memcpy(l, logits, sizeof(l));
-	moe_route(c, l, correction, space, experts, weights);
+	shifted.correction = correction;
+	kroute(&shifted, l, space, experts, weights);
 	for (int i = 0; i < c->n_experts; i++)
 		n_chosen += want[i] != 0;
 	CHECK(n_chosen == c->top_k, "%s: the reference chose %d", what, n_chosen);
@@ -141,19 +143,19 @@ random_float(void)
 static void
 test_reference(void)
 {
-	static const MoeConf confs[] = {
-		{.n_experts = 8, .top_k = 2, .routing = MOE_SOFTMAX, .scale = 1},
-		{.n_experts = 8, .top_k = 3, .routing = MOE_SOFTMAX, .normalize = true, .scale = 2.5f},
-		{.n_experts = 60, .top_k = 4, .routing = MOE_SOFTMAX, .normalize = true, .normalize_min = 0.7f, .scale = 1},
-		{.n_experts = 40, .top_k = 8, .routing = MOE_TOPK_SOFTMAX, .scale = 1},
-		{.n_experts = 16, .top_k = 1, .routing = MOE_TOPK_SIGMOID, .scale = 1},
-		{.n_experts = 64, .top_k = 8, .routing = MOE_SIGMOID, .group_by = MOE_GROUP_TOP2, .n_groups = 8,
+	static const KRoute confs[] = {
+		{.n_experts = 8, .top_k = 2, .routing = KROUTE_SOFTMAX, .scale = 1},
+		{.n_experts = 8, .top_k = 3, .routing = KROUTE_SOFTMAX, .normalize = true, .scale = 2.5f},
+		{.n_experts = 60, .top_k = 4, .routing = KROUTE_SOFTMAX, .normalize = true, .normalize_min = 0.7f, .scale = 1},
+		{.n_experts = 40, .top_k = 8, .routing = KROUTE_TOPK_SOFTMAX, .scale = 1},
+		{.n_experts = 16, .top_k = 1, .routing = KROUTE_TOPK_SIGMOID, .scale = 1},
+		{.n_experts = 64, .top_k = 8, .routing = KROUTE_SIGMOID, .group_by = KGROUP_TOP2, .n_groups = 8,
 		.top_groups = 4, .normalize = true, .scale = 2.5f},
-		{.n_experts = 32, .top_k = 6, .routing = MOE_SOFTMAX, .group_by = MOE_GROUP_MAX, .n_groups = 8,
+		{.n_experts = 32, .top_k = 6, .routing = KROUTE_SOFTMAX, .group_by = KGROUP_MAX, .n_groups = 8,
 		.top_groups = 3, .scale = 16},
-		{.n_experts = 12, .top_k = 4, .routing = MOE_SIGMOID, .group_by = MOE_GROUP_TOP2, .n_groups = 3,
+		{.n_experts = 12, .top_k = 4, .routing = KROUTE_SIGMOID, .group_by = KGROUP_TOP2, .n_groups = 3,
 		.top_groups = 1, .scale = 1},
-		{.n_experts = 4, .top_k = 4, .routing = MOE_SOFTMAX, .scale = 1},
+		{.n_experts = 4, .top_k = 4, .routing = KROUTE_SOFTMAX, .scale = 1},
 	};
 
 	srand(7);
@@ -184,7 +186,7 @@ test_reference(void)
 static void
 test_sparsemixer(void)
 {
-	MoeConf		c = {.n_experts = 4, .top_k = 2, .routing = MOE_SPARSEMIXER, .jitter = 0.01f, .scale = 1};
+	KRoute		c = {.n_experts = 4, .top_k = 2, .routing = KROUTE_SPARSEMIXER, .jitter = 0.01f, .scale = 1};
 	float		logits[4] = {2, 1, 1.99f, 0.985f};
 	int32_t		experts[2];
 	float		weights[2];
@@ -192,7 +194,7 @@ test_sparsemixer(void)
 
 	/* 1.99 is within 2 % of 2; alone with it, 2 weighs exp(0) / (exp(0) + exp(-0.01)).  Then
 	 * 1.99 is the best, and nothing near it. */
-	moe_route(&c, logits, NULL, space, experts, weights);
+	kroute(&c, logits, space, experts, weights);
 	CHECK(experts[0] == 0 && experts[1] == 2, "experts %d and %d", experts[0], experts[1]);
 	CHECK(fabs((double) weights[0] - 1 / (1 + exp(-0.01))) < 1e-6 && weights[1] == 1, "weights %g and %g",
 		  (double) weights[0], (double) weights[1]);
@@ -202,12 +204,12 @@ test_sparsemixer(void)
 static void
 test_nan(void)
 {
-	static const MoeRouting kinds[] = {MOE_SOFTMAX, MOE_SIGMOID, MOE_TOPK_SOFTMAX, MOE_TOPK_SIGMOID, MOE_SPARSEMIXER};
+	static const KRouting kinds[] = {KROUTE_SOFTMAX, KROUTE_SIGMOID, KROUTE_TOPK_SOFTMAX, KROUTE_TOPK_SIGMOID, KROUTE_SPARSEMIXER};
 
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
 	{
-		MoeConf		c = {.n_experts = 8, .top_k = 3, .routing = kinds[k], .n_groups = 4, .top_groups = 2,
-		.group_by = MOE_GROUP_TOP2, .scale = 1};
+		KRoute		c = {.n_experts = 8, .top_k = 3, .routing = kinds[k], .n_groups = 4, .top_groups = 2,
+		.group_by = KGROUP_TOP2, .scale = 1};
 		float		logits[8];
 		float		space[8];
 		int32_t		experts[3];
@@ -215,7 +217,7 @@ test_nan(void)
 
 		for (int i = 0; i < 8; i++)
 			logits[i] = NAN;
-		moe_route(&c, logits, NULL, space, experts, weights);
+		kroute(&c, logits, space, experts, weights);
 		for (int i = 0; i < 3; i++)
 			CHECK(experts[i] >= 0 && experts[i] < 8 && (i == 0 || experts[i] > experts[i - 1]) && isnan(weights[i]),
 				  "routing %zu: expert %d with weight %g", k, experts[i], (double) weights[i]);

@@ -7,14 +7,14 @@
  *
  * Tested by tests/unit/test_moe.c against a plain reference, and the goldens.
  */
-#include "model/moe.h"
+#include "route.h"
 
 #include <math.h>
 #include <string.h>
 
 typedef struct Route
 {
-	const MoeConf *c;
+	const KRoute *c;
 	float	   *scores;			/* [n_experts] */
 	float	   *choice;			/* [n_experts]: what the choice is by; -inf: not any more */
 	int32_t    *experts;		/* [top_k], in the order of choice */
@@ -40,7 +40,7 @@ softmax(float *x, int n)
 }
 
 float
-moe_sigmoid(float x)
+kroute_sigmoid(float x)
 {
 	return 1 / (1 + expf(-x));
 }
@@ -49,7 +49,7 @@ static void
 sigmoid(float *x, int n)
 {
 	for (int i = 0; i < n; i++)
-		x[i] = moe_sigmoid(x[i]);
+		x[i] = kroute_sigmoid(x[i]);
 }
 
 static void
@@ -73,7 +73,7 @@ best_of(const float *x, const bool *taken, int n)
 
 /* How good a group of n experts is. */
 static float
-group_score(const MoeConf *c, const float *choice, int n)
+group_score(const KRoute *c, const float *choice, int n)
 {
 	float		first = -INFINITY;
 	float		second = -INFINITY;
@@ -88,17 +88,17 @@ group_score(const MoeConf *c, const float *choice, int n)
 		else if (choice[i] > second)
 			second = choice[i];
 	}
-	return c->group_by == MOE_GROUP_TOP2 ? first + second : first;
+	return c->group_by == KGROUP_TOP2 ? first + second : first;
 }
 
 /* Mark the experts of all groups but the best as taken. */
 static void
 leave_groups(const Route *r, bool *taken)
 {
-	const MoeConf *c = r->c;
+	const KRoute *c = r->c;
 	int			size = c->n_experts / c->n_groups;
-	float		score[MOE_MAX_EXPERTS];
-	bool		chosen[MOE_MAX_EXPERTS] = {false};
+	float		score[KROUTE_MAX_EXPERTS];
+	bool		chosen[KROUTE_MAX_EXPERTS] = {false};
 
 	for (int g = 0; g < c->n_groups; g++)
 		score[g] = group_score(c, r->choice + g * size, size);
@@ -112,8 +112,8 @@ leave_groups(const Route *r, bool *taken)
 static void
 choose(Route *r)
 {
-	const MoeConf *c = r->c;
-	bool		taken[MOE_MAX_EXPERTS];
+	const KRoute *c = r->c;
+	bool		taken[KROUTE_MAX_EXPERTS];
 
 	memset(taken, 0, (size_t) c->n_experts * sizeof(bool));
 	if (c->n_groups > 1)
@@ -135,8 +135,8 @@ choose(Route *r)
 static void
 choose_sparsemixer(Route *r)
 {
-	const MoeConf *c = r->c;
-	bool		taken[MOE_MAX_EXPERTS];
+	const KRoute *c = r->c;
+	bool		taken[KROUTE_MAX_EXPERTS];
 
 	memset(taken, 0, (size_t) c->n_experts * sizeof(bool));
 	for (int i = 0; i < c->top_k; i++)
@@ -165,11 +165,11 @@ static const struct
 	void		(*choose) (Route *r);
 	void		(*weights) (float *x, int n);
 }			routings[] = {
-	[MOE_SOFTMAX] = {softmax, choose, as_they_are},
-	[MOE_SIGMOID] = {sigmoid, choose, as_they_are},
-	[MOE_TOPK_SOFTMAX] = {as_they_are, choose, softmax},
-	[MOE_TOPK_SIGMOID] = {as_they_are, choose, sigmoid},
-	[MOE_SPARSEMIXER] = {as_they_are, choose_sparsemixer, as_they_are},
+	[KROUTE_SOFTMAX] = {softmax, choose, as_they_are},
+	[KROUTE_SIGMOID] = {sigmoid, choose, as_they_are},
+	[KROUTE_TOPK_SOFTMAX] = {as_they_are, choose, softmax},
+	[KROUTE_TOPK_SIGMOID] = {as_they_are, choose, sigmoid},
+	[KROUTE_SPARSEMIXER] = {as_they_are, choose_sparsemixer, as_they_are},
 };
 
 /* Insertion sort: a handful. */
@@ -190,17 +190,16 @@ sort_experts(int n, int32_t *experts, float *weights)
 }
 
 void
-moe_route(const MoeConf *c, float *logits, const float *correction, float *space,
-		  int32_t *experts, float *weights)
+kroute(const KRoute *c, float *logits, float *space, int32_t *experts, float *weights)
 {
 	Route		r = {.c = c, .scores = logits, .choice = logits, .experts = experts, .weights = weights};
 
 	routings[c->routing].scores(logits, c->n_experts);
-	if (correction != NULL)
+	if (c->correction != NULL)
 	{
 		r.choice = space;
 		for (int i = 0; i < c->n_experts; i++)
-			space[i] = logits[i] + correction[i];
+			space[i] = logits[i] + c->correction[i];
 	}
 	routings[c->routing].choose(&r);
 	routings[c->routing].weights(weights, c->top_k);

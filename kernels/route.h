@@ -1,0 +1,28 @@
+/*
+ * route.h
+ *	  Which experts of a mixture compute a row, and with which weights.  Private to kernels/.
+ *
+ * A row's logits, one for each expert, become scores; the experts with the best ones are
+ * chosen, perhaps only within the best groups of experts; weights follow from their scores.
+ */
+#ifndef VLLM_KERNELS_ROUTE_H
+#define VLLM_KERNELS_ROUTE_H
+
+#include "kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The experts of one row, ascending, and their weights.  logits [n_experts] is overwritten; space:
+ * [n_experts].  A NaN leads to some choice and to a weight of NaN.
+ */
+void		kroute(const KRoute *c, float *logits, float *space, int32_t *experts, float *weights);
+
+float		kroute_sigmoid(float x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
