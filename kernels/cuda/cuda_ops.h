@@ -62,6 +62,11 @@ void		cuda_swap_heads(void *y, KType as, size_t y_row, size_t y_head, const floa
 /* y[i] = bias + the sum of x[i][j] w[j], in double, ascending */
 void		cuda_dot_rows(float *y, const float *x, int rows, int dim, const float *w, float bias, cudaStream_t stream);
 
+/* ---- rows_of.cu ---- */
+
+/* y's row i = row ids[i] + first of m (ids NULL: row `first`), zeros if m hasn't one */
+void		cuda_rows_of(const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy, cudaStream_t stream);
+
 /* ---- ssm.cu: slots has the sequences' ---- */
 
 void		cuda_conv(const KState *st, const int32_t *slots, const CudaRows *r, const float *x, int ldx, int dim, int width,

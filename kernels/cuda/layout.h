@@ -17,6 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* kernels call them, too */
+#ifdef __CUDACC__
+#define LAYOUT_FN static inline __host__ __device__
+#else
+#define LAYOUT_FN static inline
+#endif
+
 #define CUDA_STRIP	64			/* outputs */
 #define CUDA_TILE	16			/* outputs of a fragment */
 #define CUDA_PIECE	32			/* k: two fragments, a group of codes */
@@ -56,7 +63,7 @@ typedef struct CudaLayout
 } CudaLayout;
 
 /* bytes of a piece's codes */
-static inline size_t
+LAYOUT_FN size_t
 cuda_piece_codes(const CudaLayout *l)
 {
 	size_t		weights = CUDA_STRIP * CUDA_PIECE;
@@ -64,13 +71,13 @@ cuda_piece_codes(const CudaLayout *l)
 	return l->codes == CUDA_FLOAT ? weights * l->size : l->codes == CUDA_BYTE ? weights : weights / 2;
 }
 
-static inline size_t
+LAYOUT_FN size_t
 cuda_block_bytes(const CudaLayout *l)
 {
 	return (size_t) l->header * CUDA_STRIP + l->pieces * ((size_t) l->sub * CUDA_STRIP + cuda_piece_codes(l));
 }
 
-static inline size_t
+LAYOUT_FN size_t
 cuda_strip_bytes(const CudaLayout *l, int k)
 {
 	int			block = l->pieces * CUDA_PIECE;
@@ -82,7 +89,7 @@ cuda_strip_bytes(const CudaLayout *l, int k)
  * The place of output j and k (of a piece) among a piece's weights.  A lane's 8 of each of the two
  * fragments; floats all lanes' first ones, then the second ones, codes a lane's 16 together.
  */
-static inline int
+LAYOUT_FN int
 cuda_place(const CudaLayout *l, int j, int k)
 {
 	int			lane = j % 8 * 4 + k % 8 / 2,
@@ -94,7 +101,7 @@ cuda_place(const CudaLayout *l, int j, int k)
 }
 
 /* The place of output j's field among the fields of a strip, of which there are n. */
-static inline int
+LAYOUT_FN int
 cuda_scale_place(int j, int field, int n)
 {
 	return ((j / CUDA_TILE * 8 + j % 8) * n + field) * 2 + j / 8 % 2;

@@ -1,0 +1,124 @@
+/*
+ * rows_of.cu
+ *	  Rows of packed matrices (layout.h) as floats: embeddings.
+ *
+ * A thread for each weight, each by itself: its place, its code, its scales, with the bits of cuda_mat_row().
+ */
+#include "cuda/common.cuh"
+#include "cuda/cuda_ops.h"
+
+extern "C"
+{
+#include "cuda/pack.h"
+}
+
+#define THREADS 128
+
+typedef struct Packed
+{
+	CudaLayout	l;
+	KType		type;
+	int			n;
+	int			k;
+	const uint8_t *data;
+	int8_t		table[16];		/* of CUDA_TABLE */
+} Packed;
+
+static __device__ __forceinline__ float
+half_at(const uint8_t *header, int j, int field, int fields)
+{
+	return to_float(((const F16 *) header)[cuda_scale_place(j, field, fields)]);
+}
+
+/* output j of a strip, weight `at` of a piece: d * code (+ m) */
+static __device__ __forceinline__ float
+scaled_weight(const CudaLayout *l, const uint8_t *header, const uint8_t *sub, int j, int at, int code)
+{
+	bool		min = l->scale == CUDA_DM || l->scale == CUDA_K2 || l->scale == CUDA_KHM;
+	int			fields = min ? 2 : 1;
+	float		d,
+				m = 0.0f;
+
+	if (l->scale == CUDA_E)
+	{
+		int			e = header[cuda_scale_place(j, 0, 1)];
+
+		return __uint_as_float(e < 2 ? 0x00200000u << e : (uint32_t) (e - 1) << 23) * (float) code;
+	}
+	d = half_at(header, j, 0, fields);
+	if (min)
+		m = half_at(header, j, 1, fields);
+	if (l->scale == CUDA_K1)
+		d *= (float) (int8_t) sub[cuda_scale_place(j, 0, 1)];
+	else if (l->scale == CUDA_K2)
+	{
+		d *= (float) sub[cuda_scale_place(j, 0, 2)];
+		m = -(m * (float) sub[cuda_scale_place(j, 1, 2)]);
+	}
+	else if (l->scale == CUDA_KH)
+		d *= (float) (int8_t) sub[cuda_scale_place(j, at / 16, 2)];
+	else if (l->scale == CUDA_KHM)
+	{
+		int			s = sub[cuda_scale_place(j, at / 16, 2)];
+
+		d *= (float) (s & 15);
+		m = -(m * (float) (s >> 4));
+	}
+	return min ? d * (float) code + m : d * (float) code;
+}
+
+/* weight i of a row */
+static __device__ __forceinline__ float
+weight(const Packed &w, int row, int i)
+{
+	const CudaLayout *l = &w.l;
+	const uint8_t *strip = w.data + (size_t) (row / CUDA_STRIP) * cuda_strip_bytes(l, w.k);
+	size_t		piece = (size_t) l->sub * CUDA_STRIP + cuda_piece_codes(l);
+	int			j = row % CUDA_STRIP,
+				p = i / CUDA_PIECE,
+				at = i % CUDA_PIECE,
+				place = cuda_place(l, j, at),
+				nibble = place % 8 / 2 + place % 2 * 4,
+				code;
+	const uint8_t *block = strip + (size_t) l->strip_header * CUDA_STRIP + (size_t) (p / l->pieces) * cuda_block_bytes(l);
+	const uint8_t *sub = block + (size_t) l->header * CUDA_STRIP + (size_t) (p % l->pieces) * piece;
+	const uint8_t *codes = sub + (size_t) l->sub * CUDA_STRIP;
+
+	if (l->codes == CUDA_FLOAT)
+		return w.type == KT_F32 ? ((const float *) codes)[place] : w.type == KT_F16 ? to_float(((const F16 *) codes)[place]) :
+			to_float(((const BF16 *) codes)[place]);
+	if (l->codes == CUDA_BYTE)
+		code = (int8_t) codes[place];
+	else
+	{
+		code = codes[place / 8 * 4 + nibble / 2] >> nibble % 2 * 4 & 15;
+		code = l->codes == CUDA_TABLE ? w.table[code] : code - l->off;
+	}
+	if (l->scale == CUDA_ROW)
+		return ((const float *) strip)[cuda_scale_place(j, 0, 1)] * (float) code;
+	return scaled_weight(l, block, sub, j, at, code);
+}
+
+/* a block: THREADS weights of a row */
+__global__ void __launch_bounds__(THREADS)
+rows_of_kernel(const Packed w, const int32_t *ids, int first, float *y, int ldy, int blocks)
+{
+	int			i = blockIdx.x / blocks,
+				c = blockIdx.x % blocks * THREADS + threadIdx.x;
+	int64_t		row = (int64_t) (ids != NULL ? ids[i] : 0) + first;
+
+	if (c < w.k)
+		y[(size_t) i * ldy + c] = row >= 0 && row < w.n ? weight(w, (int) row, c) : 0.0f;
+}
+
+void
+cuda_rows_of(const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy, cudaStream_t stream)
+{
+	Packed		w = {*cuda_layout(m->type), m->type, m->n, m->k, (const uint8_t *) m->data, {0}};
+	int			blocks = (m->k + THREADS - 1) / THREADS;
+
+	for (int i = 0; i < 16; i++)
+		w.table[i] = m->type == KT_MXFP4 ? kcode_mxfp4[i] : kcode_iq4[i];
+	if (rows > 0)
+		LAUNCH(rows_of_kernel, rows * blocks, THREADS, 0, stream, w, ids, first, y, ldy, blocks);
+}

@@ -1,0 +1,117 @@
+/*
+ * test_rows_of.cu
+ *	  kernels/cuda/rows_of.cu under emulation: rows of matrices of every packed type, with the bits of the file's.
+ */
+#include "rows_test.h"
+
+extern "C"
+{
+#include "cuda/pack.h"
+#include "groups.h"
+#include "kutil.h"
+}
+
+#define N	134					/* two strips and a bit */
+
+static const int32_t ids[] = {0, 63, 64, 133, 134, -1, 77, 0x7fffffff, 5};
+
+/* a row of any bits but in scales, which are small */
+static void
+random_row(KType t, int k, uint8_t *row)
+{
+	size_t		size = ktype_row_bytes(t, k),
+				block = ktype_row_bytes(t, ktype_block(t));
+
+	for (size_t i = 0; i < size; i++)
+		row[i] = (uint8_t) dice();
+	for (size_t b = 0; b < size && t != KT_INT8; b += block)
+	{
+		size_t		at = t == KT_Q2_K ? offsetof(KBlockQ2_K, d) : t == KT_Q3_K ? offsetof(KBlockQ3_K, d) :
+			t == KT_Q6_K ? offsetof(KBlockQ6_K, d) : 0;
+		uint16_t	h[2] = {kf32_to_f16(0.01f * (float) (1 + dice() % 50)), kf32_to_f16(-0.02f * (float) (dice() % 50))};
+		bool		two = t == KT_Q4_1 || t == KT_Q5_1 || t == KT_Q2_K || t == KT_Q4_K || t == KT_Q5_K;
+		float		f = (float) (dice() % 1000) / 300.0f - 1.5f;
+		uint16_t	small = t == KT_F16 ? kf32_to_f16(f) : kf32_to_bf16(f);
+
+		if (t == KT_F32)
+			memcpy(row + b, &f, 4);
+		else if (t == KT_F16 || t == KT_BF16)
+			memcpy(row + b, &small, 2);
+		else if (t == KT_MXFP4)
+			row[b] = (uint8_t) (dice() % 3 == 0 ? dice() % 3 : 120 + dice() % 16);
+		else
+			memcpy(row + b + at, h, two ? 4 : 2);
+	}
+	if (t == KT_INT8)
+	{
+		float		d = 0.01f * (float) (1 + dice() % 50);
+
+		memcpy(row, &d, 4);
+	}
+}
+
+static void
+check_type(KType t, int k)
+{
+	size_t		bytes = ktype_row_bytes(t, k);
+	std::vector<uint8_t> file(N * bytes),
+				packed(cuda_mat_bytes(t, N, k));
+	KTensor		src = {};
+	KMat		m = {t, N, k, packed.data(), packed.size()};
+	int			n = (int) (sizeof(ids) / sizeof(ids[0])),
+				ld = k + 3;
+
+	for (int i = 0; i < N; i++)
+		random_row(t, k, &file[i * bytes]);
+	src.type = t;
+	src.ndim = 2;
+	src.shape[0] = N;
+	src.shape[1] = k;
+	src.data = file.data();
+	cuda_mat_pack(&m, &src, 0, N);
+	DevOf<uint8_t> data(packed);
+	DevOf<int32_t> di(ids, n);
+	KMat		dm = {t, N, k, data.p, packed.size()};
+
+	all_orders([&]() {
+		for (int first : {0, 2})
+		{
+			Dev			y(Floats((size_t) n * ld, 7.0f));
+			Floats		got;
+
+			cuda_rows_of(&dm, di.p, first, n, y.p, ld, NULL);
+			got = y.get();
+			for (int i = 0; i < n; i++)
+			{
+				int64_t		row = (int64_t) ids[i] + first;
+				Floats		want(k, 0.0f);
+
+				if (row >= 0 && row < N)
+					kblock_to_float(t, &file[row * bytes], k, want.data());
+				want.resize(ld, 7.0f);
+				CHECK(same(want, row_of(got, i, ld)), "%s: row %lld of %d", ktype_name(t), (long long) row, k);
+			}
+		}
+		/* one row for all */
+		Dev			y(NULL, 3 * k);
+		Floats		want(k);
+
+		cuda_rows_of(&dm, NULL, 65, 3, y.p, k, NULL);
+		kblock_to_float(t, &file[65 * bytes], k, want.data());
+		for (int i = 0; i < 3; i++)
+			CHECK(same(want, row_of(y.get(), i, k)), "%s: row 65", ktype_name(t));
+	});
+}
+
+int
+main(void)
+{
+	for (int t = 0; t < KT_COUNT; t++)
+		if (cuda_layout((KType) t) == NULL)
+			CHECK(false, "%s can't be packed", ktype_name((KType) t));
+		else
+			for (int k : {1, 96, 256, 512})
+				if (k % ktype_block((KType) t) == 0)
+					check_type((KType) t, k);
+	return check_done("test_emu_rows_of");
+}
