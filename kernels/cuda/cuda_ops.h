@@ -112,4 +112,24 @@ void		cuda_moe_gather(KType type, void *x, const void *h, int rows, int top_k, c
 void		cuda_moe_combine(float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
 							 const float *gate, bool shared, const float *out_bias, int hidden, cudaStream_t stream);
 
+/* ---- attn.cu: attention ---- */
+
+/* What a device can do. */
+typedef struct CudaCaps
+{
+	int			cc;				/* compute capability, 90 for 9.0 */
+	int			smem;			/* bytes that a block may have (cudaDevAttrMaxSharedMemoryPerBlockOptin) */
+} CudaCaps;
+
+/* once for each device */
+void		cuda_attn_init(const CudaCaps *caps);
+/* bytes of scratch that speed things up; most_keys: the longest context */
+size_t		cuda_attn_scratch(const CudaKv *kv, int n_heads, int rows, int most_keys);
+/*
+ * As attn of kernels.h, with most_rows and most_keys in r, and a's arrays the device's.  out: [rows][n_heads * v_dim] of F32, BF16
+ * or F16; zeros for rows at position -1.  A row's bits depend on nothing but itself: not on ws_size, nor on what else r has.
+ */
+void		cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
+					  void *out, KType out_type, void *ws, size_t ws_size, cudaStream_t stream);
+
 #endif

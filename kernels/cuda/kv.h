@@ -43,6 +43,9 @@ typedef struct CudaRows
 	const int32_t *pos;			/* [n_rows]; -1: a row that isn't one, whose K and V go nowhere */
 	const int32_t *table;		/* [n_seqs][ld_table] blocks */
 	int			ld_table;
+	/* for attention, at least: */
+	int			most_rows;		/* rows of a sequence */
+	int			most_keys;		/* behind the last position that a row sees */
 } CudaRows;
 
 /* bytes of an element, also in kernels */

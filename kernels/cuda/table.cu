@@ -28,7 +28,7 @@ device_of(const KPool *pool)
 static bool
 cuda_rows(KDevice *d, const KRows *r, const KvView *kv, CudaRows *c)
 {
-	*c = CudaRows{r->n_rows, r->n_seqs, 0, NULL, NULL, NULL, 0};
+	*c = CudaRows{r->n_rows, r->n_seqs, 0, NULL, NULL, NULL, 0, 0, 0};
 	/* by one array after the other, so all of them must find room */
 	c->pos = (const int32_t *) dev_array(d, r->pos, (size_t) r->n_rows * sizeof(int32_t));
 	c->seq_start = dev_starts(d, r, &c->row0);

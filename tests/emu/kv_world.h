@@ -137,6 +137,12 @@ struct Rows
 		dr.pos = dev(pos.data(), pos.size());
 		dr.table = dev(table.data(), table.size());
 		dr.ld_table = w.ld_table;
+		dr.most_rows = dr.most_keys = 0;
+		for (size_t s = 0; s < from.size(); s++)
+		{
+			dr.most_rows = to[s] - from[s] > dr.most_rows ? to[s] - from[s] : dr.most_rows;
+			dr.most_keys = to[s] > dr.most_keys ? to[s] : dr.most_keys;
+		}
 	}
 	~Rows()
 	{

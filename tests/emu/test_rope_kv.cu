@@ -124,11 +124,11 @@ padding(void)
 	std::vector<int32_t> pos = {18, 19, 3, -1},
 				start = {0, 2, 3, 4},
 				table = {w.tables[0][0], w.tables[0][1], w.tables[1][0], w.tables[1][1], -1, -1};
-	CudaRows	r = {4, 3, 0, dev(start.data(), 4), dev(pos.data(), 4), dev(table.data(), 6), 2};
+	CudaRows	r = {4, 3, 0, dev(start.data(), 4), dev(pos.data(), 4), dev(table.data(), 6), 2, 2, 20};
 	float	   *dx = dev(x.data(), x.size()),
 			   *dcs = dev(cs.data(), cs.size());
-	CudaRows	part = {2, 2, 1, r.seq_start, r.pos + 1, r.table, 2},
-				first = {1, 1, 0, r.seq_start, r.pos, r.table, 2};
+	CudaRows	part = {2, 2, 1, r.seq_start, r.pos + 1, r.table, 2, 2, 20},
+				first = {1, 1, 0, r.seq_start, r.pos, r.table, 2, 1, 20};
 
 	cuda_rope_kv(&w.ckv, &r, dx, 48, 1, dcs, 16, NULL);
 	host(y.data(), dx, y.size());

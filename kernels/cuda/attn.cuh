@@ -1,0 +1,963 @@
+/*
+ * attn.cuh
+ *	  Attention: one arithmetic for decoding and for prompts.
+ *
+ * A row is a query of one head.  Its keys are taken in strips of KEYS, which begin at
+ * absolute multiples of that: S = q K^T in steps of 16 columns, ascending; what belongs
+ * to scores; the online softmax; o += P V in steps of 16 keys, ascending.  After SPLIT
+ * keys, at absolute multiples, too, a row's m (largest score), d (sum) and o begin anew,
+ * and those of splits are merged in ascending order (attn_merge).  Where that happens is
+ * free: a block may walk through all splits of its rows, or splits lie side by side in
+ * blocks and a second kernel merges them.  So is which rows are together: a warp has 16
+ * rows of a KV head, and neither sums nor the order of keys know the others.
+ *
+ * Scores are in units of log2: q is multiplied by scale * log2 e before it is rounded to
+ * the type of the products, H (BF16; F16 where K is, and on sm_75).  P is rounded
+ * to H, its sum isn't.  INT8's and FP8's codes of K are exact in H, their scale is the
+ * scores'; V of INT8 is multiplied by its scale, FP8's scale is the output's.
+ *
+ * Keys that no row of a block sees are zeros, as if they weren't: stale memory is NaN.
+ * A NaN in the V of a key that some rows see and others don't, reaches those as 0 * NaN.  Rows
+ * that aren't finite are therefore done again with only their own keys (redo).
+ */
+#ifndef VLLM_KERNELS_CUDA_ATTN_CUH
+#define VLLM_KERNELS_CUDA_ATTN_CUH
+
+#include "cuda/kv.cuh"
+#include "cuda/mma.cuh"
+
+#define KEYS	64				/* of a strip */
+#define SPLIT	512
+#define STRIPS	(SPLIT / KEYS)
+#define PIECE	128				/* columns of K or V in a tile of shared memory */
+#define RUN		16				/* keys that are surely in one block */
+#define RUNS	(2 * SPLIT / RUN)	/* of two splits */
+#define MAX_WARPS 4
+#define LOG2E	1.44269504088896340736f
+#define LARGEST	3.402823466e38f
+
+typedef struct AttnArgs
+{
+	CudaKv		kv;
+	CudaRows	r;
+	const float *q;
+	int			ldq;
+	int			n_heads;
+	int			group;			/* heads of a KV head */
+	float		q_scale;		/* with log2 e, as softcap */
+	int			window;
+	int			chunk;
+	const int32_t *ends;
+	int			ahead;
+	float		softcap;
+	const float *alibi;
+	const float *bias;
+	int			span;
+	const float *sinks;
+	int			dim_pad;		/* head_dim rounded up to 16 */
+	int			stride;			/* elements from a key to the next one in a tile */
+	int			v_chunks;		/* parts of V's columns, each a block's */
+	int			splits;			/* side by side; 1: a block walks through them */
+	bool		totals;			/* there is shared memory for rows with several splits */
+	float	   *part;			/* [tile][KV head, chunk][split][row][columns] o */
+	float	   *part_md;		/* [...][row][2] */
+	void	   *out;
+	KType		out_type;
+} AttnArgs;
+
+/* rows of a block: flat rows at .. of a sequence, which has n: query first + flat / group, head flat % group */
+typedef struct AttnTile
+{
+	int			seq;
+	int			first;
+	int			n;
+	int			at;
+} AttnTile;
+
+/* one row */
+typedef struct AttnRow
+{
+	int			row;			/* of the step */
+	int			head;
+	int			pos;
+	int			lo;				/* positions lo .. hi - 1 */
+	int			hi;
+} AttnRow;
+
+/*
+ * The block with this number, of `rows` rows.  Sequence s has the numbers from start(s) * group / rows + s on: enough for
+ * it, and found without a table.  Some numbers are nobody's: false.
+ */
+static __device__ __forceinline__ bool
+attn_tile(const AttnArgs &p, int number, int rows, AttnTile *t)
+{
+	int			lo = 0,
+				hi = p.r.n_seqs;
+
+	while (hi - lo > 1)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (seq_first(p.r, mid) * p.group / rows + mid <= number)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	t->seq = lo;
+	t->first = seq_first(p.r, lo);
+	t->n = (seq_first(p.r, lo + 1) - t->first) * p.group;
+	t->at = (number - (t->first * p.group / rows + lo)) * rows;
+	return t->at < t->n;
+}
+
+/* a row behind the sequence's last one has no keys, nor has one at position -1 */
+static __device__ __forceinline__ AttnRow
+attn_row(const AttnArgs &p, const AttnTile &t, int flat, int kv_head)
+{
+	AttnRow		w;
+
+	w.row = t.first + (flat < t.n ? flat : t.n - 1) / p.group;
+	w.head = kv_head * p.group + (flat < t.n ? flat % p.group : 0);
+	w.pos = p.r.pos[w.row];
+	w.lo = w.hi = 0;
+	if (flat >= t.n || w.pos < 0)
+		return w;
+	w.hi = p.ends != NULL ? p.ends[w.row] : w.pos + 1;
+	if (p.ends != NULL && p.ahead > 0)
+		w.hi = min(w.hi, w.pos + 1 + p.ahead);
+	if (p.chunk > 0)
+		w.lo = w.pos / p.chunk * p.chunk;
+	else if (p.window > 0)
+		w.lo = max(0, w.pos + 1 - p.window);
+	return w;
+}
+
+/* m, d of one split more into those so far; o = o * *a + that split's * *b */
+static __device__ __forceinline__ void
+attn_merge(float *m, float *d, float more_m, float more_d, float *a, float *b)
+{
+	float		top = fmaxf(*m, more_m);
+
+	*a = exp2f(*m - top);
+	*b = exp2f(more_m - top);
+	*d = *d * *a + more_d * *b;
+	*m = top;
+}
+
+static __device__ __forceinline__ float
+attn_merged(float o, float more, float a, float b)
+{
+	return o * a + more * b;
+}
+
+/* what o is multiplied with at last */
+static __device__ __forceinline__ float
+attn_finish(const AttnArgs &p, const AttnRow &w, float m, float d)
+{
+	float		a = 1.0f;
+
+	if (w.lo >= w.hi)
+		return 0.0f;
+	if (p.sinks != NULL)
+	{
+		float		b;
+
+		attn_merge(&m, &d, p.sinks[w.head] * LOG2E, 1.0f, &a, &b);
+	}
+	return a / d * p.kv.v_scale;
+}
+
+static __device__ __forceinline__ void
+attn_out(const AttnArgs &p, const AttnRow &w, int col, float v)
+{
+	size_t		at = ((size_t) w.row * p.n_heads + w.head) * p.kv.v_dim + col;
+
+	if (col >= p.kv.v_dim)
+		return;
+	if (p.out_type == KT_F32)
+		((float *) p.out)[at] = v;
+	else if (p.out_type == KT_BF16)
+		from_float((BF16 *) p.out + at, v);
+	else
+		from_float((F16 *) p.out + at, fabsf(v) > 65504.0f && fabsf(v) <= LARGEST ? copysignf(65504.0f, v) : v);
+}
+
+/* ---- halves ---- */
+
+static __device__ __forceinline__ unsigned
+half_of(BF16, float f)
+{
+	BF16		h;
+
+	from_float(&h, f);
+	return h.u;
+}
+
+/* what is too large becomes the largest one; infinities stay */
+static __device__ __forceinline__ unsigned
+half_of(F16, float f)
+{
+	F16			h;
+
+	from_float(&h, fabsf(f) > 65504.0f && fabsf(f) <= LARGEST ? copysignf(65504.0f, f) : f);
+	return h.u;
+}
+
+template <typename H> static __device__ __forceinline__ uint32_t
+halves(float low, float high)
+{
+	return half_of(H(), low) | half_of(H(), high) << 16;
+}
+
+static __device__ __forceinline__ void
+product(BF16, float *d, const uint32_t *a, const uint32_t *b)
+{
+	mma_bf16(d, a, b, d);
+}
+
+static __device__ __forceinline__ void
+product(F16, float *d, const uint32_t *a, const uint32_t *b)
+{
+	mma_f16(d, a, b, d);
+}
+
+/* sm_75 has none of BF16; there is no code for them, then */
+static __device__ __forceinline__ bool
+has_products(F16)
+{
+	return true;
+}
+
+static __device__ __forceinline__ bool
+has_products(BF16)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+	return false;
+#else
+	return true;
+#endif
+}
+
+static __device__ __forceinline__ bool
+is_half(BF16, KType t)
+{
+	return t == KT_BF16;
+}
+
+static __device__ __forceinline__ bool
+is_half(F16, KType t)
+{
+	return t == KT_F16;
+}
+
+/* ---- tiles of K and V in shared memory ---- */
+
+/* a block's shared memory, what it reads, and what comes next */
+template <typename H> struct AttnLoad
+{
+	H		   *tiles;			/* [2][KEYS][stride] */
+	size_t	   *cells;			/* [RUNS] of two splits, by number of run % RUNS; */
+	int		   *places;			/* ... the first key's place in its block */
+	float	   *k_scales;		/* [2][KEYS] INT8's, of two strips */
+	const int32_t *table;
+	int			kv_head;
+	int			v0;				/* first column of V */
+	int			v_cols;			/* columns of V, a multiple of 16 */
+	int			k_pieces;
+	int			pieces;
+	int			lo;				/* keys lo .. hi - 1 are read */
+	int			hi;
+	int			strip;			/* next: this strip's piece, into that half of tiles */
+	int			piece;
+	int			stage;
+};
+
+/* element i of a row in any type, without a scale */
+static __device__ __forceinline__ float
+kv_element(KType t, const uint8_t *row, int i)
+{
+	switch (t)
+	{
+		case KT_F32:
+			return ((const float *) row)[i];
+		case KT_F16:
+			return to_float(((const F16 *) row)[i]);
+		case KT_BF16:
+			return to_float(((const BF16 *) row)[i]);
+		case KT_F8_E4M3:
+			return to_float(((const F8E4M3 *) row)[i]);
+		case KT_F8_E5M2:
+			return to_float(((const F8E5M2 *) row)[i]);
+		default:
+			return (float) ((const int8_t *) row)[i];
+	}
+}
+
+/* four bytes of codes */
+static __device__ __forceinline__ void
+kv_codes(KType t, uint32_t u, float *f)
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+	{
+		F8E4M3		a = {(uint8_t) (u >> 8 * i)};
+		F8E5M2		b = {(uint8_t) (u >> 8 * i)};
+
+		f[i] = t == KT_F8_E4M3 ? to_float(a) : t == KT_F8_E5M2 ? to_float(b) : (float) (int8_t) (u >> 8 * i);
+	}
+}
+
+/* eight columns of a row of len elements, of which n are there; those behind are zeros */
+static __device__ __forceinline__ void
+kv_eight(KType t, const uint8_t *row, int col, int n, int len, float *f)
+{
+	if (n < 8 || len % 8 != 0)
+	{
+		for (int i = 0; i < 8; i++)
+			f[i] = i < n ? kv_element(t, row, col + i) : 0.0f;
+	}
+	else if (t == KT_F32)
+	{
+		const float4 *from = (const float4 *) ((const float *) row + col);
+		float4		a = from[0],
+					b = from[1];
+
+		f[0] = a.x, f[1] = a.y, f[2] = a.z, f[3] = a.w;
+		f[4] = b.x, f[5] = b.y, f[6] = b.z, f[7] = b.w;
+	}
+	else if (t == KT_F16 || t == KT_BF16)
+	{
+		uint4		u = *(const uint4 *) (row + (size_t) col * 2);
+		uint32_t	w[4] = {u.x, u.y, u.z, u.w};
+
+#pragma unroll
+		for (int i = 0; i < 8; i++)
+		{
+			uint16_t	h = (uint16_t) (w[i / 2] >> 16 * (i % 2));
+
+			f[i] = t == KT_F16 ? to_float(F16{h}) : to_float(BF16{h});
+		}
+	}
+	else
+	{
+		uint2		u = *(const uint2 *) (row + col);
+
+		kv_codes(t, u.x, f);
+		kv_codes(t, u.y, f + 4);
+	}
+}
+
+/* where the runs of one split lie; each run once, by the threads of a warp */
+template <typename H> static __device__ __forceinline__ void
+find_runs(const AttnArgs &p, const AttnLoad<H> &l, int split)
+{
+	int			run = split * (SPLIT / RUN) + threadIdx.x,
+				key = run * RUN;
+
+	if (threadIdx.x >= SPLIT / RUN || key + RUN <= l.lo || key >= l.hi)
+		return;
+	l.cells[run % RUNS] = kv_cell_at(p.kv, l.table[key / p.kv.block_size], l.kv_head);
+	l.places[run % RUNS] = key % p.kv.block_size;
+}
+
+/* the next tile comes; the block's threads together */
+template <typename H> static __device__ __forceinline__ void
+load_next(const AttnArgs &p, AttnLoad<H> *l)
+{
+	bool		is_v = l->piece >= l->k_pieces;
+	int			c0 = (is_v ? l->piece - l->k_pieces : l->piece) * PIECE,
+				cols = min(PIECE, (is_v ? l->v_cols : p.dim_pad) - c0),
+				n = is_v ? p.kv.v_dim : p.kv.head_dim,
+				len = is_v ? p.kv.v_pad : p.kv.head_dim;
+	size_t		part = is_v ? p.kv.v_at : 0;
+	bool		copies = is_half(H(), p.kv.type) && len % 8 == 0;
+	H		   *tile = l->tiles + (size_t) l->stage * KEYS * p.stride;
+
+	if (l->strip * KEYS >= l->hi)
+		return;
+	if (is_v)
+		c0 += l->v0;
+	for (int i = threadIdx.x; i < KEYS * (cols / 8); i += blockDim.x)
+	{
+		int			row = i / (cols / 8),
+					c = i % (cols / 8) * 8,
+					key = l->strip * KEYS + row,
+					run = key / RUN % RUNS,
+					there = min(8, n - c0 - c);	/* columns */
+		bool		seen = key >= l->lo && key < l->hi && there > 0;
+		H		   *to = tile + row * p.stride + c;
+		const uint8_t *from = p.kv.base;
+		float		f[8];
+		int			place = 0;
+
+		if (seen)
+		{
+			place = l->places[run] + key % RUN;
+			from += l->cells[run] + part + (size_t) place * len * cuda_kv_size(p.kv.type);
+		}
+		if (copies)
+		{
+			cp_async16(to, seen ? from + (size_t) (c0 + c) * 2 : from, seen ? there * 2 : 0);
+			continue;
+		}
+		for (int j = 0; j < 8; j++)
+			f[j] = 0.0f;
+		if (seen)
+			kv_eight(p.kv.type, from, c0 + c, there, len, f);
+		if (seen && is_v && p.kv.type == KT_INT8)
+		{
+			float		scale = ((const float *) (p.kv.base + l->cells[run] + p.kv.scales_at))[p.kv.block_size + place];
+
+			for (int j = 0; j < 8; j++)
+				f[j] *= scale;
+		}
+		*(uint4 *) to = make_uint4(halves<H>(f[0], f[1]), halves<H>(f[2], f[3]), halves<H>(f[4], f[5]), halves<H>(f[6], f[7]));
+	}
+	if (l->piece == 0 && p.kv.type == KT_INT8)
+		for (int i = threadIdx.x; i < KEYS; i += blockDim.x)
+		{
+			int			key = l->strip * KEYS + i,
+						run = key / RUN % RUNS;
+
+			l->k_scales[l->strip % 2 * KEYS + i] = key < l->lo || key >= l->hi ? 0.0f :
+				((const float *) (p.kv.base + l->cells[run] + p.kv.scales_at))[l->places[run] + key % RUN];
+		}
+	cp_commit();
+	l->stage ^= 1;
+	if (++l->piece == l->pieces)
+	{
+		l->piece = 0;
+		l->strip++;
+	}
+}
+
+/* the tile that was loaded last, while the next one comes */
+template <typename H> static __device__ __forceinline__ const H *
+next_tile(const AttnArgs &p, AttnLoad<H> *l)
+{
+	const H    *tile = l->tiles + (size_t) (l->stage ^ 1) * KEYS * p.stride;
+
+	cp_wait<0>();
+	__syncthreads();
+	load_next(p, l);
+	return tile;
+}
+
+/* ---- a warp's 16 rows: lane 4g + t has rows g and g + 8 ---- */
+
+template <int VT> struct AttnAcc
+{
+	float		m[2];
+	float		d[2];			/* this lane's columns' part */
+	float		o[VT / 8][4];
+};
+
+template <int VT> static __device__ __forceinline__ void
+acc_clear(AttnAcc<VT> *acc)
+{
+	acc->m[0] = acc->m[1] = -INFINITY;
+	acc->d[0] = acc->d[1] = 0.0f;
+#pragma unroll
+	for (int n = 0; n < VT / 8; n++)
+		acc->o[n][0] = acc->o[n][1] = acc->o[n][2] = acc->o[n][3] = 0.0f;
+}
+
+/* s += q K^T of one tile */
+template <typename H> static __device__ __forceinline__ void
+add_scores(float (*s)[4], const H *q, int ldq, const H *k, int stride, int cols)
+{
+	int			lane = threadIdx.x % 32;
+
+	q += (lane / 8 % 2 * 8 + lane % 8) * ldq + lane / 16 * 8;
+	k += (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8;
+	for (int c = 0; c < cols; c += 16)
+	{
+		uint32_t	a[4];
+
+		ldmatrix_x4(a, q + c);
+#pragma unroll
+		for (int n = 0; n < KEYS / 16; n++)
+		{
+			uint32_t	b[4];
+
+			ldmatrix_x4(b, k + n * 16 * stride + c);
+			product(H(), s[2 * n], a, b);
+			product(H(), s[2 * n + 1], a, b + 2);
+		}
+	}
+}
+
+/* what a score is in the end */
+static __device__ __forceinline__ float
+score(const AttnArgs &p, const AttnRow &w, int key, float s, float k_scale)
+{
+	if (key < w.lo || key >= w.hi)
+		return -INFINITY;
+	s *= k_scale;
+	if (p.softcap > 0)
+		s = p.softcap * tanhf(s / p.softcap);
+	if (p.alibi != NULL)
+		s -= p.alibi[w.head] * (float) abs(key - w.pos) * LOG2E;
+	if (p.bias != NULL)
+		s += p.bias[(size_t) w.head * (size_t) (2 * p.span - 1) + (size_t) (key - w.pos + p.span - 1)] * LOG2E;
+	return s;
+}
+
+/* scores to probabilities, for the largest score so far; what was summed follows it */
+template <int VT> static __device__ __forceinline__ void
+probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_scales, float (*s)[4], AttnAcc<VT> *acc)
+{
+	int			lane = threadIdx.x % 32,
+				key = strip * KEYS + lane % 4 * 2;
+	float		by[2];
+
+#pragma unroll
+	for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++)
+		{
+			int			i = n * 8 + e % 2;
+
+			s[n][e] = score(p, w[e / 2], key + i, s[n][e], k_scales != NULL ? k_scales[lane % 4 * 2 + i] : p.kv.k_scale);
+		}
+#pragma unroll
+	for (int r = 0; r < 2; r++)
+	{
+		float		top = acc->m[r],
+					sum = 0.0f,
+					from;
+
+#pragma unroll
+		for (int n = 0; n < KEYS / 8; n++)
+			top = fmaxf(top, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
+		top = fmaxf(top, __shfl_xor_sync(FULL_MASK, top, 1));
+		top = fmaxf(top, __shfl_xor_sync(FULL_MASK, top, 2));
+		/* no key yet: all are e^-inf */
+		from = top == -INFINITY ? 0.0f : top;
+		by[r] = exp2f(acc->m[r] - from);
+#pragma unroll
+		for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+			for (int e = 2 * r; e < 2 * r + 2; e++)
+			{
+				s[n][e] = exp2f(s[n][e] - from);
+				sum += s[n][e];
+			}
+		acc->m[r] = top;
+		acc->d[r] = acc->d[r] * by[r] + sum;
+	}
+	/* times 1 changes nothing.  + 0: never -0, which a strip without keys would make +0 */
+	if (__any_sync(FULL_MASK, by[0] != 1.0f || by[1] != 1.0f))
+#pragma unroll
+		for (int n = 0; n < VT / 8; n++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				acc->o[n][e] = acc->o[n][e] * by[e / 2] + 0.0f;
+}
+
+/* o += P V of one tile, columns from n0 * 8 on */
+template <typename H, int COLS> static __device__ __forceinline__ void
+add_values(float (*o)[4], const uint32_t (*a)[4], const H *v, int stride, int cols)
+{
+	int			lane = threadIdx.x % 32;
+
+	v += (lane / 8 % 2 * 8 + lane % 8) * stride + lane / 16 * 8;
+#pragma unroll
+	for (int j = 0; j < KEYS / 16; j++)
+#pragma unroll
+		for (int n = 0; n < COLS / 16; n++)
+			if (n * 16 < cols)
+			{
+				uint32_t	b[4];
+
+				ldmatrix_x4_trans(b, v + j * 16 * stride + n * 16);
+				product(H(), o[2 * n], a[j], b);
+				product(H(), o[2 * n + 1], a[j], b + 2);
+			}
+}
+
+/*
+ * One strip for a warp's rows w, whose q lies in shared memory.  All of the block's threads; `works`: the warp has rows.
+ */
+template <typename H, int VT> static __device__ __forceinline__ void
+attend_strip(const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool works, int strip, AttnAcc<VT> *acc)
+{
+	const int	cols = VT < PIECE ? VT : PIECE;
+	float		s[KEYS / 8][4] = {};
+	uint32_t	a[KEYS / 16][4];
+
+	for (int i = 0; i < l->k_pieces; i++)
+	{
+		const H    *k = next_tile(p, l);
+
+		/* behind the barrier nobody reads the runs of the split before this one */
+		if (i == 0 && strip % STRIPS == 0)
+			find_runs(p, *l, strip / STRIPS + 1);
+		if (works)
+			add_scores(s, q + i * PIECE, p.dim_pad + 8, k, p.stride, min(PIECE, p.dim_pad - i * PIECE));
+	}
+	if (works)
+		probabilities(p, w, strip, p.kv.type == KT_INT8 ? l->k_scales + strip % 2 * KEYS : NULL, s, acc);
+#pragma unroll
+	for (int j = 0; j < KEYS / 16; j++)
+	{
+		a[j][0] = halves<H>(s[2 * j][0], s[2 * j][1]);
+		a[j][1] = halves<H>(s[2 * j][2], s[2 * j][3]);
+		a[j][2] = halves<H>(s[2 * j + 1][0], s[2 * j + 1][1]);
+		a[j][3] = halves<H>(s[2 * j + 1][2], s[2 * j + 1][3]);
+	}
+#pragma unroll
+	for (int i = 0; i < VT / cols; i++)
+		if (i * PIECE < l->v_cols)
+		{
+			const H    *v = next_tile(p, l);
+
+			if (works)
+				add_values<H, cols>(acc->o + i * (PIECE / 8), a, v, p.stride, l->v_cols - i * PIECE);
+		}
+}
+
+/* d of a row is all lanes' */
+template <int VT> static __device__ __forceinline__ void
+acc_sum(AttnAcc<VT> *acc)
+{
+#pragma unroll
+	for (int r = 0; r < 2; r++)
+	{
+		acc->d[r] += __shfl_xor_sync(FULL_MASK, acc->d[r], 1);
+		acc->d[r] += __shfl_xor_sync(FULL_MASK, acc->d[r], 2);
+	}
+}
+
+/* ---- a block ---- */
+
+/* what a warp has of its rows behind some keys: m, d, and o of all of them */
+template <int VT> struct AttnTotal
+{
+	float		m[2];
+	float		d[2];
+	bool		seen[2];
+	float	   *o;				/* the lane's, in shared memory: [VT / 8][4], 32 apart */
+};
+
+/* a split's end: what acc has goes to the total */
+template <int VT> static __device__ __forceinline__ void
+total_add(const AttnRow *w, int split, AttnAcc<VT> *acc, AttnTotal<VT> *all)
+{
+	float		a[2] = {1.0f, 1.0f},
+				b[2] = {0.0f, 0.0f};
+
+#pragma unroll
+	for (int r = 0; r < 2; r++)
+	{
+		/* by positions, not by what the sums say: a row of NaN has keys, too */
+		bool		has = w[r].lo < (split + 1) * SPLIT && w[r].hi > split * SPLIT;
+
+		if (has && all->seen[r])
+		{
+			attn_merge(&all->m[r], &all->d[r], acc->m[r], acc->d[r], &a[r], &b[r]);
+#pragma unroll
+			for (int n = 0; n < VT / 8; n++)
+#pragma unroll
+				for (int e = 2 * r; e < 2 * r + 2; e++)
+					all->o[(n * 4 + e) * 32] = attn_merged(all->o[(n * 4 + e) * 32], acc->o[n][e], a[r], b[r]);
+		}
+		else if (has)
+		{
+			all->m[r] = acc->m[r];
+			all->d[r] = acc->d[r];
+			all->seen[r] = true;
+#pragma unroll
+			for (int n = 0; n < VT / 8; n++)
+#pragma unroll
+				for (int e = 2 * r; e < 2 * r + 2; e++)
+					all->o[(n * 4 + e) * 32] = acc->o[n][e];
+		}
+	}
+}
+
+/* the block's rows over keys lo .. hi - 1; acc: what they are then, d of all lanes */
+template <typename H, int VT> static __device__ __forceinline__ void
+attend(const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool works, int lo, int hi, float *o, AttnAcc<VT> *acc)
+{
+	AttnTotal<VT> all = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}, {false, false}, o};
+	bool		one = (hi - 1) / SPLIT == lo / SPLIT;
+
+	l->lo = lo;
+	l->hi = hi;
+	l->strip = lo / KEYS;
+	l->piece = 0;
+	__syncthreads();
+	find_runs(p, *l, lo / SPLIT);
+	find_runs(p, *l, lo / SPLIT + 1);
+	__syncthreads();
+	load_next(p, l);
+	acc_clear(acc);
+	for (int strip = lo / KEYS; strip * KEYS < hi; strip++)
+	{
+		bool		last = (strip + 1) * KEYS >= hi;
+
+		attend_strip(p, l, w, q, works, strip, acc);
+		if (!last && (strip + 1) % STRIPS != 0)
+			continue;
+		acc_sum(acc);
+		if (one)
+			continue;
+		total_add(w, strip / STRIPS, acc, &all);
+		acc_clear(acc);
+	}
+	if (one)
+		return;
+#pragma unroll
+	for (int r = 0; r < 2; r++)
+	{
+		acc->m[r] = all.m[r];
+		acc->d[r] = all.d[r];
+#pragma unroll
+		for (int n = 0; n < VT / 8; n++)
+#pragma unroll
+			for (int e = 2 * r; e < 2 * r + 2; e++)
+				acc->o[n][e] = all.seen[r] ? o[(n * 4 + e) * 32] : 0.0f;
+	}
+}
+
+/* q of the block's rows, rounded; rows and columns that there aren't are zeros */
+template <typename H> static __device__ __forceinline__ void
+load_q(const AttnArgs &p, const AttnTile &t, int kv_head, int rows, H *q)
+{
+	int			pairs = p.dim_pad / 2;
+
+	for (int i = threadIdx.x; i < rows * pairs; i += blockDim.x)
+	{
+		int			row = i / pairs,
+					c = i % pairs * 2,
+					flat = t.at + row;
+		float		a = 0.0f,
+					b = 0.0f;
+
+		if (flat < t.n)
+		{
+			const float *from = p.q + (size_t) (t.first + flat / p.group) * p.ldq +
+				(size_t) (kv_head * p.group + flat % p.group) * p.kv.head_dim;
+
+			if (c < p.kv.head_dim)
+				a = from[c] * p.q_scale;
+			if (c + 1 < p.kv.head_dim)
+				b = from[c + 1] * p.q_scale;
+		}
+		*(uint32_t *) (q + row * (p.dim_pad + 8) + c) = halves<H>(a, b);
+	}
+}
+
+/* where a split's part of a row lies */
+static __device__ __forceinline__ size_t
+attn_part(const AttnArgs &p, int tile, int rows, int split, int row)
+{
+	return (((size_t) tile * gridDim.y + blockIdx.y) * p.splits + split) * rows + row;
+}
+
+/* Row r of the warp is ready: to the output, or as a split's part. */
+template <int VT> static __device__ __forceinline__ void
+write_row(const AttnArgs &p, const AttnRow &w, int rows, int in_tile, int v0, int r, const AttnAcc<VT> &acc)
+{
+	int			t = threadIdx.x % 4;
+	float		by = 1.0f;
+	size_t		part = attn_part(p, blockIdx.x, rows, blockIdx.z, in_tile);
+
+	if (p.splits == 1)
+		by = attn_finish(p, w, acc.m[r], acc.d[r]);
+	else if (t == 0)
+	{
+		p.part_md[part * 2] = acc.m[r];
+		p.part_md[part * 2 + 1] = acc.d[r];
+	}
+#pragma unroll
+	for (int n = 0; n < VT / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 2; e++)
+		{
+			int			col = n * 8 + 2 * t + e;
+
+			if (p.splits == 1)
+				attn_out(p, w, v0 + col, acc.o[n][2 * r + e] * by);
+			else if (v0 + col < p.kv.v_dim)
+				p.part[part * VT + col] = acc.o[n][2 * r + e];
+		}
+}
+
+/* is a row's o without NaN and Inf, in this lane's columns that there are? */
+template <int VT> static __device__ __forceinline__ bool
+finite_row(const AttnArgs &p, int v0, int r, const AttnAcc<VT> &acc)
+{
+	bool		finite = true;
+
+#pragma unroll
+	for (int n = 0; n < VT / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 2; e++)
+			if (v0 + n * 8 + 2 * (int) (threadIdx.x % 4) + e < p.kv.v_dim)
+				finite = finite && fabsf(acc.o[n][2 * r + e]) <= LARGEST;
+	return finite;
+}
+
+/*
+ * 16 rows a warp; grid: numbers of attn_tile(), KV heads and chunks of V's columns, splits from the block's first key on.
+ */
+template <typename H, int VT> __global__ void __launch_bounds__(MAX_WARPS * 32, VT == 64 ? 3 : VT == 128 ? 2 : 1)
+attn_kernel(AttnArgs p)
+{
+	SMEM(H, shared);
+	SHARED(size_t, cells, [RUNS]);
+	SHARED(int, places, [RUNS]);
+	SHARED(float, k_scales, [2 * KEYS]);
+	SHARED(int, redo, [MAX_WARPS * 16]);
+	int			rows = blockDim.x / 2,
+				warp = threadIdx.x / 32,
+				kv_head = blockIdx.y / p.v_chunks,
+				lo,
+				hi,
+				queries;
+	H		   *q = shared;
+	AttnLoad<H> l = {};
+	AttnTile	t;
+	AttnRow		w[2];
+	AttnAcc<VT>	acc;
+	float	   *o;
+	bool		works;
+
+	if (!has_products(H()) || !attn_tile(p, blockIdx.x, rows, &t))
+		return;
+	lo = attn_row(p, t, t.at, kv_head).lo;
+	hi = attn_row(p, t, min(t.at + rows, t.n) - 1, kv_head).hi;
+	if (p.splits > 1)
+	{
+		int			split = lo / SPLIT + blockIdx.z;
+
+		lo = max(lo, split * SPLIT);
+		hi = min(hi, (split + 1) * SPLIT);
+		if (lo >= hi)
+			return;
+	}
+	queries = (min(t.at + rows, t.n) - 1) / p.group - t.at / p.group + 1;
+	for (int i = threadIdx.x; i < MAX_WARPS * 16; i += blockDim.x)
+		redo[i] = 0;
+	load_q(p, t, kv_head, rows, q);
+	l.tiles = q + (size_t) rows * (p.dim_pad + 8);
+	l.cells = cells;
+	l.places = places;
+	l.k_scales = k_scales;
+	l.table = p.r.table + (size_t) t.seq * p.r.ld_table;
+	l.kv_head = kv_head;
+	l.v0 = blockIdx.y % p.v_chunks * VT;
+	l.v_cols = min(VT, p.kv.v_pad - l.v0);
+	l.k_pieces = (p.dim_pad + PIECE - 1) / PIECE;
+	l.pieces = l.k_pieces + (l.v_cols + PIECE - 1) / PIECE;
+	o = (float *) (l.tiles + 2 * KEYS * p.stride) + warp * 16 * VT + threadIdx.x % 32;
+	q += warp * 16 * (p.dim_pad + 8);
+	works = t.at + warp * 16 < t.n;
+#pragma unroll
+	for (int r = 0; r < 2; r++)
+		w[r] = attn_row(p, t, t.at + warp * 16 + threadIdx.x % 32 / 4 + 8 * r, kv_head);
+
+	/* all queries with all keys, then those that aren't finite, maybe by others' keys, with their own */
+	for (int query = -1; query < queries; query++)
+	{
+		int			from = lo,
+					to = hi;
+
+		if (query >= 0)
+		{
+			AttnRow		one = attn_row(p, t, max(t.at, (t.at / p.group + query) * p.group), kv_head);
+
+			if (redo[query] == 0)
+				continue;
+			from = max(lo, one.lo);
+			to = min(hi, one.hi);
+		}
+		attend(p, &l, w, q, works, from, to, o, &acc);
+#pragma unroll
+		for (int r = 0; r < 2; r++)
+		{
+			int			in_tile = warp * 16 + threadIdx.x % 32 / 4 + 8 * r,
+						mine = w[r].row - t.first - t.at / p.group;
+			bool		other_keys = max(w[r].lo, lo) != lo || min(w[r].hi, hi) != hi;
+
+			if (t.at + in_tile < t.n && (query < 0 || mine == query))
+			{
+				if (query < 0 && other_keys && !finite_row(p, l.v0, r, acc))
+					atomicOr(&redo[mine], 1);
+				write_row(p, w[r], rows, in_tile, l.v0, r, acc);
+			}
+		}
+		__syncthreads();
+	}
+}
+
+/* ---- splits side by side: their sum ---- */
+
+/* a block a row: grid as attn_kernel's, but rows of the tile instead of splits */
+template <int VT> __global__ void __launch_bounds__(VT)
+attn_merge_kernel(AttnArgs p, int rows)
+{
+	int			kv_head = blockIdx.y / p.v_chunks,
+				col = threadIdx.x,
+				v0 = blockIdx.y % p.v_chunks * VT,
+				first;
+	AttnTile	t;
+	AttnRow		w;
+	float		m = -INFINITY,
+				d = 0.0f,
+				o = 0.0f;
+
+	if (!attn_tile(p, blockIdx.x, rows, &t) || t.at + (int) blockIdx.z >= t.n || v0 + col >= p.kv.v_dim)
+		return;
+	first = attn_row(p, t, t.at, kv_head).lo / SPLIT;
+	w = attn_row(p, t, t.at + blockIdx.z, kv_head);
+	for (int split = w.lo / SPLIT; split * SPLIT < w.hi; split++)
+	{
+		size_t		part = attn_part(p, blockIdx.x, rows, split - first, blockIdx.z);
+		float		a,
+					b;
+
+		if (split == w.lo / SPLIT)
+		{
+			m = p.part_md[part * 2];
+			d = p.part_md[part * 2 + 1];
+			o = p.part[part * VT + col];
+			continue;
+		}
+		attn_merge(&m, &d, p.part_md[part * 2], p.part_md[part * 2 + 1], &a, &b);
+		o = attn_merged(o, p.part[part * VT + col], a, b);
+	}
+	attn_out(p, w, v0 + col, o * attn_finish(p, w, m, d));
+}
+
+/* ---- for the host ---- */
+
+/* one of VT's kernels, for products of H */
+template <typename H> static inline void
+attn_launch(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream)
+{
+	if (vt == 64)
+		LAUNCH((attn_kernel<H, 64>), grid, threads, smem, stream, *p);
+	else if (vt == 128)
+		LAUNCH((attn_kernel<H, 128>), grid, threads, smem, stream, *p);
+	else
+		LAUNCH((attn_kernel<H, 256>), grid, threads, smem, stream, *p);
+}
+
+template <typename H> static inline void
+attn_allow(int smem)
+{
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 64>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 128>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 256>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+}
+
+/* attn_bf16.cu, attn_f16.cu */
+void		attn_launch_bf16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
+void		attn_launch_f16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
+void		attn_allow_bf16(int smem);
+void		attn_allow_f16(int smem);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * attn_f16.cu
+ *	  The kernels of attn.cuh with products of F16: one file a type, for the compiler's time.
+ */
+#include "cuda/attn.cuh"
+
+void
+attn_launch_f16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream)
+{
+	attn_launch<F16>(p, vt, grid, threads, smem, stream);
+}
+
+void
+attn_allow_f16(int smem)
+{
+	attn_allow<F16>(smem);
+}
