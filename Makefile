@@ -142,6 +142,15 @@ $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE) \
 		$(if $(FUZZ),-fsanitize=fuzzer)
 
+# Tests of the core once more, whose cores have a device (tests/unit/on_device.h).
+DEVICE_TEST_BIN = $(patsubst %,$(BUILD)/tests/unit/test_%_device,core answers beam pooled pooled_model windows kvscales offload \
+	spec_draft embeds)
+TEST_BIN += $(DEVICE_TEST_BIN)
+
+$(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -include tests/unit/on_device.h -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
+
 # Example logits processors: a library that knows no header of ours but the public one.
 PROCESSORS = $(BUILD)/tests/plugins/processors.so
 processors: $(PROCESSORS)

@@ -208,7 +208,7 @@ typedef struct Backend
 	LoraAdapter *(*lora_load) (const Inst *in, const char *path, const LoraLimits *limits, Err *e);
 	/* compute nothing until go_on(), but take in and cancel requests; free_kv: give K and V's memory back; step thread */
 	void		(*rest) (Inst *in, bool free_kv);
-	void		(*go_on) (Inst *in);
+	bool		(*go_on) (Inst *in, Err *e);	/* ERR_NOMEM: it rests on */
 	/* while it rests, on any thread: weights to a file in dir, and back; NULL: there are none */
 	bool		(*store) (Inst *in, const char *dir, bool *lost, Err *e);
 	bool		(*fetch) (Inst *in, Err *e);

@@ -711,11 +711,10 @@ rest(Inst *in, bool free_kv)
 		core_rest(in->core, free_kv);
 }
 
-static void
-go_on(Inst *in)
+static bool
+go_on(Inst *in, Err *e)
 {
-	if (in->core != NULL)
-		core_go_on(in->core);
+	return in->core == NULL || core_go_on(in->core, e);
 }
 
 static bool

@@ -93,7 +93,7 @@ core_sample(Core *c, const Plan *plan, bool again)
 		if (!plan->e[i].sample)
 			continue;
 		c->rows[n] = core_smp_row(r);
-		c->rows[n].logits = c->logits + (size_t) plan->e[i].logits_at * width;
+		c->rows[n].logits = c->logits.host + (size_t) plan->e[i].logits_at * width;
 		if (c->opt.tap != NULL)
 			c->opt.tap(c->opt.tap_ctx, r, req_n_output(r), c->rows[n].logits, (int) width);
 		c->rows[n].mask = constraints_mask(c->constraints, i);

@@ -30,6 +30,7 @@
 #include "engine/spec_config.h"
 #include "engine/thoughts.h"
 #include "grammar/grammar.h"
+#include "model/devmem.h"
 #include "model/lora.h"
 #include "model/model.h"
 #include "model/pooler.h"
@@ -227,8 +228,9 @@ void		accounts_free(Accounts *a);
 
 typedef struct CoreOptions
 {
-	const Kernels *kernels;
+	const Kernels *kernels;		/* NULL = the CPU's best, or the device's */
 	KPool	   *pool;
+	const Dev  *dev;			/* what these compute on, the model's, too; NULL = CPUs */
 	int			max_num_seqs;	/* most sequences in a step */
 	int			max_num_batched_tokens; /* most rows in a step (upper bound of the budget) */
 	int			max_partial;	/* most prompts that are computed in part; 0 = any number */
@@ -369,7 +371,8 @@ step_size(int n)
  * system.  On the step thread, between steps.
  */
 void		core_rest(Core *c, bool free_kv);
-void		core_go_on(Core *c);
+/* false: a device has no memory for what it gave back; it rests on */
+bool		core_go_on(Core *c, Err *e);
 /* While it rests, on any thread: weights to a file in dir, and back.  *lost: they are forgotten, else on an error nothing has
  * changed. */
 bool		core_store(Core *c, const char *dir, bool *lost, Err *e);

@@ -428,13 +428,21 @@ typedef struct PoolStep
 {
 	Model	   *model;
 	KPool	   *pool;
-	const float *hidden;
-	float	   *logits;
+	const HostDev *hidden;
+	const HostDev *logits;		/* space: [max_logits][vocab_size] */
+	const HostDev *head_in;		/* pooled_space(), on a device */
+	const HostDev *head_out;
 	int			max_logits;
 	const LoraAdapter **loras;	/* space for as many rows' */
 	int			n_valid;		/* ids that may be sampled */
 } PoolStep;
 
+/* The plan's copies, of an area. */
+void		core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *plan);
+/* n floats from there on are the host's when this returns.  A device that is lost ends the process. */
+void		core_to_host(const HostDev *h, size_t from, size_t n);
+/* Floats that heads take on a device; 0: the model has none. */
+void		pooled_space(const ModelInfo *info, size_t *in, size_t *out);
 void		pooled_collect(const PoolStep *s, const Plan *plan);
 /* All sequences are done: fill the event's values.  They are valid until *space is freed. */
 bool		pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e);

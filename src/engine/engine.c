@@ -824,6 +824,10 @@ core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *
 	c->model = model;
 	c->tok = tok;
 	c->opt = *opt;
+	if (opt->dev != NULL)
+		c->opt.kernels = opt->dev->k;
+	else if (opt->kernels == NULL)
+		c->opt.kernels = kernels_select(NULL, NULL);
 	model_profile(model, opt->profile);
 	c->deliver = deliver_new(opt->overlap, tok, on_stopped, c);
 	c->inbox = mem_zalloc(sizeof(Inbox));
@@ -869,24 +873,25 @@ core_free(Core *c)
 	prefix_free(c->prefix);
 	kvlife_free(c->life);
 	kvpool_free(c->pool);
-	marena_free(&c->kv_area);
+	devmem_free(&c->kv_area);
 	mem_free(c->kv_parts);
 	mem_free(c->kv_scales);
-	marena_free(&c->state_area);
-	if (c->logits != NULL)
-		munmap(c->logits, c->logits_size);
+	devmem_free(&c->state_area);
+	hostdev_free(&c->logits);
+	hostdev_free(&c->hidden);
+	hostdev_free(&c->head_in);
+	hostdev_free(&c->head_out);
 	if (c->raw != NULL)
 		munmap(c->raw, c->raw_size);
 	if (c->fork_logits != NULL)
 		munmap(c->fork_logits, c->fork_size);
 	if (c->fork_processed != NULL)
 		munmap(c->fork_processed, c->fork_size);
-	if (c->hidden != NULL)
-		munmap(c->hidden, c->hidden_size);
 	gendefaults_free(&c->defaults);
 	idmap_free(&c->by_id);
 	mem_free(c->rows);
 	mem_free(c->loras);
+	mem_free(c->keep);
 	mem_free(c->notes);
 	mem_free(c->round.e);
 	mem_free(c->fork_rows);

@@ -52,8 +52,8 @@ struct Core
 	int			max_model_len;
 
 	KvView		kv;
-	MArena		kv_area;
-	MArena		state_area;		/* recurrent state, a slot for each running request */
+	DevMem		kv_area;
+	DevMem		state_area;		/* recurrent state, a slot for each running request */
 	size_t		kv_size;
 	size_t		draft_block;	/* bytes that what drafts has for a block, in an area of its own */
 	KvPart	   *kv_parts;		/* of layers with windows; else NULL */
@@ -77,17 +77,20 @@ struct Core
 	IntVec		forced;			/* scratch */
 	SmpRow	   *rows;			/* [max_num_seqs] */
 	NoteRow    *notes;			/* [max_num_seqs] */
-	float	   *logits;			/* [core_max_logits()][vocab_size] */
+	HostDev		logits;			/* [core_max_logits()][vocab_size] */
 	size_t		logits_size;
 	const LoraAdapter **loras;	/* scratch: of as many rows */
+	int32_t    *keep;			/* scratch: of as many rows */
 	size_t		raw_size;
 	float	   *raw;			/* [max_num_seqs][vocab_size]: copies of rows that are wanted as the model gave them */
 	SmpRow	   *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */
 	float	   *fork_logits;	/* [FORK_ROWS][vocab_size] */
 	float	   *fork_processed; /* likewise; SmpRow.processed */
 	size_t		fork_size;
-	float	   *hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
+	HostDev		hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
 	size_t		hidden_size;
+	HostDev		head_in;		/* pooled_space(), on a device only */
+	HostDev		head_out;
 	int			n_multi;		/* live requests of several sequences: pooled ones, several answers, */
 	int			n_multi_seqs;	/* ... and their sequences that are scheduled */
 

@@ -1005,10 +1005,12 @@ fake_rest(Inst *in, bool free_kv)
 	set_resting(in, true);
 }
 
-static void
-fake_go_on(Inst *in)
+static bool
+fake_go_on(Inst *in, Err *e)
 {
+	(void) e;
 	set_resting(in, false);
+	return true;
 }
 
 static void

@@ -8,23 +8,49 @@
  * the rows before and behind it (spec.c).  A step of a model both ways is asked on its way whether
  * anybody still wants it.
  */
-#include <string.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "engine/constraint.h"
 #include "engine/engine_int.h"
+#include "engine/offload.h"
 #include "engine/spec.h"
+#include "wire/control.h"
 
-/* Hidden rows: those of pooled requests are worked off, the others become logits. */
-static void
-pool_rows_of_step(Core *c, const Plan *plan)
+void
+core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *plan)
+{
+	_Static_assert(sizeof(BlockCopy) == 2 * sizeof(int32_t), "pairs");
+	if (plan->n_copies > 0)
+		k->kv_copy(pool, kv, &plan->copies->from, plan->n_copies);
+}
+
+void
+core_to_host(const HostDev *h, size_t from, size_t n)
+{
+	Err			e;
+
+	hostdev_get(h, from, n);
+	if (h->on != NULL && !dev_wait(h->on, &e))
+	{
+		/* whatever it was to compute is gone; the supervisor starts another engine */
+		log_line('P', "%s", e.msg);
+		_exit(ENGINE_EXIT_FATAL);
+	}
+}
+
+/* Hidden rows: those of pooled requests are worked off, the others become logits; how many? */
+static int
+pool_rows_of_step(Core *c, const Plan *plan, int n_rows)
 {
 	size_t		width = (size_t) core_info(c)->hidden_size;
-	PoolStep	s = {.model = c->model, .pool = c->opt.pool, .hidden = c->hidden, .logits = c->logits,
-		.max_logits = core_max_logits(&c->opt), .loras = c->loras, .n_valid = c->defaults.n_valid};
+	PoolStep	s = {.model = c->model, .pool = c->opt.pool, .hidden = &c->hidden, .logits = &c->logits, .head_in = &c->head_in,
+		.head_out = &c->head_out, .max_logits = core_max_logits(&c->opt), .loras = c->loras, .n_valid = c->defaults.n_valid};
 	int			at = 0;
 	int			n = 0;
 	bool		adapted = false;
 
+	core_to_host(&c->hidden, 0, (size_t) n_rows * width);
 	pooled_collect(&s, plan);
 	logprobs_collect(&s, plan);
 	for (int i = 0; i < plan->n; i++)
@@ -32,15 +58,19 @@ pool_rows_of_step(Core *c, const Plan *plan)
 		int			wanted = plan_logits(&plan->e[i]);
 
 		at += plan->e[i].n_out;
-		if (at > n)
-			memmove(c->hidden + (size_t) n * width, c->hidden + (size_t) at * width, (size_t) wanted * width * sizeof(float));
 		for (int k = 0; k < wanted; k++)
+		{
 			c->loras[n + k] = plan->e[i].r->lora;
+			c->keep[n + k] = at + k;
+		}
 		adapted = adapted || (wanted > 0 && plan->e[i].r->lora != NULL);
 		n += wanted;
 		at += wanted;
 	}
-	model_logits(c->model, c->hidden, adapted ? c->loras : NULL, n, c->logits);
+	if (at > n)
+		c->opt.kernels->keep_rows(c->opt.pool, c->hidden.dev, sizeof(float), c->keep, n, (int) width);
+	model_logits(c->model, c->hidden.dev, adapted ? c->loras : NULL, n, c->logits.dev);
+	return n;
 }
 
 typedef struct Stop
@@ -69,9 +99,13 @@ core_forward(Core *c, const Plan *plan)
 {
 	Batch		b = *batch_build(c->batch, plan);
 	Stop		stop = {c, plan};
+	int			n_logits = b.n_out;
 
-	if (plan->n_copies > 0)
-		c->opt.kernels->kv_copy(c->opt.pool, &c->kv, (const int32_t *) plan->copies, plan->n_copies);
+	if (c->offload != NULL)
+		offload_settle(c->offload);
+	core_copy_blocks(c->opt.kernels, c->opt.pool, &c->kv, plan);
+	/* a device may have given it another address since the batch's arrays were made */
+	b.state = c->state_area.base;
 	constraints_begin(c->constraints, plan);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
 	if (core_info(c)->both_ways)
@@ -81,10 +115,11 @@ core_forward(Core *c, const Plan *plan)
 	}
 	if (c->spec != NULL)
 		spec_before(c->spec, plan, &b);
-	if (!model_forward(c->model, &b, &c->kv, plan->pools ? c->hidden : c->logits))
+	if (!model_forward(c->model, &b, &c->kv, plan->pools ? c->hidden.dev : c->logits.dev))
 		return false;
 	if (plan->pools)
-		pool_rows_of_step(c, plan);
+		n_logits = pool_rows_of_step(c, plan, b.n_out);
+	core_to_host(&c->logits, 0, (size_t) n_logits * (size_t) core_info(c)->vocab_size);
 	if (c->spec != NULL)
 		spec_step(c->spec, &(SpecStep) {.plan = plan, .batch = &b, .kv = &c->kv});
 	return true;

@@ -10,7 +10,6 @@
  * Tested by tests/unit/test_kvscales.c.
  */
 #include <math.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -54,7 +53,7 @@ sample_tokens(const Core *c, int n, int32_t *out, Err *e)
 
 /* K and V of n tokens as floats, in an area of their own. */
 static void
-run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n)
+run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n, float *out)
 {
 	int32_t		start[2] = {0, n};
 	int32_t		pos[SAMPLE_TOKENS];
@@ -64,9 +63,8 @@ run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n)
 	const int32_t *tables[1] = {table};
 	Batch		b = {
 		.rows = {n, 1, start, pos, tables, &slot}, .tokens = tokens, .hidden = true, .n_out = 1, .out_rows = &last,
-		.state = (float *) c->state_area.base
+		.state = c->state_area.base
 	};
-	float	   *out = mem_alloc((size_t) core_info(c)->hidden_size * sizeof(float));
 
 	for (int i = 0; i < n; i++)
 	{
@@ -76,7 +74,6 @@ run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n)
 	if (c->state_area.base == NULL)
 		b.rows.state_slot = NULL;
 	model_forward(c->model, &b, kv, out);
-	mem_free(out);
 }
 
 static float
@@ -95,6 +92,8 @@ compute(Core *c, float *scales, Err *e)
 	int			n = SAMPLE_TOKENS;
 	int32_t		tokens[SAMPLE_TOKENS];
 	size_t		size;
+	DevMem		area = {0};
+	HostDev		row = {0};
 
 	n = n < c->opt.max_num_batched_tokens ? n : c->opt.max_num_batched_tokens;
 	n = n < c->max_model_len ? n : c->max_model_len;
@@ -105,10 +104,14 @@ compute(Core *c, float *scales, Err *e)
 	size = kv_layout(&kv);
 	if (!sample_tokens(c, n, tokens, e))
 		return false;
-	if ((kv.base = mem_try_aligned(size)) == NULL)
-		return err_set(e, ERR_NOMEM, "out of memory: %zu bytes for computing scales of the KV cache", size);
-	memset(kv.base, 0, size);
-	run_sample(c, &kv, tokens, n);
+	if (!devmem_reserve(&area, c->opt.dev, size, HUGE_OFF, "A KV cache to compute scales of", e) ||
+		!hostdev_new(&row, c->opt.dev, (size_t) core_info(c)->hidden_size, "a hidden row", e))
+	{
+		devmem_free(&area);
+		return false;
+	}
+	kv.base = area.base;
+	run_sample(c, &kv, tokens, n, row.dev);
 	for (int l = 0; l < kv.n_layers; l++)
 	{
 		float		largest[2];
@@ -117,7 +120,8 @@ compute(Core *c, float *scales, Err *e)
 		scales[2 * l] = scale_for(largest[0], K_MOST);
 		scales[2 * l + 1] = scale_for(largest[1], V_MOST);
 	}
-	mem_free(kv.base);
+	devmem_free(&area);
+	hostdev_free(&row);
 	return true;
 }
 

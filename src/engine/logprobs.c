@@ -246,7 +246,7 @@ prompt_row(void *arg, int i, int ith)
 	PromptRun  *a = arg;
 
 	(void) ith;
-	a->n[i] = logprobs_row(a->step->logits + (size_t) i * (size_t) a->vocab, a->vocab, a->step->n_valid,
+	a->n[i] = logprobs_row(a->step->logits->host + (size_t) i * (size_t) a->vocab, a->vocab, a->step->n_valid,
 						   a->r->tokens.data[a->pos + i + 1], &a->want, a->e + (size_t) i * (size_t) a->most);
 }
 
@@ -270,7 +270,8 @@ prompt_rows(const PoolStep *s, const PlanEntry *pe, const float *hidden)
 		int			n = pe->n_out - at < chunk ? pe->n_out - at : chunk;
 
 		a.pos = pe->r->computed + pe->out_at + at;
-		model_logits(s->model, hidden + (size_t) at * (size_t) info->hidden_size, lora, n, s->logits);
+		model_logits(s->model, hidden + (size_t) at * (size_t) info->hidden_size, lora, n, s->logits->dev);
+		core_to_host(s->logits, 0, (size_t) n * (size_t) info->vocab_size);
 		kpool_run(s->pool, prompt_row, &a, n);
 		for (int i = 0; i < n; i++)
 			logprobs_add(pe->r->prompt_lp, a.e + (size_t) i * (size_t) a.most, a.n[i]);
@@ -283,7 +284,7 @@ void
 logprobs_collect(const PoolStep *s, const Plan *plan)
 {
 	size_t		width = (size_t) model_info(s->model)->hidden_size;
-	const float *hidden = s->hidden;
+	const float *hidden = s->hidden->dev;
 
 	for (int i = 0; i < plan->n; i++)
 	{

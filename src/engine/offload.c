@@ -49,6 +49,7 @@ struct Offload
 {
 	OffloadSetup set;
 	KvTierModel *model;
+	OffCopy    *copy;
 	unsigned char id[KVTIER_KEY];
 	uint64_t	nonce;			/* of adapters whose content nobody knows */
 	size_t		bytes;			/* of a block */
@@ -98,12 +99,16 @@ offload_open(const OffloadSetup *setup, Err *e)
 	o->nonce = rng_seed();
 	if (setup->step_bytes == 0)
 		o->set.step_bytes = OFFLOAD_STEP_BYTES;
-	for (int i = 0; i < OFFLOAD_AREAS; i++)
-		o->bytes += setup->areas[i].bytes;
 	o->bytes_per_us = BYTES_PER_US;
-	o->model = kvtier_join(setup->tier, setup->id, o->bytes, e);
+	o->copy = offcopy_new(setup->dev, setup->tier, setup->areas, e);
+	if (o->copy != NULL)
+	{
+		o->bytes = offcopy_bytes(o->copy);
+		o->model = kvtier_join(setup->tier, setup->id, o->bytes, e);
+	}
 	if (o->model == NULL)
 	{
+		offcopy_free(o->copy);
 		mem_free(o);
 		return NULL;
 	}
@@ -126,6 +131,7 @@ offload_close(Offload *o)
 {
 	if (o == NULL)
 		return;
+	offcopy_free(o->copy);
 	kvtier_leave(o->set.tier, o->model);
 	intvec_free(&o->fresh);
 	intvec_free(&o->found);
@@ -221,20 +227,10 @@ static bool
 put(Offload *o, int32_t block)
 {
 	KvHold	   *h = kvtier_put(o->set.tier, o->model, o->keys[block].b);
-	uint8_t    *to;
 
 	if (h == NULL)
 		return kvtier_find(o->set.tier, o->model, o->keys[block].b) != KVT_NONE;
-	to = kvtier_room(h);
-	for (int i = 0; i < OFFLOAD_AREAS; i++)
-	{
-		const OffloadArea *a = &o->set.areas[i];
-
-		if (a->bytes > 0)
-			memcpy(to, a->base + (size_t) block * a->bytes, a->bytes);
-		to += a->bytes;
-	}
-	kvtier_keep(o->set.tier, h);
+	offcopy_out(o->copy, block, h);
 	o->stats.out_bytes += (int64_t) o->bytes;
 	o->out_left -= o->out_left < o->bytes ? o->out_left : o->bytes;
 	return true;
@@ -267,7 +263,15 @@ offload_some(Offload *o, size_t most)
 		if (!o->stopped && prefix_is_full(o->set.prefix, b))
 			put(o, b);
 	}
+	/* nothing of the store is ours between steps */
+	offcopy_settle(o->copy);
 	return any;
+}
+
+void
+offload_settle(Offload *o)
+{
+	offcopy_settle(o->copy);
 }
 
 void
@@ -526,14 +530,10 @@ offload_end(Offload *o, Req *r)
 static void
 make_copies(const Offload *o, Plan *plan)
 {
-	for (int i = 0; i < plan->n_copies; i++)
-		for (int k = 0; k < OFFLOAD_AREAS; k++)
-		{
-			const OffloadArea *a = &o->set.areas[k];
-
-			if (a->bytes > 0)
-				memcpy(a->base + (size_t) plan->copies[i].to * a->bytes, a->base + (size_t) plan->copies[i].from * a->bytes, a->bytes);
-		}
+	offcopy_settle(o->copy);
+	for (int k = 0; k < OFFLOAD_AREAS; k++)
+		if (o->set.areas[k] != NULL)
+			core_copy_blocks(o->set.kernels, o->set.threads, o->set.areas[k], plan);
 	plan->n_copies = 0;
 }
 
@@ -541,19 +541,11 @@ make_copies(const Offload *o, Plan *plan)
 static bool
 bring(Offload *o, Share *s, const Req *r, Place *p, const KvHold *h)
 {
-	const uint8_t *from = kvtier_bytes(h);
 	int32_t		b;
 
 	if (!share_alloc(s, 1, &b))
 		return false;
-	for (int i = 0; i < OFFLOAD_AREAS; i++)
-	{
-		const OffloadArea *a = &o->set.areas[i];
-
-		if (a->bytes > 0)
-			memcpy(a->base + (size_t) b * a->bytes, from, a->bytes);
-		from += a->bytes;
-	}
+	offcopy_back(o->copy, b, kvtier_bytes(h));
 	offload_next(o, &p->key, tokens_at(o, r, p->block));
 	p->chain = prefix_add(o->set.prefix, p->chain, b, tokens_at(o, r, p->block), o->set.block_size, false);
 	o->keys[b] = p->key;

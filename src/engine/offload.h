@@ -24,15 +24,7 @@
 
 #include "engine/core_int.h"
 #include "engine/kvtier.h"
-
-/* What a block has of an area. */
-typedef struct OffloadArea
-{
-	uint8_t    *base;			/* block b is at base + b * bytes */
-	size_t		bytes;			/* 0: there is no such area */
-} OffloadArea;
-
-#define OFFLOAD_AREAS 2			/* the model's, and what drafts has */
+#include "engine/offload_copy.h"
 
 typedef struct OffloadSetup
 {
@@ -40,7 +32,10 @@ typedef struct OffloadSetup
 	const unsigned char *id;	/* [KVTIER_KEY]: decides what is in blocks */
 	KvPool	   *pool;			/* without windows */
 	Prefix	   *prefix;
-	OffloadArea areas[OFFLOAD_AREAS];
+	const Dev  *dev;			/* where they are; NULL = CPUs */
+	const Kernels *kernels;		/* what copies blocks, with these threads */
+	KPool	   *threads;
+	const KvView *areas[OFFLOAD_AREAS];	/* K and V; NULL = none */
 	int			block_size;
 	size_t		step_bytes;		/* 0 = OFFLOAD_STEP_BYTES */
 	bool		always;			/* tests: whatever it costs */
@@ -61,6 +56,8 @@ typedef struct OffloadStats
 
 /* NULL with *e set: a block is larger than the store. */
 Offload    *offload_open(const OffloadSetup *setup, Err *e);
+/* A step is about to copy and to compute: what is on its way has come.  Nothing to do without a device. */
+void		offload_settle(Offload *o);
 /* Nobody is scheduled any more. */
 void		offload_close(Offload *o);
 

@@ -60,9 +60,7 @@ core_offload_open(Core *c)
 	o = offload_open(&(OffloadSetup) {
 		.tier = c->opt.kv_tier, .id = id, .pool = c->pool, .prefix = c->prefix, .block_size = c->opt.block_size,
 		.always = c->opt.kv_always,
-		.areas = {
-			{c->kv.base, c->kv.block_stride}, {draft != NULL ? draft->base : NULL, draft != NULL ? draft->block_stride : 0}
-		}
+		.dev = c->opt.dev, .kernels = c->opt.kernels, .threads = c->opt.pool, .areas = {&c->kv, draft}
 	}, &e);
 	if (o == NULL)
 		log_line('W', "the KV cache of this model is not offloaded: %s", e.msg);

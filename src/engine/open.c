@@ -61,7 +61,7 @@ open_state(Core *c, Err *e)
 	snprintf(what, sizeof(what), "The recurrent state of %d requests", c->opt.max_num_seqs);
 	if (!mem_mul((size_t) one, (size_t) c->opt.max_num_seqs, &size))
 		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
-	return marena_reserve(&c->state_area, size, c->opt.huge, what, e);
+	return devmem_reserve(&c->state_area, c->opt.dev, size, c->opt.huge, what, e);
 }
 
 #define MAX_BLOCKS	(1 << 20)
@@ -103,7 +103,7 @@ memory_for_kv(const Core *c, const char *what, Err *e)
 				   (unsigned long long) have >> 20);
 		return err_hint(e, "Lower vllm.kv_cache_memory_bytes, or the model's option kv_cache_memory_bytes.");
 	}
-	if (c->kv_size > have)
+	if (c->kv_size > have && c->opt.dev == NULL)
 		log_line('W', "%s may grow to %llu MB, and %llu MB of memory are available", what, (unsigned long long) c->kv_size >> 20,
 				 (unsigned long long) have >> 20);
 	return true;
@@ -149,7 +149,7 @@ open_kv(Core *c, Err *e)
 	snprintf(what, sizeof(what), "The KV cache of %d blocks", c->kv.n_blocks);
 	if (c->kv_size == 0)
 		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
-	if (!memory_for_kv(c, what, e) || !marena_reserve(&c->kv_area, c->kv_size, o->huge, what, e))
+	if (!memory_for_kv(c, what, e) || !devmem_reserve(&c->kv_area, o->dev, c->kv_size, o->huge, what, e))
 		return false;
 	c->kv.base = c->kv_area.base;
 	if (groups.window > 0)
@@ -202,6 +202,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 {
 	const ModelInfo *info = core_info(c);
 	const CoreOptions *o = &c->opt;
+	size_t		head_in,
+				head_out;
 	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_kv_layers;
 	SchedOptions so = {
 		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
@@ -234,12 +236,13 @@ core_open(Core *c, const Conf *conf, Err *e)
 	so.offload = c->offload = core_offload_open(c);
 	so.max_logits = core_max_logits(o);
 	row_sizes(c, o, info);
-	c->logits = map_area(c->logits_size);
-	if (c->logits == NULL)
-		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
-	c->hidden = map_area(c->hidden_size);
-	if (c->hidden == NULL)
-		return err_set(e, ERR_NOMEM, "could not map %zu bytes of hidden rows", c->hidden_size);
+	if (!hostdev_new(&c->logits, o->dev, c->logits_size / sizeof(float), "logits", e) ||
+		!hostdev_new(&c->hidden, o->dev, c->hidden_size / sizeof(float), "hidden rows", e))
+		return false;
+	pooled_space(info, &head_in, &head_out);
+	if (o->dev != NULL && head_out > 0 && (!hostdev_new(&c->head_in, o->dev, head_in, "rows of heads", e) ||
+										   !hostdev_new(&c->head_out, o->dev, head_out, "rows of heads", e)))
+		return false;
 	c->raw = map_area(c->raw_size);
 	c->fork_logits = map_area(c->fork_size);
 	c->fork_processed = map_area(c->fork_size);
@@ -263,6 +266,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	}
 	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
 	c->loras = mem_zalloc((size_t) core_max_logits(o) * sizeof(LoraAdapter *));
+	c->keep = mem_alloc((size_t) core_max_logits(o) * sizeof(int32_t));
 	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(NoteRow));
 	if (c->spec != NULL)
 		c->round.e = mem_zalloc((size_t) o->max_num_seqs * sizeof(PlanEntry));

@@ -273,14 +273,83 @@ more_values(Req *r, int n)
 	return p->values[r->seq] + have;
 }
 
-/* The rows of one sequence into its sums; with the last one that is wanted one row for the head. */
+#define HEAD_ROWS	64			/* at a time, on a device */
+
+static size_t
+larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+void
+pooled_space(const ModelInfo *info, size_t *in, size_t *out)
+{
+	*in = *out = 0;
+	for (int t = 0; t < PT_COUNT; t++)
+	{
+		const PoolPlan *p = &info->pools[t];
+
+		*in = larger(*in, (size_t) p->n * (size_t) p->row);
+		*out = larger(*out, HEAD_ROWS * larger((size_t) p->row, (size_t) p->width));
+	}
+}
+
+/*
+ * A task's head, or with layers those before pooling, of n rows x of so many columns, which are where ops are.  y is the
+ * host's: on a device the results come in pieces.
+ */
 static void
-gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
+run_rows(const PoolStep *s, PoolTask t, bool layers, const float *x, int columns, int n, float *y)
+{
+	const PoolPlan *p = &model_info(s->model)->pools[t];
+	size_t		width = (size_t) (layers ? p->row : p->width);
+
+	for (int i = 0; i < n;)
+	{
+		int			m = s->hidden->on != NULL && n - i > HEAD_ROWS ? HEAD_ROWS : n - i;
+		float	   *to = s->hidden->on != NULL ? s->head_out->dev : y;
+
+		if (layers)
+			model_pool_rows(s->model, x, m, to);
+		else
+			model_pool_head(s->model, t, x, m, to);
+		if (s->hidden->on != NULL)
+		{
+			core_to_host(s->head_out, 0, (size_t) m * width);
+			memcpy(y, s->head_out->host, (size_t) m * width * sizeof(float));
+		}
+		x += (size_t) m * (size_t) columns;
+		y += (size_t) m * width;
+		i += m;
+	}
+}
+
+/* ... of one row that the host has. */
+static void
+run_host_row(const PoolStep *s, PoolTask t, const float *x, float *y)
+{
+	const PoolPlan *p = &model_info(s->model)->pools[t];
+	const Dev  *dev = s->hidden->on;
+	int			columns = p->n * p->row;
+
+	if (dev != NULL)
+	{
+		dev->ops->put(dev->d, s->head_in->dev, x, (size_t) columns * sizeof(float));
+		x = s->head_in->dev;
+	}
+	run_rows(s, t, false, x, columns, 1, y);
+}
+
+/* The rows of one sequence, the first of the step's from `at` on, into its sums; with the last one that is wanted one row for the head. */
+static void
+gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 {
 	Req		   *r = pe->r;
 	const ModelInfo *info = model_info(s->model);
 	const PoolPlan *plan = &info->pools[r->pooled->spec.task];
 	int			width = plan->row;
+	int			hidden = info->hidden_size;
+	const float *rows = s->hidden->host + at * (size_t) hidden;
 	float	   *made = NULL;
 	bool		ends = r->computed + pe->n >= (r->out_to > 0 ? r->out_to : r->n_prompt);
 
@@ -293,7 +362,7 @@ gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 	if (plan->layers)
 	{
 		made = mem_alloc((size_t) pe->n_out * (size_t) width * sizeof(float));
-		model_pool_rows(s->model, rows, pe->n_out, made);
+		run_rows(s, r->pooled->spec.task, true, s->hidden->dev + at * (size_t) hidden, hidden, pe->n_out, made);
 		rows = made;
 	}
 	for (int k = 0; k < plan->n; k++)
@@ -312,7 +381,7 @@ gather(const PoolStep *s, const PlanEntry *pe, const float *rows)
 			pool_end(plan->kinds[k], sum, width, r->out_from, r->n_prompt);
 	}
 	if (ends)
-		model_pool_head(s->model, r->pooled->spec.task, r->sum, 1, more_values(r, 1));
+		run_host_row(s, r->pooled->spec.task, r->sum, more_values(r, 1));
 	mem_free(made);
 }
 
@@ -331,7 +400,7 @@ typedef struct LogprobRun
 {
 	const PoolStep *step;
 	int			vocab;
-	const float *hidden;		/* of the first */
+	const float *hidden;		/* of the first; where ops are */
 	LogprobRow *rows;			/* [max_logits] */
 	int			n;
 } LogprobRun;
@@ -342,7 +411,7 @@ norm_of_row(void *arg, int i, int ith)
 	LogprobRun *a = arg;
 
 	(void) ith;
-	a->rows[i].norm = smp_logsumexp(a->step->logits + (size_t) i * (size_t) a->vocab, a->vocab, a->step->n_valid,
+	a->rows[i].norm = smp_logsumexp(a->step->logits->host + (size_t) i * (size_t) a->vocab, a->vocab, a->step->n_valid,
 									&a->rows[i].best);
 }
 
@@ -370,12 +439,13 @@ score_run(LogprobRun *a)
 		a->step->loras[i] = a->rows[i].r->lora;
 		any = any || a->rows[i].r->lora != NULL;
 	}
-	model_logits(a->step->model, a->hidden, any ? a->step->loras : NULL, a->n, a->step->logits);
+	model_logits(a->step->model, a->hidden, any ? a->step->loras : NULL, a->n, a->step->logits->dev);
+	core_to_host(a->step->logits, 0, (size_t) a->n * (size_t) a->vocab);
 	kpool_run(a->step->pool, norm_of_row, a, a->n);
 	for (int i = 0; i < a->n; i++)
 	{
 		const LogprobRow *row = &a->rows[i];
-		const float *logits = a->step->logits + (size_t) i * (size_t) a->vocab;
+		const float *logits = a->step->logits->host + (size_t) i * (size_t) a->vocab;
 		Pooled	   *p = row->r->pooled;
 
 		if (row->r->seq >= 0)
@@ -393,7 +463,7 @@ logprobs(const PoolStep *s, const Plan *plan)
 	size_t		width = (size_t) model_info(s->model)->hidden_size;
 	LogprobRun	a = {.step = s, .vocab = model_info(s->model)->vocab_size,
 		.rows = mem_alloc((size_t) s->max_logits * sizeof(LogprobRow))};
-	const float *row = s->hidden;
+	const float *row = s->hidden->dev;
 
 	for (int i = 0; i < plan->n; i++)
 	{
@@ -419,8 +489,8 @@ logprobs(const PoolStep *s, const Plan *plan)
 void
 pooled_collect(const PoolStep *s, const Plan *plan)
 {
-	size_t		width = (size_t) model_info(s->model)->hidden_size;
-	const float *rows = s->hidden;
+	int			width = model_info(s->model)->hidden_size;
+	size_t		at = 0;
 	bool		scored = false;
 
 	for (int i = 0; i < plan->n; i++)
@@ -432,10 +502,11 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 		else if (pe->r->pooled->spec.task == PT_LOGPROBS)
 			scored = true;
 		else if (pe->r->pooled->by_token)
-			model_pool_head(s->model, pe->r->pooled->spec.task, rows, pe->n_out, more_values(pe->r, pe->n_out));
+			run_rows(s, pe->r->pooled->spec.task, false, s->hidden->dev + at * (size_t) width, width, pe->n_out,
+					 more_values(pe->r, pe->n_out));
 		else
-			gather(s, pe, rows);
-		rows += (size_t) (pe->n_out + plan_logits(pe)) * width;
+			gather(s, pe, at);
+		at += (size_t) (pe->n_out + plan_logits(pe));
 	}
 	if (scored)
 		logprobs(s, plan);

@@ -5,7 +5,7 @@
  * Requests stay where they are.  If their memory is given back all are preempted first, so they are
  * computed again when the core goes on, with the same result to the bit; the prefix cache forgets
  * everything, as its blocks will be zeros.  What the KV cache and work space had in memory goes back to
- * the system at once; the addresses stay.  Weights can go to a file meanwhile (model_store()).
+ * the system at once; the addresses stay, but on a device, where it may be that others have taken it meanwhile.  Weights can go to a file meanwhile (model_store()).
  *
  * All on the step thread, between steps, but for the weights' two ways, which are anybody's while
  * the core rests.
@@ -45,23 +45,37 @@ core_rest(Core *c, bool free_kv)
 		core_offload_all(c);
 	}
 	core_forget_blocks(c);
-	marena_drop(&c->kv_area);
+	devmem_drop(&c->kv_area);
 	kvpool_forget_touched(c->pool);
-	marena_drop(&c->state_area);
+	devmem_drop(&c->state_area);
 	if (c->spec != NULL)
 		spec_rest(c->spec);
-	drop(c->logits, c->logits_size);
+	hostdev_drop(&c->logits);
+	hostdev_drop(&c->hidden);
 	drop(c->raw, c->raw_size);
 	drop(c->fork_logits, c->fork_size);
 	drop(c->fork_processed, c->fork_size);
-	drop(c->hidden, c->hidden_size);
 	core_publish(c);
 }
 
-void
-core_go_on(Core *c)
+/* What a device has taken back has other addresses now. */
+static bool
+take_back(Core *c, Err *e)
 {
+	if (!devmem_back(&c->kv_area, e) || !devmem_back(&c->state_area, e) || !hostdev_back(&c->logits, e) ||
+		!hostdev_back(&c->hidden, e))
+		return false;
+	c->kv.base = c->kv_area.base;
+	return c->spec == NULL || spec_back(c->spec, e);
+}
+
+bool
+core_go_on(Core *c, Err *e)
+{
+	if (c->given_back && !take_back(c, e))
+		return false;
 	c->resting = c->given_back = false;
+	return true;
 }
 
 /* What the offload tier has of its KV cache goes to files, where there are such, and out of memory. */

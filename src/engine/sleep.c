@@ -498,8 +498,8 @@ go_on_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 
-	op->m->srv->be->go_on(op->at->inst);
-	op->at->rest = LR_AWAKE;
+	if (op->m->srv->be->go_on(op->at->inst, &op->e))
+		op->at->rest = LR_AWAKE;
 }
 
 static void

@@ -243,6 +243,12 @@ spec_rest(Spec *s)
 		s->conf.type->rest(s->proposer);
 }
 
+bool
+spec_back(Spec *s, Err *e)
+{
+	return s->conf.type->back == NULL || s->conf.type->back(s->proposer, e);
+}
+
 void
 spec_lost(Spec *s, Req *r)
 {

@@ -72,6 +72,7 @@ typedef struct ProposerType
 	const KvView *(*kv) (const void *p);
 	/* nobody has blocks: the memory of its own K and V is to be given back; NULL = it has none */
 	void		(*rest) (void *p);
+	bool		(*back) (void *p, Err *e);	/* ... and taken again, if it was on a device */
 	/* bytes that it has for its life, K and V of the target's blocks aside; NULL = hardly any */
 	size_t		(*memory) (const void *p);
 } ProposerType;
@@ -134,6 +135,7 @@ void		spec_step(Spec *s, const SpecStep *step);
 void		spec_tested(Spec *s, Req *r, int at, bool hit);
 /* The model rests, and nobody has blocks. */
 void		spec_rest(Spec *s);
+bool		spec_back(Spec *s, Err *e);
 /* r is preempted; it may never have been asked for. */
 void		spec_lost(Spec *s, Req *r);
 /* r ends; it may never have been asked for. */

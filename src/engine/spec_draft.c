@@ -70,11 +70,12 @@ forget(void *self, Req *r)
 
 /* Rows of the step's requests that may be asked for: those of their last token and of their drafts. */
 static void
-heads_step(Follower *f, const Plan *plan)
+heads_step(Follower *f, const Plan *plan, int n_rows)
 {
 	size_t		width = (size_t) f->d->info.given;
 	size_t		at = 0;
 
+	core_to_host(&f->tapped, 0, (size_t) n_rows * width);
 	for (int i = 0; i < plan->n; i++)
 	{
 		const PlanEntry *pe = &plan->e[i];
@@ -88,7 +89,7 @@ heads_step(Follower *f, const Plan *plan)
 				w = follow_new(f, r, 0);
 			w->done = r->computed + pe->n - pe->n_drafts - 1;
 			w->have = 0;
-			follow_keep(f, w, f->tapped + at * width, plan_logits(pe));
+			follow_keep(f, w, f->tapped.host + at * width, plan_logits(pe));
 		}
 		at += (size_t) plan_logits(pe);
 	}
@@ -109,14 +110,15 @@ heads_propose(Follower *f, SpecAsk *asks, int n)
 
 		if (row < 0 || row >= w->have)
 			continue;
-		memcpy(f->given + (size_t) m * width, w->rows + (size_t) row * width, width * sizeof(float));
+		memcpy(f->given.host + (size_t) m * width, w->rows + (size_t) row * width, width * sizeof(float));
 		f->tokens[m] = r->tokens.data[r->tokens.len - 1];
 		asks[m++] = asks[i];
 		most = asks[i].most > most ? asks[i].most : most;
 	}
 	if (m == 0)
 		return;
-	f->d->heads(f->d, f->given, f->tokens, m, most, f->ids);
+	hostdev_put(&f->given, 0, (size_t) m * width);
+	f->d->heads(f->d, f->given.dev, f->tokens, m, most, f->ids);
 	for (int i = 0; i < m; i++)
 		for (int j = 0; j < asks[i].most && f->ids[i * most + j] >= 0 && f->ids[i * most + j] < f->n_valid; j++)
 			intvec_push(&asks[i].r->spec->drafts, f->ids[i * most + j]);
@@ -151,7 +153,7 @@ follow_pick(Follower *f, SpecAsk *const *asks, int n)
 	for (int i = 0; i < n; i++)
 	{
 		Req		   *r = asks[i]->r;
-		float	   *x = f->logits + (size_t) i * (size_t) width;
+		float	   *x = f->logits.host + (size_t) i * (size_t) width;
 
 		if (!draws_plainly(r))
 		{
@@ -201,7 +203,7 @@ step(void *self, const SpecStep *s)
 	Follower   *f = self;
 
 	if (f->d->info.kind == DRAFT_HEADS)
-		heads_step(f, s->plan);
+		heads_step(f, s->plan, s->batch->n_out);
 	else
 		follow_step(f, s);
 }
@@ -209,7 +211,18 @@ step(void *self, const SpecStep *s)
 static void
 rest(void *self)
 {
-	marena_drop(&((Follower *) self)->area);
+	devmem_drop(&((Follower *) self)->area);
+}
+
+static bool
+back(void *self, Err *e)
+{
+	Follower   *f = self;
+
+	if (!devmem_back(&f->area, e))
+		return false;
+	f->kv.base = f->area.base;
+	return true;
 }
 
 static const KvView *
@@ -245,12 +258,12 @@ close_it(void *self)
 	if (f == NULL)
 		return;
 	smp_free(f->sampler);
-	marena_free(&f->area);
-	mem_free(f->tapped);
-	mem_free(f->given);
-	mem_free(f->fed);
+	devmem_free(&f->area);
+	hostdev_free(&f->tapped);
+	hostdev_free(&f->given);
+	hostdev_free(&f->fed);
+	hostdev_free(&f->logits);
 	mem_free(f->carried);
-	mem_free(f->logits);
 	mem_free(f->tokens);
 	mem_free(f->ids);
 	mem_free(f->picked);
@@ -260,23 +273,25 @@ close_it(void *self)
 	mem_free(f);
 }
 
-static void
-make_buffers(Follower *f, const SpecEnv *env)
+static bool
+make_buffers(Follower *f, const SpecEnv *env, Err *e)
 {
+	const Dev  *dev = env->core->opt.dev;
+	size_t		fed = (size_t) f->d->fed_width;
 	size_t		rows = (size_t) env->max_rows;
 	size_t		seqs = (size_t) env->max_seqs;
 	size_t		given = (size_t) f->d->info.given;
 
-	f->tapped = mem_alloc(rows * given * sizeof(float));
-	f->given = mem_alloc(rows * (given > (size_t) f->d->fed_width ? given : (size_t) f->d->fed_width) * sizeof(float));
-	f->fed = mem_alloc(seqs * (size_t) f->d->fed_width * sizeof(float));
-	f->carried = mem_alloc(seqs * (size_t) f->d->fed_width * sizeof(float));
-	f->logits = mem_alloc(f->d->info.kind == DRAFT_HEADS ? 0 : seqs * (size_t) f->vocab * sizeof(float));
+	f->carried = mem_alloc(seqs * fed * sizeof(float));
 	f->tokens = mem_alloc(rows * sizeof(int32_t));
 	f->ids = mem_alloc(seqs * SPEC_MAX_DRAFTS * sizeof(int32_t));
 	f->picked = mem_alloc(seqs * sizeof(int32_t));
 	f->smp = mem_zalloc(seqs * sizeof(SmpRow));
 	f->smp_of = mem_alloc(seqs * sizeof(int));
+	return hostdev_new(&f->tapped, dev, rows * given, "rows for drafts", e) &&
+		hostdev_new(&f->given, dev, rows * (given > fed ? given : fed), "rows for drafts", e) &&
+		hostdev_new(&f->fed, dev, seqs * fed, "rows of drafts", e) &&
+		hostdev_new(&f->logits, dev, f->d->info.kind == DRAFT_HEADS ? 0 : seqs * (size_t) f->vocab, "logits of drafts", e);
 }
 
 static bool
@@ -296,13 +311,17 @@ open_it(const SpecEnv *env, void **out, Err *e)
 	f->max_seqs = env->max_seqs;
 	f->taps.n_layers = d->info.n_layers;
 	memcpy(f->taps.layers, d->info.layers, sizeof(f->taps.layers));
-	make_buffers(f, env);
+	if (!make_buffers(f, env, e))
+	{
+		close_it(f);
+		return false;
+	}
 	if (d->info.kind == DRAFT_HEADS)
-		f->taps.out = f->tapped;
+		f->taps.out = f->tapped.dev;
 	else if (d->info.n_layers > 0)
-		f->taps.mid = f->tapped;
+		f->taps.mid = f->tapped.dev;
 	else
-		f->taps.all = f->tapped;
+		f->taps.all = f->tapped.dev;
 	f->taps.all_raw = d->info.raw;
 	f->sampler = smp_new(env->core->opt.pool, f->vocab, env->n_valid);
 	if (d->info.kind != DRAFT_HEADS && !follow_open(f, env, e))
@@ -317,7 +336,7 @@ open_it(const SpecEnv *env, void **out, Err *e)
 #define DRAFTS(symbol, method) \
 	const ProposerType proposer_##symbol = { \
 		.name = method, .flags = SPEC_DEAR | SPEC_WEIGHTS, .open = open_it, .close = close_it, .propose = propose, .before = before, \
-		.step = step, .lost = forget, .forget = forget, .kv = own_kv, .rest = rest, .memory = memory \
+		.step = step, .lost = forget, .forget = forget, .kv = own_kv, .rest = rest, .back = back, .memory = memory \
 	};
 
 DRAFTS(draft_model, "draft_model")

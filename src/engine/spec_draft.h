@@ -33,11 +33,11 @@ typedef struct Follower
 	int			max_seqs;
 	Sampler    *sampler;
 	ModelTaps	taps;
-	float	   *tapped;			/* [max_rows][given] what the target leaves of a step */
-	float	   *given;			/* [max_rows][...] of the batch at hand */
-	float	   *fed;			/* [max_seqs][fed_width] what a chain has left itself, */
+	HostDev		tapped;			/* [max_rows][given] what the target leaves of a step */
+	HostDev		given;			/* [max_rows][...] of the batch at hand */
+	HostDev		fed;			/* [max_seqs][fed_width] what a chain has left itself, */
 	float	   *carried;		/* ... of those in go_on */
-	float	   *logits;			/* [max_seqs][vocab] */
+	HostDev		logits;			/* [max_seqs][vocab] */
 	int32_t    *tokens;			/* [max_rows] */
 	int32_t    *ids;			/* [max_seqs][most] */
 	int32_t    *picked;			/* [max_seqs] */
@@ -46,7 +46,7 @@ typedef struct Follower
 
 	/* spec_follow.c */
 	KvView		kv;				/* K and V by the target's block numbers, and blocks of its own behind them */
-	MArena		area;
+	DevMem		area;
 	int			max_len;		/* positions that the drafter knows */
 	int			max_blocks;		/* of a table */
 	int32_t    *pos;			/* [max_rows] */

@@ -57,7 +57,7 @@ follow_open(Follower *f, const SpecEnv *env, Err *e)
 	snprintf(what, sizeof(what), "The KV cache of the drafts, %d blocks", f->kv.n_blocks);
 	if (size == 0)
 		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
-	if (!marena_reserve(&f->area, size, env->core->opt.huge, what, e))
+	if (!devmem_reserve(&f->area, env->core->opt.dev, size, env->core->opt.huge, what, e))
 		return false;
 	f->kv.base = f->area.base;
 	f->max_len = mi->max_model_len;
@@ -116,12 +116,18 @@ run(Follower *f, bool fed_back)
 {
 	Batch		b = {
 		.rows = {.n_rows = f->n_rows, .n_seqs = f->n_seqs, .pos = f->pos, .seq_start = f->seq_start, .block_table = f->tables},
-		.tokens = f->tokens, .given = f->given, .fed_back = fed_back, .n_out = f->n_out, .out_rows = f->out_rows
+		.tokens = f->tokens, .given = f->given.dev, .fed_back = fed_back, .n_out = f->n_out, .out_rows = f->out_rows
 	};
 
 	f->seq_start[f->n_seqs] = f->n_rows;
 	if (f->n_rows > 0)
-		f->d->forward(f->d, &b, &f->kv, f->logits, f->fed);
+	{
+		if (ahead(f))
+			hostdev_put(&f->given, 0, (size_t) f->n_rows * (size_t) (fed_back ? f->d->fed_width : f->d->info.given));
+		f->d->forward(f->d, &b, &f->kv, f->logits.dev, f->fed.dev);
+		core_to_host(&f->logits, 0, (size_t) f->n_out * (size_t) f->vocab);
+		core_to_host(&f->fed, 0, (size_t) f->n_out * (size_t) f->d->fed_width);
+	}
 	f->n_rows = f->n_seqs = f->n_out = 0;
 }
 
@@ -140,7 +146,7 @@ add_rows(Follower *f, const Req *r, const float *rows, int from, int n)
 		f->tokens[f->n_rows + i] = r->tokens.data[from + i + ahead(f)];
 	}
 	if (ahead(f))
-		memcpy(f->given + (size_t) f->n_rows * width, rows, (size_t) n * width * sizeof(float));
+		memcpy(f->given.host + (size_t) f->n_rows * width, rows, (size_t) n * width * sizeof(float));
 	f->n_rows += n;
 }
 
@@ -250,11 +256,11 @@ follow_entry(Follower *f, const PlanEntry *pe, const float *rows)
 void
 follow_step(Follower *f, const SpecStep *s)
 {
-	const float *rows = f->tapped;
+	const float *rows = f->tapped.host;
 
-	for (int i = 0; i < s->plan->n_copies; i++)
-		memcpy(f->kv.base + (size_t) s->plan->copies[i].to * f->kv.block_stride,
-			   f->kv.base + (size_t) s->plan->copies[i].from * f->kv.block_stride, f->kv.block_stride);
+	if (ahead(f))
+		core_to_host(&f->tapped, 0, (size_t) s->plan->n_rows * (size_t) f->d->info.given);
+	core_copy_blocks(f->core->opt.kernels, f->core->opt.pool, &f->kv, s->plan);
 	for (int i = 0; i < s->plan->n; i++)
 	{
 		follow_entry(f, &s->plan->e[i], rows);
@@ -281,7 +287,7 @@ take_drafts(Follower *f, int n, int n_go_on)
 		intvec_push(&a->r->spec->drafts, f->picked[i]);
 		if ((int) a->r->spec->drafts.len == a->most)
 			continue;
-		memcpy(f->carried + (size_t) n_go_on * width, f->fed + (size_t) i * width, width * sizeof(float));
+		memcpy(f->carried + (size_t) n_go_on * width, f->fed.host + (size_t) i * width, width * sizeof(float));
 		f->go_on[n_go_on++] = a;
 	}
 	return n_go_on;
@@ -354,7 +360,7 @@ go_on(Follower *f, int n)
 			note_block(f, r, w);
 		}
 	}
-	memcpy(f->given, f->carried, (size_t) n * (size_t) f->d->fed_width * sizeof(float));
+	memcpy(f->given.host, f->carried, (size_t) n * (size_t) f->d->fed_width * sizeof(float));
 	f->n_rows = f->n_seqs = f->n_out = n;
 	run(f, true);
 	return take_drafts(f, n, 0);

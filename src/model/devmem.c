@@ -93,6 +93,8 @@ hostdev_new(HostDev *h, const Dev *dev, size_t n, const char *what, Err *e)
 	size_t		size = n * sizeof(float);
 
 	*h = (HostDev) {.on = dev, .n = n};
+	if (n == 0)
+		return true;
 	if (dev == NULL)
 	{
 		h->host = h->dev = map_area(size);
@@ -125,6 +127,13 @@ hostdev_get(const HostDev *h, size_t from, size_t n)
 }
 
 void
+hostdev_put(const HostDev *h, size_t from, size_t n)
+{
+	if (h->on != NULL && n > 0)
+		h->on->ops->put(h->on->d, h->dev + from, h->host + from, n * sizeof(float));
+}
+
+void
 hostdev_drop(HostDev *h)
 {
 	if (h->on == NULL)
@@ -140,7 +149,7 @@ hostdev_drop(HostDev *h)
 bool
 hostdev_back(HostDev *h, Err *e)
 {
-	if (h->on == NULL || h->dev != NULL)
+	if (h->on == NULL || h->dev != NULL || h->n == 0)
 		return true;
 	h->dev = h->on->ops->alloc(h->on->d, h->n * sizeof(float), "rows of results");
 	return h->dev != NULL || no_room("Rows of results", h->n * sizeof(float), e);

@@ -19,6 +19,7 @@ typedef struct Dev
 {
 	const KDeviceOps *ops;
 	KDevice    *d;
+	const Kernels *k;			/* its ops */
 } Dev;
 
 /* All that was asked for has been done.  False with *e set: the device is lost. */
@@ -51,6 +52,8 @@ typedef struct HostDev
 /* n floats; ERR_NOMEM: what */
 bool		hostdev_new(HostDev *h, const Dev *dev, size_t n, const char *what, Err *e);
 void		hostdev_free(HostDev *h);
+/* What the host has of n floats from there on goes to where ops are; host may be written again at once. */
+void		hostdev_put(const HostDev *h, size_t from, size_t n);
 /* Ask for n floats from there on. */
 void		hostdev_get(const HostDev *h, size_t from, size_t n);
 void		hostdev_drop(HostDev *h);

@@ -159,7 +159,7 @@ main(void)
 	CHECK(st.mem_weights == 0, "%lld bytes of weights", (long long) st.mem_weights);
 	compare(&st, before, "stored");
 	CHECK(core_fetch(c, &e), "%s", e.msg);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	core_stats(c, &st);
 	CHECK(st.mem_weights > 0, "weights are back");
 	submit(c, 1, 0, random_prompt(1, 20), greedy_params(4), ~0u, &recs[0]);

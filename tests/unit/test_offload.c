@@ -201,7 +201,7 @@ test_rest(void)
 	c = a_core(1, 100);
 	expect(c, (Ask) {.seed = 1}, 0, "at first");
 	core_rest(c, true);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, FULL, "behind a rest");
 	core_stats(c, &st);
 	CHECK(st.prefix_hits == 0 && st.external_hits == FULL && st.external_queries >= FULL && st.offload_back_bytes > 0 && st.mem_offload > 0,
@@ -213,17 +213,17 @@ test_rest(void)
 	from = a_core(1, 100);
 	CHECK(core_adopt(c, from, &e), "%s", e.msg);
 	core_free(from);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, FULL, "with its weights");
 	core_rest(c, true);
 	from = a_core(2, 100);
 	CHECK(core_adopt(c, from, &e), "%s", e.msg);
 	core_free(from);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, 0, "with other weights");
 	expect(c, (Ask) {.seed = 1}, PROMPT - 1, "... of which the pool is the memory");
 	core_rest(c, true);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, 0, "... and it alone");
 	core_free(c);
 	kvtier_close(tier);
@@ -257,7 +257,7 @@ test_locked(const char *dir)
 	expect(c, (Ask) {.seed = 1}, 0, "at first");
 	be_idle(c);
 	core_rest(c, true);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, FULL, "from memory");
 	core_free(c);
 	kvtier_close(tier);
@@ -287,7 +287,7 @@ test_idle(const char *dir)
 	for (uint32_t k = 2; k < 6; k++)
 		expect(c, (Ask) {.seed = k}, 0, "others");
 	core_rest(c, true);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
 	for (uint32_t k = 1; k < 6; k++)
@@ -326,7 +326,7 @@ rest_meanwhile(Core *c)
 	kvtier_stats(tier, &st);
 	/* one may be read just now */
 	CHECK(st.memory_entries <= 1, "%d blocks are in memory", (int) st.memory_entries);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 }
 
 /* A core rests, or forgets, while blocks are read for a request that waits for them. */
@@ -341,12 +341,12 @@ test_on_the_way(const char *dir)
 	c = a_core(3, 100);
 	expect(c, (Ask) {.seed = 1}, 0, "at first");
 	core_rest(c, true);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
 	expect(c, (Ask) {.seed = 1, .meanwhile = rest_meanwhile}, FULL, "behind a rest");
 	core_rest(c, true);
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
 	n = ask(c, (Ask) {.seed = 1, .meanwhile = forget_meanwhile});

@@ -138,6 +138,7 @@ typedef struct World
 	int			n_blocks;
 	uint64_t   *held;			/* [n_blocks][block] */
 	uint64_t   *draft;			/* likewise; NULL without a store */
+	KvView	   *kv;				/* of both */
 	KvTier	   *tier;			/* NULL = none */
 	Offload    *offload;
 	Req		   *reqs[MAX_REQS];
@@ -165,9 +166,12 @@ world_tier(World *w, SchedOptions *opt, int blocks, const char *dir)
 		fprintf(stderr, "kvtier_open: %s\n", e.msg);
 		exit(2);
 	}
+	w->kv = mem_zalloc(2 * sizeof(KvView));
+	w->kv[0] = (KvView) {.base = (uint8_t *) w->held, .block_stride = bytes};
+	w->kv[1] = (KvView) {.base = (uint8_t *) w->draft, .block_stride = bytes};
 	opt->offload = w->offload = offload_open(&(OffloadSetup) {
 		.tier = w->tier, .id = id, .pool = w->pool, .prefix = w->prefix, .block_size = w->block, .always = true,
-		.areas = {{(uint8_t *) w->held, bytes}, {(uint8_t *) w->draft, bytes}}, .step_bytes = 24 * bytes
+		.kernels = kernels_select(NULL, NULL), .areas = {&w->kv[0], &w->kv[1]}, .step_bytes = 24 * bytes
 	}, &e);
 	CHECK(w->offload != NULL, "%s", e.msg);
 }
@@ -270,6 +274,7 @@ world_free(World *w)
 		kvtier_close(w->tier);
 	}
 	mem_free(w->draft);
+	mem_free(w->kv);
 	CHECK(kvpool_available(w->pool) == kvpool_total(w->pool), "%d blocks are left", kvpool_total(w->pool) - kvpool_available(w->pool));
 	kvpool_free(w->pool);
 	prefix_free(w->prefix);

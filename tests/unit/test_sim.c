@@ -642,7 +642,7 @@ step(World *w)
 			w->old[i] = NULL;
 		}
 	if (w->rests > 0 && --w->rests == 0)
-		core_go_on(w->c);
+		core_go_on(w->c, &(Err) {0});
 	if (w->held && n_live(w, w->c) == 0)
 	{
 		w->held = false;
@@ -661,7 +661,7 @@ end_of_world(World *w, int i, bool ok)
 	CHECK(ok, "world %d, step %d: %s", i, w->step, w->err.msg);
 	CHECK(w->n_live == 0, "world %d: %d requests don't end; %d run, %d wait, %d of them for limits", i, w->n_live, (int) st.running,
 		  (int) st.waiting, (int) st.waiting_deferred);
-	core_go_on(w->c);
+	core_go_on(w->c, &(Err) {0});
 	for (int r = 1; r <= 4 && w->n_live == 0; r++)
 	{
 		ReqSpec		spec = ask_for(0);

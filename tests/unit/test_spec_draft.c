@@ -208,7 +208,7 @@ rest(Core *c, const char *target, const char *config, const Case *k, int how)
 		CHECK(core_adopt(c, again, &e), "%s", e.msg);
 		core_free(again);
 	}
-	core_go_on(c);
+	core_go_on(c, &(Err) {0});
 }
 
 static Seen *

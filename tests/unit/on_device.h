@@ -1,0 +1,48 @@
+/*
+ * on_device.h
+ *	  Included before a test of the core (-include): its cores have the device "host", which is the CPUs but
+ *	  keeps the engine to what a device promises.  All else of the test stays, so it proves that results do, too.
+ */
+#ifndef VLLM_TESTS_ON_DEVICE_H
+#define VLLM_TESTS_ON_DEVICE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/core.h"
+#include "hostdev.h"
+#include "pool.h"
+
+/* One for all: it has no state but copies that are under way. */
+static inline const Dev *
+test_device(void)
+{
+	static Dev	dev;
+	static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	char		why[128];
+
+	if (dev.d != NULL)
+		return &dev;
+	dev.ops = kdevice_of_cpus("host");
+	dev.d = dev.ops->open(0, &host, &(KDevOpen) {.max_rows = 1, .max_seqs = 1, .max_blocks = 1, .max_out = 1}, why, sizeof(why));
+	if (dev.d == NULL)
+	{
+		fprintf(stderr, "open: %s\n", why);
+		exit(2);
+	}
+	dev.k = dev.ops->kernels(dev.d, KT_F32);
+	return &dev;
+}
+
+static inline Core *
+core_new_on_device(Model *m, Tok *t, const Conf *conf, const CoreOptions *opt, Err *e)
+{
+	CoreOptions o = *opt;
+
+	o.dev = test_device();
+	return core_new(m, t, conf, &o, e);
+}
+
+#define core_new core_new_on_device
+
+#endif
