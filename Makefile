@@ -4,6 +4,7 @@
 #	make check			build and run the whole suite on PostgreSQL 15
 #	make install		into the PostgreSQL that PG_CONFIG names
 #
+#	make check-gpu		what needs a GPU (scripts/check_gpu.sh)
 #	make cuda			build vllm_pg_cuda.so, where there is nvcc (kernels/cuda/module.mk)
 #
 # Artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11, here) and, when libmicrohttpd,
@@ -125,6 +126,10 @@ check-pg16:
 	@scripts/deps.sh check
 	@scripts/check.sh pg16
 
+# what needs a GPU
+check-gpu:
+	@scripts/check_gpu.sh
+
 # parts of check
 check-unit check-kernels check-emu check-cuda check-golden check-san check-regress check-tap lint:
 	@scripts/check.sh $(patsubst check-%,%,$@)
@@ -182,6 +187,7 @@ $(TEST_BIN) $(FUZZ_BIN): | $(FIXTURES)
 -include tests/kernels/module.mk
 -include kernels/cuda/module.mk
 -include tests/emu/module.mk
+-include tests/gpu/module.mk
 -include $(TEST_BIN:=.d) $(FUZZ_BIN:=.d) $(BENCH_BIN:=.d)
 
 tests: $(ENGINE) $(TEST_BIN) $(KERNEL_TEST_BIN)
@@ -200,4 +206,4 @@ clean:
 	rm -rf build vllm_pg_cuda.so
 
 .PHONY: all engine http module processors device-libs install demo demo-stop check check-full check-pg16 check-unit \
-	check-kernels check-emu check-cuda check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean
+	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean

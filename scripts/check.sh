@@ -55,6 +55,8 @@ check_emu() {
 	make -s -j"$(nproc)" emu-tests >build/check/build-emu.out 2>&1 ||
 		{ cat build/check/build-emu.out; failed=$((failed + 1)) failures="$failures build-emu"; return; }
 	check_programs 'build/engine/emu/test_*'
+	scripts/check_gpu.sh --emu --json build/check/gpu_emu.json >build/check/check_gpu.out 2>&1
+	tally check_gpu build/check/check_gpu.out $?
 	make -s emu-nvcc >build/check/emu-nvcc.out 2>&1
 	tally emu-nvcc build/check/emu-nvcc.out $?
 }
@@ -66,6 +68,8 @@ check_cuda() {
 	tally cuda_missing build/check/cuda_missing.out $?
 	make -s -j"$(nproc)" cuda-check >build/check/cuda.out 2>&1
 	tally cuda build/check/cuda.out $?
+	make -s -j"$(nproc)" gpu-only >build/check/gpu_only.out 2>&1
+	tally gpu_only build/check/gpu_only.out $?
 }
 
 # The goldens, and whether docs/models.md says what they prove.

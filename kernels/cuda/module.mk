@@ -18,6 +18,9 @@ CUDA_GENCODE = $(foreach s,$(CUDA_SM),-gencode arch=compute_$s,code=sm_$s) \
 NVCCFLAGS = -std=c++17 -O3 --fmad=false -lineinfo -Werror all-warnings -Xptxas -v,-warn-spills,-Werror \
 	-Xcompiler -fPIC,-Wall,-Wextra,-Werror,-fvisibility=hidden,-ffp-contract=off -D_GNU_SOURCE -I. -Ikernels
 
+cuda-nvcc:
+	@echo $(NVCC)
+
 cuda: $(if $(NVCC),$(CUDA_LIB))
 	@$(if $(NVCC),true,echo 'cuda: skipped, nvcc is missing')
 
@@ -56,4 +59,4 @@ endif
 
 -include $(CUDA_OBJ:.o=.d) $(CUDA_C_OBJ:.o=.d)
 
-.PHONY: cuda cuda-check cuda-resources cuda-stamp
+.PHONY: cuda cuda-nvcc cuda-check cuda-resources cuda-stamp

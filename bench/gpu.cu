@@ -1,0 +1,242 @@
+/*
+ * gpu.cu
+ *	  What kernels reach of what the GPU gives: each figure beside a bound measured in the same run.
+ *
+ * Bounds are the copy of a large piece of the device's memory (read and written bytes) and, for
+ * products, cuBLASLt's best.  A kernel's time is the median of RUNS, each of enough launches for
+ * a millisecond, behind a warm-up; data is larger than the L2 where the bound is memory.  bench/gpu
+ * builds and calls it.  --smoke is for the emulation: tiny shapes, no bars.
+ */
+#include "cuda/common.cuh"
+#include "cuda/cuda_ops.h"
+
+#include <algorithm>
+#include <functional>
+#include <stdio.h>
+#include <vector>
+
+#define RUNS	7
+
+static bool smoke;
+static const char *only;
+static FILE *json;
+static cudaStream_t stream;
+static int	passed,
+			failed,
+			skipped;
+static double copy_rate;		/* bytes a second */
+
+static bool
+wanted(const char *name)
+{
+	return only == NULL || strcmp(only, name) == 0;
+}
+
+/* NULL: there is no such room, and the case is skipped */
+template <typename T> static T *
+room(size_t n)
+{
+	void	   *p = NULL;
+
+	if (cudaMalloc(&p, n * sizeof(T)) != cudaSuccess)
+	{
+		cudaGetLastError();
+		return NULL;
+	}
+	cudaMemset(p, 0x11, n * sizeof(T));
+	return (T *) p;
+}
+
+/* seconds of one call */
+static double
+seconds(const std::function<void (void)> &f)
+{
+	std::vector<double> t;
+	cudaEvent_t from,
+				to;
+	int			n = 1;
+
+	cudaEventCreate(&from);
+	cudaEventCreate(&to);
+	for (int run = -2; run < RUNS; run++)
+	{
+		float		ms = 0;
+
+		cudaEventRecord(from, stream);
+		for (int i = 0; i < n; i++)
+			f();
+		cudaEventRecord(to, stream);
+		cudaEventSynchronize(to);
+		cudaEventElapsedTime(&ms, from, to);
+		if (run >= 0)
+			t.push_back(ms / 1000.0 / n);
+		else if (!smoke)
+			n = ms < 1.0f ? (int) (1.0f / std::max(ms, 0.002f) * n) + 1 : n;
+		if (smoke)
+			break;
+	}
+	cudaEventDestroy(from);
+	cudaEventDestroy(to);
+	if (t.empty())
+		return 1e-6;
+	std::sort(t.begin(), t.end());
+	return t[t.size() / 2];
+}
+
+/* bar 0: there is none */
+static void
+report(const char *name, const char *what, double value, const char *unit, double bound, const char *of, double bar)
+{
+	double		ratio = bound > 0 ? value / bound : 0;
+	bool		ok = bar == 0 || ratio >= bar || smoke;
+	cudaError_t e = cudaGetLastError();
+	const char *verdict = e != cudaSuccess ? cudaGetErrorString(e) : smoke ? "emulated" : bar == 0 ? "" : ok ? "ok" : "miss";
+
+	ok = ok && e == cudaSuccess;
+	passed += ok;
+	failed += !ok;
+	printf("%-14s %-34s %10.1f %-8s", name, what, value, unit);
+	if (bound > 0)
+		printf(" %5.1f %% of %.1f (%s)", 100 * ratio, bound, of);
+	if (bar > 0)
+		printf(", bar %.0f %%", 100 * bar);
+	printf("  %s\n", verdict);
+	fflush(stdout);
+	if (json != NULL)
+		fprintf(json, "{\"part\": \"bench\", \"name\": \"%s\", \"what\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"bound\": %.6g, "
+				"\"of\": \"%s\", \"ratio\": %.4f, \"bar\": %.2f, \"verdict\": \"%s\"}\n", name, what, value, unit, bound, of, ratio, bar, verdict);
+}
+
+static void
+skip(const char *name, const char *why)
+{
+	skipped++;
+	printf("%-14s skipped: %s\n", name, why);
+}
+
+/* ---- memory ---- */
+
+static void
+bench_copy(void)
+{
+	size_t		n = smoke ? 4096 : (size_t) 1 << 30;
+	uint8_t    *a = room<uint8_t>(n),
+			   *b = room<uint8_t>(n);
+	void	   *h = NULL;
+	double		t;
+
+	if (a != NULL && b != NULL)
+	{
+		t = seconds([&]() { cudaMemcpyAsync(b, a, n, cudaMemcpyDeviceToDevice, stream); });
+		copy_rate = 2.0 * (double) n / t;
+		report("copy", "device to device", copy_rate / 1e9, "GB/s", 0, "", 0);
+		n /= 4;
+		if (cudaMallocHost(&h, n) == cudaSuccess)
+		{
+			t = seconds([&]() { cudaMemcpyAsync(a, h, n, cudaMemcpyHostToDevice, stream); });
+			report("copy", "pinned memory to device", (double) n / t / 1e9, "GB/s", 0, "", 0);
+			t = seconds([&]() { cudaMemcpyAsync(h, a, n, cudaMemcpyDeviceToHost, stream); });
+			report("copy", "device to pinned memory", (double) n / t / 1e9, "GB/s", 0, "", 0);
+			cudaFreeHost(h);
+		}
+	}
+	else
+		skip("copy", "no memory");
+	cudaFree(a);
+	cudaFree(b);
+}
+
+static void
+memory_bound(const char *name, const char *what, double bytes, double bar, const std::function<void (void)> &f)
+{
+	report(name, what, bytes / seconds(f) / 1e9, "GB/s", copy_rate / 1e9, "copy", bar);
+}
+
+static void
+bench_rows(void)
+{
+	int			rows = smoke ? 3 : 16384,
+				dim = smoke ? 64 : 4096;
+	size_t		n = (size_t) rows * (size_t) dim;
+	float	   *x = room<float>(n),
+			   *y = room<float>(n),
+			   *gu = room<float>(2 * n),
+			   *w = room<float>((size_t) dim);
+
+	if (x != NULL && y != NULL && gu != NULL && w != NULL)
+	{
+		memory_bound("rows", "rmsnorm to bfloat16", 6.0 * (double) n, 0, [&]() {
+			cuda_rmsnorm(y, KT_BF16, x, w, rows, dim, 1e-5f, stream);
+		});
+		memory_bound("rows", "add, rmsnorm to bfloat16", 14.0 * (double) n, 0, [&]() {
+			cuda_add_rmsnorm(gu, KT_BF16, x, y, w, rows, dim, 1e-5f, stream);
+		});
+		memory_bound("rows", "silu, times, to bfloat16", 10.0 * (double) n, 0, [&]() {
+			cuda_act_mul(KACT_SILU, y, KT_BF16, gu, rows, dim, stream);
+		});
+	}
+	else
+		skip("rows", "no memory");
+	cudaFree(x);
+	cudaFree(y);
+	cudaFree(gu);
+	cudaFree(w);
+}
+
+static const struct
+{
+	const char *name;
+	void		(*run) (void);
+}			cases[] = {
+	{"rows", bench_rows},
+};
+
+static int
+usage(FILE *to, int status)
+{
+	fputs("usage: bench/gpu [--only NAME] [--json FILE] [--smoke]\n\nNAME: copy", to);
+	for (auto &c : cases)
+		fprintf(to, ", %s", c.name);
+	fputs("\n", to);
+	return status;
+}
+
+int
+main(int argc, char **argv)
+{
+	int			n = 0;
+
+	for (int i = 1; i < argc; i++)
+	{
+		if (strcmp(argv[i], "--smoke") == 0)
+			smoke = true;
+		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+			only = argv[++i];
+		else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+		{
+			json = fopen(argv[++i], "w");
+			if (json == NULL)
+			{
+				perror(argv[i]);
+				return 2;
+			}
+		}
+		else
+			return usage(strcmp(argv[i], "--help") == 0 ? stdout : stderr, strcmp(argv[i], "--help") == 0 ? 0 : 2);
+	}
+	if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0)
+	{
+		fputs("bench/gpu: there is no GPU here\n", stderr);
+		return 2;
+	}
+	cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+	bench_copy();				/* also what others are measured by */
+	for (auto &c : cases)
+		if (wanted(c.name))
+			c.run();
+	cudaStreamDestroy(stream);
+	if (json != NULL)
+		fclose(json);
+	printf("bench_gpu: %d passed, %d failed, %d skipped\n", passed, failed, skipped);
+	return failed > 0;
+}

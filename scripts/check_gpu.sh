@@ -1,0 +1,99 @@
+#!/bin/bash
+# What needs a GPU: build for it, every kernel against the CPU's reference, row invariance,
+# compute-sanitizer, and what the kernels reach of what the device gives (bench/gpu).
+#
+#	check_gpu.sh [--json FILE] [PART...]	build conform invariance sanitizer bench; all of them
+#	check_gpu.sh --emu [PART...]	the same programs, fewer, under emulation: is the harness right?
+#
+# Needs the source tree, nvcc and a GPU.  Each program has its time; each result is a line of JSON in FILE
+# (build/check/gpu.json).  Ends in `N passed, N failed, N skipped`.  Without a GPU: exit status 2.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | head -n -1; }
+emu= json=build/check/gpu.json parts=
+while [ $# -gt 0 ]; do
+	case $1 in
+		--emu) emu=1 ;;
+		--json) json=${2:?--json needs a file}; shift ;;
+		-h | --help) usage; exit 0 ;;
+		build | conform | invariance | sanitizer | bench) parts="$parts $1" ;;
+		*) usage >&2; exit 2 ;;
+	esac
+	shift
+done
+mkdir -p build/check "$(dirname "$json")"
+passed=0 failed=0 skipped=0
+: >"$json"
+
+result() {	# result PART NAME PASSED FAILED SKIPPED SECONDS [WHY]
+	passed=$((passed + $3)) failed=$((failed + $4)) skipped=$((skipped + $5))
+	printf '{"part": "%s", "name": "%s", "passed": %s, "failed": %s, "skipped": %s, "seconds": %s, "note": "%s"}\n' \
+		"$1" "$2" "$3" "$4" "$5" "$6" "${7:-}" >>"$json"
+	echo "$1 $2: $3 passed, $4 failed, $5 skipped${7:+ ($7)}"
+}
+
+# run PART NAME SECONDS COMMAND...: a program that ends in `N passed, N failed, N skipped`, or one whose exit status tells
+run() {
+	local part=$1 name=$2 most=$3 out t0=$SECONDS st line
+	shift 3
+	out=build/check/gpu_$part-$name.out
+	timeout "$most" "$@" >"$out" 2>&1
+	st=$?
+	line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$out" | tail -n 1 | sed -E 's/(.*[^0-9])?([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\2 \3 \5/')
+	if [ $st = 124 ]; then
+		result "$part" "$name" 0 1 0 $((SECONDS - t0)) "ran longer than $most s"
+	elif [ -n "$line" ]; then
+		set -- $line
+		# a crash behind the last line is a failure, too
+		[ $st = 0 ] || [ "$2" != 0 ] || set -- "$1" 1 "${3:-0}"
+		result "$part" "$name" "$1" "$2" "${3:-0}" $((SECONDS - t0))
+	else
+		result "$part" "$name" $((st == 0)) $((st != 0)) 0 $((SECONDS - t0)) "exit status $st"
+	fi
+	[ $st = 0 ] || grep -aE 'FAILED|error|emu:|=========' "$out" | head -n 20
+	return $st
+}
+
+wanted() { [ -z "$parts" ] || [[ " $parts " == *" $1 "* ]]; }
+
+if [ -n "$emu" ]; then
+	dir=build/engine/emu
+	programs="test_norm test_table"
+	target=gpu-programs-emu
+	make=(make -s -j"$(nproc)" $target)
+else
+	cc=${CUDA_CC:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')}
+	[ -n "$cc" ] || { echo "check_gpu: there is no GPU here (nvidia-smi finds none)"; exit 2; }
+	# wgmma is the architecture's own
+	case $cc in 90) sm=90a ;; *) sm=$cc ;; esac
+	dir=build/engine/gpu
+	programs=$(ls tests/emu/test_*.cu | sed 's/.*\/\(.*\)\.cu/\1/' | grep -v test_faults)
+	make=(make -s -j"$(nproc)" gpu-programs CUDA_SM="$sm" CUDA_DIR="build/cuda-$sm")
+	[ -n "$(make -s cuda-nvcc)" ] || { echo "check_gpu: nvcc is missing"; exit 2; }
+fi
+
+if ! run build all 400 "${make[@]}"; then
+	echo "$passed passed, $failed failed, $skipped skipped"
+	exit 1
+fi
+if wanted conform; then
+	for p in $programs; do run conform "$p" 120 "$dir/$p"; done
+fi
+! wanted invariance || run invariance rows 120 "$dir/gpu_invariance"
+if wanted sanitizer; then
+	for tool in memcheck racecheck; do
+		if [ -n "$emu" ]; then
+			result sanitizer $tool 0 0 1 0 'the emulation has its own'
+		elif ! command -v compute-sanitizer >/dev/null; then
+			result sanitizer $tool 0 0 1 0 'compute-sanitizer is missing'
+		else
+			for p in test_norm test_rope_kv test_table; do
+				run sanitizer "$tool-$p" 90 compute-sanitizer --tool $tool --error-exitcode 9 "$dir/$p"
+			done
+		fi
+	done
+fi
+! wanted bench || run bench gpu 200 bench/gpu ${emu:+--smoke} --json build/check/gpu_bench.json
+[ ! -s build/check/gpu_bench.json ] || ! wanted bench || cat build/check/gpu_bench.json >>"$json"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

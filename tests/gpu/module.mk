@@ -1,0 +1,34 @@
+# tests/gpu, bench/gpu.cu: programs that need a GPU, by nvcc into $(BUILD)/gpu; and against the emulation
+# into $(BUILD)/emu, which shows that they and their harness (scripts/check_gpu.sh) work.
+
+GPU_PROGRAMS = $(patsubst tests/gpu/%.cu,gpu_%,$(wildcard tests/gpu/*.cu)) $(patsubst bench/%.cu,bench_%,$(wildcard bench/*.cu))
+GPU_SRC = $(if $(filter bench_%,$(1)),bench/$(patsubst bench_%,%,$(1)).cu,tests/gpu/$(patsubst gpu_%,%,$(1)).cu)
+GPU_BIN = $(GPU_TEST_BIN) $(addprefix $(BUILD)/gpu/,$(GPU_PROGRAMS))
+GPU_EMU_BIN = $(addprefix $(EMU_DIR)/,$(GPU_PROGRAMS))
+
+define gpu_program
+$(BUILD)/gpu/$(1): $(call GPU_SRC,$(1)) $(wildcard tests/emu/*.h) $(CUDA_OBJ) $(CUDA_C_OBJ) $(EMU_REF_OBJ)
+	@mkdir -p $$(@D)
+	$(NVCC) $(CUDA_GENCODE) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE \
+		-o $$@ $$< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ) -ldl
+
+$(EMU_DIR)/$(1).program.o: $(call GPU_SRC,$(1))
+	@mkdir -p $$(@D)
+	$(CXX) $(CPPFLAGS_ENGINE) $(CXXFLAGS_EMU) -MMD -MP -c -o $$@ $$<
+
+$(EMU_DIR)/$(1): $(EMU_DIR)/$(1).program.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EMU_REF_OBJ)
+	$(CXX) -pthread -o $$@ $$^ -lm -ldl
+endef
+$(foreach p,$(GPU_PROGRAMS),$(eval $(call gpu_program,$p)))
+
+gpu-programs: $(GPU_BIN)
+
+# those that aren't tests of the emulation, too: do they compile?
+gpu-only: $(if $(NVCC),$(addprefix $(BUILD)/gpu/,$(GPU_PROGRAMS)))
+	@echo '$(if $(NVCC),gpu_only: $(words $(GPU_PROGRAMS)) passed$(comma) 0 failed$(comma) 0 skipped,gpu_only: 0 passed$(comma) 0 failed$(comma) $(words $(GPU_PROGRAMS)) skipped)'
+
+gpu-programs-emu: $(GPU_EMU_BIN) $(addprefix $(EMU_DIR)/,test_norm test_table)
+
+-include $(GPU_EMU_BIN:=.program.d)
+
+.PHONY: gpu-programs gpu-only gpu-programs-emu
