@@ -262,6 +262,10 @@ typedef struct KReader
 	const KTensor *const *parts;	/* the file's tensors that it reads, NULL behind the last */
 } KReader;
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* weights in a block: 1, 32 or 256 */
 int			ktype_block(KType t);
 /* bytes of a row of n elements (n a multiple of the block); 0 if it isn't */
@@ -282,5 +286,9 @@ float		kf8_to_f32(KType t, uint8_t code);
 uint8_t		kf32_to_f8(KType t, float f);
 float		kbf16_to_f32(uint16_t h);
 uint16_t	kf32_to_bf16(float f);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -132,4 +132,28 @@ size_t		cuda_attn_scratch(const CudaKv *kv, int n_heads, int rows, int most_keys
 void		cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
 					  void *out, KType out_type, void *ws, size_t ws_size, cudaStream_t stream);
 
+/* ---- mm_*.cu: products with packed matrices (pack.h) ---- */
+
+/* Matrices of one type and size: their data and biases (NULL: no biases; NULL: this has none) are arrays of the device. */
+typedef struct CudaMats
+{
+	KType		type;
+	int			n;
+	int			k;
+	int			n_mats;
+	const void *const *data;
+	const float *const *bias;
+} CudaMats;
+
+/* bytes for cuda_mm() and cuda_mm_grouped() of at most so many rows, of any type */
+size_t		cuda_mm_scratch(int rows, int k);
+/*
+ * As mm and mm_grouped of kernels.h; `as`: x is KT_BF16, KT_F16, or, for matrices of floats, KT_F32.  row_start is of the device,
+ * its last entry `rows`.  false: there is no such product.
+ */
+bool		cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int ldy, const float *bias, void *ws,
+					cudaStream_t stream);
+bool		cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KType as, int rows, int ldx, float *y, int ldy,
+							void *ws, cudaStream_t stream);
+
 #endif

@@ -36,18 +36,26 @@ typedef enum CudaCodes
 	CUDA_BYTE					/* signed */
 } CudaCodes;
 
-/* what a block's header has, and a piece's sub-scales */
+/*
+ * What headers and sub-scales have.  S(name, bytes an output of the strip's header, of a block's, of a piece's
+ * sub-scales, pieces in a block)
+ */
+#define CUDA_SCALES(S) \
+	S(NONE, 0, 0, 0, 1)			/* - */ \
+	S(ROW, 4, 0, 0, 1)			/* float d */ \
+	S(D, 0, 2, 0, 1)			/* half d */ \
+	S(DM, 0, 4, 0, 1)			/* half d, half m */ \
+	S(E, 0, 1, 0, 1)			/* byte e: d = 2^(e - 128) */ \
+	S(K1, 0, 2, 1, 8)			/* half d; int8 s: d s */ \
+	S(K2, 0, 4, 2, 8)			/* half d, half m; byte s, byte z: d s, - m z */ \
+	S(KH, 0, 2, 2, 8)			/* half d; for 16 k int8 s */ \
+	S(KHM, 0, 4, 2, 8)			/* half d, half m; for 16 k s | z << 4 */
+
 typedef enum CudaScale
 {
-	CUDA_NONE,					/* - */
-	CUDA_ROW,					/* the strip's header: float d */
-	CUDA_D,						/* half d */
-	CUDA_DM,					/* half d, half m */
-	CUDA_E,						/* byte e: d = 2^(e - 128) */
-	CUDA_K1,					/* of 256 k half d; int8 s: d s */
-	CUDA_K2,					/* of 256 k half d, half m; byte s, byte z: d s, - m z */
-	CUDA_KH,					/* of 256 k half d; for 16 k int8 s */
-	CUDA_KHM					/* of 256 k half d, half m; for 16 k s | z << 4 */
+#define S(name, strip, header, sub, pieces) CUDA_##name,
+	CUDA_SCALES(S)
+#undef S
 } CudaScale;
 
 typedef struct CudaLayout
@@ -57,9 +65,9 @@ typedef struct CudaLayout
 	uint8_t		off;			/* of nibbles */
 	uint8_t		size;			/* of floats, bytes */
 	uint8_t		strip_header;	/* bytes an output */
-	uint8_t		header;			/* of a block, bytes an output */
-	uint8_t		sub;			/* of a piece, bytes an output */
-	uint8_t		pieces;			/* in a block */
+	uint8_t		header;
+	uint8_t		sub;
+	uint8_t		pieces;
 } CudaLayout;
 
 /* bytes of a piece's codes */

@@ -10,24 +10,34 @@
 
 #include "groups.h"
 
+/* scales as the macro's arguments */
+#define S(name, strip, header, sub, pieces) SCALE_##name = strip | header << 8 | sub << 16 | pieces << 24,
+enum
+{
+	CUDA_SCALES(S)
+};
+#undef S
+#define LAYOUT(codes, scale, off, size) \
+	{CUDA_##codes, CUDA_##scale, off, size, SCALE_##scale & 255, SCALE_##scale >> 8 & 255, SCALE_##scale >> 16 & 255, SCALE_##scale >> 24}
+
 static const CudaLayout layouts[KT_COUNT] = {
-	[KT_F32] = {CUDA_FLOAT, CUDA_NONE, 0, 4, 0, 0, 0, 1},
-	[KT_F16] = {CUDA_FLOAT, CUDA_NONE, 0, 2, 0, 0, 0, 1},
-	[KT_BF16] = {CUDA_FLOAT, CUDA_NONE, 0, 2, 0, 0, 0, 1},
-	[KT_Q8_0] = {CUDA_BYTE, CUDA_D, 0, 0, 0, 2, 0, 1},
-	[KT_Q4_0] = {CUDA_NIBBLE, CUDA_D, 8, 0, 0, 2, 0, 1},
-	[KT_Q4_1] = {CUDA_NIBBLE, CUDA_DM, 0, 0, 0, 4, 0, 1},
-	[KT_Q5_0] = {CUDA_BYTE, CUDA_D, 0, 0, 0, 2, 0, 1},
-	[KT_Q5_1] = {CUDA_BYTE, CUDA_DM, 0, 0, 0, 4, 0, 1},
-	[KT_Q2_K] = {CUDA_NIBBLE, CUDA_KHM, 0, 0, 0, 4, 2, 8},
-	[KT_Q3_K] = {CUDA_NIBBLE, CUDA_KH, 4, 0, 0, 2, 2, 8},
-	[KT_Q4_K] = {CUDA_NIBBLE, CUDA_K2, 0, 0, 0, 4, 2, 8},
-	[KT_Q5_K] = {CUDA_BYTE, CUDA_K2, 0, 0, 0, 4, 2, 8},
-	[KT_Q6_K] = {CUDA_BYTE, CUDA_KH, 0, 0, 0, 2, 2, 8},
-	[KT_IQ4_NL] = {CUDA_TABLE, CUDA_D, 0, 0, 0, 2, 0, 1},
-	[KT_IQ4_XS] = {CUDA_TABLE, CUDA_K1, 0, 0, 0, 2, 1, 8},
-	[KT_MXFP4] = {CUDA_TABLE, CUDA_E, 0, 0, 0, 1, 0, 1},
-	[KT_INT8] = {CUDA_BYTE, CUDA_ROW, 0, 0, 4, 0, 0, 1},
+	[KT_F32] = LAYOUT(FLOAT, NONE, 0, 4),
+	[KT_F16] = LAYOUT(FLOAT, NONE, 0, 2),
+	[KT_BF16] = LAYOUT(FLOAT, NONE, 0, 2),
+	[KT_Q8_0] = LAYOUT(BYTE, D, 0, 0),
+	[KT_Q4_0] = LAYOUT(NIBBLE, D, 8, 0),
+	[KT_Q4_1] = LAYOUT(NIBBLE, DM, 0, 0),
+	[KT_Q5_0] = LAYOUT(BYTE, D, 0, 0),
+	[KT_Q5_1] = LAYOUT(BYTE, DM, 0, 0),
+	[KT_Q2_K] = LAYOUT(NIBBLE, KHM, 0, 0),
+	[KT_Q3_K] = LAYOUT(NIBBLE, KH, 4, 0),
+	[KT_Q4_K] = LAYOUT(NIBBLE, K2, 0, 0),
+	[KT_Q5_K] = LAYOUT(BYTE, K2, 0, 0),
+	[KT_Q6_K] = LAYOUT(BYTE, KH, 0, 0),
+	[KT_IQ4_NL] = LAYOUT(TABLE, D, 0, 0),
+	[KT_IQ4_XS] = LAYOUT(TABLE, K1, 0, 0),
+	[KT_MXFP4] = LAYOUT(TABLE, E, 0, 0),
+	[KT_INT8] = LAYOUT(BYTE, ROW, 0, 0),
 };
 
 static const int8_t *

@@ -9,6 +9,10 @@
 #include "cuda/layout.h"
 #include "kernels.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* NULL: CUDA has no products of the type */
 const CudaLayout *cuda_layout(KType t);
 
@@ -16,5 +20,9 @@ const CudaLayout *cuda_layout(KType t);
 size_t		cuda_mat_bytes(KType t, int n, int k);
 void		cuda_mat_pack(KMat *m, const KTensor *src, int n0, int n1);
 void		cuda_mat_row(const KMat *m, int j, float *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,0 +1,55 @@
+/*
+ * mm.h
+ *	  Products with packed matrices on CUDA: what cuda_ops.h's cuda_mm() and cuda_mm_grouped()
+ *	  and the files with their kernels say to each other.
+ */
+#ifndef VLLM_KERNELS_CUDA_MM_H
+#define VLLM_KERNELS_CUDA_MM_H
+
+#include "cuda/mm_weights.cuh"
+
+/*
+ * k of one sum: those of a row's segments are added in float, ascending.  A constant, so that the bits
+ * depend on k alone and not on rows, columns or the GPU.
+ */
+#define MM_SEGMENT	1024
+
+/* Matrices of at least so many outputs have blocks enough without cutting k. */
+#define MM_WIDE		16384
+/* At most so many rows are "few": a block has them all, and one segment of k. */
+#define MM_FEW		32
+
+typedef struct MmArgs
+{
+	const uint8_t *w;			/* the matrix ... */
+	const void *const *ws;		/* ... or not NULL: [n_mats], of the device */
+	const int32_t *start;		/* [n_mats + 1] of rows, of the device */
+	int			n_mats;
+	Codebook	book;
+	const void *x;
+	int			ldx;
+	int			rows;
+	bool		vectors;		/* rows of x begin at multiples of 16 bytes */
+	float	   *y;
+	int			ldy;
+	const float *bias;
+	const float *const *biases; /* with ws: NULL, or for each its bias or NULL; of the device */
+	float	   *part;			/* not NULL: [segment][rows][n], for mm_sum */
+	int			n;
+	int			k;
+} MmArgs;
+
+/* a block's tile */
+typedef enum MmShape
+{
+	MM_8,						/* 64 outputs x 8 rows */
+	MM_32,						/* 64 x 32 */
+	MM_MANY						/* 128 x 96, weights in groups 128 x 64 */
+} MmShape;
+
+/* one file each; false: it has no such kernel */
+bool		mm_dense(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, cudaStream_t stream);
+bool		mm_nibble(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
+bool		mm_byte(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
+
+#endif
