@@ -295,6 +295,7 @@ typedef enum KNormKind
 typedef struct Kernels
 {
 	const char *name;			/* "ref", "portable", "avx2", "avx512", "avx512_bf16" ... */
+	int			op_size;		/* bytes of an operand's element */
 
 	/* ---- weights ---- */
 	/* bytes of a packed [n][k] matrix of a type; 0 = type not supported */
@@ -308,7 +309,7 @@ typedef struct Kernels
 	/* y[i*ldy + j] = sum_k x[i*ldx + k] * w[j][k] (+ bias[j] unless NULL).
 	 * ws: scratch of mm_scratch(m->type, rows, k) bytes, 64-byte aligned. */
 	size_t		(*mm_scratch) (KType type, int rows, int k);
-	void		(*mm) (KPool *pool, const KMat *w, const float *x, int rows, int ldx,
+	void		(*mm) (KPool *pool, const KMat *w, const KOp *x, int rows, int ldx,
 					   float *y, int ldy, const float *bias, void *ws);
 
 	/*
@@ -319,28 +320,37 @@ typedef struct Kernels
 	 */
 	size_t		(*mm_grouped_scratch) (KType type, int n_mats, int rows, int k);
 	void		(*mm_grouped) (KPool *pool, const KMat *w, int n_mats, const int32_t *row_start,
-							   const float *x, int ldx, float *y, int ldy,
+							   const KOp *x, int ldx, float *y, int ldy,
 							   const float *const *bias, void *ws);
 
 	/* ---- low-rank products beside matrices, of some rows each ---- */
 	/* t of all jobs; columns of t that are nobody's stay as they are.  No row is in two jobs with the same `at`. */
-	void		(*lora_shrink) (KPool *pool, KLoraJob *jobs, int n, const float *x, int ldx, float *t, int ldt);
+	void		(*lora_shrink) (KPool *pool, KLoraJob *jobs, int n, const KOp *x, int ldx, float *t, int ldt);
 	/* y += t B^T.  Jobs of one row have different columns. */
 	void		(*lora_expand) (KPool *pool, KLoraJob *jobs, int n, const float *t, int ldt, float *y, int ldy);
 
 	/* t of embeddings' adapters, whose a is [k][rank]: scale * row ids[row] of a, zeros if there is none.  ids: the host's, by row */
 	void		(*lora_rows) (KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, int ldt);
 
+	/* ---- operands ---- */
+	/* y = x, in another type; where operands are floats, y may be x, with the same stride */
+	void		(*to_op) (KPool *pool, KOp *y, int ldy, const float *x, int ldx, int rows, int dim);
+	void		(*from_op) (KPool *pool, float *y, int ldy, const KOp *x, int ldx, int rows, int dim);
+
 	/* ---- row-wise ---- */
 	/* y = x / sqrt(mean(x^2) + eps) * w; y may be x, w may be NULL (1) */
 	void		(*rmsnorm) (KPool *pool, float *y, const float *x, const float *w,
 							int rows, int dim, float eps);
+	void		(*rmsnorm_op) (KPool *pool, KOp *y, const float *x, const float *w,
+							   int rows, int dim, float eps);
 	/* x += d, then y = rmsnorm(x) */
-	void		(*add_rmsnorm) (KPool *pool, float *y, float *x, const float *d, const float *w,
+	void		(*add_rmsnorm) (KPool *pool, KOp *y, float *x, const float *d, const float *w,
 								int rows, int dim, float eps);
 	/* y = (x - mean) / sqrt(variance + eps) * w + b; y may be x, w NULL (1), b NULL (0) */
 	void		(*layernorm) (KPool *pool, float *y, const float *x, const float *w, const float *b,
 							  int rows, int dim, float eps);
+	void		(*layernorm_op) (KPool *pool, KOp *y, const float *x, const float *w, const float *b,
+								 int rows, int dim, float eps);
 	/*
 	 * Norm `heads` heads of dim starting at x (row stride ld), each by itself, in place.
 	 * Head h's weight is w + h*ldw (ldw 0: one for all), or none when w is NULL.
@@ -361,7 +371,7 @@ typedef struct Kernels
 	/* y[i][j] = cap * tanh(y[i][j] / cap), cap > 0 */
 	void		(*softcap) (KPool *pool, float *y, int rows, int dim, float cap);
 	/* y[i][j] = act(g[i][j]) * u[i][j]; g and u are halves of gu: [rows][2*dim] */
-	void		(*act_mul) (KPool *pool, KAct a, float *y, const float *gu, int rows, int dim);
+	void		(*act_mul) (KPool *pool, KAct a, KOp *y, const float *gu, int rows, int dim);
 	/* y = act(y); not KACT_XIELU */
 	void		(*act) (KPool *pool, KAct a, float *y, int rows, int dim);
 	/*
@@ -420,7 +430,7 @@ typedef struct Kernels
 	 */
 	void		(*moe_place) (KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place);
 	/* x's row place[i * top_k + j] = h's row i, with weights times weights[i * top_k + j] */
-	void		(*moe_gather) (KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place,
+	void		(*moe_gather) (KPool *pool, KOp *x, const KOp *h, int rows, int top_k, const int32_t *place,
 							   const float *weights, int hidden);
 	/*
 	 * y's row i = sum over j ascending of weights[i * top_k + j] * x's row place[i * top_k + j], beginning with y's row
@@ -443,7 +453,7 @@ typedef struct Kernels
 	size_t		(*attn_scratch) (const KvView *kv, int n_heads, int rows, int nthreads);
 	void		(*attn) (KPool *pool, const KvView *kv, int layer, const KRows *r,
 						 const float *q, int ldq, int n_heads, const KAttn *a,
-						 float *out, void *ws);
+						 KOp *out, void *ws);
 
 	/* Pages from_to[2 i + 1] = pages from_to[2 i], one after the other; [2 n], the host's */
 	void		(*kv_copy) (KPool *pool, const KvView *kv, const int32_t *from_to, int n);

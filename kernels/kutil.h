@@ -10,7 +10,9 @@
 #include <string.h>
 
 /* operands of CPUs are floats, in this directory */
+#ifndef K_OP_FLOAT
 #define K_OP_FLOAT
+#endif
 #include "kernels.h"
 
 /*

@@ -233,6 +233,13 @@ misc_copy_rows(KPool *pool, float *y, int ldy, const float *x, int ldx, const in
 }
 
 void
+misc_to_op(KPool *pool, float *y, int ldy, const float *x, int ldx, int rows, int dim)
+{
+	if (y != x)
+		misc_copy_rows(pool, y, ldy, x, ldx, NULL, rows, dim);
+}
+
+void
 misc_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width)
 {
 	size_t		bytes = (size_t) width * (size_t) elem_size;

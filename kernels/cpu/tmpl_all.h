@@ -41,6 +41,7 @@ rows_of(KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, flo
 
 const Kernels KPASTE(kernels_, KNAME) = {
 	.name = KSTR(KNAME),
+	.op_size = sizeof(float),
 	.mat_bytes = mat_bytes,
 	.mat_pack = mat_pack,
 	.mat_row = mat_row,
@@ -51,8 +52,10 @@ const Kernels KPASTE(kernels_, KNAME) = {
 	.lora_shrink = lora_shrink,
 	.lora_expand = lora_expand,
 	.rmsnorm = rmsnorm,
+	.rmsnorm_op = rmsnorm,
 	.add_rmsnorm = add_rmsnorm,
 	.layernorm = layernorm,
+	.layernorm_op = layernorm,
 	.norm_heads = norm_heads,
 	.add = add,
 	.scale = scale,

@@ -53,7 +53,7 @@ op_rmsnorm(KPool *pool, float *y, const float *x, const float *w, int rows, int 
 }
 
 static void
-op_add_rmsnorm(KPool *pool, float *y, float *x, const float *a, const float *w, int rows, int dim, float eps)
+op_add_rmsnorm(KPool *pool, KOp *y, float *x, const float *a, const float *w, int rows, int dim, float eps)
 {
 	if (KDevice *d = device_of(pool))
 		cuda_add_rmsnorm(y, KT_F32, x, a, w, rows, dim, eps, dev_stream(d));
@@ -95,7 +95,7 @@ op_softcap(KPool *pool, float *y, int rows, int dim, float cap)
 }
 
 static void
-op_act_mul(KPool *pool, KAct a, float *y, const float *gu, int rows, int dim)
+op_act_mul(KPool *pool, KAct a, KOp *y, const float *gu, int rows, int dim)
 {
 	if (KDevice *d = device_of(pool))
 		cuda_act_mul(a, y, KT_F32, gu, rows, dim, dev_stream(d));
@@ -272,6 +272,7 @@ table(void)
 	static Kernels k;
 
 	k.name = "cuda";
+	k.op_size = sizeof(float);
 	k.mat_bytes = cuda_mat_bytes;
 	k.mat_pack = cuda_mat_pack;
 	k.mat_row = cuda_mat_row;

@@ -666,6 +666,7 @@ ref_lora_expand(KPool *pool, KLoraJob *jobs, int n, const float *t, int ldt, flo
 
 const Kernels kernels_ref = {
 	.name = "ref",
+	.op_size = sizeof(float),
 	.mat_bytes = ref_mat_bytes,
 	.mat_pack = ref_mat_pack,
 	.mat_row = ref_mat_row,
@@ -676,8 +677,10 @@ const Kernels kernels_ref = {
 	.lora_shrink = ref_lora_shrink,
 	.lora_expand = ref_lora_expand,
 	.rmsnorm = ref_rmsnorm,
+	.rmsnorm_op = ref_rmsnorm,
 	.add_rmsnorm = ref_add_rmsnorm,
 	.layernorm = ref_layernorm,
+	.layernorm_op = ref_layernorm,
 	.norm_heads = ref_norm_heads,
 	.add = ref_add,
 	.scale = ref_scale,

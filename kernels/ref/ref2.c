@@ -96,6 +96,13 @@ ref2_copy_rows(KPool *pool, float *y, int ldy, const float *x, int ldx, const in
 }
 
 void
+ref2_to_op(KPool *pool, float *y, int ldy, const float *x, int ldx, int rows, int dim)
+{
+	if (y != x)
+		ref2_copy_rows(pool, y, ldy, x, ldx, NULL, rows, dim);
+}
+
+void
 ref2_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width)
 {
 	uint8_t    *bytes = x;

@@ -29,7 +29,7 @@ linear_gain(Linear *l, int from, int n, float by)
 }
 
 static void
-product(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
+product(Decoder *d, const Linear *l, const KOp *x, int ldx, int rows, float *y, int ldy)
 {
 	for (int i = 0; i < l->n_mats; i++)
 		d->k->mm(d->pool, &l->mat[i], x, rows, ldx, y + l->col[i], ldy,
@@ -43,8 +43,18 @@ gains(Decoder *d, const Linear *l, int rows, float *y, int ldy)
 		d->k->scale_cols(d->pool, y, rows, ldy, l->gains[i].from, l->gains[i].n, l->gains[i].by);
 }
 
+const KOp *
+dec_op(Decoder *d, const float *x, int *ldx, int rows, int k)
+{
+	if (dec_op_floats(d))
+		return (const KOp *) (const void *) x;
+	d->k->to_op(d->pool, d->opx, k, x, *ldx, rows, k);
+	*ldx = k;
+	return d->opx;
+}
+
 void
-dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
+dec_linear_op(Decoder *d, const Linear *l, const KOp *x, int ldx, int rows, float *y, int ldy)
 {
 	float	   *to = split_mine(d, l->all > 0, y);
 	int			ld = l->all > 0 ? l->n : ldy;
@@ -52,6 +62,14 @@ dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float
 	product(d, l, x, ldx, rows, to, ld);
 	gains(d, l, rows, to, ld);
 	split_whole(d, l->all > 0, y, rows, l->all, sizeof(float));
+}
+
+void
+dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy)
+{
+	const KOp  *op = dec_op(d, x, &ldx, rows, l->k);
+
+	dec_linear_op(d, l, op, ldx, rows, y, ldy);
 }
 
 /*
@@ -74,7 +92,7 @@ stopped(Decoder *d)
 
 /* y[rows][l->n] = x[rows][l->k] W^T + b, and what adapters add to the target; rows are the step's */
 static void
-linear_as(Decoder *d, const Linear *l, int target, const float *x, int rows, float *y)
+linear_as(Decoder *d, const Linear *l, int target, const KOp *x, int rows, float *y)
 {
 	int			most = d->b->stop != NULL ? STOP_ROWS : rows;
 	float	   *part = split_mine(d, l->all > 0, y);
@@ -84,7 +102,7 @@ linear_as(Decoder *d, const Linear *l, int target, const float *x, int rows, flo
 		int			n = rows - i < most ? rows - i : most;
 		float	   *to = part + (size_t) i * (size_t) l->n;
 
-		product(d, l, x + (size_t) i * (size_t) l->k, l->k, n, to, l->n);
+		product(d, l, kop_at(d, x, (size_t) i * (size_t) l->k), l->k, n, to, l->n);
 		if (d->lora.n > 0 && target > 0)
 			dec_lora(d, target, x, l->k, i, i + n, part, l->n);
 		gains(d, l, n, to, l->n);
@@ -93,9 +111,19 @@ linear_as(Decoder *d, const Linear *l, int target, const float *x, int rows, flo
 }
 
 static void
-linear(Decoder *d, const Linear *l, const float *x, int rows, float *y)
+linear(Decoder *d, const Linear *l, const KOp *x, int rows, float *y)
 {
 	linear_as(d, l, l->lora, x, rows, y);
+}
+
+/* ... of floats */
+static void
+linear_float(Decoder *d, const Linear *l, const float *x, int rows, float *y)
+{
+	int			ldx = l->k;
+	const KOp  *op = dec_op(d, x, &ldx, rows, l->k);
+
+	linear(d, l, op, rows, y);
 }
 
 void
@@ -130,12 +158,12 @@ stack_free(Stack *s)
 }
 
 void
-dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int ldx, float *y, int ldy)
+dec_stack(Decoder *d, const Stack *s, const int32_t *start, const KOp *x, int ldx, float *y, int ldy)
 {
 	for (int g = 0; g < s->n && s->mats == NULL; g++)
 		if (start[g + 1] > start[g])
-			dec_linear(d, &s->of[g], x + (size_t) start[g] * (size_t) ldx, ldx, start[g + 1] - start[g],
-					   y + (size_t) start[g] * (size_t) ldy, ldy);
+			dec_linear_op(d, &s->of[g], kop_at(d, x, (size_t) start[g] * (size_t) ldx), ldx, start[g + 1] - start[g],
+						  y + (size_t) start[g] * (size_t) ldy, ldy);
 	for (int i = 0; i < s->of[0].n_mats && s->mats != NULL; i++)
 		d->k->mm_grouped(d->pool, s->mats + i * s->n, s->n, start, x, ldx, y + s->of[0].col[i], ldy,
 						 s->bias + i * s->n, d->ws);
@@ -161,7 +189,7 @@ void
 dec_embed(Decoder *d)
 {
 	bool		projected = d->project_in.n > 0 && !d->c.narrow;
-	float	   *to = projected ? d->h : d->x;
+	float	   *to = projected ? d->y : d->x;
 
 	if (d->draft.lender != NULL)
 	{
@@ -179,7 +207,7 @@ dec_embed(Decoder *d)
 	if (d->lora.n > 0 && d->embed.lora > 0)
 		dec_lora_embed(d, to);
 	if (projected)
-		linear(d, &d->project_in, to, d->rows, d->x);
+		linear_float(d, &d->project_in, to, d->rows, d->x);
 	if (d->c.embed_scale != 0)
 		d->k->scale(d->pool, d->x, d->rows, d->c.hidden, d->c.embed_scale);
 	/* a model of one type isn't told them */
@@ -220,10 +248,22 @@ norm_rows(Decoder *d, const Norm *n, float *to, const float *from, int width)
 		d->k->rmsnorm(d->pool, to, from, n->w, d->rows, width, d->c.eps);
 }
 
+/* h = norm(x) */
 static void
-norm(Decoder *d, const Norm *n, float *to, const float *from)
+norm_op(Decoder *d, const Norm *n)
 {
-	norm_rows(d, n, to, from, d->c.hidden);
+	if (d->c.layer_norm)
+		d->k->layernorm_op(d->pool, d->h, d->x, n->w, n->b, d->rows, d->c.hidden, d->c.eps);
+	else
+		d->k->rmsnorm_op(d->pool, d->h, d->x, n->w, d->rows, d->c.hidden, d->c.eps);
+}
+
+/* h = rows of floats, as which they may be wanted, too */
+static void
+to_h(Decoder *d, const float *x)
+{
+	d->k->to_op(d->pool, d->h, d->c.hidden, x, d->c.hidden, d->rows, d->c.hidden);
+	d->last = dec_op_floats(d) ? (const float *) (const void *) d->h : x;
 }
 
 /* rows as wide as the residual stream */
@@ -250,13 +290,23 @@ tap(Decoder *d, const Norm *n)
 void
 dec_norm(Decoder *d, const Norm *n)
 {
-	if (d->pending && !d->c.layer_norm && d->c.residual_scale == 0)
+	/* behind the last norm, hidden rows may be wanted as floats */
+	bool		last = n == &d->norm && !dec_op_floats(d);
+
+	if (d->pending && !d->c.layer_norm && d->c.residual_scale == 0 && !last)
 		d->k->add_rmsnorm(d->pool, d->h, d->x, d->y, n->w, d->rows, d->c.hidden, d->c.eps);
 	else
 	{
 		dec_add(d);
-		norm(d, n, d->h, d->x);
+		if (last)
+			norm_rows(d, n, d->y, d->x, d->c.hidden);
+		else
+			norm_op(d, n);
 	}
+	if (last)
+		to_h(d, d->y);
+	else
+		d->last = (const float *) (const void *) d->h;
 	d->pending = false;
 	if (d->b->taps != NULL)
 		tap(d, n);
@@ -276,8 +326,8 @@ dec_widen(Decoder *d)
 {
 	if (!d->c.narrow || !split_is_first(d))
 		return;
-	linear(d, &d->project_in, d->x, d->rows, d->h);
-	copy(d, d->x, d->h);
+	linear_float(d, &d->project_in, d->x, d->rows, d->y);
+	copy(d, d->x, d->y);
 	profile_mark(d->profile, PROF_EMBED);
 }
 
@@ -285,7 +335,7 @@ void
 dec_plain(Decoder *d)
 {
 	dec_add(d);
-	copy(d, d->h, d->x);
+	to_h(d, d->x);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -293,15 +343,15 @@ void
 dec_post_norm(Decoder *d, const Norm *n)
 {
 	dec_add(d);
-	norm(d, n, d->h, d->x);
-	copy(d, d->x, d->h);
+	norm_rows(d, n, d->x, d->x, d->c.hidden);
+	to_h(d, d->x);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
 void
 dec_out_norm(Decoder *d, const Norm *n)
 {
-	norm(d, n, d->y, d->y);
+	norm_rows(d, n, d->y, d->y, d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -416,7 +466,7 @@ attn_in_pieces(Decoder *d, int layer, KAttn a, int seq)
 		r.seq0 = seq;
 		a.ends = d->ends + i;
 		d->k->attn(d->pool, d->kv, layer, &r, d->qkv + (size_t) i * (size_t) qkv_width(d), qkv_width(d), d->c.n_heads, &a,
-				   d->att + (size_t) i * (size_t) (d->c.n_heads * d->c.head_dim), d->ws);
+				   kop_at(d, d->att, (size_t) i * (size_t) (d->c.n_heads * d->c.head_dim)), d->ws);
 	}
 }
 
@@ -442,7 +492,7 @@ dec_attn(Decoder *d, const Layer *l)
 	else
 		d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
 				   split_mine(d, d->ranks.heads, d->att), d->ws);
-	split_whole(d, d->ranks.heads, d->att, d->rows, l->o.k, sizeof(float));
+	split_whole(d, d->ranks.heads, d->att, d->rows, l->o.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
@@ -455,9 +505,9 @@ out_of(const Layer *l)
 
 /* rows[i] = rows[out_rows[i]]: row numbers ascend, so rows can be moved up in place. */
 static void
-keep_wanted(const Decoder *d, float *rows, int width)
+keep_wanted(const Decoder *d, void *rows, int size, int width)
 {
-	d->k->keep_rows(d->pool, rows, sizeof(float), d->b->out_rows, d->b->n_out, width);
+	d->k->keep_rows(d->pool, rows, size, d->b->out_rows, d->b->n_out, width);
 }
 
 static bool
@@ -477,9 +527,9 @@ dec_wanted(Decoder *d, const Layer *l)
 		return false;
 	if (l != &d->layers[d->c.n_layers - 1] || taps_all(d) || !split_is_last(d))
 		return true;
-	keep_wanted(d, d->x, d->c.hidden);
-	keep_wanted(d, d->h, d->c.hidden);
-	keep_wanted(d, d->att, out_of(l)->k);
+	keep_wanted(d, d->x, sizeof(float), d->c.hidden);
+	keep_wanted(d, d->h, d->k->op_size, d->c.hidden);
+	keep_wanted(d, d->att, d->k->op_size, out_of(l)->k);
 	dec_lora_keep(d);
 	d->rows = d->b->n_out;
 	return d->rows > 0;
@@ -499,7 +549,7 @@ dec_glu(Decoder *d, const Layer *l)
 	linear(d, &l->up, d->h, d->rows, d->gu);
 	profile_mark(d->profile, PROF_MATMUL);
 	d->k->act_mul(d->pool, d->c.act, split_mine(d, l->down.all > 0, d->act), d->gu, d->rows, d->c.inter);
-	split_whole(d, l->down.all > 0, d->act, d->rows, l->down.k, sizeof(float));
+	split_whole(d, l->down.all > 0, d->act, d->rows, l->down.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
@@ -515,28 +565,29 @@ softplus(float x)
 
 /* xIELU (Huang and Schlag 2025, arXiv:2411.13010), whose slopes are learned */
 static void
-xielu(Decoder *d, const Layer *l, float *act)
+xielu(Decoder *d, const Layer *l, KOp *act, const float *up)
 {
 	float		p[4];
 
 	for (int i = 0; i < 4; i++)
 		p[i] = l->xielu[i] != NULL ? *l->xielu[i] : l->c->xielu[i];
-	d->k->act_op(d->pool, KACT_XIELU, (float[4]) {softplus(p[0]), p[2] + softplus(p[1]), p[2], p[3]}, (KOp *) (void *) act,
-				 act, d->rows, d->c.inter);
+	d->k->act_op(d->pool, KACT_XIELU, (float[4]) {softplus(p[0]), p[2] + softplus(p[1]), p[2], p[3]}, act, up, d->rows,
+				 d->c.inter);
 }
 
 void
 dec_mlp(Decoder *d, const Layer *l)
 {
-	float	   *act = split_mine(d, l->down.all > 0, d->act);
+	KOp		   *act = split_mine(d, l->down.all > 0, d->act);
+	float	   *up = dec_op_floats(d) ? (float *) (void *) act : d->gu;
 
-	linear(d, &l->up, d->h, d->rows, act);
+	linear(d, &l->up, d->h, d->rows, up);
 	profile_mark(d->profile, PROF_MATMUL);
 	if (d->c.xielu)
-		xielu(d, l, act);
+		xielu(d, l, act, up);
 	else
-		d->k->act(d->pool, d->c.act, act, d->rows, d->c.inter);
-	split_whole(d, l->down.all > 0, d->act, d->rows, l->down.k, sizeof(float));
+		d->k->act_op(d->pool, d->c.act, NULL, act, up, d->rows, d->c.inter);
+	split_whole(d, l->down.all > 0, d->act, d->rows, l->down.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
 	d->pending = true;
@@ -567,20 +618,24 @@ tap_last(Decoder *d)
 
 	if (taps_all(d))
 	{
-		copy(d, t->all, t->all_raw ? d->x : d->h);
-		keep_wanted(d, d->h, d->c.hidden);
+		copy(d, t->all, t->all_raw ? d->x : d->last);
+		/* where h is floats, last is h */
+		if (!dec_op_floats(d))
+			keep_wanted(d, (void *) (uintptr_t) d->last, sizeof(float), d->c.hidden);
+		keep_wanted(d, d->h, d->k->op_size, d->c.hidden);
 		dec_lora_keep(d);
 		d->rows = d->b->n_out;
 	}
 	if (t->out != NULL)
-		copy(d, t->out, d->h);
+		copy(d, t->out, d->last);
 	return d->rows > 0;
 }
 
 void
 dec_logits(Decoder *d, float *logits)
 {
-	const float *h = d->h;
+	const KOp  *h = d->h;
+	int			ldx;
 	int			width = d->b->hidden ? d->c.hidden : d->c.vocab;
 
 	if (!split_is_last(d))
@@ -593,14 +648,15 @@ dec_logits(Decoder *d, float *logits)
 		return;
 	if (d->b->hidden)
 	{
-		copy(d, logits, d->h);
+		copy(d, logits, d->last);
 		split_logits(d, logits, d->rows, width);
 		return;
 	}
 	if (d->project_out.n > 0)
 	{
 		linear(d, &d->project_out, d->h, d->rows, d->y);
-		h = d->y;
+		ldx = d->project_out.n;
+		h = dec_op(d, d->y, &ldx, d->rows, ldx);
 	}
 	linear_as(d, d->c.tied ? &d->embed : &d->head, d->head.lora, h, d->rows, logits);
 	if (d->head_norm != NULL)

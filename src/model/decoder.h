@@ -400,9 +400,10 @@ typedef struct MoeWork
 	int32_t    *place;			/* [rows][top_k] where the pair's row of x, gu, act is */
 	int32_t    *start;			/* [n_experts + 1] first row of each expert there */
 	int32_t    *own;			/* ... of those that are this rank's, from its first one's */
-	float	   *x;				/* [rows top_k][hidden] in, then out */
+	KOp		   *in;				/* [rows top_k][hidden]; x's memory where operands are floats */
+	float	   *x;				/* [rows top_k][hidden] what comes out */
 	float	   *gu;				/* [rows top_k][2 inter] */
-	float	   *act;			/* [rows top_k][inter] */
+	KOp		   *act;			/* [rows top_k][inter] */
 	float	   *gate;			/* [rows] of the expert for all rows */
 } MoeWork;
 
@@ -411,9 +412,13 @@ typedef struct MlaWork
 {
 	int			rows;			/* at most so many at once, but for q */
 	float	   *q;				/* [max_rows][heads][plain + rope] */
-	float	   *a;				/* [heads][rows][plain or v] */
-	float	   *b;				/* [heads][rows][latent], [rows][heads][latent] */
-	float	   *latent_q;		/* [rows][heads][latent + rope], [heads][rows][latent] */
+	float	   *a;				/* [heads][rows][v], what comes out of v's matrices */
+	float	   *b;				/* [heads][rows][latent], ... of k's */
+	float	   *latent_q;		/* [rows][heads][latent + rope] */
+	/* operands; where these are floats, they are a, b and latent_q: none of both is needed at once */
+	KOp		   *plain;			/* [heads][rows][plain] */
+	KOp		   *out;			/* [rows][heads][latent] of attention */
+	KOp		   *turned;			/* [heads][rows][latent] the same */
 	int32_t    *start;			/* [heads + 1] */
 	int32_t    *seq_start;		/* [rows + 1] */
 } MlaWork;
@@ -498,13 +503,16 @@ typedef struct Decoder
 	MArena		work;
 	float	   *x;				/* hidden: the residual stream */
 	float	   *y;				/* hidden: what a block adds to it */
-	float	   *h;				/* hidden: normed */
+	KOp		   *h;				/* hidden: normed */
+	const float *last;			/* h before it became operands, behind the last norm; h itself where these are floats */
 	float	   *qkv;			/* (n_heads + 2 n_kv_heads) head_dim */
-	float	   *att;			/* n_heads head_dim */
+	KOp		   *att;			/* n_heads head_dim */
 	float	   *gu;				/* 2 inter: gate, up */
-	float	   *act;			/* inter */
+	KOp		   *act;			/* inter */
+	KOp		   *opx;			/* [max_rows][widest] what dec_op() makes; NULL where operands are floats */
 	MoeWork		moe;
 	MlaWork		mla;
+	float	   *ssm_y;			/* inner: before it becomes att; att's memory where operands are floats */
 	float	   *ssm_x;			/* behind the convolution */
 	float	   *ssm_p;			/* Mamba: dt_rank + 2 state */
 	float	   *ssm_dt;			/* Mamba: inner */
@@ -599,16 +607,33 @@ void		dec_lora_rows(Decoder *d, const LoraAdapter *const *of, int n);
 /* Only the wanted rows are left. */
 void		dec_lora_keep(Decoder *d);
 /* y += what adapters add to a target, for rows from .. to - 1. */
-void		dec_lora(Decoder *d, int target, const float *x, int ldx, int from, int to, float *y, int ldy);
+void		dec_lora(Decoder *d, int target, const KOp *x, int ldx, int from, int to, float *y, int ldy);
 void		dec_lora_embed(Decoder *d, float *y);
 void		dec_lora_free(Decoder *d);
 
+/* element i of operands */
+static inline KOp *
+kop_at(const Decoder *d, const KOp *x, size_t i)
+{
+	return (KOp *) (void *) ((char *) (uintptr_t) x + i * (size_t) d->k->op_size);
+}
+
+/* Are they floats, so that what makes them can work in place? */
+static inline bool
+dec_op_floats(const Decoder *d)
+{
+	return d->k->op_size == (int) sizeof(float);
+}
+
+/* x as operands, at most max_rows rows of k; *ldx is then theirs.  Until the next call. */
+const KOp  *dec_op(Decoder *d, const float *x, int *ldx, int rows, int k);
 /* y[rows][ldy] = x[rows][ldx] W^T + b */
 void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy);
+void		dec_linear_op(Decoder *d, const Linear *l, const KOp *x, int ldx, int rows, float *y, int ldy);
 /* n of its outputs are multiplied with a factor; once they are bound */
 void		linear_gain(Linear *l, int from, int n, float by);
 /* ... with the stack's matrix g for rows start[g] .. start[g + 1] - 1 */
-void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const float *x, int ldx, float *y, int ldy);
+void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const KOp *x, int ldx, float *y, int ldy);
 
 /* ---- ssm.c ---- */
 /* Sizes of state-space layers; what stands in ssm before is their default. */

@@ -334,8 +334,8 @@ put_half(Decoder *d, const Norm *n, const float *x, int half)
 
 	if (n->w != NULL)
 	{
-		d->k->rmsnorm(d->pool, d->h, x, n->w, d->rows, d->c.hidden, d->c.eps);
-		x = d->h;
+		d->k->rmsnorm(d->pool, d->y, x, n->w, d->rows, d->c.hidden, d->c.eps);
+		x = d->y;
 	}
 	d->k->copy_rows(d->pool, d->draft.pair + half * width, 2 * width, x, width, NULL, d->rows, width);
 }
@@ -398,7 +398,7 @@ draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, 
 	m->b = &none;
 	m->rows = n;
 	m->stopped = false;
-	state = m->c.draft.inner == 0 ? m->h : d->rows;
+	state = m->c.draft.inner == 0 ? m->x : d->rows;
 	last = mem_alloc((size_t) n * sizeof(int32_t));
 	m->k->copy_rows(m->pool, state, width, hidden, width, NULL, n, width);
 	memcpy(last, tokens, (size_t) n * sizeof(int32_t));

@@ -533,7 +533,7 @@ jobs_of(LoraWork *w, int target, int from, int to)
 }
 
 void
-dec_lora(Decoder *d, int target, const float *x, int ldx, int from, int to, float *y, int ldy)
+dec_lora(Decoder *d, int target, const KOp *x, int ldx, int from, int to, float *y, int ldy)
 {
 	LoraWork   *w = &d->lora;
 	int			n = jobs_of(w, target, from, to);

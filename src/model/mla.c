@@ -134,7 +134,7 @@ typedef struct MlaStep
 	const Layer *l;
 	const float *q;				/* of all rows */
 	int			ldq;
-	float	   *att;			/* likewise, of this rank's heads */
+	KOp		   *att;			/* likewise, of this rank's heads */
 	int			row0;
 	int			rows;
 	KRows		r;				/* the same for the kernels */
@@ -161,13 +161,6 @@ cut_rows(MlaStep *s)
 	s->d->k->series(s->d->pool, w->start, s->d->c.n_heads + 1, s->rows);
 }
 
-/* A part of each head's columns, from rows of heads to heads of rows, or back. */
-static void
-swap(const MlaStep *s, float *y, size_t y_row, size_t y_head, const float *x, size_t x_row, size_t x_head, int width)
-{
-	s->d->k->swap_heads(s->d->pool, y, false, y_row, y_head, x, false, x_row, x_head, s->rows, s->d->c.n_heads, width);
-}
-
 /* Attention of the rows at hand; k and v of all rows are stored. */
 static void
 mla_rows(MlaStep *s)
@@ -187,17 +180,21 @@ mla_rows(MlaStep *s)
 
 	cut_rows(s);
 	/* q's plain parts by head, and what comes out, with the parts that have positions, by row */
-	swap(s, w->a, plain, rows * plain, q, (size_t) s->ldq, q_head, c->plain);
-	dec_stack(d, &s->l->mla.k, w->start, w->a, c->plain, w->b, c->latent);
-	swap(s, w->latent_q, heads * lq_head, lq_head, w->b, latent, rows * latent, c->latent);
-	swap(s, w->latent_q + latent, heads * lq_head, lq_head, q + plain, (size_t) s->ldq, q_head, c->rope);
+	d->k->swap_heads(d->pool, w->plain, true, plain, rows * plain, q, false, (size_t) s->ldq, q_head, s->rows, d->c.n_heads, c->plain);
+	dec_stack(d, &s->l->mla.k, w->start, w->plain, c->plain, w->b, c->latent);
+	d->k->swap_heads(d->pool, w->latent_q, false, heads * lq_head, lq_head, w->b, false, latent, rows * latent, s->rows,
+					 d->c.n_heads, c->latent);
+	d->k->swap_heads(d->pool, w->latent_q + latent, false, heads * lq_head, lq_head, q + plain, false, (size_t) s->ldq, q_head,
+					 s->rows, d->c.n_heads, c->rope);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->attn(d->pool, d->kv, s->l->c->kv, &s->r, w->latent_q, (int) (heads * lq_head), d->c.n_heads, &a, w->b, d->ws);
+	d->k->attn(d->pool, d->kv, s->l->c->kv, &s->r, w->latent_q, (int) (heads * lq_head), d->c.n_heads, &a, w->out, d->ws);
 	profile_mark(d->profile, PROF_ATTENTION);
-	/* attention's result by head, to where the latent q was, and what comes out by row */
-	swap(s, w->latent_q, latent, rows * latent, w->b, heads * latent, latent, c->latent);
-	dec_stack(d, &s->l->mla.v, w->start, w->latent_q, c->latent, w->a, c->v);
-	swap(s, s->att + (size_t) s->row0 * heads * v, heads * v, v, w->a, v, rows * v, c->v);
+	/* attention's result by head, and what comes out by row */
+	d->k->swap_heads(d->pool, w->turned, true, latent, rows * latent, w->out, true, heads * latent, latent, s->rows, d->c.n_heads,
+					 c->latent);
+	dec_stack(d, &s->l->mla.v, w->start, w->turned, c->latent, w->a, c->v);
+	d->k->swap_heads(d->pool, kop_at(d, s->att, (size_t) s->row0 * heads * v), true, heads * v, v, w->a, false, v, rows * v, s->rows,
+					 d->c.n_heads, c->v);
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
@@ -213,7 +210,7 @@ dec_mla(Decoder *d, const Layer *l)
 	int			ldq = ld;
 	MlaStep		s = {.d = d, .l = l};
 
-	dec_linear(d, &m->in, d->h, d->c.hidden, d->rows, d->qkv, ld);
+	dec_linear_op(d, &m->in, d->h, d->c.hidden, d->rows, d->qkv, ld);
 	profile_mark(d->profile, PROF_MATMUL);
 	d->k->norm_heads(d->pool, KNORM_RMS, latent, d->rows, ld, 1, c->latent, m->norm.w, 0, LATENT_EPS);
 	if (c->q_latent > 0)
@@ -236,5 +233,5 @@ dec_mla(Decoder *d, const Layer *l)
 		s.rows = d->rows - s.row0 < d->mla.rows ? d->rows - s.row0 : d->mla.rows;
 		mla_rows(&s);
 	}
-	split_whole(d, d->ranks.heads, d->att, d->rows, l->o.k, sizeof(float));
+	split_whole(d, d->ranks.heads, d->att, d->rows, l->o.k, (size_t) d->k->op_size);
 }

@@ -254,15 +254,16 @@ scratch_bytes(const Decoder *d, int threads)
 	return most;
 }
 
-/* A piece of the work space: floats for max_rows rows, or of a table. */
+/* A piece of the work space: floats or operands for max_rows rows, or of a table. */
 typedef struct Piece
 {
 	float	  **at;
 	size_t		rows;
 	size_t		width;
+	bool		op;
 } Piece;
 
-#define MAX_PIECES (37 + DEC_ROPES)
+#define MAX_PIECES (44 + DEC_ROPES)
 
 /* ... of integers: as many bytes */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
@@ -275,6 +276,7 @@ moe_pieces(Decoder *d, Piece *p)
 	MoeWork    *w = &d->moe;
 	size_t		experts = (size_t) c->n_experts;
 	size_t		top_k = (size_t) c->top_k;
+	bool		floats = dec_op_floats(d);
 	size_t		rows;
 	size_t		n = 0;
 
@@ -282,17 +284,18 @@ moe_pieces(Decoder *d, Piece *p)
 		return 0;
 	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
-	p[n++] = (Piece) {&w->logits, rows, experts};
-	p[n++] = (Piece) {&w->space, rows, experts};
-	p[n++] = (Piece) {&w->weights, rows, top_k};
-	p[n++] = (Piece) {(float **) &w->experts, rows, top_k};
-	p[n++] = (Piece) {(float **) &w->place, rows, top_k};
-	p[n++] = (Piece) {(float **) &w->start, 1, experts + 1};
-	p[n++] = (Piece) {(float **) &w->own, 1, d->ranks.experts ? experts + 1 : 0};
-	p[n++] = (Piece) {&w->x, rows * top_k, (size_t) d->c.hidden};
-	p[n++] = (Piece) {&w->gu, rows * top_k, 2 * (size_t) c->inter};
-	p[n++] = (Piece) {&w->act, rows * top_k, (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter)};
-	p[n++] = (Piece) {&w->gate, (size_t) d->max_rows, 1};
+	p[n++] = (Piece) {&w->logits, rows, experts, false};
+	p[n++] = (Piece) {&w->space, rows, experts, false};
+	p[n++] = (Piece) {&w->weights, rows, top_k, false};
+	p[n++] = (Piece) {(float **) &w->experts, rows, top_k, false};
+	p[n++] = (Piece) {(float **) &w->place, rows, top_k, false};
+	p[n++] = (Piece) {(float **) &w->start, 1, experts + 1, false};
+	p[n++] = (Piece) {(float **) &w->own, 1, d->ranks.experts ? experts + 1 : 0, false};
+	p[n++] = (Piece) {(float **) &w->in, rows * top_k, floats ? 0 : (size_t) d->c.hidden, true};
+	p[n++] = (Piece) {&w->x, rows * top_k, (size_t) d->c.hidden, false};
+	p[n++] = (Piece) {&w->gu, rows * top_k, 2 * (size_t) c->inter, false};
+	p[n++] = (Piece) {(float **) &w->act, rows * top_k, (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter), true};
+	p[n++] = (Piece) {&w->gate, (size_t) d->max_rows, 1, false};
 	return n;
 }
 
@@ -303,6 +306,7 @@ mla_pieces(Decoder *d, Piece *p)
 	const MlaConf *c = &d->c.mla;
 	MlaWork    *w = &d->mla;
 	size_t		heads = (size_t) d->c.n_heads;
+	bool		floats = dec_op_floats(d);
 	size_t		rows;
 	size_t		n = 0;
 
@@ -310,13 +314,41 @@ mla_pieces(Decoder *d, Piece *p)
 		return 0;
 	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
-	p[n++] = (Piece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0};
-	p[n++] = (Piece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v)};
-	p[n++] = (Piece) {&w->b, rows, heads * (size_t) c->latent};
-	p[n++] = (Piece) {&w->latent_q, rows, heads * (size_t) (c->latent + c->rope)};
-	p[n++] = (Piece) {(float **) &w->start, 1, heads + 1};
-	p[n++] = (Piece) {(float **) &w->seq_start, 1, rows + 1};
+	p[n++] = (Piece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0, false};
+	p[n++] = (Piece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v), false};
+	p[n++] = (Piece) {&w->b, rows, heads * (size_t) c->latent, false};
+	p[n++] = (Piece) {(float **) &w->plain, rows, floats ? 0 : heads * (size_t) c->plain, true};
+	p[n++] = (Piece) {(float **) &w->out, rows, floats ? 0 : heads * (size_t) c->latent, true};
+	p[n++] = (Piece) {(float **) &w->turned, rows, floats ? 0 : heads * (size_t) c->latent, true};
+	p[n++] = (Piece) {&w->latent_q, rows, heads * (size_t) (c->latent + c->rope), false};
+	p[n++] = (Piece) {(float **) &w->start, 1, heads + 1, false};
+	p[n++] = (Piece) {(float **) &w->seq_start, 1, rows + 1, false};
 	return n;
+}
+
+static size_t
+wider(size_t a, int b)
+{
+	return (size_t) b > a ? (size_t) b : a;
+}
+
+/* The widest rows of floats that a product reads, of those that dec_op() is asked for. */
+static size_t
+float_inputs(const Decoder *d)
+{
+	size_t		most = wider((size_t) d->c.hidden, d->embed.k);
+
+	most = wider(most, d->project_out.n);
+	most = wider(most, d->draft.pair_width);
+	most = wider(most, d->draft.fuse.k);
+	most = wider(most, d->c.draft.inner);
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		most = wider(most, d->layers[i].mla.q.k);
+		most = wider(most, d->layers[i].ssm.x.k);
+		most = wider(most, d->layers[i].ssm.dt.k);
+	}
+	return wider(most, (int) heads_width(d));
 }
 
 /* What the forward pass writes to, as wide as the widest layer. */
@@ -345,36 +377,38 @@ work_pieces(Decoder *d, Piece *p)
 		up = (size_t) l->moe.shared_up.n > up ? (size_t) l->moe.shared_up.n : up;
 		act = (size_t) l->moe.shared_down.k > act ? (size_t) l->moe.shared_down.k : act;
 	}
-	p[n++] = (Piece) {&d->x, rows, hidden};
-	p[n++] = (Piece) {&d->y, rows, hidden};
-	p[n++] = (Piece) {&d->h, rows, hidden};
-	p[n++] = (Piece) {&d->qkv, rows, qkv};
-	p[n++] = (Piece) {&d->att, rows, att};
-	p[n++] = (Piece) {&d->gu, rows, up};
-	p[n++] = (Piece) {&d->act, rows, act};
+	p[n++] = (Piece) {&d->x, rows, hidden, false};
+	p[n++] = (Piece) {&d->y, rows, hidden, false};
+	p[n++] = (Piece) {(float **) &d->h, rows, hidden, true};
+	p[n++] = (Piece) {&d->qkv, rows, qkv, false};
+	p[n++] = (Piece) {(float **) &d->att, rows, att, true};
+	p[n++] = (Piece) {&d->gu, rows, up, false};
+	p[n++] = (Piece) {(float **) &d->act, rows, act, true};
+	p[n++] = (Piece) {(float **) &d->opx, rows, dec_op_floats(d) ? 0 : float_inputs(d), true};
 	if (d->state_floats > 0)
 	{
-		p[n++] = (Piece) {&d->ssm_x, rows, (size_t) ssm_channels(&d->c.ssm)};
-		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state};
-		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner};
+		p[n++] = (Piece) {&d->ssm_y, rows, dec_op_floats(d) ? 0 : (size_t) d->c.ssm.inner, false};
+		p[n++] = (Piece) {&d->ssm_x, rows, (size_t) ssm_channels(&d->c.ssm), false};
+		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state, false};
+		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner, false};
 	}
 	if (d->draft.pair_width > 0)
-		p[n++] = (Piece) {&d->draft.pair, rows, (size_t) d->draft.pair_width};
+		p[n++] = (Piece) {&d->draft.pair, rows, (size_t) d->draft.pair_width, false};
 	if (d->c.both_ways)
-		p[n++] = (Piece) {(float **) &d->ends, rows, 1};
-	p[n++] = (Piece) {&d->head_x, HEAD_ROWS, heads_width(d)};
-	p[n++] = (Piece) {&d->head_y, HEAD_ROWS, heads_width(d)};
+		p[n++] = (Piece) {(float **) &d->ends, rows, 1, false};
+	p[n++] = (Piece) {&d->head_x, HEAD_ROWS, heads_width(d), false};
+	p[n++] = (Piece) {&d->head_y, HEAD_ROWS, heads_width(d), false};
 	if (d->scores_tokens)
-		p[n++] = (Piece) {&d->token_row, 1, (size_t) d->c.hidden};
+		p[n++] = (Piece) {&d->token_row, 1, (size_t) d->c.hidden, false};
 	if (d->c.head_norm)
-		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab};
+		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab, false};
 	if (d->c.bias_buckets > 0)
-		p[n++] = (Piece) {&d->bias, (size_t) d->c.n_heads, 2 * (size_t) d->c.max_len - 1};
+		p[n++] = (Piece) {&d->bias, (size_t) d->c.n_heads, 2 * (size_t) d->c.max_len - 1, false};
 	for (int i = 0; i < DEC_ROPES; i++)
-		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim};
+		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim, false};
 	n += moe_pieces(d, p + n);
 	n += mla_pieces(d, p + n);
-	p[n++] = (Piece) {&d->ranks.part, 1, split_part(d)};
+	p[n++] = (Piece) {&d->ranks.part, 1, split_part(d), false};
 	return n;
 }
 
@@ -388,9 +422,20 @@ work_sizes(Decoder *d, int threads, Piece *pieces, size_t *n, size_t *bytes, siz
 	*total = 0;
 	d->ws_size = scratch_bytes(d, threads);
 	for (size_t i = 0; i < *n; i++)
-		fits = fits && mem_mul(pieces[i].rows * sizeof(float), pieces[i].width, &bytes[i]) &&
+		fits = fits && mem_mul(pieces[i].rows * (pieces[i].op ? (size_t) d->k->op_size : sizeof(float)), pieces[i].width, &bytes[i]) &&
 			marena_add(total, bytes[i]);
 	return fits && marena_add(total, d->ws_size);
+}
+
+/* Where operands are floats, what is made of a float piece lies where that does. */
+static void
+share_pieces(Decoder *d)
+{
+	d->ssm_y = (float *) (void *) d->att;
+	d->moe.in = (KOp *) (void *) d->moe.x;
+	d->mla.plain = (KOp *) (void *) d->mla.a;
+	d->mla.out = (KOp *) (void *) d->mla.b;
+	d->mla.turned = (KOp *) (void *) d->mla.latent_q;
 }
 
 /* ... then one reservation. */
@@ -409,6 +454,8 @@ plan_work(Decoder *d, Err *e)
 		return fits ? false : err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
 	for (size_t i = 0; i < n; i++)
 		*pieces[i].at = marena_take(&d->work, bytes[i]);
+	if (dec_op_floats(d))
+		share_pieces(d);
 	d->ws = marena_take(&d->work, d->ws_size);
 	d->ids = mem_alloc((size_t) d->max_rows * sizeof(int32_t));
 	for (int i = 0; i < DEC_ROPES; i++)
@@ -699,9 +746,9 @@ model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int 
 	if (n == 0)
 		return;
 	d->stopped = false;
-	memcpy(d->h, hidden, (size_t) n * (size_t) d->c.hidden * sizeof(float));
 	d->b = &all;
 	d->rows = n;
+	d->k->to_op(d->pool, d->h, d->c.hidden, hidden, d->c.hidden, n, d->c.hidden);
 	dec_lora_rows(d, lora, n);
 	dec_logits(d, logits);
 }

@@ -202,24 +202,26 @@ moe_kroute(const MoeConf *c, const float *correction)
 	};
 }
 
-/* x[pairs][hidden], in and out, of experts whose first rows are in start */
+/* x[pairs][hidden] = what the experts whose first rows are in start make of as many rows in */
 static void
-run_experts(const MoeStep *s, const int32_t *start, float *x, int pairs)
+run_experts(const MoeStep *s, const int32_t *start, const KOp *in, float *x, int pairs)
 {
 	Decoder    *d = s->d;
 	const MoeConf *c = &d->c.moe;
 	MoeWork    *w = &d->moe;
 	const Linear *down = &s->m->down.of[0];
 	bool		split = d->ranks.tp != NULL && !d->ranks.experts;
-	float	   *act = split_mine(d, split, w->act);
+	KOp		   *act = split_mine(d, split, w->act);
+	/* without a gate, in place where operands are floats */
+	float	   *up = c->plain && dec_op_floats(d) ? (float *) (void *) act : w->gu;
 
-	dec_stack(d, &s->m->up, start, x, d->c.hidden, c->plain ? act : w->gu, c->plain ? c->inter : 2 * c->inter);
+	dec_stack(d, &s->m->up, start, in, d->c.hidden, up, c->plain ? c->inter : 2 * c->inter);
 	profile_mark(d->profile, PROF_MATMUL);
 	if (c->plain)
-		d->k->act(d->pool, d->c.act, act, pairs, c->inter);
+		d->k->act_op(d->pool, d->c.act, NULL, act, up, pairs, c->inter);
 	else
-		d->k->act_mul(d->pool, d->c.act, act, w->gu, pairs, c->inter);
-	split_whole(d, split, w->act, pairs, down->k, sizeof(float));
+		d->k->act_mul(d->pool, d->c.act, act, up, pairs, c->inter);
+	split_whole(d, split, w->act, pairs, down->k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ROWS);
 	dec_stack(d, &s->m->down, start, w->act, down->k, split_mine(d, split || d->ranks.experts, x), down->n);
 	split_whole(d, split, x, pairs, d->c.hidden, sizeof(float));
@@ -238,7 +240,11 @@ own_experts(const MoeStep *s)
 	for (int i = 0; i <= n; i++)
 		w->own[i] = w->start[first + i] - w->start[first];
 	if (w->own[n] > 0)
-		run_experts(s, w->own, w->x + (size_t) w->start[first] * (size_t) s->d->c.hidden, w->own[n]);
+	{
+		size_t		at = (size_t) w->start[first] * (size_t) s->d->c.hidden;
+
+		run_experts(s, w->own, kop_at(s->d, w->in, at), w->x + at, w->own[n]);
+	}
 	split_whole_experts(s->d, w->x, w->start);
 }
 
@@ -252,17 +258,18 @@ moe_rows(const MoeStep *s)
 	MoeWork    *w = &d->moe;
 	size_t		at = (size_t) s->row0 * (size_t) d->c.hidden;
 	bool		shared = s->m->shared_up.n > 0;
+	const KOp  *h = kop_at(d, d->h, at);
 
-	dec_linear(d, &s->m->router, d->h + at, d->c.hidden, s->rows, w->logits, c->n_experts);
+	dec_linear_op(d, &s->m->router, h, d->c.hidden, s->rows, w->logits, c->n_experts);
 	profile_mark(d->profile, PROF_MATMUL);
 	d->k->moe_route(d->pool, &route, w->logits, s->rows, w->space, w->experts, w->weights);
 	d->k->moe_place(d->pool, w->experts, s->rows * c->top_k, c->n_experts, w->start, w->place);
-	d->k->moe_gather(d->pool, w->x, d->h + at, s->rows, c->top_k, w->place, c->on_input ? w->weights : NULL, d->c.hidden);
+	d->k->moe_gather(d->pool, w->in, h, s->rows, c->top_k, w->place, c->on_input ? w->weights : NULL, d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);
 	if (d->ranks.experts)
 		own_experts(s);
 	else
-		run_experts(s, w->start, w->x, s->rows * c->top_k);
+		run_experts(s, w->start, w->in, w->x, s->rows * c->top_k);
 	d->k->moe_combine(d->pool, d->y + at, w->x, s->rows, c->top_k, w->place, c->on_input ? NULL : w->weights,
 					  shared && s->m->shared_gate.n > 0 ? w->gate + s->row0 : NULL, shared, s->m->out_bias, d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);
@@ -274,14 +281,14 @@ shared_expert(Decoder *d, const Moe *m)
 {
 	if (m->shared_up.n == 0)
 		return;
-	dec_linear(d, &m->shared_up, d->h, d->c.hidden, d->rows, d->gu, m->shared_up.n);
+	dec_linear_op(d, &m->shared_up, d->h, d->c.hidden, d->rows, d->gu, m->shared_up.n);
 	profile_mark(d->profile, PROF_MATMUL);
 	d->k->act_mul(d->pool, d->c.act, split_mine(d, m->shared_down.all > 0, d->act), d->gu, d->rows, m->shared_up.n / 2);
-	split_whole(d, m->shared_down.all > 0, d->act, d->rows, m->shared_down.k, sizeof(float));
+	split_whole(d, m->shared_down.all > 0, d->act, d->rows, m->shared_down.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ROWS);
-	dec_linear(d, &m->shared_down, d->act, m->shared_down.k, d->rows, d->y, d->c.hidden);
+	dec_linear_op(d, &m->shared_down, d->act, m->shared_down.k, d->rows, d->y, d->c.hidden);
 	if (m->shared_gate.n > 0)
-		dec_linear(d, &m->shared_gate, d->h, d->c.hidden, d->rows, d->moe.gate, 1);
+		dec_linear_op(d, &m->shared_gate, d->h, d->c.hidden, d->rows, d->moe.gate, 1);
 	profile_mark(d->profile, PROF_MATMUL);
 }
 

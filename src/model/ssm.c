@@ -235,7 +235,7 @@ run_scan(Decoder *d, const Layer *l, KScan *a)
 	a->dt_bias = l->ssm.dt_bias;
 	a->dt_min = s->dt_min;
 	a->dt_max = s->dt_max;
-	d->k->scan(d->pool, &st, &d->b->rows, a, d->att, s->inner);
+	d->k->scan(d->pool, &st, &d->b->rows, a, d->ssm_y, s->inner);
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
@@ -280,22 +280,33 @@ mamba2(Decoder *d, const Layer *l)
 	convolve(d, l, d->qkv + s->inner, ld);
 	run_scan(d, l, &a);
 	if (norm)
-		d->k->norm_heads(d->pool, KNORM_RMS, d->att, d->rows, s->inner, s->groups, group, l->ssm.norm.w, group, d->c.eps);
+		d->k->norm_heads(d->pool, KNORM_RMS, d->ssm_y, d->rows, s->inner, s->groups, group, l->ssm.norm.w, group, d->c.eps);
 	/* the gate, where the norm comes first */
 	if (norm && s->norm_first)
-		d->k->mul_rows(d->pool, d->att, s->inner, d->att, s->inner, d->qkv, ld, d->rows, s->inner, true);
+		d->k->mul_rows(d->pool, d->ssm_y, s->inner, d->ssm_y, s->inner, d->qkv, ld, d->rows, s->inner, true);
 	profile_mark(d->profile, PROF_ROWS);
+}
+
+/* What comes out is for a product. */
+static void
+to_att(Decoder *d)
+{
+	int			n = d->c.ssm.inner;
+
+	if (!dec_op_floats(d))
+		d->k->to_op(d->pool, d->att, n, d->ssm_y, n, d->rows, n);
 }
 
 void
 dec_ssm(Decoder *d, const Layer *l)
 {
-	dec_linear(d, &l->ssm.in, d->h, d->c.hidden, d->rows, d->qkv, l->ssm.in.n);
+	dec_linear_op(d, &l->ssm.in, d->h, d->c.hidden, d->rows, d->qkv, l->ssm.in.n);
 	profile_mark(d->profile, PROF_MATMUL);
 	if (d->c.ssm.first)
 		mamba(d, l);
 	else
 		mamba2(d, l);
+	to_att(d);
 }
 
 /* in = B | C | x: B times x is what the convolution gets, C times what it gives comes out. */
@@ -304,18 +315,19 @@ dec_short_conv(Decoder *d, const Layer *l)
 {
 	int			n = d->c.ssm.inner;
 
-	dec_linear(d, &l->ssm.in, d->h, d->c.hidden, d->rows, d->qkv, l->ssm.in.n);
+	dec_linear_op(d, &l->ssm.in, d->h, d->c.hidden, d->rows, d->qkv, l->ssm.in.n);
 	profile_mark(d->profile, PROF_MATMUL);
 	d->k->mul_rows(d->pool, d->qkv, 3 * n, d->qkv, 3 * n, d->qkv + 2 * n, 3 * n, d->rows, n, false);
 	convolve(d, l, d->qkv, l->ssm.in.n);
-	d->k->mul_rows(d->pool, d->att, n, d->qkv + n, 3 * n, d->ssm_x, n, d->rows, n, false);
+	d->k->mul_rows(d->pool, d->ssm_y, n, d->qkv + n, 3 * n, d->ssm_x, n, d->rows, n, false);
+	to_att(d);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
 void
 dec_ssm_out(Decoder *d, const Layer *l)
 {
-	dec_linear(d, &l->ssm.out, d->att, l->ssm.out.k, d->rows, d->y, d->c.hidden);
+	dec_linear_op(d, &l->ssm.out, d->att, l->ssm.out.k, d->rows, d->y, d->c.hidden);
 	d->pending = true;
 	profile_mark(d->profile, PROF_MATMUL);
 }

@@ -24,9 +24,10 @@ $(EMU_DIR)/%.cu.o: kernels/cuda/%.cu
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS_ENGINE) $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
 
+# tests call the reference, whose operands are floats
 $(EMU_DIR)/%.test.o: tests/emu/%.cu
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS_ENGINE) $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
+	$(CXX) $(CPPFLAGS_ENGINE) -DK_OP_FLOAT $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
 
 $(EMU_TEST_BIN): $(EMU_DIR)/%: $(EMU_DIR)/%.test.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EMU_REF_OBJ)
 	$(CXX) -pthread -o $@ $^ -lm -ldl
@@ -53,7 +54,7 @@ GPU_TEST_BIN = $(patsubst %,$(BUILD)/gpu/%,$(filter-out test_faults,$(patsubst t
 
 $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/emu/*.cuh) $(CUDA_OBJ) $(CUDA_C_OBJ) $(EMU_REF_OBJ)
 	@mkdir -p $(@D)
-	$(NVCC) $(CUDA_GENCODE) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE \
+	$(NVCC) $(CUDA_GENCODE) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE -DK_OP_FLOAT \
 		-o $@ $< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ)
 
 gpu-tests: $(GPU_TEST_BIN)

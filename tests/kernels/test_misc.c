@@ -151,6 +151,18 @@ op_moe(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int ro
 	free(place);
 }
 
+/* to operands and back: floats are all kept */
+static void
+op_operands(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int rows, int dim)
+{
+	KOp		   *op = xalloc((size_t) rows * (dim + 3) * (size_t) k->op_size);
+
+	(void) row0;
+	k->to_op(pool, op, dim + 3, x, dim, rows, dim);
+	k->from_op(pool, y, dim, op, dim + 3, rows, dim);
+	free(op);
+}
+
 /* bound 0: ref's bits */
 static void
 check_op(const Impl *im, const char *name, Op op, double bound)
@@ -347,6 +359,31 @@ check_tables(const Impl *im)
 	free(kv.base);
 }
 
+/* the norms for products are the others' */
+static void
+check_norms(const Impl *im)
+{
+	enum
+	{
+		N = 9, W = 100
+	};
+	float		x[N * W],
+				y[N * W],
+				same[N * W];
+	KOp		   *op = xalloc(N * W * (size_t) im->k->op_size);
+
+	rnd_fill(x, N * W, 2.0f);
+	im->k->rmsnorm_op(pools[2], op, x, weights, N, W, 1e-5f);
+	im->k->from_op(pools[2], y, W, op, W, N, W);
+	im->k->rmsnorm(pools[1], same, x, weights, N, W, 1e-5f);
+	EXPECT(memcmp(y, same, sizeof(y)) == 0, "%s rmsnorm_op isn't rmsnorm", im->k->name);
+	im->k->layernorm_op(pools[2], op, x, weights, NULL, N, W, 1e-5f);
+	im->k->from_op(pools[2], y, W, op, W, N, W);
+	im->k->layernorm(pools[1], same, x, weights, NULL, N, W, 1e-5f);
+	EXPECT(memcmp(y, same, sizeof(y)) == 0, "%s layernorm_op isn't layernorm", im->k->name);
+	free(op);
+}
+
 /* values that can be worked out by hand */
 static void
 check_values(const Impl *im)
@@ -379,6 +416,7 @@ test_misc(const Impl *im)
 	check_op(im, "add_head_bias of all", op_head_bias_shared, 0);
 	check_op(im, "temper", op_temper, 1e-13);
 	check_op(im, "copy_rows", op_copy, 0);
+	check_op(im, "to_op and from_op", op_operands, 0);
 	check_op(im, "mul_rows", op_mul_rows, 0);
 	check_op(im, "mul_rows with silu", op_gate, 1e-12);
 	check_op(im, "dot_rows", op_dot, 0);
@@ -390,5 +428,6 @@ test_misc(const Impl *im)
 	check_moves(im);
 	check_heads(im);
 	check_tables(im);
+	check_norms(im);
 	check_values(im);
 }
