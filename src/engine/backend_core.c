@@ -42,6 +42,7 @@ struct Inst
 	Tok		   *tok;			/* of that; else it is the Core's */
 	KPool	   *pool;
 	const Kernels *kernels;
+	Dev		   *dev;			/* what it is computed on; NULL = CPUs */
 	uint64_t	draft_bytes;	/* weights of what drafts */
 	int64_t		tok_bytes;		/* of the tokenizer */
 	ChatModel  *chat;
@@ -316,6 +317,26 @@ new_model(void *arg)
 	n->model = model_new(n->conf, n->source, n->options, &n->err);
 }
 
+/* Its ops are the model's from now on. */
+static bool
+open_device(Inst *in, const ModelInfo *mi, const Settings *s, const CoreOptions *co, Err *e)
+{
+	KDevOpen	o = {
+		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
+			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size + 2,
+			.max_out = core_max_logits(co),.invariant = true
+	};
+
+	if (!devices_open(s, &o, &in->dev, e))
+		return false;
+	if (in->dev != NULL)
+	{
+		in->kernels = in->dev->k;
+		kpool_set_device(in->pool, in->dev->d);
+	}
+	return true;
+}
+
 /* Model, then Core; tok is taken over. */
 static bool
 build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
@@ -339,8 +360,16 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		tok_free(tok);
 		return false;
 	}
+	if (!open_device(in, &mi, s, &co, e))
+	{
+		draftfiles_close(&df);
+		mem_free(id);
+		tok_free(tok);
+		return false;
+	}
 	co.kernels = in->kernels;
 	co.pool = in->pool;
+	co.dev = in->dev;
 	log_line('I', "steps of at most %d sequences and %d tokens", co.max_num_seqs, co.max_num_batched_tokens);
 	mo = (ModelOptions)
 	{
@@ -385,6 +414,7 @@ inst_free(Inst *in)
 	tok_free(in->tok);
 	if (in->pool != NULL)
 		kpool_free(in->pool);
+	devices_close(in->dev);
 	chat_free(in->chat);
 	poolmodel_free(in->pooling);
 	mem_free(in);

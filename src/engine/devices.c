@@ -20,6 +20,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
+#include "hostdev.h"
+#include "pool.h"
 #include "wire/wire.h"
 
 typedef enum Found
@@ -41,7 +44,7 @@ devices_parse(const char *name, int *ordinal)
 	int			n;
 
 	*ordinal = -2;
-	if (strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0)
+	if (strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0 || kdevice_of_cpus(name) != NULL)
 		return true;
 	*ordinal = -1;
 	if (strcmp(name, "cuda") == 0)
@@ -230,4 +233,46 @@ devices_check(const Settings *s, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "device \"cuda:%d\" (%s) can't be used: %s", ordinal, d.name, d.why);
 	err_set(e, ERR_UNSUPPORTED, "models are not computed on device \"cuda:%d\" (%s) yet", ordinal, d.name);
 	return err_hint(e, "Set vllm.device to auto or cpu: this version lists CUDA devices in llm_devices, and computes on CPUs.");
+}
+
+/* ---- one of them ---- */
+
+static void
+tell_log(char level, const char *text)
+{
+	log_line(level, "%s", text);
+}
+
+bool
+devices_open(const Settings *s, const KDevOpen *o, Dev **out, Err *e)
+{
+	static const KHost host = {.abi = KDEVICE_ABI, .log = tell_log, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	const KDeviceOps *of = kdevice_of_cpus(s->device);
+	char		why[256] = "";
+	Dev		   *dev;
+
+	*out = NULL;
+	if (of == NULL)
+		return devices_check(s, e);
+	dev = mem_zalloc(sizeof(*dev));
+	dev->ops = of;
+	dev->d = of->open(0, &host, o, why, sizeof(why));
+	if (dev->d == NULL)
+	{
+		mem_free(dev);
+		return err_set(e, ERR_UNSUPPORTED, "could not open device \"%s\": %s", s->device, why);
+	}
+	dev->k = of->kernels(dev->d, KT_F32);
+	log_line('I', "the model is computed on device \"%s\"", s->device);
+	*out = dev;
+	return true;
+}
+
+void
+devices_close(Dev *dev)
+{
+	if (dev == NULL)
+		return;
+	dev->ops->close(dev->d);
+	mem_free(dev);
 }

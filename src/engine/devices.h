@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "engine/config.h"
 #include "device.h"
+#include "model/devmem.h"
 
 #define DEVICES_LIBRARY "vllm_pg_cuda.so"
 
@@ -28,7 +29,11 @@ int			devices_n(void);
 void		devices_info(int i, KDevInfo *out);
 /* Can models be loaded on what vllm.device says?  Not yet on anything but the CPUs: "auto" means these. */
 bool		devices_check(const Settings *s, Err *e);
-/* Is it a value of vllm.device: auto, cpu, cuda, cuda:N?  *ordinal: N; -1 = any, -2 = not a device of the library. */
+/* ... and the device itself, for one model; *out NULL: CPUs.  It is closed behind all that uses it. */
+bool		devices_open(const Settings *s, const KDevOpen *o, Dev **out, Err *e);
+void		devices_close(Dev *dev);
+/* Is it a value of vllm.device: auto, cpu, cuda, cuda:N, or a device of the CPUs (hostdev.h)?  *ordinal: N; -1 = any, -2 = not
+ * a device of the library. */
 bool		devices_parse(const char *name, int *ordinal);
 
 #endif

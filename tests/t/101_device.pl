@@ -86,6 +86,27 @@ like(error($load), qr/22023: .*unknown device "cuda:3".*DETAIL:  There are the d
 set('vllm.device', 'cpu');
 is(sql($call), 't', 'back to the CPUs: the failure is forgotten');
 
+# ---- a device that every machine has: the CPUs, strict about what a device promises ----
+
+my $work = q{SELECT md5(string_agg(x, '|' ORDER BY i, x)) FROM (
+	SELECT i, llm_generate('Ticket ' || i || ': the printer', max_tokens => 12, ignore_eos => true, temperature => i % 2, seed => i) x FROM generate_series(1, 24) i
+	UNION ALL SELECT 100 + i, llm_completions('Ticket ' || i || ': no mail', n => 3, max_tokens => 5, temperature => 1, seed => i, logprobs => 3)::text FROM generate_series(1, 4) i
+	UNION ALL SELECT 200 + i, (llm_output('Ticket ' || i || ': too slow', max_tokens => 3, temperature => 0, prompt_logprobs => 2)).prompt_logprobs::text FROM generate_series(1, 4) i
+	UNION ALL SELECT 300 + i, llm_choose('Ticket ' || i || ': the screen is', ARRAY[' black', ' slow', ' gone'])::text FROM generate_series(1, 4) i) s};
+my $on_cpus = sql($work);
+
+set('vllm.kv_offload_bytes', '16MB');
+set('vllm.device', 'host');
+sql(q{SELECT llm_unload_model('tickets-2m')});
+is(sql($work), $on_cpus, 'on a device: the same to the bit');
+ok($node->log_contains(qr/the model is computed on device "host"/), '... on which it is indeed');
+is(sql(q{SELECT llm_sleep(1); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", 'its memory was given back and taken again');
+is(sql(q{SELECT llm_sleep(2); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", '... with the weights, too');
+is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
+set('vllm.device', 'cpu');
+sql(q{SELECT llm_unload_model('tickets-2m')});
+is(sql($work), $on_cpus, 'and back');
+
 # ---- the engine's environment, and its limit ----
 
 sub environment { return join ' ', sort split /\0/, slurp_file('/proc/' . engine_pid($node) . '/environ'); }
