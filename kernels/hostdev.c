@@ -301,5 +301,7 @@ static const KDeviceOps host = {
 const KDeviceOps *
 kdevice_of_cpus(const char *name)
 {
+	if (strcmp(name, "moat") == 0)
+		return kdevice_moat(&host);
 	return strcmp(name, "host") == 0 ? &host : NULL;
 }

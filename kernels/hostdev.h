@@ -7,7 +7,10 @@
 
 #include "device.h"
 
-/* "host"; NULL: there is no such device. */
+/* "host", or "moat"; NULL: there is no such device. */
 const KDeviceOps *kdevice_of_cpus(const char *name);
+
+/* moat.c: "moat", around what "host" does */
+const KDeviceOps *kdevice_moat(const KDeviceOps *cpus);
 
 #endif

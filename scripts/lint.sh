@@ -46,6 +46,7 @@ rule "layers: no bare include of another module's header" "$(
 rule "kernels know no request" "$(grep -rniw 'requests\?' kernels --include='*.[ch]' --include='*.cu' --include='*.cuh' --include='*.def')"
 rule "threads and model code stay out of PostgreSQL" "$(grep -rnE 'pthread_|#include <(omp|cblas)' src/pg bgworker)"
 rule "no getenv in the engine" "$(grep -rnw getenv src kernels bgworker)"
+rule "the forward pass computes by ops alone" "$(grep -rnE '\b(kpool_run|mat_row)\(' src/model --include='*.c' | grep -vE '^src/model/(pack|packcache|rope|model|heads|lora|pooler)\.c')"
 rule "no architecture tests outside arch files" "$(grep -rnE 'strcmp\([^)]*arch' src/engine src/model/decoder.c src/model/model.c 2>/dev/null)"
 
 src() { git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh'; }

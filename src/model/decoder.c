@@ -9,6 +9,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
+#include "model/place.h"
 #include "model/split.h"
 
 #include <math.h>
@@ -570,7 +571,7 @@ xielu(Decoder *d, const Layer *l, KOp *act, const float *up)
 	float		p[4];
 
 	for (int i = 0; i < 4; i++)
-		p[i] = l->xielu[i] != NULL ? *l->xielu[i] : l->c->xielu[i];
+		p[i] = l->xielu[i] != NULL ? *dec_host(d, l->xielu[i]) : l->c->xielu[i];
 	d->k->act_op(d->pool, KACT_XIELU, (float[4]) {softplus(p[0]), p[2] + softplus(p[1]), p[2], p[3]}, act, up, d->rows,
 				 d->c.inter);
 }

@@ -14,6 +14,7 @@
 #define VLLM_MODEL_DECODER_H
 
 #include "model/arena.h"
+#include "model/devmem.h"
 #include "model/model.h"
 #include "model/moe.h"
 #include "model/rope.h"
@@ -420,7 +421,7 @@ typedef struct MlaWork
 	KOp		   *out;			/* [rows][heads][latent] of attention */
 	KOp		   *turned;			/* [heads][rows][latent] the same */
 	int32_t    *start;			/* [heads + 1] */
-	int32_t    *seq_start;		/* [rows + 1] */
+	int32_t    *seq_start;		/* [rows + 1]; the host's */
 } MlaWork;
 
 typedef struct Bound Bound;
@@ -462,11 +463,13 @@ typedef struct Decoder
 	DecoderConf c;
 	const Kernels *k;
 	KPool	   *pool;
+	const Dev  *dev;			/* where ops run; NULL = CPUs */
 	int			max_rows;
 	HugePages	huge;
 
 	/* weights */
 	MArena		weights;
+	DevMem		on_dev;			/* the same on the device, which all pointers are to */
 	Bound	   *bound;			/* all there are, in the order of the arena */
 	Linear		embed;			/* [vocab][embed_width] */
 	Linear		pos;			/* [n_pos][hidden]: learned positions */
@@ -501,6 +504,7 @@ typedef struct Decoder
 
 	/* work space, rows x width */
 	MArena		work;
+	DevMem		work_dev;		/* the same on the device, likewise */
 	float	   *x;				/* hidden: the residual stream */
 	float	   *y;				/* hidden: what a block adds to it */
 	KOp		   *h;				/* hidden: normed */
@@ -523,7 +527,7 @@ typedef struct Decoder
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */
 
 	int32_t    *ids;			/* [max_rows] of rows of a table that aren't a batch's; the host's */
-	int32_t    *ends;			/* [max_rows] both ways: one behind the last position of a row's sequence */
+	int32_t    *ends;			/* the host's [max_rows] both ways: one behind the last position of a row's sequence */
 	float	   *bias;			/* [n_heads][2 bias_span - 1] of attention by distance (KAttn); NULL = none */
 	int			bias_span;
 
@@ -531,6 +535,7 @@ typedef struct Decoder
 	const Batch *b;
 	const KvView *kv;
 	int			rows;
+	bool		lost;			/* the device: nothing that was computed is of any use */
 	bool		stopped;		/* by Batch.stop: nothing is computed any more, rows = 0 */
 	bool		pending;		/* y is not yet added to x */
 	Profile    *profile;		/* NULL = none */

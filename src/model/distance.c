@@ -12,7 +12,7 @@
  */
 #include <math.h>
 
-#include "model/decoder.h"
+#include "model/place.h"
 
 #define MAX_DISTANCE 128
 
@@ -37,10 +37,11 @@ dec_bias_table(Decoder *d)
 {
 	int			span = d->c.max_len;
 	size_t		width = 2 * (size_t) span - 1;
+	const float *buckets = dec_host(d, d->buckets);
 
 	d->bias_span = span;
 	for (int h = 0; h < d->c.n_heads; h++)
 		for (int i = 0; i < 2 * span - 1; i++)
 			d->bias[(size_t) h * width + (size_t) i] =
-				d->buckets[h * d->c.bias_buckets + bias_bucket(i - (span - 1), d->c.bias_buckets)];
+				buckets[h * d->c.bias_buckets + bias_bucket(i - (span - 1), d->c.bias_buckets)];
 }

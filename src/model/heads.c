@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/place.h"
 
 /* ---- classes ---- */
 
@@ -564,9 +565,11 @@ heads_ready(Decoder *d, const Conf *conf)
 	size_t		n;
 	const double *ids = conf_nums(conf, HEAD_TOKENS_KEY, &n);
 	float	   *row;
+	KMat		mat;
 
 	if (d->token_row == NULL)
 		return;
+	mat = dec_host_mat(d, &head->mat[0]);
 	row = mem_alloc((size_t) d->c.hidden * sizeof(float));
 	memset(d->token_row, 0, (size_t) d->c.hidden * sizeof(float));
 	/* of one token its own logit, of two the second's over the first's */
@@ -574,11 +577,11 @@ heads_ready(Decoder *d, const Conf *conf)
 	{
 		int			sign = i == n - 1 ? 1 : -1;
 
-		d->k->mat_row(&head->mat[0], (int) ids[i], row);
+		d->k->mat_row(&mat, (int) ids[i], row);
 		for (int j = 0; j < d->c.hidden; j++)
 			d->token_row[j] += (float) sign * row[j];
 		if (head->bias != NULL)
-			d->token_bias += (float) sign * head->bias[(int) ids[i]];
+			d->token_bias += (float) sign * dec_host(d, head->bias)[(int) ids[i]];
 	}
 	mem_free(row);
 }

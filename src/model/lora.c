@@ -12,10 +12,14 @@
 #include "model/lora.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "model/decoder.h"
+#include "model/place.h"
 
 /* ---- making one ---- */
 
@@ -161,6 +165,7 @@ check_base(const Making *u, const LoraModule *m, const LoraSite *s)
 	const Linear *l = s->l == &u->d->head && u->d->c.tied ? &u->d->embed : s->l;
 	int			rows = s->embedding ? s->k : s->n_file;
 	int			width = s->embedding ? s->n : s->k;
+	KMat		mat = dec_host_mat(u->d, &l->mat[0]);
 	bool		exact = l->mat[0].type == KT_F32 || l->mat[0].type == KT_F16 || l->mat[0].type == KT_BF16;
 	float	   *x = NULL;
 	float	   *y = NULL;
@@ -176,7 +181,7 @@ check_base(const Making *u, const LoraModule *m, const LoraSite *s)
 	y = mem_alloc((size_t) width * sizeof(float));
 	for (; row < rows; row++)
 	{
-		u->d->k->mat_row(&l->mat[0], row, x);
+		u->d->k->mat_row(&mat, row, x);
 		tensor_row(m->base, row, y);
 		if (!same_row(x, y, width, exact))
 			break;
@@ -322,6 +327,36 @@ fill(Making *u, LoraAdapter *a)
 	return true;
 }
 
+static void
+free_data(LoraAdapter *a)
+{
+	if (a->pinned != NULL)
+		a->pinned->ops->unpin(a->pinned->d, a->data);
+	else
+		mem_free(a->data);
+	a->data = NULL;
+}
+
+/* On a thread of its own, beside the steps, which may not use the adapter before. */
+static bool
+to_device(const Dev *dev, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
+{
+	KEvent		put;
+
+	if (!devmem_reserve(&a->mem, dev, bytes, HUGE_OFF, "An adapter's matrices", e))
+		return false;
+	put = dev->ops->kv_put(dev->d, a->mem.base, a->data, bytes);
+	while (!dev->ops->event_done(dev->d, put))
+		usleep(100);
+	for (int i = 0; i < n_parts; i++)
+	{
+		a->parts[i].a = (const char *) a->mem.base + ((const char *) a->parts[i].a - (const char *) a->data);
+		a->parts[i].b = (const char *) a->mem.base + ((const char *) a->parts[i].b - (const char *) a->data);
+	}
+	free_data(a);
+	return true;
+}
+
 LoraAdapter *
 lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *info, KType as, const char *path, Err *e)
 {
@@ -339,8 +374,10 @@ lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *inf
 		a->n_targets = d->n_targets;
 		a->targets = mem_zalloc((size_t) a->n_targets * sizeof(LoraTarget));
 		a->parts = mem_zalloc((size_t) u.n * sizeof(KLora));
-		a->data = mem_try_aligned(u.bytes);
+		a->data = d->dev != NULL ? d->dev->ops->pin(d->dev->d, u.bytes) : mem_try_aligned(u.bytes);
+		a->pinned = d->dev;
 		ok = a->data != NULL ? fill(&u, a) : err_set(e, ERR_NOMEM, "out of memory: adapter \"%s\" takes %zu bytes", path, u.bytes);
+		ok = ok && (d->dev == NULL || to_device(d->dev, a, u.n, u.bytes, e));
 	}
 	mem_free(u.all);
 	if (ok)
@@ -356,7 +393,9 @@ lora_free(LoraAdapter *a)
 		return;
 	mem_free(a->targets);
 	mem_free(a->parts);
-	mem_free(a->data);
+	if (a->data != NULL)
+		free_data(a);
+	devmem_free(&a->mem);
 	mem_free(a);
 }
 
@@ -418,10 +457,20 @@ make_room(LoraWork *w, int rows)
 	w->cap = rows;
 }
 
+static void
+free_t(Decoder *d)
+{
+	if (d->dev != NULL)
+		d->dev->ops->free(d->dev->d, d->lora.t);
+	else
+		mem_free(d->lora.t);
+}
+
 /* The widest target's t, and jobs for as many parts as there can be. */
 static void
-make_space(LoraWork *w, int rows)
+make_space(Decoder *d, int rows)
 {
+	LoraWork   *w = &d->lora;
 	size_t		need;
 	int			parts = 0;
 
@@ -444,7 +493,14 @@ make_space(LoraWork *w, int rows)
 	need = (size_t) rows * (size_t) w->ldt;
 	if (need > w->t_size)
 	{
-		w->t = mem_realloc(w->t, need * sizeof(float));
+		free_t(d);
+		w->t = d->dev != NULL ? d->dev->ops->alloc(d->dev->d, need * sizeof(float), "adapters' work space") :
+			mem_alloc(need * sizeof(float));
+		if (w->t == NULL)
+		{
+			log_line('P', "out of memory for %zu bytes of adapters' work space", need * sizeof(float));
+			abort();
+		}
 		w->t_size = need;
 	}
 }
@@ -463,7 +519,7 @@ dec_lora_begin(Decoder *d)
 	for (int s = 0; s < r->n_seqs; s++)
 		set_rows(w, r->seq_start[s], r->seq_start[s + 1], d->b->lora[s], &last);
 	make_groups(w, r->n_rows);
-	make_space(w, r->n_rows);
+	make_space(d, r->n_rows);
 }
 
 void
@@ -478,7 +534,7 @@ dec_lora_rows(Decoder *d, const LoraAdapter *const *of, int n)
 	for (int i = 0; i < n; i++)
 		set_rows(&d->lora, i, i + 1, of[i], &last);
 	make_groups(&d->lora, n);
-	make_space(&d->lora, n);
+	make_space(d, n);
 }
 
 void
@@ -501,7 +557,7 @@ dec_lora_free(Decoder *d)
 	mem_free(w->rows);
 	mem_free(w->start);
 	mem_free(w->jobs);
-	mem_free(w->t);
+	free_t(d);
 	for (int i = 0; i < d->n_sites; i++)
 	{
 		mem_free(d->sites[i].module);

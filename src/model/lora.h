@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "kernels.h"
+#include "model/devmem.h"
 
 /* What an adapter's files say. */
 typedef struct LoraInfo
@@ -56,7 +57,9 @@ typedef struct LoraAdapter
 	int			n_targets;
 	int			width;			/* of the widest target */
 	KLora	   *parts;			/* all there are */
-	void	   *data;			/* their matrices */
+	void	   *data;			/* their matrices, */
+	const Dev  *pinned;			/* ... in memory of this device's kind; NULL = the host's */
+	DevMem		mem;			/* the same on the device, and data is NULL then */
 } LoraAdapter;
 
 void		lora_free(LoraAdapter *a);

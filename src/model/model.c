@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/heads.h"
+#include "model/place.h"
 #include "model/split.h"
 
 struct Model
@@ -122,8 +123,13 @@ decoder_clear(Decoder *d)
 	mem_free(d->draft.outs);
 	mem_free(d->draft.tables);
 	mem_free(d->draft.norms);
-	mem_free(d->ws_extra);
+	if (d->dev != NULL)
+		d->dev->ops->free(d->dev->d, d->ws_extra);
+	else
+		mem_free(d->ws_extra);
 	mem_free(d->ids);
+	devmem_free(&d->on_dev);
+	devmem_free(&d->work_dev);
 	marena_free(&d->weights);
 	marena_free(&d->work);
 	memset(d, 0, sizeof(*d));
@@ -254,13 +260,21 @@ scratch_bytes(const Decoder *d, int threads)
 	return most;
 }
 
-/* A piece of the work space: floats or operands for max_rows rows, or of a table. */
+/* A piece of the work space: what max_rows rows have, or a table. */
+typedef enum PieceKind
+{
+	PIECE_FLOATS,
+	PIECE_OP,					/* operands */
+	PIECE_TABLE,				/* floats that are written here, when the model is loaded */
+	PIECE_HOST					/* for the host's eyes only */
+} PieceKind;
+
 typedef struct Piece
 {
 	float	  **at;
 	size_t		rows;
 	size_t		width;
-	bool		op;
+	PieceKind	kind;
 } Piece;
 
 #define MAX_PIECES (44 + DEC_ROPES)
@@ -284,18 +298,18 @@ moe_pieces(Decoder *d, Piece *p)
 		return 0;
 	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
-	p[n++] = (Piece) {&w->logits, rows, experts, false};
-	p[n++] = (Piece) {&w->space, rows, experts, false};
-	p[n++] = (Piece) {&w->weights, rows, top_k, false};
-	p[n++] = (Piece) {(float **) &w->experts, rows, top_k, false};
-	p[n++] = (Piece) {(float **) &w->place, rows, top_k, false};
-	p[n++] = (Piece) {(float **) &w->start, 1, experts + 1, false};
-	p[n++] = (Piece) {(float **) &w->own, 1, d->ranks.experts ? experts + 1 : 0, false};
-	p[n++] = (Piece) {(float **) &w->in, rows * top_k, floats ? 0 : (size_t) d->c.hidden, true};
-	p[n++] = (Piece) {&w->x, rows * top_k, (size_t) d->c.hidden, false};
-	p[n++] = (Piece) {&w->gu, rows * top_k, 2 * (size_t) c->inter, false};
-	p[n++] = (Piece) {(float **) &w->act, rows * top_k, (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter), true};
-	p[n++] = (Piece) {&w->gate, (size_t) d->max_rows, 1, false};
+	p[n++] = (Piece) {&w->logits, rows, experts, PIECE_FLOATS};
+	p[n++] = (Piece) {&w->space, rows, experts, PIECE_FLOATS};
+	p[n++] = (Piece) {&w->weights, rows, top_k, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->experts, rows, top_k, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->place, rows, top_k, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->start, 1, experts + 1, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->own, 1, d->ranks.experts ? experts + 1 : 0, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->in, rows * top_k, floats ? 0 : (size_t) d->c.hidden, PIECE_OP};
+	p[n++] = (Piece) {&w->x, rows * top_k, (size_t) d->c.hidden, PIECE_FLOATS};
+	p[n++] = (Piece) {&w->gu, rows * top_k, 2 * (size_t) c->inter, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->act, rows * top_k, (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter), PIECE_OP};
+	p[n++] = (Piece) {&w->gate, (size_t) d->max_rows, 1, PIECE_FLOATS};
 	return n;
 }
 
@@ -314,15 +328,15 @@ mla_pieces(Decoder *d, Piece *p)
 		return 0;
 	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
-	p[n++] = (Piece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0, false};
-	p[n++] = (Piece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v), false};
-	p[n++] = (Piece) {&w->b, rows, heads * (size_t) c->latent, false};
-	p[n++] = (Piece) {(float **) &w->plain, rows, floats ? 0 : heads * (size_t) c->plain, true};
-	p[n++] = (Piece) {(float **) &w->out, rows, floats ? 0 : heads * (size_t) c->latent, true};
-	p[n++] = (Piece) {(float **) &w->turned, rows, floats ? 0 : heads * (size_t) c->latent, true};
-	p[n++] = (Piece) {&w->latent_q, rows, heads * (size_t) (c->latent + c->rope), false};
-	p[n++] = (Piece) {(float **) &w->start, 1, heads + 1, false};
-	p[n++] = (Piece) {(float **) &w->seq_start, 1, rows + 1, false};
+	p[n++] = (Piece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0, PIECE_FLOATS};
+	p[n++] = (Piece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v), PIECE_FLOATS};
+	p[n++] = (Piece) {&w->b, rows, heads * (size_t) c->latent, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->plain, rows, floats ? 0 : heads * (size_t) c->plain, PIECE_OP};
+	p[n++] = (Piece) {(float **) &w->out, rows, floats ? 0 : heads * (size_t) c->latent, PIECE_OP};
+	p[n++] = (Piece) {(float **) &w->turned, rows, floats ? 0 : heads * (size_t) c->latent, PIECE_OP};
+	p[n++] = (Piece) {&w->latent_q, rows, heads * (size_t) (c->latent + c->rope), PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->start, 1, heads + 1, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->seq_start, 1, rows + 1, PIECE_HOST};
 	return n;
 }
 
@@ -377,38 +391,38 @@ work_pieces(Decoder *d, Piece *p)
 		up = (size_t) l->moe.shared_up.n > up ? (size_t) l->moe.shared_up.n : up;
 		act = (size_t) l->moe.shared_down.k > act ? (size_t) l->moe.shared_down.k : act;
 	}
-	p[n++] = (Piece) {&d->x, rows, hidden, false};
-	p[n++] = (Piece) {&d->y, rows, hidden, false};
-	p[n++] = (Piece) {(float **) &d->h, rows, hidden, true};
-	p[n++] = (Piece) {&d->qkv, rows, qkv, false};
-	p[n++] = (Piece) {(float **) &d->att, rows, att, true};
-	p[n++] = (Piece) {&d->gu, rows, up, false};
-	p[n++] = (Piece) {(float **) &d->act, rows, act, true};
-	p[n++] = (Piece) {(float **) &d->opx, rows, dec_op_floats(d) ? 0 : float_inputs(d), true};
+	p[n++] = (Piece) {&d->x, rows, hidden, PIECE_FLOATS};
+	p[n++] = (Piece) {&d->y, rows, hidden, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &d->h, rows, hidden, PIECE_OP};
+	p[n++] = (Piece) {&d->qkv, rows, qkv, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &d->att, rows, att, PIECE_OP};
+	p[n++] = (Piece) {&d->gu, rows, up, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &d->act, rows, act, PIECE_OP};
+	p[n++] = (Piece) {(float **) &d->opx, rows, dec_op_floats(d) ? 0 : float_inputs(d), PIECE_OP};
 	if (d->state_floats > 0)
 	{
-		p[n++] = (Piece) {&d->ssm_y, rows, dec_op_floats(d) ? 0 : (size_t) d->c.ssm.inner, false};
-		p[n++] = (Piece) {&d->ssm_x, rows, (size_t) ssm_channels(&d->c.ssm), false};
-		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state, false};
-		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner, false};
+		p[n++] = (Piece) {&d->ssm_y, rows, dec_op_floats(d) ? 0 : (size_t) d->c.ssm.inner, PIECE_FLOATS};
+		p[n++] = (Piece) {&d->ssm_x, rows, (size_t) ssm_channels(&d->c.ssm), PIECE_FLOATS};
+		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state, PIECE_FLOATS};
+		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner, PIECE_FLOATS};
 	}
 	if (d->draft.pair_width > 0)
-		p[n++] = (Piece) {&d->draft.pair, rows, (size_t) d->draft.pair_width, false};
+		p[n++] = (Piece) {&d->draft.pair, rows, (size_t) d->draft.pair_width, PIECE_FLOATS};
 	if (d->c.both_ways)
-		p[n++] = (Piece) {(float **) &d->ends, rows, 1, false};
-	p[n++] = (Piece) {&d->head_x, HEAD_ROWS, heads_width(d), false};
-	p[n++] = (Piece) {&d->head_y, HEAD_ROWS, heads_width(d), false};
+		p[n++] = (Piece) {(float **) &d->ends, rows, 1, PIECE_HOST};
+	p[n++] = (Piece) {&d->head_x, HEAD_ROWS, heads_width(d), PIECE_FLOATS};
+	p[n++] = (Piece) {&d->head_y, HEAD_ROWS, heads_width(d), PIECE_FLOATS};
 	if (d->scores_tokens)
-		p[n++] = (Piece) {&d->token_row, 1, (size_t) d->c.hidden, false};
+		p[n++] = (Piece) {&d->token_row, 1, (size_t) d->c.hidden, PIECE_TABLE};
 	if (d->c.head_norm)
-		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab, false};
+		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab, PIECE_TABLE};
 	if (d->c.bias_buckets > 0)
-		p[n++] = (Piece) {&d->bias, (size_t) d->c.n_heads, 2 * (size_t) d->c.max_len - 1, false};
+		p[n++] = (Piece) {&d->bias, (size_t) d->c.n_heads, 2 * (size_t) d->c.max_len - 1, PIECE_TABLE};
 	for (int i = 0; i < DEC_ROPES; i++)
-		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim, false};
+		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim, PIECE_TABLE};
 	n += moe_pieces(d, p + n);
 	n += mla_pieces(d, p + n);
-	p[n++] = (Piece) {&d->ranks.part, 1, split_part(d), false};
+	p[n++] = (Piece) {&d->ranks.part, 1, split_part(d), PIECE_FLOATS};
 	return n;
 }
 
@@ -422,7 +436,7 @@ work_sizes(Decoder *d, int threads, Piece *pieces, size_t *n, size_t *bytes, siz
 	*total = 0;
 	d->ws_size = scratch_bytes(d, threads);
 	for (size_t i = 0; i < *n; i++)
-		fits = fits && mem_mul(pieces[i].rows * (pieces[i].op ? (size_t) d->k->op_size : sizeof(float)), pieces[i].width, &bytes[i]) &&
+		fits = fits && mem_mul(pieces[i].rows * (pieces[i].kind == PIECE_OP ? (size_t) d->k->op_size : sizeof(float)), pieces[i].width, &bytes[i]) &&
 			marena_add(total, bytes[i]);
 	return fits && marena_add(total, d->ws_size);
 }
@@ -471,11 +485,12 @@ measure_row(void *arg, int row, int ith)
 {
 	Decoder    *d = arg;
 	const Linear *head = d->c.tied ? &d->embed : &d->head;
+	KMat		mat = dec_host_mat(d, &head->mat[0]);
 	float	   *x = mem_alloc((size_t) head->k * sizeof(float));
 	double		sum = 0;
 
 	(void) ith;
-	d->k->mat_row(&head->mat[0], row, x);
+	d->k->mat_row(&mat, row, x);
 	for (int i = 0; i < head->k; i++)
 		sum += (double) x[i] * (double) x[i];
 	d->head_norm[row] = (float) (1 / fmax(sqrt(sum), 1e-12));
@@ -527,7 +542,7 @@ find_kv_scales(Model *m)
 
 		for (int j = 0; j < 2 && (!c->recurrent || c->both); j++)
 		{
-			float		s = largest_scale(d->layers[i].kv_scale[j], d->layers[i].n_kv_scale[j]);
+			float		s = largest_scale(dec_host(d, d->layers[i].kv_scale[j]), d->layers[i].n_kv_scale[j]);
 
 			/* 0 and less: calibration left it out */
 			if (s > 0)
@@ -539,6 +554,39 @@ find_kv_scales(Model *m)
 	}
 	if (found > 0)
 		m->info.kv_scales = m->kv_scales;
+}
+
+/* All that is made on the host is made: work space to the device. */
+static bool
+place_work(Decoder *d, Err *e)
+{
+	Piece		pieces[MAX_PIECES];
+	PlacePiece	moved[MAX_PIECES];
+	size_t		n = work_pieces(d, pieces);
+	size_t		n_moved = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (pieces[i].kind != PIECE_HOST)
+			moved[n_moved++] = (PlacePiece) {
+				pieces[i].at, pieces[i].kind == PIECE_TABLE ? pieces[i].rows * pieces[i].width * sizeof(float) : 0
+			};
+	return dec_place_work(d, moved, n_moved, e);
+}
+
+/* What a device can't do. */
+static bool
+fits_device(const Decoder *d, Err *e)
+{
+	if (d->dev == NULL)
+		return true;
+	if (d->draft.lender != NULL || d->c.draft.heads > 0)
+		return err_set(e, ERR_UNSUPPORTED, "models that guess tokens are not supported on a device");
+	if (d->ranks.tp != NULL || d->ranks.pp != NULL)
+		return err_set(e, ERR_UNSUPPORTED, "models shared by ranks are not supported on a device");
+	for (size_t i = 0; i < d->n_stacks; i++)
+		if (d->stacks[i]->n > 0 && d->stacks[i]->mats == NULL)
+			return err_set(e, ERR_UNSUPPORTED, "matrices of experts of different types are not supported on a device");
+	return true;
 }
 
 Model *
@@ -562,6 +610,7 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	}
 	d->k = opt->kernels;
 	d->pool = opt->pool;
+	d->dev = opt->dev;
 	d->max_rows = opt->max_rows;
 	d->huge = opt->huge;
 	m->max_out = d->ranks.max_out = opt->max_out;
@@ -590,6 +639,11 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	heads_ready(d, conf);
 	if (d->c.bias_buckets > 0)
 		dec_bias_table(d);
+	if (!fits_device(d, e) || !place_work(d, e))
+	{
+		model_free(m);
+		return NULL;
+	}
 	return m;
 }
 
@@ -699,10 +753,12 @@ bool
 model_token_row(const Model *m, int32_t token, float *out)
 {
 	const Linear *table = &m->d.embed;
+	KMat		mat;
 
 	if (token < 0 || token >= table->n)
 		return false;
-	m->d.k->mat_row(&table->mat[0], token, out);
+	mat = dec_host_mat(&m->d, &table->mat[0]);
+	m->d.k->mat_row(&mat, token, out);
 	return true;
 }
 
@@ -771,11 +827,66 @@ model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y)
 	dec_pool_head(&m->d, t, m->info.pools[t].width, x, n, y);
 }
 
+/* Attention's scratch, more if the KV's blocks are larger than was thought. */
+static void
+need_scratch(Decoder *d, const KvView *kv, int rows)
+{
+	size_t		need = d->n_kv_layers > 0 ? d->k->attn_scratch(kv, d->c.n_heads, rows, kpool_nthreads(d->pool)) : 0;
+
+	if (need <= d->ws_size)
+		return;
+	if (d->dev != NULL)
+		d->dev->ops->free(d->dev->d, d->ws_extra);
+	else
+		mem_free(d->ws_extra);
+	d->ws_extra = d->dev != NULL ? d->dev->ops->alloc(d->dev->d, need, "attention's scratch") : mem_try_aligned(need);
+	if (d->ws_extra == NULL)
+	{
+		log_line('P', "out of memory for %zu bytes of attention scratch", need);
+		abort();
+	}
+	d->ws = d->ws_extra;
+	d->ws_size = need;
+}
+
+static void
+step_begin(Decoder *d, const Batch *b, const KvView *kv)
+{
+	KStep		s = {
+		.rows = &b->rows, .kv = d->n_kv_layers > 0 ? kv : NULL, .tokens = b->tokens, .types = b->types, .ends = d->ends,
+		.out_rows = b->out_rows, .n_out = b->n_out
+	};
+
+	for (int i = 0; i < b->rows.n_rows; i++)
+		s.max_pos = b->rows.pos[i] > s.max_pos ? b->rows.pos[i] : s.max_pos;
+	d->dev->ops->step_begin(d->dev->d, &s);
+	(void) d->dev->ops->graph(d->dev->d, NULL);
+}
+
+/* false: the device is lost */
+static bool
+step_end(Decoder *d)
+{
+	char		why[256] = "";
+
+	if (d->dev->ops->step_end(d->dev->d, why, sizeof(why)))
+		return true;
+	log_line('P', "the device is lost: %s", why);
+	d->lost = true;
+	return false;
+}
+
+bool
+model_lost(const Model *m)
+{
+	return m->d.lost;
+}
+
 bool
 model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 {
 	Decoder    *d = &m->d;
-	size_t		need;
+	bool		ok;
 
 	if (b->rows.n_rows == 0)
 		return true;
@@ -786,26 +897,17 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 				 b->rows.n_rows, b->n_out, d->max_rows, m->max_out);
 		abort();
 	}
-	need = d->n_kv_layers > 0 ?
-		d->k->attn_scratch(kv, d->c.n_heads, b->rows.n_rows, kpool_nthreads(d->pool)) : 0;
-	if (need > d->ws_size)
-	{
-		mem_free(d->ws_extra);
-		if ((d->ws_extra = mem_try_aligned(need)) == NULL)
-		{
-			log_line('P', "out of memory for %zu bytes of attention scratch", need);
-			abort();
-		}
-		d->ws = d->ws_extra;
-		d->ws_size = need;
-	}
+	need_scratch(d, kv, b->rows.n_rows);
 	d->b = b;
 	d->kv = kv;
 	d->rows = b->rows.n_rows;
 	d->stopped = false;
 	if (d->ends != NULL)
 		find_ends(d, &b->rows, b->seen);
+	if (d->dev != NULL)
+		step_begin(d, b, kv);
 	dec_lora_begin(d);
 	m->arch->forward(d, out);
-	return !d->stopped && !split_failed(d);
+	ok = d->dev == NULL || step_end(d);
+	return ok && !d->stopped && !split_failed(d);
 }

@@ -127,6 +127,11 @@ typedef struct ModelOptions
 	const char *cache_dir;		/* packed weights are kept here; NULL or "" = nowhere */
 	const char *cache_id;		/* ... under this identity of the source's contents */
 	const ModelRanks *ranks;	/* NULL = alone */
+	/*
+	 * Where ops run, NULL = on CPUs; kernels and pool are then that device's.  Rows of floats that go in and out below, the
+	 * KV and recurrent state are its memory, and what comes out is there behind model_forward(), or dev_wait().
+	 */
+	const struct Dev *dev;
 } ModelOptions;
 
 /*
@@ -138,6 +143,8 @@ typedef struct ModelOptions
  */
 Model	   *model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e);
 void		model_free(Model *m);
+/* Is its device lost?  Then the process must end. */
+bool		model_lost(const Model *m);
 
 /*
  * Weights to a file in dir, and out of memory; and back.  Between the two only model_info() works, and

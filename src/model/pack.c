@@ -30,6 +30,7 @@
 #include "base/sysmem.h"
 #include "model/bind.h"
 #include "model/packcache.h"
+#include "model/place.h"
 
 #define STRIP 64				/* rows of a chunk, as mat_pack wants */
 #define SAMPLES 12				/* matrices of which a strip is compared with the cache's */
@@ -619,7 +620,7 @@ dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo 
 
 	if (ok && opt->quant != NULL)
 		log_quantization(&p);
-	ok = ok && fill_arena(&p, opt);
+	ok = ok && fill_arena(&p, opt) && dec_place(d, e);
 	if (ok)
 		dec_unbind(d);
 	mem_free(p.strips);

@@ -1,0 +1,88 @@
+/*
+ * place.c
+ *	  Weights and work space in a device's memory (place.h).
+ *
+ * Tested by tests/unit/test_moat.c.
+ */
+#include "model/place.h"
+
+#include "model/bind.h"
+
+/* p of an arena as the same place of the copy */
+static void *
+moved(const MArena *a, const DevMem *m, const void *p)
+{
+	uintptr_t	at = (uintptr_t) p - (uintptr_t) a->base;
+
+	return p != NULL && at < a->size ? (char *) m->base + at : (void *) (uintptr_t) p;
+}
+
+/* ... and back */
+static const void *
+back(const MArena *a, const DevMem *m, const void *p)
+{
+	uintptr_t	at = (uintptr_t) p - (uintptr_t) m->base;
+
+	return m->base != NULL && p != NULL && at < m->size ? (const char *) a->base + at : p;
+}
+
+const float *
+dec_host(const Decoder *d, const float *p)
+{
+	return back(&d->weights, &d->on_dev, p);
+}
+
+KMat
+dec_host_mat(const Decoder *d, const KMat *m)
+{
+	KMat		host = *m;
+
+	host.data = (void *) (uintptr_t) back(&d->weights, &d->on_dev, m->data);
+	return host;
+}
+
+static void
+move_float(const MArena *a, const DevMem *m, float **p)
+{
+	*p = moved(a, m, *p);
+}
+
+bool
+dec_place(Decoder *d, Err *e)
+{
+	if (d->dev == NULL)
+		return true;
+	if (!devmem_reserve(&d->on_dev, d->dev, d->weights.size, d->huge, "The weights of the model", e))
+		return false;
+	d->dev->ops->put(d->dev->d, d->on_dev.base, d->weights.base, d->weights.used);
+	for (size_t i = 0; i < d->bound->n_linears; i++)
+	{
+		Linear	   *l = d->bound->linears[i];
+
+		for (int j = 0; j < l->n_mats; j++)
+			l->mat[j].data = moved(&d->weights, &d->on_dev, l->mat[j].data);
+		move_float(&d->weights, &d->on_dev, &l->bias);
+	}
+	for (size_t i = 0; i < d->bound->n_vectors; i++)
+		move_float(&d->weights, &d->on_dev, d->bound->vectors[i].to);
+	return dev_wait(d->dev, e);
+}
+
+bool
+dec_place_work(Decoder *d, const PlacePiece *p, size_t n, Err *e)
+{
+	if (d->dev == NULL)
+		return true;
+	if (!devmem_reserve(&d->work_dev, d->dev, d->work.size, d->huge, "The work space of the model", e))
+		return false;
+	for (size_t i = 0; i < n; i++)
+	{
+		const float *host = *p[i].at;
+
+		move_float(&d->work, &d->work_dev, p[i].at);
+		if (p[i].table > 0)
+			d->dev->ops->put(d->dev->d, *p[i].at, host, p[i].table);
+	}
+	d->ws = moved(&d->work, &d->work_dev, d->ws);
+	return dev_wait(d->dev, e);
+}

@@ -1,0 +1,235 @@
+/*
+ * test_moat.c
+ *	  Models keep device memory apart: on "moat", where nobody can touch it but ops and copies, they run and give the
+ *	  CPUs' bits.
+ *
+ * Every fixture of tests/fixtures/models: a prompt in two pieces, of which the first wants all rows and the second the last,
+ * with rows of layers tapped; tokens one by one; this sequence beside the beginning of another; hidden rows, and logits of these.
+ * Weights, work space, KV, recurrent state and results are the device's.
+ */
+#include <dirent.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "engine/source.h"
+#include "hostdev.h"
+#include "model/devmem.h"
+#include "tests/unit/check.h"
+
+#define FIXTURES "build/fixtures/models/"
+#define BLOCK 16
+#define MAX_ROWS 32
+#define PER_SEQ 4				/* blocks */
+#define N_OUT 40				/* rows of results, of hidden or vocab values */
+
+/* Where a model runs, and all that comes out. */
+typedef struct Run
+{
+	const Dev  *dev;			/* NULL: CPUs */
+	Model	   *m;
+	KvView		kv;
+	DevMem		kv_mem;
+	DevMem		state;
+	HostDev		out;
+	HostDev		tapped;
+	int32_t		table[2][PER_SEQ];
+	int32_t		slots[2];
+	int			width;			/* of a row of results */
+	int			n;				/* rows so far */
+	float	   *all;			/* [N_OUT][width] */
+} Run;
+
+static bool
+run_start(Run *r, Model *m, const Dev *dev, Err *e)
+{
+	const ModelInfo *info = model_info(m);
+	size_t		size;
+
+	*r = (Run) {.dev = dev, .m = m, .slots = {1, 0}};
+	r->width = info->vocab_size > info->hidden_size ? info->vocab_size : info->hidden_size;
+	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = 2 * PER_SEQ, .block_size = BLOCK,
+		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
+	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
+	for (int i = 0; i < 2 * PER_SEQ; i++)
+		r->table[i % 2][i / 2] = (i * 3 + 1) % (2 * PER_SEQ);
+	r->all = mem_zalloc((size_t) N_OUT * (size_t) r->width * sizeof(float));
+	if (!devmem_reserve(&r->kv_mem, dev, size + 64, HUGE_OFF, "KV", e) ||
+		!devmem_reserve(&r->state, dev, 2 * info->state_bytes + 64, HUGE_OFF, "state", e) ||
+		!hostdev_new(&r->out, dev, (size_t) MAX_ROWS * (size_t) r->width, "rows", e) ||
+		!hostdev_new(&r->tapped, dev, (size_t) MAX_ROWS * (size_t) info->hidden_size, "rows", e))
+		return false;
+	r->kv.base = r->kv_mem.base;
+	return true;
+}
+
+static void
+run_end(Run *r)
+{
+	devmem_free(&r->kv_mem);
+	devmem_free(&r->state);
+	hostdev_free(&r->out);
+	hostdev_free(&r->tapped);
+	mem_free(r->all);
+	model_free(r->m);
+}
+
+/* n rows of results, from a row on, are the host's. */
+static bool
+keep(Run *r, const HostDev *h, size_t from, int n, int width)
+{
+	Err			e;
+
+	hostdev_get(h, from, (size_t) n * (size_t) width);
+	if (!dev_wait(r->dev, &e))
+		return false;
+	for (int i = 0; i < n; i++)
+		memcpy(r->all + (size_t) r->n++ * (size_t) r->width, h->host + from + (size_t) i * (size_t) width, (size_t) width * sizeof(float));
+	return true;
+}
+
+/* n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted` rows at its end */
+static bool
+step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
+{
+	const ModelInfo *info = model_info(r->m);
+	int			n = n0 + n1;
+	int32_t		start[3] = {0, n0, n};
+	int32_t		pos[MAX_ROWS];
+	int32_t		tokens[MAX_ROWS];
+	int32_t		rows[MAX_ROWS];
+	const int32_t *tables[2] = {r->table[0], r->table[1]};
+	size_t		half = (size_t) (MAX_ROWS / 2) * (size_t) r->width;
+	ModelTaps	taps = {.all = r->tapped.dev};
+	Batch		b = {.rows = {.n_rows = n, .n_seqs = n1 > 0 ? 2 : 1, .seq_start = start, .pos = pos, .block_table = tables,
+		.state_slot = r->slots}, .tokens = tokens, .out_rows = rows, .state = r->state.base, .hidden = hidden,
+		.taps = tap ? &taps : NULL};
+
+	for (int i = 0; i < n; i++)
+	{
+		pos[i] = i < n0 ? pos0 + i : i - n0;
+		tokens[i] = (int32_t) ((uint32_t) (pos[i] * 7919 + (i >= n0) * 104729 + 13) % (uint32_t) info->vocab_size);
+		if (i < n0 ? i >= n0 - wanted : i >= n - wanted)
+			rows[b.n_out++] = i;
+	}
+	if (!model_forward(r->m, &b, &r->kv, r->out.dev) || !keep(r, &r->out, 0, b.n_out, hidden ? info->hidden_size : info->vocab_size) ||
+		(tap && !keep(r, &r->tapped, 0, n, info->hidden_size)))
+		return false;
+	if (!hidden || !info->generates)
+		return true;
+	/* hidden rows become logits */
+	model_logits(r->m, r->out.dev, NULL, b.n_out, r->out.dev + half);
+	return keep(r, &r->out, half, b.n_out, info->vocab_size);
+}
+
+static bool
+all_steps(Run *r)
+{
+	return step(r, 0, 9, 0, 9, false, true) && step(r, 9, 5, 0, 1, false, false) && step(r, 14, 1, 0, 1, false, false) &&
+		step(r, 15, 1, 0, 1, false, false) && step(r, 16, 1, 5, 1, false, false) && step(r, 17, 3, 0, 2, true, false);
+}
+
+static bool
+run(Run *r, const char *path, const Dev *dev, KPool *pool, Err *e)
+{
+	const char *why;
+	Files	   *f = files_open(path, e);
+	Source		source = {.files = f};
+	ModelSource src;
+	ModelOptions opt = {.kernels = dev != NULL ? dev->ops->kernels(dev->d, KT_F32) : kernels_select("auto", &why), .pool = pool,
+		.max_rows = MAX_ROWS, .max_out = MAX_ROWS, .dev = dev};
+	Model	   *m;
+
+	*r = (Run) {0};
+	if (f == NULL)
+		return false;
+	src = source_of(&source);
+	m = model_new(files_conf(f), &src, &opt, e);
+	source_done(&source);
+	files_close(f);
+	if (m == NULL)
+		return false;
+	if (!run_start(r, m, dev, e))
+		return false;
+	return all_steps(r) || err_set(e, ERR_LOST, "a step failed");
+}
+
+static void
+check_model(const char *name, const Dev *moat, KPool *pool, KPool *pool2)
+{
+	char		path[256];
+	Run			cpu;
+	Run			dev;
+	Err			e = {0};
+
+	snprintf(path, sizeof(path), FIXTURES "%s", name);
+	if (!run(&cpu, path, NULL, pool2, &e))
+	{
+		run_end(&cpu);
+		return;					/* no model by itself */
+	}
+	if (run(&dev, path, moat, pool, &e))
+	{
+		CHECK(cpu.n == dev.n && memcmp(cpu.all, dev.all, (size_t) cpu.n * (size_t) cpu.width * sizeof(float)) == 0,
+			  "%s: other bits on the device", name);
+		run_end(&dev);
+	}
+	else if (e.cls == ERR_UNSUPPORTED)
+		check_skip(1, e.msg);
+	else
+		CHECK(false, "%s: %s", name, e.msg);
+	run_end(&cpu);
+}
+
+/* Whoever reads the device's memory ends: the moat is one. */
+static void
+check_moat(const Dev *moat)
+{
+	volatile float *p = moat->ops->alloc(moat->d, 100, "a piece");
+	pid_t		child = fork();
+	int			status = 0;
+
+	if (child == 0)
+	{
+		signal(SIGSEGV, SIG_DFL);
+		_exit(p[3] == 1 ? 1 : 2);
+	}
+	waitpid(child, &status, 0);
+	CHECK(WIFSIGNALED(status), "the device's memory was read, and nothing happened");
+	moat->ops->free(moat->d, (void *) (uintptr_t) p);
+}
+
+int
+main(int argc, char **argv)
+{
+	KHost		host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	KDevOpen	open = {.max_rows = MAX_ROWS, .max_seqs = 2, .max_blocks = PER_SEQ, .max_out = MAX_ROWS};
+	char		why[128];
+	Dev			moat = {.ops = kdevice_of_cpus("moat")};
+	KPool	   *pool = kpool_new(1);
+	KPool	   *pool2 = kpool_new(1);
+	struct dirent **files;
+	int			n;
+
+	moat.d = moat.ops->open(0, &host, &open, why, sizeof(why));
+	kpool_set_device(pool, moat.d);
+	check_moat(&moat);
+	for (int i = 1; i < argc; i++)
+		check_model(argv[i], &moat, pool, pool2);
+	n = argc > 1 ? 0 : scandir(FIXTURES, &files, NULL, alphasort);
+	CHECK(n >= 0, "directory \"%s\" can't be read", FIXTURES);
+	for (int i = 0; i < n; i++)
+	{
+		if (files[i]->d_name[0] != '.')
+			check_model(files[i]->d_name, &moat, pool, pool2);
+		free(files[i]);
+	}
+	if (n > 0)
+		free(files);
+	kpool_free(pool);
+	kpool_free(pool2);
+	moat.ops->close(moat.d);
+	return check_done("test_moat");
+}
