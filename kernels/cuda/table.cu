@@ -43,6 +43,52 @@ ints(KDevice *d, const int32_t *host, int n)
 	return (const int32_t *) dev_array(d, host, (size_t) n * sizeof(int32_t));
 }
 
+/* ---- products ---- */
+
+/*
+ * Operands are floats in every table so far: what tensor cores multiply is rounded here, in front of each product, to
+ * the matrix' type if that is BF16 or F16, else to BF16, or F16 on devices that have no BF16.
+ */
+static KType
+operand_of(const KDevice *d, KType w)
+{
+	return w == KT_F32 || w == KT_F16 ? w : (d->info.features & DEV_BF16) != 0 ? KT_BF16 : KT_F16;
+}
+
+static size_t
+rounded_bytes(KType w, int rows, int k)
+{
+	return w == KT_F32 ? 0 : ((size_t) rows * (size_t) k * 2 + 63) & ~(size_t) 63;
+}
+
+static size_t
+op_mm_scratch(KType type, int rows, int k)
+{
+	return rounded_bytes(type, rows, k) + cuda_mm_scratch(rows, k);
+}
+
+/* X: float, or what stands for it in kernels.h */
+template <typename X> static void
+op_mm(KPool *pool, const KMat *w, const X *x, int rows, int ldx, float *y, int ldy, const float *bias, void *ws)
+{
+	KDevice    *d = device_of(pool);
+	KType		as;
+	const void *operand = x;
+
+	if (d == NULL)
+		return;
+	as = operand_of(d, w->type);
+	if (as != KT_F32)
+	{
+		cuda_to_op(ws, as, (const float *) x, ldx, rows, w->k, dev_stream(d));
+		operand = ws;
+		ldx = w->k;
+		ws = (uint8_t *) ws + rounded_bytes(w->type, rows, w->k);
+	}
+	if (!cuda_mm(w, operand, as, rows, ldx, y, ldy, bias, ws, dev_stream(d)))
+		dev_lose(d, "no product with matrices of this type");
+}
+
 /* ---- row by row: nothing but floats of the device ---- */
 
 static void
@@ -276,6 +322,8 @@ table(void)
 	k.mat_bytes = cuda_mat_bytes;
 	k.mat_pack = cuda_mat_pack;
 	k.mat_row = cuda_mat_row;
+	k.mm_scratch = op_mm_scratch;
+	k.mm = op_mm;
 	k.rmsnorm = op_rmsnorm;
 	k.add_rmsnorm = op_add_rmsnorm;
 	k.layernorm = op_layernorm;

@@ -223,6 +223,58 @@ check_seqs(bool step)
 	scan.same("scan's state", 1e-4);
 }
 
+/* the type of a product's operands */
+template <typename X> static const X *op_x(void (*) (KPool *, const KMat *, const X *, int, int, float *, int, const float *, void *));
+
+/* products: few rows and many, with scratch in which nothing was */
+static void
+check_mm(KType type)
+{
+	const int	n = 70,
+				dim = 1056;
+	size_t		row = ktype_row_bytes(type, dim);
+	std::vector<uint8_t> src(row * n),
+				packed(k->mat_bytes(type, n, dim));
+	Both		x(ROWS * 4 * dim),
+				bias(n),
+				y(ROWS * 4 * n);
+	KMat		own = {type, n, dim, packed.data(), packed.size()},
+				its = own;
+	KTensor		t = {};
+	void	   *ws = ops->alloc(device, k->mm_scratch(type, ROWS * 4, dim) + 1, "test");
+	std::vector<float> w(dim);
+
+	for (size_t i = 0; i < src.size(); i++)
+		src[i] = type == KT_Q8_0 && i % 34 == 1 ? 0x20 : type == KT_BF16 && i % 2 ? 0x3d | (dice() & 0x80) : (uint8_t) dice();
+	t.type = type;
+	t.ndim = 2;
+	t.shape[0] = n;
+	t.shape[1] = dim;
+	t.data = src.data();
+	k->mat_pack(&own, &t, 0, n);
+	its.data = ops->alloc(device, packed.size(), "test");
+	ops->put(device, its.data, packed.data(), packed.size());
+	for (int rows : {2, ROWS * 4})
+	{
+		for (int j = 0; j < n; j++)
+		{
+			kblock_to_float(type, src.data() + row * j, dim, w.data());
+			for (int i = 0; i < rows; i++)
+			{
+				double		sum = bias.h[j];
+
+				for (int c = 0; c < dim; c++)
+					sum += (double) w[c] * kbf16_to_f32(kf32_to_bf16(x.h[(size_t) i * dim + c]));
+				y.h[(size_t) i * n + j] = (float) sum;
+			}
+		}
+		k->mm(pool, &its, (decltype(op_x(k->mm))) x.d, rows, dim, y.d, n, bias.d, ws);
+		y.same("mm", 1e-4);
+	}
+	ops->free(device, ws);
+	ops->free(device, its.data);
+}
+
 int
 main(void)
 {
@@ -245,6 +297,8 @@ main(void)
 	all_orders(check_rows);
 	all_orders([]() { check_seqs(false); });
 	all_orders([]() { check_seqs(true); });
+	check_mm(KT_BF16);
+	check_mm(KT_Q8_0);
 	kpool_free(pool);
 	ops->close(device);
 	return check_done("test_emu_table");
