@@ -376,7 +376,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		.kernels = in->kernels,.pool = in->pool,.max_rows = co.max_num_batched_tokens,
 			.max_out = core_max_logits(&co),.max_model_len = co.max_model_len,
 			.quant = model_opts_scheme(o),.huge = co.huge,
-			.cache_dir = s->repack_cache,.cache_id = id
+			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev
 	};
 	/* bound only while it packs: threads that core_new() makes would inherit it */
 	kpool_bind(in->pool);

@@ -128,6 +128,19 @@ linear_float(Decoder *d, const Linear *l, const float *x, int rows, float *y)
 }
 
 void
+stack_again(Stack *s)
+{
+	const Linear *l = s->of;
+
+	for (int i = 0; s->mats != NULL && i < l->n_mats; i++)
+		for (int j = 0; j < s->n; j++)
+		{
+			s->mats[i * s->n + j] = s->of[j].mat[i];
+			s->bias[i * s->n + j] = s->of[j].bias != NULL ? s->of[j].bias + l->col[i] : NULL;
+		}
+}
+
+void
 stack_ready(Stack *s)
 {
 	const Linear *l = s->of;
@@ -142,12 +155,7 @@ stack_ready(Stack *s)
 				return;
 	s->mats = mem_alloc(n * sizeof(*s->mats));
 	s->bias = mem_alloc(n * sizeof(*s->bias));
-	for (int i = 0; i < l->n_mats; i++)
-		for (int j = 0; j < s->n; j++)
-		{
-			s->mats[i * s->n + j] = s->of[j].mat[i];
-			s->bias[i * s->n + j] = s->of[j].bias != NULL ? s->of[j].bias + l->col[i] : NULL;
-		}
+	stack_again(s);
 }
 
 void

@@ -469,7 +469,10 @@ typedef struct Decoder
 
 	/* weights */
 	MArena		weights;
-	DevMem		on_dev;			/* the same on the device, which all pointers are to */
+	DevMem		on_dev;			/* the same on the device, which all pointers are to: */
+	void	 ***placed;			/* [n_placed] where these are */
+	size_t		n_placed;
+	void	   *left;			/* where it was, while its memory is given back */
 	Bound	   *bound;			/* all there are, in the order of the arena */
 	Linear		embed;			/* [vocab][embed_width] */
 	Linear		pos;			/* [n_pos][hidden]: learned positions */
@@ -717,6 +720,8 @@ void		dec_unbind(Decoder *d);	/* the files may be closed from here on */
 bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo *info, Err *e);
 /* Put a stack's packed matrices side by side; free it. */
 void		stack_ready(Stack *s);
+/* ... once its matrices have other addresses */
+void		stack_again(Stack *s);
 void		stack_free(Stack *s);
 
 /* ---- the architectures ---- */

@@ -128,6 +128,7 @@ decoder_clear(Decoder *d)
 	else
 		mem_free(d->ws_extra);
 	mem_free(d->ids);
+	mem_free(d->placed);
 	devmem_free(&d->on_dev);
 	devmem_free(&d->work_dev);
 	marena_free(&d->weights);
@@ -661,25 +662,29 @@ model_free(Model *m)
 bool
 model_store(Model *m, const char *dir, Err *e)
 {
-	return marena_store(&m->d.weights, dir, e);
+	if (!marena_store(&m->d.weights, dir, e))
+		return false;
+	dec_leave(&m->d);
+	return true;
 }
 
 bool
 model_fetch(Model *m, Err *e)
 {
-	return marena_fetch(&m->d.weights, e);
+	return marena_fetch(&m->d.weights, e) && dec_return(&m->d, e);
 }
 
 void
 model_forget(Model *m)
 {
 	marena_forget(&m->d.weights);
+	dec_leave(&m->d);
 }
 
 bool
 model_adopt(Model *m, Model *from, Err *e)
 {
-	return marena_adopt(&m->d.weights, &from->d.weights, e);
+	return marena_adopt(&m->d.weights, &from->d.weights, e) && dec_return(&m->d, e);
 }
 
 const ModelInfo *

@@ -6,6 +6,7 @@
  */
 #include "model/place.h"
 
+#include "base/mem.h"
 #include "model/bind.h"
 
 /* p of an arena as the same place of the copy */
@@ -47,6 +48,19 @@ move_float(const MArena *a, const DevMem *m, float **p)
 	*p = moved(a, m, *p);
 }
 
+/* A pointer that is moved whenever the weights are. */
+static void
+add_slot(Decoder *d, void **p)
+{
+	uintptr_t	at = (uintptr_t) *p - (uintptr_t) d->weights.base;
+
+	if (*p == NULL || at >= d->weights.size)
+		return;					/* of this one before */
+	d->placed = mem_realloc(d->placed, (d->n_placed + 1) * sizeof(*d->placed));
+	d->placed[d->n_placed++] = p;
+	*p = (char *) d->on_dev.base + at;
+}
+
 bool
 dec_place(Decoder *d, Err *e)
 {
@@ -54,17 +68,42 @@ dec_place(Decoder *d, Err *e)
 		return true;
 	if (!devmem_reserve(&d->on_dev, d->dev, d->weights.size, d->huge, "The weights of the model", e))
 		return false;
-	d->dev->ops->put(d->dev->d, d->on_dev.base, d->weights.base, d->weights.used);
 	for (size_t i = 0; i < d->bound->n_linears; i++)
 	{
 		Linear	   *l = d->bound->linears[i];
 
 		for (int j = 0; j < l->n_mats; j++)
-			l->mat[j].data = moved(&d->weights, &d->on_dev, l->mat[j].data);
-		move_float(&d->weights, &d->on_dev, &l->bias);
+			add_slot(d, &l->mat[j].data);
+		add_slot(d, (void **) (void *) &l->bias);
 	}
 	for (size_t i = 0; i < d->bound->n_vectors; i++)
-		move_float(&d->weights, &d->on_dev, d->bound->vectors[i].to);
+		add_slot(d, (void **) (void *) d->bound->vectors[i].to);
+	d->dev->ops->put(d->dev->d, d->on_dev.base, d->weights.base, d->weights.used);
+	return dev_wait(d->dev, e);
+}
+
+void
+dec_leave(Decoder *d)
+{
+	if (d->dev == NULL)
+		return;
+	d->left = d->on_dev.base;
+	devmem_drop(&d->on_dev);
+}
+
+bool
+dec_return(Decoder *d, Err *e)
+{
+	if (d->dev == NULL)
+		return true;
+	if (!devmem_back(&d->on_dev, e))
+		return false;
+	for (size_t i = 0; i < d->n_placed && d->left != NULL; i++)
+		*d->placed[i] = (char *) d->on_dev.base + ((uintptr_t) *d->placed[i] - (uintptr_t) d->left);
+	d->left = NULL;
+	for (size_t i = 0; i < d->n_stacks; i++)
+		stack_again(d->stacks[i]);
+	d->dev->ops->put(d->dev->d, d->on_dev.base, d->weights.base, d->weights.used);
 	return dev_wait(d->dev, e);
 }
 

@@ -13,6 +13,9 @@
 
 /* Before dec_unbind(): matrices, biases and vectors.  ERR_NOMEM, ERR_LOST.  Without a device nothing. */
 bool		dec_place(Decoder *d, Err *e);
+/* The device's memory is given back, and taken again with what the host has, which comes from there. */
+void		dec_leave(Decoder *d);
+bool		dec_return(Decoder *d, Err *e);
 /* Where the host has a vector of the weights. */
 const float *dec_host(const Decoder *d, const float *p);
 /* ... and a matrix, for mat_row. */

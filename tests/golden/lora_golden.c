@@ -1,7 +1,7 @@
 /*
  * lora_golden.c
  *	  Adapters against the Python package peft (gen_lora.py), on each implementation of the op table that this CPU
- *	  can run.
+ *	  can run, and on the device that keeps its memory apart (moat.c).
  *
  *	- logits at some positions of the prompt are those of the model with the adapter, on float bases and
  *	  quantized ones, and on the same model's GGUF file
@@ -17,6 +17,8 @@
 #include "base/mem.h"
 #include "engine/lora_load.h"
 #include "engine/source.h"
+#include "hostdev.h"
+#include "model/devmem.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/"
@@ -72,10 +74,15 @@ typedef struct World
 {
 	Model	   *m;
 	KvView		kv;
+	DevMem		kv_mem;
+	HostDev		out;
 	int32_t		table[SEQS][MAX_TOKENS / BLOCK];
 	const LoraAdapter *lora[SEQS];
-	float	   *logits;			/* [SEQS * MAX_TOKENS][vocab] */
+	const float *logits;		/* [SEQS * MAX_TOKENS][vocab] */
 } World;
+
+/* What the models are on: NULL = CPUs. */
+static const Dev *dev;
 
 static bool
 golden_read(const char *name, Golden *g)
@@ -111,7 +118,8 @@ load_model(const char *base, const Kernels *k, KPool *pool)
 	{
 		Source		source = {.files = f};
 		ModelSource src = source_of(&source);
-		ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = SEQS * MAX_TOKENS, .max_out = SEQS * MAX_TOKENS};
+		ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = SEQS * MAX_TOKENS, .max_out = SEQS * MAX_TOKENS,
+			.dev = dev};
 
 		m = model_new(files_conf(f), &src, &opt, &e);
 		source_done(&source);
@@ -134,9 +142,20 @@ load_adapter(const Model *m, const char *name, const char *dtype)
 	return a;
 }
 
+/* Nothing of the KV has been written. */
+static void
+no_kv(World *w)
+{
+	if (dev != NULL)
+		dev->ops->fill(dev->d, w->kv.base, 0xff, kv_layout(&w->kv));
+	else
+		memset(w->kv.base, 0xff, kv_layout(&w->kv));
+}
+
 static void
 world_start(World *w, Model *m)
 {
+	Err			e = {0};
 	const ModelInfo *info = model_info(m);
 	int			per = MAX_TOKENS / BLOCK;
 	size_t		size;
@@ -146,18 +165,20 @@ world_start(World *w, Model *m)
 	w->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = SEQS * per, .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
 	size = kv_layout(&w->kv);
-	w->kv.base = mem_try_aligned(size);
-	memset(w->kv.base, 0xff, size);
+	CHECK(devmem_reserve(&w->kv_mem, dev, size, HUGE_OFF, "KV", &e) &&
+		  hostdev_new(&w->out, dev, (size_t) (SEQS * MAX_TOKENS) * (size_t) info->vocab_size, "logits", &e), "%s", e.msg);
+	w->kv.base = w->kv_mem.base;
+	w->logits = w->out.host;
+	no_kv(w);
 	for (int i = 0; i < SEQS * per; i++)
 		w->table[i % SEQS][i / SEQS] = (i * 5 + 2) % (SEQS * per);
-	w->logits = mem_alloc((size_t) (SEQS * MAX_TOKENS) * (size_t) info->vocab_size * sizeof(float));
 }
 
 static void
 world_end(World *w)
 {
-	mem_free(w->kv.base);
-	mem_free(w->logits);
+	devmem_free(&w->kv_mem);
+	hostdev_free(&w->out);
 }
 
 /* n tokens from pos on of sequences first .. last; logits of all rows, sequence after sequence. */
@@ -170,6 +191,7 @@ feed(World *w, int first, int last, const int32_t *tokens, int pos, int n)
 	int32_t		t[SEQS * MAX_TOKENS];
 	int32_t		out[SEQS * MAX_TOKENS];
 	const int32_t *tables[SEQS];
+	Err			e = {0};
 	Batch		b = {.rows = {seqs * n, seqs, start, p, tables, NULL}, .tokens = t, .lora = w->lora + first,
 		.n_out = seqs * n, .out_rows = out};
 
@@ -185,7 +207,9 @@ feed(World *w, int first, int last, const int32_t *tokens, int pos, int n)
 		t[i] = tokens[pos + i % n];
 		out[i] = i;
 	}
-	model_forward(w->m, &b, &w->kv, w->logits);
+	model_forward(w->m, &b, &w->kv, w->out.dev);
+	hostdev_get(&w->out, 0, (size_t) (seqs * n) * (size_t) model_info(w->m)->vocab_size);
+	CHECK(dev_wait(dev, &e), "%s", e.msg);
 }
 
 /* The whole prompt in chunks, of sequences first .. last: all[seq][n][vocab]. */
@@ -258,7 +282,7 @@ check_case(int c, const Kernels *k, KPool *pool)
 		  "%s on %s: nothing has been added", name, cases[c].base);
 	for (int chunk = 64; chunk > 0; chunk /= 4)
 	{
-		memset(w.kv.base, 0xff, kv_layout(&w.kv));
+		no_kv(&w);
 		prefill(&w, 0, SEQS - 1, &g, chunk, mixed);
 		CHECK(memcmp(alone, mixed, SEQS * bytes) == 0, "%s on %s with %s: other bits in a batch, chunks of %d", name, cases[c].base,
 			  k->name, chunk);
@@ -276,11 +300,26 @@ int
 main(int argc, char **argv)
 {
 	KPool	   *pool = kpool_new(2);
+	KHost		host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	KDevOpen	open = {.max_rows = SEQS * MAX_TOKENS, .max_seqs = SEQS, .max_blocks = MAX_TOKENS / BLOCK, .max_out = SEQS * MAX_TOKENS};
+	char		why[128] = "";
+	Dev			moat;
 
 	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
 		for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]) && kernels_usable(*k); c++)
 			if (argc < 2 || strcmp(argv[1], cases[c].adapter) == 0)
 				check_case((int) c, *k, pool);
+	moat = (Dev) {.ops = kdevice_of_cpus("moat")};
+	moat.d = moat.ops->open(0, &host, &open, why, sizeof(why));
+	CHECK(moat.d != NULL, "moat: %s", why);
+	kpool_set_device(pool, moat.d);
+	dev = &moat;
+	/* a few, since each op opens and closes all of its memory */
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]) && moat.d != NULL; c += 3)
+		if (argc < 2 || strcmp(argv[1], cases[c].adapter) == 0)
+			check_case((int) c, moat.ops->kernels(moat.d, KT_F32), pool);
+	if (moat.d != NULL)
+		moat.ops->close(moat.d);
 	kpool_free(pool);
 	return check_done("lora_golden");
 }
