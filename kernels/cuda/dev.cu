@@ -232,20 +232,33 @@ dev_room(KDevice *d, size_t size)
 	return true;
 }
 
-/* A copy in pinned memory; *dev is the place beside it on the device. */
-static void *
-staged(KDevice *d, const void *host, size_t size, uint8_t **dev)
+void *
+dev_stage(KDevice *d, size_t size, void **dev)
 {
 	DevStage   *s = &d->stage;
 	size_t		at;
 
-	if (!dev_room(d, size))
+	if (!use(d) || !dev_room(d, size))
 		return NULL;
 	at = (size_t) s->turn * s->half + s->at;
 	s->at += ALIGN(size);
-	memcpy(s->host + at, host, size);
 	*dev = s->dev + at;
 	return s->host + at;
+}
+
+bool
+dev_send(KDevice *d, void *at, const void *staged, size_t size)
+{
+	return dev_ok(d, cudaMemcpyAsync(at, staged, size, cudaMemcpyHostToDevice, dev_stream(d)), "cudaMemcpyAsync");
+}
+
+/* A copy in pinned memory; *dev is the place beside it on the device. */
+static void *
+staged(KDevice *d, const void *host, size_t size, void **dev)
+{
+	void	   *to = dev_stage(d, size, dev);
+
+	return to != NULL ? memcpy(to, host, size) : NULL;
 }
 
 static const int32_t *
@@ -268,16 +281,13 @@ const void *
 dev_array(KDevice *d, const void *host, size_t size)
 {
 	const void *p = host != NULL ? in_step(d, host, size) : NULL;
-	uint8_t    *dev = NULL;
+	void	   *dev = NULL;
 	void	   *pinned;
 
-	if (p != NULL || host == NULL || !use(d))
+	if (p != NULL || host == NULL)
 		return p;
 	pinned = staged(d, host, size, &dev);
-	if (pinned == NULL ||
-		!dev_ok(d, cudaMemcpyAsync(dev, pinned, size, cudaMemcpyHostToDevice, dev_stream(d)), "cudaMemcpyAsync"))
-		return NULL;
-	return dev;
+	return pinned != NULL && dev_send(d, dev, pinned, size) ? dev : NULL;
 }
 
 const void *
@@ -322,7 +332,7 @@ dev_const(KDevice *d, const void *host, size_t size)
 void
 dev_put(KDevice *d, void *dst, const void *src, size_t size)
 {
-	uint8_t    *unused;
+	void	   *unused;
 
 	for (size_t done = 0, n; done < size && use(d); done += n)
 	{

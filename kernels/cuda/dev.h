@@ -144,6 +144,9 @@ const void *dev_array(KDevice *d, const void *host, size_t size);
 bool		dev_room(KDevice *d, size_t size);
 /* src may be used again at once; in the ops' order */
 void		dev_put(KDevice *d, void *dst, const void *src, size_t size);
+/* Room in the stage for what an op writes itself, and where it will be on the device; NULL: the device is lost.  Then its copy. */
+void	   *dev_stage(KDevice *d, size_t size, void **at);
+bool		dev_send(KDevice *d, void *at, const void *staged, size_t size);
 /* Of what stays the same: it is copied once for each content at an address. */
 const void *dev_const(KDevice *d, const void *host, size_t size);
 /* Of r's sequences the first rows; *row0 is to be taken off. */

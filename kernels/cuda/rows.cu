@@ -458,13 +458,13 @@ cuda_put_rows(float *y, int ldy, const float *x, const int32_t *to, int rows, in
 	each(PutRows {y, ldy, x, dim, to}, rows, dim, stream);
 }
 
-/* [rows][heads][width] to [heads][rows][width], or back: steps are elements between rows and between heads */
-template <typename T> struct SwapHeads
+/* heads of rows from one order to another; y_row, x_head, ...: elements from one to the next */
+template <typename T, typename S> struct SwapHeads
 {
 	T		   *y;
 	size_t		y_row;
 	size_t		y_head;
-	const float *x;
+	const S	   *x;
 	size_t		x_row;
 	size_t		x_head;
 	int			heads;
@@ -481,18 +481,32 @@ template <typename T> struct SwapHeads
 	}
 };
 
-template <typename T> static void
-swap_heads(T *y, size_t y_row, size_t y_head, const float *x, size_t x_row, size_t x_head, int rows, int heads, int width,
-		   cudaStream_t stream)
+template <typename S, typename T> static void
+swap_from(const S *x, size_t x_row, size_t x_head, T *y, size_t y_row, size_t y_head, int rows, int heads, int width,
+		  cudaStream_t stream)
 {
-	each(SwapHeads<T> {y, y_row, y_head, x, x_row, x_head, heads, width}, rows * heads, width, stream);
+	each(SwapHeads<T, S> {y, y_row, y_head, x, x_row, x_head, heads, width}, rows * heads, width, stream);
+}
+
+/* to operands of a type come floats, or such operands */
+template <typename T> static void
+swap_heads(T *y, size_t y_row, size_t y_head, const void *x, KType x_as, size_t x_row, size_t x_head, int rows, int heads,
+		   int width, cudaStream_t stream)
+{
+	if (x_as == KT_F32)
+		swap_from((const float *) x, x_row, x_head, y, y_row, y_head, rows, heads, width, stream);
+	else
+		swap_from((const T *) x, x_row, x_head, y, y_row, y_head, rows, heads, width, stream);
 }
 
 void
-cuda_swap_heads(void *y, KType as, size_t y_row, size_t y_head, const float *x, size_t x_row, size_t x_head, int rows,
-				int heads, int width, cudaStream_t stream)
+cuda_swap_heads(void *y, KType y_as, size_t y_row, size_t y_head, const void *x, KType x_as, size_t x_row, size_t x_head,
+				int rows, int heads, int width, cudaStream_t stream)
 {
-	WITH_OPERAND(swap_heads, as, y, y_row, y_head, x, x_row, x_head, rows, heads, width, stream);
+	if (y_as == KT_F32)
+		WITH_OPERAND(swap_from, x_as, x, x_row, x_head, (float *) y, y_row, y_head, rows, heads, width, stream);
+	else
+		WITH_OPERAND(swap_heads, y_as, y, y_row, y_head, x, x_as, x_row, x_head, rows, heads, width, stream);
 }
 
 /* ---- rows among themselves ---- */
@@ -574,4 +588,20 @@ cuda_dot_rows(float *y, const float *x, int rows, int dim, const float *w, float
 {
 	if (rows > 0)
 		LAUNCH(dot_kernel, rows, 32, 0, stream, y, x, dim, w, (double) bias);
+}
+
+__global__ void __launch_bounds__(THREADS)
+series_kernel(int32_t *y, int n, int32_t by)
+{
+	int			i = blockIdx.x * THREADS + threadIdx.x;
+
+	if (i < n)
+		y[i] = i * by;
+}
+
+void
+cuda_series(int32_t *y, int n, int32_t by, cudaStream_t stream)
+{
+	if (n > 0)
+		LAUNCH(series_kernel, (n + THREADS - 1) / THREADS, THREADS, 0, stream, y, n, by);
 }

@@ -250,6 +250,101 @@ op_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int
 		cuda_keep_rows(x, elem_size, at, n, width, dev_stream(d));
 }
 
+static void
+op_rows_of(KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy)
+{
+	KDevice    *d = device_of(pool);
+
+	if (d == NULL)
+		return;
+	ids = ints(d, ids, rows);
+	if (!d->lost)
+		cuda_rows_of(m, ids, first, rows, y, ldy, dev_stream(d));
+}
+
+static void
+op_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_mul_rows(y, KT_F32, ldy, a, lda, b, ldb, rows, dim, silu ? KACT_SILU : -1, dev_stream(d));
+}
+
+static void
+op_dot_rows(KPool *pool, float *y, const float *x, int rows, int dim, const float *w, float bias)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_dot_rows(y, x, rows, dim, w, bias, dev_stream(d));
+}
+
+/* operands are floats */
+static void
+op_swap_heads(KPool *pool, void *y, bool, size_t y_row, size_t y_head, const void *x, bool, size_t x_row, size_t x_head,
+			  int rows, int heads, int width)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_swap_heads(y, KT_F32, y_row, y_head, x, KT_F32, x_row, x_head, rows, heads, width, dev_stream(d));
+}
+
+static void
+op_series(KPool *pool, int32_t *y, int n, int32_t by)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_series(y, n, by, dev_stream(d));
+}
+
+/* ---- adapters ---- */
+
+/* room: bytes of another array of the op, beside which they must lie; places are multiples of 256 */
+static bool
+lora_jobs(KDevice *d, const KLoraJob *jobs, int n, size_t room, CudaLora *l)
+{
+	size_t		bytes = cuda_lora_bytes(jobs, n);
+	void	   *at = NULL;
+	void	   *host = dev_room(d, bytes + room + 512) ? dev_stage(d, bytes, &at) : NULL;
+
+	if (host == NULL)
+		return false;
+	*l = cuda_lora_stage(host, at, jobs, n);
+	return dev_send(d, at, host, bytes);
+}
+
+static void
+op_lora_shrink(KPool *pool, KLoraJob *jobs, int n, const float *x, int ldx, float *t, int ldt)
+{
+	KDevice    *d = device_of(pool);
+	CudaLora	l;
+
+	if (d != NULL && lora_jobs(d, jobs, n, 0, &l))
+		cuda_lora_shrink(&l, x, KT_F32, ldx, t, ldt, dev_stream(d));
+}
+
+static void
+op_lora_expand(KPool *pool, KLoraJob *jobs, int n, const float *t, int ldt, float *y, int ldy)
+{
+	KDevice    *d = device_of(pool);
+	CudaLora	l;
+
+	if (d != NULL && lora_jobs(d, jobs, n, 0, &l))
+		cuda_lora_expand(&l, t, ldt, y, ldy, dev_stream(d));
+}
+
+static void
+op_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, int ldt)
+{
+	KDevice    *d = device_of(pool);
+	CudaLora	l;
+	int			rows = 0;
+
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < jobs[i].n_rows; j++)
+			rows = jobs[i].rows[j] >= rows ? jobs[i].rows[j] + 1 : rows;
+	if (d == NULL || !lora_jobs(d, jobs, n, (size_t) rows * sizeof(int32_t), &l))
+		return;
+	ids = ints(d, ids, rows);
+	if (ids != NULL)
+		cuda_lora_rows(&l, ids, t, ldt, dev_stream(d));
+}
+
 /* ---- what knows sequences ---- */
 
 static void
@@ -309,7 +404,8 @@ static const struct
 	NEEDED(norm_heads), NEEDED(add), NEEDED(scale), NEEDED(rope), NEEDED(softcap), NEEDED(act_mul), NEEDED(act),
 	NEEDED(act_op), NEEDED(scale_cols), NEEDED(mul_cols), NEEDED(clip), NEEDED(add_head_bias), NEEDED(temper),
 	NEEDED(rows_of), NEEDED(put_rows), NEEDED(copy_rows), NEEDED(keep_rows), NEEDED(kv_write), NEEDED(attn_scratch),
-	NEEDED(attn), NEEDED(conv), NEEDED(scan),
+	NEEDED(attn), NEEDED(conv), NEEDED(scan), NEEDED(mul_rows), NEEDED(dot_rows), NEEDED(swap_heads), NEEDED(series),
+	NEEDED(lora_rows),
 };
 
 static const Kernels *
@@ -343,6 +439,14 @@ table(void)
 	k.put_rows = op_put_rows;
 	k.copy_rows = op_copy_rows;
 	k.keep_rows = op_keep_rows;
+	k.rows_of = op_rows_of;
+	k.mul_rows = op_mul_rows;
+	k.dot_rows = op_dot_rows;
+	k.swap_heads = op_swap_heads;
+	k.series = op_series;
+	k.lora_shrink = op_lora_shrink;
+	k.lora_expand = op_lora_expand;
+	k.lora_rows = op_lora_rows;
 	k.kv_write = op_kv_write;
 	k.conv = op_conv;
 	k.scan = op_scan;

@@ -509,14 +509,24 @@ check_heads(int width)
 					by_head(NULL, want.size()),
 					back(x);
 
-		cuda_swap_heads(by_head.p, KT_F32, width, (size_t) rows * width, dx.p, ld, width + 2, rows, heads, width, NULL);
+		cuda_swap_heads(by_head.p, KT_F32, width, (size_t) rows * width, dx.p, KT_F32, ld, width + 2, rows, heads, width, NULL);
 		CHECK(same(by_head.get(), want), "heads of %d", width);
 		cudaMemset(back.p, 0, x.size() * sizeof(float));
-		cuda_swap_heads(back.p, KT_F32, ld, width + 2, by_head.p, width, (size_t) rows * width, rows, heads, width, NULL);
+		cuda_swap_heads(back.p, KT_F32, ld, width + 2, by_head.p, KT_F32, width, (size_t) rows * width, rows, heads, width, NULL);
 		Floats		got = back.get();
 
 		for (int i = 0; i < rows * ld; i++)
 			CHECK(got[i] == (i % (width + 2) < width ? x[i] : 0), "heads of %d: %d back", width, i);
+		/* floats to operands, those to others, and those to floats */
+		for (KType as : {KT_BF16, KT_F16})
+		{
+			cuda_swap_heads(by_head.p, as, width, (size_t) rows * width, dx.p, KT_F32, ld, width + 2, rows, heads, width, NULL);
+			cuda_swap_heads(back.p, as, (size_t) heads * width, width, by_head.p, as, width, (size_t) rows * width, rows, heads,
+							width, NULL);
+			cuda_swap_heads(by_head.p, KT_F32, width, (size_t) rows * width, back.p, as, (size_t) heads * width, width, rows,
+							heads, width, NULL);
+			CHECK(near(by_head.get(), want, rounding(as), 0), "heads of %d as %d", width, as);
+		}
 	});
 }
 
@@ -545,6 +555,16 @@ check_dot(int rows, int dim)
 		cuda_dot_rows(y.p, dx.p, rows, dim, dw.p, 0.25f, NULL);
 		CHECK(same(y.get(), want), "dot of %d", dim);
 	});
+}
+
+static void
+check_series(void)
+{
+	DevOf<int32_t> y(NULL, 300);
+
+	cuda_series(y.p, 300, -7, NULL);
+	for (int i = 0; i < 300; i++)
+		CHECK(y.get()[i] == -7 * i, "series: %d", i);
 }
 
 int
@@ -578,5 +598,6 @@ main(void)
 		check_dot(3, dim);
 	}
 	check_dot(1, 1000);
+	check_series();
 	return check_done("test_emu_rows");
 }

@@ -150,6 +150,108 @@ check_rows(void)
 	z.same("copy_rows, keep_rows");
 }
 
+/* rows of a matrix, heads, and products of rows */
+static void
+check_moved(void)
+{
+	const int	n = 70;
+	Both		m((size_t) n * DIM),
+				x(ROWS * DIM),
+				y(ROWS * DIM),
+				z(ROWS * DIM),
+				dots(ROWS),
+				back(ROWS * DIM);
+	std::vector<uint8_t> packed(k->mat_bytes(KT_F32, n, DIM));
+	KTensor		src = {};
+	KMat		km = {KT_F32, n, DIM, packed.data(), packed.size()},
+				rm = {KT_F32, n, DIM, m.h.data(), m.h.size() * sizeof(float)};
+	int32_t		ids[ROWS] = {0, 68, -3, 5, 63, 64, 69, 11, 200};
+	int32_t		by[ROWS];
+	int32_t    *series = (int32_t *) ops->alloc(device, sizeof(by), "test"),
+			   *got = (int32_t *) ops->pin(device, sizeof(by));
+	char		err[256] = "";
+
+	src.type = KT_F32;
+	src.ndim = 2;
+	src.shape[0] = n;
+	src.shape[1] = DIM;
+	src.data = m.h.data();
+	k->mat_pack(&km, &src, 0, n);
+	km.data = ops->alloc(device, packed.size(), "test");
+	ops->put(device, km.data, packed.data(), packed.size());
+	k->rows_of(pool, &km, ids, 1, ROWS, y.d, DIM);
+	ref->rows_of(NULL, &rm, ids, 1, ROWS, y.h.data(), DIM);
+	memset(ids, 0xff, sizeof(ids));
+	y.same("rows_of", 0);
+	k->rows_of(pool, &km, NULL, 7, ROWS, z.d, DIM);
+	ref->rows_of(NULL, &rm, NULL, 7, ROWS, z.h.data(), DIM);
+	z.same("rows_of one", 0);
+	for (bool silu : {false, true})
+	{
+		k->mul_rows(pool, y.d, DIM, y.d, DIM, x.d, DIM, ROWS, DIM, silu);
+		ref->mul_rows(NULL, y.h.data(), DIM, y.h.data(), DIM, x.h.data(), DIM, ROWS, DIM, silu);
+		y.same("mul_rows");
+	}
+	k->dot_rows(pool, dots.d, x.d, ROWS, DIM, m.d, 0.5f);
+	ref->dot_rows(NULL, dots.h.data(), x.h.data(), ROWS, DIM, m.h.data(), 0.5f);
+	dots.same("dot_rows", 0);
+	k->swap_heads(pool, z.d, false, 10, ROWS * 10, x.d, false, DIM, 10, ROWS, 4, 10);
+	ref->swap_heads(NULL, z.h.data(), false, 10, ROWS * 10, x.h.data(), false, DIM, 10, ROWS, 4, 10);
+	z.same("swap_heads", 0);
+	k->swap_heads(pool, back.d, true, DIM, 10, z.d, false, 10, ROWS * 10, ROWS, 4, 10);
+	ref->swap_heads(NULL, back.h.data(), true, DIM, 10, z.h.data(), false, 10, ROWS * 10, ROWS, 4, 10);
+	back.same("swap_heads back", 0);
+	k->series(pool, series, ROWS, 5);
+	ref->series(NULL, by, ROWS, 5);
+	ops->get(device, got, series, sizeof(by));
+	CHECK(ops->wait(device, err, sizeof(err)) && memcmp(got, by, sizeof(by)) == 0, "series: %s", err);
+	ops->unpin(device, got);
+	ops->free(device, series);
+	ops->free(device, km.data);
+}
+
+/* two adapters for some rows each, one of them of two parts; then as if they were of an embedding */
+static void
+check_lora(void)
+{
+	const int	ldt = 30;
+	Both		a(40 * DIM),
+				b(3 * 64 * 12),
+				x(ROWS * DIM),
+				t((size_t) ROWS * ldt),
+				y(ROWS * 80);
+	int32_t		rows[] = {1, 4, 8, 0, 3},
+				ids[ROWS] = {0, 3, -1, 99, 5, 7, 1, 2, 39};
+	KLora		p[3] = {{KT_F32, 5, DIM, 33, 0, 0, 0.5f, NULL, NULL}, {KT_F32, 12, DIM, 40, 6, 34, 2.0f, NULL, NULL},
+		{KT_F32, 7, DIM, 64, 3, 2, -1.0f, NULL, NULL}},
+				dp[3];
+	const int	of[3][2] = {{0, 3}, {0, 3}, {3, 2}};
+	KLoraJob	jobs[3],
+				dev_jobs[3];
+
+	for (int i = 0; i < 3; i++)
+	{
+		dp[i] = p[i];
+		p[i].a = a.h.data() + 100 * i;
+		p[i].b = b.h.data() + 64 * i;
+		dp[i].a = a.d + 100 * i;
+		dp[i].b = b.d + 64 * i;
+		jobs[i] = {&p[i], rows + of[i][0], of[i][1], -1};
+		dev_jobs[i] = {&dp[i], rows + of[i][0], of[i][1], -1};
+	}
+	k->lora_shrink(pool, dev_jobs, 3, x.d, DIM, t.d, ldt);
+	ref->lora_shrink(NULL, jobs, 3, x.h.data(), DIM, t.h.data(), ldt);
+	t.same("lora_shrink", 2e-5);
+	k->lora_expand(pool, dev_jobs, 3, t.d, ldt, y.d, 80);
+	ref->lora_expand(NULL, jobs, 3, t.h.data(), ldt, y.h.data(), 80);
+	y.same("lora_expand", 5e-5);
+	k->lora_rows(pool, dev_jobs, 3, ids, t.d, ldt);
+	ref->lora_rows(NULL, jobs, 3, ids, t.h.data(), ldt);
+	memset(ids, 0xff, sizeof(ids));
+	memset(rows, 0xff, sizeof(rows));
+	t.same("lora_rows", 2e-5);
+}
+
 /* two sequences, of 4 and 5 rows; the second one's last rows also as a part of the step */
 static void
 check_seqs(bool step)
@@ -295,6 +397,8 @@ main(void)
 	ops->info(0, &info);
 	CHECK(info.usable == (ops->kernels(device, KT_F32) != NULL), "usable: %d, %s", info.usable, info.why);
 	all_orders(check_rows);
+	all_orders(check_moved);
+	all_orders(check_lora);
 	all_orders([]() { check_seqs(false); });
 	all_orders([]() { check_seqs(true); });
 	check_mm(KT_BF16);
