@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -55,19 +56,39 @@ spawn_engine_path(void)
 	return spawn_sibling("vllm_pg_engine");
 }
 
-/* argv of the engine, NULL-terminated, palloc'ed */
+/* Processes that share models; 1 = there is only one. */
+static int
+world(void)
+{
+	return vllm_tensor_parallel_size * vllm_pipeline_parallel_size;
+}
+
+/* argv of the engine, or of another rank of it, NULL-terminated, palloc'ed */
 static char **
-build_argv(char *path)
+build_argv(char *path, int rank)
 {
 	char	  **argv = palloc0(sizeof(char *) * MAX_ARGS);
 	int			n = 0;
 	char	   *save = NULL;
 
 	argv[n++] = path;
-	argv[n++] = "--arena-fd";
-	argv[n++] = psprintf("%d", ARENA_FD);
-	argv[n++] = "--control-fd";
-	argv[n++] = psprintf("%d", CONTROL_FD);
+	if (rank == 0)
+	{
+		argv[n++] = "--arena-fd";
+		argv[n++] = psprintf("%d", ARENA_FD);
+		argv[n++] = "--control-fd";
+		argv[n++] = psprintf("%d", CONTROL_FD);
+	}
+	else
+	{
+		argv[n++] = "--rank";
+		argv[n++] = psprintf("%d", rank);
+	}
+	if (world() > 1)
+	{
+		argv[n++] = "--group-fd";
+		argv[n++] = psprintf("%d", GROUP_FD);
+	}
 	for (char *line = strtok_r(vllm_guc_engine_config(), "\n", &save);
 		 line != NULL && n < MAX_ARGS - 3; line = strtok_r(NULL, "\n", &save))
 	{
@@ -115,6 +136,7 @@ typedef struct ChildFds
 	int			control;
 	int			arena;
 	int			log;
+	int			group;
 } ChildFds;
 
 /*
@@ -124,17 +146,28 @@ typedef struct ChildFds
 static void
 child_fds(ChildFds fds)
 {
-	int			null = fcntl(open("/dev/null", O_RDWR), F_DUPFD, ARENA_FD + 1);
+	int			null = fcntl(open("/dev/null", O_RDWR), F_DUPFD, GROUP_FD + 1);
 	int			first = STDERR_FILENO + 1;
 
-	fds.log = fcntl(fds.log, F_DUPFD, ARENA_FD + 1);
+	fds.log = fcntl(fds.log, F_DUPFD, GROUP_FD + 1);
+	if (fds.group >= 0)
+		fds.group = fcntl(fds.group, F_DUPFD, GROUP_FD + 1);
 	if (fds.control >= 0)
 	{
-		fds.control = fcntl(fds.control, F_DUPFD, ARENA_FD + 1);
-		fds.arena = fcntl(fds.arena, F_DUPFD, ARENA_FD + 1);
+		fds.control = fcntl(fds.control, F_DUPFD, GROUP_FD + 1);
+		fds.arena = fcntl(fds.arena, F_DUPFD, GROUP_FD + 1);
 		if (dup2(fds.control, CONTROL_FD) < 0 || dup2(fds.arena, ARENA_FD) < 0)
 			_exit(126);
 		first = ARENA_FD + 1;
+	}
+	if (fds.group >= 0)
+	{
+		/* a rank has neither socket nor arena: nothing below is open behind this */
+		if (dup2(fds.group, GROUP_FD) < 0)
+			_exit(126);
+		for (int fd = first; fd < GROUP_FD; fd++)
+			(void) close(fd);
+		first = GROUP_FD + 1;
 	}
 	if (null < 0 || fds.log < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(fds.log, 2) < 0)
 		_exit(126);
@@ -218,7 +251,7 @@ spawn_program(EngineProcess *p, char **argv, char **why)
 		*why = psprintf("could not execute \"%s\": %s", argv[0], strerror(errno));
 	else if (pipe2(pipefd, O_CLOEXEC) != 0 || fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create a pipe: %s", strerror(errno));
-	else if ((p->pid = fork_program(argv, build_env(false), (ChildFds) {-1, -1, pipefd[1]}, 0, 0)) < 0)
+	else if ((p->pid = fork_program(argv, build_env(false), (ChildFds) {-1, -1, pipefd[1], -1}, 0, 0)) < 0)
 		*why = psprintf("could not fork: %s", strerror(errno));
 	else
 	{
@@ -238,11 +271,45 @@ spawn_memory_limit(void)
 	return strncmp(vllm_device, "cuda", 4) == 0 ? 0 : vllm_engine_memory_limit;
 }
 
+static void
+kill_ranks(EngineProcess *p)
+{
+	int			status;
+
+	for (int i = 0; i < p->n_ranks; i++)
+		if (p->ranks[i] != 0)
+		{
+			(void) kill(p->ranks[i], SIGKILL);
+			while (waitpid(p->ranks[i], &status, 0) < 0 && errno == EINTR)
+				;
+		}
+	p->n_ranks = 0;
+}
+
+/* The other ranks, which write to the engine's log. */
+static bool
+spawn_ranks(EngineProcess *p, char *path, int group_fd, int log_fd, rlim_t memory, char **why)
+{
+	for (int i = 0; i < world() - 1; i++)
+	{
+		p->ranks[i] = fork_program(build_argv(path, i + 1), build_env(true), (ChildFds) {-1, -1, log_fd, group_fd}, memory, vllm_engine_nice);
+		if (p->ranks[i] < 0)
+		{
+			*why = psprintf("could not fork rank %d of the engine: %s", i + 1, strerror(errno));
+			kill_ranks(p);
+			return false;
+		}
+		p->n_ranks = i + 1;
+	}
+	return true;
+}
+
 bool
 spawn_engine(EngineProcess *p, int side, char **why)
 {
 	char	   *path = spawn_engine_path();
-	char	  **argv = build_argv(path);
+	char	  **argv = build_argv(path, 0);
+	int			group_fd = -1;
 	rlim_t		memory = (rlim_t) spawn_memory_limit() * 1024 * 1024;
 	int			sv[2] = {-1, -1};
 	int			pipefd[2] = {-1, -1};
@@ -264,15 +331,32 @@ spawn_engine(EngineProcess *p, int side, char **why)
 						vllm_engine_memory_limit, (int) (vllm_geometry.total_size / (1024 * 1024)) + 1);
 		return false;
 	}
+	if (world() > RANKS_MOST)
+	{
+		*why = psprintf("Settings vllm.tensor_parallel_size and vllm.pipeline_parallel_size ask for %d ranks, of %d at most.",
+						world(), RANKS_MOST);
+		return false;
+	}
+	if (world() > 1 && (group_fd = memfd_create("vllm_pg group", MFD_CLOEXEC)) < 0)
+	{
+		*why = psprintf("could not make memory for a group of ranks: %s", strerror(errno));
+		return false;
+	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0 || pipe2(pipefd, O_CLOEXEC) != 0 ||
 		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
 		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
-	else if ((p->pid = fork_program(argv, build_env(true), (ChildFds) {sv[1], vllm_arena_fds[side], pipefd[1]}, memory,
+	else if ((p->pid = fork_program(argv, build_env(true), (ChildFds) {sv[1], vllm_arena_fds[side], pipefd[1], group_fd}, memory,
 									   vllm_engine_nice)) < 0)
 		*why = psprintf("could not fork the engine: %s", strerror(errno));
+	else if (!spawn_ranks(p, path, group_fd, pipefd[1], memory, why))
+	{
+		(void) kill(p->pid, SIGKILL);
+		(void) waitpid(p->pid, NULL, 0);
+	}
 	else
 	{
+		spawn_close(&group_fd);
 		spawn_close(&sv[1]);
 		spawn_close(&pipefd[1]);
 		p->control_fd = sv[0];
@@ -280,11 +364,30 @@ spawn_engine(EngineProcess *p, int side, char **why)
 		return true;
 	}
 	p->pid = 0;
+	spawn_close(&group_fd);
 	spawn_close(&sv[0]);
 	spawn_close(&sv[1]);
 	spawn_close(&pipefd[0]);
 	spawn_close(&pipefd[1]);
 	return false;
+}
+
+/* Has a rank ended?  Then the others can do nothing any more. */
+static void
+reap_ranks(EngineProcess *p)
+{
+	for (int i = 0; i < p->n_ranks; i++)
+	{
+		int			status;
+
+		if (p->ranks[i] == 0 || waitpid(p->ranks[i], &status, WNOHANG) != p->ranks[i])
+			continue;
+		p->ranks[i] = 0;
+		ereport(LOG, (errmsg("rank %d of the inference engine ended", i + 1),
+					  WIFSIGNALED(status) ? errdetail("It was terminated by signal %d.", WTERMSIG(status)) :
+					  errdetail("It exited with status %d.", WEXITSTATUS(status))));
+		(void) kill(p->pid, SIGKILL);
+	}
 }
 
 bool
@@ -295,11 +398,14 @@ spawn_reap(EngineProcess *p, int *status)
 	if (p->pid == 0)
 		return false;
 	r = waitpid(p->pid, status, WNOHANG);
+	if (r == 0)
+		reap_ranks(p);
 	if (r == 0 || (r < 0 && errno == EINTR))
 		return false;
 	if (r < 0)
 		*status = 0;			/* somebody else reaped it: it is gone all the same */
 	p->pid = 0;
+	kill_ranks(p);
 	/* its last words */
 	if (p->log_fd >= 0)
 		(void) childlog_read(p->log, p->log_fd);

@@ -9,12 +9,16 @@
 
 #include "datatype/timestamp.h"
 
+#include "wire/control.h"
+
 typedef struct EngineProcess
 {
 	pid_t		pid;			/* 0 = none */
 	int			control_fd;		/* our end of the socketpair, -1 = closed */
 	int			log_fd;			/* read end of its stderr, -1 = closed */
 	struct ChildLog *log;
+	int			n_ranks;		/* processes beside it that share its models */
+	pid_t		ranks[RANKS_MOST];	/* [n_ranks]; 0 = it has ended */
 } EngineProcess;
 
 /* path of the engine program: vllm.engine_path or beside this library; palloc'ed */
@@ -27,7 +31,8 @@ bool		spawn_engine(EngineProcess *p, int side, char **why);
 void		spawn_close(int *fd);
 /* SIGKILL, reap, close */
 void		spawn_kill(EngineProcess *p);
-/* true if the process has ended; *status as of waitpid.  Closes its descriptors. */
+/* true if the process has ended; *status as of waitpid.  Closes its descriptors, and ends its ranks; a rank that
+ * has ended by itself ends the process. */
 bool		spawn_reap(EngineProcess *p, int *status);
 
 /*

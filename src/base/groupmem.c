@@ -30,7 +30,9 @@ struct GroupHead
 	GroupWord	came[GROUP_MOST];	/* the rank has its lock */
 	GroupWord	written;		/* bytes of the stream, modulo 2^32: GROUP_STREAM is far less */
 	GroupWord	read[GROUP_MOST];	/* likewise, by each rank */
-	uint8_t		stream[GROUP_STREAM];
+	GroupWord	answered[GROUP_MOST];	/* answers that were given */
+	Err			answer[GROUP_MOST];
+	uint8_t		stream[GROUP_STREAM] __attribute__((aligned(64)));
 };
 
 /* of a room, with its slots */
@@ -261,6 +263,24 @@ groupmem_read(GroupMem *g, void *data, size_t n)
 		atomic_store_explicit(&g->head->read[g->rank].v, (uint32_t) g->at, memory_order_release);
 		groupmem_wake(&g->head->read[g->rank].v);
 	}
+	return true;
+}
+
+void
+groupmem_answer(GroupMem *g, const Err *e)
+{
+	g->head->answer[g->rank] = *e;
+	atomic_fetch_add_explicit(&g->head->answered[g->rank].v, 1, memory_order_release);
+	groupmem_wake(&g->head->answered[g->rank].v);
+}
+
+bool
+groupmem_hear(GroupMem *g, int rank, Err *e)
+{
+	if (!groupmem_wait(g, &g->head->answered[rank].v, g->heard[rank]))
+		return false;
+	g->heard[rank]++;
+	*e = g->head->answer[rank];
 	return true;
 }
 

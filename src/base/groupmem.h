@@ -7,6 +7,7 @@
  *
  *		a word that says the group is dead, and which rank was the first to be missed
  *		a stream of bytes from rank 0 to all others, who each read all of it in their own time
+ *		the last answer of each of them
  *		rooms, numbered from 0: words and slots of a communicator (model/comm_shm.c)
  *
  * No wait lasts longer than the group lives: a rank holds a lock on its byte of the file, which the kernel
@@ -55,6 +56,7 @@ typedef struct GroupMem
 	GroupHead  *head;
 	size_t		size;
 	uint64_t	at;				/* of the stream: bytes written by rank 0, read by others */
+	uint32_t	heard[GROUP_MOST];	/* rank 0: answers */
 } GroupMem;
 
 /* A file for groupmem_open(); -1 with *e set. */
@@ -81,6 +83,11 @@ void		groupmem_wake(_Atomic uint32_t *word);
 bool		groupmem_write(GroupMem *g, const void *data, size_t n);
 /* The others. */
 bool		groupmem_read(GroupMem *g, void *data, size_t n);
+
+/* The others, any thread: how something went that rank 0 waits for; cls ERR_NONE: well. */
+void		groupmem_answer(GroupMem *g, const Err *e);
+/* Rank 0: the next answer of a rank, which is to give one for each that is waited for.  false: the group is dead. */
+bool		groupmem_hear(GroupMem *g, int rank, Err *e);
 
 /* Rooms are 0 .. 2 world - 1. */
 GroupRoom  *groupmem_room(const GroupMem *g, int room);

@@ -32,6 +32,7 @@
 #include "engine/lora_load.h"
 #include "engine/offload_store.h"
 #include "engine/pooling.h"
+#include "engine/ranks.h"
 #include "engine/sizing.h"
 #include "engine/source.h"
 #include "engine/spec.h"
@@ -48,6 +49,8 @@ struct Inst
 	ChatModel  *chat;
 	PoolModel  *pooling;		/* NULL: a tokenizer only */
 	KvTier	   *tier;			/* behind the KV cache; NULL = none */
+	RankModel  *ranks;			/* who computes it, too; NULL = nobody */
+	const char *path;			/* of its files; while it is loaded */
 };
 
 /* ---- loading ---- */
@@ -232,6 +235,31 @@ accounts(void)
 	return of_all;
 }
 
+/* What ranks that share a model can't do yet, or have to do otherwise. */
+static bool
+plan_ranks(const ModelInfo *mi, CoreOptions *co, DraftFiles *df, Err *e)
+{
+	int			n = ranks_world();
+
+	if (!ranks_shares(mi))
+		return true;
+	/* ranks have blocks of one kind */
+	co->no_windows = true;
+	if (co->compute_kv_scales && (co->kv_type == KT_F8_E4M3 || co->kv_type == KT_F8_E5M2))
+		return err_set(e, ERR_UNSUPPORTED, "the scales of a KV cache that %d ranks share can't be computed", n) ||
+			err_hint(e, "Turn calculate_kv_scales off.");
+	if (mi->state_bytes > 0 && ranks_stages() > 1)
+		return err_set(e, ERR_UNSUPPORTED, "a model with recurrent layers can't be divided into %d stages", ranks_stages());
+	if (df->method != NULL)
+	{
+		err_set(e, ERR_UNSUPPORTED, "speculation with weights is not possible with a model that %d ranks share", n);
+		err_hint(e, "The methods ngram and suffix need none.");
+		draftfiles_close(df);
+		return leave_out(&co->spec, e);
+	}
+	return true;
+}
+
 /* Options of the core and of the model that agree with each other. */
 static bool
 plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
@@ -267,7 +295,7 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 			.overlap = true
 	};
 	memset(df, 0, sizeof(*df));
-	if (!plan_speculation(mi, f, o, s, co, df, e))
+	if (!plan_speculation(mi, f, o, s, co, df, e) || !plan_ranks(mi, co, df, e))
 		return false;
 	/* what is not given follows what is */
 	if (co->max_num_batched_tokens > 0 && co->max_num_batched_tokens < co->max_num_seqs)
@@ -380,12 +408,18 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	};
 	/* bound only while it packs: threads that core_new() makes would inherit it */
 	kpool_bind(in->pool);
+	if (ranks_shares(&mi))
+		in->ranks = co.ranks = ranks_load(in->path, o, &mo);
+	mo.ranks = ranks_of(in->ranks);
 	guarded = load_read_guard(src->files, new_model, &n, e);
+	if (guarded && n.model != NULL && in->ranks != NULL)
+		guarded = ranks_loaded(in->ranks, e);
+	mo.ranks = NULL;
 	if (guarded && n.model != NULL)
 		drafts = draftfiles_load(&df, &co.spec, &mo, n.model, &co.drafter, e) || leave_out(&co.spec, e);
 	kpool_bind(NULL);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
-	if (n.model != NULL && co.prefix_caching && share_may(&mi) && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
+	if (n.model != NULL && co.prefix_caching && share_may(&mi) && in->ranks == NULL && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
 		offload_store_id(src->files, &df, o, &co, co.kv_id);
 	draftfiles_close(&df);
 	mem_free(id);
@@ -411,6 +445,7 @@ inst_free(Inst *in)
 	if (in->core != NULL)
 		core_free(in->core);
 	offload_store_give(in->tier);
+	ranks_free(in->ranks);
 	tok_free(in->tok);
 	if (in->pool != NULL)
 		kpool_free(in->pool);
@@ -431,6 +466,14 @@ read_tok(const Files *files, int64_t *bytes, Err *e)
 	return tok;
 }
 
+/* Ranks share CPUs, too: this is the first. */
+static bool
+share_cpus(CpuPlan *cpus)
+{
+	cpuplan_share(cpus, 0, ranks_world());
+	return true;
+}
+
 static Inst *
 load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
 {
@@ -441,8 +484,9 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	bool		ok = false;
 	Tok		   *tok = NULL;
 
+	in->path = path;
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
-	if (in->kernels != NULL && devices_check(s, e) && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
+	if (in->kernels != NULL && devices_check(s, e) && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && share_cpus(&cpus) &&
 		(src.files = files = files_open(path, e)) != NULL &&
 		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) &&
 		(tok = read_tok(src.files, &in->tok_bytes, e)) != NULL)
@@ -728,6 +772,11 @@ unpin(Inst *in, uint64_t id)
 static LoraAdapter *
 lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 {
+	if (in->ranks != NULL)
+	{
+		err_set(e, ERR_UNSUPPORTED, "a model that %d ranks share takes no adapters", ranks_world());
+		return NULL;
+	}
 	if (in->core != NULL)
 		return lora_files_load(core_model(in->core), path, limits->max_rank, limits->dtype, e);
 	err_set(e, ERR_UNSUPPORTED, "a tokenizer without a model takes no adapters");

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "engine/cpuplan.h"
+#include "base/groupmem.h"
 #include "engine/devices.h"
 #include "engine/logprobs.h"
 #include "engine/source.h"
@@ -43,6 +44,9 @@ static const Row rows[] = {
 	{"cpu_isa", ROW_STR, OFF(cpu_isa), 0, sizeof(((Settings *) 0)->cpu_isa), 1},
 	{"device", ROW_STR, OFF(device), 0, sizeof(((Settings *) 0)->device), 1},
 	{"device_library", ROW_STR, OFF(device_library), 0, sizeof(((Settings *) 0)->device_library), 1},
+	{"tensor_parallel_size", ROW_INT, OFF(tensor_parallel_size), 1, GROUP_MOST, 1},
+	{"pipeline_parallel_size", ROW_INT, OFF(pipeline_parallel_size), 1, GROUP_MOST, 1},
+	{"enable_expert_parallel", ROW_BOOL, OFF(enable_expert_parallel), 0, 1, 1},
 	{"max_num_seqs", ROW_INT, OFF(max_num_seqs), 0, 4096, 1},
 	{"max_num_batched_tokens", ROW_INT, OFF(max_num_batched_tokens), 0, 65536, 1},
 	{"max_num_partial_prefills", ROW_INT, OFF(max_num_partial_prefills), 0, 4096, 1},
@@ -94,6 +98,8 @@ settings_box_init(SettingsBox *b)
 	{
 		.cpu_isa = "auto",
 			.device = "auto",
+			.tensor_parallel_size = 1,
+			.pipeline_parallel_size = 1,
 			.max_long_partial_prefills = 1,
 			.block_size = 16,
 			.kv_cache_memory_bytes = INT64_C(512) << 20,

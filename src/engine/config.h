@@ -23,6 +23,9 @@ typedef struct Settings
 	char		cpu_isa[32];	/* "auto" or a kernel set's name */
 	char		device[16];		/* auto, cpu, cuda, cuda:N */
 	char		device_library[1024];	/* "" = beside the engine (devices.h) */
+	int			tensor_parallel_size;	/* ranks that share columns (ranks.h), ... */
+	int			pipeline_parallel_size; /* ... times those that share layers */
+	bool		enable_expert_parallel; /* experts go to ranks whole */
 	int			max_num_seqs;
 	int			max_num_batched_tokens; /* either 0: by the machine (sizing.h) */
 	int			max_num_partial_prefills;	/* 0 = any number */

@@ -264,6 +264,7 @@ typedef struct CoreOptions
 	unsigned char kv_id[32];	/* ... of a model with these weights */
 	const Plugins *plugins;		/* logits processors; NULL = none */
 	SpecConfig	spec;			/* how to speculate, */
+	struct RankModel *ranks;	/* who computes it, too (ranks.h); NULL = nobody */
 	struct Drafter *drafter;	/* ... and with what; taken over, NULL = it takes no weights */
 	bool		kv_always;		/* tests: what the tier has is never computed again, whatever that costs */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */

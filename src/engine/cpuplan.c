@@ -91,6 +91,17 @@ cpuplan_make(int threads, const char *affinity, CpuPlan *out, Err *e)
 	return true;
 }
 
+void
+cpuplan_share(CpuPlan *p, int rank, int world)
+{
+	int			n = p->n_threads / world > 0 ? p->n_threads / world : 1;
+
+	/* with more ranks than CPUs some share one */
+	if (p->pinned)
+		memmove(p->cpus, p->cpus + (rank * n + n <= p->n_threads ? rank * n : 0), (size_t) n * sizeof(int));
+	p->n_threads = n;
+}
+
 const Kernels *
 cpuplan_kernels(const char *isa, Err *e)
 {

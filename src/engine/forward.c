@@ -14,6 +14,7 @@
 #include "engine/constraint.h"
 #include "engine/engine_int.h"
 #include "engine/offload.h"
+#include "engine/ranks.h"
 #include "engine/spec.h"
 #include "wire/control.h"
 
@@ -104,6 +105,8 @@ core_forward(Core *c, const Plan *plan)
 	if (c->offload != NULL)
 		offload_settle(c->offload);
 	core_copy_blocks(c->opt.kernels, c->opt.pool, &c->kv, plan);
+	if (c->opt.ranks != NULL)
+		ranks_copy(c->opt.ranks, plan->copies, plan->n_copies);
 	/* a device may have given it another address since the batch's arrays were made */
 	b.state = c->state_area.base;
 	constraints_begin(c->constraints, plan);
@@ -116,9 +119,13 @@ core_forward(Core *c, const Plan *plan)
 	if (c->spec != NULL)
 		spec_before(c->spec, plan, &b);
 	if (!model_forward(c->model, &b, &c->kv, plan->pools ? c->hidden.dev : c->logits.dev))
+	{
+		ranks_check();
 		return false;
+	}
 	if (plan->pools)
 		n_logits = pool_rows_of_step(c, plan, b.n_out);
+	ranks_check();
 	core_to_host(&c->logits, 0, (size_t) n_logits * (size_t) core_info(c)->vocab_size);
 	if (c->spec != NULL)
 		spec_step(c->spec, &(SpecStep) {.plan = plan, .batch = &b, .kv = &c->kv});

@@ -31,6 +31,7 @@
 #include "engine/devices.h"
 #include "engine/keep.h"
 #include "engine/offline.h"
+#include "engine/ranks.h"
 #include "engine/server.h"
 #include "wire/control.h"
 
@@ -40,6 +41,8 @@ typedef struct Args
 {
 	int			arena_fd;
 	int			control_fd;
+	int			group_fd;		/* -1 = no other ranks */
+	int			rank;
 	bool		fake;
 	const char *check_model;
 } Args;
@@ -185,6 +188,11 @@ serve(const Args *a, SettingsBox *box)
 		}
 		plugins_set_loaded(plugins);
 		find_devices(&set);
+		if (a->group_fd >= 0 && !ranks_open(a->group_fd, &set, &e))
+		{
+			log_line('P', "%s", e.msg);
+			return ENGINE_EXIT_FATAL;
+		}
 	}
 	signal(SIGPIPE, SIG_IGN);
 	if (fcntl(a->control_fd, F_SETFD, FD_CLOEXEC) != 0)
@@ -250,8 +258,8 @@ usage(const char *fmt,...)
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	log_line('P', "%s; usage: vllm_pg_engine --arena-fd N --control-fd N [--fake] [--set name=value ...] "
-			 "| --check-model PATH | --offline ... | --version", why);
+	log_line('P', "%s; usage: vllm_pg_engine --arena-fd N --control-fd N [--group-fd N] [--fake] [--set name=value ...] "
+			 "| --rank N --group-fd N [--set name=value ...] | --check-model PATH | --offline ... | --version", why);
 	return ENGINE_EXIT_USAGE;
 }
 
@@ -275,13 +283,14 @@ static int
 take_option(Args *a, SettingsBox *box, const char *name, const char *value)
 {
 	Err			e;
-	bool		is_fd = strcmp(name, "--arena-fd") == 0 || strcmp(name, "--control-fd") == 0;
+	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ? &a->control_fd :
+		strcmp(name, "--group-fd") == 0 ? &a->group_fd : strcmp(name, "--rank") == 0 ? &a->rank : NULL;
 
-	if (!is_fd && strcmp(name, "--check-model") != 0 && strcmp(name, "--set") != 0)
+	if (number == NULL && strcmp(name, "--check-model") != 0 && strcmp(name, "--set") != 0)
 		return usage("unknown argument \"%.100s\"", name);
 	if (value == NULL)
 		return usage("argument \"%s\" needs a value", name);
-	if (is_fd && !parse_fd(value, name[2] == 'a' ? &a->arena_fd : &a->control_fd))
+	if (number != NULL && !parse_fd(value, number))
 		return usage("invalid value \"%.100s\" for argument \"%s\": must be the number of a file descriptor",
 					 value, name);
 	if (strcmp(name, "--check-model") == 0)
@@ -291,11 +300,22 @@ take_option(Args *a, SettingsBox *box, const char *name, const char *value)
 	return ENGINE_EXIT_OK;
 }
 
+static int
+run_rank(const Args *a, SettingsBox *box)
+{
+	Settings	set;
+
+	if (a->group_fd < 0)
+		return usage("argument \"%s\" is needed", "--group-fd");
+	settings_get(box, &set);
+	return rank_main(a->group_fd, a->rank, &set);
+}
+
 int
 main(int argc, char **argv)
 {
 	SettingsBox box;
-	Args		a = {.arena_fd = -1,.control_fd = -1};
+	Args		a = {.arena_fd = -1,.control_fd = -1,.group_fd = -1};
 
 	crash_install();
 	settings_box_init(&box);
@@ -319,6 +339,8 @@ main(int argc, char **argv)
 	}
 	if (a.check_model != NULL)
 		return check_model(&a, &box);
+	if (a.rank > 0)
+		return run_rank(&a, &box);
 	if (a.arena_fd < 0 || a.control_fd < 0)
 		return usage("argument \"%s\" is needed", a.arena_fd < 0 ? "--arena-fd" : "--control-fd");
 	return serve(&a, &box);

@@ -20,6 +20,7 @@
 #include "engine/kvgroups.h"
 #include "engine/kvlife.h"
 #include "engine/pins.h"
+#include "engine/ranks.h"
 #include "engine/spec.h"
 
 /* How much dearer an operation of attention is than one of a matmul. */
@@ -215,7 +216,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (!core_check_options(o, info->max_model_len, e))
 		return false;
 	c->max_model_len = o->max_model_len > 0 ? o->max_model_len : info->max_model_len;
-	if (!open_kv(c, e) || !open_state(c, e) || !kvscales_open(c, e))
+	if (!open_kv(c, e) || !open_state(c, e) || !kvscales_open(c, e) ||
+		(o->ranks != NULL && !ranks_kv(o->ranks, info, &c->kv, o->max_num_seqs, e)))
 		return false;
 	so.block_size = o->block_size;
 	so.max_partial = o->max_partial;

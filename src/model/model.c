@@ -24,7 +24,7 @@
 struct Model
 {
 	const Arch *arch;
-	const ModelRanks *ranks;	/* while it is made */
+	const ModelRanks *ranks;	/* NULL = alone */
 	ModelInfo	info;
 	int			max_out;
 	float	   *kv_scales;
@@ -806,6 +806,13 @@ model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int 
 
 	if (n == 0)
 		return;
+	if (m->ranks != NULL && m->ranks->logits != NULL)
+		m->ranks->logits(m->ranks->ctx, hidden, n);
+	if (!split_is_last(d))
+	{
+		split_logits(d, logits, n, d->c.vocab);
+		return;
+	}
 	d->stopped = false;
 	d->b = &all;
 	d->rows = n;
@@ -903,6 +910,8 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 		abort();
 	}
 	need_scratch(d, kv, b->rows.n_rows);
+	if (m->ranks != NULL && m->ranks->forward != NULL)
+		m->ranks->forward(m->ranks->ctx, b);
 	d->b = b;
 	d->kv = kv;
 	d->rows = b->rows.n_rows;

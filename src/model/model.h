@@ -107,12 +107,18 @@ typedef struct ModelSource
 	void	   *ctx;
 } ModelSource;
 
+struct Batch;
+
 /* Who else computes this model, each with weights of its own (split.h); all ranks make the same calls. */
 typedef struct ModelRanks
 {
 	KComm	   *tp;				/* of those that share columns; NULL, or of one: this rank has all */
 	KComm	   *pp;				/* of those that have other layers; likewise */
 	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all */
+	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
+	void		(*forward) (void *ctx, const struct Batch *b);
+	void		(*logits) (void *ctx, const float *hidden, int n);
+	void	   *ctx;
 } ModelRanks;
 
 typedef struct ModelOptions

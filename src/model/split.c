@@ -601,7 +601,7 @@ split_take_x(Decoder *d)
 
 	c->ops->recv(c, d->pool, d->x, x_bytes(d), c->rank - 1);
 	/* a layer that begins without a norm reads h */
-	memcpy(d->h, d->x, x_bytes(d));
+	d->k->to_op(d->pool, d->h, d->c.hidden, d->x, d->c.hidden, d->rows, d->c.hidden);
 	d->pending = false;
 }
 

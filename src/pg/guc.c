@@ -53,6 +53,9 @@ int			vllm_cpu_threads;
 char	   *vllm_cpu_affinity = "";
 char	   *vllm_cpu_isa = "auto";
 char	   *vllm_device = "auto";
+int			vllm_tensor_parallel_size = 1;
+int			vllm_pipeline_parallel_size = 1;
+static bool vllm_enable_expert_parallel = false;
 char	   *vllm_cuda_visible_devices = "";
 static char *vllm_device_library = "";
 int			vllm_max_num_seqs;
@@ -150,6 +153,10 @@ static const IntRow int_rows[] = {
 	"Sets how many of these may be long, so that shorter ones overtake the others."},
 	{"vllm.long_prefill_token_threshold", &vllm_long_prompt, 0, 0, INT_MAX, PGC_SIGHUP, 0, "long_prefill_token_threshold",
 	"Sets of how many tokens on a prompt is long, and how many of its tokens go into a step; 0 means that none is."},
+	{"vllm.tensor_parallel_size", &vllm_tensor_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0, "tensor_parallel_size",
+	"Sets how many processes share the columns of each model's matrices, from the engine's next start on."},
+	{"vllm.pipeline_parallel_size", &vllm_pipeline_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0, "pipeline_parallel_size",
+	"Sets how many stages of processes share each model's layers, from the engine's next start on."},
 	{"vllm.block_size", &vllm_block_size, 16, 16, 256, PGC_SIGHUP, 0, "block_size",
 	"Sets the number of tokens in a block of the KV cache; a multiple of 16."},
 	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 512, 1, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",
@@ -228,6 +235,8 @@ static const BoolRow bool_rows[] = {
 	"Computes the scales of an FP8 KV cache when a model is loaded, instead of taking the checkpoint's."},
 	{"vllm.disable_hybrid_kv_cache_manager", &vllm_disable_hybrid, false, PGC_SIGHUP, NULL, "disable_hybrid_kv_cache_manager",
 	"Lets layers with sliding windows keep K and V of all tokens, in models that are loaded from now on."},
+	{"vllm.enable_expert_parallel", &vllm_enable_expert_parallel, false, PGC_SIGHUP, NULL, "enable_expert_parallel",
+	"Lets the processes of vllm.tensor_parallel_size share experts whole instead of by columns, from the engine's next start on."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, NULL, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
 	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, NULL, "enable_lora",

@@ -7,7 +7,12 @@
  *		vllm_pg_engine --arena-fd 4 --control-fd 3 [--fake] [--set name=value ...]
  *
  * with one end of a SOCK_STREAM socketpair as fd 3, the arena's memfd as fd 4,
- * stdin and stdout on /dev/null and stderr a pipe (log lines, base/log.h).  Both
+ * stdin and stdout on /dev/null and stderr a pipe (log lines, base/log.h).  If models are to be
+ * shared by ranks (tensor_parallel_size, pipeline_parallel_size), it spawns the other ranks, too, as
+ *
+ *		vllm_pg_engine --rank N --group-fd 5 [--set name=value ...]
+ *
+ * and gives all of them an empty memfd as fd 5; these have neither socket nor arena.  Both
  * directions are a byte stream of lines that end in '\n'; no line is longer than
  * CONTROL_LINE bytes with its newline.
  *
@@ -43,6 +48,9 @@
 
 #define CONTROL_FD		3
 #define ARENA_FD		4
+#define GROUP_FD		5
+
+#define RANKS_MOST		16		/* as base/groupmem.h has it */
 
 #define ENGINE_EXIT_OK		0	/* stop, or the control socket was closed */
 #define ENGINE_EXIT_FATAL	1	/* out of memory and the like: restart with back-off */

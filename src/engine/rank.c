@@ -1,0 +1,375 @@
+/*
+ * rank.c
+ *	  A rank that isn't the first: it executes what rank 0 writes.
+ *
+ * One thread reads commands; a model is loaded by a thread of its own, so that steps of other models go on.
+ * What is read is from the same program under the same user; sizes are checked all the same, as a
+ * command that was misread would write anywhere.  When rank 0 is gone there is nothing left to do.
+ *
+ * Tested by tests/t/100_ranks.pl.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/cpuplan.h"
+#include "engine/idmap.h"
+#include "engine/pooling.h"
+#include "engine/rank_cmd.h"
+#include "engine/ranks.h"
+#include "engine/source.h"
+#include "load/load.h"
+#include "wire/control.h"
+
+/* A model that is here. */
+typedef struct Held
+{
+	Model	   *model;
+	const Kernels *kernels;
+	KPool	   *pool;
+	int			max_rows;
+	int			max_out;
+	KvView		kv;
+	MArena		kv_area;
+	MArena		state_area;
+	int			slots;
+	HugePages	huge;
+	float	   *out;			/* logits or hidden rows, which only rank 0's engine looks at */
+	const int32_t **tables;		/* [max_rows] */
+	const float **embeds;		/* likewise */
+} Held;
+
+static struct
+{
+	GroupMem	mem;
+	RankPlace	place;
+	Settings	set;
+	IdMap		models;			/* of Held; */
+	pthread_mutex_t lock;		/* ... threads that load put theirs in */
+} me = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- loading ---- */
+
+typedef struct Loading
+{
+	RankLoad	what;
+	uint32_t	id;
+	ModelRanks	shape;
+	Held	   *held;
+	Files	   *files;
+	Source		source;
+	Err			err;
+} Loading;
+
+/* under the guard of the files */
+static void
+load_model(void *arg)
+{
+	Loading    *l = arg;
+	ModelSource src = source_of(&l->source);
+	char	   *id = l->what.cache_dir[0] != '\0' ? files_contents_id(l->source.files) : NULL;
+	ModelOptions mo = {
+		.kernels = l->held->kernels,.pool = l->held->pool,.max_rows = l->what.max_rows,.max_out = l->what.max_out,
+		.max_model_len = l->what.max_model_len,.quant = model_opts_scheme(&l->what.opts),.huge = l->what.huge,
+		.cache_dir = l->what.cache_dir,.cache_id = id,.ranks = &l->shape
+	};
+
+	l->held->model = model_new(files_conf(l->source.files), &src, &mo, &l->err);
+	mem_free(id);
+}
+
+static void
+held_free(Held *h)
+{
+	if (h == NULL)
+		return;
+	model_free(h->model);
+	if (h->pool != NULL)
+		kpool_free(h->pool);
+	marena_free(&h->kv_area);
+	marena_free(&h->state_area);
+	mem_free(h->out);
+	mem_free(h->tables);
+	mem_free(h->embeds);
+	mem_free(h);
+}
+
+static bool
+load(Loading *l)
+{
+	Held	   *h = l->held;
+	const ModelOpts *o = &l->what.opts;
+	Err		   *e = &l->err;
+	CpuPlan		cpus;
+	Err			guard = {0};
+
+	if (!cpuplan_make(me.set.cpu_threads, me.set.cpu_affinity, &cpus, e))
+		return false;
+	cpuplan_share(&cpus, me.mem.rank, me.mem.world);
+	if ((l->source.files = l->files = files_open(l->what.path, e)) == NULL ||
+		!files_set_rope(l->files, o->rope_scaling, o->rope_theta, e) || !pooling_prepare(l->files, o->hf_overrides, e) || (h->pool = cpuplan_pool(&cpus, e)) == NULL)
+		return false;
+	kpool_bind(h->pool);
+	if (!load_read_guard(l->files, load_model, l, &guard))
+		*e = guard;
+	kpool_bind(NULL);
+	return h->model != NULL && guard.cls == ERR_NONE;
+}
+
+static void *
+load_main(void *arg)
+{
+	Loading    *l = arg;
+	Held	   *h = l->held;
+	bool		ok = load(l);
+
+	source_done(&l->source);
+	files_close(l->files);
+	if (ok)
+	{
+		const ModelInfo *info = model_info(h->model);
+		size_t		logits = (size_t) l->what.max_out * (size_t) info->vocab_size;
+		size_t		hidden = (size_t) l->what.max_rows * (size_t) info->hidden_size;
+
+		h->out = mem_zalloc((logits > hidden ? logits : hidden) * sizeof(float));
+		h->tables = mem_alloc((size_t) l->what.max_rows * sizeof(*h->tables));
+		h->embeds = mem_alloc((size_t) l->what.max_rows * sizeof(*h->embeds));
+		l->err.cls = ERR_NONE;
+		pthread_mutex_lock(&me.lock);
+		idmap_put(&me.models, l->id, h);
+		pthread_mutex_unlock(&me.lock);
+	}
+	else
+		held_free(h);
+	groupmem_answer(&me.mem, &l->err);
+	mem_free(l);
+	return NULL;
+}
+
+static void
+begin_load(uint32_t id, const void *body, size_t size)
+{
+	Loading    *l = mem_zalloc(sizeof(Loading));
+	pthread_t	t;
+
+	if (size != sizeof(RankLoad))
+		abort();
+	memcpy(&l->what, body, sizeof(RankLoad));
+	l->id = id;
+	l->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts};
+	l->held = mem_zalloc(sizeof(Held));
+	l->held->kernels = kernels_select(l->what.isa, NULL);
+	l->held->max_rows = l->what.max_rows;
+	l->held->max_out = l->what.max_out;
+	l->held->huge = l->what.huge;
+	if (pthread_create(&t, NULL, load_main, l) != 0)
+	{
+		log_line('P', "could not start a thread");
+		exit(ENGINE_EXIT_FATAL);
+	}
+	pthread_detach(t);
+}
+
+/* ---- steps ---- */
+
+static Held *
+held(uint32_t id)
+{
+	Held	   *h;
+
+	pthread_mutex_lock(&me.lock);
+	h = idmap_get(&me.models, id);
+	pthread_mutex_unlock(&me.lock);
+	return h;
+}
+
+static void
+open_kv(Held *h, const RankKv *k)
+{
+	const ModelInfo *info = model_info(h->model);
+	Err			e = {0};
+	size_t		size;
+
+	h->slots = k->slots;
+	h->kv = (KvView) {
+		.type = k->type,.n_layers = info->n_kv_layers,.n_blocks = k->n_blocks,.block_size = k->block_size,
+		.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim,.scales = info->kv_scales
+	};
+	size = kv_layout(&h->kv);
+	if (size == 0)
+		err_set(&e, ERR_NOMEM, "out of memory: the KV cache of %d blocks is too large", k->n_blocks);
+	else if (marena_reserve(&h->kv_area, size, h->huge, "The KV cache of a rank", &e) && info->state_bytes > 0)
+		(void) marena_reserve(&h->state_area, (size_t) k->slots * info->state_bytes, h->huge, "The recurrent state of a rank", &e);
+	h->kv.base = h->kv_area.base;
+	groupmem_answer(&me.mem, &e);
+}
+
+/* What is left of a body. */
+typedef struct Cut
+{
+	const uint8_t *at;
+	size_t		left;
+} Cut;
+
+static const void *
+cut(Cut *c, size_t n, size_t size)
+{
+	const void *p = c->at;
+
+	if (n > c->left / size)
+	{
+		log_line('P', "a command of rank 0 is too short");
+		abort();
+	}
+	c->at += n * size;
+	c->left -= n * size;
+	return p;
+}
+
+static const int32_t *
+cut_ints(Cut *c, int n)
+{
+	return cut(c, (size_t) n, sizeof(int32_t));
+}
+
+static void
+cut_tables(Cut *c, const Held *h, int n_seqs)
+{
+	for (int s = 0; s < n_seqs; s++)
+	{
+		int			n = *cut_ints(c, 1);
+
+		h->tables[s] = cut_ints(c, n);
+		for (int i = 0; i < n; i++)
+			if (h->tables[s][i] < 0 || h->tables[s][i] >= h->kv.n_blocks)
+				abort();
+	}
+}
+
+static void
+cut_embeds(Cut *c, const Held *h, int n_rows, int width)
+{
+	const int32_t *has = cut_ints(c, n_rows);
+
+	for (int i = 0; i < n_rows; i++)
+		h->embeds[i] = has[i] ? cut(c, (size_t) width, sizeof(float)) : NULL;
+}
+
+static void
+forward(Held *h, Cut c)
+{
+	const RankStep *s = cut(&c, 1, sizeof(RankStep));
+	Batch		b = {
+		.rows = {.n_rows = s->n_rows,.n_seqs = s->n_seqs,.block_table = h->tables},.n_out = s->n_out,.hidden = s->hidden,
+		.state = (float *) h->state_area.base
+	};
+
+	if (s->n_rows < 0 || s->n_rows > h->max_rows || s->n_seqs < 0 || s->n_seqs > s->n_rows || s->n_out < 0 || s->n_out > s->n_rows)
+		abort();
+	b.rows.seq_start = cut_ints(&c, s->n_seqs + 1);
+	b.rows.pos = cut_ints(&c, s->n_rows);
+	b.tokens = cut_ints(&c, s->n_rows);
+	b.out_rows = cut_ints(&c, s->n_out);
+	if (s->typed)
+		b.types = cut_ints(&c, s->n_rows);
+	if (s->slotted)
+		b.rows.state_slot = cut_ints(&c, s->n_seqs);
+	cut_tables(&c, h, s->n_seqs);
+	if (s->embedded)
+	{
+		cut_embeds(&c, h, s->n_rows, s->width);
+		b.embeds = h->embeds;
+	}
+	(void) model_forward(h->model, &b, &h->kv, h->out);
+}
+
+static void
+logits(Held *h, Cut c)
+{
+	size_t		width = (size_t) model_info(h->model)->hidden_size;
+	size_t		n = c.left / (width * sizeof(float));
+
+	if (n > (size_t) h->max_out)
+		abort();
+	model_logits(h->model, cut(&c, n * width, sizeof(float)), NULL, (int) n, h->out);
+}
+
+static void
+copy(Held *h, Cut c)
+{
+	size_t		n = c.left / sizeof(BlockCopy);
+	const BlockCopy *copies = cut(&c, n, sizeof(BlockCopy));
+
+	for (size_t i = 0; i < n; i++)
+		if (copies[i].from < 0 || copies[i].from >= h->kv.n_blocks || copies[i].to < 0 || copies[i].to >= h->kv.n_blocks)
+			abort();
+	h->kernels->kv_copy(h->pool, &h->kv, (const int32_t *) copies, (int) n);
+}
+
+static void
+execute(const RankCmd *cmd, const uint8_t *body)
+{
+	Held	   *h = cmd->kind == RC_LOAD ? NULL : held(cmd->model);
+	Cut			c = {body, (size_t) cmd->size};
+
+	if (cmd->kind == RC_LOAD)
+		begin_load(cmd->model, body, (size_t) cmd->size);
+	else if (h == NULL)
+		return;					/* one that could not be loaded is freed */
+	else if (cmd->kind == RC_KV)
+		open_kv(h, cut(&c, 1, sizeof(RankKv)));
+	else if (cmd->kind == RC_FORWARD)
+	{
+		kpool_bind(h->pool);
+		forward(h, c);
+	}
+	else if (cmd->kind == RC_LOGITS)
+		logits(h, c);
+	else if (cmd->kind == RC_COPY)
+		copy(h, c);
+	else
+	{
+		pthread_mutex_lock(&me.lock);
+		idmap_del(&me.models, cmd->model);
+		pthread_mutex_unlock(&me.lock);
+		held_free(h);
+	}
+}
+
+int
+rank_main(int group_fd, int rank, const Settings *s)
+{
+	Err			e;
+	RankCmd		cmd;
+	uint8_t    *body = NULL;
+	uint64_t	room = 0;
+
+	signal(SIGPIPE, SIG_IGN);
+	me.set = *s;
+	if (!groupmem_open(&me.mem, group_fd, rank, s->tensor_parallel_size * s->pipeline_parallel_size, &e))
+	{
+		log_line('P', "%s", e.msg);
+		return ENGINE_EXIT_FATAL;
+	}
+	me.place = rank_place(&me.mem, s->tensor_parallel_size);
+	while (groupmem_read(&me.mem, &cmd, sizeof(cmd)))
+	{
+		if (cmd.size > room)
+		{
+			mem_free(body);
+			room = cmd.size;
+			body = mem_try_aligned((size_t) room);
+			if (body == NULL)
+			{
+				log_line('P', "out of memory for a command of %zu bytes", (size_t) room);
+				return ENGINE_EXIT_FATAL;
+			}
+		}
+		if (!groupmem_read(&me.mem, body, (size_t) cmd.size))
+			break;
+		execute(&cmd, body);
+	}
+	return ENGINE_EXIT_OK;
+}

@@ -1,0 +1,86 @@
+/*
+ * rank_cmd.h
+ *	  What rank 0 writes to the others: commands, each a RankCmd and a body of `size` bytes.
+ *
+ * All are the same program, so structs go as they are.  Commands are executed in order; RC_LOAD and RC_KV are
+ * answered (groupmem_answer()), RC_LOAD by a thread of its own.
+ *
+ *		RC_LOAD		RankLoad
+ *		RC_KV		RankKv
+ *		RC_FORWARD	RankStep, then seq_start [n_seqs + 1], pos [n_rows], tokens [n_rows], out_rows [n_out];
+ *					if typed types [n_rows], if slotted state slots [n_seqs]; for each sequence the number of blocks and these;
+ *					if embedded for each row whether it is, then the embeddings of those that are
+ *		RC_LOGITS	hidden rows
+ *		RC_COPY		BlockCopy, as many as there are
+ *		RC_FREE		nothing
+ */
+#ifndef VLLM_ENGINE_RANK_CMD_H
+#define VLLM_ENGINE_RANK_CMD_H
+
+#include "base/groupmem.h"
+#include "engine/backend.h"
+#include "engine/core_int.h"
+
+typedef enum RankCmdKind
+{
+	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE
+} RankCmdKind;
+
+typedef struct RankCmd
+{
+	RankCmdKind kind;
+	uint32_t	model;			/* number of the model, from 1 on, never used again */
+	uint64_t	size;			/* of the body */
+} RankCmd;
+
+typedef struct RankLoad
+{
+	char		path[4096];
+	ModelOpts	opts;
+	char		isa[32];
+	int			max_rows;
+	int			max_out;
+	int			max_model_len;
+	HugePages	huge;
+	char		cache_dir[1024];
+	bool		experts;
+} RankLoad;
+
+typedef struct RankKv
+{
+	KType		type;
+	int			n_blocks;
+	int			block_size;
+	int			slots;
+} RankKv;
+
+typedef struct RankStep
+{
+	int32_t		n_rows;
+	int32_t		n_seqs;
+	int32_t		n_out;
+	int32_t		width;			/* of an embedding */
+	bool		hidden;
+	bool		typed;
+	bool		slotted;
+	bool		embedded;
+} RankStep;
+
+/* Which of the world's ranks is which: ranks of a stage are side by side. */
+typedef struct RankPlace
+{
+	KComm	   *tp;
+	KComm	   *pp;
+} RankPlace;
+
+static inline RankPlace
+rank_place(GroupMem *g, int tp)
+{
+	int			stages = g->world / tp;
+
+	return (RankPlace) {
+		comm_shm(g, g->rank / tp, g->rank % tp, tp), comm_shm(g, g->world + g->rank % tp, g->rank / tp, stages)
+	};
+}
+
+#endif

@@ -1,0 +1,274 @@
+/*
+ * ranks.c
+ *	  Rank 0 of a group: what it tells the others.
+ *
+ * Tested by tests/t/100_ranks.pl.
+ */
+#include "engine/ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/rank_cmd.h"
+#include "wire/control.h"
+
+#define ASSEMBLE_MS	30000
+
+struct RankModel
+{
+	uint32_t	id;
+	ModelRanks	shape;
+	int			embed_width;
+	int			hidden;
+	int			block_size;
+	bool		waiting;		/* for answers to RC_LOAD */
+};
+
+static struct
+{
+	GroupMem	mem;
+	int			world;			/* 0 = there is no group */
+	RankPlace	place;
+	bool		experts;
+	char		isa[32];
+	uint32_t	last_id;
+	pthread_mutex_t writing;	/* a command and its body */
+	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
+} group = {.writing = PTHREAD_MUTEX_INITIALIZER,.loading = PTHREAD_MUTEX_INITIALIZER};
+
+bool
+ranks_open(int group_fd, const Settings *s, Err *e)
+{
+	int			world = s->tensor_parallel_size * s->pipeline_parallel_size;
+
+	if (!groupmem_open(&group.mem, group_fd, 0, world, e))
+		return false;
+	if (!groupmem_assemble(&group.mem, ASSEMBLE_MS))
+		return err_set(e, ERR_LOST, "not all of %d ranks have started", world);
+	group.place = rank_place(&group.mem, s->tensor_parallel_size);
+	group.experts = s->enable_expert_parallel;
+	snprintf(group.isa, sizeof(group.isa), "%s", s->cpu_isa);
+	group.world = world;
+	log_line('I', "models are shared by %d ranks: columns by %d, layers by %d", world, s->tensor_parallel_size,
+			 s->pipeline_parallel_size);
+	return true;
+}
+
+int
+ranks_world(void)
+{
+	return group.world > 1 ? group.world : 1;
+}
+
+int
+ranks_stages(void)
+{
+	return group.world > 1 ? group.place.pp->size : 1;
+}
+
+bool
+ranks_shares(const ModelInfo *mi)
+{
+	return group.world > 1 && !mi->both_ways && mi->n_kv_layers > 0;
+}
+
+/* The engine can't go on; the supervisor starts all ranks again. */
+static void __attribute__((noreturn))
+lost(void)
+{
+	log_line('P', "rank %d of %d is gone", groupmem_missed(&group.mem), group.world);
+	_exit(ENGINE_EXIT_FATAL);
+}
+
+void
+ranks_check(void)
+{
+	if (group.world > 1 && groupmem_dead(&group.mem))
+		lost();
+}
+
+static void
+tell(RankCmdKind kind, uint32_t model, const void *body, size_t size)
+{
+	RankCmd		cmd = {kind, model, size};
+	bool		ok;
+
+	pthread_mutex_lock(&group.writing);
+	ok = groupmem_write(&group.mem, &cmd, sizeof(cmd)) && groupmem_write(&group.mem, body, size);
+	pthread_mutex_unlock(&group.writing);
+	if (!ok)
+		lost();
+}
+
+/* All others' answers: the first that isn't well. */
+static bool
+hear_all(Err *e)
+{
+	bool		ok = true;
+
+	for (int r = 1; r < group.world; r++)
+	{
+		Err			its;
+
+		if (!groupmem_hear(&group.mem, r, &its))
+			lost();
+		if (its.cls != ERR_NONE && ok)
+			*e = its;
+		ok = ok && its.cls == ERR_NONE;
+	}
+	return ok;
+}
+
+/* ---- a step ---- */
+
+static void
+add_ints(Buf *b, const int32_t *x, int n)
+{
+	buf_add(b, (const char *) x, (size_t) n * sizeof(int32_t));
+}
+
+static void
+add_tables(Buf *b, const KRows *r, int block_size)
+{
+	for (int s = 0; s < r->n_seqs; s++)
+	{
+		int32_t		n = r->pos[r->seq_start[s + 1] - 1] / block_size + 1;
+
+		add_ints(b, &n, 1);
+		add_ints(b, r->block_table[s], n);
+	}
+}
+
+static void
+add_embeds(Buf *b, const Batch *batch, int width)
+{
+	for (int i = 0; i < batch->rows.n_rows; i++)
+	{
+		int32_t		has = batch->embeds[i] != NULL;
+
+		add_ints(b, &has, 1);
+	}
+	for (int i = 0; i < batch->rows.n_rows; i++)
+		if (batch->embeds[i] != NULL)
+			buf_add(b, (const char *) batch->embeds[i], (size_t) width * sizeof(float));
+}
+
+static void
+tell_forward(void *ctx, const Batch *b)
+{
+	const RankModel *m = ctx;
+	const KRows *r = &b->rows;
+	RankStep	s = {
+		.n_rows = r->n_rows,.n_seqs = r->n_seqs,.n_out = b->n_out,.width = m->embed_width,.hidden = b->hidden,
+		.typed = b->types != NULL,.slotted = r->state_slot != NULL,.embedded = b->embeds != NULL
+	};
+	Buf			body = {0};
+
+	buf_add(&body, (const char *) &s, sizeof(s));
+	add_ints(&body, r->seq_start, r->n_seqs + 1);
+	add_ints(&body, r->pos, r->n_rows);
+	add_ints(&body, b->tokens, r->n_rows);
+	add_ints(&body, b->out_rows, b->n_out);
+	if (s.typed)
+		add_ints(&body, b->types, r->n_rows);
+	if (s.slotted)
+		add_ints(&body, r->state_slot, r->n_seqs);
+	add_tables(&body, r, m->block_size);
+	if (s.embedded)
+		add_embeds(&body, b, m->embed_width);
+	tell(RC_FORWARD, m->id, body.data, body.len);
+	buf_free(&body);
+}
+
+static void
+tell_logits(void *ctx, const float *hidden, int n)
+{
+	const RankModel *m = ctx;
+
+	tell(RC_LOGITS, m->id, hidden, (size_t) n * (size_t) m->hidden * sizeof(float));
+}
+
+void
+ranks_copy(RankModel *m, const BlockCopy *copies, int n)
+{
+	if (n > 0)
+		tell(RC_COPY, m->id, copies, (size_t) n * sizeof(*copies));
+}
+
+/* ---- a model's life ---- */
+
+RankModel *
+ranks_load(const char *path, const ModelOpts *o, const ModelOptions *mo)
+{
+	RankModel  *m = mem_zalloc(sizeof(RankModel));
+	RankLoad   *l = mem_zalloc(sizeof(RankLoad));
+
+	snprintf(l->path, sizeof(l->path), "%s", path);
+	l->opts = *o;
+	snprintf(l->isa, sizeof(l->isa), "%s", mo->kernels->name);
+	l->max_rows = mo->max_rows;
+	l->max_out = mo->max_out;
+	l->max_model_len = mo->max_model_len;
+	l->huge = mo->huge;
+	snprintf(l->cache_dir, sizeof(l->cache_dir), "%s", mo->cache_id != NULL ? mo->cache_dir : "");
+	l->experts = group.experts;
+	pthread_mutex_lock(&group.loading);
+	m->id = ++group.last_id;
+	m->waiting = true;
+	m->shape = (ModelRanks) {
+		.tp = group.place.tp,.pp = group.place.pp,.experts = group.experts,.forward = tell_forward,.logits = tell_logits,.ctx = m
+	};
+	tell(RC_LOAD, m->id, l, sizeof(*l));
+	mem_free(l);
+	return m;
+}
+
+const ModelRanks *
+ranks_of(const RankModel *m)
+{
+	return m != NULL ? &m->shape : NULL;
+}
+
+bool
+ranks_loaded(RankModel *m, Err *e)
+{
+	bool		ok = hear_all(e);
+
+	m->waiting = false;
+	pthread_mutex_unlock(&group.loading);
+	return ok;
+}
+
+bool
+ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, Err *e)
+{
+	RankKv		k = {.type = kv->type,.n_blocks = kv->n_blocks,.block_size = kv->block_size,.slots = slots};
+	bool		ok;
+
+	m->embed_width = mi->embed_width;
+	m->hidden = mi->hidden_size;
+	m->block_size = kv->block_size;
+	pthread_mutex_lock(&group.loading);
+	tell(RC_KV, m->id, &k, sizeof(k));
+	ok = hear_all(e);
+	pthread_mutex_unlock(&group.loading);
+	return ok;
+}
+
+void
+ranks_free(RankModel *m)
+{
+	Err			ignored;
+
+	if (m == NULL)
+		return;
+	if (m->waiting)
+		(void) ranks_loaded(m, &ignored);
+	tell(RC_FREE, m->id, NULL, 0);
+	mem_free(m);
+}

@@ -1,0 +1,51 @@
+/*
+ * ranks.h
+ *	  Models that several processes compute together: rank 0's side, and the others'.
+ *
+ * The supervisor starts as many engine programs as the settings tensor_parallel_size and pipeline_parallel_size
+ * multiply to, and gives all of them one memory file (base/groupmem.h).  Rank 0 is the engine: it
+ * serves, schedules and samples.  The others execute what it writes into the file's stream (rank_cmd.h): load a
+ * model, run a step of it, forget it.  Each has its part of weights, KV and state; what a step computes is made
+ * whole on the way (model/split.h), so answers have the bits that one process gives.
+ *
+ * Threads of rank 0: loader threads begin, finish and end models, the step thread runs them.  Loading of a model on other
+ * ranks is beside steps of other models.
+ *
+ * A lost rank: whoever waits for it is told, and rank 0 ends with a message; the supervisor restarts the group.
+ */
+#ifndef VLLM_ENGINE_RANKS_H
+#define VLLM_ENGINE_RANKS_H
+
+#include "engine/backend.h"
+
+struct BlockCopy;
+typedef struct RankModel RankModel; /* what rank 0 knows of a model on the others */
+
+/* ---- rank 0 ---- */
+
+/* Meet the others.  Once, before anything is loaded. */
+bool		ranks_open(int group_fd, const Settings *s, Err *e);
+/* Ranks that models are shared by; 1 = there is nobody else. */
+int			ranks_world(void);
+int			ranks_stages(void); /* of them: those with other layers */
+
+/* Will a model be on all of them?  Those that can't be shared are rank 0's alone. */
+bool		ranks_shares(const ModelInfo *mi);
+/* The others begin to load it, with options as model_new()'s of rank 0.  Then ranks_loaded(), whatever happens. */
+RankModel  *ranks_load(const char *path, const ModelOpts *o, const ModelOptions *mo);
+const ModelRanks *ranks_of(const RankModel *m);
+bool		ranks_loaded(RankModel *m, Err *e); /* they have, or why not */
+/* KV blocks and states like rank 0's. */
+bool		ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, Err *e);
+/* Blocks of their KV are copied like rank 0's. */
+void		ranks_copy(RankModel *m, const struct BlockCopy *copies, int n);
+void		ranks_free(RankModel *m);	/* NULL: nothing */
+/* Ends the process if a rank is missing: what was computed is of no use. */
+void		ranks_check(void);
+
+/* ---- the others (rank.c) ---- */
+
+/* Execute rank 0's commands until it ends; the exit status. */
+int			rank_main(int group_fd, int rank, const Settings *s);
+
+#endif

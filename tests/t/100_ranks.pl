@@ -1,0 +1,194 @@
+# Models that several processes compute together: the same answers, to the bit; ranks that die, stand still or never
+# come; what is refused; nothing that is left behind.
+use strict;
+use warnings;
+use lib 't';
+use Cwd qw(abs_path);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+use VllmTest;
+
+my $node = PostgreSQL::Test::Cluster->new('ranks');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "vllm.kv_cache_memory_bytes = '16MB'\nvllm.cpu_threads = 2\nvllm.max_num_seqs = 8\nvllm.hang_timeout = '3s'\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
+
+sub sql { return $node->safe_psql('postgres', shift); }
+
+sub error
+{
+	my ($ret, $out, $err) = $node->psql('postgres', '\set VERBOSITY verbose' . "\n" . shift);
+	return $err;
+}
+
+# processes of the engine but for its first
+sub ranks
+{
+	my $engine = engine_pid($node);
+	my @found;
+	for my $dir (glob '/proc/[0-9]*')
+	{
+		open(my $f, '<', "$dir/cmdline") or next;
+		my $line = <$f> // '';
+		my ($pid) = $dir =~ /(\d+)$/;
+		push @found, $pid if $line =~ /vllm_pg_engine\0--rank\0/ && parent($pid) == parent($engine);
+	}
+	@found = sort { $a <=> $b } @found;
+	return @found;
+}
+
+sub parent
+{
+	my ($pid) = @_;
+	open(my $f, '<', "/proc/$pid/stat") or return 0;
+	my $line = <$f> // '';
+	return $line =~ /\) \S (\d+)/ ? $1 : 0;
+}
+
+# of one matrix, which changes nothing
+sub adapter
+{
+	my ($path) = @_;
+	my $p = 'base_model.model.model.layers.0.self_attn.q_proj';
+	my $head = qq({"$p.lora_A.weight":{"dtype":"F32","shape":[1,256],"data_offsets":[0,1024]},)
+		. qq("$p.lora_B.weight":{"dtype":"F32","shape":[256,1],"data_offsets":[1024,2048]}});
+	mkdir $path or die "$path: $!";
+	open(my $h, '>:raw', "$path/adapter_model.safetensors") or die "$path: $!";
+	print $h pack('Q<', length $head) . $head . "\0" x 2048;
+	close $h;
+	append_to_file("$path/adapter_config.json", qq({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}));
+}
+
+sub restart_with
+{
+	my (%set) = @_;
+	my $old = engine_pid($node) || 0;
+	sql("ALTER SYSTEM SET vllm.$_ = '$set{$_}'") for sort keys %set;
+	$node->reload;
+	sql('SELECT llm_engine_restart()');
+	ok(until_ready($node, $old), 'an engine with ' . join(', ', map { "$_ $set{$_}" } sort keys %set));
+}
+
+# What is asked of every group: prompts that begin alike and long ones, one by one and together, several answers of one
+# prompt, beams, log-probabilities of answers and prompts, a grammar.
+my $long = join(' ', map { "Ticket $_: the kettle of order 10$_ arrived broken." } 1 .. 12);
+my @questions = (
+	q{SELECT llm_generate(E'Ticket: My order A-1042 never arrived and nobody answers my mails.\nSentiment:')},
+	qq{SELECT llm_generate('$long', max_tokens => 20, ignore_eos => true)},
+	q{SELECT string_agg(llm_generate('Ticket ' || i || ':', max_tokens => 12, temperature => 1, seed => i, ignore_eos => true), '|' ORDER BY i) FROM generate_series(1, 12) i},
+	q{SELECT llm_output_json(llm_output('Ticket: the Volt scale is broken', temperature => 0.9, seed => 3, n => 3, logprobs => 3, prompt_logprobs => 2, max_tokens => 12))::jsonb - 'model' - 'id' - 'created' - 'metrics' - 'usage'},
+	q{SELECT string_agg(b::text, '|') FROM llm_beam_search('Ticket: x', 3, 5) b},
+	q{SELECT llm_generate('Ticket: my order', regex => '[a-z ]{5,20}', temperature => 1, seed => 5, max_tokens => 12)},
+);
+sub answers { return map { sql($_) } @questions; }
+
+my @alone = answers();
+is(scalar(ranks()), 0, 'one process');
+
+# ---- the same bits ----
+
+for my $shape ([ 2, 1 ], [ 1, 2 ], [ 2, 2 ])
+{
+	my ($tp, $pp) = @$shape;
+	restart_with(tensor_parallel_size => $tp, pipeline_parallel_size => $pp);
+	is(scalar(ranks()), $tp * $pp - 1, "$tp x $pp processes");
+	my @now = answers();
+	is($now[$_], $alone[$_], "question $_ on $tp x $pp ranks") for 0 .. $#questions;
+	is(sql($questions[1]), $alone[1], '... again, of what is in the cache');
+}
+ok($node->log_contains(qr/models are shared by 4 ranks: columns by 2, layers by 2/), 'the log tells of the group');
+is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+
+# ---- life of a model ----
+
+restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1);
+my $call = $questions[0];
+is(sql($call), $alone[0], 'loaded');
+my @before = map { fd_count($_) } engine_pid($node), ranks();
+for (1 .. 3)
+{
+	sql(q{SELECT llm_unload_model('tickets-2m')});
+	is(sql($call), $alone[0], '... and again');
+}
+is_deeply([ map { fd_count($_) } engine_pid($node), ranks() ], \@before, 'no file is left open');
+sql(q{SELECT llm_sleep(1, model => 'tickets-2m'); SELECT llm_wake_up(model => 'tickets-2m')});
+is(sql($call), $alone[0], 'behind a sleep');
+my $dir = abs_path($node->basedir) . '/adapter';
+adapter($dir);
+sql("SELECT llm_create_lora('a', 'tickets-2m', '$dir')");
+like(error(q{SELECT llm_generate('x', lora => 'a')}), qr/ERROR:  0A000: .*a model that 2 ranks share takes no adapters/s, 'an adapter');
+sql(q{SELECT llm_drop_lora('a')});
+is(sql($call), $alone[0], '... costs nothing');
+
+# ---- a rank is killed ----
+
+my $up = sql('SELECT pg_postmaster_start_time()');
+my $engine = engine_pid($node);
+my ($rank) = ranks();
+my @calls = map { bg($node, q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 400, ignore_eos => true)) FROM generate_series(1, 300) i}) } 1 .. 4;
+usleep(500000);
+my $start = time;
+kill 'KILL', $rank;
+my $failed = 0;
+for my $b (@calls)
+{
+	my ($out, $err) = finish($b);
+	$failed++ if $err =~ /ERROR:  58000/ && $err =~ /HINT:/;
+}
+is($failed, 4, 'kill -9 of a rank: running calls get 58000 and a hint');
+figure('running calls ended %.0f ms behind the kill of a rank', 1000 * (time - $start));
+ok(until_ready($node, $engine), '... the whole group starts again');
+ok(!is_alive($engine), '... also its first process');
+isnt((ranks())[0], $rank, '... and the rank');
+is(sql($call), $alone[0], '... and answers alike');
+ok($node->log_contains(qr/rank 1 of the inference engine ended.*terminated by signal 9/s), '... of which the log tells');
+
+# while nobody asks anything
+$engine = engine_pid($node);
+kill 'KILL', (ranks())[0];
+ok(until_ready($node, $engine), 'kill -9 of an idle rank');
+is(sql($call), $alone[0], '... costs no call');
+
+# the engine itself
+($rank) = ranks();
+$engine = engine_pid($node);
+kill 'KILL', $engine;
+ok(until_ready($node, $engine), 'kill -9 of the engine');
+ok(until_true(sub { !is_alive($rank) }, 10), '... ends its ranks');
+is(scalar(ranks()), 1, '... and new ones come');
+
+# ---- a rank stands still ----
+
+is(sql($call), $alone[0], 'all is well');
+$engine = engine_pid($node);
+($rank) = ranks();
+kill 'STOP', $rank;
+my ($out, $err) = finish(bg($node, $call));
+like($err, qr/ERROR:  58000/, 'SIGSTOP of a rank: the call ends');
+ok(until_ready($node, $engine), '... and a new group takes over');
+ok(!is_alive($rank), '... the rank that stood still is gone');
+is(sql($call), $alone[0], '... the next call works');
+is(sql('SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
+is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+
+# ---- what can't be ----
+
+like(error(q{ALTER SYSTEM SET vllm.tensor_parallel_size = 0}), qr/22023: 0 is outside the valid range/, 'no ranks at all');
+like(error(q{ALTER SYSTEM SET vllm.pipeline_parallel_size = 17}), qr/22023: 17 is outside the valid range/, 'too many');
+restart_with(tensor_parallel_size => 3);
+like(error($call), qr/ERROR:  22023: .*4 attention heads can't be divided among 3 ranks/s, 'heads that can not be divided');
+restart_with(tensor_parallel_size => 1, pipeline_parallel_size => 5);
+like(error($call), qr/ERROR:  22023: .*4 layers can't be divided into 5 stages/s, 'more stages than layers');
+sql(q{ALTER SYSTEM SET vllm.tensor_parallel_size = 8});
+$node->reload;
+$node->psql('postgres', 'SELECT llm_engine_restart()');
+ok(until_sql($node, q{SELECT last_error LIKE '%ask for 40 ranks, of 16 at most%' FROM llm_stat_engine}), 'more ranks than there may be');
+restart_with(tensor_parallel_size => 1, pipeline_parallel_size => 1);
+is(sql($call), $alone[0], 'one process, as before');
+is(scalar(ranks()), 0, '... without ranks');
+$node->stop('fast');
+done_testing();
