@@ -366,14 +366,14 @@ check_affinity(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* Which devices there are is found out by the engine.  "host" is for tests (docs/testing.md). */
+/* Which devices there are is found out by the engine.  "host" and "moat" are for tests (docs/testing.md). */
 static bool
 check_device(char **newval, void **extra, GucSource source)
 {
 	const char *s = *newval;
 	size_t		n = strncmp(s, "cuda:", 5) == 0 ? strspn(s + 5, "0123456789") : 0;
 
-	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "host") == 0 ||
+	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "host") == 0 || strcmp(s, "moat") == 0 ||
 		(n >= 1 && n <= 3 && s[5 + n] == '\0'))
 		return true;
 	GUC_check_errdetail("The device must be auto, cpu, cuda or cuda:N.");

@@ -103,6 +103,10 @@ ok($node->log_contains(qr/the model is computed on device "host"/), '... on whic
 is(sql(q{SELECT llm_sleep(1); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", 'its memory was given back and taken again');
 is(sql(q{SELECT llm_sleep(2); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", '... with the weights, too');
 is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
+set('vllm.device', 'moat');
+sql(q{SELECT llm_unload_model('tickets-2m')});
+is(sql($work), $on_cpus, 'on one whose memory nobody can look into, too');
+is(sql(q{SELECT llm_sleep(1); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", '... also when it was given back and taken again');
 set('vllm.device', 'cpu');
 sql(q{SELECT llm_unload_model('tickets-2m')});
 is(sql($work), $on_cpus, 'and back');
