@@ -309,7 +309,7 @@ lora_jobs(KDevice *d, const KLoraJob *jobs, int n, size_t room, CudaLora *l)
 }
 
 static void
-op_lora_shrink(KPool *pool, KLoraJob *jobs, int n, const float *x, int ldx, float *t, int ldt)
+op_lora_shrink(KPool *pool, KLoraJob *jobs, int n, const KOp *x, int ldx, float *t, int ldt)
 {
 	KDevice    *d = device_of(pool);
 	CudaLora	l;
