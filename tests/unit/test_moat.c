@@ -3,8 +3,8 @@
  *	  Models keep device memory apart: on "moat", where nobody can touch it but ops and copies, they run and give the
  *	  CPUs' bits.
  *
- * Every fixture of tests/fixtures/models: a prompt in two pieces, of which the first wants all rows and the second the last,
- * with rows of layers tapped; tokens one by one; this sequence beside the beginning of another; hidden rows, and logits of these.
+ * Every fixture of tests/fixtures/models, encoders and pool.  What generates: a prompt in two pieces, of which the first wants all rows and the second the last,
+ * with rows of layers tapped; tokens one by one; this sequence beside the beginning of another; hidden rows, and logits of these.  What doesn't: hidden rows of two texts, and what its heads make of them.
  * Weights, work space, KV, recurrent state and results are the device's.
  */
 #include <dirent.h>
@@ -19,7 +19,7 @@
 #include "model/devmem.h"
 #include "tests/unit/check.h"
 
-#define FIXTURES "build/fixtures/models/"
+#define FIXTURES "build/fixtures/"
 #define BLOCK 16
 #define MAX_ROWS 32
 #define PER_SEQ 4				/* blocks */
@@ -102,13 +102,15 @@ step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 	int32_t		rows[MAX_ROWS];
 	const int32_t *tables[2] = {r->table[0], r->table[1]};
 	size_t		half = (size_t) (MAX_ROWS / 2) * (size_t) r->width;
+	int32_t		types[MAX_ROWS];
 	ModelTaps	taps = {.all = r->tapped.dev};
 	Batch		b = {.rows = {.n_rows = n, .n_seqs = n1 > 0 ? 2 : 1, .seq_start = start, .pos = pos, .block_table = tables,
-		.state_slot = r->slots}, .tokens = tokens, .out_rows = rows, .state = r->state.base, .hidden = hidden,
+		.state_slot = r->slots}, .tokens = tokens, .types = types, .out_rows = rows, .state = r->state.base, .hidden = hidden,
 		.taps = tap ? &taps : NULL};
 
 	for (int i = 0; i < n; i++)
 	{
+		types[i] = i % 2;
 		pos[i] = i < n0 ? pos0 + i : i - n0;
 		tokens[i] = (int32_t) ((uint32_t) (pos[i] * 7919 + (i >= n0) * 104729 + 13) % (uint32_t) info->vocab_size);
 		if (i < n0 ? i >= n0 - wanted : i >= n - wanted)
@@ -117,9 +119,18 @@ step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 	if (!model_forward(r->m, &b, &r->kv, r->out.dev) || !keep(r, &r->out, 0, b.n_out, hidden ? info->hidden_size : info->vocab_size) ||
 		(tap && !keep(r, &r->tapped, 0, n, info->hidden_size)))
 		return false;
-	if (!hidden || !info->generates)
+	if (!hidden)
 		return true;
-	/* hidden rows become logits */
+	/* hidden rows become labels and vectors, or logits */
+	for (int t = PT_NONE + 1; t < PT_LOGPROBS; t++)
+		if ((info->tasks >> t & 1) != 0)
+		{
+			model_pool_head(r->m, (PoolTask) t, r->out.dev, 1, r->out.dev + half);
+			if (!keep(r, &r->out, half, 1, info->pools[t].width < r->width ? info->pools[t].width : r->width))
+				return false;
+		}
+	if (!info->generates)
+		return true;
 	model_logits(r->m, r->out.dev, NULL, b.n_out, r->out.dev + half);
 	return keep(r, &r->out, half, b.n_out, info->vocab_size);
 }
@@ -143,6 +154,8 @@ rest(Run *r)
 static bool
 all_steps(Run *r)
 {
+	if (!model_info(r->m)->generates)
+		return step(r, 0, 9, 5, 5, true, false) && rest(r) && step(r, 0, 7, 0, 7, true, false);
 	return step(r, 0, 9, 0, 9, false, true) && step(r, 9, 5, 0, 1, false, false) && rest(r) && step(r, 14, 1, 0, 1, false, false) &&
 		step(r, 15, 1, 0, 1, false, false) && step(r, 16, 1, 5, 1, false, false) && step(r, 17, 3, 0, 2, true, false);
 }
@@ -175,7 +188,7 @@ run(Run *r, const char *path, const Dev *dev, KPool *pool, Err *e)
 static void
 check_model(const char *name, const Dev *moat, KPool *pool, KPool *pool2)
 {
-	char		path[256];
+	char		path[400];
 	Run			cpu;
 	Run			dev;
 	Err			e = {0};
@@ -220,6 +233,7 @@ check_moat(const Dev *moat)
 int
 main(int argc, char **argv)
 {
+	static const char *const folders[] = {"models", "encoders", "pool"};
 	KHost		host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
 	KDevOpen	open = {.max_rows = MAX_ROWS, .max_seqs = 2, .max_blocks = PER_SEQ, .max_out = MAX_ROWS};
 	char		why[128];
@@ -234,16 +248,23 @@ main(int argc, char **argv)
 	check_moat(&moat);
 	for (int i = 1; i < argc; i++)
 		check_model(argv[i], &moat, pool, pool2);
-	n = argc > 1 ? 0 : scandir(FIXTURES, &files, NULL, alphasort);
-	CHECK(n >= 0, "directory \"%s\" can't be read", FIXTURES);
-	for (int i = 0; i < n; i++)
+	for (size_t k = 0; k < sizeof(folders) / sizeof(folders[0]) && argc < 2; k++)
 	{
-		if (files[i]->d_name[0] != '.')
-			check_model(files[i]->d_name, &moat, pool, pool2);
-		free(files[i]);
+		char		path[300];
+
+		snprintf(path, sizeof(path), FIXTURES "%s", folders[k]);
+		n = scandir(path, &files, NULL, alphasort);
+		CHECK(n >= 0, "directory \"%s\" can't be read", path);
+		for (int i = 0; i < n; i++)
+		{
+			snprintf(path, sizeof(path), "%s/%s", folders[k], files[i]->d_name);
+			if (files[i]->d_name[0] != '.')
+				check_model(path, &moat, pool, pool2);
+			free(files[i]);
+		}
+		if (n >= 0)
+			free(files);
 	}
-	if (n > 0)
-		free(files);
 	kpool_free(pool);
 	kpool_free(pool2);
 	moat.ops->close(moat.d);
