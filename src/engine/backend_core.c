@@ -357,6 +357,8 @@ open_device(Inst *in, const ModelInfo *mi, const Settings *s, const CoreOptions 
 
 	if (!devices_open(s, &o, &in->dev, e))
 		return false;
+	if (in->dev != NULL && ranks_shares(mi))
+		return err_set(e, ERR_UNSUPPORTED, "%d ranks can't share a model on device \"%s\" yet", ranks_world(), s->device);
 	if (in->dev != NULL)
 	{
 		in->kernels = in->dev->k;

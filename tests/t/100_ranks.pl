@@ -3,17 +3,19 @@
 use strict;
 use warnings;
 use lib 't';
-use Cwd qw(abs_path);
+use Cwd qw(abs_path getcwd);
+use File::Copy;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 use VllmTest;
 
+my $fixtures = getcwd() . '/fixtures';
 my $node = PostgreSQL::Test::Cluster->new('ranks');
 $node->init;
 $node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
-$node->append_conf('postgresql.conf', "vllm.kv_cache_memory_bytes = '16MB'\nvllm.cpu_threads = 2\nvllm.max_num_seqs = 8\nvllm.hang_timeout = '3s'\n");
+$node->append_conf('postgresql.conf', "vllm.kv_cache_memory_bytes = '16MB'\nvllm.cpu_threads = 2\nvllm.max_num_seqs = 8\nvllm.hang_timeout = '3s'\nvllm.enable_prompt_embeds = on\n");
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 
@@ -86,6 +88,25 @@ my @questions = (
 );
 sub answers { return map { sql($_) } @questions; }
 
+# tiny models of other kinds: a mixture, one KV head, recurrent layers beside attention and alone, latents, windows
+my @kinds = qw(mixtral_f16 qwen3_moe_f16 falcon_mqa_f16 granite4_f16 mamba_f16 deepseek3_f16 gpt_oss_f16);
+my $top = abs_path($node->basedir) . '/models';
+mkdir $top or die;
+for my $kind (@kinds)
+{
+	mkdir "$top/$kind" or die;
+	copy($_, "$top/$kind") or die "$_: $!" for glob "$fixtures/models/$kind/*";
+	sql(qq{SELECT llm_create_model('$kind', '$top/$kind', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 96}')});
+}
+
+sub kind
+{
+	my ($kind, $prompt) = @_;
+	$prompt //= "repeat('a b c ', i)";
+	return qq{SELECT string_agg((llm_output($prompt, model => '$kind', max_tokens => 12, ignore_eos => true, temperature => 1, seed => i, logprobs => 2)).completions::text, '|' ORDER BY i) FROM generate_series(1, 6) i};
+}
+my %kind_alone = map { $_ => sql(kind($_)) } @kinds;
+
 my @alone = answers();
 is(scalar(ranks()), 0, 'one process');
 
@@ -99,13 +120,26 @@ for my $shape ([ 2, 1 ], [ 1, 2 ], [ 2, 2 ])
 	my @now = answers();
 	is($now[$_], $alone[$_], "question $_ on $tp x $pp ranks") for 0 .. $#questions;
 	is(sql($questions[1]), $alone[1], '... again, of what is in the cache');
+	for my $kind (@kinds)
+	{
+		if ($pp > 1 && $kind eq 'granite4_f16')
+		{
+			like(error(kind($kind)), qr/ERROR:  0A000: .*recurrent layers can't be divided into 2 stages/s, "$kind in stages");
+			next;
+		}
+		is(sql(kind($kind)), $kind_alone{$kind}, "$kind on $tp x $pp ranks");
+	}
 }
 ok($node->log_contains(qr/models are shared by 4 ranks: columns by 2, layers by 2/), 'the log tells of the group');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
+restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1, enable_expert_parallel => 'on');
+is(sql(kind($_)), $kind_alone{$_}, "$_ with whole experts") for qw(mixtral_f16 qwen3_moe_f16);
+is(sql(kind('mixtral_f16', "llm_token_embeddings(repeat('a b c ', i), model => 'mixtral_f16')") =~ s/llm_output/llm_embeds_output/r), $kind_alone{mixtral_f16},
+	'prompts that are embeddings');
+
 # ---- life of a model ----
 
-restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1);
 my $call = $questions[0];
 is(sql($call), $alone[0], 'loaded');
 my @before = map { fd_count($_) } engine_pid($node), ranks();
