@@ -26,6 +26,14 @@ core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *pl
 		k->kv_copy(pool, kv, &plan->copies->from, plan->n_copies);
 }
 
+/* Whatever it was to compute is gone; the supervisor starts another engine. */
+static void
+lost_device(const char *why)
+{
+	log_line('P', "%s", why);
+	_exit(ENGINE_EXIT_FATAL);
+}
+
 void
 core_to_host(const HostDev *h, size_t from, size_t n)
 {
@@ -33,11 +41,7 @@ core_to_host(const HostDev *h, size_t from, size_t n)
 
 	hostdev_get(h, from, n);
 	if (h->on != NULL && !dev_wait(h->on, &e))
-	{
-		/* whatever it was to compute is gone; the supervisor starts another engine */
-		log_line('P', "%s", e.msg);
-		_exit(ENGINE_EXIT_FATAL);
-	}
+		lost_device(e.msg);
 }
 
 /* Hidden rows: those of pooled requests are worked off, the others become logits; how many? */
@@ -121,6 +125,8 @@ core_forward(Core *c, const Plan *plan)
 	if (!model_forward(c->model, &b, &c->kv, plan->pools ? c->hidden.dev : c->logits.dev))
 	{
 		ranks_check();
+		if (model_lost(c->model))
+			lost_device("the device that a model is computed on is lost");
 		return false;
 	}
 	if (plan->pools)

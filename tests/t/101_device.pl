@@ -86,7 +86,7 @@ like(error($load), qr/22023: .*unknown device "cuda:3".*DETAIL:  There are the d
 set('vllm.device', 'cpu');
 is(sql($call), 't', 'back to the CPUs: the failure is forgotten');
 
-# ---- a device that every machine has: the CPUs, strict about what a device promises ----
+# ---- devices that every machine has: the CPUs, strict about what a device promises; moat: the host can't touch its memory ----
 
 my $work = q{SELECT md5(string_agg(x, '|' ORDER BY i, x)) FROM (
 	SELECT i, llm_generate('Ticket ' || i || ': the printer', max_tokens => 12, ignore_eos => true, temperature => i % 2, seed => i) x FROM generate_series(1, 24) i
@@ -96,17 +96,16 @@ my $work = q{SELECT md5(string_agg(x, '|' ORDER BY i, x)) FROM (
 my $on_cpus = sql($work);
 
 set('vllm.kv_offload_bytes', '16MB');
-set('vllm.device', 'host');
-sql(q{SELECT llm_unload_model('tickets-2m')});
-is(sql($work), $on_cpus, 'on a device: the same to the bit');
-ok($node->log_contains(qr/the model is computed on device "host"/), '... on which it is indeed');
-is(sql(q{SELECT llm_sleep(1); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", 'its memory was given back and taken again');
-is(sql(q{SELECT llm_sleep(2); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", '... with the weights, too');
-is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
-set('vllm.device', 'moat');
-sql(q{SELECT llm_unload_model('tickets-2m')});
-is(sql($work), $on_cpus, 'on one whose memory nobody can look into, too');
-is(sql(q{SELECT llm_sleep(1); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", '... also when it was given back and taken again');
+for my $device ('host', 'moat')
+{
+	set('vllm.device', $device);
+	sql(q{SELECT llm_unload_model('tickets-2m')});
+	is(sql($work), $on_cpus, "on $device: the same to the bit");
+	ok($node->log_contains(qr/the model is computed on device "$device"/), '... on which it is indeed');
+	is(sql(q{SELECT llm_sleep(1); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", 'its memory was given back and taken again');
+	is(sql(q{SELECT llm_sleep(2); SELECT llm_wake_up()}) . sql($work), "\n$on_cpus", '... with the weights, too');
+	is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
+}
 set('vllm.device', 'cpu');
 sql(q{SELECT llm_unload_model('tickets-2m')});
 is(sql($work), $on_cpus, 'and back');
