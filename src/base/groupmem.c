@@ -3,7 +3,7 @@
  *	  A memory file shared by the ranks of a group.
  *
  * Who waits spins for some microseconds, as a collective of ranks with the same work to do is mostly
- * short, then sleeps on the word itself (a futex across processes).  A sleeper wakes every GROUP_LOOK_MS
+ * short, then sleeps on the word itself (a futex across processes).  A sleeper wakes now and then
  * to look whether the others still live, so a lost rank is noticed without help from anybody.
  *
  * The file is sparse: rooms and slots that no communicator uses take no memory.
@@ -154,6 +154,7 @@ bool
 groupmem_wait(GroupMem *g, _Atomic uint32_t *word, uint32_t seen)
 {
 	struct timespec ts = {.tv_nsec = GROUP_LOOK_MS * 1000000L};
+	int			looks = 0;
 
 	for (int i = 0; i < SPINS; i++)
 	{
@@ -167,6 +168,9 @@ groupmem_wait(GroupMem *g, _Atomic uint32_t *word, uint32_t seen)
 			return true;
 		if (syscall(SYS_futex, word, FUTEX_WAIT, seen, &ts, NULL, 0) != 0 && errno == ETIMEDOUT)
 			look(g);
+		/* an idle engine shall use no CPU */
+		if (++looks == 1000 / GROUP_LOOK_MS)
+			ts.tv_nsec = GROUP_IDLE_MS * 1000000L;
 	}
 	return false;
 }

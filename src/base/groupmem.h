@@ -12,7 +12,7 @@
  *
  * No wait lasts longer than the group lives: a rank holds a lock on its byte of the file, which the kernel
  * lets go of when the process ends, however it ends.  Who waits looks at the others' locks every
- * GROUP_LOOK_MS; one that was there and is gone makes the group dead, for good.  From then on
+ * GROUP_LOOK_MS, when it has waited for a second every GROUP_IDLE_MS; one that was there and is gone makes the group dead, for good.  From then on
  * every call returns at once, and buffers are of no use: the process is meant to end.
  */
 #ifndef VLLM_BASE_GROUPMEM_H
@@ -29,6 +29,7 @@
 #define GROUP_SLOT		(1 << 20)	/* bytes that a rank hands over at once; larger things go in pieces */
 #define GROUP_STREAM	(1 << 22)	/* bytes of the stream that some rank has not read yet */
 #define GROUP_LOOK_MS	20
+#define GROUP_IDLE_MS	500
 
 /* Each on a cache line of its own. */
 typedef struct GroupWord
