@@ -446,6 +446,12 @@ typedef struct Kernels
 	void		(*kv_write) (KPool *pool, const KvView *kv, int layer, const KRows *r,
 							 const float *k, int ldk, const float *v, int ldv);
 	/*
+	 * NULL, as on CPUs, or rope of q and K, then kv_write: rows of qkv (row stride ld) are n_heads heads of q, then those of K
+	 * and of V.  The KV and q have the bits that these two give them; what is left of K in qkv is anything.
+	 */
+	void		(*rope_kv) (KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads,
+							const float *cs, int rot_dim);
+	/*
 	 * Attention of every row over positions 0..pos of its sequence (or what a says), softmax
 	 * in float.  n_heads is a multiple of n_kv_heads, by at most 128.
 	 * q: [rows][n_heads*head_dim], row stride ldq; out: [rows][n_heads*v_dim].

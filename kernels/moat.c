@@ -72,6 +72,22 @@ moat_##name params \
 #include "ops.def"
 #undef OP
 
+/* one op, as a GPU has it, so that the model layer's use of it is tested */
+static void
+moat_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads, const float *cs,
+			 int rot_dim)
+{
+	float	   *k = qkv + n_heads * kv->head_dim;
+
+	enter();
+	ops->rope(pool, qkv, r->n_rows, ld, n_heads + kv->n_kv_heads, kv->head_dim, r->pos, cs, rot_dim);
+	ops->kv_write(pool, kv, layer, r, k, ld, k + kv->n_kv_heads * kv->head_dim, ld);
+	/* nobody may count on what is left */
+	for (int i = 0; i < r->n_rows; i++)
+		memset(k + (size_t) i * (size_t) ld, 0xff, (size_t) (kv->n_kv_heads * kv->head_dim) * sizeof(float));
+	leave();
+}
+
 static const Kernels *
 moat_kernels(KDevice *d, KType op_type)
 {
@@ -84,6 +100,7 @@ moat_kernels(KDevice *d, KType op_type)
 #define OP(name, params, args) k.name = moat_##name;
 #include "ops.def"
 #undef OP
+	k.rope_kv = moat_rope_kv;
 	return &k;
 }
 

@@ -362,6 +362,20 @@ op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const floa
 }
 
 static void
+op_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads, const float *cs, int rot_dim)
+{
+	KDevice    *d = device_of(pool);
+	CudaRows	rows;
+	CudaKv		one;
+
+	if (d == NULL || !cuda_rows(d, r, kv, &rows))
+		return;
+	one = cuda_kv(kv, layer, dev_pages(d, kv, r));
+	if (!d->lost)
+		cuda_rope_kv(&one, &rows, qkv, ld, n_heads, cs, rot_dim, dev_stream(d));
+}
+
+static void
 op_conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width, const float *w,
 		const float *b, bool silu, float *y, int ldy)
 {
@@ -448,6 +462,7 @@ table(void)
 	k.lora_expand = op_lora_expand;
 	k.lora_rows = op_lora_rows;
 	k.kv_write = op_kv_write;
+	k.rope_kv = op_rope_kv;
 	k.conv = op_conv;
 	k.scan = op_scan;
 	return &k;

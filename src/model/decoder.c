@@ -373,6 +373,19 @@ dec_qkv(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
+/* What comes now must see q and k rotated. */
+static void
+rotate_now(Decoder *d)
+{
+	const Rope *r = d->rotate;
+
+	/* q and k lie side by side: one call rotates the heads of both */
+	if (r != NULL)
+		d->k->rope(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads, d->c.head_dim, d->b->rows.pos, r->table,
+				   r->dim);
+	d->rotate = NULL;
+}
+
 void
 dec_qk_norm(Decoder *d, const Layer *l)
 {
@@ -385,6 +398,7 @@ dec_qk_norm(Decoder *d, const Layer *l)
 
 	if (l->q_norm.w == NULL)
 		return;
+	rotate_now(d);
 	d->k->norm_heads(d->pool, kind, d->qkv, d->rows, qkv_width(d), wide ? 1 : c->n_heads, wide ? q : c->head_dim,
 					 l->q_norm.w, ldw, c->eps);
 	d->k->norm_heads(d->pool, kind, d->qkv + q, d->rows, qkv_width(d), wide ? 1 : c->n_kv_heads,
@@ -403,6 +417,7 @@ dec_qk_norm(Decoder *d, const Layer *l)
 void
 dec_qk_plain_norm(Decoder *d)
 {
+	rotate_now(d);
 	d->k->norm_heads(d->pool, KNORM_RMS, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads, d->c.head_dim,
 					 NULL, 0, d->c.eps);
 	profile_mark(d->profile, PROF_ROWS);
@@ -414,23 +429,36 @@ dec_temper(Decoder *d, const Layer *l)
 	const Temper *t = &d->c.temper;
 
 	if (l->c->tempered)
+	{
+		rotate_now(d);
 		d->k->temper(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads * d->c.head_dim, d->b->rows.pos, t->scale, t->every,
 					 t->first);
+	}
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-/* q and k lie side by side: one call rotates the heads of both. */
 void
 dec_rope(Decoder *d, const Layer *l)
 {
-	const Rope *r;
-
 	if (l->c->rope < 0)
 		return;
-	r = &d->c.rope[l->c->rope];
-	d->k->rope(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads,
-			   d->c.head_dim, d->b->rows.pos, r->table, r->dim);
+	d->rotate = &d->c.rope[l->c->rope];
+	if (d->k->rope_kv == NULL)
+		rotate_now(d);
 	profile_mark(d->profile, PROF_ROWS);
+}
+
+/* k, which may have to be rotated, and v */
+static void
+store_kv(Decoder *d, int layer, const float *k, const float *v)
+{
+	const Rope *r = d->rotate;
+
+	if (r != NULL)
+		d->k->rope_kv(d->pool, d->kv, layer, &d->b->rows, d->qkv, qkv_width(d), d->c.n_heads, r->table, r->dim);
+	else
+		d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
+	d->rotate = NULL;
 }
 
 /* Rows and keys of a step with attention both ways. */
@@ -493,8 +521,11 @@ dec_attn(Decoder *d, const Layer *l)
 	};
 
 	if (stopped(d))
+	{
+		d->rotate = NULL;
 		return;
-	d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
+	}
+	store_kv(d, layer, k, v);
 	if (d->b->stop != NULL && d->ends != NULL && (d->b->rows.n_seqs == 1 || attn_pairs(&d->b->rows) > STOP_PAIRS))
 		for (int i = 0; i < d->b->rows.n_seqs; i++)
 			attn_in_pieces(d, layer, a, i);

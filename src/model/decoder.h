@@ -541,6 +541,7 @@ typedef struct Decoder
 	bool		lost;			/* the device: nothing that was computed is of any use */
 	bool		stopped;		/* by Batch.stop: nothing is computed any more, rows = 0 */
 	bool		pending;		/* y is not yet added to x */
+	const Rope *rotate;			/* q and K are still to be rotated by this, where that goes along with storing K; NULL = no */
 	Profile    *profile;		/* NULL = none */
 } Decoder;
 
