@@ -90,8 +90,9 @@ set_and_restart("vllm.kv_offload_directory = '$dir'", "vllm.kv_offload_bytes = 0
 is((ask($prompt))[0], 0, 'memory does not outlive the engine');
 cmp_ok(written(), '>', 0, 'idle, the engine writes what it has');
 is((stat($dir))[2] & 0777, 0700, 'its directory is for nobody else');
-kill 'KILL', engine_pid($node);
-until_ready($node);
+my $killed = engine_pid($node);
+kill 'KILL', $killed;
+until_ready($node, $killed);
 ($cached, $text) = ask($prompt);
 is($text, $first, 'the same answer of an engine behind one that was killed');
 cmp_ok($cached, '>=', $full, "... which has computed nothing of it but the last block ($cached of $n)");
@@ -134,8 +135,9 @@ is($text, $first, '... with the same answer');
 
 # ---- damage ----
 written();
-kill 'KILL', engine_pid($node);
-until_ready($node);
+$killed = engine_pid($node);
+kill 'KILL', $killed;
+until_ready($node, $killed);
 my @files = split /\n/, `find $dir -type f -size +4k`;
 cmp_ok(scalar(@files), '>', 5, 'there are files');
 foreach my $f (@files)
