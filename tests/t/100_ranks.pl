@@ -151,6 +151,11 @@ for (1 .. 3)
 is_deeply([ map { fd_count($_) } engine_pid($node), ranks() ], \@before, 'no file is left open');
 sql(q{SELECT llm_sleep(1, model => 'tickets-2m'); SELECT llm_wake_up(model => 'tickets-2m')});
 is(sql($call), $alone[0], 'behind a sleep');
+my @old = (engine_pid($node), ranks());
+sql('SELECT llm_engine_upgrade()');
+is(sql($call), $alone[0], 'behind an upgrade');
+ok(until_true(sub { !grep { is_alive($_) } @old }, 20), '... the old group is gone');
+is(scalar(ranks()), 1, '... the new one has a rank, too');
 my $dir = abs_path($node->basedir) . '/adapter';
 adapter($dir);
 sql("SELECT llm_create_lora('a', 'tickets-2m', '$dir')");
