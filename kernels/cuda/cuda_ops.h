@@ -70,6 +70,33 @@ void		cuda_series(int32_t *y, int n, int32_t by, cudaStream_t stream);
 /* y's row i = row ids[i] + first of m (ids NULL: row `first`), zeros if m hasn't one */
 void		cuda_rows_of(const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy, cudaStream_t stream);
 
+/* ---- pool.cu: what pooler.c does with a step's rows, with its bits ---- */
+
+typedef enum CudaPoolAdd
+{
+	CUDA_POOL_COPY,				/* CLS, LAST: of the row that counts, alone */
+	CUDA_POOL_SUM,				/* MEAN, MEAN_SQRT_LEN */
+	CUDA_POOL_MAX,
+	CUDA_POOL_WEIGHTED
+} CudaPoolAdd;
+
+/* a sequence's rows that count in a step */
+typedef struct CudaPoolSeq
+{
+	int32_t		slot;			/* of sums */
+	int32_t		row;			/* of x */
+	int32_t		rows;
+	int32_t		pos;			/* of the first one */
+	int32_t		begins;			/* its first step: sums begin */
+	double		by;				/* its last step: they are divided by that; 0: not, or not yet */
+} CudaPoolSeq;
+
+/* seqs: the device's, each of a slot of its own */
+void		cuda_pool_rows(CudaPoolAdd add, float *sums, int lds, const CudaPoolSeq *seqs, int n_seqs, const float *x, int ldx,
+						   int width, cudaStream_t stream);
+/* n columns of each row to length 1, if they have one */
+void		cuda_length1(float *x, int rows, int ld, int n, cudaStream_t stream);
+
 /* ---- ssm.cu: slots has the sequences' ---- */
 
 void		cuda_conv(const KState *st, const int32_t *slots, const CudaRows *r, const float *x, int ldx, int dim, int width,
