@@ -291,7 +291,7 @@ dev_array(KDevice *d, const void *host, size_t size)
 }
 
 const void *
-dev_const(KDevice *d, const void *host, size_t size)
+dev_const(KDevice *d, const void *key, const void *host, size_t size)
 {
 	DevConst   *c;
 
@@ -300,7 +300,7 @@ dev_const(KDevice *d, const void *host, size_t size)
 	for (int i = 0; i < d->n_consts; i++)
 	{
 		c = &d->consts[i];
-		if (c->key == host && c->size == size && memcmp(c->host, host, size) == 0)
+		if (c->key == key && c->size == size && memcmp(c->host, host, size) == 0)
 			return c->dev;
 	}
 	c = (DevConst *) realloc(d->consts, ((size_t) d->n_consts + 1) * sizeof(*c));
@@ -311,7 +311,7 @@ dev_const(KDevice *d, const void *host, size_t size)
 	}
 	d->consts = c;
 	c += d->n_consts;
-	*c = DevConst{malloc(size), NULL, host, size};
+	*c = DevConst{malloc(size), NULL, key, size};
 	if (c->host == NULL || !dev_ok(d, cudaMalloc(&c->dev, size), "cudaMalloc"))
 	{
 		free(c->host);
@@ -586,6 +586,8 @@ static KRun
 dev_graph(KDevice *d, const KGraphKey *key)
 {
 	d->run = key != NULL && use(d) ? graphs_begin(d, key) : KRUN_EAGER;
+	if (d->run != KRUN_EAGER)
+		d->key = *key;
 	return d->run;
 }
 
@@ -697,6 +699,33 @@ dev_pages(KDevice *d, const KvView *kv, const KRows *r)
 	return d->step.pages_dev;
 }
 
+void
+dev_remember(KDevice *d, const int32_t *start, int rows)
+{
+	int			i = 0;
+
+	while (i < DEV_GROUPS - 1 && d->groups[i].start != start)
+		i++;
+	memmove(&d->groups[1], &d->groups[0], (size_t) i * sizeof(d->groups[0]));
+	d->groups[0].start = start;
+	d->groups[0].rows = rows;
+}
+
+int
+dev_rows_of_groups(KDevice *d, const int32_t *start, int n)
+{
+	int32_t		rows = 0;
+
+	for (int i = 0; i < DEV_GROUPS; i++)
+		if (d->groups[i].start == start)
+			return d->groups[i].rows;
+	if (d->run == KRUN_CAPTURE)
+		dev_lose(d, "groups of rows in a graph that no op has made");
+	if (use(d) && dev_ok(d, cudaMemcpyAsync(&rows, start + n, sizeof(rows), cudaMemcpyDeviceToHost, dev_stream(d)), "cudaMemcpyAsync"))
+		dev_ok(d, cudaStreamSynchronize(d->stream), "running");
+	return rows;
+}
+
 /* ---- opening and closing ---- */
 
 static void
@@ -792,6 +821,8 @@ open_all(KDevice *d)
 	d->graphs = graphs_new();
 	if (ok && (!d->locks || d->graphs == NULL))
 		dev_lose(d, "no memory");
+	if (ok)
+		table_open(d);
 	return ok && !d->lost && open_memory(d);
 }
 

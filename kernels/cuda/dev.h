@@ -19,6 +19,8 @@
 
 #define DEV_EVENTS	256			/* of copies beside the ops: more copies share them, and then wait for later ones */
 
+#define DEV_GROUPS	8
+
 /* bits of KDevInfo.features */
 enum
 {
@@ -121,8 +123,14 @@ struct KDevice
 	DevCopies	copies;
 	DevConst   *consts;
 	int			n_consts;
+	struct
+	{
+		const int32_t *start;
+		int			rows;
+	}			groups[DEV_GROUPS]; /* dev_remember(); the newest first */
 	CudaGraphs *graphs;
 	KRun		run;			/* of the step at hand */
+	KGraphKey	key;			/* unless it is KRUN_EAGER */
 	bool		lost;
 	char		error[256];		/* why */
 };
@@ -142,13 +150,19 @@ void		dev_lose(KDevice *d, const char *why);
 const void *dev_array(KDevice *d, const void *host, size_t size);
 /* Room in the stage for so many bytes in all, so that arrays of one op don't come to overwrite each other. */
 bool		dev_room(KDevice *d, size_t size);
+/*
+ * How many rows groups have in all whose first rows are `start`, of the device, [n + 1]: as remembered from the op that wrote it, so that
+ * nobody waits; else read.
+ */
+void		dev_remember(KDevice *d, const int32_t *start, int rows);
+int			dev_rows_of_groups(KDevice *d, const int32_t *start, int n);
 /* src may be used again at once; in the ops' order */
 void		dev_put(KDevice *d, void *dst, const void *src, size_t size);
 /* Room in the stage for what an op writes itself, and where it will be on the device; NULL: the device is lost.  Then its copy. */
 void	   *dev_stage(KDevice *d, size_t size, void **at);
 bool		dev_send(KDevice *d, void *at, const void *staged, size_t size);
-/* Of what stays the same: it is copied once for each content at an address. */
-const void *dev_const(KDevice *d, const void *host, size_t size);
+/* Of what stays the same as long as `key` does: it is copied once for each content. */
+const void *dev_const(KDevice *d, const void *key, const void *host, size_t size);
 /* Of r's sequences the first rows; *row0 is to be taken off. */
 const int32_t *dev_starts(KDevice *d, const KRows *r, int *row0);
 /* ... the blocks, as [n_seqs][*ld] */
@@ -163,6 +177,7 @@ KRun		graphs_begin(KDevice *d, const KGraphKey *key);
 void		graphs_end(KDevice *d);
 
 /* ---- table.cu ---- */
+void		table_open(KDevice *d);	/* once, with d the calling thread's device */
 /* with operands of that type; NULL: there are none */
 const Kernels *table_of(KType op_type);
 /* an op that no model can do without and that isn't there; NULL: all are */

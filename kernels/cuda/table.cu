@@ -2,6 +2,7 @@
  * table.cu
  *	  The op table of a GPU: an op's arguments to where they lie on the device, then its kernels.
  *
+ * Operands are floats: products make of them what matrices are multiplied by, in their scratch.
  * Nothing is computed here.  Arrays of the host come from the step, or from the stage (dev.h);
  * structs go along by value.
  */
@@ -13,7 +14,12 @@ extern "C"
 #include "cuda/pack.h"
 }
 
+#include <math.h>
 #include <stddef.h>
+#include <string.h>
+
+#define SPLIT_KEYS	512			/* of KGraphKey.splits */
+#define MOST_KEYS	131072		/* that attention has scratch for: longer contexts have fewer blocks, and the same bits */
 
 /* of an op; NULL: it is lost, and there is nothing to do */
 static KDevice *
@@ -24,12 +30,26 @@ device_of(const KPool *pool)
 	return d->lost ? NULL : d;
 }
 
-/* kv NULL: without tables.  False: the device is lost. */
+/*
+ * kv NULL: without tables.  A graph's rows are one a sequence, and contexts as long as its key says.
+ * False: the device is lost.
+ */
 static bool
 cuda_rows(KDevice *d, const KRows *r, const KvView *kv, CudaRows *c)
 {
-	*c = CudaRows{r->n_rows, r->n_seqs, 0, NULL, NULL, NULL, 0, 0, 0};
-	/* by one array after the other, so all of them must find room */
+	*c = CudaRows{};
+	c->n_rows = r->n_rows;
+	c->n_seqs = r->n_seqs;
+	for (int s = 0; s < r->n_seqs; s++)
+	{
+		int			n = r->seq_start[s + 1] - r->seq_start[s],
+					keys = r->pos[r->seq_start[s + 1] - 1] + 1;
+
+		c->most_rows = n > c->most_rows ? n : c->most_rows;
+		c->most_keys = keys > c->most_keys ? keys : c->most_keys;
+	}
+	if (d->run == KRUN_CAPTURE)
+		c->most_keys = d->key.splits * SPLIT_KEYS;
 	c->pos = (const int32_t *) dev_array(d, r->pos, (size_t) r->n_rows * sizeof(int32_t));
 	c->seq_start = dev_starts(d, r, &c->row0);
 	if (kv != NULL)
@@ -41,52 +61,6 @@ static const int32_t *
 ints(KDevice *d, const int32_t *host, int n)
 {
 	return (const int32_t *) dev_array(d, host, (size_t) n * sizeof(int32_t));
-}
-
-/* ---- products ---- */
-
-/*
- * Operands are floats in every table so far: what tensor cores multiply is rounded here, in front of each product, to
- * the matrix' type if that is BF16 or F16, else to BF16, or F16 on devices that have no BF16.
- */
-static KType
-operand_of(const KDevice *d, KType w)
-{
-	return w == KT_F32 || w == KT_F16 ? w : (d->info.features & DEV_BF16) != 0 ? KT_BF16 : KT_F16;
-}
-
-static size_t
-rounded_bytes(KType w, int rows, int k)
-{
-	return w == KT_F32 ? 0 : ((size_t) rows * (size_t) k * 2 + 63) & ~(size_t) 63;
-}
-
-static size_t
-op_mm_scratch(KType type, int rows, int k)
-{
-	return rounded_bytes(type, rows, k) + cuda_mm_scratch(rows, k);
-}
-
-/* X: float, or what stands for it in kernels.h */
-template <typename X> static void
-op_mm(KPool *pool, const KMat *w, const X *x, int rows, int ldx, float *y, int ldy, const float *bias, void *ws)
-{
-	KDevice    *d = device_of(pool);
-	KType		as;
-	const void *operand = x;
-
-	if (d == NULL)
-		return;
-	as = operand_of(d, w->type);
-	if (as != KT_F32)
-	{
-		cuda_to_op(ws, as, (const float *) x, ldx, rows, w->k, dev_stream(d));
-		operand = ws;
-		ldx = w->k;
-		ws = (uint8_t *) ws + rounded_bytes(w->type, rows, w->k);
-	}
-	if (!cuda_mm(w, operand, as, rows, ldx, y, ldy, bias, ws, dev_stream(d)))
-		dev_lose(d, "no product with matrices of this type");
 }
 
 /* ---- row by row: nothing but floats of the device ---- */
@@ -110,6 +84,32 @@ op_layernorm(KPool *pool, float *y, const float *x, const float *w, const float 
 {
 	if (KDevice *d = device_of(pool))
 		cuda_layernorm(y, KT_F32, x, w, b, rows, dim, eps, dev_stream(d));
+}
+
+static void
+op_rmsnorm_op(KPool *pool, KOp *y, const float *x, const float *w, int rows, int dim, float eps)
+{
+	op_rmsnorm(pool, (float *) y, x, w, rows, dim, eps);
+}
+
+static void
+op_layernorm_op(KPool *pool, KOp *y, const float *x, const float *w, const float *b, int rows, int dim, float eps)
+{
+	op_layernorm(pool, (float *) y, x, w, b, rows, dim, eps);
+}
+
+static void
+op_to_op(KPool *pool, KOp *y, int ldy, const float *x, int ldx, int rows, int dim)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_copy_rows((float *) y, ldy, x, ldx, NULL, rows, dim, dev_stream(d));
+}
+
+static void
+op_from_op(KPool *pool, float *y, int ldy, const KOp *x, int ldx, int rows, int dim)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_copy_rows(y, ldy, (const float *) x, ldx, NULL, rows, dim, dev_stream(d));
 }
 
 static void
@@ -289,7 +289,10 @@ static void
 op_series(KPool *pool, int32_t *y, int n, int32_t by)
 {
 	if (KDevice *d = device_of(pool))
+	{
 		cuda_series(y, n, by, dev_stream(d));
+		dev_remember(d, y, (n - 1) * by);
+	}
 }
 
 /* ---- adapters ---- */
@@ -361,6 +364,80 @@ op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const floa
 		cuda_kv_write(&one, &rows, k, ldk, v, ldv, dev_stream(d));
 }
 
+static CudaCaps
+caps_of(const KDevice *d)
+{
+	return CudaCaps{d->info.cc, (int) d->info.smem_block};
+}
+
+void
+table_open(KDevice *d)
+{
+	CudaCaps	caps = caps_of(d);
+
+	cuda_attn_init(&caps);
+}
+
+static size_t
+op_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
+{
+	KvView		plain = *kv;
+	CudaKv		one;
+
+	(void) nthreads;
+	plain.pages = NULL;
+	plain.scales = NULL;
+	one = cuda_kv(&plain, 0, NULL);
+	return cuda_attn_scratch(&one, n_heads, rows, MOST_KEYS);
+}
+
+static void
+op_attn(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
+		KOp *out, void *ws)
+{
+	KDevice    *d = device_of(pool);
+	CudaRows	rows;
+	CudaKv		one;
+	CudaCaps	caps;
+	KAttn		at = *a;
+
+	if (d == NULL || !cuda_rows(d, r, kv, &rows))
+		return;
+	for (int i = 0; a->ends != NULL && i < r->n_rows; i++)
+		rows.most_keys = a->ends[i] > rows.most_keys ? a->ends[i] : rows.most_keys;
+	at.ends = ints(d, a->ends, r->n_rows);
+	one = cuda_kv(kv, layer, dev_pages(d, kv, r));
+	caps = caps_of(d);
+	if (!d->lost)
+		cuda_attn(&caps, &one, &rows, q, ldq, n_heads, &at, out, KT_F32, ws, op_attn_scratch(kv, n_heads, r->n_rows, 1),
+				  dev_stream(d));
+}
+
+static void
+op_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_kv_copy(kv, from_to, n, dev_stream(d));
+}
+
+/* waits */
+static void
+op_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2])
+{
+	KDevice    *d = device_of(pool);
+	CudaKv		one = cuda_kv(kv, layer, NULL);
+	void	   *dev = NULL,
+			   *pinned = d != NULL ? dev_stage(d, 2 * sizeof(float), &dev) : NULL;
+
+	out[0] = out[1] = NAN;
+	if (pinned == NULL)
+		return;
+	cuda_kv_largest(&one, n_blocks, (float *) dev, dev_stream(d));
+	if (dev_ok(d, cudaMemcpyAsync(pinned, dev, 2 * sizeof(float), cudaMemcpyDeviceToHost, dev_stream(d)), "cudaMemcpyAsync") &&
+		dev_ok(d, cudaStreamSynchronize(d->stream), "running"))
+		memcpy(out, pinned, 2 * sizeof(float));
+}
+
 static void
 op_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads, const float *cs, int rot_dim)
 {
@@ -404,22 +481,133 @@ op_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y,
 		cuda_scan(st, slots, &rows, s, y, KT_F32, ldy, dev_stream(d));
 }
 
+/* ---- products: x is floats, and becomes what matrices are multiplied by in front of the scratch ---- */
+
+#define UP(n)		(((size_t) (n) + 255) / 256 * 256)
+
+static size_t
+op_mm_scratch(KType type, int rows, int k)
+{
+	return (type == KT_F32 ? 0 : UP((size_t) rows * (size_t) k * 2)) + cuda_mm_scratch(rows, k);
+}
+
+static size_t
+op_mm_grouped_scratch(KType type, int n_mats, int rows, int k)
+{
+	(void) n_mats;
+	return op_mm_scratch(type, rows, k);
+}
+
+/* what a matrix of that type is multiplied by */
+static KType
+factor(const KDevice *d, KType type)
+{
+	return type == KT_F32 || type == KT_F16 ? type : d->info.features & DEV_BF16 ? KT_BF16 : KT_F16;
+}
+
+/* x, its ldx and the scratch as the kernels want them */
+static const void *
+operand(KDevice *d, KType as, const float *x, int rows, int k, int *ldx, void **ws)
+{
+	void	   *to = *ws;
+
+	if (as == KT_F32)
+		return x;
+	cuda_to_op(to, as, x, *ldx, rows, k, dev_stream(d));
+	*ws = (char *) *ws + UP((size_t) rows * (size_t) k * 2);
+	*ldx = k;
+	return to;
+}
+
+static void
+op_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int ldy, const float *bias, void *ws)
+{
+	KDevice    *d = device_of(pool);
+	const void *in;
+
+	if (d == NULL || rows == 0)
+		return;
+	in = operand(d, factor(d, w->type), (const float *) x, rows, w->k, &ldx, &ws);
+	if (!cuda_mm(w, in, factor(d, w->type), rows, ldx, y, ldy, bias, ws, dev_stream(d)))
+		dev_lose(d, "there is no product for a matrix's type");
+}
+
+static void
+op_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, const KOp *x, int ldx, float *y, int ldy,
+			  const float *const *bias, void *ws)
+{
+	KDevice    *d = device_of(pool);
+	CudaMats	m = {w[0].type, w[0].n, w[0].k, n_mats, NULL, NULL};
+	const void *data[KROUTE_MAX_EXPERTS];
+	const void *in;
+	int			rows;
+
+	if (d == NULL)
+		return;
+	if (n_mats > KROUTE_MAX_EXPERTS)
+	{
+		dev_lose(d, "too many matrices in one product");
+		return;
+	}
+	rows = dev_rows_of_groups(d, row_start, n_mats);
+	for (int i = 0; i < n_mats; i++)
+		data[i] = w[i].data;
+	m.data = (const void *const *) dev_const(d, w, data, (size_t) n_mats * sizeof(void *));
+	m.bias = (const float *const *) dev_const(d, bias, bias, (size_t) n_mats * sizeof(void *));
+	if (d->lost || rows == 0)
+		return;
+	in = operand(d, factor(d, w->type), (const float *) x, rows, w->k, &ldx, &ws);
+	if (!cuda_mm_grouped(&m, row_start, in, factor(d, w->type), rows, ldx, y, ldy, ws, dev_stream(d)))
+		dev_lose(d, "there is no product for matrices' type");
+}
+
+/* ---- mixtures of experts ---- */
+
+static void
+op_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights)
+{
+	(void) space;
+	if (KDevice *d = device_of(pool))
+		cuda_moe_route(c, logits, rows, experts, weights, dev_stream(d));
+}
+
+static void
+op_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place)
+{
+	KDevice    *d = device_of(pool);
+
+	if (d == NULL)
+		return;
+	cuda_moe_place(experts, pairs, n_experts, start, place, dev_stream(d));
+	dev_remember(d, start, pairs);
+}
+
+static void
+op_moe_gather(KPool *pool, KOp *x, const KOp *h, int rows, int top_k, const int32_t *place, const float *weights, int hidden)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_moe_gather(KT_F32, x, h, rows, top_k, place, weights, hidden, dev_stream(d));
+}
+
+static void
+op_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
+			   const float *gate, bool shared, const float *out_bias, int hidden)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_moe_combine(y, x, rows, top_k, place, weights, gate, shared, out_bias, hidden, dev_stream(d));
+}
+
 /* ---- the table ---- */
 
 /* an op that no model can do without, by name */
-#define NEEDED(op) {#op, offsetof(Kernels, op)}
 static const struct
 {
 	const char *name;
 	size_t		at;
 }			needed[] = {
-	NEEDED(mat_bytes), NEEDED(mat_pack), NEEDED(mat_row), NEEDED(mm_scratch), NEEDED(mm), NEEDED(mm_grouped_scratch),
-	NEEDED(mm_grouped), NEEDED(lora_shrink), NEEDED(lora_expand), NEEDED(rmsnorm), NEEDED(add_rmsnorm), NEEDED(layernorm),
-	NEEDED(norm_heads), NEEDED(add), NEEDED(scale), NEEDED(rope), NEEDED(softcap), NEEDED(act_mul), NEEDED(act),
-	NEEDED(act_op), NEEDED(scale_cols), NEEDED(mul_cols), NEEDED(clip), NEEDED(add_head_bias), NEEDED(temper),
-	NEEDED(rows_of), NEEDED(put_rows), NEEDED(copy_rows), NEEDED(keep_rows), NEEDED(kv_write), NEEDED(attn_scratch),
-	NEEDED(attn), NEEDED(conv), NEEDED(scan), NEEDED(mul_rows), NEEDED(dot_rows), NEEDED(swap_heads), NEEDED(series),
-	NEEDED(lora_rows),
+#define OP(name, parameters, arguments) {#name, offsetof(Kernels, name)},
+#include "ops.def"
+#undef OP
 };
 
 static const Kernels *
@@ -463,6 +651,20 @@ table(void)
 	k.lora_rows = op_lora_rows;
 	k.kv_write = op_kv_write;
 	k.rope_kv = op_rope_kv;
+	k.rmsnorm_op = op_rmsnorm_op;
+	k.layernorm_op = op_layernorm_op;
+	k.to_op = op_to_op;
+	k.from_op = op_from_op;
+	k.mm_grouped_scratch = op_mm_grouped_scratch;
+	k.mm_grouped = op_mm_grouped;
+	k.moe_route = op_moe_route;
+	k.moe_place = op_moe_place;
+	k.moe_gather = op_moe_gather;
+	k.moe_combine = op_moe_combine;
+	k.attn_scratch = op_attn_scratch;
+	k.attn = op_attn;
+	k.kv_copy = op_kv_copy;
+	k.kv_largest = op_kv_largest;
 	k.conv = op_conv;
 	k.scan = op_scan;
 	return &k;

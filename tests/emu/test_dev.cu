@@ -164,11 +164,11 @@ check_stage(void)
 	CHECK(dev_array(d, NULL, 4) == NULL && well(d), "NULL");
 	/* constants: by content */
 	src[0] = 1;
-	const void *one = dev_const(d, src.data(), 64),
-			   *again = dev_const(d, src.data(), 64);
+	const void *one = dev_const(d, src.data(), src.data(), 64),
+			   *again = dev_const(d, src.data(), src.data(), 64);
 
 	src[0] = 2;
-	const void *two = dev_const(d, src.data(), 64);
+	const void *two = dev_const(d, src.data(), src.data(), 64);
 
 	copy(d, all, one, 1);
 	copy(d, all + 1, two, 1);

@@ -377,6 +377,251 @@ check_mm(KType type)
 	ops->free(device, its.data);
 }
 
+/* a matrix, packed for either side */
+struct Matrix
+{
+	std::vector<float> w;
+	std::vector<uint8_t> host,
+				packed;
+	KMat		h,
+				d;
+
+	Matrix(KType type, int n, int kk) : w((size_t) n * kk)
+	{
+		KTensor		t = {};
+		std::vector<uint16_t> half((size_t) n * kk);
+
+		for (size_t i = 0; i < w.size(); i++)
+		{
+			w[i] = (float) ((int) (dice() % 2001) - 1000) / 4000.0f;
+			half[i] = (uint16_t) (bits_of(w[i]) >> 16);
+		}
+		t.type = type;
+		t.ndim = 2;
+		t.shape[0] = n;
+		t.shape[1] = kk;
+		t.data = type == KT_BF16 ? (const void *) half.data() : (const void *) w.data();
+		h = KMat{type, n, kk, NULL, ref->mat_bytes(type, n, kk)};
+		host.resize(h.nbytes);
+		h.data = host.data();
+		ref->mat_pack(&h, &t, 0, n);
+		d = KMat{type, n, kk, NULL, k->mat_bytes(type, n, kk)};
+		packed.resize(d.nbytes);
+		d.data = packed.data();
+		k->mat_pack(&d, &t, 0, n);
+		d.data = ops->alloc(device, d.nbytes, "test");
+		ops->put(device, d.data, packed.data(), d.nbytes);
+	}
+	~Matrix()
+	{
+		ops->free(device, d.data);
+	}
+	static unsigned
+	bits_of(float v)
+	{
+		unsigned	u;
+
+		memcpy(&u, &v, sizeof(u));
+		return u;
+	}
+};
+
+static void
+check_products(void)
+{
+	const int	n = 70,
+				kk = 96;
+	Both		x(ROWS * kk),
+				y(ROWS * n),
+				bias(n),
+				e(ROWS * kk);
+	int32_t		ids[ROWS] = {3, 0, 69, -5, 7, 7, 70, 12, 1},
+				starts[] = {0, 4, 4, ROWS};
+	int32_t    *dstarts = (int32_t *) ops->alloc(device, sizeof(starts), "test");
+
+	for (KType type : {KT_F32, KT_BF16})
+	{
+		Matrix		a(type, n, kk),
+					b(type, n, kk),
+					c(type, n, kk);
+		KMat		hm[] = {a.h, b.h, c.h},
+					dm[] = {a.d, b.d, c.d};
+		const float *hb[] = {bias.h.data(), NULL, bias.h.data()},
+				   *db[] = {bias.d, NULL, bias.d};
+		size_t		size = k->mm_scratch(type, ROWS, kk),
+					grouped = k->mm_grouped_scratch(type, 3, ROWS, kk);
+		void	   *ws = ops->alloc(device, (size > grouped ? size : grouped) + 64, "test");
+		std::vector<uint8_t> hws(ref->mm_scratch(type, ROWS, kk) + ref->mm_grouped_scratch(type, 3, ROWS, kk) + 64);
+		double		bound = type == KT_F32 ? 2e-5 : 0.1;
+
+		k->mm(pool, &a.d, (KOp *) x.d, ROWS, kk, y.d, n, bias.d, ws);
+		ref->mm(NULL, &a.h, (KOp *) x.h.data(), ROWS, kk, y.h.data(), n, bias.h.data(), hws.data());
+		y.same("mm", bound);
+		y.h.assign(y.h.size(), 0.0f);
+		ops->fill(device, y.d, 0, y.h.size() * sizeof(float));
+		ops->put(device, dstarts, starts, sizeof(starts));
+		k->mm_grouped(pool, dm, 3, dstarts, (KOp *) x.d, kk, y.d, n, db, ws);
+		ref->mm_grouped(NULL, hm, 3, starts, (KOp *) x.h.data(), kk, y.h.data(), n, hb, hws.data());
+		y.same("mm_grouped", bound);
+		k->rows_of(pool, &b.d, ids, 1, ROWS, e.d, kk);
+		ref->rows_of(NULL, &b.h, ids, 1, ROWS, e.h.data(), kk);
+		e.same("rows_of");
+		ops->free(device, ws);
+	}
+	ops->free(device, dstarts);
+}
+
+/* routed, placed, multiplied in groups without anybody waiting, combined */
+static void
+check_mixture(void)
+{
+	const int	experts = 5,
+				top = 2,
+				pairs = ROWS * top;
+	Both		logits(ROWS * experts),
+				space(ROWS * experts),
+				weights(pairs),
+				h(ROWS * DIM),
+				x(pairs * DIM),
+				y(pairs * DIM),
+				out(ROWS * DIM);
+	KRoute		c = {};
+	std::vector<int32_t> he(pairs),
+				hs(experts + 1),
+				hp(pairs);
+	int32_t    *de = (int32_t *) ops->alloc(device, pairs * 4, "test"),
+			   *ds = (int32_t *) ops->alloc(device, (experts + 1) * 4, "test"),
+			   *dp = (int32_t *) ops->alloc(device, pairs * 4, "test");
+	KMat		hm[8],
+				dm[8];
+	Matrix	   *m[8];
+	size_t		size = k->mm_grouped_scratch(KT_F32, experts, pairs, DIM);
+	void	   *ws = ops->alloc(device, size + 64, "test");
+	std::vector<uint8_t> hws(ref->mm_grouped_scratch(KT_F32, experts, pairs, DIM) + 64);
+
+	for (int i = 0; i < experts; i++)
+	{
+		m[i] = new Matrix(KT_F32, DIM, DIM);
+		hm[i] = m[i]->h;
+		dm[i] = m[i]->d;
+	}
+	c.n_experts = experts;
+	c.top_k = top;
+	c.routing = KROUTE_SOFTMAX;
+	c.normalize = true;
+	c.scale = 1.0f;
+	k->moe_route(pool, &c, logits.d, ROWS, space.d, de, weights.d);
+	ref->moe_route(NULL, &c, logits.h.data(), ROWS, space.h.data(), he.data(), weights.h.data());
+	weights.same("moe_route");
+	k->moe_place(pool, de, pairs, experts, ds, dp);
+	ref->moe_place(NULL, he.data(), pairs, experts, hs.data(), hp.data());
+	k->moe_gather(pool, (KOp *) x.d, (KOp *) h.d, ROWS, top, dp, NULL, DIM);
+	ref->moe_gather(NULL, (KOp *) x.h.data(), (KOp *) h.h.data(), ROWS, top, hp.data(), NULL, DIM);
+	x.same("moe_place, moe_gather", 0);
+	k->mm_grouped(pool, dm, experts, ds, (KOp *) x.d, DIM, y.d, DIM, NULL, ws);
+	ref->mm_grouped(NULL, hm, experts, hs.data(), (KOp *) x.h.data(), DIM, y.h.data(), DIM, NULL, hws.data());
+	k->moe_combine(pool, out.d, y.d, ROWS, top, dp, weights.d, NULL, true, NULL, DIM);
+	ref->moe_combine(NULL, out.h.data(), y.h.data(), ROWS, top, hp.data(), weights.h.data(), NULL, true, NULL, DIM);
+	out.same("mm_grouped, moe_combine", 2e-5);
+	k->mul_rows(pool, out.d, DIM, x.d, DIM, y.d, DIM, ROWS, DIM, true);
+	ref->mul_rows(NULL, out.h.data(), DIM, x.h.data(), DIM, y.h.data(), DIM, ROWS, DIM, true);
+	k->swap_heads(pool, y.d, true, DIM, 10, out.d, false, 10, ROWS * 10, ROWS, 4, 10);
+	ref->swap_heads(NULL, y.h.data(), true, DIM, 10, out.h.data(), false, 10, ROWS * 10, ROWS, 4, 10);
+	k->dot_rows(pool, weights.d, y.d, ROWS, DIM, out.d, 0.5f);
+	ref->dot_rows(NULL, weights.h.data(), y.h.data(), ROWS, DIM, out.h.data(), 0.5f);
+	y.same("swap_heads", 2e-5);
+	weights.same("dot_rows", 2e-4);
+	/* groups by a series: 3 rows each */
+	k->series(pool, ds, 4, 3);
+	ref->series(NULL, hs.data(), 4, 3);
+	k->mm_grouped(pool, dm, 3, ds, (KOp *) x.d, DIM, y.d, DIM, NULL, ws);
+	ref->mm_grouped(NULL, hm, 3, hs.data(), (KOp *) x.h.data(), DIM, y.h.data(), DIM, NULL, hws.data());
+	y.same("series, mm_grouped", 2e-5);
+	for (int i = 0; i < experts; i++)
+		delete m[i];
+	ops->free(device, de);
+	ops->free(device, ds);
+	ops->free(device, dp);
+	ops->free(device, ws);
+}
+
+/* K and V are written, copied and attended to: with the step's arrays, and with the op's own */
+static void
+check_attention(bool step)
+{
+	const int	heads = 4,
+				kv_heads = 2,
+				dim = 16,
+				blocks = 6;
+	Both		q(ROWS * heads * dim, 0.25f),
+				kk(ROWS * kv_heads * dim),
+				v(ROWS * kv_heads * dim),
+				out(ROWS * heads * dim);
+	int32_t		starts[] = {0, 4, ROWS},
+				pos[ROWS],
+				t0[] = {3},
+				t1[] = {1},
+				copy[] = {3, 5};
+	const int32_t *tables[] = {t0, t1};
+	KRows		r = {};
+	KStep		s = {};
+	KvView		h = {},
+				d;
+	KAttn		a = {};
+	size_t		size;
+	std::vector<uint8_t> area,
+				hws;
+	void	   *ws;
+	float		most[2],
+				want[2];
+	char		err[256] = "";
+
+	for (int i = 0; i < ROWS; i++)
+		pos[i] = i < 4 ? i : i - 4;
+	h.type = KT_F32;
+	h.n_layers = 2;
+	h.n_blocks = blocks;
+	h.block_size = 16;
+	h.n_kv_heads = kv_heads;
+	h.head_dim = dim;
+	size = kv_layout(&h);
+	area.assign(size + 64, 0);
+	h.base = area.data() + (64 - (uintptr_t) area.data() % 64) % 64;
+	d = h;
+	d.base = (uint8_t *) ops->alloc(device, size, "test");
+	ops->fill(device, d.base, 0, size);
+	hws.resize(ref->attn_scratch(&h, heads, ROWS, 1) + 64);
+	ws = ops->alloc(device, k->attn_scratch(&d, heads, ROWS, 1) + 64, "test");
+	r.n_rows = ROWS;
+	r.n_seqs = 2;
+	r.seq_start = starts;
+	r.pos = pos;
+	r.block_table = tables;
+	s.rows = &r;
+	s.kv = &d;
+	a.scale = 0.25f;
+	if (step)
+		ops->step_begin(device, &s);
+	k->kv_write(pool, &d, 1, &r, kk.d, kv_heads * dim, v.d, kv_heads * dim);
+	ref->kv_write(NULL, &h, 1, &r, kk.h.data(), kv_heads * dim, v.h.data(), kv_heads * dim);
+	k->attn(pool, &d, 1, &r, q.d, heads * dim, heads, &a, (KOp *) out.d, ws);
+	ref->attn(NULL, &h, 1, &r, q.h.data(), heads * dim, heads, &a, (KOp *) out.h.data(), hws.data());
+	if (step)
+		CHECK(ops->step_end(device, err, sizeof(err)), "%s", err);
+	out.same("kv_write, attn", 6e-2);
+	k->kv_copy(pool, &d, copy, 1);
+	t0[0] = 5;
+	ref->kv_copy(NULL, &h, copy, 1);
+	k->attn(pool, &d, 1, &r, q.d, heads * dim, heads, &a, (KOp *) out.d, ws);
+	ref->attn(NULL, &h, 1, &r, q.h.data(), heads * dim, heads, &a, (KOp *) out.h.data(), hws.data());
+	out.same("kv_copy, attn", 6e-2);
+	k->kv_largest(pool, &d, 1, blocks, most);
+	ref->kv_largest(NULL, &h, 1, blocks, want);
+	CHECK(most[0] == want[0] && most[1] == want[1], "kv_largest: %g, %g", most[0], most[1]);
+	ops->free(device, d.base);
+	ops->free(device, ws);
+}
+
 int
 main(void)
 {
@@ -399,6 +644,10 @@ main(void)
 	all_orders(check_rows);
 	all_orders(check_moved);
 	all_orders(check_lora);
+	all_orders(check_products);
+	all_orders(check_mixture);
+	all_orders([]() { check_attention(false); });
+	all_orders([]() { check_attention(true); });
 	all_orders([]() { check_seqs(false); });
 	all_orders([]() { check_seqs(true); });
 	check_mm(KT_BF16);
