@@ -24,7 +24,7 @@ cuda-nvcc:
 cuda: $(if $(NVCC),$(CUDA_LIB))
 	@$(if $(NVCC),true,echo 'cuda: skipped, nvcc is missing')
 
-# libcublasLt and libnccl are looked for where the toolkit has them, when the library asks for them
+# what it may open at run time is looked for where the toolkit has it
 $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
 	$(NVCC) -shared -cudart static -o $@.new $^ -Xlinker --exclude-libs,ALL,-z,defs,-rpath,$(abspath $(dir $(lastword $(NVCC)))../lib64) -ldl
 	mv -f $@.new $@
