@@ -73,7 +73,7 @@ check_dim(const Kernels *k, int dim)
 		k->copy_rows(pool, y, dim, x, dim, NULL, n, dim);
 		k->norm_heads(pool, KNORM_LAYER, y, n, dim, 2, dim / 2, w, 0, 1e-5f);
 	});
-	check_op("act_mul", 2 * dim, dim, [&](float *y, float *x, int n) { k->act_mul(pool, KACT_SILU, y, x, n, dim); });
+	check_op("act_mul", 2 * dim, dim, [&](float *y, float *x, int n) { k->act_mul(pool, KACT_SILU, (KOp *) y, x, n, dim); });
 	check_op("softcap", dim, dim, [&](float *y, float *x, int n) {
 		k->copy_rows(pool, y, dim, x, dim, NULL, n, dim);
 		k->softcap(pool, y, n, dim, 30.0f);
