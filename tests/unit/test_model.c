@@ -715,7 +715,7 @@ test_mixed_types(void)
 static int	head_rows;
 
 static void
-counting_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx, float *y, int ldy,
+counting_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int ldy,
 			const float *bias, void *ws)
 {
 	if (w->n == VOCAB)
