@@ -287,7 +287,9 @@ take_drafts(Follower *f, int n, int n_go_on)
 		intvec_push(&a->r->spec->drafts, f->picked[i]);
 		if ((int) a->r->spec->drafts.len == a->most)
 			continue;
-		memcpy(f->carried + (size_t) n_go_on * width, f->fed.host + (size_t) i * width, width * sizeof(float));
+		/* a drafter that is fed nothing has neither */
+		if (width > 0)
+			memcpy(f->carried + (size_t) n_go_on * width, f->fed.host + (size_t) i * width, width * sizeof(float));
 		f->go_on[n_go_on++] = a;
 	}
 	return n_go_on;
@@ -360,7 +362,8 @@ go_on(Follower *f, int n)
 			note_block(f, r, w);
 		}
 	}
-	memcpy(f->given.host, f->carried, (size_t) n * (size_t) f->d->fed_width * sizeof(float));
+	if (f->d->fed_width > 0)
+		memcpy(f->given.host, f->carried, (size_t) n * (size_t) f->d->fed_width * sizeof(float));
 	f->n_rows = f->n_seqs = f->n_out = n;
 	run(f, true);
 	return take_drafts(f, n, 0);
