@@ -130,7 +130,8 @@ for my $shape ([ 2, 1 ], [ 1, 2 ], [ 2, 2 ])
 		is(sql(kind($kind)), $kind_alone{$kind}, "$kind on $tp x $pp ranks");
 	}
 }
-ok($node->log_contains(qr/models are shared by 4 ranks: columns by 2, layers by 2/), 'the log tells of the group');
+# of the first one: so many lines in a second are not all logged
+ok($node->log_contains(qr/models are shared by 2 ranks: columns by 2, layers by 1/), 'the log tells of the group');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
 restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1, enable_expert_parallel => 'on');
