@@ -62,7 +62,7 @@ run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n, float *out)
 	int32_t		last = n - 1;
 	const int32_t *tables[1] = {table};
 	Batch		b = {
-		.rows = {n, 1, start, pos, tables, &slot}, .tokens = tokens, .hidden = true, .n_out = 1, .out_rows = &last,
+		.rows = {.n_rows = n,.n_seqs = 1,.seq_start = start,.pos = pos,.block_table = tables,.state_slot = &slot}, .tokens = tokens, .hidden = true, .n_out = 1, .out_rows = &last,
 		.state = c->state_area.base
 	};
 

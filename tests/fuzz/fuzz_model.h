@@ -203,7 +203,7 @@ fuzz_forward(Model *m)
 	int32_t		table[1] = {0};
 	int32_t		slot[1] = {0};
 	const int32_t *tables[1] = {table};
-	Batch		b = {.rows = {2, 1, start, pos, tables, slot},.tokens = tokens,.n_out = 2,.out_rows = out,
+	Batch		b = {.rows = {.n_rows = 2,.n_seqs = 1,.seq_start = start,.pos = pos,.block_table = tables,.state_slot = slot},.tokens = tokens,.n_out = 2,.out_rows = out,
 		.hidden = !mi->generates};
 
 	if ((size > 0 || mi->n_kv_layers == 0) && size < 64u << 20 && mi->state_bytes < 64u << 20 && logits != NULL && mi->max_model_len >= 2)
