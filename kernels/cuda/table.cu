@@ -350,17 +350,26 @@ op_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, i
 
 /* ---- what knows sequences ---- */
 
+/* Rows and KV of a call as kernels take them; NULL: there is nothing to launch. */
+static KDevice *
+kv_call(KPool *pool, const KvView *kv, int layer, const KRows *r, CudaRows *rows, CudaKv *one)
+{
+	KDevice    *d = device_of(pool);
+
+	if (d == NULL || !cuda_rows(d, r, kv, rows))
+		return NULL;
+	*one = cuda_kv(kv, layer, dev_pages(d, kv, r));
+	return d->lost ? NULL : d;
+}
+
 static void
 op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *k, int ldk, const float *v, int ldv)
 {
-	KDevice    *d = device_of(pool);
 	CudaRows	rows;
 	CudaKv		one;
+	KDevice    *d = kv_call(pool, kv, layer, r, &rows, &one);
 
-	if (d == NULL || !cuda_rows(d, r, kv, &rows))
-		return;
-	one = cuda_kv(kv, layer, dev_pages(d, kv, r));
-	if (!d->lost)
+	if (d != NULL)
 		cuda_kv_write(&one, &rows, k, ldk, v, ldv, dev_stream(d));
 }
 
@@ -395,18 +404,17 @@ static void
 op_attn(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
 		KOp *out, void *ws)
 {
-	KDevice    *d = device_of(pool);
 	CudaRows	rows;
 	CudaKv		one;
+	KDevice    *d = kv_call(pool, kv, layer, r, &rows, &one);
 	CudaCaps	caps;
 	KAttn		at = *a;
 
-	if (d == NULL || !cuda_rows(d, r, kv, &rows))
+	if (d == NULL)
 		return;
 	for (int i = 0; a->ends != NULL && i < r->n_rows; i++)
 		rows.most_keys = a->ends[i] > rows.most_keys ? a->ends[i] : rows.most_keys;
 	at.ends = ints(d, a->ends, r->n_rows);
-	one = cuda_kv(kv, layer, dev_pages(d, kv, r));
 	caps = caps_of(d);
 	if (!d->lost)
 		cuda_attn(&caps, &one, &rows, q, ldq, n_heads, &at, out, KT_F32, ws, op_attn_scratch(kv, n_heads, r->n_rows, 1),
@@ -441,14 +449,11 @@ op_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[
 static void
 op_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads, const float *cs, int rot_dim)
 {
-	KDevice    *d = device_of(pool);
 	CudaRows	rows;
 	CudaKv		one;
+	KDevice    *d = kv_call(pool, kv, layer, r, &rows, &one);
 
-	if (d == NULL || !cuda_rows(d, r, kv, &rows))
-		return;
-	one = cuda_kv(kv, layer, dev_pages(d, kv, r));
-	if (!d->lost)
+	if (d != NULL)
 		cuda_rope_kv(&one, &rows, qkv, ld, n_heads, cs, rot_dim, dev_stream(d));
 }
 
