@@ -46,7 +46,7 @@ check_programs() {	# check_programs DIR-PATTERN
 # CUDA kernels on the CPU, and the code that is common to both sides through nvcc where there is one.
 check_emu() {
 	local n
-	n=$(ls tests/emu/test_*.cu | wc -l)
+	n=$(ls tests/emu/test_*.cu tests/emu/test_*.c | wc -l)
 	if [ "$(uname -m)" != x86_64 ] || ! command -v g++ >/dev/null; then
 		printf 'skipped %s: needs x86-64 and g++\nemu: 0 passed, 0 failed, %s skipped\n' "$n" "$n" >build/check/emu.out
 		tally emu build/check/emu.out 0

@@ -37,6 +37,16 @@ static int	n_exited;
 static int	barrier_sum,
 			barrier_result;
 
+/* Without checks: lanes that wait for the rest of their mask.  A warp has as many as lanes at most. */
+typedef struct Meeting
+{
+	uint32_t	mask;
+	uint32_t	here;			/* 0: nobody waits */
+	void	   *args[CEMU_WARP];
+} Meeting;
+
+static Meeting meetings[CEMU_THREADS / CEMU_WARP][CEMU_WARP];
+
 CemuThread *
 cemu_thread(int id)
 {
@@ -117,6 +127,8 @@ stacks_make(void)
 		cemu_fail("no memory for stacks: %s", strerror(errno));
 	for (int i = 0; i < CEMU_THREADS; i++)
 		mprotect(stacks + (size_t) STACK * i, GUARD, PROT_NONE);
+	if (!CEMU_CHECKS)
+		return;					/* an engine has a handler of its own */
 	sigaltstack(&ss, NULL);
 	sigaction(SIGSEGV, &sa, NULL);
 }
@@ -293,7 +305,7 @@ int
 cemu_barrier_count(const char *op, int pred, const char *file, int line)
 {
 	wait_in(CEMU_BARRIER, op, file, line);
-	for (int i = 0; i < n_threads; i++)
+	for (int i = 0; CEMU_CHECKS && i < n_threads; i++)
 	{
 		CemuThread *t = &threads[i];
 
@@ -322,6 +334,34 @@ cemu_barrier(const char *op, const char *file, int line)
 	cemu_barrier_count(op, 0, file, line);
 }
 
+/* cemu_warp() without looking who is where */
+static void
+meet(CemuThread *t, uint32_t mask, void *arg, void (*compute) (void **args, uint32_t mask))
+{
+	CemuThread *first = &threads[t->id / CEMU_WARP * CEMU_WARP];
+	Meeting    *m = meetings[t->id / CEMU_WARP];
+	void	   *args[CEMU_WARP];
+
+	while (m->here != 0 && m->mask != mask)
+		m++;
+	if (m->here == 0)
+		memset(m->args, 0, sizeof(m->args));
+	m->mask = mask;
+	m->here |= 1u << t->id % CEMU_WARP;
+	m->args[t->id % CEMU_WARP] = arg;
+	if (m->here != mask)
+	{
+		yield();
+		return;
+	}
+	m->here = 0;
+	memcpy(args, m->args, sizeof(args));
+	for (int i = 0; i < CEMU_WARP; i++)
+		if (mask >> i & 1)
+			first[i].state = CEMU_RUN;
+	compute(args, mask);
+}
+
 void
 cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args, uint32_t mask),
 		  const char *file, int line)
@@ -333,6 +373,11 @@ cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args
 			   *first;
 
 	wait_in(CEMU_WARPOP, op, file, line);
+	if (!CEMU_CHECKS)
+	{
+		meet(t, mask, arg, compute);
+		return;
+	}
 	first = &threads[t->id / CEMU_WARP * CEMU_WARP];
 	t->mask = mask;
 	t->arg = arg;

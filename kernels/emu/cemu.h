@@ -9,6 +9,9 @@
  * is whose and who touched it last.  Any fault ends the process with a message
  * on stderr that names kernel, block, thread and source line.
  *
+ * With CEMU_FAST nothing of that is looked for: an engine that runs whole models on it (tests/emu/module.mk,
+ * vllm_pg_cuda.so) wants their results, soon.
+ *
  * Names begin with cemu_; AVX-512's emulation (avx512_emu.h) is another thing.
  */
 #ifndef VLLM_KERNELS_CEMU_H
@@ -20,6 +23,12 @@
 #ifdef __cplusplus
 extern "C"
 {
+#endif
+
+#ifdef CEMU_FAST
+#define CEMU_CHECKS	0
+#else
+#define CEMU_CHECKS	1
 #endif
 
 #define CEMU_WARP	32

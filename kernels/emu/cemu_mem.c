@@ -110,6 +110,8 @@ arena_make(Arena *a)
 		return;
 	a->base = reserve(a->size);
 	a->valid = reserve(a->size / 8);
+	if (!CEMU_CHECKS)
+		return;
 	a->cells = reserve(a->size * sizeof(Cell));
 	if (segs == NULL)
 		segs = reserve(SEGS * sizeof(Seg));
@@ -248,7 +250,8 @@ shared_take(size_t n, size_t align)
 	if (at + n + 256 > shared.size)
 		cemu_fail("%zu bytes of shared memory", at + n);
 	memset(shared.base + at, 0xff, n);
-	valid_set(&shared, at, n);
+	if (CEMU_CHECKS)
+		valid_set(&shared, at, n);
 	shared_end = at + n;
 	shared_sum += n;
 	return at;
@@ -301,6 +304,8 @@ cemu_mem_launch(void)
 {
 	arena_make(&device);
 	arena_make(&shared);
+	if (!CEMU_CHECKS)
+		return;
 	if (seg_next > PENDING - SEGS)
 	{
 		madvise(device.cells, device.size * sizeof(Cell), MADV_DONTNEED);
@@ -315,14 +320,15 @@ void
 cemu_mem_block(int n_threads, size_t dynamic)
 {
 	shared.floor = seg_next;
-	memset(shared.valid, 0, shared_end / 8 + 1);
+	if (CEMU_CHECKS)
+		memset(shared.valid, 0, shared_end / 8 + 1);
 	n_statics = 0;
 	shared_end = shared_sum = 0;
 	dynamic_size = dynamic;
 	dynamic_at = shared_take(dynamic, 1024);
 	block_no++;
 	epoch = 0;
-	for (int i = 0; i < n_threads; i++)
+	for (int i = 0; CEMU_CHECKS && i < n_threads; i++)
 	{
 		CemuThread *t = cemu_thread(i);
 
@@ -337,7 +343,7 @@ void
 cemu_mem_barrier(int n_threads)
 {
 	epoch++;
-	for (int i = 0; i < n_threads; i++)
+	for (int i = 0; CEMU_CHECKS && i < n_threads; i++)
 		seg_begin(cemu_thread(i));
 }
 
@@ -347,6 +353,8 @@ cemu_mem_warp(CemuThread *first, uint32_t mask)
 {
 	uint32_t	all[CEMU_WARP] = {0};
 
+	if (!CEMU_CHECKS)
+		return;
 	for (int i = 0; i < CEMU_WARP; i++)
 		for (int j = 0; (mask >> i & 1) && j < CEMU_WARP; j++)
 			if (first[i].clock[j] > all[j])
@@ -504,6 +512,8 @@ cemu_touch(CemuThread *t, const void *p, size_t n, CemuAccess kind, const void *
 {
 	const char *q = p;
 
+	if (!CEMU_CHECKS)
+		return;
 	if (t == NULL)
 	{
 		if (in_arena(&device, q) || in_arena(&shared, q))
@@ -530,7 +540,7 @@ cells_of(const char *p)
 void
 cemu_pending(const void *p, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; CEMU_CHECKS && i < n; i++)
 		cells_of(p)[i].w = PENDING;
 }
 
@@ -538,7 +548,7 @@ cemu_pending(const void *p, size_t n)
 void
 cemu_arrived(const void *p, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; CEMU_CHECKS && i < n; i++)
 		cells_of(p)[i].w = 0;
 }
 

@@ -7,6 +7,7 @@
  */
 	.text
 	.globl	cemu_switch
+	.hidden	cemu_switch
 	.type	cemu_switch, @function
 cemu_switch:
 	pushq	%rbp

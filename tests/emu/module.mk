@@ -34,7 +34,37 @@ $(EMU_TEST_BIN): $(EMU_DIR)/%: $(EMU_DIR)/%.test.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EM
 
 .PRECIOUS: $(EMU_DIR)/%.test.o
 
-emu-tests: $(if $(filter x86_64,$(shell uname -m)),$(EMU_TEST_BIN))
+# The same as a library behind the door of the real one (kernels/device.h), for engines and whole models: nothing is
+# looked for.  Its one device is a 9.0 with 512 MB.
+EMU_LIB = $(EMU_DIR)/vllm_pg_cuda.so
+EMU_LIB_FLAGS = -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -DCEMU_FAST
+EMU_LIB_OBJ = $(patsubst $(EMU_DIR)/%.o,$(EMU_DIR)/lib/%.o,$(EMU_OBJ) $(filter %.cu.o,$(EMU_CU_OBJ)))
+
+$(EMU_DIR)/lib/%.c.o: kernels/emu/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -fno-sanitize=all -O3 $(EMU_LIB_FLAGS) -MMD -MP -c -o $@ $<
+
+$(EMU_DIR)/lib/%.S.o: kernels/emu/%.S
+	@mkdir -p $(@D)
+	$(CC) -c -o $@ $<
+
+$(EMU_DIR)/lib/%.cu.o: kernels/cuda/%.cu
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS_ENGINE) $(filter-out -fsanitize=%,$(CXXFLAGS_EMU)) $(EMU_LIB_FLAGS) -MMD -MP -c -o $@ $<
+
+$(EMU_LIB): $(EMU_LIB_OBJ) $(CUDA_C_OBJ)
+	$(CXX) -shared -pthread -o $@.new $^ -Wl,--exclude-libs,ALL,-z,defs -lm -ldl
+	mv -f $@.new $@
+
+# whole models by it; the program is the engine's side
+EMU_MODELS = $(EMU_DIR)/test_models
+
+$(EMU_MODELS): tests/emu/test_models.c $(LIB) $(EMU_LIB) | $(FIXTURES)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DEMU_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
+
+emu-lib: $(if $(filter x86_64,$(shell uname -m)),$(EMU_LIB))
+
+emu-tests: $(if $(filter x86_64,$(shell uname -m)),$(EMU_TEST_BIN) $(EMU_MODELS))
 
 # What the tests' kernels show of common.cuh and mma.cuh, for each generation that they tell apart.
 EMU_SM = 75 80 90 100
@@ -59,6 +89,6 @@ $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/e
 
 gpu-tests: $(GPU_TEST_BIN)
 
--include $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d)
+-include $(EMU_LIB_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d) $(EMU_MODELS).d
 
-.PHONY: emu-tests emu-nvcc gpu-tests
+.PHONY: emu-tests emu-lib emu-nvcc gpu-tests

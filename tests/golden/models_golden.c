@@ -34,26 +34,12 @@
 
 #include "base/mem.h"
 #include "engine/source.h"
+#include "tests/golden/golden.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/models/"
-#define EXPECTED "tests/golden/models_expected/"
 #define BLOCK 16
-#define MAX_TOKENS 384
-#define MAX_ROWS 256			/* of a prompt */
 #define CROWD_ROWS 600			/* at least: more than stack_rows() of model.c */
-
-typedef struct Golden
-{
-	int32_t		n_prompt;
-	int32_t		n_pos;
-	int32_t		vocab;
-	int32_t		n_greedy;
-	int32_t    *prompt;
-	int32_t    *pos;
-	int32_t    *greedy;
-	float	   *logits;			/* [n_pos][vocab] */
-} Golden;
 
 /* A sequence's KV: its own blocks, shuffled. */
 typedef struct Run
@@ -65,44 +51,6 @@ typedef struct Run
 	float	   *state;			/* of two sequences */
 	int32_t		slot[2];
 } Run;
-
-static bool
-read_ints(FILE *f, int32_t **out, int n)
-{
-	*out = mem_alloc((size_t) n * sizeof(int32_t));
-	return fread(*out, sizeof(int32_t), (size_t) n, f) == (size_t) n;
-}
-
-static bool
-golden_read(const char *name, const char *suffix, Golden *g)
-{
-	char		path[256];
-	FILE	   *f;
-	size_t		n;
-	bool		ok;
-
-	memset(g, 0, sizeof(*g));
-	snprintf(path, sizeof(path), EXPECTED "%s%s.bin", name, suffix);
-	if ((f = fopen(path, "rb")) == NULL)
-		return false;
-	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt <= MAX_ROWS && g->n_prompt + g->n_greedy <= MAX_TOKENS &&
-		read_ints(f, &g->prompt, g->n_prompt) && read_ints(f, &g->pos, g->n_pos) &&
-		read_ints(f, &g->greedy, g->n_greedy);
-	n = (size_t) g->n_pos * (size_t) g->vocab;
-	g->logits = mem_alloc(n * sizeof(float));
-	ok = ok && fread(g->logits, sizeof(float), n, f) == n;
-	fclose(f);
-	return ok;
-}
-
-static void
-golden_free(Golden *g)
-{
-	mem_free(g->prompt);
-	mem_free(g->pos);
-	mem_free(g->greedy);
-	mem_free(g->logits);
-}
 
 static Files *
 open_files(const char *name)

@@ -1,0 +1,391 @@
+/*
+ * test_models.c
+ *	  Whole models on the emulated GPU (vllm_pg_cuda.so of tests/emu/module.mk), as the engine would use it.
+ *
+ * Models of tests/golden/models_expected:
+ *
+ *	- logits of the prompt against the reference, within what operands of 16 bits cost;
+ *	- the same bits alone and beside four other sequences, whose prompts come in pieces of other sizes.
+ *
+ * Before that the door: a device is opened, used and closed by a thread with little stack, while
+ * others take and give back memory and copy.  KV is paged in shuffled blocks, and memory begins as NaN.
+ *
+ * test_models [NAME ...]: these, or those below.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/source.h"
+#include "model/devmem.h"
+#include "tests/golden/golden.h"
+#include "tests/unit/check.h"
+
+#define FIXTURES "build/fixtures/models/"
+#define BLOCK 16
+#define STEP_ROWS 288			/* of a step */
+#define SEQS 5
+#define BLOCKS (MAX_ROWS / BLOCK)	/* of a sequence */
+
+static const KDeviceOps *ops;
+static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+
+/* A model on the device, and sequences. */
+typedef struct Run
+{
+	Dev			dev;
+	Model	   *m;
+	const Golden *g;
+	KvView		kv;
+	DevMem		kv_mem;
+	DevMem		state;
+	HostDev		out;
+	int32_t		table[SEQS][BLOCKS];
+	int32_t		slots[SEQS];
+	size_t		vocab;
+	float	   *alone[2];		/* [n_prompt][vocab]: what the two texts give by themselves */
+} Run;
+
+/* the prompt, and another text */
+static int32_t
+token_of(const Run *r, int text, int pos)
+{
+	return text == 0 ? r->g->prompt[pos] : (r->g->prompt[pos] * 7 + pos) % r->g->vocab;
+}
+
+static bool
+run_start(Run *r, const Golden *g, Err *e)
+{
+	const ModelInfo *info = model_info(r->m);
+	size_t		size;
+
+	r->g = g;
+	r->vocab = (size_t) info->vocab_size;
+	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = SEQS * BLOCKS, .block_size = BLOCK,
+		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
+	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
+	for (int i = 0; i < SEQS * BLOCKS; i++)
+		r->table[i % SEQS][i / SEQS] = (i * 11 + 5) % (SEQS * BLOCKS);
+	for (int i = 0; i < SEQS; i++)
+		r->slots[i] = SEQS - 1 - i;
+	for (int i = 0; i < 2; i++)
+		r->alone[i] = mem_alloc((size_t) g->n_prompt * r->vocab * sizeof(float));
+	if (!devmem_reserve(&r->kv_mem, &r->dev, size + 64, HUGE_OFF, "KV", e) ||
+		!devmem_reserve(&r->state, &r->dev, SEQS * info->state_bytes + 64, HUGE_OFF, "state", e) ||
+		!hostdev_new(&r->out, &r->dev, (size_t) STEP_ROWS * r->vocab, "rows", e))
+		return false;
+	r->kv.base = r->kv_mem.base;
+	return true;
+}
+
+static void
+run_end(Run *r)
+{
+	devmem_free(&r->kv_mem);
+	devmem_free(&r->state);
+	hostdev_free(&r->out);
+	mem_free(r->alone[0]);
+	mem_free(r->alone[1]);
+	model_free(r->m);
+}
+
+/* Rows from[i] .. from[i] + n[i] - 1 of texts in sequences seq[i]; the logits of all are in r->out.host. */
+static bool
+step(Run *r, int n_seqs, const int *seq, const int *text, const int *from, const int *n, Err *e)
+{
+	int32_t		start[SEQS + 1] = {0};
+	int32_t		slots[SEQS];
+	const int32_t *tables[SEQS];
+	int32_t		pos[STEP_ROWS];
+	int32_t		tokens[STEP_ROWS];
+	int32_t		rows[STEP_ROWS];
+	Batch		b = {.rows = {.n_seqs = n_seqs, .seq_start = start, .pos = pos, .block_table = tables, .state_slot = slots},
+		.tokens = tokens, .out_rows = rows, .state = r->state.base};
+	int			at = 0;
+
+	for (int i = 0; i < n_seqs; i++)
+	{
+		tables[i] = r->table[seq[i]];
+		slots[i] = r->slots[seq[i]];
+		for (int j = 0; j < n[i]; j++, at++)
+		{
+			pos[at] = from[i] + j;
+			tokens[at] = token_of(r, text[i], pos[at]);
+			rows[at] = at;
+		}
+		start[i + 1] = at;
+	}
+	b.rows.n_rows = b.n_out = at;
+	if (!model_forward(r->m, &b, &r->kv, r->out.dev))
+		return err_set(e, ERR_LOST, "a step failed");
+	hostdev_get(&r->out, 0, (size_t) at * r->vocab);
+	return dev_wait(&r->dev, e);
+}
+
+/* Both texts by themselves, one whole, one in two pieces. */
+static bool
+run_alone(Run *r, Err *e)
+{
+	const int	seq[2] = {0, 3};
+	const int	zero = 0;
+
+	for (int text = 0; text < 2; text++)
+	{
+		int			n = r->g->n_prompt;
+		int			cut = text == 0 ? n : n / 2 + 1;
+		int			rest = n - cut;
+
+		if (!step(r, 1, &seq[text], &text, &zero, &cut, e))
+			return false;
+		memcpy(r->alone[text], r->out.host, (size_t) cut * r->vocab * sizeof(float));
+		if (rest > 0 && !step(r, 1, &seq[text], &text, &cut, &rest, e))
+			return false;
+		memcpy(r->alone[text] + (size_t) cut * r->vocab, r->out.host, (size_t) rest * r->vocab * sizeof(float));
+	}
+	return true;
+}
+
+/* Five sequences side by side, in pieces; *bad rows differ from what they are alone. */
+static bool
+run_together(Run *r, int *bad, Err *e)
+{
+	static const int chunk[SEQS] = {7, 1, 13, 40, 3};
+	int			done[SEQS] = {0};
+
+	*bad = 0;
+	for (;;)
+	{
+		int			seq[SEQS];
+		int			text[SEQS];
+		int			from[SEQS];
+		int			n[SEQS];
+		int			n_seqs = 0;
+		int			at = 0;
+
+		/* the second one goes on token by token to the end of the others */
+		for (int i = 0; i < SEQS; i++)
+		{
+			int			left = (i == 1 ? 8 : r->g->n_prompt) - done[i];
+
+			if (left <= 0)
+				continue;
+			seq[n_seqs] = (i + 2) % SEQS;
+			text[n_seqs] = i & 1;
+			from[n_seqs] = done[i];
+			n[n_seqs++] = left < chunk[i] ? left : chunk[i];
+			done[i] += left < chunk[i] ? left : chunk[i];
+		}
+		if (n_seqs == 0)
+			return true;
+		if (!step(r, n_seqs, seq, text, from, n, e))
+			return false;
+		for (int i = 0; i < n_seqs; at += n[i++])
+			for (int j = 0; j < n[i]; j++)
+				*bad += memcmp(r->out.host + (size_t) (at + j) * r->vocab, r->alone[text[i]] + (size_t) (from[i] + j) * r->vocab,
+							   r->vocab * sizeof(float)) != 0;
+	}
+}
+
+static double
+max_error(const Golden *g, const float *all)
+{
+	double		worst = 0;
+
+	for (int i = 0; i < g->n_pos; i++)
+		for (int j = 0; j < g->vocab; j++)
+		{
+			double		d = fabs((double) g->logits[i * g->vocab + j] - (double) all[g->pos[i] * g->vocab + j]);
+
+			if (!(d <= worst))
+				worst = d;
+		}
+	return worst;
+}
+
+static Model *
+load(const char *name, const Dev *dev, KPool *pool, Err *e)
+{
+	char		path[300];
+	size_t		n = strlen(name);
+	Files	   *f;
+	Source		source;
+	ModelSource src;
+	ModelOptions opt = {.kernels = dev->k, .pool = pool, .max_rows = STEP_ROWS, .max_out = STEP_ROWS, .dev = dev};
+	Model	   *m;
+
+	snprintf(path, sizeof(path), FIXTURES "%s%s", name, n > 5 && strcmp(name + n - 5, "_gguf") == 0 ? ".gguf" : "");
+	f = files_open(path, e);
+	if (f == NULL)
+		return NULL;
+	source = (Source) {.files = f};
+	src = source_of(&source);
+	m = model_new(files_conf(f), &src, &opt, e);
+	source_done(&source);
+	files_close(f);
+	return m;
+}
+
+static void
+check_model(const char *name, KDevice *d, KPool *pool)
+{
+	Run			r = {.dev = {.ops = ops, .d = d, .k = ops->kernels(d, KT_F32)}};
+	Golden		g;
+	Err			e = {0};
+	int			bad = 0;
+	clock_t		t0 = clock();
+	double		error;
+
+	if (!golden_read(name, "", &g))
+	{
+		CHECK(false, "%s: no expectation", name);
+		return;
+	}
+	r.m = load(name, &r.dev, pool, &e);
+	if (r.m == NULL && e.cls == ERR_UNSUPPORTED)
+		check_skip(2, e.msg);
+	else if (r.m == NULL || !run_start(&r, &g, &e) || !run_alone(&r, &e) || !run_together(&r, &bad, &e))
+		CHECK(false, "%s: %s", name, e.msg);
+	else
+	{
+		error = max_error(&g, r.alone[0]);
+		CHECK(error <= 0.08, "%s: error %g", name, error);
+		CHECK(bad == 0, "%s: %d rows have other bits beside others", name, bad);
+		printf("%-24s error %.1e, %.2f s\n", name, error, (double) (clock() - t0) / CLOCKS_PER_SEC);
+	}
+	run_end(&r);
+	golden_free(&g);
+}
+
+/* ---- the door ---- */
+
+static KDevice *
+open_device(void)
+{
+	KDevOpen	open = {.max_rows = STEP_ROWS, .max_seqs = SEQS, .max_blocks = BLOCKS, .max_out = STEP_ROWS};
+	char		why[256] = "";
+	KDevice    *d = ops->open(0, &host, &open, why, sizeof(why));
+
+	CHECK(d != NULL, "open: %s", why);
+	return d;
+}
+
+static bool done;
+
+/* what any thread may ask for */
+static void *
+busy(void *arg)
+{
+	KDevice    *d = arg;
+	float	   *a = ops->pin(d, 4096);
+	float	   *b = ops->pin(d, 4096);
+	int			bad = 0;
+
+	for (int i = 0; i < 50 || !__atomic_load_n(&done, __ATOMIC_ACQUIRE); i++)
+	{
+		float	   *p = ops->alloc(d, 4096, "test");
+		KEvent		up,
+					down;
+
+		for (int j = 0; j < 1024; j++)
+			a[j] = (float) (i + j);
+		memset(b, 0xff, 4096);
+		up = ops->kv_put(d, p, a, 4096);
+		down = ops->kv_get(d, b, p, 4096);
+		while (!ops->event_done(d, up) || !ops->event_done(d, down))
+			;
+		bad += memcmp(a, b, 4096) != 0;
+		ops->free(d, p);
+	}
+	ops->unpin(d, a);
+	ops->unpin(d, b);
+	return (void *) (intptr_t) bad;
+}
+
+/* the step thread: norms of many rows, each one's sum of squares is then dim */
+static void *
+steps(void *arg)
+{
+	KDevice    *d = arg;
+	const Kernels *k = ops->kernels(d, KT_F32);
+	KPool	   *pool = kpool_new(1);
+	float	   *p = ops->pin(d, 64 * 64 * sizeof(float));
+	float	   *x = ops->alloc(d, 64 * 64 * sizeof(float), "test");
+	char		why[256];
+	intptr_t	bad = 0;
+
+	kpool_set_device(pool, d);
+	for (int i = 0; i < 20; i++)
+	{
+		for (int j = 0; j < 64 * 64; j++)
+			p[j] = (float) (j % 97 + i + 1);
+		ops->put(d, x, p, 64 * 64 * sizeof(float));
+		k->rmsnorm(pool, x, x, NULL, 64, 64, 0.0f);
+		ops->get(d, p, x, 64 * 64 * sizeof(float));
+		bad += !ops->wait(d, why, sizeof(why));
+		for (int r = 0; r < 64; r++)
+		{
+			double		sum = 0;
+
+			for (int j = 0; j < 64; j++)
+				sum += (double) p[r * 64 + j] * (double) p[r * 64 + j];
+			bad += !(fabs(sum - 64) < 1e-3);
+		}
+	}
+	ops->free(d, x);
+	ops->unpin(d, p);
+	kpool_free(pool);
+	return (void *) bad;
+}
+
+static void
+check_threads(void)
+{
+	KDevice    *d = open_device();
+	pthread_attr_t small;
+	pthread_t	t[3];
+	void	   *bad = NULL;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 64 * 1024);
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&t[i], &small, i == 0 ? steps : busy, d) == 0, "no thread");
+	pthread_join(t[0], &bad);
+	CHECK(bad == NULL, "steps gave other numbers beside other threads");
+	__atomic_store_n(&done, true, __ATOMIC_RELEASE);
+	for (int i = 1; i < 3; i++)
+	{
+		pthread_join(t[i], &bad);
+		CHECK(bad == NULL, "copies gave other bytes beside steps");
+	}
+	pthread_attr_destroy(&small);
+	ops->close(d);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *const names[] = {"llama_f32", "gpt2_f16", "mixtral_f16", "deepseek2_f16", "mamba2_f16", "gemma2_bf16", "llama_tied_q8_0_gguf"};
+	void	   *lib = dlopen(EMU_LIB, RTLD_NOW | RTLD_LOCAL);
+	const KDeviceOps *(*get) (uint32_t) = lib != NULL ? (const KDeviceOps *(*) (uint32_t)) dlsym(lib, "vllm_pg_device_ops") : NULL;
+	KPool	   *pool = kpool_new(1);
+	KDevice    *d;
+
+	CHECK(get != NULL, "%s: %s", EMU_LIB, dlerror());
+	if (get == NULL)
+		return check_done("test_emu_models");
+	CHECK(get(KDEVICE_ABI + 1) == NULL, "another version has a device, too");
+	ops = get(KDEVICE_ABI);
+	check_threads();
+	d = open_device();
+	kpool_set_device(pool, d);
+	for (int i = 1; i < argc; i++)
+		check_model(argv[i], d, pool);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && argc < 2; i++)
+		check_model(names[i], d, pool);
+	kpool_free(pool);
+	ops->close(d);
+	return check_done("test_emu_models");
+}
