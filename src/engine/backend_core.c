@@ -43,7 +43,9 @@ struct Inst
 	Tok		   *tok;			/* of that; else it is the Core's */
 	KPool	   *pool;
 	const Kernels *kernels;
-	Dev		   *dev;			/* what it is computed on; NULL = CPUs */
+	DeviceChoice where;			/* what it is to be computed on, */
+	bool		tried;			/* ... where all is well but for what the device says */
+	Dev		   *dev;			/* NULL = CPUs */
 	uint64_t	draft_bytes;	/* weights of what drafts */
 	int64_t		tok_bytes;		/* of the tokenizer */
 	ChatModel  *chat;
@@ -347,7 +349,7 @@ new_model(void *arg)
 
 /* Its ops are the model's from now on. */
 static bool
-open_device(Inst *in, const ModelInfo *mi, const Settings *s, const CoreOptions *co, Err *e)
+open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, Err *e)
 {
 	KDevOpen	o = {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
@@ -355,10 +357,10 @@ open_device(Inst *in, const ModelInfo *mi, const Settings *s, const CoreOptions 
 			.max_out = core_max_logits(co),.invariant = true
 	};
 
-	if (!devices_open(s, &o, &in->dev, e))
+	if (in->where.ops != NULL && ranks_shares(mi))
+		return err_set(e, ERR_UNSUPPORTED, "%d ranks can't share a model on device %s yet", ranks_world(), in->where.name);
+	if (!devices_open(&in->where, &o, mi->dtype, &in->dev, e))
 		return false;
-	if (in->dev != NULL && ranks_shares(mi))
-		return err_set(e, ERR_UNSUPPORTED, "%d ranks can't share a model on device \"%s\" yet", ranks_world(), s->device);
 	if (in->dev != NULL)
 	{
 		in->kernels = in->dev->k;
@@ -390,7 +392,8 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		tok_free(tok);
 		return false;
 	}
-	if (!open_device(in, &mi, s, &co, e))
+	in->tried = in->where.ops != NULL;
+	if (!open_device(in, &mi, &co, e))
 	{
 		draftfiles_close(&df);
 		mem_free(id);
@@ -476,10 +479,10 @@ share_cpus(CpuPlan *cpus)
 	return true;
 }
 
+/* On that device, or the CPUs.  *of_device: it has come as far as to ask that, so that an error may be its. */
 static Inst *
-load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
+load_on(const DeviceChoice *where, const char *path, const ModelOpts *o, const Settings *s, Source *src, bool *of_device, Err *e)
 {
-	Source		src = {.progress = progress,.ctx = ctx};
 	Files	   *files = NULL;
 	Inst	   *in = mem_zalloc(sizeof(Inst));
 	CpuPlan		cpus;
@@ -487,11 +490,12 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	Tok		   *tok = NULL;
 
 	in->path = path;
+	in->where = *where;
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
-	if (in->kernels != NULL && devices_check(s, e) && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && share_cpus(&cpus) &&
-		(src.files = files = files_open(path, e)) != NULL &&
+	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && share_cpus(&cpus) &&
+		(src->files = files = files_open(path, e)) != NULL &&
 		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) &&
-		(tok = read_tok(src.files, &in->tok_bytes, e)) != NULL)
+		(tok = read_tok(src->files, &in->tok_bytes, e)) != NULL)
 	{
 		in->chat = chatmodel_of_files(files);
 		if (source_tokenizer_only(files))
@@ -500,16 +504,40 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 			ok = true;
 		}
 		else if ((in->pool = cpuplan_pool(&cpus, e)) != NULL)
-			ok = build(in, &src, tok, o, s, e);
+			ok = build(in, src, tok, o, s, e);
 		else
 			tok_free(tok);
 	}
-	source_done(&src);
+	source_done(src);
 	files_close(files);
+	*of_device = in->tried;
 	if (ok)
 		return in;
 	inst_free(in);
 	return NULL;
+}
+
+static Inst *
+load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
+{
+	Source		src = {.progress = progress,.ctx = ctx};
+	Source		again = src;
+	DeviceChoice where;
+	bool		of_device;
+	Inst	   *in;
+
+	if (!devices_choose(s, &where, e))
+		return NULL;
+	if (where.ops == NULL && where.why[0] != '\0')
+		log_line('I', "the model is computed on the CPUs: %s", where.why);
+	in = load_on(&where, path, o, s, &src, &of_device, e);
+	if (in == NULL && of_device && e->cls == ERR_LOST)
+		devices_lost(e->msg);
+	if (in != NULL || !of_device || !where.if_it_can || (e->cls != ERR_UNSUPPORTED && e->cls != ERR_NOMEM))
+		return in;
+	log_line('W', "the model is computed on the CPUs, not on device %s: %s", where.name, e->msg);
+	where = (DeviceChoice) {.ops = NULL};
+	return load_on(&where, path, o, s, &again, &of_device, e);
 }
 
 static bool

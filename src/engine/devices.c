@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "hostdev.h"
 #include "pool.h"
+#include "wire/control.h"
 #include "wire/wire.h"
 
 typedef enum Found
@@ -172,11 +173,16 @@ list_devices(int n, Err *e)
 	return err_detail(e, "There are the devices %s.", text);
 }
 
+static const char *
+state_of(Found how)
+{
+	return how == OTHER_ABI ? "is of another version than the engine" : how == BROKEN ? "can't be loaded" : "is not installed";
+}
+
 static bool
 no_library(const char *want, Found how, Err *e)
 {
-	err_set(e, ERR_UNSUPPORTED, "device \"%s\" needs the library " DEVICES_LIBRARY ", which %s", want,
-			how == OTHER_ABI ? "is of another version than the engine" : how == BROKEN ? "can't be loaded" : "is not installed");
+	err_set(e, ERR_UNSUPPORTED, "device \"%s\" needs the library " DEVICES_LIBRARY ", which %s", want, state_of(how));
 	if (how == BROKEN)
 		err_detail(e, "The server log tells why.");
 	return err_hint(e, "Build it with \"make cuda\" and install it beside the engine, or set vllm.device to auto or cpu.");
@@ -196,23 +202,56 @@ first_usable(int n, KDevInfo *d)
 	return 0;
 }
 
-bool
-devices_check(const Settings *s, Err *e)
+/* auto: the first that can be used, else the CPUs, and why. */
+static bool
+choose_any(DeviceChoice *c, Found how, int n)
 {
+	KDevInfo	d;
+
+	if (how != FOUND)
+		snprintf(c->why, sizeof(c->why), "the library " DEVICES_LIBRARY " %s", state_of(how));
+	else if (n == 0)
+		snprintf(c->why, sizeof(c->why), "there is no CUDA device");
+	else
+	{
+		c->ordinal = first_usable(n, &d);
+		if (d.usable)
+		{
+			c->ops = ops;
+			c->if_it_can = true;
+			snprintf(c->name, sizeof(c->name), "\"cuda:%d\" (%s)", c->ordinal, d.name);
+		}
+		else
+			snprintf(c->why, sizeof(c->why), "device \"cuda:%d\" (%s) can't be used: %s", c->ordinal, d.name, d.why);
+	}
+	return true;
+}
+
+bool
+devices_choose(const Settings *s, DeviceChoice *out, Err *e)
+{
+	bool		any = strcmp(s->device, "auto") == 0;
 	int			ordinal;
 	int			n;
 	Found		how;
 	KDevInfo	d;
 
+	*out = (DeviceChoice) {.ops = NULL};
 	if (!devices_parse(s->device, &ordinal))
 		return err_set(e, ERR_INVALID, "unknown device \"%.32s\"", s->device);
-	if (ordinal == -2)
+	if (ordinal == -2 && !any)
+	{
+		out->ops = kdevice_of_cpus(s->device);
+		snprintf(out->name, sizeof(out->name), "\"%s\"", s->device);
 		return true;
+	}
 	devices_find(s->device_library);
 	pthread_mutex_lock(&lock);
 	how = found;
 	pthread_mutex_unlock(&lock);
 	n = devices_n();
+	if (any)
+		return choose_any(out, how, n);
 	if (how != FOUND)
 		return no_library(s->device, how, e);
 	if (ordinal >= n)
@@ -231,8 +270,10 @@ devices_check(const Settings *s, Err *e)
 		devices_info(ordinal, &d);
 	if (!d.usable)
 		return err_set(e, ERR_UNSUPPORTED, "device \"cuda:%d\" (%s) can't be used: %s", ordinal, d.name, d.why);
-	err_set(e, ERR_UNSUPPORTED, "models are not computed on device \"cuda:%d\" (%s) yet", ordinal, d.name);
-	return err_hint(e, "Set vllm.device to auto or cpu: this version lists CUDA devices in llm_devices, and computes on CPUs.");
+	out->ops = ops;
+	out->ordinal = ordinal;
+	snprintf(out->name, sizeof(out->name), "\"cuda:%d\" (%s)", ordinal, d.name);
+	return true;
 }
 
 /* ---- one of them ---- */
@@ -243,27 +284,51 @@ tell_log(char level, const char *text)
 	log_line(level, "%s", text);
 }
 
+/* The op table of a device, and of which type operands are; NULL: it has none. */
+static const Kernels *
+kernels_for(const KDeviceOps *of, KDevice *d, KType weights, KType *type)
+{
+	static const KType types[] = {KT_BF16, KT_F16, KT_F32};
+	const Kernels *k;
+
+	*type = weights == KT_F32 || weights == KT_F16 ? weights : KT_BF16;
+	if ((k = of->kernels(d, *type)) != NULL)
+		return k;
+	for (size_t i = *type == KT_F16 ? 2 : 1; i < sizeof(types) / sizeof(types[0]) && *type != KT_F32; i++)
+	{
+		*type = types[i];
+		if ((k = of->kernels(d, *type)) != NULL)
+			return k;
+	}
+	return NULL;
+}
+
 bool
-devices_open(const Settings *s, const KDevOpen *o, Dev **out, Err *e)
+devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e)
 {
 	static const KHost host = {.abi = KDEVICE_ABI, .log = tell_log, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
-	const KDeviceOps *of = kdevice_of_cpus(s->device);
 	char		why[256] = "";
+	KType		type = KT_F32;
 	Dev		   *dev;
 
 	*out = NULL;
-	if (of == NULL)
-		return devices_check(s, e);
+	if (c->ops == NULL)
+		return true;
 	dev = mem_zalloc(sizeof(*dev));
-	dev->ops = of;
-	dev->d = of->open(0, &host, o, why, sizeof(why));
+	dev->ops = c->ops;
+	dev->d = c->ops->open(c->ordinal, &host, o, why, sizeof(why));
 	if (dev->d == NULL)
 	{
 		mem_free(dev);
-		return err_set(e, ERR_UNSUPPORTED, "could not open device \"%s\": %s", s->device, why);
+		return err_set(e, ERR_UNSUPPORTED, "could not open device %s: %s", c->name, why);
 	}
-	dev->k = of->kernels(dev->d, KT_F32);
-	log_line('I', "the model is computed on device \"%s\"", s->device);
+	dev->k = kernels_for(c->ops, dev->d, weights, &type);
+	if (dev->k == NULL)
+	{
+		devices_close(dev);
+		return err_set(e, ERR_UNSUPPORTED, "device %s has no ops for operands of %s", c->name, ktype_name(weights));
+	}
+	log_line('I', "the model is computed on device %s, with operands of %s", c->name, ktype_name(type));
 	*out = dev;
 	return true;
 }
@@ -275,4 +340,11 @@ devices_close(Dev *dev)
 		return;
 	dev->ops->close(dev->d);
 	mem_free(dev);
+}
+
+void
+devices_lost(const char *why)
+{
+	log_line('P', "%s", why);
+	_exit(ENGINE_EXIT_FATAL);
 }

@@ -27,11 +27,28 @@ void		devices_find(const char *library);
 int			devices_n(void);
 /* One of them, as it is now; what isn't known is 0 or empty. */
 void		devices_info(int i, KDevInfo *out);
-/* Can models be loaded on what vllm.device says?  Not yet on anything but the CPUs: "auto" means these. */
-bool		devices_check(const Settings *s, Err *e);
-/* ... and the device itself, for one model; *out NULL: CPUs.  It is closed behind all that uses it. */
-bool		devices_open(const Settings *s, const KDevOpen *o, Dev **out, Err *e);
+
+/* What vllm.device comes to. */
+typedef struct DeviceChoice
+{
+	const KDeviceOps *ops;		/* NULL: the CPUs */
+	int			ordinal;
+	bool		if_it_can;		/* "auto": a model that can't be computed there goes to the CPUs */
+	char		name[96];		/* as the log and errors have it: "cuda:0" (NVIDIA H200) */
+	char		why[256];		/* auto, and no device: why not */
+} DeviceChoice;
+
+/* False with *e set: the device that is named isn't there, or can't be used. */
+bool		devices_choose(const Settings *s, DeviceChoice *out, Err *e);
+/*
+ * The device, for one model whose weights are mostly of that type; *out NULL: CPUs.  It is closed behind all that uses
+ * it.  Operands are of the weights' type where that is one of F32, F16 and BF16, else BF16; where the device has none such, the
+ * next of BF16, F16, F32.
+ */
+bool		devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e);
 void		devices_close(Dev *dev);
+/* One is lost, and whatever it was to compute is gone: the process ends, so that the supervisor starts another engine. */
+void		devices_lost(const char *why) __attribute__((noreturn));
 /* Is it a value of vllm.device: auto, cpu, cuda, cuda:N, or a device of the CPUs (hostdev.h)?  *ordinal: N; -1 = any, -2 = not
  * a device of the library. */
 bool		devices_parse(const char *name, int *ordinal);

@@ -8,15 +8,14 @@
  * the rows before and behind it (spec.c).  A step of a model both ways is asked on its way whether
  * anybody still wants it.
  */
-#include <unistd.h>
 
 #include "base/log.h"
 #include "engine/constraint.h"
+#include "engine/devices.h"
 #include "engine/engine_int.h"
 #include "engine/offload.h"
 #include "engine/ranks.h"
 #include "engine/spec.h"
-#include "wire/control.h"
 
 void
 core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *plan)
@@ -26,14 +25,6 @@ core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *pl
 		k->kv_copy(pool, kv, &plan->copies->from, plan->n_copies);
 }
 
-/* Whatever it was to compute is gone; the supervisor starts another engine. */
-static void
-lost_device(const char *why)
-{
-	log_line('P', "%s", why);
-	_exit(ENGINE_EXIT_FATAL);
-}
-
 void
 core_to_host(const HostDev *h, size_t from, size_t n)
 {
@@ -41,7 +32,7 @@ core_to_host(const HostDev *h, size_t from, size_t n)
 
 	hostdev_get(h, from, n);
 	if (h->on != NULL && !dev_wait(h->on, &e))
-		lost_device(e.msg);
+		devices_lost(e.msg);
 }
 
 /* Hidden rows: those of pooled requests are worked off, the others become logits; how many? */
@@ -126,7 +117,7 @@ core_forward(Core *c, const Plan *plan)
 	{
 		ranks_check();
 		if (model_lost(c->model))
-			lost_device("the device that a model is computed on is lost");
+			devices_lost("the device that a model is computed on is lost");
 		return false;
 	}
 	if (plan->pools)

@@ -146,11 +146,10 @@ map_arena(int fd, WireArena *a)
 static void
 find_devices(const Settings *set)
 {
+	DeviceChoice c;
 	Err			e;
 
-	if (strcmp(set->device, "cpu") != 0)
-		devices_find(set->device_library);
-	if (!devices_check(set, &e))
+	if (!devices_choose(set, &c, &e))
 		log_line('W', "%s (setting vllm.device)", e.msg);
 }
 

@@ -4,7 +4,7 @@
  *	  one too old to be used, as the driver would tell.
  *
  * CUDA_VISIBLE_DEVICES is read as CUDA does: a list of their numbers.  With -DOTHER_ABI it is a
- * library of another version.  Models can't be computed on it: it only answers questions.
+ * library of another version.  Models can't be computed on it: it only answers questions, and refuses to open any.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +57,20 @@ info(int ordinal, KDevInfo *out)
 	return true;
 }
 
+static KDevice *
+refuse(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t errlen)
+{
+	(void) ordinal;
+	(void) host;
+	(void) o;
+	strncpy(err, "it is only told of", errlen);
+	return NULL;
+}
+
 const KDeviceOps *
 vllm_pg_device_ops(uint32_t abi)
 {
-	static const KDeviceOps ops = {.abi = KDEVICE_ABI, .count = count, .info = info};
+	static const KDeviceOps ops = {.abi = KDEVICE_ABI, .count = count, .info = info, .open = refuse};
 
 #ifdef OTHER_ABI
 	return NULL;

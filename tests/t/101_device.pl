@@ -60,6 +60,7 @@ like(error("ALTER SYSTEM SET vllm.device_library = 'lib.so'"), qr/22023: .*absol
 is(sql(q{CREATE ROLE plain; SET ROLE plain; SELECT count(*) FROM pg_settings WHERE name = 'vllm.device_library'}), 0, '... is shown to superusers only');
 set('vllm.device', 'auto');
 is(sql($call), 't', 'auto: the CPUs');
+ok($node->log_contains(qr/the model is computed on the CPUs: the library vllm_pg_cuda\.so is not installed/), '... and the log tells why');
 
 # ---- with it ----
 
@@ -70,7 +71,7 @@ like(error($load), qr/0A000: .*which is of another version than the engine/, 'a 
 set('vllm.device_library', "$libs/../t/VllmTest.pm");
 like(error($load), qr/0A000: .*which can't be loaded.*DETAIL:  The server log tells why/s, 'no library at all');
 set('vllm.device_library', "$libs/devices.so");
-like(error($load), qr/0A000: .*models are not computed on device "cuda:0" \(NVIDIA H200\) yet.*HINT:.*auto or cpu/s, 'a device that is there');
+like(error($load), qr/0A000: .*could not open device "cuda:0" \(NVIDIA H200\): it is only told of/s, 'a device that the driver knows, and that can\'t be opened');
 ok(until_sql($node, 'SELECT count(*) = 4 FROM llm_devices'), 'all of them are shown, in an engine that runs');
 is(sql(q{SELECT device, kind, name, isa, cpus, threads, memory_total, memory_available, engine_bytes, compute_capability, multiprocessors, driver, uuid, usable, rank, note
 	FROM llm_devices WHERE kind <> 'cpu'}), join("\n",
@@ -124,7 +125,10 @@ is(sql(q{SELECT string_agg(name, ', ' ORDER BY device) FROM llm_devices WHERE ki
 like(slurp_file('/proc/' . engine_pid($node) . '/limits'), qr/Max address space\s+unlimited/, 'no limit of address space for CUDA');
 ok($node->log_contains(qr/WARNING:  setting vllm\.engine_memory_limit is ignored: vllm\.device is "cuda:0"/), '... and a warning');
 set('vllm.device', 'cuda');
-like(error($load), qr/models are not computed on device "cuda:1" \(Tesla T4\)/, 'the first that can be used');
+like(error($load), qr/could not open device "cuda:1" \(Tesla T4\)/, 'the first that can be used');
+set('vllm.device', 'auto');
+is(sql($call), 't', 'auto: with a device on which it can\'t be loaded, a model is the CPUs\'');
+ok($node->log_contains(qr/WARNING:  .*the model is computed on the CPUs, not on device "cuda:1" \(Tesla T4\): could not open device/), '... and the log tells why');
 set('vllm.device', 'cpu');
 sql('SELECT llm_engine_restart()');
 is(sql('SELECT count(*) FROM llm_devices'), 1, 'with cpu nobody looks for others');
