@@ -153,38 +153,45 @@ typedef struct KRoute
 } KRoute;
 
 /*
- * How one row's token is drawn (src/engine/sample.c defines the stages and their order).  Arrays are
- * the host's; an implementation stages them.
+ * How one row's token is drawn (src/engine/sample.c defines the stages and their order).  A call has one buffer:
+ * the rows' KSample, and behind them what they have arrays of.  *_at is where one begins, in words of 4 bytes from
+ * the buffer's beginning; 0: there is none.
  */
-#define KSAMPLE_TOP 20			/* log probabilities of a row, at most */
+#define KSAMPLE_TOP 20			/* log-probabilities of a row beside the token's own, at most */
+#define KSAMPLE_MAX_WIDTH (1 << 19) /* logits of a row, at most */
+#define KSAMPLE_NOT_FINITE (-1)	/* the row's logits are not */
+#define KSAMPLE_NO_TOKEN (-2)	/* nothing is left to choose from */
 
 typedef struct KSample
 {
+	int32_t		row;			/* of the logits; of a call's rows no two have the same */
+	uint32_t	pos;			/* of the output: the noise is keyed by seed, pos and token */
+	uint64_t	seed;
+	double		top_p;			/* 1: no limit */
+	int32_t		top_k;			/* 0: no limit */
 	float		inv_t;			/* 1 / temperature; 0: the largest logit */
 	float		min_p_log;		/* log(min_p); -inf: no limit */
-	float		top_p;			/* 1: no limit */
-	int			top_k;			/* 0: no limit */
-	uint64_t	seed;
-	uint32_t	pos;			/* of the output: the noise is keyed by seed, pos and token */
-	int			n_logprobs;		/* 0 .. KSAMPLE_TOP */
-	const uint32_t *mask;		/* bit i: token i may follow; NULL: all */
-	const int32_t *ids;			/* [n_ids] tokens with a bias, ascending */
-	const float *add;			/* [n_ids] */
-	int			n_ids;
-	const int32_t *pen_ids;		/* [n_pen] tokens that were there, ascending */
-	const int32_t *pen_counts;	/* [n_pen] how often in the output; 0: only in the prompt */
-	int			n_pen;
+	int32_t		n_logprobs;		/* of the likeliest, 0 .. KSAMPLE_TOP; -1: not even the token's own */
+	int32_t		as_logits;		/* not log-probabilities, but logits */
+	uint32_t	mask_at;		/* bit i % 32 of word i / 32: token i may be drawn; none: all may */
+	uint32_t	given_at;		/* likewise, a grammar's alone: those that log-probabilities are about */
+	uint32_t	bias_at;		/* [n_bias] tokens, all different, then [n_bias] floats to add */
+	int32_t		n_bias;
+	uint32_t	pen_at;			/* [n_pen] tokens that were there, all different, then how often in the output; 0: only
+								 * in the prompt */
+	int32_t		n_pen;
 	float		presence;
 	float		frequency;
-	float		repetition;		/* 1: none */
+	float		repetition;		/* 1: none; finite, above 0 */
 } KSample;
 
 typedef struct KSampled
 {
-	int32_t		id;				/* -1: a logit isn't finite; -2: no token is left */
+	int32_t		id;				/* or KSAMPLE_NOT_FINITE, KSAMPLE_NO_TOKEN: the rest is then undefined */
+	int32_t		rank;			/* with n_logprobs >= 0: how many tokens are at least as likely */
 	float		logprob;
 	int32_t		n_top;
-	int32_t		top_id[KSAMPLE_TOP];
+	int32_t		top_id[KSAMPLE_TOP];	/* the likeliest first */
 	float		top_logprob[KSAMPLE_TOP];
 } KSampled;
 

@@ -161,6 +161,12 @@ size_t		cuda_attn_scratch(const CudaKv *kv, int n_heads, int rows, int most_keys
  */
 void		cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
 					  void *out, KType out_type, void *ws, size_t ws_size, cudaStream_t stream);
+/*
+ * A token for each row that buffer has a KSample of (kernels.h).  width: logits of a row, at most
+ * KSAMPLE_MAX_WIDTH; n_valid: tokens that may be drawn.  The rows that have biases or penalties change while it runs,
+ * and in the buffer these are overwritten.
+ */
+void		cuda_sample(void *buffer, int rows, float *logits, int width, int n_valid, KSampled *out, cudaStream_t stream);
 
 /* ---- mm_*.cu: products with packed matrices (pack.h) ---- */
 

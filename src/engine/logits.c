@@ -392,6 +392,19 @@ token_counts_free(TokenCounts *c)
 
 /* ---- application ---- */
 
+/* The last token of the i-th word, if it may not come now, else -1.  *from: where the word begins, and then the next. */
+static int32_t
+banned(const LogitRules *r, size_t i, int *from, const int32_t *output, int n_output)
+{
+	const int32_t *word = r->bad.data + *from;
+	int			n = r->bad_ends.data[i] - *from;
+
+	*from += n;
+	if (n - 1 <= n_output && memcmp(word, output + n_output - (n - 1), (size_t) (n - 1) * sizeof(int32_t)) == 0)
+		return word[n - 1];
+	return -1;
+}
+
 void
 logit_rules_ban_words(const LogitRules *r, const int32_t *output, int n_output, float *logits, int n_valid)
 {
@@ -399,14 +412,24 @@ logit_rules_ban_words(const LogitRules *r, const int32_t *output, int n_output, 
 
 	for (size_t i = 0; i < r->bad_ends.len; i++)
 	{
-		const int32_t *word = r->bad.data + from;
-		int			n = r->bad_ends.data[i] - from;
-		int32_t		last = word[n - 1];
+		int32_t		id = banned(r, i, &from, output, n_output);
 
-		from += n;
-		if (last < n_valid && n - 1 <= n_output &&
-			memcmp(word, output + n_output - (n - 1), (size_t) (n - 1) * sizeof(int32_t)) == 0)
-			logits[last] = -INFINITY;
+		if (id >= 0 && id < n_valid)
+			logits[id] = -INFINITY;
+	}
+}
+
+void
+logit_rules_ban_bits(const LogitRules *r, const int32_t *output, int n_output, uint32_t *mask, int n_valid)
+{
+	int			from = 0;
+
+	for (size_t i = 0; i < r->bad_ends.len; i++)
+	{
+		int32_t		id = banned(r, i, &from, output, n_output);
+
+		if (id >= 0 && id < n_valid)
+			mask[id / 32] &= ~(UINT32_C(1) << id % 32);
 	}
 }
 
@@ -424,15 +447,62 @@ stay_finite(float x)
 	return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
 }
 
+static bool
+penalizes(const LogitRules *r)
+{
+	return r->repetition_penalty != 1 || r->frequency_penalty != 0 || r->presence_penalty != 0;
+}
+
+/* What logits above 0 are divided by: finite, and not 0. */
+static float
+repetition_of(const LogitRules *r)
+{
+	return stay_finite(fmaxf((float) r->repetition_penalty, FLT_MIN));
+}
+
+int
+logit_rules_counts(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens,
+				   int n_valid, int32_t *ids, int32_t *n_output)
+{
+	TokenCounts *c;
+	int			n = 0;
+
+	if (!penalizes(r))
+		return 0;
+	c = count_up(counts, tokens, n_prompt, n_tokens, r->repetition_penalty != 1);
+	for (int i = 0; i < c->n; i++)
+	{
+		const TokenCount *t = &c->entries[i];
+
+		if (t->id >= n_valid || (t->n_output == 0 && t->n_prompt == 0))
+			continue;
+		if (ids != NULL)
+		{
+			ids[n] = t->id;
+			n_output[n] = t->n_output;
+		}
+		n++;
+	}
+	return n;
+}
+
+void
+logit_rules_factors(const LogitRules *r, float *presence, float *frequency, float *repetition)
+{
+	*presence = (float) r->presence_penalty;
+	*frequency = (float) r->frequency_penalty;
+	*repetition = r->repetition_penalty != 1 ? repetition_of(r) : 1;
+}
+
 void
 logit_rules_penalize(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens,
 					 float *logits, int n_valid)
 {
 	bool		repeats = r->repetition_penalty != 1;
-	float		repetition = stay_finite(fmaxf((float) r->repetition_penalty, FLT_MIN));
+	float		repetition = repetition_of(r);
 	TokenCounts *c;
 
-	if (!repeats && r->frequency_penalty == 0 && r->presence_penalty == 0)
+	if (!penalizes(r))
 		return;
 	c = count_up(counts, tokens, n_prompt, n_tokens, repeats);
 	for (int i = 0; i < c->n; i++)

@@ -208,6 +208,16 @@ logprobs_row(const float *x, int n, int n_valid, int32_t id, const LogprobWant *
 	return m;
 }
 
+int
+logprobs_sampled(const KSampled *s, Logprob *e)
+{
+	Logprob		own = {.id = s->id, .rank = s->rank, .value = s->logprob};
+
+	for (int i = 0; i < s->n_top; i++)
+		e[i + 1] = (Logprob) {.id = s->top_id[i], .rank = i + 1, .value = s->top_logprob[i]};
+	return put_first(e, s->n_top, own);
+}
+
 /* ---- a prompt's tokens ---- */
 
 static LogprobWant

@@ -55,6 +55,10 @@ int			logprobs_most(const LogprobWant *w, int n_valid);
  */
 int			logprobs_row(const float *x, int n, int n_valid, int32_t id, const LogprobWant *w, Logprob *e);
 
+/* The same of what a device says of a row it has sampled, into e[KSAMPLE_TOP + 1]. */
+struct KSampled;
+int			logprobs_sampled(const struct KSampled *s, Logprob *e);
+
 /* A position more. */
 void		logprobs_add(Logprobs *l, const Logprob *e, int n);
 void		logprobs_append(Logprobs *to, const Logprobs *from);

@@ -30,7 +30,15 @@ $(EMU_DIR)/%.test.o: tests/emu/%.cu
 	$(CXX) $(CPPFLAGS_ENGINE) -DK_OP_FLOAT $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
 
 $(EMU_TEST_BIN): $(EMU_DIR)/%: $(EMU_DIR)/%.test.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EMU_REF_OBJ)
-	$(CXX) -pthread -o $@ $^ -lm -ldl
+	$(CXX) -pthread -o $@ $^ $(EMU_LIBS) -lm -ldl
+
+# the engine's own sampler, in C
+$(EMU_DIR)/test_sample: $(EMU_DIR)/smp_ref.o $(LIB)
+$(EMU_DIR)/test_sample: EMU_LIBS = $(LDLIBS_ENGINE)
+
+$(EMU_DIR)/smp_ref.o: tests/emu/smp_ref.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -c -o $@ $<
 
 .PRECIOUS: $(EMU_DIR)/%.test.o
 
@@ -89,6 +97,6 @@ $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/e
 
 gpu-tests: $(GPU_TEST_BIN)
 
--include $(EMU_LIB_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d) $(EMU_MODELS).d
+-include $(EMU_LIB_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d) $(EMU_MODELS).d $(EMU_DIR)/smp_ref.d
 
 .PHONY: emu-tests emu-lib emu-nvcc gpu-tests

@@ -1,0 +1,176 @@
+/*
+ * sample_dev.c
+ *	  Rows that a device samples: the stages of sample.c as numbers and lists.
+ *
+ * Stages 0 to 5 forbid ids, whatever their logits: what they leave is one mask, made here, and so is
+ * the decision that the grammar wins where they would leave nothing.  Biases and penalties are lists of
+ * the ids that they are about.  All lies in one buffer, for one copy: the rows' KSample, then their arrays.
+ *
+ * Requests that need more than that are sampled here: those with logits processors, with
+ * several answers, whose first tokens come from one row, and those which are told more of their logits
+ * than a KSampled holds.
+ *
+ * Owner: the step thread.  Tested by tests/unit/test_sample_dev.c, and with the device's sampler by
+ * tests/emu/test_sample.cu.
+ */
+#include "engine/sample_dev.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool
+wants_logprobs(const OutParams *o)
+{
+	return o->logprobs != LOGPROBS_NONE || o->logprob_ids.len > 0;
+}
+
+bool
+smpdev_takes(const Req *r, bool tell_processed)
+{
+	const OutParams *o = &r->params.out;
+
+	if (r->params.plugins != 0 || r->group != NULL)
+		return false;
+	if (!wants_logprobs(o))
+		return true;
+	/* thoughts may put another token in place of the sampled one */
+	return !tell_processed && r->thoughts == NULL && o->logprob_ids.len == 0 && o->logprobs >= 0 && o->logprobs <= KSAMPLE_TOP;
+}
+
+/* What is staged so far; words NULL: is only counted. */
+typedef struct Stage
+{
+	uint32_t   *words;
+	size_t		n;
+} Stage;
+
+static uint32_t
+reserve(Stage *s, size_t n)
+{
+	uint32_t	at = (uint32_t) s->n;
+
+	s->n += n;
+	return at;
+}
+
+static bool
+ends_too_soon(const SmpRow *row)
+{
+	return row->position < row->params->min_tokens && row->params->n_min_ids > 0;
+}
+
+/* Do stages 3 to 5 forbid ids? */
+static bool
+forbids(const SmpRow *row)
+{
+	return ends_too_soon(row) || (row->params->rules != NULL && logit_rules_forbid(row->params->rules));
+}
+
+/* mask: what stages 0 to 5 leave; false: nothing */
+static bool
+leave(const SmpRow *row, int n_valid, uint32_t *mask)
+{
+	const GenParams *p = row->params;
+	const LogitRules *r = p->rules;
+	int			n_words = (n_valid + 31) / 32;
+	uint32_t	any = 0;
+
+	for (int i = 0; i < n_words; i++)
+	{
+		mask[i] = row->mask != NULL ? row->mask[i] : UINT32_MAX;
+		if (r != NULL && r->allowed_mask != NULL)
+			mask[i] &= r->allowed_mask[i];
+	}
+	if (n_valid % 32 != 0)
+		mask[n_words - 1] &= (UINT32_C(1) << n_valid % 32) - 1;
+	if (r != NULL)
+		logit_rules_ban_bits(r, row->tokens + row->n_prompt, row->n_tokens - row->n_prompt, mask, n_valid);
+	if (ends_too_soon(row))
+		for (int i = 0; i < p->n_min_ids; i++)
+			if (p->min_ids[i] < n_valid)
+				mask[p->min_ids[i] / 32] &= ~(UINT32_C(1) << p->min_ids[i] % 32);
+	for (int i = 0; i < n_words; i++)
+		any |= mask[i];
+	return any != 0;
+}
+
+static void
+stage_masks(Stage *s, const SmpRow *row, int n_valid, KSample *k)
+{
+	size_t		n = ((size_t) n_valid + 31) / 32;
+
+	if (row->mask != NULL)
+	{
+		k->given_at = k->mask_at = reserve(s, n);
+		if (s->words != NULL)
+			memcpy(s->words + k->given_at, row->mask, n * sizeof(uint32_t));
+	}
+	if (forbids(row))
+	{
+		uint32_t	at = reserve(s, n);
+
+		/* else the grammar wins, if there is one */
+		if (s->words != NULL && (leave(row, n_valid, s->words + at) || row->mask == NULL))
+			k->mask_at = at;
+	}
+}
+
+static void
+stage_rules(Stage *s, const SmpRow *row, int n_valid, KSample *k)
+{
+	const LogitRules *r = row->params->rules;
+	int32_t    *ids;
+
+	k->n_bias = r->n_bias;
+	k->bias_at = reserve(s, 2 * (size_t) r->n_bias);
+	if (s->words != NULL && r->n_bias > 0)
+	{
+		memcpy(s->words + k->bias_at, r->bias_ids, (size_t) r->n_bias * sizeof(int32_t));
+		memcpy(s->words + k->bias_at + r->n_bias, r->bias, (size_t) r->n_bias * sizeof(float));
+	}
+	logit_rules_factors(r, &k->presence, &k->frequency, &k->repetition);
+	k->n_pen = logit_rules_counts(r, row->counts, row->tokens, row->n_prompt, row->n_tokens, n_valid, NULL, NULL);
+	k->pen_at = reserve(s, 2 * (size_t) k->n_pen);
+	if (s->words == NULL || k->n_pen == 0)
+		return;
+	ids = (int32_t *) s->words + k->pen_at;
+	logit_rules_counts(r, row->counts, row->tokens, row->n_prompt, row->n_tokens, n_valid, ids, ids + k->n_pen);
+}
+
+static KSample
+stage_row(Stage *s, const SmpDevRow *d, int n_valid)
+{
+	const GenParams *p = d->row->params;
+	KSample		k = {
+		.row = d->at, .pos = (uint32_t) d->row->position, .seed = d->row->seed, .top_p = p->top_p, .top_k = p->top_k,
+		.inv_t = p->temperature > 0 ? (float) (1.0 / p->temperature) : 0,
+		.min_p_log = p->min_p > 0 ? (float) log(p->min_p) : -INFINITY, .n_logprobs = -1, .repetition = 1
+	};
+
+	if (d->out != NULL && d->out->logprobs >= 0)
+	{
+		k.n_logprobs = d->out->logprobs;
+		k.as_logits = d->out->logits;
+	}
+	stage_masks(s, d->row, n_valid, &k);
+	if (p->rules != NULL)
+		stage_rules(s, d->row, n_valid, &k);
+	return k;
+}
+
+size_t
+smpdev_stage(const SmpDevRow *rows, int n, int n_valid, void *buffer)
+{
+	Stage		s = {.words = buffer, .n = (size_t) n * (sizeof(KSample) / sizeof(uint32_t))};
+	KSample    *to = buffer;
+
+	_Static_assert(sizeof(KSample) % sizeof(uint64_t) == 0, "arrays lie behind them in words");
+	for (int i = 0; i < n; i++)
+	{
+		KSample		k = stage_row(&s, &rows[i], n_valid);
+
+		if (to != NULL)
+			to[i] = k;
+	}
+	return s.n * sizeof(uint32_t);
+}
