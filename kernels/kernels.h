@@ -486,6 +486,14 @@ typedef struct Kernels
 						 const float *w, const float *b, bool silu, float *y, int ldy);
 	/* State: [heads][head_dim][state].  y: [rows][heads * head_dim], row stride ldy. */
 	void		(*scan) (KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y, int ldy);
+
+	/* ---- tokens ---- */
+	/*
+	 * NULL, as on CPUs, whose sampler is the engine's own, or a token for each of n rows: `rows` has their KSamples and arrays.
+	 * A row has width logits, at most KSAMPLE_MAX_WIDTH, and ids below n_valid may be drawn.  The logits stay as they are;
+	 * `rows`, aligned to 8 bytes, are used up.
+	 */
+	void		(*sample) (KPool *pool, void *rows, int n, float *logits, int width, int n_valid, KSampled *out);
 } Kernels;
 
 /*

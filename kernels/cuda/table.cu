@@ -602,6 +602,15 @@ op_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const
 		cuda_moe_combine(y, x, rows, top_k, place, weights, gate, shared, out_bias, hidden, dev_stream(d));
 }
 
+/* ---- tokens ---- */
+
+static void
+op_sample(KPool *pool, void *rows, int n, float *logits, int width, int n_valid, KSampled *out)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_sample(rows, n, logits, width, n_valid, out, dev_stream(d));
+}
+
 /* ---- the table ---- */
 
 /* an op that no model can do without, by name */
@@ -672,6 +681,7 @@ table(void)
 	k.kv_largest = op_kv_largest;
 	k.conv = op_conv;
 	k.scan = op_scan;
+	k.sample = op_sample;
 	return &k;
 }
 

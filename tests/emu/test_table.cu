@@ -622,6 +622,41 @@ check_attention(bool step)
 	ops->free(device, ws);
 }
 
+/* One likeliest among a row's ids that may be drawn; the logits are as wide as they are. */
+static void
+check_sample(void)
+{
+	Both		logits(3 * DIM);
+	KSample		rows[2] = {};
+	KSampled	told[2];
+	void	   *at = ops->alloc(device, sizeof(rows), "rows"),
+			   *out = ops->alloc(device, sizeof(told), "tokens"),
+			   *got = ops->pin(device, sizeof(told));
+	char		err[256] = "";
+
+	for (int i = 0; i < 2; i++)
+	{
+		rows[i].row = 2 - 2 * i;
+		rows[i].top_p = rows[i].repetition = 1;
+		rows[i].n_logprobs = i - 1;
+		rows[i].min_p_log = -INFINITY;
+		for (int j = 0; j < DIM; j++)
+			logits.h[(size_t) (rows[i].row * DIM + j)] = j == 7 * (i + 1) ? 9.0f : j == DIM - 1 ? 10.0f : -1.0f;
+	}
+	ops->put(device, logits.d, logits.h.data(), logits.h.size() * sizeof(float));
+	ops->put(device, at, rows, sizeof(rows));
+	k->sample(pool, at, 2, logits.d, DIM, DIM - 1, (KSampled *) out);
+	ops->get(device, got, out, sizeof(told));
+	CHECK(ops->wait(device, err, sizeof(err)), "sample: %s", err);
+	memcpy((void *) told, got, sizeof(told));
+	CHECK(told[0].id == 7 && told[1].id == 14 && told[1].rank == 1 && told[1].n_top == 0, "sample: %d, and %d of rank %d", told[0].id,
+		  told[1].id, told[1].rank);
+	logits.same("sample", 0);
+	ops->unpin(device, got);
+	ops->free(device, out);
+	ops->free(device, at);
+}
+
 int
 main(void)
 {
@@ -650,6 +685,7 @@ main(void)
 	all_orders([]() { check_attention(true); });
 	all_orders([]() { check_seqs(false); });
 	all_orders([]() { check_seqs(true); });
+	all_orders(check_sample);
 	check_mm(KT_BF16);
 	check_mm(KT_Q8_0);
 	kpool_free(pool);
