@@ -149,7 +149,7 @@ $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 
 # Tests of the core once more, whose cores have a device (tests/unit/on_device.h).
 DEVICE_TEST_BIN = $(patsubst %,$(BUILD)/tests/unit/test_%_device,core answers beam pooled pooled_model windows kvscales offload \
-	spec_draft embeds)
+	spec_draft embeds spec constraint)
 TEST_BIN += $(DEVICE_TEST_BIN)
 
 $(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
@@ -172,7 +172,7 @@ $(DEVICE_LIBS): tests/plugins/devices.c kernels/device.h kernels/kernels.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -shared -Ikernels $(if $(findstring other,$@),-DOTHER_ABI) -o $@ $<
 
-$(BUILD)/tests/unit/test_plugins $(BUILD)/tests/unit/test_spec: | $(PROCESSORS)
+$(BUILD)/tests/unit/test_plugins $(BUILD)/tests/unit/test_spec $(BUILD)/tests/unit/test_spec_device $(BUILD)/tests/unit/test_sample_core: | $(PROCESSORS)
 
 # The models that tests read, out of their archives.
 FIXTURES = $(patsubst tests/%.tar.xz,build/%.done,$(wildcard tests/fixtures/*.tar.xz))

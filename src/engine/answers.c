@@ -175,12 +175,12 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 		for (int i = 0; i < n; i++)
 		{
 			ids[at + i] = core_next_id(g->answers[at + i], c->fork_rows[i].id);
-			notes[at + i] = (NoteRow) {g->answers[at + i], ids[at + i], processed ? c->fork_rows[i].processed : raw};
+			notes[at + i] = (NoteRow) {.r = g->answers[at + i], .id = ids[at + i], .raw = processed ? c->fork_rows[i].processed : raw};
 		}
 		if (processed)
 			core_note_tokens(c, notes + at, n);
 	}
-	notes[0] = (NoteRow) {g->answers[0], ids[0], raw};
+	notes[0] = (NoteRow) {.r = g->answers[0], .id = ids[0], .raw = raw};
 	if (!processed)
 		core_note_tokens(c, notes, g->n);
 	/* core_normalize() has seen to it that there is room for those of one token each */

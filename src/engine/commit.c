@@ -15,6 +15,9 @@
  * that looks at them, or at their number, knows of the drafts, and no row is sampled that
  * would not have been.
  *
+ * On a device that samples (Kernels.sample) most rows' logits stay there; which, is a matter of the
+ * request alone (sample_dev.h).  The others' come to the host.
+ *
  * `computed` follows as far as the drafts were right.  K and V behind it are written again before
  * anybody reads them.
  *
@@ -28,6 +31,7 @@
 #include "base/mem.h"
 #include "engine/constraint.h"
 #include "engine/engine_int.h"
+#include "engine/sample_dev.h"
 #include "engine/spec.h"
 
 SmpRow
@@ -79,6 +83,51 @@ keep_raw(const Core *c, int i, const SmpRow *row)
 			to[id] = -INFINITY;
 }
 
+/* Ask for rows of logits. */
+static void
+get_rows(const Core *c, int from, int to)
+{
+	size_t		width = (size_t) core_info(c)->vocab_size;
+
+	hostdev_get(&c->logits, (size_t) from * width, (size_t) (to - from) * width);
+}
+
+/* Rows and masks of the plan's entries; a device's tokens, or logits that it doesn't sample, are there. */
+static void
+begin_rows(Core *c, const Plan *plan)
+{
+	int			n = 0;
+	int			from = 0,		/* rows of logits that are wanted here */
+				to = 0;
+
+	for (int i = 0; i < plan->n; i++)
+	{
+		const PlanEntry *pe = &plan->e[i];
+		SmpRow	   *row = &c->rows[n];
+
+		if (!pe->sample)
+			continue;
+		*row = core_smp_row(pe->r);
+		row->mask = constraints_mask(c->constraints, i);
+		if (c->smpdev != NULL && smpdev_takes(pe->r, c->opt.tell_processed))
+			row->sampled = smpdev_add(c->smpdev, row, &pe->r->params.out, pe->logits_at);
+		else
+		{
+			if (pe->logits_at != to)
+			{
+				get_rows(c, from, to);
+				from = pe->logits_at;
+			}
+			to = pe->logits_at + 1;
+		}
+		n++;
+	}
+	get_rows(c, from, to);
+	if (c->smpdev != NULL)
+		smpdev_run(c->smpdev, c->logits.dev);
+	core_wait(c);
+}
+
 void
 core_sample(Core *c, const Plan *plan, bool again)
 {
@@ -86,21 +135,26 @@ core_sample(Core *c, const Plan *plan, bool again)
 	int			n = 0;
 
 	constraints_wait(c->constraints);
+	begin_rows(c, plan);
 	for (int i = 0; i < plan->n; i++)
 	{
 		Req		   *r = plan->e[i].r;
+		SmpRow	   *row = &c->rows[n];
 
 		if (!plan->e[i].sample)
 			continue;
-		c->rows[n] = core_smp_row(r);
-		c->rows[n].logits = c->logits.host + (size_t) plan->e[i].logits_at * width;
-		if (c->opt.tap != NULL)
-			c->opt.tap(c->opt.tap_ctx, r, req_n_output(r), c->rows[n].logits, (int) width);
-		c->rows[n].mask = constraints_mask(c->constraints, i);
-		if (tells_processed(c, r))
-			c->rows[n].processed = core_raw_row(c, n);
-		else if (wants_raw(r))
-			keep_raw(c, n, &c->rows[n]);
+		if (row->sampled != NULL)
+			row->id = row->sampled->id;
+		else
+		{
+			row->logits = c->logits.host + (size_t) plan->e[i].logits_at * width;
+			if (c->opt.tap != NULL)
+				c->opt.tap(c->opt.tap_ctx, r, req_n_output(r), row->logits, (int) width);
+			if (tells_processed(c, r))
+				row->processed = core_raw_row(c, n);
+			else if (wants_raw(r))
+				keep_raw(c, n, row);
+		}
 		n++;
 	}
 	smp_run_rows(c->sampler, c->rows, n, again);

@@ -520,6 +520,7 @@ struct SmpRow
 								 * -INFINITY where it can't be; NULL = not wanted */
 	float		shift;			/* the sampler's: what is missing of processed */
 	float	   *logits;			/* [width]; smp_run() sets it */
+	const struct KSampled *sampled;	/* a device has done it (sample_dev.h), and says this; NULL: it is to be done here */
 	int32_t		id;				/* result, or SMP_* */
 };
 

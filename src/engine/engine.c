@@ -40,6 +40,7 @@
 #include "engine/offload.h"
 #include "engine/rng.h"
 #include "engine/pins.h"
+#include "engine/sample_dev.h"
 #include "engine/spec.h"
 
 /* ---- statistics, requests ---- */
@@ -859,6 +860,7 @@ core_free(Core *c)
 		core_offload_all(c);
 	deliver_free(c->deliver);
 	smp_free(c->sampler);
+	smpdev_free(c->smpdev);
 	constraints_free(c->constraints);
 	intvec_free(&c->forced);
 	batch_free(c->batch);

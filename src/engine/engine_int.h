@@ -41,6 +41,7 @@ typedef struct NoteRow
 	Req		   *r;
 	int32_t		id;				/* < 0: there is none */
 	const float *raw;
+	const struct KSampled *sampled;	/* SmpRow.sampled: raw isn't there */
 } NoteRow;
 
 struct Core
@@ -73,6 +74,7 @@ struct Core
 	int64_t		poll_us;		/* ... and is to be made again then, if somebody waits for files */
 	BatchBuf   *batch;
 	Sampler    *sampler;
+	struct DevSampler *smpdev;	/* NULL: all rows are sampled by sampler */
 	Constraints *constraints;
 	IntVec		forced;			/* scratch */
 	SmpRow	   *rows;			/* [max_num_seqs] */
@@ -159,7 +161,9 @@ void		core_fail_token(Core *c, Req *r, int32_t id);
 bool		core_drain(Core *c);
 
 /* ---- forward.c ---- */
-/* A planned step's rows become K, V and logits.  false: nobody wants it any more, it was stopped. */
+/* All that was asked for of the core's device is there.  A device that is lost ends the process. */
+void		core_wait(const Core *c);
+/* A planned step's rows become K, V and logits, which are where ops are.  false: nobody wants it any more, it was stopped. */
 bool		core_forward(Core *c, const Plan *plan);
 
 /* ---- commit.c ---- */

@@ -25,18 +25,30 @@ core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *pl
 		k->kv_copy(pool, kv, &plan->copies->from, plan->n_copies);
 }
 
-void
-core_to_host(const HostDev *h, size_t from, size_t n)
+static void
+wait_for(const Dev *dev)
 {
 	Err			e;
 
-	hostdev_get(h, from, n);
-	if (h->on != NULL && !dev_wait(h->on, &e))
+	if (dev != NULL && !dev_wait(dev, &e))
 		devices_lost(e.msg);
 }
 
-/* Hidden rows: those of pooled requests are worked off, the others become logits; how many? */
-static int
+void
+core_wait(const Core *c)
+{
+	wait_for(c->opt.dev);
+}
+
+void
+core_to_host(const HostDev *h, size_t from, size_t n)
+{
+	hostdev_get(h, from, n);
+	wait_for(h->on);
+}
+
+/* Hidden rows: those of pooled requests are worked off, the others become logits. */
+static void
 pool_rows_of_step(Core *c, const Plan *plan, int n_rows)
 {
 	size_t		width = (size_t) core_info(c)->hidden_size;
@@ -66,7 +78,6 @@ pool_rows_of_step(Core *c, const Plan *plan, int n_rows)
 	if (at > n)
 		c->opt.kernels->keep_rows(c->opt.pool, c->hidden.dev, sizeof(float), c->keep, n, (int) width);
 	model_logits(c->model, c->hidden.dev, adapted ? c->loras : NULL, n, c->logits.dev);
-	return n;
 }
 
 typedef struct Stop
@@ -95,7 +106,6 @@ core_forward(Core *c, const Plan *plan)
 {
 	Batch		b = *batch_build(c->batch, plan);
 	Stop		stop = {c, plan};
-	int			n_logits = b.n_out;
 
 	if (c->offload != NULL)
 		offload_settle(c->offload);
@@ -121,9 +131,8 @@ core_forward(Core *c, const Plan *plan)
 		return false;
 	}
 	if (plan->pools)
-		n_logits = pool_rows_of_step(c, plan, b.n_out);
+		pool_rows_of_step(c, plan, b.n_out);
 	ranks_check();
-	core_to_host(&c->logits, 0, (size_t) n_logits * (size_t) core_info(c)->vocab_size);
 	if (c->spec != NULL)
 		spec_step(c->spec, &(SpecStep) {.plan = plan, .batch = &b, .kv = &c->kv});
 	return true;

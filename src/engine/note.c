@@ -2,7 +2,7 @@
  * note.c
  *	  Log-probabilities of a step's tokens, between sampling and committing.
  *
- * Of rows that are asked for them a copy was kept as the model gave it; when the tokens are known, the
+ * Of rows that are asked for them a copy was kept as the model gave it, or the device that sampled them has told; when the tokens are known, the
  * rows are looked at by all threads.  A request gathers only so many, unless it is a stream, which
  * tells them at once.
  *
@@ -25,17 +25,17 @@ core_raw_row(const Core *c, int i)
 	return c->raw + (size_t) i * (size_t) core_info(c)->vocab_size;
 }
 
-/* The log-probabilities of r's next token; NULL: it wants none. */
+/* The log-probabilities of a request's next token; NULL: it wants none. */
 static Logprobs *
-token_logprobs(const Core *c, const Req *r, int32_t id, const float *raw)
+token_logprobs(const Core *c, const NoteRow *row)
 {
-	const OutParams *o = &r->params.out;
+	const OutParams *o = &row->r->params.out;
 	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
 	Logprobs   *lp;
 	Logprob    *e;
 	int			n;
 
-	if (id < 0 || !core_wants_logprobs(r))
+	if (row->id < 0 || !core_wants_logprobs(row->r))
 		return NULL;
 	if (o->logprob_ids.len > 0)
 	{
@@ -43,7 +43,8 @@ token_logprobs(const Core *c, const Req *r, int32_t id, const float *raw)
 		want.n_ids = (int) o->logprob_ids.len;
 	}
 	e = mem_alloc((size_t) logprobs_most(&want, c->defaults.n_valid) * sizeof(Logprob));
-	n = logprobs_row(raw, core_info(c)->vocab_size, c->defaults.n_valid, id, &want, e);
+	n = row->sampled != NULL ? logprobs_sampled(row->sampled, e) :
+		logprobs_row(row->raw, core_info(c)->vocab_size, c->defaults.n_valid, row->id, &want, e);
 	lp = logprobs_new();
 	logprobs_add(lp, e, n);
 	mem_free(e);
@@ -63,7 +64,7 @@ note_one(void *arg, int i, int ith)
 	const NoteRow *row = &a->rows[i];
 
 	(void) ith;
-	row->r->token_lp = token_logprobs(a->c, row->r, row->id, row->raw);
+	row->r->token_lp = token_logprobs(a->c, row);
 }
 
 void
@@ -88,7 +89,7 @@ core_note_rows(Core *c, const Plan *plan)
 		if (!plan->e[i].sample)
 			continue;
 		if (core_wants_logprobs(r) && !r->cancelled && (r->group == NULL || r != r->group->stem))
-			c->notes[n++] = (NoteRow) {r, c->rows[at].id, core_raw_row(c, at)};
+			c->notes[n++] = (NoteRow) {r, c->rows[at].id, core_raw_row(c, at), c->rows[at].sampled};
 		at++;
 	}
 	core_note_tokens(c, c->notes, n);

@@ -21,6 +21,7 @@
 #include "engine/kvlife.h"
 #include "engine/pins.h"
 #include "engine/ranks.h"
+#include "engine/sample_dev.h"
 #include "engine/spec.h"
 
 /* How much dearer an operation of attention is than one of a matmul. */
@@ -211,11 +212,14 @@ core_open(Core *c, const Conf *conf, Err *e)
 		.slots = info->state_bytes > 0, .priorities = o->priorities, .background_share = o->background_share, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk, .max_loras = o->max_loras,
 		.attn_weight = info->n_params > 0 ? ATTN_FACTOR * attn / (2.0 * (double) info->n_params) : 0
 	};
+	SmpDevSizes smp = {.rows = o->max_num_seqs, .width = info->vocab_size};
 
 	gendefaults_init(&c->defaults, conf, c->tok, info->vocab_size);
 	if (!core_check_options(o, info->max_model_len, e))
 		return false;
 	c->max_model_len = o->max_model_len > 0 ? o->max_model_len : info->max_model_len;
+	smp.n_valid = c->defaults.n_valid;
+	smp.tokens = c->max_model_len;
 	if (!open_kv(c, e) || !open_state(c, e) || !kvscales_open(c, e) ||
 		(o->ranks != NULL && !ranks_kv(o->ranks, info, &c->kv, o->max_num_seqs, e)))
 		return false;
@@ -258,6 +262,9 @@ core_open(Core *c, const Conf *conf, Err *e)
 	c->sched = sched_new(c->pool, &so);
 	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, info->embed_width, (float *) c->state_area.base);
 	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
+	/* whoever taps rows wants all of them */
+	if (o->tap == NULL && !smpdev_new(&c->smpdev, o->dev, o->pool, &smp, e))
+		return false;
 	if (plugins_count(o->plugins) > 0 && info->generates)
 	{
 		PluginHost *host = plugin_host_new(o->plugins, c->defaults.n_valid, c->defaults.eos, e);

@@ -19,6 +19,7 @@
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/offload.h"
+#include "engine/sample_dev.h"
 #include "engine/spec.h"
 
 #define SHED_US	INT64_C(4000000)	/* most that writing may take */
@@ -52,6 +53,7 @@ core_rest(Core *c, bool free_kv)
 		spec_rest(c->spec);
 	hostdev_drop(&c->logits);
 	hostdev_drop(&c->hidden);
+	smpdev_drop(c->smpdev);
 	drop(c->raw, c->raw_size);
 	drop(c->fork_logits, c->fork_size);
 	drop(c->fork_processed, c->fork_size);
@@ -63,7 +65,7 @@ static bool
 take_back(Core *c, Err *e)
 {
 	if (!devmem_back(&c->kv_area, e) || !devmem_back(&c->state_area, e) || !hostdev_back(&c->logits, e) ||
-		!hostdev_back(&c->hidden, e))
+		!hostdev_back(&c->hidden, e) || !smpdev_back(c->smpdev, e))
 		return false;
 	c->kv.base = c->kv_area.base;
 	return c->spec == NULL || spec_back(c->spec, e);

@@ -728,7 +728,8 @@ run_one(void *arg, int chunk, int ith)
 	Sampler    *s = arg;
 	SmpRow	   *row = &s->rows[chunk];
 
-	row->id = sample_row(s, &s->work[ith], row, row->logits);
+	if (row->sampled == NULL)
+		row->id = sample_row(s, &s->work[ith], row, row->logits);
 }
 
 /* ---- with logits processors ---- */
@@ -751,6 +752,8 @@ begin_one(void *arg, int chunk, int ith)
 	Sampler    *s = arg;
 	SmpRow	   *row = &s->rows[chunk];
 
+	if (row->sampled != NULL)
+		return;
 	row->id = row->params->plugins == 0 ? sample_row(s, &s->work[ith], row, row->logits) :
 		begin_row(s, &s->work[ith], row, row->logits);
 	if (row->params->plugins != 0 && row->mask != NULL)
@@ -932,14 +935,18 @@ smp_logsumexp(const float *x, int n, int n_valid, int32_t *best)
 void
 smp_run_rows(Sampler *s, SmpRow *rows, int n, bool again)
 {
-	bool		plugins = false;
+	bool		plugins = false,
+				any = false;
 
 	s->rows = rows;
 	for (int i = 0; i < n; i++)
+	{
 		plugins = plugins || (s->host != NULL && rows[i].params->plugins != 0);
+		any = any || rows[i].sampled == NULL;
+	}
 	if (plugins || (s->host != NULL && s->had_plugins && !again))
 		run_with_plugins(s, n, again);
-	else
+	else if (any)
 		run_rows(s, run_one, n);
 	s->had_plugins = plugins || (again && s->had_plugins);
 }

@@ -10,6 +10,9 @@
  * several answers, whose first tokens come from one row, and those which are told more of their logits
  * than a KSampled holds.
  *
+ * A core's buffer has a fixed size, so that no memory is taken in a step: any row fits into it, and where all
+ * rows of a step don't (grammars of many), the op is called more than once.
+ *
  * Owner: the step thread.  Tested by tests/unit/test_sample_dev.c, and with the device's sampler by
  * tests/emu/test_sample.cu.
  */
@@ -17,6 +20,8 @@
 
 #include <math.h>
 #include <string.h>
+
+#include "base/mem.h"
 
 static bool
 wants_logprobs(const OutParams *o)
@@ -173,4 +178,116 @@ smpdev_stage(const SmpDevRow *rows, int n, int n_valid, void *buffer)
 			to[i] = k;
 	}
 	return s.n * sizeof(uint32_t);
+}
+
+/* ---- a core's ---- */
+
+struct DevSampler
+{
+	const Kernels *k;
+	KPool	   *pool;
+	SmpDevSizes o;
+	HostDev		in;				/* what smpdev_stage() writes */
+	HostDev		out;			/* [o.rows] KSampled */
+	SmpDevRow  *rows;			/* [o.rows] */
+	int			n;				/* of the next run */
+};
+
+static int
+lesser(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* Words that one row takes at most: two masks, biases and counts of different ids. */
+static size_t
+most_words(const SmpDevSizes *o)
+{
+	return sizeof(KSample) / sizeof(uint32_t) + 2 * (((size_t) o->n_valid + 31) / 32) + 2 * (size_t) o->n_valid +
+		2 * (size_t) lesser(o->tokens, o->n_valid);
+}
+
+bool
+smpdev_new(DevSampler **s, const Dev *dev, KPool *pool, const SmpDevSizes *o, Err *e)
+{
+	size_t		rows = (size_t) o->rows;
+	DevSampler *d;
+
+	*s = NULL;
+	if (dev == NULL || dev->k->sample == NULL || o->width > KSAMPLE_MAX_WIDTH)
+		return true;
+	*s = d = mem_zalloc(sizeof(*d));
+	d->k = dev->k;
+	d->pool = pool;
+	d->o = *o;
+	d->rows = mem_alloc(rows * sizeof(SmpDevRow));
+	return hostdev_new(&d->in, dev, most_words(o) + rows * (sizeof(KSample) / sizeof(float)), "rows to sample", e) &&
+		hostdev_new(&d->out, dev, rows * (sizeof(KSampled) / sizeof(float)), "tokens", e);
+}
+
+void
+smpdev_free(DevSampler *s)
+{
+	if (s == NULL)
+		return;
+	hostdev_free(&s->in);
+	hostdev_free(&s->out);
+	mem_free(s->rows);
+	mem_free(s);
+}
+
+void
+smpdev_drop(DevSampler *s)
+{
+	if (s == NULL)
+		return;
+	hostdev_drop(&s->in);
+	hostdev_drop(&s->out);
+}
+
+bool
+smpdev_back(DevSampler *s, Err *e)
+{
+	return s == NULL || (hostdev_back(&s->in, e) && hostdev_back(&s->out, e));
+}
+
+const KSampled *
+smpdev_add(DevSampler *s, const SmpRow *row, const OutParams *out, int at)
+{
+	s->rows[s->n] = (SmpDevRow) {.row = row, .out = out, .at = at};
+	return (const KSampled *) (const void *) s->out.host + s->n++;
+}
+
+/* Rows from `from` on that fit into the buffer: one at least. */
+static int
+fit(const DevSampler *s, int from)
+{
+	size_t		left = s->in.n * sizeof(float);
+	int			n = 0;
+
+	for (int i = from; i < s->n; i++, n++)
+	{
+		size_t		size = smpdev_stage(&s->rows[i], 1, s->o.n_valid, NULL);
+
+		if (size > left)
+			break;
+		left -= size;
+	}
+	return n;
+}
+
+void
+smpdev_run(DevSampler *s, float *logits)
+{
+	for (int i = 0, n; i < s->n; i += n)
+	{
+		size_t		size;
+
+		n = fit(s, i);
+		size = smpdev_stage(&s->rows[i], n, s->o.n_valid, s->in.host);
+		hostdev_put(&s->in, 0, size / sizeof(float));
+		s->k->sample(s->pool, s->in.dev, n, logits, s->o.width, s->o.n_valid, (KSampled *) (void *) s->out.dev + i);
+	}
+	hostdev_get(&s->out, 0, (size_t) s->n * (sizeof(KSampled) / sizeof(float)));
+	s->n = 0;
 }

@@ -3,7 +3,7 @@
  *	  Rows that a device samples (kernels.h, KSample): which they may be, and what it is told.
  *
  * The device has the logits and writes a KSampled for each row; nothing of a row's width goes
- * up or down but masks.
+ * up or down but masks.  A DevSampler is what a core keeps for that.
  */
 #ifndef VLLM_ENGINE_SAMPLE_DEV_H
 #define VLLM_ENGINE_SAMPLE_DEV_H
@@ -30,5 +30,28 @@ typedef struct SmpDevRow
  * n_valid: ids that may be sampled.
  */
 size_t		smpdev_stage(const SmpDevRow *rows, int n, int n_valid, void *buffer);
+
+/* ---- a core's ---- */
+
+typedef struct DevSampler DevSampler;
+
+typedef struct SmpDevSizes
+{
+	int			rows;			/* of a run, at most */
+	int			width;
+	int			n_valid;
+	int			tokens;			/* of a request, at most */
+} SmpDevSizes;
+
+/* *s NULL: what dev's ops are doesn't sample, or not so wide rows.  *o is copied. */
+bool		smpdev_new(DevSampler **s, const Dev *dev, KPool *pool, const SmpDevSizes *o, Err *e);
+void		smpdev_free(DevSampler *s);
+/* As a HostDev's.  NULL will do. */
+void		smpdev_drop(DevSampler *s);
+bool		smpdev_back(DevSampler *s, Err *e);
+/* One more row for the next run, the at-th of its logits.  What is returned is there when the run has been waited for. */
+const KSampled *smpdev_add(DevSampler *s, const SmpRow *row, const OutParams *out, int at);
+/* Ask for all their tokens; logits: where ops are. */
+void		smpdev_run(DevSampler *s, float *logits);
 
 #endif

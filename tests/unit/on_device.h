@@ -1,7 +1,8 @@
 /*
  * on_device.h
  *	  Included before a test of the core (-include): its cores have the device "host", which is the CPUs but
- *	  keeps the engine to what a device promises.  All else of the test stays, so it proves that results do, too.
+ *	  keeps the engine to what a device promises, and which samples (sample_op.h).  All else of the test stays, so it
+ *	  proves that results do, too.
  */
 #ifndef VLLM_TESTS_ON_DEVICE_H
 #define VLLM_TESTS_ON_DEVICE_H
@@ -12,6 +13,7 @@
 #include "engine/core.h"
 #include "hostdev.h"
 #include "pool.h"
+#include "tests/unit/sample_op.h"
 
 /* One for all: it has no state but copies that are under way. */
 static inline const Dev *
@@ -30,7 +32,7 @@ test_device(void)
 		fprintf(stderr, "open: %s\n", why);
 		exit(2);
 	}
-	dev.k = dev.ops->kernels(dev.d, KT_F32);
+	dev.k = with_sample_op(dev.ops->kernels(dev.d, KT_F32));
 	return &dev;
 }
 

@@ -1,0 +1,414 @@
+/*
+ * test_sample_core.c
+ *	  The core on a device that samples: which rows it samples, whose logits the host gets, and answers that are
+ *	  those of a core without a device, to the bit, with what is told of their tokens.
+ *
+ * The device is "host" (hostdev.h) with an op that is the engine's own sampler (sample_op.h), so nothing but the
+ * way that rows go can make a difference.  What its kernel computes is tested by tests/emu/test_sample.cu, and drafts on
+ * such a device by test_spec_device.
+ */
+#include "engine/constraint.h"
+#include "engine/core_int.h"
+#include "engine/deliver.h"
+#include "hostdev.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "answers_util.h"
+#include "sample_op.h"
+
+static KDeviceOps counting;
+static const KDeviceOps *cpus;
+static size_t got;				/* floats that came from the device */
+static Plugins *plugins;
+
+static void
+count_get(KDevice *d, void *dst, const void *src, size_t size)
+{
+	got += size / sizeof(float);
+	cpus->get(d, dst, src, size);
+}
+
+/* A device that samples or doesn't. */
+static Dev
+open_device(bool samples)
+{
+	static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	KDevOpen	open = {.max_rows = 1, .max_seqs = 1, .max_blocks = 1, .max_out = 1};
+	char		why[128] = "";
+	Dev			dev = {.ops = &counting};
+
+	cpus = kdevice_of_cpus("host");
+	counting = *cpus;
+	counting.get = count_get;
+	dev.d = cpus->open(0, &host, &open, why, sizeof(why));
+	CHECK(dev.d != NULL, "%s", why);
+	dev.k = cpus->kernels(dev.d, KT_F32);
+	if (samples)
+		dev.k = with_sample_op(dev.k);
+	return dev;
+}
+
+/* ---- requests ---- */
+
+/* What a request is like; whether the device samples it is all that follows from it. */
+typedef enum Kind
+{
+	GREEDY,
+	SEEDED,
+	TOP_K,
+	TOP_P,
+	MIN_P,
+	PENALTIES,
+	BIASED,						/* biases, bad words, allowed ids */
+	MIN_TOKENS,
+	GRAMMAR,
+	LOGPROBS,
+	LOGPROBS_GRAMMAR,
+	ON_DEVICE,					/* as far as here */
+	MANY_LOGPROBS = ON_DEVICE,
+	LOGPROB_IDS,
+	SEVERAL,
+	BEAMS,
+	PLUGIN,
+	KINDS
+} Kind;
+
+static Grammar *
+digits(void)
+{
+	static const char text[] = "root ::= [0-9]{9,12} (\"x\" | \"y\")";
+	GramSpec	s = {.kind = GRAM_GRAMMAR, .text = text, .len = strlen(text), .opt.strict = true};
+	Err			e = {0};
+	Grammar    *g = grammar_new(&s, &e);
+
+	CHECK(g != NULL, "%s", e.msg);
+	return g;
+}
+
+static void
+set_rules(LogitRules *r, Kind k)
+{
+	Err			e = {0};
+
+	if (k == PENALTIES)
+	{
+		r->presence_penalty = 0.5;
+		r->frequency_penalty = 0.4;
+		r->repetition_penalty = 1.3;
+		return;
+	}
+	CHECK(logit_rules_bias(r, "{\"60\": 1.5, \"61\": -3, \"70\": 0.25}", strlen("{\"60\": 1.5, \"61\": -3, \"70\": 0.25}"), &e), "%s", e.msg);
+	CHECK(logit_rules_bad_word(r, "A", 1, &e), "%s", e.msg);
+	r->has_allowed = true;
+	for (int id = 40; id < 90; id++)
+		intvec_push(&r->allowed, id);
+}
+
+static GenParams
+params_of(Kind k, int i)
+{
+	GenParams	p = greedy_params(10);
+	Err			e = {0};
+
+	p.has_seed = true;
+	p.seed = i;
+	p.temperature = k == GREEDY ? 0 : 0.5 + 0.3 * (i % 3);
+	p.top_k = k == TOP_K ? 20 : 0;
+	p.top_p = k == TOP_P ? 0.7 : 1;
+	p.min_p = k == MIN_P ? 0.2 : 0;
+	if (k == PENALTIES || k == BIASED)
+		set_rules(genparams_rules(&p), k);
+	if (k == MIN_TOKENS)
+	{
+		p.min_tokens = 4;
+		p.ignore_eos = false;
+	}
+	if (k == LOGPROBS || k == LOGPROBS_GRAMMAR)
+		p.out.logprobs = i % 2 == 0 ? 0 : 7;
+	if (k == MANY_LOGPROBS)
+		p.out.logprobs = KSAMPLE_TOP + 1;
+	if (k == LOGPROB_IDS)
+	{
+		intvec_push(&p.out.logprob_ids, 50);
+		intvec_push(&p.out.logprob_ids, 7);
+	}
+	if (k == SEVERAL)
+		p.out.n = 3;
+	p.out.beam_width = k == BEAMS ? 3 : 0;
+	if (k == PLUGIN)
+	{
+		p.extra_args = mem_strdup("{\"no_twice\": 1}");
+		CHECK(plugins_check(plugins, p.extra_args, &p.plugins, &e), "%s", e.msg);
+	}
+	return p;
+}
+
+static void
+ask(Core *c, Kind k, int i, Answers *to)
+{
+	GenParams	p = params_of(k, i);
+	ReqSpec		spec = {
+		.id = (uint64_t) i + 1, .session = (uint64_t) i % 3, .prompt = random_prompt((uint32_t) i, 5 + i * 7 % 30), .sink = answers_sink,
+		.sink_ctx = to, .grammar = k == GRAMMAR || k == LOGPROBS_GRAMMAR ? digits() : NULL
+	};
+	Err			e = {0};
+	unsigned	given = GP_TEMPERATURE | GP_MAX_TOKENS | GP_TOP_K | GP_TOP_P;
+
+	if (!core_normalize(c, &p, given, &spec.prompt, &e))
+	{
+		fprintf(stderr, "core_normalize: %s\n", e.msg);
+		exit(2);
+	}
+	spec.params = p;
+	atomic_fetch_add(&answers_open, 1);
+	core_submit(c, &spec);
+}
+
+/* ---- runs ---- */
+
+#define N_ASKS (2 * KINDS)
+
+typedef struct Run
+{
+	Answers		a[N_ASKS];
+	int			tokens[KINDS];	/* of each kind */
+	int			sampled;		/* rows that the device has sampled, */
+	int			calls;
+	size_t		got;			/* and floats that came */
+} Run;
+
+static Core *
+new_core(const Dev *dev, int seqs, bool processed)
+{
+	CoreOptions o = options(seqs, 48, 200);
+
+	o.dev = dev;
+	o.plugins = plugins;
+	o.prefix_caching = true;
+	o.no_jump = true;			/* so that each token has a row */
+	o.tell_processed = processed;
+	o.max_logprobs = 50;
+	return core_for_grammars(fake_model(512), tiny_tok(), o);
+}
+
+/* Requests of all kinds together, or of one; as many at a time. */
+static void
+run(Run *r, const Dev *dev, int only, int seqs, bool processed)
+{
+	Core	   *c = new_core(dev, seqs, processed);
+	int			calls = atomic_load(&sample_ops.calls),
+				rows = atomic_load(&sample_ops.rows);
+
+	memset(r, 0, sizeof(*r));
+	got = 0;
+	for (int i = 0; i < N_ASKS; i++)
+		if (only < 0 || i % KINDS == only)
+			ask(c, (Kind) (i % KINDS), i, &r->a[i]);
+	answers_run(c, "run");
+	for (int i = 0; i < N_ASKS; i++)
+		r->tokens[i % KINDS] += r->a[i].output_tokens;
+	r->calls = atomic_load(&sample_ops.calls) - calls;
+	r->sampled = atomic_load(&sample_ops.rows) - rows;
+	r->got = got;
+	core_free(c);
+}
+
+static void
+run_free(Run *r)
+{
+	for (int i = 0; i < N_ASKS; i++)
+		answers_free(&r->a[i]);
+}
+
+static bool
+same_lp(const Logprobs *a, const Logprobs *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	if (a->n != b->n || a->counts.len != b->counts.len)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (a->e[i].id != b->e[i].id || a->e[i].rank != b->e[i].rank || memcmp(&a->e[i].value, &b->e[i].value, sizeof(float)) != 0)
+			return false;
+	return true;
+}
+
+/* Requests that both runs have. */
+static void
+check_same(const char *what, const Run *a, const Run *b)
+{
+	for (int i = 0; i < N_ASKS; i++)
+	{
+		const Answers *x = &a->a[i],
+				   *y = &b->a[i];
+
+		if (x->n == 0 || y->n == 0)
+			continue;
+		CHECK(x->finish == y->finish && x->n == y->n && x->finish != FIN_ERROR, "%s: request %d ends by %d, not %d: %s", what, i, x->finish, y->finish, x->err.msg);
+		for (int j = 0; j < x->n; j++)
+		{
+			CHECK(x->a[j].ids.len == y->a[j].ids.len && x->a[j].ids.len > 0 &&
+				  memcmp(x->a[j].ids.data, y->a[j].ids.data, x->a[j].ids.len * sizeof(int32_t)) == 0, "%s: request %d has other tokens", what, i);
+			CHECK(same_lp(x->a[j].lp, y->a[j].lp), "%s: request %d is told others", what, i);
+		}
+	}
+}
+
+static int
+tokens_on_device(const Run *r, bool processed)
+{
+	int			n = 0;
+
+	for (int k = 0; k < ON_DEVICE; k++)
+		if (!processed || (k != LOGPROBS && k != LOGPROBS_GRAMMAR))
+			n += r->tokens[k];
+	return n;
+}
+
+/*
+ * Without a device, on one that doesn't sample, and on one that does: all kinds side by side, each kind by itself, each
+ * request alone.
+ */
+static void
+test_paths(bool processed)
+{
+	Dev			plain = open_device(false),
+				samples = open_device(true);
+	Run			want,
+				r;
+	char		what[64];
+
+	run(&want, NULL, -1, 12, processed);
+	CHECK(want.sampled == 0, "no device, and %d rows", want.sampled);
+	run(&r, &plain, -1, 12, processed);
+	check_same("on a device that doesn't sample", &r, &want);
+	CHECK(r.sampled == 0, "it has sampled %d rows", r.sampled);
+	run_free(&r);
+	for (int seqs = 1; seqs <= 12; seqs += 11)
+	{
+		snprintf(what, sizeof(what), "on one that does, %d at a time", seqs);
+		run(&r, &samples, -1, seqs, processed);
+		check_same(what, &r, &want);
+		CHECK(r.sampled == tokens_on_device(&want, processed), "%s: %d rows, not %d", what, r.sampled, tokens_on_device(&want, processed));
+		CHECK(seqs == 1 || r.calls < r.sampled / 2, "%s: %d calls for %d rows", what, r.calls, r.sampled);
+		run_free(&r);
+	}
+	for (int k = 0; k < KINDS; k++)
+	{
+		bool		takes = k < ON_DEVICE && !(processed && (k == LOGPROBS || k == LOGPROBS_GRAMMAR));
+
+		snprintf(what, sizeof(what), "kind %d", k);
+		run(&r, &samples, k, 12, processed);
+		check_same(what, &r, &want);
+		CHECK(takes ? r.sampled == r.tokens[k] && r.got == (size_t) r.sampled * sizeof(KSampled) / sizeof(float)
+			  : r.sampled == 0 && r.got >= FAKE_VOCAB, "%s: %d rows of %d tokens, %zu floats came", what, r.sampled, r.tokens[k], r.got);
+		run_free(&r);
+	}
+	run_free(&want);
+	cpus->close(plain.d);
+	cpus->close(samples.d);
+}
+
+/* What is no number, and what leaves no token, are errors of these requests alone. */
+static void
+test_errors(void)
+{
+	Dev			dev = open_device(true);
+	Core	   *c = new_core(&dev, 12, false);
+	Answers		a[3] = {0};
+	IntVec		nan = random_prompt(3, 6);
+	GenParams	p = greedy_params(5);
+
+	nan.data[3] = FAKE_NAN;
+	answers_submit(c, 1, nan, greedy_params(5), &a[0]);
+	/* all that is allowed is the end, and it may not come yet */
+	p.ignore_eos = false;
+	p.min_tokens = 2;
+	genparams_rules(&p)->has_allowed = true;
+	intvec_push(&p.rules->allowed, TINY_EOS);
+	answers_submit(c, 2, random_prompt(4, 6), p, &a[1]);
+	answers_submit(c, 3, random_prompt(5, 6), greedy_params(5), &a[2]);
+	answers_run(c, "errors");
+	CHECK(a[0].finish == FIN_ERROR && strcmp(a[0].err.msg, "model produced non-finite logits") == 0, "%d: %s", a[0].finish, a[0].err.msg);
+	CHECK(a[1].finish == FIN_ERROR && strstr(a[1].err.msg, "leave no token to choose from") != NULL, "%d: %s", a[1].finish, a[1].err.msg);
+	CHECK(a[2].finish == FIN_LENGTH && a[2].a[0].ids.len == 5, "%d after %zu", a[2].finish, a[2].a[0].ids.len);
+	for (int i = 0; i < 3; i++)
+		answers_free(&a[i]);
+	core_free(c);
+	cpus->close(dev.d);
+}
+
+/* More lists than the buffer holds: several calls a step, the same tokens. */
+static void
+test_many_lists(void)
+{
+	enum
+	{
+		N = 40
+	};
+	Dev			dev = open_device(true);
+	Answers		a[2][N] = {0};
+	Buf			json = {0};
+	CoreStats	st;
+	Err			e = {0};
+
+	for (int id = 40; id < 240; id++)
+		buf_printf(&json, "%s\"%d\": %d", id > 40 ? ", " : "{", id, id % 7 - 3);
+	buf_addstr(&json, "}");
+	for (int on = 0; on < 2; on++)
+	{
+		Core	   *c = new_core(on ? &dev : NULL, N, false);
+		int			calls = atomic_load(&sample_ops.calls);
+
+		for (int i = 0; i < N; i++)
+		{
+			GenParams	p = params_of(i % 3 == 0 ? PENALTIES : SEEDED, i);
+
+			CHECK(logit_rules_bias(genparams_rules(&p), json.data, json.len, &e), "%s", e.msg);
+			answers_submit(c, (uint64_t) i + 1, random_prompt((uint32_t) i, 1), p, &a[on][i]);
+		}
+		answers_run(c, "lists");
+		core_stats(c, &st);
+		calls = atomic_load(&sample_ops.calls) - calls;
+		CHECK(on ? calls >= 4 * st.steps : calls == 0, "%d calls in %lld steps", calls, (long long) st.steps);
+		core_free(c);
+	}
+	for (int i = 0; i < N; i++)
+	{
+		CHECK(a[0][i].a[0].ids.len == 10 && memcmp(a[0][i].a[0].ids.data, a[1][i].a[0].ids.data, 10 * sizeof(int32_t)) == 0, "request %d", i);
+		answers_free(&a[0][i]);
+		answers_free(&a[1][i]);
+	}
+	buf_free(&json);
+	cpus->close(dev.d);
+}
+
+int
+main(int argc, char **argv)
+{
+	char		library[PATH_MAX];
+	char		list[2 * PATH_MAX];
+	ssize_t		n = readlink("/proc/self/exe", library, sizeof(library) - 1);
+	char	   *slash;
+	Err			e = {0};
+
+	(void) argc;
+	(void) argv;
+	library[n > 0 ? n : 0] = '\0';
+	slash = strrchr(library, '/');
+	snprintf(list, sizeof(list), "%.*s/../plugins/processors.so:no_twice", (int) (slash - library), library);
+	if (!plugins_load(list, &plugins, &e))
+	{
+		fprintf(stderr, "%s\n", e.msg);
+		return 2;
+	}
+	test_paths(false);
+	test_paths(true);
+	test_errors();
+	test_many_lists();
+	plugins_free(plugins);
+	return check_done("test_sample_core");
+}
