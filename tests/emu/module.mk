@@ -64,10 +64,10 @@ $(EMU_LIB): $(EMU_LIB_OBJ) $(CUDA_C_OBJ)
 	$(CXX) -shared -pthread -o $@.new $^ -Wl,--exclude-libs,ALL,-z,defs -lm -ldl
 	mv -f $@.new $@
 
-# whole models by it; the program is the engine's side
-EMU_MODELS = $(EMU_DIR)/test_models
+# whole models and the core by it; the programs are the engine's side
+EMU_MODELS = $(EMU_DIR)/test_models $(EMU_DIR)/test_engine
 
-$(EMU_MODELS): tests/emu/test_models.c $(LIB) $(EMU_LIB) | $(FIXTURES)
+$(EMU_MODELS): $(EMU_DIR)/%: tests/emu/%.c $(LIB) $(EMU_LIB) | $(FIXTURES)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DEMU_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
 
 emu-lib: $(if $(filter x86_64,$(shell uname -m)),$(EMU_LIB))
@@ -97,6 +97,6 @@ $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/e
 
 gpu-tests: $(GPU_TEST_BIN)
 
--include $(EMU_LIB_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d) $(EMU_MODELS).d $(EMU_DIR)/smp_ref.d
+-include $(EMU_LIB_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d) $(EMU_MODELS:=.d) $(EMU_DIR)/smp_ref.d
 
 .PHONY: emu-tests emu-lib emu-nvcc gpu-tests

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "answers_util.h"
+#include "sample_kinds.h"
 #include "sample_op.h"
 
 static KDeviceOps counting;
@@ -53,103 +54,10 @@ open_device(bool samples)
 
 /* ---- requests ---- */
 
-/* What a request is like; whether the device samples it is all that follows from it. */
-typedef enum Kind
-{
-	GREEDY,
-	SEEDED,
-	TOP_K,
-	TOP_P,
-	MIN_P,
-	PENALTIES,
-	BIASED,						/* biases, bad words, allowed ids */
-	MIN_TOKENS,
-	GRAMMAR,
-	LOGPROBS,
-	LOGPROBS_GRAMMAR,
-	ON_DEVICE,					/* as far as here */
-	MANY_LOGPROBS = ON_DEVICE,
-	LOGPROB_IDS,
-	SEVERAL,
-	BEAMS,
-	PLUGIN,
-	KINDS
-} Kind;
-
-static Grammar *
-digits(void)
-{
-	static const char text[] = "root ::= [0-9]{9,12} (\"x\" | \"y\")";
-	GramSpec	s = {.kind = GRAM_GRAMMAR, .text = text, .len = strlen(text), .opt.strict = true};
-	Err			e = {0};
-	Grammar    *g = grammar_new(&s, &e);
-
-	CHECK(g != NULL, "%s", e.msg);
-	return g;
-}
-
-static void
-set_rules(LogitRules *r, Kind k)
-{
-	Err			e = {0};
-
-	if (k == PENALTIES)
-	{
-		r->presence_penalty = 0.5;
-		r->frequency_penalty = 0.4;
-		r->repetition_penalty = 1.3;
-		return;
-	}
-	CHECK(logit_rules_bias(r, "{\"60\": 1.5, \"61\": -3, \"70\": 0.25}", strlen("{\"60\": 1.5, \"61\": -3, \"70\": 0.25}"), &e), "%s", e.msg);
-	CHECK(logit_rules_bad_word(r, "A", 1, &e), "%s", e.msg);
-	r->has_allowed = true;
-	for (int id = 40; id < 90; id++)
-		intvec_push(&r->allowed, id);
-}
-
-static GenParams
-params_of(Kind k, int i)
-{
-	GenParams	p = greedy_params(10);
-	Err			e = {0};
-
-	p.has_seed = true;
-	p.seed = i;
-	p.temperature = k == GREEDY ? 0 : 0.5 + 0.3 * (i % 3);
-	p.top_k = k == TOP_K ? 20 : 0;
-	p.top_p = k == TOP_P ? 0.7 : 1;
-	p.min_p = k == MIN_P ? 0.2 : 0;
-	if (k == PENALTIES || k == BIASED)
-		set_rules(genparams_rules(&p), k);
-	if (k == MIN_TOKENS)
-	{
-		p.min_tokens = 4;
-		p.ignore_eos = false;
-	}
-	if (k == LOGPROBS || k == LOGPROBS_GRAMMAR)
-		p.out.logprobs = i % 2 == 0 ? 0 : 7;
-	if (k == MANY_LOGPROBS)
-		p.out.logprobs = KSAMPLE_TOP + 1;
-	if (k == LOGPROB_IDS)
-	{
-		intvec_push(&p.out.logprob_ids, 50);
-		intvec_push(&p.out.logprob_ids, 7);
-	}
-	if (k == SEVERAL)
-		p.out.n = 3;
-	p.out.beam_width = k == BEAMS ? 3 : 0;
-	if (k == PLUGIN)
-	{
-		p.extra_args = mem_strdup("{\"no_twice\": 1}");
-		CHECK(plugins_check(plugins, p.extra_args, &p.plugins, &e), "%s", e.msg);
-	}
-	return p;
-}
-
 static void
 ask(Core *c, Kind k, int i, Answers *to)
 {
-	GenParams	p = params_of(k, i);
+	GenParams	p = params_of(k, i, plugins);
 	ReqSpec		spec = {
 		.id = (uint64_t) i + 1, .session = (uint64_t) i % 3, .prompt = random_prompt((uint32_t) i, 5 + i * 7 % 30), .sink = answers_sink,
 		.sink_ctx = to, .grammar = k == GRAMMAR || k == LOGPROBS_GRAMMAR ? digits() : NULL
@@ -365,7 +273,7 @@ test_many_lists(void)
 
 		for (int i = 0; i < N; i++)
 		{
-			GenParams	p = params_of(i % 3 == 0 ? PENALTIES : SEEDED, i);
+			GenParams	p = params_of(i % 3 == 0 ? PENALTIES : SEEDED, i, plugins);
 
 			CHECK(logit_rules_bias(genparams_rules(&p), json.data, json.len, &e), "%s", e.msg);
 			answers_submit(c, (uint64_t) i + 1, random_prompt((uint32_t) i, 1), p, &a[on][i]);
