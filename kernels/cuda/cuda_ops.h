@@ -69,6 +69,8 @@ void		cuda_series(int32_t *y, int n, int32_t by, cudaStream_t stream);
 
 /* y's row i = row ids[i] + first of m (ids NULL: row `first`), zeros if m hasn't one */
 void		cuda_rows_of(const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy, cudaStream_t stream);
+/* y: outputs first .. first + n - 1 of m as rows of BF16 or F16; ldy: k or more, a multiple of 8, zeros behind k; aligned to 16 bytes */
+void		cuda_unpack(const KMat *m, int first, int n, void *y, KType as, int ldy, cudaStream_t stream);
 
 /* ---- pool.cu: what pooler.c does with a step's rows, with its bits ---- */
 

@@ -7,6 +7,7 @@
  * lost: from then on nothing is asked of it, and step_end() and wait() tell the first reason.
  */
 #include "cuda/dev.h"
+#include "cuda/blaslt.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -742,6 +743,7 @@ dev_close(KDevice *d)
 	if (d->stream != NULL)
 		cudaStreamSynchronize(d->stream);
 	graphs_free(d->graphs);
+	blaslt_close(d->blas);
 	for (int i = 0; i < d->n_consts; i++)
 	{
 		cudaFree(d->consts[i].dev);
@@ -804,6 +806,19 @@ open_memory(KDevice *d)
 		dev_ok(d, cudaMallocHost((void **) &d->stage.host, 2 * STAGE_HALF), "the stage");
 }
 
+/* Many rows' products without it are own kernels. */
+static void
+open_blas(KDevice *d)
+{
+	char		why[160] = "",
+				text[224];
+
+	d->blas = blaslt_open(d->o.invariant, BLASLT_TILE, the_host.log, why, sizeof(why));
+	snprintf(text, sizeof(text), "all products are own kernels, as cuBLASLt can't be used: %s", why);
+	if (d->blas == NULL && the_host.log != NULL)
+		the_host.log('I', text);
+}
+
 static bool
 open_all(KDevice *d)
 {
@@ -823,7 +838,10 @@ open_all(KDevice *d)
 		dev_lose(d, "no memory");
 	if (ok)
 		table_open(d);
-	return ok && !d->lost && open_memory(d);
+	ok = ok && !d->lost && open_memory(d);
+	if (ok)
+		open_blas(d);
+	return ok;
 }
 
 static KDevice *

@@ -110,6 +110,8 @@ typedef struct DevConst
 
 typedef struct CudaGraphs CudaGraphs;
 
+struct Blaslt;
+
 struct KDevice
 {
 	KDevOpen	o;
@@ -129,6 +131,7 @@ struct KDevice
 		int			rows;
 	}			groups[DEV_GROUPS]; /* dev_remember(); the newest first */
 	CudaGraphs *graphs;
+	struct Blaslt *blas;		/* NULL: all products are own kernels */
 	KRun		run;			/* of the step at hand */
 	KGraphKey	key;			/* unless it is KRUN_EAGER */
 	bool		lost;

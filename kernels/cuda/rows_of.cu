@@ -1,8 +1,9 @@
 /*
  * rows_of.cu
- *	  Rows of packed matrices (layout.h) as floats: embeddings.
+ *	  Rows of packed matrices (layout.h): as floats, for embeddings, and as operands, for cuBLASLt.
  *
- * A thread for each weight, each by itself: its place, its code, its scales, with the bits of cuda_mat_row().
+ * Each weight by itself: its place, its code, its scales, with the bits of cuda_mat_row(), operands
+ * rounded from them.
  */
 #include "cuda/common.cuh"
 #include "cuda/cuda_ops.h"
@@ -111,14 +112,56 @@ rows_of_kernel(const Packed w, const int32_t *ids, int first, float *y, int ldy,
 		y[(size_t) i * ldy + c] = row >= 0 && row < w.n ? weight(w, (int) row, c) : 0.0f;
 }
 
-void
-cuda_rows_of(const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy, cudaStream_t stream)
+/* of operand type E: outputs first .. first + n - 1, a row of y each, zeros behind k; a thread: 8 weights of a row */
+template <typename E> __global__ void __launch_bounds__(THREADS)
+unpack_kernel(const Packed w, int first, uint16_t *y, int ldy, int blocks)
+{
+	int			row = blockIdx.x / blocks,
+				c = (blockIdx.x % blocks * THREADS + threadIdx.x) * 8;
+	uint32_t	to[4];
+
+	if (c >= ldy)
+		return;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+	{
+		E			pair[2] = {};
+
+#pragma unroll
+		for (int j = 0; j < 2; j++)
+			if (c + i * 2 + j < w.k)
+				from_float(&pair[j], weight(w, first + row, c + i * 2 + j));
+		to[i] = pair[0].u | (uint32_t) pair[1].u << 16;
+	}
+	*(uint4 *) (y + (size_t) row * ldy + c) = make_uint4(to[0], to[1], to[2], to[3]);
+}
+
+static Packed
+packed(const KMat *m)
 {
 	Packed		w = {*cuda_layout(m->type), m->type, m->n, m->k, (const uint8_t *) m->data, {0}};
-	int			blocks = (m->k + THREADS - 1) / THREADS;
 
 	for (int i = 0; i < 16; i++)
 		w.table[i] = m->type == KT_MXFP4 ? kcode_mxfp4[i] : kcode_iq4[i];
+	return w;
+}
+
+void
+cuda_rows_of(const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy, cudaStream_t stream)
+{
+	int			blocks = (m->k + THREADS - 1) / THREADS;
+
 	if (rows > 0)
-		LAUNCH(rows_of_kernel, rows * blocks, THREADS, 0, stream, w, ids, first, y, ldy, blocks);
+		LAUNCH(rows_of_kernel, rows * blocks, THREADS, 0, stream, packed(m), ids, first, y, ldy, blocks);
+}
+
+void
+cuda_unpack(const KMat *m, int first, int n, void *y, KType as, int ldy, cudaStream_t stream)
+{
+	int			blocks = (ldy / 8 + THREADS - 1) / THREADS;
+
+	if (n > 0 && as == KT_BF16)
+		LAUNCH(unpack_kernel<BF16>, n * blocks, THREADS, 0, stream, packed(m), first, (uint16_t *) y, ldy, blocks);
+	else if (n > 0)
+		LAUNCH(unpack_kernel<F16>, n * blocks, THREADS, 0, stream, packed(m), first, (uint16_t *) y, ldy, blocks);
 }

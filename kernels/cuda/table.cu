@@ -7,6 +7,7 @@
  * structs go along by value.
  */
 #include "cuda/dev.h"
+#include "cuda/blaslt.h"
 #include "cuda/cuda_ops.h"
 
 extern "C"
@@ -528,11 +529,15 @@ static void
 op_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int ldy, const float *bias, void *ws)
 {
 	KDevice    *d = device_of(pool);
+	BlasltMm	mm;
 	const void *in;
 
 	if (d == NULL || rows == 0)
 		return;
 	in = operand(d, factor(d, w->type), (const float *) x, rows, w->k, &ldx, &ws);
+	mm = BlasltMm{w, in, factor(d, w->type), rows, ldx, y, ldy, bias, d->run == KRUN_CAPTURE};
+	if (d->blas != NULL && blaslt_mm(d->blas, &mm, dev_stream(d)))
+		return;
 	if (!cuda_mm(w, in, factor(d, w->type), rows, ldx, y, ldy, bias, ws, dev_stream(d)))
 		dev_lose(d, "there is no product for a matrix's type");
 }

@@ -349,12 +349,12 @@ new_model(void *arg)
 
 /* Its ops are the model's from now on. */
 static bool
-open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, Err *e)
+open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const Settings *s, Err *e)
 {
 	KDevOpen	o = {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
 			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size + 2,
-			.max_out = core_max_logits(co),.invariant = true
+			.max_out = core_max_logits(co),.invariant = s->batch_invariant
 	};
 
 	if (in->where.ops != NULL && ranks_shares(mi))
@@ -393,7 +393,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		return false;
 	}
 	in->tried = in->where.ops != NULL;
-	if (!open_device(in, &mi, &co, e))
+	if (!open_device(in, &mi, &co, s, e))
 	{
 		draftfiles_close(&df);
 		mem_free(id);

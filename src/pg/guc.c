@@ -201,45 +201,42 @@ static const IntRow int_rows[] = {
 	"Sets the maximum duration of a transaction of an LLM job."},
 };
 
-static bool check_invariant(bool *newval, void **extra, GucSource source);
-
 typedef struct BoolRow
 {
 	const char *name;
 	bool	   *var;
 	bool		boot;
 	GucContext	context;
-	GucBoolCheckHook check;
 	const char *engine;
 	const char *desc;
 } BoolRow;
 
 static const BoolRow bool_rows[] = {
-	{"vllm.batch_invariant", &vllm_batch_invariant, true, PGC_SIGHUP, check_invariant, NULL,
-	"Makes results independent of what else is in the batch."},
-	{"vllm.batch", &vllm_batch, true, PGC_USERSET, NULL, NULL,
+	{"vllm.batch_invariant", &vllm_batch_invariant, true, PGC_SIGHUP, "batch_invariant",
+	"Makes results independent of what else is in the batch, in models that are loaded from now on."},
+	{"vllm.batch", &vllm_batch, true, PGC_USERSET, NULL,
 	"Keeps the LLM calls of many rows of a statement in flight together."},
-	{"vllm.batch_dedup", &vllm_batch_dedup, true, PGC_USERSET, NULL, NULL,
+	{"vllm.batch_dedup", &vllm_batch_dedup, true, PGC_USERSET, NULL,
 	"Computes identical deterministic LLM requests of a statement only once."},
-	{"vllm.batch_strict", &vllm_batch_strict, false, PGC_USERSET, NULL, NULL,
+	{"vllm.batch_strict", &vllm_batch_strict, false, PGC_USERSET, NULL,
 	"Looks ahead only where an error can't be raised earlier than row by row."},
-	{"vllm.stat_track", &vllm_stat_track, true, PGC_SUSET, NULL, NULL,
+	{"vllm.stat_track", &vllm_stat_track, true, PGC_SUSET, NULL,
 	"Counts LLM requests in llm_stat_query and llm_stat_role."},
-	{"vllm.stat_save", &vllm_stat_save, true, PGC_SIGHUP, NULL, NULL,
+	{"vllm.stat_save", &vllm_stat_save, true, PGC_SIGHUP, NULL,
 	"Keeps llm_stat_query and llm_stat_role over restarts of the server."},
-	{"vllm.enable_prompt_embeds", &vllm_enable_prompt_embeds, false, PGC_SUSET, NULL, NULL,
+	{"vllm.enable_prompt_embeds", &vllm_enable_prompt_embeds, false, PGC_SUSET, NULL,
 	"Lets prompts be embeddings, and a model's own embeddings be read."},
-	{"vllm.background", &vllm_background, false, PGC_USERSET, NULL, NULL,
+	{"vllm.background", &vllm_background, false, PGC_USERSET, NULL,
 	"Lets LLM requests of the session wait for those of others."},
-	{"vllm.calculate_kv_scales", &vllm_calculate_kv_scales, false, PGC_SIGHUP, NULL, "calculate_kv_scales",
+	{"vllm.calculate_kv_scales", &vllm_calculate_kv_scales, false, PGC_SIGHUP, "calculate_kv_scales",
 	"Computes the scales of an FP8 KV cache when a model is loaded, instead of taking the checkpoint's."},
-	{"vllm.disable_hybrid_kv_cache_manager", &vllm_disable_hybrid, false, PGC_SIGHUP, NULL, "disable_hybrid_kv_cache_manager",
+	{"vllm.disable_hybrid_kv_cache_manager", &vllm_disable_hybrid, false, PGC_SIGHUP, "disable_hybrid_kv_cache_manager",
 	"Lets layers with sliding windows keep K and V of all tokens, in models that are loaded from now on."},
-	{"vllm.enable_expert_parallel", &vllm_enable_expert_parallel, false, PGC_SIGHUP, NULL, "enable_expert_parallel",
+	{"vllm.enable_expert_parallel", &vllm_enable_expert_parallel, false, PGC_SIGHUP, "enable_expert_parallel",
 	"Lets the processes of vllm.tensor_parallel_size share experts whole instead of by columns, from the engine's next start on."},
-	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, NULL, "enable_prefix_caching",
+	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
-	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, NULL, "enable_lora",
+	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, "enable_lora",
 	"Lets calls name adapters, of models that are loaded from now on."},
 };
 
@@ -539,19 +536,6 @@ check_block_size(int *newval, void **extra, GucSource source)
 	return false;
 }
 
-/*
- * Batch invariance is how the CPU kernels work; the setting exists for devices
- * where it has a price.
- */
-static bool
-check_invariant(bool *newval, void **extra, GucSource source)
-{
-	if (*newval)
-		return true;
-	GUC_check_errdetail("CPU kernels are always batch invariant.");
-	return false;
-}
-
 void
 vllm_guc_init(void)
 {
@@ -580,7 +564,7 @@ vllm_guc_init(void)
 		const BoolRow *r = &bool_rows[i];
 
 		DefineCustomBoolVariable(r->name, r->desc, NULL, r->var, r->boot, r->context, 0,
-								 r->check, NULL, NULL);
+								 NULL, NULL, NULL);
 	}
 }
 

@@ -30,7 +30,7 @@ $(EMU_DIR)/%.test.o: tests/emu/%.cu
 	$(CXX) $(CPPFLAGS_ENGINE) -DK_OP_FLOAT $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
 
 $(EMU_TEST_BIN): $(EMU_DIR)/%: $(EMU_DIR)/%.test.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EMU_REF_OBJ)
-	$(CXX) -pthread -o $@ $^ $(EMU_LIBS) -lm -ldl
+	$(CXX) -pthread -o $@ $(filter %.o %.a,$^) $(EMU_LIBS) -lm -ldl
 
 # the engine's own sampler, in C
 $(EMU_DIR)/test_sample: $(EMU_DIR)/smp_ref.o $(LIB)
@@ -39,6 +39,16 @@ $(EMU_DIR)/test_sample: EMU_LIBS = $(LDLIBS_ENGINE)
 $(EMU_DIR)/smp_ref.o: tests/emu/smp_ref.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -c -o $@ $<
+
+# test_blaslt's library, which has no calls of the emulation before its accesses and uses the program's emulation
+$(EMU_DIR)/libcublaslt_emu.so: tests/emu/fake_blaslt.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS_ENGINE) $(filter-out -fsanitize=thread,$(CXXFLAGS_EMU)) -O2 -fPIC -shared -MMD -MP -o $@ $<
+
+-include $(EMU_DIR)/libcublaslt_emu.d
+
+$(EMU_DIR)/test_blaslt: $(EMU_DIR)/libcublaslt_emu.so
+$(EMU_DIR)/test_blaslt: EMU_LIBS = -rdynamic -Wl,-rpath,'$$ORIGIN'
 
 .PRECIOUS: $(EMU_DIR)/%.test.o
 
@@ -93,7 +103,7 @@ GPU_TEST_BIN = $(patsubst %,$(BUILD)/gpu/%,$(filter-out test_faults,$(patsubst t
 $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/emu/*.cuh) $(CUDA_OBJ) $(CUDA_C_OBJ) $(EMU_REF_OBJ)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_GENCODE) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE -DK_OP_FLOAT \
-		-o $@ $< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ)
+		-o $@ $< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ) -ldl
 
 gpu-tests: $(GPU_TEST_BIN)
 

@@ -1,6 +1,7 @@
 /*
  * test_rows_of.cu
- *	  kernels/cuda/rows_of.cu under emulation: rows of matrices of every packed type, with the bits of the file's.
+ *	  kernels/cuda/rows_of.cu under emulation: rows of matrices of every packed type, with the bits of the file's, as
+ *	  floats, and as operands with these bits rounded.
  */
 #include "rows_test.h"
 
@@ -48,6 +49,31 @@ random_row(KType t, int k, uint8_t *row)
 
 		memcpy(row, &d, 4);
 	}
+}
+
+/* outputs of a packed matrix as operands, from a strip's first one on */
+static void
+check_unpack(const KMat *m, const uint8_t *file, int first, int n, KType as)
+{
+	int			ldy = (m->k + 31) / 32 * 32 + 8;
+	std::vector<uint16_t> got((size_t) n * ldy, 0x7777);
+	DevOf<uint16_t> y(got);
+	Floats		want(m->k);
+	int			differ = 0;
+
+	cuda_unpack(m, first, n, y.p, as, ldy, NULL);
+	got = y.get();
+	for (int i = 0; i < n; i++)
+	{
+		kblock_to_float(m->type, file + (first + i) * ktype_row_bytes(m->type, m->k), m->k, want.data());
+		for (int k = 0; k < ldy; k++)
+		{
+			float		f = k < m->k ? want[k] : 0.0f;
+
+			differ += got[(size_t) i * ldy + k] != (as == KT_BF16 ? kf32_to_bf16(f) : kf32_to_f16(f));
+		}
+	}
+	CHECK(differ == 0, "%s as %s: %d of %d x %d differ", ktype_name(m->type), ktype_name(as), differ, n, m->k);
 }
 
 static void
@@ -100,6 +126,8 @@ check_type(KType t, int k)
 		kblock_to_float(t, &file[65 * bytes], k, want.data());
 		for (int i = 0; i < 3; i++)
 			CHECK(same(want, row_of(y.get(), i, k)), "%s: row 65", ktype_name(t));
+		check_unpack(&dm, file.data(), 0, N, KT_BF16);
+		check_unpack(&dm, file.data(), 64, 70, KT_F16);
 	});
 }
 
