@@ -63,9 +63,16 @@ world(void)
 	return vllm_tensor_parallel_size * vllm_pipeline_parallel_size;
 }
 
-/* argv of the engine, or of another rank of it, NULL-terminated, palloc'ed */
+/* Groups of them, of which the engine is the first process. */
+static int
+groups(void)
+{
+	return world() > 1 ? vllm_data_parallel_size : 0;
+}
+
+/* argv of the engine, or of another rank of a replica of it, NULL-terminated, palloc'ed */
 static char **
-build_argv(char *path, int rank)
+build_argv(char *path, int rank, int replica)
 {
 	char	  **argv = palloc0(sizeof(char *) * MAX_ARGS);
 	int			n = 0;
@@ -83,6 +90,8 @@ build_argv(char *path, int rank)
 	{
 		argv[n++] = "--rank";
 		argv[n++] = psprintf("%d", rank);
+		argv[n++] = "--replica";
+		argv[n++] = psprintf("%d", replica);
 	}
 	if (world() > 1)
 	{
@@ -136,8 +145,11 @@ typedef struct ChildFds
 	int			control;
 	int			arena;
 	int			log;
-	int			group;
+	int			n_groups;
+	int			groups[RANKS_MOST];
 } ChildFds;
+
+#define ABOVE_FDS	(GROUP_FD + RANKS_MOST) /* no well-known number from there on */
 
 /*
  * In the child: async-signal-safe calls only.  Descriptors go first above the well-known
@@ -146,28 +158,29 @@ typedef struct ChildFds
 static void
 child_fds(ChildFds fds)
 {
-	int			null = fcntl(open("/dev/null", O_RDWR), F_DUPFD, GROUP_FD + 1);
+	int			null = fcntl(open("/dev/null", O_RDWR), F_DUPFD, ABOVE_FDS);
 	int			first = STDERR_FILENO + 1;
 
-	fds.log = fcntl(fds.log, F_DUPFD, GROUP_FD + 1);
-	if (fds.group >= 0)
-		fds.group = fcntl(fds.group, F_DUPFD, GROUP_FD + 1);
+	fds.log = fcntl(fds.log, F_DUPFD, ABOVE_FDS);
+	for (int i = 0; i < fds.n_groups; i++)
+		fds.groups[i] = fcntl(fds.groups[i], F_DUPFD, ABOVE_FDS);
 	if (fds.control >= 0)
 	{
-		fds.control = fcntl(fds.control, F_DUPFD, GROUP_FD + 1);
-		fds.arena = fcntl(fds.arena, F_DUPFD, GROUP_FD + 1);
+		fds.control = fcntl(fds.control, F_DUPFD, ABOVE_FDS);
+		fds.arena = fcntl(fds.arena, F_DUPFD, ABOVE_FDS);
 		if (dup2(fds.control, CONTROL_FD) < 0 || dup2(fds.arena, ARENA_FD) < 0)
 			_exit(126);
 		first = ARENA_FD + 1;
 	}
-	if (fds.group >= 0)
+	if (fds.n_groups > 0)
 	{
 		/* a rank has neither socket nor arena: nothing below is open behind this */
-		if (dup2(fds.group, GROUP_FD) < 0)
-			_exit(126);
+		for (int i = 0; i < fds.n_groups; i++)
+			if (dup2(fds.groups[i], GROUP_FD + i) < 0)
+				_exit(126);
 		for (int fd = first; fd < GROUP_FD; fd++)
 			(void) close(fd);
-		first = GROUP_FD + 1;
+		first = GROUP_FD + fds.n_groups;
 	}
 	if (null < 0 || fds.log < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(fds.log, 2) < 0)
 		_exit(126);
@@ -251,7 +264,7 @@ spawn_program(EngineProcess *p, char **argv, char **why)
 		*why = psprintf("could not execute \"%s\": %s", argv[0], strerror(errno));
 	else if (pipe2(pipefd, O_CLOEXEC) != 0 || fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create a pipe: %s", strerror(errno));
-	else if ((p->pid = fork_program(argv, build_env(false), (ChildFds) {-1, -1, pipefd[1], -1}, 0, 0)) < 0)
+	else if ((p->pid = fork_program(argv, build_env(false), (ChildFds) {.control = -1, .arena = -1, .log = pipefd[1]}, 0, 0)) < 0)
 		*why = psprintf("could not fork: %s", strerror(errno));
 	else
 	{
@@ -286,16 +299,21 @@ kill_ranks(EngineProcess *p)
 	p->n_ranks = 0;
 }
 
-/* The other ranks, which write to the engine's log. */
+/* The other ranks of all groups, which write to the engine's log. */
 static bool
-spawn_ranks(EngineProcess *p, char *path, int group_fd, int log_fd, rlim_t memory, char **why)
+spawn_ranks(EngineProcess *p, char *path, const ChildFds *engine, rlim_t memory, char **why)
 {
-	for (int i = 0; i < world() - 1; i++)
+	p->ranks_each = world() - 1;
+	for (int i = 0; i < engine->n_groups * p->ranks_each; i++)
 	{
-		p->ranks[i] = fork_program(build_argv(path, i + 1), build_env(true), (ChildFds) {-1, -1, log_fd, group_fd}, memory, vllm_engine_nice);
+		int			rank = i % p->ranks_each + 1;
+		int			replica = i / p->ranks_each;
+		ChildFds	fds = {.control = -1, .arena = -1, .log = engine->log, .n_groups = 1, .groups = {engine->groups[replica]}};
+
+		p->ranks[i] = fork_program(build_argv(path, rank, replica), build_env(true), fds, memory, vllm_engine_nice);
 		if (p->ranks[i] < 0)
 		{
-			*why = psprintf("could not fork rank %d of the engine: %s", i + 1, strerror(errno));
+			*why = psprintf("could not fork rank %d of the engine: %s", rank, strerror(errno));
 			kill_ranks(p);
 			return false;
 		}
@@ -304,12 +322,54 @@ spawn_ranks(EngineProcess *p, char *path, int group_fd, int log_fd, rlim_t memor
 	return true;
 }
 
+static void
+close_groups(ChildFds *fds)
+{
+	for (int i = 0; i < fds->n_groups; i++)
+		spawn_close(&fds->groups[i]);
+	fds->n_groups = 0;
+}
+
+/* Memory that a group's ranks share, for each group. */
+static bool
+make_groups(ChildFds *fds, char **why)
+{
+	if (world() * vllm_data_parallel_size > RANKS_MOST)
+	{
+		*why = psprintf("Settings vllm.tensor_parallel_size, vllm.pipeline_parallel_size and vllm.data_parallel_size ask for %d ranks, of %d at most.",
+						world() * vllm_data_parallel_size, RANKS_MOST);
+		return false;
+	}
+	while (fds->n_groups < groups())
+	{
+		int			fd = memfd_create("vllm_pg group", MFD_CLOEXEC);
+
+		if (fd < 0)
+		{
+			*why = psprintf("could not make memory for a group of ranks: %s", strerror(errno));
+			close_groups(fds);
+			return false;
+		}
+		fds->groups[fds->n_groups++] = fd;
+	}
+	return true;
+}
+
+static pid_t
+fork_engine(char **argv, ChildFds *fds, int control, int arena, int log, rlim_t memory)
+{
+	fds->control = control;
+	fds->arena = arena;
+	fds->log = log;
+	return fork_program(argv, build_env(true), *fds, memory, vllm_engine_nice);
+}
+
 bool
 spawn_engine(EngineProcess *p, int side, char **why)
 {
 	char	   *path = spawn_engine_path();
-	char	  **argv = build_argv(path, 0);
-	int			group_fd = -1;
+	char	  **argv = build_argv(path, 0, 0);
+	ChildFds	fds = {0};
 	rlim_t		memory = (rlim_t) spawn_memory_limit() * 1024 * 1024;
 	int			sv[2] = {-1, -1};
 	int			pipefd[2] = {-1, -1};
@@ -331,32 +391,22 @@ spawn_engine(EngineProcess *p, int side, char **why)
 						vllm_engine_memory_limit, (int) (vllm_geometry.total_size / (1024 * 1024)) + 1);
 		return false;
 	}
-	if (world() > RANKS_MOST)
-	{
-		*why = psprintf("Settings vllm.tensor_parallel_size and vllm.pipeline_parallel_size ask for %d ranks, of %d at most.",
-						world(), RANKS_MOST);
+	if (!make_groups(&fds, why))
 		return false;
-	}
-	if (world() > 1 && (group_fd = memfd_create("vllm_pg group", MFD_CLOEXEC)) < 0)
-	{
-		*why = psprintf("could not make memory for a group of ranks: %s", strerror(errno));
-		return false;
-	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0 || pipe2(pipefd, O_CLOEXEC) != 0 ||
 		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
 		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
 		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
-	else if ((p->pid = fork_program(argv, build_env(true), (ChildFds) {sv[1], vllm_arena_fds[side], pipefd[1], group_fd}, memory,
-									   vllm_engine_nice)) < 0)
+	else if ((p->pid = fork_engine(argv, &fds, sv[1], vllm_arena_fds[side], pipefd[1], memory)) < 0)
 		*why = psprintf("could not fork the engine: %s", strerror(errno));
-	else if (!spawn_ranks(p, path, group_fd, pipefd[1], memory, why))
+	else if (!spawn_ranks(p, path, &fds, memory, why))
 	{
 		(void) kill(p->pid, SIGKILL);
 		(void) waitpid(p->pid, NULL, 0);
 	}
 	else
 	{
-		spawn_close(&group_fd);
+		close_groups(&fds);
 		spawn_close(&sv[1]);
 		spawn_close(&pipefd[1]);
 		p->control_fd = sv[0];
@@ -364,7 +414,7 @@ spawn_engine(EngineProcess *p, int side, char **why)
 		return true;
 	}
 	p->pid = 0;
-	spawn_close(&group_fd);
+	close_groups(&fds);
 	spawn_close(&sv[0]);
 	spawn_close(&sv[1]);
 	spawn_close(&pipefd[0]);
@@ -383,7 +433,9 @@ reap_ranks(EngineProcess *p)
 		if (p->ranks[i] == 0 || waitpid(p->ranks[i], &status, WNOHANG) != p->ranks[i])
 			continue;
 		p->ranks[i] = 0;
-		ereport(LOG, (errmsg("rank %d of the inference engine ended", i + 1),
+		ereport(LOG, (p->n_ranks > p->ranks_each ?
+					  errmsg("rank %d of replica %d of the inference engine ended", i % p->ranks_each + 1, i / p->ranks_each) :
+					  errmsg("rank %d of the inference engine ended", i + 1),
 					  WIFSIGNALED(status) ? errdetail("It was terminated by signal %d.", WTERMSIG(status)) :
 					  errdetail("It exited with status %d.", WEXITSTATUS(status))));
 		(void) kill(p->pid, SIGKILL);

@@ -17,7 +17,8 @@ typedef struct EngineProcess
 	int			control_fd;		/* our end of the socketpair, -1 = closed */
 	int			log_fd;			/* read end of its stderr, -1 = closed */
 	struct ChildLog *log;
-	int			n_ranks;		/* processes beside it that share its models */
+	int			n_ranks;		/* processes beside it that share its models, */
+	int			ranks_each;		/* ... so many for each replica */
 	pid_t		ranks[RANKS_MOST];	/* [n_ranks]; 0 = it has ended */
 } EngineProcess;
 

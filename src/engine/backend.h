@@ -6,8 +6,8 @@
  * backend_fake (fake.c: deterministic answers without a model, for tests of
  * everything around the model).  The server knows neither.
  *
- * Threads: check, inspect and load on loader threads; free, step, next_due, check_state on
- * the step thread; encode and decode on any thread at any time; normalize, submit,
+ * Threads: check, inspect and load on loader threads; free, check_state on
+ * the step thread; step, next_due on the lane's (step.c), of which the first is the step thread; encode and decode on any thread at any time; normalize, submit,
  * cancel, facts and stats on any thread while the instance lives.
  */
 #ifndef VLLM_ENGINE_BACKEND_H
@@ -180,15 +180,17 @@ typedef struct Backend
 	bool		(*token_row) (const Inst *in, int32_t id, float *out);
 	void		(*submit) (Inst *in, ReqSpec *spec);
 	void		(*cancel) (Inst *in, uint64_t id);
-	/* clock_us() when the next step is due: 0 = now, INT64_MAX = no work */
-	int64_t		(*next_due) (Inst *in);
-	void		(*step) (Inst *in, const Settings *s);
+	/* Threads that make steps of an instance, each of a part of its own; from the start on the same.  NULL = one. */
+	int			(*lanes) (void);
+	/* clock_us() when the lane's next step is due: 0 = now, INT64_MAX = no work */
+	int64_t		(*next_due) (Inst *in, int lane);
+	void		(*step) (Inst *in, int lane, const Settings *s);
 	void		(*stats) (const Inst *in, CoreStats *out);
 	bool		(*check_state) (const Inst *in, Err *e);
 	/* NULL: sinks are called in step().  Else fn(ctx) after each round of sinks on another thread. */
 	void		(*on_events) (Inst *in, void (*fn) (void *ctx), void *ctx);
-	/* NULL: no step is long.  Else fn(ctx) now and then on the way of a long one, on the thread of step(). */
-	void		(*on_progress) (Inst *in, void (*fn) (void *ctx), void *ctx);
+	/* NULL: no step is long.  Else fn(ctx) now and then on the way of a long one of the lane's, on the thread of step(). */
+	void		(*on_progress) (Inst *in, int lane, void (*fn) (void *ctx), void *ctx);
 	/* forget what was computed for requests that are gone; NULL = nothing is kept */
 	void		(*reset_prefix_cache) (Inst *in);
 	/* An orderly end of the engine: is there anything to keep (any thread)?  What the instance has computed is handed over (step

@@ -11,6 +11,10 @@
  * A GGUF file without tensors is a tokenizer: such an instance has no Core, and what
  * asks for one gets an error.
  *
+ * With data_parallel_size an instance is a chain of replicas, each with all of that for itself, and with a lane
+ * of the step thread (step.c).  A request goes to one of them (replicas.h); what is asked of the
+ * instance is asked of all of them, or of the first where they are alike.
+ *
  * The model is built under load_read_guard(), so that a file truncated under us
  * gives an error and not a SIGBUS.
  *
@@ -33,6 +37,7 @@
 #include "engine/offload_store.h"
 #include "engine/pooling.h"
 #include "engine/ranks.h"
+#include "engine/replicas.h"
 #include "engine/sizing.h"
 #include "engine/source.h"
 #include "engine/spec.h"
@@ -53,7 +58,19 @@ struct Inst
 	KvTier	   *tier;			/* behind the KV cache; NULL = none */
 	RankModel  *ranks;			/* who computes it, too; NULL = nobody */
 	const char *path;			/* of its files; while it is loaded */
+	int			replica;
+	Inst	   *next;			/* the next replica; NULL = it is the last */
+	Replicas   *queue;			/* the first of several has it */
+	bool		away;			/* its weights are in a file */
 };
+
+static Inst *
+replica(Inst *in, int n)
+{
+	while (in != NULL && n-- > 0)
+		in = in->next;
+	return in;
+}
 
 /* ---- loading ---- */
 
@@ -239,10 +256,15 @@ accounts(void)
 
 /* What ranks that share a model can't do yet, or have to do otherwise. */
 static bool
-plan_ranks(const ModelInfo *mi, CoreOptions *co, DraftFiles *df, Err *e)
+plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
 {
 	int			n = ranks_world();
 
+	if (ranks_replicas() > 1 && s->enable_expert_parallel && mi->work.expert_params > 0)
+	{
+		err_set(e, ERR_UNSUPPORTED, "experts can't be dealt to ranks of %d replicas", ranks_replicas());
+		return err_hint(e, "Turn vllm.enable_expert_parallel off, or set vllm.data_parallel_size to 1.");
+	}
 	if (!ranks_shares(mi))
 		return true;
 	/* ranks have blocks of one kind */
@@ -297,7 +319,7 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 			.overlap = true
 	};
 	memset(df, 0, sizeof(*df));
-	if (!plan_speculation(mi, f, o, s, co, df, e) || !plan_ranks(mi, co, df, e))
+	if (!plan_speculation(mi, f, o, s, co, df, e) || !plan_ranks(mi, s, co, df, e))
 		return false;
 	/* what is not given follows what is */
 	if (co->max_num_batched_tokens > 0 && co->max_num_batched_tokens < co->max_num_seqs)
@@ -414,7 +436,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	/* bound only while it packs: threads that core_new() makes would inherit it */
 	kpool_bind(in->pool);
 	if (ranks_shares(&mi))
-		in->ranks = co.ranks = ranks_load(in->path, o, &mo);
+		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo);
 	mo.ranks = ranks_of(in->ranks);
 	guarded = load_read_guard(src->files, new_model, &n, e);
 	if (guarded && n.model != NULL && in->ranks != NULL)
@@ -447,6 +469,9 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 static void
 inst_free(Inst *in)
 {
+	if (in->next != NULL)
+		inst_free(in->next);
+	replicas_free(in->queue);
 	if (in->core != NULL)
 		core_free(in->core);
 	offload_store_give(in->tier);
@@ -471,17 +496,17 @@ read_tok(const Files *files, int64_t *bytes, Err *e)
 	return tok;
 }
 
-/* Ranks share CPUs, too: this is the first. */
+/* Ranks and replicas share CPUs, too: this is the replica's first. */
 static bool
-share_cpus(CpuPlan *cpus)
+share_cpus(CpuPlan *cpus, int n)
 {
-	cpuplan_share(cpus, 0, ranks_world());
+	cpuplan_share(cpus, n * ranks_world(), ranks_replicas() * ranks_world());
 	return true;
 }
 
 /* On that device, or the CPUs.  *of_device: it has come as far as to ask that, so that an error may be its. */
 static Inst *
-load_on(const DeviceChoice *where, const char *path, const ModelOpts *o, const Settings *s, Source *src, bool *of_device, Err *e)
+load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, const Settings *s, Source *src, bool *of_device, Err *e)
 {
 	Files	   *files = NULL;
 	Inst	   *in = mem_zalloc(sizeof(Inst));
@@ -490,9 +515,10 @@ load_on(const DeviceChoice *where, const char *path, const ModelOpts *o, const S
 	Tok		   *tok = NULL;
 
 	in->path = path;
+	in->replica = n;
 	in->where = *where;
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
-	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && share_cpus(&cpus) &&
+	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && share_cpus(&cpus, n) &&
 		(src->files = files = files_open(path, e)) != NULL &&
 		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) &&
 		(tok = read_tok(src->files, &in->tok_bytes, e)) != NULL)
@@ -518,7 +544,7 @@ load_on(const DeviceChoice *where, const char *path, const ModelOpts *o, const S
 }
 
 static Inst *
-load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
+load_first(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
 {
 	Source		src = {.progress = progress,.ctx = ctx};
 	Source		again = src;
@@ -530,14 +556,66 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 		return NULL;
 	if (where.ops == NULL && where.why[0] != '\0')
 		log_line('I', "the model is computed on the CPUs: %s", where.why);
-	in = load_on(&where, path, o, s, &src, &of_device, e);
+	in = load_on(&where, path, 0, o, s, &src, &of_device, e);
 	if (in == NULL && of_device && e->cls == ERR_LOST)
 		devices_lost(e->msg);
 	if (in != NULL || !of_device || !where.if_it_can || (e->cls != ERR_UNSUPPORTED && e->cls != ERR_NOMEM))
 		return in;
 	log_line('W', "the model is computed on the CPUs, not on device %s: %s", where.name, e->msg);
 	where = (DeviceChoice) {.ops = NULL};
-	return load_on(&where, path, o, s, &again, &of_device, e);
+	return load_on(&where, path, 0, o, s, &again, &of_device, e);
+}
+
+/* One of several replicas is being loaded. */
+typedef struct LoadPart
+{
+	LoadProgress progress;
+	void	   *ctx;
+	int			i;
+} LoadPart;
+
+static bool
+part_progress(void *ctx, double done)
+{
+	const LoadPart *p = ctx;
+
+	return p->progress == NULL || p->progress(p->ctx, (p->i + done) / ranks_replicas());
+}
+
+/* Another one, on what the first is computed on: bits of devices differ. */
+static Inst *
+load_next(const Inst *first, LoadPart *part, const ModelOpts *o, const Settings *s, Err *e)
+{
+	Source		src = {.progress = part_progress,.ctx = part};
+	bool		of_device;
+	Inst	   *in = load_on(&first->where, first->path, part->i, o, s, &src, &of_device, e);
+
+	if (in == NULL && of_device && e->cls == ERR_LOST)
+		devices_lost(e->msg);
+	return in;
+}
+
+static Inst *
+load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
+{
+	LoadPart	part = {progress, ctx, 0};
+	Inst	   *first;
+	Inst	   *last;
+
+	if (ranks_replicas() == 1)
+		return load_first(path, o, s, progress, ctx, e);
+	first = last = load_first(path, o, s, part_progress, &part, e);
+	/* a tokenizer alone has no queue */
+	if (first == NULL || first->core == NULL)
+		return first;
+	for (part.i = 1; part.i < ranks_replicas(); part.i++, last = last->next)
+		if ((last->next = load_next(first, &part, o, s, e)) == NULL)
+		{
+			inst_free(first);
+			return NULL;
+		}
+	first->queue = replicas_new(part.i, s->block_size);
+	return first;
 }
 
 static bool
@@ -576,9 +654,9 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	{
 		fill_facts(&mi, "", co.max_model_len, out);
 		out->weight_bytes += (int64_t) df.info.model.weight_bytes;
-		out->stays_bytes = (int64_t) work + tok_bytes;
-		out->memory_bytes = out->weight_bytes + (int64_t) (co.kv_bytes + (uint64_t) co.max_num_seqs * mi.state_bytes) +
-			core_rows_memory(&mi, &co) + out->stays_bytes;
+		out->stays_bytes = ((int64_t) work + tok_bytes) * ranks_replicas();
+		out->memory_bytes = (out->weight_bytes + (int64_t) (co.kv_bytes + (uint64_t) co.max_num_seqs * mi.state_bytes) +
+							 core_rows_memory(&mi, &co)) * ranks_replicas() + out->stays_bytes;
 	}
 	draftfiles_close(&df);
 	source_done(&src);
@@ -608,8 +686,11 @@ facts(const Inst *in, ModelFacts *out)
 	{
 		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
 		out->weight_bytes += (int64_t) in->draft_bytes;
-		out->stays_bytes = core_work_memory(in->core) + in->tok_bytes;
-		out->memory_bytes = core_memory(in->core) + (int64_t) in->draft_bytes + in->tok_bytes;
+		for (const Inst *r = in; r != NULL; r = r->next)
+		{
+			out->stays_bytes += core_work_memory(r->core) + r->tok_bytes;
+			out->memory_bytes += core_memory(r->core) + (int64_t) r->draft_bytes + r->tok_bytes;
+		}
 		core_cache_facts(in->core, &out->cache);
 	}
 }
@@ -687,7 +768,10 @@ normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Er
 static bool
 prepare_grammar(Inst *in, Err *e)
 {
-	return in->core != NULL ? core_prepare_grammar(in->core, e) : no_weights("generate", e);
+	for (Inst *r = in; r != NULL; r = r->next)
+		if (r->core == NULL ? !no_weights("generate", e) : !core_prepare_grammar(r->core, e))
+			return false;
+	return true;
 }
 
 static bool
@@ -719,42 +803,55 @@ token_row(const Inst *in, int32_t id, float *out)
 static void
 submit(Inst *in, ReqSpec *spec)
 {
+	int64_t		live[REPLICAS_MOST];
+	int			n = 0;
+
+	if (in->queue != NULL)
+	{
+		for (const Inst *r = in; r != NULL; r = r->next)
+			live[n++] = core_live_tokens(r->core);
+		in = replica(in, replicas_choose(in->queue, live, spec));
+	}
 	core_submit(in->core, spec);
 }
 
 static void
 cancel(Inst *in, uint64_t id)
 {
-	if (in->core != NULL)
-		core_cancel(in->core, id);
+	/* those that don't have it take no notice */
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_cancel(r->core, id);
 }
 
 static int64_t
-next_due(Inst *in)
+next_due(Inst *in, int lane)
 {
-	return in->core != NULL ? core_next_due(in->core) : INT64_MAX;
+	const Inst *r = replica(in, lane);
+
+	return r != NULL && r->core != NULL ? core_next_due(r->core) : INT64_MAX;
 }
 
 static void
 on_events(Inst *in, void (*fn) (void *ctx), void *ctx)
 {
-	if (in->core != NULL)
-		core_on_events(in->core, fn, ctx);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_on_events(r->core, fn, ctx);
 }
 
 static void
-on_progress(Inst *in, void (*fn) (void *ctx), void *ctx)
+on_progress(Inst *in, int lane, void (*fn) (void *ctx), void *ctx)
 {
-	if (in->core != NULL)
-		core_on_progress(in->core, fn, ctx);
+	Inst	   *r = replica(in, lane);
+
+	if (r != NULL && r->core != NULL)
+		core_on_progress(r->core, fn, ctx);
 }
 
 static void
-step(Inst *in, const Settings *s)
+step(Inst *in, int lane, const Settings *s)
 {
 	(void) s;
-	if (in->core != NULL)
-		core_step(in->core);
+	core_step(replica(in, lane)->core);
 }
 
 static void
@@ -764,39 +861,54 @@ stats(const Inst *in, CoreStats *out)
 		core_stats(in->core, out);
 	else
 		memset(out, 0, sizeof(*out));
+	for (const Inst *r = in->next; r != NULL; r = r->next)
+	{
+		CoreStats	more;
+
+		core_stats(r->core, &more);
+		replicas_add(out, &more);
+	}
 }
 
 static bool
 check_state(const Inst *in, Err *e)
 {
-	return in->core == NULL || core_check(in->core, e);
+	for (const Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		if (!core_check(r->core, e))
+			return false;
+	return true;
 }
 
 static void
 reset_prefix_cache(Inst *in)
 {
-	if (in->core != NULL)
-		core_reset_prefix_cache(in->core);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_reset_prefix_cache(r->core);
+	if (in->queue != NULL)
+		replicas_forget(in->queue);
 }
 
 static void
 keep(Inst *in, int64_t deadline_us)
 {
-	if (in->core != NULL)
-		core_keep(in->core, deadline_us);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_keep(r->core, deadline_us);
 }
 
 static void
 pins(const Inst *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
 {
-	if (in->core != NULL)
-		core_pins(in->core, tell, ctx);
+	for (const Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_pins(r->core, tell, ctx);
 }
 
 static bool
 unpin(Inst *in, uint64_t id)
 {
-	return in->core != NULL && core_unpin(in->core, id);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		if (core_unpin(r->core, id))
+			return true;
+	return false;
 }
 
 static LoraAdapter *
@@ -816,40 +928,75 @@ lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 static void
 rest(Inst *in, bool free_kv)
 {
-	if (in->core != NULL)
-		core_rest(in->core, free_kv);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_rest(r->core, free_kv);
+	if (in->queue != NULL && free_kv)
+		replicas_forget(in->queue);
 }
 
 static bool
 go_on(Inst *in, Err *e)
 {
-	return in->core == NULL || core_go_on(in->core, e);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+		if (!core_go_on(r->core, e))
+		{
+			rest(in, true);
+			return false;
+		}
+	return true;
 }
 
-static bool
-store(Inst *in, const char *dir, bool *lost, Err *e)
-{
-	*lost = false;
-	return in->core == NULL || core_store(in->core, dir, lost, e);
-}
-
+/* Those that are back already stay so: what failed may be tried again. */
 static bool
 fetch(Inst *in, Err *e)
 {
-	return in->core == NULL || core_fetch(in->core, e);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	{
+		if (!r->away)
+			continue;
+		if (!core_fetch(r->core, e))
+			return false;
+		r->away = false;
+	}
+	return true;
 }
 
 static void
 forget(Inst *in)
 {
-	if (in->core != NULL)
-		core_forget(in->core);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	{
+		core_forget(r->core);
+		r->away = false;
+	}
+}
+
+static bool
+store(Inst *in, const char *dir, bool *lost, Err *e)
+{
+	Err			back;
+
+	*lost = false;
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	{
+		r->away = core_store(r->core, dir, lost, e);
+		if (r->away)
+			continue;
+		*lost = *lost || !fetch(in, &back);
+		if (*lost)
+			forget(in);
+		return false;
+	}
+	return true;
 }
 
 static bool
 adopt(Inst *in, Inst *from, Err *e)
 {
-	return in->core == NULL || core_adopt(in->core, from->core, e);
+	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next, from = from->next)
+		if (!core_adopt(r->core, from->core, e))
+			return false;
+	return true;
 }
 
 const Backend backend_core = {
@@ -873,6 +1020,7 @@ const Backend backend_core = {
 	.token_row = token_row,
 	.submit = submit,
 	.cancel = cancel,
+	.lanes = ranks_replicas,
 	.next_due = next_due,
 	.step = step,
 	.on_events = on_events,

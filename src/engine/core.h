@@ -339,6 +339,8 @@ bool		core_token_row(const Core *c, int32_t token, float *out);
 /* Thread-safe.  The handle stays valid until its finishing event has been sent. */
 Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over spec's contents */
 void		core_cancel(Core *c, uint64_t id);	/* by ReqSpec.id; unknown = no-op; ends with FIN_ABORT */
+/* Tokens of live requests: prompts, and what answers may get at most; thread-safe. */
+int64_t		core_live_tokens(const Core *c);
 uint64_t	req_id(const Req *r);
 void	   *req_ctx(const Req *r);
 

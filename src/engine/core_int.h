@@ -122,6 +122,7 @@ struct Req
 	Asker		by;
 	Account    *account;		/* gate.c: counts among its role's requests in flight; NULL = not */
 	int			gate_tokens;	/* of its prompts */
+	int64_t		weight;			/* core_live_tokens() */
 	int64_t		gate_until_us;	/* it waits at the gate until then; 0 = as long as it takes */
 	int64_t		deadline_us;	/* 0 = none */
 	int			timeout_ms;

@@ -230,6 +230,7 @@ void
 core_gone(Core *c, Req *r)
 {
 	gate_leave(c->gate, r);
+	atomic_fetch_sub(&c->inbox->n_tokens, r->weight);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
@@ -357,6 +358,8 @@ core_submit(Core *c, ReqSpec *spec)
 	spec->grammar = NULL;
 	r->thoughts = spec->thoughts;
 	spec->thoughts = NULL;
+	r->weight = r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt + (int64_t) r->params.max_tokens * (r->params.out.n > 1 ? r->params.out.n : 1);
+	atomic_fetch_add(&c->inbox->n_tokens, r->weight);
 	atomic_fetch_add(&c->inbox->n_live, 1);
 	inbox_add(c->inbox, (InboxItem) {.r = r});
 	return r;
@@ -367,6 +370,12 @@ core_cancel(Core *c, uint64_t id)
 {
 	if (atomic_load(&c->inbox->n_live) > 0)
 		inbox_add(c->inbox, (InboxItem) {.cancel_id = id});
+}
+
+int64_t
+core_live_tokens(const Core *c)
+{
+	return atomic_load(&c->inbox->n_tokens);
 }
 
 bool

@@ -33,6 +33,7 @@ typedef struct Inbox
 	size_t		n_new;			/* requests among them */
 	CoreStats	stats;			/* as of the last step */
 	atomic_int	n_live;			/* submitted and not taken out of the schedule */
+	_Atomic int64_t n_tokens;	/* ... and their weights */
 } Inbox;
 
 /* A token that has been sampled, and the row that it was sampled from, as the model gave it. */

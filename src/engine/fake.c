@@ -882,10 +882,11 @@ fake_cancel(Inst *in, uint64_t id)
 }
 
 static int64_t
-fake_next_due(Inst *in)
+fake_next_due(Inst *in, int lane)
 {
 	int64_t		due = INT64_MAX;
 
+	(void) lane;
 	pthread_mutex_lock(&in->lock);
 	for (Req *r = in->head; r != NULL; r = r->next)
 		if (r->due_us < due && (!in->resting || r->cancelled))
@@ -928,7 +929,7 @@ retire(Inst *in, Req *r, bool cancelled)
 }
 
 static void
-fake_step(Inst *in, const Settings *s)
+fake_step(Inst *in, int lane, const Settings *s)
 {
 	int64_t		start = clock_us();
 	int			n = 0;
@@ -936,6 +937,7 @@ fake_step(Inst *in, const Settings *s)
 	int64_t		rows;
 	Req		   *r;
 
+	(void) lane;
 	if (s->fake_step_ms > 0)
 		usleep((useconds_t) s->fake_step_ms * 1000);
 	now = clock_us();

@@ -5,9 +5,15 @@
  * A bucket is kept as the time at which it is full again: that is all that is needed, whatever the
  * rate (each request brings its own).  It is empty when that is a minute or more ahead.
  *
+ * Accounts are under a lock, which is held for a few instructions: replicas of a model step on threads of
+ * their own (step.c).  The rest is the core's.
+ *
  * Tested by tests/unit/test_gate.c, tests/unit/test_sim.c, and with roles by tests/t/097_limits.pl.
  */
 #include "engine/gate.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -18,6 +24,7 @@
 
 struct Account
 {
+	Accounts   *of;
 	uint64_t	role;
 	int			n_refs;			/* requests that have passed and not ended, */
 	int			in_flight;		/* ... of them those that bring a limit of their number */
@@ -26,9 +33,10 @@ struct Account
 
 struct Accounts
 {
+	pthread_mutex_t lock;		/* cores may be several threads' */
 	IdMap		by_role;
 	size_t		sweep_at;		/* so many: look whom to forget */
-	uint64_t	changes;		/* +1 when a request ends */
+	_Atomic uint64_t changes;	/* +1 when a request ends */
 };
 
 struct Gate
@@ -48,6 +56,7 @@ accounts_new(void)
 	Accounts   *a = mem_zalloc(sizeof(*a));
 
 	a->sweep_at = FEW_ACCOUNTS;
+	pthread_mutex_init(&a->lock, NULL);
 	return a;
 }
 
@@ -59,6 +68,7 @@ accounts_free(Accounts *a)
 	for (size_t i = 0; i < a->by_role.cap; i++)
 		mem_free(a->by_role.slots[i].value);
 	idmap_free(&a->by_role);
+	pthread_mutex_destroy(&a->lock);
 	mem_free(a);
 }
 
@@ -95,6 +105,7 @@ account_of(Accounts *a, uint64_t role, int64_t now_us)
 	if (a->by_role.n >= a->sweep_at)
 		sweep(a, now_us);
 	acc = mem_zalloc(sizeof(*acc));
+	acc->of = a;
 	acc->role = role;
 	idmap_put(&a->by_role, role, acc);
 	return acc;
@@ -170,16 +181,13 @@ put_limit(const Req *r, const Account *acc, int64_t now_us, Err *e)
 	}
 }
 
-GateAnswer
-gate_enter(Gate *g, Req *r, int n_tokens, int64_t now_us, Err *e)
+static GateAnswer
+enter(Gate *g, Req *r, int64_t now_us, Err *e)
 {
 	Account    *acc;
 	Fair	   *role;
 	int64_t		open;
 
-	r->gate_tokens = n_tokens;
-	if (r->by.role == 0)
-		return GATE_PASS;
 	acc = account_of(g->accounts, r->by.role, now_us);
 	open = open_at(acc, &r->by, now_us);
 	role = idmap_get(&g->roles.kids, r->by.role);
@@ -207,6 +215,20 @@ gate_enter(Gate *g, Req *r, int n_tokens, int64_t now_us, Err *e)
 	return GATE_WAIT;
 }
 
+GateAnswer
+gate_enter(Gate *g, Req *r, int n_tokens, int64_t now_us, Err *e)
+{
+	GateAnswer	answer;
+
+	r->gate_tokens = n_tokens;
+	if (r->by.role == 0)
+		return GATE_PASS;
+	pthread_mutex_lock(&g->accounts->lock);
+	answer = enter(g, r, now_us, e);
+	pthread_mutex_unlock(&g->accounts->lock);
+	return answer;
+}
+
 void
 gate_remove(Gate *g, Req *r)
 {
@@ -221,11 +243,9 @@ gate_remove(Gate *g, Req *r)
 	g->n--;
 }
 
-Req *
-gate_next(Gate *g, int64_t now_us)
+static Req *
+next(Gate *g, int64_t now_us)
 {
-	if (g->n == 0 || (g->seen == g->accounts->changes && now_us < g->due_us))
-		return NULL;
 	for (int i = 0; i < g->roles.n; i++)
 	{
 		Fair	   *line = fair_first(g->roles.heap[i]);
@@ -254,13 +274,29 @@ gate_next(Gate *g, int64_t now_us)
 	return NULL;
 }
 
+Req *
+gate_next(Gate *g, int64_t now_us)
+{
+	Req		   *r;
+
+	if (g->n == 0 || (g->seen == g->accounts->changes && now_us < g->due_us))
+		return NULL;
+	pthread_mutex_lock(&g->accounts->lock);
+	r = next(g, now_us);
+	pthread_mutex_unlock(&g->accounts->lock);
+	return r;
+}
+
 void
 gate_late(const Gate *g, const Req *r, int64_t now_us, Err *e)
 {
-	const Account *acc = idmap_get(&g->accounts->by_role, r->by.role);
+	const Account *acc;
 	Account		none = {0};
 
+	pthread_mutex_lock(&g->accounts->lock);
+	acc = idmap_get(&g->accounts->by_role, r->by.role);
 	put_limit(r, acc != NULL ? acc : &none, now_us, e);
+	pthread_mutex_unlock(&g->accounts->lock);
 	if (e->detail[0] == '\0')
 		err_detail(e, "It has waited for %d ms.", r->by.wait_ms);
 }
@@ -270,10 +306,12 @@ gate_leave(Gate *g, Req *r)
 {
 	if (r->account == NULL)
 		return;
+	pthread_mutex_lock(&g->accounts->lock);
 	r->account->n_refs--;
 	r->account->in_flight -= r->by.max_requests > 0;
 	r->account = NULL;
 	g->accounts->changes++;
+	pthread_mutex_unlock(&g->accounts->lock);
 }
 
 void
@@ -281,8 +319,13 @@ gate_charge(const Req *r, int n)
 {
 	const Req  *first = r->group != NULL ? r->group->stem : r->pooled != NULL ? r->pooled->reqs[0] : r;
 
-	if (r->by.tokens_per_minute > 0 && first->account != NULL)
-		charge(first->account, r->by.tokens_per_minute, n, clock_us());
+	Account    *acc = first->account;
+
+	if (r->by.tokens_per_minute == 0 || acc == NULL)
+		return;
+	pthread_mutex_lock(&acc->of->lock);
+	charge(acc, r->by.tokens_per_minute, n, clock_us());
+	pthread_mutex_unlock(&acc->of->lock);
 }
 
 int64_t

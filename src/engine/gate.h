@@ -12,7 +12,7 @@
  * bucket may be overdrawn, and the next request waits until that is made good.  So in the long run
  * no role has more than its rate.
  *
- * Owner: the step thread, of all cores that share the accounts.
+ * Owner of a gate: its core's step thread; accounts may be shared by cores of several threads.
  */
 #ifndef VLLM_ENGINE_GATE_H
 #define VLLM_ENGINE_GATE_H

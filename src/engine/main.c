@@ -5,7 +5,7 @@
  *	thread		does
  *	main		the server loop (server.c)
  *	control		blocks on the control socket; end of file or "stop" ends the process
- *	step		forward passes (step.c)
+ *	step		forward passes (step.c); one for each replica
  *	text (2), load, check	jobs (jobs.c)
  *	output		each model's text and frames (deliver.c)
  *	compute		each model's KPool (kernels/pool.c)
@@ -43,6 +43,7 @@ typedef struct Args
 	int			control_fd;
 	int			group_fd;		/* -1 = no other ranks */
 	int			rank;
+	int			replica;		/* ... of which group of them */
 	bool		fake;
 	const char *check_model;
 } Args;
@@ -187,7 +188,7 @@ serve(const Args *a, SettingsBox *box)
 		}
 		plugins_set_loaded(plugins);
 		find_devices(&set);
-		if (a->group_fd >= 0 && !ranks_open(a->group_fd, &set, &e))
+		if (!ranks_open(a->group_fd, &set, &e))
 		{
 			log_line('P', "%s", e.msg);
 			return ENGINE_EXIT_FATAL;
@@ -258,7 +259,7 @@ usage(const char *fmt,...)
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	log_line('P', "%s; usage: vllm_pg_engine --arena-fd N --control-fd N [--group-fd N] [--fake] [--set name=value ...] "
-			 "| --rank N --group-fd N [--set name=value ...] | --check-model PATH | --offline ... | --version", why);
+			 "| --rank N [--replica N] --group-fd N [--set name=value ...] | --check-model PATH | --offline ... | --version", why);
 	return ENGINE_EXIT_USAGE;
 }
 
@@ -283,7 +284,8 @@ take_option(Args *a, SettingsBox *box, const char *name, const char *value)
 {
 	Err			e;
 	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ? &a->control_fd :
-		strcmp(name, "--group-fd") == 0 ? &a->group_fd : strcmp(name, "--rank") == 0 ? &a->rank : NULL;
+		strcmp(name, "--group-fd") == 0 ? &a->group_fd : strcmp(name, "--rank") == 0 ? &a->rank :
+		strcmp(name, "--replica") == 0 ? &a->replica : NULL;
 
 	if (number == NULL && strcmp(name, "--check-model") != 0 && strcmp(name, "--set") != 0)
 		return usage("unknown argument \"%.100s\"", name);
@@ -307,7 +309,7 @@ run_rank(const Args *a, SettingsBox *box)
 	if (a->group_fd < 0)
 		return usage("argument \"%s\" is needed", "--group-fd");
 	settings_get(box, &set);
-	return rank_main(a->group_fd, a->rank, &set);
+	return rank_main(a->group_fd, a->rank, a->replica, &set);
 }
 
 int

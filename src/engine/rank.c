@@ -45,6 +45,7 @@ static struct
 {
 	GroupMem	mem;
 	RankPlace	place;
+	int			replica;
 	Settings	set;
 	IdMap		models;			/* of Held; */
 	pthread_mutex_t lock;		/* ... threads that load put theirs in */
@@ -107,7 +108,7 @@ load(Loading *l)
 
 	if (!cpuplan_make(me.set.cpu_threads, me.set.cpu_affinity, &cpus, e))
 		return false;
-	cpuplan_share(&cpus, me.mem.rank, me.mem.world);
+	cpuplan_share(&cpus, me.replica * me.mem.world + me.mem.rank, me.set.data_parallel_size * me.mem.world);
 	if ((l->source.files = l->files = files_open(l->what.path, e)) == NULL ||
 		!files_set_rope(l->files, o->rope_scaling, o->rope_theta, e) || !pooling_prepare(l->files, o->hf_overrides, e) || (h->pool = cpuplan_pool(&cpus, e)) == NULL)
 		return false;
@@ -339,7 +340,7 @@ execute(const RankCmd *cmd, const uint8_t *body)
 }
 
 int
-rank_main(int group_fd, int rank, const Settings *s)
+rank_main(int group_fd, int rank, int replica, const Settings *s)
 {
 	Err			e;
 	RankCmd		cmd;
@@ -348,6 +349,7 @@ rank_main(int group_fd, int rank, const Settings *s)
 
 	signal(SIGPIPE, SIG_IGN);
 	me.set = *s;
+	me.replica = replica;
 	if (!groupmem_open(&me.mem, group_fd, rank, s->tensor_parallel_size * s->pipeline_parallel_size, &e))
 	{
 		log_line('P', "%s", e.msg);

@@ -19,8 +19,18 @@
 
 #define ASSEMBLE_MS	30000
 
+typedef struct Ranks
+{
+	GroupMem	mem;
+	RankPlace	place;
+	uint32_t	last_id;
+	pthread_mutex_t writing;	/* a command and its body */
+	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
+} Ranks;
+
 struct RankModel
 {
+	Ranks	   *of;
 	uint32_t	id;
 	ModelRanks	shape;
 	int			embed_width;
@@ -29,46 +39,67 @@ struct RankModel
 	bool		waiting;		/* for answers to RC_LOAD */
 };
 
+/* as of the engine's start */
 static struct
 {
-	GroupMem	mem;
-	int			world;			/* 0 = there is no group */
-	RankPlace	place;
+	int			replicas;
+	int			world;			/* ranks of each; 1 = there is nobody else */
+	int			stages;
 	bool		experts;
-	char		isa[32];
-	uint32_t	last_id;
-	pthread_mutex_t writing;	/* a command and its body */
-	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
-} group = {.writing = PTHREAD_MUTEX_INITIALIZER,.loading = PTHREAD_MUTEX_INITIALIZER};
+	Ranks		of[GROUP_MOST];	/* [replicas] where there are others */
+} group = {.replicas = 1,.world = 1,.stages = 1};
+
+static bool
+open_group(Ranks *g, int fd, const Settings *s, int world, Err *e)
+{
+	pthread_mutex_init(&g->writing, NULL);
+	pthread_mutex_init(&g->loading, NULL);
+	if (!groupmem_open(&g->mem, fd, 0, world, e))
+		return false;
+	close(fd);
+	if (!groupmem_assemble(&g->mem, ASSEMBLE_MS))
+		return err_set(e, ERR_LOST, "not all of %d ranks have started", world);
+	g->place = rank_place(&g->mem, s->tensor_parallel_size);
+	return true;
+}
 
 bool
 ranks_open(int group_fd, const Settings *s, Err *e)
 {
 	int			world = s->tensor_parallel_size * s->pipeline_parallel_size;
 
-	if (!groupmem_open(&group.mem, group_fd, 0, world, e))
-		return false;
-	if (!groupmem_assemble(&group.mem, ASSEMBLE_MS))
-		return err_set(e, ERR_LOST, "not all of %d ranks have started", world);
-	group.place = rank_place(&group.mem, s->tensor_parallel_size);
+	group.replicas = s->data_parallel_size;
 	group.experts = s->enable_expert_parallel;
-	snprintf(group.isa, sizeof(group.isa), "%s", s->cpu_isa);
+	if (group.replicas > 1)
+		log_line('I', "each model is there %d times", group.replicas);
+	if (group_fd < 0)
+		return true;
+	for (int r = 0; r < group.replicas; r++)
+		if (!open_group(&group.of[r], group_fd + r, s, world, e))
+			return false;
 	group.world = world;
+	group.stages = s->pipeline_parallel_size;
 	log_line('I', "models are shared by %d ranks: columns by %d, layers by %d", world, s->tensor_parallel_size,
 			 s->pipeline_parallel_size);
 	return true;
 }
 
 int
+ranks_replicas(void)
+{
+	return group.replicas;
+}
+
+int
 ranks_world(void)
 {
-	return group.world > 1 ? group.world : 1;
+	return group.world;
 }
 
 int
 ranks_stages(void)
 {
-	return group.world > 1 ? group.place.pp->size : 1;
+	return group.stages;
 }
 
 bool
@@ -79,35 +110,37 @@ ranks_shares(const ModelInfo *mi)
 
 /* The engine can't go on; the supervisor starts all ranks again. */
 static void __attribute__((noreturn))
-lost(void)
+lost(const Ranks *g)
 {
-	log_line('P', "rank %d of %d is gone", groupmem_missed(&group.mem), group.world);
+	log_line('P', "rank %d of %d is gone", groupmem_missed(&g->mem), group.world);
 	_exit(ENGINE_EXIT_FATAL);
 }
 
 void
 ranks_check(void)
 {
-	if (group.world > 1 && groupmem_dead(&group.mem))
-		lost();
+	for (int r = 0; r < group.replicas && group.world > 1; r++)
+		if (groupmem_dead(&group.of[r].mem))
+			lost(&group.of[r]);
 }
 
 static void
-tell(RankCmdKind kind, uint32_t model, const void *body, size_t size)
+tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
 {
-	RankCmd		cmd = {kind, model, size};
+	RankCmd		cmd = {kind, m->id, size};
+	Ranks	   *g = m->of;
 	bool		ok;
 
-	pthread_mutex_lock(&group.writing);
-	ok = groupmem_write(&group.mem, &cmd, sizeof(cmd)) && groupmem_write(&group.mem, body, size);
-	pthread_mutex_unlock(&group.writing);
+	pthread_mutex_lock(&g->writing);
+	ok = groupmem_write(&g->mem, &cmd, sizeof(cmd)) && groupmem_write(&g->mem, body, size);
+	pthread_mutex_unlock(&g->writing);
 	if (!ok)
-		lost();
+		lost(g);
 }
 
 /* All others' answers: the first that isn't well. */
 static bool
-hear_all(Err *e)
+hear_all(Ranks *g, Err *e)
 {
 	bool		ok = true;
 
@@ -115,8 +148,8 @@ hear_all(Err *e)
 	{
 		Err			its;
 
-		if (!groupmem_hear(&group.mem, r, &its))
-			lost();
+		if (!groupmem_hear(&g->mem, r, &its))
+			lost(g);
 		if (its.cls != ERR_NONE && ok)
 			*e = its;
 		ok = ok && its.cls == ERR_NONE;
@@ -181,7 +214,7 @@ tell_forward(void *ctx, const Batch *b)
 	add_tables(&body, r, m->block_size);
 	if (s.embedded)
 		add_embeds(&body, b, m->embed_width);
-	tell(RC_FORWARD, m->id, body.data, body.len);
+	tell(m, RC_FORWARD, body.data, body.len);
 	buf_free(&body);
 }
 
@@ -190,21 +223,22 @@ tell_logits(void *ctx, const float *hidden, int n)
 {
 	const RankModel *m = ctx;
 
-	tell(RC_LOGITS, m->id, hidden, (size_t) n * (size_t) m->hidden * sizeof(float));
+	tell(m, RC_LOGITS, hidden, (size_t) n * (size_t) m->hidden * sizeof(float));
 }
 
 void
 ranks_copy(RankModel *m, const BlockCopy *copies, int n)
 {
 	if (n > 0)
-		tell(RC_COPY, m->id, copies, (size_t) n * sizeof(*copies));
+		tell(m, RC_COPY, copies, (size_t) n * sizeof(*copies));
 }
 
 /* ---- a model's life ---- */
 
 RankModel *
-ranks_load(const char *path, const ModelOpts *o, const ModelOptions *mo)
+ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo)
 {
+	Ranks	   *g = &group.of[replica];
 	RankModel  *m = mem_zalloc(sizeof(RankModel));
 	RankLoad   *l = mem_zalloc(sizeof(RankLoad));
 
@@ -217,13 +251,14 @@ ranks_load(const char *path, const ModelOpts *o, const ModelOptions *mo)
 	l->huge = mo->huge;
 	snprintf(l->cache_dir, sizeof(l->cache_dir), "%s", mo->cache_id != NULL ? mo->cache_dir : "");
 	l->experts = group.experts;
-	pthread_mutex_lock(&group.loading);
-	m->id = ++group.last_id;
+	pthread_mutex_lock(&g->loading);
+	m->of = g;
+	m->id = ++g->last_id;
 	m->waiting = true;
 	m->shape = (ModelRanks) {
-		.tp = group.place.tp,.pp = group.place.pp,.experts = group.experts,.forward = tell_forward,.logits = tell_logits,.ctx = m
+		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.forward = tell_forward,.logits = tell_logits,.ctx = m
 	};
-	tell(RC_LOAD, m->id, l, sizeof(*l));
+	tell(m, RC_LOAD, l, sizeof(*l));
 	mem_free(l);
 	return m;
 }
@@ -237,10 +272,10 @@ ranks_of(const RankModel *m)
 bool
 ranks_loaded(RankModel *m, Err *e)
 {
-	bool		ok = hear_all(e);
+	bool		ok = hear_all(m->of, e);
 
 	m->waiting = false;
-	pthread_mutex_unlock(&group.loading);
+	pthread_mutex_unlock(&m->of->loading);
 	return ok;
 }
 
@@ -253,10 +288,10 @@ ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, Err *e)
 	m->embed_width = mi->embed_width;
 	m->hidden = mi->hidden_size;
 	m->block_size = kv->block_size;
-	pthread_mutex_lock(&group.loading);
-	tell(RC_KV, m->id, &k, sizeof(k));
-	ok = hear_all(e);
-	pthread_mutex_unlock(&group.loading);
+	pthread_mutex_lock(&m->of->loading);
+	tell(m, RC_KV, &k, sizeof(k));
+	ok = hear_all(m->of, e);
+	pthread_mutex_unlock(&m->of->loading);
 	return ok;
 }
 
@@ -269,6 +304,6 @@ ranks_free(RankModel *m)
 		return;
 	if (m->waiting)
 		(void) ranks_loaded(m, &ignored);
-	tell(RC_FREE, m->id, NULL, 0);
+	tell(m, RC_FREE, NULL, 0);
 	mem_free(m);
 }

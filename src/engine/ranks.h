@@ -8,7 +8,10 @@
  * model, run a step of it, forget it.  Each has its part of weights, KV and state; what a step computes is made
  * whole on the way (model/split.h), so answers have the bits that one process gives.
  *
- * Threads of rank 0: loader threads begin, finish and end models, the step thread runs them.  Loading of a model on other
+ * Replicas (data_parallel_size) are such groups side by side: the engine is rank 0 of each, with memory of
+ * its own for each.  They know nothing of one another.
+ *
+ * Threads of rank 0: loader threads begin, finish and end models, each replica's step thread runs them.  Loading of a model on other
  * ranks is beside steps of other models.
  *
  * A lost rank: whoever waits for it is told, and rank 0 ends with a message; the supervisor restarts the group.
@@ -23,16 +26,20 @@ typedef struct RankModel RankModel; /* what rank 0 knows of a model on the other
 
 /* ---- rank 0 ---- */
 
-/* Meet the others.  Once, before anything is loaded. */
+/*
+ * Meet the others, whose memory files are this one, for the first replica, and those behind it; -1 = there is nobody else.
+ * Once, before anything is loaded.
+ */
 bool		ranks_open(int group_fd, const Settings *s, Err *e);
-/* Ranks that models are shared by; 1 = there is nobody else. */
+int			ranks_replicas(void);
+/* Ranks that a replica's models are shared by; 1 = there is nobody else. */
 int			ranks_world(void);
 int			ranks_stages(void); /* of them: those with other layers */
 
 /* Will a model be on all of them?  Those that can't be shared are rank 0's alone. */
 bool		ranks_shares(const ModelInfo *mi);
-/* The others begin to load it, with options as model_new()'s of rank 0.  Then ranks_loaded(), whatever happens. */
-RankModel  *ranks_load(const char *path, const ModelOpts *o, const ModelOptions *mo);
+/* The replica's others begin to load it, with options as model_new()'s of rank 0.  Then ranks_loaded(), whatever happens. */
+RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo);
 const ModelRanks *ranks_of(const RankModel *m);
 bool		ranks_loaded(RankModel *m, Err *e); /* they have, or why not */
 /* KV blocks and states like rank 0's. */
@@ -46,6 +53,6 @@ void		ranks_check(void);
 /* ---- the others (rank.c) ---- */
 
 /* Execute rank 0's commands until it ends; the exit status. */
-int			rank_main(int group_fd, int rank, const Settings *s);
+int			rank_main(int group_fd, int rank, int replica, const Settings *s);
 
 #endif

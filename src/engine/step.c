@@ -3,19 +3,25 @@
  *	  The step loop: jobs, then one step of every instance with work, then what
  *	  the step has finished.
  *
+ * Where instances have replicas (ranks.h) there is a lane for each: lane r is a thread that steps the r-th
+ * replica of every instance.  Jobs are the first lane's; while it has some, the others stand between two steps, so
+ * what a job does to an instance or its replicas meets none of them.
+ *
  * Final frames are staged by the sink (request.c) and sent when the step is over
  * and its statistics are published: who reads an answer finds it counted.  One
  * burst of final frames wakes the supervisor once.  A backend that calls sinks on a
  * thread of its own (deliver.c) sends them from there.
  *
  * Hang detection: header.busy is 1 from before the first step until there is no
- * due work; step_counter grows after every round, and on the way of long steps.  busy and step_counter are
- * relaxed figures.  Idle, the thread sleeps on a condition variable: 0 % CPU.
+ * due work; step_counter grows after every round, and on the way of long steps: with several lanes when each that
+ * is busy has come so far, as one that hangs would not be missed otherwise.  busy and step_counter are
+ * relaxed figures.  Idle, the threads sleep on a condition variable: 0 % CPU.
  *
  * Tested by tests/unit/test_server.c and test_fake.c.
  */
 #include "engine/step.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -25,6 +31,17 @@
 
 #define PUBLISH_US		20000
 #define MAX_INST		256
+
+typedef struct Lane
+{
+	Step	   *step;
+	int			no;				/* of replicas */
+	pthread_mutex_t turn;		/* held during its rounds, but the first's; who holds all of them is alone with the instances */
+	bool		poked;			/* under Step.lock */
+	bool		busy;			/* likewise; its thread alone writes it */
+	bool		moved;			/* likewise: it has made a step since step_counter grew */
+	bool		unpublished;	/* its thread's */
+} Lane;
 
 struct Step
 {
@@ -36,7 +53,8 @@ struct Step
 
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	bool		poked;			/* under lock */
+	_Atomic bool halting;		/* the first lane wants to be alone */
+	pthread_cond_t resumed;		/* ... no longer */
 	Job		   *todo;			/* under lock */
 	Job		  **todo_tail;
 
@@ -44,21 +62,29 @@ struct Step
 	Conv	   *dirty;			/* under dirty_lock */
 	Conv	  **dirty_tail;
 
-	/* step thread only */
-	Inst	   *inst[MAX_INST];
+	Lane	   *lanes;
+	int			n_lanes;
+	Inst	   *inst[MAX_INST]; /* changed while all lanes stand */
 	int			n_inst;
-	bool		unpublished;
-	int			sleep_ms;
+	int			sleep_ms;		/* the first lane's */
 	_Atomic int64_t inflight;
 };
+
+/* From this lane on. */
+static void
+poke_from(Step *s, int lane)
+{
+	pthread_mutex_lock(&s->lock);
+	for (int i = lane; i < s->n_lanes; i++)
+		s->lanes[i].poked = true;
+	pthread_cond_broadcast(&s->more);
+	pthread_mutex_unlock(&s->lock);
+}
 
 void
 step_poke(Step *s)
 {
-	pthread_mutex_lock(&s->lock);
-	s->poked = true;
-	pthread_cond_signal(&s->more);
-	pthread_mutex_unlock(&s->lock);
+	poke_from(s, 0);
 }
 
 void
@@ -68,8 +94,8 @@ step_run(Step *s, Job *j)
 	j->next = NULL;
 	*s->todo_tail = j;
 	s->todo_tail = &j->next;
-	s->poked = true;
-	pthread_cond_signal(&s->more);
+	s->lanes[0].poked = true;
+	pthread_cond_broadcast(&s->more);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -129,19 +155,60 @@ send_finals(Step *s)
 			link_ring_doorbell(s->link);
 		c = next;
 	}
+	/* who waits for a limit of its role may wait in another lane */
+	if (s->n_lanes > 1)
+		step_poke(s);
 	return true;
 }
 
 static void
-flush(Step *s)
+flush(Lane *l)
 {
+	Step	   *s = l->step;
+
 	if (send_finals(s))
-		s->unpublished = false;
-	else if (s->unpublished && clock_us() - stats_when(s->stats) > PUBLISH_US)
+		l->unpublished = false;
+	else if (l->unpublished && clock_us() - stats_when(s->stats) > PUBLISH_US)
 	{
 		stats_publish(s->stats);
-		s->unpublished = false;
+		l->unpublished = false;
 	}
+}
+
+/* The lane, which is busy, has done something. */
+static void
+moved(Lane *l)
+{
+	Step	   *s = l->step;
+	bool		all = true;
+
+	if (s->n_lanes > 1)
+	{
+		pthread_mutex_lock(&s->lock);
+		l->moved = true;
+		for (int i = 0; i < s->n_lanes; i++)
+			all = all && (s->lanes[i].moved || !s->lanes[i].busy);
+		for (int i = 0; i < s->n_lanes && all; i++)
+			s->lanes[i].moved = false;
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (all)
+		atomic_fetch_add_explicit(&s->link->hdr->step_counter, 1, memory_order_relaxed);
+}
+
+static void
+set_busy(Lane *l, bool busy)
+{
+	Step	   *s = l->step;
+	bool		any = false;
+
+	pthread_mutex_lock(&s->lock);
+	l->busy = busy;
+	l->moved = false;
+	for (int i = 0; i < s->n_lanes; i++)
+		any = any || s->lanes[i].busy;
+	atomic_store_explicit(&s->link->hdr->busy, any, memory_order_relaxed);
+	pthread_mutex_unlock(&s->lock);
 }
 
 /* A backend's own thread has called sinks. */
@@ -155,9 +222,7 @@ on_events(void *ctx)
 static void
 on_progress(void *ctx)
 {
-	Step	   *s = ctx;
-
-	atomic_fetch_add_explicit(&s->link->hdr->step_counter, 1, memory_order_relaxed);
+	moved(ctx);
 }
 
 void
@@ -172,7 +237,8 @@ step_attach(Step *s, Inst *in)
 	if (s->be->on_events != NULL)
 		s->be->on_events(in, on_events, s);
 	if (s->be->on_progress != NULL)
-		s->be->on_progress(in, on_progress, s);
+		for (int i = 0; i < s->n_lanes; i++)
+			s->be->on_progress(in, i, on_progress, &s->lanes[i]);
 	stats_attach(s->stats, in);
 }
 
@@ -184,7 +250,7 @@ step_detach(Step *s, Inst *in)
 			s->inst[i] = s->inst[--s->n_inst];
 	stats_detach(s->stats, in);
 	s->be->free(in);
-	flush(s);
+	flush(&s->lanes[0]);
 }
 
 bool
@@ -276,8 +342,9 @@ step_sleep(Step *s, int ms)
 
 /* One round; the time of the next due step, 0 = at once, INT64_MAX = none. */
 static int64_t
-round_of_steps(Step *s)
+round_of_steps(Lane *l)
 {
+	Step	   *s = l->step;
 	Settings	set;
 	int64_t		now = clock_us();
 	int64_t		due = INT64_MAX;
@@ -285,7 +352,7 @@ round_of_steps(Step *s)
 
 	for (int i = 0; i < s->n_inst; i++)
 	{
-		int64_t		d = s->be->next_due(s->inst[i]);
+		int64_t		d = s->be->next_due(s->inst[i], l->no);
 
 		if (d > now)
 		{
@@ -296,36 +363,41 @@ round_of_steps(Step *s)
 		if (!stepped)
 		{
 			settings_get(s->box, &set);
-			atomic_store_explicit(&s->link->hdr->busy, 1, memory_order_relaxed);
-			if (s->sleep_ms > 0)
+			if (!l->busy)
+				set_busy(l, true);
+			if (l->no == 0 && s->sleep_ms > 0)
+			{
 				usleep((useconds_t) s->sleep_ms * 1000);
-			s->sleep_ms = 0;
+				s->sleep_ms = 0;
+			}
 		}
 		stepped = true;
-		s->be->step(s->inst[i], &set);
+		s->be->step(s->inst[i], l->no, &set);
 	}
 	if (!stepped)
 		return due;
-	atomic_fetch_add_explicit(&s->link->hdr->step_counter, 1, memory_order_relaxed);
-	s->unpublished = true;
-	flush(s);
+	moved(l);
+	l->unpublished = true;
+	flush(l);
 	return 0;
 }
 
 /* Sleep until poked or due. */
 static void
-wait_for_work(Step *s, int64_t due)
+wait_for_work(Lane *l, int64_t due)
 {
+	Step	   *s = l->step;
 	struct timespec ts = {.tv_sec = due / 1000000,.tv_nsec = due % 1000000 * 1000};
 
-	atomic_store_explicit(&s->link->hdr->busy, 0, memory_order_relaxed);
-	if (s->unpublished)
+	if (l->busy)
+		set_busy(l, false);
+	if (l->unpublished)
 	{
 		stats_publish(s->stats);
-		s->unpublished = false;
+		l->unpublished = false;
 	}
 	pthread_mutex_lock(&s->lock);
-	while (!s->poked)
+	while (!l->poked)
 	{
 		if (due == INT64_MAX)
 			pthread_cond_wait(&s->more, &s->lock);
@@ -335,17 +407,42 @@ wait_for_work(Step *s, int64_t due)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* The other lanes stand between two steps. */
+static void
+halt_lanes(Step *s)
+{
+	atomic_store(&s->halting, true);
+	for (int i = 1; i < s->n_lanes; i++)
+		pthread_mutex_lock(&s->lanes[i].turn);
+}
+
+static void
+resume_lanes(Step *s)
+{
+	for (int i = 1; i < s->n_lanes; i++)
+		pthread_mutex_unlock(&s->lanes[i].turn);
+	pthread_mutex_lock(&s->lock);
+	atomic_store(&s->halting, false);
+	pthread_cond_broadcast(&s->resumed);
+	pthread_mutex_unlock(&s->lock);
+	/* there may be work for them now */
+	poke_from(s, 1);
+}
+
 static void
 run_jobs(Step *s)
 {
 	Job		   *j;
 
 	pthread_mutex_lock(&s->lock);
-	s->poked = false;
+	s->lanes[0].poked = false;
 	j = s->todo;
 	s->todo = NULL;
 	s->todo_tail = &s->todo;
 	pthread_mutex_unlock(&s->lock);
+	if (j == NULL)
+		return;
+	halt_lanes(s);
 	while (j != NULL)
 	{
 		Job		   *next = j->next;
@@ -354,23 +451,67 @@ run_jobs(Step *s)
 		jobs_post(s->jobs, j);
 		j = next;
 	}
+	resume_lanes(s);
 }
 
 static void *
 step_main(void *arg)
 {
-	Step	   *s = arg;
+	Lane	   *l = arg;
 
 	for (;;)
 	{
 		int64_t		due;
 
-		run_jobs(s);
-		due = round_of_steps(s);
+		run_jobs(l->step);
+		due = round_of_steps(l);
 		if (due != 0)
-			wait_for_work(s, due);
+			wait_for_work(l, due);
 	}
 	return NULL;
+}
+
+/* Another lane. */
+static void *
+lane_main(void *arg)
+{
+	Lane	   *l = arg;
+	Step	   *s = l->step;
+
+	for (;;)
+	{
+		int64_t		due;
+
+		pthread_mutex_lock(&s->lock);
+		/* a mutex alone would not let the first lane in as long as this one has work */
+		while (atomic_load(&s->halting))
+			pthread_cond_wait(&s->resumed, &s->lock);
+		l->poked = false;
+		pthread_mutex_unlock(&s->lock);
+		pthread_mutex_lock(&l->turn);
+		due = round_of_steps(l);
+		pthread_mutex_unlock(&l->turn);
+		if (due != 0)
+			wait_for_work(l, due);
+	}
+	return NULL;
+}
+
+static void
+start_lane(Lane *l)
+{
+	pthread_t	t;
+	char		name[16] = "step";
+
+	if (l->no > 0)
+		snprintf(name, sizeof(name), "step %d", l->no);
+	if (pthread_create(&t, NULL, l->no == 0 ? step_main : lane_main, l) != 0)
+	{
+		log_line('P', "could not start the step thread");
+		exit(1);
+	}
+	pthread_setname_np(t, name);
+	pthread_detach(t);
 }
 
 Step *
@@ -378,7 +519,6 @@ step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jo
 {
 	Step	   *s = mem_zalloc(sizeof(Step));
 	pthread_condattr_t attr;
-	pthread_t	t;
 
 	s->link = link;
 	s->be = be;
@@ -392,12 +532,16 @@ step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jo
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->more, &attr);
-	if (pthread_create(&t, NULL, step_main, s) != 0)
+	pthread_cond_init(&s->resumed, NULL);
+	s->n_lanes = be->lanes != NULL ? be->lanes() : 1;
+	s->lanes = mem_zalloc((size_t) s->n_lanes * sizeof(Lane));
+	for (int i = 0; i < s->n_lanes; i++)
 	{
-		log_line('P', "could not start the step thread");
-		exit(1);
+		s->lanes[i].step = s;
+		s->lanes[i].no = i;
+		pthread_mutex_init(&s->lanes[i].turn, NULL);
 	}
-	pthread_setname_np(t, "step");
-	pthread_detach(t);
+	for (int i = 0; i < s->n_lanes; i++)
+		start_lane(&s->lanes[i]);
 	return s;
 }

@@ -55,6 +55,7 @@ char	   *vllm_cpu_isa = "auto";
 char	   *vllm_device = "auto";
 int			vllm_tensor_parallel_size = 1;
 int			vllm_pipeline_parallel_size = 1;
+int			vllm_data_parallel_size = 1;
 static bool vllm_enable_expert_parallel = false;
 char	   *vllm_cuda_visible_devices = "";
 static char *vllm_device_library = "";
@@ -157,6 +158,8 @@ static const IntRow int_rows[] = {
 	"Sets how many processes share the columns of each model's matrices, from the engine's next start on."},
 	{"vllm.pipeline_parallel_size", &vllm_pipeline_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0, "pipeline_parallel_size",
 	"Sets how many stages of processes share each model's layers, from the engine's next start on."},
+	{"vllm.data_parallel_size", &vllm_data_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0, "data_parallel_size",
+	"Sets how many replicas of each model take turns at its requests, from the engine's next start on."},
 	{"vllm.block_size", &vllm_block_size, 16, 16, 256, PGC_SIGHUP, 0, "block_size",
 	"Sets the number of tokens in a block of the KV cache; a multiple of 16."},
 	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 512, 1, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",

@@ -10,10 +10,12 @@
  * stdin and stdout on /dev/null and stderr a pipe (log lines, base/log.h).  If models are to be
  * shared by ranks (tensor_parallel_size, pipeline_parallel_size), it spawns the other ranks, too, as
  *
- *		vllm_pg_engine --rank N --group-fd 5 [--set name=value ...]
+ *		vllm_pg_engine --rank N --replica N --group-fd 5 [--set name=value ...]
  *
- * and gives all of them an empty memfd as fd 5; these have neither socket nor arena.  Both
- * directions are a byte stream of lines that end in '\n'; no line is longer than
+ * and gives all of a replica an empty memfd as fd 5; the engine, which is rank 0 of each of
+ * data_parallel_size replicas, has theirs as fds 5, 6, ... in order.  The others have neither socket nor arena.
+ *
+ * Both directions are a byte stream of lines that end in '\n'; no line is longer than
  * CONTROL_LINE bytes with its newline.
  *
  *	engine -> supervisor
@@ -48,9 +50,9 @@
 
 #define CONTROL_FD		3
 #define ARENA_FD		4
-#define GROUP_FD		5
+#define GROUP_FD		5		/* and those behind it: one for each replica */
 
-#define RANKS_MOST		16		/* as base/groupmem.h has it */
+#define RANKS_MOST		16		/* of all replicas; as base/groupmem.h has it */
 
 #define ENGINE_EXIT_OK		0	/* stop, or the control socket was closed */
 #define ENGINE_EXIT_FATAL	1	/* out of memory and the like: restart with back-off */
