@@ -914,15 +914,26 @@ unpin(Inst *in, uint64_t id)
 static LoraAdapter *
 lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 {
-	if (in->ranks != NULL)
+	LoraAdapter *a;
+
+	if (in->core == NULL)
 	{
-		err_set(e, ERR_UNSUPPORTED, "a model that %d ranks share takes no adapters", ranks_world());
+		err_set(e, ERR_UNSUPPORTED, "a tokenizer without a model takes no adapters");
 		return NULL;
 	}
-	if (in->core != NULL)
-		return lora_files_load(core_model(in->core), path, limits->max_rank, limits->dtype, e);
-	err_set(e, ERR_UNSUPPORTED, "a tokenizer without a model takes no adapters");
-	return NULL;
+	/* replicas' are alike */
+	a = lora_files_load(core_model(in->core), path, limits->max_rank, limits->dtype, e);
+	if (a == NULL || in->ranks == NULL)
+		return a;
+	a->shared = ranks_lora_number();
+	a->unshare = ranks_unlora;
+	for (const Inst *r = in; r != NULL; r = r->next)
+		if (!ranks_lora(r->ranks, a->shared, path, limits->max_rank, limits->dtype, e))
+		{
+			lora_free(a);
+			return NULL;
+		}
+	return a;
 }
 
 static void

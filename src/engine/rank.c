@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "engine/cpuplan.h"
 #include "engine/idmap.h"
+#include "engine/lora_load.h"
 #include "engine/pooling.h"
 #include "engine/rank_cmd.h"
 #include "engine/ranks.h"
@@ -39,6 +40,7 @@ typedef struct Held
 	float	   *out;			/* logits or hidden rows, which only rank 0's engine looks at */
 	const int32_t **tables;		/* [max_rows] */
 	const float **embeds;		/* likewise */
+	const LoraAdapter **loras;	/* likewise */
 } Held;
 
 static struct
@@ -47,7 +49,8 @@ static struct
 	RankPlace	place;
 	int			replica;
 	Settings	set;
-	IdMap		models;			/* of Held; */
+	IdMap		models;			/* of Held, */
+	IdMap		loras;			/* and of LoraAdapter; */
 	pthread_mutex_t lock;		/* ... threads that load put theirs in */
 } me = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -94,6 +97,7 @@ held_free(Held *h)
 	mem_free(h->out);
 	mem_free(h->tables);
 	mem_free(h->embeds);
+	mem_free(h->loras);
 	mem_free(h);
 }
 
@@ -137,6 +141,7 @@ load_main(void *arg)
 		h->out = mem_zalloc((logits > hidden ? logits : hidden) * sizeof(float));
 		h->tables = mem_alloc((size_t) l->what.max_rows * sizeof(*h->tables));
 		h->embeds = mem_alloc((size_t) l->what.max_rows * sizeof(*h->embeds));
+		h->loras = mem_alloc((size_t) (l->what.max_rows > l->what.max_out ? l->what.max_rows : l->what.max_out) * sizeof(*h->loras));
 		l->err.cls = ERR_NONE;
 		pthread_mutex_lock(&me.lock);
 		idmap_put(&me.models, l->id, h);
@@ -150,10 +155,22 @@ load_main(void *arg)
 }
 
 static void
+begin_thread(void *(*main) (void *arg), void *arg)
+{
+	pthread_t	t;
+
+	if (pthread_create(&t, NULL, main, arg) != 0)
+	{
+		log_line('P', "could not start a thread");
+		exit(ENGINE_EXIT_FATAL);
+	}
+	pthread_detach(t);
+}
+
+static void
 begin_load(uint32_t id, const void *body, size_t size)
 {
 	Loading    *l = mem_zalloc(sizeof(Loading));
-	pthread_t	t;
 
 	if (size != sizeof(RankLoad))
 		abort();
@@ -165,12 +182,68 @@ begin_load(uint32_t id, const void *body, size_t size)
 	l->held->max_rows = l->what.max_rows;
 	l->held->max_out = l->what.max_out;
 	l->held->huge = l->what.huge;
-	if (pthread_create(&t, NULL, load_main, l) != 0)
+	begin_thread(load_main, l);
+}
+
+/* ---- adapters ---- */
+
+typedef struct LoraLoading
+{
+	RankLora	what;
+	const Model *model;			/* rank 0 keeps it as long */
+} LoraLoading;
+
+static void *
+lora_main(void *arg)
+{
+	LoraLoading *l = arg;
+	Err			e = {0};
+	LoraAdapter *a = lora_files_load(l->model, l->what.path, l->what.max_rank, l->what.dtype, &e);
+
+	if (a != NULL)
 	{
-		log_line('P', "could not start a thread");
-		exit(ENGINE_EXIT_FATAL);
+		e.cls = ERR_NONE;
+		pthread_mutex_lock(&me.lock);
+		idmap_put(&me.loras, l->what.id, a);
+		pthread_mutex_unlock(&me.lock);
 	}
-	pthread_detach(t);
+	groupmem_answer(&me.mem, &e);
+	mem_free(l);
+	return NULL;
+}
+
+static void
+begin_lora(const Held *h, const RankLora *what)
+{
+	LoraLoading *l = mem_alloc(sizeof(LoraLoading));
+
+	*l = (LoraLoading) {*what, h->model};
+	begin_thread(lora_main, l);
+}
+
+static LoraAdapter *
+lora(uint32_t id)
+{
+	LoraAdapter *a;
+
+	pthread_mutex_lock(&me.lock);
+	a = idmap_get(&me.loras, id);
+	pthread_mutex_unlock(&me.lock);
+	return a;
+}
+
+/* One that could not be read isn't there. */
+static void
+drop_lora(uint32_t id)
+{
+	LoraAdapter *a = lora(id);
+
+	if (a == NULL)
+		return;
+	pthread_mutex_lock(&me.lock);
+	idmap_del(&me.loras, id);
+	pthread_mutex_unlock(&me.lock);
+	lora_free(a);
 }
 
 /* ---- steps ---- */
@@ -259,6 +332,19 @@ cut_embeds(Cut *c, const Held *h, int n_rows, int width)
 }
 
 static void
+cut_loras(Cut *c, const Held *h, int n)
+{
+	const int32_t *ids = cut_ints(c, n);
+
+	for (int i = 0; i < n; i++)
+	{
+		h->loras[i] = ids[i] != 0 ? lora((uint32_t) ids[i]) : NULL;
+		if (ids[i] != 0 && h->loras[i] == NULL)
+			abort();
+	}
+}
+
+static void
 forward(Held *h, Cut c)
 {
 	const RankStep *s = cut(&c, 1, sizeof(RankStep));
@@ -277,6 +363,11 @@ forward(Held *h, Cut c)
 		b.types = cut_ints(&c, s->n_rows);
 	if (s->slotted)
 		b.rows.state_slot = cut_ints(&c, s->n_seqs);
+	if (s->adapted)
+	{
+		cut_loras(&c, h, s->n_seqs);
+		b.lora = h->loras;
+	}
 	cut_tables(&c, h, s->n_seqs);
 	if (s->embedded)
 	{
@@ -290,11 +381,15 @@ static void
 logits(Held *h, Cut c)
 {
 	size_t		width = (size_t) model_info(h->model)->hidden_size;
-	size_t		n = c.left / (width * sizeof(float));
+	const RankLogits *l = cut(&c, 1, sizeof(RankLogits));
+	const float *hidden;
 
-	if (n > (size_t) h->max_out)
+	if (l->n < 0 || l->n > h->max_out)
 		abort();
-	model_logits(h->model, cut(&c, n * width, sizeof(float)), NULL, (int) n, h->out);
+	hidden = cut(&c, (size_t) l->n * width, sizeof(float));
+	if (l->adapted)
+		cut_loras(&c, h, l->n);
+	model_logits(h->model, hidden, l->adapted ? h->loras : NULL, l->n, h->out);
 }
 
 static void
@@ -312,11 +407,13 @@ copy(Held *h, Cut c)
 static void
 execute(const RankCmd *cmd, const uint8_t *body)
 {
-	Held	   *h = cmd->kind == RC_LOAD ? NULL : held(cmd->model);
+	Held	   *h = cmd->kind == RC_LOAD || cmd->kind == RC_UNLORA ? NULL : held(cmd->model);
 	Cut			c = {body, (size_t) cmd->size};
 
 	if (cmd->kind == RC_LOAD)
 		begin_load(cmd->model, body, (size_t) cmd->size);
+	else if (cmd->kind == RC_UNLORA)
+		drop_lora(*(const uint32_t *) cut(&c, 1, sizeof(uint32_t)));
 	else if (h == NULL)
 		return;					/* one that could not be loaded is freed */
 	else if (cmd->kind == RC_KV)
@@ -330,6 +427,8 @@ execute(const RankCmd *cmd, const uint8_t *body)
 		logits(h, c);
 	else if (cmd->kind == RC_COPY)
 		copy(h, c);
+	else if (cmd->kind == RC_LORA)
+		begin_lora(h, cut(&c, 1, sizeof(RankLora)));
 	else
 	{
 		pthread_mutex_lock(&me.lock);

@@ -3,16 +3,20 @@
  *	  What rank 0 writes to the others: commands, each a RankCmd and a body of `size` bytes.
  *
  * All are the same program, so structs go as they are.  Commands are executed in order; RC_LOAD and RC_KV are
- * answered (groupmem_answer()), RC_LOAD by a thread of its own.
+ * answered (groupmem_answer()), as is RC_LORA; RC_LOAD and RC_LORA by a thread of its own.
  *
  *		RC_LOAD		RankLoad
  *		RC_KV		RankKv
  *		RC_FORWARD	RankStep, then seq_start [n_seqs + 1], pos [n_rows], tokens [n_rows], out_rows [n_out];
- *					if typed types [n_rows], if slotted state slots [n_seqs]; for each sequence the number of blocks and these;
+ *					if typed types [n_rows], if slotted state slots [n_seqs], if adapted adapters [n_seqs]; for each sequence the number of blocks and these;
  *					if embedded for each row whether it is, then the embeddings of those that are
- *		RC_LOGITS	hidden rows
+ *		RC_LOGITS	RankLogits, hidden rows; if adapted adapters [n]
  *		RC_COPY		BlockCopy, as many as there are
  *		RC_FREE		nothing
+ *		RC_LORA		RankLora
+ *		RC_UNLORA	the adapter's number; no model's
+ *
+ * Adapters have numbers from 1 on, which are never used again; 0 is none.
  */
 #ifndef VLLM_ENGINE_RANK_CMD_H
 #define VLLM_ENGINE_RANK_CMD_H
@@ -23,7 +27,7 @@
 
 typedef enum RankCmdKind
 {
-	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE
+	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA
 } RankCmdKind;
 
 typedef struct RankCmd
@@ -64,7 +68,22 @@ typedef struct RankStep
 	bool		typed;
 	bool		slotted;
 	bool		embedded;
+	bool		adapted;
 } RankStep;
+
+typedef struct RankLogits
+{
+	int32_t		n;
+	bool		adapted;
+} RankLogits;
+
+typedef struct RankLora
+{
+	uint32_t	id;
+	int			max_rank;
+	char		path[4096];
+	char		dtype[16];
+} RankLora;
 
 /* Which of the world's ranks is which: ranks of a stage are side by side. */
 typedef struct RankPlace

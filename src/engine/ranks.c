@@ -125,10 +125,9 @@ ranks_check(void)
 }
 
 static void
-tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
+tell_group(Ranks *g, RankCmdKind kind, uint32_t model, const void *body, size_t size)
 {
-	RankCmd		cmd = {kind, m->id, size};
-	Ranks	   *g = m->of;
+	RankCmd		cmd = {kind, model, size};
 	bool		ok;
 
 	pthread_mutex_lock(&g->writing);
@@ -136,6 +135,12 @@ tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
 	pthread_mutex_unlock(&g->writing);
 	if (!ok)
 		lost(g);
+}
+
+static void
+tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
+{
+	tell_group(m->of, kind, m->id, body, size);
 }
 
 /* All others' answers: the first that isn't well. */
@@ -163,6 +168,17 @@ static void
 add_ints(Buf *b, const int32_t *x, int n)
 {
 	buf_add(b, (const char *) x, (size_t) n * sizeof(int32_t));
+}
+
+static void
+add_loras(Buf *b, const LoraAdapter *const *lora, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		int32_t		number = lora[i] != NULL ? (int32_t) lora[i]->shared : 0;
+
+		add_ints(b, &number, 1);
+	}
 }
 
 static void
@@ -198,7 +214,7 @@ tell_forward(void *ctx, const Batch *b)
 	const KRows *r = &b->rows;
 	RankStep	s = {
 		.n_rows = r->n_rows,.n_seqs = r->n_seqs,.n_out = b->n_out,.width = m->embed_width,.hidden = b->hidden,
-		.typed = b->types != NULL,.slotted = r->state_slot != NULL,.embedded = b->embeds != NULL
+		.typed = b->types != NULL,.slotted = r->state_slot != NULL,.embedded = b->embeds != NULL,.adapted = b->lora != NULL
 	};
 	Buf			body = {0};
 
@@ -211,6 +227,8 @@ tell_forward(void *ctx, const Batch *b)
 		add_ints(&body, b->types, r->n_rows);
 	if (s.slotted)
 		add_ints(&body, r->state_slot, r->n_seqs);
+	if (s.adapted)
+		add_loras(&body, b->lora, r->n_seqs);
 	add_tables(&body, r, m->block_size);
 	if (s.embedded)
 		add_embeds(&body, b, m->embed_width);
@@ -219,11 +237,18 @@ tell_forward(void *ctx, const Batch *b)
 }
 
 static void
-tell_logits(void *ctx, const float *hidden, int n)
+tell_logits(void *ctx, const float *hidden, const LoraAdapter *const *lora, int n)
 {
 	const RankModel *m = ctx;
+	RankLogits	l = {n, lora != NULL};
+	Buf			body = {0};
 
-	tell(m, RC_LOGITS, hidden, (size_t) n * (size_t) m->hidden * sizeof(float));
+	buf_add(&body, (const char *) &l, sizeof(l));
+	buf_add(&body, (const char *) hidden, (size_t) n * (size_t) m->hidden * sizeof(float));
+	if (l.adapted)
+		add_loras(&body, lora, n);
+	tell(m, RC_LOGITS, body.data, body.len);
+	buf_free(&body);
 }
 
 void
@@ -306,4 +331,39 @@ ranks_free(RankModel *m)
 		(void) ranks_loaded(m, &ignored);
 	tell(m, RC_FREE, NULL, 0);
 	mem_free(m);
+}
+
+/* ---- adapters ---- */
+
+uint32_t
+ranks_lora_number(void)
+{
+	static _Atomic uint32_t last;
+
+	return atomic_fetch_add(&last, 1) + 1;
+}
+
+bool
+ranks_lora(RankModel *m, uint32_t number, const char *path, int max_rank, const char *dtype, Err *e)
+{
+	RankLora   *l = mem_zalloc(sizeof(RankLora));
+	bool		ok;
+
+	l->id = number;
+	l->max_rank = max_rank;
+	snprintf(l->path, sizeof(l->path), "%s", path);
+	snprintf(l->dtype, sizeof(l->dtype), "%s", dtype);
+	pthread_mutex_lock(&m->of->loading);
+	tell(m, RC_LORA, l, sizeof(*l));
+	ok = hear_all(m->of, e);
+	pthread_mutex_unlock(&m->of->loading);
+	mem_free(l);
+	return ok;
+}
+
+void
+ranks_unlora(uint32_t number)
+{
+	for (int r = 0; r < group.replicas; r++)
+		tell_group(&group.of[r], RC_UNLORA, 0, &number, sizeof(number));
 }

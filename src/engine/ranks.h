@@ -47,6 +47,11 @@ bool		ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, E
 /* Blocks of their KV are copied like rank 0's. */
 void		ranks_copy(RankModel *m, const struct BlockCopy *copies, int n);
 void		ranks_free(RankModel *m);	/* NULL: nothing */
+/* A new number for an adapter, which all replicas' ranks then know it by. */
+uint32_t	ranks_lora_number(void);
+/* The others read it; whatever comes of it, ranks_unlora() follows. */
+bool		ranks_lora(RankModel *m, uint32_t number, const char *path, int max_rank, const char *dtype, Err *e);
+void		ranks_unlora(uint32_t number);
 /* Ends the process if a rank is missing: what was computed is of no use. */
 void		ranks_check(void);
 

@@ -158,14 +158,15 @@ same_row(const float *x, const float *y, int n, bool exact)
 	return exact || diff <= sum / 9;
 }
 
-/* Weights that are saved with an adapter: are they what the model has anyway? */
+/* Weights that are saved with an adapter: are they what the model has anyway?  A rank looks at its own outputs. */
 static bool
 check_base(const Making *u, const LoraModule *m, const LoraSite *s)
 {
 	const Linear *l = s->l == &u->d->head && u->d->c.tied ? &u->d->embed : s->l;
 	int			rows = s->embedding ? s->k : s->n_file;
 	int			width = s->embedding ? s->n : s->k;
-	KMat		mat = dec_host_mat(u->d, &l->mat[0]);
+	int			own = s->embedding || s->perm == NULL ? rows : s->n;
+	KMat		mat;
 	bool		exact = l->mat[0].type == KT_F32 || l->mat[0].type == KT_F16 || l->mat[0].type == KT_BF16;
 	float	   *x = NULL;
 	float	   *y = NULL;
@@ -177,18 +178,22 @@ check_base(const Making *u, const LoraModule *m, const LoraSite *s)
 		return err_detail(u->e, "They are %lld rows of %lld numbers; the model's are %d of %d.", (long long) m->base->shape[0],
 						  (long long) m->base->shape[1], rows, width);
 	}
+	/* another stage's */
+	if (l->n_mats == 0)
+		return true;
+	mat = dec_host_mat(u->d, &l->mat[0]);
 	x = mem_alloc((size_t) width * sizeof(float));
 	y = mem_alloc((size_t) width * sizeof(float));
-	for (; row < rows; row++)
+	for (; row < own; row++)
 	{
 		u->d->k->mat_row(&mat, row, x);
-		tensor_row(m->base, row, y);
+		tensor_row(m->base, own == rows ? row : s->perm[row], y);
 		if (!same_row(x, y, width, exact))
 			break;
 	}
 	mem_free(x);
 	mem_free(y);
-	if (row == rows)
+	if (row == own)
 		return true;
 	err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path, m->name);
 	return err_detail(u->e, "Those of token %d are not the model's.", row);
@@ -391,6 +396,8 @@ lora_free(LoraAdapter *a)
 {
 	if (a == NULL)
 		return;
+	if (a->unshare != NULL)
+		a->unshare(a->shared);
 	mem_free(a->targets);
 	mem_free(a->parts);
 	if (a->data != NULL)

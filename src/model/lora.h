@@ -6,6 +6,9 @@
  * the sizes that it was made for, so whoever holds one may outlive the model.  A model's matrices
  * that can have something added are numbered: targets.  What files call a module ("model.layers.0.self_attn.q_proj")
  * is a part of a target, perhaps with its outputs in another order; bind.c knows (LoraSite).
+ *
+ * Of a model that ranks share (split.h) each rank has an adapter of its own: A whole, and of B the outputs that
+ * the rank has of the matrix.  So what is added has the bits that it has on one rank.
  */
 #ifndef VLLM_MODEL_LORA_H
 #define VLLM_MODEL_LORA_H
@@ -60,6 +63,8 @@ typedef struct LoraAdapter
 	void	   *data;			/* their matrices, */
 	const Dev  *pinned;			/* ... in memory of this device's kind; NULL = the host's */
 	DevMem		mem;			/* the same on the device, and data is NULL then */
+	uint32_t	shared;			/* its number on other ranks of the model, 0 = there are none, */
+	void		(*unshare) (uint32_t shared);	/* ... which shall forget it; NULL: likewise */
 } LoraAdapter;
 
 void		lora_free(LoraAdapter *a);

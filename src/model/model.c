@@ -807,7 +807,7 @@ model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int 
 	if (n == 0)
 		return;
 	if (m->ranks != NULL && m->ranks->logits != NULL)
-		m->ranks->logits(m->ranks->ctx, hidden, n);
+		m->ranks->logits(m->ranks->ctx, hidden, lora, n);
 	if (!split_is_last(d))
 	{
 		split_logits(d, logits, n, d->c.vocab);

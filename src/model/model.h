@@ -117,7 +117,7 @@ typedef struct ModelRanks
 	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all */
 	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
 	void		(*forward) (void *ctx, const struct Batch *b);
-	void		(*logits) (void *ctx, const float *hidden, int n);
+	void		(*logits) (void *ctx, const float *hidden, const LoraAdapter *const *lora, int n);
 	void	   *ctx;
 } ModelRanks;
 

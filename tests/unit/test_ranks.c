@@ -4,7 +4,7 @@
  *
  * Every fixture of tests/fixtures/models runs the same steps alone, with its columns on 2 ranks and its layers on
  * 2; some also on 4 ranks, both ways at once, with whole experts dealt to ranks, and with other types of weights.
- * Ranks are threads here, each with weights, work space and KV of its own.
+ * Adapters of tests/fixtures/lora add the same on ranks, to their own part each.  Ranks are threads here, each with weights, work space and KV of its own.
  *
  * The steps: a prompt in two pieces, of which the first wants all rows and the second the last; tokens one by one; then one
  * of this sequence beside the beginning of another.
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "engine/lora_load.h"
 #include "engine/source.h"
 #include "tests/unit/check.h"
 
@@ -34,6 +35,7 @@ typedef struct Plan
 	int			pp;
 	bool		experts;
 	const QuantScheme *quant;
+	const char *adapter;		/* of the first sequence; NULL = none */
 } Plan;
 
 typedef struct Job
@@ -60,15 +62,16 @@ typedef struct Run
 	float	   *state;
 	float	   *out;			/* where the next logits go */
 	int			vocab;
+	const LoraAdapter *lora[2]; /* of the sequences */
 } Run;
 
 static void
-run_start(Run *r, Model *m, float *out)
+run_start(Run *r, Model *m, const LoraAdapter *a, float *out)
 {
 	const ModelInfo *info = model_info(m);
 	size_t		size;
 
-	*r = (Run) {.m = m,.out = out,.vocab = info->vocab_size,.slots = {1, 0}};
+	*r = (Run) {.m = m,.out = out,.vocab = info->vocab_size,.slots = {1, 0},.lora = {a, NULL}};
 	r->kv = (KvView) {.type = KT_F32,.n_layers = info->n_kv_layers,.n_blocks = 2 * PER_SEQ,.block_size = BLOCK,
 	.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim};
 	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
@@ -103,7 +106,7 @@ step(Run *r, int pos0, int n0, int n1, int wanted)
 	int32_t		rows[MAX_ROWS];
 	const int32_t *tables[2] = {r->table[0], r->table[1]};
 	Batch		b = {.rows = {.n_rows = n,.n_seqs = n1 > 0 ? 2 : 1,.seq_start = start,.pos = pos,.block_table = tables,.state_slot = r->slots},
-	.tokens = tokens,.out_rows = rows,.state = r->state};
+	.tokens = tokens,.out_rows = rows,.state = r->state,.lora = r->lora[0] != NULL ? r->lora : NULL};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -119,12 +122,12 @@ step(Run *r, int pos0, int n0, int n1, int wanted)
 }
 
 static bool
-all_steps(Model *m, float *out)
+all_steps(Model *m, const LoraAdapter *a, float *out)
 {
 	Run			r;
 	bool		ok;
 
-	run_start(&r, m, out);
+	run_start(&r, m, a, out);
 	ok = step(&r, 0, 13, 0, 13) && step(&r, 13, PROMPT - 13 - SINGLE, 0, 1);
 	for (int i = 0; ok && i < SINGLE; i++)
 		ok = step(&r, PROMPT - SINGLE + i, 1, 0, 1);
@@ -145,6 +148,7 @@ run_as(Job *j, const ModelRanks *ranks)
 	ModelOptions opt = {.kernels = kernels_select("auto", &why),.pool = pool,.max_rows = MAX_ROWS,.max_out = MAX_ROWS,.quant = j->plan.quant,
 	.ranks = ranks};
 	Model	   *m = NULL;
+	LoraAdapter *a = NULL;
 
 	if (f != NULL)
 	{
@@ -153,19 +157,25 @@ run_as(Job *j, const ModelRanks *ranks)
 		source_done(&source);
 		files_close(f);
 	}
+	if (m != NULL && j->plan.adapter != NULL && (a = lora_files_load(m, j->plan.adapter, 64, "auto", &j->e)) == NULL)
+	{
+		model_free(m);
+		m = NULL;
+	}
 	if (m != NULL && model_info(m)->generates)
 	{
 		j->vocab = model_info(m)->vocab_size;
 		j->bytes = model_info(m)->weight_bytes;
 		j->heads = model_info(m)->n_heads;
 		j->out = mem_zalloc((size_t) N_OUT * (size_t) j->vocab * sizeof(float));
-		if (!all_steps(m, j->out))
+		if (!all_steps(m, a, j->out))
 		{
 			mem_free(j->out);
 			j->out = NULL;
 			err_set(&j->e, ERR_LOST, "a rank is missing");
 		}
 	}
+	lora_free(a);
 	model_free(m);
 	kpool_free(pool);
 }
@@ -290,12 +300,12 @@ test_types(const char *name, const char *path, int tp)
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 	{
-		Job			alone = {.path = path,.plan = {1, 1, false, types[i]},.fd = -1};
+		Job			alone = {.path = path,.plan = {1, 1, false, types[i], NULL},.fd = -1};
 
 		run_job(&alone);
 		CHECK(alone.out != NULL, "%s as %s: %s", name, types[i]->name, alone.e.msg);
 		if (alone.out != NULL)
-			compare(name, path, &alone, (Plan) {tp, 1, false, types[i]}, false);
+			compare(name, path, &alone, (Plan) {tp, 1, false, types[i], NULL}, false);
 		mem_free(alone.out);
 	}
 }
@@ -316,20 +326,60 @@ test_model(const char *name)
 		return;
 	}
 	tp = alone.heads % 2 == 0 ? 2 : 3;
-	compare(name, path, &alone, (Plan) {tp, 1, false, NULL}, !close_look);
-	compare(name, path, &alone, (Plan) {1, 2, false, NULL}, !close_look);
+	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, NULL}, !close_look);
+	compare(name, path, &alone, (Plan) {1, 2, false, NULL, NULL}, !close_look);
 	if (close_look)
-		compare(name, path, &alone, (Plan) {tp, 2, false, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, false, NULL, NULL}, false);
 	if (close_look && alone.heads % 4 == 0)
-		compare(name, path, &alone, (Plan) {4, 1, false, NULL}, false);
+		compare(name, path, &alone, (Plan) {4, 1, false, NULL, NULL}, false);
 	if (close_look && has_experts(name))
 	{
-		compare(name, path, &alone, (Plan) {tp, 1, true, NULL}, false);
-		compare(name, path, &alone, (Plan) {tp, 2, true, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 1, true, NULL, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, true, NULL, NULL}, false);
 	}
 	mem_free(alone.out);
 	if (close_look && name[strlen(name) - 1] != '4' && !begins(name, "quant"))
 		test_types(name, path, tp);
+}
+
+/* Adapters of the fixtures: to all matrices, to embedding and head, to a head that is the embedding, to fused ones,
+ * and beside weights of the model's that are saved with them. */
+static const struct
+{
+	const char *adapter;
+	const char *base;
+}			adapters[] = {
+	{"llama_all", "llama_f32"}, {"llama_rslora", "llama_f32"}, {"llama_ends", "llama_f32"}, {"llama_saved", "llama_f32"},
+	{"tied_saved", "llama_tied_bf16"}, {"qwen2_ends", "qwen2_f32"}, {"gemma3_all", "gemma3_bf16"}, {"gpt2_conv1d", "gpt2_f16"},
+	{"gptneox_fused", "gptneox_f16"}, {"falcon_grouped", "falcon_new_f16"}, {"cohere_paired", "cohere_f16"}, {"phi3_fused", "phi3_f16"},
+	{"quant_awq", "quant_awq"}
+};
+
+static void
+test_adapter(const char *adapter, const char *base)
+{
+	char		path[300];
+	char		of[300];
+	char		name[100];
+	Job			alone = {.path = path,.plan = {.adapter = of},.fd = -1};
+	Job			plain = {.path = path,.fd = -1};
+	int			tp;
+
+	snprintf(path, sizeof(path), FIXTURES "%s", base);
+	snprintf(of, sizeof(of), "build/fixtures/lora/%s", adapter);
+	snprintf(name, sizeof(name), "%s with %s", base, adapter);
+	run_job(&alone);
+	run_job(&plain);
+	CHECK(alone.out != NULL, "%s: %s", name, alone.e.msg);
+	if (alone.out == NULL)
+		return;
+	CHECK(memcmp(alone.out, plain.out, (size_t) N_OUT * (size_t) alone.vocab * sizeof(float)) != 0, "%s: nothing has been added", name);
+	tp = alone.heads % 2 == 0 ? 2 : 3;
+	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, of}, false);
+	compare(name, path, &alone, (Plan) {1, 2, false, NULL, of}, false);
+	compare(name, path, &alone, (Plan) {tp, 2, false, NULL, of}, false);
+	mem_free(alone.out);
+	mem_free(plain.out);
 }
 
 int
@@ -345,6 +395,9 @@ main(int argc, char **argv)
 		free(names[i]);
 	}
 	free(names);
+	for (size_t i = 0; i < sizeof(adapters) / sizeof(adapters[0]); i++)
+		if (argc < 2 || strcmp(argv[1], adapters[i].adapter) == 0)
+			test_adapter(adapters[i].adapter, adapters[i].base);
 	printf("refused: %d\n", refused);
 	return check_done("test_ranks");
 }
