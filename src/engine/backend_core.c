@@ -42,6 +42,8 @@
 #include "engine/source.h"
 #include "engine/spec.h"
 
+#define SHAPE_LEN	sizeof(((ModelFacts *) 0)->shape)
+
 struct Inst
 {
 	Core	   *core;			/* NULL: a tokenizer only */
@@ -58,10 +60,12 @@ struct Inst
 	KvTier	   *tier;			/* behind the KV cache; NULL = none */
 	RankModel  *ranks;			/* who computes it, too; NULL = nobody */
 	const char *path;			/* of its files; while it is loaded */
+	char		shape[SHAPE_LEN];	/* of the whole model, whatever part of it is here */
 	int			replica;
 	Inst	   *next;			/* the next replica; NULL = it is the last */
 	Replicas   *queue;			/* the first of several has it */
-	bool		away;			/* its weights are in a file */
+	bool		away;			/* its weights are in a file: here, */
+	bool		ranks_away;		/* ... on other ranks */
 };
 
 static Inst *
@@ -127,6 +131,13 @@ context_length(const ModelInfo *mi, const ModelOpts *o, int64_t fits, int *len, 
 }
 
 static void
+fill_shape(const ModelInfo *mi, char *shape)
+{
+	snprintf(shape, SHAPE_LEN, "%s, vocabulary %d, width %d, %d layers, %d heads of %d, %d KV heads, %d labels", mi->arch, mi->vocab_size,
+			 mi->hidden_size, mi->n_layers, mi->n_heads, mi->head_dim, mi->n_kv_heads, mi->n_labels);
+}
+
+static void
 fill_facts(const ModelInfo *mi, const char *isa, int max_len, ModelFacts *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -136,8 +147,7 @@ fill_facts(const ModelInfo *mi, const char *isa, int max_len, ModelFacts *out)
 	else
 		snprintf(out->dtype, sizeof(out->dtype), "%s", ktype_name(mi->dtype));
 	snprintf(out->isa, sizeof(out->isa), "%s", isa);
-	snprintf(out->shape, sizeof(out->shape), "%s, vocabulary %d, width %d, %d layers, %d heads of %d, %d KV heads, %d labels", mi->arch, mi->vocab_size,
-			 mi->hidden_size, mi->n_layers, mi->n_heads, mi->head_dim, mi->n_kv_heads, mi->n_labels);
+	fill_shape(mi, out->shape);
 	out->max_model_len = max_len;
 	out->weight_bytes = (int64_t) mi->weight_bytes;
 	out->n_params = (int64_t) mi->n_params;
@@ -415,6 +425,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		return false;
 	}
 	in->tried = in->where.ops != NULL;
+	fill_shape(&mi, in->shape);
 	if (!open_device(in, &mi, &co, s, e))
 	{
 		draftfiles_close(&df);
@@ -691,6 +702,7 @@ facts(const Inst *in, ModelFacts *out)
 			out->stays_bytes += core_work_memory(r->core) + r->tok_bytes;
 			out->memory_bytes += core_memory(r->core) + (int64_t) r->draft_bytes + r->tok_bytes;
 		}
+		memcpy(out->shape, in->shape, sizeof(out->shape));
 		core_cache_facts(in->core, &out->cache);
 	}
 }
@@ -940,7 +952,11 @@ static void
 rest(Inst *in, bool free_kv)
 {
 	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	{
 		core_rest(r->core, free_kv);
+		if (free_kv && r->ranks != NULL)
+			ranks_rest(r->ranks);
+	}
 	if (in->queue != NULL && free_kv)
 		replicas_forget(in->queue);
 }
@@ -963,11 +979,12 @@ fetch(Inst *in, Err *e)
 {
 	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
-		if (!r->away)
-			continue;
-		if (!core_fetch(r->core, e))
+		if (r->away && !core_fetch(r->core, e))
 			return false;
 		r->away = false;
+		if (r->ranks_away && !ranks_fetch(r->ranks, e))
+			return false;
+		r->ranks_away = false;
 	}
 	return true;
 }
@@ -978,7 +995,9 @@ forget(Inst *in)
 	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
 		core_forget(r->core);
-		r->away = false;
+		if (r->ranks != NULL)
+			ranks_forget(r->ranks);
+		r->away = r->ranks_away = false;
 	}
 }
 
@@ -991,7 +1010,8 @@ store(Inst *in, const char *dir, bool *lost, Err *e)
 	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
 		r->away = core_store(r->core, dir, lost, e);
-		if (r->away)
+		r->ranks_away = r->away && r->ranks != NULL;
+		if (r->away && (r->ranks == NULL || ranks_store(r->ranks, dir, e)))
 			continue;
 		*lost = *lost || !fetch(in, &back);
 		if (*lost)
@@ -1005,7 +1025,7 @@ static bool
 adopt(Inst *in, Inst *from, Err *e)
 {
 	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next, from = from->next)
-		if (!core_adopt(r->core, from->core, e))
+		if (!core_adopt(r->core, from->core, e) || (r->ranks != NULL && !ranks_adopt(r->ranks, from->ranks, e)))
 			return false;
 	return true;
 }

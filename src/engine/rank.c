@@ -9,6 +9,7 @@
  * Tested by tests/t/100_ranks.pl.
  */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ typedef struct Held
 	MArena		kv_area;
 	MArena		state_area;
 	int			slots;
+	bool		away;			/* its weights are in a file, or nowhere */
 	HugePages	huge;
 	float	   *out;			/* logits or hidden rows, which only rank 0's engine looks at */
 	const int32_t **tables;		/* [max_rows] */
@@ -246,8 +248,6 @@ drop_lora(uint32_t id)
 	lora_free(a);
 }
 
-/* ---- steps ---- */
-
 static Held *
 held(uint32_t id)
 {
@@ -258,6 +258,76 @@ held(uint32_t id)
 	pthread_mutex_unlock(&me.lock);
 	return h;
 }
+
+/* ---- sleep ---- */
+
+typedef struct Moving
+{
+	RankCmdKind kind;
+	Held	   *held;			/* rank 0 keeps it as long, */
+	Held	   *from;			/* ... and this */
+	char		dir[4096];
+} Moving;
+
+static void *
+move_main(void *arg)
+{
+	Moving	   *m = arg;
+	Held	   *h = m->held;
+	Err			e = {0};
+	bool		ok = true;
+
+	if (m->kind == RC_STORE)
+		ok = model_store(h->model, m->dir, &e);
+	else if (h->away)
+		ok = m->kind == RC_FETCH ? model_fetch(h->model, &e) : model_adopt(h->model, m->from->model, &e);
+	if (ok)
+	{
+		h->away = m->kind == RC_STORE;
+		e.cls = ERR_NONE;
+	}
+	groupmem_answer(&me.mem, &e);
+	mem_free(m);
+	return NULL;
+}
+
+static void
+begin_move(RankCmdKind kind, Held *h, const void *body, size_t size)
+{
+	Moving	   *m = mem_zalloc(sizeof(Moving));
+	uint32_t	from = 0;
+
+	m->kind = kind;
+	m->held = h;
+	if (kind == RC_STORE)
+		snprintf(m->dir, sizeof(m->dir), "%.*s", (int) size, (const char *) body);
+	else if (kind == RC_ADOPT)
+	{
+		if (size != sizeof(from))
+			abort();
+		memcpy(&from, body, sizeof(from));
+		m->from = held(from);
+		if (m->from == NULL)
+			abort();
+	}
+	begin_thread(move_main, m);
+}
+
+static void
+forget(Held *h)
+{
+	model_forget(h->model);
+	h->away = true;
+}
+
+static void
+give_back(Held *h)
+{
+	marena_drop(&h->kv_area);
+	marena_drop(&h->state_area);
+}
+
+/* ---- steps ---- */
 
 static void
 open_kv(Held *h, const RankKv *k)
@@ -427,6 +497,12 @@ execute(const RankCmd *cmd, const uint8_t *body)
 		logits(h, c);
 	else if (cmd->kind == RC_COPY)
 		copy(h, c);
+	else if (cmd->kind == RC_REST)
+		give_back(h);
+	else if (cmd->kind == RC_FORGET)
+		forget(h);
+	else if (cmd->kind == RC_STORE || cmd->kind == RC_FETCH || cmd->kind == RC_ADOPT)
+		begin_move(cmd->kind, h, body, (size_t) cmd->size);
 	else if (cmd->kind == RC_LORA)
 		begin_lora(h, cut(&c, 1, sizeof(RankLora)));
 	else

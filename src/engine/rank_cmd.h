@@ -3,7 +3,7 @@
  *	  What rank 0 writes to the others: commands, each a RankCmd and a body of `size` bytes.
  *
  * All are the same program, so structs go as they are.  Commands are executed in order; RC_LOAD and RC_KV are
- * answered (groupmem_answer()), as is RC_LORA; RC_LOAD and RC_LORA by a thread of its own.
+ * answered (groupmem_answer()), as are RC_LORA, RC_STORE, RC_FETCH and RC_ADOPT; all of these but RC_KV by a thread of its own.
  *
  *		RC_LOAD		RankLoad
  *		RC_KV		RankKv
@@ -15,6 +15,11 @@
  *		RC_FREE		nothing
  *		RC_LORA		RankLora
  *		RC_UNLORA	the adapter's number; no model's
+ *		RC_REST		nothing: KV and state are given back
+ *		RC_STORE	the directory, with its 0
+ *		RC_FETCH	nothing
+ *		RC_FORGET	nothing
+ *		RC_ADOPT	the number of the model that has the weights
  *
  * Adapters have numbers from 1 on, which are never used again; 0 is none.
  */
@@ -27,7 +32,7 @@
 
 typedef enum RankCmdKind
 {
-	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA
+	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA, RC_REST, RC_STORE, RC_FETCH, RC_FORGET, RC_ADOPT
 } RankCmdKind;
 
 typedef struct RankCmd

@@ -304,20 +304,58 @@ ranks_loaded(RankModel *m, Err *e)
 	return ok;
 }
 
+/* The others do it, and say how it went. */
+static bool
+ask(RankModel *m, RankCmdKind kind, const void *body, size_t size, Err *e)
+{
+	bool		ok;
+
+	pthread_mutex_lock(&m->of->loading);
+	tell(m, kind, body, size);
+	ok = hear_all(m->of, e);
+	pthread_mutex_unlock(&m->of->loading);
+	return ok;
+}
+
 bool
 ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, Err *e)
 {
 	RankKv		k = {.type = kv->type,.n_blocks = kv->n_blocks,.block_size = kv->block_size,.slots = slots};
-	bool		ok;
 
 	m->embed_width = mi->embed_width;
 	m->hidden = mi->hidden_size;
 	m->block_size = kv->block_size;
-	pthread_mutex_lock(&m->of->loading);
-	tell(m, RC_KV, &k, sizeof(k));
-	ok = hear_all(m->of, e);
-	pthread_mutex_unlock(&m->of->loading);
-	return ok;
+	return ask(m, RC_KV, &k, sizeof(k), e);
+}
+
+void
+ranks_rest(RankModel *m)
+{
+	tell(m, RC_REST, NULL, 0);
+}
+
+bool
+ranks_store(RankModel *m, const char *dir, Err *e)
+{
+	return ask(m, RC_STORE, dir, strlen(dir) + 1, e);
+}
+
+bool
+ranks_fetch(RankModel *m, Err *e)
+{
+	return ask(m, RC_FETCH, NULL, 0, e);
+}
+
+void
+ranks_forget(RankModel *m)
+{
+	tell(m, RC_FORGET, NULL, 0);
+}
+
+bool
+ranks_adopt(RankModel *m, RankModel *from, Err *e)
+{
+	return ask(m, RC_ADOPT, &from->id, sizeof(from->id), e);
 }
 
 void
@@ -353,10 +391,7 @@ ranks_lora(RankModel *m, uint32_t number, const char *path, int max_rank, const 
 	l->max_rank = max_rank;
 	snprintf(l->path, sizeof(l->path), "%s", path);
 	snprintf(l->dtype, sizeof(l->dtype), "%s", dtype);
-	pthread_mutex_lock(&m->of->loading);
-	tell(m, RC_LORA, l, sizeof(*l));
-	ok = hear_all(m->of, e);
-	pthread_mutex_unlock(&m->of->loading);
+	ok = ask(m, RC_LORA, l, sizeof(*l), e);
 	mem_free(l);
 	return ok;
 }

@@ -47,6 +47,12 @@ bool		ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, E
 /* Blocks of their KV are copied like rank 0's. */
 void		ranks_copy(RankModel *m, const struct BlockCopy *copies, int n);
 void		ranks_free(RankModel *m);	/* NULL: nothing */
+/* Sleep (model.h, arena.h): each of them gives back and takes as rank 0 does; of what fails it may be that some have. */
+void		ranks_rest(RankModel *m);
+bool		ranks_store(RankModel *m, const char *dir, Err *e);
+bool		ranks_fetch(RankModel *m, Err *e);
+void		ranks_forget(RankModel *m);
+bool		ranks_adopt(RankModel *m, RankModel *from, Err *e);
 /* A new number for an adapter, which all replicas' ranks then know it by. */
 uint32_t	ranks_lora_number(void);
 /* The others read it; whatever comes of it, ranks_unlora() follows. */

@@ -160,8 +160,32 @@ for (1 .. 3)
 	is(sql($call), $alone[0], '... and again');
 }
 is_deeply([ map { fd_count($_) } engine_pid($node), ranks() ], \@before, 'no file is left open');
-sql(q{SELECT llm_sleep(1, model => 'tickets-2m'); SELECT llm_wake_up(model => 'tickets-2m')});
-is(sql($call), $alone[0], 'behind a sleep');
+for my $level (1, 2)
+{
+	my @awake = map { rss_kb($_) } ranks();
+	sql("SELECT llm_sleep($level, mode => 'keep', model => 'tickets-2m')");
+	my @asleep = map { rss_kb($_) } ranks();
+	cmp_ok($asleep[$_], '<', $awake[$_] - 1000, "level $level: rank " . ($_ + 1) . ' has given memory back') for 0 .. $#awake;
+	figure('a rank has %.1f MB of %.1f MB while a small model sleeps', $asleep[0] / 1024, $awake[0] / 1024);
+	sql(q{SELECT llm_wake_up(model => 'tickets-2m')});
+	is(sql($call), $alone[0], '... and has it again');
+	is(sql($questions[1]), $alone[1], '... all of it');
+}
+my $busy = bg($node, q{SELECT md5(string_agg(llm_generate('Ticket ' || i || ':', max_tokens => 60, ignore_eos => true), '' ORDER BY i)) FROM generate_series(1, 20) i});
+for (1 .. 3)
+{
+	usleep(100000);
+	sql(q{SELECT llm_sleep(1, mode => 'keep', model => 'tickets-2m'); SELECT llm_wake_up(model => 'tickets-2m')});
+}
+my ($seen, $why) = finish($busy);
+is($seen, sql(q{SELECT md5(string_agg(llm_generate('Ticket ' || i || ':', max_tokens => 60, ignore_eos => true), '' ORDER BY i)) FROM generate_series(1, 20) i}),
+	'requests go on behind it') or diag($why);
+sql(q{SELECT llm_create_model('copy', (SELECT path FROM llm_models WHERE name = 'tickets-2m'))});
+my $of_copy = $call =~ s/:'\)/:', model => 'copy')/r;
+is(sql($of_copy), $alone[0], 'a model under another name');
+sql(q{SELECT llm_update_weights('copy')});
+is(sql($of_copy), $alone[0], '... with weights that are read again');
+sql(q{SELECT llm_drop_model('copy')});
 my @old = (engine_pid($node), ranks());
 sql('SELECT llm_engine_upgrade()');
 is(sql($call), $alone[0], 'behind an upgrade');
@@ -202,6 +226,26 @@ $engine = engine_pid($node);
 kill 'KILL', (ranks())[0];
 ok(until_ready($node, $engine), 'kill -9 of an idle rank');
 is(sql($call), $alone[0], '... costs no call');
+
+# ten times: the supervisor has no more files than before, nor are there other processes
+sub resources
+{
+	my $supervisor = parent(engine_pid($node));
+	my $children = () = map { parent($_) == $supervisor ? 1 : () } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';
+	my $memfds = grep { (readlink($_) // '') =~ /memfd:/ } glob "/proc/$supervisor/fd/*";
+	return join(' ', fd_count($supervisor), $memfds, $children, scalar(ranks()));
+}
+my $resources = resources();
+for my $n (1 .. 10)
+{
+	my $was = engine_pid($node);
+	my @all = ranks();
+	kill 'KILL', $n % 3 == 0 ? $was : $all[0];
+	until_ready($node, $was) or last;
+	is(sql($call), $alone[0], "alive behind kill $n") if $n % 5 == 0;
+}
+is(resources(), $resources, 'kill -9 ten times: the supervisor has as many files, memory files and children as before');
+is(left_behind($node), '0|0|0|0|0|0', '... and no slot is left');
 
 # the engine itself
 ($rank) = ranks();
