@@ -35,25 +35,25 @@ typedef struct Plan
 
 /* shared memory: q, two tiles, and if rows may have several splits in a block, their totals */
 static size_t
-plan_smem(const CudaKv *kv, const Plan *plan, int stride, bool totals)
+plan_smem(const CudaKv *kv, const Plan *plan, int width, bool totals)
 {
 	size_t		rows = (size_t) plan->warps * 16;
 
-	return rows * (size_t) (up_to(kv->head_dim, 16) + 8) * 2 + (size_t) 2 * KEYS * (size_t) stride * 2 +
+	return rows * (size_t) up_to(kv->head_dim, 16) * 2 + (size_t) 2 * KEYS * (size_t) width * 2 +
 		(totals ? rows * (size_t) plan->vt * sizeof(float) : 0);
 }
 
 /* as many rows as there are, or as there is memory for */
 static Plan
-plan_for(const CudaCaps *caps, const CudaKv *kv, int stride, int flat_rows, bool totals)
+plan_for(const CudaCaps *caps, const CudaKv *kv, int width, int flat_rows, bool totals)
 {
 	size_t		room = (size_t) caps->smem - STATIC_SMEM;
 	Plan		plan;
 
-	plan.vt = kv->v_pad <= 64 ? 64 : kv->v_pad <= 128 ? 128 : 256;
-	plan.warps = flat_rows <= 16 ? 1 : flat_rows <= 32 ? 2 : MAX_WARPS;
-	while ((plan.smem = plan_smem(kv, &plan, stride, totals)) > room && (plan.warps > 1 || plan.vt > 64))
-		if (plan.warps > 1)
+	plan.vt = kv->v_pad <= 64 ? 64 : kv->v_pad <= 128 || caps->wgmma ? 128 : 256;
+	plan.warps = caps->wgmma || flat_rows > 32 ? MAX_WARPS : flat_rows > 16 ? 2 : 1;
+	while ((plan.smem = plan_smem(kv, &plan, width, totals)) > room && (plan.warps > 1 || plan.vt > 64))
+		if (plan.warps > 1 && !caps->wgmma)
 			plan.warps /= 2;
 		else
 			plan.vt /= 2;
@@ -66,6 +66,8 @@ cuda_attn_init(const CudaCaps *caps)
 	attn_allow_f16(caps->smem - STATIC_SMEM);
 	if (caps->cc >= 80)
 		attn_allow_bf16(caps->smem - STATIC_SMEM);
+	if (caps->wgmma)
+		attn_allow_sm90(caps->smem - STATIC_SMEM);
 }
 
 /* bytes of the parts of splits that lie side by side */
@@ -93,7 +95,7 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 				flat_rows = r->most_rows * group,
 				v_most = kv->v_pad < PIECE ? kv->v_pad : PIECE,
 				k_most = up_to(kv->head_dim, 16) < PIECE ? up_to(kv->head_dim, 16) : PIECE,
-				stride = (v_most > k_most ? v_most : k_most) + 8,
+				width = v_most > k_most ? v_most : k_most,
 				splits = up_to(r->most_keys, SPLIT) / SPLIT,
 				reach = a->chunk > 0 ? a->chunk : a->window,
 				rows;
@@ -106,7 +108,9 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 
 	if (r->n_rows == 0)
 		return;
-	plan = plan_for(caps, kv, stride, flat_rows, splits > 1);
+	if (caps->wgmma)
+		width = up_to(width, 64);
+	plan = plan_for(caps, kv, width, flat_rows, splits > 1);
 	rows = plan.warps * 16;
 	if (reach > 0)
 		splits = at_most(splits, (reach + rows + (a->ends != NULL ? a->ahead : 0)) / SPLIT + 2);
@@ -127,7 +131,7 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 	p.span = a->span;
 	p.sinks = a->sinks;
 	p.dim_pad = up_to(kv->head_dim, 16);
-	p.stride = stride;
+	p.width = width;
 	p.v_chunks = (kv->v_pad + plan.vt - 1) / plan.vt;
 	p.out = out;
 	p.out_type = out_type;
@@ -139,10 +143,13 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 	{
 		p.part_md = (float *) ws;
 		p.part = p.part_md + blocks * (size_t) splits * (size_t) rows * 2;
-		plan.smem = plan_smem(kv, &plan, stride, false);
+		plan.smem = plan_smem(kv, &plan, width, false);
 	}
 	grid = dim3(tiles, (unsigned) (kv->n_kv_heads * p.v_chunks), (unsigned) p.splits);
-	(f16 ? attn_launch_f16 : attn_launch_bf16) (&p, plan.vt, grid, plan.warps * 32, plan.smem, stream);
+	if (caps->wgmma)
+		attn_launch_sm90(&p, f16, plan.vt, grid, plan.warps * 32, plan.smem, stream);
+	else
+		(f16 ? attn_launch_f16 : attn_launch_bf16) (&p, plan.vt, grid, plan.warps * 32, plan.smem, stream);
 	if (p.splits == 1)
 		return;
 	grid.z = (unsigned) at_most(rows, flat_rows);

@@ -16,6 +16,10 @@
  * to H, its sum isn't.  INT8's and FP8's codes of K are exact in H, their scale is the
  * scores'; V of INT8 is multiplied by its scale, FP8's scale is the output's.
  *
+ * A tile in shared memory is made of 8 x 8 halves, 128 bytes in one piece, and those of
+ * 8 columns lie one behind the other: what ldmatrix reads without conflicts, and what
+ * wgmma takes (attn_sm90.cu), which differs in products() alone.
+ *
  * Keys that no row of a block sees are zeros, as if they weren't: stale memory is NaN.
  * A NaN in the V of a key that some rows see and others don't, reaches those as 0 * NaN.  Rows
  * that aren't finite are therefore done again with only their own keys (redo).
@@ -55,7 +59,7 @@ typedef struct AttnArgs
 	int			span;
 	const float *sinks;
 	int			dim_pad;		/* head_dim rounded up to 16 */
-	int			stride;			/* elements from a key to the next one in a tile */
+	int			width;			/* columns of a tile, a multiple of 8 */
 	int			v_chunks;		/* parts of V's columns, each a block's */
 	int			splits;			/* side by side; 1: a block walks through them */
 	bool		totals;			/* there is shared memory for rows with several splits */
@@ -252,10 +256,72 @@ is_half(F16, KType t)
 
 /* ---- tiles of K and V in shared memory ---- */
 
+/* element (row, c) of a tile; c a multiple of 8, or of 1 on the way there */
+static __device__ __forceinline__ int
+tile_at(int rows, int row, int c)
+{
+	return (c / 8 * rows + row) * 8 + c % 8;
+}
+
+/* How products are made: here by a warp with mma.sync; attn_sm90.cu has the other way. */
+struct ByMma
+{
+};
+
+/* a thread's part of a tile is in shared memory */
+static __device__ __forceinline__ void
+tile_there(ByMma)
+{
+}
+
+/* does a warp without rows come along? */
+static __device__ __forceinline__ bool
+all_warps(ByMma)
+{
+	return false;
+}
+
+/* s += a K^T, of columns at .. at + 15 of a tile */
+template <typename H> static __device__ __forceinline__ void
+products_k(float (*d)[4], const uint32_t *a, const H *k, int at)
+{
+	int			lane = threadIdx.x % 32;
+
+	k += tile_at(KEYS, lane / 16 * 8 + lane % 8, at + lane / 8 % 2 * 8);
+#pragma unroll
+	for (int n = 0; n < KEYS / 16; n++)
+	{
+		uint32_t	b[4];
+
+		ldmatrix_x4(b, k + n * 16 * 8);
+		product(H(), d[2 * n], a, b);
+		product(H(), d[2 * n + 1], a, b + 2);
+	}
+}
+
+/* o += a V, of keys at .. at + 15 of a tile, 64 columns of which there are `cols` */
+template <typename H> static __device__ __forceinline__ void
+products_v(float (*d)[4], const uint32_t *a, const H *v, int at, int cols)
+{
+	int			lane = threadIdx.x % 32;
+
+	v += tile_at(KEYS, at + lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
+#pragma unroll
+	for (int n = 0; n < 64 / 16; n++)
+		if (n * 16 < cols)
+		{
+			uint32_t	b[4];
+
+			ldmatrix_x4_trans(b, v + n * 16 * KEYS);
+			product(H(), d[2 * n], a, b);
+			product(H(), d[2 * n + 1], a, b + 2);
+		}
+}
+
 /* a block's shared memory, what it reads, and what comes next */
 template <typename H> struct AttnLoad
 {
-	H		   *tiles;			/* [2][KEYS][stride] */
+	H		   *tiles;			/* [2], of KEYS x width */
 	size_t	   *cells;			/* [RUNS] of two splits, by number of run % RUNS; */
 	int		   *places;			/* ... the first key's place in its block */
 	float	   *k_scales;		/* [2][KEYS] INT8's, of two strips */
@@ -371,21 +437,22 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 				len = is_v ? p.kv.v_pad : p.kv.head_dim;
 	size_t		part = is_v ? p.kv.v_at : 0;
 	bool		copies = is_half(H(), p.kv.type) && len % 8 == 0;
-	H		   *tile = l->tiles + (size_t) l->stage * KEYS * p.stride;
+	H		   *tile = l->tiles + (size_t) l->stage * KEYS * p.width;
 
 	if (l->strip * KEYS >= l->hi)
 		return;
 	if (is_v)
 		c0 += l->v0;
+	/* 8 lanes 8 keys, the next ones the next columns: without conflicts in shared memory, and pieces of 64 bytes in the device's */
 	for (int i = threadIdx.x; i < KEYS * (cols / 8); i += blockDim.x)
 	{
-		int			row = i / (cols / 8),
-					c = i % (cols / 8) * 8,
+		int			row = i / cols * 8 + i % 8,
+					c = i % cols / 8 * 8,
 					key = l->strip * KEYS + row,
 					run = key / RUN % RUNS,
 					there = min(8, n - c0 - c);	/* columns */
 		bool		seen = key >= l->lo && key < l->hi && there > 0;
-		H		   *to = tile + row * p.stride + c;
+		H		   *to = tile + tile_at(KEYS, row, c);
 		const uint8_t *from = p.kv.base;
 		float		f[8];
 		int			place = 0;
@@ -432,12 +499,13 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 }
 
 /* the tile that was loaded last, while the next one comes */
-template <typename H> static __device__ __forceinline__ const H *
-next_tile(const AttnArgs &p, AttnLoad<H> *l)
+template <typename H, typename By> static __device__ __forceinline__ const H *
+next_tile(By by, const AttnArgs &p, AttnLoad<H> *l)
 {
-	const H    *tile = l->tiles + (size_t) (l->stage ^ 1) * KEYS * p.stride;
+	const H    *tile = l->tiles + (size_t) (l->stage ^ 1) * KEYS * p.width;
 
 	cp_wait<0>();
+	tile_there(by);
 	__syncthreads();
 	load_next(p, l);
 	return tile;
@@ -464,26 +532,19 @@ acc_clear(AttnAcc<VT> *acc)
 
 /* s += q K^T of one tile */
 template <typename H> static __device__ __forceinline__ void
-add_scores(float (*s)[4], const H *q, int ldq, const H *k, int stride, int cols)
+add_scores(ByMma, float (*s)[4], const H *q, int rows, const H *k, int cols)
 {
 	int			lane = threadIdx.x % 32;
 
-	q += (lane / 8 % 2 * 8 + lane % 8) * ldq + lane / 16 * 8;
-	k += (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8;
+	q += tile_at(rows, lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
+	/* 8 products are enough in flight; more registers there aren't */
+#pragma unroll 1
 	for (int c = 0; c < cols; c += 16)
 	{
 		uint32_t	a[4];
 
-		ldmatrix_x4(a, q + c);
-#pragma unroll
-		for (int n = 0; n < KEYS / 16; n++)
-		{
-			uint32_t	b[4];
-
-			ldmatrix_x4(b, k + n * 16 * stride + c);
-			product(H(), s[2 * n], a, b);
-			product(H(), s[2 * n + 1], a, b + 2);
-		}
+		ldmatrix_x4(a, q + c * rows);
+		products_k(s, a, k, c);
 	}
 }
 
@@ -555,46 +616,38 @@ probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_sca
 				acc->o[n][e] = acc->o[n][e] * by[e / 2] + 0.0f;
 }
 
-/* o += P V of one tile, columns from n0 * 8 on */
+/* o += P V of one tile */
 template <typename H, int COLS> static __device__ __forceinline__ void
-add_values(float (*o)[4], const uint32_t (*a)[4], const H *v, int stride, int cols)
+add_values(ByMma, float (*o)[4], const uint32_t (*a)[4], const H *v, int cols)
 {
-	int			lane = threadIdx.x % 32;
-
-	v += (lane / 8 % 2 * 8 + lane % 8) * stride + lane / 16 * 8;
 #pragma unroll
 	for (int j = 0; j < KEYS / 16; j++)
 #pragma unroll
-		for (int n = 0; n < COLS / 16; n++)
-			if (n * 16 < cols)
-			{
-				uint32_t	b[4];
-
-				ldmatrix_x4_trans(b, v + j * 16 * stride + n * 16);
-				product(H(), o[2 * n], a[j], b);
-				product(H(), o[2 * n + 1], a[j], b + 2);
-			}
+		for (int n = 0; n < COLS / 64; n++)
+			if (n * 64 < cols)
+				products_v(o + n * 8, a[j], v + n * 64 * KEYS, j * 16, cols - n * 64);
 }
 
 /*
  * One strip for a warp's rows w, whose q lies in shared memory.  All of the block's threads; `works`: the warp has rows.
  */
-template <typename H, int VT> static __device__ __forceinline__ void
-attend_strip(const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool works, int strip, AttnAcc<VT> *acc)
+template <typename H, int VT, typename By> static __device__ __forceinline__ void
+attend_strip(By by, const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool works, int strip, AttnAcc<VT> *acc)
 {
 	const int	cols = VT < PIECE ? VT : PIECE;
+	const int	rows = blockDim.x / 2;
 	float		s[KEYS / 8][4] = {};
 	uint32_t	a[KEYS / 16][4];
 
 	for (int i = 0; i < l->k_pieces; i++)
 	{
-		const H    *k = next_tile(p, l);
+		const H    *k = next_tile(by, p, l);
 
 		/* behind the barrier nobody reads the runs of the split before this one */
 		if (i == 0 && strip % STRIPS == 0)
 			find_runs(p, *l, strip / STRIPS + 1);
 		if (works)
-			add_scores(s, q + i * PIECE, p.dim_pad + 8, k, p.stride, min(PIECE, p.dim_pad - i * PIECE));
+			add_scores(by, s, q + i * PIECE * rows, rows, k, min(PIECE, p.dim_pad - i * PIECE));
 	}
 	if (works)
 		probabilities(p, w, strip, p.kv.type == KT_INT8 ? l->k_scales + strip % 2 * KEYS : NULL, s, acc);
@@ -610,10 +663,10 @@ attend_strip(const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bo
 	for (int i = 0; i < VT / cols; i++)
 		if (i * PIECE < l->v_cols)
 		{
-			const H    *v = next_tile(p, l);
+			const H    *v = next_tile(by, p, l);
 
 			if (works)
-				add_values<H, cols>(acc->o + i * (PIECE / 8), a, v, p.stride, l->v_cols - i * PIECE);
+				add_values<H, cols>(by, acc->o + i * (PIECE / 8), a, v, l->v_cols - i * PIECE);
 		}
 }
 
@@ -677,8 +730,8 @@ total_add(const AttnRow *w, int split, AttnAcc<VT> *acc, AttnTotal<VT> *all)
 }
 
 /* the block's rows over keys lo .. hi - 1; acc: what they are then, d of all lanes */
-template <typename H, int VT> static __device__ __forceinline__ void
-attend(const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool works, int lo, int hi, float *o, AttnAcc<VT> *acc)
+template <typename H, int VT, typename By> static __device__ __forceinline__ void
+attend(By by, const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool works, int lo, int hi, float *o, AttnAcc<VT> *acc)
 {
 	AttnTotal<VT> all = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}, {false, false}, o};
 	bool		one = (hi - 1) / SPLIT == lo / SPLIT;
@@ -697,7 +750,7 @@ attend(const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool wor
 	{
 		bool		last = (strip + 1) * KEYS >= hi;
 
-		attend_strip(p, l, w, q, works, strip, acc);
+		attend_strip(by, p, l, w, q, works, strip, acc);
 		if (!last && (strip + 1) % STRIPS != 0)
 			continue;
 		acc_sum(acc);
@@ -745,7 +798,7 @@ load_q(const AttnArgs &p, const AttnTile &t, int kv_head, int rows, H *q)
 			if (c + 1 < p.kv.head_dim)
 				b = from[c + 1] * p.q_scale;
 		}
-		*(uint32_t *) (q + row * (p.dim_pad + 8) + c) = halves<H>(a, b);
+		*(uint32_t *) (q + tile_at(rows, row, c)) = halves<H>(a, b);
 	}
 }
 
@@ -803,7 +856,7 @@ finite_row(const AttnArgs &p, int v0, int r, const AttnAcc<VT> &acc)
 /*
  * 16 rows a warp; grid: numbers of attn_tile(), KV heads and chunks of V's columns, splits from the block's first key on.
  */
-template <typename H, int VT> __global__ void __launch_bounds__(MAX_WARPS * 32, VT == 64 ? 3 : VT == 128 ? 2 : 1)
+template <typename H, int VT, typename By> __global__ void __launch_bounds__(MAX_WARPS * 32, VT == 256 ? 1 : 2)
 attn_kernel(AttnArgs p)
 {
 	SMEM(H, shared);
@@ -842,7 +895,7 @@ attn_kernel(AttnArgs p)
 	for (int i = threadIdx.x; i < MAX_WARPS * 16; i += blockDim.x)
 		redo[i] = 0;
 	load_q(p, t, kv_head, rows, q);
-	l.tiles = q + (size_t) rows * (p.dim_pad + 8);
+	l.tiles = q + (size_t) rows * p.dim_pad;
 	l.cells = cells;
 	l.places = places;
 	l.k_scales = k_scales;
@@ -852,9 +905,9 @@ attn_kernel(AttnArgs p)
 	l.v_cols = min(VT, p.kv.v_pad - l.v0);
 	l.k_pieces = (p.dim_pad + PIECE - 1) / PIECE;
 	l.pieces = l.k_pieces + (l.v_cols + PIECE - 1) / PIECE;
-	o = (float *) (l.tiles + 2 * KEYS * p.stride) + warp * 16 * VT + threadIdx.x % 32;
-	q += warp * 16 * (p.dim_pad + 8);
-	works = t.at + warp * 16 < t.n;
+	o = (float *) (l.tiles + 2 * KEYS * p.width) + warp * 16 * VT + threadIdx.x % 32;
+	q += warp * 16 * 8;
+	works = all_warps(By()) || t.at + warp * 16 < t.n;
 #pragma unroll
 	for (int r = 0; r < 2; r++)
 		w[r] = attn_row(p, t, t.at + warp * 16 + threadIdx.x % 32 / 4 + 8 * r, kv_head);
@@ -874,7 +927,7 @@ attn_kernel(AttnArgs p)
 			from = max(lo, one.lo);
 			to = min(hi, one.hi);
 		}
-		attend(p, &l, w, q, works, from, to, o, &acc);
+		attend(By(), p, &l, w, q, works, from, to, o, &acc);
 #pragma unroll
 		for (int r = 0; r < 2; r++)
 		{
@@ -939,25 +992,27 @@ template <typename H> static inline void
 attn_launch(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream)
 {
 	if (vt == 64)
-		LAUNCH((attn_kernel<H, 64>), grid, threads, smem, stream, *p);
+		LAUNCH((attn_kernel<H, 64, ByMma>), grid, threads, smem, stream, *p);
 	else if (vt == 128)
-		LAUNCH((attn_kernel<H, 128>), grid, threads, smem, stream, *p);
+		LAUNCH((attn_kernel<H, 128, ByMma>), grid, threads, smem, stream, *p);
 	else
-		LAUNCH((attn_kernel<H, 256>), grid, threads, smem, stream, *p);
+		LAUNCH((attn_kernel<H, 256, ByMma>), grid, threads, smem, stream, *p);
 }
 
 template <typename H> static inline void
 attn_allow(int smem)
 {
-	cudaFuncSetAttribute((const void *) attn_kernel<H, 64>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-	cudaFuncSetAttribute((const void *) attn_kernel<H, 128>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-	cudaFuncSetAttribute((const void *) attn_kernel<H, 256>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 64, ByMma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 128, ByMma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 256, ByMma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
 }
 
-/* attn_bf16.cu, attn_f16.cu */
+/* attn_bf16.cu, attn_f16.cu, attn_sm90.cu */
 void		attn_launch_bf16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
 void		attn_launch_f16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
 void		attn_allow_bf16(int smem);
 void		attn_allow_f16(int smem);
+void		attn_launch_sm90(const AttnArgs *p, bool f16, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
+void		attn_allow_sm90(int smem);
 
 #endif

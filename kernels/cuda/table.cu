@@ -377,7 +377,8 @@ op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const floa
 static CudaCaps
 caps_of(const KDevice *d)
 {
-	return CudaCaps{d->info.cc, (int) d->info.smem_block};
+	/* not wgmma before a run on a GPU has passed with it */
+	return CudaCaps{d->info.cc, (int) d->info.smem_block, false};
 }
 
 void

@@ -29,12 +29,13 @@ struct Case
 	int			extras;
 };
 
-static CudaCaps caps = {90, 227 * 1024};
+static CudaCaps caps = {90, 227 * 1024, false};
 
 static void
-set_caps(int cc, int kb)
+set_caps(int cc, int kb, bool wgmma)
 {
 	caps.cc = cc;
+	caps.wgmma = wgmma;
 	caps.smem = kb * 1024;
 #ifndef __CUDACC__
 	cemu_capability(cc / 10, cc % 10);
@@ -515,7 +516,7 @@ main(void)
 {
 	static const KType types[] = {KT_F32, KT_F16, KT_BF16, KT_F8_E4M3, KT_F8_E5M2, KT_INT8};
 
-	set_caps(90, 227);
+	set_caps(90, 227, false);
 	/* types, and what goes with them */
 	for (KType t : types)
 	{
@@ -554,14 +555,22 @@ main(void)
 	bad_query({KT_BF16, 32, 0, 2, 1, 16, {30, 70, 20}, 0, 0, 0});
 	parts();
 	/* a device with less memory a block, and one without BF16 */
-	set_caps(75, 64);
+	set_caps(75, 64, false);
 	check({KT_F16, 128, 0, 8, 2, 16, {530, 64}, 0, 0, 0}, 20, 1e-2);
 	check({KT_BF16, 256, 0, 4, 1, 16, {70, 600}, 0, 0, 0}, 5, 1e-2);
 	check({KT_INT8, 576, 512, 16, 1, 16, {66, 520}, 0, 0, 0}, 2, 1e-2);
-	set_caps(86, 99);
+	set_caps(86, 99, false);
 	check({KT_BF16, 576, 512, 16, 1, 16, {66, 520}, 0, 0, 0}, 2, 1e-2);
+	/* the warpgroups' products: under emulation those of warps, with the same tiles */
+	set_caps(90, 227, true);
+	check({KT_BF16, 128, 0, 8, 2, 16, {530, 64}, 0, 0, 0}, 20, 1e-2);
+	check({KT_F16, 80, 0, 2, 1, 16, {130}, 0, 0, SINKS | PARTS}, 3, 1e-2);
+	check({KT_INT8, 40, 24, 2, 1, 16, {65, 66}, 50, 0, ALIBI}, 3, 1e-2);
+	check({KT_BF16, 576, 512, 16, 1, 16, {66, 20}, 0, 0, 0}, 2, 1e-2);
+	check({KT_F8_E5M2, 256, 0, 4, 1, 16, {70, 10}, 0, 30.0f, 0}, 5, 1e-2);
+	nans({KT_BF16, 32, 0, 2, 1, 16, {30, 70, 20}, 0, 0, 0}, 0, 40);
 	/* threads in any order */
-	set_caps(90, 227);
+	set_caps(90, 227, false);
 	all_orders([&]() {
 		check({KT_BF16, 128, 0, 8, 2, 16, {70, 3}, 0, 0, 0}, 20, 1e-2);
 		check({KT_INT8, 160, 0, 2, 1, 16, {40, 530}, 0, 0, SINKS | PARTS}, 2, 1e-2);

@@ -1,0 +1,143 @@
+/*
+ * wgmma.cuh
+ *	  Products of a warpgroup, for sm_90a, with a twin of mma.sync for the emulation.
+ *
+ * wgmma_n64(d, a, b, lead, stride): d += a B, A 64 x 16 in registers, B 16 x 64 in shared memory, by all 4
+ * warps at once: warp w has rows 16w .. 16w + 15 of A and D, in registers as mma.cuh has them; d[n] are columns 8n ..
+ * 8n + 7.  B is made of 8 x 8 halves, 128 bytes in one piece, rows of 16 bytes.  By columns (BY_K: such a row is
+ * 8 k of one column) or by rows (BY_N: 8 columns of one k); the next 8 k are `lead` bytes on, the next 8 columns
+ * `stride` bytes.  (The PTX manual's canonical layouts without swizzling: LBO and SBO.)
+ *
+ * The instruction is asynchronous.  Before the first one, and before A's or D's registers are another's: wgmma_begin();
+ * D is there, and A free, behind wgmma_end() and wgmma_result().  What was stored or copied to shared memory is
+ * there for it behind wgmma_stored() by who stored it, and a barrier.
+ */
+#ifndef VLLM_KERNELS_CUDA_WGMMA_CUH
+#define VLLM_KERNELS_CUDA_WGMMA_CUH
+
+#include "cuda/mma.cuh"
+
+#define BY_K	0
+#define BY_N	1
+
+#ifdef __CUDACC__
+
+static __device__ __forceinline__ void
+wgmma_begin(void)
+{
+	asm volatile("wgmma.fence.sync.aligned;":::"memory");
+}
+
+static __device__ __forceinline__ void
+wgmma_end(void)
+{
+	asm volatile("wgmma.commit_group.sync.aligned;":::"memory");
+	asm volatile("wgmma.wait_group.sync.aligned 0;":::"memory");
+}
+
+/* the compiler doesn't know when D is there */
+static __device__ __forceinline__ void
+wgmma_result(float (*d)[4])
+{
+#pragma unroll
+	for (int n = 0; n < 8; n++)
+		asm volatile("":"+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
+}
+
+static __device__ __forceinline__ void
+wgmma_stored(void)
+{
+	asm volatile("fence.proxy.async.shared::cta;":::"memory");
+}
+
+/* address, lead and stride in units of 16 bytes; no swizzling */
+static __device__ __forceinline__ uint64_t
+wgmma_matrix(const void *b, int lead, int stride)
+{
+	uint64_t	at = (uint64_t) __cvta_generic_to_shared(b);
+
+	return (at & 0x3ffff) >> 4 | (uint64_t) (lead >> 4) << 16 | (uint64_t) (stride >> 4) << 32;
+}
+
+#define D4(n)	"+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define WGMMA(type, by) \
+	asm volatile("{.reg .pred p; setp.eq.u32 p, 1, 1; " \
+				 "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " \
+				 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
+				 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, " \
+				 "{%32,%33,%34,%35}, %36, p, 1, 1, %37;}" \
+				 :D4(0), D4(1), D4(2), D4(3), D4(4), D4(5), D4(6), D4(7) \
+				 :"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(wgmma_matrix(b, lead, stride)), "n"(by) \
+				 :"memory")
+
+template <int BY> static __device__ __forceinline__ void
+wgmma_n64(float (*d)[4], const uint32_t *a, const BF16 *b, int lead, int stride)
+{
+	WGMMA("bf16", BY);
+}
+
+template <int BY> static __device__ __forceinline__ void
+wgmma_n64(float (*d)[4], const uint32_t *a, const F16 *b, int lead, int stride)
+{
+	WGMMA("f16", BY);
+}
+
+#undef WGMMA
+#undef D4
+
+#else							/* emulated: each warp for itself */
+
+static inline void
+wgmma_begin(void)
+{
+}
+
+static inline void
+wgmma_end(void)
+{
+}
+
+static inline void
+wgmma_result(float (*)[4])
+{
+}
+
+static inline void
+wgmma_stored(void)
+{
+}
+
+static inline void
+wgmma_by_mma(const BF16 *, float *d, const uint32_t *a, const uint32_t *b)
+{
+	mma_bf16(d, a, b, d);
+}
+
+static inline void
+wgmma_by_mma(const F16 *, float *d, const uint32_t *a, const uint32_t *b)
+{
+	mma_f16(d, a, b, d);
+}
+
+template <int BY, typename H> static inline void
+wgmma_n64(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride)
+{
+	int			lane = threadIdx.x % 32;
+	const char *row = (const char *) b + lane / 16 * stride + lane / 8 % 2 * lead + lane % 8 * 16;
+
+	for (int n = 0; n < 8; n += 2)
+	{
+		uint32_t	r[4];
+
+		if (BY == BY_K)
+			ldmatrix_x4(r, row + n * stride);
+		else
+			ldmatrix_x4_trans(r, row + n * stride);
+		wgmma_by_mma(b, d[n], a, r);
+		wgmma_by_mma(b, d[n + 1], a, r + 2);
+	}
+}
+
+#endif
+
+#endif
