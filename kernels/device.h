@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 /* Counts up with any change here or in kernels.h, blocks.h and pool.h. */
-#define KDEVICE_ABI 1
+#define KDEVICE_ABI 2
 
 typedef uint64_t KEvent;		/* 0: done */
 
@@ -62,7 +62,15 @@ typedef struct KDevInfo
 	char		why[128];		/* ... or why not */
 } KDevInfo;
 
-/* Sizes of the staging area, fixed for its life. */
+/* Which kernels a device takes where it has several; all of a row's bits come from one variant. */
+typedef enum KVariant
+{
+	KVARIANT_AUTO,				/* those that a device of this kind was seen to run */
+	KVARIANT_MMA,				/* CUDA: tensor cores by mma.sync, for any capability */
+	KVARIANT_WGMMA				/* ... by wgmma, 9.0 only */
+} KVariant;
+
+/* Sizes of the staging area, and what else is fixed for its life. */
 typedef struct KDevOpen
 {
 	int			max_rows;
@@ -70,6 +78,7 @@ typedef struct KDevOpen
 	int			max_blocks;		/* of a sequence */
 	int			max_out;
 	bool		invariant;		/* a row's bits may not depend on the batch */
+	KVariant	variant;		/* open() fails where the device has no such kernels */
 } KDevOpen;
 
 /* What a forward pass is about; all of it the host's. */

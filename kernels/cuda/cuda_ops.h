@@ -151,7 +151,7 @@ typedef struct CudaCaps
 {
 	int			cc;				/* compute capability, 90 for 9.0 */
 	int			smem;			/* bytes that a block may have (cudaDevAttrMaxSharedMemoryPerBlockOptin) */
-	bool		wgmma;			/* 9.0 only: attention by attn_sm90.cu, whose bits may be others */
+	bool		wgmma;			/* 9.0 only: the kernels of *_sm90.cu, whose bits may be others; all of a device's, or none */
 } CudaCaps;
 
 /* once for each device */

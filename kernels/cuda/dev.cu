@@ -865,6 +865,11 @@ dev_open(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t er
 		snprintf(err, errlen, "%s: %s", info.name, info.why);
 		return NULL;
 	}
+	if (o->variant == KVARIANT_WGMMA && !(info.features & DEV_WGMMA))
+	{
+		snprintf(err, errlen, "%s has no wgmma: compute capability %d.%d, and 9.0 is needed", info.name, info.cc / 10, info.cc % 10);
+		return NULL;
+	}
 	d = (KDevice *) calloc(1, sizeof(*d));
 	if (d == NULL)
 	{

@@ -377,8 +377,7 @@ op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const floa
 static CudaCaps
 caps_of(const KDevice *d)
 {
-	/* not wgmma before a run on a GPU has passed with it */
-	return CudaCaps{d->info.cc, (int) d->info.smem_block, false};
+	return CudaCaps{d->info.cc, (int) d->info.smem_block, d->o.variant == KVARIANT_WGMMA};
 }
 
 void

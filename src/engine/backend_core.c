@@ -389,6 +389,7 @@ open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const Settings
 			.max_out = core_max_logits(co),.invariant = s->batch_invariant
 	};
 
+	devices_variant(s->cuda_kernels, &o.variant);
 	if (in->where.ops != NULL && ranks_shares(mi))
 		return err_set(e, ERR_UNSUPPORTED, "%d ranks can't share a model on device %s yet", ranks_world(), in->where.name);
 	if (!devices_open(&in->where, &o, mi->dtype, &in->dev, e))

@@ -44,6 +44,7 @@ static const Row rows[] = {
 	{"cpu_isa", ROW_STR, OFF(cpu_isa), 0, sizeof(((Settings *) 0)->cpu_isa), 1},
 	{"device", ROW_STR, OFF(device), 0, sizeof(((Settings *) 0)->device), 1},
 	{"device_library", ROW_STR, OFF(device_library), 0, sizeof(((Settings *) 0)->device_library), 1},
+	{"cuda_kernels", ROW_STR, OFF(cuda_kernels), 0, sizeof(((Settings *) 0)->cuda_kernels), 1},
 	{"tensor_parallel_size", ROW_INT, OFF(tensor_parallel_size), 1, GROUP_MOST, 1},
 	{"pipeline_parallel_size", ROW_INT, OFF(pipeline_parallel_size), 1, GROUP_MOST, 1},
 	{"data_parallel_size", ROW_INT, OFF(data_parallel_size), 1, GROUP_MOST, 1},
@@ -99,6 +100,7 @@ settings_box_init(SettingsBox *b)
 	{
 		.cpu_isa = "auto",
 			.device = "auto",
+			.cuda_kernels = "auto",
 			.tensor_parallel_size = 1,
 			.pipeline_parallel_size = 1,
 			.data_parallel_size = 1,
@@ -240,6 +242,7 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 	int			cpus[CPULIST_CPUS];
 	char		why[128];
 	HugePages	huge;
+	KVariant	variant;
 	int			ordinal;
 	KType		type;
 
@@ -253,6 +256,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
 		if (r->off == OFF(device) && !devices_parse(value, &ordinal))
 			return err_set(e, ERR_INVALID, "setting \"device\" must be auto, cpu, cuda or cuda:N, got \"%.64s\"", value);
+		if (r->off == OFF(cuda_kernels) && !devices_variant(value, &variant))
+			return err_set(e, ERR_INVALID, "setting \"cuda_kernels\" must be auto, mma or wgmma, got \"%.64s\"", value);
 		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))
 			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"", value);
 		if (r->off == OFF(scheduling_policy) && strcmp(value, "fcfs") != 0 && strcmp(value, "priority") != 0)

@@ -23,6 +23,7 @@ typedef struct Settings
 	char		cpu_isa[32];	/* "auto" or a kernel set's name */
 	char		device[16];		/* auto, cpu, cuda, cuda:N */
 	char		device_library[1024];	/* "" = beside the engine (devices.h) */
+	char		cuda_kernels[8];	/* auto, mma, wgmma */
 	int			tensor_parallel_size;	/* ranks that share columns (ranks.h), ... */
 	int			pipeline_parallel_size; /* ... times those that share layers */
 	int			data_parallel_size; /* replicas of all that, each with requests of its own */

@@ -57,6 +57,13 @@ devices_parse(const char *name, int *ordinal)
 	return true;
 }
 
+bool
+devices_variant(const char *name, KVariant *out)
+{
+	*out = strcmp(name, "wgmma") == 0 ? KVARIANT_WGMMA : strcmp(name, "mma") == 0 ? KVARIANT_MMA : KVARIANT_AUTO;
+	return *out != KVARIANT_AUTO || strcmp(name, "auto") == 0;
+}
+
 /* Beside the engine's program. */
 static void
 default_path(char *buf, size_t size)
@@ -320,7 +327,8 @@ devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out,
 	if (dev->d == NULL)
 	{
 		mem_free(dev);
-		return err_set(e, ERR_UNSUPPORTED, "could not open device %s: %s", c->name, why);
+		err_set(e, ERR_UNSUPPORTED, "could not open device %s: %s", c->name, why);
+		return o->variant != KVARIANT_AUTO ? err_hint(e, "Or set vllm.cuda_kernels to auto.") : false;
 	}
 	dev->k = kernels_for(c->ops, dev->d, weights, &type);
 	if (dev->k == NULL)
@@ -328,7 +336,8 @@ devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out,
 		devices_close(dev);
 		return err_set(e, ERR_UNSUPPORTED, "device %s has no ops for operands of %s", c->name, ktype_name(weights));
 	}
-	log_line('I', "the model is computed on device %s, with operands of %s", c->name, ktype_name(type));
+	log_line('I', "the model is computed on device %s, with operands of %s%s", c->name, ktype_name(type),
+			 o->variant == KVARIANT_WGMMA ? " and kernels of wgmma" : "");
 	*out = dev;
 	return true;
 }

@@ -49,6 +49,8 @@ bool		devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev 
 void		devices_close(Dev *dev);
 /* One is lost, and whatever it was to compute is gone: the process ends, so that the supervisor starts another engine. */
 void		devices_lost(const char *why) __attribute__((noreturn));
+/* vllm.cuda_kernels: auto, mma or wgmma */
+bool		devices_variant(const char *name, KVariant *out);
 /* Is it a value of vllm.device: auto, cpu, cuda, cuda:N, or a device of the CPUs (hostdev.h)?  *ordinal: N; -1 = any, -2 = not
  * a device of the library. */
 bool		devices_parse(const char *name, int *ordinal);

@@ -59,6 +59,7 @@ int			vllm_data_parallel_size = 1;
 static bool vllm_enable_expert_parallel = false;
 char	   *vllm_cuda_visible_devices = "";
 static char *vllm_device_library = "";
+static char *vllm_cuda_kernels = "auto";
 int			vllm_max_num_seqs;
 int			vllm_max_num_batched_tokens;
 int			vllm_block_size;
@@ -249,6 +250,7 @@ static bool check_lora_dtype(char **newval, void **extra, GucSource source);
 static bool check_isa(char **newval, void **extra, GucSource source);
 static bool check_affinity(char **newval, void **extra, GucSource source);
 static bool check_device(char **newval, void **extra, GucSource source);
+static bool check_cuda_kernels(char **newval, void **extra, GucSource source);
 static bool check_visible(char **newval, void **extra, GucSource source);
 static bool check_kv_dtype(char **newval, void **extra, GucSource source);
 static bool check_huge_pages(char **newval, void **extra, GucSource source);
@@ -296,6 +298,8 @@ static const StringRow string_rows[] = {
 	"Sets what models are computed on: auto, cpu, cuda or cuda:N."},
 	{"vllm.device_library", &vllm_device_library, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "device_library",
 	"Sets the path of the library of CUDA devices; empty means vllm_pg_cuda.so beside the engine program."},
+	{"vllm.cuda_kernels", &vllm_cuda_kernels, "auto", PGC_SIGHUP, 0, check_cuda_kernels, "cuda_kernels",
+	"Sets which kernels CUDA devices take: auto, mma, or wgmma (compute capability 9.0 only)."},
 	{"vllm.cuda_visible_devices", &vllm_cuda_visible_devices, "", PGC_SIGHUP, 0, check_visible, NULL,
 	"Sets CUDA_VISIBLE_DEVICES of the engine process, from its next start on; empty means that of the server."},
 	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
@@ -378,6 +382,14 @@ check_device(char **newval, void **extra, GucSource source)
 		return true;
 	GUC_check_errdetail("The device must be auto, cpu, cuda or cuda:N.");
 	return false;
+}
+
+static bool
+check_cuda_kernels(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"auto", "mma", "wgmma", NULL};
+
+	return one_of(newval, names, "The value");
 }
 
 /* It becomes a word of the engine's environment: numbers and UUIDs. */

@@ -23,7 +23,7 @@ static const KHost the_host = {KDEVICE_ABI, NULL, kpool_device, kpool_nthreads};
 static KDevice *
 open_device(char *err, size_t errlen)
 {
-	KDevOpen	o = {ROWS, SEQS, BLOCKS, ROWS, true};
+	KDevOpen	o = {ROWS, SEQS, BLOCKS, ROWS, true, KVARIANT_AUTO};
 
 	return ops->open(0, &the_host, &o, err, errlen);
 }
@@ -74,7 +74,7 @@ check_info(void)
 	KDevInfo	i;
 	char		err[256] = "";
 	KHost		other = the_host;
-	KDevOpen	o = {1, 1, 1, 1, true};
+	KDevOpen	o = {1, 1, 1, 1, true, KVARIANT_AUTO};
 
 	CHECK(vllm_pg_device_ops(KDEVICE_ABI + 1) == NULL, "another ABI");
 	CHECK(ops->abi == KDEVICE_ABI && ops->count() >= 1, "count");
@@ -92,6 +92,8 @@ check_info(void)
 	CHECK(ops->info(0, &i) && i.features == 0, "features %x of 7.5", i.features);
 	cemu_capability(8, 9);
 	CHECK(ops->info(0, &i) && i.features == (DEV_BF16 | DEV_FP8), "features %x of 8.9", i.features);
+	o.variant = KVARIANT_WGMMA;
+	CHECK(ops->open(0, &the_host, &o, err, sizeof(err)) == NULL && strstr(err, "has no wgmma: compute capability 8.9, and 9.0") != NULL, "%s", err);
 	cemu_capability(9, 0);
 	CHECK(ops->info(0, &i) && i.features == (DEV_BF16 | DEV_FP8 | DEV_WGMMA), "features %x of 9.0", i.features);
 #endif

@@ -660,7 +660,7 @@ check_sample(void)
 int
 main(void)
 {
-	KDevOpen	o = {64, 8, 16, 64, true};
+	KDevOpen	o = {64, 8, 16, 64, true, KVARIANT_AUTO};
 	char		err[256] = "";
 	KDevInfo	info;
 

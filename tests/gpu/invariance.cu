@@ -349,7 +349,7 @@ check_table(const Kernels *k)
 int
 main(void)
 {
-	KDevOpen	o = {MOST, MOST, CONTEXT / BLOCK + 2, MOST, true};
+	KDevOpen	o = {MOST, MOST, CONTEXT / BLOCK + 2, MOST, true, KVARIANT_AUTO};
 	char		err[256] = "";
 
 	ops = vllm_pg_device_ops(KDEVICE_ABI);

@@ -57,6 +57,7 @@ for my $value ('tpu', 'cuda:', 'cuda:x', 'cuda:1000', 'cuda:-1', 'CUDA')
 }
 like(error("ALTER SYSTEM SET vllm.cuda_visible_devices = '0 1'"), qr/22023: .*without spaces/s, 'a list with spaces');
 like(error("ALTER SYSTEM SET vllm.device_library = 'lib.so'"), qr/22023: .*absolute path/s, 'a path that depends on where one is');
+like(error("ALTER SYSTEM SET vllm.cuda_kernels = 'tcgen05'"), qr/22023: .*auto, mma, wgmma/s, 'kernels that there are not');
 is(sql(q{CREATE ROLE plain; SET ROLE plain; SELECT count(*) FROM pg_settings WHERE name = 'vllm.device_library'}), 0, '... is shown to superusers only');
 set('vllm.device', 'auto');
 is(sql($call), 't', 'auto: the CPUs');
