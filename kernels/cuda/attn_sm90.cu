@@ -43,9 +43,9 @@ add_scores(ByWgmma, float (*s)[4], const H *q, int rows, const H *k, int cols)
 #pragma unroll
 	for (int i = 0; i < PIECE / 16; i++)
 		if (i * 16 < cols)
-			wgmma_n64<BY_K>(s, a[i], k + i * 16 * KEYS, SLAB, CORE);
+			wgmma<64, BY_K>(s, a[i], k + i * 16 * KEYS, SLAB, CORE);
 	wgmma_end();
-	wgmma_result(s);
+	wgmma_result<64>(s);
 }
 
 template <typename H, int COLS> static __device__ __forceinline__ void
@@ -57,11 +57,11 @@ add_values(ByWgmma, float (*o)[4], const uint32_t (*a)[4], const H *v, int)
 	for (int j = 0; j < KEYS / 16; j++)
 #pragma unroll
 		for (int n = 0; n < COLS / 64; n++)
-			wgmma_n64<BY_N>(o + n * 8, a[j], v + n * 64 * KEYS + j * 16 * 8, CORE, SLAB);
+			wgmma<64, BY_N>(o + n * 8, a[j], v + n * 64 * KEYS + j * 16 * 8, CORE, SLAB);
 	wgmma_end();
 #pragma unroll
 	for (int n = 0; n < COLS / 64; n++)
-		wgmma_result(o + n * 8);
+		wgmma_result<64>(o + n * 8);
 }
 
 /* not 256 columns of V: registers don't suffice */

@@ -92,6 +92,7 @@ struct Blaslt
 #undef C
 	BltHandle	lt;
 	bool		invariant;
+	bool		wgmma;			/* own products are these */
 	void		(*log) (char level, const char *text);
 	void	   *tile;			/* the device's */
 	size_t		tile_bytes;
@@ -154,7 +155,7 @@ find_calls(Blaslt *b)
 }
 
 Blaslt *
-blaslt_open(bool invariant, size_t tile, void (*log) (char level, const char *text), char *why, size_t size)
+blaslt_open(bool invariant, bool wgmma, size_t tile, void (*log) (char level, const char *text), char *why, size_t size)
 {
 	Blaslt	   *b = (Blaslt *) calloc(1, sizeof(*b));
 	const char *lacks;
@@ -165,6 +166,7 @@ blaslt_open(bool invariant, size_t tile, void (*log) (char level, const char *te
 		return NULL;
 	}
 	b->invariant = invariant;
+	b->wgmma = wgmma;
 	b->log = log;
 	b->tile_bytes = tile;
 	b->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -432,7 +434,7 @@ time_of(Blaslt *b, const Plan *plan, const Part *part, cudaStream_t stream)
 	{
 		cudaEventRecord(from, stream);
 		ok = plan != NULL ? by_plan(b, plan, part, stream) :
-			cuda_mm(mm->w, mm->x, mm->as, mm->rows, mm->ldx, mm->y, mm->ldy, NULL, NULL, stream);
+			cuda_mm(mm->w, mm->x, mm->as, mm->rows, mm->ldx, mm->y, mm->ldy, NULL, NULL, stream, b->wgmma);
 		cudaEventRecord(to, stream);
 	}
 	if (!ok || cudaEventSynchronize(to) != cudaSuccess || cudaEventElapsedTime(&ms, from, to) != cudaSuccess)
@@ -457,7 +459,7 @@ same_bits(Blaslt *b, const Plan *plan, const Probe *p, const KMat *w, cudaStream
 
 		cudaMemsetAsync(p->count, 0, sizeof(int), stream);
 		if (!by_plan(b, plan, &part, stream) ||
-			!cuda_mm(w, p->x, plan->as, mm.rows, w->k, p->own, w->n, NULL, NULL, stream))
+			!cuda_mm(w, p->x, plan->as, mm.rows, w->k, p->own, w->n, NULL, NULL, stream, b->wgmma))
 			return false;
 		LAUNCH(differ_kernel, blocks_for(y), 256, 0, stream, (const uint32_t *) p->own, (const uint32_t *) p->lt, y, p->count);
 		if (cudaMemcpyAsync(&differ, p->count, sizeof(int), cudaMemcpyDeviceToHost, stream) != cudaSuccess ||

@@ -188,11 +188,11 @@ typedef struct CudaMats
 size_t		cuda_mm_scratch(int rows, int k);
 /*
  * As mm and mm_grouped of kernels.h; `as`: x is KT_BF16, KT_F16, or, for matrices of floats, KT_F32.  row_start is of the device,
- * its last entry `rows`.  false: there is no such product.
+ * its last entry `rows`.  wgmma: CudaCaps.wgmma, for all products of a device or for none.  false: there is no such product.
  */
 bool		cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int ldy, const float *bias, void *ws,
-					cudaStream_t stream);
+					cudaStream_t stream, bool wgmma = false);
 bool		cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KType as, int rows, int ldx, float *y, int ldy,
-							void *ws, cudaStream_t stream);
+							void *ws, cudaStream_t stream, bool wgmma = false);
 
 #endif

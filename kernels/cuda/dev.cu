@@ -813,7 +813,7 @@ open_blas(KDevice *d)
 	char		why[160] = "",
 				text[224];
 
-	d->blas = blaslt_open(d->o.invariant, BLASLT_TILE, the_host.log, why, sizeof(why));
+	d->blas = blaslt_open(d->o.invariant, d->o.variant == KVARIANT_WGMMA, BLASLT_TILE, the_host.log, why, sizeof(why));
 	snprintf(text, sizeof(text), "all products are own kernels, as cuBLASLt can't be used: %s", why);
 	if (d->blas == NULL && the_host.log != NULL)
 		the_host.log('I', text);

@@ -77,8 +77,11 @@ mm_rows(const MmArgs &a, int tile, int tokens)
 	return r;
 }
 
-/* Chunk c of x, KC k of TOKENS rows, on its way into a stage; zeros behind the last row and k. */
-template <typename E, int TOKENS, int KC, int THREADS> static __device__ __forceinline__ void
+/*
+ * Chunk c of x, KC k of TOKENS rows, on its way into a stage; zeros behind the last row and k.  CORES: as wgmma reads
+ * it (wgmma.cuh), 8 rows of 8 halves in one piece, those of the next rows behind them; else as load_b() does.
+ */
+template <typename E, int TOKENS, int KC, int THREADS, bool CORES = false> static __device__ __forceinline__ void
 mm_fetch(E *stage, const MmArgs &a, const MmRows &r, int c)
 {
 	const int	per = 16 / (int) sizeof(E),
@@ -87,12 +90,13 @@ mm_fetch(E *stage, const MmArgs &a, const MmRows &r, int c)
 #pragma unroll 1
 	for (int i = threadIdx.x; i < TOKENS * vectors; i += THREADS)
 	{
-		int			row = i / vectors,
-					v = i % vectors,
+		/* CORES: 8 lanes have 8 rows, the next ones the next 8 k */
+		int			row = CORES ? i / KC * 8 + i % 8 : i / vectors,
+					v = CORES ? i % KC / 8 : i % vectors,
 					k = c * KC + v * per,
 					n = r.first + row < r.end ? min(max(a.k - k, 0), per) : 0;
 		const E    *src = (const E *) a.x + (n > 0 ? (size_t) (r.first + row) * a.ldx + k : 0);
-		E		   *dst = stage + (row * vectors + (v ^ (row & 7))) * per;
+		E		   *dst = stage + (CORES ? v * TOKENS + row : row * vectors + (v ^ (row & 7))) * per;
 
 		if (a.vectors)
 			cp_async16(dst, src, n * (int) sizeof(E));

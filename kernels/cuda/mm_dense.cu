@@ -82,7 +82,7 @@ cuda_mm_scratch(int rows, int k)
 }
 
 static bool
-launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t stream)
+launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t stream, bool wgmma)
 {
 	const CudaLayout *l = cuda_layout(type);
 	size_t		size = x == KT_F32 ? 4 : 2;
@@ -96,7 +96,7 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 	a->book.off = l->off;
 	for (int i = 0; i < 16; i++)
 		a->book.t[i / 4] |= (uint32_t) ((type == KT_MXFP4 ? kcode_mxfp4 : kcode_iq4)[i] + 128) << i % 4 * 8;
-	ok = l->codes == CUDA_FLOAT ? mm_dense(a, l, type, x, shape, stream) :
+	ok = (wgmma && mm_sm90(a, l, type, x, shape, stream)) ? true : l->codes == CUDA_FLOAT ? mm_dense(a, l, type, x, shape, stream) :
 		l->codes == CUDA_BYTE ? mm_byte(a, l, x, shape, stream) : mm_nibble(a, l, x, shape, stream);
 	if (ok && a->part != NULL)
 		LAUNCH(mm_sum_kernel, dim3((a->n + 255) / 256, a->rows), 256, 0, stream, *a, segments_of(a->k));
@@ -105,7 +105,7 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 
 bool
 cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int ldy, const float *bias, void *ws,
-		cudaStream_t stream)
+		cudaStream_t stream, bool wgmma)
 {
 	MmArgs		a = {};
 
@@ -118,12 +118,12 @@ cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int
 	a.bias = bias;
 	a.n = w->n;
 	a.k = w->k;
-	return launch(&a, w->type, as, rows, ws, stream);
+	return launch(&a, w->type, as, rows, ws, stream, wgmma);
 }
 
 bool
 cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KType as, int rows, int ldx, float *y, int ldy,
-				void *ws, cudaStream_t stream)
+				void *ws, cudaStream_t stream, bool wgmma)
 {
 	MmArgs		a = {};
 
@@ -139,5 +139,5 @@ cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KTyp
 	a.n = w->n;
 	a.k = w->k;
 	/* rows of a matrix are about as many */
-	return launch(&a, w->type, as, (rows + w->n_mats - 1) / w->n_mats, ws, stream);
+	return launch(&a, w->type, as, (rows + w->n_mats - 1) / w->n_mats, ws, stream, wgmma);
 }

@@ -538,7 +538,7 @@ op_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int
 	mm = BlasltMm{w, in, factor(d, w->type), rows, ldx, y, ldy, bias, d->run == KRUN_CAPTURE};
 	if (d->blas != NULL && blaslt_mm(d->blas, &mm, dev_stream(d)))
 		return;
-	if (!cuda_mm(w, in, factor(d, w->type), rows, ldx, y, ldy, bias, ws, dev_stream(d)))
+	if (!cuda_mm(w, in, factor(d, w->type), rows, ldx, y, ldy, bias, ws, dev_stream(d), caps_of(d).wgmma))
 		dev_lose(d, "there is no product for a matrix's type");
 }
 
@@ -567,7 +567,7 @@ op_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, 
 	if (d->lost || rows == 0)
 		return;
 	in = operand(d, factor(d, w->type), (const float *) x, rows, w->k, &ldx, &ws);
-	if (!cuda_mm_grouped(&m, row_start, in, factor(d, w->type), rows, ldx, y, ldy, ws, dev_stream(d)))
+	if (!cuda_mm_grouped(&m, row_start, in, factor(d, w->type), rows, ldx, y, ldy, ws, dev_stream(d), caps_of(d).wgmma))
 		dev_lose(d, "there is no product for matrices' type");
 }
 

@@ -2,9 +2,9 @@
  * wgmma.cuh
  *	  Products of a warpgroup, for sm_90a, with a twin of mma.sync for the emulation.
  *
- * wgmma_n64(d, a, b, lead, stride): d += a B, A 64 x 16 in registers, B 16 x 64 in shared memory, by all 4
- * warps at once: warp w has rows 16w .. 16w + 15 of A and D, in registers as mma.cuh has them; d[n] are columns 8n ..
- * 8n + 7.  B is made of 8 x 8 halves, 128 bytes in one piece, rows of 16 bytes.  By columns (BY_K: such a row is
+ * wgmma<N, BY>(d, a, b, lead, stride): d += a B, A 64 x 16 in registers, B 16 x N in shared memory, N being 8, 32, 64
+ * or 128, by all 4 warps at once: warp w has rows 16w .. 16w + 15 of A and D, in registers as mma.cuh has them; d[n] are
+ * columns 8n .. 8n + 7.  B is made of 8 x 8 halves, 128 bytes in one piece, rows of 16 bytes.  By columns (BY_K: such a row is
  * 8 k of one column) or by rows (BY_N: 8 columns of one k); the next 8 k are `lead` bytes on, the next 8 columns
  * `stride` bytes.  (The PTX manual's canonical layouts without swizzling: LBO and SBO.)
  *
@@ -36,11 +36,11 @@ wgmma_end(void)
 }
 
 /* the compiler doesn't know when D is there */
-static __device__ __forceinline__ void
+template <int N> static __device__ __forceinline__ void
 wgmma_result(float (*d)[4])
 {
 #pragma unroll
-	for (int n = 0; n < 8; n++)
+	for (int n = 0; n < N / 8; n++)
 		asm volatile("":"+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
 }
 
@@ -59,31 +59,47 @@ wgmma_matrix(const void *b, int lead, int stride)
 	return (at & 0x3ffff) >> 4 | (uint64_t) (lead >> 4) << 16 | (uint64_t) (stride >> 4) << 32;
 }
 
+/* D's registers of n columns, their names, and the place behind them: A's, B's and its order */
 #define D4(n)	"+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
-#define WGMMA(type, by) \
+#define D_8		D4(0)
+#define D_32	D4(0), D4(1), D4(2), D4(3)
+#define D_64	D_32, D4(4), D4(5), D4(6), D4(7)
+#define D_128	D_64, D4(8), D4(9), D4(10), D4(11), D4(12), D4(13), D4(14), D4(15)
+#define R_8		"%0,%1,%2,%3"
+#define R_32	R_8 ",%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define R_64	R_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define R_128	R_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" \
+	",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define IN_8	"{%4,%5,%6,%7}, %8, p, 1, 1, %9;}"
+#define IN_32	"{%16,%17,%18,%19}, %20, p, 1, 1, %21;}"
+#define IN_64	"{%32,%33,%34,%35}, %36, p, 1, 1, %37;}"
+#define IN_128	"{%64,%65,%66,%67}, %68, p, 1, 1, %69;}"
+#define WGMMA(type, n) \
 	asm volatile("{.reg .pred p; setp.eq.u32 p, 1, 1; " \
-				 "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " \
-				 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
-				 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, " \
-				 "{%32,%33,%34,%35}, %36, p, 1, 1, %37;}" \
-				 :D4(0), D4(1), D4(2), D4(3), D4(4), D4(5), D4(6), D4(7) \
-				 :"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(wgmma_matrix(b, lead, stride)), "n"(by) \
+				 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" R_##n "}, " IN_##n \
+				 :D_##n \
+				 :"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(wgmma_matrix(b, lead, stride)), "n"(BY) \
 				 :"memory")
+#define WGMMA_OF(H, type) \
+	template <int N, int BY> static __device__ __forceinline__ void \
+	wgmma(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride) \
+	{ \
+		static_assert(N == 8 || N == 32 || N == 64 || N == 128, "columns"); \
+		if constexpr (N == 8) \
+			WGMMA(type, 8); \
+		else if constexpr (N == 32) \
+			WGMMA(type, 32); \
+		else if constexpr (N == 64) \
+			WGMMA(type, 64); \
+		else \
+			WGMMA(type, 128); \
+	}
 
-template <int BY> static __device__ __forceinline__ void
-wgmma_n64(float (*d)[4], const uint32_t *a, const BF16 *b, int lead, int stride)
-{
-	WGMMA("bf16", BY);
-}
+WGMMA_OF(BF16, "bf16")
+WGMMA_OF(F16, "f16")
 
-template <int BY> static __device__ __forceinline__ void
-wgmma_n64(float (*d)[4], const uint32_t *a, const F16 *b, int lead, int stride)
-{
-	WGMMA("f16", BY);
-}
-
+#undef WGMMA_OF
 #undef WGMMA
-#undef D4
 
 #else							/* emulated: each warp for itself */
 
@@ -97,7 +113,7 @@ wgmma_end(void)
 {
 }
 
-static inline void
+template <int N> static inline void
 wgmma_result(float (*)[4])
 {
 }
@@ -119,13 +135,13 @@ wgmma_by_mma(const F16 *, float *d, const uint32_t *a, const uint32_t *b)
 	mma_f16(d, a, b, d);
 }
 
-template <int BY, typename H> static inline void
-wgmma_n64(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride)
+template <int N, int BY, typename H> static inline void
+wgmma(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride)
 {
 	int			lane = threadIdx.x % 32;
-	const char *row = (const char *) b + lane / 16 * stride + lane / 8 % 2 * lead + lane % 8 * 16;
+	const char *row = (const char *) b + lane / 16 * (N > 8 ? stride : 0) + lane / 8 % 2 * lead + lane % 8 * 16;
 
-	for (int n = 0; n < 8; n += 2)
+	for (int n = 0; n < N / 8; n += 2)
 	{
 		uint32_t	r[4];
 
@@ -134,7 +150,8 @@ wgmma_n64(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride)
 		else
 			ldmatrix_x4_trans(r, row + n * stride);
 		wgmma_by_mma(b, d[n], a, r);
-		wgmma_by_mma(b, d[n + 1], a, r + 2);
+		if (N > 8)
+			wgmma_by_mma(b, d[n + 1], a, r + 2);
 	}
 }
 

@@ -3,8 +3,8 @@
 
 EMU_DIR = $(BUILD)/emu
 EMU_OBJ = $(patsubst kernels/emu/%,$(EMU_DIR)/%.o,$(wildcard kernels/emu/*.c kernels/emu/*.S))
-# files of wgmma have no emulation but that of their twins; attn_sm90.cu has its twin in wgmma.cuh
-EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(filter-out %_sm90.cu,$(wildcard kernels/cuda/*.cu)) kernels/cuda/attn_sm90.cu) \
+# files of wgmma are compiled with its twin (wgmma.cuh)
+EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/cuda/*.cu)) \
 	$(patsubst %.c,$(BUILD)/%.o,$(wildcard kernels/cuda/*.c))
 # what of the CPU's kernels the tests compare with
 EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref ref/ref2 route) $(BUILD)/src/model/pooler.o

@@ -161,7 +161,7 @@ static Blaslt *
 start(bool invariant, size_t tile)
 {
 	char		why[256] = "";
-	Blaslt	   *b = blaslt_open(invariant, tile, note, why, sizeof(why));
+	Blaslt	   *b = blaslt_open(invariant, false, tile, note, why, sizeof(why));
 
 	CHECK(b != NULL, "%s", why);
 	return b;
@@ -270,7 +270,7 @@ check_op(bool invariant)
 	const KHost the_host = {KDEVICE_ABI, note, kpool_device, kpool_nthreads};
 	const int	n = 64,
 				k = 72;
-	KDevOpen	o = {MOST, MOST, 16, MOST, invariant};
+	KDevOpen	o = {MOST, MOST, 16, MOST, invariant, KVARIANT_AUTO};
 	char		err[256] = "";
 	KDevice    *d = ops->open(0, &the_host, &o, err, sizeof(err));
 	KPool	   *pool = kpool_new(1);
@@ -325,7 +325,7 @@ main(void)
 
 #ifdef __CUDACC__
 	char		why[256];
-	Blaslt	   *b = blaslt_open(true, TILE, note, why, sizeof(why));
+	Blaslt	   *b = blaslt_open(true, false, TILE, note, why, sizeof(why));
 
 	if (b == NULL)
 	{

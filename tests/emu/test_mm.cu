@@ -5,6 +5,7 @@
  * Each output is compared with a double sum of the file's weights, within a bound; with the sum that
  * mm.cuh states, in that order, to the bit (a GPU's tensor cores round otherwise: there only where all
  * sums are exact); and each number of rows with all rows at once, by memcmp, across all tiles and launches.
+ * All of it again with the kernels of wgmma, whose twins have the bits of the others; a GPU's may have their own.
  */
 #include "emu_test.h"
 #include "cuda/cuda_ops.h"
@@ -20,6 +21,25 @@ extern "C"
 #define ROWS	130
 #define SEGMENT 1024
 #define PAD		3				/* columns of y behind the last */
+
+#ifdef __CUDACC__
+#define EMULATED false
+#else
+#define EMULATED true
+#endif
+
+static bool wgmma;				/* by those kernels */
+
+static bool
+has_wgmma(void)
+{
+	int			major = 0,
+				minor = 0;
+
+	cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
+	cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
+	return major == 9 && minor == 0;
+}
 
 static float
 random_float(float most)
@@ -152,7 +172,7 @@ product(Case *c, int r0, int rows, bool bias)
 
 	cudaMemset(c->dy, 0xff, (size_t) c->rows * c->ldy * sizeof(float));
 	CHECK(cuda_mm(&c->host, c->dx + (size_t) r0 * c->ldx * (c->as == KT_F32 ? 4 : 2), c->as, rows, c->ldx, c->dy, c->ldy,
-				  bias ? c->dbias : NULL, c->ws, NULL), "%s: no product", ktype_name(c->type));
+				  bias ? c->dbias : NULL, c->ws, NULL, wgmma), "%s: no product", ktype_name(c->type));
 	host(y.data(), c->dy, y.size());
 	for (int i = 0; i < rows; i++)
 	{
@@ -279,12 +299,6 @@ check_rows(Case *c, const std::vector<float> &all, bool bias)
 	}
 }
 
-#ifdef __CUDACC__
-#define EMULATED false
-#else
-#define EMULATED true
-#endif
-
 static void
 one(KType type, KType as, int rows, int n, int k, int ldx, bool bias)
 {
@@ -295,6 +309,20 @@ one(KType type, KType as, int rows, int n, int k, int ldx, bool bias)
 	all = product(&c, 0, rows, bias);
 	check_values(&c, all, EMULATED || as == KT_F32, bias);
 	check_rows(&c, all, bias);
+	if (has_wgmma() && as != KT_F32)
+	{
+		std::vector<float> other;
+
+		wgmma = true;
+		other = product(&c, 0, rows, bias);
+		if (EMULATED)
+			CHECK(memcmp(other.data(), all.data(), all.size() * sizeof(float)) == 0, "%s x %s %d x %d: the twin has other bits",
+				  ktype_name(type), ktype_name(as), n, k);
+		else
+			check_values(&c, other, false, bias);
+		check_rows(&c, other, bias);
+		wgmma = false;
+	}
 	close_case(&c);
 }
 
@@ -370,7 +398,7 @@ grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes, bool 
 	mats.bias = bias ? dbias : NULL;
 	all_orders([&]() {
 		cudaMemset(c[0].dy, 0xff, (size_t) ROWS * (n + PAD) * sizeof(float));
-		CHECK(cuda_mm_grouped(&mats, dstart, c[0].dx, as, rows, k, c[0].dy, n + PAD, c[0].ws, NULL), "%s: no product", ktype_name(type));
+		CHECK(cuda_mm_grouped(&mats, dstart, c[0].dx, as, rows, k, c[0].dy, n + PAD, c[0].ws, NULL, wgmma), "%s: no product", ktype_name(type));
 		y.resize((size_t) rows * (n + PAD));
 		host(y.data(), c[0].dy, y.size());
 		for (int m = 0; m < n_mats; m++)
@@ -430,6 +458,15 @@ main(void)
 	grouped(KT_BF16, KT_BF16, 9, 1100, {0, 1, 0, 2, 1, 0}, true);
 	grouped(KT_MXFP4, KT_BF16, 65, 1056, {1, 2, 1}, true);
 	grouped(KT_Q4_K, KT_BF16, 65, 256, {99, 31}, false);
+	if (has_wgmma())
+	{
+		wgmma = true;
+		grouped(KT_BF16, KT_BF16, 70, 96, {3, 0, 17, 1, 0, 40, 9}, true);
+		grouped(KT_Q4_K, KT_BF16, 65, 256, {99, 31}, false);
+		not_finite(KT_BF16, KT_BF16, 64);
+		not_finite(KT_Q4_0, KT_BF16, 64);
+		wgmma = false;
+	}
 	many[3] = many[31] = many[32] = many[64] = 2;
 	grouped(KT_F32, KT_F32, 9, 9, many, true);
 	return check_done("test_emu_mm");
