@@ -29,6 +29,7 @@ typedef enum KType
 	KT_IQ4_XS,
 	KT_MXFP4,
 	KT_INT8,
+	KT_FP8,
 	KT_COUNT,
 
 	/* Only in files: what quantized checkpoints are made of, and NVFP4 of GGUF.  Readers
@@ -227,6 +228,13 @@ static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF");
 #define INT8_QUAD 258
 #define INT8_QUAD_K 256
 
+/*
+ * FP8: a row is its scales, a float for each FP8_GROUP weights (the last may be fewer), and then a
+ * code of E4M3 a weight: w = scale[i / FP8_GROUP] * value(q).  Rows of any length.  Tables of CPUs
+ * don't take it: a reader offers it (KReader.offer) beside the numbers themselves.
+ */
+#define FP8_GROUP 128
+
 /* the tables of IQ4_NL and IQ4_XS, and of MXFP4 */
 extern const int8_t kcode_iq4[16];
 extern const int8_t kcode_mxfp4[16];
@@ -260,6 +268,8 @@ typedef struct KReader
 	/* the n rows row0, row0 + step, ... (step > 0), in the tensor's type, one behind the other */
 	void		(*rows) (const struct KReader *r, int64_t row0, int step, int n, void *to);
 	const KTensor *const *parts;	/* the file's tensors that it reads, NULL behind the last */
+	/* the same matrix in a type that takes less memory, for who has products of it; NULL: there is none */
+	const KTensor *offer;
 } KReader;
 
 #ifdef __cplusplus
@@ -271,7 +281,7 @@ int			ktype_block(KType t);
 /* bytes of a row of n elements (n a multiple of the block); 0 if it isn't */
 size_t		ktype_row_bytes(KType t, int64_t n);
 /*
- * n weights (a multiple of the block; KT_INT8: a whole row) at src, which needs
+ * n weights (a multiple of the block; KT_INT8, KT_FP8: a whole row) at src, which needs
  * no alignment, to float.  The same bits as the `gguf` package's dequantize().
  */
 void		kblock_to_float(KType t, const void *src, int64_t n, float *out);

@@ -33,7 +33,7 @@ typedef struct KGroup
 
 /* the ktype_block(t) / 32 groups of one block at src */
 void		kgroup_get(KType t, const void *src, KGroup *g);
-/* the format is made of groups: all but the floats and KT_INT8 */
+/* the format is made of groups: all but the floats, KT_INT8 and KT_FP8 */
 bool		ktype_grouped(KType t);
 /* ... and has a minimum (m, mn) */
 bool		ktype_has_min(KType t);

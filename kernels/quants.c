@@ -278,6 +278,7 @@ static const struct
 	[KT_IQ4_XS] = {"IQ4_XS", 256, sizeof(KBlockIQ4_XS), false, false, get_iq4_xs},
 	[KT_MXFP4] = {"MXFP4", 32, sizeof(KBlockMXFP4), false, false, get_mxfp4},
 	[KT_INT8] = {"INT8", 1, 1, false, false, NULL},
+	[KT_FP8] = {"FP8", 1, 1, false, false, NULL},
 };
 
 const char *
@@ -322,7 +323,7 @@ ktype_row_bytes(KType t, int64_t n)
 	if ((unsigned) t >= KT_COUNT || n < 0 || n % formats[t].block != 0)
 		return 0;
 	return (size_t) n / (size_t) formats[t].block * (size_t) formats[t].bytes +
-		(t == KT_INT8 ? sizeof(float) : 0);
+		(t == KT_INT8 ? 1 : t == KT_FP8 ? (size_t) (n + FP8_GROUP - 1) / FP8_GROUP : 0) * sizeof(float);
 }
 
 void
@@ -339,6 +340,20 @@ int8_to_float(const uint8_t *src, int64_t n, float *out)
 	memcpy(&d, src, sizeof(d));
 	for (int64_t i = 0; i < n; i++)
 		out[i] = d * (float) (int8_t) src[sizeof(d) + (size_t) i];
+}
+
+static void
+fp8_to_float(const uint8_t *src, int64_t n, float *out)
+{
+	const uint8_t *codes = src + (ktype_row_bytes(KT_FP8, n) - (size_t) n);
+	float		d = 0;
+
+	for (int64_t i = 0; i < n; i++)
+	{
+		if (i % FP8_GROUP == 0)
+			memcpy(&d, src + i / FP8_GROUP * (int64_t) sizeof(d), sizeof(d));
+		out[i] = d * kf8_to_f32(KT_F8_E4M3, codes[i]);
+	}
 }
 
 /* as kbf16_to_f32() does, in a loop that becomes vectors */
@@ -365,6 +380,8 @@ kblock_to_float(KType t, const void *src, int64_t n, float *out)
 
 	if (t == KT_INT8)
 		int8_to_float(p, n, out);
+	else if (t == KT_FP8)
+		fp8_to_float(p, n, out);
 	else if (t == KT_BF16)
 		bf16_to_float(p, n, out);
 	else if (!ktype_grouped(t))

@@ -91,7 +91,7 @@ mat_bytes(KType type, int n, int k)
 {
 	int			cols = panel_cols(type);
 
-	if (type >= KT_COUNT || (is_quantized(type) && !q_shape_ok(type, k)))
+	if (type >= KT_COUNT || type == KT_FP8 || (is_quantized(type) && !q_shape_ok(type, k)))
 		return 0;
 	return ((size_t) n + cols - 1) / cols * panel_bytes(type, k);
 }

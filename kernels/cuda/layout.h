@@ -33,7 +33,8 @@ typedef enum CudaCodes
 	CUDA_FLOAT,					/* elements of 2 or 4 bytes */
 	CUDA_NIBBLE,				/* code + off */
 	CUDA_TABLE,					/* the number of an entry of IQ4's or MXFP4's table */
-	CUDA_BYTE					/* signed */
+	CUDA_BYTE,					/* signed */
+	CUDA_E4M3
 } CudaCodes;
 
 /*
@@ -49,7 +50,8 @@ typedef enum CudaCodes
 	S(K1, 0, 2, 1, 8)			/* half d; int8 s: d s */ \
 	S(K2, 0, 4, 2, 8)			/* half d, half m; byte s, byte z: d s, - m z */ \
 	S(KH, 0, 2, 2, 8)			/* half d; for 16 k int8 s */ \
-	S(KHM, 0, 4, 2, 8)			/* half d, half m; for 16 k s | z << 4 */
+	S(KHM, 0, 4, 2, 8)			/* half d, half m; for 16 k s | z << 4 */ \
+	S(F, 0, 4, 0, 4)			/* float d */
 
 typedef enum CudaScale
 {
@@ -76,7 +78,7 @@ cuda_piece_codes(const CudaLayout *l)
 {
 	size_t		weights = CUDA_STRIP * CUDA_PIECE;
 
-	return l->codes == CUDA_FLOAT ? weights * l->size : l->codes == CUDA_BYTE ? weights : weights / 2;
+	return l->codes == CUDA_FLOAT ? weights * l->size : l->codes >= CUDA_BYTE ? weights : weights / 2;
 }
 
 LAYOUT_FN size_t

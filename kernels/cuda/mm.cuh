@@ -8,7 +8,8 @@
  *		  tot = tot + acc (the first: tot = acc)
  * in float; y = tot + bias.  Weights in groups (docs/gpu.md): for each 32 (or 16) k
  * c = product(0), acc = fma(d, c, acc), then acc = fma(m, sum of x, acc), where the sum is a
- * product with ones.  INT8: acc is scaled behind its segment.
+ * product with ones.  INT8: acc is scaled behind its segment.  FP8: for each 128 k c = products(0), 16 k after the other, and
+ * acc = fma(d, c, acc).
  *
  * A block has WM x WN warps, each MT tiles of 16 outputs and NT of 8 rows.  x goes through shared
  * memory by cp.async, KC k at a time; weights straight from global memory to registers, AHEAD
@@ -114,12 +115,14 @@ mm_fetch(E *stage, const MmArgs &a, const MmRows &r, int c)
 template <typename W, typename O, int MT, int NT>
 struct MmWarp
 {
+	enum { WT = W::WIDE ? MT : 1, WN = W::WIDE ? NT : 1 };
 	float		acc[MT][NT][4];
 	float		tot[MT][NT][4];
+	float		wide[WT][WN][4];	/* of the pieces of a block that share a scale */
 
-	/* one piece: 32 k; b: of x's tile */
+	/* one piece: 32 k; b: of x's tile; last: of its block */
 	__device__ __forceinline__ void
-	piece(const typename W::Raw *raw, const Codebook *book, const typename O::elem *x, int width, int row, int c)
+	piece(const typename W::Raw *raw, const Codebook *book, const typename O::elem *x, int width, int row, int c, bool last)
 	{
 		typename O::reg a[MT][2][O::A_REGS],
 					ones[O::A_REGS];
@@ -150,9 +153,32 @@ struct MmWarp
 					O::mma(acc[i][j], a[i][0], b[0], acc[i][j]);
 					O::mma(acc[i][j], a[i][1], b[1], acc[i][j]);
 				}
+				else if constexpr (W::WIDE)
+				{
+					O::mma(wide[i][j], a[i][0], b[0], wide[i][j]);
+					O::mma(wide[i][j], a[i][1], b[1], wide[i][j]);
+				}
 				else
 					scaled(acc[i][j], a[i], b, &s[i], sum);
 		}
+		if constexpr (W::WIDE)
+			if (last)
+				end_block(s);
+	}
+
+	__device__ __forceinline__ void
+	end_block(const Scales *s)
+	{
+#pragma unroll
+		for (int i = 0; i < WT; i++)
+#pragma unroll
+			for (int j = 0; j < WN; j++)
+#pragma unroll
+				for (int e = 0; e < 4; e++)
+				{
+					acc[i][j][e] = fmaf(s[i].d[0][e / 2], wide[i][j][e], acc[i][j][e]);
+					wide[i][j][e] = 0.0f;
+				}
 	}
 
 	/* of x over the 32 k, or over each 16 */
@@ -191,6 +217,14 @@ struct MmWarp
 #pragma unroll
 		for (int i = 0; i < MT * NT * 4; i++)
 			acc[i / (NT * 4)][i / 4 % NT][i % 4] = 0.0f;
+	}
+
+	__device__ __forceinline__ void
+	clear_block(void)
+	{
+#pragma unroll
+		for (int i = 0; i < WT * WN * 4; i++)
+			wide[i / (WN * 4)][i / 4 % WN][i % 4] = 0.0f;
 	}
 
 	/* the end of a segment; d: INT8's scales of the tiles' outputs */
@@ -282,6 +316,7 @@ mm_kernel(MmArgs a)
 				W::load(&raw[p][i], strip[i], tile % 4, from * pieces + p);
 	}
 	warp.clear();
+	warp.clear_block();
 	for (int c = from; c < from + MM_STAGES - 1; c++)
 	{
 		if (c < to)
@@ -311,7 +346,8 @@ mm_kernel(MmArgs a)
 					if (p + q + AHEAD < end)
 						W::load(&raw[q][i], strip[i], n0[i] / CUDA_TILE % 4, p + q + AHEAD);
 				}
-				warp.piece(now, &a.book, x[(c - from) % MM_STAGES], KC, row, (p + q) % pieces * (CUDA_PIECE / 8));
+				warp.piece(now, &a.book, x[(c - from) % MM_STAGES], KC, row, (p + q) % pieces * (CUDA_PIECE / 8),
+						   (p + q + 1) % W::B::PIECES == 0 || p + q + 1 == last_piece);
 			}
 		if ((c + 1) % chunks == 0 || c + 1 == to)
 			warp.end_segment(c / chunks * chunks <= from, d);

@@ -51,6 +51,7 @@ typedef enum MmShape
 bool		mm_dense(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_nibble(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_byte(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
+bool		mm_fp8(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
 /* by wgmma, of all shapes or of none: what it hasn't is the others' for all numbers of rows */
 bool		mm_sm90(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_quant_sm90(const MmArgs *a, const CudaLayout *l, MmShape shape, cudaStream_t stream);

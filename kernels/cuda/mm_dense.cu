@@ -97,7 +97,8 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 	for (int i = 0; i < 16; i++)
 		a->book.t[i / 4] |= (uint32_t) ((type == KT_MXFP4 ? kcode_mxfp4 : kcode_iq4)[i] + 128) << i % 4 * 8;
 	ok = (wgmma && mm_sm90(a, l, type, x, shape, stream)) ? true : l->codes == CUDA_FLOAT ? mm_dense(a, l, type, x, shape, stream) :
-		l->codes == CUDA_BYTE ? mm_byte(a, l, x, shape, stream) : mm_nibble(a, l, x, shape, stream);
+		l->codes == CUDA_BYTE ? mm_byte(a, l, x, shape, stream) :
+		l->codes == CUDA_E4M3 ? mm_fp8(a, l, x, shape, stream) : mm_nibble(a, l, x, shape, stream);
 	if (ok && a->part != NULL)
 		LAUNCH(mm_sum_kernel, dim3((a->n + 255) / 256, a->rows), 256, 0, stream, *a, segments_of(a->k));
 	return ok;

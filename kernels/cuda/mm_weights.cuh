@@ -46,6 +46,21 @@ sub2(BF16, uint32_t a, uint32_t b)
 
 	return *reinterpret_cast<uint32_t *>(&d);
 }
+/* a b, likewise */
+static __device__ __forceinline__ uint32_t
+mul2(F16, uint32_t a, uint32_t b)
+{
+	__half2		d = __hmul2(*reinterpret_cast<__half2 *>(&a), *reinterpret_cast<__half2 *>(&b));
+
+	return *reinterpret_cast<uint32_t *>(&d);
+}
+static __device__ __forceinline__ uint32_t
+mul2(BF16, uint32_t a, uint32_t b)
+{
+	__nv_bfloat162 d = __hmul2(*reinterpret_cast<__nv_bfloat162 *>(&a), *reinterpret_cast<__nv_bfloat162 *>(&b));
+
+	return *reinterpret_cast<uint32_t *>(&d);
+}
 #else
 static inline uint32_t
 byte_perm(uint32_t a, uint32_t b, uint32_t sel)
@@ -68,6 +83,21 @@ sub2(E, uint32_t a, uint32_t b)
 					y = {(uint16_t) (b >> i)};
 
 		from_float(&x, to_float(x) - to_float(y));
+		r |= (uint32_t) x.u << i;
+	}
+	return r;
+}
+template <typename E> static inline uint32_t
+mul2(E, uint32_t a, uint32_t b)
+{
+	uint32_t	r = 0;
+
+	for (int i = 0; i < 32; i += 16)
+	{
+		E			x = {(uint16_t) (a >> i)},
+					y = {(uint16_t) (b >> i)};
+
+		from_float(&x, to_float(x) * to_float(y));
 		r |= (uint32_t) x.u << i;
 	}
 	return r;
@@ -101,6 +131,26 @@ static __device__ __forceinline__ uint32_t
 byte_pair(F16 e, uint32_t lo, int i, uint32_t hi, int j)
 {
 	return sub2(e, (byte_perm(lo, hi, i | (4 + j) << 8) & 0x00ff00ffu) | 0x64006400u, 0x64806480u);
+}
+
+/*
+ * Bytes i and i + 1 of w, which are E4M3, as two of E: sign, exponent and mantissa moved to their places, and a factor for
+ * the exponents' other bias.  Exact, subnormals too; the code of NaN is 480 (pack.c sees to it).
+ */
+static __device__ __forceinline__ uint32_t
+e4m3_pair(BF16 e, uint32_t w, int i)
+{
+	uint32_t	high = byte_perm(w, 0, 0x0404u | i << 4 | (i + 1) << 12);
+
+	return mul2(e, (high & 0x80008000u) | (high & 0x7f007f00u) >> 4, 0x7b807b80u);	/* 2^120 */
+}
+
+static __device__ __forceinline__ uint32_t
+e4m3_pair(F16 e, uint32_t w, int i)
+{
+	uint32_t	high = byte_perm(w, 0, 0x0404u | i << 4 | (i + 1) << 12);
+
+	return mul2(e, (high & 0x80008000u) | (high & 0x7f007f00u) >> 1, 0x5c005c00u);	/* 2^8 */
 }
 
 /* ---- operands ---- */
@@ -248,6 +298,8 @@ get_scales(Scales *to, const uint32_t *h, uint32_t s)
 	{
 		uint32_t	e = h[0] >> 8 * i & 255;
 
+		if (SCALE == CUDA_F)
+			d[i] = __uint_as_float(h[i]);
 		if (SCALE == CUDA_E)
 			d[i] = __uint_as_float(e < 2 ? 0x00200000u << e : (e - 1) << 23);
 		for (int half = 0; half < 2; half++)
@@ -287,9 +339,11 @@ struct Weights
 		/* sums run on over the pieces of a segment; else each piece's is scaled */
 		ROW = SCALE_ == CUDA_ROW,
 		PLAIN = SCALE_ == CUDA_NONE || SCALE_ == CUDA_ROW,
+		/* ... over the pieces of a block */
+		WIDE = SCALE_ == CUDA_F,
 		HALVES = SCALE_ == CUDA_KH || SCALE_ == CUDA_KHM,
 		MIN = SCALE_ == CUDA_DM || SCALE_ == CUDA_K2 || SCALE_ == CUDA_KHM,
-		LANE = CODES_ == CUDA_FLOAT ? 16 * (int) sizeof(E) : CODES_ == CUDA_BYTE ? 16 : 8,	/* bytes of a tile's piece */
+		LANE = CODES_ == CUDA_FLOAT ? 16 * (int) sizeof(E) : CODES_ >= CUDA_BYTE ? 16 : 8,	/* bytes of a tile's piece */
 		PIECE = (int) B::SUB * CUDA_STRIP + 4 * 32 * LANE,
 		BLOCK = (int) B::HEADER * CUDA_STRIP + (int) B::PIECES * PIECE,
 		STRIP_HEADER = (int) B::STRIP * CUDA_STRIP
@@ -372,6 +426,9 @@ struct Weights
 			else if constexpr (CODES_ == CUDA_NIBBLE)
 				for (int i = 0; i < 4; i++)
 					a[s][i] = nibble_pair(typename O::elem(), r->c[s] >> 4 * i, book->off);
+			else if constexpr (CODES_ == CUDA_E4M3)
+				for (int i = 0; i < 4; i++)
+					a[s][i] = e4m3_pair(typename O::elem(), r->c[s * 2 + i / 2], i % 2 * 2);
 			else if constexpr (CODES_ == CUDA_BYTE)
 				for (int i = 0; i < 4; i++)
 				{

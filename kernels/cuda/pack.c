@@ -8,6 +8,8 @@
  */
 #include "cuda/pack.h"
 
+#include <math.h>
+
 #include "groups.h"
 
 /* scales as the macro's arguments */
@@ -38,6 +40,7 @@ static const CudaLayout layouts[KT_COUNT] = {
 	[KT_IQ4_XS] = LAYOUT(TABLE, K1, 0, 0),
 	[KT_MXFP4] = LAYOUT(TABLE, E, 0, 0),
 	[KT_INT8] = LAYOUT(BYTE, ROW, 0, 0),
+	[KT_FP8] = LAYOUT(E4M3, F, 0, 0),
 };
 
 static const int8_t *
@@ -181,6 +184,31 @@ get_scales(const CudaLayout *l, const uint8_t *header, const uint8_t *sub, int j
 
 /* ---- matrices ---- */
 
+/*
+ * row j of a strip of FP8.  Products take the code of NaN for a number, so that a group which has one gets the
+ * scale NaN: a sum with either is NaN.
+ */
+static void
+put_fp8(const CudaLayout *l, uint8_t *strip, int j, const uint8_t *row, int k)
+{
+	const uint8_t *codes = row + (ktype_row_bytes(KT_FP8, k) - (size_t) k);
+
+	for (int at = 0; at < k; at += FP8_GROUP, row += sizeof(float), strip += cuda_block_bytes(l))
+	{
+		uint8_t    *to = strip + (size_t) l->header * CUDA_STRIP;
+		float		d;
+
+		memcpy(&d, row, sizeof(d));
+		for (int i = 0; i < k_min(FP8_GROUP, k - at); i++)
+		{
+			to[(size_t) (i / CUDA_PIECE) * cuda_piece_codes(l) + (size_t) cuda_place(l, j, i % CUDA_PIECE)] = codes[at + i];
+			if ((codes[at + i] & 0x7f) == 0x7f)
+				d = NAN;
+		}
+		memcpy(strip + sizeof(d) * (size_t) cuda_scale_place(j, 0, 1), &d, sizeof(d));
+	}
+}
+
 /* row j of a strip: floats, and INT8 behind its scale */
 static void
 put_plain(const CudaLayout *l, uint8_t *strip, int j, const uint8_t *row, int k)
@@ -235,6 +263,8 @@ cuda_mat_pack(KMat *m, const KTensor *src, int n0, int n1)
 		for (int j = 0; j < CUDA_STRIP && first + j < n1; j++)
 			if (ktype_grouped(m->type))
 				put_groups(l, m->type, strip, j, ktensor_row(src, first + j), m->k);
+			else if (m->type == KT_FP8)
+				put_fp8(l, strip, j, ktensor_row(src, first + j), m->k);
 			else
 				put_plain(l, strip, j, ktensor_row(src, first + j), m->k);
 	}
@@ -260,6 +290,11 @@ cuda_mat_row(const KMat *m, int row, float *out)
 
 		if (l->codes == CUDA_FLOAT)
 			out[i] = kelem_get(m->type, codes, (size_t) cuda_place(l, j, at));
+		else if (l->codes == CUDA_E4M3)
+		{
+			memcpy(&d, block + sizeof(d) * (size_t) cuda_scale_place(j, 0, 1), sizeof(d));
+			out[i] = d * kf8_to_f32(KT_F8_E4M3, codes[cuda_place(l, j, at)]);
+		}
 		else if (l->scale == CUDA_ROW)
 		{
 			memcpy(&d, strip + 4 * cuda_scale_place(j, 0, 1), 4);

@@ -88,6 +88,8 @@ weight(const Packed &w, int row, int i)
 	if (l->codes == CUDA_FLOAT)
 		return w.type == KT_F32 ? ((const float *) codes)[place] : w.type == KT_F16 ? to_float(((const F16 *) codes)[place]) :
 			to_float(((const BF16 *) codes)[place]);
+	if (l->codes == CUDA_E4M3)
+		return ((const float *) block)[cuda_scale_place(j, 0, 1)] * to_float(F8E4M3{codes[place]});
 	if (l->codes == CUDA_BYTE)
 		code = (int8_t) codes[place];
 	else

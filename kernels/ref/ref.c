@@ -147,6 +147,23 @@ dot_float(KType t, const uint8_t *w, const float *x, int k)
 	return acc;
 }
 
+/* of FP8: the numbers themselves, as floats */
+static float
+dot_fp8(const uint8_t *w, const float *x, int k)
+{
+	const uint8_t *codes = w + (ktype_row_bytes(KT_FP8, k) - (size_t) k);
+	float		acc = 0.0f,
+				d = 0.0f;
+
+	for (int i = 0; i < k; i++)
+	{
+		if (i % FP8_GROUP == 0)
+			memcpy(&d, w + (size_t) (i / FP8_GROUP) * sizeof(d), sizeof(d));
+		acc = fmaf(x[i], d * kf8_to_f32(KT_F8_E4M3, codes[i]), acc);
+	}
+	return acc;
+}
+
 static void
 ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	   float *y, int ldy, const float *bias, void *ws)
@@ -161,6 +178,8 @@ ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 
 			if (w->type == KT_INT8)
 				acc = dot_int8(mat_rowp(w, j), xi, w->k);
+			else if (w->type == KT_FP8)
+				acc = dot_fp8(mat_rowp(w, j), xi, w->k);
 			else if (ktype_grouped(w->type))
 				acc = dot_groups(w->type, mat_rowp(w, j), xi, w->k);
 			else

@@ -396,6 +396,22 @@ add_linear(Binder *b, Linear *l)
 	o->linears[o->n_linears++] = l;
 }
 
+/* What n rows of t are read from: what its reader offers, if the kernels take that and nobody asked for another type. */
+static const KTensor *
+offered(Binder *b, const Linear *l, const KTensor *t, int n)
+{
+	const KTensor *o = t->reader != NULL ? t->reader->offer : NULL;
+	KTensor    *v;
+
+	if (o == NULL || l->exact || b->quant != NULL || b->d->k == NULL || b->d->k->mat_bytes(o->type, n, l->k) == 0)
+		return t;
+	v = keep(b, sizeof(KTensor));
+	*v = *t;
+	v->type = o->type;
+	v->reader = o->reader;
+	return v;
+}
+
 /* t, of which n rows are used, becomes the next part of l. */
 static bool
 add_part(Binder *b, Linear *l, const KTensor *t, int n)
@@ -407,7 +423,7 @@ add_part(Binder *b, Linear *l, const KTensor *t, int n)
 	if (p == 0)
 		add_linear(b, l);
 	l->n_parts++;
-	l->w[p] = t;
+	l->w[p] = t = offered(b, l, t, n);
 	if (!choose_type(b, l, t, &l->as[p]))
 		return false;
 	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)

@@ -80,6 +80,9 @@ struct CkptReader
 	int32_t    *g_idx;			/* [k], groups of the columns; NULL: in order */
 	int64_t		n_groups;		/* ... so many */
 	bool		int8_acts;		/* made for products of bytes: INT8 if it fits */
+
+	KReader		fp8;			/* what r offers: rows of FP8 */
+	KTensor		fp8_t;
 };
 
 struct Ckpt

@@ -10,7 +10,8 @@
  *		INT8		8 bits with one scale a row, made for activations of 8 bits
  *		MXFP4		the same in another order
  *		Q8_0		other codes of up to 4 bits: blocks with mixed scales, tables
- *		BF16		all else
+ *		BF16		all else; E4M3 with scales for whole groups of 128 columns is offered as FP8, too,
+ *					with its codes and scales as they are
  *
  * A half has 11 significant bits: as scales go it is exact for F16 and in practice for
  * BF16, and else off by at most 2^-11 of itself, 1/256 of a step for 4 bits.  Scales too
@@ -337,6 +338,39 @@ rows_by_value(const KReader *r, int64_t row0, int step, int n, void *to)
 	make_rows((const CkptReader *) (const void *) r, false, row0, step, n, to);
 }
 
+/* Codes of E4M3 as they are, each row's behind its scales. */
+static void
+rows_fp8(const KReader *kr, int64_t row0, int step, int n, void *to)
+{
+	const CkptReader *r = (const CkptReader *) (const void *) ((const char *) kr - offsetof(CkptReader, fp8));
+	uint8_t		codes[CKPT_ROWS * CKPT_CHUNK];
+	size_t		bytes = ktype_row_bytes(KT_FP8, r->k);
+	size_t		scales = bytes - (size_t) r->k;
+
+	for (int at = 0; at < n; at += CKPT_ROWS)
+	{
+		int64_t		row = row0 + (int64_t) at * step;
+		int			rows = n - at < CKPT_ROWS ? n - at : CKPT_ROWS;
+		uint8_t    *out = (uint8_t *) to + (size_t) at * bytes;
+
+		for (int64_t col = 0; col < r->k; col += CKPT_CHUNK)
+		{
+			int			m = r->k - col < CKPT_CHUNK ? (int) (r->k - col) : CKPT_CHUNK;
+
+			r->codes(r, row, step, rows, col, m, codes);
+			for (int j = 0; j < rows; j++)
+				memcpy(out + (size_t) j * bytes + scales + col, codes + j * CKPT_CHUNK, (size_t) m);
+		}
+		for (int j = 0; j < rows; j++)
+			for (int64_t col = 0; col < r->k; col += FP8_GROUP)
+			{
+				float		d = ckpt_scale_at(r, row + (int64_t) j * step, col / r->group);
+
+				memcpy(out + (size_t) j * bytes + (size_t) (col / FP8_GROUP) * sizeof(d), &d, sizeof(d));
+			}
+	}
+}
+
 /* ---- the choice of the type ---- */
 
 /*
@@ -397,6 +431,14 @@ choose(CkptReader *r, float most, const CkptZeros *z)
 	/* Q8_0's own scales are a 127th of the largest weight: halves, too */
 	r->t.type = r->bits <= 4 && r->k % BLOCK == 0 && half_fits(most * code / 127, 127) ? KT_Q8_0 : KT_BF16;
 	return false;
+}
+
+/* Is it made of what KT_FP8 is: E4M3 and a scale for each 128 columns, or more? */
+static bool
+is_fp8(const CkptReader *r)
+{
+	return r->q != NULL && r->q->type == KT_F8_E4M3 && r->bits == 8 && r->zero_of == NULL && r->zero0 == 0 && r->columns == NULL &&
+		r->g_idx == NULL && !r->flat && (r->group % FP8_GROUP == 0 || r->group >= r->k);
 }
 
 /* An order that is none isn't kept. */
@@ -467,5 +509,14 @@ ckpt_finish(Ckpt *c, CkptReader *r, Err *e)
 		.name = r->name, .type = r->t.type, .ndim = 2, .shape = {r->n, r->k}, .reader = &r->r,
 		.nbytes = ktype_row_bytes(r->t.type, r->k) * (size_t) r->n, .base = r->parts[0]
 	};
+	if (r->t.type == KT_BF16 && is_fp8(r))
+	{
+		r->fp8 = (KReader) {.rows = rows_fp8, .parts = r->parts};
+		r->fp8_t = r->t;
+		r->fp8_t.type = KT_FP8;
+		r->fp8_t.reader = &r->fp8;
+		r->fp8_t.nbytes = ktype_row_bytes(KT_FP8, r->k) * (size_t) r->n;
+		r->r.offer = &r->fp8_t;
+	}
 	return true;
 }

@@ -17,7 +17,7 @@ static const Quant quants[] = {
 
 #define N_QUANTS (sizeof(quants) / sizeof(quants[0]))
 
-_Static_assert(N_QUANTS == KT_END - 2, "quant.def has one row for each KType but INT8");
+_Static_assert(N_QUANTS == KT_END - 3, "quant.def has one row for each KType but INT8 and FP8");
 
 const Quant *
 quant_get(KType type)

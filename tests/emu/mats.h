@@ -21,9 +21,10 @@ random_row(KType t, int k, uint8_t *row)
 	size_t		size = ktype_row_bytes(t, k),
 				block = ktype_row_bytes(t, ktype_block(t));
 
+	/* no NaN of FP8: its whole group would be */
 	for (size_t i = 0; i < size; i++)
-		row[i] = (uint8_t) dice();
-	for (size_t b = 0; b < size && t != KT_INT8; b += block)
+		row[i] = (uint8_t) dice() & (t == KT_FP8 ? 0xfe : 0xff);
+	for (size_t b = 0; b < size && t != KT_INT8 && t != KT_FP8; b += block)
 	{
 		size_t		at = t == KT_Q2_K ? offsetof(KBlockQ2_K, d) : t == KT_Q3_K ? offsetof(KBlockQ3_K, d) :
 			t == KT_Q6_K ? offsetof(KBlockQ6_K, d) : 0;
@@ -41,11 +42,11 @@ random_row(KType t, int k, uint8_t *row)
 		else
 			memcpy(row + b + at, h, two ? 4 : 2);
 	}
-	if (t == KT_INT8)
+	for (int i = 0; i < (t == KT_INT8 ? 1 : t == KT_FP8 ? (k + FP8_GROUP - 1) / FP8_GROUP : 0); i++)
 	{
 		float		d = 0.01f * (float) (1 + dice() % 50);
 
-		memcpy(row, &d, 4);
+		memcpy(row + 4 * i, &d, 4);
 	}
 }
 

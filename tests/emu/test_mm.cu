@@ -47,12 +47,28 @@ random_float(float most)
 	return ((int) (dice() % 20001) - 10000) / 10000.0f * most;
 }
 
+/* any codes but NaN */
+static void
+random_fp8(int k, uint8_t *row)
+{
+	uint8_t    *codes = row + ktype_row_bytes(KT_FP8, k) - k;
+
+	for (int i = 0; i < k; i++)
+		codes[i] = (codes[i] & 0x7f) == 0x7f ? codes[i] ^ 8 : codes[i];
+	for (int g = 0; g < (k + FP8_GROUP - 1) / FP8_GROUP; g++)
+	{
+		float		f = random_float(1.0f / 4096);
+
+		memcpy(row + 4 * g, &f, 4);
+	}
+}
+
 /* a row of the file: any codes, scales near 1/100 */
 static void
 random_row(KType t, int k, uint8_t *row)
 {
 	size_t		len = ktype_row_bytes(t, k),
-				step = t == KT_INT8 ? len : ktype_row_bytes(t, ktype_block(t));
+				step = t == KT_INT8 || t == KT_FP8 ? len : ktype_row_bytes(t, ktype_block(t));
 	size_t		d_at = t == KT_Q2_K ? offsetof(KBlockQ2_K, d) : t == KT_Q3_K ? offsetof(KBlockQ3_K, d) :
 		t == KT_Q6_K ? offsetof(KBlockQ6_K, d) : 0;
 
@@ -67,6 +83,8 @@ random_row(KType t, int k, uint8_t *row)
 
 		if (t == KT_INT8)
 			memcpy(row, &f, 4);
+		else if (t == KT_FP8)
+			random_fp8(k, row);
 		else if (t == KT_MXFP4)
 			row[at] = (uint8_t) (115 + dice() % 10);
 		else
@@ -210,6 +228,9 @@ stated(const Case *c, int j, const float *x, bool bias)
 		for (int i = 0; i < c->k; i++)
 			w[i] = (float) (int8_t) row[4 + i];
 	}
+	else if (c->type == KT_FP8)
+		for (int i = 0; i < c->k; i++)
+			w[i] = kf8_to_f32(KT_F8_E4M3, row[ktype_row_bytes(c->type, c->k) - c->k + i]);
 	else if (!ktype_grouped(c->type))
 		kblock_to_float(c->type, row, c->k, w.data());
 	for (int k0 = 0; k0 < c->k; k0 += SEGMENT)
@@ -217,7 +238,12 @@ stated(const Case *c, int j, const float *x, bool bias)
 		int			n = k_min(SEGMENT, c->k - k0);
 		float		acc = 0;
 
-		if (!ktype_grouped(c->type))
+		for (int i = 0; c->type == KT_FP8 && i < n; i += FP8_GROUP)
+		{
+			memcpy(&d, row + (k0 + i) / FP8_GROUP * 4, 4);
+			acc = fmaf(d, chain(&w[k0 + i], x + k0 + i, k_min(FP8_GROUP, n - i), 0), acc);
+		}
+		if (!ktype_grouped(c->type) && c->type != KT_FP8)
 			acc = chain(&w[k0], x + k0, n, 0);
 		for (int i = 0; ktype_grouped(c->type) && i < n; i += KGROUP)
 		{
@@ -264,7 +290,7 @@ check_values(const Case *c, const std::vector<float> &y, bool exact, bool bias)
 			float		got = y[(size_t) r * c->n + j],
 						want = stated(c, j, x, bias);
 			double		sum = bias ? c->bias[j] : 0,
-						size = 1e-30;
+						size = fabs(sum) + 1e-30;
 
 			for (int i = 0; i < c->k; i++)
 			{
@@ -457,6 +483,7 @@ main(void)
 	grouped(KT_BF16, KT_BF16, 70, 96, {3, 0, 17, 1, 0, 40, 9}, true);
 	grouped(KT_BF16, KT_BF16, 9, 1100, {0, 1, 0, 2, 1, 0}, true);
 	grouped(KT_MXFP4, KT_BF16, 65, 1056, {1, 2, 1}, true);
+	grouped(KT_FP8, KT_BF16, 65, 1100, {1, 0, 2, 40, 1}, true);
 	grouped(KT_Q4_K, KT_BF16, 65, 256, {99, 31}, false);
 	if (has_wgmma())
 	{

@@ -101,6 +101,43 @@ check_rows(const char *what, const KTensor *t, const float *want, double bound)
 	mem_free(got);
 }
 
+/* of all fixtures: E4M3 with one scale, or one a row */
+#define N_OFFERS 14
+
+static int	n_offers;
+
+/* What a reader offers in FP8 is what it gives in BF16, before that was rounded. */
+static void
+check_offer(const char *what, const KTensor *t)
+{
+	const KTensor *o = t->reader->offer;
+	int64_t		k = t->shape[1];
+	int			n = (int) t->shape[0];
+	size_t		bytes = ktype_row_bytes(KT_FP8, k);
+	uint8_t    *rows = mem_alloc((size_t) n * bytes);
+	uint8_t    *some = mem_alloc((size_t) n * bytes);
+	uint16_t   *want = mem_alloc((size_t) (n * k) * sizeof(uint16_t));
+	float	   *x = mem_alloc((size_t) k * sizeof(float));
+	int			bad = 0;
+
+	CHECK(t->type == KT_BF16 && o->type == KT_FP8 && o->nbytes == (size_t) n * bytes, "%s: %s offers %s", what, ktype_name(t->type),
+		  ktype_name(o->type));
+	t->reader->rows(t->reader, 0, 1, n, want);
+	o->reader->rows(o->reader, 0, 1, n, rows);
+	for (int i = 0; i < n; i++)
+	{
+		kblock_to_float(KT_FP8, rows + (size_t) i * bytes, k, x);
+		for (int64_t j = 0; j < k; j++)
+			bad += kf32_to_bf16(x[j]) != want[i * k + j];
+	}
+	CHECK(bad == 0, "%s: %d weights of FP8 are others", what, bad);
+	check_steps(what, o, rows, bytes, some);
+	mem_free(rows);
+	mem_free(some);
+	mem_free(want);
+	mem_free(x);
+}
+
 static void
 check_module(const char *dir, Source *s, const char *module, const KTensor *ref)
 {
@@ -126,6 +163,11 @@ check_module(const char *dir, Source *s, const char *module, const KTensor *ref)
 		return;
 	CHECK(strcmp(ktype_name(t->type), expect) == 0, "%s: %s instead of %s", what, ktype_name(t->type), expect);
 	check_rows(what, t, ref->data, conf_num(conf, key, 0));
+	if (t->reader->offer != NULL)
+	{
+		n_offers++;
+		check_offer(what, t);
+	}
 	/* every tensor of the module has its use, so that a model has no tensor too many */
 	for (size_t i = 0; i < files_count(s->files); i++)
 	{
@@ -188,5 +230,6 @@ main(int argc, char **argv)
 	}
 	if (n > 0)
 		free(dirs);
+	CHECK(argc > 1 || n_offers == N_OFFERS, "%d matrices are offered in FP8", n_offers);
 	return check_done("ckpt_golden");
 }

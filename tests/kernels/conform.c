@@ -104,6 +104,14 @@ rnd_row(KType t, int k, uint8_t *row)
 		row[i] = (uint8_t) (rnd_int(3) ? (int) rnd() : rnd_int(2) ? 0x80 : 0x7f);
 	if (t == KT_INT8)
 		memcpy(row, &d, sizeof(d));
+	else if (t == KT_FP8)
+	{
+		/* no NaN among the codes */
+		for (size_t i = 0; i < len; i++)
+			row[i] = (row[i] & 0x7f) == 0x7f ? row[i] ^ 1 : row[i];
+		for (int i = 0; i < k; i += FP8_GROUP, d = rnd_float(0.02f))
+			memcpy(row + (size_t) (i / FP8_GROUP) * sizeof(d), &d, sizeof(d));
+	}
 	else if (t == KT_MXFP4)
 		for (size_t i = 0; i < len; i += sizeof(KBlockMXFP4))
 			row[i] = (uint8_t) (110 + rnd_int(16));

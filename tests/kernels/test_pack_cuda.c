@@ -195,13 +195,71 @@ read_int8(const uint8_t *packed, int n, int k, float *to)
 	return (size_t) (p - packed);
 }
 
+/* for 128 k the floats, then four pieces of codes; zeros fill up */
+static size_t
+read_fp8(const uint8_t *packed, int n, int k, float *to)
+{
+	const uint8_t *p = packed;
+	float		d[CUDA_STRIP];
+
+	for (int n0 = 0; n0 < n; n0 += CUDA_STRIP)
+		for (int k0 = 0; k0 < (k + 127) / 128 * 128; k0 += 32)
+		{
+			for (int i = 0; k0 % 128 == 0 && i < CUDA_STRIP; i++, p += 4)
+				memcpy(&d[output_at(i)], p, 4);
+			for (int i = 0; i < 4 * 32 * 2; i++)
+				for (int e = 0; e < 8; e++, p++)
+				{
+					int			j = i / 64 * 16 + i / 2 % 32 / 4 + e / 2 % 2 * 8,
+								c = k0 + i % 2 * 16 + e / 4 * 8 + i / 2 % 4 * 2 + e % 2;
+
+					if (n0 + j < n && c < k)
+						to[(size_t) (n0 + j) * k + c] = d[j] * kf8_to_f32(KT_F8_E4M3, *p);
+					else
+						EXPECT(*p == 0, "FP8: no zero at output %d, k %d", n0 + j, c);
+				}
+		}
+	return (size_t) (p - packed);
+}
+
+/* a NaN among the codes makes its group's scale one, and no other */
+static void
+fp8_nan(void)
+{
+	enum
+	{
+		N = 20, LEN = 300
+	};
+	size_t		row = ktype_row_bytes(KT_FP8, LEN);
+	uint8_t    *src = xalloc(row * N);
+	float		w[LEN];
+	KMat		m = {.type = KT_FP8, .n = N, .k = LEN, .nbytes = cuda_mat_bytes(KT_FP8, N, LEN)};
+	KTensor		tensor = {.name = "w", .type = KT_FP8, .ndim = 2, .shape = {N, LEN}, .data = src, .nbytes = row * N};
+	int			bad = 0;
+
+	m.data = xalloc(m.nbytes);
+	for (int j = 0; j < N; j++)
+		rnd_row(KT_FP8, LEN, src + row * (size_t) j);
+	src[row * 17 + 3 * sizeof(float) + 200] = 0xff;
+	cuda_mat_pack(&m, &tensor, 0, N);
+	for (int j = 0; j < N; j++)
+	{
+		cuda_mat_row(&m, j, w);
+		for (int i = 0; i < LEN; i++)
+			bad += isnan(w[i]) != (j == 17 && i / 128 == 1);
+	}
+	EXPECT(bad == 0, "FP8: %d weights are NaN, or not", bad);
+	free(src);
+	free(m.data);
+}
+
 static size_t
 read_all(KType t, const uint8_t *packed, int n, int k, float *to)
 {
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		if (formats[i].type == t)
 			return read_matrix(&formats[i], packed, n, k, to);
-	return t == KT_INT8 ? read_int8(packed, n, k, to) : read_floats(t, packed, n, k, to);
+	return t == KT_INT8 ? read_int8(packed, n, k, to) : t == KT_FP8 ? read_fp8(packed, n, k, to) : read_floats(t, packed, n, k, to);
 }
 
 static void
@@ -275,6 +333,8 @@ test_pack_cuda(void)
 			EXPECT(now >= before && now > 0 && now % 64 == 0, "%s of %d outputs: %zu bytes", ktype_name((KType) t), n, now);
 			before = now;
 		}
+		if (t == KT_FP8)
+			fp8_nan();
 		if (block > 1)
 			EXPECT(cuda_mat_bytes((KType) t, 64, block + 1) == 0, "%s: k is no multiple", ktype_name((KType) t));
 	}

@@ -354,6 +354,74 @@ test_floats(void)
 	clear(&f);
 }
 
+/* FP8 with blocks of 128 x 128 is offered as it lies in the file, each row with its blocks' scales. */
+static void
+test_offer(void)
+{
+	enum
+	{
+		ROWS = 200, COLS = 300, ACROSS = 3
+	};
+	static const struct
+	{
+		const char *json;
+		int			rows,
+					cols;
+		bool		offers;
+	}			cases[] = {
+		{"{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}", 2, 3, true},
+		{"{\"quant_method\":\"fp8\",\"weight_block_size\":[128,64]}", 2, 5, false},
+		{"{\"quant_method\":\"fp8\",\"weight_block_size\":[64,256]}", 4, 2, true},
+		{"{\"quant_method\":\"fp8\"}", ROWS, 1, true},
+	};
+
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++)
+	{
+		Fake		f = {0};
+		CkptFiles	files = {fake_find, fake_where, &f};
+		Conf	   *conf = conf_new();
+		Ckpt	   *ckpt = NULL;
+		const KTensor *t = NULL,
+				   *o;
+		Err			e = {0};
+		uint8_t    *codes = add(&f, "m.weight", KT_F8_E4M3, 2, ROWS, COLS, 0);
+		float	   *scale = add(&f, c < 3 ? "m.weight_scale_inv" : "m.weight_scale", KT_F32, 2, cases[c].rows, cases[c].cols, 0);
+		int			down = (ROWS + cases[c].rows - 1) / cases[c].rows,
+					across = c == 0 ? 128 : c == 1 ? 64 : c == 2 ? 256 : COLS,
+					bad = 0;
+		uint8_t    *row = mem_alloc(ktype_row_bytes(KT_FP8, COLS) * 2);
+
+		if (c < 3)
+			down = c == 2 ? 64 : 128;
+		for (int i = 0; i < ROWS * COLS; i++)
+			codes[i] = (uint8_t) (i * 37 + i / COLS);
+		for (int i = 0; i < cases[c].rows * cases[c].cols; i++)
+			scale[i] = 0.01f * (float) (i + 1);
+		conf_set_str(conf, "quantization_config", cases[c].json);
+		CHECK(ckpt_open(conf, &files, &ckpt, &e) && ckpt_matrix(ckpt, "m", ROWS, COLS, &t, &e) && t->type == KT_BF16, "%s: %s",
+			  cases[c].json, e.msg);
+		conf_free(conf);
+		o = t != NULL ? t->reader->offer : NULL;
+		CHECK((o != NULL) == cases[c].offers, "%s: offers %s", cases[c].json, o != NULL ? ktype_name(o->type) : "nothing");
+		for (int i = 0; o != NULL && i + 3 < ROWS; i++)
+		{
+			o->reader->rows(o->reader, i, 3, 2, row);
+			for (int r = 0; r < 2; r++)
+			{
+				const uint8_t *at = row + ktype_row_bytes(KT_FP8, COLS) * (size_t) r;
+
+				for (int g = 0; g < ACROSS; g++)
+					bad += memcmp(at + g * 4, &scale[(i + 3 * r) / down * cases[c].cols + g * 128 / across], 4) != 0;
+				bad += memcmp(at + ACROSS * 4, codes + (size_t) (i + 3 * r) * COLS, COLS) != 0;
+			}
+		}
+		CHECK(bad == 0 && ktype_row_bytes(KT_FP8, COLS) == ACROSS * 4 + COLS, "%s: %d rows or scales are others", cases[c].json, bad);
+		mem_free(row);
+		ckpt_close(ckpt);
+		clear(&f);
+	}
+}
+
 #define BNB "{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true}"
 
 static void
@@ -526,6 +594,7 @@ main(void)
 	test_gptq();
 	test_compressed();
 	test_floats();
+	test_offer();
 	test_bnb();
 	test_layouts();
 	test_hqq();

@@ -49,6 +49,13 @@ fill_row(KType t, uint8_t *row)
 			kelem_put(t, row, i, number());
 	else if (t == KT_INT8)
 		memcpy(row, &whole, sizeof(whole));
+	else if (t == KT_FP8)
+	{
+		for (size_t i = 0; i < bytes; i++)
+			row[i] &= 0xbf;
+		for (int i = 0; i < K; i += FP8_GROUP)
+			memcpy(row + (size_t) (i / FP8_GROUP) * sizeof(whole), &whole, sizeof(whole));
+	}
 	else
 		for (size_t i = 0; i < bytes; i += block)
 		{
