@@ -1,6 +1,6 @@
 #!/bin/bash
-# What needs a GPU: build for it, every kernel against the CPU's reference, row invariance,
-# compute-sanitizer, and what the kernels reach of what the device gives (bench/gpu).
+# What needs a GPU: build for it, every kernel against the CPU's reference, row invariance
+# and wgmma's bits, compute-sanitizer, and what the kernels reach of what the device gives (bench/gpu).
 #
 #	check_gpu.sh [--json FILE] [PART...]	build conform invariance sanitizer bench; all of them
 #	check_gpu.sh --emu [PART...]	the same programs, fewer, under emulation: is the harness right?
@@ -79,7 +79,11 @@ fi
 if wanted conform; then
 	for p in $programs; do run conform "$p" 120 "$dir/$p"; done
 fi
-! wanted invariance || run invariance rows 120 "$dir/gpu_invariance"
+if wanted invariance; then
+	run invariance rows 120 "$dir/gpu_invariance"
+	run invariance wgmma 120 "$dir/gpu_wgmma"
+	grep 'differ between' build/check/gpu_invariance-wgmma.out
+fi
 if wanted sanitizer; then
 	for tool in memcheck racecheck; do
 		if [ -n "$emu" ]; then
