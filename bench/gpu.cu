@@ -183,12 +183,16 @@ bench_rows(void)
 	cudaFree(w);
 }
 
+#include "gpu_attn.h"
+
 static const struct
 {
 	const char *name;
 	void		(*run) (void);
 }			cases[] = {
 	{"rows", bench_rows},
+	{"decode_attn", bench_decode_attn},
+	{"prefill_attn", bench_prefill_attn},
 };
 
 static int
