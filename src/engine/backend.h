@@ -31,6 +31,7 @@ typedef struct ModelOpts
 	int			max_long_partial_prefills;
 	int			long_prefill_token_threshold;
 	int64_t		kv_cache_memory_bytes;
+	double		gpu_memory_utilization;
 	char		kv_cache_dtype[16];
 	int			kv_scales;		/* "calculate_kv_scales": 1, -1; 0 = not given */
 	int			no_windows;		/* "disable_hybrid_kv_cache_manager": likewise */
@@ -49,6 +50,7 @@ typedef struct ModelOpts
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */
+	bool		for_adopt;		/* not an option: it is loaded for Backend.adopt alone, and never runs */
 } ModelOpts;
 
 /* What float matrices become by "quantization" or else "dtype"; NULL = what they are (modelopts.c). */

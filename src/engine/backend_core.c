@@ -30,6 +30,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sysmem.h"
+#include "engine/budget.h"
 #include "engine/cpuplan.h"
 #include "engine/devices.h"
 #include "engine/kvgroups.h"
@@ -105,29 +106,6 @@ kv_tokens(const ModelInfo *mi, const DraftInfo *draft, const CoreOptions *co)
 	if (page > 0)
 		page += drafter_block_bytes(draft, co->kv_type, co->block_size);
 	return page == 0 ? 0 : kvgroups_tokens(&groups, co, (int64_t) (co->kv_bytes / page));
-}
-
-/* The context length: what is asked for must fit; else the model's, cut to what fits. */
-static bool
-context_length(const ModelInfo *mi, const ModelOpts *o, int64_t fits, int *len, Err *e)
-{
-	if (o->max_model_len > mi->max_model_len)
-		return err_set(e, ERR_INVALID, "max_model_len %d is larger than the model's %d",
-					   o->max_model_len, mi->max_model_len);
-	if (fits < 1 || o->max_model_len > fits)
-	{
-		err_set(e, ERR_INVALID, "the KV cache holds only %lld tokens, fewer than max_model_len %d",
-				(long long) fits, o->max_model_len > 0 ? o->max_model_len : mi->max_model_len);
-		return err_hint(e, "Raise vllm.kv_cache_memory_bytes or lower max_model_len.");
-	}
-	*len = o->max_model_len > 0 ? o->max_model_len : mi->max_model_len;
-	if (*len > fits)
-	{
-		log_line('I', "context length is %lld instead of %d tokens: that is what fits into the KV cache",
-				 (long long) fits, mi->max_model_len);
-		*len = (int) fits;
-	}
-	return true;
 }
 
 static void
@@ -294,12 +272,32 @@ plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *
 	return true;
 }
 
+/* Bytes of a KV cache that are asked for; 0: by nobody. */
+static int64_t
+kv_asked(const ModelOpts *o, const Settings *s)
+{
+	return o->kv_cache_memory_bytes > 0 ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
+}
+
+/* ... part of a device's memory that may be in use */
+static double
+utilization(const ModelOpts *o, const Settings *s)
+{
+	return o->gpu_memory_utilization > 0 ? o->gpu_memory_utilization : s->gpu_memory_utilization / 1e6;
+}
+
+/* A device is worth as many CPUs' threads, as far as steps are concerned. */
+#define DEVICE_THREADS	1024
+
 /* Options of the core and of the model that agree with each other. */
 static bool
 plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
 {
 	CoreOptions whole;
-	int64_t		bytes = o->kv_cache_memory_bytes > 0 ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
+	bool		on_device = f->where->memory > 0;
+	/* on a device only asked for: else what there may be at most, of which loading it will tell (budget.c) */
+	int64_t		bytes = kv_asked(o, s) > 0 || !on_device ? settings_kv_bytes(o->kv_cache_memory_bytes, s) :
+		(int64_t) ((double) f->where->memory * utilization(o, s));
 
 	*co = (CoreOptions)
 	{
@@ -338,7 +336,8 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 	/* many sequences may be short, so that none gives up what is behind its windows */
 	whole = *co;
 	whole.no_windows = true;
-	sizing_fill(mi, settings_threads(s), kv_tokens(mi, &df->info, &whole), sysmem_available(""), co);
+	sizing_fill(mi, on_device ? DEVICE_THREADS : settings_threads(s), kv_tokens(mi, &df->info, &whole),
+				on_device ? f->where->memory : sysmem_available(""), co);
 	if (mi->both_ways)
 		plan_both_ways(mi, o, co);
 	huge_pages_by_name(s->huge_pages, &co->huge);
@@ -346,7 +345,7 @@ plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Setti
 		co->max_num_batched_tokens = co->max_num_seqs;
 	co->no_windows = co->no_windows || drafter_block_bytes(&df->info, co->kv_type, co->block_size) > 0;
 	if (!plan_state(mi, co, e) ||
-		!context_length(mi, o, kv_tokens(mi, &df->info, co), &co->max_model_len, e))
+		!sizing_length(o->max_model_len, mi->max_model_len, kv_tokens(mi, &df->info, co), &co->max_model_len, e))
 		return false;
 	if (mi->both_ways && co->max_model_len > both_ways_len(mi, o))
 	{
@@ -366,9 +365,13 @@ typedef struct NewModel
 {
 	const Conf *conf;
 	const ModelSource *source;
-	const ModelOptions *options;
+	ModelOptions *options;
 	Model	   *model;
 	Err			err;
+	Inst	   *in;
+	Source	   *src;
+	CoreOptions *co;
+	DraftFiles *df;
 } NewModel;
 
 static void
@@ -386,7 +389,8 @@ open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const Settings
 	KDevOpen	o = {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
 			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size + 2,
-			.max_out = core_max_logits(co),.invariant = s->batch_invariant
+			/* hidden rows may be wanted of all */
+			.max_out = co->max_num_batched_tokens,.invariant = s->batch_invariant
 	};
 
 	devices_variant(s->cuda_kernels, &o.variant);
@@ -402,6 +406,37 @@ open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const Settings
 	return true;
 }
 
+/* The model, and what drafts for it.  False with *e set: n->model may be there nevertheless. */
+static bool
+load_weights(void *ctx, Err *e)
+{
+	NewModel   *n = ctx;
+	Inst	   *in = n->in;
+	bool		ok;
+
+	/* bound only while it packs: threads that core_new() makes would inherit it */
+	kpool_bind(in->pool);
+	ok = load_read_guard(n->src->files, new_model, n, e);
+	/* a truncated file explains whatever else went wrong */
+	if (ok && n->model == NULL)
+	{
+		*e = n->err;
+		ok = false;
+	}
+	ok = ok && (in->ranks == NULL || ranks_loaded(in->ranks, e));
+	n->options->ranks = NULL;
+	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) || leave_out(&n->co->spec, e));
+	kpool_bind(NULL);
+	return ok;
+}
+
+/* ... on a device, whose memory is measured */
+static bool
+load_measured(NewModel *n, Budget *b, Err *e)
+{
+	return b->dev == NULL ? load_weights(n, e) : budget_stage(b, "weights and work space", load_weights, n, e);
+}
+
 /* Model, then Core; tok is taken over. */
 static bool
 build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
@@ -412,22 +447,18 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	ModelOptions mo;
 	ModelInfo	mi;
 	char	   *id = s->repack_cache[0] != '\0' ? files_contents_id(src->files) : NULL;
-	NewModel	n = {.conf = conf,.source = &ms,.options = &mo};
 	DraftFiles	df = {0};
-	bool		guarded;
-	bool		drafts = false;
+	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df};
+	/* replicas share a device: what those before have is in use already */
+	Budget		budget = {.name = in->where.name,.utilization = utilization(o, s) * (in->replica + 1) / ranks_replicas(),.kv_bytes = (uint64_t) kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt};
+	bool		ok;
 
-	if (!model_check(conf, &ms, model_opts_scheme(o), in->kernels, &mi, e) ||
-		!plan_core(&mi, &(PlanFor) {src, tok, in->kernels}, o, s, &co, &df, e))
-	{
-		draftfiles_close(&df);
-		mem_free(id);
-		tok_free(tok);
-		return false;
-	}
-	in->tried = in->where.ops != NULL;
-	fill_shape(&mi, in->shape);
-	if (!open_device(in, &mi, &co, s, e))
+	ok = model_check(conf, &ms, model_opts_scheme(o), in->kernels, &mi, e) &&
+		plan_core(&mi, &(PlanFor) {src, tok, in->kernels, &in->where}, o, s, &co, &df, e);
+	in->tried = ok && in->where.ops != NULL;
+	if (ok)
+		fill_shape(&mi, in->shape);
+	if (!ok || !open_device(in, &mi, &co, s, e))
 	{
 		draftfiles_close(&df);
 		mem_free(id);
@@ -437,6 +468,11 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	co.kernels = in->kernels;
 	co.pool = in->pool;
 	co.dev = in->dev;
+	if (in->where.memory > 0)
+	{
+		budget.dev = in->dev;
+		co.budget = &budget;
+	}
 	log_line('I', "steps of at most %d sequences and %d tokens", co.max_num_seqs, co.max_num_batched_tokens);
 	mo = (ModelOptions)
 	{
@@ -445,28 +481,17 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 			.quant = model_opts_scheme(o),.huge = co.huge,
 			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev
 	};
-	/* bound only while it packs: threads that core_new() makes would inherit it */
-	kpool_bind(in->pool);
 	if (ranks_shares(&mi))
 		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo);
 	mo.ranks = ranks_of(in->ranks);
-	guarded = load_read_guard(src->files, new_model, &n, e);
-	if (guarded && n.model != NULL && in->ranks != NULL)
-		guarded = ranks_loaded(in->ranks, e);
-	mo.ranks = NULL;
-	if (guarded && n.model != NULL)
-		drafts = draftfiles_load(&df, &co.spec, &mo, n.model, &co.drafter, e) || leave_out(&co.spec, e);
-	kpool_bind(NULL);
+	ok = load_measured(&n, &budget, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
 	if (n.model != NULL && co.prefix_caching && share_may(&mi) && in->ranks == NULL && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
 		offload_store_id(src->files, &df, o, &co, co.kv_id);
 	draftfiles_close(&df);
 	mem_free(id);
-	if (!guarded || n.model == NULL || !drafts)
+	if (!ok)
 	{
-		/* a truncated file explains whatever else went wrong */
-		if (guarded && n.model == NULL)
-			*e = n.err;
 		if (n.model != NULL)
 			model_free(n.model);
 		tok_free(tok);
@@ -630,9 +655,22 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	return first;
 }
 
+/* Where a model is to be computed; of estimates, so one that can't be used counts as the CPUs. */
+static DeviceChoice
+planned_device(const Settings *s)
+{
+	DeviceChoice where;
+	Err			e;
+
+	if (!devices_choose(s, &where, &e))
+		where = (DeviceChoice) {.ops = NULL};
+	return where;
+}
+
 static bool
 check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e)
 {
+	DeviceChoice where = planned_device(s);
 	Files	   *files = files_open(path, e);
 	Source		src = {.files = files};
 	ModelSource ms = source_of(&src);
@@ -659,16 +697,19 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 		return true;
 	}
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
-		plan_core(&mi, &(PlanFor) {&src, tok, k}, o, s, &co, &df, e) &&
+		plan_core(&mi, &(PlanFor) {&src, tok, k, &where}, o, s, &co, &df, e) &&
 		model_work(files_conf(src.files), &ms, &(ModelOptions) {.kernels = k, .max_rows = co.max_num_batched_tokens,
 				   .max_model_len = co.max_model_len, .quant = model_opts_scheme(o)}, settings_threads(s), &work, e);
 	if (ok)
 	{
 		fill_facts(&mi, "", co.max_model_len, out);
 		out->weight_bytes += (int64_t) df.info.model.weight_bytes;
-		out->stays_bytes = ((int64_t) work + tok_bytes) * ranks_replicas();
-		out->memory_bytes = (out->weight_bytes + (int64_t) (co.kv_bytes + (uint64_t) co.max_num_seqs * mi.state_bytes) +
-							 core_rows_memory(&mi, &co)) * ranks_replicas() + out->stays_bytes;
+		/* the rest of it is the device's memory */
+		out->stays_bytes = ((where.memory > 0 ? 0 : (int64_t) work) + tok_bytes) * ranks_replicas();
+		out->memory_bytes = out->weight_bytes + core_rows_memory(&mi, &co);
+		if (where.memory == 0)
+			out->memory_bytes += (int64_t) (co.kv_bytes + (uint64_t) co.max_num_seqs * mi.state_bytes);
+		out->memory_bytes = out->memory_bytes * ranks_replicas() + out->stays_bytes;
 	}
 	draftfiles_close(&df);
 	source_done(&src);
@@ -681,7 +722,9 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 static bool
 inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err *e)
 {
-	return inspect_model(path, o, s, kernels_select(s->cpu_isa, NULL), plan_core, json, e);
+	DeviceChoice where = planned_device(s);
+
+	return inspect_model(path, o, s, kernels_select(s->cpu_isa, NULL), &where, plan_core, json, e);
 }
 
 /* ---- the rest is the Core's ---- */

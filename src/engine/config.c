@@ -55,8 +55,9 @@ static const Row rows[] = {
 	{"max_long_partial_prefills", ROW_INT, OFF(max_long_partial_prefills), 1, 4096, 1},
 	{"long_prefill_token_threshold", ROW_INT, OFF(long_prefill_token_threshold), 0, INT32_MAX, 1},
 	{"block_size", ROW_INT, OFF(block_size), 16, 256, 1},
-	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 1 << 16, INT64_C(1) << 46, 1},
-	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 1, INT64_C(1) << 26, 1 << 20},
+	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 0, INT64_C(1) << 46, 1},
+	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 0, INT64_C(1) << 26, 1 << 20},
+	{"gpu_memory_utilization", ROW_INT, OFF(gpu_memory_utilization), (int64_t) (GPU_PART_LEAST * 1e6), 1000000, 1},
 	{"kv_offload_bytes", ROW_INT64, OFF(kv_offload_bytes), 0, INT64_C(1) << 46, 1},
 	{"kv_offload", ROW_INT64, OFF(kv_offload_bytes), 0, INT64_C(1) << 26, 1 << 20},
 	{"kv_offload_directory", ROW_STR, OFF(kv_offload_directory), 0, sizeof(((Settings *) 0)->kv_offload_directory), 1},
@@ -106,7 +107,7 @@ settings_box_init(SettingsBox *b)
 			.data_parallel_size = 1,
 			.max_long_partial_prefills = 1,
 			.block_size = 16,
-			.kv_cache_memory_bytes = INT64_C(512) << 20,
+			.gpu_memory_utilization = 900000,
 			.kv_offload_disk_bytes = INT64_C(10) << 30,
 			.kv_cache_dtype = "auto",
 			.kv_metrics_sample = 10000,
@@ -162,6 +163,12 @@ settings_threads(const Settings *s)
 	if (cpuplan_make(s->cpu_threads, s->cpu_affinity, &plan, &e))
 		return plan.n_threads;
 	return s->cpu_threads > 0 ? s->cpu_threads : 1;	/* no model can be loaded */
+}
+
+int64_t
+settings_kv_bytes(int64_t option, const Settings *s)
+{
+	return option > 0 ? option : s->kv_cache_memory_bytes > 0 ? s->kv_cache_memory_bytes : KV_CACHE_BYTES;
 }
 
 bool

@@ -13,6 +13,8 @@
 #include "kernels.h"
 #include "wire/cpulist.h"
 
+#define KV_CACHE_BYTES	(INT64_C(512) << 20)
+#define GPU_PART_LEAST	0.05		/* gpu_memory_utilization */
 #define LORA_MAX_CACHED	4096	/* adapters of a model in memory */
 #define LORA_RANKS		"1, 8, 16, 32, 64, 128, 256, 320 and 512"	/* of max_lora_rank */
 
@@ -34,7 +36,8 @@ typedef struct Settings
 	int			max_long_partial_prefills;
 	int			long_prefill_token_threshold;	/* 0 = no prompt is long */
 	int			block_size;		/* tokens of a KV block */
-	int64_t		kv_cache_memory_bytes;	/* per model */
+	int64_t		kv_cache_memory_bytes;	/* per model; 0 = KV_CACHE_BYTES, or on a device what is left there */
+	int			gpu_memory_utilization; /* part of a device that may be in use, in millionths */
 	int64_t		kv_offload_bytes;	/* memory for what is overwritten there; 0 = none */
 	char		kv_offload_directory[1024]; /* files for it; "" = none */
 	int64_t		kv_offload_disk_bytes;
@@ -85,6 +88,8 @@ uint64_t	settings_owner(SettingsBox *b, uint32_t dboid, uint32_t roleid);
 /* compute threads of a model that is loaded now */
 int			settings_threads(const Settings *s);
 
+/* Bytes of a model's KV cache on CPUs; of its option, 0 = it has none. */
+int64_t		settings_kv_bytes(int64_t option, const Settings *s);
 /* A type of the KV cache by its name; auto: what a model with such weights takes.  False: there is no such. */
 bool		settings_kv_type(const char *s, KType weights, KType *out);
 #define KV_DTYPES "auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3 or fp8_e5m2"

@@ -264,6 +264,7 @@ typedef struct CoreOptions
 	unsigned char kv_id[32];	/* ... of a model with these weights */
 	const Plugins *plugins;		/* logits processors; NULL = none */
 	SpecConfig	spec;			/* how to speculate, */
+	struct Budget *budget;		/* while it opens: dev's memory, of which the KV gets what is left (budget.h); NULL = kv_bytes */
 	struct RankModel *ranks;	/* who computes it, too (ranks.h); NULL = nobody */
 	struct Drafter *drafter;	/* ... and with what; taken over, NULL = it takes no weights */
 	bool		kv_always;		/* tests: what the tier has is never computed again, whatever that costs */
@@ -296,8 +297,8 @@ void		core_cache_facts(const Core *c, CacheFacts *out);
 
 const Tok  *core_tok(const Core *c);
 int			core_max_model_len(const Core *c);
-/* Weights, KV cache, recurrent state, work space, and rows of logits and their like; of this the work space, which stays while
- * it rests; the rows of a core that is not there yet. */
+/* Weights, KV cache, recurrent state, work space, and rows of logits and their like, as far as they are the host's; of this the
+ * work space, which stays while it rests; the rows of a core that is not there yet. */
 int64_t		core_memory(const Core *c);
 int64_t		core_work_memory(const Core *c);
 int64_t		core_rows_memory(const ModelInfo *info, const CoreOptions *o);

@@ -36,6 +36,7 @@ typedef const KDeviceOps *(*OpsFn) (uint32_t abi);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Found found;
 static const KDeviceOps *ops;	/* FOUND */
+static KDevInfo infos[WIRE_MAX_DEVICES];
 static atomic_int n_devices;		/* written once, behind all else: who only wants to look at them never waits for the driver */
 
 bool
@@ -101,6 +102,18 @@ open_library(const char *path)
 	return get == NULL ? BROKEN : OTHER_ABI;
 }
 
+/* One that is open, for a model.  All of them are listed, so that what they have of a device can be told. */
+typedef struct Opened
+{
+	Dev			dev;
+	int			ordinal;		/* -1: the CPUs in a device's dress */
+	DevLife		life;
+	struct Opened *next;
+} Opened;
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static Opened *opened;
+
 static void
 info_of(int i, KDevInfo *out)
 {
@@ -118,11 +131,11 @@ tell(int n)
 {
 	for (int i = 0; i < n; i++)
 	{
-		KDevInfo	d;
+		const KDevInfo *d = &infos[i];
 
-		info_of(i, &d);
-		log_line('I', "device cuda:%d: %s, compute capability %d.%d, %llu MB%s%s", i, d.name, d.cc / 10, d.cc % 10,
-				 (unsigned long long) (d.total >> 20), d.usable ? "" : ", can't be used: ", d.usable ? "" : d.why);
+		info_of(i, &infos[i]);
+		log_line('I', "device cuda:%d: %s, compute capability %d.%d, %llu MB%s%s", i, d->name, d->cc / 10, d->cc % 10,
+				 (unsigned long long) (d->total >> 20), d->usable ? "" : ", can't be used: ", d->usable ? "" : d->why);
 	}
 }
 
@@ -159,9 +172,30 @@ devices_n(void)
 void
 devices_info(int i, KDevInfo *out)
 {
-	pthread_mutex_lock(&lock);
-	info_of(i, out);
-	pthread_mutex_unlock(&lock);
+	*out = infos[i];
+}
+
+bool
+devices_memory(int i, uint64_t *free_bytes, uint64_t *held)
+{
+	unsigned long long latest = 0;
+
+	*free_bytes = *held = 0;
+	pthread_mutex_lock(&list_lock);
+	for (Opened *o = opened; o != NULL; o = o->next)
+	{
+		unsigned long long turn = atomic_load(&o->life.turn);
+
+		if (o->ordinal != i)
+			continue;
+		*held += atomic_load(&o->life.held);
+		if (turn <= latest)
+			continue;
+		latest = turn;
+		*free_bytes = atomic_load(&o->life.free);
+	}
+	pthread_mutex_unlock(&list_lock);
+	return latest > 0;
 }
 
 /* "cpu, cuda:0 (NVIDIA H200), ..." into an error's detail */
@@ -225,6 +259,7 @@ choose_any(DeviceChoice *c, Found how, int n)
 		if (d.usable)
 		{
 			c->ops = ops;
+			c->memory = d.total;
 			c->if_it_can = true;
 			snprintf(c->name, sizeof(c->name), "\"cuda:%d\" (%s)", c->ordinal, d.name);
 		}
@@ -279,6 +314,7 @@ devices_choose(const Settings *s, DeviceChoice *out, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "device \"cuda:%d\" (%s) can't be used: %s", ordinal, d.name, d.why);
 	out->ops = ops;
 	out->ordinal = ordinal;
+	out->memory = d.total;
 	snprintf(out->name, sizeof(out->name), "\"cuda:%d\" (%s)", ordinal, d.name);
 	return true;
 }
@@ -310,45 +346,67 @@ kernels_for(const KDeviceOps *of, KDevice *d, KType weights, KType *type)
 	return NULL;
 }
 
+/* Nobody has anything of it any more. */
+static void
+end(const Dev *dev)
+{
+	Opened	  **at = &opened;
+	Opened	   *n;
+
+	pthread_mutex_lock(&list_lock);
+	while (&(*at)->dev != dev)
+		at = &(*at)->next;
+	n = *at;
+	*at = n->next;
+	pthread_mutex_unlock(&list_lock);
+	dev->ops->close(dev->d);
+	mem_free(n);
+}
+
 bool
 devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e)
 {
 	static const KHost host = {.abi = KDEVICE_ABI, .log = tell_log, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
 	char		why[256] = "";
 	KType		type = KT_F32;
-	Dev		   *dev;
+	Opened	   *n;
 
 	*out = NULL;
 	if (c->ops == NULL)
 		return true;
-	dev = mem_zalloc(sizeof(*dev));
-	dev->ops = c->ops;
-	dev->d = c->ops->open(c->ordinal, &host, o, why, sizeof(why));
-	if (dev->d == NULL)
+	n = mem_zalloc(sizeof(*n));
+	n->ordinal = c->memory > 0 ? c->ordinal : -1;
+	n->dev = (Dev) {.ops = c->ops, .memory = c->memory, .life = &n->life};
+	n->life.refs = 1;
+	n->life.end = end;
+	n->dev.d = c->ops->open(c->ordinal, &host, o, why, sizeof(why));
+	if (n->dev.d == NULL)
 	{
-		mem_free(dev);
+		mem_free(n);
 		err_set(e, ERR_UNSUPPORTED, "could not open device %s: %s", c->name, why);
 		return o->variant != KVARIANT_AUTO ? err_hint(e, "Or set vllm.cuda_kernels to auto.") : false;
 	}
-	dev->k = kernels_for(c->ops, dev->d, weights, &type);
-	if (dev->k == NULL)
+	pthread_mutex_lock(&list_lock);
+	n->next = opened;
+	opened = n;
+	pthread_mutex_unlock(&list_lock);
+	n->dev.k = kernels_for(c->ops, n->dev.d, weights, &type);
+	if (n->dev.k == NULL)
 	{
-		devices_close(dev);
+		devices_close(&n->dev);
 		return err_set(e, ERR_UNSUPPORTED, "device %s has no ops for operands of %s", c->name, ktype_name(weights));
 	}
 	log_line('I', "the model is computed on device %s, with operands of %s%s", c->name, ktype_name(type),
 			 o->variant == KVARIANT_WGMMA ? " and kernels of wgmma" : "");
-	*out = dev;
+	*out = &n->dev;
 	return true;
 }
 
 void
 devices_close(Dev *dev)
 {
-	if (dev == NULL)
-		return;
-	dev->ops->close(dev->d);
-	mem_free(dev);
+	if (dev != NULL)
+		dev_unref(dev);
 }
 
 void

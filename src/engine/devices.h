@@ -25,14 +25,17 @@
 void		devices_find(const char *library);
 /* How many it has, usable or not; 0 without it. */
 int			devices_n(void);
-/* One of them, as it is now; what isn't known is 0 or empty. */
+/* One of them, as it was found; what isn't known is 0 or empty. */
 void		devices_info(int i, KDevInfo *out);
+/* What models have of its memory, and what was free when one has last taken or given back some; false: no model is on it. */
+bool		devices_memory(int i, uint64_t *free_bytes, uint64_t *held);
 
 /* What vllm.device comes to. */
 typedef struct DeviceChoice
 {
 	const KDeviceOps *ops;		/* NULL: the CPUs */
 	int			ordinal;
+	uint64_t	memory;				/* bytes; 0 = the host's */
 	bool		if_it_can;		/* "auto": a model that can't be computed there goes to the CPUs */
 	char		name[96];		/* as the log and errors have it: "cuda:0" (NVIDIA H200) */
 	char		why[256];		/* auto, and no device: why not */
@@ -41,8 +44,8 @@ typedef struct DeviceChoice
 /* False with *e set: the device that is named isn't there, or can't be used. */
 bool		devices_choose(const Settings *s, DeviceChoice *out, Err *e);
 /*
- * The device, for one model whose weights are mostly of that type; *out NULL: CPUs.  It is closed behind all that uses
- * it.  Operands are of the weights' type where that is one of F32, F16 and BF16, else BF16; where the device has none such, the
+ * The device, for one model whose weights are mostly of that type; *out NULL: CPUs.  It ends behind all that has something
+ * of it (dev_ref()).  Operands are of the weights' type where that is one of F32, F16 and BF16, else BF16; where the device has none such, the
  * next of BF16, F16, F32.
  */
 bool		devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e);

@@ -120,6 +120,8 @@ struct Core
 /* ---- open.c ---- */
 /* Everything but the model, the tokenizer and what threads share.  core_free() releases it. */
 bool		core_open(Core *c, const Conf *conf, Err *e);
+/* The KV area and its blocks. */
+bool		core_open_kv(Core *c, Err *e);
 
 /* ---- offload_core.c: the store behind the pool ---- */
 /* Behind everything that has K and V.  NULL: there is none, or it is of no use to this model. */

@@ -572,7 +572,7 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 		"{{ 'assistant:' if add_generation_prompt }}";
 	Inst	   *in;
 	int64_t		ms = 0;
-	int64_t		kv = o->kv_cache_memory_bytes ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
+	int64_t		kv = settings_kv_bytes(o->kv_cache_memory_bytes, s);
 
 	if (strncmp(path, "/fake/slow:", 11) == 0)
 		ms = strtoll(path + 11, NULL, 10);
@@ -611,7 +611,7 @@ fake_check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *
 {
 	Inst		in = {.max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN};
 
-	in.st.kv_bytes = o->kv_cache_memory_bytes ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
+	in.st.kv_bytes = settings_kv_bytes(o->kv_cache_memory_bytes, s);
 	if (strcmp(path, "/fake/bad") == 0)
 		return err_set(e, ERR_BAD_FILE, "fake bad model files");
 	fake_facts(&in, out);

@@ -14,7 +14,6 @@
 #include "engine/gpumem.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 
@@ -42,41 +41,44 @@ size_text(uint64_t bytes, char *buf, size_t size)
 
 /* "The device has 79.10 GB, of which ... weights 15.00 GB, work space 300.0 MB" */
 static void
-tell_sums(const GpuLoad *l, const GpuMem *m, double utilization, Err *e)
+tell_sums(const GpuMem *m, double utilization, Err *e)
 {
 	char		text[sizeof(e->detail)];
 	char		a[32];
 	char		b[32];
 	size_t		at;
 
-	at = (size_t) snprintf(text, sizeof(text), "The device has %s", size_text(m->total, a, sizeof(a)));
+	/* what it was for */
+	at = (size_t) snprintf(text, sizeof(text), "%s%s", e->detail, e->detail[0] != '\0' ? " " : "");
+	at += (size_t) snprintf(text + at, sizeof(text) - at, "The device has %s", size_text(m->total, a, sizeof(a)));
 	if (utilization > 0)
 		at += (size_t) snprintf(text + at, sizeof(text) - at, ", of which %s may be used (vllm.gpu_memory_utilization = %g)",
 								size_text((uint64_t) ((double) m->total * utilization), b, sizeof(b)), utilization);
 	at += (size_t) snprintf(text + at, sizeof(text) - at, ". In use before: %s", size_text(m->before, a, sizeof(a)));
 	for (int i = 0; i < m->n && at < sizeof(text); i++)
-		at += (size_t) snprintf(text + at, sizeof(text) - at, "; %s: %s", l->stages[i].what, size_text(m->taken[i], a, sizeof(a)));
+		at += (size_t) snprintf(text + at, sizeof(text) - at, "; %s: %s", m->what[i], size_text(m->taken[i], a, sizeof(a)));
 	err_detail(e, "%s.", text);
 }
 
 bool
 gpumem_measure(const GpuLoad *l, GpuMem *m, Err *e)
 {
-	uint64_t	used;
+	uint64_t	used = in_use(l, &m->total);
 
-	memset(m, 0, sizeof(*m));
-	used = m->before = in_use(l, &m->total);
-	for (int i = 0; i < l->n_stages && i < GPUMEM_STAGES; i++)
+	if (m->n == 0)
+		m->before = used;
+	for (int i = 0; i < l->n_stages && m->n < GPUMEM_STAGES; i++)
 	{
 		uint64_t	now;
 
 		if (!l->stages[i].run(l->ctx, e))
 		{
-			if (e->cls == ERR_NOMEM && e->detail[0] == '\0')
-				tell_sums(l, m, 0, e);
+			if (e->cls == ERR_NOMEM)
+				tell_sums(m, 0, e);
 			return false;
 		}
 		now = in_use(l, &m->total);
+		m->what[m->n] = l->stages[i].what;
 		m->taken[m->n++] = now > used ? now - used : 0;
 		used = now;
 	}
@@ -101,7 +103,7 @@ gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, 
 		return err_detail(e, "A block takes %llu bytes.", (unsigned long long) a->block_bytes);
 	}
 	err_set(e, ERR_NOMEM, "out of memory: device %s has no room for a KV cache", l->device);
-	tell_sums(l, m, a->utilization, e);
+	tell_sums(m, a->utilization, e);
 	return err_hint(e, "A block of K and V takes %s. Raise vllm.gpu_memory_utilization, lower max_num_batched_tokens, or unload another model.",
 					size_text(a->block_bytes, text, sizeof(text)));
 }
@@ -133,7 +135,7 @@ gpumem_take(const GpuLoad *l, GpuMem *m, const GpuAsk *a, Err *e)
 		size_text(kv, want, sizeof(want));
 	}
 	err_set(e, ERR_NOMEM, "out of memory: device %s has no %s for a KV cache", l->device, want);
-	tell_sums(l, m, a->kv_bytes > 0 ? 0 : a->utilization, e);
+	tell_sums(m, a->kv_bytes > 0 ? 0 : a->utilization, e);
 	return err_hint(e, a->kv_bytes > 0 ? "Lower vllm.kv_cache_memory_bytes, or the model's option kv_cache_memory_bytes." :
 					"Lower vllm.gpu_memory_utilization, or unload another model.");
 }

@@ -44,13 +44,17 @@ typedef struct GpuMem
 {
 	uint64_t	total;
 	uint64_t	before;			/* in use before the first stage, by whomever */
+	const char *what[GPUMEM_STAGES];
 	uint64_t	taken[GPUMEM_STAGES];
 	int			n;				/* stages that have been run */
 	uint64_t	kv;				/* what K and V have got */
 	void	   *kv_area;
 } GpuMem;
 
-/* All stages.  False with *e set: one failed; if for want of memory, the detail has the sums so far. */
+/*
+ * All stages, behind those that *m has already; zeroed it has none.  False with *e set: one failed; if for want of
+ * memory, the detail has the sums so far.
+ */
 bool		gpumem_measure(const GpuLoad *l, GpuMem *m, Err *e);
 /* Bytes for K and V.  False: less than a block is left, 53200 with the sums. */
 bool		gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, Err *e);

@@ -312,8 +312,8 @@ put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co, const DraftFile
 }
 
 bool
-inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const Kernels *k, InspectPlan plan,
-			  Buf *json, Err *e)
+inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const Kernels *k, const DeviceChoice *where,
+			  InspectPlan plan, Buf *json, Err *e)
 {
 	Files	   *f = files_open(path, e);
 	Source		src = {.files = f};
@@ -325,7 +325,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	char	   *text;
 	bool		only;
 	bool		ok;
-	PlanFor		plan_for = {.src = &src, .kernels = k};
+	PlanFor		plan_for = {.src = &src, .kernels = k, .where = where};
 	DraftFiles	df = {0};
 	Tok		   *tok;
 

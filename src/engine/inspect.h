@@ -6,14 +6,16 @@
 #define VLLM_ENGINE_INSPECT_H
 
 #include "engine/backend.h"
+#include "engine/devices.h"
 #include "engine/draftload.h"
 
-/* The files of a model, its tokenizer (NULL = it has none that can be read), and the kernels that shall run it. */
+/* The files of a model, its tokenizer (NULL = it has none that can be read), the kernels that shall run it, and where. */
 typedef struct PlanFor
 {
 	Source	   *src;
 	const Tok  *tok;
 	const Kernels *kernels;
+	const DeviceChoice *where;
 } PlanFor;
 
 /* Options of the core that agree with the model's, and what drafts for it: *df is to be closed, also after an error
@@ -22,7 +24,7 @@ typedef bool (*InspectPlan) (const ModelInfo *mi, const PlanFor *f, const ModelO
 							 DraftFiles *df, Err *e);
 
 /* Append a JSON object to *json.  false with *e set: the files can't be read as a model. */
-bool		inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const Kernels *k, InspectPlan plan,
-						  Buf *json, Err *e);
+bool		inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const Kernels *k, const DeviceChoice *where,
+						  InspectPlan plan, Buf *json, Err *e);
 
 #endif

@@ -193,6 +193,15 @@ opt_quantization(const cJSON *v, ModelOpts *o, Err *e)
 }
 
 static bool
+opt_gpu_part(const cJSON *v, ModelOpts *o, Err *e)
+{
+	if (!cJSON_IsNumber(v) || !(v->valuedouble >= GPU_PART_LEAST && v->valuedouble <= 1))
+		return opt_wrong(v, e, "a number from 0.05 to 1");
+	o->gpu_memory_utilization = v->valuedouble;
+	return true;
+}
+
+static bool
 opt_one(const cJSON *v, ModelOpts *o, Err *e)
 {
 	static const struct
@@ -229,7 +238,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		bool		(*take) (const cJSON *v, ModelOpts *o, Err *e);
 	}			others[] = {
 		{"kv_cache_dtype", opt_kv_dtype}, {"quantization", opt_quantization}, {"dtype", opt_dtype}, {"rope_scaling", opt_rope_scaling}, {"hf_overrides", opt_hf_overrides},
-		{"speculative_config", opt_speculative}, {"lora_dtype", opt_lora_dtype},
+		{"speculative_config", opt_speculative}, {"lora_dtype", opt_lora_dtype}, {"gpu_memory_utilization", opt_gpu_part},
 	};
 	const ToolFormat *tools;
 	const ReasonFormat *reason;
@@ -286,7 +295,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 	if (strcmp(v->string, "exclude_tools_when_tool_choice_none") == 0)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
-	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, disable_hybrid_kv_cache_manager, kv_cache_memory_bytes, "
+	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, disable_hybrid_kv_cache_manager, kv_cache_memory_bytes, gpu_memory_utilization, "
 					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 

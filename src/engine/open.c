@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sysmem.h"
+#include "engine/budget.h"
 #include "engine/constraint.h"
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
@@ -115,8 +116,8 @@ memory_for_kv(const Core *c, const char *what, Err *e)
  * The KV area: kv_blocks, or as many as kv_bytes hold.  The null block comes on top:
  * it is never touched, so it takes address space only.
  */
-static bool
-open_kv(Core *c, Err *e)
+bool
+core_open_kv(Core *c, Err *e)
 {
 	const CoreOptions *o = &c->opt;
 	const ModelInfo *info = core_info(c);
@@ -175,6 +176,43 @@ row_sizes(Core *c, const CoreOptions *o, const ModelInfo *info)
 	c->fork_size = (size_t) FORK_ROWS * (size_t) info->vocab_size * sizeof(float);
 }
 
+static bool
+open_rows(Core *c, Err *e)
+{
+	const Dev  *dev = c->opt.dev;
+	size_t		head_in,
+				head_out;
+
+	row_sizes(c, &c->opt, core_info(c));
+	if (!hostdev_new(&c->logits, dev, c->logits_size / sizeof(float), "logits", e) ||
+		!hostdev_new(&c->hidden, dev, c->hidden_size / sizeof(float), "hidden rows", e))
+		return false;
+	pooled_space(core_info(c), &head_in, &head_out);
+	return dev == NULL || head_out == 0 ||
+		(hostdev_new(&c->head_in, dev, head_in, "rows of heads", e) && hostdev_new(&c->head_out, dev, head_out, "rows of heads", e));
+}
+
+/* What a core has on its device besides K and V. */
+static bool
+open_rest(void *ctx, Err *e)
+{
+	Core	   *c = ctx;
+	SmpDevSizes smp = {.rows = c->opt.max_num_seqs, .width = core_info(c)->vocab_size, .n_valid = c->defaults.n_valid, .tokens = c->max_model_len};
+
+	/* whoever taps rows wants all of them on the host */
+	return open_rows(c, e) && open_state(c, e) &&
+		(c->opt.tap != NULL || smpdev_new(&c->smpdev, c->opt.dev, c->opt.pool, &smp, e));
+}
+
+/* All that is where ops are. */
+static bool
+open_areas(Core *c, Err *e)
+{
+	if (c->opt.budget == NULL)
+		return open_rest(c, e) && core_open_kv(c, e);
+	return budget_stage(c->opt.budget, "rows of results and recurrent state", open_rest, c, e) && budget_divide(c, e);
+}
+
 bool
 core_check_options(const CoreOptions *o, int model_len, Err *e)
 {
@@ -204,23 +242,21 @@ core_open(Core *c, const Conf *conf, Err *e)
 {
 	const ModelInfo *info = core_info(c);
 	const CoreOptions *o = &c->opt;
-	size_t		head_in,
-				head_out;
 	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_kv_layers;
 	SchedOptions so = {
 		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
 		.slots = info->state_bytes > 0, .priorities = o->priorities, .background_share = o->background_share, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk, .max_loras = o->max_loras,
 		.attn_weight = info->n_params > 0 ? ATTN_FACTOR * attn / (2.0 * (double) info->n_params) : 0
 	};
-	SmpDevSizes smp = {.rows = o->max_num_seqs, .width = info->vocab_size};
 
 	gendefaults_init(&c->defaults, conf, c->tok, info->vocab_size);
 	if (!core_check_options(o, info->max_model_len, e))
 		return false;
 	c->max_model_len = o->max_model_len > 0 ? o->max_model_len : info->max_model_len;
-	smp.n_valid = c->defaults.n_valid;
-	smp.tokens = c->max_model_len;
-	if (!open_kv(c, e) || !open_state(c, e) || !kvscales_open(c, e) ||
+	if (!open_areas(c, e))
+		return false;
+	c->opt.budget = NULL;
+	if (!kvscales_open(c, e) ||
 		(o->ranks != NULL && !ranks_kv(o->ranks, info, &c->kv, o->max_num_seqs, e)))
 		return false;
 	so.block_size = o->block_size;
@@ -241,14 +277,6 @@ core_open(Core *c, const Conf *conf, Err *e)
 	so.spec = c->spec;
 	so.offload = c->offload = core_offload_open(c);
 	so.max_logits = core_max_logits(o);
-	row_sizes(c, o, info);
-	if (!hostdev_new(&c->logits, o->dev, c->logits_size / sizeof(float), "logits", e) ||
-		!hostdev_new(&c->hidden, o->dev, c->hidden_size / sizeof(float), "hidden rows", e))
-		return false;
-	pooled_space(info, &head_in, &head_out);
-	if (o->dev != NULL && head_out > 0 && (!hostdev_new(&c->head_in, o->dev, head_in, "rows of heads", e) ||
-										   !hostdev_new(&c->head_out, o->dev, head_out, "rows of heads", e)))
-		return false;
 	c->raw = map_area(c->raw_size);
 	c->fork_logits = map_area(c->fork_size);
 	c->fork_processed = map_area(c->fork_size);
@@ -262,9 +290,6 @@ core_open(Core *c, const Conf *conf, Err *e)
 	c->sched = sched_new(c->pool, &so);
 	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, info->embed_width, (float *) c->state_area.base);
 	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
-	/* whoever taps rows wants all of them */
-	if (o->tap == NULL && !smpdev_new(&c->smpdev, o->dev, o->pool, &smp, e))
-		return false;
 	if (plugins_count(o->plugins) > 0 && info->generates)
 	{
 		PluginHost *host = plugin_host_new(o->plugins, c->defaults.n_valid, c->defaults.eos, e);
@@ -291,6 +316,8 @@ core_memory(const Core *c)
 {
 	const ModelInfo *info = core_info(c);
 
+	if (c->opt.dev != NULL && c->opt.dev->memory > 0)
+		return (int64_t) info->weight_bytes + core_rows_memory(info, &c->opt);
 	return (int64_t) (info->weight_bytes + c->kv_size + c->draft_block * (uint64_t) c->kv.n_blocks + (uint64_t) c->opt.max_num_seqs * info->state_bytes) +
 		core_rows_memory(info, &c->opt) + core_work_memory(c);
 }
@@ -298,6 +325,8 @@ core_memory(const Core *c)
 int64_t
 core_work_memory(const Core *c)
 {
+	if (c->opt.dev != NULL && c->opt.dev->memory > 0)
+		return 0;
 	return (int64_t) (core_info(c)->work_memory + (c->opt.drafter != NULL ? c->opt.drafter->info.model.work_memory : 0));
 }
 

@@ -11,6 +11,8 @@
  */
 #include "engine/sizing.h"
 
+#include "base/log.h"
+
 #define SEQS_PER_THREAD 32
 #define LEAST_SEQS		64
 #define MOST_SEQS		256
@@ -56,4 +58,24 @@ sizing_fill(const ModelInfo *mi, int threads, int64_t kv_tokens, uint64_t memory
 		rows = at_most(rows, memory, WORK_FLOATS * sizeof(float) * (uint64_t) mi->hidden_size);
 		co->max_num_batched_tokens = (int) (rows < co->max_num_seqs ? co->max_num_seqs : rows);
 	}
+}
+
+bool
+sizing_length(int asked, int most, int64_t fits, int *len, Err *e)
+{
+	if (asked > most)
+		return err_set(e, ERR_INVALID, "max_model_len %d is larger than the model's %d", asked, most);
+	if (fits < 1 || asked > fits)
+	{
+		err_set(e, ERR_INVALID, "the KV cache holds only %lld tokens, fewer than max_model_len %d", (long long) fits,
+				asked > 0 ? asked : most);
+		return err_hint(e, "Raise vllm.kv_cache_memory_bytes or lower max_model_len.");
+	}
+	*len = asked > 0 ? asked : most;
+	if (*len > fits)
+	{
+		log_line('I', "context length is %lld instead of %d tokens: that is what fits into the KV cache", (long long) fits, most);
+		*len = (int) fits;
+	}
+	return true;
 }

@@ -14,5 +14,10 @@
  * memory: bytes that can be had (UINT64_MAX = unknown).
  */
 void		sizing_fill(const ModelInfo *mi, int threads, int64_t kv_tokens, uint64_t memory, CoreOptions *co);
+/*
+ * The context length, where the KV cache holds so many tokens: what is asked for must fit; 0 asked for is `most`, cut to what
+ * fits.
+ */
+bool		sizing_length(int asked, int most, int64_t fits, int *len, Err *e);
 
 #endif

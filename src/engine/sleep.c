@@ -539,13 +539,15 @@ reload(SleepOp *op)
 {
 	Loaded	   *l = op->at;
 	const Backend *be = op->m->srv->be;
+	ModelOpts	opts = l->opts;
 	Inst	   *again;
 	char	   *key;
 	bool		ok = true;
 
 	if (be->adopt == NULL)
 		return true;
-	again = be->load(l->path, &l->opts, &l->set, load_on, NULL, &op->e);
+	opts.for_adopt = true;
+	again = be->load(l->path, &opts, &l->set, load_on, NULL, &op->e);
 	if (again == NULL)
 		return false;
 	/* behind the load: nobody has changed them meanwhile */

@@ -68,12 +68,30 @@ look_at_devices(Stats *s)
 		devices_info(i, &info);
 		*d = (WireDevice) {
 			.ordinal = i, .capability = info.cc, .multiprocessors = info.sms, .usable = info.usable, .rank = -1,
-			.memory_total = (int64_t) info.total, .memory_available = (int64_t) info.free
+			.memory_total = (int64_t) info.total
 		};
 		snprintf(d->name, sizeof(d->name), "%s", info.name);
 		snprintf(d->uuid, sizeof(d->uuid), "%s", info.uuid);
 		snprintf(d->driver, sizeof(d->driver), "%s", info.driver);
 		snprintf(d->note, sizeof(d->note), "%s", info.why);
+	}
+}
+
+/* This is always as of now. */
+static void
+look_at_device_memory(Stats *s)
+{
+	for (int i = 0; i < s->n_devices; i++)
+	{
+		KDevInfo	info;
+		uint64_t	free_bytes;
+		uint64_t	held;
+
+		devices_info(i, &info);
+		if (!devices_memory(i, &free_bytes, &held))
+			free_bytes = info.free;
+		s->devices[i].memory_available = (int64_t) free_bytes;
+		s->devices[i].engine_bytes = (int64_t) held;
 	}
 }
 
@@ -324,10 +342,10 @@ stats_publish(Stats *s)
 	{
 		s->available = available_memory();
 		s->available_us = s->when_us;
-		look_at_devices(s);
 	}
-	else if (s->n_devices != devices_n())
+	if (s->n_devices != devices_n())
 		look_at_devices(s);
+	look_at_device_memory(s);
 	seq = atomic_load_explicit(&w->seq, memory_order_relaxed) & ~UINT32_C(1);
 	atomic_store_explicit(&w->seq, seq + 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);

@@ -23,6 +23,55 @@ dev_wait(const Dev *dev, Err *e)
 	return err_set(e, ERR_LOST, "the device is lost: %s", why);
 }
 
+void
+dev_ref(const Dev *dev)
+{
+	if (dev->life != NULL)
+		atomic_fetch_add(&dev->life->refs, 1);
+}
+
+void
+dev_unref(const Dev *dev)
+{
+	if (dev->life != NULL && atomic_fetch_sub(&dev->life->refs, 1) == 1)
+		dev->life->end(dev);
+}
+
+/* n bytes more, or less, are taken.  The device is asked here, as it may have to be waited for. */
+static void
+count(const Dev *dev, unsigned long long n)
+{
+	static atomic_ullong turn;
+	DevLife    *l = dev->life;
+	uint64_t	free_bytes = 0;
+	uint64_t	total;
+
+	if (l == NULL)
+		return;
+	atomic_fetch_add(&l->held, n);
+	dev->ops->mem(dev->d, &free_bytes, &total);
+	atomic_store(&l->free, free_bytes);
+	atomic_store(&l->turn, atomic_fetch_add(&turn, 1) + 1);
+}
+
+void *
+dev_take(const Dev *dev, size_t size, const char *what)
+{
+	void	   *p = dev->ops->alloc(dev->d, size, what);
+
+	if (p != NULL)
+		count(dev, size);
+	return p;
+}
+
+void
+dev_give(const Dev *dev, void *p, size_t size)
+{
+	dev->ops->free(dev->d, p);
+	if (p != NULL)
+		count(dev, -(unsigned long long) size);
+}
+
 /* ---- what ops alone touch ---- */
 
 static bool
@@ -49,7 +98,7 @@ void
 devmem_free(DevMem *m)
 {
 	if (m->dev != NULL)
-		m->dev->ops->free(m->dev->d, m->base);
+		dev_give(m->dev, m->base, m->size);
 	else
 		marena_free(&m->arena);
 	memset(m, 0, sizeof(*m));
@@ -63,7 +112,7 @@ devmem_drop(DevMem *m)
 		marena_drop(&m->arena);
 		return;
 	}
-	m->dev->ops->free(m->dev->d, m->base);
+	dev_give(m->dev, m->base, m->size);
 	m->base = NULL;
 }
 
@@ -72,7 +121,7 @@ devmem_back(DevMem *m, Err *e)
 {
 	if (m->dev == NULL || m->base != NULL || m->size == 0)
 		return true;
-	m->base = m->dev->ops->alloc(m->dev->d, m->size, m->what);
+	m->base = dev_take(m->dev, m->size, m->what);
 	return m->base != NULL || no_room(m->what, m->size, e);
 }
 
@@ -111,7 +160,7 @@ hostdev_free(HostDev *h)
 {
 	if (h->on != NULL)
 	{
-		h->on->ops->free(h->on->d, h->dev);
+		dev_give(h->on, h->dev, h->n * sizeof(float));
 		h->on->ops->unpin(h->on->d, h->host);
 	}
 	else if (h->host != NULL)
@@ -142,7 +191,7 @@ hostdev_drop(HostDev *h)
 			madvise(h->host, h->n * sizeof(float), MADV_DONTNEED);
 		return;
 	}
-	h->on->ops->free(h->on->d, h->dev);
+	dev_give(h->on, h->dev, h->n * sizeof(float));
 	h->dev = NULL;
 }
 
@@ -151,6 +200,6 @@ hostdev_back(HostDev *h, Err *e)
 {
 	if (h->on == NULL || h->dev != NULL || h->n == 0)
 		return true;
-	h->dev = h->on->ops->alloc(h->on->d, h->n * sizeof(float), "rows of results");
+	h->dev = dev_take(h->on, h->n * sizeof(float), "rows of results");
 	return h->dev != NULL || no_room("Rows of results", h->n * sizeof(float), e);
 }

@@ -11,6 +11,8 @@
 #ifndef VLLM_MODEL_DEVMEM_H
 #define VLLM_MODEL_DEVMEM_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 #include "device.h"
 #include "model/arena.h"
@@ -20,7 +22,26 @@ typedef struct Dev
 	const KDeviceOps *ops;
 	KDevice    *d;
 	const Kernels *k;			/* its ops */
+	uint64_t	memory;			/* bytes that it has; 0 = it is the host's */
+	struct DevLife *life;		/* NULL = nobody counts, and it outlives all */
 } Dev;
+
+typedef struct DevLife
+{
+	atomic_ullong held;			/* bytes that are taken of it by dev_take() */
+	atomic_ullong free;			/* what was left of it then */
+	atomic_ullong turn;			/* ... counted over all devices, so that of two the later one is known */
+	atomic_int	refs;			/* who has something of it, and may outlive the model */
+	void		(*end) (const Dev *dev);	/* nobody has */
+} DevLife;
+
+/* Any thread. */
+void		dev_ref(const Dev *dev);
+void		dev_unref(const Dev *dev);
+
+/* Of the device's memory, any thread; NULL: there is not so much.  Whoever gives it back says how much it was. */
+void	   *dev_take(const Dev *dev, size_t size, const char *what);
+void		dev_give(const Dev *dev, void *p, size_t size);
 
 /* All that was asked for has been done.  False with *e set: the device is lost. */
 bool		dev_wait(const Dev *dev, Err *e);

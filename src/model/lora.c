@@ -348,6 +348,8 @@ to_device(const Dev *dev, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
 {
 	KEvent		put;
 
+	/* it may outlive the model */
+	dev_ref(dev);
 	if (!devmem_reserve(&a->mem, dev, bytes, HUGE_OFF, "An adapter's matrices", e))
 		return false;
 	put = dev->ops->kv_put(dev->d, a->mem.base, a->data, bytes);
@@ -394,6 +396,8 @@ lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *inf
 void
 lora_free(LoraAdapter *a)
 {
+	const Dev  *dev;
+
 	if (a == NULL)
 		return;
 	if (a->unshare != NULL)
@@ -402,7 +406,10 @@ lora_free(LoraAdapter *a)
 	mem_free(a->parts);
 	if (a->data != NULL)
 		free_data(a);
+	dev = a->mem.dev;
 	devmem_free(&a->mem);
+	if (dev != NULL)
+		dev_unref(dev);
 	mem_free(a);
 }
 
@@ -468,7 +475,7 @@ static void
 free_t(Decoder *d)
 {
 	if (d->dev != NULL)
-		d->dev->ops->free(d->dev->d, d->lora.t);
+		dev_give(d->dev, d->lora.t, d->lora.t_size * sizeof(float));
 	else
 		mem_free(d->lora.t);
 }
@@ -501,7 +508,7 @@ make_space(Decoder *d, int rows)
 	if (need > w->t_size)
 	{
 		free_t(d);
-		w->t = d->dev != NULL ? d->dev->ops->alloc(d->dev->d, need * sizeof(float), "adapters' work space") :
+		w->t = d->dev != NULL ? dev_take(d->dev, need * sizeof(float), "adapters' work space") :
 			mem_alloc(need * sizeof(float));
 		if (w->t == NULL)
 		{

@@ -124,7 +124,7 @@ decoder_clear(Decoder *d)
 	mem_free(d->draft.tables);
 	mem_free(d->draft.norms);
 	if (d->dev != NULL)
-		d->dev->ops->free(d->dev->d, d->ws_extra);
+		dev_give(d->dev, d->ws_extra, d->ws_size);
 	else
 		mem_free(d->ws_extra);
 	mem_free(d->ids);
@@ -684,7 +684,11 @@ model_forget(Model *m)
 bool
 model_adopt(Model *m, Model *from, Err *e)
 {
-	return marena_adopt(&m->d.weights, &from->d.weights, e) && dec_return(&m->d, e);
+	if (!marena_adopt(&m->d.weights, &from->d.weights, e))
+		return false;
+	/* both would hardly fit */
+	devmem_free(&from->d.on_dev);
+	return dec_return(&m->d, e);
 }
 
 const ModelInfo *
@@ -848,10 +852,10 @@ need_scratch(Decoder *d, const KvView *kv, int rows)
 	if (need <= d->ws_size)
 		return;
 	if (d->dev != NULL)
-		d->dev->ops->free(d->dev->d, d->ws_extra);
+		dev_give(d->dev, d->ws_extra, d->ws_size);
 	else
 		mem_free(d->ws_extra);
-	d->ws_extra = d->dev != NULL ? d->dev->ops->alloc(d->dev->d, need, "attention's scratch") : mem_try_aligned(need);
+	d->ws_extra = d->dev != NULL ? dev_take(d->dev, need, "attention's scratch") : mem_try_aligned(need);
 	if (d->ws_extra == NULL)
 	{
 		log_line('P', "out of memory for %zu bytes of attention scratch", need);

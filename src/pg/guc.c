@@ -75,6 +75,7 @@ static bool vllm_enable_prefix_caching;
 static char *vllm_speculative_config;
 static bool vllm_calculate_kv_scales;
 static double vllm_kv_metrics_sample;
+static double vllm_gpu_memory_utilization;
 static bool vllm_disable_hybrid;
 static int	vllm_max_logprobs;
 static bool vllm_enable_lora;
@@ -163,8 +164,8 @@ static const IntRow int_rows[] = {
 	"Sets how many replicas of each model take turns at its requests, from the engine's next start on."},
 	{"vllm.block_size", &vllm_block_size, 16, 16, 256, PGC_SIGHUP, 0, "block_size",
 	"Sets the number of tokens in a block of the KV cache; a multiple of 16."},
-	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 512, 1, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",
-	"Sets the size of the KV cache of each model."},
+	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",
+	"Sets the size of the KV cache of each model; 0 means 512 MB on CPUs, and on a GPU what vllm.gpu_memory_utilization leaves."},
 	{"vllm.kv_offload_bytes", &vllm_kv_offload, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_offload",
 	"Sets how much memory what the KV caches lose may take, so that it comes back instead of being computed again; 0 means none."},
 	{"vllm.kv_offload_disk_bytes", &vllm_kv_offload_disk, 10240, 1, 1024 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_offload_disk",
@@ -567,6 +568,9 @@ vllm_guc_init(void)
 	DefineCustomRealVariable("vllm.kv_cache_metrics_sample",
 							 "Sets the part of the KV cache's blocks whose lives the metrics tell of, in models that are loaded from now on; 0 means none.",
 							 NULL, &vllm_kv_metrics_sample, 0.01, 0, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("vllm.gpu_memory_utilization",
+							 "Sets the part of a GPU's memory that may be in use, whoever uses it, when a model is loaded there: what is left of it is for the KV cache.",
+							 NULL, &vllm_gpu_memory_utilization, 0.9, 0.05, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	for (int i = 0; i < (int) lengthof(string_rows); i++)
 	{
 		const StringRow *r = &string_rows[i];
@@ -599,6 +603,7 @@ vllm_guc_engine_config(void)
 		if (string_rows[i].engine)
 			appendStringInfo(&s, "%s=%s\n", string_rows[i].engine, *string_rows[i].var);
 	/* as any number there, without a fraction: millionths */
+	appendStringInfo(&s, "gpu_memory_utilization=%d\n", (int) rint(vllm_gpu_memory_utilization * 1e6));
 	appendStringInfo(&s, "kv_cache_metrics_sample=%d\n", (int) rint(vllm_kv_metrics_sample * 1e6));
 	return s.data;
 }

@@ -104,6 +104,20 @@ fake(void)
 	return (Fake) {.total = 80 * GB, .used = 2 * GB, .weights = 15 * GB, .work = 512 * MB, .step = 100 * MB};
 }
 
+static bool
+has(const char *text, const char *part)
+{
+	return strstr(text, part) != NULL;
+}
+
+/* from the first stage on */
+static bool
+measure(const GpuLoad *l, GpuMem *m, Err *e)
+{
+	memset(m, 0, sizeof(*m));
+	return gpumem_measure(l, m, e);
+}
+
 static void
 test_utilization(void)
 {
@@ -119,7 +133,7 @@ test_utilization(void)
 		uint64_t	most = (uint64_t) ((double) f.total * parts[i]);
 		uint64_t	kv = most - (2 * GB + 15 * GB + 612 * MB);
 
-		CHECK(gpumem_measure(&l, &m, &e), "measured");
+		CHECK(measure(&l, &m, &e), "measured");
 		CHECK(m.total == 80 * GB && m.before == 2 * GB && m.n == 3, "%llu before", (unsigned long long) m.before);
 		CHECK(m.taken[0] == 15 * GB && m.taken[1] == 512 * MB && m.taken[2] == 100 * MB, "what each stage took");
 		CHECK(gpumem_take(&l, &m, &a, &e), "at %g", parts[i]);
@@ -127,6 +141,23 @@ test_utilization(void)
 		CHECK(m.kv_area == &area && f.asked == 1, "taken once");
 		CHECK(f.used <= most && most - f.used < 3 * MB, "the device is filled so far and no further");
 	}
+}
+
+/* Stages may be measured one by one: the sums are those of all. */
+static void
+test_one_by_one(void)
+{
+	Fake		f = fake();
+	GpuLoad		l = load_of(&f);
+	GpuAsk		a = {.utilization = 0.2, .block_bytes = MB};
+	GpuMem		m = {0};
+	Err			e = {0};
+
+	l.n_stages = 1;
+	for (int i = 0; i < 3; i++, l.stages++)
+		CHECK(gpumem_measure(&l, &m, &e), "stage %d", i);
+	CHECK(m.n == 3 && m.before == 2 * GB && m.taken[2] == 100 * MB, "%llu before", (unsigned long long) m.before);
+	CHECK(!gpumem_take(&l, &m, &a, &e) && has(e.detail, "weights") && has(e.detail, "work space"), "all have their names: %s", e.detail);
 }
 
 /* A second model finds what the first has left of the same part. */
@@ -139,19 +170,13 @@ test_second(void)
 	GpuMem		m;
 	Err			e;
 
-	CHECK(gpumem_measure(&l, &m, &e) && gpumem_take(&l, &m, &a, &e), "the first");
+	CHECK(measure(&l, &m, &e) && gpumem_take(&l, &m, &a, &e), "the first");
 	CHECK(m.kv == 20 * GB, "what is asked for, in whole blocks: %llu", (unsigned long long) m.kv);
 	f.order = 0;
 	a.kv_bytes = 0;
-	CHECK(gpumem_measure(&l, &m, &e) && gpumem_take(&l, &m, &a, &e), "the second");
+	CHECK(measure(&l, &m, &e) && gpumem_take(&l, &m, &a, &e), "the second");
 	CHECK(m.before == 2 * GB + 15 * GB + 612 * MB + 20 * GB, "it counts what the first has");
 	CHECK(f.used <= 72 * GB && 72 * GB - f.used < 2 * MB, "%llu in use", (unsigned long long) f.used);
-}
-
-static bool
-has(const char *text, const char *part)
-{
-	return strstr(text, part) != NULL;
 }
 
 static void
@@ -163,7 +188,7 @@ test_too_little(void)
 	GpuMem		m;
 	Err			e = {0};
 
-	CHECK(gpumem_measure(&l, &m, &e) && !gpumem_take(&l, &m, &a, &e), "16 GB are less than what is in use");
+	CHECK(measure(&l, &m, &e) && !gpumem_take(&l, &m, &a, &e), "16 GB are less than what is in use");
 	CHECK(e.cls == ERR_NOMEM && strcmp(err_sqlstate(e.cls), "53200") == 0, "53200");
 	CHECK(has(e.msg, "cuda:0") && has(e.hint, "vllm.gpu_memory_utilization"), "%s %s", e.msg, e.hint);
 	CHECK(has(e.detail, "80.00 GB") && has(e.detail, "16.00 GB may be used") && has(e.detail, "before: 2.00 GB") &&
@@ -174,10 +199,10 @@ test_too_little(void)
 	f = fake();
 	f.used = 80 * GB - (15 * GB + 612 * MB) - MB;
 	a.utilization = 1;
-	CHECK(gpumem_measure(&l, &m, &e) && gpumem_take(&l, &m, &a, &e) && m.kv == MB, "a block");
+	CHECK(measure(&l, &m, &e) && gpumem_take(&l, &m, &a, &e) && m.kv == MB, "a block");
 	f = fake();
 	f.used = 80 * GB - (15 * GB + 612 * MB) - MB + 1;
-	CHECK(gpumem_measure(&l, &m, &e) && !gpumem_take(&l, &m, &a, &e) && e.cls == ERR_NOMEM, "no block");
+	CHECK(measure(&l, &m, &e) && !gpumem_take(&l, &m, &a, &e) && e.cls == ERR_NOMEM, "no block");
 }
 
 /* A stage that fails says what there was, if it was for want of memory. */
@@ -190,16 +215,16 @@ test_stages(void)
 	Err			e = {0};
 
 	f.work = 70 * GB;
-	CHECK(!gpumem_measure(&l, &m, &e) && e.cls == ERR_NOMEM && f.order == 2, "the work space doesn't fit");
+	CHECK(!measure(&l, &m, &e) && e.cls == ERR_NOMEM && f.order == 2, "the work space doesn't fit");
 	CHECK(has(e.msg, "work space") && has(e.detail, "80.00 GB. In use before: 2.00 GB; weights: 15.00 GB."), "%s: %s", e.msg, e.detail);
 	f = fake();
 	f.broken = true;
 	memset(&e, 0, sizeof(e));
-	CHECK(!gpumem_measure(&l, &m, &e) && e.cls == ERR_INTERNAL && e.detail[0] == '\0', "another error stays as it is");
+	CHECK(!measure(&l, &m, &e) && e.cls == ERR_INTERNAL && e.detail[0] == '\0', "another error stays as it is");
 	/* memory that others return is nobody's merit, and is there for K and V */
 	f = fake();
 	f.returned = GB;
-	CHECK(gpumem_measure(&l, &m, &e) && m.taken[2] == 0, "not below zero");
+	CHECK(measure(&l, &m, &e) && m.taken[2] == 0, "not below zero");
 	CHECK(gpumem_take(&l, &m, &(GpuAsk) {.utilization = 0.5, .block_bytes = 1}, &e) && f.used == 40 * GB, "%llu", (unsigned long long) f.used);
 }
 
@@ -214,18 +239,18 @@ test_pieces(void)
 	uint64_t	kv;
 
 	/* two times a 20th less is what can be had in one piece */
-	CHECK(gpumem_measure(&l, &m, &e) && gpumem_budget(&l, &m, &a, &kv, &e), "a budget");
+	CHECK(measure(&l, &m, &e) && gpumem_budget(&l, &m, &a, &kv, &e), "a budget");
 	f.piece = kv - kv / 20 - (kv - kv / 20) / 20;
 	CHECK(gpumem_take(&l, &m, &a, &e) && f.asked == 3, "at the third: %d", f.asked);
 	CHECK(m.kv <= f.piece && f.piece - m.kv < 3000 && m.kv % 1000 == 0, "%llu", (unsigned long long) m.kv);
 	f = fake();
-	CHECK(gpumem_measure(&l, &m, &e), "measured");
+	CHECK(measure(&l, &m, &e), "measured");
 	f.piece = kv / 2;
 	CHECK(!gpumem_take(&l, &m, &a, &e) && f.asked == 4, "three times less, no more: %d", f.asked);
 	CHECK(e.cls == ERR_NOMEM && has(e.detail, "weights") && m.kv_area == NULL, "%s: %s", e.msg, e.detail);
 	/* what was asked for is had or refused */
 	f = fake();
-	CHECK(gpumem_measure(&l, &m, &e), "measured");
+	CHECK(measure(&l, &m, &e), "measured");
 	f.piece = GB;
 	a.kv_bytes = 2 * GB;
 	CHECK(!gpumem_take(&l, &m, &a, &e) && f.asked == 1 && e.cls == ERR_NOMEM, "once: %d", f.asked);
@@ -238,6 +263,7 @@ int
 main(void)
 {
 	test_utilization();
+	test_one_by_one();
 	test_second();
 	test_too_little();
 	test_stages();

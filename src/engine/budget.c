@@ -1,0 +1,233 @@
+/*
+ * budget.c
+ *	  What a model may have of its device's memory, and how that is found out (gpumem.c has the arithmetic).
+ *
+ * What a step takes besides its planned work space (code that is loaded when it is first called, scratch of
+ * attention for this KV's blocks, memory that the driver keeps) nobody knows before one was computed.  So a step of the
+ * greatest size is: as many sequences as there may be share as many rows as there may be, with K and V in
+ * memory that is given back at once.
+ *
+ * Tested by tests/t/103_cuda.pl.
+ */
+#include "engine/budget.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/drafter.h"
+#include "engine/engine_int.h"
+#include "engine/kvgroups.h"
+#include "engine/sizing.h"
+
+typedef struct Stage
+{
+	Budget	   *b;
+	bool		(*run) (void *ctx, Err *e);
+	void	   *ctx;
+} Stage;
+
+static void
+mem_of(void *ctx, uint64_t *free_bytes, uint64_t *total)
+{
+	const Dev  *dev = ((Stage *) ctx)->b->dev;
+
+	dev->ops->mem(dev->d, free_bytes, total);
+}
+
+static bool
+run_stage(void *ctx, Err *e)
+{
+	Stage	   *s = ctx;
+
+	return s->run(s->ctx, e);
+}
+
+bool
+budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void *ctx, Err *e)
+{
+	Stage		s = {b, run, ctx};
+	GpuStage	stage = {what, run_stage};
+
+	return gpumem_measure(&(GpuLoad) {.device = b->name, .ctx = &s, .mem = mem_of, .stages = &stage, .n_stages = 1}, &b->mem, e);
+}
+
+/* ---- a step of the greatest size ---- */
+
+/* Arrays of a batch, in one piece. */
+typedef struct Largest
+{
+	int			n_seqs;
+	int			rows;			/* of each */
+	int			blocks;			/* likewise */
+	int32_t    *tokens;
+	int32_t    *pos;
+	int32_t    *start;
+	int32_t    *out;
+	int32_t    *slots;
+	int32_t    *block;
+	const int32_t **tables;
+} Largest;
+
+static int32_t *
+ints(size_t n)
+{
+	return mem_zalloc(n * sizeof(int32_t));
+}
+
+static void
+largest_make(const Core *c, Largest *l)
+{
+	const CoreOptions *o = &c->opt;
+	size_t		n;
+
+	l->n_seqs = o->max_num_seqs;
+	l->rows = o->max_num_batched_tokens / l->n_seqs;
+	l->rows = l->rows < c->max_model_len ? l->rows : c->max_model_len;
+	l->blocks = (l->rows + o->block_size - 1) / o->block_size;
+	n = (size_t) l->n_seqs * (size_t) l->rows;
+	l->tokens = ints(n);
+	l->pos = ints(n);
+	l->start = ints((size_t) l->n_seqs + 1);
+	l->out = ints((size_t) l->n_seqs);
+	l->slots = ints((size_t) l->n_seqs);
+	l->block = ints((size_t) l->n_seqs * (size_t) l->blocks);
+	l->tables = mem_zalloc((size_t) l->n_seqs * sizeof(*l->tables));
+	for (int s = 0; s < l->n_seqs; s++)
+	{
+		l->start[s + 1] = (s + 1) * l->rows;
+		l->out[s] = (s + 1) * l->rows - 1;
+		l->slots[s] = s;
+		l->tables[s] = l->block + (size_t) s * (size_t) l->blocks;
+		for (int i = 0; i < l->blocks; i++)
+			l->block[s * l->blocks + i] = s * l->blocks + i;
+		for (int i = 0; i < l->rows; i++)
+			l->pos[s * l->rows + i] = i;
+	}
+}
+
+static void
+largest_free(Largest *l)
+{
+	mem_free(l->tokens);
+	mem_free(l->pos);
+	mem_free(l->start);
+	mem_free(l->out);
+	mem_free(l->slots);
+	mem_free(l->block);
+	mem_free(l->tables);
+}
+
+static bool
+compute(Core *c, const Largest *l, const KvView *kv, Err *e)
+{
+	Batch		b = {
+		.rows = {.n_rows = l->n_seqs * l->rows, .n_seqs = l->n_seqs, .seq_start = l->start, .pos = l->pos, .block_table = l->tables,
+			.state_slot = c->state_area.base != NULL ? l->slots : NULL},
+		.tokens = l->tokens, .n_out = l->n_seqs, .out_rows = l->out, .state = c->state_area.base,
+		.hidden = !core_info(c)->generates
+	};
+
+	if (!model_forward(c->model, &b, kv, b.hidden ? c->hidden.dev : c->logits.dev))
+		return err_set(e, ERR_LOST, "the device that a model is computed on is lost");
+	return dev_wait(c->opt.dev, e);
+}
+
+static bool
+largest_step(void *ctx, Err *e)
+{
+	Core	   *c = ctx;
+	const ModelInfo *info = core_info(c);
+	Largest		l;
+	KvView		kv = {
+		.type = c->opt.kv_type, .n_layers = info->n_kv_layers, .block_size = c->opt.block_size,
+		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim
+	};
+	DevMem		area = {0};
+	bool		ok;
+
+	largest_make(c, &l);
+	kv.n_blocks = l.n_seqs * l.blocks;
+	ok = info->n_kv_layers == 0 || devmem_reserve(&area, c->opt.dev, kv_layout(&kv), HUGE_OFF, "K and V of a step of the greatest size", e);
+	kv.base = area.base;
+	ok = ok && compute(c, &l, &kv, e);
+	devmem_free(&area);
+	largest_free(&l);
+	return ok;
+}
+
+/* ---- K and V ---- */
+
+typedef struct Divide
+{
+	Stage		stage;			/* mem_of() wants it */
+	Core	   *core;
+	size_t		block;			/* bytes of a page, with what drafts has of it */
+	Err			err;			/* why K and V could not be had, if it isn't for want of memory there */
+} Divide;
+
+/* So many bytes for K and V: the null block comes on top of what was asked for, and lies within what was measured. */
+static bool
+fit_length(Divide *d, uint64_t bytes, Err *e)
+{
+	Core	   *c = d->core;
+	KvGroups	groups;
+
+	c->opt.kv_bytes = (size_t) (c->opt.budget->kv_bytes > 0 || bytes < 2 * d->block ? bytes : bytes - d->block);
+	groups = kvgroups_of(core_info(c), &c->opt);
+	return sizing_length(c->opt.budget->asked_len, c->max_model_len,
+						 kvgroups_tokens(&groups, &c->opt, (int64_t) (c->opt.kv_bytes / d->block)), &c->max_model_len, e);
+}
+
+static void *
+take_kv(void *ctx, uint64_t bytes)
+{
+	Divide	   *d = ctx;
+	Err			e = {0};
+
+	if (fit_length(d, bytes, &e) && core_open_kv(d->core, &e))
+		return d->core->kv_area.base;
+	if (e.cls != ERR_NOMEM)
+		d->err = e;
+	return NULL;
+}
+
+bool
+budget_divide(Core *c, Err *e)
+{
+	Budget	   *b = c->opt.budget;
+	const ModelInfo *info = core_info(c);
+	Divide		d = {.stage = {.b = b}, .core = c};
+	GpuLoad		load = {.device = b->name, .ctx = &d, .mem = mem_of, .alloc_kv = take_kv};
+	GpuAsk		ask = {.utilization = b->utilization, .kv_bytes = b->kv_bytes};
+	KvView		one = {
+		.type = c->opt.kv_type, .n_layers = kvgroups_of(info, &c->opt).layers, .n_blocks = 1, .block_size = c->opt.block_size,
+		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim
+	};
+
+	uint64_t	kv;
+
+	if (b->least)
+	{
+		c->opt.kv_blocks = c->max_model_len = 1;
+		return core_open_kv(c, e);
+	}
+	if (!budget_stage(b, "a step of the greatest size", largest_step, c, e))
+		return false;
+	/* nothing is kept, or it is as large as a step */
+	if (info->n_kv_layers == 0 || info->both_ways)
+		return core_open_kv(c, e);
+	d.block = kv_layout(&one) + (c->opt.drafter != NULL ? drafter_block_bytes(&c->opt.drafter->info, c->opt.kv_type, c->opt.block_size) : 0);
+	ask.block_bytes = d.block;
+	if (!gpumem_budget(&load, &b->mem, &ask, &kv, e) || !fit_length(&d, kv, e))
+		return false;
+	if (!gpumem_take(&load, &b->mem, &ask, e))
+	{
+		if (d.err.cls != ERR_NONE)
+			*e = d.err;
+		return false;
+	}
+	log_line('I', "KV cache: %llu MB of device %s for %lld tokens", (unsigned long long) (c->kv_size >> 20), b->name,
+			 (long long) kvpool_total(c->pool) * c->opt.block_size);
+	return true;
+}

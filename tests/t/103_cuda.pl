@@ -1,0 +1,192 @@
+# Models on a CUDA device, with the library compiled for the CPU (kernels/emu), so that no GPU is needed: the CPUs' answers, the same
+# alone and among others, adapters, prompts that begin alike, sleep, and how the device's memory is divided, runs short and is given back.
+use strict;
+use warnings;
+use Cwd qw(getcwd);
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VllmTest;
+
+my $lib = ($ENV{VLLM_PG_DEVICES} // '') . '/emu/vllm_pg_cuda.so';
+plan skip_all => 'no emulated library of CUDA devices was built' if !-r $lib;
+my $fixtures = getcwd() . '/fixtures';
+my $node = PostgreSQL::Test::Cluster->new('cuda');
+$node->init;
+$node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
+$node->append_conf('postgresql.conf', "max_connections = 60\nfsync = off\nvllm.device = 'cpu'\nvllm.device_library = '$lib'\nvllm.max_num_batched_tokens = 64\nvllm.max_num_seqs = 8\nvllm.cpu_threads = 2\nvllm.kv_cache_memory_bytes = '4MB'\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
+
+sub sql { return $node->safe_psql('postgres', shift); }
+
+sub error
+{
+	my ($ret, $out, $err) = $node->psql('postgres', '\set VERBOSITY verbose' . "\n" . shift);
+	return $err;
+}
+
+sub set
+{
+	my ($name, $value) = @_;
+	my $at = -s $node->logfile;
+	sql("ALTER SYSTEM SET $name = '$value'");
+	$node->reload;
+	until_true(sub { substr(slurp_file($node->logfile), $at) =~ /parameter "$name" changed/ });
+	return sql(q{SELECT pg_sleep(0.2)});
+}
+
+# what the log says from here on
+my $mark;
+sub mark { return $mark = -s $node->logfile; }
+sub logged { my $what = shift; return until_true(sub { substr(slurp_file($node->logfile), $mark) =~ $what }, 5); }
+
+my @models = ([ 'f32', 'models/llama_f32' ], [ 'f16', 'models/qwen3_f16' ], [ 'bf16', 'models/llama_tied_bf16' ], [ 'experts', 'models/qwen3_moe_f16' ],
+	[ 'latent', 'models/deepseek3_f16' ], [ 'recurrent', 'models/mamba2_f16' ], [ 'quantized', 'models/quant_awq' ], [ 'embed', 'pool/bert_embed' ], [ 'score', 'pool/bert_score' ]);
+sql("SELECT llm_create_model('$_->[0]', '$fixtures/$_->[1]')") for @models;
+sql("SELECT llm_create_lora('adapted', 'f32', '$fixtures/lora/llama_all'); SELECT llm_create_lora('adapted_too', 'f32', '$fixtures/lora/llama_rslora')");
+
+sub unload { sql("SELECT llm_unload_model('$_')") for @_ ? @_ : map { $_->[0] } @models; return; }
+
+sub ids
+{
+	my ($model, $n, $more) = @_;
+	$more //= '';
+	return sql(qq{SELECT string_agg((llm_generate_full('abc ' || repeat('d ', i) || i, model => '$model', temperature => 0, max_tokens => 6, ignore_eos => true$more)).token_ids::text, ' ' ORDER BY i)
+		FROM generate_series(1, $n) i});
+}
+
+# the log-probabilities of a prompt's tokens, and the greatest difference of two such lists
+sub lps { return sql(qq{SELECT string_agg(l.logprob::text, ' ' ORDER BY l.pos) FROM unnest((llm_output('a fox and a dog, 17', model => '$_[0]', max_tokens => 1, prompt_logprobs => 0)).prompt_logprobs) l WHERE l.logprob IS NOT NULL}); }
+
+sub distance
+{
+	my @a = split / /, $_[0];
+	my @b = split / /, $_[1];
+	my $most = @a == @b && @a > 0 ? 0 : 'inf';
+	for my $i (0 .. $#a)
+	{
+		my $d = abs($a[$i] - $b[$i]);
+		$most = $d if $d > $most;
+	}
+	return $most;
+}
+
+# ---- the CPUs' answers ----
+
+my $tickets = q{SELECT string_agg(llm_generate('Ticket: order ' || i || ', the kettle arrived broken.' || E'\nJSON:', temperature => 0, max_tokens => 6), '|' ORDER BY i) FROM generate_series(1, 3) i};
+my %on_cpus = (tickets => sql($tickets), map { $_ => lps($_) } 'f32', 'adapted', 'adapted_too');
+my $embed = q{SELECT llm_embed('the quick fox', model => 'embed')};
+my $score = q{SELECT llm_score('a fox', 'the quick brown fox', model => 'score')};
+my ($embedded, $scored) = (sql($embed), sql($score));
+unload();
+set('vllm.device', 'cuda');
+mark();
+my %on_device = map { $_ => lps($_) } 'f32', 'adapted', 'adapted_too';
+ok(distance($on_device{$_}, $on_cpus{$_}) < 0.05, "log-probabilities of a model of floats: $_") for 'f32', 'adapted', 'adapted_too';
+ok(distance($on_cpus{adapted}, $on_cpus{f32}) > 0.5, '... of which adapters make others');
+is(sql($tickets), $on_cpus{tickets}, 'greedy answers of a model that has learnt something');
+ok(logged(qr/the model is computed on device "cuda:0" \(.*\), with operands of F32/), '... on the device indeed');
+ok(sql(qq{SELECT llm_similarity('$embedded'::float4[], ($embed)) > 0.9999}) eq 't', 'a vector');
+ok(abs(sql($score) - $scored) < 0.01, 'a score');
+my $cached = q{SELECT (r.usage).cached_tokens FROM llm_generate_full(repeat('xyz uvw ', 10), model => 'f32', max_tokens => 1) r};
+ok(sql($cached) <= 1, 'a prompt that is new');
+ok(sql($cached) > 16, '... and again: its blocks are there');
+unload('tickets-2m', 'f32', 'embed', 'score');
+
+# ---- invariance: alone, and among others that run at once ----
+
+for my $model ('f16', 'bf16', 'experts', 'latent', 'recurrent', 'quantized')
+{
+	my $alone = sql(qq{SELECT (llm_generate_full('abc d 1', model => '$model', temperature => 1, seed => 7, max_tokens => 6, ignore_eos => true)).token_ids});
+	my $among = sql(qq{SELECT string_agg(DISTINCT t::text, ' ') FILTER (WHERE i = 3) FROM (SELECT i, (llm_generate_full(CASE i WHEN 3 THEN 'abc d 1' ELSE repeat('x ', i) || i END, model => '$model',
+		temperature => 1, seed => 4 + i, max_tokens => 6, ignore_eos => true)).token_ids t FROM generate_series(1, 6) i OFFSET 0) s});
+	is($among, $alone, "the same answer among others: $model");
+	unload($model);
+}
+
+# ---- cancelling ----
+
+like(error(q{SET statement_timeout = '300ms'; SELECT llm_generate('abc', model => 'bf16', max_tokens => 200, ignore_eos => true) FROM generate_series(1, 20)}), qr/57014/, 'cancelled');
+is(left_behind($node), '0|0|0|0|0|0', '... and nothing is left');
+
+# ---- sleep ----
+
+for my $level (1, 2)
+{
+	ids('f32', 1);
+	my $before = sql(q{SELECT engine_bytes FROM llm_devices WHERE kind = 'cuda'});
+	sql("SELECT llm_sleep($level)");
+	ok(until_sql($node, "SELECT engine_bytes < $before FROM llm_devices WHERE kind = 'cuda'"), "level $level gives the device's memory back");
+	sql('SELECT llm_wake_up()');
+	is(lps('f32'), $on_device{f32}, '... and comes back with the same answers');
+}
+is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
+
+# ---- how the memory is divided ----
+
+unload('tickets-2m', map { $_->[0] } @models);
+set('vllm.kv_cache_memory_bytes', '0');
+sub kv_tokens { return sql("SELECT kv_tokens FROM llm_memory WHERE model = '$_[0]'"); }
+mark();
+ids('f32', 1);
+ok(logged(qr/KV cache: \d+ MB of device "cuda:0"/), 'the KV cache is what is left');
+my $much = kv_tokens('f32');
+my $total = sql(q{SELECT memory_total FROM llm_devices WHERE kind = 'cuda'});
+ok(until_sql($node, qq{SELECT memory_total - memory_available BETWEEN 0.8 * $total AND 0.9 * $total FROM llm_devices WHERE kind = 'cuda'}), 'nine tenths of the device are in use');
+unload('f32');
+set('vllm.gpu_memory_utilization', '0.3');
+ids('f32', 1);
+ok(kv_tokens('f32') < 0.5 * $much, 'vllm.gpu_memory_utilization');
+like(error(q{SELECT llm_load_model('bf16')}), qr/53200: .*device "cuda:0" \(.*\) has no room for a KV cache.*DETAIL: .*of which .* may be used.*In use before: .*weights and work space.*a step of the greatest size.*HINT: /s,
+	'a second model finds no room, and the sums');
+sql(qq{SELECT llm_create_model('more', '$fixtures/models/llama_tied_bf16', options => '{"gpu_memory_utilization": 0.6}')});
+is(sql(q{SELECT llm_load_model('more') IS NOT NULL}), 't', '... but with an option of its own');
+for my $wrong ('0', '1.1', '"x"')
+{
+	like(error(qq{SELECT llm_create_model('no', '/nowhere', options => '{"gpu_memory_utilization": $wrong}')}), qr/22023: .*gpu_memory_utilization.*from 0\.05 to 1/s, "... which can't be $wrong");
+}
+unload('more', 'f32');
+set('vllm.kv_cache_memory_bytes', '2MB');
+ids('f32', 1);
+ok(kv_tokens('f32') < 0.05 * $much, 'vllm.kv_cache_memory_bytes goes first');
+unload('f32');
+set('vllm.kv_cache_memory_bytes', '600MB');
+like(error(q{SELECT llm_load_model('f32')}), qr/53200: .*device "cuda:0" \(.*\) has no .* for a KV cache.*DETAIL: .*HINT: .*kv_cache_memory_bytes/s, 'more than there is');
+set('vllm.kv_cache_memory_bytes', '0');
+sql(q{SELECT llm_create_model('wide', path, options => '{"max_num_batched_tokens": 65000}') FROM llm_models WHERE name = 'tickets-2m'});
+like(error(q{SELECT llm_load_model('wide')}), qr/53200: .*out of memory: the device has no room.*DETAIL: .*work space.*The device has/s, 'a work space that is too large');
+mark();
+set('vllm.device', 'auto');
+ok(ids('wide', 1) ne '' && ids('f32', 1) ne '', 'auto: it is loaded on the CPUs');
+ok(logged(qr/WARNING:  .*the model is computed on the CPUs, not on device "cuda:0".*out of memory/), '... and the log tells why');
+ok(logged(qr/computed on device "cuda:0"/), '... the other one on the device');
+set('vllm.device', 'cuda');
+set('vllm.kv_cache_memory_bytes', '4MB');
+sql(q{SELECT llm_drop_model('wide')});
+
+# ---- loads and unloads ----
+
+unload();
+my @seen;
+for my $i (1 .. 12)
+{
+	ids('f32', 1);
+	push @seen, sql(q{SELECT engine_bytes || ' ' || memory_available FROM llm_devices WHERE kind = 'cuda'}) if $i == 1 || $i == 12;
+	unload('f32');
+}
+is($seen[1], $seen[0], 'no memory of the device is lost');
+ok(until_sql($node, q{SELECT engine_bytes = 0 FROM llm_devices WHERE kind = 'cuda'}), '... and none is kept');
+
+# ---- the engine is killed ----
+
+ids('f32', 1);
+my $old = engine_pid($node);
+kill 9, $old;
+ok(until_ready($node, $old), 'another engine');
+is(lps('f32'), $on_device{f32}, '... with the same answers');
+
+$node->stop;
+done_testing();
