@@ -187,8 +187,9 @@ typedef struct CudaMats
 /* bytes for cuda_mm() and cuda_mm_grouped() of at most so many rows, of any type */
 size_t		cuda_mm_scratch(int rows, int k);
 /*
- * As mm and mm_grouped of kernels.h; `as`: x is KT_BF16, KT_F16, or, for matrices of floats, KT_F32.  row_start is of the device,
- * its last entry `rows`.  wgmma: CudaCaps.wgmma, for all products of a device or for none.  false: there is no such product.
+ * As mm and mm_grouped of kernels.h; `as`: x is KT_BF16, KT_F16, or, for matrices of floats, KT_F32.  row_start is of the device;
+ * of rows 0 .. rows - 1 only those of its groups are written.  wgmma: CudaCaps.wgmma, for all products of a device or for none.
+ * false: there is no such product.
  */
 bool		cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int ldy, const float *bias, void *ws,
 					cudaStream_t stream, bool wgmma = false);

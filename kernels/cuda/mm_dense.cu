@@ -23,6 +23,9 @@ mm_sum_kernel(MmArgs a, int segments)
 	{
 		int			m = 0;
 
+		/* groups may begin behind the first row, and end before the last one */
+		if (row < a.start[0] || row >= a.start[a.n_mats])
+			return;
 		while (a.start[m + 1] <= row)
 			m++;
 		bias = a.biases != NULL ? a.biases[m] : NULL;
