@@ -47,8 +47,8 @@ void		cuda_xielu(void *y, KType as, const float *x, int rows, int dim, const flo
 /* y = a act(b), of_b < 0: a b; y may be a or b if it is floats */
 void		cuda_mul_rows(void *y, KType as, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim,
 						  int of_b, cudaStream_t stream);
-void		cuda_to_op(void *y, KType as, const float *x, int ldx, int rows, int dim, cudaStream_t stream);
-void		cuda_from_op(float *y, const void *x, KType as, int rows, int dim, cudaStream_t stream);
+void		cuda_to_op(void *y, KType as, int ldy, const float *x, int ldx, int rows, int dim, cudaStream_t stream);
+void		cuda_from_op(float *y, int ldy, const void *x, KType as, int ldx, int rows, int dim, cudaStream_t stream);
 /* row i of y = row idx[i] of x; idx NULL: row i */
 void		cuda_copy_rows(float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim,
 						   cudaStream_t stream);

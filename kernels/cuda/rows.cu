@@ -387,27 +387,27 @@ convert(T *y, int ldy, const S *x, int ldx, int rows, int dim, cudaStream_t stre
 }
 
 template <typename T> static void
-to_op(T *y, const float *x, int ldx, int rows, int dim, cudaStream_t stream)
+to_op(T *y, int ldy, const float *x, int ldx, int rows, int dim, cudaStream_t stream)
 {
-	convert(y, dim, x, ldx, rows, dim, stream);
+	convert(y, ldy, x, ldx, rows, dim, stream);
 }
 
 void
-cuda_to_op(void *y, KType as, const float *x, int ldx, int rows, int dim, cudaStream_t stream)
+cuda_to_op(void *y, KType as, int ldy, const float *x, int ldx, int rows, int dim, cudaStream_t stream)
 {
-	WITH_OPERAND(to_op, as, y, x, ldx, rows, dim, stream);
+	WITH_OPERAND(to_op, as, y, ldy, x, ldx, rows, dim, stream);
 }
 
 template <typename S> static void
-from_op(const S *x, float *y, int rows, int dim, cudaStream_t stream)
+from_op(const S *x, int ldx, float *y, int ldy, int rows, int dim, cudaStream_t stream)
 {
-	convert(y, dim, x, dim, rows, dim, stream);
+	convert(y, ldy, x, ldx, rows, dim, stream);
 }
 
 void
-cuda_from_op(float *y, const void *x, KType as, int rows, int dim, cudaStream_t stream)
+cuda_from_op(float *y, int ldy, const void *x, KType as, int ldx, int rows, int dim, cudaStream_t stream)
 {
-	WITH_OPERAND(from_op, as, x, y, rows, dim, stream);
+	WITH_OPERAND(from_op, as, x, ldx, y, ldy, rows, dim, stream);
 }
 
 /* row i of y = row from[i] of x */

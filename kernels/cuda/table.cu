@@ -2,13 +2,15 @@
  * table.cu
  *	  The op table of a GPU: an op's arguments to where they lie on the device, then its kernels.
  *
- * Operands are floats: products make of them what matrices are multiplied by, in their scratch.
- * Nothing is computed here.  Arrays of the host come from the step, or from the stage (dev.h);
+ * There is one for each type of operands; functions that have to do with operands are templates of
+ * it (AS).  Where operands are floats, matrices of blocks are multiplied by a copy of 16 bits in the
+ * scratch; else nothing is converted.  Nothing is computed here.  Arrays of the host come from the step, or from the stage (dev.h);
  * structs go along by value.
  */
 #include "cuda/dev.h"
 #include "cuda/blaslt.h"
 #include "cuda/cuda_ops.h"
+#include "cuda/quad.cuh"
 
 extern "C"
 {
@@ -73,11 +75,11 @@ op_rmsnorm(KPool *pool, float *y, const float *x, const float *w, int rows, int 
 		cuda_rmsnorm(y, KT_F32, x, w, rows, dim, eps, dev_stream(d));
 }
 
-static void
+template <KType AS> static void
 op_add_rmsnorm(KPool *pool, KOp *y, float *x, const float *a, const float *w, int rows, int dim, float eps)
 {
 	if (KDevice *d = device_of(pool))
-		cuda_add_rmsnorm(y, KT_F32, x, a, w, rows, dim, eps, dev_stream(d));
+		cuda_add_rmsnorm(y, AS, x, a, w, rows, dim, eps, dev_stream(d));
 }
 
 static void
@@ -87,30 +89,32 @@ op_layernorm(KPool *pool, float *y, const float *x, const float *w, const float 
 		cuda_layernorm(y, KT_F32, x, w, b, rows, dim, eps, dev_stream(d));
 }
 
-static void
+template <KType AS> static void
 op_rmsnorm_op(KPool *pool, KOp *y, const float *x, const float *w, int rows, int dim, float eps)
 {
-	op_rmsnorm(pool, (float *) y, x, w, rows, dim, eps);
+	if (KDevice *d = device_of(pool))
+		cuda_rmsnorm(y, AS, x, w, rows, dim, eps, dev_stream(d));
 }
 
-static void
+template <KType AS> static void
 op_layernorm_op(KPool *pool, KOp *y, const float *x, const float *w, const float *b, int rows, int dim, float eps)
 {
-	op_layernorm(pool, (float *) y, x, w, b, rows, dim, eps);
+	if (KDevice *d = device_of(pool))
+		cuda_layernorm(y, AS, x, w, b, rows, dim, eps, dev_stream(d));
 }
 
-static void
+template <KType AS> static void
 op_to_op(KPool *pool, KOp *y, int ldy, const float *x, int ldx, int rows, int dim)
 {
 	if (KDevice *d = device_of(pool))
-		cuda_copy_rows((float *) y, ldy, x, ldx, NULL, rows, dim, dev_stream(d));
+		cuda_to_op(y, AS, ldy, x, ldx, rows, dim, dev_stream(d));
 }
 
-static void
+template <KType AS> static void
 op_from_op(KPool *pool, float *y, int ldy, const KOp *x, int ldx, int rows, int dim)
 {
 	if (KDevice *d = device_of(pool))
-		cuda_copy_rows(y, ldy, (const float *) x, ldx, NULL, rows, dim, dev_stream(d));
+		cuda_from_op(y, ldy, x, AS, ldx, rows, dim, dev_stream(d));
 }
 
 static void
@@ -141,11 +145,11 @@ op_softcap(KPool *pool, float *y, int rows, int dim, float cap)
 		cuda_softcap(y, rows, dim, cap, dev_stream(d));
 }
 
-static void
+template <KType AS> static void
 op_act_mul(KPool *pool, KAct a, KOp *y, const float *gu, int rows, int dim)
 {
 	if (KDevice *d = device_of(pool))
-		cuda_act_mul(a, y, KT_F32, gu, rows, dim, dev_stream(d));
+		cuda_act_mul(a, y, AS, gu, rows, dim, dev_stream(d));
 }
 
 static void
@@ -155,7 +159,7 @@ op_act(KPool *pool, KAct a, float *y, int rows, int dim)
 		cuda_act(a, y, KT_F32, y, rows, dim, dev_stream(d));
 }
 
-static void
+template <KType AS> static void
 op_act_op(KPool *pool, KAct a, const float *p, KOp *y, const float *x, int rows, int dim)
 {
 	KDevice    *d = device_of(pool);
@@ -163,9 +167,9 @@ op_act_op(KPool *pool, KAct a, const float *p, KOp *y, const float *x, int rows,
 	if (d == NULL)
 		return;
 	if (a == KACT_XIELU)
-		cuda_xielu(y, KT_F32, x, rows, dim, p, dev_stream(d));
+		cuda_xielu(y, AS, x, rows, dim, p, dev_stream(d));
 	else
-		cuda_act(a, y, KT_F32, x, rows, dim, dev_stream(d));
+		cuda_act(a, y, AS, x, rows, dim, dev_stream(d));
 }
 
 static void
@@ -277,13 +281,12 @@ op_dot_rows(KPool *pool, float *y, const float *x, int rows, int dim, const floa
 		cuda_dot_rows(y, x, rows, dim, w, bias, dev_stream(d));
 }
 
-/* operands are floats */
-static void
-op_swap_heads(KPool *pool, void *y, bool, size_t y_row, size_t y_head, const void *x, bool, size_t x_row, size_t x_head,
+template <KType AS> static void
+op_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row, size_t x_head,
 			  int rows, int heads, int width)
 {
 	if (KDevice *d = device_of(pool))
-		cuda_swap_heads(y, KT_F32, y_row, y_head, x, KT_F32, x_row, x_head, rows, heads, width, dev_stream(d));
+		cuda_swap_heads(y, y_op ? AS : KT_F32, y_row, y_head, x, x_op ? AS : KT_F32, x_row, x_head, rows, heads, width, dev_stream(d));
 }
 
 static void
@@ -312,14 +315,14 @@ lora_jobs(KDevice *d, const KLoraJob *jobs, int n, size_t room, CudaLora *l)
 	return dev_send(d, at, host, bytes);
 }
 
-static void
+template <KType AS> static void
 op_lora_shrink(KPool *pool, KLoraJob *jobs, int n, const KOp *x, int ldx, float *t, int ldt)
 {
 	KDevice    *d = device_of(pool);
 	CudaLora	l;
 
 	if (d != NULL && lora_jobs(d, jobs, n, 0, &l))
-		cuda_lora_shrink(&l, x, KT_F32, ldx, t, ldt, dev_stream(d));
+		cuda_lora_shrink(&l, x, AS, ldx, t, ldt, dev_stream(d));
 }
 
 static void
@@ -401,7 +404,7 @@ op_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
 	return cuda_attn_scratch(&one, n_heads, rows, MOST_KEYS);
 }
 
-static void
+template <KType AS> static void
 op_attn(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
 		KOp *out, void *ws)
 {
@@ -418,7 +421,7 @@ op_attn(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q
 	at.ends = ints(d, a->ends, r->n_rows);
 	caps = caps_of(d);
 	if (!d->lost)
-		cuda_attn(&caps, &one, &rows, q, ldq, n_heads, &at, out, KT_F32, ws, op_attn_scratch(kv, n_heads, r->n_rows, 1),
+		cuda_attn(&caps, &one, &rows, q, ldq, n_heads, &at, out, AS, ws, op_attn_scratch(kv, n_heads, r->n_rows, 1),
 				  dev_stream(d));
 }
 
@@ -487,69 +490,73 @@ op_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y,
 		cuda_scan(st, slots, &rows, s, y, KT_F32, ldy, dev_stream(d));
 }
 
-/* ---- products: x is floats, and becomes what matrices are multiplied by in front of the scratch ---- */
+/* ---- products ---- */
 
 #define UP(n)		(((size_t) (n) + 255) / 256 * 256)
 
-static size_t
-op_mm_scratch(KType type, int rows, int k)
+/* Operands are floats, and a matrix of that type isn't multiplied by such. */
+static bool
+converts(KType as, KType type)
 {
-	return (type == KT_F32 ? 0 : UP((size_t) rows * (size_t) k * 2)) + cuda_mm_scratch(rows, k);
+	return as == KT_F32 && type != KT_F32 && type != KT_F16 && type != KT_BF16;
 }
 
-static size_t
+template <KType AS> static size_t
+op_mm_scratch(KType type, int rows, int k)
+{
+	return (converts(AS, type) ? UP((size_t) rows * (size_t) k * 2) : 0) + cuda_mm_scratch(rows, k);
+}
+
+template <KType AS> static size_t
 op_mm_grouped_scratch(KType type, int n_mats, int rows, int k)
 {
 	(void) n_mats;
-	return op_mm_scratch(type, rows, k);
+	return op_mm_scratch<AS>(type, rows, k);
 }
 
-/* what a matrix of that type is multiplied by */
+/* what a matrix is multiplied by, instead of *x, with its ldx; what is left of the scratch is *ws */
 static KType
-factor(const KDevice *d, KType type)
+factor(KDevice *d, KType as, KType type, const void **x, int rows, int k, int *ldx, void **ws)
 {
-	return type == KT_F32 || type == KT_F16 ? type : d->info.features & DEV_BF16 ? KT_BF16 : KT_F16;
-}
-
-/* x, its ldx and the scratch as the kernels want them */
-static const void *
-operand(KDevice *d, KType as, const float *x, int rows, int k, int *ldx, void **ws)
-{
+	KType		half = d->info.features & DEV_BF16 ? KT_BF16 : KT_F16;
 	void	   *to = *ws;
 
-	if (as == KT_F32)
-		return x;
-	cuda_to_op(to, as, x, *ldx, rows, k, dev_stream(d));
+	if (!converts(as, type))
+		return as;
+	cuda_to_op(to, half, k, (const float *) *x, *ldx, rows, k, dev_stream(d));
 	*ws = (char *) *ws + UP((size_t) rows * (size_t) k * 2);
+	*x = to;
 	*ldx = k;
-	return to;
+	return half;
 }
 
-static void
+template <KType AS> static void
 op_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int ldy, const float *bias, void *ws)
 {
 	KDevice    *d = device_of(pool);
 	BlasltMm	mm;
-	const void *in;
+	const void *in = x;
+	KType		as;
 
 	if (d == NULL || rows == 0)
 		return;
-	in = operand(d, factor(d, w->type), (const float *) x, rows, w->k, &ldx, &ws);
-	mm = BlasltMm{w, in, factor(d, w->type), rows, ldx, y, ldy, bias, d->run == KRUN_CAPTURE};
+	as = factor(d, AS, w->type, &in, rows, w->k, &ldx, &ws);
+	mm = BlasltMm{w, in, as, rows, ldx, y, ldy, bias, d->run == KRUN_CAPTURE};
 	if (d->blas != NULL && blaslt_mm(d->blas, &mm, dev_stream(d)))
 		return;
-	if (!cuda_mm(w, in, factor(d, w->type), rows, ldx, y, ldy, bias, ws, dev_stream(d), caps_of(d).wgmma))
+	if (!cuda_mm(w, in, as, rows, ldx, y, ldy, bias, ws, dev_stream(d), caps_of(d).wgmma))
 		dev_lose(d, "there is no product for a matrix's type");
 }
 
-static void
+template <KType AS> static void
 op_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, const KOp *x, int ldx, float *y, int ldy,
 			  const float *const *bias, void *ws)
 {
 	KDevice    *d = device_of(pool);
 	CudaMats	m = {w[0].type, w[0].n, w[0].k, n_mats, NULL, NULL};
 	const void *data[KROUTE_MAX_EXPERTS];
-	const void *in;
+	const void *in = x;
+	KType		as;
 	int			rows;
 
 	if (d == NULL)
@@ -566,8 +573,8 @@ op_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, 
 	m.bias = (const float *const *) dev_const(d, bias, bias, (size_t) n_mats * sizeof(void *));
 	if (d->lost || rows == 0)
 		return;
-	in = operand(d, factor(d, w->type), (const float *) x, rows, w->k, &ldx, &ws);
-	if (!cuda_mm_grouped(&m, row_start, in, factor(d, w->type), rows, ldx, y, ldy, ws, dev_stream(d), caps_of(d).wgmma))
+	as = factor(d, AS, w->type, &in, rows, w->k, &ldx, &ws);
+	if (!cuda_mm_grouped(&m, row_start, in, as, rows, ldx, y, ldy, ws, dev_stream(d), caps_of(d).wgmma))
 		dev_lose(d, "there is no product for matrices' type");
 }
 
@@ -592,11 +599,11 @@ op_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int3
 	dev_remember(d, start, pairs);
 }
 
-static void
+template <KType AS> static void
 op_moe_gather(KPool *pool, KOp *x, const KOp *h, int rows, int top_k, const int32_t *place, const float *weights, int hidden)
 {
 	if (KDevice *d = device_of(pool))
-		cuda_moe_gather(KT_F32, x, h, rows, top_k, place, weights, hidden, dev_stream(d));
+		cuda_moe_gather(AS, x, h, rows, top_k, place, weights, hidden, dev_stream(d));
 }
 
 static void
@@ -629,29 +636,29 @@ static const struct
 #undef OP
 };
 
-static const Kernels *
+template <KType AS> static const Kernels *
 table(void)
 {
 	static Kernels k;
 
 	k.name = "cuda";
-	k.op_size = sizeof(float);
+	k.op_size = operand_size(AS);
 	k.mat_bytes = cuda_mat_bytes;
 	k.mat_pack = cuda_mat_pack;
 	k.mat_row = cuda_mat_row;
-	k.mm_scratch = op_mm_scratch;
-	k.mm = op_mm;
+	k.mm_scratch = op_mm_scratch<AS>;
+	k.mm = op_mm<AS>;
 	k.rmsnorm = op_rmsnorm;
-	k.add_rmsnorm = op_add_rmsnorm;
+	k.add_rmsnorm = op_add_rmsnorm<AS>;
 	k.layernorm = op_layernorm;
 	k.norm_heads = op_norm_heads;
 	k.add = op_add;
 	k.scale = op_scale;
 	k.rope = op_rope;
 	k.softcap = op_softcap;
-	k.act_mul = op_act_mul;
+	k.act_mul = op_act_mul<AS>;
 	k.act = op_act;
-	k.act_op = op_act_op;
+	k.act_op = op_act_op<AS>;
 	k.scale_cols = op_scale_cols;
 	k.mul_cols = op_mul_cols;
 	k.clip = op_clip;
@@ -663,25 +670,25 @@ table(void)
 	k.rows_of = op_rows_of;
 	k.mul_rows = op_mul_rows;
 	k.dot_rows = op_dot_rows;
-	k.swap_heads = op_swap_heads;
+	k.swap_heads = op_swap_heads<AS>;
 	k.series = op_series;
-	k.lora_shrink = op_lora_shrink;
+	k.lora_shrink = op_lora_shrink<AS>;
 	k.lora_expand = op_lora_expand;
 	k.lora_rows = op_lora_rows;
 	k.kv_write = op_kv_write;
 	k.rope_kv = op_rope_kv;
-	k.rmsnorm_op = op_rmsnorm_op;
-	k.layernorm_op = op_layernorm_op;
-	k.to_op = op_to_op;
-	k.from_op = op_from_op;
-	k.mm_grouped_scratch = op_mm_grouped_scratch;
-	k.mm_grouped = op_mm_grouped;
+	k.rmsnorm_op = op_rmsnorm_op<AS>;
+	k.layernorm_op = op_layernorm_op<AS>;
+	k.to_op = op_to_op<AS>;
+	k.from_op = op_from_op<AS>;
+	k.mm_grouped_scratch = op_mm_grouped_scratch<AS>;
+	k.mm_grouped = op_mm_grouped<AS>;
 	k.moe_route = op_moe_route;
 	k.moe_place = op_moe_place;
-	k.moe_gather = op_moe_gather;
+	k.moe_gather = op_moe_gather<AS>;
 	k.moe_combine = op_moe_combine;
 	k.attn_scratch = op_attn_scratch;
-	k.attn = op_attn;
+	k.attn = op_attn<AS>;
 	k.kv_copy = op_kv_copy;
 	k.kv_largest = op_kv_largest;
 	k.conv = op_conv;
@@ -690,17 +697,16 @@ table(void)
 	return &k;
 }
 
-/* operands are floats in every table so far */
 const Kernels *
 table_of(KType op_type)
 {
-	return op_type == KT_F32 ? table() : NULL;
+	return op_type == KT_F32 ? table<KT_F32>() : op_type == KT_F16 ? table<KT_F16>() : op_type == KT_BF16 ? table<KT_BF16>() : NULL;
 }
 
 const char *
 table_lacks(void)
 {
-	const char *k = (const char *) table();
+	const char *k = (const char *) table<KT_F32>();
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		if (*(void *const *) (k + needed[i].at) == NULL)

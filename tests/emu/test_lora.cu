@@ -146,7 +146,7 @@ on_device(const World *w, const std::vector<KLoraJob> &jobs, Floats *t, Floats *
 
 	cudaMemcpy(ds.p, stage.data(), stage.size(), cudaMemcpyHostToDevice);
 	if (w->as != KT_F32)
-		cuda_to_op(x, w->as, dx.p, w->ldx, ROWS, w->ldx, NULL);
+		cuda_to_op(x, w->as, w->ldx, dx.p, w->ldx, ROWS, w->ldx, NULL);
 	cuda_lora_shrink(&l, x, w->as, w->ldx, dt.p, w->ldt, NULL);
 	cuda_lora_expand(&l, dt.p, w->ldt, dy.p, w->ldy, NULL);
 	*t = dt.get();

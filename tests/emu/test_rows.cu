@@ -53,7 +53,7 @@ static void
 dev_scale(const Rows *r, float *x, void *y, const Dev &, const Dev &)
 {
 	cuda_scale(x, r->rows, r->dim, 0.7f, NULL);
-	cuda_to_op(y, r->as, x, r->dim, r->rows, r->dim, NULL);
+	cuda_to_op(y, r->as, r->dim, x, r->dim, r->rows, r->dim, NULL);
 }
 
 static void
@@ -261,9 +261,9 @@ dev_round(const Rows *r, float *x, void *y, const Dev &, const Dev &)
 	Dev			t(NULL, (size_t) r->rows * r->dim);
 
 	cuda_scale(x, r->rows, r->dim, r->as == KT_BF16 ? 1e9f : 30.0f, NULL);
-	cuda_to_op(t.p, r->as, x, r->dim, r->rows, r->dim, NULL);
-	cuda_from_op(x, t.p, r->as, r->rows, r->dim, NULL);
-	cuda_to_op(y, r->as, x, r->dim, r->rows, r->dim, NULL);
+	cuda_to_op(t.p, r->as, r->dim, x, r->dim, r->rows, r->dim, NULL);
+	cuda_from_op(x, r->dim, t.p, r->as, r->dim, r->rows, r->dim, NULL);
+	cuda_to_op(y, r->as, r->dim, x, r->dim, r->rows, r->dim, NULL);
 	cudaDeviceSynchronize();
 }
 
@@ -412,7 +412,7 @@ check_saturation(void)
 		Dev			d(x),
 					y(NULL, x.size());
 
-		cuda_to_op(y.p, KT_F16, d.p, (int) x.size(), 1, (int) x.size(), NULL);
+		cuda_to_op(y.p, KT_F16, (int) x.size(), d.p, (int) x.size(), 1, (int) x.size(), NULL);
 		CHECK(near(operand_rows(y.p, KT_F16, x.size()), f16, 0, 0), "F16");
 	});
 }

@@ -4,7 +4,7 @@
  *	  where kernels.h says so, and kernels/ref beside it.
  *
  * What kernels compute is tested one by one elsewhere (test_rows.cu, ...).  Here an argument that
- * goes astray between the two would show, with a step and without.
+ * goes astray between the two would show, with a step and without, and with operands of each type.
  */
 #include "emu_test.h"
 #include "cuda/dev.h"
@@ -24,13 +24,21 @@ static const KDeviceOps *ops;
 static KDevice *device;
 static KPool *pool;
 static const Kernels *k;
+static KType as;				/* of k's operands */
 static const Kernels *ref = &kernels_ref;
 
-/* floats on both sides, the same numbers */
+static float
+rounded(KType to, float v)
+{
+	return to == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(v)) : to == KT_F16 ? kf16_to_f32(kf32_to_f16(v)) : v;
+}
+
+/* floats on both sides, the same numbers; o: the device's as operands, which may be floats themselves */
 struct Both
 {
 	std::vector<float> h;
 	float	   *d;
+	KOp		   *o;
 
 	Both(size_t n, float scale = 1.0f) : h(n)
 	{
@@ -38,28 +46,59 @@ struct Both
 			v = (float) ((int) (dice() % 2001) - 1000) / 500.0f * scale;
 		d = (float *) ops->alloc(device, n * sizeof(float), "test");
 		ops->put(device, d, h.data(), n * sizeof(float));
+		o = as == KT_F32 ? (KOp *) d : (KOp *) ops->alloc(device, n * (size_t) k->op_size, "test");
 	}
 	~Both()
 	{
+		if (as != KT_F32)
+			ops->free(device, o);
 		ops->free(device, d);
+	}
+	/* what d has, for a product; h is rounded as they are */
+	const KOp *
+	op(void)
+	{
+		k->to_op(pool, o, (int) h.size(), d, (int) h.size(), 1, (int) h.size());
+		for (auto &v : h)
+			v = rounded(as, v);
+		return o;
+	}
+	/* o has what h has, within the rounding; then both have it, and d */
+	void
+	same_op(const char *name, double bound = 5e-6)
+	{
+		const KOp  *from = o;
+
+		k->from_op(pool, d, (int) h.size(), from, (int) h.size(), 1, (int) h.size());
+		same(name, bound + (as == KT_BF16 ? 4e-3 : as == KT_F16 ? 5e-4 : 0));
+		if (as != KT_F32)
+			get(h.data());
+	}
+	void
+	get(float *to) const
+	{
+		void	   *got = ops->pin(device, h.size() * sizeof(float));
+		char		err[256] = "";
+
+		ops->get(device, got, d, h.size() * sizeof(float));
+		CHECK(ops->wait(device, err, sizeof(err)), "%s", err);
+		memcpy(to, got, h.size() * sizeof(float));
+		ops->unpin(device, got);
 	}
 	void
 	same(const char *op, double bound = 5e-6) const
 	{
-		float	   *got = (float *) ops->pin(device, h.size() * sizeof(float));
+		std::vector<float> got(h.size());
 		double		worst = 0;
-		char		err[256] = "";
 
-		ops->get(device, got, d, h.size() * sizeof(float));
-		CHECK(ops->wait(device, err, sizeof(err)), "%s: %s", op, err);
+		get(got.data());
 		for (size_t i = 0; i < h.size(); i++)
 		{
 			double		e = fabs((double) got[i] - h[i]) / (fabs((double) h[i]) + 0.1);
 
 			worst = e > worst || e != e ? e : worst;
 		}
-		CHECK(worst <= bound, "%s: error %g", op, worst);
-		ops->unpin(device, got);
+		CHECK(worst <= bound, "%s, operands of %s: error %g", op, ktype_name(as), worst);
 	}
 };
 
@@ -87,13 +126,19 @@ check_rows(void)
 	k->rmsnorm(pool, y.d, x.d, w.d, ROWS, DIM, 1e-5f);
 	ref->rmsnorm(NULL, y.h.data(), x.h.data(), w.h.data(), ROWS, DIM, 1e-5f);
 	y.same("rmsnorm");
-	k->add_rmsnorm(pool, y.d, x.d, z.d, NULL, ROWS, DIM, 1e-5f);
+	k->add_rmsnorm(pool, y.o, x.d, z.d, NULL, ROWS, DIM, 1e-5f);
 	ref->add_rmsnorm(NULL, y.h.data(), x.h.data(), z.h.data(), NULL, ROWS, DIM, 1e-5f);
-	y.same("add_rmsnorm");
+	y.same_op("add_rmsnorm");
 	x.same("add_rmsnorm");
 	k->layernorm(pool, y.d, x.d, w.d, b.d, ROWS, DIM, 1e-5f);
 	ref->layernorm(NULL, y.h.data(), x.h.data(), w.h.data(), b.h.data(), ROWS, DIM, 1e-5f);
 	y.same("layernorm");
+	k->rmsnorm_op(pool, y.o, x.d, w.d, ROWS, DIM, 1e-5f);
+	ref->rmsnorm_op(NULL, y.h.data(), x.h.data(), w.h.data(), ROWS, DIM, 1e-5f);
+	y.same_op("rmsnorm_op");
+	k->layernorm_op(pool, y.o, x.d, w.d, b.d, ROWS, DIM, 1e-5f);
+	ref->layernorm_op(NULL, y.h.data(), x.h.data(), w.h.data(), b.h.data(), ROWS, DIM, 1e-5f);
+	y.same_op("layernorm_op");
 	k->norm_heads(pool, KNORM_RMS, z.d, ROWS, 2 * DIM, 4, 10, w.d, 10, 1e-5f);
 	ref->norm_heads(NULL, KNORM_RMS, z.h.data(), ROWS, 2 * DIM, 4, 10, w.h.data(), 10, 1e-5f);
 	z.same("norm_heads");
@@ -106,21 +151,21 @@ check_rows(void)
 	k->softcap(pool, x.d, ROWS, DIM, 2.0f);
 	ref->softcap(NULL, x.h.data(), ROWS, DIM, 2.0f);
 	x.same("softcap");
-	k->act_mul(pool, KACT_SILU, y.d, z.d, ROWS, DIM);
+	k->act_mul(pool, KACT_SILU, y.o, z.d, ROWS, DIM);
 	ref->act_mul(NULL, KACT_SILU, y.h.data(), z.h.data(), ROWS, DIM);
-	y.same("act_mul");
+	y.same_op("act_mul");
 	k->act(pool, KACT_SIGMOID, y.d, ROWS, DIM);
 	ref->act(NULL, KACT_SIGMOID, y.h.data(), ROWS, DIM);
 	y.same("act");
 	k->act(pool, KACT_TANH, y.d, ROWS, DIM);
 	ref->act(NULL, KACT_TANH, y.h.data(), ROWS, DIM);
 	y.same("act, tanh");
-	k->act_op(pool, KACT_XIELU, p, (KOp *) y.d, x.d, ROWS, DIM);
+	k->act_op(pool, KACT_XIELU, p, y.o, x.d, ROWS, DIM);
 	ref->act_op(NULL, KACT_XIELU, p, (KOp *) y.h.data(), x.h.data(), ROWS, DIM);
-	y.same("act_op, xielu");
-	k->act_op(pool, KACT_RELU2, NULL, (KOp *) y.d, x.d, ROWS, DIM);
+	y.same_op("act_op, xielu");
+	k->act_op(pool, KACT_RELU2, NULL, y.o, x.d, ROWS, DIM);
 	ref->act_op(NULL, KACT_RELU2, NULL, (KOp *) y.h.data(), x.h.data(), ROWS, DIM);
-	y.same("act_op");
+	y.same_op("act_op");
 	k->scale_cols(pool, z.d, ROWS, 2 * DIM, 7, 13, -3.0f);
 	ref->scale_cols(NULL, z.h.data(), ROWS, 2 * DIM, 7, 13, -3.0f);
 	k->mul_cols(pool, z.d, ROWS, 2 * DIM, w.d, DIM);
@@ -198,9 +243,13 @@ check_moved(void)
 	k->swap_heads(pool, z.d, false, 10, ROWS * 10, x.d, false, DIM, 10, ROWS, 4, 10);
 	ref->swap_heads(NULL, z.h.data(), false, 10, ROWS * 10, x.h.data(), false, DIM, 10, ROWS, 4, 10);
 	z.same("swap_heads", 0);
-	k->swap_heads(pool, back.d, true, DIM, 10, z.d, false, 10, ROWS * 10, ROWS, 4, 10);
+	k->swap_heads(pool, back.o, true, DIM, 10, z.d, false, 10, ROWS * 10, ROWS, 4, 10);
 	ref->swap_heads(NULL, back.h.data(), true, DIM, 10, z.h.data(), false, 10, ROWS * 10, ROWS, 4, 10);
-	back.same("swap_heads back", 0);
+	back.same_op("swap_heads back", 0);
+	k->swap_heads(pool, y.o, true, 10, ROWS * 10, back.o, true, DIM, 10, ROWS, 4, 10);
+	ref->swap_heads(NULL, y.h.data(), true, 10, ROWS * 10, back.h.data(), true, DIM, 10, ROWS, 4, 10);
+	k->from_op(pool, y.d, DIM, y.o, DIM, ROWS, DIM);
+	y.same("swap_heads of operands", 0);
 	k->series(pool, series, ROWS, 5);
 	ref->series(NULL, by, ROWS, 5);
 	ops->get(device, got, series, sizeof(by));
@@ -239,7 +288,7 @@ check_lora(void)
 		jobs[i] = {&p[i], rows + of[i][0], of[i][1], -1};
 		dev_jobs[i] = {&dp[i], rows + of[i][0], of[i][1], -1};
 	}
-	k->lora_shrink(pool, dev_jobs, 3, x.d, DIM, t.d, ldt);
+	k->lora_shrink(pool, dev_jobs, 3, x.op(), DIM, t.d, ldt);
 	ref->lora_shrink(NULL, jobs, 3, x.h.data(), DIM, t.h.data(), ldt);
 	t.same("lora_shrink", 2e-5);
 	k->lora_expand(pool, dev_jobs, 3, t.d, ldt, y.d, 80);
@@ -325,9 +374,6 @@ check_seqs(bool step)
 	scan.same("scan's state", 1e-4);
 }
 
-/* the type of a product's operands */
-template <typename X> static const X *op_x(void (*) (KPool *, const KMat *, const X *, int, int, float *, int, const float *, void *));
-
 /* products: few rows and many, with scratch in which nothing was */
 static void
 check_mm(KType type)
@@ -345,6 +391,7 @@ check_mm(KType type)
 	KTensor		t = {};
 	void	   *ws = ops->alloc(device, k->mm_scratch(type, ROWS * 4, dim) + 1, "test");
 	std::vector<float> w(dim);
+	const KOp  *in = x.op();
 
 	for (size_t i = 0; i < src.size(); i++)
 		src[i] = type == KT_Q8_0 && i % 34 == 1 ? 0x20 : type == KT_BF16 && i % 2 ? 0x3d | (dice() & 0x80) : (uint8_t) dice();
@@ -366,11 +413,11 @@ check_mm(KType type)
 				double		sum = bias.h[j];
 
 				for (int c = 0; c < dim; c++)
-					sum += (double) w[c] * kbf16_to_f32(kf32_to_bf16(x.h[(size_t) i * dim + c]));
+					sum += (double) w[c] * rounded(as == KT_F32 && type == KT_Q8_0 ? KT_BF16 : as, x.h[(size_t) i * dim + c]);
 				y.h[(size_t) i * n + j] = (float) sum;
 			}
 		}
-		k->mm(pool, &its, (decltype(op_x(k->mm))) x.d, rows, dim, y.d, n, bias.d, ws);
+		k->mm(pool, &its, in, rows, dim, y.d, n, bias.d, ws);
 		y.same("mm", 1e-4);
 	}
 	ops->free(device, ws);
@@ -452,15 +499,16 @@ check_products(void)
 					grouped = k->mm_grouped_scratch(type, 3, ROWS, kk);
 		void	   *ws = ops->alloc(device, (size > grouped ? size : grouped) + 64, "test");
 		std::vector<uint8_t> hws(ref->mm_scratch(type, ROWS, kk) + ref->mm_grouped_scratch(type, 3, ROWS, kk) + 64);
-		double		bound = type == KT_F32 ? 2e-5 : 0.1;
+		double		bound = 2e-5;
+		const KOp  *in = x.op();
 
-		k->mm(pool, &a.d, (KOp *) x.d, ROWS, kk, y.d, n, bias.d, ws);
+		k->mm(pool, &a.d, in, ROWS, kk, y.d, n, bias.d, ws);
 		ref->mm(NULL, &a.h, (KOp *) x.h.data(), ROWS, kk, y.h.data(), n, bias.h.data(), hws.data());
 		y.same("mm", bound);
 		y.h.assign(y.h.size(), 0.0f);
 		ops->fill(device, y.d, 0, y.h.size() * sizeof(float));
 		ops->put(device, dstarts, starts, sizeof(starts));
-		k->mm_grouped(pool, dm, 3, dstarts, (KOp *) x.d, kk, y.d, n, db, ws);
+		k->mm_grouped(pool, dm, 3, dstarts, in, kk, y.d, n, db, ws);
 		ref->mm_grouped(NULL, hm, 3, starts, (KOp *) x.h.data(), kk, y.h.data(), n, hb, hws.data());
 		y.same("mm_grouped", bound);
 		k->rows_of(pool, &b.d, ids, 1, ROWS, e.d, kk);
@@ -515,18 +563,18 @@ check_mixture(void)
 	weights.same("moe_route");
 	k->moe_place(pool, de, pairs, experts, ds, dp);
 	ref->moe_place(NULL, he.data(), pairs, experts, hs.data(), hp.data());
-	k->moe_gather(pool, (KOp *) x.d, (KOp *) h.d, ROWS, top, dp, NULL, DIM);
+	k->moe_gather(pool, x.o, h.op(), ROWS, top, dp, NULL, DIM);
 	ref->moe_gather(NULL, (KOp *) x.h.data(), (KOp *) h.h.data(), ROWS, top, hp.data(), NULL, DIM);
-	x.same("moe_place, moe_gather", 0);
-	k->mm_grouped(pool, dm, experts, ds, (KOp *) x.d, DIM, y.d, DIM, NULL, ws);
+	x.same_op("moe_place, moe_gather", 0);
+	k->mm_grouped(pool, dm, experts, ds, x.o, DIM, y.d, DIM, NULL, ws);
 	ref->mm_grouped(NULL, hm, experts, hs.data(), (KOp *) x.h.data(), DIM, y.h.data(), DIM, NULL, hws.data());
 	k->moe_combine(pool, out.d, y.d, ROWS, top, dp, weights.d, NULL, true, NULL, DIM);
 	ref->moe_combine(NULL, out.h.data(), y.h.data(), ROWS, top, hp.data(), weights.h.data(), NULL, true, NULL, DIM);
 	out.same("mm_grouped, moe_combine", 2e-5);
 	k->mul_rows(pool, out.d, DIM, x.d, DIM, y.d, DIM, ROWS, DIM, true);
 	ref->mul_rows(NULL, out.h.data(), DIM, x.h.data(), DIM, y.h.data(), DIM, ROWS, DIM, true);
-	k->swap_heads(pool, y.d, true, DIM, 10, out.d, false, 10, ROWS * 10, ROWS, 4, 10);
-	ref->swap_heads(NULL, y.h.data(), true, DIM, 10, out.h.data(), false, 10, ROWS * 10, ROWS, 4, 10);
+	k->swap_heads(pool, y.d, false, DIM, 10, out.d, false, 10, ROWS * 10, ROWS, 4, 10);
+	ref->swap_heads(NULL, y.h.data(), false, DIM, 10, out.h.data(), false, 10, ROWS * 10, ROWS, 4, 10);
 	k->dot_rows(pool, weights.d, y.d, ROWS, DIM, out.d, 0.5f);
 	ref->dot_rows(NULL, weights.h.data(), y.h.data(), ROWS, DIM, out.h.data(), 0.5f);
 	y.same("swap_heads", 2e-5);
@@ -534,7 +582,7 @@ check_mixture(void)
 	/* groups by a series: 3 rows each */
 	k->series(pool, ds, 4, 3);
 	ref->series(NULL, hs.data(), 4, 3);
-	k->mm_grouped(pool, dm, 3, ds, (KOp *) x.d, DIM, y.d, DIM, NULL, ws);
+	k->mm_grouped(pool, dm, 3, ds, x.o, DIM, y.d, DIM, NULL, ws);
 	ref->mm_grouped(NULL, hm, 3, hs.data(), (KOp *) x.h.data(), DIM, y.h.data(), DIM, NULL, hws.data());
 	y.same("series, mm_grouped", 2e-5);
 	for (int i = 0; i < experts; i++)
@@ -604,17 +652,17 @@ check_attention(bool step)
 		ops->step_begin(device, &s);
 	k->kv_write(pool, &d, 1, &r, kk.d, kv_heads * dim, v.d, kv_heads * dim);
 	ref->kv_write(NULL, &h, 1, &r, kk.h.data(), kv_heads * dim, v.h.data(), kv_heads * dim);
-	k->attn(pool, &d, 1, &r, q.d, heads * dim, heads, &a, (KOp *) out.d, ws);
+	k->attn(pool, &d, 1, &r, q.d, heads * dim, heads, &a, out.o, ws);
 	ref->attn(NULL, &h, 1, &r, q.h.data(), heads * dim, heads, &a, (KOp *) out.h.data(), hws.data());
 	if (step)
 		CHECK(ops->step_end(device, err, sizeof(err)), "%s", err);
-	out.same("kv_write, attn", 6e-2);
+	out.same_op("kv_write, attn", 6e-2);
 	k->kv_copy(pool, &d, copy, 1);
 	t0[0] = 5;
 	ref->kv_copy(NULL, &h, copy, 1);
-	k->attn(pool, &d, 1, &r, q.d, heads * dim, heads, &a, (KOp *) out.d, ws);
+	k->attn(pool, &d, 1, &r, q.d, heads * dim, heads, &a, out.o, ws);
 	ref->attn(NULL, &h, 1, &r, q.h.data(), heads * dim, heads, &a, (KOp *) out.h.data(), hws.data());
-	out.same("kv_copy, attn", 6e-2);
+	out.same_op("kv_copy, attn", 6e-2);
 	k->kv_largest(pool, &d, 1, blocks, most);
 	ref->kv_largest(NULL, &h, 1, blocks, want);
 	CHECK(most[0] == want[0] && most[1] == want[1], "kv_largest: %g, %g", most[0], most[1]);
@@ -657,6 +705,24 @@ check_sample(void)
 	ops->free(device, at);
 }
 
+/* in all orders of threads once, with operands of floats: kernels have tests of their own */
+static void
+check_table(void)
+{
+	static void (*const checks[]) (void) = {
+		check_rows, check_moved, check_lora, check_products, check_mixture, []() { check_attention(false); },
+		[]() { check_attention(true); }, []() { check_seqs(false); }, []() { check_seqs(true); }, check_sample
+	};
+
+	for (auto check : checks)
+		if (as == KT_F32)
+			all_orders(check);
+		else
+			check();
+	check_mm(KT_BF16);
+	check_mm(KT_Q8_0);
+}
+
 int
 main(void)
 {
@@ -673,21 +739,18 @@ main(void)
 		return 1;
 	}
 	kpool_set_device(pool, device);
-	k = table_of(KT_F32);
 	ops->info(0, &info);
-	CHECK(info.usable == (ops->kernels(device, KT_F32) != NULL), "usable: %d, %s", info.usable, info.why);
-	all_orders(check_rows);
-	all_orders(check_moved);
-	all_orders(check_lora);
-	all_orders(check_products);
-	all_orders(check_mixture);
-	all_orders([]() { check_attention(false); });
-	all_orders([]() { check_attention(true); });
-	all_orders([]() { check_seqs(false); });
-	all_orders([]() { check_seqs(true); });
-	all_orders(check_sample);
-	check_mm(KT_BF16);
-	check_mm(KT_Q8_0);
+	CHECK(ops->kernels(device, KT_Q8_0) == NULL, "there are operands of blocks");
+	for (KType type : {KT_F32, KT_F16, KT_BF16})
+	{
+		bool		has = type != KT_BF16 || info.cc >= 80;
+
+		CHECK((ops->kernels(device, type) != NULL) == (has && info.usable), "usable: %d, %s", info.usable, info.why);
+		as = type;
+		k = table_of(type);
+		if (has)
+			check_table();
+	}
 	kpool_free(pool);
 	ops->close(device);
 	return check_done("test_emu_table");
