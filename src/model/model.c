@@ -20,6 +20,7 @@
 #include "model/heads.h"
 #include "model/place.h"
 #include "model/split.h"
+#include "model/stepgraph.h"
 
 struct Model
 {
@@ -29,6 +30,7 @@ struct Model
 	int			max_out;
 	float	   *kv_scales;
 	int		   *kv_windows;
+	StepGraphs *graphs;			/* NULL: steps are not recorded */
 	Decoder		d;
 };
 
@@ -645,6 +647,8 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 		model_free(m);
 		return NULL;
 	}
+	if (d->dev != NULL && !d->c.both_ways)
+		m->graphs = stepgraphs_new(opt->graph_sizes, opt->n_graph_sizes, opt->max_rows < opt->max_out ? opt->max_rows : opt->max_out);
 	return m;
 }
 
@@ -654,6 +658,7 @@ model_free(Model *m)
 	if (m == NULL)
 		return;
 	decoder_clear(&m->d);
+	stepgraphs_free(m->graphs);
 	mem_free(m->kv_scales);
 	mem_free(m->kv_windows);
 	mem_free(m);
@@ -865,8 +870,9 @@ need_scratch(Decoder *d, const KvView *kv, int rows)
 	d->ws_size = need;
 }
 
-static void
-step_begin(Decoder *d, const Batch *b, const KvView *kv)
+/* The step's arrays to the device; what is to be done with its ops.  key NULL: it isn't recorded */
+static KRun
+step_begin(Decoder *d, const Batch *b, const KvView *kv, const KGraphKey *key)
 {
 	KStep		s = {
 		.rows = &b->rows, .kv = d->n_kv_layers > 0 ? kv : NULL, .tokens = b->tokens, .types = b->types, .ends = d->ends,
@@ -876,7 +882,7 @@ step_begin(Decoder *d, const Batch *b, const KvView *kv)
 	for (int i = 0; i < b->rows.n_rows; i++)
 		s.max_pos = b->rows.pos[i] > s.max_pos ? b->rows.pos[i] : s.max_pos;
 	d->dev->ops->step_begin(d->dev->d, &s);
-	(void) d->dev->ops->graph(d->dev->d, NULL);
+	return d->dev->ops->graph(d->dev->d, key);
 }
 
 /* false: the device is lost */
@@ -902,6 +908,9 @@ bool
 model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 {
 	Decoder    *d = &m->d;
+	const Batch *padded;
+	KGraphKey	key;
+	KRun		run = KRUN_EAGER;
 	bool		ok;
 
 	if (b->rows.n_rows == 0)
@@ -913,6 +922,9 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 				 b->rows.n_rows, b->n_out, d->max_rows, m->max_out);
 		abort();
 	}
+	/* what a profile counts, replayed ops don't tell */
+	padded = d->profile == NULL ? stepgraphs_pad(m->graphs, b, kv, out, &key) : NULL;
+	b = padded != NULL ? padded : b;
 	need_scratch(d, kv, b->rows.n_rows);
 	if (m->ranks != NULL && m->ranks->forward != NULL)
 		m->ranks->forward(m->ranks->ctx, b);
@@ -923,9 +935,10 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	if (d->ends != NULL)
 		find_ends(d, &b->rows, b->seen);
 	if (d->dev != NULL)
-		step_begin(d, b, kv);
+		run = step_begin(d, b, kv, padded != NULL ? &key : NULL);
 	dec_lora_begin(d);
-	m->arch->forward(d, out);
+	if (run != KRUN_REPLAYED)
+		m->arch->forward(d, out);
 	ok = d->dev == NULL || step_end(d);
 	return ok && !d->stopped && !split_failed(d);
 }

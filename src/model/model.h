@@ -138,6 +138,9 @@ typedef struct ModelOptions
 	 * KV and recurrent state are its memory, and what comes out is there behind model_forward(), or dev_wait().
 	 */
 	const struct Dev *dev;
+	/* of so many sequences, ascending, steps that only decode are recorded by the device, and replayed; none: they aren't */
+	const int  *graph_sizes;
+	int			n_graph_sizes;
 } ModelOptions;
 
 /*
@@ -217,7 +220,8 @@ typedef struct Batch
 void		model_profile(Model *m, Profile *p);
 
 /* Run one step; false: it was stopped, and neither out nor K and V of its rows are of any use.  out: [n_out][vocab_size] logits, or with b->hidden [n_out][hidden_size] rows
- * behind the last norm.  K/V of all rows are written to kv. */
+ * behind the last norm.  K/V of all rows are written to kv.
+ * With graph_sizes out has room for as many rows as the next of these; what is behind n_out is of no use. */
 bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
 
 /*
