@@ -26,7 +26,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define DEVICE_SIZE	((size_t) 512 << 20)
+#define DEVICE_SIZE	((size_t) (CEMU_CHECKS ? 512 : 4096) << 20)	/* addresses: an engine frees and takes much, in pieces */
+#define MOST_MEMORY	((size_t) 512 << 20)
 #define SHARED_SIZE	((size_t) 512 << 10)	/* addresses; what a block may have is the runtime's to say */
 #define SEGS		((uint32_t) 1 << 24)	/* of one launch */
 #define ATOMIC		0x80000000u
@@ -71,7 +72,7 @@ static size_t n_pieces,
 			pieces_room,
 			cursor,				/* where to look for room: what was freed is used late */
 			used,
-			limit = DEVICE_SIZE;
+			limit = MOST_MEMORY;
 static struct
 {
 	const void *key;
@@ -217,7 +218,7 @@ cemu_free(void *p)
 void
 cemu_memory_limit(size_t bytes)
 {
-	limit = bytes > DEVICE_SIZE ? DEVICE_SIZE : bytes;
+	limit = bytes > MOST_MEMORY ? MOST_MEMORY : bytes;
 }
 
 void
