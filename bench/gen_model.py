@@ -3,7 +3,7 @@
 
     bench/gen_model.py SHAPE OUT [TYPE]
 
-SHAPE: qwen2.5-0.5b | llama-3.2-1b | tiny.  OUT is a directory in Hugging Face layout,
+SHAPE: qwen2.5-0.5b | llama-3.2-1b | llama-3.1-8b | tiny.  OUT is a directory in Hugging Face layout,
 in BF16, or a file that ends in .gguf, whose TYPE is the word before that
 (m.q4_0.gguf) or the third argument: bf16, f16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_m,
 q4_k, q5_k, q6_k, q2_k, q3_k, iq4_nl, iq4_xs, mxfp4.
@@ -30,6 +30,9 @@ SHAPES = {
     "llama-3.2-1b": dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=2048, intermediate_size=8192,
                          num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8, head_dim=64, vocab_size=128256,
                          max_position_embeddings=131072, rope_theta=500000.0, rms_norm_eps=1e-5, tie_word_embeddings=True),
+    "llama-3.1-8b": dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=4096, intermediate_size=14336,
+                         num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, head_dim=128, vocab_size=128256,
+                         max_position_embeddings=131072, rope_theta=500000.0, rms_norm_eps=1e-5, tie_word_embeddings=False),
     "tiny": dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=256, intermediate_size=512,
                  num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=512,
                  max_position_embeddings=2048, rope_theta=10000.0, rms_norm_eps=1e-5, tie_word_embeddings=True),

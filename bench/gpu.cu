@@ -7,13 +7,20 @@
  * a millisecond, behind a warm-up; data is larger than the L2 where the bound is memory.  bench/gpu
  * builds and calls it.  --smoke is for the emulation: tiny shapes, no bars.
  */
-#include "cuda/common.cuh"
+#include "cuda/dev.h"
+#include "cuda/blaslt.h"
 #include "cuda/cuda_ops.h"
 
 #include <algorithm>
 #include <functional>
 #include <stdio.h>
+#include <string>
 #include <vector>
+
+extern "C"
+{
+#include "cuda/pack.h"
+}
 
 #define RUNS	7
 
@@ -112,6 +119,49 @@ skip(const char *name, const char *why)
 {
 	skipped++;
 	printf("%-14s skipped: %s\n", name, why);
+	if (json != NULL)
+		fprintf(json, "{\"part\": \"bench\", \"name\": \"%s\", \"verdict\": \"skipped\"}\n", name);
+}
+
+/* ---- what others reach, measured before by bench/gpu_torch.py: lines of a name, a tab and a number ---- */
+
+static std::vector<std::pair<std::string, double>> others;
+static char given_why[160];		/* it couldn't measure */
+
+static bool
+read_others(const char *path)
+{
+	FILE	   *f = fopen(path, "r");
+	char		line[256];
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+	{
+		char	   *tab = strchr(line, '\t');
+
+		line[strcspn(line, "\n")] = '\0';
+		if (tab == NULL)
+			continue;
+		*tab = '\0';
+		if (strcmp(line, "skipped") == 0)
+			snprintf(given_why, sizeof(given_why), "%.150s", tab + 1);
+		else
+			others.emplace_back(line, atof(tab + 1));
+	}
+	if (f == NULL)
+		perror(path);
+	else
+		fclose(f);
+	return f != NULL;
+}
+
+/* 0: it wasn't measured */
+static double
+given(const char *name)
+{
+	for (auto &o : others)
+		if (o.first == name)
+			return o.second;
+	return 0;
 }
 
 /* ---- memory ---- */
@@ -183,7 +233,9 @@ bench_rows(void)
 	cudaFree(w);
 }
 
+#include "gpu_products.cuh"
 #include "gpu_attn.h"
+#include "gpu_model.cuh"
 
 static const struct
 {
@@ -193,12 +245,15 @@ static const struct
 	{"rows", bench_rows},
 	{"decode_attn", bench_decode_attn},
 	{"prefill_attn", bench_prefill_attn},
+	{"gemm", bench_gemm},
+	{"w4a16", bench_w4a16},
+	{"model8b", bench_model8b},
 };
 
 static int
 usage(FILE *to, int status)
 {
-	fputs("usage: bench/gpu [--only NAME] [--json FILE] [--smoke]\n\nNAME: copy", to);
+	fputs("usage: bench/gpu [--only NAME] [--json FILE] [--others FILE] [--smoke]\n\nNAME: copy", to);
 	for (auto &c : cases)
 		fprintf(to, ", %s", c.name);
 	fputs("\n", to);
@@ -216,6 +271,11 @@ main(int argc, char **argv)
 			smoke = true;
 		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
 			only = argv[++i];
+		else if (strcmp(argv[i], "--others") == 0 && i + 1 < argc)
+		{
+			if (!read_others(argv[++i]))
+				return 2;
+		}
 		else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
 		{
 			json = fopen(argv[++i], "w");

@@ -97,7 +97,7 @@ if wanted sanitizer; then
 		fi
 	done
 fi
-! wanted bench || run bench gpu 200 bench/gpu ${emu:+--smoke} --json build/check/gpu_bench.json
+! wanted bench || run bench gpu 280 bench/gpu ${emu:+--smoke} --json build/check/gpu_bench.json
 [ ! -s build/check/gpu_bench.json ] || ! wanted bench || cat build/check/gpu_bench.json >>"$json"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -346,23 +346,37 @@ check_table(const Kernels *k)
 		check_attn(k, t);
 }
 
-int
-main(void)
+/* by the kernels of a variant, with each type of operands */
+static void
+check_variant(KVariant v)
 {
-	KDevOpen	o = {MOST, MOST, CONTEXT / BLOCK + 2, MOST, true, KVARIANT_AUTO};
+	const KDevOpen o = {MOST, MOST, CONTEXT / BLOCK + 2, MOST, true, v};
 	char		err[256] = "";
 
-	ops = vllm_pg_device_ops(KDEVICE_ABI);
 	device = ops->open(0, &the_host, &o, err, sizeof(err));
-	pool = kpool_new(1);
-	CHECK(device != NULL && pool != NULL, "%s", err);
-	if (device == NULL || pool == NULL)
-		return check_done("gpu_invariance");
+	CHECK(device != NULL, "%s", err);
+	if (device == NULL)
+		return;
 	kpool_set_device(pool, device);
 	for (KType t : {KT_F32, KT_BF16, KT_F16})
 		if (ops->kernels(device, t) != NULL)
 			check_table(ops->kernels(device, t));
-	kpool_free(pool);
 	ops->close(device);
+}
+
+int
+main(void)
+{
+	KDevInfo	info;
+
+	ops = vllm_pg_device_ops(KDEVICE_ABI);
+	pool = kpool_new(1);
+	CHECK(pool != NULL && ops->info(0, &info), "no device, or no memory");
+	if (check_failed > 0)
+		return check_done("gpu_invariance");
+	check_variant(KVARIANT_MMA);
+	if (info.features & DEV_WGMMA)
+		check_variant(KVARIANT_WGMMA);
+	kpool_free(pool);
 	return check_done("gpu_invariance");
 }
