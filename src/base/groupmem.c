@@ -28,6 +28,7 @@ struct GroupHead
 {
 	GroupWord	dead;			/* 0, or the missing rank + 1 */
 	GroupWord	came[GROUP_MOST];	/* the rank has its lock */
+	_Atomic int32_t pids[GROUP_MOST];
 	GroupWord	written;		/* bytes of the stream, modulo 2^32: GROUP_STREAM is far less */
 	GroupWord	read[GROUP_MOST];	/* likewise, by each rank */
 	GroupWord	answered[GROUP_MOST];	/* answers that were given */
@@ -81,6 +82,7 @@ groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e)
 		err_set(e, ERR_NOMEM, "could not map the memory of a group of ranks: %s", strerror(errno));
 	else
 	{
+		atomic_store(&g->head->pids[rank], (int32_t) getpid());
 		atomic_store(&g->head->came[rank].v, 1);
 		groupmem_wake(&g->head->came[rank].v);
 		return true;
@@ -120,6 +122,12 @@ bool
 groupmem_dead(const GroupMem *g)
 {
 	return atomic_load_explicit(&g->head->dead.v, memory_order_acquire) != 0;
+}
+
+int
+groupmem_pid(const GroupMem *g, int rank)
+{
+	return atomic_load(&g->head->pids[rank]);
 }
 
 int

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cgroup.h"
 
@@ -77,4 +78,22 @@ sysmem_available(const char *root)
 	}
 	cgroup_each(root, "memory", group_left, &least);
 	return least;
+}
+
+int64_t
+sysmem_of_process(int pid)
+{
+	char		path[64];
+	FILE	   *f;
+	long		size = 0;
+	long		rss = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return 0;
+	if (fscanf(f, "%ld %ld", &size, &rss) != 2)
+		rss = 0;
+	fclose(f);
+	return (int64_t) rss * sysconf(_SC_PAGESIZE);
 }

@@ -1,6 +1,6 @@
 /*
  * sysmem.h
- *	  What this process may still take of the machine's memory.
+ *	  What this process may still take of the machine's memory, and what processes have of it.
  */
 #ifndef VLLM_BASE_SYSMEM_H
 #define VLLM_BASE_SYSMEM_H
@@ -13,5 +13,7 @@
  * (tests: a folder that stands for /).
  */
 uint64_t	sysmem_available(const char *root);
+/* Resident bytes of a process; 0 = unknown. */
+int64_t		sysmem_of_process(int pid);
 
 #endif

@@ -423,7 +423,7 @@ load_weights(void *ctx, Err *e)
 		*e = n->err;
 		ok = false;
 	}
-	ok = ok && (in->ranks == NULL || ranks_loaded(in->ranks, e));
+	ok = ok && (in->ranks == NULL || ranks_loaded(in->ranks, n->model, n->src->files, e));
 	n->options->ranks = NULL;
 	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) || leave_out(&n->co->spec, e));
 	kpool_bind(NULL);

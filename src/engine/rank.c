@@ -66,6 +66,7 @@ typedef struct Loading
 	Held	   *held;
 	Files	   *files;
 	Source		source;
+	char		digest[RANK_DIGEST];
 	Err			err;
 } Loading;
 
@@ -83,6 +84,8 @@ load_model(void *arg)
 	};
 
 	l->held->model = model_new(files_conf(l->source.files), &src, &mo, &l->err);
+	if (l->held->model != NULL)
+		rank_digest(l->held->model, l->source.files, l->digest);
 	mem_free(id);
 }
 
@@ -144,7 +147,8 @@ load_main(void *arg)
 		h->tables = mem_alloc((size_t) l->what.max_rows * sizeof(*h->tables));
 		h->embeds = mem_alloc((size_t) l->what.max_rows * sizeof(*h->embeds));
 		h->loras = mem_alloc((size_t) (l->what.max_rows > l->what.max_out ? l->what.max_rows : l->what.max_out) * sizeof(*h->loras));
-		l->err.cls = ERR_NONE;
+		l->err = (Err) {.cls = ERR_NONE};
+		snprintf(l->err.msg, sizeof(l->err.msg), "%s", l->digest);
 		pthread_mutex_lock(&me.lock);
 		idmap_put(&me.models, l->id, h);
 		pthread_mutex_unlock(&me.lock);

@@ -11,10 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/blake2.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sysmem.h"
 #include "engine/rank_cmd.h"
+#include "model/split.h"
 #include "wire/control.h"
 
 #define ASSEMBLE_MS	30000
@@ -143,9 +146,9 @@ tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
 	tell_group(m->of, kind, m->id, body, size);
 }
 
-/* All others' answers: the first that isn't well. */
+/* All others' answers: the first that isn't well.  digest: what those that are well must have read; "" = they answer nothing. */
 static bool
-hear_all(Ranks *g, Err *e)
+hear_all(Ranks *g, const char *digest, Err *e)
 {
 	bool		ok = true;
 
@@ -155,6 +158,11 @@ hear_all(Ranks *g, Err *e)
 
 		if (!groupmem_hear(&g->mem, r, &its))
 			lost(g);
+		if (its.cls == ERR_NONE && digest[0] != '\0' && strcmp(its.msg, digest) != 0)
+		{
+			err_set(&its, ERR_LOST, "rank %d has read another model than rank 0", r);
+			err_detail(&its, "Their files or configurations differ.");
+		}
 		if (its.cls != ERR_NONE && ok)
 			*e = its;
 		ok = ok && its.cls == ERR_NONE;
@@ -294,11 +302,31 @@ ranks_of(const RankModel *m)
 	return m != NULL ? &m->shape : NULL;
 }
 
-bool
-ranks_loaded(RankModel *m, Err *e)
+void
+rank_digest(const Model *m, const Files *files, char out[RANK_DIGEST])
 {
-	bool		ok = hear_all(m->of, e);
+	uint8_t		sum[BLAKE2_BYTES];
+	char	   *id = files_contents_id(files);
+	Blake2		b;
 
+	blake2_begin(&b, NULL, 0);
+	blake2_add(&b, id, strlen(id));
+	blake2_add(&b, model_plan(m), SPLIT_DIGEST);
+	blake2_end(&b, sum);
+	for (int i = 0; i < BLAKE2_BYTES; i++)
+		snprintf(out + 2 * i, 3, "%02x", sum[i]);
+	mem_free(id);
+}
+
+bool
+ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e)
+{
+	char		digest[RANK_DIGEST] = "";
+	bool		ok;
+
+	if (own != NULL)
+		rank_digest(own, files, digest);
+	ok = hear_all(m->of, digest, e);
 	m->waiting = false;
 	pthread_mutex_unlock(&m->of->loading);
 	return ok;
@@ -312,7 +340,7 @@ ask(RankModel *m, RankCmdKind kind, const void *body, size_t size, Err *e)
 
 	pthread_mutex_lock(&m->of->loading);
 	tell(m, kind, body, size);
-	ok = hear_all(m->of, e);
+	ok = hear_all(m->of, "", e);
 	pthread_mutex_unlock(&m->of->loading);
 	return ok;
 }
@@ -366,9 +394,25 @@ ranks_free(RankModel *m)
 	if (m == NULL)
 		return;
 	if (m->waiting)
-		(void) ranks_loaded(m, &ignored);
+		(void) ranks_loaded(m, NULL, NULL, &ignored);
 	tell(m, RC_FREE, NULL, 0);
 	mem_free(m);
+}
+
+/* ---- who they are ---- */
+
+bool
+ranks_info(int i, RankInfo *out)
+{
+	int			each = group.world - 1;
+
+	if (i >= group.replicas * each)
+		return false;
+	out->replica = i / each;
+	out->rank = out->replica * group.world + i % each + 1;
+	out->pid = groupmem_pid(&group.of[out->replica].mem, i % each + 1);
+	out->bytes = sysmem_of_process(out->pid);
+	return true;
 }
 
 /* ---- adapters ---- */

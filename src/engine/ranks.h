@@ -41,7 +41,20 @@ bool		ranks_shares(const ModelInfo *mi);
 /* The replica's others begin to load it, with options as model_new()'s of rank 0.  Then ranks_loaded(), whatever happens. */
 RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo);
 const ModelRanks *ranks_of(const RankModel *m);
-bool		ranks_loaded(RankModel *m, Err *e); /* they have, or why not */
+/* They have, or why not; own: rank 0's, NULL = it couldn't.  All ranks must have read the same (rank_digest()): ERR_LOST. */
+bool		ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e);
+/* Of a model and the files it was made of: what must be the same on all ranks, as text. */
+#define RANK_DIGEST	65
+void		rank_digest(const Model *m, const Files *files, char out[RANK_DIGEST]);
+/* A rank's process, but for rank 0 of the first replica, which is the engine; false: there are fewer. */
+typedef struct RankInfo
+{
+	int			rank;			/* over all replicas */
+	int			replica;
+	int			pid;
+	int64_t		bytes;			/* memory */
+} RankInfo;
+bool		ranks_info(int i, RankInfo *out);
 /* KV blocks and states like rank 0's. */
 bool		ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, Err *e);
 /* Blocks of their KV are copied like rank 0's. */

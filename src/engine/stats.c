@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "base/sysmem.h"
 #include "engine/devices.h"
+#include "engine/ranks.h"
 
 #define MAX_INST	(2 * WIRE_MAX_MODELS)
 
@@ -44,6 +45,8 @@ struct Stats
 	int64_t		available_us;
 	int			n_devices;
 	WireDevice	devices[WIRE_MAX_DEVICES];
+	int			n_ranks;
+	WireRank	ranks[WIRE_MAX_RANKS];
 	int64_t		when_us;
 };
 
@@ -93,6 +96,16 @@ look_at_device_memory(Stats *s)
 		s->devices[i].memory_available = (int64_t) free_bytes;
 		s->devices[i].engine_bytes = (int64_t) held;
 	}
+}
+
+static void
+look_at_ranks(Stats *s)
+{
+	RankInfo	info;
+
+	s->n_ranks = 0;
+	while (s->n_ranks < WIRE_MAX_RANKS && ranks_info(s->n_ranks, &info))
+		s->ranks[s->n_ranks++] = (WireRank) {.rank = info.rank, .replica = info.replica, .pid = info.pid, .bytes = info.bytes};
 }
 
 Stats *
@@ -245,16 +258,7 @@ stats_early(Stats *s, bool cancelled)
 int64_t
 stats_rss(void)
 {
-	FILE	   *f = fopen("/proc/self/statm", "re");
-	long		size = 0;
-	long		rss = 0;
-
-	if (f == NULL)
-		return 0;
-	if (fscanf(f, "%ld %ld", &size, &rss) != 2)
-		rss = 0;
-	fclose(f);
-	return (int64_t) rss * sysconf(_SC_PAGESIZE);
+	return sysmem_of_process((int) getpid());
 }
 
 /* Everything summed up. */
@@ -342,6 +346,7 @@ stats_publish(Stats *s)
 	{
 		s->available = available_memory();
 		s->available_us = s->when_us;
+		look_at_ranks(s);
 	}
 	if (s->n_devices != devices_n())
 		look_at_devices(s);
@@ -354,6 +359,8 @@ stats_publish(Stats *s)
 	w->memory_available = s->available;
 	w->n_devices = (uint32_t) s->n_devices;
 	memcpy(w->devices, s->devices, (size_t) s->n_devices * sizeof(WireDevice));
+	w->n_ranks = (uint32_t) s->n_ranks;
+	memcpy(w->ranks, s->ranks, (size_t) s->n_ranks * sizeof(WireRank));
 	for (int i = 0; i < s->n_rows; i++)
 		fill_row(s, &w->models[i], &s->rows[i]);
 	w->n_models = (uint32_t) s->n_rows;

@@ -26,6 +26,7 @@ struct Model
 {
 	const Arch *arch;
 	const ModelRanks *ranks;	/* NULL = alone */
+	uint8_t		plan[SPLIT_DIGEST]; /* with ranks: of the whole model */
 	ModelInfo	info;
 	int			max_out;
 	float	   *kv_scales;
@@ -157,6 +158,14 @@ norms_first(const Decoder *d)
 	return all;
 }
 
+/* This rank's part is left. */
+static bool
+share(Model *m, Err *e)
+{
+	split_digest(&m->d, m->plan);
+	return split_apply(&m->d, m->ranks, e);
+}
+
 /* Configuration and tensors, without reading weights. */
 static bool
 open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
@@ -183,7 +192,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	dec_state_plan(d);
 	if (!dec_conf_ropes(conf, &d->c, e) ||
 		!dec_bind(d, m->arch, conf, src, quant, info, e) || !kinds_ok(conf, e) ||
-		(m->ranks != NULL && !split_apply(d, m->ranks, e)))
+		(m->ranks != NULL && !share(m, e)))
 		return false;
 	if (conf_has(conf, "quantization_config.quant_method"))
 		snprintf(info->quantization, sizeof(info->quantization), "%s",
@@ -694,6 +703,12 @@ model_adopt(Model *m, Model *from, Err *e)
 	/* both would hardly fit */
 	devmem_free(&from->d.on_dev);
 	return dec_return(&m->d, e);
+}
+
+const uint8_t *
+model_plan(const Model *m)
+{
+	return m->plan;
 }
 
 const ModelInfo *

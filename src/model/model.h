@@ -168,6 +168,8 @@ bool		model_fetch(Model *m, Err *e);
 void		model_forget(Model *m);
 bool		model_adopt(Model *m, Model *from, Err *e);
 const ModelInfo *model_info(const Model *m);
+/* Of a model that ranks share: split_digest() of all of it. */
+const uint8_t *model_plan(const Model *m);
 
 /* What the work space of model_new(), on so many threads, would take; of opt max_rows, max_model_len, quant and kernels count. */
 bool		model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, int threads, uint64_t *out, Err *e);

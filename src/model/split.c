@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/blake2.h"
 #include "base/mem.h"
 #include "model/bind.h"
 
@@ -515,6 +516,49 @@ split_apply(Decoder *d, const ModelRanks *r, Err *e)
 	d->ranks.pp = r->pp != NULL && r->pp->size > 1 ? r->pp : NULL;
 	d->ranks.experts = r->experts;
 	return (d->ranks.pp == NULL || split_stages(d, e)) && (d->ranks.tp == NULL || split_columns(d, e));
+}
+
+/* ---- do ranks have the same model? ---- */
+
+static void
+digest_tensor(Blake2 *b, const KTensor *t)
+{
+	int32_t		type = (int32_t) t->type;
+
+	if (t->name != NULL)
+		blake2_add(b, t->name, strlen(t->name) + 1);
+	blake2_add(b, t->shape, sizeof(t->shape));
+	blake2_add(b, &type, sizeof(type));
+}
+
+void
+split_digest(const Decoder *d, uint8_t out[SPLIT_DIGEST])
+{
+	const DecoderConf *c = &d->c;
+	const Bound *o = d->bound;
+	int32_t		sizes[] = {c->hidden, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim, c->inter, c->vocab, c->max_len, c->moe.n_experts,
+	c->moe.top_k};
+	Blake2		b;
+
+	blake2_begin(&b, NULL, 0);
+	blake2_add(&b, sizes, sizeof(sizes));
+	for (size_t i = 0; i < o->n_linears; i++)
+	{
+		const Linear *l = o->linears[i];
+		int32_t		shape[2] = {l->n, l->k};
+
+		blake2_add(&b, shape, sizeof(shape));
+		for (int p = 0; p < l->n_parts; p++)
+		{
+			int32_t		as = (int32_t) l->as[p];
+
+			digest_tensor(&b, l->w[p]);
+			blake2_add(&b, &as, sizeof(as));
+		}
+	}
+	for (size_t i = 0; i < o->n_vectors; i++)
+		digest_tensor(&b, o->vectors[i].src);
+	blake2_end(&b, out);
 }
 
 /* ---- a step ---- */

@@ -33,6 +33,13 @@ int			split_layers(int layers, int stages, int stage);
 /* The rank's part of what was bound; sizes in d->c become its own.  ERR_INVALID, ERR_UNSUPPORTED. */
 bool		split_apply(Decoder *d, const ModelRanks *r, Err *e);
 
+/*
+ * A digest of what was bound: sizes, and each matrix's and vector's tensors, by name, shape and type.  Before split_apply(): of
+ * the same files with the same options it is the same on all ranks.
+ */
+#define SPLIT_DIGEST	32
+void		split_digest(const Decoder *d, uint8_t out[SPLIT_DIGEST]);
+
 /* floats of DecRanks.part */
 size_t		split_part(const Decoder *d);
 

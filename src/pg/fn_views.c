@@ -668,6 +668,27 @@ cpu_row(Row *row, const WireStats *st)
 	row_null(row);
 }
 
+/* The CPUs once more, for another process that computes on them. */
+static void
+rank_row(Row *row, const WireStats *st, const WireRank *r)
+{
+	row_datum(row, Int32GetDatum(0));
+	row_str(row, "cpu");
+	row_arena_str(row, st->cpu_name, sizeof(st->cpu_name));
+	row_arena_str(row, st->isa, sizeof(st->isa));
+	row_datum(row, Int32GetDatum(st->cpus));
+	row_datum(row, Int32GetDatum(st->cpus_usable));
+	row_null(row);
+	row_int(row, st->memory_total);
+	row_bytes(row, st->memory_available, st->memory_available >= 0);
+	row_int(row, r->bytes);
+	for (int i = 0; i < 4; i++)
+		row_null(row);
+	row_datum(row, BoolGetDatum(true));
+	row_datum(row, Int32GetDatum(r->rank));
+	row_str(row, psprintf("process %d, of replica %d", r->pid, r->replica));
+}
+
 static void
 cuda_row(Row *row, const WireDevice *d)
 {
@@ -691,7 +712,7 @@ cuda_row(Row *row, const WireDevice *d)
 	row_arena_str(row, d->note, sizeof(d->note));
 }
 
-/* The CPUs and what the engine has found besides; none while there is no engine. */
+/* The CPUs, for each process that computes on them, and what the engine has found besides; none while there is no engine. */
 Datum
 llm_device_list(PG_FUNCTION_ARGS)
 {
@@ -707,6 +728,12 @@ llm_device_list(PG_FUNCTION_ARGS)
 	/* a catalog of 0.7 has the columns of CPUs only */
 	row.n = Min(row.n, rsinfo->setDesc->natts);
 	row_emit(&row, fcinfo);
+	/* which that version doesn't know either */
+	for (uint32 i = 0; i < Min(st->n_ranks, WIRE_MAX_RANKS) && rsinfo->setDesc->natts > 10; i++)
+	{
+		rank_row(&row, st, &st->ranks[i]);
+		row_emit(&row, fcinfo);
+	}
 	for (uint32 i = 0; i < Min(st->n_devices, WIRE_MAX_DEVICES); i++)
 	{
 		cuda_row(&row, &st->devices[i]);

@@ -278,6 +278,16 @@ typedef struct WireDevice
 	int64_t		engine_bytes;	/* of it the engine's */
 } WireDevice;
 
+/* A process beside the engine's that shares its models. */
+#define WIRE_MAX_RANKS	16
+typedef struct WireRank
+{
+	int32_t		rank;			/* over all replicas; 0 is the engine itself */
+	int32_t		replica;
+	int32_t		pid;
+	int64_t		bytes;			/* memory */
+} WireRank;
+
 typedef struct WireStats
 {
 	_Atomic uint32_t seq;		/* odd while being written */
@@ -301,6 +311,8 @@ typedef struct WireStats
 	int64_t		memory_total, memory_available;
 	uint32_t	n_devices;
 	WireDevice	devices[WIRE_MAX_DEVICES];
+	uint32_t	n_ranks;
+	WireRank	ranks[WIRE_MAX_RANKS];
 	WireModelStat models[WIRE_MAX_MODELS];
 } WireStats;
 

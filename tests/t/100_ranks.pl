@@ -145,6 +145,10 @@ ok($node->log_contains(qr/models are shared by 2 ranks: columns by 2, layers by 
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
 restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1, enable_expert_parallel => 'on');
+my $other = (ranks())[0];
+ok(until_sql($node, qq{SELECT string_agg(rank || coalesce(' ' || note, ''), ', ' ORDER BY rank) = '0, 1 process $other, of replica 0' FROM llm_devices WHERE kind = 'cpu'}),
+	'llm_devices has the ranks');
+is(sql(q{SELECT bool_and(engine_bytes > 1000000 AND usable) FROM llm_devices WHERE kind = 'cpu'}), 't', '... and what they take');
 is(sql(kind($_)), $kind_alone{$_}, "$_ with whole experts") for qw(mixtral_f16 qwen3_moe_f16);
 is(sql(kind('mixtral_f16', "llm_token_embeddings(repeat('a b c ', i), model => 'mixtral_f16')") =~ s/llm_output/llm_embeds_output/r), $kind_alone{mixtral_f16},
 	'prompts that are embeddings');
@@ -268,6 +272,25 @@ ok(!is_alive($rank), '... the rank that stood still is gone');
 is(sql($call), $alone[0], '... the next call works');
 is(sql('SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+
+# ---- a rank that reads another model ----
+
+# /proc/self/cwd leads each process elsewhere
+my $places = abs_path($node->basedir) . '/places';
+mkdir $_ or die "$_: $!" for $places, "$places/a", "$places/b", "$places/a/model", "$places/b/model";
+for my $place (qw(a b))
+{
+	copy($_, "$places/$place/model") or die "$_: $!" for glob "$fixtures/models/mixtral_f16/*";
+}
+my $program = readlink('/proc/' . engine_pid($node) . '/exe');
+append_to_file("$places/engine", "#!/bin/sh\ncase \"\$*\" in\n*--rank*) cd $places/b ;;\n*) cd $places/a ;;\nesac\nexec $program \"\$@\"\n");
+chmod 0755, "$places/engine";
+restart_with(engine_path => "$places/engine");
+sql(q{SELECT llm_create_model('two', '/proc/self/cwd/model', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 96}')});
+like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has read another model than rank 0/s, 'ranks that read different files');
+is(sql($call), $alone[0], '... costs nothing but the load');
+restart_with(engine_path => '');
+sql(q{SELECT llm_drop_model('two')});
 
 # ---- what can't be ----
 
