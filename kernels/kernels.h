@@ -195,6 +195,26 @@ typedef struct KSampled
 	float		top_logprob[KSAMPLE_TOP];
 } KSampled;
 
+/* What pooling does with a sequence's rows, one after the other, beginning with zeros, KPOOL_MAX with the least float. */
+typedef enum KPoolAdd
+{
+	KPOOL_COPY,					/* the last one counts */
+	KPOOL_SUM,
+	KPOOL_MAX,					/* a NaN stays */
+	KPOOL_WEIGHTED				/* position + 1 times each */
+} KPoolAdd;
+
+/* A sequence's rows that count in a step. */
+typedef struct KPoolSeq
+{
+	int32_t		slot;			/* of sums */
+	int32_t		row;			/* of x, the first */
+	int32_t		rows;			/* perhaps none */
+	int32_t		pos;			/* of the first */
+	int32_t		begins;			/* its sum begins */
+	double		by;				/* at last it is divided by that, in double; 0: it isn't, or not yet */
+} KPoolSeq;
+
 /*
  * A low-rank product beside a matrix: t = scale * (x A^T), then y += t B^T.  A row's t are `rank`
  * columns from `at` on.
@@ -486,6 +506,14 @@ typedef struct Kernels
 						 const float *w, const float *b, bool silu, float *y, int ldy);
 	/* State: [heads][head_dim][state].  y: [rows][heads * head_dim], row stride ldy. */
 	void		(*scan) (KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y, int ldy);
+
+	/* ---- pooling ---- */
+	/*
+	 * NULL, as on CPUs, where src/model/pooler.c does it, or rows of x into sums of width floats, lds floats apart, with its
+	 * bits.  seqs: the host's, no two of a slot.
+	 */
+	void		(*pool_rows) (KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx,
+							  int width);
 
 	/* ---- tokens ---- */
 	/*

@@ -74,30 +74,9 @@ void		cuda_unpack(const KMat *m, int first, int n, void *y, KType as, int ldy, c
 
 /* ---- pool.cu: what pooler.c does with a step's rows, with its bits ---- */
 
-typedef enum CudaPoolAdd
-{
-	CUDA_POOL_COPY,				/* CLS, LAST: of the row that counts, alone */
-	CUDA_POOL_SUM,				/* MEAN, MEAN_SQRT_LEN */
-	CUDA_POOL_MAX,
-	CUDA_POOL_WEIGHTED
-} CudaPoolAdd;
-
-/* a sequence's rows that count in a step */
-typedef struct CudaPoolSeq
-{
-	int32_t		slot;			/* of sums */
-	int32_t		row;			/* of x */
-	int32_t		rows;
-	int32_t		pos;			/* of the first one */
-	int32_t		begins;			/* its first step: sums begin */
-	double		by;				/* its last step: they are divided by that; 0: not, or not yet */
-} CudaPoolSeq;
-
-/* seqs: the device's, each of a slot of its own */
-void		cuda_pool_rows(CudaPoolAdd add, float *sums, int lds, const CudaPoolSeq *seqs, int n_seqs, const float *x, int ldx,
-						   int width, cudaStream_t stream);
-/* n columns of each row to length 1, if they have one */
-void		cuda_length1(float *x, int rows, int ld, int n, cudaStream_t stream);
+/* seqs: the device's */
+void		cuda_pool_rows(KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n_seqs, const float *x, int ldx, int width,
+						   cudaStream_t stream);
 
 /* ---- ssm.cu: slots has the sequences' ---- */
 

@@ -614,7 +614,17 @@ op_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const
 		cuda_moe_combine(y, x, rows, top_k, place, weights, gate, shared, out_bias, hidden, dev_stream(d));
 }
 
-/* ---- tokens ---- */
+/* ---- pooling and tokens ---- */
+
+static void
+op_pool_rows(KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx, int width)
+{
+	KDevice    *d = device_of(pool);
+	const KPoolSeq *at = d != NULL ? (const KPoolSeq *) dev_array(d, seqs, (size_t) n * sizeof(KPoolSeq)) : NULL;
+
+	if (at != NULL)
+		cuda_pool_rows(how, sums, lds, at, n, x, ldx, width, dev_stream(d));
+}
 
 static void
 op_sample(KPool *pool, void *rows, int n, float *logits, int width, int n_valid, KSampled *out)
@@ -693,6 +703,7 @@ table(void)
 	k.kv_largest = op_kv_largest;
 	k.conv = op_conv;
 	k.scan = op_scan;
+	k.pool_rows = op_pool_rows;
 	k.sample = op_sample;
 	return &k;
 }

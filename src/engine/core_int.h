@@ -428,10 +428,11 @@ void		pooled_restart(Req *r);
 typedef struct PoolStep
 {
 	Model	   *model;
+	const Kernels *k;
 	KPool	   *pool;
 	const HostDev *hidden;
 	const HostDev *logits;		/* space: [max_logits][vocab_size] */
-	const HostDev *head_in;		/* pooled_space(), on a device */
+	const HostDev *head_in;		/* pooled_space(), on a device; of as many sequences as there are */
 	const HostDev *head_out;
 	int			max_logits;
 	const LoraAdapter **loras;	/* space for as many rows' */
@@ -442,7 +443,9 @@ typedef struct PoolStep
 void		core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *plan);
 /* n floats from there on are the host's when this returns.  A device that is lost ends the process. */
 void		core_to_host(const HostDev *h, size_t from, size_t n);
-/* Floats that heads take on a device; 0: the model has none. */
+/* Do ops pool these rows, so that the host needs none of them? */
+bool		pooled_by_ops(const PoolStep *s);
+/* Floats that a sequence's sums and heads' results take on a device; 0: the model has none. */
 void		pooled_space(const ModelInfo *info, size_t *in, size_t *out);
 void		pooled_collect(const PoolStep *s, const Plan *plan);
 /* All sequences are done: fill the event's values.  They are valid until *space is freed. */

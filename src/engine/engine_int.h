@@ -92,7 +92,7 @@ struct Core
 	size_t		fork_size;
 	HostDev		hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
 	size_t		hidden_size;
-	HostDev		head_in;		/* pooled_space(), on a device only */
+	HostDev		head_in;		/* pooled_space(), on a device only; [max_num_seqs] */
 	HostDev		head_out;
 	int			n_multi;		/* live requests of several sequences: pooled ones, several answers, */
 	int			n_multi_seqs;	/* ... and their sequences that are scheduled */

@@ -206,7 +206,7 @@ static void
 put_pooling(cJSON *o, const ModelInfo *mi, PoolTask t)
 {
 	static const char *const names[] = {
-#define POOLER(name, key, rows, start, add, end) key,
+#define POOLER(name, key, rows, how, by) key,
 #include "model/poolers.def"
 #undef POOLER
 	};

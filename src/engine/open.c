@@ -189,7 +189,8 @@ open_rows(Core *c, Err *e)
 		return false;
 	pooled_space(core_info(c), &head_in, &head_out);
 	return dev == NULL || head_out == 0 ||
-		(hostdev_new(&c->head_in, dev, head_in, "rows of heads", e) && hostdev_new(&c->head_out, dev, head_out, "rows of heads", e));
+		(hostdev_new(&c->head_in, dev, (size_t) c->opt.max_num_seqs * head_in, "rows of heads", e) &&
+		 hostdev_new(&c->head_out, dev, head_out, "rows of heads", e));
 }
 
 /* What a core has on its device besides K and V. */

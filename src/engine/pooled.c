@@ -10,6 +10,8 @@
  *						sequence's heads run with its last row
  *	delivering thread	pooled_finish(): the sequences' vectors are joined, activations
  *
+ * Where the op table pools (pool_rows, on devices) rows stay there, and sums have the same bits.
+ *
  * What a sequence has gathered so far (Req.sum) is dropped with its K and V when it is
  * preempted, so that it is gathered again from the start.
  *
@@ -340,6 +342,15 @@ run_host_row(const PoolStep *s, PoolTask t, const float *x, float *y)
 	run_rows(s, t, false, x, columns, 1, y);
 }
 
+/* Are the sequence's rows that are wanted all there behind this step? */
+static bool
+is_last(const PlanEntry *pe)
+{
+	const Req  *r = pe->r;
+
+	return r->computed + pe->n >= (r->out_to > 0 ? r->out_to : r->n_prompt);
+}
+
 /* The rows of one sequence, the first of the step's from `at` on, into its sums; with the last one that is wanted one row for the head. */
 static void
 gather(const PoolStep *s, const PlanEntry *pe, size_t at)
@@ -351,7 +362,7 @@ gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 	int			hidden = info->hidden_size;
 	const float *rows = s->hidden->host + at * (size_t) hidden;
 	float	   *made = NULL;
-	bool		ends = r->computed + pe->n >= (r->out_to > 0 ? r->out_to : r->n_prompt);
+	bool		ends = is_last(pe);
 
 	if (r->sum == NULL)
 	{
@@ -383,6 +394,155 @@ gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 	if (ends)
 		run_host_row(s, r->pooled->spec.task, r->sum, more_values(r, 1));
 	mem_free(made);
+}
+
+/* ---- a step's rows, by ops ---- */
+
+/*
+ * The same where the op table pools: sums are made beside the hidden rows.  Those that aren't complete come to the
+ * host, as they would be there, and go back with the next step; those that are go to the head together.
+ */
+
+bool
+pooled_by_ops(const PoolStep *s)
+{
+	return s->hidden->on != NULL && s->k->pool_rows != NULL;
+}
+
+/* A sequence in a step. */
+typedef struct Part
+{
+	const PlanEntry *pe;
+	int			at;				/* its first row of the step's */
+} Part;
+
+/* What a pooler takes of n of a sequence's wanted rows, from the i-th of the step on, which is x's `row`. */
+static KPoolSeq
+rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
+{
+	const Req  *r = pe->r;
+	PoolRows	which = pool_rows(k);
+	int			pos = r->computed + pe->out_at + i;
+	int			from = pos;
+	int			to = pos + n;
+	int			one = which == PR_FIRST ? r->out_from : r->n_prompt - 1;
+
+	if (which != PR_ALL)
+	{
+		from = one >= pos && one < to ? one : pos;
+		to = one >= pos && one < to ? one + 1 : pos;
+	}
+	return (KPoolSeq) {
+		.slot = slot, .row = row + from - pos, .rows = to - from, .pos = from, .begins = r->sum == NULL && i == 0,
+		.by = is_last(pe) && i + n == pe->n_out ? pool_divisor(k, r->out_from, r->n_prompt) : 0
+	};
+}
+
+/* n sequences' sums, of which slot i is part i's. */
+static void
+add_rows(const PoolStep *s, const PoolPlan *plan, const Part *parts, int n)
+{
+	int			hidden = model_info(s->model)->hidden_size;
+	KPoolSeq   *seqs = mem_alloc((size_t) n * sizeof(KPoolSeq));
+
+	for (int k = 0; k < plan->n; k++)
+	{
+		for (int i = 0; i < n; i++)
+			seqs[i] = rows_for(plan->kinds[k], parts[i].pe, i, 0, parts[i].pe->n_out, parts[i].at);
+		s->k->pool_rows(s->pool, pool_how(plan->kinds[k]), s->head_in->dev + k * plan->row, plan->n * plan->row, seqs, n, s->hidden->dev,
+						hidden, plan->row);
+	}
+	mem_free(seqs);
+}
+
+/* ... where layers come before, which take some rows at a time. */
+static void
+add_layers(const PoolStep *s, const PoolPlan *plan, const Part *part, int slot)
+{
+	int			hidden = model_info(s->model)->hidden_size;
+
+	for (int i = 0; i < part->pe->n_out; i += HEAD_ROWS)
+	{
+		int			n = part->pe->n_out - i < HEAD_ROWS ? part->pe->n_out - i : HEAD_ROWS;
+
+		model_pool_rows(s->model, s->hidden->dev + (size_t) (part->at + i) * (size_t) hidden, n, s->head_out->dev);
+		for (int k = 0; k < plan->n; k++)
+		{
+			KPoolSeq	seq = rows_for(plan->kinds[k], part->pe, slot, i, n, 0);
+
+			s->k->pool_rows(s->pool, pool_how(plan->kinds[k]), s->head_in->dev + k * plan->row, plan->n * plan->row, &seq, 1,
+							s->head_out->dev, plan->row, plan->row);
+		}
+	}
+}
+
+/* Sequences of one task, those that are complete first. */
+static void
+gather_parts(const PoolStep *s, PoolTask t, const Part *parts, int n, int n_last)
+{
+	const PoolPlan *plan = &model_info(s->model)->pools[t];
+	const Dev  *dev = s->hidden->on;
+	int			columns = plan->n * plan->row;
+	size_t		size = (size_t) columns * sizeof(float);
+	float	   *made;
+
+	for (int i = 0; i < n; i++)
+		if (parts[i].pe->r->sum != NULL)
+			dev->ops->put(dev->d, s->head_in->dev + (size_t) i * (size_t) columns, parts[i].pe->r->sum, size);
+	if (!plan->layers)
+		add_rows(s, plan, parts, n);
+	for (int i = 0; i < n && plan->layers; i++)
+		add_layers(s, plan, &parts[i], i);
+	core_to_host(s->head_in, (size_t) n_last * (size_t) columns, (size_t) (n - n_last) * (size_t) columns);
+	for (int i = n_last; i < n; i++)
+	{
+		Req		   *r = parts[i].pe->r;
+
+		if (r->sum == NULL)
+			r->sum = mem_alloc(size);
+		memcpy(r->sum, s->head_in->host + (size_t) i * (size_t) columns, size);
+	}
+	made = mem_alloc((size_t) (n_last + 1) * (size_t) plan->width * sizeof(float));
+	run_rows(s, t, false, s->head_in->dev, columns, n_last, made);
+	for (int i = 0; i < n_last; i++)
+		memcpy(more_values(parts[i].pe->r, 1), made + (size_t) i * (size_t) plan->width, (size_t) plan->width * sizeof(float));
+	mem_free(made);
+}
+
+static void
+gather_task(const PoolStep *s, PoolTask t, const Plan *plan, Part *parts)
+{
+	int			n = 0;
+	int			n_last = 0;
+
+	for (int last = 1; last >= 0; last--)
+	{
+		int			at = 0;
+
+		for (int i = 0; i < plan->n; i++)
+		{
+			const PlanEntry *pe = &plan->e[i];
+
+			if (pe->n_out > 0 && pe->r->pooled != NULL && pe->r->pooled->spec.task == t && !pe->r->pooled->by_token &&
+				is_last(pe) == (last != 0))
+				parts[n++] = (Part) {pe, at};
+			at += pe->n_out + plan_logits(pe);
+		}
+		if (last)
+			n_last = n;
+	}
+	if (n > 0)
+		gather_parts(s, t, parts, n, n_last);
+}
+
+static void
+gather_by_ops(const PoolStep *s, const Plan *plan)
+{
+	Part	   *parts = mem_alloc((size_t) (plan->n + 1) * sizeof(Part));
+
+	for (int t = PT_NONE + 1; t < PT_LOGPROBS; t++)
+		gather_task(s, (PoolTask) t, plan, parts);
+	mem_free(parts);
 }
 
 /* ---- log-probabilities ---- */
@@ -504,10 +664,12 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 		else if (pe->r->pooled->by_token)
 			run_rows(s, pe->r->pooled->spec.task, false, s->hidden->dev + at * (size_t) width, width, pe->n_out,
 					 more_values(pe->r, pe->n_out));
-		else
+		else if (!pooled_by_ops(s))
 			gather(s, pe, at);
 		at += (size_t) (pe->n_out + plan_logits(pe));
 	}
+	if (pooled_by_ops(s))
+		gather_by_ops(s, plan);
 	if (scored)
 		logprobs(s, plan);
 }

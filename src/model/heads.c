@@ -376,7 +376,7 @@ static bool
 embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
 {
 	static const char *const keys[] = {
-#define POOLER(name, key, rows, start, add, end) key,
+#define POOLER(name, key, rows, how, by) key,
 #include "model/poolers.def"
 #undef POOLER
 	};

@@ -84,13 +84,30 @@ add_weighted(float *sum, const float *row, int width, int pos)
 		sum[i] += w * row[i];
 }
 
-static void
-end_none(float *sum, int width, int from, int n)
+static double
+by_nothing(int from, int n)
 {
 	(void) from;
-	(void) sum;
-	(void) width;
 	(void) n;
+	return 0;
+}
+
+static double
+by_rows(int from, int n)
+{
+	return n - from;
+}
+
+static double
+by_root(int from, int n)
+{
+	return sqrt(n - from);
+}
+
+static double
+by_weights(int from, int n)
+{
+	return ((double) n * (n + 1) - (double) from * (from + 1)) / 2;
 }
 
 static void
@@ -100,32 +117,24 @@ divide(float *sum, int width, double by)
 		sum[i] = (float) (sum[i] / by);
 }
 
-static void
-end_mean(float *sum, int width, int from, int n)
+static const struct
 {
-	divide(sum, width, n - from);
-}
-
-static void
-end_mean_sqrt(float *sum, int width, int from, int n)
-{
-	divide(sum, width, sqrt(n - from));
-}
-
-static void
-end_weighted(float *sum, int width, int from, int n)
-{
-	divide(sum, width, ((double) n * (n + 1) - (double) from * (from + 1)) / 2);
-}
+	void		(*start) (float *sum, int width);
+	void		(*add) (float *sum, const float *row, int width, int pos);
+}			ways[] = {
+	[KPOOL_COPY] = {start_zero, add_copy},
+	[KPOOL_SUM] = {start_zero, add_sum},
+	[KPOOL_MAX] = {start_least, add_max},
+	[KPOOL_WEIGHTED] = {start_zero, add_weighted},
+};
 
 static const struct
 {
 	PoolRows	rows;
-	void		(*start) (float *sum, int width);
-	void		(*add) (float *sum, const float *row, int width, int pos);
-	void		(*end) (float *sum, int width, int from, int n);
+	KPoolAdd	how;
+	double		(*by) (int from, int n);
 }			poolers[] = {
-#define POOLER(name, key, rows, start, add, end) {rows, start, add, end},
+#define POOLER(name, key, rows, how, by) {rows, KPOOL_##how, by},
 #include "model/poolers.def"
 #undef POOLER
 };
@@ -148,19 +157,34 @@ pool_plan_rows(const PoolPlan *p)
 void
 pool_start(PoolKind k, float *sum, int width)
 {
-	poolers[k].start(sum, width);
+	ways[poolers[k].how].start(sum, width);
 }
 
 void
 pool_add(PoolKind k, float *sum, const float *row, int width, int pos)
 {
-	poolers[k].add(sum, row, width, pos);
+	ways[poolers[k].how].add(sum, row, width, pos);
 }
 
 void
 pool_end(PoolKind k, float *sum, int width, int from, int n)
 {
-	poolers[k].end(sum, width, from, n);
+	double		by = poolers[k].by(from, n);
+
+	if (by != 0)
+		divide(sum, width, by);
+}
+
+KPoolAdd
+pool_how(PoolKind k)
+{
+	return poolers[k].how;
+}
+
+double
+pool_divisor(PoolKind k, int from, int n)
+{
+	return poolers[k].by(from, n);
 }
 
 /* ---- finish ---- */

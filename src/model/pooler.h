@@ -22,6 +22,7 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "kernels.h"
 
 /* What is wanted of a text (vLLM's PoolingTask); bit 1 << task in ModelInfo.tasks. */
 typedef enum PoolTask
@@ -44,7 +45,7 @@ const char *pool_task_name(PoolTask t);
 /* How a sequence's rows become one: a row of poolers.def. */
 typedef enum PoolKind
 {
-#define POOLER(name, st_key, rows, start, add, end) POOL_##name,
+#define POOLER(name, st_key, rows, how, by) POOL_##name,
 #include "model/poolers.def"
 #undef POOLER
 	POOL_KINDS
@@ -63,6 +64,9 @@ PoolRows	pool_rows(PoolKind k);
 void		pool_start(PoolKind k, float *sum, int width);
 void		pool_add(PoolKind k, float *sum, const float *row, int width, int pos);
 void		pool_end(PoolKind k, float *sum, int width, int from, int n);
+/* The same for the op pool_rows: what it does with rows, and what it divides by; 0 = nothing. */
+KPoolAdd	pool_how(PoolKind k);
+double		pool_divisor(PoolKind k, int from, int n);
 
 /* A task's poolers: their vectors side by side (mostly one). */
 #define POOL_PARTS 4

@@ -4,21 +4,28 @@
  *	  that they have alone, and those that the engine's own sampler draws from the device's logits.
  *
  * For the latter the device is one whose op table has no `sample`.  Log-probabilities may differ in what sums of floats do.
+ *
+ * And pooled requests, cut into steps and beside others: the bits that they have where the table has no `pool_rows`.
  */
 #include <dlfcn.h>
 #include <math.h>
 
 #include "engine/source.h"
+#include "load/files.h"
+#include "tests/golden/variant.h"
+#include "tests/unit/pooled_util.h"
 #include "tests/unit/sample_kinds.h"
 
 #define MODEL	"build/fixtures/models/llama_f32"
+#define POOLS	"build/fixtures/pool/"
 #define N_ASKS	(2 * PLUGIN)
 #define MAX_ANSWERS 3
+#define MOST_ROWS 128
 
 static const KDeviceOps *ops;
 static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
 static KPool *pool;
-static int	calls;				/* of the device's sampler */
+static int	calls;				/* of the device's sampler, or pooler */
 static const Kernels *cuda;
 
 static void
@@ -28,12 +35,19 @@ count_sample(KPool *p, void *rows, int n, float *logits, int width, int n_valid,
 	cuda->sample(p, rows, n, logits, width, n_valid, out);
 }
 
-/* A device whose engine samples on it, or itself. */
+static void
+count_pool_rows(KPool *p, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx, int width)
+{
+	calls++;
+	cuda->pool_rows(p, how, sums, lds, seqs, n, x, ldx, width);
+}
+
+/* A device that samples and pools, or whose engine does it itself. */
 static Dev
-open_device(bool samples)
+open_device(bool does)
 {
 	static Kernels table[2];
-	KDevOpen	open = {.max_rows = 64, .max_seqs = 16, .max_blocks = 16, .max_out = 64, .invariant = true};
+	KDevOpen	open = {.max_rows = MOST_ROWS, .max_seqs = 16, .max_blocks = 16, .max_out = MOST_ROWS, .invariant = true};
 	char		why[256] = "";
 	Dev			dev = {.ops = ops, .d = ops->open(0, &host, &open, why, sizeof(why))};
 
@@ -41,39 +55,45 @@ open_device(bool samples)
 	if (dev.d == NULL)
 		exit(2);
 	cuda = ops->kernels(dev.d, KT_F32);
-	table[samples] = *cuda;
-	CHECK(cuda->sample != NULL, "it doesn't sample");
-	table[samples].sample = samples ? count_sample : NULL;
-	dev.k = &table[samples];
+	table[does] = *cuda;
+	CHECK(cuda->sample != NULL && cuda->pool_rows != NULL, "it doesn't sample, or pool");
+	table[does].sample = does ? count_sample : NULL;
+	table[does].pool_rows = does ? count_pool_rows : NULL;
+	dev.k = &table[does];
 	kpool_set_device(pool, dev.d);
 	return dev;
 }
 
+/* rows: of a step; tok NULL: the model's own */
 static Core *
-new_core(const Dev *dev)
+new_core(const Dev *dev, const char *path, int rows, Tok *tok)
 {
-	CoreOptions o = options(12, 48, 200);
+	CoreOptions o = options(12, rows, 200);
 	ModelOptions mo = {.kernels = dev->k, .pool = pool, .dev = dev, .max_rows = o.max_num_batched_tokens};
 	Err			e = {0};
-	Files	   *f = files_open(MODEL, &e);
+	Files	   *f = files_open(path, &e);
 	Source		source = {.files = f};
 	ModelSource src = source_of(&source);
 	Model	   *m;
+	Core	   *c;
 
 	o.pool = pool;
 	o.dev = dev;
 	o.max_logprobs = 50;
-	o.max_model_len = 128;
 	mo.max_out = core_max_logits(&o);
 	m = f != NULL ? model_new(files_conf(f), &src, &mo, &e) : NULL;
-	if (m == NULL)
+	o.max_model_len = m != NULL && model_info(m)->max_model_len < 128 ? model_info(m)->max_model_len : 128;
+	if (m != NULL && tok == NULL)
+		tok = source_tok(f, &e);
+	c = m != NULL && tok != NULL ? core_new(m, tok, files_conf(f), &o, &e) : NULL;
+	if (c == NULL || !core_prepare_grammar(c, &e))
 	{
-		fprintf(stderr, "%s: %s\n", MODEL, e.msg);
+		fprintf(stderr, "%s: %s\n", path, e.msg);
 		exit(2);
 	}
 	source_done(&source);
 	files_close(f);
-	return core_for_grammars(m, tiny_tok(), o);
+	return c;
 }
 
 typedef struct Seen
@@ -175,7 +195,7 @@ test_sampling(void)
 	for (int samples = 0; samples < 2; samples++)
 	{
 		Dev			dev = open_device(samples);
-		Core	   *c = new_core(&dev);
+		Core	   *c = new_core(&dev, MODEL, 48, tiny_tok());
 
 		calls = 0;
 		for (int i = 0; i < N_ASKS; i++)
@@ -201,6 +221,60 @@ test_sampling(void)
 	seen_free(alone, N_ASKS);
 }
 
+/* Texts to embed in steps of so many rows, of which the first one is asked for alone, too. */
+static void
+test_pooling(const char *path, int rows)
+{
+	static const int lens[] = {1, 40, 3, 17, 40, 70, 5};
+	enum
+	{
+		N = sizeof(lens) / sizeof(lens[0])
+	};
+	PooledRec	rec[2][N + 1];
+
+	memset(rec, 0, sizeof(rec));
+	for (int does = 0; does < 2; does++)
+	{
+		Dev			dev = open_device(does);
+		Core	   *c = new_core(&dev, path, rows, NULL);
+
+		calls = 0;
+		for (int i = 0; i <= N; i++)
+		{
+			if (i == N)
+				run(c);
+			pooled_submit(c, (uint64_t) i + 1, 1, vector_spec(PT_EMBED, random_prompt((uint32_t) (i % N), i == N ? lens[0] : lens[i])), &rec[does][i]);
+		}
+		run(c);
+		CHECK((calls > 0) == (does != 0), "%s: %d calls", path, calls);
+		core_free(c);
+		ops->close(dev.d);
+	}
+	for (int i = 0; i < N; i++)
+		CHECK(pooled_same(&rec[0][i], &rec[1][i]), "%s: text %d has other bits: %s", path, i, rec[1][i].err.msg);
+	CHECK(pooled_same(&rec[1][0], &rec[1][N]), "%s: other bits alone", path);
+	for (int i = 0; i < 2 * (N + 1); i++)
+		pooled_rec_free(&rec[i / (N + 1)][i % (N + 1)]);
+}
+
+/* ... whose rows go through a layer before they are pooled. */
+static void
+test_layers(void)
+{
+	Buf			text = {0};
+	Err			e = {0};
+	bool		read = files_slurp("tests/golden/pool_variants/dense_before.json", 1 << 20, &text, &e);
+	cJSON	   *root = read ? cJSON_ParseWithLength(text.data, text.len) : NULL;
+	char		dir[] = "/tmp/test_emu_engine_XXXXXX";
+
+	CHECK(root != NULL, "no variant: %s", e.msg);
+	variant_make(dir, POOLS, root);
+	test_pooling(dir, MOST_ROWS);
+	variant_remove(dir);
+	cJSON_Delete(root);
+	buf_free(&text);
+}
+
 int
 main(void)
 {
@@ -212,6 +286,9 @@ main(void)
 		return check_done("test_emu_engine");
 	ops = get(KDEVICE_ABI);
 	pool = kpool_new(1);
+	test_pooling(POOLS "llama_pooling", 48);
+	test_pooling(POOLS "llama_pooling2", 48);
+	test_layers();
 	test_sampling();
 	kpool_free(pool);
 	return check_done("test_emu_engine");

@@ -1,7 +1,7 @@
 /*
  * test_pool.cu
  *	  kernels/cuda/pool.cu under emulation against src/model/pooler.c, to the bit: the six poolers, texts whole and cut
- *	  into steps, and lengths.
+ *	  into steps.
  */
 #include "rows_test.h"
 
@@ -26,11 +26,11 @@ some(size_t n)
 	return x;
 }
 
-static CudaPoolAdd
+static KPoolAdd
 add_of(PoolKind k)
 {
-	return k == POOL_CLS || k == POOL_LAST ? CUDA_POOL_COPY : k == POOL_MAX ? CUDA_POOL_MAX :
-		k == POOL_WEIGHTED_MEAN ? CUDA_POOL_WEIGHTED : CUDA_POOL_SUM;
+	return k == POOL_CLS || k == POOL_LAST ? KPOOL_COPY : k == POOL_MAX ? KPOOL_MAX :
+		k == POOL_WEIGHTED_MEAN ? KPOOL_WEIGHTED : KPOOL_SUM;
 }
 
 static double
@@ -80,7 +80,7 @@ check(PoolKind k, int step, bool nan)
 
 		for (int at = 0; at < lengths[1]; at += step)
 		{
-			std::vector<CudaPoolSeq> seqs;
+			std::vector<KPoolSeq> seqs;
 			Floats		rows;
 
 			for (int s = 0; s < N_SEQS; s++)
@@ -97,7 +97,7 @@ check(PoolKind k, int step, bool nan)
 				rows.insert(rows.end(), x[s].begin() + at * WIDTH, x[s].begin() + end * WIDTH);
 			}
 			Dev			dx(rows);
-			DevOf<CudaPoolSeq> dseqs(seqs);
+			DevOf<KPoolSeq> dseqs(seqs);
 
 			cuda_pool_rows(add_of(k), sums.p, WIDTH + 2, dseqs.p, (int) seqs.size(), dx.p, WIDTH, WIDTH, NULL);
 			cudaDeviceSynchronize();
@@ -114,31 +114,11 @@ check(PoolKind k, int step, bool nan)
 	});
 }
 
-static void
-check_length(int n)
-{
-	Floats		x = some(4 * WIDTH),
-				want = x;
-
-	for (int i = 0; i < WIDTH; i++)
-		x[2 * WIDTH + i] = want[2 * WIDTH + i] = 0;
-	for (int i = 0; i < 4; i++)
-		pool_finish(PA_LENGTH1, n, &want[i * WIDTH], WIDTH);
-	all_orders([&]() {
-		Dev			d(x);
-
-		cuda_length1(d.p, 4, WIDTH, n, NULL);
-		CHECK(same(d.get(), want), "length of %d", n);
-	});
-}
-
 int
 main(void)
 {
 	for (int k = 0; k < POOL_KINDS; k++)
 		for (int step : {1, 4, 13})
 			check((PoolKind) k, step, k == POOL_MAX && step == 4);
-	for (int n : {1, 32, 100, WIDTH})
-		check_length(n);
 	return check_done("test_emu_pool");
 }

@@ -1,8 +1,8 @@
 /*
  * on_device.h
  *	  Included before a test of the core (-include): its cores have the device "host", which is the CPUs but
- *	  keeps the engine to what a device promises, and which samples (sample_op.h).  All else of the test stays, so it
- *	  proves that results do, too.
+ *	  keeps the engine to what a device promises, and which samples and pools (sample_op.h, pool_op.h).  All else of
+ *	  the test stays, so it proves that results do, too.
  */
 #ifndef VLLM_TESTS_ON_DEVICE_H
 #define VLLM_TESTS_ON_DEVICE_H
@@ -13,6 +13,7 @@
 #include "engine/core.h"
 #include "hostdev.h"
 #include "pool.h"
+#include "tests/unit/pool_op.h"
 #include "tests/unit/sample_op.h"
 
 /* One for all: it has no state but copies that are under way. */
@@ -20,6 +21,7 @@ static inline const Dev *
 test_device(void)
 {
 	static Dev	dev;
+	static Kernels table;
 	static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
 	char		why[128];
 
@@ -32,7 +34,9 @@ test_device(void)
 		fprintf(stderr, "open: %s\n", why);
 		exit(2);
 	}
-	dev.k = with_sample_op(dev.ops->kernels(dev.d, KT_F32));
+	table = *with_sample_op(dev.ops->kernels(dev.d, KT_F32));
+	table.pool_rows = pool_op;
+	dev.k = &table;
 	return &dev;
 }
 
