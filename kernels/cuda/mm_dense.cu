@@ -99,7 +99,9 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 	a->book.off = l->off;
 	for (int i = 0; i < 16; i++)
 		a->book.t[i / 4] |= (uint32_t) ((type == KT_MXFP4 ? kcode_mxfp4 : kcode_iq4)[i] + 128) << i % 4 * 8;
-	ok = (wgmma && mm_sm90(a, l, type, x, shape, stream)) ? true : l->codes == CUDA_FLOAT ? mm_dense(a, l, type, x, shape, stream) :
+	ok = wgmma && mm_sm90(a, l, type, x, shape, stream);
+	if (!ok)
+		ok = l->codes == CUDA_FLOAT ? mm_dense(a, l, type, x, shape, stream) :
 		l->codes == CUDA_BYTE ? mm_byte(a, l, x, shape, stream) :
 		l->codes == CUDA_E4M3 ? mm_fp8(a, l, x, shape, stream) : mm_nibble(a, l, x, shape, stream);
 	if (ok && a->part != NULL)

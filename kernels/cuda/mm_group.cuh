@@ -29,9 +29,9 @@ struct MmGroup : MmWarp<W, O, 1, NT>
 		wgmma<TOKENS, BY_K>(d, a, x + k * TOKENS, SLAB, CORE);
 	}
 
-	/* P pieces that are the stage's from number `at` on */
+	/* P pieces that are the stage's from number `at` on, of one block of scales; last: they end it */
 	template <int P> __device__ __forceinline__ void
-	pieces(const typename W::Raw *raw, const Codebook *book, const E *x, int at)
+	pieces(const typename W::Raw *raw, const Codebook *book, const E *x, int at, bool last)
 	{
 		uint32_t	a[P][2][4];
 
@@ -39,13 +39,17 @@ struct MmGroup : MmWarp<W, O, 1, NT>
 		for (int q = 0; q < P; q++)
 			W::template frags<O>(a[q], &raw[q], book);
 		if constexpr (W::PLAIN)
+			sum<P>(this->acc[0], a, x, at * CUDA_PIECE);
+		else if constexpr (W::WIDE)
 		{
-			wgmma_begin();
-#pragma unroll
-			for (int i = 0; i < 2 * P; i++)
-				product(this->acc[0], a[i / 2][i % 2], x, at * CUDA_PIECE + i * 16);
-			wgmma_end();
-			wgmma_result<TOKENS>(this->acc[0]);
+			sum<P>(this->wide[0], a, x, at * CUDA_PIECE);
+			if (last)
+			{
+				Scales		s;
+
+				get_scales<W::SCALE>(&s, raw[P - 1].h, raw[P - 1].s);
+				this->end_block(&s);
+			}
 		}
 		else
 #pragma unroll
@@ -58,6 +62,18 @@ struct MmGroup : MmWarp<W, O, 1, NT>
 					scaled<0, 1>(a[q], &s, x, (at + q) * CUDA_PIECE);
 				scaled<W::HALVES ? 1 : 0, 2>(a[q], &s, x, (at + q) * CUDA_PIECE);
 			}
+	}
+
+	/* d += P pieces */
+	template <int P> static __device__ __forceinline__ void
+	sum(float (*d)[4], const uint32_t (*a)[2][4], const E *x, int k)
+	{
+		wgmma_begin();
+#pragma unroll
+		for (int i = 0; i < 2 * P; i++)
+			product(d, a[i / 2][i % 2], x, k + i * 16);
+		wgmma_end();
+		wgmma_result<TOKENS>(d);
 	}
 
 	/* fragments FROM .. TO - 1 of a piece, whose sum has a scale of its own */
@@ -97,6 +113,7 @@ template <typename W, typename O, int NT, int GROUPS, int KC, int AHEAD>
 __global__ void __launch_bounds__(GROUPS * 128, NT == 1 ? 4 : NT == 4 ? 2 : 1)
 mm_group_kernel(MmArgs a)
 {
+	static_assert(!W::WIDE || W::B::PIECES % AHEAD == 0, "a scale's pieces are whole steps");
 	const int	tokens = NT * 8,
 				threads = GROUPS * 128,
 				in_chunk = KC / CUDA_PIECE,
@@ -128,6 +145,7 @@ mm_group_kernel(MmArgs a)
 		if (from * in_chunk + p < last_piece)
 			W::load(&raw[p], strip, tile, from * in_chunk + p);
 	group.clear();
+	group.clear_block();
 	for (int c = from; c < from + MM_STAGES - 1; c++)
 	{
 		if (c < to)
@@ -157,13 +175,14 @@ mm_group_kernel(MmArgs a)
 					W::load(&raw[q], strip, tile, p + q + AHEAD);
 			}
 			if (p + AHEAD <= last_piece)
-				group.template pieces<AHEAD>(now, &a.book, stage, p % in_chunk);
+				group.template pieces<AHEAD>(now, &a.book, stage, p % in_chunk,
+											 (p + AHEAD) % W::B::PIECES == 0 || p + AHEAD == last_piece);
 			else
 				/* the matrix's last ones */
 #pragma unroll
 				for (int q = 0; q < AHEAD - 1; q++)
 					if (p + q < last_piece)
-						group.template pieces<1>(now + q, &a.book, stage, (p + q) % in_chunk);
+						group.template pieces<1>(now + q, &a.book, stage, (p + q) % in_chunk, p + q + 1 == last_piece);
 		}
 		if ((c + 1) % chunks == 0 || c + 1 == to)
 			group.end_segment(c / chunks * chunks <= from, d);
