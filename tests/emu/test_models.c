@@ -6,7 +6,8 @@
  *
  *	- logits of the prompt against the reference;
  *	- the same bits alone and beside four other sequences, whose prompts come in pieces of other sizes;
- *	- the same bits when decode steps of 3, 4 and 5 sequences are padded, recorded and replayed.
+ *	- the same bits when decode steps of 3, 4 and 5 sequences are padded, recorded and replayed;
+ *	- weights of FP8 stay FP8, experts and embeddings, too, and give what CPUs make of their numbers.
  *
  * Operands have the type that the engine takes for such weights, and for some models all three.  Errors for logits
  * of order 1, at the best of the reference's positions and at the worst:
@@ -27,6 +28,7 @@
 #include <time.h>
 
 #include "engine/source.h"
+#include "hostdev.h"
 #include "model/devmem.h"
 #include "tests/golden/golden.h"
 #include "tests/unit/check.h"
@@ -263,8 +265,105 @@ max_error(const Golden *g, const float *all, double *best)
 	return worst;
 }
 
+/* ---- a checkpoint of FP8, made of a float one ---- */
+
+/* in place of a matrix: E4M3 with a scale for 128 columns, as floats and as it is */
+typedef struct Fp8
+{
+	KReader		as_floats;
+	KTensor		t;
+	KReader		as_fp8;
+	KTensor		offer;
+	const KTensor *parts[2];
+	struct Fp8 *next;
+} Fp8;
+
+static Fp8 *fp8_matrices;
+static ModelSource fp8_source;	/* the floats */
+
+/* a row of f's, and its numbers; both have room for one */
+static void
+fp8_row(const Fp8 *f, int64_t row, uint8_t *to, float *x)
+{
+	const KTensor *t = f->parts[0];
+	int64_t		k = t->shape[1];
+	uint8_t    *codes = to + ktype_row_bytes(KT_FP8, k) - k;
+
+	kblock_to_float(t->type, (const uint8_t *) t->data + ktype_row_bytes(t->type, k) * (size_t) row, k, x);
+	for (int64_t g = 0; g < k; g += FP8_GROUP)
+	{
+		float		d = 0;
+
+		for (int64_t i = g; i < g + FP8_GROUP && i < k; i++)
+			d = fmaxf(d, fabsf(x[i]) / 448);
+		d = d > 0 ? d : 1;
+		memcpy(to + g / FP8_GROUP * 4, &d, 4);
+		for (int64_t i = g; i < g + FP8_GROUP && i < k; i++)
+			codes[i] = kf32_to_f8(KT_F8_E4M3, x[i] / d);
+	}
+	kblock_to_float(KT_FP8, to, k, x);
+}
+
+static void
+fp8_rows(const Fp8 *f, bool raw, int64_t row0, int step, int n, uint8_t *to)
+{
+	int64_t		k = f->t.shape[1];
+	uint8_t    *row = mem_alloc(ktype_row_bytes(KT_FP8, k));
+	float	   *x = mem_alloc((size_t) k * sizeof(float));
+
+	for (int i = 0; i < n; i++)
+	{
+		fp8_row(f, row0 + (int64_t) i * step, row, x);
+		if (raw)
+			memcpy(to + ktype_row_bytes(KT_FP8, k) * (size_t) i, row, ktype_row_bytes(KT_FP8, k));
+		else
+			memcpy(to + (size_t) (i * k) * sizeof(float), x, (size_t) k * sizeof(float));
+	}
+	mem_free(row);
+	mem_free(x);
+}
+
+static void
+rows_as_floats(const KReader *r, int64_t row0, int step, int n, void *to)
+{
+	fp8_rows((const Fp8 *) (const void *) r, false, row0, step, n, to);
+}
+
+static void
+rows_as_fp8(const KReader *r, int64_t row0, int step, int n, void *to)
+{
+	fp8_rows((const Fp8 *) (const void *) ((const char *) r - offsetof(Fp8, as_fp8)), true, row0, step, n, to);
+}
+
+static bool
+fp8_quantized(void *ctx, const char *module, int64_t n, int64_t k, const KTensor **out, Err *e)
+{
+	char		name[300];
+	const KTensor *t;
+	Fp8		   *f;
+
+	(void) e;
+	snprintf(name, sizeof(name), "%s.weight", module);
+	t = fp8_source.find(ctx, name);
+	*out = NULL;
+	if (t == NULL || t->ndim != 2 || t->shape[0] != n || t->shape[1] != k)
+		return true;
+	f = mem_zalloc(sizeof(*f));
+	f->next = fp8_matrices;
+	fp8_matrices = f;
+	f->parts[0] = t;
+	f->offer = f->t = (KTensor) {.name = t->name, .type = KT_F32, .ndim = 2, .shape = {n, k}, .reader = &f->as_floats,
+	.nbytes = (size_t) (n * k * 4), .base = t};
+	f->offer.type = KT_FP8;
+	f->offer.reader = &f->as_fp8;
+	f->as_floats = (KReader) {.rows = rows_as_floats, .parts = f->parts, .offer = &f->offer};
+	f->as_fp8 = (KReader) {.rows = rows_as_fp8, .parts = f->parts};
+	*out = &f->t;
+	return true;
+}
+
 static Model *
-load(const char *name, const Dev *dev, KPool *pool, Err *e)
+load(const char *name, const Dev *dev, KPool *pool, bool fp8, Err *e)
 {
 	static const int sizes[] = {2, 4, 5};
 	char		path[300];
@@ -282,7 +381,17 @@ load(const char *name, const Dev *dev, KPool *pool, Err *e)
 		return NULL;
 	source = (Source) {.files = f};
 	src = source_of(&source);
+	if (fp8)
+	{
+		fp8_source = src;
+		src.quantized = fp8_quantized;
+	}
 	m = model_new(files_conf(f), &src, &opt, e);
+	for (Fp8 *next; fp8_matrices != NULL; fp8_matrices = next)
+	{
+		next = fp8_matrices->next;
+		mem_free(fp8_matrices);
+	}
 	source_done(&source);
 	files_close(f);
 	return m;
@@ -325,7 +434,7 @@ check_model(const char *name, KDevice *d, KPool *pool, KType as, bool all)
 		CHECK(false, "%s: no expectation", name);
 		return;
 	}
-	r.m = load(name, &r.dev, pool, &e);
+	r.m = load(name, &r.dev, pool, false, &e);
 	if (r.m == NULL && e.cls == ERR_UNSUPPORTED)
 		check_skip(4, e.msg);
 	else if (r.m != NULL && !all && seen_enough(model_info(r.m)))
@@ -393,6 +502,55 @@ check_all(KDevice *d, KPool *pool)
 	if (n > 0)
 		free(files);
 	check_skip(4 * left_out, "a third model of its architecture and type of weights");
+}
+
+static void
+check_fp8(const char *name, KDevice *d, KPool *pool)
+{
+	const KDeviceOps *cpus = kdevice_of_cpus("host");
+	KDevOpen	open = {.max_rows = STEP_ROWS, .max_seqs = SEQS, .max_blocks = BLOCKS, .max_out = STEP_ROWS};
+	char		why[256];
+	KDevice    *h = cpus->open(0, &host, &open, why, sizeof(why));
+	KPool	   *host_pool = kpool_new(1);
+	Run			r = {.dev = {.ops = ops, .d = d, .k = ops->kernels(d, KT_BF16)}};
+	Run			c = {.dev = {.ops = cpus, .d = h, .k = cpus->kernels(h, KT_F32)}};
+	Golden		g;
+	Err			e = {0};
+	int			bad = 0;
+	double		off = 0,
+				size = 0;
+
+	kpool_set_device(host_pool, h);
+	if (!golden_read(name, "", &g))
+	{
+		CHECK(false, "%s: no expectation", name);
+		return;
+	}
+	if ((r.m = load(name, &r.dev, pool, true, &e)) == NULL || !run_start(&r, &g, &e) || !run_alone(&r, &e) ||
+		!run_together(&r, &bad, &e) || (c.m = load(name, &c.dev, host_pool, true, &e)) == NULL || !run_start(&c, &g, &e) ||
+		!run_alone(&c, &e))
+		CHECK(false, "%s of FP8: %s", name, e.msg);
+	else
+	{
+		for (size_t i = 0; i < (size_t) g.n_prompt * r.vocab; i++)
+		{
+			double		diff = fabs((double) r.alone[0][i] - (double) c.alone[0][i]);
+
+			off += diff * diff;
+			size += (double) c.alone[0][i] * (double) c.alone[0][i];
+		}
+		CHECK(model_info(r.m)->dtype == KT_FP8 && model_info(c.m)->dtype == KT_F32, "%s of FP8: weights are %s and %s", name,
+			  ktype_name(model_info(r.m)->dtype), ktype_name(model_info(c.m)->dtype));
+		/* weights of BF16 give 0.01: activations are rounded to that */
+		CHECK(sqrt(off / size) <= 0.02, "%s of FP8: error %g of the CPUs' logits", name, sqrt(off / size));
+		CHECK(bad == 0, "%s of FP8: %d rows have other bits beside others", name, bad);
+		printf("%-24s FP8: error %.1e of the CPUs' logits\n", name, sqrt(off / size));
+	}
+	run_end(&r);
+	run_end(&c);
+	golden_free(&g);
+	kpool_free(host_pool);
+	cpus->close(h);
 }
 
 /* ---- the door ---- */
@@ -523,7 +681,11 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		check_tables(argv[i], d, pool);
 	if (argc < 2)
+	{
 		check_all(d, pool);
+		check_fp8("llama_f32", d, pool);
+		check_fp8("mixtral_f16", d, pool);
+	}
 	kpool_free(pool);
 	ops->close(d);
 	return check_done("test_emu_models");
