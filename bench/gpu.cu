@@ -233,6 +233,74 @@ bench_rows(void)
 	cudaFree(w);
 }
 
+/* ---- tokens ---- */
+
+/* Rows whose logits lie as a model's do, a few far above the others; beside it what copying them to the host would take. */
+static void
+bench_sample(void)
+{
+	static const struct
+	{
+		const char *what;
+		float		inv_t;
+		int			top_k;
+		double		top_p;
+		int			logprobs;
+	}			kinds[] = {
+		{"greedy", 0.0f, 0, 1.0, -1},
+		{"temperature 1", 1.0f, 0, 1.0, -1},
+		{"top_k 50, top_p 0.9", 1.0f, 50, 0.9, -1},
+		{"temperature 1, 5 log-probabilities", 1.0f, 0, 1.0, 5},
+	};
+	int			rows = smoke ? 2 : 256,
+				width = smoke ? 500 : 131072;
+	size_t		n = (size_t) rows * (size_t) width;
+	float	   *x = room<float>(n);
+	KSample    *at = room<KSample>((size_t) rows);
+	KSampled   *out = room<KSampled>((size_t) rows);
+	void	   *h = NULL;
+	std::vector<float> row((size_t) width);
+	std::vector<KSample> k((size_t) rows);
+	uint64_t	dice = 42;
+
+	if (x == NULL || at == NULL || out == NULL || cudaMallocHost(&h, n * sizeof(float)) != cudaSuccess)
+		skip("sample", "no memory");
+	else
+	{
+		for (float &v : row)
+		{
+			dice = dice * 6364136223846793005u + 1442695040888963407u;
+			v = -2.0f * logf(((float) (dice >> 40) + 0.5f) / 16777216.0f);
+		}
+		for (int i = 0; i < rows; i++)
+			cudaMemcpy(x + (size_t) i * (size_t) width, row.data(), (size_t) width * sizeof(float), cudaMemcpyHostToDevice);
+		double		copied = (double) rows / seconds([&]() { cudaMemcpyAsync(h, x, n * sizeof(float), cudaMemcpyDeviceToHost, stream); });
+
+		for (auto &c : kinds)
+		{
+			for (int i = 0; i < rows; i++)
+			{
+				k[i] = KSample{};
+				k[i].row = i;
+				k[i].pos = (uint32_t) i;
+				k[i].inv_t = c.inv_t;
+				k[i].top_k = c.top_k;
+				k[i].top_p = c.top_p;
+				k[i].min_p_log = -INFINITY;
+				k[i].repetition = 1;
+				k[i].n_logprobs = c.logprobs;
+			}
+			cudaMemcpy(at, k.data(), k.size() * sizeof(KSample), cudaMemcpyHostToDevice);
+			report("sample", c.what, (double) rows / seconds([&]() { cuda_sample(at, rows, x, width, width, out, stream); }), "rows/s", copied,
+				   "copied to the host", 0);
+		}
+	}
+	cudaFreeHost(h);
+	cudaFree(x);
+	cudaFree(at);
+	cudaFree(out);
+}
+
 #include "gpu_products.cuh"
 #include "gpu_attn.h"
 #include "gpu_model.cuh"
@@ -243,6 +311,7 @@ static const struct
 	void		(*run) (void);
 }			cases[] = {
 	{"rows", bench_rows},
+	{"sample", bench_sample},
 	{"decode_attn", bench_decode_attn},
 	{"prefill_attn", bench_prefill_attn},
 	{"gemm", bench_gemm},
