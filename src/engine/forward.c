@@ -87,15 +87,24 @@ typedef struct Stop
 	const Plan *plan;
 } Stop;
 
+/* A long step is on its way: the engine doesn't hang, and what is asked of it meanwhile is taken in. */
+static void
+goes_on(void *ctx)
+{
+	Core	   *c = ctx;
+
+	if (c->on_progress != NULL)
+		c->on_progress(c->progress_ctx);
+	core_drain(c);
+}
+
 /* Does nobody want the step any more?  Asked on its way, on the step thread. */
 static bool
 unwanted(void *ctx)
 {
 	const Stop *s = ctx;
 
-	if (s->core->on_progress != NULL)
-		s->core->on_progress(s->core->progress_ctx);
-	core_drain(s->core);
+	goes_on(s->core);
 	for (int i = 0; i < s->plan->n; i++)
 		if (!s->plan->e[i].r->cancelled)
 			return false;
@@ -117,6 +126,8 @@ core_forward(Core *c, const Plan *plan)
 	b.state = c->state_area.base;
 	constraints_begin(c->constraints, plan);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
+	b.wait = goes_on;
+	b.wait_ctx = c;
 	if (core_info(c)->both_ways)
 	{
 		b.stop = unwanted;

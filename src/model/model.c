@@ -11,10 +11,13 @@
 #include "model/model.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/heads.h"
@@ -900,12 +903,43 @@ step_begin(Decoder *d, const Batch *b, const KvView *kv, const KGraphKey *key)
 	return d->dev->ops->graph(d->dev->d, key);
 }
 
+#define TELL_US	20000			/* so often somebody is told that a step goes on */
+#define SPIN_US	100000			/* steps that last longer are looked at from time to time */
+#define NAP_US	50
+#define MOST_US	INT64_C(300000000)	/* one that lasts longer hangs: nobody is told, so that somebody notices */
+
+/* Steps are short, and a nap would be a good part of one: a long one costs a CPU no more than its first tenth of a second. */
+static void
+wait_for_step(Decoder *d)
+{
+	int64_t		begun = clock_us();
+	int64_t		told = begun;
+
+	d->dev->ops->step_flush(d->dev->d);
+	while (!d->dev->ops->step_done(d->dev->d))
+	{
+		int64_t		now = clock_us();
+
+		if (now - told >= TELL_US && now - begun < MOST_US)
+		{
+			d->b->wait(d->b->wait_ctx);
+			told = now;
+		}
+		if (now - begun < SPIN_US)
+			sched_yield();
+		else
+			usleep(NAP_US);
+	}
+}
+
 /* false: the device is lost */
 static bool
 step_end(Decoder *d)
 {
 	char		why[256] = "";
 
+	if (d->b->wait != NULL)
+		wait_for_step(d);
 	if (d->dev->ops->step_end(d->dev->d, why, sizeof(why)))
 		return true;
 	log_line('P', "the device is lost: %s", why);

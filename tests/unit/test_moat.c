@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/source.h"
 #include "hostdev.h"
@@ -90,6 +91,14 @@ keep(Run *r, const HostDev *h, size_t from, int n, int width)
 	return true;
 }
 
+static int	n_told;			/* how often a step was on its way */
+
+static void
+told(void *ctx)
+{
+	++*(int *) ctx;
+}
+
 /* n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted` rows at its end */
 static bool
 step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
@@ -106,7 +115,7 @@ step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 	ModelTaps	taps = {.all = r->tapped.dev};
 	Batch		b = {.rows = {.n_rows = n, .n_seqs = n1 > 0 ? 2 : 1, .seq_start = start, .pos = pos, .block_table = tables,
 		.state_slot = r->slots}, .tokens = tokens, .types = types, .out_rows = rows, .state = r->state.base, .hidden = hidden,
-		.taps = tap ? &taps : NULL};
+		.taps = tap ? &taps : NULL, .wait = told, .wait_ctx = &n_told};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -230,6 +239,46 @@ check_moat(const Dev *moat)
 	moat->ops->free(moat->d, (void *) (uintptr_t) p);
 }
 
+/* ---- a device that takes its time ---- */
+
+static int	told_before;
+
+/* A step lasts until somebody has been told twice that it does, or for ten seconds. */
+static int64_t flushed;
+
+static void
+slow_flush(KDevice *d)
+{
+	(void) d;
+	flushed = clock_us();
+	told_before = n_told;
+}
+
+static bool
+slow_done(KDevice *d)
+{
+	(void) d;
+	return n_told >= told_before + 2 || clock_us() - flushed > 10000000;
+}
+
+/* Who waits for long steps is told so, and results are what they were. */
+static void
+check_slow(const KHost *host, const KDevOpen *open, KPool *pool, KPool *pool2)
+{
+	KDeviceOps	ops = *kdevice_of_cpus("host");
+	Dev			slow = {.ops = &ops};
+	char		why[128];
+
+	ops.step_flush = slow_flush;
+	ops.step_done = slow_done;
+	slow.d = ops.open(0, host, open, why, sizeof(why));
+	kpool_set_device(pool, slow.d);
+	n_told = 0;
+	check_model("models/llama_f32", &slow, pool, pool2);
+	CHECK(n_told == 12, "six steps: told %d times", n_told);
+	ops.close(slow.d);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -265,6 +314,8 @@ main(int argc, char **argv)
 		if (n >= 0)
 			free(files);
 	}
+	CHECK(n_told == 0, "steps that last no time: told %d times", n_told);
+	check_slow(&host, &open, pool, pool2);
 	kpool_free(pool);
 	kpool_free(pool2);
 	moat.ops->close(moat.d);
