@@ -182,7 +182,7 @@ begin_load(uint32_t id, const void *body, size_t size)
 		abort();
 	memcpy(&l->what, body, sizeof(RankLoad));
 	l->id = id;
-	l->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts};
+	l->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,.round_robin = l->what.round_robin};
 	l->held = mem_zalloc(sizeof(Held));
 	l->held->kernels = kernels_select(l->what.isa, NULL);
 	l->held->max_rows = l->what.max_rows;

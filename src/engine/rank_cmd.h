@@ -53,6 +53,7 @@ typedef struct RankLoad
 	HugePages	huge;
 	char		cache_dir[1024];
 	bool		experts;
+	bool		round_robin;
 } RankLoad;
 
 typedef struct RankKv

@@ -49,6 +49,7 @@ static struct
 	int			world;			/* ranks of each; 1 = there is nobody else */
 	int			stages;
 	bool		experts;
+	bool		round_robin;
 	Ranks		of[GROUP_MOST];	/* [replicas] where there are others */
 } group = {.replicas = 1,.world = 1,.stages = 1};
 
@@ -73,6 +74,7 @@ ranks_open(int group_fd, const Settings *s, Err *e)
 
 	group.replicas = s->data_parallel_size;
 	group.experts = s->enable_expert_parallel;
+	group.round_robin = strcmp(s->expert_placement_strategy, "round_robin") == 0;
 	if (group.replicas > 1)
 		log_line('I', "each model is there %d times", group.replicas);
 	if (group_fd < 0)
@@ -284,12 +286,14 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	l->huge = mo->huge;
 	snprintf(l->cache_dir, sizeof(l->cache_dir), "%s", mo->cache_id != NULL ? mo->cache_dir : "");
 	l->experts = group.experts;
+	l->round_robin = group.round_robin;
 	pthread_mutex_lock(&g->loading);
 	m->of = g;
 	m->id = ++g->last_id;
 	m->waiting = true;
 	m->shape = (ModelRanks) {
-		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.forward = tell_forward,.logits = tell_logits,.ctx = m
+		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.forward = tell_forward,
+		.logits = tell_logits,.ctx = m
 	};
 	tell(m, RC_LOAD, l, sizeof(*l));
 	mem_free(l);

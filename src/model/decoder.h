@@ -452,6 +452,8 @@ typedef struct DecRanks
 	KComm	   *pp;				/* NULL = all layers are */
 	bool		heads;			/* attention's are shared */
 	bool		experts;		/* ... and experts, whole */
+	bool		round_robin;	/* ... dealt one by one, */
+	int32_t    *slot;			/* ... so that slot[expert] is which of those side by side on ranks; NULL = they are in order */
 	int			moe_inter;		/* of an expert whose columns are shared, all of them; 0 = they aren't */
 	int			first_layer;	/* layers[] is the model's from this one on */
 	int			max_out;		/* rows of logits */

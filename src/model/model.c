@@ -123,6 +123,7 @@ decoder_clear(Decoder *d)
 	for (size_t i = 0; i < d->n_stacks; i++)
 		stack_free(d->stacks[i]);
 	dec_lora_free(d);
+	mem_free(d->ranks.slot);
 	mem_free(d->stacks);
 	mem_free(d->layers != NULL ? d->layers - d->ranks.first_layer : NULL);
 	mem_free(d->draft.blocks);

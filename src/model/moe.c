@@ -234,7 +234,7 @@ own_experts(const MoeStep *s)
 {
 	MoeWork    *w = &s->d->moe;
 	const KComm *tp = s->d->ranks.tp;
-	int			first = split_at(s->d->c.moe.n_experts, tp->size, tp->rank);
+	int			first = split_experts_at(s->d, tp->rank);
 	int			n = s->m->up.n;
 
 	for (int i = 0; i <= n; i++)
@@ -263,6 +263,9 @@ moe_rows(const MoeStep *s)
 	dec_linear_op(d, &s->m->router, h, d->c.hidden, s->rows, w->logits, c->n_experts);
 	profile_mark(d->profile, PROF_MATMUL);
 	d->k->moe_route(d->pool, &route, w->logits, s->rows, w->space, w->experts, w->weights);
+	/* a row's sum goes by its experts' order, wherever these are */
+	for (int i = 0; i < s->rows * c->top_k && d->ranks.slot != NULL; i++)
+		w->experts[i] = d->ranks.slot[w->experts[i]];
 	d->k->moe_place(d->pool, w->experts, s->rows * c->top_k, c->n_experts, w->start, w->place);
 	d->k->moe_gather(d->pool, w->in, h, s->rows, c->top_k, w->place, c->on_input ? w->weights : NULL, d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);

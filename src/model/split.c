@@ -200,9 +200,9 @@ pick_vector(Decoder *d, float *const *to, Range r)
 	o->n_vectors = n;
 }
 
-/* Matrices r.from .. of a stack are all that is left. */
+/* r.n matrices of a stack, r.from and every step-th behind it, are all that is left. */
 static void
-pick_matrices(Decoder *d, Stack *s, Range r)
+pick_matrices(Decoder *d, Stack *s, Range r, int step)
 {
 	Bound	   *o = d->bound;
 	uintptr_t	first = (uintptr_t) s->of;
@@ -213,12 +213,13 @@ pick_matrices(Decoder *d, Stack *s, Range r)
 		uintptr_t	at = (uintptr_t) o->linears[i];
 		int			which = at >= first && at < (uintptr_t) (s->of + s->n) ? (int) ((at - first) / sizeof(Linear)) : -1;
 
-		if (which >= 0 && (which < r.from || which >= r.from + r.n))
+		if (which >= 0 && (which < r.from || which >= r.from + r.n * step || (which - r.from) % step != 0))
 			continue;
-		o->linears[n++] = which < 0 ? o->linears[i] : &s->of[which - r.from];
+		o->linears[n++] = which < 0 ? o->linears[i] : &s->of[(which - r.from) / step];
 	}
 	o->n_linears = n;
-	memmove(s->of, s->of + r.from, (size_t) r.n * sizeof(Linear));
+	for (int i = 0; i < r.n; i++)
+		s->of[i] = s->of[r.from + i * step];
 	s->n = r.n;
 }
 
@@ -280,8 +281,29 @@ split_latent(Decoder *d, Layer *l)
 		pick(d, &l->mla.q, &q, 1);
 	else
 		pick(d, &l->mla.in, in, 2);
-	pick_matrices(d, &l->mla.k, heads);
-	pick_matrices(d, &l->mla.v, heads);
+	pick_matrices(d, &l->mla.k, heads, 1);
+	pick_matrices(d, &l->mla.v, heads, 1);
+}
+
+int
+split_experts_at(const Decoder *d, int rank)
+{
+	int			n = d->c.moe.n_experts;
+	int			ranks = d->ranks.tp->size;
+
+	if (!d->ranks.round_robin)
+		return split_at(n, ranks, rank);
+	return rank * (n / ranks) + (rank < n % ranks ? rank : n % ranks);
+}
+
+static void
+number_slots(Decoder *d)
+{
+	int			ranks = d->ranks.tp->size;
+
+	d->ranks.slot = mem_alloc((size_t) d->c.moe.n_experts * sizeof(int32_t));
+	for (int i = 0; i < d->c.moe.n_experts; i++)
+		d->ranks.slot[i] = split_experts_at(d, i % ranks) + i / ranks;
 }
 
 static void
@@ -291,10 +313,12 @@ split_moe(Decoder *d, Moe *m)
 		return;
 	if (d->ranks.experts)
 	{
-		Range		r = own(d, d->c.moe.n_experts);
+		const KComm *tp = d->ranks.tp;
+		int			first = split_experts_at(d, tp->rank);
+		Range		r = {d->ranks.round_robin ? tp->rank : first, split_experts_at(d, tp->rank + 1) - first};
 
-		pick_matrices(d, &m->up, r);
-		pick_matrices(d, &m->down, r);
+		pick_matrices(d, &m->up, r, d->ranks.round_robin ? tp->size : 1);
+		pick_matrices(d, &m->down, r, d->ranks.round_robin ? tp->size : 1);
 	}
 	else
 	{
@@ -401,8 +425,12 @@ split_columns(Decoder *d, Err *e)
 	/* all heads are one vector there */
 	d->ranks.heads = d->c.qk_norm != QKNORM_WIDE;
 	d->ranks.experts = d->ranks.experts && d->c.moe.n_experts > 0;
+	/* on a device nobody looks at what its router has chosen */
+	d->ranks.round_robin = d->ranks.round_robin && d->ranks.experts && d->dev == NULL;
 	if (!can_split(d, e))
 		return false;
+	if (d->ranks.round_robin)
+		number_slots(d);
 	for (int i = 0; i < d->c.n_layers; i++)
 		split_layer(d, &d->layers[i]);
 	split_head(d);
@@ -515,6 +543,7 @@ split_apply(Decoder *d, const ModelRanks *r, Err *e)
 	d->ranks.tp = r->tp != NULL && r->tp->size > 1 ? r->tp : NULL;
 	d->ranks.pp = r->pp != NULL && r->pp->size > 1 ? r->pp : NULL;
 	d->ranks.experts = r->experts;
+	d->ranks.round_robin = r->round_robin;
 	return (d->ranks.pp == NULL || split_stages(d, e)) && (d->ranks.tp == NULL || split_columns(d, e));
 }
 
@@ -616,7 +645,7 @@ split_whole_experts(Decoder *d, float *all, const int32_t *start)
 	int32_t		starts[GROUP_MOST + 1];
 
 	for (int r = 0; r <= c->size; r++)
-		starts[r] = start[split_at(d->c.moe.n_experts, c->size, r)];
+		starts[r] = start[split_experts_at(d, r)];
 	c->ops->gather(c, d->pool, all, d->ranks.part, 1, starts, (size_t) d->c.hidden * sizeof(float));
 }
 

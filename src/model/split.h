@@ -30,6 +30,9 @@ int			split_at(int total, int ranks, int rank);
 /* ... and a stage's part of so many layers: what is over goes to the stages before the last. */
 int			split_layers(int layers, int stages, int stage);
 
+/* Where a rank's experts begin among all ranks' side by side; of rank `ranks`: all of them. */
+int			split_experts_at(const Decoder *d, int rank);
+
 /* The rank's part of what was bound; sizes in d->c become its own.  ERR_INVALID, ERR_UNSUPPORTED. */
 bool		split_apply(Decoder *d, const ModelRanks *r, Err *e);
 

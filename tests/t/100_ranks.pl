@@ -153,6 +153,11 @@ is(sql(kind($_)), $kind_alone{$_}, "$_ with whole experts") for qw(mixtral_f16 q
 is(sql(kind('mixtral_f16', "llm_token_embeddings(repeat('a b c ', i), model => 'mixtral_f16')") =~ s/llm_output/llm_embeds_output/r), $kind_alone{mixtral_f16},
 	'prompts that are embeddings');
 
+restart_with(expert_placement_strategy => 'round_robin');
+is(sql(kind($_)), $kind_alone{$_}, "$_ with experts that are dealt in turn") for qw(mixtral_f16 qwen3_moe_f16 gpt_oss_f16 deepseek3_f16);
+like(error(q{ALTER SYSTEM SET vllm.expert_placement_strategy = 'random'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to deal them');
+restart_with(expert_placement_strategy => 'linear');
+
 # ---- life of a model ----
 
 my $call = $questions[0];

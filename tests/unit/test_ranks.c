@@ -36,6 +36,7 @@ typedef struct Plan
 	bool		experts;
 	const QuantScheme *quant;
 	const char *adapter;		/* of the first sequence; NULL = none */
+	bool		round_robin;	/* experts go to ranks one by one */
 } Plan;
 
 typedef struct Job
@@ -187,7 +188,7 @@ run_job(void *arg)
 	int			tp = j->plan.tp;
 	int			pp = j->plan.pp;
 	GroupMem	g;
-	ModelRanks	ranks = {.experts = j->plan.experts};
+	ModelRanks	ranks = {.experts = j->plan.experts,.round_robin = j->plan.round_robin};
 
 	if (j->fd < 0)
 	{
@@ -268,7 +269,7 @@ compare(const char *name, const char *path, const Job *alone, Plan plan, bool ma
 		/* of other stages nobody hears logits but the first rank */
 		else if (r == 0 || plan.pp == 1)
 			CHECK(memcmp(j->out, alone->out, size) == 0, "%s on %d x %d ranks%s%s%s: rank %d has other bits", name, plan.tp, plan.pp,
-				  plan.experts ? ", by experts" : "", plan.quant != NULL ? ", as " : "", plan.quant != NULL ? plan.quant->name : "", r);
+				  plan.round_robin ? ", by experts in turn" : plan.experts ? ", by experts" : "", plan.quant != NULL ? ", as " : "", plan.quant != NULL ? plan.quant->name : "", r);
 		/* matrices end with a whole strip, which tiny experts feel */
 		if (j->out != NULL && !has_experts(name))
 			CHECK(j->bytes < alone->bytes, "%s on %d x %d ranks: %zu bytes of %zu", name, plan.tp, plan.pp, (size_t) j->bytes,
@@ -300,12 +301,12 @@ test_types(const char *name, const char *path, int tp)
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 	{
-		Job			alone = {.path = path,.plan = {1, 1, false, types[i], NULL},.fd = -1};
+		Job			alone = {.path = path,.plan = {1, 1, false, types[i], NULL, false},.fd = -1};
 
 		run_job(&alone);
 		CHECK(alone.out != NULL, "%s as %s: %s", name, types[i]->name, alone.e.msg);
 		if (alone.out != NULL)
-			compare(name, path, &alone, (Plan) {tp, 1, false, types[i], NULL}, false);
+			compare(name, path, &alone, (Plan) {tp, 1, false, types[i], NULL, false}, false);
 		mem_free(alone.out);
 	}
 }
@@ -326,16 +327,18 @@ test_model(const char *name)
 		return;
 	}
 	tp = alone.heads % 2 == 0 ? 2 : 3;
-	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, NULL}, !close_look);
-	compare(name, path, &alone, (Plan) {1, 2, false, NULL, NULL}, !close_look);
+	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, NULL, false}, !close_look);
+	compare(name, path, &alone, (Plan) {1, 2, false, NULL, NULL, false}, !close_look);
 	if (close_look)
-		compare(name, path, &alone, (Plan) {tp, 2, false, NULL, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, false, NULL, NULL, false}, false);
 	if (close_look && alone.heads % 4 == 0)
-		compare(name, path, &alone, (Plan) {4, 1, false, NULL, NULL}, false);
+		compare(name, path, &alone, (Plan) {4, 1, false, NULL, NULL, false}, false);
 	if (close_look && has_experts(name))
 	{
-		compare(name, path, &alone, (Plan) {tp, 1, true, NULL, NULL}, false);
-		compare(name, path, &alone, (Plan) {tp, 2, true, NULL, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 1, true, NULL, NULL, true}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, true, NULL, NULL, true}, false);
+		compare(name, path, &alone, (Plan) {tp, 1, true, NULL, NULL, false}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, true, NULL, NULL, false}, false);
 	}
 	mem_free(alone.out);
 	if (close_look && name[strlen(name) - 1] != '4' && !begins(name, "quant"))
@@ -375,9 +378,9 @@ test_adapter(const char *adapter, const char *base)
 		return;
 	CHECK(memcmp(alone.out, plain.out, (size_t) N_OUT * (size_t) alone.vocab * sizeof(float)) != 0, "%s: nothing has been added", name);
 	tp = alone.heads % 2 == 0 ? 2 : 3;
-	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, of}, false);
-	compare(name, path, &alone, (Plan) {1, 2, false, NULL, of}, false);
-	compare(name, path, &alone, (Plan) {tp, 2, false, NULL, of}, false);
+	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, of, false}, false);
+	compare(name, path, &alone, (Plan) {1, 2, false, NULL, of, false}, false);
+	compare(name, path, &alone, (Plan) {tp, 2, false, NULL, of, false}, false);
 	mem_free(alone.out);
 	mem_free(plain.out);
 }
