@@ -5,20 +5,14 @@
  * Under emulation the library is fake_blaslt.cc, whose algorithms add in ways that the test chooses.  On a GPU it
  * is the real one, if it is there: then what it offers is its own, and only results are looked at.
  */
-#include "emu_test.h"
+#include "mats.h"
 #include "cuda/blaslt.h"
 #include "cuda/dev.h"
 #include "cuda/cuda_ops.h"
-#include "cuda/pack.h"
 
 #include <dlfcn.h>
 #include <initializer_list>
 #include <vector>
-
-extern "C"
-{
-#include "kutil.h"
-}
 
 enum { UP, DOWN, BY_ROWS, SPLIT, BROKEN };	/* fake_blaslt.cc's Way */
 
@@ -69,7 +63,7 @@ struct Product
 	std::vector<float> want;
 };
 
-/* weights and x near 1; d of Q4_0 near 1/100 */
+/* floats near 1 */
 static void
 open_product(Product *p, KType type, KType as, int n, int k)
 {
@@ -81,15 +75,9 @@ open_product(Product *p, KType type, KType as, int n, int k)
 	KMat		host = {type, n, k, packed.data(), packed.size()};
 	auto		number = []() { return ((int) (dice() % 20001) - 10000) / 5000.0f; };
 
-	if (type == KT_Q4_0)
-		for (size_t at = 0; at < file.size(); at += sizeof(KBlockQ4_0))
-		{
-			KBlockQ4_0 *b = (KBlockQ4_0 *) &file[at];
-
-			b->d = kf32_to_f16(0.01f * number());
-			for (auto &q : b->qs)
-				q = (uint8_t) dice();
-		}
+	if (type != KT_BF16 && type != KT_F16)
+		for (size_t at = 0; at < file.size(); at += ktype_row_bytes(type, k))
+			random_row(type, k, &file[at]);
 	else
 		for (size_t i = 0; i < file.size(); i += 2)
 			kelem_put(type, &file[i], 0, number());
@@ -147,10 +135,15 @@ same(const Product *p)
 	return memcmp(p->got.data(), p->want.data(), p->got.size() * 4) == 0;
 }
 
-/* an error of at most `most`, of sums that are some tens in size */
+/* an error of at most `most` of the largest one */
 static bool
 close_to(const Product *p, float most)
 {
+	float		largest = 0;
+
+	for (float f : p->want)
+		largest = fmaxf(largest, fabsf(f));
+	most *= largest;
 	for (size_t i = 0; i < p->got.size(); i++)
 		if (!(fabsf(p->got[i] - p->want[i]) <= most))
 			return false;
@@ -236,17 +229,20 @@ check_free(void)
 		for (bool captured : {true, false})
 		{
 			expect(multiply(b, &p, rows, captured), true, "the first that is offered");
-			CHECK(close_to(&p, 1e-3f), "%d rows are wrong", rows);
+			CHECK(close_to(&p, 1e-5f), "%d rows are wrong", rows);
 		}
 	CHECK(fake_offer == NULL || (asked() == before + 2 && !same(&p)), "asked %d times for two powers of two", asked() - before);
 	CHECK(!multiply(b, &p, BLASLT_ROWS - 1, false), "few rows");
 	close_product(&p);
 	/* blocks: weights are rounded */
-	open_product(&p, KT_Q4_0, KT_BF16, 72, 96);
-	expect(multiply(b, &p, BLASLT_ROWS_BLOCKS, false), true, "blocks");
-	CHECK(close_to(&p, 0.02f) && !same(&p), "blocks are wrong");
-	CHECK(!multiply(b, &p, BLASLT_ROWS_BLOCKS - 1, false), "few rows");
-	close_product(&p);
+	for (KType t : {KT_Q4_0, KT_Q6_K, KT_INT8, KT_FP8})
+	{
+		open_product(&p, t, KT_BF16, 72, 256);
+		expect(multiply(b, &p, BLASLT_ROWS_BLOCKS, false), true, ktype_name(t));
+		CHECK(close_to(&p, 0.01f) && !same(&p), "%s is wrong", ktype_name(t));
+		CHECK(!multiply(b, &p, BLASLT_ROWS_BLOCKS - 1, false), "few rows");
+		close_product(&p);
+	}
 	/* x of another type */
 	open_product(&p, KT_F16, KT_BF16, 64, 64);
 	CHECK(!multiply(b, &p, MOST, false), "no product of two types");
@@ -274,7 +270,7 @@ check_op(bool invariant)
 	char		err[256] = "";
 	KDevice    *d = ops->open(0, &the_host, &o, err, sizeof(err));
 	KPool	   *pool = kpool_new(1);
-	const Kernels *t = ops->kernels(d, KT_F32);
+	const Kernels *t = ops->kernels(d, KT_BF16);
 	std::vector<float> x((size_t) BLASLT_ROWS * k),
 				all((size_t) BLASLT_ROWS * n),
 				few(all.size());
@@ -282,6 +278,7 @@ check_op(bool invariant)
 				before = 0;
 	Product		p;
 	float	   *dx;
+	uint16_t   *h;
 	void	   *ws;
 
 	kpool_set_device(pool, d);
@@ -290,15 +287,17 @@ check_op(bool invariant)
 	for (auto &f : x)
 		f = ((int) (dice() % 20001) - 10000) / 5000.0f;
 	dx = dev(x.data(), x.size());
-	ws = dev<uint8_t>(NULL, t->mm_scratch(KT_BF16, BLASLT_ROWS, k));
+	h = dev<uint16_t>(NULL, x.size());
+	ws = dev<uint8_t>(NULL, t->mm_scratch(KT_BF16, BLASLT_ROWS, k) + 16);
+	t->to_op(pool, (KOp *) h, k, dx, k, BLASLT_ROWS, k);
 	if (fake_counts != NULL)
 		fake_counts(c);
 	before = c[2];
-	t->mm(pool, &p.m, (const KOp *) dx, BLASLT_ROWS, k, p.y, n, NULL, ws);
+	t->mm(pool, &p.m, (const KOp *) h, BLASLT_ROWS, k, p.y, n, NULL, ws);
 	CHECK(ops->wait(d, err, sizeof(err)), "%s", err);
 	host(all.data(), p.y, all.size());
 	for (int at = 0; at < BLASLT_ROWS; at += BLASLT_ROWS / 2)
-		t->mm(pool, &p.m, (const KOp *) (dx + (size_t) at * k), BLASLT_ROWS / 2, k, p.y + (size_t) at * n, n, NULL, ws);
+		t->mm(pool, &p.m, (const KOp *) (h + (size_t) at * k), BLASLT_ROWS / 2, k, p.y + (size_t) at * n, n, NULL, ws);
 	CHECK(ops->wait(d, err, sizeof(err)), "%s", err);
 	host(few.data(), p.y, few.size());
 	if (fake_counts != NULL)
@@ -312,6 +311,7 @@ check_op(bool invariant)
 		CHECK(memcmp(all.data(), few.data(), all.size() * 4) == 0, "rows depend on the batch's size");
 	told = 0;
 	cudaFree(dx);
+	cudaFree(h);
 	cudaFree(ws);
 	close_product(&p);
 	kpool_free(pool);
