@@ -312,11 +312,44 @@ one_matrix(KType t, int n, int k, bool perm)
 	free(m.data);
 }
 
+/* docs/gpu.md has each type with its bits a weight */
+static void
+documented(void)
+{
+	FILE	   *f = fopen("docs/gpu.md", "r");
+	char		line[2048];
+	char		name[16];
+	bool		seen[KT_COUNT] = {false};
+	bool		table = false;
+	double		bits;
+
+	EXPECT(f != NULL, "docs/gpu.md can't be read");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+	{
+		table = line[0] == '|' && (table || strncmp(line, "| weights | bits a weight |", 27) == 0);
+		if (!table || sscanf(line, "| %15s | %lf |", name, &bits) != 2)
+			continue;
+		for (int t = 0; t < KT_COUNT; t++)
+			if (strcmp(name, ktype_name((KType) t)) == 0)
+			{
+				double		now = 8.0 * (double) cuda_mat_bytes((KType) t, CUDA_STRIP, 4096) / (CUDA_STRIP * 4096);
+
+				seen[t] = true;
+				EXPECT(fabs(now - bits) < 0.006, "docs/gpu.md: %s has %g bits a weight, it takes %g", name, bits, now);
+			}
+	}
+	for (int t = 0; t < KT_COUNT; t++)
+		EXPECT(seen[t] == (cuda_layout((KType) t) != NULL), "docs/gpu.md: %s is %s", ktype_name((KType) t), seen[t] ? "there" : "missing");
+	if (f != NULL)
+		fclose(f);
+}
+
 void
 test_pack_cuda(void)
 {
 	size_t		before;
 
+	documented();
 	rnd_seed(9);
 	for (int t = 0; t < KT_COUNT; t++)
 	{
