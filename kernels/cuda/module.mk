@@ -54,6 +54,8 @@ cuda-check cuda-resources: cuda
 ifeq ($(NVCC),)
 	@printf 'skipped 1: no nvcc\ncuda: 0 passed, 0 failed, 1 skipped\n'
 else
+	@echo '#include <cublasLt.h>' >$(CUDA_DIR)/blaslt.h.cu; $(NVCC) -E $(CUDA_DIR)/blaslt.h.cu >$(CUDA_DIR)/blaslt.h.log 2>&1 || \
+		echo 'skipped 1: no cublasLt.h that blaslt_api.h could be compared with'
 	@scripts/cuda_resources.py $(if $(filter cuda-resources,$@),--write) $(patsubst %.o,%.log,$(CUDA_OBJ))
 endif
 
