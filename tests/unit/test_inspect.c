@@ -30,7 +30,7 @@ inspect(const char *path, const ModelOpts *o, Err *e)
 	Buf			json = {0};
 	cJSON	   *root = NULL;
 
-	if (inspect_model(path, o, &s, kernels_select("portable", NULL), plan, &json, e))
+	if (inspect_model(path, o, &s, kernels_select("portable", NULL), &(DeviceChoice) {.ops = NULL}, plan, &json, e))
 	{
 		root = cJSON_ParseWithLength(json.data, json.len);
 		CHECK(root != NULL, "%s: not JSON: %s", path, json.data);
