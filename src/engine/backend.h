@@ -16,6 +16,7 @@
 #include "engine/chatmodel.h"
 #include "engine/config.h"
 #include "engine/core.h"
+#include "engine/graphsizes.h"
 #include "engine/source.h"
 #include "model/lora.h"
 
@@ -38,6 +39,9 @@ typedef struct ModelOpts
 	char		quantization[16];	/* a QuantScheme's name */
 	char		dtype[16];		/* likewise; if quantization is not given */
 	bool		no_jump;		/* "jump_forward": false */
+	int			enforce_eager;	/* 1, -1; 0 = not given */
+	int			capture_sizes[GRAPH_SIZES]; /* "cudagraph_capture_sizes" */
+	int			n_capture_sizes;	/* 0 = not given */
 	int			prefix_caching; /* "enable_prefix_caching": 1, -1; 0 = not given */
 	int			enable_lora;	/* 1, -1; 0 = not given */
 	int			max_loras;

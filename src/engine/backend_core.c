@@ -451,6 +451,8 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df};
 	/* replicas share a device: what those before have is in use already */
 	Budget		budget = {.name = in->where.name,.utilization = utilization(o, s) * (in->replica + 1) / ranks_replicas(),.kv_bytes = (uint64_t) kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt};
+	int			sizes[GRAPH_SIZES];
+	int			n_sizes = 0;
 	bool		ok;
 
 	ok = model_check(conf, &ms, model_opts_scheme(o), in->kernels, &mi, e) &&
@@ -468,6 +470,11 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	co.kernels = in->kernels;
 	co.pool = in->pool;
 	co.dev = in->dev;
+	/* the CPUs' devices record nothing */
+	if (in->where.memory > 0 && (o->enforce_eager != 0 ? o->enforce_eager < 0 : !s->enforce_eager))
+		n_sizes = graph_sizes(o->capture_sizes, o->n_capture_sizes, co.max_num_seqs, sizes);
+	if (n_sizes > 0)
+		log_line('I', "decode steps of up to %d sequences are recorded", sizes[n_sizes - 1]);
 	if (in->where.memory > 0)
 	{
 		budget.dev = in->dev;
@@ -479,7 +486,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		.kernels = in->kernels,.pool = in->pool,.max_rows = co.max_num_batched_tokens,
 			.max_out = core_max_logits(&co),.max_model_len = co.max_model_len,
 			.quant = model_opts_scheme(o),.huge = co.huge,
-			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev
+			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev,.graph_sizes = sizes,.n_graph_sizes = n_sizes
 	};
 	if (ranks_shares(&mi))
 		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo);

@@ -75,6 +75,7 @@ static const Row rows[] = {
 	{"batch_invariant", ROW_BOOL, OFF(batch_invariant), 0, 1, 1},
 	{"scheduling_policy", ROW_STR, OFF(scheduling_policy), 0, sizeof(((Settings *) 0)->scheduling_policy), 1},
 	{"background_share", ROW_INT, OFF(background_share), 0, 50, 1},
+	{"enforce_eager", ROW_BOOL, OFF(enforce_eager), 0, 1, 1},
 	{"enable_prefix_caching", ROW_BOOL, OFF(enable_prefix_caching), 0, 1, 1},
 	{"prefix_cache_isolation", ROW_STR, OFF(prefix_cache_isolation), 0, sizeof(((Settings *) 0)->prefix_cache_isolation), 1},
 	{"enable_lora", ROW_BOOL, OFF(enable_lora), 0, 1, 1},

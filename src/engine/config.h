@@ -53,6 +53,7 @@ typedef struct Settings
 	bool		batch_invariant;
 	char		scheduling_policy[12];	/* fcfs, priority */
 	int			background_share;	/* percent */
+	bool		enforce_eager;	/* devices record no steps */
 	bool		enable_prefix_caching;	/* requests that begin alike share what is computed */
 	char		prefix_cache_isolation[12]; /* among whom: none, role, database */
 	bool		enable_lora;	/* requests may name adapters */

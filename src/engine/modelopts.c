@@ -134,6 +134,23 @@ opt_speculative(const cJSON *v, ModelOpts *o, Err *e)
 }
 
 static bool
+opt_capture_sizes(const cJSON *v, ModelOpts *o, Err *e)
+{
+	static const char list[] = "a list of 1 to 64 numbers from 1 to 4096";
+	const cJSON *x;
+
+	o->n_capture_sizes = 0;
+	cJSON_ArrayForEach(x, v)
+	{
+		if (!cJSON_IsNumber(x) || !(x->valuedouble >= 1 && x->valuedouble <= GRAPH_LARGEST) || x->valuedouble != (int) x->valuedouble ||
+			o->n_capture_sizes == GRAPH_SIZES)
+			return opt_wrong(v, e, list);
+		o->capture_sizes[o->n_capture_sizes++] = (int) x->valuedouble;
+	}
+	return (cJSON_IsArray(v) && o->n_capture_sizes > 0) || opt_wrong(v, e, list);
+}
+
+static bool
 opt_lora_dtype(const cJSON *v, ModelOpts *o, Err *e)
 {
 	if (!cJSON_IsString(v) || !lora_dtype_ok(v->valuestring))
@@ -230,6 +247,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{"disable_hybrid_kv_cache_manager", offsetof(ModelOpts, no_windows)},
 		{"calculate_kv_scales", offsetof(ModelOpts, kv_scales)},
 		{"enable_prefix_caching", offsetof(ModelOpts, prefix_caching)},
+		{"enforce_eager", offsetof(ModelOpts, enforce_eager)},
 		{"enable_lora", offsetof(ModelOpts, enable_lora)},
 	};
 	static const struct
@@ -238,7 +256,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		bool		(*take) (const cJSON *v, ModelOpts *o, Err *e);
 	}			others[] = {
 		{"kv_cache_dtype", opt_kv_dtype}, {"quantization", opt_quantization}, {"dtype", opt_dtype}, {"rope_scaling", opt_rope_scaling}, {"hf_overrides", opt_hf_overrides},
-		{"speculative_config", opt_speculative}, {"lora_dtype", opt_lora_dtype}, {"gpu_memory_utilization", opt_gpu_part},
+		{"speculative_config", opt_speculative}, {"cudagraph_capture_sizes", opt_capture_sizes}, {"lora_dtype", opt_lora_dtype}, {"gpu_memory_utilization", opt_gpu_part},
 	};
 	const ToolFormat *tools;
 	const ReasonFormat *reason;
@@ -296,7 +314,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, disable_hybrid_kv_cache_manager, kv_cache_memory_bytes, gpu_memory_utilization, "
-					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
+					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, enforce_eager, cudagraph_capture_sizes, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 
 const QuantScheme *

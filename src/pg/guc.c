@@ -74,6 +74,7 @@ static char *vllm_logprobs_mode = "raw_logprobs";
 static char *vllm_prefix_cache_isolation = "role";
 static bool vllm_enable_prefix_caching;
 static char *vllm_speculative_config;
+static bool vllm_enforce_eager;
 static bool vllm_calculate_kv_scales;
 static double vllm_kv_metrics_sample;
 static double vllm_gpu_memory_utilization;
@@ -242,6 +243,8 @@ static const BoolRow bool_rows[] = {
 	"Lets the processes of vllm.tensor_parallel_size share experts whole instead of by columns, from the engine's next start on."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
+	{"vllm.enforce_eager", &vllm_enforce_eager, false, PGC_SIGHUP, "enforce_eager",
+	"Lets devices compute each step by itself instead of replaying recorded ones, in models that are loaded from now on."},
 	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, "enable_lora",
 	"Lets calls name adapters, of models that are loaded from now on."},
 };

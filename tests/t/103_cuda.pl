@@ -107,6 +107,25 @@ for my $model ('f16', 'bf16', 'experts', 'latent', 'recurrent', 'quantized')
 	unload($model);
 }
 
+# ---- recorded steps, and each by itself ----
+
+mark();
+my @recorded = map { ids($_, 5) } 'bf16', 'experts';
+ok(logged(qr/decode steps of up to 8 sequences are recorded/), 'decode steps are recorded');
+unload('bf16', 'experts');
+set('vllm.enforce_eager', 'on');
+mark();
+is(join('|', map { ids($_, 5) } 'bf16', 'experts'), join('|', @recorded), '... with the answers of steps by themselves');
+ok(!logged(qr/are recorded/), '... which none are with vllm.enforce_eager');
+unload('bf16', 'experts');
+set('vllm.enforce_eager', 'off');
+like(error(q{SELECT llm_create_model('sizes', '/x', options => '{"cudagraph_capture_sizes": [1, 0]}')}), qr/22023: .*cudagraph_capture_sizes/, 'a size of 0');
+sql(q{SELECT llm_create_model('sizes', path, options => '{"cudagraph_capture_sizes": [3, 1]}') FROM llm_models WHERE name = 'bf16'});
+mark();
+is(ids('sizes', 5), $recorded[0], '... of other sizes');
+ok(logged(qr/decode steps of up to 3 sequences are recorded/), '... as the log says');
+unload('sizes');
+
 # ---- cancelling ----
 
 like(error(q{SET statement_timeout = '300ms'; SELECT llm_generate('abc', model => 'bf16', max_tokens => 200, ignore_eos => true) FROM generate_series(1, 20)}), qr/57014/, 'cancelled');

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "engine/graphsizes.h"
 #include "model/stepgraph.h"
 #include "tests/unit/check.h"
 
@@ -114,6 +115,19 @@ check_others(StepGraphs *g, const KvView *kv, float *y)
 	CHECK(stepgraphs_pad(NULL, &b, kv, y, &key) == NULL, "without sizes a step is recorded");
 }
 
+static void
+check_sizes(void)
+{
+	static const int asked[] = {8, 2, 300, 8, 1};
+	int			s[GRAPH_SIZES];
+	int			n = graph_sizes(asked, 5, 299, s);
+
+	CHECK(n == 3 && s[0] == 1 && s[1] == 2 && s[2] == 8, "%d sizes, %d %d %d", n, s[0], s[1], s[2]);
+	n = graph_sizes(NULL, 0, 512, s);
+	CHECK(n == 51 && s[2] == 4 && s[3] == 8 && s[4] == 16 && s[33] == 248 && s[34] == 256 && s[35] == 272 && s[50] == 512, "%d sizes", n);
+	CHECK(graph_sizes(NULL, 0, 7, s) == 3, "sizes above the most");
+}
+
 int
 main(void)
 {
@@ -124,6 +138,7 @@ main(void)
 	StepGraphs *g = stepgraphs_new(sizes, 4, 15);
 
 	CHECK(stepgraphs_new(sizes, 4, 0) == NULL && stepgraphs_new(NULL, 0, 8) == NULL, "no sizes");
+	check_sizes();
 	check_padding(g, &kv, y);
 	check_keys(g, &kv, y);
 	check_others(g, &kv, y);

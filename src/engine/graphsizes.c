@@ -1,0 +1,37 @@
+/*
+ * graphsizes.c
+ *	  Sizes of recorded decode steps (graphsizes.h).
+ *
+ * Tested by tests/unit/test_stepgraph.c.
+ */
+#include "engine/graphsizes.h"
+
+/* one more, where it belongs, unless it is there or too large; n: those there are */
+static int
+add(int *sizes, int n, int size, int most)
+{
+	int			at = n;
+
+	if (size > most || n == GRAPH_SIZES)
+		return n;
+	while (at > 0 && sizes[at - 1] > size)
+		at--;
+	if (at > 0 && sizes[at - 1] == size)
+		return n;
+	for (int i = n; i > at; i--)
+		sizes[i] = sizes[i - 1];
+	sizes[at] = size;
+	return n + 1;
+}
+
+int
+graph_sizes(const int *asked, int n, int most, int out[GRAPH_SIZES])
+{
+	int			have = 0;
+
+	for (int i = 0; i < n; i++)
+		have = add(out, have, asked[i], most);
+	for (int size = 1; n == 0 && size <= 512; size += size < 2 ? 1 : size < 4 ? 2 : size < 8 ? 4 : size < 256 ? 8 : 16)
+		have = add(out, have, size, most);
+	return have;
+}
