@@ -460,6 +460,10 @@ put_engine(Output *o, const WireStats *stats)
 		return;
 	put_one(o, "vllm_pg:steps_total", "counter", "Forward passes.", stats->steps);
 	put_one(o, "vllm_pg:engine_resident_bytes", "gauge", "Memory of the engine process.", stats->rss_bytes);
+	if (stats->n_devices > 0)
+		family(o, "vllm_pg:gpu_memory_bytes", "gauge", "Memory of a GPU that models have.");
+	for (uint32 i = 0; i < Min(stats->n_devices, WIRE_MAX_DEVICES); i++)
+		o->number(o, NULL, psprintf("device=\"%d\"", stats->devices[i].ordinal), stats->devices[i].engine_bytes);
 }
 
 static void

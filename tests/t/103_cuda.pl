@@ -155,6 +155,14 @@ ok(logged(qr/KV cache: \d+ MB of device "cuda:0"/), 'the KV cache is what is lef
 my $much = kv_tokens('f32');
 my $total = sql(q{SELECT memory_total FROM llm_devices WHERE kind = 'cuda'});
 ok(until_sql($node, qq{SELECT memory_total - memory_available BETWEEN 0.8 * $total AND 0.9 * $total FROM llm_devices WHERE kind = 'cuda'}), 'nine tenths of the device are in use');
+# asleep it has given its room to others
+sql(q{SELECT llm_sleep(1, model => 'f32')});
+sql(q{SELECT llm_load_model('bf16')});
+like(error(q{SELECT llm_wake_up(model => 'f32')}), qr/53200: .*the device has no room/, 'a model that sleeps finds no room when it wakes');
+unload('bf16');
+sql(q{SELECT llm_wake_up(model => 'f32')});
+ok(ids('f32', 1) ne '', '... and wakes later');
+is(sql(q{SELECT value = (SELECT engine_bytes FROM llm_devices WHERE kind = 'cuda') AND value > 0 AND labels ->> 'device' = '0' FROM llm_metrics() WHERE name = 'vllm_pg:gpu_memory_bytes'}), 't', '... which a metric tells');
 unload('f32');
 set('vllm.gpu_memory_utilization', '0.3');
 ids('f32', 1);
