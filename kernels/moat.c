@@ -92,15 +92,22 @@ static const Kernels *
 moat_kernels(KDevice *d, KType op_type)
 {
 	static Kernels k;
+	const Kernels *of = host->kernels(d, op_type);
 
-	ops = host->kernels(d, op_type);
-	if (ops == NULL)
+	if (of == NULL)
 		return NULL;
-	k = *ops;
+	/* once: others may run it already */
+	pthread_mutex_lock(&lock);
+	if (ops == NULL)
+	{
+		k = *of;
 #define OP(name, params, args) k.name = moat_##name;
 #include "ops.def"
 #undef OP
-	k.rope_kv = moat_rope_kv;
+		k.rope_kv = moat_rope_kv;
+		ops = of;
+	}
+	pthread_mutex_unlock(&lock);
 	return &k;
 }
 
@@ -238,19 +245,24 @@ kdevice_moat(const KDeviceOps *cpus)
 {
 	static KDeviceOps moat;
 
-	host = cpus;
-	moat = *cpus;
-	moat.kernels = moat_kernels;
-	moat.alloc = moat_alloc;
-	moat.free = moat_free;
-	moat.put = moat_put;
-	moat.get = moat_get;
-	moat.fill = moat_fill;
-	moat.wait = moat.step_end = moat_wait;
-	moat.kv_put = moat_kv_put;
-	moat.kv_get = moat_kv_get;
-	moat.event_done = moat_event_done;
-	moat.step_begin = moat_step_begin;
-	moat.close = moat_close;
+	pthread_mutex_lock(&lock);
+	if (host == NULL)
+	{
+		host = cpus;
+		moat = *cpus;
+		moat.kernels = moat_kernels;
+		moat.alloc = moat_alloc;
+		moat.free = moat_free;
+		moat.put = moat_put;
+		moat.get = moat_get;
+		moat.fill = moat_fill;
+		moat.wait = moat.step_end = moat_wait;
+		moat.kv_put = moat_kv_put;
+		moat.kv_get = moat_kv_get;
+		moat.event_done = moat_event_done;
+		moat.step_begin = moat_step_begin;
+		moat.close = moat_close;
+	}
+	pthread_mutex_unlock(&lock);
 	return &moat;
 }

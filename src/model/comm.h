@@ -17,6 +17,8 @@
 #include "base/groupmem.h"
 #include "pool.h"
 
+struct Dev;						/* devmem.h */
+
 typedef struct KComm KComm;
 
 typedef struct KCommOps
@@ -49,5 +51,11 @@ struct KComm
  * They have this room of the group's memory for themselves.
  */
 KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
+
+/*
+ * For buffers of a device: `below` does it with copies of them in the host's memory (comm_dev.c).  It is freed before the device
+ * is closed, and before `below`, which stays its maker's.
+ */
+KComm	   *comm_staged(KComm *below, const struct Dev *dev);
 
 #endif

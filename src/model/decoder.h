@@ -458,6 +458,9 @@ typedef struct DecRanks
 	int			first_layer;	/* layers[] is the model's from this one on */
 	int			max_out;		/* rows of logits */
 	float	   *part;			/* what this rank has computed of something that all need */
+	/* on a device, pinned: */
+	int32_t    *starts;			/* [2][n_experts + 1] where experts' rows begin; of the own ones, too */
+	float	   *hidden;			/* [max_out][hidden] of the first rank, to tell the others */
 } DecRanks;
 
 typedef struct Decoder

@@ -118,6 +118,7 @@ model_arch(const Conf *c, HeadKind *head, Err *e)
 static void
 decoder_clear(Decoder *d)
 {
+	split_end(d);
 	dec_unbind(d);
 	dec_conf_free(&d->c);
 	for (size_t i = 0; i < d->n_stacks; i++)
@@ -597,8 +598,6 @@ fits_device(const Decoder *d, Err *e)
 		return true;
 	if (d->draft.lender != NULL || d->c.draft.heads > 0)
 		return err_set(e, ERR_UNSUPPORTED, "models that guess tokens are not supported on a device");
-	if (d->ranks.tp != NULL || d->ranks.pp != NULL)
-		return err_set(e, ERR_UNSUPPORTED, "models shared by ranks are not supported on a device");
 	for (size_t i = 0; i < d->n_stacks; i++)
 		if (d->stacks[i]->n > 0 && d->stacks[i]->mats == NULL)
 			return err_set(e, ERR_UNSUPPORTED, "matrices of experts of different types are not supported on a device");
@@ -655,7 +654,7 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	heads_ready(d, conf);
 	if (d->c.bias_buckets > 0)
 		dec_bias_table(d);
-	if (!fits_device(d, e) || !place_work(d, e))
+	if (!fits_device(d, e) || !place_work(d, e) || !split_place(d, e))
 	{
 		model_free(m);
 		return NULL;
@@ -835,7 +834,7 @@ model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int 
 	if (n == 0)
 		return;
 	if (m->ranks != NULL && m->ranks->logits != NULL)
-		m->ranks->logits(m->ranks->ctx, hidden, lora, n);
+		m->ranks->logits(m->ranks->ctx, split_hidden(d, hidden, n), lora, n);
 	if (!split_is_last(d))
 	{
 		split_logits(d, logits, n, d->c.vocab);

@@ -236,16 +236,16 @@ own_experts(const MoeStep *s)
 	const KComm *tp = s->d->ranks.tp;
 	int			first = split_experts_at(s->d, tp->rank);
 	int			n = s->m->up.n;
+	const int32_t *start = split_starts(s->d, w->start, w->own, first, n);
+	int			rows = start[first + n] - start[first];
 
-	for (int i = 0; i <= n; i++)
-		w->own[i] = w->start[first + i] - w->start[first];
-	if (w->own[n] > 0)
+	if (rows > 0)
 	{
-		size_t		at = (size_t) w->start[first] * (size_t) s->d->c.hidden;
+		size_t		at = (size_t) start[first] * (size_t) s->d->c.hidden;
 
-		run_experts(s, w->own, kop_at(s->d, w->in, at), w->x + at, w->own[n]);
+		run_experts(s, w->own, kop_at(s->d, w->in, at), w->x + at, rows);
 	}
-	split_whole_experts(s->d, w->x, w->start);
+	split_whole_experts(s->d, w->x, start);
 }
 
 /* The rows at hand: y += what their experts compute. */

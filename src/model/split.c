@@ -537,14 +537,55 @@ split_stages(Decoder *d, Err *e)
 	return true;
 }
 
+/* How ops' buffers get from rank to rank; NULL: there is one alone. */
+static KComm *
+of_ops(const Decoder *d, KComm *c)
+{
+	if (c == NULL || c->size == 1)
+		return NULL;
+	return d->dev != NULL ? comm_staged(c, d->dev) : c;
+}
+
 bool
 split_apply(Decoder *d, const ModelRanks *r, Err *e)
 {
-	d->ranks.tp = r->tp != NULL && r->tp->size > 1 ? r->tp : NULL;
-	d->ranks.pp = r->pp != NULL && r->pp->size > 1 ? r->pp : NULL;
+	d->ranks.tp = of_ops(d, r->tp);
+	d->ranks.pp = of_ops(d, r->pp);
 	d->ranks.experts = r->experts;
 	d->ranks.round_robin = r->round_robin;
 	return (d->ranks.pp == NULL || split_stages(d, e)) && (d->ranks.tp == NULL || split_columns(d, e));
+}
+
+bool
+split_place(Decoder *d, Err *e)
+{
+	DecRanks   *r = &d->ranks;
+	size_t		starts = r->experts ? 2 * ((size_t) d->c.moe.n_experts + 1) * sizeof(int32_t) : 0;
+	size_t		hidden = r->tp != NULL || r->pp != NULL ? (size_t) r->max_out * (size_t) d->c.hidden * sizeof(float) : 0;
+
+	if (d->dev == NULL)
+		return true;
+	if (starts > 0)
+		r->starts = d->dev->ops->pin(d->dev->d, starts);
+	if (hidden > 0)
+		r->hidden = d->dev->ops->pin(d->dev->d, hidden);
+	return ((starts == 0 || r->starts != NULL) && (hidden == 0 || r->hidden != NULL)) ||
+		err_set(e, ERR_NOMEM, "could not pin %zu bytes for ranks", starts + hidden);
+}
+
+void
+split_end(Decoder *d)
+{
+	DecRanks   *r = &d->ranks;
+
+	if (d->dev == NULL)
+		return;
+	d->dev->ops->unpin(d->dev->d, r->starts);
+	d->dev->ops->unpin(d->dev->d, r->hidden);
+	if (r->tp != NULL)
+		r->tp->ops->free(r->tp);
+	if (r->pp != NULL)
+		r->pp->ops->free(r->pp);
 }
 
 /* ---- do ranks have the same model? ---- */
@@ -636,6 +677,44 @@ split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size)
 	for (int r = 0; r <= c->size; r++)
 		starts[r] = split_at(total, c->size, r);
 	c->ops->gather(c, d->pool, all, d->ranks.part, rows, starts, size);
+}
+
+/* What ops have, there on the host at once. */
+static void
+fetch(Decoder *d, void *to, const void *x, size_t size)
+{
+	Err			told_later;
+
+	d->dev->ops->get(d->dev->d, to, x, size);
+	(void) dev_wait(d->dev, &told_later);
+}
+
+const int32_t *
+split_starts(Decoder *d, const int32_t *start, int32_t *own, int first, int n)
+{
+	size_t		all = (size_t) d->c.moe.n_experts + 1;
+	int32_t    *mine = own;
+
+	if (d->dev != NULL)
+	{
+		fetch(d, d->ranks.starts, start, all * sizeof(int32_t));
+		start = d->ranks.starts;
+		mine = d->ranks.starts + all;
+	}
+	for (int i = 0; i <= n; i++)
+		mine[i] = start[first + i] - start[first];
+	if (d->dev != NULL)
+		d->dev->ops->put(d->dev->d, own, mine, ((size_t) n + 1) * sizeof(int32_t));
+	return start;
+}
+
+const float *
+split_hidden(Decoder *d, const float *hidden, int n)
+{
+	if (d->dev == NULL)
+		return hidden;
+	fetch(d, d->ranks.hidden, hidden, (size_t) n * (size_t) d->c.hidden * sizeof(float));
+	return d->ranks.hidden;
 }
 
 void

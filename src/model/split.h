@@ -45,6 +45,9 @@ void		split_digest(const Decoder *d, uint8_t out[SPLIT_DIGEST]);
 
 /* floats of DecRanks.part */
 size_t		split_part(const Decoder *d);
+/* Memory of the host's that ranks need on a device; ERR_NOMEM.  And all that split_apply() made is gone again. */
+bool		split_place(Decoder *d, Err *e);
+void		split_end(Decoder *d);
 
 /*
  * Where to write what is `split`: to the rank's part, or else to where all of it belongs, `all`.  Then
@@ -52,8 +55,14 @@ size_t		split_part(const Decoder *d);
  */
 void	   *split_mine(Decoder *d, bool split, void *all);
 void		split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size);
-/* Rows of whole experts: all[start[n_experts]][hidden]. */
+/*
+ * Where the rows of whole experts begin, start[n_experts + 1], as the host has it; and own[], likewise the op's, of this rank's
+ * `n` experts from `first` on, from 0 on.  Then their rows: all[start[n_experts]][hidden].
+ */
+const int32_t *split_starts(Decoder *d, const int32_t *start, int32_t *own, int first, int n);
 void		split_whole_experts(Decoder *d, float *all, const int32_t *start);
+/* Hidden rows of the op's, as the host has them. */
+const float *split_hidden(Decoder *d, const float *hidden, int n);
 
 /* Is this the stage that embeds tokens; that computes logits? */
 bool		split_is_first(const Decoder *d);

@@ -1,7 +1,7 @@
 /*
  * test_comm.c
  *	  Ranks that talk through shared memory: random collectives of processes and of threads, each
- *	  compared with what it must give; the stream of commands; ranks that are lost.
+ *	  compared with what it must give, also with a device on each rank; the stream of commands; ranks that are lost.
  *
  * What rank r puts into element i of call number n is a function of the three, so everyone knows what
  * the others have.  All ranks throw the same dice.
@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "hostdev.h"
 #include "model/comm.h"
+#include "model/devmem.h"
 #include "tests/unit/check.h"
 
 #define MOST (3 * GROUP_SLOT / 4)	/* floats of a rank's part: three slots */
@@ -145,14 +147,32 @@ one_send(Rank *r, size_t n)
 		r->wrong |= r->all[i] != value(r->call, from, i);
 }
 
+/* The CPUs as one: its memory is the host's, but nothing comes from it unless it was waited for. */
+static void
+open_device(Dev *dev)
+{
+	static const KHost host = {.abi = KDEVICE_ABI,.pool_device = kpool_device,.pool_threads = kpool_nthreads};
+	char		why[128];
+
+	dev->ops = kdevice_of_cpus("host");
+	dev->d = dev->ops->open(0, &host, &(KDevOpen) {.max_rows = 1,.max_seqs = 1,.max_blocks = 1,.max_out = 1}, why, sizeof(why));
+}
+
 /* so many calls, as the dice fall; the process's exit status */
 static int
-work(GroupMem *g, int calls, uint32_t seed)
+work(GroupMem *g, int calls, uint32_t seed, bool staged)
 {
-	Rank		r = {.c = comm_shm(g, 0, g->rank, g->world),.mine = mem_alloc(MOST * sizeof(float)),
+	Dev			dev;
+	KComm	   *shm = comm_shm(g, 0, g->rank, g->world);
+	Rank		r = {.c = shm,.mine = mem_alloc(MOST * sizeof(float)),
 	.all = mem_alloc(GROUP_MOST * (size_t) MOST * sizeof(float))};
 	int			status;
 
+	if (staged)
+	{
+		open_device(&dev);
+		r.c = comm_staged(shm, &dev);
+	}
 	for (int i = 0; i < calls && !r.wrong && !r.c->ops->failed(r.c); i++)
 	{
 		uint32_t	d = dice(&seed);
@@ -183,7 +203,12 @@ work(GroupMem *g, int calls, uint32_t seed)
 		}
 	}
 	status = r.c->ops->failed(r.c) ? DEAD_STATUS : r.wrong ? WRONG_STATUS : OK_STATUS;
-	r.c->ops->free(r.c);
+	if (staged)
+	{
+		r.c->ops->free(r.c);
+		dev.ops->close(dev.d);
+	}
+	shm->ops->free(shm);
 	mem_free(r.mine);
 	mem_free(r.all);
 	return status;
@@ -198,6 +223,7 @@ typedef struct Job
 	int			world;
 	int			calls;
 	uint32_t	seed;
+	bool		staged;
 	int			status;
 } Job;
 
@@ -212,7 +238,7 @@ run_job(void *arg)
 	if (!groupmem_open(&g, j->fd, j->rank, j->world, &e))
 		return NULL;
 	if (groupmem_assemble(&g, 30000))
-		j->status = work(&g, j->calls, j->seed);
+		j->status = work(&g, j->calls, j->seed, j->staged);
 	groupmem_close(&g);
 	return NULL;
 }
@@ -242,19 +268,19 @@ status_of(pid_t pid)
 }
 
 static void
-test_processes(int world, int calls)
+test_processes(int world, int calls, bool staged)
 {
 	Err			e;
 	int			fd = groupmem_file(&e);
 	pid_t		pids[GROUP_MOST] = {0};
 
 	for (int r = 0; r < world; r++)
-		pids[r] = fork_job(&(Job) {.fd = fd,.rank = r,.world = world,.calls = calls,.seed = 99});
+		pids[r] = fork_job(&(Job) {.fd = fd,.rank = r,.world = world,.calls = calls,.seed = 99,.staged = staged});
 	for (int r = 0; r < world; r++)
 	{
 		int			status = status_of(pids[r]);
 
-		CHECK(status == OK_STATUS, "rank %d of %d processes: %d", r, world, status);
+		CHECK(status == OK_STATUS, "rank %d of %d processes%s: %d", r, world, staged ? " with devices" : "", status);
 	}
 	close(fd);
 }
@@ -449,9 +475,10 @@ main(void)
 
 	test_opening();
 	test_leaks();
-	test_processes(2, calls);
-	test_processes(4, calls);
-	test_processes(3, calls);
+	test_processes(2, calls, false);
+	test_processes(4, calls, false);
+	test_processes(3, calls, false);
+	test_processes(3, calls / 4, true);
 	test_threads(3, calls / 4);
 	test_stream();
 	test_killed();

@@ -4,7 +4,9 @@
  *
  * Every fixture of tests/fixtures/models runs the same steps alone, with its columns on 2 ranks and its layers on
  * 2; some also on 4 ranks, both ways at once, with whole experts dealt to ranks, and with other types of weights.
- * Adapters of tests/fixtures/lora add the same on ranks, to their own part each.  Ranks are threads here, each with weights, work space and KV of its own.
+ * Adapters of tests/fixtures/lora add the same on ranks, to their own part each.
+ * Ranks are threads here, each with weights, work space and KV of its own.  Some models do it
+ * all again on devices, one a rank, that nobody can look into.
  *
  * The steps: a prompt in two pieces, of which the first wants all rows and the second the last; tokens one by one; then one
  * of this sequence beside the beginning of another.
@@ -17,6 +19,8 @@
 #include "base/mem.h"
 #include "engine/lora_load.h"
 #include "engine/source.h"
+#include "hostdev.h"
+#include "model/devmem.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/models/"
@@ -37,6 +41,7 @@ typedef struct Plan
 	const QuantScheme *quant;
 	const char *adapter;		/* of the first sequence; NULL = none */
 	bool		round_robin;	/* experts go to ranks one by one */
+	const char *device;			/* NULL: CPUs */
 } Plan;
 
 typedef struct Job
@@ -57,37 +62,47 @@ typedef struct Job
 typedef struct Run
 {
 	Model	   *m;
+	const Dev  *dev;
 	KvView		kv;
+	DevMem		kv_mem;
+	DevMem		state;
+	HostDev		logits;
 	int32_t		table[2][PER_SEQ];
 	int32_t		slots[2];
-	float	   *state;
 	float	   *out;			/* where the next logits go */
 	int			vocab;
 	const LoraAdapter *lora[2]; /* of the sequences */
 } Run;
 
-static void
-run_start(Run *r, Model *m, const LoraAdapter *a, float *out)
+static bool
+run_start(Run *r, Model *m, const Dev *dev, const LoraAdapter *a, float *out)
 {
 	const ModelInfo *info = model_info(m);
 	size_t		size;
+	Err			e;
 
-	*r = (Run) {.m = m,.out = out,.vocab = info->vocab_size,.slots = {1, 0},.lora = {a, NULL}};
+	*r = (Run) {.m = m,.dev = dev,.out = out,.vocab = info->vocab_size,.slots = {1, 0},.lora = {a, NULL}};
 	r->kv = (KvView) {.type = KT_F32,.n_layers = info->n_kv_layers,.n_blocks = 2 * PER_SEQ,.block_size = BLOCK,
 	.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim};
 	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
-	r->kv.base = mem_try_aligned(size + 64);
-	memset(r->kv.base, 0xff, size);
-	r->state = mem_try_aligned(2 * info->state_bytes + 64);
 	for (int i = 0; i < 2 * PER_SEQ; i++)
 		r->table[i % 2][i / 2] = (i * 3 + 1) % (2 * PER_SEQ);
+	if (!devmem_reserve(&r->kv_mem, dev, size + 64, HUGE_OFF, "KV", &e) ||
+		!devmem_reserve(&r->state, dev, 2 * info->state_bytes + 64, HUGE_OFF, "state", &e) ||
+		!hostdev_new(&r->logits, dev, (size_t) MAX_ROWS * (size_t) r->vocab, "logits", &e))
+		return false;
+	r->kv.base = r->kv_mem.base;
+	if (dev == NULL)
+		memset(r->kv.base, 0xff, size);
+	return true;
 }
 
 static void
 run_end(Run *r)
 {
-	mem_free(r->kv.base);
-	mem_free(r->state);
+	devmem_free(&r->kv_mem);
+	devmem_free(&r->state);
+	hostdev_free(&r->logits);
 }
 
 static int32_t
@@ -107,7 +122,9 @@ step(Run *r, int pos0, int n0, int n1, int wanted)
 	int32_t		rows[MAX_ROWS];
 	const int32_t *tables[2] = {r->table[0], r->table[1]};
 	Batch		b = {.rows = {.n_rows = n,.n_seqs = n1 > 0 ? 2 : 1,.seq_start = start,.pos = pos,.block_table = tables,.state_slot = r->slots},
-	.tokens = tokens,.out_rows = rows,.state = r->state,.lora = r->lora[0] != NULL ? r->lora : NULL};
+	.tokens = tokens,.out_rows = rows,.state = r->state.base,.lora = r->lora[0] != NULL ? r->lora : NULL};
+	size_t		floats;
+	Err			e;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -116,25 +133,46 @@ step(Run *r, int pos0, int n0, int n1, int wanted)
 		if (i < n0 ? i >= n0 - wanted : i >= n - wanted)
 			rows[b.n_out++] = i;
 	}
-	if (!model_forward(r->m, &b, &r->kv, r->out))
+	floats = (size_t) b.n_out * (size_t) r->vocab;
+	if (!model_forward(r->m, &b, &r->kv, r->logits.dev))
 		return false;
-	r->out += (size_t) b.n_out * (size_t) r->vocab;
+	hostdev_get(&r->logits, 0, floats);
+	if (!dev_wait(r->dev, &e))
+		return false;
+	memcpy(r->out, r->logits.host, floats * sizeof(float));
+	r->out += floats;
 	return true;
 }
 
 static bool
-all_steps(Model *m, const LoraAdapter *a, float *out)
+all_steps(Model *m, const Dev *dev, const LoraAdapter *a, float *out)
 {
 	Run			r;
-	bool		ok;
+	bool		ok = run_start(&r, m, dev, a, out);
 
-	run_start(&r, m, a, out);
-	ok = step(&r, 0, 13, 0, 13) && step(&r, 13, PROMPT - 13 - SINGLE, 0, 1);
+	ok = ok && step(&r, 0, 13, 0, 13) && step(&r, 13, PROMPT - 13 - SINGLE, 0, 1);
 	for (int i = 0; ok && i < SINGLE; i++)
 		ok = step(&r, PROMPT - SINGLE + i, 1, 0, 1);
 	ok = ok && step(&r, PROMPT, 1, SECOND, 1);
 	run_end(&r);
 	return ok;
+}
+
+/* The rank's own; all of them are alike. */
+static const Dev *
+open_device(const char *name, KPool *pool, Dev *dev)
+{
+	static const KHost host = {.abi = KDEVICE_ABI,.pool_device = kpool_device,.pool_threads = kpool_nthreads};
+	KDevOpen	o = {.max_rows = MAX_ROWS,.max_seqs = MAX_ROWS,.max_blocks = PER_SEQ,.max_out = MAX_ROWS,.invariant = true};
+	char		why[128];
+
+	if (name == NULL)
+		return NULL;
+	dev->ops = kdevice_of_cpus(name);
+	dev->d = dev->ops->open(0, &host, &o, why, sizeof(why));
+	dev->k = dev->ops->kernels(dev->d, KT_F32);
+	kpool_set_device(pool, dev->d);
+	return dev;
 }
 
 /* Load the model as this rank and run it. */
@@ -146,8 +184,10 @@ run_as(Job *j, const ModelRanks *ranks)
 	Source		source = {.files = f};
 	ModelSource src;
 	KPool	   *pool = kpool_new(1);
-	ModelOptions opt = {.kernels = kernels_select("auto", &why),.pool = pool,.max_rows = MAX_ROWS,.max_out = MAX_ROWS,.quant = j->plan.quant,
-	.ranks = ranks};
+	Dev			its;
+	const Dev  *dev = open_device(j->plan.device, pool, &its);
+	ModelOptions opt = {.kernels = dev != NULL ? dev->k : kernels_select("auto", &why),.pool = pool,.max_rows = MAX_ROWS,.max_out = MAX_ROWS,
+	.quant = j->plan.quant,.ranks = ranks,.dev = dev};
 	Model	   *m = NULL;
 	LoraAdapter *a = NULL;
 
@@ -169,7 +209,7 @@ run_as(Job *j, const ModelRanks *ranks)
 		j->bytes = model_info(m)->weight_bytes;
 		j->heads = model_info(m)->n_heads;
 		j->out = mem_zalloc((size_t) N_OUT * (size_t) j->vocab * sizeof(float));
-		if (!all_steps(m, a, j->out))
+		if (!all_steps(m, dev, a, j->out))
 		{
 			mem_free(j->out);
 			j->out = NULL;
@@ -178,6 +218,8 @@ run_as(Job *j, const ModelRanks *ranks)
 	}
 	lora_free(a);
 	model_free(m);
+	if (dev != NULL)
+		dev->ops->close(dev->d);
 	kpool_free(pool);
 }
 
@@ -268,8 +310,8 @@ compare(const char *name, const char *path, const Job *alone, Plan plan, bool ma
 			CHECK(false, "%s on %d x %d ranks, rank %d: %s", name, plan.tp, plan.pp, r, j->e.msg);
 		/* of other stages nobody hears logits but the first rank */
 		else if (r == 0 || plan.pp == 1)
-			CHECK(memcmp(j->out, alone->out, size) == 0, "%s on %d x %d ranks%s%s%s: rank %d has other bits", name, plan.tp, plan.pp,
-				  plan.round_robin ? ", by experts in turn" : plan.experts ? ", by experts" : "", plan.quant != NULL ? ", as " : "", plan.quant != NULL ? plan.quant->name : "", r);
+			CHECK(memcmp(j->out, alone->out, size) == 0, "%s on %d x %d ranks%s%s%s%s%s: rank %d has other bits", name, plan.tp, plan.pp,
+				  plan.device != NULL ? " with device " : "", plan.device != NULL ? plan.device : "", plan.round_robin ? ", by experts in turn" : plan.experts ? ", by experts" : "", plan.quant != NULL ? ", as " : "", plan.quant != NULL ? plan.quant->name : "", r);
 		/* matrices end with a whole strip, which tiny experts feel */
 		if (j->out != NULL && !has_experts(name))
 			CHECK(j->bytes < alone->bytes, "%s on %d x %d ranks: %zu bytes of %zu", name, plan.tp, plan.pp, (size_t) j->bytes,
@@ -301,12 +343,12 @@ test_types(const char *name, const char *path, int tp)
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 	{
-		Job			alone = {.path = path,.plan = {1, 1, false, types[i], NULL, false},.fd = -1};
+		Job			alone = {.path = path,.plan = {1, 1, false, types[i], NULL, false, NULL},.fd = -1};
 
 		run_job(&alone);
 		CHECK(alone.out != NULL, "%s as %s: %s", name, types[i]->name, alone.e.msg);
 		if (alone.out != NULL)
-			compare(name, path, &alone, (Plan) {tp, 1, false, types[i], NULL, false}, false);
+			compare(name, path, &alone, (Plan) {tp, 1, false, types[i], NULL, false, NULL}, false);
 		mem_free(alone.out);
 	}
 }
@@ -327,18 +369,27 @@ test_model(const char *name)
 		return;
 	}
 	tp = alone.heads % 2 == 0 ? 2 : 3;
-	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, NULL, false}, !close_look);
-	compare(name, path, &alone, (Plan) {1, 2, false, NULL, NULL, false}, !close_look);
+	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, NULL, false, NULL}, !close_look);
+	compare(name, path, &alone, (Plan) {1, 2, false, NULL, NULL, false, NULL}, !close_look);
 	if (close_look)
-		compare(name, path, &alone, (Plan) {tp, 2, false, NULL, NULL, false}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, false, NULL, NULL, false, NULL}, false);
 	if (close_look && alone.heads % 4 == 0)
-		compare(name, path, &alone, (Plan) {4, 1, false, NULL, NULL, false}, false);
+		compare(name, path, &alone, (Plan) {4, 1, false, NULL, NULL, false, NULL}, false);
 	if (close_look && has_experts(name))
 	{
-		compare(name, path, &alone, (Plan) {tp, 1, true, NULL, NULL, true}, false);
-		compare(name, path, &alone, (Plan) {tp, 2, true, NULL, NULL, true}, false);
-		compare(name, path, &alone, (Plan) {tp, 1, true, NULL, NULL, false}, false);
-		compare(name, path, &alone, (Plan) {tp, 2, true, NULL, NULL, false}, false);
+		compare(name, path, &alone, (Plan) {tp, 1, true, NULL, NULL, true, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, true, NULL, NULL, true, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 1, true, NULL, NULL, false, NULL}, false);
+		compare(name, path, &alone, (Plan) {tp, 2, true, NULL, NULL, false, NULL}, false);
+	}
+	for (int i = 0; i < 2 && close_look; i++)
+	{
+		const char *device = i == 0 ? "host" : "moat";
+
+		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.device = device}, false);
+		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.device = device}, false);
+		if (has_experts(name))
+			compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.device = device}, false);
 	}
 	mem_free(alone.out);
 	if (close_look && name[strlen(name) - 1] != '4' && !begins(name, "quant"))
@@ -378,9 +429,10 @@ test_adapter(const char *adapter, const char *base)
 		return;
 	CHECK(memcmp(alone.out, plain.out, (size_t) N_OUT * (size_t) alone.vocab * sizeof(float)) != 0, "%s: nothing has been added", name);
 	tp = alone.heads % 2 == 0 ? 2 : 3;
-	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, of, false}, false);
-	compare(name, path, &alone, (Plan) {1, 2, false, NULL, of, false}, false);
-	compare(name, path, &alone, (Plan) {tp, 2, false, NULL, of, false}, false);
+	compare(name, path, &alone, (Plan) {tp, 1, false, NULL, of, false, NULL}, false);
+	compare(name, path, &alone, (Plan) {1, 2, false, NULL, of, false, NULL}, false);
+	compare(name, path, &alone, (Plan) {tp, 2, false, NULL, of, false, NULL}, false);
+	compare(name, path, &alone, (Plan) {tp, 2, false, NULL, of, false, "moat"}, false);
 	mem_free(alone.out);
 	mem_free(plain.out);
 }

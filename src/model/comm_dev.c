@@ -1,0 +1,171 @@
+/*
+ * comm_dev.c
+ *	  Ranks whose buffers are a device's memory, and who talk through the host's.
+ *
+ * What a rank has is copied to pinned memory and waited for; there the communicator below does what was asked; what came
+ * of it is copied back, in the ops' order.  So it works with any device, and results have that communicator's bits.
+ *
+ * A device that is lost gives anything, which is passed on: the step's end tells of it, and the process ends.
+ *
+ * Tested by tests/unit/test_comm.c and test_ranks.c.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "model/comm.h"
+#include "model/devmem.h"
+
+/* Pinned, as large as the largest that was asked for. */
+typedef struct Pinned
+{
+	void	   *p;
+	size_t		size;
+} Pinned;
+
+typedef struct Staged
+{
+	KComm		c;
+	KComm	   *below;
+	const Dev  *dev;
+	Pinned		in;				/* what this rank gives */
+	Pinned		out;			/* ... and gets */
+} Staged;
+
+static void *
+room(const Staged *s, Pinned *p, size_t size)
+{
+	if (size <= p->size)
+		return p->p;
+	s->dev->ops->unpin(s->dev->d, p->p);
+	*p = (Pinned) {s->dev->ops->pin(s->dev->d, size), size};
+	if (p->p == NULL)
+	{
+		/* others wait for this rank's part: nothing is left but to end */
+		log_line('P', "out of memory for %zu bytes that ranks exchange", size);
+		abort();
+	}
+	return p->p;
+}
+
+/* What the device has, on the host. */
+static void *
+fetch(Staged *s, const void *x, size_t size)
+{
+	void	   *to = room(s, &s->in, size);
+	Err			told_later;
+
+	if (size == 0)
+		return to;
+	s->dev->ops->get(s->dev->d, to, x, size);
+	(void) dev_wait(s->dev, &told_later);
+	return to;
+}
+
+static void
+bring(Staged *s, void *x, const void *from, size_t size)
+{
+	if (size > 0)
+		s->dev->ops->put(s->dev->d, x, from, size);
+}
+
+static void
+staged_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const int32_t *starts, size_t size)
+{
+	Staged	   *s = (Staged *) c;
+	size_t		row = (size_t) rows * size;
+	size_t		total = (size_t) starts[c->size] * row;
+	void	   *out = room(s, &s->out, total);
+
+	s->below->ops->gather(s->below, pool, out, fetch(s, mine, (size_t) (starts[c->rank + 1] - starts[c->rank]) * row), rows, starts, size);
+	bring(s, all, out, total);
+}
+
+static void
+staged_sum(KComm *c, KPool *pool, float *x, size_t n)
+{
+	Staged	   *s = (Staged *) c;
+	float	   *in = fetch(s, x, n * sizeof(float));
+
+	s->below->ops->sum(s->below, pool, in, n);
+	bring(s, x, in, n * sizeof(float));
+}
+
+static void
+staged_sum_scatter(KComm *c, KPool *pool, float *mine, const float *x, size_t n)
+{
+	Staged	   *s = (Staged *) c;
+	size_t		part = n * (size_t) (c->rank + 1) / (size_t) c->size - n * (size_t) c->rank / (size_t) c->size;
+	float	   *out = room(s, &s->out, part * sizeof(float));
+
+	s->below->ops->sum_scatter(s->below, pool, out, fetch(s, x, n * sizeof(float)), n);
+	bring(s, mine, out, part * sizeof(float));
+}
+
+static void
+staged_broadcast(KComm *c, KPool *pool, void *x, size_t bytes, int root)
+{
+	Staged	   *s = (Staged *) c;
+	void	   *p = c->rank == root ? fetch(s, x, bytes) : room(s, &s->in, bytes);
+
+	s->below->ops->broadcast(s->below, pool, p, bytes, root);
+	if (c->rank != root)
+		bring(s, x, p, bytes);
+}
+
+static void
+staged_send(KComm *c, KPool *pool, const void *x, size_t bytes, int to)
+{
+	Staged	   *s = (Staged *) c;
+
+	s->below->ops->send(s->below, pool, fetch(s, x, bytes), bytes, to);
+}
+
+static void
+staged_recv(KComm *c, KPool *pool, void *x, size_t bytes, int from)
+{
+	Staged	   *s = (Staged *) c;
+	void	   *out = room(s, &s->out, bytes);
+
+	s->below->ops->recv(s->below, pool, out, bytes, from);
+	bring(s, x, out, bytes);
+}
+
+static void
+staged_barrier(KComm *c)
+{
+	Staged	   *s = (Staged *) c;
+
+	s->below->ops->barrier(s->below);
+}
+
+static bool
+staged_failed(KComm *c)
+{
+	Staged	   *s = (Staged *) c;
+
+	return s->below->ops->failed(s->below);
+}
+
+static void
+staged_free(KComm *c)
+{
+	Staged	   *s = (Staged *) c;
+
+	s->dev->ops->unpin(s->dev->d, s->in.p);
+	s->dev->ops->unpin(s->dev->d, s->out.p);
+	mem_free(s);
+}
+
+KComm *
+comm_staged(KComm *below, const Dev *dev)
+{
+	static const KCommOps ops = {
+		.gather = staged_gather,.sum = staged_sum,.sum_scatter = staged_sum_scatter,.broadcast = staged_broadcast,
+		.send = staged_send,.recv = staged_recv,.barrier = staged_barrier,.failed = staged_failed,.free = staged_free
+	};
+	Staged	   *s = mem_zalloc(sizeof(Staged));
+
+	*s = (Staged) {.c = {&ops, below->rank, below->size},.below = below,.dev = dev};
+	return &s->c;
+}
