@@ -59,6 +59,7 @@ struct Inst
 	ChatModel  *chat;
 	PoolModel  *pooling;		/* NULL: a tokenizer only */
 	KvTier	   *tier;			/* behind the KV cache; NULL = none */
+	KDevOpen	open;			/* ... with which it was opened */
 	RankModel  *ranks;			/* who computes it, too; NULL = nobody */
 	const char *path;			/* of its files; while it is loaded */
 	char		shape[SHAPE_LEN];	/* of the whole model, whatever part of it is here */
@@ -386,17 +387,15 @@ new_model(void *arg)
 static bool
 open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const Settings *s, Err *e)
 {
-	KDevOpen	o = {
+	in->open = (KDevOpen) {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
 			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size + 2,
 			/* hidden rows may be wanted of all */
 			.max_out = co->max_num_batched_tokens,.invariant = s->batch_invariant
 	};
 
-	devices_variant(s->cuda_kernels, &o.variant);
-	if (in->where.ops != NULL && ranks_shares(mi))
-		return err_set(e, ERR_UNSUPPORTED, "%d ranks can't share a model on device %s yet", ranks_world(), in->where.name);
-	if (!devices_open(&in->where, &o, mi->dtype, &in->dev, e))
+	devices_variant(s->cuda_kernels, &in->open.variant);
+	if (!devices_open(&in->where, &in->open, mi->dtype, &in->dev, e))
 		return false;
 	if (in->dev != NULL)
 	{
@@ -489,7 +488,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev,.graph_sizes = sizes,.n_graph_sizes = n_sizes
 	};
 	if (ranks_shares(&mi))
-		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo);
+		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo, &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype});
 	mo.ranks = ranks_of(in->ranks);
 	ok = load_measured(&n, &budget, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
@@ -596,7 +595,7 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, LoadProgress
 	bool		of_device;
 	Inst	   *in;
 
-	if (!devices_choose(s, &where, e))
+	if (!devices_choose(s, 0, 0, ranks_world(), &where, e))
 		return NULL;
 	if (where.ops == NULL && where.why[0] != '\0')
 		log_line('I', "the model is computed on the CPUs: %s", where.why);
@@ -626,14 +625,18 @@ part_progress(void *ctx, double done)
 	return p->progress == NULL || p->progress(p->ctx, (p->i + done) / ranks_replicas());
 }
 
-/* Another one, on what the first is computed on: bits of devices differ. */
+/* Another one, on what the first is computed on, for bits of devices differ; unless a list has another device for it. */
 static Inst *
 load_next(const Inst *first, LoadPart *part, const ModelOpts *o, const Settings *s, Err *e)
 {
 	Source		src = {.progress = part_progress,.ctx = part};
+	DeviceChoice where = first->where;
 	bool		of_device;
-	Inst	   *in = load_on(&first->where, first->path, part->i, o, s, &src, &of_device, e);
+	Inst	   *in;
 
+	if (where.ops != NULL && !devices_choose(s, part->i, 0, ranks_world(), &where, e))
+		return NULL;
+	in = load_on(&where, first->path, part->i, o, s, &src, &of_device, e);
 	if (in == NULL && of_device && e->cls == ERR_LOST)
 		devices_lost(e->msg);
 	return in;

@@ -254,6 +254,7 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 	HugePages	huge;
 	KVariant	variant;
 	int			ordinal;
+	int			listed;
 	KType		type;
 
 	if (r->kind == ROW_STR)
@@ -264,8 +265,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
 		if (r->off == OFF(cpu_affinity) && cpulist_parse(value, cpus, why, sizeof(why)) == CPULIST_BAD)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
-		if (r->off == OFF(device) && !devices_parse(value, &ordinal))
-			return err_set(e, ERR_INVALID, "setting \"device\" must be auto, cpu, cuda or cuda:N, got \"%.64s\"", value);
+		if (r->off == OFF(device) && !devices_parse(value, 0, &ordinal, &listed))
+			return err_set(e, ERR_INVALID, "setting \"device\" must be auto, cpu, cuda, cuda:N or a list of the last, got \"%.64s\"", value);
 		if (r->off == OFF(cuda_kernels) && !devices_variant(value, &variant))
 			return err_set(e, ERR_INVALID, "setting \"cuda_kernels\" must be auto, mma or wgmma, got \"%.64s\"", value);
 		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))

@@ -23,7 +23,7 @@ typedef struct Settings
 	int			cpu_threads;	/* compute threads; 0 = one for each CPU that may be used */
 	char		cpu_affinity[CPULIST_LEN];	/* "" = not pinned, "auto", or a list (wire/cpulist.h) */
 	char		cpu_isa[32];	/* "auto" or a kernel set's name */
-	char		device[16];		/* auto, cpu, cuda, cuda:N */
+	char		device[128];	/* auto, cpu, cuda, cuda:N, or cuda:N,cuda:N... */
 	char		device_library[1024];	/* "" = beside the engine (devices.h) */
 	char		cuda_kernels[8];	/* auto, mma, wgmma */
 	int			tensor_parallel_size;	/* ranks that share columns (ranks.h), ... */

@@ -39,23 +39,39 @@ static const KDeviceOps *ops;	/* FOUND */
 static KDevInfo infos[WIRE_MAX_DEVICES];
 static atomic_int n_devices;		/* written once, behind all else: who only wants to look at them never waits for the driver */
 
-bool
-devices_parse(const char *name, int *ordinal)
+/* "cuda:N", which ends there or at a comma; -1: it isn't that. */
+static int
+cuda_number(const char *s, const char **end)
 {
-	const char *digits = name + 5;
+	int			n = strncmp(s, "cuda:", 5) == 0 ? (int) strspn(s + 5, "0123456789") : 0;
+
+	*end = s + 5 + n;
+	return n < 1 || n > 3 || (**end != '\0' && **end != ',') ? -1 : atoi(s + 5);
+}
+
+bool
+devices_parse(const char *name, int rank, int *ordinal, int *listed)
+{
+	const char *at = name;
+	const char *end;
 	int			n;
 
+	*listed = 0;
 	*ordinal = -2;
 	if (strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0 || kdevice_of_cpus(name) != NULL)
 		return true;
 	*ordinal = -1;
 	if (strcmp(name, "cuda") == 0)
 		return true;
-	n = strncmp(name, "cuda:", 5) == 0 ? (int) strspn(digits, "0123456789") : 0;
-	if (n < 1 || n > 3 || digits[n] != '\0')
-		return false;
-	*ordinal = atoi(digits);
-	return true;
+	while ((n = cuda_number(at, &end)) >= 0)
+	{
+		if ((*listed)++ == rank)
+			*ordinal = n;
+		if (*end == '\0')
+			return true;
+		at = end + 1;
+	}
+	return false;
 }
 
 bool
@@ -229,25 +245,29 @@ no_library(const char *want, Found how, Err *e)
 	return err_hint(e, "Build it with \"make cuda\" and install it beside the engine, or set vllm.device to auto or cpu.");
 }
 
-/* The first that can be used; with none of them why the first can't. */
+/* The one of those that can be used that is the rank's, and how many there are; without it why the first of all can't. */
 static int
-first_usable(int n, KDevInfo *d)
+usable(int n, int rank, int *found, KDevInfo *d)
 {
+	int			which = -1;
+
+	*found = 0;
 	for (int i = 0; i < n; i++)
 	{
 		devices_info(i, d);
-		if (d->usable)
-			return i;
+		if (d->usable && (*found)++ == rank)
+			which = i;
 	}
-	devices_info(0, d);
-	return 0;
+	devices_info(which >= 0 ? which : 0, d);
+	return which;
 }
 
-/* auto: the first that can be used, else the CPUs, and why. */
+/* auto: the rank's of those that can be used, else the CPUs, and why. */
 static bool
-choose_any(DeviceChoice *c, Found how, int n)
+choose_any(DeviceChoice *c, Found how, int n, int rank, int ranks)
 {
 	KDevInfo	d;
+	int			found;
 
 	if (how != FOUND)
 		snprintf(c->why, sizeof(c->why), "the library " DEVICES_LIBRARY " %s", state_of(how));
@@ -255,36 +275,55 @@ choose_any(DeviceChoice *c, Found how, int n)
 		snprintf(c->why, sizeof(c->why), "there is no CUDA device");
 	else
 	{
-		c->ordinal = first_usable(n, &d);
-		if (d.usable)
+		c->ordinal = usable(n, rank, &found, &d);
+		if (found >= ranks)
 		{
 			c->ops = ops;
 			c->memory = d.total;
 			c->if_it_can = true;
 			snprintf(c->name, sizeof(c->name), "\"cuda:%d\" (%s)", c->ordinal, d.name);
 		}
+		else if (found > 0)
+			snprintf(c->why, sizeof(c->why), "%d ranks need as many CUDA devices, and %d can be used", ranks, found);
 		else
-			snprintf(c->why, sizeof(c->why), "device \"cuda:%d\" (%s) can't be used: %s", c->ordinal, d.name, d.why);
+			snprintf(c->why, sizeof(c->why), "device \"cuda:%d\" (%s) can't be used: %s", 0, d.name, d.why);
 	}
 	return true;
 }
 
+/* cuda: the rank's of those that can be used.  -1 with *e set: there are too few; otherwise one, which may be none that can be used. */
+static int
+choose_cuda(int n, int rank, int ranks, KDevInfo *d, Err *e)
+{
+	int			found;
+	int			which = usable(n, rank, &found, d);
+
+	if (found == 0 || found >= ranks)
+		return which >= 0 ? which : 0;
+	err_set(e, ERR_INVALID, "%d ranks need as many devices, and %d can be used", ranks, found);
+	err_hint(e, "Ask for fewer ranks, or name devices in vllm.device, of which one may be there several times: 'cuda:0,cuda:0'.");
+	return -1;
+}
+
 bool
-devices_choose(const Settings *s, DeviceChoice *out, Err *e)
+devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice *out, Err *e)
 {
 	bool		any = strcmp(s->device, "auto") == 0;
 	int			ordinal;
+	int			listed;
 	int			n;
 	Found		how;
 	KDevInfo	d;
 
 	*out = (DeviceChoice) {.ops = NULL};
-	if (!devices_parse(s->device, &ordinal))
+	if (!devices_parse(s->device, rank, &ordinal, &listed))
 		return err_set(e, ERR_INVALID, "unknown device \"%.32s\"", s->device);
+	if (listed >= (replica + 1) * ranks)
+		(void) devices_parse(s->device, replica * ranks + rank, &ordinal, &listed);
 	if (ordinal == -2 && !any)
 	{
 		out->ops = kdevice_of_cpus(s->device);
-		snprintf(out->name, sizeof(out->name), "\"%s\"", s->device);
+		snprintf(out->name, sizeof(out->name), "\"%.60s\"", s->device);
 		return true;
 	}
 	devices_find(s->device_library);
@@ -293,12 +332,14 @@ devices_choose(const Settings *s, DeviceChoice *out, Err *e)
 	pthread_mutex_unlock(&lock);
 	n = devices_n();
 	if (any)
-		return choose_any(out, how, n);
+		return choose_any(out, how, n, rank, ranks);
 	if (how != FOUND)
 		return no_library(s->device, how, e);
+	if (listed > 0 && listed < ranks)
+		return err_set(e, ERR_INVALID, "%d ranks need as many devices, and vllm.device names %d", ranks, listed);
 	if (ordinal >= n)
 	{
-		err_set(e, ERR_INVALID, "unknown device \"%s\"", s->device);
+		err_set(e, ERR_INVALID, "unknown device \"cuda:%d\"", ordinal);
 		return list_devices(n, e);
 	}
 	if (n == 0)
@@ -306,10 +347,10 @@ devices_choose(const Settings *s, DeviceChoice *out, Err *e)
 		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device", s->device);
 		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set vllm.device to auto or cpu.");
 	}
-	if (ordinal < 0)
-		ordinal = first_usable(n, &d);
-	else
+	if (ordinal >= 0)
 		devices_info(ordinal, &d);
+	else if ((ordinal = choose_cuda(n, rank, ranks, &d, e)) < 0)
+		return false;
 	if (!d.usable)
 		return err_set(e, ERR_UNSUPPORTED, "device \"cuda:%d\" (%s) can't be used: %s", ordinal, d.name, d.why);
 	out->ops = ops;

@@ -41,8 +41,11 @@ typedef struct DeviceChoice
 	char		why[256];		/* auto, and no device: why not */
 } DeviceChoice;
 
-/* False with *e set: the device that is named isn't there, or can't be used. */
-bool		devices_choose(const Settings *s, DeviceChoice *out, Err *e);
+/*
+ * Of one of so many ranks: that of a list which is the rank's, or the rank's of those that can be used.  Replicas have the same devices,
+ * unless a list is long enough to name theirs behind those of the replicas before them.  Devices of the CPUs are everybody's.  False with *e set: a device that is named isn't there, or can't be used, or there are fewer than ranks.
+ */
+bool		devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice *out, Err *e);
 /*
  * The device, for one model whose weights are mostly of that type; *out NULL: CPUs.  It ends behind all that has something
  * of it (dev_ref()).  Operands are of the weights' type where that is one of F32, F16 and BF16, else BF16; where the device has none such, the
@@ -54,8 +57,10 @@ void		devices_close(Dev *dev);
 void		devices_lost(const char *why) __attribute__((noreturn));
 /* vllm.cuda_kernels: auto, mma or wgmma */
 bool		devices_variant(const char *name, KVariant *out);
-/* Is it a value of vllm.device: auto, cpu, cuda, cuda:N, or a device of the CPUs (hostdev.h)?  *ordinal: N; -1 = any, -2 = not
- * a device of the library. */
-bool		devices_parse(const char *name, int *ordinal);
+/*
+ * Is it a value of vllm.device: auto, cpu, cuda, cuda:N, several of the last with commas, or a device of the CPUs (hostdev.h)?
+ * *ordinal: N, of a list the rank's; -1 = any, -2 = not a device of the library.  *listed: numbers that are named.
+ */
+bool		devices_parse(const char *name, int rank, int *ordinal, int *listed);
 
 #endif

@@ -145,12 +145,12 @@ map_arena(int fd, WireArena *a)
 
 /* A device that can't be used is an error of each load: the engine goes on for what needs none. */
 static void
-find_devices(const Settings *set)
+find_devices(const Settings *set, int ranks)
 {
 	DeviceChoice c;
 	Err			e;
 
-	if (!devices_choose(set, &c, &e))
+	if (!devices_choose(set, 0, 0, ranks, &c, &e))
 		log_line('W', "%s (setting vllm.device)", e.msg);
 }
 
@@ -187,7 +187,7 @@ serve(const Args *a, SettingsBox *box)
 			return ENGINE_EXIT_USAGE;
 		}
 		plugins_set_loaded(plugins);
-		find_devices(&set);
+		find_devices(&set, set.tensor_parallel_size * set.pipeline_parallel_size);
 		if (!ranks_open(a->group_fd, &set, &e))
 		{
 			log_line('P', "%s", e.msg);

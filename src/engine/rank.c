@@ -29,17 +29,20 @@
 typedef struct Held
 {
 	Model	   *model;
+	ModelRanks	shape;			/* the model's for its life */
+	Dev		   *dev;			/* NULL = CPUs */
 	const Kernels *kernels;
 	KPool	   *pool;
 	int			max_rows;
 	int			max_out;
 	KvView		kv;
-	MArena		kv_area;
-	MArena		state_area;
+	DevMem		kv_area;
+	DevMem		state_area;
+	DevMem		out;			/* logits or hidden rows, which only rank 0's engine looks at */
+	DevMem		in;				/* hidden rows that rank 0 wants logits of */
 	int			slots;
 	bool		away;			/* its weights are in a file, or nowhere */
 	HugePages	huge;
-	float	   *out;			/* logits or hidden rows, which only rank 0's engine looks at */
 	const int32_t **tables;		/* [max_rows] */
 	const float **embeds;		/* likewise */
 	const LoraAdapter **loras;	/* likewise */
@@ -62,7 +65,6 @@ typedef struct Loading
 {
 	RankLoad	what;
 	uint32_t	id;
-	ModelRanks	shape;
 	Held	   *held;
 	Files	   *files;
 	Source		source;
@@ -80,7 +82,7 @@ load_model(void *arg)
 	ModelOptions mo = {
 		.kernels = l->held->kernels,.pool = l->held->pool,.max_rows = l->what.max_rows,.max_out = l->what.max_out,
 		.max_model_len = l->what.max_model_len,.quant = model_opts_scheme(&l->what.opts),.huge = l->what.huge,
-		.cache_dir = l->what.cache_dir,.cache_id = id,.ranks = &l->shape
+		.cache_dir = l->what.cache_dir,.cache_id = id,.ranks = &l->held->shape,.dev = l->held->dev
 	};
 
 	l->held->model = model_new(files_conf(l->source.files), &src, &mo, &l->err);
@@ -97,13 +99,51 @@ held_free(Held *h)
 	model_free(h->model);
 	if (h->pool != NULL)
 		kpool_free(h->pool);
-	marena_free(&h->kv_area);
-	marena_free(&h->state_area);
-	mem_free(h->out);
+	devmem_free(&h->kv_area);
+	devmem_free(&h->state_area);
+	devmem_free(&h->out);
+	devmem_free(&h->in);
+	devices_close(h->dev);
 	mem_free(h->tables);
 	mem_free(h->embeds);
 	mem_free(h->loras);
 	mem_free(h);
+}
+
+/* The rank's own, whose ops are the model's. */
+static bool
+open_device(Loading *l)
+{
+	Settings	s = me.set;
+	DeviceChoice where;
+	Held	   *h = l->held;
+
+	if (!l->what.on_device)
+		return true;
+	memcpy(s.device, l->what.device, sizeof(s.device));
+	memcpy(s.device_library, l->what.device_library, sizeof(s.device_library));
+	if (!devices_choose(&s, me.replica, me.mem.rank, me.mem.world, &where, &l->err))
+		return false;
+	/* auto, and no device any more */
+	if (where.ops == NULL)
+		return err_set(&l->err, ERR_UNSUPPORTED, "rank %d has no device: %s", me.mem.rank, where.why);
+	if (!devices_open(&where, &l->what.open, l->what.dtype, &h->dev, &l->err))
+		return false;
+	h->kernels = h->dev->k;
+	kpool_set_device(h->pool, h->dev->d);
+	return true;
+}
+
+/* Rows that steps give and take. */
+static bool
+open_rows(Held *h, Err *e)
+{
+	const ModelInfo *info = model_info(h->model);
+	size_t		logits = (size_t) h->max_out * (size_t) info->vocab_size;
+	size_t		hidden = (size_t) h->max_rows * (size_t) info->hidden_size;
+
+	return devmem_reserve(&h->out, h->dev, (logits > hidden ? logits : hidden) * sizeof(float), HUGE_OFF, "Results of a rank", e) &&
+		devmem_reserve(&h->in, h->dev, (size_t) h->max_out * (size_t) info->hidden_size * sizeof(float), HUGE_OFF, "Hidden rows of a rank", e);
 }
 
 static bool
@@ -119,13 +159,13 @@ load(Loading *l)
 		return false;
 	cpuplan_share(&cpus, me.replica * me.mem.world + me.mem.rank, me.set.data_parallel_size * me.mem.world);
 	if ((l->source.files = l->files = files_open(l->what.path, e)) == NULL ||
-		!files_set_rope(l->files, o->rope_scaling, o->rope_theta, e) || !pooling_prepare(l->files, o->hf_overrides, e) || (h->pool = cpuplan_pool(&cpus, e)) == NULL)
+		!files_set_rope(l->files, o->rope_scaling, o->rope_theta, e) || !pooling_prepare(l->files, o->hf_overrides, e) || (h->pool = cpuplan_pool(&cpus, e)) == NULL || !open_device(l))
 		return false;
 	kpool_bind(h->pool);
 	if (!load_read_guard(l->files, load_model, l, &guard))
 		*e = guard;
 	kpool_bind(NULL);
-	return h->model != NULL && guard.cls == ERR_NONE;
+	return h->model != NULL && guard.cls == ERR_NONE && open_rows(h, e);
 }
 
 static void *
@@ -139,11 +179,6 @@ load_main(void *arg)
 	files_close(l->files);
 	if (ok)
 	{
-		const ModelInfo *info = model_info(h->model);
-		size_t		logits = (size_t) l->what.max_out * (size_t) info->vocab_size;
-		size_t		hidden = (size_t) l->what.max_rows * (size_t) info->hidden_size;
-
-		h->out = mem_zalloc((logits > hidden ? logits : hidden) * sizeof(float));
 		h->tables = mem_alloc((size_t) l->what.max_rows * sizeof(*h->tables));
 		h->embeds = mem_alloc((size_t) l->what.max_rows * sizeof(*h->embeds));
 		h->loras = mem_alloc((size_t) (l->what.max_rows > l->what.max_out ? l->what.max_rows : l->what.max_out) * sizeof(*h->loras));
@@ -182,8 +217,8 @@ begin_load(uint32_t id, const void *body, size_t size)
 		abort();
 	memcpy(&l->what, body, sizeof(RankLoad));
 	l->id = id;
-	l->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,.round_robin = l->what.round_robin};
 	l->held = mem_zalloc(sizeof(Held));
+	l->held->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,.round_robin = l->what.round_robin};
 	l->held->kernels = kernels_select(l->what.isa, NULL);
 	l->held->max_rows = l->what.max_rows;
 	l->held->max_out = l->what.max_out;
@@ -348,8 +383,8 @@ open_kv(Held *h, const RankKv *k)
 	size = kv_layout(&h->kv);
 	if (size == 0)
 		err_set(&e, ERR_NOMEM, "out of memory: the KV cache of %d blocks is too large", k->n_blocks);
-	else if (marena_reserve(&h->kv_area, size, h->huge, "The KV cache of a rank", &e) && info->state_bytes > 0)
-		(void) marena_reserve(&h->state_area, (size_t) k->slots * info->state_bytes, h->huge, "The recurrent state of a rank", &e);
+	else if (devmem_reserve(&h->kv_area, h->dev, size, h->huge, "The KV cache of a rank", &e) && info->state_bytes > 0)
+		(void) devmem_reserve(&h->state_area, h->dev, (size_t) k->slots * info->state_bytes, h->huge, "The recurrent state of a rank", &e);
 	h->kv.base = h->kv_area.base;
 	groupmem_answer(&me.mem, &e);
 }
@@ -448,7 +483,8 @@ forward(Held *h, Cut c)
 		cut_embeds(&c, h, s->n_rows, s->width);
 		b.embeds = h->embeds;
 	}
-	(void) model_forward(h->model, &b, &h->kv, h->out);
+	if (!model_forward(h->model, &b, &h->kv, h->out.base) && model_lost(h->model))
+		devices_lost("the device that a rank computes a model on is lost");
 }
 
 static void
@@ -463,7 +499,12 @@ logits(Held *h, Cut c)
 	hidden = cut(&c, (size_t) l->n * width, sizeof(float));
 	if (l->adapted)
 		cut_loras(&c, h, l->n);
-	model_logits(h->model, hidden, l->adapted ? h->loras : NULL, l->n, h->out);
+	if (h->dev != NULL)
+	{
+		h->dev->ops->put(h->dev->d, h->in.base, hidden, (size_t) l->n * width * sizeof(float));
+		hidden = h->in.base;
+	}
+	model_logits(h->model, hidden, l->adapted ? h->loras : NULL, l->n, h->out.base);
 }
 
 static void

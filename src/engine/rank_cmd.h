@@ -29,6 +29,7 @@
 #include "base/groupmem.h"
 #include "engine/backend.h"
 #include "engine/core_int.h"
+#include "engine/devices.h"
 
 typedef enum RankCmdKind
 {
@@ -54,6 +55,12 @@ typedef struct RankLoad
 	char		cache_dir[1024];
 	bool		experts;
 	bool		round_robin;
+	/* of setting vllm.device, where rank 0 has one; else CPUs */
+	bool		on_device;
+	char		device[sizeof(((Settings *) NULL)->device)];
+	char		device_library[sizeof(((Settings *) NULL)->device_library)];
+	KDevOpen	open;
+	KType		dtype;
 } RankLoad;
 
 typedef struct RankKv

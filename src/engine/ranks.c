@@ -271,7 +271,7 @@ ranks_copy(RankModel *m, const BlockCopy *copies, int n)
 /* ---- a model's life ---- */
 
 RankModel *
-ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo)
+ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev)
 {
 	Ranks	   *g = &group.of[replica];
 	RankModel  *m = mem_zalloc(sizeof(RankModel));
@@ -287,6 +287,14 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	snprintf(l->cache_dir, sizeof(l->cache_dir), "%s", mo->cache_id != NULL ? mo->cache_dir : "");
 	l->experts = group.experts;
 	l->round_robin = group.round_robin;
+	l->on_device = dev->s != NULL;
+	if (l->on_device)
+	{
+		snprintf(l->device, sizeof(l->device), "%s", dev->s->device);
+		snprintf(l->device_library, sizeof(l->device_library), "%s", dev->s->device_library);
+		l->open = dev->open;
+		l->dtype = dev->dtype;
+	}
 	pthread_mutex_lock(&g->loading);
 	m->of = g;
 	m->id = ++g->last_id;

@@ -19,6 +19,7 @@
 #ifndef VLLM_ENGINE_RANKS_H
 #define VLLM_ENGINE_RANKS_H
 
+#include "device.h"
 #include "engine/backend.h"
 
 struct BlockCopy;
@@ -38,8 +39,19 @@ int			ranks_stages(void); /* of them: those with other layers */
 
 /* Will a model be on all of them?  Those that can't be shared are rank 0's alone. */
 bool		ranks_shares(const ModelInfo *mi);
-/* The replica's others begin to load it, with options as model_new()'s of rank 0.  Then ranks_loaded(), whatever happens. */
-RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo);
+/* What a model is computed on. */
+typedef struct RankDevice
+{
+	const Settings *s;			/* which say so; NULL: the CPUs */
+	KDevOpen	open;			/* ... devices.h's arguments */
+	KType		dtype;
+} RankDevice;
+
+/*
+ * The replica's others begin to load it, with options as model_new()'s of rank 0, each on the device that is its own.  Then
+ * ranks_loaded(), whatever happens.
+ */
+RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev);
 const ModelRanks *ranks_of(const RankModel *m);
 /* They have, or why not; own: rank 0's, NULL = it couldn't.  All ranks must have read the same (rank_digest()): ERR_LOST. */
 bool		ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e);

@@ -301,7 +301,7 @@ static const StringRow string_rows[] = {
 	{"vllm.cpu_isa", &vllm_cpu_isa, "auto", PGC_SIGHUP, 0, check_isa, "cpu_isa",
 	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16."},
 	{"vllm.device", &vllm_device, "auto", PGC_SIGHUP, 0, check_device, "device",
-	"Sets what models are computed on: auto, cpu, cuda or cuda:N."},
+	"Sets what models are computed on: auto, cpu, cuda or cuda:N; of several ranks a list, such as cuda:0,cuda:1."},
 	{"vllm.device_library", &vllm_device_library, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "device_library",
 	"Sets the path of the library of CUDA devices; empty means vllm_pg_cuda.so beside the engine program."},
 	{"vllm.cuda_kernels", &vllm_cuda_kernels, "auto", PGC_SIGHUP, 0, check_cuda_kernels, "cuda_kernels",
@@ -383,12 +383,23 @@ static bool
 check_device(char **newval, void **extra, GucSource source)
 {
 	const char *s = *newval;
-	size_t		n = strncmp(s, "cuda:", 5) == 0 ? strspn(s + 5, "0123456789") : 0;
+	int			n = 0;
 
-	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "host") == 0 || strcmp(s, "moat") == 0 ||
-		(n >= 1 && n <= 3 && s[5 + n] == '\0'))
+	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "host") == 0 || strcmp(s, "moat") == 0)
 		return true;
-	GUC_check_errdetail("The device must be auto, cpu, cuda or cuda:N.");
+	/* several are of ranks, with commas */
+	for (const char *at = s; n < RANKS_MOST && strncmp(at, "cuda:", 5) == 0; n++)
+	{
+		size_t		digits = strspn(at + 5, "0123456789");
+
+		at += 5 + digits;
+		if (digits < 1 || digits > 3 || (*at != '\0' && *at != ','))
+			break;
+		if (*at == '\0')
+			return true;
+		at++;
+	}
+	GUC_check_errdetail("The device must be auto, cpu, cuda or cuda:N, or for ranks a list such as cuda:0,cuda:1.");
 	return false;
 }
 

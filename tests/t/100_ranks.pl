@@ -158,6 +158,38 @@ is(sql(kind($_)), $kind_alone{$_}, "$_ with experts that are dealt in turn") for
 like(error(q{ALTER SYSTEM SET vllm.expert_placement_strategy = 'random'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to deal them');
 restart_with(expert_placement_strategy => 'linear');
 
+# ---- each rank on a device of its own ----
+
+for my $shape ([ 2, 1, 'host' ], [ 2, 2, 'host' ], [ 2, 1, 'moat' ])
+{
+	my ($tp, $pp, $device) = @$shape;
+	restart_with(tensor_parallel_size => $tp, pipeline_parallel_size => $pp, device => $device, enable_expert_parallel => 'off');
+	# the moat takes its time
+	my @asked = $device eq 'moat' ? (0, 5) : 0 .. $#questions;
+	is(sql($questions[$_]), $alone[$_], "question $_ on $tp x $pp devices \"$device\"") for @asked;
+	for my $kind ($device eq 'moat' ? @kinds : 'mixtral_f16')
+	{
+		is(sql(kind($kind)), $kind_alone{$kind}, "$kind on $tp x $pp devices \"$device\"");
+	}
+}
+restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1, enable_expert_parallel => 'on');
+is(sql(kind('mixtral_f16')), $kind_alone{mixtral_f16}, 'whole experts on devices');
+is(sql($questions[0]), $alone[0], 'a model on devices');
+sql(q{SELECT llm_unload_model('tickets-2m')});
+is(sql($questions[0]), $alone[0], '... unloaded and loaded again');
+{
+	my $old = engine_pid($node);
+	my $b = bg($node, q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 400, ignore_eos => true)) FROM generate_series(1, 300) i});
+	usleep(500000);
+	kill 'KILL', (ranks())[0];
+	my ($out, $err) = finish($b);
+	like($err, qr/ERROR:  58000.*HINT:/s, 'kill -9 of a rank with a device: the running call ends with a hint');
+	ok(until_ready($node, $old), '... the whole group starts again');
+	is(sql($questions[0]), $alone[0], '... and answers alike');
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+}
+restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1, device => 'auto');
+
 # ---- life of a model ----
 
 my $call = $questions[0];
@@ -296,6 +328,27 @@ like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERR
 is(sql($call), $alone[0], '... costs nothing but the load');
 restart_with(engine_path => '');
 sql(q{SELECT llm_drop_model('two')});
+
+# ---- devices of ranks: of which two can be used ----
+
+SKIP:
+{
+	my $libs = $ENV{VLLM_PG_DEVICES} // '';
+	skip 'no example libraries of devices were built (VLLM_PG_DEVICES)', 5 if !-r "$libs/devices.so";
+	sql("ALTER SYSTEM SET vllm.device_library = '$libs/devices.so'");
+	restart_with(tensor_parallel_size => 1, pipeline_parallel_size => 4, device => 'cuda');
+	like(error($call), qr/ERROR:  22023: .*4 ranks need as many devices, and 2 can be used.*HINT:  .*cuda:0,cuda:0/s, 'too few devices');
+	sql(q{ALTER SYSTEM SET vllm.device = 'cuda:0,cuda:0,cuda:1'});
+	$node->reload;
+	ok(until_true(sub { error($call) =~ /ERROR:  22023: .*4 ranks need as many devices, and vllm\.device names 3/s }, 10), '... or that are named');
+	sql(q{ALTER SYSTEM SET vllm.device = 'cuda:0,cuda:0,cuda:1,cuda:7'});
+	$node->reload;
+	ok(until_true(sub { error($call) =~ /ERROR/ && $node->log_contains(qr/device "cuda:0".*refuse|could not open device "cuda:0"/) }, 10), 'enough of them');
+	restart_with(tensor_parallel_size => 1, pipeline_parallel_size => 4, device => 'auto');
+	is(sql($call), $alone[0], 'auto with too few: the CPUs');
+	ok($node->log_contains(qr/the model is computed on the CPUs: 4 ranks need as many CUDA devices, and 2 can be used/), '... of which the log tells');
+	sql(q{ALTER SYSTEM RESET vllm.device_library});
+}
 
 # ---- what can't be ----
 

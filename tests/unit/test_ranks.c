@@ -242,6 +242,12 @@ run_job(void *arg)
 	ranks.tp = comm_shm(&g, j->rank / tp, j->rank % tp, tp);
 	ranks.pp = comm_shm(&g, tp * pp + j->rank % tp, j->rank / tp, pp);
 	run_as(j, &ranks);
+	/* one that is done early must not be missed */
+	if (j->out != NULL)
+	{
+		ranks.pp->ops->barrier(ranks.pp);
+		ranks.tp->ops->barrier(ranks.tp);
+	}
 	ranks.tp->ops->free(ranks.tp);
 	ranks.pp->ops->free(ranks.pp);
 	/* whoever waits for one that could not load shall not wait forever */
