@@ -362,8 +362,22 @@ forget(Held *h)
 static void
 give_back(Held *h)
 {
-	marena_drop(&h->kv_area);
-	marena_drop(&h->state_area);
+	devmem_drop(&h->kv_area);
+	devmem_drop(&h->state_area);
+}
+
+/* The next step wants them again, which on a device may be elsewhere. */
+static void
+take_back(Held *h)
+{
+	Err			e;
+
+	if (!devmem_back(&h->kv_area, &e) || !devmem_back(&h->state_area, &e))
+	{
+		log_line('P', "rank %d can't go on: %s", me.mem.rank, e.msg);
+		exit(ENGINE_EXIT_FATAL);
+	}
+	h->kv.base = h->kv_area.base;
 }
 
 /* ---- steps ---- */
@@ -458,10 +472,11 @@ forward(Held *h, Cut c)
 {
 	const RankStep *s = cut(&c, 1, sizeof(RankStep));
 	Batch		b = {
-		.rows = {.n_rows = s->n_rows,.n_seqs = s->n_seqs,.block_table = h->tables},.n_out = s->n_out,.hidden = s->hidden,
-		.state = (float *) h->state_area.base
+		.rows = {.n_rows = s->n_rows,.n_seqs = s->n_seqs,.block_table = h->tables},.n_out = s->n_out,.hidden = s->hidden
 	};
 
+	take_back(h);
+	b.state = (float *) h->state_area.base;
 	if (s->n_rows < 0 || s->n_rows > h->max_rows || s->n_seqs < 0 || s->n_seqs > s->n_rows || s->n_out < 0 || s->n_out > s->n_rows)
 		abort();
 	b.rows.seq_start = cut_ints(&c, s->n_seqs + 1);
@@ -516,6 +531,7 @@ copy(Held *h, Cut c)
 	for (size_t i = 0; i < n; i++)
 		if (copies[i].from < 0 || copies[i].from >= h->kv.n_blocks || copies[i].to < 0 || copies[i].to >= h->kv.n_blocks)
 			abort();
+	take_back(h);
 	h->kernels->kv_copy(h->pool, &h->kv, (const int32_t *) copies, (int) n);
 }
 
