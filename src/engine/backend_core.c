@@ -672,7 +672,7 @@ planned_device(const Settings *s)
 	DeviceChoice where;
 	Err			e;
 
-	if (!devices_choose(s, &where, &e))
+	if (!devices_choose(s, 0, 0, ranks_world(), &where, &e))
 		where = (DeviceChoice) {.ops = NULL};
 	return where;
 }

@@ -659,7 +659,8 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 		model_free(m);
 		return NULL;
 	}
-	if (d->dev != NULL && !d->c.both_ways)
+	/* ranks wait for one another in between */
+	if (d->dev != NULL && !d->c.both_ways && d->ranks.tp == NULL && d->ranks.pp == NULL)
 		m->graphs = stepgraphs_new(opt->graph_sizes, opt->n_graph_sizes, opt->max_rows < opt->max_out ? opt->max_rows : opt->max_out);
 	return m;
 }
