@@ -5,7 +5,8 @@
  * What a step takes besides its planned work space (code that is loaded when it is first called, scratch of
  * attention for this KV's blocks, memory that the driver keeps) nobody knows before one was computed.  So a step of the
  * greatest size is: as many sequences as there may be share as many rows as there may be, with K and V in
- * memory that is given back at once.
+ * memory that is given back at once.  Of a model that ranks share the first does so alone: the others have no K and V yet, and
+ * steps of other models are on their way meanwhile.
  *
  * Tested by tests/t/103_cuda.pl.
  */
@@ -128,7 +129,7 @@ compute(Core *c, const Largest *l, const KvView *kv, Err *e)
 		.hidden = !core_info(c)->generates
 	};
 
-	if (!model_forward(c->model, &b, kv, b.hidden ? c->hidden.dev : c->logits.dev))
+	if (!model_rehearse(c->model, &b, kv, b.hidden ? c->hidden.dev : c->logits.dev))
 		return err_set(e, ERR_LOST, "the device that a model is computed on is lost");
 	return dev_wait(c->opt.dev, e);
 }

@@ -57,5 +57,7 @@ KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
  * is closed, and before `below`, which stays its maker's.
  */
 KComm	   *comm_staged(KComm *below, const struct Dev *dev);
+/* Of that one: from now on nobody else is told or waited for, and has zeros for all that is asked; or no longer so. */
+void		comm_staged_alone(KComm *c, bool alone);
 
 #endif

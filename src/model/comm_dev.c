@@ -7,9 +7,12 @@
  *
  * A device that is lost gives anything, which is passed on: the step's end tells of it, and the process ends.
  *
+ * Alone, it does all of that but for the communicator below, so memory is taken as it will be.
+ *
  * Tested by tests/unit/test_comm.c and test_ranks.c.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -30,6 +33,7 @@ typedef struct Staged
 	const Dev  *dev;
 	Pinned		in;				/* what this rank gives */
 	Pinned		out;			/* ... and gets */
+	bool		alone;			/* comm_staged_alone() */
 } Staged;
 
 static void *
@@ -77,7 +81,11 @@ staged_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, cons
 	size_t		total = (size_t) starts[c->size] * row;
 	void	   *out = room(s, &s->out, total);
 
-	s->below->ops->gather(s->below, pool, out, fetch(s, mine, (size_t) (starts[c->rank + 1] - starts[c->rank]) * row), rows, starts, size);
+	mine = fetch(s, mine, (size_t) (starts[c->rank + 1] - starts[c->rank]) * row);
+	if (s->alone)
+		memset(out, 0, total);
+	else
+		s->below->ops->gather(s->below, pool, out, mine, rows, starts, size);
 	bring(s, all, out, total);
 }
 
@@ -87,7 +95,8 @@ staged_sum(KComm *c, KPool *pool, float *x, size_t n)
 	Staged	   *s = (Staged *) c;
 	float	   *in = fetch(s, x, n * sizeof(float));
 
-	s->below->ops->sum(s->below, pool, in, n);
+	if (!s->alone)
+		s->below->ops->sum(s->below, pool, in, n);
 	bring(s, x, in, n * sizeof(float));
 }
 
@@ -98,7 +107,11 @@ staged_sum_scatter(KComm *c, KPool *pool, float *mine, const float *x, size_t n)
 	size_t		part = n * (size_t) (c->rank + 1) / (size_t) c->size - n * (size_t) c->rank / (size_t) c->size;
 	float	   *out = room(s, &s->out, part * sizeof(float));
 
-	s->below->ops->sum_scatter(s->below, pool, out, fetch(s, x, n * sizeof(float)), n);
+	x = fetch(s, x, n * sizeof(float));
+	if (s->alone)
+		memset(out, 0, part * sizeof(float));
+	else
+		s->below->ops->sum_scatter(s->below, pool, out, x, n);
 	bring(s, mine, out, part * sizeof(float));
 }
 
@@ -108,7 +121,10 @@ staged_broadcast(KComm *c, KPool *pool, void *x, size_t bytes, int root)
 	Staged	   *s = (Staged *) c;
 	void	   *p = c->rank == root ? fetch(s, x, bytes) : room(s, &s->in, bytes);
 
-	s->below->ops->broadcast(s->below, pool, p, bytes, root);
+	if (!s->alone)
+		s->below->ops->broadcast(s->below, pool, p, bytes, root);
+	else if (c->rank != root)
+		memset(p, 0, bytes);
 	if (c->rank != root)
 		bring(s, x, p, bytes);
 }
@@ -118,7 +134,9 @@ staged_send(KComm *c, KPool *pool, const void *x, size_t bytes, int to)
 {
 	Staged	   *s = (Staged *) c;
 
-	s->below->ops->send(s->below, pool, fetch(s, x, bytes), bytes, to);
+	x = fetch(s, x, bytes);
+	if (!s->alone)
+		s->below->ops->send(s->below, pool, x, bytes, to);
 }
 
 static void
@@ -127,7 +145,10 @@ staged_recv(KComm *c, KPool *pool, void *x, size_t bytes, int from)
 	Staged	   *s = (Staged *) c;
 	void	   *out = room(s, &s->out, bytes);
 
-	s->below->ops->recv(s->below, pool, out, bytes, from);
+	if (s->alone)
+		memset(out, 0, bytes);
+	else
+		s->below->ops->recv(s->below, pool, out, bytes, from);
 	bring(s, x, out, bytes);
 }
 
@@ -136,7 +157,8 @@ staged_barrier(KComm *c)
 {
 	Staged	   *s = (Staged *) c;
 
-	s->below->ops->barrier(s->below);
+	if (!s->alone)
+		s->below->ops->barrier(s->below);
 }
 
 static bool
@@ -168,4 +190,10 @@ comm_staged(KComm *below, const Dev *dev)
 
 	*s = (Staged) {.c = {&ops, below->rank, below->size},.below = below,.dev = dev};
 	return &s->c;
+}
+
+void
+comm_staged_alone(KComm *c, bool alone)
+{
+	((Staged *) c)->alone = alone;
 }

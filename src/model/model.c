@@ -992,3 +992,17 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	ok = d->dev == NULL || step_end(d);
 	return ok && !d->stopped && !split_failed(d);
 }
+
+bool
+model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out)
+{
+	const ModelRanks *ranks = m->ranks;
+	bool		ok;
+
+	m->ranks = NULL;
+	split_alone(&m->d, true);
+	ok = model_forward(m, b, kv, out);
+	split_alone(&m->d, false);
+	m->ranks = ranks;
+	return ok;
+}

@@ -228,6 +228,11 @@ void		model_profile(Model *m, Profile *p);
  * behind the last norm.  K/V of all rows are written to kv.
  * With graph_sizes out has room for as many rows as the next of these; what is behind n_out is of no use. */
 bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
+/*
+ * The same of this rank alone, on a device: other ranks are neither told nor waited for, and what they would give is zeros, so out and kv
+ * are of no use.  For its memory's sake, on any thread, as long as nobody else runs this model.
+ */
+bool		model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out);
 
 /*
  * A token's row of the embedding as the checkpoint has it, before any factor: what Batch.embeds takes in

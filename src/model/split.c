@@ -781,6 +781,15 @@ split_logits(Decoder *d, float *logits, int rows, int width)
 		c->ops->recv(c, d->pool, logits, bytes, c->size - 1);
 }
 
+void
+split_alone(Decoder *d, bool alone)
+{
+	if (d->dev != NULL && d->ranks.tp != NULL)
+		comm_staged_alone(d->ranks.tp, alone);
+	if (d->dev != NULL && d->ranks.pp != NULL)
+		comm_staged_alone(d->ranks.pp, alone);
+}
+
 bool
 split_failed(const Decoder *d)
 {

@@ -215,5 +215,19 @@ kill 9, $old;
 ok(until_ready($node, $old), 'another engine');
 is(lps('f32'), $on_device{f32}, '... with the same answers');
 
+# ---- ranks, which have a device each here ----
+
+my %shared = map { $_ => ids($_, 3) } 'bf16', 'experts';
+$old = engine_pid($node);
+sql('ALTER SYSTEM SET vllm.tensor_parallel_size = 2');
+set('vllm.device', 'cuda:0,cuda:0');
+sql('SELECT llm_engine_restart()');
+ok(until_ready($node, $old), 'an engine of two ranks');
+$old = engine_pid($node);
+mark();
+is(ids($_, 3), $shared{$_}, "... with one's answers: $_") for 'bf16', 'experts';
+ok(logged(qr/KV cache: \d+ MB of device "cuda:0"/), '... where the memory was divided by what a step took');
+is(engine_pid($node), $old, '... which lives');
+
 $node->stop;
 done_testing();

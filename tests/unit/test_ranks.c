@@ -5,6 +5,7 @@
  * Every fixture of tests/fixtures/models runs the same steps alone, with its columns on 2 ranks and its layers on
  * 2; some also on 4 ranks, both ways at once, with whole experts dealt to ranks, and with other types of weights.
  * Adapters of tests/fixtures/lora add the same on ranks, to their own part each.
+ * A step that is only tried, for its memory's sake, tells nobody and waits for nobody.
  * Ranks are threads here, each with weights, work space and KV of its own.  Some models do it
  * all again on devices, one a rank, that nobody can look into.
  *
@@ -72,6 +73,7 @@ typedef struct Run
 	float	   *out;			/* where the next logits go */
 	int			vocab;
 	const LoraAdapter *lora[2]; /* of the sequences */
+	bool		alone;			/* steps are only tried */
 } Run;
 
 static bool
@@ -134,7 +136,7 @@ step(Run *r, int pos0, int n0, int n1, int wanted)
 			rows[b.n_out++] = i;
 	}
 	floats = (size_t) b.n_out * (size_t) r->vocab;
-	if (!model_forward(r->m, &b, &r->kv, r->logits.dev))
+	if (!(r->alone ? model_rehearse : model_forward) (r->m, &b, &r->kv, r->logits.dev))
 		return false;
 	hostdev_get(&r->logits, 0, floats);
 	if (!dev_wait(r->dev, &e))
@@ -168,7 +170,7 @@ open_device(const char *name, KPool *pool, Dev *dev)
 
 	if (name == NULL)
 		return NULL;
-	dev->ops = kdevice_of_cpus(name);
+	*dev = (Dev) {.ops = kdevice_of_cpus(name)};
 	dev->d = dev->ops->open(0, &host, &o, why, sizeof(why));
 	dev->k = dev->ops->kernels(dev->d, KT_F32);
 	kpool_set_device(pool, dev->d);
@@ -443,6 +445,65 @@ test_adapter(const char *adapter, const char *base)
 	mem_free(plain.out);
 }
 
+static void
+count_steps(void *ctx, const Batch *b)
+{
+	(void) b;
+	(*(int *) ctx)++;
+}
+
+/* The first of four ranks tries a step while no other one is there: it would wait for ever. */
+static void
+test_rehearsal(const char *name, bool experts)
+{
+	char		path[300];
+	Err			e;
+	int			fd = groupmem_file(&e);
+	int			told = 0;
+	GroupMem	g;
+	ModelRanks	ranks = {.experts = experts,.forward = count_steps,.ctx = &told};
+	const char *why;
+	KPool	   *pool = kpool_new(1);
+	Dev			its;
+	const Dev  *dev = open_device("moat", pool, &its);
+	ModelOptions opt = {.kernels = dev != NULL ? dev->k : kernels_select("auto", &why),.pool = pool,.max_rows = MAX_ROWS,.max_out = MAX_ROWS,
+	.ranks = &ranks,.dev = dev};
+	Files	   *f;
+	Source		source = {0};
+	ModelSource src;
+	Model	   *m;
+	Run			r;
+
+	snprintf(path, sizeof(path), FIXTURES "%s", name);
+	CHECK(groupmem_open(&g, fd, 0, 4, &e), "%s", e.msg);
+	ranks.tp = comm_shm(&g, 0, 0, 2);
+	ranks.pp = comm_shm(&g, 4, 0, 2);
+	source.files = f = files_open(path, &e);
+	src = source_of(&source);
+	m = f != NULL ? model_new(files_conf(f), &src, &opt, &e) : NULL;
+	CHECK(m != NULL, "%s: %s", name, e.msg);
+	if (m != NULL && run_start(&r, m, dev, NULL, mem_zalloc((size_t) N_OUT * (size_t) model_info(m)->vocab_size * sizeof(float))))
+	{
+		float	   *out = r.out;
+
+		r.alone = true;
+		CHECK(step(&r, 0, 13, 0, 13) && step(&r, 13, 1, SECOND, 1), "%s: steps that are tried", name);
+		CHECK(told == 0, "%s: others are told of %d steps", name, told);
+		run_end(&r);
+		mem_free(out);
+	}
+	source_done(&source);
+	files_close(f);
+	model_free(m);
+	if (dev != NULL)
+		dev->ops->close(dev->d);
+	kpool_free(pool);
+	ranks.tp->ops->free(ranks.tp);
+	ranks.pp->ops->free(ranks.pp);
+	groupmem_close(&g);
+	close(fd);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -459,6 +520,11 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(adapters) / sizeof(adapters[0]); i++)
 		if (argc < 2 || strcmp(argv[1], adapters[i].adapter) == 0)
 			test_adapter(adapters[i].adapter, adapters[i].base);
+	if (argc < 2)
+	{
+		test_rehearsal("llama_f32", false);
+		test_rehearsal("qwen3_moe_f16", true);
+	}
 	printf("refused: %d\n", refused);
 	return check_done("test_ranks");
 }
