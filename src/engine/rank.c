@@ -200,6 +200,8 @@ begin_thread(void *(*main) (void *arg), void *arg)
 {
 	pthread_t	t;
 
+	/* steps have bound this one, which the other would inherit */
+	kpool_bind(NULL);
 	if (pthread_create(&t, NULL, main, arg) != 0)
 	{
 		log_line('P', "could not start a thread");

@@ -236,6 +236,16 @@ sql("SELECT llm_create_lora('a', 'tickets-2m', '$dir')");
 is(sql($adapted), $adapted_alone, '... that is read again');
 is(sql($call), $alone[0], '... the model alone');
 
+# steps of one model bind threads that must not keep another one from being loaded
+SKIP:
+{
+	skip 'one CPU', 4 if `nproc` < 2;
+	restart_with(cpu_affinity => 'auto');
+	is(sql($call), $alone[0], 'with a CPU for each rank');
+	is(sql(kind('qwen3_moe_f16')), $kind_alone{qwen3_moe_f16}, '... another model behind steps of the first');
+	restart_with(cpu_affinity => '');
+}
+
 # ---- a rank is killed ----
 
 my $up = sql('SELECT pg_postmaster_start_time()');
