@@ -448,8 +448,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	char	   *id = s->repack_cache[0] != '\0' ? files_contents_id(src->files) : NULL;
 	DraftFiles	df = {0};
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df};
-	/* replicas share a device: what those before have is in use already */
-	Budget		budget = {.name = in->where.name,.utilization = utilization(o, s) * (in->replica + 1) / ranks_replicas(),.kv_bytes = (uint64_t) kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt};
+	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt};
 	int			sizes[GRAPH_SIZES];
 	int			n_sizes = 0;
 	bool		ok;
@@ -477,6 +476,8 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	if (in->where.memory > 0)
 	{
 		budget.dev = in->dev;
+		budget.utilization = utilization(o, s);
+		budget_among(&budget, s, in->where.ordinal, in->replica, ranks_shares(&mi));
 		co.budget = &budget;
 	}
 	log_line('I', "steps of at most %d sequences and %d tokens", co.max_num_seqs, co.max_num_batched_tokens);

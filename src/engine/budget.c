@@ -16,9 +16,11 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/devices.h"
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
 #include "engine/kvgroups.h"
+#include "engine/ranks.h"
 #include "engine/sizing.h"
 
 typedef struct Stage
@@ -51,6 +53,33 @@ budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void 
 	GpuStage	stage = {what, run_stage};
 
 	return gpumem_measure(&(GpuLoad) {.device = b->name, .ctx = &s, .mem = mem_of, .stages = &stage, .n_stages = 1}, &b->mem, e);
+}
+
+/* ---- who else is on the device ---- */
+
+/* How many ranks of a replica are. */
+static int
+ranks_there(const Settings *s, int ordinal, int replica)
+{
+	int			n = 0;
+
+	for (int r = 0; r < ranks_world(); r++)
+	{
+		DeviceChoice c;
+		Err			ignored;
+
+		n += devices_choose(s, replica, r, ranks_world(), &c, &ignored) && c.memory > 0 && c.ordinal == ordinal;
+	}
+	return n;
+}
+
+void
+budget_among(Budget *b, const Settings *s, int ordinal, int replica, bool shared)
+{
+	b->sharers = shared ? ranks_there(s, ordinal, replica) : 1;
+	b->behind = 0;
+	for (int r = replica + 1; r < ranks_replicas(); r++)
+		b->behind += ranks_there(s, ordinal, r) > 0;
 }
 
 /* ---- a step of the greatest size ---- */
@@ -200,7 +229,7 @@ budget_divide(Core *c, Err *e)
 	const ModelInfo *info = core_info(c);
 	Divide		d = {.stage = {.b = b}, .core = c};
 	GpuLoad		load = {.device = b->name, .ctx = &d, .mem = mem_of, .alloc_kv = take_kv};
-	GpuAsk		ask = {.utilization = b->utilization, .kv_bytes = b->kv_bytes};
+	GpuAsk		ask = {.utilization = b->utilization, .kv_bytes = b->kv_bytes, .sharers = b->sharers, .behind = b->behind};
 	KvView		one = {
 		.type = c->opt.kv_type, .n_layers = kvgroups_of(info, &c->opt).layers, .n_blocks = 1, .block_size = c->opt.block_size,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim

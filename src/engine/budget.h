@@ -8,6 +8,7 @@
 #ifndef VLLM_ENGINE_BUDGET_H
 #define VLLM_ENGINE_BUDGET_H
 
+#include "engine/config.h"
 #include "engine/gpumem.h"
 #include "model/devmem.h"
 
@@ -20,10 +21,14 @@ typedef struct Budget
 	double		utilization;
 	uint64_t	kv_bytes;		/* 0 = what that leaves */
 	int			asked_len;		/* max_model_len must be this, 0 = as long as fits */
+	int			sharers;		/* ranks of the model on the device, with as much K and V each */
+	int			behind;			/* replicas of it that are to come there */
 	bool		least;			/* nothing will run: as few blocks as there can be */
 	GpuMem		mem;
 } Budget;
 
+/* Who else of a model is, or will be, on the device of that number: sharers and behind. */
+void		budget_among(Budget *b, const Settings *s, int ordinal, int replica, bool shared);
 /* What takes memory on the device: run() is measured, and sums that an error tells have it as `what`. */
 bool		budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void *ctx, Err *e);
 /*

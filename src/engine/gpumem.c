@@ -4,6 +4,8 @@
  *
  *		kv = total * utilization - (total - free, behind the last stage)
  *
+ * Of replicas that share the device each leaves those behind it what it has taken itself, and an equal part of the rest.
+ *
  * What others use counts against the utilization, too, other models of this engine among them: so it is
  * the device that is filled so far and no further, whoever came first.  A stage's part is what went missing
  * while it ran.  Somebody else may give memory back meanwhile: then it counts as nothing, and only what is free
@@ -91,9 +93,17 @@ gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, 
 	uint64_t	total;
 	uint64_t	used = in_use(l, &total);
 	uint64_t	most = (uint64_t) ((double) total * a->utilization);
+	uint64_t	left = most > used ? most - used : 0;
 	char		text[32];
 
-	*kv = a->kv_bytes > 0 ? a->kv_bytes : most > used ? most - used : 0;
+	for (int i = 0; i < m->n; i++)
+	{
+		uint64_t	theirs = m->taken[i] * (uint64_t) a->behind;
+
+		left = left > theirs ? left - theirs : 0;
+	}
+	left /= (uint64_t) (a->behind + 1) * (uint64_t) (a->sharers > 1 ? a->sharers : 1);
+	*kv = a->kv_bytes > 0 ? a->kv_bytes : left;
 	*kv -= *kv % a->block_bytes;
 	if (*kv > 0)
 		return true;

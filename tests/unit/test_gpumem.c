@@ -179,6 +179,34 @@ test_second(void)
 	CHECK(f.used <= 72 * GB && 72 * GB - f.used < 2 * MB, "%llu in use", (unsigned long long) f.used);
 }
 
+/* Of ranks on one device each has as much. */
+static void
+test_sharers(void)
+{
+	Fake		f = fake();
+	GpuLoad		l = load_of(&f);
+	GpuAsk		a = {.utilization = 0.9, .block_bytes = 2 * MB, .sharers = 3};
+	GpuMem		m;
+	uint64_t	kv;
+	uint64_t	all;
+	Err			e;
+
+	CHECK(measure(&l, &m, &e) && gpumem_budget(&l, &m, &a, &kv, &e), "a part");
+	a.sharers = 1;
+	CHECK(gpumem_budget(&l, &m, &a, &all, &e) && 3 * kv <= all && all - 3 * kv < 8 * MB, "%llu of %llu", (unsigned long long) kv,
+		  (unsigned long long) all);
+	a.sharers = 3;
+	a.kv_bytes = 4 * GB;
+	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && kv == 4 * GB, "what is asked for is each one's");
+
+	/* two more to come, which take the same: 72 GB less 2 GB of others, less three times what one has */
+	a = (GpuAsk) {.utilization = 0.9, .block_bytes = 2 * MB, .behind = 2};
+	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && 3 * kv <= 70 * GB - 3 * (15 * GB + 612 * MB) && 70 * GB - 3 * (15 * GB + 612 * MB) - 3 * kv < 8 * MB,
+		  "%llu", (unsigned long long) kv);
+	a.behind = 4;
+	CHECK(!gpumem_budget(&l, &m, &a, &kv, &e) && e.cls == ERR_NOMEM, "no room for five");
+}
+
 static void
 test_too_little(void)
 {
@@ -265,6 +293,7 @@ main(void)
 	test_utilization();
 	test_one_by_one();
 	test_second();
+	test_sharers();
 	test_too_little();
 	test_stages();
 	test_pieces();
