@@ -643,6 +643,22 @@ load_next(const Inst *first, LoadPart *part, const ModelOpts *o, const Settings 
 	return in;
 }
 
+/* What is left of a device may hold longer sequences for one than for another: what one is given all must take. */
+static void
+agree_on_length(Inst *first)
+{
+	int			least = core_max_model_len(first->core);
+
+	for (Inst *r = first->next; r != NULL; r = r->next)
+		if (core_max_model_len(r->core) < least)
+			least = core_max_model_len(r->core);
+	for (Inst *r = first; r != NULL; r = r->next)
+	{
+		core_shorten(r->core, least);
+		poolmodel_shorten(r->pooling, least);
+	}
+}
+
 static Inst *
 load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
 {
@@ -662,6 +678,7 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 			inst_free(first);
 			return NULL;
 		}
+	agree_on_length(first);
 	first->queue = replicas_new(part.i, s->block_size);
 	return first;
 }

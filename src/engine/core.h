@@ -297,6 +297,8 @@ void		core_cache_facts(const Core *c, CacheFacts *out);
 
 const Tok  *core_tok(const Core *c);
 int			core_max_model_len(const Core *c);
+/* Sequences may have so many tokens at most, if they might have more; before there are any. */
+void		core_shorten(Core *c, int tokens);
 /* Weights, KV cache, recurrent state, work space, and rows of logits and their like, as far as they are the host's; of this the
  * work space, which stays while it rests; the rows of a core that is not there yet. */
 int64_t		core_memory(const Core *c);

@@ -942,6 +942,13 @@ core_max_model_len(const Core *c)
 	return c->max_model_len;
 }
 
+void
+core_shorten(Core *c, int tokens)
+{
+	if (tokens < c->max_model_len)
+		c->max_model_len = tokens;
+}
+
 bool
 core_token_row(const Core *c, int32_t token, float *out)
 {

@@ -20,6 +20,8 @@ bool		pooling_prepare(Files *f, const char *hf_overrides, Err *e);
 PoolModel  *poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf,
 						  const ChatModel *chat, Err *e);
 void		poolmodel_free(PoolModel *m);
+/* core_shorten(): texts, too */
+void		poolmodel_shorten(PoolModel *m, int tokens);
 
 /* Backend.pool */
 bool		pooling_make(const PoolModel *m, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e);

@@ -204,6 +204,13 @@ poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Co
 }
 
 void
+poolmodel_shorten(PoolModel *m, int tokens)
+{
+	if (tokens < m->max_len)
+		m->max_len = tokens;
+}
+
+void
 poolmodel_free(PoolModel *m)
 {
 	if (m == NULL)
