@@ -196,19 +196,26 @@ moved(Lane *l)
 		atomic_fetch_add_explicit(&s->link->hdr->step_counter, 1, memory_order_relaxed);
 }
 
+/* under Step.lock */
 static void
-set_busy(Lane *l, bool busy)
+note_busy(Lane *l, bool busy)
 {
 	Step	   *s = l->step;
 	bool		any = false;
 
-	pthread_mutex_lock(&s->lock);
 	l->busy = busy;
 	l->moved = false;
 	for (int i = 0; i < s->n_lanes; i++)
 		any = any || s->lanes[i].busy;
 	atomic_store_explicit(&s->link->hdr->busy, any, memory_order_relaxed);
-	pthread_mutex_unlock(&s->lock);
+}
+
+static void
+set_busy(Lane *l, bool busy)
+{
+	pthread_mutex_lock(&l->step->lock);
+	note_busy(l, busy);
+	pthread_mutex_unlock(&l->step->lock);
 }
 
 /* A backend's own thread has called sinks. */
@@ -407,18 +414,28 @@ wait_for_work(Lane *l, int64_t due)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* The other lanes stand between two steps. */
+/* The other lanes stand between two steps.  Who waits for a long one to end isn't busy, or it would seem to hang (moved()). */
 static void
 halt_lanes(Step *s)
 {
+	bool		busy = s->lanes[0].busy;
+
+	if (s->n_lanes == 1)
+		return;
 	atomic_store(&s->halting, true);
+	if (busy)
+		set_busy(&s->lanes[0], false);
 	for (int i = 1; i < s->n_lanes; i++)
 		pthread_mutex_lock(&s->lanes[i].turn);
+	if (busy)
+		set_busy(&s->lanes[0], true);
 }
 
 static void
 resume_lanes(Step *s)
 {
+	if (s->n_lanes == 1)
+		return;
 	for (int i = 1; i < s->n_lanes; i++)
 		pthread_mutex_unlock(&s->lanes[i].turn);
 	pthread_mutex_lock(&s->lock);
@@ -485,10 +502,16 @@ lane_main(void *arg)
 		pthread_mutex_lock(&s->lock);
 		/* a mutex alone would not let the first lane in as long as this one has work */
 		while (atomic_load(&s->halting))
+		{
+			if (l->busy)
+				note_busy(l, false);
 			pthread_cond_wait(&s->resumed, &s->lock);
+		}
 		l->poked = false;
 		pthread_mutex_unlock(&s->lock);
-		pthread_mutex_lock(&l->turn);
+		/* the first lane has come between: it is halting */
+		if (pthread_mutex_trylock(&l->turn) != 0)
+			continue;
 		due = round_of_steps(l);
 		pthread_mutex_unlock(&l->turn);
 		if (due != 0)
