@@ -570,7 +570,8 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 			   opt->cache_id != NULL ? opt->cache_id : "");
 	/* ranks' parts differ where their plans don't */
 	if (p->d->ranks.tp != NULL)
-		buf_printf(&key, "\nrank %d of %d%s", p->d->ranks.tp->rank, p->d->ranks.tp->size, p->d->ranks.experts ? " by experts" : "");
+		buf_printf(&key, "\nrank %d of %d%s%s", p->d->ranks.tp->rank, p->d->ranks.tp->size, p->d->ranks.experts ? " by experts" : "",
+				   p->d->ranks.round_robin ? " in turn" : "");
 	if (p->d->ranks.pp != NULL)
 		buf_printf(&key, "\nstage %d of %d", p->d->ranks.pp->rank, p->d->ranks.pp->size);
 	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, dec_where(p->src, NULL), p->d->k->name, quant,
