@@ -894,7 +894,10 @@ submit(Inst *in, ReqSpec *spec)
 	{
 		for (const Inst *r = in; r != NULL; r = r->next)
 			live[n++] = core_live_tokens(r->core);
-		in = replica(in, replicas_choose(in->queue, live, spec));
+		n = replicas_choose(in->queue, live, spec);
+		in = replica(in, n);
+		for (; spec->lora != NULL && spec->lora->next != NULL && n > 0; n--)
+			spec->lora = spec->lora->next;
 	}
 	core_submit(in->core, spec);
 }
@@ -995,6 +998,21 @@ unpin(Inst *in, uint64_t id)
 	return false;
 }
 
+/* Replicas' are alike, but each on a device has its own, as that may be another one.  false: a is freed */
+static bool
+lora_copies(const Inst *in, LoraAdapter *a, const char *path, const LoraLimits *limits, Err *e)
+{
+	LoraAdapter *last = a;
+
+	for (const Inst *r = in->next; r != NULL && in->dev != NULL; r = r->next, last = last->next)
+		if ((last->next = lora_files_load(core_model(r->core), path, limits->max_rank, limits->dtype, e)) == NULL)
+		{
+			lora_free(a);
+			return false;
+		}
+	return true;
+}
+
 static LoraAdapter *
 lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 {
@@ -1005,12 +1023,15 @@ lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 		err_set(e, ERR_UNSUPPORTED, "a tokenizer without a model takes no adapters");
 		return NULL;
 	}
-	/* replicas' are alike */
 	a = lora_files_load(core_model(in->core), path, limits->max_rank, limits->dtype, e);
-	if (a == NULL || in->ranks == NULL)
+	if (a == NULL || !lora_copies(in, a, path, limits, e))
+		return NULL;
+	if (in->ranks == NULL)
 		return a;
-	a->shared = ranks_lora_number();
 	a->unshare = ranks_unlora;
+	a->shared = ranks_lora_number();
+	for (LoraAdapter *its = a->next; its != NULL; its = its->next)
+		its->shared = a->shared;
 	for (const Inst *r = in; r != NULL; r = r->next)
 		if (!ranks_lora(r->ranks, a->shared, path, limits->max_rank, limits->dtype, e))
 		{

@@ -339,9 +339,12 @@ load_done(Job *j)
 	l->a = t->a;
 	if (t->a != NULL)
 	{
-		t->a->id = l->id;
 		l->bytes = t->a->info.bytes;
-		plain_name(l->names[0].name, t->a->name, sizeof(t->a->name));
+		for (LoraAdapter *a = t->a; a != NULL; a = a->next)
+		{
+			a->id = l->id;
+			plain_name(l->names[0].name, a->name, sizeof(a->name));
+		}
 		log_line('I', "adapter loaded from \"%s\": rank %d, %" PRId64 " kB, %" PRId64 " ms", l->path, t->a->info.rank,
 				 t->a->info.bytes >> 10, (clock_us() - t->start_us) / 1000);
 		models_show(l->lc->srv->models);

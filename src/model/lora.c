@@ -400,6 +400,7 @@ lora_free(LoraAdapter *a)
 
 	if (a == NULL)
 		return;
+	lora_free(a->next);
 	if (a->unshare != NULL)
 		a->unshare(a->shared);
 	mem_free(a->targets);

@@ -65,6 +65,7 @@ typedef struct LoraAdapter
 	DevMem		mem;			/* the same on the device, and data is NULL then */
 	uint32_t	shared;			/* its number on other ranks of the model, 0 = there are none, */
 	void		(*unshare) (uint32_t shared);	/* ... which shall forget it; NULL: likewise */
+	struct LoraAdapter *next;	/* the same for the model's next replica, freed with this one; NULL: this is for all behind it, too */
 } LoraAdapter;
 
 void		lora_free(LoraAdapter *a);
