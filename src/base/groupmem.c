@@ -29,6 +29,7 @@ struct GroupHead
 	GroupWord	dead;			/* 0, or the missing rank + 1 */
 	GroupWord	came[GROUP_MOST];	/* the rank has its lock */
 	_Atomic int32_t pids[GROUP_MOST];
+	_Atomic int32_t told[GROUP_MOST];
 	GroupWord	written;		/* bytes of the stream, modulo 2^32: GROUP_STREAM is far less */
 	GroupWord	read[GROUP_MOST];	/* likewise, by each rank */
 	GroupWord	answered[GROUP_MOST];	/* answers that were given */
@@ -128,6 +129,18 @@ int
 groupmem_pid(const GroupMem *g, int rank)
 {
 	return atomic_load(&g->head->pids[rank]);
+}
+
+void
+groupmem_tell(GroupMem *g, int n)
+{
+	atomic_store(&g->head->told[g->rank], (int32_t) n);
+}
+
+int
+groupmem_told(const GroupMem *g, int rank)
+{
+	return atomic_load(&g->head->told[rank]);
 }
 
 int

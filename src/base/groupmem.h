@@ -71,6 +71,9 @@ void		groupmem_close(GroupMem *g);
 void		groupmem_kill(GroupMem *g);
 bool		groupmem_dead(const GroupMem *g);
 int			groupmem_pid(const GroupMem *g, int rank);	/* its process; 0: it has not come */
+/* What a rank tells of itself: a number, 0 at first.  Any thread. */
+void		groupmem_tell(GroupMem *g, int n);
+int			groupmem_told(const GroupMem *g, int rank);
 int			groupmem_missed(const GroupMem *g); /* the rank that was missed first, or killed the group; -1: it lives */
 
 /* Wait until every rank has opened the file, at most so long; false: the group is dead, or some didn't come. */

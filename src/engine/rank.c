@@ -31,6 +31,7 @@ typedef struct Held
 	Model	   *model;
 	ModelRanks	shape;			/* the model's for its life */
 	Dev		   *dev;			/* NULL = CPUs */
+	int			ordinal;		/* its number */
 	const Kernels *kernels;
 	KPool	   *pool;
 	int			max_rows;
@@ -56,6 +57,7 @@ static struct
 	Settings	set;
 	IdMap		models;			/* of Held, */
 	IdMap		loras;			/* and of LoraAdapter; */
+	int			on_device;		/* models with a device that has memory of its own; */
 	pthread_mutex_t lock;		/* ... threads that load put theirs in */
 } me = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -91,12 +93,24 @@ load_model(void *arg)
 	mem_free(id);
 }
 
+/* One model more on the device of that number, or less: rank 0 is told of the device as long as there is one. */
+static void
+note_device(int ordinal, int models)
+{
+	pthread_mutex_lock(&me.lock);
+	me.on_device += models;
+	groupmem_tell(&me.mem, me.on_device > 0 ? ordinal + 1 : 0);
+	pthread_mutex_unlock(&me.lock);
+}
+
 static void
 held_free(Held *h)
 {
 	if (h == NULL)
 		return;
 	model_free(h->model);
+	if (h->dev != NULL && h->dev->memory > 0)
+		note_device(h->ordinal, -1);
 	if (h->pool != NULL)
 		kpool_free(h->pool);
 	devmem_free(&h->kv_area);
@@ -129,6 +143,9 @@ open_device(Loading *l)
 		return err_set(&l->err, ERR_UNSUPPORTED, "rank %d has no device: %s", me.mem.rank, where.why);
 	if (!devices_open(&where, &l->what.open, l->what.dtype, &h->dev, &l->err))
 		return false;
+	h->ordinal = where.ordinal;
+	if (where.memory > 0)
+		note_device(where.ordinal, 1);
 	h->kernels = h->dev->k;
 	kpool_set_device(h->pool, h->dev->d);
 	return true;

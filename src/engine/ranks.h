@@ -64,6 +64,7 @@ typedef struct RankInfo
 	int			rank;			/* over all replicas */
 	int			replica;
 	int			pid;
+	int			device;			/* of a model that it computes; -1 = none, or a CPU's */
 	int64_t		bytes;			/* memory */
 } RankInfo;
 bool		ranks_info(int i, RankInfo *out);

@@ -47,6 +47,7 @@ struct Stats
 	WireDevice	devices[WIRE_MAX_DEVICES];
 	int			n_ranks;
 	WireRank	ranks[WIRE_MAX_RANKS];
+	int			ranks_on[WIRE_MAX_RANKS];	/* RankInfo.device */
 	int64_t		when_us;
 };
 
@@ -80,6 +81,18 @@ look_at_devices(Stats *s)
 	}
 }
 
+/* The first of the engine's processes that compute on a device; here: the engine itself does */
+static int32_t
+rank_on(const Stats *s, int device, bool here)
+{
+	if (here)
+		return 0;
+	for (int i = 0; i < s->n_ranks; i++)
+		if (s->ranks_on[i] == device)
+			return s->ranks[i].rank;
+	return -1;
+}
+
 /* This is always as of now. */
 static void
 look_at_device_memory(Stats *s)
@@ -89,10 +102,12 @@ look_at_device_memory(Stats *s)
 		KDevInfo	info;
 		uint64_t	free_bytes;
 		uint64_t	held;
+		bool		here = devices_memory(i, &free_bytes, &held);
 
 		devices_info(i, &info);
-		if (!devices_memory(i, &free_bytes, &held))
+		if (!here)
 			free_bytes = info.free;
+		s->devices[i].rank = rank_on(s, i, here);
 		s->devices[i].memory_available = (int64_t) free_bytes;
 		s->devices[i].engine_bytes = (int64_t) held;
 	}
@@ -105,7 +120,10 @@ look_at_ranks(Stats *s)
 
 	s->n_ranks = 0;
 	while (s->n_ranks < WIRE_MAX_RANKS && ranks_info(s->n_ranks, &info))
+	{
+		s->ranks_on[s->n_ranks] = info.device;
 		s->ranks[s->n_ranks++] = (WireRank) {.rank = info.rank, .replica = info.replica, .pid = info.pid, .bytes = info.bytes};
+	}
 }
 
 Stats *

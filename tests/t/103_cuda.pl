@@ -152,6 +152,7 @@ sub kv_tokens { return sql("SELECT kv_tokens FROM llm_memory WHERE model = '$_[0
 mark();
 ids('f32', 1);
 ok(logged(qr/KV cache: \d+ MB of device "cuda:0"/), 'the KV cache is what is left');
+ok(until_sql($node, q{SELECT rank = 0 FROM llm_devices WHERE kind = 'cuda'}), '... of a device that the engine computes on');
 my $much = kv_tokens('f32');
 my $total = sql(q{SELECT memory_total FROM llm_devices WHERE kind = 'cuda'});
 ok(until_sql($node, qq{SELECT memory_total - memory_available BETWEEN 0.8 * $total AND 0.9 * $total FROM llm_devices WHERE kind = 'cuda'}), 'nine tenths of the device are in use');
