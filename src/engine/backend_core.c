@@ -422,7 +422,12 @@ load_weights(void *ctx, Err *e)
 		*e = n->err;
 		ok = false;
 	}
-	ok = ok && (in->ranks == NULL || ranks_loaded(in->ranks, n->model, n->src->files, e));
+	if (ok && in->ranks != NULL && !ranks_loaded(in->ranks, n->model, n->src->files, e))
+	{
+		/* others have read something else: no device is lost */
+		in->tried = in->tried && e->cls != ERR_LOST;
+		ok = false;
+	}
 	n->options->ranks = NULL;
 	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) || leave_out(&n->co->spec, e));
 	kpool_bind(NULL);

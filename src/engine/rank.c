@@ -205,6 +205,8 @@ load_main(void *arg)
 		idmap_put(&me.models, l->id, h);
 		pthread_mutex_unlock(&me.lock);
 	}
+	else if (l->err.cls == ERR_LOST)
+		devices_lost(l->err.msg);
 	else
 		held_free(h);
 	groupmem_answer(&me.mem, &l->err);

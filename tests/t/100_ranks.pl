@@ -330,10 +330,17 @@ my $program = readlink('/proc/' . engine_pid($node) . '/exe');
 append_to_file("$places/engine", "#!/bin/sh\ncase \"\$*\" in\n*--rank*) cd $places/b ;;\n*) cd $places/a ;;\nesac\nexec $program \"\$@\"\n");
 chmod 0755, "$places/engine";
 restart_with(engine_path => "$places/engine");
+my $same = engine_pid($node);
 sql(q{SELECT llm_create_model('two', '/proc/self/cwd/model', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 96}')});
 like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has read another model than rank 0/s, 'ranks that read different files');
 is(sql($call), $alone[0], '... costs nothing but the load');
-restart_with(engine_path => '');
+is(engine_pid($node), $same, '... and no engine');
+restart_with(engine_path => "$places/engine", device => 'host');
+$same = engine_pid($node);
+like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has read another model than rank 0/s, '... with devices likewise');
+is(sql($call), $alone[0], '... costs nothing but the load');
+is(engine_pid($node), $same, '... nor is a device taken for lost');
+restart_with(engine_path => '', device => 'auto');
 sql(q{SELECT llm_drop_model('two')});
 
 # ---- devices of ranks: of which two can be used ----
