@@ -321,6 +321,39 @@ held(uint32_t id)
 
 /* ---- sleep ---- */
 
+static void
+give_back(Held *h)
+{
+	devmem_drop(&h->kv_area);
+	devmem_drop(&h->state_area);
+}
+
+/* On a device they may be elsewhere then. */
+static bool
+take_back(Held *h, Err *e)
+{
+	if (!devmem_back(&h->kv_area, e) || !devmem_back(&h->state_area, e))
+	{
+		give_back(h);
+		return false;
+	}
+	h->kv.base = h->kv_area.base;
+	return true;
+}
+
+/* The next step wants them. */
+static void
+need_back(Held *h)
+{
+	Err			e;
+
+	if (!take_back(h, &e))
+	{
+		log_line('P', "rank %d can't go on: %s", me.mem.rank, e.msg);
+		exit(ENGINE_EXIT_FATAL);
+	}
+}
+
 typedef struct Moving
 {
 	RankCmdKind kind;
@@ -342,10 +375,12 @@ move_main(void *arg)
 	else if (h->away)
 		ok = m->kind == RC_FETCH ? model_fetch(h->model, &e) : model_adopt(h->model, m->from->model, &e);
 	if (ok)
-	{
 		h->away = m->kind == RC_STORE;
+	/* here an error is one of waking, steps have nobody to tell; whom weights were adopted from is still there */
+	if (ok && m->kind == RC_FETCH)
+		ok = take_back(h, &e);
+	if (ok)
 		e.cls = ERR_NONE;
-	}
 	groupmem_answer(&me.mem, &e);
 	mem_free(m);
 	return NULL;
@@ -378,27 +413,6 @@ forget(Held *h)
 {
 	model_forget(h->model);
 	h->away = true;
-}
-
-static void
-give_back(Held *h)
-{
-	devmem_drop(&h->kv_area);
-	devmem_drop(&h->state_area);
-}
-
-/* The next step wants them again, which on a device may be elsewhere. */
-static void
-take_back(Held *h)
-{
-	Err			e;
-
-	if (!devmem_back(&h->kv_area, &e) || !devmem_back(&h->state_area, &e))
-	{
-		log_line('P', "rank %d can't go on: %s", me.mem.rank, e.msg);
-		exit(ENGINE_EXIT_FATAL);
-	}
-	h->kv.base = h->kv_area.base;
 }
 
 /* ---- steps ---- */
@@ -496,7 +510,7 @@ forward(Held *h, Cut c)
 		.rows = {.n_rows = s->n_rows,.n_seqs = s->n_seqs,.block_table = h->tables},.n_out = s->n_out,.hidden = s->hidden
 	};
 
-	take_back(h);
+	need_back(h);
 	b.state = (float *) h->state_area.base;
 	if (s->n_rows < 0 || s->n_rows > h->max_rows || s->n_seqs < 0 || s->n_seqs > s->n_rows || s->n_out < 0 || s->n_out > s->n_rows)
 		abort();
@@ -552,7 +566,7 @@ copy(Held *h, Cut c)
 	for (size_t i = 0; i < n; i++)
 		if (copies[i].from < 0 || copies[i].from >= h->kv.n_blocks || copies[i].to < 0 || copies[i].to >= h->kv.n_blocks)
 			abort();
-	take_back(h);
+	need_back(h);
 	h->kernels->kv_copy(h->pool, &h->kv, (const int32_t *) copies, (int) n);
 }
 

@@ -17,7 +17,7 @@
  *		RC_UNLORA	the adapter's number; no model's
  *		RC_REST		nothing: KV and state are given back
  *		RC_STORE	the directory, with its 0
- *		RC_FETCH	nothing
+ *		RC_FETCH	nothing; KV and state come back with the weights
  *		RC_FORGET	nothing
  *		RC_ADOPT	the number of the model that has the weights
  *
