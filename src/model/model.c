@@ -649,9 +649,11 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	m->info.work_memory = d->work.used;
 	if (!d->c.both_ways)
 		find_kv_windows(m);
-	if (d->head_norm != NULL)
+	/* stages without the head don't need what is made of it */
+	if (d->head_norm != NULL && split_is_last(d))
 		measure_head(d);
-	heads_ready(d, conf);
+	if (split_is_first(d))
+		heads_ready(d, conf);
 	if (d->c.bias_buckets > 0)
 		dec_bias_table(d);
 	if (!fits_device(d, e) || !place_work(d, e) || !split_place(d, e))

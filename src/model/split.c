@@ -512,6 +512,9 @@ split_stages(Decoder *d, Err *e)
 		return err_set(e, ERR_INVALID, "%d layers can't be divided into %d stages", d->c.n_layers, c->size);
 	if (d->c.both_ways)
 		return err_set(e, ERR_UNSUPPORTED, "a model whose attention looks both ways can't be divided into %d stages", c->size);
+	/* scores are the first stage's */
+	if (d->scores_tokens && !d->c.tied)
+		return err_set(e, ERR_UNSUPPORTED, "a model that scores by its head's rows of tokens can't be divided into %d stages", c->size);
 	leave_layers(d, first, end);
 	if (!split_is_first(d))
 	{
