@@ -85,7 +85,8 @@ dec_place(Decoder *d, Err *e)
 void
 dec_leave(Decoder *d)
 {
-	if (d->dev == NULL)
+	/* they may be gone already: weights in a file are forgotten, too */
+	if (d->dev == NULL || d->on_dev.base == NULL)
 		return;
 	d->left = d->on_dev.base;
 	devmem_drop(&d->on_dev);

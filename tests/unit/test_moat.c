@@ -29,7 +29,9 @@
 /* Where a model runs, and all that comes out. */
 typedef struct Run
 {
+	const char *path;
 	const Dev  *dev;			/* NULL: CPUs */
+	KPool	   *pool;
 	Model	   *m;
 	KvView		kv;
 	DevMem		kv_mem;
@@ -44,12 +46,12 @@ typedef struct Run
 } Run;
 
 static bool
-run_start(Run *r, Model *m, const Dev *dev, Err *e)
+run_start(Run *r, const char *path, Model *m, const Dev *dev, KPool *pool, Err *e)
 {
 	const ModelInfo *info = model_info(m);
 	size_t		size;
 
-	*r = (Run) {.dev = dev, .m = m, .slots = {1, 0}};
+	*r = (Run) {.path = path, .dev = dev, .pool = pool, .m = m, .slots = {1, 0}};
 	r->width = info->vocab_size > info->hidden_size ? info->vocab_size : info->hidden_size;
 	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = 2 * PER_SEQ, .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
@@ -144,6 +146,26 @@ step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 	return keep(r, &r->out, half, b.n_out, info->vocab_size);
 }
 
+static Model *
+load(const char *path, const Dev *dev, KPool *pool, Err *e)
+{
+	const char *why;
+	Files	   *f = files_open(path, e);
+	Source		source = {.files = f};
+	ModelSource src;
+	ModelOptions opt = {.kernels = dev != NULL ? dev->ops->kernels(dev->d, KT_F32) : kernels_select("auto", &why), .pool = pool,
+		.max_rows = MAX_ROWS, .max_out = MAX_ROWS, .dev = dev};
+	Model	   *m;
+
+	if (f == NULL)
+		return NULL;
+	src = source_of(&source);
+	m = model_new(files_conf(f), &src, &opt, e);
+	source_done(&source);
+	files_close(f);
+	return m;
+}
+
 /* The weights' memory is given back, and taken again elsewhere. */
 static bool
 rest(Run *r)
@@ -160,36 +182,44 @@ rest(Run *r)
 	return ok;
 }
 
+/* Likewise, but what a file has of them is forgotten, and those of the same model, loaded again, take their place. */
+static bool
+replace(Run *r)
+{
+	Err			e = {0};
+	void	   *other = NULL;
+	Model	   *again;
+	bool		ok = model_store(r->m, "/tmp", &e);
+
+	model_forget(r->m);
+	if (r->dev != NULL)
+		other = r->dev->ops->alloc(r->dev->d, 1 << 16, "somebody else's");
+	again = load(r->path, r->dev, r->pool, &e);
+	ok = ok && again != NULL && model_adopt(r->m, again, &e);
+	model_free(again);
+	if (r->dev != NULL)
+		r->dev->ops->free(r->dev->d, other);
+	return ok;
+}
+
 static bool
 all_steps(Run *r)
 {
 	if (!model_info(r->m)->generates)
 		return step(r, 0, 9, 5, 5, true, false) && rest(r) && step(r, 0, 7, 0, 7, true, false);
 	return step(r, 0, 9, 0, 9, false, true) && step(r, 9, 5, 0, 1, false, false) && rest(r) && step(r, 14, 1, 0, 1, false, false) &&
-		step(r, 15, 1, 0, 1, false, false) && step(r, 16, 1, 5, 1, false, false) && step(r, 17, 3, 0, 2, true, false);
+		step(r, 15, 1, 0, 1, false, false) && replace(r) && step(r, 16, 1, 5, 1, false, false) && step(r, 17, 3, 0, 2, true, false);
 }
 
 static bool
 run(Run *r, const char *path, const Dev *dev, KPool *pool, Err *e)
 {
-	const char *why;
-	Files	   *f = files_open(path, e);
-	Source		source = {.files = f};
-	ModelSource src;
-	ModelOptions opt = {.kernels = dev != NULL ? dev->ops->kernels(dev->d, KT_F32) : kernels_select("auto", &why), .pool = pool,
-		.max_rows = MAX_ROWS, .max_out = MAX_ROWS, .dev = dev};
-	Model	   *m;
+	Model	   *m = load(path, dev, pool, e);
 
 	*r = (Run) {0};
-	if (f == NULL)
-		return false;
-	src = source_of(&source);
-	m = model_new(files_conf(f), &src, &opt, e);
-	source_done(&source);
-	files_close(f);
 	if (m == NULL)
 		return false;
-	if (!run_start(r, m, dev, e))
+	if (!run_start(r, path, m, dev, pool, e))
 		return false;
 	return all_steps(r) || err_set(e, ERR_LOST, "a step failed");
 }
