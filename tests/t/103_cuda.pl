@@ -142,6 +142,25 @@ for my $level (1, 2)
 	sql('SELECT llm_wake_up()');
 	is(lps('f32'), $on_device{f32}, '... and comes back with the same answers');
 }
+# a call that is kept
+sub long { return qq{SELECT llm_generate('abc', model => '$_[0]', temperature => 0, max_tokens => 40, ignore_eos => true)}; }
+
+sub kept
+{
+	my $model = shift;
+	sql("SELECT vllm.control('sleep-step 600')");
+	my $b = bg($node, long($model));
+	ok(until_sql($node, "SELECT count(*) FROM llm_requests WHERE model = '$model' AND state IN ('waiting', 'running')", '1'), "a call of $model");
+	return $b;
+}
+
+{
+	my $answer = sql(long('f32'));
+	my $kept = kept('f32');
+	sql("SELECT llm_sleep(1, 'keep', 'f32'); SELECT llm_sleep(2, 'keep', 'f32'); SELECT llm_wake_up(model => 'f32')");
+	is(scalar finish($kept), $answer, 'level 1, then 2, then awake: a call that is kept');
+	is(lps('f32'), $on_device{f32}, '... and the same answers');
+}
 is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
 # ---- how the memory is divided ----
