@@ -54,7 +54,7 @@ typedef struct ModelOpts
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */
-	bool		for_adopt;		/* not an option: it is loaded for Backend.adopt alone, and never runs */
+	const Inst *for_adopt;		/* not an option: it is loaded for Backend.adopt() into this one, where that is computed, and never runs */
 } ModelOpts;
 
 /* What float matrices become by "quantization" or else "dtype"; NULL = what they are (modelopts.c). */

@@ -78,6 +78,17 @@ replica(Inst *in, int n)
 	return in;
 }
 
+/* Weights that another instance takes over are packed for what that is computed on, whatever can be used now. */
+static const DeviceChoice *
+where_wanted(const ModelOpts *o, int n)
+{
+	const Inst *in = o->for_adopt;
+
+	while (in != NULL && n-- > 0)
+		in = in->next;
+	return in != NULL ? &in->where : NULL;
+}
+
 /* ---- loading ---- */
 
 static KType
@@ -453,7 +464,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	char	   *id = s->repack_cache[0] != '\0' ? files_contents_id(src->files) : NULL;
 	DraftFiles	df = {0};
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df};
-	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt};
+	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt != NULL};
 	int			sizes[GRAPH_SIZES];
 	int			n_sizes = 0;
 	bool		ok;
@@ -597,18 +608,21 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, LoadProgress
 {
 	Source		src = {.progress = progress,.ctx = ctx};
 	Source		again = src;
+	const DeviceChoice *wanted = where_wanted(o, 0);
 	DeviceChoice where;
 	bool		of_device;
 	Inst	   *in;
 
-	if (!devices_choose(s, 0, 0, ranks_world(), &where, e))
+	if (wanted != NULL)
+		where = *wanted;
+	else if (!devices_choose(s, 0, 0, ranks_world(), &where, e))
 		return NULL;
 	if (where.ops == NULL && where.why[0] != '\0')
 		log_line('I', "the model is computed on the CPUs: %s", where.why);
 	in = load_on(&where, path, 0, o, s, &src, &of_device, e);
 	if (in == NULL && of_device && e->cls == ERR_LOST)
 		devices_lost(e->msg);
-	if (in != NULL || !of_device || !where.if_it_can || (e->cls != ERR_UNSUPPORTED && e->cls != ERR_NOMEM))
+	if (in != NULL || !of_device || wanted != NULL || !where.if_it_can || (e->cls != ERR_UNSUPPORTED && e->cls != ERR_NOMEM))
 		return in;
 	log_line('W', "the model is computed on the CPUs, not on device %s: %s", where.name, e->msg);
 	where = (DeviceChoice) {.ops = NULL};
@@ -636,11 +650,12 @@ static Inst *
 load_next(const Inst *first, LoadPart *part, const ModelOpts *o, const Settings *s, Err *e)
 {
 	Source		src = {.progress = part_progress,.ctx = part};
-	DeviceChoice where = first->where;
+	const DeviceChoice *wanted = where_wanted(o, part->i);
+	DeviceChoice where = wanted != NULL ? *wanted : first->where;
 	bool		of_device;
 	Inst	   *in;
 
-	if (where.ops != NULL && !devices_choose(s, part->i, 0, ranks_world(), &where, e))
+	if (wanted == NULL && where.ops != NULL && !devices_choose(s, part->i, 0, ranks_world(), &where, e))
 		return NULL;
 	in = load_on(&where, first->path, part->i, o, s, &src, &of_device, e);
 	if (in == NULL && of_device && e->cls == ERR_LOST)

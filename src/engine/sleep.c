@@ -546,7 +546,7 @@ reload(SleepOp *op)
 
 	if (be->adopt == NULL)
 		return true;
-	opts.for_adopt = true;
+	opts.for_adopt = l->inst;
 	again = be->load(l->path, &opts, &l->set, load_on, NULL, &op->e);
 	if (again == NULL)
 		return false;

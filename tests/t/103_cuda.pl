@@ -210,6 +210,17 @@ set('vllm.device', 'auto');
 ok(ids('wide', 1) ne '' && ids('f32', 1) ne '', 'auto: it is loaded on the CPUs');
 ok(logged(qr/WARNING:  .*the model is computed on the CPUs, not on device "cuda:0".*out of memory/), '... and the log tells why');
 ok(logged(qr/computed on device "cuda:0"/), '... the other one on the device');
+# the device is full: on the CPUs, where it stays when the device is free
+{
+	my $answer = sql(long('bf16'));
+	ok(logged(qr/on the CPUs, not on device "cuda:0".*no room for a KV cache/), 'auto: no room');
+	my $kept = kept('bf16');
+	sql("SELECT llm_sleep(2, 'keep', 'bf16')");
+	unload('f32');
+	sql("SELECT llm_wake_up(model => 'bf16')");
+	is(scalar finish($kept), $answer, '... and weights that come back go where they were');
+	unload('bf16');
+}
 set('vllm.device', 'cuda');
 set('vllm.kv_cache_memory_bytes', '4MB');
 sql(q{SELECT llm_drop_model('wide')});
