@@ -510,7 +510,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	ok = load_measured(&n, &budget, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
 	if (n.model != NULL && co.prefix_caching && share_may(&mi) && in->ranks == NULL && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
-		offload_store_id(src->files, &df, o, &co, co.kv_id);
+		offload_store_id(src->files, &df, o, &co, &in->where, &in->open, co.kv_id);
 	draftfiles_close(&df);
 	mem_free(id);
 	if (!ok)

@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -448,6 +449,56 @@ devices_close(Dev *dev)
 {
 	if (dev != NULL)
 		dev_unref(dev);
+}
+
+/* Of what is mapped of the library and nobody writes to: its code, the devices', and its constants.  The file may be another one by now. */
+static int
+add_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	bool		ours = false;
+
+	(void) size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		ours = ours || (info->dlpi_phdr[i].p_type == PT_LOAD && (uintptr_t) ops - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz);
+	for (int i = 0; ours && i < info->dlpi_phnum; i++)
+	{
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_R) != 0 && (p->p_flags & PF_W) == 0)
+			blake2_add(arg, (const void *) (info->dlpi_addr + p->p_vaddr), p->p_filesz);
+	}
+	return ours;
+}
+
+void
+devices_hash(const DeviceChoice *c, const KDevOpen *o, Blake2 *b)
+{
+	static unsigned char sum[BLAKE2_BYTES];
+	static bool known;
+	KDevInfo	d;
+	int32_t		how[3];
+
+	if (c->memory == 0)
+		return;
+	pthread_mutex_lock(&lock);
+	if (!known)
+	{
+		Blake2		lib;
+
+		blake2_begin(&lib, NULL, 0);
+		dl_iterate_phdr(add_library, &lib);
+		blake2_end(&lib, sum);
+		known = true;
+	}
+	pthread_mutex_unlock(&lock);
+	devices_info(c->ordinal, &d);
+	how[0] = d.cc;
+	how[1] = (int32_t) o->variant;
+	how[2] = o->invariant;
+	blake2_add(b, sum, sizeof(sum));
+	blake2_add(b, d.name, strlen(d.name) + 1);
+	blake2_add(b, d.driver, strlen(d.driver) + 1);
+	blake2_add(b, how, sizeof(how));
 }
 
 void

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/blake2.h"
 #include "base/err.h"
 #include "engine/config.h"
 #include "device.h"
@@ -53,6 +54,8 @@ bool		devices_choose(const Settings *s, int replica, int rank, int ranks, Device
  */
 bool		devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e);
 void		devices_close(Dev *dev);
+/* What decides the bits that a model opened so computes there: the device's kind, the library's code, and which of its kernels.  CPUs: nothing. */
+void		devices_hash(const DeviceChoice *c, const KDevOpen *o, Blake2 *b);
 /* One is lost, and whatever it was to compute is gone: the process ends, so that the supervisor starts another engine. */
 void		devices_lost(const char *why) __attribute__((noreturn));
 /* vllm.cuda_kernels: auto, mma or wgmma */

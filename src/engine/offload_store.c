@@ -224,7 +224,8 @@ add_files(Blake2 *b, const Files *f)
 }
 
 void
-offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co, unsigned char id[KVTIER_KEY])
+offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co, const DeviceChoice *where,
+				 const KDevOpen *open, unsigned char id[KVTIER_KEY])
 {
 	const QuantScheme *scheme = model_opts_scheme(o);
 	const char *name = scheme != NULL ? scheme->name : "";
@@ -233,6 +234,7 @@ offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, c
 
 	blake2_begin(&b, NULL, 0);
 	add_program(&b);
+	devices_hash(where, open, &b);
 	add_files(&b, files);
 	blake2_add(&b, name, strlen(name) + 1);
 	blake2_add(&b, &len, sizeof(len));

@@ -7,6 +7,7 @@
 #define VLLM_ENGINE_OFFLOAD_STORE_H
 
 #include "engine/backend.h"
+#include "engine/devices.h"
 #include "engine/draftload.h"
 #include "engine/kvtier.h"
 
@@ -24,7 +25,8 @@ int64_t		offload_store_limit(const Settings *s);
 /* false: it isn't open. */
 bool		offload_store_stats(KvTierStats *out);
 
-/* What decides the bits of a model's K and V beside tokens and the core's layout: files, options and this program. */
-void		offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co, unsigned char id[KVTIER_KEY]);
+/* What decides the bits of a model's K and V beside tokens and the core's layout: files, options, this program, and the device with its library. */
+void		offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co, const DeviceChoice *where,
+							 const KDevOpen *open, unsigned char id[KVTIER_KEY]);
 
 #endif

@@ -225,9 +225,22 @@ set('vllm.device', 'cuda');
 set('vllm.kv_cache_memory_bytes', '4MB');
 sql(q{SELECT llm_drop_model('wide')});
 
-# ---- loads and unloads ----
+# ---- K and V that are kept are those of these kernels ----
 
 unload();
+set('vllm.kv_offload_bytes', '8MB');
+sql($cached);
+unload('f32');
+ok(sql($cached) >= 16, 'K and V come back with the model');
+unload('f32');
+set('vllm.batch_invariant', 'off');
+ok(sql($cached) <= 1, '... but not where products may be others');
+unload('f32');
+set('vllm.batch_invariant', 'on');
+set('vllm.kv_offload_bytes', '0');
+
+# ---- loads and unloads ----
+
 my @seen;
 for my $i (1 .. 12)
 {
