@@ -160,6 +160,12 @@ sub kept
 	sql("SELECT llm_sleep(1, 'keep', 'f32'); SELECT llm_sleep(2, 'keep', 'f32'); SELECT llm_wake_up(model => 'f32')");
 	is(scalar finish($kept), $answer, 'level 1, then 2, then awake: a call that is kept');
 	is(lps('f32'), $on_device{f32}, '... and the same answers');
+	sql(q{SELECT llm_create_model('scaled', path, options => '{"kv_cache_dtype": "fp8", "calculate_kv_scales": true}') FROM llm_models WHERE name = 'f32'});
+	$answer = sql(long('scaled'));
+	$kept = kept('scaled');
+	sql("SELECT llm_sleep(2, 'keep', 'scaled'); SELECT llm_wake_up(model => 'scaled')");
+	is(scalar finish($kept), $answer, '... with scales of K and V that were computed');
+	sql(q{SELECT llm_drop_model('scaled')});
 }
 is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
