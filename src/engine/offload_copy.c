@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "engine/devices.h"
 
 #define LOOK_US	20				/* so often it is looked whether a copy is done */
 
@@ -79,6 +80,8 @@ offcopy_bytes(const OffCopy *o)
 static void
 settle(OffCopy *o, Slot *s)
 {
+	Err			e;
+
 	if (!s->busy)
 		return;
 	for (int i = 0; i < OFFLOAD_AREAS; i++)
@@ -86,6 +89,9 @@ settle(OffCopy *o, Slot *s)
 			usleep(LOOK_US);
 	if (s->hold != NULL)
 	{
+		/* copies of a lost device count as done and have brought nothing, which would be kept for engines to come */
+		if (!dev_wait(o->dev, &e))
+			devices_lost(e.msg);
 		memcpy(kvtier_room(s->hold), s->at, o->bytes);
 		kvtier_keep(o->tier, s->hold);
 	}

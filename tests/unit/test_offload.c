@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/blake2.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/engine_int.h"
+#include "hostdev.h"
+#include "wire/control.h"
 
 #include "check.h"
 #include "core_util.h"
@@ -357,6 +360,56 @@ test_on_the_way(const char *dir)
 	CHECK(system(cmd) == 0, "%s", cmd);
 }
 
+static bool
+lost_wait(KDevice *d, char *err, size_t errlen)
+{
+	(void) d;
+	snprintf(err, errlen, "it has fallen off the bus");
+	return false;
+}
+
+/* A block is on its way from a device when that is lost: the process ends, and nothing is kept. */
+static void
+test_lost(void)
+{
+	KDeviceOps	ops = *kdevice_of_cpus("host");
+	KHost		host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	KDevOpen	open = {.max_rows = 1, .max_seqs = 1, .max_blocks = 1, .max_out = 1};
+	Dev			dev = {.ops = &ops};
+	unsigned char key[KVTIER_KEY] = {1};
+	char		why[128];
+	uint8_t		mem[128] = {0};
+	KvView		kv = {.base = mem, .block_stride = 64, .n_blocks = 2};
+	const KvView *areas[OFFLOAD_AREAS] = {&kv};
+	KvTierModel *m;
+	OffCopy    *o;
+	Err			e = {0};
+	int			status = 0;
+	pid_t		child;
+
+	dev.d = ops.open(0, &host, &open, why, sizeof(why));
+	tier = a_tier(NULL);
+	m = kvtier_join(tier, key, 64, &e);
+	o = offcopy_new(&dev, tier, areas, &e);
+	CHECK(m != NULL && o != NULL, "%s", e.msg);
+	offcopy_out(o, 1, kvtier_put(tier, m, key));
+	child = fork();
+	if (child == 0)
+	{
+		ops.wait = lost_wait;
+		offcopy_settle(o);
+		_exit(77);
+	}
+	waitpid(child, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == ENGINE_EXIT_FATAL, "what a lost device has left was kept: status %d", status);
+	offcopy_settle(o);
+	CHECK(kvtier_find(tier, m, key) == KVT_MEMORY, "... and of one that isn't lost it is");
+	offcopy_free(o);
+	kvtier_leave(tier, m);
+	kvtier_close(tier);
+	ops.close(dev.d);
+}
+
 int
 main(void)
 {
@@ -370,6 +423,7 @@ main(void)
 	core_free(c);
 	test_names();
 	test_rest();
+	test_lost();
 	if (mkdtemp(dir) == NULL)
 		return 2;
 	test_locked(dir);
