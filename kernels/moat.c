@@ -3,8 +3,9 @@
  *	  "moat": the CPUs as a device (hostdev.c) whose memory nobody can touch but ops and copies.
  *
  * Between them all of it is PROT_NONE: whoever reads or writes it by himself ends with a signal at that very
- * line.  So what works here keeps device memory apart, and with the CPUs' bits.  For tests: opening and closing
- * takes tens of microseconds for each MB that was touched.
+ * line, and so does who hands an op a struct with floats of the host's.  So what works here keeps device memory
+ * apart, and with the CPUs' bits.  For tests: opening and closing takes tens of microseconds for each MB that was
+ * touched.
  *
  * Tested by tests/unit/test_moat.c.
  */
@@ -72,6 +73,47 @@ moat_##name params \
 #include "ops.def"
 #undef OP
 
+/* p, which a struct of the host has, is the device's, or NULL. */
+static void
+need_land(const void *p)
+{
+	const Land *l;
+
+	pthread_mutex_lock(&lock);
+	for (l = lands; l != NULL && (uintptr_t) p - (uintptr_t) l->base >= l->size;)
+		l = l->next;
+	pthread_mutex_unlock(&lock);
+	if (p != NULL && l == NULL)
+		abort();
+}
+
+static void
+moat_attn_checked(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
+				  KOp *out, void *ws)
+{
+	need_land(a->alibi);
+	need_land(a->bias);
+	need_land(a->sinks);
+	moat_attn(pool, kv, layer, r, q, ldq, n_heads, a, out, ws);
+}
+
+static void
+moat_scan_checked(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y, int ldy)
+{
+	need_land(st->base);
+	need_land(s->a);
+	need_land(s->d);
+	need_land(s->dt_bias);
+	moat_scan(pool, st, r, s, y, ldy);
+}
+
+static void
+moat_moe_route_checked(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights)
+{
+	need_land(c->correction);
+	moat_moe_route(pool, c, logits, rows, space, experts, weights);
+}
+
 /* one op, as a GPU has it, so that the model layer's use of it is tested */
 static void
 moat_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads, const float *cs,
@@ -104,6 +146,9 @@ moat_kernels(KDevice *d, KType op_type)
 #define OP(name, params, args) k.name = moat_##name;
 #include "ops.def"
 #undef OP
+		k.attn = moat_attn_checked;
+		k.scan = moat_scan_checked;
+		k.moe_route = moat_moe_route_checked;
 		k.rope_kv = moat_rope_kv;
 		ops = of;
 	}

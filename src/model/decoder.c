@@ -516,7 +516,7 @@ dec_attn(Decoder *d, const Layer *l)
 	const float *v = k + d->c.n_kv_heads * d->c.head_dim;
 	KAttn		a = {
 		.scale = l->c->attn_scale != 0 ? l->c->attn_scale : d->c.attn_scale,
-		.window = l->c->window, .chunk = l->c->chunk, .softcap = d->c.attn_softcap, .alibi = d->c.alibi,
+		.window = l->c->window, .chunk = l->c->chunk, .softcap = d->c.attn_softcap, .alibi = d->alibi,
 		.sinks = l->sinks, .ends = d->ends, .ahead = l->c->ahead, .bias = d->bias, .span = d->bias_span
 	};
 

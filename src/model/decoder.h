@@ -538,6 +538,7 @@ typedef struct Decoder
 	int32_t    *ends;			/* the host's [max_rows] both ways: one behind the last position of a row's sequence */
 	float	   *bias;			/* [n_heads][2 bias_span - 1] of attention by distance (KAttn); NULL = none */
 	int			bias_span;
+	float	   *alibi;			/* [n_heads] DecoderConf's where ops are; NULL = none */
 
 	/* the step in progress */
 	const Batch *b;

@@ -435,6 +435,8 @@ work_pieces(Decoder *d, Piece *p)
 		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab, PIECE_TABLE};
 	if (d->c.bias_buckets > 0)
 		p[n++] = (Piece) {&d->bias, (size_t) d->c.n_heads, 2 * (size_t) d->c.max_len - 1, PIECE_TABLE};
+	if (d->c.alibi != NULL)
+		p[n++] = (Piece) {&d->alibi, 1, (size_t) d->c.n_heads, PIECE_TABLE};
 	for (int i = 0; i < DEC_ROPES; i++)
 		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim, PIECE_TABLE};
 	n += moe_pieces(d, p + n);
@@ -489,6 +491,8 @@ plan_work(Decoder *d, Err *e)
 		share_pieces(d);
 	d->ws = marena_take(&d->work, d->ws_size);
 	d->ids = mem_alloc((size_t) d->max_rows * sizeof(int32_t));
+	if (d->c.alibi != NULL)
+		memcpy(d->alibi, d->c.alibi, (size_t) d->c.n_heads * sizeof(float));
 	for (int i = 0; i < DEC_ROPES; i++)
 		if (d->c.rope[i].dim > 0)
 			rope_table(d->pool, d->c.rope[i].inv_freq, d->c.rope[i].dim, d->c.rope[i].mscale, d->c.max_len,
