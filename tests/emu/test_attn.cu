@@ -183,7 +183,7 @@ step(const Inputs &in, World &w, const std::vector<int> &from, const std::vector
 			for (int j = 0; j < (to[rows.seqs[i]] - from[rows.seqs[i]]) * od; j++)
 			{
 				uint16_t	h = o[(size_t) rows.start[i] * od + j];
-				float		f = out_type == KT_BF16 ? to_float(BF16{h}) : to_float(F16{h});
+				float		f = out_type == KT_BF16 ? kbf16_to_f32(h) : kf16_to_f32(h);
 
 				(*out)[rows.seqs[i]][(size_t) from[rows.seqs[i]] * od + j] = f;
 			}
@@ -345,12 +345,9 @@ check(const Case &c, int n, double bound)
 		for (size_t s = 0; s < c.lens.size(); s++)
 			for (size_t i = (size_t) first[s] * c.heads * in.vd; i < mixed[s].size(); i++)
 			{
-				BF16		b;
-				F16			h;
+				float		f = alone[s][i];
 
-				from_float(&b, alone[s][i]);
-				from_float(&h, alone[s][i]);
-				wrong += mixed[s][i] != (t == KT_BF16 ? to_float(b) : to_float(h));
+				wrong += mixed[s][i] != (t == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(f)) : kf16_to_f32(kf32_to_f16(f)));
 			}
 		CHECK(wrong == 0, "output of type %d: %d elements", t, wrong);
 	}

@@ -218,6 +218,14 @@ place(int pairs, int n, int of)
 
 /* ---- gathering and combining ---- */
 
+/* The host's, by the CPU's conversions: common.cuh's to_float() and from_float() are the device's. */
+static float host_float(float f) { return f; }
+static float host_float(F16 h) { return kf16_to_f32(h.u); }
+static float host_float(BF16 h) { return kbf16_to_f32(h.u); }
+static void host_put(float *to, float f) { *to = f; }
+static void host_put(F16 *to, float f) { to->u = kf32_to_f16(f); }
+static void host_put(BF16 *to, float f) { to->u = kf32_to_bf16(f); }
+
 template <typename T> static void
 gather(KType type, int rows, int top_k, int hidden, bool weighted)
 {
@@ -228,7 +236,7 @@ gather(KType type, int rows, int top_k, int hidden, bool weighted)
 	std::vector<int32_t> to(rows * top_k);
 
 	for (T &v : h)
-		from_float(&v, number());
+		host_put(&v, number());
 	for (size_t i = 0; i < to.size(); i++)
 	{
 		w[i] = number();
@@ -240,7 +248,7 @@ gather(KType type, int rows, int top_k, int hidden, bool weighted)
 			T			v = h[i / top_k * hidden + k];
 
 			if (weighted)
-				from_float(&v, to_float(v) * w[i]);
+				host_put(&v, host_float(v) * w[i]);
 			want[(size_t) to[i] * hidden + k] = v;
 		}
 	all_orders([&]() {
