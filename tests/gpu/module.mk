@@ -23,9 +23,23 @@ $(foreach p,$(GPU_PROGRAMS),$(eval $(call gpu_program,$p)))
 
 gpu-programs: $(GPU_BIN)
 
-# those that aren't tests of the emulation, too: do they compile?
-gpu-only: $(if $(NVCC),$(addprefix $(BUILD)/gpu/,$(GPU_PROGRAMS)))
-	@echo '$(if $(NVCC),gpu_only: $(words $(GPU_PROGRAMS)) passed$(comma) 0 failed$(comma) 0 skipped,gpu_only: 0 passed$(comma) 0 failed$(comma) $(words $(GPU_PROGRAMS)) skipped)'
+# The tests of the emulation are only compiled.  Where a template of the host calls a function of the device nvcc
+# is silent, and exit() takes its place.
+GPU_TEST_OBJ = $(addsuffix .check.o,$(GPU_TEST_BIN))
+
+$(GPU_TEST_OBJ): $(BUILD)/gpu/%.check.o: tests/emu/%.cu
+	@mkdir -p $(@D)
+	$(NVCC) -gencode arch=compute_80,code=sm_80 -std=c++17 -O1 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE -DK_OP_FLOAT \
+		-MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	@if nm -u $@ | grep -qw exit; then echo "$<: the host calls a function of the device"; rm -f $@; exit 1; fi
+
+-include $(GPU_TEST_OBJ:.o=.d)
+
+# does all of check-gpu compile?
+GPU_ONLY = $(addprefix $(BUILD)/gpu/,$(GPU_PROGRAMS)) $(GPU_TEST_OBJ)
+
+gpu-only: $(if $(NVCC),$(GPU_ONLY))
+	@echo '$(if $(NVCC),gpu_only: $(words $(GPU_ONLY)) passed$(comma) 0 failed$(comma) 0 skipped,gpu_only: 0 passed$(comma) 0 failed$(comma) $(words $(GPU_ONLY)) skipped)'
 
 gpu-programs-emu: $(GPU_EMU_BIN) $(addprefix $(EMU_DIR)/,test_norm test_table)
 
