@@ -338,15 +338,15 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 		return no_library(s->device, how, e);
 	if (listed > 0 && listed < ranks)
 		return err_set(e, ERR_INVALID, "%d ranks need as many devices, and vllm.device names %d", ranks, listed);
-	if (ordinal >= n)
-	{
-		err_set(e, ERR_INVALID, "unknown device \"cuda:%d\"", ordinal);
-		return list_devices(n, e);
-	}
 	if (n == 0)
 	{
 		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device", s->device);
 		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set vllm.device to auto or cpu.");
+	}
+	if (ordinal >= n)
+	{
+		err_set(e, ERR_INVALID, "unknown device \"cuda:%d\"", ordinal);
+		return list_devices(n, e);
 	}
 	if (ordinal >= 0)
 		devices_info(ordinal, &d);

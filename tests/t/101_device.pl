@@ -130,6 +130,10 @@ like(error($load), qr/could not open device "cuda:1" \(Tesla T4\)/, 'the first t
 set('vllm.device', 'auto');
 is(sql($call), 't', 'auto: with a device on which it can\'t be loaded, a model is the CPUs\'');
 ok($node->log_contains(qr/WARNING:  .*the model is computed on the CPUs, not on device "cuda:1" \(Tesla T4\): could not open device/), '... and the log tells why');
+set('vllm.cuda_visible_devices', '9');
+set('vllm.device', 'cuda:0');
+sql('SELECT llm_engine_restart()');
+like(error($load), qr/0A000: .*device "cuda:0" can't be used: there is no CUDA device.*HINT:  .*vllm\.cuda_visible_devices/s, 'no device at all');
 set('vllm.device', 'cpu');
 sql('SELECT llm_engine_restart()');
 is(sql('SELECT count(*) FROM llm_devices'), 1, 'with cpu nobody looks for others');
