@@ -5,7 +5,8 @@
 #	check_gpu.sh [--json FILE] [PART...]	build conform invariance sanitizer bench; all of them
 #	check_gpu.sh --emu [PART...]	the same programs, fewer, under emulation: is the harness right?
 #
-# Needs the source tree, nvcc and a GPU.  Each program has its time; each result is a line of JSON in FILE
+# Needs the source tree, nvcc and a GPU.  Each program has its time, and all together CHECK_GPU_SECONDS (475): what comes to
+# nothing for want of time is skipped, with a count, and can be run by itself.  Each result is a line of JSON in FILE
 # (build/check/gpu.json).  Ends in `N passed, N failed, N skipped`.  Without a GPU: exit status 2.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -23,7 +24,11 @@ while [ $# -gt 0 ]; do
 done
 mkdir -p build/check "$(dirname "$json")"
 passed=0 failed=0 skipped=0
+# seconds for all of it; under emulation there is no such limit
+total=${CHECK_GPU_SECONDS:-475}
+[ -z "$emu" ] || total=1000000
 : >"$json"
+rm -f build/check/gpu_bench.json
 
 result() {	# result PART NAME PASSED FAILED SKIPPED SECONDS [WHY]
 	passed=$((passed + $3)) failed=$((failed + $4)) skipped=$((skipped + $5))
@@ -34,13 +39,21 @@ result() {	# result PART NAME PASSED FAILED SKIPPED SECONDS [WHY]
 
 # run PART NAME SECONDS COMMAND...: a program that ends in `N passed, N failed, N skipped`, or one whose exit status tells
 run() {
-	local part=$1 name=$2 most=$3 out t0=$SECONDS st line
+	local part=$1 name=$2 most=$3 left=$((total - SECONDS)) out t0=$SECONDS st line
 	shift 3
 	out=build/check/gpu_$part-$name.out
+	if [ $left -lt 2 ]; then
+		result "$part" "$name" 0 0 1 0 "no time left of $total s"
+		return 1
+	fi
+	[ $left -ge "$most" ] || most=$left
 	timeout "$most" "$@" >"$out" 2>&1
 	st=$?
 	line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$out" | tail -n 1 | sed -E 's/(.*[^0-9])?([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?.*/\2 \3 \5/')
-	if [ $st = 124 ]; then
+	if [ $st = 124 ] && [ "$most" = $left ]; then
+		result "$part" "$name" 0 0 1 $((SECONDS - t0)) "no time left of $total s"
+		return $st
+	elif [ $st = 124 ]; then
 		result "$part" "$name" 0 1 0 $((SECONDS - t0)) "ran longer than $most s"
 	elif [ -n "$line" ]; then
 		set -- $line
@@ -84,6 +97,8 @@ if wanted invariance; then
 	run invariance wgmma 120 "$dir/gpu_wgmma"
 	grep 'differ between' build/check/gpu_invariance-wgmma.out
 fi
+! wanted bench || run bench gpu 280 bench/gpu ${emu:+--smoke} --json build/check/gpu_bench.json
+[ ! -s build/check/gpu_bench.json ] || ! wanted bench || cat build/check/gpu_bench.json >>"$json"
 if wanted sanitizer; then
 	for tool in memcheck racecheck; do
 		if [ -n "$emu" ]; then
@@ -97,7 +112,5 @@ if wanted sanitizer; then
 		fi
 	done
 fi
-! wanted bench || run bench gpu 280 bench/gpu ${emu:+--smoke} --json build/check/gpu_bench.json
-[ ! -s build/check/gpu_bench.json ] || ! wanted bench || cat build/check/gpu_bench.json >>"$json"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
