@@ -24,9 +24,11 @@ cuda-nvcc:
 cuda: $(if $(NVCC),$(CUDA_LIB))
 	@$(if $(NVCC),true,echo 'cuda: skipped, nvcc is missing')
 
-# what it may open at run time is looked for where the toolkit has it
+# what it, or a program with its objects, may open at run time is looked for where the toolkit has it
+CUDA_RPATH = -Xlinker -rpath,$(abspath $(dir $(lastword $(NVCC)))../lib64)
+
 $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
-	$(NVCC) -shared -cudart static -o $@.new $^ -Xlinker --exclude-libs,ALL,-z,defs,-rpath,$(abspath $(dir $(lastword $(NVCC)))../lib64) -ldl
+	$(NVCC) -shared -cudart static -o $@.new $^ -Xlinker --exclude-libs,ALL,-z,defs $(CUDA_RPATH) -ldl
 	mv -f $@.new $@
 
 $(CUDA_DIR)/%_sm90.o: CUDA_GENCODE = -gencode arch=compute_90a,code=sm_90a
