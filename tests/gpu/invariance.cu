@@ -16,7 +16,7 @@
 #ifdef __CUDACC__
 #define MOST	256
 #define DIMS	{4096, 1000}
-static const struct { int n, k; } mats[] = {{1100, 2560}, {4096, 4096}};
+static const struct { int n, k; } mats[] = {{1100, 2560}, {4096, 1024}};
 #define CONTEXT	1300			/* keys: more than two splits */
 #define HEAD	128
 #else
@@ -308,8 +308,8 @@ check_attn(const Kernels *k, KType type)
 			int			n = keys.lens[s] - at < MOST ? keys.lens[s] - at : MOST;
 			Some		rows(keys, (int) s, at, n);
 
-			for (auto &v : h)
-				v = number();
+			for (size_t i = 0; i < (size_t) n * 2 * kv_dim; i++)
+				h[i] = number();
 			ops->put(device, d, h.data(), (size_t) n * 2 * kv_dim * sizeof(float));
 			k->kv_write(pool, &keys.kv, 0, &rows.r, d, 2 * kv_dim, d + kv_dim, 2 * kv_dim);
 			CHECK(ops->wait(device, err, sizeof(err)), "kv_write: %s", err);
