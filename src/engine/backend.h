@@ -55,6 +55,7 @@ typedef struct ModelOpts
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */
 	const Inst *for_adopt;		/* not an option: it is loaded for Backend.adopt() into this one, where that is computed, and never runs */
+	const Inst *in_place_of;	/* likewise: the one that this one follows; from a device none goes to the CPUs, as nobody would notice */
 } ModelOpts;
 
 /* What float matrices become by "quantization" or else "dtype"; NULL = what they are (modelopts.c). */

@@ -603,6 +603,15 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 	return NULL;
 }
 
+/* A model that the device has no room for, or that it can't compute: is it the CPUs'? */
+static bool
+falls_back(const ModelOpts *o, const DeviceChoice *where, const Err *e)
+{
+	if (!where->if_it_can || o->for_adopt != NULL || (o->in_place_of != NULL && o->in_place_of->where.memory > 0))
+		return false;
+	return e->cls == ERR_UNSUPPORTED || e->cls == ERR_NOMEM;
+}
+
 static Inst *
 load_first(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
 {
@@ -622,7 +631,7 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, LoadProgress
 	in = load_on(&where, path, 0, o, s, &src, &of_device, e);
 	if (in == NULL && of_device && e->cls == ERR_LOST)
 		devices_lost(e->msg);
-	if (in != NULL || !of_device || wanted != NULL || !where.if_it_can || (e->cls != ERR_UNSUPPORTED && e->cls != ERR_NOMEM))
+	if (in != NULL || !of_device || !falls_back(o, &where, e))
 		return in;
 	log_line('W', "the model is computed on the CPUs, not on device %s: %s", where.name, e->msg);
 	where = (DeviceChoice) {.ops = NULL};

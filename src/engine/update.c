@@ -91,8 +91,10 @@ load_run(Job *j)
 	UpdateOp   *op = (UpdateOp *) j;
 	Loaded	   *l = op->to;
 	const Backend *be = op->m->srv->be;
+	ModelOpts	opts = op->opts;
 
-	l->inst = be->load(op->path, &op->opts, &op->set, go_on, op, &op->e);
+	opts.in_place_of = op->from->inst;
+	l->inst = be->load(op->path, &opts, &op->set, go_on, op, &op->e);
 	if (l->inst != NULL)
 		be->facts(l->inst, &l->facts);
 }

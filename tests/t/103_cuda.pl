@@ -226,6 +226,12 @@ ok(logged(qr/computed on device "cuda:0"/), '... the other one on the device');
 	sql("SELECT llm_wake_up(model => 'bf16')");
 	is(scalar finish($kept), $answer, '... and weights that come back go where they were');
 	unload('bf16');
+	ids('f32', 1);
+	mark();
+	like(error(q{SELECT llm_update_weights('f32')}), qr/53200: .*no room/, 'auto: other weights that the device has no room for');
+	ok(!logged(qr/computed on the CPUs/), '... do not go to the CPUs');
+	is(lps('f32'), $on_device{f32}, '... and the old ones stay in service');
+	unload('f32');
 }
 set('vllm.device', 'cuda');
 set('vllm.kv_cache_memory_bytes', '4MB');
