@@ -400,7 +400,7 @@ open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const Settings
 {
 	in->open = (KDevOpen) {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
-			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size + 2,
+			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size + 2 + CORE_SAMPLE_BLOCKS,
 			/* hidden rows may be wanted of all */
 			.max_out = co->max_num_batched_tokens,.invariant = s->batch_invariant
 	};

@@ -226,6 +226,9 @@ typedef struct Accounts Accounts;
 Accounts   *accounts_new(void);
 void		accounts_free(Accounts *a);
 
+/* Blocks of a sequence that the core makes up to compute scales of K and V (kvscales.c): there are steps of so many, whatever a model's length is. */
+#define CORE_SAMPLE_BLOCKS	16
+
 typedef struct CoreOptions
 {
 	const Kernels *kernels;		/* NULL = the CPU's best, or the device's */

@@ -15,7 +15,8 @@
 #include "base/mem.h"
 #include "engine/engine_int.h"
 
-#define SAMPLE_TOKENS	256
+#define SAMPLE_BLOCK	16
+#define SAMPLE_TOKENS	(CORE_SAMPLE_BLOCKS * SAMPLE_BLOCK)
 
 /* What an FP8 code may reach for the largest value seen: below the largest of E4M3, 448, by what may come. */
 #define K_MOST	200.0f
@@ -52,7 +53,7 @@ sample_tokens(const Core *c, int n, int32_t *out, Err *e)
 }
 
 /* K and V of n tokens as floats, in an area of their own. */
-static void
+static bool
 run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n, float *out)
 {
 	int32_t		start[2] = {0, n};
@@ -73,7 +74,7 @@ run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n, float *out)
 	}
 	if (c->state_area.base == NULL)
 		b.rows.state_slot = NULL;
-	model_forward(c->model, &b, kv, out);
+	return model_forward(c->model, &b, kv, out);
 }
 
 static float
@@ -86,7 +87,7 @@ static bool
 compute(Core *c, float *scales, Err *e)
 {
 	KvView		kv = {
-		.type = KT_F32, .n_layers = core_info(c)->n_kv_layers, .block_size = 16, .n_kv_heads = c->kv.n_kv_heads,
+		.type = KT_F32, .n_layers = core_info(c)->n_kv_layers, .block_size = SAMPLE_BLOCK, .n_kv_heads = c->kv.n_kv_heads,
 		.head_dim = c->kv.head_dim, .v_dim = c->kv.v_dim
 	};
 	int			n = SAMPLE_TOKENS;
@@ -94,13 +95,14 @@ compute(Core *c, float *scales, Err *e)
 	size_t		size;
 	DevMem		area = {0};
 	HostDev		row = {0};
+	bool		ok;
 
 	n = n < c->opt.max_num_batched_tokens ? n : c->opt.max_num_batched_tokens;
 	n = n < c->max_model_len ? n : c->max_model_len;
-	n = n / 16 * 16;
+	n = n / SAMPLE_BLOCK * SAMPLE_BLOCK;
 	if (n == 0)
 		return err_set(e, ERR_INVALID, "scales of the KV cache need steps and sequences of at least 16 tokens");
-	kv.n_blocks = n / 16;
+	kv.n_blocks = n / SAMPLE_BLOCK;
 	size = kv_layout(&kv);
 	if (!sample_tokens(c, n, tokens, e))
 		return false;
@@ -111,8 +113,8 @@ compute(Core *c, float *scales, Err *e)
 		return false;
 	}
 	kv.base = area.base;
-	run_sample(c, &kv, tokens, n, row.dev);
-	for (int l = 0; l < kv.n_layers; l++)
+	ok = run_sample(c, &kv, tokens, n, row.dev) || err_set(e, ERR_LOST, "the device that a model is computed on is lost");
+	for (int l = 0; ok && l < kv.n_layers; l++)
 	{
 		float		largest[2];
 
@@ -122,7 +124,7 @@ compute(Core *c, float *scales, Err *e)
 	}
 	devmem_free(&area);
 	hostdev_free(&row);
-	return true;
+	return ok;
 }
 
 bool

@@ -166,6 +166,12 @@ sub kept
 	sql("SELECT llm_sleep(2, 'keep', 'scaled'); SELECT llm_wake_up(model => 'scaled')");
 	is(scalar finish($kept), $answer, '... with scales of K and V that were computed');
 	sql(q{SELECT llm_drop_model('scaled')});
+	# which are those of shorter blocks than there are
+	set('vllm.block_size', '64');
+	sql(q{SELECT llm_create_model('scaled', path, options => '{"kv_cache_dtype": "fp8", "calculate_kv_scales": true, "max_model_len": 64}') FROM llm_models WHERE name = 'f32'});
+	ok(ids('scaled', 1) ne '', '... with large blocks');
+	sql(q{SELECT llm_drop_model('scaled')});
+	set('vllm.block_size', '16');
 }
 is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
