@@ -387,13 +387,13 @@ check_device(char **newval, void **extra, GucSource source)
 
 	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "host") == 0 || strcmp(s, "moat") == 0)
 		return true;
-	/* several are of ranks, with commas */
+	/* several are of ranks, with commas; as many as there may be fit into the engine's setting */
 	for (const char *at = s; n < RANKS_MOST && strncmp(at, "cuda:", 5) == 0; n++)
 	{
 		size_t		digits = strspn(at + 5, "0123456789");
 
 		at += 5 + digits;
-		if (digits < 1 || digits > 3 || (*at != '\0' && *at != ','))
+		if (digits < 1 || digits > 2 || (*at != '\0' && *at != ','))
 			break;
 		if (*at == '\0')
 			return true;

@@ -51,7 +51,7 @@ like(error($call), qr/ERROR:  0A000: .*device "cuda" needs the library vllm_pg_c
 ok($node->log_contains(qr/device "cuda" needs the library .*\(setting vllm\.device\)/), '... of which the log told when the engine started');
 is(sql('SELECT device, kind, cpus > 0, compute_capability, multiprocessors, driver, uuid, usable, rank, note FROM llm_devices'), '0|cpu|t|||||t|0|',
 	'only CPUs are there');
-for my $value ('tpu', 'cuda:', 'cuda:x', 'cuda:1000', 'cuda:-1', 'CUDA', 'cuda:0,', 'cuda:0,cpu', 'cuda,cuda:1')
+for my $value ('tpu', 'cuda:', 'cuda:x', 'cuda:100', 'cuda:1000', 'cuda:-1', 'CUDA', 'cuda:0,', 'cuda:0,cpu', 'cuda,cuda:1')
 {
 	like(error("ALTER SYSTEM SET vllm.device = '$value'"), qr/22023: invalid value for parameter "vllm.device".*auto, cpu, cuda or cuda:N/s, "\"$value\" is no device");
 }
