@@ -103,7 +103,7 @@ GPU_TEST_BIN = $(patsubst %,$(BUILD)/gpu/%,$(filter-out test_faults,$(patsubst t
 $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/emu/*.cuh) $(CUDA_OBJ) $(CUDA_C_OBJ) $(EMU_REF_OBJ)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_GENCODE) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE -DK_OP_FLOAT \
-		-o $@ $< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ) $(CUDA_RPATH) -ldl
+		-o $@ $< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ) $(CUDA_RPATH) -lpthread -ldl
 
 gpu-tests: $(GPU_TEST_BIN)
 

@@ -10,7 +10,7 @@ define gpu_program
 $(BUILD)/gpu/$(1): $(call GPU_SRC,$(1)) $(wildcard tests/emu/*.h) $(CUDA_OBJ) $(CUDA_C_OBJ) $(EMU_REF_OBJ)
 	@mkdir -p $$(@D)
 	$(NVCC) $(CUDA_GENCODE) -std=c++17 -O3 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE \
-		-o $$@ $$< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ) $(CUDA_RPATH) -ldl
+		-o $$@ $$< $(CUDA_OBJ) $(filter %pack.c.o,$(CUDA_C_OBJ)) $(EMU_REF_OBJ) $(CUDA_RPATH) -lpthread -ldl
 
 $(EMU_DIR)/$(1).program.o: $(call GPU_SRC,$(1))
 	@mkdir -p $$(@D)
