@@ -43,9 +43,8 @@ dev_ok(KDevice *d, cudaError_t e, const char *what)
 	return false;
 }
 
-/* for the calling thread; false: there is nothing to ask of it any more */
-static bool
-use(KDevice *d)
+bool
+dev_use(KDevice *d)
 {
 	return !d->lost && dev_ok(d, cudaSetDevice(d->info.ordinal), "cudaSetDevice");
 }
@@ -122,7 +121,7 @@ dev_alloc(KDevice *d, size_t size, const char *what)
 	void	   *p = NULL;
 
 	(void) what;
-	if (!use(d))
+	if (!dev_use(d))
 		return NULL;
 	if (cudaMalloc(&p, size) == cudaSuccess)
 		return p;
@@ -137,7 +136,7 @@ dev_free(KDevice *d, void *p)
 	if (p == NULL)
 		return;
 	graphs_stale(d->graphs);
-	if (use(d))
+	if (dev_use(d))
 		dev_ok(d, cudaFree(p), "cudaFree");
 }
 
@@ -146,7 +145,7 @@ dev_pin(KDevice *d, size_t size)
 {
 	void	   *p = NULL;
 
-	if (use(d) && cudaMallocHost(&p, size) == cudaSuccess)
+	if (dev_use(d) && cudaMallocHost(&p, size) == cudaSuccess)
 		return p;
 	cudaGetLastError();
 	return NULL;
@@ -155,14 +154,14 @@ dev_pin(KDevice *d, size_t size)
 static void
 dev_unpin(KDevice *d, void *p)
 {
-	if (p != NULL && use(d))
+	if (p != NULL && dev_use(d))
 		dev_ok(d, cudaFreeHost(p), "cudaFreeHost");
 }
 
 static bool
 dev_pin_area(KDevice *d, void *p, size_t size)
 {
-	if (use(d) && cudaHostRegister(p, size, cudaHostRegisterDefault) == cudaSuccess)
+	if (dev_use(d) && cudaHostRegister(p, size, cudaHostRegisterDefault) == cudaSuccess)
 		return true;
 	cudaGetLastError();
 	return false;
@@ -171,7 +170,7 @@ dev_pin_area(KDevice *d, void *p, size_t size)
 static void
 dev_unpin_area(KDevice *d, void *p)
 {
-	if (use(d))
+	if (dev_use(d))
 		dev_ok(d, cudaHostUnregister(p), "cudaHostUnregister");
 }
 
@@ -181,7 +180,7 @@ dev_mem(KDevice *d, uint64_t *free_bytes, uint64_t *total)
 	size_t		room = 0,
 				all = 0;
 
-	if (use(d))
+	if (dev_use(d))
 		dev_ok(d, cudaMemGetInfo(&room, &all), "cudaMemGetInfo");
 	*free_bytes = room;
 	*total = all;
@@ -239,7 +238,7 @@ dev_stage(KDevice *d, size_t size, void **dev)
 	DevStage   *s = &d->stage;
 	size_t		at;
 
-	if (!use(d) || !dev_room(d, size))
+	if (!dev_use(d) || !dev_room(d, size))
 		return NULL;
 	at = (size_t) s->turn * s->half + s->at;
 	s->at += ALIGN(size);
@@ -296,7 +295,7 @@ dev_const(KDevice *d, const void *key, const void *host, size_t size)
 {
 	DevConst   *c;
 
-	if (host == NULL || !use(d))
+	if (host == NULL || !dev_use(d))
 		return NULL;
 	for (int i = 0; i < d->n_consts; i++)
 	{
@@ -335,7 +334,7 @@ dev_put(KDevice *d, void *dst, const void *src, size_t size)
 {
 	void	   *unused;
 
-	for (size_t done = 0, n; done < size && use(d); done += n)
+	for (size_t done = 0, n; done < size && dev_use(d); done += n)
 	{
 		void	   *pinned;
 
@@ -351,21 +350,21 @@ dev_put(KDevice *d, void *dst, const void *src, size_t size)
 static void
 dev_get(KDevice *d, void *dst, const void *src, size_t size)
 {
-	if (size > 0 && use(d))
+	if (size > 0 && dev_use(d))
 		dev_ok(d, cudaMemcpyAsync(dst, src, size, cudaMemcpyDeviceToHost, dev_stream(d)), "cudaMemcpyAsync");
 }
 
 static void
 dev_fill(KDevice *d, void *dst, int byte, size_t size)
 {
-	if (size > 0 && use(d))
+	if (size > 0 && dev_use(d))
 		dev_ok(d, cudaMemsetAsync(dst, byte, size, dev_stream(d)), "cudaMemsetAsync");
 }
 
 static bool
 dev_wait(KDevice *d, char *err, size_t errlen)
 {
-	if (use(d))
+	if (dev_use(d))
 	{
 		dev_ok(d, cudaStreamSynchronize(d->stream), "running");
 		dev_ok(d, cudaGetLastError(), "launching");
@@ -382,7 +381,7 @@ copy_issue(KDevice *d, const DevCopy *c)
 	cudaEvent_t done = q->events[c->no % DEV_EVENTS];
 	uint64_t	work = __atomic_load_n(&d->work, __ATOMIC_RELAXED);
 
-	if (!use(d))
+	if (!dev_use(d))
 		return;
 	if (q->marked != work && !(dev_ok(d, cudaEventRecord(q->before, d->stream), "cudaEventRecord") &&
 							   dev_ok(d, cudaStreamWaitEvent(q->stream, q->before, 0), "cudaStreamWaitEvent")))
@@ -447,7 +446,7 @@ dev_event_done(KDevice *d, KEvent e)
 
 	pthread_mutex_lock(&d->lock);
 	done = d->lost || e <= q->done;
-	if (!done && e <= q->issued && use(d))
+	if (!done && e <= q->issued && dev_use(d))
 	{
 		cudaError_t got = cudaEventQuery(q->events[e % DEV_EVENTS]);
 
@@ -564,7 +563,7 @@ dev_step_begin(KDevice *d, const KStep *k)
 	DevStep    *s = &d->step;
 	size_t		size;
 
-	if (!use(d) || !fits(d, k))
+	if (!dev_use(d) || !fits(d, k))
 		return;
 	pthread_mutex_lock(&d->lock);
 	s->open = true;
@@ -586,7 +585,7 @@ dev_step_begin(KDevice *d, const KStep *k)
 static KRun
 dev_graph(KDevice *d, const KGraphKey *key)
 {
-	d->run = key != NULL && use(d) ? graphs_begin(d, key) : KRUN_EAGER;
+	d->run = key != NULL && dev_use(d) ? graphs_begin(d, key) : KRUN_EAGER;
 	if (d->run != KRUN_EAGER)
 		d->key = *key;
 	return d->run;
@@ -606,7 +605,7 @@ dev_step_flush(KDevice *d)
 	memset(s->given, 0, sizeof(s->given));
 	s->n[DEV_TABLE] = 0;
 	s->pages = NULL;
-	if (use(d))
+	if (dev_use(d))
 	{
 		dev_ok(d, cudaGetLastError(), "launching");
 		dev_ok(d, cudaEventRecord(s->ended, dev_stream(d)), "cudaEventRecord");
@@ -624,7 +623,7 @@ dev_step_done(KDevice *d)
 {
 	cudaError_t e;
 
-	if (!use(d))
+	if (!dev_use(d))
 		return true;
 	e = cudaEventQuery(d->step.ended);
 	return e != cudaErrorNotReady && (dev_ok(d, e, "running"), true);
@@ -634,7 +633,7 @@ static bool
 dev_step_end(KDevice *d, char *err, size_t errlen)
 {
 	dev_step_flush(d);
-	if (use(d))
+	if (dev_use(d))
 		dev_ok(d, cudaEventSynchronize(d->step.ended), "running");
 	return tell(d, err, errlen);
 }
@@ -689,7 +688,7 @@ dev_blocks(KDevice *d, const KRows *r, int block_size, int *ld)
 const int32_t *
 dev_pages(KDevice *d, const KvView *kv, const KRows *r)
 {
-	if (kv->pages == NULL || !use(d))
+	if (kv->pages == NULL || !dev_use(d))
 		return NULL;
 	if (d->step.pages != kv->pages)
 	{
@@ -722,7 +721,7 @@ dev_rows_of_groups(KDevice *d, const int32_t *start, int n)
 			return d->groups[i].rows;
 	if (d->run == KRUN_CAPTURE)
 		dev_lose(d, "groups of rows in a graph that no op has made");
-	if (use(d) && dev_ok(d, cudaMemcpyAsync(&rows, start + n, sizeof(rows), cudaMemcpyDeviceToHost, dev_stream(d)), "cudaMemcpyAsync"))
+	if (dev_use(d) && dev_ok(d, cudaMemcpyAsync(&rows, start + n, sizeof(rows), cudaMemcpyDeviceToHost, dev_stream(d)), "cudaMemcpyAsync"))
 		dev_ok(d, cudaStreamSynchronize(d->stream), "running");
 	return rows;
 }

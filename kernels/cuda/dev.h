@@ -143,6 +143,8 @@ struct KDevice
 /* The device of an op's pool, and the stream for its kernels. */
 KDevice    *dev_of(const KPool *pool);
 cudaStream_t dev_stream(KDevice *d);
+/* It is the calling thread's from now on, which may have been at another one; false: there is nothing to ask of it any more. */
+bool		dev_use(KDevice *d);
 /* Was it well?  If not the device is lost, and `what` is the reason if it is the first. */
 bool		dev_ok(KDevice *d, cudaError_t e, const char *what);
 void		dev_lose(KDevice *d, const char *why);

@@ -24,13 +24,16 @@ extern "C"
 #define SPLIT_KEYS	512			/* of KGraphKey.splits */
 #define MOST_KEYS	131072		/* that attention has scratch for: longer contexts have fewer blocks, and the same bits */
 
-/* of an op; NULL: it is lost, and there is nothing to do */
+/*
+ * Of an op, and the calling thread's: a thread has models on several devices, and CUDA takes a launch for the
+ * current one only.  NULL: it is lost, and there is nothing to do.
+ */
 static KDevice *
 device_of(const KPool *pool)
 {
 	KDevice    *d = dev_of(pool);
 
-	return d->lost ? NULL : d;
+	return dev_use(d) ? d : NULL;
 }
 
 /*

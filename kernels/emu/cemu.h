@@ -202,6 +202,8 @@ void		cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), co
 void		cemu_lazy(int on);
 /* of the device; 9.0 unless told */
 void		cemu_capability(int major, int minor);
+/* So many, which share all memory; a thread may launch into streams of its current one only.  1 at first. */
+void		cemu_devices(int n);
 /* the nth call from now that takes something (memory, pinned memory, a stream, an event, a graph) fails; 0: none */
 void		cemu_fail_at(int n);
 /* how many such things there are */

@@ -57,6 +57,7 @@ typedef struct CemuStream
 {
 	Works		works;
 	CemuGraph  *capture;
+	int			device;
 	struct CemuStream *next;
 } CemuStream;
 
@@ -79,6 +80,8 @@ static Func funcs[256];
 static int	n_funcs;
 static int	lazy = 1;
 static int	capability = 90;
+static int	n_devices = 1;
+static __thread int device;		/* the thread's */
 static int	live,				/* memory, streams, events, graphs */
 			fail_in;			/* so many calls on, one fails */
 static __thread cudaError_t last_error;
@@ -279,6 +282,7 @@ void
 cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const void *fn)
 {
 	LOCKED;
+	CemuStream *s = stream;
 	uint64_t	threads = (uint64_t) l->block.x * l->block.y * l->block.z;
 	size_t		most = 48 * 1024;
 	Work	   *w;
@@ -293,11 +297,17 @@ cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const vo
 		drop(l);
 		return;
 	}
+	if (s != NULL && s->device != device)
+	{
+		error(cudaErrorInvalidResourceHandle);
+		drop(l);
+		return;
+	}
 	l->most = most;
 	w = work(W_KERNEL);
 	w->launch = l;
 	w->drop = drop;
-	put(stream, w);
+	put(s, w);
 }
 
 /* ---- memory ---- */
@@ -437,6 +447,7 @@ cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 		return error(cudaErrorMemoryAllocation);
 	live++;
 	*s = need(calloc(1, sizeof(**s)));
+	(*s)->device = device;
 	(*s)->next = streams;
 	streams = *s;
 	return cudaSuccess;
@@ -669,6 +680,12 @@ cemu_capability(int major, int minor)
 	capability = major * 10 + minor;
 }
 
+void
+cemu_devices(int n)
+{
+	n_devices = n;
+}
+
 /* what a block may have if it asks for it: CUDA's programming guide, technical specifications */
 static int
 shared_optin(void)
@@ -692,7 +709,7 @@ shared_optin(void)
 cudaError_t
 cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int d)
 {
-	if (d != 0)
+	if (d < 0 || d >= n_devices)
 		return error(cudaErrorInvalidValue);
 	switch (a)
 	{
@@ -734,14 +751,17 @@ cudaFuncSetAttribute(const void *fn, cudaFuncAttribute a, int v)
 cudaError_t
 cudaGetDeviceCount(int *n)
 {
-	*n = 1;
+	*n = n_devices;
 	return cudaSuccess;
 }
 
 cudaError_t
 cudaSetDevice(int d)
 {
-	return d == 0 ? cudaSuccess : error(cudaErrorInvalidValue);
+	if (d < 0 || d >= n_devices)
+		return error(cudaErrorInvalidValue);
+	device = d;
+	return cudaSuccess;
 }
 
 cudaError_t
@@ -749,7 +769,7 @@ cudaGetDeviceProperties(cudaDeviceProp *p, int d)
 {
 	size_t		room;
 
-	if (d != 0)
+	if (d < 0 || d >= n_devices)
 		return error(cudaErrorInvalidValue);
 	memset(p, 0, sizeof(*p));
 	strcpy(p->name, "CUDA on the CPU");

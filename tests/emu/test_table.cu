@@ -705,6 +705,30 @@ check_sample(void)
 	ops->free(device, at);
 }
 
+#ifndef __CUDACC__
+
+/* A thread that was at another device, as one that computes steps of several models: its next op comes outside a step. */
+static void
+check_devices(void)
+{
+	KDevOpen	o = {1, 1, 1, 1, true, KVARIANT_AUTO};
+	char		err[256] = "";
+	KDevice    *other;
+	Both		x(DIM);
+
+	cemu_devices(2);
+	other = ops->open(1, &the_host, &o, err, sizeof(err));
+	CHECK(other != NULL && ops->wait(other, err, sizeof(err)), "%s", err);
+	k->scale(pool, x.d, 1, DIM, 2.0f);
+	ref->scale(NULL, x.h.data(), 1, DIM, 2.0f);
+	x.same("scale, beside another device", 0);
+	ops->close(other);
+	cemu_devices(1);
+	ops->wait(device, err, sizeof(err));
+}
+
+#endif
+
 /* in all orders of threads once, with operands of floats: kernels have tests of their own */
 static void
 check_table(void)
@@ -751,6 +775,11 @@ main(void)
 		if (has)
 			check_table();
 	}
+#ifndef __CUDACC__
+	as = KT_F32;
+	k = table_of(as);
+	check_devices();
+#endif
 	kpool_free(pool);
 	ops->close(device);
 	return check_done("test_emu_table");
