@@ -4,7 +4,8 @@
  *
  * A kind of step runs as it is the first time, so that everything it needs is loaded and every constant
  * is on the device; it is recorded the second time, and replayed from then on.  What a graph
- * knows of memory it knows by address: when something is freed, all graphs are thrown away.
+ * knows of memory it knows by address: when something is freed, all graphs are thrown away.  What the driver takes
+ * for one nobody has counted: where there is no room for it, fewer are kept.
  */
 #include "cuda/dev.h"
 
@@ -24,6 +25,7 @@ struct CudaGraphs
 {
 	Graph		g[GRAPHS];
 	int			n;
+	int			most;			/* that have room */
 	int			at;				/* of the step at hand */
 	uint64_t	turn;
 	bool		stale;			/* any thread sets it */
@@ -32,7 +34,11 @@ struct CudaGraphs
 CudaGraphs *
 graphs_new(void)
 {
-	return (CudaGraphs *) calloc(1, sizeof(CudaGraphs));
+	CudaGraphs *g = (CudaGraphs *) calloc(1, sizeof(CudaGraphs));
+
+	if (g != NULL)
+		g->most = GRAPHS;
+	return g;
 }
 
 static void
@@ -42,6 +48,28 @@ forget_all(CudaGraphs *g)
 		if (g->g[i].exec != NULL)
 			cudaGraphExecDestroy(g->g[i].exec);
 	g->n = 0;
+	g->most = GRAPHS;
+}
+
+/* The driver has no memory for that of the step at hand: the others give back theirs, and so many aren't kept again. */
+static Graph *
+make_room(CudaGraphs *g)
+{
+	int			had = 0;
+
+	cudaGetLastError();
+	for (int i = 0; i < g->n; i++)
+	{
+		if (i == g->at || g->g[i].exec == NULL)
+			continue;
+		cudaGraphExecDestroy(g->g[i].exec);
+		had++;
+	}
+	g->g[0] = g->g[g->at];
+	g->at = 0;
+	g->n = 1;
+	g->most = had > 1 ? had : 1;
+	return &g->g[0];
 }
 
 void
@@ -75,7 +103,7 @@ find(CudaGraphs *g, const KGraphKey *key, bool *old)
 			at = i;
 	}
 	*old = false;
-	if (g->n < GRAPHS)
+	if (g->n < g->most)
 		at = g->n++;
 	else if (g->g[at].exec != NULL)
 		cudaGraphExecDestroy(g->g[at].exec);
@@ -104,19 +132,33 @@ graphs_begin(KDevice *d, const KGraphKey *key)
 void
 graphs_end(KDevice *d)
 {
-	Graph	   *g = &d->graphs->g[d->graphs->at];
+	CudaGraphs *all = d->graphs;
+	Graph	   *g = &all->g[all->at];
 	cudaGraph_t made = NULL;
+	cudaError_t e;
 
 	if (d->run == KRUN_CAPTURE)
 	{
 		/* also when the device is lost: the stream must come out of it */
-		cudaError_t e = cudaStreamEndCapture(d->stream, &made);
-
+		e = cudaStreamEndCapture(d->stream, &made);
 		if (dev_ok(d, e, "cudaStreamEndCapture"))
-			dev_ok(d, cudaGraphInstantiate(&g->exec, made, 0), "cudaGraphInstantiate");
+		{
+			e = cudaGraphInstantiate(&g->exec, made, 0);
+			if (e == cudaErrorMemoryAllocation)
+			{
+				g = make_room(all);
+				g->exec = NULL;
+				e = cudaGraphInstantiate(&g->exec, made, 0);
+			}
+			dev_ok(d, e, "cudaGraphInstantiate");
+		}
 		if (made != NULL)
 			cudaGraphDestroy(made);
 	}
-	if (!d->lost)
-		dev_ok(d, cudaGraphLaunch(g->exec, dev_stream(d)), "cudaGraphLaunch");
+	if (d->lost)
+		return;
+	e = cudaGraphLaunch(g->exec, dev_stream(d));
+	if (e == cudaErrorMemoryAllocation)
+		e = cudaGraphLaunch(make_room(all)->exec, d->stream);
+	dev_ok(d, e, "cudaGraphLaunch");
 }
