@@ -135,14 +135,16 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 	p.v_chunks = (kv->v_pad + plan.vt - 1) / plan.vt;
 	p.out = out;
 	p.out_type = out_type;
+	/* most rows of decoding's blocks are nobody's, above all with wgmma: they take no scratch */
+	p.part_rows = at_most(rows, flat_rows);
 	tiles = (unsigned) (r->n_rows * group / rows + r->n_seqs);
 	blocks = (size_t) tiles * (size_t) (kv->n_kv_heads * p.v_chunks);
-	need = scratch_of(tiles, (size_t) (kv->n_kv_heads * p.v_chunks), (size_t) splits, (size_t) rows, (size_t) plan.vt);
+	need = scratch_of(tiles, (size_t) (kv->n_kv_heads * p.v_chunks), (size_t) splits, (size_t) p.part_rows, (size_t) plan.vt);
 	p.splits = splits > 1 && blocks < FEW_BLOCKS && need <= ws_size ? splits : 1;
 	if (p.splits > 1)
 	{
 		p.part_md = (float *) ws;
-		p.part = p.part_md + blocks * (size_t) splits * (size_t) rows * 2;
+		p.part = p.part_md + blocks * (size_t) splits * (size_t) p.part_rows * 2;
 		plan.smem = plan_smem(kv, &plan, width, false);
 	}
 	grid = dim3(tiles, (unsigned) (kv->n_kv_heads * p.v_chunks), (unsigned) p.splits);
@@ -152,7 +154,7 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 		(f16 ? attn_launch_f16 : attn_launch_bf16) (&p, plan.vt, grid, plan.warps * 32, plan.smem, stream);
 	if (p.splits == 1)
 		return;
-	grid.z = (unsigned) at_most(rows, flat_rows);
+	grid.z = (unsigned) p.part_rows;
 	if (plan.vt == 64)
 		LAUNCH(attn_merge_kernel<64>, grid, 64, 0, stream, p, rows);
 	else if (plan.vt == 128)

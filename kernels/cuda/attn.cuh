@@ -63,8 +63,9 @@ typedef struct AttnArgs
 	int			v_chunks;		/* parts of V's columns, each a block's */
 	int			splits;			/* side by side; 1: a block walks through them */
 	bool		totals;			/* there is shared memory for rows with several splits */
-	float	   *part;			/* [tile][KV head, chunk][split][row][columns] o */
-	float	   *part_md;		/* [...][row][2] */
+	int			part_rows;		/* of a tile: as many as a sequence has, if that is less than a block's */
+	float	   *part;			/* [tile][KV head, chunk][split][part_rows][columns] o */
+	float	   *part_md;		/* [...][part_rows][2] */
 	void	   *out;
 	KType		out_type;
 } AttnArgs;
@@ -804,18 +805,18 @@ load_q(const AttnArgs &p, const AttnTile &t, int kv_head, int rows, H *q)
 
 /* where a split's part of a row lies */
 static __device__ __forceinline__ size_t
-attn_part(const AttnArgs &p, int tile, int rows, int split, int row)
+attn_part(const AttnArgs &p, int tile, int split, int row)
 {
-	return (((size_t) tile * gridDim.y + blockIdx.y) * p.splits + split) * rows + row;
+	return (((size_t) tile * gridDim.y + blockIdx.y) * p.splits + split) * p.part_rows + row;
 }
 
 /* Row r of the warp is ready: to the output, or as a split's part. */
 template <int VT> static __device__ __forceinline__ void
-write_row(const AttnArgs &p, const AttnRow &w, int rows, int in_tile, int v0, int r, const AttnAcc<VT> &acc)
+write_row(const AttnArgs &p, const AttnRow &w, int in_tile, int v0, int r, const AttnAcc<VT> &acc)
 {
 	int			t = threadIdx.x % 4;
 	float		by = 1.0f;
-	size_t		part = attn_part(p, blockIdx.x, rows, blockIdx.z, in_tile);
+	size_t		part = attn_part(p, blockIdx.x, blockIdx.z, in_tile);
 
 	if (p.splits == 1)
 		by = attn_finish(p, w, acc.m[r], acc.d[r]);
@@ -939,7 +940,7 @@ attn_kernel(AttnArgs p)
 			{
 				if (query < 0 && other_keys && !finite_row(p, l.v0, r, acc))
 					atomicOr(&redo[mine], 1);
-				write_row(p, w[r], rows, in_tile, l.v0, r, acc);
+				write_row(p, w[r], in_tile, l.v0, r, acc);
 			}
 		}
 		__syncthreads();
@@ -968,7 +969,7 @@ attn_merge_kernel(AttnArgs p, int rows)
 	w = attn_row(p, t, t.at + blockIdx.z, kv_head);
 	for (int split = w.lo / SPLIT; split * SPLIT < w.hi; split++)
 	{
-		size_t		part = attn_part(p, blockIdx.x, rows, split - first, blockIdx.z);
+		size_t		part = attn_part(p, blockIdx.x, split - first, blockIdx.z);
 		float		a,
 					b;
 

@@ -508,6 +508,32 @@ parts(void)
 	cudaFree(dout);
 }
 
+/* a decoded row's splits lie side by side in scratch for its own heads: a block's other rows have no part in it */
+static void
+little_scratch(void)
+{
+	Case		c = {KT_BF16, 32, 0, 4, 1, 16, {1100}, 0, 0, 0};
+	Inputs		in(c);
+	World		w(c.type, c.hd, 0, 1, 16, c.lens, false);
+	Rows		all(w, {0}, c.lens),
+				last(w, {1099}, c.lens);
+	size_t		n = 3 * 4 * (64 + 2);	/* splits, heads; a block's columns, and what a row has beside them */
+	float	   *dx = dev(in.x[0].data(), in.x[0].size()),
+			   *dout = dev<float>(NULL, 4 * 32),
+			   *ws = dev<float>(NULL, n),
+				first;
+	KAttn		a = in.on_device(NULL);
+
+	cudaMemset(ws, 0xff, n * sizeof(float));
+	cuda_kv_write(&w.ckv, &all.dr, dx + 4 * 32, in.ld, dx + 5 * 32, in.ld, NULL);
+	cuda_attn(&caps, &w.ckv, &last.dr, dx + (size_t) 1099 * in.ld, in.ld, 4, &a, dout, KT_F32, ws, n * sizeof(float), NULL);
+	host(&first, ws, 1);
+	CHECK(!isnan(first), "wgmma %d: a row's splits are walked through, though there is scratch for them", caps.wgmma);
+	cudaFree(dx);
+	cudaFree(dout);
+	cudaFree(ws);
+}
+
 int
 main(void)
 {
@@ -551,6 +577,7 @@ main(void)
 				nans({t, 32, 0, 2, 1, 16, {30, 70, 20}, at == 40 ? 20 : 0, 0, 0}, in_k, at);
 	bad_query({KT_BF16, 32, 0, 2, 1, 16, {30, 70, 20}, 0, 0, 0});
 	parts();
+	little_scratch();
 	/* a device with less memory a block, and one without BF16 */
 	set_caps(75, 64, false);
 	check({KT_F16, 128, 0, 8, 2, 16, {530, 64}, 0, 0, 0}, 20, 1e-2);
@@ -566,6 +593,7 @@ main(void)
 	check({KT_BF16, 576, 512, 16, 1, 16, {66, 20}, 0, 0, 0}, 2, 1e-2);
 	check({KT_F8_E5M2, 256, 0, 4, 1, 16, {70, 10}, 0, 30.0f, 0}, 5, 1e-2);
 	nans({KT_BF16, 32, 0, 2, 1, 16, {30, 70, 20}, 0, 0, 0}, 0, 40);
+	little_scratch();
 	/* threads in any order */
 	set_caps(90, 227, false);
 	all_orders([&]() {
