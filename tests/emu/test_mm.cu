@@ -41,6 +41,16 @@ has_wgmma(void)
 	return major == 9 && minor == 0;
 }
 
+/* not on 7.5, which has no products of BF16 */
+static bool
+has_products(KType type, KType as)
+{
+	int			major = 0;
+
+	cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
+	return major >= 8 || as != KT_BF16 || type == KT_F32 || type == KT_F16;
+}
+
 static float
 random_float(float most)
 {
@@ -331,6 +341,8 @@ one(KType type, KType as, int rows, int n, int k, int ldx, bool bias)
 	Case		c;
 	std::vector<float> all;
 
+	if (!has_products(type, as))
+		return;
 	open_case(&c, type, as, rows, n, k, ldx);
 	all = product(&c, 0, rows, bias);
 	check_values(&c, all, EMULATED || as == KT_F32, bias);
@@ -358,6 +370,8 @@ exact(KType type, KType as, int n, int k)
 {
 	Case		c;
 
+	if (!has_products(type, as))
+		return;
 	open_case(&c, type, as, ROWS, n, k, k);
 	for (int r = 0; r < ROWS; r++)
 		for (int i = 0; i < k; i++)
@@ -377,6 +391,8 @@ not_finite(KType type, KType as, int k)
 	int			other = 0,
 				finite = 0;
 
+	if (!has_products(type, as))
+		return;
 	open_case(&c, type, as, ROWS, 70, k, k);
 	all = product(&c, 0, ROWS, false);
 	for (int r : {0, 5, 31, 64, 129})
@@ -411,6 +427,8 @@ grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes, bool 
 	const float **dbias;
 	int32_t    *dstart;
 
+	if (!has_products(type, as))
+		return;
 	for (int m = 0; m < n_mats; m++)
 	{
 		open_case(&c[m], type, as, ROWS, n, k, k);
