@@ -612,8 +612,9 @@ falls_back(const ModelOpts *o, const DeviceChoice *where, const Err *e)
 	return e->cls == ERR_UNSUPPORTED || e->cls == ERR_NOMEM;
 }
 
+/* cpus: whatever vllm.device says */
 static Inst *
-load_first(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
+load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, LoadProgress progress, void *ctx, Err *e)
 {
 	Source		src = {.progress = progress,.ctx = ctx};
 	Source		again = src;
@@ -622,8 +623,8 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, LoadProgress
 	bool		of_device;
 	Inst	   *in;
 
-	if (wanted != NULL)
-		where = *wanted;
+	if (cpus || wanted != NULL)
+		where = cpus ? (DeviceChoice) {.ops = NULL} : *wanted;
 	else if (!devices_choose(s, 0, 0, ranks_world(), &where, e))
 		return NULL;
 	if (where.ops == NULL && where.why[0] != '\0')
@@ -688,28 +689,41 @@ agree_on_length(Inst *first)
 	}
 }
 
+/* All of them.  *cpus: on the CPUs; set when the device has no room for the next one, and they shall go there. */
 static Inst *
-load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
+load_replicas(const char *path, const ModelOpts *o, const Settings *s, bool *cpus, LoadPart part, Err *e)
 {
-	LoadPart	part = {progress, ctx, 0};
-	Inst	   *first;
-	Inst	   *last;
+	Inst	   *first = load_first(path, o, s, *cpus, part_progress, &part, e);
+	Inst	   *last = first;
 
-	if (ranks_replicas() == 1)
-		return load_first(path, o, s, progress, ctx, e);
-	first = last = load_first(path, o, s, part_progress, &part, e);
 	/* a tokenizer alone has no queue */
 	if (first == NULL || first->core == NULL)
 		return first;
 	for (part.i = 1; part.i < ranks_replicas(); part.i++, last = last->next)
 		if ((last->next = load_next(first, &part, o, s, e)) == NULL)
 		{
+			*cpus = falls_back(o, &first->where, e);
+			if (*cpus)
+				log_line('W', "the model is computed on the CPUs, not on device %s: replica %d: %s", first->where.name, part.i, e->msg);
 			inst_free(first);
 			return NULL;
 		}
 	agree_on_length(first);
 	first->queue = replicas_new(part.i, s->block_size);
 	return first;
+}
+
+static Inst *
+load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
+{
+	LoadPart	part = {progress, ctx, 0};
+	bool		cpus = false;
+	Inst	   *in;
+
+	if (ranks_replicas() == 1)
+		return load_first(path, o, s, false, progress, ctx, e);
+	in = load_replicas(path, o, s, &cpus, part, e);
+	return in == NULL && cpus ? load_replicas(path, o, s, &cpus, part, e) : in;
 }
 
 /* Where a model is to be computed; of estimates, so one that can't be used counts as the CPUs. */

@@ -291,5 +291,16 @@ is(ids($_, 3), $shared{$_}, "... with one's answers: $_") for 'bf16', 'experts';
 ok(logged(qr/KV cache: \d+ MB of device "cuda:0"/), '... where the memory was divided by what a step took');
 is(engine_pid($node), $old, '... which lives');
 
+# ---- two replicas, and room for one ----
+
+sql('ALTER SYSTEM RESET vllm.tensor_parallel_size');
+set('vllm.device', 'auto');
+set('vllm.kv_cache_memory_bytes', '300MB');
+$node->append_conf('postgresql.conf', "vllm.data_parallel_size = 2\n");
+$node->restart;
+mark();
+is(lps('f32'), $on_cpus{f32}, 'auto: the second replica finds no room, and both are computed on the CPUs');
+ok(logged(qr/computed on the CPUs, not on device "cuda:0".*replica 1: .*out of memory/), '... as the log says');
+
 $node->stop;
 done_testing();
