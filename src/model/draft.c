@@ -38,7 +38,8 @@ struct Draft
 	int			n_map;
 	int			max_out;
 	float	   *rows;			/* [max_out][widest row] scratch */
-	float	   *logits;			/* [max_out][the head's rows] scratch */
+	float	   *logits;			/* [max_out][the head's rows] scratch; on a device `on_dev`, if they aren't the target's */
+	DevMem		on_dev;
 	size_t		logits_width;
 };
 
@@ -174,13 +175,24 @@ read_map(Draft *d, const ModelSource *src, Err *e)
 	return true;
 }
 
-static void
-make_scratch(Draft *d)
+static bool
+make_scratch(Draft *d, Err *e)
 {
 	const Decoder *m = model_decoder(d->m);
 	size_t		n = (size_t) d->max_out;
 	size_t		width = (size_t) (m->c.draft.inner > m->c.hidden ? m->c.draft.inner : m->c.hidden);
 
+	/* there only models guess, which have hidden rows of their own */
+	if (m->dev != NULL)
+	{
+		d->logits_width = (size_t) d->info.model.vocab_size;
+		if (d->info.model.vocab_size == model_info(d->target)->vocab_size)
+			return true;
+		if (!devmem_reserve(&d->on_dev, m->dev, n * d->logits_width * sizeof(float), m->huge, "Logits of the draft model", e))
+			return false;
+		d->logits = d->on_dev.base;
+		return true;
+	}
 	d->rows = mem_alloc(n * width * sizeof(float));
 	if (d->type->kind == DRAFT_MODEL)
 		d->logits_width = (size_t) d->info.model.vocab_size;	/* its head may be its embedding */
@@ -188,6 +200,7 @@ make_scratch(Draft *d)
 		d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0 ? m->head.n : model_info(d->target)->vocab_size);
 	d->logits = mem_alloc(n * d->logits_width * sizeof(float));
 	d->info.model.work_memory += n * (width + d->logits_width) * sizeof(float);
+	return true;
 }
 
 /* A draft model whose context may be shorter than the target's: it guesses as far as it goes. */
@@ -222,11 +235,8 @@ draft_new(const char *method, const Conf *conf, const ModelSource *src, const Mo
 
 		fill_info(&d->info, t, model_info(target), c, conf);
 		d->info.model = *model_info(d->m);
-		if (fits(method, model_info(target), model_info(d->m), c, e) && (own || read_map(d, src, e)))
-		{
-			make_scratch(d);
+		if (fits(method, model_info(target), model_info(d->m), c, e) && (own || read_map(d, src, e)) && make_scratch(d, e))
 			return d;
-		}
 	}
 	draft_free(d);
 	return NULL;
@@ -240,7 +250,10 @@ draft_free(Draft *d)
 	model_free(d->m);
 	mem_free(d->map);
 	mem_free(d->rows);
-	mem_free(d->logits);
+	if (d->on_dev.dev != NULL)
+		devmem_free(&d->on_dev);
+	else
+		mem_free(d->logits);
 	mem_free(d);
 }
 
@@ -438,6 +451,26 @@ spread(const Draft *d, const float *from, int n, int width, float *to)
 	}
 }
 
+#define LEAST_BYTE 0xfe			/* four of them are -1.7e38 */
+
+/* A draft model's logits as the target's, of which it may have more or fewer. */
+static void
+same_width(const Draft *d, int n, float *to)
+{
+	const Decoder *m = model_decoder(d->m);
+	int			own = d->info.model.vocab_size;
+	int			vocab = model_info(d->target)->vocab_size;
+
+	if (m->dev == NULL)
+	{
+		spread(d, d->logits, n, own, to);
+		return;
+	}
+	if (own < vocab)
+		m->dev->ops->fill(m->dev->d, to, LEAST_BYTE, (size_t) n * (size_t) vocab * sizeof(float));
+	m->k->copy_rows(m->pool, to, vocab, d->logits, own, NULL, n, own < vocab ? own : vocab);
+}
+
 void
 draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *fed)
 {
@@ -452,7 +485,7 @@ draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *
 		else
 		{
 			model_forward(d->m, b, kv, d->logits);
-			spread(d, d->logits, b->n_out, d->info.model.vocab_size, logits);
+			same_width(d, b->n_out, logits);
 		}
 		return;
 	}

@@ -5,9 +5,11 @@
  *
  * Every fixture of tests/fixtures/models, encoders and pool.  What generates: a prompt in two pieces, of which the first wants all rows and the second the last,
  * with rows of layers tapped; tokens one by one; this sequence beside the beginning of another; hidden rows, and logits of these.  What doesn't: hidden rows of two texts, and what its heads make of them.
- * Weights, work space, KV, recurrent state and results are the device's.
+ * Weights, work space, KV, recurrent state and results are the device's.  And drafts of a model with fewer, as many and more
+ * tokens than the one that they are for.
  */
 #include <dirent.h>
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -18,6 +20,7 @@
 #include "engine/source.h"
 #include "hostdev.h"
 #include "model/devmem.h"
+#include "model/draft.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/"
@@ -146,8 +149,9 @@ step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 	return keep(r, &r->out, half, b.n_out, info->vocab_size);
 }
 
+/* A model, or with a target what guesses for it, to *draft. */
 static Model *
-load(const char *path, const Dev *dev, KPool *pool, Err *e)
+load(const char *path, const Dev *dev, KPool *pool, Model *target, Draft **draft, Err *e)
 {
 	const char *why;
 	Files	   *f = files_open(path, e);
@@ -155,12 +159,15 @@ load(const char *path, const Dev *dev, KPool *pool, Err *e)
 	ModelSource src;
 	ModelOptions opt = {.kernels = dev != NULL ? dev->ops->kernels(dev->d, KT_F32) : kernels_select("auto", &why), .pool = pool,
 		.max_rows = MAX_ROWS, .max_out = MAX_ROWS, .dev = dev};
-	Model	   *m;
+	Model	   *m = NULL;
 
 	if (f == NULL)
 		return NULL;
 	src = source_of(&source);
-	m = model_new(files_conf(f), &src, &opt, e);
+	if (target == NULL)
+		m = model_new(files_conf(f), &src, &opt, e);
+	else
+		*draft = draft_new("draft_model", files_conf(f), &src, &opt, target, e);
 	source_done(&source);
 	files_close(f);
 	return m;
@@ -194,7 +201,7 @@ replace(Run *r)
 	model_forget(r->m);
 	if (r->dev != NULL)
 		other = r->dev->ops->alloc(r->dev->d, 1 << 16, "somebody else's");
-	again = load(r->path, r->dev, r->pool, &e);
+	again = load(r->path, r->dev, r->pool, NULL, NULL, &e);
 	ok = ok && again != NULL && model_adopt(r->m, again, &e);
 	model_free(again);
 	if (r->dev != NULL)
@@ -214,7 +221,7 @@ all_steps(Run *r)
 static bool
 run(Run *r, const char *path, const Dev *dev, KPool *pool, Err *e)
 {
-	Model	   *m = load(path, dev, pool, e);
+	Model	   *m = load(path, dev, pool, NULL, NULL, e);
 
 	*r = (Run) {0};
 	if (m == NULL)
@@ -249,6 +256,56 @@ check_model(const char *name, const Dev *moat, KPool *pool, KPool *pool2)
 	else
 		CHECK(false, "%s: %s", name, e.msg);
 	run_end(&cpu);
+}
+
+/* ---- drafts ---- */
+
+/* A model guesses for itself, as if that had a vocabulary of so many tokens: logits of two rows. */
+static void
+guess(Run *r, const Dev *dev, KPool *pool, int vocab)
+{
+	static const int32_t start[] = {0, 5};
+	static const int32_t pos[] = {0, 1, 2, 3, 4};
+	static const int32_t tokens[] = {7, 20, 3, 99, 41};
+	static const int32_t rows[] = {1, 4};
+	const char *path = FIXTURES "models/llama_f32";
+	Err			e = {0};
+	Draft	   *d = NULL;
+	Model	   *m = load(path, dev, pool, NULL, NULL, &e);
+	const int32_t *table = r->table[0];
+	Batch		b = {.rows = {.n_rows = 5, .n_seqs = 1, .seq_start = start, .pos = pos, .block_table = &table}, .tokens = tokens,
+		.n_out = 2, .out_rows = rows};
+
+	CHECK(m != NULL, "%s", e.msg);
+	((ModelInfo *) (uintptr_t) model_info(m))->vocab_size = vocab;
+	(void) load(path, dev, pool, m, &d, &e);
+	CHECK(d != NULL && run_start(r, path, m, dev, pool, &e), "%s", e.msg);
+	draft_forward(d, &b, &r->kv, r->out.dev, NULL);
+	CHECK(keep(r, &r->out, 0, 2, vocab), "the device is lost");
+	draft_free(d);
+}
+
+/* The same logits as on CPUs, and none where there are no tokens. */
+static void
+check_draft(const Dev *moat, KPool *pool, KPool *pool2, int vocab)
+{
+	Run			cpu = {0};
+	Run			dev = {0};
+	int			wrong = 0;
+
+	guess(&cpu, NULL, pool2, vocab);
+	guess(&dev, moat, pool, vocab);
+	for (int i = 0; i < 2; i++)
+		for (int j = 0; j < vocab; j++)
+		{
+			float		x = cpu.all[i * cpu.width + j];
+			float		y = dev.all[i * dev.width + j];
+
+			wrong += isfinite(x) ? x != y : !(y < -1e38f);
+		}
+	CHECK(wrong == 0, "%d of a draft model's logits of %d are others on the device", wrong, vocab);
+	run_end(&cpu);
+	run_end(&dev);
 }
 
 /* Whoever reads the device's memory ends: the moat is one. */
@@ -325,6 +382,8 @@ main(int argc, char **argv)
 	moat.d = moat.ops->open(0, &host, &open, why, sizeof(why));
 	kpool_set_device(pool, moat.d);
 	check_moat(&moat);
+	for (int vocab = 280; vocab <= 296; vocab += 8)
+		check_draft(&moat, pool, pool2, vocab);
 	for (int i = 1; i < argc; i++)
 		check_model(argv[i], &moat, pool, pool2);
 	for (size_t k = 0; k < sizeof(folders) / sizeof(folders[0]) && argc < 2; k++)
