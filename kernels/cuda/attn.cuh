@@ -62,7 +62,6 @@ typedef struct AttnArgs
 	int			width;			/* columns of a tile, a multiple of 8 */
 	int			v_chunks;		/* parts of V's columns, each a block's */
 	int			splits;			/* side by side; 1: a block walks through them */
-	bool		totals;			/* there is shared memory for rows with several splits */
 	int			part_rows;		/* of a tile: as many as a sequence has, if that is less than a block's */
 	float	   *part;			/* [tile][KV head, chunk][split][part_rows][columns] o */
 	float	   *part_md;		/* [...][part_rows][2] */
