@@ -599,6 +599,8 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 	*of_device = in->tried;
 	if (ok)
 		return in;
+	/* the error may be but what follows from that */
+	(void) dev_wait(in->dev, e);
 	inst_free(in);
 	return NULL;
 }

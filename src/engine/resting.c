@@ -60,6 +60,15 @@ core_rest(Core *c, bool free_kv)
 	core_publish(c);
 }
 
+/* What was asked of the device failed, for want of memory it seems: of one that is lost nothing is to be had, and the process ends. */
+static bool
+unless_lost(const Core *c, bool ok)
+{
+	if (!ok)
+		core_wait(c);
+	return ok;
+}
+
 /* What a device has taken back has other addresses now. */
 static bool
 take_back(Core *c, Err *e)
@@ -74,7 +83,7 @@ take_back(Core *c, Err *e)
 bool
 core_go_on(Core *c, Err *e)
 {
-	if (c->given_back && !take_back(c, e))
+	if (c->given_back && !unless_lost(c, take_back(c, e)))
 		return false;
 	c->resting = c->given_back = false;
 	return true;
@@ -116,7 +125,7 @@ core_fetch(Core *c, Err *e)
 {
 	Drafter    *d = c->opt.drafter;
 
-	if (!model_fetch(c->model, e) || (d != NULL && !d->fetch(d, e)))
+	if (!unless_lost(c, model_fetch(c->model, e) && (d == NULL || d->fetch(d, e))))
 		return false;
 	c->away = false;
 	return true;
@@ -143,7 +152,7 @@ core_adopt(Core *c, Core *from, Err *e)
 	/* the files may have changed meanwhile */
 	if (c->offload != NULL && memcmp(c->opt.kv_id, from->opt.kv_id, sizeof(c->opt.kv_id)) != 0)
 		offload_stop(c->offload);
-	if (!model_adopt(c->model, from->model, e) || (d != NULL && !d->adopt(d, d2, e)))
+	if (!unless_lost(c, model_adopt(c->model, from->model, e) && (d == NULL || d->adopt(d, d2, e))))
 		return false;
 	c->away = false;
 	return true;
