@@ -212,11 +212,12 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 
 /* What the setting asks for, and doesn't fit; false: the model's own option does. */
 static bool
-leave_out(SpecConfig *spec, const Err *e)
+leave_out(SpecConfig *spec, Err *e)
 {
 	if (spec->asked)
 		return false;
 	log_line('W', "no speculation with this model: %s", e->msg);
+	e->cls = ERR_NONE;
 	memset(spec, 0, sizeof(*spec));
 	return true;
 }
@@ -605,13 +606,17 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 	return NULL;
 }
 
-/* A model that the device has no room for, or that it can't compute: is it the CPUs'? */
+/* A model that the device has no room for, or that it can't compute: is it the CPUs'?  Then that is no error, and the log tells. */
 static bool
-falls_back(const ModelOpts *o, const DeviceChoice *where, const Err *e)
+falls_back(const ModelOpts *o, const DeviceChoice *where, const char *who, Err *e)
 {
 	if (!where->if_it_can || o->for_adopt != NULL || (o->in_place_of != NULL && o->in_place_of->where.memory > 0))
 		return false;
-	return e->cls == ERR_UNSUPPORTED || e->cls == ERR_NOMEM;
+	if (e->cls != ERR_UNSUPPORTED && e->cls != ERR_NOMEM)
+		return false;
+	log_line('W', "the model is computed on the CPUs, not on device %s: %s%s", where->name, who, e->msg);
+	e->cls = ERR_NONE;
+	return true;
 }
 
 /* cpus: whatever vllm.device says */
@@ -634,9 +639,8 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, L
 	in = load_on(&where, path, 0, o, s, &src, &of_device, e);
 	if (in == NULL && of_device && e->cls == ERR_LOST)
 		devices_lost(e->msg);
-	if (in != NULL || !of_device || !falls_back(o, &where, e))
+	if (in != NULL || !of_device || !falls_back(o, &where, "", e))
 		return in;
-	log_line('W', "the model is computed on the CPUs, not on device %s: %s", where.name, e->msg);
 	where = (DeviceChoice) {.ops = NULL};
 	return load_on(&where, path, 0, o, s, &again, &of_device, e);
 }
@@ -704,9 +708,7 @@ load_replicas(const char *path, const ModelOpts *o, const Settings *s, bool *cpu
 	for (part.i = 1; part.i < ranks_replicas(); part.i++, last = last->next)
 		if ((last->next = load_next(first, &part, o, s, e)) == NULL)
 		{
-			*cpus = falls_back(o, &first->where, e);
-			if (*cpus)
-				log_line('W', "the model is computed on the CPUs, not on device %s: replica %d: %s", first->where.name, part.i, e->msg);
+			*cpus = falls_back(o, &first->where, "another replica: ", e);
 			inst_free(first);
 			return NULL;
 		}

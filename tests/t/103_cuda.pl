@@ -232,7 +232,12 @@ ok(logged(qr/computed on device "cuda:0"/), '... the other one on the device');
 	sql("SELECT llm_wake_up(model => 'bf16')");
 	is(scalar finish($kept), $answer, '... and weights that come back go where they were');
 	unload('bf16');
+	# what is on the CPUs stays there without an error, too
 	ids('f32', 1);
+	my $more = sql(long('bf16'));
+	is(sql(q{SELECT llm_update_weights('bf16')}), '', 'auto: other weights of a model on the CPUs');
+	is(sql(long('bf16')), $more, '... which are the same');
+	unload('bf16');
 	mark();
 	like(error(q{SELECT llm_update_weights('f32')}), qr/53200: .*no room/, 'auto: other weights that the device has no room for');
 	ok(!logged(qr/computed on the CPUs/), '... do not go to the CPUs');
@@ -300,7 +305,7 @@ $node->append_conf('postgresql.conf', "vllm.data_parallel_size = 2\n");
 $node->restart;
 mark();
 is(lps('f32'), $on_cpus{f32}, 'auto: the second replica finds no room, and both are computed on the CPUs');
-ok(logged(qr/computed on the CPUs, not on device "cuda:0".*replica 1: .*out of memory/), '... as the log says');
+ok(logged(qr/computed on the CPUs, not on device "cuda:0".*another replica: .*out of memory/), '... as the log says');
 
 $node->stop;
 done_testing();
