@@ -344,14 +344,20 @@ free_data(LoraAdapter *a)
 
 /* On a thread of its own, beside the steps, which may not use the adapter before. */
 static bool
-to_device(const Dev *dev, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
+to_device(const Decoder *d, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
 {
+	const Dev  *dev = d->dev;
+	DevMem		work;
 	KEvent		put;
 
 	/* it may outlive the model */
 	dev_ref(dev);
 	if (!devmem_reserve(&a->mem, dev, bytes, HUGE_OFF, "An adapter's matrices", e))
 		return false;
+	/* what its first step takes (make_space()), which could only end the process if there is no room */
+	if (!devmem_reserve(&work, dev, (size_t) d->max_rows * (size_t) a->width * sizeof(float), HUGE_OFF, "An adapter's work space", e))
+		return false;
+	devmem_free(&work);
 	put = dev->ops->kv_put(dev->d, a->mem.base, a->data, bytes);
 	while (!dev->ops->event_done(dev->d, put))
 		usleep(100);
@@ -384,7 +390,7 @@ lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *inf
 		a->data = d->dev != NULL ? d->dev->ops->pin(d->dev->d, u.bytes) : mem_try_aligned(u.bytes);
 		a->pinned = d->dev;
 		ok = a->data != NULL ? fill(&u, a) : err_set(e, ERR_NOMEM, "out of memory: adapter \"%s\" takes %zu bytes", path, u.bytes);
-		ok = ok && (d->dev == NULL || to_device(d->dev, a, u.n, u.bytes, e));
+		ok = ok && (d->dev == NULL || to_device(d, a, u.n, u.bytes, e));
 	}
 	mem_free(u.all);
 	if (ok)
