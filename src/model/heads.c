@@ -335,16 +335,33 @@ bind_heads(Binder *b, Decoder *d)
 		bind_st_layers(b, "dense", &d->dense, n_parts(conf) * out_width(&d->row_layers, d->c.hidden));
 }
 
-size_t
-heads_width(const Decoder *d)
+static size_t
+widest(const Decoder *d, bool inputs)
 {
 	const Head *heads[] = {&d->classifier, &d->dense, &d->row_layers};
 	int			most = 0;
 
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		for (int j = 0; j < heads[i]->n; j++)
-			most = heads[i]->layers[j].dense.n > most ? heads[i]->layers[j].dense.n : most;
+		{
+			const Linear *l = &heads[i]->layers[j].dense;
+			int			width = inputs ? l->k : l->n;
+
+			most = width > most ? width : most;
+		}
 	return (size_t) most;
+}
+
+size_t
+heads_width(const Decoder *d)
+{
+	return widest(d, false);
+}
+
+size_t
+heads_inputs(const Decoder *d)
+{
+	return widest(d, true);
 }
 
 /* ---- what the model can be asked for ---- */

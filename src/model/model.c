@@ -379,7 +379,7 @@ float_inputs(const Decoder *d)
 		most = wider(most, d->layers[i].ssm.x.k);
 		most = wider(most, d->layers[i].ssm.dt.k);
 	}
-	return wider(most, (int) heads_width(d));
+	return wider(most, (int) heads_inputs(d));
 }
 
 /* What the forward pass writes to, as wide as the widest layer. */
