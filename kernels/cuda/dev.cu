@@ -835,9 +835,12 @@ open_all(KDevice *d)
 	d->graphs = graphs_new();
 	if (ok && (!d->locks || d->graphs == NULL))
 		dev_lose(d, "no memory");
+	/* what was wrong before isn't this device's */
+	cudaGetLastError();
 	if (ok)
 		table_open(d);
-	ok = ok && !d->lost && open_memory(d);
+	/* a library of other capabilities (CUDA_SM) has no kernels to be set up */
+	ok = ok && !d->lost && dev_ok(d, cudaGetLastError(), "the library's kernels") && open_memory(d);
 	if (ok)
 		open_blas(d);
 	return ok;

@@ -739,6 +739,8 @@ cudaFuncSetAttribute(const void *fn, cudaFuncAttribute a, int v)
 
 	if (a != cudaFuncAttributeMaxDynamicSharedMemorySize || v < 0 || v > shared_optin())
 		return error(cudaErrorInvalidValue);
+	if (!may_take())
+		return error(cudaErrorMemoryAllocation);
 	while (i < n_funcs && funcs[i].fn != fn)
 		i++;
 	if (i == (int) (sizeof(funcs) / sizeof(funcs[0])))
