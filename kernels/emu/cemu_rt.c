@@ -51,6 +51,7 @@ typedef struct CemuGraph
 {
 	Works		works;
 	int			refs;
+	int			invalid;		/* something was called that no capture survives */
 } CemuGraph;
 
 typedef struct CemuStream
@@ -85,6 +86,7 @@ static __thread int device;		/* the thread's */
 static int	live,				/* memory, streams, events, graphs */
 			fail_in;			/* so many calls on, one fails */
 static __thread cudaError_t last_error;
+static __thread CemuStream *capturing;	/* by this thread, and not relaxed */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static inline int
@@ -108,6 +110,14 @@ error(cudaError_t e)
 {
 	last_error = e;
 	return e;
+}
+
+/* A call that has no place in a capture, which is over. */
+static cudaError_t
+refused(CemuStream *s)
+{
+	s->capture->invalid = 1;
+	return error(cudaErrorStreamCaptureUnsupported);
 }
 
 /* May something be taken?  Not if the test wants that it fails. */
@@ -317,6 +327,9 @@ cudaMalloc(void **p, size_t n)
 {
 	LOCKED;
 
+	*p = NULL;
+	if (capturing != NULL)
+		return refused(capturing);
 	*p = may_take() ? cemu_malloc(n) : NULL;
 	live += *p != NULL;
 	return *p != NULL ? cudaSuccess : error(cudaErrorMemoryAllocation);
@@ -330,6 +343,8 @@ cudaFree(void *p)
 
 	if (p == NULL)
 		return cudaSuccess;
+	if (capturing != NULL)
+		return refused(capturing);
 	drain(NULL);
 	if (!cemu_free(p))
 		return error(cudaErrorInvalidValue);
@@ -343,6 +358,9 @@ cudaMallocHost(void **p, size_t n)
 {
 	LOCKED;
 
+	*p = NULL;
+	if (capturing != NULL)
+		return refused(capturing);
 	*p = may_take() ? malloc(n) : NULL;
 	if (*p == NULL)
 		return error(cudaErrorMemoryAllocation);
@@ -358,6 +376,8 @@ cudaFreeHost(void *p)
 
 	if (p == NULL)
 		return cudaSuccess;
+	if (capturing != NULL)
+		return refused(capturing);
 	drain(NULL);
 	live--;
 	free(p);
@@ -465,7 +485,7 @@ cudaStreamSynchronize(cudaStream_t s)
 	LOCKED;
 
 	if (s != NULL && s->capture != NULL)
-		return error(cudaErrorStreamCaptureUnsupported);
+		return refused(s);
 	return drain(s);
 }
 
@@ -487,6 +507,8 @@ cudaStreamDestroy(cudaStream_t s)
 	if (s == NULL)
 		return error(cudaErrorInvalidResourceHandle);
 	drain(s);
+	if (capturing == s)
+		capturing = NULL;
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
@@ -501,7 +523,7 @@ cudaDeviceSynchronize(void)
 {
 	LOCKED;
 
-	return drain(NULL);
+	return capturing != NULL ? refused(capturing) : drain(NULL);
 }
 
 cudaError_t
@@ -542,7 +564,7 @@ put_event(WorkKind kind, cudaEvent_t e, cudaStream_t s)
 	Work	   *w;
 
 	if (s != NULL && s->capture != NULL)
-		return error(cudaErrorStreamCaptureUnsupported);
+		return refused(s);
 	w = work(kind);
 	w->event = e;
 	e->works++;
@@ -603,13 +625,14 @@ cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
 {
 	LOCKED;
 
-	(void) mode;
 	if (s == NULL || s->capture != NULL)
 		return error(cudaErrorStreamCaptureUnsupported);
 	if (!may_take())
 		return error(cudaErrorMemoryAllocation);
 	s->capture = need(calloc(1, sizeof(*s->capture)));
 	s->capture->refs = 1;
+	if (mode != cudaStreamCaptureModeRelaxed)
+		capturing = s;
 	return cudaSuccess;
 }
 
@@ -620,8 +643,16 @@ cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 
 	*g = s->capture;
 	s->capture = NULL;
-	live += *g != NULL;
-	return *g != NULL ? cudaSuccess : error(cudaErrorInvalidValue);
+	if (capturing == s)
+		capturing = NULL;
+	if (*g == NULL)
+		return error(cudaErrorInvalidValue);
+	live++;
+	if (!(*g)->invalid)
+		return cudaSuccess;
+	cudaGraphDestroy(*g);
+	*g = NULL;
+	return error(cudaErrorStreamCaptureInvalidated);
 }
 
 cudaError_t
@@ -820,6 +851,8 @@ cudaGetErrorString(cudaError_t e)
 			return "invalid configuration argument";
 		case cudaErrorStreamCaptureUnsupported:
 			return "operation not permitted when stream is capturing";
+		case cudaErrorStreamCaptureInvalidated:
+			return "operation failed due to a previous error during capture";
 		case cudaErrorNotReady:
 			return "device not ready";
 		case cudaErrorInvalidResourceHandle:

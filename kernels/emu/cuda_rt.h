@@ -26,7 +26,8 @@ typedef enum cudaError
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidResourceHandle = 400,
 	cudaErrorNotReady = 600,
-	cudaErrorStreamCaptureUnsupported = 900
+	cudaErrorStreamCaptureUnsupported = 900,
+	cudaErrorStreamCaptureInvalidated = 901
 } cudaError_t;
 
 typedef enum cudaMemcpyKind

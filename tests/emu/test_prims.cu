@@ -330,8 +330,7 @@ check_streams(void)
 	cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
 	LAUNCH(add_kernel, 1, 32, 0, s, d, 1.0f);
 	LAUNCH(mul_kernel, 1, 32, 0, s, d, 2.0f);
-	CHECK(cudaStreamSynchronize(s) == cudaErrorStreamCaptureUnsupported, "capturing");
-	cudaStreamEndCapture(s, &g);
+	CHECK(cudaStreamEndCapture(s, &g) == cudaSuccess, "capturing");
 	cudaGraphInstantiate(&x, g, 0);
 	cudaGraphDestroy(g);
 	for (int i = 0; i < 3; i++)
@@ -340,6 +339,16 @@ check_streams(void)
 	cudaStreamSynchronize(s);
 	cudaGraphExecDestroy(x);
 	CHECK(h[31] == 14.0f, "graph: %g", h[31]);
+	/* no capture survives a wait, or a piece of memory */
+	for (int i = 0; i < 2; i++)
+	{
+		void	   *p = NULL;
+
+		cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
+		LAUNCH(add_kernel, 1, 32, 0, s, d, 1.0f);
+		CHECK((i == 0 ? cudaStreamSynchronize(s) : cudaMalloc(&p, 4)) == cudaErrorStreamCaptureUnsupported, "refused %d", i);
+		CHECK(cudaStreamEndCapture(s, &g) == cudaErrorStreamCaptureInvalidated && g == NULL, "invalid %d", i);
+	}
 	cudaGetLastError();
 	cudaStreamDestroy(s);
 #ifndef __CUDACC__
