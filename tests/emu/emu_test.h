@@ -24,7 +24,11 @@ dev(const T *host, size_t n)
 	if (cudaMalloc(&p, n * sizeof(T)) != cudaSuccess)
 		abort();
 	if (host != NULL)
+	{
 		cudaMemcpy(p, host, n * sizeof(T), cudaMemcpyHostToDevice);
+		/* on a GPU it may be on its way still, and a device's own stream doesn't wait for it */
+		cudaStreamSynchronize(NULL);
+	}
 	return (T *) p;
 }
 
