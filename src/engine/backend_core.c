@@ -23,25 +23,22 @@
 #include "engine/inspect.h"
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/sysmem.h"
 #include "engine/budget.h"
+#include "engine/core_int.h"
+#include "engine/coreplan.h"
 #include "engine/cpuplan.h"
 #include "engine/devices.h"
-#include "engine/kvgroups.h"
 #include "engine/lora_load.h"
 #include "engine/offload_store.h"
 #include "engine/pooling.h"
 #include "engine/ranks.h"
 #include "engine/replicas.h"
-#include "engine/sizing.h"
 #include "engine/source.h"
-#include "engine/spec.h"
 
 #define SHAPE_LEN	sizeof(((ModelFacts *) 0)->shape)
 
@@ -91,35 +88,6 @@ where_wanted(const ModelOpts *o, int n)
 
 /* ---- loading ---- */
 
-static KType
-kv_type(const ModelOpts *o, const Settings *s, KType weights)
-{
-	KType		type;
-
-	settings_kv_type(o->kv_cache_dtype[0] != '\0' ? o->kv_cache_dtype : s->kv_cache_dtype, weights, &type);
-	return type;
-}
-
-/* Tokens that a sequence may have in the KV memory, of which what drafts takes a part. */
-static int64_t
-kv_tokens(const ModelInfo *mi, const DraftInfo *draft, const CoreOptions *co)
-{
-	KvGroups	groups = kvgroups_of(mi, co);
-	KvView		kv = {
-		.type = co->kv_type,.n_layers = groups.layers,.n_blocks = 1,.block_size = co->block_size,
-		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim
-	};
-	size_t		page;
-
-	/* both ways: nothing is kept */
-	if (mi->n_kv_layers == 0 || mi->both_ways)
-		return INT32_MAX;
-	page = kv_layout(&kv);
-	if (page > 0)
-		page += drafter_block_bytes(draft, co->kv_type, co->block_size);
-	return page == 0 ? 0 : kvgroups_tokens(&groups, co, (int64_t) (co->kv_bytes / page));
-}
-
 static void
 fill_shape(const ModelInfo *mi, char *shape)
 {
@@ -148,229 +116,6 @@ tokenizer_facts(ModelFacts *out)
 {
 	memset(out, 0, sizeof(*out));
 	snprintf(out->arch, sizeof(out->arch), "tokenizer only");
-}
-
-/* Recurrent state is a part of the KV memory: all of it, or with attention at most half. */
-static bool
-plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
-{
-	size_t		room = mi->n_kv_layers > 0 ? co->kv_bytes / 2 : co->kv_bytes;
-	size_t		fit;
-
-	if (mi->state_bytes == 0)
-		return true;
-	fit = room / mi->state_bytes;
-	if (fit == 0)
-	{
-		err_set(e, ERR_INVALID, "the KV cache memory of %zu bytes is too small for the state of one request, %llu bytes",
-				co->kv_bytes, (unsigned long long) mi->state_bytes);
-		return err_hint(e, "Raise vllm.kv_cache_memory_bytes.");
-	}
-	if ((size_t) co->max_num_seqs > fit)
-	{
-		log_line('I', "%zu requests run at once instead of %d: their state takes %llu bytes each", fit,
-				 co->max_num_seqs, (unsigned long long) mi->state_bytes);
-		co->max_num_seqs = (int) fit;
-	}
-	co->kv_bytes -= (size_t) co->max_num_seqs * mi->state_bytes;
-	return true;
-}
-
-/*
- * The work space is as large as the longest sequence: what a model claims to take is cut, unless the
- * user asks for it.
- */
-#define BOTH_WAYS_LEN	32768
-
-static int
-both_ways_len(const ModelInfo *mi, const ModelOpts *o)
-{
-	if (o->max_model_len > 0 && o->max_model_len < mi->max_model_len)
-		return o->max_model_len;
-	return o->max_model_len > 0 || mi->max_model_len < BOTH_WAYS_LEN ? mi->max_model_len : BOTH_WAYS_LEN;
-}
-
-/*
- * A sequence is computed in one step, and nothing is kept of it: K and V are those of one layer
- * and one step, and exact.
- */
-static void
-plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
-{
-	int			len = both_ways_len(mi, o);
-	KvView		kv = {
-		.type = KT_F32,.n_layers = 1,.n_blocks = 1,.block_size = co->block_size,
-		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim
-	};
-
-	if (co->max_num_batched_tokens < len)
-		co->max_num_batched_tokens = len;
-	co->kv_type = KT_F32;
-	/* a part of a block for each sequence, and one more: see blocks_promised() in sched_plan.c */
-	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) + 3 * (size_t) co->max_num_seqs + 2);
-}
-
-/* What the setting asks for, and doesn't fit; false: the model's own option does. */
-static bool
-leave_out(SpecConfig *spec, Err *e)
-{
-	if (spec->asked)
-		return false;
-	log_line('W', "no speculation with this model: %s", e->msg);
-	e->cls = ERR_NONE;
-	memset(spec, 0, sizeof(*spec));
-	return true;
-}
-
-/* The model's own option comes before the setting, which is not for models that can't. */
-static bool
-plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df,
-				 Err *e)
-{
-	bool		own = o->speculative_config[0] != '\0';
-
-	if (!spec_config_parse(own ? o->speculative_config : s->speculative_config, &co->spec, e))
-	{
-		if (!own)
-			err_detail(e, "The setting vllm.speculative_config is wrong.");
-		return false;
-	}
-	co->spec.asked = own;
-	if (own && (co->spec.type != NULL || co->spec.model[0] != '\0') && !spec_suits(mi, e))
-		return false;
-	return draftfiles_open(df, &co->spec, f->src, mi, f->tok, f->kernels, e) || leave_out(&co->spec, e);
-}
-
-/* What roles have taken counts over all models. */
-static Accounts *
-accounts(void)
-{
-	static Accounts *of_all;
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-	pthread_mutex_lock(&lock);
-	if (of_all == NULL)
-		of_all = accounts_new();
-	pthread_mutex_unlock(&lock);
-	return of_all;
-}
-
-/* What ranks that share a model can't do yet, or have to do otherwise. */
-static bool
-plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
-{
-	int			n = ranks_world();
-
-	if (ranks_replicas() > 1 && s->enable_expert_parallel && mi->work.expert_params > 0)
-	{
-		err_set(e, ERR_UNSUPPORTED, "experts can't be dealt to ranks of %d replicas", ranks_replicas());
-		return err_hint(e, "Turn vllm.enable_expert_parallel off, or set vllm.data_parallel_size to 1.");
-	}
-	if (!ranks_shares(mi))
-		return true;
-	/* ranks have blocks of one kind */
-	co->no_windows = true;
-	if (co->compute_kv_scales && (co->kv_type == KT_F8_E4M3 || co->kv_type == KT_F8_E5M2))
-		return err_set(e, ERR_UNSUPPORTED, "the scales of a KV cache that %d ranks share can't be computed", n) ||
-			err_hint(e, "Turn calculate_kv_scales off.");
-	if (mi->state_bytes > 0 && ranks_stages() > 1)
-		return err_set(e, ERR_UNSUPPORTED, "a model with recurrent layers can't be divided into %d stages", ranks_stages());
-	if (df->method != NULL)
-	{
-		err_set(e, ERR_UNSUPPORTED, "speculation with weights is not possible with a model that %d ranks share", n);
-		err_hint(e, "The methods ngram and suffix need none.");
-		draftfiles_close(df);
-		return leave_out(&co->spec, e);
-	}
-	return true;
-}
-
-/* Bytes of a KV cache that are asked for; 0: by nobody. */
-static int64_t
-kv_asked(const ModelOpts *o, const Settings *s)
-{
-	return o->kv_cache_memory_bytes > 0 ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
-}
-
-/* ... part of a device's memory that may be in use */
-static double
-utilization(const ModelOpts *o, const Settings *s)
-{
-	return o->gpu_memory_utilization > 0 ? o->gpu_memory_utilization : s->gpu_memory_utilization / 1e6;
-}
-
-/* A device is worth as many CPUs' threads, as far as steps are concerned. */
-#define DEVICE_THREADS	1024
-
-/* Options of the core and of the model that agree with each other. */
-static bool
-plan_core(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
-{
-	CoreOptions whole;
-	bool		on_device = f->where->memory > 0;
-	/* on a device only asked for: else what there may be at most, of which loading it will tell (budget.c) */
-	int64_t		bytes = kv_asked(o, s) > 0 || !on_device ? settings_kv_bytes(o->kv_cache_memory_bytes, s) :
-		(int64_t) ((double) f->where->memory * utilization(o, s));
-
-	*co = (CoreOptions)
-	{
-		.max_num_seqs = o->max_num_seqs > 0 ? o->max_num_seqs : s->max_num_seqs,
-			.max_num_batched_tokens = o->max_num_batched_tokens > 0 ? o->max_num_batched_tokens
-			: s->max_num_batched_tokens,
-			.block_size = s->block_size,
-			.kv_bytes = (size_t) bytes,
-			.kv_type = kv_type(o, s, mi->dtype),
-			.no_windows = o->no_windows != 0 ? o->no_windows > 0 : s->no_windows,
-			.compute_kv_scales = o->kv_scales != 0 ? o->kv_scales > 0 : s->calculate_kv_scales,
-			.kv_sample = s->kv_metrics_sample,
-			.step_target_us = (int64_t) s->step_target_ms * 1000,
-			.no_jump = o->no_jump,
-			.prefix_caching = o->prefix_caching != 0 ? o->prefix_caching > 0 : s->enable_prefix_caching,
-			.max_loras = o->max_loras > 0 ? o->max_loras : s->max_loras,
-			.plugins = plugins_loaded(),
-			.priorities = strcmp(s->scheduling_policy, "priority") == 0,
-			.background_share = s->background_share,
-			.max_partial = o->max_num_partial_prefills > 0 ? o->max_num_partial_prefills : s->max_num_partial_prefills,
-			.max_long_partial = o->max_long_partial_prefills > 0 ? o->max_long_partial_prefills : s->max_long_partial_prefills,
-			.long_prompt = o->long_prefill_token_threshold > 0 ? o->long_prefill_token_threshold : s->long_prefill_token_threshold,
-			.accounts = accounts(),
-			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,
-			.tell_logits = strstr(s->logprobs_mode, "_logits") != NULL,
-			.tell_processed = strncmp(s->logprobs_mode, "processed_", 10) == 0,
-			.overlap = true
-	};
-	memset(df, 0, sizeof(*df));
-	if (!plan_speculation(mi, f, o, s, co, df, e) || !plan_ranks(mi, s, co, df, e))
-		return false;
-	/* what is not given follows what is */
-	if (co->max_num_batched_tokens > 0 && co->max_num_batched_tokens < co->max_num_seqs)
-		return err_set(e, ERR_INVALID, "max_num_batched_tokens must be at least max_num_seqs (%d), got %d", co->max_num_seqs,
-					   co->max_num_batched_tokens);
-	/* many sequences may be short, so that none gives up what is behind its windows */
-	whole = *co;
-	whole.no_windows = true;
-	sizing_fill(mi, on_device ? DEVICE_THREADS : settings_threads(s), kv_tokens(mi, &df->info, &whole),
-				on_device ? f->where->memory : sysmem_available(""), co);
-	if (mi->both_ways)
-		plan_both_ways(mi, o, co);
-	huge_pages_by_name(s->huge_pages, &co->huge);
-	if (co->max_num_batched_tokens < co->max_num_seqs)
-		co->max_num_batched_tokens = co->max_num_seqs;
-	co->no_windows = co->no_windows || drafter_block_bytes(&df->info, co->kv_type, co->block_size) > 0;
-	if (!plan_state(mi, co, e) ||
-		!sizing_length(o->max_model_len, mi->max_model_len, kv_tokens(mi, &df->info, co), &co->max_model_len, e))
-		return false;
-	if (mi->both_ways && co->max_model_len > both_ways_len(mi, o))
-	{
-		co->max_model_len = both_ways_len(mi, o);
-		log_line('I', "the longest text has %d tokens instead of %d: the option max_model_len allows more",
-				 co->max_model_len, mi->max_model_len);
-	}
-	/* the setting is every model's: where it is beyond one's length no prompt of that is long */
-	if (o->long_prefill_token_threshold == 0 && co->long_prompt > co->max_model_len)
-		co->long_prompt = co->max_model_len;
-	/* here, so that a model that can't be loaded isn't created */
-	return core_check_options(co, mi->max_model_len, e);
 }
 
 /* model_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */
@@ -441,7 +186,7 @@ load_weights(void *ctx, Err *e)
 		ok = false;
 	}
 	n->options->ranks = NULL;
-	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) || leave_out(&n->co->spec, e));
+	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) || coreplan_leave_out(&n->co->spec, e));
 	kpool_bind(NULL);
 	return ok;
 }
@@ -465,13 +210,13 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	char	   *id = s->repack_cache[0] != '\0' ? files_contents_id(src->files) : NULL;
 	DraftFiles	df = {0};
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df};
-	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt != NULL};
+	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) coreplan_kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt != NULL};
 	int			sizes[GRAPH_SIZES];
 	int			n_sizes = 0;
 	bool		ok;
 
 	ok = model_check(conf, &ms, model_opts_scheme(o), in->kernels, &mi, e) &&
-		plan_core(&mi, &(PlanFor) {src, tok, in->kernels, &in->where}, o, s, &co, &df, e);
+		coreplan_make(&mi, &(PlanFor) {src, tok, in->kernels, &in->where}, o, s, &co, &df, e);
 	in->tried = ok && in->where.ops != NULL;
 	if (ok)
 		fill_shape(&mi, in->shape);
@@ -493,7 +238,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	if (in->where.memory > 0)
 	{
 		budget.dev = in->dev;
-		budget.utilization = utilization(o, s);
+		budget.utilization = coreplan_utilization(o, s);
 		budget_among(&budget, s, in->where.ordinal, in->replica, ranks_shares(&mi));
 		co.budget = &budget;
 	}
@@ -772,7 +517,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 		return true;
 	}
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
-		plan_core(&mi, &(PlanFor) {&src, tok, k, &where}, o, s, &co, &df, e) &&
+		coreplan_make(&mi, &(PlanFor) {&src, tok, k, &where}, o, s, &co, &df, e) &&
 		model_work(files_conf(src.files), &ms, &(ModelOptions) {.kernels = k, .max_rows = co.max_num_batched_tokens,
 				   .max_model_len = co.max_model_len, .quant = model_opts_scheme(o)}, settings_threads(s), &work, e);
 	if (ok)
@@ -799,7 +544,7 @@ inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err 
 {
 	DeviceChoice where = planned_device(s);
 
-	return inspect_model(path, o, s, kernels_select(s->cpu_isa, NULL), &where, plan_core, json, e);
+	return inspect_model(path, o, s, kernels_select(s->cpu_isa, NULL), &where, coreplan_make, json, e);
 }
 
 /* ---- the rest is the Core's ---- */

@@ -19,7 +19,7 @@ typedef struct PlanFor
 } PlanFor;
 
 /* Options of the core that agree with the model's, and what drafts for it: *df is to be closed, also after an error
- * (backend_core.c). */
+ * (coreplan.c). */
 typedef bool (*InspectPlan) (const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co,
 							 DraftFiles *df, Err *e);
 
