@@ -119,8 +119,8 @@ embed(Inst *in, const Settings *s, int n)
 	for (int i = 0; i < n; i++)
 	{
 		while (!atomic_load(&res[i].done))
-			if (backend_core.next_due(in) == 0)
-				backend_core.step(in, s);
+			if (backend_core.next_due(in, 0) == 0)
+				backend_core.step(in, 0, s);
 			else
 				usleep(50);
 		CHECK(res[i].error[0] == '\0', "text %d: %s", i, res[i].error);

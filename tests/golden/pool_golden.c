@@ -142,8 +142,8 @@ run(Inst *in, const Settings *s, const PoolSpec *const *specs, Result *res, int 
 	}
 	for (int i = 0; i < n; i++)
 		while (!atomic_load(&res[i].done))
-			if (backend_core.next_due(in) == 0)
-				backend_core.step(in, s);
+			if (backend_core.next_due(in, 0) == 0)
+				backend_core.step(in, 0, s);
 			else
 				usleep(50);
 }

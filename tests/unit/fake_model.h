@@ -221,6 +221,12 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 	return true;
 }
 
+bool
+model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out)
+{
+	return model_forward(m, b, kv, out);
+}
+
 void
 model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int n, float *logits)
 {

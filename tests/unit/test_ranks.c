@@ -522,7 +522,7 @@ main(int argc, char **argv)
 			test_adapter(adapters[i].adapter, adapters[i].base);
 	if (argc < 2)
 	{
-		test_rehearsal("llama_f32", false);
+		test_rehearsal("mixtral_f16", false);
 		test_rehearsal("qwen3_moe_f16", true);
 	}
 	printf("refused: %d\n", refused);
