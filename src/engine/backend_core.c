@@ -379,8 +379,8 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, L
 		where = cpus ? (DeviceChoice) {.ops = NULL} : *wanted;
 	else if (!devices_choose(s, 0, 0, ranks_world(), &where, e))
 		return NULL;
-	if (where.ops == NULL && where.why[0] != '\0')
-		log_line('I', "the model is computed on the CPUs: %s", where.why);
+	if (where.ops == NULL)
+		devices_tell_why(&where);
 	in = load_on(&where, path, 0, o, s, &src, &of_device, e);
 	if (in == NULL && of_device && e->cls == ERR_LOST)
 		devices_lost(e->msg);

@@ -502,6 +502,21 @@ devices_hash(const DeviceChoice *c, const KDevOpen *o, Blake2 *b)
 }
 
 void
+devices_tell_why(const DeviceChoice *c)
+{
+	static char told[sizeof(c->why)];
+
+	pthread_mutex_lock(&lock);
+	if (strcmp(told, c->why) != 0)
+	{
+		snprintf(told, sizeof(told), "%s", c->why);
+		if (told[0] != '\0')
+			log_line('I', "the model is computed on the CPUs: %s", told);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void
 devices_lost(const char *why)
 {
 	log_line('P', "%s", why);

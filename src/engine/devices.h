@@ -54,6 +54,8 @@ bool		devices_choose(const Settings *s, int replica, int rank, int ranks, Device
  */
 bool		devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e);
 void		devices_close(Dev *dev);
+/* Why it is the CPUs, into the log: once, until the reason is another one. */
+void		devices_tell_why(const DeviceChoice *c);
 /* What decides the bits that a model opened so computes there: the device's kind, the library's code, and which of its kernels.  CPUs: nothing. */
 void		devices_hash(const DeviceChoice *c, const KDevOpen *o, Blake2 *b);
 /* One is lost, and whatever it was to compute is gone: the process ends, so that the supervisor starts another engine. */
