@@ -679,7 +679,7 @@ token_row(const Inst *in, int32_t id, float *out)
 static void
 submit(Inst *in, ReqSpec *spec)
 {
-	int64_t		live[REPLICAS_MOST];
+	int64_t		live[REPLICAS_MOST] = {0};
 	int			n = 0;
 
 	if (in->queue != NULL)

@@ -17,6 +17,7 @@
  * Tolerances of the maximum absolute error, for logits of order 1:
  *	  2e-5	float weights where activations stay float
  *	  0.08	BF16 weights on avx512_bf16, which rounds activations to BF16
+ *	  0.08	FP8 weights where they stay FP8: the reference rounds what they stand for to BF16
  *	  0.15	quantized weights, where activations are rounded to 8 bits in blocks of 32
  *	  0.4	INT8, where activations are rounded to 7 bits between the ends of 128
  *	  2e-5	the last three against a reference with the same rounding, at the best of
@@ -427,7 +428,8 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		bool		bf16 = type == KT_BF16 && strstr(k->name, "bf16") != NULL;
 		bool		int8 = type > KT_BF16;
 		const char *rounded = int8 ? "_int8" : bf16 ? "_bf16" : NULL;
-		double		tol = type == KT_INT8 ? 0.4 : int8 ? 0.15 : bf16 ? 0.08 : 2e-5;
+		bool		fp8 = strstr(name, "fp8") != NULL && k->mat_bytes(KT_FP8, 128, 128) > 0;
+		double		tol = type == KT_INT8 ? 0.4 : int8 ? 0.15 : bf16 || fp8 ? 0.08 : 2e-5;
 		Golden		g2;
 
 		run_start(&r, m);
