@@ -4,7 +4,8 @@
  *
  * A line is "<level>: text" (src/base/log.h).  The engine's errors are log lines
  * here, never ERRORs: the supervisor must not end because its child complains.
- * More than LINES_PER_SECOND lines in a second are counted instead of written.
+ * More than LINES_PER_SECOND lines in a second are counted instead of written; warnings and
+ * errors are counted apart, so that no flood of notes hides them.
  */
 #include "postgres.h"
 
@@ -32,12 +33,23 @@ level_of(char c)
 	}
 }
 
+/* A new second, or a new child. */
+static void
+count_anew(ChildLog *g, TimestampTz now)
+{
+	if (g->suppressed > 0)
+		ereport(LOG, (errmsg("%s: %d more lines were not logged", g->who, g->suppressed)));
+	g->second_start = now;
+	g->notes_in_second = g->warnings_in_second = g->suppressed = 0;
+}
+
 static void
 emit(ChildLog *g)
 {
 	const char *text = g->line;
 	char		level = 'I';
 	TimestampTz now = GetCurrentTimestamp();
+	int		   *lines;
 
 	g->line[g->line_len] = '\0';
 	if (g->line_len >= 3 && g->line[1] == ':' && g->line[2] == ' ')
@@ -49,13 +61,9 @@ emit(ChildLog *g)
 	if (level == 'E' || level == 'P')
 		strlcpy(g->last, text, sizeof(g->last));
 	if (TimestampDifferenceExceeds(g->second_start, now, 1000))
-	{
-		if (g->suppressed > 0)
-			ereport(LOG, (errmsg("%s: %d more lines were not logged", g->who, g->suppressed)));
-		g->second_start = now;
-		g->lines_in_second = g->suppressed = 0;
-	}
-	if (++g->lines_in_second > LINES_PER_SECOND)
+		count_anew(g, now);
+	lines = level == 'W' || level == 'E' || level == 'P' ? &g->warnings_in_second : &g->notes_in_second;
+	if (++*lines > LINES_PER_SECOND)
 		g->suppressed++;
 	else
 		ereport(level_of(level), (errmsg("%s: %s", g->who, text)));
@@ -84,4 +92,5 @@ childlog_reset(ChildLog *g)
 {
 	g->line_len = 0;
 	g->last[0] = '\0';
+	count_anew(g, GetCurrentTimestamp());
 }

@@ -56,7 +56,8 @@ typedef struct ChildLog
 	int			line_len;
 	char		last[256];		/* the last error, for last_error; '' if none */
 	TimestampTz second_start;
-	int			lines_in_second;
+	int			notes_in_second;
+	int			warnings_in_second;
 	int			suppressed;
 } ChildLog;
 
