@@ -7,6 +7,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $node = PostgreSQL::Test::Cluster->new('loading');
 $node->init;
@@ -44,7 +45,7 @@ is(scalar(@entries), 2, 'an entry for each model');
 is((stat($entries[0]))[2] & 07077, 0, 'that nobody else may read');
 restart();
 is($node->safe_psql('postgres', $ask), $answers, 'mapped weights: the same answers');
-is(count_log(qr/packed weights are mapped from/), 2, 'both were mapped');
+logged(qr/packed weights are mapped from/, 2, 'both were mapped');
 
 # a damaged entry is packed anew and replaced
 open(my $fh, '+<', $entries[0]) or die;
@@ -53,15 +54,15 @@ print $fh 'x' x 50;
 close($fh);
 restart();
 is($node->safe_psql('postgres', $ask), $answers, 'a damaged entry: the same answers');
-is(count_log(qr/are not used: the file is damaged/), 1, 'and a line in the log');
+logged(qr/are not used: the file is damaged/, 1, 'and a line in the log');
 restart();
 is($node->safe_psql('postgres', $ask), $answers, 'the entry was replaced');
-is(count_log(qr/packed weights are mapped from/), 2, 'and is used again');
+logged(qr/packed weights are mapped from/, 2, 'and is used again');
 
 # a directory that is not there
 set('vllm.repack_cache', "$dir/missing");
 is($node->safe_psql('postgres', $ask), $answers, 'no such directory: the same answers');
-is(count_log(qr/\Q$dir\E\/missing.*No such file or directory/), 2, 'and a warning for each load');
+logged(qr/\Q$dir\E\/missing.*No such file or directory/, 2, 'and a warning for each load');
 
 # huge pages
 set('vllm.repack_cache', '');
@@ -99,10 +100,19 @@ sub set
 	restart();
 }
 
-sub count_log
+sub logged
 {
-	my ($re) = @_;
-	my @hits = slurp_file($node->logfile, $at) =~ /$re/g;
+	my ($re, $expected, $what) = @_;
+	my $n = 0;
 
-	return scalar(@hits);
+	# the supervisor writes a line of the engine's when it has read it, which may be after the answer
+	for (1 .. 100)
+	{
+		my @hits = slurp_file($node->logfile, $at) =~ /$re/g;
+
+		$n = scalar(@hits);
+		last if $n >= $expected;
+		usleep(100_000);
+	}
+	is($n, $expected, $what);
 }
