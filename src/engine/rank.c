@@ -283,15 +283,22 @@ begin_lora(const Held *h, const RankLora *what)
 	begin_thread(lora_main, l);
 }
 
+/* In a map that threads that load write to. */
+static void *
+find(IdMap *map, uint32_t id)
+{
+	void	   *p;
+
+	pthread_mutex_lock(&me.lock);
+	p = idmap_get(map, id);
+	pthread_mutex_unlock(&me.lock);
+	return p;
+}
+
 static LoraAdapter *
 lora(uint32_t id)
 {
-	LoraAdapter *a;
-
-	pthread_mutex_lock(&me.lock);
-	a = idmap_get(&me.loras, id);
-	pthread_mutex_unlock(&me.lock);
-	return a;
+	return find(&me.loras, id);
 }
 
 /* One that could not be read isn't there. */
@@ -311,12 +318,7 @@ drop_lora(uint32_t id)
 static Held *
 held(uint32_t id)
 {
-	Held	   *h;
-
-	pthread_mutex_lock(&me.lock);
-	h = idmap_get(&me.models, id);
-	pthread_mutex_unlock(&me.lock);
-	return h;
+	return find(&me.models, id);
 }
 
 /* ---- sleep ---- */
