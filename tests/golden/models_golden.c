@@ -428,7 +428,8 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		bool		bf16 = type == KT_BF16 && strstr(k->name, "bf16") != NULL;
 		bool		int8 = type > KT_BF16;
 		const char *rounded = int8 ? "_int8" : bf16 ? "_bf16" : NULL;
-		bool		fp8 = strstr(name, "fp8") != NULL && k->mat_bytes(KT_FP8, 128, 128) > 0;
+		/* kept in FP8 only where a block of scales is as wide as the matrix (is_fp8(), src/quant/ckpt_read.c): this fixture alone */
+		bool		fp8 = strcmp(name, "quant_deepseek3_fp8") == 0 && k->mat_bytes(KT_FP8, 128, 128) > 0;
 		double		tol = type == KT_INT8 ? 0.4 : int8 ? 0.15 : bf16 || fp8 ? 0.08 : 2e-5;
 		Golden		g2;
 
