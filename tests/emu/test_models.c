@@ -19,7 +19,6 @@
  *
  * test_models [NAME ...]: these with all three, or two of each architecture and type of weights.
  */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -473,14 +472,11 @@ check_own(const char *name, KDevice *d, KPool *pool)
 				strstr(name, "_f32") != NULL ? KT_F32 : KT_BF16, false);
 }
 
-/* an expectation for weights as they are, which no other file has, too */
+/* whose weights no other file has, too */
 static int
 is_model(const struct dirent *e)
 {
-	size_t		n = strlen(e->d_name);
-
-	return n > 4 && strcmp(e->d_name + n - 4, ".bin") == 0 && strstr(e->d_name, "_int8.bin") == NULL &&
-		strstr(e->d_name, "_bf16_bf16.bin") == NULL && strstr(e->d_name, "quant_fp8_bf16.bin") == NULL && strstr(e->d_name, "f16_gguf.bin") == NULL;
+	return golden_is_model(e) && strstr(e->d_name, "f16_gguf.bin") == NULL;
 }
 
 static void

@@ -96,13 +96,20 @@ def bf16(v):
     return torch.from_numpy(v).to(torch.bfloat16).double().numpy()
 
 
-def fp8(w, rng, name):
+def fp8_exact(w, rng, name):
+    """As fp8(), but where a row has one scale its codes stay FP8 in kernels/ref."""
     n, k = w.shape
     s = np.array([[np.abs(w[i:i + 24, j:j + 40]).max() / 448 for j in range(0, k, 40)] for i in range(0, n, 24)])
     s = torch.from_numpy(s).float()
     full = s.double().numpy().repeat(24, 0)[:n].repeat(40, 1)[:, :k]
     q = to_f8(w / full)
-    return {".weight": q, ".weight_scale_inv": s}, bf16(q.double().numpy() * full)
+    v = q.double().numpy() * full
+    return {".weight": q, ".weight_scale_inv": s}, v if k <= 40 else bf16(v)
+
+
+def fp8(w, rng, name):
+    t, v = fp8_exact(w, rng, name)
+    return t, bf16(v)
 
 
 def fp4(w, size, scales):

@@ -85,7 +85,8 @@ AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "
 LAYERS = r"\.layers\..*(proj|proj_with_mqa|\.w\d)$"
 
 # left: modules that stay as they are; layers: those that don't, else; rounded: the ending and the
-# rounding of an expectation with rounded inputs, where all quantized matrices hold their values
+# rounding of an expectation with rounded inputs, where all quantized matrices hold their values; exact: the ending
+# of an expectation for kernels that keep matrices as they are, and the method whose values these are
 MODELS = {
     "quant_qwen3_moe_gptq": dict(config=QWEN3_MOE, method=gptq, quantization=dict(GPTQ, dynamic={"-:.*mlp\\.gate$": {}}),
                                  rounded=("_int8", gm.int8)),
@@ -104,7 +105,7 @@ MODELS = {
                                                        "modules_to_not_convert": ["lm_head", "self_attn"]}),
     "quant_deepseek3_fp8": dict(config=dict(MLA, model_type="deepseek_v3", n_group=2, topk_group=2), method=gq.fp8,
                                 quantization={"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [24, 40],
-                                              "activation_scheme": "dynamic"}),
+                                              "activation_scheme": "dynamic"}, exact=("_fp8", gq.fp8_exact)),
     "quant_deepseek2_awq": dict(config=dict(MLA, model_type="deepseek_v2", topk_method="greedy", norm_topk_prob=...,
                                             tie_word_embeddings=True), method=gq.awq,
                                 quantization=AWQ),
@@ -204,6 +205,11 @@ def make(name):
         with RoundedWeights(model, modules, a["rounded"][1]):
             rounded, _ = gm.greedy(model, prompt)
             gm.write_expected(name + a["rounded"][0], prompt, rounded, gm.logits_of(model, prompt), list(range(8)))
+    if "exact" in a:
+        model = draw(dict(a, method=a["exact"][1]), config, seed)[0]
+        exact, at = gm.greedy(model, prompt)
+        assert at > gm.MARGIN, name
+        gm.write_expected(name + a["exact"][0], prompt, exact, gm.logits_of(model, prompt))
     print(f"{name}: seed {seed}, margin {margin:.4f}, {len(set(tokens))} distinct tokens, {len(modules)} modules, "
           f"|logits| {np.abs(logits).mean():.2f}", flush=True)
 

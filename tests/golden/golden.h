@@ -5,8 +5,10 @@
 #ifndef VLLM_TESTS_GOLDEN_H
 #define VLLM_TESTS_GOLDEN_H
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 
@@ -62,6 +64,31 @@ golden_free(Golden *g)
 	mem_free(g->pos);
 	mem_free(g->greedy);
 	mem_free(g->logits);
+}
+
+/* NAME.bin, for scandir(); NAME_int8.bin, NAME_bf16.bin and NAME_fp8.bin beside it are other expectations of the same. */
+static inline int
+golden_is_model(const struct dirent *d)
+{
+	static const char *const others[] = {"_int8", "_bf16", "_fp8"};
+	char		stem[300];
+	size_t		n = strlen(d->d_name);
+
+	if (n < 5 || strcmp(d->d_name + n - 4, ".bin") != 0)
+		return 0;
+	n -= 4;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+	{
+		struct stat st;
+		size_t		m = strlen(others[i]);
+
+		if (n <= m || strncmp(d->d_name + n - m, others[i], m) != 0)
+			continue;
+		snprintf(stem, sizeof(stem), EXPECTED "%.*s.bin", (int) (n - m), d->d_name);
+		if (stat(stem, &st) == 0)
+			return 0;
+	}
+	return 1;
 }
 
 #endif

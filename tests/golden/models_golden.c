@@ -17,21 +17,19 @@
  * Tolerances of the maximum absolute error, for logits of order 1:
  *	  2e-5	float weights where activations stay float
  *	  0.08	BF16 weights on avx512_bf16, which rounds activations to BF16
- *	  0.08	FP8 weights where they stay FP8: the reference rounds what they stand for to BF16
  *	  0.15	quantized weights, where activations are rounded to 8 bits in blocks of 32
  *	  0.4	INT8, where activations are rounded to 7 bits between the ends of 128
  *	  2e-5	the last three against a reference with the same rounding, at the best of
  *			eight positions; the others by those tolerances: a value on the border of two
  *			roundings may fall to either side, and from there on all differs by roundings
+ * Where FP8 weights stay FP8 the reference is one that doesn't round to BF16 what they stand for (NAME_fp8.bin).
  * The reference's greedy tokens are fed; where the tolerance isn't the first, each
  * must be within twice the tolerance of our best instead of being the best.
  */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "engine/source.h"
@@ -428,9 +426,7 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		bool		bf16 = type == KT_BF16 && strstr(k->name, "bf16") != NULL;
 		bool		int8 = type > KT_BF16;
 		const char *rounded = int8 ? "_int8" : bf16 ? "_bf16" : NULL;
-		/* kept in FP8 only where a block of scales is as wide as the matrix (is_fp8(), src/quant/ckpt_read.c): this fixture alone */
-		bool		fp8 = strcmp(name, "quant_deepseek3_fp8") == 0 && k->mat_bytes(KT_FP8, 128, 128) > 0;
-		double		tol = type == KT_INT8 ? 0.4 : int8 ? 0.15 : bf16 || fp8 ? 0.08 : 2e-5;
+		double		tol = type == KT_INT8 ? 0.4 : int8 ? 0.15 : bf16 ? 0.08 : 2e-5;
 		Golden		g2;
 
 		run_start(&r, m);
@@ -504,8 +500,10 @@ static void
 check_fixture(const char *name, KPool *pool, KPool *pool2)
 {
 	Golden		g;
+	Golden		fp8;
 	Files	   *f = open_files(name);
 	bool		ok = golden_read(name, "", &g);
+	bool		has_fp8 = golden_read(name, "_fp8", &fp8);
 	int			failed = check_failed;
 	const char *arch = NULL;
 
@@ -520,7 +518,7 @@ check_fixture(const char *name, KPool *pool, KPool *pool2)
 			snprintf(why, sizeof(why), "%s has not all types of %s", (*k)->name, name);
 		else
 		{
-			check_model(name, f, &g, *k, pool, pool2, &arch);
+			check_model(name, f, has_fp8 && (*k)->mat_bytes(KT_FP8, 128, 128) > 0 ? &fp8 : &g, *k, pool, pool2, &arch);
 			continue;
 		}
 		check_skip(8, why);
@@ -528,31 +526,8 @@ check_fixture(const char *name, KPool *pool, KPool *pool2)
 	if (arch != NULL && check_failed == failed)
 		print_cell(name, f, arch);
 	golden_free(&g);
+	golden_free(&fp8);
 	files_close(f);
-}
-
-/* NAME.bin; NAME_int8.bin and NAME_bf16.bin besides it are other expectations of the same. */
-static int
-is_model(const struct dirent *d)
-{
-	char		stem[256];
-	size_t		n = strlen(d->d_name);
-	static const char *const rounded[] = {"_int8", "_bf16"};
-
-	if (n < 5 || n >= sizeof(stem) || strcmp(d->d_name + n - 4, ".bin") != 0)
-		return 0;
-	for (int i = 0; i < 2; i++)
-	{
-		struct stat st;
-		size_t		cut = n - 4 - strlen(rounded[i]);
-
-		if (n - 4 <= strlen(rounded[i]) || strncmp(d->d_name + cut, rounded[i], strlen(rounded[i])) != 0)
-			continue;
-		snprintf(stem, sizeof(stem), EXPECTED "%.*s.bin", (int) cut, d->d_name);
-		if (stat(stem, &st) == 0)
-			return 0;
-	}
-	return 1;
 }
 
 /* models_golden [NAME ...]: these, or all */
@@ -562,7 +537,7 @@ main(int argc, char **argv)
 	KPool	   *pool = kpool_new(1);
 	KPool	   *pool2 = kpool_new(2);
 	struct dirent **files;
-	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, is_model, alphasort);
+	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, golden_is_model, alphasort);
 
 	/* whole lines, also where stderr goes to the same file: models_table.py reads them */
 	setvbuf(stdout, NULL, _IOLBF, 0);
