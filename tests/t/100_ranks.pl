@@ -20,12 +20,7 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 
 sub sql { return $node->safe_psql('postgres', shift); }
-
-sub error
-{
-	my ($ret, $out, $err) = $node->psql('postgres', '\set VERBOSITY verbose' . "\n" . shift);
-	return $err;
-}
+sub error { return error_of($node, shift); }
 
 # processes of the engine but for its first
 sub ranks
@@ -49,30 +44,6 @@ sub parent
 	open(my $f, '<', "/proc/$pid/stat") or return 0;
 	my $line = <$f> // '';
 	return $line =~ /\) \S (\d+)/ ? $1 : 0;
-}
-
-# of one matrix, whose product is so large that answers change
-sub adapter
-{
-	my ($path) = @_;
-	my $p = 'base_model.model.model.layers.0.self_attn.q_proj';
-	my $head = qq({"$p.lora_A.weight":{"dtype":"F32","shape":[1,256],"data_offsets":[0,1024]},)
-		. qq("$p.lora_B.weight":{"dtype":"F32","shape":[256,1],"data_offsets":[1024,2048]}});
-	mkdir $path or die "$path: $!";
-	open(my $h, '>:raw', "$path/adapter_model.safetensors") or die "$path: $!";
-	print $h pack('Q<', length $head) . $head . pack('f<512', map { sin($_) } 1 .. 512);
-	close $h;
-	append_to_file("$path/adapter_config.json", qq({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}));
-}
-
-sub restart_with
-{
-	my (%set) = @_;
-	my $old = engine_pid($node) || 0;
-	sql("ALTER SYSTEM SET vllm.$_ = '$set{$_}'") for sort keys %set;
-	$node->reload;
-	sql('SELECT llm_engine_restart()');
-	ok(until_ready($node, $old), 'an engine with ' . join(', ', map { "$_ $set{$_}" } sort keys %set));
 }
 
 # What is asked of every group: prompts that begin alike and long ones, one by one and together, several answers of one
@@ -108,7 +79,7 @@ sub kind
 my %kind_alone = map { $_ => sql(kind($_)) } @kinds;
 
 my $dir = abs_path($node->basedir) . '/adapter';
-adapter($dir);
+make_adapter($dir);
 sql("SELECT llm_create_lora('a', 'tickets-2m', '$dir')");
 my $adapted = q{SELECT llm_generate('Ticket: my order', lora => 'a', max_tokens => 30, ignore_eos => true)};
 my $both = q{SELECT string_agg(llm_generate('Ticket ' || i || ':', max_tokens => 12, lora => CASE WHEN i % 2 = 0 THEN 'a' END, ignore_eos => true), '|' ORDER BY i) FROM generate_series(1, 12) i};
@@ -123,7 +94,7 @@ is(scalar(ranks()), 0, 'one process');
 for my $shape ([ 2, 1 ], [ 1, 2 ], [ 2, 2 ])
 {
 	my ($tp, $pp) = @$shape;
-	restart_with(tensor_parallel_size => $tp, pipeline_parallel_size => $pp);
+	restart_with($node, tensor_parallel_size => $tp, pipeline_parallel_size => $pp);
 	is(scalar(ranks()), $tp * $pp - 1, "$tp x $pp processes");
 	my @now = answers();
 	is($now[$_], $alone[$_], "question $_ on $tp x $pp ranks") for 0 .. $#questions;
@@ -144,7 +115,7 @@ for my $shape ([ 2, 1 ], [ 1, 2 ], [ 2, 2 ])
 ok($node->log_contains(qr/models are shared by 2 ranks: columns by 2, layers by 1/), 'the log tells of the group');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
-restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1, enable_expert_parallel => 'on');
+restart_with($node, tensor_parallel_size => 2, pipeline_parallel_size => 1, enable_expert_parallel => 'on');
 my $other = (ranks())[0];
 ok(until_sql($node, qq{SELECT string_agg(rank || coalesce(' ' || note, ''), ', ' ORDER BY rank) = '0, 1 process $other, of replica 0' FROM llm_devices WHERE kind = 'cpu'}),
 	'llm_devices has the ranks');
@@ -153,23 +124,23 @@ is(sql(kind($_)), $kind_alone{$_}, "$_ with whole experts") for qw(mixtral_f16 q
 is(sql(kind('mixtral_f16', "llm_token_embeddings(repeat('a b c ', i), model => 'mixtral_f16')") =~ s/llm_output/llm_embeds_output/r), $kind_alone{mixtral_f16},
 	'prompts that are embeddings');
 
-restart_with(expert_placement_strategy => 'round_robin');
+restart_with($node, expert_placement_strategy => 'round_robin');
 is(sql(kind($_)), $kind_alone{$_}, "$_ with experts that are dealt in turn") for qw(mixtral_f16 qwen3_moe_f16 gpt_oss_f16 deepseek3_f16);
 like(error(q{ALTER SYSTEM SET vllm.expert_placement_strategy = 'random'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to deal them');
-restart_with(expert_placement_strategy => 'linear');
+restart_with($node, expert_placement_strategy => 'linear');
 
 # ---- each rank on a device of its own ----
 
 for my $shape ([ 2, 1, 'host' ], [ 2, 2, 'host' ], [ 2, 1, 'moat' ])
 {
 	my ($tp, $pp, $device) = @$shape;
-	restart_with(tensor_parallel_size => $tp, pipeline_parallel_size => $pp, device => $device, enable_expert_parallel => 'off');
+	restart_with($node, tensor_parallel_size => $tp, pipeline_parallel_size => $pp, device => $device, enable_expert_parallel => 'off');
 	# the moat takes its time
 	my @asked = $device eq 'moat' ? (0, 5) : 0 .. $#questions;
 	is(sql($questions[$_]), $alone[$_], "question $_ on $tp x $pp devices \"$device\"") for @asked;
 	is(sql(kind('mixtral_f16')), $kind_alone{mixtral_f16}, "mixtral_f16 on $tp x $pp devices \"$device\"");
 }
-restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1, enable_expert_parallel => 'on');
+restart_with($node, tensor_parallel_size => 2, pipeline_parallel_size => 1, enable_expert_parallel => 'on');
 is(sql(kind('mixtral_f16')), $kind_alone{mixtral_f16}, 'whole experts on devices');
 is(sql($questions[0]), $alone[0], 'a model on devices');
 sql(q{SELECT llm_unload_model('tickets-2m')});
@@ -185,7 +156,7 @@ is(sql($questions[0]), $alone[0], '... unloaded and loaded again');
 	is(sql($questions[0]), $alone[0], '... and answers alike');
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 }
-restart_with(tensor_parallel_size => 2, pipeline_parallel_size => 1, device => 'auto');
+restart_with($node, tensor_parallel_size => 2, pipeline_parallel_size => 1, device => 'auto');
 
 # ---- life of a model ----
 
@@ -240,10 +211,10 @@ is(sql($call), $alone[0], '... the model alone');
 SKIP:
 {
 	skip 'one CPU', 4 if `nproc` < 2;
-	restart_with(cpu_affinity => 'auto');
+	restart_with($node, cpu_affinity => 'auto');
 	is(sql($call), $alone[0], 'with a CPU for each rank');
 	is(sql(kind('qwen3_moe_f16')), $kind_alone{qwen3_moe_f16}, '... another model behind steps of the first');
-	restart_with(cpu_affinity => '');
+	restart_with($node, cpu_affinity => '');
 }
 
 # ---- a rank is killed ----
@@ -329,18 +300,18 @@ for my $place (qw(a b))
 my $program = readlink('/proc/' . engine_pid($node) . '/exe');
 append_to_file("$places/engine", "#!/bin/sh\ncase \"\$*\" in\n*--rank*) cd $places/b ;;\n*) cd $places/a ;;\nesac\nexec $program \"\$@\"\n");
 chmod 0755, "$places/engine";
-restart_with(engine_path => "$places/engine");
+restart_with($node, engine_path => "$places/engine");
 my $same = engine_pid($node);
 sql(q{SELECT llm_create_model('two', '/proc/self/cwd/model', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 96}')});
 like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has read another model than rank 0/s, 'ranks that read different files');
 is(sql($call), $alone[0], '... costs nothing but the load');
 is(engine_pid($node), $same, '... and no engine');
-restart_with(engine_path => "$places/engine", device => 'host');
+restart_with($node, engine_path => "$places/engine", device => 'host');
 $same = engine_pid($node);
 like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has read another model than rank 0/s, '... with devices likewise');
 is(sql($call), $alone[0], '... costs nothing but the load');
 is(engine_pid($node), $same, '... nor is a device taken for lost');
-restart_with(engine_path => '', device => 'auto');
+restart_with($node, engine_path => '', device => 'auto');
 sql(q{SELECT llm_drop_model('two')});
 
 # ---- devices of ranks: of which two can be used ----
@@ -350,7 +321,7 @@ SKIP:
 	my $libs = $ENV{VLLM_PG_DEVICES} // '';
 	skip 'no example libraries of devices were built (VLLM_PG_DEVICES)', 5 if !-r "$libs/devices.so";
 	sql("ALTER SYSTEM SET vllm.device_library = '$libs/devices.so'");
-	restart_with(tensor_parallel_size => 1, pipeline_parallel_size => 4, device => 'cuda');
+	restart_with($node, tensor_parallel_size => 1, pipeline_parallel_size => 4, device => 'cuda');
 	like(error($call), qr/ERROR:  22023: .*4 ranks need as many devices, and 2 can be used.*HINT:  .*cuda:0,cuda:0/s, 'too few devices');
 	sql(q{ALTER SYSTEM SET vllm.device = 'cuda:0,cuda:0,cuda:1'});
 	$node->reload;
@@ -358,7 +329,7 @@ SKIP:
 	sql(q{ALTER SYSTEM SET vllm.device = 'cuda:0,cuda:0,cuda:1,cuda:7'});
 	$node->reload;
 	ok(until_true(sub { error($call) =~ /ERROR/ && $node->log_contains(qr/device "cuda:0".*refuse|could not open device "cuda:0"/) }, 10), 'enough of them');
-	restart_with(tensor_parallel_size => 1, pipeline_parallel_size => 4, device => 'auto');
+	restart_with($node, tensor_parallel_size => 1, pipeline_parallel_size => 4, device => 'auto');
 	is(sql($call), $alone[0], 'auto with too few: the CPUs');
 	ok($node->log_contains(qr/the model is computed on the CPUs: 4 ranks need as many CUDA devices, and 2 can be used/), '... of which the log tells');
 	sql(q{ALTER SYSTEM RESET vllm.device_library});
@@ -368,15 +339,15 @@ SKIP:
 
 like(error(q{ALTER SYSTEM SET vllm.tensor_parallel_size = 0}), qr/22023: 0 is outside the valid range/, 'no ranks at all');
 like(error(q{ALTER SYSTEM SET vllm.pipeline_parallel_size = 17}), qr/22023: 17 is outside the valid range/, 'too many');
-restart_with(tensor_parallel_size => 3);
+restart_with($node, tensor_parallel_size => 3);
 like(error($call), qr/ERROR:  22023: .*4 attention heads can't be divided among 3 ranks/s, 'heads that can not be divided');
-restart_with(tensor_parallel_size => 1, pipeline_parallel_size => 5);
+restart_with($node, tensor_parallel_size => 1, pipeline_parallel_size => 5);
 like(error($call), qr/ERROR:  22023: .*4 layers can't be divided into 5 stages/s, 'more stages than layers');
 sql(q{ALTER SYSTEM SET vllm.tensor_parallel_size = 8});
 $node->reload;
 $node->psql('postgres', 'SELECT llm_engine_restart()');
 ok(until_sql($node, q{SELECT last_error LIKE '%ask for 40 ranks, of 16 at most%' FROM llm_stat_engine}), 'more ranks than there may be');
-restart_with(tensor_parallel_size => 1, pipeline_parallel_size => 1);
+restart_with($node, tensor_parallel_size => 1, pipeline_parallel_size => 1);
 is(sql($call), $alone[0], 'one process, as before');
 is(scalar(ranks()), 0, '... without ranks');
 $node->stop('fast');

@@ -23,23 +23,8 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 
 sub sql { return $node->safe_psql('postgres', shift); }
-
-sub error
-{
-	my ($ret, $out, $err) = $node->psql('postgres', '\set VERBOSITY verbose' . "\n" . shift);
-	return $err;
-}
-
-# settings that are in force: the engine has what the server has
-sub set
-{
-	my ($name, $value) = @_;
-	my $at = -s $node->logfile;
-	sql("ALTER SYSTEM SET $name = '$value'");
-	$node->reload;
-	until_true(sub { substr(slurp_file($node->logfile), $at) =~ /parameter "$name" changed/ });
-	return sql(q{SELECT pg_sleep(0.2)});
-}
+sub error { return error_of($node, shift); }
+sub set { return set_to($node, @_); }
 
 my $call = q{SELECT length(llm_generate('Ticket: the printer', max_tokens => 4, ignore_eos => true)) > 0};
 my $load = q{SELECT llm_load_model('tickets-2m')};

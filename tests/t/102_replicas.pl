@@ -20,31 +20,7 @@ $node->start;
 $node->safe_psql('postgres', q{CREATE EXTENSION vllm_pg; CREATE ROLE app LOGIN; CREATE ROLE other LOGIN});
 
 sub sql { return $node->safe_psql('postgres', shift); }
-
-sub error
-{
-	my ($ret, $out, $err) = $node->psql('postgres', '\set VERBOSITY verbose' . "\n" . shift);
-	return $err;
-}
-
-sub as_role
-{
-	my ($role, $sql) = @_;
-	my $b = { out => '', err => '', start => time };
-	$b->{h} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres') . " user=$role", '-c', $sql ],
-		'<', '/dev/null', '>', \$b->{out}, '2>', \$b->{err});
-	return $b;
-}
-
-sub restart_with
-{
-	my (%set) = @_;
-	my $old = engine_pid($node) || 0;
-	sql("ALTER SYSTEM SET vllm.$_ = '$set{$_}'") for sort keys %set;
-	$node->reload;
-	sql('SELECT llm_engine_restart()');
-	ok(until_ready($node, $old), 'an engine with ' . join(', ', map { "$_ $set{$_}" } sort keys %set));
-}
+sub error { return error_of($node, shift); }
 
 # CPU time of each of the engine's threads of that name
 sub steppers
@@ -62,22 +38,8 @@ sub steppers
 	return %us;
 }
 
-# of one matrix, whose product is so large that answers change
-sub adapter
-{
-	my ($path) = @_;
-	my $p = 'base_model.model.model.layers.0.self_attn.q_proj';
-	my $head = qq({"$p.lora_A.weight":{"dtype":"F32","shape":[1,256],"data_offsets":[0,1024]},)
-		. qq("$p.lora_B.weight":{"dtype":"F32","shape":[256,1],"data_offsets":[1024,2048]}});
-	mkdir $path or die "$path: $!";
-	open(my $h, '>:raw', "$path/adapter_model.safetensors") or die "$path: $!";
-	print $h pack('Q<', length $head) . $head . pack('f<512', map { sin($_) } 1 .. 512);
-	close $h;
-	append_to_file("$path/adapter_config.json", qq({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}));
-}
-
 my $dir = abs_path($node->basedir) . '/adapter';
-adapter($dir);
+make_adapter($dir);
 my $top = abs_path($node->basedir) . '/models';
 mkdir $top or die;
 my @kinds = qw(mixtral_f16 granite4_f16 mamba_f16);
@@ -109,7 +71,7 @@ isnt($alone[-1], '', 'answers of one replica');
 for my $shape ([ 2, 1 ], [ 3, 1 ], [ 2, 2 ])
 {
 	my ($dp, $tp) = @$shape;
-	restart_with(data_parallel_size => $dp, tensor_parallel_size => $tp);
+	restart_with($node, data_parallel_size => $dp, tensor_parallel_size => $tp);
 	is(sql($questions[$_]), $alone[$_], "question $_ of $dp replicas of $tp ranks") for 0 .. $#questions;
 	my @calls = map { bg($node, $many) } 1 .. 6;
 	is((finish($_))[0], $alone[1], '... many at once') for @calls;
@@ -134,7 +96,7 @@ ok($node->log_contains(qr/rank 1 of replica 1 of the inference engine ended/), '
 
 # ---- one queue ----
 
-restart_with(data_parallel_size => 2, tensor_parallel_size => 1);
+restart_with($node, data_parallel_size => 2, tensor_parallel_size => 1);
 sql($questions[0]);
 
 # eight places instead of four
@@ -157,7 +119,7 @@ is(sql($cached), 't', '... is where it was') for 1 .. 4;
 
 # limits of roles hold over both replicas, and who waits in one goes on when the other has done
 sql('ALTER ROLE app SET vllm.role_max_requests = 2');
-my @limited = map { as_role('app', q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 40, ignore_eos => true)) FROM generate_series(1, 4) i}) } 1 .. 4;
+my @limited = map { bg_as($node, 'app', q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 40, ignore_eos => true)) FROM generate_series(1, 4) i}) } 1 .. 4;
 my $most = 0;
 for (1 .. 40)
 {
@@ -170,17 +132,17 @@ cmp_ok($most, '<=', 2, '... which holds over all replicas');
 sql('ALTER ROLE app RESET vllm.role_max_requests');
 
 # fair shares: the one with few requests isn't kept waiting by the one with many
-my @crowd = map { as_role('app', q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 100, ignore_eos => true)) FROM generate_series(1, 60) i}) } 1 .. 3;
+my @crowd = map { bg_as($node, 'app', q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 100, ignore_eos => true)) FROM generate_series(1, 60) i}) } 1 .. 3;
 usleep(300000);
 $start = time;
-my ($out, $err) = finish(as_role('other', q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 20, ignore_eos => true)) FROM generate_series(1, 4) i}));
+my ($out, $err) = finish(bg_as($node, 'other', q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 20, ignore_eos => true)) FROM generate_series(1, 4) i}));
 my $mine = time - $start;
 is($out, 4, 'another role beside a crowd');
 is((finish($_))[0], 60, '... which gets its answers, too') for @crowd;
 cmp_ok($mine, '<', (time - $start) / 2 + 0.5, '... later');
 
 # priorities
-restart_with(scheduling_policy => 'priority', max_num_seqs => 1);
+restart_with($node, scheduling_policy => 'priority', max_num_seqs => 1);
 my @low = map { bg($node, sprintf(q{SELECT length(llm_generate('Ticket %d:', max_tokens => 300, ignore_eos => true, params => '{"priority": 5}')) > 0}, $_)) } 1 .. 8;
 usleep(300000);
 $start = time;
@@ -188,7 +150,7 @@ is(sql(q{SELECT length(llm_generate('Ticket: urgent', max_tokens => 3, ignore_eo
 my $urgent = time - $start;
 is((finish($_))[0], 't', '... and the others') for @low;
 cmp_ok($urgent, '<', (time - $start) / 2 + 0.5, '... which are later');
-restart_with(scheduling_policy => 'fcfs', max_num_seqs => 4);
+restart_with($node, scheduling_policy => 'fcfs', max_num_seqs => 4);
 
 # a cursor that isn't read to its end, pins
 sql(q{BEGIN; DECLARE c CURSOR FOR SELECT * FROM llm_generate_stream('Ticket: x', max_tokens => 400, ignore_eos => true); FETCH 2 FROM c; CLOSE c; COMMIT});
@@ -223,10 +185,10 @@ sql(q{ALTER SYSTEM SET vllm.tensor_parallel_size = 2});
 $node->reload;
 $node->psql('postgres', 'SELECT llm_engine_restart()');
 ok(until_sql($node, q{SELECT last_error LIKE '%vllm.data_parallel_size ask for 32 ranks, of 16 at most%' FROM llm_stat_engine}), 'more ranks than there may be');
-restart_with(data_parallel_size => 2, tensor_parallel_size => 2, enable_expert_parallel => 'on');
+restart_with($node, data_parallel_size => 2, tensor_parallel_size => 2, enable_expert_parallel => 'on');
 like(error($questions[6]), qr/ERROR:  0A000: .*experts can't be dealt to ranks of 2 replicas.*HINT:  Turn vllm.enable_expert_parallel off/s, 'whole experts and replicas');
 is(sql($questions[0]), $alone[0], '... which a model without experts does not mind');
-restart_with(data_parallel_size => 1, tensor_parallel_size => 1, enable_expert_parallel => 'off');
+restart_with($node, data_parallel_size => 1, tensor_parallel_size => 1, enable_expert_parallel => 'off');
 is(sql($many), $alone[1], 'one replica, as before');
 is(scalar(keys %{ { steppers() } }), 1, '... with one step thread');
 $node->stop('fast');

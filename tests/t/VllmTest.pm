@@ -10,8 +10,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-our @EXPORT = qw(new_node bg finish stat_engine engine_pid until_true until_sql until_ready
-  is_alive fd_count rss_kb left_behind figure);
+our @EXPORT = qw(new_node bg bg_as finish error_of set_to restart_with stat_engine engine_pid until_true until_sql until_ready
+  is_alive fd_count rss_kb left_behind make_adapter figure);
 
 # A started server with the extension in database postgres.
 sub new_node
@@ -30,8 +30,21 @@ sub new_node
 sub bg
 {
 	my ($node, @sql) = @_;
+	return start_psql($node->connstr('postgres'), @sql);
+}
+
+# ... of a role
+sub bg_as
+{
+	my ($node, $role, @sql) = @_;
+	return start_psql($node->connstr('postgres') . " user=$role", @sql);
+}
+
+sub start_psql
+{
+	my ($connstr, @sql) = @_;
 	my $b = { out => '', err => '', start => time };
-	$b->{h} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), map { ('-c', $_) } @sql ],
+	$b->{h} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $connstr, map { ('-c', $_) } @sql ],
 		'<', '/dev/null', '>', \$b->{out}, '2>', \$b->{err});
 	return $b;
 }
@@ -44,6 +57,37 @@ sub finish
 	$b->{took} = time - $b->{start};
 	chomp $b->{out};
 	return wantarray ? ($b->{out}, $b->{err}) : $b->{out};
+}
+
+# The error text of a statement, with SQLSTATE.
+sub error_of
+{
+	my ($node, $sql) = @_;
+	my ($ret, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
+	return $err;
+}
+
+# A setting that is in force: the engine has what the server has.
+sub set_to
+{
+	my ($node, $name, $value) = @_;
+	my $at = -s $node->logfile;
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
+	$node->reload;
+	until_true(sub { substr(slurp_file($node->logfile), $at) =~ /parameter "\Q$name\E" changed/ });
+	$node->safe_psql('postgres', 'SELECT pg_sleep(0.2)');
+	return;
+}
+
+# An engine that started with these settings (without their "vllm.").
+sub restart_with
+{
+	my ($node, %set) = @_;
+	my $old = engine_pid($node) || 0;
+	$node->safe_psql('postgres', "ALTER SYSTEM SET vllm.$_ = '$set{$_}'") for sort keys %set;
+	$node->reload;
+	$node->safe_psql('postgres', 'SELECT llm_engine_restart()');
+	return ok(until_ready($node, $old), 'an engine with ' . join(', ', map { "$_ $set{$_}" } sort keys %set));
 }
 
 sub stat_engine
@@ -114,6 +158,21 @@ sub left_behind
 	my $got;
 	until_true(sub { ($got = $node->safe_psql('postgres', $sql)) eq '0|0|0|0|0|0' }, 10);
 	return $got;
+}
+
+# An adapter of tickets-2m in directory $path: of one matrix, whose product is so large that answers change.
+sub make_adapter
+{
+	my ($path) = @_;
+	my $p = 'base_model.model.model.layers.0.self_attn.q_proj';
+	my $head = qq({"$p.lora_A.weight":{"dtype":"F32","shape":[1,256],"data_offsets":[0,1024]},)
+		. qq("$p.lora_B.weight":{"dtype":"F32","shape":[256,1],"data_offsets":[1024,2048]}});
+	mkdir $path or die "$path: $!";
+	open(my $h, '>:raw', "$path/adapter_model.safetensors") or die "$path: $!";
+	print $h pack('Q<', length $head) . $head . pack('f<512', map { sin($_) } 1 .. 512);
+	close $h;
+	append_to_file("$path/adapter_config.json", qq({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}));
+	return;
 }
 
 sub figure
