@@ -27,4 +27,22 @@ of_key(unsigned key)
 	return __uint_as_float(key >> 31 != 0 ? key & 0x7fffffffu : ~key);
 }
 
+/* Of equal scores the first id is the better one. */
+template <typename S> static __device__ __forceinline__ bool
+is_better(S score, int id, S than, int other)
+{
+	return score > than || (score == than && id < other);
+}
+
+/* the better of both, to *best and *best_id */
+template <typename S> static __device__ __forceinline__ void
+take_better(S *best, int *best_id, S score, int id)
+{
+	if (is_better(score, id, *best, *best_id))
+	{
+		*best = score;
+		*best_id = id;
+	}
+}
+
 #endif

@@ -157,11 +157,7 @@ largest(const Row *r, float *max, bool *finite)
 	key = s->keys[0];
 	at = s->ids[0];
 	for (int w = 1; w < (int) blockDim.x / 32; w++)
-		if (s->keys[w] > key || (s->keys[w] == key && s->ids[w] < at))
-		{
-			key = s->keys[w];
-			at = s->ids[w];
-		}
+		take_better(&key, &at, s->keys[w], s->ids[w]);
 	__syncthreads();
 	*max = of_key(key);
 	return at;
@@ -495,13 +491,8 @@ draw(const Row *r, const KSample *p, Scale t, Filter f, int start)
 		{
 			int			i = __ffs((int) may) - 1,
 						other = c * CHUNK + i;
-			double		score = score_of(p, z_of(t, r->x[other]), other, byte_of(bits, i));
 
-			if (score > best || (score == best && other < id))
-			{
-				best = score;
-				id = other;
-			}
+			take_better(&best, &id, score_of(p, z_of(t, r->x[other]), other, byte_of(bits, i)), other);
 		}
 	}
 	for (int m = 16; m > 0; m >>= 1)
@@ -509,11 +500,7 @@ draw(const Row *r, const KSample *p, Scale t, Filter f, int start)
 		double		score = __shfl_xor_sync(FULL_MASK, best, m);
 		int			other = __shfl_xor_sync(FULL_MASK, id, m);
 
-		if (score > best || (score == best && other < id))
-		{
-			best = score;
-			id = other;
-		}
+		take_better(&best, &id, score, other);
 	}
 	if (threadIdx.x % 32 == 0)
 	{
@@ -522,11 +509,7 @@ draw(const Row *r, const KSample *p, Scale t, Filter f, int start)
 	}
 	__syncthreads();
 	for (int w = 0; w < (int) blockDim.x / 32; w++)
-		if (s->scores[w] > best || (s->scores[w] == best && s->ids[w] < id))
-		{
-			best = s->scores[w];
-			id = s->ids[w];
-		}
+		take_better(&best, &id, s->scores[w], s->ids[w]);
 	__syncthreads();
 	return id;
 }
@@ -628,7 +611,7 @@ tell_top(const Row *r, int k, double norm, KSampled *out)
 			{
 				int			slot = atomicAdd(&s->n_top, 1);
 
-				s->top_key[slot] = at;
+				s->top_key[slot] = ~at;
 				s->top_id[slot] = id;
 			}
 		}
@@ -641,9 +624,9 @@ tell_top(const Row *r, int k, double norm, KSampled *out)
 					at = 0;
 
 		for (int i = 0; i < k; i++)
-			at += s->top_key[i] < key || (s->top_key[i] == key && s->top_id[i] < id);
+			at += is_better(s->top_key[i], s->top_id[i], key, id);
 		out->top_id[at] = id;
-		out->top_logprob[at] = (float) ((double) of_key(~key) - norm);
+		out->top_logprob[at] = (float) ((double) of_key(key) - norm);
 	}
 }
 
