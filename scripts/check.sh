@@ -31,16 +31,32 @@ tally() {
 	echo "${line/#*: /$1: }"
 }
 
-run_program() {	# run_program BINARY [ENGINE]: one of the suite's C programs, at most 10 minutes
-	local name=${SAN_NAME:-}$(basename "$1")
-	local out=build/check/$name.out
-	timeout 600 "$1" ${2:+"$2"} >"$out" 2>&1
-	tally "$name" "$out" $?
+# run_programs LANES PREFIX: the suite's C programs of standard input, lines "BINARY [ENGINE]", so many at a time (who
+# waits with a limit wants the machine for itself), each at most 10 minutes; told in their order.
+run_programs() {
+	local lanes=$1 prefix=$2 names=() told=0 binary engine name
+	while read -r binary engine; do
+		while [ "$(jobs -rp | wc -l)" -ge "$lanes" ]; do wait -n; done
+		name=$prefix$(basename "$binary")
+		names+=("$name")
+		rm -f "build/check/$name.status"
+		{ timeout 600 "$binary" ${engine:+"$engine"} >"build/check/$name.out" 2>&1; echo $? >"build/check/$name.status"; } </dev/null &
+		while [ "$told" -lt "${#names[@]}" ] && [ -s "build/check/${names[$told]}.status" ]; do
+			tally_program "${names[$told]}"
+			told=$((told + 1))
+		done
+	done
+	wait
+	for name in "${names[@]:$told}"; do tally_program "$name"; done
 }
 
-check_programs() {	# check_programs DIR-PATTERN
-	local b
-	for b in $1; do [ -x "$b" ] && [ ! -d "$b" ] && run_program "$b"; done
+tally_program() { tally "$1" "build/check/$1.out" "$(cat "build/check/$1.status")"; }
+
+check_programs() {	# check_programs [LANES] DIR-PATTERN
+	local b lanes=1
+	[ $# = 1 ] || { lanes=$1; shift; }
+	for b in $1; do [ -x "$b" ] && [ ! -d "$b" ] && echo "$b"; done >build/check/programs
+	run_programs "$lanes" '' <build/check/programs
 }
 
 # CUDA kernels on the CPU, and the code that is common to both sides through nvcc where there is one.
@@ -75,7 +91,7 @@ check_cuda() {
 # The goldens, and whether docs/models.md says what they prove.
 check_golden() {
 	local p
-	check_programs 'build/engine/tests/golden/*'
+	check_programs "$(nproc)" 'build/engine/tests/golden/*'
 	for p in models_golden encoders_golden; do
 		tests/golden/models_table.py --check build/check/$p.out >build/check/table_$p.out 2>&1
 		tally table_$p build/check/table_$p.out $?
@@ -137,7 +153,7 @@ find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
 # The engine under sanitizers: goldens, loader, core and server with ASan and UBSan; what
 # has threads with TSan.
 check_san() {
-	local san=build/san-address-undefined tsan=build/san-thread b
+	local san=build/san-address-undefined tsan=build/san-thread b waiting='/test_(ranks|lora_server|server|server_core|sleep|room|kvtier|offload|api|wire)( |$)'
 	local asan_tests="golden/models_golden unit/test_ranks golden/ckpt_golden golden/lora_golden unit/test_lora_files unit/test_lora_cache unit/test_sched_lora unit/test_lora_server golden/logprobs_golden golden/pool_golden golden/draft_golden unit/test_load_files unit/test_load_st unit/test_offsets unit/test_pooler unit/test_load_conf unit/test_load_quant unit/test_gguf
 unit/test_safetensors unit/test_model unit/test_conf unit/test_core unit/test_answers unit/test_beam unit/test_embeds unit/test_torchfile golden/outputs_golden unit/test_pooled unit/test_choices unit/test_sched unit/test_gate unit/test_sim unit/test_share unit/test_offload unit/test_sizing unit/test_spec_draft unit/test_output unit/test_params unit/test_server
 unit/test_server_core unit/test_sleep unit/test_room unit/test_kvtier unit/test_api unit/test_wire unit/test_detok unit/test_stop golden/jinja_golden unit/test_jinja unit/test_chat unit/test_chat_files unit/test_chunk
@@ -149,11 +165,16 @@ unit/test_logits unit/test_spec unit/test_spec_propose unit/test_plugins unit/te
 	# goldens take names of models instead of an engine, and one test a file of schemas
 	for b in $asan_tests; do
 		case $b in
-			golden/* | unit/test_json_schema) SAN_NAME=asan- run_program "$san/tests/$b" ;;
-			*) SAN_NAME=asan- run_program "$san/tests/$b" "$san/vllm_pg_engine" ;;
+			golden/* | unit/test_json_schema) echo "$san/tests/$b" ;;
+			*) echo "$san/tests/$b $san/vllm_pg_engine" ;;
 		esac
-	done
-	for b in $tsan_tests; do SAN_NAME=tsan- run_program "$tsan/tests/$b" "$tsan/vllm_pg_engine"; done
+	done >build/check/programs
+	grep -vE "$waiting" build/check/programs >build/check/programs.lanes
+	run_programs "$(nproc)" asan- <build/check/programs.lanes
+	grep -E "$waiting" build/check/programs >build/check/programs.alone
+	run_programs 1 asan- <build/check/programs.alone
+	for b in $tsan_tests; do echo "$tsan/tests/$b $tsan/vllm_pg_engine"; done >build/check/programs
+	run_programs 1 tsan- <build/check/programs
 }
 
 # A server for regress and isolation, then pg_regress against it.
