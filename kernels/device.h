@@ -110,6 +110,40 @@ typedef enum KRun
 	KRUN_REPLAYED				/* make no ops */
 } KRun;
 
+#define KDEVICE_COMM_ID 128		/* bytes */
+
+typedef struct KDevComm KDevComm;
+
+/* A communicator of ranks that have such a device each. */
+typedef struct KDevCommOpen
+{
+	const char *library;		/* what it is made with; "": as the loader finds it */
+	const void *id;				/* [KDEVICE_COMM_ID] that one of them, or somebody else, got from id() */
+	int			rank;
+	int			size;			/* ranks */
+	bool		(*lives) (void *ctx);	/* is there hope?  Asked while one waits for others */
+	void	   *ctx;
+} KDevCommOpen;
+
+/*
+ * Collectives of the device's memory, in the ops' order.  All ranks make the same calls in the same order; they mean what those of
+ * model/comm.h mean, but that sums have an order of their own unless the device was opened for invariant bits.  open() waits for the others, and so do the waits for a device that has communicators: only
+ * as long as lives() says that there is hope; behind that the device is lost.  A capture may have none.
+ */
+typedef struct KDevCommOps
+{
+	/* Is there such a library, and which version?  false: why not. */
+	bool		(*find) (const char *library, char *version, size_t size, char *err, size_t errlen);
+	bool		(*id) (const char *library, void *id, char *err, size_t errlen);
+	KDevComm   *(*open) (KDevice *d, const KDevCommOpen *o, char *err, size_t errlen);
+	void		(*close) (KDevComm *c);	/* for itself; before the device's */
+	void		(*gather) (KDevComm *c, void *all, const void *mine, int rows, const int32_t *starts, size_t size);
+	void		(*sum) (KDevComm *c, float *x, size_t n);
+	void		(*broadcast) (KDevComm *c, void *x, size_t bytes, int root);
+	void		(*send) (KDevComm *c, const void *x, size_t bytes, int to);
+	void		(*recv) (KDevComm *c, void *x, size_t bytes, int from);
+} KDevCommOps;
+
 typedef struct KDeviceOps
 {
 	uint32_t	abi;
@@ -150,6 +184,8 @@ typedef struct KDeviceOps
 	bool		(*step_done) (KDevice *d);	/* would step_end() return at once?  Only behind step_flush() */
 	void		(*step_flush) (KDevice *d);	/* no op follows: ends a capture and launches */
 	bool		(*step_end) (KDevice *d, char *err, size_t errlen);	/* flushes and waits; false: the device is lost */
+
+	const KDevCommOps *comm;	/* NULL: ranks talk by way of the host */
 } KDeviceOps;
 
 /* The one symbol of a device's library; NULL: it has another ABI. */

@@ -150,6 +150,35 @@ void		cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const
  */
 void		cuda_sample(void *buffer, int rows, float *logits, int width, int n_valid, KSampled *out, cudaStream_t stream);
 
+/* ---- comm.cu: parts of ranks ---- */
+
+#define CUDA_RANKS 16
+
+/* Columns of ranks: of each, those from `from` on, `width` of them or as many as it has. */
+typedef struct CudaParts
+{
+	int			ranks;
+	int64_t		starts[CUDA_RANKS + 1];
+	int64_t		from;
+	int64_t		width;
+} CudaParts;
+
+static inline __host__ __device__ size_t
+cuda_part_width(const CudaParts *p, int rank)
+{
+	int64_t		left = p->starts[rank + 1] - p->starts[rank] - p->from;
+
+	return (size_t) (left < 0 ? 0 : left < p->width ? left : p->width);
+}
+
+/*
+ * all[rows][starts[ranks]], where rank r's part[rows][its width] is: parts + r slot.  Sizes are bytes: of a column, which are even, and
+ * of slots, which are multiples of 16.
+ */
+void		cuda_columns(void *all, const void *parts, size_t slot, const CudaParts *p, size_t size, int rows, cudaStream_t stream);
+/* x[n] = parts[0][n] + parts[1][n] + ... */
+void		cuda_sum_parts(float *x, const float *parts, int ranks, size_t n, cudaStream_t stream);
+
 /* ---- mm_*.cu: products with packed matrices (pack.h) ---- */
 
 /* Matrices of one type and size: their data and biases (NULL: no biases; NULL: this has none) are arrays of the device. */

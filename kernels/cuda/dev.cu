@@ -49,6 +49,15 @@ dev_use(KDevice *d)
 	return !d->lost && dev_ok(d, cudaSetDevice(d->info.ordinal), "cudaSetDevice");
 }
 
+/* An event of the stream, or NULL: all that is in it.  Other ranks may be what it waits for. */
+static bool
+await(KDevice *d, cudaEvent_t e, const char *what)
+{
+	if (d->comms != NULL)
+		return comms_await(d, e);
+	return dev_ok(d, e != NULL ? cudaEventSynchronize(e) : cudaStreamSynchronize(d->stream), what);
+}
+
 static bool
 tell(const KDevice *d, char *err, size_t errlen)
 {
@@ -226,7 +235,7 @@ dev_room(KDevice *d, size_t size)
 	s->busy[s->turn] = true;
 	s->turn ^= 1;
 	s->at = 0;
-	if (s->busy[s->turn] && !dev_ok(d, cudaEventSynchronize(s->used[s->turn]), "staging"))
+	if (s->busy[s->turn] && !await(d, s->used[s->turn], "staging"))
 		return false;
 	s->busy[s->turn] = false;
 	return true;
@@ -366,7 +375,7 @@ dev_wait(KDevice *d, char *err, size_t errlen)
 {
 	if (dev_use(d))
 	{
-		dev_ok(d, cudaStreamSynchronize(d->stream), "running");
+		await(d, NULL, "running");
 		dev_ok(d, cudaGetLastError(), "launching");
 	}
 	return tell(d, err, errlen);
@@ -503,7 +512,7 @@ send_pages(KDevice *d, const KvView *kv, const KRows *r)
 	{
 		size_t		room = n * 2;
 
-		if (!dev_ok(d, cudaStreamSynchronize(d->stream), "running"))
+		if (!await(d, NULL, "running"))
 			return;
 		graphs_stale(d->graphs);
 		cudaFree(s->pages_dev);
@@ -520,7 +529,7 @@ send_pages(KDevice *d, const KvView *kv, const KRows *r)
 	if (from < n)
 	{
 		/* pinned memory may be under way still */
-		if (!dev_ok(d, cudaStreamSynchronize(d->stream), "running"))
+		if (!await(d, NULL, "running"))
 			return;
 		memcpy(s->pages_host + from, kv->pages + from, (n - from) * sizeof(int32_t));
 		dev_ok(d, cudaMemcpyAsync(s->pages_dev + from, s->pages_host + from, (n - from) * sizeof(int32_t),
@@ -573,7 +582,7 @@ dev_step_begin(KDevice *d, const KStep *k)
 	pthread_mutex_unlock(&d->lock);
 	d->run = KRUN_EAGER;
 	s->turn ^= 1;
-	if (s->busy[s->turn] && !dev_ok(d, cudaEventSynchronize(s->used[s->turn]), "running"))
+	if (s->busy[s->turn] && !await(d, s->used[s->turn], "running"))
 		return;
 	size = gather(d, k, s->host[s->turn]);
 	dev_ok(d, cudaMemcpyAsync(s->dev, s->host[s->turn], size, cudaMemcpyHostToDevice, dev_stream(d)), "cudaMemcpyAsync");
@@ -626,6 +635,8 @@ dev_step_done(KDevice *d)
 	if (!dev_use(d))
 		return true;
 	e = cudaEventQuery(d->step.ended);
+	if (e == cudaErrorNotReady && d->comms != NULL && !comms_live(d))
+		return true;
 	return e != cudaErrorNotReady && (dev_ok(d, e, "running"), true);
 }
 
@@ -634,7 +645,7 @@ dev_step_end(KDevice *d, char *err, size_t errlen)
 {
 	dev_step_flush(d);
 	if (dev_use(d))
-		dev_ok(d, cudaEventSynchronize(d->step.ended), "running");
+		await(d, d->step.ended, "running");
 	return tell(d, err, errlen);
 }
 
@@ -722,7 +733,7 @@ dev_rows_of_groups(KDevice *d, const int32_t *start, int n)
 	if (d->run == KRUN_CAPTURE)
 		dev_lose(d, "groups of rows in a graph that no op has made");
 	if (dev_use(d) && dev_ok(d, cudaMemcpyAsync(&rows, start + n, sizeof(rows), cudaMemcpyDeviceToHost, dev_stream(d)), "cudaMemcpyAsync"))
-		dev_ok(d, cudaStreamSynchronize(d->stream), "running");
+		await(d, NULL, "running");
 	return rows;
 }
 
@@ -905,6 +916,7 @@ vllm_pg_device_ops(uint32_t abi)
 		dev_put, dev_get, dev_fill, dev_wait,
 		dev_kv_put, dev_kv_get, dev_event_done,
 		dev_step_begin, dev_graph, dev_step_done, dev_step_flush, dev_step_end,
+		&comm_ops,
 	};
 
 	return abi == KDEVICE_ABI ? &ops : NULL;

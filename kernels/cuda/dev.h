@@ -134,6 +134,7 @@ struct KDevice
 	struct Blaslt *blas;		/* NULL: all products are own kernels */
 	KRun		run;			/* of the step at hand */
 	KGraphKey	key;			/* unless it is KRUN_EAGER */
+	KDevComm   *comms;			/* that are open (nccl.cu) */
 	bool		lost;
 	char		error[256];		/* why */
 };
@@ -180,6 +181,13 @@ void		graphs_free(CudaGraphs *g);
 void		graphs_stale(CudaGraphs *g);	/* any thread: what they were made with may be gone */
 KRun		graphs_begin(KDevice *d, const KGraphKey *key);
 void		graphs_end(KDevice *d);
+
+/* ---- nccl.cu ---- */
+extern const KDevCommOps comm_ops;
+/* Are all ranks there that the device talks to?  Else it is lost, and nothing waits for them any more. */
+bool		comms_live(KDevice *d);
+/* The event, or NULL: the stream, has come; not longer than that. */
+bool		comms_await(KDevice *d, cudaEvent_t e);
 
 /* ---- table.cu ---- */
 void		table_open(KDevice *d);	/* once, with d the calling thread's device */

@@ -25,7 +25,7 @@ cuda: $(if $(NVCC),$(CUDA_LIB))
 	@$(if $(NVCC),true,echo 'cuda: skipped, nvcc is missing')
 
 # what it, or a program with its objects, may open at run time is looked for where the toolkit has it
-CUDA_RPATH = -Xlinker -rpath,$(abspath $(dir $(lastword $(NVCC)))../lib64)
+CUDA_RPATH = $(foreach d,lib64 lib,-Xlinker -rpath,$(abspath $(dir $(lastword $(NVCC)))../$d))
 
 $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
 	$(NVCC) -shared -cudart static -o $@.new $^ -Xlinker --exclude-libs,ALL,-z,defs $(CUDA_RPATH) -ldl

@@ -200,6 +200,11 @@ size_t		cemu_shared_used(void);
 void		cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const void *fn);
 /* 1 (default): streams' work runs late, in any order that events allow; 0: at once */
 void		cemu_lazy(int on);
+/*
+ * In the stream's order: go() is called until it answers 1, for libraries of tests that wait for other processes.  Under the emulation's
+ * lock, so it doesn't wait itself.
+ */
+void		cemu_call(void *stream, int (*go) (void *arg), void *arg) __attribute__((visibility("default")));
 /* of the device; 9.0 unless told */
 void		cemu_capability(int major, int minor);
 /* So many, which share all memory; a thread may launch into streams of its current one only.  1 at first. */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef enum WorkKind
 {
@@ -22,7 +23,8 @@ typedef enum WorkKind
 	W_COPY,
 	W_SET,
 	W_RECORD,
-	W_WAIT
+	W_WAIT,
+	W_CALL
 } WorkKind;
 
 typedef struct Work
@@ -37,6 +39,8 @@ typedef struct Work
 	int			c;
 	struct CemuEvent *event;
 	uint64_t	no;				/* of the event's records */
+	int			(*go) (void *arg);	/* cemu_call(); NULL: it has answered 1 */
+	void	   *arg;
 } Work;
 
 typedef struct Works
@@ -177,6 +181,10 @@ runnable(const CemuStream *s)
 	if (s->works.head == s->works.n)
 		return 0;
 	w = s->works.w[s->works.head];
+	if (w->kind == W_CALL && w->go != NULL && w->go(w->arg))
+		w->go = NULL;
+	if (w->kind == W_CALL)
+		return w->go == NULL;
 	return w->kind != W_WAIT || w->event->reached >= w->no;
 }
 
@@ -210,6 +218,7 @@ work_run(Work *w)
 				w->event->reached = w->no;
 			break;
 		case W_WAIT:
+		case W_CALL:
 			break;
 	}
 }
@@ -243,12 +252,26 @@ perhaps(void)
 		step();
 }
 
+/* does one wait for what isn't of this process? */
+static int
+elsewhere(void)
+{
+	for (const CemuStream *s = streams; s != NULL; s = s->next)
+		if (s->works.head < s->works.n && s->works.w[s->works.head]->kind == W_CALL)
+			return 1;
+	return 0;
+}
+
 static cudaError_t
 drain(const CemuStream *s)
 {
 	while (s == NULL || s->works.head < s->works.n)
 		if (!step())
-			break;
+		{
+			if (!elsewhere())
+				break;
+			usleep(20);
+		}
 	for (CemuStream *o = streams; o != NULL; o = o->next)
 		if ((s == NULL || o == s) && o->works.head < o->works.n)
 			cemu_fail("a stream waits for an event that is never reached");
@@ -280,6 +303,18 @@ work(WorkKind kind)
 	w->kind = kind;
 	w->refs = 1;
 	return w;
+}
+
+void
+cemu_call(void *stream, int (*go) (void *arg), void *arg)
+{
+	LOCKED;
+	CemuStream *s = stream;
+	Work	   *w = work(W_CALL);
+
+	w->go = go;
+	w->arg = arg;
+	put(s, w);
 }
 
 void
@@ -784,6 +819,13 @@ cudaFuncSetAttribute(const void *fn, cudaFuncAttribute a, int v)
 cudaError_t
 cudaGetDeviceCount(int *n)
 {
+#ifdef CEMU_FAST
+	/* as many as are named; without names one */
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+	for (n_devices = 1; visible != NULL && *visible != '\0'; visible++)
+		n_devices += *visible == ',';
+#endif
 	*n = n_devices;
 	return cudaSuccess;
 }
@@ -806,7 +848,7 @@ cudaGetDeviceProperties(cudaDeviceProp *p, int d)
 		return error(cudaErrorInvalidValue);
 	memset(p, 0, sizeof(*p));
 	strcpy(p->name, "CUDA on the CPU");
-	strcpy(p->uuid.bytes, "emulated device");
+	snprintf(p->uuid.bytes, sizeof(p->uuid.bytes), "emulated GPU %2d", d % 100);
 	cemu_memory_info(&room, &p->totalGlobalMem);
 	p->sharedMemPerBlockOptin = (size_t) shared_optin();
 	p->major = capability / 10;

@@ -40,15 +40,20 @@ $(EMU_DIR)/smp_ref.o: tests/emu/smp_ref.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -c -o $@ $<
 
-# test_blaslt's library, which has no calls of the emulation before its accesses and uses the program's emulation
+# Libraries of tests, which have no calls of the emulation before their accesses and use the program's emulation.
+EMU_FAKES = $(EMU_DIR)/libcublaslt_emu.so $(EMU_DIR)/libnccl_emu.so
+
 $(EMU_DIR)/libcublaslt_emu.so: tests/emu/fake_blaslt.cc
+$(EMU_DIR)/libnccl_emu.so: tests/emu/fake_nccl.cc
+$(EMU_FAKES):
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS_ENGINE) $(filter-out -fsanitize=thread,$(CXXFLAGS_EMU)) -O2 -fPIC -shared -MMD -MP -o $@ $<
 
--include $(EMU_DIR)/libcublaslt_emu.d
+-include $(EMU_FAKES:.so=.d)
 
 $(EMU_DIR)/test_blaslt: $(EMU_DIR)/libcublaslt_emu.so
-$(EMU_DIR)/test_blaslt: EMU_LIBS = -rdynamic -Wl,-rpath,'$$ORIGIN'
+$(EMU_DIR)/test_nccl: $(EMU_DIR)/libnccl_emu.so
+$(EMU_DIR)/test_blaslt $(EMU_DIR)/test_nccl: EMU_LIBS = -rdynamic -Wl,-rpath,'$$ORIGIN'
 
 .PRECIOUS: $(EMU_DIR)/%.test.o
 
@@ -80,7 +85,7 @@ EMU_MODELS = $(EMU_DIR)/test_models $(EMU_DIR)/test_engine
 $(EMU_MODELS): $(EMU_DIR)/%: tests/emu/%.c $(LIB) $(EMU_LIB) | $(FIXTURES)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DEMU_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
 
-emu-lib: $(if $(filter x86_64,$(shell uname -m)),$(EMU_LIB))
+emu-lib: $(if $(filter x86_64,$(shell uname -m)),$(EMU_LIB) $(EMU_DIR)/libnccl_emu.so)
 
 emu-tests: $(if $(filter x86_64,$(shell uname -m)),$(EMU_TEST_BIN) $(EMU_MODELS))
 
