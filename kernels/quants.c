@@ -326,6 +326,25 @@ ktype_row_bytes(KType t, int64_t n)
 		(t == KT_INT8 ? 1 : t == KT_FP8 ? (size_t) (n + FP8_GROUP - 1) / FP8_GROUP : 0) * sizeof(float);
 }
 
+/* bytes of scales before a row's codes */
+static size_t
+head_bytes(KType t, int64_t n)
+{
+	return t == KT_INT8 || t == KT_FP8 ? ktype_row_bytes(t, n) - (size_t) n : 0;
+}
+
+void
+ktype_cut(KType t, const void *row, int64_t k, int64_t from, int64_t n, void *to)
+{
+	const uint8_t *src = row;
+	size_t		head = head_bytes(t, n);
+	size_t		first = t == KT_FP8 ? (size_t) (from / FP8_GROUP) * sizeof(float) : 0;
+	size_t		at = head_bytes(t, k) + (size_t) (from / formats[t].block) * (size_t) formats[t].bytes;
+
+	memcpy(to, src + first, head);
+	memcpy((uint8_t *) to + head, src + at, (size_t) (n / formats[t].block) * (size_t) formats[t].bytes);
+}
+
 void
 kgroup_get(KType t, const void *src, KGroup *g)
 {

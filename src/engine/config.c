@@ -48,6 +48,7 @@ static const Row rows[] = {
 	{"tensor_parallel_size", ROW_INT, OFF(tensor_parallel_size), 1, GROUP_MOST, 1},
 	{"pipeline_parallel_size", ROW_INT, OFF(pipeline_parallel_size), 1, GROUP_MOST, 1},
 	{"data_parallel_size", ROW_INT, OFF(data_parallel_size), 1, GROUP_MOST, 1},
+	{"tensor_parallel_mode", ROW_STR, OFF(tensor_parallel_mode), 0, sizeof(((Settings *) 0)->tensor_parallel_mode), 1},
 	{"expert_placement_strategy", ROW_STR, OFF(expert_placement_strategy), 0, sizeof(((Settings *) 0)->expert_placement_strategy), 1},
 	{"enable_expert_parallel", ROW_BOOL, OFF(enable_expert_parallel), 0, 1, 1},
 	{"max_num_seqs", ROW_INT, OFF(max_num_seqs), 0, 4096, 1},
@@ -117,6 +118,7 @@ settings_box_init(SettingsBox *b)
 			.step_target_ms = 200,
 			.batch_invariant = true,
 			.scheduling_policy = "fcfs",
+			.tensor_parallel_mode = "columns",
 			.expert_placement_strategy = "linear",
 			.background_share = 6,
 			.enable_prefix_caching = true,
@@ -271,6 +273,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "setting \"cuda_kernels\" must be auto, mma or wgmma, got \"%.64s\"", value);
 		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))
 			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"", value);
+		if (r->off == OFF(tensor_parallel_mode) && strcmp(value, "columns") != 0 && strcmp(value, "rows") != 0)
+			return err_set(e, ERR_INVALID, "setting \"tensor_parallel_mode\" must be columns or rows, got \"%.64s\"", value);
 		if (r->off == OFF(expert_placement_strategy) && strcmp(value, "linear") != 0 && strcmp(value, "round_robin") != 0)
 			return err_set(e, ERR_INVALID, "setting \"expert_placement_strategy\" must be linear or round_robin, got \"%.64s\"", value);
 		if (r->off == OFF(scheduling_policy) && strcmp(value, "fcfs") != 0 && strcmp(value, "priority") != 0)

@@ -29,6 +29,7 @@ typedef struct Settings
 	int			tensor_parallel_size;	/* ranks that share columns (ranks.h), ... */
 	int			pipeline_parallel_size; /* ... times those that share layers */
 	int			data_parallel_size; /* replicas of all that, each with requests of its own */
+	char		tensor_parallel_mode[8];	/* columns, rows */
 	char		expert_placement_strategy[12];	/* linear, round_robin */
 	bool		enable_expert_parallel; /* experts go to ranks whole */
 	int			max_num_seqs;

@@ -55,6 +55,7 @@ typedef struct RankLoad
 	char		cache_dir[1024];
 	bool		experts;
 	bool		round_robin;
+	bool		rows;
 	/* of setting vllm.device, where rank 0 has one; else CPUs */
 	bool		on_device;
 	char		device[sizeof(((Settings *) NULL)->device)];

@@ -50,6 +50,7 @@ static struct
 	int			stages;
 	bool		experts;
 	bool		round_robin;
+	bool		rows;
 	Ranks		of[GROUP_MOST];	/* [replicas] where there are others */
 } group = {.replicas = 1,.world = 1,.stages = 1};
 
@@ -74,6 +75,7 @@ ranks_open(int group_fd, const Settings *s, Err *e)
 
 	group.replicas = s->data_parallel_size;
 	group.experts = s->enable_expert_parallel;
+	group.rows = strcmp(s->tensor_parallel_mode, "rows") == 0;
 	group.round_robin = strcmp(s->expert_placement_strategy, "round_robin") == 0;
 	if (group.replicas > 1)
 		log_line('I', "each model is there %d times", group.replicas);
@@ -84,8 +86,8 @@ ranks_open(int group_fd, const Settings *s, Err *e)
 			return false;
 	group.world = world;
 	group.stages = s->pipeline_parallel_size;
-	log_line('I', "models are shared by %d ranks: columns by %d, layers by %d", world, s->tensor_parallel_size,
-			 s->pipeline_parallel_size);
+	log_line('I', "models are shared by %d ranks: columns by %d, layers by %d%s", world, s->tensor_parallel_size,
+			 s->pipeline_parallel_size, group.rows ? "; sums are of parts" : "");
 	return true;
 }
 
@@ -287,6 +289,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	snprintf(l->cache_dir, sizeof(l->cache_dir), "%s", mo->cache_id != NULL ? mo->cache_dir : "");
 	l->experts = group.experts;
 	l->round_robin = group.round_robin;
+	l->rows = group.rows;
 	l->on_device = dev->s != NULL;
 	if (l->on_device)
 	{
@@ -300,7 +303,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	m->id = ++g->last_id;
 	m->waiting = true;
 	m->shape = (ModelRanks) {
-		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.forward = tell_forward,
+		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.rows = group.rows,.forward = tell_forward,
 		.logits = tell_logits,.ctx = m
 	};
 	tell(m, RC_LOAD, l, sizeof(*l));

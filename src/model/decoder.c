@@ -109,6 +109,7 @@ linear_as(Decoder *d, const Linear *l, int target, const KOp *x, int rows, float
 		gains(d, l, n, to, l->n);
 	}
 	split_whole(d, l->all > 0, y, rows, l->all, sizeof(float));
+	split_sum(d, l->k_all > 0, y, rows * l->n);
 }
 
 static void
@@ -531,8 +532,8 @@ dec_attn(Decoder *d, const Layer *l)
 			attn_in_pieces(d, layer, a, i);
 	else
 		d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
-				   split_mine(d, d->ranks.heads, d->att), d->ws);
-	split_whole(d, d->ranks.heads, d->att, d->rows, l->o.k, (size_t) d->k->op_size);
+				   split_mine(d, l->o.all > 0 && d->ranks.heads, d->att), d->ws);
+	split_whole(d, l->o.all > 0 && d->ranks.heads, d->att, d->rows, l->o.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 

@@ -255,6 +255,8 @@ typedef struct Linear
 	Gain		gains[LINEAR_GAINS];
 	int			lora;			/* its number among the targets of adapters; 0 = it can have none */
 	int			all;			/* ranks share its outputs, of which these are as many; 0 = what it has is all */
+	int			k_all;			/* ranks share its inputs, of which there are as many, and what each gives is added up; 0 = they don't; */
+	int			k_from;			/* ... these k are from here on */
 } Linear;
 
 /* A module of the files whose matrix can have something added: rows of a Linear. */
@@ -268,6 +270,8 @@ typedef struct LoraSite
 	int			n;
 	int			n_file;			/* ... of the file's, of which output i is our output's number perm[i] */
 	int			k;
+	int			k_from;			/* of the file's inputs the Linear has k_own, */
+	int			k_own;			/* ... from this one on */
 	int32_t    *perm;			/* [n]; NULL = as in the file */
 } LoraSite;
 
@@ -450,6 +454,7 @@ typedef struct DecRanks
 {
 	KComm	   *tp;				/* NULL = all columns are here */
 	KComm	   *pp;				/* NULL = all layers are */
+	bool		rows;			/* what can be added up isn't gathered */
 	bool		heads;			/* attention's are shared */
 	bool		experts;		/* ... and experts, whole */
 	bool		round_robin;	/* ... dealt one by one, */

@@ -125,7 +125,7 @@ add_match(Making *u, const LoraModule *m, const LoraSite *s)
 	t->m = m;
 	t->site = s;
 	t->as = u->as != KT_COUNT ? u->as : m->a->type == m->b->type ? m->a->type : KT_F32;
-	t->a_bytes = align64(ktype_row_bytes(t->as, (int64_t) rank * s->k));
+	t->a_bytes = align64(ktype_row_bytes(t->as, (int64_t) rank * s->k_own));
 	t->b_bytes = align64(ktype_row_bytes(t->as, (int64_t) rank * panels(s->n) * KLORA_PANEL));
 	u->bytes += t->a_bytes + t->b_bytes;
 	return true;
@@ -252,7 +252,7 @@ store(KType as, const float *x, int n, void *to)
 	return ok;
 }
 
-/* A as it is; an embedding's turned, so that a token has a row. */
+/* A, of the inputs that the Linear has; an embedding's turned, so that a token has a row. */
 static bool
 fill_a(const Match *t, void *to)
 {
@@ -266,7 +266,7 @@ fill_a(const Match *t, void *to)
 	{
 		tensor_row(t->m->a, r, row);
 		if (!t->site->embedding)
-			ok = store(t->as, row, k, (char *) to + (size_t) r * (size_t) k * size) && ok;
+			ok = store(t->as, row + t->site->k_from, t->site->k_own, (char *) to + (size_t) r * (size_t) t->site->k_own * size) && ok;
 		else
 			for (int i = 0; i < k; i++)
 				ok = store(t->as, row + i, 1, (char *) to + ((size_t) i * (size_t) rank + (size_t) r) * size) && ok;
@@ -316,7 +316,7 @@ fill(Making *u, LoraAdapter *a)
 			if (t->site->target != target)
 				continue;
 			*p = (KLora) {
-				.type = t->as, .rank = (int32_t) t->m->a->shape[0], .k = t->site->k, .n = t->site->n, .at = to->width,
+				.type = t->as, .rank = (int32_t) t->m->a->shape[0], .k = t->site->k_own, .n = t->site->n, .at = to->width,
 				.col = t->site->from, .scale = (float) t->m->scale, .a = at, .b = at + t->a_bytes
 			};
 			if (!fill_a(t, at) || !fill_b(t, at + t->a_bytes))

@@ -48,6 +48,7 @@ lora_add_site(Decoder *d, Linear *l, const char *module, int n_file, const int32
 		s->n = s->n_file = l->k;
 		s->k = n;
 	}
+	s->k_own = s->k;
 }
 
 void

@@ -116,6 +116,7 @@ typedef struct ModelRanks
 	KComm	   *pp;				/* of those that have other layers; likewise */
 	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all: each a run of them, */
 	bool		round_robin;	/* ... or one in turn */
+	bool		rows;			/* ranks add up what they have of a product's inputs, where its format can be cut (split.h) */
 	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
 	void		(*forward) (void *ctx, const struct Batch *b);
 	void		(*logits) (void *ctx, const float *hidden, const LoraAdapter *const *lora, int n);

@@ -210,7 +210,7 @@ run_experts(const MoeStep *s, const int32_t *start, const KOp *in, float *x, int
 	const MoeConf *c = &d->c.moe;
 	MoeWork    *w = &d->moe;
 	const Linear *down = &s->m->down.of[0];
-	bool		split = d->ranks.tp != NULL && !d->ranks.experts;
+	bool		split = d->ranks.tp != NULL && !d->ranks.experts && down->k_all == 0;
 	KOp		   *act = split_mine(d, split, w->act);
 	/* without a gate, in place where operands are floats */
 	float	   *up = c->plain && dec_op_floats(d) ? (float *) (void *) act : w->gu;
@@ -306,5 +306,7 @@ dec_moe(Decoder *d, const Layer *l)
 		s.rows = d->rows - s.row0 < d->moe.rows ? d->rows - s.row0 : d->moe.rows;
 		moe_rows(&s);
 	}
+	/* of all experts and the one for all rows at once */
+	split_sum(d, l->moe.down.of[0].k_all > 0, d->y, d->rows * d->c.hidden);
 	d->pending = true;
 }

@@ -48,6 +48,8 @@ typedef struct Packer
 	size_t		strip_bytes;
 	uint8_t    *raw;			/* [threads][raw_bytes]: rows of another type, from a reader */
 	size_t		raw_bytes;
+	uint8_t    *wholes;			/* [threads][whole_bytes]: a row of which a rank has some inputs */
+	size_t		whole_bytes;
 	float	   *floats;			/* [threads][most_k]: a row to be quantized */
 	int			most_k;
 	int32_t    *perm;			/* [rows of the widest matrix]: i % STRIP */
@@ -62,6 +64,8 @@ typedef struct Packer
 	KMat	   *m;
 	const KTensor *const *parts;
 	int			n_parts;
+	int			k_all;			/* rows are as long in the file, */
+	int			k_from;			/* ... and m has them from here on */
 	_Atomic int bad_chunk;		/* the first one with rows that src refuses, INT_MAX: none */
 } Packer;
 
@@ -113,6 +117,13 @@ has_bias(const Linear *l)
 	return false;
 }
 
+/* inputs in the file */
+static int
+whole_k(const Linear *l)
+{
+	return l->k_all > 0 ? l->k_all : l->k;
+}
+
 /* Decide which parts of a Linear become one matrix. */
 static bool
 plan_linear(Packer *p, Linear *l)
@@ -146,16 +157,19 @@ plan_linear(Packer *p, Linear *l)
 	for (int i = 0; i < l->n_parts; i++)
 	{
 		size_t		strip = ktype_row_bytes(l->as[i], l->k) * STRIP;
-		size_t		raw = ktype_row_bytes(l->w[i]->type, l->k) * STRIP;
+		size_t		raw = ktype_row_bytes(l->w[i]->type, whole_k(l)) * STRIP;
+		size_t		whole = l->k_all > 0 ? ktype_row_bytes(l->as[i], l->k_all) : 0;
 
 		if (strip > p->strip_bytes)
 			p->strip_bytes = strip;
-		if (l->w[i]->reader != NULL && l->w[i]->type != l->as[i] && raw > p->raw_bytes)
+		if (l->w[i]->reader != NULL && (l->w[i]->type != l->as[i] || l->k_all > 0) && raw > p->raw_bytes)
 			p->raw_bytes = raw;
+		if (whole > p->whole_bytes)
+			p->whole_bytes = whole;
 		p->total += l->w[i]->nbytes;
 	}
-	if (l->k > p->most_k)
-		p->most_k = l->k;
+	if (whole_k(l) > p->most_k)
+		p->most_k = whole_k(l);
 	if (l->n > p->widest)
 		p->widest = l->n;
 	if (has_bias(l) && !marena_add(&p->bytes, (size_t) l->n * sizeof(float)))
@@ -183,9 +197,10 @@ plan_all(Packer *p)
 	}
 	p->strips = mem_try_aligned(threads * p->strip_bytes);
 	p->raw = mem_try_alloc(threads * p->raw_bytes);
+	p->wholes = mem_try_alloc(threads * p->whole_bytes);
 	p->perm = mem_try_alloc((size_t) p->widest * sizeof(int32_t));
 	p->floats = mem_try_alloc(threads * (size_t) p->most_k * sizeof(float));
-	if (p->strips == NULL || p->raw == NULL || p->perm == NULL || p->floats == NULL)
+	if (p->strips == NULL || p->raw == NULL || p->wholes == NULL || p->perm == NULL || p->floats == NULL)
 		return err_set(p->e, ERR_NOMEM, "out of memory");
 	for (int i = 0; i < p->widest; i++)
 		p->perm[i] = i % STRIP;
@@ -226,32 +241,49 @@ read_rows(const KTensor *w, int64_t i, int n, size_t bytes, uint8_t *to)
 	}
 }
 
-/* Rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed. */
+/* A row in another type. */
+static void
+convert_row(const Packer *p, KType from, const uint8_t *row, KType type, int ith, uint8_t *to)
+{
+	float	   *floats = p->floats + (size_t) ith * (size_t) p->most_k;
+
+	kblock_to_float(from, row, p->k_all, floats);
+	if (type == KT_F32)
+		memcpy(to, floats, (size_t) p->k_all * sizeof(float));
+	else
+		quantize_row(type, floats, p->k_all, to);
+}
+
+/*
+ * Rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed.  Of a rank that has some inputs they are
+ * quantized before they are cut, so their weights are those that one rank alone would have.
+ */
 static void
 take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t *to)
 {
 	KType		type = p->m->type;
-	size_t		bytes = ktype_row_bytes(w->type, p->m->k);
-	float	   *floats = p->floats + (size_t) ith * (size_t) p->most_k;
-	uint8_t    *raw = w->type == type ? to : p->raw + (size_t) ith * p->raw_bytes;
+	bool		cut = p->m->k < p->k_all;
+	size_t		bytes = ktype_row_bytes(w->type, p->k_all);
+	size_t		to_bytes = ktype_row_bytes(type, p->m->k);
+	uint8_t    *whole = p->wholes + (size_t) ith * p->whole_bytes;
+	uint8_t    *raw = w->type == type && !cut ? to : p->raw + (size_t) ith * p->raw_bytes;
 
 	if (w->reader != NULL)
 		read_rows(w, i, n, bytes, raw);
-	for (int j = 0; j < n; j++)
+	for (int j = 0; j < n; j++, to += to_bytes)
 	{
 		int64_t		row = w->row_perm != NULL ? w->row_perm[i + j] : i + j;
 		const uint8_t *from = w->reader != NULL ? raw + (size_t) j * bytes : (const uint8_t *) w->data + (size_t) row * bytes;
 
 		if (w->type != type)
 		{
-			kblock_to_float(w->type, from, p->m->k, floats);
-			if (type == KT_F32)
-				memcpy(to + (size_t) j * (size_t) p->m->k * sizeof(float), floats, (size_t) p->m->k * sizeof(float));
-			else
-				quantize_row(type, floats, p->m->k, to + (size_t) j * ktype_row_bytes(type, p->m->k));
+			convert_row(p, w->type, from, type, ith, cut ? whole : to);
+			from = whole;
 		}
-		else if (w->reader == NULL)
-			memcpy(to + (size_t) j * bytes, from, bytes);
+		if (cut)
+			ktype_cut(type, from, p->k_all, p->k_from, p->m->k, to);
+		else if (w->type == type && w->reader == NULL)
+			memcpy(to, from, bytes);
 	}
 }
 
@@ -304,7 +336,7 @@ pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
 	while (n0 - first >= p->parts[part]->shape[0])
 		first += (int) p->parts[part++]->shape[0];
 	w = p->parts[part];
-	if (w->type == m->type && w->reader == NULL && n1 - first <= w->shape[0])
+	if (w->type == m->type && w->reader == NULL && n1 - first <= w->shape[0] && m->k == p->k_all)
 	{
 		/* m's rows to .. are w's rows n0 - first .. */
 		t.data = (const void *) ((uintptr_t) w->data - (uintptr_t) (first + to - n0) * row_bytes);
@@ -360,6 +392,8 @@ begin_mat(Packer *p, Linear *l, int i)
 	p->m = &l->mat[i];
 	p->parts = &l->w[i];
 	p->n_parts = l->n_mats == 1 ? l->n_parts : 1;
+	p->k_all = whole_k(l);
+	p->k_from = l->k_from;
 	atomic_store(&p->bad_chunk, INT32_MAX);
 }
 
@@ -570,8 +604,8 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 			   opt->cache_id != NULL ? opt->cache_id : "");
 	/* ranks' parts differ where their plans don't */
 	if (p->d->ranks.tp != NULL)
-		buf_printf(&key, "\nrank %d of %d%s%s", p->d->ranks.tp->rank, p->d->ranks.tp->size, p->d->ranks.experts ? " by experts" : "",
-				   p->d->ranks.round_robin ? " in turn" : "");
+		buf_printf(&key, "\nrank %d of %d%s%s%s", p->d->ranks.tp->rank, p->d->ranks.tp->size, p->d->ranks.experts ? " by experts" : "",
+				   p->d->ranks.round_robin ? " in turn" : "", p->d->ranks.rows ? " by rows" : "");
 	if (p->d->ranks.pp != NULL)
 		buf_printf(&key, "\nstage %d of %d", p->d->ranks.pp->rank, p->d->ranks.pp->size);
 	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, dec_where(p->src, NULL), p->d->k->name, quant,
@@ -626,6 +660,7 @@ dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo 
 		dec_unbind(d);
 	mem_free(p.strips);
 	mem_free(p.raw);
+	mem_free(p.wholes);
 	mem_free(p.perm);
 	mem_free(p.floats);
 	info->weight_bytes = d->weights.used;

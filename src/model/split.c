@@ -160,14 +160,74 @@ pick_columns(Decoder *d, Linear *l)
 	pick(d, l, &r, 1);
 }
 
-/* gate and up side by side, or up alone, of an MLP so wide */
-static void
-pick_up(Decoder *d, Linear *l, int inter)
+/*
+ * At multiples of so many inputs a row can be cut, so that each part is a row of its type, and is multiplied with the very
+ * activations that it would be (kernels.md): INT8's activations have scales for 128 of them, other blocks' for 32.
+ */
+static int
+row_unit(const Linear *l)
 {
-	Range		r = own(d, inter);
+	int			unit = 1;
+
+	for (int p = 0; p < l->n_parts; p++)
+	{
+		KType		t = l->as[p];
+		int			its = t == KT_INT8 || t == KT_FP8 ? FP8_GROUP : ktype_block(t);
+
+		unit = its > unit ? its : unit;
+	}
+	return unit;
+}
+
+/* ... of which this rank's part is of so many */
+static Range
+own_units(const Decoder *d, int total, int unit)
+{
+	const KComm *c = d->ranks.tp;
+	Range		r = own(d, total / unit);
+	int			from = r.from * unit;
+
+	return (Range) {from, c->rank == c->size - 1 ? total - from : r.n * unit};
+}
+
+/* l by inputs, which this rank has from r.from on; what all have is added up */
+static void
+pick_inputs(Decoder *d, Linear *l, Range r)
+{
+	for (int i = 0; i < d->n_sites; i++)
+		if (d->sites[i].l == l)
+		{
+			d->sites[i].k_from = r.from;
+			d->sites[i].k_own = r.n;
+		}
+	/* it is added once */
+	for (int p = 0; p < l->n_parts && d->ranks.tp->rank > 0; p++)
+		l->b[p] = NULL;
+	l->k_all = l->k;
+	l->k_from = r.from;
+	l->k = r.n;
+}
+
+/* gate and up side by side, or up alone, of an MLP so wide: its columns r */
+static void
+pick_up(Decoder *d, Linear *l, int inter, Range r)
+{
 	Range		both[2] = {r, {inter + r.from, r.n}};
 
 	pick(d, l, both, l->n > inter ? 2 : 1);
+}
+
+/* A vector that this rank doesn't need. */
+static void
+leave_vector(Decoder *d, float *const *to)
+{
+	Bound	   *o = d->bound;
+	size_t		n = 0;
+
+	for (size_t i = 0; i < o->n_vectors; i++)
+		if (o->vectors[i].to != to)
+			o->vectors[n++] = o->vectors[i];
+	o->n_vectors = n;
 }
 
 /* elements of a vector, which may have been bound in pieces */
@@ -306,11 +366,83 @@ number_slots(Decoder *d)
 		d->ranks.slot[i] = split_experts_at(d, i % ranks) + i / ranks;
 }
 
-static void
-split_moe(Decoder *d, Moe *m)
+/* Where inner rows of MLPs are cut for their second matrix by inputs: at multiples of so many; 0 = it is cut by columns. */
+typedef struct RowUnits
 {
+	int			dense;
+	int			experts;
+	int			shared;
+} RowUnits;
+
+static int
+larger(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+/* Parts of an inner row so wide; where there is a choice, parts begin where vectors do. */
+static int
+unit_of_parts(const Decoder *d, int width, int unit)
+{
+	int			ranks = d->ranks.tp->size;
+
+	if (unit < 32 && width / 32 >= ranks)
+		unit = 32;
+	return width / unit >= ranks ? unit : 0;
+}
+
+/* All layers' alike; of a mixture all experts or none, as one sum has them all. */
+static RowUnits
+row_units(const Decoder *d)
+{
+	const MoeConf *m = &d->c.moe;
+	RowUnits	u = {1, 1, 1};
+
+	if (!d->ranks.rows)
+		return (RowUnits) {0};
+	for (int i = 0; i < d->c.n_layers; i++)
+	{
+		const Layer *l = &d->layers[i];
+
+		u.dense = larger(u.dense, row_unit(&l->down));
+		u.shared = larger(u.shared, row_unit(&l->moe.shared_down));
+		for (int j = 0; j < l->moe.down.n; j++)
+			u.experts = larger(u.experts, row_unit(&l->moe.down.of[j]));
+	}
+	u.dense = unit_of_parts(d, d->c.inter, u.dense);
+	u.experts = d->ranks.experts ? 0 : unit_of_parts(d, m->inter, u.experts);
+	if (m->shared_inter > 0)
+		u.shared = unit_of_parts(d, m->shared_inter, u.shared);
+	if (u.experts == 0 || u.shared == 0)
+		u.experts = u.shared = 0;
+	return u;
+}
+
+/* An MLP's two matrices. */
+static void
+split_mlp(Decoder *d, Linear *up, Linear *down, int unit)
+{
+	int			inter = down->k;
+	Range		r = own_units(d, inter, unit > 0 ? unit : 1);
+
+	if (down->n == 0)
+		return;
+	pick_up(d, up, inter, r);
+	if (unit > 0)
+		pick_inputs(d, down, r);
+	else
+		pick_columns(d, down);
+}
+
+static void
+split_moe(Decoder *d, Moe *m, const RowUnits *u)
+{
+	Range		columns = own(d, d->c.hidden);
+	Range		inter = own_units(d, d->c.moe.inter, larger(u->experts, 1));
+
 	if (m->up.n == 0)
 		return;
+	split_mlp(d, &m->shared_up, &m->shared_down, u->shared);
 	if (d->ranks.experts)
 	{
 		const KComm *tp = d->ranks.tp;
@@ -319,36 +451,45 @@ split_moe(Decoder *d, Moe *m)
 
 		pick_matrices(d, &m->up, r, d->ranks.round_robin ? tp->size : 1);
 		pick_matrices(d, &m->down, r, d->ranks.round_robin ? tp->size : 1);
+		return;
 	}
-	else
+	for (int i = 0; i < m->up.n; i++)
 	{
-		Range		columns = own(d, d->c.hidden);
-
-		for (int i = 0; i < m->up.n; i++)
-		{
+		pick_up(d, &m->up.of[i], d->c.moe.inter, inter);
+		if (u->experts > 0)
+			pick_inputs(d, &m->down.of[i], inter);
+		else
 			/* moe.c makes these whole, all experts' at once */
-			pick_up(d, &m->up.of[i], d->c.moe.inter);
 			pick(d, &m->down.of[i], &columns, 1);
-		}
 	}
-	if (m->shared_up.n > 0)
-		pick_up(d, &m->shared_up, m->shared_down.k);
-	pick_columns(d, &m->shared_down);
+	if (u->experts > 0 && d->ranks.tp->rank > 0)
+		leave_vector(d, &m->out_bias);
+}
+
+/* What attention gives, by heads, goes into o. */
+static void
+split_o(Decoder *d, Linear *o)
+{
+	int			heads = d->c.n_heads;
+	Range		r = times(own(d, heads), o->k / heads);
+
+	if (d->ranks.rows && d->ranks.heads && o->n > 0 && o->k / d->ranks.tp->size % row_unit(o) == 0)
+		pick_inputs(d, o, r);
+	else
+		pick_columns(d, o);
 }
 
 static void
-split_layer(Decoder *d, Layer *l)
+split_layer(Decoder *d, Layer *l, const RowUnits *u)
 {
 	if (d->ranks.heads)
 	{
 		split_heads(d, l);
 		split_latent(d, l);
 	}
-	pick_columns(d, &l->o);
-	if (l->down.n > 0)
-		pick_up(d, &l->up, l->down.k);
-	pick_columns(d, &l->down);
-	split_moe(d, &l->moe);
+	split_o(d, &l->o);
+	split_mlp(d, &l->up, &l->down, u->dense);
+	split_moe(d, &l->moe, u);
 }
 
 /* The head's rows; where it is the embedding, which stays whole, they are one more matrix. */
@@ -398,7 +539,7 @@ can_split(const Decoder *d, Err *e)
 
 /* Sizes that blocks of the forward pass go by. */
 static void
-shrink_conf(Decoder *d)
+shrink_conf(Decoder *d, const RowUnits *u)
 {
 	DecoderConf *c = &d->c;
 	Range		heads = own(d, c->n_heads);
@@ -411,17 +552,19 @@ shrink_conf(Decoder *d)
 			c->n_kv_heads = own_kv(d).n;
 		c->n_heads = heads.n;
 	}
-	c->inter = own(d, c->inter).n;
+	c->inter = own_units(d, c->inter, larger(u->dense, 1)).n;
 	if (!d->ranks.experts)
 	{
-		d->ranks.moe_inter = c->moe.inter;
-		c->moe.inter = own(d, c->moe.inter).n;
+		d->ranks.moe_inter = u->experts > 0 ? 0 : c->moe.inter;
+		c->moe.inter = own_units(d, c->moe.inter, larger(u->experts, 1)).n;
 	}
 }
 
 static bool
 split_columns(Decoder *d, Err *e)
 {
+	RowUnits	u;
+
 	/* all heads are one vector there */
 	d->ranks.heads = d->c.qk_norm != QKNORM_WIDE;
 	d->ranks.experts = d->ranks.experts && d->c.moe.n_experts > 0;
@@ -431,10 +574,11 @@ split_columns(Decoder *d, Err *e)
 		return false;
 	if (d->ranks.round_robin)
 		number_slots(d);
+	u = row_units(d);
 	for (int i = 0; i < d->c.n_layers; i++)
-		split_layer(d, &d->layers[i]);
+		split_layer(d, &d->layers[i], &u);
 	split_head(d);
-	shrink_conf(d);
+	shrink_conf(d, &u);
 	return true;
 }
 
@@ -556,6 +700,7 @@ split_apply(Decoder *d, const ModelRanks *r, Err *e)
 	d->ranks.pp = of_ops(d, r->pp);
 	d->ranks.experts = r->experts;
 	d->ranks.round_robin = r->round_robin;
+	d->ranks.rows = r->rows;
 	return (d->ranks.pp == NULL || split_stages(d, e)) && (d->ranks.tp == NULL || split_columns(d, e));
 }
 
@@ -680,6 +825,15 @@ split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size)
 	for (int r = 0; r <= c->size; r++)
 		starts[r] = split_at(total, c->size, r);
 	c->ops->gather(c, d->pool, all, d->ranks.part, rows, starts, size);
+}
+
+void
+split_sum(Decoder *d, bool parts, float *x, int n)
+{
+	KComm	   *c = d->ranks.tp;
+
+	if (parts)
+		c->ops->sum(c, d->pool, x, (size_t) n);
 }
 
 /* What ops have, there on the host at once. */

@@ -2,7 +2,7 @@
  * split.h
  *	  A model shared by ranks: which part of its weights each has, and how parts become whole again.
  *
- * Columns.  Every matrix is cut by its outputs, never by its inputs, so each number is one sum that one rank
+ * Columns.  Every matrix is cut by its outputs, not by its inputs, so each number is one sum that one rank
  * computes, and has the bits that it has on one rank alone.  A matrix reads whole rows; what it
  * gives is gathered, unless what follows needs only the rank's own part: heads of q, k and v go to attention,
  * gate and up to the activation.
@@ -10,6 +10,14 @@
  *		qkv by heads -> attention -> gather -> o by columns -> gather
  *		gate, up by columns -> activation -> gather -> down by columns -> gather
  *		the vocabulary's head by columns -> gather
+ *
+ * Rows.  Or else a matrix behind such a part is cut by its inputs, and reads that part; what all ranks
+ * make of theirs is added up, in the order of ranks.  The sum's order is another one than alone, and its bits are;
+ * but all ranks have the same, whatever else is in a step.  Which matrices: where a format's rows can be cut (row_unit())
+ * at the ends of parts; others stay cut by columns.
+ *
+ *		qkv by heads -> attention -> o by inputs -> sum
+ *		gate, up by columns -> activation -> down by inputs -> sum
  *
  * Heads of k and v that are fewer than ranks are on several.  Experts are cut like an MLP, or stay whole and
  * are dealt to ranks.  Norms, routers, the embedding, latents and state-space layers are on all ranks.
@@ -55,6 +63,8 @@ void		split_end(Decoder *d);
  */
 void	   *split_mine(Decoder *d, bool split, void *all);
 void		split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size);
+/* x[n] is added up over ranks, if it is `parts` that they have. */
+void		split_sum(Decoder *d, bool parts, float *x, int n);
 /*
  * Where the rows of whole experts begin, start[n_experts + 1], as the host has it; and own[], likewise the op's, of this rank's
  * `n` experts from `first` on, from 0 on.  Then their rows: all[start[n_experts]][hidden].

@@ -70,6 +70,7 @@ char	   *vllm_kv_cache_dtype = "auto";
 char	   *vllm_huge_pages = "try";
 static char *vllm_scheduling_policy = "fcfs";
 static char *vllm_expert_placement = "linear";
+static char *vllm_tensor_parallel_mode = "columns";
 static char *vllm_logprobs_mode = "raw_logprobs";
 static char *vllm_prefix_cache_isolation = "role";
 static bool vllm_enable_prefix_caching;
@@ -259,6 +260,7 @@ static bool check_cuda_kernels(char **newval, void **extra, GucSource source);
 static bool check_visible(char **newval, void **extra, GucSource source);
 static bool check_kv_dtype(char **newval, void **extra, GucSource source);
 static bool check_huge_pages(char **newval, void **extra, GucSource source);
+static bool check_parallel_mode(char **newval, void **extra, GucSource source);
 static bool check_placement(char **newval, void **extra, GucSource source);
 static bool check_policy(char **newval, void **extra, GucSource source);
 static bool check_logprobs_mode(char **newval, void **extra, GucSource source);
@@ -312,6 +314,8 @@ static const StringRow string_rows[] = {
 	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16, int8, fp8 (the same as fp8_e4m3), fp8_e4m3 or fp8_e5m2."},
 	{"vllm.huge_pages", &vllm_huge_pages, "try", PGC_SIGHUP, 0, check_huge_pages, "huge_pages",
 	"Use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, or an error)."},
+	{"vllm.tensor_parallel_mode", &vllm_tensor_parallel_mode, "columns", PGC_SIGHUP, 0, check_parallel_mode, "tensor_parallel_mode",
+	"Sets how processes share matrices that read what they have parts of: columns, with the bits of one process; rows, with sums of parts."},
 	{"vllm.expert_placement_strategy", &vllm_expert_placement, "linear", PGC_SIGHUP, 0, check_placement, "expert_placement_strategy",
 	"Sets which experts each process has whole, from the engine's next start on: linear, a run of them; round_robin, one in turn."},
 	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy, "scheduling_policy",
@@ -443,6 +447,14 @@ static bool
 check_placement(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"linear", "round_robin", NULL};
+
+	return one_of(newval, names, "The value");
+}
+
+static bool
+check_parallel_mode(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"columns", "rows", NULL};
 
 	return one_of(newval, names, "The value");
 }

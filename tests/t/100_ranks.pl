@@ -129,6 +129,24 @@ is(sql(kind($_)), $kind_alone{$_}, "$_ with experts that are dealt in turn") for
 like(error(q{ALTER SYSTEM SET vllm.expert_placement_strategy = 'random'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to deal them');
 restart_with($node, expert_placement_strategy => 'linear');
 
+# ---- partial sums ----
+
+like(error(q{ALTER SYSTEM SET vllm.tensor_parallel_mode = 'diagonals'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to divide matrices');
+restart_with(tensor_parallel_mode => 'rows', enable_expert_parallel => 'off');
+ok($node->log_contains(qr/columns by 2, layers by 1; sums are of parts/), 'the log tells of them');
+# what is greedy is what one process chooses, and all have the same bits at each time
+is(sql($questions[0]), $alone[0], 'an answer by partial sums');
+is(sql($adapted), $adapted_alone, '... with an adapter');
+my @summed = answers();
+is_deeply([ answers() ], \@summed, 'partial sums are the same each time');
+for my $kind (qw(mixtral_f16 gpt_oss_f16 deepseek3_f16))
+{
+	my $once = sql(kind($kind));
+	is(sql(kind($kind)), $once, "... of $kind");
+	isnt($once, $kind_alone{$kind}, '... and not the bits of one process');
+}
+restart_with(tensor_parallel_mode => 'columns');
+
 # ---- each rank on a device of its own ----
 
 for my $shape ([ 2, 1, 'host' ], [ 2, 2, 'host' ], [ 2, 1, 'moat' ])

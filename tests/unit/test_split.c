@@ -5,7 +5,12 @@
  *
  * All types of weights on all implementations that this CPU can run, cut in two, and at a place that
  * no strip ends at.
+ *
+ * Rows that are cut give partial sums, which added up are what the whole rows give but for rounding: the difference is less
+ * than eight roundings of the sum of products' magnitudes.
  */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -109,6 +114,76 @@ same_bits(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int c
 	return memcmp(y[0], y[1], (size_t) (rows * n) * sizeof(float)) == 0;
 }
 
+/* inputs from .. from + k - 1 of n rows, packed */
+static KMat
+pack_cut(const Kernels *k, KType t, const uint8_t *w, int n, int from, int inputs)
+{
+	size_t		whole = ktype_row_bytes(t, K);
+	size_t		bytes = ktype_row_bytes(t, inputs);
+	uint8_t    *cut = mem_alloc(bytes * (size_t) n);
+	KTensor		part = {.name = "w",.type = t,.ndim = 2,.shape = {n, inputs},.data = cut,.nbytes = bytes * (size_t) n};
+	KMat		m = {.type = t,.n = n,.k = inputs,.nbytes = k->mat_bytes(t, n, inputs)};
+
+	for (int i = 0; i < n; i++)
+		ktype_cut(t, w + whole * (size_t) i, K, from, inputs, cut + bytes * (size_t) i);
+	m.data = mem_try_aligned(m.nbytes);
+	for (int i = 0; i < n; i += 64)
+		k->mat_pack(&m, &part, i, i + 64 < n ? i + 64 : n);
+	mem_free(cut);
+	return m;
+}
+
+/* The largest difference between whole rows' products and parts' added up, in roundings of the sum of magnitudes. */
+static double
+sum_error(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int cut, int rows)
+{
+	static float x[MOST_ROWS * K] __attribute__((aligned(64)));
+	static float y[3][MOST_ROWS * MOST_N] __attribute__((aligned(64)));
+	static float row[K];
+	KMat		mats[3] = {pack(k, t, w, 0, n), pack_cut(k, t, w, n, 0, cut), pack_cut(k, t, w, n, cut, K - cut)};
+	void	   *ws = mem_try_aligned(k->mm_scratch(t, rows, K) + 64);
+	double		worst = 0;
+
+	for (int i = 0; i < rows * K; i++)
+		x[i] = number();
+	for (int i = 0; i < 3; i++)
+	{
+		k->mm(pool, &mats[i], x + (i == 2 ? cut : 0), rows, K, y[i], n, NULL, ws);
+		mem_free(mats[i].data);
+	}
+	for (int j = 0; j < n; j++)
+	{
+		kblock_to_float(t, w + ktype_row_bytes(t, K) * (size_t) j, K, row);
+		for (int i = 0; i < rows; i++)
+		{
+			double		all = 0;
+
+			for (int c = 0; c < K; c++)
+				all += fabs((double) row[c] * (double) x[i * K + c]);
+			worst = fmax(worst, fabs((double) (y[1][i * n + j] + y[2][i * n + j]) - (double) y[0][i * n + j]) / all / FLT_EPSILON);
+		}
+	}
+	mem_free(ws);
+	return worst;
+}
+
+/* A row of many scales or blocks: its parts are what it is in them. */
+static void
+test_cut(KType t, const uint8_t *w)
+{
+	static float whole[K];
+	static float part[K];
+	uint8_t		row[K * sizeof(float)];
+
+	kblock_to_float(t, w, K, whole);
+	for (int from = 0; from < K; from += 256)
+	{
+		ktype_cut(t, w, K, from, 256, row);
+		kblock_to_float(t, row, 256, part);
+		CHECK(memcmp(part, whole + from, 256 * sizeof(float)) == 0, "%s: other weights from %d on", ktype_name(t), from);
+	}
+}
+
 int
 main(void)
 {
@@ -127,10 +202,13 @@ main(void)
 					continue;
 				for (int j = 0; j < n; j++)
 					fill_row((KType) t, w + ktype_row_bytes((KType) t, K) * (size_t) j);
+				test_cut((KType) t, w);
 				for (int r = 0; r < 3; r++)
 				{
 					CHECK(same_bits(*k, pool, (KType) t, w, n, n / 2, rows[r]), "%s %s: %d columns, %d rows", (*k)->name,
 						  ktype_name((KType) t), n, rows[r]);
+					CHECK(sum_error(*k, pool, (KType) t, w, n, 256, rows[r]) < 8, "%s %s: %d columns, %d rows: partial sums are %g roundings away",
+						  (*k)->name, ktype_name((KType) t), n, rows[r], sum_error(*k, pool, (KType) t, w, n, 256, rows[r]));
 					CHECK(same_bits(*k, pool, (KType) t, w, n, 19, rows[r]), "%s %s: 19 of %d columns, %d rows", (*k)->name,
 						  ktype_name((KType) t), n, rows[r]);
 				}
