@@ -19,7 +19,7 @@ struct ByWgmma
 static __device__ __forceinline__ void
 tile_there(ByWgmma)
 {
-	wgmma_stored();
+	async_stored();
 }
 
 static __device__ __forceinline__ bool

@@ -4,7 +4,7 @@
  *	  emulation (kernels/emu), so that the same kernels run on a CPU in tests.
  *
  * Rules, without which that doesn't work (docs/gpu.md):
- *  - no inline PTX but here, in mma.cuh and in wgmma.cuh;
+ *  - no inline PTX but here, in mma.cuh, tma.cuh and wgmma.cuh;
  *  - shared memory by SHARED() and SMEM(), launches by LAUNCH();
  *  - what lanes exchange by memory needs __syncwarp, a shuffle orders nothing;
  *  - no memcpy, printf or malloc in kernels;

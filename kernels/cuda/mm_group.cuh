@@ -157,7 +157,7 @@ mm_group_kernel(MmArgs a)
 		const typename O::elem *stage = x[(c - from) % MM_STAGES];
 
 		cp_wait<MM_STAGES - 2>();
-		wgmma_stored();
+		async_stored();
 		__syncthreads();
 		if (c + MM_STAGES - 1 < to)
 			mm_fetch<typename O::elem, tokens, KC, threads, true>(x[(c + MM_STAGES - 1 - from) % MM_STAGES], a, r, c + MM_STAGES - 1);

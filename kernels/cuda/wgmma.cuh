@@ -1,6 +1,6 @@
 /*
  * wgmma.cuh
- *	  Products of a warpgroup, for sm_90a, with a twin of mma.sync for the emulation.
+ *	  Products of a warpgroup, for sm_90a.
  *
  * wgmma<N, BY>(d, a, b, lead, stride): d += a B, A 64 x 16 in registers, B 16 x N in shared memory, N being 8, 32, 64
  * or 128, by all 4 warps at once: warp w has rows 16w .. 16w + 15 of A and D, in registers as mma.cuh has them; d[n] are
@@ -9,16 +9,23 @@
  * `stride` bytes.  (The PTX manual's canonical layouts without swizzling: LBO and SBO.)
  *
  * The instruction is asynchronous.  Before the first one, and before A's or D's registers are another's: wgmma_begin();
- * D is there, and A free, behind wgmma_end() and wgmma_result().  What was stored or copied to shared memory is
- * there for it behind wgmma_stored() by who stored it, and a barrier.
+ * D is there, and A free, behind wgmma_end() and wgmma_result().  What was stored to shared memory, also by cp.async, is
+ * there for it behind async_stored() (tma.cuh) by who stored it, and a barrier.
  */
 #ifndef VLLM_KERNELS_CUDA_WGMMA_CUH
 #define VLLM_KERNELS_CUDA_WGMMA_CUH
 
-#include "cuda/mma.cuh"
+#include "cuda/tma.cuh"
 
 #define BY_K	0
 #define BY_N	1
+
+/* address, lead and stride in units of 16 bytes; no swizzling */
+static __device__ __forceinline__ uint64_t
+wgmma_matrix(const void *b, int lead, int stride)
+{
+	return (uint64_t) (shared_at(b) & 0x3ffff) >> 4 | (uint64_t) (lead >> 4) << 16 | (uint64_t) (stride >> 4) << 32;
+}
 
 #ifdef __CUDACC__
 
@@ -42,21 +49,6 @@ wgmma_result(float (*d)[4])
 #pragma unroll
 	for (int n = 0; n < N / 8; n++)
 		asm volatile("":"+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
-}
-
-static __device__ __forceinline__ void
-wgmma_stored(void)
-{
-	asm volatile("fence.proxy.async.shared::cta;":::"memory");
-}
-
-/* address, lead and stride in units of 16 bytes; no swizzling */
-static __device__ __forceinline__ uint64_t
-wgmma_matrix(const void *b, int lead, int stride)
-{
-	uint64_t	at = (uint64_t) __cvta_generic_to_shared(b);
-
-	return (at & 0x3ffff) >> 4 | (uint64_t) (lead >> 4) << 16 | (uint64_t) (stride >> 4) << 32;
 }
 
 /* D's registers of n columns, their names, and the place behind them: A's, B's and its order */
@@ -101,16 +93,20 @@ WGMMA_OF(F16, "f16")
 #undef WGMMA_OF
 #undef WGMMA
 
-#else							/* emulated: each warp for itself */
+#else							/* emulated */
+
+#define HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 static inline void
-wgmma_begin(void)
+wgmma_begin(HERE)
 {
+	cemu_wgmma_fence(file, line);
 }
 
 static inline void
-wgmma_end(void)
+wgmma_end(HERE)
 {
+	cemu_wgmma_wait(file, line);
 }
 
 template <int N> static inline void
@@ -118,43 +114,25 @@ wgmma_result(float (*)[4])
 {
 }
 
-static inline void
-wgmma_stored(void)
+static inline CemuMma
+wgmma_kind(const BF16 *)
 {
+	return CEMU_BF16;
 }
 
-static inline void
-wgmma_by_mma(const BF16 *, float *d, const uint32_t *a, const uint32_t *b)
+static inline CemuMma
+wgmma_kind(const F16 *)
 {
-	mma_bf16(d, a, b, d);
-}
-
-static inline void
-wgmma_by_mma(const F16 *, float *d, const uint32_t *a, const uint32_t *b)
-{
-	mma_f16(d, a, b, d);
+	return CEMU_F16;
 }
 
 template <int N, int BY, typename H> static inline void
-wgmma(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride)
+wgmma(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride, HERE)
 {
-	int			lane = threadIdx.x % 32;
-	const char *row = (const char *) b + lane / 16 * (N > 8 ? stride : 0) + lane / 8 % 2 * lead + lane % 8 * 16;
-
-	for (int n = 0; n < N / 8; n += 2)
-	{
-		uint32_t	r[4];
-
-		if (BY == BY_K)
-			ldmatrix_x4(r, row + n * stride);
-		else
-			ldmatrix_x4_trans(r, row + n * stride);
-		wgmma_by_mma(b, d[n], a, r);
-		if (N > 8)
-			wgmma_by_mma(b, d[n + 1], a, r + 2);
-	}
+	cemu_wgmma(wgmma_kind(b), N, BY == BY_N, &d[0][0], a, wgmma_matrix(b, lead, stride), file, line);
 }
 
+#undef HERE
 #endif
 
 #endif

@@ -203,6 +203,9 @@ stuck(void)
 	for (int i = 0; i < n_threads && t == NULL; i++)
 		if (threads[i].state == CEMU_WARPOP)
 			t = &threads[i];
+	for (int i = 0; i < n_threads && t == NULL; i++)
+		if (threads[i].state == CEMU_PHASE)
+			cemu_fail("%s: %s, and nobody can bring them", place(&threads[i]), cemu_mbar_lacks());
 	if (t == NULL)
 		cemu_fail("all threads wait");	/* can't be: the last one at a barrier goes on */
 	for (int i = 0; i < CEMU_WARP; i++)
@@ -240,6 +243,7 @@ block_run(void)
 	int			turn[CEMU_THREADS];
 
 	n_waiting = n_exited = barrier_sum = 0;
+	cemu_async_block();
 	cemu_mem_block(n_threads, cemu_launched->smem);
 	for (int i = 0; i < n_threads; i++)
 		thread_begin(i);
@@ -256,9 +260,12 @@ block_run(void)
 				cemu_switch(&host_sp, cemu_now->sp);
 				cemu_now = NULL;
 			}
-		if (!ran)
+		if (ran && (order != CEMU_RANDOM || cemu_random() % 2 == 0))
+			continue;
+		if (!cemu_async_step() && !ran)
 			stuck();
 	}
+	cemu_async_block_end(n_threads);
 }
 
 void
@@ -299,6 +306,14 @@ wait_in(CemuState state, const char *op, const char *file, int line)
 	cemu_now->op = op;
 	cemu_now->file = file;
 	cemu_now->line = line;
+}
+
+void
+cemu_wait_phase(void *bar, const char *file, int line)
+{
+	wait_in(CEMU_PHASE, "mbarrier.try_wait", file, line);
+	cemu_now->arg = bar;
+	yield();
 }
 
 int

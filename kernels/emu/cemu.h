@@ -33,6 +33,9 @@ extern "C"
 
 #define CEMU_WARP	32
 #define CEMU_THREADS 1024		/* of a block */
+#define CEMU_MBARS	64			/* of a block */
+/* whose doings a thread may have seen: the block's threads', and of each mbarrier's copies */
+#define CEMU_SEEN	(CEMU_THREADS + CEMU_MBARS)
 
 typedef struct CemuDim
 {
@@ -47,6 +50,7 @@ typedef enum CemuState
 	CEMU_RUN,
 	CEMU_BARRIER,				/* waits for the block */
 	CEMU_WARPOP,				/* waits for the lanes of its mask */
+	CEMU_PHASE,					/* waits for an mbarrier, which is its arg */
 	CEMU_EXITED
 } CemuState;
 
@@ -74,6 +78,7 @@ typedef struct CemuThread
 	void	   *arg;
 	uint32_t	seg;			/* what it does until it next synchronizes: cemu_mem.c */
 	uint32_t	clock[CEMU_WARP];	/* of each lane of its warp: what this thread has seen done */
+	uint32_t	fenced;			/* its last segment whose stores copies and wgmma see */
 	CemuCopy   *copies;			/* oldest first */
 	int			n_copies;
 	int			copies_room;
@@ -118,6 +123,8 @@ int			cemu_barrier_count(const char *op, int pred, const char *file, int line);
  */
 void		cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args, uint32_t mask),
 					  const char *file, int line);
+/* until somebody makes the thread run again: it waits for that mbarrier of cemu_async.c */
+void		cemu_wait_phase(void *bar, const char *file, int line);
 __attribute__((noreturn, format(printf, 1, 2)))
 void		cemu_fail(const char *fmt,...);
 CemuThread *cemu_thread(int id);
@@ -169,6 +176,21 @@ uint16_t	cemu_f32_to_bf16(float f);
 float		cemu_f8_to_f32(int e5m2, uint8_t c);
 uint8_t		cemu_f32_to_f8(int e5m2, float f);
 
+/* ---- cemu_async.c: mbarriers, bulk copies, products of warpgroups ---- */
+void		cemu_mbar_init(void *bar, unsigned count);
+void		cemu_mbar_arrive(void *bar, unsigned bytes);
+void		cemu_mbar_wait(void *bar, unsigned parity, const char *file, int line);
+/* for a message: what is missing at all that somebody waits at */
+const char *cemu_mbar_lacks(void);
+void		cemu_bulk(void *dst, const void *src, size_t size, void *bar);
+/* d += a b of m64nNk16, a warp's quarter; b: the matrix's descriptor, without swizzling */
+void		cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t b, const char *file, int line);
+void		cemu_wgmma_fence(const char *file, int line);
+void		cemu_wgmma_wait(const char *file, int line);
+int			cemu_async_step(void);
+void		cemu_async_block(void);
+void		cemu_async_block_end(int n_threads);
+
 /* ---- cemu_mem.c: whose memory it is, and who touched it ---- */
 typedef enum CemuAccess
 {
@@ -187,6 +209,9 @@ void	   *cemu_shared(const void *key, size_t size, size_t align);
 void	   *cemu_dynamic(void);
 /* as the thread t, or the running one */
 void		cemu_touch(CemuThread *t, const void *p, size_t n, CemuAccess kind, const void *pc);
+/* by a copy or by wgmma, on behalf of t: they see what was stored behind a fence only */
+void		cemu_touch_async(CemuThread *t, const void *p, size_t n, CemuAccess kind, const void *pc);
+void		cemu_async_fence(void);
 void		cemu_pending(const void *p, size_t n);
 void		cemu_arrived(const void *p, size_t n);
 /* a launch, a block, what synchronizes */
@@ -195,6 +220,17 @@ void		cemu_mem_block(int n_threads, size_t dynamic);
 void		cemu_mem_barrier(int n_threads);
 void		cemu_mem_warp(CemuThread *first, uint32_t mask);
 size_t		cemu_shared_used(void);
+/* as instructions have addresses of shared memory */
+uint32_t	cemu_shared_at(const void *p);
+void	   *cemu_shared_base(void);
+/* mbarriers: 8 bytes are one; what threads have seen, let go there and taken from there; a copy's bytes */
+void		cemu_mem_mbar(const void *p);
+void		cemu_mem_release(CemuThread *t, uint32_t *seen);
+void		cemu_mem_acquire(CemuThread *t, const uint32_t *seen);
+int			cemu_mem_ordered(uint32_t seg, const CemuThread *t);
+int			cemu_mem_fenced(uint32_t seg);
+/* who: 0, it is under way; else it is there, of that number among what is seen */
+void		cemu_mem_bulk(const void *p, size_t n, int who, uint32_t clock);
 
 /* ---- cemu_rt.c: the runtime's calls ---- */
 void		cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const void *fn);

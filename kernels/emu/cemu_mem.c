@@ -12,6 +12,8 @@
  * of a launch are ordered if they are of one thread, or of one block with a
  * barrier between, or of one warp with a __syncwarp between that both were in.
  * Shuffles, votes, ldmatrix and mma order nothing: the language promises none.
+ * In a block with mbarriers a thread has seen more: what arrived in the phases that
+ * it waited for (seen[]).
  * Two accesses that aren't ordered, one of them a write, are a race, unless both
  * are atomic.  Of blocks of a launch nothing is ordered.  Whether a race is found
  * doesn't depend on the order in which threads run here, but for one thing: of
@@ -31,7 +33,9 @@
 #define SHARED_SIZE	((size_t) 512 << 10)	/* addresses; what a block may have is the runtime's to say */
 #define SEGS		((uint32_t) 1 << 24)	/* of one launch */
 #define ATOMIC		0x80000000u
-#define PENDING		0x7fffffffu
+#define PENDING		0x7fffffffu	/* of cp.async */
+#define BULK		0x7ffffffeu
+#define MBAR		0x7ffffffdu
 #define MAX_SHARED	64
 
 typedef struct Cell
@@ -89,6 +93,10 @@ static uint32_t launch_first = 1,	/* the first segment of this launch */
 			seg_next = 1,
 			block_no,
 			epoch;
+static int	wide;				/* the block has mbarriers: then, of other warps' threads and of copies, */
+static uint32_t seen[CEMU_THREADS][CEMU_SEEN];	/* ... what each thread has seen done */
+static size_t mbar_cells[CEMU_MBARS];
+static int	n_mbar_cells;
 
 /* of the program, or the library, that this is linked into */
 extern const char __ehdr_start __attribute__((visibility("hidden")));
@@ -307,7 +315,7 @@ cemu_mem_launch(void)
 	arena_make(&shared);
 	if (!CEMU_CHECKS)
 		return;
-	if (seg_next > PENDING - SEGS)
+	if (seg_next > MBAR - SEGS)
 	{
 		madvise(device.cells, device.size * sizeof(Cell), MADV_DONTNEED);
 		madvise(shared.cells, shared.size * sizeof(Cell), MADV_DONTNEED);
@@ -329,6 +337,9 @@ cemu_mem_block(int n_threads, size_t dynamic)
 	dynamic_at = shared_take(dynamic, 1024);
 	block_no++;
 	epoch = 0;
+	while (n_mbar_cells > 0)
+		memset(shared.cells + mbar_cells[--n_mbar_cells], 0, 8 * sizeof(Cell));
+	wide = 0;
 	for (int i = 0; CEMU_CHECKS && i < n_threads; i++)
 	{
 		CemuThread *t = cemu_thread(i);
@@ -336,8 +347,18 @@ cemu_mem_block(int n_threads, size_t dynamic)
 		t->id = i;
 		memset(t->clock, 0, sizeof(t->clock));
 		t->clock[i % CEMU_WARP] = 1;
+		t->fenced = 0;
 		seg_begin(t);
 	}
+}
+
+/* to: the most of both, of numbers from .. end - 1 */
+static void
+seen_join(uint32_t *to, const uint32_t *more, int from, int end)
+{
+	for (int i = from; i < end; i++)
+		if (more[i] > to[i])
+			to[i] = more[i];
 }
 
 void
@@ -346,6 +367,11 @@ cemu_mem_barrier(int n_threads)
 	epoch++;
 	for (int i = 0; CEMU_CHECKS && i < n_threads; i++)
 		seg_begin(cemu_thread(i));
+	/* of threads the epoch tells */
+	for (int i = 1; wide && i < n_threads; i++)
+		seen_join(seen[0], seen[i], CEMU_THREADS, CEMU_SEEN);
+	for (int i = 1; wide && i < n_threads; i++)
+		seen_join(seen[i], seen[0], CEMU_THREADS, CEMU_SEEN);
 }
 
 /* the lanes of mask have seen what each of them had */
@@ -360,6 +386,17 @@ cemu_mem_warp(CemuThread *first, uint32_t mask)
 		for (int j = 0; (mask >> i & 1) && j < CEMU_WARP; j++)
 			if (first[i].clock[j] > all[j])
 				all[j] = first[i].clock[j];
+	if (wide)
+	{
+		uint32_t   *sum = seen[first[__builtin_ctz(mask)].id];
+
+		for (int i = 0; i < CEMU_WARP; i++)
+			if (mask >> i & 1)
+				seen_join(sum, seen[first[i].id], 0, CEMU_SEEN);
+		for (int i = 0; i < CEMU_WARP; i++)
+			if ((mask >> i & 1) && seen[first[i].id] != sum)
+				memcpy(seen[first[i].id], sum, sizeof(seen[0]));
+	}
 	for (int i = 0; i < CEMU_WARP; i++)
 		if (mask >> i & 1)
 		{
@@ -367,6 +404,56 @@ cemu_mem_warp(CemuThread *first, uint32_t mask)
 			first[i].clock[i]++;
 			seg_begin(&first[i]);
 		}
+}
+
+/* ---- mbarriers: cemu_async.c ---- */
+
+void
+cemu_mem_mbar(const void *p)
+{
+	size_t		at = (size_t) ((const char *) p - shared.base);
+
+	if (!CEMU_CHECKS)
+		return;
+	for (int i = 0; i < 8; i++)
+		shared.cells[at + i] = (Cell) {MBAR, 0, 0};
+	mbar_cells[n_mbar_cells++] = at;
+	for (int i = 0; !wide && i < cemu_n_threads(); i++)
+		memset(seen[i], 0, sizeof(seen[i]));
+	wide = 1;
+}
+
+/* what the thread did so far is seen by who acquires it there */
+void
+cemu_mem_release(CemuThread *t, uint32_t *to)
+{
+	uint32_t   *warp = to + t->id / CEMU_WARP * CEMU_WARP;
+
+	if (!CEMU_CHECKS)
+		return;
+	seen_join(to, seen[t->id], 0, CEMU_SEEN);
+	seen_join(warp, t->clock, 0, CEMU_WARP);
+	t->clock[t->id % CEMU_WARP]++;
+	seg_begin(t);
+}
+
+void
+cemu_mem_acquire(CemuThread *t, const uint32_t *from)
+{
+	if (!CEMU_CHECKS)
+		return;
+	seen_join(seen[t->id], from, 0, CEMU_SEEN);
+	seen_join(t->clock, from + t->id / CEMU_WARP * CEMU_WARP, 0, CEMU_WARP);
+}
+
+/* fence.proxy.async of the running thread */
+void
+cemu_async_fence(void)
+{
+	if (!CEMU_CHECKS)
+		return;
+	cemu_now->fenced = cemu_now->seg;
+	seg_begin(cemu_now);
 }
 
 /* ---- an access ---- */
@@ -414,6 +501,10 @@ ordered(uint32_t seg, const CemuThread *t, uint32_t floor)
 	s = &segs[seg - launch_first];
 	if (s->block != block_no)
 		return 0;
+	if (s->thread >= CEMU_THREADS)
+		return seen[t->id][s->thread] >= s->clock;
+	if (wide && seen[t->id][s->thread] >= s->clock)
+		return 1;
 	return s->thread == (uint32_t) t->id || s->epoch < epoch ||
 		(s->thread / CEMU_WARP == (uint32_t) t->id / CEMU_WARP && t->clock[s->thread % CEMU_WARP] >= s->clock);
 }
@@ -436,6 +527,9 @@ race(const Arena *a, size_t at, const CemuThread *t, uint32_t seg, const char *d
 	if (s->block != block_no)
 		cemu_fail("race: %s byte %zu of %s%s, and another block of this launch %s it", verb(kind), at, a->name,
 				  where(pc), did);
+	if (s->thread >= CEMU_THREADS)
+		cemu_fail("race: thread %d %s byte %zu of %s%s, and a bulk copy wrote it, for whose mbarrier it hasn't waited", t->id,
+				  verb(kind), at, a->name, where(pc));
 	cemu_fail("race: thread %d %s byte %zu of %s%s, and thread (%u, %u, %u) %s it with no barrier between", t->id,
 			  verb(kind), at, a->name, where(pc), s->thread % b.x, s->thread / b.x % b.y, s->thread / b.x / b.y, did);
 }
@@ -447,6 +541,10 @@ cell_touch(const Arena *a, Cell *c, const CemuThread *t, CemuAccess kind, const 
 
 	if (c->w == PENDING)
 		cemu_fail("%s byte %zu of %s%s before cp.async's wait", verb(kind), at, a->name, where(pc));
+	if (c->w == BULK)
+		cemu_fail("%s byte %zu of %s%s while a bulk copy writes it", verb(kind), at, a->name, where(pc));
+	if (c->w == MBAR)
+		cemu_fail("%s byte %zu of %s%s, where an mbarrier is", verb(kind), at, a->name, where(pc));
 	if (!(kind == CEMU_ATOMIC && (c->w & ATOMIC)) && !ordered(c->w, t, a->floor))
 		race(a, at, t, c->w, c->w & ATOMIC ? "atomically changed" : "wrote", kind, pc);
 	if (kind == CEMU_READ)
@@ -535,6 +633,75 @@ static Cell *
 cells_of(const char *p)
 {
 	return in_arena(&shared, p) ? shared.cells + (p - shared.base) : device.cells + (p - device.base);
+}
+
+int
+cemu_mem_ordered(uint32_t seg, const CemuThread *t)
+{
+	return !CEMU_CHECKS || ordered(seg, t, shared.floor);
+}
+
+/* has its thread made a fence behind it? */
+int
+cemu_mem_fenced(uint32_t seg)
+{
+	return !CEMU_CHECKS || seg <= cemu_thread((int) segs[seg - launch_first].thread)->fenced;
+}
+
+void
+cemu_touch_async(CemuThread *t, const void *p, size_t n, CemuAccess kind, const void *pc)
+{
+	const char *q = p;
+	const Arena *a = in_arena(&shared, q) ? &shared : &device;
+
+	if (!CEMU_CHECKS)
+		return;
+	if (in_arena(a, q) && valid_all(a, (size_t) (q - a->base), n))
+		for (const Cell *c = cells_of(q), *end = c + n; c < end; c++)
+		{
+			uint32_t	w = c->w & ~ATOMIC;
+
+			if (w >= a->floor && w < MBAR && segs[w - launch_first].thread < CEMU_THREADS && ordered(w, t, a->floor) &&
+				!cemu_mem_fenced(w))
+				cemu_fail("%s byte %zu of %s%s past its stores: fence.proxy.async is missing behind them", verb(kind),
+						  (size_t) (c - a->cells), a->name, where(pc));
+		}
+	cemu_touch(t, p, n, kind, pc);
+}
+
+void
+cemu_mem_bulk(const void *p, size_t n, int who, uint32_t clock)
+{
+	uint32_t	seg = BULK;
+	Cell	   *c = cells_of(p);
+
+	if (!CEMU_CHECKS)
+		return;
+	if (who != 0)
+	{
+		seg = seg_next++;
+		if (seg - launch_first >= SEGS)
+			cemu_fail("more than %u segments: a smaller shape, please", SEGS);
+		segs[seg - launch_first] = (Seg) {block_no, epoch, clock, (uint32_t) who};
+	}
+	for (size_t i = 0; i < n; i++)
+		c[i] = (Cell) {seg, 0, 0};
+}
+
+uint32_t
+cemu_shared_at(const void *p)
+{
+	const char *q = p;
+
+	if (!in_arena(&shared, q) || q - shared.base >= 1 << 18)
+		cemu_fail("%p isn't in shared memory", p);
+	return (uint32_t) (q - shared.base);
+}
+
+void *
+cemu_shared_base(void)
+{
+	return shared.base;
 }
 
 /* cp.async: nobody may touch these bytes from here ... */

@@ -3,7 +3,7 @@
 
 EMU_DIR = $(BUILD)/emu
 EMU_OBJ = $(patsubst kernels/emu/%,$(EMU_DIR)/%.o,$(wildcard kernels/emu/*.c kernels/emu/*.S))
-# files of wgmma are compiled with its twin (wgmma.cuh)
+# files of wgmma and bulk copies, too: cemu_async.c has both
 EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/cuda/*.cu)) \
 	$(patsubst %.c,$(BUILD)/%.o,$(wildcard kernels/cuda/*.c))
 # what of the CPU's kernels the tests compare with

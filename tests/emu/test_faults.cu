@@ -4,7 +4,7 @@
  *	  whatever order threads run; and their corrected twins must run.
  */
 #include "emu_test.h"
-#include "cuda/mma.cuh"
+#include "cuda/wgmma.cuh"
 
 static float *mem;				/* 256 floats of the device, zeros */
 
@@ -276,6 +276,154 @@ template <int MODE> KERNEL(async)
 		cp_wait<0>();
 }
 
+/* ---- mbarriers and bulk copies ---- */
+
+/*
+ * Two stages of 64 floats, which thread 0 fills by bulk copies, four in all, and the other warp adds up; `full` and
+ * `empty` have one phase for each use of a stage.  0: the reader doesn't wait; 1: it waits for the wrong parity; 2: too few
+ * bytes are expected; 3: too many; 4: no fence behind mbar_init; 5: nobody waits for `empty`; 6: `empty` is told before the
+ * read; 7: a stage's floats are stored by the reader, without a fence before they are copied over; 8: no barrier behind mbar_init;
+ * 9: nobody waits for the last copy; 10: an mbarrier of too many arrivals; 11: misaligned; 12: behind the source; 13: right;
+ * 14: one lane waits, the others read behind __syncwarp: right, too; 15: as 14 without __syncwarp; 16: a thread reads the mbarrier itself;
+ * 17: as 7, with the fence: right
+ */
+template <int MODE> KERNEL(bulk)
+{
+	SHARED(float, s, [2][64]);
+	SHARED(uint64_t, full, [2]);
+	SHARED(uint64_t, empty, [2]);
+	const int	uses = 4;
+	float		sum = 0;
+
+	if (T == 0)
+		for (int i = 0; i < 2; i++)
+		{
+			mbar_init(&full[i], MODE == 10 ? 2 : 1);
+			mbar_init(&empty[i], 32);
+		}
+	if (T == 0 && MODE != 4)
+		async_stored();
+	if (MODE != 8)
+		__syncthreads();
+	if (T == 0)
+		for (int i = 0; i < uses; i++)
+		{
+			int			at = i % 2;
+
+			if (MODE != 5)
+				mbar_wait(&empty[at], i / 2 % 2 ^ 1);
+			mbar_expect(&full[at], MODE == 2 ? 240 : MODE == 3 ? 272 : 256);
+			bulk_copy(&s[at][MODE == 11 ? 1 : 0], x + (MODE == 12 && i == 3 ? 208 : i * 32), 256, &full[at]);
+		}
+	if (T >= 32)
+		for (int i = 0; i < (MODE == 9 ? uses - 1 : uses); i++)
+		{
+			int			at = i % 2;
+
+			if (MODE == 14 || MODE == 15)
+			{
+				if (T == 32)
+					mbar_wait(&full[at], i / 2 % 2);
+				if (MODE == 14)
+					__syncwarp();
+			}
+			else if (MODE != 0)
+				mbar_wait(&full[at], i / 2 % 2 ^ (MODE == 1));
+			if (MODE == 6)
+				mbar_arrive(&empty[at]);
+			sum += s[at][T - 32] + s[at][T];
+			if (MODE == 7 || MODE == 17)
+			{
+				__syncwarp();
+				s[at][T] = sum;
+			}
+			if (MODE == 17)
+				async_stored();
+			if (MODE == 16)
+				sum += (float) full[at];
+			if (MODE != 6)
+				mbar_arrive(&empty[at]);
+		}
+	if (T >= 32)
+		x[256 - 64 + T] = sum;
+}
+
+/* a phase of two copies: 0: the first one's bytes alone are expected; 1: right; 2: twice the second mbarrier's wait */
+template <int MODE> KERNEL(two_copies)
+{
+	SHARED(float, s, [64]);
+	SHARED(uint64_t, bar, [2]);
+
+	if (T == 0)
+	{
+		mbar_init(&bar[0], 1);
+		mbar_init(&bar[1], 1);
+		async_stored();
+	}
+	__syncthreads();
+	if (T == 0)
+	{
+		mbar_expect(&bar[0], 128);
+		bulk_copy(&s[0], x, 128, &bar[0]);
+		if (MODE != 0)
+			mbar_expect(&bar[1], 128);
+		bulk_copy(&s[32], x, 128, &bar[1]);
+	}
+	if (MODE != 2)
+		mbar_wait(&bar[0], 0);
+	mbar_wait(&bar[1], 0);
+	x[T + 64] = s[T];
+}
+
+/* ---- products of warpgroups ---- */
+
+/*
+ * 64 x 8 by 16 k.  0: no wgmma_begin(); 1: D is read before the wait; 2: ... and written; 3: A changes before it; 4: B is stored
+ * without a fence; 5: without a barrier; 6: a warp doesn't come; 7: another matrix for one warp; 8: B changes before the wait; 9: no
+ * wait at all; 10: right; 11: B by a bulk copy, right; 12: three warps
+ */
+template <int MODE> KERNEL(group)
+{
+	SHARED(BF16, b, [2][128]);
+	SHARED(uint64_t, bar, [1]);
+	float		d[1][4] = {};
+	uint32_t	a[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
+
+	if (MODE == 11 && T == 0)
+	{
+		mbar_init(bar, 1);
+		async_stored();
+		mbar_expect(bar, 256);
+		bulk_copy(b[0], x, 256, bar);
+	}
+	else if (MODE != 11)
+	{
+		b[0][T % 128] = {0x3f80};
+		b[1][T % 128] = {0x3f80};
+		if (MODE != 4)
+			async_stored();
+	}
+	if (MODE != 5)
+		__syncthreads();
+	if (MODE == 11)
+		mbar_wait(bar, 0);
+	if (MODE != 0)
+		wgmma_begin();
+	if (MODE != 6 || T / 32 != 2)
+		wgmma<8, BY_K>(d, a, b[MODE == 7 && T / 32 == 1], 128, 128);
+	if (MODE == 1 && isnan(d[0][0]))
+		((float *) NULL)[T] = 0.0f;
+	if (MODE == 2)
+		d[0][1] = 7.0f;
+	if (MODE == 3)
+		a[1] = 0;
+	if (MODE == 8)
+		b[0][T] = {0};
+	if (MODE != 9)
+		wgmma_end();
+	x[128 + T] = d[0][0];
+}
+
 static void
 test_races(void)
 {
@@ -354,6 +502,51 @@ test_async(void)
 	CLEAN([]() { run(async<5>); });
 }
 
+static void
+test_bulk(void)
+{
+	CAUGHT("byte", "of shared memory", []() { run(bulk<0>); });
+	CAUGHT("emu: ", "shared memory", []() { run(bulk<1>); });
+	CAUGHT("256 bytes, of which the mbarrier expects 240", "cp.async.bulk", []() { run(bulk<2>); });
+	CAUGHT("lacks 0 arrivals and 16 bytes", "mbarrier.try_wait at", []() { run(bulk<3>); });
+	CAUGHT("fence.proxy.async is missing behind mbarrier.init", "cp.async.bulk", []() { run(bulk<4>); });
+	CAUGHT("emu: ", "shared memory", []() { run(bulk<5>); });
+	CAUGHT("emu: ", "shared memory", []() { run(bulk<6>); });
+	CAUGHT("fence.proxy.async is missing behind them", "writes", []() { run(bulk<7>); });
+	CAUGHT("mbarrier", "thread", []() { run(bulk<8>); });
+	CAUGHT("emu: ", "block ends", []() { run(bulk<9>); });
+	CAUGHT("lacks 1 arrivals and 0 bytes", "nobody can bring them", []() { run(bulk<10>); });
+	CAUGHT("not multiples of 16", "cp.async.bulk", []() { run(bulk<11>); });
+	CAUGHT("out of bounds: reads 256 bytes", "device memory", []() { run(bulk<12>); });
+	CLEAN([]() { run(bulk<13>); });
+	CLEAN([]() { run(bulk<14>); });
+	CAUGHT("emu: ", "thread", []() { run(bulk<15>); });
+	CAUGHT("where an mbarrier is", "reads", []() { run(bulk<16>); });
+	CLEAN([]() { run(bulk<17>); });
+	CAUGHT("128 bytes, of which the mbarrier expects 0", "cp.async.bulk", []() { run(two_copies<0>); });
+	CLEAN([]() { run(two_copies<1>); });
+	CAUGHT("emu: ", "bulk copy", []() { run(two_copies<2>); });
+}
+
+static void
+test_groups(void)
+{
+	CAUGHT("wgmma.fence is missing", "test_faults.cu", []() { run(group<0>, 1, 128); });
+	/* it is NaN then, which the kernel shows by a fault of its own */
+	CAUGHT("null pointer", "writes", []() { run(group<1>, 1, 128); });
+	CAUGHT("D changed before the wait", "test_faults.cu", []() { run(group<2>, 1, 128); });
+	CAUGHT("A changed before the wait", "test_faults.cu", []() { run(group<3>, 1, 128); });
+	CAUGHT("fence.proxy.async is missing behind them", "reads", []() { run(group<4>, 1, 128); });
+	CAUGHT("race", "shared memory", []() { run(group<5>, 1, 128); });
+	CAUGHT("made 0 products by wgmma, its warpgroup 1", "warp 2", []() { run(group<6>, 1, 128); });
+	CAUGHT("another warp of the group multiplies by another matrix", "wgmma", []() { run(group<7>, 1, 128); });
+	CAUGHT("race", "shared memory", []() { run(group<8>, 1, 128); });
+	CAUGHT("without waiting for wgmma", "test_faults.cu", []() { run(group<9>, 1, 128); });
+	CLEAN([]() { run(group<10>, 1, 128); });
+	CLEAN([]() { run(group<11>, 1, 128); });
+	CAUGHT("its warpgroup lacks warps", "wgmma", []() { run(group<10>, 1, 96); });
+}
+
 int
 main(void)
 {
@@ -363,5 +556,7 @@ main(void)
 	test_bounds();
 	test_barriers();
 	test_async();
+	test_bulk();
+	test_groups();
 	return check_done("test_emu_faults");
 }

@@ -5,7 +5,7 @@
  * Each output is compared with a double sum of the file's weights, within a bound; with the sum that
  * mm.cuh states, in that order, to the bit (a GPU's tensor cores round otherwise: there only where all
  * sums are exact); and each number of rows with all rows at once, by memcmp, across all tiles and launches.
- * All of it again with the kernels of wgmma, whose twins have the bits of the others; a GPU's may have their own.
+ * All of it again with the kernels of wgmma, which have the bits of the others; a GPU's may have their own.
  */
 #include "emu_test.h"
 #include "cuda/cuda_ops.h"
@@ -354,7 +354,7 @@ one(KType type, KType as, int rows, int n, int k, int ldx, bool bias)
 		wgmma = true;
 		other = product(&c, 0, rows, bias);
 		if (EMULATED)
-			CHECK(memcmp(other.data(), all.data(), all.size() * sizeof(float)) == 0, "%s x %s %d x %d: the twin has other bits",
+			CHECK(memcmp(other.data(), all.data(), all.size() * sizeof(float)) == 0, "%s x %s %d x %d: wgmma has other bits",
 				  ktype_name(type), ktype_name(as), n, k);
 		else
 			check_values(&c, other, false, bias);

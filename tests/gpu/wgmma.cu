@@ -52,7 +52,7 @@ tell(const char *what, const std::vector<float> &mma, const std::vector<float> &
 		   most / size);
 	CHECK(most / size < 1e-2, "%s: by %g", what, most / size);
 	if (EMULATED)
-		CHECK(differ == 0, "%s: twins differ", what);
+		CHECK(differ == 0, "%s: they must not", what);
 }
 
 /* ---- products ---- */

@@ -1,0 +1,135 @@
+/*
+ * tma.cuh
+ *	  Copies in bulk, the mbarriers at which they end, and registers of warpgroups: for sm_90a.
+ *
+ * An mbarrier counts phases, from 0 on.  One ends when so many threads have arrived as it was made for, and all
+ * bytes are there that arrivals told it to expect; mbar_wait(bar, p) returns once the phase of parity p has
+ * ended: whoever waits for each phase in turn begins with 0, and who first wants what isn't used yet ("empty") with 1.
+ * What a thread did before it arrived, who waited sees; what copies brought, too.
+ *
+ * bulk_copy() needs one thread, addresses and a size of multiples of 16 bytes, and an expectation that was announced before it.
+ * Copies and wgmma look at shared memory past ordinary stores (cp.async's among them): async_stored() by who stored, then a
+ * barrier or an arrival.  Also behind mbar_init().
+ */
+#ifndef VLLM_KERNELS_CUDA_TMA_CUH
+#define VLLM_KERNELS_CUDA_TMA_CUH
+
+#include "cuda/mma.cuh"
+
+#ifdef __CUDACC__
+
+static __device__ __forceinline__ uint32_t
+shared_at(const void *p)
+{
+	return (uint32_t) __cvta_generic_to_shared(p);
+}
+
+static __device__ __forceinline__ void
+mbar_init(uint64_t *bar, unsigned count)
+{
+	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"::"r"(shared_at(bar)), "r"(count):"memory");
+}
+
+static __device__ __forceinline__ void
+mbar_arrive(uint64_t *bar)
+{
+	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"::"r"(shared_at(bar)):"memory");
+}
+
+/* arrives, and so many bytes will come in this phase */
+static __device__ __forceinline__ void
+mbar_expect(uint64_t *bar, unsigned bytes)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"::"r"(shared_at(bar)), "r"(bytes):"memory");
+}
+
+static __device__ __forceinline__ void
+mbar_wait(uint64_t *bar, unsigned parity)
+{
+	asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra DONE; bra AGAIN; DONE: }"
+				 ::"r"(shared_at(bar)), "r"(parity):"memory");
+}
+
+static __device__ __forceinline__ void
+bulk_copy(void *dst, const void *src, unsigned bytes, uint64_t *bar)
+{
+	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+				 ::"r"(shared_at(dst)), "l"(__cvta_generic_to_global(src)), "r"(bytes), "r"(shared_at(bar)):"memory");
+}
+
+static __device__ __forceinline__ void
+async_stored(void)
+{
+	asm volatile("fence.proxy.async.shared::cta;":::"memory");
+}
+
+/* All warps of a warpgroup; a kernel's launch bounds say what each has at first. */
+template <int N> static __device__ __forceinline__ void
+more_registers(void)
+{
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;"::"n"(N));
+}
+
+template <int N> static __device__ __forceinline__ void
+fewer_registers(void)
+{
+	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"::"n"(N));
+}
+
+#else							/* emulated */
+
+static inline uint32_t
+shared_at(const void *p)
+{
+	return cemu_shared_at(p);
+}
+
+static inline void
+mbar_init(uint64_t *bar, unsigned count)
+{
+	cemu_mbar_init(bar, count);
+}
+
+static inline void
+mbar_arrive(uint64_t *bar)
+{
+	cemu_mbar_arrive(bar, 0);
+}
+
+static inline void
+mbar_expect(uint64_t *bar, unsigned bytes)
+{
+	cemu_mbar_arrive(bar, bytes);
+}
+
+static inline void
+mbar_wait(uint64_t *bar, unsigned parity, const char *file = __builtin_FILE(), int line = __builtin_LINE())
+{
+	cemu_mbar_wait(bar, parity, file, line);
+}
+
+static inline void
+bulk_copy(void *dst, const void *src, unsigned bytes, uint64_t *bar)
+{
+	cemu_bulk(dst, src, bytes, bar);
+}
+
+static inline void
+async_stored(void)
+{
+	cemu_async_fence();
+}
+
+template <int N> static inline void
+more_registers(void)
+{
+}
+
+template <int N> static inline void
+fewer_registers(void)
+{
+}
+
+#endif
+
+#endif
