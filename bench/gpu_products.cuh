@@ -95,7 +95,7 @@ struct Dense
 	{
 		x = random_room((size_t) m * k * 2);
 		y = room<float>((size_t) m * n);
-		ws = room<uint8_t>(cuda_mm_scratch(m, k) + 16);
+		ws = room<uint8_t>(cuda_mm_scratch(KT_BF16, m, k) + 16);
 	}
 	~Dense()
 	{
@@ -230,7 +230,7 @@ bench_w4a16(void)
 				Mats		w(type, n, k);
 				uint16_t   *x = random_room((size_t) m * k * 2);
 				float	   *y = room<float>((size_t) m * n);
-				void	   *ws = room<uint8_t>(cuda_mm_scratch(m, k) + 16);
+				void	   *ws = room<uint8_t>(cuda_mm_scratch(type, m, k) + 16);
 				double		t,
 							moved = (double) cuda_mat_bytes(type, n, k) + (double) m * (2.0 * k + 4.0 * n);
 

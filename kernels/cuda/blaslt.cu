@@ -590,7 +590,8 @@ fits(const Blaslt *b, const BlasltMm *p)
 {
 	KType		type = p->w->type;
 	bool		floats = type == p->as,
-				blocks = type != KT_F32 && type != KT_F16 && type != KT_BF16 && !b->invariant;
+				/* INT8's x becomes codes, with a scale for each 128 k: no product of the library is that */
+				blocks = type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8 && !b->invariant;
 
 	return p->as != KT_F32 && (floats || blocks) && p->rows >= (floats ? BLASLT_ROWS : BLASLT_ROWS_BLOCKS) &&
 		p->ldx % (ALIGNED / 2) == 0 && (uintptr_t) p->x % ALIGNED == 0 && (uintptr_t) p->y % ALIGNED == 0;

@@ -192,10 +192,10 @@ typedef struct CudaMats
 	const float *const *bias;
 } CudaMats;
 
-/* bytes for cuda_mm() and cuda_mm_grouped() of at most so many rows, of any type */
-size_t		cuda_mm_scratch(int rows, int k);
+/* bytes for cuda_mm() and cuda_mm_grouped() of at most so many rows */
+size_t		cuda_mm_scratch(KType type, int rows, int k);
 /*
- * As mm and mm_grouped of kernels.h; `as`: x is KT_BF16, KT_F16, or, for matrices of floats, KT_F32.  row_start is of the device;
+ * As mm and mm_grouped of kernels.h; `as`: x is KT_BF16, KT_F16, or, for matrices of floats and of INT8, KT_F32.  row_start is of the device;
  * of rows 0 .. rows - 1 only those of its groups are written.  wgmma: CudaCaps.wgmma, for all products of a device or for none.
  * false: there is no such product.
  */

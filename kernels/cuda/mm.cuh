@@ -8,7 +8,7 @@
  *		  tot = tot + acc (the first: tot = acc)
  * in float; y = tot + bias.  Weights in groups (docs/gpu.md): for each 32 (or 16) k
  * c = product(0), acc = fma(d, c, acc), then acc = fma(m, sum of x, acc), where the sum is a
- * product with ones.  INT8: acc is scaled behind its segment.  FP8: for each 128 k c = products(0), 16 k after the other, and
+ * product with ones.  FP8: for each 128 k c = products(0), 16 k after the other, and
  * acc = fma(d, c, acc).
  *
  * A block has WM x WN warps, each MT tiles of 16 outputs and NT of 8 rows.  x goes through shared
@@ -227,9 +227,8 @@ struct MmWarp
 			wide[i / (WN * 4)][i / 4 % WN][i % 4] = 0.0f;
 	}
 
-	/* the end of a segment; d: INT8's scales of the tiles' outputs */
 	__device__ __forceinline__ void
-	end_segment(bool first, const float (*d)[2])
+	end_segment(bool first)
 	{
 #pragma unroll
 		for (int i = 0; i < MT; i++)
@@ -237,11 +236,7 @@ struct MmWarp
 			for (int j = 0; j < NT; j++)
 #pragma unroll
 				for (int e = 0; e < 4; e++)
-				{
-					float		v = W::ROW ? acc[i][j][e] * d[i][e / 2] : acc[i][j][e];
-
-					tot[i][j][e] = first ? v : tot[i][j][e] + v;
-				}
+					tot[i][j][e] = first ? acc[i][j][e] : tot[i][j][e] + acc[i][j][e];
 		clear();
 	}
 
@@ -294,7 +289,6 @@ mm_kernel(MmArgs a)
 				n0[MT];
 	const uint8_t *strip[MT];
 	typename W::Raw raw[AHEAD][MT];
-	float		d[MT][2];
 
 	/* the whole block */
 	if (r.mat < 0 || r.first >= r.end)
@@ -303,14 +297,11 @@ mm_kernel(MmArgs a)
 	for (int i = 0; i < MT; i++)
 	{
 		int			tile = (blockIdx.x * WM + wm) * MT + i,
-					lane = threadIdx.x % 32,
 					/* tiles behind the last strip's read that and store nothing */
 					s = min(tile / 4, (a.n - 1) / CUDA_STRIP);
 
 		n0[i] = tile * CUDA_TILE;
 		strip[i] = (a.ws != NULL ? (const uint8_t *) a.ws[r.mat] : a.w) + s * W::strip_bytes(a.k);
-		for (int h = 0; h < 2 && W::ROW; h++)
-			d[i][h] = ((const float *) strip[i])[(tile % 4 * 8 + lane / 4) * 2 + h];
 		for (int p = 0; p < AHEAD; p++)
 			if (from * pieces + p < last_piece)
 				W::load(&raw[p][i], strip[i], tile % 4, from * pieces + p);
@@ -350,7 +341,7 @@ mm_kernel(MmArgs a)
 						   (p + q + 1) % W::B::PIECES == 0 || p + q + 1 == last_piece);
 			}
 		if ((c + 1) % chunks == 0 || c + 1 == to)
-			warp.end_segment(c / chunks * chunks <= from, d);
+			warp.end_segment(c / chunks * chunks <= from);
 	}
 	warp.store(a, r, n0, row, blockIdx.z);
 }

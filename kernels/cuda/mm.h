@@ -19,6 +19,21 @@
 /* At most so many rows are "few": a block has them all, and one segment of k. */
 #define MM_FEW		32
 
+/* Of codes by codes: k that share a scale of x, and what their products need of scratch: codes, and a float for each group. */
+#define W8A8_GROUP	128
+
+LAYOUT_FN int
+w8a8_groups(int k)
+{
+	return (k + W8A8_GROUP - 1) / W8A8_GROUP;
+}
+
+LAYOUT_FN size_t
+w8a8_scratch(int rows, int k)
+{
+	return (size_t) rows * (size_t) w8a8_groups(k) * (W8A8_GROUP + sizeof(float));
+}
+
 typedef struct MmArgs
 {
 	const uint8_t *w;			/* the matrix ... */
@@ -52,6 +67,8 @@ bool		mm_dense(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape s
 bool		mm_nibble(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_byte(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_fp8(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
+/* x: any; ws: w8a8_scratch() bytes */
+void		mm_int8(const MmArgs *a, KType x, MmShape shape, void *ws, cudaStream_t stream);
 /* by wgmma, of all shapes or of none: what it hasn't is the others' for all numbers of rows */
 bool		mm_sm90(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_quant_sm90(const MmArgs *a, const CudaLayout *l, MmShape shape, cudaStream_t stream);

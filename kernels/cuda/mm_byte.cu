@@ -1,6 +1,6 @@
 /*
  * mm_byte.cu
- *	  Products with weights of 8 bits: Q8_0, Q5_0, Q5_1, Q5_K, Q6_K and INT8.  x is BF16 or F16.
+ *	  Products with weights of 8 bits: Q8_0, Q5_0, Q5_1, Q5_K and Q6_K.  x is BF16 or F16.
  */
 #include "cuda/mm.cuh"
 
@@ -9,9 +9,6 @@ by_scale(const MmArgs *a, const CudaLayout *l, MmShape shape, cudaStream_t strea
 {
 	switch (l->scale)
 	{
-		case CUDA_ROW:
-			mm_shapes<Weights<CUDA_BYTE, CUDA_ROW>, O>(a, shape, stream);
-			return true;
 		case CUDA_D:
 			mm_shapes<Weights<CUDA_BYTE, CUDA_D>, O>(a, shape, stream);
 			return true;

@@ -79,8 +79,10 @@ segments_of(int k)
 }
 
 size_t
-cuda_mm_scratch(int rows, int k)
+cuda_mm_scratch(KType type, int rows, int k)
 {
+	if (type == KT_INT8)
+		return w8a8_scratch(rows, k);
 	return segments_of(k) > 1 ? sizeof(float) * segments_of(k) * MM_WIDE * min(rows, MM_FEW) : 0;
 }
 
@@ -94,6 +96,11 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 
 	if (a->rows == 0)
 		return true;
+	if (type == KT_INT8)
+	{
+		mm_int8(a, x, shape, ws, stream);
+		return true;
+	}
 	a->vectors = a->ldx * size % 16 == 0 && (uintptr_t) a->x % 16 == 0;
 	a->part = a->rows <= MM_FEW && a->n < MM_WIDE && segments_of(a->k) > 1 ? (float *) ws : NULL;
 	a->book.off = l->off;

@@ -122,7 +122,6 @@ mm_group_kernel(MmArgs a)
 	MmRows		r = mm_rows(a, blockIdx.y, tokens);
 	MmGroup<W, O, NT> group;
 	int			tile = threadIdx.x / 32 % 4,
-				lane = threadIdx.x % 32,
 				number = blockIdx.x * GROUPS + threadIdx.x / 128,
 				n0 = number * CUDA_STRIP + tile * CUDA_TILE,
 				last_piece = (a.k + CUDA_PIECE - 1) / CUDA_PIECE,
@@ -132,15 +131,12 @@ mm_group_kernel(MmArgs a)
 				end = min(last_piece, to * in_chunk);
 	const uint8_t *strip;
 	typename W::Raw raw[AHEAD];
-	float		d[1][2] = {};
 
 	/* the whole block */
 	if (r.mat < 0 || r.first >= r.end)
 		return;
 	/* a strip behind the last one reads that and stores nothing */
 	strip = (a.ws != NULL ? (const uint8_t *) a.ws[r.mat] : a.w) + min(number, (a.n - 1) / CUDA_STRIP) * W::strip_bytes(a.k);
-	for (int h = 0; h < 2 && W::ROW; h++)
-		d[0][h] = ((const float *) strip)[(tile * 8 + lane / 4) * 2 + h];
 	for (int p = 0; p < AHEAD; p++)
 		if (from * in_chunk + p < last_piece)
 			W::load(&raw[p], strip, tile, from * in_chunk + p);
@@ -185,7 +181,7 @@ mm_group_kernel(MmArgs a)
 						group.template pieces<1>(now + q, &a.book, stage, (p + q) % in_chunk, p + q + 1 == last_piece);
 		}
 		if ((c + 1) % chunks == 0 || c + 1 == to)
-			group.end_segment(c / chunks * chunks <= from, d);
+			group.end_segment(c / chunks * chunks <= from);
 	}
 	group.store(a, r, &n0, 0, blockIdx.z);
 }

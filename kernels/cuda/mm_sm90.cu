@@ -1,6 +1,6 @@
 /*
  * mm_sm90.cu
- *	  Products by wgmma with matrices of BF16 and F16, of INT8 and FP8.
+ *	  Products by wgmma with matrices of BF16 and F16, and of FP8.
  */
 #include "cuda/mm_group.cuh"
 
@@ -11,8 +11,6 @@ mm_sm90(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, c
 		mm_group_shapes<Weights<CUDA_FLOAT, CUDA_NONE, BF16>, OpBF16>(a, shape, stream);
 	else if (w == KT_F16 && x == KT_F16)
 		mm_group_shapes<Weights<CUDA_FLOAT, CUDA_NONE, F16>, OpF16>(a, shape, stream);
-	else if (w == KT_INT8 && x == KT_BF16)
-		mm_group_shapes<Weights<CUDA_BYTE, CUDA_ROW>, OpBF16>(a, shape, stream);
 	else if (w == KT_FP8 && x == KT_BF16)
 		mm_group_shapes<Weights<CUDA_E4M3, CUDA_F>, OpBF16>(a, shape, stream);
 	else

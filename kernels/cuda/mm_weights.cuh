@@ -337,8 +337,7 @@ struct Weights
 	{
 		SCALE = SCALE_,
 		/* sums run on over the pieces of a segment; else each piece's is scaled */
-		ROW = SCALE_ == CUDA_ROW,
-		PLAIN = SCALE_ == CUDA_NONE || SCALE_ == CUDA_ROW,
+		PLAIN = SCALE_ == CUDA_NONE,
 		/* ... over the pieces of a block */
 		WIDE = SCALE_ == CUDA_F,
 		HALVES = SCALE_ == CUDA_KH || SCALE_ == CUDA_KHM,

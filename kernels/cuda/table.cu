@@ -501,13 +501,13 @@ op_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y,
 static bool
 converts(KType as, KType type)
 {
-	return as == KT_F32 && type != KT_F32 && type != KT_F16 && type != KT_BF16;
+	return as == KT_F32 && type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8;
 }
 
 template <KType AS> static size_t
 op_mm_scratch(KType type, int rows, int k)
 {
-	return (converts(AS, type) ? UP((size_t) rows * (size_t) k * 2) : 0) + cuda_mm_scratch(rows, k);
+	return (converts(AS, type) ? UP((size_t) rows * (size_t) k * 2) : 0) + cuda_mm_scratch(type, rows, k);
 }
 
 template <KType AS> static size_t

@@ -62,7 +62,7 @@ static KMat
 random_matrix(KType type, int n, int k)
 {
 	size_t		row = ktype_row_bytes(type, k),
-				block = type == KT_INT8 ? row : ktype_row_bytes(type, ktype_block(type));
+				block = ktype_row_bytes(type, ktype_block(type));
 	std::vector<uint8_t> src(row * (size_t) n),
 				packed(cuda_mat_bytes(type, n, k));
 	KTensor		t = {};
@@ -75,10 +75,9 @@ random_matrix(KType type, int n, int k)
 	/* all types here but floats begin with their scale, and Q4_1 has its minimum behind it */
 	for (size_t at = 0; type > KT_BF16 && at < src.size(); at += block)
 	{
-		float		d = random_float(0.02f);
-		uint16_t	h = kf32_to_f16(d);
+		uint16_t	h = kf32_to_f16(random_float(0.02f));
 
-		memcpy(&src[at], type == KT_INT8 ? (const void *) &d : &h, type == KT_INT8 ? 4 : 2);
+		memcpy(&src[at], &h, 2);
 		if (ktype_has_min(type))
 			memcpy(&src[at + 2], &h, 2);
 	}
@@ -101,7 +100,7 @@ products(KType type, KType as)
 				all(by_mma.size()),
 				some(by_mma.size());
 	float	   *y = dev<float>(NULL, all.size());
-	void	   *ws = dev<uint8_t>(NULL, cuda_mm_scratch(ROWS, WIDTH) + 16);
+	void	   *ws = dev<uint8_t>(NULL, cuda_mm_scratch(type, ROWS, WIDTH) + 16);
 	uint8_t    *dx;
 	char		what[64];
 
@@ -187,7 +186,7 @@ attention(KType type)
 int
 main(void)
 {
-	static const KType pairs[][2] = {{KT_BF16, KT_BF16}, {KT_F16, KT_F16}, {KT_Q4_0, KT_BF16}, {KT_Q4_1, KT_BF16}, {KT_INT8, KT_BF16}};
+	static const KType pairs[][2] = {{KT_BF16, KT_BF16}, {KT_F16, KT_F16}, {KT_Q4_0, KT_BF16}, {KT_Q4_1, KT_BF16}, {KT_Q8_0, KT_BF16}};
 	CudaCaps	caps = {90, 227 * 1024, true};
 	int			major = 0,
 				minor = 0;

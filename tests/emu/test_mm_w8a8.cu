@@ -1,0 +1,215 @@
+/*
+ * test_mm_w8a8.cu
+ *	  Products of codes by codes (kernels/cuda/mm_w8a8.cuh) under emulation.
+ *
+ * INT8 has the bits of kernels/ref, whatever the operands, the number of rows, the tile and the launch: all by memcmp, on a
+ * GPU, too.
+ */
+#include "mats.h"
+#include "cuda/cuda_ops.h"
+
+#include <vector>
+
+extern "C"
+{
+extern const Kernels kernels_ref;
+}
+
+#define ROWS	131
+#define PAD		3				/* columns of y behind the last */
+
+/* matrices of one type, rows of x, and what the reference makes of them */
+struct World
+{
+	KType		type;
+	KType		as;
+	int			n;
+	int			k;
+	int			ldx;
+	std::vector<std::vector<uint8_t>> src;
+	std::vector<float> bias;
+	std::vector<float> x;		/* as operands */
+	std::vector<uint8_t *> w;
+	uint8_t    *dx;
+	float	   *dy;
+	float	   *dbias;
+	void	   *ws;
+
+	World(KType type_, KType as_, int n_, int k_, int ldx_, int mats = 1) : type(type_), as(as_), n(n_), k(k_), ldx(ldx_)
+	{
+		size_t		row = ktype_row_bytes(type, k);
+
+		for (int m = 0; m < mats; m++)
+		{
+			std::vector<uint8_t> packed(cuda_mat_bytes(type, n, k)),
+						rows(row * n);
+			KMat		to = {type, n, k, packed.data(), packed.size()};
+			KTensor		t = {};
+
+			for (int j = 0; j < n; j++)
+				random_row(type, k, rows.data() + row * j);
+			t.type = type;
+			t.ndim = 2;
+			t.shape[0] = n;
+			t.shape[1] = k;
+			t.data = rows.data();
+			cuda_mat_pack(&to, &t, 0, n);
+			w.push_back(dev(packed.data(), packed.size()));
+			src.push_back(rows);
+		}
+		for (int j = 0; j < n; j++)
+			bias.push_back((float) (dice() % 2000) / 1000.0f - 1.0f);
+		/* rows of all sizes; some groups of one sign only, some nothing but zeros */
+		for (int r = 0; r < ROWS; r++)
+			for (int i = 0; i < ldx; i++)
+			{
+				float		f = ((int) (dice() % 20001) - 10000) / 10000.0f * ldexpf(1, r % 25 - 12);
+
+				f = r % 7 == 3 && i / 128 % 2 ? fabsf(f) : r % 7 == 4 ? -fabsf(f) : r % 7 == 5 && i / 128 % 2 == 0 ? 0.0f : f;
+				x.push_back(as == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(f)) : as == KT_F16 ? kf16_to_f32(kf32_to_f16(f)) : f);
+			}
+		dx = dev<uint8_t>(NULL, x.size() * size());
+		put_x();
+		dy = dev<float>(NULL, (size_t) ROWS * (n + PAD));
+		dbias = dev(bias.data(), n);
+		ws = dev<uint8_t>(NULL, cuda_mm_scratch(type, ROWS, k));
+	}
+	~World()
+	{
+		for (uint8_t *p : w)
+			cudaFree(p);
+		cudaFree(dx);
+		cudaFree(dy);
+		cudaFree(dbias);
+		cudaFree(ws);
+	}
+	size_t size() const
+	{
+		return as == KT_F32 ? 4 : 2;
+	}
+	void put_x()
+	{
+		std::vector<uint8_t> bytes(x.size() * size());
+
+		for (size_t i = 0; i < x.size(); i++)
+			kelem_put(as, bytes.data(), i, x[i]);
+		cudaMemcpy(dx, bytes.data(), bytes.size(), cudaMemcpyHostToDevice);
+		cudaStreamSynchronize(NULL);
+	}
+	/* rows r0 on by matrix m */
+	std::vector<float> reference(int m, int r0, int rows, bool biased) const
+	{
+		std::vector<float> y((size_t) rows * (n + PAD), NAN);
+		KMat		mat = {type, n, k, (void *) src[m].data(), src[m].size()};
+
+		kernels_ref.mm(NULL, &mat, &x[(size_t) r0 * ldx], rows, ldx, y.data(), n + PAD, biased ? bias.data() : NULL, NULL);
+		return y;
+	}
+	std::vector<float> result(int rows)
+	{
+		std::vector<float> y((size_t) rows * (n + PAD));
+
+		host(y.data(), dy, y.size());
+		return y;
+	}
+	std::vector<float> product(int r0, int rows, bool biased)
+	{
+		KMat		mat = {type, n, k, w[0], cuda_mat_bytes(type, n, k)};
+
+		cudaMemset(dy, 0xff, (size_t) ROWS * (n + PAD) * sizeof(float));
+		CHECK(cuda_mm(&mat, dx + (size_t) r0 * ldx * size(), as, rows, ldx, dy, n + PAD, biased ? dbias : NULL, ws, NULL),
+			  "%s x %s: no product", ktype_name(type), ktype_name(as));
+		return result(rows);
+	}
+};
+
+/* how many numbers are others; NaN is NaN, in whatever row */
+static int
+others(const std::vector<float> &a, const std::vector<float> &b)
+{
+	int			n = a.size() != b.size();
+
+	for (size_t i = 0; i < a.size() && i < b.size(); i++)
+		n += memcmp(&a[i], &b[i], 4) != 0 && !(a[i] != a[i] && b[i] != b[i]);
+	return n;
+}
+
+static void
+int8(KType as, int n, int k, int ldx)
+{
+	World		w(KT_INT8, as, n, k, ldx);
+
+	for (int rows : {1, 2, 7, 8, 9, 16, 31, 32, 33, 64, 65, 128, ROWS})
+	{
+		int			r0 = (int) (dice() % (unsigned) (ROWS - rows + 1)),
+					differ = others(w.product(r0, rows, rows % 2), w.reference(0, r0, rows, rows % 2));
+
+		CHECK(differ == 0, "INT8 x %s %d x %d: %d numbers of %d rows from %d are other than the reference's", ktype_name(as), n, k, differ,
+			  rows, r0);
+	}
+	/* what isn't finite stays in its row */
+	for (int r : {0, 5, 64, 130})
+		w.x[(size_t) r * ldx + r % k] = r % 2 ? NAN : r % 4 ? INFINITY : -INFINITY;
+	w.put_x();
+	for (int rows : {8, 20, ROWS})
+	{
+		std::vector<float> y = w.product(0, rows, true);
+
+		CHECK(y[0] != y[0] && others(y, w.reference(0, 0, rows, true)) == 0, "INT8 x %s: %d rows with NaN are others", ktype_name(as), rows);
+	}
+}
+
+/* each group of rows by a matrix of its own; rows that are in none stay as they are */
+static void
+grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes)
+{
+	int			mats = (int) sizes.size(),
+				rows = 0;
+	World		w(type, as, n, k, k, mats);
+	std::vector<int32_t> start(1, 2);
+	std::vector<const float *> biases;
+	const void *const *data = (const void *const *) dev(w.w.data(), w.w.size());
+
+	for (int m = 0; m < mats; m++)
+	{
+		start.push_back(start[m] + sizes[m]);
+		biases.push_back(m % 3 == 1 ? NULL : w.dbias);
+	}
+	rows = start[mats] + 1;
+
+	const float *const *dbias = dev(biases.data(), biases.size());
+	int32_t    *dstart = dev(start.data(), start.size());
+	CudaMats	some = {type, n, k, mats, data, dbias};
+
+	all_orders([&]() {
+		std::vector<float> want((size_t) rows * (n + PAD), NAN);
+
+		cudaMemset(w.dy, 0xff, (size_t) ROWS * (n + PAD) * sizeof(float));
+		CHECK(cuda_mm_grouped(&some, dstart, w.dx, as, rows, k, w.dy, n + PAD, w.ws, NULL), "%s: no product", ktype_name(type));
+		for (int m = 0; m < mats; m++)
+		{
+			std::vector<float> y = w.reference(m, start[m], sizes[m], m % 3 != 1);
+
+			std::copy(y.begin(), y.end(), want.begin() + (ptrdiff_t) start[m] * (n + PAD));
+		}
+		CHECK(others(w.result(rows), want) == 0, "%s: %d groups have other bits than each alone", ktype_name(type), mats);
+	});
+	cudaFree((void *) data);
+	cudaFree((void *) dbias);
+	cudaFree(dstart);
+}
+
+int
+main(void)
+{
+	for (KType as : {KT_F32, KT_BF16, KT_F16})
+	{
+		int8(as, as == KT_BF16 ? 150 : 33, as == KT_BF16 ? 1380 : 300, as == KT_BF16 ? 1384 : 301);
+		int8(as, 17, 37, 37);
+		int8(as, 1, 8, 9);
+	}
+	grouped(KT_INT8, KT_BF16, 70, 200, {3, 0, 17, 1, 0, 40, 9});
+	grouped(KT_INT8, KT_F32, 9, 1100, {2, 1, 0, 3, 2});
+	grouped(KT_INT8, KT_BF16, 65, 96, {90, 31});
+	return check_done("test_emu_mm_w8a8");
+}
