@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 /* Counts up with any change here or in kernels.h, blocks.h and pool.h. */
-#define KDEVICE_ABI 2
+#define KDEVICE_ABI 3
 
 typedef uint64_t KEvent;		/* 0: done */
 
@@ -147,7 +147,7 @@ typedef struct KDevCommOps
 typedef struct KDeviceOps
 {
 	uint32_t	abi;
-	int			(*count) (void);
+	int			(*count) (char *why, size_t whylen);	/* 0: why there is none */
 	bool		(*info) (int ordinal, KDevInfo *out);	/* false: there is none */
 	/* NULL, and why in err */
 	KDevice    *(*open) (int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t errlen);

@@ -40,8 +40,10 @@ struct KDevice
 };
 
 static int
-host_count(void)
+host_count(char *why, size_t whylen)
 {
+	(void) why;
+	(void) whylen;
 	return 1;
 }
 

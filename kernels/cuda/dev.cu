@@ -68,17 +68,27 @@ tell(const KDevice *d, char *err, size_t errlen)
 
 /* ---- what there is ---- */
 
+/* A runtime that finds no driver says that it has found one too old. */
 static int
-dev_count(void)
+dev_count(char *why, size_t whylen)
 {
-	int			n = 0;
+	int			n = 0,
+				has = 0,
+				wants = 0;
+	cudaError_t e = cudaGetDeviceCount(&n);
 
-	if (cudaGetDeviceCount(&n) != cudaSuccess)
-	{
-		cudaGetLastError();
-		return 0;
-	}
-	return n;
+	if (e == cudaSuccess && n > 0)
+		return n;
+	cudaGetLastError();
+	cudaDriverGetVersion(&has);
+	cudaRuntimeGetVersion(&wants);
+	if (e == cudaErrorInsufficientDriver && has == 0)
+		snprintf(why, whylen, "no NVIDIA driver is loaded");
+	else if (e == cudaErrorInsufficientDriver)
+		snprintf(why, whylen, "the driver has CUDA %d.%d, and %d.0 or later is needed", has / 1000, has % 1000 / 10, wants / 1000);
+	else
+		snprintf(why, whylen, "%s", cudaGetErrorString(e == cudaSuccess ? cudaErrorNoDevice : e));
+	return 0;
 }
 
 static void
@@ -97,10 +107,11 @@ dev_info(int ordinal, KDevInfo *out)
 {
 	cudaDeviceProp p;
 	int			version = 0;
+	char		why[8];
 	const char *lacks = table_lacks();
 
 	memset(out, 0, sizeof(*out));
-	if (ordinal < 0 || ordinal >= dev_count() || cudaGetDeviceProperties(&p, ordinal) != cudaSuccess)
+	if (ordinal < 0 || ordinal >= dev_count(why, sizeof(why)) || cudaGetDeviceProperties(&p, ordinal) != cudaSuccess)
 		return false;
 	cudaDriverGetVersion(&version);
 	out->ordinal = ordinal;

@@ -245,6 +245,8 @@ void		cemu_call(void *stream, int (*go) (void *arg), void *arg) __attribute__((v
 void		cemu_capability(int major, int minor);
 /* So many, which share all memory; a thread may launch into streams of its current one only.  1 at first. */
 void		cemu_devices(int n);
+/* as cudaDriverGetVersion() tells it, 0: there is none; the runtime's at first, and with an older one there is no device */
+void		cemu_driver(int version);
 /* the nth call from now that takes something (memory, pinned memory, a stream, an event, a graph) fails; 0: none */
 void		cemu_fail_at(int n);
 /* how many such things there are */

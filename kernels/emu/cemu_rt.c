@@ -74,6 +74,8 @@ typedef struct CemuEvent
 	int			gone;
 } CemuEvent;
 
+#define RUNTIME	13000			/* the toolkit that this stands for: 13.0 */
+
 typedef struct Func
 {
 	const void *fn;
@@ -86,6 +88,7 @@ static int	n_funcs;
 static int	lazy = 1;
 static int	capability = 90;
 static int	n_devices = 1;
+static int	driver = RUNTIME;
 static __thread int device;		/* the thread's */
 static int	live,				/* memory, streams, events, graphs */
 			fail_in;			/* so many calls on, one fails */
@@ -752,6 +755,12 @@ cemu_devices(int n)
 	n_devices = n;
 }
 
+void
+cemu_driver(int version)
+{
+	driver = version;
+}
+
 /* what a block may have if it asks for it: CUDA's programming guide, technical specifications */
 static int
 shared_optin(void)
@@ -827,7 +836,7 @@ cudaGetDeviceCount(int *n)
 		n_devices += *visible == ',';
 #endif
 	*n = n_devices;
-	return cudaSuccess;
+	return driver < RUNTIME ? error(cudaErrorInsufficientDriver) : n_devices == 0 ? error(cudaErrorNoDevice) : cudaSuccess;
 }
 
 cudaError_t
@@ -861,7 +870,14 @@ cudaGetDeviceProperties(cudaDeviceProp *p, int d)
 cudaError_t
 cudaDriverGetVersion(int *v)
 {
-	*v = 13000;
+	*v = driver;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaRuntimeGetVersion(int *v)
+{
+	*v = RUNTIME;
 	return cudaSuccess;
 }
 
@@ -897,6 +913,8 @@ cudaGetErrorString(cudaError_t e)
 			return "operation failed due to a previous error during capture";
 		case cudaErrorNotReady:
 			return "device not ready";
+		case cudaErrorNoDevice:
+			return "no CUDA-capable device is detected";
 		case cudaErrorInvalidResourceHandle:
 			return "invalid resource handle";
 		default:

@@ -23,6 +23,7 @@ typedef enum cudaError
 	cudaErrorInvalidValue = 1,
 	cudaErrorMemoryAllocation = 2,
 	cudaErrorInvalidConfiguration = 9,
+	cudaErrorInsufficientDriver = 35,
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidResourceHandle = 400,
 	cudaErrorNotReady = 600,
@@ -88,6 +89,7 @@ cudaError_t cudaSetDevice(int d);
 cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int d);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int d);
 cudaError_t cudaDriverGetVersion(int *v);
+cudaError_t cudaRuntimeGetVersion(int *v);
 cudaError_t cudaMemGetInfo(size_t *room, size_t *all);
 cudaError_t cudaMalloc(void **p, size_t n);
 cudaError_t cudaFree(void *p);

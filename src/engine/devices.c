@@ -39,6 +39,7 @@ static Found found;
 static const KDeviceOps *ops;	/* FOUND */
 static KDevInfo infos[WIRE_MAX_DEVICES];
 static atomic_int n_devices;		/* written once, behind all else: who only wants to look at them never waits for the driver */
+static char no_device[128];		/* FOUND, and there is none: why */
 
 /* "cuda:N", which ends there or at a comma; -1: it isn't that. */
 static int
@@ -171,7 +172,7 @@ devices_find(const char *library)
 		found = open_library(path);
 		if (found == FOUND)
 		{
-			n = ops->count();
+			n = ops->count(no_device, sizeof(no_device));
 			n = n < 0 ? 0 : n > WIRE_MAX_DEVICES ? WIRE_MAX_DEVICES : n;
 			tell(n);
 			atomic_store(&n_devices, n);
@@ -273,7 +274,7 @@ choose_any(DeviceChoice *c, Found how, int n, int rank, int ranks)
 	if (how != FOUND)
 		snprintf(c->why, sizeof(c->why), "the library " DEVICES_LIBRARY " %s", state_of(how));
 	else if (n == 0)
-		snprintf(c->why, sizeof(c->why), "there is no CUDA device");
+		snprintf(c->why, sizeof(c->why), "there is no CUDA device: %s", no_device);
 	else
 	{
 		c->ordinal = usable(n, rank, &found, &d);
@@ -340,7 +341,7 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 		return err_set(e, ERR_INVALID, "%d ranks need as many devices, and vllm.device names %d", ranks, listed);
 	if (n == 0)
 	{
-		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device", s->device);
+		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device: %s", s->device, no_device);
 		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set vllm.device to auto or cpu.");
 	}
 	if (ordinal >= n)

@@ -77,7 +77,7 @@ check_info(void)
 	KDevOpen	o = {1, 1, 1, 1, true, KVARIANT_AUTO};
 
 	CHECK(vllm_pg_device_ops(KDEVICE_ABI + 1) == NULL, "another ABI");
-	CHECK(ops->abi == KDEVICE_ABI && ops->count() >= 1, "count");
+	CHECK(ops->abi == KDEVICE_ABI && ops->count(err, sizeof(err)) >= 1, "count: %s", err);
 	CHECK(ops->info(0, &i) && i.cc >= 75 && i.sms > 0 && i.total > 0 && i.smem_block >= 65536 && strlen(i.uuid) == 40,
 		  "cc %d, %s", i.cc, i.uuid);
 	CHECK(i.usable == (i.why[0] == '\0'), "why: %s", i.why);
@@ -86,6 +86,16 @@ check_info(void)
 	other.abi++;
 	CHECK(ops->open(0, &other, &o, err, sizeof(err)) == NULL && strstr(err, "another engine") != NULL, "%s", err);
 #ifndef __CUDACC__
+	/* a machine without a device, with an old driver, without any */
+	cemu_devices(0);
+	CHECK(ops->count(err, sizeof(err)) == 0 && strcmp(err, "no CUDA-capable device is detected") == 0 && !ops->info(0, &i), "%s", err);
+	cemu_devices(1);
+	cemu_driver(12080);
+	CHECK(ops->count(err, sizeof(err)) == 0 && strcmp(err, "the driver has CUDA 12.8, and 13.0 or later is needed") == 0, "%s", err);
+	cemu_driver(0);
+	CHECK(ops->count(err, sizeof(err)) == 0 && strcmp(err, "no NVIDIA driver is loaded") == 0, "%s", err);
+	cemu_driver(13020);
+	CHECK(ops->count(err, sizeof(err)) == 1, "a later driver");
 	cemu_capability(7, 0);
 	CHECK(open_device(err, sizeof(err)) == NULL && strstr(err, "7.0, and 7.5") != NULL, "%s", err);
 	cemu_capability(7, 5);

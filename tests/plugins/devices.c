@@ -37,12 +37,14 @@ visible(int i)
 }
 
 static int
-count(void)
+count(char *why, size_t whylen)
 {
 	int			n = 0;
 
 	while (visible(n) >= 0)
 		n++;
+	if (n == 0)
+		strncpy(why, "none is visible", whylen);
 	return n;
 }
 

@@ -118,7 +118,7 @@ ok($node->log_contains(qr/WARNING:  .*the model is computed on the CPUs, not on 
 set('vllm.cuda_visible_devices', '9');
 set('vllm.device', 'cuda:0');
 sql('SELECT llm_engine_restart()');
-like(error($load), qr/0A000: .*device "cuda:0" can't be used: there is no CUDA device.*HINT:  .*vllm\.cuda_visible_devices/s, 'no device at all');
+like(error($load), qr/0A000: .*device "cuda:0" can't be used: there is no CUDA device: none is visible\n.*HINT:  .*vllm\.cuda_visible_devices/s, 'no device at all');
 set('vllm.device', 'cpu');
 sql('SELECT llm_engine_restart()');
 is(sql('SELECT count(*) FROM llm_devices'), 1, 'with cpu nobody looks for others');
