@@ -264,9 +264,30 @@ usable(int n, int rank, int *found, KDevInfo *d)
 	return which;
 }
 
+/*
+ * ... the rank's of a replica.  As long as there are devices each replica has its own, then they share them, in turn; but none of another kind than
+ * the first one's, whose bits it couldn't give.
+ */
+static int
+of_replica(int n, int replica, int rank, int ranks, int *found, KDevInfo *d)
+{
+	KDevInfo	own;
+	int			first = usable(n, rank, found, d);
+	int			groups = *found / ranks;
+	int			which;
+
+	if (groups < 2)
+		return first;
+	which = usable(n, replica % groups * ranks + rank, found, &own);
+	if (strcmp(own.name, d->name) != 0)
+		return first;
+	*d = own;
+	return which;
+}
+
 /* auto: the rank's of those that can be used, else the CPUs, and why. */
 static bool
-choose_any(DeviceChoice *c, Found how, int n, int rank, int ranks)
+choose_any(DeviceChoice *c, Found how, int n, int replica, int rank, int ranks)
 {
 	KDevInfo	d;
 	int			found;
@@ -277,7 +298,7 @@ choose_any(DeviceChoice *c, Found how, int n, int rank, int ranks)
 		snprintf(c->why, sizeof(c->why), "there is no CUDA device: %s", no_device);
 	else
 	{
-		c->ordinal = usable(n, rank, &found, &d);
+		c->ordinal = of_replica(n, replica, rank, ranks, &found, &d);
 		if (found >= ranks)
 		{
 			c->ops = ops;
@@ -295,10 +316,10 @@ choose_any(DeviceChoice *c, Found how, int n, int rank, int ranks)
 
 /* cuda: the rank's of those that can be used.  -1 with *e set: there are too few; otherwise one, which may be none that can be used. */
 static int
-choose_cuda(int n, int rank, int ranks, KDevInfo *d, Err *e)
+choose_cuda(int n, int replica, int rank, int ranks, KDevInfo *d, Err *e)
 {
 	int			found;
-	int			which = usable(n, rank, &found, d);
+	int			which = of_replica(n, replica, rank, ranks, &found, d);
 
 	if (found == 0 || found >= ranks)
 		return which >= 0 ? which : 0;
@@ -334,7 +355,7 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 	pthread_mutex_unlock(&lock);
 	n = devices_n();
 	if (any)
-		return choose_any(out, how, n, rank, ranks);
+		return choose_any(out, how, n, replica, rank, ranks);
 	if (how != FOUND)
 		return no_library(s->device, how, e);
 	if (listed > 0 && listed < ranks)
@@ -351,7 +372,7 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 	}
 	if (ordinal >= 0)
 		devices_info(ordinal, &d);
-	else if ((ordinal = choose_cuda(n, rank, ranks, &d, e)) < 0)
+	else if ((ordinal = choose_cuda(n, replica, rank, ranks, &d, e)) < 0)
 		return false;
 	if (!d.usable)
 		return err_set(e, ERR_UNSUPPORTED, "device \"cuda:%d\" (%s) can't be used: %s", ordinal, d.name, d.why);

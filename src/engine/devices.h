@@ -43,8 +43,9 @@ typedef struct DeviceChoice
 } DeviceChoice;
 
 /*
- * Of one of so many ranks: that of a list which is the rank's, or the rank's of those that can be used.  Replicas have the same devices,
- * unless a list is long enough to name theirs behind those of the replicas before them.  Devices of the CPUs are everybody's.  False with *e set: a device that is named isn't there, or can't be used, or there are fewer than ranks.
+ * Of one of so many ranks: that of a list which is the rank's, or the rank's of those that can be used.  Replicas have others
+ * of the same kind, in turn, where there are such, and of a list those behind the ones of the replicas before them, else the same.
+ * Devices of the CPUs are everybody's.  False with *e set: a device that is named isn't there, or can't be used, or there are fewer than ranks.
  */
 bool		devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice *out, Err *e);
 /*

@@ -293,5 +293,24 @@ mark();
 is(lps('f32'), $on_cpus{f32}, 'auto: the second replica finds no room, and both are computed on the CPUs');
 ok(logged(qr/computed on the CPUs, not on device "cuda:0".*another replica: .*out of memory/), '... as the log says');
 
+# ---- ... and a device for each of them; a third one shares the first one's ----
+
+set('vllm.kv_cache_memory_bytes', '8MB');
+set('vllm.cuda_visible_devices', '0,1');
+for my $device ('auto', 'cuda')
+{
+	set('vllm.device', $device);
+	$node->restart;
+	mark();
+	is(lps('f32'), $on_device{f32}, "$device: two replicas on two devices");
+	ok(logged(qr/computed on device "cuda:$_"/), "... of which one is cuda:$_") for 0, 1;
+	ok(until_sql($node, q{SELECT count(*) = 2 AND bool_and(engine_bytes > 8000000) FROM llm_devices WHERE kind = 'cuda'}), '... whose memory both have');
+}
+my $of_one = sql(q{SELECT engine_bytes FROM llm_devices WHERE kind = 'cuda' AND device = 1});
+$node->append_conf('postgresql.conf', "vllm.data_parallel_size = 3\n");
+$node->restart;
+is(lps('f32'), $on_device{f32}, 'three replicas');
+ok(until_sql($node, qq{SELECT string_agg(round(engine_bytes / $of_one.0)::text, ' ' ORDER BY device) = '2 1' FROM llm_devices WHERE kind = 'cuda'}), '... of which the third one has the first device, too');
+
 $node->stop;
 done_testing();
