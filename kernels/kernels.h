@@ -430,6 +430,8 @@ typedef struct Kernels
 	void		(*copy_rows) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim);
 	/* x's row i = x's row idx[i] in place; idx: [n], the host's, ascending.  Rows of width elements of elem_size bytes */
 	void		(*keep_rows) (KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
+	/* y[i][j] = x[i][from[j]] of n columns, -INFINITY where from[j] < 0; from: [n], where rows are */
+	void		(*pick_cols) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n);
 
 	/* y = a * b of dim columns, or a * silu(b); y may be a */
 	void		(*mul_rows) (KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim,

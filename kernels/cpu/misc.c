@@ -250,6 +250,36 @@ misc_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, i
 			memcpy((char *) x + (size_t) i * bytes, (char *) x + (size_t) idx[i] * bytes, bytes);
 }
 
+typedef struct PickJob
+{
+	float	   *y;
+	const float *x;
+	const int32_t *from;
+	int			ldy;
+	int			ldx;
+	int			n;
+} PickJob;
+
+static void
+pick_row(void *arg, int row, int ith)
+{
+	const PickJob *j = arg;
+	float	   *y = j->y + (size_t) row * (size_t) j->ldy;
+	const float *x = j->x + (size_t) row * (size_t) j->ldx;
+
+	(void) ith;
+	for (int i = 0; i < j->n; i++)
+		y[i] = j->from[i] >= 0 ? x[j->from[i]] : -INFINITY;
+}
+
+void
+misc_pick_cols(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n)
+{
+	PickJob		j = {y, x, from, ldy, ldx, n};
+
+	kpool_run(pool, pick_row, &j, rows);
+}
+
 /* ---- products of elements, sums, numbers ---- */
 
 typedef struct MulJob

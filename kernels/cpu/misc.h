@@ -22,6 +22,7 @@ void		misc_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t
 void		misc_put_rows(KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy);
 void		misc_copy_rows(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim);
 void		misc_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
+void		misc_pick_cols(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n);
 /* both ways */
 void		misc_to_op(KPool *pool, float *y, int ldy, const float *x, int ldx, int rows, int dim);
 void		misc_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu);
@@ -48,6 +49,7 @@ void		misc_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, fl
 	.put_rows = misc_put_rows, \
 	.copy_rows = misc_copy_rows, \
 	.keep_rows = misc_keep_rows, \
+	.pick_cols = misc_pick_cols, \
 	.to_op = misc_to_op, \
 	.from_op = misc_to_op, \
 	.mul_rows = misc_mul_rows, \

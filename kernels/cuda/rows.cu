@@ -458,6 +458,37 @@ cuda_put_rows(float *y, int ldy, const float *x, const int32_t *to, int rows, in
 	each(PutRows {y, ldy, x, dim, to}, rows, dim, stream);
 }
 
+/* columns of a row by their numbers, where they have one */
+struct PickCols
+{
+	float	   *y;
+	int			ldy;
+	const float *x;
+	int			ldx;
+	const int32_t *from;
+	int			n;
+
+	__device__ __forceinline__ float
+	one(size_t row, int c) const
+	{
+		int32_t		at = c < n ? from[c] : -1;
+
+		return at >= 0 ? x[row * ldx + at] : -INFINITY;
+	}
+
+	__device__ __forceinline__ void
+	operator() (size_t row, int c) const
+	{
+		quad_put<false>(y + row * ldy + c, n - c, make_float4(one(row, c), one(row, c + 1), one(row, c + 2), one(row, c + 3)));
+	}
+};
+
+void
+cuda_pick_cols(float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n, cudaStream_t stream)
+{
+	each(PickCols {y, ldy, x, ldx, from, n}, rows, n, stream);
+}
+
 /* heads of rows from one order to another; y_row, x_head, ...: elements from one to the next */
 template <typename T, typename S> struct SwapHeads
 {

@@ -259,6 +259,13 @@ op_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int
 }
 
 static void
+op_pick_cols(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_pick_cols(y, ldy, x, ldx, from, rows, n, dev_stream(d));
+}
+
+static void
 op_rows_of(KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy)
 {
 	KDevice    *d = device_of(pool);
@@ -680,6 +687,7 @@ table(void)
 	k.put_rows = op_put_rows;
 	k.copy_rows = op_copy_rows;
 	k.keep_rows = op_keep_rows;
+	k.pick_cols = op_pick_cols;
 	k.rows_of = op_rows_of;
 	k.mul_rows = op_mul_rows;
 	k.dot_rows = op_dot_rows;

@@ -115,6 +115,15 @@ ref2_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, i
 }
 
 void
+ref2_pick_cols(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < n; j++)
+			y[at(i, ldy, j)] = from[j] < 0 ? -INFINITY : x[at(i, ldx, from[j])];
+}
+
+void
 ref2_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu)
 {
 	(void) pool;

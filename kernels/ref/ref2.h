@@ -18,6 +18,7 @@ void		ref2_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t
 void		ref2_put_rows(KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy);
 void		ref2_copy_rows(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim);
 void		ref2_keep_rows(KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
+void		ref2_pick_cols(KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n);
 /* both ways */
 void		ref2_to_op(KPool *pool, float *y, int ldy, const float *x, int ldx, int rows, int dim);
 void		ref2_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu);
@@ -43,6 +44,7 @@ void		ref2_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, fl
 	.put_rows = ref2_put_rows, \
 	.copy_rows = ref2_copy_rows, \
 	.keep_rows = ref2_keep_rows, \
+	.pick_cols = ref2_pick_cols, \
 	.to_op = ref2_to_op, \
 	.from_op = ref2_to_op, \
 	.mul_rows = ref2_mul_rows, \

@@ -492,6 +492,30 @@ check_copies(int dim)
 	});
 }
 
+/* columns that are there, some twice, and some that aren't */
+static void
+check_columns(int n)
+{
+	Floats		x = numbered(3, n + 3),
+				y = numbered(3, n + 1);
+	std::vector<int32_t> from(n);
+
+	for (int j = 0; j < n; j++)
+		from[j] = (int32_t) (dice() % (unsigned) (n + 6)) - 3;
+	all_orders([&]() {
+		Dev			dx(x),
+					dy(y);
+		DevOf<int32_t> df(from);
+		Floats		want = y;
+
+		cuda_pick_cols(dy.p, n + 1, dx.p, n + 3, df.p, 3, n, NULL);
+		for (int i = 0; i < 3; i++)
+			for (int j = 0; j < n; j++)
+				want[i * (n + 1) + j] = from[j] < 0 ? -INFINITY : x[i * (n + 3) + from[j]];
+		CHECK(same(dy.get(), want), "pick_cols %d", n);
+	});
+}
+
 static void
 check_heads(int width)
 {
@@ -594,6 +618,7 @@ main(void)
 	{
 		check_keep(dim);
 		check_copies(dim);
+		check_columns(dim);
 		check_heads(dim);
 		check_dot(3, dim);
 	}

@@ -240,6 +240,17 @@ check_moved(void)
 	k->dot_rows(pool, dots.d, x.d, ROWS, DIM, m.d, 0.5f);
 	ref->dot_rows(NULL, dots.h.data(), x.h.data(), ROWS, DIM, m.h.data(), 0.5f);
 	dots.same("dot_rows", 0);
+	{
+		const int32_t from[DIM] = {5, -1, 0, DIM - 1, 5};
+		int32_t    *on_dev = (int32_t *) ops->alloc(device, sizeof(from), "test");
+
+		ops->put(device, on_dev, from, sizeof(from));
+		k->pick_cols(pool, y.d, DIM, x.d, DIM, on_dev, ROWS, DIM);
+		ref->pick_cols(NULL, y.h.data(), DIM, x.h.data(), DIM, from, ROWS, DIM);
+		ops->free(device, on_dev);
+		y.get(z.h.data());
+		CHECK(memcmp(z.h.data(), y.h.data(), y.h.size() * sizeof(float)) == 0, "pick_cols");
+	}
 	k->swap_heads(pool, z.d, false, 10, ROWS * 10, x.d, false, DIM, 10, ROWS, 4, 10);
 	ref->swap_heads(NULL, z.h.data(), false, 10, ROWS * 10, x.h.data(), false, DIM, 10, ROWS, 4, 10);
 	z.same("swap_heads", 0);

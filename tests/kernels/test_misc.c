@@ -254,7 +254,7 @@ check_rows_of(const Impl *im, KType type)
 	free(y);
 }
 
-/* copy_rows between strides and by number, keep_rows in place, put_rows over some */
+/* copy_rows between strides and by number, keep_rows in place, put_rows over some, pick_cols */
 static void
 check_moves(const Impl *im)
 {
@@ -285,6 +285,19 @@ check_moves(const Impl *im)
 		for (int i = 0; i < 6; i++)
 			wrong += memcmp((char *) y + (size_t) i * LD * size, (char *) x + (size_t) idx[i] * LD * size, (size_t) LD * size) != 0;
 		EXPECT(wrong == 0, "%s keep_rows of %d bytes an element", im->k->name, size);
+	}
+	{
+		static const int32_t from[] = {3, -1, 0, 36, 3, -1, 7};
+		float		want[7];
+
+		im->k->pick_cols(pools[2], y, 9, x, LD, from, N, 7);
+		for (int i = 0; i < N; i++)
+		{
+			for (int j = 0; j < 7; j++)
+				want[j] = from[j] < 0 ? -INFINITY : x[i * LD + from[j]];
+			wrong += memcmp(y + (size_t) i * 9, want, sizeof(want)) != 0;
+		}
+		EXPECT(wrong == 0, "%s pick_cols", im->k->name);
 	}
 	free(x);
 	free(y);
