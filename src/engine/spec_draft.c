@@ -2,7 +2,9 @@
  * spec_draft.c
  *	  Drafts of what has weights of its own (drafter.h): heads, chains and smaller models.
  *
- * Heads want the target's hidden row before a request's last token, which is kept from one step to the next.
+ * Heads want the target's hidden row before a request's last token, chains those of the tokens that they haven't
+ * computed yet.  They stay where ops are: the target writes a step's rows behind those that are kept of steps before,
+ * requests know the numbers of theirs, and when there is no room behind them what is still wanted moves together.
  *
  * Chains and models keep K and V of their own, in an area with the target's block numbers, so a request's block table
  * serves for both, and so do sharing, forks and preemption (spec_follow.c).
@@ -33,22 +35,25 @@ follow_new(Follower *f, Req *r, int done)
 	Follow	   *w = mem_zalloc(sizeof(*w));
 
 	w->done = done;
+	w->next = f->first;
+	w->link = &f->first;
+	if (w->next != NULL)
+		w->next->link = &w->next;
+	f->first = w;
 	spec_request(f->core->spec, r)->own = w;
 	return w;
 }
 
 void
-follow_keep(const Follower *f, Follow *w, const float *rows, int n)
+follow_keep(Follow *w, int row, int n)
 {
-	size_t		width = (size_t) f->d->info.given;
-
 	if (w->have + n > w->cap)
 	{
 		w->cap = w->have + n;
-		w->rows = mem_realloc(w->rows, (size_t) w->cap * width * sizeof(float));
+		w->rows = mem_realloc(w->rows, (size_t) w->cap * sizeof(int32_t));
 	}
-	memcpy(w->rows + (size_t) w->have * width, rows, (size_t) n * width * sizeof(float));
-	w->have += n;
+	for (int i = 0; i < n; i++)
+		w->rows[w->have++] = row + i;
 }
 
 static void
@@ -59,6 +64,9 @@ forget(void *self, Req *r)
 	(void) self;
 	if (w == NULL)
 		return;
+	*w->link = w->next;
+	if (w->next != NULL)
+		w->next->link = w->link;
 	intvec_free(&w->guesses);
 	intvec_free(&w->guess_blocks);
 	mem_free(w->rows);
@@ -66,39 +74,95 @@ forget(void *self, Req *r)
 	r->spec->own = NULL;
 }
 
+/* ---- the target's rows ---- */
+
+void
+follow_gather(Follower *f, const int32_t *from, int n)
+{
+	const CoreOptions *o = &f->core->opt;
+	int			width = f->d->info.given;
+
+	o->kernels->copy_rows(o->pool, f->given.base, width, f->rows.base, width, from, n, width);
+}
+
+/* Rows that are kept move together.  There are as many as there may be, or somebody would have to do without drafts. */
+static void
+move_together(Follower *f)
+{
+	const CoreOptions *o = &f->core->opt;
+	int			n = 0;
+
+	memset(f->from, 0, (size_t) f->top * sizeof(int32_t));
+	for (const Follow *w = f->first; w != NULL; w = w->next)
+		for (int i = 0; i < w->have; i++)
+			f->from[w->rows[i]] = 1;
+	/* to which number, + 1 */
+	for (int i = 0; i < f->top; i++)
+		if (f->from[i] != 0)
+			f->from[i] = n < f->kept ? ++n : 0;
+	for (Follow *w = f->first; w != NULL; w = w->next)
+		for (int i = 0; i < w->have; i++)
+		{
+			w->rows[i] = f->from[w->rows[i]] - 1;
+			if (w->rows[i] < 0)
+				w->have = 0;
+		}
+	n = 0;
+	for (int i = 0; i < f->top; i++)
+		if (f->from[i] != 0)
+			f->from[n++] = i;
+	if (n > 0)
+		o->kernels->keep_rows(o->pool, f->rows.base, sizeof(float), f->from, n, f->d->info.given);
+	f->top = n;
+}
+
+#define SPARSE	256				/* so many rows more than are kept, times 4, are no reason to move them */
+
+/* Where the target's n next rows go. */
+static float *
+make_room(Follower *f, int n)
+{
+	int			have = 0;
+
+	for (const Follow *w = f->first; w != NULL; w = w->next)
+		have += w->have;
+	if (f->top + n > f->kept + f->max_rows || f->top > 4 * (have + SPARSE))
+		move_together(f);
+	f->step_at = f->top;
+	f->top += n;
+	return (float *) f->rows.base + (size_t) f->step_at * (size_t) f->d->info.given;
+}
+
 /* ---- heads ---- */
 
 /* Rows of the step's requests that may be asked for: those of their last token and of their drafts. */
 static void
-heads_step(Follower *f, const Plan *plan, int n_rows)
+heads_step(Follower *f, const Plan *plan)
 {
-	size_t		width = (size_t) f->d->info.given;
-	size_t		at = 0;
+	int			at = f->step_at;
 
-	core_to_host(&f->tapped, 0, (size_t) n_rows * width);
 	for (int i = 0; i < plan->n; i++)
 	{
 		const PlanEntry *pe = &plan->e[i];
 		Req		   *r = pe->r;
 		Follow	   *w = follow_of(r);
 
-		at += (size_t) pe->n_out;
+		at += pe->n_out;
 		if (pe->sample && spec_may(r))
 		{
 			if (w == NULL)
 				w = follow_new(f, r, 0);
 			w->done = r->computed + pe->n - pe->n_drafts - 1;
 			w->have = 0;
-			follow_keep(f, w, f->tapped.host + at * width, plan_logits(pe));
+			follow_keep(w, at, plan_logits(pe));
 		}
-		at += (size_t) plan_logits(pe);
+		at += plan_logits(pe);
 	}
 }
 
 static void
 heads_propose(Follower *f, SpecAsk *asks, int n)
 {
-	size_t		width = (size_t) f->d->info.given;
 	int			most = 0;
 	int			m = 0;
 
@@ -110,15 +174,15 @@ heads_propose(Follower *f, SpecAsk *asks, int n)
 
 		if (row < 0 || row >= w->have)
 			continue;
-		memcpy(f->given.host + (size_t) m * width, w->rows + (size_t) row * width, width * sizeof(float));
+		f->from[m] = w->rows[row];
 		f->tokens[m] = r->tokens.data[r->tokens.len - 1];
 		asks[m++] = asks[i];
 		most = asks[i].most > most ? asks[i].most : most;
 	}
 	if (m == 0)
 		return;
-	hostdev_put(&f->given, 0, (size_t) m * width);
-	f->d->heads(f->d, f->given.dev, f->tokens, m, most, f->ids);
+	follow_gather(f, f->from, m);
+	f->d->heads(f->d, f->given.base, f->tokens, m, most, f->ids);
 	for (int i = 0; i < m; i++)
 		for (int j = 0; j < asks[i].most && f->ids[i * most + j] >= 0 && f->ids[i * most + j] < f->n_valid; j++)
 			intvec_push(&asks[i].r->spec->drafts, f->ids[i * most + j]);
@@ -191,10 +255,23 @@ static void
 before(void *self, const Plan *plan, Batch *batch)
 {
 	Follower   *f = self;
+	bool		heads = f->d->info.kind == DRAFT_HEADS;
+	float	   *to;
 
-	(void) plan;
-	if (f->d->info.kind != DRAFT_MODEL)
-		batch->taps = &f->taps;
+	if (f->d->info.kind == DRAFT_MODEL)
+		return;
+	/* who is computed leaves newer ones */
+	for (int i = 0; i < plan->n && heads; i++)
+		if (follow_of(plan->e[i].r) != NULL)
+			follow_of(plan->e[i].r)->have = 0;
+	to = make_room(f, heads ? batch->n_out : batch->rows.n_rows);
+	if (heads)
+		f->taps.out = to;
+	else if (f->taps.n_layers > 0)
+		f->taps.mid = to;
+	else
+		f->taps.all = to;
+	batch->taps = &f->taps;
 }
 
 static void
@@ -203,15 +280,29 @@ step(void *self, const SpecStep *s)
 	Follower   *f = self;
 
 	if (f->d->info.kind == DRAFT_HEADS)
-		heads_step(f, s->plan, s->batch->n_out);
+		heads_step(f, s->plan);
 	else
 		follow_step(f, s);
+}
+
+/* What it has where ops are, but for logits. */
+static DevMem *
+area_of(Follower *f, int i)
+{
+	DevMem	   *all[] = {&f->area, &f->rows, &f->given, &f->fed, &f->carried};
+
+	return i < (int) (sizeof(all) / sizeof(all[0])) ? all[i] : NULL;
 }
 
 static void
 rest(void *self)
 {
-	devmem_drop(&((Follower *) self)->area);
+	Follower   *f = self;
+
+	for (int i = 0; area_of(f, i) != NULL; i++)
+		devmem_drop(area_of(f, i));
+	hostdev_drop(&f->logits);
+	f->top = 0;
 }
 
 static bool
@@ -219,10 +310,12 @@ back(void *self, Err *e)
 {
 	Follower   *f = self;
 
-	if (!devmem_back(&f->area, e))
-		return false;
-	f->kv.base = f->area.base;
-	return true;
+	for (int i = 0; area_of(f, i) != NULL; i++)
+		if (!devmem_back(area_of(f, i), e))
+			return false;
+	if (f->area.base != NULL)
+		follow_blank(f);
+	return hostdev_back(&f->logits, e);
 }
 
 static const KvView *
@@ -238,16 +331,11 @@ static size_t
 memory(const void *self)
 {
 	const Follower *f = self;
-	size_t		rows = (size_t) f->max_rows;
-	size_t		seqs = (size_t) f->max_seqs;
-	size_t		given = (size_t) f->d->info.given;
-	size_t		fed = (size_t) f->d->fed_width;
-	size_t		floats = rows * (given + (given > fed ? given : fed)) + 2 * seqs * fed;
+	size_t		size = f->rows.size + f->given.size + f->fed.size + f->carried.size + f->logits.n * sizeof(float);
 
-	if (f->d->info.kind == DRAFT_HEADS)
-		return floats * sizeof(float);
-	return (floats + seqs * (size_t) f->vocab) * sizeof(float) +
-		(size_t) (f->kv.n_blocks - f->core->kv.n_blocks) * f->kv.block_stride;
+	if (f->d->info.kind != DRAFT_HEADS)
+		size += (size_t) (f->kv.n_blocks - f->core->kv.n_blocks) * f->kv.block_stride;
+	return size;
 }
 
 static void
@@ -258,12 +346,10 @@ close_it(void *self)
 	if (f == NULL)
 		return;
 	smp_free(f->sampler);
-	devmem_free(&f->area);
-	hostdev_free(&f->tapped);
-	hostdev_free(&f->given);
-	hostdev_free(&f->fed);
+	for (int i = 0; area_of(f, i) != NULL; i++)
+		devmem_free(area_of(f, i));
 	hostdev_free(&f->logits);
-	mem_free(f->carried);
+	mem_free(f->from);
 	mem_free(f->tokens);
 	mem_free(f->ids);
 	mem_free(f->picked);
@@ -274,24 +360,28 @@ close_it(void *self)
 }
 
 static bool
+make_rows(Follower *f, DevMem *m, int n, int width, Err *e)
+{
+	return devmem_reserve(m, f->core->opt.dev, (size_t) n * (size_t) width * sizeof(float), HUGE_OFF, "Rows for drafts", e);
+}
+
+static bool
 make_buffers(Follower *f, const SpecEnv *env, Err *e)
 {
-	const Dev  *dev = env->core->opt.dev;
-	size_t		fed = (size_t) f->d->fed_width;
+	int			given = f->d->info.given;
 	size_t		rows = (size_t) env->max_rows;
 	size_t		seqs = (size_t) env->max_seqs;
-	size_t		given = (size_t) f->d->info.given;
 
-	f->carried = mem_alloc(seqs * fed * sizeof(float));
+	f->kept = given > 0 ? env->max_seqs * (FOLLOW_FLUSH + 1 + env->conf->n_drafts) : 0;
+	f->from = mem_alloc(((size_t) f->kept + rows) * sizeof(int32_t));
 	f->tokens = mem_alloc(rows * sizeof(int32_t));
 	f->ids = mem_alloc(seqs * SPEC_MAX_DRAFTS * sizeof(int32_t));
 	f->picked = mem_alloc(seqs * sizeof(int32_t));
 	f->smp = mem_zalloc(seqs * sizeof(SmpRow));
 	f->smp_of = mem_alloc(seqs * sizeof(int));
-	return hostdev_new(&f->tapped, dev, rows * given, "rows for drafts", e) &&
-		hostdev_new(&f->given, dev, rows * (given > fed ? given : fed), "rows for drafts", e) &&
-		hostdev_new(&f->fed, dev, seqs * fed, "rows of drafts", e) &&
-		hostdev_new(&f->logits, dev, f->d->info.kind == DRAFT_HEADS ? 0 : seqs * (size_t) f->vocab, "logits of drafts", e);
+	return make_rows(f, &f->rows, f->kept + env->max_rows, given, e) && make_rows(f, &f->given, env->max_rows, given, e) &&
+		make_rows(f, &f->fed, env->max_seqs, f->d->fed_width, e) && make_rows(f, &f->carried, env->max_seqs, f->d->fed_width, e) &&
+		hostdev_new(&f->logits, env->core->opt.dev, f->d->info.kind == DRAFT_HEADS ? 0 : seqs * (size_t) f->vocab, "logits of drafts", e);
 }
 
 static bool
@@ -311,20 +401,9 @@ open_it(const SpecEnv *env, void **out, Err *e)
 	f->max_seqs = env->max_seqs;
 	f->taps.n_layers = d->info.n_layers;
 	memcpy(f->taps.layers, d->info.layers, sizeof(f->taps.layers));
-	if (!make_buffers(f, env, e))
-	{
-		close_it(f);
-		return false;
-	}
-	if (d->info.kind == DRAFT_HEADS)
-		f->taps.out = f->tapped.dev;
-	else if (d->info.n_layers > 0)
-		f->taps.mid = f->tapped.dev;
-	else
-		f->taps.all = f->tapped.dev;
 	f->taps.all_raw = d->info.raw;
 	f->sampler = smp_new(env->core->opt.pool, f->vocab, env->n_valid);
-	if (d->info.kind != DRAFT_HEADS && !follow_open(f, env, e))
+	if (!make_buffers(f, env, e) || (d->info.kind != DRAFT_HEADS && !follow_open(f, env, e)))
 	{
 		close_it(f);
 		return false;

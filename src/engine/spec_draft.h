@@ -9,13 +9,17 @@
 #include "engine/engine_int.h"
 #include "engine/spec.h"
 
+#define FOLLOW_FLUSH 8			/* rows of a chain that wait for drafts to be wanted */
+
 /* What is kept of a request from one step to the next. */
 typedef struct Follow
 {
+	struct Follow *next;
+	struct Follow **link;		/* what points to it */
 	int			done;			/* positions whose K and V the drafter has; heads: the position of the first row */
 	int			have;			/* rows of the target from there on; those of wrong drafts are not of use */
 	int			cap;
-	float	   *rows;			/* [cap][given] */
+	int32_t    *rows;			/* [cap] which of Follower.rows they are */
 	/* DRAFT_MODEL: tokens from position `done` on that it has K and V of, if they come true */
 	IntVec		guesses;
 	IntVec		guess_blocks;	/* ... in these blocks */
@@ -33,11 +37,17 @@ typedef struct Follower
 	int			max_seqs;
 	Sampler    *sampler;
 	ModelTaps	taps;
-	HostDev		tapped;			/* [max_rows][given] what the target leaves of a step */
-	HostDev		given;			/* [max_rows][...] of the batch at hand */
-	HostDev		fed;			/* [max_seqs][fed_width] what a chain has left itself, */
-	float	   *carried;		/* ... of those in go_on */
+	Follow	   *first;			/* all of them */
+	/* rows, where ops are */
+	DevMem		rows;			/* [kept + max_rows][given] the target's: those that are kept, and the latest step's */
+	int			kept;			/* of all requests at most */
+	int			top;			/* rows from here on are free */
+	int			step_at;		/* the step's first */
+	DevMem		given;			/* [max_rows][given] of the batch at hand */
+	DevMem		fed;			/* [max_seqs][fed_width] what a chain has left itself, */
+	DevMem		carried;		/* ... of those in go_on */
 	HostDev		logits;			/* [max_seqs][vocab] */
+	int32_t    *from;			/* [kept + max_rows] numbers of rows */
 	int32_t    *tokens;			/* [max_rows] */
 	int32_t    *ids;			/* [max_seqs][most] */
 	int32_t    *picked;			/* [max_seqs] */
@@ -64,14 +74,18 @@ typedef struct Follower
 /* ---- spec_draft.c ---- */
 Follow	   *follow_of(const Req *r);	/* NULL = nothing is kept */
 Follow	   *follow_new(Follower *f, Req *r, int done);
-/* n rows more behind those it has. */
-void		follow_keep(const Follower *f, Follow *w, const float *rows, int n);
+/* n rows more behind those it has: Follower.rows from `row` on. */
+void		follow_keep(Follow *w, int row, int n);
+/* Rows by number to `given`. */
+void		follow_gather(Follower *f, const int32_t *from, int n);
 /* picked[i] = the draft of n rows of logits, -1 = none. */
 void		follow_pick(Follower *f, SpecAsk *const *asks, int n);
 
 /* ---- spec_follow.c ---- */
 bool		follow_open(Follower *f, const SpecEnv *env, Err *e);
 void		follow_close(Follower *f);
+/* Its area is new.  Rows that nobody could compute are zeros, as on CPUs, and not what was there before. */
+void		follow_blank(Follower *f);
 void		follow_step(Follower *f, const SpecStep *s);
 void		follow_propose(Follower *f, SpecAsk *asks, int n);
 

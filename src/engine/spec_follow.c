@@ -4,7 +4,7 @@
  *
  * Whatever the target computes the drafter computes, too, right behind it: rows of prompts with the step, so that who
  * shares blocks, or forks, finds both; a request's newest rows when drafts are wanted of it, in one
- * batch with the first of these, or when there are FLUSH of them.  Block tables are the target's.  Drafts beyond the
+ * batch with the first of these, or when there are FOLLOW_FLUSH of them.  Block tables are the target's.  Drafts beyond the
  * blocks that a request has are computed in blocks of the drafter's own, and what stands there is not kept.
  *
  * A model's row is a token.  A chain's is a token and the target's row of the position before, whose position it has:
@@ -17,8 +17,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-
-#define FLUSH 8					/* rows that wait for drafts to be wanted */
 
 size_t
 drafter_block_bytes(const DraftInfo *info, KType type, int block_size)
@@ -36,6 +34,16 @@ static int
 extra_blocks(int block_size)
 {
 	return (SPEC_MAX_DRAFTS + block_size - 1) / block_size + 1;
+}
+
+void
+follow_blank(Follower *f)
+{
+	const Dev  *dev = f->area.dev;
+
+	f->kv.base = f->area.base;
+	if (dev != NULL)
+		dev->ops->fill(dev->d, f->area.base, 0, f->area.size);
 }
 
 bool
@@ -59,7 +67,7 @@ follow_open(Follower *f, const SpecEnv *env, Err *e)
 		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
 	if (!devmem_reserve(&f->area, env->core->opt.dev, size, env->core->opt.huge, what, e))
 		return false;
-	f->kv.base = f->area.base;
+	follow_blank(f);
 	f->max_len = mi->max_model_len;
 	f->max_blocks = env->max_model_len / target->block_size + 1 + extra;
 	f->pos = mem_alloc(rows * sizeof(int32_t));
@@ -114,29 +122,40 @@ table_of(Follower *f, const Req *r, int seq)
 static void
 run(Follower *f, bool fed_back)
 {
+	const float *given = fed_back ? f->carried.base : f->given.base;
 	Batch		b = {
 		.rows = {.n_rows = f->n_rows, .n_seqs = f->n_seqs, .pos = f->pos, .seq_start = f->seq_start, .block_table = f->tables},
-		.tokens = f->tokens, .given = f->given.dev, .fed_back = fed_back, .n_out = f->n_out, .out_rows = f->out_rows
+		.tokens = f->tokens, .given = given, .fed_back = fed_back, .n_out = f->n_out, .out_rows = f->out_rows
 	};
 
 	f->seq_start[f->n_seqs] = f->n_rows;
 	if (f->n_rows > 0)
 	{
-		if (ahead(f))
-			hostdev_put(&f->given, 0, (size_t) f->n_rows * (size_t) (fed_back ? f->d->fed_width : f->d->info.given));
-		f->d->forward(f->d, &b, &f->kv, f->logits.dev, f->fed.dev);
+		if (ahead(f) && !fed_back)
+			follow_gather(f, f->from, f->n_rows);
+		f->d->forward(f->d, &b, &f->kv, f->logits.dev, f->fed.base);
 		core_to_host(&f->logits, 0, (size_t) f->n_out * (size_t) f->vocab);
-		core_to_host(&f->fed, 0, (size_t) f->n_out * (size_t) f->d->fed_width);
 	}
 	f->n_rows = f->n_seqs = f->n_out = 0;
 }
 
-/* Rows of r from position `from` on; rows: the target's, of a chain.  They fit. */
-static void
-add_rows(Follower *f, const Req *r, const float *rows, int from, int n)
+/* Of a chain: rows of the target, by number, or all from one on. */
+typedef struct Rows
 {
-	size_t		width = (size_t) f->d->info.given;
+	const int32_t *numbers;		/* NULL: */
+	int			first;
+} Rows;
 
+static Rows
+rows_behind(Rows rows, int n)
+{
+	return rows.numbers != NULL ? (Rows) {rows.numbers + n, 0} : (Rows) {NULL, rows.first + n};
+}
+
+/* Rows of r from position `from` on.  They fit. */
+static void
+add_rows(Follower *f, const Req *r, Rows rows, int from, int n)
+{
 	f->seq_start[f->n_seqs] = f->n_rows;
 	f->tables[f->n_seqs] = table_of(f, r, f->n_seqs);
 	f->n_seqs++;
@@ -145,14 +164,14 @@ add_rows(Follower *f, const Req *r, const float *rows, int from, int n)
 		f->pos[f->n_rows + i] = from + i;
 		f->tokens[f->n_rows + i] = r->tokens.data[from + i + ahead(f)];
 	}
-	if (ahead(f))
-		memcpy(f->given.host + (size_t) f->n_rows * width, rows, (size_t) n * width * sizeof(float));
+	for (int i = 0; i < n && ahead(f); i++)
+		f->from[f->n_rows + i] = rows.numbers != NULL ? rows.numbers[i] : rows.first + i;
 	f->n_rows += n;
 }
 
 /* ... whose outputs nobody wants: in as many batches as it takes. */
 static void
-write_rows(Follower *f, const Req *r, const float *rows, int from, int n)
+write_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 {
 	if (n > f->max_len - from)
 		n = f->max_len - from;
@@ -166,7 +185,7 @@ write_rows(Follower *f, const Req *r, const float *rows, int from, int n)
 			continue;
 		}
 		add_rows(f, r, rows, from, m);
-		rows += ahead(f) ? (size_t) m * (size_t) f->d->info.given : 0;
+		rows = rows_behind(rows, ahead(f) ? m : 0);
 		from += m;
 		n -= m;
 	}
@@ -199,24 +218,23 @@ static void
 flush(Follower *f, const Req *r, Follow *w, int end)
 {
 	int			n = end - ahead(f) - w->done;
-	size_t		width = (size_t) f->d->info.given;
 
 	if (ahead(f) && n > w->have)
 		n = w->have;
 	if (n <= 0)
 		return;
-	write_rows(f, r, w->rows, w->done, n);
+	write_rows(f, r, (Rows) {w->rows, 0}, w->done, n);
 	w->done += n;
 	if (ahead(f))
 	{
 		w->have -= n;
-		memmove(w->rows, w->rows + (size_t) n * width, (size_t) w->have * width * sizeof(float));
+		memmove(w->rows, w->rows + n, (size_t) w->have * sizeof(int32_t));
 	}
 }
 
-/* The rows of one entry, of which rows has the target's. */
+/* The rows of one entry, of which those from `row` on are the target's. */
 static void
-follow_entry(Follower *f, const PlanEntry *pe, const float *rows)
+follow_entry(Follower *f, const PlanEntry *pe, int row)
 {
 	Req		   *r = pe->r;
 	Follow	   *w = follow_of(r);
@@ -229,13 +247,13 @@ follow_entry(Follower *f, const PlanEntry *pe, const float *rows)
 		bool		blind = r->embeds != NULL;
 
 		if (!blind && known > r->computed)
-			write_rows(f, r, rows, r->computed, known - r->computed);
+			write_rows(f, r, (Rows) {NULL, row}, r->computed, known - r->computed);
 		if (!pe->sample || !spec_may(r))
 			return;
 		w = follow_new(f, r, known);
 		w->blind = blind;
 		if (ahead(f))
-			follow_keep(f, w, rows + (size_t) (known - r->computed) * (size_t) f->d->info.given, end - known + pe->n_drafts);
+			follow_keep(w, row + known - r->computed, end - known + pe->n_drafts);
 		return;
 	}
 	if (w->blind)
@@ -244,8 +262,8 @@ follow_entry(Follower *f, const PlanEntry *pe, const float *rows)
 	if (ahead(f) && w->done + w->have > r->computed)
 		w->have = r->computed - w->done;
 	if (ahead(f) && w->done + w->have == r->computed)
-		follow_keep(f, w, rows, pe->n);
-	if (end - w->done <= FLUSH)
+		follow_keep(w, row, pe->n);
+	if (end - w->done <= FOLLOW_FLUSH)
 		return;
 	/* not before: which of the guesses come true is known when the step is committed */
 	if (!ahead(f))
@@ -256,15 +274,13 @@ follow_entry(Follower *f, const PlanEntry *pe, const float *rows)
 void
 follow_step(Follower *f, const SpecStep *s)
 {
-	const float *rows = f->tapped.host;
+	int			row = f->step_at;
 
-	if (ahead(f))
-		core_to_host(&f->tapped, 0, (size_t) s->plan->n_rows * (size_t) f->d->info.given);
 	core_copy_blocks(f->core->opt.kernels, f->core->opt.pool, &f->kv, s->plan);
 	for (int i = 0; i < s->plan->n; i++)
 	{
-		follow_entry(f, &s->plan->e[i], rows);
-		rows += (size_t) s->plan->e[i].n * (size_t) f->d->info.given;
+		follow_entry(f, &s->plan->e[i], row);
+		row += s->plan->e[i].n;
 	}
 	run(f, false);
 }
@@ -275,7 +291,9 @@ follow_step(Follower *f, const SpecStep *s)
 static int
 take_drafts(Follower *f, int n, int n_go_on)
 {
-	size_t		width = (size_t) f->d->fed_width;
+	const CoreOptions *o = &f->core->opt;
+	int			width = f->d->fed_width;
+	int			m = 0;
 
 	follow_pick(f, f->out_of, n);
 	for (int i = 0; i < n; i++)
@@ -287,12 +305,13 @@ take_drafts(Follower *f, int n, int n_go_on)
 		intvec_push(&a->r->spec->drafts, f->picked[i]);
 		if ((int) a->r->spec->drafts.len == a->most)
 			continue;
-		/* a drafter that is fed nothing has neither */
-		if (width > 0)
-			memcpy(f->carried + (size_t) n_go_on * width, f->fed.host + (size_t) i * width, width * sizeof(float));
-		f->go_on[n_go_on++] = a;
+		f->from[m] = i;
+		f->go_on[n_go_on + m++] = a;
 	}
-	return n_go_on;
+	/* a drafter that is fed nothing has neither */
+	if (width > 0 && m > 0)
+		o->kernels->copy_rows(o->pool, (float *) f->carried.base + (size_t) n_go_on * (size_t) width, width, f->fed.base, width, f->from, m, width);
+	return n_go_on + m;
 }
 
 /* Rows of r up to the one behind which drafts begin: that of its last token.  Returns their number; 0: there are none. */
@@ -362,8 +381,6 @@ go_on(Follower *f, int n)
 			note_block(f, r, w);
 		}
 	}
-	if (f->d->fed_width > 0)
-		memcpy(f->given.host, f->carried, (size_t) n * (size_t) f->d->fed_width * sizeof(float));
 	f->n_rows = f->n_seqs = f->n_out = n;
 	run(f, true);
 	return take_drafts(f, n, 0);
@@ -390,7 +407,7 @@ follow_propose(Follower *f, SpecAsk *asks, int n)
 			more = take_drafts(f, n_out, more);
 		}
 		w->place = i;
-		add_rows(f, r, w->rows, w->done, rows);
+		add_rows(f, r, (Rows) {w->rows, 0}, w->done, rows);
 		f->out_rows[f->n_out] = f->n_rows - 1;
 		f->out_of[f->n_out++] = &asks[i];
 		note_done(f, r, w, w->done + rows);

@@ -37,10 +37,16 @@ struct Draft
 	int32_t    *map;			/* [n_map] the target's ids of its own; NULL = they are the same */
 	int			n_map;
 	int			max_out;
-	float	   *rows;			/* [max_out][widest row] scratch */
-	float	   *logits;			/* [max_out][the head's rows] scratch; on a device `on_dev`, if they aren't the target's */
-	DevMem		on_dev;
+	/* scratch, where ops are */
+	DevMem		rows;			/* [max_out][widest row] */
+	DevMem		logits;			/* [max_out][logits_width], unless they are the target's */
 	size_t		logits_width;
+	DevMem		from;			/* [the target's vocabulary] which of its own an id is, -1 = none; likewise */
+
+	/* guesses of heads: the largest of logits.  A device that samples finds them, else the host reads these */
+	HostDev		seen;			/* [max_out][logits_width] */
+	HostDev		asks;			/* [max_out] KSample */
+	HostDev		found;			/* [DRAFT_MOST][max_out] KSampled */
 };
 
 static const DraftType *
@@ -175,32 +181,83 @@ read_map(Draft *d, const ModelSource *src, Err *e)
 	return true;
 }
 
+/* Floats for each row of a step whose logits are wanted. */
+static bool
+scratch(Draft *d, DevMem *m, size_t width, const char *what, Err *e)
+{
+	const Decoder *dec = model_decoder(d->m);
+	size_t		size = (size_t) d->max_out * width * sizeof(float);
+
+	if (dec->dev == NULL)
+		d->info.model.work_memory += size;
+	return devmem_reserve(m, dec->dev, size, HUGE_OFF, what, e);
+}
+
+/* Which of its logits are the target's. */
+static bool
+place_from(Draft *d, Err *e)
+{
+	const Decoder *m = model_decoder(d->m);
+	int			vocab = model_info(d->target)->vocab_size;
+	int			own = (int) d->logits_width;
+	int32_t    *from = mem_alloc((size_t) vocab * sizeof(int32_t));
+	bool		ok = devmem_reserve(&d->from, m->dev, (size_t) vocab * sizeof(int32_t), HUGE_OFF, "Ids of what guesses tokens", e);
+
+	for (int i = 0; i < vocab; i++)
+		from[i] = d->map == NULL && i < own ? i : -1;
+	for (int i = 0; d->map != NULL && i < own; i++)
+		from[d->map[i]] = i;
+	if (ok && m->dev != NULL)
+	{
+		m->dev->ops->put(m->dev->d, d->from.base, from, (size_t) vocab * sizeof(int32_t));
+		ok = dev_wait(m->dev, e);
+	}
+	else if (ok)
+		memcpy(d->from.base, from, (size_t) vocab * sizeof(int32_t));
+	mem_free(from);
+	return ok;
+}
+
+/* Heads' guesses are found where the logits are, if there is what finds them. */
+static bool
+make_finder(Draft *d, Err *e)
+{
+	const Decoder *m = model_decoder(d->m);
+	size_t		n = (size_t) d->max_out;
+	KSample    *asks;
+
+	if (m->dev == NULL || m->k->sample == NULL || d->logits_width > KSAMPLE_MAX_WIDTH)
+		return hostdev_new(&d->seen, m->dev, n * d->logits_width, "logits of drafts", e);
+	if (!scratch(d, &d->logits, d->logits_width, "Logits of what guesses tokens", e) ||
+		!hostdev_new(&d->asks, m->dev, n * (sizeof(KSample) / sizeof(float)), "rows of drafts", e) ||
+		!hostdev_new(&d->found, m->dev, DRAFT_MOST * n * (sizeof(KSampled) / sizeof(float)), "drafts", e))
+		return false;
+	asks = (KSample *) (void *) d->asks.host;
+	for (size_t i = 0; i < n; i++)
+		asks[i] = (KSample) {.row = (int32_t) i, .top_p = 1, .min_p_log = -INFINITY, .n_logprobs = -1, .repetition = 1};
+	return true;
+}
+
 static bool
 make_scratch(Draft *d, Err *e)
 {
 	const Decoder *m = model_decoder(d->m);
-	size_t		n = (size_t) d->max_out;
+	int			vocab = model_info(d->target)->vocab_size;
 	size_t		width = (size_t) (m->c.draft.inner > m->c.hidden ? m->c.draft.inner : m->c.hidden);
 
-	/* there only models guess, which have hidden rows of their own */
-	if (m->dev != NULL)
-	{
-		d->logits_width = (size_t) d->info.model.vocab_size;
-		if (d->info.model.vocab_size == model_info(d->target)->vocab_size)
-			return true;
-		if (!devmem_reserve(&d->on_dev, m->dev, n * d->logits_width * sizeof(float), m->huge, "Logits of the draft model", e))
-			return false;
-		d->logits = d->on_dev.base;
-		return true;
-	}
-	d->rows = mem_alloc(n * width * sizeof(float));
 	if (d->type->kind == DRAFT_MODEL)
 		d->logits_width = (size_t) d->info.model.vocab_size;	/* its head may be its embedding */
 	else
-		d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0 ? m->head.n : model_info(d->target)->vocab_size);
-	d->logits = mem_alloc(n * d->logits_width * sizeof(float));
-	d->info.model.work_memory += n * (width + d->logits_width) * sizeof(float);
-	return true;
+	{
+		d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0 ? m->head.n : vocab);
+		if (!scratch(d, &d->rows, width, "Rows of what guesses tokens", e))
+			return false;
+	}
+	if (d->type->kind == DRAFT_HEADS)
+		return make_finder(d, e);
+	if ((int) d->logits_width == vocab && d->map == NULL)
+		return true;
+	return scratch(d, &d->logits, d->logits_width, "Logits of what guesses tokens", e) && place_from(d, e);
 }
 
 /* A draft model whose context may be shorter than the target's: it guesses as far as it goes. */
@@ -249,11 +306,12 @@ draft_free(Draft *d)
 		return;
 	model_free(d->m);
 	mem_free(d->map);
-	mem_free(d->rows);
-	if (d->on_dev.dev != NULL)
-		devmem_free(&d->on_dev);
-	else
-		mem_free(d->logits);
+	devmem_free(&d->rows);
+	devmem_free(&d->logits);
+	devmem_free(&d->from);
+	hostdev_free(&d->seen);
+	hostdev_free(&d->asks);
+	hostdev_free(&d->found);
 	mem_free(d);
 }
 
@@ -366,14 +424,26 @@ dec_fuse(Decoder *d)
 }
 
 static int32_t
-best_of(const Draft *d, const float *logits, size_t n)
+id_of(const Draft *d, int own)
+{
+	return own >= 0 && d->map != NULL ? d->map[own] : (int32_t) own;
+}
+
+static int
+best_of(const float *logits, size_t n)
 {
 	size_t		best = 0;
 
 	for (size_t i = 1; i < n; i++)
 		if (logits[i] > logits[best])
 			best = i;
-	return d->map != NULL ? d->map[best] : (int32_t) best;
+	return (int) best;
+}
+
+static float *
+heads_logits(const Draft *d)
+{
+	return d->found.n > 0 ? d->logits.base : d->seen.dev;
 }
 
 /* Guess h of n rows, and what is left of these for the next. */
@@ -382,7 +452,8 @@ one_head(Draft *d, int h, const int32_t *tokens, int n, float *state)
 {
 	Decoder    *m = model_decoder(d->m);
 	bool		medusa = m->c.draft.inner == 0;
-	float	   *x = d->rows;
+	float	   *x = d->rows.base;
+	float	   *logits = heads_logits(d);
 
 	if (medusa)
 		medusa_rows(m, h, state, n, x);
@@ -392,9 +463,37 @@ one_head(Draft *d, int h, const int32_t *tokens, int n, float *state)
 		x = state;
 	}
 	if (m->draft.n_outs == 0)
-		model_logits(d->target, x, NULL, n, d->logits);
+		model_logits(d->target, x, NULL, n, logits);
 	else
-		dec_linear(m, &m->draft.outs[h < m->draft.n_outs ? h : 0], x, m->draft.outs[0].k, n, d->logits, (int) d->logits_width);
+		dec_linear(m, &m->draft.outs[h < m->draft.n_outs ? h : 0], x, m->draft.outs[0].k, n, logits, (int) d->logits_width);
+}
+
+/* Ask for guess h of n rows. */
+static void
+find(Draft *d, int h, int n)
+{
+	const Decoder *m = model_decoder(d->m);
+	size_t		size = (size_t) n * (sizeof(KSampled) / sizeof(float));
+
+	if (d->found.n == 0)
+	{
+		hostdev_get(&d->seen, 0, (size_t) n * d->logits_width);
+		return;
+	}
+	/* the op uses them up */
+	hostdev_put(&d->asks, 0, (size_t) n * (sizeof(KSample) / sizeof(float)));
+	m->k->sample(m->pool, d->asks.dev, n, d->logits.base, (int) d->logits_width, (int) d->logits_width,
+				 (KSampled *) (void *) d->found.dev + (size_t) h * (size_t) n);
+	hostdev_get(&d->found, (size_t) h * size, size);
+}
+
+/* Guess h of row i, which is there. */
+static int32_t
+found(const Draft *d, int h, int n, int i)
+{
+	if (d->found.n == 0)
+		return id_of(d, best_of(d->seen.host + (size_t) i * d->logits_width, d->logits_width));
+	return id_of(d, ((const KSampled *) (const void *) d->found.host)[(size_t) h * (size_t) n + (size_t) i].id);
 }
 
 void
@@ -402,24 +501,39 @@ draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, 
 {
 	Decoder    *m = model_decoder(d->m);
 	int			width = m->c.hidden;
+	bool		medusa = m->c.draft.inner == 0;
+	int			known = 0;
 	static const Batch none = {0};
 	float	   *state;
 	int32_t    *last;
+	Err			e;
 
 	if (n == 0)
 		return;
 	m->b = &none;
 	m->rows = n;
 	m->stopped = false;
-	state = m->c.draft.inner == 0 ? m->x : d->rows;
+	state = medusa ? m->x : d->rows.base;
 	last = mem_alloc((size_t) n * sizeof(int32_t));
 	m->k->copy_rows(m->pool, state, width, hidden, width, NULL, n, width);
 	memcpy(last, tokens, (size_t) n * sizeof(int32_t));
 	for (int h = 0; h < k; h++)
 	{
 		one_head(d, h, last, n, state);
-		for (int i = 0; i < n; i++)
-			out[i * k + h] = last[i] = best_of(d, d->logits + (size_t) i * d->logits_width, d->logits_width);
+		find(d, h, n);
+		/* Medusa's don't look at each other's */
+		if (medusa && d->found.n > 0 && h + 1 < k)
+			continue;
+		if (!dev_wait(m->dev, &e))
+		{
+			/* whoever waits for it next will say so */
+			for (int i = 0; i < n * k; i++)
+				out[i] = -1;
+			break;
+		}
+		for (; known <= h; known++)
+			for (int i = 0; i < n; i++)
+				out[i * k + known] = last[i] = found(d, known, n, i);
 	}
 	mem_free(last);
 }
@@ -430,45 +544,14 @@ draft_fed_width(const Draft *d)
 	return d->type->kind == DRAFT_CHAIN ? d->info.model.hidden_size : 0;
 }
 
-/* Logits of a smaller vocabulary, as the target's. */
+/* Its logits as the target's, of which it may have fewer or more. */
 static void
-spread(const Draft *d, const float *from, int n, int width, float *to)
-{
-	size_t		vocab = (size_t) model_info(d->target)->vocab_size;
-
-	for (int i = 0; i < n; i++)
-	{
-		const float *x = from + (size_t) i * (size_t) width;
-		float	   *y = to + (size_t) i * vocab;
-
-		for (size_t j = 0; j < vocab; j++)
-			y[j] = -INFINITY;
-		for (int j = 0; j < width; j++)
-			if (d->map != NULL)
-				y[d->map[j]] = x[j];
-			else if ((size_t) j < vocab)
-				y[j] = x[j];
-	}
-}
-
-#define LEAST_BYTE 0xfe			/* four of them are -1.7e38 */
-
-/* A draft model's logits as the target's, of which it may have more or fewer. */
-static void
-same_width(const Draft *d, int n, float *to)
+as_target(const Draft *d, int n, float *to)
 {
 	const Decoder *m = model_decoder(d->m);
-	int			own = d->info.model.vocab_size;
 	int			vocab = model_info(d->target)->vocab_size;
 
-	if (m->dev == NULL)
-	{
-		spread(d, d->logits, n, own, to);
-		return;
-	}
-	if (own < vocab)
-		m->dev->ops->fill(m->dev->d, to, LEAST_BYTE, (size_t) n * (size_t) vocab * sizeof(float));
-	m->k->copy_rows(m->pool, to, vocab, d->logits, own, NULL, n, own < vocab ? own : vocab);
+	m->k->pick_cols(m->pool, to, vocab, d->logits.base, (int) d->logits_width, d->from.base, n, vocab);
 }
 
 void
@@ -477,32 +560,29 @@ draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *
 	Decoder    *m = model_decoder(d->m);
 	ModelTaps	taps = {.raw = m->c.draft.fed_raw ? fed : NULL};
 	Batch		own = *b;
+	bool		other = d->from.base != NULL;
 
 	if (d->type->kind == DRAFT_MODEL)
 	{
-		if (d->info.model.vocab_size == model_info(d->target)->vocab_size || b->n_out == 0)
-			model_forward(d->m, b, kv, logits);
-		else
-		{
-			model_forward(d->m, b, kv, d->logits);
-			same_width(d, b->n_out, logits);
-		}
+		model_forward(d->m, b, kv, other ? d->logits.base : logits);
+		if (other && b->n_out > 0)
+			as_target(d, b->n_out, logits);
 		return;
 	}
 	own.hidden = true;
 	own.taps = b->n_out > 0 ? &taps : NULL;
-	model_forward(d->m, &own, kv, d->rows);
+	model_forward(d->m, &own, kv, d->rows.base);
 	if (b->n_out == 0)
 		return;
 	if (taps.raw == NULL && fed != NULL)
-		m->k->copy_rows(m->pool, fed, m->c.hidden, d->rows, m->c.hidden, NULL, b->n_out, m->c.hidden);
+		m->k->copy_rows(m->pool, fed, m->c.hidden, d->rows.base, m->c.hidden, NULL, b->n_out, m->c.hidden);
 	if (m->head.n == 0)
-		model_logits(d->target, d->rows, NULL, b->n_out, logits);
-	else if (m->head.n == model_info(d->target)->vocab_size && d->map == NULL)
-		model_logits(d->m, d->rows, NULL, b->n_out, logits);
+		model_logits(d->target, d->rows.base, NULL, b->n_out, logits);
+	else if (!other)
+		model_logits(d->m, d->rows.base, NULL, b->n_out, logits);
 	else
 	{
-		dec_linear(m, &m->head, d->rows, m->head.k, b->n_out, d->logits, m->head.n);
-		spread(d, d->logits, b->n_out, m->head.n, logits);
+		dec_linear(m, &m->head, d->rows.base, m->head.k, b->n_out, d->logits.base, m->head.n);
+		as_target(d, b->n_out, logits);
 	}
 }

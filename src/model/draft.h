@@ -69,13 +69,16 @@ bool		draft_adopt(Draft *d, Draft *from, Err *e);
 bool		draft_check(const char *method, const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 						const Kernels *k, const ModelInfo *target, DraftInfo *info, Err *e);
 
-/* DRAFT_HEADS: the guesses [n][k] behind each of n tokens, before which the target has left these rows. */
+/*
+ * DRAFT_HEADS: the guesses [n][k] behind each of n tokens, before which the target has left these rows, which are
+ * where ops are; -1: there is none.
+ */
 void		draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, int32_t *out);
 
 /*
  * The others: one step of rows, which write K and V.  Batch.given: DRAFT_CHAIN.  logits: [n_out][the target's
- * vocab_size], where it has no guess -INFINITY, or on a device -1.7e38; fed, of a chain: [n_out][draft_fed_width()]
- * what stands for the given row of the next position, with Batch.fed_back.  n_out at most ModelOptions.max_out.
+ * vocab_size], where it has no guess -INFINITY; fed, of a chain: [n_out][draft_fed_width()] what stands for the
+ * given row of the next position, with Batch.fed_back.  n_out at most ModelOptions.max_out.  All are where ops are.
  */
 void		draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *fed);
 int			draft_fed_width(const Draft *d);

@@ -600,8 +600,6 @@ fits_device(const Decoder *d, Err *e)
 {
 	if (d->dev == NULL)
 		return true;
-	if (d->draft.lender != NULL || d->c.draft.heads > 0)
-		return err_set(e, ERR_UNSUPPORTED, "models that guess tokens are not supported on a device");
 	for (size_t i = 0; i < d->n_stacks; i++)
 		if (d->stacks[i]->n > 0 && d->stacks[i]->mats == NULL)
 			return err_set(e, ERR_UNSUPPORTED, "matrices of experts of different types are not supported on a device");
