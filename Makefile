@@ -15,7 +15,8 @@ PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_con
 CC ?= gcc
 SAN ?=
 FUZZ ?=
-BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),engine))
+BARE ?=
+BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),$(if $(BARE),bare,engine)))
 comma := ,
 
 CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels
@@ -32,6 +33,15 @@ endif
 KERNEL_DEBUG = $(if $(findstring clang,$(CC)),,-fno-var-tracking-assignments)
 KERNEL_OPT = $(if $(SAN)$(FUZZ),-O1,-O3) $(KERNEL_DEBUG)
 LDLIBS_ENGINE = -lcjson -lutf8proc -lpcre2-8 -lm -lpthread -ldl
+
+# BARE=1: what stands in for libraries that aren't there, for the programs of check-gpu alone (tests/bare)
+BARE_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bare/*.c))
+BARE_LIBS = -lm -lpthread -ldl
+$(BARE_OBJ): CPPFLAGS_ENGINE += -Itests/bare
+ifneq ($(BARE),)
+CPPFLAGS_ENGINE += -Itests/bare
+LDLIBS_ENGINE = $(BARE_OBJ) $(BARE_LIBS)
+endif
 
 ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/parse/*.c src/load/*.c src/quant/*.c \
 	src/grammar/*.c src/model/*.c src/engine/*.c)

@@ -83,7 +83,13 @@ $(EMU_LIB): $(EMU_LIB_OBJ) $(CUDA_C_OBJ)
 EMU_MODELS = $(EMU_DIR)/test_models $(EMU_DIR)/test_engine
 
 $(EMU_MODELS): $(EMU_DIR)/%: tests/emu/%.c $(LIB) $(EMU_LIB) | $(FIXTURES)
-	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DEMU_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DDEVICE_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
+
+# the same without the engine's libraries, as check-gpu has them where these are missing
+EMU_BARE = $(EMU_DIR)/bare_models $(EMU_DIR)/bare_engine
+
+$(EMU_BARE): $(EMU_DIR)/bare_%: tests/emu/test_%.c $(LIB) $(BARE_OBJ) $(EMU_LIB) | $(FIXTURES)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DDEVICE_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(BARE_OBJ) $(BARE_LIBS)
 
 emu-lib: $(if $(filter x86_64,$(shell uname -m)),$(EMU_LIB) $(EMU_DIR)/libnccl_emu.so)
 
@@ -112,6 +118,6 @@ $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/e
 
 gpu-tests: $(GPU_TEST_BIN)
 
--include $(EMU_LIB_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d) $(EMU_MODELS:=.d) $(EMU_DIR)/smp_ref.d
+-include $(EMU_LIB_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(EMU_REF_OBJ:.o=.d) $(EMU_CU_OBJ:.o=.d) $(EMU_TEST_BIN:=.test.d) $(EMU_MODELS:=.d) $(EMU_BARE:=.d) $(EMU_DIR)/smp_ref.d
 
 .PHONY: emu-tests emu-lib emu-nvcc gpu-tests

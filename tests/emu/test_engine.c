@@ -1,7 +1,8 @@
 /*
  * test_engine.c
- *	  The core on the emulated GPU (vllm_pg_cuda.so of tests/emu/module.mk): requests of all kinds beside each other have the tokens
- *	  that they have alone, and those that the engine's own sampler draws from the device's logits.
+ *	  The core on a GPU (vllm_pg_cuda.so), the emulated one of tests/emu/module.mk or one that there is: requests of all
+ *	  kinds beside each other have the tokens that they have alone, and those that the engine's own sampler draws from the
+ *	  device's logits.
  *
  * For the latter the device is one whose op table has no `sample`.  Log-probabilities may differ in what sums of floats do.
  *
@@ -265,7 +266,7 @@ test_layers(void)
 	Err			e = {0};
 	bool		read = files_slurp("tests/golden/pool_variants/dense_before.json", 1 << 20, &text, &e);
 	cJSON	   *root = read ? cJSON_ParseWithLength(text.data, text.len) : NULL;
-	char		dir[] = "/tmp/test_emu_engine_XXXXXX";
+	char		dir[] = "/tmp/test_engine_XXXXXX";
 
 	CHECK(root != NULL, "no variant: %s", e.msg);
 	variant_make(dir, POOLS, root);
@@ -275,15 +276,16 @@ test_layers(void)
 	buf_free(&text);
 }
 
+/* test_engine [--lib FILE]: on the device of another library */
 int
-main(void)
+main(int argc, char **argv)
 {
-	void	   *lib = dlopen(EMU_LIB, RTLD_NOW | RTLD_LOCAL);
+	void	   *lib = dlopen(argc > 2 && strcmp(argv[1], "--lib") == 0 ? argv[2] : DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
 	const KDeviceOps *(*get) (uint32_t) = lib != NULL ? (const KDeviceOps *(*) (uint32_t)) dlsym(lib, "vllm_pg_device_ops") : NULL;
 
-	CHECK(get != NULL, "%s: %s", EMU_LIB, dlerror());
+	CHECK(get != NULL, "%s", dlerror());
 	if (get == NULL)
-		return check_done("test_emu_engine");
+		return check_done("test_engine");
 	ops = get(KDEVICE_ABI);
 	pool = kpool_new(1);
 	test_pooling(POOLS "llama_pooling", 48);
@@ -291,5 +293,5 @@ main(void)
 	test_layers();
 	test_sampling();
 	kpool_free(pool);
-	return check_done("test_emu_engine");
+	return check_done("test_engine");
 }

@@ -1,5 +1,6 @@
 # tests/gpu, bench/gpu.cu: programs that need a GPU, by nvcc into $(BUILD)/gpu; and against the emulation
-# into $(BUILD)/emu, which shows that they and their harness (scripts/check_gpu.sh) work.
+# into $(BUILD)/emu, which shows that they and their harness (scripts/check_gpu.sh) work.  With BARE=1 none of the
+# engine's libraries is needed (Makefile).
 
 GPU_PROGRAMS = $(patsubst tests/gpu/%.cu,gpu_%,$(wildcard tests/gpu/*.cu)) $(patsubst bench/%.cu,bench_%,$(wildcard bench/*.cu))
 GPU_SRC = $(if $(filter bench_%,$(1)),bench/$(patsubst bench_%,%,$(1)).cu,tests/gpu/$(patsubst gpu_%,%,$(1)).cu)
@@ -21,7 +22,16 @@ $(EMU_DIR)/$(1): $(EMU_DIR)/$(1).program.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EMU_REF_OB
 endef
 $(foreach p,$(GPU_PROGRAMS),$(eval $(call gpu_program,$p)))
 
-gpu-programs: $(GPU_BIN)
+# Whole models and the core on the library.
+GPU_MODELS = $(BUILD)/gpu/test_models $(BUILD)/gpu/test_engine
+
+$(GPU_MODELS): $(BUILD)/gpu/%: tests/emu/%.c $(LIB) $(if $(BARE),$(BARE_OBJ)) | $(CUDA_LIB) $(FIXTURES)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DDEVICE_LIB='"$(abspath $(CUDA_LIB))"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
+
+-include $(GPU_MODELS:=.d)
+
+gpu-programs: $(GPU_BIN) $(GPU_MODELS)
 
 # The tests of the emulation are only compiled.  Where a template of the host calls a function of the device nvcc
 # is silent, and exit() takes its place.
@@ -41,7 +51,7 @@ GPU_ONLY = $(addprefix $(BUILD)/gpu/,$(GPU_PROGRAMS)) $(GPU_TEST_OBJ)
 gpu-only: $(if $(NVCC),$(GPU_ONLY))
 	@echo '$(if $(NVCC),gpu_only: $(words $(GPU_ONLY)) passed$(comma) 0 failed$(comma) 0 skipped,gpu_only: 0 passed$(comma) 0 failed$(comma) $(words $(GPU_ONLY)) skipped)'
 
-gpu-programs-emu: $(GPU_EMU_BIN) $(addprefix $(EMU_DIR)/,test_norm test_table)
+gpu-programs-emu: $(GPU_EMU_BIN) $(EMU_BARE) $(addprefix $(EMU_DIR)/,test_norm test_table)
 
 -include $(GPU_EMU_BIN:=.program.d)
 
