@@ -31,6 +31,16 @@ each(const F &f, int rows, int columns, cudaStream_t stream)
 		LAUNCH(each_kernel<F>, (unsigned) ((n + THREADS - 1) / THREADS), THREADS, 0, stream, f, n, (unsigned) quads(columns));
 }
 
+/* each(f<V> {...}), V where its rows are whole quads */
+#define EACH(f, whole, rows, columns, stream, ...) \
+	do \
+	{ \
+		if (whole) \
+			each(f<true> {__VA_ARGS__}, rows, columns, stream); \
+		else \
+			each(f<false> {__VA_ARGS__}, rows, columns, stream); \
+	} while (0)
+
 /* ---- sums and factors ---- */
 
 template <bool V> struct Add
@@ -51,10 +61,7 @@ template <bool V> struct Add
 void
 cuda_add(float *x, const float *d, int rows, int dim, cudaStream_t stream)
 {
-	if (quads_whole(x, dim, dim, sizeof(float)) && quads_whole(d, dim, dim, sizeof(float)))
-		each(Add<true> {x, d, dim}, rows, dim, stream);
-	else
-		each(Add<false> {x, d, dim}, rows, dim, stream);
+	EACH(Add, quads_whole(x, dim, dim, sizeof(float)) && quads_whole(d, dim, dim, sizeof(float)), rows, dim, stream, x, d, dim);
 }
 
 /* columns of rows that are ld apart: x *= by */
@@ -79,10 +86,7 @@ cuda_scale_cols(float *y, int rows, int ldy, int from, int n, float by, cudaStre
 {
 	float	   *x = y + from;
 
-	if (quads_whole(x, ldy, n, sizeof(float)))
-		each(Scale<true> {x, ldy, n, by}, rows, n, stream);
-	else
-		each(Scale<false> {x, ldy, n, by}, rows, n, stream);
+	EACH(Scale, quads_whole(x, ldy, n, sizeof(float)), rows, n, stream, x, ldy, n, by);
 }
 
 void
@@ -110,10 +114,7 @@ template <bool V> struct MulCols
 void
 cuda_mul_cols(float *y, int rows, int ldy, const float *w, int n, cudaStream_t stream)
 {
-	if (quads_whole(y, ldy, n, sizeof(float)) && quads_whole(w, 0, n, sizeof(float)))
-		each(MulCols<true> {y, ldy, w, n}, rows, n, stream);
-	else
-		each(MulCols<false> {y, ldy, w, n}, rows, n, stream);
+	EACH(MulCols, quads_whole(y, ldy, n, sizeof(float)) && quads_whole(w, 0, n, sizeof(float)), rows, n, stream, y, ldy, w, n);
 }
 
 struct Clip
@@ -214,10 +215,7 @@ template <bool V> struct Softcap
 void
 cuda_softcap(float *y, int rows, int dim, float cap, cudaStream_t stream)
 {
-	if (quads_whole(y, dim, dim, sizeof(float)))
-		each(Softcap<true> {y, dim, cap}, rows, dim, stream);
-	else
-		each(Softcap<false> {y, dim, cap}, rows, dim, stream);
+	EACH(Softcap, quads_whole(y, dim, dim, sizeof(float)), rows, dim, stream, y, dim, cap);
 }
 
 template <typename T, bool V> struct Act
