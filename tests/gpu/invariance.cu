@@ -6,6 +6,9 @@
  * row by row with memcmp with what the whole batch gave.  A batch is the last rows of the whole, so
  * that no row stays where it was.  MOST is 256 on a GPU; under emulation, where this shows that the program works, there are
  * few sizes: on both sides of where kernels change (8, 32).
+ *
+ * Rows of DIMS are longer than what a warp has four columns each of (260), and a block (1100): shorter ones have the same
+ * bits however many threads share a row, as sums with zeros are exact.
  */
 #include "../emu/mats.h"
 #include "cuda/dev.h"
@@ -15,13 +18,13 @@
 
 #ifdef __CUDACC__
 #define MOST	256
-#define DIMS	{4096, 1000}
+#define DIMS	{4096, 1000, 260}
 static const struct { int n, k; } mats[] = {{1100, 2560}, {4096, 1024}};
 #define CONTEXT	1300			/* keys: more than two splits */
 #define HEAD	128
 #else
 #define MOST	40
-#define DIMS	{64, 50}
+#define DIMS	{1100, 260, 50}
 static const struct { int n, k; } mats[] = {{70, 256}};
 #define CONTEXT	530
 #define HEAD	64
