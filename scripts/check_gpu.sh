@@ -86,7 +86,9 @@ else
 	bare=
 	printf '#include <cjson/cJSON.h>\n#include <utf8proc.h>\n#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' |
 		cc -E - >/dev/null 2>&1 || bare=1
-	dir=build/$([ -n "$bare" ] && echo bare || echo engine)/gpu
+	# bench/gpu goes on with what is built there
+	export BUILD=build/$([ -n "$bare" ] && echo bare || echo engine)
+	dir=$BUILD/gpu
 	models=test_models engine=test_engine some=
 	programs=$(ls tests/emu/test_*.cu | sed 's/.*\/\(.*\)\.cu/\1/' | grep -v test_faults)
 	make=(make -s -k -j"$(nproc)" gpu-programs BARE="$bare" CUDA_SM="$sm" CUDA_DIR="build/cuda-$sm" CUDA_LIB="build/cuda-$sm/vllm_pg_cuda.so")
