@@ -71,7 +71,7 @@ groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e)
 	*g = (GroupMem) {.rank = rank,.world = world,.fd = -1};
 	if (world < 1 || world > GROUP_MOST || rank < 0 || rank >= world)
 		return err_set(e, ERR_INVALID, "rank %d of %d is not possible, of %d ranks at most", rank, world, GROUP_MOST);
-	g->size = sizeof(GroupHead) + 2 * (size_t) world * room_size(world);
+	g->size = sizeof(GroupHead) + (2 * (size_t) world + 1) * room_size(world);
 	/* a lock belongs to a description, and the one at hand may be others', too */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	g->fd = open(path, O_RDWR | O_CLOEXEC);

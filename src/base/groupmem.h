@@ -94,7 +94,7 @@ void		groupmem_answer(GroupMem *g, const Err *e);
 /* Rank 0: the next answer of a rank, which is to give one for each that is waited for.  false: the group is dead. */
 bool		groupmem_hear(GroupMem *g, int rank, Err *e);
 
-/* Rooms are 0 .. 2 world - 1. */
+/* Rooms are 0 .. 2 world. */
 GroupRoom  *groupmem_room(const GroupMem *g, int room);
 /* One of two slots of `member` in it. */
 void	   *groupmem_slot(const GroupMem *g, int room, int member, int which);

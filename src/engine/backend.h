@@ -183,8 +183,8 @@ typedef struct Backend
 	bool		(*normalize) (const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
 	/* The width of a row of ReqSpec.embeds; 0: the model doesn't generate. */
 	int			(*embed_width) (const Inst *in);
-	/* a token's own such row; any thread; false: there is no such token */
-	bool		(*token_row) (const Inst *in, int32_t id, float *out);
+	/* tokens' own such rows; any thread.  The first of them that there is no token of, n = all are there */
+	size_t		(*token_rows) (const Inst *in, const int32_t *ids, size_t n, float *out);
 	void		(*submit) (Inst *in, ReqSpec *spec);
 	void		(*cancel) (Inst *in, uint64_t id);
 	/* Threads that make steps of an instance, each of a part of its own; from the start on the same.  NULL = one. */

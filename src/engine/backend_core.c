@@ -670,10 +670,10 @@ embed_width(const Inst *in)
 	return in->core != NULL && core_info(in->core)->generates ? core_info(in->core)->embed_width : 0;
 }
 
-static bool
-token_row(const Inst *in, int32_t id, float *out)
+static size_t
+token_rows(const Inst *in, const int32_t *ids, size_t n, float *out)
 {
-	return core_token_row(in->core, id, out);
+	return core_token_rows(in->core, ids, n, out);
 }
 
 static void
@@ -933,7 +933,7 @@ const Backend backend_core = {
 	.prepare_grammar = prepare_grammar,
 	.normalize = normalize,
 	.embed_width = embed_width,
-	.token_row = token_row,
+	.token_rows = token_rows,
 	.submit = submit,
 	.cancel = cancel,
 	.lanes = ranks_replicas,

@@ -339,8 +339,11 @@ bool		core_prepare_grammar(Core *c, Err *e);
 
 /* Do these agree with each other, for a model of this length? */
 bool		core_check_options(const CoreOptions *o, int model_len, Err *e);
-/* A token's row of the embedding, [ModelInfo.embed_width], as ReqSpec.embeds has it; any thread. */
-bool		core_token_row(const Core *c, int32_t token, float *out);
+/*
+ * Tokens' rows of the embedding, [ModelInfo.embed_width], as ReqSpec.embeds has them; any thread.  The first of them that
+ * there is no token of, n = all are there.
+ */
+size_t		core_token_rows(const Core *c, const int32_t *ids, size_t n, float *out);
 
 /* Thread-safe.  The handle stays valid until its finishing event has been sent. */
 Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over spec's contents */

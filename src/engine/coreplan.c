@@ -167,9 +167,6 @@ plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *
 		return true;
 	/* ranks have blocks of one kind */
 	co->no_windows = true;
-	if (co->compute_kv_scales && (co->kv_type == KT_F8_E4M3 || co->kv_type == KT_F8_E5M2))
-		return err_set(e, ERR_UNSUPPORTED, "the scales of a KV cache that %d ranks share can't be computed", n) ||
-			err_hint(e, "Turn calculate_kv_scales off.");
 	if (mi->state_bytes > 0 && ranks_stages() > 1)
 		return err_set(e, ERR_UNSUPPORTED, "a model with recurrent layers can't be divided into %d stages", ranks_stages());
 	if (df->method != NULL)

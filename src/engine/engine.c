@@ -40,6 +40,7 @@
 #include "engine/offload.h"
 #include "engine/rng.h"
 #include "engine/pins.h"
+#include "engine/ranks.h"
 #include "engine/sample_dev.h"
 #include "engine/spec.h"
 
@@ -949,10 +950,20 @@ core_shorten(Core *c, int tokens)
 		c->max_model_len = tokens;
 }
 
-bool
-core_token_row(const Core *c, int32_t token, float *out)
+size_t
+core_token_rows(const Core *c, const int32_t *ids, size_t n, float *out)
 {
-	return model_token_row(c->model, token, out);
+	size_t		width = (size_t) core_info(c)->embed_width;
+	size_t		found = 0;
+
+	while (found < n && model_token_rank(c->model, ids[found]) >= 0)
+		found++;
+	for (size_t i = 0; i < found; i++)
+		if (model_token_rank(c->model, ids[i]) == 0)
+			model_token_row(c->model, ids[i], out + i * width);
+	if (c->opt.ranks != NULL)
+		ranks_token_rows(c->opt.ranks, c->model, ids, found, out);
+	return found;
 }
 
 const GenDefaults *

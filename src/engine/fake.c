@@ -824,13 +824,18 @@ fake_embed_width(const Inst *in)
 	return EMBED_WIDTH;
 }
 
-static bool
-fake_token_row(const Inst *in, int32_t id, float *out)
+static size_t
+fake_token_rows(const Inst *in, const int32_t *ids, size_t n, float *out)
 {
 	(void) in;
-	memset(out, 0, EMBED_WIDTH * sizeof(float));
-	out[0] = (float) id;
-	return id >= 0 && id <= 255;
+	memset(out, 0, n * EMBED_WIDTH * sizeof(float));
+	for (size_t i = 0; i < n; i++)
+	{
+		if (ids[i] < 0 || ids[i] > 255)
+			return i;
+		out[i * EMBED_WIDTH] = (float) ids[i];
+	}
+	return n;
 }
 
 /* The bytes that rows stand for; what is none is a question mark. */
@@ -1130,7 +1135,7 @@ const Backend backend_fake = {
 	.prepare_grammar = fake_prepare_grammar,
 	.normalize = fake_normalize,
 	.embed_width = fake_embed_width,
-	.token_row = fake_token_row,
+	.token_rows = fake_token_rows,
 	.submit = fake_submit,
 	.cancel = fake_cancel,
 	.next_due = fake_next_due,

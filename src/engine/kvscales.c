@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_int.h"
+#include "engine/kvscales.h"
+#include "engine/ranks.h"
 
 #define SAMPLE_BLOCK	16
 #define SAMPLE_TOKENS	(CORE_SAMPLE_BLOCKS * SAMPLE_BLOCK)
@@ -83,6 +85,14 @@ scale_for(float largest, float most)
 	return isfinite(largest) && largest >= 0x1p-60f ? largest / most : 1.0f;
 }
 
+void
+kvscales_of(const float largest[2], float scales[2])
+{
+	scales[0] = scale_for(largest[0], K_MOST);
+	scales[1] = scale_for(largest[1], V_MOST);
+}
+
+/* The scales of this rank's layers; others get theirs. */
 static bool
 compute(Core *c, float *scales, Err *e)
 {
@@ -107,7 +117,7 @@ compute(Core *c, float *scales, Err *e)
 	if (!sample_tokens(c, n, tokens, e))
 		return false;
 	if (!devmem_reserve(&area, c->opt.dev, size, HUGE_OFF, "A KV cache to compute scales of", e) ||
-		!hostdev_new(&row, c->opt.dev, (size_t) core_info(c)->hidden_size, "a hidden row", e))
+		(c->opt.ranks != NULL && !ranks_kv(c->opt.ranks, core_info(c), &kv, 1, e)) || !hostdev_new(&row, c->opt.dev, (size_t) core_info(c)->hidden_size, "a hidden row", e))
 	{
 		devmem_free(&area);
 		return false;
@@ -115,13 +125,11 @@ compute(Core *c, float *scales, Err *e)
 	kv.base = area.base;
 	ok = run_sample(c, &kv, tokens, n, row.dev) || err_set(e, ERR_LOST, "the device that a model is computed on is lost");
 	for (int l = 0; ok && l < kv.n_layers; l++)
-	{
-		float		largest[2];
-
-		c->opt.kernels->kv_largest(c->opt.pool, &kv, l, kv.n_blocks, largest);
-		scales[2 * l] = scale_for(largest[0], K_MOST);
-		scales[2 * l + 1] = scale_for(largest[1], V_MOST);
-	}
+		c->opt.kernels->kv_largest(c->opt.pool, &kv, l, kv.n_blocks, scales + 2 * l);
+	if (ok && c->opt.ranks != NULL)
+		ranks_largest(c->opt.ranks, scales, kv.n_layers);
+	for (int l = 0; ok && l < kv.n_layers; l++)
+		kvscales_of((float[2]) {scales[2 * l], scales[2 * l + 1]}, scales + 2 * l);
 	devmem_free(&area);
 	hostdev_free(&row);
 	return ok;

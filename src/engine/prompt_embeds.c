@@ -101,6 +101,7 @@ embeds_of_tokens(const Backend *be, const Inst *in, const IntVec *ids, Buf *fiel
 	size_t		width = (size_t) be->embed_width(in);
 	WireOut		o = conv_out(fields);
 	float	   *rows;
+	size_t		found;
 
 	if (width == 0)
 		return no_rows(e);
@@ -109,12 +110,12 @@ embeds_of_tokens(const Backend *be, const Inst *in, const IntVec *ids, Buf *fiel
 	rows = mem_try_alloc((ids->len * width + 1) * sizeof(float));
 	if (rows == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory for %zu rows of %zu numbers", ids->len, width);
-	for (size_t i = 0; i < ids->len; i++)
-		if (!be->token_row(in, ids->data[i], rows + i * width))
-		{
-			mem_free(rows);
-			return err_set(e, ERR_INVALID, "token id %d has no row in the model's embedding", ids->data[i]);
-		}
+	found = be->token_rows(in, ids->data, ids->len, rows);
+	if (found < ids->len)
+	{
+		mem_free(rows);
+		return err_set(e, ERR_INVALID, "token id %d has no row in the model's embedding", ids->data[found]);
+	}
 	wire_put_floats(&o, WTAG_FLOATS, rows, ids->len * width);
 	wire_put_int(&o, WTAG_ROWS, (int64_t) ids->len);
 	mem_free(rows);

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "engine/cpuplan.h"
 #include "engine/idmap.h"
+#include "engine/kvscales.h"
 #include "engine/lora_load.h"
 #include "engine/pooling.h"
 #include "engine/rank_cmd.h"
@@ -41,6 +42,7 @@ typedef struct Held
 	DevMem		state_area;
 	DevMem		out;			/* logits or hidden rows, which only rank 0's engine looks at */
 	DevMem		in;				/* hidden rows that rank 0 wants logits of */
+	float	   *scales;			/* of an FP8 KV cache, as they were computed; NULL: the checkpoint's */
 	int			slots;
 	bool		away;			/* its weights are in a file, or nowhere */
 	HugePages	huge;
@@ -118,6 +120,7 @@ held_free(Held *h)
 	devmem_free(&h->out);
 	devmem_free(&h->in);
 	devices_close(h->dev);
+	mem_free(h->scales);
 	mem_free(h->tables);
 	mem_free(h->embeds);
 	mem_free(h->loras);
@@ -429,8 +432,11 @@ open_kv(Held *h, const RankKv *k)
 	h->slots = k->slots;
 	h->kv = (KvView) {
 		.type = k->type,.n_layers = info->n_kv_layers,.n_blocks = k->n_blocks,.block_size = k->block_size,
-		.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim,.scales = info->kv_scales
+		.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim,.scales = h->scales != NULL ? h->scales : info->kv_scales
 	};
+	/* what scales were computed of */
+	devmem_free(&h->kv_area);
+	devmem_free(&h->state_area);
 	size = kv_layout(&h->kv);
 	if (size == 0)
 		err_set(&e, ERR_NOMEM, "out of memory: the KV cache of %d blocks is too large", k->n_blocks);
@@ -460,6 +466,36 @@ cut(Cut *c, size_t n, size_t size)
 	c->at += n * size;
 	c->left -= n * size;
 	return p;
+}
+
+static void
+send_largest(Held *h)
+{
+	KComm	   *c = me.place.world;
+	int32_t		n = h->kv.n_layers;
+	float	   *largest = mem_alloc((2 * (size_t) n + 1) * sizeof(float));
+
+	for (int l = 0; l < n; l++)
+		h->kernels->kv_largest(h->pool, &h->kv, l, h->kv.n_blocks, largest + 2 * l);
+	c->ops->send(c, NULL, &n, sizeof(n), 0);
+	c->ops->send(c, NULL, largest, 2 * (size_t) n * sizeof(float), 0);
+	mem_free(largest);
+}
+
+static void
+take_scales(Held *h, Cut c)
+{
+	const RankLargest *all = cut(&c, 1, sizeof(RankLargest));
+	const float *largest = cut(&c, 2 * (size_t) all->layers, sizeof(float));
+
+	if (all->stage != me.mem.rank / me.set.tensor_parallel_size)
+		return;
+	if (all->layers != h->kv.n_layers)
+		abort();
+	mem_free(h->scales);
+	h->scales = mem_alloc((2 * (size_t) all->layers + 1) * sizeof(float));
+	for (int l = 0; l < all->layers; l++)
+		kvscales_of(largest + 2 * l, h->scales + 2 * l);
 }
 
 static const int32_t *
@@ -559,6 +595,27 @@ logits(Held *h, Cut c)
 	model_logits(h->model, hidden, l->adapted ? h->loras : NULL, l->n, h->out.base);
 }
 
+/* Weights of a model that sleeps are nowhere, and nobody asks for rows then but who was late. */
+static void
+rows(Held *h, Cut c)
+{
+	size_t		n = c.left / sizeof(int32_t);
+	const int32_t *ids = cut_ints(&c, (int) n);
+	size_t		width = (size_t) model_info(h->model)->embed_width;
+	float	   *out = mem_zalloc((n * width + 1) * sizeof(float));
+	size_t		own = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (model_token_rank(h->model, ids[i]) == me.mem.rank)
+		{
+			if (!h->away)
+				model_token_row(h->model, ids[i], out + own * width);
+			own++;
+		}
+	me.place.world->ops->send(me.place.world, NULL, out, own * width * sizeof(float), 0);
+	mem_free(out);
+}
+
 static void
 copy(Held *h, Cut c)
 {
@@ -595,6 +652,12 @@ execute(const RankCmd *cmd, const uint8_t *body)
 		logits(h, c);
 	else if (cmd->kind == RC_COPY)
 		copy(h, c);
+	else if (cmd->kind == RC_ROWS)
+		rows(h, c);
+	else if (cmd->kind == RC_LARGEST)
+		send_largest(h);
+	else if (cmd->kind == RC_SCALES)
+		take_scales(h, c);
 	else if (cmd->kind == RC_REST)
 		give_back(h);
 	else if (cmd->kind == RC_FORGET)

@@ -12,6 +12,9 @@
  *					if embedded for each row whether it is, then the embeddings of those that are
  *		RC_LOGITS	RankLogits, hidden rows; if adapted adapters [n]
  *		RC_COPY		BlockCopy, as many as there are
+ *		RC_ROWS		tokens, as many as there are; whoever of the first stage has rows of the embedding of some sends these to rank 0
+ *		RC_LARGEST	nothing; each sends rank 0 how many layers with K and V it has, then what is largest in each, of K and of V
+ *		RC_SCALES	RankLargest, then what is largest in each of its layers, of K and of V: how the stage's KV will be scaled
  *		RC_FREE		nothing
  *		RC_LORA		RankLora
  *		RC_UNLORA	the adapter's number; no model's
@@ -33,7 +36,8 @@
 
 typedef enum RankCmdKind
 {
-	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA, RC_REST, RC_STORE, RC_FETCH, RC_FORGET, RC_ADOPT
+	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA, RC_REST, RC_STORE, RC_FETCH, RC_FORGET, RC_ADOPT,
+	RC_ROWS, RC_LARGEST, RC_SCALES
 } RankCmdKind;
 
 typedef struct RankCmd
@@ -72,6 +76,12 @@ typedef struct RankKv
 	int			slots;
 } RankKv;
 
+typedef struct RankLargest
+{
+	int			stage;
+	int			layers;
+} RankLargest;
+
 typedef struct RankStep
 {
 	int32_t		n_rows;
@@ -104,6 +114,7 @@ typedef struct RankPlace
 {
 	KComm	   *tp;
 	KComm	   *pp;
+	KComm	   *world;			/* all of them; only beside steps */
 } RankPlace;
 
 static inline RankPlace
@@ -112,7 +123,8 @@ rank_place(GroupMem *g, int tp)
 	int			stages = g->world / tp;
 
 	return (RankPlace) {
-		comm_shm(g, g->rank / tp, g->rank % tp, tp), comm_shm(g, g->world + g->rank % tp, g->rank / tp, stages)
+		comm_shm(g, g->rank / tp, g->rank % tp, tp), comm_shm(g, g->world + g->rank % tp, g->rank / tp, stages),
+		comm_shm(g, 2 * g->world, g->rank, g->world)
 	};
 }
 

@@ -6,6 +6,7 @@
  */
 #include "engine/ranks.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ typedef struct Ranks
 	RankPlace	place;
 	uint32_t	last_id;
 	pthread_mutex_t writing;	/* a command and its body */
+	pthread_mutex_t asking;		/* for rows, until they have come */
 	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
 } Ranks;
 
@@ -59,6 +61,7 @@ open_group(Ranks *g, int fd, const Settings *s, int world, Err *e)
 {
 	pthread_mutex_init(&g->writing, NULL);
 	pthread_mutex_init(&g->loading, NULL);
+	pthread_mutex_init(&g->asking, NULL);
 	if (!groupmem_open(&g->mem, fd, 0, world, e))
 		return false;
 	close(fd);
@@ -399,6 +402,94 @@ bool
 ranks_adopt(RankModel *m, RankModel *from, Err *e)
 {
 	return ask(m, RC_ADOPT, &from->id, sizeof(from->id), e);
+}
+
+/* What a rank says, if it is larger, to most; NULL: it is a stage's first.  A NaN counts as the largest. */
+static float *
+hear_largest(Ranks *g, int rank, float *most, int *layers)
+{
+	KComm	   *c = g->place.world;
+	int32_t		n = 0;
+	float	   *its;
+
+	c->ops->recv(c, NULL, &n, sizeof(n), rank);
+	ranks_check();
+	its = mem_alloc((2 * (size_t) n + 1) * sizeof(float));
+	c->ops->recv(c, NULL, its, 2 * (size_t) n * sizeof(float), rank);
+	ranks_check();
+	if (most == NULL)
+	{
+		*layers = n;
+		return its;
+	}
+	for (int i = 0; i < 2 * *layers; i++)
+		if (isnan(its[i]) || its[i] > most[i])
+			most[i] = its[i];
+	mem_free(its);
+	return most;
+}
+
+void
+ranks_largest(RankModel *m, float *largest, int layers)
+{
+	Ranks	   *g = m->of;
+	int			tp = group.world / group.stages;
+
+	pthread_mutex_lock(&g->asking);
+	tell(m, RC_LARGEST, NULL, 0);
+	for (int stage = 0; stage < group.stages; stage++)
+	{
+		RankLargest all = {.stage = stage,.layers = layers};
+		float	   *most = stage == 0 ? largest : NULL;
+		Buf			body = {0};
+
+		for (int r = stage == 0 ? 1 : stage * tp; r < (stage + 1) * tp; r++)
+			most = hear_largest(g, r, most, &all.layers);
+		buf_add(&body, (const char *) &all, sizeof(all));
+		buf_add(&body, (const char *) most, 2 * (size_t) all.layers * sizeof(float));
+		tell(m, RC_SCALES, body.data, body.len);
+		buf_free(&body);
+		if (stage > 0)
+			mem_free(most);
+	}
+	pthread_mutex_unlock(&g->asking);
+}
+
+/* The rank's rows, in the order of their tokens. */
+static void
+take_rows(RankModel *m, int rank, const Model *own, const int32_t *ids, size_t n, float *out)
+{
+	KComm	   *c = m->of->place.world;
+	size_t		width = (size_t) m->embed_width;
+	float	   *rows = mem_alloc((n * width + 1) * sizeof(float));
+	size_t		its = 0;
+
+	for (size_t i = 0; i < n; i++)
+		its += model_token_rank(own, ids[i]) == rank;
+	c->ops->recv(c, NULL, rows, its * width * sizeof(float), rank);
+	its = 0;
+	for (size_t i = 0; i < n; i++)
+		if (model_token_rank(own, ids[i]) == rank)
+			memcpy(out + i * width, rows + its++ * width, width * sizeof(float));
+	mem_free(rows);
+}
+
+void
+ranks_token_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out)
+{
+	Ranks	   *g = m->of;
+	bool		others = false;
+
+	for (size_t i = 0; i < n && !others; i++)
+		others = model_token_rank(own, ids[i]) > 0;
+	if (!others)
+		return;
+	pthread_mutex_lock(&g->asking);
+	tell(m, RC_ROWS, ids, n * sizeof(*ids));
+	for (int r = 1; r < group.world / group.stages; r++)
+		take_rows(m, r, own, ids, n, out);
+	pthread_mutex_unlock(&g->asking);
+	ranks_check();
 }
 
 void

@@ -72,6 +72,13 @@ bool		ranks_info(int i, RankInfo *out);
 bool		ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, Err *e);
 /* Blocks of their KV are copied like rank 0's. */
 void		ranks_copy(RankModel *m, const struct BlockCopy *copies, int n);
+/*
+ * Behind a step in that KV: what is largest in each of `layers` layers of the stage, of K and of V, over its ranks.  All ranks scale
+ * a KV cache by what is (kvscales_of()) from their next ranks_kv() on.
+ */
+void		ranks_largest(RankModel *m, float *largest, int layers);
+/* Rows of the embedding (model_token_row()) that other ranks have, of n tokens that there are; any thread.  Others stay as they are. */
+void		ranks_token_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out);
 void		ranks_free(RankModel *m);	/* NULL: nothing */
 /* Sleep (model.h, arena.h): each of them gives back and takes as rank 0 does; of what fails it may be that some have. */
 void		ranks_rest(RankModel *m);

@@ -211,7 +211,10 @@ dec_embed(Decoder *d)
 		split_take_x(d);
 		return;
 	}
-	d->k->rows_of(d->pool, &d->embed.mat[0], d->b->tokens, 0, d->rows, to, d->embed.k);
+	if (d->ranks.places != NULL)
+		split_embed(d, to, projected ? d->x : d->y);
+	else
+		d->k->rows_of(d->pool, &d->embed.mat[0], d->b->tokens, 0, d->rows, to, d->embed.k);
 	if (d->b->embeds != NULL)
 		d->k->put_rows(d->pool, d->b->embeds, d->rows, d->embed.k, to, d->embed.k);
 	if (d->lora.n > 0 && d->embed.lora > 0)

@@ -462,6 +462,7 @@ typedef struct DecRanks
 	int			moe_inter;		/* of an expert whose columns are shared, all of them; 0 = they aren't */
 	int			first_layer;	/* layers[] is the model's from this one on */
 	int			max_out;		/* rows of logits */
+	int32_t    *places;			/* the host's [max_rows] where tokens' rows of a shared embedding are; NULL = it isn't */
 	float	   *part;			/* what this rank has computed of something that all need */
 	/* on a device, pinned: */
 	int32_t    *starts;			/* [2][n_experts + 1] where experts' rows begin; of the own ones, too */

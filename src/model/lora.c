@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "model/decoder.h"
 #include "model/place.h"
+#include "model/split.h"
 
 /* ---- making one ---- */
 
@@ -165,7 +166,8 @@ check_base(const Making *u, const LoraModule *m, const LoraSite *s)
 	const Linear *l = s->l == &u->d->head && u->d->c.tied ? &u->d->embed : s->l;
 	int			rows = s->embedding ? s->k : s->n_file;
 	int			width = s->embedding ? s->n : s->k;
-	int			own = s->embedding || s->perm == NULL ? rows : s->n;
+	int			own = s->embedding ? l->n : s->perm == NULL ? rows : s->n;
+	int			first = s->embedding && l->all > 0 ? split_at(l->all, u->d->ranks.tp->size, u->d->ranks.tp->rank) : 0;
 	KMat		mat;
 	bool		exact = l->mat[0].type == KT_F32 || l->mat[0].type == KT_F16 || l->mat[0].type == KT_BF16;
 	float	   *x = NULL;
@@ -187,7 +189,7 @@ check_base(const Making *u, const LoraModule *m, const LoraSite *s)
 	for (; row < own; row++)
 	{
 		u->d->k->mat_row(&mat, row, x);
-		tensor_row(m->base, own == rows ? row : s->perm[row], y);
+		tensor_row(m->base, s->embedding || own == rows ? first + row : s->perm[row], y);
 		if (!same_row(x, y, width, exact))
 			break;
 	}
@@ -196,7 +198,7 @@ check_base(const Making *u, const LoraModule *m, const LoraSite *s)
 	if (row == own)
 		return true;
 	err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path, m->name);
-	return err_detail(u->e, "Those of token %d are not the model's.", row);
+	return err_detail(u->e, "Those of token %d are not the model's.", first + row);
 }
 
 static bool

@@ -125,6 +125,7 @@ decoder_clear(Decoder *d)
 		stack_free(d->stacks[i]);
 	dec_lora_free(d);
 	mem_free(d->ranks.slot);
+	mem_free(d->ranks.places);
 	mem_free(d->stacks);
 	mem_free(d->layers != NULL ? d->layers - d->ranks.first_layer : NULL);
 	mem_free(d->draft.blocks);
@@ -786,17 +787,27 @@ model_decoder(Model *m)
 	return &m->d;
 }
 
-bool
+int
+model_token_rank(const Model *m, int32_t token)
+{
+	const Linear *table = &m->d.embed;
+	const KComm *tp = m->d.ranks.tp;
+
+	if (!split_is_first(&m->d) || token < 0 || token >= (table->all > 0 ? table->all : table->n))
+		return -1;
+	if (tp == NULL)
+		return 0;
+	return table->all > 0 ? split_owner(table->all, tp->size, token) : tp->rank;
+}
+
+void
 model_token_row(const Model *m, int32_t token, float *out)
 {
 	const Linear *table = &m->d.embed;
-	KMat		mat;
+	const KComm *tp = m->d.ranks.tp;
+	KMat		mat = dec_host_mat(&m->d, &table->mat[0]);
 
-	if (token < 0 || token >= table->n)
-		return false;
-	mat = dec_host_mat(&m->d, &table->mat[0]);
-	m->d.k->mat_row(&mat, token, out);
-	return true;
+	m->d.k->mat_row(&mat, table->all > 0 ? token - split_at(table->all, tp->size, tp->rank) : token, out);
 }
 
 bool

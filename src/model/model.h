@@ -237,9 +237,11 @@ bool		model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out);
 
 /*
  * A token's row of the embedding as the checkpoint has it, before any factor: what Batch.embeds takes in
- * its place, with the same bits behind it.  Any thread.  false: there is no such token.
+ * its place, with the same bits behind it.  Any thread.  The token is one that this rank has.
  */
-bool		model_token_row(const Model *m, int32_t token, float *out);
+void		model_token_row(const Model *m, int32_t token, float *out);
+/* Which of the first stage's ranks has it; this one, if it is alone.  -1: there is no such token, or this is another stage. */
+int			model_token_rank(const Model *m, int32_t token);
 
 /* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out.  lora: [n], each
  * row's adapter; NULL = none has one. */

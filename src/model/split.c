@@ -28,6 +28,16 @@ split_at(int total, int ranks, int rank)
 }
 
 int
+split_owner(int total, int ranks, int i)
+{
+	int			r = 0;
+
+	while (i >= split_at(total, ranks, r + 1))
+		r++;
+	return r;
+}
+
+int
 split_layers(int layers, int stages, int stage)
 {
 	int			at = 0;
@@ -492,25 +502,22 @@ split_layer(Decoder *d, Layer *l, const RowUnits *u)
 	split_moe(d, &l->moe, u);
 }
 
-/* The head's rows; where it is the embedding, which stays whole, they are one more matrix. */
+/* Embedding and head; where both are one, so are their parts. */
 static void
-split_head(Decoder *d)
+split_vocab(Decoder *d)
 {
-	Bound	   *o = d->bound;
-	int			lora = d->head.lora;
-
 	/* of these the head is read in other ways, too */
-	if (d->c.no_head || d->c.head_norm || d->scores_tokens || (d->c.tied ? d->embed.n : d->head.n) == 0)
+	bool		whole = d->c.no_head || d->c.head_norm || d->scores_tokens;
+	Range		r = own(d, d->embed.n);
+
+	if (!whole)
+		pick_columns(d, &d->head);
+	if (whole && d->c.tied)
 		return;
 	if (d->c.tied)
-	{
-		d->head = d->embed;
-		d->head.lora = lora;
-		o->linears = mem_realloc(o->linears, 2 * (o->n_linears + 1) * sizeof(*o->linears));
-		o->linears[o->n_linears++] = &d->head;
-		d->c.tied = false;
-	}
-	pick_columns(d, &d->head);
+		pick_sites(d, &d->head, &r, 1);
+	pick_columns(d, &d->embed);
+	d->ranks.places = mem_alloc((size_t) d->max_rows * sizeof(int32_t));
 }
 
 static bool
@@ -577,7 +584,7 @@ split_columns(Decoder *d, Err *e)
 	u = row_units(d);
 	for (int i = 0; i < d->c.n_layers; i++)
 		split_layer(d, &d->layers[i], &u);
-	split_head(d);
+	split_vocab(d);
 	shrink_conf(d, &u);
 	return true;
 }
@@ -787,6 +794,7 @@ split_part(const Decoder *d)
 	size_t		rows = (size_t) d->max_rows;
 	size_t		pairs = (size_t) d->moe.rows * (size_t) d->c.moe.top_k;
 	size_t		most = 0;
+	size_t		head;
 
 	if (d->ranks.tp == NULL)
 		return 0;
@@ -805,7 +813,10 @@ split_part(const Decoder *d)
 		most = pairs * (size_t) d->c.hidden;
 	if (pairs * (size_t) d->c.moe.inter > most)
 		most = pairs * (size_t) d->c.moe.inter;
-	return (size_t) d->ranks.max_out * (size_t) d->head.n > most ? (size_t) d->ranks.max_out * (size_t) d->head.n : most;
+	if (rows * (size_t) d->embed.k > most)
+		most = rows * (size_t) d->embed.k;
+	head = (size_t) d->ranks.max_out * (size_t) (d->c.tied ? d->embed.n : d->head.n);
+	return head > most ? head : most;
 }
 
 void *
@@ -825,6 +836,43 @@ split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size)
 	for (int r = 0; r <= c->size; r++)
 		starts[r] = split_at(total, c->size, r);
 	c->ops->gather(c, d->pool, all, d->ranks.part, rows, starts, size);
+}
+
+/*
+ * Tokens are the host's, so each rank knows where whose rows begin: they are gathered owner by owner, and taken from there.
+ * Adding up would do, but for zeros' signs.
+ */
+void
+split_embed(Decoder *d, float *to, float *before)
+{
+	const Linear *e = &d->embed;
+	const int32_t *tokens = d->b->tokens;
+	KComm	   *c = d->ranks.tp;
+	int32_t		starts[GROUP_MOST + 1] = {0};
+	int32_t		at[GROUP_MOST];
+	int			first = split_at(e->all, c->size, c->rank);
+	int			n = 0;
+
+	for (int i = 0; i < d->rows; i++)
+	{
+		/* one that there can't be is a row of zeros, which the first rank has */
+		int			owner = tokens[i] >= 0 && tokens[i] < e->all ? split_owner(e->all, c->size, tokens[i]) : 0;
+
+		starts[owner + 1]++;
+		if (owner == c->rank)
+			d->ids[n++] = tokens[i] >= 0 ? tokens[i] - first : -1;
+	}
+	for (int r = 0; r < c->size; r++)
+	{
+		starts[r + 1] += starts[r];
+		at[r] = starts[r];
+	}
+	for (int i = 0; i < d->rows; i++)
+		d->ranks.places[i] = at[tokens[i] >= 0 && tokens[i] < e->all ? split_owner(e->all, c->size, tokens[i]) : 0]++;
+	if (n > 0)
+		d->k->rows_of(d->pool, &e->mat[0], d->ids, 0, n, d->ranks.part, e->k);
+	c->ops->gather(c, d->pool, before, d->ranks.part, 1, starts, (size_t) e->k * sizeof(float));
+	d->k->copy_rows(d->pool, to, e->k, before, e->k, d->ranks.places, d->rows, e->k);
 }
 
 void

@@ -10,6 +10,7 @@
  *		qkv by heads -> attention -> gather -> o by columns -> gather
  *		gate, up by columns -> activation -> gather -> down by columns -> gather
  *		the vocabulary's head by columns -> gather
+ *		the embedding by tokens: whoever has a token's row gives it to all
  *
  * Rows.  Or else a matrix behind such a part is cut by its inputs, and reads that part; what all ranks
  * make of theirs is added up, in the order of ranks.  The sum's order is another one than alone, and its bits are;
@@ -20,7 +21,7 @@
  *		gate, up by columns -> activation -> down by inputs -> sum
  *
  * Heads of k and v that are fewer than ranks are on several.  Experts are cut like an MLP, or stay whole and
- * are dealt to ranks.  Norms, routers, the embedding, latents and state-space layers are on all ranks.
+ * are dealt to ranks.  Norms, routers, latents and state-space layers are on all ranks.
  *
  * Layers.  A stage has a run of layers; the first has the embedding, too, the last the head.  A stage hands
  * the residual stream on, the last one the logits to the first.
@@ -40,6 +41,9 @@ int			split_layers(int layers, int stages, int stage);
 
 /* Where a rank's experts begin among all ranks' side by side; of rank `ranks`: all of them. */
 int			split_experts_at(const Decoder *d, int rank);
+
+/* Whose part has number `i` of so many; i is one of them. */
+int			split_owner(int total, int ranks, int i);
 
 /* The rank's part of what was bound; sizes in d->c become its own.  ERR_INVALID, ERR_UNSUPPORTED. */
 bool		split_apply(Decoder *d, const ModelRanks *r, Err *e);
@@ -63,6 +67,8 @@ void		split_end(Decoder *d);
  */
 void	   *split_mine(Decoder *d, bool split, void *all);
 void		split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size);
+/* to[rows][embed.k] = the embedding's rows of the step's tokens; before: as much memory, not `to` */
+void		split_embed(Decoder *d, float *to, float *before);
 /* x[n] is added up over ranks, if it is `parts` that they have. */
 void		split_sum(Decoder *d, bool parts, float *x, int n);
 /*

@@ -76,7 +76,10 @@ sub kind
 	$prompt //= "repeat('a b c ', i)";
 	return qq{SELECT string_agg((llm_output($prompt, model => '$kind', max_tokens => 12, ignore_eos => true, temperature => 1, seed => i, logprobs => 2)).completions::text, '|' ORDER BY i) FROM generate_series(1, 6) i};
 }
-my %kind_alone = map { $_ => sql(kind($_)) } @kinds;
+sql(qq{SELECT llm_create_model('$_->[0]', '$top/$_->[1]', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 96, "kv_cache_dtype": "fp8", "calculate_kv_scales": true}')})
+	for [ 'scaled', 'mixtral_f16' ], [ 'scaled_latent', 'deepseek3_f16' ];
+my %kind_alone = map { $_ => sql(kind($_)) } @kinds, qw(scaled scaled_latent);
+isnt($kind_alone{scaled}, $kind_alone{mixtral_f16}, 'an FP8 cache changes answers');
 
 my $dir = abs_path($node->basedir) . '/adapter';
 make_adapter($dir);
@@ -129,10 +132,21 @@ is(sql(kind($_)), $kind_alone{$_}, "$_ with experts that are dealt in turn") for
 like(error(q{ALTER SYSTEM SET vllm.expert_placement_strategy = 'random'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to deal them');
 restart_with($node, expert_placement_strategy => 'linear');
 
+# ---- scales of an FP8 cache that are computed ----
+
+for my $shape ([ 2, 1 ], [ 2, 2 ])
+{
+	my ($tp, $pp) = @$shape;
+	restart_with($node, tensor_parallel_size => $tp, pipeline_parallel_size => $pp, enable_expert_parallel => 'off');
+	is(sql(kind($_)), $kind_alone{$_}, "$_ with computed scales on $tp x $pp ranks") for qw(scaled scaled_latent);
+}
+ok($node->log_contains(qr/FP8 KV cache: scales are computed/), '... as the log tells');
+restart_with($node, pipeline_parallel_size => 1);
+
 # ---- partial sums ----
 
 like(error(q{ALTER SYSTEM SET vllm.tensor_parallel_mode = 'diagonals'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to divide matrices');
-restart_with(tensor_parallel_mode => 'rows', enable_expert_parallel => 'off');
+restart_with($node, tensor_parallel_mode => 'rows', enable_expert_parallel => 'off');
 ok($node->log_contains(qr/columns by 2, layers by 1; sums are of parts/), 'the log tells of them');
 # what is greedy is what one process chooses, and all have the same bits at each time
 is(sql($questions[0]), $alone[0], 'an answer by partial sums');
@@ -145,7 +159,7 @@ for my $kind (qw(mixtral_f16 gpt_oss_f16 deepseek3_f16))
 	is(sql(kind($kind)), $once, "... of $kind");
 	isnt($once, $kind_alone{$kind}, '... and not the bits of one process');
 }
-restart_with(tensor_parallel_mode => 'columns');
+restart_with($node, tensor_parallel_mode => 'columns');
 
 # ---- each rank on a device of its own ----
 

@@ -55,6 +55,8 @@ typedef struct Job
 	int			rank;
 	int			fd;				/* -1: alone */
 	float	   *out;			/* [N_OUT][vocab]; NULL: it could not be loaded */
+	float	   *rows;			/* [vocab][embed_width] of the embedding, those that this rank has */
+	int			embed_width;
 	int			vocab;
 	uint64_t	bytes;			/* of its weights */
 	int			heads;
@@ -214,6 +216,11 @@ run_as(Job *j, const ModelRanks *ranks)
 		j->bytes = model_info(m)->weight_bytes;
 		j->heads = model_info(m)->n_heads;
 		j->out = mem_zalloc((size_t) N_OUT * (size_t) j->vocab * sizeof(float));
+		j->embed_width = model_info(m)->embed_width;
+		j->rows = mem_zalloc((size_t) j->vocab * (size_t) j->embed_width * sizeof(float));
+		for (int t = 0; t < j->vocab; t++)
+			if (model_token_rank(m, t) == (ranks != NULL ? ranks->tp->rank : 0))
+				model_token_row(m, t, j->rows + (size_t) t * (size_t) j->embed_width);
 		if (!all_steps(m, dev, a, j->out))
 		{
 			mem_free(j->out);
@@ -296,6 +303,37 @@ has_experts(const char *name)
 
 static int	refused;
 
+static void
+job_free(Job *j)
+{
+	mem_free(j->out);
+	mem_free(j->rows);
+}
+
+/* Ranks of the first stage together have the embedding that one alone has: a row of each token. */
+static void
+check_rows(const char *name, const Job *alone, const Job *jobs, int tp)
+{
+	size_t		width = (size_t) alone->embed_width;
+	float	   *zeros = mem_zalloc((width + 1) * sizeof(float));
+
+	for (size_t t = 0; t < (size_t) alone->vocab; t++)
+	{
+		const float *row = alone->rows + t * width;
+		int			have = 0;
+		bool		same = true;
+
+		for (int r = 0; r < tp; r++)
+			if (memcmp(jobs[r].rows + t * width, zeros, width * sizeof(float)) != 0)
+			{
+				have++;
+				same = same && memcmp(jobs[r].rows + t * width, row, width * sizeof(float)) == 0;
+			}
+		CHECK(same && have >= (memcmp(row, zeros, width * sizeof(float)) != 0), "%s on %d ranks: the row of token %zu", name, tp, t);
+	}
+	mem_free(zeros);
+}
+
 /* The model as planned, compared with itself alone.  may_refuse: it need not be possible. */
 static void
 compare(const char *name, const char *path, const Job *alone, Plan plan, bool may_refuse)
@@ -327,8 +365,11 @@ compare(const char *name, const char *path, const Job *alone, Plan plan, bool ma
 		if (j->out != NULL && !has_experts(name))
 			CHECK(j->bytes < alone->bytes, "%s on %d x %d ranks: %zu bytes of %zu", name, plan.tp, plan.pp, (size_t) j->bytes,
 				  (size_t) alone->bytes);
-		mem_free(j->out);
 	}
+	if (jobs[0].out != NULL && plan.pp == 1 && plan.quant == NULL && plan.adapter == NULL)
+		check_rows(name, alone, jobs, plan.tp);
+	for (int r = 0; r < plan.tp * plan.pp; r++)
+		job_free(&jobs[r]);
 }
 
 /* The largest difference of two results, relative to the largest number of its row. */
@@ -404,7 +445,7 @@ compare_rows(const char *name, const char *path, const Job *alone, Plan plan, bo
 	CHECK(differ == 0, "%s by rows on %d ranks: other tokens in %d rows", name, plan.tp, differ);
 	other_bits += diff > 0;
 	for (int r = 0; r < plan.tp * plan.pp; r++)
-		mem_free(jobs[r].out);
+		job_free(&jobs[r]);
 }
 
 /* Those that are looked at more closely: one of a kind. */
@@ -439,7 +480,7 @@ test_types(const char *name, const char *path, int tp)
 			compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.quant = types[i]}, false);
 			compare_rows(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.quant = types[i]}, false);
 		}
-		mem_free(alone.out);
+		job_free(&alone);
 	}
 }
 
@@ -491,7 +532,7 @@ test_model(const char *name)
 		if (has_experts(name))
 			compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.device = device}, false);
 	}
-	mem_free(alone.out);
+	job_free(&alone);
 	if (close_look && name[strlen(name) - 1] != '4' && !begins(name, "quant"))
 		test_types(name, path, tp);
 }
@@ -534,8 +575,8 @@ test_adapter(const char *adapter, const char *base)
 	compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.adapter = of}, false);
 	compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.adapter = of,.device = "moat"}, false);
 	compare_rows(base, path, &alone, (Plan) {.tp = tp,.pp = 1,.adapter = of}, false);
-	mem_free(alone.out);
-	mem_free(plain.out);
+	job_free(&alone);
+	job_free(&plain);
 }
 
 static void
