@@ -254,7 +254,7 @@ check_tap() {
 	${CC:-cc} -O1 -g -Wall -fPIC -shared -Isrc -I"$($PG_CONFIG --includedir-server)" -D_GNU_SOURCE \
 		-o "$BASE/hooks/hooks_audit.so" tests/hooks/hooks_audit.c
 	make -s processors device-libs && cp build/engine/tests/plugins/*.so "$BASE/hooks/"
-	make -s emu-lib && mkdir -p "$BASE/hooks/emu" && { [ ! -f build/engine/emu/vllm_pg_cuda.so ] || cp build/engine/emu/vllm_pg_cuda.so "$BASE/hooks/emu/"; }
+	make -s emu-lib && mkdir -p "$BASE/hooks/emu" && { [ ! -f build/engine/emu/vllm_pg_cuda.so ] || cp build/engine/emu/vllm_pg_cuda.so build/engine/emu/libnccl_emu.so "$BASE/hooks/emu/"; }
 	for t in tests/t/[0-9]*.pl; do
 		case $(basename "$t") in 9*) [ -n "${FULL:-}" ] || continue ;; esac
 		out=build/check/tap-pg$PG_MAJOR-$(basename "$t" .pl)

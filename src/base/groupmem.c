@@ -27,6 +27,7 @@
 struct GroupHead
 {
 	GroupWord	dead;			/* 0, or the missing rank + 1 */
+	GroupWord	refused;		/* the last number that some rank has given up */
 	GroupWord	came[GROUP_MOST];	/* the rank has its lock */
 	_Atomic int32_t pids[GROUP_MOST];
 	_Atomic int32_t told[GROUP_MOST];
@@ -161,6 +162,34 @@ look(GroupMem *g)
 			l.l_type == F_UNLCK)
 			miss(g, r);
 	}
+}
+
+bool
+groupmem_lives(GroupMem *g)
+{
+	struct timespec ts;
+	int64_t		now;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	if (now - atomic_load_explicit(&g->looked_ms, memory_order_relaxed) >= GROUP_LOOK_MS)
+	{
+		atomic_store_explicit(&g->looked_ms, now, memory_order_relaxed);
+		look(g);
+	}
+	return !groupmem_dead(g);
+}
+
+void
+groupmem_refuse(GroupMem *g, uint32_t number)
+{
+	atomic_store(&g->head->refused.v, number);
+}
+
+bool
+groupmem_refused(const GroupMem *g, uint32_t number)
+{
+	return atomic_load(&g->head->refused.v) == number;
 }
 
 static void

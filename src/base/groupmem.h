@@ -58,6 +58,7 @@ typedef struct GroupMem
 	size_t		size;
 	uint64_t	at;				/* of the stream: bytes written by rank 0, read by others */
 	uint32_t	heard[GROUP_MOST];	/* rank 0: answers */
+	_Atomic int64_t looked_ms;	/* groupmem_lives() */
 } GroupMem;
 
 /* A file for groupmem_open(); -1 with *e set. */
@@ -70,6 +71,11 @@ void		groupmem_close(GroupMem *g);
 /* The group is dead; this rank knows why. */
 void		groupmem_kill(GroupMem *g);
 bool		groupmem_dead(const GroupMem *g);
+/* Not dead, for who waits for others elsewhere than here: it looks at them every GROUP_LOOK_MS. */
+bool		groupmem_lives(GroupMem *g);
+/* What all do together has a number, counted from 1: a rank gives it up, and the others learn of it. */
+void		groupmem_refuse(GroupMem *g, uint32_t number);
+bool		groupmem_refused(const GroupMem *g, uint32_t number);
 int			groupmem_pid(const GroupMem *g, int rank);	/* its process; 0: it has not come */
 /* What a rank tells of itself: a number, 0 at first.  Any thread. */
 void		groupmem_tell(GroupMem *g, int n);

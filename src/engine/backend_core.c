@@ -130,6 +130,7 @@ typedef struct NewModel
 	Source	   *src;
 	CoreOptions *co;
 	DraftFiles *df;
+	const Settings *set;
 } NewModel;
 
 static void
@@ -188,7 +189,8 @@ load_weights(void *ctx, Err *e)
 	n->options->ranks = NULL;
 	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) || coreplan_leave_out(&n->co->spec, e));
 	kpool_bind(NULL);
-	return ok;
+	/* its threads run anywhere */
+	return ok && (in->ranks == NULL || ranks_talk(in->ranks, n->model, in->dev, in->where.ordinal, n->set, e));
 }
 
 /* ... on a device, whose memory is measured */
@@ -209,7 +211,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	ModelInfo	mi;
 	char	   *id = s->repack_cache[0] != '\0' ? files_contents_id(src->files) : NULL;
 	DraftFiles	df = {0};
-	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df};
+	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df,.set = s};
 	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) coreplan_kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt != NULL};
 	int			sizes[GRAPH_SIZES];
 	int			n_sizes = 0;

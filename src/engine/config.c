@@ -44,6 +44,7 @@ static const Row rows[] = {
 	{"cpu_isa", ROW_STR, OFF(cpu_isa), 0, sizeof(((Settings *) 0)->cpu_isa), 1},
 	{"device", ROW_STR, OFF(device), 0, sizeof(((Settings *) 0)->device), 1},
 	{"device_library", ROW_STR, OFF(device_library), 0, sizeof(((Settings *) 0)->device_library), 1},
+	{"nccl_path", ROW_STR, OFF(nccl_path), 0, sizeof(((Settings *) 0)->nccl_path), 1},
 	{"cuda_kernels", ROW_STR, OFF(cuda_kernels), 0, sizeof(((Settings *) 0)->cuda_kernels), 1},
 	{"tensor_parallel_size", ROW_INT, OFF(tensor_parallel_size), 1, GROUP_MOST, 1},
 	{"pipeline_parallel_size", ROW_INT, OFF(pipeline_parallel_size), 1, GROUP_MOST, 1},
@@ -269,6 +270,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
 		if (r->off == OFF(device) && !devices_parse(value, 0, &ordinal, &listed))
 			return err_set(e, ERR_INVALID, "setting \"device\" must be auto, cpu, cuda, cuda:N or a list of the last, got \"%.64s\"", value);
+		if (r->off == OFF(nccl_path) && value[0] != '\0' && value[0] != '/' && strcmp(value, NCCL_OFF) != 0)
+			return err_set(e, ERR_INVALID, "setting \"nccl_path\" must be an absolute path or " NCCL_OFF ", got \"%.64s\"", value);
 		if (r->off == OFF(cuda_kernels) && !devices_variant(value, &variant))
 			return err_set(e, ERR_INVALID, "setting \"cuda_kernels\" must be auto, mma or wgmma, got \"%.64s\"", value);
 		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))

@@ -15,6 +15,7 @@
 
 #define KV_CACHE_BYTES	(INT64_C(512) << 20)
 #define GPU_PART_LEAST	0.05		/* gpu_memory_utilization */
+#define NCCL_OFF		"off"		/* of nccl_path */
 #define LORA_MAX_CACHED	4096	/* adapters of a model in memory */
 #define LORA_RANKS		"1, 8, 16, 32, 64, 128, 256, 320 and 512"	/* of max_lora_rank */
 
@@ -25,6 +26,7 @@ typedef struct Settings
 	char		cpu_isa[32];	/* "auto" or a kernel set's name */
 	char		device[128];	/* auto, cpu, cuda, cuda:N, or cuda:N,cuda:N... */
 	char		device_library[1024];	/* "" = beside the engine (devices.h) */
+	char		nccl_path[1024];	/* "" = as the loader finds it, "off" = none */
 	char		cuda_kernels[8];	/* auto, mma, wgmma */
 	int			tensor_parallel_size;	/* ranks that share columns (ranks.h), ... */
 	int			pipeline_parallel_size; /* ... times those that share layers */

@@ -21,6 +21,7 @@
 #include "engine/lora_load.h"
 #include "engine/pooling.h"
 #include "engine/rank_cmd.h"
+#include "engine/rank_talk.h"
 #include "engine/ranks.h"
 #include "engine/source.h"
 #include "load/load.h"
@@ -46,6 +47,7 @@ typedef struct Held
 	int			slots;
 	bool		away;			/* its weights are in a file, or nowhere */
 	HugePages	huge;
+	RankHope	hope;
 	const int32_t **tables;		/* [max_rows] */
 	const float **embeds;		/* likewise */
 	const LoraAdapter **loras;	/* likewise */
@@ -413,6 +415,52 @@ begin_move(RankCmdKind kind, Held *h, const void *body, size_t size)
 	begin_thread(move_main, m);
 }
 
+/* ---- communicators ---- */
+
+static void
+meet(const Held *h, const char *library)
+{
+	Err			e = {0};
+	char		mine[sizeof(e.msg)];
+
+	if (h->dev == NULL || h->dev->ops->comm == NULL)
+		err_set(&e, ERR_UNSUPPORTED, "the device has no communicators");
+	else if (rank_meet(h->dev, h->ordinal, library, mine, sizeof(mine), &e))
+	{
+		e.cls = ERR_NONE;
+		memcpy(e.msg, mine, sizeof(mine));
+	}
+	groupmem_answer(&me.mem, &e);
+}
+
+typedef struct Talking
+{
+	Held	   *held;			/* rank 0 keeps it as long */
+	RankTalk	what;
+} Talking;
+
+static void *
+talk_main(void *arg)
+{
+	Talking    *t = arg;
+	Err			e = {0};
+
+	if (rank_talk(&t->held->hope, &me.mem, me.set.tensor_parallel_size, &t->what, t->held->model, &e))
+		e.cls = ERR_NONE;
+	groupmem_answer(&me.mem, &e);
+	mem_free(t);
+	return NULL;
+}
+
+static void
+begin_talk(Held *h, const RankTalk *what)
+{
+	Talking    *t = mem_alloc(sizeof(Talking));
+
+	*t = (Talking) {h, *what};
+	begin_thread(talk_main, t);
+}
+
 static void
 forget(Held *h)
 {
@@ -664,6 +712,12 @@ execute(const RankCmd *cmd, const uint8_t *body)
 		forget(h);
 	else if (cmd->kind == RC_STORE || cmd->kind == RC_FETCH || cmd->kind == RC_ADOPT)
 		begin_move(cmd->kind, h, body, (size_t) cmd->size);
+	else if (cmd->kind == RC_MEET)
+		meet(h, (const char *) body);
+	else if (cmd->kind == RC_TALK)
+		begin_talk(h, cut(&c, 1, sizeof(RankTalk)));
+	else if (cmd->kind == RC_APART)
+		model_apart(h->model);
 	else if (cmd->kind == RC_LORA)
 		begin_lora(h, cut(&c, 1, sizeof(RankLora)));
 	else

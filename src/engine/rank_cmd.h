@@ -3,7 +3,7 @@
  *	  What rank 0 writes to the others: commands, each a RankCmd and a body of `size` bytes.
  *
  * All are the same program, so structs go as they are.  Commands are executed in order; RC_LOAD and RC_KV are
- * answered (groupmem_answer()), as are RC_LORA, RC_STORE, RC_FETCH and RC_ADOPT; all of these but RC_KV by a thread of its own.
+ * answered (groupmem_answer()), as are RC_LORA, RC_STORE, RC_FETCH, RC_ADOPT, RC_MEET and RC_TALK; all of these but RC_KV and RC_MEET by a thread of its own.
  *
  *		RC_LOAD		RankLoad
  *		RC_KV		RankKv
@@ -23,6 +23,9 @@
  *		RC_FETCH	nothing; KV and state come back with the weights
  *		RC_FORGET	nothing
  *		RC_ADOPT	the number of the model that has the weights
+ *		RC_MEET		the library of communicators, with its 0; the answer is what rank_meet() says
+ *		RC_TALK		RankTalk
+ *		RC_APART	nothing
  *
  * Adapters have numbers from 1 on, which are never used again; 0 is none.
  */
@@ -37,7 +40,8 @@
 typedef enum RankCmdKind
 {
 	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA, RC_REST, RC_STORE, RC_FETCH, RC_FORGET, RC_ADOPT,
-	RC_ROWS, RC_LARGEST, RC_SCALES
+	RC_ROWS, RC_LARGEST, RC_SCALES,
+	RC_MEET, RC_TALK, RC_APART
 } RankCmdKind;
 
 typedef struct RankCmd
@@ -108,6 +112,14 @@ typedef struct RankLora
 	char		path[4096];
 	char		dtype[16];
 } RankLora;
+
+/* A communicator of each stage's ranks, then of each column's. */
+typedef struct RankTalk
+{
+	uint32_t	number;			/* of the opening, from 1 on */
+	char		library[sizeof(((Settings *) NULL)->nccl_path)];
+	char		ids[GROUP_MOST + 1][KDEVICE_COMM_ID];
+} RankTalk;
 
 /* Which of the world's ranks is which: ranks of a stage are side by side. */
 typedef struct RankPlace

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/sysmem.h"
 #include "engine/rank_cmd.h"
+#include "engine/rank_talk.h"
 #include "model/split.h"
 #include "wire/control.h"
 
@@ -28,6 +29,7 @@ typedef struct Ranks
 	GroupMem	mem;
 	RankPlace	place;
 	uint32_t	last_id;
+	uint32_t	last_opening;	/* of communicators; under loading */
 	pthread_mutex_t writing;	/* a command and its body */
 	pthread_mutex_t asking;		/* for rows, until they have come */
 	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
@@ -42,6 +44,7 @@ struct RankModel
 	int			hidden;
 	int			block_size;
 	bool		waiting;		/* for answers to RC_LOAD */
+	RankHope	hope;
 };
 
 /* as of the engine's start */
@@ -55,6 +58,10 @@ static struct
 	bool		rows;
 	Ranks		of[GROUP_MOST];	/* [replicas] where there are others */
 } group = {.replicas = 1,.world = 1,.stages = 1};
+
+/* as ranks_exchange() tells it */
+static pthread_mutex_t exchange_lock = PTHREAD_MUTEX_INITIALIZER;
+static char exchange[128];
 
 static bool
 open_group(Ranks *g, int fd, const Settings *s, int world, Err *e)
@@ -361,6 +368,132 @@ ask(RankModel *m, RankCmdKind kind, const void *body, size_t size, Err *e)
 	ok = hear_all(m->of, "", e);
 	pthread_mutex_unlock(&m->of->loading);
 	return ok;
+}
+
+/* ---- communicators ---- */
+
+/* What ranks have: NULL, or why they can't talk by it.  found: what rank_meet() says of each. */
+static const char *
+cant_talk(const char found[][sizeof(((Err *) NULL)->msg)])
+{
+	for (int r = 0; r < group.world; r++)
+		for (int o = 0; o < r; o++)
+		{
+			size_t		uuid = strcspn(found[r], " ");
+
+			if (strcspn(found[o], " ") == uuid && strncmp(found[r], found[o], uuid) == 0)
+				return "ranks share a device";
+			if (strcmp(strchr(found[r], ' '), strchr(found[o], ' ')) != 0)
+				return "ranks have different versions of NCCL";
+		}
+	return NULL;
+}
+
+/* What each has; NULL: all have what it takes, else why not. */
+static const char *
+meet_all(RankModel *m, const Dev *dev, int ordinal, const char *library, char found[][sizeof(((Err *) NULL)->msg)])
+{
+	Ranks	   *g = m->of;
+	Err			e;
+	bool		ok = rank_meet(dev, ordinal, library, found[0], sizeof(found[0]), &e);
+
+	tell(m, RC_MEET, library, strlen(library) + 1);
+	for (int r = 1; r < group.world; r++)
+	{
+		Err			its;
+
+		if (!groupmem_hear(&g->mem, r, &its))
+			lost(g);
+		ok = ok && its.cls == ERR_NONE;
+		memcpy(found[r], its.msg, sizeof(its.msg));
+	}
+	return ok ? cant_talk((const char (*)[sizeof(e.msg)]) found) : "NCCL can't be used";
+}
+
+/* All ranks do, or none. */
+static bool
+talk_all(RankModel *m, Model *own, const Dev *dev, const char *library)
+{
+	Ranks	   *g = m->of;
+	int			tp = group.world / group.stages;
+	RankTalk   *t = mem_zalloc(sizeof(RankTalk));
+	Err			e;
+	char		why[256] = "";
+	bool		ok = true;
+
+	t->number = ++g->last_opening;
+	snprintf(t->library, sizeof(t->library), "%s", library);
+	for (int i = 0; i < group.stages + tp && ok; i++)
+		ok = dev->ops->comm->id(library, t->ids[i], why, sizeof(why));
+	if (ok)
+	{
+		tell(m, RC_TALK, t, sizeof(*t));
+		ok = rank_talk(&m->hope, &g->mem, tp, t, own, &e);
+		if (!hear_all(g, "", &e) || !ok)
+		{
+			tell(m, RC_APART, NULL, 0);
+			model_apart(own);
+			ok = false;
+		}
+	}
+	else
+		log_line('W', "NCCL has no id for ranks: %s", why);
+	mem_free(t);
+	return ok;
+}
+
+static void
+tell_exchange(const char *how, const char *why)
+{
+	pthread_mutex_lock(&exchange_lock);
+	snprintf(exchange, sizeof(exchange), "ranks exchange by %s%s%s", how, why[0] != '\0' ? ": " : "", why);
+	log_line('I', "%s", exchange);
+	pthread_mutex_unlock(&exchange_lock);
+}
+
+void
+ranks_exchange(char *buf, size_t size)
+{
+	pthread_mutex_lock(&exchange_lock);
+	snprintf(buf, size, "%s", exchange);
+	pthread_mutex_unlock(&exchange_lock);
+}
+
+bool
+ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings *s, Err *e)
+{
+	char		(*found)[sizeof(e->msg)];
+	const char *why = NULL;
+	bool		shared;
+
+	if (dev == NULL || dev->memory == 0 || dev->ops->comm == NULL)
+		return true;
+	if (strcmp(s->nccl_path, NCCL_OFF) == 0)
+	{
+		tell_exchange("way of the host", "vllm.nccl_path is " NCCL_OFF);
+		return true;
+	}
+	found = mem_zalloc((size_t) group.world * sizeof(*found));
+	pthread_mutex_lock(&m->of->loading);
+	why = meet_all(m, dev, ordinal, s->nccl_path, found);
+	shared = why != NULL && strcmp(why, "ranks share a device") == 0;
+	if (why == NULL && !talk_all(m, own, dev, s->nccl_path))
+		why = "NCCL could not be opened";
+	pthread_mutex_unlock(&m->of->loading);
+	if (why == NULL)
+		tell_exchange(strchr(found[0], ' ') + 1, "");
+	mem_free(found);
+	if (why == NULL)
+		return true;
+	/* what was asked for is a library; that devices can't is no fault of it */
+	if (s->nccl_path[0] != '\0' && !shared)
+	{
+		err_set(e, ERR_UNSUPPORTED, "ranks can't exchange by the library that vllm.nccl_path names: %s", why);
+		err_detail(e, "The server log tells more.");
+		return err_hint(e, "Install NCCL 2.18 or later there, or set vllm.nccl_path to \"" NCCL_OFF "\" so that ranks exchange by way of the host.");
+	}
+	tell_exchange("way of the host", why);
+	return true;
 }
 
 bool

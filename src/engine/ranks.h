@@ -55,6 +55,13 @@ RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const 
 const ModelRanks *ranks_of(const RankModel *m);
 /* They have, or why not; own: rank 0's, NULL = it couldn't.  All ranks must have read the same (rank_digest()): ERR_LOST. */
 bool		ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e);
+/*
+ * Behind that, of a model on a device: exchange is by NCCL if that can be, else by way of the host.  False: only if vllm.nccl_path
+ * asks for what can't be.
+ */
+bool		ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings *s, Err *e);
+/* How ranks exchange, of the model that was loaded last; "": there is none on devices. */
+void		ranks_exchange(char *buf, size_t size);
 /* Of a model and the files it was made of: what must be the same on all ranks, as text. */
 #define RANK_DIGEST	65
 void		rank_digest(const Model *m, const Files *files, char out[RANK_DIGEST]);

@@ -110,6 +110,8 @@ look_at_device_memory(Stats *s)
 		s->devices[i].rank = rank_on(s, i, here);
 		s->devices[i].memory_available = (int64_t) free_bytes;
 		s->devices[i].engine_bytes = (int64_t) held;
+		if (s->devices[i].rank >= 0 && ranks_world() > 1)
+			ranks_exchange(s->devices[i].note, sizeof(s->devices[i].note));
 	}
 }
 

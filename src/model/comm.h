@@ -3,8 +3,8 @@
  *	  What the ranks of a model say to each other.
  *
  * Every rank makes the same calls in the same order, with the same sizes.  Buffers are the device's memory;
- * elements are of `size` bytes.  A sum is that of rank 0's part, rank 1's, ... in this order, and has
- * the same bits on all ranks.  Nothing fails: when a rank is gone failed() says so, what buffers hold is
+ * elements are of `size` bytes.  A sum is that of rank 0's part, rank 1's, ... in this order (but by a device's own communicator only where that was
+ * opened for invariant bits), and has the same bits on all ranks.  Nothing fails: when a rank is gone failed() says so, what buffers hold is
  * of no use, and the process ends.
  */
 #ifndef VLLM_MODEL_COMM_H
@@ -18,6 +18,7 @@
 #include "pool.h"
 
 struct Dev;						/* devmem.h */
+struct KDevCommOpen;			/* device.h */
 
 typedef struct KComm KComm;
 
@@ -57,6 +58,9 @@ KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
  * is closed, and before `below`, which stays its maker's.
  */
 KComm	   *comm_staged(KComm *below, const struct Dev *dev);
+/* Of that one: from now on by the device's own communicator, which all its ranks open at once; the rank and how many there are it knows. */
+bool		comm_staged_direct(KComm *c, const struct KDevCommOpen *o, Err *e);
+void		comm_staged_by_host(KComm *c);	/* ... or no longer so */
 /* Of that one: from now on nobody else is told or waited for, and has zeros for all that is asked; or no longer so. */
 void		comm_staged_alone(KComm *c, bool alone);
 

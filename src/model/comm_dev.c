@@ -1,11 +1,14 @@
 /*
  * comm_dev.c
- *	  Ranks whose buffers are a device's memory, and who talk through the host's.
+ *	  Ranks whose buffers are a device's memory, and who talk through the host's, or by a communicator of the device's own.
  *
  * What a rank has is copied to pinned memory and waited for; there the communicator below does what was asked; what came
  * of it is copied back, in the ops' order.  So it works with any device, and results have that communicator's bits.
  *
  * A device that is lost gives anything, which is passed on: the step's end tells of it, and the process ends.
+ *
+ * Once the device's own communicator is open (comm_staged_direct()) it is that one's, in the ops' order and without a wait; what that one doesn't
+ * offer still goes by way of the host.
  *
  * Alone, it does all of that but for the communicator below, so memory is taken as it will be.
  *
@@ -31,6 +34,7 @@ typedef struct Staged
 	KComm		c;
 	KComm	   *below;
 	const Dev  *dev;
+	KDevComm   *direct;			/* NULL: by way of the host */
 	Pinned		in;				/* what this rank gives */
 	Pinned		out;			/* ... and gets */
 	bool		alone;			/* comm_staged_alone() */
@@ -73,14 +77,29 @@ bring(Staged *s, void *x, const void *from, size_t size)
 		s->dev->ops->put(s->dev->d, x, from, size);
 }
 
+/* Alone, and nobody waits: others' are zeros. */
+static void
+zeros(const Staged *s, void *x, size_t size)
+{
+	if (size > 0)
+		s->dev->ops->fill(s->dev->d, x, 0, size);
+}
+
 static void
 staged_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const int32_t *starts, size_t size)
 {
 	Staged	   *s = (Staged *) c;
 	size_t		row = (size_t) rows * size;
 	size_t		total = (size_t) starts[c->size] * row;
-	void	   *out = room(s, &s->out, total);
+	void	   *out;
 
+	if (s->direct != NULL && s->alone)
+		zeros(s, all, total);
+	else if (s->direct != NULL)
+		s->dev->ops->comm->gather(s->direct, all, mine, rows, starts, size);
+	if (s->direct != NULL)
+		return;
+	out = room(s, &s->out, total);
 	mine = fetch(s, mine, (size_t) (starts[c->rank + 1] - starts[c->rank]) * row);
 	if (s->alone)
 		memset(out, 0, total);
@@ -93,8 +112,13 @@ static void
 staged_sum(KComm *c, KPool *pool, float *x, size_t n)
 {
 	Staged	   *s = (Staged *) c;
-	float	   *in = fetch(s, x, n * sizeof(float));
+	float	   *in;
 
+	if (s->direct != NULL && !s->alone)
+		s->dev->ops->comm->sum(s->direct, x, n);
+	if (s->direct != NULL)
+		return;
+	in = fetch(s, x, n * sizeof(float));
 	if (!s->alone)
 		s->below->ops->sum(s->below, pool, in, n);
 	bring(s, x, in, n * sizeof(float));
@@ -119,8 +143,15 @@ static void
 staged_broadcast(KComm *c, KPool *pool, void *x, size_t bytes, int root)
 {
 	Staged	   *s = (Staged *) c;
-	void	   *p = c->rank == root ? fetch(s, x, bytes) : room(s, &s->in, bytes);
+	void	   *p;
 
+	if (s->direct != NULL && !s->alone)
+		s->dev->ops->comm->broadcast(s->direct, x, bytes, root);
+	else if (s->direct != NULL && c->rank != root)
+		zeros(s, x, bytes);
+	if (s->direct != NULL)
+		return;
+	p = c->rank == root ? fetch(s, x, bytes) : room(s, &s->in, bytes);
 	if (!s->alone)
 		s->below->ops->broadcast(s->below, pool, p, bytes, root);
 	else if (c->rank != root)
@@ -134,6 +165,10 @@ staged_send(KComm *c, KPool *pool, const void *x, size_t bytes, int to)
 {
 	Staged	   *s = (Staged *) c;
 
+	if (s->direct != NULL && !s->alone)
+		s->dev->ops->comm->send(s->direct, x, bytes, to);
+	if (s->direct != NULL)
+		return;
 	x = fetch(s, x, bytes);
 	if (!s->alone)
 		s->below->ops->send(s->below, pool, x, bytes, to);
@@ -143,8 +178,15 @@ static void
 staged_recv(KComm *c, KPool *pool, void *x, size_t bytes, int from)
 {
 	Staged	   *s = (Staged *) c;
-	void	   *out = room(s, &s->out, bytes);
+	void	   *out;
 
+	if (s->direct != NULL && s->alone)
+		zeros(s, x, bytes);
+	else if (s->direct != NULL)
+		s->dev->ops->comm->recv(s->direct, x, bytes, from);
+	if (s->direct != NULL)
+		return;
+	out = room(s, &s->out, bytes);
 	if (s->alone)
 		memset(out, 0, bytes);
 	else
@@ -174,6 +216,7 @@ staged_free(KComm *c)
 {
 	Staged	   *s = (Staged *) c;
 
+	comm_staged_by_host(c);
 	s->dev->ops->unpin(s->dev->d, s->in.p);
 	s->dev->ops->unpin(s->dev->d, s->out.p);
 	mem_free(s);
@@ -190,6 +233,29 @@ comm_staged(KComm *below, const Dev *dev)
 
 	*s = (Staged) {.c = {&ops, below->rank, below->size},.below = below,.dev = dev};
 	return &s->c;
+}
+
+bool
+comm_staged_direct(KComm *c, const KDevCommOpen *o, Err *e)
+{
+	Staged	   *s = (Staged *) c;
+	KDevCommOpen mine = *o;
+	char		why[256] = "";
+
+	mine.rank = c->rank;
+	mine.size = c->size;
+	s->direct = s->dev->ops->comm->open(s->dev->d, &mine, why, sizeof(why));
+	return s->direct != NULL || err_set(e, ERR_UNSUPPORTED, "%s", why);
+}
+
+void
+comm_staged_by_host(KComm *c)
+{
+	Staged	   *s = (Staged *) c;
+
+	if (s->direct != NULL)
+		s->dev->ops->comm->close(s->direct);
+	s->direct = NULL;
 }
 
 void

@@ -1021,3 +1021,15 @@ model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out)
 	m->ranks = ranks;
 	return ok;
 }
+
+bool
+model_talk(Model *m, const ModelTalk *t, Err *e)
+{
+	return split_talk(&m->d, t, e);
+}
+
+void
+model_apart(Model *m)
+{
+	split_apart(&m->d);
+}

@@ -123,6 +123,16 @@ typedef struct ModelRanks
 	void	   *ctx;
 } ModelRanks;
 
+/* How ranks with a device each open communicators of their devices (device.h). */
+typedef struct ModelTalk
+{
+	const char *library;
+	const void *tp_id;			/* of those that share this rank's layers, */
+	const void *pp_id;			/* ... and of those that have the same part of other layers */
+	bool		(*lives) (void *ctx);	/* is there hope?  Until the model's end */
+	void	   *ctx;
+} ModelTalk;
+
 typedef struct ModelOptions
 {
 	const Kernels *kernels;
@@ -229,6 +239,13 @@ void		model_profile(Model *m, Profile *p);
  * behind the last norm.  K/V of all rows are written to kv.
  * With graph_sizes out has room for as many rows as the next of these; what is behind n_out is of no use. */
 bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
+/*
+ * On a device with communicators: from now on ranks exchange by those and not by way of the host.  All ranks at once; false
+ * with *e set: it is by way of the host still.  model_apart(): again, by each for itself.
+ */
+bool		model_talk(Model *m, const ModelTalk *t, Err *e);
+void		model_apart(Model *m);
+
 /*
  * The same of this rank alone, on a device: other ranks are neither told nor waited for, and what they would give is zeros, so out and kv
  * are of no use.  For its memory's sake, on any thread, as long as nobody else runs this model.

@@ -986,6 +986,30 @@ split_logits(Decoder *d, float *logits, int rows, int width)
 		c->ops->recv(c, d->pool, logits, bytes, c->size - 1);
 }
 
+bool
+split_talk(Decoder *d, const ModelTalk *t, Err *e)
+{
+	KDevCommOpen o = {.library = t->library,.lives = t->lives,.ctx = t->ctx};
+
+	o.id = t->tp_id;
+	if (d->ranks.tp != NULL && !comm_staged_direct(d->ranks.tp, &o, e))
+		return false;
+	o.id = t->pp_id;
+	if (d->ranks.pp == NULL || comm_staged_direct(d->ranks.pp, &o, e))
+		return true;
+	split_apart(d);
+	return false;
+}
+
+void
+split_apart(Decoder *d)
+{
+	if (d->ranks.tp != NULL)
+		comm_staged_by_host(d->ranks.tp);
+	if (d->ranks.pp != NULL)
+		comm_staged_by_host(d->ranks.pp);
+}
+
 void
 split_alone(Decoder *d, bool alone)
 {

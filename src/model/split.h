@@ -87,6 +87,9 @@ bool		split_is_last(const Decoder *d);
 void		split_take_x(Decoder *d);
 void		split_hand_x(Decoder *d);
 void		split_logits(Decoder *d, float *logits, int rows, int width);
+/* On a device: model_talk(), model_apart(). */
+bool		split_talk(Decoder *d, const ModelTalk *t, Err *e);
+void		split_apart(Decoder *d);
 /* On a device: nobody else is told or waited for, as if others had zeros; or no longer so. */
 void		split_alone(Decoder *d, bool alone);
 /* Is a rank missing?  Then nothing that was computed is of any use. */

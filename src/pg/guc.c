@@ -59,6 +59,7 @@ int			vllm_data_parallel_size = 1;
 static bool vllm_enable_expert_parallel = false;
 char	   *vllm_cuda_visible_devices = "";
 static char *vllm_device_library = "";
+static char *vllm_nccl_path = "";
 static char *vllm_cuda_kernels = "auto";
 int			vllm_max_num_seqs;
 int			vllm_max_num_batched_tokens;
@@ -256,6 +257,7 @@ static bool check_lora_dtype(char **newval, void **extra, GucSource source);
 static bool check_isa(char **newval, void **extra, GucSource source);
 static bool check_affinity(char **newval, void **extra, GucSource source);
 static bool check_device(char **newval, void **extra, GucSource source);
+static bool check_nccl_path(char **newval, void **extra, GucSource source);
 static bool check_cuda_kernels(char **newval, void **extra, GucSource source);
 static bool check_visible(char **newval, void **extra, GucSource source);
 static bool check_kv_dtype(char **newval, void **extra, GucSource source);
@@ -306,6 +308,8 @@ static const StringRow string_rows[] = {
 	"Sets what models are computed on: auto, cpu, cuda or cuda:N; of several ranks a list, such as cuda:0,cuda:1."},
 	{"vllm.device_library", &vllm_device_library, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "device_library",
 	"Sets the path of the library of CUDA devices; empty means vllm_pg_cuda.so beside the engine program."},
+	{"vllm.nccl_path", &vllm_nccl_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_nccl_path, "nccl_path",
+	"Sets the path of NCCL's library, by which ranks on GPUs exchange; empty means where the loader finds it, off that they do so by way of the host."},
 	{"vllm.cuda_kernels", &vllm_cuda_kernels, "auto", PGC_SIGHUP, 0, check_cuda_kernels, "cuda_kernels",
 	"Sets which kernels CUDA devices take: auto, mma, or wgmma (compute capability 9.0 only)."},
 	{"vllm.cuda_visible_devices", &vllm_cuda_visible_devices, "", PGC_SIGHUP, 0, check_visible, NULL,
@@ -413,6 +417,12 @@ check_cuda_kernels(char **newval, void **extra, GucSource source)
 	static const char *const names[] = {"auto", "mma", "wgmma", NULL};
 
 	return one_of(newval, names, "The value");
+}
+
+static bool
+check_nccl_path(char **newval, void **extra, GucSource source)
+{
+	return strcmp(*newval, "off") == 0 || check_directory(newval, extra, source);
 }
 
 /* It becomes a word of the engine's environment: numbers and UUIDs. */

@@ -22,29 +22,7 @@ $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 sub sql { return $node->safe_psql('postgres', shift); }
 sub error { return error_of($node, shift); }
 
-# processes of the engine but for its first
-sub ranks
-{
-	my $engine = engine_pid($node);
-	my @found;
-	for my $dir (glob '/proc/[0-9]*')
-	{
-		open(my $f, '<', "$dir/cmdline") or next;
-		my $line = <$f> // '';
-		my ($pid) = $dir =~ /(\d+)$/;
-		push @found, $pid if $line =~ /vllm_pg_engine\0--rank\0/ && parent($pid) == parent($engine);
-	}
-	@found = sort { $a <=> $b } @found;
-	return @found;
-}
-
-sub parent
-{
-	my ($pid) = @_;
-	open(my $f, '<', "/proc/$pid/stat") or return 0;
-	my $line = <$f> // '';
-	return $line =~ /\) \S (\d+)/ ? $1 : 0;
-}
+sub ranks { return engine_ranks($node); }
 
 # What is asked of every group: prompts that begin alike and long ones, one by one and together, several answers of one
 # prompt, beams, log-probabilities of answers and prompts, a grammar.
@@ -281,8 +259,8 @@ is(sql($call), $alone[0], '... costs no call');
 # ten times: the supervisor has no more files than before, nor are there other processes
 sub resources
 {
-	my $supervisor = parent(engine_pid($node));
-	my $children = () = map { parent($_) == $supervisor ? 1 : () } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';
+	my $supervisor = parent_of(engine_pid($node));
+	my $children = () = map { parent_of($_) == $supervisor ? 1 : () } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';
 	my $memfds = grep { (readlink($_) // '') =~ /memfd:/ } glob "/proc/$supervisor/fd/*";
 	return join(' ', fd_count($supervisor), $memfds, $children, scalar(ranks()));
 }

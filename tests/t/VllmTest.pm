@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-our @EXPORT = qw(new_node bg bg_as finish error_of set_to restart_with stat_engine engine_pid until_true until_sql until_ready
+our @EXPORT = qw(new_node bg bg_as finish error_of set_to restart_with stat_engine engine_pid engine_ranks parent_of until_true until_sql until_ready
   is_alive fd_count rss_kb left_behind make_adapter figure);
 
 # A started server with the extension in database postgres.
@@ -99,6 +99,31 @@ sub stat_engine
 sub engine_pid
 {
 	return stat_engine($_[0], 'pid');
+}
+
+# its processes but for the first
+sub engine_ranks
+{
+	my ($node) = @_;
+	my $supervisor = parent_of(engine_pid($node));
+	my @found;
+	for my $dir (glob '/proc/[0-9]*')
+	{
+		open(my $f, '<', "$dir/cmdline") or next;
+		my $line = <$f> // '';
+		my ($pid) = $dir =~ /(\d+)$/;
+		push @found, $pid if $line =~ /vllm_pg_engine\0--rank\0/ && parent_of($pid) == $supervisor;
+	}
+	@found = sort { $a <=> $b } @found;
+	return @found;
+}
+
+sub parent_of
+{
+	my ($pid) = @_;
+	open(my $f, '<', "/proc/$pid/stat") or return 0;
+	my $line = <$f> // '';
+	return $line =~ /\) \S (\d+)/ ? $1 : 0;
 }
 
 # Call $f until it gives true; false after $seconds.

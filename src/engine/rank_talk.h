@@ -1,0 +1,27 @@
+/*
+ * rank_talk.h
+ *	  How the ranks of a model come to exchange by a communicator of their devices: NCCL.
+ *
+ * Behind a load, when all have the model: rank 0 asks the others what they have (RC_MEET) and whether they can.  If all can, and each has
+ * a device that is its alone, it makes ids and all open communicators at once (RC_TALK).  Who can't says so in the group's memory, which
+ * ends the others' waiting; then all close what they have (RC_APART), so it is all ranks or none.  Without, exchange goes by way of the host.
+ */
+#ifndef VLLM_ENGINE_RANK_TALK_H
+#define VLLM_ENGINE_RANK_TALK_H
+
+#include "engine/rank_cmd.h"
+
+/* Until when there is hope for who waits for other ranks: of one model, for its life. */
+typedef struct RankHope
+{
+	GroupMem   *g;
+	uint32_t	number;			/* of the opening; 0: it is open */
+	int64_t		until_us;		/* ... which is over then */
+} RankHope;
+
+/* What one has, as text for RC_MEET's answer: the device, and the library's version.  ERR_UNSUPPORTED, the reason into the log. */
+bool		rank_meet(const Dev *dev, int ordinal, const char *library, char *out, size_t size, Err *e);
+/* One's part of RC_TALK. */
+bool		rank_talk(RankHope *h, GroupMem *g, int tp, const RankTalk *t, Model *m, Err *e);
+
+#endif
