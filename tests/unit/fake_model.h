@@ -149,13 +149,19 @@ fake_recur(FakeState *st, int pos, int32_t token)
 	st->hash = fake_mix(st->hash, (uint64_t) token);
 }
 
-bool
+int
+model_token_rank(const Model *m, int32_t token)
+{
+	(void) m;
+	return token >= 0 && token < FAKE_VOCAB ? 0 : -1;
+}
+
+void
 model_token_row(const Model *m, int32_t token, float *out)
 {
 	(void) m;
 	out[0] = (float) token;
 	out[1] = out[2] = -1;
-	return token >= 0 && token < FAKE_VOCAB;
 }
 
 /* The token of a row of sequence s, or what stands for it, and the sequence's adapter. */
