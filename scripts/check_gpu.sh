@@ -75,9 +75,8 @@ if [ -n "$emu" ]; then
 	programs="test_norm test_table"
 	target=gpu-programs-emu
 	make=(make -s -j"$(nproc)" $target)
-	models=bare_models engine=bare_engine
-	# test_models of check-emu runs all
-	some="mixtral_f16 mamba2_f16 quant_ct_w4a16"
+	# check-emu runs all
+	models="bare_models mixtral_f16 mamba2_f16 quant_ct_w4a16" encoders="bare_encoders bert nomic_bert_moe" engine="bare_engine bert_score qwen3_embedding"
 else
 	cc=${CUDA_CC:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')}
 	[ -n "$cc" ] || { echo "check_gpu: there is no GPU here (nvidia-smi finds none)"; exit 2; }
@@ -89,7 +88,7 @@ else
 	# bench/gpu goes on with what is built there
 	export BUILD=build/$([ -n "$bare" ] && echo bare || echo engine)
 	dir=$BUILD/gpu
-	models=test_models engine=test_engine some=
+	models=test_models encoders=test_encoders engine=test_engine
 	programs=$(ls tests/emu/test_*.cu | sed 's/.*\/\(.*\)\.cu/\1/' | grep -v test_faults)
 	make=(make -s -k -j"$(nproc)" gpu-programs BARE="$bare" CUDA_SM="$sm" CUDA_DIR="build/cuda-$sm" CUDA_LIB="build/cuda-$sm/vllm_pg_cuda.so")
 	[ -n "$(make -s cuda-nvcc)" ] || { echo "check_gpu: nvcc is missing"; exit 2; }
@@ -101,8 +100,9 @@ if wanted conform; then
 	for p in $programs; do run conform "$p" 120 "$dir/$p"; done
 fi
 if wanted models; then
-	run models logits 150 "$dir/$models" $some
-	run models core 60 "$dir/$engine"
+	run models logits 150 "$dir"/$models
+	run models encoders 60 "$dir"/$encoders
+	run models core 60 "$dir"/$engine
 fi
 if wanted invariance; then
 	run invariance rows 120 "$dir/gpu_invariance"

@@ -80,13 +80,13 @@ $(EMU_LIB): $(EMU_LIB_OBJ) $(CUDA_C_OBJ)
 	mv -f $@.new $@
 
 # whole models and the core by it; the programs are the engine's side
-EMU_MODELS = $(EMU_DIR)/test_models $(EMU_DIR)/test_engine
+EMU_MODELS = $(addprefix $(EMU_DIR)/,test_models test_encoders test_engine)
 
 $(EMU_MODELS): $(EMU_DIR)/%: tests/emu/%.c $(LIB) $(EMU_LIB) | $(FIXTURES)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DDEVICE_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
 
 # the same without the engine's libraries, as check-gpu has them where these are missing
-EMU_BARE = $(EMU_DIR)/bare_models $(EMU_DIR)/bare_engine
+EMU_BARE = $(addprefix $(EMU_DIR)/,bare_models bare_encoders bare_engine)
 
 $(EMU_BARE): $(EMU_DIR)/bare_%: tests/emu/test_%.c $(LIB) $(BARE_OBJ) $(EMU_LIB) | $(FIXTURES)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DDEVICE_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(BARE_OBJ) $(BARE_LIBS)

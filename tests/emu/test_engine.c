@@ -6,11 +6,16 @@
  *
  * For the latter the device is one whose op table has no `sample`.  Log-probabilities may differ in what sums of floats do.
  *
- * And pooled requests, cut into steps and beside others: the bits that they have where the table has no `pool_rows`.
+ * And pooled requests, cut into steps and beside others: the bits that they have where the table has no `pool_rows`; and of
+ * the models of build/fixtures/pool, embedders, classifiers, rerankers and reward models, what kernels/ref computes on the CPU,
+ * but for 5 % (operands are floats, queries rounded to F16; embeddings of large random weights show it most).
+ *
+ * test_engine [--lib FILE] [NAME ...]: of those models these; on the device of another library.
  */
-#include <dlfcn.h>
+#include <dirent.h>
 #include <math.h>
 
+#include "door.h"
 #include "engine/source.h"
 #include "load/files.h"
 #include "tests/golden/variant.h"
@@ -24,7 +29,6 @@
 #define MOST_ROWS 128
 
 static const KDeviceOps *ops;
-static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
 static KPool *pool;
 static int	calls;				/* of the device's sampler, or pooler */
 static const Kernels *cuda;
@@ -65,12 +69,12 @@ open_device(bool does)
 	return dev;
 }
 
-/* rows: of a step; tok NULL: the model's own */
+/* dev->d NULL: on CPUs; rows: of a step; tok NULL: the model's own */
 static Core *
 new_core(const Dev *dev, const char *path, int rows, Tok *tok)
 {
 	CoreOptions o = options(12, rows, 200);
-	ModelOptions mo = {.kernels = dev->k, .pool = pool, .dev = dev, .max_rows = o.max_num_batched_tokens};
+	ModelOptions mo = {.kernels = dev->k, .pool = pool, .dev = dev->d != NULL ? dev : NULL, .max_rows = o.max_num_batched_tokens};
 	Err			e = {0};
 	Files	   *f = files_open(path, &e);
 	Source		source = {.files = f};
@@ -79,7 +83,7 @@ new_core(const Dev *dev, const char *path, int rows, Tok *tok)
 	Core	   *c;
 
 	o.pool = pool;
-	o.dev = dev;
+	o.dev = mo.dev;
 	o.max_logprobs = 50;
 	mo.max_out = core_max_logits(&o);
 	m = f != NULL ? model_new(files_conf(f), &src, &mo, &e) : NULL;
@@ -276,22 +280,124 @@ test_layers(void)
 	buf_free(&text);
 }
 
-/* test_engine [--lib FILE]: on the device of another library */
+/* ---- pooled tasks of models that have heads for them ---- */
+
+#define N_TEXTS	3
+
+/* init_*: the same families with other weights */
+static int
+is_pool(const struct dirent *d)
+{
+	size_t		n = strlen(d->d_name);
+
+	return n > 5 && strcmp(d->d_name + n - 5, ".json") == 0 && strncmp(d->d_name, "init_", 5) != 0;
+}
+
+/* what each of its tasks gives for some texts, all at once; the tasks, as ModelInfo has them */
+static unsigned
+pool_all(const Dev *dev, const char *path, PooledRec rec[PT_LOGPROBS][N_TEXTS])
+{
+	static const int lens[N_TEXTS] = {9, 1, 30};
+	Core	   *c = new_core(dev, path, MOST_ROWS, tiny_tok());
+	unsigned	tasks = model_info(core_model(c))->tasks;
+	uint64_t	id = 0;
+
+	memset(rec, 0, sizeof(PooledRec[PT_LOGPROBS][N_TEXTS]));
+	for (int t = PT_EMBED; t < PT_LOGPROBS; t++)
+		for (int i = 0; i < N_TEXTS && (tasks >> t & 1) != 0; i++)
+		{
+			PoolSpec	spec = vector_spec((PoolTask) t, random_prompt((uint32_t) i, lens[i]));
+
+			spec.activation = -1;
+			pooled_submit(c, ++id, 1, spec, &rec[t][i]);
+		}
+	run(c);
+	core_free(c);
+	return tasks;
+}
+
+/* How far a is from b, relative to b. */
+static double
+distance(const PooledRec *a, const PooledRec *b)
+{
+	double		off = 0,
+				size = 0;
+
+	if (a->finish != FIN_STOP || b->finish != FIN_STOP || a->n_rows != b->n_rows || a->n_values != b->n_values || a->n_values == 0)
+		return INFINITY;
+	for (int i = 0; i < a->n_values; i++)
+	{
+		double		d = (double) a->values[i] - (double) b->values[i];
+
+		off += d * d;
+		size += (double) b->values[i] * (double) b->values[i];
+	}
+	return sqrt(off / size);
+}
+
+/* Embedders, classifiers, rerankers and reward models on the device have what the CPU's reference computes. */
+static void
+test_pool(const char *name)
+{
+	static PooledRec rec[2][PT_LOGPROBS][N_TEXTS];
+	Dev			cpu = {.k = kernels_select("ref", NULL)};
+	Dev			dev = open_device(true);
+	char		path[300];
+	unsigned	tasks;
+	double		worst = 0;
+
+	snprintf(path, sizeof(path), POOLS "%s", name);
+	tasks = pool_all(&dev, path, rec[0]);
+	ops->close(dev.d);
+	kpool_set_device(pool, NULL);
+	CHECK(pool_all(&cpu, path, rec[1]) == tasks, "%s: other tasks", path);
+	for (int t = PT_EMBED; t < PT_LOGPROBS; t++)
+		for (int j = 0; j < N_TEXTS && (tasks >> t & 1) != 0; j++)
+		{
+			double		off = distance(&rec[0][t][j], &rec[1][t][j]);
+
+			CHECK(off <= 0.05, "%s: %s of text %d is %g from the CPU's: %s", path, pool_task_name((PoolTask) t), j, off,
+				  rec[0][t][j].err.msg);
+			worst = fmax(worst, off);
+			pooled_rec_free(&rec[0][t][j]);
+			pooled_rec_free(&rec[1][t][j]);
+		}
+	printf("%-40s %.1e from the CPU's\n", path, worst);
+}
+
+/* these, or all */
+static void
+test_pools(int n_names, char **names)
+{
+	struct dirent **files;
+	int			n = n_names > 0 ? 0 : scandir("tests/golden/pool_expected", &files, is_pool, alphasort);
+
+	CHECK(n_names > 0 || n > 0, "no models that pool");
+	for (int i = 0; i < n_names; i++)
+		test_pool(names[i]);
+	for (int i = 0; i < n; i++)
+	{
+		files[i]->d_name[strlen(files[i]->d_name) - 5] = '\0';
+		test_pool(files[i]->d_name);
+		free(files[i]);
+	}
+	if (n > 0)
+		free(files);
+}
+
 int
 main(int argc, char **argv)
 {
-	void	   *lib = dlopen(argc > 2 && strcmp(argv[1], "--lib") == 0 ? argv[2] : DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
-	const KDeviceOps *(*get) (uint32_t) = lib != NULL ? (const KDeviceOps *(*) (uint32_t)) dlsym(lib, "vllm_pg_device_ops") : NULL;
+	int			first;
 
-	CHECK(get != NULL, "%s", dlerror());
-	if (get == NULL)
+	if ((ops = door(argc, argv, &first)) == NULL)
 		return check_done("test_engine");
-	ops = get(KDEVICE_ABI);
 	pool = kpool_new(1);
 	test_pooling(POOLS "llama_pooling", 48);
 	test_pooling(POOLS "llama_pooling2", 48);
 	test_layers();
 	test_sampling();
+	test_pools(argc - first, argv + first);
 	kpool_free(pool);
 	return check_done("test_engine");
 }

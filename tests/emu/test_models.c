@@ -23,13 +23,13 @@
  *
  * test_models [--lib FILE] [NAME ...]: these with all three, or all models; on the device of another library.
  */
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "door.h"
 #include "engine/source.h"
 #include "hostdev.h"
 #include "model/devmem.h"
@@ -46,7 +46,6 @@ static const KDeviceOps *ops;	/* the library's, but that runs are counted */
 static KDeviceOps counted;
 static KRun (*library_graph) (KDevice *d, const KGraphKey *key);
 static int	runs[KRUN_REPLAYED + 1];
-static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
 
 /* A model on the device, or of dev.d NULL on the CPU, and sequences. */
 typedef struct Run
@@ -743,18 +742,15 @@ check_threads(void)
 int
 main(int argc, char **argv)
 {
-	int			first = argc > 2 && strcmp(argv[1], "--lib") == 0 ? 3 : 1;
-	void	   *lib = dlopen(first == 3 ? argv[2] : DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
-	const KDeviceOps *(*get) (uint32_t) = lib != NULL ? (const KDeviceOps *(*) (uint32_t)) dlsym(lib, "vllm_pg_device_ops") : NULL;
+	const KDeviceOps *library;
+	int			first;
 	KPool	   *pool = kpool_new(1);
 	KDevice    *d;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	CHECK(get != NULL, "%s", dlerror());
-	if (get == NULL)
+	if ((library = door(argc, argv, &first)) == NULL)
 		return check_done("test_models");
-	CHECK(get(KDEVICE_ABI + 1) == NULL, "another version has a device, too");
-	counted = *get(KDEVICE_ABI);
+	counted = *library;
 	library_graph = counted.graph;
 	counted.graph = count_graph;
 	ops = &counted;

@@ -14,7 +14,6 @@
  * Tolerances: float weights 2e-5 of the largest error, for rows of order 1, and cosine
  * 0.99999 (BF16 on avx512_bf16, which rounds activations, aside); quantized cosine 0.999.
  */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,92 +21,8 @@
 
 #include "base/mem.h"
 #include "engine/source.h"
+#include "tests/golden/encoders.h"
 #include "tests/unit/check.h"
-
-#define FIXTURES "build/fixtures/encoders/"
-#define EXPECTED "tests/golden/encoders_expected/"
-#define MAX_SEQS 8
-#define MAX_ROWS 512			/* of all sequences */
-#define BLOCK 16
-
-/* A sequence and what the reference makes of it. */
-typedef struct Seq
-{
-	int32_t		n;
-	int32_t		n_rows;
-	int32_t    *ids;
-	int32_t    *types;
-	int32_t    *rows;			/* [n_rows] whose hidden is known */
-	float	   *hidden;			/* [n_rows][width] */
-	float	   *mean;			/* [width] over all n */
-} Seq;
-
-typedef struct Golden
-{
-	int32_t		n_seqs;
-	int32_t		width;
-	Seq			seqs[MAX_SEQS];
-} Golden;
-
-static bool
-read_array(FILE *f, void *out, size_t n)
-{
-	void	  **p = out;
-
-	*p = mem_alloc(n * 4);
-	return fread(*p, 4, n, f) == n;
-}
-
-static bool
-golden_read(const char *name, Golden *g)
-{
-	char		path[256];
-	FILE	   *f;
-	bool		ok;
-
-	memset(g, 0, sizeof(*g));
-	snprintf(path, sizeof(path), EXPECTED "%s.bin", name);
-	if ((f = fopen(path, "rb")) == NULL)
-		return false;
-	ok = fread(g, 4, 2, f) == 2 && g->n_seqs <= MAX_SEQS;
-	for (int i = 0; ok && i < g->n_seqs; i++)
-	{
-		Seq		   *s = &g->seqs[i];
-
-		ok = fread(s, 4, 2, f) == 2 && read_array(f, &s->ids, (size_t) s->n) && read_array(f, &s->types, (size_t) s->n) &&
-			read_array(f, &s->rows, (size_t) s->n_rows) &&
-			read_array(f, &s->hidden, (size_t) s->n_rows * (size_t) g->width) && read_array(f, &s->mean, (size_t) g->width);
-	}
-	fclose(f);
-	return ok;
-}
-
-static void
-golden_free(Golden *g)
-{
-	for (int i = 0; i < g->n_seqs; i++)
-	{
-		mem_free(g->seqs[i].ids);
-		mem_free(g->seqs[i].types);
-		mem_free(g->seqs[i].rows);
-		mem_free(g->seqs[i].hidden);
-		mem_free(g->seqs[i].mean);
-	}
-}
-
-static Files *
-open_files(const char *name)
-{
-	char		path[256];
-	size_t		n = strlen(name);
-	Err			e = {0};
-	Files	   *f;
-
-	snprintf(path, sizeof(path), FIXTURES "%s%s", name, n > 5 && strcmp(name + n - 5, "_gguf") == 0 ? ".gguf" : "");
-	f = files_open(path, &e);
-	CHECK(f != NULL, "%s: %s", path, e.msg);
-	return f;
-}
 
 static Model *
 load(const char *name, Files *f, const Kernels *k, KPool *pool, const char *quant)
@@ -148,7 +63,7 @@ stop_at(void *ctx)
  * out: [rows][width].  stop: NULL = it isn't asked; false: it was stopped
  */
 static bool
-step(Model *m, const Golden *g, const int *order, int n, bool last, StopAt *stop, float *out)
+step(Model *m, const Encoder *g, const int *order, int n, bool last, StopAt *stop, float *out)
 {
 	const ModelInfo *info = model_info(m);
 	int32_t		start[MAX_SEQS + 1] = {0};
@@ -198,65 +113,9 @@ step(Model *m, const Golden *g, const int *order, int n, bool last, StopAt *stop
 	return done;
 }
 
-static double
-cosine(const float *a, const float *b, int n)
-{
-	double		ab = 0;
-	double		aa = 0;
-	double		bb = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		ab += (double) a[i] * (double) b[i];
-		aa += (double) a[i] * (double) a[i];
-		bb += (double) b[i] * (double) b[i];
-	}
-	return ab / sqrt(aa * bb);
-}
-
-/* Worst cosine, of means or also of single rows, and largest error of what is known of all sequences, which
- * lie one after the other in `out`. */
-static double
-compare(const Golden *g, const float *out, bool rows, double *error)
-{
-	size_t		width = (size_t) g->width;
-	double		worst = 1;
-
-	*error = 0;
-	for (int i = 0; i < g->n_seqs; i++)
-	{
-		const Seq  *s = &g->seqs[i];
-		float	   *mean = mem_alloc(width * sizeof(float));
-
-		for (size_t j = 0; j < width; j++)
-		{
-			double		sum = 0;
-
-			for (int r = 0; r < s->n; r++)
-				sum += (double) out[(size_t) r * width + j];
-			mean[j] = (float) (sum / s->n);
-			*error = fmax(*error, fabs((double) (mean[j] - s->mean[j])));
-		}
-		worst = fmin(worst, cosine(mean, s->mean, g->width));
-		for (int r = 0; r < s->n_rows; r++)
-		{
-			const float *row = out + (size_t) s->rows[r] * width;
-			const float *want = s->hidden + (size_t) r * width;
-
-			if (rows)
-				worst = fmin(worst, cosine(row, want, g->width));
-			for (size_t j = 0; j < width; j++)
-				*error = fmax(*error, isnan(row[j]) ? 1e9 : fabs((double) (row[j] - want[j])));
-		}
-		out += (size_t) s->n * width;
-		mem_free(mean);
-	}
-	return worst;
-}
-
 /* Each sequence in another step has the bits that it has in `all`. */
 static void
-check_bits(const char *name, Model *m, const Golden *g, const float *all, const char *how, const int *order, int n, bool last)
+check_bits(const char *name, Model *m, const Encoder *g, const float *all, const char *how, const int *order, int n, bool last)
 {
 	size_t		width = (size_t) g->width;
 	float	   *out = mem_alloc(MAX_ROWS * width * sizeof(float));
@@ -282,7 +141,7 @@ check_bits(const char *name, Model *m, const Golden *g, const float *all, const 
 
 /* Stopped wherever it may be, a step leaves nothing behind: the next one has the bits of `all`. */
 static void
-check_stop(const char *name, Model *m, const Golden *g, const float *all, const int *order, int n)
+check_stop(const char *name, Model *m, const Encoder *g, const float *all, const int *order, int n)
 {
 	size_t		width = (size_t) g->width;
 	float	   *out = mem_alloc(MAX_ROWS * width * sizeof(float));
@@ -303,7 +162,7 @@ check_stop(const char *name, Model *m, const Golden *g, const float *all, const 
 }
 
 static void
-check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2, const char **arch)
+check_model(const char *name, Files *f, const Encoder *g, const Kernels *k, KPool *pool, KPool *pool2, const char **arch)
 {
 	static const char *const quants[] = {NULL, "bfloat16", "q8_0", "int8"};
 	size_t		bytes = MAX_ROWS * (size_t) g->width * sizeof(float);
@@ -328,7 +187,7 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		CHECK(model_info(m)->hidden_size == g->width && model_info(m)->both_ways && !model_info(m)->generates,
 			  "%s: %d wide", name, model_info(m)->hidden_size);
 		step(m, g, order, g->n_seqs, false, NULL, all);
-		cosines[q] = compare(g, all, q == 0, q == 0 ? &error : &ignored);
+		cosines[q] = encoder_compare(g, all, q == 0, q == 0 ? &error : &ignored);
 		CHECK(cosines[q] >= (q == 0 ? 0.99999 : 0.999), "%s on %s as %s: cosine %.7f", name, k->name,
 			  q == 0 ? "it is" : quants[q], cosines[q]);
 		if (q == 0)
@@ -369,9 +228,9 @@ print_cell(const char *name, const Files *f, const char *arch)
 static void
 check_fixture(const char *name, KPool *pool, KPool *pool2)
 {
-	Golden		g;
-	Files	   *f = open_files(name);
-	bool		ok = golden_read(name, &g);
+	Encoder		g;
+	Files	   *f = encoder_files(name);
+	bool		ok = encoder_read(name, &g);
 	int			failed = check_failed;
 	const char *arch = NULL;
 
@@ -390,16 +249,8 @@ check_fixture(const char *name, KPool *pool, KPool *pool2)
 	}
 	if (arch != NULL && check_failed == failed)
 		print_cell(name, f, arch);
-	golden_free(&g);
+	encoder_free(&g);
 	files_close(f);
-}
-
-static int
-is_model(const struct dirent *d)
-{
-	size_t		n = strlen(d->d_name);
-
-	return n > 4 && strcmp(d->d_name + n - 4, ".bin") == 0;
 }
 
 /* encoders_golden [NAME ...]: these, or all */
@@ -409,7 +260,7 @@ main(int argc, char **argv)
 	KPool	   *pool = kpool_new(1);
 	KPool	   *pool2 = kpool_new(2);
 	struct dirent **files;
-	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, is_model, alphasort);
+	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, encoder_is_model, alphasort);
 
 	/* whole lines, also where stderr goes to the same file: models_table.py reads them */
 	setvbuf(stdout, NULL, _IOLBF, 0);

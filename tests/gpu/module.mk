@@ -23,7 +23,7 @@ endef
 $(foreach p,$(GPU_PROGRAMS),$(eval $(call gpu_program,$p)))
 
 # Whole models and the core on the library.
-GPU_MODELS = $(BUILD)/gpu/test_models $(BUILD)/gpu/test_engine
+GPU_MODELS = $(addprefix $(BUILD)/gpu/,test_models test_encoders test_engine)
 
 $(GPU_MODELS): $(BUILD)/gpu/%: tests/emu/%.c $(LIB) $(if $(BARE),$(BARE_OBJ)) | $(CUDA_LIB) $(FIXTURES)
 	@mkdir -p $(@D)
