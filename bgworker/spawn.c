@@ -284,19 +284,37 @@ spawn_memory_limit(void)
 	return strncmp(vllm_device, "cuda", 4) == 0 ? 0 : vllm_engine_memory_limit;
 }
 
+/* Killed ranks that have not ended yet: a driver may keep one for long, which is no reason to stand still.  For two engines. */
+static pid_t dying[2 * RANKS_MOST];
+static int	n_dying;
+
+/* Those that have ended are forgotten. */
+static void
+bury_ranks(void)
+{
+	int			status;
+	int			n = 0;
+
+	for (int i = 0; i < n_dying; i++)
+		if (waitpid(dying[i], &status, WNOHANG) == 0)
+			dying[n++] = dying[i];
+	n_dying = n;
+}
+
 static void
 kill_ranks(EngineProcess *p)
 {
-	int			status;
-
+	bury_ranks();
 	for (int i = 0; i < p->n_ranks; i++)
 		if (p->ranks[i] != 0)
 		{
 			(void) kill(p->ranks[i], SIGKILL);
-			while (waitpid(p->ranks[i], &status, 0) < 0 && errno == EINTR)
-				;
+			/* where there is no room it stays a zombie until we end */
+			if (n_dying < (int) lengthof(dying))
+				dying[n_dying++] = p->ranks[i];
 		}
 	p->n_ranks = 0;
+	bury_ranks();
 }
 
 /* The other ranks of all groups, which write to the engine's log. */
@@ -447,6 +465,7 @@ spawn_reap(EngineProcess *p, int *status)
 {
 	pid_t		r;
 
+	bury_ranks();
 	if (p->pid == 0)
 		return false;
 	r = waitpid(p->pid, status, WNOHANG);
