@@ -29,6 +29,7 @@ struct GroupHead
 	GroupWord	dead;			/* 0, or the missing rank + 1 */
 	GroupWord	refused;		/* the last number that some rank has given up */
 	GroupWord	came[GROUP_MOST];	/* the rank has its lock */
+	_Atomic int64_t beat_ms[GROUP_MOST];	/* CLOCK_MONOTONIC; 0: it never has */
 	_Atomic int32_t pids[GROUP_MOST];
 	_Atomic int32_t told[GROUP_MOST];
 	GroupWord	written;		/* bytes of the stream, modulo 2^32: GROUP_STREAM is far less */
@@ -150,16 +151,49 @@ groupmem_missed(const GroupMem *g)
 	return (int) atomic_load(&g->head->dead.v) - 1;
 }
 
-/* Is everyone who came still there? */
+static int64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+void
+groupmem_beat(GroupMem *g)
+{
+	atomic_store(&g->head->beat_ms[g->rank], now_ms());
+}
+
+void
+groupmem_patience(GroupMem *g, int ms)
+{
+	/* a beat may come late where CPUs have much else to do */
+	atomic_store(&g->patience_ms, ms > 0 && ms < 4 * GROUP_BEAT_MS ? 4 * GROUP_BEAT_MS : ms);
+}
+
+static bool
+still(const GroupMem *g, int rank, int64_t now)
+{
+	int64_t		patience = atomic_load(&g->patience_ms);
+	int64_t		beat = atomic_load(&g->head->beat_ms[rank]);
+
+	return patience > 0 && beat > 0 && now - beat > patience;
+}
+
+/* Is everyone who came still there, and moving? */
 static void
 look(GroupMem *g)
 {
+	int64_t		now = now_ms();
+
 	for (int r = 0; r < g->world; r++)
 	{
 		struct flock l;
 
 		if (r != g->rank && atomic_load(&g->head->came[r].v) != 0 && lock_byte(g->fd, r, F_OFD_GETLK, &l) &&
-			l.l_type == F_UNLCK)
+			(l.l_type == F_UNLCK || still(g, r, now)))
 			miss(g, r);
 	}
 }
@@ -167,11 +201,8 @@ look(GroupMem *g)
 bool
 groupmem_lives(GroupMem *g)
 {
-	struct timespec ts;
-	int64_t		now;
+	int64_t		now = now_ms();
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	now = (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 	if (now - atomic_load_explicit(&g->looked_ms, memory_order_relaxed) >= GROUP_LOOK_MS)
 	{
 		atomic_store_explicit(&g->looked_ms, now, memory_order_relaxed);

@@ -12,7 +12,8 @@
  *
  * No wait lasts longer than the group lives: a rank holds a lock on its byte of the file, which the kernel
  * lets go of when the process ends, however it ends.  Who waits looks at the others' locks every
- * GROUP_LOOK_MS, when it has waited for a second every GROUP_IDLE_MS; one that was there and is gone makes the group dead, for good.  From then on
+ * GROUP_LOOK_MS, when it has waited for a second every GROUP_IDLE_MS; one that was there and is gone makes the group dead, for good, and so does one that
+ * beats and has stopped doing so, for who asks for that.  From then on
  * every call returns at once, and buffers are of no use: the process is meant to end.
  */
 #ifndef VLLM_BASE_GROUPMEM_H
@@ -30,6 +31,7 @@
 #define GROUP_STREAM	(1 << 22)	/* bytes of the stream that some rank has not read yet */
 #define GROUP_LOOK_MS	20
 #define GROUP_IDLE_MS	500
+#define GROUP_BEAT_MS	500		/* at least so often who beats does so */
 
 /* Each on a cache line of its own. */
 typedef struct GroupWord
@@ -59,6 +61,7 @@ typedef struct GroupMem
 	uint64_t	at;				/* of the stream: bytes written by rank 0, read by others */
 	uint32_t	heard[GROUP_MOST];	/* rank 0: answers */
 	_Atomic int64_t looked_ms;	/* groupmem_lives() */
+	_Atomic int64_t patience_ms;	/* with ranks that don't beat; 0 = for ever */
 } GroupMem;
 
 /* A file for groupmem_open(); -1 with *e set. */
@@ -73,6 +76,10 @@ void		groupmem_kill(GroupMem *g);
 bool		groupmem_dead(const GroupMem *g);
 /* Not dead, for who waits for others elsewhere than here: it looks at them every GROUP_LOOK_MS. */
 bool		groupmem_lives(GroupMem *g);
+/* This rank isn't standing still; some others may be told so when it is. */
+void		groupmem_beat(GroupMem *g);
+/* A rank that has beaten and hasn't for so long is missed by this one; any thread. */
+void		groupmem_patience(GroupMem *g, int ms);
 /* What all do together has a number, counted from 1: a rank gives it up, and the others learn of it. */
 void		groupmem_refuse(GroupMem *g, uint32_t number);
 bool		groupmem_refused(const GroupMem *g, uint32_t number);

@@ -252,6 +252,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 			.quant = model_opts_scheme(o),.huge = co.huge,
 			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev,.graph_sizes = sizes,.n_graph_sizes = n_sizes
 	};
+	ranks_patience(s->hang_timeout_ms);
 	if (ranks_shares(&mi))
 		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo, &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype});
 	mo.ranks = ranks_of(in->ranks);

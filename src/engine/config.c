@@ -73,6 +73,7 @@ static const Row rows[] = {
 	{"huge_pages", ROW_STR, OFF(huge_pages), 0, sizeof(((Settings *) 0)->huge_pages), 1},
 	{"repack_cache", ROW_STR, OFF(repack_cache), 0, sizeof(((Settings *) 0)->repack_cache), 1},
 	{"logits_processors", ROW_STR, OFF(logits_processors), 0, sizeof(((Settings *) 0)->logits_processors), 1},
+	{"hang_timeout_ms", ROW_INT, OFF(hang_timeout_ms), 0, INT32_MAX, 1},
 	{"step_target_ms", ROW_INT, OFF(step_target_ms), 0, 60000, 1},
 	{"batch_invariant", ROW_BOOL, OFF(batch_invariant), 0, 1, 1},
 	{"scheduling_policy", ROW_STR, OFF(scheduling_policy), 0, sizeof(((Settings *) 0)->scheduling_policy), 1},

@@ -52,6 +52,7 @@ typedef struct Settings
 	char		huge_pages[8];	/* try, off, on */
 	char		repack_cache[1024]; /* directory of packed weights, "" = none */
 	char		logits_processors[1024];	/* library:symbol, ...; "" = none (plugins.h) */
+	int			hang_timeout_ms;	/* 0 = for ever */
 	int			step_target_ms; /* 0 = the token budget alone */
 	bool		batch_invariant;
 	char		scheduling_policy[12];	/* fcfs, priority */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -729,6 +730,18 @@ execute(const RankCmd *cmd, const uint8_t *body)
 	}
 }
 
+static void *
+beat_main(void *arg)
+{
+	(void) arg;
+	for (;;)
+	{
+		groupmem_beat(&me.mem);
+		usleep(GROUP_BEAT_MS * 1000 / 2);
+	}
+	return NULL;
+}
+
 int
 rank_main(int group_fd, int rank, int replica, const Settings *s)
 {
@@ -746,6 +759,7 @@ rank_main(int group_fd, int rank, int replica, const Settings *s)
 		return ENGINE_EXIT_FATAL;
 	}
 	me.place = rank_place(&me.mem, s->tensor_parallel_size);
+	begin_thread(beat_main, NULL);
 	while (groupmem_read(&me.mem, &cmd, sizeof(cmd)))
 	{
 		if (cmd.size > room)

@@ -129,7 +129,7 @@ ranks_shares(const ModelInfo *mi)
 static void __attribute__((noreturn))
 lost(const Ranks *g)
 {
-	log_line('P', "rank %d of %d is gone", groupmem_missed(&g->mem), group.world);
+	log_line('P', "rank %d of %d is gone, or stands still", groupmem_missed(&g->mem), group.world);
 	_exit(ENGINE_EXIT_FATAL);
 }
 
@@ -319,6 +319,13 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	tell(m, RC_LOAD, l, sizeof(*l));
 	mem_free(l);
 	return m;
+}
+
+void
+ranks_patience(int ms)
+{
+	for (int r = 0; r < group.replicas && group.world > 1; r++)
+		groupmem_patience(&group.of[r].mem, ms);
 }
 
 const ModelRanks *

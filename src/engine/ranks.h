@@ -52,6 +52,8 @@ typedef struct RankDevice
  * ranks_loaded(), whatever happens.
  */
 RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev);
+/* A rank that stands still for so long while rank 0 waits for others is taken for gone. */
+void		ranks_patience(int ms);
 const ModelRanks *ranks_of(const RankModel *m);
 /* They have, or why not; own: rank 0's, NULL = it couldn't.  All ranks must have read the same (rank_digest()): ERR_LOST. */
 bool		ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e);

@@ -142,7 +142,7 @@ static const IntRow int_rows[] = {
 	"Sets how long a request waits for a free slot before it fails."},
 	{"vllm.engine_timeout", &vllm_engine_timeout, 30000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
 	"Sets how long a request waits for the inference engine to be available before it fails."},
-	{"vllm.hang_timeout", &vllm_hang_timeout, 60000, 100, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+	{"vllm.hang_timeout", &vllm_hang_timeout, 60000, 100, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, "hang_timeout_ms",
 	"Sets how long an engine that has work may make no progress before it is killed and restarted."},
 	{"vllm.engine_nice", &vllm_engine_nice, 0, 0, 19, PGC_SIGHUP, 0, NULL,
 	"Sets the niceness of the engine process, from its next start on."},

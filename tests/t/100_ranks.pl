@@ -298,6 +298,18 @@ is(sql($call), $alone[0], '... the next call works');
 is(sql('SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
+# ... also while a model is loaded
+sql(q{SELECT llm_unload_model('mixtral_f16')});
+$engine = engine_pid($node);
+($rank) = ranks();
+kill 'STOP', $rank;
+($out, $err) = finish(bg($node, kind('mixtral_f16')));
+like($err, qr/ERROR:  58000/, 'SIGSTOP of a rank that is to load a model: the call ends');
+ok(until_ready($node, $engine), '... and a new group takes over');
+ok(until_true(sub { !is_alive($rank) }, 10), '... without it');
+ok($node->log_contains(qr/rank 1 of 2 is gone, or stands still/), '... of which the log tells');
+is(sql(kind('mixtral_f16')), $kind_alone{mixtral_f16}, '... the model is loaded');
+
 # ---- a rank that reads another model ----
 
 # /proc/self/cwd leads each process elsewhere

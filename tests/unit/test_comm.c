@@ -433,6 +433,38 @@ test_opening(void)
 	close(fd);
 }
 
+/* A rank that beat and doesn't any more, for who has no patience; and one that never did. */
+static void
+test_still(void)
+{
+	Err			e;
+	int			fd = groupmem_file(&e);
+	GroupMem	a,
+				b,
+				c;
+	double		start;
+
+	CHECK(groupmem_open(&a, fd, 0, 3, &e) && groupmem_open(&b, fd, 1, 3, &e) && groupmem_open(&c, fd, 2, 3, &e), "%s", e.msg);
+	groupmem_beat(&b);
+	usleep(30000);
+	CHECK(groupmem_lives(&a), "without a patience nobody is missed");
+	groupmem_patience(&a, 1);
+	start = now();
+	while (now() - start < 3 * GROUP_BEAT_MS / 1000.0)
+	{
+		groupmem_beat(&b);
+		usleep(20000);
+		CHECK(groupmem_lives(&a), "who beats is there");
+	}
+	start = now();
+	CHECK(!groupmem_wait(&a, &groupmem_room(&a, 0)->round.v, 0) && groupmem_missed(&a) == 1, "who stands still is missed");
+	CHECK(now() - start > 3 * GROUP_BEAT_MS / 1000.0, "not at once: %.1f s", now() - start);
+	groupmem_close(&a);
+	groupmem_close(&b);
+	groupmem_close(&c);
+	close(fd);
+}
+
 static int
 open_files(void)
 {
@@ -474,6 +506,7 @@ main(void)
 #endif
 
 	test_opening();
+	test_still();
 	test_leaks();
 	test_processes(2, calls, false);
 	test_processes(4, calls, false);
