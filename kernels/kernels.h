@@ -454,6 +454,11 @@ typedef struct Kernels
 	 */
 	void		(*moe_route) (KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights);
 	/*
+	 * Experts that ranks have in slots: of e, slots[e * width] says how many, those behind it are they.  Row i's e becomes number
+	 * (first + i) % so many of them.
+	 */
+	void		(*moe_slots) (KPool *pool, int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width);
+	/*
 	 * Pairs of a row and an expert, ordered by expert, then by row: place[i] is where pair i goes, expert e's are
 	 * start[e] .. start[e + 1] - 1.
 	 */

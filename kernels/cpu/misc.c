@@ -432,6 +432,21 @@ misc_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *spa
 }
 
 void
+misc_moe_slots(KPool *pool, int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width)
+{
+	(void) pool;
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < top_k; j++)
+		{
+			int32_t    *e = &experts[i * top_k + j];
+			const int32_t *of = slots + (size_t) *e * (size_t) width;
+
+			/* most have one */
+			*e = of[1 + (of[0] > 1 ? (first + i) % of[0] : 0)];
+		}
+}
+
+void
 misc_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place)
 {
 	(void) pool;

@@ -118,6 +118,8 @@ void		cuda_kv_largest(const CudaKv *kv, int n_blocks, float *largest, cudaStream
  */
 void		cuda_moe_route(const KRoute *c, const float *logits, int rows, int32_t *experts, float *weights,
 						   cudaStream_t stream);
+void		cuda_moe_slots(int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width,
+						   cudaStream_t stream);
 void		cuda_moe_place(const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place,
 						   cudaStream_t stream);
 void		cuda_moe_gather(KType type, void *x, const void *h, int rows, int top_k, const int32_t *place,

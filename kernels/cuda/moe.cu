@@ -232,6 +232,29 @@ cuda_moe_route(const KRoute *c, const float *logits, int rows, int32_t *experts,
 		LAUNCH(moe_route_kernel, rows, 32, smem, stream, *c, logits, experts, weights);
 }
 
+/* ---- slots ---- */
+
+static __global__ void __launch_bounds__(THREADS)
+moe_slots_kernel(int32_t *experts, int pairs, int first, int top_k, const int32_t *slots, int width)
+{
+	int			i = (int) (blockIdx.x * THREADS + threadIdx.x);
+	const int32_t *of;
+
+	if (i >= pairs)
+		return;
+	of = slots + (size_t) experts[i] * width;
+	experts[i] = of[1 + (first + i / top_k) % of[0]];
+}
+
+void
+cuda_moe_slots(int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width, cudaStream_t stream)
+{
+	int			pairs = rows * top_k;
+
+	if (pairs > 0)
+		LAUNCH(moe_slots_kernel, (pairs + THREADS - 1) / THREADS, THREADS, 0, stream, experts, pairs, first, top_k, slots, width);
+}
+
 /* ---- placement ---- */
 
 /* start[0 .. n] = sums of what comes before, of counts [n]; by one warp */

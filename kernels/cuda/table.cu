@@ -599,6 +599,13 @@ op_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space
 }
 
 static void
+op_moe_slots(KPool *pool, int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width)
+{
+	if (KDevice *d = device_of(pool))
+		cuda_moe_slots(experts, rows, first, top_k, slots, width, dev_stream(d));
+}
+
+static void
 op_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place)
 {
 	KDevice    *d = device_of(pool);
@@ -705,6 +712,7 @@ table(void)
 	k.mm_grouped_scratch = op_mm_grouped_scratch<AS>;
 	k.mm_grouped = op_mm_grouped<AS>;
 	k.moe_route = op_moe_route;
+	k.moe_slots = op_moe_slots;
 	k.moe_place = op_moe_place;
 	k.moe_gather = op_moe_gather<AS>;
 	k.moe_combine = op_moe_combine;

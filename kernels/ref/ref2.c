@@ -181,6 +181,18 @@ ref2_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *spa
 }
 
 void
+ref2_moe_slots(KPool *pool, int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width)
+{
+	(void) pool;
+	for (int i = 0; i < rows * top_k; i++)
+	{
+		size_t		e = at(experts[i], width, 0);
+
+		experts[i] = slots[e + 1 + (size_t) ((first + i / top_k) % slots[e])];
+	}
+}
+
+void
 ref2_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place)
 {
 	int			n = 0;

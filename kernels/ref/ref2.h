@@ -27,6 +27,7 @@ void		ref2_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_he
 							size_t x_head, int rows, int heads, int width);
 void		ref2_series(KPool *pool, int32_t *y, int n, int32_t by);
 void		ref2_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights);
+void		ref2_moe_slots(KPool *pool, int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width);
 void		ref2_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place);
 void		ref2_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place, const float *weights, int hidden);
 void		ref2_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
@@ -52,6 +53,7 @@ void		ref2_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, fl
 	.swap_heads = ref2_swap_heads, \
 	.series = ref2_series, \
 	.moe_route = ref2_moe_route, \
+	.moe_slots = ref2_moe_slots, \
 	.moe_place = ref2_moe_place, \
 	.moe_gather = ref2_moe_gather, \
 	.moe_combine = ref2_moe_combine, \

@@ -176,6 +176,41 @@ route_nan(KRouting how)
 			  memcmp(&e[row * K], &e2[row * K], K * sizeof(int32_t)) == 0, "routing %d: NaN leaves its row", (int) how);
 }
 
+/* ---- slots ---- */
+
+/* n experts, of which e has 1 + e % (width - 1) slots, with numbers that tell both. */
+static void
+slots(int rows, int first, int top_k, int n, int width)
+{
+	std::vector<int32_t> table(n * width, -1),
+				experts(rows * top_k + 1),
+				want(experts.size());
+
+	for (int e = 0; e < n; e++)
+	{
+		table[e * width] = 1 + e % (width - 1);
+		for (int c = 0; c < table[e * width]; c++)
+			table[e * width + 1 + c] = 1000 * e + c;
+	}
+	for (int i = 0; i < rows * top_k; i++)
+	{
+		int			e = experts[i] = (int32_t) (dice() % (unsigned) n);
+
+		want[i] = 1000 * e + (first + i / top_k) % (1 + e % (width - 1));
+	}
+	all_orders([&]() {
+		int32_t    *de = dev(experts.data(), experts.size()),
+				   *ds = dev(table.data(), table.size());
+		std::vector<int32_t> got(experts.size());
+
+		cuda_moe_slots(de, rows, first, top_k, ds, width, NULL);
+		host(got.data(), de, got.size());
+		CHECK(memcmp(got.data(), want.data(), want.size() * sizeof(int32_t)) == 0, "slots of %d rows from %d on: differ", rows, first);
+		cudaFree(de);
+		cudaFree(ds);
+	});
+}
+
 /* ---- placement ---- */
 
 /* As src/model/moe.c counts; of: experts are chosen among as many, the others stay empty. */
@@ -325,6 +360,10 @@ main(void)
 	for (const int *s : (const int[][3]) {{0, 4, 4}, {1, 2, 1}, {8, 8, 8}, {33, 3, 2}, {64, 256, 256}, {2000, 60, 60},
 										  {2500, 128, 3}, {1100, 1024, 1000}, {5000, 8, 1}})
 		place(s[0], s[1], s[2]);
+	slots(0, 0, 2, 4, 2);
+	slots(5, 0, 2, 8, 2);
+	slots(300, 512, 8, 60, 4);
+	slots(33, 7, 3, 12, 9);
 	for (int top_k : {1, 2, 8})
 		for (int hidden : {1, 30, 64, 1032})
 			for (bool weighted : {false, true})

@@ -547,8 +547,10 @@ check_mixture(void)
 	KRoute		c = {};
 	std::vector<int32_t> he(pairs),
 				hs(experts + 1),
-				hp(pairs);
-	int32_t    *de = (int32_t *) ops->alloc(device, pairs * 4, "test"),
+				hp(pairs),
+				table(2 * experts);
+	int32_t    *dt = (int32_t *) ops->alloc(device, table.size() * 4, "test"),
+			   *de = (int32_t *) ops->alloc(device, pairs * 4, "test"),
 			   *ds = (int32_t *) ops->alloc(device, (experts + 1) * 4, "test"),
 			   *dp = (int32_t *) ops->alloc(device, pairs * 4, "test");
 	KMat		hm[8],
@@ -572,6 +574,15 @@ check_mixture(void)
 	k->moe_route(pool, &c, logits.d, ROWS, space.d, de, weights.d);
 	ref->moe_route(NULL, &c, logits.h.data(), ROWS, space.h.data(), he.data(), weights.h.data());
 	weights.same("moe_route");
+	/* expert e in slot experts - 1 - e */
+	for (int i = 0; i < experts; i++)
+	{
+		table[2 * i] = 1;
+		table[2 * i + 1] = experts - 1 - i;
+	}
+	ops->put(device, dt, table.data(), table.size() * sizeof(int32_t));
+	k->moe_slots(pool, de, ROWS, 3, top, dt, 2);
+	ref->moe_slots(NULL, he.data(), ROWS, 3, top, table.data(), 2);
 	k->moe_place(pool, de, pairs, experts, ds, dp);
 	ref->moe_place(NULL, he.data(), pairs, experts, hs.data(), hp.data());
 	k->moe_gather(pool, x.o, h.op(), ROWS, top, dp, NULL, DIM);
@@ -598,6 +609,7 @@ check_mixture(void)
 	y.same("series, mm_grouped", 2e-5);
 	for (int i = 0; i < experts; i++)
 		delete m[i];
+	ops->free(device, dt);
 	ops->free(device, de);
 	ops->free(device, ds);
 	ops->free(device, dp);

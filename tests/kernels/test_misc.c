@@ -119,7 +119,7 @@ op_moe(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int ro
 {
 	enum
 	{
-		EXPERTS = 12, TOP = 3
+		EXPERTS = 12, TOP = 3, SLOTS = 24, WIDTH = 4
 	};
 	KRoute		c = {.n_experts = EXPERTS, .top_k = TOP, .routing = KROUTE_SOFTMAX, .normalize = true, .scale = 2.0f};
 	float	   *logits = xalloc(ROWS * EXPERTS * 4),
@@ -128,15 +128,30 @@ op_moe(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int ro
 			   *pairs = xalloc((size_t) ROWS * TOP * dim * 4);
 	int32_t    *experts = xalloc(ROWS * TOP * 4),
 			   *place = xalloc(ROWS * TOP * 4),
-				start[EXPERTS + 1];
+			   *was = xalloc(ROWS * TOP * 4),
+				slots[EXPERTS * WIDTH],
+				start[SLOTS + 1];
 	bool		on_input = dim % 2 == 0;
 
 	for (int i = 0; i < rows; i++)
 		for (int e = 0; e < EXPERTS; e++)
 			logits[i * EXPERTS + e] = (float) ((row0 + i) * (e + 1) % 7);
 	k->moe_route(pool, &c, logits, rows, space, experts, w);
-	k->moe_place(pool, experts, rows * TOP, EXPERTS, start, place);
-	EXPECT(start[0] == 0 && start[EXPERTS] == rows * TOP, "%s moe_place: %d to %d", k->name, start[0], start[EXPERTS]);
+	/* expert e has 1 + e % 3 of as many numbers, all in all 24 */
+	for (int e = 0, n = 0; e < EXPERTS; e++)
+	{
+		slots[e * WIDTH] = 1 + e % 3;
+		for (int i = 0; i < 1 + e % 3; i++)
+			slots[e * WIDTH + 1 + i] = n++;
+	}
+	for (int i = 0; i < rows * TOP; i++)
+		was[i] = experts[i];
+	k->moe_slots(pool, experts, rows, row0, TOP, slots, WIDTH);
+	for (int i = 0; i < rows * TOP; i++)
+		EXPECT(experts[i] == slots[was[i] * WIDTH + 1 + (row0 + i / TOP) % (1 + was[i] % 3)], "%s moe_slots: expert %d of row %d is in slot %d", k->name,
+			   was[i], row0 + i / TOP, experts[i]);
+	k->moe_place(pool, experts, rows * TOP, SLOTS, start, place);
+	EXPECT(start[0] == 0 && start[SLOTS] == rows * TOP, "%s moe_place: %d to %d", k->name, start[0], start[SLOTS]);
 	for (int i = 0; i < rows * TOP; i++)
 		EXPECT(place[i] >= start[experts[i]] && place[i] < start[experts[i] + 1], "%s moe_place: pair %d at %d", k->name, i, place[i]);
 	k->moe_gather(pool, pairs, x, rows, TOP, place, on_input ? w : NULL, dim);
@@ -147,6 +162,7 @@ op_moe(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int ro
 	free(space);
 	free(w);
 	free(pairs);
+	free(was);
 	free(experts);
 	free(place);
 }
