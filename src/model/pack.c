@@ -596,20 +596,22 @@ go_on(void *ctx)
 static void
 open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 {
-	char		quant[32];
+	const DecRanks *r = &p->d->ranks;
+	Buf			quant = {0};
 	Buf			key = {0};
 
-	snprintf(quant, sizeof(quant), "%s", opt->quant != NULL ? opt->quant->name : "none");
+	buf_printf(&quant, "%s", opt->quant != NULL ? opt->quant->name : "none");
+	/* ranks' parts differ where their plans don't, and each has an entry */
+	if (r->tp != NULL)
+		buf_printf(&quant, "\nrank %d of %d%s%s%s", r->tp->rank, r->tp->size, r->experts ? " by experts" : "", r->round_robin ? " in turn" : "",
+				   r->rows ? " by rows" : "");
+	if (r->pp != NULL)
+		buf_printf(&quant, "\nstage %d of %d", r->pp->rank, r->pp->size);
 	buf_printf(&key, "layout %d\nplan %016llx\n%s", KERNELS_LAYOUT, (unsigned long long) p->plan,
 			   opt->cache_id != NULL ? opt->cache_id : "");
-	/* ranks' parts differ where their plans don't */
-	if (p->d->ranks.tp != NULL)
-		buf_printf(&key, "\nrank %d of %d%s%s%s", p->d->ranks.tp->rank, p->d->ranks.tp->size, p->d->ranks.experts ? " by experts" : "",
-				   p->d->ranks.round_robin ? " in turn" : "", p->d->ranks.rows ? " by rows" : "");
-	if (p->d->ranks.pp != NULL)
-		buf_printf(&key, "\nstage %d of %d", p->d->ranks.pp->rank, p->d->ranks.pp->size);
-	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, dec_where(p->src, NULL), p->d->k->name, quant,
+	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, dec_where(p->src, NULL), p->d->k->name, quant.data,
 				   key.data, p->bytes);
+	buf_free(&quant);
 	buf_free(&key);
 }
 
