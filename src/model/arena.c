@@ -103,11 +103,23 @@ marena_reserve(MArena *a, size_t size, HugePages huge, const char *what, Err *e)
 bool
 marena_map(MArena *a, int fd, size_t at, size_t size)
 {
-	void	   *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t) at);
+	void	   *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, (off_t) at);
 
 	if (p == MAP_FAILED)
 		return false;
 	*a = (MArena) {.base = p,.size = size,.of_file = true};
+	return true;
+}
+
+bool
+marena_own(MArena *a)
+{
+	if (!a->of_file)
+		return true;
+	if (mprotect(a->base, a->size, PROT_READ | PROT_WRITE) != 0)
+		return false;
+	/* the file hasn't its content any more */
+	a->of_file = false;
 	return true;
 }
 

@@ -42,6 +42,8 @@ bool		marena_reserve(MArena *a, size_t size, HugePages huge, const char *what, E
 /* Read-only: size bytes of a file from `at`, a multiple of the page size, on; shared
  * with all who map it.  false with errno set. */
 bool		marena_map(MArena *a, int fd, size_t at, size_t size);
+/* From now on it may be written to: what is written is this one's alone.  false with errno set. */
+bool		marena_own(MArena *a);
 /* 64-byte aligned; the sum of all takes may not exceed the reservation */
 void	   *marena_take(MArena *a, size_t size);
 void		marena_free(MArena *a);

@@ -403,7 +403,7 @@ typedef struct MoeWork
 	float	   *weights;		/* [rows][top_k] */
 	int32_t    *experts;		/* [rows][top_k] */
 	int32_t    *place;			/* [rows][top_k] where the pair's row of x, gu, act is */
-	int32_t    *start;			/* [n_experts + 1] first row of each expert there */
+	int32_t    *start;			/* [n_experts + 1] first row of each expert there; with ranks that have whole ones of each slot */
 	int32_t    *own;			/* ... of those that are this rank's, from its first one's */
 	KOp		   *in;				/* [rows top_k][hidden]; x's memory where operands are floats */
 	float	   *x;				/* [rows top_k][hidden] what comes out */
@@ -449,6 +449,8 @@ typedef struct DraftPart
 	int			n_outs;
 } DraftPart;
 
+typedef struct Balance Balance;
+
 /* What other ranks have of the model (split.h); sizes in DecoderConf are then this rank's. */
 typedef struct DecRanks
 {
@@ -457,15 +459,21 @@ typedef struct DecRanks
 	bool		rows;			/* what can be added up isn't gathered */
 	bool		heads;			/* attention's are shared */
 	bool		experts;		/* ... and experts, whole */
-	bool		round_robin;	/* ... dealt one by one, */
-	int32_t    *slot;			/* ... so that slot[expert] is which of those side by side on ranks; NULL = they are in order */
+	bool		round_robin;	/* ... dealt one by one */
+	int			n_slots;		/* places for whole experts, those of all ranks side by side; */
+	int			slot_width;		/* ... tables that moe_slots reads have so many numbers for each expert; 0: expert i is in slot i; */
+	size_t		slot_step;		/* ... from a layer's table to the next one's; 0: they have but one; */
+	size_t		slot_ints;		/* ... of all tables; */
+	int32_t    *slots;			/* ... the host's, */
+	DevMem		slot_mem;		/* ... and the ops' */
+	Balance    *balance;	/* experts move (balance.h); NULL = they stay */
 	int			moe_inter;		/* of an expert whose columns are shared, all of them; 0 = they aren't */
 	int			first_layer;	/* layers[] is the model's from this one on */
 	int			max_out;		/* rows of logits */
 	int32_t    *places;			/* the host's [max_rows] where tokens' rows of a shared embedding are; NULL = it isn't */
 	float	   *part;			/* what this rank has computed of something that all need */
 	/* on a device, pinned: */
-	int32_t    *starts;			/* [2][n_experts + 1] where experts' rows begin; of the own ones, too */
+	int32_t    *starts;			/* [2][n_slots + 1] where experts' rows begin; of the own ones, too */
 	float	   *hidden;			/* [max_out][hidden] of the first rank, to tell the others */
 } DecRanks;
 

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "model/balance.h"
 #include "model/heads.h"
 #include "model/place.h"
 #include "model/split.h"
@@ -124,7 +125,6 @@ decoder_clear(Decoder *d)
 	for (size_t i = 0; i < d->n_stacks; i++)
 		stack_free(d->stacks[i]);
 	dec_lora_free(d);
-	mem_free(d->ranks.slot);
 	mem_free(d->ranks.places);
 	mem_free(d->stacks);
 	mem_free(d->layers != NULL ? d->layers - d->ranks.first_layer : NULL);
@@ -307,6 +307,7 @@ moe_pieces(Decoder *d, Piece *p)
 	const MoeConf *c = &d->c.moe;
 	MoeWork    *w = &d->moe;
 	size_t		experts = (size_t) c->n_experts;
+	size_t		slots = (size_t) (d->ranks.n_slots > 0 ? d->ranks.n_slots : c->n_experts);
 	size_t		top_k = (size_t) c->top_k;
 	bool		floats = dec_op_floats(d);
 	size_t		rows;
@@ -321,8 +322,8 @@ moe_pieces(Decoder *d, Piece *p)
 	p[n++] = (Piece) {&w->weights, rows, top_k, PIECE_FLOATS};
 	p[n++] = (Piece) {(float **) &w->experts, rows, top_k, PIECE_FLOATS};
 	p[n++] = (Piece) {(float **) &w->place, rows, top_k, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->start, 1, experts + 1, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->own, 1, d->ranks.experts ? experts + 1 : 0, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->start, 1, slots + 1, PIECE_FLOATS};
+	p[n++] = (Piece) {(float **) &w->own, 1, d->ranks.experts ? slots + 1 : 0, PIECE_FLOATS};
 	p[n++] = (Piece) {(float **) &w->in, rows * top_k, floats ? 0 : (size_t) d->c.hidden, PIECE_OP};
 	p[n++] = (Piece) {&w->x, rows * top_k, (size_t) d->c.hidden, PIECE_FLOATS};
 	p[n++] = (Piece) {&w->gu, rows * top_k, 2 * (size_t) c->inter, PIECE_FLOATS};
@@ -711,7 +712,13 @@ model_adopt(Model *m, Model *from, Err *e)
 		return false;
 	/* both would hardly fit */
 	devmem_free(&from->d.on_dev);
-	return dec_return(&m->d, e);
+	return dec_return(&m->d, e) && balance_home(&m->d, e);
+}
+
+const EplbStat *
+model_eplb(const Model *m)
+{
+	return balance_stat(&m->d);
 }
 
 const uint8_t *
@@ -1002,10 +1009,15 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	if (d->dev != NULL)
 		run = step_begin(d, b, kv, padded != NULL ? &key : NULL);
 	dec_lora_begin(d);
+	balance_step_begin(d);
 	if (run != KRUN_REPLAYED)
 		m->arch->forward(d, out);
-	ok = d->dev == NULL || step_end(d);
-	return ok && !d->stopped && !split_failed(d);
+	ok = (d->dev == NULL || step_end(d)) && !d->stopped && !split_failed(d);
+	/* one that was only tried is nobody else's */
+	if (!ok || m->ranks == NULL)
+		return ok;
+	balance_step_end(d);
+	return !d->lost && !split_failed(d);
 }
 
 bool

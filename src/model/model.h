@@ -109,13 +109,36 @@ typedef struct ModelSource
 
 struct Batch;
 
+/* Whole experts that ranks share move to where there is less to do; the names are vLLM's eplb_config. */
+typedef struct EplbConf
+{
+	bool		on;
+	int			window;			/* the last so many steps count */
+	int			interval;		/* steps from one round to the next */
+	int			redundant;		/* second copies of a layer's experts */
+	bool		log;
+	int			log_interval;	/* steps */
+	size_t		step_bytes;		/* most that move behind a step; 0: all of a round's */
+} EplbConf;
+
+/* What has come of it on this rank's stage. */
+typedef struct EplbStat
+{
+	int64_t		rounds;
+	int64_t		failed;			/* of them: for want of memory */
+	int64_t		moved;			/* slots that got another expert */
+	int64_t		rows;			/* pairs of a row and an expert; balancedness is these by */
+	int64_t		busiest;		/* ... those of each layer's busiest rank, times ranks */
+} EplbStat;
+
 /* Who else computes this model, each with weights of its own (split.h); all ranks make the same calls. */
 typedef struct ModelRanks
 {
 	KComm	   *tp;				/* of those that share columns; NULL, or of one: this rank has all */
 	KComm	   *pp;				/* of those that have other layers; likewise */
 	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all: each a run of them, */
-	bool		round_robin;	/* ... or one in turn */
+	bool		round_robin;	/* ... or one in turn; */
+	EplbConf	eplb;			/* ... a run of them, which move */
 	bool		rows;			/* ranks add up what they have of a product's inputs, where its format can be cut (split.h) */
 	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
 	void		(*forward) (void *ctx, const struct Batch *b);
@@ -180,6 +203,7 @@ bool		model_fetch(Model *m, Err *e);
 void		model_forget(Model *m);
 bool		model_adopt(Model *m, Model *from, Err *e);
 const ModelInfo *model_info(const Model *m);
+const EplbStat *model_eplb(const Model *m); /* NULL: experts stay where they are */
 /* Of a model that ranks share: split_digest() of all of it. */
 const uint8_t *model_plan(const Model *m);
 

@@ -11,6 +11,7 @@
  */
 #include <stdio.h>
 
+#include "model/balance.h"
 #include "model/bind.h"
 #include "model/split.h"
 
@@ -188,6 +189,7 @@ typedef struct MoeStep
 {
 	Decoder    *d;
 	const Moe  *m;
+	int			layer;
 	int			row0;			/* of the rows at hand */
 	int			rows;
 } MoeStep;
@@ -239,6 +241,7 @@ own_experts(const MoeStep *s)
 	const int32_t *start = split_starts(s->d, w->start, w->own, first, n);
 	int			rows = start[first + n] - start[first];
 
+	balance_count(s->d, s->layer, start);
 	if (rows > 0)
 	{
 		size_t		at = (size_t) start[first] * (size_t) s->d->c.hidden;
@@ -264,9 +267,9 @@ moe_rows(const MoeStep *s)
 	profile_mark(d->profile, PROF_MATMUL);
 	d->k->moe_route(d->pool, &route, w->logits, s->rows, w->space, w->experts, w->weights);
 	/* a row's sum goes by its experts' order, wherever these are */
-	for (int i = 0; i < s->rows * c->top_k && d->ranks.slot != NULL; i++)
-		w->experts[i] = d->ranks.slot[w->experts[i]];
-	d->k->moe_place(d->pool, w->experts, s->rows * c->top_k, c->n_experts, w->start, w->place);
+	if (d->ranks.slot_width > 0)
+		d->k->moe_slots(d->pool, w->experts, s->rows, s->row0, c->top_k, split_slots(d, s->layer), d->ranks.slot_width);
+	d->k->moe_place(d->pool, w->experts, s->rows * c->top_k, d->ranks.n_slots > 0 ? d->ranks.n_slots : c->n_experts, w->start, w->place);
 	d->k->moe_gather(d->pool, w->in, h, s->rows, c->top_k, w->place, c->on_input ? w->weights : NULL, d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);
 	if (d->ranks.experts)
@@ -298,7 +301,7 @@ shared_expert(Decoder *d, const Moe *m)
 void
 dec_moe(Decoder *d, const Layer *l)
 {
-	MoeStep		s = {.d = d, .m = &l->moe};
+	MoeStep		s = {.d = d, .m = &l->moe, .layer = (int) (l - d->layers)};
 
 	shared_expert(d, &l->moe);
 	for (; s.row0 < d->rows; s.row0 += s.rows)

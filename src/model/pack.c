@@ -605,6 +605,8 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 	if (r->tp != NULL)
 		buf_printf(&quant, "\nrank %d of %d%s%s%s", r->tp->rank, r->tp->size, r->experts ? " by experts" : "", r->round_robin ? " in turn" : "",
 				   r->rows ? " by rows" : "");
+	if (r->balance != NULL)
+		buf_printf(&quant, ", %d slots", r->n_slots);
 	if (r->pp != NULL)
 		buf_printf(&quant, "\nstage %d of %d", r->pp->rank, r->pp->size);
 	buf_printf(&key, "layout %d\nplan %016llx\n%s", KERNELS_LAYOUT, (unsigned long long) p->plan,

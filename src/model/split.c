@@ -12,6 +12,7 @@
 
 #include "base/blake2.h"
 #include "base/mem.h"
+#include "model/balance.h"
 #include "model/bind.h"
 
 /* Outputs from .. from + n - 1. */
@@ -270,27 +271,31 @@ pick_vector(Decoder *d, float *const *to, Range r)
 	o->n_vectors = n;
 }
 
-/* r.n matrices of a stack, r.from and every step-th behind it, are all that is left. */
+/* r.n matrices of a stack, r.from and every step-th behind it, behind the last the first again, are all that is left. */
 static void
 pick_matrices(Decoder *d, Stack *s, Range r, int step)
 {
 	Bound	   *o = d->bound;
 	uintptr_t	first = (uintptr_t) s->of;
+	Linear	   *all = mem_alloc((size_t) s->n * sizeof(Linear));
 	size_t		n = 0;
 
 	for (size_t i = 0; i < o->n_linears; i++)
 	{
 		uintptr_t	at = (uintptr_t) o->linears[i];
 		int			which = at >= first && at < (uintptr_t) (s->of + s->n) ? (int) ((at - first) / sizeof(Linear)) : -1;
+		int			behind = (which - r.from + s->n) % s->n;
 
-		if (which >= 0 && (which < r.from || which >= r.from + r.n * step || (which - r.from) % step != 0))
+		if (which >= 0 && (behind >= r.n * step || behind % step != 0))
 			continue;
-		o->linears[n++] = which < 0 ? o->linears[i] : &s->of[(which - r.from) / step];
+		o->linears[n++] = which < 0 ? o->linears[i] : &s->of[behind / step];
 	}
 	o->n_linears = n;
+	memcpy(all, s->of, (size_t) s->n * sizeof(Linear));
 	for (int i = 0; i < r.n; i++)
-		s->of[i] = s->of[r.from + i * step];
+		s->of[i] = all[(r.from + i * step) % s->n];
 	s->n = r.n;
+	mem_free(all);
 }
 
 /* ---- columns ---- */
@@ -358,7 +363,7 @@ split_latent(Decoder *d, Layer *l)
 int
 split_experts_at(const Decoder *d, int rank)
 {
-	int			n = d->c.moe.n_experts;
+	int			n = d->ranks.n_slots;
 	int			ranks = d->ranks.tp->size;
 
 	if (!d->ranks.round_robin)
@@ -366,14 +371,21 @@ split_experts_at(const Decoder *d, int rank)
 	return rank * (n / ranks) + (rank < n % ranks ? rank : n % ranks);
 }
 
+/* In turn: one table for all layers. */
 static void
 number_slots(Decoder *d)
 {
-	int			ranks = d->ranks.tp->size;
+	DecRanks   *r = &d->ranks;
+	int			ranks = r->tp->size;
 
-	d->ranks.slot = mem_alloc((size_t) d->c.moe.n_experts * sizeof(int32_t));
-	for (int i = 0; i < d->c.moe.n_experts; i++)
-		d->ranks.slot[i] = split_experts_at(d, i % ranks) + i / ranks;
+	r->slot_width = 2;
+	r->slot_ints = 2 * (size_t) r->n_slots;
+	r->slots = mem_alloc(r->slot_ints * sizeof(int32_t));
+	for (int i = 0; i < r->n_slots; i++)
+	{
+		r->slots[2 * i] = 1;
+		r->slots[2 * i + 1] = split_experts_at(d, i % ranks) + i / ranks;
+	}
 }
 
 /* Where inner rows of MLPs are cut for their second matrix by inputs: at multiples of so many; 0 = it is cut by columns. */
@@ -457,7 +469,8 @@ split_moe(Decoder *d, Moe *m, const RowUnits *u)
 	{
 		const KComm *tp = d->ranks.tp;
 		int			first = split_experts_at(d, tp->rank);
-		Range		r = {d->ranks.round_robin ? tp->rank : first, split_experts_at(d, tp->rank + 1) - first};
+		int			expert = d->ranks.round_robin ? tp->rank : first % d->c.moe.n_experts;
+		Range		r = {expert, split_experts_at(d, tp->rank + 1) - first};
 
 		pick_matrices(d, &m->up, r, d->ranks.round_robin ? tp->size : 1);
 		pick_matrices(d, &m->down, r, d->ranks.round_robin ? tp->size : 1);
@@ -568,18 +581,21 @@ shrink_conf(Decoder *d, const RowUnits *u)
 }
 
 static bool
-split_columns(Decoder *d, Err *e)
+split_columns(Decoder *d, const ModelRanks *all, Err *e)
 {
 	RowUnits	u;
+	bool		moves = all->eplb.on && all->experts && d->c.moe.n_experts > 0;
 
 	/* all heads are one vector there */
 	d->ranks.heads = d->c.qk_norm != QKNORM_WIDE;
 	d->ranks.experts = d->ranks.experts && d->c.moe.n_experts > 0;
-	/* on a device nobody looks at what its router has chosen */
-	d->ranks.round_robin = d->ranks.round_robin && d->ranks.experts && d->dev == NULL;
-	if (!can_split(d, e))
+	d->ranks.round_robin = d->ranks.round_robin && d->ranks.experts && !moves;
+	if (!can_split(d, e) || (moves && !balance_check(d, &all->eplb, all->tp->size, e)))
 		return false;
-	if (d->ranks.round_robin)
+	d->ranks.n_slots = d->ranks.experts ? d->c.moe.n_experts : 0;
+	if (moves)
+		balance_begin(d, &all->eplb, all->tp);
+	else if (d->ranks.round_robin)
 		number_slots(d);
 	u = row_units(d);
 	for (int i = 0; i < d->c.n_layers; i++)
@@ -708,16 +724,37 @@ split_apply(Decoder *d, const ModelRanks *r, Err *e)
 	d->ranks.experts = r->experts;
 	d->ranks.round_robin = r->round_robin;
 	d->ranks.rows = r->rows;
-	return (d->ranks.pp == NULL || split_stages(d, e)) && (d->ranks.tp == NULL || split_columns(d, e));
+	return (d->ranks.pp == NULL || split_stages(d, e)) && (d->ranks.tp == NULL || split_columns(d, r, e));
+}
+
+bool
+split_tell_slots(Decoder *d, size_t from, size_t n, Err *e)
+{
+	int32_t    *to = (int32_t *) d->ranks.slot_mem.base + from;
+
+	if (d->dev == NULL)
+	{
+		memcpy(to, d->ranks.slots + from, n * sizeof(int32_t));
+		return true;
+	}
+	d->dev->ops->put(d->dev->d, to, d->ranks.slots + from, n * sizeof(int32_t));
+	return dev_wait(d->dev, e);
 }
 
 bool
 split_place(Decoder *d, Err *e)
 {
 	DecRanks   *r = &d->ranks;
-	size_t		starts = r->experts ? 2 * ((size_t) d->c.moe.n_experts + 1) * sizeof(int32_t) : 0;
+	size_t		starts = r->experts ? 2 * ((size_t) r->n_slots + 1) * sizeof(int32_t) : 0;
 	size_t		hidden = r->tp != NULL || r->pp != NULL ? (size_t) r->max_out * (size_t) d->c.hidden * sizeof(float) : 0;
 
+	if (r->slot_ints > 0)
+	{
+		if (!devmem_reserve(&r->slot_mem, d->dev, r->slot_ints * sizeof(int32_t), HUGE_OFF, "Which slots experts are in", e))
+			return false;
+		if (!split_tell_slots(d, 0, r->slot_ints, e))
+			return false;
+	}
 	if (d->dev == NULL)
 		return true;
 	if (starts > 0)
@@ -733,6 +770,9 @@ split_end(Decoder *d)
 {
 	DecRanks   *r = &d->ranks;
 
+	balance_end(d);
+	mem_free(r->slots);
+	devmem_free(&r->slot_mem);
 	if (d->dev == NULL)
 		return;
 	d->dev->ops->unpin(d->dev->d, r->starts);
@@ -897,7 +937,7 @@ fetch(Decoder *d, void *to, const void *x, size_t size)
 const int32_t *
 split_starts(Decoder *d, const int32_t *start, int32_t *own, int first, int n)
 {
-	size_t		all = (size_t) d->c.moe.n_experts + 1;
+	size_t		all = (size_t) d->ranks.n_slots + 1;
 	int32_t    *mine = own;
 
 	if (d->dev != NULL)
@@ -911,6 +951,12 @@ split_starts(Decoder *d, const int32_t *start, int32_t *own, int first, int n)
 	if (d->dev != NULL)
 		d->dev->ops->put(d->dev->d, own, mine, ((size_t) n + 1) * sizeof(int32_t));
 	return start;
+}
+
+const int32_t *
+split_slots(const Decoder *d, int layer)
+{
+	return (const int32_t *) d->ranks.slot_mem.base + (size_t) layer * d->ranks.slot_step;
 }
 
 const float *

@@ -72,11 +72,15 @@ void		split_embed(Decoder *d, float *to, float *before);
 /* x[n] is added up over ranks, if it is `parts` that they have. */
 void		split_sum(Decoder *d, bool parts, float *x, int n);
 /*
- * Where the rows of whole experts begin, start[n_experts + 1], as the host has it; and own[], likewise the op's, of this rank's
- * `n` experts from `first` on, from 0 on.  Then their rows: all[start[n_experts]][hidden].
+ * Where the rows of whole experts begin, start[n_slots + 1], as the host has it; and own[], likewise the op's, of this rank's
+ * `n` slots from `first` on, from 0 on.  Then their rows: all[start[n_slots]][hidden].
  */
 const int32_t *split_starts(Decoder *d, const int32_t *start, int32_t *own, int first, int n);
 void		split_whole_experts(Decoder *d, float *all, const int32_t *start);
+/* So many numbers of the tables from there on, to where ops are.  ERR_LOST. */
+bool		split_tell_slots(Decoder *d, size_t from, size_t n, Err *e);
+/* The layer's table for moe_slots, there. */
+const int32_t *split_slots(const Decoder *d, int layer);
 /* Hidden rows of the op's, as the host has them. */
 const float *split_hidden(Decoder *d, const float *hidden, int n);
 

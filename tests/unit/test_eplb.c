@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "engine/eplb.h"
+#include "model/eplb.h"
 #include "tests/unit/check.h"
 
 /* the two layers of the published example */

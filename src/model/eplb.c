@@ -11,7 +11,7 @@
  * Loads are compared as doubles.  They are counts far below 2^53, so sums are exact; quotients are
  * rounded alike everywhere.
  */
-#include "engine/eplb.h"
+#include "model/eplb.h"
 
 #include <string.h>
 

@@ -11,8 +11,8 @@
  * Everything here is arithmetic on arrays of the caller: no state, no weights, no threads.  The
  * same numbers give the same map on every rank, so ranks need not tell each other the result.
  */
-#ifndef VLLM_ENGINE_EPLB_H
-#define VLLM_ENGINE_EPLB_H
+#ifndef VLLM_MODEL_EPLB_H
+#define VLLM_MODEL_EPLB_H
 
 #include <stdint.h>
 
