@@ -52,6 +52,8 @@ static const Row rows[] = {
 	{"tensor_parallel_mode", ROW_STR, OFF(tensor_parallel_mode), 0, sizeof(((Settings *) 0)->tensor_parallel_mode), 1},
 	{"expert_placement_strategy", ROW_STR, OFF(expert_placement_strategy), 0, sizeof(((Settings *) 0)->expert_placement_strategy), 1},
 	{"enable_expert_parallel", ROW_BOOL, OFF(enable_expert_parallel), 0, 1, 1},
+	{"enable_eplb", ROW_BOOL, OFF(enable_eplb), 0, 1, 1},
+	{"eplb_config", ROW_STR, OFF(eplb_config), 0, sizeof(((Settings *) 0)->eplb_config), 1},
 	{"max_num_seqs", ROW_INT, OFF(max_num_seqs), 0, 4096, 1},
 	{"max_num_batched_tokens", ROW_INT, OFF(max_num_batched_tokens), 0, 65536, 1},
 	{"max_num_partial_prefills", ROW_INT, OFF(max_num_partial_prefills), 0, 4096, 1},

@@ -33,7 +33,9 @@ typedef struct Settings
 	int			data_parallel_size; /* replicas of all that, each with requests of its own */
 	char		tensor_parallel_mode[8];	/* columns, rows */
 	char		expert_placement_strategy[12];	/* linear, round_robin */
-	bool		enable_expert_parallel; /* experts go to ranks whole */
+	bool		enable_expert_parallel; /* experts go to ranks whole, */
+	bool		enable_eplb;	/* ... and move */
+	char		eplb_config[1024];	/* a JSON object, "" = none; checked when a model is loaded */
 	int			max_num_seqs;
 	int			max_num_batched_tokens; /* either 0: by the machine (sizing.h) */
 	int			max_num_partial_prefills;	/* 0 = any number */

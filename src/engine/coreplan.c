@@ -157,12 +157,15 @@ static bool
 plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
 {
 	int			n = ranks_world();
+	EplbConf	eplb;
 
 	if (ranks_replicas() > 1 && s->enable_expert_parallel && mi->work.expert_params > 0)
 	{
 		err_set(e, ERR_UNSUPPORTED, "experts can't be dealt to ranks of %d replicas", ranks_replicas());
 		return err_hint(e, "Turn vllm.enable_expert_parallel off, or set vllm.data_parallel_size to 1.");
 	}
+	if (mi->work.expert_params > 0 && !ranks_eplb(&eplb, e))
+		return false;
 	if (!ranks_shares(mi))
 		return true;
 	/* ranks have blocks of one kind */

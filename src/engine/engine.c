@@ -739,6 +739,7 @@ account(Core *c, const Plan *plan, int64_t us)
 	CoreStats  *st = &c->stats;
 	int64_t		generating = 0;
 	StepWork	work;
+	const EplbStat *eplb = model_eplb(c->model);
 
 	for (int i = 0; i < plan->n; i++)
 		generating += plan->e[i].r->pooled == NULL ? plan->e[i].n : 0;
@@ -757,6 +758,13 @@ account(Core *c, const Plan *plan, int64_t us)
 	st->generate_us += plan->n_rows > 0 ? us * generating / plan->n_rows : 0;
 	if (plan->n > st->max_batch)
 		st->max_batch = plan->n;
+	if (eplb == NULL)
+		return;
+	st->eplb_rounds = eplb->rounds;
+	st->eplb_failed = eplb->failed;
+	st->eplb_moved = eplb->moved;
+	st->eplb_rows = eplb->rows;
+	st->eplb_busiest = eplb->busiest;
 }
 
 bool

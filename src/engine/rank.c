@@ -245,7 +245,8 @@ begin_load(uint32_t id, const void *body, size_t size)
 	memcpy(&l->what, body, sizeof(RankLoad));
 	l->id = id;
 	l->held = mem_zalloc(sizeof(Held));
-	l->held->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,.round_robin = l->what.round_robin,.rows = l->what.rows};
+	l->held->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,.round_robin = l->what.round_robin,.rows = l->what.rows,
+	.eplb = l->what.eplb};
 	l->held->kernels = kernels_select(l->what.isa, NULL);
 	l->held->max_rows = l->what.max_rows;
 	l->held->max_out = l->what.max_out;

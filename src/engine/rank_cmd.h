@@ -64,6 +64,7 @@ typedef struct RankLoad
 	bool		experts;
 	bool		round_robin;
 	bool		rows;
+	EplbConf	eplb;
 	/* of setting vllm.device, where rank 0 has one; else CPUs */
 	bool		on_device;
 	char		device[sizeof(((Settings *) NULL)->device)];

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sysmem.h"
+#include "engine/eplb_config.h"
 #include "engine/rank_cmd.h"
 #include "engine/rank_talk.h"
 #include "model/split.h"
@@ -56,8 +57,11 @@ static struct
 	bool		experts;
 	bool		round_robin;
 	bool		rows;
+	int			tp;
+	bool		eplb;
+	char		eplb_config[sizeof(((Settings *) NULL)->eplb_config)];
 	Ranks		of[GROUP_MOST];	/* [replicas] where there are others */
-} group = {.replicas = 1,.world = 1,.stages = 1};
+} group = {.replicas = 1,.world = 1,.stages = 1,.tp = 1};
 
 /* as ranks_exchange() tells it */
 static pthread_mutex_t exchange_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -86,6 +90,8 @@ ranks_open(int group_fd, const Settings *s, Err *e)
 	group.replicas = s->data_parallel_size;
 	group.experts = s->enable_expert_parallel;
 	group.rows = strcmp(s->tensor_parallel_mode, "rows") == 0;
+	group.eplb = s->enable_eplb;
+	memcpy(group.eplb_config, s->eplb_config, sizeof(group.eplb_config));
 	group.round_robin = strcmp(s->expert_placement_strategy, "round_robin") == 0;
 	if (group.replicas > 1)
 		log_line('I', "each model is there %d times", group.replicas);
@@ -98,6 +104,7 @@ ranks_open(int group_fd, const Settings *s, Err *e)
 	group.stages = s->pipeline_parallel_size;
 	log_line('I', "models are shared by %d ranks: columns by %d, layers by %d%s", world, s->tensor_parallel_size,
 			 s->pipeline_parallel_size, group.rows ? "; sums are of parts" : "");
+	group.tp = s->tensor_parallel_size;
 	return true;
 }
 
@@ -123,6 +130,26 @@ bool
 ranks_shares(const ModelInfo *mi)
 {
 	return group.world > 1 && !mi->both_ways && mi->n_kv_layers > 0;
+}
+
+bool
+ranks_eplb(EplbConf *out, Err *e)
+{
+	*out = (EplbConf) {0};
+	if (!group.eplb)
+		return true;
+	if (!eplb_config_parse(group.eplb_config, out, e))
+	{
+		err_detail(e, "The setting vllm.eplb_config is wrong.");
+		return false;
+	}
+	if (!group.experts || group.tp == 1)
+	{
+		err_set(e, ERR_INVALID, "experts can't move between ranks that don't share them whole");
+		return err_hint(e, "Turn vllm.enable_expert_parallel on and set vllm.tensor_parallel_size to more than 1, or turn vllm.enable_eplb off.");
+	}
+	out->on = true;
+	return true;
 }
 
 /* The engine can't go on; the supervisor starts all ranks again. */
@@ -288,6 +315,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	Ranks	   *g = &group.of[replica];
 	RankModel  *m = mem_zalloc(sizeof(RankModel));
 	RankLoad   *l = mem_zalloc(sizeof(RankLoad));
+	Err			told_before;
 
 	snprintf(l->path, sizeof(l->path), "%s", path);
 	l->opts = *o;
@@ -300,6 +328,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	l->experts = group.experts;
 	l->round_robin = group.round_robin;
 	l->rows = group.rows;
+	(void) ranks_eplb(&l->eplb, &told_before);
 	l->on_device = dev->s != NULL;
 	if (l->on_device)
 	{
@@ -313,7 +342,8 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	m->id = ++g->last_id;
 	m->waiting = true;
 	m->shape = (ModelRanks) {
-		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.rows = group.rows,.forward = tell_forward,
+		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.rows = group.rows,.eplb = l->eplb,
+		.forward = tell_forward,
 		.logits = tell_logits,.ctx = m
 	};
 	tell(m, RC_LOAD, l, sizeof(*l));

@@ -39,6 +39,8 @@ int			ranks_stages(void); /* of them: those with other layers */
 
 /* Will a model be on all of them?  Those that can't be shared are rank 0's alone. */
 bool		ranks_shares(const ModelInfo *mi);
+/* How whole experts of models move, as of the engine's start; ERR_INVALID: the setting is wrong, or says what can't be. */
+bool		ranks_eplb(EplbConf *out, Err *e);
 /* What a model is computed on. */
 typedef struct RankDevice
 {

@@ -522,6 +522,7 @@ begin_round(Decoder *d)
 	if (!b->round.on)
 	{
 		eplb_rearrange(&b->shape, b->sums, &b->next);
+		eplb_settle(&b->shape, &b->now, &b->next);
 		b->round = (Round) {.on = b->shape.layers > 0};
 		b->stat.rounds++;
 	}

@@ -244,26 +244,55 @@ eplb_rearrange(const EplbShape *s, const int64_t *load, EplbMap *out)
 	mem_free(space);
 }
 
-void
-eplb_first(const EplbShape *s, EplbMap *out)
+/* Where each expert of a layer is, slot by slot. */
+static void
+list_slots(const EplbShape *s, const int32_t *expert, int32_t *slots, int32_t *count)
 {
 	int			width = eplb_width(s);
 
+	for (int i = 0; i < s->logical * width; i++)
+		slots[i] = -1;
+	memset(count, 0, (size_t) s->logical * sizeof(int32_t));
+	for (int i = 0; i < s->physical; i++)
+		slots[expert[i] * width + count[expert[i]]++] = i;
+}
+
+void
+eplb_first(const EplbShape *s, EplbMap *out)
+{
 	for (int l = 0; l < s->layers; l++)
 	{
 		int32_t    *expert = out->expert + (size_t) l * (size_t) s->physical;
-		int32_t    *slots = out->slots + (size_t) l * (size_t) (s->logical * width);
-		int32_t    *count = out->count + (size_t) l * (size_t) s->logical;
 
-		for (int i = 0; i < s->logical * width; i++)
-			slots[i] = -1;
-		memset(count, 0, (size_t) s->logical * sizeof(int32_t));
 		for (int i = 0; i < s->physical; i++)
-		{
 			expert[i] = i % s->logical;
-			slots[expert[i] * width + count[expert[i]]++] = i;
-		}
+		list_slots(s, expert, out->slots + (size_t) l * (size_t) (s->logical * eplb_width(s)), out->count + (size_t) l * (size_t) s->logical);
 	}
+}
+
+void
+eplb_settle(const EplbShape *s, const EplbMap *now, EplbMap *next)
+{
+	int			each = s->physical / s->ranks;
+
+	for (int at = 0; at < s->layers * s->physical; at += each)
+	{
+		const int32_t *is = now->expert + at;
+		int32_t    *to = next->expert + at;
+
+		/* one that is in another slot changes places with what is to come there; then look again */
+		for (int i = 0; i < each; i++)
+			for (int j = 0; j < each; j++)
+				if (to[i] != is[i] && to[i] == is[j] && to[j] != is[j])
+				{
+					to[i] = to[j];
+					to[j] = is[j];
+					j = -1;
+				}
+	}
+	for (int l = 0; l < s->layers; l++)
+		list_slots(s, next->expert + (size_t) l * (size_t) s->physical, next->slots + (size_t) l * (size_t) (s->logical * eplb_width(s)),
+				   next->count + (size_t) l * (size_t) s->logical);
 }
 
 double

@@ -57,6 +57,7 @@ int			vllm_tensor_parallel_size = 1;
 int			vllm_pipeline_parallel_size = 1;
 int			vllm_data_parallel_size = 1;
 static bool vllm_enable_expert_parallel = false;
+static bool vllm_enable_eplb = false;
 char	   *vllm_cuda_visible_devices = "";
 static char *vllm_device_library = "";
 static char *vllm_nccl_path = "";
@@ -76,6 +77,7 @@ static char *vllm_logprobs_mode = "raw_logprobs";
 static char *vllm_prefix_cache_isolation = "role";
 static bool vllm_enable_prefix_caching;
 static char *vllm_speculative_config;
+static char *vllm_eplb_config;
 static bool vllm_enforce_eager;
 static bool vllm_calculate_kv_scales;
 static double vllm_kv_metrics_sample;
@@ -243,6 +245,8 @@ static const BoolRow bool_rows[] = {
 	"Lets layers with sliding windows keep K and V of all tokens, in models that are loaded from now on."},
 	{"vllm.enable_expert_parallel", &vllm_enable_expert_parallel, false, PGC_SIGHUP, "enable_expert_parallel",
 	"Lets the processes of vllm.tensor_parallel_size share experts whole instead of by columns, from the engine's next start on."},
+	{"vllm.enable_eplb", &vllm_enable_eplb, false, PGC_SIGHUP, "enable_eplb",
+	"Lets experts that processes share whole move to where there is less to do, from the engine's next start on."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
 	{"vllm.enforce_eager", &vllm_enforce_eager, false, PGC_SIGHUP, "enforce_eager",
@@ -271,7 +275,7 @@ static bool check_traceparent(char **newval, void **extra, GucSource source);
 static bool check_tracestate(char **newval, void **extra, GucSource source);
 static bool check_directory(char **newval, void **extra, GucSource source);
 static bool check_sleep_requests(char **newval, void **extra, GucSource source);
-static bool check_speculative(char **newval, void **extra, GucSource source);
+static bool check_object(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
 {
@@ -322,9 +326,11 @@ static const StringRow string_rows[] = {
 	"Sets how processes share matrices that read what they have parts of: columns, with the bits of one process; rows, with sums of parts."},
 	{"vllm.expert_placement_strategy", &vllm_expert_placement, "linear", PGC_SIGHUP, 0, check_placement, "expert_placement_strategy",
 	"Sets which experts each process has whole, from the engine's next start on: linear, a run of them; round_robin, one in turn."},
+	{"vllm.eplb_config", &vllm_eplb_config, "", PGC_SIGHUP, 0, check_object, "eplb_config",
+	"JSON object that says how experts move, from the engine's next start on; empty means vLLM's defaults."},
 	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy, "scheduling_policy",
 	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
-	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_speculative, "speculative_config",
+	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_object, "speculative_config",
 	"JSON object that says how tokens are guessed ahead, in models that are loaded from now on; empty means not at all."},
 	{"vllm.logprobs_mode", &vllm_logprobs_mode, "raw_logprobs", PGC_SIGHUP, 0, check_logprobs_mode, "logprobs_mode",
 	"What is told as log-probabilities: raw_logprobs, raw_logits, processed_logprobs or processed_logits."},
@@ -571,7 +577,7 @@ check_directory(char **newval, void **extra, GucSource source)
 
 /* The engine gets it as a line, and knows the keys: it says what is wrong when a model is loaded. */
 static bool
-check_speculative(char **newval, void **extra, GucSource source)
+check_object(char **newval, void **extra, GucSource source)
 {
 	const char *s = *newval;
 	size_t		n = strlen(s);

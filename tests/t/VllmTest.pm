@@ -185,16 +185,18 @@ sub left_behind
 	return $got;
 }
 
-# An adapter of tickets-2m in directory $path: of one matrix, whose product is so large that answers change.
+# An adapter in directory $path: of one matrix, whose product is so large that answers change; of tickets-2m, or of rows so wide
+# and a q so wide.
 sub make_adapter
 {
-	my ($path) = @_;
+	my ($path, $in, $out) = (@_, 256, 256);
+	my ($a, $b) = (4 * $in, 4 * ($in + $out));
 	my $p = 'base_model.model.model.layers.0.self_attn.q_proj';
-	my $head = qq({"$p.lora_A.weight":{"dtype":"F32","shape":[1,256],"data_offsets":[0,1024]},)
-		. qq("$p.lora_B.weight":{"dtype":"F32","shape":[256,1],"data_offsets":[1024,2048]}});
+	my $head = qq({"$p.lora_A.weight":{"dtype":"F32","shape":[1,$in],"data_offsets":[0,$a]},)
+		. qq("$p.lora_B.weight":{"dtype":"F32","shape":[$out,1],"data_offsets":[$a,$b]}});
 	mkdir $path or die "$path: $!";
 	open(my $h, '>:raw', "$path/adapter_model.safetensors") or die "$path: $!";
-	print $h pack('Q<', length $head) . $head . pack('f<512', map { sin($_) } 1 .. 512);
+	print $h pack('Q<', length $head) . $head . pack('f<*', map { sin($_) } 1 .. $in + $out);
 	close $h;
 	append_to_file("$path/adapter_config.json", qq({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}));
 	return;

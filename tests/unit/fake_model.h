@@ -189,6 +189,13 @@ model_lost(const Model *m)
 	return false;
 }
 
+const EplbStat *
+model_eplb(const Model *m)
+{
+	(void) m;
+	return NULL;
+}
+
 bool
 model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 {

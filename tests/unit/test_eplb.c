@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/eplb_config.h"
 #include "model/eplb.h"
 #include "tests/unit/check.h"
 
@@ -137,6 +138,43 @@ spread(const EplbShape *s, const EplbMap *m, const int64_t *load, int64_t *out)
 		}
 }
 
+static int
+copies(const int32_t *expert, int n, int which)
+{
+	int			found = 0;
+
+	for (int i = 0; i < n; i++)
+		found += expert[i] == which;
+	return found;
+}
+
+/* Ranks have the experts that they had in `next`, and of those that they have now as many stay as can. */
+static void
+check_settled(const EplbShape *s, const EplbMap *now, const EplbMap *next, const EplbMap *settled)
+{
+	int			each = s->physical / s->ranks;
+
+	CHECK(is_map(s, settled), "a settled map of %d experts on %d ranks", s->logical, s->ranks);
+	for (int at = 0; at < s->layers * s->physical; at += each)
+	{
+		int			stay = 0;
+		int			could = 0;
+		bool		same = true;
+
+		for (int i = 0; i < each; i++)
+			stay += settled->expert[at + i] == now->expert[at + i];
+		for (int x = 0; x < s->logical; x++)
+		{
+			int			n = copies(next->expert + at, each, x);
+			int			has = copies(now->expert + at, each, x);
+
+			same = same && copies(settled->expert + at, each, x) == n;
+			could += n < has ? n : has;
+		}
+		CHECK(same && stay == could, "a rank's slots from %d on: %d of %d stay, %s", at, stay, could, same ? "the same experts" : "other experts");
+	}
+}
+
 static void
 test_random(void)
 {
@@ -169,6 +207,8 @@ test_random(void)
 		CHECK(memcmp(m.expert, again.expert, (size_t) (3 * s.physical) * sizeof(int32_t)) == 0, "round %d twice", round);
 		eplb_first(&s, &before);
 		CHECK(is_map(&s, &before), "the first map, round %d", round);
+		eplb_settle(&s, &before, &again);
+		check_settled(&s, &before, &m, &again);
 		spread(&s, &before, load, slot);
 		was = eplb_balance(&s, slot);
 		spread(&s, &m, load, slot);
@@ -220,6 +260,43 @@ test_errors(void)
 	CHECK(!eplb_check(&s, &e), "no ranks");
 }
 
+/* ---- eplb_config ---- */
+
+static void
+bad_config(const char *text, const char *why)
+{
+	EplbConf	c = {.window = 7};
+	Err			e = {0};
+
+	CHECK(!eplb_config_parse(text, &c, &e) && e.cls == ERR_INVALID && strstr(e.msg, why) != NULL, "%s: %s", text, e.msg);
+	CHECK(c.window == 1000, "%s: the defaults are left", text);
+}
+
+static void
+test_config(void)
+{
+	EplbConf	c;
+	Err			e;
+
+	CHECK(eplb_config_parse("", &c, &e) && !c.on && c.window == 1000 && c.interval == 3000 && c.redundant == 0 && !c.log && c.log_interval == 1 &&
+		  c.step_bytes > 0, "the defaults");
+	CHECK(eplb_config_parse("{\"window_size\": 300, \"step_interval\": 3, \"num_redundant_experts\": 4, \"log_balancedness\": true, "
+							"\"log_balancedness_interval\": 9, \"use_async\": false, \"policy\": \"default\"}", &c, &e), "all keys: %s", e.msg);
+	CHECK(c.window == 300 && c.interval == 3 && c.redundant == 4 && c.log && c.log_interval == 9 && c.step_bytes == 0, "all keys");
+	CHECK(eplb_config_parse("{\"window_size\": null}", &c, &e) && c.window == 1000, "null is the default");
+	bad_config("{\"window\": 1}", "unknown eplb_config key \"window\"");
+	bad_config("{\"window_size\": 0}", "\"window_size\" must be an integer between 1 and 1000000, got 0");
+	bad_config("{\"window_size\": 1.5}", "got 1.5");
+	bad_config("{\"window_size\": \"8\"}", "got \"8\"");
+	bad_config("{\"step_interval\": 9}", "\"window_size\" must be at most 100 times step_interval (9), got 1000");
+	bad_config("{\"num_redundant_experts\": -1}", "between 0 and");
+	bad_config("{\"use_async\": 1}", "\"use_async\" must be true or false, got 1");
+	bad_config("{\"log_balancedness\": \"on\"}", "true or false");
+	bad_config("{\"policy\": \"swipe\"}", "\"policy\" must be \"default\", got \"swipe\"");
+	bad_config("[1]", "eplb_config must be a JSON object, got \"[1]\"");
+	bad_config("{", "must be a JSON object");
+}
+
 int
 main(void)
 {
@@ -228,5 +305,6 @@ main(void)
 	test_random();
 	test_balance();
 	test_errors();
+	test_config();
 	return check_done("test_eplb");
 }

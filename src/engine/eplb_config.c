@@ -1,0 +1,131 @@
+/*
+ * eplb_config.c
+ *	  The object eplb_config, with vLLM's keys.
+ *
+ * A key is a row here; one that is unknown is an error.  Tested by tests/unit/test_eplb.c.
+ */
+#include "engine/eplb_config.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+#define STEP_BYTES	((size_t) 16 << 20)	/* use_async: so much moves behind a step, a few milliseconds' worth */
+#define MOST_ROUNDS	100			/* that a step may count for: each has a sum of every expert */
+
+typedef enum KeyKind
+{
+	KEY_INT, KEY_BOOL, KEY_ASYNC, KEY_POLICY
+} KeyKind;
+
+typedef struct Key
+{
+	const char *name;
+	KeyKind		kind;
+	size_t		off;
+	double		min;
+	double		max;
+} Key;
+
+#define OFF(f) offsetof(EplbConf, f)
+
+static const Key keys[] = {
+	{"window_size", KEY_INT, OFF(window), 1, 1000000},
+	{"step_interval", KEY_INT, OFF(interval), 1, 1000000},
+	{"num_redundant_experts", KEY_INT, OFF(redundant), 0, KROUTE_MAX_EXPERTS},
+	{"log_balancedness", KEY_BOOL, OFF(log), 0, 0},
+	{"log_balancedness_interval", KEY_INT, OFF(log_interval), 1, 1000000},
+	{"use_async", KEY_ASYNC, 0, 0, 0},
+	{"policy", KEY_POLICY, 0, 0, 0},
+};
+
+#define N_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+static bool
+bad_key(const cJSON *v, Err *e, const char *must)
+{
+	char	   *got = cJSON_PrintUnformatted(v);
+
+	err_set(e, ERR_INVALID, "eplb_config key \"%s\" must be %s, got %.64s", v->string, must, got != NULL ? got : "?");
+	cJSON_free(got);
+	return false;
+}
+
+static bool
+take_key(const cJSON *v, const Key *k, EplbConf *c, Err *e)
+{
+	char		must[80];
+
+	if (k->kind == KEY_POLICY)
+		return (cJSON_IsString(v) && strcmp(v->valuestring, "default") == 0) || bad_key(v, e, "\"default\"");
+	if (k->kind != KEY_INT)
+	{
+		if (!cJSON_IsBool(v))
+			return bad_key(v, e, "true or false");
+		if (k->kind == KEY_ASYNC)
+			c->step_bytes = cJSON_IsTrue(v) ? STEP_BYTES : 0;
+		else
+			*(bool *) ((char *) c + k->off) = cJSON_IsTrue(v);
+		return true;
+	}
+	snprintf(must, sizeof(must), "an integer between %.0f and %.0f", k->min, k->max);
+	if (!cJSON_IsNumber(v) || !(v->valuedouble >= k->min && v->valuedouble <= k->max) || v->valuedouble != floor(v->valuedouble))
+		return bad_key(v, e, must);
+	*(int *) ((char *) c + k->off) = (int) v->valuedouble;
+	return true;
+}
+
+static bool
+unknown_key(const char *key, Err *e)
+{
+	Buf			known = {0};
+
+	err_set(e, ERR_INVALID, "unknown eplb_config key \"%.64s\"", key);
+	for (size_t i = 0; i < N_KEYS; i++)
+		buf_printf(&known, "%s%s", i > 0 ? ", " : "", keys[i].name);
+	err_hint(e, "Known keys are %s.", known.data);
+	buf_free(&known);
+	return false;
+}
+
+static bool
+parse_object(const cJSON *object, EplbConf *c, Err *e)
+{
+	for (const cJSON *v = object->child; v != NULL; v = v->next)
+	{
+		size_t		i = 0;
+
+		while (i < N_KEYS && strcmp(keys[i].name, v->string) != 0)
+			i++;
+		if (i == N_KEYS)
+			return unknown_key(v->string, e);
+		if (!cJSON_IsNull(v) && !take_key(v, &keys[i], c, e))
+			return false;
+	}
+	if (c->window > MOST_ROUNDS * (int64_t) c->interval)
+		return err_set(e, ERR_INVALID, "eplb_config key \"window_size\" must be at most %d times step_interval (%d), got %d", MOST_ROUNDS, c->interval,
+					   c->window);
+	return true;
+}
+
+bool
+eplb_config_parse(const char *text, EplbConf *out, Err *e)
+{
+	cJSON	   *root;
+	EplbConf	c = {.window = 1000,.interval = 3000,.log_interval = 1,.step_bytes = STEP_BYTES};
+	bool		ok;
+
+	*out = c;
+	if (text[0] == '\0')
+		return true;
+	root = cJSON_ParseWithOpts(text, NULL, true);
+	ok = cJSON_IsObject(root) ? parse_object(root, &c, e) : err_set(e, ERR_INVALID, "eplb_config must be a JSON object, got \"%.64s\"", text);
+	cJSON_Delete(root);
+	if (ok)
+		*out = c;
+	return ok;
+}
