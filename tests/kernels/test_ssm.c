@@ -5,134 +5,70 @@
  *	  sequence with bad values.
  */
 #include "tests/kernels/conform.h"
-
-#define N_SEQS	3
-#define ROWS	29
-
-static const int lengths[N_SEQS] = {17, 1, 11};
-
-/* One case; the conv has as many channels as the scan, and no B and C in it. */
-typedef struct Shape
-{
-	int			heads;
-	int			head_dim;
-	int			state;
-	int			groups;
-	int			width;
-	bool		wide;
-	bool		gate;
-	float		dt_max;
-	bool		silu;
-} Shape;
-
-static const Shape shapes[] = {
-	{64, 1, 16, 1, 4, true, true, INFINITY, true},
-	{37, 1, 5, 1, 2, true, false, 0.5f, false},
-	{4, 16, 32, 2, 4, false, true, INFINITY, true},
-	{6, 24, 20, 3, 3, false, false, 1.0f, true},
-	{1, 7, 1, 1, 16, false, true, INFINITY, false},
-};
+#include "tests/kernels/ssm_cases.h"
 
 typedef struct Data
 {
-	int			dim;
-	int			ldx;
-	int			ldbc;
-	float	   *x;				/* [ROWS][ldx]: x, then z */
-	float	   *dt;				/* [ROWS][heads] */
-	float	   *bc;				/* [ROWS][ldbc] */
-	float	   *w;
-	float	   *a;
-	float	   *d;
+	Sizes		z;
+	float	   *in[SSM_ARRAYS];
 	float	   *state;
-	size_t		stride;
-	size_t		conv_state;
 } Data;
-
-static float *
-some(size_t n, float scale)
-{
-	float	   *x = xalloc(n * sizeof(float));
-
-	rnd_fill(x, n, scale);
-	return x;
-}
 
 static Data
 data_new(const Shape *s)
 {
-	Data		d = {.dim = s->heads * s->head_dim};
-	size_t		na = (size_t) s->heads * (s->wide ? s->state : 1);
+	Data		d = {.z = sizes_of(s)};
 
-	d.ldx = 2 * d.dim + 3;
-	d.ldbc = 2 * s->groups * s->state + 5;
-	d.x = some((size_t) ROWS * d.ldx, 2.0f);
-	d.dt = some((size_t) ROWS * s->heads, 3.0f);
-	d.bc = some((size_t) ROWS * d.ldbc, 1.0f);
-	d.w = some((size_t) (s->width + 1) * d.dim, 0.7f);
-	d.a = some(na, 2.0f);
-	d.d = some((size_t) 2 * s->heads, 1.0f);
-	for (size_t i = 0; i < na; i++)
-		d.a[i] = -fabsf(d.a[i]);
-	d.conv_state = (size_t) (s->width - 1) * d.dim;
-	d.stride = d.conv_state + (size_t) d.dim * s->state + 3;
-	d.state = xalloc(N_SEQS * d.stride * sizeof(float));
+	for (int i = 0; i < SSM_ARRAYS; i++)
+	{
+		d.in[i] = xalloc(d.z.n[i] * sizeof(float));
+		rnd_fill(d.in[i], d.z.n[i], ssm_scale[i]);
+	}
+	for (size_t i = 0; i < d.z.n[SSM_A]; i++)
+		d.in[SSM_A][i] = -fabsf(d.in[SSM_A][i]);
+	d.state = xalloc(N_SEQS * d.z.stride * sizeof(float));
 	return d;
 }
 
 static void
 data_free(Data *d)
 {
-	free(d->x);
-	free(d->dt);
-	free(d->bc);
-	free(d->w);
-	free(d->a);
-	free(d->d);
+	for (int i = 0; i < SSM_ARRAYS; i++)
+		free(d->in[i]);
 	free(d->state);
 }
 
-/* Rows row0 .. of all sequences at once, or only some rows of one; y = conv(x), then
- * out = scan(y). */
+/* Rows row0 .. of all sequences at once, or only some rows of one. */
 static void
 step(const Kernels *k, KPool *pool, const Shape *s, Data *d, const KRows *r, int row0, float *y, float *out)
 {
-	KState		conv = {d->state, d->stride};
-	KState		scan = {d->state + d->conv_state, d->stride};
-	const float *x = d->x + (size_t) row0 * d->ldx;
-	const float *bc = d->bc + (size_t) row0 * d->ldbc;
-	KScan		a = {
-		.heads = s->heads,.head_dim = s->head_dim,.state = s->state,.groups = s->groups,
-		.x = y + (size_t) row0 * d->dim,.ldx = d->dim,.dt = d->dt + (size_t) row0 * s->heads,.lddt = s->heads,
-		.b = bc,.c = bc + s->groups * s->state,.ldbc = d->ldbc,
-		.z = s->gate ? x + d->dim : NULL,.ldz = d->ldx,.a = d->a,.a_wide = s->wide,.d = d->d,
-		.dt_bias = s->gate ? d->d + s->heads : NULL,.dt_min = 0.01f,.dt_max = s->dt_max
-	};
+	Where		at = {.state = d->state, .y = y};
+	KState		conv = {d->state, d->z.stride};
+	KState		scan = {d->state + d->z.conv_state, d->z.stride};
+	size_t		to = (size_t) row0 * (size_t) d->z.dim;
+	KScan		a;
 
-	k->conv(pool, &conv, r, x, d->ldx, d->dim, s->width, d->w, s->gate ? d->w + (size_t) s->width * d->dim : NULL,
-			s->silu, y + (size_t) row0 * d->dim, d->dim);
-	k->scan(pool, &scan, r, &a, out + (size_t) row0 * d->dim, d->dim);
+	for (int i = 0; i < SSM_ARRAYS; i++)
+		at.in[i] = d->in[i];
+	a = scan_of(s, &d->z, &at, row0);
+	k->conv(pool, &conv, r, d->in[SSM_X] + (size_t) row0 * (size_t) d->z.ldx, d->z.ldx, d->z.dim, s->width, d->in[SSM_W],
+			conv_bias(s, &d->z, &at), s->silu, y + to, d->z.dim);
+	k->scan(pool, &scan, r, &a, out + to, d->z.dim);
 }
 
 /* chunk 0: all sequences in one step; else each by itself, in such pieces */
 static float *
 run(const Kernels *k, KPool *pool, const Shape *s, Data *d, int chunk)
 {
-	static const int32_t slots[N_SEQS] = {2, 0, 1};
-	int32_t		start[N_SEQS + 1] = {0};
+	int32_t		start[N_SEQS + 1];
 	int32_t		pos[ROWS];
-	float	   *y = xalloc((size_t) ROWS * d->dim * sizeof(float));
-	float	   *out = xalloc((size_t) ROWS * d->dim * sizeof(float));
+	float	   *y = xalloc((size_t) ROWS * (size_t) d->z.dim * sizeof(float));
+	float	   *out = xalloc((size_t) ROWS * (size_t) d->z.dim * sizeof(float));
 	KRows		r = {.n_rows = ROWS,.n_seqs = N_SEQS,.seq_start = start,.pos = pos,.state_slot = slots};
 
 	/* whatever lies there isn't read */
-	memset(d->state, 0xff, N_SEQS * d->stride * sizeof(float));
-	for (int q = 0; q < N_SEQS; q++)
-	{
-		start[q + 1] = start[q] + lengths[q];
-		for (int i = 0; i < lengths[q]; i++)
-			pos[start[q] + i] = i;
-	}
+	memset(d->state, 0xff, N_SEQS * d->z.stride * sizeof(float));
+	positions(start, pos);
 	if (chunk == 0)
 		step(k, pool, s, d, &r, 0, y, out);
 	for (int q = 0; q < N_SEQS && chunk > 0; q++)
@@ -153,7 +89,7 @@ check_shape(const Impl *im, int i)
 {
 	const Shape *s = &shapes[i];
 	Data		d = data_new(s);
-	size_t		n = (size_t) ROWS * d.dim;
+	size_t		n = (size_t) ROWS * (size_t) d.z.dim;
 	float	   *want = run(ref, pools[1], s, &d, 0);
 	float	   *got = run(im->k, pools[1], s, &d, 0);
 	double		e = nmse(want, got, n);
@@ -174,15 +110,15 @@ check_shape(const Impl *im, int i)
 		free(other);
 	}
 	/* a bad value in the second sequence stays there */
-	d.x[(size_t) lengths[0] * d.ldx] = NAN;
-	d.bc[(size_t) lengths[0] * d.ldbc] = INFINITY;
+	d.in[SSM_X][(size_t) lengths[0] * (size_t) d.z.ldx] = NAN;
+	d.in[SSM_BC][(size_t) lengths[0] * (size_t) d.z.ldbc] = INFINITY;
 	free(want);
 	want = run(im->k, pools[1], s, &d, 0);
-	EXPECT(memcmp(got, want, (size_t) lengths[0] * d.dim * sizeof(float)) == 0 &&
-		   memcmp(got + (size_t) (lengths[0] + 1) * d.dim, want + (size_t) (lengths[0] + 1) * d.dim,
-				  (size_t) lengths[2] * d.dim * sizeof(float)) == 0,
+	EXPECT(memcmp(got, want, (size_t) lengths[0] * (size_t) d.z.dim * sizeof(float)) == 0 &&
+		   memcmp(got + (size_t) (lengths[0] + 1) * (size_t) d.z.dim, want + (size_t) (lengths[0] + 1) * (size_t) d.z.dim,
+				  (size_t) lengths[2] * (size_t) d.z.dim * sizeof(float)) == 0,
 		   "%s ssm %d: a bad value reaches another sequence", im->k->name, i);
-	EXPECT(isnan(want[(size_t) lengths[0] * d.dim]), "%s ssm %d: a NaN is lost", im->k->name, i);
+	EXPECT(isnan(want[(size_t) lengths[0] * (size_t) d.z.dim]), "%s ssm %d: a NaN is lost", im->k->name, i);
 	free(want);
 	free(got);
 	data_free(&d);
@@ -191,7 +127,7 @@ check_shape(const Impl *im, int i)
 void
 test_ssm(const Impl *im)
 {
-	for (int i = 0; i < (int) (sizeof(shapes) / sizeof(shapes[0])); i++)
+	for (int i = 0; i < N_SHAPES; i++)
 	{
 		rnd_seed(77 + (uint32_t) i);
 		check_shape(im, i);
