@@ -254,7 +254,8 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	};
 	ranks_patience(s->hang_timeout_ms);
 	if (ranks_shares(&mi))
-		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo, &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype});
+		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo, &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype},
+							df.method != NULL && df.info.kind != DRAFT_MODEL);
 	mo.ranks = ranks_of(in->ranks);
 	ok = load_measured(&n, &budget, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;

@@ -156,7 +156,6 @@ accounts(void)
 static bool
 plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
 {
-	int			n = ranks_world();
 	EplbConf	eplb;
 
 	if (ranks_replicas() > 1 && s->enable_expert_parallel && mi->work.expert_params > 0)
@@ -172,9 +171,9 @@ plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *
 	co->no_windows = true;
 	if (mi->state_bytes > 0 && ranks_stages() > 1)
 		return err_set(e, ERR_UNSUPPORTED, "a model with recurrent layers can't be divided into %d stages", ranks_stages());
-	if (df->method != NULL)
+	if (df->method != NULL && ranks_stages() > 1)
 	{
-		err_set(e, ERR_UNSUPPORTED, "speculation with weights is not possible with a model that %d ranks share", n);
+		err_set(e, ERR_UNSUPPORTED, "speculation with weights is not possible with a model that is divided into %d stages", ranks_stages());
 		err_hint(e, "The methods ngram and suffix need none.");
 		draftfiles_close(df);
 		return coreplan_leave_out(&co->spec, e);

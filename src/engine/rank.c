@@ -246,7 +246,7 @@ begin_load(uint32_t id, const void *body, size_t size)
 	l->id = id;
 	l->held = mem_zalloc(sizeof(Held));
 	l->held->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,.round_robin = l->what.round_robin,.rows = l->what.rows,
-	.eplb = l->what.eplb};
+	.lends = l->what.lends,.eplb = l->what.eplb};
 	l->held->kernels = kernels_select(l->what.isa, NULL);
 	l->held->max_rows = l->what.max_rows;
 	l->held->max_out = l->what.max_out;
@@ -598,7 +598,11 @@ forward(Held *h, Cut c)
 		.rows = {.n_rows = s->n_rows,.n_seqs = s->n_seqs,.block_table = h->tables},.n_out = s->n_out,.hidden = s->hidden
 	};
 
+	/* nobody looks at them, and logits come later */
+	ModelTaps	taps = {.all = h->out.base};
+
 	need_back(h);
+	b.taps = s->tapped ? &taps : NULL;
 	b.state = (float *) h->state_area.base;
 	if (s->n_rows < 0 || s->n_rows > h->max_rows || s->n_seqs < 0 || s->n_seqs > s->n_rows || s->n_out < 0 || s->n_out > s->n_rows)
 		abort();

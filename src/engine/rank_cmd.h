@@ -65,6 +65,7 @@ typedef struct RankLoad
 	bool		round_robin;
 	bool		rows;
 	EplbConf	eplb;
+	bool		lends;
 	/* of setting vllm.device, where rank 0 has one; else CPUs */
 	bool		on_device;
 	char		device[sizeof(((Settings *) NULL)->device)];
@@ -98,6 +99,7 @@ typedef struct RankStep
 	bool		slotted;
 	bool		embedded;
 	bool		adapted;
+	bool		tapped;			/* all rows' last hidden rows are wanted: none is left out on the way */
 } RankStep;
 
 typedef struct RankLogits

@@ -263,7 +263,7 @@ tell_forward(void *ctx, const Batch *b)
 	const KRows *r = &b->rows;
 	RankStep	s = {
 		.n_rows = r->n_rows,.n_seqs = r->n_seqs,.n_out = b->n_out,.width = m->embed_width,.hidden = b->hidden,
-		.typed = b->types != NULL,.slotted = r->state_slot != NULL,.embedded = b->embeds != NULL,.adapted = b->lora != NULL
+		.typed = b->types != NULL,.slotted = r->state_slot != NULL,.embedded = b->embeds != NULL,.adapted = b->lora != NULL,.tapped = b->taps != NULL && b->taps->all != NULL
 	};
 	Buf			body = {0};
 
@@ -310,7 +310,7 @@ ranks_copy(RankModel *m, const BlockCopy *copies, int n)
 /* ---- a model's life ---- */
 
 RankModel *
-ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev)
+ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev, bool lends)
 {
 	Ranks	   *g = &group.of[replica];
 	RankModel  *m = mem_zalloc(sizeof(RankModel));
@@ -329,6 +329,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	l->round_robin = group.round_robin;
 	l->rows = group.rows;
 	(void) ranks_eplb(&l->eplb, &told_before);
+	l->lends = lends;
 	l->on_device = dev->s != NULL;
 	if (l->on_device)
 	{
@@ -342,7 +343,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	m->id = ++g->last_id;
 	m->waiting = true;
 	m->shape = (ModelRanks) {
-		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.rows = group.rows,.eplb = l->eplb,
+		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.rows = group.rows,.lends = lends,.eplb = l->eplb,
 		.forward = tell_forward,
 		.logits = tell_logits,.ctx = m
 	};

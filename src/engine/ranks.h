@@ -51,9 +51,9 @@ typedef struct RankDevice
 
 /*
  * The replica's others begin to load it, with options as model_new()'s of rank 0, each on the device that is its own.  Then
- * ranks_loaded(), whatever happens.
+ * ranks_loaded(), whatever happens.  lends: ModelRanks.
  */
-RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev);
+RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev, bool lends);
 /* A rank that stands still for so long while rank 0 waits for others is taken for gone. */
 void		ranks_patience(int ms);
 const ModelRanks *ranks_of(const RankModel *m);

@@ -457,6 +457,7 @@ typedef struct DecRanks
 	KComm	   *tp;				/* NULL = all columns are here */
 	KComm	   *pp;				/* NULL = all layers are */
 	bool		rows;			/* what can be added up isn't gathered */
+	bool		lends;			/* the embedding isn't shared */
 	bool		heads;			/* attention's are shared */
 	bool		experts;		/* ... and experts, whole */
 	bool		round_robin;	/* ... dealt one by one */

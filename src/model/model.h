@@ -140,6 +140,7 @@ typedef struct ModelRanks
 	bool		round_robin;	/* ... or one in turn; */
 	EplbConf	eplb;			/* ... a run of them, which move */
 	bool		rows;			/* ranks add up what they have of a product's inputs, where its format can be cut (split.h) */
+	bool		lends;			/* the embedding is whole on all ranks, as the first one's drafts read it */
 	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
 	void		(*forward) (void *ctx, const struct Batch *b);
 	void		(*logits) (void *ctx, const float *hidden, const LoraAdapter *const *lora, int n);

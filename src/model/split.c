@@ -520,12 +520,12 @@ static void
 split_vocab(Decoder *d)
 {
 	/* of these the head is read in other ways, too */
-	bool		whole = d->c.no_head || d->c.head_norm || d->scores_tokens;
+	bool		whole = d->c.no_head || d->c.head_norm || d->scores_tokens || (d->c.tied && d->ranks.lends);
 	Range		r = own(d, d->embed.n);
 
 	if (!whole)
 		pick_columns(d, &d->head);
-	if (whole && d->c.tied)
+	if ((whole && d->c.tied) || d->ranks.lends)
 		return;
 	if (d->c.tied)
 		pick_sites(d, &d->head, &r, 1);
@@ -724,6 +724,7 @@ split_apply(Decoder *d, const ModelRanks *r, Err *e)
 	d->ranks.experts = r->experts;
 	d->ranks.round_robin = r->round_robin;
 	d->ranks.rows = r->rows;
+	d->ranks.lends = r->lends;
 	return (d->ranks.pp == NULL || split_stages(d, e)) && (d->ranks.tp == NULL || split_columns(d, r, e));
 }
 

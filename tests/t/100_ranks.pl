@@ -59,6 +59,25 @@ sql(qq{SELECT llm_create_model('$_->[0]', '$top/$_->[1]', options => '{"kv_cache
 my %kind_alone = map { $_ => sql(kind($_)) } @kinds, qw(scaled scaled_latent);
 isnt($kind_alone{scaled}, $kind_alone{mixtral_f16}, 'an FP8 cache changes answers');
 
+# ... and one that others guess tokens for: by a model of its own, heads, chains that look at its hidden rows, and its own layer
+my @drafting = (
+	[ 'draft_model', 'target', 'target' ], [ 'medusa', 'target', 'medusa' ], [ 'mlp_speculator', 'target', 'mlp' ],
+	[ 'eagle', 'target', 'eagle-llama' ], [ 'eagle3', 'target', 'eagle3' ], [ 'mtp', 'target_mtp', '' ],
+);
+for my $kind (qw(target target_mtp medusa mlp eagle-llama eagle3))
+{
+	mkdir "$top/$kind" or die;
+	copy($_, "$top/$kind") or die "$_: $!" for glob "$fixtures/drafts/$kind/*";
+}
+sub drafting
+{
+	my ($method, $target, $from) = @{ $_[0] };
+	my $where = $from eq '' ? '' : qq{, "model": "$top/$from", "num_speculative_tokens": 2};
+	return qq{SELECT llm_create_model('by_$method', '$top/$target', options => '{"kv_cache_memory_bytes": 262144, "speculative_config": {"method": "$method"$where}}')};
+}
+sql(qq{SELECT llm_create_model('$_', '$top/$_', options => '{"kv_cache_memory_bytes": 262144}')}) for qw(target target_mtp);
+$kind_alone{$_} = sql(kind($_)) for qw(target target_mtp);
+
 my $dir = abs_path($node->basedir) . '/adapter';
 make_adapter($dir);
 sql("SELECT llm_create_lora('a', 'tickets-2m', '$dir')");
@@ -119,6 +138,24 @@ for my $shape ([ 2, 1 ], [ 2, 2 ])
 	is(sql(kind($_)), $kind_alone{$_}, "$_ with computed scales on $tp x $pp ranks") for qw(scaled scaled_latent);
 }
 ok($node->log_contains(qr/FP8 KV cache: scales are computed/), '... as the log tells');
+restart_with($node, pipeline_parallel_size => 1);
+
+# ---- drafts of the first rank ----
+
+sql(drafting($_)) for @drafting;
+sub guessed { return sql(q{SELECT coalesce(sum(value), 0) FROM llm_metrics() WHERE name = 'vllm:spec_decode_num_accepted_tokens_total'}); }
+for my $where ('auto', 'moat')
+{
+	restart_with($node, device => $where);
+	for (@drafting)
+	{
+		my ($method, $target) = @$_;
+		is(sql(kind("by_$method")), $kind_alone{$target}, "$method on 2 ranks with device $where");
+	}
+	cmp_ok(guessed(), '>', 0, 'some guesses were right');
+}
+restart_with($node, device => 'auto', pipeline_parallel_size => 2);
+like(error(kind('by_eagle')), qr/ERROR:  0A000: .*divided into 2 stages.*HINT:  The methods ngram and suffix need none/s, 'drafts of a model in stages');
 restart_with($node, pipeline_parallel_size => 1);
 
 # ---- partial sums ----
