@@ -315,7 +315,7 @@ bench_variant(KVariant variant)
 	const Llama &c = smoke ? tiny_llama : llama_8b;
 	const KDeviceOps *ops = vllm_pg_device_ops(KDEVICE_ABI);
 	const KHost the_host = {KDEVICE_ABI, NULL, kpool_device, kpool_nthreads};
-	const KDevOpen o = {c.chunk, c.seqs, (c.prompt + c.answer) / BLOCK + 2, c.seqs, true, variant};
+	const KDevOpen o = {c.chunk, c.seqs, (c.prompt + c.answer) / BLOCK + 2, c.seqs, true, variant, false};
 	char		err[256] = "";
 	KDevice    *d = ops->open(0, &the_host, &o, err, sizeof(err));
 	KPool	   *pool = kpool_new(1);

@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 /* Counts up with any change here or in kernels.h, blocks.h and pool.h. */
-#define KDEVICE_ABI 3
+#define KDEVICE_ABI 4
 
 typedef uint64_t KEvent;		/* 0: done */
 
@@ -79,6 +79,7 @@ typedef struct KDevOpen
 	int			max_out;
 	bool		invariant;		/* a row's bits may not depend on the batch */
 	KVariant	variant;		/* open() fails where the device has no such kernels */
+	bool		fp8_x;			/* products with weights of FP8 (KT_FP8) round what they multiply to FP8, too */
 } KDevOpen;
 
 /* What a forward pass is about; all of it the host's. */

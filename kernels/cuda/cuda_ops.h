@@ -197,15 +197,16 @@ typedef struct CudaMats
 } CudaMats;
 
 /* bytes for cuda_mm() and cuda_mm_grouped() of at most so many rows */
-size_t		cuda_mm_scratch(KType type, int rows, int k);
+size_t		cuda_mm_scratch(KType type, int rows, int k, bool fp8_x = false);
 /*
- * As mm and mm_grouped of kernels.h; `as`: x is KT_BF16, KT_F16, or, for matrices of floats and of INT8, KT_F32.  row_start is of the device;
+ * As mm and mm_grouped of kernels.h; `as`: x is KT_BF16, KT_F16, or, for matrices of floats, of INT8, and of FP8 with fp8_x, KT_F32.  fp8_x: x
+ * becomes FP8 where weights are.  row_start is of the device;
  * of rows 0 .. rows - 1 only those of its groups are written.  wgmma: CudaCaps.wgmma, for all products of a device or for none.
  * false: there is no such product.
  */
 bool		cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int ldy, const float *bias, void *ws,
-					cudaStream_t stream, bool wgmma = false);
+					cudaStream_t stream, bool wgmma = false, bool fp8_x = false);
 bool		cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KType as, int rows, int ldx, float *y, int ldy,
-							void *ws, cudaStream_t stream, bool wgmma = false);
+							void *ws, cudaStream_t stream, bool wgmma = false, bool fp8_x = false);
 
 #endif

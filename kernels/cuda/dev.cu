@@ -915,7 +915,7 @@ dev_open(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t er
 static const Kernels *
 dev_kernels(KDevice *d, KType op_type)
 {
-	return !d->info.usable || (op_type == KT_BF16 && !(d->info.features & DEV_BF16)) ? NULL : table_of(op_type);
+	return !d->info.usable || (op_type == KT_BF16 && !(d->info.features & DEV_BF16)) ? NULL : table_of(op_type, d->o.fp8_x);
 }
 
 extern "C" __attribute__((visibility("default"))) const KDeviceOps *

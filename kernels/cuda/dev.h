@@ -191,8 +191,8 @@ bool		comms_await(KDevice *d, cudaEvent_t e);
 
 /* ---- table.cu ---- */
 void		table_open(KDevice *d);	/* once, with d the calling thread's device */
-/* with operands of that type; NULL: there are none */
-const Kernels *table_of(KType op_type);
+/* with operands of that type; NULL: there are none.  fp8_x: KDevOpen's */
+const Kernels *table_of(KType op_type, bool fp8_x);
 /* an op that no model can do without and that isn't there; NULL: all are */
 const char *table_lacks(void);
 

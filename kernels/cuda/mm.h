@@ -69,6 +69,7 @@ bool		mm_byte(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cuda
 bool		mm_fp8(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
 /* x: any; ws: w8a8_scratch() bytes */
 void		mm_int8(const MmArgs *a, KType x, MmShape shape, void *ws, cudaStream_t stream);
+void		mm_fp8_a8(const MmArgs *a, KType x, MmShape shape, void *ws, cudaStream_t stream);
 /* by wgmma, of all shapes or of none: what it hasn't is the others' for all numbers of rows */
 bool		mm_sm90(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_quant_sm90(const MmArgs *a, const CudaLayout *l, MmShape shape, cudaStream_t stream);

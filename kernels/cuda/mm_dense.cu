@@ -79,15 +79,15 @@ segments_of(int k)
 }
 
 size_t
-cuda_mm_scratch(KType type, int rows, int k)
+cuda_mm_scratch(KType type, int rows, int k, bool fp8_x)
 {
-	if (type == KT_INT8)
+	if (type == KT_INT8 || (type == KT_FP8 && fp8_x))
 		return w8a8_scratch(rows, k);
 	return segments_of(k) > 1 ? sizeof(float) * segments_of(k) * MM_WIDE * min(rows, MM_FEW) : 0;
 }
 
 static bool
-launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t stream, bool wgmma)
+launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t stream, bool wgmma, bool fp8_x)
 {
 	const CudaLayout *l = cuda_layout(type);
 	size_t		size = x == KT_F32 ? 4 : 2;
@@ -96,9 +96,9 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 
 	if (a->rows == 0)
 		return true;
-	if (type == KT_INT8)
+	if (type == KT_INT8 || (type == KT_FP8 && fp8_x))
 	{
-		mm_int8(a, x, shape, ws, stream);
+		(type == KT_INT8 ? mm_int8 : mm_fp8_a8) (a, x, shape, ws, stream);
 		return true;
 	}
 	a->vectors = a->ldx * size % 16 == 0 && (uintptr_t) a->x % 16 == 0;
@@ -118,7 +118,7 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 
 bool
 cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int ldy, const float *bias, void *ws,
-		cudaStream_t stream, bool wgmma)
+		cudaStream_t stream, bool wgmma, bool fp8_x)
 {
 	MmArgs		a = {};
 
@@ -131,12 +131,12 @@ cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int
 	a.bias = bias;
 	a.n = w->n;
 	a.k = w->k;
-	return launch(&a, w->type, as, rows, ws, stream, wgmma);
+	return launch(&a, w->type, as, rows, ws, stream, wgmma, fp8_x);
 }
 
 bool
 cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KType as, int rows, int ldx, float *y, int ldy,
-				void *ws, cudaStream_t stream, bool wgmma)
+				void *ws, cudaStream_t stream, bool wgmma, bool fp8_x)
 {
 	MmArgs		a = {};
 
@@ -152,5 +152,5 @@ cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KTyp
 	a.n = w->n;
 	a.k = w->k;
 	/* rows of a matrix are about as many */
-	return launch(&a, w->type, as, (rows + w->n_mats - 1) / w->n_mats, ws, stream, wgmma);
+	return launch(&a, w->type, as, (rows + w->n_mats - 1) / w->n_mats, ws, stream, wgmma, fp8_x);
 }

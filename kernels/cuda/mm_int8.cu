@@ -13,6 +13,7 @@ struct Int8
 {
 	typedef Weights<CUDA_BYTE, CUDA_ROW> W;
 	typedef int sum;
+	enum { UNROLL = 2 };
 
 	/* a lane's codes of a group's, whose scale is *s */
 	static __device__ __forceinline__ uint32_t

@@ -100,7 +100,7 @@ w8a8_store(const MmCodes &c, const MmRows &r, int n, int row, float v)
 
 /*
  * Q: a format.  W: its weights; sum: what a product adds up; mma(); codes(); scale(): a group's, of the weights' and of x's;
- * last(): acc with the output's own.
+ * last(): acc with the output's own; UNROLL: halves of a group at once, by registers.
  * grid: tiles of 16 outputs, tiles of NT * 8 rows
  */
 template <typename Q, int NT> __global__ void __launch_bounds__(W8A8_WARPS * 32, NT == 1 ? 4 : 2)
@@ -278,7 +278,7 @@ w8a8_many_kernel(MmCodes c)
 		if (g + MM_STAGES - 1 < c.groups)
 			w8a8_fetch(x[(g + MM_STAGES - 1) % MM_STAGES], c, r, g + MM_STAGES - 1);
 		cp_commit();
-#pragma unroll
+#pragma unroll Q::UNROLL
 		for (int h = 0; h < halves; h++)
 		{
 			uint4		b[NT];

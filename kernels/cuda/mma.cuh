@@ -3,12 +3,13 @@
  *	  Tensor cores, ldmatrix and cp.async: all the PTX there is, with an emulated twin.
  *
  * mma_*(d, a, b, c): d = a b + c for a whole warp, A 16 x 16 row-major, B 16 x 8 by
- * columns (S8: 16 x 32, 32 x 8); d may be c.  In lane l, g = l / 4, t = l % 4: A has rows
+ * columns (S8, E4M3: 16 x 32, 32 x 8); d may be c.  In lane l, g = l / 4, t = l % 4: A has rows
  * g and g + 8 and columns 2t, 2t + 1 of its low and high half, in the order (g, low),
  * (g + 8, low), (g, high), (g + 8, high); B rows 2t, 2t + 1 of column g, low and high; C
- * and D columns 2t, 2t + 1 of rows g and g + 8.  S8 has 4 columns where halves have 2.
+ * and D columns 2t, 2t + 1 of rows g and g + 8.  S8 and E4M3 have 4 columns where halves have 2.
  * sm_75 has smaller F16 and S8 products, which are put together, no BF16 (traps: the host
- * doesn't launch it there), and no cp.async (copies at once).
+ * doesn't launch it there), and no cp.async (copies at once).  Below sm_89 codes of E4M3 become halves, which is what
+ * ptxas makes of the instruction on sm_90 and sm_100, too.
  */
 #ifndef VLLM_KERNELS_CUDA_MMA_CUH
 #define VLLM_KERNELS_CUDA_MMA_CUH
@@ -76,6 +77,40 @@ mma_s8(int *d, const uint32_t *a, const uint32_t *b, const int *c)
 	mma_s8_8816(e + 2, a[1], b[0], c + 2);
 	mma_s8_8816(d, a[2], b[1], e);
 	mma_s8_8816(d + 2, a[3], b[1], e + 2);
+#endif
+}
+
+#if __CUDA_ARCH__ < 890
+/* bytes i and i + 1 of w, which are E4M3, as halves 2^-8 times as large: subnormals, too; the code of NaN is 480 */
+static __device__ __forceinline__ uint32_t
+e4m3_small(uint32_t w, int i)
+{
+	uint32_t	high = __byte_perm(w, 0, 0x0404u | i << 4 | (i + 1) << 12);
+
+	return (high & 0x80008000u) | (high & 0x7f007f00u) >> 1;
+}
+#endif
+
+static __device__ __forceinline__ void
+mma_e4m3(float *d, const uint32_t *a, const uint32_t *b, const float *c)
+{
+#if __CUDA_ARCH__ >= 890
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+				 :"=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+				 :"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
+				 "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+#else
+	float		e[4] = {0, 0, 0, 0};
+
+	for (int h = 0; h < 2; h++)
+	{
+		uint32_t	x[4] = {e4m3_small(a[2 * h], 0), e4m3_small(a[2 * h + 1], 0), e4m3_small(a[2 * h], 2), e4m3_small(a[2 * h + 1], 2)},
+					y[2] = {e4m3_small(b[h], 0), e4m3_small(b[h], 2)};
+
+		mma_f16(e, x, y, e);
+	}
+	for (int i = 0; i < 4; i++)
+		d[i] = fmaf(65536.0f, e[i], c[i]);
 #endif
 }
 
@@ -168,6 +203,12 @@ static inline void
 mma_s8(int *d, const uint32_t *a, const uint32_t *b, const int *c, HERE)
 {
 	cemu_mma(CEMU_S8, (uint32_t *) d, a, b, (const uint32_t *) c, file, line);
+}
+
+static inline void
+mma_e4m3(float *d, const uint32_t *a, const uint32_t *b, const float *c, HERE)
+{
+	cemu_mma(CEMU_E4M3, (uint32_t *) d, a, b, (const uint32_t *) c, file, line);
 }
 
 static inline void

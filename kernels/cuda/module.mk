@@ -33,6 +33,9 @@ $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
 
 $(CUDA_DIR)/%_sm90.o: CUDA_GENCODE = -gencode arch=compute_90a,code=sm_90a
 
+# products of FP8 by FP8 are instructions of 8.9, which else runs what is for 8.0
+$(CUDA_DIR)/mm_fp8_a8.o: CUDA_GENCODE += $(if $(filter 80,$(CUDA_SM)),-gencode arch=compute_89$(comma)code=sm_89)
+
 # other capabilities, flags or another toolkit are a new build
 CUDA_STAMP = $(CUDA_DIR)/flags
 

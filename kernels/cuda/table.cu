@@ -504,24 +504,24 @@ op_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y,
 
 #define UP(n)		(((size_t) (n) + 255) / 256 * 256)
 
-/* Operands are floats, and a matrix of that type isn't multiplied by such. */
+/* Operands are floats, and a matrix of that type isn't multiplied by such; fp8_x: KDevOpen's. */
 static bool
-converts(KType as, KType type)
+converts(KType as, KType type, bool fp8_x)
 {
-	return as == KT_F32 && type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8;
+	return as == KT_F32 && type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8 && !(type == KT_FP8 && fp8_x);
 }
 
-template <KType AS> static size_t
+template <KType AS, bool FP8_X> static size_t
 op_mm_scratch(KType type, int rows, int k)
 {
-	return (converts(AS, type) ? UP((size_t) rows * (size_t) k * 2) : 0) + cuda_mm_scratch(type, rows, k);
+	return (converts(AS, type, FP8_X) ? UP((size_t) rows * (size_t) k * 2) : 0) + cuda_mm_scratch(type, rows, k, FP8_X);
 }
 
-template <KType AS> static size_t
+template <KType AS, bool FP8_X> static size_t
 op_mm_grouped_scratch(KType type, int n_mats, int rows, int k)
 {
 	(void) n_mats;
-	return op_mm_scratch<AS>(type, rows, k);
+	return op_mm_scratch<AS, FP8_X>(type, rows, k);
 }
 
 /* what a matrix is multiplied by, instead of *x, with its ldx; what is left of the scratch is *ws */
@@ -531,7 +531,7 @@ factor(KDevice *d, KType as, KType type, const void **x, int rows, int k, int *l
 	KType		half = d->info.features & DEV_BF16 ? KT_BF16 : KT_F16;
 	void	   *to = *ws;
 
-	if (!converts(as, type))
+	if (!converts(as, type, d->o.fp8_x))
 		return as;
 	cuda_to_op(to, half, k, (const float *) *x, *ldx, rows, k, dev_stream(d));
 	*ws = (char *) *ws + UP((size_t) rows * (size_t) k * 2);
@@ -552,9 +552,9 @@ op_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int
 		return;
 	as = factor(d, AS, w->type, &in, rows, w->k, &ldx, &ws);
 	mm = BlasltMm{w, in, as, rows, ldx, y, ldy, bias, d->run == KRUN_CAPTURE};
-	if (d->blas != NULL && blaslt_mm(d->blas, &mm, dev_stream(d)))
+	if (d->blas != NULL && !(w->type == KT_FP8 && d->o.fp8_x) && blaslt_mm(d->blas, &mm, dev_stream(d)))
 		return;
-	if (!cuda_mm(w, in, as, rows, ldx, y, ldy, bias, ws, dev_stream(d), caps_of(d).wgmma))
+	if (!cuda_mm(w, in, as, rows, ldx, y, ldy, bias, ws, dev_stream(d), caps_of(d).wgmma, d->o.fp8_x))
 		dev_lose(d, "there is no product for a matrix's type");
 }
 
@@ -584,7 +584,7 @@ op_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, 
 	if (d->lost || rows == 0)
 		return;
 	as = factor(d, AS, w->type, &in, rows, w->k, &ldx, &ws);
-	if (!cuda_mm_grouped(&m, row_start, in, as, rows, ldx, y, ldy, ws, dev_stream(d), caps_of(d).wgmma))
+	if (!cuda_mm_grouped(&m, row_start, in, as, rows, ldx, y, ldy, ws, dev_stream(d), caps_of(d).wgmma, d->o.fp8_x))
 		dev_lose(d, "there is no product for matrices' type");
 }
 
@@ -663,7 +663,8 @@ static const struct
 #undef OP
 };
 
-template <KType AS> static const Kernels *
+/* FP8_X: KDevOpen.fp8_x, of which only scratch must know beforehand */
+template <KType AS, bool FP8_X> static const Kernels *
 table(void)
 {
 	static Kernels k;
@@ -673,7 +674,7 @@ table(void)
 	k.mat_bytes = cuda_mat_bytes;
 	k.mat_pack = cuda_mat_pack;
 	k.mat_row = cuda_mat_row;
-	k.mm_scratch = op_mm_scratch<AS>;
+	k.mm_scratch = op_mm_scratch<AS, FP8_X>;
 	k.mm = op_mm<AS>;
 	k.rmsnorm = op_rmsnorm;
 	k.add_rmsnorm = op_add_rmsnorm<AS>;
@@ -709,7 +710,7 @@ table(void)
 	k.layernorm_op = op_layernorm_op<AS>;
 	k.to_op = op_to_op<AS>;
 	k.from_op = op_from_op<AS>;
-	k.mm_grouped_scratch = op_mm_grouped_scratch<AS>;
+	k.mm_grouped_scratch = op_mm_grouped_scratch<AS, FP8_X>;
 	k.mm_grouped = op_mm_grouped<AS>;
 	k.moe_route = op_moe_route;
 	k.moe_slots = op_moe_slots;
@@ -727,16 +728,23 @@ table(void)
 	return &k;
 }
 
-const Kernels *
-table_of(KType op_type)
+template <bool FP8_X> static const Kernels *
+table_by(KType op_type)
 {
-	return op_type == KT_F32 ? table<KT_F32>() : op_type == KT_F16 ? table<KT_F16>() : op_type == KT_BF16 ? table<KT_BF16>() : NULL;
+	return op_type == KT_F32 ? table<KT_F32, FP8_X>() : op_type == KT_F16 ? table<KT_F16, FP8_X>() :
+		op_type == KT_BF16 ? table<KT_BF16, FP8_X>() : NULL;
+}
+
+const Kernels *
+table_of(KType op_type, bool fp8_x)
+{
+	return fp8_x ? table_by<true>(op_type) : table_by<false>(op_type);
 }
 
 const char *
 table_lacks(void)
 {
-	const char *k = (const char *) table<KT_F32>();
+	const char *k = (const char *) table_of(KT_F32, false);
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		if (*(void *const *) (k + needed[i].at) == NULL)

@@ -156,13 +156,14 @@ typedef enum CemuMma
 {
 	CEMU_F16,
 	CEMU_BF16,
-	CEMU_S8
+	CEMU_S8,
+	CEMU_E4M3
 } CemuMma;
 
 void		cemu_syncwarp(uint32_t mask, const char *file, int line);
 uint64_t	cemu_shfl(CemuShfl kind, uint32_t mask, uint64_t v, int by, int width, const char *file, int line);
 uint32_t	cemu_vote(CemuVote kind, uint32_t mask, uint64_t v, const char *file, int line);
-/* d = a b + c of m16n8k16 (k32 of s8); words as the instruction has them; d may be c */
+/* d = a b + c of m16n8k16 (k32 of bytes); words as the instruction has them; d may be c */
 void		cemu_mma(CemuMma kind, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c,
 					 const char *file, int line);
 void		cemu_ldmatrix(uint32_t *d, int n, int trans, const void *row, const char *file, int line);

@@ -164,10 +164,12 @@ typedef struct Mma
 } Mma;
 
 static float
-half_of(CemuMma kind, uint32_t word, int i)
+float_of(CemuMma kind, uint32_t word, int i)
 {
 	uint16_t	h = (uint16_t) (word >> 16 * i);
 
+	if (kind == CEMU_E4M3)
+		return kf8_to_f32(KT_F8_E4M3, (uint8_t) (word >> 8 * i));
 	return kind == CEMU_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
 }
 
@@ -184,12 +186,12 @@ as_float(uint32_t u)
 static void
 mma_compute(void **args, uint32_t mask)
 {
-	static float fa[16][16],
-				fb[16][8];
+	static float fa[16][32],
+				fb[32][8];
 	static int32_t ia[16][32],
 				ib[32][8];
 	CemuMma		kind = ((Mma *) args[0])->kind;
-	int			per = kind == CEMU_S8 ? 4 : 2;
+	int			per = kind == CEMU_S8 || kind == CEMU_E4M3 ? 4 : 2;
 
 	(void) mask;
 	for (int l = 0; l < CEMU_WARP; l++)
@@ -205,14 +207,14 @@ mma_compute(void **args, uint32_t mask)
 				if (kind == CEMU_S8)
 					ia[row][k] = (int8_t) (m->a[r] >> 8 * i);
 				else
-					fa[row][k] = half_of(kind, m->a[r], i);
+					fa[row][k] = float_of(kind, m->a[r], i);
 				if (r < 2)
 				{
 					k = l % 4 * per + r * 4 * per + i;
 					if (kind == CEMU_S8)
 						ib[k][l / 4] = (int8_t) (m->b[r] >> 8 * i);
 					else
-						fb[k][l / 4] = half_of(kind, m->b[r], i);
+						fb[k][l / 4] = float_of(kind, m->b[r], i);
 				}
 			}
 	}
@@ -225,7 +227,7 @@ mma_compute(void **args, uint32_t mask)
 			uint32_t	n = m->c[r];
 			float		f = as_float(n);
 
-			for (int k = 0; k < 16 && kind != CEMU_S8; k++)
+			for (int k = 0; k < 8 * per && kind != CEMU_S8; k++)
 				f += fa[row][k] * fb[k][col];
 			for (int k = 0; k < 32 && kind == CEMU_S8; k++)
 				n += (uint32_t) (ia[row][k] * ib[k][col]);

@@ -40,6 +40,7 @@ typedef struct ModelOpts
 	char		dtype[16];		/* likewise; if quantization is not given */
 	bool		no_jump;		/* "jump_forward": false */
 	int			enforce_eager;	/* 1, -1; 0 = not given */
+	int			fp8_activations;	/* likewise */
 	int			capture_sizes[GRAPH_SIZES]; /* "cudagraph_capture_sizes" */
 	int			n_capture_sizes;	/* 0 = not given */
 	int			prefix_caching; /* "enable_prefix_caching": 1, -1; 0 = not given */

@@ -96,14 +96,16 @@ fill_shape(const ModelInfo *mi, char *shape)
 }
 
 static void
-fill_facts(const ModelInfo *mi, const char *isa, int max_len, ModelFacts *out)
+fill_facts(const ModelInfo *mi, const char *isa, int max_len, bool fp8_x, ModelFacts *out)
 {
+	const char *type = mi->dtype == KT_FP8 && fp8_x ? "FP8 x FP8" : ktype_name(mi->dtype);
+
 	memset(out, 0, sizeof(*out));
 	snprintf(out->arch, sizeof(out->arch), "%s", mi->arch);
 	if (mi->quantization[0] != '\0')
-		snprintf(out->dtype, sizeof(out->dtype), "%s (%s)", ktype_name(mi->dtype), mi->quantization);
+		snprintf(out->dtype, sizeof(out->dtype), "%s (%s)", type, mi->quantization);
 	else
-		snprintf(out->dtype, sizeof(out->dtype), "%s", ktype_name(mi->dtype));
+		snprintf(out->dtype, sizeof(out->dtype), "%s", type);
 	snprintf(out->isa, sizeof(out->isa), "%s", isa);
 	fill_shape(mi, out->shape);
 	out->max_model_len = max_len;
@@ -143,13 +145,13 @@ new_model(void *arg)
 
 /* Its ops are the model's from now on. */
 static bool
-open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const Settings *s, Err *e)
+open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const ModelOpts *mo, const Settings *s, Err *e)
 {
 	in->open = (KDevOpen) {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
 			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size + 2 + CORE_SAMPLE_BLOCKS,
 			/* hidden rows may be wanted of all */
-			.max_out = co->max_num_batched_tokens,.invariant = s->batch_invariant
+			.max_out = co->max_num_batched_tokens,.invariant = s->batch_invariant,.fp8_x = mo->fp8_activations > 0
 	};
 
 	devices_variant(s->cuda_kernels, &in->open.variant);
@@ -200,6 +202,18 @@ load_measured(NewModel *n, Budget *b, Err *e)
 	return b->dev == NULL ? load_weights(n, e) : budget_stage(b, "weights and work space", load_weights, n, e);
 }
 
+/* What is asked for and can't be had is refused. */
+static bool
+fp8_fits(const Model *m, const ModelOpts *o, Err *e)
+{
+	KType		type = model_info(m)->dtype;
+
+	if (o->fp8_activations <= 0 || type == KT_FP8)
+		return true;
+	err_set(e, ERR_UNSUPPORTED, "option \"fp8_activations\" is for weights of FP8, and this model's are %s", ktype_name(type));
+	return err_hint(e, "CUDA devices keep FP8 weights as they are; CPUs make BF16 of them.");
+}
+
 /* Model, then Core; tok is taken over. */
 static bool
 build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
@@ -222,7 +236,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	in->tried = ok && in->where.ops != NULL;
 	if (ok)
 		fill_shape(&mi, in->shape);
-	if (!ok || !open_device(in, &mi, &co, s, e))
+	if (!ok || !open_device(in, &mi, &co, o, s, e))
 	{
 		draftfiles_close(&df);
 		mem_free(id);
@@ -257,7 +271,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo, &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype},
 							df.method != NULL && df.info.kind != DRAFT_MODEL);
 	mo.ranks = ranks_of(in->ranks);
-	ok = load_measured(&n, &budget, e);
+	ok = load_measured(&n, &budget, e) && fp8_fits(n.model, o, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
 	if (n.model != NULL && co.prefix_caching && share_may(&mi) && in->ranks == NULL && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
 		offload_store_id(src->files, &df, o, &co, &in->where, &in->open, co.kv_id);
@@ -526,7 +540,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 				   .max_model_len = co.max_model_len, .quant = model_opts_scheme(o)}, settings_threads(s), &work, e);
 	if (ok)
 	{
-		fill_facts(&mi, "", co.max_model_len, out);
+		fill_facts(&mi, "", co.max_model_len, false, out);
 		out->weight_bytes += (int64_t) df.info.model.weight_bytes;
 		/* the rest of it is the device's memory */
 		out->stays_bytes = ((where.memory > 0 ? 0 : (int64_t) work) + tok_bytes) * ranks_replicas();
@@ -563,7 +577,7 @@ facts(const Inst *in, ModelFacts *out)
 	}
 	else
 	{
-		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), out);
+		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), in->dev != NULL && in->open.fp8_x, out);
 		out->weight_bytes += (int64_t) in->draft_bytes;
 		for (const Inst *r = in; r != NULL; r = r->next)
 		{

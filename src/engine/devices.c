@@ -498,7 +498,7 @@ devices_hash(const DeviceChoice *c, const KDevOpen *o, Blake2 *b)
 	static unsigned char sum[BLAKE2_BYTES];
 	static bool known;
 	KDevInfo	d;
-	int32_t		how[3];
+	int32_t		how[4];
 
 	if (c->memory == 0)
 		return;
@@ -517,6 +517,7 @@ devices_hash(const DeviceChoice *c, const KDevOpen *o, Blake2 *b)
 	how[0] = d.cc;
 	how[1] = (int32_t) o->variant;
 	how[2] = o->invariant;
+	how[3] = o->fp8_x;
 	blake2_add(b, sum, sizeof(sum));
 	blake2_add(b, d.name, strlen(d.name) + 1);
 	blake2_add(b, d.driver, strlen(d.driver) + 1);

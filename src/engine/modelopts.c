@@ -248,6 +248,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		{"calculate_kv_scales", offsetof(ModelOpts, kv_scales)},
 		{"enable_prefix_caching", offsetof(ModelOpts, prefix_caching)},
 		{"enforce_eager", offsetof(ModelOpts, enforce_eager)},
+		{"fp8_activations", offsetof(ModelOpts, fp8_activations)},
 		{"enable_lora", offsetof(ModelOpts, enable_lora)},
 	};
 	static const struct
@@ -314,7 +315,7 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, disable_hybrid_kv_cache_manager, kv_cache_memory_bytes, gpu_memory_utilization, "
-					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, enforce_eager, cudagraph_capture_sizes, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
+					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, enforce_eager, cudagraph_capture_sizes, fp8_activations, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
 }
 
 const QuantScheme *

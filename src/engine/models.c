@@ -515,7 +515,7 @@ key_of(const char *print, const ModelOpts *o)
 			   o->long_prefill_token_threshold, o->kv_cache_memory_bytes, o->gpu_memory_utilization, o->kv_cache_dtype,
 			   o->quantization, o->dtype, o->rope_theta, o->rope_scaling, o->hf_overrides,
 			   o->speculative_config);
-	buf_printf(&key, " %d", o->enforce_eager);
+	buf_printf(&key, " %d %d", o->enforce_eager, o->fp8_activations);
 	for (int i = 0; i < o->n_capture_sizes; i++)
 		buf_printf(&key, ",%d", o->capture_sizes[i]);
 	return key.data;

@@ -266,7 +266,7 @@ check_op(bool invariant)
 	const KHost the_host = {KDEVICE_ABI, note, kpool_device, kpool_nthreads};
 	const int	n = 64,
 				k = 72;
-	KDevOpen	o = {MOST, MOST, 16, MOST, invariant, KVARIANT_AUTO};
+	KDevOpen	o = {MOST, MOST, 16, MOST, invariant, KVARIANT_AUTO, false};
 	char		err[256] = "";
 	KDevice    *d = ops->open(0, &the_host, &o, err, sizeof(err));
 	KPool	   *pool = kpool_new(1);

@@ -23,7 +23,7 @@ static const KHost the_host = {KDEVICE_ABI, NULL, kpool_device, kpool_nthreads};
 static KDevice *
 open_device(char *err, size_t errlen)
 {
-	KDevOpen	o = {ROWS, SEQS, BLOCKS, ROWS, true, KVARIANT_AUTO};
+	KDevOpen	o = {ROWS, SEQS, BLOCKS, ROWS, true, KVARIANT_AUTO, false};
 
 	return ops->open(0, &the_host, &o, err, errlen);
 }
@@ -74,7 +74,7 @@ check_info(void)
 	KDevInfo	i;
 	char		err[256] = "";
 	KHost		other = the_host;
-	KDevOpen	o = {1, 1, 1, 1, true, KVARIANT_AUTO};
+	KDevOpen	o = {1, 1, 1, 1, true, KVARIANT_AUTO, false};
 
 	CHECK(vllm_pg_device_ops(KDEVICE_ABI + 1) == NULL, "another ABI");
 	CHECK(ops->abi == KDEVICE_ABI && ops->count(err, sizeof(err)) >= 1, "count: %s", err);

@@ -3,7 +3,8 @@
  *	  Products of codes by codes (kernels/cuda/mm_w8a8.cuh) under emulation.
  *
  * INT8 has the bits of kernels/ref, whatever the operands, the number of rows, the tile and the launch: all by memcmp, on a
- * GPU, too.
+ * GPU, too.  FP8's sums of a group are the tensor cores' own: where they are exact results are those that are stated, to the bit, else
+ * near to them; the same bits for any number of rows; and not far from what the weights give with x as it is.
  */
 #include "mats.h"
 #include "cuda/cuda_ops.h"
@@ -28,6 +29,7 @@ struct World
 	int			ldx;
 	std::vector<std::vector<uint8_t>> src;
 	std::vector<float> bias;
+	bool		fp8_x;
 	std::vector<float> x;		/* as operands */
 	std::vector<uint8_t *> w;
 	uint8_t    *dx;
@@ -35,7 +37,7 @@ struct World
 	float	   *dbias;
 	void	   *ws;
 
-	World(KType type_, KType as_, int n_, int k_, int ldx_, int mats = 1) : type(type_), as(as_), n(n_), k(k_), ldx(ldx_)
+	World(KType type_, KType as_, int n_, int k_, int ldx_, int mats = 1) : type(type_), as(as_), n(n_), k(k_), ldx(ldx_), fp8_x(type_ == KT_FP8)
 	{
 		size_t		row = ktype_row_bytes(type, k);
 
@@ -72,7 +74,7 @@ struct World
 		put_x();
 		dy = dev<float>(NULL, (size_t) ROWS * (n + PAD));
 		dbias = dev(bias.data(), n);
-		ws = dev<uint8_t>(NULL, cuda_mm_scratch(type, ROWS, k));
+		ws = dev<uint8_t>(NULL, cuda_mm_scratch(type, ROWS, k, fp8_x));
 	}
 	~World()
 	{
@@ -112,12 +114,12 @@ struct World
 		host(y.data(), dy, y.size());
 		return y;
 	}
-	std::vector<float> product(int r0, int rows, bool biased)
+	std::vector<float> product(int r0, int rows, bool biased, int m = 0)
 	{
-		KMat		mat = {type, n, k, w[0], cuda_mat_bytes(type, n, k)};
+		KMat		mat = {type, n, k, w[m], cuda_mat_bytes(type, n, k)};
 
 		cudaMemset(dy, 0xff, (size_t) ROWS * (n + PAD) * sizeof(float));
-		CHECK(cuda_mm(&mat, dx + (size_t) r0 * ldx * size(), as, rows, ldx, dy, n + PAD, biased ? dbias : NULL, ws, NULL),
+		CHECK(cuda_mm(&mat, dx + (size_t) r0 * ldx * size(), as, rows, ldx, dy, n + PAD, biased ? dbias : NULL, ws, NULL, false, fp8_x),
 			  "%s x %s: no product", ktype_name(type), ktype_name(as));
 		return result(rows);
 	}
@@ -132,6 +134,108 @@ others(const std::vector<float> &a, const std::vector<float> &b)
 	for (size_t i = 0; i < a.size() && i < b.size(); i++)
 		n += memcmp(&a[i], &b[i], 4) != 0 && !(a[i] != a[i] && b[i] != b[i]);
 	return n;
+}
+
+/* codes of FP8 of a group of x, as mm_fp8_a8.cu states them; their scale */
+static float
+fp8_codes(const float *x, int n, float *codes)
+{
+	float		s = 0,
+				inv;
+
+	for (int i = 0; i < n; i++)
+		s = fmaxf(s, fabsf(x[i]));
+	s /= 448.0f;
+	s = s < 0x1p-107f ? 0.0f : s;
+	inv = s > 0 ? 1.0f / s : 0.0f;
+	for (int i = 0; i < n; i++)
+		codes[i] = kf8_to_f32(KT_F8_E4M3, kf32_to_f8(KT_F8_E4M3, x[i] * inv));
+	return s;
+}
+
+/* output j of a row; *size: what rounding is measured by */
+static float
+fp8_stated(const World &w, int m, int j, const float *x, float *size)
+{
+	const uint8_t *row = w.src[m].data() + ktype_row_bytes(KT_FP8, w.k) * j;
+	const uint8_t *codes = row + ktype_row_bytes(KT_FP8, w.k) - w.k;
+	float		acc = 0,
+				d,
+				c[FP8_GROUP];
+
+	*size = 0;
+	for (int g = 0; g < w.k; g += FP8_GROUP)
+	{
+		int			n = k_min(FP8_GROUP, w.k - g);
+		float		s = fp8_codes(x + g, n, c);
+		double		sum = 0,
+					all = 0;
+
+		memcpy(&d, row + g / FP8_GROUP * 4, 4);
+		for (int i = 0; i < n; i++)
+		{
+			double		product = (double) c[i] * kf8_to_f32(KT_F8_E4M3, codes[g + i]);
+
+			sum += product;
+			all += fabs(product);
+		}
+		acc = fmaf(d * s, (float) sum, acc);
+		*size += fabsf(d * s) * (float) all;
+	}
+	return acc;
+}
+
+static void
+fp8(KType as, int n, int k, int ldx, bool exact)
+{
+	World		w(KT_FP8, as, n, k, ldx);
+	std::vector<float> all,
+				plain;
+	double		off = 0,
+				norm = 0,
+				worst = 0;
+	int			differ = 0;
+
+	/* small integers, the largest of a group 7: sums are exact, and so are codes, whose scale is rounded alike */
+	for (size_t i = 0; exact && i < w.x.size(); i++)
+		w.x[i] = i % (size_t) ldx % 128 == 0 ? 7.0f : (float) (dice() % 15) - 7.0f;
+	if (exact)
+		w.put_x();
+	all = w.product(0, ROWS, false);
+	plain = w.reference(0, 0, ROWS, false);
+	for (int r = 0; r < ROWS; r++)
+		for (int j = 0; j < n; j++)
+		{
+			float		got = all[(size_t) r * (n + PAD) + j],
+						size,
+						want = fp8_stated(w, 0, j, &w.x[(size_t) r * ldx], &size),
+						as_is = plain[(size_t) r * (n + PAD) + j];
+
+			worst = fmax(worst, fabs(got - want) / (size + 1e-30));
+			differ += memcmp(&got, &want, 4) != 0;
+			off += ((double) got - as_is) * ((double) got - as_is) / ((double) size * size + 1e-30);
+			norm += (double) as_is * as_is / ((double) size * size + 1e-30);
+		}
+	CHECK(worst < 1e-6 && (!exact || differ == 0), "FP8 x %s %d x %d: error %g, %d others", ktype_name(as), n, k, worst, differ);
+	if (!exact && k > 200)
+	{
+		CHECK(sqrt(off / norm) < 0.05, "FP8 x %s: x of FP8 costs %g", ktype_name(as), sqrt(off / norm));
+		printf("FP8 x %s of %d k: x of FP8 is off by %.1f %% of the result\n", ktype_name(as), k, 100 * sqrt(off / norm));
+	}
+	for (int rows : {1, 8, 9, 32, 33, 65})
+	{
+		int			r0 = (int) (dice() % (unsigned) (ROWS - rows + 1));
+		std::vector<float> some = w.product(r0, rows, false);
+
+		CHECK(others(some, std::vector<float>(all.begin() + (ptrdiff_t) r0 * (n + PAD), all.begin() + (ptrdiff_t) (r0 + rows) * (n + PAD))) == 0,
+			  "FP8 x %s %d x %d: %d rows have other bits", ktype_name(as), n, k, rows);
+	}
+	w.x[3 * (size_t) ldx] = NAN;
+	w.put_x();
+	plain = w.product(0, ROWS, false);
+	CHECK(plain[3 * (size_t) (n + PAD)] != plain[3 * (size_t) (n + PAD)], "FP8 x %s: NaN is lost", ktype_name(as));
+	std::copy(plain.begin() + 3 * (n + PAD), plain.begin() + 4 * (n + PAD), all.begin() + 3 * (n + PAD));
+	CHECK(others(plain, all) == 0, "FP8 x %s: NaN in another row", ktype_name(as));
 }
 
 static void
@@ -182,17 +286,20 @@ grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes)
 	CudaMats	some = {type, n, k, mats, data, dbias};
 
 	all_orders([&]() {
-		std::vector<float> want((size_t) rows * (n + PAD), NAN);
+		std::vector<float> want((size_t) rows * (n + PAD), NAN),
+					got;
 
 		cudaMemset(w.dy, 0xff, (size_t) ROWS * (n + PAD) * sizeof(float));
-		CHECK(cuda_mm_grouped(&some, dstart, w.dx, as, rows, k, w.dy, n + PAD, w.ws, NULL), "%s: no product", ktype_name(type));
+		CHECK(cuda_mm_grouped(&some, dstart, w.dx, as, rows, k, w.dy, n + PAD, w.ws, NULL, false, w.fp8_x), "%s: no product", ktype_name(type));
+		got = w.result(rows);
 		for (int m = 0; m < mats; m++)
 		{
-			std::vector<float> y = w.reference(m, start[m], sizes[m], m % 3 != 1);
+			std::vector<float> y = type == KT_INT8 ? w.reference(m, start[m], sizes[m], m % 3 != 1) :
+				w.product(start[m], sizes[m], m % 3 != 1, m);
 
 			std::copy(y.begin(), y.end(), want.begin() + (ptrdiff_t) start[m] * (n + PAD));
 		}
-		CHECK(others(w.result(rows), want) == 0, "%s: %d groups have other bits than each alone", ktype_name(type), mats);
+		CHECK(others(got, want) == 0, "%s: %d groups have other bits than each alone", ktype_name(type), mats);
 	});
 	cudaFree((void *) data);
 	cudaFree((void *) dbias);
@@ -211,5 +318,10 @@ main(void)
 	grouped(KT_INT8, KT_BF16, 70, 200, {3, 0, 17, 1, 0, 40, 9});
 	grouped(KT_INT8, KT_F32, 9, 1100, {2, 1, 0, 3, 2});
 	grouped(KT_INT8, KT_BF16, 65, 96, {90, 31});
+	fp8(KT_BF16, 70, 1380, 1384, false);
+	fp8(KT_BF16, 33, 300, 301, true);
+	fp8(KT_F32, 17, 260, 260, false);
+	fp8(KT_F16, 17, 37, 37, true);
+	grouped(KT_FP8, KT_BF16, 70, 200, {3, 0, 17, 1, 0, 40, 9});
 	return check_done("test_emu_mm_w8a8");
 }

@@ -252,7 +252,7 @@ talk(Rank *r, int calls)
 static KDevice *
 open_device(bool invariant)
 {
-	KDevOpen	o = {64, 8, 16, 64, invariant, KVARIANT_AUTO};
+	KDevOpen	o = {64, 8, 16, 64, invariant, KVARIANT_AUTO, false};
 	char		err[256];
 	KDevice    *d = ops->open(0, &the_host, &o, err, sizeof(err));
 

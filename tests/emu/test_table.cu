@@ -734,7 +734,7 @@ check_sample(void)
 static void
 check_devices(void)
 {
-	KDevOpen	o = {1, 1, 1, 1, true, KVARIANT_AUTO};
+	KDevOpen	o = {1, 1, 1, 1, true, KVARIANT_AUTO, false};
 	char		err[256] = "";
 	KDevice    *other;
 	Both		x(DIM);
@@ -773,7 +773,7 @@ check_table(void)
 int
 main(void)
 {
-	KDevOpen	o = {64, 8, 16, 64, true, KVARIANT_AUTO};
+	KDevOpen	o = {64, 8, 16, 64, true, KVARIANT_AUTO, false};
 	char		err[256] = "";
 	KDevInfo	info;
 
@@ -794,13 +794,13 @@ main(void)
 
 		CHECK((ops->kernels(device, type) != NULL) == (has && info.usable), "usable: %d, %s", info.usable, info.why);
 		as = type;
-		k = table_of(type);
+		k = table_of(type, false);
 		if (has)
 			check_table();
 	}
 #ifndef __CUDACC__
 	as = KT_F32;
-	k = table_of(as);
+	k = table_of(as, false);
 	check_devices();
 #endif
 	kpool_free(pool);

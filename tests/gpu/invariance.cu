@@ -353,7 +353,7 @@ check_table(const Kernels *k)
 static void
 check_variant(KVariant v)
 {
-	const KDevOpen o = {MOST, MOST, CONTEXT / BLOCK + 2, MOST, true, v};
+	const KDevOpen o = {MOST, MOST, CONTEXT / BLOCK + 2, MOST, true, v, false};
 	char		err[256] = "";
 
 	device = ops->open(0, &the_host, &o, err, sizeof(err));

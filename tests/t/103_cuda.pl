@@ -112,6 +112,38 @@ is(ids('sizes', 5), $recorded[0], '... of other sizes');
 ok(logged(qr/decode steps of up to 3 sequences are recorded/), '... as the log says');
 unload('sizes');
 
+# ---- FP8 by FP8 ----
+
+# a model of FP8 with scales of blocks, of each of which the first is to be the matrix's
+my $fp8_dir = getcwd() . '/' . $node->basedir . '/fp8';
+mkdir $fp8_dir;
+for my $file (glob "$fixtures/models/quant_fp8/*")
+{
+	my $text = slurp_file($file);
+	$text =~ s/"weight_block_size":\s*\[[^]]*\],?\s*// if $file =~ /\/config.json$/;
+	if ($file =~ /safetensors$/)
+	{
+		my $n = unpack('Q<', $text);
+		my $head = substr($text, 8, $n);
+		# no gaps: the others are something else, which nobody looks at
+		$head =~ s/"([^"]*)\.weight_scale_inv":\{"dtype":"F32","shape":\[[^]]*\],"data_offsets":\[(\d+),(\d+)\]/
+			sprintf('"%s.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]},"%s.input_scale":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]',
+				$1, $2, $2 + 4, $1, ($3 - $2) \/ 4 - 1, $2 + 4, $3)/ge;
+		$text = pack('Q<', length($head)) . $head . substr($text, 8 + $n);
+	}
+	append_to_file("$fp8_dir/" . ($file =~ s/.*\///r), $text);
+}
+sub dtype { return sql("SELECT dtype FROM llm_models WHERE name = '$_[0]'"); }
+sql("SELECT llm_create_model('fp8', '$fp8_dir'), llm_create_model('fp8_too', '$fp8_dir', options => '{\"fp8_activations\": true}')");
+my @fp8 = map { lps($_) } 'fp8', 'fp8_too';
+is(join(', ', map { dtype($_) } 'fp8', 'fp8_too'), 'FP8 (fp8), FP8 x FP8 (fp8)', 'weights of FP8, and with activations of FP8');
+ok($fp8[0] ne $fp8[1] && distance($fp8[0], $fp8[1]) < 1, '... which give other numbers, not far away');
+is(lps('fp8_too'), $fp8[1], '... each time the same');
+sql(q{SELECT llm_drop_model('fp8'); SELECT llm_drop_model('fp8_too')});
+sql(q{SELECT llm_create_model('floats', path, options => '{"fp8_activations": true}') FROM llm_models WHERE name = 'bf16'});
+like(error(q{SELECT llm_generate('abc', model => 'floats')}), qr/0A000: option "fp8_activations" is for weights of FP8, and this model's are BF16/, '... refused where there are no such weights');
+sql(q{SELECT llm_drop_model('floats')});
+
 # ---- cancelling ----
 
 like(error(q{SET statement_timeout = '300ms'; SELECT llm_generate('abc', model => 'bf16', max_tokens => 200, ignore_eos => true) FROM generate_series(1, 20)}), qr/57014/, 'cancelled');
