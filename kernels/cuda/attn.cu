@@ -3,14 +3,14 @@
  *	  The op attn: how rows, columns and keys are spread over blocks.  The arithmetic is attn.cuh's.
  *
  * All of that is free: it changes no bits.  Rows of a sequence lie together in blocks of up to
- * 64; where there are few blocks, and so for most decoding, the splits of their keys lie side by
+ * 64, of 128 where tiles come by bulk copies; where there are few blocks, and so for most decoding, the splits of their keys lie side by
  * side, as far as there is scratch for their parts.  Columns of V are parts, too, where a
  * lane's registers or the device's shared memory don't suffice for all.
  */
 #include "cuda/attn.cuh"
 #include "cuda/cuda_ops.h"
 
-#define STATIC_SMEM	2048		/* bytes of a block that the kernel has by itself, at most */
+#define STATIC_SMEM	3072		/* bytes of a block that the kernel has by itself, at most */
 #define FEW_BLOCKS	2048		/* below it, splits lie side by side */
 #define MOST_SCRATCH ((size_t) 64 << 20)
 
@@ -28,18 +28,19 @@ at_most(int n, int most)
 
 typedef struct Plan
 {
+	bool		bulk;			/* tiles by bulk copies */
 	int			vt;				/* columns of V in a block */
-	int			warps;
+	int			warps;			/* with rows */
 	size_t		smem;
 } Plan;
 
-/* shared memory: q, two tiles, and if rows may have several splits in a block, their totals */
+/* shared memory: q, the tiles, and if rows may have several splits in a block, their totals */
 static size_t
 plan_smem(const CudaKv *kv, const Plan *plan, int width, bool totals)
 {
 	size_t		rows = (size_t) plan->warps * 16;
 
-	return rows * (size_t) up_to(kv->head_dim, 16) * 2 + (size_t) 2 * KEYS * (size_t) width * 2 +
+	return rows * (size_t) up_to(kv->head_dim, 16) * 2 + (size_t) (plan->bulk ? ATTN_STAGES : 2) * KEYS * (size_t) width * 2 +
 		(totals ? rows * (size_t) plan->vt * sizeof(float) : 0);
 }
 
@@ -50,10 +51,13 @@ plan_for(const CudaCaps *caps, const CudaKv *kv, int width, int flat_rows, bool 
 	size_t		room = (size_t) caps->smem - STATIC_SMEM;
 	Plan		plan;
 
+	plan.bulk = caps->wgmma && (kv->type == KT_BF16 || kv->type == KT_F16) && kv->head_dim % 16 == 0;
 	plan.vt = kv->v_pad <= 64 ? 64 : kv->v_pad <= 128 || caps->wgmma ? 128 : 256;
 	plan.warps = caps->wgmma || flat_rows > 32 ? MAX_WARPS : flat_rows > 16 ? 2 : 1;
+	if (plan.bulk && flat_rows > MAX_WARPS * 16)
+		plan.warps *= 2;
 	while ((plan.smem = plan_smem(kv, &plan, width, totals)) > room && (plan.warps > 1 || plan.vt > 64))
-		if (plan.warps > 1 && !caps->wgmma)
+		if (plan.warps > (caps->wgmma ? MAX_WARPS : 1))
 			plan.warps /= 2;
 		else
 			plan.vt /= 2;
@@ -149,7 +153,11 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 	}
 	grid = dim3(tiles, (unsigned) (kv->n_kv_heads * p.v_chunks), (unsigned) p.splits);
 	if (caps->wgmma)
-		attn_launch_sm90(&p, f16, plan.vt, grid, plan.warps * 32, plan.smem, stream);
+	{
+		AttnLaunch	l = {plan.bulk, plan.vt, grid, plan.warps * 32 + (plan.bulk ? ATTN_FETCHERS : 0), plan.smem};
+
+		attn_launch_sm90(&p, f16, &l, stream);
+	}
 	else
 		(f16 ? attn_launch_f16 : attn_launch_bf16) (&p, plan.vt, grid, plan.warps * 32, plan.smem, stream);
 	if (p.splits == 1)

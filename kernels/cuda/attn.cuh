@@ -37,6 +37,8 @@
 #define RUN		16				/* keys that are surely in one block */
 #define RUNS	(2 * SPLIT / RUN)	/* of two splits */
 #define MAX_WARPS 4
+#define ATTN_STAGES 4			/* tiles of attn_sm90.cu's kernel of bulk copies, */
+#define ATTN_FETCHERS 128		/* ... its threads that fetch */
 #define LOG2E	1.44269504088896340736f
 #define LARGEST	3.402823466e38f
 
@@ -263,10 +265,24 @@ tile_at(int rows, int row, int c)
 	return (c / 8 * rows + row) * 8 + c % 8;
 }
 
-/* How products are made: here by a warp with mma.sync; attn_sm90.cu has the other way. */
+/* How products are made and tiles come: here by a warp with mma.sync, and by all threads; attn_sm90.cu has other ways. */
 struct ByMma
 {
 };
+
+/* a block's rows */
+static __device__ __forceinline__ int
+rows_here(ByMma)
+{
+	return blockDim.x / 2;
+}
+
+/* the first row of q that a warp's products begin at */
+static __device__ __forceinline__ int
+row_of(ByMma, int warp)
+{
+	return warp * 16;
+}
 
 /* a thread's part of a tile is in shared memory */
 static __device__ __forceinline__ void
@@ -274,7 +290,7 @@ tile_there(ByMma)
 {
 }
 
-/* does a warp without rows come along? */
+/* does a warp without rows come along to products? */
 static __device__ __forceinline__ bool
 all_warps(ByMma)
 {
@@ -338,24 +354,24 @@ template <typename H> struct AttnLoad
 	int			stage;
 };
 
-/* element i of a row in any type, without a scale */
+/* element i of those at p in any type, without a scale */
 static __device__ __forceinline__ float
-kv_element(KType t, const uint8_t *row, int i)
+kv_element(KType t, const uint8_t *p, int i)
 {
 	switch (t)
 	{
 		case KT_F32:
-			return ((const float *) row)[i];
+			return ((const float *) p)[i];
 		case KT_F16:
-			return to_float(((const F16 *) row)[i]);
+			return to_float(((const F16 *) p)[i]);
 		case KT_BF16:
-			return to_float(((const BF16 *) row)[i]);
+			return to_float(((const BF16 *) p)[i]);
 		case KT_F8_E4M3:
-			return to_float(((const F8E4M3 *) row)[i]);
+			return to_float(((const F8E4M3 *) p)[i]);
 		case KT_F8_E5M2:
-			return to_float(((const F8E5M2 *) row)[i]);
+			return to_float(((const F8E5M2 *) p)[i]);
 		default:
-			return (float) ((const int8_t *) row)[i];
+			return (float) ((const int8_t *) p)[i];
 	}
 }
 
@@ -373,18 +389,18 @@ kv_codes(KType t, uint32_t u, float *f)
 	}
 }
 
-/* eight columns of a row of len elements, of which n are there; those behind are zeros */
+/* the eight columns at p, of rows of len elements, of which n are there; those behind are zeros */
 static __device__ __forceinline__ void
-kv_eight(KType t, const uint8_t *row, int col, int n, int len, float *f)
+kv_eight(KType t, const uint8_t *p, int n, int len, float *f)
 {
 	if (n < 8 || len % 8 != 0)
 	{
 		for (int i = 0; i < 8; i++)
-			f[i] = i < n ? kv_element(t, row, col + i) : 0.0f;
+			f[i] = i < n ? kv_element(t, p, i) : 0.0f;
 	}
 	else if (t == KT_F32)
 	{
-		const float4 *from = (const float4 *) ((const float *) row + col);
+		const float4 *from = (const float4 *) p;
 		float4		a = from[0],
 					b = from[1];
 
@@ -393,7 +409,7 @@ kv_eight(KType t, const uint8_t *row, int col, int n, int len, float *f)
 	}
 	else if (t == KT_F16 || t == KT_BF16)
 	{
-		uint4		u = *(const uint4 *) (row + (size_t) col * 2);
+		uint4		u = *(const uint4 *) p;
 		uint32_t	w[4] = {u.x, u.y, u.z, u.w};
 
 #pragma unroll
@@ -406,7 +422,7 @@ kv_eight(KType t, const uint8_t *row, int col, int n, int len, float *f)
 	}
 	else
 	{
-		uint2		u = *(const uint2 *) (row + col);
+		uint2		u = *(const uint2 *) p;
 
 		kv_codes(t, u.x, f);
 		kv_codes(t, u.y, f + 4);
@@ -443,7 +459,7 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 		return;
 	if (is_v)
 		c0 += l->v0;
-	/* 8 lanes 8 keys, the next ones the next columns: without conflicts in shared memory, and pieces of 64 bytes in the device's */
+	/* 8 lanes 8 keys, the next ones the next columns: without conflicts in shared memory, and of halves in one piece in the device's */
 	for (int i = threadIdx.x; i < KEYS * (cols / 8); i += blockDim.x)
 	{
 		int			row = i / cols * 8 + i % 8,
@@ -460,17 +476,17 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 		if (seen)
 		{
 			place = l->places[run] + key % RUN;
-			from += l->cells[run] + part + (size_t) place * len * cuda_kv_size(p.kv.type);
+			from += l->cells[run] + part + cuda_kv_at(p.kv.type, len, place, c0 + c) * cuda_kv_size(p.kv.type);
 		}
 		if (copies)
 		{
-			cp_async16(to, seen ? from + (size_t) (c0 + c) * 2 : from, seen ? there * 2 : 0);
+			cp_async16(to, from, seen ? there * 2 : 0);
 			continue;
 		}
 		for (int j = 0; j < 8; j++)
 			f[j] = 0.0f;
 		if (seen)
-			kv_eight(p.kv.type, from, c0 + c, there, len, f);
+			kv_eight(p.kv.type, from, there, len, f);
 		if (seen && is_v && p.kv.type == KT_INT8)
 		{
 			float		scale = ((const float *) (p.kv.base + l->cells[run] + p.kv.scales_at))[p.kv.block_size + place];
@@ -498,9 +514,24 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 	}
 }
 
-/* the tile that was loaded last, while the next one comes */
+/* tiles of keys lo .. hi - 1 from here on */
+template <typename H> static __device__ __forceinline__ void
+tiles_begin(const AttnArgs &p, AttnLoad<H> *l, int lo, int hi)
+{
+	l->lo = lo;
+	l->hi = hi;
+	l->strip = lo / KEYS;
+	l->piece = 0;
+	__syncthreads();
+	find_runs(p, *l, lo / SPLIT);
+	find_runs(p, *l, lo / SPLIT + 1);
+	__syncthreads();
+	load_next(p, l);
+}
+
+/* the tile that was loaded last, while the next one comes; begins: it is the first one of that strip */
 template <typename H, typename By> static __device__ __forceinline__ const H *
-next_tile(By by, const AttnArgs &p, AttnLoad<H> *l)
+next_tile(By by, const AttnArgs &p, AttnLoad<H> *l, bool begins, int strip)
 {
 	const H    *tile = l->tiles + (size_t) (l->stage ^ 1) * KEYS * p.width;
 
@@ -508,7 +539,23 @@ next_tile(By by, const AttnArgs &p, AttnLoad<H> *l)
 	tile_there(by);
 	__syncthreads();
 	load_next(p, l);
+	/* behind the barrier nobody reads the runs of the split before this one */
+	if (begins && strip % STRIPS == 0)
+		find_runs(p, *l, strip / STRIPS + 1);
 	return tile;
+}
+
+/* it isn't read any more, which the next one's barrier tells */
+template <typename H> static __device__ __forceinline__ void
+tile_done(AttnLoad<H> *)
+{
+}
+
+/* INT8's scales of a strip's keys */
+template <typename H> static __device__ __forceinline__ const float *
+scales_of(const AttnArgs &p, const AttnLoad<H> *l, int strip)
+{
+	return p.kv.type == KT_INT8 ? l->k_scales + strip % 2 * KEYS : NULL;
 }
 
 /* ---- a warp's 16 rows: lane 4g + t has rows g and g + 8 ---- */
@@ -631,26 +678,24 @@ add_values(ByMma, float (*o)[4], const uint32_t (*a)[4], const H *v, int cols)
 /*
  * One strip for a warp's rows w, whose q lies in shared memory.  All of the block's threads; `works`: the warp has rows.
  */
-template <typename H, int VT, typename By> static __device__ __forceinline__ void
-attend_strip(By by, const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool works, int strip, AttnAcc<VT> *acc)
+template <typename H, int VT, typename By, typename Load> static __device__ __forceinline__ void
+attend_strip(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool works, int strip, AttnAcc<VT> *acc)
 {
 	const int	cols = VT < PIECE ? VT : PIECE;
-	const int	rows = blockDim.x / 2;
+	const int	rows = rows_here(by);
 	float		s[KEYS / 8][4] = {};
 	uint32_t	a[KEYS / 16][4];
 
 	for (int i = 0; i < l->k_pieces; i++)
 	{
-		const H    *k = next_tile(by, p, l);
+		const H    *k = next_tile(by, p, l, i == 0, strip);
 
-		/* behind the barrier nobody reads the runs of the split before this one */
-		if (i == 0 && strip % STRIPS == 0)
-			find_runs(p, *l, strip / STRIPS + 1);
-		if (works)
+		if (works || all_warps(by))
 			add_scores(by, s, q + i * PIECE * rows, rows, k, min(PIECE, p.dim_pad - i * PIECE));
+		tile_done(l);
 	}
 	if (works)
-		probabilities(p, w, strip, p.kv.type == KT_INT8 ? l->k_scales + strip % 2 * KEYS : NULL, s, acc);
+		probabilities(p, w, strip, scales_of(p, l, strip), s, acc);
 #pragma unroll
 	for (int j = 0; j < KEYS / 16; j++)
 	{
@@ -663,10 +708,11 @@ attend_strip(By by, const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H
 	for (int i = 0; i < VT / cols; i++)
 		if (i * PIECE < l->v_cols)
 		{
-			const H    *v = next_tile(by, p, l);
+			const H    *v = next_tile(by, p, l, false, strip);
 
-			if (works)
+			if (works || all_warps(by))
 				add_values<H, cols>(by, acc->o + i * (PIECE / 8), a, v, l->v_cols - i * PIECE);
+			tile_done(l);
 		}
 }
 
@@ -730,21 +776,13 @@ total_add(const AttnRow *w, int split, AttnAcc<VT> *acc, AttnTotal<VT> *all)
 }
 
 /* the block's rows over keys lo .. hi - 1; acc: what they are then, d of all lanes */
-template <typename H, int VT, typename By> static __device__ __forceinline__ void
-attend(By by, const AttnArgs &p, AttnLoad<H> *l, const AttnRow *w, const H *q, bool works, int lo, int hi, float *o, AttnAcc<VT> *acc)
+template <typename H, int VT, typename By, typename Load> static __device__ __forceinline__ void
+attend(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool works, int lo, int hi, float *o, AttnAcc<VT> *acc)
 {
 	AttnTotal<VT> all = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}, {false, false}, o};
 	bool		one = (hi - 1) / SPLIT == lo / SPLIT;
 
-	l->lo = lo;
-	l->hi = hi;
-	l->strip = lo / KEYS;
-	l->piece = 0;
-	__syncthreads();
-	find_runs(p, *l, lo / SPLIT);
-	find_runs(p, *l, lo / SPLIT + 1);
-	__syncthreads();
-	load_next(p, l);
+	tiles_begin(p, l, lo, hi);
 	acc_clear(acc);
 	for (int strip = lo / KEYS; strip * KEYS < hi; strip++)
 	{
@@ -853,10 +891,81 @@ finite_row(const AttnArgs &p, int v0, int r, const AttnAcc<VT> &acc)
 	return finite;
 }
 
+/* keys lo .. hi - 1 of the block's rows, in its split; false: there are none */
+static __device__ __forceinline__ bool
+block_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int *lo, int *hi)
+{
+	*lo = attn_row(p, t, t.at, kv_head).lo;
+	*hi = attn_row(p, t, min(t.at + rows, t.n) - 1, kv_head).hi;
+	if (p.splits > 1)
+	{
+		int			split = *lo / SPLIT + blockIdx.z;
+
+		*lo = max(*lo, split * SPLIT);
+		*hi = min(*hi, (split + 1) * SPLIT);
+		return *lo < *hi;
+	}
+	return true;
+}
+
+/* of each of the block's queries the keys that it has there; all threads.  Returns how many queries there are */
+static __device__ __forceinline__ int
+query_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int lo, int hi, int (*keys)[2], int *redo)
+{
+	int			queries = (min(t.at + rows, t.n) - 1) / p.group - t.at / p.group + 1;
+
+	for (int i = threadIdx.x; i < queries; i += blockDim.x)
+	{
+		AttnRow		one = attn_row(p, t, max(t.at, (t.at / p.group + i) * p.group), kv_head);
+
+		keys[i][0] = max(lo, one.lo);
+		keys[i][1] = min(hi, one.hi);
+		redo[i] = 0;
+	}
+	return queries;
+}
+
+/* keys *from .. *to - 1 of all queries (-1), or of one that is to be done again; false: it isn't */
+static __device__ __forceinline__ bool
+pass_keys(int query, const int *redo, const int (*keys)[2], int lo, int hi, int *from, int *to)
+{
+	*from = query < 0 ? lo : keys[query][0];
+	*to = query < 0 ? hi : keys[query][1];
+	return query < 0 || redo[query] != 0;
+}
+
+/* all of the block's threads, wherever they come from */
+static __device__ __forceinline__ void
+pass_ends(void)
+{
+	__syncthreads();
+}
+
+/* a pass's rows of a warp; those with others' keys that aren't finite are to be done again */
+template <int VT> static __device__ __forceinline__ void
+write_rows(const AttnArgs &p, const AttnTile &t, const AttnRow *w, int warp, int v0, int query, int lo, int hi, int *redo,
+		   const AttnAcc<VT> &acc)
+{
+#pragma unroll
+	for (int r = 0; r < 2; r++)
+	{
+		int			in_tile = warp * 16 + threadIdx.x % 32 / 4 + 8 * r,
+					mine = w[r].row - t.first - t.at / p.group;
+		bool		other_keys = max(w[r].lo, lo) != lo || min(w[r].hi, hi) != hi;
+
+		if (t.at + in_tile < t.n && (query < 0 || mine == query))
+		{
+			if (query < 0 && other_keys && !finite_row(p, v0, r, acc))
+				atomicOr(&redo[mine], 1);
+			write_row(p, w[r], in_tile, v0, r, acc);
+		}
+	}
+}
+
 /*
  * 16 rows a warp; grid: numbers of attn_tile(), KV heads and chunks of V's columns, splits from the block's first key on.
  */
-template <typename H, int VT, typename By> __global__ void __launch_bounds__(MAX_WARPS * 32, VT == 256 ? 1 : 2)
+template <typename H, int VT, typename By> __global__ void __launch_bounds__(MAX_WARPS * 32, VT == 256 ? 1 : VT == 128 ? 2 : 3)
 attn_kernel(AttnArgs p)
 {
 	SMEM(H, shared);
@@ -864,7 +973,8 @@ attn_kernel(AttnArgs p)
 	SHARED(int, places, [RUNS]);
 	SHARED(float, k_scales, [2 * KEYS]);
 	SHARED(int, redo, [MAX_WARPS * 16]);
-	int			rows = blockDim.x / 2,
+	SHARED(int, keys, [MAX_WARPS * 16][2]);
+	int			rows = rows_here(By()),
 				warp = threadIdx.x / 32,
 				kv_head = blockIdx.y / p.v_chunks,
 				lo,
@@ -878,22 +988,9 @@ attn_kernel(AttnArgs p)
 	float	   *o;
 	bool		works;
 
-	if (!has_products(H()) || !attn_tile(p, blockIdx.x, rows, &t))
+	if (!has_products(H()) || !attn_tile(p, blockIdx.x, rows, &t) || !block_keys(p, t, rows, kv_head, &lo, &hi))
 		return;
-	lo = attn_row(p, t, t.at, kv_head).lo;
-	hi = attn_row(p, t, min(t.at + rows, t.n) - 1, kv_head).hi;
-	if (p.splits > 1)
-	{
-		int			split = lo / SPLIT + blockIdx.z;
-
-		lo = max(lo, split * SPLIT);
-		hi = min(hi, (split + 1) * SPLIT);
-		if (lo >= hi)
-			return;
-	}
-	queries = (min(t.at + rows, t.n) - 1) / p.group - t.at / p.group + 1;
-	for (int i = threadIdx.x; i < MAX_WARPS * 16; i += blockDim.x)
-		redo[i] = 0;
+	queries = query_keys(p, t, rows, kv_head, lo, hi, keys, redo);
 	load_q(p, t, kv_head, rows, q);
 	l.tiles = q + (size_t) rows * p.dim_pad;
 	l.cells = cells;
@@ -906,8 +1003,8 @@ attn_kernel(AttnArgs p)
 	l.k_pieces = (p.dim_pad + PIECE - 1) / PIECE;
 	l.pieces = l.k_pieces + (l.v_cols + PIECE - 1) / PIECE;
 	o = (float *) (l.tiles + 2 * KEYS * p.width) + warp * 16 * VT + threadIdx.x % 32;
-	q += warp * 16 * 8;
-	works = all_warps(By()) || t.at + warp * 16 < t.n;
+	q += row_of(By(), warp) * 8;
+	works = t.at + warp * 16 < t.n;
 #pragma unroll
 	for (int r = 0; r < 2; r++)
 		w[r] = attn_row(p, t, t.at + warp * 16 + threadIdx.x % 32 / 4 + 8 * r, kv_head);
@@ -915,34 +1012,14 @@ attn_kernel(AttnArgs p)
 	/* all queries with all keys, then those that aren't finite, maybe by others' keys, with their own */
 	for (int query = -1; query < queries; query++)
 	{
-		int			from = lo,
-					to = hi;
+		int			from,
+					to;
 
-		if (query >= 0)
-		{
-			AttnRow		one = attn_row(p, t, max(t.at, (t.at / p.group + query) * p.group), kv_head);
-
-			if (redo[query] == 0)
-				continue;
-			from = max(lo, one.lo);
-			to = min(hi, one.hi);
-		}
+		if (!pass_keys(query, redo, keys, lo, hi, &from, &to))
+			continue;
 		attend(By(), p, &l, w, q, works, from, to, o, &acc);
-#pragma unroll
-		for (int r = 0; r < 2; r++)
-		{
-			int			in_tile = warp * 16 + threadIdx.x % 32 / 4 + 8 * r,
-						mine = w[r].row - t.first - t.at / p.group;
-			bool		other_keys = max(w[r].lo, lo) != lo || min(w[r].hi, hi) != hi;
-
-			if (t.at + in_tile < t.n && (query < 0 || mine == query))
-			{
-				if (query < 0 && other_keys && !finite_row(p, l.v0, r, acc))
-					atomicOr(&redo[mine], 1);
-				write_row(p, w[r], in_tile, l.v0, r, acc);
-			}
-		}
-		__syncthreads();
+		write_rows(p, t, w, warp, l.v0, query, lo, hi, redo, acc);
+		pass_ends();
 	}
 }
 
@@ -1007,12 +1084,22 @@ attn_allow(int smem)
 	cudaFuncSetAttribute((const void *) attn_kernel<H, 256, ByMma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
 }
 
+/* how attn_sm90.cu's kernels are launched */
+typedef struct AttnLaunch
+{
+	bool		bulk;			/* attn_bulk_kernel */
+	int			vt;
+	dim3		grid;
+	int			threads;
+	size_t		smem;
+} AttnLaunch;
+
 /* attn_bf16.cu, attn_f16.cu, attn_sm90.cu */
 void		attn_launch_bf16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
 void		attn_launch_f16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
 void		attn_allow_bf16(int smem);
 void		attn_allow_f16(int smem);
-void		attn_launch_sm90(const AttnArgs *p, bool f16, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
+void		attn_launch_sm90(const AttnArgs *p, bool f16, const AttnLaunch *l, cudaStream_t stream);
 void		attn_allow_sm90(int smem);
 
 #endif

@@ -5,7 +5,9 @@
  * A cell (layer, block, KV head) has the size that kv_layout() gives it, but another
  * order than the CPU's: K [block_size][head_dim], then V [block_size][v_dim rounded up
  * to 16], so that a token's K is one piece of memory.  INT8: behind them a float scale
- * of each token's K, then of each V.
+ * of each token's K, then of each V.  K or V of 16 bits with columns in eights is
+ * [block_size / 8][columns / 8][8 tokens][8 columns]: tensor cores want 8 x 8 in one
+ * piece, so any 8 tokens are copied at once as they lie (attn_sm90.cu).
  */
 #ifndef VLLM_KERNELS_CUDA_KV_H
 #define VLLM_KERNELS_CUDA_KV_H
@@ -50,6 +52,29 @@ typedef struct CudaRows
 
 /* bytes of an element, also in kernels */
 #define cuda_kv_size(t) ((t) == KT_F32 ? 4 : (t) == KT_F16 || (t) == KT_BF16 ? 2 : 1)
+
+/* kernels call them, too */
+#ifdef __CUDACC__
+#define KV_FN static inline __host__ __device__
+#else
+#define KV_FN static inline
+#endif
+
+/* do rows of len elements lie by 8 x 8? */
+KV_FN bool
+cuda_kv_by_eights(KType t, int len)
+{
+	return (t == KT_F16 || t == KT_BF16) && len % 8 == 0;
+}
+
+/* the element of column c and the token at `place` of its block, of a K or V with rows of len */
+KV_FN size_t
+cuda_kv_at(KType t, int len, int place, int c)
+{
+	if (!cuda_kv_by_eights(t, len))
+		return (size_t) place * len + c;
+	return ((size_t) (place / 8) * (len / 8) + c / 8) * 64 + place % 8 * 8 + c % 8;
+}
 
 /* base and pages: the device's; all else of kv is the host's */
 static inline CudaKv

@@ -67,14 +67,14 @@ int8_scale(unsigned largest, float *inv)
 }
 
 template <typename T> static __device__ __forceinline__ void
-store(uint8_t *to, int d, float f)
+store(uint8_t *to, size_t d, float f)
 {
 	from_float((T *) to + d, f);
 }
 
-/* a warp writes n elements to `to`: a token's K or V */
+/* a warp writes n elements to `to`, a cell's K or V with rows of len: those of the token at `place` */
 static __device__ __forceinline__ void
-put(KType type, uint8_t *to, float *scale, float f8_scale, const float *x, int n, const float *cs, int half)
+put(KType type, uint8_t *to, int len, int place, float *scale, float f8_scale, const float *x, int n, const float *cs, int half)
 {
 	float		inv = 0.0f;
 
@@ -92,26 +92,27 @@ put(KType type, uint8_t *to, float *scale, float f8_scale, const float *x, int n
 	for (int d = threadIdx.x % 32; d < n; d += 32)
 	{
 		float		v = rotated(x, d, cs, half);
+		size_t		at = cuda_kv_at(type, len, place, d);
 
 		switch (type)
 		{
 			case KT_F32:
-				store<float>(to, d, v);
+				store<float>(to, at, v);
 				break;
 			case KT_F16:
-				store<F16>(to, d, v);
+				store<F16>(to, at, v);
 				break;
 			case KT_BF16:
-				store<BF16>(to, d, v);
+				store<BF16>(to, at, v);
 				break;
 			case KT_F8_E4M3:
-				store<F8E4M3>(to, d, v / f8_scale);
+				store<F8E4M3>(to, at, v / f8_scale);
 				break;
 			case KT_F8_E5M2:
-				store<F8E5M2>(to, d, v / f8_scale);
+				store<F8E5M2>(to, at, v / f8_scale);
 				break;
 			default:
-				to[d] = (uint8_t) (inv == 0.0f ? 0 : (int) rintf(v * inv));
+				to[at] = (uint8_t) (inv == 0.0f ? 0 : (int) rintf(v * inv));
 		}
 	}
 }
@@ -147,10 +148,10 @@ rope_kv_kernel(CudaKv kv, CudaRows r, float *q, int q_heads, const float *k, int
 	cell = kv.base + kv_cell_at(kv, r.table[(size_t) row_seq(r, row) * r.ld_table + pos / kv.block_size], head % kv.n_kv_heads);
 	scales = (float *) (cell + kv.scales_at) + place;
 	if (head < kv.n_kv_heads)
-		put(kv.type, cell + (size_t) place * kv.head_dim * cuda_kv_size(kv.type), scales, kv.k_scale,
+		put(kv.type, cell, kv.head_dim, place, scales, kv.k_scale,
 			k + (size_t) row * ldk + (size_t) head * kv.head_dim, kv.head_dim, cs, rot_dim / 2);
 	else
-		put(kv.type, cell + kv.v_at + (size_t) place * kv.v_pad * cuda_kv_size(kv.type), scales + kv.block_size, kv.v_scale,
+		put(kv.type, cell + kv.v_at, kv.v_pad, place, scales + kv.block_size, kv.v_scale,
 			v + (size_t) row * ldv + (size_t) (head - kv.n_kv_heads) * kv.v_dim, kv.v_dim, NULL, 0);
 }
 

@@ -7,6 +7,7 @@
  * columns 8n .. 8n + 7.  B is made of 8 x 8 halves, 128 bytes in one piece, rows of 16 bytes.  By columns (BY_K: such a row is
  * 8 k of one column) or by rows (BY_N: 8 columns of one k); the next 8 k are `lead` bytes on, the next 8 columns
  * `stride` bytes.  (The PTX manual's canonical layouts without swizzling: LBO and SBO.)
+ * wgmma_shared<N, BY>(d, a, a_lead, a_stride, b, lead, stride): the same with A in shared memory, 8 x 8 halves by rows.
  *
  * The instruction is asynchronous.  Before the first one, and before A's or D's registers are another's: wgmma_begin();
  * D is there, and A free, behind wgmma_end() and wgmma_result().  What was stored to shared memory, also by cp.async, is
@@ -62,6 +63,7 @@ wgmma_result(float (*d)[4])
 #define R_64	R_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define R_128	R_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" \
 	",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define IN_SHARED "%32, %33, p, 1, 1, 0, %34;}"	/* with 64 columns */
 #define IN_8	"{%4,%5,%6,%7}, %8, p, 1, 1, %9;}"
 #define IN_32	"{%16,%17,%18,%19}, %20, p, 1, 1, %21;}"
 #define IN_64	"{%32,%33,%34,%35}, %36, p, 1, 1, %37;}"
@@ -90,6 +92,22 @@ wgmma_result(float (*d)[4])
 WGMMA_OF(BF16, "bf16")
 WGMMA_OF(F16, "f16")
 
+#define WGMMA_SHARED_OF(H, type) \
+	template <int N, int BY> static __device__ __forceinline__ void \
+	wgmma_shared(float (*d)[4], const H *a, int a_lead, int a_stride, const H *b, int lead, int stride) \
+	{ \
+		static_assert(N == 64, "columns"); \
+		asm volatile("{.reg .pred p; setp.eq.u32 p, 1, 1; " \
+					 "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" R_64 "}, " IN_SHARED \
+					 :D_64 \
+					 :"l"(wgmma_matrix(a, a_lead, a_stride)), "l"(wgmma_matrix(b, lead, stride)), "n"(BY) \
+					 :"memory"); \
+	}
+
+WGMMA_SHARED_OF(BF16, "bf16")
+WGMMA_SHARED_OF(F16, "f16")
+
+#undef WGMMA_SHARED_OF
 #undef WGMMA_OF
 #undef WGMMA
 
@@ -129,7 +147,14 @@ wgmma_kind(const F16 *)
 template <int N, int BY, typename H> static inline void
 wgmma(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride, HERE)
 {
-	cemu_wgmma(wgmma_kind(b), N, BY == BY_N, &d[0][0], a, wgmma_matrix(b, lead, stride), file, line);
+	cemu_wgmma(wgmma_kind(b), N, BY == BY_N, &d[0][0], a, 0, wgmma_matrix(b, lead, stride), file, line);
+}
+
+template <int N, int BY, typename H> static inline void
+wgmma_shared(float (*d)[4], const H *a, int a_lead, int a_stride, const H *b, int lead, int stride, HERE)
+{
+	cemu_wgmma(wgmma_kind(b), N, BY == BY_N, &d[0][0], NULL, wgmma_matrix(a, a_lead, a_stride), wgmma_matrix(b, lead, stride), file,
+			   line);
 }
 
 #undef HERE

@@ -184,8 +184,9 @@ void		cemu_mbar_wait(void *bar, unsigned parity, const char *file, int line);
 /* for a message: what is missing at all that somebody waits at */
 const char *cemu_mbar_lacks(void);
 void		cemu_bulk(void *dst, const void *src, size_t size, void *bar);
-/* d += a b of m64nNk16, a warp's quarter; b: the matrix's descriptor, without swizzling */
-void		cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t b, const char *file, int line);
+/* d += a b of m64nNk16, a warp's quarter; in shared memory (b, and a where it isn't in registers): descriptors, without swizzling */
+void		cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t a_shared, uint64_t b, const char *file,
+					   int line);
 void		cemu_wgmma_fence(const char *file, int line);
 void		cemu_wgmma_wait(const char *file, int line);
 int			cemu_async_step(void);

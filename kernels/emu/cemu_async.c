@@ -221,6 +221,7 @@ typedef struct Wgmma
 	int			n;
 	int			by_n;
 	uint64_t	b;				/* the matrix's descriptor */
+	uint64_t	a_shared;		/* A's, if a is NULL */
 	float	   *d;				/* a lane's */
 	const uint32_t *a;
 	float	   *all_d[CEMU_WARP];
@@ -243,7 +244,8 @@ static struct
 {
 	struct
 	{
-		uint64_t	b;
+		uint64_t	a,
+					b;
 		int			n;
 	}			last[64];
 	unsigned	made;
@@ -293,34 +295,41 @@ half_of(CemuMma kind, uint32_t w, int i)
 	return kind == CEMU_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
 }
 
-/* 8 x 8 halves, 16 bytes a row; the next 8 k, the next 8 columns */
+/* 8 x 8 halves, 16 bytes a row; the next 8 k, the next 8 columns (of A rows) */
 static const char *
-b_core(const Wgmma *w, int k, int n)
+core(uint64_t m, int k, int n)
 {
-	return (const char *) cemu_shared_base() + (w->b & 0x3fff) * 16 + (size_t) k * (w->b >> 16 & 0x3fff) * 16 +
-		(size_t) n * (w->b >> 32 & 0x3fff) * 16;
+	return (const char *) cemu_shared_base() + (m & 0x3fff) * 16 + (size_t) k * (m >> 16 & 0x3fff) * 16 +
+		(size_t) n * (m >> 32 & 0x3fff) * 16;
 }
 
-/* the core matrices are read by all of the group's lanes: here a lane has one each */
+/* A's 16 rows are read by their warp, B by all four: here a lane has a core matrix or more */
 static void
-b_touch(const Wgmma *w, CemuThread *first)
+matrices_touch(const Wgmma *w, int warp)
 {
+	CemuThread *first = cemu_thread(warp * CEMU_WARP);
+
 	for (int n = 0; n < w->n / 8; n++)
 		for (int k = 0; k < 2; k++)
-			cemu_touch_async(first + (2 * n + k) % CEMU_WARP, b_core(w, k, n), 128, CEMU_READ, NULL);
+			cemu_touch_async(first + (2 * n + k) % CEMU_WARP, core(w->b, k, n), 128, CEMU_READ, NULL);
+	for (int i = 0; w->a == NULL && i < 4; i++)
+		cemu_touch_async(first + i, core(w->a_shared, i % 2, warp % 4 * 2 + i / 2), 128, CEMU_READ, NULL);
 }
 
 /* one warp's 16 rows, k ascending, as mma_compute() */
 static void
-wgmma_make(const Wgmma *w)
+wgmma_make(const Wgmma *w, int warp)
 {
 	static float b[16][256];
 	float		a[16][16];
 
 	for (int k = 0; k < 16; k++)
 		for (int n = 0; n < w->n; n++)
-			b[k][n] = half_at(w->kind, b_core(w, k / 8, n / 8) + (w->by_n ? k % 8 * 16 + n % 8 * 2 : n % 8 * 16 + k % 8 * 2));
-	for (int l = 0; l < CEMU_WARP; l++)
+			b[k][n] = half_at(w->kind, core(w->b, k / 8, n / 8) + (w->by_n ? k % 8 * 16 + n % 8 * 2 : n % 8 * 16 + k % 8 * 2));
+	for (int row = 0; w->a == NULL && row < 16; row++)
+		for (int k = 0; k < 16; k++)
+			a[row][k] = half_at(w->kind, core(w->a_shared, k / 8, warp % 4 * 2 + row / 8) + row % 8 * 16 + k % 8 * 2);
+	for (int l = 0; w->a != NULL && l < CEMU_WARP; l++)
 		for (int r = 0; r < 4; r++)
 			for (int i = 0; i < 2; i++)
 				a[l / 4 + r % 2 * 8][l % 4 * 2 + r / 2 * 8 + i] = half_of(w->kind, w->all_a[l][r], i);
@@ -355,29 +364,32 @@ wgmma_compute(void **args, uint32_t mask)
 	*w = *(Wgmma *) args[0];
 	if (at == groups[group].made)
 	{
+		groups[group].last[at % 64].a = w->a_shared;
 		groups[group].last[at % 64].b = w->b;
 		groups[group].last[at % 64].n = w->n;
 		groups[group].made++;
 	}
-	else if (groups[group].made - at <= 64 && (groups[group].last[at % 64].b != w->b || groups[group].last[at % 64].n != w->n))
+	else if (groups[group].made - at <= 64 && (groups[group].last[at % 64].b != w->b || groups[group].last[at % 64].n != w->n ||
+											   groups[group].last[at % 64].a != w->a_shared))
 		cemu_fail("wgmma at %s:%d: another warp of the group multiplies by another matrix", cemu_now->file, cemu_now->line);
 	for (int l = 0; l < CEMU_WARP; l++)
 	{
 		Wgmma	   *one = args[l];
 
-		if (one->b != w->b)
+		if (one->b != w->b || one->a_shared != w->a_shared)
 			cemu_fail("wgmma at %s:%d: lanes have different matrices", cemu_now->file, cemu_now->line);
 		w->all_d[l] = one->d;
 		w->all_a[l] = one->a;
-		memcpy(w->a_then[l], one->a, sizeof(w->a_then[l]));
+		if (one->a != NULL)
+			memcpy(w->a_then[l], one->a, sizeof(w->a_then[l]));
 	}
 	if (!CEMU_CHECKS)
 	{
-		wgmma_make(w);
+		wgmma_make(w, warp);
 		warps[warp].n--;
 		return;
 	}
-	b_touch(w, cemu_thread(warp * CEMU_WARP));
+	matrices_touch(w, warp);
 	for (int i = 0; i < warps[warp].n - 1; i++)
 		earlier |= warps[warp].products[i].d == w->d;
 	w->d_then = NULL;
@@ -394,9 +406,9 @@ wgmma_compute(void **args, uint32_t mask)
 }
 
 void
-cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t b, const char *file, int line)
+cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t a_shared, uint64_t b, const char *file, int line)
 {
-	Wgmma		w = {.kind = kind, .n = n, .by_n = by_n, .b = b, .d = d, .a = a, .file = file, .line = line};
+	Wgmma		w = {.kind = kind, .n = n, .by_n = by_n, .b = b, .a_shared = a_shared, .d = d, .a = a, .file = file, .line = line};
 
 	if (cemu_now->id / GROUP * GROUP + GROUP > cemu_n_threads())
 		cemu_fail("wgmma at %s:%d: its warpgroup lacks warps", file, line);
@@ -431,7 +443,7 @@ wait_compute(void **args, uint32_t mask)
 
 		for (int l = 0; l < CEMU_WARP; l++)
 		{
-			if (memcmp(w->a_then[l], w->all_a[l], sizeof(w->a_then[l])) != 0)
+			if (w->a != NULL && memcmp(w->a_then[l], w->all_a[l], sizeof(w->a_then[l])) != 0)
 				cemu_fail("wgmma at %s:%d: A changed before the wait", w->file, w->line);
 			for (int e = 0; w->d_then != NULL && e < w->n / 2; e++)
 			{
@@ -447,8 +459,8 @@ wait_compute(void **args, uint32_t mask)
 	}
 	for (int i = 0; i < warps[warp].n; i++)
 	{
-		b_touch(&warps[warp].products[i], cemu_thread(warp * CEMU_WARP));
-		wgmma_make(&warps[warp].products[i]);
+		matrices_touch(&warps[warp].products[i], warp);
+		wgmma_make(&warps[warp].products[i], warp);
 	}
 	warps[warp].n = warps[warp].fenced = 0;
 }

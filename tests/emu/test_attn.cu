@@ -601,16 +601,28 @@ main(void)
 	check({KT_INT8, 576, 512, 16, 1, 16, {66, 520}, 0, 0, 0}, 2, 1e-2);
 	set_caps(86, 99, false);
 	check({KT_BF16, 576, 512, 16, 1, 16, {66, 520}, 0, 0, 0}, 2, 1e-2);
-	/* the warpgroups' products: under emulation those of warps, with the same tiles */
+	/* the warpgroups' products: tiles by all threads, and by bulk copies */
 	if (set_caps(90, 227, true))
 	{
+		check({KT_INT8, 40, 24, 2, 1, 16, {65, 66}, 50, 0, ALIBI}, 3, 1e-2);
+		check({KT_BF16, 40, 0, 2, 1, 16, {130}, 0, 0, 0}, 3, 1e-2);
+		check({KT_F8_E5M2, 256, 0, 4, 1, 16, {70, 10}, 0, 30.0f, 0}, 5, 1e-2);
 		check({KT_BF16, 128, 0, 8, 2, 16, {530, 64}, 0, 0, 0}, 20, 1e-2);
 		check({KT_F16, 80, 0, 2, 1, 16, {130}, 0, 0, SINKS | PARTS}, 3, 1e-2);
-		check({KT_INT8, 40, 24, 2, 1, 16, {65, 66}, 50, 0, ALIBI}, 3, 1e-2);
+		check({KT_BF16, 192, 128, 4, 4, 16, {200}, 0, 0, 0}, 3, 1e-2);
+		check({KT_BF16, 256, 0, 4, 1, 16, {70, 10}, 0, 30.0f, 0}, 5, 1e-2);
 		check({KT_BF16, 576, 512, 16, 1, 16, {66, 20}, 0, 0, 0}, 2, 1e-2);
-		check({KT_F8_E5M2, 256, 0, 4, 1, 16, {70, 10}, 0, 30.0f, 0}, 5, 1e-2);
-		nans({KT_BF16, 32, 0, 2, 1, 16, {30, 70, 20}, 0, 0, 0}, 0, 40);
+		check({KT_BF16, 32, 50, 3, 1, 48, {300, 5}, 0, 0, ALIBI}, 3, 1e-2);
+		check({KT_BF16, 32, 0, 2, 1, 16, {200, 70}, 67, 0, PARTS}, 80, 1e-2);
+		check({KT_BF16, 32, 0, 2, 1, 16, {200, 70}, 48, 0, CHUNK}, 80, 1e-2);
+		check({KT_BF16, 32, 0, 2, 2, 16, {90, 133}, 17, 0, BOTH}, 0, 1e-2);
+		check({KT_BF16, 32, 0, 2, 1, 16, {511, 512, 513, 1025}, 0, 0, 0}, 2, 1e-2);
+		check({KT_BF16, 16, 0, 1, 1, 16, {1100}, 600, 0, 0}, 140, 1e-2);
+		for (int at : {0, 40, 69})
+			nans({KT_BF16, 32, 0, 2, 1, 16, {30, 170, 20}, at == 40 ? 20 : 0, 0, 0}, 0, at);
+		bad_query({KT_BF16, 32, 0, 2, 1, 16, {30, 70, 20}, 0, 0, 0});
 		little_scratch();
+		all_orders([&]() { check({KT_BF16, 64, 0, 4, 2, 16, {170, 3}, 0, 0, 0}, 40, 1e-2); });
 	}
 	/* threads in any order */
 	set_caps(90, 227, false);

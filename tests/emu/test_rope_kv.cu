@@ -6,7 +6,16 @@
 
 static const std::vector<int> lens = {37, 1, 70, 18};
 
-/* element i of a token's K or V in the device's cell and in the host's */
+/* where kv.h says that element i of a token's K or V lies: of 16 bits with rows of eights by 8 x 8 */
+static size_t
+device_at(KType type, int len, int place, int i)
+{
+	if ((type == KT_F16 || type == KT_BF16) && len % 8 == 0)
+		return (size_t) place / 8 * 8 * len + i / 8 * 64 + place % 8 * 8 + i % 8;
+	return (size_t) place * len + i;
+}
+
+/* are a token's K and V the same in the device's cell and in the host's? */
 static bool
 same_codes(const World &w, const std::vector<uint8_t> &bytes, int block, int head, int place)
 {
@@ -27,12 +36,13 @@ same_codes(const World &w, const std::vector<uint8_t> &bytes, int block, int hea
 	d = bytes.data() + at;
 	h = kv.base + at;
 	for (int i = 0; i < kv.head_dim; i++)
-		if (memcmp(d + (size_t) (place * kv.head_dim + i) * es, h + (size_t) (i * bs + place) * es, es) != 0)
+		if (memcmp(d + device_at(kv.type, kv.head_dim, place, i) * es, h + (size_t) (i * bs + place) * es, es) != 0)
 			return false;
 	d += w.ckv.v_at;
 	h += w.ckv.v_at;
-	if (memcmp(d + (size_t) place * w.ckv.v_pad * es, h + (size_t) place * w.ckv.v_pad * es, (size_t) w.ckv.v_dim * es) != 0)
-		return false;
+	for (int i = 0; i < w.ckv.v_dim; i++)
+		if (memcmp(d + device_at(kv.type, w.ckv.v_pad, place, i) * es, h + (size_t) (place * w.ckv.v_pad + i) * es, es) != 0)
+			return false;
 	d += w.ckv.scales_at - w.ckv.v_at;
 	h += w.ckv.scales_at - w.ckv.v_at;
 	return kv.type != KT_INT8 || (memcmp(d + place * 4, h + place * 4, 4) == 0 && memcmp(d + (bs + place) * 4, h + (bs + place) * 4, 4) == 0);
