@@ -174,10 +174,14 @@ typedef struct KDeviceOps
 	bool		(*wait) (KDevice *d, char *err, size_t errlen);	/* false: the device is lost */
 
 	/* ---- copies beside the ops ---- */
-	/* Behind the steps that have begun; the next one waits for puts.  src and dst stay until the event is done. */
+	/*
+	 * In the order of their calls, behind the ops asked for so far, and behind the step that has begun; the next step waits for puts.
+	 * src and dst stay until the event is done.
+	 */
 	KEvent		(*kv_put) (KDevice *d, void *dst, const void *src, size_t size);
 	KEvent		(*kv_get) (KDevice *d, void *dst, const void *src, size_t size);
 	bool		(*event_done) (KDevice *d, KEvent e);
+	void		(*kv_fence) (KDevice *d);	/* between steps: ops to come happen behind the copies asked for so far; nobody waits */
 
 	/* ---- steps ---- */
 	void		(*step_begin) (KDevice *d, const KStep *s);

@@ -4,8 +4,8 @@
  *
  * Its memory is the host's and its ops are the CPU's, so results are those of the CPUs to the bit.  But it keeps
  * whoever uses it to the letter of device.h: memory that is handed out holds NaNs, what get() and kv_get() are to
- * bring is NaNs until it has been waited for, and what kv_put() takes along is read when the next step
- * begins, or when it is asked whether that is done, and no sooner.
+ * bring is NaNs until it has been waited for.  Copies beside the ops read what they take along as late as they
+ * may: when there is a fence, for kv_put() also when the next step begins, or when it is asked whether they are done.
  *
  * Tested by tests/unit/test_devmem.c.
  */
@@ -24,9 +24,11 @@ typedef struct Copy
 {
 	struct Copy *next;
 	void	   *dst;
-	const void *src;			/* a put's; a get has its bytes behind the struct */
+	const void *src;
+	void	   *read;			/* a get's bytes, once they have been read; NULL: not yet */
 	size_t		size;
 	KEvent		event;			/* 0: wait() delivers it */
+	bool		up;
 	int			polls;
 } Copy;
 
@@ -134,21 +136,27 @@ host_mem(KDevice *d, uint64_t *free_bytes, uint64_t *total)
 
 /* ---- copies ---- */
 
-static Copy *
-add_copy(KDevice *d, void *dst, const void *src, size_t size, bool get)
+/* What a get brings is that of now, whatever ops do to it later. */
+static void
+read_now(Copy *c)
 {
-	Copy	   *c = malloc(sizeof(*c) + (get ? size : 0));
+	if (c->up || c->read != NULL)
+		return;
+	c->read = malloc(c->size > 0 ? c->size : 1);
+	if (c->read == NULL)
+		abort();				/* a device has no words for it either */
+	memcpy(c->read, c->src, c->size);
+}
+
+/* With the lock taken. */
+static Copy *
+add_copy(KDevice *d, void *dst, const void *src, size_t size, bool up)
+{
+	Copy	   *c = malloc(sizeof(*c));
 
 	if (c == NULL)
-		abort();				/* a device has no words for it either */
-	*c = (Copy) {.dst = dst, .src = src, .size = size};
-	if (get)
-	{
-		/* as of now, whatever ops do to it later */
-		memcpy(c + 1, src, size);
-		c->src = c + 1;
-		memset(dst, 0xff, size);
-	}
+		abort();
+	*c = (Copy) {.dst = dst, .src = src, .size = size, .up = up};
 	pthread_mutex_lock(&d->lock);
 	*d->last = c;
 	d->last = &c->next;
@@ -170,9 +178,37 @@ deliver(KDevice *d, KEvent event)
 			at = &c->next;
 			continue;
 		}
-		memcpy(c->dst, c->src, c->size);
+		memcpy(c->dst, c->read != NULL ? c->read : c->src, c->size);
 		*at = c->next;
+		free(c->read);
 		free(c);
+	}
+	d->last = at;
+}
+
+/* Ops to come find the copies beside them made, up to this one: what those are to bring may still be under way. */
+static void
+make(KDevice *d, KEvent event)
+{
+	Copy	  **at = &d->copies;
+
+	while (*at != NULL)
+	{
+		Copy	   *c = *at;
+
+		if (c->event == 0 || c->event > event)
+			at = &c->next;
+		else if (c->up)
+		{
+			memcpy(c->dst, c->src, c->size);
+			*at = c->next;
+			free(c);
+		}
+		else
+		{
+			read_now(c);
+			at = &c->next;
+		}
 	}
 	d->last = at;
 }
@@ -187,7 +223,8 @@ host_put(KDevice *d, void *dst, const void *src, size_t size)
 static void
 host_get(KDevice *d, void *dst, const void *src, size_t size)
 {
-	(void) add_copy(d, dst, src, size, true);
+	memset(dst, 0xff, size);
+	read_now(add_copy(d, dst, src, size, false));
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -210,9 +247,9 @@ host_wait(KDevice *d, char *err, size_t errlen)
 }
 
 static KEvent
-beside(KDevice *d, void *dst, const void *src, size_t size, bool get)
+beside(KDevice *d, void *dst, const void *src, size_t size, bool up)
 {
-	Copy	   *c = add_copy(d, dst, src, size, get);
+	Copy	   *c = add_copy(d, dst, src, size, up);
 	KEvent		e = ++d->n_events;
 
 	c->event = e;
@@ -223,13 +260,14 @@ beside(KDevice *d, void *dst, const void *src, size_t size, bool get)
 static KEvent
 host_kv_put(KDevice *d, void *dst, const void *src, size_t size)
 {
-	return beside(d, dst, src, size, false);
+	return beside(d, dst, src, size, true);
 }
 
 static KEvent
 host_kv_get(KDevice *d, void *dst, const void *src, size_t size)
 {
-	return beside(d, dst, src, size, true);
+	memset(dst, 0xff, size);
+	return beside(d, dst, src, size, false);
 }
 
 static bool
@@ -251,14 +289,27 @@ host_event_done(KDevice *d, KEvent e)
 	return done;
 }
 
+static void
+host_kv_fence(KDevice *d)
+{
+	pthread_mutex_lock(&d->lock);
+	make(d, d->n_events);
+	pthread_mutex_unlock(&d->lock);
+}
+
 /* ---- steps ---- */
 
+/* It waits for puts, and so for what was asked for before them. */
 static void
 host_step_begin(KDevice *d, const KStep *s)
 {
+	KEvent		last = 0;
+
 	(void) s;
 	pthread_mutex_lock(&d->lock);
-	deliver(d, UINT64_MAX);
+	for (const Copy *c = d->copies; c != NULL; c = c->next)
+		last = c->up ? c->event : last;
+	make(d, last);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -296,7 +347,7 @@ static const KDeviceOps host = {
 	.abi = KDEVICE_ABI, .count = host_count, .info = host_info, .open = host_open, .close = host_close, .kernels = host_kernels,
 	.alloc = host_alloc, .free = host_free, .pin = host_pin, .unpin = host_free, .pin_area = host_pin_area,
 	.unpin_area = host_unpin_area, .mem = host_mem, .put = host_put, .get = host_get, .fill = host_fill, .wait = host_wait,
-	.kv_put = host_kv_put, .kv_get = host_kv_get, .event_done = host_event_done, .step_begin = host_step_begin,
+	.kv_put = host_kv_put, .kv_get = host_kv_get, .event_done = host_event_done, .kv_fence = host_kv_fence, .step_begin = host_step_begin,
 	.graph = host_graph, .step_done = host_step_done, .step_flush = host_step_flush, .step_end = host_wait
 };
 

@@ -270,6 +270,14 @@ moat_event_done(KDevice *d, KEvent e)
 }
 
 static void
+moat_kv_fence(KDevice *d)
+{
+	enter();
+	host->kv_fence(d);
+	leave();
+}
+
+static void
 moat_step_begin(KDevice *d, const KStep *s)
 {
 	enter();
@@ -305,6 +313,7 @@ kdevice_moat(const KDeviceOps *cpus)
 		moat.kv_put = moat_kv_put;
 		moat.kv_get = moat_kv_get;
 		moat.event_done = moat_event_done;
+		moat.kv_fence = moat_kv_fence;
 		moat.step_begin = moat_step_begin;
 		moat.close = moat_close;
 	}

@@ -478,6 +478,19 @@ dev_event_done(KDevice *d, KEvent e)
 	return done;
 }
 
+/* The last one's event is behind all of them. */
+static void
+dev_kv_fence(KDevice *d)
+{
+	DevCopies  *q = &d->copies;
+
+	pthread_mutex_lock(&d->lock);
+	if (q->issued > q->done && dev_use(d))
+		dev_ok(d, cudaStreamWaitEvent(d->stream, q->events[q->issued % DEV_EVENTS], 0), "cudaStreamWaitEvent");
+	q->up = 0;
+	pthread_mutex_unlock(&d->lock);
+}
+
 /* ---- steps ---- */
 
 /* blocks that a sequence's rows may look at */
@@ -925,7 +938,7 @@ vllm_pg_device_ops(uint32_t abi)
 		KDEVICE_ABI, dev_count, dev_info, dev_open, dev_close, dev_kernels,
 		dev_alloc, dev_free, dev_pin, dev_unpin, dev_pin_area, dev_unpin_area, dev_mem,
 		dev_put, dev_get, dev_fill, dev_wait,
-		dev_kv_put, dev_kv_get, dev_event_done,
+		dev_kv_put, dev_kv_get, dev_event_done, dev_kv_fence,
 		dev_step_begin, dev_graph, dev_step_done, dev_step_flush, dev_step_end,
 		&comm_ops,
 	};

@@ -818,6 +818,8 @@ core_step(Core *c)
 		core_trace_end(c, plan);
 		any = true;
 	}
+	if (c->offload != NULL)
+		offload_settle(c->offload);
 	c->idle = !any;
 	if (c->idle && c->offload != NULL)
 	{

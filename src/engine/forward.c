@@ -98,6 +98,13 @@ goes_on(void *ctx)
 	core_drain(c);
 }
 
+/* A device computes: what goes to the store behind the pool is moved meanwhile. */
+static bool
+moves_on(void *ctx)
+{
+	return offload_work(((Core *) ctx)->offload);
+}
+
 /* Does nobody want the step any more?  Asked on its way, on the step thread. */
 static bool
 unwanted(void *ctx)
@@ -118,7 +125,7 @@ core_forward(Core *c, const Plan *plan)
 	Stop		stop = {c, plan};
 
 	if (c->offload != NULL)
-		offload_settle(c->offload);
+		offload_fence(c->offload);
 	core_copy_blocks(c->opt.kernels, c->opt.pool, &c->kv, plan);
 	if (c->opt.ranks != NULL)
 		ranks_copy(c->opt.ranks, plan->copies, plan->n_copies);
@@ -127,6 +134,7 @@ core_forward(Core *c, const Plan *plan)
 	constraints_begin(c->constraints, plan);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
 	b.wait = goes_on;
+	b.work = c->offload != NULL ? moves_on : NULL;
 	b.wait_ctx = c;
 	if (core_info(c)->both_ways)
 	{

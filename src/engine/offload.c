@@ -100,7 +100,10 @@ offload_open(const OffloadSetup *setup, Err *e)
 	if (setup->step_bytes == 0)
 		o->set.step_bytes = OFFLOAD_STEP_BYTES;
 	o->bytes_per_us = BYTES_PER_US;
-	o->copy = offcopy_new(setup->dev, setup->tier, setup->areas, e);
+	kvtier_stats(setup->tier, &st);
+	o->most_held = (size_t) st.memory_limit / 2;
+	o->batch = (size_t) st.memory_limit / 4 < o->set.step_bytes ? (size_t) st.memory_limit / 4 : o->set.step_bytes;
+	o->copy = offcopy_new(setup->dev, setup->tier, setup->areas, o->batch, e);
 	if (o->copy != NULL)
 	{
 		o->bytes = offcopy_bytes(o->copy);
@@ -112,11 +115,8 @@ offload_open(const OffloadSetup *setup, Err *e)
 		mem_free(o);
 		return NULL;
 	}
-	kvtier_stats(setup->tier, &st);
-	o->most_held = (size_t) st.memory_limit / 2;
 	if (o->set.step_bytes < o->bytes)
 		o->set.step_bytes = o->bytes;
-	o->batch = (size_t) st.memory_limit / 4 < o->set.step_bytes ? (size_t) st.memory_limit / 4 : o->set.step_bytes;
 	if (o->batch < o->bytes)
 		o->batch = o->bytes;
 	o->files = st.files != KVF_NONE;
@@ -144,7 +144,7 @@ offload_close(Offload *o)
 size_t
 offload_memory(const Offload *o)
 {
-	return ((size_t) kvpool_total(o->set.pool) + 1) * (sizeof(OffloadKey) + 1);
+	return ((size_t) kvpool_total(o->set.pool) + 1) * (sizeof(OffloadKey) + 1) + offcopy_memory(o->copy);
 }
 
 const OffloadStats *
@@ -266,6 +266,18 @@ offload_some(Offload *o, size_t most)
 	/* nothing of the store is ours between steps */
 	offcopy_settle(o->copy);
 	return any;
+}
+
+void
+offload_fence(Offload *o)
+{
+	offcopy_fence(o->copy);
+}
+
+bool
+offload_work(Offload *o)
+{
+	return offcopy_work(o->copy);
 }
 
 void
@@ -530,7 +542,7 @@ offload_end(Offload *o, Req *r)
 static void
 make_copies(const Offload *o, Plan *plan)
 {
-	offcopy_settle(o->copy);
+	offcopy_fence(o->copy);
 	for (int k = 0; k < OFFLOAD_AREAS; k++)
 		if (o->set.areas[k] != NULL)
 			core_copy_blocks(o->set.kernels, o->set.threads, o->set.areas[k], plan);

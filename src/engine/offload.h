@@ -56,7 +56,11 @@ typedef struct OffloadStats
 
 /* NULL with *e set: a block is larger than the store. */
 Offload    *offload_open(const OffloadSetup *setup, Err *e);
-/* A step is about to copy and to compute: what is on its way has come.  Nothing to do without a device. */
+/* Of copies on a device (offload_copy.h): a step is about to copy and to compute, ... */
+void		offload_fence(Offload *o);
+/* ... is on its way (false: there is nothing to do now), ... */
+bool		offload_work(Offload *o);
+/* ... is over: all that was to go out has gone.  A step may have been planned that computes nothing. */
 void		offload_settle(Offload *o);
 /* Nobody is scheduled any more. */
 void		offload_close(Offload *o);

@@ -3,7 +3,10 @@
  *	  Blocks between where K and V are and the store behind the pool.
  *
  * A slot is a block's bytes in pinned memory and the events of its copies, one for each area.  They are used in turn, so
- * the slot that is wanted next is the one that has been under way longest.
+ * the slot that is wanted next is the one that has been under way longest, and copies come in the slots' order.
+ *
+ * Copies of a lost device count as done and have brought nothing, which would be kept for engines to come.  While a step runs that it
+ * isn't over says that the device isn't lost; behind it the device is asked, which waits for nothing then.
  *
  * Tested by tests/unit/test_offload.c, on the CPUs and on the device "host".
  */
@@ -16,13 +19,14 @@
 #include "engine/devices.h"
 
 #define LOOK_US	20				/* so often it is looked whether a copy is done */
+#define PIECE	((size_t) 256 << 10)	/* of a block, moved while a step runs: so much later its end may be seen */
 
 typedef struct Slot
 {
 	uint8_t    *at;				/* pinned */
 	KvHold	   *hold;			/* to be filled from it and kept; NULL: it goes to a block */
 	KEvent		events[OFFLOAD_AREAS];
-	bool		busy;
+	size_t		moved;			/* of its bytes, to hold */
 } Slot;
 
 struct OffCopy
@@ -32,12 +36,15 @@ struct OffCopy
 	const KvView *areas[OFFLOAD_AREAS];
 	size_t		bytes;
 	uint8_t    *pinned;
-	Slot		slots[OFFCOPY_SLOTS];
-	int			next;
+	Slot		slots[OFFCOPY_MOST];
+	int			n_slots;
+	int			oldest;			/* of those in use, */
+	int			n_busy;			/* ... which are so many from there on, in a ring */
+	bool		unfenced;		/* there are copies that ops don't wait for */
 };
 
 OffCopy *
-offcopy_new(const Dev *dev, KvTier *tier, const KvView *const areas[OFFLOAD_AREAS], Err *e)
+offcopy_new(const Dev *dev, KvTier *tier, const KvView *const areas[OFFLOAD_AREAS], size_t bytes, Err *e)
 {
 	OffCopy    *o = mem_zalloc(sizeof(*o));
 
@@ -48,14 +55,15 @@ offcopy_new(const Dev *dev, KvTier *tier, const KvView *const areas[OFFLOAD_AREA
 			o->bytes += areas[i]->block_stride;
 	if (dev == NULL)
 		return o;
-	o->pinned = dev->ops->pin(dev->d, OFFCOPY_SLOTS * o->bytes);
+	o->n_slots = bytes / o->bytes < OFFCOPY_SLOTS ? OFFCOPY_SLOTS : bytes / o->bytes > OFFCOPY_MOST ? OFFCOPY_MOST : (int) (bytes / o->bytes);
+	o->pinned = dev->ops->pin(dev->d, offcopy_memory(o));
 	if (o->pinned == NULL)
 	{
-		err_set(e, ERR_NOMEM, "could not pin %zu bytes", OFFCOPY_SLOTS * o->bytes);
+		err_set(e, ERR_NOMEM, "could not pin %zu bytes", offcopy_memory(o));
 		mem_free(o);
 		return NULL;
 	}
-	for (int i = 0; i < OFFCOPY_SLOTS; i++)
+	for (int i = 0; i < o->n_slots; i++)
 		o->slots[i].at = o->pinned + (size_t) i * o->bytes;
 	return o;
 }
@@ -77,43 +85,100 @@ offcopy_bytes(const OffCopy *o)
 	return o->bytes;
 }
 
-static void
-settle(OffCopy *o, Slot *s)
+size_t
+offcopy_memory(const OffCopy *o)
 {
+	return (size_t) o->n_slots * o->bytes;
+}
+
+static bool
+has_come(const OffCopy *o, const Slot *s)
+{
+	for (int i = 0; i < OFFLOAD_AREAS; i++)
+		if (o->areas[i] != NULL && !o->dev->ops->event_done(o->dev->d, s->events[i]))
+			return false;
+	return true;
+}
+
+/* So many bytes more of what has come into the store; those were the last: it is kept. */
+static void
+move(const OffCopy *o, Slot *s, size_t n)
+{
+	n = n < o->bytes - s->moved ? n : o->bytes - s->moved;
+	memcpy((uint8_t *) kvtier_room(s->hold) + s->moved, s->at + s->moved, n);
+	s->moved += n;
+	if (s->moved < o->bytes)
+		return;
+	kvtier_keep(o->tier, s->hold);
+	s->hold = NULL;
+}
+
+/* The oldest slot can be used again. */
+static void
+give_back(OffCopy *o)
+{
+	o->oldest = (o->oldest + 1) % o->n_slots;
+	o->n_busy--;
+	o->unfenced = o->unfenced && o->n_busy > 0;
+}
+
+static void
+finish_oldest(OffCopy *o)
+{
+	Slot	   *s = &o->slots[o->oldest];
 	Err			e;
 
-	if (!s->busy)
-		return;
-	for (int i = 0; i < OFFLOAD_AREAS; i++)
-		while (o->areas[i] != NULL && !o->dev->ops->event_done(o->dev->d, s->events[i]))
-			usleep(LOOK_US);
+	while (!has_come(o, s))
+		usleep(LOOK_US);
 	if (s->hold != NULL)
 	{
-		/* copies of a lost device count as done and have brought nothing, which would be kept for engines to come */
 		if (!dev_wait(o->dev, &e))
 			devices_lost(e.msg);
-		memcpy(kvtier_room(s->hold), s->at, o->bytes);
-		kvtier_keep(o->tier, s->hold);
+		move(o, s, o->bytes);
 	}
-	s->busy = false;
-	s->hold = NULL;
+	give_back(o);
 }
 
 void
 offcopy_settle(OffCopy *o)
 {
-	for (int i = 0; i < OFFCOPY_SLOTS; i++)
-		settle(o, &o->slots[(o->next + i) % OFFCOPY_SLOTS]);
+	while (o->n_busy > 0)
+		finish_oldest(o);
+}
+
+void
+offcopy_fence(OffCopy *o)
+{
+	if (o->unfenced)
+		o->dev->ops->kv_fence(o->dev->d);
+	o->unfenced = false;
+}
+
+bool
+offcopy_work(OffCopy *o)
+{
+	Slot	   *s = &o->slots[o->oldest];
+
+	if (o->n_busy == 0 || !has_come(o, s) || o->dev->ops->step_done(o->dev->d))
+		return false;
+	if (s->hold != NULL)
+		move(o, s, PIECE);
+	if (s->hold == NULL)
+		give_back(o);
+	return true;
 }
 
 static Slot *
 take_slot(OffCopy *o)
 {
-	Slot	   *s = &o->slots[o->next];
+	Slot	   *s;
 
-	settle(o, s);
-	o->next = (o->next + 1) % OFFCOPY_SLOTS;
-	s->busy = true;
+	if (o->n_busy == o->n_slots)
+		finish_oldest(o);
+	s = &o->slots[(o->oldest + o->n_busy++) % o->n_slots];
+	s->hold = NULL;
+	s->moved = 0;
+	o->unfenced = true;
 	return s;
 }
 

@@ -948,6 +948,8 @@ wait_for_step(Decoder *d)
 			d->b->wait(d->b->wait_ctx);
 			told = now;
 		}
+		if (d->b->work != NULL && d->b->work(d->b->wait_ctx))
+			continue;
 		if (now - begun < SPIN_US)
 			sched_yield();
 		else

@@ -252,7 +252,8 @@ typedef struct Batch
 	bool		(*stop) (void *ctx);	/* asked now and then on the way: true = go no further; NULL = never */
 	void	   *stop_ctx;
 	void		(*wait) (void *ctx);	/* called now and then while a device computes; NULL = never */
-	void	   *wait_ctx;
+	bool		(*work) (void *ctx);	/* called over and over while a device computes, for a bit of other work; false = there is none; NULL = never */
+	void	   *wait_ctx;		/* of both */
 	float	   *state;			/* recurrent state, 64-byte aligned: that of slot s at s * state_bytes
 								 * (rows.state_slot); NULL if the model has none */
 } Batch;

@@ -391,13 +391,39 @@ check_copies(void)
 		wrong += down[i] != i * 3 + 1;
 	CHECK(wrong == 0, "%d integers are wrong", wrong);
 	CHECK(ops->event_done(d, 0) && ops->kv_get(d, down, dev, 0) == 0, "nothing");
-	/* a get, and then a step that writes what was got: the get is behind the step before, not behind this one */
-	e[0] = ops->kv_get(d, down, sum, n * 4);
-	while (!ops->event_done(d, e[0]))
-		;
+	/* gets, and then a step that writes what is got: nobody waits, but the step for them */
+	memset(down, 0, n * 4);
+	for (int i = 0; i < n; i++)
+		e[i] = ops->kv_get(d, down + i, sum + i, 4);
+	ops->kv_fence(d);
 	ops->step_begin(d, &w.step);
 	ops->fill(d, sum, 0, n * 4);
-	CHECK(ops->step_end(d, err, sizeof(err)) && down[n - 1] == (n - 1) * 3 + 1, "%d", down[n - 1]);
+	CHECK(ops->step_end(d, err, sizeof(err)), "%s", err);
+	wrong = 0;
+	for (int i = 0; i < n; i++)
+		wrong += !ops->event_done(d, e[i]) || down[i] != i * 3 + 1;
+	CHECK(wrong == 0, "%d integers are wrong, or come behind the step", wrong);
+	/* put, read by an op in front of a step, overwritten behind it, and so on */
+	for (int round = 0; round < 20; round++)
+	{
+		for (int i = 0; i < n; i++)
+			up[i] = i * round;
+		e[0] = ops->kv_put(d, dev, up, n * 4);
+		ops->kv_fence(d);
+		ops->kv_fence(d);
+		copy(d, sum, dev, n, round);
+		e[1] = ops->kv_put(d, dev, down, n * 4);
+		e[2] = ops->kv_get(d, down, sum, n * 4);
+		ops->kv_fence(d);
+		ops->fill(d, sum, 0xff, n * 4);
+		while (!ops->event_done(d, e[2]))
+			;
+		wrong = 0;
+		for (int i = 0; i < n; i++)
+			wrong += down[i] != i * round + round;
+		CHECK(wrong == 0, "round %d: %d integers are wrong", round, wrong);
+	}
+	CHECK(well(d), "lost");
 	ops->free(d, dev);
 	ops->free(d, sum);
 	ops->unpin(d, up);

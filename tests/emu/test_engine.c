@@ -6,6 +6,8 @@
  *
  * For the latter the device is one whose op table has no `sample`.  Log-probabilities may differ in what sums of floats do.
  *
+ * Blocks of K and V that have been overwritten come back from the store behind the pool while streams run late: the same tokens.
+ *
  * And pooled requests, cut into steps and beside others: the bits that they have where the table has no `pool_rows`; and of
  * the models of build/fixtures/pool, embedders, classifiers, rerankers and reward models, what kernels/ref computes on the CPU,
  * but for 5 % (operands are floats, queries rounded to F16; embeddings of large random weights show it most).
@@ -16,6 +18,7 @@
 #include <math.h>
 
 #include "door.h"
+#include "engine/kvtier.h"
 #include "engine/source.h"
 #include "load/files.h"
 #include "tests/golden/variant.h"
@@ -32,6 +35,8 @@ static const KDeviceOps *ops;
 static KPool *pool;
 static int	calls;				/* of the device's sampler, or pooler */
 static const Kernels *cuda;
+static KvTier *tier;			/* of cores to come; NULL: none, */
+static int	blocks = 200;		/* ... and so many blocks */
 
 static void
 count_sample(KPool *p, void *rows, int n, float *logits, int width, int n_valid, KSampled *out)
@@ -73,7 +78,7 @@ open_device(bool does)
 static Core *
 new_core(const Dev *dev, const char *path, int rows, Tok *tok)
 {
-	CoreOptions o = options(12, rows, 200);
+	CoreOptions o = options(12, rows, blocks);
 	ModelOptions mo = {.kernels = dev->k, .pool = pool, .dev = dev->d != NULL ? dev : NULL, .max_rows = o.max_num_batched_tokens};
 	Err			e = {0};
 	Files	   *f = files_open(path, &e);
@@ -85,6 +90,8 @@ new_core(const Dev *dev, const char *path, int rows, Tok *tok)
 	o.pool = pool;
 	o.dev = mo.dev;
 	o.max_logprobs = 50;
+	o.kv_tier = tier;
+	o.prefix_caching = o.kv_always = tier != NULL;
 	mo.max_out = core_max_logits(&o);
 	m = f != NULL ? model_new(files_conf(f), &src, &mo, &e) : NULL;
 	o.max_model_len = m != NULL && model_info(m)->max_model_len < 128 ? model_info(m)->max_model_len : 128;
@@ -224,6 +231,57 @@ test_sampling(void)
 	seen_free(seen[0], N_ASKS);
 	seen_free(seen[1], N_ASKS);
 	seen_free(alone, N_ASKS);
+}
+
+#define N_OVERWRITTEN 24
+
+static void
+ask_again(Core *c, Seen *seen)
+{
+	for (int i = 0; i < N_OVERWRITTEN; i++)
+	{
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .prompt = random_prompt((uint32_t) i * 7 % 5, i * 7 % 5 % 2 ? 48 : 60), .sink = see, .sink_ctx = &seen[i]};
+		Err			e = {0};
+
+		spec.params = greedy_params(4);
+		CHECK(core_normalize(c, &spec.params, ~0u, &spec.prompt, &e), "%s", e.msg);
+		core_submit(c, &spec);
+		if (i % 3 == 2)
+			run(c);
+	}
+}
+
+/* A pool for two prompts of five, which are asked for again and again. */
+static void
+test_offload(void)
+{
+	static Seen seen[2][N_OVERWRITTEN];
+	KvTierOptions o = {.memory_bytes = 1 << 20};
+	Dev			dev = open_device(true);
+	CoreStats	st;
+	Err			e = {0};
+
+	for (int tiers = 0; tiers < 2; tiers++)
+	{
+		Core	   *c;
+
+		if (tiers > 0)
+			tier = kvtier_open(&o, &e);
+		blocks = tiers > 0 ? 10 : 200;
+		c = new_core(&dev, MODEL, 48, tiny_tok());
+		ask_again(c, seen[tiers]);
+		core_stats(c, &st);
+		CHECK((st.external_hits > 0) == (tiers > 0) && (st.offload_out_bytes > 0) == (tiers > 0), "%d tokens came back", (int) st.external_hits);
+		core_free(c);
+	}
+	for (int i = 0; i < N_OVERWRITTEN; i++)
+		check_same("the store", i, &seen[1][i], &seen[0][i], true);
+	kvtier_close(tier);
+	tier = NULL;
+	blocks = 200;
+	ops->close(dev.d);
+	seen_free(seen[0], N_OVERWRITTEN);
+	seen_free(seen[1], N_OVERWRITTEN);
 }
 
 /* Texts to embed in steps of so many rows, of which the first one is asked for alone, too. */
@@ -397,6 +455,7 @@ main(int argc, char **argv)
 	test_pooling(POOLS "llama_pooling2", 48);
 	test_layers();
 	test_sampling();
+	test_offload();
 	test_pools(argc - first, argv + first);
 	kpool_free(pool);
 	return check_done("test_engine");

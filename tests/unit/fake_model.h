@@ -61,6 +61,7 @@ static struct
 	bool		both_ways;		/* a sequence is computed in one step */
 	bool		mean;			/* an embedding is the rows' mean, not the last one */
 	void		(*hook) (void); /* called in each forward */
+	void		(*forward) (const Batch *b);	/* likewise, at its end */
 }			fake;
 
 typedef struct FakeSlot
@@ -231,6 +232,8 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 	}
 	if (fake.base_us + fake.row_us > 0)
 		usleep((useconds_t) (fake.base_us + fake.row_us * b->rows.n_rows));
+	if (fake.forward != NULL)
+		fake.forward(b);
 	return true;
 }
 

@@ -45,7 +45,8 @@ core_new_on_device(Model *m, Tok *t, const Conf *conf, const CoreOptions *opt, E
 {
 	CoreOptions o = *opt;
 
-	o.dev = test_device();
+	if (o.dev == NULL)
+		o.dev = test_device();
 	return core_new(m, t, conf, &o, e);
 }
 

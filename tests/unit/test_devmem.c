@@ -95,12 +95,15 @@ test_beside(const Dev *dev)
 	bool		early;
 
 	e = dev->ops->kv_get(dev->d, host, mem, sizeof(mem));
+	mem[1] = 5;					/* too early */
+	dev->ops->kv_fence(dev->d);
 	mem[0] = 9;
 	early = dev->ops->event_done(dev->d, e);
 	CHECK(!early && host[0] == -1, "not at the first look");
 	while (!dev->ops->event_done(dev->d, e))
 		;
-	CHECK(host[0] == 1 && host[3] == 4, "what was there when it was asked for");
+	CHECK(host[0] == 1 && host[1] == 5 && host[3] == 4, "what was there at the fence: %d %d", host[0], host[1]);
+	mem[1] = 2;
 	CHECK(dev->ops->event_done(dev->d, e) && dev->ops->event_done(dev->d, 0), "it stays done");
 
 	e = dev->ops->kv_put(dev->d, mem, &more[0], sizeof(int));
@@ -110,6 +113,16 @@ test_beside(const Dev *dev)
 	dev->ops->step_begin(dev->d, &(KStep) {0});
 	CHECK(mem[0] == 70 && mem[1] == 8, "until the next step: %d %d", mem[0], mem[1]);
 	CHECK(dev->ops->event_done(dev->d, e) && dev->ops->event_done(dev->d, e2), "both are done then");
+
+	/* a step waits for puts and what is before them, but not for gets */
+	e = dev->ops->kv_get(dev->d, host, mem, sizeof(int));
+	(void) dev->ops->kv_put(dev->d, mem, &more[1], sizeof(int));
+	e2 = dev->ops->kv_get(dev->d, host + 1, mem + 1, sizeof(int));
+	dev->ops->step_begin(dev->d, &(KStep) {0});
+	mem[0] = mem[1] = 11;
+	while (!dev->ops->event_done(dev->d, e) || !dev->ops->event_done(dev->d, e2))
+		;
+	CHECK(host[0] == 70 && host[1] == 11, "%d %d", host[0], host[1]);
 	CHECK(dev->ops->graph(dev->d, &(KGraphKey) {.rows = 1}) == KRUN_EAGER, "no graphs");
 }
 

@@ -360,6 +360,143 @@ test_on_the_way(const char *dir)
 	CHECK(system(cmd) == 0, "%s", cmd);
 }
 
+/* ---- on a device ---- */
+
+#define OVERLAP_SEEDS	6
+#define OVERLAP_AT_ONCE	4
+
+static KDeviceOps slow;			/* a device whose copies don't come before a step has begun */
+static bool in_step;
+static int	looks;				/* ... in vain, since the last step */
+static bool hung;				/* somebody waits for a copy there */
+static uint64_t in_steps;		/* blocks that got into the store while steps were running */
+
+static bool
+slow_event_done(KDevice *d, KEvent e)
+{
+	if (!in_step && !hung && ++looks < 10000)
+		return false;
+	hung = hung || !in_step;
+	return kdevice_of_cpus("host")->event_done(d, e);
+}
+
+static bool
+slow_step_done(KDevice *d)
+{
+	(void) d;
+	return !in_step;
+}
+
+/* What a model does that waits for a device. */
+static void
+slow_forward(const Batch *b)
+{
+	KvTierStats before;
+	KvTierStats st;
+
+	kvtier_stats(tier, &before);
+	in_step = true;
+	looks = 0;
+	/* done is what has been asked about twice */
+	for (int i = 0; i < 100 && b->work != NULL; i++)
+		(void) b->work(b->wait_ctx);
+	in_step = false;
+	kvtier_stats(tier, &st);
+	in_steps += st.n_put - before.n_put;
+}
+
+/* Requests of so many prompts at once, and as they were answered before. */
+static void
+ask_all(Core *c, const int *seeds, int n, Rec answers[OVERLAP_SEEDS])
+{
+	Rec			recs[OVERLAP_AT_ONCE] = {0};
+	Err			e = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		ReqSpec		spec = {.id = next_id++, .sink = rec_sink, .sink_ctx = &recs[i]};
+
+		/* of every second one the last block comes back whole, and is wanted in part: it is copied */
+		spec.prompt = random_prompt((uint32_t) seeds[i] + 1, seeds[i] % 2 == 0 ? PROMPT : FULL);
+		spec.params = greedy_params(5);
+		CHECK(core_normalize(c, &spec.params, ~0u, &spec.prompt, &e), "%s", e.msg);
+		core_submit(c, &spec);
+	}
+	while (core_has_work(c))
+		core_step(c);
+	CHECK(core_check(c, &e), "%s", e.msg);
+	for (int i = 0; i < n; i++)
+	{
+		Rec		   *first = &answers[seeds[i]];
+
+		CHECK(recs[i].finish == FIN_LENGTH, "it ends with %d %s", recs[i].finish, recs[i].err.msg);
+		if (first->ids.len == 0)
+		{
+			*first = recs[i];
+			continue;
+		}
+		CHECK(recs[i].ids.len == first->ids.len && memcmp(recs[i].ids.data, first->ids.data, first->ids.len * sizeof(int32_t)) == 0,
+			  "prompt %d has another answer", seeds[i]);
+		rec_free(&recs[i]);
+	}
+}
+
+/*
+ * Nobody waits for copies but steps, on the device: those of a step come while it runs, and what went out is in the store then.
+ * The pool has room for two prompts and a bit, so what some ask for takes the blocks of others, which come back at the same time.
+ */
+static void
+test_overlap(void)
+{
+	KHost		host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	KDevOpen	open = {.max_rows = 1, .max_seqs = 1, .max_blocks = 1, .max_out = 1};
+	Dev			dev = {.ops = &slow};
+	Rec			answers[OVERLAP_SEEDS] = {0};
+	uint32_t	x = 1;
+	char		why[128];
+	Core	   *c;
+	CoreOptions o = options(4, 64, 17);
+	CoreStats	st;
+
+	slow = *kdevice_of_cpus("host");
+	dev.d = slow.open(0, &host, &open, why, sizeof(why));
+	dev.k = slow.kernels(dev.d, KT_F32);
+	slow.event_done = slow_event_done;
+	slow.step_done = slow_step_done;
+	tier = a_tier(NULL);
+	o.prefix_caching = true;
+	o.kv_tier = tier;
+	o.kv_always = true;
+	o.dev = &dev;
+	c = core_for_grammars(fake_model(512), tiny_tok(), o);
+	fake.forward = slow_forward;
+	for (int i = 0; i < OVERLAP_SEEDS; i++)
+		ask_all(c, &i, 1, answers);
+	for (int round = 0; round < 300; round++)
+	{
+		int			seeds[OVERLAP_AT_ONCE];
+
+		for (int i = 0; i < OVERLAP_AT_ONCE; i++)
+		{
+			x = x * 1664525 + 1013904223;
+			seeds[i] = (int) (x >> 16) % OVERLAP_SEEDS;
+		}
+		ask_all(c, seeds, 1 + round % OVERLAP_AT_ONCE, answers);
+	}
+	core_stats(c, &st);
+	CHECK(!hung, "somebody has waited for a copy before a step");
+	CHECK(in_steps > 0, "nothing has gone out while a step was running");
+	CHECK(st.external_hits > 100 * FULL && st.offload_out_bytes > 0 && fake.bad_slots == 0, "%d tokens came back, %d slots are wrong",
+		  (int) st.external_hits, fake.bad_slots);
+	fake.forward = NULL;
+	in_step = true;				/* at rest it is waited for */
+	core_free(c);
+	for (int i = 0; i < OVERLAP_SEEDS; i++)
+		rec_free(&answers[i]);
+	kvtier_close(tier);
+	slow.close(dev.d);
+}
+
 static bool
 lost_wait(KDevice *d, char *err, size_t errlen)
 {
@@ -390,7 +527,7 @@ test_lost(void)
 	dev.d = ops.open(0, &host, &open, why, sizeof(why));
 	tier = a_tier(NULL);
 	m = kvtier_join(tier, key, 64, &e);
-	o = offcopy_new(&dev, tier, areas, &e);
+	o = offcopy_new(&dev, tier, areas, 0, &e);
 	CHECK(m != NULL && o != NULL, "%s", e.msg);
 	offcopy_out(o, 1, kvtier_put(tier, m, key));
 	child = fork();
@@ -423,6 +560,7 @@ main(void)
 	core_free(c);
 	test_names();
 	test_rest();
+	test_overlap();
 	test_lost();
 	if (mkdtemp(dir) == NULL)
 		return 2;
