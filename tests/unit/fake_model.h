@@ -190,6 +190,21 @@ model_lost(const Model *m)
 	return false;
 }
 
+/* It has no devices that could. */
+bool
+model_talk(Model *m, const ModelTalk *t, Err *e)
+{
+	(void) m;
+	(void) t;
+	return err_set(e, ERR_UNSUPPORTED, "a fake model's ranks don't");
+}
+
+void
+model_apart(Model *m)
+{
+	(void) m;
+}
+
 const EplbStat *
 model_eplb(const Model *m)
 {
