@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 /* Counts up with any change here or in kernels.h, blocks.h and pool.h. */
-#define KDEVICE_ABI 4
+#define KDEVICE_ABI 5
 
 typedef uint64_t KEvent;		/* 0: done */
 
