@@ -363,7 +363,8 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 	if (n == 0)
 	{
 		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device: %s", s->device, no_device);
-		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set vllm.device to auto or cpu.");
+		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set vllm.device to auto or cpu. "
+						"A driver that came later is seen behind llm_engine_restart().");
 	}
 	if (ordinal >= n)
 	{
