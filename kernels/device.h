@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 /* Counts up with any change here or in kernels.h, blocks.h and pool.h. */
-#define KDEVICE_ABI 5
+#define KDEVICE_ABI 6
 
 typedef uint64_t KEvent;		/* 0: done */
 
@@ -172,6 +172,7 @@ typedef struct KDeviceOps
 	void		(*get) (KDevice *d, void *dst, const void *src, size_t size);	/* dst is there behind wait() */
 	void		(*fill) (KDevice *d, void *dst, int byte, size_t size);
 	bool		(*wait) (KDevice *d, char *err, size_t errlen);	/* false: the device is lost */
+	bool		(*done) (KDevice *d);	/* would wait() return at once? */
 
 	/* ---- copies beside the ops ---- */
 	/*

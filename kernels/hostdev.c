@@ -246,6 +246,13 @@ host_wait(KDevice *d, char *err, size_t errlen)
 	return true;
 }
 
+static bool
+host_done(KDevice *d)
+{
+	(void) d;
+	return true;
+}
+
 static KEvent
 beside(KDevice *d, void *dst, const void *src, size_t size, bool up)
 {
@@ -321,13 +328,6 @@ host_graph(KDevice *d, const KGraphKey *key)
 	return KRUN_EAGER;
 }
 
-static bool
-host_step_done(KDevice *d)
-{
-	(void) d;
-	return true;
-}
-
 static void
 host_step_flush(KDevice *d)
 {
@@ -346,9 +346,9 @@ host_close(KDevice *d)
 static const KDeviceOps host = {
 	.abi = KDEVICE_ABI, .count = host_count, .info = host_info, .open = host_open, .close = host_close, .kernels = host_kernels,
 	.alloc = host_alloc, .free = host_free, .pin = host_pin, .unpin = host_free, .pin_area = host_pin_area,
-	.unpin_area = host_unpin_area, .mem = host_mem, .put = host_put, .get = host_get, .fill = host_fill, .wait = host_wait,
+	.unpin_area = host_unpin_area, .mem = host_mem, .put = host_put, .get = host_get, .fill = host_fill, .wait = host_wait, .done = host_done,
 	.kv_put = host_kv_put, .kv_get = host_kv_get, .event_done = host_event_done, .kv_fence = host_kv_fence, .step_begin = host_step_begin,
-	.graph = host_graph, .step_done = host_step_done, .step_flush = host_step_flush, .step_end = host_wait
+	.graph = host_graph, .step_done = host_done, .step_flush = host_step_flush, .step_end = host_wait
 };
 
 const KDeviceOps *

@@ -392,6 +392,21 @@ dev_wait(KDevice *d, char *err, size_t errlen)
 	return tell(d, err, errlen);
 }
 
+/* Is it there, or will it never be? */
+static bool
+came(KDevice *d, cudaError_t how)
+{
+	if (how == cudaErrorNotReady && d->comms != NULL && !comms_live(d))
+		return true;
+	return how != cudaErrorNotReady && (dev_ok(d, how, "running"), true);
+}
+
+static bool
+dev_done(KDevice *d)
+{
+	return !dev_use(d) || came(d, cudaStreamQuery(d->stream));
+}
+
 /* ---- copies beside the ops; all of this under lock ---- */
 
 static void
@@ -654,14 +669,7 @@ dev_step_flush(KDevice *d)
 static bool
 dev_step_done(KDevice *d)
 {
-	cudaError_t e;
-
-	if (!dev_use(d))
-		return true;
-	e = cudaEventQuery(d->step.ended);
-	if (e == cudaErrorNotReady && d->comms != NULL && !comms_live(d))
-		return true;
-	return e != cudaErrorNotReady && (dev_ok(d, e, "running"), true);
+	return !dev_use(d) || came(d, cudaEventQuery(d->step.ended));
 }
 
 static bool
@@ -937,7 +945,7 @@ vllm_pg_device_ops(uint32_t abi)
 	static const KDeviceOps ops = {
 		KDEVICE_ABI, dev_count, dev_info, dev_open, dev_close, dev_kernels,
 		dev_alloc, dev_free, dev_pin, dev_unpin, dev_pin_area, dev_unpin_area, dev_mem,
-		dev_put, dev_get, dev_fill, dev_wait,
+		dev_put, dev_get, dev_fill, dev_wait, dev_done,
 		dev_kv_put, dev_kv_get, dev_event_done, dev_kv_fence,
 		dev_step_begin, dev_graph, dev_step_done, dev_step_flush, dev_step_end,
 		&comm_ops,

@@ -18,6 +18,7 @@
 #include "pool.h"
 
 struct Dev;						/* devmem.h */
+struct DevWait;
 struct KDevCommOpen;			/* device.h */
 
 typedef struct KComm KComm;
@@ -55,9 +56,9 @@ KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
 
 /*
  * For buffers of a device: `below` does it with copies of them in the host's memory (comm_dev.c).  It is freed before the device
- * is closed, and before `below`, which stays its maker's.
+ * is closed, and before `below`, which stays its maker's.  w: who is told while the device is waited for; NULL = nobody.
  */
-KComm	   *comm_staged(KComm *below, const struct Dev *dev);
+KComm	   *comm_staged(KComm *below, const struct Dev *dev, struct DevWait *w);
 /* Of that one: from now on by the device's own communicator, which all its ranks open at once; the rank and how many there are it knows. */
 bool		comm_staged_direct(KComm *c, const struct KDevCommOpen *o, Err *e);
 void		comm_staged_by_host(KComm *c);	/* ... or no longer so */

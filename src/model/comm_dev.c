@@ -34,6 +34,7 @@ typedef struct Staged
 	KComm		c;
 	KComm	   *below;
 	const Dev  *dev;
+	DevWait    *wait;			/* who is told while the device is waited for */
 	KDevComm   *direct;			/* NULL: by way of the host */
 	Pinned		in;				/* what this rank gives */
 	Pinned		out;			/* ... and gets */
@@ -66,6 +67,7 @@ fetch(Staged *s, const void *x, size_t size)
 	if (size == 0)
 		return to;
 	s->dev->ops->get(s->dev->d, to, x, size);
+	dev_wait_until(s->dev, s->dev->ops->done, s->wait);
 	(void) dev_wait(s->dev, &told_later);
 	return to;
 }
@@ -223,7 +225,7 @@ staged_free(KComm *c)
 }
 
 KComm *
-comm_staged(KComm *below, const Dev *dev)
+comm_staged(KComm *below, const Dev *dev, DevWait *w)
 {
 	static const KCommOps ops = {
 		.gather = staged_gather,.sum = staged_sum,.sum_scatter = staged_sum_scatter,.broadcast = staged_broadcast,
@@ -231,7 +233,7 @@ comm_staged(KComm *below, const Dev *dev)
 	};
 	Staged	   *s = mem_zalloc(sizeof(Staged));
 
-	*s = (Staged) {.c = {&ops, below->rank, below->size},.below = below,.dev = dev};
+	*s = (Staged) {.c = {&ops, below->rank, below->size},.below = below,.dev = dev,.wait = w};
 	return &s->c;
 }
 

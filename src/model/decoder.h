@@ -484,6 +484,7 @@ typedef struct Decoder
 	const Kernels *k;
 	KPool	   *pool;
 	const Dev  *dev;			/* where ops run; NULL = CPUs */
+	DevWait		wait;			/* of the step at hand */
 	int			max_rows;
 	HugePages	huge;
 

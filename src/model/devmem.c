@@ -9,9 +9,49 @@
  */
 #include "model/devmem.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define TELL_US	20000			/* so often somebody is told that a step goes on */
+#define SPIN_US	100000			/* steps that last longer are looked at from time to time */
+#define NAP_US	50
+#define MOST_US	INT64_C(300000000)	/* one that lasts longer hangs: nobody is told, so that somebody notices */
+
+void
+dev_wait_begin(DevWait *w, void (*fn) (void *ctx), bool (*work) (void *ctx), void *ctx)
+{
+	*w = (DevWait) {.fn = fn,.work = work,.ctx = ctx,.begun_us = clock_us()};
+	w->told_us = w->begun_us;
+}
+
+/* Steps are short, and a nap would be a good part of one: a long one costs a CPU no more than its first tenth of a second. */
+void
+dev_wait_until(const Dev *dev, bool (*done) (KDevice *d), DevWait *w)
+{
+	if (w == NULL || w->fn == NULL)
+		return;
+	while (!done(dev->d))
+	{
+		int64_t		now = clock_us();
+
+		if (now - w->told_us >= TELL_US && now - w->begun_us < MOST_US)
+		{
+			w->fn(w->ctx);
+			w->told_us = now;
+		}
+		if (w->work != NULL && w->work(w->ctx))
+			continue;
+		if (now - w->begun_us < SPIN_US)
+			sched_yield();
+		else
+			usleep(NAP_US);
+	}
+}
 
 bool
 dev_wait(const Dev *dev, Err *e)

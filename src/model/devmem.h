@@ -43,6 +43,20 @@ void		dev_unref(const Dev *dev);
 void	   *dev_take(const Dev *dev, size_t size, const char *what);
 void		dev_give(const Dev *dev, void *p, size_t size);
 
+/* Who is told now and then that a step goes on, over all waits of that step (fn NULL: nobody), and has a bit of other work meanwhile. */
+typedef struct DevWait
+{
+	void		(*fn) (void *ctx);
+	bool		(*work) (void *ctx);	/* false: there is none; NULL = never any */
+	void	   *ctx;
+	int64_t		begun_us;
+	int64_t		told_us;
+} DevWait;
+
+void		dev_wait_begin(DevWait *w, void (*fn) (void *ctx), bool (*work) (void *ctx), void *ctx);
+/* Until done() says so; at once if nobody is told, or w is NULL. */
+void		dev_wait_until(const Dev *dev, bool (*done) (KDevice *d), DevWait *w);
+
 /* All that was asked for has been done.  False with *e set: the device is lost. */
 bool		dev_wait(const Dev *dev, Err *e);
 

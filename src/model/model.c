@@ -11,13 +11,10 @@
 #include "model/model.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/balance.h"
@@ -926,45 +923,15 @@ step_begin(Decoder *d, const Batch *b, const KvView *kv, const KGraphKey *key)
 	return d->dev->ops->graph(d->dev->d, key);
 }
 
-#define TELL_US	20000			/* so often somebody is told that a step goes on */
-#define SPIN_US	100000			/* steps that last longer are looked at from time to time */
-#define NAP_US	50
-#define MOST_US	INT64_C(300000000)	/* one that lasts longer hangs: nobody is told, so that somebody notices */
-
-/* Steps are short, and a nap would be a good part of one: a long one costs a CPU no more than its first tenth of a second. */
-static void
-wait_for_step(Decoder *d)
-{
-	int64_t		begun = clock_us();
-	int64_t		told = begun;
-
-	d->dev->ops->step_flush(d->dev->d);
-	while (!d->dev->ops->step_done(d->dev->d))
-	{
-		int64_t		now = clock_us();
-
-		if (now - told >= TELL_US && now - begun < MOST_US)
-		{
-			d->b->wait(d->b->wait_ctx);
-			told = now;
-		}
-		if (d->b->work != NULL && d->b->work(d->b->wait_ctx))
-			continue;
-		if (now - begun < SPIN_US)
-			sched_yield();
-		else
-			usleep(NAP_US);
-	}
-}
-
 /* false: the device is lost */
 static bool
 step_end(Decoder *d)
 {
 	char		why[256] = "";
 
-	if (d->b->wait != NULL)
-		wait_for_step(d);
+	if (d->wait.fn != NULL)
+		d->dev->ops->step_flush(d->dev->d);
+	dev_wait_until(d->dev, d->dev->ops->step_done, &d->wait);
 	if (d->dev->ops->step_end(d->dev->d, why, sizeof(why)))
 		return true;
 	log_line('P', "the device is lost: %s", why);
@@ -1008,6 +975,7 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	d->stopped = false;
 	if (d->ends != NULL)
 		find_ends(d, &b->rows, b->seen);
+	dev_wait_begin(&d->wait, b->wait, b->work, b->wait_ctx);
 	if (d->dev != NULL)
 		run = step_begin(d, b, kv, padded != NULL ? &key : NULL);
 	dec_lora_begin(d);
@@ -1016,10 +984,13 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 		m->arch->forward(d, out);
 	ok = (d->dev == NULL || step_end(d)) && !d->stopped && !split_failed(d);
 	/* one that was only tried is nobody else's */
-	if (!ok || m->ranks == NULL)
-		return ok;
-	balance_step_end(d);
-	return !d->lost && !split_failed(d);
+	if (ok && m->ranks != NULL)
+	{
+		balance_step_end(d);
+		ok = !d->lost && !split_failed(d);
+	}
+	d->wait.fn = NULL;
+	return ok;
 }
 
 bool

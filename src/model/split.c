@@ -709,11 +709,11 @@ split_stages(Decoder *d, Err *e)
 
 /* How ops' buffers get from rank to rank; NULL: there is one alone. */
 static KComm *
-of_ops(const Decoder *d, KComm *c)
+of_ops(Decoder *d, KComm *c)
 {
 	if (c == NULL || c->size == 1)
 		return NULL;
-	return d->dev != NULL ? comm_staged(c, d->dev) : c;
+	return d->dev != NULL ? comm_staged(c, d->dev, &d->wait) : c;
 }
 
 bool
@@ -932,6 +932,7 @@ fetch(Decoder *d, void *to, const void *x, size_t size)
 	Err			told_later;
 
 	d->dev->ops->get(d->dev->d, to, x, size);
+	dev_wait_until(d->dev, d->dev->ops->done, &d->wait);
 	(void) dev_wait(d->dev, &told_later);
 }
 

@@ -703,12 +703,35 @@ check_lost(void)
 	cudaFreeHost(back);
 }
 
+/* What was asked for is there when done() says so, as behind wait(). */
+static void
+check_asked(void)
+{
+	KDevice    *d = must_open();
+	std::vector<int32_t> from(1000);
+	int32_t    *at = (int32_t *) ops->alloc(d, from.size() * sizeof(int32_t), "at");
+	int32_t    *to = (int32_t *) ops->pin(d, from.size() * sizeof(int32_t));
+
+	for (size_t i = 0; i < from.size(); i++)
+		from[i] = (int32_t) dice();
+	ops->put(d, at, from.data(), from.size() * sizeof(int32_t));
+	ops->get(d, to, at, from.size() * sizeof(int32_t));
+	while (!ops->done(d))
+		;
+	CHECK(memcmp(to, from.data(), from.size() * sizeof(int32_t)) == 0, "what was put and got");
+	CHECK(well(d), "all is well");
+	ops->unpin(d, to);
+	ops->free(d, at);
+	ops->close(d);
+}
+
 int
 main(void)
 {
 	ops = vllm_pg_device_ops(KDEVICE_ABI);
 	check_info();
 	all_orders(check_put);
+	all_orders(check_asked);
 	all_orders(check_stage);
 	all_orders(check_steps);
 	all_orders(check_copies);

@@ -171,7 +171,7 @@ work(GroupMem *g, int calls, uint32_t seed, bool staged)
 	if (staged)
 	{
 		open_device(&dev);
-		r.c = comm_staged(shm, &dev);
+		r.c = comm_staged(shm, &dev, NULL);
 	}
 	for (int i = 0; i < calls && !r.wrong && !r.c->ops->failed(r.c); i++)
 	{

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "hostdev.h"
 #include "pool.h"
 
@@ -126,6 +127,49 @@ test_beside(const Dev *dev)
 	CHECK(dev->ops->graph(dev->d, &(KGraphKey) {.rows = 1}) == KRUN_EAGER, "no graphs");
 }
 
+static int64_t ready_us;
+
+static bool
+ready(KDevice *d)
+{
+	(void) d;
+	return clock_us() >= ready_us;
+}
+
+static void
+tell(void *ctx)
+{
+	++*(int *) ctx;
+}
+
+/* Who is told that a step goes on: over all its waits, as often as time has passed. */
+static void
+test_waiting(const Dev *dev)
+{
+	DevWait		w;
+	int			told = 0;
+
+	dev_wait_begin(&w, tell, NULL, &told);
+	dev_wait_until(dev, dev->ops->done, &w);
+	CHECK(told == 0, "what is there is not waited for");
+	/* none of these waits is long enough for itself */
+	for (int i = 0; i < 20; i++)
+	{
+		ready_us = clock_us() + 8000;
+		dev_wait_until(dev, ready, &w);
+	}
+	CHECK(told >= 4, "told %d times in 160 ms", told);
+	told = 0;
+	w.begun_us -= INT64_C(400000000);
+	ready_us = clock_us() + 60000;
+	dev_wait_until(dev, ready, &w);
+	CHECK(told == 0 && clock_us() >= ready_us, "a step that lasts for minutes hangs: nobody is told");
+	dev_wait_begin(&w, NULL, NULL, NULL);
+	ready_us = INT64_MAX;
+	dev_wait_until(dev, ready, &w);
+	dev_wait_until(dev, ready, NULL);
+}
+
 int
 main(void)
 {
@@ -136,6 +180,7 @@ main(void)
 	test_memory(NULL);
 	test_memory(&dev);
 	test_beside(&dev);
+	test_waiting(&dev);
 	dev.ops->close(dev.d);
 	return check_done("devmem");
 }
