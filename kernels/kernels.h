@@ -157,6 +157,7 @@ typedef struct KRoute
  * the rows' KSample, and behind them what they have arrays of.  *_at is where one begins, in words of 4 bytes from
  * the buffer's beginning; 0: there is none.
  */
+#define K_NO_COLUMN (-1e30f)	/* a logit that is never drawn, but finite */
 #define KSAMPLE_TOP 20			/* log-probabilities of a row beside the token's own, at most */
 #define KSAMPLE_MAX_WIDTH (1 << 19) /* logits of a row, at most */
 #define KSAMPLE_NOT_FINITE (-1)	/* the row's logits are not */
@@ -430,7 +431,7 @@ typedef struct Kernels
 	void		(*copy_rows) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim);
 	/* x's row i = x's row idx[i] in place; idx: [n], the host's, ascending.  Rows of width elements of elem_size bytes */
 	void		(*keep_rows) (KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
-	/* y[i][j] = x[i][from[j]] of n columns, -INFINITY where from[j] < 0; from: [n], where rows are */
+	/* y[i][j] = x[i][from[j]] of n columns, K_NO_COLUMN where from[j] < 0; from: [n], where rows are */
 	void		(*pick_cols) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n);
 
 	/* y = a * b of dim columns, or a * silu(b); y may be a */

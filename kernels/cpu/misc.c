@@ -269,7 +269,7 @@ pick_row(void *arg, int row, int ith)
 
 	(void) ith;
 	for (int i = 0; i < j->n; i++)
-		y[i] = j->from[i] >= 0 ? x[j->from[i]] : -INFINITY;
+		y[i] = j->from[i] >= 0 ? x[j->from[i]] : K_NO_COLUMN;
 }
 
 void

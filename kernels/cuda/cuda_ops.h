@@ -56,7 +56,7 @@ void		cuda_copy_rows(float *y, int ldy, const float *x, int ldx, const int32_t *
 void		cuda_put_rows(float *y, int ldy, const float *x, const int32_t *to, int rows, int dim, cudaStream_t stream);
 /* x[i] = x[idx[i]]; idx ascend */
 void		cuda_keep_rows(void *x, int elem_size, const int32_t *idx, int n, int width, cudaStream_t stream);
-/* y[i][j] = x[i][from[j]] of n columns; from[j] < 0: -infinity */
+/* y[i][j] = x[i][from[j]] of n columns; from[j] < 0: K_NO_COLUMN */
 void		cuda_pick_cols(float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n, cudaStream_t stream);
 /* width columns of each head of each row; y_row, x_head, ...: elements from one to the next.  One of the types is
  * KT_F32, or they are the same. */

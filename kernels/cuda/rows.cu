@@ -471,7 +471,7 @@ struct PickCols
 	{
 		int32_t		at = c < n ? from[c] : -1;
 
-		return at >= 0 ? x[row * ldx + at] : -INFINITY;
+		return at >= 0 ? x[row * ldx + at] : K_NO_COLUMN;
 	}
 
 	__device__ __forceinline__ void

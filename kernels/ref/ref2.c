@@ -120,7 +120,7 @@ ref2_pick_cols(KPool *pool, float *y, int ldy, const float *x, int ldx, const in
 	(void) pool;
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < n; j++)
-			y[at(i, ldy, j)] = from[j] < 0 ? -INFINITY : x[at(i, ldx, from[j])];
+			y[at(i, ldy, j)] = from[j] < 0 ? K_NO_COLUMN : x[at(i, ldx, from[j])];
 }
 
 void

@@ -22,6 +22,7 @@
 #include "engine/kvgroups.h"
 #include "engine/ranks.h"
 #include "engine/sizing.h"
+#include "engine/spec.h"
 
 typedef struct Stage
 {
@@ -249,6 +250,7 @@ budget_divide(Core *c, Err *e)
 		return core_open_kv(c, e);
 	d.block = kv_layout(&one) + (c->opt.drafter != NULL ? drafter_block_bytes(&c->opt.drafter->info, c->opt.kv_type, c->opt.block_size) : 0);
 	ask.block_bytes = d.block;
+	ask.apart = c->spec != NULL ? spec_kv_apart(c->spec) : 0;
 	if (!gpumem_budget(&load, &b->mem, &ask, &kv, e) || !fit_length(&d, kv, e))
 		return false;
 	if (!gpumem_take(&load, &b->mem, &ask, e))

@@ -103,6 +103,7 @@ gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, 
 		left = left > theirs ? left - theirs : 0;
 	}
 	left /= (uint64_t) (a->behind + 1) * (uint64_t) (a->sharers > 1 ? a->sharers : 1);
+	left = left > a->apart ? left - a->apart : 0;
 	*kv = a->kv_bytes > 0 ? a->kv_bytes : left;
 	*kv -= *kv % a->block_bytes;
 	if (*kv > 0)

@@ -38,6 +38,7 @@ typedef struct GpuAsk
 	double		utilization;	/* part of the device that may be in use, whoever uses it: vllm.gpu_memory_utilization */
 	uint64_t	kv_bytes;		/* for K and V; 0 = what the utilization leaves */
 	uint64_t	block_bytes;	/* a block's; K and V take whole ones */
+	uint64_t	apart;			/* what goes along with K and V of that, besides blocks' */
 	int			sharers;		/* so many that are there take as much each of what the utilization leaves; 0 = one */
 	int			behind;			/* so many more are to come, who take what this one has taken, and as much */
 } GpuAsk;

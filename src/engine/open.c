@@ -201,7 +201,7 @@ open_rest(void *ctx, Err *e)
 	SmpDevSizes smp = {.rows = c->opt.max_num_seqs, .width = core_info(c)->vocab_size, .n_valid = c->defaults.n_valid, .tokens = c->max_model_len};
 
 	/* whoever taps rows wants all of them on the host */
-	return open_rows(c, e) && open_state(c, e) &&
+	return open_rows(c, e) && open_state(c, e) && (c->opt.spec.type == NULL || spec_open(c, &c->opt.spec, &c->spec, e)) &&
 		(c->opt.tap != NULL || smpdev_new(&c->smpdev, c->opt.dev, c->opt.pool, &smp, e));
 }
 
@@ -211,7 +211,7 @@ open_areas(Core *c, Err *e)
 {
 	if (c->opt.budget == NULL)
 		return open_rest(c, e) && core_open_kv(c, e);
-	return budget_stage(c->opt.budget, "rows of results and recurrent state", open_rest, c, e) && budget_divide(c, e);
+	return budget_stage(c->opt.budget, "rows of results, recurrent state and drafts", open_rest, c, e) && budget_divide(c, e);
 }
 
 bool
@@ -275,7 +275,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (o->kv_sample > 0)
 		so.life = c->life = kvlife_new(kvpool_total(c->pool) + 1, o->kv_sample, c->stats.kv_life);
 	so.pins = c->pins = pins_new(c->pool, c->prefix, o->block_size, so.window);
-	if (o->spec.type != NULL && !spec_open(c, &o->spec, &c->spec, e))
+	if (c->spec != NULL && !spec_open_kv(c->spec, e))
 		return false;
 	so.spec = c->spec;
 	so.offload = c->offload = core_offload_open(c);

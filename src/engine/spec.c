@@ -107,6 +107,19 @@ spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
 	return true;
 }
 
+bool
+spec_open_kv(Spec *s, Err *e)
+{
+	s->env.max_model_len = s->env.core->max_model_len;
+	return s->conf.type->open_kv == NULL || s->conf.type->open_kv(s->proposer, e);
+}
+
+size_t
+spec_kv_apart(const Spec *s)
+{
+	return s->conf.type->kv_apart != NULL ? s->conf.type->kv_apart(s->proposer) : 0;
+}
+
 void
 spec_free(Spec *s)
 {

@@ -70,6 +70,9 @@ typedef struct ProposerType
 	void		(*forget) (void *p, Req *r);
 	/* K and V of its own, in the target's blocks; NULL = it has none */
 	const KvView *(*kv) (const void *p);
+	/* ... are to be had now that the target's are; bytes of them besides those of the target's blocks */
+	bool		(*open_kv) (void *p, Err *e);
+	size_t		(*kv_apart) (const void *p);
 	/* nobody has blocks: the memory of its own K and V is to be given back; NULL = it has none */
 	void		(*rest) (void *p);
 	bool		(*back) (void *p, Err *e);	/* ... and taken again, if it was on a device */
@@ -105,8 +108,12 @@ typedef struct Spec Spec;
 
 /* Can it be done with such a model? */
 bool		spec_suits(const ModelInfo *info, Err *e);
-/* *out NULL: the model can't, and nobody has asked for it. */
+/* *out NULL: the model can't, and nobody has asked for it.  Before the core has K and V. */
 bool		spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e);
+/* The core has K and V now, and a length. */
+bool		spec_open_kv(Spec *s, Err *e);
+/* Bytes for K and V of the proposer's own, besides those of the model's blocks. */
+size_t		spec_kv_apart(const Spec *s);
 void		spec_free(Spec *s);
 const ProposerType *spec_type(const Spec *s);
 /* Bytes that the proposer has for its life. */

@@ -208,12 +208,45 @@ draws_plainly(const Req *r)
 	return r->params.temperature > 0 && r->params.rules == NULL && r->params.plugins == 0;
 }
 
+float *
+follow_logits(const Follower *f)
+{
+	return f->smpdev != NULL ? f->unseen.base : f->logits.dev;
+}
+
+static void
+pick_on_device(Follower *f, SpecAsk *const *asks, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Req		   *r = asks[i]->r;
+
+		f->smp[i] = (SmpRow) {.params = &f->greedy};
+		if (draws_plainly(r))
+		{
+			f->smp[i] = core_smp_row(r);
+			f->smp[i].position += (int) r->spec->drafts.len;
+		}
+		f->sampled[i] = smpdev_add(f->smpdev, &f->smp[i], NULL, i);
+	}
+	smpdev_run(f->smpdev, f->unseen.base);
+	core_wait(f->core);
+	for (int i = 0; i < n; i++)
+		f->picked[i] = f->sampled[i]->id;
+}
+
 void
 follow_pick(Follower *f, SpecAsk *const *asks, int n)
 {
 	int			width = f->vocab;
 	int			m = 0;
 
+	if (f->smpdev != NULL)
+	{
+		pick_on_device(f, asks, n);
+		return;
+	}
+	core_to_host(&f->logits, 0, (size_t) n * (size_t) width);
 	for (int i = 0; i < n; i++)
 	{
 		Req		   *r = asks[i]->r;
@@ -285,11 +318,11 @@ step(void *self, const SpecStep *s)
 		follow_step(f, s);
 }
 
-/* What it has where ops are, but for logits. */
+/* What it has where ops are, but for logits that the host reads. */
 static DevMem *
 area_of(Follower *f, int i)
 {
-	DevMem	   *all[] = {&f->area, &f->rows, &f->given, &f->fed, &f->carried};
+	DevMem	   *all[] = {&f->area, &f->rows, &f->given, &f->fed, &f->carried, &f->unseen};
 
 	return i < (int) (sizeof(all) / sizeof(all[0])) ? all[i] : NULL;
 }
@@ -302,6 +335,7 @@ rest(void *self)
 	for (int i = 0; area_of(f, i) != NULL; i++)
 		devmem_drop(area_of(f, i));
 	hostdev_drop(&f->logits);
+	smpdev_drop(f->smpdev);
 	f->top = 0;
 }
 
@@ -315,7 +349,7 @@ back(void *self, Err *e)
 			return false;
 	if (f->area.base != NULL)
 		follow_blank(f);
-	return hostdev_back(&f->logits, e);
+	return hostdev_back(&f->logits, e) && smpdev_back(f->smpdev, e);
 }
 
 static const KvView *
@@ -331,7 +365,7 @@ static size_t
 memory(const void *self)
 {
 	const Follower *f = self;
-	size_t		size = f->rows.size + f->given.size + f->fed.size + f->carried.size + f->logits.n * sizeof(float);
+	size_t		size = f->rows.size + f->given.size + f->fed.size + f->carried.size + f->unseen.size + f->logits.n * sizeof(float);
 
 	if (f->d->info.kind != DRAFT_HEADS)
 		size += (size_t) (f->kv.n_blocks - f->core->kv.n_blocks) * f->kv.block_stride;
@@ -349,6 +383,8 @@ close_it(void *self)
 	for (int i = 0; area_of(f, i) != NULL; i++)
 		devmem_free(area_of(f, i));
 	hostdev_free(&f->logits);
+	smpdev_free(f->smpdev);
+	mem_free((void *) f->sampled);
 	mem_free(f->from);
 	mem_free(f->tokens);
 	mem_free(f->ids);
@@ -365,6 +401,20 @@ make_rows(Follower *f, DevMem *m, int n, int width, Err *e)
 	return devmem_reserve(m, f->core->opt.dev, (size_t) n * (size_t) width * sizeof(float), HUGE_OFF, "Rows for drafts", e);
 }
 
+/* Logits, and what finds drafts in them. */
+static bool
+make_picker(Follower *f, Err *e)
+{
+	const CoreOptions *o = &f->core->opt;
+	SmpDevSizes smp = {.rows = f->max_seqs, .width = f->vocab, .n_valid = f->n_valid, .tokens = f->core->max_model_len};
+
+	if (!smpdev_new(&f->smpdev, o->dev, o->pool, &smp, e))
+		return false;
+	if (f->smpdev != NULL)
+		return make_rows(f, &f->unseen, f->max_seqs, f->vocab, e);
+	return hostdev_new(&f->logits, o->dev, (size_t) f->max_seqs * (size_t) f->vocab, "logits of drafts", e);
+}
+
 static bool
 make_buffers(Follower *f, const SpecEnv *env, Err *e)
 {
@@ -379,9 +429,12 @@ make_buffers(Follower *f, const SpecEnv *env, Err *e)
 	f->picked = mem_alloc(seqs * sizeof(int32_t));
 	f->smp = mem_zalloc(seqs * sizeof(SmpRow));
 	f->smp_of = mem_alloc(seqs * sizeof(int));
+	f->sampled = mem_alloc(seqs * sizeof(*f->sampled));
+	genparams_init(&f->greedy);
+	f->greedy.temperature = 0;
 	return make_rows(f, &f->rows, f->kept + env->max_rows, given, e) && make_rows(f, &f->given, env->max_rows, given, e) &&
 		make_rows(f, &f->fed, env->max_seqs, f->d->fed_width, e) && make_rows(f, &f->carried, env->max_seqs, f->d->fed_width, e) &&
-		hostdev_new(&f->logits, env->core->opt.dev, f->d->info.kind == DRAFT_HEADS ? 0 : seqs * (size_t) f->vocab, "logits of drafts", e);
+		(f->d->info.kind == DRAFT_HEADS || make_picker(f, e));
 }
 
 static bool
@@ -403,19 +456,37 @@ open_it(const SpecEnv *env, void **out, Err *e)
 	memcpy(f->taps.layers, d->info.layers, sizeof(f->taps.layers));
 	f->taps.all_raw = d->info.raw;
 	f->sampler = smp_new(env->core->opt.pool, f->vocab, env->n_valid);
-	if (!make_buffers(f, env, e) || (d->info.kind != DRAFT_HEADS && !follow_open(f, env, e)))
+	if (!make_buffers(f, env, e))
 	{
 		close_it(f);
 		return false;
 	}
+	if (d->info.kind != DRAFT_HEADS)
+		follow_open(f, env);
 	*out = f;
 	return true;
+}
+
+static bool
+open_kv(void *self, Err *e)
+{
+	Follower   *f = self;
+
+	return f->d->info.kind == DRAFT_HEADS || follow_open_kv(f, e);
+}
+
+static size_t
+kv_apart(const void *self)
+{
+	const Follower *f = self;
+
+	return f->d->info.kind == DRAFT_HEADS ? 0 : follow_apart(f);
 }
 
 #define DRAFTS(symbol, method) \
 	const ProposerType proposer_##symbol = { \
 		.name = method, .flags = SPEC_DEAR | SPEC_WEIGHTS, .open = open_it, .close = close_it, .propose = propose, .before = before, \
-		.step = step, .lost = forget, .forget = forget, .kv = own_kv, .rest = rest, .back = back, .memory = memory \
+		.step = step, .lost = forget, .forget = forget, .kv = own_kv, .open_kv = open_kv, .kv_apart = kv_apart, .rest = rest, .back = back, .memory = memory \
 	};
 
 DRAFTS(draft_model, "draft_model")

@@ -7,6 +7,7 @@
 
 #include "engine/drafter.h"
 #include "engine/engine_int.h"
+#include "engine/sample_dev.h"
 #include "engine/spec.h"
 
 #define FOLLOW_FLUSH 8			/* rows of a chain that wait for drafts to be wanted */
@@ -46,7 +47,11 @@ typedef struct Follower
 	DevMem		given;			/* [max_rows][given] of the batch at hand */
 	DevMem		fed;			/* [max_seqs][fed_width] what a chain has left itself, */
 	DevMem		carried;		/* ... of those in go_on */
-	HostDev		logits;			/* [max_seqs][vocab] */
+	HostDev		logits;			/* [max_seqs][vocab], unless the device samples: */
+	DevSampler *smpdev;
+	DevMem		unseen;			/* ... then they are here */
+	const KSampled **sampled;	/* [max_seqs] */
+	GenParams	greedy;
 	int32_t    *from;			/* [kept + max_rows] numbers of rows */
 	int32_t    *tokens;			/* [max_rows] */
 	int32_t    *ids;			/* [max_seqs][most] */
@@ -78,11 +83,16 @@ Follow	   *follow_new(Follower *f, Req *r, int done);
 void		follow_keep(Follow *w, int row, int n);
 /* Rows by number to `given`. */
 void		follow_gather(Follower *f, const int32_t *from, int n);
+/* Where ops leave logits. */
+float	   *follow_logits(const Follower *f);
 /* picked[i] = the draft of n rows of logits, -1 = none. */
 void		follow_pick(Follower *f, SpecAsk *const *asks, int n);
 
 /* ---- spec_follow.c ---- */
-bool		follow_open(Follower *f, const SpecEnv *env, Err *e);
+void		follow_open(Follower *f, const SpecEnv *env);
+/* Its K and V, when the target has some; what they take besides those of the target's blocks. */
+bool		follow_open_kv(Follower *f, Err *e);
+size_t		follow_apart(const Follower *f);
 void		follow_close(Follower *f);
 /* Its area is new.  Rows that nobody could compute are zeros, as on CPUs, and not what was there before. */
 void		follow_blank(Follower *f);

@@ -46,30 +46,15 @@ follow_blank(Follower *f)
 		dev->ops->fill(dev->d, f->area.base, 0, f->area.size);
 }
 
-bool
-follow_open(Follower *f, const SpecEnv *env, Err *e)
+void
+follow_open(Follower *f, const SpecEnv *env)
 {
-	const KvView *target = &env->core->kv;
-	const ModelInfo *mi = &f->d->info.model;
-	int			extra = extra_blocks(target->block_size);
+	int			block_size = env->core->opt.block_size;
 	size_t		seqs = (size_t) env->max_seqs;
 	size_t		rows = (size_t) env->max_rows;
-	size_t		size;
-	char		what[80];
 
-	f->kv = (KvView) {
-		.type = target->type, .n_layers = mi->n_kv_layers, .n_blocks = target->n_blocks + env->max_seqs * extra,
-		.block_size = target->block_size, .n_kv_heads = mi->n_kv_heads, .head_dim = mi->head_dim, .v_dim = mi->v_dim
-	};
-	size = kv_layout(&f->kv);
-	snprintf(what, sizeof(what), "The KV cache of the drafts, %d blocks", f->kv.n_blocks);
-	if (size == 0)
-		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
-	if (!devmem_reserve(&f->area, env->core->opt.dev, size, env->core->opt.huge, what, e))
-		return false;
-	follow_blank(f);
-	f->max_len = mi->max_model_len;
-	f->max_blocks = env->max_model_len / target->block_size + 1 + extra;
+	f->max_len = f->d->info.model.max_model_len;
+	f->max_blocks = env->max_model_len / block_size + 1 + extra_blocks(block_size);
 	f->pos = mem_alloc(rows * sizeof(int32_t));
 	f->seq_start = mem_alloc((seqs + 1) * sizeof(int32_t));
 	f->tables = mem_alloc(seqs * sizeof(int32_t *));
@@ -77,6 +62,36 @@ follow_open(Follower *f, const SpecEnv *env, Err *e)
 	f->out_rows = mem_alloc(seqs * sizeof(int32_t));
 	f->out_of = mem_alloc(seqs * sizeof(SpecAsk *));
 	f->go_on = mem_alloc(seqs * sizeof(SpecAsk *));
+}
+
+size_t
+follow_apart(const Follower *f)
+{
+	const CoreOptions *o = &f->core->opt;
+
+	/* and the null block */
+	return drafter_block_bytes(&f->d->info, o->kv_type, o->block_size) * ((size_t) f->max_seqs * (size_t) extra_blocks(o->block_size) + 1);
+}
+
+bool
+follow_open_kv(Follower *f, Err *e)
+{
+	const KvView *target = &f->core->kv;
+	const ModelInfo *mi = &f->d->info.model;
+	size_t		size;
+	char		what[80];
+
+	f->kv = (KvView) {
+		.type = target->type, .n_layers = mi->n_kv_layers, .n_blocks = target->n_blocks + f->max_seqs * extra_blocks(target->block_size),
+		.block_size = target->block_size, .n_kv_heads = mi->n_kv_heads, .head_dim = mi->head_dim, .v_dim = mi->v_dim
+	};
+	size = kv_layout(&f->kv);
+	snprintf(what, sizeof(what), "The KV cache of the drafts, %d blocks", f->kv.n_blocks);
+	if (size == 0)
+		return err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
+	if (!devmem_reserve(&f->area, f->core->opt.dev, size, f->core->opt.huge, what, e))
+		return false;
+	follow_blank(f);
 	return true;
 }
 
@@ -118,7 +133,7 @@ table_of(Follower *f, const Req *r, int seq)
 	return t;
 }
 
-/* Compute the batch in the making; logits of its n_out rows are in f->logits, what they feed back in f->fed. */
+/* Compute the batch in the making; logits of its n_out rows are in follow_logits(), what they feed back in f->fed. */
 static void
 run(Follower *f, bool fed_back)
 {
@@ -133,8 +148,7 @@ run(Follower *f, bool fed_back)
 	{
 		if (ahead(f) && !fed_back)
 			follow_gather(f, f->from, f->n_rows);
-		f->d->forward(f->d, &b, &f->kv, f->logits.dev, f->fed.base);
-		core_to_host(&f->logits, 0, (size_t) f->n_out * (size_t) f->vocab);
+		f->d->forward(f->d, &b, &f->kv, follow_logits(f), f->fed.base);
 	}
 	f->n_rows = f->n_seqs = f->n_out = 0;
 }

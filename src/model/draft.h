@@ -77,7 +77,7 @@ void		draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, i
 
 /*
  * The others: one step of rows, which write K and V.  Batch.given: DRAFT_CHAIN.  logits: [n_out][the target's
- * vocab_size], where it has no guess -INFINITY; fed, of a chain: [n_out][draft_fed_width()] what stands for the
+ * vocab_size], where it has no guess K_NO_COLUMN; fed, of a chain: [n_out][draft_fed_width()] what stands for the
  * given row of the next position, with Batch.fed_back.  n_out at most ModelOptions.max_out.  All are where ops are.
  */
 void		draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *fed);

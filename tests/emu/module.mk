@@ -80,7 +80,7 @@ $(EMU_LIB): $(EMU_LIB_OBJ) $(CUDA_C_OBJ)
 	mv -f $@.new $@
 
 # whole models and the core by it; the programs are the engine's side
-EMU_MODELS = $(addprefix $(EMU_DIR)/,test_models test_encoders test_engine)
+EMU_MODELS = $(addprefix $(EMU_DIR)/,test_models test_encoders test_engine test_drafts)
 
 $(EMU_MODELS): $(EMU_DIR)/%: tests/emu/%.c $(LIB) $(EMU_LIB) | $(FIXTURES)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DDEVICE_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)

@@ -511,7 +511,7 @@ check_columns(int n)
 		cuda_pick_cols(dy.p, n + 1, dx.p, n + 3, df.p, 3, n, NULL);
 		for (int i = 0; i < 3; i++)
 			for (int j = 0; j < n; j++)
-				want[i * (n + 1) + j] = from[j] < 0 ? -INFINITY : x[i * (n + 3) + from[j]];
+				want[i * (n + 1) + j] = from[j] < 0 ? K_NO_COLUMN : x[i * (n + 3) + from[j]];
 		CHECK(same(dy.get(), want), "pick_cols %d", n);
 	});
 }

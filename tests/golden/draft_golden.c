@@ -185,7 +185,7 @@ check_chain(const char *name, Draft *d, const Golden *g, const Given *given, con
 		chain(d, g, given, g->starts[i], MAX_ROWS, logits);
 		for (size_t j = 0; j < n; j++)
 		{
-			double		err = isinf(want[j]) && logits[j] == want[j] ? 0 : fabs((double) want[j] - (double) logits[j]);
+			double		err = isinf(want[j]) && logits[j] == K_NO_COLUMN ? 0 : fabs((double) want[j] - (double) logits[j]);
 
 			if (!(err <= worst))
 				worst = err;

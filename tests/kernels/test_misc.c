@@ -310,7 +310,7 @@ check_moves(const Impl *im)
 		for (int i = 0; i < N; i++)
 		{
 			for (int j = 0; j < 7; j++)
-				want[j] = from[j] < 0 ? -INFINITY : x[i * LD + from[j]];
+				want[j] = from[j] < 0 ? K_NO_COLUMN : x[i * LD + from[j]];
 			wrong += memcmp(y + (size_t) i * 9, want, sizeof(want)) != 0;
 		}
 		EXPECT(wrong == 0, "%s pick_cols", im->k->name);

@@ -195,6 +195,10 @@ test_sharers(void)
 	a.sharers = 1;
 	CHECK(gpumem_budget(&l, &m, &a, &all, &e) && 3 * kv <= all && all - 3 * kv < 8 * MB, "%llu of %llu", (unsigned long long) kv,
 		  (unsigned long long) all);
+	a.apart = 100 * MB;
+	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && kv == all - 100 * MB, "what goes along with K and V: %llu of %llu", (unsigned long long) kv,
+		  (unsigned long long) all);
+	a.apart = 0;
 	a.sharers = 3;
 	a.kv_bytes = 4 * GB;
 	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && kv == 4 * GB, "what is asked for is each one's");
