@@ -579,6 +579,26 @@ send_pages(KDevice *d, const KvView *kv, const KRows *r)
 	s->pages = kv->pages;
 }
 
+/*
+ * Blocks that tables have room for: what the longest sequence looks at, rounded up as a graph's contexts are, whose ops know the
+ * distance from one table to the next.
+ */
+static int
+table_width(const KDevice *d, const KRows *r, int block_size)
+{
+	int			most = 1,
+				blocks,
+				splits = 1;
+
+	for (int i = 0; i < r->n_seqs; i++)
+		if (r->pos[r->seq_start[i + 1] - 1] >= most)
+			most = r->pos[r->seq_start[i + 1] - 1] + 1;
+	while (splits * DEV_SPLIT_KEYS < most)
+		splits *= 2;
+	blocks = (splits * DEV_SPLIT_KEYS + block_size - 1) / block_size;
+	return blocks < d->o.max_blocks ? blocks : d->o.max_blocks;
+}
+
 /* the arrays into pinned memory; bytes of them */
 static size_t
 gather(KDevice *d, const KStep *k, uint8_t *to)
@@ -599,10 +619,11 @@ gather(KDevice *d, const KStep *k, uint8_t *to)
 	if (k->kv == NULL || r->block_table == NULL)
 		return s->at[DEV_TABLE];
 	s->n[DEV_TABLE] = r->n_seqs;
+	s->ld = table_width(d, r, k->kv->block_size);
 	for (int i = 0; i < r->n_seqs; i++)
-		memcpy(to + s->at[DEV_TABLE] + (size_t) i * (size_t) d->o.max_blocks * sizeof(int32_t), r->block_table[i],
+		memcpy(to + s->at[DEV_TABLE] + (size_t) i * (size_t) s->ld * sizeof(int32_t), r->block_table[i],
 			   (size_t) blocks_of(r, i, k->kv->block_size) * sizeof(int32_t));
-	return s->at[DEV_TABLE] + (size_t) r->n_seqs * (size_t) d->o.max_blocks * sizeof(int32_t);
+	return s->at[DEV_TABLE] + (size_t) r->n_seqs * (size_t) s->ld * sizeof(int32_t);
 }
 
 static void
@@ -709,7 +730,7 @@ dev_blocks(KDevice *d, const KRows *r, int block_size, int *ld)
 	int32_t    *table;
 	const int32_t *p = NULL;
 
-	*ld = d->o.max_blocks;
+	*ld = s->ld;
 	if (s->n[DEV_TABLE] > 0 && of_step(d, r))
 		return (const int32_t *) (s->dev + s->at[DEV_TABLE]) + (size_t) r->seq0 * (size_t) *ld;
 	for (int i = 0; i < r->n_seqs; i++)

@@ -21,6 +21,8 @@
 
 #define DEV_GROUPS	8
 
+#define DEV_SPLIT_KEYS	512		/* of KGraphKey.splits */
+
 /* bits of KDevInfo.features */
 enum
 {
@@ -39,7 +41,7 @@ typedef enum DevArray
 	DEV_OUT_ROWS,
 	DEV_SEQ_START,
 	DEV_STATE_SLOT,
-	DEV_TABLE,					/* [n_seqs][max_blocks] */
+	DEV_TABLE,					/* [n_seqs][DevStep.ld] */
 	DEV_ARRAYS
 } DevArray;
 
@@ -67,6 +69,7 @@ typedef struct DevStep
 	cudaEvent_t ended;
 	const int32_t *given[DEV_ARRAYS];	/* where the host has them, from step_begin to step_end; NULL: there are none */
 	int			n[DEV_ARRAYS];
+	int			ld;				/* blocks of a sequence's table */
 	const int32_t *pages;		/* KvView.pages as the host has them, in a step */
 	int32_t    *pages_host;		/* what was sent last, pinned */
 	int32_t    *pages_dev;

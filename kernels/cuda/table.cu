@@ -21,7 +21,6 @@ extern "C"
 #include <stddef.h>
 #include <string.h>
 
-#define SPLIT_KEYS	512			/* of KGraphKey.splits */
 #define MOST_KEYS	131072		/* that attention has scratch for: longer contexts have fewer blocks, and the same bits */
 
 /*
@@ -55,7 +54,7 @@ cuda_rows(KDevice *d, const KRows *r, const KvView *kv, CudaRows *c)
 		c->most_keys = keys > c->most_keys ? keys : c->most_keys;
 	}
 	if (d->run == KRUN_CAPTURE)
-		c->most_keys = d->key.splits * SPLIT_KEYS;
+		c->most_keys = d->key.splits * DEV_SPLIT_KEYS;
 	c->pos = (const int32_t *) dev_array(d, r->pos, (size_t) r->n_rows * sizeof(int32_t));
 	c->seq_start = dev_starts(d, r, &c->row0);
 	if (kv != NULL)

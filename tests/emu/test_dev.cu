@@ -352,6 +352,58 @@ check_steps(void)
 	cudaFreeHost(back);
 }
 
+/* a table goes along as wide as contexts are, in steps of graphs' kinds, and is that of each sequence still */
+static void
+check_widths(void)
+{
+	static const struct
+	{
+		int			pos;
+		int			ld;
+	}			longest[] = {{0, 32}, {511, 32}, {512, 64}, {1023, 64}, {1024, 128}, {2900, 182}};
+	const int	blocks = 182;
+	KDevOpen	o = {ROWS, SEQS, blocks, ROWS, true, KVARIANT_AUTO};
+	char		err[256] = "";
+	KDevice    *d = ops->open(0, &the_host, &o, err, sizeof(err));
+	int32_t    *dev = (int32_t *) ops->alloc(d, SEQS * 4, "test"),
+			   *back = (int32_t *) ops->pin(d, SEQS * 4);
+	std::vector<int32_t> table(SEQS * blocks);
+	static World w;
+
+	world_make(&w, 0);
+	w.kv.pages = NULL;
+	w.n_seqs = w.rows.n_seqs = w.rows.n_rows = SEQS;
+	w.step.n_out = 0;
+	for (int s = 0; s <= SEQS; s++)
+		w.seq_start[s] = s;
+	for (int s = 0; s < SEQS; s++)
+		w.table[s] = &table[s * blocks];
+	for (size_t i = 0; i < table.size(); i++)
+		table[i] = (int32_t) i;
+	for (auto &l : longest)
+	{
+		int			ld = 0,
+					wrong = 0;
+		const int32_t *p;
+
+		for (int s = 0; s < SEQS; s++)
+			w.pos[s] = s == 2 ? l.pos : l.pos / 3;
+		ops->step_begin(d, &w.step);
+		p = dev_blocks(d, &w.rows, BLOCK, &ld);
+		for (int s = 0; s < SEQS; s++)
+			copy(d, dev + s, p + s * ld + w.pos[s] / BLOCK, 1);
+		CHECK(ld == l.ld, "%d blocks for %d keys", ld, l.pos + 1);
+		ops->get(d, back, dev, SEQS * 4);
+		CHECK(ops->step_end(d, err, sizeof(err)), "%s", err);
+		for (int s = 0; s < SEQS; s++)
+			wrong += back[s] != s * blocks + w.pos[s] / BLOCK;
+		CHECK(wrong == 0, "%d blocks of %d keys are others", wrong, l.pos + 1);
+	}
+	ops->free(d, dev);
+	ops->unpin(d, back);
+	ops->close(d);
+}
+
 /* ---- copies beside the ops ---- */
 
 static void
@@ -734,6 +786,7 @@ main(void)
 	all_orders(check_asked);
 	all_orders(check_stage);
 	all_orders(check_steps);
+	check_widths();
 	all_orders(check_copies);
 	all_orders(check_threads);
 	all_orders(check_graphs);
