@@ -153,7 +153,10 @@ typedef struct KDeviceOps
 	/* NULL, and why in err */
 	KDevice    *(*open) (int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t errlen);
 	void		(*close) (KDevice *d);
-	/* The ops, with operands of op_type: KT_F32, KT_F16 or KT_BF16; NULL: not on this device. */
+	/*
+	 * The ops, with operands of op_type: KT_F32, KT_F16 or KT_BF16; NULL: not on this device.  d NULL: of none in particular,
+	 * for what needs no device: sizes of matrices and scratch.
+	 */
 	const Kernels *(*kernels) (KDevice *d, KType op_type);
 
 	/* ---- memory ---- */
@@ -166,6 +169,11 @@ typedef struct KDeviceOps
 	bool		(*pin_area) (KDevice *d, void *p, size_t size);	/* what is there already; false: it can't be */
 	void		(*unpin_area) (KDevice *d, void *p);
 	void		(*mem) (KDevice *d, uint64_t *free_bytes, uint64_t *total);
+	/*
+	 * Of the host's arrays in there, matrices of experts and their biases, ops have copies, which nobody wants any more: they
+	 * are about to change, or to go.  Called where ops are.
+	 */
+	void		(*forget) (KDevice *d, const void *from, size_t size);
 
 	/* ---- copies in the ops' order ---- */
 	void		(*put) (KDevice *d, void *dst, const void *src, size_t size);	/* src may be reused on return */

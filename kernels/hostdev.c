@@ -78,7 +78,7 @@ host_open(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t e
 static const Kernels *
 host_kernels(KDevice *d, KType op_type)
 {
-	return op_type == KT_F32 ? d->kernels : NULL;
+	return op_type != KT_F32 ? NULL : d != NULL ? d->kernels : kernels_select(NULL, NULL);
 }
 
 /* ---- memory ---- */
@@ -132,6 +132,15 @@ host_mem(KDevice *d, uint64_t *free_bytes, uint64_t *total)
 {
 	(void) d;
 	*free_bytes = *total = 0;
+}
+
+/* It has no copies. */
+static void
+host_forget(KDevice *d, const void *from, size_t size)
+{
+	(void) d;
+	(void) from;
+	(void) size;
 }
 
 /* ---- copies ---- */
@@ -346,7 +355,7 @@ host_close(KDevice *d)
 static const KDeviceOps host = {
 	.abi = KDEVICE_ABI, .count = host_count, .info = host_info, .open = host_open, .close = host_close, .kernels = host_kernels,
 	.alloc = host_alloc, .free = host_free, .pin = host_pin, .unpin = host_free, .pin_area = host_pin_area,
-	.unpin_area = host_unpin_area, .mem = host_mem, .put = host_put, .get = host_get, .fill = host_fill, .wait = host_wait, .done = host_done,
+	.unpin_area = host_unpin_area, .mem = host_mem, .forget = host_forget, .put = host_put, .get = host_get, .fill = host_fill, .wait = host_wait, .done = host_done,
 	.kv_put = host_kv_put, .kv_get = host_kv_get, .event_done = host_event_done, .kv_fence = host_kv_fence, .step_begin = host_step_begin,
 	.graph = host_graph, .step_done = host_done, .step_flush = host_step_flush, .step_end = host_wait
 };

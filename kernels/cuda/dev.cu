@@ -206,6 +206,26 @@ dev_mem(KDevice *d, uint64_t *free_bytes, uint64_t *total)
 	*total = all;
 }
 
+static void
+dev_forget(KDevice *d, const void *from, size_t size)
+{
+	int			n = 0;
+
+	for (int i = 0; i < d->n_consts; i++)
+	{
+		DevConst   *c = &d->consts[i];
+
+		if ((uintptr_t) c->key - (uintptr_t) from >= size)
+		{
+			d->consts[n++] = *c;
+			continue;
+		}
+		dev_free(d, c->dev);
+		free(c->host);
+	}
+	d->n_consts = n;
+}
+
 /* ---- the stage ---- */
 
 KDevice *
@@ -957,6 +977,8 @@ dev_open(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t er
 static const Kernels *
 dev_kernels(KDevice *d, KType op_type)
 {
+	if (d == NULL)
+		return table_of(op_type, false);
 	return !d->info.usable || (op_type == KT_BF16 && !(d->info.features & DEV_BF16)) ? NULL : table_of(op_type, d->o.fp8_x);
 }
 
@@ -965,7 +987,7 @@ vllm_pg_device_ops(uint32_t abi)
 {
 	static const KDeviceOps ops = {
 		KDEVICE_ABI, dev_count, dev_info, dev_open, dev_close, dev_kernels,
-		dev_alloc, dev_free, dev_pin, dev_unpin, dev_pin_area, dev_unpin_area, dev_mem,
+		dev_alloc, dev_free, dev_pin, dev_unpin, dev_pin_area, dev_unpin_area, dev_mem, dev_forget,
 		dev_put, dev_get, dev_fill, dev_wait, dev_done,
 		dev_kv_put, dev_kv_get, dev_event_done, dev_kv_fence,
 		dev_step_begin, dev_graph, dev_step_done, dev_step_flush, dev_step_end,

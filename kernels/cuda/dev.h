@@ -102,7 +102,7 @@ typedef struct DevCopies
 				room;
 } DevCopies;
 
-/* what an op's arguments have in the host's memory for the device's whole life */
+/* what an op's arguments have in the host's memory until forget() */
 typedef struct DevConst
 {
 	void	   *host;			/* a copy */
@@ -170,7 +170,7 @@ void		dev_put(KDevice *d, void *dst, const void *src, size_t size);
 /* Room in the stage for what an op writes itself, and where it will be on the device; NULL: the device is lost.  Then its copy. */
 void	   *dev_stage(KDevice *d, size_t size, void **at);
 bool		dev_send(KDevice *d, void *at, const void *staged, size_t size);
-/* Of what stays the same as long as `key` does: it is copied once for each content. */
+/* Of what stays the same as long as `key`, where the caller has it, does: it is copied once for each content, until forget(). */
 const void *dev_const(KDevice *d, const void *key, const void *host, size_t size);
 /* Of r's sequences the first rows; *row0 is to be taken off. */
 const int32_t *dev_starts(KDevice *d, const KRows *r, int *row0);

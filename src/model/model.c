@@ -119,6 +119,7 @@ decoder_clear(Decoder *d)
 	split_end(d);
 	dec_unbind(d);
 	dec_conf_free(&d->c);
+	dec_forget_stacks(d);
 	for (size_t i = 0; i < d->n_stacks; i++)
 		stack_free(d->stacks[i]);
 	dec_lora_free(d);

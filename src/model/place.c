@@ -83,12 +83,28 @@ dec_place(Decoder *d, Err *e)
 }
 
 void
+dec_forget_stacks(const Decoder *d)
+{
+	for (size_t i = 0; d->dev != NULL && i < d->n_stacks; i++)
+	{
+		const Stack *s = d->stacks[i];
+		size_t		n = s->mats != NULL ? (size_t) (s->of[0].n_mats * s->n) : 0;
+
+		if (n == 0)
+			continue;
+		d->dev->ops->forget(d->dev->d, s->mats, n * sizeof(*s->mats));
+		d->dev->ops->forget(d->dev->d, s->bias, n * sizeof(*s->bias));
+	}
+}
+
+void
 dec_leave(Decoder *d)
 {
 	/* they may be gone already: weights in a file are forgotten, too */
 	if (d->dev == NULL || d->on_dev.base == NULL)
 		return;
 	d->left = d->on_dev.base;
+	dec_forget_stacks(d);
 	devmem_drop(&d->on_dev);
 }
 

@@ -16,6 +16,8 @@ bool		dec_place(Decoder *d, Err *e);
 /* The device's memory is given back, and taken again with what the host has, which comes from there. */
 void		dec_leave(Decoder *d);
 bool		dec_return(Decoder *d, Err *e);
+/* Ops have nothing of its experts' arrays any more, which are about to change or go. */
+void		dec_forget_stacks(const Decoder *d);
 /* Where the host has a vector of the weights. */
 const float *dec_host(const Decoder *d, const float *p);
 /* ... and a matrix, for mat_row. */

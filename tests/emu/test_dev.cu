@@ -186,6 +186,25 @@ check_stage(void)
 	copy(d, all + 1, two, 1);
 	ops->get(d, back, all, 8);
 	CHECK(well(d) && one == again && one != two && back[0] == 1 && back[1] == 2, "constants");
+	/* ... until they are forgotten, and no others with them */
+	const void *other = dev_const(d, src.data() + 100, src.data(), 64);
+	uint64_t	room[3],
+				total;
+
+	src[0] = 1;
+	ops->mem(d, &room[0], &total);
+	ops->forget(d, src.data(), 100 * sizeof(int32_t));
+	ops->mem(d, &room[1], &total);
+	one = dev_const(d, src.data(), src.data(), 64);
+	ops->mem(d, &room[2], &total);
+	copy(d, all, one, 1);
+	ops->get(d, back, all, 4);
+	src[0] = 2;
+	CHECK(well(d) && back[0] == 1 && dev_const(d, src.data() + 100, src.data(), 64) == other, "constants that were forgotten");
+#ifndef __CUDACC__
+	/* a driver takes more at once */
+	CHECK(room[1] > room[2] && room[2] > room[0], "room for %lld bytes, %lld, %lld", (long long) room[0], (long long) room[1], (long long) room[2]);
+#endif
 	CHECK(dev_array(d, src.data(), (size_t) 9 << 20) == NULL && !ops->wait(d, (char *) back, 100) &&
 		  strstr((char *) back, "larger than the stage") != NULL, "%s", (char *) back);
 	ops->close(d);
