@@ -229,10 +229,11 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) coreplan_kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt != NULL};
 	int			sizes[GRAPH_SIZES];
 	int			n_sizes = 0;
+	const Kernels *as_loaded = devices_sizes(&in->where, in->kernels);
 	bool		ok;
 
-	ok = model_check(conf, &ms, model_opts_scheme(o), in->kernels, &mi, e) &&
-		coreplan_make(&mi, &(PlanFor) {src, tok, in->kernels, &in->where}, o, s, &co, &df, e);
+	ok = model_check(conf, &ms, model_opts_scheme(o), as_loaded, &mi, e) &&
+		coreplan_make(&mi, &(PlanFor) {src, tok, as_loaded, &in->where}, o, s, &co, &df, e);
 	in->tried = ok && in->where.ops != NULL;
 	if (ok)
 		fill_shape(&mi, in->shape);
@@ -512,7 +513,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	Files	   *files = files_open(path, e);
 	Source		src = {.files = files};
 	ModelSource ms = source_of(&src);
-	const Kernels *k = kernels_select(s->cpu_isa, NULL);
+	const Kernels *k = devices_sizes(&where, kernels_select(s->cpu_isa, NULL));
 	CoreOptions co;
 	ModelInfo	mi;
 	DraftFiles	df = {0};
@@ -562,7 +563,7 @@ inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err 
 {
 	DeviceChoice where = planned_device(s);
 
-	return inspect_model(path, o, s, kernels_select(s->cpu_isa, NULL), &where, coreplan_make, json, e);
+	return inspect_model(path, o, s, devices_sizes(&where, kernels_select(s->cpu_isa, NULL)), &where, coreplan_make, json, e);
 }
 
 /* ---- the rest is the Core's ---- */

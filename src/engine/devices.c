@@ -474,6 +474,14 @@ devices_close(Dev *dev)
 		dev_unref(dev);
 }
 
+const Kernels *
+devices_sizes(const DeviceChoice *c, const Kernels *cpus)
+{
+	const Kernels *k = c->memory > 0 ? c->ops->kernels(NULL, KT_BF16) : NULL;
+
+	return k != NULL ? k : cpus;
+}
+
 /* Of what is mapped of the library and nobody writes to: its code, the devices', and its constants.  The file may be another one by now. */
 static int
 add_library(struct dl_phdr_info *info, size_t size, void *arg)

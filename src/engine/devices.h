@@ -55,6 +55,8 @@ bool		devices_choose(const Settings *s, int replica, int rank, int ranks, Device
  */
 bool		devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e);
 void		devices_close(Dev *dev);
+/* Whose mat_bytes and scratch tell what a model will take there, before it is opened: the device's, or of CPUs `cpus`. */
+const Kernels *devices_sizes(const DeviceChoice *c, const Kernels *cpus);
 /* Why it is the CPUs, into the log: once, until the reason is another one. */
 void		devices_tell_why(const DeviceChoice *c);
 /* What decides the bits that a model opened so computes there: the device's kind, the library's code, and which of its kernels.  CPUs: nothing. */

@@ -69,10 +69,18 @@ refuse(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t errl
 	return NULL;
 }
 
+static const Kernels *
+none(KDevice *d, KType op_type)
+{
+	(void) d;
+	(void) op_type;
+	return NULL;
+}
+
 const KDeviceOps *
 vllm_pg_device_ops(uint32_t abi)
 {
-	static const KDeviceOps ops = {.abi = KDEVICE_ABI, .count = count, .info = info, .open = refuse};
+	static const KDeviceOps ops = {.abi = KDEVICE_ABI, .count = count, .info = info, .open = refuse, .kernels = none};
 
 #ifdef OTHER_ABI
 	return NULL;

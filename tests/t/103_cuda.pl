@@ -81,6 +81,17 @@ my $cached = q{SELECT (r.usage).cached_tokens FROM llm_generate_full(repeat('xyz
 ok(sql($cached) <= 1, 'a prompt that is new');
 ok(sql($cached) > 16, '... and again: its blocks are there');
 unload('tickets-2m', 'f32', 'embed', 'score');
+is(sql("SELECT j ->> 'dtype' FROM llm_inspect_model('$fixtures/models/quant_fp8') j"), 'FP8', 'weights of FP8 stay so: what is told before a load, too');
+
+# ---- drafts of what reads the model's hidden rows ----
+
+sql(qq{SELECT llm_create_model('unaided', '$fixtures/drafts/target');
+	SELECT llm_create_model('guessed', '$fixtures/drafts/target', '{"speculative_config": {"method": "eagle3", "model": "$fixtures/drafts/eagle3", "num_speculative_tokens": 3}}')});
+my $unaided = ids('unaided', 3);
+mark();
+is(ids('guessed', 3), $unaided, 'answers with drafts');
+ok(logged(qr/the model is computed on device "cuda:0"/), '... on the device');
+unload('unaided', 'guessed');
 
 # ---- invariance: alone, and among others that run at once ----
 
