@@ -381,7 +381,7 @@ check_widths(void)
 		int			ld;
 	}			longest[] = {{0, 32}, {511, 32}, {512, 64}, {1023, 64}, {1024, 128}, {2900, 182}};
 	const int	blocks = 182;
-	KDevOpen	o = {ROWS, SEQS, blocks, ROWS, true, KVARIANT_AUTO};
+	KDevOpen	o = {ROWS, SEQS, blocks, ROWS, true, KVARIANT_AUTO, false};
 	char		err[256] = "";
 	KDevice    *d = ops->open(0, &the_host, &o, err, sizeof(err));
 	int32_t    *dev = (int32_t *) ops->alloc(d, SEQS * 4, "test"),

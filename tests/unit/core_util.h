@@ -175,7 +175,7 @@ rows_of(const Core *c, IntVec *prompt)
 
 	for (size_t i = 0; i < prompt->len; i++)
 	{
-		if (!core_token_rows(c, &prompt->data[i], 1, rows + i * width) == 0)
+		if (core_token_rows(c, &prompt->data[i], 1, rows + i * width) != 1)
 			exit(2);
 		prompt->data[i] = 0;
 	}
