@@ -551,6 +551,12 @@ cJSON_ParseWithLength(const char *s, size_t n)
 }
 
 cJSON *
+cJSON_ParseWithOpts(const char *s, const char **end, cJSON_bool whole)
+{
+	return cJSON_ParseWithLengthOpts(s, strlen(s) + 1, end, whole);
+}
+
+cJSON *
 cJSON_Parse(const char *s)
 {
 	return cJSON_ParseWithLength(s, strlen(s) + 1);
