@@ -280,6 +280,8 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	mem_free(id);
 	if (!ok)
 	{
+		if (co.drafter != NULL)
+			co.drafter->free(co.drafter);
 		if (n.model != NULL)
 			model_free(n.model);
 		tok_free(tok);

@@ -154,6 +154,10 @@ sql(q{SELECT llm_drop_model('fp8'); SELECT llm_drop_model('fp8_too')});
 sql(q{SELECT llm_create_model('floats', path, options => '{"fp8_activations": true}') FROM llm_models WHERE name = 'bf16'});
 like(error(q{SELECT llm_generate('abc', model => 'floats')}), qr/0A000: option "fp8_activations" is for weights of FP8, and this model's are BF16/, '... refused where there are no such weights');
 sql(q{SELECT llm_drop_model('floats')});
+sql(q{SELECT llm_create_model('drafted', path, options => json_build_object('fp8_activations', true, 'speculative_config', json_build_object('model', path, 'num_speculative_tokens', 2))) FROM llm_models WHERE name = 'bf16'});
+like(error(q{SELECT llm_generate('abc', model => 'drafted')}), qr/0A000: option "fp8_activations"/, '... with what drafts for it');
+ok(until_sql($node, q{SELECT engine_bytes = 0 FROM llm_devices WHERE kind = 'cuda'}), '... of which nothing is left on the device');
+sql(q{SELECT llm_drop_model('drafted')});
 
 # ---- cancelling ----
 
