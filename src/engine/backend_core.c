@@ -204,13 +204,11 @@ load_measured(NewModel *n, Budget *b, Err *e)
 
 /* What is asked for and can't be had is refused. */
 static bool
-fp8_fits(const Model *m, const ModelOpts *o, Err *e)
+fp8_fits(const ModelInfo *mi, const ModelOpts *o, Err *e)
 {
-	KType		type = model_info(m)->dtype;
-
-	if (o->fp8_activations <= 0 || type == KT_FP8)
+	if (o->fp8_activations <= 0 || mi->dtype == KT_FP8)
 		return true;
-	err_set(e, ERR_UNSUPPORTED, "option \"fp8_activations\" is for weights of FP8, and this model's are %s", ktype_name(type));
+	err_set(e, ERR_UNSUPPORTED, "option \"fp8_activations\" is for weights of FP8, and this model's are %s", ktype_name(mi->dtype));
 	return err_hint(e, "CUDA devices keep FP8 weights as they are; CPUs make BF16 of them.");
 }
 
@@ -233,7 +231,9 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	bool		ok;
 
 	ok = model_check(conf, &ms, model_opts_scheme(o), as_loaded, &mi, e) &&
-		coreplan_make(&mi, &(PlanFor) {src, tok, as_loaded, &in->where}, o, s, &co, &df, e);
+		coreplan_make(&mi, &(PlanFor) {src, tok, as_loaded, &in->where}, o, s, &co, &df, e) &&
+		/* on CPUs nothing that follows makes it fit */
+		(in->where.memory > 0 || fp8_fits(&mi, o, e));
 	in->tried = ok && in->where.ops != NULL;
 	if (ok)
 		fill_shape(&mi, in->shape);
@@ -272,7 +272,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo, &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype},
 							df.method != NULL && df.info.kind != DRAFT_MODEL);
 	mo.ranks = ranks_of(in->ranks);
-	ok = load_measured(&n, &budget, e) && fp8_fits(n.model, o, e);
+	ok = load_measured(&n, &budget, e) && fp8_fits(model_info(n.model), o, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
 	if (n.model != NULL && co.prefix_caching && share_may(&mi) && in->ranks == NULL && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
 		offload_store_id(src->files, &df, o, &co, &in->where, &in->open, co.kv_id);
@@ -376,7 +376,8 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 static bool
 falls_back(const ModelOpts *o, const DeviceChoice *where, const char *who, Err *e)
 {
-	if (!where->if_it_can || o->for_adopt != NULL || (o->in_place_of != NULL && o->in_place_of->where.memory > 0))
+	/* what asks for FP8 they refuse in any case */
+	if (!where->if_it_can || o->fp8_activations > 0 || o->for_adopt != NULL || (o->in_place_of != NULL && o->in_place_of->where.memory > 0))
 		return false;
 	if (e->cls != ERR_UNSUPPORTED && e->cls != ERR_NOMEM)
 		return false;
