@@ -4,8 +4,8 @@
     cuda_resources.py [--write] FILE.log...
 
 The logs are ptxas's (-Xptxas -v), one a .cu file, as `make cuda` leaves them.  Without --write they are
-compared with kernels/cuda/resources.txt: nothing may spill or be missing on either side, shared memory is the
-same and registers are at most SLACK more.  Fewer registers are welcome: `make cuda-resources` writes them down.
+compared with kernels/cuda/resources.txt: nothing may spill or be missing on either side, products by wgmma must be able to
+overlap, shared memory is the same and registers are at most SLACK more.  Fewer registers are welcome: `make cuda-resources` writes them down.
 Another toolkit allots other registers, so under one only spills and the list of kernels are compared.
 """
 import os
@@ -19,6 +19,7 @@ ENTRY = re.compile(r"Compiling entry function '(\S+)' for '(sm_\w+)'")
 SPILLS = re.compile(r'(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads')
 USED = re.compile(r'Used (\d+) registers')
 SHARED = re.compile(r'(\d+) bytes smem')
+SERIAL = re.compile(r"wgmma.mma_async instructions are serialized .* in the function '(\S+)'")
 
 
 def short(names):
@@ -39,13 +40,15 @@ def short(names):
 
 
 def parse(path):
-    """(file, mangled name, capability) -> [registers, spilled bytes, shared memory]"""
-    found = {}
+    """(file, mangled name, capability) -> [registers, spilled bytes, shared memory], mangled names of what waits for each product"""
+    found, serial = {}, set()
     at = None
     file = os.path.basename(path)[:-len('.log')]
     with open(path) as log:
         for line in log:
-            if m := ENTRY.search(line):
+            if m := SERIAL.search(line):
+                serial.add(m[1])
+            elif m := ENTRY.search(line):
                 at = (file, m[1], m[2][3:])
                 found[at] = [0, 0, 0]
             elif at and (m := SPILLS.search(line)):
@@ -54,7 +57,7 @@ def parse(path):
                 found[at][0] = int(m[1])
                 found[at][2] = int(s[1]) if (s := SHARED.search(line)) else 0
                 at = None
-    return found
+    return found, serial
 
 
 def toolkit():
@@ -96,7 +99,7 @@ def write(now):
     print('%d kernels of %d files' % (len(rows), len({k[0] for k in rows})))
 
 
-def compare(now, golden, same_toolkit):
+def compare(now, golden, serial, same_toolkit):
     passed, failed = 0, 0
     for key in sorted(now.keys() | golden.keys(), key=order):
         name = '%s.cu %s sm_%s' % key
@@ -107,6 +110,8 @@ def compare(now, golden, same_toolkit):
             wrong = 'is listed and does not exist: make cuda-resources'
         elif now[key][1] > 0:
             wrong = '%d bytes of registers spill' % now[key][1]
+        elif same_toolkit and key[:2] in serial:
+            wrong = 'ptxas serializes its wgmma'
         elif same_toolkit and now[key][0] > golden[key][0] + SLACK:
             wrong = '%d registers, %d are listed' % (now[key][0], golden[key][0])
         elif same_toolkit and now[key][2] != golden[key][2]:
@@ -123,9 +128,11 @@ def main():
     logs = [a for a in sys.argv[1:] if a != '--write']
     if not logs or any(a.startswith('-') for a in logs):
         sys.exit(__doc__)
-    raw = {}
+    raw, serial = {}, set()
     for path in logs:
-        raw.update(parse(path))
+        found, waits = parse(path)
+        raw.update(found)
+        serial |= {k[:2] for k in found if k[1] in waits}
     names = short(sorted({k[1] for k in raw}))
     now = {}
     for (file, name, sm), values in raw.items():
@@ -136,7 +143,8 @@ def main():
     golden, release = read_golden()
     sms = {k[2] for k in now}
     golden = {k: v for k, v in golden.items() if k[2] in sms}    # of a build for fewer capabilities
-    passed, failed = compare(now, golden, release == toolkit())
+    serial = {(file, names[name]) for file, name in serial}
+    passed, failed = compare(now, golden, serial, release == toolkit())
     if release != toolkit():
         print('skipped 1: registers are listed for toolkit %s, this is %s' % (release, toolkit()))
     print('cuda: %d passed, %d failed, %d skipped' % (passed, failed, release != toolkit()))

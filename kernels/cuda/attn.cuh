@@ -290,7 +290,7 @@ tile_there(ByMma)
 {
 }
 
-/* does a warp without rows come along to products? */
+/* does a warp without rows come along?  All the way: ptxas lets no two products of a warpgroup overlap if its warps part in between */
 static __device__ __forceinline__ bool
 all_warps(ByMma)
 {
@@ -690,7 +690,7 @@ attend_strip(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bo
 	{
 		const H    *k = next_tile(by, p, l, i == 0, strip);
 
-		if (works || all_warps(by))
+		if (works)
 			add_scores(by, s, q + i * PIECE * rows, rows, k, min(PIECE, p.dim_pad - i * PIECE));
 		tile_done(l);
 	}
@@ -710,7 +710,7 @@ attend_strip(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bo
 		{
 			const H    *v = next_tile(by, p, l, false, strip);
 
-			if (works || all_warps(by))
+			if (works)
 				add_values<H, cols>(by, acc->o + i * (PIECE / 8), a, v, l->v_cols - i * PIECE);
 			tile_done(l);
 		}
@@ -1004,7 +1004,7 @@ attn_kernel(AttnArgs p)
 	l.pieces = l.k_pieces + (l.v_cols + PIECE - 1) / PIECE;
 	o = (float *) (l.tiles + 2 * KEYS * p.width) + warp * 16 * VT + threadIdx.x % 32;
 	q += row_of(By(), warp) * 8;
-	works = t.at + warp * 16 < t.n;
+	works = all_warps(By()) || t.at + warp * 16 < t.n;
 #pragma unroll
 	for (int r = 0; r < 2; r++)
 		w[r] = attn_row(p, t, t.at + warp * 16 + threadIdx.x % 32 / 4 + 8 * r, kv_head);

@@ -110,12 +110,6 @@ rows_here(ByBulk)
 	return (blockDim.x - FETCHERS) / 2;
 }
 
-static __device__ __forceinline__ bool
-all_warps(ByBulk)
-{
-	return true;
-}
-
 template <typename H> static __device__ __forceinline__ void
 add_scores(ByBulk by, float (*s)[4], const H *q, int rows, const H *k, int cols)
 {
@@ -332,7 +326,7 @@ attn_bulk_kernel(AttnArgs p)
 		for (int query = -1; query < queries; query++)
 			if (pass_keys(query, redo, keys, lo, hi, &from, &to))
 			{
-				attend(by, p, &l, w, q, t.at + warp * 16 < t.n, from, to, o, &acc);
+				attend(by, p, &l, w, q, true, from, to, o, &acc);
 				write_rows(p, t, w, warp, v0, query, lo, hi, redo, acc);
 				pass_ends();
 			}
