@@ -721,7 +721,8 @@ split_apply(Decoder *d, const ModelRanks *r, Err *e)
 {
 	d->ranks.tp = of_ops(d, r->tp);
 	d->ranks.pp = of_ops(d, r->pp);
-	d->ranks.experts = r->experts;
+	/* stages of one rank each have all experts of their layers */
+	d->ranks.experts = r->experts && d->ranks.tp != NULL;
 	d->ranks.round_robin = r->round_robin;
 	d->ranks.rows = r->rows;
 	d->ranks.lends = r->lends;

@@ -631,6 +631,9 @@ test_model(const char *name)
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.experts = true,.round_robin = true}, false);
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.experts = true}, false);
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.experts = true}, false);
+		/* there is nobody to share them with */
+		compare(name, path, &alone, (Plan) {.tp = 1,.pp = 2,.experts = true}, false);
+		compare(name, path, &alone, (Plan) {.tp = 1,.pp = 2,.experts = true,.round_robin = true,.device = "moat"}, false);
 	}
 	for (int n = close_look ? 2 : tp; n <= (close_look ? 4 : tp); n++)
 		if (alone.heads % n == 0)
