@@ -10,7 +10,7 @@
  * Which steps count for a round: the last `window` before it.  A step may count for several rounds to come, each of
  * which has a sum of its own; the first one is the next round's.
  *
- * Tested by tests/unit/test_balance.c.
+ * Tested by tests/unit/test_ranks.c and tests/t/105_eplb.pl.
  */
 #include "model/balance.h"
 
