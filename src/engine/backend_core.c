@@ -247,6 +247,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	co.kernels = in->kernels;
 	co.pool = in->pool;
 	co.dev = in->dev;
+	co.never_runs = o->for_adopt != NULL;
 	/* the CPUs' devices record nothing */
 	if (in->where.memory > 0 && (o->enforce_eager != 0 ? o->enforce_eager < 0 : !s->enforce_eager))
 		n_sizes = graph_sizes(o->capture_sizes, o->n_capture_sizes, co.max_num_seqs, sizes);

@@ -247,6 +247,7 @@ typedef struct CoreOptions
 	bool		no_windows;		/* what layers with windows see no more is kept nevertheless */
 	int			kv_sample;		/* blocks whose lives are told of, in millionths */
 	bool		compute_kv_scales;	/* FP8: from a text, on loading, whatever the checkpoint has */
+	bool		never_runs;		/* another one takes over the weights: no step is made, not even on loading */
 	HugePages	huge;			/* for the KV */
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
 	int64_t		step_target_us; /* chunk prefill so that a step stays under this, or 4 times it while no answer

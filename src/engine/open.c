@@ -243,7 +243,6 @@ core_open(Core *c, const Conf *conf, Err *e)
 {
 	const ModelInfo *info = core_info(c);
 	const CoreOptions *o = &c->opt;
-	bool		runs = o->budget == NULL || !o->budget->least;
 	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_kv_layers;
 	SchedOptions so = {
 		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
@@ -258,8 +257,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (!open_areas(c, e))
 		return false;
 	c->opt.budget = NULL;
-	/* computing scales wants room for a text, which nobody has who never runs */
-	if ((runs && !kvscales_open(c, e)) ||
+	/* computing scales wants room for a text, which nobody has who never runs; and a step may move experts, which must be where who takes over looks */
+	if ((!o->never_runs && !kvscales_open(c, e)) ||
 		(o->ranks != NULL && !ranks_kv(o->ranks, info, &c->kv, o->max_num_seqs, e)))
 		return false;
 	so.block_size = o->block_size;

@@ -25,6 +25,8 @@ sub restart { return restart_with($node, @_); }
 # 8, 8, 6 and 5 experts; a model without any
 my @kinds = qw(qwen3_moe_f16 deepseek3_f16 gpt_oss_f16 mixtral_f16);
 sql(qq{SELECT llm_create_model('$_', '$fixtures/models/$_', options => '{"kv_cache_memory_bytes": 262144, "max_model_len": 96}')}) for @kinds, 'llama_tied_bf16';
+# a step computes its scales when it is loaded
+sql(qq{SELECT llm_create_model('scaled', '$fixtures/models/qwen3_moe_f16', options => '{"kv_cache_memory_bytes": 262144, "max_model_len": 96, "kv_cache_dtype": "fp8", "calculate_kv_scales": true}')});
 
 # many steps: prompts in pieces, answers beside each other
 sub answers
@@ -64,7 +66,7 @@ my $adapted = qq{SELECT string_agg(llm_generate('a b ' || i, model => '$kind', l
 my $with = sql($adapted);
 isnt($with, sql($adapted =~ s/'adapted'/NULL/r), 'an adapter changes answers');
 
-my %alone = map { $_ => answers($_) } @kinds, 'llama_tied_bf16';
+my %alone = map { $_ => answers($_) } @kinds, qw(llama_tied_bf16 scaled);
 is((moves($kind))[0], 0, 'one process: nothing moves');
 
 # ---- the same bits ----
@@ -103,6 +105,10 @@ for my $level (1, 2)
 	is(sql($call), $told, "behind a sleep of level $level");
 	is(answers($kind), $alone{$kind}, '... all of it');
 }
+is(answers('scaled'), $alone{scaled}, 'scales that a step computes');
+sql("SELECT llm_sleep(2, mode => 'keep', model => 'scaled')");
+sql("SELECT llm_wake_up(model => 'scaled')");
+is(answers('scaled'), $alone{scaled}, '... of weights that are loaded again for who sleeps');
 my $b = bg($node, ($call) x 8);
 for (1 .. 3)
 {
