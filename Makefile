@@ -167,7 +167,7 @@ $(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -include tests/unit/on_device.h -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
 
 # whose ranks are short of memory at times
-$(BUILD)/tests/unit/test_ranks: LDLIBS_ENGINE += -Wl,--wrap=mem_try_aligned
+$(BUILD)/tests/unit/test_ranks: LDLIBS_ENGINE += -Wl,--wrap=mem_try_aligned,--wrap=sysmem_available
 
 # Example logits processors: a library that knows no header of ours but the public one.
 PROCESSORS = $(BUILD)/tests/plugins/processors.so

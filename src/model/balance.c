@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sysmem.h"
 #include "model/eplb.h"
 #include "model/place.h"
 #include "model/split.h"
@@ -55,6 +56,7 @@ struct Balance
 	int			n_sums;			/* rounds that a step may count for */
 	int64_t    *step;			/* [layers][experts] rows of the step */
 	int64_t    *sums;			/* [n_sums][layers][experts] */
+	bool		of_file;		/* pages of weights become this rank's own when they are written */
 	bool		told;			/* of an error */
 	EplbStat	stat;
 	EplbStat	logged;			/* as of the last line */
@@ -410,20 +412,41 @@ spread(const Moving *m)
 	}
 }
 
+/*
+ * Is there room for so many slots' experts, and for pages that become own ones, on all ranks at once, as they are of one machine?  More
+ * memory than there is would be found out by the kernel, which would end some process.
+ */
+static bool
+has_room(const Moving *m, size_t slots)
+{
+	uint64_t	need = (uint64_t) slots * m->bytes * (m->b->of_file ? 2 : 1) + PIECE;
+
+	return need <= sysmem_available("") / (uint64_t) m->b->shape.ranks;
+}
+
+/* Memory for what comes; what was taken before some of it failed is the round's. */
+static bool
+take_room(const Moving *m, size_t slots)
+{
+	Round	   *r = &m->b->round;
+
+	m->b->of_file = m->b->of_file || m->d->weights.of_file;
+	if (!has_room(m, slots))
+		return false;
+	if (slots > 0)
+		r->brought = mem_try_aligned(slots * m->bytes);
+	r->scratch = mem_try_aligned(PIECE);
+	return r->scratch != NULL && (slots == 0 || (r->brought != NULL && marena_own(&m->d->weights)));
+}
+
 /* false: no layer is left, or a rank had no memory, or is missing */
 static bool
 open_layer(const Moving *m)
 {
 	Balance    *b = m->b;
 	Round	   *r = &b->round;
-	size_t		n = changes_before(m, b->each);
-	float		failed = 0;
+	float		failed = take_room(m, changes_before(m, b->each)) ? 0 : 1;
 
-	if (n > 0)
-		r->brought = mem_try_aligned(n * m->bytes);
-	r->scratch = mem_try_aligned(PIECE);
-	if (r->scratch == NULL || (n > 0 && (r->brought == NULL || !marena_own(&m->d->weights))))
-		failed = 1;
 	b->comm->ops->sum(b->comm, m->d->pool, &failed, 1);
 	r->open = true;
 	r->expert = 0;
