@@ -54,7 +54,9 @@ struct Balance
 	int64_t		steps;			/* that counted; */
 	int64_t		due;			/* ... a round begins when they are so many */
 	int			n_sums;			/* rounds that a step may count for */
-	int64_t    *step;			/* [layers][experts] rows of the step */
+	int64_t    *step;			/* [layers][experts] rows of the step; */
+	int64_t		rows;			/* ... what stat gets of it */
+	int64_t		busiest;
 	int64_t    *sums;			/* [n_sums][layers][experts] */
 	bool		of_file;		/* pages of weights become this rank's own when they are written */
 	bool		told;			/* of an error */
@@ -559,8 +561,10 @@ balance_step_begin(Decoder *d)
 {
 	Balance    *b = d->ranks.balance;
 
-	if (b != NULL)
-		memset(b->step, 0, load_size(b) * sizeof(int64_t));
+	if (b == NULL)
+		return;
+	memset(b->step, 0, load_size(b) * sizeof(int64_t));
+	b->rows = b->busiest = 0;
 }
 
 void
@@ -584,8 +588,8 @@ balance_count(Decoder *d, int layer, const int32_t *start)
 
 		most = n > most ? n : most;
 	}
-	b->stat.rows += start[b->shape.physical];
-	b->stat.busiest += (int64_t) most * b->shape.ranks;
+	b->rows += start[b->shape.physical];
+	b->busiest += (int64_t) most * b->shape.ranks;
 }
 
 static void
@@ -610,6 +614,8 @@ balance_step_end(Decoder *d)
 	if (b == NULL)
 		return;
 	b->steps++;
+	b->stat.rows += b->rows;
+	b->stat.busiest += b->busiest;
 	room = b->conf.step_bytes > 0 ? b->conf.step_bytes : SIZE_MAX;
 	for (int i = 0; i < b->n_sums; i++)
 	{
