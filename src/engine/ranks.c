@@ -34,6 +34,12 @@ typedef struct Ranks
 	pthread_mutex_t writing;	/* a command and its body */
 	pthread_mutex_t asking;		/* for rows, until they have come */
 	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
+
+	/* Who computes with the others, as their communicators are all models': threads in the order in which they come. */
+	pthread_mutex_t turns;
+	pthread_cond_t turned;
+	uint64_t	came;			/* under turns */
+	uint64_t	gone;
 } Ranks;
 
 struct RankModel
@@ -73,6 +79,8 @@ open_group(Ranks *g, int fd, const Settings *s, int world, Err *e)
 	pthread_mutex_init(&g->writing, NULL);
 	pthread_mutex_init(&g->loading, NULL);
 	pthread_mutex_init(&g->asking, NULL);
+	pthread_mutex_init(&g->turns, NULL);
+	pthread_cond_init(&g->turned, NULL);
 	if (!groupmem_open(&g->mem, fd, 0, world, e))
 		return false;
 	close(fd);
@@ -213,6 +221,30 @@ hear_all(Ranks *g, const char *digest, Err *e)
 
 /* ---- a step ---- */
 
+/* A model that is loaded may have a step beside those of others; each is computed by all ranks before the next one is told of. */
+static void
+take_turn(Ranks *g)
+{
+	uint64_t	mine;
+
+	pthread_mutex_lock(&g->turns);
+	mine = g->came++;
+	while (g->gone != mine)
+		pthread_cond_wait(&g->turned, &g->turns);
+	pthread_mutex_unlock(&g->turns);
+}
+
+static void
+end_turn(void *ctx)
+{
+	Ranks	   *g = ((const RankModel *) ctx)->of;
+
+	pthread_mutex_lock(&g->turns);
+	g->gone++;
+	pthread_cond_broadcast(&g->turned);
+	pthread_mutex_unlock(&g->turns);
+}
+
 static void
 add_ints(Buf *b, const int32_t *x, int n)
 {
@@ -281,6 +313,7 @@ tell_forward(void *ctx, const Batch *b)
 	add_tables(&body, r, m->block_size);
 	if (s.embedded)
 		add_embeds(&body, b, m->embed_width);
+	take_turn(m->of);
 	tell(m, RC_FORWARD, body.data, body.len);
 	buf_free(&body);
 }
@@ -296,6 +329,7 @@ tell_logits(void *ctx, const float *hidden, const LoraAdapter *const *lora, int 
 	buf_add(&body, (const char *) hidden, (size_t) n * (size_t) m->hidden * sizeof(float));
 	if (l.adapted)
 		add_loras(&body, lora, n);
+	take_turn(m->of);
 	tell(m, RC_LOGITS, body.data, body.len);
 	buf_free(&body);
 }
@@ -345,7 +379,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	m->shape = (ModelRanks) {
 		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.rows = group.rows,.lends = lends,.eplb = l->eplb,
 		.forward = tell_forward,
-		.logits = tell_logits,.ctx = m
+		.logits = tell_logits,.over = end_turn,.ctx = m
 	};
 	tell(m, RC_LOAD, l, sizeof(*l));
 	mem_free(l);

@@ -846,6 +846,14 @@ find_ends(Decoder *d, const KRows *r, const int32_t *seen)
 	}
 }
 
+/* What ranks were told of is computed. */
+static void
+over(const Model *m)
+{
+	if (m->ranks != NULL && m->ranks->over != NULL)
+		m->ranks->over(m->ranks->ctx);
+}
+
 void
 model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int n, float *logits)
 {
@@ -859,6 +867,7 @@ model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int 
 	if (!split_is_last(d))
 	{
 		split_logits(d, logits, n, d->c.vocab);
+		over(m);
 		return;
 	}
 	d->stopped = false;
@@ -867,6 +876,7 @@ model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int 
 	d->k->to_op(d->pool, d->h, d->c.hidden, hidden, d->c.hidden, n, d->c.hidden);
 	dec_lora_rows(d, lora, n);
 	dec_logits(d, logits);
+	over(m);
 }
 
 LoraAdapter *
@@ -991,6 +1001,7 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 		ok = !d->lost && !split_failed(d);
 	}
 	d->wait.fn = NULL;
+	over(m);
 	return ok;
 }
 

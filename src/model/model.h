@@ -144,6 +144,7 @@ typedef struct ModelRanks
 	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
 	void		(*forward) (void *ctx, const struct Batch *b);
 	void		(*logits) (void *ctx, const float *hidden, const LoraAdapter *const *lora, int n);
+	void		(*over) (void *ctx);	/* told behind each of the two; NULL = nobody asks */
 	void	   *ctx;
 } ModelRanks;
 

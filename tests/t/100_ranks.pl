@@ -136,6 +136,14 @@ for my $shape ([ 2, 1 ], [ 2, 2 ])
 	my ($tp, $pp) = @$shape;
 	restart_with($node, tensor_parallel_size => $tp, pipeline_parallel_size => $pp, enable_expert_parallel => 'off');
 	is(sql(kind($_)), $kind_alone{$_}, "$_ with computed scales on $tp x $pp ranks") for qw(scaled scaled_latent);
+	# beside steps of another model
+	my $b = bg($node, (kind('qwen3_moe_f16')) x 30);
+	for my $time (1 .. 3)
+	{
+		sql("SELECT llm_unload_model('scaled')");
+		is(sql(kind('scaled')), $kind_alone{scaled}, "... computed while another model answers, time $time");
+	}
+	is(finish($b), join("\n", ($kind_alone{qwen3_moe_f16}) x 30), '... which answers as always');
 }
 ok($node->log_contains(qr/FP8 KV cache: scales are computed/), '... as the log tells');
 restart_with($node, pipeline_parallel_size => 1);
