@@ -327,7 +327,7 @@ static const StringRow string_rows[] = {
 	{"vllm.expert_placement_strategy", &vllm_expert_placement, "linear", PGC_SIGHUP, 0, check_placement, "expert_placement_strategy",
 	"Sets which experts each process has whole, from the engine's next start on: linear, a run of them; round_robin, one in turn."},
 	{"vllm.eplb_config", &vllm_eplb_config, "", PGC_SIGHUP, 0, check_object, "eplb_config",
-	"JSON object that says how experts move, from the engine's next start on; empty means vLLM's defaults."},
+	"JSON object that says how experts move, from the engine's next start on; empty means the defaults."},
 	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy, "scheduling_policy",
 	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
 	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_object, "speculative_config",
