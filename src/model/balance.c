@@ -636,6 +636,17 @@ balance_step_end(Decoder *d)
 		}
 }
 
+void
+balance_stop(Decoder *d)
+{
+	Balance    *b = d->ranks.balance;
+
+	if (b == NULL)
+		return;
+	round_close(&b->round);
+	b->round.on = false;
+}
+
 bool
 balance_home(Decoder *d, Err *e)
 {
@@ -643,8 +654,7 @@ balance_home(Decoder *d, Err *e)
 
 	if (b == NULL)
 		return true;
-	round_close(&b->round);
-	b->round.on = false;
+	balance_stop(d);
 	eplb_first(&b->shape, &b->now);
 	for (int i = 0; i < d->c.n_layers; i++)
 		write_table(d, i);

@@ -29,6 +29,8 @@ void		balance_step_begin(Decoder *d);
 void		balance_count(Decoder *d, int layer, const int32_t *start);
 void		balance_step_end(Decoder *d);
 
+/* The weights are gone, on all ranks: so is what was brought; balance_home() follows. */
+void		balance_stop(Decoder *d);
 /* The weights are again as they were loaded, on all ranks.  ERR_LOST: the device is. */
 bool		balance_home(Decoder *d, Err *e);
 

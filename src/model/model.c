@@ -700,6 +700,7 @@ void
 model_forget(Model *m)
 {
 	marena_forget(&m->d.weights);
+	balance_stop(&m->d);
 	dec_leave(&m->d);
 }
 
