@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/blake2.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sysmem.h"
@@ -24,6 +26,8 @@
 #include "wire/control.h"
 
 #define ASSEMBLE_MS	30000
+#define TELL_MS		20			/* who waits for its turn tells so often that it does, */
+#define TELL_MOST_US INT64_C(300000000)	/* ... for so long */
 
 typedef struct Ranks
 {
@@ -221,16 +225,33 @@ hear_all(Ranks *g, const char *digest, Err *e)
 
 /* ---- a step ---- */
 
-/* A model that is loaded may have a step beside those of others; each is computed by all ranks before the next one is told of. */
+/*
+ * A model that is loaded may have a step beside those of others; each is computed by all ranks before the next one is told of.  waits: called
+ * now and then until it may (a step thread lives while it waits), for so long as something may take that doesn't hang; NULL = never.
+ */
 static void
-take_turn(Ranks *g)
+take_turn(Ranks *g, void (*waits) (void *ctx), void *ctx)
 {
+	int64_t		begun = clock_us();
 	uint64_t	mine;
 
 	pthread_mutex_lock(&g->turns);
 	mine = g->came++;
 	while (g->gone != mine)
-		pthread_cond_wait(&g->turned, &g->turns);
+	{
+		struct timespec ts;
+
+		clock_gettime(CLOCK_REALTIME, &ts);
+		ts.tv_nsec += TELL_MS * 1000000L;
+		ts.tv_sec += ts.tv_nsec / 1000000000;
+		ts.tv_nsec %= 1000000000;
+		(void) pthread_cond_timedwait(&g->turned, &g->turns, &ts);
+		if (waits == NULL || g->gone == mine || clock_us() - begun > TELL_MOST_US)
+			continue;
+		pthread_mutex_unlock(&g->turns);
+		waits(ctx);
+		pthread_mutex_lock(&g->turns);
+	}
 	pthread_mutex_unlock(&g->turns);
 }
 
@@ -313,7 +334,7 @@ tell_forward(void *ctx, const Batch *b)
 	add_tables(&body, r, m->block_size);
 	if (s.embedded)
 		add_embeds(&body, b, m->embed_width);
-	take_turn(m->of);
+	take_turn(m->of, b->wait, b->wait_ctx);
 	tell(m, RC_FORWARD, body.data, body.len);
 	buf_free(&body);
 }
@@ -329,7 +350,7 @@ tell_logits(void *ctx, const float *hidden, const LoraAdapter *const *lora, int 
 	buf_add(&body, (const char *) hidden, (size_t) n * (size_t) m->hidden * sizeof(float));
 	if (l.adapted)
 		add_loras(&body, lora, n);
-	take_turn(m->of);
+	take_turn(m->of, NULL, NULL);
 	tell(m, RC_LOGITS, body.data, body.len);
 	buf_free(&body);
 }
