@@ -281,6 +281,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	mem_free(id);
 	if (!ok)
 	{
+		/* it reads the model's weights */
 		if (co.drafter != NULL)
 			co.drafter->free(co.drafter);
 		if (n.model != NULL)

@@ -12,6 +12,7 @@
 #include "check.h"
 
 #define MODEL "build/fixtures/models/llama_f32"
+#define DRAFTS "build/fixtures/drafts/"
 
 static Peer P;
 static volatile WireStats *st;
@@ -170,6 +171,22 @@ test_errors(void)
 	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "gone",.path = "/no/such/model",.prompt = "x",.max_tokens = 5}));
 	CHECK(strncmp(r, "58030: ", 7) == 0 || strncmp(r, "XX001: ", 7) == 0, "no files: %s", r);
 	free(r);
+}
+
+/* What is wrong is found when the model and what drafts for it are there: nothing of them is left (ASan's engine says so when it ends). */
+static void
+test_late_error(void)
+{
+	char		cwd[600];
+	char		options[900];
+	char	   *r;
+
+	CHECK(getcwd(cwd, sizeof(cwd)) != NULL, "no directory");
+	snprintf(options, sizeof(options), "{\"fp8_activations\": true, \"speculative_config\": {\"method\": \"medusa\", \"model\": \"%s/" DRAFTS "medusa\"}}", cwd);
+	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "late",.path = DRAFTS "target",.options = options,.prompt = "x",.max_tokens = 5}));
+	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "options that don't fit the weights: %s", r);
+	free(r);
+	integrity("a load that fails late");
 }
 
 static void
@@ -353,6 +370,7 @@ main(int argc, char **argv)
 		test_check();
 		test_generate();
 		test_errors();
+		test_late_error();
 		test_no_waiting_for_readers();
 		test_idle();
 		test_cancel_and_unload();
