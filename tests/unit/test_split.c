@@ -58,8 +58,9 @@ fill_row(KType t, uint8_t *row)
 	{
 		for (size_t i = 0; i < bytes; i++)
 			row[i] &= 0xbf;
-		for (int i = 0; i < K; i += FP8_GROUP)
-			memcpy(row + (size_t) (i / FP8_GROUP) * sizeof(whole), &whole, sizeof(whole));
+		/* one that was another group's would be noticed */
+		for (int i = 0; i < K / FP8_GROUP; i++, whole += 0.01f)
+			memcpy(row + (size_t) i * sizeof(whole), &whole, sizeof(whole));
 	}
 	else
 		for (size_t i = 0; i < bytes; i += block)
@@ -167,21 +168,32 @@ sum_error(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int c
 	return worst;
 }
 
-/* A row of many scales or blocks: its parts are what it is in them. */
+/* Rows may be cut at multiples of so many. */
+static int
+unit_of(KType t)
+{
+	return t == KT_INT8 || t == KT_FP8 ? FP8_GROUP : ktype_block(t) > 1 ? ktype_block(t) : 32;
+}
+
+/* A row of many scales or blocks: its parts, from each place on to the next one and to the end, are what it is in them. */
 static void
 test_cut(KType t, const uint8_t *w)
 {
 	static float whole[K];
 	static float part[K];
 	uint8_t		row[K * sizeof(float)];
+	int			unit = unit_of(t);
 
 	kblock_to_float(t, w, K, whole);
-	for (int from = 0; from < K; from += 256)
-	{
-		ktype_cut(t, w, K, from, 256, row);
-		kblock_to_float(t, row, 256, part);
-		CHECK(memcmp(part, whole + from, 256 * sizeof(float)) == 0, "%s: other weights from %d on", ktype_name(t), from);
-	}
+	for (int from = 0; from < K; from += unit)
+		for (int i = 0; i < 2; i++)
+		{
+			int			n = i == 0 ? unit : K - from;
+
+			ktype_cut(t, w, K, from, n, row);
+			kblock_to_float(t, row, n, part);
+			CHECK(memcmp(part, whole + from, (size_t) n * sizeof(float)) == 0, "%s: %d other weights from %d on", ktype_name(t), n, from);
+		}
 }
 
 int
@@ -197,6 +209,7 @@ main(void)
 			for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]) && ktype_row_bytes((KType) t, K) > 0; i++)
 			{
 				int			n = widths[i];
+				int			cut = unit_of((KType) t) < 128 ? 3 * unit_of((KType) t) : unit_of((KType) t);
 
 				if ((*k)->mat_bytes((KType) t, n, K) == 0)
 					continue;
@@ -207,8 +220,8 @@ main(void)
 				{
 					CHECK(same_bits(*k, pool, (KType) t, w, n, n / 2, rows[r]), "%s %s: %d columns, %d rows", (*k)->name,
 						  ktype_name((KType) t), n, rows[r]);
-					CHECK(sum_error(*k, pool, (KType) t, w, n, 256, rows[r]) < 8, "%s %s: %d columns, %d rows: partial sums are %g roundings away",
-						  (*k)->name, ktype_name((KType) t), n, rows[r], sum_error(*k, pool, (KType) t, w, n, 256, rows[r]));
+					CHECK(sum_error(*k, pool, (KType) t, w, n, cut, rows[r]) < 8, "%s %s: %d columns, %d rows: partial sums are %g roundings away",
+						  (*k)->name, ktype_name((KType) t), n, rows[r], sum_error(*k, pool, (KType) t, w, n, cut, rows[r]));
 					CHECK(same_bits(*k, pool, (KType) t, w, n, 19, rows[r]), "%s %s: 19 of %d columns, %d rows", (*k)->name,
 						  ktype_name((KType) t), n, rows[r]);
 				}
