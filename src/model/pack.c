@@ -603,8 +603,8 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 	buf_printf(&quant, "%s", opt->quant != NULL ? opt->quant->name : "none");
 	/* ranks' parts differ where their plans don't, and each has an entry */
 	if (r->tp != NULL)
-		buf_printf(&quant, "\nrank %d of %d%s%s%s", r->tp->rank, r->tp->size, r->experts ? " by experts" : "", r->round_robin ? " in turn" : "",
-				   r->rows ? " by rows" : "");
+		buf_printf(&quant, "\nrank %d of %d%s%s%s%s", r->tp->rank, r->tp->size, r->experts ? " by experts" : "", r->round_robin ? " in turn" : "",
+				   r->rows ? " by rows" : "", r->lends ? ", embedding whole" : "");
 	if (r->balance != NULL)
 		buf_printf(&quant, ", %d slots", r->n_slots);
 	if (r->pp != NULL)
