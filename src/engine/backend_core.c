@@ -753,7 +753,8 @@ on_progress(Inst *in, int lane, void (*fn) (void *ctx), void *ctx)
 static void
 step(Inst *in, int lane, const Settings *s)
 {
-	(void) s;
+	/* it may have changed */
+	ranks_patience(s->hang_timeout_ms);
 	core_step(replica(in, lane)->core);
 }
 
