@@ -26,6 +26,7 @@
 #include "wire/control.h"
 
 #define ASSEMBLE_MS	30000
+#define ROWS_BYTES	(4 << 20)	/* of the embedding, that are asked for at once */
 #define TELL_MS		20			/* who waits for its turn tells so often that it does, */
 #define TELL_MOST_US INT64_C(300000000)	/* ... for so long */
 
@@ -700,8 +701,9 @@ take_rows(RankModel *m, int rank, const Model *own, const int32_t *ids, size_t n
 	mem_free(rows);
 }
 
-void
-ranks_token_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out)
+/* So many that steps, which wait for the ranks meanwhile, hardly notice. */
+static void
+ask_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out)
 {
 	Ranks	   *g = m->of;
 	bool		others = false;
@@ -716,6 +718,17 @@ ranks_token_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, f
 		take_rows(m, r, own, ids, n, out);
 	pthread_mutex_unlock(&g->asking);
 	ranks_check();
+}
+
+void
+ranks_token_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out)
+{
+	size_t		width = (size_t) m->embed_width;
+	size_t		most = ROWS_BYTES / (width * sizeof(float));
+
+	most = most > 0 ? most : 1;
+	for (size_t at = 0; at < n; at += most)
+		ask_rows(m, own, ids + at, n - at < most ? n - at : most, out + at * width);
 }
 
 void
