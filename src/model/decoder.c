@@ -109,7 +109,7 @@ linear_as(Decoder *d, const Linear *l, int target, const KOp *x, int rows, float
 		gains(d, l, n, to, l->n);
 	}
 	split_whole(d, l->all > 0, y, rows, l->all, sizeof(float));
-	split_sum(d, l->k_all > 0, y, rows * l->n);
+	split_sum(d, l->k_all > 0, y, rows);
 }
 
 static void

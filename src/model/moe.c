@@ -310,6 +310,6 @@ dec_moe(Decoder *d, const Layer *l)
 		moe_rows(&s);
 	}
 	/* of all experts and the one for all rows at once */
-	split_sum(d, l->moe.down.of[0].k_all > 0, d->y, d->rows * d->c.hidden);
+	split_sum(d, l->moe.down.of[0].k_all > 0, d->y, d->rows);
 	d->pending = true;
 }

@@ -918,12 +918,12 @@ split_embed(Decoder *d, float *to, float *before)
 }
 
 void
-split_sum(Decoder *d, bool parts, float *x, int n)
+split_sum(Decoder *d, bool parts, float *x, int rows)
 {
 	KComm	   *c = d->ranks.tp;
 
 	if (parts)
-		c->ops->sum(c, d->pool, x, (size_t) n);
+		c->ops->sum(c, d->pool, x, (size_t) rows * (size_t) d->c.hidden);
 }
 
 /* What ops have, there on the host at once. */

@@ -69,8 +69,8 @@ void	   *split_mine(Decoder *d, bool split, void *all);
 void		split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size);
 /* to[rows][embed.k] = the embedding's rows of the step's tokens; before: as much memory, not `to` */
 void		split_embed(Decoder *d, float *to, float *before);
-/* x[n] is added up over ranks, if it is `parts` that they have. */
-void		split_sum(Decoder *d, bool parts, float *x, int n);
+/* x[rows][hidden] is added up over ranks, if it is `parts` that they have. */
+void		split_sum(Decoder *d, bool parts, float *x, int rows);
 /*
  * Where the rows of whole experts begin, start[n_slots + 1], as the host has it; and own[], likewise the op's, of this rank's
  * `n` slots from `first` on, from 0 on.  Then their rows: all[start[n_slots]][hidden].
