@@ -6,7 +6,7 @@
  * none, or a wrong one, each look tries again, so that it can be installed under an engine that runs.
  * What the loader says about a library names files, so it goes to the log and not into an error of a call.
  *
- * Tested by tests/t/101_device.pl with libraries of stated devices (tests/plugins/devices.c).
+ * Tested by tests/unit/test_devices.c and tests/t/101_device.pl with libraries of stated devices (tests/plugins/devices.c).
  */
 #include "engine/devices.h"
 
@@ -264,25 +264,42 @@ usable(int n, int rank, int *found, KDevInfo *d)
 	return which;
 }
 
+/* Are those from there on, one for each rank, of the same kinds as the first ones? */
+static bool
+alike(int n, int from, int ranks)
+{
+	for (int r = 0; r < ranks; r++)
+	{
+		KDevInfo	a;
+		KDevInfo	b;
+		int			found;
+
+		(void) usable(n, r, &found, &a);
+		(void) usable(n, from + r, &found, &b);
+		if (strcmp(a.name, b.name) != 0)
+			return false;
+	}
+	return true;
+}
+
 /*
  * ... the rank's of a replica.  As long as there are devices each replica has its own, then they share them, in turn; but none of another kind than
- * the first one's, whose bits it couldn't give.
+ * the first one's, whose bits it couldn't give: all ranks of a replica have such, or none.
  */
 static int
 of_replica(int n, int replica, int rank, int ranks, int *found, KDevInfo *d)
 {
-	KDevInfo	own;
 	int			first = usable(n, rank, found, d);
-	int			groups = *found / ranks;
-	int			which;
+	int			groups = 0;
+	int			from = 0;
 
+	for (int at = 0; at + ranks <= *found; at += ranks)
+		groups += alike(n, at, ranks);
 	if (groups < 2)
 		return first;
-	which = usable(n, replica % groups * ranks + rank, found, &own);
-	if (strcmp(own.name, d->name) != 0)
-		return first;
-	*d = own;
-	return which;
+	for (int left = replica % groups; left > 0; left -= alike(n, from, ranks))
+		from += ranks;
+	return usable(n, from + rank, found, d);
 }
 
 /* auto: the rank's of those that can be used, else the CPUs, and why. */
