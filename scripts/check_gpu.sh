@@ -120,7 +120,7 @@ if wanted sanitizer; then
 	elif ! command -v compute-sanitizer >/dev/null; then
 		why='compute-sanitizer is missing'
 	fi
-	for p in test_norm test_rope_kv test_table $(printf '%s\n' $programs | grep -vxE 'test_(norm|rope_kv|table|dev|blaslt)'); do
+	for p in test_norm test_rope_kv test_table $(printf '%s\n' $programs | grep -vxE 'test_(norm|rope_kv|table|dev|blaslt|nccl)'); do
 		for tool in memcheck racecheck; do
 			if [ -n "$why" ]; then
 				result sanitizer "$tool-$p" 0 0 1 0 "$why"
