@@ -227,7 +227,11 @@ make_finder(Draft *d, Err *e)
 	KSample    *asks;
 
 	if (m->dev == NULL || m->k->sample == NULL || d->logits_width > KSAMPLE_MAX_WIDTH)
+	{
+		if (m->dev == NULL)
+			d->info.model.work_memory += n * d->logits_width * sizeof(float);
 		return hostdev_new(&d->seen, m->dev, n * d->logits_width, "logits of drafts", e);
+	}
 	if (!scratch(d, &d->logits, d->logits_width, "Logits of what guesses tokens", e) ||
 		!hostdev_new(&d->asks, m->dev, n * (sizeof(KSample) / sizeof(float)), "rows of drafts", e) ||
 		!hostdev_new(&d->found, m->dev, DRAFT_MOST * n * (sizeof(KSampled) / sizeof(float)), "drafts", e))
