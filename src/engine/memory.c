@@ -17,11 +17,18 @@
 #include "engine/pins.h"
 #include "engine/spec.h"
 
-/* Rows of logits and their like: what core_rest() gives back. */
+/* Rows of logits and their like. */
 static size_t
 rows_memory(const Core *c)
 {
 	return c->logits_size + c->hidden_size + c->raw_size + 2 * c->fork_size;
+}
+
+/* Of all that is counted as other memory what core_rest() gives back: those, and what drafts by weights has of its own. */
+static size_t
+given_back(const Core *c)
+{
+	return rows_memory(c) + (c->spec != NULL && c->opt.drafter != NULL ? spec_memory(c->spec) : 0);
 }
 
 void
@@ -54,7 +61,7 @@ memory_publish(const Core *c, CoreStats *st)
 	st->mem_weights = (int64_t) (info->weights_memory + (draft != NULL ? draft->weights_memory : 0));
 	st->mem_work = (int64_t) (info->work_memory + (draft != NULL ? draft->work_memory : 0));
 	st->mem_kv = (int64_t) (c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * kvpool_touched(c->pool);
-	st->mem_other = c->other_memory - (c->given_back ? (int64_t) rows_memory(c) : 0);
+	st->mem_other = c->other_memory - (c->given_back ? (int64_t) given_back(c) : 0);
 	st->mem_state = c->given_back ? 0 : (int64_t) info->state_bytes * c->opt.max_num_seqs;
 	st->kv_pinned_tokens = pins_tokens(c->pins);
 }

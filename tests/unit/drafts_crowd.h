@@ -184,10 +184,16 @@ static void
 rest(Core *c, const char *target, const char *config, const Case *k, int how)
 {
 	Drafter    *d = c->opt.drafter;
+	CoreStats	awake;
+	CoreStats	asleep;
 	Err			e = {0};
 	bool		lost = false;
 
+	core_stats(c, &awake);
 	core_rest(c, true);
+	core_stats(c, &asleep);
+	CHECK(awake.mem_other - asleep.mem_other == core_rows_memory(core_info(c), &c->opt) + (d != NULL ? (int64_t) spec_memory(c->spec) : 0),
+		  "%s: asleep it has %lld bytes less", config, (long long) (awake.mem_other - asleep.mem_other));
 	if (how == 0 || d == NULL)
 	{
 		CHECK(core_store(c, "/tmp", &lost, &e), "%s", e.msg);
