@@ -200,8 +200,8 @@ open_rest(void *ctx, Err *e)
 	Core	   *c = ctx;
 	SmpDevSizes smp = {.rows = c->opt.max_num_seqs, .width = core_info(c)->vocab_size, .n_valid = c->defaults.n_valid, .tokens = c->max_model_len};
 
-	/* whoever taps rows wants all of them on the host */
-	return open_rows(c, e) && open_state(c, e) && (c->opt.spec.type == NULL || spec_open(c, &c->opt.spec, &c->spec, e)) &&
+	/* who never runs drafts nothing, and leaves the room on a device to whom its weights are for; whoever taps rows wants all of them on the host */
+	return open_rows(c, e) && open_state(c, e) && (c->opt.spec.type == NULL || c->opt.never_runs || spec_open(c, &c->opt.spec, &c->spec, e)) &&
 		(c->opt.tap != NULL || smpdev_new(&c->smpdev, c->opt.dev, c->opt.pool, &smp, e));
 }
 
