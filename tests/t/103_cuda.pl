@@ -81,7 +81,6 @@ my $cached = q{SELECT (r.usage).cached_tokens FROM llm_generate_full(repeat('xyz
 ok(sql($cached) <= 1, 'a prompt that is new');
 ok(sql($cached) > 16, '... and again: its blocks are there');
 unload('tickets-2m', 'f32', 'embed', 'score');
-is(sql("SELECT j ->> 'dtype' FROM llm_inspect_model('$fixtures/models/quant_fp8') j"), 'FP8', 'weights of FP8 stay so: what is told before a load, too');
 
 # ---- drafts of what reads the model's hidden rows ----
 
@@ -145,6 +144,7 @@ for my $file (glob "$fixtures/models/quant_fp8/*")
 	append_to_file("$fp8_dir/" . ($file =~ s/.*\///r), $text);
 }
 sub dtype { return sql("SELECT dtype FROM llm_models WHERE name = '$_[0]'"); }
+is(sql("SELECT j ->> 'dtype' FROM llm_inspect_model('$fp8_dir') j"), 'FP8', 'weights of FP8 stay so: what is told before a load, too');
 sql("SELECT llm_create_model('fp8', '$fp8_dir'), llm_create_model('fp8_too', '$fp8_dir', options => '{\"fp8_activations\": true}')");
 my @fp8 = map { lps($_) } 'fp8', 'fp8_too';
 is(join(', ', map { dtype($_) } 'fp8', 'fp8_too'), 'FP8 (fp8), FP8 x FP8 (fp8)', 'weights of FP8, and with activations of FP8');
