@@ -287,6 +287,8 @@ count_tap() {
 
 mkdir -p build/check
 rm -f build/check/failed
+# who is interrupted leaves no program behind
+trap 'for p in $(jobs -rp); do pkill -P "$p"; done' EXIT
 PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)}
 PG_PREFIX=
 case $part in
