@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What each CUDA kernel takes of a device, by capability: registers, shared memory, spills.
+"""What each CUDA kernel takes of a device, by capability: registers, shared memory, spills, stack frames.
 
     cuda_resources.py [--write] FILE.log...
 
 The logs are ptxas's (-Xptxas -v), one a .cu file, as `make cuda` leaves them.  Without --write they are
 compared with kernels/cuda/resources.txt: nothing may spill or be missing on either side, products by wgmma must be able to
-overlap, shared memory is the same and registers are at most SLACK more.  Fewer registers are welcome: `make cuda-resources` writes them down.
+overlap, shared memory is the same, stack frames (arrays that are no registers) are no larger and registers are at most SLACK more.  Fewer are welcome: `make cuda-resources` writes them down.
 Another toolkit allots other registers, so under one only spills and the list of kernels are compared.
 """
 import os
@@ -40,7 +40,7 @@ def short(names):
 
 
 def parse(path):
-    """(file, mangled name, capability) -> [registers, spilled bytes, shared memory], mangled names of what waits for each product"""
+    """(file, mangled name, capability) -> [registers, spilled bytes, shared memory, stack frame], mangled names of what waits for each product"""
     found, serial = {}, set()
     at = None
     file = os.path.basename(path)[:-len('.log')]
@@ -50,9 +50,10 @@ def parse(path):
                 serial.add(m[1])
             elif m := ENTRY.search(line):
                 at = (file, m[1], m[2][3:])
-                found[at] = [0, 0, 0]
+                found[at] = [0, 0, 0, 0]
             elif at and (m := SPILLS.search(line)):
                 found[at][1] = max(int(m[2]), int(m[3]))
+                found[at][3] = int(m[1])
             elif at and (m := USED.search(line)):
                 found[at][0] = int(m[1])
                 found[at][2] = int(s[1]) if (s := SHARED.search(line)) else 0
@@ -78,7 +79,8 @@ def read_golden():
             file, kernel, *cells = line.split()
             for c in cells:
                 sm, values = c.split(':')
-                found[file, kernel, sm] = [int(v) for v in values.split('/')]
+                values = [int(v) for v in values.split('/')]
+                found[file, kernel, sm] = values if len(values) == 4 else [*values, 0]
     return found, release
 
 
@@ -89,10 +91,10 @@ def order(key):
 def write(now):
     rows = {}
     for key in sorted(now, key=order):
-        rows.setdefault(key[:2], []).append('%s:%d/%d/%d' % (key[2], *now[key]))
+        rows.setdefault(key[:2], []).append('%s:%s' % (key[2], '/'.join(str(v) for v in now[key][:4 if now[key][3] else 3])))
     with open(GOLDEN, 'w') as f:
         f.write('# What ptxas says of each kernel (make cuda-resources):\n'
-                '# capability:registers/bytes spilled/bytes of shared memory, without that of the launch\n'
+                '# capability:registers/bytes spilled/bytes of shared memory, without that of the launch/bytes of stack frame, if any\n'
                 '# toolkit %s\n' % toolkit())
         for (file, kernel), cells in rows.items():
             f.write('%s %s %s\n' % (file, kernel, ' '.join(cells)))
@@ -116,6 +118,8 @@ def compare(now, golden, serial, same_toolkit):
             wrong = '%d registers, %d are listed' % (now[key][0], golden[key][0])
         elif same_toolkit and now[key][2] != golden[key][2]:
             wrong = '%d bytes of shared memory, %d are listed' % (now[key][2], golden[key][2])
+        elif same_toolkit and now[key][3] > golden[key][3]:
+            wrong = 'a stack frame of %d bytes, %d are listed' % (now[key][3], golden[key][3])
         if wrong:
             failed += 1
             print('FAILED %s: %s' % (name, wrong))
