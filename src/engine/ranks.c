@@ -757,8 +757,13 @@ ranks_info(int i, RankInfo *out)
 	out->rank = out->replica * group.world + i % each + 1;
 	out->pid = groupmem_pid(&group.of[out->replica].mem, i % each + 1);
 	out->device = groupmem_told(&group.of[out->replica].mem, i % each + 1) - 1;
-	out->bytes = sysmem_of_process(out->pid);
 	return true;
+}
+
+int64_t
+ranks_bytes(const RankInfo *r)
+{
+	return sysmem_of_process(r->pid);
 }
 
 /* ---- adapters ---- */

@@ -76,9 +76,9 @@ typedef struct RankInfo
 	int			replica;
 	int			pid;
 	int			device;			/* of a model that it computes; -1 = none, or a CPU's */
-	int64_t		bytes;			/* memory */
 } RankInfo;
 bool		ranks_info(int i, RankInfo *out);
+int64_t		ranks_bytes(const RankInfo *r);	/* of memory that its process has; reads the system's files */
 /* KV blocks and states like rank 0's. */
 bool		ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, Err *e);
 /* Blocks of their KV are copied like rank 0's. */

@@ -115,17 +115,32 @@ look_at_device_memory(Stats *s)
 	}
 }
 
+/* Who they are and which devices they compute on, as of now; their memory, which takes reading files, only if asked. */
 static void
-look_at_ranks(Stats *s)
+look_at_ranks(Stats *s, bool memory)
 {
 	RankInfo	info;
+	int			n = 0;
 
-	s->n_ranks = 0;
-	while (s->n_ranks < WIRE_MAX_RANKS && ranks_info(s->n_ranks, &info))
+	for (; n < WIRE_MAX_RANKS && ranks_info(n, &info); n++)
 	{
-		s->ranks_on[s->n_ranks] = info.device;
-		s->ranks[s->n_ranks++] = (WireRank) {.rank = info.rank, .replica = info.replica, .pid = info.pid, .bytes = info.bytes};
+		WireRank   *r = &s->ranks[n];
+
+		s->ranks_on[n] = info.device;
+		if (memory || n >= s->n_ranks || r->pid != info.pid)
+			r->bytes = ranks_bytes(&info);
+		r->rank = info.rank;
+		r->replica = info.replica;
+		r->pid = info.pid;
 	}
+	s->n_ranks = n;
+}
+
+/* What is looked at every now and then only is looked at again: the engine may have nothing to publish for long behind this. */
+static void
+look_again(Stats *s)
+{
+	s->rss_us = s->available_us = 0;
 }
 
 Stats *
@@ -233,6 +248,7 @@ stats_rows(Stats *s, const StatsRow *rows, int n)
 	}
 	memcpy(s->rows, rows, (size_t) n * sizeof(StatsRow));
 	s->n_rows = n;
+	look_again(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -242,6 +258,7 @@ stats_attach(Stats *s, const Inst *in)
 	pthread_mutex_lock(&s->lock);
 	if (s->n_inst < MAX_INST)
 		s->inst[s->n_inst++] = in;
+	look_again(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -261,6 +278,7 @@ stats_detach(Stats *s, const Inst *in)
 			s->inst[i] = s->inst[--s->n_inst];
 			break;
 		}
+	look_again(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -352,6 +370,7 @@ stats_publish(Stats *s)
 	WireStats  *w = s->to;
 	WireFigures t;
 	uint32_t	seq;
+	bool		ranks = false;
 
 	pthread_mutex_lock(&s->lock);
 	total(s, &t);
@@ -366,8 +385,9 @@ stats_publish(Stats *s)
 	{
 		s->available = available_memory();
 		s->available_us = s->when_us;
-		look_at_ranks(s);
+		ranks = true;
 	}
+	look_at_ranks(s, ranks);
 	if (s->n_devices != devices_n())
 		look_at_devices(s);
 	look_at_device_memory(s);
