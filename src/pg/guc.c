@@ -273,7 +273,7 @@ static bool check_logprobs_mode(char **newval, void **extra, GucSource source);
 static bool check_isolation(char **newval, void **extra, GucSource source);
 static bool check_traceparent(char **newval, void **extra, GucSource source);
 static bool check_tracestate(char **newval, void **extra, GucSource source);
-static bool check_directory(char **newval, void **extra, GucSource source);
+static bool check_path(char **newval, void **extra, GucSource source);
 static bool check_sleep_requests(char **newval, void **extra, GucSource source);
 static bool check_object(char **newval, void **extra, GucSource source);
 
@@ -310,7 +310,7 @@ static const StringRow string_rows[] = {
 	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16."},
 	{"vllm.device", &vllm_device, "auto", PGC_SIGHUP, 0, check_device, "device",
 	"Sets what models are computed on: auto, cpu, cuda or cuda:N; of several ranks a list, such as cuda:0,cuda:1."},
-	{"vllm.device_library", &vllm_device_library, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "device_library",
+	{"vllm.device_library", &vllm_device_library, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "device_library",
 	"Sets the path of the library of CUDA devices; empty means vllm_pg_cuda.so beside the engine program."},
 	{"vllm.nccl_path", &vllm_nccl_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_nccl_path, "nccl_path",
 	"Sets the path of NCCL's library, by which ranks on GPUs exchange; empty means where the loader finds it, off that they do so by way of the host."},
@@ -344,9 +344,9 @@ static const StringRow string_rows[] = {
 	"Names the trace that LLM requests belong to, as the W3C's header traceparent does; empty means none."},
 	{"vllm.tracestate", &vllm_tracestate, "", PGC_USERSET, 0, check_tracestate, NULL,
 	"What goes with vllm.traceparent, as the W3C's header tracestate."},
-	{"vllm.kv_offload_directory", &vllm_kv_offload_directory, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "kv_offload_directory",
+	{"vllm.kv_offload_directory", &vllm_kv_offload_directory, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "kv_offload_directory",
 	"Sets the directory for what the KV caches lose, where the engine finds it again after a restart; empty means none."},
-	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_directory, "repack_cache",
+	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
 
@@ -428,7 +428,11 @@ check_cuda_kernels(char **newval, void **extra, GucSource source)
 static bool
 check_nccl_path(char **newval, void **extra, GucSource source)
 {
-	return strcmp(*newval, "off") == 0 || check_directory(newval, extra, source);
+	if (strcmp(*newval, "off") == 0 || check_path(newval, extra, source))
+		return true;
+	if ((*newval)[0] != '/')
+		GUC_check_errdetail("The value must be \"off\" or an absolute path.");
+	return false;
 }
 
 /* It becomes a word of the engine's environment: numbers and UUIDs. */
@@ -550,13 +554,13 @@ check_tracestate(char **newval, void **extra, GucSource source)
 
 /* The engine gets it as a line: an absolute path without control characters. */
 static bool
-check_directory(char **newval, void **extra, GucSource source)
+check_path(char **newval, void **extra, GucSource source)
 {
 	const char *s = *newval;
 
 	if (s[0] != '\0' && s[0] != '/')
 	{
-		GUC_check_errdetail("The directory must be an absolute path.");
+		GUC_check_errdetail("The value must be an absolute path.");
 		return false;
 	}
 	if (strlen(s) > MAX_DIRECTORY)
