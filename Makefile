@@ -8,7 +8,7 @@
 #	make cuda			build vllm_pg_cuda.so, where there is nvcc (kernels/cuda/module.mk)
 #
 # Artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11, here) and, when libmicrohttpd,
-# libpq and GnuTLS are there, vllm_pg_http.  Objects live under build/; SAN=address,undefined or SAN=thread makes
+# libpq and GnuTLS are there, vllm_pg_http; when libcurl is there, vllm_pg_remote.  Objects live under build/; SAN=address,undefined or SAN=thread makes
 # a sanitized build beside the plain one; FUZZ=1 CC=clang makes libFuzzer targets (scripts/fuzz.sh).
 
 PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
@@ -44,15 +44,17 @@ LDLIBS_ENGINE = $(BARE_OBJ) $(BARE_LIBS)
 endif
 
 ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/parse/*.c src/load/*.c src/quant/*.c \
-	src/grammar/*.c src/model/*.c src/engine/*.c)
+	src/grammar/*.c src/model/*.c src/talk/*.c src/engine/*.c)
 KERNEL_SRC = $(wildcard kernels/*.c kernels/ref/*.c kernels/cpu/*.c)
 # of the HTTP door what needs no library: for its unit test
 HTTP_PURE = $(patsubst %,src/http/%.c,answer conf json route)
-LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC) $(HTTP_PURE))
+# of the remote program everything but what talks to libcurl: for its unit tests
+REMOTE_PURE = $(filter-out src/remote/main.c src/remote/http%.c,$(wildcard src/remote/*.c))
+LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC) $(HTTP_PURE) $(REMOTE_PURE))
 ENGINE = $(BUILD)/vllm_pg_engine
 LIB = $(BUILD)/libengine.a
 
-all: engine http module
+all: engine http remote module
 
 engine: $(ENGINE)
 
@@ -74,6 +76,19 @@ $(BUILD)/vllm_pg_http: $(HTTP_OBJ)
 
 $(BUILD)/src/http/%.o: CPPFLAGS_ENGINE += $(HTTP_CPPFLAGS)
 -include $(HTTP_OBJ:.o=.d)
+
+# ---- the remote program, which asks endpoints, where libcurl is ----
+
+HAVE_CURL := $(shell printf '\043include <curl/curl.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+REMOTE_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/remote/main.c src/remote/http*.c))
+REMOTE = $(if $(HAVE_CURL),$(if $(wildcard src/remote/main.c),$(BUILD)/vllm_pg_remote))
+
+remote: $(REMOTE)
+
+$(BUILD)/vllm_pg_remote: $(REMOTE_OBJ) $(LIB)
+	$(CC) $(CFLAGS_ENGINE) -o $@ $^ -lcurl $(LDLIBS_ENGINE)
+
+-include $(REMOTE_OBJ:.o=.d)
 
 $(ENGINE): $(BUILD)/src/engine/main.o $(LIB)
 	$(CC) $(CFLAGS_ENGINE) -o $@ $^ $(LDLIBS_ENGINE)
@@ -112,7 +127,7 @@ module:
 		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) with_llvm=no
 
 install: all
-	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) CUDA=$(wildcard vllm_pg_cuda.so) \
+	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) REMOTE=$(REMOTE) CUDA=$(wildcard vllm_pg_cuda.so) \
 		DESTDIR=$(DESTDIR) scripts/install.sh
 
 # ---- a newcomer's two commands ----
@@ -219,5 +234,5 @@ bench: all
 clean:
 	rm -rf build vllm_pg_cuda.so
 
-.PHONY: all engine http module processors device-libs install demo demo-stop check check-full check-pg16 check-unit \
+.PHONY: all engine http remote module processors device-libs install demo demo-stop check check-full check-pg16 check-unit \
 	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean

@@ -2,6 +2,8 @@
 # The suite.  `check.sh` runs all of it on PostgreSQL 15; `check.sh pg16` (pg18) the SQL
 # and TAP parts on that version; `check.sh unit|kernels|emu|cuda|golden|san|regress|tap|demo|soak|lint|fuzz` a part.
 # Every program prints `NAME: N passed, N failed, N skipped`; the last line adds up.
+# TESTS='110 083_http': of TAP only the files, of regress only the tests, whose names begin so (regress: give
+# the whole names, in an order that works).
 # Works as root (servers run as user postgres) and as a plain user.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -192,7 +194,7 @@ statement_timeout = '120s'" && cluster_start regress || return 1
 	cp -r tests/sql tests/expected tests/isolation "$BASE/src/" 2>/dev/null
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/src" "$BASE/out"
 	local tests specs regress isolation st
-	tests=$(cd tests/sql && ls -- *.sql | sed 's/\.sql$//')
+	tests=${TESTS:-$(cd tests/sql && ls -- *.sql | sed 's/\.sql$//')}
 	specs=$(cd tests/isolation/specs && ls -- *.spec | sed 's/\.spec$//')
 	regress=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/regress/pg_regress
 	(cd "$BASE/out" && as_pg timeout 900 "$regress" --inputdir="$BASE/src" --outputdir="$BASE/out" --bindir="$PG_BIN" \
@@ -237,6 +239,13 @@ find_clients() {
 	rm -rf "$w"
 }
 
+wanted_test() {
+	local w
+	[ -n "${TESTS:-}" ] || return 0
+	for w in $TESTS; do case $1 in "$w"*) return 0 ;; esac; done
+	return 1
+}
+
 check_tap() {
 	. scripts/cluster.sh
 	cluster_base "build/check/pg$PG_MAJOR"
@@ -257,6 +266,7 @@ check_tap() {
 	make -s emu-lib && mkdir -p "$BASE/hooks/emu" && { [ ! -f build/engine/emu/vllm_pg_cuda.so ] || cp build/engine/emu/vllm_pg_cuda.so build/engine/emu/libnccl_emu.so "$BASE/hooks/emu/"; }
 	for t in tests/t/[0-9]*.pl; do
 		case $(basename "$t") in 9*) [ -n "${FULL:-}" ] || continue ;; esac
+		wanted_test "$(basename "$t" .pl)" || continue
 		out=build/check/tap-pg$PG_MAJOR-$(basename "$t" .pl)
 		(cd "$BASE/work" && as_pg env EXTRA_CONF="shared_preload_libraries = 'vllm_pg'
 $EXT_CONF" PG_REGRESS="$($PG_CONFIG --pgxs | xargs dirname)/../../src/test/regress/pg_regress" \

@@ -15,7 +15,8 @@ PACKAGES="gcc:compiler make:build libc6-dev:C-library-headers
 postgresql-15:server postgresql-server-dev-15:server-headers-and-PGXS
 libcjson-dev:JSON-parser libutf8proc-dev:Unicode-normalization
 libpcre2-dev:regular-expressions libmicrohttpd-dev:HTTP-server
-libpq-dev:HTTP-server libgnutls28-dev:HTTP-server"
+libpq-dev:HTTP-server libgnutls28-dev:HTTP-server
+libcurl4-openssl-dev:models-behind-urls"
 if [ "${1:-build}" = check ]; then
 	PACKAGES="$PACKAGES libipc-run-perl:TAP-tests libsimde-dev:AVX-512-emulation-for-tests g++:CUDA-kernels-on-the-CPU clang:fuzzing libclang-rt-14-dev:fuzzing python3:models-of-tests python3-pip:PostgreSQL-16-as-a-Python-package python3-venv:PostgreSQL-16-as-a-Python-package"
 fi

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Install the module, the engine, the HTTP door and the GPU's library if they were built, the SQL scripts and the
+# Install the module, the engine, the HTTP door, the remote program and the GPU's library if they were built, the SQL scripts and the
 # bundled model.
 #
-#	PG_CONFIG=... MODULE=build/pg15/vllm_pg.so ENGINE=build/engine/vllm_pg_engine HTTP= CUDA= \
+#	PG_CONFIG=... MODULE=build/pg15/vllm_pg.so ENGINE=build/engine/vllm_pg_engine HTTP= REMOTE= CUDA= \
 #		[DESTDIR=...] scripts/install.sh
 #
 # Everything that belongs together lies beside the library ($pkglibdir), where the
@@ -21,6 +21,7 @@ put() {	# put MODE FILE DIR
 put 755 "$MODULE" "$lib"
 put 755 "$ENGINE" "$lib"
 [ -z "${HTTP:-}" ] || put 755 "$HTTP" "$lib"
+[ -z "${REMOTE:-}" ] || put 755 "$REMOTE" "$lib"
 [ -z "${CUDA:-}" ] || put 755 "$CUDA" "$lib"
 # what a logits processor is compiled with
 put 644 src/engine/vllm_logits_processor.h "${DESTDIR:-}$($PG_CONFIG --includedir-server)/extension/vllm_pg"

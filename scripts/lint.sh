@@ -28,15 +28,17 @@ allow src/parse 'parse/|base/'
 allow src/quant 'quant/|base/|blocks\.h'
 allow src/load 'load/|quant/|base/|blocks\.h|text/tokenizer\.h'
 allow src/model 'model/|quant/|base/|kernels\.h|blocks\.h'
+allow src/talk 'talk/|wire/|base/'
+allow src/remote 'remote/|talk/|wire/|base/'
 allow src/http 'http/|base/|wire/traceparent'
-allow src/engine 'engine/|model/|text/|grammar/|parse/|load/|wire/|base/|quant/|kernels\.h|pool\.h|blocks\.h'
+allow src/engine 'engine/|talk/|model/|text/|grammar/|parse/|load/|wire/|base/|quant/|kernels\.h|pool\.h|blocks\.h'
 allow kernels 'ref/|cpu/|cuda/|emu/|simde/'
 rule "layers: no PostgreSQL header outside src/pg and bgworker" \
-	"$(grep -rnE '#include "(postgres|fmgr|miscadmin|storage/|utils/|access/)' src/base src/wire src/text src/grammar src/parse src/load src/quant src/model src/engine src/http kernels)"
+	"$(grep -rnE '#include "(postgres|fmgr|miscadmin|storage/|utils/|access/)' src/base src/wire src/text src/grammar src/parse src/load src/quant src/model src/engine src/http src/talk src/remote kernels)"
 rule "layers: no engine header in PostgreSQL processes" \
-	"$(grep -rnE '#include "(engine|model|text|grammar|load|quant|base|kernels)/?' src/pg bgworker)"
+	"$(grep -rnE '#include "(engine|model|text|grammar|load|quant|base|talk|remote|kernels)/?' src/pg bgworker)"
 rule "layers: no bare include of another module's header" "$(
-	for d in base wire text grammar load quant model engine; do
+	for d in base wire talk remote text grammar load quant model engine; do
 		[ -d src/$d ] || continue
 		grep -rnoE '^#include "[a-z0-9_]+\.h"' src/$d | while IFS=: read -r f l inc; do
 			h=$(echo "$inc" | sed 's/.*"\(.*\)"/\1/')

@@ -106,6 +106,16 @@ err_sqlstate(ErrClass cls)
 			return "57014";
 		case ERR_LOST:
 			return "58000";
+		case ERR_CONNECTION:
+			return "08006";
+		case ERR_PROTOCOL:
+			return "08P01";
+		case ERR_AUTH:
+			return "28000";
+		case ERR_FORBIDDEN:
+			return "42501";
+		case ERR_UNAVAILABLE:
+			return "57P03";
 		case ERR_INTERNAL:
 			break;
 	}

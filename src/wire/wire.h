@@ -57,7 +57,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	8
+#define WIRE_VERSION	9
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
 #define WIRE_STATS_SIZE	(512 * 1024)
@@ -288,6 +288,30 @@ typedef struct WireRank
 	int64_t		bytes;			/* memory */
 } WireRank;
 
+/* A url of a model that is one; the remote program's. */
+#define WIRE_MAX_ENDPOINTS	64
+typedef enum WireHealth
+{
+	WIRE_HEALTH_UNKNOWN = 0,	/* nothing has been asked yet */
+	WIRE_HEALTH_UP,
+	WIRE_HEALTH_TRYING,			/* the breaker is half open: one request finds out */
+	WIRE_HEALTH_DOWN			/* the breaker is open */
+} WireHealth;
+
+typedef struct WireEndpoint
+{
+	char		url[256];
+	uint64_t	model_hash;		/* of WireModelStat */
+	uint32_t	dboid;
+	uint32_t	health;			/* WireHealth */
+	int32_t		in_flight;		/* calls */
+	int32_t		waiting;		/* requests that wait for this endpoint's limits or breaker */
+	int64_t		calls, failures, retries, throttled;	/* throttled: of failures those with status 429 */
+	int64_t		latency_us;		/* moving average of answered calls; 0 = none yet */
+	int64_t		retry_us;		/* CLOCK_MONOTONIC: DOWN, or throttled, until then; 0 = not */
+	char		error[256];		/* of the last failure, '' = none yet */
+} WireEndpoint;
+
 typedef struct WireStats
 {
 	_Atomic uint32_t seq;		/* odd while being written */
@@ -313,6 +337,8 @@ typedef struct WireStats
 	WireDevice	devices[WIRE_MAX_DEVICES];
 	uint32_t	n_ranks;
 	WireRank	ranks[WIRE_MAX_RANKS];
+	uint32_t	n_endpoints;
+	WireEndpoint endpoints[WIRE_MAX_ENDPOINTS];
 	WireModelStat models[WIRE_MAX_MODELS];
 } WireStats;
 

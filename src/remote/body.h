@@ -1,0 +1,59 @@
+/*
+ * body.h
+ *	  From requests to an endpoint's calls.
+ *
+ * One request is one call, but for: inputs of several asks that go together (gather), and asks that the endpoint
+ * answers only piece by piece (log-likelihoods of choices).  A parameter that the dialect doesn't know is ERR_UNSUPPORTED, with its name.
+ */
+#ifndef VLLM_REMOTE_BODY_H
+#define VLLM_REMOTE_BODY_H
+
+#include "base/buf.h"
+#include "remote/roptions.h"
+#include "remote/wireask.h"
+
+/* How the answer is read (reply.c). */
+typedef enum RShape
+{
+	RSHAPE_COMPLETION,			/* /completions */
+	RSHAPE_CHAT,				/* /chat/completions */
+	RSHAPE_EMBEDDINGS,			/* /embeddings: a row for each ask */
+	RSHAPE_SCORE,				/* vLLM's /score */
+	RSHAPE_RERANK,				/* Jina's and Cohere's /rerank */
+	RSHAPE_CLASSIFY,			/* vLLM's /classify */
+	RSHAPE_POOLING,				/* vLLM's /pooling */
+	RSHAPE_TOKENIZE,
+	RSHAPE_DETOKENIZE,
+	RSHAPE_LOGPROBS,			/* /completions with echo: log-probabilities of a choice behind the prompt */
+	RSHAPE_MODELS,				/* GET /models */
+	RSHAPE_API					/* the endpoint's body as it is, WK_API */
+} RShape;
+
+typedef struct RCall
+{
+	RShape		shape;
+	bool		get;			/* GET without a body, else POST */
+	bool		stream;			/* answered as server-sent events */
+	bool		off_v1;			/* vLLM's paths beside /v1: the base URL's trailing "/v1" is left out */
+	const char *path;			/* in options or constant */
+	Buf			body;
+	int			n_asks;			/* whose inputs these are */
+	int			part;			/* of RSHAPE_LOGPROBS: which choice */
+	int64_t		tokens;			/* estimate of prompt and answer, for tokens_per_minute */
+} RCall;
+
+typedef struct RCalls
+{
+	RCall	   *v;
+	int			n;
+} RCalls;
+
+/* May this ask's input go with those of others into one call? */
+bool		body_gathers(const WireAsk *a, const ROptions *o);
+/* Do both ask for the same but for their inputs? */
+bool		body_same(const WireAsk *a, const WireAsk *b);
+/* The calls of n asks (n > 1: all gather and are the same).  False: none was made. */
+bool		body_make(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e);
+void		body_free(RCalls *calls);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * reply.h
+ *	  From an endpoint's answers to reply frames.
+ *
+ * A Reply reads the answers of one RCalls, in any order and in pieces as they come from the network, and emits the
+ * frames that the engine would send (wire.h, WireFrame), for each ask its own.  What it reads is untrusted: sizes are bounded, every
+ * number is checked, an answer that isn't what was asked for is ERR_PROTOCOL, never a wrong row: the number of choices, rows
+ * and their order (index), dimensions and finite numbers are checked.
+ */
+#ifndef VLLM_REMOTE_REPLY_H
+#define VLLM_REMOTE_REPLY_H
+
+#include "remote/body.h"
+
+/* kind: WF_ACCEPTED, WF_TEXT, WF_DONE (final).  Never WF_ERROR: errors are returned. */
+typedef void (*ReplyEmit) (void *ctx, int ask, WireFrame kind, const Buf *fields, bool final);
+
+typedef struct Reply Reply;
+
+/* asks, calls, o: stay the caller's and live longer. */
+Reply	   *reply_new(const WireAsk *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx);
+void		reply_free(Reply *r);
+
+/* Bytes of the body of a 200 to call i.  False: *e; the call is to be closed. */
+bool		reply_data(Reply *r, int i, const char *p, size_t n, Err *e);
+/* Call i's body has ended.  When all have, the final frames have been emitted. */
+bool		reply_end(Reply *r, int i, Err *e);
+/* Call i is begun anew (a retry); what has come of it is forgotten.  False: frames of it have been emitted already. */
+bool		reply_restart(Reply *r, int i);
+/* A stream has told all (finish reasons and [DONE]) although the connection isn't closed yet. */
+bool		reply_is_whole(const Reply *r, int i);
+/* Bytes held. */
+size_t		reply_held(const Reply *r);
+/* Of what has come so far: for WF_ERROR of a call that may be charged. */
+void		reply_usage(const Reply *r, int64_t *prompt_tokens, int64_t *completion_tokens);
+
+/*
+ * An error body (status not 200), or a stream's error object: the Err that the user sees.  The message of the endpoint becomes
+ * the detail, cut to what fits, control characters removed, `secret` masked wherever it occurs.  401, 407: ERR_AUTH with a hint to
+ * llm_set_secret(); 403: ERR_FORBIDDEN; 404: ERR_NOT_FOUND (which path, which model, hint); 400, 422: ERR_INVALID, or ERR_TOO_LONG where
+ * the text says so; 413: ERR_TOO_LONG; 408, 425, 429, 5xx: ERR_UNAVAILABLE; 3xx: ERR_FORBIDDEN (redirects are not followed); else ERR_PROTOCOL.
+ */
+void		reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, Span secret, Err *e);
+
+#endif

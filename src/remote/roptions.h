@@ -1,0 +1,48 @@
+/*
+ * roptions.h
+ *	  The options of a model behind a url (wire/remote_options.def), as the program reads them.
+ */
+#ifndef VLLM_REMOTE_ROPTIONS_H
+#define VLLM_REMOTE_ROPTIONS_H
+
+#include "base/err.h"
+#include "remote/wireask.h"
+
+struct Dialect;					/* remote/dialect.h */
+
+typedef struct RHeader
+{
+	char	   *name;
+	char	   *value;
+} RHeader;
+
+typedef struct ROptions
+{
+	int			refs;
+	uint64_t	hash;			/* WireAsk.model_hash */
+	char	   *name;			/* the model's here */
+	char	   *model;			/* ... and there */
+	char	  **urls;			/* base URLs, without a trailing slash; n_urls >= 1 */
+	int			n_urls;
+	const struct Dialect *dialect;
+	bool		prompt_as_chat;
+	char	   *completions_path, *chat_path, *embeddings_path, *score_path, *rerank_path, *tokenize_path, *detokenize_path,
+			   *models_path;	/* each begins with "/"; NULL: the dialect has none */
+	int			max_concurrent_requests, max_batch_inputs, requests_per_minute, tokens_per_minute;
+	int			timeout, connect_timeout, max_retries;
+	RHeader    *headers;
+	int			n_headers;
+	char	   *auth_header;	/* NULL = Authorization: Bearer */
+	bool		ssl_verify;
+	char	   *ca_file;		/* NULL = the system's */
+	int			max_model_len;	/* 0 = not known */
+	char	  **lora_modules;
+	int			n_lora_modules;
+} ROptions;
+
+/* Those of the ask's model: made anew, or the ones that are remembered of the same hash.  With a reference for the caller. */
+ROptions   *roptions_get(const WireAsk *a, Err *e);
+ROptions   *roptions_ref(ROptions *o);
+void		roptions_unref(ROptions *o);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * hosts.h
+ *	  vllm.allowed_hosts: whom the remote program may talk to.  Read by both sides.
+ *
+ * A list, separated by commas or spaces, of  [scheme://]host[:port]  where host is a name, an IPv4 address, an IPv6 address in
+ * brackets, or *.name (any name below it, not itself); case does not matter.  Without a scheme http and https are allowed; without a port any.  "*" alone
+ * allows every host, by https only.  An empty list allows nothing.
+ */
+#ifndef VLLM_WIRE_HOSTS_H
+#define VLLM_WIRE_HOSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct HostUrl
+{
+	bool		https;
+	char		host[256];		/* lower case, without brackets */
+	int			port;			/* 443 or 80 where none is given */
+	const char *path;			/* in the url, "" or begins with / */
+} HostUrl;
+
+/* Take an endpoint's base URL apart.  False: why[] says what is wrong: scheme, user names, query, fragment, control characters, port, host, length. */
+bool		hosts_url(const char *url, HostUrl *u, char *why, size_t why_size);
+/* Is the list well-formed?  False: why[] names the entry. */
+bool		hosts_list_ok(const char *list, char *why, size_t why_size);
+bool		hosts_allowed(const char *list, const HostUrl *u);
+/* The entry that would allow it: host:port. */
+void		hosts_entry(const HostUrl *u, char *out, size_t size);
+
+#endif
